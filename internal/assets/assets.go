@@ -1,0 +1,77 @@
+// Package assets finds the official model and the routes, which belong to others
+// and are therefore not part of this repository.
+package assets
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Names of the assets inside an assets folder.
+const (
+	Model          = "tinyphysics.onnx"
+	Routes         = "routes"
+	PublishedCosts = "published_costs.csv"
+)
+
+// Folders lists where assets are looked for: $LOCKSTEP_ASSETS, which if set is
+// the only place; else ./assets, ../shared/assets and the user's cache folder,
+// the first two also from the parents of the working folder up to the
+// repository's root, so that tests find them from any package.
+func Folders() []string {
+	if dir := os.Getenv("LOCKSTEP_ASSETS"); dir != "" {
+		return []string{dir}
+	}
+	var folders []string
+	if dir, err := os.Getwd(); err == nil {
+		for {
+			folders = append(folders, filepath.Join(dir, "assets"), filepath.Join(dir, "..", "shared", "assets"))
+			parent := filepath.Dir(dir)
+			if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil || parent == dir {
+				break
+			}
+			dir = parent
+		}
+	}
+	if dir, err := CacheFolder(); err == nil {
+		folders = append(folders, dir)
+	}
+	return folders
+}
+
+// CacheFolder is where downloaded assets are kept for one user.
+func CacheFolder() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "lockstep", "assets"), nil
+}
+
+// Find returns the path of an asset. An error says how to get it.
+func Find(name string) (string, error) {
+	for _, dir := range Folders() {
+		path := filepath.Join(dir, name)
+		_, err := os.Stat(path)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("no %s found: %s", name, hint(name))
+}
+
+func hint(name string) string {
+	switch name {
+	case Model:
+		return "run `make assets`, or set LOCKSTEP_ASSETS to a folder that holds it"
+	case Routes:
+		return "set LOCKSTEP_ASSETS to a folder with a folder routes/ of the challenge's CSV files"
+	}
+	return "set LOCKSTEP_ASSETS to a folder that holds it"
+}

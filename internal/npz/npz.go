@@ -1,0 +1,293 @@
+// Package npz reads and writes NumPy's .npz archives of plain numeric arrays.
+//
+// It covers what traces and goldens hold, little-endian numbers and byte
+// strings in C order, and nothing else: no pickled objects, so that a hostile
+// file can neither run code nor make the reader allocate more than its limit.
+package npz
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Array is one array of an archive.
+type Array struct {
+	Name  string
+	Type  string // NumPy's type string: "<f4", "<f8", "<i8", "<u8" or "|S<n>"
+	Shape []int
+	Data  []byte // elements, little-endian, C order
+}
+
+// Number is an element type.
+type Number interface {
+	float32 | float64 | int64 | uint64
+}
+
+// MaxArray bounds the bytes of one array that a reader accepts.
+const MaxArray = 1 << 30
+
+// typeString names an element type as NumPy does.
+func typeString[T Number]() string {
+	var zero T
+	switch any(zero).(type) {
+	case float32:
+		return "<f4"
+	case float64:
+		return "<f8"
+	case int64:
+		return "<i8"
+	default:
+		return "<u8"
+	}
+}
+
+// New makes an array of a copy of its elements.
+func New[T Number](name string, elements []T, shape ...int) Array {
+	data, err := binary.Append(nil, binary.LittleEndian, elements)
+	if err != nil {
+		panic("npz: " + err.Error()) // numbers always encode
+	}
+	return Array{Name: name, Type: typeString[T](), Shape: shape, Data: data}
+}
+
+// Elements returns an array's elements, or an error if it has another type.
+func Elements[T Number](a Array) ([]T, error) {
+	if want := typeString[T](); a.Type != want {
+		return nil, fmt.Errorf("array %s: type %s, want %s", a.Name, a.Type, want)
+	}
+	elements := make([]T, len(a.Data)/binary.Size(*new(T)))
+	if _, err := binary.Decode(a.Data, binary.LittleEndian, elements); err != nil {
+		return nil, fmt.Errorf("array %s: %w", a.Name, err)
+	}
+	return elements, nil
+}
+
+// Strings returns the elements of an array of byte strings.
+func Strings(a Array) ([]string, error) {
+	size, ok := elementSize(a.Type)
+	if !ok || a.Type[1] != 'S' {
+		return nil, fmt.Errorf("array %s: type %s, want byte strings", a.Name, a.Type)
+	}
+	var out []string
+	for data := a.Data; len(data) > 0; data = data[size:] {
+		out = append(out, strings.TrimRight(string(data[:size]), "\x00"))
+	}
+	return out, nil
+}
+
+// Write writes an archive. Equal arrays give equal bytes.
+func Write(w io.Writer, arrays []Array) error {
+	z := zip.NewWriter(w)
+	for _, a := range arrays {
+		f, err := z.CreateHeader(&zip.FileHeader{Name: a.Name + ".npy", Method: zip.Deflate})
+		if err != nil {
+			return err
+		}
+		if _, err := f.Write(header(a)); err != nil {
+			return err
+		}
+		if _, err := f.Write(a.Data); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// WriteFile writes an archive to a file that appears whole or not at all.
+func WriteFile(path string, arrays []Array) (err error) {
+	f, err := os.CreateTemp(dir(path), ".npz-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	if err = Write(f, arrays); err != nil {
+		f.Close()
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	if err = os.Chmod(f.Name(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+func dir(path string) string {
+	if i := strings.LastIndexByte(path, os.PathSeparator); i >= 0 {
+		return path[:i+1]
+	}
+	return "."
+}
+
+// ReadFile reads all arrays of an archive.
+func ReadFile(path string) (map[string]Array, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	arrays, err := Read(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return arrays, nil
+}
+
+// Read reads all arrays of an archive.
+func Read(data []byte) (map[string]Array, error) {
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, fmt.Errorf("not an .npz archive: %w", err)
+	}
+	arrays := map[string]Array{}
+	for _, f := range z.File {
+		name, ok := strings.CutSuffix(f.Name, ".npy")
+		if !ok {
+			return nil, fmt.Errorf("entry %q is not an array", f.Name)
+		}
+		if _, ok := arrays[name]; ok {
+			return nil, fmt.Errorf("array %s appears twice", name)
+		}
+		a, err := readEntry(f)
+		if err != nil {
+			return nil, fmt.Errorf("array %s: %w", name, err)
+		}
+		a.Name = name
+		arrays[name] = a
+	}
+	return arrays, nil
+}
+
+func readEntry(f *zip.File) (Array, error) {
+	r, err := f.Open()
+	if err != nil {
+		return Array{}, err
+	}
+	defer r.Close()
+	a, size, err := readHeader(r)
+	if err != nil {
+		return Array{}, err
+	}
+	// The limit, not the header, bounds what is allocated: data grows as it comes.
+	a.Data, err = io.ReadAll(io.LimitReader(r, size+1))
+	if err != nil {
+		return Array{}, err
+	}
+	if int64(len(a.Data)) != size {
+		return Array{}, fmt.Errorf("%d or more bytes of data, shape %v of %s wants %d", len(a.Data), a.Shape, a.Type, size)
+	}
+	return a, nil
+}
+
+const magic = "\x93NUMPY"
+
+var (
+	headerPattern = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': (False|True), 'shape': \(([0-9, ]*)\), \}\s*$`)
+	errHeader     = errors.New("not a NumPy array")
+)
+
+// readHeader reads an array's header, format version 1 or 2, and returns how
+// many bytes of data must follow.
+func readHeader(r io.Reader) (Array, int64, error) {
+	var start [8]byte
+	if _, err := io.ReadFull(r, start[:]); err != nil || string(start[:6]) != magic {
+		return Array{}, 0, errHeader
+	}
+	var length int
+	switch start[6] {
+	case 1:
+		var n uint16
+		if err := binary.Read(r, binary.LittleEndian, &n); err != nil {
+			return Array{}, 0, errHeader
+		}
+		length = int(n)
+	case 2:
+		var n uint32
+		if err := binary.Read(r, binary.LittleEndian, &n); err != nil || n > 1<<16 {
+			return Array{}, 0, errHeader
+		}
+		length = int(n)
+	default:
+		return Array{}, 0, fmt.Errorf("format version %d is not known", start[6])
+	}
+	text := make([]byte, length)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return Array{}, 0, errHeader
+	}
+	m := headerPattern.FindSubmatch(text)
+	if m == nil {
+		return Array{}, 0, fmt.Errorf("header %q is not understood", text)
+	}
+	a := Array{Type: string(m[1])}
+	element, ok := elementSize(a.Type)
+	if !ok {
+		return Array{}, 0, fmt.Errorf("element type %q is not supported", a.Type)
+	}
+	size := int64(element)
+	for dim := range strings.SplitSeq(string(m[3]), ",") {
+		dim = strings.TrimSpace(dim)
+		if dim == "" {
+			continue // (n,) and ()
+		}
+		n, err := strconv.Atoi(dim)
+		if err != nil || n > MaxArray || size > MaxArray {
+			return Array{}, 0, fmt.Errorf("shape (%s) is too large", m[3])
+		}
+		a.Shape = append(a.Shape, n)
+		size *= int64(n)
+	}
+	if size > MaxArray {
+		return Array{}, 0, fmt.Errorf("shape %v is too large", a.Shape)
+	}
+	if string(m[2]) == "True" && len(a.Shape) > 1 {
+		return Array{}, 0, errors.New("Fortran order is not supported")
+	}
+	return a, size, nil
+}
+
+// elementSize is the number of bytes of one element of a supported type.
+func elementSize(t string) (int, bool) {
+	switch t {
+	case "<f4":
+		return 4, true
+	case "<f8", "<i8", "<u8":
+		return 8, true
+	}
+	if n, ok := strings.CutPrefix(t, "|S"); ok {
+		size, err := strconv.Atoi(n)
+		return size, err == nil && 0 < size && size <= math.MaxUint16
+	}
+	return 0, false
+}
+
+// header is an array's header, padded so that the data is aligned.
+func header(a Array) []byte {
+	var dims strings.Builder
+	for _, d := range a.Shape {
+		fmt.Fprintf(&dims, "%d, ", d)
+	}
+	shape := strings.TrimSuffix(dims.String(), " ") // NumPy: (580,) and (580, 20)
+	if len(a.Shape) > 1 {
+		shape = strings.TrimSuffix(shape, ",")
+	}
+	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", a.Type, shape)
+	const prefix = len(magic) + 4
+	padded := (prefix + len(text) + 1 + 63) / 64 * 64
+	text += strings.Repeat(" ", padded-prefix-len(text)-1) + "\n"
+	out := append([]byte(magic), 1, 0)
+	out = binary.LittleEndian.AppendUint16(out, uint16(len(text)))
+	return append(out, text...)
+}

@@ -1,0 +1,183 @@
+// Package pandas reads numbers from text as pandas.read_csv does, rounding
+// errors included.
+package pandas
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Rounding says how a decimal number becomes a float64.
+type Rounding uint8
+
+const (
+	// TwicePerDigit is pandas up to 2.x: digits are accumulated in float64, so
+	// that the result may be off by many units in the last place.
+	TwicePerDigit Rounding = iota
+	// Correct rounds once, to nearest even.
+	Correct
+)
+
+// A Column collects the fields of one column and decides, as pandas does, on
+// its type: int64 if every field is an integer, else float64.
+type Column struct {
+	Rounding Rounding
+
+	floats []float64
+	ints   []int64 // as long as floats while every field was an integer
+}
+
+// Append adds a field and returns its value as a float64, or false for text
+// that is no number and no missing value.
+func (c *Column) Append(field string) (float64, bool) {
+	x, ok := ParseFloat(field, c.Rounding)
+	if !ok {
+		return 0, false
+	}
+	if len(c.ints) == len(c.floats) {
+		if i, ok := parseInt(field); ok {
+			c.ints = append(c.ints, i)
+		}
+	}
+	c.floats = append(c.floats, x)
+	return x, true
+}
+
+// Float64s returns the column as float64, as NumPy converts it.
+func (c *Column) Float64s() []float64 {
+	if len(c.ints) == len(c.floats) {
+		for i, v := range c.ints {
+			c.floats[i] = float64(v)
+		}
+	}
+	return c.floats
+}
+
+// missing are the texts that read_csv takes for a missing value by default.
+var missing = map[string]bool{
+	"": true, "NaN": true, "nan": true, "-nan": true, "-NaN": true, "NA": true, "N/A": true, "n/a": true,
+	"#N/A": true, "#N/A N/A": true, "#NA": true, "null": true, "NULL": true, "<NA>": true, "None": true,
+	"1.#IND": true, "-1.#IND": true, "1.#QNAN": true, "-1.#QNAN": true,
+}
+
+// pow10[k] is the float64 nearest to 10^k.
+var pow10 = func() (table [309]float64) {
+	for k := range table {
+		table[k], _ = strconv.ParseFloat("1e"+strconv.Itoa(k), 64)
+	}
+	return table
+}()
+
+// maxDigits is how many digits pandas reads before it drops the rest. Leading
+// zeros count.
+const maxDigits = 17
+
+// ParseFloat reads one field of a float64 column. Missing values are NaN; text
+// that is no number, or too large for one, gives false.
+//
+// With TwicePerDigit it is pandas' precise_xstrtod: number = number·10 + digit
+// with a rounding after each operation, then one division or multiplication by
+// a power of ten.
+func ParseFloat(field string, rounding Rounding) (float64, bool) {
+	if missing[field] {
+		return math.NaN(), true
+	}
+	s := strings.Trim(field, " \t\n\v\f\r")
+	negative := false
+	if s != "" && (s[0] == '+' || s[0] == '-') {
+		negative = s[0] == '-'
+		s = s[1:]
+	}
+	if strings.EqualFold(s, "inf") || strings.EqualFold(s, "infinity") {
+		if negative {
+			return math.Inf(-1), true
+		}
+		return math.Inf(1), true
+	}
+
+	var number float64
+	var digits, exponent int
+	i := 0
+	for ; i < len(s) && isDigit(s[i]); i++ {
+		if digits < maxDigits {
+			number = float64(number*10) + float64(s[i]-'0')
+			digits++
+		} else {
+			exponent++
+		}
+	}
+	if i < len(s) && s[i] == '.' {
+		for i++; i < len(s) && isDigit(s[i]); i++ {
+			if digits < maxDigits {
+				number = float64(number*10) + float64(s[i]-'0')
+				digits++
+				exponent--
+			}
+		}
+	}
+	if digits == 0 {
+		return 0, false
+	}
+	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+		j := i + 1
+		negativeExponent := false
+		if j < len(s) && (s[j] == '+' || s[j] == '-') {
+			negativeExponent = s[j] == '-'
+			j++
+		}
+		start, n := j, 0
+		for ; j < len(s) && isDigit(s[j]); j++ {
+			n = min(n*10+int(s[j]-'0'), 1<<20)
+		}
+		if j == start {
+			return 0, false
+		}
+		if negativeExponent {
+			n = -n
+		}
+		exponent += n
+		i = j
+	}
+	if i != len(s) {
+		return 0, false
+	}
+
+	if rounding == Correct {
+		number, _ = strconv.ParseFloat(s, 64)
+	} else {
+		number = scale(number, exponent)
+	}
+	if math.IsInf(number, 0) {
+		return 0, false
+	}
+	if negative {
+		number = -number
+	}
+	return number, true
+}
+
+// scale returns number·10^exponent, infinity where that is out of range.
+func scale(number float64, exponent int) float64 {
+	switch {
+	case exponent > 308:
+		return math.Inf(1)
+	case exponent > 0:
+		return number * pow10[exponent]
+	case exponent >= -308:
+		return number / pow10[-exponent]
+	case exponent >= -616:
+		number /= pow10[-308-exponent]
+		return number / pow10[308]
+	default:
+		return 0
+	}
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// parseInt reads one field of an int64 column.
+func parseInt(field string) (int64, bool) {
+	i, err := strconv.ParseInt(strings.Trim(field, " \t\n\v\f\r"), 10, 64)
+	return i, err == nil
+}

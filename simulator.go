@@ -1,0 +1,109 @@
+package lockstep
+
+import (
+	"context"
+	"iter"
+	"strconv"
+)
+
+// A Simulator rolls routes out. Implementations differ in how they compute and
+// in nothing else: for the same jobs and the same profile all results are equal
+// as bit patterns.
+type Simulator interface {
+	// Name is the engine's name: "reference", "batched", "gpu".
+	Name() string
+
+	// Profile is the arithmetic that the engine computes with.
+	Profile() Profile
+
+	// Simulate runs the jobs and yields each one's index with its result, in
+	// the order in which they finish. A job that fails yields a Result whose
+	// Err is set and leaves the others alone. When ctx ends, unfinished jobs
+	// yield its error. Breaking out of the loop stops the work.
+	Simulate(ctx context.Context, jobs []Job, opts Options) iter.Seq2[int, Result]
+}
+
+// A Job is one route driven by one controller.
+type Job struct {
+	Route  *Route
+	Policy Policy
+
+	// Observe, if not nil, is called after every step with every stage of that
+	// step. The Step and its slices are valid during the call only. Calls for
+	// one job come in the order of its steps, from one goroutine at a time;
+	// calls for different jobs may be concurrent.
+	Observe func(*Step)
+}
+
+// Options say how much is computed, never how.
+type Options struct {
+	Shortcuts Shortcuts
+
+	// Trajectory asks for Result.Trajectory.
+	Trajectory bool
+}
+
+// Shortcuts leave out work that cannot change a bit of what is asked for. Each
+// is held to the unshortened way by a test.
+type Shortcuts uint
+
+const (
+	// SkipWarmup does not run the network at steps before ControlStartIdx,
+	// where its prediction is thrown away. The random draw is still consumed
+	// and the controller still runs.
+	SkipWarmup Shortcuts = 1 << iota
+	// StopAtCostEnd ends the rollout at CostEndIdx; later steps cost nothing.
+	StopAtCostEnd
+	// LastPosition computes only what the last of the network's 20 output
+	// positions depends on.
+	LastPosition
+
+	// AllSteps runs the network at every step, as Python does.
+	AllSteps = LastPosition
+	// FullTrajectory runs to the end of the route.
+	FullTrajectory = SkipWarmup | LastPosition
+	// CostOnly is all that the costs need.
+	CostOnly = SkipWarmup | StopAtCostEnd | LastPosition
+)
+
+// Step is everything that a rollout computes at one step, stage by stage in the
+// order of computation. Where the network was skipped, Tokens, States, Logits,
+// Probs and CDF are nil, Sample is -1 and Prediction is 0.
+type Step struct {
+	Index      int       // step, from ContextLength on
+	Action     float64   // steer command after clipping
+	Tokens     []int64   // shape (20), the encoded past lataccels
+	States     []float32 // shape (20, 4): action, roll lataccel, v ego, a ego
+	Logits     []float32 // shape (1024), last position, before the temperature
+	Probs      []float32 // shape (1024)
+	CDF        []float64 // shape (1024)
+	Draw       float64   // the uniform variate, in [0, 1)
+	Sample     int       // sampled token
+	Prediction float64   // m/s², the sampled token's bin
+	Lataccel   float64   // m/s² after this step
+}
+
+// Result is the outcome of one job.
+type Result struct {
+	Costs      Costs
+	Trajectory *Trajectory // nil unless asked for
+	Err        error
+}
+
+// Trajectory holds the histories of a rollout, one value for every step from 0
+// to the last one simulated. The first ContextLength values are the route's.
+type Trajectory struct {
+	Target   []float64 // m/s²
+	Lataccel []float64 // m/s²
+	Action   []float64 // steer command after clipping
+}
+
+// Costs of a rollout over steps ControlStartIdx to CostEndIdx-1.
+type Costs struct {
+	Lataccel float64 `json:"lataccel_cost"` // 100 · mean squared tracking error
+	Jerk     float64 `json:"jerk_cost"`     // 100 · mean squared lateral jerk
+	Total    float64 `json:"total_cost"`    // 50 · Lataccel + Jerk
+}
+
+// shortest formats x with the fewest digits that read back as x.
+func shortest(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
