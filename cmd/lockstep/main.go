@@ -1,0 +1,76 @@
+// Command lockstep rolls out steering controllers in tinyphysics, with the bits
+// of the Python program.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitParity      = 1   // two computations differ
+	exitUsage       = 2   // bad usage or bad input
+	exitInterrupted = 130 // as shells report Ctrl-C
+)
+
+type commands struct {
+	Rollout rolloutCommand `cmd:"" help:"Roll routes out and print their costs."`
+}
+
+// environment is what a command may touch of the world.
+type environment struct {
+	ctx            context.Context
+	stdout, stderr io.Writer
+}
+
+// exitStatus is an error whose message is already printed.
+type exitStatus int
+
+func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	env := &environment{ctx: ctx, stdout: stdout, stderr: stderr}
+	helped := false
+	parser, err := kong.New(&commands{},
+		kong.Name("lockstep"),
+		kong.Description("The tinyphysics simulator, equal to the Python program bit for bit."),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }), // after --help
+		kong.Bind(env),
+		kong.UsageOnError(),
+	)
+	if err != nil {
+		panic(err) // the commands above are not what kong wants
+	}
+	command, err := parser.Parse(args)
+	if helped {
+		return exitOK
+	}
+	if err == nil {
+		err = command.Run()
+	}
+	var status exitStatus
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &status):
+		return int(status)
+	default:
+		fmt.Fprintf(stderr, "lockstep: %v\n", err)
+		return exitUsage
+	}
+}

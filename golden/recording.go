@@ -1,0 +1,230 @@
+package golden
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep"
+	"lockstep/internal/npz"
+)
+
+// FormatVersion is the version of the format that this package writes and reads.
+const FormatVersion = 1
+
+// Recording is what one rollout computed. T is the number of steps; step
+// ContextLength + j is at index j.
+type Recording struct {
+	Route string
+
+	Tokens     []int64   // (T, 20)
+	States     []float32 // (T, 20, 4)
+	LogitsHash []uint64  // (T), see Hash
+	ProbsHash  []uint64  // (T)
+	CDFHash    []uint64  // (T)
+	Draw       []float64 // (T)
+	Sample     []int64   // (T)
+	Prediction []float64 // (T), m/s²
+	Lataccel   []float64 // (T), m/s²
+	Action     []float64 // (T)
+
+	FullSteps []int64   // (F), the steps whose logits and probabilities follow
+	Logits    []float32 // (F, 1024)
+	Probs     []float32 // (F, 1024)
+
+	Costs     lockstep.Costs
+	RouteHash [5]uint64 // see HashRoute
+}
+
+// Steps is the number of steps recorded.
+func (r *Recording) Steps() int { return len(r.Sample) }
+
+// Hash is the first 8 bytes of the SHA-256 of the little-endian array, as a
+// big-endian number.
+func Hash[T float32 | float64](a []T) uint64 {
+	data, _ := binary.Append(make([]byte, 0, 8*len(a)), binary.LittleEndian, a)
+	sum := sha256.Sum256(data)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// RouteColumns names the columns of HashRoute.
+var RouteColumns = [5]string{"roll_lataccel", "v_ego", "a_ego", "target_lataccel", "steer_command"}
+
+// HashRoute hashes a route's columns; of the steer command only the rows that
+// every route has, before ControlStartIdx.
+func HashRoute(r *lockstep.Route) [5]uint64 {
+	return [5]uint64{
+		Hash(r.RollLataccel), Hash(r.VEgo), Hash(r.AEgo), Hash(r.TargetLataccel),
+		Hash(r.SteerCommand[:lockstep.ControlStartIdx]),
+	}
+}
+
+// Record returns a recording of a route that grows with each step that is given
+// to its Observe method.
+func Record(route *lockstep.Route) *Recording {
+	return &Recording{Route: route.Name, RouteHash: HashRoute(route)}
+}
+
+// Observe appends a step, with all its logits and probabilities. It panics on a
+// step without them: a recording is made with lockstep.AllSteps.
+func (r *Recording) Observe(s *lockstep.Step) {
+	if s.Logits == nil {
+		panic("golden: the network was not run at this step")
+	}
+	r.Tokens = append(r.Tokens, s.Tokens...)
+	r.States = append(r.States, s.States...)
+	r.LogitsHash = append(r.LogitsHash, Hash(s.Logits))
+	r.ProbsHash = append(r.ProbsHash, Hash(s.Probs))
+	r.CDFHash = append(r.CDFHash, Hash(s.CDF))
+	r.Draw = append(r.Draw, s.Draw)
+	r.Sample = append(r.Sample, int64(s.Sample))
+	r.Prediction = append(r.Prediction, s.Prediction)
+	r.Lataccel = append(r.Lataccel, s.Lataccel)
+	r.Action = append(r.Action, s.Action)
+	r.FullSteps = append(r.FullSteps, int64(s.Index))
+	r.Logits = append(r.Logits, s.Logits...)
+	r.Probs = append(r.Probs, s.Probs...)
+}
+
+// WriteFile writes recordings to one archive, which appears whole or not at all.
+func WriteFile(path string, recordings ...*Recording) error {
+	arrays := []npz.Array{npz.New("format", []int64{FormatVersion}, 1)}
+	for _, r := range recordings {
+		t, f := r.Steps(), len(r.FullSteps)
+		name := func(stage string) string { return r.Route + "/" + stage }
+		arrays = append(arrays,
+			npz.New(name("tokens"), r.Tokens, t, lockstep.ContextLength),
+			npz.New(name("states"), r.States, t, lockstep.ContextLength, 4),
+			npz.New(name("logits_hash"), r.LogitsHash, t),
+			npz.New(name("probs_hash"), r.ProbsHash, t),
+			npz.New(name("cdf_hash"), r.CDFHash, t),
+			npz.New(name("full_steps"), r.FullSteps, f),
+			npz.New(name("logits"), r.Logits, f, lockstep.VocabSize),
+			npz.New(name("probs"), r.Probs, f, lockstep.VocabSize),
+			npz.New(name("draw"), r.Draw, t),
+			npz.New(name("sample"), r.Sample, t),
+			npz.New(name("prediction"), r.Prediction, t),
+			npz.New(name("lataccel"), r.Lataccel, t),
+			npz.New(name("action"), r.Action, t),
+			npz.New(name("costs"), []float64{r.Costs.Lataccel, r.Costs.Jerk, r.Costs.Total}, 3),
+			npz.New(name("route_hash"), r.RouteHash[:], len(r.RouteHash)),
+		)
+	}
+	return npz.WriteFile(path, arrays)
+}
+
+// ReadFile reads the recordings of an archive, in the order of their routes.
+func ReadFile(path string) ([]*Recording, error) {
+	arrays, err := npz.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	recordings, err := decode(arrays)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return recordings, nil
+}
+
+func decode(arrays map[string]npz.Array) ([]*Recording, error) {
+	format, err := get[int64](arrays, "format", 1)
+	if err != nil {
+		return nil, errors.New("not a recording: it has no array named format")
+	}
+	if format[0] != FormatVersion {
+		return nil, fmt.Errorf("format version %d, want %d", format[0], FormatVersion)
+	}
+	var routes []string
+	for name := range arrays {
+		if route, ok := strings.CutSuffix(name, "/sample"); ok {
+			routes = append(routes, route)
+		}
+	}
+	slices.Sort(routes)
+	var recordings []*Recording
+	for _, route := range routes {
+		r, err := decodeRoute(arrays, route)
+		if err != nil {
+			return nil, err
+		}
+		recordings = append(recordings, r)
+	}
+	return recordings, nil
+}
+
+func decodeRoute(arrays map[string]npz.Array, route string) (*Recording, error) {
+	prefix := route + "/"
+	t, f := length(arrays[prefix+"sample"]), length(arrays[prefix+"full_steps"])
+	d := decoder{arrays: arrays, prefix: prefix}
+	r := &Recording{
+		Route:      route,
+		Tokens:     take[int64](&d, "tokens", t, lockstep.ContextLength),
+		States:     take[float32](&d, "states", t, lockstep.ContextLength, 4),
+		LogitsHash: take[uint64](&d, "logits_hash", t),
+		ProbsHash:  take[uint64](&d, "probs_hash", t),
+		CDFHash:    take[uint64](&d, "cdf_hash", t),
+		FullSteps:  take[int64](&d, "full_steps", f),
+		Logits:     take[float32](&d, "logits", f, lockstep.VocabSize),
+		Probs:      take[float32](&d, "probs", f, lockstep.VocabSize),
+		Draw:       take[float64](&d, "draw", t),
+		Sample:     take[int64](&d, "sample", t),
+		Prediction: take[float64](&d, "prediction", t),
+		Lataccel:   take[float64](&d, "lataccel", t),
+		Action:     take[float64](&d, "action", t),
+	}
+	costs := take[float64](&d, "costs", 3)
+	hashes := take[uint64](&d, "route_hash", len(r.RouteHash))
+	if d.err != nil {
+		return nil, d.err
+	}
+	r.Costs = lockstep.Costs{Lataccel: costs[0], Jerk: costs[1], Total: costs[2]}
+	copy(r.RouteHash[:], hashes)
+	return r, nil
+}
+
+func length(a npz.Array) int {
+	if len(a.Shape) == 0 {
+		return 0
+	}
+	return a.Shape[0]
+}
+
+// decoder takes arrays out of an archive and keeps the first error.
+type decoder struct {
+	arrays map[string]npz.Array
+	prefix string
+	err    error
+}
+
+func take[T npz.Number](d *decoder, name string, shape ...int) []T {
+	if d.err != nil {
+		return nil
+	}
+	var a []T
+	a, d.err = get[T](d.arrays, d.prefix+name, shape...)
+	return a
+}
+
+func get[T npz.Number](arrays map[string]npz.Array, name string, shape ...int) ([]T, error) {
+	a, ok := arrays[name]
+	if !ok {
+		return nil, fmt.Errorf("no array %s", name)
+	}
+	if !slices.Equal(a.Shape, shape) {
+		return nil, fmt.Errorf("array %s: shape %v, want %v", name, a.Shape, shape)
+	}
+	return npz.Elements[T](a)
+}
+
+// Full returns the recorded logits and probabilities of a step, if it has them.
+func (r *Recording) Full(step int) (logits, probs []float32, ok bool) {
+	i, ok := slices.BinarySearch(r.FullSteps, int64(step))
+	if !ok {
+		return nil, nil, false
+	}
+	from, to := i*lockstep.VocabSize, (i+1)*lockstep.VocabSize
+	return r.Logits[from:to], r.Probs[from:to], true
+}

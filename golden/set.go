@@ -1,0 +1,98 @@
+package golden
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"lockstep"
+)
+
+// Set is a folder of recordings made by one Python installation.
+type Set struct {
+	Dir         string           `json:"-"`
+	Profile     lockstep.Profile `json:"profile"`
+	ModelSHA256 string           `json:"model_sha256"`
+	Recordings  []Entry          `json:"recordings"`
+}
+
+// Entry says what one file of a set recorded.
+type Entry struct {
+	File       string `json:"file"`
+	SHA256     string `json:"npz_sha256"`
+	Route      string `json:"route"`
+	RouteCSV   string `json:"route_sha256"`
+	Name       string `json:"recording"` // of the controller with its gains
+	Controller string `json:"controller"`
+	Gains      *struct {
+		P float64 `json:"p"`
+		I float64 `json:"i"`
+		D float64 `json:"d"`
+	} `json:"gains"`
+	SeedPath string `json:"seed_string"`
+	Seed     uint32 `json:"seed"`
+	Rows     int    `json:"rows"`
+}
+
+// Policy is the controller that was recorded.
+func (e Entry) Policy() (lockstep.Policy, error) {
+	switch {
+	case e.Controller == "zero":
+		return lockstep.Zero{}, nil
+	case e.Gains != nil:
+		return lockstep.PID{P: e.Gains.P, I: e.Gains.I, D: e.Gains.D}, nil
+	}
+	return nil, fmt.Errorf("%s: controller %q has no gains", e.File, e.Controller)
+}
+
+// OpenSet reads what a folder's provenance.json says.
+func OpenSet(dir string) (*Set, error) {
+	path := filepath.Join(dir, "provenance.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{Dir: dir}
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Sets opens every set in a folder of sets, in the order of their names.
+func Sets(root string) ([]*Set, error) {
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	var sets []*Set
+	for _, d := range dirs {
+		if !d.IsDir() {
+			continue
+		}
+		s, err := OpenSet(filepath.Join(root, d.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		sets = append(sets, s)
+	}
+	return sets, nil
+}
+
+// Read reads the recording of an entry.
+func (s *Set) Read(e Entry) (*Recording, error) {
+	path := filepath.Join(s.Dir, e.File)
+	recordings, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(recordings) != 1 {
+		return nil, fmt.Errorf("%s: %d routes, want 1", path, len(recordings))
+	}
+	return recordings[0], nil
+}

@@ -1,0 +1,238 @@
+package reference
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"strings"
+
+	"lockstep"
+	"lockstep/internal/model"
+	"lockstep/reference/internal/f32"
+)
+
+// Simulator is the reference implementation of lockstep.Simulator. It runs jobs
+// one after the other, in their order.
+type Simulator struct {
+	parameters *parameters
+	profile    lockstep.Profile
+	kernels    *f32.Kernels
+}
+
+var _ lockstep.Simulator = (*Simulator)(nil)
+
+// New makes a simulator from the network's ONNX file.
+func New(modelPath string, profile lockstep.Profile) (*Simulator, error) {
+	weights, err := model.Load(modelPath)
+	if err != nil {
+		return nil, err
+	}
+	return newSimulator(weights, profile, f32.Best()), nil
+}
+
+func newSimulator(weights *model.Weights, profile lockstep.Profile, kernels *f32.Kernels) *Simulator {
+	return &Simulator{parameters: pack(weights), profile: profile, kernels: kernels}
+}
+
+// Name is "reference".
+func (s *Simulator) Name() string { return "reference" }
+
+// Profile is the arithmetic that the simulator was made with.
+func (s *Simulator) Profile() lockstep.Profile { return s.profile }
+
+// Kernels names the kernels that this CPU runs: "avx512", "avx2" or "go".
+func (s *Simulator) Kernels() string { return s.kernels.Name }
+
+// WithKernels returns a simulator with the same weights that runs the named
+// kernels, whose bits are the same.
+func (s *Simulator) WithKernels(name string) (*Simulator, error) {
+	var names []string
+	for _, k := range f32.Available() {
+		if k.Name == name {
+			return &Simulator{parameters: s.parameters, profile: s.profile, kernels: k}, nil
+		}
+		names = append(names, k.Name)
+	}
+	return nil, fmt.Errorf("no kernels %q here, only %s", name, strings.Join(names, ", "))
+}
+
+// Simulate runs the jobs in their order.
+func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
+		for i, job := range jobs {
+			if !yield(i, run(ctx, m, job, opts)) {
+				return
+			}
+		}
+	}
+}
+
+// run rolls one job out. A controller or observer that panics fails its own job.
+func run(ctx context.Context, m *tinyPhysicsModel, job lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
+	t := &tinyPhysicsSimulator{simModel: m, data: job.Route, observe: job.Observe, shortcuts: opts.Shortcuts}
+	defer func() {
+		if p := recover(); p != nil {
+			result.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		if result.Err != nil {
+			result = lockstep.Result{Err: fmt.Errorf("route %s, controller %v, step %d: %w", job.Route.Name, job.Policy, t.stepIdx, result.Err)}
+		}
+	}()
+	var err error
+	if t.controller, err = newController(job.Policy); err != nil {
+		return lockstep.Result{Err: err}
+	}
+	t.reset()
+	if result.Costs, err = t.rollout(ctx); err != nil {
+		return lockstep.Result{Err: err}
+	}
+	if opts.Trajectory {
+		result.Trajectory = &lockstep.Trajectory{
+			Target:   t.targetLataccelHistory,
+			Lataccel: t.currentLataccelHistory,
+			Action:   t.actionHistory,
+		}
+	}
+	return result
+}
+
+// tinyPhysicsSimulator is one rollout. Its methods stand in the order of the
+// Python class of that name.
+type tinyPhysicsSimulator struct {
+	simModel   *tinyPhysicsModel
+	data       *lockstep.Route
+	controller lockstep.Controller
+	observe    func(*lockstep.Step)
+	shortcuts  lockstep.Shortcuts
+
+	stepIdx                int
+	stateHistory           []lockstep.State
+	actionHistory          []float64
+	currentLataccelHistory []float64
+	targetLataccelHistory  []float64
+	futurePlan             lockstep.FuturePlan
+	currentLataccel        float64
+	prediction             float64 // the network's, before it is clipped
+}
+
+func (t *tinyPhysicsSimulator) reset() {
+	t.stepIdx = lockstep.ContextLength
+	n := t.data.Len()
+	t.stateHistory = make([]lockstep.State, 0, n)
+	t.actionHistory = append(make([]float64, 0, n), t.data.SteerCommand[:t.stepIdx]...)
+	t.currentLataccelHistory = append(make([]float64, 0, n), t.data.TargetLataccel[:t.stepIdx]...)
+	t.targetLataccelHistory = append(make([]float64, 0, n), t.data.TargetLataccel[:t.stepIdx]...)
+	for i := range t.stepIdx {
+		t.stateHistory = append(t.stateHistory, t.data.State(i))
+	}
+	t.currentLataccel = t.currentLataccelHistory[t.stepIdx-1]
+	t.simModel.random = NewRandom(t.data.Seed)
+}
+
+func (t *tinyPhysicsSimulator) simStep(stepIdx int) error {
+	if stepIdx < lockstep.ControlStartIdx && t.shortcuts&lockstep.SkipWarmup != 0 {
+		t.simModel.draw = t.simModel.random.Random()
+		t.currentLataccel = t.data.TargetLataccel[stepIdx]
+		t.currentLataccelHistory = append(t.currentLataccelHistory, t.currentLataccel)
+		return nil
+	}
+	var err error
+	t.prediction, err = t.simModel.getCurrentLataccel(
+		last(t.stateHistory), last(t.actionHistory), last(t.currentLataccelHistory))
+	if err != nil {
+		return err
+	}
+	pred := clip(t.prediction, t.currentLataccel-lockstep.MaxAccDelta, t.currentLataccel+lockstep.MaxAccDelta)
+	if stepIdx >= lockstep.ControlStartIdx {
+		t.currentLataccel = pred
+	} else {
+		t.currentLataccel = t.data.TargetLataccel[stepIdx]
+	}
+	t.currentLataccelHistory = append(t.currentLataccelHistory, t.currentLataccel)
+	return nil
+}
+
+func last[T any](history []T) []T { return history[len(history)-lockstep.ContextLength:] }
+
+func (t *tinyPhysicsSimulator) controlStep(stepIdx int) {
+	action := t.controller.Update(t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan)
+	if stepIdx < lockstep.ControlStartIdx {
+		action = t.data.SteerCommand[stepIdx]
+	}
+	action = clip(action, lockstep.SteerMin, lockstep.SteerMax)
+	t.actionHistory = append(t.actionHistory, action)
+}
+
+func (t *tinyPhysicsSimulator) step() error {
+	t.stateHistory = append(t.stateHistory, t.data.State(t.stepIdx))
+	t.targetLataccelHistory = append(t.targetLataccelHistory, t.data.TargetLataccel[t.stepIdx])
+	t.futurePlan = t.data.FuturePlan(t.stepIdx)
+	t.controlStep(t.stepIdx)
+	if err := t.simStep(t.stepIdx); err != nil {
+		return err
+	}
+	if t.observe != nil {
+		t.report()
+	}
+	t.stepIdx++
+	return nil
+}
+
+// report shows the step's stages to the observer.
+func (t *tinyPhysicsSimulator) report() {
+	m := t.simModel
+	s := lockstep.Step{
+		Index:    t.stepIdx,
+		Action:   t.actionHistory[t.stepIdx],
+		Draw:     m.draw,
+		Sample:   -1,
+		Lataccel: t.currentLataccel,
+	}
+	if t.stepIdx >= lockstep.ControlStartIdx || t.shortcuts&lockstep.SkipWarmup == 0 {
+		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = m.tokens, m.states, m.logits(), m.probs, m.cdf
+		s.Sample, s.Prediction = m.sample, t.prediction
+	}
+	t.observe(&s)
+}
+
+func (t *tinyPhysicsSimulator) computeCost() lockstep.Costs {
+	end := min(lockstep.CostEndIdx, len(t.currentLataccelHistory))
+	target := t.targetLataccelHistory[lockstep.ControlStartIdx:end]
+	pred := t.currentLataccelHistory[lockstep.ControlStartIdx:end]
+
+	squares := make([]float64, len(target))
+	for i := range target {
+		d := target[i] - pred[i]
+		squares[i] = d * d
+	}
+	jerks := diff(pred)
+	for i := range jerks {
+		j := jerks[i] / lockstep.DelT
+		jerks[i] = j * j
+	}
+	latAccelCost := mean(squares) * 100
+	jerkCost := mean(jerks) * 100
+	return lockstep.Costs{
+		Lataccel: latAccelCost,
+		Jerk:     jerkCost,
+		Total:    float64(latAccelCost*lockstep.LatAccelCostMultiplier) + jerkCost,
+	}
+}
+
+func (t *tinyPhysicsSimulator) rollout(ctx context.Context) (lockstep.Costs, error) {
+	end := t.data.Len()
+	if t.shortcuts&lockstep.StopAtCostEnd != 0 {
+		end = min(end, lockstep.CostEndIdx)
+	}
+	for t.stepIdx < end {
+		if err := ctx.Err(); err != nil {
+			return lockstep.Costs{}, err
+		}
+		if err := t.step(); err != nil {
+			return lockstep.Costs{}, err
+		}
+	}
+	return t.computeCost(), nil
+}
