@@ -12,6 +12,9 @@ require (
 )
 
 require (
+	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/yalue/onnxruntime_go v1.30.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
 )

@@ -22,14 +22,14 @@ import (
 // Array is one array of an archive.
 type Array struct {
 	Name  string
-	Type  string // NumPy's type string: "<f4", "<f8", "<i8", "<u8" or "|S<n>"
+	Type  string // NumPy's type string: "<f4", "<f8", "<i8", "<u8", "|u1" or "|S<n>"
 	Shape []int
 	Data  []byte // elements, little-endian, C order
 }
 
 // Number is an element type.
 type Number interface {
-	float32 | float64 | int64 | uint64
+	float32 | float64 | int64 | uint64 | uint8
 }
 
 // MaxArray bounds the bytes of one array that a reader accepts.
@@ -45,6 +45,8 @@ func typeString[T Number]() string {
 		return "<f8"
 	case int64:
 		return "<i8"
+	case uint8:
+		return "|u1"
 	default:
 		return "<u8"
 	}
@@ -261,6 +263,8 @@ func readHeader(r io.Reader) (Array, int64, error) {
 // elementSize is the number of bytes of one element of a supported type.
 func elementSize(t string) (int, bool) {
 	switch t {
+	case "|u1":
+		return 1, true
 	case "<f4":
 		return 4, true
 	case "<f8", "<i8", "<u8":

@@ -1,0 +1,106 @@
+package pandas
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"lockstep/golden/goldentest"
+)
+
+// TestParseFloatPython compares with pandas.read_csv on a column of floats.
+func TestParseFloatPython(t *testing.T) {
+	for _, table := range []struct {
+		name string
+		min  int
+	}{{"csv", 10000}, {"csv_special", 20}} {
+		texts, bits := goldentest.Strings(t, table.name+"_text"), goldentest.Array[uint64](t, table.name+"_bits")
+		if len(texts) < table.min || len(texts) != len(bits) {
+			t.Errorf("%s: %d texts and %d results, want %d or more", table.name, len(texts), len(bits), table.min)
+		}
+		differ := 0
+		for i, text := range texts {
+			want := math.Float64frombits(bits[i])
+			got, ok := ParseFloat(text, TwicePerDigit)
+			if !ok || !same(got, want) {
+				t.Errorf("ParseFloat(%q) = %v, %v, pandas has %v", text, got, ok, want)
+			}
+			if exact, _ := ParseFloat(text, Correct); !same(exact, want) {
+				differ++
+			}
+		}
+		if table.name == "csv" && differ == 0 {
+			t.Error("correct rounding gives the same bits on all cases: they cannot tell the two apart")
+		}
+	}
+}
+
+// TestColumnPython compares with a column of integers only, which pandas keeps
+// as int64 until it is used as float64.
+func TestColumnPython(t *testing.T) {
+	texts, bits := goldentest.Strings(t, "csv_int_text"), goldentest.Array[uint64](t, "csv_int_bits")
+	var c Column
+	for _, text := range texts {
+		if _, ok := c.Append(text); !ok {
+			t.Errorf("Append(%q) is not a number", text)
+		}
+	}
+	for i, got := range c.Float64s() {
+		if math.Float64bits(got) != bits[i] {
+			t.Errorf("%q reads as %v, pandas has %v", texts[i], got, math.Float64frombits(bits[i]))
+		}
+	}
+}
+
+func same(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
+}
+
+func TestParseFloatRefuses(t *testing.T) {
+	for _, text := range []string{" ", "x", "-", "+", ".", "e5", "1e", "1e+", "1_000", "0x10", "1d5", "1e5.5", "1 2", "1,5", "--1", "+ 1", "1e400", "nan ", "NULLs"} {
+		for _, rounding := range []Rounding{TwicePerDigit, Correct} {
+			if x, ok := ParseFloat(text, rounding); ok {
+				t.Errorf("ParseFloat(%q) = %v, want no number", text, x)
+			}
+		}
+	}
+}
+
+// TestParseFloatCorrect holds the correctly rounding variant to strconv.
+func TestParseFloatCorrect(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.Float64().Draw(t, "x")
+		got, ok := ParseFloat(strconv.FormatFloat(x, 'g', -1, 64), Correct)
+		if !ok || math.Float64bits(got) != math.Float64bits(x) {
+			t.Fatalf("got %v, %v", got, ok)
+		}
+	})
+}
+
+// FuzzParseFloat looks for text that crashes the parser, or whose first 17
+// digits, all that pandas looks at, it reads far from their value.
+func FuzzParseFloat(f *testing.F) {
+	for _, text := range []string{"0", "-0.1234567890123456789", "1e-400", "123456789012345678901234567890", "1e308", "nan", " 5 ", "1e99999999999", "0.000000000000000000000001"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := ParseFloat(text, TwicePerDigit)
+		want, correct := ParseFloat(text, Correct)
+		mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")
+		digits := 0
+		for _, c := range mantissa {
+			if '0' <= c && c <= '9' {
+				digits++
+			}
+		}
+		if digits > maxDigits || !ok || !correct || math.IsNaN(got) || math.IsInf(got, 0) {
+			return
+		}
+		if math.Abs(got-want) > 1e-12*math.Abs(want)+1e-300 { // far, not different: see TestParseFloatPython for its bits
+			t.Fatalf("%q reads as %v, its value is %v", text, got, want)
+		}
+	})
+}
