@@ -24,10 +24,13 @@ type Profile struct {
 type LayerNorm uint8
 
 const (
-	// LayerNorm130 : mean from four float64 sums, variance of x - mean from
-	// eight float32 FMA chains.
+	// LayerNorm130 is that of version 1.30 on: the mean from four float64 sums,
+	// the variance of x - mean from eight float32 FMA chains.
 	LayerNorm130 LayerNorm = iota
-	// LayerNorm123 : mean and mean square from one float32 chain each.
+	// LayerNorm127 is that of versions 1.27 to 1.29: Welford's recurrence.
+	LayerNorm127
+	// LayerNorm123 is that of versions up to 1.26: mean and mean square from
+	// one float32 chain each.
 	LayerNorm123
 )
 
@@ -65,7 +68,7 @@ const (
 
 // The words of the text form, indexed by the constants above.
 var (
-	layerNormWords = []string{"ort1.30", "ort1.23"}
+	layerNormWords = []string{"ort1.30", "ort1.27", "ort1.23"}
 	softmaxWords   = []string{"avx512", "avx2"}
 	expWords       = []string{"expU", "expF"}
 	sinWords       = []string{"sinfma"}

@@ -91,7 +91,10 @@ func newGPT(p *parameters, profile lockstep.Profile, kernels *f32.Kernels) *gpt 
 		a:          make([]float32, positions*width),
 		hidden:     make([]float32, positions*model.Hidden),
 	}
-	if profile.LayerNorm == lockstep.LayerNorm123 {
+	switch profile.LayerNorm {
+	case lockstep.LayerNorm127:
+		g.layerNorm = f32.LayerNorm127
+	case lockstep.LayerNorm123:
 		g.layerNorm = f32.LayerNorm123
 	}
 	if profile.Softmax == lockstep.SoftmaxAVX2 {
