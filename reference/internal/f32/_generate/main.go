@@ -1,0 +1,114 @@
+// Command generate writes the assembly of package f32, one file and its stubs a
+// run:
+//
+//	go run . -out FILE.s -stubs FILE.go -pkg f32 KIND LEVEL
+//
+// KIND is matmul, elementwise or probe; LEVEL is avx2 or avx512.
+package main
+
+import (
+	"flag"
+	"log"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// A level is an instruction set extension with its vector registers.
+type level struct {
+	name   string // in the names of the functions
+	bytes  int    // of a vector
+	vector func() VecVirtual
+}
+
+var (
+	avx2   = level{"AVX2", 32, YMM}
+	avx512 = level{"AVX512", 64, ZMM}
+)
+
+// lanes is the number of float32 in a vector.
+func (l level) lanes() int { return l.bytes / 4 }
+
+func main() {
+	flag.Parse()
+	ConstraintExpr("!noasm")
+	switch flag.Arg(0) + " " + flag.Arg(1) {
+	case "matmul avx2":
+		avx2.matMul(5, 1)
+		avx2.matMul(1, 4)
+		avx2.matMul(1, 1)
+	case "matmul avx512":
+		avx512.matMul(10, 2)
+		avx512.matMul(10, 1)
+		avx512.matMul(1, 8)
+		avx512.matMul(1, 4)
+		avx512.matMul(1, 1)
+	case "elementwise avx2":
+		layerNorm()
+		avx2.gelu()
+		avx2.exps()
+	case "elementwise avx512":
+		avx512.gelu()
+		avx512.exps()
+	case "probe avx2":
+		fma()
+		avx2.peak()
+	case "probe avx512":
+		avx512.peak()
+	default:
+		log.Fatalf("no file %q", flag.Args())
+	}
+	Generate()
+}
+
+// load returns a register with an integer or pointer argument.
+func load(name string) Register { return Load(Param(name), GP64()) }
+
+// loadBytes returns a register with a length argument, in bytes.
+func loadBytes(name string) Register {
+	n := load(name)
+	SHLQ(Imm(2), n)
+	return n
+}
+
+// clone returns a new register with the value of r.
+func clone(r Register) Register {
+	c := GP64()
+	MOVQ(r, c)
+	return c
+}
+
+// triple returns a new register with three times r.
+func triple(r Register) Register {
+	t := GP64()
+	LEAQ(Mem{Base: r, Index: r, Scale: 2}, t)
+	return t
+}
+
+// advance adds n·stride to p.
+func advance(p, stride Register, n int) {
+	step := GP64()
+	IMUL3Q(U32(n), stride, step)
+	ADDQ(step, p)
+}
+
+// zero clears a vector.
+func (l level) zero(v Register) {
+	if l.bytes == 64 {
+		VPXORD(v, v, v)
+	} else {
+		VXORPS(v, v, v)
+	}
+}
+
+// repeat emits a loop of n rounds, which uses n up.
+func repeat(label string, n Register, body func()) {
+	TESTQ(n, n)
+	JZ(LabelRef(label + "_done"))
+	Label(label)
+	body()
+	DECQ(n)
+	JNZ(LabelRef(label))
+	Label(label + "_done")
+}

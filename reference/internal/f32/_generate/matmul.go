@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+const (
+	panelBytes = 16 * 4
+	unroll     = 4 // steps of k in a round
+	perBase    = 5 // rows that one base register reaches: see rows.at
+)
+
+// matMul emits a tile of Kernels.MatMul: so many rows of so many panels, for
+// every block of so many rows in turn.
+//
+// All chains of the tile stay in registers. A tile has at least 8 where it can:
+// two multiply-adds start each cycle and each takes four. There is no prefetch:
+// the CPU's own keeps up, and instructions for it cost more than they bring.
+func (l level) matMul(rowCount, panels int) {
+	name := fmt.Sprintf("matMul%dx%d%s", rowCount, panels, l.name)
+	TEXT(name, 0, "func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, ldc int, alpha float32, accumulate bool)")
+	Pragma("noescape")
+	Doc(
+		fmt.Sprintf("%s computes blocks of %d rows and %d columns:", name, rowCount, 16*panels),
+		"",
+		fmt.Sprintf("\tfor i := range %d * blocks {", rowCount),
+		fmt.Sprintf("\t\tfor j := range %d {", 16*panels),
+		"\t\t\tvar acc float32",
+		"\t\t\tfor p := range k {",
+		"\t\t\t\tacc = FMA(a[i*lda+p], b[j/16*panel+p*stride+j%16], acc)",
+		"\t\t\t}",
+		"\t\t\tif accumulate {",
+		"\t\t\t\tc[i*ldc+j] = FMA(acc, alpha, c[i*ldc+j])",
+		"\t\t\t} else {",
+		"\t\t\t\tc[i*ldc+j] = acc * alpha",
+		"\t\t\t}",
+		"\t\t}",
+		"\t}",
+	)
+
+	blocks := load("blocks")
+	a, lda := load("a"), loadBytes("lda")
+	c := load("c")
+	stride := loadBytes("stride")
+	var lda3, panel, panel3 Register // where needed
+	if rowCount > 3 {
+		lda3 = triple(lda)
+	}
+	if panels > 1 {
+		panel = loadBytes("panel")
+	}
+	if panels > 3 {
+		panel3 = triple(panel)
+	}
+
+	columns := panels * panelBytes / l.bytes // vectors in a row of the tile
+	acc := make([][]VecVirtual, rowCount)
+	for i := range acc {
+		acc[i] = make([]VecVirtual, columns)
+		for j := range acc[i] {
+			acc[i][j] = l.vector()
+		}
+	}
+
+	repeat("block", blocks, func() {
+		for _, row := range acc {
+			for _, v := range row {
+				l.zero(v)
+			}
+		}
+		x, y := newRows(clone(a), lda, lda3, rowCount), newRows(load("b"), panel, panel3, panels)
+
+		// step adds one product to each chain: of column u of A, counted from
+		// x, and the row of B that y is at, which moves on.
+		step := func(u int) {
+			vectors := make([]Op, columns)
+			for j := range vectors {
+				b := y.at(j * l.bytes / panelBytes).Offset(j * l.bytes % panelBytes)
+				vectors[j] = b
+				if rowCount > 1 { // used more than once
+					v := l.vector()
+					VMOVUPS(b, v)
+					vectors[j] = v
+				}
+			}
+			for i, row := range acc {
+				v := l.vector()
+				VBROADCASTSS(x.at(i).Offset(4*u), v)
+				for j, chain := range row {
+					VFMADD231PS(vectors[j], v, chain)
+				}
+			}
+			y.move(stride)
+		}
+
+		Comment("k, four steps at a time")
+		k := load("k")
+		SHRQ(Imm(2), k)
+		repeat("steps", k, func() {
+			for u := range unroll {
+				step(u)
+			}
+			x.move(Imm(unroll * 4))
+		})
+		Comment("The rest of k")
+		k = load("k")
+		ANDQ(Imm(unroll-1), k)
+		repeat("step", k, func() {
+			step(0)
+			x.move(Imm(4))
+		})
+
+		ldc := loadBytes("ldc")
+		var ldc3 Register
+		if rowCount > 3 {
+			ldc3 = triple(ldc)
+		}
+		alpha := l.vector()
+		VBROADCASTSS(argument("alpha"), alpha)
+		out := newRows(clone(c), ldc, ldc3, rowCount)
+		store := func(last func(c Mem, chain Register)) {
+			for i, row := range acc {
+				for j, chain := range row {
+					at := out.at(i).Offset(j * l.bytes)
+					last(at, chain)
+					VMOVUPS(chain, at)
+				}
+			}
+		}
+		CMPB(argument("accumulate"), Imm(0))
+		JNE(LabelRef("accumulate"))
+		store(func(_ Mem, chain Register) { VMULPS(alpha, chain, chain) })
+		JMP(LabelRef("next"))
+		Label("accumulate")
+		store(func(c Mem, chain Register) { VFMADD213PS(c, alpha, chain) })
+		Label("next")
+		advance(a, lda, rowCount)
+		advance(c, ldc, rowCount)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// rows addresses rows, or panels, that lie a stride apart.
+type rows struct {
+	base            []Register // of rows 0, 5, 10, ...
+	stride, stride3 Register
+}
+
+func newRows(first, stride, stride3 Register, count int) rows {
+	r := rows{[]Register{first}, stride, stride3}
+	for n := perBase; n < count; n += perBase {
+		next := GP64()
+		LEAQ(Mem{Base: r.base[len(r.base)-1], Index: stride, Scale: 4}, next)
+		ADDQ(stride, next)
+		r.base = append(r.base, next)
+	}
+	return r
+}
+
+// at is the address of row i.
+func (r rows) at(i int) Mem {
+	m := Mem{Base: r.base[i/perBase]}
+	switch i % perBase {
+	case 1, 2, 4:
+		return m.Idx(r.stride, uint8(i%perBase))
+	case 3:
+		return m.Idx(r.stride3, 1)
+	}
+	return m
+}
+
+// move moves all rows by so many bytes.
+func (r rows) move(bytes Op) {
+	for _, base := range r.base {
+		ADDQ(bytes, base)
+	}
+}
+
+// argument is the address of an argument.
+func argument(name string) Mem {
+	b, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return b.Addr
+}

@@ -1,0 +1,89 @@
+package f32
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// peaks holds, by set, functions that do nothing but so many fused
+// multiply-adds, as fast as the CPU can.
+var peaks = map[string]func() int{}
+
+// gflops is the speed of the best of so many calls, which are short: other jobs
+// of the machine do not count.
+func gflops(calls int, run func() (fma int)) float64 {
+	var best float64
+	for range calls {
+		start := time.Now()
+		n := run()
+		best = max(best, 2*float64(n)/float64(time.Since(start).Nanoseconds()))
+	}
+	return best
+}
+
+func BenchmarkMatMul(b *testing.B) {
+	weights := make([]float32, 1<<20) // 4 MiB, used in turn: they come from the caches beyond the first
+	for _, set := range Available() {
+		for _, s := range []struct{ m, k, n int }{
+			{20, 128, 1024}, {20, 128, 512}, {20, 128, 384}, {20, 128, 128}, {20, 256, 128},
+			{20, 32, 32}, {20, 20, 32}, {20, 4, 64},
+			{1, 128, 1024}, {1, 128, 512}, {1, 256, 128}, {1, 128, 128},
+		} {
+			b.Run(fmt.Sprintf("%s/%dx%dx%d", set.Name, s.m, s.k, s.n), func(b *testing.B) {
+				x, y := make([]float32, s.m*s.k), make([]float32, s.m*s.n)
+				used, size := 0, s.k*s.n
+				call := func() {
+					if used+size > len(weights) {
+						used = 0
+					}
+					w := Panels{weights[used : used+size], PanelWidth, PanelWidth * s.k}
+					set.MatMul(s.m, s.n/PanelWidth, s.k, x, s.k, w, y, s.n, 1, false)
+					used += size
+				}
+				for b.Loop() {
+					call()
+				}
+				if peak := peaks[set.Name]; peak != nil {
+					round := 1 + 1_000_000/(s.m*size)
+					best := gflops(300, func() int {
+						for range round {
+							call()
+						}
+						return round * s.m * size
+					})
+					b.ReportMetric(best, "best-GFLOP/s")
+					b.ReportMetric(100*best/gflops(300, peak), "%peak")
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkElementwise(b *testing.B) {
+	x, y := make([]float32, 1<<12), make([]float32, 1<<12)
+	for i := range x {
+		x[i] = -float32(i) / 64
+	}
+	for _, set := range Available() {
+		for _, kernel := range []struct {
+			name string
+			n    int
+			run  func(n int)
+		}{
+			{"LayerNorm", 128, func(n int) { set.LayerNorm(y[:n], x[:n], x[:n], x[:n]) }},
+			{"Gelu", 512, func(n int) { set.Gelu(y[:n], x[:n]) }},
+			{"Exp512", 20, func(n int) { set.Exp512(y[:n], x[:n], -1) }},
+			{"Exp256", 20, func(n int) { set.Exp256(y[:n], x[:n], -1) }},
+			{"ExpNumPy", 1024, func(n int) { set.ExpNumPy(y[:n], x[:n], -1, false) }},
+			{"ExpNumPyFused", 1024, func(n int) { set.ExpNumPy(y[:n], x[:n], -1, true) }},
+		} {
+			b.Run(fmt.Sprintf("%s/%s/%d", set.Name, kernel.name, kernel.n), func(b *testing.B) {
+				for b.Loop() {
+					kernel.run(kernel.n)
+				}
+				b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N*kernel.n), "ns/element")
+			})
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package f32
+
+import "math"
+
+// Epsilon of every layer normalisation, nearest float32 to 1e-5.
+const Epsilon = 0x1.4f8b58p-17
+
+// layerNorm is the specification of Kernels.LayerNorm: ONNX Runtime 1.30's
+// formula on a CPU with AVX2.
+//
+// The mean comes from four float64 sums, element i in sum i mod 4; the variance
+// from eight float32 chains, element i in chain i mod 8.
+func layerNorm(y, x, weight, bias []float32) {
+	n := len(x)
+	var d [4]float64
+	for i, v := range x {
+		d[i%4] += float64(v)
+	}
+	mean := float32(((d[0] + d[2]) + (d[1] + d[3])) / float64(n))
+
+	var a [8]float32
+	for i, v := range x {
+		t := v - mean
+		a[i%8] = FMA(t, t, a[i%8])
+	}
+	r0, r1, r2, r3 := a[0]+a[4], a[1]+a[5], a[2]+a[6], a[3]+a[7]
+	variance := ((r0 + r2) + (r1 + r3)) / float32(n)
+	inverse := 1 / sqrt(variance+Epsilon)
+	for i, v := range x {
+		y[i] = FMA((v-mean)*inverse, weight[i], bias[i])
+	}
+}
+
+// LayerNorm127 is layer normalisation as ONNX Runtime 1.27 to 1.29 computes it:
+// Welford's recurrence, nothing fused.
+func LayerNorm127(y, x, weight, bias []float32) {
+	var mean, squares float32
+	for i, v := range x {
+		t := v - mean
+		mean += t / float32(i+1)
+		squares += float32(t * (v - mean))
+	}
+	deviation := sqrt(squares/float32(len(x)) + Epsilon)
+	for i, v := range x {
+		y[i] = float32(((v-mean)/deviation)*weight[i]) + bias[i]
+	}
+}
+
+// LayerNorm123 is layer normalisation as ONNX Runtime up to 1.26 computes it:
+// sum and sum of squares in one float32 chain each, nothing fused.
+func LayerNorm123(y, x, weight, bias []float32) {
+	var sum, squares float32
+	for _, v := range x {
+		sum += v
+		squares += float32(v * v)
+	}
+	n := float32(len(x))
+	mean := sum / n
+	deviation := sqrt(float32(squares/n-float32(mean*mean)) + Epsilon)
+	for i, v := range x {
+		y[i] = float32(((v-mean)/deviation)*weight[i]) + bias[i]
+	}
+}
+
+// sqrt is the correctly rounded square root: rounding the float64 root again is
+// harmless, float64 having more than twice the digits.
+func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+// Tanh is ONNX Runtime's rational approximation of tanh.
+func Tanh(u float32) float32 {
+	z := min(max(u, -9), 9)
+	y := z * z
+	p := FMA(y, -0x1.3e4b8p-52, 0x1.c266fcp-43)
+	p = FMA(p, y, -0x1.7a6ffep-34)
+	p = FMA(p, y, 0x1.b80082p-25)
+	p = FMA(p, y, 0x1.f28694p-17)
+	p = FMA(p, y, 0x1.4e1bdap-11)
+	p = FMA(p, y, 0x1.40b3b8p-8)
+	p *= z
+	q := FMA(y, 0x1.41a7bp-20, 0x1.f12bacp-14)
+	q = FMA(q, y, 0x1.29540ap-9)
+	q = FMA(q, y, 0x1.40b3bap-8)
+	return p / q
+}
+
+// gelu is the specification of Kernels.Gelu: twice the tanh form of GELU,
+// f·(1 + tanh(√(2/π)·(f + 0.044715·f³))). The factor ½ is in the alpha of the
+// product that follows.
+func gelu(g, f []float32) {
+	for i, v := range f {
+		c := v * v
+		c = v * c
+		c = 0x1.6e4e26p-5 * c
+		c = v + float32(c)
+		h := Tanh(0x1.988454p-1 * c)
+		g[i] = v * (1 + h)
+	}
+}
+
+// Exp512 is the exponential inside ONNX Runtime's softmax on a CPU with
+// AVX-512, for x <= 0. Results below the normal range are rounded once.
+func Exp512(x float32) float32 {
+	p, m := expReduced(max(x, -0x1.9fe36ap+6))
+	return float32(float64(p) * math.Float64frombits(uint64(1023+int64(m))<<52))
+}
+
+// Exp256 is the same on a CPU with AVX2, where 2^m is made from its exponent
+// bits, so that the result is 0 where it would be below the normal range.
+func Exp256(x float32) float32 {
+	p, m := expReduced(max(x, -0x1.61814ap+6))
+	return p * math.Float32frombits(uint32(127+int32(m))<<23)
+}
+
+// expReduced returns p and m such that e^x ≈ p·2^m.
+func expReduced(x float32) (p, m float32) {
+	const magic = 0x1.8p23
+	m = FMA(0x1.715476p+0, x, magic) - magic
+	x = FMA(m, -0x1.62e4p-1, x)
+	x = FMA(m, -0x1.7f7d1cp-20, x)
+	p = FMA(0x1.694p-10, x, 0x1.125edcp-7)
+	p = FMA(p, x, 0x1.555b5ap-5)
+	p = FMA(p, x, 0x1.55545p-3)
+	p = FMA(p, x, 0x1.fffff6p-2)
+	p = FMA(p, x, 1)
+	p = FMA(p, x, 1)
+	return p, m
+}
+
+// exp512 and exp256 are the specifications of Kernels.Exp512 and Kernels.Exp256.
+func exp512(y, x []float32, shift float32) {
+	for i, v := range x {
+		y[i] = Exp512(v + shift)
+	}
+}
+
+func exp256(y, x []float32, shift float32) {
+	for i, v := range x {
+		y[i] = Exp256(v + shift)
+	}
+}
+
+// ExpNumPy is NumPy's float32 exponential on x86-64 with AVX2 and FMA or with
+// AVX-512. The compiler that built NumPy either rounds x·log2(e) or fuses it
+// with the addition that follows.
+func ExpNumPy(x float32, fused bool) float32 {
+	const (
+		log2e = 0x1.715476p+0
+		magic = 0x1.8p23
+	)
+	switch {
+	case x != x:
+		return x
+	case x >= 0x1.62e43p+6:
+		return float32(math.Inf(1))
+	case x <= -0x1.9fe36ap+6:
+		return 0
+	}
+	var q float32
+	if fused {
+		q = FMA(x, log2e, magic)
+	} else {
+		q = float32(x*log2e) + magic
+	}
+	q -= magic
+	r := FMA(q, -0x1.62e4p-1, x)
+	r = FMA(q, -0x1.7f7d1cp-20, r)
+	n := FMA(expP5, r, expP4)
+	n = FMA(n, r, expP3)
+	n = FMA(n, r, expP2)
+	n = FMA(n, r, expP1)
+	n = FMA(n, r, 1)
+	d := FMA(expQ2, r, expQ1)
+	d = FMA(d, r, 1)
+	return float32(float64(n/d) * math.Float64frombits(uint64(1023+int64(q))<<52))
+}
+
+// Numerator and denominator of NumPy's e^r, lowest power first.
+var (
+	expP1 = math.Float32frombits(0x3f39cbd5)
+	expP2 = math.Float32frombits(0x3e7d4c58)
+	expP3 = math.Float32frombits(0x3d517d8c)
+	expP4 = math.Float32frombits(0x3bdd7159)
+	expP5 = math.Float32frombits(0x3a053dd8)
+	expQ1 = math.Float32frombits(0xbe8c6857)
+	expQ2 = math.Float32frombits(0x3cb0e832)
+)
+
+// expNumPy is the specification of Kernels.ExpNumPy.
+func expNumPy(y, x []float32, shift float32, fused bool) {
+	for i, v := range x {
+		y[i] = ExpNumPy(v+shift, fused)
+	}
+}

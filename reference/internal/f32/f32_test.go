@@ -1,0 +1,406 @@
+package f32
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// guard is a NaN that no kernel produces. Buffers lie between guards, and so do
+// the rows of a matrix; every word of them is compared after a call.
+const guard = 0x7fabcdef
+
+// same holds for equal bit patterns, and for any two NaN that a kernel produced.
+func same(got, want float32) bool {
+	return math.Float32bits(got) == math.Float32bits(want) ||
+		got != got && want != want && math.Float32bits(want) != guard && math.Float32bits(got) != guard
+}
+
+// compare reports the first difference between two memories.
+func compare(t fatal, got, want []float32) {
+	for i := range want {
+		if !same(got[i], want[i]) {
+			t.Fatalf("word %d of %d: %g (%#08x), want %g (%#08x)", i, len(want),
+				got[i], math.Float32bits(got[i]), want[i], math.Float32bits(want[i]))
+		}
+	}
+}
+
+// A memory is a buffer between guards.
+type memory []float32
+
+const margin = 131 // more than the columns of a tile
+
+func newMemory(n int) memory {
+	m := make(memory, n+2*margin)
+	for i := range m {
+		m[i] = math.Float32frombits(guard)
+	}
+	return m
+}
+
+func (m memory) buffer() []float32 { return m[margin : len(m)-margin : len(m)-margin] }
+
+// numbers are the kinds of values that kernels are tested with.
+var numbers = map[string]func(r *rand.Rand) float32{
+	"network": func(r *rand.Rand) float32 { return float32(r.NormFloat64()) },
+	"scales":  func(r *rand.Rand) float32 { return float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30)) },
+	"exact":   func(r *rand.Rand) float32 { return float32(r.IntN(9)-4) / 4 },
+	"tiny":    func(r *rand.Rand) float32 { return float32(math.Ldexp(r.NormFloat64(), -100-r.IntN(50))) },
+	"huge":    func(r *rand.Rand) float32 { return float32(math.Ldexp(r.NormFloat64(), 40+r.IntN(88))) },
+	"zeros":   func(r *rand.Rand) float32 { return float32(math.Copysign(0, r.NormFloat64())) },
+	"any": func(r *rand.Rand) float32 {
+		for {
+			if v := math.Float32frombits(r.Uint32()); v == v {
+				return v
+			}
+		}
+	},
+	"mixed": func(r *rand.Rand) float32 {
+		s := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)),
+			math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, math.MaxFloat32, -math.MaxFloat32}
+		if r.IntN(8) == 0 {
+			return s[r.IntN(len(s))]
+		}
+		return float32(r.NormFloat64())
+	},
+}
+
+// draw returns a source of numbers of a kind that t chose.
+func draw(t *rapid.T, name string) func() float32 {
+	kinds := make([]string, 0, len(numbers))
+	for kind := range numbers {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	f := numbers[rapid.SampledFrom(kinds).Draw(t, name)]
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, name+" seed"), 0))
+	return func() float32 { return f(r) }
+}
+
+// vector returns n drawn numbers between guards.
+func vector(t *rapid.T, name string, n int) memory {
+	f, m := draw(t, name), newMemory(n)
+	for i := range m.buffer() {
+		m.buffer()[i] = f()
+	}
+	return m
+}
+
+// each runs a property of every set of assembly kernels.
+func each(t *testing.T, property func(t *rapid.T, set *Kernels)) {
+	for _, set := range Available() {
+		if set != Go {
+			t.Run(set.Name, rapid.MakeCheck(func(t *rapid.T) { property(t, set) }))
+		}
+	}
+}
+
+func TestAVX512(t *testing.T) {
+	if Best().Name != "avx512" {
+		t.Skip("this CPU has no AVX-512: its kernels are not tested here, only on CPUs that have it and under an emulator")
+	}
+}
+
+func TestMatMul(t *testing.T) {
+	each(t, func(t *rapid.T, set *Kernels) {
+		m := rapid.IntRange(0, 23).Draw(t, "m")
+		panels := rapid.IntRange(0, 13).Draw(t, "panels")
+		k := rapid.OneOf(rapid.IntRange(0, 9), rapid.SampledFrom([]int{20, 32, 128, 131})).Draw(t, "k")
+		lda := rapid.OneOf(rapid.Just(k), rapid.IntRange(0, k+9)).Draw(t, "lda")
+		ldc := 16*panels + rapid.IntRange(0, 20).Draw(t, "gap of c")
+		b := Panels{Stride: 16, Panel: 16 * k} // packed
+		switch rapid.IntRange(0, 2).Draw(t, "layout") {
+		case 1: // row-major
+			b.Stride, b.Panel = 16*panels+rapid.IntRange(0, 20).Draw(t, "gap of b"), 16
+		case 2:
+			b.Stride, b.Panel = rapid.IntRange(0, 40).Draw(t, "stride"), rapid.IntRange(0, 99).Draw(t, "panel")
+		}
+		alpha, accumulate := draw(t, "alpha")(), rapid.Bool().Draw(t, "accumulate")
+		testMatMul(t, set, m, panels, k, lda, ldc, b, alpha, accumulate, draw(t, "a"), draw(t, "b"), draw(t, "c"))
+	})
+}
+
+// TestMatMulShapes comes by all remainders of rows, panels and k.
+func TestMatMulShapes(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	value := func() float32 { return numbers["network"](r) }
+	for _, set := range Available() {
+		for m := range 22 {
+			for panels := range 14 {
+				for _, k := range []int{0, 1, 2, 3, 4, 5, 7, 8, 32} {
+					b := Panels{Stride: 16, Panel: 16 * k}
+					testMatMul(t, set, m, panels, k, k, 16*panels+1, b, value(), r.IntN(2) == 0, value, value, value)
+				}
+			}
+		}
+	}
+}
+
+type fatal interface{ Fatalf(string, ...any) }
+
+// testMatMul compares one call with the specification, each matrix being filled
+// from its own source.
+func testMatMul(t fatal, set *Kernels, m, panels, k, lda, ldc int, b Panels, alpha float32, accumulate bool, sources ...func() float32) {
+	a := newMemory(max(0, (m-1)*lda+k))
+	for i := range m {
+		for p := range k {
+			a.buffer()[i*lda+p] = sources[0]()
+		}
+	}
+	b.Data = newMemory(max(0, (panels-1)*b.Panel+(k-1)*b.Stride+16)).buffer()
+	for j := range panels {
+		for p := range k {
+			for q := range 16 {
+				b.Data[j*b.Panel+p*b.Stride+q] = sources[1]()
+			}
+		}
+	}
+	got := newMemory(max(0, (m-1)*ldc+16*panels))
+	for i := range m {
+		for j := range 16 * panels {
+			got.buffer()[i*ldc+j] = sources[2]()
+		}
+	}
+
+	want := slices.Clone(got)
+	set.MatMul(m, panels, k, a.buffer(), lda, b, got.buffer(), ldc, alpha, accumulate)
+	Go.MatMul(m, panels, k, a.buffer(), lda, b, want.buffer(), ldc, alpha, accumulate)
+	compare(t, got, want)
+}
+
+func TestLayerNorm(t *testing.T) {
+	each(t, func(t *rapid.T, set *Kernels) {
+		n := 8 * rapid.IntRange(0, 40).Draw(t, "n/8")
+		x, weight, bias := vector(t, "x", n), vector(t, "weight", n), vector(t, "bias", n)
+		if n > 0 && rapid.Bool().Draw(t, "cancelling") { // then the order of the float64 sums shows
+			x, bias = newMemory(n), newMemory(n)
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+			for i := range n {
+				x.buffer()[i], bias.buffer()[i] = float32(r.NormFloat64()), 0
+			}
+			order := r.Perm(n)
+			for i := 0; i < n/2; i += 2 {
+				x.buffer()[order[i]], x.buffer()[order[i+1]] = 0x1p50, -0x1p50
+			}
+		}
+		got := newMemory(n)
+		if rapid.Bool().Draw(t, "in place") {
+			got = x
+		}
+		want := slices.Clone(got)
+		Go.LayerNorm(want.buffer(), x.buffer(), weight.buffer(), bias.buffer())
+		set.LayerNorm(got.buffer(), x.buffer(), weight.buffer(), bias.buffer())
+		compare(t, got, want)
+	})
+}
+
+func TestGelu(t *testing.T) {
+	mapping(t, draw, func(k *Kernels, y, x []float32, _ float32) { k.Gelu(y, x) })
+}
+
+func TestExp512(t *testing.T) {
+	mapping(t, negative, func(k *Kernels, y, x []float32, shift float32) { k.Exp512(y, x, shift) })
+}
+
+func TestExp256(t *testing.T) {
+	mapping(t, negative, func(k *Kernels, y, x []float32, shift float32) { k.Exp256(y, x, shift) })
+}
+
+func TestExpNumPy(t *testing.T) {
+	for _, fused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("fused=%t", fused), func(t *testing.T) {
+			mapping(t, around, func(k *Kernels, y, x []float32, shift float32) { k.ExpNumPy(y, x, shift, fused) })
+		})
+	}
+}
+
+// negative is draw for numbers <= 0, often those with a subnormal exponential.
+func negative(t *rapid.T, name string) func() float32 {
+	f := around(t, name)
+	return func() float32 { return float32(math.Copysign(float64(f()), -1)) }
+}
+
+// around is draw, or numbers over the range in which e^x is a float32.
+func around(t *rapid.T, name string) func() float32 {
+	f := draw(t, name)
+	if rapid.Bool().Draw(t, name+" around the range") {
+		return func() float32 { return min(max(f(), -4), 4) * 27 }
+	}
+	return f
+}
+
+// mapping checks an element-wise kernel at all lengths up to a few vectors.
+func mapping(t *testing.T, source func(t *rapid.T, name string) func() float32, run func(k *Kernels, y, x []float32, shift float32)) {
+	each(t, func(t *rapid.T, set *Kernels) {
+		value, shift := source(t, "x"), source(t, "shift")()
+		if rapid.Bool().Draw(t, "no shift") {
+			shift = 0
+		}
+		inPlace := rapid.Bool().Draw(t, "in place")
+		for n := range 50 {
+			x := newMemory(n)
+			for i := range x.buffer() {
+				x.buffer()[i] = value()
+			}
+			got := newMemory(n)
+			if inPlace {
+				got = x
+			}
+			want := slices.Clone(got)
+			run(Go, want.buffer(), x.buffer(), shift)
+			run(set, got.buffer(), x.buffer(), shift)
+			compare(t, got, want)
+		}
+	})
+}
+
+// TestSweep holds the element-wise kernels to the specification on every 1009th
+// float32, which comes by all exponents and all last digits, and around the
+// edges of their ranges.
+func TestSweep(t *testing.T) {
+	const all, sign = 1 << 32, 1 << 31
+	edges := []float32{0x1.62e43p+6, -0x1.61814ap+6, -0x1.9fe36ap+6, float32(math.Copysign(0, -1)), float32(math.Inf(-1))}
+	for n := -151; n < 129; n++ { // where x·log2(e) is rounded to another integer
+		edges = append(edges, float32((float64(n)+.5)*math.Ln2))
+	}
+	for _, kernel := range []struct {
+		name string
+		from uint64
+		run  func(k *Kernels, y, x []float32)
+	}{
+		{"Gelu", 0, func(k *Kernels, y, x []float32) { k.Gelu(y, x) }},
+		{"Exp512", sign, func(k *Kernels, y, x []float32) { k.Exp512(y, x, 0) }},
+		{"Exp256", sign, func(k *Kernels, y, x []float32) { k.Exp256(y, x, 0) }},
+		{"ExpNumPy", 0, func(k *Kernels, y, x []float32) { k.ExpNumPy(y, x, 0, false) }},
+		{"ExpNumPyFused", 0, func(k *Kernels, y, x []float32) { k.ExpNumPy(y, x, 0, true) }},
+	} {
+		t.Run(kernel.name, func(t *testing.T) {
+			step := uint64(1009)
+			if testing.Short() {
+				step *= 101
+			}
+			x := make([]float32, 0, 1<<12)
+			got, want := make([]float32, cap(x)), make([]float32, cap(x))
+			flush := func() {
+				kernel.run(Go, want, x)
+				for _, set := range Available() {
+					kernel.run(set, got, x)
+					for i, v := range x {
+						if !same(got[i], want[i]) {
+							t.Fatalf("%s: %g (%#08x) becomes %g, want %g", set.Name, v, math.Float32bits(v), got[i], want[i])
+						}
+					}
+				}
+				x = x[:0]
+			}
+			add := func(bits uint64) {
+				if bits < kernel.from || bits >= all {
+					return
+				}
+				if x = append(x, math.Float32frombits(uint32(bits))); len(x) == cap(x) {
+					flush()
+				}
+			}
+			for bits := kernel.from; bits < all; bits += step {
+				add(bits)
+			}
+			for _, edge := range edges {
+				for i := range uint64(200) {
+					add(uint64(math.Float32bits(edge)) + i - 100)
+				}
+			}
+			flush()
+		})
+	}
+}
+
+// TestOutOfRange holds every kernel to panic, and to write nothing, where a
+// slice is one element too short.
+func TestOutOfRange(t *testing.T) {
+	const m, panels, k, lda, ldc = 7, 3, 5, 6, 50
+	const stride, panel = 17, 90
+	for _, set := range Available() {
+		if set == Go {
+			continue
+		}
+		matMul := func(m, lda, stride, panel, ldc int, cut ...int) func(c []float32) {
+			return func(c []float32) {
+				a := make([]float32, (7-1)*6+k-cut[0])
+				b := Panels{make([]float32, (panels-1)*90+(k-1)*17+16-cut[1]), stride, panel}
+				set.MatMul(m, panels, k, a, lda, b, c[:(7-1)*50+16*panels-cut[2]], ldc, 1, false)
+			}
+		}
+		layerNorm := func(y, x, weight, bias int) func(c []float32) {
+			s := make([]float32, 16)
+			return func(c []float32) { set.LayerNorm(c[:y], s[:x], s[:weight], s[:bias]) }
+		}
+		for name, test := range map[string]struct {
+			call  func(c []float32)
+			panic any
+		}{
+			"MatMul":             {matMul(m, lda, stride, panel, ldc, 0, 0, 0), nil},
+			"MatMul a":           {matMul(m, lda, stride, panel, ldc, 1, 0, 0), "f32: MatMul: a is too short"},
+			"MatMul b":           {matMul(m, lda, stride, panel, ldc, 0, 1, 0), "f32: MatMul: b is too short"},
+			"MatMul c":           {matMul(m, lda, stride, panel, ldc, 0, 0, 1), "f32: MatMul: c is too short"},
+			"MatMul row":         {matMul(m+1, lda, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a is too short"},
+			"MatMul lda":         {matMul(m, lda+1, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a is too short"},
+			"MatMul lda < 0":     {matMul(m, -1, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a is too short"},
+			"MatMul huge lda":    {matMul(m, 1<<62, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a is too short"},
+			"MatMul Stride":      {matMul(m, lda, stride+1, panel, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
+			"MatMul huge Stride": {matMul(m, lda, 1<<62, panel, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
+			"MatMul Panel":       {matMul(m, lda, stride, panel+1, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
+			"MatMul Panel < 0":   {matMul(m, lda, stride, -16, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
+			"MatMul huge Panel":  {matMul(m, lda, stride, 1<<63-1, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
+			"MatMul ldc":         {matMul(m, lda, stride, panel, ldc+1, 0, 0, 0), "f32: MatMul: c is too short"},
+			"MatMul small ldc":   {matMul(m, lda, stride, panel, 16*panels-1, 0, 0, 0), "f32: MatMul: rows of c overlap"},
+			"LayerNorm":          {layerNorm(16, 16, 16, 16), nil},
+			"LayerNorm y":        {layerNorm(15, 16, 16, 16), "f32: LayerNorm: y is too short"},
+			"LayerNorm x":        {layerNorm(16, 15, 16, 16), "f32: LayerNorm: the length of x is no multiple of 8"},
+			"LayerNorm weight":   {layerNorm(16, 16, 15, 16), "f32: LayerNorm: weight is too short"},
+			"LayerNorm bias":     {layerNorm(16, 16, 16, 15), "f32: LayerNorm: bias is too short"},
+			"Gelu":               {func(c []float32) { set.Gelu(c[:9], make([]float32, 10)) }, "f32: Gelu: g is too short"},
+			"Exp512":             {func(c []float32) { set.Exp512(c[:9], make([]float32, 10), 0) }, "f32: Exp512: y is too short"},
+			"Exp256":             {func(c []float32) { set.Exp256(c[:9], make([]float32, 10), 0) }, "f32: Exp256: y is too short"},
+			"ExpNumPy":           {func(c []float32) { set.ExpNumPy(c[:9], make([]float32, 10), 0, false) }, "f32: ExpNumPy: y is too short"},
+			"ExpNumPyFused":      {func(c []float32) { set.ExpNumPy(c[:9], make([]float32, 10), 0, true) }, "f32: ExpNumPy: y is too short"},
+		} {
+			t.Run(set.Name+"/"+name, func(t *testing.T) {
+				c := newMemory(1000)
+				defer func() {
+					if got := recover(); got != test.panic {
+						t.Errorf("panic %v, want %v", got, test.panic)
+					}
+					if test.panic != nil {
+						compare(t, c, newMemory(1000))
+					}
+				}()
+				test.call(c.buffer())
+			})
+		}
+	}
+}
+
+// TestNoAllocations holds kernels to allocate nothing.
+func TestNoAllocations(t *testing.T) {
+	x := make([]float32, 20*32)
+	b := Pack(make([]float32, 32*32), 32, 32)
+	for _, set := range Available() {
+		for name, call := range map[string]func(){
+			"MatMul":    func() { set.MatMul(20, 2, 32, x, 32, b, x, 32, 1, false) },
+			"LayerNorm": func() { set.LayerNorm(x, x, x, x) },
+			"Gelu":      func() { set.Gelu(x, x) },
+			"Exp512":    func() { set.Exp512(x, x, 0) },
+			"Exp256":    func() { set.Exp256(x, x, 0) },
+			"ExpNumPy":  func() { set.ExpNumPy(x, x, 0, true) },
+		} {
+			if n := testing.AllocsPerRun(10, call); n != 0 {
+				t.Errorf("%s: %s: %v allocations", set.Name, name, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+//go:build !noasm
+
+package f32
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+// assembly returns the sets that this CPU, and its operating system, supports.
+func assembly() []*Kernels {
+	var sets []*Kernels
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		return sets
+	}
+	if cpu.X86.HasAVX512F {
+		sets = append(sets, setAVX512)
+	}
+	return append(sets, setAVX2)
+}
+
+var setAVX2 = &Kernels{
+	Name: "avx2",
+	MatMul: tiled(
+		band{5, []tile{{1, matMul5x1AVX2}}},
+		band{1, []tile{{4, matMul1x4AVX2}, {1, matMul1x1AVX2}}},
+	),
+	LayerNorm: normalise(layerNormAVX2),
+	Gelu:      gelus(geluAVX2),
+	Exp512:    exponential("Exp512", exp512AVX2),
+	Exp256:    exponential("Exp256", exp256AVX2),
+	ExpNumPy: either(
+		exponential("ExpNumPy", expNumPyFusedAVX2),
+		exponential("ExpNumPy", expNumPyAVX2),
+	),
+}
+
+var setAVX512 = &Kernels{
+	Name: "avx512",
+	MatMul: tiled(
+		band{10, []tile{{2, matMul10x2AVX512}, {1, matMul10x1AVX512}}},
+		band{1, []tile{{8, matMul1x8AVX512}, {4, matMul1x4AVX512}, {1, matMul1x1AVX512}}},
+	),
+	LayerNorm: normalise(layerNormAVX2), // its lanes are those of AVX2
+	Gelu:      gelus(geluAVX512),
+	Exp512:    exponential("Exp512", exp512AVX512),
+	Exp256:    exponential("Exp256", exp256AVX512),
+	ExpNumPy: either(
+		exponential("ExpNumPy", expNumPyFusedAVX512),
+		exponential("ExpNumPy", expNumPyAVX512),
+	),
+}
+
+// A band is a way to compute whole blocks of so many rows.
+type band struct {
+	rows  int
+	tiles []tile // widest first, the last one panel wide
+}
+
+// A tile computes the rows of a band in so many panels, for blocks in turn.
+type tile struct {
+	panels int
+	run    func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, ldc int, alpha float32, accumulate bool)
+}
+
+// tiled returns a Kernels.MatMul that cuts C into bands, the last one being of
+// single rows.
+func tiled(bands ...band) func(int, int, int, []float32, int, Panels, []float32, int, float32, bool) {
+	return func(m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int, alpha float32, accumulate bool) {
+		m, panels, k = max(m, 0), max(panels, 0), max(k, 0)
+		width := PanelWidth * panels
+		switch {
+		case m == 0 || panels == 0:
+			return
+		case !holds(a, m, lda, 1, 0, k):
+			panic("f32: MatMul: a is too short")
+		case k > 0 && !holds(b.Data, panels, b.Panel, k, b.Stride, PanelWidth):
+			panic("f32: MatMul: b is too short")
+		case !holds(c, m, ldc, 1, 0, width):
+			panic("f32: MatMul: c is too short")
+		case m > 1 && ldc < width:
+			panic("f32: MatMul: rows of c overlap")
+		}
+		i := 0
+		for _, band := range bands {
+			blocks := (m - i) / band.rows
+			if blocks == 0 {
+				continue
+			}
+			j := 0
+			for _, t := range band.tiles {
+				for ; j+t.panels <= panels; j += t.panels {
+					t.run(blocks, k, at(a, i*lda), lda, at(b.Data, j*b.Panel), b.Stride, b.Panel, at(c, i*ldc+PanelWidth*j), ldc, alpha, accumulate)
+				}
+			}
+			i += blocks * band.rows
+		}
+	}
+}
+
+// holds reports whether s holds m·n runs of the given width, run (i, j) starting
+// at i·stride + j·step. Numbers of any size are judged rightly.
+func holds(s []float32, m, stride, n, step, width int) bool {
+	if stride < 0 || step < 0 || width > len(s) {
+		return false
+	}
+	overflow1, last1 := bits.Mul64(uint64(m-1), uint64(stride))
+	overflow2, last2 := bits.Mul64(uint64(n-1), uint64(step))
+	room := uint64(len(s) - width)
+	return overflow1|overflow2 == 0 && last1 <= room && last2 <= room-last1
+}
+
+// at is the address of s[i], or nil beyond the end: with k = 0 nothing is read.
+func at(s []float32, i int) *float32 {
+	if i >= len(s) {
+		return nil
+	}
+	return &s[i]
+}
+
+func normalise(run func(n int, y, x, weight, bias *float32)) func(y, x, weight, bias []float32) {
+	return func(y, x, weight, bias []float32) {
+		n := len(x)
+		switch {
+		case n%8 != 0:
+			panic("f32: LayerNorm: the length of x is no multiple of 8")
+		case len(y) < n:
+			panic("f32: LayerNorm: y is too short")
+		case len(weight) < n:
+			panic("f32: LayerNorm: weight is too short")
+		case len(bias) < n:
+			panic("f32: LayerNorm: bias is too short")
+		}
+		run(n, unsafe.SliceData(y), unsafe.SliceData(x), unsafe.SliceData(weight), unsafe.SliceData(bias))
+	}
+}
+
+func gelus(run func(n int, y, x *float32)) func(g, f []float32) {
+	return func(g, f []float32) {
+		if len(g) < len(f) {
+			panic("f32: Gelu: g is too short")
+		}
+		run(len(f), unsafe.SliceData(g), unsafe.SliceData(f))
+	}
+}
+
+func exponential(name string, run func(n int, y, x *float32, shift float32)) func(y, x []float32, shift float32) {
+	return func(y, x []float32, shift float32) {
+		if len(y) < len(x) {
+			panic("f32: " + name + ": y is too short")
+		}
+		run(len(x), unsafe.SliceData(y), unsafe.SliceData(x), shift)
+	}
+}
+
+func either(fused, unfused func(y, x []float32, shift float32)) func(y, x []float32, shift float32, fuse bool) {
+	return func(y, x []float32, shift float32, fuse bool) {
+		if fuse {
+			fused(y, x, shift)
+		} else {
+			unfused(y, x, shift)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !amd64 || noasm
+
+package f32
+
+func assembly() []*Kernels { return nil }
