@@ -18,8 +18,9 @@ import (
 // Route is one drive: columns of equal length, one value for every step, as the
 // Python program holds them after loading. It is read-only once loaded.
 type Route struct {
-	Name string // file name without its extension
-	Seed uint32 // of the random draws, see Seed
+	Name  string    // file name without its extension
+	Seed  uint32    // of the random draws, see the function Seed
+	Draws []float64 // one for every step from ContextLength on, see the function Draws
 
 	RollLataccel   []float64 // m/s², sin(roll)·9.81
 	VEgo           []float64 // m/s
@@ -208,6 +209,7 @@ func (l Loader) Read(r io.Reader, path string) (*Route, error) {
 		TargetLataccel: columns[targetColumn].Float64s(),
 		SteerCommand:   columns[steerColumn].Float64s(),
 	}
+	route.Draws = Draws(route.Seed, rows-ContextLength)
 	for i, roll := range route.RollLataccel {
 		route.RollLataccel[i] = libm.Sin(roll) * AccG
 	}

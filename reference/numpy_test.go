@@ -175,8 +175,11 @@ func TestChoiceEdges(t *testing.T) {
 func TestRandomPython(t *testing.T) {
 	draws := goldentest.Rows[float64](t, "rng_draws")
 	for i, seed := range goldentest.Array[int64](t, "rng_seed") {
-		random := NewRandom(uint32(seed))
+		random, shared := NewRandom(uint32(seed)), lockstep.Draws(uint32(seed), len(draws[i]))
 		for j, want := range draws[i] {
+			if shared[j] != want {
+				t.Fatalf("seed %d: Draws()[%d] is %v, Python has %v", seed, j, shared[j], want)
+			}
 			if got := random.Random(); got != want {
 				t.Fatalf("seed %d: draw %d is %v, Python has %v", seed, j, got, want)
 			}

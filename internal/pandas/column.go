@@ -80,9 +80,13 @@ const maxDigits = 17
 // with a rounding after each operation, then one division or multiplication by
 // a power of ten.
 func ParseFloat(field string, rounding Rounding) (float64, bool) {
-	if missing[field] {
-		return math.NaN(), true
+	if x, ok := parseNumber(field, rounding); ok {
+		return x, true
 	}
+	return math.NaN(), missing[field]
+}
+
+func parseNumber(field string, rounding Rounding) (float64, bool) {
 	s := strings.Trim(field, " \t\n\v\f\r")
 	negative := false
 	if s != "" && (s[0] == '+' || s[0] == '-') {
