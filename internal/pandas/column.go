@@ -87,7 +87,7 @@ func ParseFloat(field string, rounding Rounding) (float64, bool) {
 }
 
 func parseNumber(field string, rounding Rounding) (float64, bool) {
-	s := strings.Trim(field, " \t\n\v\f\r")
+	s := trim(field)
 	negative := false
 	if s != "" && (s[0] == '+' || s[0] == '-') {
 		negative = s[0] == '-'
@@ -178,10 +178,23 @@ func scale(number float64, exponent int) float64 {
 	}
 }
 
+// trim drops white space at both ends.
+func trim(s string) string {
+	for s != "" && isSpace(s[0]) {
+		s = s[1:]
+	}
+	for s != "" && isSpace(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // parseInt reads one field of an int64 column.
 func parseInt(field string) (int64, bool) {
-	i, err := strconv.ParseInt(strings.Trim(field, " \t\n\v\f\r"), 10, 64)
+	i, err := strconv.ParseInt(trim(field), 10, 64)
 	return i, err == nil
 }

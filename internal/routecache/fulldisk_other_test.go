@@ -1,0 +1,9 @@
+//go:build !linux
+
+package routecache
+
+import "testing"
+
+func limited(t *testing.T, _ func(dir string)) {
+	t.Skip("a small file system is mounted on Linux only: the full disk is not tested")
+}

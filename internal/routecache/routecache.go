@@ -1,0 +1,166 @@
+// Package routecache loads folders of route files, in parallel, and keeps what
+// it parsed in one file per folder, which later runs map into memory.
+//
+// An entry is valid as long as its route file has the same size and
+// modification time. The cache only ever saves time: whatever is wrong with it,
+// routes are parsed from their files, and a new cache replaces the old one as a
+// whole.
+package routecache
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"lockstep"
+)
+
+// Cache loads routes.
+type Cache struct {
+	// Dir holds the cache files; if empty, nothing is cached.
+	Dir string
+	// Loader parses what is not in the cache.
+	Loader lockstep.Loader
+	// Workers is how many files are parsed at a time; GOMAXPROCS if 0.
+	Workers int
+}
+
+// Stats says where the routes of one Load came from.
+type Stats struct {
+	Cached, Parsed, Failed int
+
+	// Problem is what kept the cache from being read or written; the routes are
+	// not affected.
+	Problem error
+}
+
+// DefaultDir is the user's cache folder for routes.
+func DefaultDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "lockstep", "routes"), nil
+}
+
+// Load returns the routes of the files, in their order. A file that is no route
+// gives nil and its error at the same index, and leaves the others alone.
+func (c Cache) Load(files []string) ([]*lockstep.Route, []error, Stats) {
+	routes, errs := make([]*lockstep.Route, len(files)), make([]error, len(files))
+	var stats Stats
+
+	byFolder := map[string][]int{}
+	for i, file := range files {
+		dir := filepath.Dir(file)
+		byFolder[dir] = append(byFolder[dir], i)
+	}
+	for dir, indices := range byFolder {
+		c.loadFolder(dir, files, indices, routes, errs, &stats)
+	}
+	return routes, errs, stats
+}
+
+// loadFolder loads the files at the given indices, all of one folder.
+func (c Cache) loadFolder(dir string, files []string, indices []int, routes []*lockstep.Route, errs []error, stats *Stats) {
+	var path string
+	var old []entry
+	if c.Dir != "" {
+		var err error
+		if path, err = c.path(dir); err == nil {
+			old, err = read(path)
+		}
+		if err != nil && !os.IsNotExist(err) {
+			stats.Problem = fmt.Errorf("route cache: %w", err)
+		}
+	}
+	known := make(map[string]*entry, len(old))
+	for i := range old {
+		known[old[i].name] = &old[i]
+	}
+
+	var cached, parsed atomic.Int64
+	fresh := make([]*entry, len(files)) // entries for routes parsed now
+	c.parallel(len(indices), func(k int) {
+		i := indices[k]
+		info, err := os.Stat(files[i])
+		name := filepath.Base(files[i])
+		if err == nil {
+			if e := known[name]; e != nil && e.size == info.Size() && e.modified == info.ModTime().UnixNano() && e.intact() {
+				routes[i] = e.route()
+				cached.Add(1)
+				return
+			}
+		}
+		routes[i], errs[i] = c.Loader.Load(files[i])
+		if errs[i] == nil && err == nil {
+			parsed.Add(1)
+			fresh[i] = newEntry(name, info, routes[i])
+		}
+	})
+	stats.Cached += int(cached.Load())
+	stats.Parsed += int(parsed.Load())
+	for _, i := range indices {
+		if errs[i] != nil {
+			stats.Failed++
+		}
+	}
+	if path == "" || parsed.Load() == 0 {
+		return
+	}
+
+	// The new file holds what was parsed and, of the old one, what was not
+	// found to be out of date.
+	var entries []*entry
+	replaced := map[string]bool{}
+	for _, i := range indices {
+		if fresh[i] != nil {
+			entries = append(entries, fresh[i])
+			replaced[fresh[i].name] = true
+		}
+	}
+	for i := range old {
+		if !replaced[old[i].name] && old[i].intact() {
+			entries = append(entries, &old[i])
+		}
+	}
+	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.name, b.name) })
+	if err := write(path, entries); err != nil {
+		stats.Problem = fmt.Errorf("route cache: %w", err)
+	}
+}
+
+// path is the cache file of a folder: it depends on all that the content of a
+// route does, other than its file.
+func (c Cache) path(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", formatVersion, dir, c.Loader.Profile, c.Loader.SeedPrefix))
+	return filepath.Join(c.Dir, hex.EncodeToString(sum[:16])+".routes"), nil
+}
+
+// parallel calls work(0) … work(n-1) on the cache's workers.
+func (c Cache) parallel(n int, work func(int)) {
+	workers := c.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(workers, n) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				work(i)
+			}
+		})
+	}
+	group.Wait()
+}

@@ -1,0 +1,267 @@
+package routecache
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"lockstep"
+)
+
+// writeRoute writes a route of n rows whose values depend on k.
+func writeRoute(t testing.TB, path string, n, k int) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n")
+	for i := range n {
+		fmt.Fprintf(&b, "%g,%g,0.5,%g,%g,%g\n", float64(i)/10, 20+float64(k)/7, float64(i%7)/1000, float64(i*k%100)/300, float64(i%9)/30)
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// folder makes a folder of routes and returns it with their paths.
+func folder(t testing.TB, n int) []string {
+	t.Helper()
+	dir := t.TempDir()
+	var files []string
+	for k := range n {
+		file := filepath.Join(dir, fmt.Sprintf("%05d.csv", k))
+		writeRoute(t, file, 101+k, k)
+		files = append(files, file)
+	}
+	return files
+}
+
+var sameRoutes = cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b })
+
+// check loads files and compares with what the loader parses.
+func check(t testing.TB, c Cache, files []string, cached, parsed int) {
+	t.Helper()
+	routes, errs, stats := c.Load(files)
+	for i, file := range files {
+		want, err := c.Loader.Load(file)
+		if err != nil || errs[i] != nil {
+			t.Fatal(err, errs[i])
+		}
+		if diff := cmp.Diff(want, routes[i], sameRoutes); diff != "" {
+			t.Errorf("%s (-parsed +loaded):\n%s", file, diff)
+		}
+	}
+	if want := (Stats{Cached: cached, Parsed: parsed}); stats.Cached != cached || stats.Parsed != parsed || stats.Failed != 0 {
+		t.Errorf("stats %+v, want %+v", stats, want)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	files := folder(t, 20)
+	c := Cache{Dir: t.TempDir()}
+	check(t, c, files[:12], 0, 12)
+	check(t, c, files[:12], 12, 0)
+	check(t, c, files, 12, 8) // the cache grows
+	check(t, c, files[5:15], 10, 0)
+	check(t, Cache{Dir: c.Dir, Workers: 1}, files, 20, 0)
+	check(t, Cache{}, files, 0, 20)
+
+	// What else a route depends on has a cache of its own.
+	check(t, Cache{Dir: c.Dir, Loader: lockstep.Loader{SeedPrefix: "other"}}, files, 0, 20)
+	check(t, Cache{Dir: c.Dir, Loader: lockstep.Loader{Profile: lockstep.Profile{CSV: lockstep.CSVExact}}}, files, 0, 20)
+	check(t, c, files, 20, 0)
+}
+
+func TestStale(t *testing.T) {
+	files := folder(t, 6)
+	c := Cache{Dir: t.TempDir()}
+	check(t, c, files, 0, 6)
+
+	writeRoute(t, files[2], 150, 9) // another size
+	check(t, c, files, 5, 1)
+
+	info, err := os.Stat(files[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(files[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = bytes.Replace(data, []byte(",0.5,"), []byte(",0.6,"), 1) // the same size
+	if err := os.WriteFile(files[3], data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(files[3], time.Time{}, info.ModTime().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, files, 5, 1)
+	check(t, c, files, 6, 0)
+}
+
+func cacheFile(t testing.TB, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v: want one cache file", files, err)
+	}
+	return files[0]
+}
+
+// TestDamaged flips, cuts and replaces bytes of the cache: routes never change,
+// and the cache heals.
+func TestDamaged(t *testing.T) {
+	files := folder(t, 5)
+	c := Cache{Dir: t.TempDir()}
+	check(t, c, files, 0, 5)
+	path := cacheFile(t, c.Dir)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := func(t testing.TB, data []byte) {
+		// Replaced, not written in place: the old file is mapped.
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		routes, errs, stats := c.Load(files)
+		for i, file := range files {
+			want, _ := c.Loader.Load(file)
+			if errs[i] != nil || !cmp.Equal(want, routes[i], sameRoutes) {
+				t.Fatalf("%s differs with a damaged cache (%v)", file, errs[i])
+			}
+		}
+		if stats.Parsed == 0 && !bytes.Equal(data, good) {
+			// The padding is all that may change unnoticed.
+			if len(data) != len(good) {
+				t.Fatal("a damaged cache passed for whole")
+			}
+		}
+		check(t, c, files, 5, 0) // healed
+	}
+	for name, data := range map[string][]byte{
+		"empty": {}, "text": []byte("not a cache"), "cut in the header": good[:20], "cut in the index": good[:60],
+		"cut in the data": good[:len(good)-1], "absurd index length": append(append([]byte(magic), bytes.Repeat([]byte{0xff}, 16)...), good[24:]...),
+	} {
+		t.Run(name, func(t *testing.T) { damage(t, data) })
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		data := bytes.Clone(good)
+		data[rapid.IntRange(0, len(data)-1).Draw(rt, "offset")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
+		damage(t, data)
+	})
+}
+
+func TestBadRoute(t *testing.T) {
+	files := folder(t, 3)
+	if err := os.WriteFile(files[1], []byte("t,roll\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, filepath.Join(filepath.Dir(files[0]), "none.csv"))
+	c := Cache{Dir: t.TempDir()}
+	for range 2 {
+		routes, errs, stats := c.Load(files)
+		for i, bad := range []bool{false, true, false, true} {
+			if (errs[i] != nil) != bad || (routes[i] == nil) != bad {
+				t.Errorf("%s: %v, %v", files[i], routes[i], errs[i])
+			}
+		}
+		if stats.Failed != 2 || stats.Cached+stats.Parsed != 2 {
+			t.Errorf("stats %+v", stats)
+		}
+	}
+}
+
+// TestUnwritable: a cache that cannot be written is reported and costs nothing
+// else.
+func TestUnwritable(t *testing.T) {
+	files := folder(t, 2)
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	routes, errs, stats := Cache{Dir: filepath.Join(blocked, "routes")}.Load(files)
+	if routes[0] == nil || routes[1] == nil || errs[0] != nil || errs[1] != nil {
+		t.Errorf("routes %v, errors %v", routes, errs)
+	}
+	if stats.Problem == nil || stats.Parsed != 2 {
+		t.Errorf("stats %+v, want a problem", stats)
+	}
+}
+
+// TestTwoBuilders builds one cache from several goroutines at a time.
+func TestTwoBuilders(t *testing.T) {
+	files := folder(t, 10)
+	c := Cache{Dir: t.TempDir()}
+	var group sync.WaitGroup
+	for range 6 {
+		group.Go(func() {
+			routes, errs, stats := c.Load(files)
+			for i := range files {
+				if errs[i] != nil || routes[i].Len() != 101+i || stats.Problem != nil {
+					t.Errorf("%v, %v, %+v", routes[i], errs[i], stats)
+				}
+			}
+		})
+	}
+	group.Wait()
+	check(t, c, files, 10, 0)
+	cacheFile(t, c.Dir) // nothing is left beside it
+}
+
+// TestFullDisk stops the write at every kind of place.
+func TestFullDisk(t *testing.T) {
+	limited(t, func(dir string) {
+		files := folder(t, 80)
+		routes, errs, stats := Cache{Dir: dir}.Load(files)
+		for i := range files {
+			if errs[i] != nil || routes[i] == nil {
+				t.Errorf("%s: %v", files[i], errs[i])
+			}
+		}
+		if stats.Problem == nil {
+			t.Error("writing to a full disk succeeded")
+		}
+		left, err := filepath.Glob(filepath.Join(dir, "*"))
+		hidden, _ := filepath.Glob(filepath.Join(dir, ".*"))
+		if len(left)+len(hidden) > 0 {
+			t.Errorf("left behind: %v %v %v", left, hidden, err)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	dir := f.TempDir()
+	file := filepath.Join(dir, "0.csv")
+	writeRoute(f, file, 101, 1)
+	cacheDir := f.TempDir()
+	Cache{Dir: cacheDir}.Load([]string{file})
+	good, err := os.ReadFile(cacheFile(f, cacheDir))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:100])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		data = append(make([]byte, 0, len(data)+8), data...) // aligned, as a mapping is
+		entries, err := parse(data)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			if e.intact() {
+				e.route()
+			}
+		}
+	})
+}
