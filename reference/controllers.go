@@ -6,18 +6,50 @@ import (
 	"lockstep"
 )
 
-// newController makes the controller of one rollout.
-func newController(policy lockstep.Policy) (lockstep.Controller, error) {
+// newController makes the controller of one rollout. The function ends its use.
+func newController(policy lockstep.Policy, route *lockstep.Route) (lockstep.Controller, func() error, error) {
+	none := func() error { return nil }
 	switch p := policy.(type) {
 	case lockstep.Zero:
-		return zero{}, nil
+		return zero{}, none, nil
 	case lockstep.PID:
-		return &pid{p: p.P, i: p.I, d: p.D}, nil
+		return &pid{p: p.P, i: p.I, d: p.D}, none, nil
 	case lockstep.Custom:
-		return p.New(), nil
+		return p.New(), none, nil
+	case *lockstep.Batch:
+		c, err := p.New([]*lockstep.Route{route})
+		if err != nil {
+			return nil, none, err
+		}
+		step := lockstep.NewBatchStep(1)
+		step.Step, step.Running[0] = lockstep.ContextLength-1, true
+		return &batchOfOne{controller: c, step: step}, c.Close, nil
 	}
-	return nil, fmt.Errorf("no controller of type %T", policy)
+	return nil, none, fmt.Errorf("no controller of type %T", policy)
 }
+
+// batchOfOne is a batch controller that steers one route.
+type batchOfOne struct {
+	controller lockstep.BatchController
+	step       *lockstep.BatchStep
+}
+
+func (b *batchOfOne) Update(targetLataccel, currentLataccel float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+	s := b.step
+	s.Step++
+	s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0] = targetLataccel, currentLataccel, state, plan
+	if err := b.controller.Update(s); err != nil {
+		panic(controllerError{err})
+	}
+	if s.Err[0] != nil {
+		panic(controllerError{s.Err[0]})
+	}
+	return s.Steer[0]
+}
+
+// controllerError carries a batch controller's error out of Update, which has
+// none to return.
+type controllerError struct{ error }
 
 // zero always outputs zero.
 type zero struct{}

@@ -73,17 +73,27 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 func run(ctx context.Context, m *tinyPhysicsModel, job lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
 	t := &tinyPhysicsSimulator{simModel: m, data: job.Route, observe: job.Observe, shortcuts: opts.Shortcuts}
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case controllerError:
+			result.Err = p.error
+		default:
 			result.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 		if result.Err != nil {
 			result = lockstep.Result{Err: fmt.Errorf("route %s, controller %v, step %d: %w", job.Route.Name, job.Policy, t.stepIdx, result.Err)}
 		}
 	}()
-	var err error
-	if t.controller, err = newController(job.Policy); err != nil {
+	controller, done, err := newController(job.Policy, job.Route)
+	if err != nil {
 		return lockstep.Result{Err: err}
 	}
+	t.controller = controller
+	defer func() {
+		if err := done(); err != nil && result.Err == nil {
+			result.Err = err
+		}
+	}()
 	t.reset()
 	if result.Costs, err = t.rollout(ctx); err != nil {
 		return lockstep.Result{Err: err}

@@ -253,6 +253,57 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// batch is a batch controller made of a function; closed counts its ends.
+type batch struct {
+	update func(s *lockstep.BatchStep) error
+	closed *int
+}
+
+func (b batch) Update(s *lockstep.BatchStep) error { return b.update(s) }
+func (b batch) Close() error                       { *b.closed++; return nil }
+
+func TestBatchController(t *testing.T) {
+	profile := HostProfile()
+	s, route := load(t, profile), assetstest.Route(t, "00000", profile)
+	want := simulate(t, s, lockstep.Job{Route: route, Policy: lockstep.PID{P: 0.3}}, lockstep.CostOnly)
+	made, closed := 0, 0
+	policy := func(update func(s *lockstep.BatchStep) error) *lockstep.Batch {
+		return &lockstep.Batch{Name: "batch", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+			made++
+			if len(routes) != 1 || routes[0] != route {
+				t.Errorf("made for %v", routes)
+			}
+			return batch{update, &closed}, nil
+		}}
+	}
+	next := lockstep.ContextLength
+	got := simulate(t, s, lockstep.Job{Route: route, Policy: policy(func(s *lockstep.BatchStep) error {
+		if s.Step != next || !s.Running[0] || s.State[0] != route.State(s.Step) {
+			t.Errorf("step %d, want %d: %v", s.Step, next, s)
+		}
+		next++
+		s.Steer[0] = 0.3 * (s.TargetLataccel[0] - s.CurrentLataccel[0])
+		return nil
+	})}, lockstep.CostOnly)
+	if got.Costs != want.Costs {
+		t.Errorf("costs %v, want %v", got.Costs, want.Costs)
+	}
+	broken := errors.New("broken")
+	for _, update := range []func(s *lockstep.BatchStep) error{
+		func(s *lockstep.BatchStep) error { s.Err[0] = broken; return nil },
+		func(s *lockstep.BatchStep) error { return broken },
+	} {
+		for _, r := range s.Simulate(context.Background(), []lockstep.Job{{Route: route, Policy: policy(update)}}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			if !errors.Is(r.Err, broken) || r.Err.Error() != "route 00000, controller batch, step 20: broken" {
+				t.Errorf("got %v", r.Err)
+			}
+		}
+	}
+	if made != 3 || closed != made {
+		t.Errorf("%d made, %d closed", made, closed)
+	}
+}
+
 func TestCancel(t *testing.T) {
 	profile := HostProfile()
 	s, route := load(t, profile), assetstest.Route(t, "00000", profile)
