@@ -1,0 +1,102 @@
+# lockstep: `make run` and `make test` do all set-up themselves.
+
+GO        ?= go
+PYTHON    ?= python3.11
+VENV      := build/venv
+BIN       := bin/lockstep
+TESTFLAGS ?=
+# A checkout of github.com/commaai/controls_challenge, for `golden` and `bench`.
+UPSTREAM  ?=
+
+GOTESTSUM   := $(GO) run gotest.tools/gotestsum@v1.13.0
+STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/lockstep
+	$(GO) build -o $(BIN) ./cmd/lockstep
+
+.PHONY: run
+run: build ## roll the routes out and print their costs
+	$(BIN) rollout
+
+.PHONY: test
+test: ## run all tests, and count what was not run for want of assets
+	@mkdir -p build
+	@$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile build/test.json -- $(TESTFLAGS) ./...; status=$$?; \
+	n=$$(grep -c '"Output":".*not run for want of assets' build/test.json); \
+	if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of assets: run \`make assets\`, see README.md"; fi; \
+	exit $$status
+
+.PHONY: test-noasm
+test-noasm: ## hold the plain Go kernels, without any assembly, to a golden
+	$(GO) test -tags noasm ./reference/... ./parity -run 'Python|TestTrajectory$$/ort1.30-avx2-expU-sinfma-csv2/00000/pid$$'
+
+.PHONY: test-fused
+test-fused: ## the same with a compiler that may fuse products into sums
+	GOAMD64=v3 $(GO) test . ./internal/... ./golden/... ./parity ./reference -run 'Python|Trajectory'
+
+.PHONY: bench
+bench: ## ratios measured in one run; with UPSTREAM=DIR also against Python
+	@if [ -n "$(UPSTREAM)" ]; then $(MAKE) --no-print-directory $(VENV)/ready; fi
+	LOCKSTEP_UPSTREAM=$(abspath $(UPSTREAM)) LOCKSTEP_PYTHON=$(if $(UPSTREAM),$(abspath $(VENV)/bin/python)) \
+		$(GO) test -run '^$$' -bench . -benchtime 5x ./reference ./reference/internal/f32
+
+.PHONY: golden
+golden: need-upstream $(VENV)/ready ## record the goldens again (UPSTREAM=DIR); refuses under another arithmetic
+	$(VENV)/bin/python golden/generate.py $(GOLDEN_ARGS) --out golden/testdata
+
+.PHONY: golden-check
+golden-check: need-upstream $(VENV)/ready ## record afresh and compare with what is committed (UPSTREAM=DIR)
+	$(VENV)/bin/python golden/generate.py $(GOLDEN_ARGS) --check golden/testdata
+	$(VENV)/bin/python golden/units.py --upstream $(UPSTREAM) --check golden/testdata
+
+ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets ../shared/assets $(HOME)/.cache/lockstep/assets))
+GOLDEN_ARGS = --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes
+
+.PHONY: need-upstream
+need-upstream:
+	@if [ -z "$(UPSTREAM)" ]; then echo 'set UPSTREAM to a checkout of github.com/commaai/controls_challenge at be8edfa849acdccfa2cb0092151ab28590d63c03'; exit 2; fi
+	@if [ ! -f "$(ASSETS)/tinyphysics.onnx" ]; then echo 'no model: run `make assets`, or set LOCKSTEP_ASSETS'; exit 2; fi
+
+$(VENV)/ready: golden/requirements.txt golden/requirements-common.txt
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r golden/requirements.txt
+	touch $@
+
+.PHONY: generate
+generate: ## generate the assembly again
+	cd reference/internal/f32 && $(GO) generate doc.go
+
+.PHONY: generate-check
+generate-check: ## check that the committed assembly is what its generator makes
+	sh reference/internal/f32/_generate/check.sh
+
+.PHONY: lint
+lint: ## gofmt, vet, staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags noasm ./...
+	$(STATICCHECK) ./...
+
+MODEL_URL    := https://github.com/commaai/controls_challenge/raw/be8edfa849acdccfa2cb0092151ab28590d63c03/models/tinyphysics.onnx
+MODEL_SHA256 := 5beca7f07a3e9b183b4aa0402c780ddbc985416fe50ca788017b09705b4d0705
+CACHE        := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lockstep/assets
+
+.PHONY: assets
+assets: $(CACHE)/tinyphysics.onnx ## download the official model from its repository
+
+$(CACHE)/tinyphysics.onnx:
+	@mkdir -p $(CACHE)
+	curl --fail --location --show-error --output $@.part $(MODEL_URL)
+	@echo "$(MODEL_SHA256)  $@.part" | sha256sum --check --quiet || { rm -f $@.part; echo 'the download is not the official model'; exit 1; }
+	mv $@.part $@
+	@echo "the routes of the goldens come from the challenge's data set; see README.md"
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin build
