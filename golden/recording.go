@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -137,15 +138,14 @@ func decode(arrays map[string]npz.Array) ([]*Recording, error) {
 	if format[0] != FormatVersion {
 		return nil, fmt.Errorf("format version %d, want %d", format[0], FormatVersion)
 	}
-	var routes []string
+	routes := map[string]bool{}
 	for name := range arrays {
-		if route, ok := strings.CutSuffix(name, "/sample"); ok {
-			routes = append(routes, route)
+		if i := strings.LastIndexByte(name, '/'); i >= 0 {
+			routes[name[:i]] = true
 		}
 	}
-	slices.Sort(routes)
 	var recordings []*Recording
-	for _, route := range routes {
+	for _, route := range slices.Sorted(maps.Keys(routes)) {
 		r, err := decodeRoute(arrays, route)
 		if err != nil {
 			return nil, err

@@ -42,10 +42,10 @@ func (e Entry) Policy() (lockstep.Policy, error) {
 	switch {
 	case e.Controller == "zero":
 		return lockstep.Zero{}, nil
-	case e.Gains != nil:
+	case e.Controller == "pid" && e.Gains != nil:
 		return lockstep.PID{P: e.Gains.P, I: e.Gains.I, D: e.Gains.D}, nil
 	}
-	return nil, fmt.Errorf("%s: controller %q has no gains", e.File, e.Controller)
+	return nil, fmt.Errorf("%s: controller %q is not known, or has no gains", e.File, e.Controller)
 }
 
 // OpenSet reads what a folder's provenance.json says.
@@ -56,7 +56,17 @@ func OpenSet(dir string) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{Dir: dir}
-	if err := json.Unmarshal(data, s); err != nil {
+	var has struct {
+		Profile *lockstep.Profile `json:"profile"`
+	}
+	err = json.Unmarshal(data, s)
+	if err == nil {
+		err = json.Unmarshal(data, &has)
+	}
+	if err == nil && has.Profile == nil {
+		err = errors.New("no profile")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil

@@ -23,12 +23,16 @@ func NewChecker(recording *golden.Recording) *Checker {
 // Observe compares a step with the recorded one. Stages that the rollout skipped
 // are not compared; the recorded hashes stand for values not recorded in full.
 func (c *Checker) Observe(s *lockstep.Step) {
+	r, i := c.recording, c.steps
 	c.steps++
 	if c.divergence != nil {
 		return
 	}
-	r, i := c.recording, s.Index-lockstep.ContextLength
-	if i < 0 || i >= r.Steps() {
+	if next := lockstep.ContextLength + i; s.Index != next {
+		c.found(s.Index, Action, &Divergence{Index: -1, Want: fmt.Sprintf("step %d next", next), Got: fmt.Sprintf("step %d", s.Index)})
+		return
+	}
+	if i >= r.Steps() {
 		c.found(s.Index, Action, &Divergence{Index: -1, Want: fmt.Sprintf("%d steps", r.Steps()), Got: "one more"})
 		return
 	}

@@ -14,7 +14,7 @@ type Divergence struct {
 	Index int // of the value in its stage; -1 if only hashes are known
 
 	Want, Got string // values with their bit patterns
-	ULPs      uint64 // how many numbers lie between; 0 if that means nothing
+	ULPs      uint64 // steps from one float to the next that lead from one to the other; 0 if that means nothing
 
 	// Replay is the command that repeats just this case.
 	Replay string
@@ -83,8 +83,12 @@ func show[T number](x T) string {
 	}
 }
 
-// ulps is how many steps from one float to the next lead from a to b.
+// ulps is how many steps from one float to the next lead from a to b, 0 if one
+// of them is not a number.
 func ulps[T number](a, b T) uint64 {
+	if math.IsNaN(float64(a)) || math.IsNaN(float64(b)) {
+		return 0
+	}
 	var x, y int64
 	switch v := any(a).(type) {
 	case float32:

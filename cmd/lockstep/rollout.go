@@ -164,7 +164,8 @@ func (c *rolloutCommand) Run(env *environment) error {
 	var costs []lockstep.Costs
 	var traced []*golden.Recording
 	failed := len(s.failed)
-	out := c.printer(env.stdout, s)
+	stdout := &stickyWriter{w: env.stdout}
+	out := c.printer(stdout, s)
 	for i := range jobs {
 		switch {
 		case ran[i]:
@@ -184,8 +185,11 @@ func (c *rolloutCommand) Run(env *environment) error {
 	}
 	if c.Trace != "" && len(traced) > 0 {
 		if err := golden.WriteFile(c.Trace, traced...); err != nil {
-			return fmt.Errorf("trace: %w", err)
+			return fmt.Errorf("--trace %s: %w", c.Trace, err)
 		}
+	}
+	if stdout.err != nil {
+		return stdout.err
 	}
 	switch {
 	case env.ctx.Err() != nil:
@@ -198,6 +202,19 @@ func (c *rolloutCommand) Run(env *environment) error {
 	return nil
 }
 
+// stickyWriter keeps the first error of its writer, and writes nothing after it.
+type stickyWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (w *stickyWriter) Write(p []byte) (n int, err error) {
+	if w.err == nil {
+		n, w.err = w.w.Write(p)
+	}
+	return n, w.err
+}
+
 // printer prints the outcome of a rollout for people or for programs.
 type printer interface {
 	route(name string, c lockstep.Costs)
@@ -208,15 +225,11 @@ func (c *rolloutCommand) printer(w io.Writer, s *simulation) printer {
 	if !c.JSON {
 		return textPrinter{w}
 	}
-	p := jsonPrinter{json: json.NewEncoder(w), line: jsonRoute{
+	return jsonPrinter{json: json.NewEncoder(w), line: jsonRoute{
 		Controller: c.Controller,
 		Engine:     s.simulator.Name(),
 		Profile:    s.simulator.Profile(),
 	}}
-	if pid, ok := s.policy.(lockstep.PID); ok {
-		p.line.Gains = []float64{pid.P, pid.I, pid.D}
-	}
-	return p
 }
 
 // textPrinter prints costs as the Python program does.
@@ -238,7 +251,6 @@ type jsonPrinter struct {
 type jsonRoute struct {
 	Route      string           `json:"route"`
 	Controller string           `json:"controller"`
-	Gains      []float64        `json:"pid,omitempty"`
 	Engine     string           `json:"engine"`
 	Profile    lockstep.Profile `json:"profile"`
 	jsonCosts

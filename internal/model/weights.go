@@ -55,6 +55,9 @@ type Layer struct {
 // Norm is the affine part of a layer normalisation.
 type Norm struct{ Weight, Bias []float32 } // (128) each
 
+// opset is the version of the operators of the official graph.
+const opset = 14
+
 // structure is what onnx.Graph.Structure says of the official graph.
 const structure = "b879473ad5c08a8720555673ada25516128570307f38a80f04094856ae858f6c"
 
@@ -77,6 +80,9 @@ func Parse(data []byte) (*Weights, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.Opset != opset {
+		return nil, fmt.Errorf("operator set %d, want %d: this is not the tinyphysics network", m.Opset, opset)
+	}
 	g := &m.Graph
 	if err := checkValue("input", g.Inputs, "states", onnx.Float, []int64{-1, Context, StateSize}); err != nil {
 		return nil, err
@@ -91,6 +97,7 @@ func Parse(data []byte) (*Weights, error) {
 	sum := sha256.Sum256(data)
 	w := &Weights{SHA256: hex.EncodeToString(sum[:])}
 	r := reader{graph: g}
+	r.mask("transformer.h.0.attn.bias")
 	w.StateEmbedding = r.product("/wt_embedding/MatMul", StateSize, Half)
 	w.StateBias = r.tensor("transformer.wt_embedding.bias", Half)
 	w.TokenEmbedding = r.tensor("transformer.wt2_embedding.weight", Vocabulary, Half)
@@ -108,14 +115,40 @@ func Parse(data []byte) (*Weights, error) {
 	}
 	w.FinalNorm = r.norm("transformer.layer_norm_f")
 	w.Head = r.productTo("output", Width, Vocabulary)
-	r.mask("transformer.h.0.attn.bias")
 	if r.err != nil {
 		return nil, r.err
 	}
 	if got := g.Structure(); got != structure {
 		return nil, fmt.Errorf("the weights fit, but the graph computes something else than tinyphysics (structure %.12s, want %.12s): the arithmetic of such a network is not known", got, structure)
 	}
+	// Structure takes any constant for any other; the order of first use tells
+	// them apart.
+	used := initializersUsed(g)
+	for i, name := range r.names {
+		if i >= len(used) || used[i] != name {
+			return nil, fmt.Errorf("tensor %s is not used where it belongs: this is not the tinyphysics network", name)
+		}
+	}
 	return w, nil
+}
+
+// initializersUsed lists the initializers in the order in which the nodes first
+// use them.
+func initializersUsed(g *onnx.Graph) []string {
+	left := map[string]bool{}
+	for _, t := range g.Initializers {
+		left[t.Name] = true
+	}
+	var used []string
+	for _, n := range g.Nodes {
+		for _, name := range n.Inputs {
+			if left[name] {
+				left[name] = false
+				used = append(used, name)
+			}
+		}
+	}
+	return used
 }
 
 func checkValue(kind string, values []onnx.Value, name string, elementType int, dims []int64) error {
@@ -130,9 +163,11 @@ func checkValue(kind string, values []onnx.Value, name string, elementType int, 
 	return fmt.Errorf("no %s named %s: this is not the tinyphysics network", kind, name)
 }
 
-// reader looks constants up and keeps the first error.
+// reader looks constants up, in the order in which the nodes use them, and keeps
+// the first error.
 type reader struct {
 	graph *onnx.Graph
+	names []string // looked up so far
 	err   error
 }
 
@@ -144,6 +179,7 @@ func (r *reader) fail(format string, args ...any) {
 
 // find returns a constant of the given shape.
 func (r *reader) find(name string, dims ...int64) *onnx.Tensor {
+	r.names = append(r.names, name)
 	t, ok := r.graph.Initializer(name)
 	if !ok {
 		r.fail("no tensor %s: this is not the tinyphysics network", name)

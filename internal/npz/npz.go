@@ -32,8 +32,14 @@ type Number interface {
 	float32 | float64 | int64 | uint64 | uint8
 }
 
-// MaxArray bounds the bytes of one array that a reader accepts.
-const MaxArray = 1 << 30
+// What a reader accepts, in bytes of data: of one array, and of all arrays of an
+// archive together. A writer writes no more than that.
+const (
+	MaxArray   = 1 << 30
+	MaxArchive = 4 << 30
+)
+
+const maxDims = 64 // NumPy's own limit
 
 // typeString names an element type as NumPy does.
 func typeString[T Number]() string {
@@ -86,8 +92,12 @@ func Strings(a Array) ([]string, error) {
 	return out, nil
 }
 
-// Write writes an archive. Equal arrays give equal bytes.
+// Write writes an archive. Equal arrays give equal bytes. It refuses arrays that
+// Read would refuse.
 func Write(w io.Writer, arrays []Array) error {
+	if err := check(arrays); err != nil {
+		return err
+	}
 	z := zip.NewWriter(w)
 	for _, a := range arrays {
 		f, err := z.CreateHeader(&zip.FileHeader{Name: a.Name + ".npy", Method: zip.Deflate})
@@ -102,6 +112,28 @@ func Write(w io.Writer, arrays []Array) error {
 		}
 	}
 	return z.Close()
+}
+
+func check(arrays []Array) error {
+	names := map[string]bool{}
+	total := int64(0)
+	for _, a := range arrays {
+		size, err := dataSize(a.Type, a.Shape)
+		if err == nil && int64(len(a.Data)) != size {
+			err = fmt.Errorf("%d bytes of data, shape %v of %s wants %d", len(a.Data), a.Shape, a.Type, size)
+		}
+		if err != nil {
+			return fmt.Errorf("array %s: %w", a.Name, err)
+		}
+		if names[a.Name] {
+			return fmt.Errorf("array %s appears twice", a.Name)
+		}
+		names[a.Name] = true
+		if total += size; total > MaxArchive {
+			return fmt.Errorf("array %s: %w", a.Name, errArchive)
+		}
+	}
+	return nil
 }
 
 // WriteFile writes an archive to a file that appears whole or not at all.
@@ -149,7 +181,10 @@ func ReadFile(path string) (map[string]Array, error) {
 }
 
 // Read reads all arrays of an archive.
-func Read(data []byte) (map[string]Array, error) {
+func Read(data []byte) (map[string]Array, error) { return read(data, MaxArchive) }
+
+// read reads arrays of at most limit bytes together.
+func read(data []byte, limit int64) (map[string]Array, error) {
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, fmt.Errorf("not an .npz archive: %w", err)
@@ -163,17 +198,18 @@ func Read(data []byte) (map[string]Array, error) {
 		if _, ok := arrays[name]; ok {
 			return nil, fmt.Errorf("array %s appears twice", name)
 		}
-		a, err := readEntry(f)
+		a, err := readEntry(f, limit)
 		if err != nil {
 			return nil, fmt.Errorf("array %s: %w", name, err)
 		}
+		limit -= int64(len(a.Data))
 		a.Name = name
 		arrays[name] = a
 	}
 	return arrays, nil
 }
 
-func readEntry(f *zip.File) (Array, error) {
+func readEntry(f *zip.File, limit int64) (Array, error) {
 	r, err := f.Open()
 	if err != nil {
 		return Array{}, err
@@ -182,6 +218,9 @@ func readEntry(f *zip.File) (Array, error) {
 	a, size, err := readHeader(r)
 	if err != nil {
 		return Array{}, err
+	}
+	if size > limit {
+		return Array{}, errArchive
 	}
 	// The limit, not the header, bounds what is allocated: data grows as it comes.
 	a.Data, err = io.ReadAll(io.LimitReader(r, size+1))
@@ -199,6 +238,7 @@ const magic = "\x93NUMPY"
 var (
 	headerPattern = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': (False|True), 'shape': \(([0-9, ]*)\), \}\s*$`)
 	errHeader     = errors.New("not a NumPy array")
+	errArchive    = errors.New("the arrays up to here are too large together")
 )
 
 // readHeader reads an array's header, format version 1 or 2, and returns how
@@ -234,30 +274,47 @@ func readHeader(r io.Reader) (Array, int64, error) {
 		return Array{}, 0, fmt.Errorf("header %q is not understood", text)
 	}
 	a := Array{Type: string(m[1])}
-	element, ok := elementSize(a.Type)
-	if !ok {
-		return Array{}, 0, fmt.Errorf("element type %q is not supported", a.Type)
-	}
-	size := int64(element)
 	for dim := range strings.SplitSeq(string(m[3]), ",") {
 		dim = strings.TrimSpace(dim)
 		if dim == "" {
 			continue // (n,) and ()
 		}
 		n, err := strconv.Atoi(dim)
-		if err != nil || n > MaxArray || size > MaxArray {
-			return Array{}, 0, fmt.Errorf("shape (%s) is too large", m[3])
+		if err != nil {
+			return Array{}, 0, fmt.Errorf("shape (%s) is too large, or none", m[3])
 		}
 		a.Shape = append(a.Shape, n)
+	}
+	size, err := dataSize(a.Type, a.Shape)
+	if err != nil {
+		return Array{}, 0, err
+	}
+	if string(m[2]) == "True" && len(a.Shape) > 1 {
+		return Array{}, 0, errors.New("column-major (Fortran) order is not supported")
+	}
+	return a, size, nil
+}
+
+// dataSize is the number of bytes of an array's data.
+func dataSize(elementType string, shape []int) (int64, error) {
+	element, ok := elementSize(elementType)
+	if !ok {
+		return 0, fmt.Errorf("element type %q is not supported", elementType)
+	}
+	if len(shape) > maxDims {
+		return 0, fmt.Errorf("%d dimensions, at most %d are supported", len(shape), maxDims)
+	}
+	size := int64(element)
+	for _, n := range shape {
+		if n < 0 || n > MaxArray || size > MaxArray {
+			return 0, fmt.Errorf("shape %v is too large", shape)
+		}
 		size *= int64(n)
 	}
 	if size > MaxArray {
-		return Array{}, 0, fmt.Errorf("shape %v is too large", a.Shape)
+		return 0, fmt.Errorf("shape %v is too large", shape)
 	}
-	if string(m[2]) == "True" && len(a.Shape) > 1 {
-		return Array{}, 0, errors.New("Fortran order is not supported")
-	}
-	return a, size, nil
+	return size, nil
 }
 
 // elementSize is the number of bytes of one element of a supported type.
@@ -272,7 +329,7 @@ func elementSize(t string) (int, bool) {
 	}
 	if n, ok := strings.CutPrefix(t, "|S"); ok {
 		size, err := strconv.Atoi(n)
-		return size, err == nil && 0 < size && size <= math.MaxUint16
+		return size, err == nil && 0 < size && size <= math.MaxUint16 && strconv.Itoa(size) == n
 	}
 	return 0, false
 }

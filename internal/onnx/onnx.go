@@ -1,7 +1,7 @@
 // Package onnx reads the part of the ONNX format that a small transformer
 // uses: nodes, their attributes, initializers and the shapes of inputs and
-// outputs. It reads hostile bytes without panicking and without allocating more
-// than the file is long.
+// outputs. It reads hostile bytes without panicking, and what it allocates is
+// bounded by the file's length: constants are not copied.
 package onnx
 
 import (
@@ -34,7 +34,8 @@ type Graph struct {
 	Inputs, Outputs []Value
 }
 
-// Node is one operation.
+// Node is one operation. An operator of another domain than the default one is
+// named domain.Operator.
 type Node struct {
 	OpType          string
 	Inputs, Outputs []string
@@ -183,6 +184,7 @@ func parseGraph(data []byte) (g Graph, err error) {
 }
 
 func parseNode(data []byte) (n Node, err error) {
+	var domain string
 	err = fields(data, func(f field) error {
 		switch f.number {
 		case 1:
@@ -195,9 +197,14 @@ func parseNode(data []byte) (n Node, err error) {
 			a, err := parseAttribute(f.bytes)
 			n.Attributes = append(n.Attributes, a)
 			return err
+		case 7:
+			domain = string(f.bytes)
 		}
 		return nil
 	})
+	if domain != "" {
+		n.OpType = domain + "." + n.OpType
+	}
 	return n, err
 }
 

@@ -1,0 +1,516 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep"
+	"lockstep/golden"
+	"lockstep/golden/goldentest"
+	"lockstep/internal/assets"
+	"lockstep/internal/assets/assetstest"
+)
+
+// profile is that of the main goldens.
+const profile = "ort1.30-avx2-expU-sinfma-csv2"
+
+// lockstepRun runs the command line and returns its exit status and output.
+func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(ctx, args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// rollout runs the rollout command in the goldens' profile, which must succeed
+// and say nothing on stderr.
+func rollout(t *testing.T, args ...string) (stdout string) {
+	t.Helper()
+	assetstest.Model(t)
+	args = append([]string{"rollout", "--profile", profile}, args...)
+	status, stdout, stderr := lockstepRun(t.Context(), args...)
+	if status != exitOK || stderr != "" {
+		t.Fatalf("%q: exit %d, stderr %q; want 0 and nothing", args, status, stderr)
+	}
+	return stdout
+}
+
+// recording is what Python computed.
+func recording(t *testing.T, route, controller string) *golden.Recording {
+	t.Helper()
+	recordings, err := golden.ReadFile(filepath.Join(goldentest.Root(), profile, route+"."+controller+".npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return recordings[0]
+}
+
+func TestPython64(t *testing.T) {
+	texts := goldentest.Strings(t, "fmt_text")
+	for i, x := range goldentest.Array[float64](t, "fmt_x") {
+		if got := python64(x); got != texts[i] {
+			t.Errorf("python64(%v) = %q, Python has %q", x, got, texts[i])
+		}
+	}
+}
+
+func TestRolloutText(t *testing.T) {
+	assetstest.Model(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--data_path", assetstest.RoutePath(t, "00000")}, `00000  lataccel_cost:  1.293, jerk_cost:  35.56, total_cost:  100.2
+
+Average lataccel_cost:  1.293, average jerk_cost:  35.56, average total_cost:  100.2
+`},
+		// The model and the routes are found by themselves.
+		{[]string{"--num_segs", "2", "--pid", "0.3, 0.05, -0.1", "--engine", "reference"}, `00000  lataccel_cost:  1.482, jerk_cost:  32.76, total_cost:  106.9
+00002  lataccel_cost:  1.694, jerk_cost:  20.01, total_cost:  104.7
+
+Average lataccel_cost:  1.588, average jerk_cost:  26.38, average total_cost:  105.8
+`},
+	} {
+		if diff := cmp.Diff(c.want, rollout(t, c.args...)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.args, diff)
+		}
+	}
+}
+
+func shortest(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// jsonCostText is the text of costs inside a JSON object.
+func jsonCostText(c lockstep.Costs) string {
+	return fmt.Sprintf(`"lataccel_cost":%s,"jerk_cost":%s,"total_cost":%s`, shortest(c.Lataccel), shortest(c.Jerk), shortest(c.Total))
+}
+
+// TestRolloutJSON holds the lines to their exact text, made of what Python
+// computed: keys, their order, shortest floats.
+func TestRolloutJSON(t *testing.T) {
+	for _, c := range []struct {
+		controller string // as recorded
+		args       []string
+		routes     []string
+	}{
+		{"pid", []string{"--num_segs=2"}, []string{"00000", "00002"}},
+		{"zero", []string{"--controller=zero", "--data_path", assetstest.RoutePath(t, "04744")}, []string{"04744"}},
+		{"pid_0.3_0.05_-0.1", []string{"--pid=0.3,0.05,-0.1", "--data_path", assetstest.RoutePath(t, "00004"), "--seed_prefix", "data"}, []string{"00004"}},
+	} {
+		lines := strings.SplitAfter(rollout(t, append(c.args, "--json")...), "\n")
+		if len(lines) != len(c.routes)+2 || lines[len(c.routes)+1] != "" {
+			t.Fatalf("%q: lines %q, want %d and a summary", c.args, lines, len(c.routes))
+		}
+		name, _, _ := strings.Cut(c.controller, "_")
+		var mean lockstep.Costs
+		for i, route := range c.routes {
+			costs := recording(t, route, c.controller).Costs
+			want := fmt.Sprintf(`{"route":"%s","controller":"%s","engine":"reference","profile":"%s",%s}`+"\n", route, name, profile, jsonCostText(costs))
+			if lines[i] != want {
+				t.Errorf("%q:\n got %swant %s", c.args, lines[i], want)
+			}
+			mean.Lataccel, mean.Jerk, mean.Total = mean.Lataccel+costs.Lataccel, mean.Jerk+costs.Jerk, mean.Total+costs.Total
+		}
+		n := float64(len(c.routes))
+		mean.Lataccel, mean.Jerk, mean.Total = mean.Lataccel/n, mean.Jerk/n, mean.Total/n
+		want := regexp.MustCompile(fmt.Sprintf(`^\{"routes":%d,"mean":\{%s\},"seconds":([0-9.e-]+)\}\n$`, len(c.routes), regexp.QuoteMeta(jsonCostText(mean))))
+		summary := lines[len(c.routes)]
+		m := want.FindStringSubmatch(summary)
+		if m == nil {
+			t.Errorf("%q:\n got %swant %s", c.args, summary, want)
+		} else if seconds, err := strconv.ParseFloat(m[1], 64); err != nil || seconds <= 0 || seconds > 600 {
+			t.Errorf("%q: %v seconds, %v", c.args, m[1], err)
+		}
+		for _, line := range lines[:len(lines)-1] {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%q is no JSON", line)
+			}
+		}
+	}
+}
+
+// shortRoute makes a route of n rows, of which edit may change the text.
+func shortRoute(t *testing.T, path string, n int, edit func(string) string) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n")
+	for i := range n {
+		steer := "0.1"
+		if i >= lockstep.ControlStartIdx {
+			steer = ""
+		}
+		fmt.Fprintf(&b, "%d,30,0,0.01,0.5,%s\n", i, steer)
+	}
+	text := b.String()
+	if edit != nil {
+		text = edit(text)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRolloutNaN: one step that costs has no jerk; Python prints nan, and JSON
+// has no number for it.
+func TestRolloutNaN(t *testing.T) {
+	path := filepath.Join(t.TempDir(), `a "b".csv`)
+	shortRoute(t, path, lockstep.MinRows, nil)
+	text := rollout(t, "--data_path", path)
+	want := regexp.MustCompile(`^a "b"  lataccel_cost: +[0-9.e-]+, jerk_cost:    nan, total_cost:    nan\n\nAverage lataccel_cost: +[0-9.e-]+, average jerk_cost:    nan, average total_cost:    nan\n$`)
+	if !want.MatchString(text) {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	var line struct {
+		Route    string   `json:"route"`
+		Lataccel *float64 `json:"lataccel_cost"`
+		Jerk     *float64 `json:"jerk_cost"`
+		Total    *float64 `json:"total_cost"`
+	}
+	out := json.NewDecoder(strings.NewReader(rollout(t, "--data_path", path, "--json")))
+	if err := out.Decode(&line); err != nil || line.Route != `a "b"` || line.Lataccel == nil || line.Jerk != nil || line.Total != nil {
+		t.Errorf("got %+v, %v; want a lataccel cost and two nulls", line, err)
+	}
+	var summary struct {
+		Routes int                 `json:"routes"`
+		Mean   map[string]*float64 `json:"mean"`
+	}
+	if err := out.Decode(&summary); err != nil || summary.Routes != 1 || summary.Mean["lataccel_cost"] == nil || summary.Mean["jerk_cost"] != nil {
+		t.Errorf("got %+v, %v; want one route and a lataccel cost", summary, err)
+	}
+}
+
+// TestRolloutTrace holds a trace to what Python recorded, bit by bit.
+func TestRolloutTrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.npz")
+	plain := rollout(t, "--data_path", assetstest.RoutePath(t, "00002"), "--pid", "0.3,0.05,-0.1")
+	if traced := rollout(t, "--data_path", assetstest.RoutePath(t, "00002"), "--pid", "0.3,0.05,-0.1", "--trace", path); traced != plain {
+		t.Errorf("with a trace:\n%swithout:\n%s", traced, plain)
+	}
+	recordings, err := golden.ReadFile(path)
+	if err != nil || len(recordings) != 1 {
+		t.Fatalf("%d recordings, %v; want 1", len(recordings), err)
+	}
+	got, want := *recordings[0], *recording(t, "00002", "pid_0.3_0.05_-0.1")
+	for _, step := range want.FullSteps {
+		wantLogits, wantProbs, _ := want.Full(int(step))
+		logits, probs, ok := got.Full(int(step))
+		if !ok || !slices.Equal(logits, wantLogits) || !slices.Equal(probs, wantProbs) {
+			t.Errorf("step %d: other logits or probabilities than recorded", step)
+		}
+	}
+	if len(want.FullSteps) < 24 || len(got.FullSteps) != want.Steps() {
+		t.Errorf("%d and %d steps in full, want all %d, and 24 or more", len(got.FullSteps), len(want.FullSteps), want.Steps())
+	}
+	for _, r := range []*golden.Recording{&got, &want} {
+		r.FullSteps, r.Logits, r.Probs = nil, nil, nil
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%.2000s", diff)
+	}
+}
+
+// TestSeedPrefix: another prefix draws other numbers.
+func TestSeedPrefix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "00000.csv")
+	shortRoute(t, path, lockstep.MinRows+3, nil)
+	seed := func(args ...string) float64 {
+		trace := filepath.Join(t.TempDir(), "trace.npz")
+		rollout(t, append(args, "--data_path", path, "--trace", trace)...)
+		recordings, err := golden.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return recordings[0].Draw[0]
+	}
+	plain, data, other := seed(), seed("--seed_prefix", "data"), seed("--seed_prefix", "other")
+	if plain != data || plain == other {
+		t.Errorf("first draws %v, with prefix data %v, other %v; want two alike", plain, data, other)
+	}
+	if want := recording(t, "00000", "pid").Draw[0]; plain != want {
+		t.Errorf("first draw %v, Python has %v", plain, want)
+	}
+}
+
+// TestUsage: every fault is one line on stderr, exit 2, and nothing else.
+func TestUsage(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	data, err := os.ReadFile(assetstest.Model(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"half.onnx": data[:len(data)/2], "text.onnx": []byte("hello"), "empty.onnx": nil} {
+		if err := os.WriteFile(path(name), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(path("empty"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	trace := path("trace.npz")
+	for _, c := range []struct{ args, want string }{
+		{"", "expected "},
+		{"drive", "unexpected argument drive"},
+		{"rollout extra", "unexpected argument extra"},
+		{"rollout --speed 9", "unknown flag --speed"},
+		{"rollout --controller mpc", `--controller must be one of "zero","pid" but got "mpc"`},
+		{"rollout --engine warp", `--engine must be one of "auto","reference"`},
+		{"rollout --pid 1,2", `--pid "1,2": want three gains, such as 0.195,0.1,-0.053`},
+		{"rollout --pid 1,2,3,4", `--pid "1,2,3,4": want three gains, such as 0.195,0.1,-0.053`},
+		{"rollout --pid 1,,3", `--pid "1,,3": "" is not a finite number`},
+		{"rollout --pid 1,two,3", `--pid "1,two,3": "two" is not a finite number`},
+		{"rollout --pid 1,2,nan", `--pid "1,2,nan": "nan" is not a finite number`},
+		{"rollout --pid 1,2,1e999", `--pid "1,2,1e999": "1e999" is not a finite number`},
+		{"rollout --controller zero --pid 1,2,3", "--pid goes with --controller pid"},
+		{"rollout --profile fast", `profile "fast": want five words such as ort1.30-avx512-expU-sinfma-csv2`},
+		{"rollout --profile ort9-avx2-expU-sinfma-csv2", `profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known, want one of ort1.30, ort1.27, ort1.23`},
+		{"rollout --num_segs 0", "--num_segs 0: want 1 or more"},
+		{"rollout --num_segs=-1", "--num_segs -1: want 1 or more"},
+		{"rollout --num_segs many", "--num_segs: "},
+		{"rollout --model_path " + path("none.onnx"), "open " + path("none.onnx") + ": no such file or directory"},
+		{"rollout --model_path " + path("half.onnx"), path("half.onnx") + ": not an ONNX model, or a damaged one: "},
+		{"rollout --model_path " + path("text.onnx"), path("text.onnx") + ": not an ONNX model, or a damaged one: "},
+		{"rollout --model_path " + path("empty.onnx"), path("empty.onnx") + ": not an ONNX model: it holds no graph"},
+		{"rollout --model_path " + dir, "read " + dir + ": is a directory"},
+		{"rollout --data_path " + path("none"), "stat " + path("none") + ": no such file or directory"},
+		{"rollout --data_path " + path("empty"), path("empty") + ": no .csv file in this folder"},
+	} {
+		args := strings.Fields(c.args)
+		if len(args) > 0 && args[0] == "rollout" {
+			args = append(args, "--trace", trace)
+		}
+		status, stdout, stderr := lockstepRun(t.Context(), args...)
+		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: "+c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("lockstep %s: exit %d, stdout %q, stderr %q; want 2 and lockstep: %s", c.args, status, stdout, stderr, c.want)
+		}
+		if _, err := os.Stat(trace); err == nil {
+			t.Errorf("lockstep %s: a trace is left behind", c.args)
+		}
+	}
+}
+
+// TestNoAssets: without assets the message says how to get them.
+func TestNoAssets(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("LOCKSTEP_ASSETS", dir)
+	for _, name := range []string{assets.Model, assets.Routes} {
+		status, stdout, stderr := lockstepRun(t.Context(), "rollout")
+		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: no "+name+" found: ") || !strings.Contains(stderr, "LOCKSTEP_ASSETS") {
+			t.Errorf("exit %d, stdout %q, stderr %q; want 2 and how to get %s", status, stdout, stderr, name)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range []string{"--help", "-h", "rollout --help"} {
+		status, stdout, stderr := lockstepRun(t.Context(), strings.Fields(args)...)
+		if status != exitOK || !strings.HasPrefix(stdout, "Usage: lockstep ") || stderr != "" {
+			t.Errorf("lockstep %s: exit %d, stderr %q, stdout:\n%s", args, status, stderr, stdout)
+		}
+	}
+	_, stdout, _ := lockstepRun(t.Context(), "rollout", "--help")
+	for _, flag := range []string{"model_path", "data_path", "num_segs", "controller", "pid", "engine", "profile", "seed_prefix", "json", "trace"} {
+		if !strings.Contains(stdout, "--"+flag) {
+			t.Errorf("the help does not name --%s:\n%s", flag, stdout)
+		}
+	}
+}
+
+// TestBadRoute: a bad route in a folder is reported with its place, and the
+// others run.
+func TestBadRoute(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name+".csv") }
+	shortRoute(t, file("a"), 110, nil)
+	shortRoute(t, file("b"), 110, func(text string) string { return strings.Replace(text, "\n7,30,", "\n7,fast,", 1) })
+	shortRoute(t, file("c"), 110, nil)
+	shortRoute(t, file("d"), 50, nil)
+	good, trace := filepath.Join(t.TempDir(), "good"), filepath.Join(dir, "trace.npz")
+	if err := os.Mkdir(good, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	shortRoute(t, filepath.Join(good, "a.csv"), 110, nil)
+	shortRoute(t, filepath.Join(good, "c.csv"), 110, nil)
+	want := rollout(t, "--data_path", good)
+
+	status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--profile", profile, "--data_path", dir, "--trace", trace)
+	if status != exitUsage || stdout != want {
+		t.Errorf("exit %d, want 2; stdout:\n%swant as without the bad routes:\n%s", status, stdout, want)
+	}
+	wantErr := "lockstep: " + file("b") + ":9:3: vEgo: \"fast\" is not a number\n" +
+		"lockstep: " + file("d") + ": 50 rows; want at least 101: steps 0 to 99 warm up, costs count from step 100\n" +
+		"lockstep: 2 of 4 routes failed\n"
+	if stderr != wantErr {
+		t.Errorf("stderr:\n%swant:\n%s", stderr, wantErr)
+	}
+	recordings, err := golden.ReadFile(trace)
+	if err != nil || len(recordings) != 2 || recordings[0].Route != "a" || recordings[1].Route != "c" {
+		t.Errorf("%d routes in the trace, %v; want a and c", len(recordings), err)
+	}
+
+	// Only bad ones: no mean, no trace.
+	trace = filepath.Join(dir, "none.npz")
+	for _, args := range [][]string{{"--data_path", file("b")}, {"--data_path", file("b"), "--json"}} {
+		status, stdout, stderr = lockstepRun(t.Context(), append([]string{"rollout", "--trace", trace}, args...)...)
+		if status != exitUsage || stdout != "" || !strings.HasSuffix(stderr, "lockstep: 1 of 1 routes failed\n") {
+			t.Errorf("%q: exit %d, stdout %q, stderr %q; want 2 and that 1 of 1 failed", args, status, stdout, stderr)
+		}
+		if _, err := os.Stat(trace); err == nil {
+			t.Errorf("%q: a trace of nothing", args)
+		}
+	}
+}
+
+// TestFailingRoute: a route on which the network gives up is reported as well.
+func TestFailingRoute(t *testing.T) {
+	assetstest.Model(t)
+	dir := t.TempDir()
+	shortRoute(t, filepath.Join(dir, "a.csv"), 102, func(text string) string { return strings.ReplaceAll(text, ",30,", ",1e300,") })
+	shortRoute(t, filepath.Join(dir, "b.csv"), 102, nil)
+	status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--data_path", dir)
+	if status != exitUsage || !strings.HasPrefix(stdout, "b  lataccel_cost: ") || !strings.Contains(stdout, "\nAverage lataccel_cost: ") {
+		t.Errorf("exit %d, stdout %q; want 2 and the costs of b", status, stdout)
+	}
+	if want := "lockstep: route a, controller pid, step 100: probabilities contain NaN\nlockstep: 1 of 2 routes failed\n"; stderr != want {
+		t.Errorf("stderr %q, want %q", stderr, want)
+	}
+}
+
+// countdown is a context that ends when it has been asked often enough, which
+// simulators do at every step.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestInterrupted: what is done by then is printed and traced.
+func TestInterrupted(t *testing.T) {
+	assetstest.Model(t)
+	dir := t.TempDir()
+	data, one := filepath.Join(dir, "data"), filepath.Join(dir, "one")
+	for _, d := range []string{data, one} {
+		if err := os.Mkdir(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		shortRoute(t, filepath.Join(d, "a.csv"), 110, nil)
+	}
+	shortRoute(t, filepath.Join(data, "b.csv"), 110, nil)
+	shortRoute(t, filepath.Join(data, "c.csv"), 110, nil)
+	want := rollout(t, "--data_path", one)
+	trace := filepath.Join(dir, "trace.npz")
+	args := []string{"rollout", "--profile", profile, "--data_path", data, "--trace", trace}
+
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	status, stdout, stderr := lockstepRun(cancelled, args...)
+	if status != exitInterrupted || stdout != "" || stderr != "lockstep: interrupted after 0 of 3 routes\n" {
+		t.Errorf("before it began: exit %d, stdout %q, stderr %q; want 130 and nothing done", status, stdout, stderr)
+	}
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("a trace of nothing")
+	}
+
+	status, stdout, stderr = lockstepRun(&countdown{t.Context(), 110 - lockstep.ContextLength + 40}, args...)
+	if status != exitInterrupted || stdout != want || stderr != "lockstep: interrupted after 1 of 3 routes\n" {
+		t.Errorf("in the second route: exit %d, stderr %q, stdout:\n%swant 130 and:\n%s", status, stderr, stdout, want)
+	}
+	recordings, err := golden.ReadFile(trace)
+	if err != nil || len(recordings) != 1 || recordings[0].Steps() != 110-lockstep.ContextLength {
+		t.Errorf("%d routes in the trace, %v; want all of the first", len(recordings), err)
+	}
+}
+
+// TestTraceUnwritable: the costs are printed, the fault is named.
+func TestTraceUnwritable(t *testing.T) {
+	assetstest.Model(t)
+	dir := t.TempDir()
+	route := filepath.Join(dir, "a.csv")
+	shortRoute(t, route, 102, nil)
+	for _, trace := range []string{filepath.Join(dir, "none", "trace.npz"), dir} {
+		status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--data_path", route, "--trace", trace)
+		if status != exitUsage || !strings.HasPrefix(stdout, "a  lataccel_cost: ") || !strings.HasPrefix(stderr, "lockstep: --trace "+trace+": ") {
+			t.Errorf("exit %d, stdout %q, stderr %q; want 2, the costs, and an error for %s", status, stdout, stderr, trace)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%v, %v in the folder, want the route only", entries, err)
+		}
+	}
+}
+
+// full is a writer without room.
+type full struct{ room int }
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.room -= len(p); f.room < 0 {
+		return 0, errors.New("no space left on device")
+	}
+	return len(p), nil
+}
+
+// TestOutputUnwritable: costs that nobody could read are no success.
+func TestOutputUnwritable(t *testing.T) {
+	assetstest.Model(t)
+	route := filepath.Join(t.TempDir(), "a.csv")
+	shortRoute(t, route, 102, nil)
+	for _, room := range []int{0, 80} { // 80: for the route, not for the average
+		for _, args := range [][]string{{}, {"--json"}} {
+			var stderr bytes.Buffer
+			status := run(t.Context(), append([]string{"rollout", "--data_path", route}, args...), &full{room}, &stderr)
+			if want := "lockstep: no space left on device\n"; status == exitOK || stderr.String() != want {
+				t.Errorf("room for %d, %q: exit %d, stderr %q; want not 0 and %q", room, args, status, stderr.String(), want)
+			}
+		}
+	}
+}
+
+// TestProgress: nothing is drawn where stderr is no terminal.
+func TestProgress(t *testing.T) {
+	assetstest.Model(t)
+	route := filepath.Join(t.TempDir(), "a.csv")
+	shortRoute(t, route, 102, nil)
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	if status := run(t.Context(), []string{"rollout", "--data_path", route}, io.Discard, stderr); status != exitOK {
+		t.Errorf("exit %d, want 0", status)
+	}
+	if text, err := os.ReadFile(stderr.Name()); err != nil || len(text) > 0 {
+		t.Errorf("stderr holds %q, %v; want nothing", text, err)
+	}
+}
+
+func TestParsePID(t *testing.T) {
+	for text, want := range map[string]lockstep.PID{
+		"0.195,0.1,-0.053":    lockstep.DefaultPID,
+		" 0.195 , .1,-5.3e-2": lockstep.DefaultPID,
+		"-0,0,1e308":          {P: math.Copysign(0, -1), D: 1e308},
+	} {
+		if got, err := parsePID(text); err != nil || got != want || math.Signbit(got.P) != math.Signbit(want.P) {
+			t.Errorf("parsePID(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package golden_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"lockstep"
+	"lockstep/golden"
+	"lockstep/internal/npz"
+)
+
+// bitwise compares floats as bit patterns, so that NaN is NaN and -0 is not 0.
+var bitwise = cmp.Options{
+	cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }),
+	cmp.Comparer(func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }),
+	cmpopts.EquateEmpty(),
+}
+
+// noise makes a slice of n values out of random numbers.
+func noise[T any](n int, next func() uint64, value func(uint64) T) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = value(next())
+	}
+	return out
+}
+
+func float32of(u uint64) float32 { return math.Float32frombits(uint32(u)) }
+
+// generator returns pseudo-random numbers.
+func generator(seed uint64) func() uint64 {
+	return func() uint64 {
+		seed = seed*6364136223846793005 + 1442695040888963407
+		return seed ^ seed>>33
+	}
+}
+
+// step makes a step of any bit patterns.
+func step(index int, next func() uint64) *lockstep.Step {
+	return &lockstep.Step{
+		Index:      index,
+		Action:     math.Float64frombits(next()),
+		Tokens:     noise(lockstep.ContextLength, next, func(u uint64) int64 { return int64(u) }),
+		States:     noise(4*lockstep.ContextLength, next, float32of),
+		Logits:     noise(lockstep.VocabSize, next, float32of),
+		Probs:      noise(lockstep.VocabSize, next, float32of),
+		CDF:        noise(lockstep.VocabSize, next, math.Float64frombits),
+		Draw:       math.Float64frombits(next()),
+		Sample:     int(next() % lockstep.VocabSize),
+		Prediction: math.Float64frombits(next()),
+		Lataccel:   math.Float64frombits(next()),
+	}
+}
+
+// route makes a route of any bit patterns.
+func route(name string, next func() uint64) *lockstep.Route {
+	column := func() []float64 { return noise(lockstep.MinRows, next, math.Float64frombits) }
+	return &lockstep.Route{Name: name, RollLataccel: column(), VEgo: column(), AEgo: column(), TargetLataccel: column(), SteerCommand: column()}
+}
+
+// record makes a recording of that many steps.
+func record(name string, steps int, next func() uint64) *golden.Recording {
+	r := golden.Record(route(name, next))
+	for i := range steps {
+		r.Observe(step(lockstep.ContextLength+i, next))
+	}
+	r.Costs = lockstep.Costs{Lataccel: math.Float64frombits(next()), Jerk: math.Float64frombits(next()), Total: math.Float64frombits(next())}
+	return r
+}
+
+func TestRoundTrip(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.npz")
+	rapid.Check(t, func(t *rapid.T) {
+		next := generator(rapid.Uint64().Draw(t, "seed"))
+		var want []*golden.Recording
+		for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z0-9./ ]{0,6}`), 0, 3, rapid.ID).Draw(t, "routes") {
+			r := record(name, rapid.IntRange(0, 4).Draw(t, "steps"), next)
+			// Keep some steps in full, as a golden does.
+			var steps []int64
+			var logits, probs []float32
+			for i, at := range r.FullSteps {
+				if rapid.Bool().Draw(t, "full") {
+					steps = append(steps, at)
+					logits = append(logits, r.Logits[i*lockstep.VocabSize:(i+1)*lockstep.VocabSize]...)
+					probs = append(probs, r.Probs[i*lockstep.VocabSize:(i+1)*lockstep.VocabSize]...)
+				}
+			}
+			r.FullSteps, r.Logits, r.Probs = steps, logits, probs
+			want = append(want, r)
+		}
+		if err := golden.WriteFile(path, want...); err != nil {
+			t.Fatal(err)
+		}
+		got, err := golden.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(want, func(a, b *golden.Recording) int { return strings.Compare(a.Route, b.Route) })
+		if diff := cmp.Diff(want, got, bitwise); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestObserve holds what is recorded to the steps it was made of.
+func TestObserve(t *testing.T) {
+	drive := route("r", generator(1))
+	r := golden.Record(drive)
+	var steps []*lockstep.Step
+	next := generator(2)
+	for i := range 3 {
+		s := step(lockstep.ContextLength+i, next)
+		steps = append(steps, s)
+		r.Observe(s)
+	}
+	if r.Route != "r" || r.Steps() != 3 {
+		t.Errorf("route %s, %d steps; want r, 3", r.Route, r.Steps())
+	}
+	for i, s := range steps {
+		n, m := lockstep.ContextLength, 4*lockstep.ContextLength
+		logits, probs, ok := r.Full(s.Index)
+		got := &lockstep.Step{
+			Index: lockstep.ContextLength + i, Action: r.Action[i], Tokens: r.Tokens[i*n : (i+1)*n], States: r.States[i*m : (i+1)*m],
+			Logits: logits, Probs: probs, CDF: s.CDF, Draw: r.Draw[i], Sample: int(r.Sample[i]), Prediction: r.Prediction[i], Lataccel: r.Lataccel[i],
+		}
+		if diff := cmp.Diff(s, got, bitwise); !ok || diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", s.Index, diff)
+		}
+		if want := [3]uint64{golden.Hash(s.Logits), golden.Hash(s.Probs), golden.Hash(s.CDF)}; want != [3]uint64{r.LogitsHash[i], r.ProbsHash[i], r.CDFHash[i]} {
+			t.Errorf("step %d: other hashes than %x", s.Index, want)
+		}
+	}
+	for _, absent := range []int{-1, 0, lockstep.ContextLength - 1, lockstep.ContextLength + 3} {
+		if _, _, ok := r.Full(absent); ok {
+			t.Errorf("step %d, which is not recorded, is there in full", absent)
+		}
+	}
+
+	// A bit of any column counts, steer only where it is needed.
+	columns := [][]float64{drive.RollLataccel, drive.VEgo, drive.AEgo, drive.TargetLataccel, drive.SteerCommand}
+	for i, name := range golden.RouteColumns {
+		at := &columns[i][lockstep.ControlStartIdx-1]
+		*at = math.Float64frombits(math.Float64bits(*at) ^ 1)
+		for j, hash := range golden.HashRoute(drive) {
+			if differs := hash != r.RouteHash[j]; differs != (i == j) {
+				t.Errorf("a bit of %s: the hash of %s differs: %v", name, golden.RouteColumns[j], differs)
+			}
+		}
+		*at = math.Float64frombits(math.Float64bits(*at) ^ 1)
+	}
+	drive.SteerCommand[lockstep.ControlStartIdx] = 9
+	if golden.HashRoute(drive) != r.RouteHash {
+		t.Error("the hash depends on a steer command that is not used")
+	}
+
+	defer func() {
+		if p := recover(); p != "golden: the network was not run at this step" || r.Steps() != 3 {
+			t.Errorf("a step without logits: %v and %d steps, want a panic and 3", p, r.Steps())
+		}
+	}()
+	r.Observe(&lockstep.Step{Index: 23})
+}
+
+// TestHash: by hand, and as Python computed it for every step kept in full.
+func TestHash(t *testing.T) {
+	if got, want := golden.Hash([]float64{}), uint64(0xe3b0c44298fc1c14); got != want { // SHA-256 of nothing
+		t.Errorf("hash of nothing %016x, want %016x", got, want)
+	}
+	if golden.Hash([]float32{0}) == golden.Hash([]float32{float32(math.Copysign(0, -1))}) {
+		t.Error("0 and -0 have the same hash")
+	}
+	files, err := filepath.Glob("testdata/*/*.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := 0
+	for _, file := range files {
+		recordings, err := golden.ReadFile(file)
+		if err != nil || len(recordings) != 1 {
+			t.Fatalf("%s: %d recordings, %v; want 1", file, len(recordings), err)
+		}
+		r := recordings[0]
+		for _, at := range r.FullSteps {
+			logits, probs, ok := r.Full(int(at))
+			i := at - lockstep.ContextLength
+			if !ok || golden.Hash(logits) != r.LogitsHash[i] || golden.Hash(probs) != r.ProbsHash[i] {
+				t.Errorf("%s, step %d: the logits or probabilities do not have the recorded hash", file, at)
+			}
+			full++
+		}
+	}
+	if full < 24*len(files) || len(files) < 18 {
+		t.Errorf("%d steps in full in %d files, want 24 in each of 18 or more", full, len(files))
+	}
+}
+
+// TestReadErrors damages each array of a recording in turn.
+func TestReadErrors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.npz")
+	if err := golden.WriteFile(path, record("a", 2, generator(1)), record("b", 1, generator(2))); err != nil {
+		t.Fatal(err)
+	}
+	arrays, err := npz.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// changed reads the recordings again, with one array replaced or left out.
+	changed := func(name string, replacement *npz.Array) error {
+		var edited []npz.Array
+		for _, key := range slices.Sorted(maps.Keys(arrays)) {
+			if key != name {
+				edited = append(edited, arrays[key])
+			}
+		}
+		if replacement != nil {
+			edited = append(edited, *replacement)
+		}
+		if err := npz.WriteFile(path, edited); err != nil {
+			t.Fatal(err)
+		}
+		_, err := golden.ReadFile(path)
+		return err
+	}
+	expect := func(what string, err error, want string) {
+		t.Helper()
+		if err == nil || err.Error() != path+": "+want {
+			t.Errorf("%s:\n got %v\nwant %s: %s", what, err, path, want)
+		}
+	}
+	stages := 0
+	for name, a := range arrays {
+		if name == "format" {
+			continue
+		}
+		stages++
+		// One that tells how many steps there are makes the others wrong.
+		counts := strings.HasSuffix(name, "/sample") || strings.HasSuffix(name, "/full_steps")
+		if err := changed(name, nil); counts && err == nil {
+			t.Errorf("%s is missing, but the file reads", name)
+		} else if !counts {
+			expect(name+" missing", err, "no array "+name)
+		}
+
+		longer := a
+		longer.Shape = slices.Clone(a.Shape)
+		longer.Shape[0]++
+		longer.Data = make([]byte, len(a.Data)/a.Shape[0]*longer.Shape[0])
+		if err := changed(name, &longer); counts && err == nil {
+			t.Errorf("%s is too long, but the file reads", name)
+		} else if !counts {
+			expect(name+" longer", err, fmt.Sprintf("array %s: shape %v, want %v", name, longer.Shape, a.Shape))
+		}
+
+		deeper := a
+		deeper.Shape = append(slices.Clone(a.Shape), 1)
+		expect(name+" deeper", changed(name, &deeper), fmt.Sprintf("array %s: shape %v, want %v", name, deeper.Shape, a.Shape))
+
+		text := a
+		text.Type = map[string]string{"<f4": "|S4"}[a.Type]
+		if text.Type == "" {
+			text.Type = "|S8"
+		}
+		expect(name+" as text", changed(name, &text), fmt.Sprintf("array %s: type %s, want %s", name, text.Type, a.Type))
+	}
+	if stages != 30 {
+		t.Errorf("%d arrays of two recordings, want 30", stages)
+	}
+
+	expect("no format", changed("format", nil), "not a recording: it has no array named format")
+	for _, version := range []int64{0, 2} {
+		other := npz.New("format", []int64{version}, 1)
+		expect("other format", changed("format", &other), fmt.Sprintf("format version %d, want 1", version))
+	}
+	if err := changed("", nil); err != nil {
+		t.Errorf("unchanged: %v", err)
+	}
+
+	if err := os.WriteFile(path, []byte("hello"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	expect("text", func() error { _, err := golden.ReadFile(path); return err }(), "not an .npz archive: zip: not a valid zip file")
+	if _, err := golden.ReadFile(filepath.Join(filepath.Dir(path), "none")); !os.IsNotExist(err) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// TestWriteErrors: what would not read back is not written.
+func TestWriteErrors(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "trace.npz")
+	short := record("a", 2, generator(1))
+	short.Tokens = short.Tokens[1:]
+	for name, c := range map[string]struct {
+		recordings []*golden.Recording
+		want       string
+	}{
+		"same route twice": {[]*golden.Recording{record("a", 1, generator(1)), record("a", 1, generator(2))}, "array a/tokens appears twice"},
+		"lacks a token":    {[]*golden.Recording{short}, "array a/tokens: 312 bytes of data, shape [2 20] of <i8 wants 320"},
+	} {
+		if err := golden.WriteFile(path, c.recordings...); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+			t.Errorf("%s: %v, %v are left behind", name, entries, err)
+		}
+	}
+}

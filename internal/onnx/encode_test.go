@@ -1,0 +1,155 @@
+package onnx_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/model"
+	"lockstep/internal/onnx"
+)
+
+// tiny is a model of three nodes, of which the last is unused.
+func tiny() *onnx.Model {
+	value := func(name string, dims ...int64) onnx.Value {
+		return onnx.Value{Name: name, Type: onnx.Float, Dims: dims}
+	}
+	return &onnx.Model{Opset: 17, Graph: onnx.Graph{
+		Nodes: []onnx.Node{
+			{OpType: "com.microsoft.FusedMatMul", Inputs: []string{"x", "w"}, Outputs: []string{"a"}, Attributes: []onnx.Attribute{
+				{Name: "alpha", Float: 0.5}, {Name: "transB", Int: 1}, {Name: "transA"},
+			}},
+			{OpType: "Transpose", Inputs: []string{"a"}, Outputs: []string{"y"}, Attributes: []onnx.Attribute{{Name: "perm", Ints: []int64{1, 0}}}},
+			{OpType: "Constant", Outputs: []string{"c"}, Attributes: []onnx.Attribute{
+				{Name: "value", Tensor: &onnx.Tensor{Name: "t", Type: onnx.Int64, Dims: []int64{1}, Raw: make([]byte, 8)}},
+				{Name: "note", String: []byte("unused")},
+			}},
+		},
+		Initializers: []onnx.Tensor{
+			{Name: "w", Type: onnx.Float, Dims: []int64{2, 2}, Raw: []byte("0123456789abcdef")},
+			{Name: "unused", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("0123")},
+		},
+		Inputs:  []onnx.Value{value("x", -1, 2)},
+		Outputs: []onnx.Value{value("y", 2, -1)},
+	}}
+}
+
+func TestEncodeParse(t *testing.T) {
+	want := tiny()
+	got, err := onnx.Parse(want.Encode(8, map[string]int64{"com.microsoft": 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPatch(t *testing.T) {
+	data := tiny().Encode(8, nil)
+	p := onnx.Patch{
+		Remove: []string{"a"},
+		Nodes: []onnx.Node{ // in no order
+			{OpType: "Add", Inputs: []string{"b", "k"}, Outputs: []string{"a"}},
+			{OpType: "Identity", Inputs: []string{"x"}, Outputs: []string{"b"}},
+			{OpType: "Identity", Inputs: []string{"x"}, Outputs: []string{"d"}},
+		},
+		Initializers: []onnx.Tensor{{Name: "k", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("4567")}},
+		Outputs:      []onnx.Value{{Name: "y", Type: onnx.Float, Dims: []int64{3, 3}}},
+		Imports:      map[string]int64{"com.microsoft": 1},
+	}
+	out, err := p.Apply(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.Parse(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, n := range m.Graph.Nodes {
+		names = append(names, n.Outputs...)
+	}
+	if want := []string{"b", "a", "y"}; !slices.Equal(names, want) {
+		t.Errorf("nodes compute %v, want %v", names, want)
+	}
+	if len(m.Graph.Initializers) != 1 || m.Graph.Initializers[0].Name != "k" {
+		t.Errorf("constants %v, want k", m.Graph.Initializers)
+	}
+	if d := cmp.Diff(p.Outputs, m.Graph.Outputs); d != "" {
+		t.Error(d)
+	}
+	if m.Opset != 17 || !strings.Contains(string(out), "com.microsoft") {
+		t.Errorf("operator set %d, want 17 and com.microsoft", m.Opset)
+	}
+
+	for want, p := range map[string]onnx.Patch{
+		"no node computes q":  {Remove: []string{"q"}},
+		"two nodes compute a": {Nodes: []onnx.Node{{OpType: "Identity", Inputs: []string{"x"}, Outputs: []string{"a"}}}},
+		"depends on itself":   {Remove: []string{"a"}, Nodes: []onnx.Node{{OpType: "Identity", Inputs: []string{"y"}, Outputs: []string{"a"}}}},
+	} {
+		if _, err := p.Apply(data); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// TestPatchNothing changes nothing of the real model.
+func TestPatchNothing(t *testing.T) {
+	data, err := os.ReadFile(assetstest.Model(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := new(onnx.Patch).Apply(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := model.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nodes come in another order, so that the structure is not the same; the
+	// constants are, and the nodes are but for those that nothing depends on.
+	before, _ := onnx.Parse(data)
+	after, err := onnx.Parse(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]onnx.Node{}
+	for _, n := range before.Graph.Nodes {
+		nodes[n.Outputs[0]] = n
+	}
+	for _, n := range after.Graph.Nodes {
+		if d := cmp.Diff(nodes[n.Outputs[0]], n); d != "" {
+			t.Error(d)
+		}
+	}
+	if lost := len(before.Graph.Nodes) - len(after.Graph.Nodes); lost < 0 || lost > 40 {
+		t.Errorf("%d of %d nodes are left", len(after.Graph.Nodes), len(before.Graph.Nodes))
+	}
+	head, ok := after.Graph.Initializer("onnx::MatMul_570")
+	if !ok {
+		t.Fatal("the head is gone")
+	}
+	if values, err := head.Float32s(); err != nil || !slices.Equal(values, want.Head) {
+		t.Errorf("the head differs (%v)", err)
+	}
+}
+
+// TestPatchHostile applies a patch to damaged bytes, which must not panic.
+func TestPatchHostile(t *testing.T) {
+	data := tiny().Encode(8, nil)
+	p := onnx.Patch{Remove: []string{"a"}, Outputs: []onnx.Value{{Name: "y"}}}
+	rapid.Check(t, func(t *rapid.T) {
+		damaged := slices.Clone(data)
+		for range rapid.IntRange(1, 8).Draw(t, "changes") {
+			damaged[rapid.IntRange(0, len(damaged)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
+		}
+		p.Apply(damaged[:rapid.IntRange(0, len(damaged)).Draw(t, "length")])
+	})
+}
