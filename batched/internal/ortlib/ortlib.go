@@ -1,0 +1,120 @@
+// Package ortlib finds ONNX Runtime's shared library and checks a file before it
+// is loaded, since loading a damaged or foreign library may end the process.
+package ortlib
+
+import (
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+)
+
+// The library that this project is held to, as it lies in the PyPI wheel of this
+// version, with which the recordings were made.
+const (
+	Version  = "1.30.0"
+	FileName = "libonnxruntime.so." + Version
+	SHA256   = "c902c70b3003c0e99fada202f37478c515ae9bba7944c2b2abd0017bae0c82ed"
+
+	// Platform is where that library runs.
+	Platform = "linux/amd64"
+
+	// Variable names the environment variable that overrides the cached file.
+	Variable = "ONNXRUNTIME_LIB"
+)
+
+const hint = "run `make onnxruntime`, or set " + Variable + " to a libonnxruntime of version " + Version
+
+// CachePath is where the library is kept for one user.
+func CachePath() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "lockstep", "onnxruntime", Version, FileName), nil
+}
+
+// Find returns the path of the library: $ONNXRUNTIME_LIB, which if set is the
+// only place, or else the cached file, if it is whole.
+func Find() (string, error) {
+	if path := os.Getenv(Variable); path != "" {
+		return path, nil
+	}
+	path, err := CachePath()
+	if err != nil {
+		return "", fmt.Errorf("no ONNX Runtime: %w; %s", err, hint)
+	}
+	sum, err := Sum(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("no ONNX Runtime on this machine: %s", hint)
+	case err != nil:
+		return "", fmt.Errorf("no ONNX Runtime: %w; %s", err, hint)
+	case sum != SHA256:
+		return "", fmt.Errorf("%s is damaged (SHA-256 %.12s, want %.12s): %s", path, sum, SHA256, hint)
+	}
+	return path, nil
+}
+
+// Sum is a file's SHA-256.
+func Sum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Check refuses what is not a whole shared library for this CPU that exports
+// ONNX Runtime's entry point. It runs no code of the file. On systems whose
+// libraries are not in ELF format it only looks whether the file exists.
+func Check(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		var e *os.PathError
+		if errors.As(err, &e) {
+			err = e.Err
+		}
+		return fmt.Errorf("%s: %w: %s", path, err, hint)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: not a file: %s", path, hint)
+	}
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: not a shared library, or not all of one: %s", path, hint)
+	}
+	defer f.Close()
+	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	if want, ok := machines[runtime.GOARCH]; ok && f.Machine != want || f.Type != elf.ET_DYN {
+		return fmt.Errorf("%s: not a shared library for %s: %s", path, runtime.GOARCH, hint)
+	}
+	size := uint64(info.Size())
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && (p.Off > size || p.Filesz > size-p.Off) {
+			return fmt.Errorf("%s: cut off at %d bytes: %s", path, size, hint)
+		}
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil || !slices.ContainsFunc(symbols, func(s elf.Symbol) bool {
+		return s.Name == "OrtGetApiBase" && s.Section != elf.SHN_UNDEF
+	}) {
+		return fmt.Errorf("%s: not ONNX Runtime, it has no OrtGetApiBase: %s", path, hint)
+	}
+	return nil
+}
