@@ -91,8 +91,9 @@ func (r *Recording) Observe(s *lockstep.Step) {
 }
 
 // WriteFile writes recordings to one archive, which appears whole or not at all.
-func WriteFile(path string, recordings ...*Recording) error {
-	arrays := []npz.Array{npz.New("format", []int64{FormatVersion}, 1)}
+// The profile is recorded as a text of that name.
+func WriteFile(path string, profile lockstep.Profile, recordings ...*Recording) error {
+	arrays := []npz.Array{npz.New("format", []int64{FormatVersion}, 1), npz.Text("profile", profile.String())}
 	for _, r := range recordings {
 		t, f := r.Steps(), len(r.FullSteps)
 		name := func(stage string) string { return r.Route + "/" + stage }

@@ -98,7 +98,7 @@ func TestRoundTrip(t *testing.T) {
 			r.FullSteps, r.Logits, r.Probs = steps, logits, probs
 			want = append(want, r)
 		}
-		if err := golden.WriteFile(path, want...); err != nil {
+		if err := golden.WriteFile(path, lockstep.Profile{}, want...); err != nil {
 			t.Fatal(err)
 		}
 		got, err := golden.ReadFile(path)
@@ -207,7 +207,7 @@ func TestHash(t *testing.T) {
 // TestReadErrors damages each array of a recording in turn.
 func TestReadErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.npz")
-	if err := golden.WriteFile(path, record("a", 2, generator(1)), record("b", 1, generator(2))); err != nil {
+	if err := golden.WriteFile(path, lockstep.Profile{}, record("a", 2, generator(1)), record("b", 1, generator(2))); err != nil {
 		t.Fatal(err)
 	}
 	arrays, err := npz.ReadFile(path)
@@ -239,8 +239,8 @@ func TestReadErrors(t *testing.T) {
 	}
 	stages := 0
 	for name, a := range arrays {
-		if name == "format" {
-			continue
+		if name == "format" || name == "profile" {
+			continue // goldens have their profile in provenance.json
 		}
 		stages++
 		// One that tells how many steps there are makes the others wrong.
@@ -307,7 +307,7 @@ func TestWriteErrors(t *testing.T) {
 		"same route twice": {[]*golden.Recording{record("a", 1, generator(1)), record("a", 1, generator(2))}, "array a/tokens appears twice"},
 		"lacks a token":    {[]*golden.Recording{short}, "array a/tokens: 312 bytes of data, shape [2 20] of <i8 wants 320"},
 	} {
-		if err := golden.WriteFile(path, c.recordings...); err == nil || err.Error() != c.want {
+		if err := golden.WriteFile(path, lockstep.Profile{}, c.recordings...); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {

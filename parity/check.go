@@ -13,6 +13,7 @@ type Checker struct {
 	recording  *golden.Recording
 	divergence *Divergence
 	steps      int
+	network    int // steps at which the network ran
 }
 
 // NewChecker returns a checker for one rollout of the recorded route.
@@ -25,6 +26,9 @@ func NewChecker(recording *golden.Recording) *Checker {
 func (c *Checker) Observe(s *lockstep.Step) {
 	r, i := c.recording, c.steps
 	c.steps++
+	if s.Logits != nil {
+		c.network++
+	}
 	if c.divergence != nil {
 		return
 	}
@@ -69,8 +73,10 @@ func (c *Checker) Costs(got lockstep.Costs) {
 // Divergence is the first difference, or nil.
 func (c *Checker) Divergence() *Divergence { return c.divergence }
 
-// Steps is how many steps were observed.
-func (c *Checker) Steps() int { return c.steps }
+// Steps is how many steps were observed, and NetworkSteps at how many of them
+// the network ran.
+func (c *Checker) Steps() int        { return c.steps }
+func (c *Checker) NetworkSteps() int { return c.network }
 
 // found keeps a difference if it is the first.
 func (c *Checker) found(step int, stage Stage, d *Divergence) {

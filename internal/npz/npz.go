@@ -67,6 +67,12 @@ func New[T Number](name string, elements []T, shape ...int) Array {
 	return Array{Name: name, Type: typeString[T](), Shape: shape, Data: data}
 }
 
+// Text makes an array without dimensions that holds one text, which must not be
+// empty.
+func Text(name, text string) Array {
+	return Array{Name: name, Type: fmt.Sprintf("|S%d", len(text)), Data: []byte(text)}
+}
+
 // Elements returns an array's elements, or an error if it has another type.
 func Elements[T Number](a Array) ([]T, error) {
 	if want := typeString[T](); a.Type != want {
