@@ -1,0 +1,193 @@
+package report
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// bars turns the outline of a histogram back into counts.
+func bars(t require, c chart, l line) []int {
+	var counts []int
+	height := 0
+	body, _ := strings.CutSuffix(l.Path, "V"+strconv.Itoa(c.Height)+"z")
+	body = strings.TrimPrefix(body, "M0 "+strconv.Itoa(c.Height))
+	for _, m := range regexp.MustCompile(`([vh])(-?\d+)`).FindAllStringSubmatch(body, -1) {
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		if m[1] == "v" {
+			height -= n
+		} else {
+			counts = append(counts, height)
+		}
+	}
+	return counts
+}
+
+type require interface{ Fatalf(string, ...any) }
+
+// TestHistogramBins: bins are those of np.histogram(values, np.arange(0, 1000, 10)).
+func TestHistogramBins(t *testing.T) {
+	values := []float64{0, 9.999999999999998, 10, math.Nextafter(30, 0), 30, 979.9, 980, 990, math.Nextafter(990, 1000), 1e6, math.Inf(1), math.NaN(), 50, 50, 50}
+	h := newHistogram("total cost", series{"a", "test", values})
+	counts := bars(t, h.Chart, h.Chart.Lines[0])
+	want := make([]int, 99)
+	want[0], want[1], want[2], want[3], want[5], want[97], want[98] = 2, 1, 1, 1, 3, 1, 2
+	if !slices.Equal(counts, want) {
+		t.Errorf("bins %v, want %v", counts, want)
+	}
+	if notes := strings.Join(h.Notes, " "); notes != "Bins of 10. Above 990 and not shown: 3. No number (NaN): 1." {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+func TestHistogramIsTrimmed(t *testing.T) {
+	h := newHistogram("total cost", series{"a", "test", []float64{5, 105, 131}}, series{"b", "baseline", []float64{42}})
+	if h.Chart.Width != 20 || h.Chart.X[len(h.Chart.X)-1].Text != "200" {
+		t.Errorf("%d bins, axis %v", h.Chart.Width, h.Chart.X)
+	}
+}
+
+// TestHistogramFiner: where bins of ten tell nothing, bins are narrower.
+func TestHistogramFiner(t *testing.T) {
+	h := newHistogram("lataccel cost", series{"a", "test", []float64{0.05, 0.1, 0.3, 1.25, 1.99, 2.6, 9.9, 9.95}})
+	counts := bars(t, h.Chart, h.Chart.Lines[0])
+	if !strings.HasPrefix(h.Notes[0], "Bins of 1: ") || !slices.Equal(counts, []int{3, 2, 1, 0, 0, 0, 0, 0, 0, 2}) {
+		t.Errorf("%q: %v", h.Notes, counts)
+	}
+	h = newHistogram("lataccel cost", series{"a", "test", []float64{0.05, 0.1, 0.3, 1.25, 1.99}})
+	counts = bars(t, h.Chart, h.Chart.Lines[0])
+	want := make([]int, 20)
+	want[0], want[1], want[3], want[12], want[19] = 1, 1, 1, 1, 1
+	if !strings.HasPrefix(h.Notes[0], "Bins of 0.1: ") || !slices.Equal(counts, want) {
+		t.Errorf("%q: %v", h.Notes, counts)
+	}
+}
+
+func anyCost() *rapid.Generator[float64] {
+	return rapid.OneOf(rapid.Float64Range(0, 3), rapid.Float64Range(0, 1000), rapid.Float64Min(0), rapid.SampledFrom([]float64{0, 10, 980, 990, math.NaN(), math.Inf(1), 1e6}))
+}
+
+// TestHistogramCounts: every value is in a bin or in a note.
+func TestHistogramCounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOf(anyCost()).Draw(t, "values")
+		h := newHistogram("total cost", series{"a", "test", values})
+		n := 0
+		for _, count := range bars(t, h.Chart, h.Chart.Lines[0]) {
+			if count < 0 || count > h.Chart.Height {
+				t.Fatalf("a bar of %d in a plot of %d", count, h.Chart.Height)
+			}
+			n += count
+		}
+		for _, note := range h.Notes {
+			for _, m := range regexp.MustCompile(`: (\d+)\.$`).FindAllStringSubmatch(note, -1) {
+				more, _ := strconv.Atoi(m[1])
+				n += more
+			}
+		}
+		if n != len(values) {
+			t.Fatalf("%d of %d values are accounted for", n, len(values))
+		}
+	})
+}
+
+func checkTicks(t *rapid.T, s scale, n int) {
+	ticks := s.ticks(n)
+	if len(ticks) < 2 || len(ticks) > 4*n+2 {
+		t.Fatalf("%v has %d ticks", s, len(ticks))
+	}
+	seen := map[string]bool{}
+	last := math.Inf(-1)
+	for _, tick := range ticks {
+		if !(tick.at > last && tick.at > -1e-6 && tick.at < 1+1e-6) || seen[tick.Text] {
+			t.Fatalf("%v has ticks %v", s, ticks)
+		}
+		seen[tick.Text], last = true, tick.at
+	}
+}
+
+func TestScales(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOf(rapid.Float64Range(-100, 100)).Draw(t, "values")
+		span := rapid.SampledFrom([]float64{0.2, 1, 2}).Draw(t, "span")
+		s := linearScale(span, values)
+		for _, x := range values {
+			if at := s.at(x); at < 0 || at > 1 {
+				t.Fatalf("%v is at %v of %v", x, at, s)
+			}
+		}
+		checkTicks(t, s, rapid.IntRange(3, 6).Draw(t, "ticks"))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOf(anyCost()).Draw(t, "values")
+		s := logScale(values)
+		for _, x := range values {
+			if at := s.at(x); !math.IsNaN(x) && !(at >= 0 && at <= 1) {
+				t.Fatalf("%v is at %v of %v", x, at, s)
+			}
+		}
+		if s.hi > s.lo*1e-12 && s.lo > 1e-4 && s.hi < 1e12 {
+			checkTicks(t, s, 6)
+		}
+	})
+}
+
+func TestTickTexts(t *testing.T) {
+	texts := func(ticks []tick) string {
+		var all []string
+		for _, t := range ticks {
+			all = append(all, t.Text)
+		}
+		return strings.Join(all, " ")
+	}
+	for _, c := range []struct {
+		s    scale
+		n    int
+		want string
+	}{
+		{scale{lo: -1.2, hi: 1.2}, 6, "−1.0 −0.5 0.0 0.5 1.0"},
+		{scale{lo: 0, hi: 60}, 6, "0 10 20 30 40 50 60"},
+		{scale{lo: 0, hi: 100}, 5, "0 20 40 60 80 100"},
+		{scale{lo: -1.1, hi: 1.6}, 3, "−1 0 1"},
+		{scale{10, 1e6, true}, 6, "10 100 1000 10k 100k 1M"},
+		{scale{20, 200, true}, 6, "20 50 100 200"},
+	} {
+		if got := texts(c.s.ticks(c.n)); got != c.want {
+			t.Errorf("ticks of %v are %s, want %s", c.s, got, c.want)
+		}
+	}
+}
+
+// TestCumulative reads shares off the steps.
+func TestCumulative(t *testing.T) {
+	c := cumulativeChart(series{"a", "test", []float64{100, 30, 1000, 30, math.NaN()}})
+	x := scale{20, 1000, true} // the numbers around
+	thirty := int(math.Round(grid * x.at(30)))
+	hundred := int(math.Round(grid * x.at(100)))
+	want := "M0 5000h" + strconv.Itoa(thirty) + "v-2500h" + strconv.Itoa(hundred-thirty) + "v-1250h" + strconv.Itoa(grid-hundred) + "v-1250H5000"
+	if c.Lines[0].Path != want {
+		t.Errorf("path %s, want %s", c.Lines[0].Path, want)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3, 1, 2}, 2}, {[]float64{4, 1, math.NaN(), 3, 2}, 2.5}, {[]float64{1}, 1}} {
+		if got := median(c.values); got != c.want {
+			t.Errorf("median of %v is %v, want %v", c.values, got, c.want)
+		}
+	}
+	if !math.IsNaN(median(nil)) {
+		t.Error("the median of nothing is a number")
+	}
+}

@@ -1,0 +1,296 @@
+package report
+
+import (
+	"encoding/binary"
+	"encoding/csv"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep"
+)
+
+// awkward are costs that lose bits where they are not written with care.
+func awkward() Eval {
+	e := testEval(40)
+	e.Test.Controller = "comma, \"quote\"\nline 路線"
+	for i, x := range []float64{0.1, 1.0 / 3, 106.87688539253811, math.NaN(), math.Inf(1), 1e6, math.MaxFloat64, math.SmallestNonzeroFloat64, 0, math.Copysign(0, -1)} {
+		e.Test.Routes[i].Costs = lockstep.Costs{Lataccel: x, Jerk: math.Nextafter(x, 5), Total: -x}
+	}
+	e.Test.Routes[20].Err = errors.New("it, \"failed\"\nhere")
+	e.Baseline.Routes[39].Err = errors.New("")
+	return e
+}
+
+// costRow is a row of the table; NaN is one value, nil a cost that is not there.
+type costRow struct {
+	Role, Controller, Route string
+	Costs                   [3]any
+	Error                   any
+}
+
+func wantRows(e Eval) []costRow {
+	var rows []costRow
+	for _, run := range e.Costs().Runs {
+		for _, r := range run.Routes {
+			row := costRow{Role: string(run.Role), Controller: run.Controller, Route: r.Name}
+			if r.Err != nil {
+				row.Error = r.Err.Error()
+			} else {
+				row.Costs = [3]any{bits(r.Costs.Lataccel), bits(r.Costs.Jerk), bits(r.Costs.Total)}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+func bits(x float64) any {
+	if math.IsNaN(x) {
+		return "NaN"
+	}
+	return math.Float64bits(x)
+}
+
+func TestCSV(t *testing.T) {
+	e := awkward()
+	path := filepath.Join(t.TempDir(), "costs.csv")
+	if err := WriteCSV(path, e.Costs()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	records, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"role", "controller", "route", "lataccel_cost", "jerk_cost", "total_cost", "error"}, records[0]); diff != "" {
+		t.Error(diff)
+	}
+	var rows []costRow
+	for _, r := range records[1:] {
+		row := costRow{Role: r[0], Controller: r[1], Route: r[2]}
+		for i, text := range r[3:6] {
+			if text == "" {
+				row.Error = r[6]
+				continue
+			}
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			row.Costs[i] = bits(x)
+		}
+		rows = append(rows, row)
+	}
+	if diff := cmp.Diff(wantRows(e), rows); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParquet(t *testing.T) {
+	e := awkward()
+	path := filepath.Join(t.TempDir(), "costs.parquet")
+	if err := WriteParquet(path, e.Costs()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns, facts := readParquet(t, data)
+	if facts["lockstep.test.profile"] != e.Test.Profile.String() || facts["lockstep.model_SHA-256"] != "5beca7f07a3e" || facts["lockstep.command"] != "lockstep eval --data_path 'my data'" {
+		t.Errorf("metadata %v", facts)
+	}
+	var rows []costRow
+	for i := range columns["role"] {
+		row := costRow{
+			Role: columns["role"][i].(string), Controller: columns["controller"][i].(string), Route: columns["route"][i].(string),
+			Error: columns["error"][i],
+		}
+		for j, name := range []string{"lataccel_cost", "jerk_cost", "total_cost"} {
+			if x, ok := columns[name][i].(float64); ok {
+				row.Costs[j] = bits(x)
+			}
+		}
+		rows = append(rows, row)
+	}
+	if diff := cmp.Diff(wantRows(e), rows); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestParquetOfNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "costs.parquet")
+	if err := WriteParquet(path, Costs{}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if columns, _ := readParquet(t, data); len(columns) != 7 || len(columns["role"]) != 0 {
+		t.Errorf("%v", columns)
+	}
+}
+
+func TestParquetTextIsUTF8(t *testing.T) {
+	var c parquetColumn
+	c.appendString("a\xffb")
+	if got := string(c.data[4:]); got != "a\uFFFDb" {
+		t.Errorf("%q", got)
+	}
+}
+
+// readParquet reads the files that writeParquet may write, by the format's
+// definition: the footer as any Thrift struct, then the pages it points to.
+func readParquet(t *testing.T, data []byte) (columns map[string][]any, facts map[string]string) {
+	t.Helper()
+	n := len(data)
+	if n < 12 || string(data[:4]) != "PAR1" || string(data[n-4:]) != "PAR1" {
+		t.Fatal("no Parquet file")
+	}
+	size := int(binary.LittleEndian.Uint32(data[n-8:]))
+	footer := &thriftReader{t: t, in: data[n-8-size : n-8]}
+	meta := footer.structure()
+	if len(footer.in) != 0 {
+		t.Fatalf("%d bytes after the footer", len(footer.in))
+	}
+	facts = map[string]string{}
+	for _, f := range meta[5].([]any) {
+		facts[f.(fields)[1].(string)] = f.(fields)[2].(string)
+	}
+	schema := meta[2].([]any)
+	if got := schema[0].(fields)[5].(int64); int(got) != len(schema)-1 {
+		t.Fatalf("the root has %d children of %d", got, len(schema)-1)
+	}
+	rows := int(meta[3].(int64))
+	group := meta[4].([]any)[0].(fields)
+	columns = map[string][]any{}
+	end := 4
+	for i, chunk := range group[1].([]any) {
+		element := schema[i+1].(fields)
+		m := chunk.(fields)[3].(fields)
+		name := element[4].(string)
+		if m[1] != element[1] || m[3].([]any)[0] != name || m[4] != int64(0) || m[5] != int64(rows) || m[9].(int64) != int64(end) {
+			t.Fatalf("column %s: %v, schema %v", name, m, element)
+		}
+		r := &thriftReader{t: t, in: data[end:]}
+		header := r.structure()
+		page := r.in[:header[3].(int64)]
+		end = n - len(r.in[len(page):])
+		if m[7].(int64) != int64(end)-m[9].(int64) || header[5].(fields)[1] != int64(rows) || header[2] != header[3] {
+			t.Fatalf("column %s: sizes %v, %v", name, m, header)
+		}
+		present := make([]bool, rows)
+		for j := range present {
+			present[j] = true
+		}
+		if element[3] == int64(1) {
+			length := binary.LittleEndian.Uint32(page)
+			levels := page[4 : 4+length]
+			page = page[4+length:]
+			run, used := binary.Uvarint(levels)
+			if run&1 != 1 || int(run>>1) != len(levels)-used || len(levels)-used != (rows+7)/8 {
+				t.Fatalf("column %s: levels %x", name, levels)
+			}
+			for j := range present {
+				present[j] = levels[used+j/8]>>(j%8)&1 == 1
+			}
+		}
+		columns[name] = []any{}
+		for _, there := range present {
+			switch {
+			case !there:
+				columns[name] = append(columns[name], nil)
+			case element[1] == int64(5):
+				columns[name] = append(columns[name], math.Float64frombits(binary.LittleEndian.Uint64(page)))
+				page = page[8:]
+			case element[1] == int64(6) && element[6] == int64(0):
+				length := binary.LittleEndian.Uint32(page)
+				columns[name] = append(columns[name], string(page[4:4+length]))
+				page = page[4+length:]
+			default:
+				t.Fatalf("column %s of type %v", name, element)
+			}
+		}
+		if len(page) != 0 {
+			t.Fatalf("column %s: %d bytes left", name, len(page))
+		}
+	}
+	if end != n-8-size {
+		t.Fatalf("pages end at %d, the footer begins at %d", end, n-8-size)
+	}
+	return columns, facts
+}
+
+type fields map[int]any
+
+type thriftReader struct {
+	t  *testing.T
+	in []byte
+}
+
+func (r *thriftReader) byte() byte {
+	b := r.in[0]
+	r.in = r.in[1:]
+	return b
+}
+
+func (r *thriftReader) varint() uint64 {
+	x, n := binary.Uvarint(r.in)
+	r.in = r.in[n:]
+	return x
+}
+
+func (r *thriftReader) structure() fields {
+	f := fields{}
+	id := 0
+	for {
+		b := r.byte()
+		if b == 0 {
+			return f
+		}
+		if b>>4 == 0 {
+			r.t.Fatal("a long field header")
+		}
+		id += int(b >> 4)
+		f[id] = r.value(b & 15)
+	}
+}
+
+func (r *thriftReader) value(kind byte) any {
+	switch kind {
+	case 5, 6:
+		x := r.varint()
+		return int64(x>>1) ^ -int64(x&1)
+	case 8:
+		n := r.varint()
+		s := string(r.in[:n])
+		r.in = r.in[n:]
+		return s
+	case 9:
+		b := r.byte()
+		n := uint64(b >> 4)
+		if n == 15 {
+			n = r.varint()
+		}
+		list := []any{}
+		for range n {
+			list = append(list, r.value(b&15))
+		}
+		return list
+	case 12:
+		return r.structure()
+	}
+	r.t.Fatalf("type %d", kind)
+	return nil
+}
