@@ -1,0 +1,145 @@
+package pycontroller
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"sync"
+
+	"lockstep"
+)
+
+// chunk steers routes, in one process or a few.
+type chunk struct{ parts []*part }
+
+// part is those of a chunk's routes that one process steers.
+type part struct {
+	controllers *Controllers
+	from, to    int // the routes
+
+	worker  *worker
+	failed  error         // of the process
+	unmade  map[int]error // routes whose controller could not be made, counted from the part's first
+	message []byte
+}
+
+// each calls f for all parts at once.
+func (c *chunk) each(f func(i int, p *part)) {
+	if len(c.parts) == 1 {
+		f(0, c.parts[0])
+		return
+	}
+	var group sync.WaitGroup
+	for i, p := range c.parts {
+		group.Go(func() { f(i, p) })
+	}
+	group.Wait()
+}
+
+// Update asks the processes for one step. A process that hangs or ends fails its
+// routes, an exception the route that it is raised for.
+func (c *chunk) Update(s *lockstep.BatchStep) error {
+	c.each(func(_ int, p *part) { p.update(s) })
+	return nil
+}
+
+// Close gives the processes back.
+func (c *chunk) Close() error {
+	for _, p := range c.parts {
+		if p.worker != nil {
+			p.controllers.give(p.worker)
+			p.worker = nil
+		}
+	}
+	return nil
+}
+
+// start takes a worker and gives it the routes. A worker that was idle may have
+// ended meanwhile; then another is tried.
+func (p *part) start(routes []*lockstep.Route) error {
+	message := append(p.message, 'S')
+	message = binary.LittleEndian.AppendUint32(message, uint32(len(routes)))
+	for _, r := range routes {
+		message = binary.LittleEndian.AppendUint32(message, uint32(r.Len()))
+		for _, column := range [][]float64{r.TargetLataccel, r.RollLataccel, r.VEgo, r.AEgo} {
+			message = appendFloats(message, column)
+		}
+	}
+	for {
+		w, reused, err := p.controllers.take(true)
+		if err != nil {
+			return err
+		}
+		answer, err := w.ask(message)
+		if err == nil {
+			p.worker = w
+			p.unmade = map[int]error{}
+			return w.eachError(answer, len(routes), func(i int, err error) { p.unmade[i] = err })
+		}
+		p.controllers.drop(w)
+		if !reused || errors.Is(err, errTimeout) {
+			return err
+		}
+	}
+}
+
+// update fills in the part's elements of a step.
+func (p *part) update(s *lockstep.BatchStep) {
+	fail := func(err error) {
+		for i := p.from; i < p.to; i++ {
+			if s.Running[i] {
+				s.Err[i] = err
+			}
+		}
+	}
+	if p.failed != nil {
+		fail(p.failed)
+		return
+	}
+	message := append(p.message[:0], 'U')
+	message = binary.LittleEndian.AppendUint32(message, uint32(s.Step))
+	any := false
+	for i := p.from; i < p.to; i++ {
+		running := byte(0)
+		switch {
+		case !s.Running[i]:
+		case p.unmade[i-p.from] != nil:
+			s.Err[i] = p.unmade[i-p.from]
+		default:
+			running, any = 1, true
+		}
+		message = append(message, running)
+	}
+	message = appendFloats(message, s.CurrentLataccel[p.from:p.to])
+	p.message = message
+	if !any {
+		return
+	}
+	n := p.to - p.from
+	answer, err := p.worker.ask(message)
+	if err == nil && len(answer) < 8*n {
+		err = p.worker.lost(errGarbled)
+	}
+	if err == nil {
+		for i := range n {
+			s.Steer[p.from+i] = math.Float64frombits(binary.LittleEndian.Uint64(answer[8*i:]))
+		}
+		err = p.worker.eachError(answer[8*n:], n, func(i int, err error) { s.Err[p.from+i] = err })
+	}
+	if err != nil {
+		if p.controllers.isClosed() {
+			err = errClosed
+		}
+		p.failed = err
+		p.controllers.drop(p.worker)
+		p.worker = nil
+		fail(err)
+	}
+}
+
+func appendFloats(b []byte, values []float64) []byte {
+	for _, x := range values {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	return b
+}

@@ -1,0 +1,164 @@
+//go:build unix
+
+package pycontroller
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// helperFile in the environment makes the test program steer with that file, as a
+// parent process that tests may end.
+const helperFile = "PYCONTROLLER_TEST_FILE"
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(helperFile); file != "" {
+		c, err := New(Options{File: file})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		interrupted := make(chan os.Signal, 1)
+		signal.Notify(interrupted, os.Interrupt)
+		go drive(c, testRoutes(2, 150))
+		<-interrupted
+		time.Sleep(200 * time.Millisecond) // a worker's last words would come now
+		c.Close()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// TestEndOfParent holds workers to end, and without a word, when their parent is
+// killed or interrupted from the keyboard, also while a controller hangs.
+func TestEndOfParent(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
+		for name, hang := range map[string]string{"sleeps": "time.sleep(1000)", "loops": "while True: pass", "answers": "time.sleep(0.05)"} {
+			t.Run(fmt.Sprint(name, " ", sig), func(t *testing.T) {
+				t.Parallel()
+				python := python(t)
+				dir := write(t, map[string]string{"c.py": source("print('pid', os.getpid())\n" + hang + "\nreturn 1")})
+				parent := exec.Command(os.Args[0])
+				parent.Env = append(os.Environ(), helperFile+"="+filepath.Join(dir, "c.py"), "LOCKSTEP_PYTHON="+python)
+				parent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a terminal's foreground group
+				pipe, err := parent.StderrPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := parent.Start(); err != nil {
+					t.Fatal(err)
+				}
+				stderr := bufio.NewScanner(pipe)
+				pid := 0
+				for pid == 0 && stderr.Scan() {
+					if text, ok := strings.CutPrefix(stderr.Text(), "pid "); ok {
+						pid, _ = strconv.Atoi(text)
+					}
+				}
+				if pid == 0 {
+					t.Fatal("no worker")
+				}
+				defer syscall.Kill(-pid, syscall.SIGKILL)
+				if err := syscall.Kill(-parent.Process.Pid, sig); err != nil {
+					t.Fatal(err)
+				}
+				for stderr.Scan() {
+					if !strings.HasPrefix(stderr.Text(), "pid ") {
+						t.Errorf("printed: %s", stderr.Text())
+					}
+				}
+				parent.Wait()
+				for begin := time.Now(); alive(pid); time.Sleep(50 * time.Millisecond) {
+					if time.Since(begin) > 20*time.Second {
+						t.Fatal("the worker lives on")
+					}
+				}
+			})
+		}
+	}
+}
+
+// alive reports whether a process exists that is not just waiting to be reaped.
+func alive(pid int) bool {
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+		return !strings.Contains(string(stat), ") Z ")
+	}
+	return syscall.Kill(pid, 0) == nil
+}
+
+// TestNoLeaks holds goroutines, open files and processes to be as many after
+// Close as before New, whatever happened.
+func TestNoLeaks(t *testing.T) {
+	if _, err := os.Stat("/proc/self/fd"); err != nil {
+		t.Skip("no /proc/self/fd here")
+	}
+	python(t)
+	count := func() [3]int {
+		files, _ := filepath.Glob("/proc/self/fd/*")
+		return [3]int{runtime.NumGoroutine(), len(files), children(t)}
+	}
+	work := func() {
+		for _, body := range []string{"return 1", "os._exit(3)", "time.sleep(1000)", "import subprocess; print('child', subprocess.Popen(['sleep', '1000']).pid); os._exit(3)"} {
+			c := start(t, source("if self.n == 5:\n    "+body+"\nreturn 1"), func(o *Options) { o.Timeout = 2 * time.Second; o.Workers = 3 })
+			drive(c, testRoutes(2, 110))
+			drive(c, testRoutes(130, 110))
+			unfinished, err := c.Policy().New(testRoutes(2, 110))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			unfinished.Close()
+			for line := range strings.Lines(c.options.Stderr.(*buffer).String()) {
+				if text, ok := strings.CutPrefix(line, "child "); ok {
+					if pid, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || alive(pid) {
+						t.Errorf("a controller's child lives on: %s", line)
+						syscall.Kill(pid, syscall.SIGKILL)
+					}
+				}
+			}
+		}
+		New(Options{File: filepath.Join(write(t, map[string]string{"c.py": "1 / 0"}), "c.py")})
+		New(Options{File: filepath.Join(write(t, map[string]string{"c.py": ""}), "c.py"), Python: "/dev/null"})
+	}
+	work()
+	before := count()
+	work()
+	after := count()
+	for begin := time.Now(); after != before && time.Since(begin) < 5*time.Second; time.Sleep(50 * time.Millisecond) {
+		after = count()
+	}
+	if after != before {
+		t.Errorf("%v goroutines, files and processes, before %v", after, before)
+	}
+}
+
+// children counts this process's child processes.
+func children(t *testing.T) int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+			n++
+		}
+	}
+	return n
+}
