@@ -5,6 +5,7 @@ PYTHON    ?= python3.11
 VENV      := build/venv
 BIN       := bin/lockstep
 TESTFLAGS ?=
+BENCHFLAGS ?=
 # A checkout of github.com/commaai/controls_challenge, for `golden` and `bench`.
 UPSTREAM  ?=
 
@@ -19,12 +20,19 @@ help: ## list the targets
 build: ## build bin/lockstep
 	$(GO) build -o $(BIN) ./cmd/lockstep
 
+# Without ONNX Runtime everything works but the batched engine; it says so itself.
+.PHONY: onnxruntime
+onnxruntime: ## fetch ONNX Runtime's library into the user's cache folder
+	@$(GO) run ./batched/internal/fetch
+
 .PHONY: run
 run: build ## roll the routes out and print their costs
+	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
 	$(BIN) rollout
 
 .PHONY: test
 test: ## run all tests, and count what was not run for want of assets
+	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
 	@mkdir -p build
 	@$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile build/test.json -- $(TESTFLAGS) ./...; status=$$?; \
 	n=$$(grep -c '"Output":".*not run for want of assets' build/test.json); \
@@ -39,9 +47,15 @@ test-noasm: ## hold the plain Go kernels, without any assembly, to a golden
 test-fused: ## the same with a compiler that may fuse products into sums
 	GOAMD64=v3 $(GO) test . ./internal/... ./golden/... ./parity ./reference -run 'Python|Trajectory'
 
+.PHONY: test-race
+test-race: ## the concurrent packages under the race detector
+	$(GO) test -race -short ./batched ./internal/routecache ./cmd/lockstep
+
 .PHONY: bench
-bench: ## ratios measured in one run; with UPSTREAM=DIR also against Python
+bench: build ## ratios measured in one run; with UPSTREAM=DIR also against Python
 	@if [ -n "$(UPSTREAM)" ]; then $(MAKE) --no-print-directory $(VENV)/ready; fi
+	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+	$(BIN) bench $(if $(UPSTREAM),--upstream $(UPSTREAM) --python $(VENV)/bin/python) $(BENCHFLAGS)
 	LOCKSTEP_UPSTREAM=$(abspath $(UPSTREAM)) LOCKSTEP_PYTHON=$(if $(UPSTREAM),$(abspath $(VENV)/bin/python)) \
 		$(GO) test -run '^$$' -bench . -benchtime 5x ./reference ./reference/internal/f32
 

@@ -22,12 +22,19 @@ const (
 )
 
 type commands struct {
-	Rollout rolloutCommand `cmd:"" help:"Roll routes out and print their costs."`
+	Demo     demoCommand     `cmd:"" help:"Roll a few routes out on every engine, compare the bits, draw the drives."`
+	Rollout  rolloutCommand  `cmd:"" help:"Roll routes out and print their costs."`
+	Eval     evalCommand     `cmd:"" help:"Compare two controllers and write a report."`
+	Generate generateCommand `cmd:"" help:"Make routes."`
+	Bench    benchCommand    `cmd:"" help:"Measure speed, as ratios within one run."`
+	Fetch    fetchCommand    `cmd:"" help:"Download the challenge's network or routes."`
+	Doctor   doctorCommand   `cmd:"" help:"Say what is here, what is missing, and what mends it."`
 }
 
 // environment is what a command may touch of the world.
 type environment struct {
 	ctx            context.Context
+	args           []string // the command line, without the program's name
 	stdout, stderr io.Writer
 }
 
@@ -43,7 +50,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	env := &environment{ctx: ctx, stdout: stdout, stderr: stderr}
+	env := &environment{ctx: ctx, args: args, stdout: stdout, stderr: stderr}
 	helped := false
 	parser, err := kong.New(&commands{},
 		kong.Name("lockstep"),

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep"
+	"lockstep/batched"
 	"lockstep/golden"
 	"lockstep/golden/goldentest"
 	"lockstep/internal/assets"
@@ -28,8 +29,15 @@ import (
 // profile is that of the main goldens.
 const profile = "ort1.30-avx2-expU-sinfma-csv2"
 
-// lockstepRun runs the command line and returns its exit status and output.
+// lockstepRun runs the command line and returns its exit status and output. A
+// rollout that names no engine is the reference's, which runs anywhere.
 func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+	if len(args) > 0 && args[0] == "rollout" {
+		args = append(args, "--no-cache")
+		if !slices.Contains(args, "--engine") {
+			args = append(args, "--engine", "reference")
+		}
+	}
 	var out, errs bytes.Buffer
 	status = run(ctx, args, &out, &errs)
 	return status, out.String(), errs.String()
@@ -78,7 +86,7 @@ func TestRolloutText(t *testing.T) {
 Average lataccel_cost:  1.293, average jerk_cost:  35.56, average total_cost:  100.2
 `},
 		// The model and the routes are found by themselves.
-		{[]string{"--num_segs", "2", "--pid", "0.3, 0.05, -0.1", "--engine", "reference"}, `00000  lataccel_cost:  1.482, jerk_cost:  32.76, total_cost:  106.9
+		{[]string{"--num_segs", "2", "--pid", "0.3, 0.05, -0.1"}, `00000  lataccel_cost:  1.482, jerk_cost:  32.76, total_cost:  106.9
 00002  lataccel_cost:  1.694, jerk_cost:  20.01, total_cost:  104.7
 
 Average lataccel_cost:  1.588, average jerk_cost:  26.38, average total_cost:  105.8
@@ -113,11 +121,10 @@ func TestRolloutJSON(t *testing.T) {
 		if len(lines) != len(c.routes)+2 || lines[len(c.routes)+1] != "" {
 			t.Fatalf("%q: lines %q, want %d and a summary", c.args, lines, len(c.routes))
 		}
-		name, _, _ := strings.Cut(c.controller, "_")
 		var mean lockstep.Costs
 		for i, route := range c.routes {
 			costs := recording(t, route, c.controller).Costs
-			want := fmt.Sprintf(`{"route":"%s","controller":"%s","engine":"reference","profile":"%s",%s}`+"\n", route, name, profile, jsonCostText(costs))
+			want := fmt.Sprintf(`{"route":"%s","controller":"%s","engine":"reference","profile":"%s",%s}`+"\n", route, c.controller, profile, jsonCostText(costs))
 			if lines[i] != want {
 				t.Errorf("%q:\n got %swant %s", c.args, lines[i], want)
 			}
@@ -273,7 +280,7 @@ func TestUsage(t *testing.T) {
 		{"rollout --pid 1,two,3", `--pid "1,two,3": "two" is not a finite number`},
 		{"rollout --pid 1,2,nan", `--pid "1,2,nan": "nan" is not a finite number`},
 		{"rollout --pid 1,2,1e999", `--pid "1,2,1e999": "1e999" is not a finite number`},
-		{"rollout --controller zero --pid 1,2,3", "--pid goes with --controller pid"},
+		{"rollout --controller zero --pid 1,2,3", "--pid and --pid-grid go with --controller pid"},
 		{"rollout --profile fast", `profile "fast": want five words such as ort1.30-avx512-expU-sinfma-csv2`},
 		{"rollout --profile ort9-avx2-expU-sinfma-csv2", `profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known, want one of ort1.30, ort1.27, ort1.23`},
 		{"rollout --num_segs 0", "--num_segs 0: want 1 or more"},
@@ -354,7 +361,7 @@ func TestBadRoute(t *testing.T) {
 	}
 	wantErr := "lockstep: " + file("b") + ":9:3: vEgo: \"fast\" is not a number\n" +
 		"lockstep: " + file("d") + ": 50 rows; want at least 101: steps 0 to 99 warm up, costs count from step 100\n" +
-		"lockstep: 2 of 4 routes failed\n"
+		"lockstep: 2 of 4 rollouts failed\n"
 	if stderr != wantErr {
 		t.Errorf("stderr:\n%swant:\n%s", stderr, wantErr)
 	}
@@ -367,7 +374,7 @@ func TestBadRoute(t *testing.T) {
 	trace = filepath.Join(dir, "none.npz")
 	for _, args := range [][]string{{"--data_path", file("b")}, {"--data_path", file("b"), "--json"}} {
 		status, stdout, stderr = lockstepRun(t.Context(), append([]string{"rollout", "--trace", trace}, args...)...)
-		if status != exitUsage || stdout != "" || !strings.HasSuffix(stderr, "lockstep: 1 of 1 routes failed\n") {
+		if status != exitUsage || stdout != "" || !strings.HasSuffix(stderr, "lockstep: 1 of 1 rollouts failed\n") {
 			t.Errorf("%q: exit %d, stdout %q, stderr %q; want 2 and that 1 of 1 failed", args, status, stdout, stderr)
 		}
 		if _, err := os.Stat(trace); err == nil {
@@ -386,7 +393,7 @@ func TestFailingRoute(t *testing.T) {
 	if status != exitUsage || !strings.HasPrefix(stdout, "b  lataccel_cost: ") || !strings.Contains(stdout, "\nAverage lataccel_cost: ") {
 		t.Errorf("exit %d, stdout %q; want 2 and the costs of b", status, stdout)
 	}
-	if want := "lockstep: route a, controller pid, step 100: probabilities contain NaN\nlockstep: 1 of 2 routes failed\n"; stderr != want {
+	if want := "lockstep: route a, controller pid, step 100: probabilities contain NaN\nlockstep: 1 of 2 rollouts failed\n"; stderr != want {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}
 }
@@ -425,7 +432,7 @@ func TestInterrupted(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	status, stdout, stderr := lockstepRun(cancelled, args...)
-	if status != exitInterrupted || stdout != "" || stderr != "lockstep: interrupted after 0 of 3 routes\n" {
+	if status != exitInterrupted || stdout != "" || stderr != "lockstep: interrupted after 0 of 3 rollouts\n" {
 		t.Errorf("before it began: exit %d, stdout %q, stderr %q; want 130 and nothing done", status, stdout, stderr)
 	}
 	if _, err := os.Stat(trace); err == nil {
@@ -433,7 +440,7 @@ func TestInterrupted(t *testing.T) {
 	}
 
 	status, stdout, stderr = lockstepRun(&countdown{t.Context(), 110 - lockstep.ContextLength + 40}, args...)
-	if status != exitInterrupted || stdout != want || stderr != "lockstep: interrupted after 1 of 3 routes\n" {
+	if status != exitInterrupted || stdout != want || stderr != "lockstep: interrupted after 1 of 3 rollouts\n" {
 		t.Errorf("in the second route: exit %d, stderr %q, stdout:\n%swant 130 and:\n%s", status, stderr, stdout, want)
 	}
 	recordings, err := golden.ReadFile(trace)
@@ -511,6 +518,55 @@ func TestParsePID(t *testing.T) {
 	} {
 		if got, err := parsePID(text); err != nil || got != want || math.Signbit(got.P) != math.Signbit(want.P) {
 			t.Errorf("parsePID(%q) = %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
+
+// TestEngines runs the same rollouts on every engine: the lines are the same but
+// for the engine's name.
+func TestEngines(t *testing.T) {
+	assetstest.Model(t)
+	args := []string{"rollout", "--json", "--num_segs", "2", "--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0", "--workers", "2"}
+	_, want, _ := lockstepRun(t.Context(), append(args, "--engine", "reference")...)
+	for _, engine := range []string{"batched", "auto"} {
+		status, got, stderr := lockstepRun(t.Context(), append(args, "--engine", engine)...)
+		if _, err := batched.FindLibrary(); err != nil && engine == "batched" {
+			if status != exitUsage || !strings.Contains(stderr, "make onnxruntime") {
+				t.Errorf("exit %d, stderr %q; want 2 and how to get ONNX Runtime", status, stderr)
+			}
+			continue
+		}
+		seconds := regexp.MustCompile(`"seconds":[^}]*`)
+		clean := func(s string) string {
+			return seconds.ReplaceAllString(strings.ReplaceAll(s, `"engine":"batched"`, `"engine":"reference"`), "")
+		}
+		if diff := cmp.Diff(clean(want), clean(got)); status != exitOK || diff != "" {
+			t.Errorf("%s: exit %d, stderr %q (-reference +%s):\n%s", engine, status, stderr, engine, diff)
+		}
+	}
+	if n := strings.Count(want, "\n"); n != 6 {
+		t.Errorf("%d lines of two sweeps over two routes, want 6:\n%s", n, want)
+	}
+}
+
+// TestSweepGrid reads gains from a file and prints a line for each.
+func TestSweepGrid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "grid.txt")
+	if err := os.WriteFile(path, []byte("# gains\n0.195, 0.1, -0.053\n\n0.3,0.05,-0.1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	want := `pid                           2 routes, average lataccel_cost:  1.172, average jerk_cost:  28.13, average total_cost:  86.75
+pid_0.3_0.05_-0.1             2 routes, average lataccel_cost:  1.588, average jerk_cost:  26.38, average total_cost:  105.8
+`
+	if diff := cmp.Diff(want, rollout(t, "--num_segs", "2", "--pid-grid", path)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for text, want := range map[string]string{"": "no gains; want P,I,D on each line", "1,2\n": `--pid "1,2": want three gains`} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if status, _, stderr := lockstepRun(t.Context(), "rollout", "--pid-grid", path); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit %d, stderr %q; want 2 and %s", text, status, stderr, want)
 		}
 	}
 }

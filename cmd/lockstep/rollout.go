@@ -8,8 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -17,174 +15,73 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
-	"lockstep/internal/assets"
 	"lockstep/reference"
 )
 
-// simulatorFlags choose what is simulated, and by which engine.
-type simulatorFlags struct {
-	ModelPath  string `name:"model_path" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
-	DataPath   string `name:"data_path" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
-	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
-	Controller string `name:"controller" default:"pid" enum:"zero,pid" help:"The controller: ${enum}."`
-	PID        string `name:"pid" placeholder:"P,I,D" help:"Gains of the pid controller. Default: 0.195,0.1,-0.053."`
-	Engine     string `name:"engine" default:"auto" enum:"auto,reference" help:"The implementation: ${enum}."`
-	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2; host is that of Python on this machine."`
-	SeedPrefix string `name:"seed_prefix" default:"data" help:"Folder in the path that seeds the random draws: <seed_prefix>/<file name>."`
-}
-
-// simulation is what the flags describe, loaded.
-type simulation struct {
-	simulator lockstep.Simulator
-	policy    lockstep.Policy
-	routes    []*lockstep.Route
-	failed    []error // routes that could not be loaded
-}
-
-func (f *simulatorFlags) load() (*simulation, error) {
-	s := &simulation{}
-	var err error
-	profile := reference.HostProfile()
-	if f.Profile != "host" {
-		if profile, err = lockstep.ParseProfile(f.Profile); err != nil {
-			return nil, err
-		}
-	}
-	if s.policy, err = f.policy(); err != nil {
-		return nil, err
-	}
-	if f.NumSegs < 1 {
-		return nil, fmt.Errorf("--num_segs %d: want 1 or more", f.NumSegs)
-	}
-	modelPath, err := orAsset(f.ModelPath, assets.Model)
-	if err != nil {
-		return nil, err
-	}
-	dataPath, err := orAsset(f.DataPath, assets.Routes)
-	if err != nil {
-		return nil, err
-	}
-	if s.simulator, err = reference.New(modelPath, profile); err != nil {
-		return nil, err
-	}
-	files, err := lockstep.RouteFiles(dataPath, f.NumSegs)
-	if err != nil {
-		return nil, err
-	}
-	loader := lockstep.Loader{Profile: profile, SeedPrefix: f.SeedPrefix}
-	for _, file := range files {
-		route, err := loader.Load(file)
-		if err != nil {
-			s.failed = append(s.failed, err)
-			continue
-		}
-		s.routes = append(s.routes, route)
-	}
-	return s, nil
-}
-
-func orAsset(path, asset string) (string, error) {
-	if path != "" {
-		return path, nil
-	}
-	return assets.Find(asset)
-}
-
-func (f *simulatorFlags) policy() (lockstep.Policy, error) {
-	if f.Controller == "zero" {
-		if f.PID != "" {
-			return nil, errors.New("--pid goes with --controller pid")
-		}
-		return lockstep.Zero{}, nil
-	}
-	if f.PID == "" {
-		return lockstep.DefaultPID, nil
-	}
-	return parsePID(f.PID)
-}
-
-func parsePID(text string) (lockstep.PID, error) {
-	words := strings.Split(text, ",")
-	if len(words) != 3 {
-		return lockstep.PID{}, fmt.Errorf("--pid %q: want three gains, such as 0.195,0.1,-0.053", text)
-	}
-	var gains [3]float64
-	for i, word := range words {
-		x, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
-		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			return lockstep.PID{}, fmt.Errorf("--pid %q: %q is not a finite number", text, word)
-		}
-		gains[i] = x
-	}
-	return lockstep.PID{P: gains[0], I: gains[1], D: gains[2]}, nil
-}
-
 type rolloutCommand struct {
 	simulatorFlags
-	JSON  bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary."`
+	controllerFlags
+	JSON  bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
 	Trace string `name:"trace" placeholder:"FILE.npz" help:"Write every stage of every step, in the format of the goldens."`
 }
 
 // Run is the rollout command.
 func (c *rolloutCommand) Run(env *environment) error {
-	s, err := c.load()
+	policies, done, err := c.policies(env)
 	if err != nil {
 		return err
 	}
-	for _, err := range s.failed {
-		fmt.Fprintf(env.stderr, "lockstep: %v\n", err)
+	defer done()
+	s, err := c.load(env)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if c.Trace != "" && len(policies) > 1 {
+		return errors.New("--trace goes with one set of gains")
 	}
 
 	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
-	jobs := make([]lockstep.Job, len(s.routes))
-	recordings := make([]*golden.Recording, len(s.routes))
-	for i, route := range s.routes {
-		jobs[i] = lockstep.Job{Route: route, Policy: s.policy}
-		if c.Trace != "" {
-			recordings[i] = golden.Record(route)
+	jobs := s.jobs(policies)
+	recordings := make([]*golden.Recording, len(jobs))
+	if c.Trace != "" {
+		options.Shortcuts = lockstep.AllSteps
+		for i := range jobs {
+			recordings[i] = golden.Record(jobs[i].Route)
 			jobs[i].Observe = recordings[i].Observe
-			options.Shortcuts = lockstep.AllSteps
 		}
 	}
-
 	start := time.Now()
-	results := make([]lockstep.Result, len(jobs))
-	ran := make([]bool, len(jobs))
-	bar := newProgress(env.stderr, len(jobs))
-	for i, result := range s.simulator.Simulate(env.ctx, jobs, options) {
-		results[i], ran[i] = result, result.Err == nil
-		bar.Add(1)
-		if errors.Is(result.Err, context.Canceled) {
-			break
-		}
-	}
-	bar.Clear()
+	results := s.simulate(env, jobs, options)
 	seconds := time.Since(start).Seconds()
 
-	var costs []lockstep.Costs
 	var traced []*golden.Recording
-	failed := len(s.failed)
+	finished, failed := 0, len(s.failed)*len(policies)
 	stdout := &stickyWriter{w: env.stdout}
-	out := c.printer(stdout, s)
-	for i := range jobs {
-		switch {
-		case ran[i]:
-			costs = append(costs, results[i].Costs)
-			if c.Trace != "" {
-				recordings[i].Costs = results[i].Costs
-				traced = append(traced, recordings[i])
+	out := c.printer(stdout, s, len(policies) > 1)
+	for k, policy := range policies {
+		var costs []lockstep.Costs
+		for i := k * len(s.routes); i < (k+1)*len(s.routes); i++ {
+			switch err := results[i].Err; {
+			case err == nil:
+				costs = append(costs, results[i].Costs)
+				out.route(policy, s.routes[i-k*len(s.routes)].Name, results[i].Costs)
+				if c.Trace != "" {
+					recordings[i].Costs = results[i].Costs
+					traced = append(traced, recordings[i])
+				}
+			case !errors.Is(err, context.Canceled):
+				failed++
+				fmt.Fprintf(env.stderr, "lockstep: %v\n", err)
 			}
-			out.route(s.routes[i].Name, results[i].Costs)
-		case results[i].Err != nil && !errors.Is(results[i].Err, context.Canceled):
-			failed++
-			fmt.Fprintf(env.stderr, "lockstep: %v\n", results[i].Err)
+		}
+		finished += len(costs)
+		if len(costs) > 0 {
+			out.summary(policy, len(costs), reference.MeanCosts(costs), seconds)
 		}
 	}
-	if len(costs) > 0 {
-		out.summary(len(costs), reference.MeanCosts(costs), seconds)
-	}
 	if c.Trace != "" && len(traced) > 0 {
-		if err := golden.WriteFile(c.Trace, traced...); err != nil {
+		if err := golden.WriteFile(c.Trace, s.simulator.Profile(), traced...); err != nil {
 			return fmt.Errorf("--trace %s: %w", c.Trace, err)
 		}
 	}
@@ -193,10 +90,10 @@ func (c *rolloutCommand) Run(env *environment) error {
 	}
 	switch {
 	case env.ctx.Err() != nil:
-		fmt.Fprintf(env.stderr, "lockstep: interrupted after %d of %d routes\n", len(costs), len(jobs))
+		fmt.Fprintf(env.stderr, "lockstep: interrupted after %d of %d rollouts\n", finished, len(jobs))
 		return exitStatus(exitInterrupted)
 	case failed > 0:
-		fmt.Fprintf(env.stderr, "lockstep: %d of %d routes failed\n", failed, len(s.failed)+len(jobs))
+		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts failed\n", failed, len(s.failed)*len(policies)+len(jobs))
 		return exitStatus(exitUsage)
 	}
 	return nil
@@ -217,37 +114,50 @@ func (w *stickyWriter) Write(p []byte) (n int, err error) {
 
 // printer prints the outcome of a rollout for people or for programs.
 type printer interface {
-	route(name string, c lockstep.Costs)
-	summary(routes int, mean lockstep.Costs, seconds float64)
+	route(policy lockstep.Policy, name string, c lockstep.Costs)
+	summary(policy lockstep.Policy, routes int, mean lockstep.Costs, seconds float64)
 }
 
-func (c *rolloutCommand) printer(w io.Writer, s *simulation) printer {
-	if !c.JSON {
+func (c *rolloutCommand) printer(w io.Writer, s *simulation, sweep bool) printer {
+	switch {
+	case c.JSON:
+		return jsonPrinter{json: json.NewEncoder(w), engine: s.simulator.Name(), profile: s.simulator.Profile(), sweep: sweep}
+	case sweep:
+		return sweepPrinter{w}
+	default:
 		return textPrinter{w}
 	}
-	return jsonPrinter{json: json.NewEncoder(w), line: jsonRoute{
-		Controller: c.Controller,
-		Engine:     s.simulator.Name(),
-		Profile:    s.simulator.Profile(),
-	}}
 }
 
 // textPrinter prints costs as the Python program does.
 type textPrinter struct{ w io.Writer }
 
-func (p textPrinter) route(name string, c lockstep.Costs) {
+func (p textPrinter) route(_ lockstep.Policy, name string, c lockstep.Costs) {
 	fmt.Fprintf(p.w, "%s  lataccel_cost: %s, jerk_cost: %s, total_cost: %s\n", name, python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
 }
 
-func (p textPrinter) summary(_ int, c lockstep.Costs, _ float64) {
+func (p textPrinter) summary(_ lockstep.Policy, _ int, c lockstep.Costs, _ float64) {
 	fmt.Fprintf(p.w, "\nAverage lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
 }
 
-type jsonPrinter struct {
-	json *json.Encoder
-	line jsonRoute
+// sweepPrinter prints the averages of each set of gains.
+type sweepPrinter struct{ w io.Writer }
+
+func (sweepPrinter) route(lockstep.Policy, string, lockstep.Costs) {}
+
+func (p sweepPrinter) summary(policy lockstep.Policy, routes int, c lockstep.Costs, _ float64) {
+	fmt.Fprintf(p.w, "%-28s  %d routes, average lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", policy, routes, python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
 }
 
+type jsonPrinter struct {
+	json    *json.Encoder
+	engine  string
+	profile lockstep.Profile
+	sweep   bool
+}
+
+// jsonRoute is the object of one rollout. In a sweep the controller's name has
+// its gains.
 type jsonRoute struct {
 	Route      string           `json:"route"`
 	Controller string           `json:"controller"`
@@ -277,17 +187,21 @@ func toJSON(c lockstep.Costs) jsonCosts {
 	return jsonCosts{jsonFloat(c.Lataccel), jsonFloat(c.Jerk), jsonFloat(c.Total)}
 }
 
-func (p jsonPrinter) route(name string, c lockstep.Costs) {
-	p.line.Route, p.line.jsonCosts = name, toJSON(c)
-	p.json.Encode(p.line)
+func (p jsonPrinter) route(policy lockstep.Policy, name string, c lockstep.Costs) {
+	p.json.Encode(jsonRoute{name, policy.String(), p.engine, p.profile, toJSON(c)})
 }
 
-func (p jsonPrinter) summary(routes int, mean lockstep.Costs, seconds float64) {
+func (p jsonPrinter) summary(policy lockstep.Policy, routes int, mean lockstep.Costs, seconds float64) {
+	controller := ""
+	if p.sweep {
+		controller = policy.String()
+	}
 	p.json.Encode(struct {
-		Routes  int       `json:"routes"`
-		Mean    jsonCosts `json:"mean"`
-		Seconds float64   `json:"seconds"`
-	}{routes, toJSON(mean), seconds})
+		Controller string    `json:"controller,omitempty"`
+		Routes     int       `json:"routes"`
+		Mean       jsonCosts `json:"mean"`
+		Seconds    float64   `json:"seconds"`
+	}{controller, routes, toJSON(mean), seconds})
 }
 
 // newProgress is a progress bar on a terminal, and nothing elsewhere.

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"lockstep"
+	"lockstep/batched"
+	"lockstep/internal/assets"
+	"lockstep/internal/upstream"
+	"lockstep/reference"
+)
+
+type benchCommand struct {
+	ModelPath   string `name:"model_path" placeholder:"FILE" help:"The network. Default: tinyphysics.onnx from the assets."`
+	DataPath    string `name:"data_path" placeholder:"FILE|DIR" help:"Routes. Default: those of the assets."`
+	Jobs        int    `name:"jobs" default:"256" help:"Rollouts of one measurement: the routes in turn, each time with other gains. Slower contestants run fewer."`
+	Repetitions int    `name:"repetitions" default:"5" help:"Measurements of each contestant, in turns."`
+	Upstream    string `name:"upstream" placeholder:"DIR" help:"A checkout of commaai/controls_challenge, to measure the unmodified Python program too."`
+	Python      string `name:"python" default:"python3" placeholder:"FILE" help:"Python with the packages of golden/requirements.txt."`
+	JSON        bool   `name:"json" help:"Print JSON."`
+}
+
+// contestant is a way to roll routes out. Each measurement runs its first jobs.
+type contestant struct {
+	name  string
+	cores int
+	jobs  int
+	run   func(jobs []lockstep.Job) ([]lockstep.Costs, error)
+
+	rates []float64 // routes per second, one for each measurement
+	equal int       // rollouts whose costs were the reference's, bit by bit
+	total int
+}
+
+// Run is the bench command: all contestants take turns, so that what else the
+// machine does hits them alike, and ratios are taken within one turn.
+func (c *benchCommand) Run(env *environment) error {
+	if c.Jobs < 1 || c.Repetitions < 1 {
+		return fmt.Errorf("--jobs %d, --repetitions %d: want 1 or more", c.Jobs, c.Repetitions)
+	}
+	modelPath, err := orAsset(c.ModelPath, assets.Model)
+	if err != nil {
+		return err
+	}
+	dataPath, err := orAsset(c.DataPath, assets.Routes)
+	if err != nil {
+		return err
+	}
+	files, err := lockstep.RouteFiles(dataPath, c.Jobs)
+	if err != nil {
+		return err
+	}
+	profile := reference.HostProfile()
+	var jobs []lockstep.Job
+	for i := range c.Jobs {
+		k := i % len(files)
+		if i < len(files) {
+			route, err := lockstep.Loader{Profile: profile}.Load(files[k])
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, lockstep.Job{Route: route})
+		} else {
+			jobs = append(jobs, lockstep.Job{Route: jobs[k].Route})
+		}
+		gains := lockstep.DefaultPID
+		gains.P += float64(i/len(files)) / 1000
+		jobs[i].Policy = gains
+	}
+
+	spec, err := reference.New(modelPath, profile)
+	if err != nil {
+		return err
+	}
+	contestants := []*contestant{{name: "reference", cores: 1, jobs: min(c.Jobs, 8), run: simulatorRun(env.ctx, spec, lockstep.CostOnly)}}
+	host := machine{CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Kernels: spec.Kernels(), Profile: profile}
+	if c.Upstream != "" {
+		python, err := upstream.Start(env.ctx, c.Python, c.Upstream, modelPath)
+		if err != nil {
+			return err
+		}
+		defer python.Close()
+		contestants = slices.Insert(contestants, 0, &contestant{name: "Python program", cores: 1, jobs: min(c.Jobs, 4),
+			run: func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
+				costs := make([]lockstep.Costs, len(jobs))
+				for i, job := range jobs {
+					if _, costs[i], err = python.Rollout(files[i%len(files)], job.Policy.(lockstep.PID)); err != nil {
+						return nil, err
+					}
+				}
+				return costs, nil
+			}})
+	} else {
+		fmt.Fprintln(env.stderr, "lockstep: without --upstream the Python program is not measured")
+	}
+	for _, workers := range slices.Compact([]int{1, host.Cores}) {
+		b, err := batched.New(batched.Config{ModelPath: modelPath, Workers: workers, Profile: profile})
+		if err != nil {
+			fmt.Fprintf(env.stderr, "lockstep: the batched engine is not measured: %v\n", err)
+			break
+		}
+		defer b.Close()
+		host.ONNXRuntime = b.Version()
+		if b.Profile() != profile {
+			fmt.Fprintf(env.stderr, "lockstep: ONNX Runtime has profile %s, the reference runs %s\n", b.Profile(), profile)
+		}
+		if workers == 1 {
+			contestants = append(contestants, &contestant{name: "ONNX Runtime, naive batch", cores: 1, jobs: min(c.Jobs, 32), run: simulatorRun(env.ctx, b, 0)})
+		}
+		contestants = append(contestants, &contestant{name: "batched", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly)})
+	}
+
+	truth, err := simulatorRun(env.ctx, spec, lockstep.CostOnly)(jobs)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(env.stderr, c.Repetitions*len(contestants))
+	for range c.Repetitions {
+		for _, k := range contestants {
+			start := time.Now()
+			costs, err := k.run(jobs[:k.jobs])
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			k.rates = append(k.rates, float64(k.jobs)/time.Since(start).Seconds())
+			for i := range costs {
+				k.total++
+				if sameCosts(costs[i], truth[i]) {
+					k.equal++
+				}
+			}
+			bar.Add(1)
+		}
+	}
+	bar.Clear()
+
+	rows := tabulate(contestants)
+	if c.JSON {
+		err = json.NewEncoder(env.stdout).Encode(struct {
+			Machine machine    `json:"machine"`
+			Rows    []benchRow `json:"rows"`
+		}{host, rows})
+	} else {
+		err = printBench(env.stdout, host, rows, c)
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Equal != r.Rollouts {
+			return exitStatus(exitParity)
+		}
+	}
+	return nil
+}
+
+// simulatorRun returns a function that runs jobs on a simulator.
+func simulatorRun(ctx context.Context, s lockstep.Simulator, shortcuts lockstep.Shortcuts) func([]lockstep.Job) ([]lockstep.Costs, error) {
+	return func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
+		costs := make([]lockstep.Costs, len(jobs))
+		for i, r := range s.Simulate(ctx, jobs, lockstep.Options{Shortcuts: shortcuts}) {
+			if r.Err != nil {
+				return nil, r.Err
+			}
+			costs[i] = r.Costs
+		}
+		return costs, nil
+	}
+}
+
+func sameCosts(a, b lockstep.Costs) bool {
+	return sameBits(a.Lataccel, b.Lataccel) && sameBits(a.Jerk, b.Jerk) && sameBits(a.Total, b.Total)
+}
+
+func sameBits(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
+
+type machine struct {
+	CPU         string           `json:"cpu"`
+	Cores       int              `json:"cores"`
+	Go          string           `json:"go"`
+	Kernels     string           `json:"kernels"`
+	ONNXRuntime string           `json:"onnxruntime,omitempty"`
+	Profile     lockstep.Profile `json:"profile"`
+}
+
+// benchRow is one line of the table. Spreads are the least and the greatest of
+// the repetitions.
+type benchRow struct {
+	Name     string            `json:"name"`
+	Cores    int               `json:"cores"`
+	Rate     spread            `json:"routes_per_second"`
+	Ratios   map[string]spread `json:"ratios"` // to other rows, by name and cores
+	Equal    int               `json:"equal_to_reference"`
+	Rollouts int               `json:"rollouts"`
+}
+
+type spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+func newSpread(x []float64) spread {
+	x = slices.Sorted(slices.Values(x))
+	return spread{Median: (x[(len(x)-1)/2] + x[len(x)/2]) / 2, Min: x[0], Max: x[len(x)-1]}
+}
+
+func (s spread) String() string { return fmt.Sprintf("%.3g (%.3g–%.3g)", s.Median, s.Min, s.Max) }
+
+func (k *contestant) label() string {
+	if k.cores == 1 {
+		return k.name
+	}
+	return fmt.Sprintf("%s, %d cores", k.name, k.cores)
+}
+
+// tabulate sets each contestant against those before it.
+func tabulate(contestants []*contestant) []benchRow {
+	var rows []benchRow
+	for i, k := range contestants {
+		row := benchRow{Name: k.label(), Cores: k.cores, Rate: newSpread(k.rates), Equal: k.equal, Rollouts: k.total, Ratios: map[string]spread{}}
+		for _, other := range contestants[:i] {
+			ratios := make([]float64, len(k.rates))
+			for j := range ratios {
+				ratios[j] = k.rates[j] / other.rates[j]
+			}
+			row.Ratios[other.label()] = newSpread(ratios)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error {
+	fmt.Fprintf(w, "%s, %d cores; %s; kernels %s", m.CPU, m.Cores, m.Go, m.Kernels)
+	if m.ONNXRuntime != "" {
+		fmt.Fprintf(w, "; ONNX Runtime %s", m.ONNXRuntime)
+	}
+	fmt.Fprintf(w, "\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n", m.Profile, c.Jobs, c.Repetitions)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "\troutes/s\tparity with the reference")
+	for _, r := range rows[:len(rows)-1] {
+		fmt.Fprintf(t, "\t× %s", r.Name)
+	}
+	fmt.Fprintln(t)
+	for _, r := range rows {
+		verdict := fmt.Sprintf("equal, %d of %d", r.Equal, r.Rollouts)
+		if r.Equal != r.Rollouts {
+			verdict = fmt.Sprintf("DIFFERENT, %d of %d", r.Rollouts-r.Equal, r.Rollouts)
+		}
+		fmt.Fprintf(t, "%s\t%v\t%s", r.Name, r.Rate, verdict)
+		for _, other := range rows[:len(rows)-1] {
+			if ratio, ok := r.Ratios[other.Name]; ok {
+				fmt.Fprintf(t, "\t%v", ratio)
+			} else {
+				fmt.Fprint(t, "\t")
+			}
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+// cpuModel is the CPU's name as Linux knows it, elsewhere its architecture.
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "model name"); ok {
+			return strings.TrimLeft(name, "\t :")
+		}
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"lockstep"
+	"lockstep/batched"
+	"lockstep/internal/assets"
+	"lockstep/internal/model"
+	"lockstep/reference"
+	"lockstep/report"
+)
+
+type demoCommand struct {
+	Report string `name:"report" default:"lockstep.html" placeholder:"FILE.html" help:"The report. Default: lockstep.html."`
+}
+
+// Run is the demo command: the first five minutes. It rolls the same routes out
+// on every engine that is here, compares all stages of all steps, and draws what
+// happened.
+func (c *demoCommand) Run(env *environment) error {
+	flags := simulatorFlags{NumSegs: 10, Engine: "reference", Profile: "host", SeedPrefix: lockstep.DefaultSeedPrefix}
+	start := time.Now()
+	s, err := flags.load(env)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	network := "the project's own network"
+	if w, err := model.Load(s.modelPath); err != nil {
+		return err
+	} else if w.SHA256 == model.OfficialSHA256 {
+		network = "the challenge's network"
+	}
+	fmt.Fprintf(env.stdout, "%d routes, %s, arithmetic %s\n\n", len(s.routes), network, s.simulator.Profile())
+
+	type engine struct {
+		simulator lockstep.Simulator
+		note      string
+	}
+	engines := []engine{{simulator: s.simulator, note: "the specification, kernels " + s.simulator.(*reference.Simulator).Kernels()}}
+	b, err := batched.New(batched.Config{ModelPath: s.modelPath, Profile: s.simulator.Profile()})
+	if err == nil {
+		defer b.Close()
+		engines = append(engines, engine{simulator: b, note: "ONNX Runtime " + b.Version()})
+	}
+
+	policies := []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}}
+	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "engine\troutes/s\tpid: average total_cost\tzero: average total_cost\tparity\t")
+	var runs []report.Run
+	different := 0
+	for i, e := range engines {
+		s.simulator = e.simulator
+		began := time.Now()
+		got, err := s.runs(env, policies, len(s.routes))
+		if err != nil {
+			return err
+		}
+		rate := float64(len(policies)*len(s.routes)) / time.Since(began).Seconds()
+		verdict := "–"
+		if i == 0 {
+			runs = got
+		} else if n := differences(runs, got); n > 0 {
+			verdict = fmt.Sprintf("%d rollouts differ", n)
+			different += n
+		} else {
+			verdict = "every lataccel, action and cost equal"
+		}
+		var means [2]lockstep.Costs
+		for k := range policies {
+			costs, _ := finished(got[k])
+			means[k] = reference.MeanCosts(costs)
+		}
+		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", e.simulator.Name(), rate, python64(means[0].Total), python64(means[1].Total), verdict, e.note)
+	}
+	s.simulator = engines[0].simulator
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(engines) == 1 {
+		fmt.Fprintf(env.stdout, "batched: not here (%v)\n", err)
+	}
+	if err := report.WriteRollout(c.Report, report.Rollout{Run: runs[0], Mean: reference.MeanCosts, Origin: s.origin(env, &flags, time.Since(start))}); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.stdout, "\nthe drives, to look at: %s\n", c.Report)
+	if _, err := assets.Find(assets.Model); err != nil {
+		fmt.Fprintln(env.stdout, "the challenge's own network: lockstep fetch model")
+	}
+	if different > 0 {
+		return exitStatus(exitParity)
+	}
+	return nil
+}
+
+// differences counts the rollouts of which a cost, a lateral acceleration or an
+// action differs in a bit.
+func differences(a, b []report.Run) int {
+	n := 0
+	for k := range a {
+		for i := range a[k].Routes {
+			x, y := a[k].Routes[i], b[k].Routes[i]
+			if x.Err != nil || y.Err != nil || !sameCosts(x.Costs, y.Costs) || !sameTrajectory(x.Trajectory, y.Trajectory) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func sameTrajectory(a, b *lockstep.Trajectory) bool {
+	return sameColumn(a.Lataccel, b.Lataccel) && sameColumn(a.Action, b.Action)
+}
+
+func sameColumn(a, b []float64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !sameBits(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}

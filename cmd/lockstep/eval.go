@@ -1,0 +1,170 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"lockstep"
+	"lockstep/internal/model"
+	"lockstep/reference"
+	"lockstep/report"
+)
+
+type evalCommand struct {
+	simulatorFlags
+	Test     string `name:"test_controller" default:"pid" placeholder:"NAME|FILE.py" help:"The controller to be judged. Default: pid."`
+	Baseline string `name:"baseline_controller" default:"pid" placeholder:"NAME|FILE.py" help:"The controller that it is compared with. Default: pid."`
+	Report   string `name:"report" default:"report.html" placeholder:"FILE.html" help:"The report, one file that opens offline. Default: report.html."`
+	CSV      string `name:"csv" placeholder:"FILE" help:"Write all costs as CSV."`
+	Parquet  string `name:"parquet" placeholder:"FILE" help:"Write all costs as Parquet."`
+}
+
+// sampleRoutes is how many routes are drawn, as in the challenge's report.
+const sampleRoutes = 5
+
+// Run is the eval command.
+func (c *evalCommand) Run(env *environment) error {
+	var policies []lockstep.Policy
+	for _, k := range []struct{ flag, name string }{{"--test_controller", c.Test}, {"--baseline_controller", c.Baseline}} {
+		policy, done, err := controller(env, k.flag, k.name)
+		if err != nil {
+			return err
+		}
+		defer done()
+		policies = append(policies, policy)
+	}
+	s, err := c.load(env)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	start := time.Now()
+	runs, err := s.runs(env, policies, sampleRoutes)
+	if err != nil {
+		return err
+	}
+	eval := report.Eval{Test: runs[0], Baseline: runs[1], Mean: reference.MeanCosts, Origin: s.origin(env, &c.simulatorFlags, time.Since(start))}
+	if err := report.WriteEval(c.Report, eval); err != nil {
+		return err
+	}
+	if c.CSV != "" {
+		if err := report.WriteCSV(c.CSV, eval.Costs()); err != nil {
+			return err
+		}
+	}
+	if c.Parquet != "" {
+		if err := report.WriteParquet(c.Parquet, eval.Costs()); err != nil {
+			return err
+		}
+	}
+	failed := 0
+	for i, role := range []string{"test", "baseline"} {
+		costs, bad := finished(runs[i])
+		failed += bad
+		if len(costs) > 0 {
+			m := reference.MeanCosts(costs)
+			fmt.Fprintf(env.stdout, "%-9s %-20s %d routes, average lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", role, runs[i].Controller, len(costs), python64(m.Lataccel), python64(m.Jerk), python64(m.Total))
+		}
+	}
+	fmt.Fprintf(env.stdout, "report: %s\n", c.Report)
+	if failed > 0 {
+		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts failed\n", failed, 2*len(runs[0].Routes))
+		return exitStatus(exitUsage)
+	}
+	return nil
+}
+
+// runs rolls all routes out under each policy. The first n routes come with
+// their trajectories; routes that could not be loaded come last.
+func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int) ([]report.Run, error) {
+	if len(s.routes) == 0 {
+		return nil, errors.New("no route could be loaded")
+	}
+	jobs := s.jobs(policies)
+	drawn := min(n, len(s.routes))
+	// Trajectories run to the end of their routes, which costs do not need.
+	var full, short []int
+	for i := range jobs {
+		if i%len(s.routes) < drawn {
+			full = append(full, i)
+		} else {
+			short = append(short, i)
+		}
+	}
+	results := make([]lockstep.Result, len(jobs))
+	for _, part := range []struct {
+		indices []int
+		options lockstep.Options
+	}{{full, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}}, {short, lockstep.Options{Shortcuts: lockstep.CostOnly}}} {
+		selected := make([]lockstep.Job, len(part.indices))
+		for k, i := range part.indices {
+			selected[k] = jobs[i]
+		}
+		for k, result := range s.simulate(env, selected, part.options) {
+			results[part.indices[k]] = result
+		}
+	}
+	if env.ctx.Err() != nil {
+		fmt.Fprintln(env.stderr, "lockstep: interrupted; no report is written")
+		return nil, exitStatus(exitInterrupted)
+	}
+	var runs []report.Run
+	for k, policy := range policies {
+		run := report.Run{Controller: policy.String(), Engine: s.simulator.Name(), Profile: s.simulator.Profile()}
+		for i, route := range s.routes {
+			r := report.RouteResult{Name: route.Name, Result: results[k*len(s.routes)+i]}
+			if i < drawn {
+				r.Route = route
+			}
+			if r.Err != nil {
+				fmt.Fprintf(env.stderr, "lockstep: %v\n", r.Err)
+			}
+			run.Routes = append(run.Routes, r)
+		}
+		for _, f := range s.failed {
+			run.Routes = append(run.Routes, report.RouteResult{Name: f.name, Result: lockstep.Result{Err: f.err}})
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+// finished are the costs of a run's rollouts that did not fail, and how many did.
+func finished(run report.Run) (costs []lockstep.Costs, failed int) {
+	for _, r := range run.Routes {
+		if r.Err != nil {
+			failed++
+		} else {
+			costs = append(costs, r.Costs)
+		}
+	}
+	return costs, failed
+}
+
+// origin is what it takes to make a report again.
+func (s *simulation) origin(env *environment, f *simulatorFlags, took time.Duration) report.Origin {
+	o := report.Origin{
+		Command:    append([]string{"lockstep"}, env.args...),
+		Model:      filepath.Base(s.modelPath),
+		Data:       s.dataPath,
+		SeedPrefix: f.SeedPrefix,
+		Facts: []report.Fact{
+			{Name: "Machine", Value: fmt.Sprintf("%s, %d cores", cpuModel(), runtime.GOMAXPROCS(0))},
+			{Name: "Time", Value: took.Round(10 * time.Millisecond).String()},
+			{Name: "Built with", Value: runtime.Version()},
+		},
+	}
+	if data, err := os.ReadFile(s.modelPath); err == nil {
+		if w, err := model.Parse(data); err == nil {
+			o.ModelSHA256 = w.SHA256
+		}
+	}
+	if v, ok := s.simulator.(interface{ Version() string }); ok {
+		o.Facts = append(o.Facts, report.Fact{Name: "ONNX Runtime", Value: v.Version()})
+	}
+	return o
+}

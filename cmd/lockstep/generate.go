@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+
+	"lockstep/generate"
+)
+
+type generateCommand struct {
+	NumRoutes int    `name:"num_routes" default:"100" help:"How many routes."`
+	Seed      uint64 `name:"seed" default:"0" help:"Equal seeds give equal bytes; route k of a seed does not depend on how many there are."`
+	Out       string `name:"out" required:"" placeholder:"DIR" help:"The folder that they are written to."`
+}
+
+// Run is the generate command.
+func (c *generateCommand) Run(env *environment) error {
+	bar := newProgress(env.stderr, c.NumRoutes)
+	err := generate.Write(env.ctx, c.Out, generate.Options{NumRoutes: c.NumRoutes, Seed: c.Seed, Progress: func(done int) { bar.Set(done) }})
+	bar.Clear()
+	switch {
+	case env.ctx.Err() != nil:
+		fmt.Fprintln(env.stderr, "lockstep: interrupted; the same command goes on where it stopped")
+		return exitStatus(exitInterrupted)
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(env.stdout, "%d routes of seed %d in %s\n", c.NumRoutes, c.Seed, c.Out)
+	return nil
+}
