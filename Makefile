@@ -39,17 +39,38 @@ test: ## run all tests, and count what was not run for want of assets
 	if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of assets: run \`make assets\`, see README.md"; fi; \
 	exit $$status
 
+ONE_GOLDEN := LOCKSTEP_ONLY=00000/pid $(GO) test -run '^TestTrajectory$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
+
 .PHONY: test-noasm
-test-noasm: ## hold the plain Go kernels, without any assembly, to a golden
-	$(GO) test -tags noasm ./reference/... ./parity -run 'Python|TestTrajectory$$/ort1.30-avx2-expU-sinfma-csv2/00000/pid$$'
+test-noasm: ## hold the plain Go kernels, without any assembly, to Python
+	$(GO) test -tags noasm ./reference/... -run 'Python'
+	$(ONE_GOLDEN) -tags noasm ./parity
+
+.PHONY: test-nocgo
+test-nocgo: ## the program without cgo: the reference alone
+	CGO_ENABLED=0 $(GO) build ./...
+	CGO_ENABLED=0 $(ONE_GOLDEN) ./parity
 
 .PHONY: test-fused
 test-fused: ## the same with a compiler that may fuse products into sums
+	GOAMD64=v3 $(GO) test ./generate
 	GOAMD64=v3 $(GO) test . ./internal/... ./golden/... ./parity ./reference -run 'Python|Trajectory'
 
 .PHONY: test-race
 test-race: ## the concurrent packages under the race detector
 	$(GO) test -race -short ./batched ./internal/routecache ./cmd/lockstep
+
+FUZZ_TARGETS := .:FuzzReadRoute ./internal/pandas:FuzzParseFloat ./internal/npz:FuzzRead ./internal/npz:FuzzReadArray \
+	./internal/onnx:FuzzParse ./internal/routecache:FuzzParse
+FUZZTIME := 5m
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME each
+	@for t in $(FUZZ_TARGETS); do $(GO) test $${t%%:*} -run '^$$' -fuzz "^$${t##*:}\$$" -fuzztime $(FUZZTIME) || exit 1; done
+
+.PHONY: fuzz-ci
+fuzz-ci: ## run every fuzz target for a fixed number of executions
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=20000x
 
 .PHONY: bench
 bench: build ## ratios measured in one run; with UPSTREAM=DIR also against Python

@@ -21,7 +21,7 @@ import (
 // fails by the rule for assets.
 func library(t testing.TB) string {
 	t.Helper()
-	if !hasCgo {
+	if !Built {
 		t.Skip("not in a build without cgo")
 	}
 	path, err := FindLibrary()

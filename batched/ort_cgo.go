@@ -16,7 +16,8 @@ import (
 	"lockstep/internal/model"
 )
 
-const hasCgo = true
+// Built tells whether this program was built with cgo, which ONNX Runtime needs.
+const Built = true
 
 // loaded is the library of this process, which can load only one: ONNX Runtime
 // keeps global state, and so does its binding. It stays loaded.

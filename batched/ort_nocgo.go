@@ -2,7 +2,8 @@
 
 package batched
 
-const hasCgo = false
+// Built tells whether this program was built with cgo, which ONNX Runtime needs.
+const Built = false
 
 func loadLibrary(string) (string, error) { return "", errNoCgo }
 

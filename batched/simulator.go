@@ -75,7 +75,7 @@ var _ lockstep.Simulator = (*Simulator)(nil)
 
 // New makes a simulator.
 func New(config Config) (*Simulator, error) {
-	if !hasCgo {
+	if !Built {
 		return nil, errNoCgo
 	}
 	s := &Simulator{config: config}
