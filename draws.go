@@ -16,3 +16,12 @@ func Draws(seed uint32, n int) []float64 {
 	}
 	return draws
 }
+
+// Uniforms returns the route's first n draws: those in Draws, unless they are too
+// few or, by their first, another seed's; then they are made anew.
+func (r *Route) Uniforms(n int) []float64 {
+	if len(r.Draws) >= n && (n == 0 || r.Draws[0] == Draws(r.Seed, 1)[0]) {
+		return r.Draws[:n:n]
+	}
+	return Draws(r.Seed, n)
+}

@@ -53,7 +53,7 @@ func BenchmarkRollout(b *testing.B) {
 	}
 }
 
-const benchJobs = 32
+const benchJobs = 256
 
 // processorTime is what this process has used, in seconds.
 func processorTime() float64 {

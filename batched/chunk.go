@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"gonum.org/v1/gonum/mathext/prng"
-
 	"lockstep"
 	"lockstep/internal/model"
 )
@@ -38,6 +36,11 @@ func (w *worker) close() {
 func (w *worker) run(jobs []lockstep.Job, from, to int) {
 	c := newChunk(w, jobs, from, to)
 	groups := newControllers(c)
+	defer func() {
+		for _, g := range groups {
+			g.close()
+		}
+	}()
 	for step := lockstep.ContextLength; ; step++ {
 		c.finish(step)
 		if len(c.live) == 0 {
@@ -146,8 +149,8 @@ func (s *slot) reset(shortcuts lockstep.Shortcuts) {
 	if shortcuts&lockstep.StopAtCostEnd != 0 {
 		s.end = min(s.end, lockstep.CostEndIdx)
 	}
-	floats := make([]float64, 3*s.end)
-	s.lataccel, s.action, s.draws = floats[:s.end:s.end], floats[s.end:2*s.end:2*s.end], floats[2*s.end:]
+	floats := make([]float64, 2*s.end)
+	s.lataccel, s.action = floats[:s.end:s.end], floats[s.end:]
 	s.target = r.TargetLataccel
 	s.tokens = make([]int64, s.end)
 	s.states = make([]float32, s.end*model.StateSize)
@@ -159,7 +162,7 @@ func (s *slot) reset(shortcuts lockstep.Shortcuts) {
 		s.act(i, r.SteerCommand[i])
 		s.move(i, s.target[i])
 	}
-	draw(s.draws[:s.end-lockstep.ContextLength], r.Seed)
+	s.draws = r.Uniforms(s.end - lockstep.ContextLength)
 }
 
 // act enters a steer command into the histories.
@@ -172,17 +175,6 @@ func (s *slot) act(step int, action float64) {
 func (s *slot) move(step int, lataccel float64) {
 	s.lataccel[step] = lataccel
 	s.tokens[step] = encode(lataccel)
-}
-
-// draw fills draws with np.random.random_sample() after np.random.seed(seed): 53
-// bits of two outputs of the generator each.
-func draw(draws []float64, seed uint32) {
-	mt := prng.NewMT19937()
-	mt.Seed(uint64(seed))
-	for i := range draws {
-		a, b := mt.Uint32()>>5, mt.Uint32()>>6
-		draws[i] = float64(uint64(a)<<26|uint64(b)) / (1 << 53)
-	}
 }
 
 // fail ends a slot with an error.

@@ -7,74 +7,13 @@ import (
 	"lockstep"
 )
 
-// A BatchController steers several routes at once, for controllers that are
-// cheaper that way: a network of one's own, say. A Policy makes it known.
-//
-// Which routes share a controller depends on the batch. So that a route's result
-// does not, the answer for a route may depend on that route's inputs alone.
-type BatchController interface {
-	// Update writes to steer[i] the steer command of route i, which the
-	// simulator clips to [SteerMin, SteerMax]. It is called for every step from
-	// ContextLength on, in order, until the last of the routes has ended.
-	Update(in *BatchStep, steer []float64)
-}
-
-// BatchStep is what a BatchController sees: one element for every route.
-type BatchStep struct {
-	Step    int
-	Running []bool // false for a route that has ended or failed; its other elements are stale
-
-	TargetLataccel  []float64 // m/s²
-	CurrentLataccel []float64 // m/s², after the previous step
-	State           []lockstep.State
-	Plan            []lockstep.FuturePlan
-}
-
-// Policy drives jobs by batch controllers. Jobs that have the same *Policy and
-// run in one chunk share a controller. Other engines do not know it; PerRoute
-// makes a policy that they do.
-type Policy struct {
-	lockstep.Custom // Name is the policy's; New is not used
-
-	// NewBatch makes the controller of n routes.
-	NewBatch func(n int) BatchController
-}
-
-// PerRoute is the policy that has a batch controller of its own for each route.
-func (p *Policy) PerRoute() lockstep.Custom {
-	return lockstep.Custom{Name: p.Name, New: func() lockstep.Controller { return &batchOfOne{controller: p.NewBatch(1)} }}
-}
-
-// batchOfOne is the controller of one route that a batch controller steers.
-type batchOfOne struct {
-	controller BatchController
-	in         BatchStep
-	steer      [1]float64
-}
-
-func (c *batchOfOne) Update(targetLataccel, currentLataccel float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-	if c.in.Step == 0 {
-		c.in = BatchStep{
-			Step:            lockstep.ContextLength - 1,
-			Running:         []bool{true},
-			TargetLataccel:  make([]float64, 1),
-			CurrentLataccel: make([]float64, 1),
-			State:           make([]lockstep.State, 1),
-			Plan:            make([]lockstep.FuturePlan, 1),
-		}
-	}
-	c.in.Step++
-	c.in.TargetLataccel[0], c.in.CurrentLataccel[0] = targetLataccel, currentLataccel
-	c.in.State[0], c.in.Plan[0] = state, plan
-	c.controller.Update(&c.in, c.steer[:])
-	return c.steer[0]
-}
-
 // controllers computes the steer commands of some of a chunk's slots.
 type controllers interface {
 	// update writes the commands of those slots that run to c.command. It calls
 	// c.fail for slots whose controller fails.
 	update(c *chunk, step int)
+	// close ends the controllers' use.
+	close()
 }
 
 // newControllers groups a chunk's slots by the kind of their policies.
@@ -82,9 +21,12 @@ func newControllers(c *chunk) []controllers {
 	var z zeros
 	var p pids
 	var u customs
-	batches := map[*Policy]*batch{}
+	batches := map[*lockstep.Batch]*batch{}
 	var all []controllers
 	for slot := range c.slots {
+		if !c.running[slot] {
+			continue
+		}
 		switch policy := c.slots[slot].job.Policy.(type) {
 		case lockstep.Zero:
 			z = append(z, slot)
@@ -99,7 +41,7 @@ func newControllers(c *chunk) []controllers {
 				u.slots = u.slots[:len(u.controllers)]
 				c.fail(slot, 0, err)
 			}
-		case *Policy:
+		case *lockstep.Batch:
 			b := batches[policy]
 			if b == nil {
 				b = &batch{policy: policy}
@@ -140,6 +82,8 @@ func guard(f func()) (err error) {
 // zeros are slots that steer 0.
 type zeros []int
 
+func (zeros) close() {}
+
 func (z zeros) update(c *chunk, _ int) {
 	for _, slot := range z {
 		c.command[slot] = 0
@@ -158,6 +102,8 @@ func (g *pids) add(slot int, gains lockstep.PID) {
 	g.p, g.i, g.d = append(g.p, gains.P), append(g.i, gains.I), append(g.d, gains.D)
 	g.integral, g.lastError = append(g.integral, 0), append(g.lastError, 0)
 }
+
+func (*pids) close() {}
 
 func (g *pids) update(c *chunk, step int) {
 	for k, slot := range g.slots {
@@ -178,6 +124,8 @@ type customs struct {
 	controllers []lockstep.Controller
 }
 
+func (*customs) close() {}
+
 func (u *customs) update(c *chunk, step int) {
 	for k, slot := range u.slots {
 		if !c.running[slot] {
@@ -195,24 +143,23 @@ func (u *customs) update(c *chunk, step int) {
 
 // batch are slots that one batch controller steers.
 type batch struct {
-	policy     *Policy
+	policy     *lockstep.Batch
 	slots      []int
-	controller BatchController
-	in         BatchStep
-	steer      []float64
+	controller lockstep.BatchController
+	step       *lockstep.BatchStep
 }
 
 func (b *batch) start(c *chunk) {
-	n := len(b.slots)
-	b.in = BatchStep{
-		Running:         make([]bool, n),
-		TargetLataccel:  make([]float64, n),
-		CurrentLataccel: make([]float64, n),
-		State:           make([]lockstep.State, n),
-		Plan:            make([]lockstep.FuturePlan, n),
+	routes := make([]*lockstep.Route, len(b.slots))
+	for k, slot := range b.slots {
+		routes[k] = c.slots[slot].route
 	}
-	b.steer = make([]float64, n)
-	if err := guard(func() { b.controller = b.policy.NewBatch(n) }); err != nil {
+	b.step = lockstep.NewBatchStep(len(b.slots))
+	var err error
+	if panicked := guard(func() { b.controller, err = b.policy.New(routes) }); panicked != nil {
+		err = panicked
+	}
+	if err != nil {
 		b.fail(c, 0, err)
 	}
 }
@@ -226,26 +173,46 @@ func (b *batch) fail(c *chunk, step int, err error) {
 }
 
 func (b *batch) update(c *chunk, step int) {
-	b.in.Step = step
+	in := b.step
+	in.Step = step
+	clear(in.Err)
 	any := false
 	for k, slot := range b.slots {
-		b.in.Running[k] = c.running[slot]
+		in.Running[k] = c.running[slot]
 		if !c.running[slot] {
 			continue
 		}
 		any = true
 		s := &c.slots[slot]
-		b.in.TargetLataccel[k], b.in.CurrentLataccel[k] = s.target[step], c.current[slot]
-		b.in.State[k], b.in.Plan[k] = s.route.State(step), s.route.FuturePlan(step)
+		in.TargetLataccel[k], in.CurrentLataccel[k] = s.target[step], c.current[slot]
+		in.State[k], in.Plan[k] = s.route.State(step), s.route.FuturePlan(step)
 	}
 	if !any {
 		return
 	}
-	if err := guard(func() { b.controller.Update(&b.in, b.steer) }); err != nil {
+	var err error
+	if panicked := guard(func() { err = b.controller.Update(in) }); panicked != nil {
+		err = panicked
+	}
+	if err != nil {
 		b.fail(c, step, err)
 		return
 	}
 	for k, slot := range b.slots {
-		c.command[slot] = b.steer[k]
+		switch {
+		case !c.running[slot]:
+		case in.Err[k] != nil:
+			c.fail(slot, step, in.Err[k])
+		default:
+			c.command[slot] = in.Steer[k]
+		}
+	}
+}
+
+// close ends the controller's use. Results are out by then, so an error can no
+// longer be anybody's.
+func (b *batch) close() {
+	if b.controller != nil {
+		guard(func() { b.controller.Close() })
 	}
 }

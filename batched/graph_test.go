@@ -78,6 +78,33 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
+// TestGraphConstants looks up in the model the numbers that the rebuilt graph has
+// in its place; of some the last bit hardly ever shows in a result.
+func TestGraphConstants(t *testing.T) {
+	data, err := os.ReadFile(assetstest.Model(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := onnx.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[float32]int{}
+	for _, n := range m.Graph.Nodes {
+		if n.OpType != "Constant" {
+			continue
+		}
+		if values, err := n.Attributes[0].Tensor.Float32s(); err == nil && len(values) == 1 {
+			count[values[0]]++
+		}
+	}
+	for x, want := range map[float32]int{epsilon: 9, scoreScale: 4, geluCubic: 4, geluScale: 4, 0.5: 4, 1: 4, 2: 9} {
+		if count[x] != want {
+			t.Errorf("the model has %v %d times, want %d: it has %v", x, count[x], want, count)
+		}
+	}
+}
+
 // graphNetwork is newNetwork, for all graphs.
 func graphNetwork(data []byte, g Graph) (network, error) {
 	if g != graphUnscaled {

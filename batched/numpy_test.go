@@ -280,8 +280,7 @@ func TestChoicePython(t *testing.T) {
 		if err := checkSum(total); err != nil {
 			t.Fatal(err)
 		}
-		draws := make([]float64, len(samples[i]))
-		draw(draws, uint32(seeds[i]))
+		draws := lockstep.Draws(uint32(seeds[i]), len(samples[i]))
 		cdf := slices.Clone(running)
 		divide(cdf)
 		for j, want := range samples[i] {
@@ -295,13 +294,13 @@ func TestChoicePython(t *testing.T) {
 	}
 }
 
-func TestDrawPython(t *testing.T) {
-	rows := goldentest.Rows[float64](t, "rng_draws")
-	for i, seed := range goldentest.Array[int64](t, "rng_seed") {
-		got := make([]float64, len(rows[i]))
-		draw(got, uint32(seed))
-		if !slices.Equal(got, rows[i]) {
-			t.Errorf("seed %d: other draws than Python's", seed)
+// TestChoiceEdges draws exactly the edges: a token is chosen for draws from the
+// edge below it, which belongs to it, up to its own, which does not.
+func TestChoiceEdges(t *testing.T) {
+	running := []float64{0, 0.25, 0.25, 0.5, 1, 1}
+	for u, want := range map[float64]int{0: 1, 0.125: 1, math.Nextafter(0.25, 0): 1, 0.25: 3, 0.5: 4, math.Nextafter(1, 0): 4} {
+		if got := choose(running, u); got != want {
+			t.Errorf("draw %v chooses %d, want %d", u, got, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,20 +92,29 @@ func (w *weave) Update(target, current float64, state lockstep.State, plan locks
 // weaves is weave for several routes at once.
 type weaves struct{ each []weave }
 
-func (w *weaves) Update(in *BatchStep, steer []float64) {
+func (w *weaves) Update(s *lockstep.BatchStep) error {
 	for i := range w.each {
-		if in.Running[i] {
-			steer[i] = w.each[i].Update(in.TargetLataccel[i], in.CurrentLataccel[i], in.State[i], in.Plan[i])
+		if s.Running[i] {
+			s.Steer[i] = w.each[i].Update(s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i])
 		}
 	}
+	return nil
 }
+
+func (w *weaves) Close() error {
+	weavesOpen.Add(-1)
+	return nil
+}
+
+// weavesOpen counts the batch controllers in use.
+var weavesOpen atomic.Int64
 
 var (
 	weavePolicy  = lockstep.Custom{Name: "weave", New: func() lockstep.Controller { return &weave{} }}
-	weavesPolicy = &Policy{
-		Custom:   lockstep.Custom{Name: "weaves"},
-		NewBatch: func(n int) BatchController { return &weaves{make([]weave, n)} },
-	}
+	weavesPolicy = &lockstep.Batch{Name: "weaves", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+		weavesOpen.Add(1)
+		return &weaves{make([]weave, len(routes))}, nil
+	}}
 )
 
 // TestBatchInvariance draws batches of short routes, in any order and of any
@@ -134,9 +144,6 @@ func TestBatchInvariance(t *testing.T) {
 	alone := map[key]*trace{}
 	want := func(t *rapid.T, k key, job lockstep.Job) *trace {
 		if alone[k] == nil {
-			if p, ok := job.Policy.(*Policy); ok {
-				job.Policy = p.PerRoute()
-			}
 			alone[k] = traces(t, ref, []lockstep.Job{job}, lockstep.Options{Shortcuts: k.shortcuts, Trajectory: true})[0]
 		}
 		return alone[k]
@@ -144,7 +151,7 @@ func TestBatchInvariance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := simulators[rapid.SampledFrom(names).Draw(t, "simulator")]
 		shortcuts := rapid.SampledFrom([]lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory, lockstep.SkipWarmup}).Draw(t, "shortcuts")
-		n := rapid.SampledFrom([]int{1, 2, 3, 7, 63, 64, 65}).Draw(t, "jobs")
+		n := rapid.SampledFrom([]int{1, 2, 3, 7, 63, 64, 65, 500}).Draw(t, "jobs")
 		keys, jobs := make([]key, n), make([]lockstep.Job, n)
 		shapes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) key {
 			return key{rapid.IntRange(0, len(all)-1).Draw(t, "route"), rapid.IntRange(101, 106).Draw(t, "rows"), rapid.IntRange(0, len(ways)-1).Draw(t, "policy"), shortcuts}
@@ -157,6 +164,9 @@ func TestBatchInvariance(t *testing.T) {
 			if d := got.difference(want(t, keys[i], jobs[i])); d != "" {
 				t.Fatalf("job %d of %d, route %s, controller %v: %s", i, n, jobs[i].Route.Name, jobs[i].Policy, d)
 			}
+		}
+		if n := weavesOpen.Load(); n != 0 {
+			t.Fatalf("%d batch controllers were not closed", n)
 		}
 	})
 }
@@ -202,8 +212,17 @@ func TestFaults(t *testing.T) {
 	at := func(step int, f func() float64) lockstep.Policy {
 		return lockstep.Custom{Name: "bad", New: func() lockstep.Controller { return &failing{step: step, f: f} }}
 	}
-	broken := &Policy{Custom: lockstep.Custom{Name: "broken"}, NewBatch: func(int) BatchController { return brokenBatch{} }}
-	nothing := &Policy{Custom: lockstep.Custom{Name: "nothing"}, NewBatch: func(int) BatchController { panic("no controller today") }}
+	batch := func(update func(s *lockstep.BatchStep) error) *lockstep.Batch {
+		return &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return brokenBatch{update}, nil }}
+	}
+	at104 := func(err error) func(s *lockstep.BatchStep) error {
+		return func(s *lockstep.BatchStep) error {
+			if s.Step == 104 {
+				return err
+			}
+			return nil
+		}
+	}
 	for _, c := range []struct {
 		name string
 		bad  lockstep.Job
@@ -216,9 +235,26 @@ func TestFaults(t *testing.T) {
 		{"making the controller panics", lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad", New: func() lockstep.Controller { panic("no licence") }}}, "panic: no licence"},
 		{"no function makes the controller", lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad"}}, "panic"},
 		{"no policy", lockstep.Job{Route: good}, "no controller of type <nil>"},
-		{"batch controller panics", lockstep.Job{Route: good, Policy: broken}, "controller broken, step 104: panic: batch out of fuel"},
-		{"making the batch controller panics", lockstep.Job{Route: good, Policy: nothing}, "panic: no controller today"},
-		{"no batch controller", lockstep.Job{Route: good, Policy: &Policy{}}, "panic"},
+		{"batch controller panics", lockstep.Job{Route: good, Policy: batch(func(s *lockstep.BatchStep) error {
+			if s.Step == 104 {
+				panic("batch out of fuel")
+			}
+			return nil
+		})}, "controller broken, step 104: panic: batch out of fuel"},
+		{"batch controller fails", lockstep.Job{Route: good, Policy: batch(at104(errors.New("out of fuel")))}, "controller broken, step 104: out of fuel"},
+		{"batch controller fails a route", lockstep.Job{Route: good, Policy: batch(func(s *lockstep.BatchStep) error {
+			if s.Step == 104 {
+				s.Err[0] = errors.New("flat tyre")
+			}
+			return nil
+		})}, "controller broken, step 104: flat tyre"},
+		{"making the batch controller panics", lockstep.Job{Route: good, Policy: &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+			panic("no controller today")
+		}}}, "panic: no controller today"},
+		{"making the batch controller fails", lockstep.Job{Route: good, Policy: &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+			return nil, errors.New("no licence")
+		}}}, "controller broken, step 0: no licence"},
+		{"no batch controller", lockstep.Job{Route: good, Policy: &lockstep.Batch{}}, "panic"},
 		{"observer panics", lockstep.Job{Route: good, Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
 			if s.Index == 109 {
 				panic("seen enough")
@@ -270,13 +306,12 @@ func (c *failing) Update(float64, float64, lockstep.State, lockstep.FuturePlan) 
 	return 0
 }
 
-type brokenBatch struct{}
-
-func (brokenBatch) Update(in *BatchStep, _ []float64) {
-	if in.Step == 104 {
-		panic("batch out of fuel")
-	}
+type brokenBatch struct {
+	update func(s *lockstep.BatchStep) error
 }
+
+func (b brokenBatch) Update(s *lockstep.BatchStep) error { return b.update(s) }
+func (brokenBatch) Close() error                         { return nil }
 
 // TestCancel ends a run from outside: every job has a result, the unfinished
 // ones the context's error, and soon.

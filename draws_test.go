@@ -1,0 +1,31 @@
+package lockstep_test
+
+import (
+	"slices"
+	"testing"
+
+	"lockstep"
+)
+
+// TestUniforms: stored draws serve only the seed that they belong to.
+func TestUniforms(t *testing.T) {
+	seen := map[float64]uint32{}
+	for seed := range uint32(10_000) { // all that a path can have
+		first := lockstep.Draws(seed, 1)[0]
+		if other, ok := seen[first]; ok {
+			t.Fatalf("seeds %d and %d have the same first draw", seed, other)
+		}
+		seen[first] = seed
+	}
+	want := lockstep.Draws(77, 500)
+	for name, r := range map[string]*lockstep.Route{
+		"stored":       {Seed: 77, Draws: want},
+		"too few":      {Seed: 77, Draws: want[:10]},
+		"none":         {Seed: 77},
+		"another seed": {Seed: 77, Draws: lockstep.Draws(78, 500)},
+	} {
+		if got := r.Uniforms(400); !slices.Equal(got, want[:400]) {
+			t.Errorf("%s: other draws", name)
+		}
+	}
+}
