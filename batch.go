@@ -48,7 +48,8 @@ func NewBatchStep(n int) *BatchStep {
 type Batch struct {
 	Name string
 
-	// New makes the controller of some routes.
+	// New makes the controller of some routes. It may be called from several
+	// goroutines at once.
 	New func(routes []*Route) (BatchController, error)
 }
 

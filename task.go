@@ -71,7 +71,8 @@ type Zero struct{}
 type PID struct{ P, I, D float64 }
 
 // Custom is a controller of the caller's own. New makes one for each job, so
-// that no state is shared between routes.
+// that no state is shared between routes; it may be called from several
+// goroutines at once.
 type Custom struct {
 	Name string
 	New  func() Controller

@@ -38,6 +38,9 @@ type contestant struct {
 	jobs  int
 	run   func(jobs []lockstep.Job) ([]lockstep.Costs, error)
 
+	network func() time.Duration // spent inside the network so far, if known
+	inside  float64              // share of the measured time inside the network
+
 	rates []float64 // routes per second, one for each measurement
 	equal int       // rollouts whose costs were the reference's, bit by bit
 	total int
@@ -118,7 +121,7 @@ func (c *benchCommand) Run(env *environment) error {
 		if workers == 1 {
 			contestants = append(contestants, &contestant{name: "ONNX Runtime, naive batch", cores: 1, jobs: min(c.Jobs, 32), run: simulatorRun(env.ctx, b, 0)})
 		}
-		contestants = append(contestants, &contestant{name: "batched", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly)})
+		contestants = append(contestants, &contestant{name: "batched", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly), network: b.NetworkTime})
 	}
 
 	truth, err := simulatorRun(env.ctx, spec, lockstep.CostOnly)(jobs)
@@ -128,12 +131,20 @@ func (c *benchCommand) Run(env *environment) error {
 	bar := newProgress(env.stderr, c.Repetitions*len(contestants))
 	for range c.Repetitions {
 		for _, k := range contestants {
+			var inside time.Duration
+			if k.network != nil {
+				inside = k.network()
+			}
 			start := time.Now()
 			costs, err := k.run(jobs[:k.jobs])
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
-			k.rates = append(k.rates, float64(k.jobs)/time.Since(start).Seconds())
+			took := time.Since(start).Seconds()
+			k.rates = append(k.rates, float64(k.jobs)/took)
+			if k.network != nil {
+				k.inside += (k.network() - inside).Seconds() / (took * float64(k.cores)) / float64(c.Repetitions)
+			}
 			for i := range costs {
 				k.total++
 				if sameCosts(costs[i], truth[i]) {
@@ -201,6 +212,7 @@ type benchRow struct {
 	Cores    int               `json:"cores"`
 	Rate     spread            `json:"routes_per_second"`
 	Ratios   map[string]spread `json:"ratios"` // to other rows, by name and cores
+	Inside   float64           `json:"share_inside_network,omitempty"`
 	Equal    int               `json:"equal_to_reference"`
 	Rollouts int               `json:"rollouts"`
 }
@@ -229,7 +241,7 @@ func (k *contestant) label() string {
 func tabulate(contestants []*contestant) []benchRow {
 	var rows []benchRow
 	for i, k := range contestants {
-		row := benchRow{Name: k.label(), Cores: k.cores, Rate: newSpread(k.rates), Equal: k.equal, Rollouts: k.total, Ratios: map[string]spread{}}
+		row := benchRow{Name: k.label(), Cores: k.cores, Rate: newSpread(k.rates), Inside: k.inside, Equal: k.equal, Rollouts: k.total, Ratios: map[string]spread{}}
 		for _, other := range contestants[:i] {
 			ratios := make([]float64, len(k.rates))
 			for j := range ratios {
@@ -269,7 +281,16 @@ func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error 
 		}
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Inside > 0 {
+			fmt.Fprintf(w, "\n%s: %.1f %% of the time is inside ONNX Runtime", r.Name, 100*r.Inside)
+		}
+	}
+	_, err := fmt.Fprintln(w, "\nwhere the rest goes: RATIONALE.md, Why assembly; batched/graph.go")
+	return err
 }
 
 // cpuModel is the CPU's name as Linux knows it, elsewhere its architecture.
