@@ -235,7 +235,7 @@ func costs(target, lataccel, scratch []float64) lockstep.Costs {
 		d := (lataccel[i+1] - lataccel[i]) / lockstep.DelT
 		squares[i] = d * d
 	}
-	jerk := (sum(squares) / float64(len(squares))) * 100
+	jerk := float64((sum(squares) / float64(len(squares))) * 100)
 
 	return lockstep.Costs{
 		Lataccel: tracking,

@@ -223,7 +223,7 @@ func (t *tinyPhysicsSimulator) computeCost() lockstep.Costs {
 		jerks[i] = j * j
 	}
 	latAccelCost := mean(squares) * 100
-	jerkCost := mean(jerks) * 100
+	jerkCost := float64(mean(jerks) * 100)
 	return lockstep.Costs{
 		Lataccel: latAccelCost,
 		Jerk:     jerkCost,
