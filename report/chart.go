@@ -152,18 +152,18 @@ func short(x float64) string {
 
 // logScale spans positive values, ending on 1, 2 or 5 times a power of ten.
 func logScale(values []float64) scale {
+	const limit = 1e300 // no overflow in what follows
 	lo, hi := math.Inf(1), 0.0
 	for _, x := range values {
 		if x > 0 && !math.IsInf(x, 0) {
+			x = min(max(x, 1/limit), limit)
 			lo, hi = min(lo, x), max(hi, x)
 		}
 	}
 	if hi == 0 {
 		return scale{1, 10, true}
 	}
-	const limit = 1e300 // no overflow in what follows
-	top := niceStep(min(hi, limit))
-	bottom := niceStep(min(max(lo, 1/limit), limit))
+	top, bottom := niceStep(hi), niceStep(lo)
 	for bottom > lo || bottom == top {
 		bottom = below(bottom)
 	}

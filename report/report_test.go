@@ -335,7 +335,11 @@ func TestEval(t *testing.T) {
 		svg := d.all("svg", "")[0]
 		a, b := e.Test.Routes[i].Trajectory, e.Baseline.Routes[i].Trajectory
 		for class, want := range map[string][]float64{"target": a.Target, "test": a.Lataccel, "baseline": b.Lataccel} {
-			checkLine(t, svg, svg.all("path", class)[0], 0, want)
+			line := svg.all("path", class)[0]
+			checkLine(t, svg, line, 0, want)
+			if name := map[string]string{"target": "target", "test": "test: pid", "baseline": "baseline: zero"}[class]; line.attrs["data-name"] != name {
+				t.Errorf("the line of %s is named %q", name, line.attrs["data-name"])
+			}
 		}
 		d.wantText(t, e.Test.Routes[i].Name, fixed(e.Test.Routes[i].Costs.Total), fixed(e.Baseline.Routes[i].Costs.Total), "control start", "m/s²", "time (s)")
 		if got := d.all("span", "edge")[0].attrs["style"]; got != "left:16.67%" {
@@ -555,8 +559,15 @@ func TestOddTrajectories(t *testing.T) {
 			trajectory := &lockstep.Trajectory{Target: c.values, Lataccel: c.values, Action: c.values}
 			p := writeRollout(t, Rollout{Run: Run{Routes: []RouteResult{{Name: "odd", Result: lockstep.Result{Trajectory: trajectory}}}}, Mean: testMean})
 			svg := p.all("figure", "drive")[0].all("svg", "")[0]
-			if n := len(values(t, svg, svg.all("path", "target")[0])); n != c.want {
-				t.Errorf("%d points, want %d", n, c.want)
+			got := values(t, svg, svg.all("path", "target")[0])
+			if len(got) != c.want {
+				t.Errorf("%d points, want %d", len(got), c.want)
+			}
+			unit, _ := strconv.ParseFloat(svg.attrs["data-unit"], 64)
+			for step, y := range got {
+				if math.Abs(y-c.values[step]) > unit {
+					t.Errorf("%v at step %d, want %v", y, step, c.values[step])
+				}
 			}
 		})
 	}
