@@ -57,30 +57,42 @@ func (c *chunk) Close() error {
 // start takes a worker and gives it the routes. A worker that was idle may have
 // ended meanwhile; then another is tried.
 func (p *part) start(routes []*lockstep.Route) error {
-	message := append(p.message, 'S')
-	message = binary.LittleEndian.AppendUint32(message, uint32(len(routes)))
-	for _, r := range routes {
-		message = binary.LittleEndian.AppendUint32(message, uint32(r.Len()))
-		for _, column := range [][]float64{r.TargetLataccel, r.RollLataccel, r.VEgo, r.AEgo} {
-			message = appendFloats(message, column)
-		}
-	}
 	for {
 		w, reused, err := p.controllers.take(true)
 		if err != nil {
 			return err
 		}
-		answer, err := w.ask(message)
-		if err == nil {
+		if err = p.load(w, routes); err == nil {
 			p.worker = w
-			p.unmade = map[int]error{}
-			return w.eachError(answer, len(routes), func(i int, err error) { p.unmade[i] = err })
+			return nil
 		}
 		p.controllers.drop(w)
 		if !reused || errors.Is(err, errTimeout) {
 			return err
 		}
 	}
+}
+
+// load gives a worker the routes, each with a message of its own, since making a
+// controller may take long.
+func (p *part) load(w *worker, routes []*lockstep.Route) error {
+	p.unmade = map[int]error{}
+	for i, r := range routes {
+		message := append(p.message[:0], 'S')
+		message = binary.LittleEndian.AppendUint32(message, uint32(i))
+		for _, column := range [][]float64{r.TargetLataccel, r.RollLataccel, r.VEgo, r.AEgo} {
+			message = appendFloats(message, column)
+		}
+		p.message = message
+		answer, err := w.ask(message)
+		if err == nil {
+			err = w.eachError(answer, len(routes), func(i int, err error) { p.unmade[i] = err })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // update fills in the part's elements of a step.

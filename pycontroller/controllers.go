@@ -51,8 +51,8 @@ type Options struct {
 	// at the same time have processes of their own.
 	Workers int
 
-	// Timeout is how long a process may take to start, or to answer for one step
-	// of its routes, before it is killed; DefaultTimeout if 0.
+	// Timeout is how long a process may take to start, to make a controller, or to
+	// answer for one step of its routes, before it is killed; DefaultTimeout if 0.
 	Timeout time.Duration
 
 	// Stderr gets what controllers print, os.Stderr if nil. It is written to by
