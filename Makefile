@@ -1,7 +1,7 @@
 # lockstep: `make run` and `make test` do all set-up themselves.
 
 GO        ?= go
-PYTHON    ?= python3.11
+PYTHON    ?= $(firstword $(shell command -v python3.11 python3))
 VENV      := build/venv
 BIN       := bin/lockstep
 TESTFLAGS ?=
@@ -18,6 +18,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/lockstep
+	@mkdir -p build
 	$(GO) build -o $(BIN) ./cmd/lockstep
 
 # Without ONNX Runtime everything works but the batched engine; it says so itself.
@@ -26,17 +27,19 @@ onnxruntime: ## fetch ONNX Runtime's library into the user's cache folder
 	@$(GO) run ./batched/internal/fetch
 
 .PHONY: run
-run: build ## roll the routes out and print their costs
+run: build ## roll routes out on every engine, compare the bits, draw the drives
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
-	$(BIN) rollout
+	$(BIN) demo --report build/lockstep.html
 
 .PHONY: test
-test: ## run all tests, and count what was not run for want of assets
+test: ## run all tests, and count what was not run for want of something
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+	-@$(MAKE) --no-print-directory $(VENV)/ready >/dev/null
 	@mkdir -p build
-	@$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile build/test.json -- $(TESTFLAGS) ./...; status=$$?; \
-	n=$$(grep -c '"Output":".*not run for want of assets' build/test.json); \
-	if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of assets: run \`make assets\`, see README.md"; fi; \
+	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
+	$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile build/test.json -- $(TESTFLAGS) ./...; status=$$?; \
+	n=$$(grep -c '"Output":".*not run for want of' build/test.json); \
+	if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of assets or of Python: \`lockstep doctor\` says what is missing"; fi; \
 	exit $$status
 
 ONE_GOLDEN := LOCKSTEP_ONLY=00000/pid $(GO) test -run '^TestTrajectory$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
@@ -45,6 +48,10 @@ ONE_GOLDEN := LOCKSTEP_ONLY=00000/pid $(GO) test -run '^TestTrajectory$$/^ort1.3
 test-noasm: ## hold the plain Go kernels, without any assembly, to Python
 	$(GO) test -tags noasm ./reference/... -run 'Python'
 	$(ONE_GOLDEN) -tags noasm ./parity
+
+.PHONY: test-avx512
+test-avx512: ## the AVX-512 kernels, on an emulated CPU where this one has none
+	@scripts/avx512/test.sh
 
 .PHONY: test-nocgo
 test-nocgo: ## the program without cgo: the reference alone
@@ -112,7 +119,8 @@ generate-check: ## check that the committed assembly is what its generator makes
 	sh reference/internal/f32/_generate/check.sh
 
 .PHONY: lint
-lint: ## gofmt, vet, staticcheck
+lint: ## gofmt, vet, staticcheck, shell syntax
+	@for f in .ci/run scripts/avx512/*.sh reference/internal/f32/_generate/check.sh; do bash -n $$f || exit 1; done
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...

@@ -42,6 +42,9 @@ func python(t testing.TB) string {
 	t.Helper()
 	python, err := pythonWithNumPy()
 	if err != nil {
+		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
+			t.Fatalf("LOCKSTEP_REQUIRE_ASSETS=1, but there is no Python with numpy: %v", err)
+		}
 		t.Skipf("not run for want of a Python with numpy, set LOCKSTEP_PYTHON to one: %v", err)
 	}
 	return python
