@@ -272,7 +272,7 @@ func TestUsage(t *testing.T) {
 		{"drive", "unexpected argument drive"},
 		{"rollout extra", "unexpected argument extra"},
 		{"rollout --speed 9", "unknown flag --speed"},
-		{"rollout --controller mpc", `--controller must be one of "zero","pid" but got "mpc"`},
+		{"rollout --controller mpc", `--controller "mpc": want zero, pid, a Python file, or the name of one in ./controllers`},
 		{"rollout --engine warp", `--engine must be one of "auto","reference"`},
 		{"rollout --pid 1,2", `--pid "1,2": want three gains, such as 0.195,0.1,-0.053`},
 		{"rollout --pid 1,2,3,4", `--pid "1,2,3,4": want three gains, such as 0.195,0.1,-0.053`},
