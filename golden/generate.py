@@ -670,7 +670,7 @@ def record_all(options, wanted, folder, profile, probes):
         "fingerprint": {name: {k: entry[k] for k in ("question", "answer", "name")}
                         for name, entry in probes.items()},
         "format": FORMAT,
-        "machine": machine(),
+        "machine": machine() | ({"emulator": options.emulator} if options.emulator else {}),
         "model_sha256": sha256_file(model_path),
         "profile": profile,
         "recordings": entries,
@@ -839,6 +839,8 @@ def main():
     parser.add_argument("--only-routes", nargs="+", metavar="ROUTE", help="record these routes only")
     parser.add_argument("--only-controllers", nargs="+", choices=list(CONTROLLERS),
                         help="record these controllers only")
+    parser.add_argument("--emulator", metavar="TEXT",
+                        help="what emulates this CPU, to be kept in provenance.json")
     parser.add_argument("--other-model", action="store_true",
                         help="record with a model that is not the official one")
     options = parser.parse_args()
