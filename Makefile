@@ -85,6 +85,10 @@ bench: build ## ratios measured in one run; with UPSTREAM=DIR also against Pytho
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
 	$(BIN) bench $(if $(UPSTREAM),--upstream $(UPSTREAM) --python $(VENV)/bin/python) $(BENCHFLAGS)
 	LOCKSTEP_UPSTREAM=$(abspath $(UPSTREAM)) LOCKSTEP_PYTHON=$(if $(UPSTREAM),$(abspath $(VENV)/bin/python)) \
+		$(GO) test -run '^$$' -bench 'versus|plain-go' -benchtime 3x ./reference
+	$(GO) test -run '^$$' -bench . -benchtime 200ms ./reference/internal/f32
+	$(GO) test -run '^$$' -bench . -benchtime 3x ./internal/routecache
+	LOCKSTEP_UPSTREAM=$(abspath $(UPSTREAM)) LOCKSTEP_PYTHON=$(if $(UPSTREAM),$(abspath $(VENV)/bin/python)) \
 		$(GO) test -run '^$$' -bench . -benchtime 5x ./reference ./reference/internal/f32
 
 .PHONY: golden

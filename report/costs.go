@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 )
 
 // A Role is a run's part in a table of costs: "test" or "baseline", as in the
@@ -61,7 +62,7 @@ func (c Costs) each(f func(run RoleRun, route string, costs *lockstep.Costs, err
 // WriteCSV writes the table with the fewest digits that read back as the same
 // numbers. The costs of a route that failed are empty; NaN is a cost.
 func WriteCSV(path string, c Costs) error {
-	return writeFile(path, func(w io.Writer) error {
+	return fileio.Write(path, func(w io.Writer) error {
 		out := csv.NewWriter(w)
 		out.Write(costColumns) // errors stick until Flush
 		c.each(func(run RoleRun, route string, costs *lockstep.Costs, err error) {
@@ -110,7 +111,7 @@ func WriteParquet(path string, c Costs) error {
 	for _, f := range c.Origin.facts() {
 		facts = append(facts, Fact{"lockstep." + strings.ReplaceAll(f.Name, " ", "_"), f.Value})
 	}
-	return writeFile(path, func(w io.Writer) error { return writeParquet(w, columns, facts) })
+	return fileio.Write(path, func(w io.Writer) error { return writeParquet(w, columns, facts) })
 }
 
 // exact formats x with the fewest digits that read back as x.

@@ -8,14 +8,12 @@
 package report
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 )
 
 // A Run is one controller over some routes.
@@ -75,7 +73,7 @@ func WriteEval(path string, e Eval) error {
 	if err := sameRoutes(e.Test, e.Baseline); err != nil {
 		return err
 	}
-	return writeFile(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "eval.html", newEvalPage(e)) })
+	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "eval.html", newEvalPage(e)) })
 }
 
 // WriteRollout writes the report on one controller.
@@ -83,7 +81,7 @@ func WriteRollout(path string, r Rollout) error {
 	if r.Mean == nil {
 		return errors.New("report: no function for the mean")
 	}
-	return writeFile(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "rollout.html", newRolloutPage(r)) })
+	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "rollout.html", newRolloutPage(r)) })
 }
 
 func sameRoutes(test, baseline Run) error {
@@ -96,33 +94,4 @@ func sameRoutes(test, baseline Run) error {
 		}
 	}
 	return nil
-}
-
-// writeFile writes a file that appears whole or not at all.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".report-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	w := bufio.NewWriterSize(f, 1<<16)
-	if err = write(w); err != nil {
-		return err
-	}
-	if err = w.Flush(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	// CreateTemp makes files that only their owner can read.
-	if err = os.Chmod(f.Name(), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

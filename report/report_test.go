@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 )
 
 // testMean stands for reference.MeanCosts; its lataccel mean is recognisable.
@@ -603,7 +604,7 @@ func TestWholeOrNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	failure := errors.New("half way")
-	err := writeFile(path, func(w io.Writer) error {
+	err := fileio.Write(path, func(w io.Writer) error {
 		w.Write(make([]byte, 1<<20))
 		return failure
 	})

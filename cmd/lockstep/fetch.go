@@ -3,8 +3,6 @@ package main
 import (
 	"archive/zip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"lockstep/internal/assets"
+	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 )
 
@@ -71,14 +70,14 @@ func (c *fetchCommand) Run(env *environment) error {
 
 func (c *fetchCommand) fetchModel(env *environment) (string, error) {
 	target := filepath.Join(c.Out, assets.Model)
-	if sum, err := fileSum(target); err == nil && sum == model.OfficialSHA256 {
+	if sum, err := fileio.SHA256(target); err == nil && sum == model.OfficialSHA256 {
 		return target, nil
 	}
 	part := target + ".part"
 	if err := c.download(env, c.modelURL, part); err != nil {
 		return "", err
 	}
-	sum, err := fileSum(part)
+	sum, err := fileio.SHA256(part)
 	if err != nil {
 		return "", err
 	}
@@ -224,17 +223,4 @@ func extract(f *zip.File, to string) error {
 	}
 	_, err = io.Copy(out, in) // checks the CRC
 	return errors.Join(err, out.Close())
-}
-
-func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -17,6 +17,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"lockstep/internal/fileio"
 )
 
 // Array is one array of an archive.
@@ -143,34 +145,8 @@ func check(arrays []Array) error {
 }
 
 // WriteFile writes an archive to a file that appears whole or not at all.
-func WriteFile(path string, arrays []Array) (err error) {
-	f, err := os.CreateTemp(dir(path), ".npz-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if err = Write(f, arrays); err != nil {
-		f.Close()
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Chmod(f.Name(), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-func dir(path string) string {
-	if i := strings.LastIndexByte(path, os.PathSeparator); i >= 0 {
-		return path[:i+1]
-	}
-	return "."
+func WriteFile(path string, arrays []Array) error {
+	return fileio.Write(path, func(w io.Writer) error { return Write(w, arrays) })
 }
 
 // ReadFile reads all arrays of an archive.

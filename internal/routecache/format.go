@@ -1,7 +1,6 @@
 package routecache
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"unsafe"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 )
 
 // A cache file is, in little-endian order:
@@ -91,41 +91,31 @@ func bytesOf(data []float64) []byte {
 }
 
 // write writes a cache file that appears whole or not at all.
-func write(path string, entries []*entry) (err error) {
+func write(path string, entries []*entry) error {
 	if !littleEndian {
 		return errors.New("not on a big-endian machine")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".routes-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
 	index := appendIndex(nil, entries, 0)
 	index = appendIndex(nil, entries, headerSize+len(index)) // offsets do not change its length
 	head := append([]byte(magic), make([]byte, headerSize-len(magic))...)
 	binary.LittleEndian.PutUint64(head[8:], uint64(len(index)))
 	binary.LittleEndian.PutUint32(head[16:], crc32.Checksum(index, castagnoli))
-	w := bufio.NewWriterSize(f, 1<<20)
-	w.Write(head) // errors stick until Flush
-	w.Write(index)
-	for _, e := range entries {
-		w.Write(bytesOf(e.data))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return fileio.Write(path, func(w io.Writer) error {
+		for _, part := range [][]byte{head, index} {
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
+		}
+		for _, e := range entries {
+			if _, err := w.Write(bytesOf(e.data)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func appendIndex(b []byte, entries []*entry, offset int) []byte {

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"lockstep/batched/internal/ortlib"
+	"lockstep/internal/fileio"
 )
 
 func main() {
@@ -40,7 +41,7 @@ func fetch() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if sum, err := ortlib.Sum(path); err == nil && sum == ortlib.SHA256 {
+	if sum, err := fileio.SHA256(path); err == nil && sum == ortlib.SHA256 {
 		return path, nil
 	}
 	folder := filepath.Dir(path)
@@ -64,7 +65,7 @@ func fetch() (string, error) {
 	if err := extract(wheels[0], "onnxruntime/capi/"+ortlib.FileName, library); err != nil {
 		return "", err
 	}
-	sum, err := ortlib.Sum(library)
+	sum, err := fileio.SHA256(library)
 	if err != nil {
 		return "", err
 	}

@@ -3,17 +3,16 @@
 package ortlib
 
 import (
-	"crypto/sha256"
 	"debug/elf"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+
+	"lockstep/internal/fileio"
 )
 
 // The library that this project is held to, as it lies in the PyPI wheel of this
@@ -51,7 +50,7 @@ func Find() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("no ONNX Runtime: %w; %s", err, hint)
 	}
-	sum, err := Sum(path)
+	sum, err := fileio.SHA256(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("no ONNX Runtime on this machine: %s", hint)
@@ -61,20 +60,6 @@ func Find() (string, error) {
 		return "", fmt.Errorf("%s is damaged (SHA-256 %.12s, want %.12s): %s", path, sum, SHA256, hint)
 	}
 	return path, nil
-}
-
-// Sum is a file's SHA-256.
-func Sum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // Check refuses what is not a whole shared library for this CPU that exports
