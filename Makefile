@@ -130,19 +130,9 @@ lint: ## gofmt, vet, staticcheck, shell syntax
 	$(GO) vet -tags noasm ./...
 	$(STATICCHECK) ./...
 
-MODEL_URL    := https://github.com/commaai/controls_challenge/raw/be8edfa849acdccfa2cb0092151ab28590d63c03/models/tinyphysics.onnx
-MODEL_SHA256 := 5beca7f07a3e9b183b4aa0402c780ddbc985416fe50ca788017b09705b4d0705
-CACHE        := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lockstep/assets
-
 .PHONY: assets
-assets: $(CACHE)/tinyphysics.onnx ## download the official model from its repository
-
-$(CACHE)/tinyphysics.onnx:
-	@mkdir -p $(CACHE)
-	curl --fail --location --show-error --output $@.part $(MODEL_URL)
-	@echo "$(MODEL_SHA256)  $@.part" | sha256sum --check --quiet || { rm -f $@.part; echo 'the download is not the official model'; exit 1; }
-	mv $@.part $@
-	@echo "the routes of the goldens come from the challenge's data set; see README.md"
+assets: build ## download the challenge's network
+	$(BIN) fetch model
 
 .PHONY: clean
 clean: ## remove what was built
