@@ -62,12 +62,19 @@ func (c *evalCommand) Run(env *environment) error {
 		}
 	}
 	failed := 0
+	var costs [2][]lockstep.Costs // of the routes that both controllers finished, as in the report
+	for i := range runs[0].Routes {
+		test, baseline := runs[0].Routes[i], runs[1].Routes[i]
+		if test.Err == nil && baseline.Err == nil {
+			costs[0], costs[1] = append(costs[0], test.Costs), append(costs[1], baseline.Costs)
+		}
+	}
 	for i, role := range []string{"test", "baseline"} {
-		costs, bad := finished(runs[i])
+		_, bad := finished(runs[i])
 		failed += bad
-		if len(costs) > 0 {
-			m := reference.MeanCosts(costs)
-			fmt.Fprintf(env.stdout, "%-9s %-20s %d routes, average lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", role, runs[i].Controller, len(costs), python64(m.Lataccel), python64(m.Jerk), python64(m.Total))
+		if len(costs[i]) > 0 {
+			m := reference.MeanCosts(costs[i])
+			fmt.Fprintf(env.stdout, "%-9s %-20s %d routes, average lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", role, runs[i].Controller, len(costs[i]), python64(m.Lataccel), python64(m.Jerk), python64(m.Total))
 		}
 	}
 	fmt.Fprintf(env.stdout, "report: %s\n", c.Report)
