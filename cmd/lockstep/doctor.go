@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"text/tabwriter"
 
@@ -83,18 +82,8 @@ func (c *doctorCommand) Run(env *environment) error {
 	return t.Flush()
 }
 
-// ownModel writes the embedded network to the cache folder.
-func ownModel() (string, error) {
-	dir, err := assets.CacheFolder()
-	if err != nil {
-		return "", err
-	}
-	path, _, err := defaults.Write(filepath.Join(filepath.Dir(dir), "defaults"))
-	return path, err
-}
-
 func (c *doctorCommand) reference() (*reference.Simulator, error) {
-	path, err := ownModel()
+	path, _, err := writeOwn()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +91,7 @@ func (c *doctorCommand) reference() (*reference.Simulator, error) {
 }
 
 func (c *doctorCommand) batched(library string) (*batched.Simulator, error) {
-	path, err := ownModel()
+	path, _, err := writeOwn()
 	if err != nil {
 		return nil, err
 	}

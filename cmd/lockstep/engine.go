@@ -105,11 +105,7 @@ func (f *simulatorFlags) inputs(env *environment) (modelPath, dataPath string, e
 	if os.Getenv("LOCKSTEP_ASSETS") != "" { // these and no others were asked for
 		return "", "", cmp.Or(noModel, noRoutes)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", "", err
-	}
-	ownModel, ownRoutes, err := defaults.Write(filepath.Join(cache, "lockstep", "defaults"))
+	ownModel, ownRoutes, err := writeOwn()
 	if err != nil {
 		return "", "", err
 	}
@@ -122,6 +118,16 @@ func (f *simulatorFlags) inputs(env *environment) (modelPath, dataPath string, e
 		fmt.Fprintln(env.stderr, "lockstep: using generated routes, since no others are given (--data_path)")
 	}
 	return modelPath, dataPath, nil
+}
+
+// writeOwn writes the project's own network and routes to the user's cache
+// folder and returns their paths.
+func writeOwn() (modelPath, routesPath string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", "", err
+	}
+	return defaults.Write(filepath.Join(cache, "lockstep", "defaults"))
 }
 
 // simulator makes the engine that the flags ask for.

@@ -3,13 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"time"
 
 	"lockstep"
-	"lockstep/internal/model"
+	"lockstep/internal/fileio"
 	"lockstep/reference"
 	"lockstep/report"
 )
@@ -165,10 +164,8 @@ func (s *simulation) origin(env *environment, f *simulatorFlags, took time.Durat
 			{Name: "Built with", Value: runtime.Version()},
 		},
 	}
-	if data, err := os.ReadFile(s.modelPath); err == nil {
-		if w, err := model.Parse(data); err == nil {
-			o.ModelSHA256 = w.SHA256
-		}
+	if sum, err := fileio.SHA256(s.modelPath); err == nil {
+		o.ModelSHA256 = sum
 	}
 	if v, ok := s.simulator.(interface{ Version() string }); ok {
 		o.Facts = append(o.Facts, report.Fact{Name: "ONNX Runtime", Value: v.Version()})
