@@ -33,6 +33,14 @@ type Job struct {
 	// one job come in the order of its steps, from one goroutine at a time;
 	// calls for different jobs may be concurrent.
 	Observe func(*Step)
+
+	// Teacher, if not nil, forces the rollout onto a trajectory: at every step the
+	// action and the lataccel that enter the histories are the teacher's, so that
+	// each step computes from what the teacher had, whatever it computed before.
+	// The Step still holds what was computed; its States hold the teacher's
+	// action. Costs and Result.Trajectory are of the histories. The teacher must
+	// have every step that is simulated.
+	Teacher *Trajectory
 }
 
 // Options say how much is computed, never how.

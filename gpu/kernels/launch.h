@@ -1,0 +1,99 @@
+// What the host and the kernels say to each other. Every field takes 8 bytes, so
+// that Go and C++ agree on the layout without a rule for padding; lockstep_layout
+// in the module holds the sizes, which the host checks when it loads the module.
+#pragma once
+
+#include <stdint.h>
+
+namespace lockstep {
+
+// Constants of the task, as in the Python program.
+enum {
+  kContext = 20,        // positions the network sees; the first simulated step
+  kControlStart = 100,  // first step that the controller drives and that costs
+  kCostEnd = 500,       // one past the last step that costs
+  kVocabulary = 1024,
+};
+
+// Route is a route's place in the columns.
+struct Route {
+  int64_t rows;
+  int64_t first;  // index of its first row in each column
+  int64_t seed;   // of its random draws
+};
+
+// Controllers.
+enum { kZero = 0, kPID = 1, kHost = 2 };
+
+// Job is one rollout.
+struct Job {
+  int64_t route;
+  int64_t controller;
+  double p, i, d;  // of the PID controller
+};
+
+// Status is how a job ended, or where it stopped.
+struct Status {
+  int64_t code;  // kOK, or why the job ended at step
+  int64_t step;
+  double value;  // what was wrong: the lataccel without a token, the sum that is not 1
+};
+enum { kOK = 0, kNoToken = 1, kNotDistribution = 2 };
+
+// Memory is what a job's controller keeps from step to step.
+struct Memory {
+  double error_integral, previous_error;
+};
+
+// Shortcuts, the bits of lockstep.Shortcuts. The last position alone is always
+// computed.
+enum { kSkipWarmup = 1, kStopAtCostEnd = 2 };
+
+// Choices of the arithmetic profile, as in lockstep.Profile.
+enum { kLayerNorm130 = 0, kLayerNorm127 = 1, kLayerNorm123 = 2 };
+enum { kSoftmaxAVX512 = 0, kSoftmaxAVX2 = 1 };
+enum { kExpU = 0, kExpF = 1 };
+
+// TraceStep is every stage of one step. Where the network did not run, network
+// is 0, sample is -1, prediction is 0, and the arrays are left alone.
+struct TraceStep {
+  double action, draw, prediction, lataccel;
+  int64_t sample, network;
+  int64_t tokens[kContext];
+  float states[4 * kContext];
+  float logits[kVocabulary], probs[kVocabulary];
+  double cdf[kVocabulary];
+};
+
+// Launch is the one argument of the kernel. Pointers are device addresses, those
+// of what is not wanted are null. J is jobs, S is stride.
+struct Launch {
+  int64_t jobs;
+  int64_t stride;        // of the arrays over steps: no route has more rows
+  int64_t first, end;    // steps to run, each job to the end of its route at most
+  int64_t shortcuts;
+  int64_t layer_norm, softmax, exp;  // the profile
+
+  const float *weights;  // see weights.h
+  const Route *routes;
+  const Job *job;        // (J)
+
+  // Columns of all routes, one after the other.
+  const double *roll_lataccel, *v_ego, *a_ego, *target;
+  const double *steer;   // (routes, kControlStart), the recorded commands
+
+  // Histories. The kernel enters the route's own values into the first kContext
+  // steps when first is kContext; with a later first it goes on from them.
+  double *lataccel, *action;  // (J, S)
+  double *draws;              // (J, S), made by the launch whose first is kContext; step s at s
+  Memory *memory;             // (J)
+  Status *status;             // (J); a job whose code is not kOK is left alone
+
+  const double *commands;     // (J), answers of host controllers, before clipping, for one step
+  const double *teacher_lataccel, *teacher_action;  // (J, S), see lockstep.Job.Teacher
+  double *costs;              // (J, 3): lataccel, jerk, total; written where a job ends
+  TraceStep *trace;           // (J, trace_end - trace_first)
+  int64_t trace_first, trace_end;
+};
+
+}  // namespace lockstep
