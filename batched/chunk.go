@@ -76,6 +76,9 @@ type chunk struct {
 	current []float64 // lataccel after the previous step, m/s²
 	command []float64 // the controllers' answers
 
+	// What the step computed, whatever a teacher says.
+	action, lataccel []float64
+
 	step    lockstep.Step // for observers
 	scratch []float64
 }
@@ -103,7 +106,10 @@ func newChunk(w *worker, jobs []lockstep.Job, from, to int) *chunk {
 		running: make([]bool, n),
 		current: make([]float64, n),
 		command: make([]float64, n),
-		scratch: make([]float64, lockstep.CostEndIdx-lockstep.ControlStartIdx),
+		action:  make([]float64, n),
+
+		lataccel: make([]float64, n),
+		scratch:  make([]float64, lockstep.CostEndIdx-lockstep.ControlStartIdx),
 	}
 	if w.probs == nil {
 		w.probs, w.cdf = make([]float32, model.Vocabulary), make([]float64, model.Vocabulary)
@@ -117,6 +123,10 @@ func newChunk(w *worker, jobs []lockstep.Job, from, to int) *chunk {
 			continue
 		}
 		s.reset(w.opts.Shortcuts)
+		if t := s.job.Teacher; t != nil && min(len(t.Lataccel), len(t.Action)) < s.end {
+			c.fail(k, 0, fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.Lataccel), len(t.Action), s.end))
+			continue
+		}
 		c.current[k] = s.lataccel[lockstep.ContextLength-1]
 	}
 	c.live = make([]int, n)
@@ -233,16 +243,30 @@ func (c *chunk) steer(step int) {
 		if step < lockstep.ControlStartIdx {
 			action = s.route.SteerCommand[step]
 		}
-		s.act(step, clip(action, lockstep.SteerMin, lockstep.SteerMax))
+		c.action[k] = clip(action, lockstep.SteerMin, lockstep.SteerMax)
+		if s.job.Teacher != nil {
+			s.act(step, s.job.Teacher.Action[step])
+		} else {
+			s.act(step, c.action[k])
+		}
 	}
+}
+
+// move ends a slot's step with its lataccel, or the teacher's.
+func (c *chunk) move(k, step int, lataccel float64) {
+	s := &c.slots[k]
+	c.lataccel[k], c.current[k] = lataccel, lataccel
+	if s.job.Teacher != nil {
+		c.current[k] = s.job.Teacher.Lataccel[step]
+	}
+	s.move(step, c.current[k])
 }
 
 // skip ends a step whose prediction would be thrown away.
 func (c *chunk) skip(step int) {
 	for _, k := range c.live {
 		s := &c.slots[k]
-		c.current[k] = s.target[step]
-		s.move(step, c.current[k])
+		c.move(k, step, s.target[step])
 		if s.job.Observe != nil {
 			c.observe(k, step, nil, -1, 0)
 		}
@@ -292,11 +316,10 @@ func (c *chunk) sample(k, step int, logits []float32) {
 	token := choose(c.cdf, s.draws[step-lockstep.ContextLength])
 	prediction := bins[token]
 	if step >= lockstep.ControlStartIdx {
-		c.current[k] = clip(prediction, c.current[k]-lockstep.MaxAccDelta, c.current[k]+lockstep.MaxAccDelta)
+		c.move(k, step, clip(prediction, c.current[k]-lockstep.MaxAccDelta, c.current[k]+lockstep.MaxAccDelta))
 	} else {
-		c.current[k] = s.target[step]
+		c.move(k, step, s.target[step])
 	}
-	s.move(step, c.current[k])
 	if s.job.Observe != nil {
 		divide(c.cdf)
 		c.observe(k, step, logits, token, prediction)
@@ -308,11 +331,11 @@ func (c *chunk) observe(k, step int, logits []float32, token int, prediction flo
 	s := &c.slots[k]
 	c.step = lockstep.Step{
 		Index:      step,
-		Action:     s.action[step],
+		Action:     c.action[k],
 		Draw:       s.draws[step-lockstep.ContextLength],
 		Sample:     token,
 		Prediction: prediction,
-		Lataccel:   c.current[k],
+		Lataccel:   c.lataccel[k],
 	}
 	if logits != nil {
 		const n = lockstep.ContextLength

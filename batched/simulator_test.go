@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -72,6 +73,40 @@ func TestShortcuts(t *testing.T) {
 		for i, got := range traces(t, s, jobs, opts) {
 			if d := got.difference(want[i]); d != "" {
 				t.Errorf("shortcuts %d, route %s: %s", shortcuts, jobs[i].Route.Name, d)
+			}
+		}
+	}
+}
+
+// TestTeacher forces rollouts onto trajectories that they would never take, some
+// of the jobs of a batch, and holds all to the reference.
+func TestTeacher(t *testing.T) {
+	s := newSimulator(t, Config{Workers: 1})
+	ref := newReference(t, s.Profile())
+	random := rand.New(rand.NewPCG(1, 2))
+	var jobs []lockstep.Job
+	for i, route := range routes(t, s.Profile())[:3] {
+		route = shorten(route, 130+i)
+		for _, policy := range []lockstep.Policy{lockstep.DefaultPID, weavePolicy} {
+			taught := &lockstep.Trajectory{}
+			for range route.Len() {
+				taught.Lataccel = append(taught.Lataccel, 12*random.Float64()-6)
+				taught.Action = append(taught.Action, 6*random.Float64()-3)
+			}
+			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy}, lockstep.Job{Route: route, Policy: policy, Teacher: taught})
+		}
+	}
+	jobs = append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Teacher: &lockstep.Trajectory{}})
+	for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, lockstep.CostOnly} {
+		opts := lockstep.Options{Shortcuts: shortcuts, Trajectory: true}
+		want := traces(t, ref, jobs, opts)
+		for i, got := range traces(t, s, jobs, opts) {
+			if i == len(jobs)-1 {
+				if got.result.Err == nil || !strings.Contains(got.result.Err.Error(), "the teacher has 0 lataccels and 0 actions, want 130 of each") {
+					t.Errorf("without a teacher's values: %v", got.result.Err)
+				}
+			} else if d := got.difference(want[i]); d != "" {
+				t.Errorf("job %d, shortcuts %d: %s", i, shortcuts, d)
 			}
 		}
 	}

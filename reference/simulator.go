@@ -71,7 +71,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 
 // run rolls one job out. A controller or observer that panics fails its own job.
 func run(ctx context.Context, m *tinyPhysicsModel, job lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
-	t := &tinyPhysicsSimulator{simModel: m, data: job.Route, observe: job.Observe, shortcuts: opts.Shortcuts}
+	t := &tinyPhysicsSimulator{simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, shortcuts: opts.Shortcuts}
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -115,6 +115,7 @@ type tinyPhysicsSimulator struct {
 	data       *lockstep.Route
 	controller lockstep.Controller
 	observe    func(*lockstep.Step)
+	teacher    *lockstep.Trajectory
 	shortcuts  lockstep.Shortcuts
 
 	stepIdx                int
@@ -125,6 +126,8 @@ type tinyPhysicsSimulator struct {
 	futurePlan             lockstep.FuturePlan
 	currentLataccel        float64
 	prediction             float64 // the network's, before it is clipped
+
+	computed struct{ action, lataccel float64 } // at this step, whatever a teacher says
 }
 
 func (t *tinyPhysicsSimulator) reset() {
@@ -145,7 +148,7 @@ func (t *tinyPhysicsSimulator) simStep(stepIdx int) error {
 	if stepIdx < lockstep.ControlStartIdx && t.shortcuts&lockstep.SkipWarmup != 0 {
 		t.simModel.draw = t.simModel.random.Random()
 		t.currentLataccel = t.data.TargetLataccel[stepIdx]
-		t.currentLataccelHistory = append(t.currentLataccelHistory, t.currentLataccel)
+		t.enterLataccel(stepIdx)
 		return nil
 	}
 	var err error
@@ -160,8 +163,17 @@ func (t *tinyPhysicsSimulator) simStep(stepIdx int) error {
 	} else {
 		t.currentLataccel = t.data.TargetLataccel[stepIdx]
 	}
-	t.currentLataccelHistory = append(t.currentLataccelHistory, t.currentLataccel)
+	t.enterLataccel(stepIdx)
 	return nil
+}
+
+// enterLataccel enters the step's lataccel, or the teacher's, into the history.
+func (t *tinyPhysicsSimulator) enterLataccel(stepIdx int) {
+	t.computed.lataccel = t.currentLataccel
+	if t.teacher != nil {
+		t.currentLataccel = t.teacher.Lataccel[stepIdx]
+	}
+	t.currentLataccelHistory = append(t.currentLataccelHistory, t.currentLataccel)
 }
 
 func last[T any](history []T) []T { return history[len(history)-lockstep.ContextLength:] }
@@ -172,6 +184,10 @@ func (t *tinyPhysicsSimulator) controlStep(stepIdx int) {
 		action = t.data.SteerCommand[stepIdx]
 	}
 	action = clip(action, lockstep.SteerMin, lockstep.SteerMax)
+	t.computed.action = action
+	if t.teacher != nil {
+		action = t.teacher.Action[stepIdx]
+	}
 	t.actionHistory = append(t.actionHistory, action)
 }
 
@@ -195,10 +211,10 @@ func (t *tinyPhysicsSimulator) report() {
 	m := t.simModel
 	s := lockstep.Step{
 		Index:    t.stepIdx,
-		Action:   t.actionHistory[t.stepIdx],
+		Action:   t.computed.action,
 		Draw:     m.draw,
 		Sample:   -1,
-		Lataccel: t.currentLataccel,
+		Lataccel: t.computed.lataccel,
 	}
 	if t.stepIdx >= lockstep.ControlStartIdx || t.shortcuts&lockstep.SkipWarmup == 0 {
 		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = m.tokens, m.states, m.logits(), m.probs, m.cdf
@@ -235,6 +251,9 @@ func (t *tinyPhysicsSimulator) rollout(ctx context.Context) (lockstep.Costs, err
 	end := t.data.Len()
 	if t.shortcuts&lockstep.StopAtCostEnd != 0 {
 		end = min(end, lockstep.CostEndIdx)
+	}
+	if t.teacher != nil && min(len(t.teacher.Lataccel), len(t.teacher.Action)) < end {
+		return lockstep.Costs{}, fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.teacher.Lataccel), len(t.teacher.Action), end)
 	}
 	for t.stepIdx < end {
 		if err := ctx.Err(); err != nil {
