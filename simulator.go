@@ -41,6 +41,11 @@ type Job struct {
 	// action. Costs and Result.Trajectory are of the histories. The teacher must
 	// have every step that is simulated.
 	Teacher *Trajectory
+
+	// Draws, if not nil, are the uniform variates of the rollout in place of its
+	// seed's: that of step ContextLength+k at index k, one for every step that is
+	// simulated. They can put a draw on the very edge of a distribution.
+	Draws []float64
 }
 
 // Options say how much is computed, never how.

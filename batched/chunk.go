@@ -127,6 +127,10 @@ func newChunk(w *worker, jobs []lockstep.Job, from, to int) *chunk {
 			c.fail(k, 0, fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.Lataccel), len(t.Action), s.end))
 			continue
 		}
+		if n := s.end - lockstep.ContextLength; s.job.Draws != nil && len(s.job.Draws) < n {
+			c.fail(k, 0, fmt.Errorf("%d draws are given, want %d", len(s.job.Draws), n))
+			continue
+		}
 		c.current[k] = s.lataccel[lockstep.ContextLength-1]
 	}
 	c.live = make([]int, n)
@@ -172,7 +176,9 @@ func (s *slot) reset(shortcuts lockstep.Shortcuts) {
 		s.act(i, r.SteerCommand[i])
 		s.move(i, s.target[i])
 	}
-	s.draws = r.Uniforms(s.end - lockstep.ContextLength)
+	if s.draws = s.job.Draws; s.draws == nil {
+		s.draws = r.Uniforms(s.end - lockstep.ContextLength)
+	}
 }
 
 // act enters a steer command into the histories.

@@ -78,8 +78,8 @@ func TestShortcuts(t *testing.T) {
 	}
 }
 
-// TestTeacher forces rollouts onto trajectories that they would never take, some
-// of the jobs of a batch, and holds all to the reference.
+// TestTeacher forces rollouts onto trajectories and draws that they would never
+// take, some of the jobs of a batch, and holds all to the reference.
 func TestTeacher(t *testing.T) {
 	s := newSimulator(t, Config{Workers: 1})
 	ref := newReference(t, s.Profile())
@@ -96,14 +96,20 @@ func TestTeacher(t *testing.T) {
 			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy}, lockstep.Job{Route: route, Policy: policy, Teacher: taught})
 		}
 	}
-	jobs = append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Teacher: &lockstep.Trajectory{}})
+	draws := make([]float64, 130)
+	for i := range draws {
+		draws[i] = float64(i) / 130
+	}
+	jobs = append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: draws})
+	faulty := map[int]string{len(jobs): "the teacher has 0 lataccels and 0 actions, want 130 of each", len(jobs) + 1: "3 draws are given, want 110"}
+	jobs = append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Teacher: &lockstep.Trajectory{}}, lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: draws[:3]})
 	for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, lockstep.CostOnly} {
 		opts := lockstep.Options{Shortcuts: shortcuts, Trajectory: true}
 		want := traces(t, ref, jobs, opts)
 		for i, got := range traces(t, s, jobs, opts) {
-			if i == len(jobs)-1 {
-				if got.result.Err == nil || !strings.Contains(got.result.Err.Error(), "the teacher has 0 lataccels and 0 actions, want 130 of each") {
-					t.Errorf("without a teacher's values: %v", got.result.Err)
+			if message, ok := faulty[i]; ok {
+				if got.result.Err == nil || !strings.Contains(got.result.Err.Error(), message) {
+					t.Errorf("job %d: error %v, want %s", i, got.result.Err, message)
 				}
 			} else if d := got.difference(want[i]); d != "" {
 				t.Errorf("job %d, shortcuts %d: %s", i, shortcuts, d)

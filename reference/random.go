@@ -8,8 +8,12 @@ import (
 	"gonum.org/v1/gonum/mathext/prng"
 )
 
-// Random is NumPy's global generator, np.random: MT19937 with one seed word.
-type Random struct{ mt *prng.MT19937 }
+// Random is NumPy's global generator, np.random: MT19937 with one seed word, or
+// variates that are given.
+type Random struct {
+	mt    *prng.MT19937
+	given []float64
+}
 
 // NewRandom is np.random.seed(seed).
 func NewRandom(seed uint32) *Random {
@@ -20,6 +24,11 @@ func NewRandom(seed uint32) *Random {
 
 // Random is np.random.random_sample(): 53 random bits from two draws, in [0, 1).
 func (r *Random) Random() float64 {
+	if r.mt == nil {
+		u := r.given[0]
+		r.given = r.given[1:]
+		return u
+	}
 	a, b := r.mt.Uint32()>>5, r.mt.Uint32()>>6
 	return (float64(float64(a)*67108864) + float64(b)) / 9007199254740992
 }

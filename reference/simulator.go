@@ -71,7 +71,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 
 // run rolls one job out. A controller or observer that panics fails its own job.
 func run(ctx context.Context, m *tinyPhysicsModel, job lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
-	t := &tinyPhysicsSimulator{simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, shortcuts: opts.Shortcuts}
+	t := &tinyPhysicsSimulator{simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws, shortcuts: opts.Shortcuts}
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -116,6 +116,7 @@ type tinyPhysicsSimulator struct {
 	controller lockstep.Controller
 	observe    func(*lockstep.Step)
 	teacher    *lockstep.Trajectory
+	draws      []float64
 	shortcuts  lockstep.Shortcuts
 
 	stepIdx                int
@@ -142,6 +143,9 @@ func (t *tinyPhysicsSimulator) reset() {
 	}
 	t.currentLataccel = t.currentLataccelHistory[t.stepIdx-1]
 	t.simModel.random = NewRandom(t.data.Seed)
+	if t.draws != nil {
+		t.simModel.random = &Random{given: t.draws}
+	}
 }
 
 func (t *tinyPhysicsSimulator) simStep(stepIdx int) error {
@@ -254,6 +258,9 @@ func (t *tinyPhysicsSimulator) rollout(ctx context.Context) (lockstep.Costs, err
 	}
 	if t.teacher != nil && min(len(t.teacher.Lataccel), len(t.teacher.Action)) < end {
 		return lockstep.Costs{}, fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.teacher.Lataccel), len(t.teacher.Action), end)
+	}
+	if n := end - lockstep.ContextLength; t.draws != nil && len(t.draws) < n {
+		return lockstep.Costs{}, fmt.Errorf("%d draws are given, want %d", len(t.draws), n)
 	}
 	for t.stepIdx < end {
 		if err := ctx.Err(); err != nil {
