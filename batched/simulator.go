@@ -66,7 +66,7 @@ type Simulator struct {
 	known    bool
 	notices  []string
 	networks [2]network // by whether only the last position is computed
-	sessions pool
+	sessions *pool
 
 	networkTime atomic.Int64 // ns
 }
@@ -78,7 +78,9 @@ func New(config Config) (*Simulator, error) {
 	if !Built {
 		return nil, errNoCgo
 	}
-	s := &Simulator{config: config}
+	s := &Simulator{config: config, sessions: &pool{}}
+	// A simulator that nobody closed is closed when it is garbage.
+	runtime.AddCleanup(s, (*pool).close, s.sessions)
 	c := &s.config
 	if c.Workers <= 0 {
 		c.Workers = runtime.GOMAXPROCS(0)

@@ -541,3 +541,26 @@ func TestChunkSize(t *testing.T) {
 		}
 	})
 }
+
+// TestForgotten: a simulator that nobody closed is closed when it is garbage.
+func TestForgotten(t *testing.T) {
+	sessions := func() *pool {
+		s, err := New(Config{ModelPath: assetstest.Model(t), Library: library(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.sessions
+	}()
+	closed := func() bool {
+		sessions.mutex.Lock()
+		defer sessions.mutex.Unlock()
+		return sessions.closed && sessions.open == 0
+	}
+	for wait := time.Millisecond; !closed(); wait *= 2 {
+		if wait > 2*time.Second {
+			t.Fatalf("%d sessions are still open", sessions.open)
+		}
+		runtime.GC()
+		time.Sleep(wait)
+	}
+}
