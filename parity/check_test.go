@@ -16,9 +16,9 @@ import (
 	"lockstep/golden"
 )
 
-// rollout makes steps of any bit patterns, and the recording of them, which keeps
+// invent makes steps of any bit patterns, and the recording of them, which keeps
 // in full those steps for which full says so.
-func rollout(seed uint64, steps int, full func(step int) bool) (*golden.Recording, []*lockstep.Step) {
+func invent(seed uint64, steps int, full func(step int) bool) (*golden.Recording, []*lockstep.Step) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	float64s := func(n int) []float64 {
 		out := make([]float64, n)
@@ -91,6 +91,7 @@ type flip struct {
 	index     int
 	want, got string
 	ulps      uint64
+	values    int
 }
 
 func flip32(values []float32, index, bit int) flip {
@@ -98,7 +99,7 @@ func flip32(values []float32, index, bit int) flip {
 	after := before ^ 1<<(bit%32)
 	values[index] = math.Float32frombits(after)
 	show := func(b uint32) string { return fmt.Sprintf("%v (%08x)", math.Float32frombits(b), b) }
-	return flip{index, show(before), show(after), distance(uint64(before), uint64(after), 31, 0x7f800000)}
+	return flip{index, show(before), show(after), distance(uint64(before), uint64(after), 31, 0x7f800000), 1}
 }
 
 func flip64(values []float64, index, bit int) flip {
@@ -106,7 +107,7 @@ func flip64(values []float64, index, bit int) flip {
 	after := before ^ 1<<bit
 	values[index] = math.Float64frombits(after)
 	show := func(b uint64) string { return fmt.Sprintf("%v (%016x)", math.Float64frombits(b), b) }
-	return flip{index, show(before), show(after), distance(before, after, 63, 0x7ff0000000000000)}
+	return flip{index, show(before), show(after), distance(before, after, 63, 0x7ff0000000000000), 1}
 }
 
 // distance counts ulps with large integers, 0 beside what is not a number.
@@ -129,7 +130,7 @@ func distance(a, b uint64, sign uint, infinity uint64) uint64 {
 // TestChecker changes one bit of one stage of one step.
 func TestChecker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		recording, steps := rollout(rapid.Uint64().Draw(t, "seed"), 4, func(int) bool { return rapid.Bool().Draw(t, "full") })
+		recording, steps := invent(rapid.Uint64().Draw(t, "seed"), 4, func(int) bool { return rapid.Bool().Draw(t, "full") })
 		costs := recording.Costs
 		if c := check(recording, steps, costs); c.Divergence() != nil || c.Steps() != 4 {
 			t.Fatalf("the recorded rollout: %d steps, %v", c.Steps(), c.Divergence())
@@ -149,7 +150,7 @@ func TestChecker(t *testing.T) {
 			return f
 		}
 		hashes := func(before, after uint64) flip {
-			return flip{-1, fmt.Sprintf("values of hash %016x", before), fmt.Sprintf("values of hash %016x", after), 0}
+			return flip{-1, fmt.Sprintf("values of hash %016x", before), fmt.Sprintf("values of hash %016x", after), 0, 0}
 		}
 		step := s.Index
 		var want flip
@@ -160,7 +161,7 @@ func TestChecker(t *testing.T) {
 			i := index(len(s.Tokens))
 			before := s.Tokens[i]
 			s.Tokens[i] ^= 1 << bit
-			want = flip{i, fmt.Sprint(before), fmt.Sprint(s.Tokens[i]), 0}
+			want = flip{i, fmt.Sprint(before), fmt.Sprint(s.Tokens[i]), 0, 1}
 		case States:
 			want = flip32(s.States, index(len(s.States)), bit)
 		case Logits, Probs:
@@ -182,7 +183,7 @@ func TestChecker(t *testing.T) {
 		case Sample:
 			before := s.Sample
 			s.Sample ^= 1 << (bit % 10)
-			want = flip{0, fmt.Sprint(before), fmt.Sprint(s.Sample), 0}
+			want = flip{0, fmt.Sprint(before), fmt.Sprint(s.Sample), 0, 1}
 		case Prediction:
 			want = scalar(&s.Prediction)
 		case Lataccel:
@@ -192,9 +193,15 @@ func TestChecker(t *testing.T) {
 			want = flip64(values, index(3), bit)
 			costs = lockstep.Costs{Lataccel: values[0], Jerk: values[1], Total: values[2]}
 			step = -1
+			if before := []float64{recording.Costs.Lataccel, recording.Costs.Jerk, recording.Costs.Total}[want.index]; math.IsNaN(before) && math.IsNaN(values[want.index]) {
+				if d := check(recording, steps, costs).Divergence(); d != nil {
+					t.Fatalf("one cost that is no number for another: %v", d)
+				}
+				return
+			}
 		}
 		c := check(recording, steps, costs)
-		expect := Divergence{Route: "00042", Step: step, Stage: stage, Index: want.index, Want: want.want, Got: want.got, ULPs: want.ulps}
+		expect := Divergence{Route: "00042", Step: step, Stage: stage, Index: want.index, Want: want.want, Got: want.got, ULPs: want.ulps, Values: want.values}
 		if d := c.Divergence(); d == nil || *d != expect {
 			t.Fatalf("\n got %+v\nwant %+v", d, expect)
 		}
@@ -209,7 +216,7 @@ func all(int) bool { return true }
 // TestCheckerFirst: of several differences the first step's counts, and in it
 // the stage that is computed first.
 func TestCheckerFirst(t *testing.T) {
-	recording, steps := rollout(1, 3, all)
+	recording, steps := invent(1, 3, all)
 	steps[1], steps[2] = clone(steps[1]), clone(steps[2])
 	steps[2].Action++
 	order := []struct {
@@ -238,7 +245,7 @@ func TestCheckerFirst(t *testing.T) {
 
 // TestCheckerSkipped: what a rollout skipped is not compared, all else is.
 func TestCheckerSkipped(t *testing.T) {
-	recording, steps := rollout(1, 3, all)
+	recording, steps := invent(1, 3, all)
 	for i, s := range steps {
 		steps[i] = &lockstep.Step{Index: s.Index, Action: s.Action, Draw: s.Draw, Sample: -1, Lataccel: s.Lataccel}
 	}
@@ -262,7 +269,7 @@ func TestCheckerSkipped(t *testing.T) {
 // TestCheckerLengths: stages of another length than the recorded ones.
 func TestCheckerLengths(t *testing.T) {
 	for _, full := range []bool{true, false} {
-		recording, steps := rollout(1, 1, func(int) bool { return full })
+		recording, steps := invent(1, 1, func(int) bool { return full })
 		for stage, change := range map[Stage]func(*lockstep.Step){
 			Tokens: func(s *lockstep.Step) { s.Tokens = s.Tokens[1:] },
 			States: func(s *lockstep.Step) { s.States = append(s.States, 0) },
@@ -284,7 +291,7 @@ func TestCheckerLengths(t *testing.T) {
 
 // TestCheckerSteps: steps too many, too few, left out, repeated or out of order.
 func TestCheckerSteps(t *testing.T) {
-	recording, steps := rollout(1, 3, all)
+	recording, steps := invent(1, 3, all)
 	more := clone(steps[2])
 	more.Index++
 	early := clone(steps[0])
@@ -293,11 +300,11 @@ func TestCheckerSteps(t *testing.T) {
 		steps []*lockstep.Step
 		want  string
 	}{
-		"one more":     {append(slices.Clone(steps), more), "route 00042, step 23, stage action: want 3 steps, got one more"},
-		"out of order": {[]*lockstep.Step{steps[0], steps[2], steps[1]}, "route 00042, step 22, stage action: want step 21 next, got step 22"},
-		"left out":     {[]*lockstep.Step{steps[1], steps[2]}, "route 00042, step 21, stage action: want step 20 next, got step 21"},
-		"repeated":     {[]*lockstep.Step{steps[0], steps[0], steps[2]}, "route 00042, step 20, stage action: want step 21 next, got step 20"},
-		"too early":    {[]*lockstep.Step{early, steps[0]}, "route 00042, step 3, stage action: want step 20 next, got step 3"},
+		"one more":     {append(slices.Clone(steps), more), "route 00042, step 23, stage steps: want 3 steps, got one more"},
+		"out of order": {[]*lockstep.Step{steps[0], steps[2], steps[1]}, "route 00042, step 22, stage steps: want step 21 next, got step 22"},
+		"left out":     {[]*lockstep.Step{steps[1], steps[2]}, "route 00042, step 21, stage steps: want step 20 next, got step 21"},
+		"repeated":     {[]*lockstep.Step{steps[0], steps[0], steps[2]}, "route 00042, step 20, stage steps: want step 21 next, got step 20"},
+		"too early":    {[]*lockstep.Step{early, steps[0]}, "route 00042, step 3, stage steps: want step 20 next, got step 3"},
 	} {
 		checker := check(recording, c.steps, recording.Costs)
 		if d := checker.Divergence(); d == nil || d.Error() != c.want {
@@ -329,7 +336,7 @@ func TestDivergenceError(t *testing.T) {
 	for want, d := range map[string]Divergence{
 		"route 1, stage costs, index 2: want a, got b":              {Route: "1", Step: -1, Stage: Cost, Index: 2, Want: "a", Got: "b"},
 		"route 1, step 20, stage cdf: want a, got b":                {Route: "1", Step: 20, Stage: CDF, Index: -1, Want: "a", Got: "b"},
-		"route 1, step 0, stage action, index 0: want a, got b":     {Route: "1", Want: "a", Got: "b"},
+		"route 1, step 0, stage action, index 0: want a, got b":     {Route: "1", Stage: Action, Want: "a", Got: "b"},
 		"route 1, step 20, stage cdf: want a, got b, 17 ulp apart":  {Route: "1", Step: 20, Stage: CDF, Index: -1, Want: "a", Got: "b", ULPs: 17},
 		"route 1, step 20, stage cdf: want a, got b\nreplay: again": {Route: "1", Step: 20, Stage: CDF, Index: -1, Want: "a", Got: "b", Replay: "again"},
 	} {
@@ -406,15 +413,28 @@ func TestDiffBits(t *testing.T) {
 		got  *Divergence
 		want Divergence
 	}{
-		{diff([]float64{1, 0}, []float64{1, math.Copysign(0, -1)}), Divergence{Index: 1, Want: "0 (0000000000000000)", Got: "-0 (8000000000000000)"}},
-		{diff([]float64{quiet}, []float64{payload}), Divergence{Want: "NaN (7ff8000000000001)", Got: "NaN (7ff8000000000002)"}},
-		{diff([]float32{0}, []float32{float32(math.Copysign(0, -1))}), Divergence{Want: "0 (00000000)", Got: "-0 (80000000)"}},
-		{diff([]float32{math.Float32frombits(0x7fc00001)}, []float32{math.Float32frombits(0xffc00001)}), Divergence{Want: "NaN (7fc00001)", Got: "NaN (ffc00001)"}},
-		{diff([]float32{0.1}, []float32{math.Nextafter32(0.1, 1)}), Divergence{Want: "0.1 (3dcccccd)", Got: "0.10000001 (3dccccce)", ULPs: 1}},
-		{diff([]int64{5, -1}, []int64{5, math.MaxInt64}), Divergence{Index: 1, Want: "-1", Got: "9223372036854775807"}},
+		{diff([]float64{1, 0}, []float64{1, math.Copysign(0, -1)}), Divergence{Index: 1, Want: "0 (0000000000000000)", Got: "-0 (8000000000000000)", Values: 1}},
+		{diff([]float64{quiet}, []float64{payload}), Divergence{Want: "NaN (7ff8000000000001)", Got: "NaN (7ff8000000000002)", Values: 1}},
+		{diff([]float32{0}, []float32{float32(math.Copysign(0, -1))}), Divergence{Want: "0 (00000000)", Got: "-0 (80000000)", Values: 1}},
+		{diff([]float32{math.Float32frombits(0x7fc00001)}, []float32{math.Float32frombits(0xffc00001)}), Divergence{Want: "NaN (7fc00001)", Got: "NaN (ffc00001)", Values: 1}},
+		{diff([]float32{0.1}, []float32{math.Nextafter32(0.1, 1)}), Divergence{Want: "0.1 (3dcccccd)", Got: "0.10000001 (3dccccce)", Values: 1, ULPs: 1}},
+		{diff([]int64{5, -1}, []int64{5, math.MaxInt64}), Divergence{Index: 1, Want: "-1", Got: "9223372036854775807", Values: 1}},
 	} {
 		if c.got == nil || *c.got != c.want {
 			t.Errorf("\n got %+v\nwant %+v", c.got, c.want)
+		}
+	}
+}
+
+// TestDiffCosts: one cost that is no number is as good as another, and nothing else is.
+func TestDiffCosts(t *testing.T) {
+	nan, other := math.Float64frombits(0xfff8000000000000), math.Float64frombits(0x7fffffffffffffff)
+	if d := diffCosts(lockstep.Costs{Lataccel: 1, Jerk: nan, Total: other}, lockstep.Costs{Lataccel: 1, Jerk: other, Total: nan}); d != nil {
+		t.Errorf("no numbers: %v", d)
+	}
+	for i, c := range []lockstep.Costs{{Lataccel: math.Nextafter(1, 2), Jerk: nan}, {Lataccel: 1, Jerk: 1}, {Lataccel: 1, Jerk: nan, Total: math.Copysign(0, -1)}} {
+		if d := diffCosts(lockstep.Costs{Lataccel: 1, Jerk: nan}, c); d == nil || d.Index != i {
+			t.Errorf("%+v: %v, want index %d", c, d, i)
 		}
 	}
 }

@@ -6,23 +6,38 @@ import (
 	"strings"
 )
 
-// A Divergence is the first place where two rollouts differ.
+// A Divergence is one place where two rollouts differ.
 type Divergence struct {
-	Route string
-	Step  int // -1 for the costs
-	Stage Stage
-	Index int // of the value in its stage; -1 if only hashes are known
+	Route  string `json:"route"`
+	Policy string `json:"policy,omitempty"`
+	Step   int    `json:"step"` // -1 for the route and the costs
+	Stage  Stage  `json:"stage"`
+	Index  int    `json:"index"`            // of the first value that differs; -1 if only hashes are known
+	Values int    `json:"values,omitempty"` // of the stage that differ, if known
 
-	Want, Got string // values with their bit patterns
-	ULPs      uint64 // steps from one float to the next that lead from one to the other; 0 if that means nothing
+	Want string `json:"want"` // values with their bit patterns
+	Got  string `json:"got"`
+	ULPs uint64 `json:"ulps,omitempty"` // steps from one float to the next that lead from one to the other; 0 if that means nothing
+
+	// Forced tells that the difference showed when one side was forced onto the
+	// other's trajectory; Unrepeated that it did not show again when the rollout was
+	// repeated, so that an engine does not always compute the same.
+	Forced     bool `json:"forced,omitempty"`
+	Unrepeated bool `json:"unrepeated,omitempty"`
+
+	// Choice is how the step's draw met both distributions, if these are known.
+	Choice *Choice `json:"choice,omitempty"`
 
 	// Replay is the command that repeats just this case.
-	Replay string
+	Replay string `json:"replay,omitempty"`
 }
 
 func (d *Divergence) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "route %s", d.Route)
+	if d.Policy != "" {
+		fmt.Fprintf(&b, ", controller %s", d.Policy)
+	}
 	if d.Step >= 0 {
 		fmt.Fprintf(&b, ", step %d", d.Step)
 	}
@@ -33,6 +48,15 @@ func (d *Divergence) Error() string {
 	fmt.Fprintf(&b, ": want %s, got %s", d.Want, d.Got)
 	if d.ULPs > 0 {
 		fmt.Fprintf(&b, ", %d ulp apart", d.ULPs)
+	}
+	if d.Values > 1 {
+		fmt.Fprintf(&b, ", %d values differ", d.Values)
+	}
+	if d.Unrepeated {
+		b.WriteString("; a repetition did not show it again: an engine does not always compute the same")
+	}
+	if d.Choice != nil {
+		fmt.Fprintf(&b, "\n%v", d.Choice)
 	}
 	if d.Replay != "" {
 		fmt.Fprintf(&b, "\nreplay: %s", d.Replay)
@@ -51,13 +75,17 @@ func diff[T number](want, got []T) *Divergence {
 	if len(want) != len(got) {
 		return &Divergence{Index: -1, Want: fmt.Sprintf("%d values", len(want)), Got: fmt.Sprintf("%d values", len(got))}
 	}
+	var d *Divergence
 	for i := range want {
-		w, g := bits(want[i]), bits(got[i])
-		if w != g {
-			return &Divergence{Index: i, Want: show(want[i]), Got: show(got[i]), ULPs: ulps(want[i], got[i])}
+		if bits(want[i]) == bits(got[i]) {
+			continue
 		}
+		if d == nil {
+			d = &Divergence{Index: i, Want: show(want[i]), Got: show(got[i]), ULPs: ulps(want[i], got[i])}
+		}
+		d.Values++
 	}
-	return nil
+	return d
 }
 
 func bits[T number](x T) uint64 {
@@ -82,6 +110,9 @@ func show[T number](x T) string {
 		return fmt.Sprint(v)
 	}
 }
+
+// showHash stands for values of which only the hash is known.
+func showHash(hash uint64) string { return fmt.Sprintf("values of hash %016x", hash) }
 
 // ulps is how many steps from one float to the next lead from a to b, 0 if one
 // of them is not a number.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,80 +59,86 @@ func TestTrajectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Run(ref.Name(), func(t *testing.T) { testSet(t, ref, set) })
-			if b := newBatched(t, model, set.Profile); b != nil && b.Profile() == set.Profile {
-				t.Run(b.Name(), func(t *testing.T) { testSet(t, b, set) })
-			} else if b != nil {
-				t.Logf("ONNX Runtime has profile %s on this machine: the batched engine is held to the reference in that", b.Profile())
+			for _, e := range engines {
+				t.Run(e.name, func(t *testing.T) {
+					switch sim := e.open(t, model, set.Profile, 0, 0); {
+					case sim == nil:
+						t.SkipNow()
+					case sim.Profile() != set.Profile:
+						t.Skipf("%s computes with profile %s on this machine, and is held to the reference in that", e.name, sim.Profile())
+					default:
+						testSet(t, sim, set)
+					}
+				})
 			}
 		})
 	}
 }
 
-// newBatched makes the batched engine, or returns nil where it was built out.
-func newBatched(t *testing.T, model string, profile lockstep.Profile) *batched.Simulator {
-	t.Helper()
-	if !batched.Built {
-		t.Log("built without cgo: the batched engine takes no part")
-		return nil
-	}
-	b, err := batched.New(batched.Config{ModelPath: model, Profile: profile})
-	if err != nil {
-		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
-			t.Fatalf("LOCKSTEP_REQUIRE_ASSETS=1, but the batched engine cannot run: %v", err)
-		}
-		t.Logf("not run for want of assets: the batched engine: %v", err)
-		return nil
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
-}
-
-// testSet runs all of a set's rollouts as one batch and holds each to its
-// recording.
+// testSet holds a simulator to all of a set's recordings.
 func testSet(t *testing.T, sim lockstep.Simulator, set *golden.Set) {
-	var jobs []lockstep.Job
-	var checkers []*Checker
-	var names []string
+	source, err := Golden(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := map[string]golden.Entry{}
 	for _, entry := range set.Recordings {
-		if !selected(entry.Route + "/" + entry.Name) {
-			continue
-		}
-		names = append(names, entry.Route+"/"+entry.Name)
+		entries[entry.Route] = entry
 		file := filepath.Join(set.Dir, entry.File)
 		if got := fileSHA256(t, file); got != entry.SHA256 {
 			t.Fatalf("%s has SHA-256 %s, its provenance says %s", file, got, entry.SHA256)
 		}
-		recording, err := set.Read(entry)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := assetstest.RoutePath(t, entry.Route)
+	}
+	jobs, err := source.Jobs(func(name string) (*lockstep.Route, error) {
+		entry, path := entries[name], assetstest.RoutePath(t, name)
 		if got := fileSHA256(t, path); got != entry.RouteCSV {
 			t.Fatalf("%s has SHA-256 %s, the recording was made of %s", path, got, entry.RouteCSV)
 		}
-		route := assetstest.Route(t, entry.Route, set.Profile)
-		if route.Seed != entry.Seed {
-			t.Errorf("route %s: seed %d, want %d", entry.Route, route.Seed, entry.Seed)
-		}
-		for i, hash := range golden.HashRoute(route) {
-			if hash != recording.RouteHash[i] {
-				t.Fatalf("route %s: column %s differs from what Python loaded", entry.Route, golden.RouteColumns[i])
-			}
-		}
-		policy, err := entry.Policy()
-		if err != nil {
-			t.Fatal(err)
-		}
-		checker := NewChecker(recording)
-		checkers = append(checkers, checker)
-		jobs = append(jobs, lockstep.Job{Route: route, Policy: policy, Observe: checker.Observe})
+		return assetstest.Route(t, name, set.Profile), nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i, result := range sim.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
-		t.Run(names[i], func(t *testing.T) { testResult(t, sim, checkers[i], result, names[i]) })
+	jobs = slices.DeleteFunc(jobs, func(j lockstep.Job) bool { return !selected(name(j)) })
+	if len(jobs) > 0 {
+		testCompare(t, source, sim, jobs)
+	}
+}
+
+func name(j lockstep.Job) string { return j.Route.Name + "/" + j.Policy.String() }
+
+// testCompare holds a simulator to a source at every step of all jobs, in a subtest
+// for each.
+func testCompare(t *testing.T, want Source, sim lockstep.Simulator, jobs []lockstep.Job) {
+	report, err := Compare(t.Context(), want, Live(sim), jobs, CompareOptions{
+		Shortcuts: lockstep.AllSteps,
+		Replay: func(j lockstep.Job) string {
+			return fmt.Sprintf("LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", name(j), strings.ReplaceAll(t.Name(), "/", "$/^"))
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	if len(report.Rollouts) != len(jobs) {
+		t.Fatalf("%d rollouts, want %d", len(report.Rollouts), len(jobs))
+	}
+	for i, v := range report.Rollouts {
+		t.Run(v.Key(), func(t *testing.T) {
+			if n := jobs[i].Route.Len() - lockstep.ContextLength; v.Steps != n || v.Network != n {
+				t.Errorf("%d steps were compared, the network at %d of them; the route has %d", v.Steps, v.Network, n)
+			}
+			if !v.Equal || v.WantHash != v.GotHash {
+				t.Errorf("%d faults, the first %+v; hashes %016x and %016x", v.Faults, v.First, uint64(v.WantHash), uint64(v.GotHash))
+			}
+		})
+	}
+	for stage := Action; stage <= Lataccel; stage++ {
+		if report.Compared[stage] != report.Steps {
+			t.Errorf("stage %s was compared at %d of %d steps", stage, report.Compared[stage], report.Steps)
+		}
 	}
 }
 
@@ -142,27 +149,11 @@ func selected(name string) bool {
 	return only == "" || only == name
 }
 
-// testResult fails the test if a rollout was not the one its checker holds it to.
-func testResult(t *testing.T, sim lockstep.Simulator, checker *Checker, result lockstep.Result, name string) {
-	if result.Err != nil {
-		t.Fatal(result.Err)
-	}
-	checker.Costs(result.Costs)
-	if d := checker.Divergence(); d != nil {
-		test, _ := strings.CutSuffix(t.Name(), "/"+name)
-		d.Replay = fmt.Sprintf("LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", name, strings.ReplaceAll(test, "/", "$/^"))
-		t.Errorf("%s in profile %s: %v", sim.Name(), sim.Profile(), d)
-	}
-	if n := checker.recording.Steps(); checker.Steps() != n || checker.NetworkSteps() != n {
-		t.Errorf("%d steps ran, the network at %d of them; %d are recorded", checker.Steps(), checker.NetworkSteps(), n)
-	}
-}
-
 // TestTrajectoryEngines holds the batched engine to the reference in whatever
 // profile ONNX Runtime has on this machine: all stages of all steps.
 func TestTrajectoryEngines(t *testing.T) {
 	model := assetstest.Model(t)
-	b := newBatched(t, model, reference.HostProfile())
+	b := newBatched(t, batched.Config{ModelPath: model, Profile: reference.HostProfile()})
 	if b == nil {
 		t.SkipNow()
 	}
@@ -174,35 +165,15 @@ func TestTrajectoryEngines(t *testing.T) {
 		t.Fatal(err)
 	}
 	var jobs []lockstep.Job
-	for _, name := range assetstest.RouteNames {
-		route := assetstest.Route(t, name, b.Profile())
+	for _, r := range assetstest.RouteNames {
+		route := assetstest.Route(t, r, b.Profile())
 		for _, policy := range []lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}, lockstep.PID{P: 2, I: 0.3, D: 0.5}} {
-			if selected(name + "/" + policy.String()) {
-				jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
+			if job := (lockstep.Job{Route: route, Policy: policy}); selected(name(job)) {
+				jobs = append(jobs, job)
 			}
 		}
 	}
-	recordings := make([]*golden.Recording, len(jobs))
-	for i := range jobs {
-		recordings[i] = golden.Record(jobs[i].Route)
-		jobs[i].Observe = recordings[i].Observe
-	}
-	options := lockstep.Options{Shortcuts: lockstep.AllSteps}
-	for i, result := range ref.Simulate(context.Background(), jobs, options) {
-		if result.Err != nil {
-			t.Fatal(result.Err)
-		}
-		recordings[i].Costs = result.Costs
-	}
-	checkers := make([]*Checker, len(jobs))
-	for i := range jobs {
-		checkers[i] = NewChecker(recordings[i])
-		jobs[i].Observe = checkers[i].Observe
-	}
-	for i, result := range b.Simulate(context.Background(), jobs, options) {
-		name := jobs[i].Route.Name + "/" + jobs[i].Policy.String()
-		t.Run(name, func(t *testing.T) { testResult(t, b, checkers[i], result, name) })
-	}
+	testCompare(t, Live(ref), b, jobs)
 }
 
 // TestTrajectoryPublishedCosts holds the costs to those that another person

@@ -19,7 +19,7 @@ enum {
 struct Route {
   int64_t rows;
   int64_t first;  // index of its first row in each column
-  int64_t seed;   // of its random draws
+  int64_t seed;   // of its random draws; if negative, they are given in Launch.draws
 };
 
 // Controllers.
@@ -85,7 +85,7 @@ struct Launch {
   // Histories. The kernel enters the route's own values into the first kContext
   // steps when first is kContext; with a later first it goes on from them.
   double *lataccel, *action;  // (J, S)
-  double *draws;              // (J, S), made by the launch whose first is kContext; step s at s
+  double *draws;              // (J, S), step s at s; made by the launch whose first is kContext, but see Route.seed
   Memory *memory;             // (J)
   Status *status;             // (J); a job whose code is not kOK is left alone
 

@@ -1,0 +1,208 @@
+package emulated
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// compileTime is how long one compilation may take.
+const compileTime = 10 * time.Minute
+
+// keep is how long a program that is not used stays in the cache.
+const keep = 30 * 24 * time.Hour
+
+// flags are those of the compiler. The kernels' bits depend on the last two of
+// common alone: nothing is contracted, and there is no fast math.
+func flags(sanitize bool) []string {
+	common := []string{"-std=c++17", "-fPIC", "-Wno-unknown-pragmas", "-ffp-contract=off", "-fno-math-errno"}
+	if runtime.GOARCH == "amd64" {
+		common = append(common, "-march=x86-64-v3")
+	}
+	if sanitize {
+		return append(common, "-O1", "-g", "-fno-omit-frame-pointer",
+			"-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+	}
+	return append(common, "-O3")
+}
+
+// part finds the parts in which a file of kernels can be compiled.
+var part = regexp.MustCompile(`LOCKSTEP_ONLY == (\d+)`)
+
+// A unit is one call of the compiler.
+type unit struct {
+	source string
+	part   string // of it, or all
+}
+
+// building keeps this process from compiling the same twice.
+var building sync.Mutex
+
+// build returns the path of the program that is the device, compiling it into the
+// user's cache folder if it is not there. Two processes may do so at once.
+func build(sources fs.FS, sanitize bool) (string, error) {
+	compiler, version, err := findCompiler()
+	if err != nil {
+		return "", err
+	}
+	flags := flags(sanitize)
+	key := sha256.New()
+	fmt.Fprintf(key, "%s\n%s\n%q\n", compiler, version, flags)
+	files := map[string][]byte{}
+	var units []unit
+	err = fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(sources, name)
+		if err != nil {
+			return err
+		}
+		files[name] = data
+		fmt.Fprintf(key, "%q %d\n%s\n", name, len(data), data)
+		switch filepath.Ext(name) {
+		case ".cpp":
+			units = append(units, unit{source: name})
+		case ".cu":
+			var parts []string
+			for _, m := range part.FindAllSubmatch(data, -1) {
+				parts = append(parts, string(m[1]))
+			}
+			slices.Sort(parts)
+			for _, p := range slices.Compact(parts) {
+				units = append(units, unit{name, p})
+			}
+			if parts == nil {
+				units = append(units, unit{source: name})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("sources of the kernels: %w", err)
+	}
+
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("the compiled kernels have no place to be kept: %w", err)
+	}
+	folder := filepath.Join(cache, "lockstep", "emulated")
+	program := filepath.Join(folder, hex.EncodeToString(key.Sum(nil))[:32])
+	building.Lock()
+	defer building.Unlock()
+	if _, err := os.Stat(program); err == nil {
+		now := time.Now()
+		os.Chtimes(program, now, now) // not to be removed soon
+		return program, nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	// Compiled beside its place, so that renaming it is one step.
+	work, err := os.MkdirTemp(folder, ".tmp-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(work)
+	for name, data := range files {
+		path := filepath.Join(work, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			return "", err
+		}
+	}
+	if err := compile(compiler, flags, work, units); err != nil {
+		return "", err
+	}
+	if err := os.Rename(filepath.Join(work, "device"), program); err != nil {
+		return "", err
+	}
+	removeOld(folder)
+	return program, nil
+}
+
+// removeOld removes what has not been used for a long time: programs of other
+// versions of the sources, and what ended compilations left.
+func removeOld(folder string) {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > keep {
+			os.RemoveAll(filepath.Join(folder, e.Name()))
+		}
+	}
+}
+
+// compile compiles the units, several at once, and links them as device.
+func compile(compiler string, flags []string, work string, units []unit) error {
+	ctx, cancel := context.WithTimeout(context.Background(), compileTime)
+	defer cancel()
+	errs := make([]error, len(units))
+	slots := make(chan struct{}, runtime.NumCPU())
+	link := append(slices.Clone(flags), "-rdynamic", "-pthread", "-o", "device")
+	var all sync.WaitGroup
+	for i, u := range units {
+		object := fmt.Sprintf("%d.o", i)
+		link = append(link, object)
+		args := append(slices.Clone(flags), "-pthread", "-c", "-o", object)
+		if u.part != "" {
+			args = append(args, "-DLOCKSTEP_ONLY="+u.part)
+		}
+		args = append(args, "-x", "c++", filepath.FromSlash(u.source))
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			errs[i] = run(ctx, work, compiler, args)
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return run(ctx, work, compiler, append(link, "-ldl"))
+}
+
+func run(ctx context.Context, work, compiler string, args []string) error {
+	c := exec.CommandContext(ctx, compiler, args...)
+	c.Dir = work
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return fmt.Errorf("%s %s: %w\n%s", compiler, strings.Join(args, " "), err, bytes.TrimSpace(out.Bytes()))
+	}
+	return nil
+}
+
+// findCompiler returns the C++ compiler, $CXX or g++, and what it says it is.
+func findCompiler() (path, version string, err error) {
+	name := os.Getenv("CXX")
+	if name == "" {
+		name = "g++"
+	}
+	path, err = exec.LookPath(name)
+	if err != nil {
+		return "", "", fmt.Errorf("running the kernels on the CPU needs a C++ compiler: install g++ (Debian, Ubuntu: apt install g++) or name another in CXX: %w", err)
+	}
+	out, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("%s --version: %w", path, err)
+	}
+	return path, string(out), nil
+}

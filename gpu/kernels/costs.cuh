@@ -1,0 +1,76 @@
+// The costs of a rollout, in np.sum's pairwise order.
+#pragma once
+
+#include "launch.h"
+#include "numbers.cuh"
+
+namespace lockstep {
+
+// Element i of what is summed.
+struct SquaredErrors {
+  const double *target, *lataccel;
+  __device__ __forceinline__ double operator()(int i) const {
+    const double d = target[i] - lataccel[i];
+    return __dmul_rn(d, d);
+  }
+};
+struct SquaredJerks {
+  const double *lataccel;
+  __device__ __forceinline__ double operator()(int i) const {
+    const double j = (lataccel[i + 1] - lataccel[i]) / 0.1;
+    return __dmul_rn(j, j);
+  }
+};
+
+// pairwise_block adds n <= 128 elements from first on: eight running sums, or
+// one from -0 if they are fewer than eight.
+template <class Elements>
+__noinline__ __device__ double pairwise_block(const Elements &a, int first, int n) {
+  if (n < 8) {
+    double s = -0.0;
+    for (int i = 0; i < n; i++) s += a(first + i);
+    return s;
+  }
+  double r[8];
+#pragma unroll
+  for (int j = 0; j < 8; j++) r[j] = a(first + j);
+  int i = 8;
+  for (; i + 8 <= n; i += 8) {
+#pragma unroll
+    for (int j = 0; j < 8; j++) r[j] += a(first + i + j);
+  }
+  double s = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+  for (; i < n; i++) s += a(first + i);
+  return s;
+}
+
+// pairwise halves what is above 128 elements, up to Depth times.
+template <int Depth, class Elements>
+__device__ double pairwise(const Elements &a, int first, int n) {
+  if constexpr (Depth > 0) {
+    if (n > 128) {
+      int half = n / 2;
+      half -= half % 8;
+      return pairwise<Depth - 1>(a, first, half) + pairwise<Depth - 1>(a, first + half, n - half);
+    }
+  }
+  return pairwise_block(a, first, n);
+}
+
+// mean is np.mean of n <= 400 elements; NaN of none.
+template <class Elements>
+__device__ double mean(const Elements &a, int n) {
+  return (0.0 + pairwise<2>(a, 0, n)) / static_cast<double>(n);
+}
+
+// costs writes the costs of steps kControlStart to end-1 of a route.
+inline __device__ void costs(double *out, const double *target, const double *lataccel, int end) {
+  const int n = end - kControlStart;
+  const double lat = mean(SquaredErrors{target + kControlStart, lataccel + kControlStart}, n) * 100.0;
+  const double jerk = mean(SquaredJerks{lataccel + kControlStart}, n - 1) * 100.0;
+  out[0] = lat;
+  out[1] = jerk;
+  out[2] = __dmul_rn(lat, 50.0) + jerk;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,89 @@
+// What of CUDA the kernels use, for a C++ compiler. The threads of a block are
+// fibers of one thread of the system, see device.cpp.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#define __global__
+#define __device__
+#define __launch_bounds__(threads)
+#define __noinline__ inline __attribute__((noinline))
+#if defined(__SANITIZE_ADDRESS__)
+#define __forceinline__ inline
+#else
+#define __forceinline__ inline __attribute__((always_inline))
+#endif
+
+namespace lockstep::cpu {
+
+struct Index {
+  unsigned x;
+};
+// Of the fiber that runs.
+extern thread_local Index thread_index, block_index, block_size;
+
+void *shared_memory();
+void barrier(const char *file, int line);
+
+}  // namespace lockstep::cpu
+
+#define threadIdx lockstep::cpu::thread_index
+#define blockIdx lockstep::cpu::block_index
+#define blockDim lockstep::cpu::block_size
+#define __syncthreads() lockstep::cpu::barrier(__FILE__, __LINE__)
+#define LOCKSTEP_SHARED(name) float4 *name = static_cast<float4 *>(lockstep::cpu::shared_memory())
+
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
+inline float4 make_float4(float x, float y, float z, float w) { return float4{x, y, z, w}; }
+
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fsqrt_rn(float a) { return __builtin_sqrtf(a); }
+#ifndef fmaf
+#define fmaf __builtin_fmaf
+#endif
+
+inline float __int_as_float(int32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+inline double __longlong_as_double(int64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+template <class T>
+inline T __ldg(const T *p) {
+  return *p;
+}
+
+namespace lockstep {
+
+// fma4 is c = fma(a, b, c) in four chains.
+__forceinline__ void fma4(float4 &c, float a, float4 b) {
+#if defined(__FMA__)
+  typedef float vector __attribute__((vector_size(16)));
+  vector u = {a, a, a, a}, v, w;
+  memcpy(&v, &b, sizeof v);
+  memcpy(&w, &c, sizeof w);
+  w = __builtin_ia32_vfmaddps(u, v, w);
+  memcpy(&c, &w, sizeof w);
+#else
+  c.x = fmaf(a, b.x, c.x);
+  c.y = fmaf(a, b.y, c.y);
+  c.z = fmaf(a, b.z, c.z);
+  c.w = fmaf(a, b.w, c.w);
+#endif
+}
+
+}  // namespace lockstep

@@ -1,0 +1,408 @@
+#include "device.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "cuda.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+// Switching stacks in a few instructions, or as the system does it.
+#if defined(__x86_64__) && !defined(LOCKSTEP_UCONTEXT)
+#define LOCKSTEP_SWITCH 1
+#else
+#include <ucontext.h>
+#endif
+
+namespace lockstep::cpu {
+
+thread_local Index thread_index, block_index, block_size;
+
+namespace {
+
+// kPoison is NaN as float and, twice, as double.
+constexpr uint32_t kPoison = 0x7ff4dbad;
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int64_t kGuard = 0;  // the sanitizer has its own
+#else
+constexpr int64_t kGuard = 256;  // bytes on either side
+#endif
+
+void poison(void *memory, int64_t bytes) {
+  auto *p = static_cast<unsigned char *>(memory);
+  for (int64_t i = 0; i < bytes; i++) p[i] = static_cast<unsigned char>(kPoison >> (i % 4 * 8));
+}
+
+// written is the offset of the first byte that is poison no more, or -1.
+int64_t written(const void *memory, int64_t bytes) {
+  auto *p = static_cast<const unsigned char *>(memory);
+  for (int64_t i = 0; i < bytes; i++) {
+    if (p[i] != static_cast<unsigned char>(kPoison >> (i % 4 * 8))) return i;
+  }
+  return -1;
+}
+
+// new_guarded is memory between two guards.
+void *new_guarded(int64_t bytes) {
+  // The end is not rounded up, so that the sanitizer sees the first byte beyond.
+  void *memory = nullptr;
+  if (posix_memalign(&memory, 256, static_cast<size_t>(bytes + 2 * kGuard)) != 0) return nullptr;
+  poison(memory, bytes + 2 * kGuard);
+  return memory;
+}
+
+// beside tells where a guard was written to, or is empty.
+std::string beside(const void *memory, int64_t bytes) {
+  auto *p = static_cast<const unsigned char *>(memory);
+  if (int64_t i = written(p, kGuard); i >= 0) return std::to_string(kGuard - i) + " bytes before its start";
+  int64_t end = kGuard + bytes;
+  for (int64_t i = 0; i < kGuard; i++) {
+    if (p[end + i] != static_cast<unsigned char>(kPoison >> ((end + i) % 4 * 8))) return std::to_string(i) + " bytes after its end";
+  }
+  return "";
+}
+
+// A Context is where a fiber or a worker stopped.
+#if defined(LOCKSTEP_SWITCH)
+using Context = void *;  // its stack pointer
+
+extern "C" void lockstep_cpu_switch(void **from, void *to);
+asm(R"(
+.text
+.globl lockstep_cpu_switch
+.type lockstep_cpu_switch, @function
+lockstep_cpu_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size lockstep_cpu_switch, .-lockstep_cpu_switch
+)");
+#else
+using Context = ucontext_t;
+#endif
+
+constexpr size_t kStack = 256 << 10;
+
+struct Fiber {
+  Context context;
+  const char *file = nullptr;  // of the barrier at which it waits
+  int line = 0;
+  bool done = false;
+  char *stack = nullptr;
+  void *shadow = nullptr;  // the sanitizer's
+};
+
+using Kernel = void (*)(const void *);
+
+// A Worker runs blocks, one after the other, on one thread of the system.
+class Worker {
+ public:
+  Worker(Kernel kernel, const void *argument, int threads, int64_t shared, Order order, uint64_t seed)
+      : kernel_(kernel), argument_(argument), fibers_(static_cast<size_t>(threads)), shared_(shared), order_(order), random_(seed) {
+    size_t bytes = kStack * fibers_.size();
+    void *stacks = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stacks == MAP_FAILED) {
+      failure = "no memory for the stacks of the threads";
+      return;
+    }
+    stacks_ = static_cast<char *>(stacks);
+    for (size_t i = 0; i < fibers_.size(); i++) {
+      fibers_[i].stack = stacks_ + i * kStack;
+      mprotect(fibers_[i].stack, 4096, PROT_NONE);  // an overflow faults
+    }
+    memory_ = new_guarded(shared_);
+    if (memory_ == nullptr) failure = "no memory for the block's shared memory";
+  }
+
+  ~Worker() {
+    if (stacks_ != nullptr) munmap(stacks_, kStack * fibers_.size());
+    free(memory_);
+  }
+
+  // run runs one block. What goes wrong is in failure.
+  void run(unsigned block);
+
+  std::string failure;
+
+ private:
+  friend void lockstep::cpu::barrier(const char *, int);
+  friend void *lockstep::cpu::shared_memory();
+  static void enter();
+  void start(Fiber &fiber, size_t index);
+  void resume(Fiber &fiber);
+  void yield(Fiber &fiber, bool last);
+
+  Kernel kernel_;
+  const void *argument_;
+  std::vector<Fiber> fibers_;
+  int64_t shared_;
+  Order order_;
+  std::mt19937_64 random_;
+  char *stacks_ = nullptr;
+  void *memory_ = nullptr;
+  Context context_{};
+  Fiber *current_ = nullptr;
+  const void *outer_stack_ = nullptr;  // the worker's own, for the sanitizer
+  size_t outer_size_ = 0;
+};
+
+thread_local Worker *worker = nullptr;
+
+void Worker::start(Fiber &fiber, size_t index) {
+  fiber.done = false;
+  fiber.file = nullptr;
+  // Stacks begin at different places in the cache's sets.
+  char *top = fiber.stack + kStack - (index * 832 % 16384 & ~size_t{63});
+#if defined(LOCKSTEP_SWITCH)
+  auto **sp = reinterpret_cast<void **>(top);
+  *--sp = nullptr;  // where enter would return to: the stack is aligned as after a call
+  *--sp = reinterpret_cast<void *>(&Worker::enter);
+  for (int i = 0; i < 6; i++) *--sp = nullptr;
+  fiber.context = sp;
+#else
+  getcontext(&fiber.context);
+  fiber.context.uc_stack.ss_sp = fiber.stack + 4096;
+  fiber.context.uc_stack.ss_size = static_cast<size_t>(top - fiber.stack - 4096);
+  fiber.context.uc_link = nullptr;
+  makecontext(&fiber.context, &Worker::enter, 0);
+#endif
+}
+
+void Worker::enter() {
+  Worker &w = *worker;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, &w.outer_stack_, &w.outer_size_);
+#endif
+  w.kernel_(w.argument_);
+  Fiber &fiber = *worker->current_;
+  fiber.done = true;
+  worker->yield(fiber, true);
+}
+
+void Worker::resume(Fiber &fiber) {
+  current_ = &fiber;
+  thread_index.x = static_cast<unsigned>(&fiber - fibers_.data());
+#if defined(__SANITIZE_ADDRESS__)
+  void *shadow = nullptr;
+  __sanitizer_start_switch_fiber(&shadow, fiber.stack, kStack);
+#endif
+#if defined(LOCKSTEP_SWITCH)
+  lockstep_cpu_switch(&context_, fiber.context);
+#else
+  swapcontext(&context_, &fiber.context);
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(shadow, nullptr, nullptr);
+#endif
+}
+
+void Worker::yield(Fiber &fiber, bool last) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(last ? nullptr : &fiber.shadow, outer_stack_, outer_size_);
+#else
+  (void)last;
+#endif
+#if defined(LOCKSTEP_SWITCH)
+  lockstep_cpu_switch(&fiber.context, context_);
+#else
+  swapcontext(&fiber.context, &context_);
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(fiber.shadow, &outer_stack_, &outer_size_);
+#endif
+}
+
+std::string place(const Fiber &f) {
+  if (f.done) return "has ended";
+  const char *name = strrchr(f.file, '/');
+  return std::string("waits at ") + (name != nullptr ? name + 1 : f.file) + ":" + std::to_string(f.line);
+}
+
+void Worker::run(unsigned block) {
+  worker = this;
+  block_index.x = block;
+  block_size.x = static_cast<unsigned>(fibers_.size());
+  poison(static_cast<char *>(memory_) + kGuard, shared_);
+  for (size_t i = 0; i < fibers_.size(); i++) start(fibers_[i], i);
+  std::vector<size_t> turns(fibers_.size());
+  std::iota(turns.begin(), turns.end(), size_t{0});
+  if (order_ == Order::kDescending) std::iota(turns.rbegin(), turns.rend(), size_t{0});
+  for (bool done = false; !done;) {
+    if (order_ == Order::kShuffled) std::shuffle(turns.begin(), turns.end(), random_);
+    for (size_t i : turns) resume(fibers_[i]);
+    const Fiber &first = fibers_[0];
+    for (size_t i = 1; i < fibers_.size(); i++) {
+      const Fiber &f = fibers_[i];
+      if (f.done != first.done || (!f.done && (f.line != first.line || strcmp(f.file, first.file) != 0))) {
+        failure = "block " + std::to_string(block) + ": the threads do not meet at one barrier: thread 0 " + place(first) +
+                  ", thread " + std::to_string(i) + " " + place(f);
+        return;
+      }
+    }
+    done = first.done;
+  }
+  if (std::string where = beside(memory_, shared_); !where.empty()) {
+    failure = "block " + std::to_string(block) + " wrote beside its shared memory, " + where;
+  }
+}
+
+}  // namespace
+
+void barrier(const char *file, int line) {
+  Fiber &fiber = *worker->current_;
+  fiber.file = file;
+  fiber.line = line;
+  worker->yield(fiber, false);
+}
+
+void *shared_memory() { return static_cast<char *>(worker->memory_) + kGuard; }
+
+Device::~Device() {
+  for (auto &[pointer, a] : allocations_) free(a.memory);
+}
+
+Result Device::fail(Result result, std::string text) {
+  message = std::move(text);
+  return result;
+}
+
+Result Device::allocate(int64_t bytes, uint64_t *pointer) {
+  if (bytes <= 0) return fail(Result::kInvalid, "cannot allocate " + std::to_string(bytes) + " bytes");
+  void *memory = bytes <= free_memory() ? new_guarded(bytes) : nullptr;
+  if (memory == nullptr) {
+    return fail(Result::kOutOfMemory, std::to_string(bytes) + " bytes wanted, " + std::to_string(free_memory()) + " free");
+  }
+  used_ += bytes;
+  *pointer = reinterpret_cast<uint64_t>(memory) + kGuard;
+  allocations_[*pointer] = {memory, bytes};
+  return Result::kOK;
+}
+
+Result Device::release(uint64_t pointer) {
+  auto a = allocations_.find(pointer);
+  if (a == allocations_.end()) return fail(Result::kInvalid, "released memory that was not allocated");
+  used_ -= a->second.bytes;
+  free(a->second.memory);
+  allocations_.erase(a);
+  return Result::kOK;
+}
+
+Result Device::within(uint64_t pointer, int64_t bytes, const char *what) {
+  auto inside = [&](uint64_t start, int64_t size) {
+    return pointer >= start && bytes >= 0 && bytes <= size && pointer - start <= static_cast<uint64_t>(size - bytes);
+  };
+  auto a = allocations_.upper_bound(pointer);
+  if (a != allocations_.begin() && inside(std::prev(a)->first, std::prev(a)->second.bytes)) return Result::kOK;
+  auto s = symbols_.upper_bound(pointer);
+  if (s != symbols_.begin() && inside(std::prev(s)->first, std::prev(s)->second)) return Result::kOK;
+  return fail(Result::kInvalid, std::string(what) + " of " + std::to_string(bytes) + " bytes outside the memory that was allocated");
+}
+
+Result Device::upload(uint64_t to, const void *from, int64_t bytes) {
+  if (Result r = within(to, bytes, "upload"); r != Result::kOK) return r;
+  memcpy(reinterpret_cast<void *>(to), from, static_cast<size_t>(bytes));
+  return Result::kOK;
+}
+
+Result Device::download(void *to, uint64_t from, int64_t bytes) {
+  if (Result r = within(from, bytes, "download"); r != Result::kOK) return r;
+  memcpy(to, reinterpret_cast<const void *>(from), static_cast<size_t>(bytes));
+  return Result::kOK;
+}
+
+Result Device::copy(uint64_t to, uint64_t from, int64_t bytes) {
+  if (Result r = within(to, bytes, "copy"); r != Result::kOK) return r;
+  if (Result r = within(from, bytes, "copy"); r != Result::kOK) return r;
+  memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), static_cast<size_t>(bytes));
+  return Result::kOK;
+}
+
+Result Device::fill(uint64_t to, int value, int64_t bytes) {
+  if (Result r = within(to, bytes, "fill"); r != Result::kOK) return r;
+  memset(reinterpret_cast<void *>(to), value, static_cast<size_t>(bytes));
+  return Result::kOK;
+}
+
+Result Device::symbol(const std::string &name, uint64_t *pointer, int64_t *bytes) {
+  void *p = dlsym(RTLD_DEFAULT, name.c_str());
+  Dl_info info;
+  void *entry = nullptr;
+  if (p == nullptr || dladdr1(p, &info, &entry, RTLD_DL_SYMENT) == 0 || entry == nullptr) {
+    return fail(Result::kInvalid, "the kernels have no variable " + name);
+  }
+  *pointer = reinterpret_cast<uint64_t>(p);
+  *bytes = static_cast<int64_t>(static_cast<const ElfW(Sym) *>(entry)->st_size);
+  symbols_[*pointer] = *bytes;
+  return Result::kOK;
+}
+
+Result Device::check_guards() {
+  for (auto &[pointer, a] : allocations_) {
+    if (std::string where = beside(a.memory, a.bytes); !where.empty()) {
+      return fail(Result::kFailed, "the kernel wrote beside an allocation of " + std::to_string(a.bytes) + " bytes, " + where);
+    }
+  }
+  return Result::kOK;
+}
+
+Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads, int64_t shared, uint64_t argument) {
+  auto run = reinterpret_cast<Kernel>(dlsym(RTLD_DEFAULT, kernel.c_str()));
+  if (run == nullptr) return fail(Result::kInvalid, "there is no kernel " + kernel);
+  if (blocks < 1 || blocks > INT32_MAX || threads < 1 || threads > 1024) {
+    return fail(Result::kInvalid, kernel + ": " + std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads cannot be launched");
+  }
+  if (shared < 0 || shared > options_.shared_limit) {
+    return fail(Result::kInvalid, kernel + ": " + std::to_string(shared) + " bytes of shared memory for each block, " +
+                                      std::to_string(options_.shared_limit) + " at most");
+  }
+  std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  std::string failure;
+  auto work = [&](uint64_t seed) {
+    Worker w(run, reinterpret_cast<const void *>(argument), static_cast<int>(threads), shared, options_.order, seed);
+    while (w.failure.empty()) {
+      int64_t block = next++;
+      if (block >= blocks) return;
+      w.run(static_cast<unsigned>(block));
+    }
+    next = blocks;
+    std::lock_guard lock(mutex);
+    failure = w.failure;
+  };
+  std::vector<std::thread> others;
+  for (int64_t i = 1; i < std::min<int64_t>(options_.workers, blocks); i++) others.emplace_back(work, options_.seed + static_cast<uint64_t>(i));
+  work(options_.seed);
+  for (auto &o : others) o.join();
+  if (!failure.empty()) return fail(Result::kFailed, kernel + ": " + failure);
+  if (Result r = check_guards(); r != Result::kOK) return fail(r, kernel + ": " + message);
+  return Result::kOK;
+}
+
+}  // namespace lockstep::cpu

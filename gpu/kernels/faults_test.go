@@ -1,0 +1,175 @@
+package kernels_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"lockstep"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
+	"lockstep/reference"
+)
+
+// A fault is what is planted in the kernels: a text, which must be there once, is
+// replaced by one in which FAULT tells whether the fault is on.
+type fault struct {
+	name, file, old, new string
+	less                 int      // bytes of shared memory
+	sanitize             bool     // found by the sanitizers alone
+	want                 []string // parts of what must be found, in one order of the threads at least; none: nothing
+}
+
+var faults = []fault{
+	{name: "none"},
+	{name: "none, sanitized", sanitize: true},
+	{name: "no barrier after queries and keys", file: "gpt.cuh", want: []string{"bits"},
+		old: "    }, store_b);\n    __syncthreads();\n    // Scores in tiles",
+		new: "    }, store_b);\n    if (!FAULT) __syncthreads();\n    // Scores in tiles"},
+	{name: "no barrier after the projection", file: "gpt.cuh", want: []string{"bits"},
+		old: "             });\n  __syncthreads();\n}\n\n// mlp adds",
+		new: "             });\n  if (!FAULT) __syncthreads();\n}\n\n// mlp adds"},
+	{name: "no barrier after the sums of the softmax", file: "numpy.cuh", want: []string{"bits"},
+		old: "    sums[item] = s;\n  }\n  __syncthreads();",
+		new: "    sums[item] = s;\n  }\n  if (!FAULT) __syncthreads();"},
+	{name: "a row that stays as it was", file: "gpt.cuh", want: []string{"bits"},
+		old: "    for (int i = 0; i < 5; i++) store4(a.n +",
+		new: "    for (int i = FAULT ? 1 : 0; i < 5; i++) store4(a.n +"},
+	{name: "shared memory that nobody wrote", file: "gpt.cuh", want: []string{"bits"},
+		old: "    x[row * B::kStride + j] = v + p;", new: "    if (!FAULT || item != 300) x[row * B::kStride + j] = v + p;"},
+	{name: "too little shared memory", less: 64, want: []string{"beside its shared memory, 0 bytes after its end"}},
+	{name: "too little shared memory, sanitized", less: 64, sanitize: true, want: []string{"heap-buffer-overflow"}},
+	{name: "a row too many in device memory", file: "rollout.cu", want: []string{"beside an allocation of 16 bytes, 0 bytes after its end"},
+		old: "  launch.memory[d.j] = d.memory;", new: "  launch.memory[d.j + (FAULT ? 1 : 0)] = d.memory;"},
+	{name: "a row too many in device memory, sanitized", file: "rollout.cu", sanitize: true, want: []string{"heap-buffer-overflow", "suspend"},
+		old: "  launch.status[d.j].step = step;", new: "  launch.status[d.j + (FAULT ? 1 : 0)].step = step;"},
+	{name: "a row too few in device memory", file: "rollout.cu", want: []string{"beside an allocation of ", ", 8 bytes before its start"},
+		old: "  launch.action[d.base + step] = action;", new: "  launch.action[FAULT ? -1 : d.base + step] = action;"},
+	{name: "a read beyond device memory", file: "rollout.cu", sanitize: true, want: []string{"heap-buffer-overflow"},
+		old: "launch.v_ego[now]", new: "launch.v_ego[now + (FAULT ? 90 : 0)]"},
+	{name: "a barrier for some threads", file: "gpt.cuh", want: []string{"do not meet at one barrier"},
+		old: "      if (panel < kWidth / kPanel) {\n        multiply",
+		new: "      if (FAULT && panel < 4) __syncthreads();\n      if (panel < kWidth / kPanel) {\n        multiply"},
+	{name: "a float that is no integer's", file: "numbers.cuh", sanitize: true, want: []string{"outside the range of representable values"},
+		old: "static_cast<int64_t>(e)", new: "static_cast<int64_t>(FAULT ? e - 1e30f : e)"},
+	{name: "a kernel that does not end", file: "rollout.cu", want: []string{"given up"},
+		old: "  int64_t step = launch.first;\n",
+		new: "  int64_t step = launch.first;\n  for (volatile int64_t wait = 0; FAULT && wait >= 0;) {}\n"},
+}
+
+// others are the kernels for more than one route to a block, which take time to
+// compile.
+var others = regexp.MustCompile(`#if !defined\(LOCKSTEP_ONLY\) \|\| LOCKSTEP_ONLY == [2-9]\nLOCKSTEP_ROLLOUT\(\d\)\n#endif\n`)
+
+// planted are the sources with all faults. The variable lockstep_fault says which
+// is on.
+func planted(t testing.TB) fstest.MapFS {
+	t.Helper()
+	files := sources(t)
+	files["rollout.cu"].Data = others.ReplaceAll(files["rollout.cu"].Data, nil)
+	for i, f := range faults {
+		if f.old == "" {
+			continue
+		}
+		text := string(files[f.file].Data)
+		if n := strings.Count(text, f.old); n != 1 {
+			t.Fatalf("%s has the text to be replaced %d times, want once: %s", f.file, n, f.old)
+		}
+		new := strings.ReplaceAll(f.new, "FAULT", fmt.Sprintf("(lockstep_fault == %d)", i))
+		files[f.file].Data = []byte(strings.Replace(text, f.old, new, 1))
+	}
+	files["cpu/cuda.h"].Data = append(files["cpu/cuda.h"].Data, "\nextern \"C\" int64_t lockstep_fault;\n"...)
+	files["fault.cpp"] = &fstest.MapFile{Data: []byte("#include <stdint.h>\nextern \"C\" { int64_t lockstep_fault; }\n")}
+	return files
+}
+
+// softly turns a test's end into a panic that try catches.
+type softly struct{ testing.TB }
+
+func (softly) Helper()           {}
+func (softly) Fatal(args ...any) { panic(errors.New(fmt.Sprint(args...))) }
+
+// try runs rollouts and returns the error that they end with.
+func try(t testing.TB, d driver.Device, r rollouts) (out []outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e, ok := p.(error)
+			if !ok {
+				panic(p)
+			}
+			err = e
+		}
+	}()
+	return run(softly{t}, d, r), nil
+}
+
+// impatient is a device that waits for two seconds.
+type impatient struct{ *emulated.Device }
+
+func (d impatient) Synchronize(context.Context) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return d.Device.Synchronize(ctx)
+}
+
+// TestPlanted plants faults in the kernels, and asks whether what guards against
+// them goes off: the bits in some order of the threads, the guards around memory,
+// the check of barriers, the sanitizers. Without a fault nothing may go off.
+func TestPlanted(t *testing.T) {
+	const end = lockstep.ContextLength + 2
+	one := cut(routes(t)[0], lockstep.MinRows)
+	sim, err := reference.New(modelPath(t), lockstep.Profile{})
+	must(t, err)
+	want, err := referenceSteps(t, sim, lockstep.Job{Route: one, Policy: lockstep.DefaultPID}, lockstep.AllSteps, end)
+	must(t, err)
+	files := planted(t)
+
+	for i, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			var found []string
+			for _, order := range []emulated.Order{emulated.Ascending, emulated.Descending, emulated.Shuffled} {
+				e := open(t, emulated.Options{Sources: files, Sanitize: f.sanitize, Seed: 1, Order: order})
+				d := driver.Device(e)
+				if strings.Contains(strings.Join(f.want, ""), "given up") {
+					d = impatient{e}
+				}
+				p, _, err := d.Symbol("lockstep_fault")
+				must(t, err)
+				must(t, d.Upload(p, raw([]int64{int64(i)})))
+				out, err := try(t, d, rollouts{routes: []*lockstep.Route{one}, policies: []lockstep.Policy{lockstep.DefaultPID},
+					traced: [2]int{lockstep.ContextLength, end}, steps: []int{end}, less: f.less})
+				if err != nil {
+					found = append(found, err.Error())
+					continue
+				}
+				for i, w := range want {
+					if d := difference(out[0].steps[i].step(w.Index), w); d != "" {
+						found = append(found, "other bits: "+d)
+						break
+					}
+				}
+			}
+			if f.want == nil && found != nil {
+				t.Errorf("the kernels as they are: %q", found)
+			}
+			if f.want != nil {
+				for _, text := range found {
+					all := true
+					for _, part := range f.want {
+						all = all && strings.Contains(text, part)
+					}
+					if all {
+						return
+					}
+				}
+				t.Errorf("found %q, want %q", found, f.want)
+			}
+		})
+	}
+}

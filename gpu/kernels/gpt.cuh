@@ -1,0 +1,555 @@
+// The network, in the order in which ONNX Runtime's CPU provider computes it, for
+// the R routes of a block. Each element of a matrix product is one chain of fmaf
+// over increasing k, of one thread, so that no bit depends on how many threads
+// there are or which routes share the block.
+//
+// Between two barriers no thread reads what another writes.
+#pragma once
+
+#include "layout.cuh"
+#include "numbers.cuh"
+
+namespace lockstep {
+
+// Activations are the block's buffers in shared memory. x is the residual stream,
+// n the normalised one, b a third of the same shape: (padded rows, 132) of which
+// 128 are used. Row 20·r + i is position i of route r; the padding is zero.
+struct Activations {
+  float *x, *n, *b;
+  float *scores;  // (rows, 4, 20)
+};
+
+// multiply continues the chains of a lane's tile: rows 8 apart from a on, and the
+// four columns of a panel from w on, over K values of k. Weights come from the L2
+// cache, four rows of them ahead.
+template <int Tile, int Stride, int K>
+__device__ __forceinline__ void multiply(float4 (&acc)[Tile], const float *a, const float *w) {
+  float4 w0 = load_weights(w), w1 = load_weights(w + kPanel);
+  float4 w2 = load_weights(w + 2 * kPanel), w3 = load_weights(w + 3 * kPanel);
+#pragma unroll 2
+  for (int k = 0; k < K; k += 4) {
+    w += k + 4 < K ? 4 * kPanel : 0;
+    const float4 n0 = load_weights(w), n1 = load_weights(w + kPanel);
+    const float4 n2 = load_weights(w + 2 * kPanel), n3 = load_weights(w + 3 * kPanel);
+#pragma unroll
+    for (int i = 0; i < Tile; i++) {
+      const float4 v = load4(a + i * 8 * Stride + k);
+      fma4(acc[i], v.x, w0);
+      fma4(acc[i], v.y, w1);
+      fma4(acc[i], v.z, w2);
+      fma4(acc[i], v.w, w3);
+    }
+    w0 = n0;
+    w1 = n1;
+    w2 = n2;
+    w3 = n3;
+  }
+}
+
+// A Tile is a lane's part of what a warp computes: row and every eighth from
+// there, and four of the panel's columns from column on.
+struct Tile {
+  int row, column;
+  __device__ __forceinline__ explicit Tile(const Thread &t) : row(t.lane & 7), column(t.lane >> 3 << 2) {}
+};
+
+// product computes panels of 16 columns of a·W for all rows, K being 128. panel
+// gives the weights of a panel, store takes four columns of a row.
+template <int R, class Panel, class Store>
+__device__ __forceinline__ void product(const Thread &t, const float *a, int panels, Panel panel, Store store) {
+  typedef Block<R> B;
+  const Tile tile(t);
+  for (int p = t.warp; p < panels; p += t.warps) {
+    float4 acc[B::kTile];
+#pragma unroll
+    for (int i = 0; i < B::kTile; i++) acc[i] = zero4();
+    multiply<B::kTile, B::kStride, kWidth>(acc, a + tile.row * B::kStride, panel(p) + tile.column);
+#pragma unroll
+    for (int i = 0; i < B::kTile; i++) {
+      const int row = tile.row + 8 * i;
+      if (row < B::kRows) store(row, p * kPanel + tile.column, acc[i]);
+    }
+  }
+}
+
+// load_columns reads one, two or four weights.
+__device__ __forceinline__ void load_columns(float (&v)[1], const float *w) { v[0] = __ldg(w); }
+__device__ __forceinline__ void load_columns(float (&v)[2], const float *w) {
+  const float2 u = __ldg(reinterpret_cast<const float2 *>(w));
+  v[0] = u.x;
+  v[1] = u.y;
+}
+__device__ __forceinline__ void load_columns(float (&v)[4], const float *w) {
+  const float4 u = load_weights(w);
+  v[0] = u.x;
+  v[1] = u.y;
+  v[2] = u.z;
+  v[3] = u.w;
+}
+
+// last_product computes Columns columns of a·W for Rows of R rows in each thread,
+// where there are few rows: at the last position. store takes one element.
+// The weights have Depth values of k in all, of which K are used.
+template <int R, int Rows, int Columns, int K, int Depth, class Store>
+__device__ __forceinline__ void last_product(const Thread &t, const float *a, int stride, const float *weights, int columns,
+                                             Store store) {
+  enum { kAhead = 32 / Columns };  // values of k whose weights are on their way
+  const int groups = columns / Columns;
+  for (int item = t.index; item < groups * ((R + Rows - 1) / Rows); item += t.count) {
+    const int column = item % groups * Columns, first = item / groups * Rows;
+    const float *w = weights + (column / kPanel) * (Depth * kPanel) + column % kPanel;
+    float acc[Rows][Columns], now[kAhead][Columns], next[kAhead][Columns];
+    const float *rows[Rows];
+#pragma unroll
+    for (int i = 0; i < Rows; i++) {
+      rows[i] = a + (first + i < R ? first + i : R - 1) * stride;
+#pragma unroll
+      for (int c = 0; c < Columns; c++) acc[i][c] = 0.0f;
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; k++) load_columns(now[k], w + k * kPanel);
+#pragma unroll 1
+    for (int k0 = 0; k0 < K; k0 += kAhead) {
+      w += k0 + kAhead < K ? kAhead * kPanel : 0;
+#pragma unroll
+      for (int k = 0; k < kAhead; k++) load_columns(next[k], w + k * kPanel);
+#pragma unroll
+      for (int k = 0; k < kAhead; k += 4) {
+#pragma unroll
+        for (int i = 0; i < Rows; i++) {
+          const float4 v = load4(rows[i] + k0 + k);
+#pragma unroll
+          for (int c = 0; c < Columns; c++) {
+            acc[i][c] = fmaf(v.x, now[k][c], acc[i][c]);
+            acc[i][c] = fmaf(v.y, now[k + 1][c], acc[i][c]);
+            acc[i][c] = fmaf(v.z, now[k + 2][c], acc[i][c]);
+            acc[i][c] = fmaf(v.w, now[k + 3][c], acc[i][c]);
+          }
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; k++) {
+#pragma unroll
+        for (int c = 0; c < Columns; c++) now[k][c] = next[k][c];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < Rows; i++) {
+      if (first + i < R) {
+#pragma unroll
+        for (int c = 0; c < Columns; c++) store(first + i, column + c, acc[i][c]);
+      }
+    }
+  }
+}
+
+// embed computes x = concat(bias + states·Wt, E[tokens]) + P. states is (rows, 4).
+template <int R>
+__device__ __forceinline__ void embed(const Thread &t, const float *weights, float *x, const float *states, const int *tokens) {
+  typedef Block<R> B;
+  for (int item = t.index; item < B::kRows * kWidth; item += t.count) {
+    const int row = item / kWidth, j = item % kWidth;
+    const float p = __ldg(weights + kPositionEmbedding + row % kContext * kWidth + j);
+    float v;
+    if (j < kHalf) {
+      const float *w = weights + kStateEmbedding + j, *s = states + row * kStates;
+      float acc = 0.0f;
+#pragma unroll
+      for (int k = 0; k < kStates; k++) acc = fmaf(s[k], __ldg(w + k * kHalf), acc);
+      v = __ldg(weights + kStateBias + j) + acc;
+    } else {
+      v = __ldg(weights + kTokenEmbedding + tokens[row] * kHalf + (j - kHalf));
+    }
+    x[row * B::kStride + j] = v + p;
+  }
+}
+
+// layer_norm normalises rows of x, x_stride apart, into rows of n. weights are
+// those of the norm, scratch holds 18 floats for each row, aligned as double. It
+// ends with a barrier.
+template <int Stride>
+__device__ __forceinline__ void layer_norm(const Thread &t, int64_t formula, int rows, float *n, const float *x, int x_stride,
+                                           const float *weights, float *scratch) {
+  const float epsilon = 0x1.4f8b58p-17f;
+  double *sums = reinterpret_cast<double *>(scratch);  // (rows, 4)
+  float *squares = scratch + rows * 8;                 // (rows, 8)
+  float *mean_scale = scratch + rows * 16;             // (rows, 2) mean, and what x - mean is multiplied with or divided by
+  if (formula == kLayerNorm130) {
+    // The mean from four float64 sums, the variance from eight float32 chains.
+    for (int item = t.index; item < rows * 4; item += t.count) {
+      const float *row = x + (item >> 2) * x_stride + (item & 3);
+      double d = 0.0;
+#pragma unroll 8
+      for (int i = 0; i < kWidth; i += 4) d += static_cast<double>(row[i]);
+      sums[item] = d;
+    }
+    __syncthreads();
+    for (int item = t.index; item < rows * 8; item += t.count) {
+      const double *d = sums + (item >> 3) * 4;
+      const float mean = static_cast<float>(((d[0] + d[2]) + (d[1] + d[3])) / 128.0);
+      const float *row = x + (item >> 3) * x_stride + (item & 7);
+      float a = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kWidth; i += 8) {
+        const float v = row[i] - mean;
+        a = fmaf(v, v, a);
+      }
+      squares[item] = a;
+      if ((item & 7) == 0) mean_scale[(item >> 3) * 2] = mean;
+    }
+    __syncthreads();
+    for (int row = t.index; row < rows; row += t.count) {
+      const float *a = squares + row * 8;
+      const float r0 = a[0] + a[4], r1 = a[1] + a[5], r2 = a[2] + a[6], r3 = a[3] + a[7];
+      const float variance = ((r0 + r2) + (r1 + r3)) / 128.0f;
+      mean_scale[row * 2 + 1] = __fdiv_rn(1.0f, __fsqrt_rn(variance + epsilon));
+    }
+  } else {
+    for (int row = t.index; row < rows; row += t.count) {
+      const float *v = x + row * x_stride;
+      float mean = 0.0f, variance;
+      if (formula == kLayerNorm127) {
+        // Welford's recurrence.
+        float m2 = 0.0f;
+        for (int i = 0; i < kWidth; i++) {
+          const float d = v[i] - mean;
+          mean += __fdiv_rn(d, static_cast<float>(i + 1));
+          m2 += __fmul_rn(d, v[i] - mean);
+        }
+        variance = m2 / 128.0f;
+      } else {
+        // Mean and mean square from one chain each.
+        float sum = 0.0f, square = 0.0f;
+        for (int i = 0; i < kWidth; i++) {
+          sum += v[i];
+          square += __fmul_rn(v[i], v[i]);
+        }
+        mean = sum / 128.0f;
+        variance = square / 128.0f - __fmul_rn(mean, mean);
+      }
+      mean_scale[row * 2] = mean;
+      mean_scale[row * 2 + 1] = __fsqrt_rn(variance + epsilon);
+    }
+  }
+  __syncthreads();
+  for (int item = t.index; item < rows * (kWidth / 4); item += t.count) {
+    const int row = item / (kWidth / 4), j = item % (kWidth / 4) * 4;
+    const float mean = mean_scale[row * 2], s = mean_scale[row * 2 + 1];
+    const float4 w = load_weights(weights + j), b = load_weights(weights + kWidth + j);
+    float4 v = load4(x + row * x_stride + j);
+    if (formula == kLayerNorm130) {
+      v.x = fmaf((v.x - mean) * s, w.x, b.x);
+      v.y = fmaf((v.y - mean) * s, w.y, b.y);
+      v.z = fmaf((v.z - mean) * s, w.z, b.z);
+      v.w = fmaf((v.w - mean) * s, w.w, b.w);
+    } else {
+      v.x = __fmul_rn(__fdiv_rn(v.x - mean, s), w.x) + b.x;
+      v.y = __fmul_rn(__fdiv_rn(v.y - mean, s), w.y) + b.y;
+      v.z = __fmul_rn(__fdiv_rn(v.z - mean, s), w.z) + b.z;
+      v.w = __fmul_rn(__fdiv_rn(v.w - mean, s), w.w) + b.w;
+    }
+    store4(n + row * Stride + j, v);
+  }
+  __syncthreads();
+}
+
+// attention_softmax replaces the first n of 20 scores by their softmax and the
+// others, which are masked, by +0. lanes is Launch.softmax.
+__device__ __forceinline__ void attention_softmax(float *row, int n, int64_t lanes) {
+  float s[kContext];
+#pragma unroll
+  for (int j = 0; j < kContext; j += 4) {
+    const float4 v = load4(row + j);
+    s[j] = v.x;
+    s[j + 1] = v.y;
+    s[j + 2] = v.z;
+    s[j + 3] = v.w;
+  }
+  float m = s[0];
+#pragma unroll
+  for (int j = 1; j < kContext; j++) {
+    if (j < n) m = highest(m, s[j]);
+  }
+#pragma unroll
+  for (int j = 0; j < kContext; j++) {
+    if (j >= n) {
+      s[j] = 0.0f;
+    } else {
+      s[j] = lanes == kSoftmaxAVX512 ? exp512(s[j] - m) : exp256(s[j] - m);
+    }
+  }
+  float c[8];
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    if (lanes == kSoftmaxAVX512) {
+      // Lane j of 16, to which element 16 + j was added, and lane j + 8.
+      c[j] = (j < 4 ? s[j] + s[16 + j] : s[j]) + s[8 + j];
+    } else {
+      c[j] = s[j] + s[8 + j];
+      if (j < 4) c[j] += s[16 + j];
+    }
+  }
+  const float total = ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+  const float q = __fdiv_rn(1.0f, total);
+#pragma unroll
+  for (int j = 0; j < kContext; j += 4) {
+    float4 v;
+    v.x = j < n ? s[j] * q : 0.0f;
+    v.y = j + 1 < n ? s[j + 1] * q : 0.0f;
+    v.z = j + 2 < n ? s[j + 2] * q : 0.0f;
+    v.w = j + 3 < n ? s[j + 3] * q : 0.0f;
+    store4(row + j, v);
+  }
+}
+
+// kScoreScale is float32(1/√32), the alpha of the scores' product.
+#define LOCKSTEP_SCORE_SCALE 0x1.6a09e6p-3f
+
+// attention adds a layer's self-attention to x.
+template <int R>
+__device__ __forceinline__ void attention(const Thread &t, const Launch &launch, const Activations &a, const float *layer) {
+  typedef Block<R> B;
+  const float *qkv = layer + kQKV;
+  const auto store_b = [&](int row, int column, float4 v) { store4(a.b + row * B::kStride + column, v); };
+
+  layer_norm<B::kStride>(t, launch.layer_norm, B::kRows, a.n, a.x, B::kStride, layer + kAttentionNorm, a.b);
+  for (int pair = 0; pair < kHeads / 2; pair++) {
+    // Queries and keys of two heads, 64 columns each.
+    product<R>(t, a.n, 8, [&](int p) {
+      const int panel = p < 4 ? 4 * pair + p : kWidth / kPanel + 4 * pair + (p - 4);
+      return qkv + panel * (kWidth * kPanel);
+    }, store_b);
+    __syncthreads();
+    // Scores in tiles of 4 rows and 5 keys; those above the diagonal are not used.
+    for (int item = t.index; item < R * 2 * 20; item += t.count) {
+      const int key = (item & 3) * 5, row = (item >> 2) % 5 * 4, head = item / 20 & 1, route = item / 40;
+      if (key > row + 3) continue;
+      const float *q = a.b + (route * kContext + row) * B::kStride + head * kHeadSize;
+      const float *k = a.b + (route * kContext + key) * B::kStride + kHalf + head * kHeadSize;
+      float acc[4][5];
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int j = 0; j < 5; j++) acc[i][j] = 0.0f;
+      }
+#pragma unroll 2
+      for (int p = 0; p < kHeadSize; p += 4) {
+        float4 u[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) u[i] = load4(q + i * B::kStride + p);
+#pragma unroll
+        for (int j = 0; j < 5; j++) {
+          const float4 v = load4(k + j * B::kStride + p);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            acc[i][j] = fmaf(u[i].x, v.x, acc[i][j]);
+            acc[i][j] = fmaf(u[i].y, v.y, acc[i][j]);
+            acc[i][j] = fmaf(u[i].z, v.z, acc[i][j]);
+            acc[i][j] = fmaf(u[i].w, v.w, acc[i][j]);
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        float *s = a.scores + ((route * kContext + row + i) * kHeads + 2 * pair + head) * kContext + key;
+#pragma unroll
+        for (int j = 0; j < 5; j++) {
+          s[j] = acc[i][j] * LOCKSTEP_SCORE_SCALE;
+        }
+      }
+    }
+    __syncthreads();
+  }
+  // Values of all heads, and meanwhile the softmax.
+  product<R>(t, a.n, 8, [&](int p) { return qkv + (2 * kWidth / kPanel + p) * (kWidth * kPanel); }, store_b);
+  for (int item = t.index; item < B::kRows * kHeads; item += t.count) {
+    attention_softmax(a.scores + item * kContext, item / kHeads % kContext + 1, launch.softmax);
+  }
+  __syncthreads();
+  // n = P·V in tiles of 5 rows and 4 columns, over all 20 keys.
+  for (int item = t.index; item < R * 4 * 32; item += t.count) {
+    const int column = (item & 31) * 4, row = (item >> 5 & 3) * 5, route = item >> 7;
+    const int head = column / kHeadSize;
+    const float *s = a.scores + ((route * kContext + row) * kHeads + head) * kContext;
+    const float *v = a.b + route * kContext * B::kStride + column;
+    float4 acc[5];
+#pragma unroll
+    for (int i = 0; i < 5; i++) acc[i] = zero4();
+#pragma unroll
+    for (int k = 0; k < kContext; k += 4) {
+      const float4 v0 = load4(v + k * B::kStride), v1 = load4(v + (k + 1) * B::kStride);
+      const float4 v2 = load4(v + (k + 2) * B::kStride), v3 = load4(v + (k + 3) * B::kStride);
+#pragma unroll
+      for (int i = 0; i < 5; i++) {
+        const float4 p = load4(s + i * kHeads * kContext + k);
+        fma4(acc[i], p.x, v0);
+        fma4(acc[i], p.y, v1);
+        fma4(acc[i], p.z, v2);
+        fma4(acc[i], p.w, v3);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 5; i++) store4(a.n + (route * kContext + row + i) * B::kStride + column, acc[i]);
+  }
+  __syncthreads();
+  product<R>(t, a.n, 8, [&](int p) { return layer + kProjection + p * (kWidth * kPanel); },
+             [&](int row, int column, float4 v) {
+               float *x = a.x + row * B::kStride + column;
+               const float4 old = load4(x);
+               store4(x, make_float4(old.x + v.x, old.y + v.y, old.z + v.z, old.w + v.w));
+             });
+  __syncthreads();
+}
+
+// mlp adds a layer's perceptron to x. The hidden columns come in chunks of 128;
+// their share of the output stays in registers.
+template <int R>
+__device__ __forceinline__ void mlp(const Thread &t, const Launch &launch, const Activations &a, const float *layer) {
+  typedef Block<R> B;
+  const Tile tile(t);
+  layer_norm<B::kStride>(t, launch.layer_norm, B::kRows, a.n, a.x, B::kStride, layer + kMLPNorm, a.b);
+  // Eight warps compute all columns of the output at once, fewer take turns and
+  // compute the hidden ones anew in each.
+  for (int turn = 0; turn < kWidth / kPanel; turn += t.warps) {
+    const int panel = turn + t.warp;
+    float4 acc[B::kTile], half[B::kTile];
+#pragma unroll
+    for (int i = 0; i < B::kTile; i++) acc[i] = half[i] = zero4();
+#pragma unroll 1
+    for (int chunk = 0; chunk < kHidden / kWidth; chunk++) {
+      product<R>(t, a.n, 8, [&](int p) { return layer + kFC + (8 * chunk + p) * (kWidth * kPanel); },
+                 [&](int row, int column, float4 v) { store4(a.b + row * B::kStride + column, v); });
+      for (int p = t.warp; p < kWidth / kPanel; p += t.warps) {
+        // What this lane has just stored.
+#pragma unroll 1
+        for (int row = tile.row; row < B::kRows; row += 8) {
+          float *h = a.b + row * B::kStride + p * kPanel + tile.column;
+          const float4 f = load4(h);
+          store4(h, make_float4(gelu(f.x), gelu(f.y), gelu(f.z), gelu(f.w)));
+        }
+      }
+      __syncthreads();
+      if (panel < kWidth / kPanel) {
+        multiply<B::kTile, B::kStride, kWidth>(acc, a.b + tile.row * B::kStride,
+                                               layer + kOut + panel * (kHidden * kPanel) + chunk * (kWidth * kPanel) + tile.column);
+        if (chunk == 1) {
+          // ONNX Runtime cuts K at 256.
+#pragma unroll
+          for (int i = 0; i < B::kTile; i++) {
+            half[i] = make_float4(acc[i].x * 0.5f, acc[i].y * 0.5f, acc[i].z * 0.5f, acc[i].w * 0.5f);
+            acc[i] = zero4();
+          }
+        }
+      }
+      __syncthreads();
+    }
+    if (panel < kWidth / kPanel) {
+#pragma unroll
+      for (int i = 0; i < B::kTile; i++) {
+        const int row = tile.row + 8 * i;
+        if (row < B::kRows) {
+          float *x = a.x + row * B::kStride + panel * kPanel + tile.column;
+          float4 v = load4(x);
+          v.x = v.x + fmaf(acc[i].x, 0.5f, half[i].x);
+          v.y = v.y + fmaf(acc[i].y, 0.5f, half[i].y);
+          v.z = v.z + fmaf(acc[i].z, 0.5f, half[i].z);
+          v.w = v.w + fmaf(acc[i].w, 0.5f, half[i].w);
+          store4(x, v);
+        }
+      }
+    }
+  }
+  __syncthreads();
+}
+
+// last_layer is the last layer, the final norm and the head for the last position
+// alone: only keys and values depend on the others. The logits (R, 1024) come to
+// be in b.
+template <int R>
+__device__ __forceinline__ void last_layer(const Thread &t, const Launch &launch, const Activations &a, const float *layer) {
+  typedef Block<R> B;
+  enum { kHiddenStride = kHidden + 4, kHalves = (R + 1) / 2 };
+  const float *qkv = layer + kQKV;
+  const float *last = a.x + (kContext - 1) * B::kStride;  // of route 0; the next is 20 rows on
+  const auto store_b = [&](int row, int column, float4 v) { store4(a.b + row * B::kStride + column, v); };
+
+  layer_norm<B::kStride>(t, launch.layer_norm, B::kRows, a.n, a.x, B::kStride, layer + kAttentionNorm, a.b);
+  float *scores = a.scores;                        // (R, 4, 20)
+  float *queries = scores + R * kHeads * kContext;  // (R, 128)
+  product<R>(t, a.n, 8, [&](int p) { return qkv + (kWidth / kPanel + p) * (kWidth * kPanel); }, store_b);
+  last_product<R, kHalves, 1, kWidth, kWidth>(t, a.n + (kContext - 1) * B::kStride, kContext * B::kStride, qkv, kWidth,
+                                      [&](int r, int column, float v) { queries[r * kWidth + column] = v; });
+  __syncthreads();
+  for (int item = t.index; item < R * kHeads * kContext; item += t.count) {
+    const int key = item % kContext, head = item / kContext % kHeads, route = item / (kContext * kHeads);
+    const float *q = queries + route * kWidth + head * kHeadSize;
+    const float *k = a.b + (route * kContext + key) * B::kStride + head * kHeadSize;
+    float acc = 0.0f;
+#pragma unroll
+    for (int p = 0; p < kHeadSize; p += 4) {
+      const float4 u = load4(q + p), v = load4(k + p);
+      acc = fmaf(u.x, v.x, acc);
+      acc = fmaf(u.y, v.y, acc);
+      acc = fmaf(u.z, v.z, acc);
+      acc = fmaf(u.w, v.w, acc);
+    }
+    scores[item] = acc * LOCKSTEP_SCORE_SCALE;
+  }
+  __syncthreads();
+  product<R>(t, a.n, 8, [&](int p) { return qkv + (2 * kWidth / kPanel + p) * (kWidth * kPanel); }, store_b);
+  for (int item = t.index; item < R * kHeads; item += t.count) {
+    attention_softmax(scores + item * kContext, kContext, launch.softmax);
+  }
+  __syncthreads();
+
+  // n is free from here on, and b after the attention.
+  float *x = a.n, *n = x + R * B::kStride, *mixed = n + R * B::kStride, *hidden = mixed + R * B::kStride;
+  for (int item = t.index; item < R * kWidth; item += t.count) {
+    const int route = item / kWidth, column = item % kWidth;
+    const float *s = scores + (route * kHeads + column / kHeadSize) * kContext;
+    float acc = 0.0f;
+#pragma unroll
+    for (int k = 0; k < kContext; k++) acc = fmaf(s[k], a.b[(route * kContext + k) * B::kStride + column], acc);
+    mixed[route * B::kStride + column] = acc;
+  }
+  __syncthreads();
+  last_product<R, kHalves, 1, kWidth, kWidth>(t, mixed, B::kStride, layer + kProjection, kWidth, [&](int r, int column, float v) {
+    x[r * B::kStride + column] = last[r * kContext * B::kStride + column] + v;
+  });
+  __syncthreads();
+  layer_norm<B::kStride>(t, launch.layer_norm, R, n, x, B::kStride, layer + kMLPNorm, a.b);
+  last_product<R, R, 2, kWidth, kWidth>(t, n, B::kStride, layer + kFC, kHidden,
+                                [&](int r, int column, float v) { hidden[r * kHiddenStride + column] = gelu(v); });
+  __syncthreads();
+  // ONNX Runtime cuts K at 256. Each element is one thread's in both parts.
+  const float *out = layer + kOut;
+  last_product<R, kHalves, 1, kHidden / 2, kHidden>(
+      t, hidden, kHiddenStride, out, kWidth, [&](int r, int column, float v) { mixed[r * B::kStride + column] = v * 0.5f; });
+  last_product<R, kHalves, 1, kHidden / 2, kHidden>(
+      t, hidden + kHidden / 2, kHiddenStride, out + kHidden / 2 * kPanel, kWidth, [&](int r, int column, float v) {
+        x[r * B::kStride + column] += fmaf(v, 0.5f, mixed[r * B::kStride + column]);
+      });
+  __syncthreads();
+  layer_norm<B::kStride>(t, launch.layer_norm, R, n, x, B::kStride, launch.weights + kFinalNorm, a.b);
+  last_product<R, R, 4, kWidth, kWidth>(t, n, B::kStride, launch.weights + kHead, kVocabulary,
+                                [&](int r, int column, float v) { a.b[r * kVocabulary + column] = v; });
+  __syncthreads();
+}
+
+// forward computes the logits of the last position, (R, 1024) in b, from tokens and
+// states that lie in scores. It begins after a barrier and ends with one.
+template <int R>
+__device__ __forceinline__ void forward(const Thread &t, const Launch &launch, const Activations &a, const float *states,
+                                        const int *tokens) {
+  embed<R>(t, launch.weights, a.x, states, tokens);
+  __syncthreads();
+#pragma unroll 1
+  for (int i = 0; i < kLayers - 1; i++) {
+    const float *layer = launch.weights + kLayer0 + i * kLayerSize;
+    attention<R>(t, launch, a, layer);
+    mlp<R>(t, launch, a, layer);
+  }
+  last_layer<R>(t, launch, a, launch.weights + kLayer0 + (kLayers - 1) * kLayerSize);
+}
+
+}  // namespace lockstep

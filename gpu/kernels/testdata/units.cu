@@ -1,0 +1,134 @@
+// Kernels that run single device functions, for units_test.go.
+#include "launch.h"
+#include "weights.h"
+#include "layout.cuh"
+#include "numbers.cuh"
+#include "random.cuh"
+#include "tokenizer.cuh"
+#include "controllers.cuh"
+#include "costs.cuh"
+#include "numpy.cuh"
+#include "gpt.cuh"
+
+struct Units {
+  int64_t n, kind;
+  const float *x, *w;
+  float *y;
+  const double *a, *b;
+  double *c;
+  int64_t *i;
+};
+
+extern "C" __global__ void unit_float(const Units *u) {
+  for (int64_t i = threadIdx.x; i < u->n; i += blockDim.x) {
+    const float x = u->x[i];
+    float y = 0.0f;
+    switch (u->kind) {
+      case 0: y = lockstep::exp512(x); break;
+      case 1: y = lockstep::exp256(x); break;
+      case 2: y = lockstep::exp_numpy(x, false); break;
+      case 3: y = lockstep::exp_numpy(x, true); break;
+      case 4: y = lockstep::hyperbolic_tangent(x); break;
+      case 5: y = lockstep::gelu(x); break;
+    }
+    u->y[i] = y;
+  }
+}
+
+// unit_layer_norm: x (n, 128), w (2, 128), kind the formula.
+extern "C" __global__ void unit_layer_norm(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  const lockstep::Thread t = lockstep::this_thread();
+  float *out = reinterpret_cast<float *>(memory), *scratch = out + u->n * lockstep::kWidth;
+  lockstep::layer_norm<lockstep::kWidth>(t, u->kind, static_cast<int>(u->n), out, u->x, lockstep::kWidth, u->w, scratch);
+  for (int64_t i = t.index; i < u->n * lockstep::kWidth; i += t.count) u->y[i] = out[i];
+}
+
+// unit_attention_softmax: x, y (n, 20); i how many of each row count.
+extern "C" __global__ void unit_attention_softmax(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  float *row = reinterpret_cast<float *>(memory) + threadIdx.x * lockstep::kContext;
+  for (int64_t r = threadIdx.x; r < u->n; r += blockDim.x) {
+    for (int j = 0; j < lockstep::kContext; j++) row[j] = u->x[r * lockstep::kContext + j];
+    lockstep::attention_softmax(row, static_cast<int>(u->i[r]), u->kind);
+    for (int j = 0; j < lockstep::kContext; j++) u->y[r * lockstep::kContext + j] = row[j];
+  }
+}
+
+// unit_softmax: x, y (n, 1024), two rows at a time; n is even.
+extern "C" __global__ void unit_softmax(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  const lockstep::Thread t = lockstep::this_thread();
+  float *rows = reinterpret_cast<float *>(memory), *scratch = rows + 2 * lockstep::kVocabulary;
+  for (int64_t r = 0; r < u->n; r += 2) {
+    const int64_t first = r * lockstep::kVocabulary;
+    for (int i = t.index; i < 2 * lockstep::kVocabulary; i += t.count) rows[i] = u->x[first + i];
+    __syncthreads();
+    lockstep::softmax<2>(t, rows, scratch, u->kind != 0);
+    for (int i = t.index; i < 2 * lockstep::kVocabulary; i += t.count) u->y[first + i] = rows[i];
+    __syncthreads();
+  }
+}
+
+// unit_choose: x (n, 1024) probabilities, a (n, kind) draws, c (1024) room for the
+// running sum, i (n, kind) tokens, or -1 where the row is no distribution.
+extern "C" __global__ void unit_choose(const Units *u) {
+  if (threadIdx.x != 0) return;
+  for (int64_t r = 0; r < u->n; r++) {
+    const double total = lockstep::cumulate(u->c, u->x + r * lockstep::kVocabulary);
+    for (int64_t k = 0; k < u->kind; k++) {
+      const int64_t at = r * u->kind + k;
+      u->i[at] = lockstep::is_distribution(total) ? lockstep::choose(u->c, total, u->a[at]) : -1;
+    }
+  }
+}
+
+extern "C" __global__ void unit_encode(const Units *u) {
+  for (int64_t i = threadIdx.x; i < u->n; i += blockDim.x) u->i[i] = lockstep::encode(u->a[i]);
+}
+
+extern "C" __global__ void unit_bin(const Units *u) {
+  for (int64_t i = threadIdx.x; i < u->n; i += blockDim.x) u->c[i] = lockstep::bin(static_cast<int>(i));
+}
+
+// unit_clip: a (n, 3) value, low, high.
+extern "C" __global__ void unit_clip(const Units *u) {
+  for (int64_t i = threadIdx.x; i < u->n; i += blockDim.x) {
+    u->c[i] = lockstep::clip(u->a[3 * i], u->a[3 * i + 1], u->a[3 * i + 2]);
+  }
+}
+
+// unit_draws: n uniforms of seed kind.
+extern "C" __global__ void unit_draws(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  if (threadIdx.x != 0) return;
+  lockstep::Twister twister;
+  twister.words = reinterpret_cast<uint32_t *>(memory);
+  twister.seed(static_cast<uint32_t>(u->kind));
+  for (int64_t i = 0; i < u->n; i++) u->c[i] = twister.uniform();
+}
+
+struct Values {
+  const double *a;
+  __device__ __forceinline__ double operator()(int i) const { return a[i]; }
+};
+
+// unit_mean: c is the mean of the first n of a.
+extern "C" __global__ void unit_mean(const Units *u) {
+  if (threadIdx.x == 0) *u->c = lockstep::mean(Values{u->a}, static_cast<int>(u->n));
+}
+
+// unit_costs: a target, b lataccel, n one past the last step.
+extern "C" __global__ void unit_costs(const Units *u) {
+  if (threadIdx.x == 0) lockstep::costs(u->c, u->a, u->b, static_cast<int>(u->n));
+}
+
+// unit_pid: a (n, 2) target and lataccel, b (3) gains.
+extern "C" __global__ void unit_pid(const Units *u) {
+  if (threadIdx.x != 0) return;
+  lockstep::Job job = {0, lockstep::kPID, u->b[0], u->b[1], u->b[2]};
+  lockstep::Launch launch = {};
+  launch.job = &job;
+  lockstep::Memory memory = {0.0, 0.0};
+  for (int64_t i = 0; i < u->n; i++) u->c[i] = lockstep::command(launch, 0, memory, u->a[2 * i], u->a[2 * i + 1]);
+}

@@ -1,0 +1,101 @@
+package parity
+
+import (
+	"os"
+	"testing"
+
+	"lockstep"
+	"lockstep/batched"
+	"lockstep/gpu"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
+)
+
+// An engine is an implementation that is held to the reference. open returns nil,
+// having logged the reason, where it cannot run. chunk is how many routes run
+// together, workers how many cores are used; 0 is the engine's choice.
+type engine struct {
+	name string
+	open func(t *testing.T, model string, profile lockstep.Profile, chunk, workers int) lockstep.Simulator
+}
+
+// engines are all implementations but the reference. The kernels of the gpu engine
+// run on the CPU everywhere, and on the GPU where there is one.
+var engines = []engine{
+	{"batched", func(t *testing.T, model string, profile lockstep.Profile, chunk, workers int) lockstep.Simulator {
+		if b := newBatched(t, batched.Config{ModelPath: model, Profile: profile, Chunk: chunk, Workers: workers}); b != nil {
+			return b
+		}
+		return nil
+	}},
+	{"emulated", func(t *testing.T, model string, profile lockstep.Profile, chunk, workers int) lockstep.Simulator {
+		open := func() (driver.Device, error) {
+			return emulated.Open(emulated.Options{Order: emulated.Shuffled, Processors: workers})
+		}
+		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk), Open: open}, "LOCKSTEP_REQUIRE_ASSETS")
+	}},
+	{"gpu", func(t *testing.T, model string, profile lockstep.Profile, chunk, _ int) lockstep.Simulator {
+		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk)}, "LOCKSTEP_REQUIRE_GPU")
+	}},
+}
+
+// perBlock is a number of routes that the kernels can run in a block.
+func perBlock(chunk int) int {
+	switch {
+	case chunk == 3:
+		return 2
+	case chunk > 6:
+		return 6
+	}
+	return chunk
+}
+
+// newBatched makes the batched engine, or returns nil where it was built out.
+func newBatched(t *testing.T, config batched.Config) *batched.Simulator {
+	t.Helper()
+	if !batched.Built {
+		t.Log("built without cgo: the batched engine takes no part")
+		return nil
+	}
+	b, err := batched.New(config)
+	if err != nil {
+		cannotRun(t, err, "LOCKSTEP_REQUIRE_ASSETS")
+		return nil
+	}
+	closeAfter(t, b)
+	return b
+}
+
+// newGPU makes the gpu engine, or returns nil where its device is not there.
+func newGPU(t *testing.T, config gpu.Config, required string) lockstep.Simulator {
+	t.Helper()
+	s, err := gpu.New(config)
+	if err != nil {
+		cannotRun(t, err, required)
+		return nil
+	}
+	closeAfter(t, s)
+	return s
+}
+
+// cannotRun says that an engine cannot run here, which fails the test if the variable
+// says that it must.
+func cannotRun(t *testing.T, err error, required string) {
+	t.Helper()
+	if os.Getenv(required) == "1" {
+		t.Fatalf("%s=1, but %v", required, err)
+	}
+	if required == "LOCKSTEP_REQUIRE_ASSETS" {
+		t.Logf("not run for want of assets: %v", err)
+	} else {
+		t.Log(err)
+	}
+}
+
+func closeAfter(t *testing.T, s interface{ Close() error }) {
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

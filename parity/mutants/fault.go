@@ -1,0 +1,137 @@
+// Package mutants shows that the harness can fail: it plants faults into the
+// implementations, one at a time, and sees whether the harness finds each and
+// names the stage that it is in.
+//
+// A fault is data, a file in the folder faults: what it is, the stage that must be
+// named, and for one or more places a text of the product's code with the text
+// that takes its place. Go, assembly and C are planted through the compiler's
+// overlay, kernels in a patched copy, so that no trace of a fault is ever in the
+// product's own files. A fault whose text is no longer found, or is found twice, is
+// an error: the list cannot rot.
+package mutants
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"lockstep/parity"
+)
+
+//go:embed faults/*.txt
+var files embed.FS
+
+// A Fault is a small change that looks honest and changes bits.
+type Fault struct {
+	Name    string       // of its file
+	Title   string       // what is wrong, one sentence
+	Stage   parity.Stage // where the harness should see it
+	Engine  string       // the engine that it is in
+	Kernels string       // of the reference's kernels, the set that it is in; any if empty
+	Edits   []Edit
+}
+
+// An Edit replaces a text that occurs once in a file.
+type Edit struct {
+	File              string // from the module's root, with slashes
+	Text, Replacement string
+}
+
+// All reads the faults, in the order of their names.
+func All() ([]Fault, error) {
+	names, err := fs.Glob(files, "faults/*.txt")
+	if err != nil {
+		return nil, err
+	}
+	var faults []Fault
+	for _, name := range names {
+		data, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		f, err := parse(strings.TrimSuffix(path.Base(name), ".txt"), data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		faults = append(faults, f)
+	}
+	return faults, nil
+}
+
+// parse reads a fault's file, a txtar archive. Its comment is the title, an empty
+// line, and lines "key: value". Its sections come in pairs: one named after a file
+// of the module with the text to be replaced, and one named replacement.
+func parse(name string, data []byte) (Fault, error) {
+	archive := txtar.Parse(data)
+	title, keys, _ := strings.Cut(string(archive.Comment), "\n")
+	f := Fault{Name: name, Title: title}
+	stage := false
+	for line := range strings.Lines(keys) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(line, ": ")
+		switch key {
+		case "stage":
+			if err := f.Stage.UnmarshalText([]byte(value)); err != nil {
+				return f, err
+			}
+			stage = true
+		case "engine":
+			f.Engine = value
+		case "kernels":
+			f.Kernels = value
+		default:
+			return f, fmt.Errorf("line %q is not known, want stage, engine or kernels", line)
+		}
+	}
+	if !stage {
+		return f, fmt.Errorf("no line that names the stage")
+	}
+	for i := 0; i+1 < len(archive.Files); i += 2 {
+		text, replacement := archive.Files[i], archive.Files[i+1]
+		if replacement.Name != "replacement" {
+			return f, fmt.Errorf("section %q follows %q, want its replacement", replacement.Name, text.Name)
+		}
+		f.Edits = append(f.Edits, Edit{
+			File:        text.Name,
+			Text:        strings.TrimSuffix(string(text.Data), "\n"),
+			Replacement: strings.TrimSuffix(string(replacement.Data), "\n"),
+		})
+	}
+	if len(f.Edits) == 0 || len(archive.Files)%2 != 0 {
+		return f, fmt.Errorf("%d sections, want pairs of a text and its replacement", len(archive.Files))
+	}
+	if f.Engine == "" {
+		f.Engine, _, _ = strings.Cut(f.Edits[0].File, "/")
+	}
+	return f, nil
+}
+
+// patched returns the contents of the files that the fault changes, by their paths
+// from the module's root.
+func (f *Fault) patched(root string) (map[string]string, error) {
+	contents := map[string]string{}
+	for _, e := range f.Edits {
+		content, ok := contents[e.File]
+		if !ok {
+			data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.File)))
+			if err != nil {
+				return nil, fmt.Errorf("fault %s: %w", f.Name, err)
+			}
+			content = string(data)
+		}
+		if n := strings.Count(content, e.Text); n != 1 {
+			return nil, fmt.Errorf("fault %s: its text is found %d times in %s, want once: mend parity/mutants/faults/%[1]s.txt\n%[4]s", f.Name, n, e.File, e.Text)
+		}
+		contents[e.File] = strings.Replace(content, e.Text, e.Replacement, 1)
+	}
+	return contents, nil
+}

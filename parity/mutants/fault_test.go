@@ -1,0 +1,108 @@
+package mutants
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/parity"
+)
+
+// TestFaults: every fault still fits the code, and changes it.
+func TestFaults(t *testing.T) {
+	root, err := FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(faults) < 40 {
+		t.Errorf("%d faults, want 40 or more", len(faults))
+	}
+	titles := map[string]string{}
+	for _, f := range faults {
+		contents, err := f.patched(root)
+		if err != nil {
+			t.Error(err)
+		}
+		for file, content := range contents {
+			if data, err := os.ReadFile(filepath.Join(root, file)); err != nil || string(data) == content {
+				t.Errorf("fault %s does not change %s (%v)", f.Name, file, err)
+			}
+		}
+		if !strings.HasSuffix(f.Title, ".") {
+			t.Errorf("fault %s: title %q is no sentence", f.Name, f.Title)
+		}
+		key := f.Engine + f.Title
+		if other := titles[key]; other != "" {
+			t.Errorf("faults %s and %s have one title", f.Name, other)
+		}
+		titles[key] = f.Name
+	}
+}
+
+func TestParse(t *testing.T) {
+	const file = "Left is right.\n\nstage: tokens\nkernels: go\n-- a/b.go --\nleft\n-- replacement --\nright\n-- c.go --\n\tif {\n\t}\n-- replacement --\n"
+	got, err := parse("sides", []byte(file))
+	want := Fault{
+		Name: "sides", Title: "Left is right.", Stage: parity.Tokens, Engine: "a", Kernels: "go",
+		Edits: []Edit{{"a/b.go", "left", "right"}, {"c.go", "\tif {\n\t}", ""}},
+	}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("error %v, difference %s", err, d)
+	}
+	for text, want := range map[string]string{
+		"T.\n\n-- a --\nx\n-- replacement --\ny\n":                               "no line that names the stage",
+		"T.\n\nstage: token\n-- a --\nx\n-- replacement --\ny\n":                 `stage "token" is not known`,
+		"T.\n\nstage: draw\nwhat: no\n-- a --\nx\n-- replacement --\ny\n":        `line "what: no" is not known`,
+		"T.\n\nstage: draw\n-- a --\nx\n-- b --\ny\n":                            `section "b" follows "a", want its replacement`,
+		"T.\n\nstage: draw\n":                                                    "0 sections",
+		"T.\n\nstage: draw\n-- a --\nx\n":                                        "1 sections",
+		"T.\n\nstage: draw\n-- a --\nx\n-- replacement --\ny\n-- replacement --": "3 sections",
+	} {
+		if _, err := parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestPatched: a text that is not there, or there twice, is an error.
+func TestPatched(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("one two two three"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f := Fault{Name: "f", Edits: []Edit{{"a.go", "one", "two"}, {"a.go", "three", "3"}}}
+	if got, err := f.patched(root); err != nil || got["a.go"] != "two two two 3" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for text, want := range map[string]string{
+		"four": "fault f: its text is found 0 times in a.go, want once: mend parity/mutants/faults/f.txt\nfour",
+		"two":  "fault f: its text is found 2 times in a.go, want once: mend parity/mutants/faults/f.txt\ntwo",
+	} {
+		f.Edits = []Edit{{"a.go", text, "x"}}
+		if _, err := f.patched(root); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		ran := false
+		r := Runner{Root: root}
+		if err := r.Run(t.Context(), []Fault{f}, func(Outcome) { ran = true }); err == nil || !strings.Contains(err.Error(), want) || ran {
+			t.Errorf("error %v, ran %v, want %s and no run", err, ran, want)
+		}
+	}
+	f.Edits = []Edit{{"b.go", "x", "y"}}
+	if _, err := f.patched(root); err == nil || !strings.Contains(err.Error(), "b.go") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFindRoot(t *testing.T) {
+	if _, err := FindRoot(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is not inside lockstep's source") {
+		t.Errorf("error %v", err)
+	}
+}

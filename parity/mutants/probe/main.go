@@ -1,0 +1,310 @@
+// Command probe holds one engine to all that the harness has and prints the
+// verdict as JSON. Package mutants builds it with a fault in the code.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+
+	"lockstep"
+	"lockstep/batched"
+	"lockstep/defaults"
+	"lockstep/golden"
+	"lockstep/gpu"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/arbitrary"
+	"lockstep/parity"
+	"lockstep/parity/mutants"
+	"lockstep/reference"
+)
+
+func main() {
+	p := prober{}
+	flag.StringVar(&p.engine, "engine", "", "engine to hold to the others")
+	flag.StringVar(&p.kernels, "kernels", "", "set of the reference's kernels; default: the best")
+	flag.StringVar(&p.sources, "sources", "", "folder of the gpu engine's kernel sources; default: those built in")
+	flag.StringVar(&p.officialModel, "model", "", "the official network, if it is here")
+	flag.StringVar(&p.officialRoutes, "routes", "", "folder of the official routes, if they are here")
+	flag.Parse()
+	err := p.probe(context.Background())
+	if err == errCaught {
+		err = nil
+	}
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(&p.verdict)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "probe: %v\n", err)
+		os.Exit(2)
+	}
+}
+
+// prober goes from check to check until one finds something.
+type prober struct {
+	engine, kernels, sources      string
+	officialModel, officialRoutes string
+
+	dir     string // for files that engines read
+	verdict mutants.Verdict
+}
+
+// errCaught ends the probe: the verdict says the rest.
+var errCaught = errors.New("caught")
+
+func (p *prober) probe(ctx context.Context) error {
+	var err error
+	if p.dir, err = os.MkdirTemp("", "lockstep-probe-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(p.dir)
+	model, _, err := defaults.Write(p.dir)
+	if err != nil {
+		return err
+	}
+	if p.kernels != "go" { // the plain loops take half a minute a route
+		if err := p.recordings(ctx, "golden/testdata/default", model, loadOwn); err != nil {
+			return err
+		}
+		if p.officialModel != "" && p.engine != "gpu" {
+			load := func(profile lockstep.Profile, name string) (*lockstep.Route, error) {
+				return lockstep.Loader{Profile: profile}.Load(filepath.Join(p.officialRoutes, name+".csv"))
+			}
+			if err := p.recordings(ctx, "golden/testdata", p.officialModel, load); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.edges(ctx); err != nil {
+		return err
+	}
+	return p.drawsOnEdges(ctx, model)
+}
+
+// loadOwn loads one of the project's own routes.
+func loadOwn(profile lockstep.Profile, name string) (*lockstep.Route, error) {
+	f, err := defaults.Routes().Open(name + ".csv")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return lockstep.Loader{Profile: profile}.Read(f, path.Join("data", name+".csv"))
+}
+
+// slowRecordings is how many recordings a slow engine is held to.
+const slowRecordings = 3
+
+// recordings holds the engine to the recordings of the Python program under a
+// folder, with and without shortcuts.
+func (p *prober) recordings(ctx context.Context, root, model string, load func(lockstep.Profile, string) (*lockstep.Route, error)) error {
+	sets, err := golden.Sets(root)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(sets) == 0 {
+		return fmt.Errorf("%s: no recordings", root)
+	} else if err != nil {
+		return err
+	}
+	for _, set := range sets {
+		engine, closer, err := p.open(model, set.Profile)
+		if err != nil {
+			return err
+		}
+		if engine.Profile() == set.Profile {
+			want, err := parity.Golden(set)
+			if err != nil {
+				return err
+			}
+			jobs, err := want.Jobs(func(name string) (*lockstep.Route, error) { return load(set.Profile, name) })
+			if err != nil {
+				return err
+			}
+			if p.slow() {
+				jobs = jobs[:min(len(jobs), slowRecordings)]
+			}
+			for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, lockstep.CostOnly} {
+				if err := p.compare(ctx, "recordings in "+root, want, parity.Live(engine), jobs, shortcuts); err != nil {
+					return err
+				}
+			}
+		}
+		if err := closer(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Budget of the routes that like edges.
+const (
+	edgeNetworks = 6
+	edgeBatches  = 6  // for each network; 1 for slow engines
+	edgeJobs     = 12 // at most, for each batch
+)
+
+// edges holds the engine to its peer on arbitrary routes, controllers and
+// networks.
+func (p *prober) edges(ctx context.Context) error {
+	batches := edgeBatches
+	if p.slow() {
+		batches = 1
+	}
+	for n := range edgeNetworks {
+		network := arbitrary.Network{Scale: arbitrary.Scales[n%len(arbitrary.Scales)], Seed: 1}
+		model := filepath.Join(p.dir, fmt.Sprintf("network%d.onnx", n))
+		if err := os.WriteFile(model, network.Model(), 0o666); err != nil {
+			return err
+		}
+		err := p.peers(model, func(want, got lockstep.Simulator) error {
+			for b := range batches {
+				jobs := arbitrary.Jobs(edgeJobs, arbitrary.ShortRows(), arbitrary.Policy()).Example(n*edgeBatches + b)
+				shortcuts := []lockstep.Shortcuts{lockstep.CostOnly, lockstep.AllSteps}[b%2]
+				if p.slow() {
+					shortcuts = lockstep.CostOnly
+				}
+				if err := p.compare(ctx, "arbitrary routes, "+network.String(), parity.Live(want), parity.Live(got), jobs, shortcuts); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slow tells whether the engine takes long for a step.
+func (p *prober) slow() bool { return p.kernels == "go" || p.engine == "gpu" }
+
+// drawsOnEdges puts the last draw of short routes on an edge of the distribution
+// or right below it, where no draw of a generator ever comes.
+func (p *prober) drawsOnEdges(ctx context.Context, model string) error {
+	return p.peers(model, func(want, got lockstep.Simulator) error {
+		var jobs []lockstep.Job
+		for i := range 8 {
+			route, err := loadOwn(want.Profile(), fmt.Sprintf("g%05d", i))
+			if err != nil {
+				return err
+			}
+			short := *route
+			short.TargetLataccel = route.TargetLataccel[:lockstep.MinRows]
+			short.RollLataccel, short.VEgo, short.AEgo = route.RollLataccel[:lockstep.MinRows], route.VEgo[:lockstep.MinRows], route.AEgo[:lockstep.MinRows]
+			jobs = append(jobs, lockstep.Job{Route: &short, Policy: lockstep.DefaultPID})
+		}
+		const last = lockstep.MinRows - lockstep.ContextLength - 1
+		for i := range jobs {
+			jobs[i].Draws = lockstep.Draws(jobs[i].Route.Seed, last+1)
+			jobs[i].Observe = func(s *lockstep.Step) {
+				if s.Logits != nil {
+					jobs[i].Draws[last] = s.CDF[s.Sample]
+					if i%2 == 1 {
+						jobs[i].Draws[last] = math.Nextafter(s.CDF[s.Sample], 0)
+					}
+				}
+			}
+		}
+		for _, result := range want.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			if result.Err != nil {
+				return result.Err
+			}
+		}
+		return p.compare(ctx, "draws on edges", parity.Live(want), parity.Live(got), jobs, lockstep.CostOnly)
+	})
+}
+
+// compare adds a comparison to the verdict, and returns errCaught if it found
+// something.
+func (p *prober) compare(ctx context.Context, check string, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts) error {
+	report, err := parity.Compare(ctx, want, got, jobs, parity.CompareOptions{Shortcuts: shortcuts})
+	if err != nil {
+		return err
+	}
+	p.verdict.Rollouts += len(report.Rollouts)
+	p.verdict.Steps += report.Steps
+	if report.OK() {
+		return nil
+	}
+	p.verdict.Caught, p.verdict.Check, p.verdict.Detail = true, check, report.Err().Error()
+	switch {
+	case report.First != nil:
+		p.verdict.Stage = report.First.Stage
+	case len(report.Faults) > 0:
+		p.verdict.Stage = report.Faults[0].Stage
+	default:
+		return report.Err()
+	}
+	return errCaught
+}
+
+// open makes the engine that is probed.
+func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Simulator, func() error, error) {
+	return open(p.engine, model, profile, p.kernels, p.sources)
+}
+
+// peers calls f with the engine and the one that it is held to: the reference, and
+// the reference to the batched engine.
+func (p *prober) peers(model string, f func(want, got lockstep.Simulator) error) error {
+	other := "reference"
+	if p.engine == other {
+		other = "batched"
+	}
+	profile := reference.HostProfile()
+	got, gotCloser, err := p.open(model, profile)
+	if err != nil {
+		return err
+	}
+	want, wantCloser, err := open(other, model, got.Profile(), "", "")
+	if err != nil {
+		return err
+	}
+	if want.Profile() != got.Profile() { // the batched engine's is its library's
+		if err := gotCloser(); err != nil {
+			return err
+		}
+		if got, gotCloser, err = p.open(model, want.Profile()); err != nil {
+			return err
+		}
+	}
+	if err := f(want, got); err != nil {
+		return err
+	}
+	return errors.Join(gotCloser(), wantCloser())
+}
+
+// open makes an engine.
+func open(engine, model string, profile lockstep.Profile, kernels, sources string) (lockstep.Simulator, func() error, error) {
+	none := func() error { return nil }
+	switch engine {
+	case "reference":
+		s, err := reference.New(model, profile)
+		if err == nil && kernels != "" {
+			s, err = s.WithKernels(kernels)
+		}
+		return s, none, err
+	case "batched":
+		s, err := batched.New(batched.Config{ModelPath: model, Profile: profile})
+		if err != nil {
+			return nil, none, err
+		}
+		return s, s.Close, nil
+	case "gpu":
+		options := emulated.Options{}
+		if sources != "" {
+			options.Sources = os.DirFS(sources)
+		}
+		s, err := gpu.New(gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: 2, Open: func() (driver.Device, error) { return emulated.Open(options) }})
+		if err != nil {
+			return nil, none, err
+		}
+		return s, s.Close, nil
+	}
+	return nil, none, fmt.Errorf("engine %q is not known", engine)
+}
