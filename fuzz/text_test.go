@@ -1,0 +1,273 @@
+package fuzz
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"lockstep"
+	"lockstep/golden/goldentest"
+	"lockstep/internal/libm"
+	"lockstep/internal/pandas"
+)
+
+func TestPandas(t *testing.T) { check(t, 20, pandasNumber) }
+func FuzzPandas(f *testing.F) { fuzz(f, pandasNumber) }
+func TestCSV(t *testing.T)    { check(t, 1, routeFile) }
+func FuzzCSV(f *testing.F)    { fuzz(f, routeFile) }
+
+// TestPandasPython holds the model of pandas to pandas.
+func TestPandasPython(t *testing.T) {
+	for _, table := range []string{"csv", "csv_special"} {
+		bits := goldentest.Array[uint64](t, table+"_bits")
+		held := 0
+		for i, text := range goldentest.Strings(t, table+"_text") {
+			got, ok := pandasFloat(text)
+			if !ok {
+				continue // words: infinities and missing values
+			}
+			held++
+			if math.Float64bits(got) != bits[i] {
+				t.Errorf("%q is %v here, pandas has %v", text, got, math.Float64frombits(bits[i]))
+			}
+		}
+		if table == "csv" && held < 10_000 {
+			t.Errorf("%d numbers", held)
+		}
+	}
+}
+
+// numberText is a text of a number, in any of the ways in which it can be written.
+func numberText(value *rapid.Generator[float64]) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		x := value.Draw(t, "value")
+		var s string
+		switch rapid.IntRange(0, 4).Draw(t, "format") {
+		case 0:
+			s = strconv.FormatFloat(x, 'f', rapid.IntRange(0, 25).Draw(t, "decimals"), 64)
+		case 1:
+			s = strconv.FormatFloat(x, 'e', rapid.IntRange(0, 20).Draw(t, "decimals"), 64)
+		case 2:
+			s = strconv.FormatFloat(x, 'G', -1, 64)
+		case 3:
+			s = strconv.FormatInt(int64(max(min(x, 1e15), -1e15)), 10)
+		default:
+			s = strconv.FormatFloat(x, 'g', -1, 64)
+		}
+		if rapid.IntRange(0, 4).Draw(t, "leading zeros") == 4 {
+			sign := ""
+			if s[0] == '-' {
+				sign, s = "-", s[1:]
+			}
+			s = sign + strings.Repeat("0", rapid.IntRange(1, 20).Draw(t, "zeros")) + s
+		}
+		if rapid.IntRange(0, 7).Draw(t, "sign") == 7 && s[0] != '-' {
+			s = "+" + s
+		}
+		if rapid.IntRange(0, 7).Draw(t, "blanks") == 7 {
+			s = " " + s + "\t "
+		}
+		return s
+	})
+}
+
+// pandasNumber: numbers are read as pandas' rules say, and others refused.
+func pandasNumber(t *rapid.T, cover func(string)) {
+	digits := rapid.StringOfN(rapid.RuneFrom([]rune("0123456789")), 0, 24, -1)
+	composed := rapid.Custom(func(t *rapid.T) string {
+		s := rapid.SampledFrom([]string{"", "-", "+", " "}).Draw(t, "sign") + digits.Draw(t, "whole")
+		if rapid.Bool().Draw(t, "point") {
+			s += "." + digits.Draw(t, "fraction")
+		}
+		if rapid.Bool().Draw(t, "e") {
+			s += rapid.SampledFrom([]string{"e", "E", "e-", "e+"}).Draw(t, "letter")
+			s += strconv.Itoa(rapid.OneOf(rapid.IntRange(0, 700), rapid.SampledFrom([]int{307, 308, 309, 323, 324, 325, 615, 616, 617, 1 << 40})).Draw(t, "exponent"))
+		}
+		return s
+	})
+	damaged := rapid.StringOfN(rapid.RuneFrom([]rune("0123456789.eE+- _x,'")), 1, 12, -1)
+	text := rapid.OneOf(numberText(rapid.Float64()), numberText(rapid.Float64Range(-40, 40)), composed, damaged).Draw(t, "text")
+	if text == "" {
+		return // a missing value
+	}
+	for _, c := range []struct {
+		name     string
+		rounding pandas.Rounding
+		want     func(string) (float64, bool)
+	}{{"pandas 2", pandas.TwicePerDigit, pandasFloat}, {"exact", pandas.Correct, exactFloat}} {
+		want, valid := c.want(text)
+		got, ok := pandas.ParseFloat(text, c.rounding)
+		if ok != valid || ok && math.Float64bits(got) != math.Float64bits(want) {
+			t.Fatalf("%s: %q reads as %v (%x), %v; want %v (%x), %v", c.name, text, got, got, ok, want, want, valid)
+		}
+	}
+	a, valid := pandasFloat(text)
+	b, _ := exactFloat(text)
+	switch {
+	case !valid:
+		cover("no number")
+	case a != b:
+		cover("rounded more than once")
+	case a == 0:
+		cover("zero")
+	case math.Abs(a) < 0x1p-1022:
+		cover("subnormal")
+	default:
+		cover("a number")
+	}
+}
+
+// columnsOfFile are the columns that a route is made of.
+var columnsOfFile = []string{"roll", "vEgo", "aEgo", "targetLateralAcceleration", "steerCommand"}
+
+// routeFile: a CSV file loads as pandas and NumPy load it, whatever the order of
+// its columns and the writing of its numbers, and a bad field is named with its
+// place.
+func routeFile(t *rapid.T, cover func(string)) {
+	profile := lockstep.Profile{CSV: rapid.SampledFrom([]lockstep.CSV{lockstep.CSV2, lockstep.CSVExact}).Draw(t, "pandas")}
+	parse := pandasFloat
+	if profile.CSV == lockstep.CSVExact {
+		parse = exactFloat
+	}
+	n := rapid.IntRange(95, 140).Draw(t, "rows")
+	header := rapid.Permutation(append([]string{"t", "other"}, columnsOfFile...)).Draw(t, "columns")
+	newline := rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end of line")
+	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+
+	// Each column picks its fields from a few.
+	fields, values := make([][]string, len(header)), make([][]float64, len(header))
+	for k, name := range header {
+		value := rapid.Float64Range(-60, 60)
+		if name == "roll" {
+			value = rapid.Float64Range(-0.8, 0.8)
+		}
+		texts := numberText(value)
+		if rapid.IntRange(0, 3).Draw(t, "integers") == 3 {
+			texts = rapid.SampledFrom([]string{"0", "-0", "+7", "-12", "9007199254740993", "1234567890123456789", "-9223372036854775808", "9223372036854775808"})
+		}
+		some := rapid.SliceOfN(texts, 1, 4).Draw(t, name)
+		whole := true
+		for range n {
+			s := some[random.IntN(len(some))]
+			if name == "roll" && math.Abs(must(parse(s))) > 0.85 {
+				s = "0.5"
+			}
+			if name == "steerCommand" && len(fields[k]) >= lockstep.ControlStartIdx && random.IntN(2) == 0 {
+				s = []string{"", "NaN", "inf", "-Infinity"}[random.IntN(4)]
+			}
+			x, ok := parse(s)
+			switch {
+			case strings.HasSuffix(s, "inf"):
+				x = math.Inf(1)
+			case strings.HasSuffix(s, "Infinity"):
+				x = math.Inf(-1)
+			case !ok:
+				x = math.NaN()
+			}
+			_, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+			whole = whole && err == nil
+			fields[k], values[k] = append(fields[k], s), append(values[k], x)
+		}
+		if whole { // an int64 column has no -0, and is converted with one rounding
+			cover("a column of integers")
+			for i, s := range fields[k] {
+				integer, _ := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+				values[k][i] = float64(integer)
+			}
+		}
+	}
+
+	bad, badRow, badColumn := rapid.IntRange(0, 3).Draw(t, "a bad field") == 3, 0, 0
+	if bad {
+		k := slices.Index(header, rapid.SampledFrom(columnsOfFile).Draw(t, "column"))
+		i := rapid.IntRange(0, min(n, lockstep.ControlStartIdx)-1).Draw(t, "row")
+		fields[k][i] = rapid.SampledFrom([]string{"", "nan", "inf", "-inf", "x", "1_0", "1e999", "0x10", "1 2", "--1"}).Draw(t, "field")
+		badRow, badColumn = i, k
+	}
+	var text bytes.Buffer
+	if rapid.Bool().Draw(t, "byte order mark") {
+		text.WriteString("\xef\xbb\xbf")
+	}
+	text.WriteString(strings.Join(header, ",") + newline)
+	place := 0 // of the bad field, in bytes from 1
+	for i := range n {
+		for k := range header {
+			if k > 0 {
+				text.WriteByte(',')
+			}
+			if bad && i == badRow && k == badColumn {
+				place = text.Len() - bytes.LastIndexByte(text.Bytes(), '\n')
+			}
+			text.WriteString(fields[k][i])
+		}
+		if i < n-1 || rapid.Bool().Draw(t, "last line ends") {
+			text.WriteString(newline)
+		}
+	}
+
+	r, err := lockstep.Loader{Profile: profile, SeedPrefix: "data"}.Read(&text, "folder/00000.csv")
+	if bad || n < lockstep.MinRows {
+		var e *lockstep.RouteError
+		if !errors.As(err, &e) || e.File != "folder/00000.csv" {
+			t.Fatalf("error %v, want a RouteError of the file", err)
+		}
+		if bad {
+			cover("a bad field")
+			if line := 2 + badRow*strings.Count(newline, "\n") + strings.Count(newline, "\n") - 1; e.Line != line || e.Column != place {
+				t.Fatalf("%v: at %d:%d, want %d:%d", err, e.Line, e.Column, line, place)
+			}
+		} else {
+			cover("too short")
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cover("a route")
+	if r.Seed != 3285 || r.Name != "00000" {
+		t.Fatalf("seed %d, name %s", r.Seed, r.Name)
+	}
+	for k, got := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand} {
+		name := columnsOfFile[k]
+		column := values[slices.Index(header, name)]
+		if len(got) != n {
+			t.Fatalf("%s: %d rows, want %d", name, len(got), n)
+		}
+		for i, x := range column {
+			switch name {
+			case "roll": // the sine has goldens of its own
+				x = float64(libm.Sin(x) * 9.81)
+			case "steerCommand":
+				x = -x
+			}
+			if !same(got[i], x) {
+				t.Fatalf("%s, row %d: %v (%x), want %v (%x)", name, i, got[i], got[i], x, x)
+			}
+		}
+	}
+	m := newMT19937(3285)
+	for k, got := range r.Draws {
+		if want := m.uniform(); got != want {
+			t.Fatalf("draw %d is %v, want %v", k, got, want)
+		}
+	}
+	if len(r.Draws) != n-lockstep.ContextLength {
+		t.Fatalf("%d draws", len(r.Draws))
+	}
+}
+
+func must(x float64, ok bool) float64 {
+	if !ok {
+		panic(fmt.Sprint("not a number: ", x))
+	}
+	return x
+}

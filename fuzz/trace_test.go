@@ -1,0 +1,178 @@
+package fuzz
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"lockstep"
+	"lockstep/parity/trace"
+)
+
+// A run is what one job did: a hash of each stage of each step, and its result.
+type run struct {
+	steps  []stages
+	result lockstep.Result
+}
+
+// stages are hashes of a step's stages; where the network did not run, ran is
+// false and those that it computes are 0.
+type stages struct {
+	index int
+	ran   bool
+	hash  [trace.NumStages]uint64
+}
+
+var hashSeed = maphash.MakeSeed()
+
+func hash(values any) uint64 {
+	data, err := binary.Append(nil, binary.LittleEndian, values)
+	if err != nil {
+		panic(err)
+	}
+	return maphash.Bytes(hashSeed, data)
+}
+
+// number hashes a number. All that are none are one: which of them an operation
+// gives depends on the order of its operands, which nothing prescribes.
+func number(x float64) uint64 {
+	if x != x {
+		x = math.NaN()
+	}
+	return hash(x)
+}
+
+func (tr *run) observe(s *lockstep.Step) {
+	h := stages{index: s.Index, ran: s.Logits != nil}
+	h.hash[trace.Action], h.hash[trace.Draw], h.hash[trace.Lataccel] = number(s.Action), number(s.Draw), number(s.Lataccel)
+	if h.ran || s.Sample != -1 || s.Prediction != 0 {
+		h.hash[trace.Tokens], h.hash[trace.States], h.hash[trace.Logits] = hash(s.Tokens), hash(s.States), hash(s.Logits)
+		h.hash[trace.Probs], h.hash[trace.CDF] = hash(s.Probs), hash(s.CDF)
+		h.hash[trace.Sample], h.hash[trace.Prediction] = uint64(s.Sample)+1, number(s.Prediction)
+	}
+	tr.steps = append(tr.steps, h)
+}
+
+// stepsDifference says where two runs of steps part, or "". A stage that one of
+// them did not compute is not compared.
+func stepsDifference(got, want []stages) string {
+	for i := range min(len(got), len(want)) {
+		if got[i].index != want[i].index {
+			return fmt.Sprintf("step %d, want step %d", got[i].index, want[i].index)
+		}
+		for stage, h := range got[i].hash {
+			skipped := !got[i].ran || !want[i].ran
+			if skipped {
+				switch trace.Stage(stage) {
+				case trace.Action, trace.Draw, trace.Lataccel:
+				default:
+					continue
+				}
+			}
+			if h != want[i].hash[stage] {
+				return fmt.Sprintf("step %d, stage %v differs", want[i].index, trace.Stage(stage))
+			}
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d steps, want %d", len(got), len(want))
+	}
+	return ""
+}
+
+// difference says where two jobs part, or "".
+func (tr *run) difference(want *run) string {
+	for i := range min(len(tr.steps), len(want.steps)) {
+		if tr.steps[i].ran != want.steps[i].ran {
+			return fmt.Sprintf("step %d: the network ran is %v, want %v", want.steps[i].index, tr.steps[i].ran, want.steps[i].ran)
+		}
+	}
+	if d := stepsDifference(tr.steps, want.steps); d != "" {
+		return d
+	}
+	return resultDifference(tr.result, want.result)
+}
+
+func resultDifference(got, want lockstep.Result) string {
+	if g, w := message(got.Err), message(want.Err); g != w {
+		return fmt.Sprintf("error %q, want %q", g, w)
+	}
+	if d := costsDifference(got.Costs, want.Costs); d != "" {
+		return d
+	}
+	g, w := got.Trajectory, want.Trajectory
+	if (g == nil) != (w == nil) {
+		return fmt.Sprintf("trajectory %v, want %v", g, w)
+	}
+	if g == nil {
+		return ""
+	}
+	for _, c := range []struct {
+		name      string
+		got, want []float64
+	}{{"target", g.Target, w.Target}, {"lataccel", g.Lataccel, w.Lataccel}, {"action", g.Action, w.Action}} {
+		if len(c.got) != len(c.want) {
+			return fmt.Sprintf("trajectory's %s has %d values, want %d", c.name, len(c.got), len(c.want))
+		}
+		for i := range c.got {
+			if !same(c.got[i], c.want[i]) {
+				return fmt.Sprintf("trajectory's %s differs at step %d: %v, want %v", c.name, i, c.got[i], c.want[i])
+			}
+		}
+	}
+	return ""
+}
+
+func costsDifference(got, want lockstep.Costs) string {
+	if same(got.Lataccel, want.Lataccel) && same(got.Jerk, want.Jerk) && same(got.Total, want.Total) {
+		return ""
+	}
+	return fmt.Sprintf("costs %v, want %v", got, want)
+}
+
+func same(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b
+}
+
+// message is an error's first line: a panic's goes on with the stack.
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// rollout runs jobs and returns what each did. An observer that a job has is
+// called too.
+func rollout(t *rapid.T, e engine, jobs []lockstep.Job, opts lockstep.Options) []*run {
+	t.Helper()
+	out, seen := make([]*run, len(jobs)), make([]int, len(jobs))
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		tr, observe := &run{}, jobs[i].Observe
+		out[i] = tr
+		jobs[i].Observe = func(s *lockstep.Step) {
+			tr.observe(s)
+			if observe != nil {
+				observe(s)
+			}
+		}
+	}
+	for i, r := range e.Simulate(context.Background(), jobs, opts) {
+		out[i].result = r
+		seen[i]++
+	}
+	for i, n := range seen {
+		if n != 1 {
+			t.Fatalf("%s: job %d of %d has %d results", e.name, i, len(jobs), n)
+		}
+	}
+	return out
+}

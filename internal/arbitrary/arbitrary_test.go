@@ -1,0 +1,120 @@
+package arbitrary
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"lockstep"
+	"lockstep/defaults"
+	"lockstep/internal/model"
+)
+
+// TestRoute: routes are ones that an engine takes, and reach the edges.
+func TestRoute(t *testing.T) {
+	reached := map[string]bool{}
+	property := func(t *rapid.T) {
+		r := Route(rapid.OneOf(ShortRows(), LongRows())).Draw(t, "route")
+		n := r.Len()
+		if n < lockstep.MinRows || n > 650 || len(r.VEgo) != n || len(r.AEgo) != n || len(r.RollLataccel) != n || len(r.SteerCommand) != n && len(r.SteerCommand) != 100 {
+			t.Fatalf("%d rows; columns of %d, %d, %d, %d", n, len(r.VEgo), len(r.AEgo), len(r.RollLataccel), len(r.SteerCommand))
+		}
+		for _, c := range [][]float64{r.TargetLataccel, r.VEgo, r.AEgo, r.RollLataccel, r.SteerCommand[:100]} {
+			for i, x := range c {
+				if math.IsNaN(x) || math.IsInf(x, 0) {
+					t.Fatalf("%v in row %d", x, i)
+				}
+			}
+		}
+		bin := func(x float64) bool {
+			i := math.Round((x + 5) * 102.3)
+			return i >= 0 && i < 1024 && x == Bin(int(i))
+		}
+		for edge, there := range map[string]bool{
+			"101 rows":               n == 101,
+			"500 rows":               n == 500,
+			"501 rows":               n == 501,
+			"over 600 rows":          n > 600,
+			"standstill":             slices.Contains(r.VEgo, 0),
+			"standstill throughout":  slices.Max(r.VEgo) == 0,
+			"subnormal speed":        slices.ContainsFunc(r.VEgo, func(x float64) bool { return x > 0 && x < 0x1p-126 }),
+			"target of 5":            slices.Contains(r.TargetLataccel, 5),
+			"target of -5":           slices.Contains(r.TargetLataccel, -5),
+			"target beyond":          slices.Max(r.TargetLataccel) > 5,
+			"target of a bin":        slices.ContainsFunc(r.TargetLataccel, bin),
+			"beside a bin":           slices.ContainsFunc(r.TargetLataccel, func(x float64) bool { return !bin(x) && bin(math.Nextafter(x, 9)) }),
+			"-0":                     slices.ContainsFunc(r.TargetLataccel, func(x float64) bool { return x == 0 && math.Signbit(x) }),
+			"a step at every row":    slices.Min(steps(r.TargetLataccel)) > 1,
+			"steer ends at row 100":  len(r.SteerCommand) == 100,
+			"no steer from row 100":  len(r.SteerCommand) > 100 && math.IsNaN(r.SteerCommand[100]),
+			"steer to be clipped":    slices.Max(r.SteerCommand[:100]) > 2,
+			"beyond float32":         slices.Max(r.VEgo) > math.MaxFloat32,
+			"draws of another seed":  len(r.Draws) > 0 && r.Draws[0] != lockstep.Draws(r.Seed, 1)[0],
+			"no draws":               r.Draws == nil,
+			"seed beyond a loader's": r.Seed > 9999,
+		} {
+			if there {
+				reached[edge] = true
+			} else if _, ok := reached[edge]; !ok {
+				reached[edge] = false
+			}
+		}
+	}
+	missing := func() (edges []string) {
+		for edge, there := range reached {
+			if !there {
+				edges = append(edges, edge)
+			}
+		}
+		return edges
+	}
+	rapid.Check(t, property)
+	for range 500 {
+		if len(missing()) == 0 {
+			return
+		}
+		rapid.Check(t, property)
+	}
+	t.Errorf("no route has: %q", missing())
+}
+
+func steps(x []float64) []float64 {
+	d := make([]float64, len(x)-1)
+	for i := range d {
+		d[i] = math.Abs(x[i+1] - x[i])
+	}
+	return d
+}
+
+// TestNetwork: each is a network of tinyphysics' graph, and another one.
+func TestNetwork(t *testing.T) {
+	seen := map[string]bool{defaults.ModelSHA256: true}
+	for _, scale := range Scales[1:] {
+		for seed := range uint64(2) {
+			n := Network{Seed: seed, Scale: scale}
+			w, err := model.Parse(n.Model())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[w.SHA256] {
+				t.Errorf("%v is not new", n)
+			}
+			seen[w.SHA256] = true
+			deviation := 0.0
+			for _, x := range w.Head {
+				deviation += float64(float64(x)*float64(x)) / float64(len(w.Head))
+			}
+			if got := math.Sqrt(deviation) / float64(scale); got < 0.98 || got > 1.02 {
+				t.Errorf("%v: weights of %v times the scale", n, got)
+			}
+			if x := w.Layers[2].MLPNorm.Weight[7]; scale < 0.1 && math.Abs(float64(x)-1) > 0.5 {
+				t.Errorf("%v: weight %v of a layer normalisation", n, x)
+			}
+		}
+	}
+	if w, err := model.Parse(Network{}.Model()); err != nil || w.SHA256 != defaults.ModelSHA256 {
+		t.Errorf("the zero value is not the embedded network (%v)", err)
+	}
+}
