@@ -1,0 +1,210 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep"
+	"lockstep/defaults"
+	"lockstep/reference"
+)
+
+// An Option changes what a simulator is held to.
+type Option func(*suite)
+
+// ContractOnly leaves out what compares values with the reference and with the
+// recordings of Python, for a simulator that does not claim to compute the same
+// bits: one in another precision, say. It is still held to all the rest, and so to
+// give each job the same bits in every batch.
+func ContractOnly() Option { return func(s *suite) { s.contractOnly = true } }
+
+// Timeout is how long one call of Simulate may take; 2 minutes if not given. The
+// longest call is of six routes of 600 rows.
+func Timeout(d time.Duration) Option { return func(s *suite) { s.timeout = d } }
+
+// Test holds a simulator to the contract of lockstep.Simulator. Each check is a
+// subtest, which -run selects. The simulator must have been made of the network of
+// package defaults; defaults.Write writes its file.
+func Test(t *testing.T, sim lockstep.Simulator, opts ...Option) {
+	t.Helper()
+	s, err := newSuite(sim, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			errs, note := s.perform(c)
+			if note != "" {
+				t.Log(note)
+			}
+			for _, err := range errs {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Check does what Test does, outside of a test. The error joins all that is wrong;
+// each part begins with the name of its check.
+func Check(sim lockstep.Simulator, opts ...Option) error {
+	s, err := newSuite(sim, opts)
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, c := range checks {
+		errs, _ := s.perform(c)
+		for _, err := range errs {
+			all = append(all, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// A check is one part of the contract. Cheap ones come first.
+type check struct {
+	name  string
+	check func(*suite)
+}
+
+var checks = []check{
+	{"identity", (*suite).identity},
+	{"nothing", (*suite).nothing},
+	{"results", (*suite).results},
+	{"observe", (*suite).observing},
+	{"steps", (*suite).steps},
+	{"trajectory", (*suite).trajectory},
+	{"shortcuts", (*suite).shortcuts},
+	{"draws", (*suite).draws},
+	{"policies", (*suite).policies},
+	{"clipping", (*suite).clipping},
+	{"teacher", (*suite).teacher},
+	{"inputs", (*suite).inputs},
+	{"failures", (*suite).failures},
+	{"cancel", (*suite).cancellation},
+	{"break", (*suite).breaking},
+	{"batches", (*suite).batches},
+	{"lengths", (*suite).lengths},
+	{"reference", (*suite).parity},
+	{"goldens", (*suite).goldens},
+}
+
+// suite is a simulator under test, and what it is held to.
+type suite struct {
+	sim          lockstep.Simulator
+	ref          lockstep.Simulator
+	routes       []*lockstep.Route
+	contractOnly bool
+	timeout      time.Duration
+
+	errs []error
+	note string
+}
+
+func newSuite(sim lockstep.Simulator, opts []Option) (*suite, error) {
+	if sim == nil {
+		return nil, errors.New("no simulator")
+	}
+	s := &suite{sim: sim, timeout: 2 * time.Minute}
+	for _, o := range opts {
+		o(s)
+	}
+	profile, err := profileOf(sim)
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(defaults.Routes(), "*.csv")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		f, err := defaults.Routes().Open(name)
+		if err != nil {
+			return nil, err
+		}
+		route, err := lockstep.Loader{Profile: profile}.Read(f, name)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		s.routes = append(s.routes, route)
+	}
+	dir, err := os.MkdirTemp("", "lockstep-conformance-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	model, _, err := defaults.Write(dir)
+	if err != nil {
+		return nil, err
+	}
+	s.ref, err = reference.New(model, profile)
+	return s, err
+}
+
+// profileOf is the simulator's profile, if it is one.
+func profileOf(sim lockstep.Simulator) (p lockstep.Profile, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the simulator's profile is none: %v", p)
+		}
+	}()
+	p = sim.Profile()
+	_, err = lockstep.ParseProfile(p.String())
+	return p, err
+}
+
+// stop ends a check.
+type stop struct{}
+
+// perform runs a check and returns what is wrong, and what else there is to say.
+func (s *suite) perform(c check) (errs []error, note string) {
+	s.errs, s.note = nil, ""
+	func() {
+		defer func() {
+			switch p := recover().(type) {
+			case nil, stop:
+			default:
+				s.errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		c.check(s)
+	}()
+	return s.errs, s.note
+}
+
+// errorf notes what is wrong; after the tenth the check ends.
+func (s *suite) errorf(format string, args ...any) {
+	s.errs = append(s.errs, fmt.Errorf(format, args...))
+	if len(s.errs) == 10 {
+		panic(stop{})
+	}
+}
+
+// fatalf notes what is wrong and ends the check.
+func (s *suite) fatalf(format string, args ...any) {
+	s.errs = append(s.errs, fmt.Errorf(format, args...))
+	panic(stop{})
+}
+
+// short is a route's first rows. It has no room to grow into.
+func short(r *lockstep.Route, rows int) *lockstep.Route {
+	cut := func(x []float64) []float64 { return x[:rows:rows] }
+	return &lockstep.Route{
+		Name: fmt.Sprintf("%s[:%d]", r.Name, rows), Seed: r.Seed, Draws: cut(r.Draws[:len(r.Draws):len(r.Draws)])[:rows-lockstep.ContextLength],
+		RollLataccel: cut(r.RollLataccel), VEgo: cut(r.VEgo), AEgo: cut(r.AEgo),
+		TargetLataccel: cut(r.TargetLataccel), SteerCommand: cut(r.SteerCommand),
+	}
+}
+
+// firstLine leaves a panic's stack out.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+	return line
+}

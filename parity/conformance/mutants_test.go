@@ -1,0 +1,634 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep"
+	"lockstep/defaults"
+	"lockstep/golden"
+	"lockstep/reference"
+)
+
+// wrapper is a simulator around another, with its faults.
+type wrapper struct {
+	lockstep.Simulator
+	name     string
+	profile  func() lockstep.Profile
+	simulate func(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result]
+}
+
+func (w *wrapper) Name() string { return w.name }
+
+func (w *wrapper) Profile() lockstep.Profile {
+	if w.profile != nil {
+		return w.profile()
+	}
+	return w.Simulator.Profile()
+}
+
+func (w *wrapper) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return w.simulate(ctx, jobs, opts)
+}
+
+type (
+	sequence = iter.Seq2[int, lockstep.Result]
+	ctxt     = context.Context
+)
+
+// A mutant is a simulator with a fault, the check that must find it, and what that
+// must say.
+type mutant struct {
+	name  string
+	make  func(w *wrapper, sim lockstep.Simulator)
+	check string
+	want  string
+}
+
+// results changes the results.
+func results(change func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result) func(*wrapper, lockstep.Simulator) {
+	return func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				for i, r := range sim.Simulate(ctx, jobs, opts) {
+					if !yield(i, change(jobs, opts, i, r)) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// inputs changes what the simulator is given.
+func inputs(change func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt) func(*wrapper, lockstep.Simulator) {
+	return func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			jobs = slices.Clone(jobs)
+			ctx = change(ctx, jobs, &opts)
+			return sim.Simulate(ctx, jobs, opts)
+		}
+	}
+}
+
+// observer changes what an observer sees.
+func observer(change func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step))) func(*wrapper, lockstep.Simulator) {
+	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			if observe := jobs[i].Observe; observe != nil {
+				jobs[i].Observe = func(s *lockstep.Step) { change(&jobs[i], s, observe) }
+			}
+		}
+		return ctx
+	})
+}
+
+// controllers changes the controllers of custom policies.
+func controllers(change func(new func() lockstep.Controller) func() lockstep.Controller) func(*wrapper, lockstep.Simulator) {
+	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			if c, ok := jobs[i].Policy.(lockstep.Custom); ok && c.New != nil {
+				c.New = change(c.New)
+				jobs[i].Policy = c
+			}
+		}
+		return ctx
+	})
+}
+
+// update is a controller made of a function.
+type update func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64
+
+func (u update) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+	return u(target, current, state, plan)
+}
+
+// route changes the routes that the simulator sees.
+func route(change func(r *lockstep.Route)) func(*wrapper, lockstep.Simulator) {
+	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			r := *jobs[i].Route
+			for _, c := range columns(&r) {
+				*c = slices.Clone(*c)
+			}
+			change(&r)
+			jobs[i].Route = &r
+		}
+		return ctx
+	})
+}
+
+var mutants = []mutant{
+	{"no name", func(w *wrapper, _ lockstep.Simulator) { w.name = "" }, "identity", "Name is \"\""},
+	{"another profile each time", func(w *wrapper, sim lockstep.Simulator) {
+		n := 0
+		w.profile = func() lockstep.Profile { n++; return lockstep.Profile{Exp: lockstep.Exp(n % 2)} }
+	}, "identity", "Profile is"},
+	{"a result for no job", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) { yield(0, lockstep.Result{}) }
+		}
+	}, "nothing", "a result for job 0 of 0"},
+	{"drops the last result", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return sim.Simulate(ctx, jobs[:max(len(jobs)-1, 0)], opts)
+		}
+	}, "results", "job 7 of 8 has no result"},
+	{"yields a result twice", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				for i, r := range sim.Simulate(ctx, jobs, opts) {
+					if !yield(i, r) || i == 1 && !yield(i, r) {
+						return
+					}
+				}
+			}
+		}
+	}, "results", "job 1 of 8 has more than one result"},
+	{"equal jobs have one result", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				seen := map[*lockstep.Route]bool{}
+				for i, r := range sim.Simulate(ctx, jobs, opts) {
+					if seen[jobs[i].Route] {
+						continue
+					}
+					seen[jobs[i].Route] = true
+					if !yield(i, r) {
+						return
+					}
+				}
+			}
+		}
+	}, "results", "has no result"},
+	{"results of neighbours exchanged", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				all := make([]lockstep.Result, len(jobs))
+				for i, r := range sim.Simulate(ctx, jobs, opts) {
+					all[i] = r
+				}
+				if len(all) > 1 {
+					all[0], all[1] = all[1], all[0]
+				}
+				for i, r := range all {
+					if !yield(i, r) {
+						return
+					}
+				}
+			}
+		}
+	}, "results", "job 0 of 8, route g00002[:104], controller pid: lataccel cost"},
+	{"a cost one ulp off", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+		r.Costs.Lataccel = math.Nextafter(r.Costs.Lataccel, math.Inf(1))
+		return r
+	}), "results", "lataccel cost"},
+	{"takes the first observer for all", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			jobs[i].Observe = jobs[0].Observe
+		}
+		return ctx
+	}), "results", "job 0: Observe is called for step 20 after the job's result"},
+	{"writes to the jobs", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			for i := range jobs {
+				jobs[i].Observe = func(*lockstep.Step) {}
+			}
+			return sim.Simulate(ctx, jobs, opts)
+		}
+	}, "results", "Observe is called for 0 steps"},
+	{"leaves a step out", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s.Index != 50 {
+			observe(s)
+		}
+	}), "results", "Observe is called for step 51, want step 50 next"},
+	{"exchanges two steps", func(w *wrapper, sim lockstep.Simulator) {
+		var held *lockstep.Step
+		observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			switch {
+			case s.Index == 30:
+				held = clone(s)
+			case s.Index == 31:
+				observe(s)
+				observe(held)
+			default:
+				observe(s)
+			}
+		})(w, sim)
+	}, "results", "Observe is called for step 31, want step 30 next"},
+	{"the last step is not shown", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s.Index != job.Route.Len()-1 {
+			observe(s)
+		}
+	}), "results", "Observe is called for 83 steps, want 84"},
+	{"Observe after the result", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				late := slices.Clone(jobs)
+				last := make([]*lockstep.Step, len(jobs))
+				for i := range late {
+					observe := late[i].Observe
+					if observe == nil {
+						continue
+					}
+					late[i].Observe = func(s *lockstep.Step) {
+						if s.Index == late[i].Route.Len()-1 {
+							last[i] = clone(s)
+						} else {
+							observe(s)
+						}
+					}
+				}
+				for i, r := range sim.Simulate(ctx, late, opts) {
+					if !yield(i, r) {
+						return
+					}
+					if last[i] != nil {
+						jobs[i].Observe(last[i])
+					}
+				}
+			}
+		}
+	}, "results", "Observe is called for step 103 after the job's result"},
+	{"slices reused while Observe runs", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s.Index == lockstep.ControlStartIdx {
+			s = clone(s)
+			time.AfterFunc(500*time.Microsecond, func() { s.Probs[7] = 2 })
+		}
+		observe(s)
+	}), "results", "while Observe runs: stage probs[7]: 2"},
+	{"stages of skipped steps", func(w *wrapper, sim lockstep.Simulator) {
+		inputs(func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt {
+			opts.Shortcuts &^= lockstep.SkipWarmup
+			return ctx
+		})(w, sim)
+	}, "results", "step 20, stage logits: the network ran is true, want false"},
+	{"a logit one ulp off at one step", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s.Logits != nil && s.Index == 102 {
+			s = clone(s)
+			s.Logits[1000] = math.Nextafter32(s.Logits[1000], 100)
+		}
+		observe(s)
+	}), "results", "step 102, stage logits[1000]:"},
+	{"unnormalised CDF", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s = clone(s); s.CDF != nil {
+			s.CDF[1023] = math.Nextafter(1, 0)
+		}
+		observe(s)
+	}), "results", "stage cdf[1023]: 0.9999999999999999"},
+	{"a trajectory that nobody asked for", inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
+		opts.Trajectory = true
+		return ctx
+	}), "results", "a trajectory is there: true, want false"},
+	{"no trajectory", inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
+		opts.Trajectory = false
+		return ctx
+	}), "results", "a trajectory is there: false, want true"},
+	{"a trajectory one step short", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+		if t := r.Trajectory; t != nil {
+			t.Action = t.Action[:len(t.Action)-1]
+		}
+		return r
+	}), "results", "trajectory's action: 103 values, want 104"},
+	{"a trajectory that is the route's own", results(func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+		if t := r.Trajectory; t != nil {
+			t.Target = jobs[i].Route.TargetLataccel
+		}
+		return r
+	}), "trajectory", "writing to the trajectory changes the route's target"},
+	{"SkipWarmup without its draws", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s.Index < lockstep.ControlStartIdx && s.Logits == nil {
+			s = clone(s)
+			s.Draw = 0
+		}
+		observe(s)
+	}), "results", "stage draw: 0"},
+	{"draws one late", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		s = clone(s)
+		s.Draw = lockstep.Draws(job.Route.Seed, 1000)[s.Index-lockstep.ContextLength+1]
+		observe(s)
+	}), "results", "stage draw:"},
+	{"trusts the route's draws", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if d := job.Route.Draws; len(d) >= job.Route.Len()-lockstep.ContextLength {
+			s = clone(s)
+			s.Draw = d[s.Index-lockstep.ContextLength]
+		}
+		observe(s)
+	}), "draws", "draw"},
+	{"ignores StopAtCostEnd", inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
+		opts.Shortcuts &^= lockstep.StopAtCostEnd
+		return ctx
+	}), "lengths", "Observe is called for 481 steps, want 480"},
+	{"one controller for all jobs", func(w *wrapper, sim lockstep.Simulator) {
+		made := map[string]lockstep.Controller{}
+		inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+			clear(made)
+			for i := range jobs {
+				if c, ok := jobs[i].Policy.(lockstep.Custom); ok && c.Name == "weave" {
+					c.New = func() lockstep.Controller {
+						if made[c.Name] == nil {
+							made[c.Name] = weave.New()
+						}
+						return made[c.Name]
+					}
+					jobs[i].Policy = c
+				}
+			}
+			return ctx
+		})(w, sim)
+	}, "policies", "controller weave: step 100, stage action:"},
+	{"New twice for a job", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+		return func() lockstep.Controller { new(); return new() }
+	}), "policies", "New made 2 controllers, want 1"},
+	{"controllers rest in the warm-up", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+		return func() lockstep.Controller {
+			c, step := new(), lockstep.ContextLength-1
+			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+				if step++; step < lockstep.ControlStartIdx {
+					return 0
+				}
+				return c.Update(target, current, state, plan)
+			})
+		}
+	}), "results", "controller weave: step 100, stage action"},
+	{"a plan of 48 steps", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+		return func() lockstep.Controller {
+			c := new()
+			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+				plan.AEgo = plan.AEgo[:min(48, len(plan.AEgo))]
+				if len(plan.Lataccel) == 49 {
+					plan.Lataccel, plan.RollLataccel, plan.VEgo = plan.Lataccel[:48], plan.RollLataccel[:48], plan.VEgo[:48]
+				}
+				return c.Update(target, current, state, plan)
+			})
+		}
+	}), "policies", "the controller is told plan's lataccel: 48 values, want 49"},
+	{"controllers see the target as lataccel", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+		return func() lockstep.Controller {
+			c := new()
+			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+				return c.Update(target, target, state, plan)
+			})
+		}
+	}), "results", "controller weave: step 100, stage action"},
+	{"batch controllers are not closed", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			if b, ok := jobs[i].Policy.(*lockstep.Batch); ok {
+				jobs[i].Policy = &lockstep.Batch{Name: b.Name, New: func(r []*lockstep.Route) (lockstep.BatchController, error) {
+					c, err := b.New(r)
+					return unclosed{c}, err
+				}}
+			}
+		}
+		return ctx
+	}), "policies", "a batch controller was closed 0 times, want once"},
+	{"actions are not clipped", func(w *wrapper, sim lockstep.Simulator) {
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if c, ok := job.Policy.(lockstep.Custom); ok && strings.HasPrefix(c.Name, "constant") && s.Index >= lockstep.ControlStartIdx {
+				s = clone(s)
+				s.Action = c.New().Update(0, 0, lockstep.State{}, lockstep.FuturePlan{})
+			}
+			observe(s)
+		})(w, sim)
+	}, "clipping", "action"},
+	{"ignores Teacher", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			jobs[i].Teacher = nil
+		}
+		return ctx
+	}), "teacher", "step 100, stage tokens"},
+	{"reports the teacher's action as its own", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if job.Teacher != nil && len(job.Teacher.Action) > s.Index {
+			s = clone(s)
+			s.Action = job.Teacher.Action[s.Index]
+		}
+		observe(s)
+	}), "teacher", "stage action"},
+	{"a teacher that is too short is padded", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			if t := jobs[i].Teacher; t != nil {
+				jobs[i].Teacher = &lockstep.Trajectory{Lataccel: append(slices.Clone(t.Lataccel), make([]float64, 700)...), Action: append(slices.Clone(t.Action), make([]float64, 700)...)}
+			}
+		}
+		return ctx
+	}), "teacher", "job 1 has a teacher that is too short, and no error"},
+	{"writes to the route", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+		for i := range jobs {
+			if r := jobs[i].Route; len(r.Draws) > 5 {
+				r.Draws[5]++ // which the reference does not read
+			}
+		}
+		return ctx
+	}), "inputs", "its route was written to"},
+	{"an error spreads to the next job", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				var before error
+				for i, r := range sim.Simulate(ctx, jobs, opts) {
+					if before != nil && !errors.Is(before, context.Canceled) && r.Err == nil && len(jobs) == 5 && jobs[0].Teacher == nil && jobs[1].Teacher == nil {
+						r = lockstep.Result{Err: before}
+					}
+					before = r.Err
+					if !yield(i, r) {
+						return
+					}
+				}
+			}
+		}
+	}, "failures", "differs beside job 0, which fails: error"},
+	{"NaN steers straight on", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+		return func() lockstep.Controller {
+			c := new()
+			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+				x := c.Update(target, current, state, plan)
+				if x != x {
+					return 0
+				}
+				return x
+			})
+		}
+	}), "failures", "the controller answers NaN: no error"},
+	{"errors lose what they wrap", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+		if r.Err != nil {
+			r.Err = errors.New(r.Err.Error())
+		}
+		return r
+	}), "failures", "does not wrap the controller's"},
+	{"an error without the route", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+		if r.Err != nil && errors.Unwrap(r.Err) != nil {
+			r.Err = errors.Unwrap(r.Err)
+		}
+		return r
+	}), "failures", "does not name the route"},
+	{"costs of a failed job", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+		if r.Err != nil {
+			r.Costs.Total = 1
+		}
+		return r
+	}), "failures", "the job failed, and has costs or a trajectory"},
+	{"ignores the context", inputs(func(_ ctxt, _ []lockstep.Job, _ *lockstep.Options) ctxt {
+		return context.Background()
+	}), "cancel", "in a context that has ended: error <nil>, want context.Canceled"},
+	{"looks at the context at the start only", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			if ctx.Err() == nil {
+				ctx = context.WithoutCancel(ctx)
+			}
+			return sim.Simulate(ctx, jobs, opts)
+		}
+	}, "cancel", "job 0 of three, during which the context ended: error <nil>"},
+	{"yields after break", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				for i, r := range sim.Simulate(ctx, jobs, opts) {
+					yield(i, r)
+				}
+			}
+		}
+	}, "break", "panic in Simulate"},
+	{"works on after break", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				results := make(chan func() bool, 1000)
+				go func() {
+					defer close(results)
+					for i, r := range sim.Simulate(ctx, jobs, opts) {
+						results <- func() bool { return yield(i, r) }
+					}
+				}()
+				for f := range results {
+					if !f() {
+						return
+					}
+				}
+			}
+		}
+	}, "break", "after the loop was left"},
+	{"swallows the caller's panic", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(yield func(int, lockstep.Result) bool) {
+				defer func() { recover() }()
+				sim.Simulate(ctx, jobs, opts)(yield)
+			}
+		}
+	}, "break", "a panic in the loop"},
+	{"a neighbour's history in large batches", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			jobs = slices.Clone(jobs)
+			if len(jobs) >= 33 {
+				r := *jobs[32].Route
+				r.SteerCommand = jobs[31].Route.SteerCommand[:lockstep.ControlStartIdx]
+				jobs[32].Route = &r
+			}
+			return sim.Simulate(ctx, jobs, opts)
+		}
+	}, "batches", "as job 32 of 33: step"},
+	{"costs that end a step late", results(func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+		if jobs[i].Route.Len() > lockstep.CostEndIdx && opts.Shortcuts&lockstep.StopAtCostEnd == 0 {
+			r.Costs.Jerk *= 1.01
+			r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
+		}
+		return r
+	}), "lengths", "jerk cost"},
+	{"a jerk of one step that costs", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+		if math.IsNaN(r.Costs.Jerk) {
+			r.Costs.Jerk, r.Costs.Total = 0, r.Costs.Lataccel*50
+		}
+		return r
+	}), "results", "jerk cost: 0"},
+	{"a fault late in one route", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s.Index == 590 && job.Route.Name == "g00008" {
+			s = clone(s)
+			s.Probs[3] = math.Nextafter32(s.Probs[3], 1)
+		}
+		observe(s)
+	}), "reference", "step 590, stage probs[3]"},
+	{"a wrong seed", route(func(r *lockstep.Route) { r.Seed++ }), "results", "stage draw"},
+	{"never ends", func(w *wrapper, sim lockstep.Simulator) {
+		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
+			return func(func(int, lockstep.Result) bool) { time.Sleep(20 * time.Second) }
+		}
+	}, "nothing", "does not end within"},
+}
+
+// TestMutants: every fault is found by the check that is named with it, which says
+// what is wrong.
+func TestMutants(t *testing.T) {
+	t.Parallel()
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := reference.New(model, reference.HostProfile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := newSuite(sim, []Option{Timeout(time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			w := &wrapper{Simulator: sim, name: "mutant", simulate: sim.Simulate}
+			m.make(w, sim)
+			s := *base
+			s.sim = w
+			if m.name == "never ends" {
+				s.timeout = 50 * time.Millisecond
+			}
+			i := slices.IndexFunc(checks, func(c check) bool { return c.name == m.check })
+			errs, _ := s.perform(checks[i])
+			if said := fmt.Sprint(errors.Join(errs...)); !strings.Contains(said, m.want) {
+				t.Errorf("check %s says\n%s\nwant %q", m.check, said, m.want)
+			}
+		})
+	}
+}
+
+type unclosed struct{ lockstep.BatchController }
+
+func (unclosed) Close() error { return nil }
+
+// TestGoldenMutant: a fault that the reference shares is found by the recordings.
+func TestGoldenMutant(t *testing.T) {
+	t.Parallel()
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := golden.Sets("../../golden/testdata/default")
+	if err != nil || len(sets) == 0 {
+		t.Fatal(len(sets), err)
+	}
+	sim, err := reference.New(model, sets[0].Profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wrapper{Simulator: sim, name: "mutant", simulate: sim.Simulate}
+	observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s.Index == 333 {
+			s = clone(s)
+			s.CDF[5] = math.Nextafter(s.CDF[5], 1)
+		}
+		observe(s)
+	})(w, sim)
+	s, err := newSuite(w, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, note := s.perform(checks[len(checks)-1])
+	if len(errs) == 0 || !strings.Contains(errs[0].Error(), "recorded by Python: step 333, stage cdf") {
+		t.Errorf("%v, %s", errs, note)
+	}
+	s.sim = sim
+	if errs, note := s.perform(checks[len(checks)-1]); len(errs) > 0 || note != "" {
+		t.Errorf("without the fault: %v, %s", errs, note)
+	}
+}

@@ -1,0 +1,283 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"lockstep"
+)
+
+// A rollout is what a job did.
+type rollout struct {
+	job    lockstep.Job
+	steps  []*lockstep.Step // copies
+	result lockstep.Result
+	faults []string // of the way it was observed
+
+	busy, ended atomic.Bool
+}
+
+// observe copies a step. Its slices must stay as they are as long as it runs.
+func (r *rollout) observe(s *lockstep.Step) {
+	if r.busy.Swap(true) {
+		panic("Observe is called for one job by two goroutines at once")
+	}
+	defer r.busy.Store(false)
+	if r.ended.Load() {
+		r.faults = append(r.faults, fmt.Sprintf("Observe is called for step %d after the job's result", s.Index))
+	}
+	if want := lockstep.ContextLength + len(r.steps); s.Index != want {
+		r.faults = append(r.faults, fmt.Sprintf("Observe is called for step %d, want step %d next", s.Index, want))
+	}
+	c := clone(s)
+	if s.Index == lockstep.ControlStartIdx {
+		time.Sleep(2 * time.Millisecond) // time enough for others to write to them
+	}
+	if d := stepDifference(s, c); d != "" {
+		r.faults = append(r.faults, fmt.Sprintf("step %d changes while Observe runs: %s", s.Index, d))
+	}
+	r.steps = append(r.steps, c)
+	if r.job.Observe != nil {
+		r.job.Observe(s)
+	}
+}
+
+func clone(s *lockstep.Step) *lockstep.Step {
+	c := *s
+	c.Tokens, c.States, c.Logits = slices.Clone(s.Tokens), slices.Clone(s.States), slices.Clone(s.Logits)
+	c.Probs, c.CDF = slices.Clone(s.Probs), slices.Clone(s.CDF)
+	return &c
+}
+
+// run runs jobs on the simulator under test. Each must have one result; what is
+// wrong with the results' number or with the calls of Observe is noted.
+func (s *suite) run(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) []*rollout {
+	all, order := observed(jobs)
+	results := make([]int, len(jobs))
+	s.within(func() error {
+		for i, r := range s.sim.Simulate(ctx, order, opts) {
+			if i < 0 || i >= len(jobs) {
+				return fmt.Errorf("a result for job %d of %d", i, len(jobs))
+			}
+			if results[i]++; results[i] > 1 {
+				return fmt.Errorf("job %d of %d has more than one result", i, len(jobs))
+			}
+			all[i].ended.Store(true)
+			all[i].result = r
+		}
+		return nil
+	})
+	if i := slices.Index(results, 0); i >= 0 {
+		s.fatalf("job %d of %d has no result", i, len(jobs))
+	}
+	for i, r := range all {
+		if len(r.faults) > 0 {
+			s.fatalf("job %d: %s", i, r.faults[0])
+		}
+	}
+	return all
+}
+
+// observed makes jobs that are observed.
+func observed(jobs []lockstep.Job) ([]*rollout, []lockstep.Job) {
+	all, jobs := make([]*rollout, len(jobs)), slices.Clone(jobs)
+	for i := range jobs {
+		all[i] = &rollout{job: jobs[i]}
+		jobs[i].Observe = all[i].observe
+	}
+	return all, jobs
+}
+
+// within calls f, and ends the check if that fails, panics or takes too long. In
+// the last case f still runs, so that it must not touch the suite.
+func (s *suite) within(f func() error) {
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic in Simulate: %v\n%s", p, debug.Stack())
+			}
+			done <- err
+		}()
+		err = f()
+	}()
+	timer := time.NewTimer(s.timeout)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		if err != nil {
+			s.fatalf("%w", err)
+		}
+	case <-timer.C:
+		s.fatalf("Simulate does not end within %v", s.timeout)
+	}
+}
+
+// good runs jobs that must not fail.
+func (s *suite) good(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
+	all := s.run(context.Background(), jobs, opts)
+	for i, r := range all {
+		if r.result.Err != nil {
+			s.fatalf("job %d of %d, %s: %s", i, len(jobs), jobName(r.job), firstLine(r.result.Err))
+		}
+		if want := stepsOf(r.job, opts); len(r.steps) != want {
+			s.fatalf("job %d of %d, %s: Observe is called for %d steps, want %d", i, len(jobs), jobName(r.job), len(r.steps), want)
+		}
+	}
+	return all
+}
+
+// expected runs jobs on the reference, one by one.
+func (s *suite) expected(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
+	var all []*rollout
+	for _, job := range jobs {
+		one, jobs := observed([]lockstep.Job{job})
+		for _, r := range s.ref.Simulate(context.Background(), jobs, opts) {
+			one[0].result = r
+		}
+		all = append(all, one[0])
+	}
+	return all
+}
+
+// hold runs jobs on the simulator and holds them to the reference.
+func (s *suite) hold(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
+	got := s.good(jobs, opts)
+	if s.contractOnly {
+		return got
+	}
+	for i, want := range s.expected(jobs, opts) {
+		if d := difference(got[i], want); d != "" {
+			s.errorf("job %d of %d, %s: %s", i, len(jobs), jobName(want.job), d)
+		}
+	}
+	return got
+}
+
+func jobName(j lockstep.Job) string {
+	return fmt.Sprintf("route %s, controller %v", j.Route.Name, j.Policy)
+}
+
+// end is one past the last step of a job.
+func end(j lockstep.Job, opts lockstep.Options) int {
+	if opts.Shortcuts&lockstep.StopAtCostEnd != 0 {
+		return min(j.Route.Len(), lockstep.CostEndIdx)
+	}
+	return j.Route.Len()
+}
+
+func stepsOf(j lockstep.Job, opts lockstep.Options) int { return end(j, opts) - lockstep.ContextLength }
+
+// difference says where two rollouts part, or "".
+func difference(got, want *rollout) string {
+	for i := range min(len(got.steps), len(want.steps)) {
+		if d := stepDifference(got.steps[i], want.steps[i]); d != "" {
+			return fmt.Sprintf("step %d, %s", want.steps[i].Index, d)
+		}
+	}
+	if len(got.steps) != len(want.steps) {
+		return fmt.Sprintf("%d steps, want %d", len(got.steps), len(want.steps))
+	}
+	return resultDifference(got.result, want.result)
+}
+
+// stepDifference names the first stage in which two steps differ, and the place in
+// it.
+func stepDifference(got, want *lockstep.Step) string {
+	if (got.Logits == nil) != (want.Logits == nil) {
+		return fmt.Sprintf("stage logits: the network ran is %v, want %v", got.Logits != nil, want.Logits != nil)
+	}
+	for _, d := range []string{
+		valueDifference("action", got.Action, want.Action),
+		arrayDifference("tokens", got.Tokens, want.Tokens),
+		arrayDifference("states", got.States, want.States),
+		arrayDifference("logits", got.Logits, want.Logits),
+		arrayDifference("probs", got.Probs, want.Probs),
+		arrayDifference("cdf", got.CDF, want.CDF),
+		valueDifference("draw", got.Draw, want.Draw),
+		valueDifference("sample", int64(got.Sample), int64(want.Sample)),
+		valueDifference("prediction", got.Prediction, want.Prediction),
+		valueDifference("lataccel", got.Lataccel, want.Lataccel),
+		valueDifference("index", int64(got.Index), int64(want.Index)),
+	} {
+		if d != "" {
+			return "stage " + d
+		}
+	}
+	return ""
+}
+
+func resultDifference(got, want lockstep.Result) string {
+	if (got.Err == nil) != (want.Err == nil) {
+		return fmt.Sprintf("error %s, want %s", firstLine(got.Err), firstLine(want.Err))
+	}
+	for _, d := range []string{
+		valueDifference("lataccel cost", got.Costs.Lataccel, want.Costs.Lataccel),
+		valueDifference("jerk cost", got.Costs.Jerk, want.Costs.Jerk),
+		valueDifference("total cost", got.Costs.Total, want.Costs.Total),
+	} {
+		if d != "" {
+			return d
+		}
+	}
+	g, w := got.Trajectory, want.Trajectory
+	if (g == nil) != (w == nil) {
+		return fmt.Sprintf("a trajectory is there: %v, want %v", g != nil, w != nil)
+	}
+	if g == nil {
+		return ""
+	}
+	for _, d := range []string{
+		arrayDifference("target", g.Target, w.Target),
+		arrayDifference("lataccel", g.Lataccel, w.Lataccel),
+		arrayDifference("action", g.Action, w.Action),
+	} {
+		if d != "" {
+			return "trajectory's " + d
+		}
+	}
+	return ""
+}
+
+type number interface{ float32 | float64 | int64 }
+
+func valueDifference[T number](name string, got, want T) string {
+	if bits(got) == bits(want) {
+		return ""
+	}
+	return fmt.Sprintf("%s: %v (%x), want %v (%x)", name, got, bits(got), want, bits(want))
+}
+
+func arrayDifference[T number](name string, got, want []T) string {
+	if len(got) != len(want) {
+		return fmt.Sprintf("%s: %d values, want %d", name, len(got), len(want))
+	}
+	for i := range want {
+		if bits(got[i]) != bits(want[i]) {
+			return valueDifference(fmt.Sprintf("%s[%d]", name, i), got[i], want[i])
+		}
+	}
+	return ""
+}
+
+// bits are a number's. All NaN are one: which of them an operation gives depends
+// on the order of its operands, which the contract does not prescribe.
+func bits[T number](x T) uint64 {
+	if x != x {
+		return math.Float64bits(math.NaN())
+	}
+	switch v := any(x).(type) {
+	case float32:
+		return uint64(math.Float32bits(v))
+	case float64:
+		return math.Float64bits(v)
+	default:
+		return uint64(v.(int64))
+	}
+}
