@@ -24,7 +24,7 @@ type Pointer uint64
 type Device interface {
 	Info() Info
 
-	// Free is how many bytes of memory can be allocated.
+	// FreeMemory is how many bytes of memory can be allocated.
 	FreeMemory() (int64, error)
 
 	// Allocate reserves device memory of undefined content; ErrOutOfMemory if
@@ -53,7 +53,8 @@ type Device interface {
 	Synchronize(ctx context.Context) error
 
 	// Mark notes the time at which the device gets here; Elapsed is the time
-	// between two marks, after Synchronize.
+	// between two marks, after Synchronize. The next Mark after a Synchronize
+	// forgets those before it.
 	Mark() (Mark, error)
 	Elapsed(from, to Mark) (time.Duration, error)
 

@@ -1,0 +1,141 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"lockstep"
+	"lockstep/gpu/driver"
+)
+
+// The structs of kernels/launch.h, whose comments say what the fields are.
+type (
+	launchBlock struct {
+		Jobs, Stride, First, End, Shortcuts int64
+		LayerNorm, Softmax, Exp             int64
+
+		Weights, Routes, Job             driver.Pointer
+		RollLataccel, VEgo, AEgo, Target driver.Pointer
+		Steer                            driver.Pointer
+		Lataccel, Action, Draws          driver.Pointer
+		Memory, Status                   driver.Pointer
+		Commands                         driver.Pointer
+		TeacherLataccel, TeacherAction   driver.Pointer
+		Costs, Trace                     driver.Pointer
+		TraceFirst, TraceEnd             int64
+	}
+	routeBlock struct {
+		Rows, First, Seed int64
+	}
+	jobBlock struct {
+		Route, Controller int64
+		P, I, D           float64
+	}
+	statusBlock struct {
+		Code, Step int64
+		Value      float64
+	}
+	memoryBlock struct {
+		ErrorIntegral, PreviousError float64
+	}
+	costsBlock struct {
+		Lataccel, Jerk, Total float64
+	}
+	traceBlock struct {
+		Action, Draw, Prediction, Lataccel float64
+		Sample, Network                    int64
+		Tokens                             [lockstep.ContextLength]int64
+		States                             [4 * lockstep.ContextLength]float32
+		Logits, Probs                      [lockstep.VocabSize]float32
+		CDF                                [lockstep.VocabSize]float64
+	}
+)
+
+const (
+	controllerZero = 0
+	controllerPID  = 1
+	controllerHost = 2
+
+	statusOK              = 0
+	statusNoToken         = 1
+	statusNotDistribution = 2
+
+	// givenDraws in place of a route's seed: the host has written the draws.
+	givenDraws = -1
+)
+
+// Versions of the interface, lockstep_layout's first word. From the second on, the
+// status of a job that goes on holds its lataccel, which is otherwise fetched with
+// the whole history.
+const (
+	oldestVersion         = 1
+	statusLataccelVersion = 2
+)
+
+// variant is a kernel for blocks of so many routes.
+type variant struct{ routes, shared int }
+
+func (v variant) kernel() string { return fmt.Sprintf("lockstep_rollout_r%d", v.routes) }
+
+// layout is what a module says of itself.
+type layout struct {
+	version    int
+	maxThreads int
+	variants   []variant // in increasing order of routes
+}
+
+// readLayout checks that a module's variable lockstep_layout describes what this
+// package has been written for.
+func readLayout(words []int64, weights int) (layout, error) {
+	const fixed = 10
+	if len(words) < 1 {
+		return layout{}, errors.New("the module's lockstep_layout is empty: build the kernels again with `make kernels`")
+	}
+	if words[0] < oldestVersion || words[0] > statusLataccelVersion {
+		return layout{}, fmt.Errorf("the module's kernels have interface version %d, this program wants %d: build the kernels again with `make kernels`", words[0], statusLataccelVersion)
+	}
+	if len(words) < fixed || words[9] < 1 || int64(len(words)) < fixed+2*words[9] {
+		return layout{}, fmt.Errorf("the module's lockstep_layout has %d words, which is too few: build the kernels again with `make kernels`", len(words))
+	}
+	for i, c := range []struct {
+		name string
+		want int
+	}{
+		{"Route", int(unsafe.Sizeof(routeBlock{}))},
+		{"Job", int(unsafe.Sizeof(jobBlock{}))},
+		{"Status", int(unsafe.Sizeof(statusBlock{}))},
+		{"Memory", int(unsafe.Sizeof(memoryBlock{}))},
+		{"TraceStep", int(unsafe.Sizeof(traceBlock{}))},
+		{"Launch", int(unsafe.Sizeof(launchBlock{}))},
+		{"weights", weights},
+	} {
+		if have := words[1+i]; have != int64(c.want) {
+			return layout{}, fmt.Errorf("the size of %s is %d in the module and %d in this program: build the kernels again with `make kernels`", c.name, have, c.want)
+		}
+	}
+	l := layout{version: int(words[0]), maxThreads: int(words[8])}
+	for i := range int(words[9]) {
+		l.variants = append(l.variants, variant{int(words[fixed+2*i]), int(words[fixed+2*i+1])})
+	}
+	return l, nil
+}
+
+// view is memory seen as n elements, which hold no pointers of Go's. Device and
+// host have the same byte order: CUDA's hosts all have the device's.
+func view[T any](memory []byte, n int) []T {
+	var zero T
+	if n == 0 {
+		return nil
+	}
+	_ = memory[n*int(unsafe.Sizeof(zero))-1]
+	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), n)
+}
+
+// viewBytes is the bytes of elements.
+func viewBytes[T any](values []T) []byte {
+	if len(values) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])))
+}

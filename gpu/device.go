@@ -1,0 +1,227 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lockstep/gpu/driver"
+)
+
+// connection is an open device that holds the network's weights.
+type connection struct {
+	*driver.Ledger
+	info    driver.Info
+	layout  layout
+	weights driver.Pointer
+	spare   *buffer // kept for the next run
+}
+
+// buffer is device memory of one run and host memory that its data pass through.
+type buffer struct {
+	device driver.Pointer
+	bytes  int64
+	host   []byte
+}
+
+var errClosed = errors.New("the simulator is closed")
+
+// connect opens the device and uploads the weights.
+func (s *Simulator) connect(ctx context.Context) (*connection, error) {
+	device, err := s.config.Open()
+	if err != nil {
+		return nil, err
+	}
+	c := &connection{Ledger: &driver.Ledger{Device: device, Timed: s.config.Timed}, info: device.Info()}
+	if err := s.prepare(ctx, c); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (s *Simulator) prepare(ctx context.Context, c *connection) error {
+	const name = "lockstep_layout"
+	from, bytes, err := c.Symbol(name)
+	if err != nil {
+		return fmt.Errorf("the module has no %s: build the kernels again with `make kernels`: %w", name, err)
+	}
+	words := make([]int64, bytes/8)
+	if err := c.Download(viewBytes(words), from); err != nil {
+		return err
+	}
+	if err := s.synchronize(ctx, c, 0); err != nil {
+		return err
+	}
+	if c.layout, err = readLayout(words, len(s.weights)); err != nil {
+		return err
+	}
+	if _, err := s.chooseKernel(c, 1); err != nil {
+		return err
+	}
+	if s.config.Threads > c.layout.maxThreads || s.config.Threads%32 != 0 {
+		return fmt.Errorf("%d threads per block: want a multiple of 32, %d at most", s.config.Threads, c.layout.maxThreads)
+	}
+	weights := viewBytes(s.weights)
+	if c.weights, err = c.Allocate(int64(len(weights))); err != nil {
+		return fmt.Errorf("%s: %d bytes for the network's weights: %w", c.info.Name, len(weights), err)
+	}
+	if err := c.Upload(c.weights, weights); err != nil {
+		return err
+	}
+	return s.synchronize(ctx, c, 0)
+}
+
+// chooseKernel is the kernel for so many jobs.
+func (s *Simulator) chooseKernel(c *connection, jobs int) (variant, error) {
+	var best variant
+	var least int
+	var sizes []int
+	for _, v := range c.layout.variants {
+		if v.shared > c.info.SharedPerBlock {
+			continue
+		}
+		sizes = append(sizes, v.routes)
+		if want := s.config.RoutesPerBlock; want != 0 && v.routes != want {
+			continue
+		}
+		// A multiprocessor takes its blocks one after the other; of a block's time
+		// about one route's worth goes into what its routes share.
+		blocks := (jobs + v.routes - 1) / v.routes
+		rounds := (blocks + max(c.info.Multiprocessors, 1) - 1) / max(c.info.Multiprocessors, 1)
+		if time := rounds * (v.routes + 1); best.routes == 0 || time < least {
+			best, least = v, time
+		}
+	}
+	if len(sizes) == 0 {
+		return best, fmt.Errorf("%s gives a block %d bytes of shared memory, which is too little for any kernel", c.info.Name, c.info.SharedPerBlock)
+	}
+	if best.routes == 0 {
+		return best, fmt.Errorf("no kernel for %d routes per block on %s, only for %v", s.config.RoutesPerBlock, c.info.Name, sizes)
+	}
+	return best, nil
+}
+
+// room is how many bytes of device memory a run may take.
+func (s *Simulator) room(c *connection) (int64, error) {
+	free, err := c.FreeMemory()
+	if err != nil {
+		return 0, err
+	}
+	free -= free / 32 // for what a driver needs itself, and for alignment
+	if c.spare != nil {
+		free += c.spare.bytes
+	}
+	if limit := s.config.MemoryLimit; limit > 0 {
+		free = min(free, limit)
+	}
+	return free, nil
+}
+
+// take gives a run its memory.
+func (c *connection) take(device, host int64) (*buffer, error) {
+	if b := c.spare; b != nil {
+		c.spare = nil
+		if b.bytes >= device && int64(len(b.host)) >= host {
+			return b, nil
+		}
+		if err := c.free(b); err != nil {
+			return nil, err
+		}
+	}
+	b := &buffer{bytes: device}
+	var err error
+	if b.device, err = c.Allocate(device); err != nil {
+		return nil, err
+	}
+	if b.host, err = c.HostMemory(host); err != nil {
+		return nil, errors.Join(err, c.Release(b.device))
+	}
+	return b, nil
+}
+
+// give takes a run's memory back.
+func (c *connection) give(b *buffer) error {
+	if c.spare == nil {
+		c.spare = b
+		return nil
+	}
+	return c.free(b)
+}
+
+func (c *connection) free(b *buffer) error {
+	return errors.Join(c.Release(b.device), c.ReleaseHost(b.host))
+}
+
+// use calls f with the device, which nobody else uses meanwhile: the one given,
+// or if it is nil the one that is open, or a new one. After any error but
+// ErrOutOfMemory the device is closed, and the next use opens it anew.
+func (s *Simulator) use(ctx context.Context, on *connection, f func(*connection) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.turn }()
+	if s.closed {
+		return errClosed
+	}
+	if on != nil && on != s.connection {
+		return errors.New("the device failed in between, and what it held is lost: reset the rollouts")
+	}
+	if s.connection == nil {
+		c, err := s.connect(ctx)
+		if err != nil {
+			return err
+		}
+		s.connection = c
+	}
+	err := f(s.connection)
+	if err != nil && !errors.Is(err, driver.ErrOutOfMemory) {
+		s.disconnect()
+	}
+	return err
+}
+
+// disconnect closes the device.
+func (s *Simulator) disconnect() {
+	c := s.connection
+	if c == nil {
+		return
+	}
+	s.statsMutex.Lock()
+	s.past, s.connection = s.past.Add(c.Counts()), nil
+	s.statsMutex.Unlock()
+	c.Close()
+}
+
+// A watchdogError says that a device did not answer.
+type watchdogError struct{ limit time.Duration }
+
+func (e watchdogError) Error() string {
+	return fmt.Sprintf("the device did not finish within %v and was given up; Config.Watchdog sets the limit", e.limit.Round(time.Millisecond))
+}
+
+// synchronize waits for the device, which has so many steps of jobs to do.
+func (s *Simulator) synchronize(ctx context.Context, c *connection, steps int64) error {
+	limit := s.config.Watchdog
+	if limit == 0 {
+		limit = baseWatchdog + time.Duration(steps)*stepWatchdog/time.Duration(max(c.info.Multiprocessors, 1))
+	}
+	watchdog := watchdogError{limit}
+	inner, cancel := context.WithTimeoutCause(ctx, limit, watchdog)
+	defer cancel()
+	err := c.Synchronize(inner)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case context.Cause(inner) == error(watchdog):
+		return watchdog
+	}
+	return fmt.Errorf("%s: %w", c.info.Name, err)
+}

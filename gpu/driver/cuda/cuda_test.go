@@ -1,0 +1,252 @@
+//go:build cuda
+
+package cuda
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/gpu/driver"
+	"lockstep/gpu/module"
+)
+
+var options = Options{PTX: module.PTX, Cubins: map[int]func() (string, error){9: module.Cubin}}
+
+// open opens the GPU, which ends with the test. Where there is none, the test is
+// skipped, or fails if LOCKSTEP_REQUIRE_GPU is 1.
+func open(t *testing.T) driver.Device {
+	t.Helper()
+	if err := Available(); err != nil {
+		if os.Getenv("LOCKSTEP_REQUIRE_GPU") == "1" {
+			t.Fatalf("LOCKSTEP_REQUIRE_GPU=1, but %v", err)
+		}
+		t.Skipf("not run for want of a GPU: %v", err)
+	}
+	d, err := Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// onStandin skips a test that plants faults where the driver is a real one.
+func onStandin(t *testing.T) {
+	t.Helper()
+	if name := open(t).Info().Name; name != "stand-in" {
+		t.Skipf("plants faults in the stand-in driver; this is %s", name)
+	}
+}
+
+// TestMemory moves bytes up, around and down.
+func TestMemory(t *testing.T) {
+	d := open(t)
+	const n = 1 << 20
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	free, err := d.FreeMemory()
+	check(err)
+	p, err := d.Allocate(2 * n)
+	check(err)
+	from, err := d.HostMemory(n)
+	check(err)
+	to, err := d.HostMemory(2 * n)
+	check(err)
+	for i := range from {
+		from[i] = byte(i * i >> 8)
+	}
+	check(d.Fill(p, 0xA5, 2*n))
+	check(d.Upload(p, from))
+	check(d.Copy(p+n, p, n/2))
+	before, err := d.Mark()
+	check(err)
+	check(d.Download(to, p))
+	after, err := d.Mark()
+	check(err)
+	check(d.Synchronize(context.Background()))
+	want := append(append(bytes.Clone(from), from[:n/2]...), bytes.Repeat([]byte{0xA5}, n/2)...)
+	if !bytes.Equal(to, want) {
+		t.Error("what came down is not what went up")
+	}
+	if e, err := d.Elapsed(before, after); err != nil || e < 0 || e > time.Minute {
+		t.Errorf("elapsed %v, %v", e, err)
+	}
+	check(d.ReleaseHost(from))
+	check(d.ReleaseHost(to))
+	check(d.Release(p))
+	if _, err := d.Allocate(1 << 50); !errors.Is(err, driver.ErrOutOfMemory) || !strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
+		t.Errorf("a PiB: %v", err)
+	}
+	if again, err := d.FreeMemory(); err != nil || again > free {
+		t.Errorf("%d bytes are free, %d before; %v", again, free, err)
+	}
+	if i := d.Info(); i.Name == "" || i.Major < 8 || i.Multiprocessors < 1 || i.SharedPerBlock < 48<<10 || i.Memory < 1 || !strings.HasPrefix(i.Driver, "CUDA ") {
+		t.Errorf("info %+v", i)
+	}
+}
+
+// TestMisuse releases what is not there, launches what is not there, and closes
+// twice.
+func TestMisuse(t *testing.T) {
+	if err := open(t).Release(12345); err == nil {
+		t.Error("any address can be released")
+	}
+	d := open(t)
+	if err := d.Launch("no_such_kernel", 1, 32, 0, 0); err == nil {
+		if err := d.Synchronize(context.Background()); err == nil {
+			t.Error("any kernel can be launched")
+		}
+	}
+	d.Close()
+	d.Close()
+	if _, err := d.Allocate(1); err == nil {
+		t.Error("a closed device allocates")
+	}
+}
+
+// TestEnvironment plants the faults that Open finds.
+func TestEnvironment(t *testing.T) {
+	onStandin(t)
+	for _, c := range []struct{ variable, value, want string }{
+		{"LOCKSTEP_STANDIN_FAULT", "no-device", "no NVIDIA GPU is visible to CUDA"},
+		{"LOCKSTEP_STANDIN_FAULT", "old-driver", "the driver is for CUDA 11.8, which is too old"},
+		{"LOCKSTEP_STANDIN_FAULT", "driver-12", "want a driver for CUDA 13.0 or newer: ptxas application ptx input, line 9; fatal : Unsupported .version 9.0"},
+		{"LOCKSTEP_STANDIN_FAULT", "capability", "stand-in has compute capability 7.5: want 8.0 or newer"},
+		{"LOCKSTEP_STANDIN_FAULT", "module", "does not take the kernels' machine code: ptxas fatal : planted by the stand-in: CUDA_ERROR_INVALID_IMAGE"},
+		{"LOCKSTEP_DEVICE", "1", "LOCKSTEP_DEVICE=1: want the number of a GPU, from 0 to 0"},
+		{"LOCKSTEP_DEVICE", "first", "LOCKSTEP_DEVICE=first: want the number"},
+	} {
+		t.Run(c.value, func(t *testing.T) {
+			t.Setenv(c.variable, c.value)
+			d, err := Open(options)
+			if err == nil {
+				d.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %v, want one line with %q", err, c.want)
+			}
+		})
+	}
+	t.Setenv("LOCKSTEP_STANDIN_MAJOR", "8")
+	if d, err := Open(options); err != nil {
+		t.Errorf("PTX for compute capability 8: %v", err)
+	} else {
+		d.Close()
+	}
+}
+
+// TestWithoutDriver runs this program where no driver is found: it starts, and says
+// what is missing.
+func TestWithoutDriver(t *testing.T) {
+	if os.Getenv("LOCKSTEP_TEST_WITHOUT_DRIVER") == "1" {
+		fmt.Println("said:", Available())
+		return
+	}
+	onStandin(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program, "-test.run=^TestWithoutDriver$")
+	c.Env = append(os.Environ(), "LD_LIBRARY_PATH=", "LOCKSTEP_TEST_WITHOUT_DRIVER=1")
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "said: no CUDA driver on this machine: libcuda.so.1 is not found") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestLaunchFaults aborts a kernel, and lets one hang: the error is CUDA's or the
+// context's, the device answers nothing else, and another can be opened.
+func TestLaunchFaults(t *testing.T) {
+	onStandin(t)
+	for _, c := range []struct{ fault, want string }{
+		{"launch", "CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure"},
+		{"hang", context.DeadlineExceeded.Error()},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			d := open(t)
+			p, err := d.Allocate(64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("LOCKSTEP_STANDIN_FAULT", c.fault)
+			if err := d.Launch("lockstep_rollout_r1", 1, 32, 1000, p); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			begin := time.Now()
+			if err := d.Synchronize(ctx); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if _, err := d.Allocate(1); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("afterwards: error %v, want the same", err)
+			}
+			d.Close()
+			if e := time.Since(begin); e > time.Second {
+				t.Errorf("it took %v to see that", e)
+			}
+			t.Setenv("LOCKSTEP_STANDIN_FAULT", "")
+			d = open(t)
+			if _, err := d.Allocate(1 << 20); err != nil {
+				t.Errorf("another device: %v", err)
+			}
+		})
+	}
+}
+
+// TestLedger holds the ledger to what the stand-in driver counted.
+func TestLedger(t *testing.T) {
+	onStandin(t)
+	d := open(t)
+	l := &driver.Ledger{Device: d}
+	counted, bytes, err := d.Symbol("lockstep_standin_counts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() []byte {
+		to := make([]byte, bytes)
+		if err := d.Download(to, counted); err != nil { // which it does not count
+			t.Fatal(err)
+		}
+		if err := d.Synchronize(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	before := read()
+	p, err := l.Allocate(1 << 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := make([]byte, 1<<12)
+	for _, n := range []int{100, 4096, 1} {
+		l.Upload(p, memory[:n])
+	}
+	l.Download(memory[:300], p)
+	l.Download(memory[:4], p)
+	if err := l.Synchronize(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	after := read()
+	want := driver.Counts{Uploads: 3, Downloads: 2, UploadBytes: 4197, DownloadBytes: 304, Synchronisations: 1}
+	if got := l.Counts(); got != want {
+		t.Errorf("ledger %+v, want %+v", got, want)
+	}
+	for i, want := range []int{0, 3, 2, 4197, 304} { // launches, uploads, downloads, bytes of each
+		if got := int(after[8*i]) + int(after[8*i+1])<<8 - int(before[8*i]) - int(before[8*i+1])<<8; got != want {
+			t.Errorf("count %d of the driver: %d, want %d", i, got, want)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+// Package cuda is the GPU as a driver.Device, by CUDA's driver API through
+// gorgonia.org/cu, in programs built with the tag cuda (`make build-cuda`). In
+// other programs Open says how to get one.
+//
+// The tagged program is linked with functions that look for libcuda.so.1 when they
+// are first called (see internal/stub), not with the library: it starts where
+// there is no driver, and everything but the GPU works there. Linked with -lcuda
+// alone, as gorgonia.org/cu does by itself, it would not start, and end before
+// main where there is no GPU.
+package cuda
+
+// Options say which kernels the device gets.
+type Options struct {
+	// PTX is compiled by the driver for a GPU that has no cubin.
+	PTX func() (string, error)
+
+	// Cubins is machine code, by the major compute capability that runs it.
+	Cubins map[int]func() (string, error)
+}
+
+// DeviceVariable names the environment variable that holds the GPU's number,
+// from 0, among those that CUDA_VISIBLE_DEVICES leaves.
+const DeviceVariable = "LOCKSTEP_DEVICE"

@@ -1,0 +1,82 @@
+package gpu
+
+import (
+	"fmt"
+	"testing"
+
+	"lockstep"
+	"lockstep/golden"
+)
+
+// TestGoldens holds rollouts to what Python recorded: every stage of every step.
+func TestGoldens(t *testing.T) {
+	set := goldens(t)
+	s := newSimulator(t, Config{Profile: set.Profile})
+	var jobs []lockstep.Job
+	var recordings []*golden.Recording
+	for _, e := range set.Recordings {
+		recording, err := set.Read(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy, err := e.Policy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, route := range routes() {
+			if route.Name == e.Route {
+				if golden.HashRoute(route) != recording.RouteHash {
+					t.Fatalf("route %s is not the one that was recorded", route.Name)
+				}
+				jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
+				recordings = append(recordings, recording)
+			}
+		}
+	}
+	if len(jobs) != len(set.Recordings) || len(jobs) == 0 {
+		t.Fatalf("%d jobs for %d recordings", len(jobs), len(set.Recordings))
+	}
+	for i, got := range traces(t, s, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
+		name := fmt.Sprintf("%s.%v", jobs[i].Route.Name, jobs[i].Policy)
+		if got.result.Err != nil {
+			t.Errorf("%s: %v", name, got.result.Err)
+			continue
+		}
+		if d := recordingDifference(got, recordings[i]); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+// recordingDifference is how a rollout differs from a recording, or "".
+func recordingDifference(got *trace, want *golden.Recording) string {
+	if len(got.steps) != want.Steps() {
+		return fmt.Sprintf("%d steps, want %d", len(got.steps), want.Steps())
+	}
+	for i := range got.steps {
+		s := &got.steps[i]
+		const n = lockstep.ContextLength
+		w := lockstep.Step{
+			Index: s.Index, Action: want.Action[i], Tokens: want.Tokens[n*i : n*(i+1)], States: want.States[4*n*i : 4*n*(i+1)],
+			Logits: s.Logits, Probs: s.Probs, CDF: s.CDF, Draw: want.Draw[i], Sample: int(want.Sample[i]),
+			Prediction: want.Prediction[i], Lataccel: want.Lataccel[i],
+		}
+		stage := stepDifference(s, &w)
+		switch {
+		case stage != "":
+		case golden.Hash(s.Logits) != want.LogitsHash[i]:
+			stage = "logits"
+		case golden.Hash(s.Probs) != want.ProbsHash[i]:
+			stage = "probs"
+		case golden.Hash(s.CDF) != want.CDFHash[i]:
+			stage = "cdf"
+		}
+		if stage != "" {
+			return fmt.Sprintf("step %d, stage %s", s.Index, stage)
+		}
+	}
+	if d := resultDifference(got.result, lockstep.Result{Costs: want.Costs}); d != "" {
+		return d
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+// Package hardware keeps what was run on real GPUs: one file for each, named after
+// it, which `make gpu-test` and `make gpu-bench` write. The hash of the kernels'
+// sources in it tells whether later kernels still have that evidence.
+package hardware
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"lockstep"
+	"lockstep/internal/fileio"
+)
+
+// Evidence is what was run on one GPU.
+type Evidence struct {
+	Device            string `json:"device"`
+	ComputeCapability string `json:"compute_capability"`
+	Driver            string `json:"driver"`
+	Kernels           string `json:"kernel_sources_sha256"` // see module.HashSources
+	Compiler          string `json:"compiler"`
+	Date              string `json:"date"`
+
+	// Goldens are the recordings of the Python program that were reproduced, every
+	// stage of every step.
+	Profile lockstep.Profile `json:"profile"`
+	Goldens []string         `json:"goldens"`
+
+	Tests     []Outcome `json:"tests"`
+	Sanitizer []Outcome `json:"compute_sanitizer"`
+	Verdict   string    `json:"verdict"` // "pass" or "fail"
+
+	Figures []Figure `json:"figures,omitempty"`
+}
+
+// Outcome is that of one test: "pass", "fail", "skip" or "not run".
+type Outcome struct {
+	Name   string `json:"name"`
+	Result string `json:"result"`
+	Note   string `json:"note,omitempty"`
+}
+
+// Figure is the least time of some runs of the same jobs.
+type Figure struct {
+	Routes         int     `json:"routes"`
+	Shortcuts      string  `json:"shortcuts"`
+	RoutesPerBlock int     `json:"routes_per_block"` // 0: chosen
+	Threads        int     `json:"threads"`
+	Runs           int     `json:"runs"`
+	Launches       int64   `json:"launches"`
+	UploadBytes    int64   `json:"upload_bytes"`
+	DownloadBytes  int64   `json:"download_bytes"`
+	Kernel         float64 `json:"kernel_s"`
+	Upload         float64 `json:"upload_s"`
+	Download       float64 `json:"download_s"`
+	Wall           float64 `json:"wall_s"`
+}
+
+// Verdicts.
+const (
+	Pass   = "pass"
+	Fail   = "fail"
+	Skip   = "skip"
+	NotRun = "not run"
+)
+
+// standins are devices that are none.
+var standins = []string{"stand-in", "emulated"}
+
+// Check refuses evidence that is none: of something that is not a GPU, of a
+// failure, or with nothing run.
+func (e *Evidence) Check() error {
+	for _, s := range standins {
+		if strings.EqualFold(e.Device, s) {
+			return fmt.Errorf("device %s is not a GPU: this is no evidence of hardware", e.Device)
+		}
+	}
+	switch {
+	case e.Device == "" || e.Driver == "":
+		return errors.New("no device or no driver is named")
+	case !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(e.Kernels):
+		return fmt.Errorf("kernel_sources_sha256 %q is not a hash", e.Kernels)
+	case e.Verdict != Pass:
+		return fmt.Errorf("verdict %q, want %q", e.Verdict, Pass)
+	case len(e.Goldens) == 0:
+		return errors.New("no golden was run")
+	case len(e.Tests) == 0:
+		return errors.New("no test was run")
+	}
+	for _, o := range append(append([]Outcome{}, e.Tests...), e.Sanitizer...) {
+		if o.Result == Fail {
+			return fmt.Errorf("%s failed, and yet the verdict is %q", o.Name, e.Verdict)
+		}
+	}
+	if _, err := time.Parse(time.DateOnly, e.Date); err != nil {
+		return fmt.Errorf("date %q: want one like 2006-01-02", e.Date)
+	}
+	return nil
+}
+
+// FileName is that of a device's evidence.
+func FileName(device string) string {
+	return strings.Trim(regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(device, "-"), "-") + ".json"
+}
+
+// Read reads the evidence in a folder, by file name. What is in a file is checked.
+func Read(folder fs.FS) (map[string]*Evidence, error) {
+	names, err := fs.Glob(folder, "*.json")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*Evidence{}
+	for _, name := range names {
+		data, err := fs.ReadFile(folder, name)
+		if err != nil {
+			return nil, err
+		}
+		e := &Evidence{}
+		if err := json.Unmarshal(data, e); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if err := e.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if want := FileName(e.Device); path.Base(name) != want {
+			return nil, fmt.Errorf("%s: is of %s, whose file is %s", name, e.Device, want)
+		}
+		all[name] = e
+	}
+	return all, nil
+}
+
+// Write writes evidence into a folder, whatever it says.
+func (e *Evidence) Write(folder string) (string, error) {
+	text, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	file := filepath.Join(folder, FileName(e.Device))
+	return file, fileio.Write(file, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}

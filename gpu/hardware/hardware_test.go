@@ -1,0 +1,91 @@
+package hardware
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"lockstep/gpu/kernels"
+	"lockstep/gpu/module"
+)
+
+// TestEvidence checks what is committed, and says which of it is of the present
+// kernels.
+func TestEvidence(t *testing.T) {
+	all, err := Read(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := module.HashSources(kernels.Sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, e := range all {
+		if e.Kernels == hash {
+			t.Logf("%s is of these kernels", name)
+		} else {
+			t.Logf("%s is of other kernels (%.12s): run `make gpu-test` on %s again", name, e.Kernels, e.Device)
+		}
+	}
+	if len(all) == 0 {
+		t.Log("the kernels have not been run on hardware")
+	}
+}
+
+func good() *Evidence {
+	return &Evidence{
+		Device: "NVIDIA H200", Driver: "CUDA 13.0, 580.1", Kernels: strings.Repeat("0a", 32), Date: "2026-11-21",
+		Goldens: []string{"g00002.pid"}, Tests: []Outcome{{Name: "TestGoldens", Result: Pass}}, Verdict: Pass,
+	}
+}
+
+// TestRefused gives Check what is no evidence; that of a stand-in first of all.
+func TestRefused(t *testing.T) {
+	if err := good().Check(); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*Evidence){
+		"device stand-in is not a GPU": func(e *Evidence) { e.Device = "stand-in" },
+		"device emulated is not a GPU": func(e *Evidence) { e.Device = "emulated" },
+		"no device":                    func(e *Evidence) { e.Device = "" },
+		"is not a hash":                func(e *Evidence) { e.Kernels = "main" },
+		"verdict":                      func(e *Evidence) { e.Verdict = Fail },
+		"no golden":                    func(e *Evidence) { e.Goldens = nil },
+		"no test":                      func(e *Evidence) { e.Tests = nil },
+		"TestX failed":                 func(e *Evidence) { e.Tests = append(e.Tests, Outcome{Name: "TestX", Result: Fail}) },
+		"memcheck failed":              func(e *Evidence) { e.Sanitizer = []Outcome{{Name: "memcheck", Result: Fail}} },
+		"date":                         func(e *Evidence) { e.Date = "today" },
+	} {
+		e := good()
+		spoil(e)
+		if err := e.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestWriteRead(t *testing.T) {
+	dir := t.TempDir()
+	e := good()
+	file, err := e.Write(dir)
+	if err != nil || !strings.HasSuffix(file, "NVIDIA-H200.json") {
+		t.Fatalf("%s, %v", file, err)
+	}
+	all, err := Read(os.DirFS(dir))
+	if err != nil || len(all) != 1 || all["NVIDIA-H200.json"].Device != e.Device {
+		t.Errorf("%v, %v", all, err)
+	}
+	e.Device = "stand-in"
+	if _, err := e.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(os.DirFS(dir)); err == nil || !strings.Contains(err.Error(), "stand-in.json: device stand-in is not a GPU") {
+		t.Errorf("evidence of the stand-in is read: %v", err)
+	}
+	for name, data := range map[string]string{"other.json": `{"device":"x"}`, "damaged.json": "{"} {
+		if _, err := Read(fstest.MapFS{name: {Data: []byte(data)}}); err == nil || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package gpu
+
+import (
+	"bytes"
+	"time"
+	"unsafe"
+
+	"lockstep"
+)
+
+// outcome is what a task came to.
+type outcome struct {
+	task   *task
+	result lockstep.Result
+	step   int // at which it failed
+	err    error
+}
+
+// launches runs a group whose controllers are on the device.
+func (r *run) launches(g *group) {
+	for tasks := g.tasks; len(tasks) > 0 && !r.stopped; {
+		outcomes, err := r.launch(tasks, g.kind)
+		if err != nil {
+			r.failAll(tasks, -1, err)
+			return
+		}
+		tasks = tasks[len(outcomes):]
+		for _, o := range outcomes {
+			if o.err != nil {
+				r.fail(o.task, o.step, o.err)
+			} else {
+				r.report(o.task, o.result)
+			}
+		}
+	}
+}
+
+// launch runs as many of the tasks as fit the device's memory: in one launch,
+// or if the traces of a single one do not, in several.
+func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
+	var b *batch
+	var trace []byte
+	var outcomes []outcome
+	begin := time.Now()
+
+	// collect ends a launch. What observers are to see is copied, since they are
+	// called when others may have the device and its buffers.
+	collect := func() error {
+		last := int(b.block.End) == b.shape.stride
+		to := b.at.lataccel
+		if last {
+			to = b.shape.downEnd(b.at)
+		}
+		if err := b.fetch(r.ctx, b.at.trace, to); err != nil {
+			return err
+		}
+		trace = bytes.Clone(b.down(b.at.trace, b.at.status))
+		statuses := b.statuses()
+		for j := range outcomes {
+			o := &outcomes[j]
+			if o.err == nil {
+				o.err, o.step = statuses[j].err(), int(statuses[j].Step)
+			}
+			if last && o.err == nil {
+				o.result = b.result(j)
+			}
+		}
+		return nil
+	}
+	err := r.use(r.ctx, nil, func(c *connection) (err error) {
+		if b, err = r.load(c, tasks, k, r.opts.Shortcuts); err != nil {
+			return err
+		}
+		for _, t := range b.tasks {
+			outcomes = append(outcomes, outcome{task: t})
+		}
+		if err := b.launch(); err != nil {
+			return err
+		}
+		return collect()
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer b.release()
+	for {
+		if r.config.Timed {
+			r.statsMutex.Lock()
+			r.wall += time.Since(begin)
+			r.statsMutex.Unlock()
+		}
+		for j := range outcomes {
+			r.replay(b, trace, j, &outcomes[j])
+		}
+		if int(b.block.End) == b.shape.stride {
+			return outcomes, nil
+		}
+		begin = time.Now()
+		err := r.use(r.ctx, b.on, func(c *connection) error {
+			b.aim(int(b.block.End))
+			if err := c.Upload(b.device(0), b.buffer.host[:unsafe.Sizeof(launchBlock{})]); err != nil {
+				return err
+			}
+			if err := b.launch(); err != nil {
+				return err
+			}
+			return collect()
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// replay shows a task's observer the steps of the last launch.
+func (r *run) replay(b *batch, trace []byte, j int, o *outcome) {
+	if !b.shape.traced {
+		return
+	}
+	end := min(int(b.block.End), o.task.end)
+	if o.err != nil {
+		end = min(end, o.step)
+	}
+	records := view[traceBlock](trace, b.shape.jobs*b.shape.steps)[j*b.shape.steps:]
+	for step := int(b.block.First); step < end; step++ {
+		if err := observe(o.task.job, step, &records[step-int(b.block.First)]); err != nil {
+			o.err, o.step = err, step
+			return
+		}
+	}
+}
+
+// observe shows a job's observer one step.
+func observe(job *lockstep.Job, step int, t *traceBlock) error {
+	s := lockstep.Step{
+		Index:      step,
+		Action:     t.Action,
+		Draw:       t.Draw,
+		Sample:     int(t.Sample),
+		Prediction: t.Prediction,
+		Lataccel:   t.Lataccel,
+	}
+	if t.Network != 0 {
+		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = t.Tokens[:], t.States[:], t.Logits[:], t.Probs[:], t.CDF[:]
+	}
+	return guard(func() { job.Observe(&s) })
+}

@@ -1,0 +1,117 @@
+// Package module holds the compiled kernels, and what tells whether they belong to
+// the sources: `make kernels` writes both.
+package module
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+)
+
+// Source is the file that is compiled, in the folder of the kernels.
+const Source = "rollout.cu"
+
+// Flags are the compiler's for both. -fmad=false leaves every rounding where the
+// source has it; division and square root are correctly rounded, and subnormals
+// kept, unless -use_fast_math is given.
+var Flags = []string{"-std=c++17", "-O3", "-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false"}
+
+// A Target is a compilation.
+type Target struct {
+	Name  string   // file, without its extension .gz
+	Flags []string // added
+}
+
+// Targets: PTX, which the driver compiles for the GPU that it finds, and machine
+// code for compute capability 9.
+var Targets = []Target{
+	{"rollout.ptx", []string{"-ptx", "-arch=compute_80"}},
+	{"rollout.sm_90.cubin", []string{"-cubin", "-arch=sm_90", "-Xptxas", "-v"}},
+}
+
+// Manifest says what the compiled kernels were made of.
+type Manifest struct {
+	Sources  string            `json:"sources_sha256"` // see HashSources
+	Compiler string            `json:"compiler"`
+	Flags    []string          `json:"flags"`
+	Files    map[string]string `json:"files_sha256"` // before compression
+}
+
+//go:embed manifest.json
+var manifest []byte
+
+//go:embed rollout.ptx.gz
+var ptx []byte
+
+//go:embed rollout.sm_90.cubin.gz
+var cubin []byte
+
+// ReadManifest is that of the kernels in this program.
+func ReadManifest() (Manifest, error) {
+	var m Manifest
+	if err := json.Unmarshal(manifest, &m); err != nil {
+		return m, fmt.Errorf("manifest of the compiled kernels: %w", err)
+	}
+	return m, nil
+}
+
+// PTX is for any GPU of compute capability 8.0 or newer.
+var PTX = sync.OnceValues(func() (string, error) { return unpack(ptx) })
+
+// Cubin is for GPUs of compute capability 9.x.
+var Cubin = sync.OnceValues(func() (string, error) { return unpack(cubin) })
+
+func unpack(data []byte) (string, error) {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return "", fmt.Errorf("compiled kernels: %w", err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return "", fmt.Errorf("compiled kernels: %w", err)
+	}
+	return string(text), nil
+}
+
+// HashSources is the hash of all that a GPU's kernels are made of: the names and
+// bytes of the files in the kernels' folder itself, in order.
+func HashSources(sources fs.FS) (string, error) {
+	var names []string
+	for _, pattern := range []string{"*.cu", "*.cuh", "*.h"} {
+		found, err := fs.Glob(sources, pattern)
+		if err != nil {
+			return "", err
+		}
+		names = append(names, found...)
+	}
+	slices.Sort(names)
+	h := sha256.New()
+	for _, name := range names {
+		data, err := fs.ReadFile(sources, name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n", path.Base(name), len(data))
+		h.Write(data)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// AllFlags lists every flag of every target, for the manifest.
+func AllFlags() []string {
+	all := slices.Clone(Flags)
+	for _, t := range Targets {
+		all = append(all, t.Name+":")
+		all = append(all, t.Flags...)
+	}
+	return all
+}

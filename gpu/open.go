@@ -1,0 +1,17 @@
+package gpu
+
+import (
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/cuda"
+	"lockstep/gpu/module"
+)
+
+// OpenDevice opens the GPU: that whose number, among those that
+// CUDA_VISIBLE_DEVICES leaves, is in LOCKSTEP_DEVICE, otherwise the first. An
+// error says in one line what to do.
+func OpenDevice() (driver.Device, error) {
+	return cuda.Open(cuda.Options{PTX: module.PTX, Cubins: map[int]func() (string, error){9: module.Cubin}})
+}
+
+// Available is why there is no GPU to be used, or nil. It opens nothing.
+func Available() error { return cuda.Available() }

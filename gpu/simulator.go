@@ -1,0 +1,327 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"lockstep"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/kernels"
+	"lockstep/internal/model"
+)
+
+// Config says what a simulator is made of.
+type Config struct {
+	ModelPath string // the network's ONNX file
+
+	// Profile is the arithmetic.
+	Profile lockstep.Profile
+
+	// Open opens the device, at first and again after a failure; OpenDevice if nil.
+	Open func() (driver.Device, error)
+
+	// RoutesPerBlock is how many routes a block of threads runs, Threads how many
+	// threads it has, a multiple of 32. Neither changes a bit. If 0, they are
+	// chosen.
+	RoutesPerBlock, Threads int
+
+	// MemoryLimit is how many bytes of the device's memory a run may take; all
+	// that are free if 0. Jobs that do not fit at once run one part after the
+	// other.
+	MemoryLimit int64
+
+	// Watchdog is how long a launch may take before the device is given up. If 0,
+	// it grows with the work, from two minutes.
+	Watchdog time.Duration
+
+	// Timed takes the times of Stats.
+	Timed bool
+}
+
+const (
+	baseWatchdog = 2 * time.Minute
+	stepWatchdog = 30 * time.Millisecond // for a step of a job, on one multiprocessor
+
+	defaultThreads = 256
+
+	// traceRoom bounds the memory of the host that one launch's traces take.
+	traceRoom = 1 << 30
+)
+
+// Simulator is the GPU implementation of lockstep.Simulator. Its methods may be
+// called from several goroutines, whose launches take turns. Close ends it.
+type Simulator struct {
+	config  Config
+	weights []float32
+
+	turn       chan struct{} // held while the device is in use
+	connection *connection   // nil until its first use, and after a failure
+	closed     bool
+
+	statsMutex sync.Mutex
+	past       driver.Counts // of devices closed since
+	wall       time.Duration
+}
+
+var _ lockstep.Simulator = (*Simulator)(nil)
+
+// New makes a simulator and opens its device.
+func New(config Config) (*Simulator, error) {
+	weights, err := model.Load(config.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	if config.Open == nil {
+		config.Open = OpenDevice
+	}
+	if config.Threads < 0 || config.RoutesPerBlock < 0 || config.MemoryLimit < 0 || config.Watchdog < 0 {
+		return nil, errors.New("threads, routes per block, memory limit and watchdog cannot be negative")
+	}
+	if config.Threads == 0 {
+		config.Threads = defaultThreads
+	}
+	s := &Simulator{config: config, weights: kernels.Pack(weights), turn: make(chan struct{}, 1)}
+	if err := s.use(context.Background(), nil, func(*connection) error { return nil }); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Name is "gpu".
+func (s *Simulator) Name() string { return "gpu" }
+
+// Profile is the arithmetic that the simulator was made with.
+func (s *Simulator) Profile() lockstep.Profile { return s.config.Profile }
+
+// Info says what the device is. An error is that of opening it again after a
+// failure.
+func (s *Simulator) Info() (info driver.Info, err error) {
+	err = s.use(context.Background(), nil, func(c *connection) error {
+		info = c.info
+		return nil
+	})
+	return info, err
+}
+
+// Close gives the device back.
+func (s *Simulator) Close() error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	s.closed = true
+	s.disconnect()
+	return nil
+}
+
+// Stats is what has passed between host and device. The times, with
+// Config.Timed, are the device's own.
+type Stats struct {
+	driver.Counts
+
+	// Wall is how long runs of whole rollouts took, without observers.
+	Wall time.Duration `json:"wall_ns"`
+}
+
+// Host is the part of Wall in which the device was idle.
+func (s Stats) Host() time.Duration { return s.Wall - s.Upload - s.Kernel - s.Download }
+
+// Sub is what was counted since t.
+func (s Stats) Sub(t Stats) Stats { return Stats{s.Counts.Sub(t.Counts), s.Wall - t.Wall} }
+
+// Stats counts from the simulator's beginning: its opening, too, which uploads
+// the weights.
+func (s *Simulator) Stats() Stats {
+	s.statsMutex.Lock()
+	defer s.statsMutex.Unlock()
+	counts := s.past
+	if c := s.connection; c != nil {
+		counts = counts.Add(c.Counts())
+	}
+	return Stats{counts, s.wall}
+}
+
+// Simulate runs the jobs: first, in as few launches as memory allows, those whose
+// controllers are on the device; then the others, step by step. When ctx ends in
+// a launch, the device is given up, since a kernel cannot be called back, and
+// opened again for the next run; a Stepper on it is lost.
+//
+// Jobs may share routes: a sweep of K policies over N routes is K·N jobs, and
+// uploads each route once.
+func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		r := &run{Simulator: s, ctx: ctx, opts: opts, yield: yield}
+		for _, group := range r.group(jobs) {
+			if group.kind.commands {
+				r.steps(group)
+			} else {
+				r.launches(group)
+			}
+			if r.stopped {
+				return
+			}
+		}
+	}
+}
+
+// run is one call of Simulate.
+type run struct {
+	*Simulator
+	ctx     context.Context
+	opts    lockstep.Options
+	yield   func(int, lockstep.Result) bool
+	stopped bool // the caller has broken out of the loop
+}
+
+// task is a job of a run.
+type task struct {
+	job   *lockstep.Job
+	index int // the job's
+	end   int // one past the last step
+	done  bool
+}
+
+// group is tasks that can share a launch.
+type group struct {
+	kind  kind
+	tasks []*task
+}
+
+// group sorts out jobs that cannot run and puts the others into groups.
+func (r *run) group(jobs []lockstep.Job) []*group {
+	var groups []*group
+	for i := range jobs {
+		t := &task{job: &jobs[i], index: i}
+		if err := t.check(r.opts.Shortcuts, false); err != nil {
+			r.fail(t, 0, err)
+			continue
+		}
+		kind := r.kind(t.job)
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.kind == kind })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &group{kind: kind})
+		}
+		groups[at].tasks = append(groups[at].tasks, t)
+	}
+	for _, g := range groups {
+		// A block ends with the longest of its routes, so equal ones go together.
+		slices.SortStableFunc(g.tasks, func(a, b *task) int { return b.end - a.end })
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int {
+		return btoi(a.kind.commands) - btoi(b.kind.commands)
+	})
+	return groups
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// kind is what a job needs of a launch.
+func (r *run) kind(job *lockstep.Job) kind {
+	return kind{
+		commands:   controller(job.Policy) == controllerHost,
+		teacher:    job.Teacher != nil,
+		draws:      job.Draws != nil,
+		traced:     job.Observe != nil,
+		trajectory: r.opts.Trajectory,
+	}
+}
+
+// controller is what the device knows of a policy.
+func controller(p lockstep.Policy) int64 {
+	switch p.(type) {
+	case lockstep.Zero:
+		return controllerZero
+	case lockstep.PID:
+		return controllerPID
+	}
+	return controllerHost
+}
+
+// check refuses jobs that cannot run, and sets the task's end. In the caller's
+// hands a job need not have a policy.
+func (t *task) check(shortcuts lockstep.Shortcuts, stepper bool) error {
+	if err := checkRoute(t.job.Route); err != nil {
+		return err
+	}
+	t.end = t.job.Route.Len()
+	if shortcuts&lockstep.StopAtCostEnd != 0 {
+		t.end = min(t.end, lockstep.CostEndIdx)
+	}
+	if x := t.job.Teacher; x != nil && min(len(x.Lataccel), len(x.Action)) < t.end {
+		return fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(x.Lataccel), len(x.Action), t.end)
+	}
+	if n := t.end - lockstep.ContextLength; t.job.Draws != nil && len(t.job.Draws) < n {
+		return fmt.Errorf("%d draws are given, want %d", len(t.job.Draws), n)
+	}
+	switch p := t.job.Policy.(type) {
+	case lockstep.Zero, lockstep.PID, lockstep.Custom, *lockstep.Batch:
+	default:
+		if !stepper {
+			return fmt.Errorf("no controller of type %T", p)
+		}
+	}
+	return nil
+}
+
+// checkRoute refuses routes that no loader makes.
+func checkRoute(r *lockstep.Route) error {
+	if r == nil {
+		return errors.New("no route")
+	}
+	n := r.Len()
+	if n < lockstep.ControlStartIdx {
+		return fmt.Errorf("%d rows, want at least %d", n, lockstep.MinRows)
+	}
+	if len(r.RollLataccel) != n || len(r.VEgo) != n || len(r.AEgo) != n || len(r.SteerCommand) < lockstep.ControlStartIdx {
+		return fmt.Errorf("columns of %d, %d, %d, %d and %d rows, want equal numbers", len(r.RollLataccel), len(r.VEgo), len(r.AEgo), n, len(r.SteerCommand))
+	}
+	return nil
+}
+
+// report gives a task's result to the caller.
+func (r *run) report(t *task, result lockstep.Result) {
+	if t.done || r.stopped {
+		return
+	}
+	t.done = true
+	r.stopped = !r.yield(t.index, result)
+}
+
+// fail ends a task with an error; the step is left out if it is negative.
+func (r *run) fail(t *task, step int, err error) {
+	name, at := "", ""
+	if t.job.Route != nil {
+		name = t.job.Route.Name
+	}
+	if step >= 0 {
+		at = fmt.Sprintf(", step %d", step)
+	}
+	r.report(t, lockstep.Result{Err: fmt.Errorf("route %s, controller %v%s: %w", name, t.job.Policy, at, err)})
+}
+
+func (r *run) failAll(tasks []*task, step int, err error) {
+	for _, t := range tasks {
+		r.fail(t, step, err)
+	}
+}
+
+// guard calls f and makes a panic an error.
+func guard(f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	f()
+	return nil
+}

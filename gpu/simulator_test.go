@@ -1,0 +1,671 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"lockstep"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
+)
+
+// TestProfiles holds every stage of every step to the reference, in every profile
+// of the network and the softmax.
+func TestProfiles(t *testing.T) {
+	for _, p := range lockstep.Profiles() {
+		if p.CSV != lockstep.CSV2 || p.Sin != lockstep.SinFMA {
+			continue // of the route's making
+		}
+		s := newSimulator(t, Config{Profile: p})
+		jobs := []lockstep.Job{{Route: shorten(routes()[0], 108), Policy: lockstep.DefaultPID}, {Route: shorten(routes()[1], 101), Policy: lockstep.Zero{}}}
+		opts := lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true}
+		want := traces(t, newReference(t, p), jobs, opts)
+		for i, got := range traces(t, s, jobs, opts) {
+			if d := got.difference(want[i]); d != "" {
+				t.Errorf("profile %v, route %s, controller %v: %s", p, jobs[i].Route.Name, jobs[i].Policy, d)
+			}
+		}
+		s.Close()
+	}
+}
+
+// TestShortcuts holds every combination of shortcuts to the reference.
+func TestShortcuts(t *testing.T) {
+	s := newSimulator(t, Config{})
+	ref := newReference(t, s.Profile())
+	all := routes()
+	jobs := []lockstep.Job{
+		{Route: shorten(all[1], 101), Policy: lockstep.DefaultPID},
+		{Route: shorten(all[2], 115), Policy: lockstep.Zero{}},
+		{Route: shorten(all[3], 503), Policy: lockstep.DefaultPID},
+	}
+	for shortcuts := range lockstep.CostOnly + 1 {
+		opts := lockstep.Options{Shortcuts: shortcuts, Trajectory: shortcuts%2 == 0}
+		jobs := jobs
+		if shortcuts != lockstep.CostOnly && shortcuts != lockstep.FullTrajectory {
+			jobs = jobs[:2] // the long one takes its time
+		}
+		want := traces(t, ref, jobs, opts)
+		for i, got := range traces(t, s, jobs, opts) {
+			if d := got.difference(want[i]); d != "" {
+				t.Errorf("shortcuts %d, route %s: %s", shortcuts, jobs[i].Route.Name, d)
+			}
+		}
+	}
+}
+
+// TestTeacher forces rollouts onto trajectories and draws that they would never
+// take, some of the jobs of a batch, and holds all to the reference.
+func TestTeacher(t *testing.T) {
+	s := newSimulator(t, Config{})
+	ref := newReference(t, s.Profile())
+	random := rand.New(rand.NewPCG(1, 2))
+	var jobs []lockstep.Job
+	for i, route := range routes()[:3] {
+		route = shorten(route, 115+i)
+		taught := &lockstep.Trajectory{}
+		for range route.Len() {
+			taught.Lataccel = append(taught.Lataccel, 12*random.Float64()-6)
+			taught.Action = append(taught.Action, 6*random.Float64()-3)
+		}
+		for _, policy := range []lockstep.Policy{lockstep.DefaultPID, weavePolicy} {
+			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy}, lockstep.Job{Route: route, Policy: policy, Teacher: taught})
+		}
+	}
+	draws := make([]float64, 115)
+	for i := range draws {
+		draws[i] = float64(i) / 115
+	}
+	jobs = append(jobs,
+		lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: draws},
+		lockstep.Job{Route: jobs[0].Route, Policy: weavePolicy, Draws: draws, Teacher: jobs[1].Teacher})
+	faulty := map[int]string{len(jobs): "the teacher has 0 lataccels and 0 actions, want 115 of each", len(jobs) + 1: "3 draws are given, want 95"}
+	jobs = append(jobs,
+		lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Teacher: &lockstep.Trajectory{}},
+		lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: draws[:3]})
+	for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, lockstep.CostOnly} {
+		opts := lockstep.Options{Shortcuts: shortcuts, Trajectory: true}
+		want := traces(t, ref, jobs, opts)
+		for i, got := range traces(t, s, jobs, opts) {
+			if message, ok := faulty[i]; ok {
+				if !contains(got.result.Err, message) {
+					t.Errorf("job %d: error %v, want %s", i, got.result.Err, message)
+				}
+			} else if d := got.difference(want[i]); d != "" {
+				t.Errorf("job %d, shortcuts %d: %s", i, shortcuts, d)
+			}
+		}
+	}
+}
+
+// weave is a controller whose answers depend on all that it sees.
+type weave struct{ memory float64 }
+
+func (w *weave) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+	w.memory = float64(0.9*w.memory) + target - current
+	sum := float64(0.2*w.memory) - float64(0.01*state.RollLataccel) + float64(1e-4*state.VEgo) + float64(1e-3*state.AEgo)
+	for i, x := range plan.Lataccel {
+		sum += float64(0.01*x) + float64(1e-4*plan.VEgo[i]) + float64(1e-3*plan.RollLataccel[i]) + float64(1e-3*plan.AEgo[i])
+	}
+	return sum
+}
+
+// weaves is weave for several routes at once.
+type weaves struct{ each []weave }
+
+func (w *weaves) Update(s *lockstep.BatchStep) error {
+	for i := range w.each {
+		if s.Running[i] {
+			s.Steer[i] = w.each[i].Update(s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i])
+		}
+	}
+	return nil
+}
+
+func (w *weaves) Close() error {
+	weavesOpen.Add(-1)
+	return nil
+}
+
+// weavesOpen counts the batch controllers in use.
+var weavesOpen atomic.Int64
+
+var (
+	weavePolicy  = lockstep.Custom{Name: "weave", New: func() lockstep.Controller { return &weave{} }}
+	weavesPolicy = &lockstep.Batch{Name: "weaves", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+		weavesOpen.Add(1)
+		return &weaves{make([]weave, len(routes))}, nil
+	}}
+)
+
+// TestBatchInvariance draws batches of short routes, in any order and of any
+// size, for any blocks, in memory for all or few of them, and holds each route's
+// every bit to what the reference gives for it alone.
+func TestBatchInvariance(t *testing.T) {
+	type size struct{ routes, threads int }
+	simulators := map[size]*Simulator{}
+	for _, c := range []size{{0, 0}, {1, 32}, {2, 64}, {4, 128}, {6, 256}} {
+		simulators[c] = newSimulator(t, Config{RoutesPerBlock: c.routes, Threads: c.threads})
+	}
+	var sizes []size
+	for c := range simulators {
+		sizes = append(sizes, c)
+	}
+	slices.SortFunc(sizes, func(a, b size) int { return a.routes - b.routes })
+	ref := newReference(t, lockstep.Profile{})
+
+	type key struct {
+		route, rows, policy int
+		shortcuts           lockstep.Shortcuts
+	}
+	ways := []lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID, lockstep.PID{P: 2, I: -0.3, D: 0.7}, weavePolicy, weavesPolicy}
+	alone := map[key]*trace{}
+	want := func(t *rapid.T, k key, job lockstep.Job) *trace {
+		if alone[k] == nil {
+			alone[k] = traces(t, ref, []lockstep.Job{job}, lockstep.Options{Shortcuts: k.shortcuts, Trajectory: true})[0]
+		}
+		return alone[k]
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := rapid.SampledFrom(sizes).Draw(t, "routes per block, threads")
+		s := simulators[c]
+		s.config.MemoryLimit = rapid.SampledFrom([]int64{0, 2 << 20, 300 << 10}).Draw(t, "memory")
+		shortcuts := rapid.SampledFrom([]lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory, lockstep.SkipWarmup}).Draw(t, "shortcuts")
+		n := rapid.SampledFrom([]int{1, 2, 3, 7, 13}).Draw(t, "jobs")
+		ways := ways
+		if rapid.IntRange(0, 3).Draw(t, "controllers on the host, if 0") != 0 {
+			ways = ways[:3]
+		}
+		keys, jobs := make([]key, n), make([]lockstep.Job, n)
+		for i := range jobs {
+			k := key{
+				route:     rapid.IntRange(0, 2).Draw(t, "route"),
+				rows:      rapid.IntRange(101, 104).Draw(t, "rows"),
+				policy:    rapid.IntRange(0, len(ways)-1).Draw(t, "policy"),
+				shortcuts: shortcuts,
+			}
+			keys[i] = k
+			jobs[i] = lockstep.Job{Route: shorten(routes()[k.route], k.rows), Policy: ways[k.policy]}
+		}
+		opts := lockstep.Options{Shortcuts: shortcuts, Trajectory: true}
+		if rapid.Bool().Draw(t, "traced") {
+			for i, got := range traces(t, s, jobs, opts) {
+				if d := got.difference(want(t, keys[i], jobs[i])); d != "" {
+					t.Fatalf("job %d of %d, route %s, controller %v: %s", i, n, jobs[i].Route.Name, jobs[i].Policy, d)
+				}
+			}
+		} else {
+			for i, got := range results(t, s, context.Background(), jobs, opts) {
+				if d := resultDifference(got, want(t, keys[i], jobs[i]).result); d != "" {
+					t.Fatalf("job %d of %d, route %s, controller %v: %s", i, n, jobs[i].Route.Name, jobs[i].Policy, d)
+				}
+			}
+		}
+		if n := weavesOpen.Load(); n != 0 {
+			t.Fatalf("%d batch controllers were not closed", n)
+		}
+	})
+}
+
+// TestLedger counts what passes for N routes: one upload, one launch, one
+// download and nothing for a step; with too little memory one of each for a part.
+func TestLedger(t *testing.T) {
+	s := newSimulator(t, Config{})
+	var jobs []lockstep.Job
+	for i := range 9 {
+		for _, policy := range policies {
+			jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i%3], 130), Policy: policy})
+		}
+	}
+	one := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	for _, n := range []int{1, 5, len(jobs)} {
+		for _, rows := range []int{101, 130} {
+			batch := slices.Clone(jobs[:n])
+			shorter := map[*lockstep.Route]*lockstep.Route{}
+			for i := range batch {
+				r := batch[i].Route
+				if shorter[r] == nil {
+					shorter[r] = shorten(routes()[slices.IndexFunc(routes(), func(x *lockstep.Route) bool { return strings.HasPrefix(r.Name, x.Name) })], rows)
+				}
+				batch[i].Route = shorter[r]
+			}
+			before := s.Stats()
+			for _, r := range results(t, s, context.Background(), batch, one) {
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			got := s.Stats().Sub(before)
+			if got.Uploads != 1 || got.Launches != 1 || got.Downloads != 1 || got.Synchronisations != 1 {
+				t.Errorf("%d jobs of %d steps: %+v, want one upload, launch, synchronisation and download", n, rows-20, got.Counts)
+			}
+			if limit := int64(2048 + 256*n); got.DownloadBytes > limit {
+				t.Errorf("%d jobs of %d steps: %d bytes were downloaded, want %d at most", n, rows-20, got.DownloadBytes, limit)
+			}
+			if got.Upload != 0 || got.Kernel != 0 || got.Download != 0 || got.Wall != 0 {
+				t.Errorf("times were taken: %+v", got)
+			}
+		}
+	}
+
+	// A sweep uploads a route's columns once.
+	bytes := func(jobs []lockstep.Job) int64 {
+		before := s.Stats()
+		results(t, s, context.Background(), jobs, one)
+		return s.Stats().Sub(before).UploadBytes
+	}
+	route := shorten(routes()[0], 130)
+	sweep := func(n int) (jobs []lockstep.Job) {
+		for i := range n {
+			jobs = append(jobs, lockstep.Job{Route: route, Policy: lockstep.PID{P: float64(i)}})
+		}
+		return jobs
+	}
+	if one, many := bytes(sweep(1)), bytes(sweep(20)); many-one > 20*64 {
+		t.Errorf("a sweep of 20 uploads %d bytes, one rollout %d: the route is there more than once", many, one)
+	}
+
+	// Step by step: a command up and a status down for each job.
+	p, err := s.Reset(context.Background(), jobs[:5], one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for range 3 {
+		before := s.Stats()
+		if _, err := p.Step(context.Background(), make([]float64, 5)); err != nil {
+			t.Fatal(err)
+		}
+		got := s.Stats().Sub(before)
+		limit := int64(1024)
+		if s.connection.layout.version < statusLataccelVersion {
+			limit += 5 * 8 * 130
+		}
+		if got.Uploads != 1 || got.Launches != 1 || got.Downloads != 1 || got.Synchronisations != 1 || got.UploadBytes > 1024 || got.DownloadBytes > limit {
+			t.Errorf("a step of 5 jobs: %+v, want one upload of 1 KiB, a launch and a download of %d bytes at most", got.Counts, limit)
+		}
+	}
+}
+
+// TestTimes takes times when they are asked for.
+func TestTimes(t *testing.T) {
+	s := newSimulator(t, Config{Timed: true})
+	before := s.Stats()
+	begin := time.Now()
+	results(t, s, context.Background(), []lockstep.Job{{Route: shorten(routes()[0], 120), Policy: lockstep.DefaultPID}}, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	wall := time.Since(begin)
+	got := s.Stats().Sub(before)
+	if got.Kernel <= 0 || got.Kernel > got.Wall || got.Wall > wall || got.Upload < 0 || got.Download < 0 || got.Upload+got.Kernel+got.Download > wall {
+		t.Errorf("times %+v of a run of %v", got, wall)
+	}
+}
+
+// TestMemory runs jobs with memory for some of them at a time.
+func TestMemory(t *testing.T) {
+	var jobs []lockstep.Job
+	for i := range 6 {
+		jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 104+i%2), Policy: policies[i%3]})
+	}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	ref := newReference(t, lockstep.Profile{})
+	want := results(t, ref, context.Background(), jobs, opts)
+
+	s := newSimulator(t, Config{MemoryLimit: 24 << 10})
+	before := s.Stats()
+	for i, got := range results(t, s, context.Background(), jobs, opts) {
+		if d := resultDifference(got, want[i]); d != "" {
+			t.Errorf("job %d: %s", i, d)
+		}
+	}
+	if n := s.Stats().Sub(before).Launches; n < 2 || n > 6 {
+		t.Errorf("%d launches with little memory, want 2 to 6", n)
+	}
+
+	// Traces of one rollout that do not fit are fetched in parts.
+	s.config.MemoryLimit = 400 << 10
+	before = s.Stats()
+	wanted := traces(t, ref, jobs[:2], lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true})
+	for i, got := range traces(t, s, jobs[:2], lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true}) {
+		if d := got.difference(wanted[i]); d != "" {
+			t.Errorf("job %d: %s", i, d)
+		}
+	}
+	if n := s.Stats().Sub(before).Launches; n < 6 {
+		t.Errorf("%d launches for the traces of two rollouts, want each in parts", n)
+	}
+
+	s.config.MemoryLimit = 4 << 10
+	for _, r := range results(t, s, context.Background(), jobs, opts) {
+		if !errors.Is(r.Err, driver.ErrOutOfMemory) || !contains(r.Err, "KiB") || strings.Contains(r.Err.Error(), "\n") {
+			t.Errorf("without memory: %v", r.Err)
+		}
+	}
+	s.config.MemoryLimit = 0
+	for i, got := range results(t, s, context.Background(), jobs, opts) {
+		if d := resultDifference(got, want[i]); d != "" {
+			t.Errorf("with memory again: job %d: %s", i, d)
+		}
+	}
+}
+
+// TestDeviceMemory runs on a device that has little memory, in pieces, too.
+func TestDeviceMemory(t *testing.T) {
+	onCPU(t)
+	var jobs []lockstep.Job
+	for i := range 6 {
+		jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 104), Policy: policies[i%3]})
+	}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	want := results(t, newReference(t, lockstep.Profile{}), context.Background(), jobs, opts)
+	for _, pieces := range []bool{false, true} {
+		s := newSimulator(t, Config{Open: func() (driver.Device, error) {
+			d, err := emulated.Open(emulated.Options{Memory: 4 << 20})
+			if pieces {
+				return &fragmented{Device: d}, err
+			}
+			return d, err
+		}})
+		for i, got := range results(t, s, context.Background(), jobs, opts) {
+			if d := resultDifference(got, want[i]); d != "" {
+				t.Errorf("job %d: %s", i, d)
+			}
+		}
+	}
+	path, err := modelPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(Config{ModelPath: path, Open: func() (driver.Device, error) {
+		return emulated.Open(emulated.Options{Memory: 1 << 20})
+	}})
+	if !errors.Is(err, driver.ErrOutOfMemory) || !contains(err, "bytes for the network's weights") {
+		t.Errorf("without memory for the weights: %v", err)
+	}
+}
+
+// fragmented is a device that never has much memory in one piece.
+type fragmented struct{ driver.Device }
+
+func (f *fragmented) Allocate(bytes int64) (driver.Pointer, error) {
+	if bytes < 3<<20 && bytes > 40<<10 {
+		return 0, fmt.Errorf("%d bytes in one piece: %w", bytes, driver.ErrOutOfMemory)
+	}
+	return f.Device.Allocate(bytes)
+}
+
+// TestFaults runs jobs that fail among others that must not notice.
+func TestFaults(t *testing.T) {
+	s := newSimulator(t, Config{})
+	good := shorten(routes()[0], 114)
+	edit := func(f func(*lockstep.Route)) *lockstep.Route {
+		r := *good
+		r.Name = "edited"
+		r.TargetLataccel, r.SteerCommand, r.VEgo = slices.Clone(r.TargetLataccel), slices.Clone(r.SteerCommand), slices.Clone(r.VEgo)
+		f(&r)
+		return &r
+	}
+	at := func(step int, f func() float64) lockstep.Policy {
+		return lockstep.Custom{Name: "bad", New: func() lockstep.Controller { return &failing{step: step, f: f} }}
+	}
+	batch := func(update func(s *lockstep.BatchStep) error) *lockstep.Batch {
+		return &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return brokenBatch{update}, nil }}
+	}
+	at104 := func(f func(s *lockstep.BatchStep) error) func(s *lockstep.BatchStep) error {
+		return func(s *lockstep.BatchStep) error {
+			if s.Step == 104 {
+				return f(s)
+			}
+			return nil
+		}
+	}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	onDevice := results(t, s, context.Background(), []lockstep.Job{{Route: good, Policy: lockstep.DefaultPID}}, opts)[0]
+	onHost := results(t, s, context.Background(), []lockstep.Job{{Route: good, Policy: weavePolicy}}, opts)[0]
+	if onDevice.Err != nil || onHost.Err != nil {
+		t.Fatal(onDevice.Err, onHost.Err)
+	}
+	seen := 0
+	for _, c := range []struct {
+		name string
+		bad  lockstep.Job
+		want string // part of the error
+	}{
+		{"controller panics", lockstep.Job{Route: good, Policy: at(107, func() float64 { panic("out of fuel") })}, "controller bad, step 107: panic: out of fuel"},
+		{"controller panics in the warm-up", lockstep.Job{Route: good, Policy: at(30, func() float64 { panic("out of fuel") })}, "step 30: panic: out of fuel"},
+		{"controller answers NaN", lockstep.Job{Route: good, Policy: at(111, math.NaN)}, "step 111: probabilities contain NaN"},
+		{"no controller", lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad", New: func() lockstep.Controller { return nil }}}, "controller bad, step 20: panic"},
+		{"making the controller panics", lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad", New: func() lockstep.Controller { panic("no licence") }}}, "panic: no licence"},
+		{"no function makes the controller", lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad"}}, "panic"},
+		{"no policy", lockstep.Job{Route: good}, "no controller of type <nil>"},
+		{"batch controller panics", lockstep.Job{Route: good, Policy: batch(at104(func(*lockstep.BatchStep) error { panic("batch out of fuel") }))}, "controller broken, step 104: panic: batch out of fuel"},
+		{"batch controller fails", lockstep.Job{Route: good, Policy: batch(at104(func(*lockstep.BatchStep) error { return errors.New("out of fuel") }))}, "controller broken, step 104: out of fuel"},
+		{"batch controller fails a route", lockstep.Job{Route: good, Policy: batch(at104(func(s *lockstep.BatchStep) error {
+			s.Err[0] = errors.New("flat tyre")
+			return nil
+		}))}, "controller broken, step 104: flat tyre"},
+		{"making the batch controller panics", lockstep.Job{Route: good, Policy: &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+			panic("no controller today")
+		}}}, "panic: no controller today"},
+		{"making the batch controller fails", lockstep.Job{Route: good, Policy: &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+			return nil, errors.New("no licence")
+		}}}, "controller broken, step 0: no licence"},
+		{"no batch controller", lockstep.Job{Route: good, Policy: &lockstep.Batch{}}, "panic"},
+		{"observer panics", lockstep.Job{Route: good, Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
+			if s.Index == 109 {
+				panic("seen enough")
+			}
+		}}, "step 109: panic: seen enough"},
+		{"observer of a custom controller panics", lockstep.Job{Route: good, Policy: weavePolicy, Observe: func(s *lockstep.Step) {
+			if s.Index == 109 {
+				panic("seen enough")
+			}
+		}}, "step 109: panic: seen enough"},
+		{"no route", lockstep.Job{Policy: lockstep.Zero{}}, "no route"},
+		{"short route", lockstep.Job{Route: shorten(good, 99), Policy: lockstep.Zero{}}, "99 rows, want at least 101"},
+		{"unequal columns", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo = r.VEgo[:50] }), Policy: lockstep.Zero{}}, "columns of 114, 50"},
+		{"target without token", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: lockstep.Zero{}}, "step 100: lataccel NaN has no token"},
+		{"the same, seen step by step", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: weavePolicy}, "step 100: lataccel NaN has no token"},
+		{"NaN in a state", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.NaN() }), Policy: lockstep.Zero{}}, "step 112: probabilities contain NaN"},
+		{"NaN in a state, observed", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.NaN() }), Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
+			seen = s.Index
+		}}, "step 112: probabilities contain NaN"},
+		{"infinite state", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.Inf(1) }), Policy: lockstep.Zero{}}, "step 112: probabilities contain NaN"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			neighbour, want := lockstep.Job{Route: good, Policy: lockstep.DefaultPID}, onDevice
+			if controller(c.bad.Policy) == controllerHost {
+				neighbour.Policy, want = weavePolicy, onHost
+			}
+			got := results(t, s, context.Background(), []lockstep.Job{neighbour, c.bad, neighbour}, opts)
+			for _, i := range []int{0, 2} {
+				if d := resultDifference(got[i], want); d != "" {
+					t.Errorf("neighbour %d: %s", i, d)
+				}
+			}
+			if err := got[1].Err; !contains(err, c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			} else if c.bad.Route != nil && !strings.HasPrefix(err.Error(), "route "+c.bad.Route.Name+", ") {
+				t.Errorf("error %q does not name the route", err)
+			}
+			if got[1].Trajectory != nil {
+				t.Error("a failed job has a trajectory")
+			}
+		})
+	}
+	if seen != 111 {
+		t.Errorf("the last step that an observer saw before a failure at step 112 was %d", seen)
+	}
+}
+
+// failing asks f at one step.
+type failing struct {
+	step, calls int
+	f           func() float64
+}
+
+func (c *failing) Update(float64, float64, lockstep.State, lockstep.FuturePlan) float64 {
+	c.calls++
+	if c.calls == c.step-lockstep.ContextLength+1 {
+		return c.f()
+	}
+	return 0
+}
+
+type brokenBatch struct {
+	update func(s *lockstep.BatchStep) error
+}
+
+func (b brokenBatch) Update(s *lockstep.BatchStep) error { return b.update(s) }
+func (brokenBatch) Close() error                         { return nil }
+
+// TestNothing is the empty sweep.
+func TestNothing(t *testing.T) {
+	s := newSimulator(t, Config{})
+	before := s.Stats()
+	results(t, s, context.Background(), nil, lockstep.Options{})
+	if got := s.Stats().Sub(before); got != (Stats{}) {
+		t.Errorf("nothing cost %+v", got)
+	}
+}
+
+// TestBreak leaves the loop, and panics out of it, and runs again.
+func TestBreak(t *testing.T) {
+	s := newSimulator(t, Config{MemoryLimit: 24 << 10})
+	var jobs []lockstep.Job
+	for i := range 6 {
+		jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 102), Policy: policies[0]},
+			lockstep.Job{Route: shorten(routes()[i], 102), Policy: weavesPolicy})
+	}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	want := results(t, s, context.Background(), jobs, opts)
+	before := s.Stats()
+	for range s.Simulate(context.Background(), jobs, opts) {
+		break
+	}
+	if n := s.Stats().Sub(before).Launches; n != 1 {
+		t.Errorf("%d launches for the first result, want 1", n)
+	}
+	for after := range 9 {
+		func() {
+			defer func() { recover() }()
+			n := 0
+			for range s.Simulate(context.Background(), jobs, opts) {
+				if n++; n > after {
+					panic("the caller panics")
+				}
+			}
+		}()
+	}
+	for i, got := range results(t, s, context.Background(), jobs, opts) {
+		if d := resultDifference(got, want[i]); d != "" {
+			t.Errorf("job %d: %s", i, d)
+		}
+	}
+	if n := weavesOpen.Load(); n != 0 {
+		t.Errorf("%d batch controllers were not closed", n)
+	}
+}
+
+// TestCancel ends runs from outside: every job has a result, the unfinished ones
+// the context's error, and the simulator works afterwards.
+func TestCancel(t *testing.T) {
+	s := newSimulator(t, Config{})
+	long := lockstep.Job{Route: routes()[0], Policy: lockstep.DefaultPID}
+	short := lockstep.Job{Route: shorten(routes()[0], 102), Policy: lockstep.DefaultPID}
+	opts := lockstep.Options{Shortcuts: lockstep.AllSteps}
+	want := results(t, s, context.Background(), []lockstep.Job{short}, opts)[0]
+	for _, policy := range []lockstep.Policy{lockstep.DefaultPID, weavePolicy} {
+		long.Policy = policy
+		jobs := make([]lockstep.Job, 3)
+		for i := range jobs {
+			jobs[i] = long
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		begin := time.Now()
+		failed := 0
+		for _, r := range results(t, s, ctx, jobs, opts) {
+			if errors.Is(r.Err, context.DeadlineExceeded) {
+				failed++
+			} else if r.Err != nil {
+				t.Errorf("%v: %v", policy, r.Err)
+			}
+		}
+		cancel()
+		if failed == 0 && Available() != nil {
+			t.Errorf("%v: no job was cancelled", policy)
+		}
+		if d := time.Since(begin); d > 10*time.Second {
+			t.Errorf("%v: the run ended after %v", policy, d)
+		}
+		for _, r := range results(t, s, ctx, jobs[:3], opts) {
+			if !errors.Is(r.Err, context.DeadlineExceeded) {
+				t.Errorf("in a context that has ended: %v", r.Err)
+			}
+		}
+		got := results(t, s, context.Background(), []lockstep.Job{short}, opts)[0]
+		if d := resultDifference(got, want); d != "" {
+			t.Errorf("after a cancelled run: %s", d)
+		}
+	}
+}
+
+// TestClosed uses a simulator after its end.
+func TestClosed(t *testing.T) {
+	s := newSimulator(t, Config{})
+	job := lockstep.Job{Route: routes()[0], Policy: lockstep.Zero{}}
+	s.Close()
+	s.Close()
+	if r := results(t, s, context.Background(), []lockstep.Job{job}, lockstep.Options{})[0]; !contains(r.Err, "closed") {
+		t.Errorf("error %v, want that it is closed", r.Err)
+	}
+	if _, err := s.Reset(context.Background(), []lockstep.Job{job}, lockstep.Options{}); !contains(err, "closed") {
+		t.Errorf("error %v, want that it is closed", err)
+	}
+}
+
+// TestConfig gives New what it must refuse.
+func TestConfig(t *testing.T) {
+	path, err := modelPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		config Config
+		want   string
+	}{
+		{Config{ModelPath: "none.onnx"}, "none.onnx"},
+		{Config{ModelPath: path, Threads: 33}, "33 threads per block: want a multiple of 32"},
+		{Config{ModelPath: path, Threads: 1024}, "1024 threads per block: want a multiple of 32, 256 at most"},
+		{Config{ModelPath: path, RoutesPerBlock: 3}, "no kernel for 3 routes per block"},
+		{Config{ModelPath: path, Watchdog: -1}, "cannot be negative"},
+		{Config{ModelPath: path, Open: func() (driver.Device, error) { return nil, errors.New("no such device") }}, "no such device"},
+	} {
+		if c.config.Open == nil {
+			c.config.Open = device(t, emulated.Options{})
+		}
+		s, err := New(c.config)
+		if err == nil {
+			s.Close()
+		}
+		if !contains(err, c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want one line with %q", err, c.want)
+		}
+	}
+}
+
+// TestUnbuilt is what a program without CUDA says.
+func TestUnbuilt(t *testing.T) {
+	if err := Available(); err != nil && !contains(err, "make build-cuda") && !contains(err, "another engine") {
+		t.Errorf("error %q does not say what to do", err)
+	}
+}

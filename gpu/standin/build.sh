@@ -1,0 +1,36 @@
+#!/bin/sh
+# Builds the stand-in for libcuda.so.1: build.sh FOLDER-OF-CUDA.H FOLDER-TO-WRITE
+# The kernels' flags are those of package emulated; without -ffp-contract=off the
+# compiler would fuse products into sums.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+include=$1 out=$2
+cxx=${CXX:-g++}
+flags="-std=c++17 -fPIC -O3 -ffp-contract=off -fno-math-errno -Wno-unknown-pragmas -pthread"
+case $(uname -m) in x86_64) flags="$flags -march=x86-64-v3" ;; esac
+mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$root"
+
+key=$(cat gpu/kernels/*.cu gpu/kernels/*.cuh gpu/kernels/*.h gpu/kernels/cpu/*.h gpu/kernels/cpu/device.cpp gpu/standin/* \
+  gpu/driver/cuda/include/cuda.h gpu/driver/cuda/internal/stub/main.go | sha256sum)
+if [ -f "$out/libcuda.so.1" ] && [ "$(cat "$out/key" 2>/dev/null)" = "$key" ]; then exit 0; fi
+
+header="-Igpu/driver/cuda/include -I$include"
+echo '#include <cuda.h>' | ${CC:-cc} -E -P $header -x c - > "$work/cuda.i"
+${GO:-go} run ./gpu/driver/cuda/internal/stub -kind rest < "$work/cuda.i" > "$work/rest.c"
+
+# One job for each processor; a failure of any is one of all.
+cat > "$work/jobs" <<JOBS
+${CC:-cc} -O1 -fPIC $header -c $work/rest.c -o $work/rest.o
+$cxx $flags $header -c gpu/standin/libcuda.cpp -o $work/libcuda.o
+$cxx $flags -c gpu/kernels/cpu/device.cpp -o $work/device.o
+JOBS
+for part in $(sed -n 's/.*LOCKSTEP_ONLY == \([0-9]*\).*/\1/p' gpu/kernels/rollout.cu | sort -u); do
+  echo "$cxx $flags -DLOCKSTEP_ONLY=$part -x c++ -c gpu/kernels/rollout.cu -o $work/rollout$part.o" >> "$work/jobs"
+done
+xargs -P "$(nproc)" -I{} sh -c '{}' < "$work/jobs"
+$cxx -shared -pthread -Wl,-soname,libcuda.so.1 -o "$work/libcuda.so.1" "$work"/*.o -ldl
+mv "$work/libcuda.so.1" "$out/libcuda.so.1"
+echo "$key" > "$out/key"
