@@ -1,0 +1,165 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Change is what differs from a base revision.
+type Change struct {
+	Base      string   `json:"base,omitempty"`       // as it was asked for
+	MergeBase string   `json:"merge_base,omitempty"` // commit that the files are compared with
+	Head      string   `json:"head,omitempty"`       // commit that is checked out
+	Files     []string `json:"files"`                // that differ, committed or not, from the module's root
+
+	// Everything tells that every check runs, and Why.
+	Everything bool   `json:"everything"`
+	Why        string `json:"why"`
+
+	// Documentation tells that nothing but documentation differs.
+	Documentation bool `json:"documentation"`
+
+	// Engines are the implementations that the change may concern.
+	Engines []string `json:"engines"`
+}
+
+// Kinds of files.
+const (
+	kindDocumentation = "documentation"
+	kindAll           = "every engine" // or what is not known
+	kindTool          = "tools"        // computes nothing that is compared
+)
+
+// rules give the kind of a file by the folder it is in, or the engine; the first that
+// fits counts. A file that none fits concerns every engine.
+var rules = []struct{ folder, kind string }{
+	{"reference/", "reference"},
+	{"batched/", "batched"},
+	{"gpu/", "gpu"},
+	{"report/", kindTool},
+	{"generate/", kindTool},
+	{"pycontroller/", kindTool},
+	{"cmd/", kindTool},
+	{"scripts/", kindTool},
+}
+
+// kind is that of a file.
+func kind(file string) string {
+	data := strings.Contains("/"+file, "/testdata/")
+	switch path.Ext(file) {
+	case ".md":
+		if !data {
+			return kindDocumentation
+		}
+	case "":
+		if base := path.Base(file); !strings.Contains(file, "/") && (base == "LICENSE" || base == "NOTICE" || base == "AUTHORS") {
+			return kindDocumentation
+		}
+	}
+	for _, r := range rules {
+		if strings.HasPrefix(file, r.folder) {
+			return r.kind
+		}
+	}
+	return kindAll
+}
+
+// Changed finds what differs from the base in the git checkout of the folder root. It
+// never fails: where it cannot tell, the answer is everything.
+func Changed(ctx context.Context, root, base string, engines []string) Change {
+	c := Change{Base: base, Engines: engines}
+	everything := func(format string, args ...any) Change {
+		c.Everything, c.Why = true, "every check runs: "+fmt.Sprintf(format, args...)
+		c.Documentation, c.Engines = false, engines
+		return c
+	}
+	head, err := git(ctx, root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	if err != nil {
+		return everything("this is no git checkout with a commit")
+	}
+	c.Head = strings.TrimSpace(head)
+	if base == "" {
+		return everything("no base revision is given")
+	}
+	if strings.HasPrefix(base, "-") {
+		return everything("%q is no revision", base)
+	}
+	if _, err := git(ctx, root, "rev-parse", "--verify", "--quiet", base+"^{commit}"); err != nil {
+		return everything("revision %s is not known here", base)
+	}
+	merge, err := git(ctx, root, "merge-base", base, "HEAD")
+	if err != nil {
+		return everything("%s and what is checked out have no commit in common", base)
+	}
+	c.MergeBase = strings.TrimSpace(merge)
+	// Without --no-renames a file that leaves a folder would show in the other only,
+	// and without -z and --relative names would be quoted, and from elsewhere.
+	differ, err := git(ctx, root, "diff", "--name-only", "--no-renames", "--relative", "-z", c.MergeBase, "--", ".")
+	if err != nil {
+		return everything("%v", err)
+	}
+	untracked, err := git(ctx, root, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+	if err != nil {
+		return everything("%v", err)
+	}
+	for _, file := range strings.Split(differ+untracked, "\x00") {
+		if file != "" {
+			c.Files = append(c.Files, file)
+		}
+	}
+	slices.Sort(c.Files)
+	c.Files = slices.Compact(c.Files)
+	if len(c.Files) == 0 {
+		return everything("nothing differs from %s", base)
+	}
+
+	kinds := map[string]string{} // with a file of each
+	for _, file := range c.Files {
+		if k := kind(file); kinds[k] == "" {
+			kinds[k] = file
+		}
+	}
+	if file := kinds[kindAll]; file != "" {
+		return everything("%s concerns every engine", file)
+	}
+	if len(kinds) == 1 && kinds[kindDocumentation] != "" {
+		c.Documentation, c.Engines = true, nil
+		c.Why = "documentation only"
+		return c
+	}
+	c.Engines = nil
+	for _, e := range engines {
+		if kinds[e] != "" {
+			c.Engines = append(c.Engines, e)
+		}
+	}
+	for _, r := range rules {
+		if r.kind != kindTool && kinds[r.kind] != "" && !slices.Contains(engines, r.kind) {
+			// An engine that this program was built without.
+			c.Engines = append(c.Engines, r.kind)
+		}
+	}
+	c.Why = "changed: " + strings.Join(c.Engines, ", ")
+	if len(c.Engines) == 0 {
+		c.Why = "no engine has changed"
+	}
+	return c
+}
+
+// git runs a git command in a folder and returns what it prints.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, "git", args...)
+	command.Dir = dir
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return string(out), nil
+}

@@ -1,0 +1,145 @@
+package gate
+
+import (
+	"fmt"
+
+	"lockstep/parity"
+)
+
+// Line is a line of `lockstep parity --json`: a comparison, or at the end the summary.
+type Line struct {
+	*Comparison
+	Summary *Summary `json:"summary,omitempty"`
+}
+
+// Summary counts the comparisons by their outcome.
+type Summary struct {
+	Comparisons   int `json:"comparisons"`
+	Equal         int `json:"equal"`
+	Different     int `json:"different"`
+	Failed        int `json:"failed"`
+	NotRun        int `json:"not_run"`
+	NotApplicable int `json:"not_applicable"`
+}
+
+// Comparison is one engine, or trace, held to something. Of Report, Differs, Error, NotRun and NotApplicable one is set.
+type Comparison struct {
+	Kind   string `json:"kind"`   // goldens, engines, replay, diff
+	Want   string `json:"want"`   // what is held to: a set of goldens, an engine, a file
+	Got    string `json:"got"`    // what is judged: an engine, a file
+	Detail string `json:"detail"` // the network, the file, whatever tells comparisons apart
+
+	Report *parity.Report `json:"report,omitempty"`
+
+	// Differs says what differs where there is no report on it.
+	Differs string `json:"differs,omitempty"`
+
+	// Error says why the comparison could not be made or finished.
+	Error string `json:"error,omitempty"`
+
+	// NotRun says for want of what it was not made: Lacks is one of the wants, and
+	// NotRun the reason.
+	NotRun string `json:"not_run,omitempty"`
+	Lacks  string `json:"lacks,omitempty"`
+
+	// NotApplicable says why there is nothing to compare, on this machine or at all.
+	NotApplicable string `json:"not_applicable,omitempty"`
+}
+
+// Outcomes of comparisons and cases.
+const (
+	Equal         = "equal"
+	Different     = "different"
+	Failed        = "failed"
+	Passed        = "passed"
+	NotRun        = "not run"
+	NotApplicable = "not applicable"
+)
+
+// Outcome is Equal, Different, Failed, NotRun or NotApplicable. A report of nothing
+// compared is a failure.
+func (c *Comparison) Outcome() string {
+	switch {
+	case c.Error != "":
+		return Failed
+	case c.NotRun != "":
+		return NotRun
+	case c.NotApplicable != "":
+		return NotApplicable
+	case c.Differs != "":
+		return Different
+	case c.Report == nil || len(c.Report.Rollouts) == 0:
+		return Failed
+	case c.Report.Err() != nil:
+		return Different
+	}
+	return Equal
+}
+
+// Why is the reason for any outcome but Equal.
+func (c *Comparison) Why() string {
+	switch c.Outcome() {
+	case Failed:
+		if c.Error == "" {
+			return "nothing was compared"
+		}
+		return c.Error
+	case NotRun:
+		return c.NotRun
+	case NotApplicable:
+		return c.NotApplicable
+	case Different:
+		if c.Differs != "" {
+			return c.Differs
+		}
+		return c.Report.Err().Error()
+	}
+	return ""
+}
+
+// Title names the comparison.
+func (c *Comparison) Title() string {
+	title := fmt.Sprintf("%s against %s", c.Got, c.Want)
+	if c.Detail != "" {
+		title += ", " + c.Detail
+	}
+	return title
+}
+
+// cases are the rollouts of a comparison, or the comparison itself if it has none.
+func (c *Comparison) cases() []Case {
+	class := c.Kind + "." + c.Got + "." + c.Want
+	if c.Detail != "" {
+		class += "." + c.Detail
+	}
+	whole := Case{Class: class, Name: "comparison", Outcome: c.Outcome(), Message: c.Why(), Lacks: c.Lacks}
+	if c.Report == nil || c.Outcome() != Equal && c.Outcome() != Different {
+		if whole.Outcome == Different {
+			whole.Outcome = Failed
+		}
+		return []Case{whole}
+	}
+	var cases []Case
+	failed := false
+	for i := range c.Report.Rollouts {
+		v := &c.Report.Rollouts[i]
+		one := Case{Class: class, Name: v.Key(), Outcome: Passed}
+		if v.Faults > 0 || c.Report.Exact && !v.Equal {
+			failed = true
+			one.Outcome = Failed
+			one.Message = fmt.Sprintf("%d faults", v.Faults)
+			if v.First != nil {
+				one.Message += fmt.Sprintf(", the first at step %d, stage %s", v.First.Step, v.First.Stage)
+			}
+			if d := c.Report.First; d != nil && d.Route == v.Route && d.Policy == v.Policy {
+				one.Message = d.Error()
+			}
+		}
+		cases = append(cases, one)
+	}
+	if c.Outcome() == Different && !failed { // a budget
+		whole.Outcome = Failed
+		cases = append(cases, whole)
+	}
+	return cases
+}

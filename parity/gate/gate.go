@@ -1,0 +1,386 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/internal/assets"
+	"lockstep/parity/mutants"
+)
+
+// Config says what is judged, and by what.
+type Config struct {
+	Root    string   // of the module, see mutants.FindRoot
+	Base    string   // revision to compare with; everything runs if it is empty or not known
+	Engines []string // all implementations, the yardstick first
+	All     bool     // every fault is planted, whatever has changed
+
+	// Require are the Wants whose absence is a failure.
+	Require []string
+
+	// RequireHardware asks for evidence that the kernels, as they are, ran on a GPU.
+	RequireHardware bool
+
+	// Hardware finds out what is known of the kernels' runs on GPUs, from the module's
+	// folder; nil if nothing can be known.
+	Hardware func(root string) (Hardware, error)
+
+	// Limit is how long a check may take; 20 minutes if 0.
+	Limit time.Duration
+
+	// Program, if not nil, is the command that takes the place of the lockstep that
+	// is built from the folder.
+	Program []string
+
+	// Plan is told what has changed, before anything runs.
+	Plan func(Change)
+
+	// Report is told of each check when it begins, without an outcome, and when it
+	// has ended.
+	Report func(*Check)
+
+	steps func(*run) []step // of a test
+}
+
+// Result is the outcome of the gate.
+type Result struct {
+	Passed          bool      `json:"passed"`
+	Verdict         string    `json:"verdict"` // one sentence
+	Change          Change    `json:"change"`
+	Require         []string  `json:"require"`
+	RequireHardware bool      `json:"require_hardware"`
+	Engines         []string  `json:"engines"`
+	Checks          []Check   `json:"checks"`
+	Start           time.Time `json:"start"`
+	Seconds         float64   `json:"seconds"`
+	Machine         string    `json:"machine"`
+	Go              string    `json:"go"`
+}
+
+// run is one call of Run.
+type run struct {
+	Config
+	change  Change
+	dir     string // for files of its own
+	env     []string
+	program []string
+	broken  string // why there is no program
+}
+
+// Run runs the checks. The error is of an interruption; all else that goes wrong is in
+// the result.
+func Run(ctx context.Context, config Config) (*Result, error) {
+	if config.Limit <= 0 {
+		config.Limit = 20 * time.Minute
+	}
+	if config.Report == nil {
+		config.Report = func(*Check) {}
+	}
+	g := &run{Config: config, program: config.Program}
+	r := &Result{
+		Start: time.Now().UTC().Truncate(time.Second), Require: slices.Clone(config.Require), RequireHardware: config.RequireHardware,
+		Engines: config.Engines, Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
+	}
+	start := time.Now()
+	g.change = Changed(ctx, config.Root, config.Base, config.Engines)
+	r.Change = g.change
+	var err error
+	if g.dir, err = os.MkdirTemp("", "lockstep-gate-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(g.dir)
+	g.env = environment(config.Require)
+
+	if config.Plan != nil {
+		config.Plan(g.change)
+	}
+	steps := (*run).plan
+	if config.steps != nil {
+		steps = config.steps
+	}
+	for _, s := range steps(g) {
+		config.Report(&Check{Name: s.name, Title: s.title})
+		c := s.execute(ctx, config.Limit, config.Require)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		config.Report(&c)
+		r.Checks = append(r.Checks, c)
+	}
+	r.Seconds = time.Since(start).Seconds()
+	r.judge()
+	return r, nil
+}
+
+// judge sets the verdict.
+func (r *Result) judge() {
+	failed, passed := 0, 0
+	for i := range r.Checks {
+		switch r.Checks[i].Outcome {
+		case Failed:
+			failed++
+		case Passed:
+			passed++
+		}
+	}
+	switch {
+	case failed > 0:
+		r.Verdict = fmt.Sprintf("blocked: %d of %d checks failed", failed, failed+passed)
+	case passed == 0:
+		r.Verdict = "blocked: no check was run"
+	case r.Change.Documentation:
+		r.Passed = true
+		r.Verdict = "passed: only documentation differs, nothing was compared"
+	default:
+		r.Passed = true
+		r.Verdict = fmt.Sprintf("passed: %d checks", passed)
+	}
+}
+
+// environment is that of the programs that checks run: ours, without what would make
+// them do less, and with what is required.
+func environment(require []string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_ONLY=") })
+	for _, want := range require {
+		env = append(env, "LOCKSTEP_REQUIRE_"+strings.ToUpper(want)+"=1")
+	}
+	return env
+}
+
+// Required are the wants that the environment requires: LOCKSTEP_REQUIRE_ASSETS=1 and
+// so on.
+func Required() (require []string) {
+	for _, want := range Wants {
+		if os.Getenv("LOCKSTEP_REQUIRE_"+strings.ToUpper(want)) == "1" {
+			require = append(require, want)
+		}
+	}
+	return require
+}
+
+// plan is the checks of a change, cheap ones first.
+func (g *run) plan() []step {
+	if g.change.Documentation {
+		return []step{{name: "documentation", title: "Only documentation differs.", run: g.documentation}}
+	}
+	steps := []step{{name: "build", title: "Everything compiles.", run: g.build}}
+	for _, engine := range g.Engines {
+		steps = append(steps, step{
+			name: "goldens/" + engine, title: "All stages of all recorded rollouts of the Python program, from engine " + engine + ".",
+			run: func(ctx context.Context, c *Check) error {
+				return g.unlessAbsent(c, g.parity(ctx, c, "--goldens", filepath.Join("golden", "testdata"), "--engines", engine))
+			},
+		})
+	}
+	steps = append(steps,
+		step{name: "engines", title: "All engines against each other, all stages of all steps.", run: func(ctx context.Context, c *Check) error {
+			return g.unlessAbsent(c, g.engines(ctx, c))
+		}},
+		step{name: "regressions", title: "Every case that once failed, on every engine.", run: g.regressions},
+		step{name: "tests", title: "Tests and properties of everything that computes.", run: func(ctx context.Context, c *Check) error {
+			return goTest(ctx, c, g.Root, g.env, g.packages()...)
+		}},
+		step{name: "hardware", title: "Evidence that these very kernels ran on a GPU.", run: g.hardware},
+	)
+	mutate := step{name: "mutants", title: "The harness finds planted faults and names their stages.", run: g.mutants}
+	if !g.All && len(g.change.Engines) == 0 {
+		mutate.leave = "no engine has changed; --all plants faults in spite of that"
+	}
+	return append(steps, mutate)
+}
+
+// documentation is the short pass.
+func (g *run) documentation(_ context.Context, c *Check) error {
+	for _, file := range g.change.Files {
+		c.Cases = append(c.Cases, Case{Class: "documentation", Name: file, Outcome: Passed})
+	}
+	return nil
+}
+
+// build compiles everything, and the program that the other checks run.
+func (g *run) build(ctx context.Context, c *Check) error {
+	c.Command = "go build ./..."
+	err := g.compile(ctx, c)
+	if err != nil {
+		g.broken = err.Error()
+		return err
+	}
+	c.Cases = append(c.Cases, Case{Class: "build", Name: "./...", Outcome: Passed})
+	return nil
+}
+
+func (g *run) compile(ctx context.Context, c *Check) error {
+	binary := filepath.Join(g.dir, "lockstep")
+	builds := [][]string{{"go", "build", "./..."}, {"go", "build", "-o", binary, "./cmd/lockstep"}}
+	if g.Program != nil {
+		builds = builds[:1]
+	} else {
+		g.program = []string{binary}
+	}
+	for _, words := range builds {
+		status, err := program(ctx, c, g.Root, g.env, words, func([]byte) error { return nil })
+		if err != nil {
+			return err
+		}
+		if status != 0 {
+			return fmt.Errorf("%s ended with status %d", strings.Join(words[:2], " "), status)
+		}
+	}
+	return nil
+}
+
+// parity runs lockstep parity --json and takes what it prints.
+func (g *run) parity(ctx context.Context, c *Check, args ...string) error {
+	if g.broken != "" {
+		return errors.New("there is no program to run: " + g.broken)
+	}
+	words := append([]string{"parity"}, args...)
+	if c.Command != "" {
+		c.Command += "; "
+	}
+	c.Command += "lockstep " + strings.Join(words, " ")
+	words = append(append(slices.Clone(g.program), words...), "--json", "--allow-absent")
+	from, announced := len(c.Comparisons), -1
+	status, err := program(ctx, c, g.Root, g.env, words, func(line []byte) error {
+		var one Line
+		if err := json.Unmarshal(line, &one); err != nil {
+			return fmt.Errorf("lockstep parity printed %.200q: %w", line, err)
+		}
+		switch {
+		case one.Summary != nil:
+			announced = one.Summary.Comparisons
+		case one.Comparison == nil:
+			return fmt.Errorf("lockstep parity printed %.200q, which is no comparison", line)
+		default:
+			c.Comparisons = append(c.Comparisons, *one.Comparison)
+		}
+		return nil
+	})
+	bad := false
+	for i := from; i < len(c.Comparisons); i++ {
+		k := &c.Comparisons[i]
+		c.Cases = append(c.Cases, k.cases()...)
+		bad = bad || k.Outcome() == Different || k.Outcome() == Failed
+	}
+	switch n := len(c.Comparisons) - from; {
+	case err != nil:
+		return err
+	case announced < 0:
+		return fmt.Errorf("lockstep parity ended with status %d before its last line: %s", status, firstLine(c.Output))
+	case announced != n:
+		return fmt.Errorf("lockstep parity printed %d comparisons of %d", n, announced)
+	case status != 0 && !bad:
+		return fmt.Errorf("lockstep parity ended with status %d, and no comparison says why: %s", status, firstLine(c.Output))
+	case status == 0 && bad:
+		return errors.New("lockstep parity ended with status 0, although a comparison failed")
+	}
+	return nil
+}
+
+// unlessAbsent leaves a check out if nothing could be compared in it for want of what
+// is not required: an engine that cannot run on this machine.
+func (g *run) unlessAbsent(c *Check, err error) error {
+	if err != nil || len(c.Cases) == 0 {
+		return err
+	}
+	for i := range c.Cases {
+		if k := &c.Cases[i]; k.Outcome != NotRun || k.Lacks == "" || slices.Contains(g.Require, k.Lacks) {
+			return nil
+		}
+	}
+	return leaving(c.Cases[0].Message + "; not required")
+}
+
+// engines compares engines on the project's own network, and on the official one
+// where it is.
+func (g *run) engines(ctx context.Context, c *Check) error {
+	engines := []string{"--engines", strings.Join(g.Engines, ",")}
+	own := append(slices.Clone(engines), "--own")
+	if err := g.parity(ctx, c, append(own, "--num_segs", "4")...); err != nil {
+		return err
+	}
+	if err := g.parity(ctx, c, append(own, "--num_segs", "2", "--controller", "zero")...); err != nil {
+		return err
+	}
+	_, err := assets.Find(assets.Model)
+	if err == nil {
+		_, err = assets.Find(assets.Routes)
+	}
+	if err != nil {
+		c.Cases = append(c.Cases, Case{Class: "engines", Name: "official network", Outcome: NotRun, Lacks: WantAssets, Message: err.Error()})
+		return nil
+	}
+	return g.parity(ctx, c, append(engines, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
+}
+
+// regressions replays what is kept under parity/testdata/regressions.
+func (g *run) regressions(ctx context.Context, c *Check) error {
+	files, err := fs.Glob(os.DirFS(g.Root), "parity/testdata/regressions/*.json")
+	if err != nil || len(files) == 0 {
+		return errors.Join(errors.New("no case is kept in parity/testdata/regressions"), err)
+	}
+	return g.parity(ctx, c, "--replay", "parity/testdata/regressions", "--engines", strings.Join(g.Engines, ","))
+}
+
+// tested are the folders whose tests hold what computes; with whole the folder alone.
+var tested = []struct {
+	folder string
+	whole  bool
+}{
+	{".", true}, {"reference", false}, {"batched", false}, {"gpu", false}, {"golden", false}, {"internal", false}, {"defaults", false}, {"fuzz", false}, {"parity", false},
+}
+
+// packages are the patterns of the packages to test: those that compute, and the
+// tools that have changed.
+func (g *run) packages() []string {
+	var patterns []string
+	for _, t := range tested {
+		if t.whole {
+			patterns = append(patterns, "./"+strings.TrimPrefix(t.folder, "."))
+		} else if info, err := os.Stat(filepath.Join(g.Root, t.folder)); err == nil && info.IsDir() {
+			patterns = append(patterns, "./"+t.folder+"/...")
+		}
+	}
+	for _, r := range rules {
+		if r.kind != kindTool {
+			continue
+		}
+		changed := slices.ContainsFunc(g.change.Files, func(file string) bool { return strings.HasPrefix(file, r.folder) })
+		if hasGo := slices.ContainsFunc([]string{"*.go", "*/*.go"}, func(pattern string) bool {
+			files, _ := filepath.Glob(filepath.Join(g.Root, r.folder, pattern))
+			return len(files) > 0
+		}); changed && hasGo {
+			patterns = append(patterns, "./"+r.folder+"...")
+		}
+	}
+	return patterns
+}
+
+// mutants plants faults in the engines that have changed.
+func (g *run) mutants(ctx context.Context, c *Check) error {
+	faults, err := mutants.All()
+	if err != nil {
+		return err
+	}
+	engines := g.change.Engines
+	if !g.All && !g.change.Everything {
+		faults = slices.DeleteFunc(faults, func(f mutants.Fault) bool { return !slices.Contains(engines, f.Engine) })
+	}
+	c.Command = "lockstep parity --mutants"
+	score, err := Mutants(ctx, g.Root, faults, nil)
+	c.Mutants = score.Mutants
+	c.Cases = append(c.Cases, score.cases()...)
+	if err != nil {
+		return err
+	}
+	return score.Err()
+}

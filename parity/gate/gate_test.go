@@ -1,0 +1,394 @@
+package gate
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/parity"
+)
+
+// TestMain: with GATE_TEST_SCRIPT the test program takes the place of lockstep. It
+// prints the lines of that file, of which one may be an exit status, or a signal.
+func TestMain(m *testing.M) {
+	script := os.Getenv("GATE_TEST_SCRIPT")
+	if script == "" {
+		os.Exit(m.Run())
+	}
+	f, err := os.Open(script)
+	if err != nil {
+		panic(err)
+	}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		switch word, number, _ := strings.Cut(lines.Text(), " "); word {
+		case "exit":
+			var status int
+			fmt.Sscan(number, &status)
+			os.Exit(status)
+		case "die":
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				self.Kill()
+			}
+			time.Sleep(time.Minute)
+		case "hang":
+			time.Sleep(time.Minute)
+		case "stderr":
+			fmt.Fprintln(os.Stderr, number)
+		default:
+			fmt.Println(lines.Text())
+		}
+	}
+}
+
+func line(c Comparison) string {
+	data, err := json.Marshal(Line{Comparison: &c})
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+func announce(n int) string { return fmt.Sprintf(`{"summary":{"comparisons":%d}}`, n) }
+
+// comparison is one of two rollouts, of which the second differs in the stage, if one
+// is given.
+func comparison(stages ...parity.Stage) Comparison {
+	r := &parity.Report{
+		Exact: true, Steps: 1160, Compared: map[parity.Stage]int{parity.Logits: 1160, parity.Lataccel: 1160},
+		Rollouts: []parity.Verdict{{Route: "00000", Policy: "pid", Equal: true}, {Route: "00002", Policy: "pid", Equal: true}},
+	}
+	for _, s := range stages {
+		r.Rollouts[1].Equal, r.Rollouts[1].Faults, r.Rollouts[1].First = false, 1, &parity.Fault{Step: 123, Stage: s}
+		r.Faults = append(r.Faults, parity.StageFaults{Stage: s, Faults: 1, Rollouts: 1, Route: "00002", Policy: "pid", Step: 123})
+		r.First = &parity.Divergence{Route: "00002", Policy: "pid", Step: 123, Stage: s, Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1}
+	}
+	return Comparison{Kind: "goldens", Want: "ort1.30", Got: "batched", Report: r}
+}
+
+// TestParity: what lockstep parity prints, and how it ends, decides; whatever is odd
+// is a failure.
+func TestParity(t *testing.T) {
+	absent := Comparison{Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device", Lacks: WantGPU}
+	for name, c := range map[string]struct {
+		script  []string
+		require []string
+		outcome string
+		why     string
+		passed  int
+	}{
+		"equal":               {script: []string{line(comparison()), announce(1)}, outcome: Passed, passed: 2},
+		"different":           {script: []string{line(comparison(parity.Logits)), announce(1), "exit 1"}, outcome: Failed, why: "1 of 2 cases failed", passed: 1},
+		"different, exit 0":   {script: []string{line(comparison(parity.Logits)), announce(1)}, outcome: Failed, why: "status 0, although a comparison failed"},
+		"equal, exit 1":       {script: []string{line(comparison()), announce(1), "exit 1"}, outcome: Failed, why: "status 1, and no comparison says why"},
+		"usage":               {script: []string{"stderr no such flag", "exit 2"}, outcome: Failed, why: "no such flag"},
+		"crash":               {script: []string{line(comparison()), "die"}, outcome: Failed, why: "it crashed: signal: killed"},
+		"crash after the end": {script: []string{line(comparison()), announce(1), "die"}, outcome: Failed, why: "it crashed"},
+		"hang":                {script: []string{line(comparison()), announce(1), "hang"}, outcome: Failed, why: "did not end within"},
+		"cut off":             {script: []string{line(comparison())}, outcome: Failed, why: "before its last line"},
+		"one is missing":      {script: []string{line(comparison()), announce(2)}, outcome: Failed, why: "printed 1 comparisons of 2"},
+		"no JSON":             {script: []string{"panic: oops"}, outcome: Failed, why: `printed "panic: oops"`},
+		"no comparison":       {script: []string{`{}`, announce(0)}, outcome: Failed, why: "which is no comparison"},
+		"nothing":             {script: []string{announce(0)}, outcome: Failed, why: "no case was run"},
+		"an empty report": {
+			script:  []string{line(Comparison{Kind: "goldens", Want: "w", Got: "g", Report: &parity.Report{}}), announce(1), "exit 2"},
+			outcome: Failed, why: "1 of 1 cases failed",
+		},
+		"not run":           {script: []string{line(comparison()), line(absent), announce(2)}, outcome: Passed, passed: 2},
+		"nothing but that":  {script: []string{line(absent), announce(1)}, outcome: Failed, why: "no case was run: no device"},
+		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{WantGPU}, outcome: Failed, why: "1 of 3 cases failed", passed: 2},
+		"another required":  {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{WantPython}, outcome: Passed, passed: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			script := filepath.Join(root, "script")
+			write(t, root, "script", strings.Join(c.script, "\n"))
+			g := &run{Config: Config{Root: root}, program: []string{os.Args[0]}, env: append(os.Environ(), "GATE_TEST_SCRIPT="+script)}
+			limit := time.Minute
+			if name == "hang" {
+				limit = time.Second
+			}
+			s := step{name: "parity", run: func(ctx context.Context, k *Check) error { return g.parity(ctx, k, "--goldens") }}
+			got := s.execute(t.Context(), limit, c.require)
+			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) || c.passed > 0 && got.Count(Passed) != c.passed {
+				t.Errorf("%s, %d passed, because %q; want %s, %d, because %q", got.Outcome, got.Count(Passed), got.Why, c.outcome, c.passed, c.why)
+			}
+			if got.Command != "lockstep parity --goldens" {
+				t.Errorf("command %q", got.Command)
+			}
+		})
+	}
+}
+
+// TestUnlessAbsent: what is not required and not there leaves the check out, all else
+// does not.
+func TestUnlessAbsent(t *testing.T) {
+	absent := Case{Outcome: NotRun, Lacks: WantGPU, Message: "no device"}
+	for _, c := range []struct {
+		cases   []Case
+		require []string
+		err     error
+		outcome string
+	}{
+		{[]Case{absent, absent}, nil, nil, NotRun},
+		{[]Case{absent, absent}, []string{WantGPU}, nil, Failed},
+		{[]Case{absent}, nil, errors.New("a crash"), Failed},
+		{[]Case{absent, {Outcome: NotRun, Message: "for no reason"}}, nil, nil, Failed},
+		{[]Case{absent, {Outcome: NotApplicable}}, nil, nil, Failed},
+		{[]Case{absent, {Outcome: Failed}}, nil, nil, Failed},
+		{[]Case{absent, {Outcome: Passed}}, nil, nil, Passed},
+		{nil, nil, nil, Failed},
+	} {
+		g := &run{Config: Config{Require: c.require}}
+		s := step{run: func(_ context.Context, k *Check) error {
+			k.Cases = slices.Clone(c.cases)
+			return g.unlessAbsent(k, c.err)
+		}}
+		if got := s.execute(t.Context(), time.Minute, c.require); got.Outcome != c.outcome {
+			t.Errorf("%+v, required %v, error %v: %s because %q, want %s", c.cases, c.require, c.err, got.Outcome, got.Why, c.outcome)
+		}
+	}
+}
+
+// TestParityUnbuilt: a program that does not build has compared nothing.
+func TestParityUnbuilt(t *testing.T) {
+	g := &run{broken: "syntax error"}
+	s := step{name: "parity", run: func(ctx context.Context, k *Check) error { return g.parity(ctx, k) }}
+	if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != Failed || !strings.Contains(got.Why, "no program to run: syntax error") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func passing(_ context.Context, c *Check) error {
+	c.Cases = append(c.Cases, Case{Class: "a", Name: "b", Outcome: Passed})
+	return nil
+}
+
+// TestExecute: whatever goes wrong in a check is a failure of it.
+func TestExecute(t *testing.T) {
+	for name, c := range map[string]struct {
+		run     func(context.Context, *Check) error
+		leave   string
+		outcome string
+		why     string
+	}{
+		"passes": {run: passing, outcome: Passed},
+		"panics": {run: func(context.Context, *Check) error { panic("oops") }, outcome: Failed, why: "panic: oops"},
+		"panics later": {run: func(ctx context.Context, c *Check) error {
+			passing(ctx, c)
+			return []error{nil}[len(c.Cases)]
+		}, outcome: Failed, why: "panic: runtime error: index out of range"},
+		"fails":   {run: func(ctx context.Context, c *Check) error { passing(ctx, c); return errors.New("why not") }, outcome: Failed, why: "why not"},
+		"nothing": {run: func(context.Context, *Check) error { return nil }, outcome: Failed, why: "no case was run"},
+		"hangs":   {run: func(ctx context.Context, c *Check) error { passing(ctx, c); <-ctx.Done(); return nil }, outcome: Failed, why: "did not end within"},
+		"left":    {leave: "not today", outcome: NotRun, why: "not today"},
+		"leaves":  {run: func(context.Context, *Check) error { return leaving("not today") }, outcome: NotRun, why: "not today"},
+		"skips all": {run: func(_ context.Context, c *Check) error {
+			c.Cases = []Case{{Outcome: NotRun, Message: "no CPU"}}
+			return nil
+		}, outcome: Failed, why: "no case was run: no CPU"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limit := time.Minute
+			if name == "hangs" {
+				limit = 10 * time.Millisecond
+			}
+			s := step{name: name, leave: c.leave, run: c.run}
+			if got := s.execute(t.Context(), limit, nil); got.Outcome != c.outcome || !strings.HasPrefix(got.Why, c.why) && !strings.Contains(got.Why, c.why) {
+				t.Errorf("%s because %q, want %s because %q", got.Outcome, got.Why, c.outcome, c.why)
+			}
+		})
+	}
+}
+
+// TestRun: one failed check blocks, nothing run blocks, documentation alone is short.
+func TestRun(t *testing.T) {
+	root := repository(t)
+	steps := func(steps ...step) func(*run) []step { return func(*run) []step { return steps } }
+	fine := step{name: "fine", run: passing}
+	bad := step{name: "bad", run: func(context.Context, *Check) error { return errors.New("no") }}
+	left := step{name: "left", leave: "not now"}
+	for _, c := range []struct {
+		steps   func(*run) []step
+		passed  bool
+		verdict string
+	}{
+		{steps(fine, left), true, "passed: 1 checks"},
+		{steps(fine, bad, left), false, "blocked: 1 of 2 checks failed"},
+		{steps(bad, bad), false, "blocked: 2 of 2 checks failed"},
+		{steps(left), false, "blocked: no check was run"},
+		{steps(), false, "blocked: no check was run"},
+	} {
+		var begun, ended []string
+		r, err := Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines, steps: c.steps, Report: func(c *Check) {
+			if c.Outcome == "" {
+				begun = append(begun, c.Name)
+			} else {
+				ended = append(ended, c.Name)
+			}
+		}})
+		if err != nil || r.Passed != c.passed || r.Verdict != c.verdict {
+			t.Errorf("%+v, %v; want %v, %s", r, err, c.passed, c.verdict)
+		}
+		if !slices.Equal(begun, ended) || len(ended) != len(r.Checks) {
+			t.Errorf("begun %v, ended %v, %d checks", begun, ended, len(r.Checks))
+		}
+	}
+
+	write(t, root, "README.md", "second")
+	start := time.Now()
+	r, err := Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines})
+	if err != nil || !r.Passed || r.Verdict != "passed: only documentation differs, nothing was compared" || len(r.Checks) != 1 || time.Since(start) > 20*time.Second {
+		t.Errorf("%+v, %v, after %v", r, err, time.Since(start))
+	}
+	// One file more, and all that is missing here is found missing.
+	write(t, root, "reference/gpt.go", "package reference")
+	r, err = Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines})
+	if err != nil || r.Passed || len(r.Checks) < 8 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, c := range r.Checks {
+		if c.Outcome == Passed {
+			t.Errorf("%s passed in a folder without a program", c.Name)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := step{name: "stop", run: func(context.Context, *Check) error { cancel(); return nil }}
+	if r, err := Run(ctx, Config{Root: root, steps: steps(fine, stop, fine)}); !errors.Is(err, context.Canceled) || r != nil {
+		t.Errorf("interrupted: %+v, %v", r, err)
+	}
+}
+
+// TestPlan: what runs for which change.
+func TestPlan(t *testing.T) {
+	all := []string{"build", "goldens/reference", "goldens/batched", "goldens/gpu", "engines", "regressions", "tests", "hardware", "mutants"}
+	names := func(change Change, everything bool) (names []string) {
+		g := &run{Config: Config{Engines: testEngines, All: everything}, change: change}
+		for _, s := range g.plan() {
+			if s.leave == "" {
+				names = append(names, s.name)
+			}
+		}
+		return names
+	}
+	if got := names(Change{Documentation: true}, false); !slices.Equal(got, []string{"documentation"}) {
+		t.Errorf("documentation: %v", got)
+	}
+	if got := names(Change{Everything: true, Engines: testEngines}, false); !slices.Equal(got, all) {
+		t.Errorf("everything: %v", got)
+	}
+	if got := names(Change{Engines: []string{"gpu"}}, false); !slices.Equal(got, all) {
+		t.Errorf("gpu: %v", got)
+	}
+	if got := names(Change{}, false); !slices.Equal(got, all[:len(all)-1]) {
+		t.Errorf("tools: %v", got)
+	}
+	if got := names(Change{}, true); !slices.Equal(got, all) {
+		t.Errorf("tools, with --all: %v", got)
+	}
+}
+
+// TestPackages: the packages that compute are always tested, tools if they changed.
+func TestPackages(t *testing.T) {
+	g := &run{Config: Config{Root: filepath.Join("..", "..")}, change: Change{Files: []string{"report/page.go", "scripts/avx512/test.sh"}}}
+	got := g.packages()
+	for _, want := range []string{"./", "./reference/...", "./batched/...", "./golden/...", "./internal/...", "./fuzz/...", "./parity/...", "./report/..."} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%v lacks %s", got, want)
+		}
+	}
+	for _, unwanted := range []string{"./cmd/...", "./scripts/...", "./pycontroller/..."} {
+		if slices.Contains(got, unwanted) {
+			t.Errorf("%v has %s", got, unwanted)
+		}
+	}
+}
+
+// TestEnvironment: what would make tests do less is left out, what is required is in.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("LOCKSTEP_ONLY", "00000/pid")
+	t.Setenv("LOCKSTEP_REQUIRE_PYTHON", "1")
+	t.Setenv("LOCKSTEP_REQUIRE_GPU", "0")
+	t.Setenv("LOCKSTEP_REQUIRE_ASSETS", "")
+	if got := Required(); !slices.Equal(got, []string{WantPython}) {
+		t.Errorf("required: %v", got)
+	}
+	env := environment([]string{WantGPU})
+	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_ONLY=") }) {
+		t.Error("LOCKSTEP_ONLY is still set")
+	}
+	if env[len(env)-1] != "LOCKSTEP_REQUIRE_GPU=1" {
+		t.Errorf("the environment ends with %s", env[len(env)-1])
+	}
+}
+
+// TestHardware: evidence is a run of these very kernels on a GPU that found nothing.
+func TestHardware(t *testing.T) {
+	const now, before = "1111111111111111", "0000000000000000"
+	good := HardwareRun{File: "h200.json", Device: "NVIDIA H200", Kernels: now}
+	old := good
+	old.Kernels = before
+	for name, c := range map[string]struct {
+		runs    []HardwareRun
+		none    bool // no function
+		err     error
+		require bool
+		outcome string
+		why     string
+	}{
+		"a run":            {runs: []HardwareRun{old, good}, require: true, outcome: Passed},
+		"of other kernels": {runs: []HardwareRun{old}, require: true, outcome: Failed, why: "no recorded run of these kernels, 111111111111"},
+		"not required":     {runs: []HardwareRun{old}, outcome: NotRun, why: "not required"},
+		"nothing":          {require: true, outcome: Failed, why: "no recorded run"},
+		"unreadable":       {err: errors.New("h200.json: broken"), outcome: Failed, why: "broken"},
+		"no kernels":       {none: true, outcome: NotRun, why: "knows no kernels"},
+		"no kernels, but":  {none: true, require: true, outcome: Failed, why: "knows no kernels"},
+	} {
+		g := &run{Config: Config{RequireHardware: c.require}}
+		if !c.none {
+			g.Hardware = func(string) (Hardware, error) { return Hardware{Kernels: now, Runs: c.runs}, c.err }
+		}
+		s := step{name: "hardware", run: g.hardware}
+		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) {
+			t.Errorf("%s: %s because %q, want %s because %q", name, got.Outcome, got.Why, c.outcome, c.why)
+		}
+	}
+}
+
+func TestComparisonOutcome(t *testing.T) {
+	flips := comparison()
+	flips.Report.Exact, flips.Report.Flips.Explained = false, 3
+	for _, c := range []struct {
+		comparison Comparison
+		outcome    string
+		cases      int // and of these failed
+		failed     int
+	}{
+		{comparison(), Equal, 2, 0},
+		{comparison(parity.CDF), Different, 2, 1},
+		{flips, Different, 3, 1}, // over the budget of none
+		{Comparison{}, Failed, 1, 1},
+		{Comparison{Differs: "costs"}, Different, 1, 1},
+		{Comparison{Error: "broken", Report: comparison().Report}, Failed, 1, 1},
+		{Comparison{NotRun: "no GPU"}, NotRun, 1, 0},
+		{Comparison{NotApplicable: "another profile"}, NotApplicable, 1, 0},
+	} {
+		check := Check{Cases: c.comparison.cases()}
+		if got := c.comparison.Outcome(); got != c.outcome || len(check.Cases) != c.cases || check.Count(Failed) != c.failed {
+			t.Errorf("%s with %d cases, %d failed; want %s, %d, %d", got, len(check.Cases), check.Count(Failed), c.outcome, c.cases, c.failed)
+		}
+		if (c.outcome == Equal) != (c.comparison.Why() == "") {
+			t.Errorf("%s: why %q", c.outcome, c.comparison.Why())
+		}
+	}
+}

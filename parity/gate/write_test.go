@@ -1,0 +1,359 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/parity"
+)
+
+// blocked is a result with something of everything.
+func blocked() *Result {
+	c := comparison(parity.Logits)
+	r := &Result{
+		Change:  Change{Base: "main", Head: "abc", Files: []string{"batched/graph.go"}, Engines: []string{"batched"}, Why: "changed: batched"},
+		Require: []string{WantAssets}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
+		Checks: []Check{
+			{Name: "build", Cases: []Case{{Class: "build", Name: "./...", Outcome: Passed}}},
+			{Name: "goldens/batched", Comparisons: []Comparison{c}, Cases: c.cases(), Command: "lockstep parity --goldens", Seconds: 3.25},
+			{Name: "tests", Cases: []Case{
+				{Class: "lockstep/fuzz", Name: "TestA", Outcome: Passed, Seconds: 1.5},
+				{Class: "lockstep/fuzz", Name: "TestB<&>\"\x1b[0m\xff", Outcome: Failed, Message: "first line\nsecond <line> ]]> \x00"},
+				{Class: "lockstep/fuzz", Name: "TestC", Outcome: NotRun, Message: "this CPU has no AVX-512"},
+				{Class: "lockstep/fuzz", Name: "TestD", Outcome: NotApplicable, Message: "another profile"},
+			}},
+			{Name: "mutants", Output: "go: out of memory\n"},
+			{Name: "hardware", Outcome: NotRun, Why: "not required"},
+		},
+	}
+	for i := range r.Checks {
+		k := &r.Checks[i]
+		switch k.Name {
+		case "hardware":
+		case "mutants":
+			k.judge(errors.New("it crashed: signal: killed"), nil)
+		default:
+			k.judge(nil, nil)
+		}
+	}
+	r.judge()
+	return r
+}
+
+// TestJUnit holds the XML to the structure that its readers want: counts that are the
+// sums of what is inside, and at most one outcome in each case.
+func TestJUnit(t *testing.T) {
+	dir := t.TempDir()
+	if err := blocked().Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, JUnitName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type node struct {
+		XMLName xml.Name
+		Attrs   []xml.Attr `xml:",any,attr"`
+		Text    string     `xml:",chardata"`
+		Nodes   []node     `xml:",any"`
+	}
+	var root node
+	if err := xml.Unmarshal(data, &root); err != nil {
+		t.Fatalf("not well-formed: %v\n%s", err, data)
+	}
+	attr := func(n node, name string) string {
+		for _, a := range n.Attrs {
+			if a.Name.Local == name {
+				return a.Value
+			}
+		}
+		t.Errorf("<%s> has no %s", n.XMLName.Local, name)
+		return ""
+	}
+	number := func(n node, name string) int {
+		x, err := strconv.Atoi(attr(n, name))
+		if err != nil {
+			t.Errorf("<%s>: %v", n.XMLName.Local, err)
+		}
+		return x
+	}
+	seconds := func(n node) {
+		if x, err := strconv.ParseFloat(attr(n, "time"), 64); err != nil || x < 0 {
+			t.Errorf("<%s> has time %v, %v", n.XMLName.Local, x, err)
+		}
+	}
+	if root.XMLName.Local != "testsuites" || len(root.Nodes) != 5 {
+		t.Fatalf("<%s> with %d suites, want testsuites with 5", root.XMLName.Local, len(root.Nodes))
+	}
+	seconds(root)
+	counts := []string{"tests", "failures", "errors", "skipped"}
+	total := map[string]int{}
+	messages := map[string]string{}
+	for _, suite := range root.Nodes {
+		if suite.XMLName.Local != "testsuite" {
+			t.Errorf("<%s> in testsuites", suite.XMLName.Local)
+		}
+		seconds(suite)
+		if _, err := time.Parse("2006-01-02T15:04:05", attr(suite, "timestamp")); err != nil {
+			t.Error(err)
+		}
+		attr(suite, "hostname")
+		have := map[string]int{}
+		stage := 0 // properties, testcases, system-out, in this order
+		for _, c := range suite.Nodes {
+			place := map[string]int{"properties": 0, "testcase": 1, "system-out": 2}
+			if p, ok := place[c.XMLName.Local]; !ok || p < stage {
+				t.Errorf("<%s> in suite %s, out of place", c.XMLName.Local, attr(suite, "name"))
+			} else {
+				stage = p
+			}
+			if c.XMLName.Local != "testcase" {
+				continue
+			}
+			have["tests"]++
+			seconds(c)
+			if attr(c, "classname") == "" || attr(c, "name") == "" {
+				t.Error("a case without a name")
+			}
+			if len(c.Nodes) > 1 {
+				t.Errorf("%s has %d outcomes", attr(c, "name"), len(c.Nodes))
+			}
+			for _, outcome := range c.Nodes {
+				key, ok := map[string]string{"failure": "failures", "error": "errors", "skipped": "skipped"}[outcome.XMLName.Local]
+				if !ok {
+					t.Errorf("<%s> in a case", outcome.XMLName.Local)
+				}
+				have[key]++
+				messages[attr(c, "classname")+" "+attr(c, "name")] = attr(outcome, "message") + "|" + outcome.Text
+			}
+		}
+		for _, name := range counts {
+			if got := number(suite, name); got != have[name] {
+				t.Errorf("suite %s says %d %s, and has %d", attr(suite, "name"), got, name, have[name])
+			}
+			total[name] += have[name]
+		}
+	}
+	for _, name := range counts {
+		if got := number(root, name); got != total[name] {
+			t.Errorf("the file says %d %s, and has %d", got, name, total[name])
+		}
+	}
+	if total["failures"] != 2 || total["errors"] != 1 || total["skipped"] != 3 {
+		t.Errorf("%v, want 2 failures, 1 error, 3 skipped", total)
+	}
+	for name, want := range map[string]string{
+		"goldens/batched.goldens.batched.ort1.30 00002/pid": "route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart|",
+		"mutants check":             "it crashed: signal: killed|",
+		"hardware check":            "not required|",
+		"tests.lockstep/fuzz TestC": "this CPU has no AVX-512|",
+	} {
+		if got, ok := messages[name]; !ok || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	dir := t.TempDir()
+	want := blocked()
+	if err := want.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, JSONName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Result
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Passed || got.Verdict != "blocked: 3 of 4 checks failed" || len(got.Checks) != 5 || got.Checks[1].Comparisons[0].Outcome() != Different {
+		t.Errorf("%+v", got)
+	}
+	if d := got.Checks[1].Comparisons[0].Report.First; *d != *want.Checks[1].Comparisons[0].Report.First {
+		t.Errorf("divergence %+v", d)
+	}
+}
+
+// TestClear: what an earlier gate wrote is gone, what is somebody else's is not.
+func TestClear(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "gate")
+	if err := Clear(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{JSONName, JUnitName, HTMLName, "notes.txt"} {
+		write(t, dir, name, "passed")
+	}
+	if err := Clear(dir); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "notes.txt" {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+	write(t, dir, filepath.Join(JSONName, "x"), "a folder that is in the way")
+	if err := Clear(dir); err == nil {
+		t.Error("a folder named gate.json was taken away")
+	}
+}
+
+// TestWriteUnwritable: nothing half written is left.
+func TestWriteUnwritable(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, JSONName, "x"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := blocked().Write(dir); err == nil {
+		t.Error("no error")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != JSONName && e.Name() != JUnitName {
+			t.Errorf("%s is left", e.Name())
+		}
+	}
+}
+
+// TestText: a failure says what, where, and how to repeat it.
+func TestText(t *testing.T) {
+	var b strings.Builder
+	r := blocked()
+	for i := range r.Checks {
+		if err := r.Checks[i].WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.WriteSkips(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"ok    build                     1 cases     0.0 s\n",
+		"FAIL  goldens/batched           2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.batched.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep parity --goldens\n",
+		"2 cases     0.0 s, 1 not run, 1 not applicable\n",
+		"FAIL  mutants                   0 cases     0.0 s\n      it crashed: signal: killed\n      go: out of memory\n",
+		"–     hardware             not run: not required\n",
+		"not run: tests, 1 cases: this CPU has no AVX-512\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, b.String())
+		}
+	}
+	c := Check{Name: "many", Outcome: Failed, Why: "9 of 9 cases failed"}
+	for range 9 {
+		c.Cases = append(c.Cases, Case{Class: "a", Name: "b", Outcome: Failed, Message: "c"})
+	}
+	b.Reset()
+	c.WriteText(&b)
+	if !strings.Contains(b.String(), "and 4 more") || strings.Count(b.String(), "a b: c") != maxShown {
+		t.Errorf("nine failures:\n%s", b.String())
+	}
+}
+
+// TestScore: everything caught, enough of it named rightly, no false alarm.
+func TestScore(t *testing.T) {
+	score := func(caught, right, of int) *Score {
+		s := &Score{Clean: []string{"reference"}}
+		for i := range of {
+			s.Mutants = append(s.Mutants, Mutant{Name: "m" + strconv.Itoa(i), Title: "A | B.", Engine: "reference", Stage: "cdf", Named: "probs", Caught: i < caught, Right: i < right})
+		}
+		return s
+	}
+	alarm, untried := score(40, 40, 40), score(40, 40, 40)
+	alarm.Alarms = []string{"reference, without a fault: stage logits"}
+	untried.Mutants[7].Error, untried.Mutants[7].Caught = "its text is found 0 times", false
+	for _, c := range []struct {
+		score *Score
+		want  string // of the error
+	}{
+		{score(40, 40, 40), ""},
+		{score(40, 38, 40), ""},
+		{score(40, 37, 40), "37 of 40 stages are named rightly, 40 of them caught: want 95 % or more"},
+		{score(39, 39, 40), "m39 was not caught"},
+		{alarm, "false alarm: reference, without a fault: stage logits"},
+		{untried, "m7 could not be tried: its text is found 0 times"},
+	} {
+		err := c.score.Err()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+		check := Check{Cases: c.score.cases()}
+		if check.judge(err, nil); (check.Outcome == Passed) != (c.want == "") {
+			t.Errorf("%s with error %v", check.Outcome, err)
+		}
+	}
+	var b strings.Builder
+	if err := score(39, 38, 40).WriteTable(&b, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| fault | what is wrong | engine | caught | stage | named | rollouts | steps |\n|---|---|---|---|---|---|--:|--:|\n| m0 | A \\| B. | reference | yes | cdf | probs | 0 | 0 |\n",
+		"| m38 | A \\| B. | reference | yes | cdf | ✗ probs | 0 | 0 |\n| m39 | A \\| B. | reference | NO | cdf | probs | 0 | 0 |\n\n39 of 40 faults caught; the stage named rightly for 38 (95.0 %); no alarm without a fault (reference).\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	if err := alarm.WriteTable(&b, false); err != nil || !strings.HasPrefix(b.String(), "fault  engine     caught  stage  named  rollouts  steps\nm0     reference  yes     cdf    probs  0         0\n") || !strings.HasSuffix(b.String(), "FALSE ALARMS: 1.\n") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	if _, err := Mutants(t.Context(), ".", nil, nil); err == nil {
+		t.Error("no faults, no error")
+	}
+}
+
+func TestCapture(t *testing.T) {
+	var c capture
+	for range 10 {
+		c.Write([]byte(strings.Repeat("a", 10000)))
+	}
+	c.Write([]byte("the end"))
+	if s := c.String(); len(s) > headKept+tailKept+10 || !strings.HasPrefix(s, "aaa") || !strings.HasSuffix(s, "athe end") || !strings.Contains(s, "\n[…]\n") {
+		t.Errorf("%d bytes", len(s))
+	}
+	c = capture{}
+	c.Write([]byte("short\xff"))
+	if c.String() != "short\uFFFD" {
+		t.Errorf("%q", c.String())
+	}
+}
+
+// TestLines: a program's last line may lack its end, and an error of the function
+// ends the program.
+func TestLines(t *testing.T) {
+	var got []string
+	var c Check
+	status, err := program(t.Context(), &c, ".", nil, []string{"printf", "one\ntwo"}, func(line []byte) error {
+		got = append(got, string(line))
+		return nil
+	})
+	if status != 0 || err != nil || strings.Join(got, ",") != "one,two" {
+		t.Errorf("%d, %v, %q", status, err, got)
+	}
+	if _, err := program(t.Context(), &c, ".", nil, []string{"yes"}, func([]byte) error { return errors.New("enough") }); err == nil || err.Error() != "enough" {
+		t.Errorf("error %v", err)
+	}
+	if _, err := program(t.Context(), &c, ".", nil, []string{"echo", "x"}, func([]byte) error { panic("oops") }); err == nil || !strings.HasPrefix(err.Error(), "panic: oops") {
+		t.Errorf("error %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := program(ctx, &c, ".", nil, []string{"sleep", "20"}, func([]byte) error { return nil }); err == nil {
+		t.Error("a program that was ended has no error")
+	}
+	if _, err := program(t.Context(), &c, ".", nil, []string{"/nowhere/none"}, func([]byte) error { return nil }); err == nil {
+		t.Error("a program that is not there has no error")
+	}
+}

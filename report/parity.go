@@ -1,0 +1,560 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"lockstep/internal/fileio"
+	"lockstep/parity"
+	"lockstep/parity/gate"
+)
+
+// Parity is what `lockstep parity` and `lockstep diff` found.
+type Parity struct {
+	Comparisons []gate.Comparison
+	Mutants     []gate.Mutant
+	Failure     error // of the mutants, if it is not enough that was caught
+	Origin
+}
+
+// WriteParity writes the report on comparisons: the verdicts by implementation and
+// stage, and for each divergence its place, bit patterns, and what happened around it.
+func WriteParity(path string, p Parity) error {
+	if len(p.Comparisons)+len(p.Mutants) == 0 {
+		return errors.New("report: nothing was compared")
+	}
+	page := newParityPage(p.Comparisons, p.Mutants, p.Origin)
+	page.Kicker = "lockstep · parity"
+	differ, equal := 0, 0
+	for i := range p.Comparisons {
+		switch p.Comparisons[i].Outcome() {
+		case gate.Different, gate.Failed:
+			differ++
+		case gate.Equal:
+			equal++
+		}
+	}
+	page.Good = differ == 0 && p.Failure == nil && (equal > 0 || len(p.Mutants) > 0)
+	switch {
+	case p.Failure != nil:
+		page.Headline, page.Detail = "Not enough faults are found", p.Failure.Error()
+	case len(p.Comparisons) == 0:
+		page.Headline = "Planted faults are found"
+	case differ > 0:
+		page.Headline = "The comparison differs"
+		if n := differ + equal; n > 1 {
+			page.Headline = fmt.Sprintf("%d of %d comparisons differ", differ, n)
+		}
+	case equal == 0:
+		page.Headline = "Nothing was compared"
+	case anyInexact(p.Comparisons):
+		page.Headline = "Every difference is explained"
+	default:
+		page.Headline = "Every bit is equal"
+	}
+	return page.write(path)
+}
+
+func anyInexact(list []gate.Comparison) bool {
+	for i := range list {
+		if r := list[i].Report; r != nil && !r.Exact {
+			return true
+		}
+	}
+	return false
+}
+
+// WriteGate writes the report on a gate.
+func WriteGate(path string, r *gate.Result, o Origin) error {
+	var comparisons []gate.Comparison
+	var mutants []gate.Mutant
+	for _, c := range r.Checks {
+		comparisons = append(comparisons, c.Comparisons...)
+		mutants = append(mutants, c.Mutants...)
+	}
+	page := newParityPage(comparisons, mutants, o)
+	page.Kicker, page.Good = "lockstep · gate", r.Passed
+	page.Headline = "Blocked"
+	if r.Passed {
+		page.Headline = "Passed"
+	}
+	page.Detail = r.Verdict + ", in " + strconv.FormatFloat(r.Seconds, 'f', 0, 64) + " s"
+	page.Change = &r.Change
+	for i := range r.Checks {
+		row := newCheckRow(&r.Checks[i])
+		if row.Class == "bad" {
+			row.ID = "check-" + strconv.Itoa(i+1)
+			page.Failed = append(page.Failed, row)
+		}
+		page.Checks = append(page.Checks, row)
+	}
+	page.Skips = skips(r.Checks)
+	require := strings.Join(r.Require, ", ")
+	if r.RequireHardware {
+		require = strings.TrimPrefix(require+", hardware", ", ")
+	}
+	facts := []Fact{
+		{"base", r.Change.Base}, {"compared with", r.Change.MergeBase}, {"commit", r.Change.Head}, {"required", require},
+		{"machine", r.Machine}, {"Go", r.Go}, {"begun", r.Start.Format("2006-01-02 15:04:05 MST")},
+	}
+	for _, f := range facts {
+		if f.Value != "" {
+			page.Facts = append(page.Facts, f)
+		}
+	}
+	return page.write(path)
+}
+
+type parityPage struct {
+	Kicker, Headline, Detail string
+	Good                     bool
+
+	Change      *gate.Change
+	Checks      []checkRow
+	Failed      []checkRow // of Checks
+	Stages      []string   // columns of Verdicts
+	Verdicts    []verdictRow
+	Divergences []divergencePart
+	Mutants     []mutantRow
+	Caught      string
+	Skips       []skipRow
+	Facts       []Fact
+}
+
+func (p *parityPage) write(path string) error {
+	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "parity.html", p) })
+}
+
+// checkRow is one check of a gate.
+type checkRow struct {
+	ID                       string // of what is said about its failure
+	Name, Title, Class, Word string
+	Cases, Skipped           int
+	Seconds                  string
+	Why, Brief               string   // Brief is the first line
+	Failures                 []string // messages of cases
+	More                     int      // all failures, if these are not all
+	Output                   string
+	Command                  string
+}
+
+// maxMessages is how many failures of a check are shown.
+const maxMessages = 20
+
+func newCheckRow(c *gate.Check) checkRow {
+	r := checkRow{
+		Name: c.Name, Title: c.Title, Why: c.Why, Command: c.Command, Seconds: strconv.FormatFloat(c.Seconds, 'f', 1, 64),
+		Brief: strings.SplitN(c.Why, "\n", 2)[0],
+		Cases: c.Count(gate.Passed) + c.Count(gate.Failed), Skipped: c.Count(gate.NotRun) + c.Count(gate.NotApplicable),
+	}
+	r.Class, r.Word = outcomeClass(c.Outcome)
+	if c.Outcome != gate.Failed {
+		return r
+	}
+	for _, k := range c.Cases {
+		if k.Outcome != gate.Failed {
+			continue
+		}
+		if len(r.Failures) == maxMessages {
+			r.More = c.Count(gate.Failed)
+			break
+		}
+		r.Failures = append(r.Failures, k.Class+" "+k.Name+": "+k.Message)
+	}
+	if len(r.Failures) == 0 {
+		r.Output = c.Output
+	}
+	return r
+}
+
+func outcomeClass(outcome string) (class, word string) {
+	switch outcome {
+	case gate.Passed, gate.Equal:
+		return "good", "✓ " + outcome
+	case gate.Failed, gate.Different:
+		return "bad", "✗ " + outcome
+	}
+	return "none", "– " + outcome
+}
+
+// verdictRow is one comparison, stage by stage.
+type verdictRow struct {
+	ID                   string // of its divergence, if any
+	Got, Want, Detail    string
+	Class, Word, Why     string
+	Equal, Rollouts, All int // rollouts, and steps of all of them
+	Cells                []stageCell
+}
+
+type stageCell struct{ Class, Text, Note string }
+
+// newVerdict has a cell for each stage: how many values were compared, or how many
+// were at fault.
+func newVerdict(c *gate.Comparison, stages []parity.Stage) verdictRow {
+	r := verdictRow{Got: c.Got, Want: c.Want, Detail: c.Detail}
+	r.Class, r.Word = outcomeClass(c.Outcome())
+	if c.Report == nil || len(c.Report.Rollouts) == 0 {
+		r.Why = c.Why()
+		return r
+	}
+	r.Equal, r.Rollouts, r.All = c.Report.Equal(), len(c.Report.Rollouts), c.Report.Steps
+	faults := map[parity.Stage]int{}
+	for _, f := range c.Report.Faults {
+		faults[f.Stage] = f.Faults
+	}
+	tolerated := map[parity.Stage]int{}
+	for _, t := range c.Report.Tolerated {
+		tolerated[t.Stage] = t.Steps
+	}
+	if n := c.Report.Flips.Explained; n > 0 {
+		tolerated[parity.Sample] = n
+	}
+	for _, s := range stages {
+		cell := stageCell{Class: "none", Text: "–", Note: "not compared"}
+		switch n := c.Report.Compared[s]; {
+		case faults[s] > 0:
+			cell = stageCell{"bad", "✗ " + strconv.Itoa(faults[s]), plural(faults[s], "fault")}
+		case tolerated[s] > 0:
+			cell = stageCell{"none", "≈ " + strconv.Itoa(tolerated[s]), "differ and are excused"}
+		case n > 0:
+			cell = stageCell{"good", "✓", plural(n, "value") + " equal"}
+		}
+		r.Cells = append(r.Cells, cell)
+	}
+	return r
+}
+
+type mutantRow struct {
+	gate.Mutant
+	Class, Word, NamedClass string
+	Took                    string
+}
+
+type skipRow struct {
+	Check, Message string
+	Count          int
+}
+
+// skips are the reasons for which cases were not run, each once.
+func skips(checks []gate.Check) []skipRow {
+	var rows []skipRow
+	at := map[[2]string]int{}
+	for i := range checks {
+		for _, k := range checks[i].Cases {
+			if k.Outcome != gate.NotRun && k.Outcome != gate.NotApplicable {
+				continue
+			}
+			key := [2]string{checks[i].Name, k.Message}
+			if _, ok := at[key]; !ok {
+				at[key] = len(rows)
+				rows = append(rows, skipRow{key[0], key[1], 0})
+			}
+			rows[at[key]].Count++
+		}
+	}
+	return rows
+}
+
+func newParityPage(comparisons []gate.Comparison, mutants []gate.Mutant, o Origin) *parityPage {
+	p := &parityPage{Facts: o.facts()}
+	// Route and Steps are stages that only ever show when they are at fault.
+	rare := map[parity.Stage]bool{parity.Route: true, parity.Steps: true}
+	var stages []parity.Stage
+	for i := range comparisons {
+		if r := comparisons[i].Report; r != nil {
+			for _, f := range r.Faults {
+				delete(rare, f.Stage)
+			}
+		}
+	}
+	for s := parity.Route; s <= parity.Steps; s++ {
+		if !rare[s] {
+			stages = append(stages, s)
+			p.Stages = append(p.Stages, s.String())
+		}
+	}
+	for i := range comparisons {
+		c := &comparisons[i]
+		row := newVerdict(c, stages)
+		if c.Outcome() == gate.Different {
+			d := newDivergencePart(c)
+			d.ID = "divergence-" + strconv.Itoa(len(p.Divergences)+1)
+			row.ID = d.ID
+			p.Divergences = append(p.Divergences, d)
+		}
+		p.Verdicts = append(p.Verdicts, row)
+	}
+	caught, right := 0, 0
+	for _, m := range mutants {
+		row := mutantRow{Mutant: m, Took: strconv.FormatFloat(m.Seconds, 'f', 1, 64)}
+		switch {
+		case m.Error != "":
+			row.Class, row.Word = "bad", "not tried: "+m.Error
+		case m.Caught:
+			row.Class, row.Word = "good", "✓ caught"
+			caught++
+		default:
+			row.Class, row.Word = "bad", "✗ not caught"
+		}
+		row.NamedClass = "bad"
+		if m.Right {
+			row.NamedClass = "good"
+			right++
+		}
+		p.Mutants = append(p.Mutants, row)
+	}
+	if len(mutants) > 0 {
+		p.Caught = fmt.Sprintf("%d of %d caught, the stage named rightly for %d", caught, len(mutants), right)
+	}
+	return p
+}
+
+// divergencePart is what is known of one comparison's first divergence, and how much
+// else differs.
+type divergencePart struct {
+	ID, Title string
+	Why       string // if there is no place
+	Place     []Fact
+	Bits      *bitPair
+	Replay    string
+	Charts    []chart
+	CDF       *chart
+	CDFNote   string
+	Faults    []parity.StageFaults
+	Others    []Fact
+	Flips     []string
+}
+
+// bitPair is both bit patterns, in parts that are equal and parts that are not.
+type bitPair struct{ Want, Got []bitPart }
+
+type bitPart struct {
+	Text    string
+	Differs bool
+}
+
+func newDivergencePart(c *gate.Comparison) divergencePart {
+	r := c.Report
+	if r == nil {
+		return divergencePart{Title: c.Title(), Why: c.Why()}
+	}
+	d := divergencePart{Title: c.Title(), Faults: r.Faults}
+	for _, o := range r.Others {
+		d.Others = append(d.Others, Fact{o.Stage.String(), o.Error()})
+	}
+	for _, f := range r.Flips.Examples {
+		if !f.Explained {
+			d.Flips = append(d.Flips, fmt.Sprintf("route %s, controller %s, step %d: %v", f.Route, f.Policy, f.Step, f))
+		}
+	}
+	first := r.First
+	if first == nil {
+		d.Why = c.Why()
+		return d
+	}
+	add := func(name, value string) { d.Place = append(d.Place, Fact{name, value}) }
+	place := "route " + first.Route
+	if first.Policy != "" {
+		place += ", controller " + first.Policy
+	}
+	if first.Step >= 0 {
+		place += ", step " + strconv.Itoa(first.Step)
+	}
+	place += ", stage " + first.Stage.String()
+	if first.Index >= 0 {
+		place += ", index " + strconv.Itoa(first.Index)
+	}
+	add("place", place)
+	add("want", first.Want)
+	add("got", first.Got)
+	if first.ULPs > 0 {
+		add("distance", plural(int(min(first.ULPs, math.MaxInt32)), "ulp"))
+		if first.ULPs > math.MaxInt32 {
+			d.Place[len(d.Place)-1].Value = strconv.FormatUint(first.ULPs, 10) + " ulps"
+		}
+	}
+	d.Bits = newBitPair(first.Want, first.Got)
+	if first.Values > 1 {
+		add("values", strconv.Itoa(first.Values)+" of this stage differ")
+	}
+	if first.Forced {
+		add("found", "with one side forced onto the other's trajectory")
+	}
+	if first.Unrepeated {
+		add("repeated", "not seen again: an engine does not always compute the same")
+	}
+	if k := first.Choice; k != nil {
+		digits := func(x parity.Float) string { return strconv.FormatFloat(float64(x), 'g', 17, 64) }
+		add("draw", digits(k.Draw))
+		add("nearest edge", fmt.Sprintf("%s wanted, margin %.3g; %s got, margin %.3g", digits(k.Want.Edge), float64(k.Want.Margin), digits(k.Got.Edge), float64(k.Got.Margin)))
+		add("tokens", fmt.Sprintf("%d wanted, %d got", k.Want.Token, k.Got.Token))
+		add("CDFs", fmt.Sprintf("%.3g apart at most", float64(k.CDF)))
+		if k.Why != "" {
+			add("unexplained", k.Why)
+		}
+	}
+	d.Replay = first.Replay
+	if p := r.Plot; p != nil {
+		d.Charts = trajectoryCharts(p)
+		if chart, note := cdfChart(p, first.Choice); chart != nil {
+			d.CDF, d.CDFNote = chart, note
+		}
+	}
+	return d
+}
+
+// newBitPair marks where the hexadecimal patterns at the ends of two values differ, or
+// is nil if they do not end with such.
+func newBitPair(want, got string) *bitPair {
+	pattern := func(s string) string {
+		i := strings.LastIndex(s, "(")
+		if i < 0 || !strings.HasSuffix(s, ")") {
+			return ""
+		}
+		digits := s[i+1 : len(s)-1]
+		bits, err := strconv.ParseUint(digits, 16, 64)
+		if err != nil || len(digits) != 8 && len(digits) != 16 {
+			return ""
+		}
+		return fmt.Sprintf("%0*b", 4*len(digits), bits)
+	}
+	w, g := pattern(want), pattern(got)
+	if w == "" || len(w) != len(g) {
+		return nil
+	}
+	// Sign, exponent and fraction apart.
+	fields := []int{1, 9, 32}
+	if len(w) == 64 {
+		fields = []int{1, 12, 64}
+	}
+	var p bitPair
+	add := func(parts *[]bitPart, text string, differs bool) {
+		if n := len(*parts); n > 0 && (*parts)[n-1].Differs == differs {
+			(*parts)[n-1].Text += text
+		} else {
+			*parts = append(*parts, bitPart{text, differs})
+		}
+	}
+	for i := range w {
+		if i == fields[0] || i == fields[1] {
+			add(&p.Want, " ", false)
+			add(&p.Got, " ", false)
+		}
+		add(&p.Want, w[i:i+1], w[i] != g[i])
+		add(&p.Got, g[i:i+1], w[i] != g[i])
+	}
+	return &p
+}
+
+// Steps around a divergence that are drawn.
+const (
+	stepsBefore = 25
+	stepsAfter  = 35
+)
+
+func numbers(column []parity.Float) []float64 {
+	out := make([]float64, len(column))
+	for i, x := range column {
+		out[i] = float64(x)
+	}
+	return out
+}
+
+// trajectoryCharts are lataccel and steer command of both sides around the step, or of
+// all steps where the divergence is at none.
+func trajectoryCharts(p *parity.Plot) []chart {
+	n := max(len(p.WantLataccel), len(p.GotLataccel))
+	if n < 2 {
+		return nil
+	}
+	from, to := 0, n
+	if p.Step >= 0 {
+		at := p.Step - p.FirstStep
+		from, to = max(0, min(at-stepsBefore, n-2)), max(2, min(n, at+stepsAfter+1))
+	}
+	window := func(column []parity.Float) []float64 {
+		return numbers(column[min(from, len(column)):min(to, len(column))])
+	}
+	make := func(label, unit string, span float64, ticks int, lines []line, columns ...[]float64) chart {
+		s := linearScale(span, columns...)
+		c := chart{
+			Label: fmt.Sprintf("%s on route %s, steps %d to %d", label, p.Route, p.FirstStep+from, p.FirstStep+to-1),
+			Class: "time", YLabel: label + " (" + unit + ")", XLabel: "step", Width: to - from - 1, Height: grid, Y: s.ticks(ticks),
+			X: scale{lo: float64(p.FirstStep + from), hi: float64(p.FirstStep + to - 1)}.ticks(6),
+		}
+		for i, column := range columns {
+			lines[i].Path = linePath(column, 0, s.hi, (s.hi-s.lo)/grid)
+		}
+		c.Lines = lines
+		if p.Step >= 0 {
+			at := float64(p.Step-p.FirstStep-from) / float64(max(1, c.Width))
+			m := mark{Class: "edge", Text: "step " + strconv.Itoa(p.Step), Left: percent(min(1, max(0, at)))}
+			if at > 0.6 {
+				m.Class += " flip"
+			}
+			c.Marks = []mark{m}
+		}
+		return c
+	}
+	charts := []chart{make("lateral acceleration", "m/s²", 0.2, 5,
+		[]line{{Name: "target", Class: "target"}, {Name: "wanted", Class: "want"}, {Name: "got", Class: "got"}},
+		window(p.Target), window(p.WantLataccel), window(p.GotLataccel))}
+	if len(p.WantAction)+len(p.GotAction) > 0 {
+		charts = append(charts, make("steer command", "within ±2", 0.1, 5,
+			[]line{{Name: "wanted", Class: "want"}, {Name: "got", Class: "got"}}, window(p.WantAction), window(p.GotAction)))
+	}
+	return charts
+}
+
+// cdfChart draws both CDFs around the draw as stairs: the token is the first whose
+// stair is above the draw.
+func cdfChart(p *parity.Plot, k *parity.Choice) (*chart, string) {
+	want, got := numbers(p.WantCDF), numbers(p.GotCDF)
+	n := max(len(want), len(got))
+	if n == 0 {
+		return nil, ""
+	}
+	s := linearScale(1e-12, want, got, []float64{float64(p.Draw)})
+	unit := (s.hi - s.lo) / grid
+	c := &chart{
+		Label: fmt.Sprintf("CDF around the draw, tokens %d to %d", p.FirstToken, p.FirstToken+n-1),
+		Class: "steps", YLabel: "cumulative probability", XLabel: "token",
+		Width: n, Height: grid, Y: s.ticks(5),
+	}
+	every := max(1, (n+6)/7)
+	for i := 0; i < n; i += every {
+		c.X = append(c.X, tick{(float64(i) + 0.5) / float64(n), strconv.Itoa(p.FirstToken + i)})
+	}
+	y := func(v float64) string { return strconv.Itoa(int(math.Round((s.hi - v) / unit))) }
+	stairs := func(values []float64) string {
+		var b strings.Builder
+		for i, v := range values {
+			if !drawable(v) {
+				continue
+			}
+			if b.Len() == 0 || !drawable(values[i-1]) {
+				b.WriteString("M" + strconv.Itoa(i) + " " + y(v))
+			} else {
+				b.WriteString("V" + y(v))
+			}
+			b.WriteString("H" + strconv.Itoa(i+1))
+		}
+		return b.String()
+	}
+	c.Lines = []line{{Name: "wanted", Class: "want", Path: stairs(want)}, {Name: "got", Class: "got", Path: stairs(got)}}
+	if drawable(float64(p.Draw)) {
+		c.Lines = append(c.Lines, line{Name: "draw", Class: "draw", Path: "M0 " + y(float64(p.Draw)) + "H" + strconv.Itoa(n)})
+	}
+	note := "The sampled token is the first whose stair is above the draw."
+	if k != nil {
+		note += fmt.Sprintf(" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the other; the CDFs are %.3g apart at most.", float64(k.Want.Margin), float64(k.Got.Margin), float64(k.CDF))
+	}
+	return c, note
+}
+
+// CommandLine quotes words as a POSIX shell wants them.
+func CommandLine(words []string) string { return commandLine(words) }

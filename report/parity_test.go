@@ -1,0 +1,375 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/parity"
+	"lockstep/parity/gate"
+)
+
+// testComparison is of two rollouts. With a stage, the second differs there.
+func testComparison(stages ...parity.Stage) gate.Comparison {
+	r := &parity.Report{
+		Want: parity.SideInfo{Name: "reference"}, Got: parity.SideInfo{Name: "batched"}, Exact: true, Steps: 1160,
+		Rollouts: []parity.Verdict{{Route: "00000", Policy: "pid", Steps: 580, Equal: true}, {Route: "00002", Policy: "pid", Steps: 580, Equal: true}},
+		Compared: map[parity.Stage]int{},
+	}
+	for s := parity.Action; s <= parity.Cost; s++ {
+		r.Compared[s] = 1160
+	}
+	r.Compared[parity.CDF] = 0
+	for _, s := range stages {
+		r.Rollouts[1].Equal, r.Rollouts[1].Faults, r.Rollouts[1].First = false, 3, &parity.Fault{Step: 123, Stage: s}
+		r.Faults = append(r.Faults, parity.StageFaults{Stage: s, Faults: 3, Rollouts: 1, Route: "00002", Policy: "pid", Step: 123})
+	}
+	if len(stages) == 0 {
+		return gate.Comparison{Kind: "engines", Want: "reference", Got: "batched", Detail: "tinyphysics.onnx", Report: r}
+	}
+	r.First = &parity.Divergence{
+		Route: "00002", Policy: "pid", Step: 123, Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
+		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep parity --only 00002/pid",
+		Choice: &parity.Choice{Step: 123, Draw: 0.5, CDF: 1e-9, Want: parity.Chosen{Token: 511, Edge: 0.49, Margin: 0.01}, Got: parity.Chosen{Token: 512, Edge: 0.52, Margin: 0.02}, Why: "the CDFs differ by less than the margins"},
+	}
+	for _, s := range stages[1:] {
+		r.Others = append(r.Others, &parity.Divergence{Route: "00002", Policy: "pid", Step: 200, Stage: s, Index: -1, Want: "a", Got: "b"})
+	}
+	r.Flips.Examples = []*parity.Choice{r.First.Choice}
+	p := &parity.Plot{Route: "00002", Policy: "pid", Step: 123, FirstStep: 20, Draw: 0.5, FirstToken: 505}
+	for i := range 580 {
+		x := math.Sin(float64(i) / 30)
+		p.Target, p.WantLataccel, p.WantAction = append(p.Target, parity.Float(x)), append(p.WantLataccel, parity.Float(x+0.1)), append(p.WantAction, parity.Float(x/2))
+		off := 0.0
+		if i >= 103 {
+			off = 0.05
+		}
+		p.GotLataccel, p.GotAction = append(p.GotLataccel, parity.Float(x+0.1+off)), append(p.GotAction, parity.Float(x/2-off))
+	}
+	for i := range 14 {
+		p.WantCDF, p.GotCDF = append(p.WantCDF, parity.Float(0.35+float64(i)/40)), append(p.GotCDF, parity.Float(0.345+float64(i)/40))
+	}
+	r.Plot = p
+	return gate.Comparison{Kind: "engines", Want: "reference", Got: "batched", Detail: "tinyphysics.onnx", Report: r}
+}
+
+func writeParity(t *testing.T, p Parity) *page {
+	t.Helper()
+	return written(t, func(path string) error { return WriteParity(path, p) })
+}
+
+// testGate has a check of each outcome.
+func testGate() *gate.Result {
+	return &gate.Result{
+		Verdict: "blocked: 2 of 3 checks failed", Seconds: 61.5, Require: []string{"assets"}, RequireHardware: true, Machine: "linux/amd64, 2 cores", Go: "go1.26",
+		Start:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Change: gate.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"batched/graph.go", "gpu/a<b>.cu"}, Why: "changed: batched, gpu"},
+		Checks: []gate.Check{
+			{Name: "build", Title: "Everything compiles.", Outcome: gate.Passed, Cases: []gate.Case{{Outcome: gate.Passed}}},
+			{Name: "engines", Title: "All engines.", Outcome: gate.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep parity",
+				Cases:       []gate.Case{{Outcome: gate.Passed}, {Class: "engines.batched", Name: "00002/pid", Outcome: gate.Failed, Message: "stage <logits>"}, {Outcome: gate.NotApplicable, Message: "another profile"}},
+				Comparisons: []gate.Comparison{testComparison(), testComparison(parity.Logits, parity.Draw), {Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"}}},
+			{Name: "tests", Title: "Tests.", Outcome: gate.Failed, Why: "it crashed: signal: killed", Output: "fatal error <x>"},
+			{Name: "hardware", Title: "Evidence.", Outcome: gate.NotRun, Why: "not required"},
+			{Name: "mutants", Title: "Faults.", Outcome: gate.Passed, Mutants: []gate.Mutant{
+				{Name: "a-mask", Title: "The mask is off by one.", Engine: "reference", Stage: "logits", Caught: true, Named: "logits", Right: true, Rollouts: 1, Steps: 20, Seconds: 3.25},
+				{Name: "b-cdf", Title: "Wrong.", Stage: "cdf", Caught: true, Named: "sample"},
+				{Name: "c", Title: "Missed.", Stage: "cdf"},
+				{Name: "d", Title: "Stale.", Stage: "cdf", Error: "its text is found 0 times"},
+			}},
+		},
+	}
+}
+
+func writeGate(t *testing.T, r *gate.Result) *page {
+	t.Helper()
+	return written(t, func(path string) error {
+		return WriteGate(path, r, Origin{Command: []string{"lockstep", "gate", "--base", "main"}})
+	})
+}
+
+// TestParityVerdicts: a row for each comparison, a cell for each stage.
+func TestParityVerdicts(t *testing.T) {
+	p := writeParity(t, Parity{Comparisons: []gate.Comparison{
+		testComparison(), testComparison(parity.Logits, parity.Draw),
+		{Kind: "goldens", Want: "ort1.30", Got: "gpu", Detail: "own network", NotRun: "gpu: no device"},
+	}})
+	p.wantText(t, "1 of 2 comparisons differ")
+	table := p.all("table", "stages")[0]
+	var heads []string
+	for _, th := range table.all("thead", "")[0].all("th", "") {
+		heads = append(heads, th.text)
+	}
+	if got := strings.Join(heads, " "); got != "judged verdict held to equal action tokens states logits probs cdf draw sample prediction lataccel costs" {
+		t.Errorf("columns %s", got)
+	}
+	rows := cells(table)
+	for i, want := range []string{
+		"batched|✓ equal|referencetinyphysics.onnx|2 of 21160 steps|✓|✓|✓|✓|✓|–|✓|✓|✓|✓|✓",
+		"batched|✗ different|referencetinyphysics.onnx|1 of 21160 steps|✓|✓|✓|✗ 3|✓|–|✗ 3|✓|✓|✓|✓",
+		"gpu|– not run|ort1.30own network|gpu: no device|",
+	} {
+		if got := strings.Join(rows[i], "|"); got != want {
+			t.Errorf("row %d\n got %s\nwant %s", i, got, want)
+		}
+	}
+	// The row leads to the divergence.
+	if links := table.all("a", ""); len(links) != 1 || links[0].attrs["href"] != "#divergence-1" {
+		t.Errorf("%d links", len(links))
+	}
+	// Stages that only differ have a column then.
+	p = writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(parity.Steps)}})
+	if rows := cells(p.all("table", "stages")[0]); rows[0][len(rows[0])-1] != "✗ 3" {
+		t.Errorf("%v", rows)
+	}
+	p.wantText(t, "The comparison differs")
+}
+
+// TestParityDivergence: place, bit patterns, distance, margins, replay, and plots.
+func TestParityDivergence(t *testing.T) {
+	p := writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(parity.Logits, parity.Draw)}})
+	d := p.all("figure", "divergence")[0]
+	d.wantText(t,
+		"batched against reference, tinyphysics.onnx", "route 00002, controller pid, step 123, stage logits, index 7",
+		"1 (3f800000)", "1.0000001 (3f800001)", "1 ulp", "2 of this stage differ", "lockstep parity --only 00002/pid",
+		"0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02", "511 wanted, 512 got", "1e-09 apart at most",
+		"the CDFs differ by less than the margins", "route 00002, controller pid, step 200, stage draw: want a, got b",
+	)
+	var bits []string
+	for _, b := range d.all("span", "bits") {
+		bits = append(bits, b.text)
+		if differ := b.all("b", ""); len(differ) != 1 || len(differ[0].text) != 1 {
+			t.Errorf("%d parts of %s are marked", len(differ), b.text)
+		}
+	}
+	if want := "0 01111111 00000000000000000000000|0 01111111 00000000000000000000001"; strings.Join(bits, "|") != want {
+		t.Errorf("bits %q", bits)
+	}
+	svgs := d.all("svg", "")
+	if len(svgs) != 3 {
+		t.Fatalf("%d plots, want lataccel, steer command and the CDF", len(svgs))
+	}
+	for i, want := range []string{
+		"lateral acceleration on route 00002, steps 98 to 158", "steer command on route 00002, steps 98 to 158", "CDF around the draw, tokens 505 to 518",
+	} {
+		if svgs[i].attrs["aria-label"] != want {
+			t.Errorf("plot %d is %q, want %q", i, svgs[i].attrs["aria-label"], want)
+		}
+	}
+	// Both trajectories are one line up to the step, and two from there on.
+	lines := map[string]string{}
+	for _, path := range svgs[0].all("path", "line") {
+		lines[path.attrs["data-name"]] = path.attrs["d"]
+	}
+	number := regexp.MustCompile(`-?\d+`)
+	want, got := number.FindAllString(lines["wanted"], -1), number.FindAllString(lines["got"], -1)
+	if len(want) != 2*61 || len(got) != 2*61 {
+		t.Fatalf("%d and %d numbers, want 61 points", len(want), len(got))
+	}
+	first := 0
+	for first < len(want) && want[first] == got[first] {
+		first++
+	}
+	if first/2 != 123-98 {
+		t.Errorf("the lines part at point %d, want %d", first/2, 123-98)
+	}
+	marks := d.all("span", "mark")
+	if len(marks) != 2 || marks[0].text != "step 123" || marks[0].attrs["style"] != "left:41.67%" {
+		t.Errorf("%d marks, the first %q at %s", len(marks), marks[0].text, marks[0].attrs["style"])
+	}
+	// The stair of the sampled token is the first above the draw.
+	stairs := map[string][]string{}
+	for _, path := range svgs[2].all("path", "line") {
+		stairs[path.attrs["data-name"]] = number.FindAllString(path.attrs["d"], -1)
+	}
+	if len(stairs["wanted"]) != 2+1+13*2 || len(stairs["got"]) != 2+1+13*2 || len(stairs["draw"]) != 3 {
+		t.Errorf("stairs %v", stairs)
+	}
+}
+
+// TestParityOdd must not fail on what a divergence may lack.
+func TestParityOdd(t *testing.T) {
+	nan := parity.Float(math.NaN())
+	for name, change := range map[string]func(*parity.Report){
+		"no plot":       func(r *parity.Report) { r.Plot = nil },
+		"no choice":     func(r *parity.Report) { r.First.Choice = nil },
+		"no divergence": func(r *parity.Report) { r.First, r.Plot = nil, nil },
+		"no step":       func(r *parity.Report) { r.First.Step, r.Plot.Step = -1, -1 },
+		"first step":    func(r *parity.Report) { r.First.Step, r.Plot.Step = 20, 20 },
+		"last step":     func(r *parity.Report) { r.First.Step, r.Plot.Step = 599, 599 },
+		"beyond":        func(r *parity.Report) { r.First.Step, r.Plot.Step = 5000, 5000 },
+		"before":        func(r *parity.Report) { r.First.Step, r.Plot.Step = 0, 0 },
+		"one side":      func(r *parity.Report) { r.Plot.GotLataccel, r.Plot.GotAction, r.Plot.GotCDF = nil, nil, nil },
+		"shorter": func(r *parity.Report) {
+			r.Plot.GotLataccel, r.Plot.GotAction = r.Plot.GotLataccel[:50], r.Plot.GotAction[:105]
+		},
+		"two steps": func(r *parity.Report) {
+			r.Plot.WantLataccel, r.Plot.GotLataccel = r.Plot.WantLataccel[:2], r.Plot.GotLataccel[:1]
+		},
+		"no steps":   func(r *parity.Report) { r.Plot.WantLataccel, r.Plot.GotLataccel = nil, nil },
+		"no numbers": func(r *parity.Report) { r.Plot.WantLataccel[103], r.Plot.WantCDF[3], r.Plot.Draw = nan, nan, nan },
+		"flat":       func(r *parity.Report) { clear(r.Plot.WantCDF); clear(r.Plot.GotCDF); r.Plot.Draw = 0 },
+		"hashes": func(r *parity.Report) {
+			r.First.Index, r.First.Want, r.First.Got = -1, "values of hash 0123456789abcdef", "values of hash x"
+		},
+		"another length":  func(r *parity.Report) { r.First.Got = "2 (4000000000000000)" },
+		"no hexadecimals": func(r *parity.Report) { r.First.Want, r.First.Got = "(gggggggg)", "(11111111)" },
+		"far":             func(r *parity.Report) { r.First.ULPs = math.MaxUint64 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := testComparison(parity.Logits)
+			change(c.Report)
+			if c.Outcome() != gate.Different {
+				t.Fatalf("outcome %s", c.Outcome())
+			}
+			p := writeParity(t, Parity{Comparisons: []gate.Comparison{c}})
+			if figures := p.all("figure", "divergence"); len(figures) != 1 || !strings.Contains(figures[0].text, "00002") {
+				t.Errorf("%d divergences", len(figures))
+			}
+			if strings.Contains(string(p.bytes), "NaN") && name != "no numbers" {
+				t.Error("a NaN in the page")
+			}
+		})
+	}
+}
+
+func TestParityHeadlines(t *testing.T) {
+	inexact := testComparison()
+	inexact.Report.Exact, inexact.Report.Budget.Flips, inexact.Report.Flips.Explained = false, 5, 3
+	absent := gate.Comparison{NotRun: "no device"}
+	for _, c := range []struct {
+		parity Parity
+		want   string
+		good   bool
+	}{
+		{Parity{Comparisons: []gate.Comparison{testComparison()}}, "Every bit is equal", true},
+		{Parity{Comparisons: []gate.Comparison{inexact}}, "Every difference is explained", true},
+		{Parity{Comparisons: []gate.Comparison{testComparison(), {Error: "broken"}}}, "1 of 2 comparisons differ", false},
+		{Parity{Comparisons: []gate.Comparison{absent}}, "Nothing was compared", false},
+		{Parity{Comparisons: []gate.Comparison{{Differs: "costs"}}}, "The comparison differs", false},
+		{Parity{Mutants: testGate().Checks[4].Mutants}, "Planted faults are found", true},
+		{Parity{Mutants: testGate().Checks[4].Mutants, Failure: errors.New("c was not caught")}, "Not enough faults are found", false},
+	} {
+		p := writeParity(t, c.parity)
+		h1 := p.all("h1", "")[0]
+		class, sign := "bad", "✗ "
+		if c.good {
+			class, sign = "good", "✓ "
+		}
+		if h1.text != sign+c.want || h1.attrs["class"] != class {
+			t.Errorf("%q of class %s, want %s and %s", h1.text, h1.attrs["class"], c.want, class)
+		}
+	}
+	if err := WriteParity(filepath.Join(t.TempDir(), "r.html"), Parity{}); err == nil {
+		t.Error("a report on nothing")
+	}
+}
+
+// TestGateReport: checks, failures, what was not run, faults, and where it was.
+func TestGateReport(t *testing.T) {
+	p := writeGate(t, testGate())
+	p.wantText(t, "✗ Blocked", "blocked: 2 of 3 checks failed, in 62 s", "changed: batched, gpu", "gpu/a<b>.cu", "1234", "5678", "assets, hardware", "linux/amd64, 2 cores", "lockstep gate --base main")
+	tables := p.all("table", "checks")
+	if len(tables) != 3 {
+		t.Fatalf("%d tables, want checks, faults and what was not run", len(tables))
+	}
+	for i, want := range [][]string{
+		{
+			"build|✓ passed|1||0.0|Everything compiles.",
+			"engines|✗ failed|2|1|12.2|All engines. 1 of 2 cases failed",
+			"tests|✗ failed|0||0.0|Tests. it crashed: signal: killed",
+			"hardware|– not run|0||0.0|Evidence. not required",
+			"mutants|✓ passed|0||0.0|Faults.",
+		}, {
+			"a-mask|✓ caught|logits|logits|1|20|3.2|The mask is off by one.",
+			"b-cdf|✓ caught|cdf|sample|0|0|0.0|Wrong.",
+			"c|✗ not caught|cdf|–|0|0|0.0|Missed.",
+			"d|not tried: its text is found 0 times|cdf|–|0|0|0.0|Stale.",
+		}, {
+			"engines|1|another profile",
+		},
+	} {
+		rows := cells(tables[i])
+		if len(rows) != len(want) {
+			t.Errorf("table %d has %d rows, want %d", i, len(rows), len(want))
+			continue
+		}
+		for k := range want {
+			if got := strings.Join(rows[k], "|"); got != want[k] {
+				t.Errorf("table %d\n got %s\nwant %s", i, got, want[k])
+			}
+		}
+	}
+	p.wantText(t, "2 of 4 caught, the stage named rightly for 1.")
+	figures := p.all("figure", "divergence")
+	if len(figures) != 3 {
+		t.Fatalf("%d figures, want a divergence and two failures", len(figures))
+	}
+	figures[1].wantText(t, "engines", "1 of 2 cases failed", "lockstep parity", "1 failure", "engines.batched 00002/pid: stage <logits>")
+	figures[2].wantText(t, "tests", "it crashed: signal: killed", "fatal error <x>")
+
+	passed := testGate()
+	passed.Passed, passed.Verdict, passed.Checks = true, "passed: only documentation differs, nothing was compared", passed.Checks[:1]
+	p = writeGate(t, passed)
+	p.wantText(t, "✓ Passed", "only documentation differs, nothing was compared")
+	if len(p.all("table", "stages")) != 0 {
+		t.Error("verdicts of nothing")
+	}
+
+	many := testGate()
+	for range 30 {
+		many.Checks[1].Cases = append(many.Checks[1].Cases, gate.Case{Class: "a", Name: "b", Outcome: gate.Failed, Message: "again"})
+	}
+	writeGate(t, many).wantText(t, "20 failures of 31", "All are in gate.json.")
+}
+
+// TestGateReportAgain: what comes back from gate.json makes the same report.
+func TestGateReportAgain(t *testing.T) {
+	data, err := json.Marshal(testGate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again gate.Result
+	if err := json.Unmarshal(data, &again); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := writeGate(t, testGate()), writeGate(t, &again); string(a.bytes) != string(b.bytes) {
+		t.Error("another report")
+	}
+}
+
+// TestGateReportUnwritable: nothing half written is left.
+func TestGateReportUnwritable(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "report.html"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteGate(filepath.Join(dir, "report.html"), testGate(), Origin{}); err == nil {
+		t.Error("no error")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// TestVerdictContrast holds the colours of verdicts to WCAG's 4.5.
+func TestVerdictContrast(t *testing.T) {
+	blocks := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(text("style.css"), -1)
+	for i, block := range blocks {
+		colours := map[string]string{}
+		for _, m := range regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]+);`).FindAllStringSubmatch(block[1], -1) {
+			colours[m[1]] = m[2]
+		}
+		for _, pair := range [][2]string{{"good", "page"}, {"good", "card"}, {"bad", "page"}, {"bad", "card"}, {"bad", "bad-page"}} {
+			if c := contrast(t, colours[pair[0]], colours[pair[1]]); c < 4.5 {
+				t.Errorf("set %d: %s on %s has a contrast of %.2f", i, pair[0], pair[1], c)
+			}
+		}
+	}
+}
