@@ -21,7 +21,7 @@ type demoCommand struct {
 // on every engine that is here, compares all stages of all steps, and draws what
 // happened.
 func (c *demoCommand) Run(env *environment) error {
-	flags := simulatorFlags{NumSegs: 10, Engine: "reference", Profile: "host", SeedPrefix: lockstep.DefaultSeedPrefix}
+	flags := simulatorFlags{inputFlags{NumSegs: 10, Profile: "host", SeedPrefix: lockstep.DefaultSeedPrefix}, "reference"}
 	start := time.Now()
 	s, err := flags.load(env)
 	if err != nil {
@@ -36,15 +36,15 @@ func (c *demoCommand) Run(env *environment) error {
 	}
 	fmt.Fprintf(env.stdout, "%d routes, %s, arithmetic %s\n\n", len(s.routes), network, s.simulator.Profile())
 
-	type engine struct {
+	type contender struct {
 		simulator lockstep.Simulator
 		note      string
 	}
-	engines := []engine{{simulator: s.simulator, note: "the specification, kernels " + s.simulator.(*reference.Simulator).Kernels()}}
+	engines := []contender{{simulator: s.simulator, note: "the specification, kernels " + s.simulator.(*reference.Simulator).Kernels()}}
 	b, err := batched.New(batched.Config{ModelPath: s.modelPath, Profile: s.simulator.Profile()})
 	if err == nil {
 		defer b.Close()
-		engines = append(engines, engine{simulator: b, note: "ONNX Runtime " + b.Version()})
+		engines = append(engines, contender{simulator: b, note: "ONNX Runtime " + b.Version()})
 	}
 
 	policies := []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,19 +13,74 @@ import (
 	"lockstep/defaults"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
+	"lockstep/parity/gate"
 	"lockstep/reference"
 )
 
-// simulatorFlags choose what is simulated, and by which engine.
-type simulatorFlags struct {
+// inputFlags choose what is simulated, and with which arithmetic.
+type inputFlags struct {
 	ModelPath  string `name:"model_path" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
 	DataPath   string `name:"data_path" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
+	Own        bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
-	Engine     string `name:"engine" default:"auto" enum:"auto,reference,batched" help:"The implementation: ${enum}. auto is batched where it can run."`
 	Workers    int    `name:"workers" placeholder:"N" help:"Cores that the batched engine uses. Default: all."`
 	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2; host is that of Python on this machine."`
 	SeedPrefix string `name:"seed_prefix" default:"data" help:"Folder in the path that seeds the random draws: <seed_prefix>/<file name>."`
 	NoCache    bool   `name:"no-cache" help:"Do not keep parsed routes in the user's cache folder."`
+}
+
+// simulatorFlags choose what is simulated, and by which engine.
+type simulatorFlags struct {
+	inputFlags
+	Engine string `name:"engine" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here."`
+}
+
+// engine is an implementation of lockstep.Simulator.
+type engine struct {
+	name string
+
+	// lacks is what is missing where the engine cannot run: one of gate.Wants.
+	lacks string
+
+	// open makes a simulator and a function that ends its use.
+	open func(engineConfig) (lockstep.Simulator, func() error, error)
+}
+
+// engineConfig is what an engine is opened with. It may compute with another
+// profile than is asked for, if its arithmetic is its machine's.
+type engineConfig struct {
+	modelPath string
+	profile   lockstep.Profile
+	workers   int // threads; 0 is the engine's choice
+	chunk     int // the most routes in step; 0 is the engine's choice
+}
+
+// engines are all implementations: first the one that others are held to, last the
+// one that is tried first where none is asked for.
+var engines = []engine{
+	{"reference", gate.WantAssets, openReference},
+	{"batched", gate.WantONNXRuntime, openBatched},
+}
+
+func openReference(c engineConfig) (lockstep.Simulator, func() error, error) {
+	r, err := reference.New(c.modelPath, c.profile)
+	return r, nothing, err
+}
+
+func openBatched(c engineConfig) (lockstep.Simulator, func() error, error) {
+	b, err := batched.New(batched.Config{ModelPath: c.modelPath, Workers: c.workers, Chunk: c.chunk, Profile: c.profile})
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, b.Close, nil
+}
+
+// engineNames are the names of all engines.
+func engineNames() (names []string) {
+	for _, e := range engines {
+		names = append(names, e.name)
+	}
+	return names
 }
 
 // simulation is what the flags describe, loaded.
@@ -69,6 +125,13 @@ func (f *simulatorFlags) load(env *environment) (*simulation, error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, closer)
+	s.loadRoutes(env, &f.inputFlags, files)
+	return s, nil
+}
+
+// loadRoutes loads routes for the simulator's profile. Those that cannot be loaded
+// are told to the user and kept in failed.
+func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string) {
 	cache := routecache.Cache{Loader: lockstep.Loader{Profile: s.simulator.Profile(), SeedPrefix: f.SeedPrefix}}
 	if len(files) > 1 && !f.NoCache {
 		cache.Dir, _ = routecache.DefaultDir() // without a home there is no cache
@@ -85,12 +148,17 @@ func (f *simulatorFlags) load(env *environment) (*simulation, error) {
 			s.routes = append(s.routes, routes[i])
 		}
 	}
-	return s, nil
 }
 
 // inputs are the paths of the model and of the routes: those given, else the
 // assets, else the project's own.
-func (f *simulatorFlags) inputs(env *environment) (modelPath, dataPath string, err error) {
+func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err error) {
+	if f.Own {
+		if f.ModelPath != "" || f.DataPath != "" {
+			return "", "", errors.New("--own goes without --model_path and --data_path")
+		}
+		return writeOwn()
+	}
 	modelPath, dataPath = f.ModelPath, f.DataPath
 	var noModel, noRoutes error
 	if modelPath == "" {
@@ -130,49 +198,50 @@ func writeOwn() (modelPath, routesPath string, err error) {
 	return defaults.Write(filepath.Join(cache, "lockstep", "defaults"))
 }
 
-// simulator makes the engine that the flags ask for.
+// profile is the profile asked for, and whether one was.
+func (f *inputFlags) profile() (p lockstep.Profile, asked bool, err error) {
+	if f.Profile == "host" {
+		return reference.HostProfile(), false, nil
+	}
+	p, err = lockstep.ParseProfile(f.Profile)
+	return p, true, err
+}
+
+// simulator makes the engine that the flags ask for. Without one it is the last that
+// can run, and the user is told why others cannot.
 func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep.Simulator, func() error, error) {
-	profile := reference.HostProfile()
-	if f.Profile != "host" {
-		var err error
-		if profile, err = lockstep.ParseProfile(f.Profile); err != nil {
-			return nil, nil, err
-		}
-	}
-	var notBatched error
-	if f.Engine != "reference" {
-		var b *batched.Simulator
-		if b, notBatched = f.batched(modelPath, profile); notBatched == nil {
-			for _, notice := range b.Notices() {
-				fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
-			}
-			return b, b.Close, nil
-		}
-		if f.Engine == "batched" {
-			return nil, nil, notBatched
-		}
-	}
-	r, err := reference.New(modelPath, profile)
+	profile, asked, err := f.profile()
 	if err != nil {
 		return nil, nil, err
 	}
-	if notBatched != nil {
-		fmt.Fprintf(env.stderr, "lockstep: using the reference engine, since the batched one cannot run: %v\n", notBatched)
+	var absent []string
+	for i := len(engines) - 1; i >= 0; i-- {
+		e := engines[i]
+		if f.Engine != "auto" && f.Engine != e.name {
+			continue
+		}
+		sim, closer, failed := e.open(engineConfig{modelPath: modelPath, profile: profile, workers: f.Workers})
+		if failed == nil && asked && sim.Profile() != profile {
+			failed = fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.name, sim.Profile(), profile)
+			closer()
+		}
+		if failed == nil {
+			if n, ok := sim.(interface{ Notices() []string }); ok {
+				for _, notice := range n.Notices() {
+					fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
+				}
+			}
+			if len(absent) > 0 {
+				fmt.Fprintf(env.stderr, "lockstep: using the %s engine, since %s\n", e.name, strings.Join(absent, ", and "))
+			}
+			return sim, closer, nil
+		}
+		if f.Engine == e.name || i == 0 {
+			return nil, nil, failed
+		}
+		absent = append(absent, fmt.Sprintf("the %s one cannot run: %v", e.name, failed))
 	}
-	return r, func() error { return nil }, nil
-}
-
-// batched makes the batched engine, if its arithmetic is the one asked for.
-func (f *simulatorFlags) batched(modelPath string, profile lockstep.Profile) (*batched.Simulator, error) {
-	b, err := batched.New(batched.Config{ModelPath: modelPath, Workers: f.Workers, Profile: profile})
-	if err != nil {
-		return nil, err
-	}
-	if f.Profile != "host" && b.Profile() != profile {
-		b.Close()
-		return nil, fmt.Errorf("ONNX Runtime computes with profile %s on this machine, not %s", b.Profile(), profile)
-	}
-	return b, nil
+	return nil, nil, fmt.Errorf("--engine %s: want one of %s", f.Engine, strings.Join(engineNames(), ", "))
 }
 
 func orAsset(path, asset string) (string, error) {

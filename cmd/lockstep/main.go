@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -25,6 +26,9 @@ type commands struct {
 	Demo     demoCommand     `cmd:"" help:"Roll a few routes out on every engine, compare the bits, draw the drives."`
 	Rollout  rolloutCommand  `cmd:"" help:"Roll routes out and print their costs."`
 	Eval     evalCommand     `cmd:"" help:"Compare two controllers and write a report."`
+	Parity   parityCommand   `cmd:"" help:"Compare engines with each other, or with recordings, bit by bit."`
+	Diff     diffCommand     `cmd:"" help:"Compare a trace with another, or with an engine."`
+	Gate     gateCommand     `cmd:"" help:"Run what a change must pass before it is merged."`
 	Generate generateCommand `cmd:"" help:"Make routes."`
 	Bench    benchCommand    `cmd:"" help:"Measure speed, as ratios within one run."`
 	Fetch    fetchCommand    `cmd:"" help:"Download the challenge's network or routes."`
@@ -55,6 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	parser, err := kong.New(&commands{},
 		kong.Name("lockstep"),
 		kong.Description("The tinyphysics simulator, equal to the Python program bit for bit."),
+		kong.Vars{"engines": strings.Join(engineNames(), ",")},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }), // after --help
 		kong.Bind(env),

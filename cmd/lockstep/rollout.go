@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -15,14 +16,17 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
+	"lockstep/internal/fileio"
+	"lockstep/parity/trace"
 	"lockstep/reference"
 )
 
 type rolloutCommand struct {
 	simulatorFlags
 	controllerFlags
-	JSON  bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
-	Trace string `name:"trace" placeholder:"FILE.npz" help:"Write every stage of every step, in the format of the goldens."`
+	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
+	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step: FILE.npz in the format of the goldens, for np.load; any other name as a trace, for lockstep diff."`
+	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 }
 
 // Run is the rollout command.
@@ -37,8 +41,12 @@ func (c *rolloutCommand) Run(env *environment) error {
 		return err
 	}
 	defer s.close()
-	if c.Trace != "" && len(policies) > 1 {
-		return errors.New("--trace goes with one set of gains")
+	archive := filepath.Ext(c.Trace) == ".npz"
+	if archive && len(policies) > 1 {
+		return errors.New("--trace FILE.npz goes with one set of gains")
+	}
+	if c.TraceValues && (archive || c.Trace == "") {
+		return errors.New("--trace-values goes with --trace, and not with FILE.npz, which has all values")
 	}
 
 	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
@@ -46,13 +54,21 @@ func (c *rolloutCommand) Run(env *environment) error {
 	recordings := make([]*golden.Recording, len(jobs))
 	if c.Trace != "" {
 		options.Shortcuts = lockstep.AllSteps
+	}
+	if archive {
 		for i := range jobs {
 			recordings[i] = golden.Record(jobs[i].Route)
 			jobs[i].Observe = recordings[i].Observe
 		}
 	}
 	start := time.Now()
-	results := s.simulate(env, jobs, options)
+	var results []lockstep.Result
+	var untraced error
+	if c.Trace != "" && !archive && len(jobs) > 0 {
+		results, untraced = c.traced(env, s, jobs, options)
+	} else {
+		results = s.simulate(env, jobs, options)
+	}
 	seconds := time.Since(start).Seconds()
 
 	var traced []*golden.Recording
@@ -66,7 +82,7 @@ func (c *rolloutCommand) Run(env *environment) error {
 			case err == nil:
 				costs = append(costs, results[i].Costs)
 				out.route(policy, s.routes[i-k*len(s.routes)].Name, results[i].Costs)
-				if c.Trace != "" {
+				if archive {
 					recordings[i].Costs = results[i].Costs
 					traced = append(traced, recordings[i])
 				}
@@ -80,10 +96,11 @@ func (c *rolloutCommand) Run(env *environment) error {
 			out.summary(policy, len(costs), reference.MeanCosts(costs), seconds)
 		}
 	}
-	if c.Trace != "" && len(traced) > 0 {
-		if err := golden.WriteFile(c.Trace, s.simulator.Profile(), traced...); err != nil {
-			return fmt.Errorf("--trace %s: %w", c.Trace, err)
-		}
+	if len(traced) > 0 {
+		untraced = golden.WriteFile(c.Trace, s.simulator.Profile(), traced...)
+	}
+	if untraced != nil && env.ctx.Err() == nil {
+		return fmt.Errorf("--trace %s: %w", c.Trace, untraced)
 	}
 	if stdout.err != nil {
 		return stdout.err
@@ -97,6 +114,39 @@ func (c *rolloutCommand) Run(env *environment) error {
 		return exitStatus(exitUsage)
 	}
 	return nil
+}
+
+// traced runs the jobs and writes a trace of them as they run. An interruption leaves
+// no trace; the error is of the trace alone.
+func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep.Job, options lockstep.Options) (results []lockstep.Result, err error) {
+	sum, err := fileio.SHA256(s.modelPath)
+	if err != nil {
+		return s.simulate(env, jobs, options), err
+	}
+	header := trace.Header{
+		Producer: "lockstep", Engine: s.simulator.Name(), Profile: s.simulator.Profile().String(),
+		ModelSHA256: sum, Shortcuts: trace.Shortcuts(options.Shortcuts),
+	}
+	full := trace.Stages(0)
+	if c.TraceValues {
+		full = trace.Arrays
+	}
+	err = trace.WriteFile(c.Trace, header, full, func(w *trace.Writer) error {
+		writers := make([]*trace.RolloutWriter, len(jobs))
+		for i := range jobs {
+			writers[i] = w.Begin(trace.Of(jobs[i]))
+			jobs[i].Observe = writers[i].Observe
+		}
+		results = s.simulate(env, jobs, options)
+		for i, result := range results {
+			writers[i].End(result)
+		}
+		return env.ctx.Err()
+	})
+	if results == nil { // the file could not be begun
+		results = s.simulate(env, jobs, options)
+	}
+	return results, err
 }
 
 // stickyWriter keeps the first error of its writer, and writes nothing after it.

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockstep"
+	"lockstep/internal/fileio"
+	"lockstep/parity"
+	"lockstep/parity/gate"
+	"lockstep/parity/trace"
+	"lockstep/report"
+)
+
+type diffCommand struct {
+	Want string `arg:"" name:"a" help:"What is held to: a trace, or an engine's name."`
+	Got  string `arg:"" name:"b" help:"What is judged: a trace, or an engine's name."`
+	inputFlags
+	controllerFlags
+	compareFlags
+	Report string `name:"report" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
+	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// Run is the diff command.
+func (c *diffCommand) Run(env *environment) error {
+	options, err := c.options()
+	if err != nil {
+		return err
+	}
+	options.Replay = func(lockstep.Job) string {
+		return report.CommandLine(append([]string{"lockstep"}, env.args...))
+	}
+	p := newComparisons(env, c.JSON)
+	names := engineNames()
+	switch want, got := slices.Contains(names, c.Want), slices.Contains(names, c.Got); {
+	case want && got:
+		return fmt.Errorf("two engines are compared by: lockstep parity --engines %s,%s", c.Want, c.Got)
+	case want:
+		err = c.live(env, p, c.Want, c.Got, true, options)
+	case got:
+		err = c.live(env, p, c.Got, c.Want, false, options)
+	default:
+		err = diffTraces(env, p, c.Want, c.Got, options)
+	}
+	if err != nil {
+		return err
+	}
+	return p.end(c.Report, false)
+}
+
+// openTrace opens a trace. An engine's name that is not known would be a file that is
+// not there.
+func openTrace(path string) (*trace.File, error) {
+	f, err := trace.Open(path)
+	if err != nil && !strings.ContainsAny(path, "./\\") {
+		return nil, fmt.Errorf("%w: want a trace, or an engine: %s", err, strings.Join(engineNames(), ", "))
+	}
+	return f, err
+}
+
+// diffTraces compares two traces.
+func diffTraces(env *environment, p *comparisons, want, got string, options parity.CompareOptions) error {
+	var files []*trace.File
+	for _, path := range []string{want, got} {
+		f, err := openTrace(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	if a, b := files[0].Header.ModelSHA256, files[1].Header.ModelSHA256; a != "" && b != "" && a != b {
+		return fmt.Errorf("%s is of the network %s, %s of %s", want, a, got, b)
+	}
+	return p.compare(gate.Comparison{Kind: "diff", Want: want, Got: got}, parity.Recorded(files[0]), parity.Recorded(files[1]), nil, options)
+}
+
+// live compares an engine and a trace: on the routes and controllers of the trace, in
+// its profile.
+func (c *diffCommand) live(env *environment, p *comparisons, name, path string, engineFirst bool, options parity.CompareOptions) error {
+	f, err := openTrace(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	profile, asked, err := c.profile()
+	if err != nil {
+		return err
+	}
+	if f.Header.Profile != "" && !asked {
+		if profile, err = lockstep.ParseProfile(f.Header.Profile); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	s := &simulation{}
+	if s.modelPath, s.dataPath, err = c.inputs(env); err != nil {
+		return err
+	}
+	if sum := f.Header.ModelSHA256; sum != "" {
+		if got, err := fileio.SHA256(s.modelPath); err != nil {
+			return err
+		} else if got != sum {
+			return fmt.Errorf("%s is of the network with SHA-256 %s, and %s has %s: name the right one with --model_path", path, sum, s.modelPath, got)
+		}
+	}
+	list, err := enginesByName([]string{name})
+	if err != nil {
+		return err
+	}
+	o := open(list[0], engineConfig{modelPath: s.modelPath, profile: profile, workers: c.Workers}, options.Inexact)
+	defer o.close()
+	if o.absent != "" || o.notApplicable != "" {
+		return fmt.Errorf("%s: %s%s", name, o.absent, o.notApplicable)
+	}
+	policies, done, err := c.policies(env)
+	if err != nil {
+		return err
+	}
+	defer done()
+	s.simulator = o
+	jobs, err := s.traced(env, &c.inputFlags, f, policies)
+	if err != nil {
+		return err
+	}
+	// A recording that stops where costs end, or leaves out the warm-up, says so.
+	options.Shortcuts |= lockstep.Shortcuts(f.Header.Shortcuts) & lockstep.StopAtCostEnd
+	k := gate.Comparison{Kind: "diff", Want: path, Got: name, Detail: filepath.Base(s.modelPath)}
+	var want, got parity.Source = parity.Recorded(f), parity.Live(o.Simulator)
+	if engineFirst {
+		k.Want, k.Got = k.Got, k.Want
+		want, got = got, want
+	}
+	return p.compare(k, want, got, jobs, options)
+}
+
+// traced are the jobs of a trace: its routes, from the data, and its controllers,
+// which are those given or known by their names.
+func (s *simulation) traced(env *environment, f *inputFlags, t *trace.File, policies []lockstep.Policy) ([]lockstep.Job, error) {
+	if len(t.Rollouts) == 0 {
+		return nil, fmt.Errorf("%s: no rollout in it", t.Name)
+	}
+	files, err := lockstep.RouteFiles(s.dataPath, -1)
+	if err != nil {
+		return nil, err
+	}
+	stem := func(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
+	needed := map[string]bool{}
+	for _, r := range t.Rollouts {
+		needed[r.Route] = true
+	}
+	files = slices.DeleteFunc(files, func(file string) bool { return !needed[stem(file)] })
+	for name := range needed {
+		if !slices.ContainsFunc(files, func(file string) bool { return stem(file) == name }) {
+			return nil, fmt.Errorf("%s: route %q is not under %s: name its folder with --data_path", t.Name, name, s.dataPath)
+		}
+	}
+	s.loadRoutes(env, f, files)
+	if len(s.failed) > 0 {
+		return nil, exitStatus(exitUsage)
+	}
+	var jobs []lockstep.Job
+	for _, r := range t.Rollouts {
+		policy, err := namedPolicy(r.Policy, policies)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		i := slices.IndexFunc(s.routes, func(route *lockstep.Route) bool { return route.Name == r.Route })
+		if i < 0 {
+			return nil, fmt.Errorf("%s: route %q was not loaded", t.Name, r.Route)
+		}
+		jobs = append(jobs, lockstep.Job{Route: s.routes[i], Policy: policy})
+	}
+	return jobs, nil
+}
+
+// namedPolicy is the policy of a name: one of those given, or zero or pid with its
+// gains.
+func namedPolicy(name string, given []lockstep.Policy) (lockstep.Policy, error) {
+	for _, policy := range append(slices.Clone(given), lockstep.Zero{}, lockstep.DefaultPID) {
+		if policy.String() == name {
+			return policy, nil
+		}
+	}
+	if text, ok := strings.CutPrefix(name, "pid_"); ok {
+		words := strings.Split(text, "_")
+		var gains []float64
+		for _, word := range words {
+			x, err := strconv.ParseFloat(word, 64)
+			if err != nil {
+				break
+			}
+			gains = append(gains, x)
+		}
+		if len(gains) == 3 && len(words) == 3 {
+			return lockstep.PID{P: gains[0], I: gains[1], D: gains[2]}, nil
+		}
+	}
+	if name == "" {
+		return nil, errors.New("a rollout without a controller's name")
+	}
+	return nil, fmt.Errorf("controller %q is not known: give it with --controller", name)
+}

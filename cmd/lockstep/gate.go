@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/gpu/hardware"
+	"lockstep/gpu/module"
+	"lockstep/parity/gate"
+	"lockstep/parity/mutants"
+	"lockstep/report"
+)
+
+type gateCommand struct {
+	Base            string        `name:"base" placeholder:"REV" help:"Revision that the change is to be merged into: what differs from it decides what runs. Default: none, so that everything runs."`
+	Out             string        `name:"out" default:"build/gate" placeholder:"DIR" help:"Folder for gate.json, junit.xml and report.html. Default: build/gate."`
+	All             bool          `name:"all" help:"Plant every fault, whatever has changed."`
+	Require         []string      `name:"require" placeholder:"WANT,..." help:"Fail where assets, onnxruntime, python or gpu are missing, as LOCKSTEP_REQUIRE_ASSETS=1 and so on do."`
+	RequireHardware bool          `name:"require-hardware" help:"Fail without evidence that the kernels, as they are, ran on a GPU."`
+	Limit           time.Duration `name:"limit" default:"20m" help:"How long one check may take. Default: 20m."`
+}
+
+// gateProgram takes the place of the lockstep that the gate builds, in tests.
+var gateProgram []string
+
+// evidence is what is known of the kernels' runs on GPUs, from the folder of the
+// module: what only stands in for a GPU, and what found a difference, is refused.
+func evidence(root string) (h gate.Hardware, err error) {
+	if h.Kernels, err = module.HashSources(os.DirFS(filepath.Join(root, "gpu", "kernels"))); err != nil {
+		return h, err
+	}
+	folder := filepath.Join(root, "gpu", "hardware")
+	runs, err := hardware.Read(os.DirFS(folder))
+	if err != nil {
+		return h, fmt.Errorf("%s: %w", folder, err)
+	}
+	for _, file := range slices.Sorted(maps.Keys(runs)) {
+		h.Runs = append(h.Runs, gate.HardwareRun{File: file, Device: runs[file].Device, Kernels: runs[file].Kernels})
+	}
+	return h, nil
+}
+
+// Run is the gate command.
+func (c *gateCommand) Run(env *environment) error {
+	root, err := mutants.FindRoot(".")
+	if err != nil {
+		return err
+	}
+	for _, want := range c.Require {
+		if !slices.Contains(gate.Wants, want) {
+			return fmt.Errorf("--require %q: want some of %s", want, strings.Join(gate.Wants, ", "))
+		}
+	}
+	if c.Limit <= 0 {
+		return fmt.Errorf("--limit %v: want more than 0", c.Limit)
+	}
+	require := append(gate.Required(), c.Require...)
+	slices.Sort(require)
+	require = slices.Compact(require)
+	if err := gate.Clear(c.Out); err != nil {
+		return err
+	}
+	stdout := &stickyWriter{w: env.stdout}
+	result, err := gate.Run(env.ctx, gate.Config{
+		Root: root, Base: c.Base, Engines: engineNames(), All: c.All, Require: require,
+		RequireHardware: c.RequireHardware, Hardware: evidence, Limit: c.Limit, Program: gateProgram,
+		Plan: func(change gate.Change) {
+			fmt.Fprintf(stdout, "%s\n", change.Why)
+			for _, file := range change.Files[:min(len(change.Files), 20)] {
+				fmt.Fprintf(stdout, "      %s\n", file)
+			}
+			if n := len(change.Files) - 20; n > 0 {
+				fmt.Fprintf(stdout, "      and %d more\n", n)
+			}
+		},
+		Report: func(check *gate.Check) {
+			if check.Outcome != "" {
+				check.WriteText(stdout)
+			}
+		},
+	})
+	if env.ctx.Err() != nil {
+		fmt.Fprintln(env.stderr, "lockstep: interrupted; there is no verdict, and nothing is written")
+		return exitStatus(exitInterrupted)
+	}
+	if err != nil {
+		return err
+	}
+	if err := result.WriteSkips(stdout); err != nil {
+		return err
+	}
+	if err := result.Write(c.Out); err != nil {
+		return err
+	}
+	page := filepath.Join(c.Out, gate.HTMLName)
+	if err := report.WriteGate(page, result, report.Origin{Command: append([]string{"lockstep"}, env.args...)}); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "\n%s, in %.0f s\nreport: %s\n", result.Verdict, result.Seconds, page)
+	if stdout.err != nil {
+		return stdout.err
+	}
+	if !result.Passed {
+		return exitStatus(exitParity)
+	}
+	return nil
+}

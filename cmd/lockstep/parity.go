@@ -1,0 +1,879 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/alecthomas/kong"
+
+	"lockstep"
+	"lockstep/defaults"
+	"lockstep/golden"
+	"lockstep/internal/assets"
+	"lockstep/internal/fileio"
+	"lockstep/internal/model"
+	"lockstep/parity"
+	"lockstep/parity/gate"
+	"lockstep/parity/mutants"
+	"lockstep/report"
+)
+
+type parityCommand struct {
+	inputFlags
+	controllerFlags
+	compareFlags
+	Engines     []string     `name:"engines" placeholder:"NAME,..." help:"Implementations: the others are held to the first. Default: all that can run here."`
+	Goldens     optionalPath `name:"goldens" placeholder:"[DIR]" help:"Hold each engine to the recordings of the Python program, those of this source or in a folder."`
+	Replay      []string     `name:"replay" sep:"none" placeholder:"FILE|DIR" help:"Repeat cases that were kept, on every engine."`
+	Mutants     bool         `name:"mutants" help:"Plant faults in the engines, one at a time, and see whether each is found and its stage named."`
+	Diff        tracePair    `name:"diff" placeholder:"A B" help:"Compare two traces."`
+	Only        string       `name:"only" placeholder:"PATTERN" help:"Only the rollouts (route/controller) or faults whose name matches, such as 00000/pid or reference-*."`
+	Markdown    bool         `name:"markdown" help:"Print the table of faults as Markdown."`
+	Keep        string       `name:"keep" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for --replay, such as parity/testdata/regressions."`
+	Report      string       `name:"report" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
+	JSON        bool         `name:"json" help:"Print one JSON object a line: one for each comparison, then a summary."`
+	AllowAbsent bool         `name:"allow-absent" help:"Engines, networks and routes that are not here are left out, and named, instead of failing."`
+}
+
+// compareFlags say what has to be equal.
+type compareFlags struct {
+	Inexact bool `name:"inexact" help:"For sides that do not claim the same bits: logits, probabilities and CDF may differ, and tokens if that explains it."`
+	Budget  int  `name:"budget" placeholder:"N" help:"How many explained tokens an inexact comparison excuses. Default: none."`
+}
+
+func (f *compareFlags) options() (parity.CompareOptions, error) {
+	if f.Budget < 0 || f.Budget > 0 && !f.Inexact {
+		return parity.CompareOptions{}, fmt.Errorf("--budget %d: want 0 or more, and --inexact with it", f.Budget)
+	}
+	return parity.CompareOptions{Shortcuts: lockstep.AllSteps, Inexact: f.Inexact, Budget: parity.Budget{Flips: f.Budget}}, nil
+}
+
+// optionalPath is a flag whose value may be left out.
+type optionalPath struct {
+	set  bool
+	path string
+}
+
+// Decode takes the value, if there is one.
+func (o *optionalPath) Decode(ctx *kong.DecodeContext) error {
+	o.set = true
+	next := ctx.Scan.Peek()
+	if text, ok := next.Value.(string); ok && !next.IsEOL() && (next.Type == kong.FlagValueToken || !strings.HasPrefix(text, "-")) {
+		ctx.Scan.Pop()
+		o.path = text
+	}
+	return nil
+}
+
+// tracePair is a flag with two values.
+type tracePair []string
+
+// Decode takes them.
+func (p *tracePair) Decode(ctx *kong.DecodeContext) error {
+	*p = nil
+	for range 2 {
+		var file string
+		if err := ctx.Scan.PopValueInto("trace", &file); err != nil {
+			return fmt.Errorf("want two traces: %w", err)
+		}
+		*p = append(*p, file)
+	}
+	return nil
+}
+
+// Run is the parity command.
+func (c *parityCommand) Run(env *environment) error {
+	modes := 0
+	for _, set := range []bool{c.Goldens.set, len(c.Replay) > 0, c.Mutants, c.Diff != nil} {
+		if set {
+			modes++
+		}
+	}
+	if c.Keep != "" && (modes > 0 || c.Inexact) {
+		return errors.New("--keep goes with --engines, and exact comparisons")
+	}
+	if modes > 1 {
+		return errors.New("--goldens, --replay, --mutants and --diff go one at a time")
+	}
+	if _, err := path.Match(c.Only, ""); err != nil {
+		return fmt.Errorf("--only %q: %w", c.Only, err)
+	}
+	if c.Mutants {
+		return c.mutants(env)
+	}
+	if c.Markdown {
+		return errors.New("--markdown goes with --mutants")
+	}
+	options, err := c.options()
+	if err != nil {
+		return err
+	}
+	options.Replay = func(job lockstep.Job) string { return c.repeat(env, job) }
+	p := newComparisons(env, c.JSON)
+	switch {
+	case c.Goldens.set:
+		err = c.goldens(env, p, options)
+	case len(c.Replay) > 0:
+		err = c.replay(env, p, options)
+	case c.Diff != nil:
+		err = diffTraces(env, p, c.Diff[0], c.Diff[1], options)
+	default:
+		err = c.engines(env, p, options)
+	}
+	if err != nil {
+		return err
+	}
+	return p.end(c.Report, c.AllowAbsent)
+}
+
+// selected tells whether --only lets a name through.
+func (c *parityCommand) selected(name string) bool {
+	ok, _ := path.Match(c.Only, name)
+	return c.Only == "" || ok
+}
+
+// repeat is the command line that repeats one rollout.
+func (c *parityCommand) repeat(env *environment, job lockstep.Job) string {
+	words := []string{"lockstep"}
+	args := env.args
+	for i := 0; i < len(args); i++ {
+		name, _, valued := strings.Cut(args[i], "=")
+		switch name {
+		case "--json", "--allow-absent":
+		case "--only", "--report":
+			if !valued {
+				i++
+			}
+		default:
+			words = append(words, args[i])
+		}
+	}
+	return report.CommandLine(append(words, "--only", job.Route.Name+"/"+job.Policy.String()))
+}
+
+// comparisons are those of one command, printed as they are made.
+type comparisons struct {
+	env    *environment
+	json   bool
+	stdout *stickyWriter
+	list   []gate.Comparison
+}
+
+func newComparisons(env *environment, json bool) *comparisons {
+	return &comparisons{env: env, json: json, stdout: &stickyWriter{w: env.stdout}}
+}
+
+// add prints a comparison and keeps it.
+func (p *comparisons) add(c gate.Comparison) {
+	p.list = append(p.list, c)
+	if p.json {
+		if err := json.NewEncoder(p.stdout).Encode(gate.Line{Comparison: &c}); err != nil && p.stdout.err == nil {
+			p.stdout.err = err
+		}
+		return
+	}
+	outcome := c.Outcome()
+	fmt.Fprintf(p.stdout, "%-14s  %s", outcome, c.Title())
+	switch outcome {
+	case gate.Equal:
+		fmt.Fprintf(p.stdout, ": %s\n", extent(c.Report))
+	case gate.Different:
+		if c.Report != nil {
+			fmt.Fprintf(p.stdout, ": %s", extent(c.Report))
+		}
+		fmt.Fprintf(p.stdout, "\n%s\n", indented(c.Why()))
+	default:
+		fmt.Fprintf(p.stdout, ": %s\n", c.Why())
+	}
+}
+
+// extent says how much a report compared.
+func extent(r *parity.Report) string {
+	text := fmt.Sprintf("%d of %d rollouts equal, %d steps", r.Equal(), len(r.Rollouts), r.Steps)
+	if !r.Exact {
+		text += fmt.Sprintf(", %d tokens differ and are explained", r.Flips.Explained)
+	}
+	var missing []string
+	for s := parity.Action; s <= parity.Cost; s++ {
+		if r.Compared[s] == 0 {
+			missing = append(missing, s.String())
+		}
+	}
+	if len(missing) > 0 {
+		text += ", not compared: " + strings.Join(missing, ", ")
+	}
+	return text
+}
+
+func indented(text string) string {
+	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
+}
+
+// compare makes a comparison of two sources.
+func (p *comparisons) compare(c gate.Comparison, want, got parity.Source, jobs []lockstep.Job, options parity.CompareOptions) error {
+	r, err := parity.Compare(p.env.ctx, want, got, jobs, options)
+	if p.env.ctx.Err() != nil {
+		return interrupted(p.env)
+	}
+	c.Report = r
+	if err != nil {
+		c.Error = err.Error()
+	}
+	p.add(c)
+	return nil
+}
+
+func interrupted(env *environment) error {
+	fmt.Fprintln(env.stderr, "lockstep: interrupted; no report is written")
+	return exitStatus(exitInterrupted)
+}
+
+// end writes the report and returns the exit status that the comparisons deserve.
+func (p *comparisons) end(file string, allowAbsent bool) error {
+	s := gate.Summary{Comparisons: len(p.list)}
+	for i := range p.list {
+		switch p.list[i].Outcome() {
+		case gate.Equal:
+			s.Equal++
+		case gate.Different:
+			s.Different++
+		case gate.NotRun:
+			s.NotRun++
+		case gate.NotApplicable:
+			s.NotApplicable++
+		default:
+			s.Failed++
+		}
+	}
+	if p.json {
+		if err := json.NewEncoder(p.stdout).Encode(gate.Line{Summary: &s}); err != nil && p.stdout.err == nil {
+			p.stdout.err = err
+		}
+	}
+	if p.stdout.err != nil {
+		return p.stdout.err
+	}
+	if file != "" {
+		origin := report.Origin{Command: append([]string{"lockstep"}, p.env.args...)}
+		if err := report.WriteParity(file, report.Parity{Comparisons: p.list, Origin: origin}); err != nil {
+			return err
+		}
+		if !p.json {
+			fmt.Fprintf(p.env.stdout, "report: %s\n", file)
+		}
+	}
+	switch {
+	case s.Failed > 0 || s.NotRun > 0 && !allowAbsent:
+		return exitStatus(exitUsage)
+	case s.Different > 0:
+		return exitStatus(exitParity)
+	case s.Equal == 0 && !allowAbsent:
+		return errors.New("nothing was compared")
+	}
+	return nil
+}
+
+// opened is an engine that runs, or the reason why it does not.
+type opened struct {
+	engine
+	lockstep.Simulator
+	close func() error
+
+	absent, notApplicable string
+}
+
+// chosen are the engines of --engines, or all.
+func (c *parityCommand) chosen() ([]engine, error) {
+	if c.Engines == nil {
+		return engines, nil
+	}
+	return enginesByName(c.Engines)
+}
+
+func enginesByName(names []string) (list []engine, err error) {
+	for _, name := range names {
+		i := slices.IndexFunc(engines, func(e engine) bool { return e.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("engine %q is not known, want one of %s", name, strings.Join(engineNames(), ", "))
+		}
+		if slices.ContainsFunc(list, func(e engine) bool { return e.name == name }) {
+			return nil, fmt.Errorf("engine %s is named twice", name)
+		}
+		list = append(list, engines[i])
+	}
+	return list, nil
+}
+
+// open opens an engine in a profile.
+func open(e engine, config engineConfig, inexact bool) opened {
+	sim, closer, err := e.open(config)
+	if err != nil {
+		return opened{engine: e, close: nothing, absent: err.Error()}
+	}
+	o := opened{engine: e, Simulator: sim, close: closer}
+	known, ok := sim.(interface{ ProfileKnown() bool })
+	switch {
+	case ok && !known.ProfileKnown() && !inexact:
+		o.notApplicable = "it computes in a way that is not known, parity is not claimed; --inexact compares in spite of that"
+	case sim.Profile() != config.profile && !inexact:
+		o.notApplicable = fmt.Sprintf("it computes with profile %s on this machine", sim.Profile())
+	}
+	return o
+}
+
+// openAll opens engines in one profile: the one asked for, else that of those engines
+// whose arithmetic is their machine's.
+func openAll(list []engine, config engineConfig, asked, inexact bool) (all []opened) {
+	for _, e := range list {
+		all = append(all, open(e, config, inexact))
+	}
+	for _, o := range all {
+		if o.Simulator != nil && o.Profile() != config.profile && !asked {
+			closeAll(all)
+			config.profile = o.Profile()
+			return openAll(list, config, true, inexact)
+		}
+	}
+	return all
+}
+
+func closeAll(all []opened) {
+	for _, o := range all {
+		o.close()
+	}
+}
+
+// unable is the comparison that an engine does not take part in, and false if it does.
+func (c *parityCommand) unable(k gate.Comparison, o opened) (gate.Comparison, bool) {
+	switch {
+	case o.absent != "":
+		k.NotRun, k.Lacks = o.name+": "+o.absent, o.lacks
+	case o.notApplicable != "":
+		k.NotApplicable = o.name + ": " + o.notApplicable
+	default:
+		return k, false
+	}
+	return k, true
+}
+
+// unasked makes of an engine that cannot run, and that nobody asked for by its name,
+// one that does not apply.
+func (c *parityCommand) unasked(k gate.Comparison) gate.Comparison {
+	if c.Engines == nil && !c.AllowAbsent {
+		k.NotApplicable, k.NotRun = k.NotRun+k.NotApplicable, ""
+	}
+	return k
+}
+
+// engines holds engines to the first.
+func (c *parityCommand) engines(env *environment, p *comparisons, options parity.CompareOptions) error {
+	list, err := c.chosen()
+	if err != nil {
+		return err
+	}
+	if len(list) < 2 {
+		return errors.New("--engines: want two or more, or --goldens")
+	}
+	policies, done, err := c.policies(env)
+	if err != nil {
+		return err
+	}
+	defer done()
+	profile, asked, err := c.profile()
+	if err != nil {
+		return err
+	}
+	if c.NumSegs < 1 {
+		return fmt.Errorf("--num_segs %d: want 1 or more", c.NumSegs)
+	}
+	s := &simulation{}
+	if s.modelPath, s.dataPath, err = c.inputs(env); err != nil {
+		return err
+	}
+	files, err := lockstep.RouteFiles(s.dataPath, c.NumSegs)
+	if err != nil {
+		return err
+	}
+	all := openAll(list, engineConfig{modelPath: s.modelPath, profile: profile, workers: c.Workers}, asked, options.Inexact)
+	defer closeAll(all)
+	first := all[0]
+	var jobs []lockstep.Job
+	if first.Simulator != nil {
+		s.simulator = first
+		s.loadRoutes(env, &c.inputFlags, files)
+		if len(s.failed) > 0 {
+			return exitStatus(exitUsage)
+		}
+		for _, job := range s.jobs(policies) {
+			if c.selected(job.Route.Name + "/" + job.Policy.String()) {
+				jobs = append(jobs, job)
+			}
+		}
+		if len(jobs) == 0 {
+			return fmt.Errorf("--only %q: no rollout has such a name", c.Only)
+		}
+	}
+	for _, o := range all[1:] {
+		k := gate.Comparison{Kind: "engines", Want: first.name, Got: o.name, Detail: filepath.Base(s.modelPath)}
+		if k, ok := c.unable(k, first); ok {
+			p.add(k)
+			continue
+		}
+		if k, ok := c.unable(k, o); ok {
+			p.add(c.unasked(k))
+			continue
+		}
+		if err := p.compare(k, parity.Live(first.Simulator), parity.Live(o.Simulator), jobs, options); err != nil {
+			return err
+		}
+		if made := &p.list[len(p.list)-1]; c.Keep != "" && made.Outcome() == gate.Different {
+			if err := c.keep(env, s.modelPath, first, o, jobs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep shrinks a comparison that differs and keeps the case that is left.
+func (c *parityCommand) keep(env *environment, modelPath string, first, o opened, jobs []lockstep.Job) error {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		switch jobs[i].Policy.(type) {
+		case lockstep.Zero, lockstep.PID:
+		default:
+			var err error
+			if jobs[i], err = parity.Freeze(env.ctx, first.Simulator, jobs[i]); err != nil {
+				return fmt.Errorf("--keep: %w", err)
+			}
+		}
+	}
+	whole, err := parity.NewCase(jobs, lockstep.AllSteps)
+	if err != nil {
+		return fmt.Errorf("--keep: %w", err)
+	}
+	whole.Engine, whole.Profile, whole.Workers, whole.Model = o.name, first.Profile(), c.Workers, filepath.Base(modelPath)
+	if whole.ModelSHA256, err = fileio.SHA256(modelPath); err != nil {
+		return err
+	}
+	switch whole.ModelSHA256 {
+	case defaults.ModelSHA256:
+		whole.Model = parity.DefaultModel
+	case model.OfficialSHA256:
+		whole.Model = parity.OfficialModel
+	}
+	small, d, err := parity.Shrink(env.ctx, whole, func(ctx context.Context, k *parity.Case) (*parity.Divergence, error) {
+		r, err := k.Compare(ctx, parity.Live(first.Simulator), parity.Live(o.Simulator))
+		if err != nil {
+			return nil, err
+		}
+		return r.First, nil
+	}, 0)
+	if env.ctx.Err() != nil {
+		return interrupted(env)
+	}
+	if err != nil {
+		return fmt.Errorf("--keep: %w", err)
+	}
+	small.What = d.Route + " " + d.Policy
+	if small.Results, err = small.Run(env.ctx, first.Simulator); err != nil {
+		return fmt.Errorf("--keep: %w", err)
+	}
+	if err := small.Save(c.Keep); err != nil {
+		return fmt.Errorf("--keep: %w", err)
+	}
+	out := env.stdout
+	if c.JSON {
+		out = env.stderr
+	}
+	fmt.Fprintf(out, "kept: %d of %d rollouts, %d rows, stage %s; replay: %s\n", len(small.Batch), len(jobs), small.Routes[0].Rows, small.Stage, small.Replay())
+	return nil
+}
+
+// goldens holds each engine to the recordings of the Python program.
+func (c *parityCommand) goldens(env *environment, p *comparisons, options parity.CompareOptions) error {
+	list, err := c.chosen()
+	if err != nil {
+		return err
+	}
+	root := c.Goldens.path
+	if root == "" {
+		module, err := mutants.FindRoot(".")
+		if err != nil {
+			return fmt.Errorf("--goldens: %w: name the folder of the recordings", err)
+		}
+		root = filepath.Join(module, "golden", "testdata")
+	}
+	sets, err := goldenSets(root)
+	if err != nil {
+		return err
+	}
+	library, err := c.library()
+	if err != nil {
+		return err
+	}
+	matched := false
+	for _, set := range sets {
+		selected := *set
+		selected.Recordings = nil
+		for _, e := range set.Recordings {
+			policy, err := e.Policy()
+			if err != nil {
+				return fmt.Errorf("%s: %w", set.Dir, err)
+			}
+			if c.selected(e.Route + "/" + policy.String()) {
+				selected.Recordings = append(selected.Recordings, e)
+			}
+		}
+		if len(selected.Recordings) == 0 {
+			continue
+		}
+		matched = true
+		for _, e := range list {
+			if err := c.golden(p, e, &selected, library, options); err != nil {
+				return err
+			}
+		}
+	}
+	if !matched {
+		return fmt.Errorf("--only %q: no recording under %s has such a name", c.Only, root)
+	}
+	return nil
+}
+
+// goldenSets opens the set in a folder, or all sets in it and in its folders.
+func goldenSets(root string) ([]*golden.Set, error) {
+	if set, err := golden.OpenSet(root); err == nil {
+		return []*golden.Set{set}, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	sets, err := golden.Sets(root)
+	if err != nil {
+		return nil, err
+	}
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range dirs {
+		if d.IsDir() {
+			more, err := golden.Sets(filepath.Join(root, d.Name()))
+			if err != nil {
+				return nil, err
+			}
+			sets = append(sets, more...)
+		}
+	}
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("%s: no recordings: no folder in it has a provenance.json", root)
+	}
+	return sets, nil
+}
+
+// library is where networks and routes are looked for: what was asked for, the
+// project's own, the assets.
+type library struct{ models, routes []string }
+
+func (c *parityCommand) library() (*library, error) {
+	l := &library{}
+	add := func(model, routes string) {
+		if model != "" {
+			l.models = append(l.models, model)
+		}
+		if routes != "" {
+			l.routes = append(l.routes, routes)
+		}
+	}
+	add(c.ModelPath, c.DataPath)
+	model, routes, err := writeOwn()
+	if err != nil {
+		return nil, err
+	}
+	add(model, routes)
+	model, _ = assets.Find(assets.Model)
+	routes, _ = assets.Find(assets.Routes)
+	add(model, routes)
+	return l, nil
+}
+
+// model is the network with that hash, or empty if it is not here.
+func (l *library) model(sum string) (string, error) {
+	for _, path := range l.models {
+		got, err := fileio.SHA256(path)
+		if err != nil {
+			return "", err
+		}
+		if got == sum {
+			return path, nil
+		}
+	}
+	return "", nil
+}
+
+// route is the route of that name and hash, or empty if it is not here.
+func (l *library) route(name, sum string) (string, error) {
+	for _, path := range l.routes {
+		if filepath.Ext(path) != ".csv" {
+			path = filepath.Join(path, name+".csv")
+		}
+		got, err := fileio.SHA256(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return "", err
+		}
+		if got == sum {
+			return path, nil
+		}
+	}
+	return "", nil
+}
+
+// golden holds one engine to one set.
+func (c *parityCommand) golden(p *comparisons, e engine, set *golden.Set, l *library, options parity.CompareOptions) error {
+	k := gate.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
+	if set.ModelSHA256 == defaults.ModelSHA256 {
+		k.Detail = "own network"
+	}
+	modelPath, err := l.model(set.ModelSHA256)
+	if err != nil {
+		return err
+	}
+	if modelPath == "" {
+		k.NotRun, k.Lacks = fmt.Sprintf("the network of SHA-256 %s is not here: run `make assets`, or name it with --model_path", set.ModelSHA256), gate.WantAssets
+		p.add(k)
+		return nil
+	}
+	paths := map[string]string{}
+	for _, r := range set.Recordings {
+		if paths[r.Route], err = l.route(r.Route, r.RouteCSV); err != nil {
+			return err
+		}
+		if paths[r.Route] == "" {
+			k.NotRun, k.Lacks = fmt.Sprintf("route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path", r.Route, r.RouteCSV), gate.WantAssets
+			p.add(k)
+			return nil
+		}
+		if sum, err := fileio.SHA256(filepath.Join(set.Dir, r.File)); err != nil || sum != r.SHA256 {
+			k.Error = fmt.Sprintf("%s is not what its provenance says, SHA-256 %s (%v)", filepath.Join(set.Dir, r.File), r.SHA256, err)
+			p.add(k)
+			return nil
+		}
+	}
+	o := open(e, engineConfig{modelPath: modelPath, profile: set.Profile, workers: c.Workers}, options.Inexact)
+	defer o.close()
+	if k, ok := c.unable(k, o); ok {
+		p.add(c.unasked(k))
+		return nil
+	}
+	source, err := parity.Golden(set)
+	if err != nil {
+		return err
+	}
+	jobs, err := source.Jobs(func(name string) (*lockstep.Route, error) {
+		return lockstep.Loader{Profile: set.Profile}.Load(paths[name])
+	})
+	if err != nil {
+		k.Error = err.Error()
+		p.add(k)
+		return nil
+	}
+	return p.compare(k, source, parity.Live(o.Simulator), jobs, options)
+}
+
+// replay repeats cases that were kept: the first engine is held to the results that
+// were kept with the case, the others to the first.
+func (c *parityCommand) replay(env *environment, p *comparisons, options parity.CompareOptions) error {
+	if options.Inexact {
+		return errors.New("--inexact: cases are exact")
+	}
+	list, err := c.chosen()
+	if err != nil {
+		return err
+	}
+	library, err := c.library()
+	if err != nil {
+		return err
+	}
+	var cases []*parity.Case
+	for _, path := range c.Replay {
+		some, err := parity.LoadCases(path)
+		if err != nil {
+			return err
+		}
+		if len(some) == 0 {
+			return fmt.Errorf("--replay %s: no case in it", path)
+		}
+		cases = append(cases, some...)
+	}
+	for _, k := range cases {
+		if err := c.replayCase(p, k, list, library); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *parityCommand) replayCase(p *comparisons, k *parity.Case, list []engine, l *library) error {
+	stem := strings.TrimSuffix(filepath.Base(k.Path), filepath.Ext(k.Path))
+	kept := gate.Comparison{Kind: "replay", Want: "kept results", Got: list[0].name, Detail: stem}
+	modelPath, err := l.model(k.ModelSHA256)
+	if err != nil {
+		return err
+	}
+	if modelPath == "" {
+		kept.NotRun, kept.Lacks = fmt.Sprintf("%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path, k.Model, k.ModelSHA256), gate.WantAssets
+		p.add(kept)
+		return nil
+	}
+	var all []opened
+	for _, e := range list {
+		all = append(all, open(e, engineConfig{modelPath, k.Profile, k.Workers, k.Chunk}, false))
+	}
+	defer closeAll(all)
+	first := all[0]
+	kept, unable := c.unable(kept, first)
+	if !unable {
+		if kept, err = p.kept(kept, k, first.Simulator); err != nil {
+			return err
+		}
+	}
+	p.add(kept)
+	for _, o := range all[1:] {
+		one := gate.Comparison{Kind: "replay", Want: first.name, Got: o.name, Detail: stem}
+		if one, ok := c.unable(one, first); ok {
+			p.add(one)
+			continue
+		}
+		if one, ok := c.unable(one, o); ok {
+			p.add(c.unasked(one))
+			continue
+		}
+		report, err := k.Compare(p.env.ctx, parity.Live(first.Simulator), parity.Live(o.Simulator))
+		if p.env.ctx.Err() != nil {
+			return interrupted(p.env)
+		}
+		if one.Report = report; err != nil {
+			one.Error = err.Error()
+		}
+		p.add(one)
+	}
+	return nil
+}
+
+// kept holds an engine to what is kept with a case.
+func (p *comparisons) kept(one gate.Comparison, k *parity.Case, sim lockstep.Simulator) (gate.Comparison, error) {
+	if len(k.Results) == 0 {
+		one.NotApplicable = "no results are kept with the case"
+		return one, nil
+	}
+	counted := &counter{Simulator: sim}
+	results, err := k.Run(p.env.ctx, counted)
+	if p.env.ctx.Err() != nil {
+		return one, interrupted(p.env)
+	}
+	if err != nil {
+		one.Error = err.Error()
+		return one, nil
+	}
+	r := &parity.Report{
+		Want: parity.SideInfo{Name: one.Want, Profile: k.Profile.String()}, Got: parity.SideInfo{Name: one.Got, Profile: sim.Profile().String(), Live: true},
+		Exact: true, Steps: int(counted.steps.Load()), Compared: map[parity.Stage]int{},
+	}
+	same := k.Check(results)
+	for i, want := range k.Results {
+		r.Rollouts = append(r.Rollouts, parity.Verdict{
+			Route: k.Routes[k.Batch[i].Route].Name, Policy: k.Batch[i].Policy.Kind,
+			Equal: same == nil, WantHash: want.Hash, GotHash: results[i].Hash,
+		})
+	}
+	if same != nil {
+		one.Differs = fmt.Sprintf("%v\nreplay: %s", same, k.Replay())
+		return one, nil
+	}
+	// The hash of a rollout is of all stages.
+	for s := parity.Action; s <= parity.Lataccel; s++ {
+		r.Compared[s] = r.Steps
+	}
+	r.Compared[parity.Cost] = len(r.Rollouts)
+	one.Report = r
+	return one, nil
+}
+
+// counter counts the steps of a simulator.
+type counter struct {
+	lockstep.Simulator
+	steps atomic.Int64
+}
+
+// Simulate counts the steps that are observed.
+func (c *counter) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		observe := jobs[i].Observe
+		jobs[i].Observe = func(s *lockstep.Step) {
+			c.steps.Add(1)
+			if observe != nil {
+				observe(s)
+			}
+		}
+	}
+	return c.Simulator.Simulate(ctx, jobs, opts)
+}
+
+// mutants plants faults and prints what became of them.
+func (c *parityCommand) mutants(env *environment) error {
+	root, err := mutants.FindRoot(".")
+	if err != nil {
+		return err
+	}
+	faults, err := mutants.All()
+	if err != nil {
+		return err
+	}
+	faults = slices.DeleteFunc(faults, func(f mutants.Fault) bool {
+		return !c.selected(f.Name) || c.Engines != nil && !slices.Contains(c.Engines, f.Engine)
+	})
+	if len(faults) == 0 {
+		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
+	}
+	bar := newProgress(env.stderr, len(faults))
+	score, err := gate.Mutants(env.ctx, root, faults, func(gate.Mutant) { bar.Add(1) })
+	bar.Clear()
+	if env.ctx.Err() != nil {
+		return interrupted(env)
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = json.NewEncoder(env.stdout).Encode(score)
+	} else {
+		err = score.WriteTable(env.stdout, c.Markdown)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Report != "" {
+		origin := report.Origin{Command: append([]string{"lockstep"}, env.args...)}
+		if err := report.WriteParity(c.Report, report.Parity{Mutants: score.Mutants, Failure: score.Err(), Origin: origin}); err != nil {
+			return err
+		}
+	}
+	if err := score.Err(); err != nil {
+		fmt.Fprintf(env.stderr, "lockstep: %v\n", err)
+		return exitStatus(exitParity)
+	}
+	return nil
+}

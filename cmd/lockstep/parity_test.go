@@ -1,0 +1,800 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+	"lockstep/batched"
+	"lockstep/defaults"
+	"lockstep/gpu/hardware"
+	"lockstep/internal/assets"
+	"lockstep/internal/assets/assetstest"
+	"lockstep/parity"
+	"lockstep/parity/gate"
+	"lockstep/parity/trace"
+	"lockstep/reference"
+)
+
+// TestMain: with LOCKSTEP_TEST_ENGINES the test program is lockstep with those
+// engines.
+func TestMain(m *testing.M) {
+	if names := os.Getenv("LOCKSTEP_TEST_ENGINES"); names != "" {
+		engines = testEngines(names)
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// planted is the reference by another name, with a fault in a step.
+type planted struct {
+	lockstep.Simulator
+	fault string
+}
+
+func (p *planted) Name() string { return "twin" }
+
+func (p *planted) Profile() lockstep.Profile {
+	profile := p.Simulator.Profile()
+	if p.fault == "profile" {
+		profile.Exp = 1 - profile.Exp
+	}
+	return profile
+}
+
+func (p *planted) ProfileKnown() bool { return p.fault != "unknown" }
+
+// Simulate flips the last bit of what the fault names at step 123, after it was
+// computed.
+func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	if p.fault == "crash" {
+		os.Stderr.WriteString("fatal error: unexpected signal\n")
+		os.Exit(9)
+	}
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		observe := jobs[i].Observe
+		if observe == nil {
+			continue
+		}
+		jobs[i].Observe = func(s *lockstep.Step) {
+			if s.Index == 123 && s.Logits != nil {
+				c := *s
+				switch s = &c; p.fault {
+				case "logits":
+					c.Logits = slices.Clone(s.Logits)
+					c.Logits[7] = math.Float32frombits(math.Float32bits(c.Logits[7]) ^ 1)
+				case "sample":
+					c.Sample ^= 1
+				}
+			}
+			observe(s)
+		}
+	}
+	return p.Simulator.Simulate(ctx, jobs, opts)
+}
+
+// testEngines are the reference and others of those names: equal, absent, or the
+// fault that is planted in it.
+func testEngines(names string) []engine {
+	list := []engine{{"reference", gate.WantAssets, openReference}}
+	for fault := range strings.SplitSeq(names, ",") {
+		list = append(list, engine{"twin", gate.WantGPU, func(c engineConfig) (lockstep.Simulator, func() error, error) {
+			if fault == "absent" {
+				return nil, nil, fmt.Errorf("no device")
+			}
+			r, err := reference.New(c.modelPath, c.profile)
+			return &planted{r, fault}, nothing, err
+		}})
+	}
+	return list
+}
+
+// plant sets the engines of a test.
+func plant(t *testing.T, names string) {
+	t.Helper()
+	before := engines
+	engines = testEngines(names)
+	t.Cleanup(func() { engines = before })
+}
+
+// shortInputs are flags for the project's own network and two routes of 130 rows.
+func shortInputs(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	model, _, err := defaults.Write(filepath.Join(dir, "own"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := filepath.Join(dir, "routes")
+	for name, target := range map[string]string{"a": "0.5", "b": "-0.25"} {
+		shortRoute(t, mkdir(t, filepath.Join(routes, name+".csv")), 130, func(text string) string { return strings.ReplaceAll(text, ",0.5,", ","+target+",") })
+	}
+	return []string{"--model_path", model, "--data_path", routes}
+}
+
+const goldenDefault = "../../golden/testdata/default"
+
+// TestParityEngines: what is printed and the exit status, for engines that are equal,
+// differ, or cannot run.
+func TestParityEngines(t *testing.T) {
+	inputs := shortInputs(t)
+	for name, c := range map[string]struct {
+		twin   string
+		args   string
+		status int
+		want   []string
+	}{
+		"equal":              {"equal", "", exitOK, []string{"equal           twin against reference, tinyphysics-default.onnx: 2 of 2 rollouts equal, 220 steps\n"}},
+		"gains":              {"equal", "--only a/*,0 --pid 1,0,0 --pid 2,0,0", exitUsage, []string{"no rollout has such a name"}},
+		"some gains":         {"equal", "--only b/pid_2_0_0 --pid 1,0,0 --pid 2,0,0", exitOK, []string{"1 of 1 rollouts equal"}},
+		"different":          {"logits", "", exitParity, []string{"different       twin against reference", "route a, controller pid, step 123, stage logits, index 7: want ", ", 1 ulp apart", " --only a/pid\n", "2 faults of logits in 2 of 2 rollouts"}},
+		"a token":            {"sample", "", exitParity, []string{"step 123, stage sample", "from the nearest edge of the CDF"}},
+		"inexact":            {"logits", "--inexact", exitOK, []string{"0 of 2 rollouts equal, 220 steps, 0 tokens differ and are explained"}},
+		"inexact token":      {"sample", "--inexact --budget 100", exitParity, []string{"unexplained: "}},
+		"absent":             {"absent", "", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: no device", "nothing was compared"}},
+		"absent, by name":    {"absent", "--engines reference,twin", exitUsage, []string{"not run         twin against reference, tinyphysics-default.onnx: twin: no device"}},
+		"absent, allowed":    {"absent", "--allow-absent", exitOK, []string{"not run         twin"}},
+		"another profile":    {"profile", "--profile ort1.30-avx2-expU-sinfma-csv2", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: it computes with profile ort1.30-avx2-expF-sinfma-csv2 on this machine"}},
+		"unknown profile":    {"unknown", "", exitUsage, []string{"parity is not claimed"}},
+		"unknown, inexact":   {"unknown", "--inexact", exitOK, []string{"equal           twin"}},
+		"one engine":         {"equal", "--engines reference", exitUsage, []string{"--engines: want two or more, or --goldens"}},
+		"unknown engine":     {"equal", "--engines reference,warp", exitUsage, []string{`engine "warp" is not known, want one of reference, twin`}},
+		"twice":              {"equal", "--engines twin,twin", exitUsage, []string{"engine twin is named twice"}},
+		"only":               {"equal", "--only nothing", exitUsage, []string{`--only "nothing": no rollout has such a name`}},
+		"bad pattern":        {"equal", "--only [", exitUsage, []string{`--only "[": syntax error in pattern`}},
+		"budget":             {"equal", "--budget 3", exitUsage, []string{"--budget 3: want 0 or more, and --inexact with it"}},
+		"two ways":           {"equal", "--goldens --mutants", exitUsage, []string{"go one at a time"}},
+		"markdown":           {"equal", "--markdown", exitUsage, []string{"--markdown goes with --mutants"}},
+		"no such fault":      {"equal", "--mutants --only nothing", exitUsage, []string{"no fault has such a name"}},
+		"model of one's own": {"equal", "--own", exitUsage, []string{"--own goes without --model_path and --data_path"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plant(t, c.twin)
+			args := append(append([]string{"parity"}, inputs...), strings.Fields(c.args)...)
+			status, stdout, stderr := lockstepRun(t.Context(), args...)
+			if status != c.status {
+				t.Errorf("exit %d, want %d", status, c.status)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(stdout+stderr, want) {
+					t.Errorf("%q is not in\n%s%s", want, stdout, stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestParityStatus: what could not be compared counts for more than what differs, and
+// what was not run only where that is allowed.
+func TestParityStatus(t *testing.T) {
+	equal := gate.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Rollouts: []parity.Verdict{{Equal: true}}}}
+	differs, broken, absent, other := gate.Comparison{Differs: "x"}, gate.Comparison{Error: "x"}, gate.Comparison{NotRun: "x"}, gate.Comparison{NotApplicable: "x"}
+	for _, c := range []struct {
+		list    []gate.Comparison
+		status  int
+		allowed int // with --allow-absent
+	}{
+		{[]gate.Comparison{equal, equal}, exitOK, exitOK},
+		{[]gate.Comparison{equal, other}, exitOK, exitOK},
+		{[]gate.Comparison{equal, absent}, exitUsage, exitOK},
+		{[]gate.Comparison{equal, differs, absent}, exitUsage, exitParity},
+		{[]gate.Comparison{equal, differs}, exitParity, exitParity},
+		{[]gate.Comparison{differs, broken}, exitUsage, exitUsage},
+		{[]gate.Comparison{other}, exitUsage, exitOK},
+		{nil, exitUsage, exitOK},
+	} {
+		for i, want := range []int{c.status, c.allowed} {
+			p := newComparisons(&environment{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}, false)
+			p.list = c.list
+			err := p.end("", i == 1)
+			got := exitUsage // of any error
+			var status exitStatus
+			if err == nil {
+				got = exitOK
+			} else if errors.As(err, &status) {
+				got = int(status)
+			}
+			if got != want {
+				t.Errorf("%+v, absent allowed %v: exit %d, want %d", c.list, i == 1, got, want)
+			}
+		}
+	}
+}
+
+// TestParityReplayCommand runs the command that a divergence prints.
+func TestParityReplayCommand(t *testing.T) {
+	plant(t, "logits")
+	inputs := shortInputs(t)
+	_, stdout, _ := lockstepRun(t.Context(), append(append([]string{"parity"}, inputs...), "--num_segs=3", "--pid", "1,0,0", "--pid=2,0,0", "--only", "b/*", "--report", filepath.Join(t.TempDir(), "r.html"))...)
+	_, command, ok := strings.Cut(stdout, "replay: lockstep ")
+	if !ok {
+		t.Fatalf("no command in %s", stdout)
+	}
+	command, _, _ = strings.Cut(command, "\n")
+	if want := "parity " + strings.Join(inputs, " ") + " --num_segs=3 --pid 1,0,0 --pid=2,0,0 --only b/pid_1_0_0"; command != want {
+		t.Errorf("%q, want %q", command, want)
+	}
+	status, again, _ := lockstepRun(t.Context(), strings.Fields(command)...)
+	if status != exitParity || !strings.Contains(again, "0 of 1 rollouts equal") {
+		t.Errorf("exit %d, %s", status, again)
+	}
+}
+
+// TestParityJSON: lines of comparisons, then a summary; and a report of the same.
+func TestParityJSON(t *testing.T) {
+	plant(t, "equal,logits,absent")
+	page := filepath.Join(t.TempDir(), "report.html")
+	args := append(append([]string{"parity"}, shortInputs(t)...), "--num_segs", "1", "--json", "--allow-absent", "--report", page)
+	status, stdout, stderr := lockstepRun(t.Context(), args...)
+	if status != exitParity || stderr != "" {
+		t.Errorf("exit %d, stderr %s", status, stderr)
+	}
+	var outcomes []string
+	var summary *gate.Summary
+	for line := range strings.Lines(stdout) {
+		var l gate.Line
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		if summary != nil {
+			t.Error("a line after the summary")
+		}
+		if summary = l.Summary; summary == nil {
+			outcomes = append(outcomes, l.Comparison.Outcome())
+		}
+	}
+	if want := []string{gate.Equal, gate.Different, gate.NotRun}; !slices.Equal(outcomes, want) {
+		t.Errorf("outcomes %v, want %v", outcomes, want)
+	}
+	if want := (gate.Summary{Comparisons: 3, Equal: 1, Different: 1, NotRun: 1}); summary == nil || *summary != want {
+		t.Errorf("summary %+v, want %+v", summary, want)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 of 2 comparisons differ", "route a, controller pid, step 123, stage logits, index 7", "<svg"} {
+		if !strings.Contains(string(html), want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := os.Remove(page); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _ := lockstepRun(cancelled, args...); status != exitInterrupted {
+		t.Errorf("interrupted: exit %d, want 130", status)
+	}
+	if _, err := os.Stat(page); err == nil {
+		t.Error("an interrupted comparison left a report")
+	}
+	p := newComparisons(&environment{ctx: t.Context(), stdout: &full{}, stderr: io.Discard}, false)
+	p.add(gate.Comparison{NotRun: "x"})
+	if err := p.end("", true); err == nil {
+		t.Error("a verdict that nobody could read is no success")
+	}
+}
+
+// TestParityGoldens holds engines to recordings of the project's own network.
+func TestParityGoldens(t *testing.T) {
+	for _, c := range []struct {
+		twin   string
+		args   string
+		status int
+		want   []string
+	}{
+		{"equal", "", exitOK, []string{"equal           reference against ort1.30-avx2-expU-sinfma-csv2, own network: 1 of 1 rollouts equal, 580 steps\n", "equal           twin against ort1.30"}},
+		{"logits", "", exitParity, []string{"equal           reference", "different       twin", "step 123, stage logits", "replay: lockstep parity --goldens " + goldenDefault + " --only g00002/pid"}},
+		{"logits", "--engines reference", exitOK, []string{"equal           reference"}},
+		{"profile", "", exitOK, []string{"not applicable  twin"}},
+		{"absent", "--engines twin", exitUsage, []string{"not run         twin"}},
+	} {
+		plant(t, c.twin)
+		args := append([]string{"parity", "--goldens", goldenDefault}, strings.Fields(c.args)...)
+		status, stdout, stderr := lockstepRun(t.Context(), append(args, "--only", "g00002/pid")...)
+		if status != c.status {
+			t.Errorf("%s %s: exit %d, want %d\n%s", c.twin, c.args, status, c.status, stderr)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s %s: %q is not in\n%s", c.twin, c.args, want, stdout)
+			}
+		}
+	}
+
+	// Where the official network is absent, its recordings are not run.
+	t.Setenv("LOCKSTEP_ASSETS", t.TempDir())
+	plant(t, "equal")
+	for _, args := range [][]string{{"--goldens"}, {"--goldens=../../golden/testdata"}, {"--goldens", "--engines", "reference"}} {
+		args := append([]string{"parity", "--only", "0000?/zero"}, args...)
+		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stdout, "not run         reference against ort1.30-avx2-expU-sinfma-csv2, network 5beca7f0: the network of SHA-256 ") {
+			t.Errorf("%q: exit %d\n%s%s", args, status, stdout, stderr)
+		}
+	}
+
+	// A recording that is not the one of the provenance is none.
+	dir := t.TempDir()
+	source := filepath.Join(goldenDefault, "ort1.30-avx2-expU-sinfma-csv2")
+	if err := os.CopyFS(dir, os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "g00002.zero.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "g00002.pid.npz"), data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if status, stdout, _ := lockstepRun(t.Context(), "parity", "--goldens", dir, "--only", "g00002/pid"); status != exitUsage || !strings.Contains(stdout, "g00002.pid.npz is not what its provenance says") {
+		t.Errorf("another recording: exit %d\n%s", status, stdout)
+	}
+	if status, _, stderr := lockstepRun(t.Context(), "parity", "--goldens", t.TempDir()); status != exitUsage || !strings.Contains(stderr, "no recordings") {
+		t.Errorf("an empty folder: exit %d, %s", status, stderr)
+	}
+}
+
+// TestParityReplay repeats cases that are kept.
+func TestParityReplay(t *testing.T) {
+	const file = "../../parity/testdata/regressions/lataccel-clipped-at-every-step.json"
+	plant(t, "equal")
+	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--replay", file)
+	if status != exitOK || !strings.Contains(stdout, "equal           reference against kept results, lataccel-clipped-at-every-step: ") || !strings.Contains(stdout, "equal           twin against reference, lataccel-clipped-at-every-step: ") {
+		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
+	}
+	kept, err := parity.LoadCase(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.Results[0].Hash ^= 1
+	dir := t.TempDir()
+	if err := kept.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, _ = lockstepRun(t.Context(), "parity", "--replay", dir, "--engines", "reference", "--report", filepath.Join(dir, "r.html"))
+	if status != exitParity || !strings.Contains(stdout, "different       reference against kept results") || !strings.Contains(stdout, "replay: lockstep parity --replay "+kept.Path) {
+		t.Errorf("another result: exit %d\n%s", status, stdout)
+	}
+	for args, want := range map[string]string{
+		"--replay " + filepath.Join(dir, "none.json"): "no such file",
+		"--replay " + t.TempDir():                     "no case in it",
+		"--replay " + file + " --inexact":             "cases are exact",
+	} {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"parity"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %s; want %s", args, status, stderr, want)
+		}
+	}
+}
+
+// record writes a trace of two routes.
+func record(t *testing.T, inputs []string, file string, args ...string) {
+	t.Helper()
+	args = append(append([]string{"rollout", "--trace", file, "--no-cache"}, inputs...), append([]string{"--engine"}, args...)...)
+	if status, _, stderr := lockstepRun(t.Context(), args...); status != exitOK {
+		t.Fatalf("%q: exit %d, %s", args, status, stderr)
+	}
+}
+
+// TestDiff compares traces with each other and with engines.
+func TestDiff(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	plant(t, "logits")
+	inputs := shortInputs(t)
+	record(t, inputs, path("a.trace"), "reference")
+	record(t, inputs, path("full.trace"), "reference", "--trace-values")
+	record(t, inputs, path("planted.trace"), "twin", "--trace-values")
+	record(t, inputs, path("pid.trace"), "reference", "--pid", "0.3,0.05,-0.1", "--pid", "1,0,0")
+	record(t, inputs, path("expF.trace"), "reference", "--profile", "ort1.23-avx2-expF-sinfma-csv2", "--trace-values")
+	f, err := trace.Open(path("a.trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Rollouts) != 2 || f.Header.Engine != "reference" || len(f.Header.ModelSHA256) != 64 || len(f.Rollouts[0].Digests) != 110 || f.Rollouts[0].End.Costs == nil {
+		t.Errorf("%d rollouts, %+v", len(f.Rollouts), f.Header)
+	}
+	header := f.Header
+	f.Close()
+	// A user's own trace: names, tokens and lataccels, no more.
+	f, err = trace.Open(path("full.trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mine := func(name string, header trace.Header, route, policy string) {
+		err := trace.WriteFile(path(name), header, trace.Arrays, func(w *trace.Writer) error {
+			r := w.Begin(trace.Rollout{Route: route, Policy: policy})
+			for i := range f.Rollouts[0].Digests {
+				s, err := f.Step(f.Rollouts[0], i)
+				if err != nil {
+					return err
+				}
+				s.Has &= trace.Set(trace.Sample, trace.Lataccel)
+				r.Step(s)
+			}
+			r.End(lockstep.Result{Costs: *f.Rollouts[0].End.Costs})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine("mine.trace", trace.Header{}, "a", "pid")
+	mine("other.trace", trace.Header{}, "b", "pid")
+	mine("route.trace", trace.Header{}, "99999", "pid")
+	mine("policy.trace", trace.Header{}, "a", "mpc")
+	mine("nobody.trace", trace.Header{}, "a", "")
+	elsewhere := header
+	elsewhere.ModelSHA256 = strings.Repeat("0", 64)
+	mine("model.trace", elsewhere, "a", "pid")
+	whole, err := os.ReadFile(path("a.trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path("cut.trace"), whole[:len(whole)-40], 0o666); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, c := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"a.trace full.trace", exitOK, "2 of 2 rollouts equal, 220 steps"},
+		{"a.trace planted.trace", exitParity, "step 123, stage logits"},
+		{"full.trace planted.trace", exitParity, "step 123, stage logits, index 7"},
+		{"a.trace reference", exitOK, "reference against " + path("a.trace")},
+		{"twin a.trace", exitParity, path("a.trace") + " against twin"},
+		{"pid.trace reference", exitOK, "4 of 4 rollouts equal"},
+		{"mine.trace reference", exitOK, "1 of 1 rollouts equal, 110 steps, not compared: action, tokens, states, logits, probs, cdf, draw, prediction"},
+		{"other.trace reference", exitParity, "stage sample"},
+		{"expF.trace reference", exitOK, "2 of 2 rollouts equal"}, // in the trace's profile
+		{"full.trace expF.trace", exitParity, "stage logits"},
+		{"a.trace pid.trace", exitParity, "no such rollout"},
+		{"route.trace reference", exitUsage, `route "99999" is not under `},
+		{"policy.trace reference", exitUsage, `controller "mpc" is not known: give it with --controller`},
+		{"nobody.trace reference", exitUsage, "a rollout without a controller's name"},
+		{"model.trace reference", exitUsage, "name the right one with --model_path"},
+		{"model.trace a.trace", exitUsage, "is of the network"},
+		{"cut.trace reference", exitUsage, "cut off"},
+		{"none.trace reference", exitUsage, "no such file"},
+		{"reference twin", exitUsage, "two engines are compared by: lockstep parity --engines reference,twin"},
+		{"batched a.trace", exitUsage, "want a trace, or an engine: reference, twin"},
+		{"a.trace", exitUsage, `expected "<b>"`},
+	} {
+		args := append([]string{"diff"}, inputs...)
+		for _, word := range strings.Fields(c.args) {
+			if strings.HasSuffix(word, ".trace") {
+				word = path(word)
+			}
+			args = append(args, word)
+		}
+		status, stdout, stderr := lockstepRun(t.Context(), args...)
+		if status != c.status || !strings.Contains(stdout+stderr, c.want) {
+			t.Errorf("%s: exit %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout, stderr)
+		}
+	}
+	// The same by another name.
+	if status, stdout, stderr := lockstepRun(t.Context(), "parity", "--diff", path("a.trace"), path("planted.trace")); status != exitParity || !strings.Contains(stdout, "step 123, stage logits") {
+		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
+	}
+	if status, _, stderr := lockstepRun(t.Context(), "parity", "--diff", path("a.trace")); status != exitUsage || !strings.Contains(stderr, "want two traces") {
+		t.Errorf("one trace: exit %d, %s", status, stderr)
+	}
+	page := path("report.html")
+	if status, _, _ := lockstepRun(t.Context(), "diff", path("full.trace"), path("planted.trace"), "--report", page, "--json"); status != exitParity {
+		t.Errorf("exit %d", status)
+	}
+	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "bits wanted") {
+		t.Errorf("the report: %v", err)
+	}
+}
+
+// TestRolloutTraceFile: what a trace needs, and that none is left half done.
+func TestRolloutTraceFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.trace")
+	for args, want := range map[string]string{
+		"--trace-values": "--trace-values goes with --trace",
+		"--trace-values --trace " + filepath.Join(dir, "a.npz"):          "--trace-values goes with --trace, and not with FILE.npz",
+		"--trace " + filepath.Join(dir, "none", "a.trace"):               "--trace " + filepath.Join(dir, "none", "a.trace") + ": ",
+		"--pid 1,0,0 --pid 2,0,0 --trace " + filepath.Join(dir, "a.npz"): "--trace FILE.npz goes with one set of gains",
+	} {
+		args := append([]string{"rollout", "--own", "--num_segs", "1"}, strings.Fields(args)...)
+		if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit %d, %s; want %s", args, status, stderr, want)
+		}
+	}
+	ctx := &countdown{t.Context(), 150} // in the second route
+	if status, _, stderr := lockstepRun(ctx, append([]string{"rollout", "--trace", file}, shortInputs(t)...)...); status != exitInterrupted || !strings.Contains(stderr, "interrupted after 1 of 2") {
+		t.Errorf("exit %d, %s", status, stderr)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// TestParityBatched: the flags as users give them, on the real engines.
+func TestParityBatched(t *testing.T) {
+	assetstest.Model(t)
+	if _, err := batched.FindLibrary(); err != nil {
+		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
+			t.Fatal(err)
+		}
+		t.Skipf("not run for want of assets: %v", err)
+	}
+	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--engines", "reference,batched", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
+	if status != exitOK || !strings.Contains(stdout, "equal           batched against reference, "+assets.Model+": 1 of 1 rollouts equal") {
+		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
+	}
+}
+
+// sourceTree makes a folder that passes for this module's source, in a git checkout with
+// one commit, tagged base: with the goldens and cases of this one, and tests that pass.
+func sourceTree(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(file, text string) {
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module lockstep\n\ngo 1.26\n")
+	write("a.go", "package lockstep\n")
+	write("a_test.go", "package lockstep\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n")
+	write("report/page.go", "package report\n")
+	write("README.md", "first\n")
+	const set = "golden/testdata/default/ort1.30-avx2-expU-sinfma-csv2"
+	for file, shorten := range map[string]func(string) string{
+		set + "/g00002.zero.npz": nil,
+		set + "/g00002.pid.npz":  nil,
+		set + "/provenance.json": func(text string) string {
+			var p map[string]any
+			if err := json.Unmarshal([]byte(text), &p); err != nil {
+				t.Fatal(err)
+			}
+			p["recordings"] = slices.DeleteFunc(p["recordings"].([]any), func(r any) bool { return r.(map[string]any)["route"] != "g00002" })
+			short, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(short)
+		},
+		"parity/testdata/regressions/lataccel-clipped-at-every-step.json": nil,
+	} {
+		data, err := os.ReadFile(filepath.Join("..", "..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		if shorten != nil {
+			text = shorten(text)
+		}
+		write(file, text)
+	}
+	write("parity/p.go", "package parity\n")
+	write("golden/g.go", "package golden\n")
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "--all"}, {"commit", "--quiet", "-m", "first"}, {"tag", "base"}} {
+		c := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"}, args...)...)
+		c.Dir, c.Env = root, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args[0], err, out)
+		}
+	}
+	return root
+}
+
+// TestEvidence: a stand-in is refused, a run of other kernels told apart.
+func TestEvidence(t *testing.T) {
+	root := t.TempDir()
+	for _, folder := range []string{"kernels", "hardware"} {
+		if err := os.MkdirAll(filepath.Join(root, "gpu", folder), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(file, text string) {
+		if err := os.WriteFile(filepath.Join(root, "gpu", file), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("kernels/rollout.cu", "first")
+	first, err := evidence(root)
+	if err != nil || len(first.Kernels) != 64 || len(first.Runs) != 0 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	file := hardware.Evidence{
+		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: first.Kernels, Date: "2026-01-02",
+		Goldens: []string{"g00002.pid"}, Tests: []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}}, Verdict: hardware.Pass,
+	}
+	if _, err := file.Write(filepath.Join(root, "gpu", "hardware")); err != nil {
+		t.Fatal(err)
+	}
+	put("kernels/rollout.cu", "second")
+	second, err := evidence(root)
+	if err != nil || len(second.Runs) != 1 || second.Runs[0].Kernels != first.Kernels || second.Kernels == first.Kernels {
+		t.Errorf("%+v, %v", second, err)
+	}
+	file.Device = "stand-in"
+	if _, err := file.Write(filepath.Join(root, "gpu", "hardware")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := evidence(root); err == nil || !strings.Contains(err.Error(), "stand-in is not a GPU") {
+		t.Errorf("a stand-in: %v", err)
+	}
+	if _, err := evidence(filepath.Join("..", "..")); err != nil {
+		t.Errorf("what is committed: %v", err)
+	}
+}
+
+// TestParityKeep: a difference shrinks, is kept, and shows again when it is replayed.
+func TestParityKeep(t *testing.T) {
+	plant(t, "logits")
+	dir := t.TempDir()
+	status, stdout, stderr := lockstepRun(t.Context(), append(append([]string{"parity"}, shortInputs(t)...), "--pid", "1,0,0", "--pid", "2,0,0", "--keep", dir)...)
+	if status != exitParity || !strings.Contains(stdout, "kept: 1 of 4 rollouts, 124 rows, stage logits; replay: lockstep parity --replay "+dir) {
+		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "logits-twin-*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	status, stdout, _ = lockstepRun(t.Context(), "parity", "--replay", dir)
+	if status != exitParity || !strings.Contains(stdout, "equal           reference against kept results") || !strings.Contains(stdout, "different       twin against reference") {
+		t.Errorf("exit %d\n%s", status, stdout)
+	}
+	plant(t, "equal")
+	if status, stdout, _ = lockstepRun(t.Context(), "parity", "--replay", files[0]); status != exitOK {
+		t.Errorf("mended: exit %d\n%s", status, stdout)
+	}
+	if status, _, stderr := lockstepRun(t.Context(), "parity", "--keep", dir, "--goldens"); status != exitUsage || !strings.Contains(stderr, "--keep goes with --engines") {
+		t.Errorf("exit %d, %s", status, stderr)
+	}
+}
+
+// TestGate runs the gate as a user does, on a module with engines that are equal, that
+// differ, and that crash.
+func TestGate(t *testing.T) {
+	root := sourceTree(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateProgram = []string{program}
+	t.Cleanup(func() { gateProgram = nil })
+	out := filepath.Join(t.TempDir(), "gate")
+	t.Chdir(root)
+	t.Setenv("LOCKSTEP_ASSETS", t.TempDir()) // the project's own network alone
+	for _, want := range gate.Wants {
+		t.Setenv("LOCKSTEP_REQUIRE_"+strings.ToUpper(want), "")
+	}
+	runGate := func(twin string, args ...string) (status int, stdout string, r gate.Result) {
+		t.Helper()
+		plant(t, twin)
+		t.Setenv("LOCKSTEP_TEST_ENGINES", twin)
+		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"gate", "--base", "base", "--out", out}, args...)...)
+		data, err := os.ReadFile(filepath.Join(out, gate.JSONName))
+		if err != nil {
+			t.Fatalf("exit %d, %v\n%s%s", status, err, stdout, stderr)
+		}
+		if err := json.Unmarshal(data, &r); err != nil {
+			t.Fatal(err)
+		}
+		var suites struct {
+			Failures int `xml:"failures,attr"`
+			Errors   int `xml:"errors,attr"`
+		}
+		if data, err = os.ReadFile(filepath.Join(out, gate.JUnitName)); err != nil {
+			t.Fatal(err)
+		} else if err := xml.Unmarshal(data, &suites); err != nil {
+			t.Error(err)
+		}
+		if r.Passed != (status == exitOK) || r.Passed != (suites.Failures+suites.Errors == 0) {
+			t.Errorf("exit %d, passed %v, %+v in the XML", status, r.Passed, suites)
+		}
+		html, err := os.ReadFile(filepath.Join(out, gate.HTMLName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{stdout, string(html)} {
+			if !strings.Contains(text, r.Verdict) {
+				t.Errorf("%q is not in %.200s", r.Verdict, text)
+			}
+		}
+		return status, stdout, r
+	}
+	failed := func(r gate.Result) (names []string) {
+		for _, c := range r.Checks {
+			if c.Outcome == gate.Failed {
+				names = append(names, c.Name)
+			}
+		}
+		return names
+	}
+	edit := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	edit("README.md", "second\n")
+	if status, stdout, r := runGate("logits"); status != exitOK || !strings.HasPrefix(stdout, "documentation only\n      README.md\n") || len(r.Checks) != 1 {
+		t.Errorf("documentation: exit %d\n%s", status, stdout)
+	}
+
+	edit("report/page.go", "package report\n\n// changed\n")
+	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 8 {
+		t.Errorf("equal engines: exit %d\n%s", status, stdout)
+	}
+	// The same without what is required.
+	if _, stdout, r := runGate("absent", "--require", "gpu", "--require-hardware"); !slices.Equal(failed(r), []string{"goldens/twin", "engines", "regressions", "hardware"}) {
+		t.Errorf("no GPU, but required: %v\n%s", failed(r), stdout)
+	}
+
+	_, stdout, r := runGate("logits")
+	if got, want := failed(r), []string{"goldens/twin", "engines", "regressions"}; !slices.Equal(got, want) {
+		t.Errorf("failed: %v, want %v\n%s", got, want, stdout)
+	}
+	html, err := os.ReadFile(filepath.Join(out, gate.HTMLName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`<td class="bad" title="2 faults">✗ 2</td>`, // of the logits of two recordings
+		"route g00002, controller zero, step 123, stage logits", "route g00000, controller pid, step 123, stage logits, index 7",
+		"bits wanted", "lateral acceleration", "cumulative probability", "lockstep parity --goldens golden/testdata --engines twin --only g00002/zero",
+	} {
+		if !strings.Contains(string(html), want) {
+			t.Errorf("the report lacks %s", want)
+		}
+	}
+
+	if _, stdout, r := runGate("crash"); !slices.Equal(failed(r), []string{"goldens/twin", "engines", "regressions"}) || !strings.Contains(stdout, "ended with status 9 before its last line: fatal error: unexpected signal") {
+		t.Errorf("a crash: %v\n%s", failed(r), stdout)
+	}
+
+	// Interrupted: no verdict, and none of the last time.
+	plant(t, "equal")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	status, _, stderr := lockstepRun(cancelled, "gate", "--out", out)
+	if status != exitInterrupted || !strings.Contains(stderr, "nothing is written") {
+		t.Errorf("interrupted: exit %d, %s", status, stderr)
+	}
+	if entries, err := os.ReadDir(out); err != nil || len(entries) != 0 {
+		t.Errorf("interrupted: left %v, %v", entries, err)
+	}
+
+	for args, want := range map[string]string{
+		"--require luck": `--require "luck": want some of assets, onnxruntime, python, gpu`,
+		"--limit=-1s":    "--limit -1s: want more than 0",
+	} {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %s", args, status, stderr)
+		}
+	}
+	t.Chdir(t.TempDir())
+	if status, _, stderr := lockstepRun(t.Context(), "gate"); status != exitUsage || !strings.Contains(stderr, "is not inside lockstep's source") {
+		t.Errorf("elsewhere: exit %d, %s", status, stderr)
+	}
+}
