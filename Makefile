@@ -42,6 +42,17 @@ test: ## run all tests, and count what was not run for want of something
 	if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of assets or of Python: \`lockstep doctor\` says what is missing"; fi; \
 	exit $$status
 
+# The revision that the change is to be merged into; without one every check runs.
+BASE      ?=
+GATEFLAGS ?=
+
+.PHONY: gate
+gate: build ## run what a change must pass before it is merged (BASE=REV: what differs from it decides)
+	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+	-@$(MAKE) --no-print-directory $(VENV)/ready >/dev/null
+	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
+	$(BIN) gate $(if $(BASE),--base $(BASE)) $(GATEFLAGS)
+
 ONE_GOLDEN := LOCKSTEP_ONLY=00000/pid $(GO) test -run '^TestTrajectory$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
 
 .PHONY: test-noasm
@@ -67,17 +78,89 @@ test-fused: ## the same with a compiler that may fuse products into sums
 test-race: ## the concurrent packages under the race detector
 	$(GO) test -race -short ./batched ./internal/routecache ./cmd/lockstep
 
-FUZZ_TARGETS := .:FuzzReadRoute ./internal/pandas:FuzzParseFloat ./internal/npz:FuzzRead ./internal/npz:FuzzReadArray \
-	./internal/onnx:FuzzParse ./internal/routecache:FuzzParse
+# CUDA's compiler and header, from Python's package index. CUDA_HOME names another.
+NVCC_VENV := build/cuda
+CUDA_HOME ?= $(firstword $(wildcard $(NVCC_VENV)/lib/python3*/site-packages/nvidia/cu13))
+CUDA_LINK := build/cuda-link
+# gorgonia.org/cu names the library only; what it is linked with and which header it sees comes from here.
+WITH_CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(abspath gpu/driver/cuda/include) -I$(abspath $(CUDA_HOME)/include)" CGO_LDFLAGS="-L$(abspath $(CUDA_LINK))"
+
+$(NVCC_VENV)/ready: gpu/module/requirements.txt
+	rm -rf $(NVCC_VENV)
+	$(PYTHON) -m venv $(NVCC_VENV)
+	$(NVCC_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r gpu/module/requirements.txt
+	touch $@
+
+# The recipes ask for CUDA_HOME again, since the package may just have come.
+$(CUDA_LINK)/libcuda.a: gpu/driver/cuda/include/cuda.h gpu/driver/cuda/internal/stub/main.go $(NVCC_VENV)/ready
+	@mkdir -p $(CUDA_LINK)
+	@$(MAKE) --no-print-directory cuda-link
+
+.PHONY: cuda-link
+cuda-link:
+	echo '#include <cuda.h>' | $(CC) -E -P -Igpu/driver/cuda/include -I$(CUDA_HOME)/include -x c - | $(GO) run ./gpu/driver/cuda/internal/stub -kind loader > $(CUDA_LINK)/loader.c
+	$(CC) -O2 -fPIC -Igpu/driver/cuda/include -I$(CUDA_HOME)/include -c $(CUDA_LINK)/loader.c -o $(CUDA_LINK)/loader.o
+	rm -f $(CUDA_LINK)/libcuda.a && ar rcs $(CUDA_LINK)/libcuda.a $(CUDA_LINK)/loader.o
+
+.PHONY: build-cuda
+build-cuda: $(CUDA_LINK)/libcuda.a ## build bin/lockstep with the GPU in it; it runs without one, too
+	$(WITH_CUDA) $(GO) build -tags cuda -o $(BIN) ./cmd/lockstep
+
+.PHONY: kernels
+kernels: $(NVCC_VENV)/ready ## compile the CUDA kernels into gpu/module
+	@$(MAKE) --no-print-directory nvcc
+
+.PHONY: kernels-check
+kernels-check: $(NVCC_VENV)/ready ## compile them and compare with what is committed
+	@$(MAKE) --no-print-directory nvcc NVCC_FLAGS=-check
+
+.PHONY: nvcc
+nvcc:
+	$(GO) run ./gpu/module/build -nvcc $(CUDA_HOME)/bin/nvcc $(NVCC_FLAGS)
+
+.PHONY: test-cuda-standin
+test-cuda-standin: $(CUDA_LINK)/libcuda.a ## the program with the GPU in it, on a stand-in driver that runs the kernels on the CPU
+	@$(MAKE) --no-print-directory standin
+	$(WITH_CUDA) $(GO) vet -tags cuda ./gpu/... ./cmd/...
+	LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REQUIRE_GPU=1 $(WITH_CUDA) $(GO) test -tags cuda $(TESTFLAGS) ./gpu ./gpu/driver/cuda
+
+.PHONY: standin
+standin:
+	gpu/standin/build.sh $(CUDA_HOME)/include build/standin
+
+.PHONY: gpu-bundle
+gpu-bundle: $(CUDA_LINK)/libcuda.a ## make build/gpu-bundle, which runs gpu-test and gpu-bench on a machine with a driver and no Go
+	$(WITH_CUDA) gpu/hardware/bundle.sh build/gpu-bundle
+
+.PHONY: gpu-test
+gpu-test: gpu-bundle ## on a GPU: goldens, properties and compute-sanitizer; writes gpu/hardware/<GPU>.json
+	build/gpu-bundle/run test gpu/hardware
+
+.PHONY: gpu-bench
+gpu-bench: gpu-bundle ## on a GPU: time of 5,000 routes; adds to gpu/hardware/<GPU>.json
+	build/gpu-bundle/run bench gpu/hardware
+
+.PHONY: gate-gpu
+gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where nothing may be missing
+	$(WITH_CUDA) GOFLAGS=-tags=cuda LOCKSTEP_REQUIRE_GPU=1 $(MAKE) --no-print-directory gate GATEFLAGS="--require-hardware $(GATEFLAGS)"
+
+# Native fuzz targets, and how many executions of each fuzz-ci runs. Where a rollout is one, a second has some 20.
+FUZZ_TARGETS := .:FuzzReadRoute:20000 ./internal/pandas:FuzzParseFloat:20000 ./internal/npz:FuzzRead:20000 ./internal/npz:FuzzReadArray:20000 \
+	./internal/onnx:FuzzParse:20000 ./internal/routecache:FuzzParse:20000 \
+	./fuzz:FuzzTokenizer:500 ./fuzz:FuzzStep:200 ./fuzz:FuzzDraws:200 ./fuzz:FuzzBatch:200 ./fuzz:FuzzAgreement:300 \
+	./fuzz:FuzzShortcuts:100 ./fuzz:FuzzTeacher:200 ./fuzz:FuzzLongRoutes:40 ./fuzz:FuzzPandas:20000 ./fuzz:FuzzCSV:2000 \
+	./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:3000 ./fuzz:FuzzReadTrace:10000
 FUZZTIME := 5m
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
-	@for t in $(FUZZ_TARGETS); do $(GO) test $${t%%:*} -run '^$$' -fuzz "^$${t##*:}\$$" -fuzztime $(FUZZTIME) || exit 1; done
+	@for t in $(FUZZ_TARGETS); do p=$${t%%:*}; n=$${t#*:}; \
+		$(GO) test $$p -run '^$$' -fuzz "^$${n%:*}\$$" -fuzztime $(FUZZTIME) || exit 1; done
 
 .PHONY: fuzz-ci
 fuzz-ci: ## run every fuzz target for a fixed number of executions
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=20000x
+	@for t in $(FUZZ_TARGETS); do p=$${t%%:*}; n=$${t#*:}; \
+		$(GO) test $$p -run '^$$' -fuzz "^$${n%:*}\$$" -fuzztime $${t##*:}x -fuzzminimizetime 10x || exit 1; done
 
 .PHONY: bench
 bench: build ## ratios measured in one run; with UPSTREAM=DIR also against Python
