@@ -16,6 +16,7 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
+	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/upstream"
 	"lockstep/reference"
@@ -124,6 +125,16 @@ func (c *benchCommand) Run(env *environment) error {
 		contestants = append(contestants, &contestant{name: "batched", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly), network: b.NetworkTime})
 	}
 
+	if gpu.Available() == nil {
+		g, err := gpu.New(gpu.Config{ModelPath: modelPath, Profile: profile})
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		host.GPU = inside(g)
+		contestants = append(contestants, &contestant{name: "gpu", cores: 1, jobs: c.Jobs, run: simulatorRun(env.ctx, g, lockstep.CostOnly)})
+	}
+
 	truth, err := simulatorRun(env.ctx, spec, lockstep.CostOnly)(jobs)
 	if err != nil {
 		return err
@@ -202,6 +213,7 @@ type machine struct {
 	Go          string           `json:"go"`
 	Kernels     string           `json:"kernels"`
 	ONNXRuntime string           `json:"onnxruntime,omitempty"`
+	GPU         string           `json:"gpu,omitempty"`
 	Profile     lockstep.Profile `json:"profile"`
 }
 
@@ -258,6 +270,9 @@ func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error 
 	fmt.Fprintf(w, "%s, %d cores; %s; kernels %s", m.CPU, m.Cores, m.Go, m.Kernels)
 	if m.ONNXRuntime != "" {
 		fmt.Fprintf(w, "; ONNX Runtime %s", m.ONNXRuntime)
+	}
+	if m.GPU != "" {
+		fmt.Fprintf(w, "; %s", m.GPU)
 	}
 	fmt.Fprintf(w, "\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n", m.Profile, c.Jobs, c.Repetitions)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

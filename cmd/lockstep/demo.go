@@ -7,6 +7,7 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
+	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
 	"lockstep/reference"
@@ -21,7 +22,7 @@ type demoCommand struct {
 // on every engine that is here, compares all stages of all steps, and draws what
 // happened.
 func (c *demoCommand) Run(env *environment) error {
-	flags := simulatorFlags{inputFlags{NumSegs: 10, Profile: "host", SeedPrefix: lockstep.DefaultSeedPrefix}, "reference"}
+	flags := simulatorFlags{inputFlags: inputFlags{NumSegs: 10, Profile: "host", SeedPrefix: lockstep.DefaultSeedPrefix}, Engine: "reference"}
 	start := time.Now()
 	s, err := flags.load(env)
 	if err != nil {
@@ -36,15 +37,19 @@ func (c *demoCommand) Run(env *environment) error {
 	}
 	fmt.Fprintf(env.stdout, "%d routes, %s, arithmetic %s\n\n", len(s.routes), network, s.simulator.Profile())
 
-	type contender struct {
-		simulator lockstep.Simulator
-		note      string
-	}
-	engines := []contender{{simulator: s.simulator, note: "the specification, kernels " + s.simulator.(*reference.Simulator).Kernels()}}
-	b, err := batched.New(batched.Config{ModelPath: s.modelPath, Profile: s.simulator.Profile()})
-	if err == nil {
-		defer b.Close()
-		engines = append(engines, contender{simulator: b, note: "ONNX Runtime " + b.Version()})
+	all := []lockstep.Simulator{s.simulator}
+	var absent []string
+	for _, e := range engines[1:] {
+		if !e.tried() {
+			continue
+		}
+		sim, closer, err := e.open(engineConfig{modelPath: s.modelPath, profile: s.simulator.Profile()})
+		if err != nil {
+			absent = append(absent, fmt.Sprintf("%s: not here (%v)", e.name, err))
+			continue
+		}
+		defer closer()
+		all = append(all, sim)
 	}
 
 	policies := []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}}
@@ -52,8 +57,8 @@ func (c *demoCommand) Run(env *environment) error {
 	fmt.Fprintln(t, "engine\troutes/s\tpid: average total_cost\tzero: average total_cost\tparity\t")
 	var runs []report.Run
 	different := 0
-	for i, e := range engines {
-		s.simulator = e.simulator
+	for i, sim := range all {
+		s.simulator = sim
 		began := time.Now()
 		got, err := s.runs(env, policies, len(s.routes))
 		if err != nil {
@@ -74,14 +79,14 @@ func (c *demoCommand) Run(env *environment) error {
 			costs, _ := finished(got[k])
 			means[k] = reference.MeanCosts(costs)
 		}
-		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", e.simulator.Name(), rate, python64(means[0].Total), python64(means[1].Total), verdict, e.note)
+		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, python64(means[0].Total), python64(means[1].Total), verdict, inside(sim))
 	}
-	s.simulator = engines[0].simulator
+	s.simulator = all[0]
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if len(engines) == 1 {
-		fmt.Fprintf(env.stdout, "batched: not here (%v)\n", err)
+	for _, line := range absent {
+		fmt.Fprintln(env.stdout, line)
 	}
 	if err := report.WriteRollout(c.Report, report.Rollout{Run: runs[0], Mean: reference.MeanCosts, Origin: s.origin(env, &flags, time.Since(start))}); err != nil {
 		return err
@@ -94,6 +99,21 @@ func (c *demoCommand) Run(env *environment) error {
 		return exitStatus(exitParity)
 	}
 	return nil
+}
+
+// inside says what an engine computes with.
+func inside(sim lockstep.Simulator) string {
+	switch sim := sim.(type) {
+	case *reference.Simulator:
+		return "the specification, kernels " + sim.Kernels()
+	case *batched.Simulator:
+		return "ONNX Runtime " + sim.Version()
+	case *gpu.Simulator:
+		if info, err := sim.Info(); err == nil {
+			return info.Name
+		}
+	}
+	return ""
 }
 
 // differences counts the rollouts of which a cost, a lateral acceleration or an

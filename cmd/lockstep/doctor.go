@@ -9,6 +9,7 @@ import (
 	"lockstep"
 	"lockstep/batched"
 	"lockstep/defaults"
+	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
 	"lockstep/pycontroller"
@@ -74,6 +75,14 @@ func (c *doctorCommand) Run(env *environment) error {
 		line(ok, "engine batched", fmt.Sprintf("ONNX Runtime %s, profile %s", b.Version(), b.Profile()))
 		b.Close()
 	}
+	if err := gpu.Available(); err != nil {
+		line(missing, "engine gpu", err.Error())
+	} else if g, err := c.gpu(); err != nil {
+		line(bad, "engine gpu", err.Error())
+	} else {
+		line(ok, "engine gpu", inside(g))
+		g.Close()
+	}
 	if python, err := pycontroller.FindPython(); err != nil {
 		line(missing, "Python controllers", err.Error())
 	} else {
@@ -96,4 +105,12 @@ func (c *doctorCommand) batched(library string) (*batched.Simulator, error) {
 		return nil, err
 	}
 	return batched.New(batched.Config{ModelPath: path, Library: library, Workers: 1, Profile: reference.HostProfile()})
+}
+
+func (c *doctorCommand) gpu() (*gpu.Simulator, error) {
+	path, _, err := writeOwn()
+	if err != nil {
+		return nil, err
+	}
+	return gpu.New(gpu.Config{ModelPath: path, Profile: reference.HostProfile()})
 }

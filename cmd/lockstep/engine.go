@@ -11,6 +11,9 @@ import (
 	"lockstep"
 	"lockstep/batched"
 	"lockstep/defaults"
+	"lockstep/gpu"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
 	"lockstep/parity/gate"
@@ -32,7 +35,9 @@ type inputFlags struct {
 // simulatorFlags choose what is simulated, and by which engine.
 type simulatorFlags struct {
 	inputFlags
-	Engine string `name:"engine" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here."`
+	Engine string `name:"engine" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
+
+	timed bool // the engine takes times for Stats
 }
 
 // engine is an implementation of lockstep.Simulator.
@@ -41,6 +46,9 @@ type engine struct {
 
 	// lacks is what is missing where the engine cannot run: one of gate.Wants.
 	lacks string
+
+	// tried tells whether the engine is tried where none is asked for by name.
+	tried func() bool
 
 	// open makes a simulator and a function that ends its use.
 	open func(engineConfig) (lockstep.Simulator, func() error, error)
@@ -53,14 +61,25 @@ type engineConfig struct {
 	profile   lockstep.Profile
 	workers   int // threads; 0 is the engine's choice
 	chunk     int // the most routes in step; 0 is the engine's choice
+	timed     bool
 }
 
 // engines are all implementations: first the one that others are held to, last the
 // one that is tried first where none is asked for.
 var engines = []engine{
-	{"reference", gate.WantAssets, openReference},
-	{"batched", gate.WantONNXRuntime, openBatched},
+	{"reference", gate.WantAssets, always, openReference},
+	{"emulated", gate.WantAssets, never, openEmulated},
+	{"batched", gate.WantONNXRuntime, always, openBatched},
+	{"gpu", gate.WantGPU, hasGPU, openGPU},
 }
+
+func always() bool { return true }
+
+// never is for an engine that proves something and is of no other use.
+func never() bool { return false }
+
+// hasGPU lets who has no GPU hear nothing of one.
+func hasGPU() bool { return gpu.Available() == nil }
 
 func openReference(c engineConfig) (lockstep.Simulator, func() error, error) {
 	r, err := reference.New(c.modelPath, c.profile)
@@ -73,6 +92,37 @@ func openBatched(c engineConfig) (lockstep.Simulator, func() error, error) {
 		return nil, nil, err
 	}
 	return b, b.Close, nil
+}
+
+func openGPU(c engineConfig) (lockstep.Simulator, func() error, error) {
+	g, err := gpu.New(c.gpu())
+	if err != nil {
+		return nil, nil, err
+	}
+	return g, g.Close, nil
+}
+
+// emulatedGPU is the gpu engine with its kernels on the CPU.
+type emulatedGPU struct{ *gpu.Simulator }
+
+func (emulatedGPU) Name() string { return "emulated" }
+
+func openEmulated(c engineConfig) (lockstep.Simulator, func() error, error) {
+	config := c.gpu()
+	config.Open = func() (driver.Device, error) { return emulated.Open(emulated.Options{Processors: c.workers}) }
+	g, err := gpu.New(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	return emulatedGPU{g}, g.Close, nil
+}
+
+func (c engineConfig) gpu() gpu.Config {
+	perBlock := min(c.chunk, 6)
+	if perBlock == 3 { // there are kernels for 1, 2, 4, 5 and 6 routes
+		perBlock = 2
+	}
+	return gpu.Config{ModelPath: c.modelPath, Profile: c.profile, RoutesPerBlock: perBlock, Timed: c.timed}
 }
 
 // engineNames are the names of all engines.
@@ -217,10 +267,10 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	var absent []string
 	for i := len(engines) - 1; i >= 0; i-- {
 		e := engines[i]
-		if f.Engine != "auto" && f.Engine != e.name {
+		if f.Engine != e.name && (f.Engine != "auto" || !e.tried()) {
 			continue
 		}
-		sim, closer, failed := e.open(engineConfig{modelPath: modelPath, profile: profile, workers: f.Workers})
+		sim, closer, failed := e.open(engineConfig{modelPath: modelPath, profile: profile, workers: f.Workers, timed: f.timed})
 		if failed == nil && asked && sim.Profile() != profile {
 			failed = fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.name, sim.Profile(), profile)
 			closer()

@@ -292,10 +292,10 @@ type opened struct {
 	absent, notApplicable string
 }
 
-// chosen are the engines of --engines, or all.
+// chosen are the engines of --engines, or all that are tried here.
 func (c *parityCommand) chosen() ([]engine, error) {
 	if c.Engines == nil {
-		return engines, nil
+		return slices.DeleteFunc(slices.Clone(engines), func(e engine) bool { return !e.tried() }), nil
 	}
 	return enginesByName(c.Engines)
 }
@@ -739,7 +739,7 @@ func (c *parityCommand) replayCase(p *comparisons, k *parity.Case, list []engine
 	}
 	var all []opened
 	for _, e := range list {
-		all = append(all, open(e, engineConfig{modelPath, k.Profile, k.Workers, k.Chunk}, false))
+		all = append(all, open(e, engineConfig{modelPath: modelPath, profile: k.Profile, workers: k.Workers, chunk: k.Chunk}, false))
 	}
 	defer closeAll(all)
 	first := all[0]

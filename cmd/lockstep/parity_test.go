@@ -89,9 +89,9 @@ func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockst
 // testEngines are the reference and others of those names: equal, absent, or the
 // fault that is planted in it.
 func testEngines(names string) []engine {
-	list := []engine{{"reference", gate.WantAssets, openReference}}
+	list := []engine{{"reference", gate.WantAssets, always, openReference}}
 	for fault := range strings.SplitSeq(names, ",") {
-		list = append(list, engine{"twin", gate.WantGPU, func(c engineConfig) (lockstep.Simulator, func() error, error) {
+		list = append(list, engine{"twin", gate.WantGPU, always, func(c engineConfig) (lockstep.Simulator, func() error, error) {
 			if fault == "absent" {
 				return nil, nil, fmt.Errorf("no device")
 			}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"text/tabwriter"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -16,6 +17,7 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
+	"lockstep/gpu"
 	"lockstep/internal/fileio"
 	"lockstep/parity/trace"
 	"lockstep/reference"
@@ -26,6 +28,7 @@ type rolloutCommand struct {
 	controllerFlags
 	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
 	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step: FILE.npz in the format of the goldens, for np.load; any other name as a trace, for lockstep diff."`
+	Stats       bool   `name:"stats" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 }
 
@@ -36,11 +39,16 @@ func (c *rolloutCommand) Run(env *environment) error {
 		return err
 	}
 	defer done()
+	c.timed = c.Stats
 	s, err := c.load(env)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	ledger, ok := s.simulator.(interface{ Stats() gpu.Stats })
+	if c.Stats && !ok {
+		return fmt.Errorf("--stats goes with --engine gpu; the %s engine has no device", s.simulator.Name())
+	}
 	archive := filepath.Ext(c.Trace) == ".npz"
 	if archive && len(policies) > 1 {
 		return errors.New("--trace FILE.npz goes with one set of gains")
@@ -60,6 +68,10 @@ func (c *rolloutCommand) Run(env *environment) error {
 			recordings[i] = golden.Record(jobs[i].Route)
 			jobs[i].Observe = recordings[i].Observe
 		}
+	}
+	var before gpu.Stats
+	if c.Stats {
+		before = ledger.Stats()
 	}
 	start := time.Now()
 	var results []lockstep.Result
@@ -95,6 +107,9 @@ func (c *rolloutCommand) Run(env *environment) error {
 		if len(costs) > 0 {
 			out.summary(policy, len(costs), reference.MeanCosts(costs), seconds)
 		}
+	}
+	if c.Stats {
+		out.stats(ledger.Stats().Sub(before))
 	}
 	if len(traced) > 0 {
 		untraced = golden.WriteFile(c.Trace, s.simulator.Profile(), traced...)
@@ -166,6 +181,7 @@ func (w *stickyWriter) Write(p []byte) (n int, err error) {
 type printer interface {
 	route(policy lockstep.Policy, name string, c lockstep.Costs)
 	summary(policy lockstep.Policy, routes int, mean lockstep.Costs, seconds float64)
+	stats(gpu.Stats)
 }
 
 func (c *rolloutCommand) printer(w io.Writer, s *simulation, sweep bool) printer {
@@ -173,14 +189,36 @@ func (c *rolloutCommand) printer(w io.Writer, s *simulation, sweep bool) printer
 	case c.JSON:
 		return jsonPrinter{json: json.NewEncoder(w), engine: s.simulator.Name(), profile: s.simulator.Profile(), sweep: sweep}
 	case sweep:
-		return sweepPrinter{w}
+		return sweepPrinter{statsPrinter{w}}
 	default:
-		return textPrinter{w}
+		return textPrinter{statsPrinter{w}}
 	}
 }
 
+// statsPrinter prints the ledger of a device.
+type statsPrinter struct{ w io.Writer }
+
+func (p statsPrinter) stats(s gpu.Stats) {
+	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\n\ttimes\tbytes\tms\t")
+	for _, row := range []struct {
+		name         string
+		times, bytes int64
+		took         time.Duration
+	}{
+		{"upload", s.Uploads, s.UploadBytes, s.Upload},
+		{"kernel", s.Launches, 0, s.Kernel},
+		{"download", s.Downloads, s.DownloadBytes, s.Download},
+	} {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.3f\t\n", row.name, row.times, row.bytes, 1e3*row.took.Seconds())
+	}
+	fmt.Fprintf(t, "host\t\t\t%.3f\t\n", 1e3*s.Host().Seconds())
+	t.Flush()
+	fmt.Fprintf(p.w, "%d synchronisations\n", s.Synchronisations)
+}
+
 // textPrinter prints costs as the Python program does.
-type textPrinter struct{ w io.Writer }
+type textPrinter struct{ statsPrinter }
 
 func (p textPrinter) route(_ lockstep.Policy, name string, c lockstep.Costs) {
 	fmt.Fprintf(p.w, "%s  lataccel_cost: %s, jerk_cost: %s, total_cost: %s\n", name, python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
@@ -191,7 +229,7 @@ func (p textPrinter) summary(_ lockstep.Policy, _ int, c lockstep.Costs, _ float
 }
 
 // sweepPrinter prints the averages of each set of gains.
-type sweepPrinter struct{ w io.Writer }
+type sweepPrinter struct{ statsPrinter }
 
 func (sweepPrinter) route(lockstep.Policy, string, lockstep.Costs) {}
 
@@ -252,6 +290,13 @@ func (p jsonPrinter) summary(policy lockstep.Policy, routes int, mean lockstep.C
 		Mean       jsonCosts `json:"mean"`
 		Seconds    float64   `json:"seconds"`
 	}{controller, routes, toJSON(mean), seconds})
+}
+
+func (p jsonPrinter) stats(s gpu.Stats) {
+	p.json.Encode(struct {
+		Stats gpu.Stats     `json:"stats"`
+		Host  time.Duration `json:"host_ns"`
+	}{s, s.Host()})
 }
 
 // newProgress is a progress bar on a terminal, and nothing elsewhere.
