@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -15,31 +16,55 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
+	"lockstep/gpu"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/arbitrary"
 	"lockstep/reference"
 )
 
+// implementation is an engine that takes part, opened with any network.
+type implementation struct {
+	name string
+
+	// again: it differs from the one before in how it makes batches alone.
+	again bool
+
+	// slow: a step takes it milliseconds.
+	slow bool
+
+	// required is the variable that, set to 1, makes its absence a failure, and
+	// without how an absence is told.
+	required, without string
+
+	open func(model string, profile lockstep.Profile) (lockstep.Simulator, error)
+}
+
 // engines are the implementations that take part, the reference first. A line
 // adds one.
-var engines = []struct {
-	name string
-	open func(model string, profile lockstep.Profile) (lockstep.Simulator, error)
-}{
-	{"reference", func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+var engines = []implementation{
+	{name: "reference", required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
 		return reference.New(model, profile)
 	}},
-	{"batched", func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+	{name: "batched", required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
 		return batched.New(batched.Config{ModelPath: model, Profile: profile, Workers: 2})
 	}},
-	{"batched in chunks of 2", func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+	{name: "batched in chunks of 2", again: true, required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
 		return batched.New(batched.Config{ModelPath: model, Profile: profile, Workers: 1, Chunk: 2})
+	}},
+	{name: "emulated", slow: true, required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+		device := func() (driver.Device, error) { return emulated.Open(emulated.Options{Order: emulated.Shuffled}) }
+		return gpu.New(gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: 2, Open: device})
+	}},
+	{name: "gpu", required: "LOCKSTEP_REQUIRE_GPU", without: "a GPU", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+		return gpu.New(gpu.Config{ModelPath: model, Profile: profile})
 	}},
 }
 
 // An engine is one of them with a network.
 type engine struct {
 	lockstep.Simulator
-	name string
+	*implementation
 }
 
 // bench is the folder of this process, with what is known of the machine.
@@ -132,7 +157,8 @@ func load(n arbitrary.Network) []engine {
 	o := opened{network: n}
 	path := b.write(n)
 	defer os.Remove(path)
-	for _, e := range engines {
+	for i := range engines {
+		e := &engines[i]
 		if b.absent[e.name] != nil {
 			continue
 		}
@@ -143,39 +169,39 @@ func load(n arbitrary.Network) []engine {
 		if s.Profile() != b.profile {
 			panic(fmt.Sprintf("%s has profile %v, want %v", e.name, s.Profile(), b.profile))
 		}
-		o.engines = append(o.engines, engine{s, e.name})
+		o.engines = append(o.engines, engine{s, e})
 	}
 	b.open = append(b.open, o)
 	return o.engines
 }
 
-// distinct is one engine of each implementation, for properties to which batches
-// mean nothing.
+// fast are those of them that can take many steps. What they are held to alone, the
+// others are held to by agreement.
+func fast(n arbitrary.Network) []engine {
+	return slices.DeleteFunc(slices.Clone(load(n)), func(e engine) bool { return e.slow })
+}
+
+// distinct is one fast engine of each implementation, for properties to which
+// batches mean nothing.
 func distinct(n arbitrary.Network) []engine {
-	var some []engine
-	for _, e := range load(n) {
-		if !slices.ContainsFunc(some, func(have engine) bool { return have.Name() == e.Name() }) {
-			some = append(some, e)
-		}
-	}
-	return some
+	return slices.DeleteFunc(fast(n), func(e engine) bool { return e.again })
 }
 
 // TestEngines says which engines take part. One that cannot run here is left out,
-// unless the environment variable LOCKSTEP_REQUIRE_ASSETS is 1.
+// unless the environment requires it.
 func TestEngines(t *testing.T) {
 	probe()
 	t.Logf("profile %v", machine.profile)
 	for _, e := range engines {
-		err := machine.absent[e.name]
-		switch {
-		case err == nil:
-			t.Logf("%s takes part", e.name)
-		case os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" && batched.Built:
-			t.Errorf("LOCKSTEP_REQUIRE_ASSETS=1, but %s cannot run: %v", e.name, err)
-		default:
-			t.Logf("not run for want of assets: %s: %v", e.name, err)
-		}
+		t.Run(strings.ReplaceAll(e.name, " ", "-"), func(t *testing.T) {
+			switch err := machine.absent[e.name]; {
+			case err == nil:
+			case os.Getenv(e.required) == "1" && (batched.Built || !strings.HasPrefix(e.name, "batched")):
+				t.Errorf("%s=1, but %s cannot run: %v", e.required, e.name, err)
+			default:
+				t.Skipf("not run for want of %s: %v", e.without, err)
+			}
+		})
 	}
 	if machine.absent["reference"] != nil {
 		t.Error("no reference, nothing is held to anything")

