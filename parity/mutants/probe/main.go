@@ -14,6 +14,8 @@ import (
 	"path"
 	"path/filepath"
 
+	"pgregory.net/rapid"
+
 	"lockstep"
 	"lockstep/batched"
 	"lockstep/defaults"
@@ -163,7 +165,11 @@ func (p *prober) edges(ctx context.Context) error {
 		}
 		err := p.peers(model, func(want, got lockstep.Simulator) error {
 			for b := range batches {
-				jobs := arbitrary.Jobs(edgeJobs, arbitrary.ShortRows(), arbitrary.Policy()).Example(n*edgeBatches + b)
+				draw := arbitrary.Jobs(edgeJobs, arbitrary.ShortRows(), arbitrary.Policy())
+				if (n+b)%2 == 1 {
+					draw = rapid.SliceOfN(rapid.Custom(loner), edgeJobs, edgeJobs)
+				}
+				jobs := draw.Example(n*edgeBatches + b)
 				shortcuts := []lockstep.Shortcuts{lockstep.CostOnly, lockstep.AllSteps}[b%2]
 				if p.slow() {
 					shortcuts = lockstep.CostOnly
@@ -179,6 +185,13 @@ func (p *prober) edges(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// loner is a job with a route and a policy of its own, which may end or fail before
+// its neighbours.
+func loner(t *rapid.T) lockstep.Job {
+	policy := rapid.OneOf(arbitrary.Policy(), arbitrary.FaultyPolicy()).Draw(t, "policy")
+	return lockstep.Job{Route: arbitrary.Route(arbitrary.ShortRows()).Draw(t, "route"), Policy: policy}
 }
 
 // slow tells whether the engine takes long for a step.
