@@ -147,9 +147,9 @@ gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where noth
 # Native fuzz targets, and how many executions of each fuzz-ci runs. Where a rollout is one, a second has some 20.
 FUZZ_TARGETS := .:FuzzReadRoute:20000 ./internal/pandas:FuzzParseFloat:20000 ./internal/npz:FuzzRead:20000 ./internal/npz:FuzzReadArray:20000 \
 	./internal/onnx:FuzzParse:20000 ./internal/routecache:FuzzParse:20000 \
-	./fuzz:FuzzTokenizer:500 ./fuzz:FuzzStep:200 ./fuzz:FuzzDraws:200 ./fuzz:FuzzBatch:200 ./fuzz:FuzzAgreement:60 \
-	./fuzz:FuzzShortcuts:30 ./fuzz:FuzzTeacher:200 ./fuzz:FuzzLongRoutes:40 ./fuzz:FuzzPandas:20000 ./fuzz:FuzzCSV:2000 \
-	./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:3000 ./fuzz:FuzzReadTrace:10000
+	./fuzz:FuzzTokenizer:500 ./fuzz:FuzzStep:200 ./fuzz:FuzzDraws:200 ./fuzz:FuzzBatch:200 ./fuzz:FuzzAgreement:40 \
+	./fuzz:FuzzShortcuts:20 ./fuzz:FuzzTeacher:200 ./fuzz:FuzzLongRoutes:20 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \
+	./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:1500 ./fuzz:FuzzReadTrace:10000
 FUZZTIME := 5m
 
 .PHONY: fuzz
