@@ -135,7 +135,7 @@ type checkRow struct {
 	Name, Title, Class, Word string
 	Cases, Skipped           int
 	Seconds                  string
-	Why, Brief               string   // Brief is the first line
+	Why, Brief, Note         string   // Brief is the first line
 	Failures                 []string // messages of cases
 	More                     int      // all failures, if these are not all
 	Output                   string
@@ -147,7 +147,7 @@ const maxMessages = 20
 
 func newCheckRow(c *gate.Check) checkRow {
 	r := checkRow{
-		Name: c.Name, Title: c.Title, Why: c.Why, Command: c.Command, Seconds: strconv.FormatFloat(c.Seconds, 'f', 1, 64),
+		Name: c.Name, Title: c.Title, Why: c.Why, Note: c.Note, Command: c.Command, Seconds: strconv.FormatFloat(c.Seconds, 'f', 1, 64),
 		Brief: strings.SplitN(c.Why, "\n", 2)[0],
 		Cases: c.Count(gate.Passed) + c.Count(gate.Failed), Skipped: c.Count(gate.NotRun) + c.Count(gate.NotApplicable),
 	}

@@ -19,6 +19,7 @@ type Check struct {
 
 	Outcome string  `json:"outcome"` // Passed, Failed or NotRun
 	Why     string  `json:"why,omitempty"`
+	Note    string  `json:"note,omitempty"` // on what it covers, whatever its outcome
 	Seconds float64 `json:"seconds"`
 	Command string  `json:"command,omitempty"` // that repeats it
 

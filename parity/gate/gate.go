@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,7 +24,7 @@ type Config struct {
 	Root    string   // of the module, see mutants.FindRoot
 	Base    string   // revision to compare with; everything runs if it is empty or not known
 	Engines []string // all implementations, the yardstick first
-	All     bool     // every fault is planted, whatever has changed
+	All     bool     // every fault is planted, not a sample of those in what has changed
 
 	// Require are the Wants whose absence is a failure.
 	Require []string
@@ -365,22 +367,48 @@ func (g *run) packages() []string {
 	return patterns
 }
 
-// mutants plants faults in the engines that have changed.
+// mutants plants faults in the engines that have changed: all of them, or a sample.
 func (g *run) mutants(ctx context.Context, c *Check) error {
 	faults, err := mutants.All()
 	if err != nil {
 		return err
 	}
-	engines := g.change.Engines
-	if !g.All && !g.change.Everything {
-		faults = slices.DeleteFunc(faults, func(f mutants.Fault) bool { return !slices.Contains(engines, f.Engine) })
-	}
 	c.Command = "lockstep parity --mutants"
+	wrong := 0 // stages that may be named wrongly
+	if g.All {
+		wrong = mayBeWrong(len(faults))
+	} else {
+		all := len(faults)
+		faults = sample(faults, g.change)
+		wrong = max(1, mayBeWrong(len(faults)))
+		c.Note = fmt.Sprintf("a sample, %d of %d; --all plants all", len(faults), all)
+	}
 	score, err := Mutants(ctx, g.Root, faults, nil)
 	c.Mutants = score.Mutants
 	c.Cases = append(c.Cases, score.cases()...)
 	if err != nil {
 		return err
 	}
-	return score.Err()
+	return score.judge(wrong)
+}
+
+// sample is what is planted of the faults, in their order: those in files that have
+// changed, and of each engine that has changed one for each stage. Which one it is
+// depends on the commit, so that all have their turn.
+func sample(faults []mutants.Fault, change Change) []mutants.Fault {
+	type place struct{ engine, stage string }
+	chosen, least := map[place]string{}, map[place]uint64{}
+	for _, f := range faults {
+		h := fnv.New64a()
+		io.WriteString(h, change.Head+" "+f.Name)
+		at := place{f.Engine, f.Stage.String()}
+		if rank := h.Sum64(); chosen[at] == "" || rank < least[at] {
+			chosen[at], least[at] = f.Name, rank
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(faults), func(f mutants.Fault) bool {
+		concerned := slices.Contains(change.Engines, f.Engine)
+		touched := slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return slices.Contains(change.Files, e.File) })
+		return !touched && !(concerned && chosen[place{f.Engine, f.Stage.String()}] == f.Name)
+	})
 }

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"lockstep/parity"
+	"lockstep/parity/mutants"
 )
 
 // TestMain: with GATE_TEST_SCRIPT the test program takes the place of lockstep. It
@@ -295,6 +297,58 @@ func TestPlan(t *testing.T) {
 	}
 	if got := names(Change{}, true); !slices.Equal(got, all) {
 		t.Errorf("tools, with --all: %v", got)
+	}
+}
+
+// TestSample: of each engine that has changed a fault for each stage, those in files
+// that have changed, and all of them in the course of some commits.
+func TestSample(t *testing.T) {
+	all, err := mutants.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type place struct{ engine, stage string }
+	places := func(faults []mutants.Fault, engine string) map[place]int {
+		n := map[place]int{}
+		for _, f := range faults {
+			if engine == "" || f.Engine == engine {
+				n[place{f.Engine, f.Stage.String()}]++
+			}
+		}
+		return n
+	}
+	planted := map[string]bool{}
+	for commit := range 200 {
+		change := Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "batched", "gpu"}}
+		got := sample(all, change)
+		if again := sample(all, change); !reflect.DeepEqual(got, again) {
+			t.Fatal("the sample of a commit is not always the same")
+		}
+		if n := places(got, ""); len(n) != len(places(all, "")) || len(n) != len(got) {
+			t.Fatalf("commit %d: %d faults in %d of %d places", commit, len(got), len(n), len(places(all, "")))
+		}
+		for _, f := range got {
+			planted[f.Name] = true
+		}
+	}
+	if len(planted) != len(all) {
+		t.Errorf("200 commits plant %d of %d faults", len(planted), len(all))
+	}
+	if got := sample(all, Change{Engines: []string{"gpu"}}); len(got) != len(places(all, "gpu")) || len(places(got, "gpu")) != len(got) {
+		t.Errorf("gpu: %d faults in %v", len(got), places(got, "gpu"))
+	}
+	file := all[0].Edits[0].File
+	touched := 0
+	for _, f := range all {
+		if slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return e.File == file }) {
+			touched++
+		}
+	}
+	if got := sample(all, Change{Files: []string{file}}); len(got) != touched {
+		t.Errorf("%s: %d faults, want %d", file, len(got), touched)
+	}
+	if got := sample(all, Change{}); len(got) != 0 {
+		t.Errorf("no change: %d faults", len(got))
 	}
 }
 

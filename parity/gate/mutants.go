@@ -101,9 +101,21 @@ func (s *Score) Counts() (caught, right int) {
 	return caught, right
 }
 
+// mayBeWrong is how many of n stages may be named wrongly.
+func mayBeWrong(n int) int {
+	wrong := 0
+	for float64(n-wrong-1) >= RightShare*float64(n) {
+		wrong++
+	}
+	return wrong
+}
+
 // Err is nil if all faults were caught, enough stages were named rightly, and there
 // was no false alarm.
-func (s *Score) Err() error {
+func (s *Score) Err() error { return s.judge(mayBeWrong(len(s.Mutants))) }
+
+// judge is Err where that many stages may be named wrongly.
+func (s *Score) judge(wrong int) error {
 	caught, right := s.Counts()
 	var errs []error
 	for _, alarm := range s.Alarms {
@@ -117,8 +129,8 @@ func (s *Score) Err() error {
 			errs = append(errs, fmt.Errorf("%s was not caught", m.Name))
 		}
 	}
-	if n := len(s.Mutants); float64(right) < RightShare*float64(n) {
-		errs = append(errs, fmt.Errorf("%d of %d stages are named rightly, %d of them caught: want %g %% or more", right, n, caught, 100*RightShare))
+	if n := len(s.Mutants); right < n-wrong {
+		errs = append(errs, fmt.Errorf("%d of %d stages are named rightly, %d of them caught: want %d or more", right, n, caught, n-wrong))
 	}
 	return errors.Join(errs...)
 }

@@ -167,6 +167,9 @@ func (c *Check) WriteText(w io.Writer) error {
 		if n := c.Count(NotApplicable); n > 0 {
 			fmt.Fprintf(&b, ", %d not applicable", n)
 		}
+		if c.Note != "" {
+			b.WriteString("; " + c.Note)
+		}
 		b.WriteByte('\n')
 	}
 	indent := func(text string) {
