@@ -192,29 +192,41 @@ func TestTrajectoryPublishedCosts(t *testing.T) {
 	if len(rows) != 7 {
 		t.Fatalf("%d rows, want a header and 6", len(rows))
 	}
+	test := func(t *testing.T, sim lockstep.Simulator) {
+		var jobs []lockstep.Job
+		for _, row := range rows[1:] {
+			if row[0] != "pid(p=0.3 i=0.05 d=-0.1)" {
+				t.Fatalf("controller %q is not known", row[0])
+			}
+			jobs = append(jobs, lockstep.Job{Route: assetstest.Route(t, row[1], sim.Profile()), Policy: lockstep.PID{P: 0.3, I: 0.05, D: -0.1}})
+		}
+		for i, result := range sim.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			if result.Err != nil {
+				t.Fatal(result.Err)
+			}
+			for j, cost := range []float64{result.Costs.Lataccel, result.Costs.Jerk, result.Costs.Total} {
+				if got, want := strconv.FormatFloat(cost, 'g', -1, 64), rows[1+i][2+j]; got != want {
+					t.Errorf("route %s: %s is %s, published is %s", jobs[i].Route.Name, rows[0][2+j], got, want)
+				}
+			}
+		}
+	}
 	for _, profile := range testProfiles() {
 		t.Run(profile.String(), func(t *testing.T) {
 			sim, err := reference.New(model, profile)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var jobs []lockstep.Job
-			for _, row := range rows[1:] {
-				if row[0] != "pid(p=0.3 i=0.05 d=-0.1)" {
-					t.Fatalf("controller %q is not known", row[0])
-				}
-				jobs = append(jobs, lockstep.Job{Route: assetstest.Route(t, row[1], profile), Policy: lockstep.PID{P: 0.3, I: 0.05, D: -0.1}})
+			test(t, sim)
+		})
+	}
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			sim := e.open(t, model, reference.HostProfile(), 0, 0)
+			if sim == nil {
+				t.SkipNow() // the reason is logged
 			}
-			for i, result := range sim.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
-				if result.Err != nil {
-					t.Fatal(result.Err)
-				}
-				for j, cost := range []float64{result.Costs.Lataccel, result.Costs.Jerk, result.Costs.Total} {
-					if got, want := strconv.FormatFloat(cost, 'g', -1, 64), rows[1+i][2+j]; got != want {
-						t.Errorf("route %s: %s is %s, published is %s", jobs[i].Route.Name, rows[0][2+j], got, want)
-					}
-				}
-			}
+			test(t, sim)
 		})
 	}
 }
