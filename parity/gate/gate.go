@@ -381,7 +381,7 @@ func (g *run) mutants(ctx context.Context, c *Check) error {
 		all := len(faults)
 		faults = sample(faults, g.change)
 		wrong = max(1, mayBeWrong(len(faults)))
-		c.Note = fmt.Sprintf("a sample, %d of %d; --all plants all", len(faults), all)
+		c.Note = fmt.Sprintf("a sample, %d of %d faults", len(faults), all)
 	}
 	score, err := Mutants(ctx, g.Root, faults, nil)
 	c.Mutants = score.Mutants
