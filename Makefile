@@ -38,13 +38,22 @@ test: ## run all tests, and count what was not run for want of something
 	@mkdir -p build
 	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile build/test.json -- $(TESTFLAGS) ./...; status=$$?; \
-	n=$$(grep -c '"Output":".*not run for want of' build/test.json); \
-	if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of assets or of Python: \`lockstep doctor\` says what is missing"; fi; \
+	for what in assets Python GPU; do \
+		n=$$(grep -cE "\"Output\":\".*not run for want of (a )?$$what" build/test.json); \
+		if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of $$what: \`lockstep doctor\` says what is missing"; fi; \
+	done; \
 	exit $$status
 
 # The revision that the change is to be merged into; without one every check runs.
 BASE      ?=
 GATEFLAGS ?=
+
+.PHONY: mutants
+mutants: build ## plant every fault, and write what was noticed into README.md
+	$(BIN) parity --mutants --markdown > build/mutants.md
+	awk '/^<!-- mutants -->/ { print; print "<details><summary>"; print summary; print "</summary>\n"; while ((getline line < "build/mutants.md") > 0) if (line ~ /^\|/) print line; print "\n</details>"; skip = 1 } \
+		/^<!-- \/mutants -->/ { skip = 0 } !skip' summary="$$(tail -n 1 build/mutants.md)" README.md > build/README.md
+	mv build/README.md README.md
 
 .PHONY: gate
 gate: build ## run what a change must pass before it is merged (BASE=REV: what differs from it decides)
@@ -76,7 +85,7 @@ test-fused: ## the same with a compiler that may fuse products into sums
 
 .PHONY: test-race
 test-race: ## the concurrent packages under the race detector
-	$(GO) test -race -short ./batched ./internal/routecache ./cmd/lockstep
+	$(GO) test -race -short ./batched ./internal/routecache ./parity/trace ./cmd/lockstep
 
 # CUDA's compiler and header, from Python's package index. CUDA_HOME names another.
 NVCC_VENV := build/cuda

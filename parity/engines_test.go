@@ -85,11 +85,11 @@ func cannotRun(t *testing.T, err error, required string) {
 	if os.Getenv(required) == "1" {
 		t.Fatalf("%s=1, but %v", required, err)
 	}
-	if required == "LOCKSTEP_REQUIRE_ASSETS" {
-		t.Logf("not run for want of assets: %v", err)
-	} else {
-		t.Log(err)
+	what := "assets"
+	if required == "LOCKSTEP_REQUIRE_GPU" {
+		what = "a GPU"
 	}
+	t.Logf("not run for want of %s: %v", what, err)
 }
 
 func closeAfter(t *testing.T, s interface{ Close() error }) {

@@ -1,6 +1,7 @@
 package mutants
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +44,33 @@ func TestFaults(t *testing.T) {
 			t.Errorf("faults %s and %s have one title", f.Name, other)
 		}
 		titles[key] = f.Name
+	}
+}
+
+// TestREADME: the table in the README is of these faults.
+func TestREADME(t *testing.T) {
+	data, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "<!-- mutants -->")
+	table, _, _ := strings.Cut(rest, "<!-- /mutants -->")
+	faults, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{}
+	for _, f := range faults {
+		want = append(want, fmt.Sprintf("| %s | %s | %s ", f.Name, strings.ReplaceAll(f.Title, "|", `\|`), f.Engine))
+	}
+	got := []string{}
+	for line := range strings.Lines(table) {
+		if cells := strings.SplitN(line, "| ", 5); len(cells) == 5 && cells[1] != "fault " {
+			got = append(got, strings.Join(cells[:4], "| "))
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the table in README.md is old, run `make mutants` (-faults +README):\n%s", d)
 	}
 }
 
