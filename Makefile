@@ -55,6 +55,10 @@ mutants: build ## plant every fault, and write what was noticed into README.md
 		/^<!-- \/mutants -->/ { skip = 0 } !skip' summary="$$(tail -n 1 build/mutants.md)" README.md > build/README.md
 	mv build/README.md README.md
 
+.PHONY: mutants-sample
+mutants-sample: build ## plant one fault in each engine
+	$(BIN) parity --mutants --only '*-digitize-side'
+
 .PHONY: gate
 gate: build ## run what a change must pass before it is merged (BASE=REV: what differs from it decides)
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null

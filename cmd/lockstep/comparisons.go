@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"lockstep"
+	"lockstep/parity"
+	"lockstep/parity/gate"
+	"lockstep/report"
+)
+
+// comparisons are those of one command, printed as they are made.
+type comparisons struct {
+	env    *environment
+	json   bool
+	stdout *stickyWriter
+	list   []gate.Comparison
+}
+
+func newComparisons(env *environment, json bool) *comparisons {
+	return &comparisons{env: env, json: json, stdout: &stickyWriter{w: env.stdout}}
+}
+
+// add prints a comparison and keeps it.
+func (p *comparisons) add(c gate.Comparison) {
+	p.list = append(p.list, c)
+	if p.json {
+		if err := json.NewEncoder(p.stdout).Encode(gate.Line{Comparison: &c}); err != nil && p.stdout.err == nil {
+			p.stdout.err = err
+		}
+		return
+	}
+	outcome := c.Outcome()
+	fmt.Fprintf(p.stdout, "%-14s  %s", outcome, c.Title())
+	switch outcome {
+	case gate.Equal:
+		fmt.Fprintf(p.stdout, ": %s\n", extent(c.Report))
+	case gate.Different:
+		if c.Report != nil {
+			fmt.Fprintf(p.stdout, ": %s", extent(c.Report))
+		}
+		fmt.Fprintf(p.stdout, "\n%s\n", indented(c.Why()))
+	default:
+		fmt.Fprintf(p.stdout, ": %s\n", c.Why())
+	}
+}
+
+// extent says how much a report compared.
+func extent(r *parity.Report) string {
+	text := fmt.Sprintf("%d of %d rollouts equal, %d steps", r.Equal(), len(r.Rollouts), r.Steps)
+	if !r.Exact {
+		text += fmt.Sprintf(", %d tokens differ and are explained", r.Flips.Explained)
+	}
+	var missing []string
+	for s := parity.Action; s <= parity.Cost; s++ {
+		if r.Compared[s] == 0 {
+			missing = append(missing, s.String())
+		}
+	}
+	if len(missing) > 0 {
+		text += ", not compared: " + strings.Join(missing, ", ")
+	}
+	return text
+}
+
+func indented(text string) string {
+	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
+}
+
+// compare makes a comparison of two sources.
+func (p *comparisons) compare(c gate.Comparison, want, got parity.Source, jobs []lockstep.Job, options parity.CompareOptions) error {
+	r, err := parity.Compare(p.env.ctx, want, got, jobs, options)
+	if p.env.ctx.Err() != nil {
+		return interrupted(p.env)
+	}
+	c.Report = r
+	if err != nil {
+		c.Error = err.Error()
+	}
+	p.add(c)
+	return nil
+}
+
+func interrupted(env *environment) error {
+	fmt.Fprintln(env.stderr, "lockstep: interrupted; no report is written")
+	return exitStatus(exitInterrupted)
+}
+
+// end writes the report and returns the exit status that the comparisons deserve.
+func (p *comparisons) end(file string, allowAbsent bool) error {
+	s := gate.Summary{Comparisons: len(p.list)}
+	for i := range p.list {
+		switch p.list[i].Outcome() {
+		case gate.Equal:
+			s.Equal++
+		case gate.Different:
+			s.Different++
+		case gate.NotRun:
+			s.NotRun++
+		case gate.NotApplicable:
+			s.NotApplicable++
+		default:
+			s.Failed++
+		}
+	}
+	if p.json {
+		if err := json.NewEncoder(p.stdout).Encode(gate.Line{Summary: &s}); err != nil && p.stdout.err == nil {
+			p.stdout.err = err
+		}
+	}
+	if p.stdout.err != nil {
+		return p.stdout.err
+	}
+	if file != "" {
+		origin := report.Origin{Command: append([]string{"lockstep"}, p.env.args...)}
+		if err := report.WriteParity(file, report.Parity{Comparisons: p.list, Origin: origin}); err != nil {
+			return err
+		}
+		if !p.json {
+			fmt.Fprintf(p.env.stdout, "report: %s\n", file)
+		}
+	}
+	switch {
+	case s.Failed > 0 || s.NotRun > 0 && !allowAbsent:
+		return exitStatus(exitUsage)
+	case s.Different > 0:
+		return exitStatus(exitParity)
+	case s.Equal == 0 && !allowAbsent:
+		return errors.New("nothing was compared")
+	}
+	return nil
+}

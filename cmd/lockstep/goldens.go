@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"lockstep"
+	"lockstep/defaults"
+	"lockstep/golden"
+	"lockstep/internal/assets"
+	"lockstep/internal/fileio"
+	"lockstep/parity"
+	"lockstep/parity/gate"
+	"lockstep/parity/mutants"
+)
+
+// goldens holds each engine to the recordings of the Python program.
+func (c *parityCommand) goldens(env *environment, p *comparisons, options parity.CompareOptions) error {
+	list, err := c.chosen()
+	if err != nil {
+		return err
+	}
+	root := c.Goldens.path
+	if root == "" {
+		module, err := mutants.FindRoot(".")
+		if err != nil {
+			return fmt.Errorf("--goldens: %w: name the folder of the recordings", err)
+		}
+		root = filepath.Join(module, "golden", "testdata")
+	}
+	sets, err := goldenSets(root)
+	if err != nil {
+		return err
+	}
+	library, err := c.library()
+	if err != nil {
+		return err
+	}
+	matched := false
+	for _, set := range sets {
+		selected := *set
+		selected.Recordings = nil
+		for _, e := range set.Recordings {
+			policy, err := e.Policy()
+			if err != nil {
+				return fmt.Errorf("%s: %w", set.Dir, err)
+			}
+			if c.selected(e.Route + "/" + policy.String()) {
+				selected.Recordings = append(selected.Recordings, e)
+			}
+		}
+		if len(selected.Recordings) == 0 {
+			continue
+		}
+		matched = true
+		for _, e := range list {
+			if err := c.golden(p, e, &selected, library, options); err != nil {
+				return err
+			}
+		}
+	}
+	if !matched {
+		return fmt.Errorf("--only %q: no recording under %s has such a name", c.Only, root)
+	}
+	return nil
+}
+
+// goldenSets opens the set in a folder, or all sets in it and in its folders.
+func goldenSets(root string) ([]*golden.Set, error) {
+	if set, err := golden.OpenSet(root); err == nil {
+		return []*golden.Set{set}, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	sets, err := golden.Sets(root)
+	if err != nil {
+		return nil, err
+	}
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range dirs {
+		if d.IsDir() {
+			more, err := golden.Sets(filepath.Join(root, d.Name()))
+			if err != nil {
+				return nil, err
+			}
+			sets = append(sets, more...)
+		}
+	}
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("%s: no recordings: no folder in it has a provenance.json", root)
+	}
+	return sets, nil
+}
+
+// library is where networks and routes are looked for: what was asked for, the
+// project's own, the assets.
+type library struct{ models, routes []string }
+
+func (c *parityCommand) library() (*library, error) {
+	l := &library{}
+	add := func(model, routes string) {
+		if model != "" {
+			l.models = append(l.models, model)
+		}
+		if routes != "" {
+			l.routes = append(l.routes, routes)
+		}
+	}
+	add(c.ModelPath, c.DataPath)
+	model, routes, err := writeOwn()
+	if err != nil {
+		return nil, err
+	}
+	add(model, routes)
+	model, _ = assets.Find(assets.Model)
+	routes, _ = assets.Find(assets.Routes)
+	add(model, routes)
+	return l, nil
+}
+
+// model is the network with that hash, or empty if it is not here.
+func (l *library) model(sum string) (string, error) {
+	for _, path := range l.models {
+		got, err := fileio.SHA256(path)
+		if err != nil {
+			return "", err
+		}
+		if got == sum {
+			return path, nil
+		}
+	}
+	return "", nil
+}
+
+// route is the route of that name and hash, or empty if it is not here.
+func (l *library) route(name, sum string) (string, error) {
+	for _, path := range l.routes {
+		if filepath.Ext(path) != ".csv" {
+			path = filepath.Join(path, name+".csv")
+		}
+		got, err := fileio.SHA256(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return "", err
+		}
+		if got == sum {
+			return path, nil
+		}
+	}
+	return "", nil
+}
+
+// golden holds one engine to one set.
+func (c *parityCommand) golden(p *comparisons, e engine, set *golden.Set, l *library, options parity.CompareOptions) error {
+	k := gate.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
+	if set.ModelSHA256 == defaults.ModelSHA256 {
+		k.Detail = "own network"
+	}
+	modelPath, err := l.model(set.ModelSHA256)
+	if err != nil {
+		return err
+	}
+	if modelPath == "" {
+		k.NotRun, k.Lacks = fmt.Sprintf("the network of SHA-256 %s is not here: run `make assets`, or name it with --model_path", set.ModelSHA256), gate.WantAssets
+		p.add(k)
+		return nil
+	}
+	paths := map[string]string{}
+	for _, r := range set.Recordings {
+		if paths[r.Route], err = l.route(r.Route, r.RouteCSV); err != nil {
+			return err
+		}
+		if paths[r.Route] == "" {
+			k.NotRun, k.Lacks = fmt.Sprintf("route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path", r.Route, r.RouteCSV), gate.WantAssets
+			p.add(k)
+			return nil
+		}
+		if sum, err := fileio.SHA256(filepath.Join(set.Dir, r.File)); err != nil || sum != r.SHA256 {
+			k.Error = fmt.Sprintf("%s is not what its provenance says, SHA-256 %s (%v)", filepath.Join(set.Dir, r.File), r.SHA256, err)
+			p.add(k)
+			return nil
+		}
+	}
+	o := open(e, engineConfig{modelPath: modelPath, profile: set.Profile, workers: c.Workers}, options.Inexact)
+	defer o.close()
+	if k, ok := c.unable(k, o); ok {
+		p.add(c.unasked(k))
+		return nil
+	}
+	source, err := parity.Golden(set)
+	if err != nil {
+		return err
+	}
+	jobs, err := source.Jobs(func(name string) (*lockstep.Route, error) {
+		return lockstep.Loader{Profile: set.Profile}.Load(paths[name])
+	})
+	if err != nil {
+		k.Error = err.Error()
+		p.add(k)
+		return nil
+	}
+	return p.compare(k, source, parity.Live(o.Simulator), jobs, options)
+}
