@@ -28,9 +28,13 @@ func ContractOnly() Option { return func(s *suite) { s.contractOnly = true } }
 // longest call is of six routes of 600 rows.
 func Timeout(d time.Duration) Option { return func(s *suite) { s.timeout = d } }
 
+// Brief leaves out the checks of whole routes, lengths, reference and goldens, for a
+// simulator that takes seconds for one and is held to them elsewhere.
+func Brief() Option { return func(s *suite) { s.brief = true } }
+
 // Test holds a simulator to the contract of lockstep.Simulator. Each check is a
-// subtest, which -run selects. The simulator must have been made of the network of
-// package defaults; defaults.Write writes its file.
+// subtest, which -run selects; one that is left out is skipped. The simulator must
+// have been made of the network of package defaults; defaults.Write writes its file.
 func Test(t *testing.T, sim lockstep.Simulator, opts ...Option) {
 	t.Helper()
 	s, err := newSuite(sim, opts)
@@ -40,11 +44,11 @@ func Test(t *testing.T, sim lockstep.Simulator, opts ...Option) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			errs, note := s.perform(c)
-			if note != "" {
-				t.Log(note)
-			}
 			for _, err := range errs {
 				t.Error(err)
+			}
+			if note != "" {
+				t.Skip(note)
 			}
 		})
 	}
@@ -101,10 +105,11 @@ type suite struct {
 	ref          lockstep.Simulator
 	routes       []*lockstep.Route
 	contractOnly bool
+	brief        bool
 	timeout      time.Duration
 
 	errs []error
-	note string
+	note string // why the check is left out
 }
 
 func newSuite(sim lockstep.Simulator, opts []Option) (*suite, error) {
@@ -163,7 +168,7 @@ func profileOf(sim lockstep.Simulator) (p lockstep.Profile, err error) {
 // stop ends a check.
 type stop struct{}
 
-// perform runs a check and returns what is wrong, and what else there is to say.
+// perform runs a check and returns what is wrong, or why it is left out.
 func (s *suite) perform(c check) (errs []error, note string) {
 	s.errs, s.note = nil, ""
 	func() {
@@ -185,6 +190,17 @@ func (s *suite) errorf(format string, args ...any) {
 	if len(s.errs) == 10 {
 		panic(stop{})
 	}
+}
+
+// leaveOut tells whether a check is left out, and notes why.
+func (s *suite) leaveOut(needsParity bool) bool {
+	switch {
+	case needsParity && s.contractOnly:
+		s.note = "left out: no parity is claimed"
+	case s.brief:
+		s.note = "left out: whole routes, which Brief leaves to other tests"
+	}
+	return s.note != ""
 }
 
 // fatalf notes what is wrong and ends the check.

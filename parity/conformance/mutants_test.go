@@ -592,6 +592,35 @@ func TestMutants(t *testing.T) {
 	}
 }
 
+// TestLeftOut: options leave out what they name, and say so.
+func TestLeftOut(t *testing.T) {
+	for _, c := range []struct {
+		option Option
+		want   []string
+	}{
+		{Brief(), []string{"lengths", "reference", "goldens"}},
+		{ContractOnly(), []string{"reference", "goldens"}},
+	} {
+		// A simulator that does nothing passes no check that is not left out.
+		s := &suite{sim: &wrapper{simulate: func(ctxt, []lockstep.Job, lockstep.Options) sequence {
+			return func(func(int, lockstep.Result) bool) {}
+		}}, timeout: time.Second}
+		c.option(s)
+		var got []string
+		for _, check := range checks {
+			if errs, note := s.perform(check); note != "" {
+				got = append(got, check.name)
+				if len(errs) > 0 {
+					t.Errorf("%s is left out, and yet fails: %v", check.name, errs)
+				}
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("left out: %v, want %v", got, c.want)
+		}
+	}
+}
+
 type unclosed struct{ lockstep.BatchController }
 
 func (unclosed) Close() error { return nil }
