@@ -39,7 +39,7 @@ func init() {
 		"FuzzShortcuts": {shortcuts, []string{
 			"failed", "finished", "shortcuts 000", "shortcuts 001", "shortcuts 010", "shortcuts 011", "shortcuts 100", "shortcuts 101", "shortcuts 110", "shortcuts 111",
 		}},
-		"FuzzTeacher":    {teacher, []string{"own", "another's", "failed"}},
+		"FuzzTeacher":    {teacher, []string{"own", "another's", "failed", "draw on an edge"}},
 		"FuzzLongRoutes": {longRoutes, []string{"shorter than the costs", "as long as the costs", "longer"}},
 		"FuzzPandas":     {pandasNumber, []string{"no number", "rounded more than once", "zero", "subnormal", "a number"}},
 		"FuzzCSV":        {routeFile, []string{"a route", "a bad field", "too short", "a column of integers"}},

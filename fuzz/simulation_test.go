@@ -428,15 +428,30 @@ func shortcuts(t *rapid.T, cover func(string)) {
 	}
 }
 
-// teacher: a rollout that is taught its own trajectory is unchanged, and one that
-// is taught another's has that in its histories and nowhere else.
+// teacher: a rollout that is taught its own trajectory is unchanged, also if draws
+// that lie on edges of its distributions give other tokens, and one that is taught
+// another's has that in its histories and nowhere else.
 func teacher(t *rapid.T, cover func(string)) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
 	job := lockstep.Job{Route: arbitrary.Route(rapid.IntRange(lockstep.MinRows, 110)).Draw(t, "route"), Policy: arbitrary.Policy().Draw(t, "policy")}
 	opts := lockstep.Options{Shortcuts: lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(t, "shortcuts"), Trajectory: true}
 	other := trajectory(t, job.Route.Len())
 	for _, e := range distinct(network) {
-		free := rollout(t, e, []lockstep.Job{job}, opts)[0]
+		observed := job
+		edges := make([]float64, job.Route.Len()-lockstep.ContextLength)
+		observed.Observe = func(s *lockstep.Step) {
+			if s.Logits == nil {
+				return
+			}
+			k := s.Index - lockstep.ContextLength
+			if edges[k] = s.CDF[s.Sample]; k%2 == 1 || edges[k] >= 1 {
+				edges[k] = 0 // the edge below
+				if s.Sample > 0 {
+					edges[k] = s.CDF[s.Sample-1]
+				}
+			}
+		}
+		free := rollout(t, e, []lockstep.Job{observed}, opts)[0]
 		if free.result.Err != nil {
 			cover("failed")
 		} else {
@@ -446,6 +461,20 @@ func teacher(t *rapid.T, cover func(string)) {
 				t.Fatalf("%s, %v, taught its own trajectory: %s", e.name, network, d)
 			}
 			cover("own")
+			own.Draws = edges
+			own.Observe = func(s *lockstep.Step) {
+				if s.Logits == nil {
+					return
+				}
+				want := slices.IndexFunc(s.CDF, func(x float64) bool { return x > s.Draw })
+				if s.Draw != edges[s.Index-lockstep.ContextLength] || s.Sample != want {
+					t.Fatalf("%s, step %d: draw %v has token %d, want draw %v and token %d", e.name, s.Index, s.Draw, s.Sample, edges[s.Index-lockstep.ContextLength], want)
+				}
+				cover("draw on an edge")
+			}
+			if got := rollout(t, e, []lockstep.Job{own}, opts)[0]; got.result.Err != nil {
+				t.Fatalf("%s, %v, draws on edges: %v", e.name, network, got.result.Err)
+			}
 		}
 
 		taught := job
