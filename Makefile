@@ -90,6 +90,7 @@ test-fused: ## the same with a compiler that may fuse products into sums
 .PHONY: test-race
 test-race: ## the concurrent packages under the race detector
 	$(GO) test -race -short ./batched ./internal/routecache ./parity/trace ./cmd/lockstep
+	$(GO) test -race ./gpu -run 'Turns|Recovery|Watchdog|Cancel|Break|Closed'
 
 # CUDA's compiler and header, from Python's package index. CUDA_HOME names another.
 NVCC_VENV := build/cuda
@@ -143,7 +144,7 @@ standin:
 
 .PHONY: gpu-bundle
 gpu-bundle: $(CUDA_LINK)/libcuda.a ## make build/gpu-bundle, which runs gpu-test and gpu-bench on a machine with a driver and no Go
-	$(WITH_CUDA) gpu/hardware/bundle.sh build/gpu-bundle
+	$(WITH_CUDA) gpu/hardware/bundle.sh build/gpu-bundle $(CUDA_HOME)
 
 .PHONY: gpu-test
 gpu-test: gpu-bundle ## on a GPU: goldens, properties and compute-sanitizer; writes gpu/hardware/<GPU>.json
