@@ -279,7 +279,7 @@ var goldenReader = reader{
 	base: 1 << 20, perByte: 8 * deflate, rawNames: true,
 	samples: func() [][]byte { return [][]byte{goldenSample()} },
 	bombs: func() (files [][]byte) {
-		// Each array in turn has an element less than it should.
+		// Each array in turn has an element less than it should, and then is one alone.
 		arrays, err := npz.Read(goldenSample())
 		if err != nil {
 			panic(err)
@@ -288,16 +288,25 @@ var goldenReader = reader{
 			if len(a.Shape) == 0 || a.Shape[0] == 0 {
 				continue
 			}
-			changed := maps.Clone(arrays)
 			shape := slices.Clone(a.Shape)
 			size := len(a.Data) / shape[0]
 			shape[0]--
-			changed[name] = npz.Array{Name: name, Type: a.Type, Shape: shape, Data: a.Data[size:]}
-			var all []npz.Array
-			for _, name := range slices.Sorted(maps.Keys(changed)) {
-				all = append(all, changed[name])
+			scalar := len(a.Data)
+			for _, n := range a.Shape {
+				scalar /= n
 			}
-			files = append(files, archive(all...))
+			for _, other := range []npz.Array{
+				{Name: name, Type: a.Type, Shape: shape, Data: a.Data[size:]},
+				{Name: name, Type: a.Type, Data: a.Data[:scalar]},
+			} {
+				changed := maps.Clone(arrays)
+				changed[name] = other
+				var all []npz.Array
+				for _, name := range slices.Sorted(maps.Keys(changed)) {
+					all = append(all, changed[name])
+				}
+				files = append(files, archive(all...))
+			}
 		}
 		return append(files, npzReader.bombs()...)
 	},

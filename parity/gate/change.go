@@ -72,7 +72,7 @@ func kind(file string) string {
 // Changed finds what differs from the base in the git checkout of the folder root. It
 // never fails: where it cannot tell, the answer is everything.
 func Changed(ctx context.Context, root, base string, engines []string) Change {
-	c := Change{Base: base, Engines: engines}
+	c := Change{Base: base, Files: []string{}, Engines: engines}
 	everything := func(format string, args ...any) Change {
 		c.Everything, c.Why = true, "every check runs: "+fmt.Sprintf(format, args...)
 		c.Documentation, c.Engines = false, engines
@@ -128,11 +128,11 @@ func Changed(ctx context.Context, root, base string, engines []string) Change {
 		return everything("%s concerns every engine", file)
 	}
 	if len(kinds) == 1 && kinds[kindDocumentation] != "" {
-		c.Documentation, c.Engines = true, nil
+		c.Documentation, c.Engines = true, []string{}
 		c.Why = "documentation only"
 		return c
 	}
-	c.Engines = nil
+	c.Engines = []string{}
 	for _, e := range engines {
 		if kinds[e] != "" {
 			c.Engines = append(c.Engines, e)

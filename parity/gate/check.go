@@ -77,7 +77,7 @@ type step struct {
 
 // execute runs a check and judges it. Whatever goes wrong in it is a failure of it.
 func (s *step) execute(ctx context.Context, limit time.Duration, require []string) Check {
-	c := Check{Name: s.name, Title: s.title}
+	c := Check{Name: s.name, Title: s.title, Cases: []Case{}} // and not null in JSON
 	if s.leave != "" {
 		c.Outcome, c.Why = NotRun, s.leave
 		return c

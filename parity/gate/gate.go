@@ -89,7 +89,8 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 	}
 	g := &run{Config: config, program: config.Program}
 	r := &Result{
-		Start: time.Now().UTC().Truncate(time.Second), Require: slices.Clone(config.Require), RequireHardware: config.RequireHardware,
+		Checks: []Check{},
+		Start: time.Now().UTC().Truncate(time.Second), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
 		Engines: config.Engines, Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
 	}
 	start := time.Now()

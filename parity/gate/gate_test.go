@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -240,6 +241,9 @@ func TestRun(t *testing.T) {
 		}})
 		if err != nil || r.Passed != c.passed || r.Verdict != c.verdict {
 			t.Errorf("%+v, %v; want %v, %s", r, err, c.passed, c.verdict)
+		}
+		if data, err := json.Marshal(r); err != nil || bytes.Contains(data, []byte("null")) {
+			t.Errorf("a list that is null, %v: %s", err, data)
 		}
 		if !slices.Equal(begun, ended) || len(ended) != len(r.Checks) {
 			t.Errorf("begun %v, ended %v, %d checks", begun, ended, len(r.Checks))
