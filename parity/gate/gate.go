@@ -90,7 +90,7 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 	g := &run{Config: config, program: config.Program}
 	r := &Result{
 		Checks: []Check{},
-		Start: time.Now().UTC().Truncate(time.Second), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
+		Start:  time.Now().UTC().Truncate(time.Second), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
 		Engines: config.Engines, Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
 	}
 	start := time.Now()
