@@ -65,13 +65,8 @@ const (
 	givenDraws = -1
 )
 
-// Versions of the interface, lockstep_layout's first word. From the second on, the
-// status of a job that goes on holds its lataccel, which is otherwise fetched with
-// the whole history.
-const (
-	oldestVersion         = 1
-	statusLataccelVersion = 2
-)
+// interfaceVersion is kVersion of kernels/layout.cuh, lockstep_layout's first word.
+const interfaceVersion = 2
 
 // variant is a kernel for blocks of so many routes.
 type variant struct{ routes, shared int }
@@ -80,7 +75,6 @@ func (v variant) kernel() string { return fmt.Sprintf("lockstep_rollout_r%d", v.
 
 // layout is what a module says of itself.
 type layout struct {
-	version    int
 	maxThreads int
 	variants   []variant // in increasing order of routes
 }
@@ -92,8 +86,8 @@ func readLayout(words []int64, weights int) (layout, error) {
 	if len(words) < 1 {
 		return layout{}, errors.New("the module's lockstep_layout is empty: build the kernels again with `make kernels`")
 	}
-	if words[0] < oldestVersion || words[0] > statusLataccelVersion {
-		return layout{}, fmt.Errorf("the module's kernels have interface version %d, this program wants %d: build the kernels again with `make kernels`", words[0], statusLataccelVersion)
+	if words[0] != interfaceVersion {
+		return layout{}, fmt.Errorf("the module's kernels have interface version %d, this program wants %d: build the kernels again with `make kernels`", words[0], interfaceVersion)
 	}
 	if len(words) < fixed || words[9] < 1 || int64(len(words)) < fixed+2*words[9] {
 		return layout{}, fmt.Errorf("the module's lockstep_layout has %d words, which is too few: build the kernels again with `make kernels`", len(words))
@@ -114,7 +108,7 @@ func readLayout(words []int64, weights int) (layout, error) {
 			return layout{}, fmt.Errorf("the size of %s is %d in the module and %d in this program: build the kernels again with `make kernels`", c.name, have, c.want)
 		}
 	}
-	l := layout{version: int(words[0]), maxThreads: int(words[8])}
+	l := layout{maxThreads: int(words[8])}
 	for i := range int(words[9]) {
 		l.variants = append(l.variants, variant{int(words[fixed+2*i]), int(words[fixed+2*i+1])})
 	}

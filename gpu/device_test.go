@@ -17,7 +17,7 @@ import (
 // TestLayout refuses modules of another interface.
 func TestLayout(t *testing.T) {
 	const weights = 7
-	good := []int64{statusLataccelVersion, 24, 40, 24, 16, 48 + 160 + 320 + 8192 + 8192, 28 * 8, weights, 256, 2, 1, 1000, 2, 2000}
+	good := []int64{interfaceVersion, 24, 40, 24, 16, 48 + 160 + 320 + 8192 + 8192, 28 * 8, weights, 256, 2, 1, 1000, 2, 2000}
 	if l, err := readLayout(good, weights); err != nil || l.maxThreads != 256 || !slices.Equal(l.variants, []variant{{1, 1000}, {2, 2000}}) {
 		t.Fatalf("%+v, %v", l, err)
 	}

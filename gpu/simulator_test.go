@@ -287,12 +287,8 @@ func TestLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := s.Stats().Sub(before)
-		limit := int64(1024)
-		if s.connection.layout.version < statusLataccelVersion {
-			limit += 5 * 8 * 130
-		}
-		if got.Uploads != 1 || got.Launches != 1 || got.Downloads != 1 || got.Synchronisations != 1 || got.UploadBytes > 1024 || got.DownloadBytes > limit {
-			t.Errorf("a step of 5 jobs: %+v, want one upload of 1 KiB, a launch and a download of %d bytes at most", got.Counts, limit)
+		if got.Uploads != 1 || got.Launches != 1 || got.Downloads != 1 || got.Synchronisations != 1 || got.Copies != 0 || got.UploadBytes > 512 || got.DownloadBytes > 256 {
+			t.Errorf("a step of 5 jobs: %+v, want one upload of 512 bytes, a launch and a download of 256 bytes at most", got.Counts)
 		}
 	}
 }

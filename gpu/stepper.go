@@ -136,11 +136,7 @@ func (p *Stepper) Step(ctx context.Context, commands []float64) ([]float64, erro
 		}
 		// A step is short, so that a context's end can wait for it; the device
 		// would be lost otherwise.
-		end := b.at.costs
-		if c.layout.version < statusLataccelVersion {
-			end = b.at.action
-		}
-		if err := b.fetch(context.WithoutCancel(ctx), b.at.trace, end); err != nil {
+		if err := b.fetch(context.WithoutCancel(ctx), b.at.trace, b.at.costs); err != nil {
 			return err
 		}
 		for j, status := range b.statuses() {
@@ -148,11 +144,10 @@ func (p *Stepper) Step(ctx context.Context, commands []float64) ([]float64, erro
 			if s.err != nil {
 				continue
 			}
-			s.err, s.failed = status.err(), int(status.Step)
-			if c.layout.version >= statusLataccelVersion {
+			if s.err = status.err(); s.err != nil {
+				s.failed = int(status.Step)
+			} else {
 				s.lataccel = status.Value
-			} else if p.step < b.tasks[j].end {
-				s.lataccel = view[float64](b.down(b.at.lataccel, b.at.action), b.shape.jobs*b.shape.stride)[j*b.shape.stride+p.step]
 			}
 		}
 		if b.shape.traced {

@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ type Evidence struct {
 
 	Tests     []Outcome `json:"tests"`
 	Sanitizer []Outcome `json:"compute_sanitizer"`
-	Verdict   string    `json:"verdict"` // "pass" or "fail"
+	Verdict   string    `json:"verdict"` // "pass", "fail", or "incomplete" where a sanitizer's tool was not run
 
 	Figures []Figure `json:"figures,omitempty"`
 }
@@ -66,22 +67,34 @@ type Figure struct {
 
 // Verdicts.
 const (
-	Pass   = "pass"
-	Fail   = "fail"
-	Skip   = "skip"
-	NotRun = "not run"
+	Pass       = "pass"
+	Fail       = "fail"
+	Skip       = "skip"
+	NotRun     = "not run"
+	Incomplete = "incomplete"
 )
+
+// Sanitizers are the tools of compute-sanitizer that must pass.
+var Sanitizers = []string{"memcheck", "racecheck", "initcheck"}
 
 // standins are devices that are none.
 var standins = []string{"stand-in", "emulated"}
 
-// Check refuses evidence that is none: of something that is not a GPU, of a
-// failure, or with nothing run.
-func (e *Evidence) Check() error {
+// CheckDevice refuses what was run on something that is not a GPU.
+func (e *Evidence) CheckDevice() error {
 	for _, s := range standins {
 		if strings.EqualFold(e.Device, s) {
 			return fmt.Errorf("device %s is not a GPU: this is no evidence of hardware", e.Device)
 		}
+	}
+	return nil
+}
+
+// Check refuses evidence that is none: of something that is not a GPU, of a
+// failure, or with something not run.
+func (e *Evidence) Check() error {
+	if err := e.CheckDevice(); err != nil {
+		return err
 	}
 	switch {
 	case e.Device == "" || e.Driver == "":
@@ -98,6 +111,11 @@ func (e *Evidence) Check() error {
 	for _, o := range append(append([]Outcome{}, e.Tests...), e.Sanitizer...) {
 		if o.Result == Fail {
 			return fmt.Errorf("%s failed, and yet the verdict is %q", o.Name, e.Verdict)
+		}
+	}
+	for _, tool := range Sanitizers {
+		if !slices.ContainsFunc(e.Sanitizer, func(o Outcome) bool { return o.Name == tool && o.Result == Pass }) {
+			return fmt.Errorf("compute-sanitizer's %s was not run, and yet the verdict is %q", tool, e.Verdict)
 		}
 	}
 	if _, err := time.Parse(time.DateOnly, e.Date); err != nil {

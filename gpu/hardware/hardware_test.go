@@ -37,6 +37,7 @@ func good() *Evidence {
 	return &Evidence{
 		Device: "NVIDIA H200", Driver: "CUDA 13.0, 580.1", Kernels: strings.Repeat("0a", 32), Date: "2026-11-21",
 		Goldens: []string{"g00002.pid"}, Tests: []Outcome{{Name: "TestGoldens", Result: Pass}}, Verdict: Pass,
+		Sanitizer: []Outcome{{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass}, {Name: "initcheck", Result: Pass}},
 	}
 }
 
@@ -54,7 +55,10 @@ func TestRefused(t *testing.T) {
 		"no golden":                    func(e *Evidence) { e.Goldens = nil },
 		"no test":                      func(e *Evidence) { e.Tests = nil },
 		"TestX failed":                 func(e *Evidence) { e.Tests = append(e.Tests, Outcome{Name: "TestX", Result: Fail}) },
-		"memcheck failed":              func(e *Evidence) { e.Sanitizer = []Outcome{{Name: "memcheck", Result: Fail}} },
+		"memcheck failed":              func(e *Evidence) { e.Sanitizer[0].Result = Fail },
+		"racecheck was not run":        func(e *Evidence) { e.Sanitizer[1] = Outcome{Name: "racecheck", Result: NotRun} },
+		"initcheck was not run":        func(e *Evidence) { e.Sanitizer = e.Sanitizer[:2] },
+		`verdict "incomplete"`:         func(e *Evidence) { e.Verdict = Incomplete },
 		"date":                         func(e *Evidence) { e.Date = "today" },
 	} {
 		e := good()

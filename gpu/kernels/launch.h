@@ -36,7 +36,7 @@ struct Job {
 struct Status {
   int64_t code;  // kOK, or why the job ended at step
   int64_t step;
-  double value;  // what was wrong: the lataccel without a token, the sum that is not 1
+  double value;  // the job's lataccel, or what was wrong: the lataccel without a token, the sum that is not 1
 };
 enum { kOK = 0, kNoToken = 1, kNotDistribution = 2 };
 

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 enum {
-  kVersion = 1,       // of launch.h, weights.h and the names of the kernels
+  kVersion = 2,       // of launch.h, weights.h and the names of the kernels
   kMaxThreads = 256,  // of a block; any multiple of 32 up to it
   kDrive = 80,        // bytes of rollout.cu's Drive
 };

@@ -152,6 +152,7 @@ __device__ __forceinline__ void enter(const Launch &launch, Drive &d, int64_t st
 __device__ __forceinline__ void suspend(const Launch &launch, const Drive &d, int64_t step) {
   launch.memory[d.j] = d.memory;
   launch.status[d.j].step = step;
+  launch.status[d.j].value = d.lataccel;
 }
 
 // finish ends a job at the end of its route, or where its costs end.

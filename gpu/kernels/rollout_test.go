@@ -300,8 +300,8 @@ func compareResult(t testing.TB, what string, got outcome, want lockstep.Result)
 			return
 		}
 	}
-	if got.status != (abiStatus{step: int64(n)}) {
-		t.Errorf("%s: ended with %+v, want step %d", what, got.status, n)
+	if last := want.Trajectory.Lataccel[n-1]; got.status.code != statusOK || got.status.step != int64(n) || !same64(got.status.value, last) {
+		t.Errorf("%s: ended with %+v, want step %d and lataccel %v", what, got.status, n, last)
 	}
 }
 

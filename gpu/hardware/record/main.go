@@ -2,7 +2,7 @@
 // them to gpu/hardware. It is part of the folder that `make gpu-bundle` makes, and
 // needs nothing but that folder and a driver.
 //
-//	record test OUT    runs the tests, and compute-sanitizer where it is
+//	record test OUT    runs the tests, and one of them under compute-sanitizer
 //	record bench OUT   times 5,000 routes, and adds the figures to what is there
 package main
 
@@ -61,13 +61,16 @@ func run(bundle, what, out string) error {
 	} else if err := bench(bundle, out, e); err != nil {
 		return err
 	}
+	if err := e.CheckDevice(); err != nil {
+		return fmt.Errorf("%w; nothing was written", err)
+	}
 	file, err := e.Write(out)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("%s: %s\n", file, e.Verdict)
-	if e.Verdict == hardware.Fail {
-		return fmt.Errorf("%s did not pass", e.Device)
+	if err := e.Check(); err != nil && what == "test" {
+		return fmt.Errorf("%s: %w", e.Device, err)
 	}
 	return nil
 }
@@ -131,14 +134,14 @@ func test(bundle string, e *hardware.Evidence) error {
 		fail()
 	}
 
-	sanitizer, err := exec.LookPath("compute-sanitizer")
-	if err != nil {
-		sanitizer = "/usr/local/cuda/bin/compute-sanitizer"
-		_, err = os.Stat(sanitizer)
-	}
-	for _, tool := range []string{"memcheck", "racecheck", "initcheck"} {
+	sanitizer, err := findSanitizer(bundle)
+	for _, tool := range hardware.Sanitizers {
 		if err != nil {
-			e.Sanitizer = append(e.Sanitizer, hardware.Outcome{Name: tool, Result: hardware.NotRun, Note: "compute-sanitizer is not on this machine"})
+			fmt.Printf("== %s is not run: %v\n", tool, err)
+			e.Sanitizer = append(e.Sanitizer, hardware.Outcome{Name: tool, Result: hardware.NotRun, Note: err.Error()})
+			if e.Verdict == hardware.Pass {
+				e.Verdict = hardware.Incomplete
+			}
 			continue
 		}
 		text, err := start(sanitizerTime, bundle, environment, sanitizer, "--tool", tool, "--error-exitcode", "9", "./gpu.test", "-test.run=^TestShort$", "-test.v")
@@ -150,6 +153,16 @@ func test(bundle string, e *hardware.Evidence) error {
 		e.Sanitizer = append(e.Sanitizer, o)
 	}
 	return nil
+}
+
+// findSanitizer is compute-sanitizer: that of the bundle, or of a toolkit.
+func findSanitizer(bundle string) (string, error) {
+	for _, program := range []string{filepath.Join(bundle, "sanitizer", "compute-sanitizer"), "compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer"} {
+		if found, err := exec.LookPath(program); err == nil {
+			return found, nil
+		}
+	}
+	return "", errors.New("compute-sanitizer is neither in the bundle nor on this machine")
 }
 
 // start runs a program, shows what it says, and returns it.

@@ -109,6 +109,9 @@ func run(nvcc, sources, out string, check bool) error {
 			return err
 		}
 	}
+	if check {
+		fmt.Printf("\n%s is what %s make\n", out, sources)
+	}
 	return nil
 }
 
