@@ -6,9 +6,6 @@ import (
 
 	"lockstep/batched"
 	"lockstep/defaults"
-	"lockstep/gpu"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
 	"lockstep/parity/conformance"
 	"lockstep/reference"
 )
@@ -40,37 +37,6 @@ func TestBatched(t *testing.T) {
 	if !sim.ProfileKnown() {
 		t.Skipf("ONNX Runtime computes here in a way that the reference does not know: parity is not claimed (%v)", sim.Notices())
 	}
-	conformance.Test(t, sim)
-}
-
-// TestEmulated: so does the gpu engine with its kernels on the CPU, threads in another
-// order after each barrier and several routes in a block.
-func TestEmulated(t *testing.T) {
-	t.Parallel()
-	testGPU(t, "LOCKSTEP_REQUIRE_ASSETS", "not run for want of assets", func() (driver.Device, error) {
-		return emulated.Open(emulated.Options{Order: emulated.Shuffled})
-	})
-}
-
-// TestGPU: and on a GPU, where there is one.
-func TestGPU(t *testing.T) {
-	t.Parallel()
-	testGPU(t, "LOCKSTEP_REQUIRE_GPU", "not run for want of a GPU", gpu.OpenDevice)
-}
-
-func testGPU(t *testing.T, required, without string, open func() (driver.Device, error)) {
-	model, _, err := defaults.Write(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim, err := gpu.New(gpu.Config{ModelPath: model, Profile: reference.HostProfile(), RoutesPerBlock: 2, Open: open})
-	if err != nil {
-		if os.Getenv(required) == "1" {
-			t.Fatalf("%s=1, but %v", required, err)
-		}
-		t.Skipf("%s: %v", without, err)
-	}
-	defer sim.Close()
 	conformance.Test(t, sim)
 }
 
