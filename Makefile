@@ -112,6 +112,7 @@ $(CUDA_LINK)/libcuda.a: gpu/driver/cuda/include/cuda.h gpu/driver/cuda/internal/
 
 .PHONY: cuda-link
 cuda-link:
+	@if [ ! -f "$(CUDA_HOME)/include/cuda.h" ]; then echo "no cuda.h in $(CUDA_HOME)/include: set CUDA_HOME to a toolkit, or leave it unset and the header is fetched"; exit 2; fi
 	echo '#include <cuda.h>' | $(CC) -E -P -Igpu/driver/cuda/include -I$(CUDA_HOME)/include -x c - | $(GO) run ./gpu/driver/cuda/internal/stub -kind loader > $(CUDA_LINK)/loader.c
 	$(CC) -O2 -fPIC -Igpu/driver/cuda/include -I$(CUDA_HOME)/include -c $(CUDA_LINK)/loader.c -o $(CUDA_LINK)/loader.o
 	rm -f $(CUDA_LINK)/libcuda.a && ar rcs $(CUDA_LINK)/libcuda.a $(CUDA_LINK)/loader.o

@@ -47,7 +47,7 @@ func run(nvcc, sources, out string, check bool) error {
 	}
 	version, err := exec.Command(nvcc, "--version").Output()
 	if err != nil {
-		return fmt.Errorf("%s --version: %w", nvcc, err)
+		return fmt.Errorf("no CUDA compiler: leave CUDA_HOME unset and `make kernels` fetches it: %w", err)
 	}
 	if m.Compiler = regexp.MustCompile(`V[0-9.]+`).FindString(string(version)); m.Compiler == "" {
 		return fmt.Errorf("%s says no version", nvcc)
