@@ -62,7 +62,7 @@ func TestStandin(t *testing.T) {
 	}
 	defer s.Close()
 	var many []lockstep.Job
-	for range 12 {
+	for range 24 {
 		many = append(many, jobs...)
 	}
 	before := s.Stats()
