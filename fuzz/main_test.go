@@ -52,7 +52,7 @@ var engines = []implementation{
 	{name: "batched in chunks of 2", again: true, required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
 		return batched.New(batched.Config{ModelPath: model, Profile: profile, Workers: 1, Chunk: 2})
 	}},
-	{name: "emulated", slow: true, required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+	{name: "emulated", slow: true, required: "LOCKSTEP_REQUIRE_COMPILER", without: "a compiler", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
 		device := func() (driver.Device, error) { return emulated.Open(emulated.Options{Order: emulated.Shuffled}) }
 		return gpu.New(gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: 2, Open: device})
 	}},

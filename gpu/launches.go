@@ -123,7 +123,11 @@ func (r *run) replay(b *batch, trace []byte, j int, o *outcome) {
 	}
 	records := view[traceBlock](trace, b.shape.jobs*b.shape.steps)[j*b.shape.steps:]
 	for step := int(b.block.First); step < end; step++ {
-		if err := observe(o.task.job, step, &records[step-int(b.block.First)]); err != nil {
+		err := r.ctx.Err() // an observer may have ended it
+		if err == nil {
+			err = observe(o.task.job, step, &records[step-int(b.block.First)])
+		}
+		if err != nil {
 			o.err, o.step = err, step
 			return
 		}

@@ -17,6 +17,7 @@ import (
 	"lockstep/golden"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/driver/emulated/emulatedtest"
 	"lockstep/reference"
 )
 
@@ -31,6 +32,7 @@ func device(t testing.TB, options emulated.Options) func() (driver.Device, error
 	if os.Getenv("LOCKSTEP_REQUIRE_GPU") == "1" {
 		t.Fatalf("LOCKSTEP_REQUIRE_GPU=1, but %v", err)
 	}
+	emulatedtest.Require(t)
 	return func() (driver.Device, error) { return emulated.Open(options) }
 }
 

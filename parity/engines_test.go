@@ -32,7 +32,7 @@ var engines = []engine{
 		open := func() (driver.Device, error) {
 			return emulated.Open(emulated.Options{Order: emulated.Shuffled, Processors: workers})
 		}
-		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk), Open: open}, "LOCKSTEP_REQUIRE_ASSETS")
+		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk), Open: open}, "LOCKSTEP_REQUIRE_COMPILER")
 	}},
 	{"gpu", func(t *testing.T, model string, profile lockstep.Profile, chunk, _ int) lockstep.Simulator {
 		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk)}, "LOCKSTEP_REQUIRE_GPU")
@@ -85,10 +85,7 @@ func cannotRun(t *testing.T, err error, required string) {
 	if os.Getenv(required) == "1" {
 		t.Fatalf("%s=1, but %v", required, err)
 	}
-	what := "assets"
-	if required == "LOCKSTEP_REQUIRE_GPU" {
-		what = "a GPU"
-	}
+	what := map[string]string{"LOCKSTEP_REQUIRE_ASSETS": "assets", "LOCKSTEP_REQUIRE_COMPILER": "a compiler", "LOCKSTEP_REQUIRE_GPU": "a GPU"}[required]
 	t.Logf("not run for want of %s: %v", what, err)
 }
 

@@ -68,7 +68,7 @@ type engineConfig struct {
 // one that is tried first where none is asked for.
 var engines = []engine{
 	{"reference", gate.WantAssets, always, openReference},
-	{"emulated", gate.WantAssets, never, openEmulated},
+	{"emulated", gate.WantCompiler, never, openEmulated},
 	{"batched", gate.WantONNXRuntime, always, openBatched},
 	{"gpu", gate.WantGPU, hasGPU, openGPU},
 }

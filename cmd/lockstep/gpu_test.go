@@ -2,14 +2,12 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"lockstep/gpu"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/driver/emulated/emulatedtest"
 )
 
 // TestNoGPU: who asks for the GPU is told in one line how to get one, and who does
@@ -33,25 +31,10 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// requireEmulated skips the test where the kernels cannot be compiled for the CPU.
-func requireEmulated(t *testing.T) {
-	t.Helper()
-	var device driver.Device
-	device, err := emulated.Open(emulated.Options{})
-	if err == nil {
-		err = device.Close()
-	}
-	if err != nil && os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
-		t.Fatal(err)
-	} else if err != nil {
-		t.Skipf("not run for want of assets: %v", err)
-	}
-}
-
 // TestStats: a rollout on a device is one upload, one launch and one download, and
 // --stats says so; elsewhere there is nothing to be said.
 func TestStats(t *testing.T) {
-	requireEmulated(t)
+	emulatedtest.Require(t)
 	inputs := append([]string{"rollout", "--stats"}, shortInputs(t)...)
 	status, stdout, stderr := lockstepRun(t.Context(), append(inputs, "--engine", "emulated")...)
 	_, want, _ := lockstepRun(t.Context(), append(append([]string{"rollout"}, inputs[2:]...), "--engine", "reference")...)

@@ -626,6 +626,9 @@ func TestEvidence(t *testing.T) {
 		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: first.Kernels, Date: "2026-01-02",
 		Goldens: []string{"g00002.pid"}, Tests: []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}}, Verdict: hardware.Pass,
 	}
+	for _, tool := range hardware.Sanitizers {
+		file.Sanitizer = append(file.Sanitizer, hardware.Outcome{Name: tool, Result: hardware.Pass})
+	}
 	if _, err := file.Write(filepath.Join(root, "gpu", "hardware")); err != nil {
 		t.Fatal(err)
 	}
@@ -786,7 +789,7 @@ func TestGate(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--require luck": `--require "luck": want some of assets, onnxruntime, python, gpu`,
+		"--require luck": `--require "luck": want some of assets, onnxruntime, compiler, python, gpu`,
 		"--limit=-1s":    "--limit -1s: want more than 0",
 	} {
 		if status, _, stderr := lockstepRun(t.Context(), append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {

@@ -6,6 +6,9 @@ import (
 
 	"lockstep/batched"
 	"lockstep/defaults"
+	"lockstep/gpu"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
 	"lockstep/parity/conformance"
 	"lockstep/reference"
 )
@@ -38,6 +41,38 @@ func TestBatched(t *testing.T) {
 		t.Skipf("ONNX Runtime computes here in a way that the reference does not know: parity is not claimed (%v)", sim.Notices())
 	}
 	conformance.Test(t, sim)
+}
+
+// TestEmulated: so does the gpu engine with its kernels on the CPU, threads in another
+// order after each barrier and several routes in a block. Whole routes it runs for
+// the tests of parity.
+func TestEmulated(t *testing.T) {
+	t.Parallel()
+	testGPU(t, "LOCKSTEP_REQUIRE_COMPILER", "not run for want of a compiler", func() (driver.Device, error) {
+		return emulated.Open(emulated.Options{Order: emulated.Shuffled})
+	}, conformance.Brief())
+}
+
+// TestGPU: and on a GPU, where there is one.
+func TestGPU(t *testing.T) {
+	t.Parallel()
+	testGPU(t, "LOCKSTEP_REQUIRE_GPU", "not run for want of a GPU", gpu.OpenDevice)
+}
+
+func testGPU(t *testing.T, required, without string, open func() (driver.Device, error), opts ...conformance.Option) {
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := gpu.New(gpu.Config{ModelPath: model, Profile: reference.HostProfile(), RoutesPerBlock: 2, Open: open})
+	if err != nil {
+		if os.Getenv(required) == "1" {
+			t.Fatalf("%s=1, but %v", required, err)
+		}
+		t.Skipf("%s: %v", without, err)
+	}
+	defer sim.Close()
+	conformance.Test(t, sim, opts...)
 }
 
 func newReference(t *testing.T) *reference.Simulator {

@@ -190,7 +190,7 @@ func (g *run) plan() []step {
 		}},
 		step{name: "regressions", title: "Every case that once failed, on every engine.", run: g.regressions},
 		step{name: "tests", title: "Tests and properties of everything that computes.", run: func(ctx context.Context, c *Check) error {
-			return goTest(ctx, c, g.Root, g.env, g.packages()...)
+			return goTest(ctx, c, g.Root, g.env, append([]string{"-skip=" + checked}, g.packages()...)...)
 		}},
 		step{name: "hardware", title: "Evidence that these very kernels ran on a GPU.", run: g.hardware},
 	)
@@ -200,6 +200,9 @@ func (g *run) plan() []step {
 	}
 	return append(steps, mutate)
 }
+
+// checked are the tests whose comparisons other checks make.
+const checked = "^(TestTrajectory|TestRegressions)$"
 
 // documentation is the short pass.
 func (g *run) documentation(_ context.Context, c *Check) error {

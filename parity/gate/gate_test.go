@@ -375,9 +375,11 @@ func TestPackages(t *testing.T) {
 // TestEnvironment: what would make tests do less is left out, what is required is in.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LOCKSTEP_ONLY", "00000/pid")
+	for _, want := range Wants {
+		t.Setenv("LOCKSTEP_REQUIRE_"+strings.ToUpper(want), "")
+	}
 	t.Setenv("LOCKSTEP_REQUIRE_PYTHON", "1")
 	t.Setenv("LOCKSTEP_REQUIRE_GPU", "0")
-	t.Setenv("LOCKSTEP_REQUIRE_ASSETS", "")
 	if got := Required(); !slices.Equal(got, []string{WantPython}) {
 		t.Errorf("required: %v", got)
 	}

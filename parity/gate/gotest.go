@@ -12,12 +12,13 @@ import (
 const (
 	WantAssets      = "assets"      // the official network and routes
 	WantONNXRuntime = "onnxruntime" // its library
+	WantCompiler    = "compiler"    // of C++, for the kernels on the CPU
 	WantPython      = "python"      // a Python with NumPy
 	WantGPU         = "gpu"         // a CUDA device
 )
 
 // Wants lists them.
-var Wants = []string{WantAssets, WantONNXRuntime, WantPython, WantGPU}
+var Wants = []string{WantAssets, WantONNXRuntime, WantCompiler, WantPython, WantGPU}
 
 // wanting is how tests say that they lack something; what exactly is the next word.
 var wanting = regexp.MustCompile(`not run for want of (?:an? )?([A-Za-z]+)|not run: (LOCKSTEP_PYTHON) `)
@@ -31,6 +32,8 @@ func lacks(line string) string {
 	switch word := strings.ToLower(m[1] + m[2]); word {
 	case "python", "lockstep_python":
 		return WantPython
+	case "compiler":
+		return WantCompiler
 	case "gpu", "device", "cuda":
 		return WantGPU
 	default:
@@ -175,9 +178,9 @@ func skipReason(output string) string {
 
 // goTest runs tests of packages of the module, never from the cache: that does not
 // know of libraries and programs which tests load.
-func goTest(ctx context.Context, c *Check, dir string, env []string, packages ...string) error {
-	words := append([]string{"go", "test", "-json", "-count=1"}, packages...)
-	c.Command = "go test -count=1 " + strings.Join(packages, " ")
+func goTest(ctx context.Context, c *Check, dir string, env []string, args ...string) error {
+	words := append([]string{"go", "test", "-json", "-count=1"}, args...)
+	c.Command = "go test -count=1 " + strings.Join(args, " ")
 	log := newTestLog()
 	status, err := program(ctx, c, dir, env, words, log.line)
 	c.Cases = append(c.Cases, log.cases...)

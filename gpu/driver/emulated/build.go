@@ -190,6 +190,12 @@ func run(ctx context.Context, work, compiler string, args []string) error {
 	return nil
 }
 
+// Available is why kernels cannot run on the CPU here, or nil. It compiles nothing.
+func Available() error {
+	_, _, err := findCompiler()
+	return err
+}
+
 // findCompiler returns the C++ compiler, $CXX or g++, and what it says it is.
 func findCompiler() (path, version string, err error) {
 	name := os.Getenv("CXX")

@@ -15,6 +15,7 @@ import (
 
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/driver/emulated/emulatedtest"
 )
 
 // small are kernels that are compiled in a second.
@@ -70,6 +71,7 @@ func open(t testing.TB, options emulated.Options) *emulated.Device {
 	if options.Sources == nil {
 		options.Sources = small(t)
 	}
+	emulatedtest.Require(t)
 	d, err := emulated.Open(options)
 	must(t, err)
 	t.Cleanup(func() { d.Close() })
