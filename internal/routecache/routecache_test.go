@@ -2,10 +2,13 @@ package routecache
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -250,10 +253,19 @@ func FuzzParse(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(good)
-	f.Add(good[:100])
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add(good, false)
+	f.Add(good, true)
+	f.Add(good[:100], false)
+	far := slices.Clone(good)
+	far[headerSize+2+len("0.csv")+8+8+4+4+6]++ // offset of the data, by 2⁴⁸ bytes
+	f.Add(far, true)
+	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
 		data = append(make([]byte, 0, len(data)+8), data...) // aligned, as a mapping is
+		if sealed && len(data) >= headerSize {               // so that what is behind the checksum is reached
+			if n := binary.LittleEndian.Uint64(data[8:]); n <= uint64(len(data)-headerSize) {
+				binary.LittleEndian.PutUint32(data[16:], crc32.Checksum(data[headerSize:headerSize+n], castagnoli))
+			}
+		}
 		entries, err := parse(data)
 		if err != nil {
 			return
