@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -396,23 +397,35 @@ func (g *run) mutants(ctx context.Context, c *Check) error {
 	return score.judge(wrong)
 }
 
-// sample is what is planted of the faults, in their order: those in files that have
-// changed, and of each engine that has changed one for each stage. Which one it is
+// sampleSize is how many faults are planted in two minutes or three.
+const sampleSize = 12
+
+// sample is what is planted of the faults: first those in files that have changed, then
+// others of the engines that have changed, as many of each. Which ones they are
 // depends on the commit, so that all have their turn.
 func sample(faults []mutants.Fault, change Change) []mutants.Fault {
-	type place struct{ engine, stage string }
-	chosen, least := map[place]string{}, map[place]uint64{}
+	ranks := map[string]uint64{}
 	for _, f := range faults {
 		h := fnv.New64a()
 		io.WriteString(h, change.Head+" "+f.Name)
-		at := place{f.Engine, f.Stage.String()}
-		if rank := h.Sum64(); chosen[at] == "" || rank < least[at] {
-			chosen[at], least[at] = f.Name, rank
+		ranks[f.Name] = h.Sum64()
+	}
+	drawn := slices.Clone(faults)
+	slices.SortFunc(drawn, func(a, b mutants.Fault) int { return cmp.Compare(ranks[a.Name], ranks[b.Name]) })
+	touched := func(f mutants.Fault) bool {
+		return slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return slices.Contains(change.Files, e.File) })
+	}
+	turns, turn := map[string]int{}, map[string]int{} // which one of its engine a fault is, by name
+	for _, f := range drawn {
+		switch {
+		case touched(f):
+			turn[f.Name] = 0
+		case slices.Contains(change.Engines, f.Engine):
+			turns[f.Engine]++
+			turn[f.Name] = turns[f.Engine]
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(faults), func(f mutants.Fault) bool {
-		concerned := slices.Contains(change.Engines, f.Engine)
-		touched := slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return slices.Contains(change.Files, e.File) })
-		return !touched && !(concerned && chosen[place{f.Engine, f.Stage.String()}] == f.Name)
-	})
+	drawn = slices.DeleteFunc(drawn, func(f mutants.Fault) bool { _, ok := turn[f.Name]; return !ok })
+	slices.SortStableFunc(drawn, func(a, b mutants.Fault) int { return cmp.Compare(turn[a.Name], turn[b.Name]) })
+	return drawn[:min(len(drawn), sampleSize)]
 }

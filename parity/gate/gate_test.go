@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"lockstep/parity"
 	"lockstep/parity/mutants"
 )
@@ -304,20 +306,17 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestSample: of each engine that has changed a fault for each stage, those in files
-// that have changed, and all of them in the course of some commits.
+// TestSample: first faults in files that have changed, then as many of each engine that
+// has, and all of them in the course of some commits.
 func TestSample(t *testing.T) {
 	all, err := mutants.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	type place struct{ engine, stage string }
-	places := func(faults []mutants.Fault, engine string) map[place]int {
-		n := map[place]int{}
+	engines := func(faults []mutants.Fault) map[string]int {
+		n := map[string]int{}
 		for _, f := range faults {
-			if engine == "" || f.Engine == engine {
-				n[place{f.Engine, f.Stage.String()}]++
-			}
+			n[f.Engine]++
 		}
 		return n
 	}
@@ -328,8 +327,8 @@ func TestSample(t *testing.T) {
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
 			t.Fatal("the sample of a commit is not always the same")
 		}
-		if n := places(got, ""); len(n) != len(places(all, "")) || len(n) != len(got) {
-			t.Fatalf("commit %d: %d faults in %d of %d places", commit, len(got), len(n), len(places(all, "")))
+		if d := cmp.Diff(map[string]int{"reference": 4, "batched": 4, "gpu": 4}, engines(got)); d != "" {
+			t.Fatalf("commit %d (-want +got):\n%s", commit, d)
 		}
 		for _, f := range got {
 			planted[f.Name] = true
@@ -338,18 +337,27 @@ func TestSample(t *testing.T) {
 	if len(planted) != len(all) {
 		t.Errorf("200 commits plant %d of %d faults", len(planted), len(all))
 	}
-	if got := sample(all, Change{Engines: []string{"gpu"}}); len(got) != len(places(all, "gpu")) || len(places(got, "gpu")) != len(got) {
-		t.Errorf("gpu: %d faults in %v", len(got), places(got, "gpu"))
+	if d := cmp.Diff(map[string]int{"gpu": sampleSize}, engines(sample(all, Change{Engines: []string{"gpu"}}))); d != "" {
+		t.Errorf("gpu (-want +got):\n%s", d)
 	}
-	file := all[0].Edits[0].File
+	const file = "batched/controllers.go"
+	isTouched := func(f mutants.Fault) bool {
+		return slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return e.File == file })
+	}
 	touched := 0
 	for _, f := range all {
-		if slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return e.File == file }) {
+		if isTouched(f) {
 			touched++
 		}
 	}
-	if got := sample(all, Change{Files: []string{file}}); len(got) != touched {
+	if touched == 0 || touched >= sampleSize {
+		t.Fatalf("%d faults in %s, want some, fewer than %d", touched, file, sampleSize)
+	}
+	if got := sample(all, Change{Files: []string{file}}); len(got) != touched || !isTouched(got[0]) {
 		t.Errorf("%s: %d faults, want %d", file, len(got), touched)
+	}
+	if got := sample(all, Change{Files: []string{file}, Engines: []string{"batched"}}); len(got) != sampleSize || !isTouched(got[touched-1]) || isTouched(got[touched]) {
+		t.Errorf("%s, batched: %d faults, want %d, the first %d in the file", file, len(got), sampleSize, touched)
 	}
 	if got := sample(all, Change{}); len(got) != 0 {
 		t.Errorf("no change: %d faults", len(got))
