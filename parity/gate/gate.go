@@ -397,8 +397,8 @@ func (g *run) mutants(ctx context.Context, c *Check) error {
 	return score.judge(wrong)
 }
 
-// sampleSize is how many faults are planted in two minutes or three.
-const sampleSize = 12
+// sampleSize is how many faults are planted in some two minutes.
+const sampleSize = 9
 
 // sample is what is planted of the faults: first those in files that have changed, then
 // others of the engines that have changed, as many of each. Which ones they are

@@ -327,7 +327,7 @@ func TestSample(t *testing.T) {
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
 			t.Fatal("the sample of a commit is not always the same")
 		}
-		if d := cmp.Diff(map[string]int{"reference": 4, "batched": 4, "gpu": 4}, engines(got)); d != "" {
+		if d := cmp.Diff(map[string]int{"reference": 3, "batched": 3, "gpu": 3}, engines(got)); d != "" {
 			t.Fatalf("commit %d (-want +got):\n%s", commit, d)
 		}
 		for _, f := range got {
