@@ -86,7 +86,7 @@ func (p Profile) String() string {
 func ParseProfile(name string) (Profile, error) {
 	words := strings.Split(name, "-")
 	if len(words) != 5 {
-		return Profile{}, fmt.Errorf("profile %q: want five words such as %s", name, Profile{})
+		return Profile{}, fmt.Errorf("profile %.60q: want five words such as %s", name, Profile{})
 	}
 	var p Profile
 	var err error
@@ -97,7 +97,7 @@ func ParseProfile(name string) (Profile, error) {
 			}
 		}
 		if err == nil {
-			err = fmt.Errorf("profile %q: %q is not known, want one of %s", name, word, strings.Join(words, ", "))
+			err = fmt.Errorf("profile %.60q: %.60q is not known, want one of %s", name, word, strings.Join(words, ", "))
 		}
 		return 0
 	}

@@ -185,14 +185,14 @@ func (l Loader) Read(r io.Reader, path string) (*Route, error) {
 			optional := i == steerColumn && rows >= ControlStartIdx
 			switch {
 			case !ok:
-				return fail(position, "%s: %q is not a number", columnNames[i], field)
+				return fail(position, "%s: %.60q is not a number", columnNames[i], field)
 			case optional:
 			case field == "":
 				return fail(position, "%s: missing in row %d%s", columnNames[i], rows, steerHint(i))
 			case math.IsNaN(x) || math.IsInf(x, 0):
-				return fail(position, "%s: %q is not finite%s", columnNames[i], field, steerHint(i))
+				return fail(position, "%s: %.60q is not finite%s", columnNames[i], field, steerHint(i))
 			case i == rollColumn && math.Abs(x) >= libm.SinLimit:
-				return fail(position, "roll: %s is outside ±%g rad, where the sine is known bit for bit", field, libm.SinLimit)
+				return fail(position, "roll: %g is outside ±%g rad, where the sine is known bit for bit", x, libm.SinLimit)
 			}
 		}
 	}

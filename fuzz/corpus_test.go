@@ -67,6 +67,10 @@ func TestReaderCorpora(t *testing.T) {
 	} {
 		dir := filepath.Join("testdata", "fuzz", name)
 		if *update {
+			old, _ := filepath.Glob(filepath.Join(dir, "file-*"))
+			for _, path := range old {
+				os.Remove(path)
+			}
 			if err := os.MkdirAll(dir, 0o777); err != nil {
 				t.Fatal(err)
 			}

@@ -107,7 +107,11 @@ var routeReader = reader{
 	base: 1 << 20, perByte: 192,
 	samples: func() [][]byte { return [][]byte{shortRoute(0), rows(101, "0,0,0,0,0\n")} },
 	bombs: func() [][]byte {
-		return [][]byte{rows(50_000, "1,1,1,1,1\n"), rows(200_000, "\n"), []byte(strings.Repeat(",", 1<<20)), []byte(strings.Repeat("\"", 1<<20)), []byte(strings.Repeat("roll,", 1<<17))}
+		return [][]byte{
+			rows(50_000, "1,1,1,1,1\n"), rows(200_000, "\n"), []byte(strings.Repeat(",", 1<<20)), []byte(strings.Repeat("\"", 1<<20)), []byte(strings.Repeat("roll,", 1<<17)),
+			// What does not fit is long, and grows when it is quoted.
+			rows(1, strings.Repeat("\x01", 500)+",1,1,1,1\n"), rows(1, "1"+strings.Repeat("0", 5000)+",1,1,1,1\n"), rows(1, strings.Repeat("9", 5000)+"e-4999,1,1,1,1\n"),
+		}
 	},
 }
 
@@ -284,7 +288,8 @@ var goldenReader = reader{
 		if err != nil {
 			panic(err)
 		}
-		for name, a := range arrays {
+		for _, name := range slices.Sorted(maps.Keys(arrays)) {
+			a := arrays[name]
 			if len(a.Shape) == 0 || a.Shape[0] == 0 {
 				continue
 			}
@@ -491,6 +496,15 @@ var traceReader = reader{
 		header := slices.Clone(good[:16])
 		binary.LittleEndian.PutUint32(header[12:], 1<<32-1)
 		files := [][]byte{begins, steps, huge, header}
+		long := strings.Repeat(`\u0001`, 500)
+		for _, text := range []string{ // what does not fit is long, and grows when it is quoted
+			`{"digest": "` + long + `"}`, `{"shortcuts": ["` + long + `"]}`,
+		} {
+			files = append(files, append(binary.LittleEndian.AppendUint32(slices.Clone(good[:12]), uint32(len(text))), text...))
+		}
+		for _, text := range []string{`{"columns": ["` + long + `"]}`, `{"rows": ` + strings.Repeat("1", 5000) + `}`} {
+			files = append(files, slices.Concat(head, []byte{'B'}, binary.LittleEndian.AppendUint32(nil, uint32(4+len(text))), make([]byte, 4), []byte(text)))
+		}
 		for at := start; at < len(good); { // each record's first count is one more than it should
 			changed := slices.Clone(good)
 			field := at + 5

@@ -175,7 +175,7 @@ func read(data []byte, limit int64) (map[string]Array, error) {
 	for _, f := range z.File {
 		name, ok := strings.CutSuffix(f.Name, ".npy")
 		if !ok {
-			return nil, fmt.Errorf("entry %q is not an array", f.Name)
+			return nil, fmt.Errorf("entry %.60q is not an array", f.Name)
 		}
 		if _, ok := arrays[name]; ok {
 			return nil, fmt.Errorf("array %s appears twice", name)
@@ -253,7 +253,7 @@ func readHeader(r io.Reader) (Array, int64, error) {
 	}
 	m := headerPattern.FindSubmatch(text)
 	if m == nil {
-		return Array{}, 0, fmt.Errorf("header %q is not understood", text)
+		return Array{}, 0, fmt.Errorf("header %.60q is not understood", text)
 	}
 	a := Array{Type: string(m[1])}
 	for dim := range strings.SplitSeq(string(m[3]), ",") {
@@ -263,7 +263,7 @@ func readHeader(r io.Reader) (Array, int64, error) {
 		}
 		n, err := strconv.Atoi(dim)
 		if err != nil {
-			return Array{}, 0, fmt.Errorf("shape (%s) is too large, or none", m[3])
+			return Array{}, 0, fmt.Errorf("shape (%.60s) is too large, or none", m[3])
 		}
 		a.Shape = append(a.Shape, n)
 	}
@@ -281,7 +281,7 @@ func readHeader(r io.Reader) (Array, int64, error) {
 func dataSize(elementType string, shape []int) (int64, error) {
 	element, ok := elementSize(elementType)
 	if !ok {
-		return 0, fmt.Errorf("element type %q is not supported", elementType)
+		return 0, fmt.Errorf("element type %.60q is not supported", elementType)
 	}
 	if len(shape) > maxDims {
 		return 0, fmt.Errorf("%d dimensions, at most %d are supported", len(shape), maxDims)

@@ -35,7 +35,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("digest %q is not known, want xxh64 or sha256", text)
+	return fmt.Errorf("digest %.60q is not known, want xxh64 or sha256", text)
 }
 
 // Bytes is the digest of an array that lies in memory as it would in a file.

@@ -94,7 +94,7 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 	if _, err := io.ReadFull(t.r, text); err != nil {
 		return nil, t.fail(cut(err))
 	}
-	if err := json.Unmarshal(text, &t.header); err != nil {
+	if err := unmarshal(text, &t.header); err != nil {
 		return nil, t.fail(err)
 	}
 	t.hash = t.header.Digest
@@ -104,6 +104,16 @@ func NewReader(r io.Reader, name string) (*Reader, error) {
 
 // Header is the trace's.
 func (t *Reader) Header() Header { return t.header }
+
+// unmarshal decodes JSON. Its error is a line, however long the value that does
+// not fit.
+func unmarshal(data []byte, to any) error {
+	err := json.Unmarshal(data, to)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		e.Value = fmt.Sprintf("%.60s", e.Value)
+	}
+	return err
+}
 
 // cut names the end of a file that is too short.
 func cut(err error) error {
@@ -166,7 +176,7 @@ func (t *Reader) next() (Record, error) {
 		}
 		t.running = append(t.running, progress{last: -1})
 		record.Rollout = new(Rollout)
-		if err := json.Unmarshal(rest, record.Rollout); err != nil {
+		if err := unmarshal(rest, record.Rollout); err != nil {
 			return Record{}, err
 		}
 		if c := record.Rollout.Columns; c != nil && len(c) != 5 {

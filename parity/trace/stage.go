@@ -48,7 +48,7 @@ func (s *Stage) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("stage %q is not known, want one of %v", text, stageNames)
+	return fmt.Errorf("stage %.60q is not known, want one of %v", text, stageNames)
 }
 
 // Stages is a set of stages.

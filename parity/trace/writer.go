@@ -87,7 +87,7 @@ next:
 				continue next
 			}
 		}
-		return fmt.Errorf("shortcut %q is not known", word)
+		return fmt.Errorf("shortcut %.60q is not known", word)
 	}
 	return nil
 }
@@ -140,11 +140,11 @@ func (h *Hex) UnmarshalText(text []byte) error {
 		case 'a' <= c && c <= 'f':
 			x = x<<4 | uint64(c-'a'+10)
 		default:
-			return fmt.Errorf("hash %q: want 16 hexadecimal digits", text)
+			return fmt.Errorf("hash %.60q: want 16 hexadecimal digits", text)
 		}
 	}
 	if len(text) != 16 {
-		return fmt.Errorf("hash %q: want 16 hexadecimal digits", text)
+		return fmt.Errorf("hash %.60q: want 16 hexadecimal digits", text)
 	}
 	*h = Hex(x)
 	return nil
