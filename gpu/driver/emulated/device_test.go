@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -184,6 +185,10 @@ func TestErrors(t *testing.T) {
 		{"threads", "cannot be launched", func(d *emulated.Device) error { return d.Launch("small_order", 1, 1025, 0, p) }},
 		{"shared", "232448 at most", func(d *emulated.Device) error { return d.Launch("small_order", 1, 1, 232449, p) }},
 		{"abort", "the device process ended: signal: aborted", func(d *emulated.Device) error { return d.Launch("small_abort", 1, 1, 0, p) }},
+		{"killed", "the device process ended: signal: killed", func(d *emulated.Device) error {
+			argument, err := d.Allocate(16)
+			return errors.Join(err, d.Fill(argument, 0, 16), d.Launch("small_hang", 1, 1, 0, argument), syscall.Kill(d.Pid(), syscall.SIGKILL))
+		}},
 		{"stack", "the device process ended: signal: segmentation fault", func(d *emulated.Device) error { return d.Launch("small_deep", 1, 1, 0, p) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
