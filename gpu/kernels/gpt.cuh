@@ -48,9 +48,15 @@ __device__ __forceinline__ void multiply(float4 (&acc)[Tile], const float *a, co
 
 // A Tile is a lane's part of what a warp computes: row and every eighth from
 // there, and four of the panel's columns from column on.
+//
+// A load of 128 bits by a warp takes four passes of the shared memory, but two if
+// all lanes n and n^1, or all n and n^2, have one address. Here n^1 has the same
+// row, n^2 the same column, half a warp all rows, and a quarter rows and columns
+// in different banks.
 struct Tile {
   int row, column;
-  __device__ __forceinline__ explicit Tile(const Thread &t) : row(t.lane & 7), column(t.lane >> 3 << 2) {}
+  __device__ __forceinline__ explicit Tile(const Thread &t)
+      : row((t.lane & 6) | (t.lane >> 3 & 1)), column((t.lane & 1) << 2 | t.lane >> 4 << 3) {}
 };
 
 // product computes panels of 16 columns of a·W for all rows, K being 128. panel

@@ -10,6 +10,11 @@ enum {
   kVersion = 2,       // of launch.h, weights.h and the names of the kernels
   kMaxThreads = 256,  // of a block; any multiple of 32 up to it
   kDrive = 80,        // bytes of rollout.cu's Drive
+#ifdef __CUDACC__
+  kGap = 0,
+#else
+  kGap = 64,          // floats after each buffer in shared memory, for the CPU to guard
+#endif
 };
 
 // Rows are those of a block's activations: 20 of each route, padded to 8. A lane
@@ -24,7 +29,7 @@ struct Block {
     kBuffer = kPadded * kStride,         // floats of one of the three buffers
     kScores = kRows * kHeads * kContext,
     kFlags = 16,                         // floats for what the routes tell the block
-    kShared = 4 * (3 * kBuffer + kScores + kFlags) + R * kDrive,  // bytes
+    kShared = 4 * (3 * kBuffer + kScores + kFlags + 5 * kGap) + R * kDrive,  // bytes
   };
 };
 

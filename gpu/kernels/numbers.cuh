@@ -6,6 +6,8 @@
 #ifdef __CUDACC__
 // A block's shared memory, whose size the launch gives.
 #define LOCKSTEP_SHARED(name) extern __shared__ float4 name[]
+// Part of it that nobody may read or write, where the CPU runs the kernels.
+#define LOCKSTEP_GUARD(pointer, bytes) ((void)0)
 #else
 #include "cpu/cuda.h"
 #endif

@@ -166,17 +166,24 @@ __noinline__ __device__ void finish(const Launch &launch, Drive &d) {
 // What the block's first threads tell the others about their jobs, in bits.
 enum { kRunning = 1, kNetwork = 2 };
 
+// gap is where the next buffer begins.
+__device__ __forceinline__ float *gap(float *end) {
+  LOCKSTEP_GUARD(end, 4 * kGap);
+  return end + kGap;
+}
+
 template <int R>
 __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
   typedef Block<R> B;
   const Thread t = this_thread();
   Activations a;
   a.x = memory;
-  a.n = a.x + B::kBuffer;
-  a.b = a.n + B::kBuffer;
-  a.scores = a.b + B::kBuffer;
-  int *flags = reinterpret_cast<int *>(a.scores + B::kScores);  // (2, R), of even and of odd steps
-  Drive &d = reinterpret_cast<Drive *>(flags + B::kFlags)[t.index < R ? t.index : 0];
+  a.n = gap(a.x + B::kBuffer);
+  a.b = gap(a.n + B::kBuffer);
+  a.scores = gap(a.b + B::kBuffer);
+  float *told = gap(a.scores + B::kScores);
+  int *flags = reinterpret_cast<int *>(told);                   // (2, R), of even and of odd steps
+  Drive &d = reinterpret_cast<Drive *>(gap(told + B::kFlags))[t.index < R ? t.index : 0];
   int *tokens = reinterpret_cast<int *>(a.scores);              // (rows), until the network runs
   float *states = a.scores + B::kRows;                          // (rows, 4)
   double *cdf = reinterpret_cast<double *>(a.x);                // (R, 1024), after the network ran

@@ -542,3 +542,60 @@ func TestPID(t *testing.T) {
 		t.Error("actions differ")
 	}
 }
+
+// TestTile: the lanes of a warp share 8 rows and 16 columns among them, and read
+// and write shared memory in as few passes as there can be. A pass takes the 32
+// banks of four bytes once; a quarter of the lanes has 128 bits each, half of them
+// where every lane n has the address of n^1, or every lane n that of n^2.
+func TestTile(t *testing.T) {
+	d := open(t, emulated.Options{Sources: unitSources(t)})
+	const lanes = 32
+	var u abiUnits
+	u.n = lanes
+	out := unit[int64](t, d, "unit_tile", &u, &u.i, 2*lanes+1)
+	stride := out[2*lanes]
+	row := func(lane int) int64 { return out[2*lane] }
+	column := func(lane int) int64 { return out[2*lane+1] }
+
+	tiles := map[[2]int64]bool{}
+	for lane := range lanes {
+		r, c := row(lane), column(lane)
+		if r < 0 || r >= 8 || c < 0 || c >= 16 || c%4 != 0 {
+			t.Errorf("lane %d has row %d, column %d", lane, r, c)
+		}
+		tiles[[2]int64{r, c}] = true
+		if row(lane^1) != r {
+			t.Errorf("lanes %d and %d read different rows", lane, lane^1)
+		}
+		if column(lane^2) != c {
+			t.Errorf("lanes %d and %d read different weights", lane, lane^2)
+		}
+	}
+	if len(tiles) != lanes {
+		t.Errorf("%d of %d parts of the tile have a lane", len(tiles), lanes)
+	}
+	// conflicts counts the banks that lanes want for different addresses.
+	conflicts := func(first, n int, address func(lane int) int64) (count int) {
+		banks := map[int64]int64{}
+		for lane := first; lane < first+n; lane++ {
+			for word := range int64(4) {
+				a := address(lane) + word
+				if other, ok := banks[a%32]; ok && other != a {
+					count++
+				}
+				banks[a%32] = a
+			}
+		}
+		return count
+	}
+	for first := 0; first < lanes; first += 16 {
+		if n := conflicts(first, 16, func(lane int) int64 { return row(lane) * stride }); n != 0 {
+			t.Errorf("lanes %d to %d: %d conflicts of banks where activations are read", first, first+15, n)
+		}
+	}
+	for first := 0; first < lanes; first += 8 {
+		if n := conflicts(first, 8, func(lane int) int64 { return row(lane)*stride + column(lane) }); n != 0 {
+			t.Errorf("lanes %d to %d: %d conflicts of banks where results are written", first, first+7, n)
+		}
+	}
+}

@@ -24,6 +24,7 @@ struct Index {
 extern thread_local Index thread_index, block_index, block_size;
 
 void *shared_memory();
+void guard(void *p, int64_t bytes);
 void barrier(const char *file, int line);
 
 }  // namespace lockstep::cpu
@@ -33,6 +34,7 @@ void barrier(const char *file, int line);
 #define blockDim lockstep::cpu::block_size
 #define __syncthreads() lockstep::cpu::barrier(__FILE__, __LINE__)
 #define LOCKSTEP_SHARED(name) float4 *name = static_cast<float4 *>(lockstep::cpu::shared_memory())
+#define LOCKSTEP_GUARD(pointer, bytes) lockstep::cpu::guard(pointer, bytes)
 
 struct alignas(8) float2 {
   float x, y;

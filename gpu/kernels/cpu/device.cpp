@@ -19,6 +19,7 @@
 #include "cuda.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 // Switching stacks in a few instructions, or as the system does it.
@@ -148,6 +149,7 @@ class Worker {
 
   // run runs one block. What goes wrong is in failure.
   void run(unsigned block);
+  void guard(void *p, int64_t bytes);
 
   std::string failure;
 
@@ -158,6 +160,7 @@ class Worker {
   void start(Fiber &fiber, size_t index);
   void resume(Fiber &fiber);
   void yield(Fiber &fiber, bool last);
+  std::string overrun();
 
   Kernel kernel_;
   const void *argument_;
@@ -167,6 +170,11 @@ class Worker {
   std::mt19937_64 random_;
   char *stacks_ = nullptr;
   void *memory_ = nullptr;
+  struct Guard {
+    void *pointer;
+    int64_t bytes;
+  };
+  std::vector<Guard> guards_;  // inside the memory
   Context context_{};
   Fiber *current_ = nullptr;
   const void *outer_stack_ = nullptr;  // the worker's own, for the sanitizer
@@ -245,6 +253,33 @@ std::string place(const Fiber &f) {
   return std::string("waits at ") + (name != nullptr ? name + 1 : f.file) + ":" + std::to_string(f.line);
 }
 
+// guard forbids a part of the block's shared memory; every thread may say so.
+void Worker::guard(void *p, int64_t bytes) {
+  for (const Guard &g : guards_) {
+    if (g.pointer == p) return;
+  }
+  guards_.push_back({p, bytes});
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_POISON_MEMORY_REGION(p, static_cast<size_t>(bytes));
+#endif
+}
+
+// overrun tells where the block wrote beside its buffers, or is empty. The
+// sanitizer notices it by itself, and reads too.
+std::string Worker::overrun() {
+#if defined(__SANITIZE_ADDRESS__)
+  for (const Guard &g : guards_) ASAN_UNPOISON_MEMORY_REGION(g.pointer, static_cast<size_t>(g.bytes));
+#endif
+  for (const Guard &g : guards_) {
+    if (int64_t i = written(g.pointer, g.bytes); i >= 0) {
+      return "beside a buffer in its shared memory, " + std::to_string(i) + " bytes after its end";
+    }
+  }
+  guards_.clear();
+  if (std::string where = beside(memory_, shared_); !where.empty()) return "beside its shared memory, " + where;
+  return "";
+}
+
 void Worker::run(unsigned block) {
   worker = this;
   block_index.x = block;
@@ -268,9 +303,7 @@ void Worker::run(unsigned block) {
     }
     done = first.done;
   }
-  if (std::string where = beside(memory_, shared_); !where.empty()) {
-    failure = "block " + std::to_string(block) + " wrote beside its shared memory, " + where;
-  }
+  if (std::string where = overrun(); !where.empty()) failure = "block " + std::to_string(block) + " wrote " + where;
 }
 
 }  // namespace
@@ -281,6 +314,8 @@ void barrier(const char *file, int line) {
   fiber.line = line;
   worker->yield(fiber, false);
 }
+
+void guard(void *p, int64_t bytes) { worker->guard(p, bytes); }
 
 void *shared_memory() { return static_cast<char *>(worker->memory_) + kGuard; }
 

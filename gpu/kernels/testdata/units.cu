@@ -108,6 +108,16 @@ extern "C" __global__ void unit_draws(const Units *u) {
   for (int64_t i = 0; i < u->n; i++) u->c[i] = twister.uniform();
 }
 
+// unit_tile: i (n, 2) row and column of each lane's tile; then the stride of a row.
+extern "C" __global__ void unit_tile(const Units *u) {
+  const lockstep::Thread t = lockstep::this_thread();
+  if (t.index >= u->n) return;
+  const lockstep::Tile tile(t);
+  u->i[2 * t.index] = tile.row;
+  u->i[2 * t.index + 1] = tile.column;
+  u->i[2 * u->n] = lockstep::Block<1>::kStride;
+}
+
 struct Values {
   const double *a;
   __device__ __forceinline__ double operator()(int i) const { return a[i]; }
