@@ -177,7 +177,9 @@ func (s *Simulator) use(ctx context.Context, on *connection, f func(*connection)
 		if err != nil {
 			return err
 		}
+		s.statsMutex.Lock()
 		s.connection = c
+		s.statsMutex.Unlock()
 	}
 	err := f(s.connection)
 	if err != nil && !errors.Is(err, driver.ErrOutOfMemory) {

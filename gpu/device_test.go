@@ -118,6 +118,27 @@ func TestRecovery(t *testing.T) {
 	jobs := []lockstep.Job{{Route: shorten(routes()[0], 104), Policy: lockstep.DefaultPID}, {Route: shorten(routes()[1], 104), Policy: weavePolicy}}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
 	want := results(t, s, context.Background(), jobs, opts)
+
+	// Somebody looks at the counts meanwhile, which only grow.
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for last := s.Stats(); ; time.Sleep(time.Millisecond) {
+			now := s.Stats()
+			if now.Launches < last.Launches || now.UploadBytes < last.UploadBytes {
+				t.Errorf("counts %+v after %+v", now, last)
+			}
+			last = now
+			select {
+			case <-done:
+				return
+			default:
+			}
+		}
+	})
+	defer looking.Wait()
+	defer close(done)
+
 	for _, c := range []struct{ fault, want string }{
 		{"error", "planted fault"},
 		{"overrun", "device process ended"},

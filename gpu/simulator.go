@@ -64,7 +64,7 @@ type Simulator struct {
 	connection *connection   // nil until its first use, and after a failure
 	closed     bool
 
-	statsMutex sync.Mutex
+	statsMutex sync.Mutex    // also of connection, for Stats, which does not wait for its turn
 	past       driver.Counts // of devices closed since
 	wall       time.Duration
 }
