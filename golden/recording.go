@@ -212,10 +212,10 @@ func take[T npz.Number](d *decoder, name string, shape ...int) []T {
 func get[T npz.Number](arrays map[string]npz.Array, name string, shape ...int) ([]T, error) {
 	a, ok := arrays[name]
 	if !ok {
-		return nil, fmt.Errorf("no array %s", name)
+		return nil, fmt.Errorf("no array %.60q", name)
 	}
 	if !slices.Equal(a.Shape, shape) {
-		return nil, fmt.Errorf("array %s: shape %v, want %v", name, a.Shape, shape)
+		return nil, fmt.Errorf("array %.60q: shape %v, want %v", name, a.Shape, shape)
 	}
 	return npz.Elements[T](a)
 }

@@ -248,7 +248,7 @@ func TestReadErrors(t *testing.T) {
 		if err := changed(name, nil); counts && err == nil {
 			t.Errorf("%s is missing, but the file reads", name)
 		} else if !counts {
-			expect(name+" missing", err, "no array "+name)
+			expect(name+" missing", err, fmt.Sprintf("no array %q", name))
 		}
 
 		longer := a
@@ -258,19 +258,19 @@ func TestReadErrors(t *testing.T) {
 		if err := changed(name, &longer); counts && err == nil {
 			t.Errorf("%s is too long, but the file reads", name)
 		} else if !counts {
-			expect(name+" longer", err, fmt.Sprintf("array %s: shape %v, want %v", name, longer.Shape, a.Shape))
+			expect(name+" longer", err, fmt.Sprintf("array %q: shape %v, want %v", name, longer.Shape, a.Shape))
 		}
 
 		deeper := a
 		deeper.Shape = append(slices.Clone(a.Shape), 1)
-		expect(name+" deeper", changed(name, &deeper), fmt.Sprintf("array %s: shape %v, want %v", name, deeper.Shape, a.Shape))
+		expect(name+" deeper", changed(name, &deeper), fmt.Sprintf("array %q: shape %v, want %v", name, deeper.Shape, a.Shape))
 
 		text := a
 		text.Type = map[string]string{"<f4": "|S4"}[a.Type]
 		if text.Type == "" {
 			text.Type = "|S8"
 		}
-		expect(name+" as text", changed(name, &text), fmt.Sprintf("array %s: type %s, want %s", name, text.Type, a.Type))
+		expect(name+" as text", changed(name, &text), fmt.Sprintf("array %q: type %s, want %s", name, text.Type, a.Type))
 	}
 	if stages != 30 {
 		t.Errorf("%d arrays of two recordings, want 30", stages)
@@ -304,8 +304,8 @@ func TestWriteErrors(t *testing.T) {
 		recordings []*golden.Recording
 		want       string
 	}{
-		"same route twice": {[]*golden.Recording{record("a", 1, generator(1)), record("a", 1, generator(2))}, "array a/tokens appears twice"},
-		"lacks a token":    {[]*golden.Recording{short}, "array a/tokens: 312 bytes of data, shape [2 20] of <i8 wants 320"},
+		"same route twice": {[]*golden.Recording{record("a", 1, generator(1)), record("a", 1, generator(2))}, "array \"a/tokens\" appears twice"},
+		"lacks a token":    {[]*golden.Recording{short}, "array \"a/tokens\": 312 bytes of data, shape [2 20] of <i8 wants 320"},
 	} {
 		if err := golden.WriteFile(path, lockstep.Profile{}, c.recordings...); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)

@@ -126,7 +126,7 @@ func Parse(data []byte) (*Weights, error) {
 	used := initializersUsed(g)
 	for i, name := range r.names {
 		if i >= len(used) || used[i] != name {
-			return nil, fmt.Errorf("tensor %s is not used where it belongs: this is not the tinyphysics network", name)
+			return nil, fmt.Errorf("tensor %.60q is not used where it belongs: this is not the tinyphysics network", name)
 		}
 	}
 	return w, nil
@@ -182,11 +182,11 @@ func (r *reader) find(name string, dims ...int64) *onnx.Tensor {
 	r.names = append(r.names, name)
 	t, ok := r.graph.Initializer(name)
 	if !ok {
-		r.fail("no tensor %s: this is not the tinyphysics network", name)
+		r.fail("no tensor %.60q: this is not the tinyphysics network", name)
 		return nil
 	}
 	if !slices.Equal(t.Dims, dims) {
-		r.fail("tensor %s: shape %v, want %v", name, t.Dims, dims)
+		r.fail("tensor %.60q: shape %v, want %v", name, t.Dims, dims)
 		return nil
 	}
 	return t
@@ -239,7 +239,7 @@ func (r *reader) mask(name string) {
 	for i := range Context {
 		for j := range Context {
 			if visible[i*Context+j] != (j <= i) {
-				r.fail("tensor %s: the attention mask is not causal at (%d, %d)", name, i, j)
+				r.fail("tensor %.60q: the attention mask is not causal at (%d, %d)", name, i, j)
 				return
 			}
 		}

@@ -221,11 +221,11 @@ func TestDamagedTensor(t *testing.T) {
 			change change
 			want   string
 		}{
-			{"missing", drop(5, 8, name), "no tensor " + name},
-			{"one dimension more", scalar(name, 1, 1), fmt.Sprintf("tensor %s: shape %v, want %v", name, append(slices.Clone(tensor.Dims), 1), tensor.Dims)},
-			{"double", scalar(name, 2, 11), fmt.Sprintf("tensor %s: element type 11, want %s", name, kind)},
-			{"one byte less", initializer(name, replace(9, func(raw []byte) []byte { return raw[1:] })), fmt.Sprintf("tensor %s: %d bytes of data do not fit shape %v", name, len(tensor.Raw)-1, tensor.Dims)},
-			{"data elsewhere", scalar(name, 14, 1), "not an ONNX model, or a damaged one: tensor " + name + ": its elements are stored in another file"},
+			{"missing", drop(5, 8, name), fmt.Sprintf("no tensor %q", name)},
+			{"one dimension more", scalar(name, 1, 1), fmt.Sprintf("tensor %q: shape %v, want %v", name, append(slices.Clone(tensor.Dims), 1), tensor.Dims)},
+			{"double", scalar(name, 2, 11), fmt.Sprintf("tensor %q: element type 11, want %s", name, kind)},
+			{"one byte less", initializer(name, replace(9, func(raw []byte) []byte { return raw[1:] })), fmt.Sprintf("tensor %q: %d bytes of data do not fit shape %v", name, len(tensor.Raw)-1, tensor.Dims)},
+			{"data elsewhere", scalar(name, 14, 1), fmt.Sprintf("not an ONNX model, or a damaged one: tensor %q: its elements are stored in another file", name)},
 		} {
 			if _, err := Parse(edit(data, c.change)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v, want %s", name, c.name, err, c.want)
@@ -244,7 +244,7 @@ func TestMask(t *testing.T) {
 			raw[i] ^= 1
 			return raw
 		}))
-		want := fmt.Sprintf("tensor %s: the attention mask is not causal at (%d, %d)", name, i/Context, i%Context)
+		want := fmt.Sprintf("tensor %q: the attention mask is not causal at (%d, %d)", name, i/Context, i%Context)
 		if _, err := Parse(edit(data, flip)); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -317,9 +317,9 @@ func TestOtherGraph(t *testing.T) {
 		}))), structure},
 		{"crossed wires", edit(data, node("/h.0/attn/layer_norm/Sub_output_0", swapInputs())), structure},
 		{"a missing node", edit(data, drop(1, 2, tanh)), structure},
-		{"crossed layer norms", edit(data, swap("transformer.h.0.mlp.layer_norm.weight", "transformer.h.3.mlp.layer_norm.weight")), "tensor transformer.h.0.mlp.layer_norm.weight is not used where it belongs"},
-		{"weight for bias", edit(data, swap("transformer.layer_norm_f.weight", "transformer.layer_norm_f.bias")), "tensor transformer.layer_norm_f.weight is not used where it belongs"},
-		{"renamed products", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "/h.2/mlp/c_fc/MatMul_output_0")), "tensor onnx::MatMul_561 is not used where it belongs"},
+		{"crossed layer norms", edit(data, swap("transformer.h.0.mlp.layer_norm.weight", "transformer.h.3.mlp.layer_norm.weight")), "tensor \"transformer.h.0.mlp.layer_norm.weight\" is not used where it belongs"},
+		{"weight for bias", edit(data, swap("transformer.layer_norm_f.weight", "transformer.layer_norm_f.bias")), "tensor \"transformer.layer_norm_f.weight\" is not used where it belongs"},
+		{"renamed products", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "/h.2/mlp/c_fc/MatMul_output_0")), "tensor \"onnx::MatMul_561\" is not used where it belongs"},
 		{"no product", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "other")), "no matrix product /h.1/mlp/c_fc/MatMul_output_0"},
 		{"no head", edit(data, node("output", replace(4, func([]byte) []byte { return []byte("Gemm") }))), "no matrix product output"},
 		{"other operator set", slices.Concat(data, encode(8, []byte("\x10\x12"))), "operator set 18, want 14"},

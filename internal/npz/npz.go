@@ -41,7 +41,7 @@ const (
 	MaxArchive = 4 << 30
 )
 
-const maxDims = 64 // NumPy's own limit
+const maxDims = 8 // more than any array here has
 
 // typeString names an element type as NumPy does.
 func typeString[T Number]() string {
@@ -78,11 +78,11 @@ func Text(name, text string) Array {
 // Elements returns an array's elements, or an error if it has another type.
 func Elements[T Number](a Array) ([]T, error) {
 	if want := typeString[T](); a.Type != want {
-		return nil, fmt.Errorf("array %s: type %s, want %s", a.Name, a.Type, want)
+		return nil, fmt.Errorf("array %.60q: type %s, want %s", a.Name, a.Type, want)
 	}
 	elements := make([]T, len(a.Data)/binary.Size(*new(T)))
 	if _, err := binary.Decode(a.Data, binary.LittleEndian, elements); err != nil {
-		return nil, fmt.Errorf("array %s: %w", a.Name, err)
+		return nil, fmt.Errorf("array %.60q: %w", a.Name, err)
 	}
 	return elements, nil
 }
@@ -91,7 +91,7 @@ func Elements[T Number](a Array) ([]T, error) {
 func Strings(a Array) ([]string, error) {
 	size, ok := elementSize(a.Type)
 	if !ok || a.Type[1] != 'S' {
-		return nil, fmt.Errorf("array %s: type %s, want byte strings", a.Name, a.Type)
+		return nil, fmt.Errorf("array %.60q: type %s, want byte strings", a.Name, a.Type)
 	}
 	var out []string
 	for data := a.Data; len(data) > 0; data = data[size:] {
@@ -131,14 +131,14 @@ func check(arrays []Array) error {
 			err = fmt.Errorf("%d bytes of data, shape %v of %s wants %d", len(a.Data), a.Shape, a.Type, size)
 		}
 		if err != nil {
-			return fmt.Errorf("array %s: %w", a.Name, err)
+			return fmt.Errorf("array %.60q: %w", a.Name, err)
 		}
 		if names[a.Name] {
-			return fmt.Errorf("array %s appears twice", a.Name)
+			return fmt.Errorf("array %.60q appears twice", a.Name)
 		}
 		names[a.Name] = true
 		if total += size; total > MaxArchive {
-			return fmt.Errorf("array %s: %w", a.Name, errArchive)
+			return fmt.Errorf("array %.60q: %w", a.Name, errArchive)
 		}
 	}
 	return nil
@@ -178,11 +178,11 @@ func read(data []byte, limit int64) (map[string]Array, error) {
 			return nil, fmt.Errorf("entry %.60q is not an array", f.Name)
 		}
 		if _, ok := arrays[name]; ok {
-			return nil, fmt.Errorf("array %s appears twice", name)
+			return nil, fmt.Errorf("array %.60q appears twice", name)
 		}
 		a, err := readEntry(f, limit)
 		if err != nil {
-			return nil, fmt.Errorf("array %s: %w", name, err)
+			return nil, fmt.Errorf("array %.60q: %w", name, err)
 		}
 		limit -= int64(len(a.Data))
 		a.Name = name

@@ -106,7 +106,7 @@ func testElements[T Number](t *testing.T, want []T) {
 	}
 	wrong := a
 	wrong.Type = "|S8"
-	if _, err := Elements[T](wrong); err == nil || err.Error() != "array x: type |S8, want "+a.Type {
+	if _, err := Elements[T](wrong); err == nil || err.Error() != "array \"x\": type |S8, want "+a.Type {
 		t.Errorf("%T of another type: %v", want, err)
 	}
 }
@@ -135,7 +135,7 @@ func TestStrings(t *testing.T) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 	for _, elementType := range []string{"<f4", "|u1", "|S", "|S0", ""} {
-		if _, err := Strings(Array{Name: "x", Type: elementType}); err == nil || err.Error() != "array x: type "+elementType+", want byte strings" {
+		if _, err := Strings(Array{Name: "x", Type: elementType}); err == nil || err.Error() != "array \"x\": type "+elementType+", want byte strings" {
 			t.Errorf("type %q: %v", elementType, err)
 		}
 	}
@@ -328,38 +328,38 @@ func TestReadErrors(t *testing.T) {
 		{"nothing", nil, "not an .npz archive: zip: not a valid zip file"},
 		{"text", []byte("tokens,states\n"), "not an .npz archive: zip: not a valid zip file"},
 		{"other entry", archive("notes.txt", ""), `entry "notes.txt" is not an array`},
-		{"twice", archive("x.npy", npy(fields("'|u1'", "False", "()"), "1"), "x.npy", npy(fields("'|u1'", "False", "()"), "1")), "array x appears twice"},
-		{"empty entry", archive("x.npy", ""), "array x: not a NumPy array"},
-		{"wrong magic", archive("x.npy", "\x92NUMPY"+npy(fields("'|u1'", "False", "()"), "1")[6:]), "array x: not a NumPy array"},
-		{"magic only", archive("x.npy", magic), "array x: not a NumPy array"},
-		{"no header length", version(1, ""), "array x: not a NumPy array"},
-		{"no header length, version 2", version(2, "\x10\x00"), "array x: not a NumPy array"},
-		{"short header", version(1, "\x10\x00{}"), "array x: not a NumPy array"},
-		{"endless header", version(2, "\xff\xff\xff\x7f"), "array x: not a NumPy array"},
-		{"version 0", version(0, ""), "array x: format version 0 is not known"},
-		{"version 3", version(3, ""), "array x: format version 3 is not known"},
-		{"no header", text(""), `array x: header "" is not understood`},
+		{"twice", archive("x.npy", npy(fields("'|u1'", "False", "()"), "1"), "x.npy", npy(fields("'|u1'", "False", "()"), "1")), "array \"x\" appears twice"},
+		{"empty entry", archive("x.npy", ""), "array \"x\": not a NumPy array"},
+		{"wrong magic", archive("x.npy", "\x92NUMPY"+npy(fields("'|u1'", "False", "()"), "1")[6:]), "array \"x\": not a NumPy array"},
+		{"magic only", archive("x.npy", magic), "array \"x\": not a NumPy array"},
+		{"no header length", version(1, ""), "array \"x\": not a NumPy array"},
+		{"no header length, version 2", version(2, "\x10\x00"), "array \"x\": not a NumPy array"},
+		{"short header", version(1, "\x10\x00{}"), "array \"x\": not a NumPy array"},
+		{"endless header", version(2, "\xff\xff\xff\x7f"), "array \"x\": not a NumPy array"},
+		{"version 0", version(0, ""), "array \"x\": format version 0 is not known"},
+		{"version 3", version(3, ""), "array \"x\": format version 3 is not known"},
+		{"no header", text(""), `array "x": header "" is not understood`},
 		{"Python code", text("{'descr': '<f4', 'fortran_order': False, 'shape': (exit(), ), }"), "is not understood"},
 		{"negative", f4("(-1,)", ""), "is not understood"},
 		{"structured type", text(fields("[('a', '<f4')]", "False", "(1,)")), "is not understood"},
-		{"object", text(fields("'|O'", "False", "(1,)")), `array x: element type "|O" is not supported`},
-		{"big-endian", text(fields("'>f4'", "False", "(1,)")), `array x: element type ">f4" is not supported`},
-		{"text type", text(fields("'<U4'", "False", "(1,)")), `array x: element type "<U4" is not supported`},
-		{"strings of no length", text(fields("'|S0'", "False", "(1,)")), `array x: element type "|S0" is not supported`},
-		{"signed string length", text(fields("'|S+5'", "False", "(1,)")), `array x: element type "|S+5" is not supported`},
-		{"endless strings", text(fields("'|S65536'", "False", "(0,)")), `array x: element type "|S65536" is not supported`},
-		{"Fortran order", archive("x.npy", npy(fields("'|u1'", "True", "(2, 2)"), "1234")), "array x: column-major (Fortran) order is not supported"},
-		{"no comma", f4("(1 2)", ""), "array x: shape (1 2) is too large, or none"},
-		{"no integer", f4("(99999999999999999999,)", ""), "array x: shape (99999999999999999999,) is too large, or none"},
-		{"too large", f4("(268435457,)", ""), "array x: shape [268435457] is too large"},
-		{"product overflows", f4("(4294967296, 4294967296)", ""), "array x: shape [4294967296 4294967296] is too large"},
-		{"product overflows to 0", f4("(1073741824, 1073741824, 16)", ""), "array x: shape [1073741824 1073741824 16] is too large"},
-		{"product overflows before a 0", f4("(1073741824, 1073741824, 0)", ""), "array x: shape [1073741824 1073741824 0] is too large"},
-		{"too many dimensions", f4("("+strings.Repeat("1,", 65)+")", "1234"), "array x: 65 dimensions, at most 64 are supported"},
-		{"too little data", f4("(2,)", "1234567"), "array x: 7 or more bytes of data, shape [2] of <f4 wants 8"},
-		{"no data", f4("(268435456,)", ""), "array x: 0 or more bytes of data, shape [268435456] of <f4 wants 1073741824"},
-		{"too much data", f4("(2,)", "123456789"), "array x: 9 or more bytes of data, shape [2] of <f4 wants 8"},
-		{"bomb", f4("(2,)", strings.Repeat("\x00", 1<<24)), "array x: 9 or more bytes of data, shape [2] of <f4 wants 8"},
+		{"object", text(fields("'|O'", "False", "(1,)")), `array "x": element type "|O" is not supported`},
+		{"big-endian", text(fields("'>f4'", "False", "(1,)")), `array "x": element type ">f4" is not supported`},
+		{"text type", text(fields("'<U4'", "False", "(1,)")), `array "x": element type "<U4" is not supported`},
+		{"strings of no length", text(fields("'|S0'", "False", "(1,)")), `array "x": element type "|S0" is not supported`},
+		{"signed string length", text(fields("'|S+5'", "False", "(1,)")), `array "x": element type "|S+5" is not supported`},
+		{"endless strings", text(fields("'|S65536'", "False", "(0,)")), `array "x": element type "|S65536" is not supported`},
+		{"Fortran order", archive("x.npy", npy(fields("'|u1'", "True", "(2, 2)"), "1234")), "array \"x\": column-major (Fortran) order is not supported"},
+		{"no comma", f4("(1 2)", ""), "array \"x\": shape (1 2) is too large, or none"},
+		{"no integer", f4("(99999999999999999999,)", ""), "array \"x\": shape (99999999999999999999,) is too large, or none"},
+		{"too large", f4("(268435457,)", ""), "array \"x\": shape [268435457] is too large"},
+		{"product overflows", f4("(4294967296, 4294967296)", ""), "array \"x\": shape [4294967296 4294967296] is too large"},
+		{"product overflows to 0", f4("(1073741824, 1073741824, 16)", ""), "array \"x\": shape [1073741824 1073741824 16] is too large"},
+		{"product overflows before a 0", f4("(1073741824, 1073741824, 0)", ""), "array \"x\": shape [1073741824 1073741824 0] is too large"},
+		{"too many dimensions", f4("("+strings.Repeat("1,", 9)+")", "1234"), "array \"x\": 9 dimensions, at most 8 are supported"},
+		{"too little data", f4("(2,)", "1234567"), "array \"x\": 7 or more bytes of data, shape [2] of <f4 wants 8"},
+		{"no data", f4("(268435456,)", ""), "array \"x\": 0 or more bytes of data, shape [268435456] of <f4 wants 1073741824"},
+		{"too much data", f4("(2,)", "123456789"), "array \"x\": 9 or more bytes of data, shape [2] of <f4 wants 8"},
+		{"bomb", f4("(2,)", strings.Repeat("\x00", 1<<24)), "array \"x\": 9 or more bytes of data, shape [2] of <f4 wants 8"},
 	} {
 		arrays, err := Read(c.data)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -430,7 +430,7 @@ func TestReadLimit(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := read(data, 999)
-	if want := "array b: the arrays up to here are too large together"; err == nil || err.Error() != want {
+	if want := "array \"b\": the arrays up to here are too large together"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -441,20 +441,20 @@ func TestWriteErrors(t *testing.T) {
 		arrays []Array
 		want   string
 	}{
-		{"too little data", []Array{New("x", []uint8{1}, 2)}, "array x: 1 bytes of data, shape [2] of |u1 wants 2"},
-		{"too much data", []Array{New("x", []float32{1, 2})}, "array x: 8 bytes of data, shape [] of <f4 wants 4"},
-		{"unknown type", []Array{{Name: "x", Type: "|O"}}, `array x: element type "|O" is not supported`},
-		{"negative", []Array{New("x", []uint8{1}, -1, -1)}, "array x: shape [-1 -1] is too large"},
-		{"too many dimensions", []Array{New("x", []uint8{1}, slices.Repeat([]int{1}, 65)...)}, "array x: 65 dimensions, at most 64 are supported"},
-		{"twice", []Array{New("x", []uint8{1}), New("x", []uint8{1})}, "array x appears twice"},
+		{"too little data", []Array{New("x", []uint8{1}, 2)}, "array \"x\": 1 bytes of data, shape [2] of |u1 wants 2"},
+		{"too much data", []Array{New("x", []float32{1, 2})}, "array \"x\": 8 bytes of data, shape [] of <f4 wants 4"},
+		{"unknown type", []Array{{Name: "x", Type: "|O"}}, `array "x": element type "|O" is not supported`},
+		{"negative", []Array{New("x", []uint8{1}, -1, -1)}, "array \"x\": shape [-1 -1] is too large"},
+		{"too many dimensions", []Array{New("x", []uint8{1}, slices.Repeat([]int{1}, 9)...)}, "array \"x\": 9 dimensions, at most 8 are supported"},
+		{"twice", []Array{New("x", []uint8{1}), New("x", []uint8{1})}, "array \"x\" appears twice"},
 	} {
 		var b bytes.Buffer
 		if err := Write(&b, c.arrays); err == nil || err.Error() != c.want || b.Len() > 0 {
 			t.Errorf("%s: %v after %d bytes, want %s before any", c.name, err, b.Len(), c.want)
 		}
 	}
-	if err := Write(&bytes.Buffer{}, []Array{New("x", []uint8{1}, slices.Repeat([]int{1}, 64)...)}); err != nil {
-		t.Errorf("64 dimensions: %v", err)
+	if err := Write(&bytes.Buffer{}, []Array{New("x", []uint8{1}, slices.Repeat([]int{1}, 8)...)}); err != nil {
+		t.Errorf("8 dimensions: %v", err)
 	}
 }
 

@@ -83,10 +83,10 @@ func (g *Graph) Initializer(name string) (*Tensor, bool) {
 // Float32s returns the elements of a float tensor.
 func (t *Tensor) Float32s() ([]float32, error) {
 	if t.Type != Float {
-		return nil, fmt.Errorf("tensor %s: element type %d, want float (%d)", t.Name, t.Type, Float)
+		return nil, fmt.Errorf("tensor %.60q: element type %d, want float (%d)", t.Name, t.Type, Float)
 	}
 	if n, ok := t.elements(); !ok || uint64(len(t.Raw)) != 4*n {
-		return nil, fmt.Errorf("tensor %s: %d bytes of data do not fit shape %v", t.Name, len(t.Raw), t.Dims)
+		return nil, fmt.Errorf("tensor %.60q: %d bytes of data do not fit shape %v", t.Name, len(t.Raw), t.Dims)
 	}
 	out := make([]float32, len(t.Raw)/4)
 	for i := range out {
@@ -98,10 +98,10 @@ func (t *Tensor) Float32s() ([]float32, error) {
 // Bools returns the elements of a bool tensor.
 func (t *Tensor) Bools() ([]bool, error) {
 	if t.Type != Bool {
-		return nil, fmt.Errorf("tensor %s: element type %d, want bool (%d)", t.Name, t.Type, Bool)
+		return nil, fmt.Errorf("tensor %.60q: element type %d, want bool (%d)", t.Name, t.Type, Bool)
 	}
 	if n, ok := t.elements(); !ok || uint64(len(t.Raw)) != n {
-		return nil, fmt.Errorf("tensor %s: %d bytes of data do not fit shape %v", t.Name, len(t.Raw), t.Dims)
+		return nil, fmt.Errorf("tensor %.60q: %d bytes of data do not fit shape %v", t.Name, len(t.Raw), t.Dims)
 	}
 	out := make([]bool, len(t.Raw))
 	for i, b := range t.Raw {
@@ -237,7 +237,7 @@ func parseTensor(data []byte) (t Tensor, err error) {
 		switch f.number {
 		case 1:
 			t.Dims, err = f.appendInt64s(t.Dims)
-			return err
+			return errors.Join(err, checkDims(t.Dims))
 		case 2:
 			t.Type = int(f.varint)
 		case 8:
@@ -245,13 +245,23 @@ func parseTensor(data []byte) (t Tensor, err error) {
 		case 9:
 			t.Raw = f.bytes
 		case 4, 5, 6, 7, 10, 11:
-			return fmt.Errorf("tensor %s: its elements are not stored as raw data", t.Name)
+			return fmt.Errorf("tensor %.60q: its elements are not stored as raw data", t.Name)
 		case 13, 14:
-			return fmt.Errorf("tensor %s: its elements are stored in another file", t.Name)
+			return fmt.Errorf("tensor %.60q: its elements are stored in another file", t.Name)
 		}
 		return nil
 	})
 	return t, err
+}
+
+// maxDims is more than any operator here makes use of.
+const maxDims = 8
+
+func checkDims(dims []int64) error {
+	if len(dims) > maxDims {
+		return fmt.Errorf("a shape of %d or more dimensions, at most %d are supported", len(dims), maxDims)
+	}
+	return nil
 }
 
 func parseValue(data []byte) (v Value, err error) {
@@ -281,7 +291,7 @@ func parseValue(data []byte) (v Value, err error) {
 								return nil
 							})
 							v.Dims = append(v.Dims, size)
-							return err
+							return errors.Join(err, checkDims(v.Dims))
 						})
 					}
 					return nil

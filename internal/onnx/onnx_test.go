@@ -151,8 +151,8 @@ func TestParseErrors(t *testing.T) {
 		{"damaged input", graph(11, "\xff"), damaged},
 		{"damaged output type", graph(12, message(2, "\xff")), damaged},
 		{"damaged output shape", graph(12, message(2, message(1, message(2, message(1, "\xff"))))), damaged},
-		{"float_data", graph(5, message(8, "w", 4, "\x00\x00\x80\x3f")), damaged + "tensor w: its elements are not stored as raw data"},
-		{"external data", graph(5, message(8, "w", 13, message(1, "location", 2, "/etc/passwd"))), damaged + "tensor w: its elements are stored in another file"},
+		{"float_data", graph(5, message(8, "w", 4, "\x00\x00\x80\x3f")), damaged + "tensor \"w\": its elements are not stored as raw data"},
+		{"external data", graph(5, message(8, "w", 13, message(1, "location", 2, "/etc/passwd"))), damaged + "tensor \"w\": its elements are stored in another file"},
 	} {
 		if _, err := onnx.Parse(c.data); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
@@ -165,14 +165,14 @@ func TestTensorErrors(t *testing.T) {
 		tensor onnx.Tensor
 		want   string
 	}{
-		{onnx.Tensor{Type: onnx.Int64}, "tensor w: element type 7, want %s"},
-		{onnx.Tensor{Dims: []int64{2}, Raw: make([]byte, 7)}, "tensor w: 7 bytes of data do not fit shape [2]"},
-		{onnx.Tensor{Dims: []int64{2}, Raw: make([]byte, 9)}, "tensor w: 9 bytes of data do not fit shape [2]"},
-		{onnx.Tensor{Dims: []int64{-1}}, "tensor w: 0 bytes of data do not fit shape [-1]"},
-		{onnx.Tensor{Dims: []int64{-1, -4}, Raw: make([]byte, 16)}, "tensor w: 16 bytes of data do not fit shape [-1 -4]"},
-		{onnx.Tensor{Dims: []int64{1 << 32, 1 << 32}}, "tensor w: 0 bytes of data do not fit shape [4294967296 4294967296]"},
-		{onnx.Tensor{Dims: []int64{1 << 30, 1 << 30, 16}}, "tensor w: 0 bytes of data do not fit shape [1073741824 1073741824 16]"},
-		{onnx.Tensor{}, "tensor w: 0 bytes of data do not fit shape []"},
+		{onnx.Tensor{Type: onnx.Int64}, "tensor \"w\": element type 7, want %s"},
+		{onnx.Tensor{Dims: []int64{2}, Raw: make([]byte, 7)}, "tensor \"w\": 7 bytes of data do not fit shape [2]"},
+		{onnx.Tensor{Dims: []int64{2}, Raw: make([]byte, 9)}, "tensor \"w\": 9 bytes of data do not fit shape [2]"},
+		{onnx.Tensor{Dims: []int64{-1}}, "tensor \"w\": 0 bytes of data do not fit shape [-1]"},
+		{onnx.Tensor{Dims: []int64{-1, -4}, Raw: make([]byte, 16)}, "tensor \"w\": 16 bytes of data do not fit shape [-1 -4]"},
+		{onnx.Tensor{Dims: []int64{1 << 32, 1 << 32}}, "tensor \"w\": 0 bytes of data do not fit shape [4294967296 4294967296]"},
+		{onnx.Tensor{Dims: []int64{1 << 30, 1 << 30, 16}}, "tensor \"w\": 0 bytes of data do not fit shape [1073741824 1073741824 16]"},
+		{onnx.Tensor{}, "tensor \"w\": 0 bytes of data do not fit shape []"},
 	} {
 		c.tensor.Name = "w"
 		for elementType, want := range map[int]string{onnx.Float: "float (1)", onnx.Bool: "bool (9)"} {
@@ -406,22 +406,37 @@ func graphOf(t *testing.T, data []byte) (start int, graph []byte) {
 // length.
 func TestParseAllocates(t *testing.T) {
 	const fields = 1 << 16
-	for name, data := range map[string][]byte{
-		"nodes":        message(7, []byte(strings.Repeat("\x0a\x00", fields))),
-		"initializers": message(7, []byte(strings.Repeat("\x2a\x00", fields))),
-		"outputs":      message(7, []byte(strings.Repeat("\x62\x00", fields))),
-		"inputs":       message(7, message(1, []byte(strings.Repeat("\x0a\x00", fields)))),
-		"dims":         message(7, message(5, message(1, []byte(strings.Repeat("\x01", 2*fields))))),
-		"absurd shape": message(7, message(5, message(1, []int64{1 << 40, 1 << 40}))),
+	for name, c := range map[string]struct {
+		data []byte
+		want string // what is wrong
+	}{
+		"nodes":        {data: message(7, []byte(strings.Repeat("\x0a\x00", fields)))},
+		"initializers": {data: message(7, []byte(strings.Repeat("\x2a\x00", fields)))},
+		"outputs":      {data: message(7, []byte(strings.Repeat("\x62\x00", fields)))},
+		"inputs":       {data: message(7, message(1, []byte(strings.Repeat("\x0a\x00", fields))))},
+		"absurd shape": {data: message(7, message(5, message(1, []int64{1 << 40, 1 << 40})))},
+		"8 dimensions": {data: message(7, message(5, message(1, []byte(strings.Repeat("\x01", 8)))))},
+		"dimensions": {
+			message(7, message(5, message(1, []byte(strings.Repeat("\x01", 2*fields))))),
+			"not an ONNX model, or a damaged one: a shape of 131072 or more dimensions, at most 8 are supported",
+		},
+		"an input's dimensions": {
+			message(7, message(11, message(2, message(1, message(2, []byte(strings.Repeat("\x0a\x00", fields))))))),
+			"not an ONNX model, or a damaged one: a shape of 9 or more dimensions, at most 8 are supported",
+		},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, err := onnx.Parse(data); err != nil {
-			t.Errorf("%s: %v", name, err)
+		got := ""
+		if _, err := onnx.Parse(c.data); err != nil {
+			got = err.Error()
 		}
 		runtime.ReadMemStats(&after)
-		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(400*len(data)+1<<16); got > limit {
-			t.Errorf("%s: %d bytes allocated for a file of %d, want at most %d", name, got, len(data), limit)
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(400*len(c.data)+1<<16); got > limit {
+			t.Errorf("%s: %d bytes allocated for a file of %d, want at most %d", name, got, len(c.data), limit)
 		}
 	}
 }
