@@ -165,7 +165,7 @@ func (o Origin) facts(runs ...Run) []Fact {
 			all = append(all, Fact{name, value})
 		}
 	}
-	add("command", commandLine(o.Command))
+	add("command", CommandLine(o.Command))
 	add("model", o.Model)
 	add("model SHA-256", o.ModelSHA256)
 	add("routes", o.Data)
@@ -179,8 +179,8 @@ func (o Origin) facts(runs ...Run) []Fact {
 	return append(all, o.Facts...)
 }
 
-// commandLine quotes words as a POSIX shell wants them.
-func commandLine(words []string) string {
+// CommandLine quotes words as a POSIX shell wants them.
+func CommandLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
 		quoted[i] = word

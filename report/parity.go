@@ -479,7 +479,7 @@ func trajectoryCharts(p *parity.Plot) []chart {
 	window := func(column []parity.Float) []float64 {
 		return numbers(column[min(from, len(column)):min(to, len(column))])
 	}
-	make := func(label, unit string, span float64, ticks int, lines []line, columns ...[]float64) chart {
+	timeChart := func(label, unit string, span float64, ticks int, lines []line, columns ...[]float64) chart {
 		s := linearScale(span, columns...)
 		c := chart{
 			Label: fmt.Sprintf("%s on route %s, steps %d to %d", label, p.Route, p.FirstStep+from, p.FirstStep+to-1),
@@ -500,11 +500,11 @@ func trajectoryCharts(p *parity.Plot) []chart {
 		}
 		return c
 	}
-	charts := []chart{make("lateral acceleration", "m/s²", 0.2, 5,
+	charts := []chart{timeChart("lateral acceleration", "m/s²", 0.2, 5,
 		[]line{{Name: "target", Class: "target"}, {Name: "wanted", Class: "want"}, {Name: "got", Class: "got"}},
 		window(p.Target), window(p.WantLataccel), window(p.GotLataccel))}
 	if len(p.WantAction)+len(p.GotAction) > 0 {
-		charts = append(charts, make("steer command", "within ±2", 0.1, 5,
+		charts = append(charts, timeChart("steer command", "within ±2", 0.1, 5,
 			[]line{{Name: "wanted", Class: "want"}, {Name: "got", Class: "got"}}, window(p.WantAction), window(p.GotAction)))
 	}
 	return charts
@@ -555,6 +555,3 @@ func cdfChart(p *parity.Plot, k *parity.Choice) (*chart, string) {
 	}
 	return c, note
 }
-
-// CommandLine quotes words as a POSIX shell wants them.
-func CommandLine(words []string) string { return commandLine(words) }

@@ -705,7 +705,7 @@ func TestCommandLine(t *testing.T) {
 		`a '' 'b c' 'it'\''s' '$x' '~'`:     {"a", "", "b c", "it's", "$x", "~"},
 		"":                                  nil,
 	} {
-		if got := commandLine(words); got != want {
+		if got := CommandLine(words); got != want {
 			t.Errorf("%q is %s, want %s", words, got, want)
 		}
 	}

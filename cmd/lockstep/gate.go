@@ -20,7 +20,7 @@ type gateCommand struct {
 	Base            string        `name:"base" placeholder:"REV" help:"Revision that the change is to be merged into: what differs from it decides what runs. Default: none, so that everything runs."`
 	Out             string        `name:"out" default:"build/gate" placeholder:"DIR" help:"Folder for gate.json, junit.xml and report.html. Default: build/gate."`
 	All             bool          `name:"all" help:"Plant every fault, not a sample, whatever has changed."`
-	Require         []string      `name:"require" placeholder:"WANT,..." help:"Fail where assets, onnxruntime, python or gpu are missing, as LOCKSTEP_REQUIRE_ASSETS=1 and so on do."`
+	Require         []string      `name:"require" placeholder:"WANT,..." help:"Fail where assets, onnxruntime, compiler, python or gpu are missing, as LOCKSTEP_REQUIRE_ASSETS=1 and so on do."`
 	RequireHardware bool          `name:"require-hardware" help:"Fail without evidence that the kernels, as they are, ran on a GPU."`
 	Limit           time.Duration `name:"limit" default:"20m" help:"How long one check may take. Default: 20m."`
 }
