@@ -215,7 +215,7 @@ func get[T npz.Number](arrays map[string]npz.Array, name string, shape ...int) (
 		return nil, fmt.Errorf("no array %.60q", name)
 	}
 	if !slices.Equal(a.Shape, shape) {
-		return nil, fmt.Errorf("array %.60q: shape %v, want %v", name, a.Shape, shape)
+		return nil, fmt.Errorf("array %.60q: shape %.100s, want %v", name, fmt.Sprint(a.Shape), shape)
 	}
 	return npz.Elements[T](a)
 }

@@ -41,7 +41,7 @@ const (
 	MaxArchive = 4 << 30
 )
 
-const maxDims = 8 // more than any array here has
+const maxDims = 64 // NumPy's own limit
 
 // typeString names an element type as NumPy does.
 func typeString[T Number]() string {
@@ -128,7 +128,7 @@ func check(arrays []Array) error {
 	for _, a := range arrays {
 		size, err := dataSize(a.Type, a.Shape)
 		if err == nil && int64(len(a.Data)) != size {
-			err = fmt.Errorf("%d bytes of data, shape %v of %s wants %d", len(a.Data), a.Shape, a.Type, size)
+			err = fmt.Errorf("%d bytes of data, shape %s of %s wants %d", len(a.Data), shown(a.Shape), a.Type, size)
 		}
 		if err != nil {
 			return fmt.Errorf("array %.60q: %w", a.Name, err)
@@ -210,7 +210,7 @@ func readEntry(f *zip.File, limit int64) (Array, error) {
 		return Array{}, err
 	}
 	if int64(len(a.Data)) != size {
-		return Array{}, fmt.Errorf("%d or more bytes of data, shape %v of %s wants %d", len(a.Data), a.Shape, a.Type, size)
+		return Array{}, fmt.Errorf("%d or more bytes of data, shape %s of %s wants %d", len(a.Data), shown(a.Shape), a.Type, size)
 	}
 	return a, nil
 }
@@ -277,6 +277,9 @@ func readHeader(r io.Reader) (Array, int64, error) {
 	return a, size, nil
 }
 
+// shown is a shape in an error, the beginning of a long one.
+func shown(shape []int) string { return fmt.Sprintf("%.100s", fmt.Sprint(shape)) }
+
 // dataSize is the number of bytes of an array's data.
 func dataSize(elementType string, shape []int) (int64, error) {
 	element, ok := elementSize(elementType)
@@ -289,12 +292,12 @@ func dataSize(elementType string, shape []int) (int64, error) {
 	size := int64(element)
 	for _, n := range shape {
 		if n < 0 || n > MaxArray || size > MaxArray {
-			return 0, fmt.Errorf("shape %v is too large", shape)
+			return 0, fmt.Errorf("shape %s is too large", shown(shape))
 		}
 		size *= int64(n)
 	}
 	if size > MaxArray {
-		return 0, fmt.Errorf("shape %v is too large", shape)
+		return 0, fmt.Errorf("shape %s is too large", shown(shape))
 	}
 	return size, nil
 }
