@@ -247,6 +247,20 @@ func (c *parityCommand) unasked(k gate.Comparison) gate.Comparison {
 	return k
 }
 
+// leaveOut adds a comparison that is not made, since one of its engines does not take
+// part, and tells whether it did.
+func (c *parityCommand) leaveOut(p *comparisons, k gate.Comparison, first, o opened) bool {
+	if k, ok := c.unable(k, first); ok {
+		p.add(k)
+		return true
+	}
+	if k, ok := c.unable(k, o); ok {
+		p.add(c.unasked(k))
+		return true
+	}
+	return false
+}
+
 // engines holds engines to the first.
 func (c *parityCommand) engines(env *environment, p *comparisons, options parity.CompareOptions) error {
 	list, err := c.chosen()
@@ -297,12 +311,7 @@ func (c *parityCommand) engines(env *environment, p *comparisons, options parity
 	}
 	for _, o := range all[1:] {
 		k := gate.Comparison{Kind: "engines", Want: first.name, Got: o.name, Detail: filepath.Base(s.modelPath)}
-		if k, ok := c.unable(k, first); ok {
-			p.add(k)
-			continue
-		}
-		if k, ok := c.unable(k, o); ok {
-			p.add(c.unasked(k))
+		if c.leaveOut(p, k, first, o) {
 			continue
 		}
 		if err := p.compare(k, parity.Live(first.Simulator), parity.Live(o.Simulator), jobs, options); err != nil {

@@ -75,12 +75,7 @@ func (c *parityCommand) replayCase(p *comparisons, k *parity.Case, list []engine
 	p.add(kept)
 	for _, o := range all[1:] {
 		one := gate.Comparison{Kind: "replay", Want: first.name, Got: o.name, Detail: stem}
-		if one, ok := c.unable(one, first); ok {
-			p.add(one)
-			continue
-		}
-		if one, ok := c.unable(one, o); ok {
-			p.add(c.unasked(one))
+		if c.leaveOut(p, one, first, o) {
 			continue
 		}
 		report, err := k.Compare(p.env.ctx, parity.Live(first.Simulator), parity.Live(o.Simulator))
