@@ -236,8 +236,10 @@ func parseTensor(data []byte) (t Tensor, err error) {
 	err = fields(data, func(f field) error {
 		switch f.number {
 		case 1:
-			t.Dims, err = f.appendInt64s(t.Dims)
-			return errors.Join(err, checkDims(t.Dims))
+			if t.Dims, err = f.appendInt64s(t.Dims); err != nil {
+				return err
+			}
+			return checkDims(t.Dims)
 		case 2:
 			t.Type = int(f.varint)
 		case 8:
@@ -290,8 +292,10 @@ func parseValue(data []byte) (v Value, err error) {
 								}
 								return nil
 							})
-							v.Dims = append(v.Dims, size)
-							return errors.Join(err, checkDims(v.Dims))
+							if v.Dims = append(v.Dims, size); err != nil {
+								return err
+							}
+							return checkDims(v.Dims)
 						})
 					}
 					return nil
