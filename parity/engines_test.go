@@ -32,10 +32,10 @@ var engines = []engine{
 		open := func() (driver.Device, error) {
 			return emulated.Open(emulated.Options{Order: emulated.Shuffled, Processors: workers})
 		}
-		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk), Open: open}, "LOCKSTEP_REQUIRE_COMPILER")
+		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk), Open: open}, emulated.Available(), "LOCKSTEP_REQUIRE_COMPILER")
 	}},
 	{"gpu", func(t *testing.T, model string, profile lockstep.Profile, chunk, _ int) lockstep.Simulator {
-		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk)}, "LOCKSTEP_REQUIRE_GPU")
+		return newGPU(t, gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: perBlock(chunk)}, gpu.Available(), "LOCKSTEP_REQUIRE_GPU")
 	}},
 }
 
@@ -66,13 +66,17 @@ func newBatched(t *testing.T, config batched.Config) *batched.Simulator {
 	return b
 }
 
-// newGPU makes the gpu engine, or returns nil where its device is not there.
-func newGPU(t *testing.T, config gpu.Config, required string) lockstep.Simulator {
+// newGPU makes the gpu engine, or returns nil where its device is absent. A device
+// that is there and fails, as with kernels that do not compile, fails the test.
+func newGPU(t *testing.T, config gpu.Config, absent error, required string) lockstep.Simulator {
 	t.Helper()
+	if absent != nil {
+		cannotRun(t, absent, required)
+		return nil
+	}
 	s, err := gpu.New(config)
 	if err != nil {
-		cannotRun(t, err, required)
-		return nil
+		t.Fatal(err)
 	}
 	closeAfter(t, s)
 	return s

@@ -9,6 +9,7 @@ import (
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/gpu/driver/emulated/emulatedtest"
 	"lockstep/parity/conformance"
 	"lockstep/reference"
 )
@@ -48,7 +49,8 @@ func TestBatched(t *testing.T) {
 // the tests of parity.
 func TestEmulated(t *testing.T) {
 	t.Parallel()
-	testGPU(t, "LOCKSTEP_REQUIRE_COMPILER", "not run for want of a compiler", func() (driver.Device, error) {
+	emulatedtest.Require(t)
+	testGPU(t, func() (driver.Device, error) {
 		return emulated.Open(emulated.Options{Order: emulated.Shuffled})
 	}, conformance.Brief())
 }
@@ -56,20 +58,23 @@ func TestEmulated(t *testing.T) {
 // TestGPU: and on a GPU, where there is one.
 func TestGPU(t *testing.T) {
 	t.Parallel()
-	testGPU(t, "LOCKSTEP_REQUIRE_GPU", "not run for want of a GPU", gpu.OpenDevice)
+	if err := gpu.Available(); err != nil {
+		if os.Getenv("LOCKSTEP_REQUIRE_GPU") == "1" {
+			t.Fatalf("LOCKSTEP_REQUIRE_GPU=1, but %v", err)
+		}
+		t.Skipf("not run for want of a GPU: %v", err)
+	}
+	testGPU(t, gpu.OpenDevice)
 }
 
-func testGPU(t *testing.T, required, without string, open func() (driver.Device, error), opts ...conformance.Option) {
+func testGPU(t *testing.T, open func() (driver.Device, error), opts ...conformance.Option) {
 	model, _, err := defaults.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	sim, err := gpu.New(gpu.Config{ModelPath: model, Profile: reference.HostProfile(), RoutesPerBlock: 2, Open: open})
 	if err != nil {
-		if os.Getenv(required) == "1" {
-			t.Fatalf("%s=1, but %v", required, err)
-		}
-		t.Skipf("%s: %v", without, err)
+		t.Fatal(err)
 	}
 	defer sim.Close()
 	conformance.Test(t, sim, opts...)
