@@ -1,0 +1,69 @@
+package lockstep
+
+import "context"
+
+// A StepSimulator also runs rollouts one step at a time, for controllers that
+// live outside: a training loop, a planner, another language. Results equal
+// Simulate's, bit for bit.
+type StepSimulator interface {
+	Simulator
+
+	// Reset puts rollouts of the jobs at step ContextLength. A job without a
+	// Policy is steered by the commands that Step is given; the others steer
+	// themselves. Either all jobs have a Teacher or none has.
+	Reset(ctx context.Context, jobs []Job, opts Options) (Stepper, error)
+}
+
+// A Stepper holds rollouts in step. It is for one goroutine at a time. A rollout
+// that fails leaves the others alone.
+type Stepper interface {
+	// Index is the step that Step computes next.
+	Index() int
+
+	// Running reports whether a rollout has neither ended nor failed; Done,
+	// whether none runs.
+	Running(rollout int) bool
+	Done() bool
+
+	// Lataccel is a rollout's lataccel in m/s² after the last step: NaN if it
+	// failed, the last one if it ended.
+	Lataccel(rollout int) float64
+
+	// Err is why a rollout failed, with route and step, or nil.
+	Err(rollout int) error
+
+	// Step computes one step with a command for each rollout, which is clipped to
+	// [SteerMin, SteerMax], and sets lataccels to what Lataccel then returns.
+	// Both have an element for each rollout. A command that is NaN fails its own
+	// rollout; commands of rollouts that steer themselves or do not run are ignored.
+	Step(ctx context.Context, commands, lataccels []float64) error
+
+	// Results are those of the rollouts that have ended; the others' have an error.
+	Results(ctx context.Context) ([]Result, error)
+
+	// Snapshot copies the rollouts' state; Restore goes back to it, in this Stepper
+	// or in one of the same jobs, of any engine with the same profile.
+	Snapshot(ctx context.Context) (*Snapshot, error)
+	Restore(ctx context.Context, s *Snapshot) error
+
+	// Close frees what the rollouts hold.
+	Close() error
+}
+
+// A Snapshot is the state of rollouts between two steps. It is data: a simulator's
+// state is its histories, and draws are a function of seed and step.
+type Snapshot struct {
+	Profile  Profile
+	Step     int // the next one
+	Rollouts []RolloutState
+}
+
+// RolloutState is the state of one rollout: its histories up to Snapshot.Step, or
+// to its end or failure.
+type RolloutState struct {
+	Route    string
+	Lataccel []float64 // m/s²
+	Action   []float64 // steer command after clipping
+	Policy   []float64 // what the policy remembers, in the order of its kind; nil without
+	Err      string    // why it failed, or empty
+}
