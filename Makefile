@@ -38,9 +38,8 @@ test: ## run all tests, and count what was not run for want of something
 	@mkdir -p build
 	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile build/test.json -- $(TESTFLAGS) ./...; status=$$?; \
-	for what in assets compiler Python GPU; do \
-		n=$$(grep -cE "\"Output\":\".*not run for want of (a )?$$what" build/test.json); \
-		if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of $$what: \`lockstep doctor\` says what is missing"; fi; \
+	grep -o '"Output":".*not run for want of [a-z]*: ' build/test.json | sed 's/.*not run for want of \([a-z]*\): /\1/' | sort | uniq -c | while read -r n what; do \
+		echo "$$n tests were not run for want of $$what: \`lockstep doctor\` says what is missing"; \
 	done; \
 	exit $$status
 
