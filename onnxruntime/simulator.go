@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/internal/onnx"
 	"lockstep/onnxruntime/internal/ortlib"
@@ -100,7 +100,7 @@ func New(config Config) (*Simulator, error) {
 			return nil, err
 		}
 	}
-	data, err := os.ReadFile(c.ModelPath)
+	data, err := fileio.ReadFile(c.ModelPath, fileio.Network)
 	if err != nil {
 		return nil, err
 	}
