@@ -290,7 +290,7 @@ func TestUsage(t *testing.T) {
 		{"rollout --model_path " + path("half.onnx"), path("half.onnx") + ": not an ONNX model, or a damaged one: "},
 		{"rollout --model_path " + path("text.onnx"), path("text.onnx") + ": not an ONNX model, or a damaged one: "},
 		{"rollout --model_path " + path("empty.onnx"), path("empty.onnx") + ": not an ONNX model: it holds no graph"},
-		{"rollout --model_path " + dir, "read " + dir + ": is a directory"},
+		{"rollout --model_path " + dir, "read " + dir + ": a folder, not a network"},
 		{"rollout --data_path " + path("none"), "stat " + path("none") + ": no such file or directory"},
 		{"rollout --data_path " + path("empty"), path("empty") + ": no .csv file in this folder"},
 	} {
