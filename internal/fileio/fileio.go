@@ -4,6 +4,7 @@ package fileio
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -158,11 +159,15 @@ func ReadFile(path string, kind Kind) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, kind.Limit+1))
-	if err == nil && int64(len(data)) > kind.Limit { // it has grown
+	var data bytes.Buffer
+	if info, err := f.Stat(); err == nil {
+		data.Grow(int(info.Size()) + bytes.MinRead)
+	}
+	_, err = data.ReadFrom(io.LimitReader(f, kind.Limit+1))
+	if err == nil && int64(data.Len()) > kind.Limit { // it has grown
 		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than the %d bytes that %s may have", kind.Limit, kind.Name)}
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // SHA256 is the hash of a regular file's bytes, in hexadecimal.
