@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -27,7 +26,7 @@ func IsFile(name string) bool {
 
 // Load reads a policy from a file. An error names the file and what does not fit.
 func Load(path string) (lockstep.Native, error) {
-	data, err := os.ReadFile(path)
+	data, err := fileio.ReadFile(path, fileio.Policy)
 	if err != nil {
 		return nil, err
 	}
