@@ -48,6 +48,16 @@ type Job struct {
 	// seed's: that of step ContextLength+k at index k, one for every step that is
 	// simulated. They can put a draw on the very edge of a distribution.
 	Draws []float64
+
+	// Sampling, if not nil, samples the actions of a Network. Without, they are the
+	// means of its distributions, as in every evaluation.
+	Sampling *Sampling
+
+	// Expected takes the expected value of each prediction's distribution in place
+	// of a sample: Prediction is the sum over the bins, in their order, of
+	// float64(probability)·bin, rounded after each product and each addition,
+	// and Sample is -1. The costs are not those of a rollout that anything scores.
+	Expected bool
 }
 
 // End is one past the last step that is simulated.
@@ -129,7 +139,14 @@ const (
 // order of computation. Where the network was skipped, Tokens, States, Logits,
 // Probs and CDF are nil, Sample is -1 and Prediction is 0.
 type Step struct {
-	Index      int       // step, from ContextLength on
+	Index int // step, from ContextLength on
+
+	// What a Network computed at this step, from ControlStartIdx on; else nil, nil
+	// and 0.
+	Observation []float32 // shape (ObservationSize)
+	Actor       []float32 // shape (ActorSize), the network's output
+	Raw         float64   // the action between -1 and 1, mean or sampled, before Scale
+
 	Action     float64   // steer command after clipping
 	Tokens     []int64   // shape (20), the encoded past lataccels
 	States     []float32 // shape (20, 4): action, roll lataccel, v ego, a ego
