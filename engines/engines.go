@@ -12,11 +12,11 @@ import (
 	"strings"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/want"
+	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
@@ -75,8 +75,8 @@ var All = []Engine{
 		}
 		return openGPU(c, func() (driver.Device, error) { return emulated.Open(options) })
 	}},
-	{Name: "batched", Folder: "batched", Want: want.ONNXRuntime, Own: true, Missing: batched.Available, New: func(c Config) (lockstep.Simulator, error) {
-		return opened(batched.New(batched.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk}))
+	{Name: "onnxruntime", Folder: "onnxruntime", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Simulator, error) {
+		return opened(onnxruntime.New(onnxruntime.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk}))
 	}},
 	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Missing: gpu.Available, New: func(c Config) (lockstep.Simulator, error) {
 		return openGPU(c, gpu.OpenDevice)

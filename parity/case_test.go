@@ -202,7 +202,7 @@ func TestCaseErrors(t *testing.T) {
 		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:                                                                     "job 0: no route 1",
 		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:                                                                    "job 0: no route -1",
 		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                                                                      `job 0: policy "mpc" is not known`,
-		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                                                                      "a pid with 0 gains",
+		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                                                                      "pid: 0 gains, want 3",
 		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                                                                       "route r: 100 rows, want 101 to",
 		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                                                                       "cannot unmarshal number 1e9",
 		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:                                                                  "99999999 rows, want 101 to",

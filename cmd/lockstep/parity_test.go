@@ -473,7 +473,7 @@ func TestDiff(t *testing.T) {
 		{"cut.trace reference", exitUsage, "cut off"},
 		{"none.trace reference", exitUsage, "no such file"},
 		{"reference twin", exitUsage, "two engines are compared by: lockstep parity --engines reference,twin"},
-		{"batched a.trace", exitUsage, "want a trace, or an engine: reference, twin"},
+		{"onnxruntime a.trace", exitUsage, "want a trace, or an engine: reference, twin"},
 		{"a.trace", exitUsage, `expected "<b>"`},
 	} {
 		args := append([]string{"diff"}, inputs...)
@@ -532,8 +532,8 @@ func TestRolloutTraceFile(t *testing.T) {
 func TestParityBatched(t *testing.T) {
 	assetstest.Model(t)
 	want.ONNXRuntime.Need(t)
-	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--engines", "reference,batched", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
-	if status != exitOK || !strings.Contains(stdout, "equal           batched against reference, "+assets.Model+": 1 of 1 rollouts equal") {
+	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--engines", "reference,onnxruntime", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
+	if status != exitOK || !strings.Contains(stdout, "equal           onnxruntime against reference, "+assets.Model+": 1 of 1 rollouts equal") {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
 }
