@@ -70,3 +70,60 @@ func (c *pid) Update(targetLataccel, currentLataccel float64, _ lockstep.State, 
 	c.prevError = e
 	return float64(c.p*e) + float64(c.i*c.errorIntegral) + float64(c.d*errorDiff)
 }
+
+// pidff is a PID controller with feed-forward from the plan.
+type pidff struct {
+	lockstep.PIDFF
+	errorIntegral float64
+	prevError     float64
+	prevCommand   float64
+}
+
+func (c *pidff) memory() []float64 { return []float64{c.errorIntegral, c.prevError, c.prevCommand} }
+func (c *pidff) remember(m []float64) {
+	c.errorIntegral, c.prevError, c.prevCommand = m[0], m[1], m[2]
+}
+
+func (c *pidff) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+	e := target - current
+	c.errorIntegral = float64(c.errorIntegral*(1-c.Leak)) + e
+	errorDiff := e - c.prevError
+	c.prevError = e
+
+	ff := float64(c.FF[0] * (target - state.RollLataccel))
+	for k, band := range lockstep.PlanBands {
+		rows := plan.Lataccel[min(band[0], len(plan.Lataccel)):min(band[1], len(plan.Lataccel))]
+		if len(rows) == 0 {
+			continue
+		}
+		sum := 0.0
+		for _, x := range rows {
+			sum += x
+		}
+		ff += float64(c.FF[k+1] * (sum/float64(len(rows)) - target))
+	}
+	ff *= 1 + float64(c.FFV*(20/max(state.VEgo, 5)-1))
+
+	u := ((float64(c.P*e) + float64(c.I*c.errorIntegral)) + float64(c.D*errorDiff)) + ff
+	u = c.prevCommand + float64((1-c.Smooth)*(u-c.prevCommand))
+	c.prevCommand = clip(u, lockstep.SteerMin, lockstep.SteerMax)
+	return c.prevCommand
+}
+
+// table answers what it holds for a route. It is a function of the step.
+type table struct{ actions []float64 }
+
+func (table) memory() []float64  { return nil }
+func (table) remember([]float64) {}
+
+// Update is not how a table is asked.
+func (table) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
+	panic("a table answers by the step")
+}
+
+func (c table) at(step int) float64 {
+	if step < lockstep.ControlStartIdx {
+		return 0
+	}
+	return c.actions[min(step-lockstep.ControlStartIdx, lockstep.TableSteps-1)]
+}

@@ -182,8 +182,23 @@ func (t *tinyPhysicsSimulator) enterLataccel(stepIdx int) {
 
 func last[T any](history []T) []T { return history[len(history)-lockstep.ContextLength:] }
 
-func (t *tinyPhysicsSimulator) controlStep(stepIdx int) {
-	action := t.controller.Update(t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan)
+// command is the controller's answer. A network and a table see the rollout's
+// histories and step, which Update does not tell.
+func (t *tinyPhysicsSimulator) command(stepIdx int) (float64, error) {
+	switch c := t.controller.(type) {
+	case *network:
+		return c.act(t.data, stepIdx, t.currentLataccelHistory, t.actionHistory)
+	case table:
+		return c.at(stepIdx), nil
+	}
+	return t.controller.Update(t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan), nil
+}
+
+func (t *tinyPhysicsSimulator) controlStep(stepIdx int) error {
+	action, err := t.command(stepIdx)
+	if err != nil {
+		return err
+	}
 	if stepIdx < lockstep.ControlStartIdx {
 		action = t.data.SteerCommand[stepIdx]
 	}
@@ -193,13 +208,16 @@ func (t *tinyPhysicsSimulator) controlStep(stepIdx int) {
 		action = t.teacher.Action[stepIdx]
 	}
 	t.actionHistory = append(t.actionHistory, action)
+	return nil
 }
 
 func (t *tinyPhysicsSimulator) step() error {
 	t.stateHistory = append(t.stateHistory, t.data.State(t.stepIdx))
 	t.targetLataccelHistory = append(t.targetLataccelHistory, t.data.TargetLataccel[t.stepIdx])
 	t.futurePlan = t.data.FuturePlan(t.stepIdx)
-	t.controlStep(t.stepIdx)
+	if err := t.controlStep(t.stepIdx); err != nil {
+		return err
+	}
 	if err := t.simStep(t.stepIdx); err != nil {
 		return err
 	}
@@ -223,6 +241,9 @@ func (t *tinyPhysicsSimulator) report() {
 	if t.stepIdx >= lockstep.ControlStartIdx || t.shortcuts&lockstep.SkipWarmup == 0 {
 		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = m.tokens, m.states, m.logits(), m.probs, m.cdf
 		s.Sample, s.Prediction = m.sample, t.prediction
+	}
+	if n, ok := t.controller.(*network); ok && t.stepIdx >= lockstep.ControlStartIdx {
+		s.Observation, s.Actor, s.Raw = n.observation, n.actor, n.raw
 	}
 	t.observe(&s)
 }
