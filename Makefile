@@ -237,3 +237,18 @@ assets: build ## download the challenge's network
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin build
+
+PYTHON_VENV := build/python
+
+.PHONY: test-python
+test-python: ## the Python package: pip installs it, then its linters and tests
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	GO=$(GO) $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check '.[test]' ruff mypy
+	$(PYTHON_VENV)/bin/ruff format --check python
+	$(PYTHON_VENV)/bin/ruff check python
+	$(PYTHON_VENV)/bin/mypy
+	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
+
+.PHONY: wheel
+wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
+	LOCKSTEP_PORTABLE=1 GO=$(GO) $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

@@ -291,8 +291,8 @@ func gainName(p Native) string {
 	return strings.Join(words, "_")
 }
 
-// CheckPolicy refuses a job whose policy cannot run as the job says.
-func (j *Job) CheckPolicy() error {
+// checkPolicy refuses a job whose policy cannot run as the job says.
+func (j *Job) checkPolicy() error {
 	switch p := j.Policy.(type) {
 	case nil, Zero, PID, PIDFF, Custom, *Batch:
 	case *Table:

@@ -2,6 +2,8 @@ package lockstep
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"strconv"
 )
@@ -56,6 +58,50 @@ type Job struct {
 	// float64(probability)·bin, rounded after each product and each addition,
 	// and Sample is -1. The costs are not those of a rollout that anything scores.
 	Expected bool
+}
+
+// End is one past the last step that is simulated.
+func (j *Job) End(shortcuts Shortcuts) int {
+	if shortcuts&StopAtCostEnd != 0 {
+		return min(j.Route.Len(), CostEndIdx)
+	}
+	return j.Route.Len()
+}
+
+// Check refuses what no engine can simulate: a missing route or one that no loader
+// makes, teachers and draws that are too short, and a policy that cannot steer it.
+func (j *Job) Check(shortcuts Shortcuts) error {
+	r := j.Route
+	if r == nil {
+		return errors.New("no route")
+	}
+	n := r.Len()
+	if n < ControlStartIdx {
+		return fmt.Errorf("%d rows, want at least %d", n, MinRows)
+	}
+	if len(r.RollLataccel) != n || len(r.VEgo) != n || len(r.AEgo) != n || len(r.SteerCommand) < ControlStartIdx {
+		return fmt.Errorf("columns of %d, %d, %d, %d and %d rows, want equal numbers", len(r.RollLataccel), len(r.VEgo), len(r.AEgo), n, len(r.SteerCommand))
+	}
+	end := j.End(shortcuts)
+	if t := j.Teacher; t != nil && min(len(t.Lataccel), len(t.Action)) < end {
+		return fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.Lataccel), len(t.Action), end)
+	}
+	if n := end - ContextLength; j.Draws != nil && len(j.Draws) < n {
+		return fmt.Errorf("%d draws are given, want %d", len(j.Draws), n)
+	}
+	return j.checkPolicy()
+}
+
+// Failed is the error of a job that failed at a step, 0 if before the first.
+func (j *Job) Failed(step int, err error) error {
+	name := ""
+	if j.Route != nil {
+		name = j.Route.Name
+	}
+	if j.Policy == nil {
+		return fmt.Errorf("route %s, step %d: %w", name, step, err)
+	}
+	return fmt.Errorf("route %s, controller %v, step %d: %w", name, j.Policy, step, err)
 }
 
 // Options say how much is computed, never how.

@@ -45,13 +45,12 @@ func (c *network) act(r *lockstep.Route, step int, lataccel, action []float64) (
 	}
 	c.actor = c.forward(c.observation)
 	c.softplus = [2]float32{softplus(c.actor[0]), softplus(c.actor[1])}
-	a, b := 1+float64(c.softplus[0]), 1+float64(c.softplus[1])
 	if s := c.sampling; s != nil {
 		c.variate = betaVariate(c.softplus, s.Seed, s.ID, step)
 		c.raw = 2*float64(c.variate) - 1
 	} else {
-		c.variate = float32(a / (a + b))
-		c.raw = 2*a/(a+b) - 1
+		c.raw = meanAction(c.softplus)
+		c.variate = float32((c.raw + 1) / 2)
 	}
 	before := 0.0
 	if step > lockstep.ControlStartIdx {
@@ -61,9 +60,18 @@ func (c *network) act(r *lockstep.Route, step int, lataccel, action []float64) (
 	return clip(before+change, lockstep.SteerMin, lockstep.SteerMax), nil
 }
 
+func (c *network) memory() []float64  { return nil }
+func (c *network) remember([]float64) {}
+
 // Update is not how a network is asked.
 func (c *network) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
 	panic("a network acts from histories")
+}
+
+// meanAction is the mean of Beta(1+sp0, 1+sp1), between -1 and 1.
+func meanAction(sp [2]float32) float64 {
+	a, b := 1+float64(sp[0]), 1+float64(sp[1])
+	return 2*a/(a+b) - 1
 }
 
 // forward is the network: each output is one chain of fused products from 0, in the
