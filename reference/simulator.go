@@ -44,6 +44,9 @@ func (s *Simulator) Profile() lockstep.Profile { return s.profile }
 // Kernels names the kernels that this CPU runs: "avx512", "avx2" or "go".
 func (s *Simulator) Kernels() string { return s.kernels.Name }
 
+// Inside says what computes.
+func (s *Simulator) Inside() string { return "the specification, kernels " + s.kernels.Name }
+
 // WithKernels returns a simulator with the same weights that runs the named
 // kernels, whose bits are the same.
 func (s *Simulator) WithKernels(name string) (*Simulator, error) {
