@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"strings"
 
 	"lockstep"
 	"lockstep/internal/f32"
+	"lockstep/internal/guard"
 	"lockstep/internal/model"
 )
 
@@ -20,7 +20,7 @@ type Simulator struct {
 	kernels    *f32.Kernels
 }
 
-var _ lockstep.Simulator = (*Simulator)(nil)
+var _ lockstep.StepSimulator = (*Simulator)(nil)
 
 // New makes a simulator from the network's ONNX file.
 func New(modelPath string, profile lockstep.Profile) (*Simulator, error) {
@@ -44,6 +44,9 @@ func (s *Simulator) Profile() lockstep.Profile { return s.profile }
 // Kernels names the kernels that this CPU runs: "avx512", "avx2" or "go".
 func (s *Simulator) Kernels() string { return s.kernels.Name }
 
+// Inside says what computes.
+func (s *Simulator) Inside() string { return "the specification, kernels " + s.kernels.Name }
+
 // WithKernels returns a simulator with the same weights that runs the named
 // kernels, whose bits are the same.
 func (s *Simulator) WithKernels(name string) (*Simulator, error) {
@@ -61,43 +64,48 @@ func (s *Simulator) WithKernels(name string) (*Simulator, error) {
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
-		for i, job := range jobs {
-			if !yield(i, run(ctx, m, job, opts)) {
+		for i := range jobs {
+			if !yield(i, run(ctx, m, &jobs[i], opts, nil)) {
 				return
 			}
 		}
 	}
 }
 
-// run rolls one job out. A controller or observer that panics fails its own job.
-func run(ctx context.Context, m *tinyPhysicsModel, job lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
-	t := &tinyPhysicsSimulator{simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws, shortcuts: opts.Shortcuts}
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case controllerError:
-			result.Err = p.error
-		default:
-			result.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-		if result.Err != nil {
-			result = lockstep.Result{Err: fmt.Errorf("route %s, controller %v, step %d: %w", job.Route.Name, job.Policy, t.stepIdx, result.Err)}
-		}
-	}()
-	controller, done, err := newController(job.Policy, job.Route)
-	if err != nil {
-		return lockstep.Result{Err: err}
+// run rolls one job out. A controller or observer that ends early fails its own job.
+// What is to be recorded of a step, record does at its end.
+func run(ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options, record func(*tinyPhysicsSimulator)) (result lockstep.Result) {
+	if err := job.Check(opts.Shortcuts); err != nil {
+		return lockstep.Result{Err: job.Failed(0, err)}
 	}
-	t.controller = controller
-	defer func() {
-		if err := done(); err != nil && result.Err == nil {
-			result.Err = err
+	t := newTinyPhysicsSimulator(m, job, opts.Shortcuts)
+	t.record = record
+	step := 0
+	if err := guard.Do(func() {
+		controller, done, err := newController(job, m.gpt.kernels)
+		if err != nil {
+			guard.Fail(err)
 		}
-	}()
-	t.reset()
-	if result.Costs, err = t.rollout(ctx); err != nil {
-		return lockstep.Result{Err: err}
+		t.controller = controller
+		defer func() {
+			if failed := done(); err == nil {
+				err = failed
+			}
+			step = t.stepIdx
+			if err != nil {
+				guard.Fail(err)
+			}
+		}()
+		err = t.rollout(ctx)
+	}); err != nil {
+		return lockstep.Result{Err: job.Failed(step, err)}
 	}
+	return t.result(opts)
+}
+
+// result is that of a rollout that has ended.
+func (t *tinyPhysicsSimulator) result(opts lockstep.Options) lockstep.Result {
+	result := lockstep.Result{Costs: t.computeCost()}
 	if opts.Trajectory {
 		result.Trajectory = &lockstep.Trajectory{
 			Target:   t.targetLataccelHistory,
@@ -115,9 +123,12 @@ type tinyPhysicsSimulator struct {
 	data       *lockstep.Route
 	controller lockstep.Controller
 	observe    func(*lockstep.Step)
+	record     func(*tinyPhysicsSimulator)
 	teacher    *lockstep.Trajectory
 	draws      []float64
+	expected   bool // predictions are expected values
 	shortcuts  lockstep.Shortcuts
+	end        int // one past the last step
 
 	stepIdx                int
 	stateHistory           []lockstep.State
@@ -129,6 +140,15 @@ type tinyPhysicsSimulator struct {
 	prediction             float64 // the network's, before it is clipped
 
 	computed struct{ action, lataccel float64 } // at this step, whatever a teacher says
+}
+
+func newTinyPhysicsSimulator(m *tinyPhysicsModel, job *lockstep.Job, shortcuts lockstep.Shortcuts) *tinyPhysicsSimulator {
+	t := &tinyPhysicsSimulator{
+		simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws, expected: job.Expected,
+		shortcuts: shortcuts, end: job.End(shortcuts),
+	}
+	t.reset()
+	return t
 }
 
 func (t *tinyPhysicsSimulator) reset() {
@@ -161,6 +181,9 @@ func (t *tinyPhysicsSimulator) simStep(stepIdx int) error {
 	if err != nil {
 		return err
 	}
+	if t.expected {
+		t.prediction = t.simModel.expectation()
+	}
 	pred := clip(t.prediction, t.currentLataccel-lockstep.MaxAccDelta, t.currentLataccel+lockstep.MaxAccDelta)
 	if stepIdx >= lockstep.ControlStartIdx {
 		t.currentLataccel = pred
@@ -182,8 +205,23 @@ func (t *tinyPhysicsSimulator) enterLataccel(stepIdx int) {
 
 func last[T any](history []T) []T { return history[len(history)-lockstep.ContextLength:] }
 
-func (t *tinyPhysicsSimulator) controlStep(stepIdx int) {
-	action := t.controller.Update(t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan)
+// command is the controller's answer. A network and a table see the rollout's
+// histories and step, which Update does not tell.
+func (t *tinyPhysicsSimulator) command(stepIdx int) (float64, error) {
+	switch c := t.controller.(type) {
+	case *network:
+		return c.act(t.data, stepIdx, t.currentLataccelHistory, t.actionHistory)
+	case table:
+		return c.at(stepIdx), nil
+	}
+	return t.controller.Update(t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan), nil
+}
+
+func (t *tinyPhysicsSimulator) controlStep(stepIdx int) error {
+	action, err := t.command(stepIdx)
+	if err != nil {
+		return err
+	}
 	if stepIdx < lockstep.ControlStartIdx {
 		action = t.data.SteerCommand[stepIdx]
 	}
@@ -193,18 +231,24 @@ func (t *tinyPhysicsSimulator) controlStep(stepIdx int) {
 		action = t.teacher.Action[stepIdx]
 	}
 	t.actionHistory = append(t.actionHistory, action)
+	return nil
 }
 
 func (t *tinyPhysicsSimulator) step() error {
 	t.stateHistory = append(t.stateHistory, t.data.State(t.stepIdx))
 	t.targetLataccelHistory = append(t.targetLataccelHistory, t.data.TargetLataccel[t.stepIdx])
 	t.futurePlan = t.data.FuturePlan(t.stepIdx)
-	t.controlStep(t.stepIdx)
+	if err := t.controlStep(t.stepIdx); err != nil {
+		return err
+	}
 	if err := t.simStep(t.stepIdx); err != nil {
 		return err
 	}
 	if t.observe != nil {
 		t.report()
+	}
+	if t.record != nil {
+		t.record(t)
 	}
 	t.stepIdx++
 	return nil
@@ -223,6 +267,12 @@ func (t *tinyPhysicsSimulator) report() {
 	if t.stepIdx >= lockstep.ControlStartIdx || t.shortcuts&lockstep.SkipWarmup == 0 {
 		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = m.tokens, m.states, m.logits(), m.probs, m.cdf
 		s.Sample, s.Prediction = m.sample, t.prediction
+		if t.expected {
+			s.Sample = -1
+		}
+	}
+	if n, ok := t.controller.(*network); ok && t.stepIdx >= lockstep.ControlStartIdx {
+		s.Observation, s.Actor, s.Raw = n.observation, n.actor, n.raw
 	}
 	t.observe(&s)
 }
@@ -251,24 +301,14 @@ func (t *tinyPhysicsSimulator) computeCost() lockstep.Costs {
 	}
 }
 
-func (t *tinyPhysicsSimulator) rollout(ctx context.Context) (lockstep.Costs, error) {
-	end := t.data.Len()
-	if t.shortcuts&lockstep.StopAtCostEnd != 0 {
-		end = min(end, lockstep.CostEndIdx)
-	}
-	if t.teacher != nil && min(len(t.teacher.Lataccel), len(t.teacher.Action)) < end {
-		return lockstep.Costs{}, fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.teacher.Lataccel), len(t.teacher.Action), end)
-	}
-	if n := end - lockstep.ContextLength; t.draws != nil && len(t.draws) < n {
-		return lockstep.Costs{}, fmt.Errorf("%d draws are given, want %d", len(t.draws), n)
-	}
-	for t.stepIdx < end {
+func (t *tinyPhysicsSimulator) rollout(ctx context.Context) error {
+	for t.stepIdx < t.end {
 		if err := ctx.Err(); err != nil {
-			return lockstep.Costs{}, err
+			return err
 		}
 		if err := t.step(); err != nil {
-			return lockstep.Costs{}, err
+			return err
 		}
 	}
-	return t.computeCost(), nil
+	return nil
 }

@@ -120,6 +120,7 @@ var (
 	Network    = Kind{"a network", 1 << 30}
 	Controller = Kind{"a controller", 16 << 20}
 	List       = Kind{"a list of gains", 16 << 20}
+	Policy     = Kind{"a policy", 256 << 20}
 	Record     = Kind{"a record", 256 << 20} // of this project's own: cases, manifests, plans
 	Arrays     = Kind{"an archive of arrays", 16 << 30}
 	Trace      = Kind{"a trace", 1 << 40}
