@@ -927,7 +927,8 @@ func TestLongMessages(t *testing.T) {
 // TestGivenUp holds a controller that hangs to be waited for three times, not once for
 // every chunk of routes; one that answers in between is not given up.
 func TestGivenUp(t *testing.T) {
-	c := start(t, source("if self.n == 3 and state.a_ego > 100:\n    time.sleep(1000)\nreturn 1"), func(o *Options) { o.Timeout = time.Second })
+	t.Parallel()
+	c := start(t, source("if self.n == 3 and state.a_ego > 100:\n    time.sleep(1000)\nreturn 1"), func(o *Options) { o.Timeout = 4 * time.Second })
 	run := func(hang bool) error {
 		routes := testRoutes(1, 110)
 		if hang {
@@ -941,13 +942,13 @@ func TestGivenUp(t *testing.T) {
 	}
 	for k, hang := range []bool{true, true, false, true, true, true} {
 		if err := run(hang); hang {
-			contains(t, err, "no answer within 1s")
+			contains(t, err, "no answer within 4s")
 		} else if err != nil {
 			t.Errorf("run %d: %v", k, err)
 		}
 	}
 	begin := time.Now()
-	contains(t, run(false), "given up, since 3 times in a row there was no answer within 1s")
+	contains(t, run(false), "given up, since 3 times in a row there was no answer within 4s")
 	if d := time.Since(begin); d > 500*time.Millisecond {
 		t.Errorf("to give up took %v", d)
 	}

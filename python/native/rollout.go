@@ -22,7 +22,7 @@ type controllerSpec struct {
 }
 
 // policy makes the policy; the function ends its use.
-func (c controllerSpec) policy() (lockstep.Policy, func() error, error) {
+func (c controllerSpec) policy(ctx context.Context) (lockstep.Policy, func() error, error) {
 	none := func() error { return nil }
 	for i, x := range c.Params {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -41,7 +41,7 @@ func (c controllerSpec) policy() (lockstep.Policy, func() error, error) {
 		}
 		return lockstep.PID{P: c.Params[0], I: c.Params[1], D: c.Params[2]}, none, nil
 	case "python":
-		p, err := pycontroller.New(pycontroller.Options{File: c.File, Python: c.Python})
+		p, err := pycontroller.New(ctx, pycontroller.Options{File: c.File, Python: c.Python})
 		if err != nil {
 			return nil, none, fmt.Errorf("%s: %w", c.File, err)
 		}
@@ -98,7 +98,7 @@ func rollout(s *simulator, q rolloutRequest, _ []byte) (any, error) {
 	r := &run{ended: make(chan struct{}), cancel: cancel}
 	answer := rolloutAnswer{}
 	for _, spec := range q.Controllers {
-		policy, done, err := spec.policy()
+		policy, done, err := spec.policy(ctx)
 		if err != nil {
 			close(r.ended)
 			r.Close()
