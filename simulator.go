@@ -10,7 +10,7 @@ import (
 // in nothing else: for the same jobs and the same profile all results are equal
 // as bit patterns.
 type Simulator interface {
-	// Name is the engine's name: "reference", "batched", "gpu".
+	// Name is the engine's name: "reference", "onnxruntime", "gpu".
 	Name() string
 
 	// Profile is the arithmetic that the engine computes with.

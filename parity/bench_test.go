@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/onnxruntime"
 	"lockstep/parity/trace"
 	"lockstep/reference"
 )
 
-// BenchmarkTrace measures, in one run of the batched engine, what part of its time is
+// BenchmarkTrace measures, in one run of the ONNX Runtime engine, what part of its time is
 // spent in recording a trace: hashing all stages and writing the records.
 func BenchmarkTrace(b *testing.B) {
 	model := assetstest.Model(b)
@@ -23,7 +23,7 @@ func BenchmarkTrace(b *testing.B) {
 		full trace.Stages
 	}{{"xxh64", trace.XXH64, 0}, {"sha256", trace.SHA256, 0}, {"full", trace.XXH64, trace.AllStages}} {
 		b.Run(c.name, func(b *testing.B) {
-			sim, err := batched.New(batched.Config{ModelPath: model, Workers: 1})
+			sim, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: 1})
 			if err != nil {
 				b.Skip(err)
 			}
@@ -59,12 +59,12 @@ func BenchmarkTrace(b *testing.B) {
 	}
 }
 
-// BenchmarkLocate flips one bit in a late step of the last of 500 rollouts of the batched
+// BenchmarkLocate flips one bit in a late step of the last of 500 rollouts of the onnxruntime
 // engine, and measures what Compare takes from the end of the rollouts to the report
 // with the bit in it. The recorded side is the engine's own trace, so that no time goes
 // into another engine.
 func BenchmarkLocate(b *testing.B) {
-	sim, err := batched.New(batched.Config{ModelPath: assetstest.Model(b), Profile: reference.HostProfile()})
+	sim, err := onnxruntime.New(onnxruntime.Config{ModelPath: assetstest.Model(b), Profile: reference.HostProfile()})
 	if err != nil {
 		b.Skip(err)
 	}

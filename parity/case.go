@@ -261,7 +261,7 @@ func (c *Case) Jobs() ([]lockstep.Job, error) {
 
 // LoadCase reads a case.
 func LoadCase(path string) (*Case, error) {
-	data, err := os.ReadFile(path)
+	data, err := fileio.ReadFile(path, fileio.Record)
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/onnxruntime"
 )
 
 // An engine is an implementation that is held to the reference. open returns nil,
@@ -22,8 +22,8 @@ type engine struct {
 // engines are all implementations but the reference. The kernels of the gpu engine
 // run on the CPU everywhere, and on the GPU where there is one.
 var engines = []engine{
-	{"batched", func(t *testing.T, model string, profile lockstep.Profile, chunk, workers int) lockstep.Simulator {
-		if b := newBatched(t, batched.Config{ModelPath: model, Profile: profile, Chunk: chunk, Workers: workers}); b != nil {
+	{"onnxruntime", func(t *testing.T, model string, profile lockstep.Profile, chunk, workers int) lockstep.Simulator {
+		if b := newONNXRuntime(t, onnxruntime.Config{ModelPath: model, Profile: profile, Chunk: chunk, Workers: workers}); b != nil {
 			return b
 		}
 		return nil
@@ -50,14 +50,14 @@ func perBlock(chunk int) int {
 	return chunk
 }
 
-// newBatched makes the batched engine, or returns nil where it was built out.
-func newBatched(t *testing.T, config batched.Config) *batched.Simulator {
+// newONNXRuntime makes the ONNX Runtime engine, or returns nil where it was built out.
+func newONNXRuntime(t *testing.T, config onnxruntime.Config) *onnxruntime.Simulator {
 	t.Helper()
-	if !batched.Built {
-		t.Log("built without cgo: the batched engine takes no part")
+	if !onnxruntime.Built {
+		t.Log("built without cgo: the ONNX Runtime engine takes no part")
 		return nil
 	}
-	b, err := batched.New(config)
+	b, err := onnxruntime.New(config)
 	if err != nil {
 		cannotRun(t, err, "LOCKSTEP_REQUIRE_ASSETS")
 		return nil

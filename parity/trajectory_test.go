@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/golden"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
@@ -149,11 +149,11 @@ func selected(name string) bool {
 	return only == "" || only == name
 }
 
-// TestTrajectoryEngines holds the batched engine to the reference in whatever
+// TestTrajectoryEngines holds the ONNX Runtime engine to the reference in whatever
 // profile ONNX Runtime has on this machine: all stages of all steps.
 func TestTrajectoryEngines(t *testing.T) {
 	model := assetstest.Model(t)
-	b := newBatched(t, batched.Config{ModelPath: model, Profile: reference.HostProfile()})
+	b := newONNXRuntime(t, onnxruntime.Config{ModelPath: model, Profile: reference.HostProfile()})
 	if b == nil {
 		t.SkipNow()
 	}

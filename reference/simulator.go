@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/internal/f32"
 	"lockstep/internal/model"
-	"lockstep/reference/internal/f32"
 )
 
 // Simulator is the reference implementation of lockstep.Simulator. It runs jobs

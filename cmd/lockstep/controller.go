@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 	"lockstep/pycontroller"
 )
 
@@ -78,7 +79,7 @@ func controller(env *environment, flag, name string) (lockstep.Policy, func() er
 // readLines returns the lines of a file that are neither empty nor a comment
 // (#).
 func readLines(path string) ([]string, error) {
-	f, err := os.Open(path)
+	f, err := fileio.Open(path, fileio.List)
 	if err != nil {
 		return nil, err
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/golden"
 	"lockstep/golden/goldentest"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/onnxruntime"
 )
 
 // profile is that of the main goldens.
@@ -528,9 +528,9 @@ func TestEngines(t *testing.T) {
 	assetstest.Model(t)
 	args := []string{"rollout", "--json", "--num_segs", "2", "--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0", "--workers", "2"}
 	_, want, _ := lockstepRun(t.Context(), append(args, "--engine", "reference")...)
-	for _, engine := range []string{"batched", "auto"} {
+	for _, engine := range []string{"onnxruntime", "auto"} {
 		status, got, stderr := lockstepRun(t.Context(), append(args, "--engine", engine)...)
-		if _, err := batched.FindLibrary(); err != nil && engine == "batched" {
+		if _, err := onnxruntime.FindLibrary(); err != nil && engine == "onnxruntime" {
 			if status != exitUsage || !strings.Contains(stderr, "make onnxruntime") {
 				t.Errorf("exit %d, stderr %q; want 2 and how to get ONNX Runtime", status, stderr)
 			}
@@ -538,7 +538,7 @@ func TestEngines(t *testing.T) {
 		}
 		seconds := regexp.MustCompile(`"seconds":[^}]*`)
 		clean := func(s string) string {
-			return seconds.ReplaceAllString(strings.ReplaceAll(s, `"engine":"batched"`, `"engine":"reference"`), "")
+			return seconds.ReplaceAllString(strings.ReplaceAll(s, `"engine":"onnxruntime"`, `"engine":"reference"`), "")
 		}
 		if diff := cmp.Diff(clean(want), clean(got)); status != exitOK || diff != "" {
 			t.Errorf("%s: exit %d, stderr %q (-reference +%s):\n%s", engine, status, stderr, engine, diff)

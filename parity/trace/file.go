@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"lockstep/internal/fileio"
 )
 
 // A File is a trace of which every step's digest is in memory, some 100 bytes each,
@@ -35,7 +35,7 @@ type Recording struct {
 
 // Open reads a file and keeps it open.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := fileio.Open(path, fileio.Trace)
 	if err != nil {
 		return nil, err
 	}
