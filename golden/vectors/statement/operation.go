@@ -97,7 +97,7 @@ func (o *Operation) Search(seed uint64) (vs []vectors.Vector, tell map[string][]
 
 // Operations are all of them, in the order of ARITHMETIC.md.
 func Operations() []Operation {
-	return slices.Concat(products(), layerNorms(), elementary(), softmaxes(), inputs(), random(), tokens(), rollout())
+	return slices.Concat(products(), layerNorms(), elementary(), softmaxes(), inputs(), sine(), random(), tokens(), rollout())
 }
 
 // args are a vector's arguments: names and values in turn.
