@@ -51,7 +51,7 @@ func (v Vector) Int(name string) int64       { return v.Ints(name)[0] }
 // want is the name of the result among an operation's arrays.
 const want = "want"
 
-var read = sync.OnceValues(func() (map[string][]Vector, error) { return decode(archive) })
+var read = sync.OnceValues(func() (map[string][]Vector, error) { return Decode(archive) })
 
 // All are an operation's vectors. It fails the test if there are none.
 func All(t testing.TB, operation string) []Vector {
@@ -204,8 +204,8 @@ func concatenate[T npz.Number](array, name string, vs []Vector) []npz.Array {
 	return []npz.Array{npz.New(array, all, len(all)), npz.New(array+".lengths", lengths, len(lengths))}
 }
 
-// decode is the inverse of Encode.
-func decode(data []byte) (map[string][]Vector, error) {
+// Decode is the inverse of Encode.
+func Decode(data []byte) (map[string][]Vector, error) {
 	arrays, err := npz.Read(data)
 	if err != nil {
 		return nil, err

@@ -33,6 +33,15 @@ const (
 type Arithmetic struct {
 	deviation Deviation
 	seen      *[]Deviation // where all deviations that there are get collected
+	watch     *watched     // of eight sums that are folded
+}
+
+// watched are eight sums, as they were folded last, how often eight were, and
+// what takes the place of their total.
+type watched struct {
+	sums    [8]float64
+	folds   int
+	instead *float64
 }
 
 // is reports whether a place deviates in a way.
@@ -236,9 +245,8 @@ func parse(s string) (*node, string) {
 	return &node{left: left, right: right}, rest[1:]
 }
 
-// trees calls visit with every way to add the leaves from 0 to n-1: each tree
-// without regard to which side is left.
-func trees(n int, visit func(*node)) {
+// trees are all ways to add the leaves from 0 to n-1, sides not counted.
+func trees(n int) []*node {
 	all := []*node{{leaf: 0}}
 	for leaf := 1; leaf < n; leaf++ {
 		var next []*node
@@ -247,9 +255,7 @@ func trees(n int, visit func(*node)) {
 		}
 		all = next
 	}
-	for _, t := range all {
-		visit(t)
-	}
+	return all
 }
 
 // joined are the trees that have one leaf more than n, added at each of its sums
@@ -274,6 +280,14 @@ func total[T float](n *node, s []T) T {
 	return total(n.left, s) + total(n.right, s)
 }
 
+// total32 is total in float32.
+func total32(n *node, s *[8]float64) float32 {
+	if n.left == nil {
+		return float32(s[n.leaf])
+	}
+	return total32(n.left, s) + total32(n.right, s)
+}
+
 // Trees in which sums are plausibly folded, besides all of four.
 var plausible = map[int][]string{
 	8: {
@@ -285,15 +299,17 @@ var plausible = map[int][]string{
 }
 
 var foldsOf4 = func() (all []string) {
-	trees(4, func(n *node) { all = append(all, n.String()) })
+	for _, n := range trees(4) {
+		all = append(all, n.String())
+	}
 	return all
 }()
 
 var parsed = map[string]*node{}
 
 // fold adds sums as a tree says. The deviations of four sums are all other
-// trees, those of eight the plausible ones; of eight, a tree that is asked for by
-// name is taken, too.
+// trees, those of eight the plausible ones; Operation.Survivors tries all of
+// those.
 func fold[T float](a *Arithmetic, place, right string, s []T) T {
 	others := plausible[len(s)]
 	if len(s) == 4 {
@@ -306,10 +322,20 @@ func fold[T float](a *Arithmetic, place, right string, s []T) T {
 		}
 	}
 	if a.seen != nil {
+		wanted, _ := parse(right)
 		for _, other := range others {
-			if !same(other, right) {
+			if n, _ := parse(other); !n.same(wanted) {
 				a.is(tree+other, place)
 			}
+		}
+	}
+	if a.watch != nil && len(s) == 8 {
+		a.watch.folds++
+		for i, x := range s {
+			a.watch.sums[i] = float64(x)
+		}
+		if a.watch.instead != nil {
+			return T(*a.watch.instead)
 		}
 	}
 	n := parsed[use]
@@ -323,15 +349,9 @@ func fold[T float](a *Arithmetic, place, right string, s []T) T {
 }
 
 // same reports whether two trees add alike, on whichever side.
-func same(x, y string) bool {
-	a, _ := parse(x)
-	b, _ := parse(y)
-	return a.canonical() == b.canonical()
-}
-
-func (n *node) canonical() string {
-	if n.left == nil {
-		return n.String()
+func (n *node) same(m *node) bool {
+	if n.left == nil || m.left == nil {
+		return n.left == m.left && n.leaf == m.leaf
 	}
-	return "(" + min(n.left.canonical(), n.right.canonical()) + "+" + max(n.left.canonical(), n.right.canonical()) + ")"
+	return n.left.same(m.left) && n.right.same(m.right) || n.left.same(m.right) && n.right.same(m.left)
 }

@@ -13,6 +13,9 @@ import (
 	"lockstep/golden/vectors"
 )
 
+// pairs is how NumPy and ONNX Runtime's softmax fold eight sums.
+const pairs = "(((0+1)+(2+3))+((4+5)+(6+7)))"
+
 // softmaxes: the attention's, of the first n of a row x of 20, and NumPy's, of a
 // row of 1024 logits at temperature 0.8.
 func softmaxes() []Operation {
@@ -22,7 +25,7 @@ func softmaxes() []Operation {
 			other = exp256
 		}
 		return Operation{
-			Name: name, Line: "softmax's sum", Tries: 3000,
+			Name: name, Line: "softmax's sum", Tries: 3000, Fold: pairs,
 			Right: func(a *Arithmetic, v vectors.Vector) any {
 				return attentionSoftmax(a, v.Float32s("x"), int(v.Int("n")), lanes, exp)
 			},
@@ -52,7 +55,7 @@ func softmaxes() []Operation {
 	draws := []func(r *rand.Rand) map[string]any{row(1), row(6), row(0.1), variantsRow}
 	numpy := func(name string, fusedReduction bool) Operation {
 		return Operation{
-			Name: name, Line: "softmax(x/0.8)", Tries: 600, Draws: draws,
+			Name: name, Line: "`softmax(x/0.8)`", Tries: 600, Draws: draws,
 			Right: func(a *Arithmetic, v vectors.Vector) any { return softmax(a, v.Float32s("x"), fusedReduction) },
 			Others: map[string]func(v vectors.Vector) any{
 				"the other variant of e^x": func(v vectors.Vector) any {
@@ -90,7 +93,7 @@ func attentionSoftmax(a *Arithmetic, x []float32, n, lanes int, exp func(*Arithm
 				c[i] += c[8+i]
 			}
 		}
-		sum = fold(a, "fold of the lanes", "(((0+1)+(2+3))+((4+5)+(6+7)))", c[:8])
+		sum = fold(a, "fold of the lanes", pairs, c[:8])
 	}
 	q := 1 / sum
 	divided := a.is("divided by the sum", "result")
@@ -192,7 +195,7 @@ func pairwiseOf[T float](a *Arithmetic, x []T, block, multiple int) T {
 			whole, tail = n, nil
 		}
 		r := startedSums(a, "running sums", whole-8, 8, x[:8], func(s T, i int) T { return s + x[8+i] })
-		s := fold(a, "fold of the running sums", "(((0+1)+(2+3))+((4+5)+(6+7)))", r)
+		s := fold(a, "fold of the running sums", pairs, r)
 		if a.is("the rest is added up first", "sum") {
 			var t T
 			for _, v := range tail {
@@ -556,7 +559,7 @@ func rollout() []Operation {
 			},
 		},
 		{
-			Name: "sum", Line: "sums", Tries: 4000,
+			Name: "sum", Line: "sums", Tries: 4000, Fold: pairs,
 			Draws: []func(r *rand.Rand) map[string]any{
 				func(r *rand.Rand) map[string]any { return args("x", normals64(r, lengths(r), 1)) },
 			},

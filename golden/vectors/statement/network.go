@@ -167,9 +167,9 @@ func layerNorms() []Operation {
 		}
 	}
 	return []Operation{
-		operation("layer-norm-1.30", "layer norm 1.30", layerNorm130, map[string]func(v vectors.Vector) any{
+		folded("(((0+4)+(2+6))+((1+5)+(3+7)))", operation("layer-norm-1.30", "layer norm 1.30", layerNorm130, map[string]func(v vectors.Vector) any{
 			"the formula of 1.27": formula(layerNorm127), "the formula of 1.23": formula(layerNorm123),
-		}),
+		})),
 		operation("layer-norm-1.27", "layer norm 1.27 to 1.29", layerNorm127, map[string]func(v vectors.Vector) any{
 			"the formula of 1.30": formula(layerNorm130), "the formula of 1.23": formula(layerNorm123),
 		}),
@@ -177,6 +177,12 @@ func layerNorms() []Operation {
 			"the formula of 1.30": formula(layerNorm130), "the formula of 1.27": formula(layerNorm127),
 		}),
 	}
+}
+
+// folded is an operation in which eight sums are folded.
+func folded(tree string, o Operation) Operation {
+	o.Fold = tree
+	return o
 }
 
 func layerNorm130(a *Arithmetic, y, x, weight, bias []float32) {

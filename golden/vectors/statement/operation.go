@@ -1,10 +1,12 @@
 package statement
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"lockstep/golden/vectors"
 )
@@ -22,6 +24,9 @@ type Operation struct {
 
 	// Draws make arguments of different kinds.
 	Draws []func(r *rand.Rand) map[string]any
+
+	// Fold is the tree in which eight sums are folded, if they are.
+	Fold string
 
 	// Tries is how many arguments the search looks at at most.
 	Tries int
@@ -92,7 +97,64 @@ func (o *Operation) Search(seed uint64) (vs []vectors.Vector, tell map[string][]
 			alike = append(alike, a.Name)
 		}
 	}
+	left := o.folds()
+	for i := 0; i < len(vs); i++ {
+		left = o.survivors(vs[i], left)
+	}
+	for i := 0; i < o.Tries && len(left) > 0; i++ {
+		v := draw(i)
+		if still := o.survivors(v, left); len(still) < len(left) {
+			vs, left = append(vs, v), still
+		}
+	}
+	if len(left) > 0 {
+		alike = append(alike, fmt.Sprintf("%d folds of eight sums", len(left)))
+	}
 	return vs, tell, alike
+}
+
+// folds are all other ways to fold the eight sums; there are 135,134.
+func (o *Operation) folds() (all []*node) {
+	if o.Fold == "" {
+		return nil
+	}
+	right, _ := parse(o.Fold)
+	for _, n := range foldsOf8() {
+		if !n.same(right) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+var foldsOf8 = sync.OnceValue(func() []*node { return trees(8) })
+
+// survivors are those of some folds that give the right bits on a vector, too.
+// Many folds have one total, which is tried once.
+func (o *Operation) survivors(v vectors.Vector, folds []*node) []*node {
+	var w watched
+	o.Right(&Arithmetic{watch: &w}, v)
+	if w.folds != 1 {
+		return folds
+	}
+	_, narrow := v.Want.([]float32)
+	right := map[float64]bool{}
+	var left []*node
+	for _, n := range folds {
+		x := total(n, w.sums[:])
+		if narrow {
+			x = float64(total32(n, &w.sums))
+		}
+		same, known := right[x]
+		if !known {
+			same = vectors.Difference(o.Right(&Arithmetic{watch: &watched{instead: &x}}, v), v.Want) == ""
+			right[x] = same
+		}
+		if same {
+			left = append(left, n)
+		}
+	}
+	return left
 }
 
 // Operations are all of them, in the order of ARITHMETIC.md.

@@ -39,12 +39,12 @@ func (a *Arithmetic) fma64(place string, x, y, z float64) float64 {
 func sine() []Operation {
 	edges := []float64{0x1p-26, 0.126, 0.855468, 1.0 / 256, 33.0 / 256}
 	return []Operation{{
-		Name: "roll-lataccel", Line: "`sin(roll)·9.81`", Tries: 1_000_000,
+		Name: "roll-lataccel", Line: "`sin(roll)·9.81`", Tries: 8_000_000,
 		Draws: []func(r *rand.Rand) map[string]any{
 			func(r *rand.Rand) map[string]any { return args("roll", []float64{1.71*r.Float64() - 0.855}) },
 			func(r *rand.Rand) map[string]any { return args("roll", []float64{0.252*r.Float64() - 0.126}) },
 			func(r *rand.Rand) map[string]any {
-				bits := math.Float64bits(edges[r.IntN(len(edges))]) + uint64(r.IntN(2000)) - 1000
+				bits := math.Float64bits(edges[r.IntN(len(edges))]) + uint64(r.IntN(200)) - 100
 				return args("roll", []float64{math.Float64frombits(bits)})
 			},
 			func(r *rand.Rand) map[string]any { // where the nearest k/128 is another
