@@ -38,9 +38,8 @@ test: ## run all tests, and count what was not run for want of something
 	@mkdir -p build
 	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile build/test.json -- $(TESTFLAGS) ./...; status=$$?; \
-	for what in assets compiler Python GPU; do \
-		n=$$(grep -cE "\"Output\":\".*not run for want of (a )?$$what" build/test.json); \
-		if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of $$what: \`lockstep doctor\` says what is missing"; fi; \
+	grep -o '"Output":".*not run for want of [a-z]*: ' build/test.json | sed 's/.*not run for want of \([a-z]*\): /\1/' | sort | uniq -c | while read -r n what; do \
+		echo "$$n tests were not run for want of $$what: \`lockstep doctor\` says what is missing"; \
 	done; \
 	exit $$status
 
@@ -49,11 +48,10 @@ BASE      ?=
 GATEFLAGS ?=
 
 .PHONY: mutants
-mutants: build ## plant every fault, and write what was noticed into README.md
+mutants: build ## plant every fault, and write what was noticed into parity/mutants/README.md
 	$(BIN) parity --mutants --markdown > build/mutants.md
-	awk '/^<!-- mutants -->/ { print; print "<details><summary>"; print summary; print "</summary>\n"; while ((getline line < "build/mutants.md") > 0) if (line ~ /^\|/) print line; print "\n</details>"; skip = 1 } \
-		/^<!-- \/mutants -->/ { skip = 0 } !skip' summary="$$(tail -n 1 build/mutants.md)" README.md > build/README.md
-	mv build/README.md README.md
+	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
+	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine
@@ -237,3 +235,18 @@ assets: build ## download the challenge's network
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin build
+
+PYTHON_VENV := build/python
+
+.PHONY: test-python
+test-python: ## the Python package: pip installs it, then its linters and tests
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	GO=$(GO) $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check '.[test]' ruff mypy
+	$(PYTHON_VENV)/bin/ruff format --check python
+	$(PYTHON_VENV)/bin/ruff check python
+	$(PYTHON_VENV)/bin/mypy
+	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
+
+.PHONY: wheel
+wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
+	LOCKSTEP_PORTABLE=1 GO=$(GO) $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

@@ -57,6 +57,15 @@ var errNoCgo = errors.New("this program was built without cgo and so without ONN
 // `make onnxruntime` puts into the user's cache folder. An error says what to do.
 func FindLibrary() (string, error) { return ortlib.Find() }
 
+// Available is why there is no ONNX Runtime to be used, or nil. It loads nothing.
+func Available() error {
+	if !Built {
+		return errNoCgo
+	}
+	_, err := FindLibrary()
+	return err
+}
+
 // Simulator is the ONNX Runtime implementation of lockstep.Simulator. Its methods may
 // be called from several goroutines. Close ends it.
 type Simulator struct {
@@ -189,6 +198,15 @@ func (s *Simulator) Notices() []string { return s.notices }
 
 // Version is ONNX Runtime's.
 func (s *Simulator) Version() string { return s.version }
+
+// Inside says what computes: the library's version and hash.
+func (s *Simulator) Inside() string {
+	sum, err := fileio.SHA256(s.config.Library)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("ONNX Runtime %s, SHA-256 %.12s", s.version, sum)
+}
 
 // Library is the path of ONNX Runtime's shared library.
 func (s *Simulator) Library() string { return s.config.Library }

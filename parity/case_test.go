@@ -16,6 +16,7 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
+	"lockstep/engines"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/fileio"
 	"lockstep/parity/trace"
@@ -53,12 +54,9 @@ func TestRegressions(t *testing.T) {
 			if err := c.Check(results); err != nil {
 				t.Errorf("reference: %v\nreplay: %s", err, c.Replay())
 			}
-			for _, e := range engines {
-				t.Run(e.name, func(t *testing.T) {
-					sim := e.open(t, model, c.Profile, c.Chunk, c.Workers)
-					if sim == nil {
-						t.SkipNow()
-					}
+			for _, e := range engines.Others() {
+				t.Run(e.Name, func(t *testing.T) {
+					sim := e.ForTest(t, engines.Config{Model: model, Profile: c.Profile, Chunk: c.Chunk, Workers: c.Workers, Shuffled: true})
 					want := ref
 					if sim.Profile() != c.Profile {
 						// An engine whose arithmetic is its machine's is held to the reference in that.
@@ -204,7 +202,7 @@ func TestCaseErrors(t *testing.T) {
 		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:                                                                     "job 0: no route 1",
 		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:                                                                    "job 0: no route -1",
 		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                                                                      `job 0: policy "mpc" is not known`,
-		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                                                                      "a pid with 0 gains",
+		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                                                                      "pid: 0 gains, want 3",
 		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                                                                       "route r: 100 rows, want 101 to",
 		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                                                                       "cannot unmarshal number 1e9",
 		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:                                                                  "99999999 rows, want 101 to",

@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/engines"
 	"lockstep/golden"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
-	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
@@ -59,16 +59,13 @@ func TestTrajectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Run(ref.Name(), func(t *testing.T) { testSet(t, ref, set) })
-			for _, e := range engines {
-				t.Run(e.name, func(t *testing.T) {
-					switch sim := e.open(t, model, set.Profile, 0, 0); {
-					case sim == nil:
-						t.SkipNow()
-					case sim.Profile() != set.Profile:
-						t.Skipf("%s computes with profile %s on this machine, and is held to the reference in that", e.name, sim.Profile())
-					default:
-						testSet(t, sim, set)
+			for _, e := range engines.Others() {
+				t.Run(e.Name, func(t *testing.T) {
+					sim := e.ForTest(t, engines.Config{Model: model, Profile: set.Profile, Shuffled: true})
+					if sim.Profile() != set.Profile {
+						t.Skipf("%s computes with profile %s on this machine, and is held to the reference in that", e.Name, sim.Profile())
 					}
+					testSet(t, sim, set)
 				})
 			}
 		})
@@ -149,17 +146,20 @@ func selected(name string) bool {
 	return only == "" || only == name
 }
 
-// TestTrajectoryEngines holds the ONNX Runtime engine to the reference in whatever
-// profile ONNX Runtime has on this machine: all stages of all steps.
+// TestTrajectoryEngines holds the engines whose arithmetic is their machine's to the
+// reference in whatever profile that is here: all stages of all steps.
 func TestTrajectoryEngines(t *testing.T) {
 	model := assetstest.Model(t)
-	b := newONNXRuntime(t, onnxruntime.Config{ModelPath: model, Profile: reference.HostProfile()})
-	if b == nil {
-		t.SkipNow()
+	for _, e := range engines.Others() {
+		if e.Own {
+			t.Run(e.Name, func(t *testing.T) {
+				testOwn(t, model, e.ForTest(t, engines.Config{Model: model, Profile: reference.HostProfile()}))
+			})
+		}
 	}
-	if !b.ProfileKnown() {
-		t.Skipf("ONNX Runtime computes here in a way that the reference does not know: parity is not claimed (%v)", b.Notices())
-	}
+}
+
+func testOwn(t *testing.T, model string, b lockstep.Simulator) {
 	ref, err := reference.New(model, b.Profile())
 	if err != nil {
 		t.Fatal(err)
@@ -220,13 +220,9 @@ func TestTrajectoryPublishedCosts(t *testing.T) {
 			test(t, sim)
 		})
 	}
-	for _, e := range engines {
-		t.Run(e.name, func(t *testing.T) {
-			sim := e.open(t, model, reference.HostProfile(), 0, 0)
-			if sim == nil {
-				t.SkipNow() // the reason is logged
-			}
-			test(t, sim)
+	for _, e := range engines.Others() {
+		t.Run(e.Name, func(t *testing.T) {
+			test(t, e.ForTest(t, engines.Config{Model: model, Profile: reference.HostProfile(), Shuffled: true}))
 		})
 	}
 }

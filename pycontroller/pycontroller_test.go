@@ -20,34 +20,15 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/want"
 	"lockstep/reference"
 )
-
-var pythonWithNumPy = sync.OnceValues(func() (string, error) {
-	python, err := FindPython()
-	if err != nil {
-		return "", err
-	}
-	if out, err := exec.Command(python, "-c", "import numpy").CombinedOutput(); err != nil {
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return "", fmt.Errorf("%s: %s", python, lines[len(lines)-1])
-	}
-	return python, nil
-})
 
 // python returns a Python with numpy, or skips the test.
 func python(t testing.TB) string {
 	t.Helper()
-	python, err := pythonWithNumPy()
-	if err != nil {
-		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
-			t.Fatalf("LOCKSTEP_REQUIRE_ASSETS=1, but there is no Python with numpy: %v", err)
-		}
-		t.Skipf("not run for want of a Python with numpy, set LOCKSTEP_PYTHON to one: %v", err)
-	}
-	return python
+	return want.Python.Need(t)
 }
 
 // write writes files, named by paths in a new folder, and returns the folder.
@@ -864,11 +845,7 @@ func TestClose(t *testing.T) {
 // step and the place in Python.
 func TestReference(t *testing.T) {
 	c := start(t, source("if self.n == 100: raise ValueError('boom')\nreturn 0.0"))
-	path, err := assets.Find(assets.Model)
-	if err != nil {
-		t.Skipf("not run for want of assets: %v", err)
-	}
-	simulator, err := reference.New(path, reference.HostProfile())
+	simulator, err := reference.New(assetstest.Model(t), reference.HostProfile())
 	if err != nil {
 		t.Fatal(err)
 	}

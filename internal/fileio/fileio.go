@@ -4,6 +4,7 @@ package fileio
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -119,6 +120,7 @@ var (
 	Network    = Kind{"a network", 1 << 30}
 	Controller = Kind{"a controller", 16 << 20}
 	List       = Kind{"a list of gains", 16 << 20}
+	Policy     = Kind{"a policy", 256 << 20}
 	Record     = Kind{"a record", 256 << 20} // of this project's own: cases, manifests, plans
 	Arrays     = Kind{"an archive of arrays", 16 << 30}
 	Trace      = Kind{"a trace", 1 << 40}
@@ -158,11 +160,15 @@ func ReadFile(path string, kind Kind) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, kind.Limit+1))
-	if err == nil && int64(len(data)) > kind.Limit { // it has grown
+	var data bytes.Buffer
+	if info, err := f.Stat(); err == nil {
+		data.Grow(int(info.Size()) + bytes.MinRead)
+	}
+	_, err = data.ReadFrom(io.LimitReader(f, kind.Limit+1))
+	if err == nil && int64(data.Len()) > kind.Limit { // it has grown
 		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than the %d bytes that %s may have", kind.Limit, kind.Name)}
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // SHA256 is the hash of a regular file's bytes, in hexadecimal.
