@@ -48,11 +48,10 @@ BASE      ?=
 GATEFLAGS ?=
 
 .PHONY: mutants
-mutants: build ## plant every fault, and write what was noticed into README.md
+mutants: build ## plant every fault, and write what was noticed into parity/mutants/README.md
 	$(BIN) parity --mutants --markdown > build/mutants.md
-	awk '/^<!-- mutants -->/ { print; print "<details><summary>"; print summary; print "</summary>\n"; while ((getline line < "build/mutants.md") > 0) if (line ~ /^\|/) print line; print "\n</details>"; skip = 1 } \
-		/^<!-- \/mutants -->/ { skip = 0 } !skip' summary="$$(tail -n 1 build/mutants.md)" README.md > build/README.md
-	mv build/README.md README.md
+	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
+	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine
