@@ -250,3 +250,8 @@ test-python: ## the Python package: pip installs it, then its linters and tests
 .PHONY: wheel
 wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
 	LOCKSTEP_PORTABLE=1 GO=$(GO) $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+.PHONY: vectors-check
+vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors
+	$(VENV)/bin/pip install --quiet onnx
+	$(VENV)/bin/python golden/vectors/check.py
