@@ -26,7 +26,7 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		var err error
 		if jobs[i].Policy == nil {
 			o.controller = &commanded{}
-		} else if ended := guard.Do(func() { o.controller, o.done, err = newController(jobs[i].Policy, jobs[i].Route) }); ended != nil {
+		} else if ended := guard.Do(func() { o.controller, o.done, err = newController(&jobs[i], s.kernels) }); ended != nil {
 			err = ended
 		}
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"lockstep/internal/assets"
+	"lockstep/internal/want"
 	"lockstep/parity/mutants"
 )
 
@@ -27,7 +28,7 @@ type Config struct {
 	Engines []string // all implementations, the yardstick first
 	All     bool     // every fault is planted, not a sample of those in what has changed
 
-	// Require are the Wants whose absence is a failure.
+	// Require are the names of the wants whose absence is a failure.
 	Require []string
 
 	// RequireHardware asks for evidence that the kernels, as they are, ran on a GPU.
@@ -154,8 +155,8 @@ func (r *Result) judge() {
 // them do less, and with what is required.
 func environment(require []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_ONLY=") })
-	for _, want := range require {
-		env = append(env, "LOCKSTEP_REQUIRE_"+strings.ToUpper(want)+"=1")
+	for _, name := range require {
+		env = append(env, want.ByName(name).Variable()+"=1")
 	}
 	return env
 }
@@ -163,9 +164,9 @@ func environment(require []string) []string {
 // Required are the wants that the environment requires: LOCKSTEP_REQUIRE_ASSETS=1 and
 // so on.
 func Required() (require []string) {
-	for _, want := range Wants {
-		if os.Getenv("LOCKSTEP_REQUIRE_"+strings.ToUpper(want)) == "1" {
-			require = append(require, want)
+	for _, w := range want.All {
+		if w.Required() {
+			require = append(require, w.Name)
 		}
 	}
 	return require
@@ -323,7 +324,7 @@ func (g *run) engines(ctx context.Context, c *Check) error {
 		_, err = assets.Find(assets.Routes)
 	}
 	if err != nil {
-		c.Cases = append(c.Cases, Case{Class: "engines", Name: "official network", Outcome: NotRun, Lacks: WantAssets, Message: err.Error()})
+		c.Cases = append(c.Cases, Case{Class: "engines", Name: "official network", Outcome: NotRun, Lacks: want.Assets.Name, Message: err.Error()})
 		return nil
 	}
 	return g.parity(ctx, c, append(engines, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
@@ -357,16 +358,13 @@ func (g *run) packages() []string {
 			patterns = append(patterns, "./"+t.folder+"/...")
 		}
 	}
-	for _, r := range rules {
-		if r.kind != kindTool {
-			continue
-		}
-		changed := slices.ContainsFunc(g.change.Files, func(file string) bool { return strings.HasPrefix(file, r.folder) })
+	for _, folder := range tools {
+		changed := slices.ContainsFunc(g.change.Files, func(file string) bool { return strings.HasPrefix(file, folder) })
 		if hasGo := slices.ContainsFunc([]string{"*.go", "*/*.go"}, func(pattern string) bool {
-			files, _ := filepath.Glob(filepath.Join(g.Root, r.folder, pattern))
+			files, _ := filepath.Glob(filepath.Join(g.Root, folder, pattern))
 			return len(files) > 0
 		}); changed && hasGo {
-			patterns = append(patterns, "./"+r.folder+"...")
+			patterns = append(patterns, "./"+folder+"...")
 		}
 	}
 	return patterns

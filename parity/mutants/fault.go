@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"lockstep/engines"
 	"lockstep/parity"
 )
 
@@ -111,6 +112,9 @@ func parse(name string, data []byte) (Fault, error) {
 	}
 	if f.Engine == "" {
 		f.Engine, _, _ = strings.Cut(f.Edits[0].File, "/")
+		if names := engines.Of(f.Edits[0].File); len(names) > 0 {
+			f.Engine = names[0]
+		}
 	}
 	return f, nil
 }

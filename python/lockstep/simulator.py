@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep import _native
-from lockstep.controllers import Controllers, specify
+from lockstep.controllers import Controllers, specify, steer
+from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, Rollouts
 
 __all__ = ["Result", "Route", "Routes", "Simulator"]
 
@@ -304,8 +305,8 @@ class Simulator:
         ----------
         routes : Routes
             N routes of this simulator's.
-        controllers : str, path-like, array or callable
-            See :mod:`lockstep.controllers`.
+        controllers : str, path-like, array, callable, or a sequence of these
+            See :mod:`lockstep.controllers`. A callable goes alone.
         trajectory : bool
             Ask for the histories, too; rollouts then go on to the routes' ends.
         progress : callable, optional
@@ -316,35 +317,97 @@ class Simulator:
         Result
             Costs of shape (K, N, 3). A rollout that fails leaves the others alone.
         """
-        specs = specify(controllers)
-        answer = self._handle.call(
+        if callable(controllers):
+            return self._steered(routes, controllers, trajectory, progress)
+        specs = specify(controllers, len(routes))
+        k, n = len(specs), len(routes)
+        rows = int(routes.rows.max(initial=0)) if trajectory else 0
+        flat = np.full(k * n * (3 + 2 * rows), np.nan)
+        report = None if progress is None else lambda done: progress(done, k * n)
+        answer = self._handle.long_call(
             "rollout",
-            routes=_handle(routes).id,
-            index=routes.positions,
+            flat,
+            progress=report,
+            routes=handle_of(routes).id,
+            positions=routes.positions,
             controllers=specs,
-            trajectory=trajectory,
+            rows=rows,
         )
-        run = _native.Handle(answer["handle"], "run")
-        try:
-            _native.wait(run.id, answer["jobs"], progress)
-            rows = int(routes.rows.max(initial=0)) if trajectory else 0
-            k, n = len(specs), len(routes)
-            flat = np.full(k * n * (3 + 2 * rows), np.nan)
-            got = run.call("results", flat, rows=rows)
-        finally:
-            run.close()
+        if progress is not None:
+            progress(k * n, k * n)
         histories = flat[3 * k * n :].reshape(k, n, 2, rows) if trajectory else None
         return Result(
             controllers=answer["names"],
             routes=routes.names,
             costs=flat[: 3 * k * n].reshape(k, n, 3),
-            errors={divmod(int(job), n): _native.error(failure) for job, failure in got["errors"].items()},
+            errors={divmod(int(job), n): _native.error(failure) for job, failure in answer["errors"].items()},
             lataccel=None if histories is None else histories[:, :, 0],
             action=None if histories is None else histories[:, :, 1],
         )
 
+    def _steered(
+        self,
+        routes: Routes,
+        controller: Callable[[Any], npt.ArrayLike],
+        trajectory: bool,
+        progress: Callable[[int, int], object] | None,
+    ) -> Result:
+        """Roll out with a function of Python's."""
+        with self.reset(routes, step=CONTEXT_LENGTH) as rollouts:
+            lataccel, action = steer(rollouts, routes, controller)
+            costs = rollouts.costs()[np.newaxis]
+            errors = {(0, i): error for i, error in rollouts.errors.items()}
+        if progress is not None:
+            progress(len(routes), len(routes))
+        return Result(
+            controllers=[getattr(controller, "__name__", type(controller).__name__)],
+            routes=routes.names,
+            costs=costs,
+            errors=errors,
+            lataccel=lataccel[np.newaxis] if trajectory else None,
+            action=action[np.newaxis] if trajectory else None,
+        )
 
-def _handle(routes: Routes) -> _native.Handle:
+    def reset(self, routes: Routes, step: int = CONTROL_START_IDX, draws: npt.ArrayLike | None = None) -> Rollouts:
+        """Begin rollouts that are steered from outside, one step at a time.
+
+        Parameters
+        ----------
+        routes : Routes
+            N routes of this simulator's.
+        step : int
+            The first step that is steered from outside, 20 to 100; up to it the recorded
+            commands steer. Commands count from step 100 on only.
+        draws : array_like, optional
+            The uniform variates in [0, 1) of the simulation's noise in place of the routes' own,
+            for steps from 20 on, shape (N, T) with T at least the number of steps to be simulated.
+
+        Returns
+        -------
+        Rollouts
+            To be advanced.
+        """
+        step = operator.index(step)
+        if not CONTEXT_LENGTH <= step <= CONTROL_START_IDX:
+            raise ValueError(f"step={step}: want {CONTEXT_LENGTH} to {CONTROL_START_IDX}")
+        array = None
+        if draws is not None:
+            array = np.ascontiguousarray(draws, dtype=np.float64)
+            if array.ndim != 2 or len(array) != len(routes) or not ((array >= 0) & (array < 1)).all():
+                raise ValueError(f"draws: shape {array.shape}, want ({len(routes)}, T) of numbers in [0, 1)")
+        answer = self._handle.long_call(
+            "reset",
+            array,
+            routes=handle_of(routes).id,
+            positions=routes.positions,
+            step=step,
+            draws=0 if array is None else array.shape[1],
+        )
+        return Rollouts(_native.Handle(answer["handle"], "rollouts"), routes.names, routes.rows, step)
+
+
+def handle_of(routes: Routes) -> _native.Handle:
+    """What the library knows routes by."""
     if not isinstance(routes, Routes):
         raise TypeError(f"routes: {type(routes).__name__}, want what Simulator.load returns")
     return routes._handle

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 
@@ -35,7 +36,11 @@ type openAnswer struct {
 	Notices []string         `json:"notices"`
 }
 
-func open(q openRequest, _ []byte) (any, error) {
+func open(_ *task, _ int64, request, _ []byte) (any, error) {
+	var q openRequest
+	if err := json.Unmarshal(request, &q); err != nil {
+		return nil, usage(err)
+	}
 	profile := reference.HostProfile()
 	if q.Profile != "host" {
 		var err error
@@ -117,7 +122,7 @@ type loadAnswer struct {
 	Failed []failure `json:"failed"`
 }
 
-func load(s *simulator, q loadRequest, _ []byte) (any, error) {
+func load(_ *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	var files []string
 	for _, path := range q.Paths {
 		if path == "own" && len(q.Paths) == 1 {
@@ -156,12 +161,12 @@ func load(s *simulator, q loadRequest, _ []byte) (any, error) {
 
 // columns writes the columns of routes, one route after the other, each as five
 // rows: roll lataccel, v ego, a ego, target lataccel, steer command.
-func columns(all routes, _ nothing, buffer []byte) (any, error) {
+func columns(_ *task, all routes, _ nothing, buffer []byte) (any, error) {
 	n := 0
 	for _, r := range all {
 		n += 5 * r.Len()
 	}
-	out, err := floats(buffer, n)
+	out, err := floats[float64](buffer, n)
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +178,14 @@ func columns(all routes, _ nothing, buffer []byte) (any, error) {
 	return nothing{}, nil
 }
 
-// pick are the routes at some indices.
-func (all routes) pick(index []int) (routes, error) {
-	picked := make(routes, len(index))
-	for i, k := range index {
+// pick are some of the routes of a handle.
+func pick(handle int64, positions []int) (routes, error) {
+	all, err := get[routes](handle)
+	if err != nil {
+		return nil, err
+	}
+	picked := make(routes, len(positions))
+	for i, k := range positions {
 		if k < 0 || k >= len(all) {
 			return nil, usagef("route %d of %d", k, len(all))
 		}
