@@ -1,6 +1,6 @@
 //go:build unix
 
-package runs
+package fileio
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile locks a file until it is closed, or the process ends.
-func lockFile(path string) (*os.File, error) {
+// Lock locks a file until it is closed, or the process ends.
+func Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func lockFile(path string) (*os.File, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s: another process is at work in this folder", filepath.Dir(path))
+			return nil, fmt.Errorf("%s: another process is at work here", filepath.Dir(path))
 		}
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
