@@ -64,7 +64,7 @@ gate: build ## run what a change must pass before it is merged (BASE=REV: what d
 	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
 	$(BIN) gate $(if $(BASE),--base $(BASE)) $(GATEFLAGS)
 
-ONE_GOLDEN := LOCKSTEP_ONLY=00000/pid $(GO) test -run '^TestTrajectory$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
+ONE_GOLDEN := LOCKSTEP_ONLY=g00002/pid $(GO) test -run '^TestTrajectory$$/^default$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
 
 .PHONY: test-noasm
 test-noasm: ## hold the plain Go kernels, without any assembly, to Python
@@ -198,7 +198,7 @@ golden-check: need-upstream $(VENV)/ready ## record afresh and compare with what
 	$(VENV)/bin/python golden/generate.py $(GOLDEN_ARGS) --check golden/testdata
 	$(VENV)/bin/python golden/units.py --upstream $(UPSTREAM) --check golden/testdata
 
-ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets ../shared/assets $(HOME)/.cache/lockstep/assets))
+ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets $(HOME)/.cache/lockstep/assets))
 GOLDEN_ARGS = --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes
 
 .PHONY: need-upstream
@@ -250,3 +250,8 @@ test-python: ## the Python package: pip installs it, then its linters and tests
 .PHONY: wheel
 wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
 	LOCKSTEP_PORTABLE=1 GO=$(GO) $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+.PHONY: vectors-check
+vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors
+	$(VENV)/bin/pip install --quiet onnx
+	$(VENV)/bin/python golden/vectors/check.py

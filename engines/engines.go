@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/batched"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
@@ -28,7 +29,7 @@ type Config struct {
 	Chunk   int              // the most routes in step; 0 is the engine's choice
 	Timed   bool             // takes times for Stats
 
-	Kernels  string // set of the reference's kernels; the best if empty
+	Kernels  string // set of the kernels of reference and batched; the best if empty
 	Sources  fs.FS  // of the kernels that are emulated; those built in if nil
 	Shuffled bool   // emulated threads run in another order after each barrier
 }
@@ -77,6 +78,9 @@ var All = []Engine{
 	}},
 	{Name: "onnxruntime", Folder: "onnxruntime", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Simulator, error) {
 		return opened(onnxruntime.New(onnxruntime.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk}))
+	}},
+	{Name: "batched", Folder: "batched", Missing: never, New: func(c Config) (lockstep.Simulator, error) {
+		return opened(batched.New(batched.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk, Kernels: c.Kernels}))
 	}},
 	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Missing: gpu.Available, New: func(c Config) (lockstep.Simulator, error) {
 		return openGPU(c, gpu.OpenDevice)

@@ -2,9 +2,7 @@ package reference
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"strings"
 
 	"lockstep"
 	"lockstep/internal/f32"
@@ -50,14 +48,11 @@ func (s *Simulator) Inside() string { return "the specification, kernels " + s.k
 // WithKernels returns a simulator with the same weights that runs the named
 // kernels, whose bits are the same.
 func (s *Simulator) WithKernels(name string) (*Simulator, error) {
-	var names []string
-	for _, k := range f32.Available() {
-		if k.Name == name {
-			return &Simulator{parameters: s.parameters, profile: s.profile, kernels: k}, nil
-		}
-		names = append(names, k.Name)
+	kernels, err := f32.Named(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("no kernels %q here, only %s", name, strings.Join(names, ", "))
+	return &Simulator{parameters: s.parameters, profile: s.profile, kernels: kernels}, nil
 }
 
 // Simulate runs the jobs in their order.

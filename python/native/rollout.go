@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -22,7 +23,7 @@ type controllerSpec struct {
 }
 
 // policy makes the policy for some routes; the function ends its use.
-func (c controllerSpec) policy(of routes) (lockstep.Policy, func() error, error) {
+func (c controllerSpec) policy(ctx context.Context, of routes) (lockstep.Policy, func() error, error) {
 	none := func() error { return nil }
 	switch c.Kind {
 	case "file":
@@ -32,7 +33,7 @@ func (c controllerSpec) policy(of routes) (lockstep.Policy, func() error, error)
 		}
 		return p, none, nil
 	case "python":
-		p, err := pycontroller.New(pycontroller.Options{File: c.File, Python: c.Python})
+		p, err := pycontroller.New(ctx, pycontroller.Options{File: c.File, Python: c.Python})
 		if err != nil {
 			return nil, none, fmt.Errorf("%s: %w", c.File, err)
 		}
@@ -86,7 +87,7 @@ func rollout(t *task, s *simulator, q rolloutRequest, buffer []byte) (_ any, err
 	answer := rolloutAnswer{Errors: map[int]*failure{}}
 	var jobs []lockstep.Job
 	for _, spec := range q.Controllers {
-		policy, done, failed := spec.policy(picked)
+		policy, done, failed := spec.policy(t, picked)
 		if failed != nil {
 			return nil, failed
 		}
