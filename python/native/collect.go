@@ -33,7 +33,7 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, done, err := q.Policy.policy(picked)
+	policy, done, err := q.Policy.policy(t, picked)
 	if err != nil {
 		return nil, err
 	}
