@@ -34,8 +34,8 @@ var Sizes = []Size{
 	{Name: "more workers than jobs", Jobs: 2, Rows: 102, Workers: 7},
 	{Name: "a sweep of a hundred", Jobs: 101, Rows: 101, Sweep: true},
 	{Name: "a sweep of hundreds", Jobs: 257, Rows: 101, Workers: 3, Chunk: 128, Sweep: true, Slow: true},
-	{Name: "beyond 650 rows", Jobs: 3, Rows: 700, Slow: true},
-	{Name: "far beyond", Jobs: 2, Rows: 1300, Slow: true},
+	{Name: "beyond 650 rows", Jobs: 2, Rows: 700, Slow: true},
+	{Name: "far beyond", Jobs: 1, Rows: 1300, Slow: true},
 }
 
 // Work are jobs of the size: routes of several lengths, one name for all of them, as
