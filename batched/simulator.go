@@ -80,6 +80,11 @@ func (s *Simulator) NetworkTime() time.Duration { return time.Duration(s.network
 // Simulate runs the jobs on all workers. What a job adds to its route is some 30 KB
 // while it runs.
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return s.simulate(ctx, jobs, opts, nil)
+}
+
+// simulate is Simulate, which also keeps what training needs, unless training is nil.
+func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		type outcome struct {
 			index  int
@@ -120,7 +125,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 				return
 			}
 			if workers[k] == nil {
-				workers[k] = s.newWorker(s.config.Chunk, opts.Shortcuts)
+				workers[k] = s.newWorker(s.config.Chunk, opts.Shortcuts, training)
 			}
 			workers[k].advance(all)
 		}
@@ -154,7 +159,7 @@ func begin(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) (*rollout
 	if err := job.Check(shortcuts); err != nil {
 		return nil, err
 	}
-	c, err := newController(job.Policy)
+	c, err := newController(job)
 	if err != nil {
 		return nil, err
 	}

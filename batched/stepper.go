@@ -26,7 +26,7 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		r := newRollout(job, i, opts.Shortcuts)
 		if job.Policy != nil {
 			var err error
-			if r.controller, err = newController(job.Policy); err != nil {
+			if r.controller, err = newController(job); err != nil {
 				return nil, fmt.Errorf("job %d: %w", i, job.Failed(0, err))
 			}
 		}
@@ -39,7 +39,7 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		p.rollouts = append(p.rollouts, r)
 	}
 	for range min(s.config.Workers, len(jobs)) {
-		p.workers = append(p.workers, s.newWorker(min(s.config.Chunk, len(jobs)), opts.Shortcuts))
+		p.workers = append(p.workers, s.newWorker(min(s.config.Chunk, len(jobs)), opts.Shortcuts, nil))
 	}
 	return stepping.New(p, s.profile, jobs, opts), nil
 }
