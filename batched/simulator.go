@@ -34,6 +34,7 @@ const MaxChunk = 4096
 type Simulator struct {
 	config  Config
 	weights *weights
+	model   string // SHA-256 of its file
 	profile lockstep.Profile
 	kernels *f32.Kernels
 	group   int // sequences that a layer computes together
@@ -62,7 +63,7 @@ func New(config Config) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{config: config, weights: packWeights(w), profile: config.Profile, kernels: kernels, group: 2}, nil
+	return &Simulator{config: config, weights: packWeights(w), model: w.SHA256, profile: config.Profile, kernels: kernels, group: 2}, nil
 }
 
 // Name is "batched".
@@ -70,6 +71,9 @@ func (s *Simulator) Name() string { return "batched" }
 
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
+
+// Model is the SHA-256 of the network's file.
+func (s *Simulator) Model() string { return s.model }
 
 // Inside says what computes.
 func (s *Simulator) Inside() string { return "a network of its own, kernels " + s.kernels.Name }
