@@ -108,6 +108,10 @@ func init() { // they refer to one another
 		"rollout": of(rollout),
 		"reset":   of(reset),
 
+		"collect": of(collect),
+		"gather":  of(gather),
+		"observe": of(observe),
+
 		"step":     of(step),
 		"why":      of(why),
 		"costs":    of(costs),
