@@ -64,7 +64,7 @@ gate: build ## run what a change must pass before it is merged (BASE=REV: what d
 	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
 	$(BIN) gate $(if $(BASE),--base $(BASE)) $(GATEFLAGS)
 
-ONE_GOLDEN := LOCKSTEP_ONLY=00000/pid $(GO) test -run '^TestTrajectory$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
+ONE_GOLDEN := LOCKSTEP_ONLY=g00002/pid $(GO) test -run '^TestTrajectory$$/^default$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
 
 .PHONY: test-noasm
 test-noasm: ## hold the plain Go kernels, without any assembly, to Python
@@ -198,7 +198,7 @@ golden-check: need-upstream $(VENV)/ready ## record afresh and compare with what
 	$(VENV)/bin/python golden/generate.py $(GOLDEN_ARGS) --check golden/testdata
 	$(VENV)/bin/python golden/units.py --upstream $(UPSTREAM) --check golden/testdata
 
-ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets ../shared/assets $(HOME)/.cache/lockstep/assets))
+ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets $(HOME)/.cache/lockstep/assets))
 GOLDEN_ARGS = --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes
 
 .PHONY: need-upstream
