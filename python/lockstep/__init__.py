@@ -15,6 +15,7 @@ from lockstep.controllers import BatchStep
 from lockstep.errors import ClosedError, RouteError, SimulationError
 from lockstep.rollouts import Candidates, Rollouts, Snapshot
 from lockstep.simulator import Result, Route, Routes, Simulator
+from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
 from lockstep.training import Experience
 
 if TYPE_CHECKING:
@@ -34,8 +35,11 @@ __all__ = [
     "SimulationError",
     "Simulator",
     "Snapshot",
+    "TinyPhysicsModel",
+    "TinyPhysicsSimulator",
     "VectorEnv",
     "__version__",
+    "run_rollout",
 ]
 
 
