@@ -19,8 +19,8 @@ type worker struct {
 	fused     bool // variant of NumPy's exponential
 	stopped   func() error
 	report    func(index int, r lockstep.Result)
-	record    func(s *slot, a *policies.Acted, step int) // of slots that networks steer; may be nil
-	actors    map[*lockstep.Network]*actor
+	training  *lockstep.Experience // to be filled, or nil
+	sessions  map[*lockstep.Network]*actor
 
 	// One row's, at a time.
 	probs []float32
@@ -29,7 +29,7 @@ type worker struct {
 
 // close gives the session back.
 func (w *worker) close() {
-	for _, a := range w.actors {
+	for _, a := range w.sessions {
 		a.close()
 	}
 	if w.session != nil {
@@ -68,7 +68,7 @@ func (w *worker) run(jobs []lockstep.Job, from, to int) {
 		} else {
 			c.skip(step)
 		}
-		if w.record != nil && step >= lockstep.ControlStartIdx {
+		if w.training != nil && step >= lockstep.ControlStartIdx {
 			c.keep(step)
 		}
 	}
@@ -77,8 +77,8 @@ func (w *worker) run(jobs []lockstep.Job, from, to int) {
 // keep records the step of the slots that still run.
 func (c *chunk) keep(step int) {
 	for _, k := range c.live {
-		if c.running[k] {
-			c.record(&c.slots[k], c.acted[k](), step)
+		if s := &c.slots[k]; c.running[k] {
+			c.actors[k].Record(c.training, s.index, step, s.lataccel, s.action)
 		}
 	}
 }
@@ -93,7 +93,7 @@ type chunk struct {
 	current []float64 // lataccel after the previous step, m/s²
 	command []float64 // the controllers' answers
 
-	acted []func() *policies.Acted // what a network computed of a slot; nil for other policies
+	actors []*policies.Actor // of the slots that networks steer
 
 	// What the step computed, whatever a teacher says.
 	action, lataccel []float64
@@ -125,7 +125,7 @@ func newChunk(w *worker, jobs []lockstep.Job, from, to int) *chunk {
 		running: make([]bool, n),
 		current: make([]float64, n),
 		command: make([]float64, n),
-		acted:   make([]func() *policies.Acted, n),
+		actors:  make([]*policies.Actor, n),
 		action:  make([]float64, n),
 
 		lataccel: make([]float64, n),
@@ -173,9 +173,7 @@ func (s *slot) reset(shortcuts lockstep.Shortcuts) {
 		s.act(i, r.SteerCommand[i])
 		s.move(i, s.target[i])
 	}
-	if s.draws = s.job.Draws; s.draws == nil {
-		s.draws = r.Uniforms(s.end - lockstep.ContextLength)
-	}
+	s.draws = s.job.Uniforms(s.end - lockstep.ContextLength)
 }
 
 // act enters a steer command into the histories.
@@ -343,9 +341,8 @@ func (c *chunk) observe(k, step int, logits []float32, token int, prediction flo
 		Prediction: prediction,
 		Lataccel:   c.lataccel[k],
 	}
-	if acted := c.acted[k]; acted != nil && step >= lockstep.ControlStartIdx {
-		a := acted()
-		c.step.Observation, c.step.Actor, c.step.Raw = a.Observation, a.Actor, a.Raw
+	if a := c.actors[k]; a != nil && step >= lockstep.ControlStartIdx {
+		a.Show(&c.step)
 	}
 	if logits != nil {
 		const n = lockstep.ContextLength

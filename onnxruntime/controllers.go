@@ -45,11 +45,12 @@ func newControllers(c *chunk) []controllers {
 		case *lockstep.Network:
 			g := actors[policy]
 			if g == nil {
-				g = &networks{Networks: policies.Networks{Network: policy}}
+				g = &networks{network: policy}
 				actors[policy] = g
 				all = append(all, g)
 			}
-			g.add(c, slot)
+			g.slots = append(g.slots, slot)
+			c.actors[slot] = policies.NewActor(policy, c.slots[slot].job)
 		case lockstep.Custom:
 			err := guard(func() {
 				u.slots = append(u.slots, slot)

@@ -1,6 +1,8 @@
 package onnxruntime
 
 import (
+	"slices"
+
 	"lockstep"
 	"lockstep/internal/policies"
 	"lockstep/policyfile"
@@ -9,55 +11,62 @@ import (
 // networks are slots that one network steers, whose products ONNX Runtime computes in
 // a session of its own.
 type networks struct {
-	policies.Networks
-	slots []int
-}
-
-func (g *networks) add(c *chunk, slot int) {
-	s := &c.slots[slot]
-	i := g.Add(policies.Rollout{Route: s.route, Sampling: s.job.Sampling, Lataccel: s.lataccel, Action: s.action})
-	g.slots = append(g.slots, slot)
-	c.acted[slot] = func() *policies.Acted { return g.Acted(i) }
+	network *lockstep.Network
+	slots   []int
+	in, out []float32
+	seen    []int // the slots that are in in
 }
 
 func (*networks) close() {}
 
 func (g *networks) update(c *chunk, step int) {
-	err := g.Act(step,
-		func(i int) bool { return c.running[g.slots[i]] },
-		func(in, out []float32, n int) error {
-			a, err := c.actor(g.Network)
-			if err != nil {
-				return err
-			}
-			return a.run(in, out, n)
-		},
-		func(i int, err error) { c.fail(g.slots[i], step, err) })
-	for i, slot := range g.slots {
-		switch {
-		case !c.running[slot]:
-		case err != nil:
-			c.fail(slot, step, err)
-		default:
-			c.command[slot] = g.Acted(i).Command
+	g.in, g.seen = g.in[:0], g.seen[:0]
+	for _, slot := range g.slots {
+		if !c.running[slot] {
+			continue
 		}
+		c.command[slot] = 0
+		if step < lockstep.ControlStartIdx {
+			continue
+		}
+		s, a := &c.slots[slot], c.actors[slot]
+		if err := a.Observe(step, s.lataccel, s.action); err != nil {
+			c.fail(slot, step, err)
+			continue
+		}
+		g.in, g.seen = append(g.in, a.Observation...), append(g.seen, slot)
+	}
+	if len(g.seen) == 0 {
+		return
+	}
+	g.out = slices.Grow(g.out[:0], len(g.slots)*lockstep.ActorSize)[:len(g.seen)*lockstep.ActorSize]
+	session, err := c.actorSession(g.network)
+	if err == nil {
+		err = session.run(g.in, g.out, len(g.seen))
+	}
+	for i, slot := range g.seen {
+		if err != nil {
+			c.fail(slot, step, err)
+			continue
+		}
+		c.command[slot] = c.actors[slot].Act(step, g.out[i*lockstep.ActorSize:][:lockstep.ActorSize], c.slots[slot].action)
 	}
 }
 
-// actor is the worker's session of a policy's network. The weights are initializers and
+// actorSession is the worker's session of a policy's network. The weights are initializers and
 // prepacked: otherwise ONNX Runtime sums in another order.
-func (w *worker) actor(n *lockstep.Network) (*actor, error) {
-	if a := w.actors[n]; a != nil {
+func (w *worker) actorSession(n *lockstep.Network) (*actor, error) {
+	if a := w.sessions[n]; a != nil {
 		return a, nil
 	}
 	a, err := openActor(policyfile.Encode(n), w.simulator.config.Chunk)
 	if err != nil {
 		return nil, err
 	}
-	if w.actors == nil {
-		w.actors = map[*lockstep.Network]*actor{}
+	if w.sessions == nil {
+		w.sessions = map[*lockstep.Network]*actor{}
 	}
-	w.actors[n] = a
+	w.sessions[n] = a
 	return a, nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/internal/onnx"
-	"lockstep/internal/policies"
 	"lockstep/onnxruntime/internal/ortlib"
 )
 
@@ -231,8 +230,8 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 	return s.simulate(ctx, jobs, opts, nil)
 }
 
-// simulate is Simulate, which also records what networks compute if record is not nil.
-func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, record func(s *slot, a *policies.Acted, step int)) iter.Seq2[int, lockstep.Result] {
+// simulate is Simulate, which also keeps what training needs, unless training is nil.
+func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		size := chunkSize(len(jobs), s.config.Workers, s.config.Chunk)
 		net := s.networks[0]
@@ -250,7 +249,7 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		for range min(s.config.Workers, (len(jobs)+size-1)/size) {
 			workers.Go(func() {
 				w := worker{
-					simulator: s, network: net, opts: opts, fused: s.profile.Exp == lockstep.ExpF, record: record,
+					simulator: s, network: net, opts: opts, fused: s.profile.Exp == lockstep.ExpF, training: training,
 					stopped: func() error {
 						select {
 						case <-abandoned:

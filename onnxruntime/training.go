@@ -15,13 +15,7 @@ func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep
 	if err != nil {
 		return nil, err
 	}
-	record := func(s *slot, a *policies.Acted, step int) {
-		at := s.index*lockstep.ExperienceSteps + step - lockstep.ControlStartIdx
-		e.Raw[at], e.Softplus[2*at], e.Softplus[2*at+1] = a.Variate, a.Softplus[0], a.Softplus[1]
-		e.Reward[at] = float32(-policies.StepCost(s.route.Len(), step, s.target[step], s.lataccel[step], s.lataccel[step-1]))
-		e.Lataccel[at], e.Action[at] = s.lataccel[step], s.action[step]
-	}
-	for i, result := range s.simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, record) {
+	for i, result := range s.simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, e) {
 		if e.Results[i] = result; result.Err != nil {
 			e.Clear(i)
 		}
