@@ -21,10 +21,10 @@ build: ## build bin/lockstep
 	@mkdir -p build
 	$(GO) build -o $(BIN) ./cmd/lockstep
 
-# Without ONNX Runtime everything works but the batched engine; it says so itself.
+# Without ONNX Runtime everything works but the engine onnxruntime; it says so itself.
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime's library into the user's cache folder
-	@$(GO) run ./batched/internal/fetch
+	@$(GO) run ./onnxruntime/internal/fetch
 
 .PHONY: run
 run: build ## roll routes out on every engine, compare the bits, draw the drives
@@ -89,7 +89,7 @@ test-fused: ## the same with a compiler that may fuse products into sums
 
 .PHONY: test-race
 test-race: ## the concurrent packages under the race detector
-	$(GO) test -race -short ./batched ./internal/routecache
+	$(GO) test -race -short ./onnxruntime ./internal/routecache
 	$(GO) test -race ./parity/trace -skip Python
 	$(GO) test -race -short ./cmd/lockstep -skip 'Gate|Keep|Stats'
 	$(GO) test -race ./gpu -run 'Turns|Recovery|Watchdog|Cancel|Break|Closed'
@@ -186,10 +186,10 @@ bench: build ## ratios measured in one run; with UPSTREAM=DIR also against Pytho
 	$(BIN) bench $(if $(UPSTREAM),--upstream $(UPSTREAM) --python $(VENV)/bin/python) $(BENCHFLAGS)
 	LOCKSTEP_UPSTREAM=$(abspath $(UPSTREAM)) LOCKSTEP_PYTHON=$(if $(UPSTREAM),$(abspath $(VENV)/bin/python)) \
 		$(GO) test -run '^$$' -bench 'versus|plain-go' -benchtime 3x ./reference
-	$(GO) test -run '^$$' -bench . -benchtime 200ms ./reference/internal/f32
+	$(GO) test -run '^$$' -bench . -benchtime 200ms ./internal/f32
 	$(GO) test -run '^$$' -bench . -benchtime 3x ./internal/routecache
 	LOCKSTEP_UPSTREAM=$(abspath $(UPSTREAM)) LOCKSTEP_PYTHON=$(if $(UPSTREAM),$(abspath $(VENV)/bin/python)) \
-		$(GO) test -run '^$$' -bench . -benchtime 5x ./reference ./reference/internal/f32
+		$(GO) test -run '^$$' -bench . -benchtime 5x ./reference ./internal/f32
 
 .PHONY: golden
 golden: need-upstream $(VENV)/ready ## record the goldens again (UPSTREAM=DIR); refuses under another arithmetic
@@ -216,15 +216,15 @@ $(VENV)/ready: golden/requirements.txt golden/requirements-common.txt
 
 .PHONY: generate
 generate: ## generate the assembly again
-	cd reference/internal/f32 && $(GO) generate doc.go
+	cd internal/f32 && $(GO) generate doc.go
 
 .PHONY: generate-check
 generate-check: ## check that the committed assembly is what its generator makes
-	sh reference/internal/f32/_generate/check.sh
+	sh internal/f32/_generate/check.sh
 
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck, shell syntax
-	@for f in .ci/run scripts/avx512/*.sh reference/internal/f32/_generate/check.sh; do bash -n $$f || exit 1; done
+	@for f in .ci/run scripts/avx512/*.sh internal/f32/_generate/check.sh; do bash -n $$f || exit 1; done
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...
@@ -237,3 +237,18 @@ assets: build ## download the challenge's network
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin build
+
+PYTHON_VENV := build/python
+
+.PHONY: test-python
+test-python: ## the Python package: pip installs it, then its linters and tests
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	GO=$(GO) $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check '.[test]' ruff mypy
+	$(PYTHON_VENV)/bin/ruff format --check python
+	$(PYTHON_VENV)/bin/ruff check python
+	$(PYTHON_VENV)/bin/mypy
+	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
+
+.PHONY: wheel
+wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
+	LOCKSTEP_PORTABLE=1 GO=$(GO) $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

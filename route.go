@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"lockstep/internal/fileio"
 	"lockstep/internal/libm"
 	"lockstep/internal/pandas"
 )
@@ -90,7 +91,7 @@ const DefaultSeedPrefix = "data"
 
 // Load reads the route in a file.
 func (l Loader) Load(path string) (*Route, error) {
-	f, err := os.Open(path)
+	f, err := fileio.Open(path, fileio.Route)
 	if err != nil {
 		var e *os.PathError
 		if errors.As(err, &e) {

@@ -139,7 +139,7 @@ func TestReadRouteErrors(t *testing.T) {
 		{"NaN", set(3, 4, "nan"), `routes/00000.csv:5:21: targetLateralAcceleration: "nan" is not finite`},
 		{"infinity", set(3, 1, "-inf"), `routes/00000.csv:5:5: vEgo: "-inf" is not finite`},
 		{"too large", set(3, 1, "1e999"), `routes/00000.csv:5:5: vEgo: "1e999" is not a number`},
-		{"roll", set(3, 3, "1.5"), "routes/00000.csv:5:16: roll: 1.5 is outside ±0.855469 rad, where the sine is known bit for bit"},
+		{"roll", set(3, 3, "2e8"), "routes/00000.csv:5:16: roll: 2e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for bit"},
 		{"no steer", set(99, 5, ""), "routes/00000.csv:101:27: steerCommand: missing in row 99; steer is needed before row 100"},
 		{"steer text", set(105, 5, "left"), `routes/00000.csv:107:28: steerCommand: "left" is not a number`},
 		{"too many fields", set(3, 5, "1,2"), "routes/00000.csv:5:29: row 3 has 7 fields, the header has 6"},

@@ -2,6 +2,8 @@ package lockstep
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"strconv"
 )
@@ -10,7 +12,7 @@ import (
 // in nothing else: for the same jobs and the same profile all results are equal
 // as bit patterns.
 type Simulator interface {
-	// Name is the engine's name: "reference", "batched", "gpu".
+	// Name is the engine's name: "reference", "onnxruntime", "gpu".
 	Name() string
 
 	// Profile is the arithmetic that the engine computes with.
@@ -46,6 +48,60 @@ type Job struct {
 	// seed's: that of step ContextLength+k at index k, one for every step that is
 	// simulated. They can put a draw on the very edge of a distribution.
 	Draws []float64
+
+	// Sampling, if not nil, samples the actions of a Network. Without, they are the
+	// means of its distributions, as in every evaluation.
+	Sampling *Sampling
+
+	// Expected takes the expected value of each prediction's distribution in place
+	// of a sample: Prediction is the sum over the bins, in their order, of
+	// float64(probability)·bin, rounded after each product and each addition,
+	// and Sample is -1. The costs are not those of a rollout that anything scores.
+	Expected bool
+}
+
+// End is one past the last step that is simulated.
+func (j *Job) End(shortcuts Shortcuts) int {
+	if shortcuts&StopAtCostEnd != 0 {
+		return min(j.Route.Len(), CostEndIdx)
+	}
+	return j.Route.Len()
+}
+
+// Check refuses what no engine can simulate: a missing route or one that no loader
+// makes, and teachers and draws that are too short.
+func (j *Job) Check(shortcuts Shortcuts) error {
+	r := j.Route
+	if r == nil {
+		return errors.New("no route")
+	}
+	n := r.Len()
+	if n < ControlStartIdx {
+		return fmt.Errorf("%d rows, want at least %d", n, MinRows)
+	}
+	if len(r.RollLataccel) != n || len(r.VEgo) != n || len(r.AEgo) != n || len(r.SteerCommand) < ControlStartIdx {
+		return fmt.Errorf("columns of %d, %d, %d, %d and %d rows, want equal numbers", len(r.RollLataccel), len(r.VEgo), len(r.AEgo), n, len(r.SteerCommand))
+	}
+	end := j.End(shortcuts)
+	if t := j.Teacher; t != nil && min(len(t.Lataccel), len(t.Action)) < end {
+		return fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.Lataccel), len(t.Action), end)
+	}
+	if n := end - ContextLength; j.Draws != nil && len(j.Draws) < n {
+		return fmt.Errorf("%d draws are given, want %d", len(j.Draws), n)
+	}
+	return nil
+}
+
+// Failed is the error of a job that failed at a step, 0 if before the first.
+func (j *Job) Failed(step int, err error) error {
+	name := ""
+	if j.Route != nil {
+		name = j.Route.Name
+	}
+	if j.Policy == nil {
+		return fmt.Errorf("route %s, step %d: %w", name, step, err)
+	}
+	return fmt.Errorf("route %s, controller %v, step %d: %w", name, j.Policy, step, err)
 }
 
 // Options say how much is computed, never how.
@@ -83,7 +139,14 @@ const (
 // order of computation. Where the network was skipped, Tokens, States, Logits,
 // Probs and CDF are nil, Sample is -1 and Prediction is 0.
 type Step struct {
-	Index      int       // step, from ContextLength on
+	Index int // step, from ContextLength on
+
+	// What a Network computed at this step, from ControlStartIdx on; else nil, nil
+	// and 0.
+	Observation []float32 // shape (ObservationSize)
+	Actor       []float32 // shape (ActorSize), the network's output
+	Raw         float64   // the action between -1 and 1, mean or sampled, before Scale
+
 	Action     float64   // steer command after clipping
 	Tokens     []int64   // shape (20), the encoded past lataccels
 	States     []float32 // shape (20, 4): action, roll lataccel, v ego, a ego

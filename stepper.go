@@ -54,7 +54,8 @@ type Stepper interface {
 // state is its histories, and draws are a function of seed and step.
 type Snapshot struct {
 	Profile  Profile
-	Step     int // the next one
+	Model    string // SHA-256 of the network's file, in hexadecimal
+	Step     int    // the next one
 	Rollouts []RolloutState
 }
 

@@ -15,11 +15,11 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/arbitrary"
+	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
@@ -46,11 +46,11 @@ var engines = []implementation{
 	{name: "reference", required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
 		return reference.New(model, profile)
 	}},
-	{name: "batched", required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
-		return batched.New(batched.Config{ModelPath: model, Profile: profile, Workers: 2})
+	{name: "onnxruntime", required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+		return onnxruntime.New(onnxruntime.Config{ModelPath: model, Profile: profile, Workers: 2})
 	}},
-	{name: "batched in chunks of 2", again: true, required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
-		return batched.New(batched.Config{ModelPath: model, Profile: profile, Workers: 1, Chunk: 2})
+	{name: "onnxruntime in chunks of 2", again: true, required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+		return onnxruntime.New(onnxruntime.Config{ModelPath: model, Profile: profile, Workers: 1, Chunk: 2})
 	}},
 	{name: "emulated", slow: true, required: "LOCKSTEP_REQUIRE_COMPILER", without: "a compiler", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
 		device := func() (driver.Device, error) { return emulated.Open(emulated.Options{Order: emulated.Shuffled}) }
@@ -196,7 +196,7 @@ func TestEngines(t *testing.T) {
 		t.Run(strings.ReplaceAll(e.name, " ", "-"), func(t *testing.T) {
 			switch err := machine.absent[e.name]; {
 			case err == nil:
-			case os.Getenv(e.required) == "1" && (batched.Built || !strings.HasPrefix(e.name, "batched")):
+			case os.Getenv(e.required) == "1" && (onnxruntime.Built || !strings.HasPrefix(e.name, "onnxruntime")):
 				t.Errorf("%s=1, but %s cannot run: %v", e.required, e.name, err)
 			default:
 				t.Skipf("not run for want of %s: %v", e.without, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"lockstep/internal/fileio"
 	"os"
 	"path/filepath"
 
@@ -51,7 +52,7 @@ func (e Entry) Policy() (lockstep.Policy, error) {
 // OpenSet reads what a folder's provenance.json says.
 func OpenSet(dir string) (*Set, error) {
 	path := filepath.Join(dir, "provenance.json")
-	data, err := os.ReadFile(path)
+	data, err := fileio.ReadFile(path, fileio.Record)
 	if err != nil {
 		return nil, err
 	}

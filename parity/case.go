@@ -41,7 +41,7 @@ type CaseResult struct {
 
 // Load reads a case into whole, which embeds c.
 func (c *Case) Load(path string, whole any) error {
-	data, err := os.ReadFile(path)
+	data, err := fileio.ReadFile(path, fileio.Record)
 	if err != nil {
 		return err
 	}

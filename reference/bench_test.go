@@ -8,9 +8,9 @@ import (
 
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/f32"
 	"lockstep/internal/model"
 	"lockstep/internal/upstream"
-	"lockstep/reference/internal/f32"
 )
 
 // These benchmarks print ratios of times measured in turns in one run, since

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockstep"
+	"lockstep/internal/guard"
 )
 
 // newController makes the controller of one rollout. The function ends its use.
@@ -39,20 +40,35 @@ func (b *batchOfOne) Update(targetLataccel, currentLataccel float64, state locks
 	s.Step++
 	s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0] = targetLataccel, currentLataccel, state, plan
 	if err := b.controller.Update(s); err != nil {
-		panic(controllerError{err})
+		guard.Fail(err)
 	}
 	if s.Err[0] != nil {
-		panic(controllerError{s.Err[0]})
+		guard.Fail(s.Err[0])
 	}
 	return s.Steer[0]
 }
 
-// controllerError carries a batch controller's error out of Update, which has
-// none to return.
-type controllerError struct{ error }
+// A rememberer is a controller whose memory is numbers, which a snapshot keeps.
+type rememberer interface {
+	memory() []float64
+	remember([]float64)
+}
+
+// commanded answers what it is told.
+type commanded struct{ command float64 }
+
+func (c *commanded) memory() []float64  { return nil }
+func (c *commanded) remember([]float64) {}
+
+func (c *commanded) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
+	return c.command
+}
 
 // zero always outputs zero.
 type zero struct{}
+
+func (zero) memory() []float64  { return nil }
+func (zero) remember([]float64) {}
 
 func (zero) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) float64 { return 0 }
 
@@ -62,6 +78,9 @@ type pid struct {
 	errorIntegral float64
 	prevError     float64
 }
+
+func (c *pid) memory() []float64    { return []float64{c.errorIntegral, c.prevError} }
+func (c *pid) remember(m []float64) { c.errorIntegral, c.prevError = m[0], m[1] }
 
 func (c *pid) Update(targetLataccel, currentLataccel float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
 	e := targetLataccel - currentLataccel

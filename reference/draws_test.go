@@ -45,7 +45,7 @@ func TestGivenDraws(t *testing.T) {
 	}
 	job.Draws = own[:100]
 	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{}) {
-		const want = "route 00000, controller pid, step 20: 100 draws are given, want 580"
+		const want = "route 00000, controller pid, step 0: 100 draws are given, want 580"
 		if r.Err == nil || r.Err.Error() != want {
 			t.Errorf("error %v, want %s", r.Err, want)
 		}

@@ -4,8 +4,8 @@ import (
 	"math"
 
 	"lockstep"
+	"lockstep/internal/f32"
 	"lockstep/internal/model"
-	"lockstep/reference/internal/f32"
 )
 
 // gpt is the network, in the order in which ONNX Runtime's CPU provider computes

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"lockstep"
+	"lockstep/internal/f32"
 	"lockstep/internal/model"
-	"lockstep/reference/internal/f32"
 )
 
 // tinyPhysicsModel predicts the next lateral acceleration from the last 20

@@ -9,7 +9,7 @@ import (
 
 	"lockstep"
 	"lockstep/golden/goldentest"
-	"lockstep/reference/internal/f32"
+	"lockstep/internal/f32"
 )
 
 // The tables of this file are Python's own answers.

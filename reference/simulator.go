@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"strings"
 
 	"lockstep"
+	"lockstep/internal/f32"
+	"lockstep/internal/guard"
 	"lockstep/internal/model"
-	"lockstep/reference/internal/f32"
 )
 
 // Simulator is the reference implementation of lockstep.Simulator. It runs jobs
@@ -20,7 +20,7 @@ type Simulator struct {
 	kernels    *f32.Kernels
 }
 
-var _ lockstep.Simulator = (*Simulator)(nil)
+var _ lockstep.StepSimulator = (*Simulator)(nil)
 
 // New makes a simulator from the network's ONNX file.
 func New(modelPath string, profile lockstep.Profile) (*Simulator, error) {
@@ -61,43 +61,46 @@ func (s *Simulator) WithKernels(name string) (*Simulator, error) {
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
-		for i, job := range jobs {
-			if !yield(i, run(ctx, m, job, opts)) {
+		for i := range jobs {
+			if !yield(i, run(ctx, m, &jobs[i], opts)) {
 				return
 			}
 		}
 	}
 }
 
-// run rolls one job out. A controller or observer that panics fails its own job.
-func run(ctx context.Context, m *tinyPhysicsModel, job lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
-	t := &tinyPhysicsSimulator{simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws, shortcuts: opts.Shortcuts}
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case controllerError:
-			result.Err = p.error
-		default:
-			result.Err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-		if result.Err != nil {
-			result = lockstep.Result{Err: fmt.Errorf("route %s, controller %v, step %d: %w", job.Route.Name, job.Policy, t.stepIdx, result.Err)}
-		}
-	}()
-	controller, done, err := newController(job.Policy, job.Route)
-	if err != nil {
-		return lockstep.Result{Err: err}
+// run rolls one job out. A controller or observer that ends early fails its own job.
+func run(ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
+	if err := job.Check(opts.Shortcuts); err != nil {
+		return lockstep.Result{Err: job.Failed(0, err)}
 	}
-	t.controller = controller
-	defer func() {
-		if err := done(); err != nil && result.Err == nil {
-			result.Err = err
+	t := newTinyPhysicsSimulator(m, job, opts.Shortcuts)
+	step := 0
+	if err := guard.Do(func() {
+		controller, done, err := newController(job.Policy, job.Route)
+		if err != nil {
+			guard.Fail(err)
 		}
-	}()
-	t.reset()
-	if result.Costs, err = t.rollout(ctx); err != nil {
-		return lockstep.Result{Err: err}
+		t.controller = controller
+		defer func() {
+			if failed := done(); err == nil {
+				err = failed
+			}
+			step = t.stepIdx
+			if err != nil {
+				guard.Fail(err)
+			}
+		}()
+		err = t.rollout(ctx)
+	}); err != nil {
+		return lockstep.Result{Err: job.Failed(step, err)}
 	}
+	return t.result(opts)
+}
+
+// result is that of a rollout that has ended.
+func (t *tinyPhysicsSimulator) result(opts lockstep.Options) lockstep.Result {
+	result := lockstep.Result{Costs: t.computeCost()}
 	if opts.Trajectory {
 		result.Trajectory = &lockstep.Trajectory{
 			Target:   t.targetLataccelHistory,
@@ -118,6 +121,7 @@ type tinyPhysicsSimulator struct {
 	teacher    *lockstep.Trajectory
 	draws      []float64
 	shortcuts  lockstep.Shortcuts
+	end        int // one past the last step
 
 	stepIdx                int
 	stateHistory           []lockstep.State
@@ -129,6 +133,15 @@ type tinyPhysicsSimulator struct {
 	prediction             float64 // the network's, before it is clipped
 
 	computed struct{ action, lataccel float64 } // at this step, whatever a teacher says
+}
+
+func newTinyPhysicsSimulator(m *tinyPhysicsModel, job *lockstep.Job, shortcuts lockstep.Shortcuts) *tinyPhysicsSimulator {
+	t := &tinyPhysicsSimulator{
+		simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws,
+		shortcuts: shortcuts, end: job.End(shortcuts),
+	}
+	t.reset()
+	return t
 }
 
 func (t *tinyPhysicsSimulator) reset() {
@@ -251,24 +264,14 @@ func (t *tinyPhysicsSimulator) computeCost() lockstep.Costs {
 	}
 }
 
-func (t *tinyPhysicsSimulator) rollout(ctx context.Context) (lockstep.Costs, error) {
-	end := t.data.Len()
-	if t.shortcuts&lockstep.StopAtCostEnd != 0 {
-		end = min(end, lockstep.CostEndIdx)
-	}
-	if t.teacher != nil && min(len(t.teacher.Lataccel), len(t.teacher.Action)) < end {
-		return lockstep.Costs{}, fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.teacher.Lataccel), len(t.teacher.Action), end)
-	}
-	if n := end - lockstep.ContextLength; t.draws != nil && len(t.draws) < n {
-		return lockstep.Costs{}, fmt.Errorf("%d draws are given, want %d", len(t.draws), n)
-	}
-	for t.stepIdx < end {
+func (t *tinyPhysicsSimulator) rollout(ctx context.Context) error {
+	for t.stepIdx < t.end {
 		if err := ctx.Err(); err != nil {
-			return lockstep.Costs{}, err
+			return err
 		}
 		if err := t.step(); err != nil {
-			return lockstep.Costs{}, err
+			return err
 		}
 	}
-	return t.computeCost(), nil
+	return nil
 }

@@ -13,8 +13,8 @@ import (
 
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/f32"
 	"lockstep/internal/model"
-	"lockstep/reference/internal/f32"
 )
 
 func load(t testing.TB, profile lockstep.Profile) *Simulator {

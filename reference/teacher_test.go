@@ -103,7 +103,7 @@ func TestTeacherOwn(t *testing.T) {
 	}
 	job.Teacher = &lockstep.Trajectory{Lataccel: free.Trajectory.Lataccel, Action: free.Trajectory.Action[:300]}
 	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{}) {
-		const want = "route 00002, controller pid, step 20: the teacher has 600 lataccels and 300 actions, want 600 of each"
+		const want = "route 00002, controller pid, step 0: the teacher has 600 lataccels and 300 actions, want 600 of each"
 		if r.Err == nil || r.Err.Error() != want {
 			t.Errorf("error %v, want %s", r.Err, want)
 		}

@@ -18,7 +18,7 @@ import (
 // testComparison is of two rollouts. With a stage, the second differs there.
 func testComparison(stages ...parity.Stage) gate.Comparison {
 	r := &parity.Report{
-		Want: parity.SideInfo{Name: "reference"}, Got: parity.SideInfo{Name: "batched"}, Exact: true, Steps: 1160,
+		Want: parity.SideInfo{Name: "reference"}, Got: parity.SideInfo{Name: "onnxruntime"}, Exact: true, Steps: 1160,
 		Rollouts: []parity.Verdict{{Route: "00000", Policy: "pid", Steps: 580, Equal: true}, {Route: "00002", Policy: "pid", Steps: 580, Equal: true}},
 		Compared: map[parity.Stage]int{},
 	}
@@ -31,7 +31,7 @@ func testComparison(stages ...parity.Stage) gate.Comparison {
 		r.Faults = append(r.Faults, parity.StageFaults{Stage: s, Faults: 3, Rollouts: 1, Route: "00002", Policy: "pid", Step: 123})
 	}
 	if len(stages) == 0 {
-		return gate.Comparison{Kind: "engines", Want: "reference", Got: "batched", Detail: "tinyphysics.onnx", Report: r}
+		return gate.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
 	}
 	r.First = &parity.Divergence{
 		Route: "00002", Policy: "pid", Step: 123, Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
@@ -56,7 +56,7 @@ func testComparison(stages ...parity.Stage) gate.Comparison {
 		p.WantCDF, p.GotCDF = append(p.WantCDF, parity.Float(0.35+float64(i)/40)), append(p.GotCDF, parity.Float(0.345+float64(i)/40))
 	}
 	r.Plot = p
-	return gate.Comparison{Kind: "engines", Want: "reference", Got: "batched", Detail: "tinyphysics.onnx", Report: r}
+	return gate.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
 }
 
 func writeParity(t *testing.T, p Parity) *page {
@@ -69,11 +69,11 @@ func testGate() *gate.Result {
 	return &gate.Result{
 		Verdict: "blocked: 2 of 3 checks failed", Seconds: 61.5, Require: []string{"assets"}, RequireHardware: true, Machine: "linux/amd64, 2 cores", Go: "go1.26",
 		Start:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Change: gate.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"batched/graph.go", "gpu/a<b>.cu"}, Why: "changed: batched, gpu"},
+		Change: gate.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"onnxruntime/graph.go", "gpu/a<b>.cu"}, Why: "changed: onnxruntime, gpu"},
 		Checks: []gate.Check{
 			{Name: "build", Title: "Everything compiles.", Outcome: gate.Passed, Cases: []gate.Case{{Outcome: gate.Passed}}},
 			{Name: "engines", Title: "All engines.", Outcome: gate.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep parity",
-				Cases:       []gate.Case{{Outcome: gate.Passed}, {Class: "engines.batched", Name: "00002/pid", Outcome: gate.Failed, Message: "stage <logits>"}, {Outcome: gate.NotApplicable, Message: "another profile"}},
+				Cases:       []gate.Case{{Outcome: gate.Passed}, {Class: "engines.onnxruntime", Name: "00002/pid", Outcome: gate.Failed, Message: "stage <logits>"}, {Outcome: gate.NotApplicable, Message: "another profile"}},
 				Comparisons: []gate.Comparison{testComparison(), testComparison(parity.Logits, parity.Draw), {Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"}}},
 			{Name: "tests", Title: "Tests.", Outcome: gate.Failed, Why: "it crashed: signal: killed", Output: "fatal error <x>"},
 			{Name: "hardware", Title: "Evidence.", Outcome: gate.NotRun, Why: "not required"},
@@ -111,8 +111,8 @@ func TestParityVerdicts(t *testing.T) {
 	}
 	rows := cells(table)
 	for i, want := range []string{
-		"batched|✓ equal|referencetinyphysics.onnx|2 of 21160 steps|✓|✓|✓|✓|✓|–|✓|✓|✓|✓|✓",
-		"batched|✗ different|referencetinyphysics.onnx|1 of 21160 steps|✓|✓|✓|✗ 3|✓|–|✗ 3|✓|✓|✓|✓",
+		"onnxruntime|✓ equal|referencetinyphysics.onnx|2 of 21160 steps|✓|✓|✓|✓|✓|–|✓|✓|✓|✓|✓",
+		"onnxruntime|✗ different|referencetinyphysics.onnx|1 of 21160 steps|✓|✓|✓|✗ 3|✓|–|✗ 3|✓|✓|✓|✓",
 		"gpu|– not run|ort1.30own network|gpu: no device|",
 	} {
 		if got := strings.Join(rows[i], "|"); got != want {
@@ -136,7 +136,7 @@ func TestParityDivergence(t *testing.T) {
 	p := writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(parity.Logits, parity.Draw)}})
 	d := p.all("figure", "divergence")[0]
 	d.wantText(t,
-		"batched against reference, tinyphysics.onnx", "route 00002, controller pid, step 123, stage logits, index 7",
+		"onnxruntime against reference, tinyphysics.onnx", "route 00002, controller pid, step 123, stage logits, index 7",
 		"1 (3f800000)", "1.0000001 (3f800001)", "1 ulp", "2 of this stage differ", "lockstep parity --only 00002/pid",
 		"0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02", "511 wanted, 512 got", "1e-09 apart at most",
 		"the CDFs differ by less than the margins", "route 00002, controller pid, step 200, stage draw: want a, got b",
@@ -274,7 +274,7 @@ func TestParityHeadlines(t *testing.T) {
 // TestGateReport: checks, failures, what was not run, faults, and where it was.
 func TestGateReport(t *testing.T) {
 	p := writeGate(t, testGate())
-	p.wantText(t, "✗ Blocked", "blocked: 2 of 3 checks failed, in 62 s", "changed: batched, gpu", "gpu/a<b>.cu", "1234", "5678", "assets, hardware", "linux/amd64, 2 cores", "lockstep gate --base main")
+	p.wantText(t, "✗ Blocked", "blocked: 2 of 3 checks failed, in 62 s", "changed: onnxruntime, gpu", "gpu/a<b>.cu", "1234", "5678", "assets, hardware", "linux/amd64, 2 cores", "lockstep gate --base main")
 	tables := p.all("table", "checks")
 	if len(tables) != 3 {
 		t.Fatalf("%d tables, want checks, faults and what was not run", len(tables))
@@ -311,7 +311,7 @@ func TestGateReport(t *testing.T) {
 	if len(figures) != 3 {
 		t.Fatalf("%d figures, want a divergence and two failures", len(figures))
 	}
-	figures[1].wantText(t, "engines", "1 of 2 cases failed", "lockstep parity", "1 failure", "engines.batched 00002/pid: stage <logits>")
+	figures[1].wantText(t, "engines", "1 of 2 cases failed", "lockstep parity", "1 failure", "engines.onnxruntime 00002/pid: stage <logits>")
 	figures[2].wantText(t, "tests", "it crashed: signal: killed", "fatal error <x>")
 
 	passed := testGate()

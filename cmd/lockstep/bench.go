@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/upstream"
+	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
@@ -109,9 +109,9 @@ func (c *benchCommand) Run(env *environment) error {
 		fmt.Fprintln(env.stderr, "lockstep: without --upstream the Python program is not measured")
 	}
 	for _, workers := range slices.Compact([]int{1, host.Cores}) {
-		b, err := batched.New(batched.Config{ModelPath: modelPath, Workers: workers, Profile: profile})
+		b, err := onnxruntime.New(onnxruntime.Config{ModelPath: modelPath, Workers: workers, Profile: profile})
 		if err != nil {
-			fmt.Fprintf(env.stderr, "lockstep: the batched engine is not measured: %v\n", err)
+			fmt.Fprintf(env.stderr, "lockstep: the ONNX Runtime engine is not measured: %v\n", err)
 			break
 		}
 		defer b.Close()
@@ -122,7 +122,7 @@ func (c *benchCommand) Run(env *environment) error {
 		if workers == 1 {
 			contestants = append(contestants, &contestant{name: "ONNX Runtime, naive batch", cores: 1, jobs: min(c.Jobs, 32), run: simulatorRun(env.ctx, b, 0)})
 		}
-		contestants = append(contestants, &contestant{name: "batched", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly), network: b.NetworkTime})
+		contestants = append(contestants, &contestant{name: "onnxruntime", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly), network: b.NetworkTime})
 	}
 
 	if gpu.Available() == nil {
@@ -304,7 +304,7 @@ func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error 
 			fmt.Fprintf(w, "\n%s: %.1f %% of the time is inside ONNX Runtime", r.Name, 100*r.Inside)
 		}
 	}
-	_, err := fmt.Fprintln(w, "\nwhere the rest goes: RATIONALE.md, Why assembly; batched/graph.go")
+	_, err := fmt.Fprintln(w, "\nwhere the rest goes: RATIONALE.md, Why assembly; onnxruntime/graph.go")
 	return err
 }
 

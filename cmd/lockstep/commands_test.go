@@ -85,7 +85,7 @@ func TestControllerNames(t *testing.T) {
 	ownCache(t)
 	for _, args := range [][]string{{"rollout", "--controller", "mpc"}, {"eval", "--test_controller", "mpc"}} {
 		status, _, stderr := lockstepRun(t.Context(), args...)
-		if want := `"mpc": want zero, pid, a Python file, or the name of one in ./controllers`; status != exitUsage || !strings.Contains(stderr, want) {
+		if want := `"mpc": want zero, pid, a policy file, a Python file, or the name of one in ./controllers`; status != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit %d, stderr %q; want 2 and %s", args, status, stderr, want)
 		}
 	}

@@ -3,19 +3,19 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"lockstep"
+	"lockstep/internal/fileio"
+	"lockstep/policyfile"
 	"lockstep/pycontroller"
 )
 
 // controllerFlags choose what steers.
 type controllerFlags struct {
-	Controller string   `name:"controller" default:"pid" placeholder:"NAME|FILE.py" help:"The controller: zero, pid, or one written in Python: its file, or its name if it is in ./controllers. Default: pid."`
+	Controller string   `name:"controller" default:"pid" placeholder:"NAME|FILE" help:"The controller: zero, pid, a kind with its gains such as pid_0.3_0.05_-0.1, a policy file (.onnx, .json), or one written in Python: its file, or its name if it is in ./controllers. Default: pid."`
 	PID        []string `name:"pid" sep:"none" placeholder:"P,I,D" help:"Gains of the pid controller, 0.195,0.1,-0.053 by default. Repeated, a sweep over all of them."`
 	PIDGrid    string   `name:"pid-grid" placeholder:"FILE" help:"Sweep over the gains in a file, P,I,D on each line."`
 }
@@ -51,21 +51,30 @@ func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, func() 
 
 func nothing() error { return nil }
 
-// controller is the policy of a name: zero, pid, a Python file, or the name of
-// one in the folder controllers, as the Python program knows them. The function
-// ends its use.
+// controller is the policy of a name: zero, pid, a kind with its gains, a policy
+// file, a Python file, or the name of one in the folder controllers, as the Python
+// program knows them. The function ends its use.
 func controller(env *environment, flag, name string) (lockstep.Policy, func() error, error) {
-	switch name {
-	case "zero":
-		return lockstep.Zero{}, nothing, nil
-	case "pid":
-		return lockstep.DefaultPID, nothing, nil
+	if policyfile.IsFile(name) {
+		p, err := policyfile.Load(name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		return p, nothing, nil
+	}
+	kind, _, _ := strings.Cut(name, "_")
+	if _, ok := lockstep.KindOf(kind); ok && !strings.HasSuffix(name, ".py") {
+		p, err := lockstep.ParsePolicy(name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", flag, err)
+		}
+		return p, nothing, nil
 	}
 	file := name
 	if !strings.HasSuffix(name, ".py") {
 		file = filepath.Join("controllers", name+".py")
 		if _, err := os.Stat(file); err != nil {
-			return nil, nil, fmt.Errorf("%s %q: want zero, pid, a Python file, or the name of one in ./controllers", flag, name)
+			return nil, nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
 		}
 	}
 	c, err := pycontroller.New(pycontroller.Options{File: file, Stderr: env.stderr})
@@ -78,7 +87,7 @@ func controller(env *environment, flag, name string) (lockstep.Policy, func() er
 // readLines returns the lines of a file that are neither empty nor a comment
 // (#).
 func readLines(path string) ([]string, error) {
-	f, err := os.Open(path)
+	f, err := fileio.Open(path, fileio.List)
 	if err != nil {
 		return nil, err
 	}
@@ -99,18 +108,11 @@ func readLines(path string) ([]string, error) {
 	return lines, nil
 }
 
-func parsePID(text string) (lockstep.PID, error) {
-	words := strings.Split(text, ",")
-	if len(words) != 3 {
-		return lockstep.PID{}, fmt.Errorf("--pid %q: want three gains, such as 0.195,0.1,-0.053", text)
+// parsePID is the policy of the gains that --pid has.
+func parsePID(text string) (lockstep.Policy, error) {
+	p, err := lockstep.KindPID.ParseGains(text)
+	if err != nil {
+		return nil, fmt.Errorf("--pid %w", err)
 	}
-	var gains [3]float64
-	for i, word := range words {
-		x, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
-		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			return lockstep.PID{}, fmt.Errorf("--pid %q: %q is not a finite number", text, word)
-		}
-		gains[i] = x
-	}
-	return lockstep.PID{P: gains[0], I: gains[1], D: gains[2]}, nil
+	return p, nil
 }

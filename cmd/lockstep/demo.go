@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
+	"lockstep/onnxruntime"
 	"lockstep/reference"
 	"lockstep/report"
 )
@@ -106,7 +106,7 @@ func inside(sim lockstep.Simulator) string {
 	switch sim := sim.(type) {
 	case *reference.Simulator:
 		return "the specification, kernels " + sim.Kernels()
-	case *batched.Simulator:
+	case *onnxruntime.Simulator:
 		return "ONNX Runtime " + sim.Version()
 	case *gpu.Simulator:
 		if info, err := sim.Info(); err == nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"lockstep"
@@ -178,27 +177,16 @@ func (s *simulation) traced(env *environment, f *inputFlags, t *trace.File, poli
 	return jobs, nil
 }
 
-// namedPolicy is the policy of a name: one of those given, or zero or pid with its
-// gains.
+// namedPolicy is the policy of a name: one of those given, or one of a kind
+// that gains make.
 func namedPolicy(name string, given []lockstep.Policy) (lockstep.Policy, error) {
-	for _, policy := range append(slices.Clone(given), lockstep.Zero{}, lockstep.DefaultPID) {
+	for _, policy := range given {
 		if policy.String() == name {
 			return policy, nil
 		}
 	}
-	if text, ok := strings.CutPrefix(name, "pid_"); ok {
-		words := strings.Split(text, "_")
-		var gains []float64
-		for _, word := range words {
-			x, err := strconv.ParseFloat(word, 64)
-			if err != nil {
-				break
-			}
-			gains = append(gains, x)
-		}
-		if len(gains) == 3 && len(words) == 3 {
-			return lockstep.PID{P: gains[0], I: gains[1], D: gains[2]}, nil
-		}
+	if policy, err := lockstep.ParsePolicy(name); err == nil {
+		return policy, nil
 	}
 	if name == "" {
 		return nil, errors.New("a rollout without a controller's name")

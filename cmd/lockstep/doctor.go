@@ -7,11 +7,11 @@ import (
 	"text/tabwriter"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/defaults"
 	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
+	"lockstep/onnxruntime"
 	"lockstep/pycontroller"
 	"lockstep/reference"
 )
@@ -67,12 +67,12 @@ func (c *doctorCommand) Run(env *environment) error {
 		return exitStatus(exitUsage)
 	}
 	line(ok, "engine reference", "kernels "+ref.Kernels())
-	if library, err := batched.FindLibrary(); err != nil {
-		line(missing, "engine batched", err.Error())
-	} else if b, err := c.batched(library); err != nil {
-		line(bad, "engine batched", err.Error())
+	if library, err := onnxruntime.FindLibrary(); err != nil {
+		line(missing, "engine onnxruntime", err.Error())
+	} else if b, err := c.onnxruntime(library); err != nil {
+		line(bad, "engine onnxruntime", err.Error())
 	} else {
-		line(ok, "engine batched", fmt.Sprintf("ONNX Runtime %s, profile %s", b.Version(), b.Profile()))
+		line(ok, "engine onnxruntime", fmt.Sprintf("ONNX Runtime %s, profile %s", b.Version(), b.Profile()))
 		b.Close()
 	}
 	if err := gpu.Available(); err != nil {
@@ -99,12 +99,12 @@ func (c *doctorCommand) reference() (*reference.Simulator, error) {
 	return reference.New(path, reference.HostProfile())
 }
 
-func (c *doctorCommand) batched(library string) (*batched.Simulator, error) {
+func (c *doctorCommand) onnxruntime(library string) (*onnxruntime.Simulator, error) {
 	path, _, err := writeOwn()
 	if err != nil {
 		return nil, err
 	}
-	return batched.New(batched.Config{ModelPath: path, Library: library, Workers: 1, Profile: reference.HostProfile()})
+	return onnxruntime.New(onnxruntime.Config{ModelPath: path, Library: library, Workers: 1, Profile: reference.HostProfile()})
 }
 
 func (c *doctorCommand) gpu() (*gpu.Simulator, error) {

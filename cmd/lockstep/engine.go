@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/defaults"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
+	"lockstep/onnxruntime"
 	"lockstep/parity/gate"
 	"lockstep/reference"
 )
@@ -26,7 +26,7 @@ type inputFlags struct {
 	DataPath   string `name:"data_path" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
 	Own        bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
-	Workers    int    `name:"workers" placeholder:"N" help:"Cores that the batched engine uses. Default: all."`
+	Workers    int    `name:"workers" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
 	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2; host is that of Python on this machine."`
 	SeedPrefix string `name:"seed_prefix" default:"data" help:"Folder in the path that seeds the random draws: <seed_prefix>/<file name>."`
 	NoCache    bool   `name:"no-cache" help:"Do not keep parsed routes in the user's cache folder."`
@@ -69,7 +69,7 @@ type engineConfig struct {
 var engines = []engine{
 	{"reference", gate.WantAssets, always, openReference},
 	{"emulated", gate.WantCompiler, never, openEmulated},
-	{"batched", gate.WantONNXRuntime, always, openBatched},
+	{"onnxruntime", gate.WantONNXRuntime, always, openONNXRuntime},
 	{"gpu", gate.WantGPU, hasGPU, openGPU},
 }
 
@@ -86,8 +86,8 @@ func openReference(c engineConfig) (lockstep.Simulator, func() error, error) {
 	return r, nothing, err
 }
 
-func openBatched(c engineConfig) (lockstep.Simulator, func() error, error) {
-	b, err := batched.New(batched.Config{ModelPath: c.modelPath, Workers: c.workers, Chunk: c.chunk, Profile: c.profile})
+func openONNXRuntime(c engineConfig) (lockstep.Simulator, func() error, error) {
+	b, err := onnxruntime.New(onnxruntime.Config{ModelPath: c.modelPath, Workers: c.workers, Chunk: c.chunk, Profile: c.profile})
 	if err != nil {
 		return nil, nil, err
 	}

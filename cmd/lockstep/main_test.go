@@ -19,11 +19,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/golden"
 	"lockstep/golden/goldentest"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/onnxruntime"
 )
 
 // profile is that of the main goldens.
@@ -272,14 +272,14 @@ func TestUsage(t *testing.T) {
 		{"drive", "unexpected argument drive"},
 		{"rollout extra", "unexpected argument extra"},
 		{"rollout --speed 9", "unknown flag --speed"},
-		{"rollout --controller mpc", `--controller "mpc": want zero, pid, a Python file, or the name of one in ./controllers`},
+		{"rollout --controller mpc", `--controller "mpc": want zero, pid, a policy file, a Python file, or the name of one in ./controllers`},
 		{"rollout --engine warp", `--engine must be one of "auto","reference"`},
-		{"rollout --pid 1,2", `--pid "1,2": want three gains, such as 0.195,0.1,-0.053`},
-		{"rollout --pid 1,2,3,4", `--pid "1,2,3,4": want three gains, such as 0.195,0.1,-0.053`},
-		{"rollout --pid 1,,3", `--pid "1,,3": "" is not a finite number`},
-		{"rollout --pid 1,two,3", `--pid "1,two,3": "two" is not a finite number`},
-		{"rollout --pid 1,2,nan", `--pid "1,2,nan": "nan" is not a finite number`},
-		{"rollout --pid 1,2,1e999", `--pid "1,2,1e999": "1e999" is not a finite number`},
+		{"rollout --pid 1,2", `--pid "1,2": want the 3 gains of pid: P,I,D`},
+		{"rollout --pid 1,2,3,4", `--pid "1,2,3,4": want the 3 gains of pid: P,I,D`},
+		{"rollout --pid 1,,3", `--pid "1,,3": gain I is "", want a finite number`},
+		{"rollout --pid 1,two,3", `--pid "1,two,3": gain I is "two", want a finite number`},
+		{"rollout --pid 1,2,nan", `--pid "1,2,nan": gain D is "nan", want a finite number`},
+		{"rollout --pid 1,2,1e999", `--pid "1,2,1e999": gain D is "1e999", want a finite number`},
 		{"rollout --controller zero --pid 1,2,3", "--pid and --pid-grid go with --controller pid"},
 		{"rollout --profile fast", `profile "fast": want five words such as ort1.30-avx512-expU-sinfma-csv2`},
 		{"rollout --profile ort9-avx2-expU-sinfma-csv2", `profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known, want one of ort1.30, ort1.27, ort1.23`},
@@ -290,7 +290,7 @@ func TestUsage(t *testing.T) {
 		{"rollout --model_path " + path("half.onnx"), path("half.onnx") + ": not an ONNX model, or a damaged one: "},
 		{"rollout --model_path " + path("text.onnx"), path("text.onnx") + ": not an ONNX model, or a damaged one: "},
 		{"rollout --model_path " + path("empty.onnx"), path("empty.onnx") + ": not an ONNX model: it holds no graph"},
-		{"rollout --model_path " + dir, "read " + dir + ": is a directory"},
+		{"rollout --model_path " + dir, "read " + dir + ": a folder, not a network"},
 		{"rollout --data_path " + path("none"), "stat " + path("none") + ": no such file or directory"},
 		{"rollout --data_path " + path("empty"), path("empty") + ": no .csv file in this folder"},
 	} {
@@ -516,7 +516,7 @@ func TestParsePID(t *testing.T) {
 		" 0.195 , .1,-5.3e-2": lockstep.DefaultPID,
 		"-0,0,1e308":          {P: math.Copysign(0, -1), D: 1e308},
 	} {
-		if got, err := parsePID(text); err != nil || got != want || math.Signbit(got.P) != math.Signbit(want.P) {
+		if got, err := parsePID(text); err != nil || got != want || math.Signbit(lockstep.GainsOf(got)[0]) != math.Signbit(want.P) {
 			t.Errorf("parsePID(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
@@ -528,9 +528,9 @@ func TestEngines(t *testing.T) {
 	assetstest.Model(t)
 	args := []string{"rollout", "--json", "--num_segs", "2", "--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0", "--workers", "2"}
 	_, want, _ := lockstepRun(t.Context(), append(args, "--engine", "reference")...)
-	for _, engine := range []string{"batched", "auto"} {
+	for _, engine := range []string{"onnxruntime", "auto"} {
 		status, got, stderr := lockstepRun(t.Context(), append(args, "--engine", engine)...)
-		if _, err := batched.FindLibrary(); err != nil && engine == "batched" {
+		if _, err := onnxruntime.FindLibrary(); err != nil && engine == "onnxruntime" {
 			if status != exitUsage || !strings.Contains(stderr, "make onnxruntime") {
 				t.Errorf("exit %d, stderr %q; want 2 and how to get ONNX Runtime", status, stderr)
 			}
@@ -538,7 +538,7 @@ func TestEngines(t *testing.T) {
 		}
 		seconds := regexp.MustCompile(`"seconds":[^}]*`)
 		clean := func(s string) string {
-			return seconds.ReplaceAllString(strings.ReplaceAll(s, `"engine":"batched"`, `"engine":"reference"`), "")
+			return seconds.ReplaceAllString(strings.ReplaceAll(s, `"engine":"onnxruntime"`, `"engine":"reference"`), "")
 		}
 		if diff := cmp.Diff(clean(want), clean(got)); status != exitOK || diff != "" {
 			t.Errorf("%s: exit %d, stderr %q (-reference +%s):\n%s", engine, status, stderr, engine, diff)
@@ -561,7 +561,7 @@ pid_0.3_0.05_-0.1             2 routes, average lataccel_cost:  1.588, average j
 	if diff := cmp.Diff(want, rollout(t, "--num_segs", "2", "--pid-grid", path)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for text, want := range map[string]string{"": "no gains; want P,I,D on each line", "1,2\n": `--pid "1,2": want three gains`} {
+	for text, want := range map[string]string{"": "no gains; want P,I,D on each line", "1,2\n": `--pid "1,2": want the 3 gains of pid`} {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}

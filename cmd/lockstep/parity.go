@@ -331,7 +331,7 @@ func (c *parityCommand) keep(env *environment, modelPath string, first, o opened
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		switch jobs[i].Policy.(type) {
-		case lockstep.Zero, lockstep.PID:
+		case lockstep.Zero, lockstep.PID, lockstep.PIDFF:
 		default:
 			var err error
 			if jobs[i], err = parity.Freeze(env.ctx, first.Simulator, jobs[i]); err != nil {

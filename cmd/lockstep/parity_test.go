@@ -17,11 +17,11 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/defaults"
 	"lockstep/gpu/hardware"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/onnxruntime"
 	"lockstep/parity"
 	"lockstep/parity/gate"
 	"lockstep/parity/trace"
@@ -472,7 +472,7 @@ func TestDiff(t *testing.T) {
 		{"cut.trace reference", exitUsage, "cut off"},
 		{"none.trace reference", exitUsage, "no such file"},
 		{"reference twin", exitUsage, "two engines are compared by: lockstep parity --engines reference,twin"},
-		{"batched a.trace", exitUsage, "want a trace, or an engine: reference, twin"},
+		{"onnxruntime a.trace", exitUsage, "want a trace, or an engine: reference, twin"},
 		{"a.trace", exitUsage, `expected "<b>"`},
 	} {
 		args := append([]string{"diff"}, inputs...)
@@ -530,14 +530,14 @@ func TestRolloutTraceFile(t *testing.T) {
 // TestParityBatched: the flags as users give them, on the real engines.
 func TestParityBatched(t *testing.T) {
 	assetstest.Model(t)
-	if _, err := batched.FindLibrary(); err != nil {
+	if _, err := onnxruntime.FindLibrary(); err != nil {
 		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
 			t.Fatal(err)
 		}
 		t.Skipf("not run for want of assets: %v", err)
 	}
-	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--engines", "reference,batched", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
-	if status != exitOK || !strings.Contains(stdout, "equal           batched against reference, "+assets.Model+": 1 of 1 rollouts equal") {
+	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--engines", "reference,onnxruntime", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
+	if status != exitOK || !strings.Contains(stdout, "equal           onnxruntime against reference, "+assets.Model+": 1 of 1 rollouts equal") {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
 }

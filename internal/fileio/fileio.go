@@ -1,20 +1,39 @@
-// Package fileio writes files that are whole or not there, and tells whether two
-// are the same.
+// Package fileio reads files that end, writes files that are whole or not there,
+// and tells whether two are the same.
 package fileio
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
 
 // Write writes a file that appears whole or not at all, under its name or any
-// other: into a file beside it, which then takes its place.
+// other: into a file beside it, which then takes its place and, before Write
+// returns, is on the disk. What is there already keeps its mode, a symbolic link
+// leads to what is replaced, and a device or named pipe is written to as it is.
 func Write(path string, write func(w io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	mode := fs.FileMode(0o666) // less the umask
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
+		return &os.PathError{Op: "write", Path: path, Err: errors.New("is a folder")}
+	case err == nil && !info.Mode().IsRegular():
+		return through(path, write)
+	case err == nil:
+		mode = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	f, err := createBeside(path)
 	if err != nil {
 		return err
 	}
@@ -24,26 +43,137 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	w := bufio.NewWriterSize(f, 1<<16)
-	if err := write(w); err != nil {
+	if err := buffered(f, write); err != nil {
 		return err
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	if mode != 0o666 {
+		if err := f.Chmod(mode); err != nil {
+			return err
+		}
 	}
-	// CreateTemp makes files that only their owner can read.
-	if err := f.Chmod(0o644); err != nil {
+	if err := f.Sync(); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
 }
 
-// SHA256 is the hash of a file's bytes, in hexadecimal.
+// createBeside makes a new file in the folder of a path. os.CreateTemp would make
+// it with a mode that knows nothing of the umask.
+func createBeside(path string) (*os.File, error) {
+	for try := 0; ; try++ {
+		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".tmp-%016x", rand.Uint64()))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil || !errors.Is(err, fs.ErrExist) || try == 100 {
+			return f, err
+		}
+	}
+}
+
+// through writes to what has no bytes to be replaced.
+func through(path string, write func(w io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(buffered(f, write), f.Close())
+}
+
+func buffered(f *os.File, write func(w io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// SyncDir puts a folder's entries on the disk: a file is there after a power cut
+// only if its folder knows of it.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	// Some file systems cannot do so, and need not.
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+// A Kind is a sort of file that is read, and how large one may be: far more than
+// any has, and less than what the memory holds.
+type Kind struct {
+	Name  string // with its article
+	Limit int64  // bytes
+}
+
+// The kinds there are.
+var (
+	Route      = Kind{"a route", 64 << 20}
+	Network    = Kind{"a network", 1 << 30}
+	Controller = Kind{"a controller", 16 << 20}
+	List       = Kind{"a list of gains", 16 << 20}
+	Policy     = Kind{"a policy", 256 << 20}
+	Record     = Kind{"a record", 256 << 20} // of this project's own: cases, manifests, plans
+	Arrays     = Kind{"an archive of arrays", 16 << 30}
+	Trace      = Kind{"a trace", 1 << 40}
+)
+
+// Open opens a file of a kind for reading. It must be a regular file: a named pipe
+// would wait for a writer for ever, and a device has no end.
+func Open(path string, kind Kind) (*os.File, error) {
+	// A named pipe must not be opened to be looked at.
+	if info, err := os.Stat(path); err == nil {
+		if err := kind.check(path, info); err != nil {
+			return nil, err
+		}
+	}
+	return os.Open(path)
+}
+
+func (k Kind) check(path string, info fs.FileInfo) error {
+	fail := func(format string, args ...any) error {
+		return &os.PathError{Op: "read", Path: path, Err: fmt.Errorf(format, args...)}
+	}
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return fail("a folder, not %s", k.Name)
+	case !mode.IsRegular():
+		return fail("not a regular file (%v), as %s has to be", mode.Type(), k.Name)
+	case info.Size() > k.Limit:
+		return fail("%d bytes, more than the %d that %s may have", info.Size(), k.Limit, k.Name)
+	}
+	return nil
+}
+
+// ReadFile reads a file of a kind.
+func ReadFile(path string, kind Kind) ([]byte, error) {
+	f, err := Open(path, kind)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var data bytes.Buffer
+	if info, err := f.Stat(); err == nil {
+		data.Grow(int(info.Size()) + bytes.MinRead)
+	}
+	_, err = data.ReadFrom(io.LimitReader(f, kind.Limit+1))
+	if err == nil && int64(data.Len()) > kind.Limit { // it has grown
+		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than the %d bytes that %s may have", kind.Limit, kind.Name)}
+	}
+	return data.Bytes(), err
+}
+
+// SHA256 is the hash of a regular file's bytes, in hexadecimal.
 func SHA256(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := Open(path, Kind{"a file", 1 << 50})
 	if err != nil {
 		return "", err
 	}

@@ -6,9 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"slices"
 
+	"lockstep/internal/fileio"
 	"lockstep/internal/onnx"
 )
 
@@ -63,7 +63,7 @@ const structure = "b879473ad5c08a8720555673ada25516128570307f38a80f04094856ae858
 
 // Load reads the weights from a file.
 func Load(path string) (*Weights, error) {
-	data, err := os.ReadFile(path)
+	data, err := fileio.ReadFile(path, fileio.Network)
 	if err != nil {
 		return nil, err
 	}

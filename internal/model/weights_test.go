@@ -362,7 +362,7 @@ func TestLoadErrors(t *testing.T) {
 	for path, want := range map[string]string{
 		none: "open " + none + ": no such file or directory",
 		text: text + ": not an ONNX model, or a damaged one: ",
-		dir:  "read " + dir + ": is a directory",
+		dir:  "read " + dir + ": a folder, not a network",
 	} {
 		if _, err := Load(path); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

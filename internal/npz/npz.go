@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -151,7 +150,7 @@ func WriteFile(path string, arrays []Array) error {
 
 // ReadFile reads all arrays of an archive.
 func ReadFile(path string) (map[string]Array, error) {
-	data, err := os.ReadFile(path)
+	data, err := fileio.ReadFile(path, fileio.Arrays)
 	if err != nil {
 		return nil, err
 	}

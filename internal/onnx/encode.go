@@ -198,7 +198,11 @@ func (m *Model) Encode(irVersion int64, imports map[string]int64) []byte {
 	out := appendVarint(nil, 1, uint64(irVersion))
 	out = appendBytes(out, 7, g)
 	out = appendBytes(out, 8, appendVarint(appendBytes(nil, 1, nil), 2, uint64(m.Opset)))
-	return appendImports(out, imports)
+	out = appendImports(out, imports)
+	for _, key := range slices.Sorted(maps.Keys(m.Metadata)) {
+		out = appendBytes(out, 14, appendBytes(appendBytes(nil, 1, []byte(key)), 2, []byte(m.Metadata[key])))
+	}
+	return out
 }
 
 func appendImports(b []byte, imports map[string]int64) []byte {

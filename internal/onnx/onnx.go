@@ -23,8 +23,9 @@ const (
 
 // Model is an ONNX model.
 type Model struct {
-	Opset int64 // version of the default operator set
-	Graph Graph
+	Opset    int64 // version of the default operator set
+	Graph    Graph
+	Metadata map[string]string
 }
 
 // Graph is a model's graph; nodes come in execution order.
@@ -146,6 +147,21 @@ func Parse(data []byte) (*Model, error) {
 			if domain == "" {
 				m.Opset = version
 			}
+		case 14:
+			var key, value string
+			err = fields(f.bytes, func(f field) error {
+				switch f.number {
+				case 1:
+					key = string(f.bytes)
+				case 2:
+					value = string(f.bytes)
+				}
+				return nil
+			})
+			if m.Metadata == nil {
+				m.Metadata = map[string]string{}
+			}
+			m.Metadata[key] = value
 		}
 		return err
 	})

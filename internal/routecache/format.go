@@ -22,15 +22,15 @@ import (
 //	8 bytes  magic
 //	8 bytes  length of the index
 //	4 bytes  CRC-32C of the index, 4 bytes zero
-//	index    for each route: length of its name, name, size and modification
-//	         time of its file, seed, rows, offset and CRC-32C of its data; padded
-//	         with zeros to a multiple of 8
+//	index    for each route: length of its name, name, state of its file, seed,
+//	         rows, offset and CRC-32C of its data; padded with zeros to a
+//	         multiple of 8
 //	data     for each route its five columns and its draws, float64
 //
-// Data starts at a multiple of 8, so that a mapped file serves as the columns.
+// Data starts at a multiple of 8, so that the file in memory serves as the columns.
 const (
-	formatVersion = 1
-	magic         = "lockstp\x01"
+	formatVersion = 2
+	magic         = "lockstp\x02"
 	headerSize    = 24
 	columns       = 5
 	maxRows       = 1 << 24
@@ -44,19 +44,27 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 // entry is one route of a cache file.
 type entry struct {
 	name     string // of the route's file
-	size     int64
-	modified int64 // ns since 1970
+	state    state  // of the route's file
 	seed     uint32
 	rows     int
 	checksum uint32
-	data     []float64 // columns and draws; aliases the mapped file
+	data     []float64 // columns and draws; aliases the cache file's bytes
+}
+
+// state tells one content of a file from another without reading it: whoever
+// renames, replaces, or writes a file and sets its time back, changes one of these.
+type state struct {
+	size     uint64
+	modified uint64 // ns since 1970
+	changed  uint64 // ns since 1970, of the inode; 0 where the system has none
+	inode    uint64
 }
 
 // values is how many numbers a route of n rows has.
 func values(rows int) int { return columns*rows + rows - lockstep.ContextLength }
 
-func newEntry(name string, info fs.FileInfo, r *lockstep.Route) *entry {
-	e := &entry{name: name, size: info.Size(), modified: info.ModTime().UnixNano(), seed: r.Seed, rows: r.Len()}
+func newEntry(name string, at state, r *lockstep.Route) *entry {
+	e := &entry{name: name, state: at, seed: r.Seed, rows: r.Len()}
 	e.data = make([]float64, 0, values(e.rows))
 	for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand, r.Draws} {
 		e.data = append(e.data, column...)
@@ -122,8 +130,9 @@ func appendIndex(b []byte, entries []*entry, offset int) []byte {
 	for _, e := range entries {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(e.name)))
 		b = append(b, e.name...)
-		b = binary.LittleEndian.AppendUint64(b, uint64(e.size))
-		b = binary.LittleEndian.AppendUint64(b, uint64(e.modified))
+		for _, x := range []uint64{e.state.size, e.state.modified, e.state.changed, e.state.inode} {
+			b = binary.LittleEndian.AppendUint64(b, x)
+		}
 		b = binary.LittleEndian.AppendUint32(b, e.seed)
 		b = binary.LittleEndian.AppendUint32(b, uint32(e.rows))
 		b = binary.LittleEndian.AppendUint64(b, uint64(offset))
@@ -138,12 +147,16 @@ func appendIndex(b []byte, entries []*entry, offset int) []byte {
 	return b
 }
 
-// read maps a cache file and reads its index. The entries' data is not checked.
+// cacheKind is the largest that is believed to be one: 10^6 routes.
+var cacheKind = fileio.Kind{Name: "a route cache", Limit: 64 << 30}
+
+// read reads a cache file and its index. The entries' data is not checked. The file
+// is not mapped: one that is cut off meanwhile would end the process.
 func read(path string) ([]entry, error) {
 	if !littleEndian {
 		return nil, fs.ErrNotExist
 	}
-	data, err := mapFile(path)
+	data, err := fileio.ReadFile(path, cacheKind)
 	if err != nil {
 		return nil, err
 	}
@@ -175,13 +188,12 @@ func parse(data []byte) ([]entry, error) {
 			return entries, nil
 		}
 		e := entry{
-			name:     name,
-			size:     int64(binary.LittleEndian.Uint64(r.take(8))),
-			modified: int64(binary.LittleEndian.Uint64(r.take(8))),
-			seed:     binary.LittleEndian.Uint32(r.take(4)),
-			rows:     int(binary.LittleEndian.Uint32(r.take(4))),
+			name:  name,
+			state: state{size: r.uint64(), modified: r.uint64(), changed: r.uint64(), inode: r.uint64()},
+			seed:  binary.LittleEndian.Uint32(r.take(4)),
+			rows:  int(binary.LittleEndian.Uint32(r.take(4))),
 		}
-		offset := binary.LittleEndian.Uint64(r.take(8))
+		offset := r.uint64()
 		e.checksum = binary.LittleEndian.Uint32(r.take(4))
 		if e.rows < lockstep.MinRows || e.rows > maxRows || offset%8 != 0 || offset > math.MaxInt64/2 ||
 			offset+uint64(8*values(e.rows)) > uint64(len(data)) {
@@ -204,3 +216,5 @@ func (r *indexReader) take(n int) []byte {
 	r.rest = r.rest[n:]
 	return out
 }
+
+func (r *indexReader) uint64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }

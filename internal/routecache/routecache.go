@@ -1,8 +1,8 @@
 // Package routecache loads folders of route files, in parallel, and keeps what
-// it parsed in one file per folder, which later runs map into memory.
+// it parsed in one file per folder, which later runs read instead.
 //
-// An entry is valid as long as its route file has the same size and
-// modification time. The cache only ever saves time: whatever is wrong with it,
+// An entry is valid as long as its route file has the same size, inode, and times
+// of modification and of change. The cache only ever saves time: whatever is wrong with it,
 // routes are parsed from their files, and a new cache replaces the old one as a
 // whole.
 package routecache
@@ -18,6 +18,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lockstep"
 )
@@ -89,19 +90,24 @@ func (c Cache) loadFolder(dir string, files []string, indices []int, routes []*l
 	fresh := make([]*entry, len(files)) // entries for routes parsed now
 	c.parallel(len(indices), func(k int) {
 		i := indices[k]
-		info, err := os.Stat(files[i])
 		name := filepath.Base(files[i])
-		if err == nil {
-			if e := known[name]; e != nil && e.size == info.Size() && e.modified == info.ModTime().UnixNano() && e.intact() {
-				routes[i] = e.route()
-				cached.Add(1)
-				return
-			}
+		before, err := stat(files[i])
+		if e := known[name]; err == nil && e != nil && e.state == before && e.intact() {
+			routes[i] = e.route()
+			cached.Add(1)
+			return
+		}
+		if err == nil && path != "" {
+			// Within a tick of the file system's clock it may change again and look the same.
+			time.Sleep(tick - before.age())
 		}
 		routes[i], errs[i] = c.Loader.Load(files[i])
-		if errs[i] == nil && err == nil {
-			parsed.Add(1)
-			fresh[i] = newEntry(name, info, routes[i])
+		if errs[i] != nil {
+			return
+		}
+		parsed.Add(1)
+		if after, err := stat(files[i]); err == nil && after == before {
+			fresh[i] = newEntry(name, before, routes[i])
 		}
 	})
 	stats.Cached += int(cached.Load())
@@ -146,6 +152,9 @@ func (c Cache) path(dir string) (string, error) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", formatVersion, dir, c.Loader.Profile, c.Loader.SeedPrefix))
 	return filepath.Join(c.Dir, hex.EncodeToString(sum[:16])+".routes"), nil
 }
+
+// tick is longer than the clocks of file systems stand still.
+const tick = 20 * time.Millisecond
 
 // parallel calls work(0) … work(n-1) on the cache's workers.
 func (c Cache) parallel(n int, work func(int)) {

@@ -109,6 +109,60 @@ func TestStale(t *testing.T) {
 	check(t, c, files, 6, 0)
 }
 
+// TestSameLooking changes files so that size and modification time stay.
+func TestSameLooking(t *testing.T) {
+	files := folder(t, 6)
+	c := Cache{Dir: t.TempDir()}
+	now := time.Now().Add(-time.Hour)
+	rewrite := func(path string, to ...string) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(to) == 2 {
+			data = bytes.Replace(data, []byte(to[0]), []byte(to[1]), 1)
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, now, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range files {
+		rewrite(file)
+	}
+	check(t, c, files, 0, 6)
+	check(t, c, files, 6, 0)
+
+	rewrite(files[1], ",0.5,", ",0.6,") // in place, its time set back
+	check(t, c, files, 5, 1)
+
+	other := filepath.Join(t.TempDir(), "other.csv") // another file in its place
+	if err := os.Rename(files[2], other); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files[2], bytes.Replace(data, []byte(",0.5,"), []byte(",0.7,"), 1), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(files[2], now, now); err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, files, 5, 1)
+
+	for _, step := range [][2]string{{files[3], other}, {files[4], files[3]}, {other, files[4]}} { // two change places
+		if err := os.Rename(step[0], step[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(t, c, files, 4, 2)
+	check(t, c, files, 6, 0)
+}
+
 func cacheFile(t testing.TB, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -130,10 +184,6 @@ func TestDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	damage := func(t testing.TB, data []byte) {
-		// Replaced, not written in place: the old file is mapped.
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
 		if err := os.WriteFile(path, data, 0o666); err != nil {
 			t.Fatal(err)
 		}

@@ -94,6 +94,7 @@ var checks = []check{
 	{"cancel", (*suite).cancellation},
 	{"break", (*suite).breaking},
 	{"batches", (*suite).batches},
+	{"stepping", (*suite).stepping},
 	{"lengths", (*suite).lengths},
 	{"reference", (*suite).parity},
 	{"goldens", (*suite).goldens},

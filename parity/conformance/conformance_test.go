@@ -4,12 +4,12 @@ import (
 	"os"
 	"testing"
 
-	"lockstep/batched"
 	"lockstep/defaults"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/driver/emulated/emulatedtest"
+	"lockstep/onnxruntime"
 	"lockstep/parity/conformance"
 	"lockstep/reference"
 )
@@ -20,17 +20,17 @@ func TestReference(t *testing.T) {
 	conformance.Test(t, newReference(t))
 }
 
-// TestBatched: so does the batched engine in the profile that its library has here.
-func TestBatched(t *testing.T) {
+// TestONNXRuntime: so does the ONNX Runtime engine in the profile that its library has here.
+func TestONNXRuntime(t *testing.T) {
 	t.Parallel()
-	if !batched.Built {
+	if !onnxruntime.Built {
 		t.Skip("not in a build without cgo")
 	}
 	model, _, err := defaults.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sim, err := batched.New(batched.Config{ModelPath: model, Workers: 2, Chunk: 3})
+	sim, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: 2, Chunk: 3})
 	if err != nil {
 		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
 			t.Fatalf("LOCKSTEP_REQUIRE_ASSETS=1, but %v", err)

@@ -598,8 +598,8 @@ func TestLeftOut(t *testing.T) {
 		option Option
 		want   []string
 	}{
-		{Brief(), []string{"lengths", "reference", "goldens"}},
-		{ContractOnly(), []string{"reference", "goldens"}},
+		{Brief(), []string{"stepping", "lengths", "reference", "goldens"}},
+		{ContractOnly(), []string{"stepping", "reference", "goldens"}},
 	} {
 		// A simulator that does nothing passes no check that is not left out.
 		s := &suite{sim: &wrapper{simulate: func(ctxt, []lockstep.Job, lockstep.Options) sequence {

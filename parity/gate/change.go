@@ -39,7 +39,7 @@ const (
 // fits counts. A file that none fits concerns every engine.
 var rules = []struct{ folder, kind string }{
 	{"reference/", "reference"},
-	{"batched/", "batched"},
+	{"onnxruntime/", "onnxruntime"},
 	{"gpu/", "gpu"},
 	{"report/", kindTool},
 	{"generate/", kindTool},

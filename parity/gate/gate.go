@@ -343,7 +343,7 @@ var tested = []struct {
 	folder string
 	whole  bool
 }{
-	{".", true}, {"reference", false}, {"batched", false}, {"gpu", false}, {"golden", false}, {"internal", false}, {"defaults", false}, {"fuzz", false}, {"parity", false},
+	{".", true}, {"reference", false}, {"onnxruntime", false}, {"gpu", false}, {"golden", false}, {"internal", false}, {"defaults", false}, {"fuzz", false}, {"parity", false},
 }
 
 // packages are the patterns of the packages to test: those that compute, and the

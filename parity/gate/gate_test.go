@@ -76,7 +76,7 @@ func comparison(stages ...parity.Stage) Comparison {
 		r.Faults = append(r.Faults, parity.StageFaults{Stage: s, Faults: 1, Rollouts: 1, Route: "00002", Policy: "pid", Step: 123})
 		r.First = &parity.Divergence{Route: "00002", Policy: "pid", Step: 123, Stage: s, Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1}
 	}
-	return Comparison{Kind: "goldens", Want: "ort1.30", Got: "batched", Report: r}
+	return Comparison{Kind: "goldens", Want: "ort1.30", Got: "onnxruntime", Report: r}
 }
 
 // TestParity: what lockstep parity prints, and how it ends, decides; whatever is odd
@@ -279,7 +279,7 @@ func TestRun(t *testing.T) {
 
 // TestPlan: what runs for which change.
 func TestPlan(t *testing.T) {
-	all := []string{"build", "goldens/reference", "goldens/batched", "goldens/gpu", "engines", "regressions", "tests", "hardware", "mutants"}
+	all := []string{"build", "goldens/reference", "goldens/onnxruntime", "goldens/gpu", "engines", "regressions", "tests", "hardware", "mutants"}
 	names := func(change Change, everything bool) (names []string) {
 		g := &run{Config: Config{Engines: testEngines, All: everything}, change: change}
 		for _, s := range g.plan() {
@@ -322,12 +322,12 @@ func TestSample(t *testing.T) {
 	}
 	planted := map[string]bool{}
 	for commit := range 200 {
-		change := Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "batched", "gpu"}}
+		change := Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "onnxruntime", "gpu"}}
 		got := sample(all, change)
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
 			t.Fatal("the sample of a commit is not always the same")
 		}
-		if d := cmp.Diff(map[string]int{"reference": 3, "batched": 3, "gpu": 3}, engines(got)); d != "" {
+		if d := cmp.Diff(map[string]int{"reference": 3, "onnxruntime": 3, "gpu": 3}, engines(got)); d != "" {
 			t.Fatalf("commit %d (-want +got):\n%s", commit, d)
 		}
 		for _, f := range got {
@@ -340,7 +340,7 @@ func TestSample(t *testing.T) {
 	if d := cmp.Diff(map[string]int{"gpu": sampleSize}, engines(sample(all, Change{Engines: []string{"gpu"}}))); d != "" {
 		t.Errorf("gpu (-want +got):\n%s", d)
 	}
-	const file = "batched/controllers.go"
+	const file = "onnxruntime/controllers.go"
 	isTouched := func(f mutants.Fault) bool {
 		return slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return e.File == file })
 	}
@@ -356,8 +356,8 @@ func TestSample(t *testing.T) {
 	if got := sample(all, Change{Files: []string{file}}); len(got) != touched || !isTouched(got[0]) {
 		t.Errorf("%s: %d faults, want %d", file, len(got), touched)
 	}
-	if got := sample(all, Change{Files: []string{file}, Engines: []string{"batched"}}); len(got) != sampleSize || !isTouched(got[touched-1]) || isTouched(got[touched]) {
-		t.Errorf("%s, batched: %d faults, want %d, the first %d in the file", file, len(got), sampleSize, touched)
+	if got := sample(all, Change{Files: []string{file}, Engines: []string{"onnxruntime"}}); len(got) != sampleSize || !isTouched(got[touched-1]) || isTouched(got[touched]) {
+		t.Errorf("%s, onnxruntime: %d faults, want %d, the first %d in the file", file, len(got), sampleSize, touched)
 	}
 	if got := sample(all, Change{}); len(got) != 0 {
 		t.Errorf("no change: %d faults", len(got))
@@ -368,7 +368,7 @@ func TestSample(t *testing.T) {
 func TestPackages(t *testing.T) {
 	g := &run{Config: Config{Root: filepath.Join("..", "..")}, change: Change{Files: []string{"report/page.go", "scripts/avx512/test.sh"}}}
 	got := g.packages()
-	for _, want := range []string{"./", "./reference/...", "./batched/...", "./golden/...", "./internal/...", "./fuzz/...", "./parity/...", "./report/..."} {
+	for _, want := range []string{"./", "./reference/...", "./onnxruntime/...", "./golden/...", "./internal/...", "./fuzz/...", "./parity/...", "./report/..."} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%v lacks %s", got, want)
 		}

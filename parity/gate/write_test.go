@@ -19,11 +19,11 @@ import (
 func blocked() *Result {
 	c := comparison(parity.Logits)
 	r := &Result{
-		Change:  Change{Base: "main", Head: "abc", Files: []string{"batched/graph.go"}, Engines: []string{"batched"}, Why: "changed: batched"},
+		Change:  Change{Base: "main", Head: "abc", Files: []string{"onnxruntime/graph.go"}, Engines: []string{"onnxruntime"}, Why: "changed: onnxruntime"},
 		Require: []string{WantAssets}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
 		Checks: []Check{
 			{Name: "build", Cases: []Case{{Class: "build", Name: "./...", Outcome: Passed}}},
-			{Name: "goldens/batched", Comparisons: []Comparison{c}, Cases: c.cases(), Command: "lockstep parity --goldens", Seconds: 3.25},
+			{Name: "goldens/onnxruntime", Comparisons: []Comparison{c}, Cases: c.cases(), Command: "lockstep parity --goldens", Seconds: 3.25},
 			{Name: "tests", Cases: []Case{
 				{Class: "lockstep/fuzz", Name: "TestA", Outcome: Passed, Seconds: 1.5},
 				{Class: "lockstep/fuzz", Name: "TestB<&>\"\x1b[0m\xff", Outcome: Failed, Message: "first line\nsecond <line> ]]> \x00"},
@@ -151,7 +151,7 @@ func TestJUnit(t *testing.T) {
 		t.Errorf("%v, want 2 failures, 1 error, 3 skipped", total)
 	}
 	for name, want := range map[string]string{
-		"goldens/batched.goldens.batched.ort1.30 00002/pid": "route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart|",
+		"goldens/onnxruntime.goldens.onnxruntime.ort1.30 00002/pid": "route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart|",
 		"mutants check":             "it crashed: signal: killed|",
 		"hardware check":            "not required|",
 		"tests.lockstep/fuzz TestC": "this CPU has no AVX-512|",
@@ -240,7 +240,7 @@ func TestText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"ok    build                     1 cases     0.0 s\n",
-		"FAIL  goldens/batched           2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.batched.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep parity --goldens\n",
+		"FAIL  goldens/onnxruntime       2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.onnxruntime.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep parity --goldens\n",
 		"2 cases     0.0 s, 1 not run, 1 not applicable\n",
 		"FAIL  mutants                   0 cases     0.0 s\n      it crashed: signal: killed\n      go: out of memory\n",
 		"–     hardware             not run: not required\n",

@@ -92,11 +92,11 @@ type CaseJob struct {
 	Draws  []parity.Float `json:"draws,omitempty"` // see lockstep.Job
 }
 
-// CasePolicy is a policy: "zero", "pid" with its gains, or "script" with its steer
+// CasePolicy is a policy: of a kind that gains make, or "script" with its steer
 // commands, see Script.
 type CasePolicy struct {
 	Kind  string         `json:"kind"`
-	Gains []parity.Float `json:"gains,omitempty"` // p, i, d
+	Gains []parity.Float `json:"gains,omitempty"` // in the order of the kind
 	Name  string         `json:"name,omitempty"`
 	Steer []parity.Float `json:"steer,omitempty"`
 }
@@ -166,10 +166,8 @@ func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*Case, error) {
 
 func casePolicy(p lockstep.Policy) (CasePolicy, error) {
 	switch p := p.(type) {
-	case lockstep.Zero:
-		return CasePolicy{Kind: "zero"}, nil
-	case lockstep.PID:
-		return CasePolicy{Kind: "pid", Gains: parity.Floats([]float64{p.P, p.I, p.D})}, nil
+	case lockstep.Zero, lockstep.PID, lockstep.PIDFF:
+		return CasePolicy{Kind: p.(lockstep.Native).Kind().String(), Gains: parity.Floats(lockstep.GainsOf(p))}, nil
 	case lockstep.Custom:
 		if s, ok := p.New().(*player); ok {
 			return CasePolicy{Kind: "script", Name: s.name, Steer: parity.Floats(s.steer)}, nil
@@ -179,18 +177,14 @@ func casePolicy(p lockstep.Policy) (CasePolicy, error) {
 }
 
 func (p *CasePolicy) policy() (lockstep.Policy, error) {
-	switch p.Kind {
-	case "zero":
-		return lockstep.Zero{}, nil
-	case "pid":
-		if len(p.Gains) != 3 {
-			return nil, fmt.Errorf("a pid with %d gains, want 3", len(p.Gains))
-		}
-		return lockstep.PID{P: float64(p.Gains[0]), I: float64(p.Gains[1]), D: float64(p.Gains[2])}, nil
-	case "script":
+	if p.Kind == "script" {
 		return Script(p.Name, parity.Numbers(p.Steer)), nil
 	}
-	return nil, fmt.Errorf("policy %q is not known, want zero, pid or script", p.Kind)
+	kind, ok := lockstep.KindOf(p.Kind)
+	if !ok {
+		return nil, fmt.Errorf("policy %.60q is not known, want script or a kind of policy that gains make", p.Kind)
+	}
+	return kind.New(parity.Numbers(p.Gains))
 }
 
 // Jobs are the case's jobs.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
+	"lockstep/internal/fileio"
 	"lockstep/parity/schema"
 )
 
@@ -37,7 +37,7 @@ type Run struct {
 
 // Open reads a file and keeps it open.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := fileio.Open(path, fileio.Trace)
 	if err != nil {
 		return nil, err
 	}

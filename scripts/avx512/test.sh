@@ -10,7 +10,7 @@ log=$out/test.log
 
 rm -rf "$dir"
 mkdir -p "$dir/golden/testdata"
-CGO_ENABLED=0 GOARCH=amd64 GOOS=linux ${GO:-go} test -ldflags=-s -c -o "$dir/f32.test" ./reference/internal/f32
+CGO_ENABLED=0 GOARCH=amd64 GOOS=linux ${GO:-go} test -ldflags=-s -c -o "$dir/f32.test" ./internal/f32
 CGO_ENABLED=0 GOARCH=amd64 GOOS=linux ${GO:-go} test -ldflags=-s -c -o "$dir/reference.test" ./reference
 touch "$dir/go.mod" # the tests look for files below a folder that has one
 cp golden/testdata/units.npz "$dir/golden/testdata/"

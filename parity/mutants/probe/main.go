@@ -17,13 +17,13 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/defaults"
 	"lockstep/golden"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/arbitrary"
+	"lockstep/onnxruntime"
 	"lockstep/parity"
 	"lockstep/parity/mutants"
 	"lockstep/reference"
@@ -263,11 +263,11 @@ func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Simulato
 }
 
 // peers calls f with the engine and the one that it is held to: the reference, and
-// the reference to the batched engine.
+// the reference to the ONNX Runtime engine.
 func (p *prober) peers(model string, f func(want, got lockstep.Simulator) error) error {
 	other := "reference"
 	if p.engine == other {
-		other = "batched"
+		other = "onnxruntime"
 	}
 	profile := reference.HostProfile()
 	got, gotCloser, err := p.open(model, profile)
@@ -278,7 +278,7 @@ func (p *prober) peers(model string, f func(want, got lockstep.Simulator) error)
 	if err != nil {
 		return err
 	}
-	if want.Profile() != got.Profile() { // the batched engine's is its library's
+	if want.Profile() != got.Profile() { // the ONNX Runtime engine's is its library's
 		if err := gotCloser(); err != nil {
 			return err
 		}
@@ -302,8 +302,8 @@ func open(engine, model string, profile lockstep.Profile, kernels, sources strin
 			s, err = s.WithKernels(kernels)
 		}
 		return s, none, err
-	case "batched":
-		s, err := batched.New(batched.Config{ModelPath: model, Profile: profile})
+	case "onnxruntime":
+		s, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Profile: profile})
 		if err != nil {
 			return nil, none, err
 		}

@@ -1,0 +1,65 @@
+package classic
+
+import "fmt"
+
+// A Policy chooses the actions of Run. One of its fields is set.
+type Policy struct {
+	// Recorded has the actions of each step.
+	Recorded []Actions
+	// Uniform draws actions by Philox4x32-10 with this key. Steps are counted from
+	// the last Reset of all environments. Environment e at step t takes, of the
+	// block of counter (e, e>>32, b, 0):
+	//
+	//	2 actions:  bit t mod 128 of block t/128
+	//	3 actions:  w·3 >> 32, w being word t mod 4 of block t/4
+	//	a float32:  (w>>8)·2⁻²⁴·2·Limit - Limit, of the same word
+	Uniform *uint64
+	// Network computes them from the last observation.
+	Network *Network
+}
+
+// A Network is a perceptron in float32. Layer by layer y[j] = b[j], then for k in
+// order y[j] += w[j][k]·x[k], the product rounded first; between layers
+// max(y, 0), -0 being 0. The action is the first largest output, or the only one.
+type Network struct {
+	Layers []Layer
+}
+
+// A Layer has Weights of shape (len(Bias), inputs), row by row.
+type Layer struct {
+	Weights, Bias []float32
+}
+
+// MaxWidth is the largest number of outputs of a layer.
+const MaxWidth = 64
+
+// Check tells why the policy cannot act in the task for so many steps, or nil.
+// Recorded actions are checked at their step.
+func (p Policy) Check(t Task, steps int) error {
+	set := 0
+	for _, is := range []bool{p.Recorded != nil, p.Uniform != nil, p.Network != nil} {
+		if is {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return fmt.Errorf("%s: a policy is recorded actions, or uniform ones, or a network: %d are given", t.Name, set)
+	case p.Recorded != nil && len(p.Recorded) != steps:
+		return fmt.Errorf("%s: actions of %d steps were recorded: %d are wanted", t.Name, len(p.Recorded), steps)
+	case p.Network == nil:
+		return nil
+	}
+	inputs := len(t.Observation)
+	for i, l := range p.Network.Layers {
+		if len(l.Bias) < 1 || len(l.Bias) > MaxWidth || len(l.Weights) != len(l.Bias)*inputs {
+			return fmt.Errorf("%s: layer %d has %d weights and %d biases: with %d inputs and at most %d outputs that cannot be",
+				t.Name, i, len(l.Weights), len(l.Bias), inputs, MaxWidth)
+		}
+		inputs = len(l.Bias)
+	}
+	if want := max(t.Environment.Actions, 1); inputs != want || len(p.Network.Layers) == 0 {
+		return fmt.Errorf("%s: the network has %d outputs: it wants %d", t.Name, inputs, want)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+//go:build unix
+
+package fileio_test
+
+import (
+	"errors"
+	"lockstep/internal/fileio"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestOpen holds what has no end, and what is too large, to be refused at once.
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	fifo, plain, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "plain"), filepath.Join(dir, "link")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := fileio.Write(plain, text("12345")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(plain, link); err != nil {
+		t.Fatal(err)
+	}
+	five, four := fileio.Kind{Name: "a test", Limit: 5}, fileio.Kind{Name: "a test", Limit: 4}
+	for _, path := range []string{plain, link} {
+		if data, err := fileio.ReadFile(path, five); err != nil || string(data) != "12345" {
+			t.Errorf("%s: %q, %v", path, data, err)
+		}
+	}
+	for _, test := range []struct {
+		path string
+		kind fileio.Kind
+		want string
+	}{
+		{plain, four, "5 bytes, more than the 4 that a test may have"},
+		{fifo, five, "not a regular file (p---------), as a test has to be"},
+		{"/dev/zero", five, "not a regular file"},
+		{dir, five, "a folder, not a test"},
+		{plain + "x", five, "no such file"},
+	} {
+		if _, err := fileio.ReadFile(test.path, test.kind); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.path) {
+			t.Errorf("%s: %v, want %q", test.path, err, test.want)
+		}
+	}
+}
+
+// TestWriteKeeps holds a replaced file's mode, the umask and symbolic links to be
+// kept, and devices to be written to.
+func TestWriteKeeps(t *testing.T) {
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
+	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("target", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := fileio.Write(link, text("new")); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(target); err != nil || string(data) != "new" {
+		t.Errorf("behind the link: %q, %v", data, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is no link any more: %v, %v", info.Mode(), err)
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
+	}
+
+	old := syscall.Umask(0o077)
+	err := fileio.Write(filepath.Join(dir, "private"), text("x"))
+	syscall.Umask(old)
+	if info, e := os.Stat(filepath.Join(dir, "private")); err != nil || e != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("umask 077: mode %v, %v, %v", info.Mode(), err, e)
+	}
+
+	if err := fileio.Write("/dev/null", text("x")); err != nil {
+		t.Errorf("/dev/null: %v", err)
+	}
+	if _, err := os.Stat("/dev/full"); err == nil {
+		if err := fileio.Write("/dev/full", text("x")); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("/dev/full: %v", err)
+		}
+	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		data, _ := os.ReadFile(fifo)
+		read <- string(data)
+	}()
+	if err := fileio.Write(fifo, text("through")); err != nil {
+		t.Errorf("a named pipe: %v", err)
+	}
+	if got := <-read; got != "through" {
+		t.Errorf("the pipe's reader got %q", got)
+	}
+}
+
+func umask() os.FileMode {
+	mask := syscall.Umask(0)
+	syscall.Umask(mask)
+	return os.FileMode(mask)
+}

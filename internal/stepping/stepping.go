@@ -1,0 +1,245 @@
+// Package stepping keeps the books of rollouts that are run one step at a time: which
+// of them run, what failed, what a snapshot holds. It computes nothing.
+package stepping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"lockstep"
+)
+
+// An Engine computes the rollouts of a Stepper, which are numbered like its jobs.
+type Engine interface {
+	// Step computes a step of the rollouts that run, in increasing order. Commands
+	// have an element for each rollout. It calls fail for each that fails.
+	Step(step int, running []int, commands []float64, fail func(rollout int, err error))
+
+	// Histories are those of a rollout. Beyond the last step that was computed they
+	// mean nothing.
+	Histories(rollout int) (lataccel, action []float64)
+
+	// Memory is what a rollout's policy remembers: see lockstep.RolloutState.
+	Memory(rollout int) ([]float64, error)
+
+	// Restore puts a rollout before a step, with the given histories up to there and
+	// what its policy remembered.
+	Restore(rollout, step int, lataccel, action, memory []float64) error
+
+	// Result is that of a rollout that has ended.
+	Result(rollout int) lockstep.Result
+
+	// Close frees what the rollouts hold.
+	Close() error
+}
+
+// Stepper is a lockstep.Stepper of an engine's rollouts.
+type Stepper struct {
+	engine   Engine
+	profile  lockstep.Profile
+	jobs     []lockstep.Job
+	ends     []int // one past the last step
+	step     int
+	lataccel []float64
+	errs     []error // with route and step
+	failed   []int   // step
+	running  []int   // of the step that is computed
+}
+
+var _ lockstep.Stepper = (*Stepper)(nil)
+
+// Check refuses jobs that no Stepper can hold.
+func Check(jobs []lockstep.Job, opts lockstep.Options) error {
+	if len(jobs) == 0 {
+		return errors.New("no jobs")
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		err := j.Check(opts.Shortcuts)
+		if err == nil && (j.Teacher != nil) != (jobs[0].Teacher != nil) {
+			err = errors.New("either all jobs have a teacher or none has")
+		}
+		if err != nil {
+			return fmt.Errorf("job %d: %w", i, j.Failed(0, err))
+		}
+	}
+	return nil
+}
+
+// New makes a Stepper of jobs that are checked and of which the engine has rollouts at
+// step ContextLength.
+func New(engine Engine, profile lockstep.Profile, jobs []lockstep.Job, opts lockstep.Options) *Stepper {
+	s := &Stepper{engine: engine, profile: profile, jobs: slices.Clone(jobs), step: lockstep.ContextLength}
+	s.ends, s.lataccel = make([]int, len(jobs)), make([]float64, len(jobs))
+	s.errs, s.failed = make([]error, len(jobs)), make([]int, len(jobs))
+	for i := range jobs {
+		s.ends[i] = jobs[i].End(opts.Shortcuts)
+		s.lataccel[i] = jobs[i].Route.TargetLataccel[lockstep.ContextLength-1]
+	}
+	return s
+}
+
+// Index is the step that Step computes next.
+func (s *Stepper) Index() int { return s.step }
+
+// Running reports whether a rollout has neither ended nor failed.
+func (s *Stepper) Running(rollout int) bool {
+	return s.errs[rollout] == nil && s.step < s.ends[rollout]
+}
+
+// Done reports whether no rollout runs.
+func (s *Stepper) Done() bool {
+	for i := range s.jobs {
+		if s.Running(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// Lataccel is a rollout's after the last step.
+func (s *Stepper) Lataccel(rollout int) float64 {
+	if s.errs[rollout] != nil {
+		return math.NaN()
+	}
+	return s.lataccel[rollout]
+}
+
+// Err is why a rollout failed, or nil.
+func (s *Stepper) Err(rollout int) error { return s.errs[rollout] }
+
+// Step computes one step. It does not end before all rollouts have done it.
+func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(commands) != len(s.jobs) || len(lataccels) != len(s.jobs) {
+		return fmt.Errorf("%d commands and %d lataccels for %d rollouts", len(commands), len(lataccels), len(s.jobs))
+	}
+	s.running = s.running[:0]
+	for i := range s.jobs {
+		switch {
+		case !s.Running(i):
+		case s.jobs[i].Policy == nil && commands[i] != commands[i]:
+			s.fail(i, errors.New("the command is NaN"))
+		default:
+			s.running = append(s.running, i)
+		}
+	}
+	if len(s.running) == 0 && s.Done() {
+		return fmt.Errorf("step %d: all rollouts have ended or failed", s.step)
+	}
+	s.engine.Step(s.step, s.running, commands, s.fail)
+	for _, i := range s.running {
+		if s.errs[i] == nil {
+			lataccel, _ := s.engine.Histories(i)
+			s.lataccel[i] = lataccel[s.step]
+		}
+	}
+	s.step++
+	for i := range lataccels {
+		lataccels[i] = s.Lataccel(i)
+	}
+	return nil
+}
+
+func (s *Stepper) fail(rollout int, err error) {
+	s.errs[rollout], s.failed[rollout] = s.jobs[rollout].Failed(s.step, err), s.step
+}
+
+// Results are those of the rollouts that have ended.
+func (s *Stepper) Results(context.Context) ([]lockstep.Result, error) {
+	results := make([]lockstep.Result, len(s.jobs))
+	for i := range results {
+		switch {
+		case s.errs[i] != nil:
+			results[i].Err = s.errs[i]
+		case s.Running(i):
+			results[i].Err = s.jobs[i].Failed(s.step, fmt.Errorf("the rollout goes on to step %d", s.ends[i]-1))
+		default:
+			results[i] = s.engine.Result(i)
+		}
+	}
+	return results, nil
+}
+
+// Snapshot copies the rollouts' state.
+func (s *Stepper) Snapshot(context.Context) (*lockstep.Snapshot, error) {
+	shot := &lockstep.Snapshot{Profile: s.profile, Step: s.step, Rollouts: make([]lockstep.RolloutState, len(s.jobs))}
+	for i := range s.jobs {
+		r := &shot.Rollouts[i]
+		r.Route = s.jobs[i].Route.Name
+		end := min(s.step, s.ends[i])
+		if err := s.errs[i]; err != nil {
+			r.Err, end = err.Error(), s.failed[i]
+		}
+		lataccel, action := s.engine.Histories(i)
+		r.Lataccel, r.Action = slices.Clone(lataccel[:end]), slices.Clone(action[:end])
+		if s.errs[i] != nil {
+			continue // nobody asks a policy that may have failed
+		}
+		var err error
+		if r.Policy, err = s.engine.Memory(i); err != nil {
+			return nil, s.jobs[i].Failed(s.step, err)
+		}
+	}
+	return shot, nil
+}
+
+// Restore goes back to a snapshot. One that does not fit changes nothing.
+func (s *Stepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
+	if err := s.fits(shot); err != nil {
+		return fmt.Errorf("the snapshot does not fit: %w", err)
+	}
+	for i := range s.jobs {
+		r := &shot.Rollouts[i]
+		s.errs[i], s.failed[i] = nil, 0
+		n := len(r.Lataccel)
+		s.lataccel[i] = r.Lataccel[n-1]
+		if err := s.engine.Restore(i, n, r.Lataccel, r.Action, r.Policy); err != nil {
+			return s.jobs[i].Failed(shot.Step, err)
+		}
+		if r.Err != "" {
+			s.errs[i], s.failed[i] = errors.New(r.Err), n
+		}
+	}
+	s.step = shot.Step
+	return nil
+}
+
+// fits compares a snapshot with the jobs.
+func (s *Stepper) fits(shot *lockstep.Snapshot) error {
+	switch {
+	case shot == nil:
+		return errors.New("there is none")
+	case shot.Profile != s.profile:
+		return fmt.Errorf("it is of profile %v, want %v", shot.Profile, s.profile)
+	case len(shot.Rollouts) != len(s.jobs):
+		return fmt.Errorf("it has %d rollouts, want %d", len(shot.Rollouts), len(s.jobs))
+	case shot.Step < lockstep.ContextLength:
+		return fmt.Errorf("it is of step %d, want %d at least", shot.Step, lockstep.ContextLength)
+	}
+	for i := range s.jobs {
+		r, want := &shot.Rollouts[i], min(shot.Step, s.ends[i])
+		short := r.Err != "" && len(r.Lataccel) >= lockstep.ContextLength && len(r.Lataccel) <= want
+		now, err := s.engine.Memory(i)
+		switch {
+		case r.Route != s.jobs[i].Route.Name:
+			return fmt.Errorf("rollout %d is of route %.60q, want %s", i, r.Route, s.jobs[i].Route.Name)
+		case len(r.Lataccel) != len(r.Action) || len(r.Lataccel) != want && !short:
+			return fmt.Errorf("rollout %d has %d lataccels and %d actions, want %d of each", i, len(r.Lataccel), len(r.Action), want)
+		case r.Err != "":
+		case err != nil:
+			return fmt.Errorf("rollout %d, controller %v: %w", i, s.jobs[i].Policy, err)
+		case len(r.Policy) != len(now):
+			return fmt.Errorf("rollout %d, controller %v: the policy remembers %d numbers, want %d", i, s.jobs[i].Policy, len(r.Policy), len(now))
+		}
+	}
+	return nil
+}
+
+// Close frees what the rollouts hold.
+func (s *Stepper) Close() error { return s.engine.Close() }

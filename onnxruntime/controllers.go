@@ -1,0 +1,218 @@
+package onnxruntime
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"lockstep"
+)
+
+// controllers computes the steer commands of some of a chunk's slots.
+type controllers interface {
+	// update writes the commands of those slots that run to c.command. It calls
+	// c.fail for slots whose controller fails.
+	update(c *chunk, step int)
+	// close ends the controllers' use.
+	close()
+}
+
+// newControllers groups a chunk's slots by the kind of their policies.
+func newControllers(c *chunk) []controllers {
+	var z zeros
+	var p pids
+	var u customs
+	batches := map[*lockstep.Batch]*batch{}
+	var all []controllers
+	for slot := range c.slots {
+		if !c.running[slot] {
+			continue
+		}
+		switch policy := c.slots[slot].job.Policy.(type) {
+		case lockstep.Zero:
+			z = append(z, slot)
+		case lockstep.PID:
+			p.add(slot, policy)
+		case lockstep.Custom:
+			err := guard(func() {
+				u.slots = append(u.slots, slot)
+				u.controllers = append(u.controllers, policy.New())
+			})
+			if err != nil {
+				u.slots = u.slots[:len(u.controllers)]
+				c.fail(slot, 0, err)
+			}
+		case *lockstep.Batch:
+			b := batches[policy]
+			if b == nil {
+				b = &batch{policy: policy}
+				batches[policy] = b
+				all = append(all, b)
+			}
+			b.slots = append(b.slots, slot)
+		default:
+			c.fail(slot, 0, fmt.Errorf("no controller of type %T", policy))
+		}
+	}
+	for _, b := range batches {
+		b.start(c)
+	}
+	if len(z) > 0 {
+		all = append(all, z)
+	}
+	if len(p.slots) > 0 {
+		all = append(all, &p)
+	}
+	if len(u.slots) > 0 {
+		all = append(all, &u)
+	}
+	return all
+}
+
+// guard calls f and makes a panic an error.
+func guard(f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	f()
+	return nil
+}
+
+// zeros are slots that steer 0.
+type zeros []int
+
+func (zeros) close() {}
+
+func (z zeros) update(c *chunk, _ int) {
+	for _, slot := range z {
+		c.command[slot] = 0
+	}
+}
+
+// pids are slots with PID controllers, whose gains and states lie side by side.
+type pids struct {
+	slots               []int
+	p, i, d             []float64
+	integral, lastError []float64
+}
+
+func (g *pids) add(slot int, gains lockstep.PID) {
+	g.slots = append(g.slots, slot)
+	g.p, g.i, g.d = append(g.p, gains.P), append(g.i, gains.I), append(g.d, gains.D)
+	g.integral, g.lastError = append(g.integral, 0), append(g.lastError, 0)
+}
+
+func (*pids) close() {}
+
+func (g *pids) update(c *chunk, step int) {
+	for k, slot := range g.slots {
+		if !c.running[slot] {
+			continue
+		}
+		e := c.slots[slot].target[step] - c.current[slot]
+		g.integral[k] += e
+		difference := e - g.lastError[k]
+		g.lastError[k] = e
+		c.command[slot] = float64(g.p[k]*e) + float64(g.i[k]*g.integral[k]) + float64(g.d[k]*difference)
+	}
+}
+
+// customs are slots with controllers of the caller's own.
+type customs struct {
+	slots       []int
+	controllers []lockstep.Controller
+}
+
+func (*customs) close() {}
+
+func (u *customs) update(c *chunk, step int) {
+	for k, slot := range u.slots {
+		if !c.running[slot] {
+			continue
+		}
+		err := guard(func() {
+			s := &c.slots[slot]
+			c.command[slot] = u.controllers[k].Update(s.target[step], c.current[slot], s.route.State(step), s.route.FuturePlan(step))
+		})
+		if err != nil {
+			c.fail(slot, step, err)
+		}
+	}
+}
+
+// batch are slots that one batch controller steers.
+type batch struct {
+	policy     *lockstep.Batch
+	slots      []int
+	controller lockstep.BatchController
+	step       *lockstep.BatchStep
+}
+
+func (b *batch) start(c *chunk) {
+	routes := make([]*lockstep.Route, len(b.slots))
+	for k, slot := range b.slots {
+		routes[k] = c.slots[slot].route
+	}
+	b.step = lockstep.NewBatchStep(len(b.slots))
+	var err error
+	if panicked := guard(func() { b.controller, err = b.policy.New(routes) }); panicked != nil {
+		err = panicked
+	}
+	if err != nil {
+		b.fail(c, 0, err)
+	}
+}
+
+func (b *batch) fail(c *chunk, step int, err error) {
+	for _, slot := range b.slots {
+		if c.running[slot] {
+			c.fail(slot, step, err)
+		}
+	}
+}
+
+func (b *batch) update(c *chunk, step int) {
+	in := b.step
+	in.Step = step
+	clear(in.Err)
+	any := false
+	for k, slot := range b.slots {
+		in.Running[k] = c.running[slot]
+		if !c.running[slot] {
+			continue
+		}
+		any = true
+		s := &c.slots[slot]
+		in.TargetLataccel[k], in.CurrentLataccel[k] = s.target[step], c.current[slot]
+		in.State[k], in.Plan[k] = s.route.State(step), s.route.FuturePlan(step)
+	}
+	if !any {
+		return
+	}
+	var err error
+	if panicked := guard(func() { err = b.controller.Update(in) }); panicked != nil {
+		err = panicked
+	}
+	if err != nil {
+		b.fail(c, step, err)
+		return
+	}
+	for k, slot := range b.slots {
+		switch {
+		case !c.running[slot]:
+		case in.Err[k] != nil:
+			c.fail(slot, step, in.Err[k])
+		default:
+			c.command[slot] = in.Steer[k]
+		}
+	}
+}
+
+// close ends the controller's use. Results are out by then, so an error can no
+// longer be anybody's.
+func (b *batch) close() {
+	if b.controller != nil {
+		guard(func() { b.controller.Close() })
+	}
+}

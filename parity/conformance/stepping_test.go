@@ -1,0 +1,131 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"lockstep"
+	"lockstep/defaults"
+	"lockstep/reference"
+)
+
+// faulty is a step simulator with a fault in its Steppers.
+type faulty struct {
+	lockstep.StepSimulator
+	plant func(lockstep.Stepper) lockstep.Stepper
+}
+
+func (f faulty) Reset(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
+	p, err := f.StepSimulator.Reset(ctx, jobs, opts)
+	if err != nil {
+		return nil, err
+	}
+	return f.plant(p), nil
+}
+
+type stepFault struct {
+	lockstep.Stepper
+	step     func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error
+	snapshot func(*lockstep.Snapshot)
+	restore  func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error
+}
+
+func (f *stepFault) Step(ctx ctxt, commands, lataccels []float64) error {
+	if f.step == nil {
+		return f.Stepper.Step(ctx, commands, lataccels)
+	}
+	return f.step(f.Stepper, ctx, commands, lataccels)
+}
+
+func (f *stepFault) Snapshot(ctx ctxt) (*lockstep.Snapshot, error) {
+	s, err := f.Stepper.Snapshot(ctx)
+	if err == nil && f.snapshot != nil {
+		f.snapshot(s)
+	}
+	return s, err
+}
+
+func (f *stepFault) Restore(ctx ctxt, s *lockstep.Snapshot) error {
+	if f.restore == nil {
+		return f.Stepper.Restore(ctx, s)
+	}
+	return f.restore(f.Stepper, ctx, s)
+}
+
+// TestStepMutants: the check of step mode finds what is wrong with it.
+func TestStepMutants(t *testing.T) {
+	t.Parallel()
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := reference.New(model, reference.HostProfile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSuite(sim, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stepping := check{"stepping", (*suite).stepping}
+	for _, c := range []struct {
+		name, want string
+		fault      stepFault
+	}{
+		{"none", "<nil>", stepFault{}},
+		{"commands of the step before", "lataccel", stepFault{step: func() func(lockstep.Stepper, ctxt, []float64, []float64) error {
+			last := map[lockstep.Stepper]float64{}
+			return func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
+				late := append([]float64(nil), commands...)
+				late[3] = last[p]
+				last[p] = commands[3]
+				return p.Step(ctx, late, lataccels)
+			}
+		}()}},
+		{"NaN is 0", "whose command was NaN goes on", stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
+			clean := append([]float64(nil), commands...)
+			for i, x := range clean {
+				if math.IsNaN(x) {
+					clean[i] = 0
+				}
+			}
+			return p.Step(ctx, clean, lataccels)
+		}}},
+		{"lataccels of float32", "lataccel", stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
+			err := p.Step(ctx, commands, lataccels)
+			for i, x := range lataccels {
+				lataccels[i] = float64(float32(x))
+			}
+			return err
+		}}},
+		{"the policy's memory is lost", "job 0, step 100: lataccel", stepFault{snapshot: func(s *lockstep.Snapshot) { clear(s.Rollouts[0].Policy) }}},
+		{"an action is lost", "job 0, step 102: lataccel", stepFault{snapshot: func(s *lockstep.Snapshot) {
+			for i := range s.Rollouts {
+				if n := len(s.Rollouts[i].Action); n > 100 {
+					s.Rollouts[i].Action[n-1] = 0
+				}
+			}
+		}}},
+		{"restores anything", "Restore takes a snapshot of another route", stepFault{restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
+			p.Restore(ctx, s)
+			return nil
+		}}},
+		{"cannot restore", "Restore of a snapshot", stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error { return errors.New("no") }}},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			mutant := *s
+			mutant.sim = faulty{sim, func(p lockstep.Stepper) lockstep.Stepper {
+				f := c.fault
+				f.Stepper = p
+				return &f
+			}}
+			errs, note := mutant.perform(stepping)
+			if said := fmt.Sprint(errors.Join(errs...)); !strings.Contains(said, c.want) || note != "" {
+				t.Errorf("it says\n%s%s\nwant %q", said, note, c.want)
+			}
+		})
+	}
+}

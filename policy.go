@@ -1,0 +1,319 @@
+package lockstep
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Policy says which controller drives a job. Every engine computes the policies
+// of the Kinds itself; Custom and *Batch run any Go code.
+type Policy interface {
+	// String is the policy's name in reports and file names. Policies of equal
+	// names are equal.
+	String() string
+	policy()
+}
+
+// A Native policy is of a kind that every engine computes itself.
+type Native interface {
+	Policy
+	Kind() Kind
+}
+
+// Kind is the number of a kind of native policy: its place in Kinds, and what a
+// device is told.
+type Kind int
+
+const (
+	KindZero Kind = iota
+	KindPID
+	KindPIDFF
+	KindNetwork
+	KindTable
+)
+
+// KindInfo describes a kind of policy. Command line, cases, recordings and devices
+// know of a kind what stands here.
+type KindInfo struct {
+	Name   string
+	Gains  []string // names of its numbers, in order
+	Memory []string // names of what it remembers from step to step, all 0 at first
+
+	// File is the extension of the file that holds the parameters of a kind
+	// without gains; package policyfile reads it.
+	File string
+
+	gains []float64 // by default; nil if there is no default
+	make  func(gains []float64) Native
+}
+
+// Kinds are all kinds of native policies.
+var Kinds = []KindInfo{
+	KindZero: {Name: "zero", gains: []float64{}, make: func([]float64) Native { return Zero{} }},
+	KindPID: {
+		Name: "pid", Gains: []string{"P", "I", "D"}, Memory: []string{"integral", "error"},
+		gains: DefaultPID.Gains(),
+		make:  func(g []float64) Native { return PID{g[0], g[1], g[2]} },
+	},
+	KindPIDFF: {
+		Name:   "pidff",
+		Gains:  []string{"P", "I", "D", "ff0", "ff1", "ff2", "ff3", "ffv", "smooth", "leak"},
+		Memory: []string{"integral", "error", "command"},
+		make:   func(g []float64) Native { return PIDFF{g[0], g[1], g[2], [4]float64(g[3:7]), g[7], g[8], g[9]} },
+	},
+	KindNetwork: {Name: "network", File: ".onnx"},
+	KindTable:   {Name: "table", File: ".json"},
+}
+
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(Kinds) {
+		return fmt.Sprintf("kind %d", int(k))
+	}
+	return Kinds[k].Name
+}
+
+// KindOf finds a kind by its name.
+func KindOf(name string) (Kind, bool) {
+	i := slices.IndexFunc(Kinds, func(k KindInfo) bool { return k.Name == name })
+	return Kind(i), i >= 0
+}
+
+// New makes a policy of a kind with gains.
+func (k Kind) New(gains []float64) (Native, error) {
+	if k < 0 || int(k) >= len(Kinds) {
+		return nil, fmt.Errorf("no kind of policy %d", int(k))
+	}
+	info := &Kinds[k]
+	if info.make == nil {
+		return nil, fmt.Errorf("a policy of kind %s comes from a file (%s), not from gains", info.Name, info.File)
+	}
+	if len(gains) != len(info.Gains) {
+		return nil, fmt.Errorf("%s: %d gains, want %d%s", info.Name, len(gains), len(info.Gains), parenthesis(info.Gains))
+	}
+	for i, g := range gains {
+		if math.IsNaN(g) || math.IsInf(g, 0) {
+			return nil, fmt.Errorf("%s: gain %s is %v, want a finite number", info.Name, info.Gains[i], g)
+		}
+	}
+	return info.make(gains), nil
+}
+
+func parenthesis(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ",") + ")"
+}
+
+// GainsOf are a native policy's gains, in its kind's order; nil if it has none.
+func GainsOf(p Policy) []float64 {
+	if g, ok := p.(interface{ Gains() []float64 }); ok {
+		return g.Gains()
+	}
+	return nil
+}
+
+// ParsePolicy is the native policy of a name that its String can have given: zero,
+// pid, or a kind and its gains, as in pid_0.3_0.05_-0.1.
+func ParsePolicy(name string) (Native, error) {
+	words := strings.Split(name, "_")
+	k, ok := KindOf(words[0])
+	if !ok || Kinds[k].make == nil {
+		return nil, fmt.Errorf("policy %.60q is not known, want one of %s", name, strings.Join(gainKinds(), ", "))
+	}
+	if gains := Kinds[k].gains; len(words) == 1 && gains != nil {
+		return k.New(gains)
+	}
+	gains, err := parseGains(k, words[1:])
+	if err != nil {
+		return nil, fmt.Errorf("policy %.60q: %w", name, err)
+	}
+	return k.New(gains)
+}
+
+// ParseGains makes a policy of a kind with gains that are separated by commas.
+func (k Kind) ParseGains(text string) (Native, error) {
+	gains, err := parseGains(k, strings.Split(text, ","))
+	if err != nil {
+		return nil, fmt.Errorf("%.60q: %w", text, err)
+	}
+	return k.New(gains)
+}
+
+func parseGains(k Kind, words []string) ([]float64, error) {
+	names := Kinds[k].Gains
+	if len(words) != len(names) {
+		return nil, fmt.Errorf("want the %d gains of %s: %s", len(names), k, strings.Join(names, ","))
+	}
+	gains := make([]float64, len(words))
+	for i, word := range words {
+		x, err := strconv.ParseFloat(strings.TrimSpace(word), 64)
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("gain %s is %.30q, want a finite number", names[i], word)
+		}
+		gains[i] = x
+	}
+	return gains, nil
+}
+
+// gainKinds are the names of the kinds that gains make.
+func gainKinds() (names []string) {
+	for _, k := range Kinds {
+		if k.make != nil {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// Zero is the controller that always answers 0.
+type Zero struct{}
+
+// PID is the challenge's PID controller with its three gains.
+type PID struct{ P, I, D float64 }
+
+// DefaultPID has the gains of the challenge's own PID controller.
+var DefaultPID = PID{P: 0.195, I: 0.100, D: -0.053}
+
+// PIDFF is a PID controller with feed-forward from the plan. With the target T, the
+// lataccel L after the previous step, and state and plan of this step it answers
+//
+//	e = T - L;  integral = integral·(1-leak) + e;  d = e - e before
+//	ff = FF[0]·(T - roll) + Σ FF[k]·(mean of the plan's lataccel in band k - T)
+//	ff = ff·(1 + FFV·(20/max(v, 5) - 1))
+//	u = P·e + I·integral + D·d + ff
+//	u = clip(before + (1-smooth)·(u - before), ±2)
+//
+// where before is the last u. ARITHMETIC.md has the order of its operations.
+type PIDFF struct {
+	P, I, D float64
+	FF      [4]float64 // of the target, and of the bands PlanBands
+	FFV     float64    // of the speed
+	Smooth  float64    // 0: answers at once
+	Leak    float64    // of the integral, a step
+}
+
+// PlanBands are the rows of the plan that FF[1] to FF[3] see: from, to. Where the
+// plan is shorter, a band is what is left of it; an empty one adds nothing.
+var PlanBands = [3][2]int{{0, 3}, {3, 8}, {8, 16}}
+
+// Table is a policy that holds its actions: for each route that it knows, by name,
+// one for each of TableSteps steps from ControlStartIdx on. Before them it answers 0,
+// and after them the last one.
+type Table struct {
+	Name    string
+	Actions map[string][]float64
+}
+
+// TableSteps is the number of a table's actions for a route: the steps that cost.
+const TableSteps = CostEndIdx - ControlStartIdx
+
+// NewTable makes a table, which is named by what names it and its actions.
+func NewTable(actions map[string][]float64) (*Table, error) {
+	var all []any
+	for _, route := range slices.Sorted(maps.Keys(actions)) {
+		if n := len(actions[route]); n != TableSteps {
+			return nil, fmt.Errorf("route %.60q: %d actions, want %d", route, n, TableSteps)
+		}
+		for i, a := range actions[route] {
+			if math.IsNaN(a) || math.IsInf(a, 0) {
+				return nil, fmt.Errorf("route %.60q: the action at step %d is %v, want a finite number", route, ControlStartIdx+i, a)
+			}
+		}
+		all = append(all, []byte(route), actions[route])
+	}
+	return &Table{Name: "table_" + fingerprint(all...), Actions: actions}, nil
+}
+
+// Custom is a controller of the caller's own. New makes one for each job, so
+// that no state is shared between routes; it may be called from several
+// goroutines at once.
+type Custom struct {
+	Name string
+	New  func() Controller
+}
+
+func (Zero) policy()     {}
+func (PID) policy()      {}
+func (PIDFF) policy()    {}
+func (*Table) policy()   {}
+func (*Network) policy() {}
+func (Custom) policy()   {}
+
+// Kind is KindZero; and so for the others.
+func (Zero) Kind() Kind     { return KindZero }
+func (PID) Kind() Kind      { return KindPID }
+func (PIDFF) Kind() Kind    { return KindPIDFF }
+func (*Table) Kind() Kind   { return KindTable }
+func (*Network) Kind() Kind { return KindNetwork }
+
+// Gains are the controller's, in the order of its kind.
+func (c PID) Gains() []float64 { return []float64{c.P, c.I, c.D} }
+
+// Gains are the controller's, in the order of its kind.
+func (c PIDFF) Gains() []float64 {
+	return []float64{c.P, c.I, c.D, c.FF[0], c.FF[1], c.FF[2], c.FF[3], c.FFV, c.Smooth, c.Leak}
+}
+
+func (Zero) String() string    { return "zero" }
+func (c PIDFF) String() string { return gainName(c) }
+
+// A nil one is named so that an error can say what is wrong.
+func (t *Table) String() string {
+	if t == nil {
+		return "table"
+	}
+	return t.Name
+}
+
+func (n *Network) String() string {
+	if n == nil {
+		return "network"
+	}
+	return n.Name
+}
+
+func (c Custom) String() string { return c.Name }
+
+func (c PID) String() string {
+	if c == DefaultPID {
+		return "pid"
+	}
+	return gainName(c)
+}
+
+// gainName is a policy's kind and gains.
+func gainName(p Native) string {
+	words := []string{p.Kind().String()}
+	for _, g := range GainsOf(p) {
+		words = append(words, shortest(g))
+	}
+	return strings.Join(words, "_")
+}
+
+// CheckPolicy refuses a job whose policy cannot run as the job says.
+func (j *Job) CheckPolicy() error {
+	switch p := j.Policy.(type) {
+	case nil, Zero, PID, PIDFF, Custom, *Batch:
+	case *Table:
+		if p == nil || len(p.Actions[j.Route.Name]) != TableSteps {
+			return fmt.Errorf("the table %v has no actions for route %.60q", j.Policy, j.Route.Name)
+		}
+	case *Network:
+		if p == nil || len(p.Layers) == 0 {
+			return errors.New("a network that NewNetwork did not make")
+		}
+		return nil
+	default:
+		return fmt.Errorf("no controller of type %T", p)
+	}
+	if j.Sampling != nil {
+		return fmt.Errorf("policy %v has no distribution to sample from: sampling goes with a network", j.Policy)
+	}
+	return nil
+}

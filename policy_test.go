@@ -1,0 +1,160 @@
+package lockstep_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+)
+
+// TestKinds: the table of kinds and the types of policies say the same.
+func TestKinds(t *testing.T) {
+	for i, info := range lockstep.Kinds {
+		kind := lockstep.Kind(i)
+		if got, ok := lockstep.KindOf(info.Name); !ok || got != kind || kind.String() != info.Name {
+			t.Errorf("kind %d is named %s, which is kind %d", i, info.Name, got)
+		}
+		gains := make([]float64, len(info.Gains))
+		for k := range gains {
+			gains[k] = float64(k) + 0.5
+		}
+		p, err := kind.New(gains)
+		if info.File != "" {
+			if err == nil {
+				t.Errorf("%s: gains make a policy that comes from a file", kind)
+			}
+			continue
+		}
+		if err != nil || p.Kind() != kind || !slices.Equal(lockstep.GainsOf(p), gains) {
+			t.Errorf("%s of %v: %v of kind %v, %v", kind, gains, lockstep.GainsOf(p), p.Kind(), err)
+		}
+		if read, err := lockstep.ParsePolicy(p.String()); err != nil || read != p {
+			t.Errorf("%v reads back as %v, %v", p, read, err)
+		}
+	}
+	if p, err := lockstep.ParsePolicy("pid"); err != nil || p != lockstep.DefaultPID {
+		t.Errorf("pid is %v, %v", p, err)
+	}
+}
+
+func TestPolicyErrors(t *testing.T) {
+	for name, want := range map[string]string{
+		"":              `policy "" is not known, want one of zero, pid, pidff`,
+		"mpc":           `policy "mpc" is not known`,
+		"network":       `policy "network" is not known`,
+		"pidff":         `policy "pidff": want the 10 gains of pidff: P,I,D,ff0,ff1,ff2,ff3,ffv,smooth,leak`,
+		"pid_1_2":       `want the 3 gains of pid: P,I,D`,
+		"pid_1_two_3":   `gain I is "two", want a finite number`,
+		"pid_1_2_NaN":   `gain D is "NaN", want a finite number`,
+		"pid_1e999_2_3": `gain P is "1e999", want a finite number`,
+		"zero_1":        `want the 0 gains of zero`,
+	} {
+		if _, err := lockstep.ParsePolicy(name); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("ParsePolicy(%q): %v, want …%s…", name, err, want)
+		}
+	}
+	if _, err := lockstep.KindPID.New([]float64{1, 2}); err == nil || err.Error() != "pid: 2 gains, want 3 (P,I,D)" {
+		t.Error(err)
+	}
+	if _, err := lockstep.KindPID.New([]float64{1, math.Inf(1), 3}); err == nil || err.Error() != "pid: gain I is +Inf, want a finite number" {
+		t.Error(err)
+	}
+	if _, err := lockstep.Kind(77).New(nil); err == nil || err.Error() != "no kind of policy 77" {
+		t.Error(err)
+	}
+	actions := make([]float64, lockstep.TableSteps)
+	if _, err := lockstep.NewTable(map[string][]float64{"a": actions, "b": actions[1:]}); err == nil || err.Error() != `route "b": 399 actions, want 400` {
+		t.Error(err)
+	}
+	actions[7] = math.NaN()
+	if _, err := lockstep.NewTable(map[string][]float64{"a": actions}); err == nil || err.Error() != `route "a": the action at step 107 is NaN, want a finite number` {
+		t.Error(err)
+	}
+}
+
+// TestCheckPolicy: what a job cannot do is refused before it runs.
+func TestCheckPolicy(t *testing.T) {
+	route := &lockstep.Route{Name: "a"}
+	table, err := lockstep.NewTable(map[string][]float64{"b": make([]float64, lockstep.TableSteps)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, job := range map[string]lockstep.Job{
+		`the table ` + table.Name + ` has no actions for route "a"`:                   {Policy: table},
+		"a network that NewNetwork did not make":                                      {Policy: (*lockstep.Network)(nil)},
+		"policy pid has no distribution to sample from: sampling goes with a network": {Policy: lockstep.DefaultPID, Sampling: &lockstep.Sampling{}},
+		"no controller of type lockstep_test.stranger":                                {Policy: stranger{}},
+	} {
+		job.Route = route
+		if err := job.CheckPolicy(); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	for _, p := range []lockstep.Policy{nil, lockstep.Zero{}, lockstep.DefaultPID, lockstep.PIDFF{}, lockstep.Custom{}, &lockstep.Batch{}} {
+		if err := (&lockstep.Job{Route: route, Policy: p}).CheckPolicy(); err != nil {
+			t.Errorf("%v: %v", p, err)
+		}
+	}
+}
+
+type stranger struct{ lockstep.Policy }
+
+func TestObservationNames(t *testing.T) {
+	for i, want := range map[int]string{
+		0: "target", 2: "error", 9: "last action", 13: "action change", 15: "grip left", 16: "action history 0", 35: "action history 19",
+		36: "lataccel history 0", 56: "target plan 0", 105: "target plan 49", 106: "roll plan 0", 156: "v ego plan 0", 206: "a ego plan 0", 255: "a ego plan 49",
+	} {
+		if lockstep.ObservationNames[i] != want {
+			t.Errorf("element %d is %s, want %s", i, lockstep.ObservationNames[i], want)
+		}
+	}
+	if got := lockstep.ObservationElement(13); got != "observation[13] (action change)" {
+		t.Error(got)
+	}
+}
+
+// layers are those of a network of widths, all weights w.
+func layers(w float32, widths ...int) (all []lockstep.Layer) {
+	for i := range len(widths) - 1 {
+		l := lockstep.Layer{Inputs: widths[i], Outputs: widths[i+1], Bias: make([]float32, widths[i+1])}
+		l.Weights = slices.Repeat([]float32{w}, widths[i]*widths[i+1])
+		all = append(all, l)
+	}
+	return all
+}
+
+func TestNetworkErrors(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	edit := func(f func(l []lockstep.Layer)) []lockstep.Layer {
+		l := layers(0.1, 256, 7, 2)
+		f(l)
+		return l
+	}
+	for want, l := range map[string][]lockstep.Layer{
+		"0 layers, want 1 to 16":                                     nil,
+		"layer 0: 255 inputs and 2 outputs, want 256 and 1 to 256":   layers(1, 255, 2),
+		"layer 0: 3 outputs, want 2":                                 layers(1, 256, 3),
+		"layer 0: 256 inputs and 257 outputs, want 256 and 1 to 256": layers(1, 256, 257, 2),
+		"layer 1: weight [1][3] is NaN":                              edit(func(l []lockstep.Layer) { l[1].Weights[10] = nan }),
+		"layer 0: bias [6] is +Inf":                                  edit(func(l []lockstep.Layer) { l[0].Bias[6] = inf }),
+		"layer 1: 13 weights and 2 biases, want 14 and 2":            edit(func(l []lockstep.Layer) { l[1].Weights = l[1].Weights[1:] }),
+		"layer 2: the weights are so large that a sum may overflow":  layers(1e12, 256, 9, 9, 2),
+	} {
+		if _, err := lockstep.NewNetwork(l, 0.25); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := lockstep.NewNetwork(layers(1, 256, 2), math.NaN()); err == nil {
+		t.Error("a scale that is NaN")
+	}
+	a, err := lockstep.NewNetwork(layers(0.5, 256, 7, 2), 0.25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := lockstep.NewNetwork(layers(0.5, 256, 7, 2), 0.5)
+	if err != nil || a.Name == b.Name {
+		t.Errorf("networks of two scales are named %s and %s, %v", a, b, err)
+	}
+}

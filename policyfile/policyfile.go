@@ -1,0 +1,96 @@
+// Package policyfile reads and writes the files that policies come from: a network
+// in ONNX, gains and tables of actions in JSON.
+//
+//	{"policy": "pidff", "gains": [0.3, 0.1, -0.05, …]}   in the order of the kind
+//	{"policy": "table", "actions": {"00000": [400 numbers], …}}   by route
+package policyfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"lockstep"
+	"lockstep/internal/fileio"
+)
+
+// IsFile reports whether a name is that of a policy's file, by its extension.
+func IsFile(name string) bool {
+	ext := filepath.Ext(name)
+	return ext == ".onnx" || ext == ".json"
+}
+
+// Load reads a policy from a file. An error names the file and what does not fit.
+func Load(path string) (lockstep.Native, error) {
+	data, err := fileio.ReadFile(path, fileio.Policy)
+	if err != nil {
+		return nil, err
+	}
+	var p lockstep.Native
+	if strings.HasSuffix(path, ".onnx") {
+		p, err = Network(data)
+	} else {
+		p, err = parse(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// file is the form of gains and tables.
+type file struct {
+	Policy  string               `json:"policy"`
+	Gains   []float64            `json:"gains,omitempty"`
+	Actions map[string][]float64 `json:"actions,omitempty"`
+}
+
+func parse(data []byte) (lockstep.Native, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var f file
+	if err := d.Decode(&f); err != nil {
+		line := 1 + bytes.Count(data[:min(int(d.InputOffset()), len(data))], []byte("\n"))
+		return nil, fmt.Errorf("line %d: not a policy: %w", line, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("more than one policy in a file")
+	}
+	kind, ok := lockstep.KindOf(f.Policy)
+	if !ok {
+		return nil, fmt.Errorf("no kind of policy %.60q", f.Policy)
+	}
+	if kind == lockstep.KindTable {
+		if f.Gains != nil || len(f.Actions) == 0 {
+			return nil, errors.New("a table has actions by route, and nothing else")
+		}
+		return lockstep.NewTable(f.Actions)
+	}
+	if f.Actions != nil {
+		return nil, fmt.Errorf("a policy of kind %s has no actions", kind)
+	}
+	return kind.New(f.Gains)
+}
+
+// Write writes a policy to a file, which is whole or not there.
+func Write(path string, p lockstep.Native) error {
+	return fileio.Write(path, func(w io.Writer) error {
+		if n, ok := p.(*lockstep.Network); ok {
+			_, err := w.Write(Encode(n))
+			return err
+		}
+		f := file{Policy: p.Kind().String(), Gains: lockstep.GainsOf(p)}
+		if t, ok := p.(*lockstep.Table); ok {
+			f.Actions = t.Actions
+		}
+		data, err := json.Marshal(f)
+		if err == nil {
+			_, err = w.Write(append(data, '\n'))
+		}
+		return err
+	})
+}

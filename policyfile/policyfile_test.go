@@ -1,0 +1,167 @@
+package policyfile_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+	"lockstep/internal/onnx"
+	"lockstep/policyfile"
+)
+
+// network is one of random weights.
+func network(t *testing.T, widths ...int) *lockstep.Network {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	numbers := func(n int) []float32 {
+		out := make([]float32, n)
+		for i := range out {
+			out[i] = random.Float32() - 0.5
+		}
+		return out
+	}
+	var layers []lockstep.Layer
+	inputs := lockstep.ObservationSize
+	for _, n := range append(widths, lockstep.ActorSize) {
+		layers = append(layers, lockstep.Layer{Inputs: inputs, Outputs: n, Weights: numbers(inputs * n), Bias: numbers(n)})
+		inputs = n
+	}
+	n, err := lockstep.NewNetwork(layers, 0.3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestWriteLoad: a policy is the same after it was written.
+func TestWriteLoad(t *testing.T) {
+	actions := make([]float64, lockstep.TableSteps)
+	actions[1], actions[2], actions[3] = math.Copysign(0, -1), math.Nextafter(1, 2), math.SmallestNonzeroFloat64
+	table, err := lockstep.NewTable(map[string][]float64{"00000": actions, "b": make([]float64, lockstep.TableSteps)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, p := range map[string]lockstep.Native{
+		"a.json": lockstep.PIDFF{P: 0.3, FF: [4]float64{1, 2, 3, 4}, Leak: 1e-9},
+		"b.json": table,
+		"c.onnx": network(t, 5, 256, 3),
+		"d.onnx": network(t),
+	} {
+		path := filepath.Join(t.TempDir(), file)
+		if err := policyfile.Write(path, p); err != nil {
+			t.Fatal(err)
+		}
+		if read, err := policyfile.Load(path); err != nil || !reflect.DeepEqual(read, p) || read.String() != p.String() {
+			t.Errorf("%v reads back as %v, %v", p, read, err)
+		}
+	}
+}
+
+// TestGemm: layers in the other two forms are read as the same network.
+func TestGemm(t *testing.T) {
+	n := network(t, 4)
+	for _, transposed := range []int64{0, 1} {
+		data := edit(t, n, func(g *onnx.Graph) { gemm(g, transposed) })
+		if read, err := policyfile.Network(data); err != nil || read.Name != n.Name {
+			t.Errorf("transB %d: %v, %v", transposed, read, err)
+		}
+	}
+}
+
+// gemm makes MatMul and Add one.
+func gemm(g *onnx.Graph, transposed int64) {
+	var nodes []onnx.Node
+	for _, n := range g.Nodes {
+		if n.OpType != "Add" {
+			nodes = append(nodes, n)
+			continue
+		}
+		product := &nodes[len(nodes)-1]
+		*product = onnx.Node{OpType: "Gemm", Inputs: []string{product.Inputs[0], product.Inputs[1], n.Inputs[1]}, Outputs: n.Outputs,
+			Attributes: []onnx.Attribute{{Name: "alpha", Float: 1}, {Name: "beta", Float: 1}, {Name: "transB", Int: transposed}}}
+	}
+	g.Nodes = nodes
+	for i := range g.Initializers {
+		if t := &g.Initializers[i]; transposed == 1 && len(t.Dims) == 2 {
+			rows, columns := int(t.Dims[0]), int(t.Dims[1])
+			raw := make([]byte, 0, len(t.Raw))
+			for c := range columns {
+				for r := range rows {
+					raw = append(raw, t.Raw[4*(r*columns+c):][:4]...)
+				}
+			}
+			t.Dims, t.Raw = []int64{t.Dims[1], t.Dims[0]}, raw
+		}
+	}
+}
+
+func edit(t *testing.T, n *lockstep.Network, f func(*onnx.Graph)) []byte {
+	t.Helper()
+	m, err := onnx.Parse(policyfile.Encode(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f(&m.Graph)
+	return m.Encode(8, nil)
+}
+
+// TestNetworkErrors: what does not fit is refused by name.
+func TestNetworkErrors(t *testing.T) {
+	nan := []byte{0, 0, 0xc0, 0x7f}
+	for want, f := range map[string]func(g *onnx.Graph){
+		`input "observation", want obs [n,256]`:            func(g *onnx.Graph) { g.Inputs[0].Name = "observation" },
+		`input "obs": element type 1 and shape [-1 255]`:   func(g *onnx.Graph) { g.Inputs[0].Dims[1] = 255 },
+		`output "logits": element type 1 and shape [-1 3]`: func(g *onnx.Graph) { g.Outputs[0].Dims[1] = 3 },
+		`node 2 ("Tanh"): operator not supported`:          func(g *onnx.Graph) { g.Nodes[2].OpType = "Tanh" },
+		`node 2 ("MatMul"): no Relu between two layers`: func(g *onnx.Graph) {
+			g.Nodes[2].OpType, g.Nodes[2].Inputs = "Add", []string{"sum0", "bias0"}
+			g.Nodes = slices.Delete(g.Nodes, 2, 3)
+			g.Nodes[2].Inputs[0] = "sum0"
+		},
+		`node 1 ("Relu"): a layer without a bias before it`:          func(g *onnx.Graph) { g.Nodes[1].OpType, g.Nodes[1].Inputs = "Relu", []string{"product0"} },
+		`node 3 ("MatMul"): it does not follow "hidden0"`:            func(g *onnx.Graph) { g.Nodes[3].Inputs[0] = "sum0" },
+		`"weight0" is not an initializer: weights must be in`:        func(g *onnx.Graph) { g.Initializers[0].Name = "other" },
+		`layer 0: weight [0][0] is NaN`:                              func(g *onnx.Graph) { copy(g.Initializers[0].Raw, nan) },
+		`layer 0: 255 inputs and 4 outputs, want 256`:                func(g *onnx.Graph) { i := &g.Initializers[0]; i.Dims[0], i.Raw = 255, i.Raw[16:] },
+		`bias "bias0": shape [3], want [4]`:                          func(g *onnx.Graph) { i := &g.Initializers[1]; i.Dims[0], i.Raw = 3, i.Raw[4:] },
+		`output "logits" is not that of the last layer`:              func(g *onnx.Graph) { g.Nodes = g.Nodes[:4] },
+		`tensor "weight0": element type 7, want float`:               func(g *onnx.Graph) { g.Initializers[0].Type = onnx.Int64 },
+		`0 outputs, want one: logits [n,2]`:                          func(g *onnx.Graph) { g.Outputs = nil },
+		`node 0 ("Gemm"): 2 inputs, want 3: a layer has a bias`:      func(g *onnx.Graph) { gemm(g, 0); g.Nodes[0].Inputs = g.Nodes[0].Inputs[:2] },
+		`node 0 ("Gemm"): attribute "alpha" has a value that is not`: func(g *onnx.Graph) { gemm(g, 0); g.Nodes[0].Attributes[0].Float = 2 },
+	} {
+		if _, err := policyfile.Network(edit(t, network(t, 4), f)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want …%s…", err, want)
+		}
+	}
+}
+
+// TestLoadErrors: an error names the file, and is one line.
+func TestLoadErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		``: "line 1: not a policy",
+		"{\"policy\": \"pid\",\n\"gains\": [1, 2, \"x\"]}": "line 2: not a policy",
+		`{"policy": "mpc"}`:                          `no kind of policy "mpc"`,
+		`{"policy": "pid", "gains": [1, 2]}`:         "pid: 2 gains, want 3 (P,I,D)",
+		`{"policy": "pid", "p": 1}`:                  `unknown field "p"`,
+		`{"policy": "network"}`:                      "comes from a file (.onnx)",
+		`{"policy": "table"}`:                        "a table has actions by route",
+		`{"policy": "table", "actions": {"a": [1]}}`: `route "a": 1 actions, want 400`,
+		`{"policy": "zero", "actions": {"a": [1]}}`:  "a policy of kind zero has no actions",
+		`{"policy": "zero"} {}`:                      "more than one policy in a file",
+	} {
+		path := filepath.Join(t.TempDir(), "policy.json")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := policyfile.Load(path); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path+": ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want …%s…", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,350 @@
+"""Simulators, routes, and results of whole rollouts."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from lockstep import _native
+from lockstep.controllers import Controllers, specify
+
+__all__ = ["Result", "Route", "Routes", "Simulator"]
+
+FloatArray = npt.NDArray[np.float64]
+COLUMNS = ("roll_lataccel", "v_ego", "a_ego", "target_lataccel", "steer_command")
+COSTS = ("lataccel_cost", "jerk_cost", "total_cost")
+
+
+@dataclass(frozen=True)
+class Route:
+    """One drive: columns of equal length, one value for every step of 0.1 s.
+
+    The arrays are read-only views.
+
+    Attributes
+    ----------
+    name : str
+        The file's name without its extension.
+    roll_lataccel : numpy.ndarray
+        Lateral acceleration due to the road's roll, m/s², shape (rows,).
+    v_ego, a_ego : numpy.ndarray
+        Speed in m/s and acceleration in m/s², shape (rows,).
+    target_lataccel : numpy.ndarray
+        The lateral acceleration to follow, m/s², shape (rows,).
+    steer_command : numpy.ndarray
+        The recorded command, positive to the right; NaN where none is recorded, shape (rows,).
+    """
+
+    name: str
+    roll_lataccel: FloatArray
+    v_ego: FloatArray
+    a_ego: FloatArray
+    target_lataccel: FloatArray
+    steer_command: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.target_lataccel)
+
+
+class Routes(Sequence[Route]):
+    """Routes that a simulator has loaded. Made by :meth:`Simulator.load`.
+
+    ``routes[3]`` is a :class:`Route`; ``routes[10:20]`` and ``routes[[3, 3, 5]]`` are
+    routes again, without a copy.
+    """
+
+    def __init__(self, handle: _native.Handle, names: list[str], rows: list[int], index: npt.NDArray[np.intp]) -> None:
+        self._handle = handle
+        self._all_names = names
+        self._all_rows = np.asarray(rows, dtype=np.intp)
+        self._index = index
+        self._columns: list[FloatArray] = []  # of all that are loaded, once they are asked for; shared
+
+    @property
+    def names(self) -> list[str]:
+        """The routes' names."""
+        return [self._all_names[i] for i in self._index]
+
+    @property
+    def rows(self) -> npt.NDArray[np.intp]:
+        """The number of steps of each route, shape (N,)."""
+        return self._all_rows[self._index]
+
+    @property
+    def positions(self) -> list[int]:
+        """Where the routes are among those that were loaded together."""
+        return list(map(int, self._index))
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @overload
+    def __getitem__(self, key: int) -> Route: ...
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | npt.NDArray[Any]) -> Routes: ...
+    def __getitem__(self, key: Any) -> Route | Routes:
+        if isinstance(key, (slice, list, tuple, np.ndarray)):
+            index = np.arange(len(self), dtype=np.intp)[np.asarray(key) if isinstance(key, (list, tuple)) else key]
+            part = Routes(self._handle, self._all_names, [], self._index[index])
+            part._all_rows, part._columns = self._all_rows, self._columns
+            return part
+        i = int(self._index[operator.index(key)])
+        return Route(self._all_names[i], *self._load()[i])
+
+    def __iter__(self) -> Iterator[Route]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} routes: {', '.join(self.names[:3])}{', …' if len(self) > 3 else ''}>"
+
+    def _load(self) -> list[FloatArray]:
+        if not self._columns:
+            flat = np.empty(len(COLUMNS) * int(self._all_rows.sum()))
+            self._handle.call("columns", flat)
+            flat.flags.writeable = False
+            ends = np.cumsum(len(COLUMNS) * self._all_rows)
+            self._columns += [part.reshape(len(COLUMNS), -1) for part in np.split(flat, ends[:-1])]
+        return self._columns
+
+
+@dataclass(frozen=True)
+class Result:
+    """What K controllers on N routes gave.
+
+    Attributes
+    ----------
+    controllers : list of str
+        The controllers' names, K of them.
+    routes : list of str
+        The routes' names, N of them.
+    costs : numpy.ndarray
+        ``lataccel_cost, jerk_cost, total_cost``, shape (K, N, 3); NaN where the rollout failed.
+    errors : dict
+        Why a rollout failed, by ``(controller, route)``.
+    lataccel, action : numpy.ndarray or None
+        The rollouts' histories, shape (K, N, T), NaN behind the end of a shorter route;
+        m/s², and steer commands after clipping. None unless asked for.
+    """
+
+    controllers: list[str]
+    routes: list[str]
+    costs: FloatArray
+    errors: dict[tuple[int, int], Exception] = field(default_factory=dict)
+    lataccel: FloatArray | None = None
+    action: FloatArray | None = None
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean costs of each controller over the routes that did not fail, shape (K, 3)."""
+        with np.errstate(invalid="ignore"):
+            ok = ~np.isnan(self.costs)
+            mean: FloatArray = np.where(ok, self.costs, 0.0).sum(axis=1) / ok.sum(axis=1)
+            return mean
+
+    @property
+    def sha256(self) -> str:
+        """A hash of all costs as bits: equal exactly if every cost is."""
+        return hashlib.sha256(np.ascontiguousarray(self.costs, dtype="<f8").tobytes()).hexdigest()
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write a table with a row for each rollout. Needs the package pyarrow.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, which appears whole or not at all.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        k, n = self.costs.shape[:2]
+        table: dict[str, Any] = {"controller": np.repeat(self.controllers, n), "route": self.routes * k}
+        table |= {name: self.costs[:, :, i].ravel() for i, name in enumerate(COSTS)}
+        table["error"] = [str(self.errors[i, j]) if (i, j) in self.errors else None for i in range(k) for j in range(n)]
+        part = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            pq.write_table(pa.table(table), part)
+            os.replace(part, path)
+        finally:
+            if os.path.exists(part):
+                os.remove(part)
+
+
+def default_workers() -> int:
+    """As many workers as OMP_NUM_THREADS says, else as the process may use cores."""
+    text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Simulator:
+    """An engine with a network.
+
+    Parameters
+    ----------
+    engine : str
+        ``"auto"``, which is the fastest that can run here, or an engine's name. All give the
+        same bits.
+    model : path-like, optional
+        The network, an ONNX file; ``"own"`` is the project's own. By default the challenge's, or
+        the project's own where that is not at hand.
+    profile : str
+        The arithmetic, such as ``"ort1.30-avx512-expU-sinfma-csv2"``; ``"host"`` is that of
+        Python on this machine.
+    workers : int, optional
+        Cores to use. By default what OMP_NUM_THREADS says, else what the process may use.
+
+    Examples
+    --------
+    >>> import lockstep
+    >>> sim = lockstep.Simulator(model="own")
+    >>> routes = sim.load("own", limit=4)
+    >>> sim.rollout(routes, "pid").costs.shape
+    (1, 4, 3)
+    """
+
+    def __init__(
+        self,
+        engine: str = "auto",
+        model: str | os.PathLike[str] | None = None,
+        profile: str = "host",
+        workers: int | None = None,
+    ) -> None:
+        if workers is not None and operator.index(workers) < 1:
+            raise ValueError(f"workers={workers}: want 1 or more")
+        self.workers = operator.index(workers) if workers is not None else default_workers()
+        answer = _native.call(
+            "open", engine=engine, model=os.fspath(model or ""), profile=profile, workers=self.workers
+        )
+        self._handle = _native.Handle(answer["handle"], "simulator")
+        self.engine: str = answer["engine"]
+        self.profile: str = answer["profile"]
+        self.model: str = answer["model"]
+        self.notices: list[str] = answer["notices"] or []
+
+    def __repr__(self) -> str:
+        return f"<lockstep.Simulator {self.engine}, {self.profile}{', closed' if self._handle.closed else ''}>"
+
+    def __enter__(self) -> Simulator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the engine. Closing twice does no harm."""
+        self._handle.close()
+
+    def load(
+        self,
+        paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        limit: int | None = None,
+        seed_prefix: str = "data",
+        strict: bool = True,
+        cache: bool = True,
+    ) -> Routes:
+        """Load routes from CSV files as the challenge's program does.
+
+        Parameters
+        ----------
+        paths : path-like or sequence of them
+            Files, and folders, whose ``.csv`` files are taken in the order of their names;
+            ``"own"`` are twenty generated routes that come with the package.
+        limit : int, optional
+            At most this many routes of a folder.
+        seed_prefix : str
+            The folder in the path that seeds a route's random draws, ``<seed_prefix>/<file name>``.
+        strict : bool
+            Whether a file that is no route is an error; else it is left out.
+        cache : bool
+            Keep what was parsed in the user's cache folder.
+
+        Raises
+        ------
+        RouteError
+            With file, line and column.
+        FileNotFoundError
+            If a path does not exist.
+        """
+        if isinstance(paths, (str, os.PathLike)):
+            paths = [paths]
+        answer = self._handle.call(
+            "load",
+            paths=[os.fspath(p) for p in paths],
+            limit=-1 if limit is None else operator.index(limit),
+            seedPrefix=seed_prefix,
+            cache=cache,
+            workers=self.workers,
+        )
+        handle = _native.Handle(answer["handle"], "routes")
+        if strict and answer["failed"]:
+            raise _native.error(answer["failed"][0])
+        return Routes(handle, answer["names"], answer["rows"], np.arange(len(answer["names"]), dtype=np.intp))
+
+    def rollout(
+        self,
+        routes: Routes,
+        controllers: Controllers = "pid",
+        trajectory: bool = False,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Result:
+        """Roll every route out with every controller.
+
+        Parameters
+        ----------
+        routes : Routes
+            N routes of this simulator's.
+        controllers : str, path-like, array or callable
+            See :mod:`lockstep.controllers`.
+        trajectory : bool
+            Ask for the histories, too; rollouts then go on to the routes' ends.
+        progress : callable, optional
+            Called with how many rollouts have ended, and of how many.
+
+        Returns
+        -------
+        Result
+            Costs of shape (K, N, 3). A rollout that fails leaves the others alone.
+        """
+        specs = specify(controllers)
+        answer = self._handle.call(
+            "rollout",
+            routes=_handle(routes).id,
+            index=routes.positions,
+            controllers=specs,
+            trajectory=trajectory,
+        )
+        run = _native.Handle(answer["handle"], "run")
+        try:
+            _native.wait(run.id, answer["jobs"], progress)
+            rows = int(routes.rows.max(initial=0)) if trajectory else 0
+            k, n = len(specs), len(routes)
+            flat = np.full(k * n * (3 + 2 * rows), np.nan)
+            got = run.call("results", flat, rows=rows)
+        finally:
+            run.close()
+        histories = flat[3 * k * n :].reshape(k, n, 2, rows) if trajectory else None
+        return Result(
+            controllers=answer["names"],
+            routes=routes.names,
+            costs=flat[: 3 * k * n].reshape(k, n, 3),
+            errors={divmod(int(job), n): _native.error(failure) for job, failure in got["errors"].items()},
+            lataccel=None if histories is None else histories[:, :, 0],
+            action=None if histories is None else histories[:, :, 1],
+        )
+
+
+def _handle(routes: Routes) -> _native.Handle:
+    if not isinstance(routes, Routes):
+        raise TypeError(f"routes: {type(routes).__name__}, want what Simulator.load returns")
+    return routes._handle

@@ -1,0 +1,186 @@
+//go:build cgo
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"lockstep"
+	"lockstep/defaults"
+	"lockstep/internal/assets"
+	"lockstep/internal/routecache"
+	"lockstep/onnxruntime"
+	"lockstep/reference"
+)
+
+// simulator is an engine that is open.
+type simulator struct {
+	lockstep.Simulator
+	close func() error
+}
+
+func (s *simulator) Close() error { return s.close() }
+
+type openRequest struct {
+	Engine, Model, Profile string
+	Workers                int
+}
+
+type openAnswer struct {
+	Handle  int64            `json:"handle"`
+	Engine  string           `json:"engine"`
+	Profile lockstep.Profile `json:"profile"`
+	Model   string           `json:"model"`
+	Notices []string         `json:"notices"`
+}
+
+func open(q openRequest, _ []byte) (any, error) {
+	profile := reference.HostProfile()
+	if q.Profile != "host" {
+		var err error
+		if profile, err = lockstep.ParseProfile(q.Profile); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	model, notices, err := findModel(q.Model)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openEngine(q.Engine, model, profile, q.Workers)
+	if err != nil {
+		return nil, err
+	}
+	if n, ok := s.Simulator.(interface{ Notices() []string }); ok {
+		notices = append(notices, n.Notices()...)
+	}
+	return openAnswer{Handle: put(s), Engine: s.Name(), Profile: s.Profile(), Model: model, Notices: notices}, nil
+}
+
+func openEngine(name, model string, profile lockstep.Profile, workers int) (*simulator, error) {
+	switch name {
+	case "onnxruntime":
+		b, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: workers, Profile: profile})
+		if err != nil {
+			return nil, err
+		}
+		return &simulator{b, b.Close}, nil
+	case "auto", "reference":
+		r, err := reference.New(model, profile)
+		return &simulator{r, func() error { return nil }}, err
+	}
+	return nil, usagef("engine %.60q: want one of reference, onnxruntime", name)
+}
+
+// findModel is the model asked for, else the challenge's, else the project's own.
+func findModel(path string) (model string, notices []string, err error) {
+	switch path {
+	case "":
+		found, err := assets.Find(assets.Model)
+		if err == nil || os.Getenv("LOCKSTEP_ASSETS") != "" {
+			return found, nil, err
+		}
+		notices = []string{"using the project's own network, since the challenge's is not here: costs are not comparable with the challenge's"}
+		model, _, err = own()
+		return model, notices, err
+	case "own":
+		model, _, err = own()
+		return model, nil, err
+	}
+	return path, nil, nil
+}
+
+// own writes the project's own network and routes to the user's cache folder.
+func own() (model, routes string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", "", err
+	}
+	return defaults.Write(filepath.Join(cache, "lockstep", "defaults"))
+}
+
+// routes are routes that are loaded.
+type routes []*lockstep.Route
+
+type loadRequest struct {
+	Paths      []string // files and folders; "own" alone are the project's
+	Limit      int      // of each folder, -1 for all
+	SeedPrefix string
+	Cache      bool
+	Workers    int
+}
+
+type loadAnswer struct {
+	Handle int64     `json:"handle"`
+	Names  []string  `json:"names"`
+	Rows   []int     `json:"rows"`
+	Failed []failure `json:"failed"`
+}
+
+func load(s *simulator, q loadRequest, _ []byte) (any, error) {
+	var files []string
+	for _, path := range q.Paths {
+		if path == "own" && len(q.Paths) == 1 {
+			var err error
+			if _, path, err = own(); err != nil {
+				return nil, err
+			}
+		}
+		found, err := lockstep.RouteFiles(path, q.Limit)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	cache := routecache.Cache{Loader: lockstep.Loader{Profile: s.Profile(), SeedPrefix: q.SeedPrefix}, Workers: q.Workers}
+	if q.Cache && len(files) > 1 {
+		cache.Dir, _ = routecache.DefaultDir()
+	}
+	loaded, errs, _ := cache.Load(files)
+	answer := loadAnswer{Names: []string{}, Rows: []int{}, Failed: []failure{}}
+	var all routes
+	for i, r := range loaded {
+		if errs[i] != nil {
+			answer.Failed = append(answer.Failed, *describe(errs[i]))
+			continue
+		}
+		all = append(all, r)
+		answer.Names, answer.Rows = append(answer.Names, r.Name), append(answer.Rows, r.Len())
+	}
+	if len(all) == 0 && len(files) > 0 {
+		return nil, errs[0]
+	}
+	answer.Handle = put(all)
+	return answer, nil
+}
+
+// columns writes the columns of routes, one route after the other, each as five
+// rows: roll lataccel, v ego, a ego, target lataccel, steer command.
+func columns(all routes, _ nothing, buffer []byte) (any, error) {
+	n := 0
+	for _, r := range all {
+		n += 5 * r.Len()
+	}
+	out, err := floats(buffer, n)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand} {
+			out = out[copy(out, column):]
+		}
+	}
+	return nothing{}, nil
+}
+
+// pick are the routes at some indices.
+func (all routes) pick(index []int) (routes, error) {
+	picked := make(routes, len(index))
+	for i, k := range index {
+		if k < 0 || k >= len(all) {
+			return nil, usagef("route %d of %d", k, len(all))
+		}
+		picked[i] = all[k]
+	}
+	return picked, nil
+}

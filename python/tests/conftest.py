@@ -1,0 +1,59 @@
+"""What tests share: simulators, routes, and where the challenge's own files are."""
+
+import os
+from pathlib import Path
+
+import lockstep
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def assets():
+    """The folder with the challenge's network and routes, or None."""
+    folders = [os.environ["LOCKSTEP_ASSETS"]] if "LOCKSTEP_ASSETS" in os.environ else []
+    folders += [REPOSITORY / "assets", REPOSITORY.parent / "shared" / "assets"]
+    found = [Path(f) for f in folders if (Path(f) / "tinyphysics.onnx").exists()]
+    if not found and os.environ.get("LOCKSTEP_REQUIRE_ASSETS"):
+        raise FileNotFoundError("the challenge's files are required and not here: set LOCKSTEP_ASSETS")
+    return found[0] if found else None
+
+
+@pytest.fixture(scope="session")
+def official():
+    """The challenge's network and routes."""
+    folder = assets()
+    if folder is None:
+        pytest.skip("needs the challenge's files: set LOCKSTEP_ASSETS")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sim():
+    """The project's own network on the engine that every machine has."""
+    with lockstep.Simulator(engine="reference", model="own") as simulator:
+        yield simulator
+
+
+@pytest.fixture(scope="session")
+def routes(sim):
+    """Twenty generated routes."""
+    return sim.load("own")
+
+
+def write_route(path, rows, scale=1.0):
+    """Write a route of some rows that no other is like."""
+    lines = ["t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand"]
+    for i in range(rows):
+        target = scale * ((i * 37 % 101) / 101 - 0.5)
+        lines.append(f"{i / 10},{20 + i % 7 / 3},{(i % 5 - 2) / 10},{(i % 11 - 5) / 300},{target},{target / 4}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="session")
+def short_routes(sim, tmp_path_factory):
+    """Routes of 104 to 131 rows, all of different lengths, and so cheap."""
+    folder = tmp_path_factory.mktemp("routes")
+    for i, rows in enumerate([104, 131, 107, 119, 112]):
+        write_route(folder / f"{i:05}.csv", rows, 1 + i / 3)
+    return sim.load(folder, cache=False)

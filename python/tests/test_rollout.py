@@ -1,0 +1,220 @@
+"""Whole rollouts: the recordings of Python's program, forms of controllers, bad input."""
+
+import csv
+import math
+import os
+
+import lockstep
+import numpy as np
+import pytest
+from conftest import REPOSITORY, write_route
+
+GOLDENS = REPOSITORY / "golden" / "testdata"
+DEFAULTS = GOLDENS / "default" / "ort1.30-avx2-expU-sinfma-csv2"
+
+
+def check_golden(simulator, routes, file, controller):
+    with np.load(file) as golden:
+        result = simulator.rollout(routes, controller, trajectory=True)
+        assert result.errors == {}
+        costs, lataccel, action = (golden[f"{routes.names[0]}/{key}"] for key in ("costs", "lataccel", "action"))
+        # bits, not values: -0.0 is not 0.0
+        assert result.costs[0, 0].tobytes() == costs.tobytes()
+        n = result.lataccel.shape[2]
+        assert result.lataccel[0, 0, n - len(lataccel) :].tobytes() == lataccel.tobytes()
+        assert result.action[0, 0, n - len(action) :].tobytes() == action.tobytes()
+
+
+@pytest.mark.parametrize("name", ["g00002", "g00010"])
+@pytest.mark.parametrize("controller", ["pid", "zero"])
+def test_goldens_of_the_own_network(name, controller):
+    with lockstep.Simulator(engine="reference", model="own", profile=DEFAULTS.name) as simulator:
+        routes = simulator.load("own")
+        check_golden(simulator, routes[[routes.names.index(name)]], DEFAULTS / f"{name}.{controller}.npz", controller)
+
+
+@pytest.mark.parametrize(
+    "file", sorted(GOLDENS.glob("ort1.30-*/0*.npz"))[::6], ids=lambda f: f"{f.parent.name}/{f.stem}"
+)
+def test_goldens(official, file):
+    name, controller = file.stem.split(".", 1)
+    gains = [float(x) for x in controller.split("_")[1:]]
+    with lockstep.Simulator(
+        engine="reference", profile=file.parent.name, model=official / "tinyphysics.onnx"
+    ) as simulator:
+        check_golden(simulator, simulator.load(official / "routes" / f"{name}.csv"), file, gains or controller)
+
+
+def test_published_costs(official):
+    """What others computed in 2024, all digits."""
+    with (official / "published_costs.csv").open() as f:
+        published = [row for row in csv.DictReader(f) if row["route"] in ("00000", "04959")]
+    assert len(published) >= 2
+    with lockstep.Simulator(engine="reference", profile="ort1.30-avx512-expU-sinfma-csv2") as simulator:
+        for row in published:
+            gains = [float(word.split("=")[1]) for word in row["controller"].removesuffix(")").split("(")[1].split()]
+            result = simulator.rollout(simulator.load(official / "routes" / f"{row['route']}.csv"), gains)
+            assert result.costs[0, 0].tolist() == [float(row[k]) for k in ("lataccel_cost", "jerk_cost", "total_cost")]
+
+
+def test_shapes_and_names(sim, short_routes, tmp_path):
+    result = sim.rollout(short_routes[[3, 3, 1]], [[0.2, 0.1, -0.05], [0.1, 0, 0]], trajectory=True)
+    assert result.costs.shape == (2, 3, 3)
+    assert result.routes == ["00003", "00003", "00001"]
+    assert result.lataccel.shape == result.action.shape == (2, 3, 131)
+    assert np.isnan(result.lataccel).sum(axis=2).tolist() == [[12, 12, 0]] * 2
+    assert result.costs[:, 0].tobytes() == result.costs[:, 1].tobytes()
+    assert result.mean[0] == pytest.approx(result.costs[0].mean(axis=0))
+    assert result.sha256 == sim.rollout(short_routes[[3, 3, 1]], np.array([[0.2, 0.1, -0.05], [0.1, 0, 0]])).sha256
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    result.to_parquet(tmp_path / "costs.parquet")
+    table = pq.read_table(tmp_path / "costs.parquet").to_pydict()
+    assert table["total_cost"] == result.costs[:, :, 2].ravel().tolist()
+    assert os.listdir(tmp_path) == ["costs.parquet"]
+
+
+def test_routes_are_views(routes):
+    route = routes[4]
+    assert len(route) == routes.rows[4] == len(route.v_ego)
+    assert route.target_lataccel.base is routes[4].target_lataccel.base
+    assert np.isnan(route.steer_command[100:]).any() or np.isfinite(route.steer_command).all()
+    with pytest.raises(ValueError, match="read-only"):
+        route.v_ego[0] = 1
+    assert routes[2:5].names == routes.names[2:5]
+    assert routes[2:5][1].name == routes.names[3]
+
+
+def test_controller_of_the_challenge(sim, short_routes, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "class Controller:\n"
+        "    total = before = 0\n"
+        "    def update(self, target_lataccel, current_lataccel, state, future_plan):\n"
+        "        e = target_lataccel - current_lataccel\n"
+        "        self.total += e\n"
+        "        d, self.before = e - self.before, e\n"
+        "        return 0.195 * e + 0.100 * self.total + -0.053 * d\n"
+    )
+    result = sim.rollout(short_routes, ["pid", tmp_path / "mine.py"])
+    assert result.errors == {}
+    assert result.costs[0].tobytes() == result.costs[1].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("return float('nan')", "step 100"),
+        ("return 'left'", "not a number"),
+        ("raise SystemExit", "SystemExit"),
+    ],
+)
+def test_controllers_that_fail_leave_others_alone(sim, short_routes, tmp_path, body, message):
+    (tmp_path / "bad.py").write_text(
+        "class Controller:\n"
+        "    step = 19\n"
+        "    def update(self, target, current, state, future_plan):\n"
+        "        self.step += 1\n"
+        f"        if self.step == 100 and abs(target - {float(short_routes[1].target_lataccel[100])!r}) < 1e-12:\n"
+        f"            {body}\n"
+        "        return 0.0\n"
+    )
+    result = sim.rollout(short_routes[:3], [tmp_path / "bad.py", "zero"])
+    assert list(result.errors) == [(0, 1)]
+    assert message in str(result.errors[0, 1])
+    assert "\n" not in str(result.errors[0, 1])
+    assert np.isnan(result.costs[0, 1]).all()
+    assert result.costs[0, [0, 2]].tobytes() == result.costs[1, [0, 2]].tobytes()
+
+
+def test_progress(sim, short_routes):
+    seen = []
+    sim.rollout(short_routes, "pid", progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (5, 5)
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+
+
+def test_progress_that_raises_ends_the_run(sim, routes):
+    def stop(done, total):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        sim.rollout(routes, np.tile([0.2, 0.1, 0], (50, 1)), progress=stop)
+
+
+@pytest.mark.parametrize(
+    ("controllers", "kind", "message"),
+    [
+        ("pidd", ValueError, "pidd"),
+        ([1.0, 2.0], ValueError, r"shape \(2,\)"),
+        (np.zeros((2, 3, 4)), ValueError, r"\(2, 3, 4\)"),
+        ([[0.1, math.nan, 0]], ValueError, "nan"),
+        (np.array(["a", "b"]), TypeError, "array of gains"),
+        (None, TypeError, "NoneType"),
+        ("nowhere.py", FileNotFoundError, "nowhere"),
+        (np.zeros((0, 3)), ValueError, r"\(0, 3\)"),
+    ],
+)
+def test_bad_controllers(sim, short_routes, controllers, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        sim.rollout(short_routes, controllers)
+    assert "\n" not in str(caught.value)
+
+
+def test_gains_of_any_layout(sim, short_routes):
+    gains = np.array([[0.2, 0.1, -0.05], [0.3, 0.05, 0.0]])
+    want = sim.rollout(short_routes, gains).sha256
+    wide = np.zeros((2, 6))
+    wide[:, ::2] = gains
+    frozen = gains.copy()
+    frozen.flags.writeable = False
+    for layout in (wide[:, ::2], np.asfortranarray(gains), frozen, gains.tolist()):
+        assert sim.rollout(short_routes, layout).sha256 == want
+
+
+def test_bad_routes(sim, tmp_path):
+    write_route(tmp_path / "00001.csv", 120)
+    lines = (tmp_path / "00001.csv").read_text().splitlines()
+    lines[7] = lines[7].replace(",", ",x", 1)
+    (tmp_path / "00000.csv").write_text("\n".join(lines))
+    with pytest.raises(lockstep.RouteError, match="vEgo") as caught:
+        sim.load(tmp_path)
+    error = caught.value
+    assert (os.path.basename(error.file), error.line) == ("00000.csv", 8)
+    assert error.column > 1
+    assert sim.load(tmp_path, strict=False).names == ["00001"]
+    with pytest.raises(FileNotFoundError):
+        sim.load(tmp_path / "nowhere")
+    with pytest.raises(TypeError, match="list"):
+        sim.rollout([1, 2])
+    with pytest.raises(IndexError):
+        sim.load(tmp_path, strict=False)[1]
+
+
+def test_bad_simulators(tmp_path):
+    with pytest.raises(ValueError, match="engine"):
+        lockstep.Simulator(engine="nonsense")
+    with pytest.raises(ValueError, match="profile"):
+        lockstep.Simulator(profile="ort9")
+    with pytest.raises(ValueError, match="workers"):
+        lockstep.Simulator(workers=0)
+    with pytest.raises(TypeError):
+        lockstep.Simulator(workers=1.5)
+    with pytest.raises(FileNotFoundError):
+        lockstep.Simulator(model=tmp_path / "nowhere.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"not a network")
+    with pytest.raises((ValueError, RuntimeError)) as caught:
+        lockstep.Simulator(model=tmp_path / "bad.onnx")
+    assert "bad.onnx" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_closed(short_routes):
+    simulator = lockstep.Simulator(engine="reference", model="own")
+    simulator.close()
+    simulator.close()
+    for use in (lambda: simulator.load("own"), lambda: simulator.rollout(short_routes)):
+        with pytest.raises(lockstep.ClosedError, match="closed"):
+            use()
+    assert "closed" in repr(simulator)

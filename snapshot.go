@@ -1,0 +1,129 @@
+package lockstep
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// Check refuses a snapshot that rollouts of the jobs, in an engine with a profile and
+// a model, cannot go on from.
+func (s *Snapshot) Check(profile Profile, model string, jobs []Job) error {
+	switch {
+	case s.Profile != profile:
+		return fmt.Errorf("the snapshot has profile %s, this engine computes with %s", s.Profile, profile)
+	case s.Model != model:
+		return fmt.Errorf("the snapshot is of the model %.12q, this engine has %.12q", s.Model, model)
+	case len(s.Rollouts) != len(jobs):
+		return fmt.Errorf("a snapshot of %d rollouts for %d jobs", len(s.Rollouts), len(jobs))
+	case s.Step < ContextLength:
+		return fmt.Errorf("a snapshot of step %d, want %d or more", s.Step, ContextLength)
+	}
+	for i := range s.Rollouts {
+		if err := s.Rollouts[i].check(s.Step, &jobs[i]); err != nil {
+			return fmt.Errorf("rollout %d of the snapshot: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (r *RolloutState) check(step int, job *Job) error {
+	if r.Route != job.Route.Name {
+		return fmt.Errorf("route %.60q, want %.60q", r.Route, job.Route.Name)
+	}
+	rows := min(step, job.Route.Len())
+	if len(r.Lataccel) != len(r.Action) || len(r.Lataccel) > rows || r.Err == "" && len(r.Lataccel) < min(rows, CostEndIdx) {
+		return fmt.Errorf("histories of %d lataccels and %d actions at step %d", len(r.Lataccel), len(r.Action), step)
+	}
+	if p, ok := job.Policy.(Native); ok && r.Err == "" {
+		if have, want := len(r.Policy), len(Kinds[p.Kind()].Memory); have != want {
+			return fmt.Errorf("the policy %v remembers %d numbers, want %d", p, have, want)
+		}
+	}
+	return nil
+}
+
+// snapshotVersion is that of the form below.
+const snapshotVersion = 1
+
+// snapshotHeader is a line of JSON at the beginning of a snapshot's bytes. The
+// numbers of all rollouts follow in the order of the lengths, float64 with the
+// lowest byte first, and at the end the CRC-32 (IEEE) of all that.
+type snapshotHeader struct {
+	Version  int               `json:"lockstep_snapshot"`
+	Profile  Profile           `json:"profile"`
+	Model    string            `json:"model_sha256"`
+	Step     int               `json:"step"`
+	Rollouts []snapshotRollout `json:"rollouts"`
+}
+
+type snapshotRollout struct {
+	Route   string `json:"route"`
+	Lengths [3]int `json:"lengths"` // of lataccels, actions, what the policy remembers
+	Err     string `json:"error,omitempty"`
+}
+
+// MarshalBinary writes a snapshot down; all bits are kept.
+func (s *Snapshot) MarshalBinary() ([]byte, error) {
+	h := snapshotHeader{Version: snapshotVersion, Profile: s.Profile, Model: s.Model, Step: s.Step}
+	var numbers []byte
+	for i := range s.Rollouts {
+		r := &s.Rollouts[i]
+		h.Rollouts = append(h.Rollouts, snapshotRollout{r.Route, [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}, r.Err})
+		for _, column := range [][]float64{r.Lataccel, r.Action, r.Policy} {
+			for _, x := range column {
+				numbers = binary.LittleEndian.AppendUint64(numbers, math.Float64bits(x))
+			}
+		}
+	}
+	data, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	data = append(append(data, '\n'), numbers...)
+	return binary.LittleEndian.AppendUint32(data, crc32.ChecksumIEEE(data)), nil
+}
+
+// UnmarshalBinary is the inverse of MarshalBinary.
+func (s *Snapshot) UnmarshalBinary(data []byte) error {
+	end := bytes.IndexByte(data, '\n')
+	var h snapshotHeader
+	if end < 0 || json.Unmarshal(data[:end], &h) != nil || h.Version == 0 {
+		return errors.New("not a snapshot: it does not begin with a snapshot's header")
+	}
+	if h.Version != snapshotVersion {
+		return fmt.Errorf("a snapshot of version %d, this program reads version %d", h.Version, snapshotVersion)
+	}
+	numbers := data[end+1:]
+	want := 4
+	for _, r := range h.Rollouts {
+		for _, n := range r.Lengths {
+			if n < 0 || n > len(numbers)/8 {
+				return fmt.Errorf("the snapshot of route %.60q: %d numbers, more than the file has", r.Route, n)
+			}
+			want += 8 * n
+		}
+	}
+	if len(numbers) != want {
+		return fmt.Errorf("the snapshot has %d bytes of numbers, its header says %d", len(numbers), want)
+	}
+	if sum := binary.LittleEndian.Uint32(data[len(data)-4:]); sum != crc32.ChecksumIEEE(data[:len(data)-4]) {
+		return errors.New("the snapshot is damaged: its checksum is another")
+	}
+	*s = Snapshot{Profile: h.Profile, Model: h.Model, Step: h.Step}
+	for _, r := range h.Rollouts {
+		var columns [3][]float64
+		for k, n := range r.Lengths {
+			for range n {
+				columns[k] = append(columns[k], math.Float64frombits(binary.LittleEndian.Uint64(numbers)))
+				numbers = numbers[8:]
+			}
+		}
+		s.Rollouts = append(s.Rollouts, RolloutState{Route: r.Route, Lataccel: columns[0], Action: columns[1], Policy: columns[2], Err: r.Err})
+	}
+	return nil
+}

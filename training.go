@@ -1,0 +1,90 @@
+package lockstep
+
+import (
+	"context"
+	"fmt"
+)
+
+// A Collector is a simulator that also leaves what a trainer of networks needs.
+// Engines agree in every bit of it.
+type Collector interface {
+	Simulator
+
+	// Collect rolls the jobs out, each driven by a Network, to the end of its costs,
+	// and returns what they leave; a job that fails leaves its Result's Err. When
+	// ctx ends, unfinished jobs have its error.
+	Collect(ctx context.Context, jobs []Job) (*Experience, error)
+
+	// Observe computes observations of collected rollouts: one row of
+	// ObservationSize numbers in into for each of the places, or for every step of
+	// every rollout, in order, if places is nil. The bits are those that the
+	// network saw. A place that the rollout did not reach is an error.
+	Observe(e *Experience, places []Place, into []float32) error
+}
+
+// Place is a step of a rollout: Step counts from ControlStartIdx.
+type Place struct{ Rollout, Step int }
+
+// Experience is what rollouts leave for training. Its arrays have shape (rollouts,
+// ExperienceSteps), in C order, 0 where a rollout had no such step or failed.
+type Experience struct {
+	Jobs    []Job
+	Results []Result // of each job
+
+	Raw      []float32 // the Beta variate in (0, 1), sampled or mean
+	Softplus []float32 // shape (rollouts, ExperienceSteps, 2): the Beta's parameters less 1
+	Reward   []float32 // their sum over a rollout is minus its total cost
+	Lataccel []float64 // m/s² after the step
+	Action   []float64 // steer command after clipping
+}
+
+// ExperienceSteps is the number of steps that a rollout leaves: those that cost.
+const ExperienceSteps = TableSteps
+
+// NewExperience makes room for the jobs, each of which must be driven by a Network.
+func NewExperience(jobs []Job) (*Experience, error) {
+	for i := range jobs {
+		j := &jobs[i]
+		if _, ok := j.Policy.(*Network); !ok {
+			return nil, fmt.Errorf("job %d: policy %v leaves nothing to train with: want a network", i, j.Policy)
+		}
+		if err := j.CheckPolicy(); err != nil {
+			return nil, fmt.Errorf("job %d: %w", i, err)
+		}
+	}
+	n := len(jobs) * ExperienceSteps
+	return &Experience{
+		Jobs: jobs, Results: make([]Result, len(jobs)),
+		Raw: make([]float32, n), Softplus: make([]float32, 2*n), Reward: make([]float32, n),
+		Lataccel: make([]float64, n), Action: make([]float64, n),
+	}, nil
+}
+
+// Steps is how many steps a rollout left: 0 if it failed.
+func (e *Experience) Steps(rollout int) int {
+	if e.Results[rollout].Err != nil {
+		return 0
+	}
+	return min(e.Jobs[rollout].Route.Len(), CostEndIdx) - ControlStartIdx
+}
+
+// Places are all the places that rollouts reached, in order, or those given if they
+// are such; into must have a row for each.
+func (e *Experience) Places(places []Place, into []float32) ([]Place, error) {
+	if places == nil {
+		for r := range e.Jobs {
+			for step := range e.Steps(r) {
+				places = append(places, Place{r, step})
+			}
+		}
+	}
+	if len(into) != len(places)*ObservationSize {
+		return nil, fmt.Errorf("room for %d numbers of observations, want %d for each of %d", len(into), ObservationSize, len(places))
+	}
+	for i, p := range places {
+		if p.Rollout < 0 || p.Rollout >= len(e.Jobs) || p.Step < 0 || p.Step >= e.Steps(p.Rollout) {
+			return nil, fmt.Errorf("place %d: rollout %d has no step %d", i, p.Rollout, p.Step)
+		}
+	}
+	return places, nil
+}
