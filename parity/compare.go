@@ -482,6 +482,9 @@ func (c *comparison) tally(t *Task, o *result) {
 			r.Compared[r.Stages[i]] += n
 		}
 	}
+	if judged.flipped != "" {
+		r.Flips.Stage = judged.flipped
+	}
 	r.Flips.Explained += judged.explained
 	r.Flips.Unexplained += judged.unexplained
 	for _, e := range judged.examples {

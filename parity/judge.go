@@ -29,6 +29,7 @@ type judge struct {
 	last    []int // by stage, the last step whose value may have differed; -1 is none
 	outcome bool  // that of a stage that the outcome is computed from, where it counts
 
+	flipped                string // the stage that explanations are of
 	explained, unexplained int
 	examples               []*Explanation
 	tolerated              []tolerance // by stage
@@ -114,7 +115,7 @@ func (j *judge) step(want, got *schema.Step) {
 			j.tolerate(i, want, got)
 		default:
 			unequal |= 1 << i
-			if clean && !(j.inexact && j.explains(g) && j.flip(want, got) && excused) {
+			if clean && !(j.inexact && j.explains(g) && j.flip(g.Name, want, got) && excused) {
 				j.find(Finding{step, g.Name}, want, got)
 			}
 		}
@@ -205,7 +206,8 @@ func (j *judge) tolerate(i int, want, got *schema.Step) {
 
 // flip notes a stage that came out otherwise after soft ones, and reports whether they
 // explain it.
-func (j *judge) flip(want, got *schema.Step) bool {
+func (j *judge) flip(stage string, want, got *schema.Step) bool {
+	j.flipped = stage
 	var e *Explanation
 	if j.family.Explain != nil {
 		e = j.family.Explain(want, got)

@@ -152,6 +152,7 @@ type StageFindings struct {
 
 // FlipCounts counts flips, and keeps some of them.
 type FlipCounts struct {
+	Stage       string         `json:"stage,omitempty"` // that they are of
 	Explained   int            `json:"explained"`
 	Unexplained int            `json:"unexplained"`
 	Examples    []*Explanation `json:"examples,omitempty"`

@@ -15,6 +15,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
+	"lockstep/parity/tinyphysics"
 )
 
 // goldens holds each engine to the recordings of the Python program.
@@ -194,11 +195,11 @@ func (c *parityCommand) golden(p *comparisons, e engine, set *golden.Set, l *lib
 		p.add(c.unasked(k))
 		return nil
 	}
-	source, err := parity.Golden(set)
+	source, err := tinyphysics.Golden(set)
 	if err != nil {
 		return err
 	}
-	jobs, err := source.Jobs(func(name string) (*lockstep.Route, error) {
+	jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
 		return lockstep.Loader{Profile: set.Profile}.Load(paths[name])
 	})
 	if err != nil {
@@ -206,5 +207,5 @@ func (c *parityCommand) golden(p *comparisons, e engine, set *golden.Set, l *lib
 		p.add(k)
 		return nil
 	}
-	return p.compare(k, source, parity.Live(o.Simulator), jobs, options)
+	return p.compare(k, source, tinyphysics.Live(o.Simulator), jobs, lockstep.AllSteps, options)
 }

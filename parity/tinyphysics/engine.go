@@ -129,7 +129,7 @@ func (e engine) Run(ctx context.Context, tasks []parity.Task, observe func(i int
 		for i, r := range e.sim.Simulate(ctx, jobs, options) {
 			end := parity.End{Err: r.Err}
 			if r.Err == nil {
-				end.Outcome = outcome(r.Costs)
+				end.Outcome = Outcome(r.Costs)
 			}
 			if !yield(i, end) {
 				return
@@ -138,7 +138,8 @@ func (e engine) Run(ctx context.Context, tasks []parity.Task, observe func(i int
 	}
 }
 
-func outcome(c lockstep.Costs) []float64 { return []float64{c.Lataccel, c.Jerk, c.Total} }
+// Outcome is what a rollout comes to.
+func Outcome(c lockstep.Costs) []float64 { return []float64{c.Lataccel, c.Jerk, c.Total} }
 
 // taught is a teacher's trajectory, from step 0 on.
 func taught(r *lockstep.Route, t *parity.Teacher) *lockstep.Trajectory {

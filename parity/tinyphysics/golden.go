@@ -89,7 +89,7 @@ func (g *Goldens) Read(n int, show func(s *schema.Step)) (trace.Rollout, []float
 		return trace.Rollout{}, nil, err
 	}
 	showRecording(r, show)
-	return rollout(entry.Route, g.rollouts[n].Key[1], entry.Rows, entry.Seed, r.RouteHash), outcome(r.Costs), nil
+	return rollout(entry.Route, g.rollouts[n].Key[1], entry.Rows, entry.Seed, r.RouteHash), Outcome(r.Costs), nil
 }
 
 // showRecording shows the steps of a recording.
@@ -115,9 +115,9 @@ func showRecording(r *golden.Recording, show func(s *schema.Step)) {
 // CheckRecording holds one rollout, given as its steps and costs, to a recording.
 func CheckRecording(r *golden.Recording, steps []*lockstep.Step, costs lockstep.Costs) error {
 	about := trace.Rollout{Key: []string{r.Route, ""}}
-	want := &parity.Steps{Name: "recording", Of: &view.Schema, Hash: schema.SHA256, Rollout: about, Outcome: outcome(r.Costs)}
+	want := &parity.Steps{Name: "recording", Of: &view.Schema, Hash: schema.SHA256, Rollout: about, Outcome: Outcome(r.Costs)}
 	showRecording(r, func(s *schema.Step) { want.Steps = append(want.Steps, s.Clone()) })
-	got := &parity.Steps{Name: "rollout", Of: &view.Schema, Hash: schema.SHA256, Rollout: about, Outcome: outcome(costs)}
+	got := &parity.Steps{Name: "rollout", Of: &view.Schema, Hash: schema.SHA256, Rollout: about, Outcome: Outcome(costs)}
 	for _, s := range steps {
 		to := view.NewStep()
 		Expose(s, to)
