@@ -278,7 +278,7 @@ func (p *pairing) finish(running End) {
 			continue
 		}
 		want, got := &p.task.Rollout, e.rollout
-		if held.rollout != nil && running.rollout != nil {
+		if p.task.Job == nil && held.rollout != nil && running.rollout != nil {
 			want, got = sides(p, held.rollout, running.rollout)
 		}
 		if d := diffRollouts(want.Inputs, got.Inputs); d != nil {

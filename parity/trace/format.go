@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"lockstep/parity/schema"
@@ -93,6 +94,9 @@ func unmarshal(data []byte, to any) error {
 	err := d.Decode(to)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		e.Value = fmt.Sprintf("%.60s", e.Value)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("a JSON object that is cut off")
 	}
 	if err == nil && d.More() {
 		err = errors.New("more than one JSON object")
