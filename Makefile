@@ -38,9 +38,8 @@ test: ## run all tests, and count what was not run for want of something
 	@mkdir -p build
 	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
 	$(GOTESTSUM) --format pkgname --hide-summary skipped --jsonfile build/test.json -- $(TESTFLAGS) ./...; status=$$?; \
-	for what in assets compiler Python GPU; do \
-		n=$$(grep -cE "\"Output\":\".*not run for want of (a )?$$what" build/test.json); \
-		if [ "$$n" -gt 0 ]; then echo "$$n tests were not run for want of $$what: \`lockstep doctor\` says what is missing"; fi; \
+	grep -o '"Output":".*not run for want of [a-z]*: ' build/test.json | sed 's/.*not run for want of \([a-z]*\): /\1/' | sort | uniq -c | while read -r n what; do \
+		echo "$$n tests were not run for want of $$what: \`lockstep doctor\` says what is missing"; \
 	done; \
 	exit $$status
 
@@ -49,11 +48,10 @@ BASE      ?=
 GATEFLAGS ?=
 
 .PHONY: mutants
-mutants: build ## plant every fault, and write what was noticed into README.md
+mutants: build ## plant every fault, and write what was noticed into parity/mutants/README.md
 	$(BIN) parity --mutants --markdown > build/mutants.md
-	awk '/^<!-- mutants -->/ { print; print "<details><summary>"; print summary; print "</summary>\n"; while ((getline line < "build/mutants.md") > 0) if (line ~ /^\|/) print line; print "\n</details>"; skip = 1 } \
-		/^<!-- \/mutants -->/ { skip = 0 } !skip' summary="$$(tail -n 1 build/mutants.md)" README.md > build/README.md
-	mv build/README.md README.md
+	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
+	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine
@@ -66,7 +64,7 @@ gate: build ## run what a change must pass before it is merged (BASE=REV: what d
 	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
 	$(BIN) gate $(if $(BASE),--base $(BASE)) $(GATEFLAGS)
 
-ONE_GOLDEN := LOCKSTEP_ONLY=00000/pid $(GO) test -run '^TestTrajectory$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
+ONE_GOLDEN := LOCKSTEP_ONLY=g00002/pid $(GO) test -run '^TestTrajectory$$/^default$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
 
 .PHONY: test-noasm
 test-noasm: ## hold the plain Go kernels, without any assembly, to Python
@@ -200,7 +198,7 @@ golden-check: need-upstream $(VENV)/ready ## record afresh and compare with what
 	$(VENV)/bin/python golden/generate.py $(GOLDEN_ARGS) --check golden/testdata
 	$(VENV)/bin/python golden/units.py --upstream $(UPSTREAM) --check golden/testdata
 
-ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets ../shared/assets $(HOME)/.cache/lockstep/assets))
+ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets $(HOME)/.cache/lockstep/assets))
 GOLDEN_ARGS = --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes
 
 .PHONY: need-upstream
@@ -252,3 +250,8 @@ test-python: ## the Python package: pip installs it, then its linters and tests
 .PHONY: wheel
 wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
 	LOCKSTEP_PORTABLE=1 GO=$(GO) $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+.PHONY: vectors-check
+vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors
+	$(VENV)/bin/pip install --quiet onnx
+	$(VENV)/bin/python golden/vectors/check.py

@@ -83,7 +83,7 @@ func KindOf(name string) (Kind, bool) {
 	return Kind(i), i >= 0
 }
 
-// New makes a policy of a kind with gains.
+// New makes a policy of a kind with gains, which may be any numbers.
 func (k Kind) New(gains []float64) (Native, error) {
 	if k < 0 || int(k) >= len(Kinds) {
 		return nil, fmt.Errorf("no kind of policy %d", int(k))
@@ -94,11 +94,6 @@ func (k Kind) New(gains []float64) (Native, error) {
 	}
 	if len(gains) != len(info.Gains) {
 		return nil, fmt.Errorf("%s: %d gains, want %d%s", info.Name, len(gains), len(info.Gains), parenthesis(info.Gains))
-	}
-	for i, g := range gains {
-		if math.IsNaN(g) || math.IsInf(g, 0) {
-			return nil, fmt.Errorf("%s: gain %s is %v, want a finite number", info.Name, info.Gains[i], g)
-		}
 	}
 	return info.make(gains), nil
 }
@@ -296,8 +291,8 @@ func gainName(p Native) string {
 	return strings.Join(words, "_")
 }
 
-// CheckPolicy refuses a job whose policy cannot run as the job says.
-func (j *Job) CheckPolicy() error {
+// checkPolicy refuses a job whose policy cannot run as the job says.
+func (j *Job) checkPolicy() error {
 	switch p := j.Policy.(type) {
 	case nil, Zero, PID, PIDFF, Custom, *Batch:
 	case *Table:

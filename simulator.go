@@ -69,7 +69,7 @@ func (j *Job) End(shortcuts Shortcuts) int {
 }
 
 // Check refuses what no engine can simulate: a missing route or one that no loader
-// makes, and teachers and draws that are too short.
+// makes, teachers and draws that are too short, and a policy that cannot steer it.
 func (j *Job) Check(shortcuts Shortcuts) error {
 	r := j.Route
 	if r == nil {
@@ -89,7 +89,7 @@ func (j *Job) Check(shortcuts Shortcuts) error {
 	if n := end - ContextLength; j.Draws != nil && len(j.Draws) < n {
 		return fmt.Errorf("%d draws are given, want %d", len(j.Draws), n)
 	}
-	return nil
+	return j.checkPolicy()
 }
 
 // Failed is the error of a job that failed at a step, 0 if before the first.

@@ -31,7 +31,7 @@ type Experience struct {
 	Jobs    []Job
 	Results []Result // of each job
 
-	Raw      []float32 // the Beta variate in (0, 1), sampled or mean
+	Raw      []float32 // the Beta variate in (0, 1); where it is the mean, float32 of (raw+1)/2
 	Softplus []float32 // shape (rollouts, ExperienceSteps, 2): the Beta's parameters less 1
 	Reward   []float32 // their sum over a rollout is minus its total cost
 	Lataccel []float64 // m/s² after the step
@@ -48,9 +48,6 @@ func NewExperience(jobs []Job) (*Experience, error) {
 		if _, ok := j.Policy.(*Network); !ok {
 			return nil, fmt.Errorf("job %d: policy %v leaves nothing to train with: want a network", i, j.Policy)
 		}
-		if err := j.CheckPolicy(); err != nil {
-			return nil, fmt.Errorf("job %d: %w", i, err)
-		}
 	}
 	n := len(jobs) * ExperienceSteps
 	return &Experience{
@@ -66,6 +63,16 @@ func (e *Experience) Steps(rollout int) int {
 		return 0
 	}
 	return min(e.Jobs[rollout].Route.Len(), CostEndIdx) - ControlStartIdx
+}
+
+// Clear empties a rollout that failed.
+func (e *Experience) Clear(rollout int) {
+	from, to := rollout*ExperienceSteps, (rollout+1)*ExperienceSteps
+	clear(e.Raw[from:to])
+	clear(e.Softplus[2*from : 2*to])
+	clear(e.Reward[from:to])
+	clear(e.Lataccel[from:to])
+	clear(e.Action[from:to])
 }
 
 // Places are all the places that rollouts reached, in order, or those given if they

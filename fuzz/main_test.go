@@ -15,53 +15,47 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/gpu"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/engines"
 	"lockstep/internal/arbitrary"
-	"lockstep/onnxruntime"
+	"lockstep/internal/want"
 	"lockstep/reference"
 )
 
-// implementation is an engine that takes part, opened with any network.
+// An implementation is a way in which an engine takes part.
 type implementation struct {
-	name string
+	*engines.Engine
+	name   string
+	config engines.Config
 
 	// again: it differs from the one before in how it makes batches alone.
 	again bool
-
-	// slow: a step takes it milliseconds.
-	slow bool
-
-	// required is the variable that, set to 1, makes its absence a failure, and
-	// without how an absence is told.
-	required, without string
-
-	open func(model string, profile lockstep.Profile) (lockstep.Simulator, error)
 }
 
-// engines are the implementations that take part, the reference first. A line
-// adds one.
-var engines = []implementation{
-	{name: "reference", required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
-		return reference.New(model, profile)
-	}},
-	{name: "onnxruntime", required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
-		return onnxruntime.New(onnxruntime.Config{ModelPath: model, Profile: profile, Workers: 2})
-	}},
-	{name: "onnxruntime in chunks of 2", again: true, required: "LOCKSTEP_REQUIRE_ASSETS", without: "assets", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
-		return onnxruntime.New(onnxruntime.Config{ModelPath: model, Profile: profile, Workers: 1, Chunk: 2})
-	}},
-	{name: "emulated", slow: true, required: "LOCKSTEP_REQUIRE_COMPILER", without: "a compiler", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
-		device := func() (driver.Device, error) { return emulated.Open(emulated.Options{Order: emulated.Shuffled}) }
-		return gpu.New(gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: 2, Open: device})
-	}},
-	{name: "gpu", required: "LOCKSTEP_REQUIRE_GPU", without: "a GPU", open: func(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
-		return gpu.New(gpu.Config{ModelPath: model, Profile: profile})
-	}},
+// implementations are those that take part, the reference first: every engine, and
+// those that have others in step also in chunks of two.
+func implementations() (all []implementation) {
+	for i := range engines.All {
+		e := &engines.All[i]
+		config := engines.Config{Workers: 2, Shuffled: true}
+		if e.Slow {
+			config.Chunk = 2
+		}
+		all = append(all, implementation{Engine: e, name: e.Name, config: config})
+		if !e.Slow && i > 0 {
+			all = append(all, implementation{e, e.Name + " in chunks of 2", engines.Config{Workers: 1, Chunk: 2}, true})
+		}
+	}
+	return all
 }
 
-// An engine is one of them with a network.
+// open opens it with a network.
+func (i *implementation) open(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+	config := i.config
+	config.Model, config.Profile = model, profile
+	return i.Open(config)
+}
+
+// An engine is an implementation with a network.
 type engine struct {
 	lockstep.Simulator
 	*implementation
@@ -71,7 +65,8 @@ type engine struct {
 type bench struct {
 	dir     string
 	profile lockstep.Profile
-	absent  map[string]error // engines that cannot run here, and why
+	all     []implementation
+	absent  map[string]error // implementations that cannot run here, and why
 
 	mutex sync.Mutex
 	open  []opened // the last networks used, the latest last
@@ -90,7 +85,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	machine = bench{dir: dir, absent: map[string]error{}, profile: reference.HostProfile()}
+	machine = bench{dir: dir, all: implementations(), absent: map[string]error{}, profile: reference.HostProfile()}
 	status := m.Run()
 	for _, o := range machine.open {
 		o.close()
@@ -103,29 +98,28 @@ func TestMain(m *testing.M) {
 // their machine's.
 var probe = sync.OnceFunc(func() {
 	path := machine.write(arbitrary.Network{})
-	for _, e := range engines {
-		s, err := e.open(path, machine.profile)
-		if known, ok := s.(interface{ ProfileKnown() bool }); err == nil && ok && !known.ProfileKnown() {
-			err = fmt.Errorf("its arithmetic here is not known: parity is not claimed")
+	for _, e := range machine.all {
+		if err := e.Absent(); err != nil {
+			machine.absent[e.name] = err
+			continue
 		}
+		s, err := e.open(path, machine.profile)
 		if err != nil {
 			machine.absent[e.name] = err
 			continue
 		}
-		machine.profile = s.Profile()
-		closeEngine(s)
+		if err := engines.ProfileKnown(s); err != nil {
+			machine.absent[e.name] = e.Want.Lacks(err)
+		} else {
+			machine.profile = s.Profile()
+		}
+		engines.Close(s)
 	}
 })
 
-func closeEngine(s lockstep.Simulator) {
-	if c, ok := s.(interface{ Close() error }); ok {
-		c.Close()
-	}
-}
-
 func (o opened) close() {
 	for _, e := range o.engines {
-		closeEngine(e.Simulator)
+		engines.Close(e.Simulator)
 	}
 }
 
@@ -157,8 +151,8 @@ func load(n arbitrary.Network) []engine {
 	o := opened{network: n}
 	path := b.write(n)
 	defer os.Remove(path)
-	for i := range engines {
-		e := &engines[i]
+	for i := range b.all {
+		e := &b.all[i]
 		if b.absent[e.name] != nil {
 			continue
 		}
@@ -178,7 +172,7 @@ func load(n arbitrary.Network) []engine {
 // fast are those of them that can take many steps. What they are held to alone, the
 // others are held to by agreement.
 func fast(n arbitrary.Network) []engine {
-	return slices.DeleteFunc(slices.Clone(load(n)), func(e engine) bool { return e.slow })
+	return slices.DeleteFunc(slices.Clone(load(n)), func(e engine) bool { return e.Slow })
 }
 
 // distinct is one fast engine of each implementation, for properties to which
@@ -192,19 +186,8 @@ func distinct(n arbitrary.Network) []engine {
 func TestEngines(t *testing.T) {
 	probe()
 	t.Logf("profile %v", machine.profile)
-	for _, e := range engines {
-		t.Run(strings.ReplaceAll(e.name, " ", "-"), func(t *testing.T) {
-			switch err := machine.absent[e.name]; {
-			case err == nil:
-			case os.Getenv(e.required) == "1" && (onnxruntime.Built || !strings.HasPrefix(e.name, "onnxruntime")):
-				t.Errorf("%s=1, but %s cannot run: %v", e.required, e.name, err)
-			default:
-				t.Skipf("not run for want of %s: %v", e.without, err)
-			}
-		})
-	}
-	if machine.absent["reference"] != nil {
-		t.Error("no reference, nothing is held to anything")
+	for _, e := range machine.all {
+		t.Run(strings.ReplaceAll(e.name, " ", "-"), func(t *testing.T) { want.Skip(t, machine.absent[e.name]) })
 	}
 }
 

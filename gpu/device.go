@@ -76,15 +76,24 @@ func (s *Simulator) prepare(ctx context.Context, c *connection) error {
 func (s *Simulator) chooseKernel(c *connection, jobs int) (variant, error) {
 	var best variant
 	var least int
-	var sizes []int
+	var fitting []variant
 	for _, v := range c.layout.variants {
-		if v.shared > c.info.SharedPerBlock {
-			continue
+		if v.shared <= c.info.SharedPerBlock {
+			fitting = append(fitting, v)
 		}
-		sizes = append(sizes, v.routes)
-		if want := s.config.RoutesPerBlock; want != 0 && v.routes != want {
-			continue
+	}
+	if len(fitting) == 0 {
+		return best, fmt.Errorf("%s gives a block %d bytes of shared memory, which is too little for any kernel", c.info.Name, c.info.SharedPerBlock)
+	}
+	if most := s.config.RoutesPerBlock; most != 0 {
+		// The largest kernel for no more routes, else the smallest of all.
+		i := len(fitting) - 1
+		for i > 0 && fitting[i].routes > most {
+			i--
 		}
+		return fitting[i], nil
+	}
+	for _, v := range fitting {
 		// A multiprocessor takes its blocks one after the other; of a block's time
 		// about one route's worth goes into what its routes share.
 		blocks := (jobs + v.routes - 1) / v.routes
@@ -92,12 +101,6 @@ func (s *Simulator) chooseKernel(c *connection, jobs int) (variant, error) {
 		if time := rounds * (v.routes + 1); best.routes == 0 || time < least {
 			best, least = v, time
 		}
-	}
-	if len(sizes) == 0 {
-		return best, fmt.Errorf("%s gives a block %d bytes of shared memory, which is too little for any kernel", c.info.Name, c.info.SharedPerBlock)
-	}
-	if best.routes == 0 {
-		return best, fmt.Errorf("no kernel for %d routes per block on %s, only for %v", s.config.RoutesPerBlock, c.info.Name, sizes)
 	}
 	return best, nil
 }

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -17,7 +18,7 @@ import (
 	"lockstep/golden"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
-	"lockstep/gpu/driver/emulated/emulatedtest"
+	"lockstep/internal/want"
 	"lockstep/reference"
 )
 
@@ -25,14 +26,15 @@ import (
 // kernels on the CPU otherwise. LOCKSTEP_REQUIRE_GPU=1 asks for the GPU.
 func device(t testing.TB, options emulated.Options) func() (driver.Device, error) {
 	t.Helper()
-	err := Available()
+	var absent *want.Error
+	err := want.GPU.Denied(Available())
 	if err == nil {
 		return OpenDevice
 	}
-	if os.Getenv("LOCKSTEP_REQUIRE_GPU") == "1" {
-		t.Fatalf("LOCKSTEP_REQUIRE_GPU=1, but %v", err)
+	if !errors.As(err, &absent) {
+		t.Fatal(err)
 	}
-	emulatedtest.Require(t)
+	want.Compiler.Need(t)
 	return func() (driver.Device, error) { return emulated.Open(options) }
 }
 

@@ -10,7 +10,11 @@ import (
 // CUDA_VISIBLE_DEVICES leaves, is in LOCKSTEP_DEVICE, otherwise the first. An
 // error says in one line what to do.
 func OpenDevice() (driver.Device, error) {
-	return cuda.Open(cuda.Options{PTX: module.PTX, Cubins: map[int]func() (string, error){9: module.Cubin}})
+	manifest, err := module.ReadManifest()
+	if err != nil {
+		return nil, err
+	}
+	return cuda.Open(cuda.Options{PTX: module.PTX, Kernels: manifest.Sources, Cubins: map[int]func() (string, error){9: module.Cubin}})
 }
 
 // Available is why there is no GPU to be used, or nil. It opens nothing.

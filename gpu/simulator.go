@@ -26,7 +26,7 @@ type Config struct {
 	// Open opens the device, at first and again after a failure; OpenDevice if nil.
 	Open func() (driver.Device, error)
 
-	// RoutesPerBlock is how many routes a block of threads runs, Threads how many
+	// RoutesPerBlock is the most routes that a block of threads runs, Threads how many
 	// threads it has, a multiple of 32. Neither changes a bit. If 0, they are
 	// chosen.
 	RoutesPerBlock, Threads int
@@ -58,6 +58,7 @@ const (
 // called from several goroutines, whose launches take turns. Close ends it.
 type Simulator struct {
 	config  Config
+	name    string
 	weights []float32
 
 	turn       chan struct{} // held while the device is in use
@@ -86,15 +87,28 @@ func New(config Config) (*Simulator, error) {
 	if config.Threads == 0 {
 		config.Threads = defaultThreads
 	}
-	s := &Simulator{config: config, weights: kernels.Pack(weights), turn: make(chan struct{}, 1)}
-	if err := s.use(context.Background(), nil, func(*connection) error { return nil }); err != nil {
+	s := &Simulator{config: config, name: "gpu", weights: kernels.Pack(weights), turn: make(chan struct{}, 1)}
+	info, err := s.Info()
+	if err != nil {
 		return nil, err
+	}
+	if info.Emulated {
+		s.name = "emulated"
 	}
 	return s, nil
 }
 
-// Name is "gpu".
-func (s *Simulator) Name() string { return "gpu" }
+// Name is "gpu", or "emulated" where the kernels run on the CPU.
+func (s *Simulator) Name() string { return s.name }
+
+// Inside says what computes: the hash of the kernels' sources, and the device.
+func (s *Simulator) Inside() string {
+	info, err := s.Info()
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("kernels %.12s on %s, driver %s", info.Kernels, info.Name, info.Driver)
+}
 
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.config.Profile }

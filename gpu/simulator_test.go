@@ -642,7 +642,6 @@ func TestConfig(t *testing.T) {
 		{Config{ModelPath: "none.onnx"}, "none.onnx"},
 		{Config{ModelPath: path, Threads: 33}, "33 threads per block: want a multiple of 32"},
 		{Config{ModelPath: path, Threads: 1024}, "1024 threads per block: want a multiple of 32, 256 at most"},
-		{Config{ModelPath: path, RoutesPerBlock: 3}, "no kernel for 3 routes per block"},
 		{Config{ModelPath: path, Watchdog: -1}, "cannot be negative"},
 		{Config{ModelPath: path, Open: func() (driver.Device, error) { return nil, errors.New("no such device") }}, "no such device"},
 	} {
@@ -655,6 +654,31 @@ func TestConfig(t *testing.T) {
 		}
 		if !contains(err, c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, c.want)
+		}
+	}
+}
+
+// TestRoutesPerBlock: a number of routes for which there is no kernel is rounded down
+// to one for which there is.
+func TestRoutesPerBlock(t *testing.T) {
+	for most, want := range map[int]int{1: 1, 2: 2, 3: 2, 4: 4, 1 << 20: 0} {
+		s := newSimulator(t, Config{RoutesPerBlock: most})
+		err := s.use(t.Context(), nil, func(c *connection) error {
+			if want == 0 { // the largest that fits
+				for _, v := range c.layout.variants {
+					if v.shared <= c.info.SharedPerBlock {
+						want = v.routes
+					}
+				}
+			}
+			v, err := s.chooseKernel(c, 100)
+			if err == nil && v.routes != want {
+				t.Errorf("at most %d routes in a block: a kernel for %d, want %d", most, v.routes, want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -14,25 +13,20 @@ import (
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/model"
+	"lockstep/internal/want"
 	"lockstep/reference"
 )
 
-// library is the path of ONNX Runtime; where it is absent the test is skipped or
-// fails by the rule for assets.
+// library is the path of ONNX Runtime; where it is absent the test is skipped, or
+// fails if it is required.
 func library(t testing.TB) string {
 	t.Helper()
-	if !Built {
-		t.Skip("not in a build without cgo")
-	}
+	want.Skip(t, want.ONNXRuntime.Denied(Available()))
 	path, err := FindLibrary()
-	if err == nil {
-		return path
+	if err != nil {
+		t.Fatal(err)
 	}
-	if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
-		t.Fatalf("LOCKSTEP_REQUIRE_ASSETS=1, but %v", err)
-	}
-	t.Skipf("not run for want of assets: %v", err)
-	return ""
+	return path
 }
 
 // newSimulator makes a simulator that ends with the test.
@@ -62,7 +56,7 @@ func newReference(t testing.TB, profile lockstep.Profile) *reference.Simulator {
 	return s
 }
 
-var policies = []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
+var threePolicies = []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
 
 // shorten is a route's first rows.
 func shorten(r *lockstep.Route, rows int) *lockstep.Route {

@@ -57,6 +57,15 @@ var errNoCgo = errors.New("this program was built without cgo and so without ONN
 // `make onnxruntime` puts into the user's cache folder. An error says what to do.
 func FindLibrary() (string, error) { return ortlib.Find() }
 
+// Available is why there is no ONNX Runtime to be used, or nil. It loads nothing.
+func Available() error {
+	if !Built {
+		return errNoCgo
+	}
+	_, err := FindLibrary()
+	return err
+}
+
 // Simulator is the ONNX Runtime implementation of lockstep.Simulator. Its methods may
 // be called from several goroutines. Close ends it.
 type Simulator struct {
@@ -190,6 +199,15 @@ func (s *Simulator) Notices() []string { return s.notices }
 // Version is ONNX Runtime's.
 func (s *Simulator) Version() string { return s.version }
 
+// Inside says what computes: the library's version and hash.
+func (s *Simulator) Inside() string {
+	sum, err := fileio.SHA256(s.config.Library)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("ONNX Runtime %s, SHA-256 %.12s", s.version, sum)
+}
+
 // Library is the path of ONNX Runtime's shared library.
 func (s *Simulator) Library() string { return s.config.Library }
 
@@ -209,6 +227,11 @@ func (s *Simulator) Close() error {
 // Jobs may share routes: a sweep of K policies over N routes is K·N jobs. What a
 // job adds to its route is some 30 KB while it runs.
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return s.simulate(ctx, jobs, opts, nil)
+}
+
+// simulate is Simulate, which also keeps what training needs, unless training is nil.
+func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		size := chunkSize(len(jobs), s.config.Workers, s.config.Chunk)
 		net := s.networks[0]
@@ -226,7 +249,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		for range min(s.config.Workers, (len(jobs)+size-1)/size) {
 			workers.Go(func() {
 				w := worker{
-					simulator: s, network: net, opts: opts, fused: s.profile.Exp == lockstep.ExpF,
+					simulator: s, network: net, opts: opts, fused: s.profile.Exp == lockstep.ExpF, training: training,
 					stopped: func() error {
 						select {
 						case <-abandoned:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockstep/defaults"
+	"lockstep/engines"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/fileio"
 	"lockstep/parity/tinyphysics"
@@ -44,12 +45,9 @@ func TestRegressions(t *testing.T) {
 			if err := c.Check(results); err != nil {
 				t.Errorf("reference: %v\nreplay: %s", err, c.Replay())
 			}
-			for _, e := range engines {
-				t.Run(e.name, func(t *testing.T) {
-					sim := e.open(t, model, c.Profile, c.Chunk, c.Workers)
-					if sim == nil {
-						t.SkipNow()
-					}
+			for _, e := range engines.Others() {
+				t.Run(e.Name, func(t *testing.T) {
+					sim := e.ForTest(t, engines.Config{Model: model, Profile: c.Profile, Chunk: c.Chunk, Workers: c.Workers, Shuffled: true})
 					want := ref
 					if sim.Profile() != c.Profile {
 						// An engine whose arithmetic is its machine's is held to the reference in that.

@@ -10,7 +10,10 @@ import (
 )
 
 // chunk steers routes, in one process or a few.
-type chunk struct{ parts []*part }
+type chunk struct {
+	parts  []*part
+	closed bool
+}
 
 // part is those of a chunk's routes that one process steers.
 type part struct {
@@ -45,11 +48,17 @@ func (c *chunk) Update(s *lockstep.BatchStep) error {
 
 // Close gives the processes back.
 func (c *chunk) Close() error {
+	var failed error
 	for _, p := range c.parts {
 		if p.worker != nil {
 			p.controllers.give(p.worker)
 			p.worker = nil
 		}
+		failed = errors.Join(failed, p.failed)
+	}
+	if !c.closed {
+		c.closed = true
+		c.parts[0].controllers.ended(failed)
 	}
 	return nil
 }

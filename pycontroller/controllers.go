@@ -20,6 +20,7 @@
 package pycontroller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,11 @@ type Options struct {
 	// answer for one step of its routes, before it is killed; DefaultTimeout if 0.
 	Timeout time.Duration
 
+	// Memory is the most bytes of data that a process may have, as many as there are
+	// if 0: a controller that asks for more gets a MemoryError, and the machine stays
+	// usable.
+	Memory int64
+
 	// Stderr gets what controllers print, os.Stderr if nil. It is written to by
 	// one goroutine at a time.
 	Stderr io.Writer
@@ -62,6 +68,10 @@ type Options struct {
 
 // DefaultTimeout leaves time to import large libraries.
 const DefaultTimeout = 60 * time.Second
+
+// maxLate is how many chunks in a row that do not answer in time are enough: all
+// others would wait as long, one after the other.
+const maxLate = 3
 
 // routesPerWorker is how many routes make another process worth its messages.
 const routesPerWorker = 64
@@ -120,15 +130,18 @@ type Controllers struct {
 	options Options
 	path    string // absolute, of the file
 	policy  *lockstep.Batch
+	unwatch func() bool // the context
 
 	mu     sync.Mutex
 	closed bool
+	late   int              // chunks in a row that did not answer in time
 	all    map[*worker]bool // true for those that steer routes
 	stderr sync.Mutex       // held while Options.Stderr is written to
 }
 
-// New starts a first process and loads the controller, to see that it can be.
-func New(options Options) (*Controllers, error) {
+// New starts a first process and loads the controller, to see that it can be. When
+// ctx ends, all processes do, whatever they are at.
+func New(ctx context.Context, options Options) (*Controllers, error) {
 	c := &Controllers{options: options, all: map[*worker]bool{}}
 	o := &c.options
 	info, err := os.Stat(o.File)
@@ -163,8 +176,10 @@ func New(options Options) (*Controllers, error) {
 		o.Stderr = os.Stderr
 	}
 	c.policy = &lockstep.Batch{Name: name, New: c.newChunk}
+	c.unwatch = context.AfterFunc(ctx, c.end)
 	w, _, err := c.take(false)
 	if err != nil {
+		c.Close()
 		return nil, err
 	}
 	c.give(w)
@@ -180,6 +195,12 @@ func (c *Controllers) Python() string { return c.options.Python }
 
 // Close ends all processes. Chunks that are still being steered fail.
 func (c *Controllers) Close() error {
+	c.unwatch()
+	c.end()
+	return nil
+}
+
+func (c *Controllers) end() {
 	c.mu.Lock()
 	c.closed = true
 	all := c.all
@@ -197,7 +218,6 @@ func (c *Controllers) Close() error {
 		})
 	}
 	group.Wait()
-	return nil
 }
 
 func (c *Controllers) isClosed() bool {
@@ -211,9 +231,12 @@ func (c *Controllers) isClosed() bool {
 // chunk's, so engines may run as many chunks at once as they like.
 func (c *Controllers) take(reuse bool) (w *worker, reused bool, err error) {
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return nil, false, errClosed
+	if c.closed || c.late >= maxLate {
+		defer c.mu.Unlock()
+		if c.closed {
+			return nil, false, errClosed
+		}
+		return nil, false, fmt.Errorf("%s: given up, since %d times in a row there was no answer within %v", c.options.File, c.late, c.options.Timeout)
 	}
 	if reuse {
 		for w, busy := range c.all {
@@ -263,6 +286,15 @@ func (c *Controllers) drop(w *worker) {
 	w.end(0)
 }
 
+// ended counts the chunks that did not answer in time.
+func (c *Controllers) ended(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late++; !errors.Is(why, errTimeout) {
+		c.late = 0
+	}
+}
+
 // newChunk is the policy's New.
 func (c *Controllers) newChunk(routes []*lockstep.Route) (lockstep.BatchController, error) {
 	n := max(1, min(c.options.Workers, (len(routes)+routesPerWorker-1)/routesPerWorker))
@@ -277,6 +309,7 @@ func (c *Controllers) newChunk(routes []*lockstep.Route) (lockstep.BatchControll
 	errs := make([]error, n)
 	ch.each(func(i int, p *part) { errs[i] = p.start(routes[p.from:p.to]) })
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		ch.parts[i].failed = errs[i]
 		ch.Close()
 		return nil, errs[i]
 	}

@@ -4,6 +4,7 @@ package pycontroller
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,7 +24,7 @@ const helperFile = "PYCONTROLLER_TEST_FILE"
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(helperFile); file != "" {
-		c, err := New(Options{File: file})
+		c, err := New(context.Background(), Options{File: file})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -127,8 +128,8 @@ func TestNoLeaks(t *testing.T) {
 				}
 			}
 		}
-		New(Options{File: filepath.Join(write(t, map[string]string{"c.py": "1 / 0"}), "c.py")})
-		New(Options{File: filepath.Join(write(t, map[string]string{"c.py": ""}), "c.py"), Python: "/dev/null"})
+		New(context.Background(), Options{File: filepath.Join(write(t, map[string]string{"c.py": "1 / 0"}), "c.py")})
+		New(context.Background(), Options{File: filepath.Join(write(t, map[string]string{"c.py": ""}), "c.py"), Python: "/dev/null"})
 	}
 	work()
 	before := count()

@@ -20,34 +20,15 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/want"
 	"lockstep/reference"
 )
-
-var pythonWithNumPy = sync.OnceValues(func() (string, error) {
-	python, err := FindPython()
-	if err != nil {
-		return "", err
-	}
-	if out, err := exec.Command(python, "-c", "import numpy").CombinedOutput(); err != nil {
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return "", fmt.Errorf("%s: %s", python, lines[len(lines)-1])
-	}
-	return python, nil
-})
 
 // python returns a Python with numpy, or skips the test.
 func python(t testing.TB) string {
 	t.Helper()
-	python, err := pythonWithNumPy()
-	if err != nil {
-		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
-			t.Fatalf("LOCKSTEP_REQUIRE_ASSETS=1, but there is no Python with numpy: %v", err)
-		}
-		t.Skipf("not run for want of a Python with numpy, set LOCKSTEP_PYTHON to one: %v", err)
-	}
-	return python
+	return want.Python.Need(t)
 }
 
 // write writes files, named by paths in a new folder, and returns the folder.
@@ -100,7 +81,7 @@ func start(t testing.TB, text string, change ...func(*Options)) *Controllers {
 func open(t testing.TB, options Options) *Controllers {
 	t.Helper()
 	options.Python = python(t)
-	c, err := New(options)
+	c, err := New(context.Background(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -481,7 +462,7 @@ func TestNew(t *testing.T) {
 		{"pkg/base.py", []string{"ImportError: cannot import name 'BaseController'"}},
 	} {
 		t.Run(test.file, func(t *testing.T) {
-			c, err := New(Options{File: filepath.Join(dir, test.file), Python: python(t), Stderr: &buffer{}, Timeout: 2 * time.Second})
+			c, err := New(context.Background(), Options{File: filepath.Join(dir, test.file), Python: python(t), Stderr: &buffer{}, Timeout: 2 * time.Second})
 			if err == nil {
 				c.Close()
 			}
@@ -492,16 +473,16 @@ func TestNew(t *testing.T) {
 		})
 	}
 	fine := filepath.Join(dir, "fine.py")
-	if _, err := New(Options{File: fine, Python: "no-such-python"}); err == nil || !strings.Contains(err.Error(), "no-such-python") {
+	if _, err := New(context.Background(), Options{File: fine, Python: "no-such-python"}); err == nil || !strings.Contains(err.Error(), "no-such-python") {
 		t.Errorf("error %v, want one that names the program", err)
 	}
 	t.Setenv("LOCKSTEP_PYTHON", "no-such-python")
-	if _, err := New(Options{File: fine}); err == nil || !strings.Contains(err.Error(), "LOCKSTEP_PYTHON: ") {
+	if _, err := New(context.Background(), Options{File: fine}); err == nil || !strings.Contains(err.Error(), "LOCKSTEP_PYTHON: ") {
 		t.Errorf("error %v, want one that names the variable", err)
 	}
 	t.Setenv("LOCKSTEP_PYTHON", "")
 	t.Setenv("PATH", t.TempDir())
-	if _, err := New(Options{File: fine}); err == nil || !strings.Contains(err.Error(), "no Python in PATH") {
+	if _, err := New(context.Background(), Options{File: fine}); err == nil || !strings.Contains(err.Error(), "no Python in PATH") {
 		t.Errorf("error %v, want one about PATH", err)
 	}
 }
@@ -864,16 +845,111 @@ func TestClose(t *testing.T) {
 // step and the place in Python.
 func TestReference(t *testing.T) {
 	c := start(t, source("if self.n == 100: raise ValueError('boom')\nreturn 0.0"))
-	path, err := assets.Find(assets.Model)
-	if err != nil {
-		t.Skipf("not run for want of assets: %v", err)
-	}
-	simulator, err := reference.New(path, reference.HostProfile())
+	simulator, err := reference.New(assetstest.Model(t), reference.HostProfile())
 	if err != nil {
 		t.Fatal(err)
 	}
 	route := testRoutes(1, 130)[0]
 	for _, result := range simulator.Simulate(context.Background(), []lockstep.Job{{Route: route, Policy: c.Policy()}}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 		contains(t, result.Err, "route 00000, controller c, step 120: ", "c.py: ValueError: boom\nTraceback", "in update")
+	}
+}
+
+// TestCancel holds the end of the context to end what a controller hangs in at once,
+// its import included.
+func TestCancel(t *testing.T) {
+	python := python(t)
+	for name, text := range map[string]string{
+		"import": "import time\ntime.sleep(1000)\n" + source("return 1"),
+		"make":   preamble + "class Controller(BaseController):\n    def __init__(self):\n        if os.path.exists('go'): time.sleep(1000)\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        return 1\n",
+		"update": source("while True: pass"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			dir := write(t, map[string]string{"c.py": text})
+			ended := make(chan error)
+			go func() {
+				c, err := New(ctx, Options{File: filepath.Join(dir, "c.py"), Python: python, Stderr: &buffer{}})
+				if err == nil {
+					defer c.Close()
+					os.WriteFile(filepath.Join(dir, "go"), nil, 0o666)
+					var outcomes []outcome
+					if outcomes, err = drive(c, testRoutes(1, 110)); err == nil {
+						err = outcomes[0].err
+					}
+				}
+				ended <- err
+			}()
+			time.Sleep(2 * time.Second)
+			cancel()
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Error("no error")
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatal("still at it 5 s later")
+			}
+		})
+	}
+}
+
+// TestMemory holds a controller that takes more memory than it may have to fail its
+// route, and to leave the others alone.
+func TestMemory(t *testing.T) {
+	c := start(t, source("if state.v_ego == 1:\n    self.hog = bytearray(3 << 30)\nreturn 1"), func(o *Options) { o.Memory = 2 << 30 })
+	outcomes, err := drive(c, testRoutes(3, 110))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, outcomes[1].err, "MemoryError")
+	for _, i := range []int{0, 2} {
+		if outcomes[i].err != nil {
+			t.Errorf("route %d: %v", i, outcomes[i].err)
+		}
+	}
+}
+
+// TestLongMessages holds what a controller says to be cut to what is worth reading.
+func TestLongMessages(t *testing.T) {
+	c := start(t, source("raise ValueError('x' * 10**7 + ' the end')"))
+	outcomes, err := drive(c, testRoutes(1, 110))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, outcomes[0].err, "ValueError: xxx", "(10000020 characters)", "the end")
+	if n := len(outcomes[0].err.Error()); n > 6000 {
+		t.Errorf("%d characters", n)
+	}
+}
+
+// TestGivenUp holds a controller that hangs to be waited for three times, not once for
+// every chunk of routes; one that answers in between is not given up.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	c := start(t, source("if self.n == 3 and state.a_ego > 100:\n    time.sleep(1000)\nreturn 1"), func(o *Options) { o.Timeout = 4 * time.Second })
+	run := func(hang bool) error {
+		routes := testRoutes(1, 110)
+		if hang {
+			routes[0].AEgo[lockstep.ContextLength+3] = 1000
+		}
+		outcomes, err := drive(c, routes)
+		if err != nil {
+			return err
+		}
+		return outcomes[0].err
+	}
+	for k, hang := range []bool{true, true, false, true, true, true} {
+		if err := run(hang); hang {
+			contains(t, err, "no answer within 4s")
+		} else if err != nil {
+			t.Errorf("run %d: %v", k, err)
+		}
+	}
+	begin := time.Now()
+	contains(t, run(false), "given up, since 3 times in a row there was no answer within 4s")
+	if d := time.Since(begin); d > 500*time.Millisecond {
+		t.Errorf("to give up took %v", d)
 	}
 }

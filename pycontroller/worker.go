@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,7 +46,7 @@ type worker struct {
 // startWorker starts a process with the file at an absolute path; its greeting is still to be read.
 func startWorker(o *Options, path string, stderr *sync.Mutex) (*worker, error) {
 	w := &worker{options: o, stderr: &tail{lock: stderr, out: o.Stderr}}
-	w.command = exec.Command(o.Python, "-u", "-X", "faulthandler", "-c", script, path)
+	w.command = exec.Command(o.Python, "-u", "-X", "faulthandler", "-c", script, path, strconv.FormatInt(o.Memory, 10))
 	w.command.Stderr = w.stderr
 	w.command.WaitDelay = time.Second // for children of the controller's that keep stderr open
 	setGroup(w.command)

@@ -1,6 +1,8 @@
 """Steers routes with a controller of the challenge. Package pycontroller runs it.
 
-  python -u -X faulthandler -c <this text> path/to/controllers/foo.py
+  python -u -X faulthandler -c <this text> path/to/controllers/foo.py BYTES
+
+BYTES is how much memory it may have, 0 for as much as there is.
 
 Messages come on standard input and are answered on standard output. Numbers are
 little-endian; a message begins with the number of bytes that follow, a uint32.
@@ -63,10 +65,22 @@ def end_with_parent(requests):
         poll.register(requests.fileno(), 0)  # hang-up is always reported
         poll.poll()
         time.sleep(GRACE)
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)  # with what the controller has started
         os._exit(1)
 
     if hasattr(select, "poll"):
         threading.Thread(target=watch, daemon=True).start()
+
+
+def limit_memory(limit):
+    """Makes Python raise MemoryError where a controller would take all memory."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    # Of data, since libraries reserve far more addresses than they use.
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 # --- loading -----------------------------------------------------------------
@@ -127,21 +141,31 @@ def load(file):
 
 # --- errors ------------------------------------------------------------------
 
+MESSAGE, TRACEBACK = 300, 4000  # characters that are worth reading
+
+
+def cut(text, limit):
+    """A text's beginning and end, if it is long."""
+    if len(text) <= limit:
+        return text
+    return "%s ... (%d characters) ... %s" % (text[:limit // 2], len(text), text[-limit // 2:])
+
+
 def describe(error):
     """An error in one line, and Python's traceback without this file's frames."""
     if isinstance(error, Failed):
-        return " ".join(str(error).split()), ""
+        return cut(" ".join(str(error).split()), MESSAGE), ""
     frames = error.__traceback__
     while frames and (frames.tb_frame.f_globals is globals()
                       or frames.tb_frame.f_globals.get("__name__", "").startswith("importlib")):
         frames = frames.tb_next
-    text = "".join(traceback.format_exception(type(error), error, frames)).rstrip()
+    text = cut("".join(traceback.format_exception(type(error), error, frames)).rstrip(), TRACEBACK)
     line = type(error).__name__
     try:
         line += ": " + str(error).splitlines()[0]
     except Exception:  # no message, or none that can be had
         pass
-    return line, text
+    return cut(line, MESSAGE), text
 
 
 def pack_errors(errors):
@@ -281,6 +305,8 @@ def main():
         replies.flush()
 
     try:
+        if limit := int(sys.argv[2]):
+            limit_memory(limit)
         try:
             import numpy as np
         except ImportError as error:

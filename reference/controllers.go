@@ -4,21 +4,28 @@ import (
 	"fmt"
 
 	"lockstep"
+	"lockstep/internal/f32"
 	"lockstep/internal/guard"
 )
 
 // newController makes the controller of one rollout. The function ends its use.
-func newController(policy lockstep.Policy, route *lockstep.Route) (lockstep.Controller, func() error, error) {
+func newController(job *lockstep.Job, kernels *f32.Kernels) (lockstep.Controller, func() error, error) {
 	none := func() error { return nil }
-	switch p := policy.(type) {
+	switch p := job.Policy.(type) {
 	case lockstep.Zero:
 		return zero{}, none, nil
 	case lockstep.PID:
 		return &pid{p: p.P, i: p.I, d: p.D}, none, nil
+	case lockstep.PIDFF:
+		return &pidff{PIDFF: p}, none, nil
+	case *lockstep.Network:
+		return newNetwork(p, job.Sampling, kernels), none, nil
+	case *lockstep.Table:
+		return table{p.Actions[job.Route.Name]}, none, nil
 	case lockstep.Custom:
 		return p.New(), none, nil
 	case *lockstep.Batch:
-		c, err := p.New([]*lockstep.Route{route})
+		c, err := p.New([]*lockstep.Route{job.Route})
 		if err != nil {
 			return nil, none, err
 		}
@@ -26,7 +33,7 @@ func newController(policy lockstep.Policy, route *lockstep.Route) (lockstep.Cont
 		step.Step, step.Running[0] = lockstep.ContextLength-1, true
 		return &batchOfOne{controller: c, step: step}, c.Close, nil
 	}
-	return nil, none, fmt.Errorf("no controller of type %T", policy)
+	return nil, none, fmt.Errorf("no controller of type %T", job.Policy)
 }
 
 // batchOfOne is a batch controller that steers one route.
@@ -88,4 +95,61 @@ func (c *pid) Update(targetLataccel, currentLataccel float64, _ lockstep.State, 
 	errorDiff := e - c.prevError
 	c.prevError = e
 	return float64(c.p*e) + float64(c.i*c.errorIntegral) + float64(c.d*errorDiff)
+}
+
+// pidff is a PID controller with feed-forward from the plan.
+type pidff struct {
+	lockstep.PIDFF
+	errorIntegral float64
+	prevError     float64
+	prevCommand   float64
+}
+
+func (c *pidff) memory() []float64 { return []float64{c.errorIntegral, c.prevError, c.prevCommand} }
+func (c *pidff) remember(m []float64) {
+	c.errorIntegral, c.prevError, c.prevCommand = m[0], m[1], m[2]
+}
+
+func (c *pidff) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+	e := target - current
+	c.errorIntegral = float64(c.errorIntegral*(1-c.Leak)) + e
+	errorDiff := e - c.prevError
+	c.prevError = e
+
+	ff := float64(c.FF[0] * (target - state.RollLataccel))
+	for k, band := range lockstep.PlanBands {
+		rows := plan.Lataccel[min(band[0], len(plan.Lataccel)):min(band[1], len(plan.Lataccel))]
+		if len(rows) == 0 {
+			continue
+		}
+		sum := 0.0
+		for _, x := range rows {
+			sum += x
+		}
+		ff += float64(c.FF[k+1] * (sum/float64(len(rows)) - target))
+	}
+	ff *= 1 + float64(c.FFV*(20/max(state.VEgo, 5)-1))
+
+	u := ((float64(c.P*e) + float64(c.I*c.errorIntegral)) + float64(c.D*errorDiff)) + ff
+	u = c.prevCommand + float64((1-c.Smooth)*(u-c.prevCommand))
+	c.prevCommand = clip(u, lockstep.SteerMin, lockstep.SteerMax)
+	return c.prevCommand
+}
+
+// table answers what it holds for a route. It is a function of the step.
+type table struct{ actions []float64 }
+
+func (table) memory() []float64  { return nil }
+func (table) remember([]float64) {}
+
+// Update is not how a table is asked.
+func (table) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
+	panic("a table answers by the step")
+}
+
+func (c table) at(step int) float64 {
+	if step < lockstep.ControlStartIdx {
+		return 0
+	}
+	return c.actions[min(step-lockstep.ControlStartIdx, lockstep.TableSteps-1)]
 }

@@ -99,3 +99,12 @@ func (m *tinyPhysicsModel) getCurrentLataccel(simStates []lockstep.State, action
 	}
 	return m.tokenizer.Decode(m.sample), nil
 }
+
+// expectation is the mean of the last prediction's distribution, in m/s².
+func (m *tinyPhysicsModel) expectation() float64 {
+	var mean float64
+	for i, p := range m.probs {
+		mean += float64(float64(p) * m.tokenizer.Decode(i))
+	}
+	return mean
+}

@@ -2,9 +2,7 @@ package reference
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"strings"
 
 	"lockstep"
 	"lockstep/internal/f32"
@@ -16,6 +14,7 @@ import (
 // one after the other, in their order.
 type Simulator struct {
 	parameters *parameters
+	model      string // SHA-256 of its file
 	profile    lockstep.Profile
 	kernels    *f32.Kernels
 }
@@ -32,7 +31,7 @@ func New(modelPath string, profile lockstep.Profile) (*Simulator, error) {
 }
 
 func newSimulator(weights *model.Weights, profile lockstep.Profile, kernels *f32.Kernels) *Simulator {
-	return &Simulator{parameters: pack(weights), profile: profile, kernels: kernels}
+	return &Simulator{parameters: pack(weights), model: weights.SHA256, profile: profile, kernels: kernels}
 }
 
 // Name is "reference".
@@ -41,20 +40,23 @@ func (s *Simulator) Name() string { return "reference" }
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
 
+// Model is the SHA-256 of the network's file.
+func (s *Simulator) Model() string { return s.model }
+
 // Kernels names the kernels that this CPU runs: "avx512", "avx2" or "go".
 func (s *Simulator) Kernels() string { return s.kernels.Name }
+
+// Inside says what computes.
+func (s *Simulator) Inside() string { return "the specification, kernels " + s.kernels.Name }
 
 // WithKernels returns a simulator with the same weights that runs the named
 // kernels, whose bits are the same.
 func (s *Simulator) WithKernels(name string) (*Simulator, error) {
-	var names []string
-	for _, k := range f32.Available() {
-		if k.Name == name {
-			return &Simulator{parameters: s.parameters, profile: s.profile, kernels: k}, nil
-		}
-		names = append(names, k.Name)
+	kernels, err := f32.Named(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("no kernels %q here, only %s", name, strings.Join(names, ", "))
+	return &Simulator{parameters: s.parameters, profile: s.profile, kernels: kernels}, nil
 }
 
 // Simulate runs the jobs in their order.
@@ -62,7 +64,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 	return func(yield func(int, lockstep.Result) bool) {
 		m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
 		for i := range jobs {
-			if !yield(i, run(ctx, m, &jobs[i], opts)) {
+			if !yield(i, run(ctx, m, &jobs[i], opts, nil)) {
 				return
 			}
 		}
@@ -70,14 +72,16 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 }
 
 // run rolls one job out. A controller or observer that ends early fails its own job.
-func run(ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
+// What is to be recorded of a step, record does at its end.
+func run(ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options, record func(*tinyPhysicsSimulator)) (result lockstep.Result) {
 	if err := job.Check(opts.Shortcuts); err != nil {
 		return lockstep.Result{Err: job.Failed(0, err)}
 	}
 	t := newTinyPhysicsSimulator(m, job, opts.Shortcuts)
+	t.record = record
 	step := 0
 	if err := guard.Do(func() {
-		controller, done, err := newController(job.Policy, job.Route)
+		controller, done, err := newController(job, m.gpt.kernels)
 		if err != nil {
 			guard.Fail(err)
 		}
@@ -118,8 +122,10 @@ type tinyPhysicsSimulator struct {
 	data       *lockstep.Route
 	controller lockstep.Controller
 	observe    func(*lockstep.Step)
+	record     func(*tinyPhysicsSimulator)
 	teacher    *lockstep.Trajectory
 	draws      []float64
+	expected   bool // predictions are expected values
 	shortcuts  lockstep.Shortcuts
 	end        int // one past the last step
 
@@ -137,7 +143,7 @@ type tinyPhysicsSimulator struct {
 
 func newTinyPhysicsSimulator(m *tinyPhysicsModel, job *lockstep.Job, shortcuts lockstep.Shortcuts) *tinyPhysicsSimulator {
 	t := &tinyPhysicsSimulator{
-		simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws,
+		simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws, expected: job.Expected,
 		shortcuts: shortcuts, end: job.End(shortcuts),
 	}
 	t.reset()
@@ -174,6 +180,9 @@ func (t *tinyPhysicsSimulator) simStep(stepIdx int) error {
 	if err != nil {
 		return err
 	}
+	if t.expected {
+		t.prediction = t.simModel.expectation()
+	}
 	pred := clip(t.prediction, t.currentLataccel-lockstep.MaxAccDelta, t.currentLataccel+lockstep.MaxAccDelta)
 	if stepIdx >= lockstep.ControlStartIdx {
 		t.currentLataccel = pred
@@ -195,8 +204,23 @@ func (t *tinyPhysicsSimulator) enterLataccel(stepIdx int) {
 
 func last[T any](history []T) []T { return history[len(history)-lockstep.ContextLength:] }
 
-func (t *tinyPhysicsSimulator) controlStep(stepIdx int) {
-	action := t.controller.Update(t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan)
+// command is the controller's answer. A network and a table see the rollout's
+// histories and step, which Update does not tell.
+func (t *tinyPhysicsSimulator) command(stepIdx int) (float64, error) {
+	switch c := t.controller.(type) {
+	case *network:
+		return c.act(t.data, stepIdx, t.currentLataccelHistory, t.actionHistory)
+	case table:
+		return c.at(stepIdx), nil
+	}
+	return t.controller.Update(t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan), nil
+}
+
+func (t *tinyPhysicsSimulator) controlStep(stepIdx int) error {
+	action, err := t.command(stepIdx)
+	if err != nil {
+		return err
+	}
 	if stepIdx < lockstep.ControlStartIdx {
 		action = t.data.SteerCommand[stepIdx]
 	}
@@ -206,18 +230,24 @@ func (t *tinyPhysicsSimulator) controlStep(stepIdx int) {
 		action = t.teacher.Action[stepIdx]
 	}
 	t.actionHistory = append(t.actionHistory, action)
+	return nil
 }
 
 func (t *tinyPhysicsSimulator) step() error {
 	t.stateHistory = append(t.stateHistory, t.data.State(t.stepIdx))
 	t.targetLataccelHistory = append(t.targetLataccelHistory, t.data.TargetLataccel[t.stepIdx])
 	t.futurePlan = t.data.FuturePlan(t.stepIdx)
-	t.controlStep(t.stepIdx)
+	if err := t.controlStep(t.stepIdx); err != nil {
+		return err
+	}
 	if err := t.simStep(t.stepIdx); err != nil {
 		return err
 	}
 	if t.observe != nil {
 		t.report()
+	}
+	if t.record != nil {
+		t.record(t)
 	}
 	t.stepIdx++
 	return nil
@@ -236,6 +266,12 @@ func (t *tinyPhysicsSimulator) report() {
 	if t.stepIdx >= lockstep.ControlStartIdx || t.shortcuts&lockstep.SkipWarmup == 0 {
 		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = m.tokens, m.states, m.logits(), m.probs, m.cdf
 		s.Sample, s.Prediction = m.sample, t.prediction
+		if t.expected {
+			s.Sample = -1
+		}
+	}
+	if n, ok := t.controller.(*network); ok && t.stepIdx >= lockstep.ControlStartIdx {
+		s.Observation, s.Actor, s.Raw = n.observation, n.actor, n.raw
 	}
 	t.observe(&s)
 }

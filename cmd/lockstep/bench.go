@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/engines"
 	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/upstream"
@@ -131,7 +132,7 @@ func (c *benchCommand) Run(env *environment) error {
 			return err
 		}
 		defer g.Close()
-		host.GPU = inside(g)
+		host.GPU = engines.Inside(g)
 		contestants = append(contestants, &contestant{name: "gpu", cores: 1, jobs: c.Jobs, run: simulatorRun(env.ctx, g, lockstep.CostOnly)})
 	}
 

@@ -77,7 +77,7 @@ func controller(env *environment, flag, name string) (lockstep.Policy, func() er
 			return nil, nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
 		}
 	}
-	c, err := pycontroller.New(pycontroller.Options{File: file, Stderr: env.stderr})
+	c, err := pycontroller.New(env.ctx, pycontroller.Options{File: file, Stderr: env.stderr})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s %s: %w", flag, name, err)
 	}

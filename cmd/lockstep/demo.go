@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/gpu"
+	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
-	"lockstep/onnxruntime"
 	"lockstep/reference"
 	"lockstep/report"
 )
@@ -39,16 +38,13 @@ func (c *demoCommand) Run(env *environment) error {
 
 	all := []lockstep.Simulator{s.simulator}
 	var absent []string
-	for _, e := range engines[1:] {
-		if !e.tried() {
-			continue
-		}
-		sim, closer, err := e.open(engineConfig{modelPath: s.modelPath, profile: s.simulator.Profile()})
+	for _, e := range engines.Tried()[1:] {
+		sim, err := e.Open(engines.Config{Model: s.modelPath, Profile: s.simulator.Profile()})
 		if err != nil {
-			absent = append(absent, fmt.Sprintf("%s: not here (%v)", e.name, err))
+			absent = append(absent, fmt.Sprintf("%s: not here (%v)", e.Name, err))
 			continue
 		}
-		defer closer()
+		defer engines.Close(sim)
 		all = append(all, sim)
 	}
 
@@ -79,7 +75,7 @@ func (c *demoCommand) Run(env *environment) error {
 			costs, _ := finished(got[k])
 			means[k] = reference.MeanCosts(costs)
 		}
-		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, python64(means[0].Total), python64(means[1].Total), verdict, inside(sim))
+		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, python64(means[0].Total), python64(means[1].Total), verdict, engines.Inside(sim))
 	}
 	s.simulator = all[0]
 	if err := t.Flush(); err != nil {
@@ -99,21 +95,6 @@ func (c *demoCommand) Run(env *environment) error {
 		return exitStatus(exitParity)
 	}
 	return nil
-}
-
-// inside says what an engine computes with.
-func inside(sim lockstep.Simulator) string {
-	switch sim := sim.(type) {
-	case *reference.Simulator:
-		return "the specification, kernels " + sim.Kernels()
-	case *onnxruntime.Simulator:
-		return "ONNX Runtime " + sim.Version()
-	case *gpu.Simulator:
-		if info, err := sim.Info(); err == nil {
-			return info.Name
-		}
-	}
-	return ""
 }
 
 // differences counts the rollouts of which a cost, a lateral acceleration or an

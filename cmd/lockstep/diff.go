@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/engines"
 	"lockstep/internal/fileio"
 	"lockstep/parity"
 	"lockstep/parity/gate"
@@ -36,8 +37,7 @@ func (c *diffCommand) Run(env *environment) error {
 		return report.CommandLine(append([]string{"lockstep"}, env.args...))
 	}
 	p := newComparisons(env, c.JSON)
-	names := engineNames()
-	switch want, got := slices.Contains(names, c.Want), slices.Contains(names, c.Got); {
+	switch want, got := engines.Known(c.Want), engines.Known(c.Got); {
 	case want && got:
 		return fmt.Errorf("two engines are compared by: lockstep parity --engines %s,%s", c.Want, c.Got)
 	case want:
@@ -58,7 +58,7 @@ func (c *diffCommand) Run(env *environment) error {
 func openTrace(path string) (*trace.File, error) {
 	f, err := trace.Open(path)
 	if err != nil && !strings.ContainsAny(path, "./\\") {
-		return nil, fmt.Errorf("%w: want a trace, or an engine: %s", err, strings.Join(engineNames(), ", "))
+		return nil, fmt.Errorf("%w: want a trace, or an engine: %s", err, strings.Join(engines.Names(), ", "))
 	}
 	return f, err
 }
@@ -108,21 +108,24 @@ func (c *diffCommand) live(env *environment, p *comparisons, name, path string, 
 			return fmt.Errorf("%s is of the network with SHA-256 %s, and %s has %s: name the right one with --model_path", path, sum, s.modelPath, got)
 		}
 	}
-	list, err := enginesByName([]string{name})
+	list, err := engines.ByName(name)
 	if err != nil {
 		return err
 	}
-	o := open(list[0], engineConfig{modelPath: s.modelPath, profile: profile, workers: c.Workers}, options.Inexact)
-	defer o.close()
-	if o.absent != "" || o.notApplicable != "" {
-		return fmt.Errorf("%s: %s%s", name, o.absent, o.notApplicable)
+	o := open(list[0], engines.Config{Model: s.modelPath, Profile: profile, Workers: c.Workers}, options.Inexact)
+	defer closeAll([]opened{o})
+	if o.absent != nil {
+		return fmt.Errorf("%s: %w", name, o.absent)
+	}
+	if o.notApplicable != "" {
+		return fmt.Errorf("%s: %s", name, o.notApplicable)
 	}
 	policies, done, err := c.policies(env)
 	if err != nil {
 		return err
 	}
 	defer done()
-	s.simulator = o
+	s.simulator = o.Simulator
 	jobs, err := s.traced(env, &c.inputFlags, f, policies)
 	if err != nil {
 		return err

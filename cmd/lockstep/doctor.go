@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -8,10 +9,10 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
-	"lockstep/gpu"
+	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
-	"lockstep/onnxruntime"
+	"lockstep/internal/want"
 	"lockstep/pycontroller"
 	"lockstep/reference"
 )
@@ -22,6 +23,7 @@ type doctorCommand struct{}
 // mends it. It exits 2 if what is needed for a rollout does not work.
 func (c *doctorCommand) Run(env *environment) error {
 	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
+	broken := false // what a rollout needs
 	line := func(mark, what, state string) { fmt.Fprintf(t, "%s\t%s\t%s\n", mark, what, state) }
 	const ok, missing, bad = "ok", "–", "BAD"
 
@@ -60,57 +62,33 @@ func (c *doctorCommand) Run(env *environment) error {
 		line(missing, "challenge's routes", "lockstep fetch data")
 	}
 
-	ref, err := c.reference()
+	own, _, err := writeOwn()
 	if err != nil {
-		line(bad, "engine reference", err.Error())
-		t.Flush()
-		return exitStatus(exitUsage)
+		return err
 	}
-	line(ok, "engine reference", "kernels "+ref.Kernels())
-	if library, err := onnxruntime.FindLibrary(); err != nil {
-		line(missing, "engine onnxruntime", err.Error())
-	} else if b, err := c.onnxruntime(library); err != nil {
-		line(bad, "engine onnxruntime", err.Error())
-	} else {
-		line(ok, "engine onnxruntime", fmt.Sprintf("ONNX Runtime %s, profile %s", b.Version(), b.Profile()))
-		b.Close()
-	}
-	if err := gpu.Available(); err != nil {
-		line(missing, "engine gpu", err.Error())
-	} else if g, err := c.gpu(); err != nil {
-		line(bad, "engine gpu", err.Error())
-	} else {
-		line(ok, "engine gpu", inside(g))
-		g.Close()
+	for _, e := range engines.All {
+		if e.Slow {
+			continue
+		}
+		what := "engine " + e.Name
+		var absent *want.Error
+		if err := e.Absent(); errors.As(err, &absent) {
+			line(missing, what, absent.Reason.Error())
+		} else if sim, opened := e.Open(engines.Config{Model: own, Profile: reference.HostProfile(), Workers: 1}); err != nil || opened != nil {
+			line(bad, what, cmp.Or(err, opened).Error())
+			broken = broken || e.Want == nil
+		} else {
+			line(ok, what, engines.Inside(sim))
+			engines.Close(sim)
+		}
 	}
 	if python, err := pycontroller.FindPython(); err != nil {
 		line(missing, "Python controllers", err.Error())
 	} else {
 		line(ok, "Python controllers", python)
 	}
-	return t.Flush()
-}
-
-func (c *doctorCommand) reference() (*reference.Simulator, error) {
-	path, _, err := writeOwn()
-	if err != nil {
-		return nil, err
+	if err := t.Flush(); err != nil || !broken {
+		return err
 	}
-	return reference.New(path, reference.HostProfile())
-}
-
-func (c *doctorCommand) onnxruntime(library string) (*onnxruntime.Simulator, error) {
-	path, _, err := writeOwn()
-	if err != nil {
-		return nil, err
-	}
-	return onnxruntime.New(onnxruntime.Config{ModelPath: path, Library: library, Workers: 1, Profile: reference.HostProfile()})
-}
-
-func (c *doctorCommand) gpu() (*gpu.Simulator, error) {
-	path, _, err := writeOwn()
-	if err != nil {
-		return nil, err
-	}
-	return gpu.New(gpu.Config{ModelPath: path, Profile: reference.HostProfile()})
+	return exitStatus(exitUsage)
 }

@@ -10,13 +10,9 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
-	"lockstep/gpu"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
+	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
-	"lockstep/onnxruntime"
-	"lockstep/parity/gate"
 	"lockstep/reference"
 )
 
@@ -38,99 +34,6 @@ type simulatorFlags struct {
 	Engine string `name:"engine" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
 
 	timed bool // the engine takes times for Stats
-}
-
-// engine is an implementation of lockstep.Simulator.
-type engine struct {
-	name string
-
-	// lacks is what is missing where the engine cannot run: one of gate.Wants.
-	lacks string
-
-	// tried tells whether the engine is tried where none is asked for by name.
-	tried func() bool
-
-	// open makes a simulator and a function that ends its use.
-	open func(engineConfig) (lockstep.Simulator, func() error, error)
-}
-
-// engineConfig is what an engine is opened with. It may compute with another
-// profile than is asked for, if its arithmetic is its machine's.
-type engineConfig struct {
-	modelPath string
-	profile   lockstep.Profile
-	workers   int // threads; 0 is the engine's choice
-	chunk     int // the most routes in step; 0 is the engine's choice
-	timed     bool
-}
-
-// engines are all implementations: first the one that others are held to, last the
-// one that is tried first where none is asked for.
-var engines = []engine{
-	{"reference", gate.WantAssets, always, openReference},
-	{"emulated", gate.WantCompiler, never, openEmulated},
-	{"onnxruntime", gate.WantONNXRuntime, always, openONNXRuntime},
-	{"gpu", gate.WantGPU, hasGPU, openGPU},
-}
-
-func always() bool { return true }
-
-// never is for an engine that proves something and is of no other use.
-func never() bool { return false }
-
-// hasGPU lets who has no GPU hear nothing of one.
-func hasGPU() bool { return gpu.Available() == nil }
-
-func openReference(c engineConfig) (lockstep.Simulator, func() error, error) {
-	r, err := reference.New(c.modelPath, c.profile)
-	return r, nothing, err
-}
-
-func openONNXRuntime(c engineConfig) (lockstep.Simulator, func() error, error) {
-	b, err := onnxruntime.New(onnxruntime.Config{ModelPath: c.modelPath, Workers: c.workers, Chunk: c.chunk, Profile: c.profile})
-	if err != nil {
-		return nil, nil, err
-	}
-	return b, b.Close, nil
-}
-
-func openGPU(c engineConfig) (lockstep.Simulator, func() error, error) {
-	g, err := gpu.New(c.gpu())
-	if err != nil {
-		return nil, nil, err
-	}
-	return g, g.Close, nil
-}
-
-// emulatedGPU is the gpu engine with its kernels on the CPU.
-type emulatedGPU struct{ *gpu.Simulator }
-
-func (emulatedGPU) Name() string { return "emulated" }
-
-func openEmulated(c engineConfig) (lockstep.Simulator, func() error, error) {
-	config := c.gpu()
-	config.Open = func() (driver.Device, error) { return emulated.Open(emulated.Options{Processors: c.workers}) }
-	g, err := gpu.New(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	return emulatedGPU{g}, g.Close, nil
-}
-
-func (c engineConfig) gpu() gpu.Config {
-	perBlock := min(c.chunk, 6)
-	if perBlock == 3 { // there are kernels for 1, 2, 4, 5 and 6 routes
-		perBlock = 2
-	}
-	return gpu.Config{ModelPath: c.modelPath, Profile: c.profile, RoutesPerBlock: perBlock, Timed: c.timed}
-}
-
-// engineNames are the names of all engines.
-func engineNames() (names []string) {
-	for _, e := range engines {
-		names = append(names, e.name)
-	}
-	return names
 }
 
 // simulation is what the flags describe, loaded.
@@ -264,34 +167,14 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	if err != nil {
 		return nil, nil, err
 	}
-	var absent []string
-	for i := len(engines) - 1; i >= 0; i-- {
-		e := engines[i]
-		if f.Engine != e.name && (f.Engine != "auto" || !e.tried()) {
-			continue
-		}
-		sim, closer, failed := e.open(engineConfig{modelPath: modelPath, profile: profile, workers: f.Workers, timed: f.timed})
-		if failed == nil && asked && sim.Profile() != profile {
-			failed = fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.name, sim.Profile(), profile)
-			closer()
-		}
-		if failed == nil {
-			if n, ok := sim.(interface{ Notices() []string }); ok {
-				for _, notice := range n.Notices() {
-					fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
-				}
-			}
-			if len(absent) > 0 {
-				fmt.Fprintf(env.stderr, "lockstep: using the %s engine, since %s\n", e.name, strings.Join(absent, ", and "))
-			}
-			return sim, closer, nil
-		}
-		if f.Engine == e.name || i == 0 {
-			return nil, nil, failed
-		}
-		absent = append(absent, fmt.Sprintf("the %s one cannot run: %v", e.name, failed))
+	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed}, asked)
+	if err != nil {
+		return nil, nil, err
 	}
-	return nil, nil, fmt.Errorf("--engine %s: want one of %s", f.Engine, strings.Join(engineNames(), ", "))
+	for _, notice := range notices {
+		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
+	}
+	return sim, func() error { return engines.Close(sim) }, nil
 }
 
 func orAsset(path, asset string) (string, error) {

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"lockstep/engines"
 	"lockstep/gpu/hardware"
 	"lockstep/gpu/module"
+	"lockstep/internal/want"
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
 	"lockstep/report"
@@ -20,7 +22,7 @@ type gateCommand struct {
 	Base            string        `name:"base" placeholder:"REV" help:"Revision that the change is to be merged into: what differs from it decides what runs. Default: none, so that everything runs."`
 	Out             string        `name:"out" default:"build/gate" placeholder:"DIR" help:"Folder for gate.json, junit.xml and report.html. Default: build/gate."`
 	All             bool          `name:"all" help:"Plant every fault, not a sample, whatever has changed."`
-	Require         []string      `name:"require" placeholder:"WANT,..." help:"Fail where assets, onnxruntime, compiler, python or gpu are missing, as LOCKSTEP_REQUIRE_ASSETS=1 and so on do."`
+	Require         []string      `name:"require" placeholder:"WANT,..." help:"Fail where these are missing, as LOCKSTEP_REQUIRE_ASSETS=1 and so on do: ${wants}."`
 	RequireHardware bool          `name:"require-hardware" help:"Fail without evidence that the kernels, as they are, ran on a GPU."`
 	Limit           time.Duration `name:"limit" default:"20m" help:"How long one check may take. Default: 20m."`
 }
@@ -51,9 +53,9 @@ func (c *gateCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	for _, want := range c.Require {
-		if !slices.Contains(gate.Wants, want) {
-			return fmt.Errorf("--require %q: want some of %s", want, strings.Join(gate.Wants, ", "))
+	for _, name := range c.Require {
+		if want.ByName(name) == nil {
+			return fmt.Errorf("--require %q: want some of %s", name, strings.Join(want.Names(), ", "))
 		}
 	}
 	if c.Limit <= 0 {
@@ -67,7 +69,7 @@ func (c *gateCommand) Run(env *environment) error {
 	}
 	stdout := &stickyWriter{w: env.stdout}
 	result, err := gate.Run(env.ctx, gate.Config{
-		Root: root, Base: c.Base, Engines: engineNames(), All: c.All, Require: require,
+		Root: root, Base: c.Base, Engines: engines.Names(), All: c.All, Require: require,
 		RequireHardware: c.RequireHardware, Hardware: evidence, Limit: c.Limit, Program: gateProgram,
 		Plan: func(change gate.Change) {
 			fmt.Fprintf(stdout, "%s\n", change.Why)

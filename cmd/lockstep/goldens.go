@@ -9,9 +9,11 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
+	"lockstep/engines"
 	"lockstep/golden"
 	"lockstep/internal/assets"
 	"lockstep/internal/fileio"
+	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
@@ -159,8 +161,8 @@ func (l *library) route(name, sum string) (string, error) {
 }
 
 // golden holds one engine to one set.
-func (c *parityCommand) golden(p *comparisons, e engine, set *golden.Set, l *library, options parity.CompareOptions) error {
-	k := gate.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
+func (c *parityCommand) golden(p *comparisons, e *engines.Engine, set *golden.Set, l *library, options parity.CompareOptions) error {
+	k := gate.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.Name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
 	if set.ModelSHA256 == defaults.ModelSHA256 {
 		k.Detail = "own network"
 	}
@@ -169,7 +171,7 @@ func (c *parityCommand) golden(p *comparisons, e engine, set *golden.Set, l *lib
 		return err
 	}
 	if modelPath == "" {
-		k.NotRun, k.Lacks = fmt.Sprintf("the network of SHA-256 %s is not here: run `make assets`, or name it with --model_path", set.ModelSHA256), gate.WantAssets
+		k.NotRun, k.Lacks = fmt.Sprintf("the network of SHA-256 %s is not here: run `make assets`, or name it with --model_path", set.ModelSHA256), want.Assets.Name
 		p.add(k)
 		return nil
 	}
@@ -179,7 +181,7 @@ func (c *parityCommand) golden(p *comparisons, e engine, set *golden.Set, l *lib
 			return err
 		}
 		if paths[r.Route] == "" {
-			k.NotRun, k.Lacks = fmt.Sprintf("route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path", r.Route, r.RouteCSV), gate.WantAssets
+			k.NotRun, k.Lacks = fmt.Sprintf("route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path", r.Route, r.RouteCSV), want.Assets.Name
 			p.add(k)
 			return nil
 		}
@@ -189,8 +191,8 @@ func (c *parityCommand) golden(p *comparisons, e engine, set *golden.Set, l *lib
 			return nil
 		}
 	}
-	o := open(e, engineConfig{modelPath: modelPath, profile: set.Profile, workers: c.Workers}, options.Inexact)
-	defer o.close()
+	o := open(e, engines.Config{Model: modelPath, Profile: set.Profile, Workers: c.Workers}, options.Inexact)
+	defer closeAll([]opened{o})
 	if k, ok := c.unable(k, o); ok {
 		p.add(c.unasked(k))
 		return nil

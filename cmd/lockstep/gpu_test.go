@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"lockstep/gpu"
-	"lockstep/gpu/driver/emulated/emulatedtest"
+	"lockstep/internal/want"
 )
 
 // TestNoGPU: who asks for the GPU is told in one line how to get one, and who does
@@ -34,7 +34,7 @@ func TestNoGPU(t *testing.T) {
 // TestStats: a rollout on a device is one upload, one launch and one download, and
 // --stats says so; elsewhere there is nothing to be said.
 func TestStats(t *testing.T) {
-	emulatedtest.Require(t)
+	want.Compiler.Need(t)
 	inputs := append([]string{"rollout", "--stats"}, shortInputs(t)...)
 	status, stdout, stderr := lockstepRun(t.Context(), append(inputs, "--engine", "emulated")...)
 	_, want, _ := lockstepRun(t.Context(), append(append([]string{"rollout"}, inputs[2:]...), "--engine", "reference")...)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"lockstep/engines"
+	"lockstep/internal/want"
 	"os"
 	"os/signal"
 	"strings"
@@ -60,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	parser, err := kong.New(&commands{},
 		kong.Name("lockstep"),
 		kong.Description("The tinyphysics simulator, equal to the Python program bit for bit."),
-		kong.Vars{"engines": strings.Join(engineNames(), ",")},
+		kong.Vars{"engines": strings.Join(engines.Names(), ","), "wants": strings.Join(want.Names(), ", ")},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }), // after --help
 		kong.Bind(env),

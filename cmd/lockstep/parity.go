@@ -14,6 +14,7 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
+	"lockstep/engines"
 	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/parity"
@@ -158,47 +159,32 @@ func (c *parityCommand) repeat(env *environment, rollout string) string {
 
 // opened is an engine that runs, or the reason why it does not.
 type opened struct {
-	engine
-	lockstep.Simulator
-	close func() error
+	*engines.Engine
+	lockstep.Simulator // nil if the engine did not open
 
-	absent, notApplicable string
+	absent        error
+	notApplicable string
 }
 
 // chosen are the engines of --engines, or all that are tried here.
-func (c *parityCommand) chosen() ([]engine, error) {
+func (c *parityCommand) chosen() ([]*engines.Engine, error) {
 	if c.Engines == nil {
-		return slices.DeleteFunc(slices.Clone(engines), func(e engine) bool { return !e.tried() }), nil
+		return engines.Tried(), nil
 	}
-	return enginesByName(c.Engines)
-}
-
-func enginesByName(names []string) (list []engine, err error) {
-	for _, name := range names {
-		i := slices.IndexFunc(engines, func(e engine) bool { return e.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("engine %q is not known, want one of %s", name, strings.Join(engineNames(), ", "))
-		}
-		if slices.ContainsFunc(list, func(e engine) bool { return e.name == name }) {
-			return nil, fmt.Errorf("engine %s is named twice", name)
-		}
-		list = append(list, engines[i])
-	}
-	return list, nil
+	return engines.ByName(c.Engines...)
 }
 
 // open opens an engine in a profile.
-func open(e engine, config engineConfig, inexact bool) opened {
-	sim, closer, err := e.open(config)
+func open(e *engines.Engine, config engines.Config, inexact bool) opened {
+	sim, err := e.Open(config)
 	if err != nil {
-		return opened{engine: e, close: nothing, absent: err.Error()}
+		return opened{Engine: e, absent: err}
 	}
-	o := opened{engine: e, Simulator: sim, close: closer}
-	known, ok := sim.(interface{ ProfileKnown() bool })
-	switch {
-	case ok && !known.ProfileKnown() && !inexact:
+	o := opened{Engine: e, Simulator: sim}
+	switch err := engines.ProfileKnown(sim); {
+	case err != nil && !inexact:
 		o.notApplicable = "it computes in a way that is not known, parity is not claimed; --inexact compares in spite of that"
-	case sim.Profile() != config.profile && !inexact:
+	case sim.Profile() != config.Profile && !inexact:
 		o.notApplicable = fmt.Sprintf("it computes with profile %s on this machine", sim.Profile())
 	}
 	return o
@@ -206,14 +192,14 @@ func open(e engine, config engineConfig, inexact bool) opened {
 
 // openAll opens engines in one profile: the one asked for, else that of those engines
 // whose arithmetic is their machine's.
-func openAll(list []engine, config engineConfig, asked, inexact bool) (all []opened) {
+func openAll(list []*engines.Engine, config engines.Config, asked, inexact bool) (all []opened) {
 	for _, e := range list {
 		all = append(all, open(e, config, inexact))
 	}
 	for _, o := range all {
-		if o.Simulator != nil && o.Profile() != config.profile && !asked {
+		if o.Simulator != nil && o.Profile() != config.Profile && !asked {
 			closeAll(all)
-			config.profile = o.Profile()
+			config.Profile = o.Profile()
 			return openAll(list, config, true, inexact)
 		}
 	}
@@ -222,17 +208,21 @@ func openAll(list []engine, config engineConfig, asked, inexact bool) (all []ope
 
 func closeAll(all []opened) {
 	for _, o := range all {
-		o.close()
+		if o.Simulator != nil {
+			engines.Close(o.Simulator)
+		}
 	}
 }
 
 // unable is the comparison that an engine does not take part in, and false if it does.
 func (c *parityCommand) unable(k gate.Comparison, o opened) (gate.Comparison, bool) {
 	switch {
-	case o.absent != "":
-		k.NotRun, k.Lacks = o.name+": "+o.absent, o.lacks
+	case o.absent != nil && o.Want == nil:
+		k.Error = o.Engine.Name + ": " + o.absent.Error()
+	case o.absent != nil:
+		k.NotRun, k.Lacks = o.Engine.Name+": "+o.absent.Error(), o.Want.Name
 	case o.notApplicable != "":
-		k.NotApplicable = o.name + ": " + o.notApplicable
+		k.NotApplicable = o.Engine.Name + ": " + o.notApplicable
 	default:
 		return k, false
 	}
@@ -291,12 +281,12 @@ func (c *parityCommand) engines(env *environment, p *comparisons, options parity
 	if err != nil {
 		return err
 	}
-	all := openAll(list, engineConfig{modelPath: s.modelPath, profile: profile, workers: c.Workers}, asked, options.Inexact)
+	all := openAll(list, engines.Config{Model: s.modelPath, Profile: profile, Workers: c.Workers}, asked, options.Inexact)
 	defer closeAll(all)
 	first := all[0]
 	var jobs []lockstep.Job
 	if first.Simulator != nil {
-		s.simulator = first
+		s.simulator = first.Simulator
 		s.loadRoutes(env, &c.inputFlags, files)
 		if len(s.failed) > 0 {
 			return exitStatus(exitUsage)
@@ -311,7 +301,7 @@ func (c *parityCommand) engines(env *environment, p *comparisons, options parity
 		}
 	}
 	for _, o := range all[1:] {
-		k := gate.Comparison{Kind: "engines", Want: first.name, Got: o.name, Detail: filepath.Base(s.modelPath)}
+		k := gate.Comparison{Kind: "engines", Want: first.Engine.Name, Got: o.Engine.Name, Detail: filepath.Base(s.modelPath)}
 		if c.leaveOut(p, k, first, o) {
 			continue
 		}
@@ -344,7 +334,7 @@ func (c *parityCommand) keep(env *environment, modelPath string, first, o opened
 	if err != nil {
 		return fmt.Errorf("--keep: %w", err)
 	}
-	whole.Engine, whole.Profile, whole.Workers, whole.Model = o.name, first.Profile(), c.Workers, filepath.Base(modelPath)
+	whole.Engine, whole.Profile, whole.Workers, whole.Model = o.Engine.Name, first.Profile(), c.Workers, filepath.Base(modelPath)
 	if whole.ModelSHA256, err = fileio.SHA256(modelPath); err != nil {
 		return err
 	}

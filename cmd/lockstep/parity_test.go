@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -18,10 +17,11 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
+	"lockstep/engines"
 	"lockstep/gpu/hardware"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
-	"lockstep/onnxruntime"
+	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
@@ -33,7 +33,7 @@ import (
 // engines.
 func TestMain(m *testing.M) {
 	if names := os.Getenv("LOCKSTEP_TEST_ENGINES"); names != "" {
-		engines = testEngines(names)
+		engines.All = testEngines(names)
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -89,15 +89,16 @@ func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockst
 
 // testEngines are the reference and others of those names: equal, absent, or the
 // fault that is planted in it.
-func testEngines(names string) []engine {
-	list := []engine{{"reference", gate.WantAssets, always, openReference}}
+func testEngines(names string) []engines.Engine {
+	list := []engines.Engine{*engines.Reference()}
 	for fault := range strings.SplitSeq(names, ",") {
-		list = append(list, engine{"twin", gate.WantGPU, always, func(c engineConfig) (lockstep.Simulator, func() error, error) {
-			if fault == "absent" {
-				return nil, nil, fmt.Errorf("no device")
-			}
-			r, err := reference.New(c.modelPath, c.profile)
-			return &planted{r, fault}, nothing, err
+		missing := func() error { return nil }
+		if fault == "absent" {
+			missing = func() error { return errors.New("no device") }
+		}
+		list = append(list, engines.Engine{Name: "twin", Want: want.GPU, Own: true, Missing: missing, New: func(c engines.Config) (lockstep.Simulator, error) {
+			r, err := reference.New(c.Model, c.Profile)
+			return &planted{r, fault}, err
 		}})
 	}
 	return list
@@ -106,9 +107,9 @@ func testEngines(names string) []engine {
 // plant sets the engines of a test.
 func plant(t *testing.T, names string) {
 	t.Helper()
-	before := engines
-	engines = testEngines(names)
-	t.Cleanup(func() { engines = before })
+	before := engines.All
+	engines.All = testEngines(names)
+	t.Cleanup(func() { engines.All = before })
 }
 
 // shortInputs are flags for the project's own network and two routes of 130 rows.
@@ -531,12 +532,7 @@ func TestRolloutTraceFile(t *testing.T) {
 // TestParityBatched: the flags as users give them, on the real engines.
 func TestParityBatched(t *testing.T) {
 	assetstest.Model(t)
-	if _, err := onnxruntime.FindLibrary(); err != nil {
-		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
-			t.Fatal(err)
-		}
-		t.Skipf("not run for want of assets: %v", err)
-	}
+	want.ONNXRuntime.Need(t)
 	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--engines", "reference,onnxruntime", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
 	if status != exitOK || !strings.Contains(stdout, "equal           onnxruntime against reference, "+assets.Model+": 1 of 1 rollouts equal") {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
@@ -565,6 +561,7 @@ func sourceTree(t *testing.T) string {
 	write("a_test.go", "package lockstep\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n")
 	write("report/page.go", "package report\n")
 	write("README.md", "first\n")
+	write("Makefile", "%:\n\t@:\n") // every target passes
 	const set = "golden/testdata/default/ort1.30-avx2-expU-sinfma-csv2"
 	for file, shorten := range map[string]func(string) string{
 		set + "/g00002.zero.npz": nil,
@@ -688,8 +685,8 @@ func TestGate(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "gate")
 	t.Chdir(root)
 	t.Setenv("LOCKSTEP_ASSETS", t.TempDir()) // the project's own network alone
-	for _, want := range gate.Wants {
-		t.Setenv("LOCKSTEP_REQUIRE_"+strings.ToUpper(want), "")
+	for _, w := range want.All {
+		t.Setenv(w.Variable(), "")
 	}
 	runGate := func(twin string, args ...string) (status int, stdout string, r gate.Result) {
 		t.Helper()

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/engines"
+	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
@@ -45,21 +47,21 @@ func (c *parityCommand) replay(env *environment, p *comparisons, options parity.
 	return nil
 }
 
-func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []engine, l *library) error {
+func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*engines.Engine, l *library) error {
 	stem := strings.TrimSuffix(filepath.Base(k.Path), filepath.Ext(k.Path))
-	kept := gate.Comparison{Kind: "replay", Want: "kept results", Got: list[0].name, Detail: stem}
+	kept := gate.Comparison{Kind: "replay", Want: "kept results", Got: list[0].Name, Detail: stem}
 	modelPath, err := l.model(k.ModelSHA256)
 	if err != nil {
 		return err
 	}
 	if modelPath == "" {
-		kept.NotRun, kept.Lacks = fmt.Sprintf("%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path, k.Model, k.ModelSHA256), gate.WantAssets
+		kept.NotRun, kept.Lacks = fmt.Sprintf("%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path, k.Model, k.ModelSHA256), want.Assets.Name
 		p.add(kept)
 		return nil
 	}
 	var all []opened
 	for _, e := range list {
-		all = append(all, open(e, engineConfig{modelPath: modelPath, profile: k.Profile, workers: k.Workers, chunk: k.Chunk}, false))
+		all = append(all, open(e, engines.Config{Model: modelPath, Profile: k.Profile, Workers: k.Workers, Chunk: k.Chunk}, false))
 	}
 	defer closeAll(all)
 	first := all[0]
@@ -71,7 +73,7 @@ func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []e
 	}
 	p.add(kept)
 	for _, o := range all[1:] {
-		one := gate.Comparison{Kind: "replay", Want: first.name, Got: o.name, Detail: stem}
+		one := gate.Comparison{Kind: "replay", Want: first.Engine.Name, Got: o.Engine.Name, Detail: stem}
 		if c.leaveOut(p, one, first, o) {
 			continue
 		}

@@ -68,6 +68,8 @@ type Mark int
 type Info struct {
 	Name            string // as its driver gives it
 	Driver          string // version of the driver
+	Kernels         string // hash of their sources, see module.HashSources
+	Emulated        bool   // the kernels run on the CPU
 	Major, Minor    int    // compute capability
 	Multiprocessors int
 	SharedPerBlock  int   // bytes of shared memory that a block can have

@@ -14,9 +14,9 @@ import (
 	"lockstep/defaults"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
-	"lockstep/gpu/driver/emulated/emulatedtest"
 	"lockstep/gpu/kernels"
 	"lockstep/internal/model"
+	"lockstep/internal/want"
 )
 
 // The structs of launch.h.
@@ -74,7 +74,7 @@ func raw[T any](s []T) []byte {
 // open opens a device that is closed with the test.
 func open(t testing.TB, options emulated.Options) *emulated.Device {
 	t.Helper()
-	emulatedtest.Require(t)
+	want.Compiler.Need(t)
 	d, err := emulated.Open(options)
 	if err != nil {
 		t.Fatal(err)

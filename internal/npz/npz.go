@@ -23,14 +23,14 @@ import (
 // Array is one array of an archive.
 type Array struct {
 	Name  string
-	Type  string // NumPy's type string: "<f4", "<f8", "<i8", "<u8", "|u1" or "|S<n>"
+	Type  string // NumPy's type string: "<f4", "<f8", "<i4", "<u4", "<i8", "<u8", "|u1" or "|S<n>"
 	Shape []int
 	Data  []byte // elements, little-endian, C order
 }
 
 // Number is an element type.
 type Number interface {
-	float32 | float64 | int64 | uint64 | uint8
+	float32 | float64 | int32 | uint32 | int64 | uint64 | uint8
 }
 
 // What a reader accepts, in bytes of data: of one array, and of all arrays of an
@@ -50,6 +50,10 @@ func typeString[T Number]() string {
 		return "<f4"
 	case float64:
 		return "<f8"
+	case int32:
+		return "<i4"
+	case uint32:
+		return "<u4"
 	case int64:
 		return "<i8"
 	case uint8:
@@ -306,7 +310,7 @@ func elementSize(t string) (int, bool) {
 	switch t {
 	case "|u1":
 		return 1, true
-	case "<f4":
+	case "<f4", "<i4", "<u4":
 		return 4, true
 	case "<f8", "<i8", "<u8":
 		return 8, true

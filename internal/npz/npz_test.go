@@ -20,6 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"lockstep/internal/want"
 )
 
 const testdata = "../../golden/testdata"
@@ -220,10 +222,7 @@ func TestHeader(t *testing.T) {
 // TestNumPyReads: NumPy reads every kind of array that Write writes, and what it
 // then writes, compressed or not, reads back equal.
 func TestNumPyReads(t *testing.T) {
-	python := os.Getenv("LOCKSTEP_PYTHON")
-	if python == "" {
-		t.Skip("not run: LOCKSTEP_PYTHON names no Python that has NumPy")
-	}
+	python := want.Python.Need(t)
 	var want []Array
 	for i, elementType := range types {
 		size, _ := elementSize(elementType)

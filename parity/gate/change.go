@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"lockstep/engines"
 	"os/exec"
 	"path"
 	"slices"
@@ -32,50 +33,43 @@ type Change struct {
 const (
 	kindDocumentation = "documentation"
 	kindAll           = "every engine" // or what is not known
-	kindTool          = "tools"        // computes nothing that is compared
+	kindTool          = "tools"
 )
 
-// rules give the kind of a file by the folder it is in, or the engine; the first that
-// fits counts. A file that none fits concerns every engine.
-var rules = []struct{ folder, kind string }{
-	{"reference/", "reference"},
-	{"onnxruntime/", "onnxruntime"},
-	{"gpu/", "gpu"},
-	{"report/", kindTool},
-	{"generate/", kindTool},
-	{"pycontroller/", kindTool},
-	{"cmd/", kindTool},
-	{"scripts/", kindTool},
-}
+// tools are the folders of what computes nothing that is compared.
+var tools = []string{"report/", "generate/", "pycontroller/", "cmd/", "scripts/"}
 
-// kind is that of a file.
-func kind(file string) string {
+// kinds are what a file is: documentation, a tool, or of some engines. What is not
+// known concerns every one.
+func kinds(file string) []string {
 	data := strings.Contains("/"+file, "/testdata/")
 	switch path.Ext(file) {
 	case ".md":
 		if !data {
-			return kindDocumentation
+			return []string{kindDocumentation}
 		}
 	case "":
 		if base := path.Base(file); !strings.Contains(file, "/") && (base == "LICENSE" || base == "NOTICE" || base == "AUTHORS") {
-			return kindDocumentation
+			return []string{kindDocumentation}
 		}
 	}
-	for _, r := range rules {
-		if strings.HasPrefix(file, r.folder) {
-			return r.kind
-		}
+	if names := engines.Of(file); names != nil {
+		return names
 	}
-	return kindAll
+	if slices.ContainsFunc(tools, func(folder string) bool { return strings.HasPrefix(file, folder) }) {
+		return []string{kindTool}
+	}
+	return []string{kindAll}
 }
 
-// Changed finds what differs from the base in the git checkout of the folder root. It
+// Changed finds what differs from the base in the git checkout of the folder root, and
+// which of the engines, all of them named, that may concern. It
 // never fails: where it cannot tell, the answer is everything.
-func Changed(ctx context.Context, root, base string, engines []string) Change {
-	c := Change{Base: base, Files: []string{}, Engines: engines}
+func Changed(ctx context.Context, root, base string, all []string) Change {
+	c := Change{Base: base, Files: []string{}, Engines: all}
 	everything := func(format string, args ...any) Change {
 		c.Everything, c.Why = true, "every check runs: "+fmt.Sprintf(format, args...)
-		c.Documentation, c.Engines = false, engines
+		c.Documentation, c.Engines = false, all
 		return c
 	}
 	head, err := git(ctx, root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
@@ -118,30 +112,24 @@ func Changed(ctx context.Context, root, base string, engines []string) Change {
 		return everything("nothing differs from %s", base)
 	}
 
-	kinds := map[string]string{} // with a file of each
+	found := map[string]string{} // kinds, with a file of each
 	for _, file := range c.Files {
-		if k := kind(file); kinds[k] == "" {
-			kinds[k] = file
+		for _, k := range kinds(file) {
+			found[k] = file
 		}
 	}
-	if file := kinds[kindAll]; file != "" {
+	if file := found[kindAll]; file != "" {
 		return everything("%s concerns every engine", file)
 	}
-	if len(kinds) == 1 && kinds[kindDocumentation] != "" {
+	if len(found) == 1 && found[kindDocumentation] != "" {
 		c.Documentation, c.Engines = true, []string{}
 		c.Why = "documentation only"
 		return c
 	}
 	c.Engines = []string{}
-	for _, e := range engines {
-		if kinds[e] != "" {
+	for _, e := range engines.Names() {
+		if found[e] != "" {
 			c.Engines = append(c.Engines, e)
-		}
-	}
-	for _, r := range rules {
-		if r.kind != kindTool && kinds[r.kind] != "" && !slices.Contains(engines, r.kind) {
-			// An engine that this program was built without.
-			c.Engines = append(c.Engines, r.kind)
 		}
 	}
 	c.Why = "changed: " + strings.Join(c.Engines, ", ")

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"lockstep/engines"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,7 @@ func commit(t *testing.T, root string) {
 	command(t, root, "commit", "--quiet", "--allow-empty", "-m", "change")
 }
 
-var testEngines = []string{"reference", "onnxruntime", "gpu"}
+var testEngines = engines.Names()
 
 func TestChanged(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -83,11 +84,11 @@ func TestChanged(t *testing.T) {
 				write(t, root, "gpu/kernels/new.cu", "x")
 				write(t, root, "reference/gpt.go", "x")
 			},
-			engines: []string{"reference", "gpu"}, why: "changed: reference, gpu",
+			engines: []string{"reference", "emulated", "gpu"}, why: "changed: reference, emulated, gpu",
 		},
 		"removed": {
 			change:  func(t *testing.T, root string) { command(t, root, "rm", "--quiet", "gpu/abi.go"); commit(t, root) },
-			engines: []string{"gpu"}, why: "changed: gpu",
+			engines: []string{"emulated", "gpu"}, why: "changed: emulated, gpu",
 		},
 		"moved out of an engine": {
 			change: func(t *testing.T, root string) {

@@ -38,7 +38,7 @@ type Comparison struct {
 	// Error says why the comparison could not be made or finished.
 	Error string `json:"error,omitempty"`
 
-	// NotRun says for want of what it was not made: Lacks is one of the wants, and
+	// NotRun says for want of what it was not made: Lacks is the name of a want, and
 	// NotRun the reason.
 	NotRun string `json:"not_run,omitempty"`
 	Lacks  string `json:"lacks,omitempty"`

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/mutants"
 	"lockstep/parity/tinyphysics"
@@ -83,7 +84,7 @@ func comparison(stages ...string) Comparison {
 // TestParity: what lockstep parity prints, and how it ends, decides; whatever is odd
 // is a failure.
 func TestParity(t *testing.T) {
-	absent := Comparison{Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device", Lacks: WantGPU}
+	absent := Comparison{Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device", Lacks: want.GPU.Name}
 	for name, c := range map[string]struct {
 		script  []string
 		require []string
@@ -110,8 +111,8 @@ func TestParity(t *testing.T) {
 		},
 		"not run":           {script: []string{line(comparison()), line(absent), announce(2)}, outcome: Passed, passed: 2},
 		"nothing but that":  {script: []string{line(absent), announce(1)}, outcome: Failed, why: "no case was run: no device"},
-		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{WantGPU}, outcome: Failed, why: "1 of 3 cases failed", passed: 2},
-		"another required":  {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{WantPython}, outcome: Passed, passed: 2},
+		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.GPU.Name}, outcome: Failed, why: "1 of 3 cases failed", passed: 2},
+		"another required":  {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.Python.Name}, outcome: Passed, passed: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,7 +139,7 @@ func TestParity(t *testing.T) {
 // TestUnlessAbsent: what is not required and not there leaves the check out, all else
 // does not.
 func TestUnlessAbsent(t *testing.T) {
-	absent := Case{Outcome: NotRun, Lacks: WantGPU, Message: "no device"}
+	absent := Case{Outcome: NotRun, Lacks: want.GPU.Name, Message: "no device"}
 	for _, c := range []struct {
 		cases   []Case
 		require []string
@@ -146,7 +147,7 @@ func TestUnlessAbsent(t *testing.T) {
 		outcome string
 	}{
 		{[]Case{absent, absent}, nil, nil, NotRun},
-		{[]Case{absent, absent}, []string{WantGPU}, nil, Failed},
+		{[]Case{absent, absent}, []string{want.GPU.Name}, nil, Failed},
 		{[]Case{absent}, nil, errors.New("a crash"), Failed},
 		{[]Case{absent, {Outcome: NotRun, Message: "for no reason"}}, nil, nil, Failed},
 		{[]Case{absent, {Outcome: NotApplicable}}, nil, nil, Failed},
@@ -280,7 +281,14 @@ func TestRun(t *testing.T) {
 
 // TestPlan: what runs for which change.
 func TestPlan(t *testing.T) {
-	all := []string{"build", "goldens/reference", "goldens/onnxruntime", "goldens/gpu", "engines", "regressions", "tests", "hardware", "mutants"}
+	all := []string{"build"}
+	for _, target := range targets {
+		all = append(all, target.name)
+	}
+	for _, engine := range testEngines {
+		all = append(all, "goldens/"+engine)
+	}
+	all = append(all, "engines", "regressions", "tests", "hardware", "mutants")
 	names := func(change Change, everything bool) (names []string) {
 		g := &run{Config: Config{Engines: testEngines, All: everything}, change: change}
 		for _, s := range g.plan() {
@@ -323,12 +331,12 @@ func TestSample(t *testing.T) {
 	}
 	planted := map[string]bool{}
 	for commit := range 200 {
-		change := Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "onnxruntime", "gpu"}}
+		change := Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "onnxruntime", "emulated", "gpu"}}
 		got := sample(all, change)
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
 			t.Fatal("the sample of a commit is not always the same")
 		}
-		if d := cmp.Diff(map[string]int{"reference": 3, "onnxruntime": 3, "gpu": 3}, engines(got)); d != "" {
+		if d := cmp.Diff(map[string]int{"reference": 3, "onnxruntime": 3, "emulated": 3}, engines(got)); d != "" {
 			t.Fatalf("commit %d (-want +got):\n%s", commit, d)
 		}
 		for _, f := range got {
@@ -338,7 +346,7 @@ func TestSample(t *testing.T) {
 	if len(planted) != len(all) {
 		t.Errorf("200 commits plant %d of %d faults", len(planted), len(all))
 	}
-	if d := cmp.Diff(map[string]int{"gpu": sampleSize}, engines(sample(all, Change{Engines: []string{"gpu"}}))); d != "" {
+	if d := cmp.Diff(map[string]int{"emulated": sampleSize}, engines(sample(all, Change{Engines: []string{"emulated", "gpu"}}))); d != "" {
 		t.Errorf("gpu (-want +got):\n%s", d)
 	}
 	const file = "onnxruntime/controllers.go"
@@ -365,34 +373,69 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestPackages: the packages that compute are always tested, tools if they changed.
-func TestPackages(t *testing.T) {
-	g := &run{Config: Config{Root: filepath.Join("..", "..")}, change: Change{Files: []string{"report/page.go", "scripts/avx512/test.sh"}}}
-	got := g.packages()
-	for _, want := range []string{"./", "./reference/...", "./onnxruntime/...", "./golden/...", "./internal/...", "./fuzz/...", "./parity/...", "./report/..."} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%v lacks %s", got, want)
+// TestBoth: what runs beside the others runs at the same time, and all are in order.
+func TestBoth(t *testing.T) {
+	met := make(chan bool)
+	meet := func(ctx context.Context, c *Check) error {
+		select {
+		case met <- true:
+		case <-met:
+		case <-ctx.Done():
+			return errors.New("alone")
+		}
+		c.Cases = append(c.Cases, Case{Name: "a", Outcome: Passed})
+		return nil
+	}
+	reported := 0
+	g := &run{Config: Config{Limit: time.Minute, Report: func(*Check) { reported++ }}}
+	checks := g.both(t.Context(), []step{{name: "a", run: meet}, {name: "b", beside: true, run: meet}, {name: "c", run: meet}, {name: "d", beside: true, run: meet}})
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.Name+" "+c.Outcome)
+	}
+	if want := []string{"a passed", "b passed", "c passed", "d passed"}; !slices.Equal(names, want) || reported != 8 {
+		t.Errorf("%v, want %v; %d reports", names, want, reported)
+	}
+}
+
+// TestTarget: every target is in the Makefile; one that fails says what it printed.
+func TestTarget(t *testing.T) {
+	data, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range targets {
+		if !strings.Contains(string(data), "\n"+target.name+":") {
+			t.Errorf("the Makefile has no target %s", target.name)
 		}
 	}
-	for _, unwanted := range []string{"./cmd/...", "./scripts/...", "./pycontroller/..."} {
-		if slices.Contains(got, unwanted) {
-			t.Errorf("%v has %s", got, unwanted)
-		}
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine\nbad:\n\t@echo spoilt; exit 1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	g := &run{Config: Config{Root: root}, env: os.Environ()}
+	var c Check
+	if err := g.target(t.Context(), &c, "good"); err != nil || c.Count(Passed) != 1 || c.Command != "make good" {
+		t.Errorf("%v, %+v", err, c)
+	}
+	c = Check{}
+	if err := g.target(t.Context(), &c, "bad"); err == nil || !strings.HasPrefix(c.Output, "spoilt\n") || len(c.Cases) != 0 {
+		t.Errorf("%v, %+v", err, c)
 	}
 }
 
 // TestEnvironment: what would make tests do less is left out, what is required is in.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LOCKSTEP_ONLY", "00000/pid")
-	for _, want := range Wants {
-		t.Setenv("LOCKSTEP_REQUIRE_"+strings.ToUpper(want), "")
+	for _, w := range want.All {
+		t.Setenv(w.Variable(), "")
 	}
 	t.Setenv("LOCKSTEP_REQUIRE_PYTHON", "1")
 	t.Setenv("LOCKSTEP_REQUIRE_GPU", "0")
-	if got := Required(); !slices.Equal(got, []string{WantPython}) {
+	if got := Required(); !slices.Equal(got, []string{want.Python.Name}) {
 		t.Errorf("required: %v", got)
 	}
-	env := environment([]string{WantGPU})
+	env := environment([]string{want.GPU.Name})
 	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_ONLY=") }) {
 		t.Error("LOCKSTEP_ONLY is still set")
 	}

@@ -4,41 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"lockstep/internal/want"
 	"regexp"
 	"strings"
 )
 
-// Wants are what a check may lack, and what may be required.
-const (
-	WantAssets      = "assets"      // the official network and routes
-	WantONNXRuntime = "onnxruntime" // its library
-	WantCompiler    = "compiler"    // of C++, for the kernels on the CPU
-	WantPython      = "python"      // a Python with NumPy
-	WantGPU         = "gpu"         // a CUDA device
-)
-
-// Wants lists them.
-var Wants = []string{WantAssets, WantONNXRuntime, WantCompiler, WantPython, WantGPU}
-
-// wanting is how tests say that they lack something; what exactly is the next word.
-var wanting = regexp.MustCompile(`not run for want of (?:an? )?([A-Za-z]+)|not run: (LOCKSTEP_PYTHON) `)
-
 // lacks is what a line says that a test lacks, or empty.
 func lacks(line string) string {
-	m := wanting.FindStringSubmatch(line)
-	if m == nil {
-		return ""
+	if w := want.Read(line); w != nil {
+		return w.Name
 	}
-	switch word := strings.ToLower(m[1] + m[2]); word {
-	case "python", "lockstep_python":
-		return WantPython
-	case "compiler":
-		return WantCompiler
-	case "gpu", "device", "cuda":
-		return WantGPU
-	default:
-		return WantAssets
-	}
+	return ""
 }
 
 // testEvent is a line of go test -json.

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"lockstep/internal/want"
 	"os"
 	"strings"
 	"testing"
@@ -28,9 +29,9 @@ func TestGoTest(t *testing.T) {
 		"exit 0":     {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { os.Exit(0) }"}, outcome: Failed, failed: []string{"TestA", ""}},
 		"TestMain":   {files: map[string]string{"a_test.go": head + "func TestMain(m *testing.M) { os.Exit(0) }\nfunc TestA(t *testing.T) {}"}, outcome: Failed, why: "no case was run"},
 		"skip":       {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"}, outcome: Passed, passed: 1},
-		"required":   {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"}, require: []string{WantAssets}, outcome: Failed, why: "1 of 2 cases failed", passed: 1, failed: []string{"TestB", "skipped, and assets is required: a_test.go:11: not run for want of assets: no model"}},
+		"required":   {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"}, require: []string{want.Assets.Name}, outcome: Failed, why: "1 of 2 cases failed", passed: 1, failed: []string{"TestB", "skipped, and assets is required: a_test.go:11: not run for want of assets: no model"}},
 		"all skip":   {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { t.Skip() }"}, outcome: Failed, why: "no case was run: skipped, without a word why"},
-		"half a run": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { t.Log(\"not run for want of a Python with numpy\") }\nfunc TestB(t *testing.T) {}"}, require: []string{WantPython}, outcome: Failed, passed: 1, failed: []string{"TestA", "python is required"}},
+		"half a run": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { t.Log(\"not run for want of python: no numpy\") }\nfunc TestB(t *testing.T) {}"}, require: []string{want.Python.Name}, outcome: Failed, passed: 1, failed: []string{"TestA", "python is required"}},
 		"no package": {files: map[string]string{}, outcome: Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,15 +70,12 @@ func TestGoTest(t *testing.T) {
 
 func TestLacks(t *testing.T) {
 	for text, want := range map[string]string{
-		"x_test.go:1: not run for want of assets: no tinyphysics.onnx found":  WantAssets,
-		"not run for want of a Python with numpy, set LOCKSTEP_PYTHON to one": WantPython,
-		"not run: LOCKSTEP_PYTHON names no Python that has NumPy":             WantPython,
-		"not run for want of a GPU: no driver":                                WantGPU,
-		"not run for want of device: none":                                    WantGPU,
-		"not run for want of ONNX Runtime":                                    WantAssets,
-		"this CPU has no AVX-512: its kernels are not tested here":            "",
-		"not run: this user may write to a folder of mode 0555":               "",
-		"": "",
+		"x_test.go:1: not run for want of assets: no tinyphysics.onnx found": want.Assets.Name,
+		"not run for want of python: no numpy":                               want.Python.Name,
+		"not run for want of gpu: no driver":                                 want.GPU.Name,
+		"not run for want of onnxruntime: built without cgo":                 want.ONNXRuntime.Name,
+		"not run for want of a GPU":                                          "",
+		"not in a build without cgo":                                         "",
 	} {
 		if got := lacks(text); got != want {
 			t.Errorf("%q lacks %q, want %q", text, got, want)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"lockstep/internal/want"
 	"lockstep/parity/tinyphysics"
 )
 
@@ -21,7 +22,7 @@ func blocked() *Result {
 	c := comparison(tinyphysics.Logits)
 	r := &Result{
 		Change:  Change{Base: "main", Head: "abc", Files: []string{"onnxruntime/graph.go"}, Engines: []string{"onnxruntime"}, Why: "changed: onnxruntime"},
-		Require: []string{WantAssets}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
+		Require: []string{want.Assets.Name}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
 		Checks: []Check{
 			{Name: "build", Cases: []Case{{Class: "build", Name: "./...", Outcome: Passed}}},
 			{Name: "goldens/onnxruntime", Comparisons: []Comparison{c}, Cases: c.cases(), Command: "lockstep parity --goldens", Seconds: 3.25},

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"lockstep/engines"
 	"lockstep/parity/tinyphysics"
 )
 
@@ -109,6 +110,9 @@ func parse(name string, data []byte) (Fault, error) {
 	}
 	if f.Engine == "" {
 		f.Engine, _, _ = strings.Cut(f.Edits[0].File, "/")
+		if names := engines.Of(f.Edits[0].File); len(names) > 0 {
+			f.Engine = names[0]
+		}
 	}
 	return f, nil
 }

@@ -45,14 +45,21 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestREADME: the table in the README is of these faults.
+// TestREADME: the table is of these faults, and README.md has its totals.
 func TestREADME(t *testing.T) {
-	data, err := os.ReadFile("../../README.md")
+	data, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(data), "<!-- mutants -->")
-	table, _, _ := strings.Cut(rest, "<!-- /mutants -->")
+	table := string(data)
+	main, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	if totals := lines[len(lines)-1]; !strings.Contains(totals, " faults caught") || !strings.Contains(string(main), "\n"+totals+"\n") {
+		t.Errorf("README.md has not the totals %q: run `make mutants`", totals)
+	}
 	faults, err := All()
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +75,7 @@ func TestREADME(t *testing.T) {
 		}
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("the table in README.md is old, run `make mutants` (-faults +README):\n%s", d)
+		t.Errorf("the table in parity/mutants/README.md is old, run `make mutants` (-faults +README):\n%s", d)
 	}
 }
 

@@ -10,40 +10,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep/golden"
+	"lockstep/internal/want"
 	"lockstep/parity/schema"
-	"lockstep/pycontroller"
 )
-
-var pythonWithNumPy = sync.OnceValues(func() (string, error) {
-	python, err := pycontroller.FindPython()
-	if err != nil {
-		return "", err
-	}
-	if out, err := exec.Command(python, "-c", "import numpy").CombinedOutput(); err != nil {
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return "", fmt.Errorf("%s: %s", python, lines[len(lines)-1])
-	}
-	return python, nil
-})
 
 // runPython runs a script that may import writer, with arguments, in a Python with
 // numpy, or skips the test.
 func runPython(t *testing.T, script string, arguments ...string) {
 	t.Helper()
-	python, err := pythonWithNumPy()
-	if err != nil {
-		if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
-			t.Fatalf("LOCKSTEP_REQUIRE_ASSETS=1, but there is no Python with numpy: %v", err)
-		}
-		t.Skipf("not run for want of a Python with numpy, set LOCKSTEP_PYTHON to one: %v", err)
-	}
+	python := want.Python.Need(t)
 	c := exec.CommandContext(t.Context(), python, append([]string{"-B", "-c", script}, arguments...)...)
 	dir, err := filepath.Abs(".")
 	if err != nil {

@@ -60,9 +60,10 @@ def _load() -> ctypes.CDLL:
         ("version", pointer, []),
         ("free", None, [pointer]),
         ("call", pointer, [ctypes.c_char_p, integer, ctypes.c_char_p, pointer, integer]),
+        ("start", integer, [ctypes.c_char_p, integer, ctypes.c_char_p, pointer, integer]),
         ("wait", integer, [integer, integer]),
+        ("finish", pointer, [integer]),
         ("step", ctypes.c_int, [integer, pointer, pointer, integer]),
-        ("step_wait", ctypes.c_int, [integer, integer]),
     ]:
         function = getattr(lib, "lockstep_" + name)
         function.restype, function.argtypes = result, arguments
@@ -114,13 +115,43 @@ def call(name: str, handle: int = 0, buffer: Any = None, **request: Any) -> Any:
         What becomes the request's JSON object.
     """
     lib = library()
+    return _result(_text(lib, lib.lockstep_call(*_arguments(name, handle, buffer, request))))
+
+
+def long_call(
+    name: str,
+    handle: int,
+    buffer: Any = None,
+    progress: Callable[[int], object] | None = None,
+    **request: Any,
+) -> Any:
+    """Call a method that may take long, and wait for it in turns, so that signals are seen.
+
+    Whatever is raised in between, such as KeyboardInterrupt, ends the call.
+    """
+    lib = library()
+    task = lib.lockstep_start(*_arguments(name, handle, buffer, request))
+    seen = -1
+    try:
+        while (done := lib.lockstep_wait(task, POLL_MS)) >= 0:
+            if progress is not None and done != seen:
+                progress(done)
+            seen = done
+    finally:
+        answer = _text(lib, lib.lockstep_finish(task))
+    return _result(answer)
+
+
+def _arguments(name: str, handle: int, buffer: Any, request: dict[str, Any]) -> tuple[Any, ...]:
     address, size = (None, 0) if buffer is None else (buffer.ctypes.data, buffer.nbytes)
-    answer = json.loads(
-        _text(lib, lib.lockstep_call(name.encode(), handle, json.dumps(request).encode(), address, size))
-    )
-    if "error" in answer:
-        raise error(answer["error"])
-    return answer["result"]
+    return name.encode(), handle, json.dumps(request).encode(), address, size
+
+
+def _result(answer: str) -> Any:
+    parsed = json.loads(answer)
+    if "error" in parsed:
+        raise error(parsed["error"])
+    return parsed["result"]
 
 
 def error(failure: dict[str, Any]) -> Exception:
@@ -159,22 +190,11 @@ class Handle:
         """Call a method of the object."""
         return call(name, self.id, buffer, **request)
 
+    def long_call(self, name: str, buffer: Any = None, **request: Any) -> Any:
+        """Call a method of the object that may take long."""
+        return long_call(name, self.id, buffer, **request)
+
 
 def _release(handle: int, pid: int) -> None:
     if _library is not None and pid == os.getpid():
         call("close", handle)
-
-
-def wait(handle: int, total: int, progress: Callable[[int, int], object] | None) -> None:
-    """Wait for a run's rollouts, in turns, so that signals are seen in between."""
-    lib = library()
-    seen = -1
-    while True:
-        done = lib.lockstep_wait(handle, POLL_MS)
-        if done < 0:
-            raise ClosedError("the run has been closed")
-        if progress is not None and done != seen:
-            progress(done, total)
-        seen = done
-        if done >= total:
-            return

@@ -1,63 +1,154 @@
 """What may steer a rollout.
 
-========================  =====================================================================
-``"zero"``, ``"pid"``     the challenge's own controllers
-array (3,) or (K, 3)      gains P, I, D of PID controllers
-path ending in ``.py``    a controller of the challenge's, as it is, in processes of its own
-sequence of these         one after the other
-========================  =====================================================================
+=============================  ================================================================
+``"zero"``, ``"pid"``          the challenge's own controllers
+``"pid_0.3_0.05_-0.1"``        a kind and its gains, as in reports
+array (3,) or (K, 3)           gains P, I, D of PID controllers
+array (10,) or (K, 10)         gains of PID controllers with feed-forward, ``pidff``
+array (N, 400)                 a table: an action for each route and step from 100 on
+path to ``.json``, ``.onnx``   a policy file: gains, tables, networks
+path to ``.py``                a controller of the challenge's, as it is, in processes of its own
+callable                       a function of a :class:`BatchStep`, which steers all routes at once
+sequence of these              one after the other, without callables
+=============================  ================================================================
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, Union
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Controllers", "specify"]
+from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN, Rollouts
 
-Controllers = Union[str, "os.PathLike[str]", npt.ArrayLike, Sequence[Any]]
+if TYPE_CHECKING:
+    from lockstep.simulator import Routes
 
-NAMES = ("zero", "pid")
+__all__ = ["BatchStep", "Controllers"]
+
+FloatArray = npt.NDArray[np.float64]
+
+# Kinds of policies by the number of their gains.
+GAINS = {3: "pid", 10: "pidff"}
+TABLE_STEPS = COST_END_IDX - CONTROL_START_IDX
 
 
-def specify(controllers: Controllers) -> list[dict[str, Any]]:
+@dataclass
+class BatchStep:
+    """What a controller that is a function sees: one step of N routes.
+
+    It is called for every step from 20 on, in order; its answers count from step 100 on.
+
+    Attributes
+    ----------
+    index : int
+        The step.
+    target, current : numpy.ndarray
+        Target lataccel, and lataccel after the previous step, m/s², shape (N,).
+    roll_lataccel, v_ego, a_ego : numpy.ndarray
+        The state, in m/s², m/s, m/s², shape (N,).
+    plan : list of numpy.ndarray
+        Per route what it holds for the next steps, at most 49: ``roll_lataccel, v_ego, a_ego, target``,
+        shape (4, rows).
+    running : numpy.ndarray
+        False for a route that has ended or failed; its other elements mean nothing, shape (N,).
+    """
+
+    index: int
+    target: FloatArray
+    current: FloatArray
+    roll_lataccel: FloatArray
+    v_ego: FloatArray
+    a_ego: FloatArray
+    plan: list[FloatArray]
+    running: npt.NDArray[np.bool_]
+
+
+Controllers = Union[str, "os.PathLike[str]", npt.ArrayLike, Sequence[Any], Callable[[BatchStep], npt.ArrayLike]]
+
+
+def specify(controllers: Any, routes: int) -> list[dict[str, Any]]:
     """The controllers as the library is told of them."""
     if isinstance(controllers, (str, os.PathLike)):
         return [_named(os.fspath(controllers))]
     if isinstance(controllers, Sequence) and any(isinstance(c, (str, os.PathLike, np.ndarray)) for c in controllers):
-        return [spec for c in controllers for spec in specify(c)]
-    return _gains(controllers)
+        return [spec for c in controllers for spec in specify(c, routes)]
+    return _numbers(controllers, routes)
 
 
 def _named(name: str) -> dict[str, Any]:
-    if name in NAMES:
-        return {"kind": name}
-    if name.endswith(".py"):
+    extension = os.path.splitext(name)[1]
+    if extension in (".py", ".json", ".onnx"):
         if not os.path.isfile(name):
             raise FileNotFoundError(f"{name}: no such controller")
-        return {"kind": "python", "file": os.path.abspath(name), "python": sys.executable}
-    raise ValueError(f"controller {name!r:.60}: want one of {', '.join(NAMES)}, or a file ending in .py")
+        kind = "python" if extension == ".py" else "file"
+        return {"kind": kind, "file": os.path.abspath(name), "python": sys.executable}
+    return {"kind": name}
 
 
-def _gains(controllers: Any) -> list[dict[str, Any]]:
+def _numbers(controllers: Any, routes: int) -> list[dict[str, Any]]:
     try:
         if controllers is None or callable(controllers):
             raise TypeError
-        gains = np.asarray(controllers, dtype=np.float64)
+        array = np.asarray(controllers, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
-            f"controllers: {type(controllers).__name__}, want a name, a path, or an array of gains"
+            f"controllers: {type(controllers).__name__}, want a name, a path, an array of gains, or one of actions"
         ) from None
-    if gains.ndim == 1:
-        gains = gains[np.newaxis]
-    if gains.ndim != 2 or gains.shape[1] != 3 or not len(gains):
-        raise ValueError(f"controllers: an array of shape {np.shape(controllers)}, want (K, 3) for PID")
-    if not np.isfinite(gains).all():
-        row = int(np.argmin(np.isfinite(gains).all(axis=1)))
-        raise ValueError(f"controllers[{row}]: gains {gains[row].tolist()}, want finite numbers")
-    return [{"kind": "pid", "params": row} for row in gains.tolist()]
+    shape = array.shape
+    if array.ndim == 1:
+        array = array[np.newaxis]
+    if array.ndim != 2 or not len(array) or array.shape[1] not in (*GAINS, TABLE_STEPS):
+        raise ValueError(f"controllers: an array of shape {shape}, want (K, 3), (K, 10) or (N, {TABLE_STEPS})")
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise ValueError(f"controllers[{row}, {column}]: {array[row, column]}, want a finite number")
+    if array.shape[1] == TABLE_STEPS:
+        if len(array) != routes:
+            raise ValueError(f"controllers: actions for {len(array)} routes, want {routes}")
+        return [{"kind": "table", "tables": array.tolist()}]
+    return [{"kind": GAINS[array.shape[1]], "gains": row} for row in array.tolist()]
+
+
+def steer(
+    rollouts: Rollouts, routes: Routes, controller: Callable[[BatchStep], npt.ArrayLike]
+) -> tuple[FloatArray, FloatArray]:
+    """Steer rollouts by a function to their ends, and return histories of lataccel and action."""
+    n, columns = len(routes), [_columns(route) for route in routes]
+    rows = int(routes.rows.max(initial=0))
+    padded = np.full((5, n, rows + 1), np.nan)
+    for i, column in enumerate(columns):
+        padded[:, i, : column.shape[1]] = column
+    lataccel, action = padded[3, :, :rows].copy(), padded[4, :, :rows].copy()
+    lataccel[:, CONTEXT_LENGTH:] = np.nan
+    action[:, CONTROL_START_IDX:] = np.nan
+    np.clip(action[:, CONTEXT_LENGTH:], STEER_MIN, STEER_MAX, out=action[:, CONTEXT_LENGTH:])
+    current = lataccel[:, CONTEXT_LENGTH - 1].copy()
+    while not rollouts.done:
+        i = rollouts.step
+        running = rollouts.running
+        step = BatchStep(
+            index=i,
+            target=padded[3, :, i].copy(),
+            current=current,
+            roll_lataccel=padded[0, :, i].copy(),
+            v_ego=padded[1, :, i].copy(),
+            a_ego=padded[2, :, i].copy(),
+            plan=[column[:4, i + 1 : i + 50] for column in columns],
+            running=running,
+        )
+        commands = np.broadcast_to(np.asarray(controller(step), dtype=np.float64), (n,))
+        current = rollouts.advance(commands)
+        lataccel[running, i] = current[running]
+        if i >= CONTROL_START_IDX:
+            action[running, i] = np.clip(commands[running], STEER_MIN, STEER_MAX)
+    return lataccel, action
+
+
+def _columns(route: Any) -> FloatArray:
+    return np.stack([route.roll_lataccel, route.v_ego, route.a_ego, route.target_lataccel, route.steer_command])

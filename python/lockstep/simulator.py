@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep import _native
-from lockstep.controllers import Controllers, specify
+from lockstep.controllers import Controllers, specify, steer
+from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, Rollouts
+from lockstep.training import Experience
 
 __all__ = ["Result", "Route", "Routes", "Simulator"]
 
@@ -58,12 +60,25 @@ class Routes(Sequence[Route]):
 
     ``routes[3]`` is a :class:`Route`; ``routes[10:20]`` and ``routes[[3, 3, 5]]`` are
     routes again, without a copy.
+
+    Attributes
+    ----------
+    simulator : Simulator
+        Who loaded them.
     """
 
-    def __init__(self, handle: _native.Handle, names: list[str], rows: list[int], index: npt.NDArray[np.intp]) -> None:
+    def __init__(
+        self,
+        simulator: Simulator,
+        handle: _native.Handle,
+        names: list[str],
+        rows: npt.NDArray[np.intp],
+        index: npt.NDArray[np.intp],
+    ) -> None:
+        self.simulator = simulator
         self._handle = handle
         self._all_names = names
-        self._all_rows = np.asarray(rows, dtype=np.intp)
+        self._all_rows = rows
         self._index = index
         self._columns: list[FloatArray] = []  # of all that are loaded, once they are asked for; shared
 
@@ -92,8 +107,8 @@ class Routes(Sequence[Route]):
     def __getitem__(self, key: Any) -> Route | Routes:
         if isinstance(key, (slice, list, tuple, np.ndarray)):
             index = np.arange(len(self), dtype=np.intp)[np.asarray(key) if isinstance(key, (list, tuple)) else key]
-            part = Routes(self._handle, self._all_names, [], self._index[index])
-            part._all_rows, part._columns = self._all_rows, self._columns
+            part = Routes(self.simulator, self._handle, self._all_names, self._all_rows, self._index[index])
+            part._columns = self._columns
             return part
         i = int(self._index[operator.index(key)])
         return Route(self._all_names[i], *self._load()[i])
@@ -289,7 +304,8 @@ class Simulator:
         handle = _native.Handle(answer["handle"], "routes")
         if strict and answer["failed"]:
             raise _native.error(answer["failed"][0])
-        return Routes(handle, answer["names"], answer["rows"], np.arange(len(answer["names"]), dtype=np.intp))
+        rows = np.asarray(answer["rows"], dtype=np.intp)
+        return Routes(self, handle, answer["names"], rows, np.arange(len(rows), dtype=np.intp))
 
     def rollout(
         self,
@@ -304,8 +320,8 @@ class Simulator:
         ----------
         routes : Routes
             N routes of this simulator's.
-        controllers : str, path-like, array or callable
-            See :mod:`lockstep.controllers`.
+        controllers : str, path-like, array, callable, or a sequence of these
+            See :mod:`lockstep.controllers`. A callable goes alone.
         trajectory : bool
             Ask for the histories, too; rollouts then go on to the routes' ends.
         progress : callable, optional
@@ -316,35 +332,143 @@ class Simulator:
         Result
             Costs of shape (K, N, 3). A rollout that fails leaves the others alone.
         """
-        specs = specify(controllers)
-        answer = self._handle.call(
+        if callable(controllers):
+            return self._steered(routes, controllers, trajectory, progress)
+        specs = specify(controllers, len(routes))
+        k, n = len(specs), len(routes)
+        rows = int(routes.rows.max(initial=0)) if trajectory else 0
+        flat = np.full(k * n * (3 + 2 * rows), np.nan)
+        report = None if progress is None else lambda done: progress(done, k * n)
+        answer = self._handle.long_call(
             "rollout",
-            routes=_handle(routes).id,
-            index=routes.positions,
+            flat,
+            progress=report,
+            routes=handle_of(routes).id,
+            positions=routes.positions,
             controllers=specs,
-            trajectory=trajectory,
+            rows=rows,
         )
-        run = _native.Handle(answer["handle"], "run")
-        try:
-            _native.wait(run.id, answer["jobs"], progress)
-            rows = int(routes.rows.max(initial=0)) if trajectory else 0
-            k, n = len(specs), len(routes)
-            flat = np.full(k * n * (3 + 2 * rows), np.nan)
-            got = run.call("results", flat, rows=rows)
-        finally:
-            run.close()
+        if progress is not None:
+            progress(k * n, k * n)
         histories = flat[3 * k * n :].reshape(k, n, 2, rows) if trajectory else None
         return Result(
             controllers=answer["names"],
             routes=routes.names,
             costs=flat[: 3 * k * n].reshape(k, n, 3),
-            errors={divmod(int(job), n): _native.error(failure) for job, failure in got["errors"].items()},
+            errors={divmod(int(job), n): _native.error(failure) for job, failure in answer["errors"].items()},
             lataccel=None if histories is None else histories[:, :, 0],
             action=None if histories is None else histories[:, :, 1],
         )
 
+    def _steered(
+        self,
+        routes: Routes,
+        controller: Callable[[Any], npt.ArrayLike],
+        trajectory: bool,
+        progress: Callable[[int, int], object] | None,
+    ) -> Result:
+        """Roll out with a function of Python's."""
+        with self.reset(routes, step=CONTEXT_LENGTH) as rollouts:
+            lataccel, action = steer(rollouts, routes, controller)
+            costs = rollouts.costs()[np.newaxis]
+            errors = {(0, i): error for i, error in rollouts.errors.items()}
+        if progress is not None:
+            progress(len(routes), len(routes))
+        return Result(
+            controllers=[getattr(controller, "__name__", type(controller).__name__)],
+            routes=routes.names,
+            costs=costs,
+            errors=errors,
+            lataccel=lataccel[np.newaxis] if trajectory else None,
+            action=action[np.newaxis] if trajectory else None,
+        )
 
-def _handle(routes: Routes) -> _native.Handle:
+    def reset(self, routes: Routes, step: int = CONTROL_START_IDX, draws: npt.ArrayLike | None = None) -> Rollouts:
+        """Begin rollouts that are steered from outside, one step at a time.
+
+        Parameters
+        ----------
+        routes : Routes
+            N routes of this simulator's.
+        step : int
+            The first step that is steered from outside, 20 to 100; up to it the recorded
+            commands steer. Commands count from step 100 on only.
+        draws : array_like, optional
+            The uniform variates in [0, 1) of the simulation's noise in place of the routes' own,
+            for steps from 20 on, shape (N, T) with T at least the number of steps to be simulated.
+
+        Returns
+        -------
+        Rollouts
+            To be advanced.
+        """
+        step = operator.index(step)
+        if not CONTEXT_LENGTH <= step <= CONTROL_START_IDX:
+            raise ValueError(f"step={step}: want {CONTEXT_LENGTH} to {CONTROL_START_IDX}")
+        array = None
+        if draws is not None:
+            array = np.ascontiguousarray(draws, dtype=np.float64)
+            if array.ndim != 2 or len(array) != len(routes) or not ((array >= 0) & (array < 1)).all():
+                raise ValueError(f"draws: shape {array.shape}, want ({len(routes)}, T) of numbers in [0, 1)")
+        answer = self._handle.long_call(
+            "reset",
+            array,
+            routes=handle_of(routes).id,
+            positions=routes.positions,
+            step=step,
+            draws=0 if array is None else array.shape[1],
+        )
+        return Rollouts(_native.Handle(answer["handle"], "rollouts"), routes.names, routes.rows, step)
+
+    def collect(
+        self,
+        policy: str | os.PathLike[str],
+        routes: Routes,
+        samples: int = 0,
+        seed: int = 0,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Experience:
+        """Roll out with a network and keep what training needs.
+
+        Parameters
+        ----------
+        policy : path-like
+            The network's file, ``.onnx``: observations [n, 256] to [n, 2].
+        routes : Routes
+            N routes of this simulator's.
+        samples : int
+            Rollouts of each route with sampled actions; 0 is one with the mean action, as in every
+            evaluation.
+        seed : int
+            Of the sampled actions, such as the epoch. A draw depends on seed, rollout and step alone.
+        progress : callable, optional
+            Called with how many rollouts have ended, and of how many.
+
+        Returns
+        -------
+        Experience
+            Of R = N·max(samples, 1) rollouts.
+        """
+        total = len(routes) * max(operator.index(samples), 1)
+        if samples < 0 or not 0 <= operator.index(seed) < 2**64:
+            raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
+        spec = specify(policy, len(routes))
+        if len(spec) != 1:
+            raise ValueError("policy: want one network's file")
+        answer = self._handle.long_call(
+            "collect",
+            progress=None if progress is None else lambda done: progress(done, total),
+            routes=handle_of(routes).id,
+            positions=routes.positions,
+            policy=spec[0],
+            samples=samples,
+            seed=seed,
+        )
+        return Experience(_native.Handle(answer["handle"], "experience"), answer)
+
+
+def handle_of(routes: Routes) -> _native.Handle:
+    """What the library knows routes by."""
     if not isinstance(routes, Routes):
         raise TypeError(f"routes: {type(routes).__name__}, want what Simulator.load returns")
     return routes._handle

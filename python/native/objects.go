@@ -56,12 +56,19 @@ func drop(handle int64) error {
 	return nil
 }
 
+// count is how many objects there are.
+func count() int {
+	objects.RLock()
+	defer objects.RUnlock()
+	return len(objects.all)
+}
+
 // A method answers a request about an object.
-type method func(handle int64, request, buffer []byte) (any, error)
+type method func(t *task, handle int64, request, buffer []byte) (any, error)
 
 // of is a method of objects of type T with requests of type Q.
-func of[T, Q any](f func(object T, request Q, buffer []byte) (any, error)) method {
-	return func(handle int64, request, buffer []byte) (any, error) {
+func of[T, Q any](f func(t *task, object T, request Q, buffer []byte) (any, error)) method {
+	return func(t *task, handle int64, request, buffer []byte) (any, error) {
 		object, err := get[T](handle)
 		if err != nil {
 			return nil, err
@@ -70,30 +77,20 @@ func of[T, Q any](f func(object T, request Q, buffer []byte) (any, error)) metho
 		if err := json.Unmarshal(request, &q); err != nil {
 			return nil, usagef("request: %v", err)
 		}
-		return f(object, q, buffer)
+		return f(t, object, q, buffer)
 	}
 }
 
-// function is a method of no object.
-func function[Q any](f func(request Q, buffer []byte) (any, error)) method {
-	return func(_ int64, request, buffer []byte) (any, error) {
-		var q Q
-		if err := json.Unmarshal(request, &q); err != nil {
-			return nil, usagef("request: %v", err)
-		}
-		return f(q, buffer)
-	}
-}
-
-// floats is a buffer as n numbers of float64.
-func floats(buffer []byte, n int) ([]float64, error) {
-	if len(buffer) != 8*n {
-		return nil, fmt.Errorf("a buffer of %d bytes, want %d", len(buffer), 8*n)
+// floats is a buffer as n numbers.
+func floats[T float32 | float64](buffer []byte, n int) ([]T, error) {
+	var x T
+	if len(buffer) != n*int(unsafe.Sizeof(x)) {
+		return nil, fmt.Errorf("a buffer of %d bytes, want %d numbers of %T", len(buffer), n, x)
 	}
 	if n == 0 {
 		return nil, nil
 	}
-	return unsafe.Slice((*float64)(unsafe.Pointer(&buffer[0])), n), nil
+	return unsafe.Slice((*T)(unsafe.Pointer(&buffer[0])), n), nil
 }
 
 // nothing is the answer and the request that say nothing.
@@ -101,22 +98,33 @@ type nothing struct{}
 
 var methods map[string]method
 
-func init() {
+func init() { // they refer to one another
 	methods = map[string]method{
-		"open":    function(open),
+		"open":  open,
+		"close": func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
+
 		"load":    of(load),
 		"columns": of(columns),
 		"rollout": of(rollout),
-		"results": of(results),
-		"close":   func(handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
-		"handles": func(int64, []byte, []byte) (any, error) { return count(), nil },
-		"panic":   func(int64, []byte, []byte) (any, error) { panic("as was asked for") },
-	}
-}
+		"reset":   of(reset),
 
-// count is how many objects there are.
-func count() int {
-	objects.RLock()
-	defer objects.RUnlock()
-	return len(objects.all)
+		"predict": of(predict),
+		"collect": of(collect),
+		"gather":  of(gather),
+		"observe": of(observe),
+
+		"step":     of(step),
+		"why":      of(why),
+		"costs":    of(costs),
+		"features": of(features),
+		"snapshot": of(snapshot),
+		"restore":  of(restore),
+		"fork":     of(fork),
+		"roll":     of(advance),
+		"bytes":    of(snapshotBytes),
+		"read":     readSnapshot,
+
+		"handles": func(*task, int64, []byte, []byte) (any, error) { return count(), nil },
+		"panic":   func(*task, int64, []byte, []byte) (any, error) { panic("as was asked for") },
+	}
 }

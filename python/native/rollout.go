@@ -7,163 +7,121 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 
 	"lockstep"
+	"lockstep/policyfile"
 	"lockstep/pycontroller"
 )
 
 // controllerSpec names a policy.
 type controllerSpec struct {
-	Kind   string
-	Params []float64
+	Kind   string      // one of lockstep.Kinds; or "file", "python"
+	Gains  []float64   // of its kind; the default ones if nil
+	Tables [][]float64 // of a table: the actions for each route
 	File   string
 	Python string // the interpreter that runs a controller written in Python
 }
 
-// policy makes the policy; the function ends its use.
-func (c controllerSpec) policy() (lockstep.Policy, func() error, error) {
+// policy makes the policy for some routes; the function ends its use.
+func (c controllerSpec) policy(ctx context.Context, of routes) (lockstep.Policy, func() error, error) {
 	none := func() error { return nil }
-	for i, x := range c.Params {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, none, usagef("%s: parameter %d is %v, want a finite number", c.Kind, i, x)
-		}
-	}
 	switch c.Kind {
-	case "zero":
-		return lockstep.Zero{}, none, nil
-	case "pid":
-		if len(c.Params) == 0 {
-			return lockstep.DefaultPID, none, nil
+	case "file":
+		p, err := policyfile.Load(c.File)
+		if err != nil {
+			return nil, none, usage(err)
 		}
-		if len(c.Params) != 3 {
-			return nil, none, usagef("pid: %d gains, want 3", len(c.Params))
-		}
-		return lockstep.PID{P: c.Params[0], I: c.Params[1], D: c.Params[2]}, none, nil
+		return p, none, nil
 	case "python":
-		p, err := pycontroller.New(pycontroller.Options{File: c.File, Python: c.Python})
+		p, err := pycontroller.New(ctx, pycontroller.Options{File: c.File, Python: c.Python})
 		if err != nil {
 			return nil, none, fmt.Errorf("%s: %w", c.File, err)
 		}
 		return p.Policy(), p.Close, nil
+	case lockstep.KindTable.String():
+		if len(c.Tables) != len(of) {
+			return nil, none, usagef("a table of actions for %d routes, want %d", len(c.Tables), len(of))
+		}
+		actions := map[string][]float64{}
+		for i, r := range of {
+			actions[r.Name] = c.Tables[i]
+		}
+		p, err := lockstep.NewTable(actions)
+		return p, none, usage(err)
 	}
-	return nil, none, usagef("controller %.60q is not known", c.Kind)
-}
-
-// run is rollouts on their way.
-type run struct {
-	jobs    []lockstep.Job
-	results []lockstep.Result
-	err     error         // of all of them
-	count   atomic.Int64  // of those that have ended
-	ended   chan struct{} // closed when all have
-	cancel  context.CancelFunc
-	closers []func() error
-}
-
-func (r *run) Close() error {
-	r.cancel()
-	<-r.ended
-	var errs []error
-	for _, c := range r.closers {
-		errs = append(errs, c())
+	if c.Gains == nil {
+		p, err := lockstep.ParsePolicy(c.Kind)
+		return p, none, usage(err)
 	}
-	return errors.Join(errs...)
+	kind, ok := lockstep.KindOf(c.Kind)
+	if !ok {
+		return nil, none, usagef("controller %.60q is not known", c.Kind)
+	}
+	p, err := kind.New(c.Gains)
+	return p, none, usage(err)
 }
 
 type rolloutRequest struct {
 	Routes      int64
-	Index       []int
+	Positions   []int
 	Controllers []controllerSpec
-	Trajectory  bool
+	Rows        int // of trajectories, 0 for none
 }
 
 type rolloutAnswer struct {
-	Handle int64    `json:"handle"`
-	Jobs   int      `json:"jobs"`
-	Names  []string `json:"names"` // of the controllers
+	Names  []string         `json:"names"`  // of the controllers
+	Errors map[int]*failure `json:"errors"` // by job
 }
 
-// rollout starts rollouts: for each controller all routes.
-func rollout(s *simulator, q rolloutRequest, _ []byte) (any, error) {
-	all, err := get[routes](q.Routes)
+// rollout rolls out: for each controller all routes. It writes three costs for each job,
+// then, where they are asked for, lataccels and actions of each.
+func rollout(t *task, s *simulator, q rolloutRequest, buffer []byte) (_ any, err error) {
+	picked, err := pick(q.Routes, q.Positions)
 	if err != nil {
 		return nil, err
 	}
-	picked, err := all.pick(q.Index)
+	out, err := floats[float64](buffer, len(q.Controllers)*len(picked)*(3+2*q.Rows))
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &run{ended: make(chan struct{}), cancel: cancel}
-	answer := rolloutAnswer{}
+	answer := rolloutAnswer{Errors: map[int]*failure{}}
+	var jobs []lockstep.Job
 	for _, spec := range q.Controllers {
-		policy, done, err := spec.policy()
-		if err != nil {
-			close(r.ended)
-			r.Close()
-			return nil, err
+		policy, done, failed := spec.policy(t, picked)
+		if failed != nil {
+			return nil, failed
 		}
-		r.closers = append(r.closers, done)
+		defer func() { err = errors.Join(err, done()) }()
 		answer.Names = append(answer.Names, policy.String())
 		for _, route := range picked {
-			r.jobs = append(r.jobs, lockstep.Job{Route: route, Policy: policy})
+			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 		}
 	}
-	r.results = make([]lockstep.Result, len(r.jobs))
-	options := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: q.Trajectory}
-	if q.Trajectory {
-		options.Shortcuts = lockstep.FullTrajectory
+	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	if q.Rows > 0 {
+		options = lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}
 	}
-	go r.simulate(ctx, s, options)
-	answer.Handle, answer.Jobs = put(r), len(r.jobs)
-	return answer, nil
-}
-
-func (r *run) simulate(ctx context.Context, s *simulator, options lockstep.Options) {
-	defer close(r.ended)
-	defer guard(&r.err)
-	for i, result := range s.Simulate(ctx, r.jobs, options) {
-		r.results[i] = result
-		r.count.Add(1)
-		if ctx.Err() != nil {
-			return // nobody asks for the results of what was interrupted
+	costs, trajectories := out[:3*len(jobs)], out[3*len(jobs):]
+	for i, result := range s.Simulate(t, jobs, options) {
+		if t.Err() != nil {
+			return nil, t.Err() // nobody asks for the others' results
 		}
-	}
-}
-
-type resultsAnswer struct {
-	Errors map[int]*failure `json:"errors"` // by job
-	Steps  []int            `json:"steps"`  // of each trajectory
-}
-
-// results writes what a run that has ended gave: three costs for each job, then, where
-// trajectories were asked for, lataccel and action of each job, as long as the
-// longest route.
-func results(r *run, q struct{ Rows int }, buffer []byte) (any, error) {
-	<-r.ended
-	if r.err != nil {
-		return nil, r.err
-	}
-	n := len(r.jobs)
-	out, err := floats(buffer, n*(3+2*q.Rows))
-	if err != nil {
-		return nil, err
-	}
-	answer := resultsAnswer{Errors: map[int]*failure{}, Steps: make([]int, n)}
-	costs, trajectories := out[:3*n], out[3*n:]
-	for i, result := range r.results {
-		c := result.Costs
+		put3(costs[3*i:], result)
 		if result.Err != nil {
-			c = lockstep.Costs{Lataccel: math.NaN(), Jerk: math.NaN(), Total: math.NaN()}
 			answer.Errors[i] = describe(result.Err)
+		} else if q.Rows > 0 {
+			copy(trajectories[2*i*q.Rows:][:q.Rows], result.Trajectory.Lataccel)
+			copy(trajectories[(2*i+1)*q.Rows:][:q.Rows], result.Trajectory.Action)
 		}
-		copy(costs[3*i:], []float64{c.Lataccel, c.Jerk, c.Total})
-		if t := result.Trajectory; t != nil && q.Rows > 0 {
-			answer.Steps[i] = len(t.Lataccel)
-			copy(trajectories[2*i*q.Rows:][:q.Rows], t.Lataccel)
-			copy(trajectories[(2*i+1)*q.Rows:][:q.Rows], t.Action)
-		}
+		t.done.Add(1)
 	}
 	return answer, nil
+}
+
+// put3 writes the three costs of a result, NaN if it failed.
+func put3(into []float64, r lockstep.Result) {
+	into[0], into[1], into[2] = r.Costs.Lataccel, r.Costs.Jerk, r.Costs.Total
+	if r.Err != nil {
+		into[0], into[1], into[2] = math.NaN(), math.NaN(), math.NaN()
+	}
 }

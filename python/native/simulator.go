@@ -3,24 +3,22 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 
 	"lockstep"
 	"lockstep/defaults"
+	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
-	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
 // simulator is an engine that is open.
-type simulator struct {
-	lockstep.Simulator
-	close func() error
-}
+type simulator struct{ lockstep.Simulator }
 
-func (s *simulator) Close() error { return s.close() }
+func (s *simulator) Close() error { return engines.Close(s.Simulator) }
 
 type openRequest struct {
 	Engine, Model, Profile string
@@ -35,7 +33,11 @@ type openAnswer struct {
 	Notices []string         `json:"notices"`
 }
 
-func open(q openRequest, _ []byte) (any, error) {
+func open(_ *task, _ int64, request, _ []byte) (any, error) {
+	var q openRequest
+	if err := json.Unmarshal(request, &q); err != nil {
+		return nil, usage(err)
+	}
 	profile := reference.HostProfile()
 	if q.Profile != "host" {
 		var err error
@@ -47,29 +49,13 @@ func open(q openRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openEngine(q.Engine, model, profile, q.Workers)
+	s, more, err := engines.Choose(q.Engine, engines.Config{Model: model, Profile: profile, Workers: q.Workers}, q.Profile != "host")
 	if err != nil {
-		return nil, err
+		return nil, usage(err)
 	}
-	if n, ok := s.Simulator.(interface{ Notices() []string }); ok {
-		notices = append(notices, n.Notices()...)
-	}
-	return openAnswer{Handle: put(s), Engine: s.Name(), Profile: s.Profile(), Model: model, Notices: notices}, nil
-}
-
-func openEngine(name, model string, profile lockstep.Profile, workers int) (*simulator, error) {
-	switch name {
-	case "onnxruntime":
-		b, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: workers, Profile: profile})
-		if err != nil {
-			return nil, err
-		}
-		return &simulator{b, b.Close}, nil
-	case "auto", "reference":
-		r, err := reference.New(model, profile)
-		return &simulator{r, func() error { return nil }}, err
-	}
-	return nil, usagef("engine %.60q: want one of reference, onnxruntime", name)
+	return openAnswer{
+		Handle: put(&simulator{s}), Engine: s.Name(), Profile: s.Profile(), Model: model, Notices: append(notices, more...),
+	}, nil
 }
 
 // findModel is the model asked for, else the challenge's, else the project's own.
@@ -117,7 +103,7 @@ type loadAnswer struct {
 	Failed []failure `json:"failed"`
 }
 
-func load(s *simulator, q loadRequest, _ []byte) (any, error) {
+func load(_ *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	var files []string
 	for _, path := range q.Paths {
 		if path == "own" && len(q.Paths) == 1 {
@@ -156,12 +142,12 @@ func load(s *simulator, q loadRequest, _ []byte) (any, error) {
 
 // columns writes the columns of routes, one route after the other, each as five
 // rows: roll lataccel, v ego, a ego, target lataccel, steer command.
-func columns(all routes, _ nothing, buffer []byte) (any, error) {
+func columns(_ *task, all routes, _ nothing, buffer []byte) (any, error) {
 	n := 0
 	for _, r := range all {
 		n += 5 * r.Len()
 	}
-	out, err := floats(buffer, n)
+	out, err := floats[float64](buffer, n)
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +159,14 @@ func columns(all routes, _ nothing, buffer []byte) (any, error) {
 	return nothing{}, nil
 }
 
-// pick are the routes at some indices.
-func (all routes) pick(index []int) (routes, error) {
-	picked := make(routes, len(index))
-	for i, k := range index {
+// pick are some of the routes of a handle.
+func pick(handle int64, positions []int) (routes, error) {
+	all, err := get[routes](handle)
+	if err != nil {
+		return nil, err
+	}
+	picked := make(routes, len(positions))
+	for i, k := range positions {
 		if k < 0 || k >= len(all) {
 			return nil, usagef("route %d of %d", k, len(all))
 		}

@@ -4,71 +4,311 @@ package main
 
 import (
 	"context"
-	"time"
+	"fmt"
 
 	"lockstep"
 )
 
 // roll is rollouts that Python steers, one step at a time.
 type roll struct {
-	n       int
-	stepper lockstep.Stepper
-	ctx     context.Context
-	cancel  context.CancelFunc
-	pending chan error // of the step that is being computed; nil without
-	err     error
+	n         int
+	simulator *simulator
+	jobs      []lockstep.Job
+	stepper   lockstep.Stepper
+	err       error // of the last step
+
+	// What the rollouts did, in the form from which observations are made.
+	experience *lockstep.Experience
+	places     []lockstep.Place
+	rows       []float32
 }
 
-// inline is the most rollouts whose step is computed while Python waits in one call.
-// Steps of more may take so long that they are waited for in turns, so that Python
-// sees a signal.
-const inline = 256
-
-// start computes a step, or begins to.
-func (r *roll) start(commands, lataccels []float64) int {
-	if r.pending != nil {
-		return stepPending
-	}
-	if r.n <= inline {
-		r.err = r.step(commands, lataccels)
-		return r.status()
-	}
-	done := make(chan error, 1)
-	r.pending = done
-	go func() { done <- r.step(commands, lataccels) }()
-	return stepPending
+type resetRequest struct {
+	Routes    int64
+	Positions []int
+	Step      int // the first that Python steers
+	Draws     int // how many are given for each rollout, 0 for the route's own
 }
 
-func (r *roll) wait(timeout time.Duration) int {
-	if r.pending == nil {
-		return r.status()
+type resetAnswer struct {
+	Handle int64 `json:"handle"`
+}
+
+// reset begins rollouts and goes on with them to a step, up to which the recorded
+// commands steer. The buffer has their draws, if any are given.
+func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
+	stepping, ok := s.Simulator.(lockstep.StepSimulator)
+	if !ok {
+		return nil, usagef("the %s engine has no step mode", s.Name())
 	}
-	select {
-	case r.err = <-r.pending:
-		r.pending = nil
-		return r.status()
-	case <-time.After(timeout):
-		return stepPending
+	picked, err := pick(q.Routes, q.Positions)
+	if err != nil {
+		return nil, err
+	}
+	draws, err := floats[float64](buffer, q.Draws*len(picked))
+	if err != nil {
+		return nil, err
+	}
+	r := &roll{n: len(picked), simulator: s, jobs: make([]lockstep.Job, len(picked))}
+	for i, route := range picked {
+		r.jobs[i].Route = route
+		if q.Draws > 0 {
+			r.jobs[i].Draws = append([]float64(nil), draws[i*q.Draws:][:q.Draws]...)
+		}
+	}
+	r.experience = newExperience(r.jobs)
+	if r.stepper, err = stepping.Reset(context.Background(), r.jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}); err != nil {
+		return nil, usage(err)
+	}
+	commands, lataccels := make([]float64, r.n), make([]float64, r.n)
+	for r.stepper.Index() < q.Step && !r.stepper.Done() {
+		err := t.Err()
+		if err == nil {
+			err = r.stepper.Step(t, commands, lataccels)
+		}
+		if err != nil {
+			r.stepper.Close()
+			return nil, err
+		}
+	}
+	return resetAnswer{Handle: put(r)}, nil
+}
+
+// newExperience is that of rollouts without a network.
+func newExperience(jobs []lockstep.Job) *lockstep.Experience {
+	n := len(jobs) * lockstep.ExperienceSteps
+	return &lockstep.Experience{
+		Jobs: jobs, Results: make([]lockstep.Result, len(jobs)),
+		Lataccel: make([]float64, n), Action: make([]float64, n),
 	}
 }
 
-func (r *roll) status() int {
+func (r *roll) Close() error { return r.stepper.Close() }
+
+// step computes a step.
+func (r *roll) step(commands, lataccels []float64) error {
+	return r.stepIn(context.Background(), commands, lataccels)
+}
+
+func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err error) {
+	defer func() { r.err = err }()
+	defer recovered(&err)
+	index := r.stepper.Index()
+	if r.stepper.Done() {
+		return usagef("the rollouts have ended, at step %d: reset", index)
+	}
+	if err := r.stepper.Step(ctx, commands, lataccels); err != nil {
+		return err
+	}
+	if k := index - lockstep.ControlStartIdx; k >= 0 && k < lockstep.ExperienceSteps {
+		for i, lataccel := range lataccels {
+			r.experience.Lataccel[i*lockstep.ExperienceSteps+k] = lataccel
+			r.experience.Action[i*lockstep.ExperienceSteps+k] = min(max(commands[i], lockstep.SteerMin), lockstep.SteerMax)
+		}
+	}
+	return nil
+}
+
+// step is stepIn for many rollouts: the buffer has commands, then lataccels.
+func step(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
+	both, err := floats[float64](buffer, 2*r.n)
+	if err != nil {
+		return nil, err
+	}
+	return nothing{}, r.stepIn(t, both[:r.n], both[r.n:])
+}
+
+type whyAnswer struct {
+	Step   int              `json:"step"`
+	Done   bool             `json:"done"`
+	Error  *failure         `json:"error"`  // of the last step
+	Errors map[int]*failure `json:"errors"` // of rollouts
+}
+
+// why says where the rollouts are, and what failed.
+func why(_ *task, r *roll, _ nothing, _ []byte) (any, error) {
+	a := whyAnswer{Step: r.stepper.Index(), Done: r.stepper.Done(), Errors: map[int]*failure{}}
 	if r.err != nil {
-		return stepFailed
+		a.Error = describe(r.err)
 	}
-	return stepDone
+	for i := range r.n {
+		if err := r.stepper.Err(i); err != nil {
+			a.Errors[i] = describe(err)
+		}
+	}
+	return a, nil
 }
 
-func (r *roll) step(commands, lataccels []float64) (err error) {
-	defer guard(&err)
-	return r.stepper.Step(r.ctx, commands, lataccels)
+// costs writes three costs for each rollout, NaN where one has not ended.
+func costs(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
+	out, err := floats[float64](buffer, 3*r.n)
+	if err != nil {
+		return nil, err
+	}
+	results, err := r.stepper.Results(t)
+	if err != nil {
+		return nil, err
+	}
+	for i, result := range results {
+		put3(out[3*i:], result)
+	}
+	return nothing{}, nil
 }
 
-// Close waits for a step that is being computed.
-func (r *roll) Close() error {
-	r.cancel()
-	if r.pending != nil {
-		<-r.pending
+// features writes the observation of each rollout at the next step; 0 for one that has
+// ended or failed.
+func features(_ *task, r *roll, _ nothing, buffer []byte) (any, error) {
+	collector, ok := r.simulator.Simulator.(lockstep.Collector)
+	if !ok {
+		return nil, usagef("the %s engine computes no observations", r.simulator.Name())
 	}
-	return r.stepper.Close()
+	out, err := floats[float32](buffer, lockstep.ObservationSize*r.n)
+	if err != nil {
+		return nil, err
+	}
+	index := r.stepper.Index()
+	if index < lockstep.ControlStartIdx {
+		return nil, usagef("step %d: there are observations from step %d on", index, lockstep.ControlStartIdx)
+	}
+	clear(out)
+	r.places = r.places[:0]
+	for i := range r.n {
+		if r.stepper.Running(i) {
+			r.places = append(r.places, lockstep.Place{Rollout: i, Step: index - lockstep.ControlStartIdx})
+		}
+	}
+	if len(r.places) == r.n {
+		return nothing{}, collector.Observe(r.experience, r.places, out)
+	}
+	if r.rows == nil {
+		r.rows = make([]float32, len(out))
+	}
+	rows := r.rows[:len(r.places)*lockstep.ObservationSize]
+	if err := collector.Observe(r.experience, r.places, rows); err != nil {
+		return nil, err
+	}
+	for k, p := range r.places {
+		copy(out[p.Rollout*lockstep.ObservationSize:][:lockstep.ObservationSize], rows[k*lockstep.ObservationSize:])
+	}
+	return nothing{}, nil
+}
+
+// A snapshot belongs to no rollouts.
+func snapshot(t *task, r *roll, _ nothing, _ []byte) (any, error) {
+	s, err := r.stepper.Snapshot(t)
+	if err != nil {
+		return nil, err
+	}
+	return describeSnapshot(s), nil
+}
+
+type snapshotAnswer struct {
+	Handle int64    `json:"handle"`
+	Step   int      `json:"step"`
+	Routes []string `json:"routes"`
+	Bytes  int      `json:"bytes"` // that it has when written down
+}
+
+func describeSnapshot(s *lockstep.Snapshot) snapshotAnswer {
+	a := snapshotAnswer{Handle: put(s), Step: s.Step}
+	for i := range s.Rollouts {
+		a.Routes = append(a.Routes, s.Rollouts[i].Route)
+	}
+	if data, err := s.MarshalBinary(); err == nil {
+		a.Bytes = len(data)
+	}
+	return a
+}
+
+// snapshotBytes writes a snapshot down.
+func snapshotBytes(_ *task, s *lockstep.Snapshot, _ nothing, buffer []byte) (any, error) {
+	data, err := s.MarshalBinary()
+	if err == nil && copy(buffer, data) != len(data) {
+		err = fmt.Errorf("a buffer of %d bytes for %d", len(buffer), len(data))
+	}
+	return nothing{}, err
+}
+
+func readSnapshot(_ *task, _ int64, _, buffer []byte) (any, error) {
+	var s lockstep.Snapshot
+	if err := s.UnmarshalBinary(buffer); err != nil {
+		return nil, usage(err)
+	}
+	return describeSnapshot(&s), nil
+}
+
+// restore puts rollouts back to where they were in a snapshot.
+func restore(t *task, r *roll, q struct{ Snapshot int64 }, _ []byte) (any, error) {
+	s, err := get[*lockstep.Snapshot](q.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.stepper.Restore(t, s); err != nil {
+		return nil, usage(err)
+	}
+	r.experience = newExperience(r.jobs)
+	for i := range s.Rollouts {
+		state := &s.Rollouts[i]
+		for step := lockstep.ControlStartIdx; step < min(len(state.Lataccel), lockstep.CostEndIdx); step++ {
+			at := i*lockstep.ExperienceSteps + step - lockstep.ControlStartIdx
+			r.experience.Lataccel[at], r.experience.Action[at] = state.Lataccel[step], state.Action[step]
+		}
+	}
+	return nothing{}, nil
+}
+
+type forkRequest struct {
+	Snapshot int64
+	Index    []int
+	Noise    string
+	Seeds    []uint32
+}
+
+// fork begins candidates from a snapshot of the rollouts.
+func fork(t *task, r *roll, q forkRequest, _ []byte) (any, error) {
+	planner, ok := r.stepper.(lockstep.Planner)
+	if !ok {
+		return nil, usagef("the %s engine has no forks", r.simulator.Name())
+	}
+	s, err := get[*lockstep.Snapshot](q.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := lockstep.ParseNoise(q.Noise)
+	if err != nil {
+		return nil, usage(err)
+	}
+	forked, err := planner.Fork(t, s, q.Index, lockstep.Noise{Kind: kind, Seeds: q.Seeds})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return resetAnswer{Handle: put(&forks{n: len(q.Index), Planner: forked})}, nil
+}
+
+// forks are candidates that were begun from a snapshot.
+type forks struct {
+	lockstep.Planner
+	n int
+}
+
+// advance rolls candidates on. The buffer has the commands, then room for the costs and,
+// if asked for, the trajectories.
+func advance(t *task, f *forks, q struct {
+	Steps      int
+	Trajectory bool
+}, buffer []byte) (any, error) {
+	n, more := q.Steps*f.n, 0
+	if q.Trajectory {
+		more = n
+	}
+	all, err := floats[float64](buffer, n+f.n+more)
+	if err != nil {
+		return nil, err
+	}
+	var lataccels []float64
+	if q.Trajectory {
+		lataccels = all[n+f.n:]
+	}
+	clear(all[n : n+f.n])
+	return nothing{}, f.Roll(t, all[:n], all[n:n+f.n], lataccels)
 }

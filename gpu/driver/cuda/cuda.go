@@ -160,6 +160,7 @@ func (d *Device) start(options Options) error {
 	if err := d.describe(); err != nil {
 		return fmt.Errorf("asking the GPU what it is: %w", err)
 	}
+	d.info.Kernels = options.Kernels
 	if d.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
 		return explain(err)
 	}

@@ -15,20 +15,16 @@ import (
 
 	"lockstep/gpu/driver"
 	"lockstep/gpu/module"
+	"lockstep/internal/want"
 )
 
 var options = Options{PTX: module.PTX, Cubins: map[int]func() (string, error){9: module.Cubin}}
 
 // open opens the GPU, which ends with the test. Where there is none, the test is
-// skipped, or fails if LOCKSTEP_REQUIRE_GPU is 1.
+// skipped, or fails if it is required.
 func open(t *testing.T) driver.Device {
 	t.Helper()
-	if err := Available(); err != nil {
-		if os.Getenv("LOCKSTEP_REQUIRE_GPU") == "1" {
-			t.Fatalf("LOCKSTEP_REQUIRE_GPU=1, but %v", err)
-		}
-		t.Skipf("not run for want of a GPU: %v", err)
-	}
+	want.Skip(t, want.GPU.Denied(Available()))
 	d, err := Open(options)
 	if err != nil {
 		t.Fatal(err)

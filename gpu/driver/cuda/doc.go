@@ -16,6 +16,9 @@ type Options struct {
 
 	// Cubins is machine code, by the major compute capability that runs it.
 	Cubins map[int]func() (string, error)
+
+	// Kernels is the hash of the sources of both.
+	Kernels string
 }
 
 // DeviceVariable names the environment variable that holds the GPU's number,

@@ -26,6 +26,7 @@ import (
 
 	"lockstep/gpu/driver"
 	"lockstep/gpu/kernels"
+	"lockstep/gpu/module"
 )
 
 // Order is the order in which the threads of a block run between two barriers.
@@ -75,6 +76,7 @@ const (
 // Device is the process. It implements driver.Device.
 type Device struct {
 	options Options
+	kernels string // hash of the sources
 	process *exec.Cmd
 	stdin   io.WriteCloser
 	stdout  io.ReadCloser
@@ -134,7 +136,11 @@ func Open(options Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{options: options, stderr: &excerpt{}, served: make(chan struct{})}
+	hash, err := module.HashSources(options.Sources)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{options: options, kernels: hash, stderr: &excerpt{}, served: make(chan struct{})}
 	d.work, d.idle = sync.NewCond(&d.mu), sync.NewCond(&d.mu)
 	d.process = exec.Command(program, strconv.FormatInt(options.Memory, 10), strconv.Itoa(options.Processors),
 		string(options.Order), strconv.FormatUint(options.Seed, 10))
@@ -297,6 +303,8 @@ func (d *Device) Info() driver.Info {
 	return driver.Info{
 		Name:            "emulated",
 		Driver:          "CPU",
+		Kernels:         d.kernels,
+		Emulated:        true,
 		Major:           9,
 		Multiprocessors: d.options.Processors,
 		SharedPerBlock:  sharedPerBlock,

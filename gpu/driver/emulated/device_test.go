@@ -16,7 +16,7 @@ import (
 
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
-	"lockstep/gpu/driver/emulated/emulatedtest"
+	"lockstep/internal/want"
 )
 
 // small are kernels that are compiled in a second.
@@ -72,7 +72,7 @@ func open(t testing.TB, options emulated.Options) *emulated.Device {
 	if options.Sources == nil {
 		options.Sources = small(t)
 	}
-	emulatedtest.Require(t)
+	want.Compiler.Need(t)
 	d, err := emulated.Open(options)
 	must(t, err)
 	t.Cleanup(func() { d.Close() })

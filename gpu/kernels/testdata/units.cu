@@ -128,6 +128,11 @@ extern "C" __global__ void unit_mean(const Units *u) {
   if (threadIdx.x == 0) *u->c = lockstep::mean(Values{u->a}, static_cast<int>(u->n));
 }
 
+// unit_sum: c is the sum of the first n of a, 400 at most.
+extern "C" __global__ void unit_sum(const Units *u) {
+  if (threadIdx.x == 0) *u->c = 0.0 + lockstep::pairwise<2>(Values{u->a}, 0, static_cast<int>(u->n));
+}
+
 // unit_costs: a target, b lataccel, n one past the last step.
 extern "C" __global__ void unit_costs(const Units *u) {
   if (threadIdx.x == 0) lockstep::costs(u->c, u->a, u->b, static_cast<int>(u->n));
@@ -141,4 +146,42 @@ extern "C" __global__ void unit_pid(const Units *u) {
   launch.job = &job;
   lockstep::Memory memory = {0.0, 0.0};
   for (int64_t i = 0; i < u->n; i++) u->c[i] = lockstep::command(launch, 0, memory, u->a[2 * i], u->a[2 * i + 1]);
+}
+
+// unit_product: of each row of x (n, 128) with the columns of a panel of w
+// (n, 128, 16): y (n, 16). kind 0 is that of all positions, 1, 2 and 4 that of the
+// last one, in so many columns for a thread.
+extern "C" __global__ void unit_product(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  typedef lockstep::Block<1> B;
+  const lockstep::Thread t = lockstep::this_thread();
+  float *rows = reinterpret_cast<float *>(memory);
+  for (int64_t r = 0; r < u->n; r++) {
+    const float *panel = u->w + r * lockstep::kWidth * lockstep::kPanel;
+    float *y = u->y + r * lockstep::kPanel;
+    for (int i = t.index; i < B::kPadded * B::kStride; i += t.count) {
+      const int k = i % B::kStride;
+      rows[i] = k < lockstep::kWidth ? u->x[r * lockstep::kWidth + k] : 0.0f;
+    }
+    __syncthreads();
+    const auto one = [&](int, int column, float v) { y[column] = v; };
+    switch (u->kind) {
+      case 0:
+        lockstep::product<1>(t, rows, 1, [&](int) { return panel; }, [&](int row, int column, float4 v) {
+          if (row == B::kRows - 1) lockstep::store4(y + column, v);
+        });
+        break;
+      case 1: lockstep::last_product<1, 1, 1, lockstep::kWidth, lockstep::kWidth>(t, rows, B::kStride, panel, lockstep::kPanel, one); break;
+      case 2: lockstep::last_product<1, 1, 2, lockstep::kWidth, lockstep::kWidth>(t, rows, B::kStride, panel, lockstep::kPanel, one); break;
+      case 4: lockstep::last_product<1, 1, 4, lockstep::kWidth, lockstep::kWidth>(t, rows, B::kStride, panel, lockstep::kPanel, one); break;
+    }
+    __syncthreads();
+  }
+}
+
+// unit_cdf: x (1024) probabilities, c (1024) their distribution, as choose sees it.
+extern "C" __global__ void unit_cdf(const Units *u) {
+  if (threadIdx.x != 0) return;
+  const double total = lockstep::cumulate(u->c, u->x);
+  for (int i = 0; i < lockstep::kVocabulary; i++) u->c[i] = u->c[i] / total;
 }

@@ -2,27 +2,21 @@
 package assetstest
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"lockstep"
 	"lockstep/internal/assets"
+	"lockstep/internal/want"
 )
 
-// Find returns the path of an asset. Where it is absent the test is skipped with
-// a line that `make test` counts; it fails if LOCKSTEP_REQUIRE_ASSETS is 1.
+// Find returns the path of an asset. Where it is absent the test is skipped, or
+// fails if it is required.
 func Find(t testing.TB, name string) string {
 	t.Helper()
 	path, err := assets.Find(name)
-	if err == nil {
-		return path
-	}
-	if os.Getenv("LOCKSTEP_REQUIRE_ASSETS") == "1" {
-		t.Fatalf("LOCKSTEP_REQUIRE_ASSETS=1, but %v", err)
-	}
-	t.Skipf("not run for want of assets: %v", err)
-	return ""
+	want.Skip(t, want.Assets.Lacks(err))
+	return path
 }
 
 // Model is the path of the official model.

@@ -18,12 +18,9 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
+	"lockstep/engines"
 	"lockstep/golden"
-	"lockstep/gpu"
-	"lockstep/gpu/driver"
-	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/arbitrary"
-	"lockstep/onnxruntime"
 	"lockstep/parity"
 	"lockstep/parity/mutants"
 	"lockstep/parity/tinyphysics"
@@ -32,13 +29,17 @@ import (
 
 func main() {
 	p := prober{}
-	flag.StringVar(&p.engine, "engine", "", "engine to hold to the others")
+	name := flag.String("engine", "", "engine to hold to the others")
 	flag.StringVar(&p.kernels, "kernels", "", "set of the reference's kernels; default: the best")
 	flag.StringVar(&p.sources, "sources", "", "folder of the gpu engine's kernel sources; default: those built in")
 	flag.StringVar(&p.officialModel, "model", "", "the official network, if it is here")
 	flag.StringVar(&p.officialRoutes, "routes", "", "folder of the official routes, if they are here")
 	flag.Parse()
-	err := p.probe(context.Background())
+	list, err := engines.ByName(*name)
+	if err == nil {
+		p.engine = list[0]
+		err = p.probe(context.Background())
+	}
 	if err == errCaught {
 		err = nil
 	}
@@ -53,7 +54,8 @@ func main() {
 
 // prober goes from check to check until one finds something.
 type prober struct {
-	engine, kernels, sources      string
+	engine                        *engines.Engine
+	kernels, sources              string
 	officialModel, officialRoutes string
 
 	dir     string // for files that engines read
@@ -77,7 +79,7 @@ func (p *prober) probe(ctx context.Context) error {
 		if err := p.recordings(ctx, "golden/testdata/default", model, loadOwn); err != nil {
 			return err
 		}
-		if p.officialModel != "" && p.engine != "gpu" {
+		if p.officialModel != "" && !p.engine.Slow {
 			load := func(profile lockstep.Profile, name string) (*lockstep.Route, error) {
 				return lockstep.Loader{Profile: profile}.Load(filepath.Join(p.officialRoutes, name+".csv"))
 			}
@@ -115,7 +117,7 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 		return err
 	}
 	for _, set := range sets {
-		engine, closer, err := p.open(model, set.Profile)
+		engine, err := p.open(model, set.Profile)
 		if err != nil {
 			return err
 		}
@@ -137,7 +139,7 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 				}
 			}
 		}
-		if err := closer(); err != nil {
+		if err := engines.Close(engine); err != nil {
 			return err
 		}
 	}
@@ -196,7 +198,7 @@ func loner(t *rapid.T) lockstep.Job {
 }
 
 // slow tells whether the engine takes long for a step.
-func (p *prober) slow() bool { return p.kernels == "go" || p.engine == "gpu" }
+func (p *prober) slow() bool { return p.kernels == "go" || p.engine.Slow }
 
 // drawsOnEdges puts the last draw of short routes on an edge of the distribution
 // or right below it, where no draw of a generator ever comes.
@@ -259,66 +261,41 @@ func (p *prober) compare(ctx context.Context, check string, want, got parity.Sou
 }
 
 // open makes the engine that is probed.
-func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Simulator, func() error, error) {
-	return open(p.engine, model, profile, p.kernels, p.sources)
+func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+	config := engines.Config{Model: model, Profile: profile, Kernels: p.kernels}
+	if p.engine.Slow {
+		config.Chunk = 2
+	}
+	if p.sources != "" {
+		config.Sources = os.DirFS(p.sources)
+	}
+	return p.engine.Open(config)
 }
 
 // peers calls f with the engine and the one that it is held to: the reference, and
-// the reference to the ONNX Runtime engine.
-func (p *prober) peers(model string, f func(want, got lockstep.Simulator) error) error {
-	other := "reference"
-	if p.engine == other {
-		other = "onnxruntime"
+// the reference to the first engine that can run and is not slow.
+func (p *prober) peers(model string, f func(want, got lockstep.Simulator) error) (err error) {
+	peer := engines.Reference()
+	if p.engine.Name == peer.Name {
+		peer = engines.Tried()[1]
 	}
-	profile := reference.HostProfile()
-	got, gotCloser, err := p.open(model, profile)
+	got, err := p.open(model, reference.HostProfile())
 	if err != nil {
 		return err
 	}
-	want, wantCloser, err := open(other, model, got.Profile(), "", "")
+	defer func() { err = errors.Join(err, engines.Close(got)) }()
+	want, err := peer.Open(engines.Config{Model: model, Profile: got.Profile()})
 	if err != nil {
 		return err
 	}
-	if want.Profile() != got.Profile() { // the ONNX Runtime engine's is its library's
-		if err := gotCloser(); err != nil {
+	defer func() { err = errors.Join(err, engines.Close(want)) }()
+	if want.Profile() != got.Profile() { // the peer's is its machine's
+		if err := engines.Close(got); err != nil {
 			return err
 		}
-		if got, gotCloser, err = p.open(model, want.Profile()); err != nil {
+		if got, err = p.open(model, want.Profile()); err != nil {
 			return err
 		}
 	}
-	if err := f(want, got); err != nil {
-		return err
-	}
-	return errors.Join(gotCloser(), wantCloser())
-}
-
-// open makes an engine.
-func open(engine, model string, profile lockstep.Profile, kernels, sources string) (lockstep.Simulator, func() error, error) {
-	none := func() error { return nil }
-	switch engine {
-	case "reference":
-		s, err := reference.New(model, profile)
-		if err == nil && kernels != "" {
-			s, err = s.WithKernels(kernels)
-		}
-		return s, none, err
-	case "onnxruntime":
-		s, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Profile: profile})
-		if err != nil {
-			return nil, none, err
-		}
-		return s, s.Close, nil
-	case "gpu":
-		options := emulated.Options{}
-		if sources != "" {
-			options.Sources = os.DirFS(sources)
-		}
-		s, err := gpu.New(gpu.Config{ModelPath: model, Profile: profile, RoutesPerBlock: 2, Open: func() (driver.Device, error) { return emulated.Open(options) }})
-		if err != nil {
-			return nil, none, err
-		}
-		return s, s.Close, nil
-	}
-	return nil, none, fmt.Errorf("engine %q is not known", engine)
+	return f(want, got)
 }

@@ -1,0 +1,284 @@
+// Package engines is the one list of the implementations of lockstep.Simulator: what
+// each wants, what it is, and how it is opened. Commands, tests, fuzz targets,
+// benchmarks, planted faults and the gate take them from here.
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"lockstep"
+	"lockstep/batched"
+	"lockstep/gpu"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/want"
+	"lockstep/onnxruntime"
+	"lockstep/reference"
+)
+
+// Config is what an engine is opened with. What it has no use for it ignores.
+type Config struct {
+	Model   string           // the network's ONNX file
+	Profile lockstep.Profile // see Engine.Own
+	Workers int              // threads; 0 is the engine's choice
+	Chunk   int              // the most routes in step; 0 is the engine's choice
+	Timed   bool             // takes times for Stats
+
+	Kernels  string // set of the kernels of reference and batched; the best if empty
+	Sources  fs.FS  // of the kernels that are emulated; those built in if nil
+	Shuffled bool   // emulated threads run in another order after each barrier
+}
+
+// An Engine is an implementation.
+type Engine struct {
+	Name   string
+	Folder string // of its code
+
+	// Want is what it needs of the machine, or nil.
+	Want *want.Want
+
+	// Slow: a step takes it milliseconds. It proves something and is of no other use,
+	// so that it runs only where it is asked for by its name.
+	Slow bool
+
+	// Own: some of its arithmetic is its machine's, whatever profile is asked for.
+	// The others compute with any.
+	Own bool
+
+	// Quiet: where it is absent, who has not asked for it hears nothing of it.
+	Quiet bool
+
+	// Missing is why it cannot run here, or nil; New makes a simulator. Absent and Open
+	// are the ways to them.
+	Missing func() error
+	New     func(Config) (lockstep.Simulator, error)
+}
+
+// All are the engines: first the one that others are held to, last the one that is
+// tried first where none is asked for. A line adds one.
+var All = []Engine{
+	{Name: "reference", Folder: "reference", Missing: never, New: func(c Config) (lockstep.Simulator, error) {
+		s, err := reference.New(c.Model, c.Profile)
+		if err == nil && c.Kernels != "" {
+			s, err = s.WithKernels(c.Kernels)
+		}
+		return opened(s, err)
+	}},
+	{Name: "emulated", Folder: "gpu", Want: want.Compiler, Slow: true, Missing: emulated.Available, New: func(c Config) (lockstep.Simulator, error) {
+		options := emulated.Options{Sources: c.Sources, Processors: c.Workers}
+		if c.Shuffled {
+			options.Order = emulated.Shuffled
+		}
+		return openGPU(c, func() (driver.Device, error) { return emulated.Open(options) })
+	}},
+	{Name: "onnxruntime", Folder: "onnxruntime", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Simulator, error) {
+		return opened(onnxruntime.New(onnxruntime.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk}))
+	}},
+	{Name: "batched", Folder: "batched", Missing: never, New: func(c Config) (lockstep.Simulator, error) {
+		return opened(batched.New(batched.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk, Kernels: c.Kernels}))
+	}},
+	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Missing: gpu.Available, New: func(c Config) (lockstep.Simulator, error) {
+		return openGPU(c, gpu.OpenDevice)
+	}},
+}
+
+func never() error { return nil }
+
+func openGPU(c Config, device func() (driver.Device, error)) (lockstep.Simulator, error) {
+	return opened(gpu.New(gpu.Config{ModelPath: c.Model, Profile: c.Profile, RoutesPerBlock: c.Chunk, Timed: c.Timed, Open: device}))
+}
+
+// opened keeps a nil pointer from becoming a simulator.
+func opened[S lockstep.Simulator](s S, err error) (lockstep.Simulator, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Reference is the one that others are held to.
+func Reference() *Engine { return &All[0] }
+
+// Others are the engines that are held to the reference.
+func Others() []Engine { return All[1:] }
+
+// Names are those of the engines.
+func Names() (names []string) {
+	for _, e := range All {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// Known reports whether an engine has that name.
+func Known(name string) bool { return slices.Contains(Names(), name) }
+
+// ByName are the engines of these names, which must differ.
+func ByName(names ...string) (list []*Engine, err error) {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("engine %s is named twice", name)
+		}
+		k := slices.IndexFunc(All, func(e Engine) bool { return e.Name == name })
+		if k < 0 {
+			return nil, fmt.Errorf("engine %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+		}
+		list = append(list, &All[k])
+	}
+	return list, nil
+}
+
+// Of are the names of the engines whose code a file is, by its path from the module's
+// root.
+func Of(file string) (names []string) {
+	for _, e := range All {
+		if strings.HasPrefix(file, e.Folder+"/") {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// Tried are the engines that are tried where none is asked for by name.
+func Tried() (list []*Engine) {
+	for i := range All {
+		if e := &All[i]; !e.Slow && (!e.Quiet || e.Missing() == nil) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// Auto stands for the last engine of Tried that can run.
+const Auto = "auto"
+
+// Choose opens the engine of a name, or for Auto the one that it stands for. If exact is
+// set, the engine must compute with the profile of c, whatever its machine does. The
+// notices are what a user of it should be told, one line each.
+func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []string, err error) {
+	candidates := Tried()
+	if name != Auto {
+		if candidates, err = ByName(name); err != nil {
+			return nil, nil, err
+		}
+	}
+	var absent []string
+	for _, e := range slices.Backward(candidates) {
+		s, err = e.Open(c)
+		if err == nil && exact && s.Profile() != c.Profile {
+			err = errors.Join(fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.Name, s.Profile(), c.Profile), Close(s))
+		}
+		if err == nil {
+			notices = Notices(s)
+			if len(absent) > 0 {
+				notices = append(notices, fmt.Sprintf("using the %s engine, since %s", e.Name, strings.Join(absent, ", and ")))
+			}
+			return s, notices, nil
+		}
+		absent = append(absent, fmt.Sprintf("the %s one cannot run: %v", e.Name, err))
+	}
+	return nil, nil, err
+}
+
+// Absent is nil if the engine can run here; a *want.Error if it need not; and another
+// error if what it wants is required, or here although the engine says that it is not.
+func (e *Engine) Absent() error {
+	reason := e.Missing()
+	if reason == nil || e.Want == nil {
+		return reason
+	}
+	return e.Want.Denied(reason)
+}
+
+// Open opens the engine; Close ends it.
+func (e *Engine) Open(c Config) (lockstep.Simulator, error) {
+	if err := e.Missing(); err != nil {
+		return nil, err
+	}
+	s, err := e.New(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Name() != e.Name:
+		return nil, errors.Join(fmt.Errorf("what is opened as engine %s calls itself %s", e.Name, s.Name()), Close(s))
+	case !e.Own && s.Profile() != c.Profile:
+		return nil, errors.Join(fmt.Errorf("engine %s has profile %v, want %v", e.Name, s.Profile(), c.Profile), Close(s))
+	}
+	return s, nil
+}
+
+// Close ends the use of an engine.
+func Close(s lockstep.Simulator) error {
+	if c, ok := s.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// ProfileKnown is nil unless nobody knows how the engine computes here, so that no
+// parity is claimed.
+func ProfileKnown(s lockstep.Simulator) error {
+	if k, ok := s.(interface{ ProfileKnown() bool }); ok && !k.ProfileKnown() {
+		return fmt.Errorf("%s computes here in a way that is not known: parity is not claimed", s.Name())
+	}
+	return nil
+}
+
+// Notices are what a user of the engine should be told, one line each.
+func Notices(s lockstep.Simulator) []string {
+	if n, ok := s.(interface{ Notices() []string }); ok {
+		return n.Notices()
+	}
+	return nil
+}
+
+// Inside says what computes in the engine: the library's version, the kernels' hash,
+// the device.
+func Inside(s lockstep.Simulator) string {
+	if i, ok := s.(interface{ Inside() string }); ok {
+		return i.Inside()
+	}
+	return ""
+}
+
+// Identity is what the engine proves to be, whatever it is called: its type, and what
+// computes in it. Sides of a comparison with one identity are the same engine.
+func Identity(s lockstep.Simulator) string {
+	if inside := Inside(s); inside != "" {
+		return fmt.Sprintf("%T: %s", s, inside)
+	}
+	return fmt.Sprintf("%T", s)
+}
+
+// TB is what ForTest needs of a test.
+type TB interface {
+	want.TB
+	Cleanup(func())
+	Error(...any)
+}
+
+// ForTest opens the engine until the end of a test. The test is skipped where the
+// engine is absent, as Absent says, and fails where it is here and the engine
+// does not open, as with kernels that do not compile.
+func (e *Engine) ForTest(t TB, c Config) lockstep.Simulator {
+	t.Helper()
+	want.Skip(t, e.Absent())
+	s, err := e.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := Close(s); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := ProfileKnown(s); err != nil {
+		want.Skip(t, e.Want.Lacks(err))
+	}
+	return s
+}

@@ -1,0 +1,160 @@
+// Package policytest holds what computes networks' policies to vectors that others
+// computed, from rollouts of the unmodified Python program with a published
+// controller, and from C. The vectors lie beside the assets, in a folder vectors.
+package policytest
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"lockstep"
+	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/npz"
+)
+
+// Functions are an implementation's.
+type Functions struct {
+	Softplus func(z float32) float32
+	Beta     func(sp [2]float32, seed, id uint64, step int) float32
+	Mean     func(sp [2]float32) float64 // the raw action
+	// Forward is the network of one observation; nil leaves networks out.
+	Forward func(n *lockstep.Network, x []float32) []float32
+	// Observe is the observation at a step; histories reach to the step before.
+	Observe func(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error
+}
+
+// Hold runs an implementation on all vectors.
+func Hold(t *testing.T, f Functions) {
+	t.Run("softplus", func(t *testing.T) { holdSoftplus(t, f) })
+	t.Run("beta", func(t *testing.T) { holdBeta(t, f) })
+	if f.Forward != nil {
+		t.Run("network", func(t *testing.T) { holdNetwork(t, f) })
+	}
+	for _, route := range []string{"00000", "04959"} {
+		t.Run("observation/"+route, func(t *testing.T) { holdObservation(t, f, route) })
+	}
+}
+
+func read(t testing.TB, name string) map[string]npz.Array {
+	t.Helper()
+	arrays, err := npz.ReadFile(assetstest.Find(t, filepath.Join("..", "vectors", name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return arrays
+}
+
+func elements[T npz.Number](t testing.TB, arrays map[string]npz.Array, name string) []T {
+	t.Helper()
+	values, err := npz.Elements[T](arrays[name])
+	if err != nil || len(values) == 0 {
+		t.Fatalf("%s: %d values, %v", name, len(values), err)
+	}
+	return values
+}
+
+func holdSoftplus(t *testing.T, f Functions) {
+	v := read(t, "vectors_contract.npz")
+	z, y := elements[float32](t, v, "softplus_z"), elements[float32](t, v, "softplus_y")
+	for i := range z {
+		if got := f.Softplus(z[i]); math.Float32bits(got) != math.Float32bits(y[i]) {
+			t.Fatalf("softplus(%v) = %v, want %v", z[i], got, y[i])
+		}
+	}
+}
+
+func holdBeta(t *testing.T, f Functions) {
+	v := read(t, "vectors_contract.npz")
+	st, seed, id := elements[float32](t, v, "beta_st"), elements[uint64](t, v, "beta_seed"), elements[uint64](t, v, "beta_id")
+	step, x := elements[uint32](t, v, "beta_step"), elements[float32](t, v, "beta_x")
+	for i := range x {
+		sp := [2]float32{st[2*i], st[2*i+1]}
+		if got := f.Beta(sp, seed[i], id[i], int(step[i])); math.Float32bits(got) != math.Float32bits(x[i]) {
+			t.Fatalf("variate %d of %v: %v, want %v", i, sp, got, x[i])
+		}
+	}
+}
+
+func holdNetwork(t *testing.T, f Functions) {
+	v := read(t, "vectors_contract.npz")
+	n := Network(t)
+	obs, logits := elements[float32](t, v, "net_obs"), elements[float32](t, v, "net_logits")
+	sp, raw := elements[float32](t, v, "net_softplus"), elements[float64](t, v, "net_raw")
+	layer1 := elements[float32](t, v, "net_layer1")
+	for i := range raw {
+		x := obs[i*lockstep.ObservationSize:][:lockstep.ObservationSize]
+		got := f.Forward(n, slices.Clone(x))
+		if !slices.Equal(got, logits[2*i:2*i+2]) {
+			t.Fatalf("logits %d: %v, want %v (the first hidden layer's first: %v)", i, got, logits[2*i:2*i+2], layer1[i*256])
+		}
+		pair := [2]float32{f.Softplus(got[0]), f.Softplus(got[1])}
+		if pair != [2]float32(sp[2*i:]) {
+			t.Fatalf("softplus %d: %v, want %v", i, pair, sp[2*i:2*i+2])
+		}
+		if r := f.Mean(pair); math.Float64bits(r) != math.Float64bits(raw[i]) {
+			t.Fatalf("raw action %d: %v, want %v", i, r, raw[i])
+		}
+	}
+}
+
+func holdObservation(t *testing.T, f Functions, route string) {
+	v := read(t, fmt.Sprintf("vectors_%s.npz", route))
+	obs := elements[float32](t, v, "obs")
+	lataccel, action := elements[float64](t, v, "lataccel_history"), elements[float64](t, v, "action_history")
+	r := &lockstep.Route{
+		Name: route, TargetLataccel: elements[float64](t, v, "target"), RollLataccel: elements[float64](t, v, "roll"),
+		VEgo: elements[float64](t, v, "v"), AEgo: elements[float64](t, v, "a"),
+	}
+	o := make([]float32, lockstep.ObservationSize)
+	for i := range len(obs) / lockstep.ObservationSize {
+		step := lockstep.ControlStartIdx + i
+		if err := f.Observe(o, r, step, lataccel[:step], action[:step]); err != nil {
+			t.Fatal(err)
+		}
+		for k, x := range o {
+			if want := obs[i*lockstep.ObservationSize+k]; math.Float32bits(x) != math.Float32bits(want) {
+				t.Fatalf("step %d, %s: %v, want %v", step, lockstep.ObservationElement(k), x, want)
+			}
+		}
+	}
+}
+
+// Network has the shape of the published ones, and weights from Philox with the key
+// (2026, 0): those of layer, output and input from the counter (input, output, layer,
+// 0), biases from (0, output, layer, 1).
+func Network(t testing.TB) *lockstep.Network {
+	t.Helper()
+	weight := func(c ...uint32) float32 {
+		w := philox([4]uint32(c), [2]uint32{2026, 0})[0]
+		return float32((float64(w>>8)*0x1p-24 - 0.5) * 0.25)
+	}
+	var layers []lockstep.Layer
+	for i, outputs := range []int{256, 256, 256, 256, 2} {
+		l := lockstep.Layer{Inputs: 256, Outputs: outputs}
+		for o := range outputs {
+			for k := range l.Inputs {
+				l.Weights = append(l.Weights, weight(uint32(k), uint32(o), uint32(i), 0))
+			}
+			l.Bias = append(l.Bias, weight(0, uint32(o), uint32(i), 1))
+		}
+		layers = append(layers, l)
+	}
+	n, err := lockstep.NewNetwork(layers, lockstep.DefaultScale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// philox is Philox4x32-10, for the weights alone.
+func philox(c [4]uint32, k [2]uint32) [4]uint32 {
+	for range 10 {
+		p, q := uint64(0xd2511f53)*uint64(c[0]), uint64(0xcd9e8d57)*uint64(c[2])
+		c[0], c[1], c[2], c[3] = uint32(q>>32)^c[1]^k[0], uint32(q), uint32(p>>32)^c[3]^k[1], uint32(p)
+		k = [2]uint32{k[0] + 0x9e3779b9, k[1] + 0xbb67ae85}
+	}
+	return c
+}

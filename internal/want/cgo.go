@@ -1,0 +1,5 @@
+//go:build cgo
+
+package want
+
+const cgo = true

@@ -1,0 +1,5 @@
+//go:build !cuda
+
+package want
+
+const cuda = false

@@ -1,0 +1,146 @@
+package want
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// fake is a test that notes how it ended.
+type fake struct{ outcome string }
+
+func (f *fake) Helper() {}
+
+func (f *fake) Skip(args ...any) {
+	f.outcome = "skipped: " + fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
+func (f *fake) Fatal(args ...any) {
+	f.outcome = "failed: " + fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
+// outcome runs a test and says how it ended.
+func outcome(test func(TB)) string {
+	f := &fake{outcome: "crashed"}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		test(f)
+		f.outcome = "passed"
+	}()
+	<-done
+	return f.outcome
+}
+
+// TestSkip: what is absent skips, unless it is required; what is here, whatever an
+// engine says, fails.
+func TestSkip(t *testing.T) {
+	none := errors.New("no warp")
+	for _, c := range []struct {
+		here     bool
+		reason   error
+		required string
+		want     string
+	}{
+		{false, nil, "", "passed"},
+		{false, nil, "1", "passed"},
+		{false, none, "", "skipped: not run for want of warp: no warp"},
+		{false, none, "0", "skipped: not run for want of warp: no warp"},
+		{false, none, "1", "failed: LOCKSTEP_REQUIRE_WARP=1, but no warp"},
+		{true, nil, "", "passed"},
+		{true, none, "", "failed: a warp core is here (/dev/warp), but what needs it says: no warp"},
+		{true, none, "1", "failed: a warp core is here (/dev/warp), but what needs it says: no warp"},
+	} {
+		w := &Want{"warp", "a warp core", func() (string, error) {
+			if c.here {
+				return "/dev/warp", nil
+			}
+			return "", none
+		}}
+		t.Setenv(w.Variable(), c.required)
+		if got := outcome(func(t TB) { Skip(t, w.Denied(c.reason)) }); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+		if !c.here {
+			want := strings.Replace(c.want, "passed", map[string]string{"": "skipped: not run for want of warp: no warp", "1": "failed: LOCKSTEP_REQUIRE_WARP=1, but no warp"}[c.required], 1)
+			if got := outcome(func(t TB) { w.Need(t) }); got != want {
+				t.Errorf("Need, %q: %s, want %s", c.required, got, want)
+			}
+		}
+	}
+}
+
+// TestRead: the line of every want is read back.
+func TestRead(t *testing.T) {
+	for _, w := range All {
+		t.Setenv(w.Variable(), "")
+		if got := Read("    x_test.go:12: " + w.Lacks(errors.New("none: of them")).Error() + "\n"); got != w {
+			t.Errorf("%s is read as %+v", w.Name, got)
+		}
+		if ByName(w.Name) != w {
+			t.Errorf("two wants are called %s", w.Name)
+		}
+	}
+	for _, text := range []string{"", "not run for want of warp: none", "not run for want of assets"} {
+		if got := Read(text); got != nil {
+			t.Errorf("%q is read as %s", text, got.Name)
+		}
+	}
+}
+
+// TestFind: each thing is found where it lies, and nowhere else.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\nexit $STATUS\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		w                    *Want
+		variable, good, none string
+	}{
+		{Compiler, "CXX", file("bin/cc"), filepath.Join(dir, "bin", "none")},
+		{ONNXRuntime, "ONNXRUNTIME_LIB", file("lib/libonnxruntime.so"), filepath.Join(dir, "lib", "none")},
+		{Assets, "LOCKSTEP_ASSETS", filepath.Dir(filepath.Dir(file("assets/routes/0.csv"))), dir},
+	} {
+		file("assets/tinyphysics.onnx")
+		if c.w == ONNXRuntime && !cgo {
+			continue
+		}
+		t.Setenv(c.variable, c.good)
+		if path, err := c.w.Find(); err != nil || !strings.HasPrefix(path, c.good) {
+			t.Errorf("%s: %s, %v", c.w.Name, path, err)
+		}
+		t.Setenv(c.variable, c.none)
+		if path, err := c.w.Find(); err == nil {
+			t.Errorf("%s: %s, where there is none", c.w.Name, path)
+		}
+	}
+	t.Setenv("LOCKSTEP_PYTHON", file("bin/python"))
+	t.Setenv("STATUS", "0")
+	if _, err := findPython(); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("STATUS", "1")
+	if _, err := findPython(); err == nil || !strings.Contains(err.Error(), "set LOCKSTEP_PYTHON to one with numpy") {
+		t.Errorf("a Python without numpy: %v", err)
+	}
+	if _, err := first(filepath.Join(dir, "bin", "py*")); err != nil {
+		t.Error(err)
+	}
+	if _, err := first(filepath.Join(dir, "none*")); err == nil {
+		t.Error("found what is not there")
+	}
+}

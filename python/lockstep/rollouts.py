@@ -1,0 +1,329 @@
+"""Rollouts that are steered from outside, snapshots of them, and candidates that start there."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lockstep import _native
+
+__all__ = ["Candidates", "Rollouts", "Snapshot"]
+
+FloatArray = npt.NDArray[np.float64]
+
+CONTEXT_LENGTH = 20
+CONTROL_START_IDX = 100
+COST_END_IDX = 500
+STEER_MIN, STEER_MAX = -2.0, 2.0
+FEATURES = 256
+
+# The most rollouts whose step is one call of the library. A step of more may take so
+# long that it is waited for in turns.
+INLINE = 256
+
+
+class Rollouts:
+    """N rollouts in step. Made by :meth:`lockstep.Simulator.reset`.
+
+    A rollout ends at step 500, or at its route's end. One that fails leaves the others alone.
+    """
+
+    def __init__(self, handle: _native.Handle, names: list[str], rows: npt.NDArray[np.intp], step: int) -> None:
+        self._handle = handle
+        self._id = handle.id
+        self._names = names
+        self._ends = np.minimum(rows, COST_END_IDX)
+        self._end = int(self._ends.max(initial=0))
+        self._step = step
+        self._n = len(names)
+        # Their addresses are asked for once: it takes as long as a call.
+        self._buffer = np.zeros((2, self._n))
+        self._commands, self._lataccel = self._buffer
+        self._addresses = (self._commands.ctypes.data, self._lataccel.ctypes.data)
+        self._native_step = _native.library().lockstep_step
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __enter__(self) -> Rollouts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{self._n} rollouts at step {self._step}{', closed' if self._handle.closed else ''}>"
+
+    def close(self) -> None:
+        """Free them. Closing twice does no harm."""
+        self._handle.close()
+
+    @property
+    def step(self) -> int:
+        """The step that :meth:`advance` computes next."""
+        return self._step
+
+    @property
+    def done(self) -> bool:
+        """Whether no rollout runs any more."""
+        return self._step >= self._end or not self.running.any()
+
+    @property
+    def running(self) -> npt.NDArray[np.bool_]:
+        """Which rollouts have neither ended nor failed, shape (N,)."""
+        return (self._step < self._ends) & ~np.isnan(self._lataccel)
+
+    @property
+    def lataccel(self) -> FloatArray:
+        """Lateral accelerations after the last step, m/s², shape (N,); NaN where a rollout failed."""
+        return self._lataccel.copy()
+
+    @property
+    def errors(self) -> dict[int, Exception]:
+        """Why rollouts failed."""
+        why = self._handle.call("why")
+        return {int(i): _native.error(failure) for i, failure in why["errors"].items()}
+
+    def advance(self, actions: npt.ArrayLike, out: FloatArray | None = None) -> FloatArray:
+        """Compute one step.
+
+        Parameters
+        ----------
+        actions : array_like
+            Steer commands, shape (N,); clipped to ±2. One that is NaN fails its own rollout, and
+            those of rollouts that do not run are ignored.
+        out : numpy.ndarray, optional
+            Receives what is returned, shape (N,), float64.
+
+        Returns
+        -------
+        numpy.ndarray
+            Lateral accelerations after the step, m/s², shape (N,).
+        """
+        commands = self._commands
+        if getattr(actions, "shape", None) != commands.shape:
+            actions = self._check(actions)
+        commands[...] = actions
+        if _native._forked or self._handle.closed:
+            _native.check_fork()
+            self._handle.id  # noqa: B018 it raises
+        if self._n <= INLINE:
+            if self._native_step(self._id, *self._addresses, self._n):
+                self._raise()
+        else:
+            self._handle.long_call("step", self._buffer)
+        self._step += 1
+        if out is None:
+            return self._lataccel.copy()
+        out[...] = self._lataccel
+        return out
+
+    def _check(self, actions: npt.ArrayLike) -> FloatArray:
+        array = np.asarray(actions, dtype=np.float64)
+        if array.shape != (self._n,):
+            raise ValueError(f"actions: shape {array.shape}, want ({self._n},)")
+        return array
+
+    def _raise(self) -> None:
+        why = self._handle.call("why")
+        if why["error"] is None:
+            raise RuntimeError("the library did not take the step")
+        raise _native.error(why["error"])
+
+    def features(self, out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]:
+        """Observe every rollout as the challenge's published networks do.
+
+        Parameters
+        ----------
+        out : numpy.ndarray, optional
+            Receives what is returned; contiguous, float32.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (N, 256), clipped to ±5; 0 for rollouts that do not run. The numbers are those of
+            the published controllers: target, lataccel, their errors and rates, 20 past actions
+            and lataccels, and a preview of 50 rows of target, roll, speed and acceleration.
+        """
+        if out is None:
+            out = np.empty((self._n, FEATURES), dtype=np.float32)
+        elif out.shape != (self._n, FEATURES) or out.dtype != np.float32 or not out.flags.c_contiguous:
+            raise ValueError(
+                f"out: shape {out.shape} of {out.dtype}, want contiguous ({self._n}, {FEATURES}) of float32"
+            )
+        if not out.flags.writeable:
+            raise ValueError("out: the array is read-only")
+        self._handle.call("features", out)
+        return out
+
+    def costs(self) -> FloatArray:
+        """The costs of rollouts that have ended.
+
+        Returns
+        -------
+        numpy.ndarray
+            ``lataccel_cost, jerk_cost, total_cost``, shape (N, 3); NaN for the others.
+        """
+        out = np.empty((self._n, 3))
+        self._handle.call("costs", out)
+        return out
+
+    def snapshot(self) -> Snapshot:
+        """Copy the rollouts' state. It is data: histories up to the next step."""
+        answer = self._handle.long_call("snapshot")
+        return Snapshot(_native.Handle(answer["handle"], "snapshot"), answer, self)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to a snapshot of these rollouts, or of others of the same routes and network."""
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError(f"snapshot: {type(snapshot).__name__}, want what snapshot() or Snapshot.from_bytes returns")
+        self._handle.long_call("restore", snapshot=snapshot._handle.id)
+        self._step = snapshot.step
+        self._lataccel[...] = 0.0
+        for i in self.errors:
+            self._lataccel[i] = np.nan
+
+
+class Snapshot:
+    """The state of rollouts between two steps.
+
+    Attributes
+    ----------
+    step : int
+        The next step.
+    routes : list of str
+        The rollouts' routes.
+    nbytes : int
+        Its size when it is written down.
+    """
+
+    def __init__(self, handle: _native.Handle, answer: dict[str, Any], of: Rollouts | None) -> None:
+        self._handle = handle
+        self._of = of
+        self.step: int = answer["step"]
+        self.routes: list[str] = answer["routes"]
+        self.nbytes: int = answer["bytes"]
+
+    def __repr__(self) -> str:
+        return f"<snapshot of {len(self.routes)} rollouts at step {self.step}>"
+
+    def to_bytes(self) -> bytes:
+        """Write it down; all bits are kept."""
+        out = np.empty(self.nbytes, dtype=np.uint8)
+        self._handle.call("bytes", out)
+        return out.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, of: Rollouts | None = None) -> Snapshot:
+        """Read what :meth:`to_bytes` wrote, here or on another machine.
+
+        Parameters
+        ----------
+        data : bytes
+            The bytes.
+        of : Rollouts, optional
+            Rollouts of the same routes and network, from which candidates can then be forked.
+        """
+        array = np.frombuffer(data, dtype=np.uint8)
+        answer = _native.call("read", 0, array)
+        return cls(_native.Handle(answer["handle"], "snapshot"), answer, of)
+
+    def fork(self, index: npt.ArrayLike, noise: str, seeds: npt.ArrayLike | None = None) -> Candidates:
+        """Begin candidates.
+
+        Parameters
+        ----------
+        index : array_like of int
+            The rollout that each candidate continues, shape (M,); repeats are allowed.
+        noise : {"own", "seeded", "expected"}
+            Which draws candidates see. With ``"own"`` they see the route's: what is found so
+            knows the future, and must be said where it is reported. ``"seeded"`` are those of
+            ``seeds``, ``"expected"`` is none: each prediction is its distribution's mean.
+        seeds : array_like of int, optional
+            For ``"seeded"``, shape (M,), 0 to 2³²-1.
+
+        Returns
+        -------
+        Candidates
+            Which share nothing with the rollouts.
+        """
+        if self._of is None:
+            raise ValueError("this snapshot was read from bytes: name the rollouts in Snapshot.from_bytes(data, of=…)")
+        candidates = np.atleast_1d(np.asarray(index))
+        if candidates.ndim != 1 or candidates.dtype.kind not in "iu":
+            raise ValueError(f"index: shape {candidates.shape} of {candidates.dtype}, want (M,) of integers")
+        numbers = None if seeds is None else np.broadcast_to(np.asarray(seeds), candidates.shape)
+        if numbers is not None and (numbers.dtype.kind not in "iu" or (numbers < 0).any() or (numbers >= 2**32).any()):
+            raise ValueError("seeds: want integers from 0 to 2**32-1")
+        answer = self._of._handle.long_call(
+            "fork",
+            snapshot=self._handle.id,
+            index=candidates.tolist(),
+            noise=noise,
+            seeds=None if numbers is None else numbers.tolist(),
+        )
+        return Candidates(_native.Handle(answer["handle"], "candidates"), len(candidates), self.step, noise)
+
+
+class Candidates:
+    """M continuations of rollouts. Made by :meth:`Snapshot.fork`.
+
+    Attributes
+    ----------
+    noise : str
+        Which draws they see.
+    step : int
+        The next step.
+    """
+
+    def __init__(self, handle: _native.Handle, n: int, step: int, noise: str) -> None:
+        self._handle = handle
+        self._n = n
+        self.step = step
+        self.noise = noise
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __enter__(self) -> Candidates:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free them. Closing twice does no harm."""
+        self._handle.close()
+
+    def roll(self, actions: npt.ArrayLike, trajectory: bool = False) -> Any:
+        """Go on with a command for each candidate and step.
+
+        Parameters
+        ----------
+        actions : array_like
+            Steer commands, shape (H, M).
+        trajectory : bool
+            Ask for the lateral accelerations, too.
+
+        Returns
+        -------
+        costs : numpy.ndarray
+            What these steps cost, shape (M,): their part of the total cost; NaN for one that failed.
+        lataccel : numpy.ndarray
+            m/s², shape (H, M); only with ``trajectory``.
+        """
+        commands = np.asarray(actions, dtype=np.float64)
+        if commands.ndim != 2 or commands.shape[1] != self._n:
+            raise ValueError(f"actions: shape {commands.shape}, want (H, {self._n})")
+        steps = operator.index(commands.shape[0])
+        flat = np.zeros((2 if trajectory else 1) * commands.size + self._n)
+        flat[: commands.size] = commands.ravel()
+        self._handle.long_call("roll", flat, steps=steps, trajectory=trajectory)
+        self.step += steps
+        costs = flat[commands.size : commands.size + self._n].copy()
+        if not trajectory:
+            return costs
+        return costs, flat[commands.size + self._n :].reshape(commands.shape)

@@ -1,0 +1,177 @@
+"""Rollouts steered from Python: equal to whole rollouts in every bit, and what may go wrong."""
+
+import gc
+import math
+
+import lockstep
+import numpy as np
+import pytest
+
+
+class PID:
+    """The challenge's controller for N routes."""
+
+    def __init__(self, n, p=0.195, i=0.100, d=-0.053):
+        self.gains = p, i, d
+        self.integral, self.before = np.zeros(n), np.zeros(n)
+
+    def __call__(self, step):
+        e = step.target - step.current
+        self.integral += e
+        d, self.before = e - self.before, e
+        p, i, k = self.gains
+        return p * e + i * self.integral + k * d
+
+
+def test_a_function_steers_as_the_engine_does(sim, short_routes):
+    want = sim.rollout(short_routes, "pid", trajectory=True)
+    got = sim.rollout(short_routes, PID(len(short_routes)), trajectory=True)
+    assert got.controllers == ["PID"]
+    assert got.costs.tobytes() == want.costs.tobytes()
+    assert got.lataccel.tobytes() == want.lataccel.tobytes()
+    for i, rows in enumerate(short_routes.rows):
+        assert got.action[0, i, 100:rows].tobytes() == want.action[0, i, 100:rows].tobytes()
+
+
+@pytest.mark.parametrize("start", [20, 63, 100])
+def test_replaying_actions_gives_the_same(sim, short_routes, start):
+    want = sim.rollout(short_routes, "pid", trajectory=True)
+    with sim.reset(short_routes, step=start) as rollouts:
+        out = np.empty(len(short_routes))
+        while not rollouts.done:
+            i = rollouts.step
+            running = rollouts.running
+            assert running.tolist() == [i < rows for rows in short_routes.rows]
+            got = rollouts.advance(np.nan_to_num(want.action[0, :, i]), out=out)
+            assert got is out
+            assert got[running].tobytes() == want.lataccel[0, running, i].tobytes()
+        assert rollouts.costs().tobytes() == want.costs[0].tobytes()
+        assert rollouts.errors == {}
+        with pytest.raises(ValueError, match="have ended"):
+            rollouts.advance(out)
+
+
+def test_many_rollouts_are_as_few(sim, short_routes):
+    """Above some number a step is a task, which must not change a bit."""
+    many = short_routes[[0, 2] * 150]
+    with sim.reset(many) as a, sim.reset(short_routes[[0, 2]]) as b:
+        for k in range(4):
+            x, y = a.advance(np.full(300, 0.1 * k)), b.advance(np.full(2, 0.1 * k))
+            assert x.tobytes() == np.tile(y, 150).tobytes()
+
+
+def test_commands_of_any_layout(sim, short_routes):
+    pair = short_routes[[1, 3]]
+    with sim.reset(pair) as r:
+        want = r.advance(np.array([0.25, -0.5])).tobytes()
+    frozen = np.array([0.25, -0.5])
+    frozen.flags.writeable = False
+    for commands in (
+        [0.25, -0.5],
+        np.array([0.25, 7, -0.5, 7])[::2],
+        np.array([0.25, -0.5], dtype=np.float32),
+        np.array([0.25, -0.5], dtype=">f8"),
+        frozen,
+    ):
+        with sim.reset(pair) as r:
+            assert r.advance(commands).tobytes() == want
+
+
+def test_a_command_that_is_nan_fails_its_own_rollout(sim, short_routes):
+    pair = short_routes[[1, 3]]
+    with sim.reset(pair) as a, sim.reset(pair[1:]) as b:
+        a.advance([math.nan, 0.1])
+        b.advance([0.1])
+        assert a.running.tolist() == [False, True]
+        assert a.lataccel[1:].tobytes() == b.lataccel.tobytes()
+        assert np.isnan(a.lataccel[0])
+        assert list(a.errors) == [0]
+        assert "step 100" in str(a.errors[0])
+        while not b.done:
+            a.advance([0.0, 0.2])
+            b.advance([0.2])
+        assert a.done
+        assert a.costs()[1:].tobytes() == b.costs().tobytes()
+        assert np.isnan(a.costs()[0]).all()
+
+
+def test_draws(sim, short_routes):
+    """Noise is what is given, and the route's own where nothing is."""
+    one = short_routes[[4, 4]]
+    draws = np.random.default_rng(5).random((2, 112 - 20))
+    with sim.reset(one) as own, sim.reset(one, draws=draws) as given:
+        a, b = own.advance([0.0, 0.0]), given.advance([0.0, 0.0])
+        assert a[0] == a[1]
+        assert b[0] != b[1]
+    for bad in (draws[:1], draws + 1, draws[:, 0], np.full_like(draws, np.nan)):
+        with pytest.raises(ValueError, match="draws"):
+            sim.reset(one, draws=bad)
+    with pytest.raises(ValueError, match="draws"):
+        sim.reset(one, draws=draws[:, :50])
+
+
+def test_snapshots(sim, short_routes):
+    trio = short_routes[[1, 3, 4]]
+    with sim.reset(trio) as rollouts:
+        rollouts.advance([0.1, 0.2, math.nan])
+        snapshot = rollouts.snapshot()
+        data = snapshot.to_bytes()
+        assert (snapshot.step, snapshot.routes, len(data)) == (101, ["00001", "00003", "00004"], snapshot.nbytes)
+        first = [rollouts.advance([0.3, -0.1 * k, 0]).tobytes() for k in range(5)]
+        for kept in (snapshot, lockstep.Snapshot.from_bytes(data)):
+            rollouts.restore(kept)
+            assert rollouts.step == 101
+            assert rollouts.running.tolist() == [True, True, False]
+            assert [rollouts.advance([0.3, -0.1 * k, 0]).tobytes() for k in range(5)] == first
+    with sim.reset(trio) as elsewhere:
+        elsewhere.restore(snapshot)
+        assert [elsewhere.advance([0.3, -0.1 * k, 0]).tobytes() for k in range(5)] == first
+    with sim.reset(short_routes) as others, pytest.raises(ValueError, match="snapshot"):
+        others.restore(snapshot)
+    for damaged in (data[:-1], b"", b"nonsense", data[:-50] + bytes([data[-50] ^ 1]) + data[-49:]):
+        with pytest.raises(ValueError, match="snapshot"):
+            lockstep.Snapshot.from_bytes(damaged)
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [([0.0], r"\(1,\)"), (np.zeros((5, 1)), r"\(5, 1\)"), (0.0, r"\(\)"), ("left", "left"), (None, r"\(\)")],
+)
+def test_bad_actions(sim, short_routes, actions, message):
+    with sim.reset(short_routes) as rollouts:
+        with pytest.raises((ValueError, TypeError), match=message):
+            rollouts.advance(actions)
+        assert rollouts.step == 100
+        rollouts.advance(np.zeros(5))
+
+
+def test_closed(sim, short_routes):
+    rollouts = sim.reset(short_routes)
+    rollouts.close()
+    rollouts.close()
+    for use in (lambda: rollouts.advance(np.zeros(5)), rollouts.costs, rollouts.features, rollouts.snapshot):
+        with pytest.raises(lockstep.ClosedError, match="rollouts has been closed"):
+            use()
+    with pytest.raises(ValueError, match="step"):
+        sim.reset(short_routes, step=19)
+
+
+def test_nothing_is_left_of_many_resets(sim, short_routes):
+    """Ten thousand resets leave neither objects nor memory."""
+
+    def resident():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * 4096
+
+    one = short_routes[:1]
+
+    def resets(n):
+        for _ in range(n):
+            sim.reset(one)
+        gc.collect()
+
+    resets(1000)
+    handles, before = lockstep._native.call("handles"), resident()
+    resets(10_000)
+    assert lockstep._native.call("handles") == handles
+    assert resident() - before < 20e6

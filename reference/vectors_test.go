@@ -1,0 +1,67 @@
+package reference
+
+import (
+	"slices"
+	"testing"
+
+	"lockstep"
+	"lockstep/golden/vectors"
+	"lockstep/internal/f32"
+)
+
+// TestVectors holds what surrounds the kernels to inputs on which plausible
+// alternatives give other bits.
+func TestVectors(t *testing.T) {
+	for _, set := range f32.Available() {
+		for operation, g := range map[string]*gpt{
+			"softmax-avx512": {exp: set.Exp512, lanes: 16}, "softmax-avx2": {exp: set.Exp256, lanes: 8},
+		} {
+			vectors.Hold(t, operation, func(v vectors.Vector) any {
+				row := slices.Clone(v.Float32s("x"))
+				g.softmax(row, int(v.Int("n")))
+				return row
+			})
+		}
+		for operation, fused := range map[string]bool{"softmax-numpy-U": false, "softmax-numpy-F": true} {
+			vectors.Hold(t, operation, func(v vectors.Vector) any {
+				m := &tinyPhysicsModel{gpt: &gpt{kernels: set}, fusedExp: fused, probs: make([]float32, lockstep.VocabSize)}
+				m.softmax(v.Float32s("x"), lockstep.Temperature)
+				return m.probs
+			})
+		}
+	}
+	distribution := func(v vectors.Vector) []float64 {
+		cdf := make([]float64, lockstep.VocabSize)
+		if err := cumulate(cdf, v.Float32s("p")); err != nil {
+			t.Fatal(err)
+		}
+		return cdf
+	}
+	vectors.Hold(t, "cdf", func(v vectors.Vector) any { return distribution(v) })
+	vectors.Hold(t, "choice", func(v vectors.Vector) any { return []int64{int64(search(distribution(v), v.Float64("u")))} })
+	vectors.Hold(t, "draws", func(v vectors.Vector) any {
+		random := NewRandom(uint32(v.Int("seed")))
+		u := make([]float64, 40)
+		for i := range u {
+			u[i] = random.Random()
+		}
+		return u
+	})
+	tokenizer := NewLataccelTokenizer()
+	vectors.Hold(t, "decode", func(v vectors.Vector) any { return []float64{tokenizer.Decode(int(v.Int("token")))} })
+	vectors.Hold(t, "encode", func(v vectors.Vector) any { return []int64{tokenizer.Encode(v.Float64("x"))} })
+	vectors.Hold(t, "clip", func(v vectors.Vector) any {
+		current := v.Float64("current")
+		return []float64{clip(v.Float64("x"), current-lockstep.MaxAccDelta, current+lockstep.MaxAccDelta)}
+	})
+	vectors.Hold(t, "sum", func(v vectors.Vector) any { return []float64{sum(v.Float64s("x"))} })
+	vectors.Hold(t, "sum32", func(v vectors.Vector) any { return []float32{sum(v.Float32s("x"))} })
+	warmup := make([]float64, lockstep.ControlStartIdx)
+	vectors.Hold(t, "costs", func(v vectors.Vector) any {
+		c := (&tinyPhysicsSimulator{
+			targetLataccelHistory:  slices.Concat(warmup, v.Float64s("target")),
+			currentLataccelHistory: slices.Concat(warmup, v.Float64s("lataccel")),
+		}).computeCost()
+		return []float64{c.Lataccel, c.Jerk, c.Total}
+	})
+}

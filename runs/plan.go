@@ -1,0 +1,171 @@
+package runs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"lockstep"
+	"lockstep/internal/fileio"
+)
+
+// planVersion changes with what a plan means.
+const planVersion = 1
+
+// Plan is what a run computes.
+type Plan struct {
+	Version     int              `json:"version"`
+	Model       string           `json:"model_sha256"`
+	Profile     lockstep.Profile `json:"profile"`
+	Engine      string           `json:"engine"`
+	Build       string           `json:"build"` // of the engine: what it is made of and by whom
+	Controllers []Controller     `json:"controllers"`
+	Routes      []Route          `json:"routes"`
+	Shards      int              `json:"shards,omitempty"`
+}
+
+// Controller is one controller of a plan.
+type Controller struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256,omitempty"` // of its source or parameters, where the name does not hold them
+}
+
+// Route is one route of a plan.
+type Route struct {
+	Name   string `json:"name"`
+	Seed   uint32 `json:"seed"`
+	SHA256 string `json:"sha256"` // of its columns
+}
+
+// PlanRoute is a loaded route's entry in a plan.
+func PlanRoute(r *lockstep.Route) Route {
+	h := sha256.New()
+	for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand} {
+		bits := make([]byte, 0, 8*len(column))
+		for _, x := range column {
+			bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(x))
+		}
+		h.Write(bits)
+	}
+	return Route{Name: r.Name, Seed: r.Seed, SHA256: hex.EncodeToString(h.Sum(nil))}
+}
+
+// Rollouts is how many rollouts the plan has.
+func (p *Plan) Rollouts() int { return len(p.Controllers) * len(p.Routes) }
+
+// At is the controller and the route of a rollout.
+func (p *Plan) At(i int) (Controller, Route) {
+	return p.Controllers[i/len(p.Routes)], p.Routes[i%len(p.Routes)]
+}
+
+// Key identifies the plan: the SHA-256 of its text.
+func (p *Plan) Key() string {
+	sum := sha256.Sum256(p.text())
+	return hex.EncodeToString(sum[:])
+}
+
+// text is the plan as it is written: one line a controller and a route would be
+// nicer to read, and hard to keep stable.
+func (p *Plan) text() []byte {
+	q := *p
+	q.Version = planVersion
+	text, err := json.MarshalIndent(q, "", " ")
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return append(text, '\n')
+}
+
+// Write writes the plan to a file.
+func (p *Plan) Write(path string) error {
+	return fileio.Write(path, func(w io.Writer) error {
+		_, err := w.Write(p.text())
+		return err
+	})
+}
+
+// ReadPlan reads a plan.
+func ReadPlan(path string) (*Plan, error) {
+	data, err := fileio.ReadFile(path, fileio.Record)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(p); err != nil {
+		return nil, fmt.Errorf("%s: not a plan: %w", path, err)
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+func (p *Plan) check() error {
+	switch {
+	case p.Version != planVersion:
+		return fmt.Errorf("a plan of version %d, want %d", p.Version, planVersion)
+	case p.Rollouts() == 0:
+		return errors.New("a plan of no rollouts")
+	case p.Shards < 0 || p.Shards > p.Rollouts():
+		return fmt.Errorf("%d shards of %d rollouts", p.Shards, p.Rollouts())
+	}
+	return nil
+}
+
+// Difference says in what two plans first differ, for people.
+func (p *Plan) Difference(q *Plan) string {
+	switch {
+	case p.Model != q.Model:
+		return fmt.Sprintf("the network has SHA-256 %.12s, there it is %.12s", q.Model, p.Model)
+	case p.Profile != q.Profile:
+		return fmt.Sprintf("the profile is %v, there it is %v", q.Profile, p.Profile)
+	case p.Engine != q.Engine:
+		return fmt.Sprintf("the engine is %s, there it is %s", q.Engine, p.Engine)
+	case p.Build != q.Build:
+		return fmt.Sprintf("the engine's build is %s, there it is %s", q.Build, p.Build)
+	case len(p.Controllers) != len(q.Controllers):
+		return fmt.Sprintf("%d controllers, there %d", len(q.Controllers), len(p.Controllers))
+	case len(p.Routes) != len(q.Routes):
+		return fmt.Sprintf("%d routes, there %d", len(q.Routes), len(p.Routes))
+	case p.Shards != q.Shards:
+		return fmt.Sprintf("%d shards, there %d", q.Shards, p.Shards)
+	}
+	for i, c := range p.Controllers {
+		if c != q.Controllers[i] {
+			return fmt.Sprintf("controller %d is %q (%.12s), there it is %q (%.12s)", i, q.Controllers[i].Name, q.Controllers[i].SHA256, c.Name, c.SHA256)
+		}
+	}
+	for i, r := range p.Routes {
+		if r != q.Routes[i] {
+			return fmt.Sprintf("route %d is %q (seed %d, %.12s), there it is %q (seed %d, %.12s)", i, q.Routes[i].Name, q.Routes[i].Seed, q.Routes[i].SHA256, r.Name, r.Seed, r.SHA256)
+		}
+	}
+	return ""
+}
+
+// adopt writes the plan to a file, or holds it to the plan that is there.
+func (p *Plan) adopt(path string) error {
+	old, err := ReadPlan(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if err := p.check(); err != nil {
+			return err
+		}
+		return p.Write(path)
+	case err != nil:
+		return err
+	}
+	if d := old.Difference(p); d != "" {
+		return fmt.Errorf("%s is of another run: %s; give another folder, or remove this one", path, d)
+	}
+	return nil
+}

@@ -1,0 +1,336 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"lockstep"
+)
+
+// toy is a simulator that finishes jobs in any order. A job's costs follow from its
+// route and policy; route 3 fails.
+type toy struct {
+	order    *rand.Rand
+	computed map[string]int
+	stop     func(computed int) // called before each result
+}
+
+func (*toy) Name() string              { return "toy" }
+func (*toy) Profile() lockstep.Profile { return lockstep.Profile{} }
+
+func (s *toy) Simulate(ctx context.Context, jobs []lockstep.Job, _ lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		for n, i := range s.order.Perm(len(jobs)) {
+			if s.stop != nil {
+				s.stop(n)
+			}
+			name := fmt.Sprint(jobs[i].Route.Name, " ", jobs[i].Policy)
+			result := lockstep.Result{Err: ctx.Err()}
+			if result.Err == nil {
+				s.computed[name]++
+				if result = want(jobs[i]); result.Err != nil {
+					result.Err = fmt.Errorf("%w\nand more", result.Err)
+				}
+			}
+			if !yield(i, result) {
+				return
+			}
+		}
+	}
+}
+
+var errThree = errors.New("route 3 fails")
+
+func want(job lockstep.Job) lockstep.Result {
+	if job.Route.Name == "3" {
+		return lockstep.Result{Err: errThree}
+	}
+	x := float64(job.Route.Seed) + job.Policy.(lockstep.PID).P
+	return lockstep.Result{Costs: lockstep.Costs{Lataccel: x / 3, Jerk: math.NaN(), Total: -x}}
+}
+
+func newToy(seed uint64) *toy {
+	return &toy{order: rand.New(rand.NewPCG(seed, 0)), computed: map[string]int{}}
+}
+
+// sweep is a plan of some gains and routes, with its jobs.
+func sweep(gains, routes int) (*Plan, []lockstep.Job) {
+	p := &Plan{Version: planVersion, Model: "m", Engine: "toy", Build: "b"}
+	var jobs []lockstep.Job
+	for g := range gains {
+		policy := lockstep.PID{P: float64(g) + 0.1}
+		p.Controllers = append(p.Controllers, Controller{Name: policy.String()})
+		for r := range routes {
+			route := &lockstep.Route{Name: fmt.Sprint(r), Seed: uint32(7 * r), TargetLataccel: []float64{float64(r)}}
+			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
+			if g == 0 {
+				p.Routes = append(p.Routes, PlanRoute(route))
+			}
+		}
+	}
+	return p, jobs
+}
+
+// emitted streams and writes what is emitted as text.
+func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir string) (string, error) {
+	var journal *Journal
+	if dir != "" {
+		var err error
+		if journal, err = OpenJournal(dir, p); err != nil {
+			return "", err
+		}
+		defer journal.Close()
+	}
+	var text strings.Builder
+	err := Stream(ctx, s, jobs, lockstep.Options{}, journal, nil, func(i int, r lockstep.Result) {
+		c, route := p.At(i)
+		fmt.Fprintf(&text, "%s %s %x %x %x %q\n", c.Name, route.Name, math.Float64bits(r.Costs.Lataccel), math.Float64bits(r.Costs.Jerk), math.Float64bits(r.Costs.Total), fmt.Sprint(r.Err))
+	})
+	return text.String(), err
+}
+
+// TestResume interrupts a run at any places, cuts off any number of bytes of what it
+// has not yet reported, and holds what is emitted in the end to an undisturbed run.
+func TestResume(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, jobs := sweep(rapid.IntRange(1, 3).Draw(t, "gains"), rapid.IntRange(1, 12).Draw(t, "routes"))
+		whole, err := emitted(context.Background(), newToy(1), p, jobs, "")
+		if err != nil || strings.Count(whole, "\n") != len(jobs) {
+			t.Fatalf("%d lines, %v", strings.Count(whole, "\n"), err)
+		}
+		dir, err := os.MkdirTemp("", "runs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		computed := map[string]int{}
+		for range rapid.IntRange(0, 4).Draw(t, "interruptions") {
+			s := newToy(rapid.Uint64().Draw(t, "seed"))
+			s.computed = computed
+			ctx, cancel := context.WithCancel(context.Background())
+			at := rapid.IntRange(0, len(jobs)).Draw(t, "interrupted before")
+			s.stop = func(n int) {
+				if n == at {
+					cancel()
+				}
+			}
+			part, err := emitted(ctx, s, p, jobs, dir)
+			cancel()
+			if err == nil && part != whole || err != nil && !errors.Is(err, context.Canceled) {
+				t.Fatalf("%v:\n%s", err, part)
+			}
+			for _, line := range strings.Split(strings.TrimSpace(part), "\n") {
+				if !strings.Contains(whole, line) {
+					t.Fatalf("%q is not of the run", line)
+				}
+			}
+		}
+		last := newToy(rapid.Uint64().Draw(t, "seed"))
+		last.computed = computed
+		for range 2 {
+			if got, err := emitted(context.Background(), last, p, jobs, dir); err != nil || got != whole {
+				t.Fatalf("resumed: %v\n%s", err, cmp.Diff(whole, got))
+			}
+		}
+		for name, n := range computed {
+			if n != 1 {
+				t.Errorf("%s was computed %d times", name, n)
+			}
+		}
+	})
+}
+
+// TestJournal damages the results: what is whole before is kept, what is not is
+// computed again, and nothing is taken for a result that is none.
+func TestJournal(t *testing.T) {
+	p, jobs := sweep(2, 5)
+	dir := t.TempDir()
+	whole, err := emitted(context.Background(), newToy(1), p, jobs, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, resultsName)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := 0; cut < len(good); cut += 13 {
+		for _, data := range [][]byte{good[:cut], append(slices.Clone(good[:cut]), 0), append(append(slices.Clone(good[:cut]), good[cut]^1), good[cut+1:]...)} {
+			if err := os.WriteFile(path, data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			s := newToy(2)
+			got, err := emitted(context.Background(), s, p, jobs, dir)
+			if err != nil || got != whole {
+				t.Fatalf("cut at byte %d: %v\n%s", cut, err, cmp.Diff(whole, got))
+			}
+			if n := len(jobs) - bytes.Count(good[:cut], []byte("\n")); len(s.computed) > n {
+				t.Fatalf("cut at byte %d: %d computed again, want at most %d", cut, len(s.computed), n)
+			}
+		}
+	}
+	twice := append(slices.Clone(good), good[:bytes.IndexByte(good, '\n')+1]...)
+	if err := os.WriteFile(path, twice, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "results:11: rollout") {
+		t.Errorf("a result that stands twice: %v", err)
+	}
+}
+
+// TestFolder holds a folder to one run and one process.
+func TestFolder(t *testing.T) {
+	p, _ := sweep(2, 5)
+	dir := t.TempDir()
+	j, err := OpenJournal(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "another process is at work") {
+		t.Errorf("two at once: %v", err)
+	}
+	j.Close()
+	for want, change := range map[string]func(*Plan){
+		"the network has":                 func(p *Plan) { p.Model = "n" },
+		"the engine is other":             func(p *Plan) { p.Engine = "other" },
+		"the engine's build is other":     func(p *Plan) { p.Build = "other" },
+		"the profile is ort1.30-avx2":     func(p *Plan) { p.Profile.Softmax = lockstep.SoftmaxAVX2 },
+		`route 1 is "1" (seed 8`:          func(p *Plan) { p.Routes = slices.Clone(p.Routes); p.Routes[1].Seed = 8 },
+		"4 routes, there 5":               func(p *Plan) { p.Routes = p.Routes[:4] },
+		`controller 0 is "pid_0.1_0_0" (`: func(p *Plan) { p.Controllers = []Controller{{p.Controllers[0].Name, "x"}, p.Controllers[1]} },
+	} {
+		other := *p
+		change(&other)
+		if _, err := OpenJournal(dir, &other); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if other.Key() == p.Key() {
+			t.Errorf("%q: the same key", want)
+		}
+	}
+}
+
+// TestShards computes shards in any order and number and merges them; then each
+// file is lost, damaged, of another plan, or there twice.
+func TestShards(t *testing.T) {
+	ctx := context.Background()
+	merged := map[string]bool{}
+	for _, shards := range []int{1, 3, 10} {
+		p, jobs := sweep(2, 5)
+		p.Shards = shards
+		dir := t.TempDir()
+		if err := WritePlan(dir, p); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := Merge(dir); err != nil || len(m.Missing) != shards || m.Results != nil {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		for _, k := range rand.Perm(shards) {
+			s := newToy(uint64(k))
+			for range 2 {
+				if _, err := RunShard(ctx, dir, p, k, s, jobs, lockstep.Options{}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, n := range s.computed {
+				if n != 1 {
+					t.Errorf("%s was computed %d times", name, n)
+				}
+			}
+		}
+		m, err := Merge(dir)
+		if err != nil || len(m.Missing)+len(m.Wrong) > 0 {
+			t.Fatalf("%+v, %v", m, err)
+		}
+		for i, r := range m.Results {
+			w := NewResult(i, want(jobs[i]))
+			if w.Err != "" {
+				w.Err += "\nand more"
+			}
+			if string(appendLine(nil, r, 0)) != string(appendLine(nil, w, 0)) {
+				t.Errorf("rollout %d: %+v, want %+v", i, r, w)
+			}
+		}
+		merged[m.SHA256] = true
+		damageShards(t, dir, p)
+	}
+	if len(merged) != 1 {
+		t.Errorf("hashes %v depend on the number of shards", merged)
+	}
+}
+
+// damageShards holds Merge to notice what is wrong with a file.
+func damageShards(t *testing.T, dir string, p *Plan) {
+	files, err := shardFiles(dir, 0)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	good, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(what string, missing int, wrong string) {
+		t.Helper()
+		m, err := Merge(dir)
+		if err != nil || len(m.Missing) != missing || m.Results != nil || wrong != "" && !strings.Contains(strings.Join(m.Wrong, "\n"), wrong) {
+			t.Errorf("%s: %v, %+v", what, err, m)
+		}
+	}
+	os.Remove(files[0])
+	expect("lost", 1, "")
+	for i := range good {
+		if i%7 == 0 {
+			data := slices.Clone(good)
+			data[i] ^= 4
+			os.WriteFile(files[0], data, 0o666)
+			expect("a flipped bit", 1, "it is damaged")
+		}
+	}
+	os.WriteFile(files[0], good[:len(good)/2], 0o666)
+	expect("cut", 1, "it is damaged")
+	os.WriteFile(files[0], good, 0o666)
+
+	put := func(p *Plan, change func([]Result)) string {
+		other := t.TempDir()
+		if err := WritePlan(other, p); err != nil {
+			t.Fatal(err)
+		}
+		_, jobs := sweep(2, 5)
+		from, to := p.Range(0)
+		var results []Result
+		for i := from; i < to; i++ {
+			results = append(results, NewResult(i, want(jobs[i])))
+		}
+		change(results)
+		text := p.shardText(0, results)
+		path := filepath.Join(dir, shardsName, fmt.Sprintf("000000-%s.shard", hash16(text)))
+		if err := os.WriteFile(path, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	path := put(p, func(r []Result) { r[0].Costs.Total = math.Nextafter(r[0].Costs.Total, 1) })
+	expect("computed differently", 0, "shard 0 was computed with different results")
+	os.Remove(path)
+	other := *p
+	other.Build = "other"
+	path = put(&other, func([]Result) {})
+	expect("another build", 0, "another profile, build")
+	os.Remove(path)
+	if m, err := Merge(dir); err != nil || m.Results == nil {
+		t.Errorf("good again: %+v, %v", m, err)
+	}
+}

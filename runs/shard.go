@@ -1,0 +1,215 @@
+package runs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lockstep"
+	"lockstep/internal/fileio"
+)
+
+// shardsName is the folder of a plan's shards.
+const shardsName = "shards"
+
+// Range is the rollouts from ≤ i < to of a shard: as even parts of the plan as can
+// be, in its order.
+func (p *Plan) Range(shard int) (from, to int) {
+	n := p.Rollouts()
+	return n * shard / p.Shards, n * (shard + 1) / p.Shards
+}
+
+// A shard's file is a line that says of what it is, one record a rollout in order,
+// and a line with the SHA-256 of all before. Nothing in it depends on when or where
+// it was computed.
+type shardHead struct {
+	Plan  string `json:"plan"` // key
+	Shard int    `json:"shard"`
+	Of    int    `json:"of"`
+}
+
+// shardText is a shard's file.
+func (p *Plan) shardText(shard int, results []Result) []byte {
+	head, err := json.Marshal(shardHead{p.Key(), shard, p.Shards})
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	text := append(head, '\n')
+	for _, r := range results {
+		text = appendLine(text, r, 0)
+	}
+	sum := sha256.Sum256(text)
+	return fmt.Appendf(text, "sha256 %x\n", sum)
+}
+
+// WritePlan puts a plan into a folder for shards to be run in, which is made if it
+// is not there. A folder of another plan is refused.
+func WritePlan(dir string, p *Plan) error {
+	if p.Shards < 1 {
+		return fmt.Errorf("%d shards: want 1 or more", p.Shards)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, shardsName), 0o777); err != nil {
+		return err
+	}
+	return p.adopt(filepath.Join(dir, planName))
+}
+
+// OpenPlan reads the plan of a folder.
+func OpenPlan(dir string) (*Plan, error) { return ReadPlan(filepath.Join(dir, planName)) }
+
+// RunShard computes one shard of the plan in a folder and returns its file, which
+// appears whole or not at all under a name that has its number and its content's
+// hash. jobs are all rollouts of the plan. A shard that is there is not computed
+// again.
+func RunShard(ctx context.Context, dir string, p *Plan, shard int, sim lockstep.Simulator, jobs []lockstep.Job, opts lockstep.Options, done func()) (string, error) {
+	if shard < 0 || shard >= p.Shards {
+		return "", fmt.Errorf("shard %d: the plan has %d, from 0 on", shard, p.Shards)
+	}
+	if len(jobs) != p.Rollouts() {
+		return "", fmt.Errorf("%d jobs for a plan of %d rollouts", len(jobs), p.Rollouts())
+	}
+	if files, err := shardFiles(dir, shard); err != nil {
+		return "", err
+	} else if len(files) > 0 {
+		return files[0], nil
+	}
+	from, to := p.Range(shard)
+	results := make([]Result, 0, to-from)
+	err := Stream(ctx, sim, jobs[from:to], opts, nil, done, func(i int, r lockstep.Result) {
+		results = append(results, NewResult(from+i, r))
+	})
+	if err != nil {
+		return "", err
+	}
+	text := p.shardText(shard, results)
+	path := filepath.Join(dir, shardsName, fmt.Sprintf("%06d-%s.shard", shard, hash16(text)))
+	return path, fileio.Write(path, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// shardFiles are the files of a shard, in the order of their names.
+func shardFiles(dir string, shard int) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, shardsName))
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), fmt.Sprintf("%06d-", shard)) && strings.HasSuffix(e.Name(), ".shard") {
+			files = append(files, filepath.Join(dir, shardsName, e.Name()))
+		}
+	}
+	return files, nil
+}
+
+// Merged is what the shards of a plan come to.
+type Merged struct {
+	Plan    *Plan
+	Results []Result // of all rollouts, in order; none where Missing or Wrong is not empty
+	SHA256  string   // of the plan's key and all results
+
+	Missing []int    // shards without a file
+	Wrong   []string // what is wrong, each with its files
+}
+
+// Merge puts the shards of a folder together. The result does not depend on where
+// or in which order they were computed, nor on their number.
+func Merge(dir string) (*Merged, error) {
+	p, err := OpenPlan(dir)
+	if err != nil {
+		return nil, err
+	}
+	m := &Merged{Plan: p}
+	for shard := range p.Shards {
+		files, err := shardFiles(dir, shard)
+		if err != nil {
+			return nil, err
+		}
+		var sound []string
+		for _, file := range files {
+			results, err := p.readShard(file, shard)
+			if err != nil {
+				m.Wrong = append(m.Wrong, fmt.Sprintf("%s: %v", file, err))
+				continue
+			}
+			if sound = append(sound, file); len(sound) == 1 {
+				m.Results = append(m.Results, results...)
+			}
+		}
+		switch {
+		case len(sound) == 0:
+			m.Missing = append(m.Missing, shard)
+		case len(sound) > 1: // their names, and so their contents, differ
+			m.Wrong = append(m.Wrong, fmt.Sprintf("shard %d was computed with different results, so that a machine is broken: %s", shard, strings.Join(sound, " and ")))
+		}
+	}
+	if len(m.Missing)+len(m.Wrong) > 0 {
+		m.Results = nil
+		return m, nil
+	}
+	whole := *p
+	whole.Shards = 0
+	text := append([]byte(whole.Key()), '\n')
+	for _, r := range m.Results {
+		text = appendLine(text, r, 0)
+	}
+	sum := sha256.Sum256(text)
+	m.SHA256 = hex.EncodeToString(sum[:])
+	return m, nil
+}
+
+// readShard reads a shard's file and checks all that it says of itself.
+func (p *Plan) readShard(path string, shard int) ([]Result, error) {
+	data, err := fileio.ReadFile(path, fileio.Record)
+	if err != nil {
+		return nil, err
+	}
+	end := bytes.LastIndexByte(bytes.TrimSuffix(data, []byte("\n")), '\n') + 1
+	sum := sha256.Sum256(data[:end])
+	if string(data[end:]) != fmt.Sprintf("sha256 %x\n", sum) {
+		return nil, fmt.Errorf("its hash is not that of its content: it is damaged")
+	}
+	if !strings.HasSuffix(path, "-"+hash16(data)+".shard") {
+		return nil, fmt.Errorf("its name is not that of its content")
+	}
+	lines := bytes.Split(bytes.TrimSuffix(data[:end], []byte("\n")), []byte("\n"))
+	var head shardHead
+	if err := json.Unmarshal(lines[0], &head); err != nil {
+		return nil, fmt.Errorf("its first line: %w", err)
+	}
+	if want := (shardHead{p.Key(), shard, p.Shards}); head != want {
+		return nil, fmt.Errorf("it is shard %d of %d of plan %.12s, not %d of %d of plan %.12s: another profile, build, network, route or controller",
+			head.Shard, head.Of, head.Plan, want.Shard, want.Of, want.Plan)
+	}
+	var results []Result
+	for k, text := range lines[1:] {
+		r, _, err := parseLine(text, p.Rollouts())
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", k+2, err)
+		}
+		results = append(results, r)
+	}
+	from, to := p.Range(shard)
+	slices.SortStableFunc(results, func(a, b Result) int { return cmp.Compare(a.Rollout, b.Rollout) })
+	if len(results) != to-from || results[0].Rollout != from || results[len(results)-1].Rollout != to-1 {
+		return nil, fmt.Errorf("it has %d results, want those of rollouts %d to %d", len(results), from, to-1)
+	}
+	return results, nil
+}
+
+// hash16 names a file by its content.
+func hash16(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
