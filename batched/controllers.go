@@ -6,6 +6,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/guard"
+	"lockstep/internal/policies"
 )
 
 // A controller steers one rollout.
@@ -23,18 +24,24 @@ type rememberer interface {
 
 // newController makes a rollout's controller; of a *lockstep.Batch, which steers
 // several, there is none.
-func newController(policy lockstep.Policy) (c controller, err error) {
-	switch p := policy.(type) {
+func newController(job *lockstep.Job) (c controller, err error) {
+	switch p := job.Policy.(type) {
 	case lockstep.Zero:
 		return zero{}, nil
 	case lockstep.PID:
 		return &pid{PID: p}, nil
+	case lockstep.PIDFF:
+		return feedForward{policies.NewFeedForward(p)}, nil
+	case *lockstep.Network:
+		return actor{policies.NewActor(p, job)}, nil
+	case *lockstep.Table:
+		return table{p.Actions[job.Route.Name]}, nil
 	case lockstep.Custom:
 		return c, guard.Do(func() { c = &custom{p.New()} })
 	case *lockstep.Batch:
 		return nil, nil
 	}
-	return nil, fmt.Errorf("no controller of type %T", policy)
+	return nil, fmt.Errorf("no controller of type %T", job.Policy)
 }
 
 // zero answers 0.

@@ -151,3 +151,12 @@ func costsOf(target, lataccel, scratch []float64) lockstep.Costs {
 	c.Total = float64(c.Lataccel*lockstep.LatAccelCostMultiplier) + c.Jerk
 	return c
 }
+
+// expectation is the mean of a distribution, in m/s².
+func expectation(probs []float32) float64 {
+	total := 0.0
+	for i, p := range probs {
+		total += float64(bins[i] * float64(p))
+	}
+	return total
+}

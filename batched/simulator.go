@@ -34,6 +34,7 @@ const MaxChunk = 4096
 type Simulator struct {
 	config  Config
 	weights *weights
+	model   string // SHA-256 of its file
 	profile lockstep.Profile
 	kernels *f32.Kernels
 	group   int // sequences that a layer computes together
@@ -62,7 +63,7 @@ func New(config Config) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{config: config, weights: packWeights(w), profile: config.Profile, kernels: kernels, group: 2}, nil
+	return &Simulator{config: config, weights: packWeights(w), model: w.SHA256, profile: config.Profile, kernels: kernels, group: 2}, nil
 }
 
 // Name is "batched".
@@ -70,6 +71,9 @@ func (s *Simulator) Name() string { return "batched" }
 
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
+
+// Model is the SHA-256 of the network's file.
+func (s *Simulator) Model() string { return s.model }
 
 // Inside says what computes.
 func (s *Simulator) Inside() string { return "a network of its own, kernels " + s.kernels.Name }
@@ -80,6 +84,11 @@ func (s *Simulator) NetworkTime() time.Duration { return time.Duration(s.network
 // Simulate runs the jobs on all workers. What a job adds to its route is some 30 KB
 // while it runs.
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return s.simulate(ctx, jobs, opts, nil)
+}
+
+// simulate is Simulate, which also keeps what training needs, unless training is nil.
+func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		type outcome struct {
 			index  int
@@ -120,7 +129,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 				return
 			}
 			if workers[k] == nil {
-				workers[k] = s.newWorker(s.config.Chunk, opts.Shortcuts)
+				workers[k] = s.newWorker(s.config.Chunk, opts.Shortcuts, training)
 			}
 			workers[k].advance(all)
 		}
@@ -154,7 +163,7 @@ func begin(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) (*rollout
 	if err := job.Check(shortcuts); err != nil {
 		return nil, err
 	}
-	c, err := newController(job.Policy)
+	c, err := newController(job)
 	if err != nil {
 		return nil, err
 	}

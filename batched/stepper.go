@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"lockstep"
+	"lockstep/internal/policies"
 	"lockstep/internal/stepping"
 )
 
@@ -26,7 +27,7 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		r := newRollout(job, i, opts.Shortcuts)
 		if job.Policy != nil {
 			var err error
-			if r.controller, err = newController(job.Policy); err != nil {
+			if r.controller, err = newController(job); err != nil {
 				return nil, fmt.Errorf("job %d: %w", i, job.Failed(0, err))
 			}
 		}
@@ -39,9 +40,9 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		p.rollouts = append(p.rollouts, r)
 	}
 	for range min(s.config.Workers, len(jobs)) {
-		p.workers = append(p.workers, s.newWorker(min(s.config.Chunk, len(jobs)), opts.Shortcuts))
+		p.workers = append(p.workers, s.newWorker(min(s.config.Chunk, len(jobs)), opts.Shortcuts, nil))
 	}
-	return stepping.New(p, s.profile, jobs, opts), nil
+	return stepping.New(p, s, jobs, opts), nil
 }
 
 // stepped are the rollouts of a Stepper.
@@ -114,6 +115,11 @@ func (p *stepped) Restore(i, _ int, lataccel, action, memory []float64) error {
 }
 
 func (p *stepped) Result(i int) lockstep.Result { return p.rollouts[i].result(p.opts.Trajectory) }
+
+func (p *stepped) Cost(i, step int) float64 {
+	r := p.rollouts[i]
+	return policies.StepCost(r.job.Route.Len(), step, r.target[step], r.lataccel[step], r.lataccel[step-1])
+}
 
 // Close ends the use of batch controllers.
 func (p *stepped) Close() error {

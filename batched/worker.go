@@ -13,9 +13,13 @@ type worker struct {
 	network   *network
 	fusedExp  bool // variant of NumPy's exponential
 	shortcuts lockstep.Shortcuts
+	training  *lockstep.Experience // to be filled, or nil
 
-	predicted []*rollout       // those that the network runs for
-	custom    []*rollout       // those that code of the user's own steers or observes
+	predicted []*rollout // those that the network runs for
+	custom    []*rollout // those that code of the user's own steers or observes
+	acting    []*rollout // those whose networks act, until they have
+	ready     []*rollout // those of them that one network steers
+	packed    map[*lockstep.Network]*actorNetwork
 	probs     []float32        // (capacity, 1024)
 	sums      []float64        // (capacity, 1024), running sums of probs
 	cdf       []float64        // (1024), for observers
@@ -23,12 +27,13 @@ type worker struct {
 	shown     lockstep.Step
 }
 
-func (s *Simulator) newWorker(capacity int, shortcuts lockstep.Shortcuts) *worker {
+func (s *Simulator) newWorker(capacity int, shortcuts lockstep.Shortcuts, training *lockstep.Experience) *worker {
 	return &worker{
 		Simulator: s,
 		network:   newNetwork(s.weights, s.kernels, s.profile, capacity, s.group),
 		fusedExp:  s.profile.Exp == lockstep.ExpF,
 		shortcuts: shortcuts,
+		training:  training,
 		probs:     make([]float32, capacity*vocabulary),
 		sums:      make([]float64, capacity*vocabulary),
 		cdf:       make([]float64, vocabulary),
@@ -48,7 +53,7 @@ func (w *worker) advance(rollouts []*rollout) {
 		r.steer()
 		if r.step < lockstep.ControlStartIdx && w.shortcuts&lockstep.SkipWarmup != 0 {
 			r.arrive(r.target[r.step])
-			w.observe(r, -1, nil, nil, nil)
+			w.observe(r, -1, 0, nil, nil, nil)
 			continue
 		}
 		k := len(w.predicted)
@@ -58,15 +63,19 @@ func (w *worker) advance(rollouts []*rollout) {
 	}
 	w.predict()
 	for _, r := range rollouts {
-		if r.err == nil {
-			r.step++
+		if r.err != nil {
+			continue
 		}
+		if w.training != nil && r.step >= lockstep.ControlStartIdx {
+			r.controller.(actor).Record(w.training, r.index, r.step, r.lataccel, r.action)
+		}
+		r.step++
 	}
 }
 
 // control asks the rollouts' own controllers.
 func (w *worker) control(rollouts []*rollout) {
-	w.custom = w.custom[:0]
+	w.custom, w.acting = w.custom[:0], w.acting[:0]
 	for _, r := range rollouts {
 		switch c := r.controller.(type) {
 		case nil:
@@ -74,8 +83,12 @@ func (w *worker) control(rollouts []*rollout) {
 			w.custom = append(w.custom, r)
 		default:
 			r.command = c.update(r)
+			if _, ok := c.(actor); ok && r.step >= lockstep.ControlStartIdx {
+				w.acting = append(w.acting, r)
+			}
 		}
 	}
+	w.actTogether()
 	guard.Each(len(w.custom), func(i int) {
 		r := w.custom[i]
 		r.command = r.controller.update(r)
@@ -103,21 +116,25 @@ func (w *worker) predict() {
 			continue
 		}
 		token := choose(sums, r.draw())
-		r.drive(bins[token])
-		w.observe(r, token, logits(i), probs(i), sums)
+		prediction := bins[token]
+		if r.job.Expected {
+			token, prediction = -1, expectation(probs(i))
+		}
+		r.drive(prediction)
+		w.observe(r, token, prediction, logits(i), probs(i), sums)
 	}
 }
 
-// observe shows a rollout's step to the job's observer. A token below 0 says that the
-// network did not run.
-func (w *worker) observe(r *rollout, token int, logits, probs []float32, sums []float64) {
+// observe shows a rollout's step to the job's observer. Where the network did not run,
+// there are no logits.
+func (w *worker) observe(r *rollout, token int, prediction float64, logits, probs []float32, sums []float64) {
 	if r.job.Observe == nil {
 		return
 	}
 	w.shown = lockstep.Step{
 		Index: r.step, Action: r.computed.action, Draw: r.draw(), Sample: token, Lataccel: r.computed.lataccel,
 	}
-	if s := &w.shown; token >= 0 {
+	if s := &w.shown; logits != nil {
 		for i, x := range sums {
 			w.cdf[i] = x / sums[vocabulary-1]
 		}
@@ -126,7 +143,10 @@ func (w *worker) observe(r *rollout, token int, logits, probs []float32, sums []
 			s.Tokens[i] = int64(t)
 		}
 		s.States = r.states[(r.step+1-positions)*4 : (r.step+1)*4]
-		s.Logits, s.Probs, s.CDF, s.Prediction = logits, probs, w.cdf, bins[token]
+		s.Logits, s.Probs, s.CDF, s.Prediction = logits, probs, w.cdf, prediction
+	}
+	if a, ok := r.controller.(actor); ok && r.step >= lockstep.ControlStartIdx {
+		a.Show(&w.shown)
 	}
 	r.err = guard.Do(func() { r.job.Observe(&w.shown) })
 }

@@ -154,6 +154,37 @@ func Tried() (list []*Engine) {
 	return list
 }
 
+// Auto stands for the last engine of Tried that can run.
+const Auto = "auto"
+
+// Choose opens the engine of a name, or for Auto the one that it stands for. If exact is
+// set, the engine must compute with the profile of c, whatever its machine does. The
+// notices are what a user of it should be told, one line each.
+func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []string, err error) {
+	candidates := Tried()
+	if name != Auto {
+		if candidates, err = ByName(name); err != nil {
+			return nil, nil, err
+		}
+	}
+	var absent []string
+	for _, e := range slices.Backward(candidates) {
+		s, err = e.Open(c)
+		if err == nil && exact && s.Profile() != c.Profile {
+			err = errors.Join(fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.Name, s.Profile(), c.Profile), Close(s))
+		}
+		if err == nil {
+			notices = Notices(s)
+			if len(absent) > 0 {
+				notices = append(notices, fmt.Sprintf("using the %s engine, since %s", e.Name, strings.Join(absent, ", and ")))
+			}
+			return s, notices, nil
+		}
+		absent = append(absent, fmt.Sprintf("the %s one cannot run: %v", e.Name, err))
+	}
+	return nil, nil, err
+}
+
 // Absent is nil if the engine can run here; a *want.Error if it need not; and another
 // error if what it wants is required, or here although the engine says that it is not.
 func (e *Engine) Absent() error {

@@ -14,6 +14,7 @@ import (
 // one after the other, in their order.
 type Simulator struct {
 	parameters *parameters
+	model      string // SHA-256 of its file
 	profile    lockstep.Profile
 	kernels    *f32.Kernels
 }
@@ -30,7 +31,7 @@ func New(modelPath string, profile lockstep.Profile) (*Simulator, error) {
 }
 
 func newSimulator(weights *model.Weights, profile lockstep.Profile, kernels *f32.Kernels) *Simulator {
-	return &Simulator{parameters: pack(weights), profile: profile, kernels: kernels}
+	return &Simulator{parameters: pack(weights), model: weights.SHA256, profile: profile, kernels: kernels}
 }
 
 // Name is "reference".
@@ -38,6 +39,9 @@ func (s *Simulator) Name() string { return "reference" }
 
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
+
+// Model is the SHA-256 of the network's file.
+func (s *Simulator) Model() string { return s.model }
 
 // Kernels names the kernels that this CPU runs: "avx512", "avx2" or "go".
 func (s *Simulator) Kernels() string { return s.kernels.Name }

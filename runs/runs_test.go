@@ -68,7 +68,7 @@ func newToy(seed uint64) *toy {
 
 // sweep is a plan of some gains and routes, with its jobs.
 func sweep(gains, routes int) (*Plan, []lockstep.Job) {
-	p := &Plan{Version: planVersion, Model: "m", Engine: "toy", Build: "b"}
+	p := &Plan{Version: Version, Model: "m", Engine: "toy", Build: "b"}
 	var jobs []lockstep.Job
 	for g := range gains {
 		policy := lockstep.PID{P: float64(g) + 0.1}

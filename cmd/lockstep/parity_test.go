@@ -560,6 +560,7 @@ func sourceTree(t *testing.T) string {
 	write("a_test.go", "package lockstep\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n")
 	write("report/page.go", "package report\n")
 	write("README.md", "first\n")
+	write("Makefile", "%:\n\t@:\n") // every target passes
 	const set = "golden/testdata/default/ort1.30-avx2-expU-sinfma-csv2"
 	for file, shorten := range map[string]func(string) string{
 		set + "/g00002.zero.npz": nil,

@@ -280,7 +280,14 @@ func TestRun(t *testing.T) {
 
 // TestPlan: what runs for which change.
 func TestPlan(t *testing.T) {
-	all := []string{"build", "goldens/reference", "goldens/emulated", "goldens/onnxruntime", "goldens/gpu", "engines", "regressions", "tests", "hardware", "mutants"}
+	all := []string{"build"}
+	for _, target := range targets {
+		all = append(all, target.name)
+	}
+	for _, engine := range testEngines {
+		all = append(all, "goldens/"+engine)
+	}
+	all = append(all, "engines", "regressions", "tests", "hardware", "mutants")
 	names := func(change Change, everything bool) (names []string) {
 		g := &run{Config: Config{Engines: testEngines, All: everything}, change: change}
 		for _, s := range g.plan() {
@@ -365,19 +372,54 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestPackages: the packages that compute are always tested, tools if they changed.
-func TestPackages(t *testing.T) {
-	g := &run{Config: Config{Root: filepath.Join("..", "..")}, change: Change{Files: []string{"report/page.go", "scripts/avx512/test.sh"}}}
-	got := g.packages()
-	for _, want := range []string{"./", "./reference/...", "./onnxruntime/...", "./golden/...", "./internal/...", "./fuzz/...", "./parity/...", "./report/..."} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%v lacks %s", got, want)
+// TestBoth: what runs beside the others runs at the same time, and all are in order.
+func TestBoth(t *testing.T) {
+	met := make(chan bool)
+	meet := func(ctx context.Context, c *Check) error {
+		select {
+		case met <- true:
+		case <-met:
+		case <-ctx.Done():
+			return errors.New("alone")
+		}
+		c.Cases = append(c.Cases, Case{Name: "a", Outcome: Passed})
+		return nil
+	}
+	reported := 0
+	g := &run{Config: Config{Limit: time.Minute, Report: func(*Check) { reported++ }}}
+	checks := g.both(t.Context(), []step{{name: "a", run: meet}, {name: "b", beside: true, run: meet}, {name: "c", run: meet}, {name: "d", beside: true, run: meet}})
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.Name+" "+c.Outcome)
+	}
+	if want := []string{"a passed", "b passed", "c passed", "d passed"}; !slices.Equal(names, want) || reported != 8 {
+		t.Errorf("%v, want %v; %d reports", names, want, reported)
+	}
+}
+
+// TestTarget: every target is in the Makefile; one that fails says what it printed.
+func TestTarget(t *testing.T) {
+	data, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range targets {
+		if !strings.Contains(string(data), "\n"+target.name+":") {
+			t.Errorf("the Makefile has no target %s", target.name)
 		}
 	}
-	for _, unwanted := range []string{"./cmd/...", "./scripts/...", "./pycontroller/..."} {
-		if slices.Contains(got, unwanted) {
-			t.Errorf("%v has %s", got, unwanted)
-		}
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine\nbad:\n\t@echo spoilt; exit 1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	g := &run{Config: Config{Root: root}, env: os.Environ()}
+	var c Check
+	if err := g.target(t.Context(), &c, "good"); err != nil || c.Count(Passed) != 1 || c.Command != "make good" {
+		t.Errorf("%v, %+v", err, c)
+	}
+	c = Check{}
+	if err := g.target(t.Context(), &c, "bad"); err == nil || !strings.HasPrefix(c.Output, "spoilt\n") || len(c.Cases) != 0 {
+		t.Errorf("%v, %+v", err, c)
 	}
 }
 

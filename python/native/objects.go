@@ -108,6 +108,11 @@ func init() { // they refer to one another
 		"rollout": of(rollout),
 		"reset":   of(reset),
 
+		"predict": of(predict),
+		"collect": of(collect),
+		"gather":  of(gather),
+		"observe": of(observe),
+
 		"step":     of(step),
 		"why":      of(why),
 		"costs":    of(costs),
