@@ -104,6 +104,7 @@ next:
 	VMAXPS       X3, X2, X2
 	VBROADCASTSS X2, Y2
 	VSUBPS       Y2, Y0, Y0
+	VPAND        Y1, Y0, Y0
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+64(SB), Y2
@@ -188,7 +189,9 @@ not_1x1:
 	VMAXPS       X5, X4, X4
 	VBROADCASTSS X4, Y4
 	VSUBPS       Y4, Y0, Y0
+	VPAND        Y1, Y0, Y0
 	VSUBPS       Y4, Y3, Y3
+	VPAND        Y2, Y3, Y3
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+64(SB), Y4
@@ -302,8 +305,11 @@ not_1x2:
 	VMAXPS       X7, X6, X6
 	VBROADCASTSS X6, Y6
 	VSUBPS       Y6, Y0, Y0
+	VPAND        Y1, Y0, Y0
 	VSUBPS       Y6, Y4, Y4
+	VPAND        Y2, Y4, Y4
 	VSUBPS       Y6, Y5, Y5
+	VPAND        Y3, Y5, Y5
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+64(SB), Y6
@@ -577,6 +583,7 @@ next:
 	VMAXPS       X3, X2, X2
 	VBROADCASTSS X2, Y2
 	VSUBPS       Y2, Y0, Y0
+	VPAND        Y1, Y0, Y0
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+480(SB), Y2
@@ -654,7 +661,9 @@ not_1x1:
 	VMAXPS       X5, X4, X4
 	VBROADCASTSS X4, Y4
 	VSUBPS       Y4, Y0, Y0
+	VPAND        Y1, Y0, Y0
 	VSUBPS       Y4, Y3, Y3
+	VPAND        Y2, Y3, Y3
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+480(SB), Y4
@@ -756,8 +765,11 @@ not_1x2:
 	VMAXPS       X7, X6, X6
 	VBROADCASTSS X6, Y6
 	VSUBPS       Y6, Y0, Y0
+	VPAND        Y1, Y0, Y0
 	VSUBPS       Y6, Y4, Y4
+	VPAND        Y2, Y4, Y4
 	VSUBPS       Y6, Y5, Y5
+	VPAND        Y3, Y5, Y5
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+480(SB), Y6

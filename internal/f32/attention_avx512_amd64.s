@@ -66,6 +66,7 @@ next:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z0, Z0
+	VMOVAPS.Z     Z0, K1, Z0
 	VMOVUPS       Z1, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
@@ -77,6 +78,7 @@ next:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z1, Z1
+	VMOVAPS.Z     Z1, K2, Z1
 	VMOVUPS       Z2, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
@@ -88,6 +90,7 @@ next:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z2, Z2
+	VMOVAPS.Z     Z2, K3, Z2
 	VMOVUPS       Z3, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
@@ -99,6 +102,7 @@ next:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z3, Z3
+	VMOVAPS.Z     Z3, K4, Z3
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+64(SB), Z4
@@ -295,7 +299,9 @@ not_4x1:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z0, Z0
+	VMOVAPS.Z     Z0, K1, Z0
 	VSUBPS        Z4, Z1, Z1
+	VMOVAPS.Z     Z1, K2, Z1
 	VMOVUPS       Z2, Z4
 	VMAXPS        Z4, Z3, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
@@ -308,7 +314,9 @@ not_4x1:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z2, Z2
+	VMOVAPS.Z     Z2, K3, Z2
 	VSUBPS        Z4, Z3, Z3
+	VMOVAPS.Z     Z3, K4, Z3
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+64(SB), Z4
@@ -452,7 +460,9 @@ not_2x2:
 	VMAXPS        X3, X2, X2
 	VBROADCASTSS  X2, Z2
 	VSUBPS        Z2, Z0, Z0
+	VMOVAPS.Z     Z0, K1, Z0
 	VSUBPS        Z2, Z1, Z1
+	VMOVAPS.Z     Z1, K2, Z1
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+64(SB), Z2
@@ -794,6 +804,7 @@ next:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z0, Z0
+	VMOVAPS.Z     Z0, K1, Z0
 	VMOVUPS       Z1, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
@@ -805,6 +816,7 @@ next:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z1, Z1
+	VMOVAPS.Z     Z1, K2, Z1
 	VMOVUPS       Z2, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
@@ -816,6 +828,7 @@ next:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z2, Z2
+	VMOVAPS.Z     Z2, K3, Z2
 	VMOVUPS       Z3, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
 	VMAXPS        Y5, Y4, Y4
@@ -827,6 +840,7 @@ next:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z3, Z3
+	VMOVAPS.Z     Z3, K4, Z3
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+768(SB), Z4
@@ -1033,7 +1047,9 @@ not_4x1:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z0, Z0
+	VMOVAPS.Z     Z0, K1, Z0
 	VSUBPS        Z4, Z1, Z1
+	VMOVAPS.Z     Z1, K2, Z1
 	VMOVUPS       Z2, Z4
 	VMAXPS        Z4, Z3, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
@@ -1046,7 +1062,9 @@ not_4x1:
 	VMAXPS        X5, X4, X4
 	VBROADCASTSS  X4, Z4
 	VSUBPS        Z4, Z2, Z2
+	VMOVAPS.Z     Z2, K3, Z2
 	VSUBPS        Z4, Z3, Z3
+	VMOVAPS.Z     Z3, K4, Z3
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+768(SB), Z4
@@ -1200,7 +1218,9 @@ not_2x2:
 	VMAXPS        X3, X2, X2
 	VBROADCASTSS  X2, Z2
 	VSUBPS        Z2, Z0, Z0
+	VMOVAPS.Z     Z0, K1, Z0
 	VSUBPS        Z2, Z1, Z1
+	VMOVAPS.Z     Z1, K2, Z1
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+768(SB), Z2

@@ -101,8 +101,11 @@ func (l level) softmaxRows(rows, count int, s, stride, first Register, sixteen b
 		// A NaN makes all of the row NaN, whatever the maximum is then.
 		h := l.highest(m)
 		VBROADCASTSS(h.AsX(), m)
-		for _, v := range row {
+		for k, v := range row {
 			VSUBPS(m, v, v)
+			// e^0 where nothing counts: an exponential that is below the normal range
+			// takes the CPU a hundred cycles.
+			l.keep(masks[r][k], v)
 		}
 	}
 	all = exp(all)
