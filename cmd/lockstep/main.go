@@ -32,6 +32,7 @@ type commands struct {
 	Parity   parityCommand   `cmd:"" help:"Compare engines with each other, or with recordings, bit by bit."`
 	Diff     diffCommand     `cmd:"" help:"Compare a trace with another, or with an engine."`
 	Gate     gateCommand     `cmd:"" help:"Run what a change must pass before it is merged."`
+	Tune     tuneCommand     `cmd:"" help:"Search for the gains of a controller."`
 	Generate generateCommand `cmd:"" help:"Make routes."`
 	Bench    benchCommand    `cmd:"" help:"Measure speed, as ratios within one run."`
 	Fetch    fetchCommand    `cmd:"" help:"Download the challenge's network or routes."`
