@@ -43,9 +43,7 @@ func newRollout(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) *rol
 		row := r.states[i*model.StateSize:][:model.StateSize]
 		row[1], row[2], row[3] = float32(route.RollLataccel[i]), float32(route.VEgo[i]), float32(route.AEgo[i])
 	}
-	if r.draws = job.Draws; r.draws == nil {
-		r.draws = route.Uniforms(end - lockstep.ContextLength)
-	}
+	r.draws = job.Uniforms(end - lockstep.ContextLength)
 	r.enter(route.TargetLataccel[:lockstep.ContextLength], route.SteerCommand[:lockstep.ContextLength])
 	return r
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"pgregory.net/rapid"
-
 	"lockstep"
 	"lockstep/parity/trace"
 )
@@ -151,7 +149,10 @@ func message(err error) string {
 
 // rollout runs jobs and returns what each did. An observer that a job has is
 // called too.
-func rollout(t *rapid.T, e engine, jobs []lockstep.Job, opts lockstep.Options) []*run {
+func rollout(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, e engine, jobs []lockstep.Job, opts lockstep.Options) []*run {
 	t.Helper()
 	out, seen := make([]*run, len(jobs)), make([]int, len(jobs))
 	jobs = slices.Clone(jobs)

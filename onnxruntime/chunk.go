@@ -173,9 +173,7 @@ func (s *slot) reset(shortcuts lockstep.Shortcuts) {
 		s.act(i, r.SteerCommand[i])
 		s.move(i, s.target[i])
 	}
-	if s.draws = s.job.Draws; s.draws == nil {
-		s.draws = r.Uniforms(s.end - lockstep.ContextLength)
-	}
+	s.draws = s.job.Uniforms(s.end - lockstep.ContextLength)
 }
 
 // act enters a steer command into the histories.

@@ -68,10 +68,7 @@ func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) 
 	}
 	lataccel := append([]float64(nil), r.TargetLataccel[:lockstep.ContextLength]...)
 	action := append([]float64(nil), r.SteerCommand[:lockstep.ContextLength]...)
-	draws := job.Draws
-	if draws == nil {
-		draws = r.Uniforms(n - lockstep.ContextLength)
-	}
+	draws := job.Uniforms(n - lockstep.ContextLength)
 	integral := 0.0
 	for step := lockstep.ContextLength; step < n; step++ {
 		if err := ctx.Err(); err != nil {

@@ -199,7 +199,7 @@ func (s *simulation) jobs(policies []lockstep.Policy) []lockstep.Job {
 // from finishing have its error.
 func (s *simulation) simulate(env *environment, jobs []lockstep.Job, options lockstep.Options) []lockstep.Result {
 	results := make([]lockstep.Result, len(jobs))
-	bar := newProgress(env.stderr, len(jobs))
+	bar := newProgress(env.stderr, len(jobs), "rollouts")
 	for i, result := range s.simulator.Simulate(env.ctx, jobs, options) {
 		results[i] = result
 		bar.Add(1)

@@ -387,7 +387,7 @@ func (c *parityCommand) mutants(env *environment) error {
 	if len(faults) == 0 {
 		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
 	}
-	bar := newProgress(env.stderr, len(faults))
+	bar := newProgress(env.stderr, len(faults), "faults")
 	score, err := gate.Mutants(env.ctx, root, faults, func(gate.Mutant) { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {

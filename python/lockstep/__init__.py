@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from lockstep._version import __version__
 from lockstep.controllers import BatchStep
 from lockstep.errors import ClosedError, RouteError, SimulationError
+from lockstep.network import Network
 from lockstep.rollouts import Candidates, Rollouts, Snapshot
 from lockstep.simulator import Result, Route, Routes, Simulator
+from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
 from lockstep.training import Experience
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ __all__ = [
     "ClosedError",
     "Env",
     "Experience",
+    "Network",
     "Result",
     "Rollouts",
     "Route",
@@ -34,8 +37,11 @@ __all__ = [
     "SimulationError",
     "Simulator",
     "Snapshot",
+    "TinyPhysicsModel",
+    "TinyPhysicsSimulator",
     "VectorEnv",
     "__version__",
+    "run_rollout",
 ]
 
 
