@@ -15,7 +15,7 @@ from lockstep.controllers import BatchStep
 from lockstep.errors import ClosedError, RouteError, SimulationError
 from lockstep.network import Network
 from lockstep.rollouts import Candidates, Rollouts, Snapshot
-from lockstep.simulator import Result, Route, Routes, Simulator
+from lockstep.simulator import Result, Route, Routes, Simulator, generate
 from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
 from lockstep.training import Experience
 
@@ -41,6 +41,7 @@ __all__ = [
     "TinyPhysicsSimulator",
     "VectorEnv",
     "__version__",
+    "generate",
     "run_rollout",
 ]
 

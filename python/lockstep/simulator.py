@@ -466,6 +466,22 @@ class Simulator:
         return Experience(_native.Handle(answer["handle"], "experience"), answer)
 
 
+def generate(path: str | os.PathLike[str], num_routes: int, seed: int = 1) -> None:
+    """Write generated routes into a folder, in the format of the challenge's.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder, which is made if needed. Routes of the same seed that are there stay.
+    num_routes : int
+        1 to 100,000. Route k does not depend on how many there are.
+    seed : int
+        Equal seeds give equal bytes everywhere.
+    """
+    folder = os.path.abspath(os.fspath(path))
+    _native.long_call("generate", 0, folder=folder, routes=operator.index(num_routes), seed=operator.index(seed))
+
+
 def handle_of(routes: Routes) -> _native.Handle:
     """What the library knows routes by."""
     if not isinstance(routes, Routes):

@@ -108,8 +108,9 @@ var methods map[string]method
 
 func init() { // they refer to one another
 	methods = map[string]method{
-		"open":  open,
-		"close": func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
+		"open":     open,
+		"generate": generated,
+		"close":    func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
 
 		"load":    of(load),
 		"columns": of(columns),

@@ -9,6 +9,7 @@ import (
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/engines"
+	"lockstep/generate"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
 	"lockstep/reference"
@@ -172,4 +173,19 @@ func pick(handle int64, positions []int) (routes, error) {
 		picked[i] = all[k]
 	}
 	return picked, nil
+}
+
+// generated writes routes of a seed into a folder.
+func generated(t *task, _ int64, request, _ []byte) (any, error) {
+	var q struct {
+		Folder string
+		Routes int
+		Seed   uint64
+	}
+	if err := parse(request, &q); err != nil {
+		return nil, err
+	}
+	return nothing{}, usage(generate.Write(t, q.Folder, generate.Options{
+		NumRoutes: q.Routes, Seed: q.Seed, Progress: func(done int) { t.done.Store(int64(done)) },
+	}))
 }
