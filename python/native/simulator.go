@@ -99,6 +99,7 @@ type loadRequest struct {
 type loadAnswer struct {
 	Handle int64     `json:"handle"`
 	Names  []string  `json:"names"`
+	Files  []string  `json:"files"`
 	Rows   []int     `json:"rows"`
 	Failed []failure `json:"failed"`
 }
@@ -123,7 +124,7 @@ func load(_ *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 		cache.Dir, _ = routecache.DefaultDir()
 	}
 	loaded, errs, _ := cache.Load(files)
-	answer := loadAnswer{Names: []string{}, Rows: []int{}, Failed: []failure{}}
+	answer := loadAnswer{Names: []string{}, Files: []string{}, Rows: []int{}, Failed: []failure{}}
 	var all routes
 	for i, r := range loaded {
 		if errs[i] != nil {
@@ -131,7 +132,7 @@ func load(_ *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 			continue
 		}
 		all = append(all, r)
-		answer.Names, answer.Rows = append(answer.Names, r.Name), append(answer.Rows, r.Len())
+		answer.Names, answer.Files, answer.Rows = append(answer.Names, r.Name), append(answer.Files, files[i]), append(answer.Rows, r.Len())
 	}
 	if len(all) == 0 && len(files) > 0 {
 		return nil, errs[0]
