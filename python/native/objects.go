@@ -120,6 +120,7 @@ func init() { // they refer to one another
 		"predict": of(predict),
 		"network": network,
 		"save":    of(save),
+		"export":  of(exported),
 
 		"collect": of(collect),
 		"gather":  of(gather),
