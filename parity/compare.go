@@ -329,11 +329,11 @@ func (p *pairing) changed() (all []Effect) {
 
 // teacher is the trajectory of a kept rollout, or nil if it lacks a step that the
 // running side simulates.
-func (c *comparison) teacher(r *rollout, seen int) *Teacher {
+func (r *rollout) teacher(s *schema.Schema, seen int) *Teacher {
 	if !r.end.found || r.end.Err != nil || r.lacking || r.digests.Len() < seen {
 		return nil
 	}
-	return &Teacher{schema: c.family.Schema, columns: r.taught, steps: r.digests.Len()}
+	return &Teacher{schema: s, columns: r.taught, steps: r.digests.Len()}
 }
 
 // block compares some tasks, in both passes.
@@ -356,7 +356,7 @@ func (c *comparison) block(tasks []Task) error {
 			continue
 		}
 		if c.live[c.running] {
-			results[i].teacher = c.teacher(&held[i], p.seen)
+			results[i].teacher = held[i].teacher(c.family.Schema, p.seen)
 		}
 		if results[i].teacher != nil || c.opts.Inexact {
 			again = append(again, i)
