@@ -522,6 +522,10 @@ func (c *comparison) tolerated(v *Verdict, judged *pairing) {
 // finish counts the findings and describes the first ones.
 func (c *comparison) finish() error {
 	r := c.report
+	r.Stages = slices.DeleteFunc(r.Stages, func(stage string) bool {
+		i := c.family.Schema.Index(stage)
+		return i >= 0 && c.family.Schema.Stages[i].Optional && r.Compared[stage] == 0
+	})
 	slices.SortFunc(r.Tolerated, func(a, b Tolerance) int {
 		return cmp.Compare(c.family.Schema.Index(a.Stage), c.family.Schema.Index(b.Stage))
 	})
