@@ -36,7 +36,9 @@ func TestGoldens(t *testing.T) {
 	if len(jobs) != len(set.Recordings) || len(jobs) == 0 {
 		t.Fatalf("%d jobs for %d recordings", len(jobs), len(set.Recordings))
 	}
+	steps := int64(0)
 	for i, got := range traces(t, s, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
+		steps += int64(len(got.steps))
 		name := fmt.Sprintf("%s.%v", jobs[i].Route.Name, jobs[i].Policy)
 		if got.result.Err != nil {
 			t.Errorf("%s: %v", name, got.result.Err)
@@ -45,6 +47,10 @@ func TestGoldens(t *testing.T) {
 		if d := recordingDifference(got, recordings[i]); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
+	}
+	// One in 10^11 draws or so is near an edge.
+	if stats := s.Stats(); stats.Sampled != steps || stats.Serial != 0 {
+		t.Errorf("%d tokens were drawn, %d of them from the running sum, want %d and none", stats.Sampled, stats.Serial, steps)
 	}
 }
 

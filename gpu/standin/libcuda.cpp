@@ -29,6 +29,7 @@
 #include <thread>
 
 #include "../kernels/cpu/device.h"
+#include "../kernels/launch.h"
 
 using lockstep::cpu::Device;
 using lockstep::cpu::Result;
@@ -436,7 +437,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   const Function *f = reinterpret_cast<Function *>(function);
   if (static_cast<int>(shared) > f->shared) return CUDA_ERROR_INVALID_VALUE;
   lockstep_standin_counts[kLaunches]++;
-  const uint64_t argument = *static_cast<uint64_t *>(parameters[0]);
+  // A kernel says how many bytes its argument has; here, those of the largest.
+  const std::string argument(static_cast<const char *>(parameters[0]), sizeof(lockstep::Launch));
   if (fault("launch")) return then(stream, [](Device &) { return CUDA_ERROR_LAUNCH_FAILED; });
   if (fault("hang")) {
     return use([&](Device &) {
@@ -449,7 +451,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   }
   const std::string name = f->name;
   return then(stream, [=](Device &device) {
-    return translate(device, device.launch(name, blocks, threads, shared, argument), CUDA_ERROR_INVALID_VALUE);
+    return translate(device, device.launch(name, blocks, threads, shared, argument.data(), static_cast<int64_t>(argument.size())),
+                     CUDA_ERROR_INVALID_VALUE);
   });
 }
 

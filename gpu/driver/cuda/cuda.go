@@ -197,13 +197,30 @@ func (d *Device) describe() error {
 	return nil
 }
 
+// image is what the module is loaded from, and what to call it.
+func (d *Device) image(options Options) (text, kind string, err error) {
+	cubin := options.Cubins[d.info.Major]
+	switch chosen := os.Getenv(KernelsVariable); {
+	case chosen == "ptx", chosen == "" && cubin == nil:
+		text, err = options.PTX()
+		return text, "PTX", err
+	case chosen == "", chosen == "cubin" && cubin != nil:
+		text, err = cubin()
+		return text, "machine code", err
+	case chosen == "cubin":
+		return "", "", fmt.Errorf("%s=cubin: there is no machine code for compute capability %d.%d", KernelsVariable, d.info.Major, d.info.Minor)
+	default:
+		data, err := os.ReadFile(chosen)
+		if err != nil {
+			return "", "", fmt.Errorf("%s: want ptx, cubin or a file of either: %w", KernelsVariable, err)
+		}
+		return string(data), chosen, nil
+	}
+}
+
 // load gives the GPU its machine code or, if there is none for it, PTX.
 func (d *Device) load(options Options) error {
-	image, kind := options.PTX, "PTX"
-	if cubin := options.Cubins[d.info.Major]; cubin != nil {
-		image, kind = cubin, "machine code"
-	}
-	text, err := image()
+	text, kind, err := d.image(options)
 	if err != nil {
 		return err
 	}
@@ -341,7 +358,7 @@ func (d *Device) Symbol(name string) (p driver.Pointer, bytes int64, err error) 
 	return p, bytes, err
 }
 
-func (d *Device) Launch(kernel string, blocks, threads, shared int, argument driver.Pointer) error {
+func (d *Device) Launch(kernel string, blocks, threads, shared int, argument []byte) error {
 	return d.do("launching "+kernel, func() error {
 		f, ok := d.functions[kernel]
 		if !ok {
@@ -354,9 +371,7 @@ func (d *Device) Launch(kernel string, blocks, threads, shared int, argument dri
 		if err := allowShared(f, shared); err != nil {
 			return err
 		}
-		// Launch copies 8 bytes for each parameter, which is what a pointer takes.
-		p := uint64(argument)
-		return f.Launch(blocks, 1, 1, threads, 1, 1, shared, d.stream, []unsafe.Pointer{unsafe.Pointer(&p)})
+		return launch(f, blocks, threads, shared, d.stream, argument)
 	})
 }
 

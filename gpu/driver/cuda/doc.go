@@ -21,6 +21,12 @@ type Options struct {
 	Kernels string
 }
 
+// KernelsVariable names the environment variable that chooses the kernels: "ptx" has
+// the driver compile the PTX whatever the GPU is, "" and "cubin" take machine code
+// where there is any, and anything else is the path of a cubin or of PTX, so that
+// several can be compared by one program.
+const KernelsVariable = "LOCKSTEP_KERNELS"
+
 // DeviceVariable names the environment variable that holds the GPU's number,
 // from 0, among those that CUDA_VISIBLE_DEVICES leaves.
 const DeviceVariable = "LOCKSTEP_DEVICE"
