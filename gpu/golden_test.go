@@ -8,10 +8,10 @@ import (
 	"lockstep/golden"
 )
 
-// TestGoldens holds rollouts to what Python recorded: every stage of every step.
+// TestGoldens holds rollouts to what Python recorded: every stage of every step, in
+// blocks of every size. On the CPU, where that takes long, sizes take turns.
 func TestGoldens(t *testing.T) {
 	set := goldens(t)
-	s := newSimulator(t, Config{Profile: set.Profile})
 	var jobs []lockstep.Job
 	var recordings []*golden.Recording
 	for _, e := range set.Recordings {
@@ -36,6 +36,27 @@ func TestGoldens(t *testing.T) {
 	if len(jobs) != len(set.Recordings) || len(jobs) == 0 {
 		t.Fatalf("%d jobs for %d recordings", len(jobs), len(set.Recordings))
 	}
+	for k, size := range blockSizes {
+		from, to := 0, len(jobs)
+		if !onHardware(t) {
+			from, to = k*len(jobs)/len(blockSizes), (k+1)*len(jobs)/len(blockSizes)
+		}
+		t.Run(fmt.Sprintf("blocks of %d", size), func(t *testing.T) {
+			holdGoldens(t, newSimulator(t, Config{Profile: set.Profile, RoutesPerBlock: size}), jobs[from:to], recordings[from:to])
+		})
+	}
+}
+
+// onHardware tells whether the tests run on a GPU.
+func onHardware(t *testing.T) bool {
+	info, err := newSimulator(t, Config{}).Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Name != "emulated" && info.Name != "stand-in"
+}
+
+func holdGoldens(t *testing.T, s *Simulator, jobs []lockstep.Job, recordings []*golden.Recording) {
 	steps := int64(0)
 	for i, got := range traces(t, s, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
 		steps += int64(len(got.steps))

@@ -154,7 +154,7 @@ var (
 func TestBatchInvariance(t *testing.T) {
 	type size struct{ routes, threads int }
 	simulators := map[size]*Simulator{}
-	for _, c := range []size{{0, 0}, {1, 32}, {2, 64}, {4, 128}, {6, 256}} {
+	for _, c := range []size{{0, 0}, {1, 32}, {2, 64}, {4, 128}, {5, 256}, {6, 256}} {
 		simulators[c] = newSimulator(t, Config{RoutesPerBlock: c.routes, Threads: c.threads})
 	}
 	var sizes []size

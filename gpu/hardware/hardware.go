@@ -77,6 +77,7 @@ type Figure struct {
 	Upload         float64 `json:"upload_s"`
 	Download       float64 `json:"download_s"`
 	Wall           float64 `json:"wall_s"`
+	Cost           float64 `json:"mean_cost"`
 }
 
 // key is what another measurement of the same replaces.
@@ -96,6 +97,7 @@ type Peer struct {
 	Routes  int     `json:"routes"`
 	Steps   int     `json:"steps"` // that were timed of each route
 	Seconds float64 `json:"seconds"`
+	Cost    float64 `json:"mean_cost"`
 }
 
 // Verdicts.

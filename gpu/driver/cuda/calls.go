@@ -90,6 +90,18 @@ func launch(f cu.Function, blocks, threads, shared int, stream cu.Stream, argume
 	return result(C.cuLaunchKernel(handle, C.uint(blocks), 1, 1, C.uint(threads), 1, 1, C.uint(shared), onto, parameters, nil))
 }
 
+// streamOf is the caller's stream of a handle.
+func streamOf(handle uintptr) (s cu.Stream) {
+	// A cu.Stream is a struct of the handle alone.
+	*(*uintptr)(unsafe.Pointer(&s)) = handle
+	return s
+}
+
+// destroy ends a context with all that is in it.
+func destroy(c cu.CUContext) error {
+	return result(C.cuCtxDestroy(*(*C.CUcontext)(unsafe.Pointer(&c))))
+}
+
 // pinned reserves memory that the GPU reaches without a copy in between.
 func pinned(bytes int64) ([]byte, error) {
 	var p unsafe.Pointer

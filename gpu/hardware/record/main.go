@@ -14,7 +14,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -36,7 +38,9 @@ import (
 	"lockstep/gpu"
 	"lockstep/gpu/driver/cuda"
 	"lockstep/gpu/hardware"
+	"lockstep/gpu/kernels"
 	"lockstep/gpu/module"
+	"lockstep/internal/model"
 )
 
 const usage = `usage: record [-deadline 9m] tests OUT | sanitize TOOL OUT | bench OUT | profile OUT`
@@ -401,6 +405,9 @@ func (r *recorder) bench(ctx context.Context) error {
 					continue
 				}
 				f.Kernels = kernels
+				for _, c := range costs {
+					f.Cost += c.Total / float64(len(costs))
+				}
 				r.evidence.Measure(f)
 				fmt.Fprintf(r.say, "%s: kernel %.3f s, upload %.4f s, download %.4f s, all %.3f s\n", name, f.Kernel, f.Upload, f.Download, f.Wall)
 				if first == nil {
@@ -414,7 +421,10 @@ func (r *recorder) bench(ctx context.Context) error {
 				}
 			}
 		}
-		if err := r.peer(ctx, n); err != nil {
+		if err := writePeer(filepath.Join(dir, "peer"), modelPath, jobs); err != nil {
+			return err
+		}
+		if err := r.peer(ctx, n, filepath.Join(dir, "peer")); err != nil {
 			return err
 		}
 	}
@@ -432,7 +442,7 @@ func differs(a, b []lockstep.Costs) int {
 }
 
 // peer times PyTorch at the same work, where there is PyTorch.
-func (r *recorder) peer(ctx context.Context, routes int) error {
+func (r *recorder) peer(ctx context.Context, routes int, data string) error {
 	o := hardware.Outcome{Name: fmt.Sprintf("peer of %d routes", routes), Result: hardware.NotRun}
 	python, err := find("python3", "python")
 	if err == nil {
@@ -445,7 +455,7 @@ func (r *recorder) peer(ctx context.Context, routes int) error {
 				return r.save()
 			}
 			return nil
-		}, python, "peer.py", "--routes", fmt.Sprint(routes), "--json")
+		}, python, "peer.py", "--data", data, "--json")
 	}
 	if err != nil {
 		o.Note = err.Error()
@@ -453,6 +463,45 @@ func (r *recorder) peer(ctx context.Context, routes int) error {
 		o.Note = "it gave no figure"
 	}
 	return r.note(&r.evidence.Others, o)
+}
+
+// writePeer writes what peer.py reads: the packed weights, the routes' columns (roll
+// lataccel, v ego, a ego, target), recorded commands, and draws, that of step s at s.
+func writePeer(folder, modelPath string, jobs []lockstep.Job) error {
+	weights, err := model.Load(modelPath)
+	if err != nil {
+		return err
+	}
+	rows := lockstep.CostEndIdx
+	var columns, steer, draws []float64
+	for _, j := range jobs {
+		r := j.Route
+		if r.Len() < rows {
+			return fmt.Errorf("route %s has %d rows, want %d for the peer", r.Name, r.Len(), rows)
+		}
+		for _, c := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel} {
+			columns = append(columns, c[:rows]...)
+		}
+		steer = append(steer, r.SteerCommand[:lockstep.ControlStartIdx]...)
+		draws = append(append(draws, make([]float64, lockstep.ContextLength)...), lockstep.Draws(r.Seed, rows-lockstep.ContextLength)...)
+	}
+	shape, err := json.Marshal(map[string]int{"routes": len(jobs), "rows": rows})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for name, data := range map[string]any{"weights.f32": kernels.Pack(weights), "columns.f64": columns, "steer.f64": steer, "draws.f64": draws, "shape.json": shape} {
+		var b bytes.Buffer
+		if err := binary.Write(&b, binary.LittleEndian, data); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), b.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // profile has Nsight Compute look at one launch, and writes its report and two pages
