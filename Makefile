@@ -64,7 +64,7 @@ gate: build ## run what a change must pass before it is merged (BASE=REV: what d
 	@if [ -z "$$LOCKSTEP_PYTHON" ] && [ -f $(VENV)/ready ]; then export LOCKSTEP_PYTHON=$(abspath $(VENV)/bin/python); fi; \
 	$(BIN) gate $(if $(BASE),--base $(BASE)) $(GATEFLAGS)
 
-ONE_GOLDEN := LOCKSTEP_ONLY=00000/pid $(GO) test -run '^TestTrajectory$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
+ONE_GOLDEN := LOCKSTEP_ONLY=g00002/pid $(GO) test -run '^TestTrajectory$$/^default$$/^ort1.30-avx2-expU-sinfma-csv2$$/^reference$$'
 
 .PHONY: test-noasm
 test-noasm: ## hold the plain Go kernels, without any assembly, to Python
@@ -168,8 +168,8 @@ gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where noth
 FUZZ_TARGETS := .:FuzzReadRoute:20000 ./internal/pandas:FuzzParseFloat:20000 ./internal/npz:FuzzRead:20000 ./internal/npz:FuzzReadArray:20000 \
 	./internal/onnx:FuzzParse:20000 ./internal/routecache:FuzzParse:20000 \
 	./fuzz:FuzzTokenizer:500 ./fuzz:FuzzStep:200 ./fuzz:FuzzDraws:200 ./fuzz:FuzzBatch:200 ./fuzz:FuzzAgreement:40 \
-	./fuzz:FuzzShortcuts:20 ./fuzz:FuzzTeacher:200 ./fuzz:FuzzLongRoutes:20 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \
-	./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:1500 ./fuzz:FuzzReadTrace:10000
+	./fuzz:FuzzShortcuts:20 ./fuzz:FuzzTeacher:200 ./fuzz:FuzzLongRoutes:20 ./fuzz:FuzzCalls:5 ./fuzz:FuzzStepping:20 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \
+	./fuzz:FuzzClassic:200 ./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:1500 ./fuzz:FuzzReadTrace:10000
 FUZZTIME := 5m
 
 .PHONY: fuzz
@@ -203,7 +203,7 @@ golden-check: need-upstream $(VENV)/ready ## record afresh and compare with what
 	$(VENV)/bin/python golden/generate.py $(GOLDEN_ARGS) --check golden/testdata
 	$(VENV)/bin/python golden/units.py --upstream $(UPSTREAM) --check golden/testdata
 
-ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets ../shared/assets $(HOME)/.cache/lockstep/assets))
+ASSETS ?= $(firstword $(wildcard $(LOCKSTEP_ASSETS) assets $(HOME)/.cache/lockstep/assets))
 GOLDEN_ARGS = --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes
 
 .PHONY: need-upstream
@@ -260,3 +260,25 @@ wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
 vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors
 	$(VENV)/bin/pip install --quiet onnx
 	$(VENV)/bin/python golden/vectors/check.py
+
+# Gymnasium, for the classic control environments: see docs/classic.md.
+GYMNASIUM := build/gymnasium
+
+$(GYMNASIUM)/%: golden/classic/%.txt
+	rm -rf $@
+	$(PYTHON) -m venv $@
+	$@/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+
+.PHONY: test-classic
+test-classic: $(GYMNASIUM)/requirements ## hold classic control to the Gymnasium that pip installs, CLASSIC_LIVE steps of each environment
+	LOCKSTEP_GYMNASIUM=$(abspath $(GYMNASIUM)/requirements/bin/python) LOCKSTEP_CLASSIC_LIVE=$(CLASSIC_LIVE) $(GO) test -count 1 -timeout 120m -v -run '^TestClassicLive$$' ./fuzz
+CLASSIC_LIVE := 100000
+
+.PHONY: test-classic-long
+test-classic-long: ## hold the engines of classic control to one another for CLASSIC_STEPS steps
+	LOCKSTEP_CLASSIC_STEPS=$(CLASSIC_STEPS) $(GO) test -count 1 -timeout 120m -v -run '^TestClassicLong$$' ./fuzz
+CLASSIC_STEPS := 1e8
+
+.PHONY: golden-classic
+golden-classic: $(GYMNASIUM)/requirements $(GYMNASIUM)/requirements-numpy1 ## record the goldens of classic control again
+	$(GO) run ./golden/classic/record -python $(GYMNASIUM)/requirements/bin/python -python1 $(GYMNASIUM)/requirements-numpy1/bin/python

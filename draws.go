@@ -17,11 +17,16 @@ func Draws(seed uint32, n int) []float64 {
 	return draws
 }
 
-// Uniforms returns the route's first n draws: those in Draws, unless they are too
-// few or, by their first, another seed's; then they are made anew.
-func (r *Route) Uniforms(n int) []float64 {
-	if len(r.Draws) >= n && (n == 0 || r.Draws[0] == Draws(r.Seed, 1)[0]) {
-		return r.Draws[:n:n]
+// Uniforms are the job's first n draws, the one way to them: those given, else the
+// route's. Those kept with the route serve unless they are too few or, by their first,
+// another seed's; then they are made anew.
+func (j *Job) Uniforms(n int) []float64 {
+	draws, seed := j.Route.Draws, j.Route.Seed
+	switch {
+	case j.Draws != nil:
+		return j.Draws
+	case len(draws) >= n && (n == 0 || draws[0] == Draws(seed, 1)[0]):
+		return draws[:n:n]
 	}
-	return Draws(r.Seed, n)
+	return Draws(seed, n)
 }

@@ -7,7 +7,8 @@ import (
 	"lockstep"
 )
 
-// TestUniforms: stored draws serve only the seed that they belong to.
+// TestUniforms: given draws come first; stored ones serve only the seed that they
+// belong to.
 func TestUniforms(t *testing.T) {
 	seen := map[float64]uint32{}
 	for seed := range uint32(10_000) { // all that a path can have
@@ -18,13 +19,14 @@ func TestUniforms(t *testing.T) {
 		seen[first] = seed
 	}
 	want := lockstep.Draws(77, 500)
-	for name, r := range map[string]*lockstep.Route{
-		"stored":       {Seed: 77, Draws: want},
-		"too few":      {Seed: 77, Draws: want[:10]},
-		"none":         {Seed: 77},
-		"another seed": {Seed: 77, Draws: lockstep.Draws(78, 500)},
+	for name, j := range map[string]lockstep.Job{
+		"given":        {Route: &lockstep.Route{Seed: 78, Draws: lockstep.Draws(78, 500)}, Draws: want[:400]},
+		"stored":       {Route: &lockstep.Route{Seed: 77, Draws: want}},
+		"too few":      {Route: &lockstep.Route{Seed: 77, Draws: want[:10]}},
+		"none":         {Route: &lockstep.Route{Seed: 77}},
+		"another seed": {Route: &lockstep.Route{Seed: 77, Draws: lockstep.Draws(78, 500)}},
 	} {
-		if got := r.Uniforms(400); !slices.Equal(got, want[:400]) {
+		if got := j.Uniforms(400); !slices.Equal(got, want[:400]) {
 			t.Errorf("%s: other draws", name)
 		}
 	}

@@ -10,43 +10,6 @@ import (
 	"math"
 )
 
-// Check refuses a snapshot that rollouts of the jobs, in an engine with a profile and
-// a model, cannot go on from.
-func (s *Snapshot) Check(profile Profile, model string, jobs []Job) error {
-	switch {
-	case s.Profile != profile:
-		return fmt.Errorf("the snapshot has profile %s, this engine computes with %s", s.Profile, profile)
-	case s.Model != model:
-		return fmt.Errorf("the snapshot is of the model %.12q, this engine has %.12q", s.Model, model)
-	case len(s.Rollouts) != len(jobs):
-		return fmt.Errorf("a snapshot of %d rollouts for %d jobs", len(s.Rollouts), len(jobs))
-	case s.Step < ContextLength:
-		return fmt.Errorf("a snapshot of step %d, want %d or more", s.Step, ContextLength)
-	}
-	for i := range s.Rollouts {
-		if err := s.Rollouts[i].check(s.Step, &jobs[i]); err != nil {
-			return fmt.Errorf("rollout %d of the snapshot: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func (r *RolloutState) check(step int, job *Job) error {
-	if r.Route != job.Route.Name {
-		return fmt.Errorf("route %.60q, want %.60q", r.Route, job.Route.Name)
-	}
-	rows := min(step, job.Route.Len())
-	if len(r.Lataccel) != len(r.Action) || len(r.Lataccel) > rows || r.Err == "" && len(r.Lataccel) < min(rows, CostEndIdx) {
-		return fmt.Errorf("histories of %d lataccels and %d actions at step %d", len(r.Lataccel), len(r.Action), step)
-	}
-	if p, ok := job.Policy.(Native); ok && r.Err == "" {
-		if have, want := len(r.Policy), len(Kinds[p.Kind()].Memory); have != want {
-			return fmt.Errorf("the policy %v remembers %d numbers, want %d", p, have, want)
-		}
-	}
-	return nil
-}
-
 // snapshotVersion is that of the form below.
 const snapshotVersion = 1
 

@@ -54,30 +54,6 @@ func TestSnapshotBytes(t *testing.T) {
 	}
 }
 
-func TestSnapshotCheck(t *testing.T) {
-	check := func(s *lockstep.Snapshot) error {
-		return s.Check(lockstep.Profile{CSV: lockstep.CSVExact}, "5beca7f0", jobs())
-	}
-	if err := check(snapshot()); err != nil {
-		t.Fatal(err)
-	}
-	for want, edit := range map[string]func(*lockstep.Snapshot){
-		"the snapshot has profile ort1.30-avx512-expU-sinfma-csv2, this engine computes with ort1.30-avx512-expU-sinfma-csvexact": func(s *lockstep.Snapshot) { s.Profile = lockstep.Profile{} },
-		`the snapshot is of the model "other", this engine has "5beca7f0"`:                                                        func(s *lockstep.Snapshot) { s.Model = "other" },
-		"a snapshot of 1 rollouts for 2 jobs":                                                                                     func(s *lockstep.Snapshot) { s.Rollouts = s.Rollouts[:1] },
-		`rollout 0 of the snapshot: route "b", want "a"`:                                                                          func(s *lockstep.Snapshot) { s.Rollouts[0].Route = "b" },
-		"rollout 0 of the snapshot: histories of 21 lataccels and 21 actions at step 22":                                          func(s *lockstep.Snapshot) { r := &s.Rollouts[0]; r.Lataccel, r.Action = r.Lataccel[:21], r.Action[:21] },
-		"rollout 0 of the snapshot: the policy pid remembers 1 numbers, want 2":                                                   func(s *lockstep.Snapshot) { s.Rollouts[0].Policy = s.Rollouts[0].Policy[:1] },
-		"a snapshot of step 19, want 20 or more":                                                                                  func(s *lockstep.Snapshot) { s.Step = 19 },
-	} {
-		s := snapshot()
-		edit(s)
-		if err := check(s); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-}
-
 // TestCandidates: a fork's jobs have the noise that was asked for, and no other.
 func TestCandidates(t *testing.T) {
 	index := []int{1, 0, 0}

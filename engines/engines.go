@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/batched"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
@@ -28,7 +29,7 @@ type Config struct {
 	Chunk   int              // the most routes in step; 0 is the engine's choice
 	Timed   bool             // takes times for Stats
 
-	Kernels  string // set of the reference's kernels; the best if empty
+	Kernels  string // set of the kernels of reference and batched; the best if empty
 	Sources  fs.FS  // of the kernels that are emulated; those built in if nil
 	Shuffled bool   // emulated threads run in another order after each barrier
 }
@@ -77,6 +78,9 @@ var All = []Engine{
 	}},
 	{Name: "onnxruntime", Folder: "onnxruntime", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Simulator, error) {
 		return opened(onnxruntime.New(onnxruntime.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk}))
+	}},
+	{Name: "batched", Folder: "batched", Missing: never, New: func(c Config) (lockstep.Simulator, error) {
+		return opened(batched.New(batched.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk, Kernels: c.Kernels}))
 	}},
 	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Missing: gpu.Available, New: func(c Config) (lockstep.Simulator, error) {
 		return openGPU(c, gpu.OpenDevice)
@@ -148,6 +152,37 @@ func Tried() (list []*Engine) {
 		}
 	}
 	return list
+}
+
+// Auto stands for the last engine of Tried that can run.
+const Auto = "auto"
+
+// Choose opens the engine of a name, or for Auto the one that it stands for. If exact is
+// set, the engine must compute with the profile of c, whatever its machine does. The
+// notices are what a user of it should be told, one line each.
+func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []string, err error) {
+	candidates := Tried()
+	if name != Auto {
+		if candidates, err = ByName(name); err != nil {
+			return nil, nil, err
+		}
+	}
+	var absent []string
+	for _, e := range slices.Backward(candidates) {
+		s, err = e.Open(c)
+		if err == nil && exact && s.Profile() != c.Profile {
+			err = errors.Join(fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.Name, s.Profile(), c.Profile), Close(s))
+		}
+		if err == nil {
+			notices = Notices(s)
+			if len(absent) > 0 {
+				notices = append(notices, fmt.Sprintf("using the %s engine, since %s", e.Name, strings.Join(absent, ", and ")))
+			}
+			return s, notices, nil
+		}
+		absent = append(absent, fmt.Sprintf("the %s one cannot run: %v", e.Name, err))
+	}
+	return nil, nil, err
 }
 
 // Absent is nil if the engine can run here; a *want.Error if it need not; and another

@@ -1,13 +1,13 @@
 package onnxruntime
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"lockstep"
 	"lockstep/internal/model"
+	"lockstep/internal/policies"
 )
 
 // worker runs one chunk after another, in one session.
@@ -19,6 +19,8 @@ type worker struct {
 	fused     bool // variant of NumPy's exponential
 	stopped   func() error
 	report    func(index int, r lockstep.Result)
+	training  *lockstep.Experience // to be filled, or nil
+	sessions  map[*lockstep.Network]*actor
 
 	// One row's, at a time.
 	probs []float32
@@ -27,6 +29,9 @@ type worker struct {
 
 // close gives the session back.
 func (w *worker) close() {
+	for _, a := range w.sessions {
+		a.close()
+	}
 	if w.session != nil {
 		w.simulator.sessions.put(w.session)
 	}
@@ -63,6 +68,18 @@ func (w *worker) run(jobs []lockstep.Job, from, to int) {
 		} else {
 			c.skip(step)
 		}
+		if w.training != nil && step >= lockstep.ControlStartIdx {
+			c.keep(step)
+		}
+	}
+}
+
+// keep records the step of the slots that still run.
+func (c *chunk) keep(step int) {
+	for _, k := range c.live {
+		if s := &c.slots[k]; c.running[k] {
+			c.actors[k].Record(c.training, s.index, step, s.lataccel, s.action)
+		}
 	}
 }
 
@@ -75,6 +92,8 @@ type chunk struct {
 
 	current []float64 // lataccel after the previous step, m/s²
 	command []float64 // the controllers' answers
+
+	actors []*policies.Actor // of the slots that networks steer
 
 	// What the step computed, whatever a teacher says.
 	action, lataccel []float64
@@ -106,6 +125,7 @@ func newChunk(w *worker, jobs []lockstep.Job, from, to int) *chunk {
 		running: make([]bool, n),
 		current: make([]float64, n),
 		command: make([]float64, n),
+		actors:  make([]*policies.Actor, n),
 		action:  make([]float64, n),
 
 		lataccel: make([]float64, n),
@@ -118,19 +138,11 @@ func newChunk(w *worker, jobs []lockstep.Job, from, to int) *chunk {
 		s := &c.slots[k]
 		s.job, s.index, s.route = &jobs[from+k], from+k, jobs[from+k].Route
 		c.running[k] = true
-		if err := checkRoute(s.route); err != nil {
+		if err := s.job.Check(w.opts.Shortcuts); err != nil {
 			c.fail(k, 0, err)
 			continue
 		}
 		s.reset(w.opts.Shortcuts)
-		if t := s.job.Teacher; t != nil && min(len(t.Lataccel), len(t.Action)) < s.end {
-			c.fail(k, 0, fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.Lataccel), len(t.Action), s.end))
-			continue
-		}
-		if n := s.end - lockstep.ContextLength; s.job.Draws != nil && len(s.job.Draws) < n {
-			c.fail(k, 0, fmt.Errorf("%d draws are given, want %d", len(s.job.Draws), n))
-			continue
-		}
 		c.current[k] = s.lataccel[lockstep.ContextLength-1]
 	}
 	c.live = make([]int, n)
@@ -138,21 +150,6 @@ func newChunk(w *worker, jobs []lockstep.Job, from, to int) *chunk {
 		c.live[k] = k
 	}
 	return c
-}
-
-// checkRoute refuses routes that no loader makes.
-func checkRoute(r *lockstep.Route) error {
-	if r == nil {
-		return errors.New("no route")
-	}
-	n := r.Len()
-	if n < lockstep.ControlStartIdx {
-		return fmt.Errorf("%d rows, want at least %d", n, lockstep.MinRows)
-	}
-	if len(r.RollLataccel) != n || len(r.VEgo) != n || len(r.AEgo) != n || len(r.SteerCommand) < lockstep.ControlStartIdx {
-		return fmt.Errorf("columns of %d, %d, %d, %d and %d rows, want equal numbers", len(r.RollLataccel), len(r.VEgo), len(r.AEgo), n, len(r.SteerCommand))
-	}
-	return nil
 }
 
 // reset makes the histories, with the route's values up to the first simulated
@@ -176,9 +173,7 @@ func (s *slot) reset(shortcuts lockstep.Shortcuts) {
 		s.act(i, r.SteerCommand[i])
 		s.move(i, s.target[i])
 	}
-	if s.draws = s.job.Draws; s.draws == nil {
-		s.draws = r.Uniforms(s.end - lockstep.ContextLength)
-	}
+	s.draws = s.job.Uniforms(s.end - lockstep.ContextLength)
 }
 
 // act enters a steer command into the histories.
@@ -321,6 +316,9 @@ func (c *chunk) sample(k, step int, logits []float32) {
 	}
 	token := choose(c.cdf, s.draws[step-lockstep.ContextLength])
 	prediction := bins[token]
+	if s.job.Expected {
+		token, prediction = -1, expectation(c.probs)
+	}
 	if step >= lockstep.ControlStartIdx {
 		c.move(k, step, clip(prediction, c.current[k]-lockstep.MaxAccDelta, c.current[k]+lockstep.MaxAccDelta))
 	} else {
@@ -342,6 +340,9 @@ func (c *chunk) observe(k, step int, logits []float32, token int, prediction flo
 		Sample:     token,
 		Prediction: prediction,
 		Lataccel:   c.lataccel[k],
+	}
+	if a := c.actors[k]; a != nil && step >= lockstep.ControlStartIdx {
+		a.Show(&c.step)
 	}
 	if logits != nil {
 		const n = lockstep.ContextLength

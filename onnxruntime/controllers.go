@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"lockstep"
+	"lockstep/internal/policies"
 )
 
 // controllers computes the steer commands of some of a chunk's slots.
@@ -21,7 +22,10 @@ func newControllers(c *chunk) []controllers {
 	var z zeros
 	var p pids
 	var u customs
+	var f feedForwards
+	var t tables
 	batches := map[*lockstep.Batch]*batch{}
+	actors := map[*lockstep.Network]*networks{}
 	var all []controllers
 	for slot := range c.slots {
 		if !c.running[slot] {
@@ -32,6 +36,21 @@ func newControllers(c *chunk) []controllers {
 			z = append(z, slot)
 		case lockstep.PID:
 			p.add(slot, policy)
+		case lockstep.PIDFF:
+			f.slots = append(f.slots, slot)
+			f.controllers = append(f.controllers, policies.NewFeedForward(policy))
+		case *lockstep.Table:
+			t.slots = append(t.slots, slot)
+			t.actions = append(t.actions, policy.Actions[c.slots[slot].route.Name])
+		case *lockstep.Network:
+			g := actors[policy]
+			if g == nil {
+				g = &networks{network: policy}
+				actors[policy] = g
+				all = append(all, g)
+			}
+			g.slots = append(g.slots, slot)
+			c.actors[slot] = policies.NewActor(policy, c.slots[slot].job)
 		case lockstep.Custom:
 			err := guard(func() {
 				u.slots = append(u.slots, slot)
@@ -61,6 +80,12 @@ func newControllers(c *chunk) []controllers {
 	}
 	if len(p.slots) > 0 {
 		all = append(all, &p)
+	}
+	if len(f.slots) > 0 {
+		all = append(all, &f)
+	}
+	if len(t.slots) > 0 {
+		all = append(all, &t)
 	}
 	if len(u.slots) > 0 {
 		all = append(all, &u)

@@ -56,7 +56,7 @@ func newReference(t testing.TB, profile lockstep.Profile) *reference.Simulator {
 	return s
 }
 
-var policies = []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
+var threePolicies = []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
 
 // shorten is a route's first rows.
 func shorten(r *lockstep.Route, rows int) *lockstep.Route {

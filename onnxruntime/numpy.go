@@ -243,3 +243,12 @@ func costs(target, lataccel, scratch []float64) lockstep.Costs {
 		Total:    float64(tracking*lockstep.LatAccelCostMultiplier) + jerk,
 	}
 }
+
+// expectation is the mean of the distribution, in m/s²: in the order of the bins.
+func expectation(probs []float32) float64 {
+	mean := 0.0
+	for i, bin := range bins {
+		mean += float64(float64(probs[i]) * bin)
+	}
+	return mean
+}

@@ -227,6 +227,11 @@ func (s *Simulator) Close() error {
 // Jobs may share routes: a sweep of K policies over N routes is K·N jobs. What a
 // job adds to its route is some 30 KB while it runs.
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return s.simulate(ctx, jobs, opts, nil)
+}
+
+// simulate is Simulate, which also keeps what training needs, unless training is nil.
+func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		size := chunkSize(len(jobs), s.config.Workers, s.config.Chunk)
 		net := s.networks[0]
@@ -244,7 +249,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		for range min(s.config.Workers, (len(jobs)+size-1)/size) {
 			workers.Go(func() {
 				w := worker{
-					simulator: s, network: net, opts: opts, fused: s.profile.Exp == lockstep.ExpF,
+					simulator: s, network: net, opts: opts, fused: s.profile.Exp == lockstep.ExpF, training: training,
 					stopped: func() error {
 						select {
 						case <-abandoned:

@@ -36,7 +36,7 @@ func TestStagesReference(t *testing.T) {
 			if exp == lockstep.ExpF || testing.Short() {
 				route = shorten(route, 130)
 			}
-			for _, policy := range policies {
+			for _, policy := range threePolicies {
 				jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 			}
 		}

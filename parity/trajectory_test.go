@@ -1,11 +1,15 @@
-package parity
+package parity_test
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
+	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,103 +18,105 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/golden"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/want"
+	"lockstep/parity"
+	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 )
 
 const goldenRoot = "../golden/testdata"
 
-// TestTrajectory holds every implementation to every recording of the Python
-// program: all stages of all steps, and the costs, bit by bit.
-//
-// An engine whose arithmetic is its machine's, as ONNX Runtime's is, takes part
-// in the recordings of its profile; TestTrajectoryEngines holds it to the
-// reference in any case.
-func TestTrajectory(t *testing.T) {
-	model := assetstest.Model(t)
-	sets, err := golden.Sets(goldenRoot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recordings, want := 0, 18
-	for _, set := range sets {
-		for _, entry := range set.Recordings {
-			if selected(entry.Route + "/" + entry.Name) {
-				recordings++
-			}
-		}
-	}
-	if os.Getenv("LOCKSTEP_ONLY") != "" {
-		want = 1
-	}
-	if recordings < want {
-		t.Errorf("%d recordings under %s, want %d or more", recordings, goldenRoot, want)
-	}
-	for _, set := range sets {
-		t.Run(set.Profile.String(), func(t *testing.T) {
-			if got := fileSHA256(t, model); got != set.ModelSHA256 {
-				t.Fatalf("%s has SHA-256 %s, the recordings were made with %s", model, got, set.ModelSHA256)
-			}
-			ref, err := reference.New(model, set.Profile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Run(ref.Name(), func(t *testing.T) { testSet(t, ref, set) })
-			for _, e := range engines.Others() {
-				t.Run(e.Name, func(t *testing.T) {
-					sim := e.ForTest(t, engines.Config{Model: model, Profile: set.Profile, Shuffled: true})
-					if sim.Profile() != set.Profile {
-						t.Skipf("%s computes with profile %s on this machine, and is held to the reference in that", e.Name, sim.Profile())
-					}
-					testSet(t, sim, set)
-				})
-			}
-		})
-	}
+// committed is how many recordings each set has, from golden/testdata: one that gets
+// lost, or is not listed, is noticed.
+var committed = map[string]int{
+	"default/ort1.30-avx2-expU-sinfma-csv2":   8,
+	"default/ort1.30-avx512-expU-sinfma-csv2": 8,
+	"ort1.23-avx2-expU-sinfma-csv2":           2,
+	"ort1.27-avx2-expU-sinfma-csv2":           2,
+	"ort1.30-avx2-expU-sinfma-csv2":           18,
+	"ort1.30-avx2-expU-sinfma-csvexact":       2,
+	"ort1.30-avx512-expU-sinfma-csv2":         7,
 }
 
-// testSet holds a simulator to all of a set's recordings.
-func testSet(t *testing.T, sim lockstep.Simulator, set *golden.Set) {
-	source, err := Golden(set)
+// everything reports whether neither -run nor LOCKSTEP_ONLY leaves a part out.
+func everything() bool {
+	return os.Getenv("LOCKSTEP_ONLY") == "" && !strings.Contains(flag.Lookup("test.run").Value.String(), "/")
+}
+
+// unlisted finds recordings in folders that are not in committed.
+func unlisted(root string) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".npz" || filepath.Dir(path) == root {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err == nil && committed[filepath.ToSlash(dir)] == 0 {
+			err = fmt.Errorf("%s is in a set that is not listed", path)
+		}
+		return err
+	})
+}
+
+// testSet holds a simulator to all of a set's recordings, and returns how many.
+func testSet(t *testing.T, sim lockstep.Simulator, set *golden.Set, model, routes string) int {
+	if got := fileSHA256(t, model); got != set.ModelSHA256 {
+		t.Fatalf("%s has SHA-256 %s, the recordings were made with %s", model, got, set.ModelSHA256)
+	}
+	source, err := tinyphysics.Golden(set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := map[string]golden.Entry{}
+	entries, rows := map[string]golden.Entry{}, map[string]int{}
 	for _, entry := range set.Recordings {
-		entries[entry.Route] = entry
+		if !selected(entry.Route + "/" + entry.Name) {
+			continue
+		}
+		entries[entry.Route], rows[entry.Route+"/"+entry.Name] = entry, entry.Rows
 		file := filepath.Join(set.Dir, entry.File)
 		if got := fileSHA256(t, file); got != entry.SHA256 {
 			t.Fatalf("%s has SHA-256 %s, its provenance says %s", file, got, entry.SHA256)
 		}
 	}
-	jobs, err := source.Jobs(func(name string) (*lockstep.Route, error) {
-		entry, path := entries[name], assetstest.RoutePath(t, name)
-		if got := fileSHA256(t, path); got != entry.RouteCSV {
-			t.Fatalf("%s has SHA-256 %s, the recording was made of %s", path, got, entry.RouteCSV)
+	jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
+		path := filepath.Join(routes, name+".csv")
+		if entry, ok := entries[name]; ok {
+			if got := fileSHA256(t, path); got != entry.RouteCSV {
+				t.Fatalf("%s has SHA-256 %s, the recording was made of %s", path, got, entry.RouteCSV)
+			}
 		}
-		return assetstest.Route(t, name, set.Profile), nil
+		return lockstep.Loader{Profile: set.Profile}.Load(path)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	jobs = slices.DeleteFunc(jobs, func(j lockstep.Job) bool { return !selected(name(j)) })
+	if len(jobs) != len(rows) {
+		t.Fatalf("%d rollouts, want the %d of the provenance", len(jobs), len(rows))
+	}
+	for _, j := range jobs {
+		if rows[name(j)] != j.Route.Len() {
+			t.Errorf("%s has %d rows, its provenance says %d", name(j), j.Route.Len(), rows[name(j)])
+		}
+	}
 	if len(jobs) > 0 {
 		testCompare(t, source, sim, jobs)
 	}
+	return len(jobs)
 }
 
 func name(j lockstep.Job) string { return j.Route.Name + "/" + j.Policy.String() }
 
 // testCompare holds a simulator to a source at every step of all jobs, in a subtest
 // for each.
-func testCompare(t *testing.T, want Source, sim lockstep.Simulator, jobs []lockstep.Job) {
-	report, err := Compare(t.Context(), want, Live(sim), jobs, CompareOptions{
-		Shortcuts: lockstep.AllSteps,
-		Replay: func(j lockstep.Job) string {
-			return fmt.Sprintf("LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", name(j), strings.ReplaceAll(t.Name(), "/", "$/^"))
+func testCompare(t *testing.T, want parity.Source, sim lockstep.Simulator, jobs []lockstep.Job) {
+	report, err := tinyphysics.Compare(t.Context(), want, tinyphysics.Live(sim), jobs, lockstep.AllSteps, parity.CompareOptions{
+		Replay: func(task *parity.Task) string {
+			return fmt.Sprintf("LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", task.Name(), strings.ReplaceAll(t.Name(), "/", "$/^"))
 		},
 	})
 	if err != nil {
@@ -122,20 +128,25 @@ func testCompare(t *testing.T, want Source, sim lockstep.Simulator, jobs []locks
 	if len(report.Rollouts) != len(jobs) {
 		t.Fatalf("%d rollouts, want %d", len(report.Rollouts), len(jobs))
 	}
+	steps := 0
 	for i, v := range report.Rollouts {
-		t.Run(v.Key(), func(t *testing.T) {
-			if n := jobs[i].Route.Len() - lockstep.ContextLength; v.Steps != n || v.Network != n {
-				t.Errorf("%d steps were compared, the network at %d of them; the route has %d", v.Steps, v.Network, n)
+		steps += jobs[i].Route.Len() - lockstep.ContextLength
+		t.Run(v.Name(), func(t *testing.T) {
+			if n := jobs[i].Route.Len() - lockstep.ContextLength; v.Steps != n {
+				t.Errorf("%d steps were compared, the route has %d", v.Steps, n)
 			}
 			if !v.Equal || v.WantHash != v.GotHash {
-				t.Errorf("%d faults, the first %+v; hashes %016x and %016x", v.Faults, v.First, uint64(v.WantHash), uint64(v.GotHash))
+				t.Errorf("%d findings, the first %+v; hashes %016x and %016x", v.Findings, v.First, uint64(v.WantHash), uint64(v.GotHash))
 			}
 		})
 	}
-	for stage := Action; stage <= Lataccel; stage++ {
-		if report.Compared[stage] != report.Steps {
-			t.Errorf("stage %s was compared at %d of %d steps", stage, report.Compared[stage], report.Steps)
+	for _, g := range tinyphysics.Schema(0).Stages {
+		if stage := g.Name; report.Compared[stage] != steps || report.Steps != steps {
+			t.Errorf("stage %s was compared at %d of %d steps, want %d", stage, report.Compared[stage], report.Steps, steps)
 		}
+	}
+	if report.Compared[tinyphysics.Costs] != len(jobs) {
+		t.Errorf("costs were compared for %d of %d rollouts", report.Compared[tinyphysics.Costs], len(jobs))
 	}
 }
 
@@ -147,33 +158,42 @@ func selected(name string) bool {
 }
 
 // TestTrajectoryEngines holds the engines whose arithmetic is their machine's to the
-// reference in whatever profile that is here: all stages of all steps.
+// reference in whatever profile that is here: all stages of all steps, of the official
+// network or, where that is absent, of the project's own.
 func TestTrajectoryEngines(t *testing.T) {
-	model := assetstest.Model(t)
-	for _, e := range engines.Others() {
-		if e.Own {
-			t.Run(e.Name, func(t *testing.T) {
-				testOwn(t, model, e.ForTest(t, engines.Config{Model: model, Profile: reference.HostProfile()}))
-			})
-		}
-	}
-}
-
-func testOwn(t *testing.T, model string, b lockstep.Simulator) {
-	ref, err := reference.New(model, b.Profile())
+	model, routes, err := defaults.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var jobs []lockstep.Job
-	for _, r := range assetstest.RouteNames {
-		route := assetstest.Route(t, r, b.Profile())
-		for _, policy := range []lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}, lockstep.PID{P: 2, I: 0.3, D: 0.5}} {
-			if job := (lockstep.Job{Route: route, Policy: policy}); selected(name(job)) {
-				jobs = append(jobs, job)
-			}
-		}
+	names := []string{"g00000", "g00001", "g00003", "g00004"}
+	if _, err := want.Assets.Find(); err == nil {
+		model, routes, names = assetstest.Model(t), assetstest.Find(t, assets.Routes), assetstest.RouteNames
 	}
-	testCompare(t, Live(ref), b, jobs)
+	for _, e := range engines.Others() {
+		if !e.Own {
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			sim := e.ForTest(t, engines.Config{Model: model, Profile: reference.HostProfile()})
+			ref, err := reference.New(model, sim.Profile())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var jobs []lockstep.Job
+			for _, r := range names {
+				route, err := lockstep.Loader{Profile: sim.Profile()}.Load(filepath.Join(routes, r+".csv"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, policy := range []lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}, lockstep.PID{P: 2, I: 0.3, D: 0.5}} {
+					if job := (lockstep.Job{Route: route, Policy: policy}); selected(name(job)) {
+						jobs = append(jobs, job)
+					}
+				}
+			}
+			testCompare(t, tinyphysics.Live(ref), sim, jobs)
+		})
+	}
 }
 
 // TestTrajectoryPublishedCosts holds the costs to those that another person
@@ -247,4 +267,72 @@ func fileSHA256(t *testing.T, path string) string {
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
+}
+
+// TestTrajectory holds every engine to every recording of the Python program: all
+// stages of all steps, and the costs, bit by bit. Without the official network those of
+// the project's own are left; the last line says what was compared and what was not.
+//
+// An engine whose arithmetic is its machine's, as ONNX Runtime's is, takes part
+// in the recordings of its profile; TestTrajectoryEngines holds it to the
+// reference in any case. An engine that is here and is compared with nothing fails.
+func TestTrajectory(t *testing.T) {
+	ownModel, ownRoutes, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := map[string]int{} // recordings, by engine
+	missing, lacks := 0, error(nil)
+	for _, dir := range slices.Sorted(maps.Keys(committed)) {
+		set, err := golden.OpenSet(filepath.Join(goldenRoot, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files, err := filepath.Glob(filepath.Join(set.Dir, "*.npz")); err != nil || len(files) != committed[dir] || len(set.Recordings) != committed[dir] {
+			t.Errorf("%s has %d files and its provenance names %d, want %d (%v)", set.Dir, len(files), len(set.Recordings), committed[dir], err)
+		}
+		model, routes := ownModel, ownRoutes
+		if set.ModelSHA256 != defaults.ModelSHA256 {
+			if _, err := want.Assets.Find(); err != nil {
+				missing, lacks = missing+len(set.Recordings), want.Assets.Lacks(err)
+				continue
+			}
+			model, routes = assetstest.Model(t), assetstest.Find(t, assets.Routes)
+		}
+		t.Run(dir, func(t *testing.T) {
+			for _, e := range engines.All {
+				t.Run(e.Name, func(t *testing.T) {
+					sim := e.ForTest(t, engines.Config{Model: model, Profile: set.Profile, Shuffled: true})
+					if e.Own && sim.Profile() != set.Profile {
+						t.Skipf("%s computes with profile %s on this machine", e.Name, sim.Profile())
+					}
+					compared[e.Name] += testSet(t, sim, set, model, routes)
+				})
+			}
+		})
+	}
+	if err := unlisted(goldenRoot); err != nil {
+		t.Error(err)
+	}
+	var parts []string
+	all := 0
+	for _, e := range engines.All {
+		all += compared[e.Name]
+		parts = append(parts, fmt.Sprintf("%s %d", e.Name, compared[e.Name]))
+		if here := e.Absent() == nil; here && compared[e.Name] == 0 && everything() {
+			t.Errorf("engine %s is here, and was compared with no recording", e.Name)
+		}
+	}
+	if only := os.Getenv("LOCKSTEP_ONLY"); only != "" && all == 0 && lacks == nil {
+		t.Errorf("LOCKSTEP_ONLY=%s: no such recording was compared", only)
+	}
+	summary := fmt.Sprintf("recordings compared: %s", strings.Join(parts, ", "))
+	var absent *want.Error
+	switch {
+	case errors.As(lacks, &absent):
+		summary += fmt.Sprintf("; %d official recordings were %v", missing, lacks)
+	case lacks != nil:
+		t.Error(lacks)
+	}
+	t.Log(summary)
 }

@@ -2,9 +2,7 @@ package reference
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"strings"
 
 	"lockstep"
 	"lockstep/internal/f32"
@@ -16,6 +14,7 @@ import (
 // one after the other, in their order.
 type Simulator struct {
 	parameters *parameters
+	model      string // SHA-256 of its file
 	profile    lockstep.Profile
 	kernels    *f32.Kernels
 }
@@ -32,7 +31,7 @@ func New(modelPath string, profile lockstep.Profile) (*Simulator, error) {
 }
 
 func newSimulator(weights *model.Weights, profile lockstep.Profile, kernels *f32.Kernels) *Simulator {
-	return &Simulator{parameters: pack(weights), profile: profile, kernels: kernels}
+	return &Simulator{parameters: pack(weights), model: weights.SHA256, profile: profile, kernels: kernels}
 }
 
 // Name is "reference".
@@ -40,6 +39,9 @@ func (s *Simulator) Name() string { return "reference" }
 
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
+
+// Model is the SHA-256 of the network's file.
+func (s *Simulator) Model() string { return s.model }
 
 // Kernels names the kernels that this CPU runs: "avx512", "avx2" or "go".
 func (s *Simulator) Kernels() string { return s.kernels.Name }
@@ -50,14 +52,11 @@ func (s *Simulator) Inside() string { return "the specification, kernels " + s.k
 // WithKernels returns a simulator with the same weights that runs the named
 // kernels, whose bits are the same.
 func (s *Simulator) WithKernels(name string) (*Simulator, error) {
-	var names []string
-	for _, k := range f32.Available() {
-		if k.Name == name {
-			return &Simulator{parameters: s.parameters, profile: s.profile, kernels: k}, nil
-		}
-		names = append(names, k.Name)
+	kernels, err := f32.Named(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("no kernels %q here, only %s", name, strings.Join(names, ", "))
+	return &Simulator{parameters: s.parameters, profile: s.profile, kernels: kernels}, nil
 }
 
 // Simulate runs the jobs in their order.

@@ -41,7 +41,7 @@ func OpenJournal(dir string, plan *Plan) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	lock, err := lockFile(filepath.Join(dir, lockName))
+	lock, err := fileio.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	"lockstep/internal/fileio"
 )
 
-// planVersion changes with what a plan means.
-const planVersion = 1
+// Version is of plans; it changes with what one means.
+const Version = 1
 
 // Plan is what a run computes.
 type Plan struct {
@@ -75,7 +75,7 @@ func (p *Plan) Key() string {
 // nicer to read, and hard to keep stable.
 func (p *Plan) text() []byte {
 	q := *p
-	q.Version = planVersion
+	q.Version = Version
 	text, err := json.MarshalIndent(q, "", " ")
 	if err != nil {
 		panic(err) // strings and numbers
@@ -111,8 +111,8 @@ func ReadPlan(path string) (*Plan, error) {
 
 func (p *Plan) check() error {
 	switch {
-	case p.Version != planVersion:
-		return fmt.Errorf("a plan of version %d, want %d", p.Version, planVersion)
+	case p.Version != Version:
+		return fmt.Errorf("a plan of version %d, want %d", p.Version, Version)
 	case p.Rollouts() == 0:
 		return errors.New("a plan of no rollouts")
 	case p.Shards < 0 || p.Shards > p.Rollouts():

@@ -140,7 +140,7 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(env.stderr, c.Repetitions*len(contestants))
+	bar := newProgress(env.stderr, c.Repetitions*len(contestants), "runs")
 	for range c.Repetitions {
 		for _, k := range contestants {
 			var inside time.Duration

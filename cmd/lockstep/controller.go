@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"lockstep"
 	"lockstep/internal/fileio"
@@ -15,34 +16,47 @@ import (
 
 // controllerFlags choose what steers.
 type controllerFlags struct {
+	pythonFlags
 	Controller string   `name:"controller" default:"pid" placeholder:"NAME|FILE" help:"The controller: zero, pid, a kind with its gains such as pid_0.3_0.05_-0.1, a policy file (.onnx, .json), or one written in Python: its file, or its name if it is in ./controllers. Default: pid."`
 	PID        []string `name:"pid" sep:"none" placeholder:"P,I,D" help:"Gains of the pid controller, 0.195,0.1,-0.053 by default. Repeated, a sweep over all of them."`
 	PIDGrid    string   `name:"pid-grid" placeholder:"FILE" help:"Sweep over the gains in a file, P,I,D on each line."`
 }
 
+// pythonFlags bound what a controller that is written in Python may take.
+type pythonFlags struct {
+	Timeout time.Duration `name:"timeout" default:"60s" help:"How long a Python controller may take to load, or to answer for one step of its routes, before it is ended."`
+	Memory  int64         `name:"memory" default:"0" placeholder:"MB" help:"Memory that a process of a Python controller may take; 0 for as much as there is."`
+}
+
 // policies are the controllers that the flags describe, and a function that ends
 // their use.
 func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, func() error, error) {
-	texts := f.PID
+	var grid []textLine
 	if f.PIDGrid != "" {
-		lines, err := readLines(f.PIDGrid)
-		if err != nil {
+		var err error
+		if grid, err = readLines(f.PIDGrid); err != nil {
 			return nil, nil, err
 		}
-		texts = append(texts, lines...)
 	}
-	if len(texts) == 0 {
-		policy, done, err := controller(env, "--controller", f.Controller)
+	if len(f.PID)+len(grid) == 0 {
+		policy, done, err := f.pythonFlags.controller(env, "--controller", f.Controller)
 		return []lockstep.Policy{policy}, done, err
 	}
 	if f.Controller != "pid" {
 		return nil, nil, fmt.Errorf("--pid and --pid-grid go with --controller pid")
 	}
 	var policies []lockstep.Policy
-	for _, text := range texts {
-		pid, err := parsePID(text)
+	for _, text := range f.PID {
+		pid, err := lockstep.KindPID.ParseGains(text)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("--pid %w", err)
+		}
+		policies = append(policies, pid)
+	}
+	for _, line := range grid {
+		pid, err := lockstep.KindPID.ParseGains(line.text)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--pid-grid %s:%d: %w", line.file, line.number, err)
 		}
 		policies = append(policies, pid)
 	}
@@ -54,7 +68,7 @@ func nothing() error { return nil }
 // controller is the policy of a name: zero, pid, a kind with its gains, a policy
 // file, a Python file, or the name of one in the folder controllers, as the Python
 // program knows them. The function ends its use.
-func controller(env *environment, flag, name string) (lockstep.Policy, func() error, error) {
+func (f pythonFlags) controller(env *environment, flag, name string) (lockstep.Policy, func() error, error) {
 	if policyfile.IsFile(name) {
 		p, err := policyfile.Load(name)
 		if err != nil {
@@ -70,33 +84,44 @@ func controller(env *environment, flag, name string) (lockstep.Policy, func() er
 		}
 		return p, nothing, nil
 	}
-	file := name
-	if !strings.HasSuffix(name, ".py") {
-		file = filepath.Join("controllers", name+".py")
-		if _, err := os.Stat(file); err != nil {
-			return nil, nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
-		}
+	file := controllerFile(name)
+	if _, err := os.Stat(file); err != nil && file != name {
+		return nil, nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
 	}
-	c, err := pycontroller.New(env.ctx, pycontroller.Options{File: file, Stderr: env.stderr})
+	c, err := pycontroller.New(env.ctx, pycontroller.Options{File: file, Stderr: env.stderr, Timeout: f.Timeout, Memory: f.Memory << 20})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s %s: %w", flag, name, err)
 	}
 	return c.Policy(), c.Close, nil
 }
 
-// readLines returns the lines of a file that are neither empty nor a comment
-// (#).
-func readLines(path string) ([]string, error) {
+// controllerFile is the file of a controller that is written in Python: the name
+// itself, or that of one in ./controllers.
+func controllerFile(name string) string {
+	if strings.HasSuffix(name, ".py") {
+		return name
+	}
+	return filepath.Join("controllers", name+".py")
+}
+
+// A textLine is a line of a file that is neither empty nor a comment (#).
+type textLine struct {
+	file   string
+	number int // from 1 on
+	text   string
+}
+
+func readLines(path string) ([]textLine, error) {
 	f, err := fileio.Open(path, fileio.List)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var lines []string
+	var lines []textLine
 	scanner := bufio.NewScanner(f)
-	for scanner.Scan() {
+	for number := 1; scanner.Scan(); number++ {
 		if line := strings.TrimSpace(scanner.Text()); line != "" && line[0] != '#' {
-			lines = append(lines, line)
+			lines = append(lines, textLine{path, number, line})
 		}
 	}
 	if err := scanner.Err(); err != nil {
@@ -106,13 +131,4 @@ func readLines(path string) ([]string, error) {
 		return nil, fmt.Errorf("%s: no gains; want P,I,D on each line", path)
 	}
 	return lines, nil
-}
-
-// parsePID is the policy of the gains that --pid has.
-func parsePID(text string) (lockstep.Policy, error) {
-	p, err := lockstep.KindPID.ParseGains(text)
-	if err != nil {
-		return nil, fmt.Errorf("--pid %w", err)
-	}
-	return p, nil
 }

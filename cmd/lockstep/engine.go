@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"lockstep"
@@ -168,34 +167,14 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	if err != nil {
 		return nil, nil, err
 	}
-	candidates := engines.Tried()
-	if f.Engine != "auto" {
-		if candidates, err = engines.ByName(f.Engine); err != nil {
-			return nil, nil, fmt.Errorf("--engine: %w", err)
-		}
+	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed}, asked)
+	if err != nil {
+		return nil, nil, err
 	}
-	var absent []string
-	for i, e := range slices.Backward(candidates) {
-		sim, failed := e.Open(engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed})
-		if failed == nil && asked && sim.Profile() != profile {
-			failed = fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.Name, sim.Profile(), profile)
-			engines.Close(sim)
-		}
-		if failed == nil {
-			for _, notice := range engines.Notices(sim) {
-				fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
-			}
-			if len(absent) > 0 {
-				fmt.Fprintf(env.stderr, "lockstep: using the %s engine, since %s\n", e.Name, strings.Join(absent, ", and "))
-			}
-			return sim, func() error { return engines.Close(sim) }, nil
-		}
-		if i == 0 {
-			return nil, nil, failed
-		}
-		absent = append(absent, fmt.Sprintf("the %s one cannot run: %v", e.Name, failed))
+	for _, notice := range notices {
+		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
 	}
-	return nil, nil, errors.New("no engine")
+	return sim, func() error { return engines.Close(sim) }, nil
 }
 
 func orAsset(path, asset string) (string, error) {
@@ -220,7 +199,7 @@ func (s *simulation) jobs(policies []lockstep.Policy) []lockstep.Job {
 // from finishing have its error.
 func (s *simulation) simulate(env *environment, jobs []lockstep.Job, options lockstep.Options) []lockstep.Result {
 	results := make([]lockstep.Result, len(jobs))
-	bar := newProgress(env.stderr, len(jobs))
+	bar := newProgress(env.stderr, len(jobs), "rollouts")
 	for i, result := range s.simulator.Simulate(env.ctx, jobs, options) {
 		results[i] = result
 		bar.Add(1)

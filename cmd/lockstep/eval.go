@@ -15,6 +15,7 @@ import (
 
 type evalCommand struct {
 	simulatorFlags
+	pythonFlags
 	Test     string `name:"test_controller" default:"pid" placeholder:"NAME|FILE.py" help:"The controller to be judged. Default: pid."`
 	Baseline string `name:"baseline_controller" default:"pid" placeholder:"NAME|FILE.py" help:"The controller that it is compared with. Default: pid."`
 	Report   string `name:"report" default:"report.html" placeholder:"FILE.html" help:"The report, one file that opens offline. Default: report.html."`
@@ -29,7 +30,7 @@ const sampleRoutes = 5
 func (c *evalCommand) Run(env *environment) error {
 	var policies []lockstep.Policy
 	for _, k := range []struct{ flag, name string }{{"--test_controller", c.Test}, {"--baseline_controller", c.Baseline}} {
-		policy, done, err := controller(env, k.flag, k.name)
+		policy, done, err := c.controller(env, k.flag, k.name)
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ type generateCommand struct {
 
 // Run is the generate command.
 func (c *generateCommand) Run(env *environment) error {
-	bar := newProgress(env.stderr, c.NumRoutes)
+	bar := newProgress(env.stderr, c.NumRoutes, "routes")
 	err := generate.Write(env.ctx, c.Out, generate.Options{NumRoutes: c.NumRoutes, Seed: c.Seed, Progress: func(done int) { bar.Set(done) }})
 	bar.Clear()
 	switch {

@@ -32,6 +32,9 @@ type commands struct {
 	Parity   parityCommand   `cmd:"" help:"Compare engines with each other, or with recordings, bit by bit."`
 	Diff     diffCommand     `cmd:"" help:"Compare a trace with another, or with an engine."`
 	Gate     gateCommand     `cmd:"" help:"Run what a change must pass before it is merged."`
+	Tune     tuneCommand     `cmd:"" help:"Search for the gains of a controller."`
+	Watch    watchCommand    `cmd:"" help:"Say how far a run is, from its folder."`
+	Shard    shardCommand    `cmd:"" help:"Compute a run in parts, on as many machines as there are."`
 	Generate generateCommand `cmd:"" help:"Make routes."`
 	Bench    benchCommand    `cmd:"" help:"Measure speed, as ratios within one run."`
 	Fetch    fetchCommand    `cmd:"" help:"Download the challenge's network or routes."`
@@ -71,6 +74,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		panic(err) // the commands above are not what kong wants
 	}
+	if err := checkArguments(args); err != nil {
+		fmt.Fprintf(stderr, "lockstep: %v\n", err)
+		return exitUsage
+	}
 	command, err := parser.Parse(args)
 	if helped {
 		return exitOK
@@ -88,4 +95,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "lockstep: %v\n", err)
 		return exitUsage
 	}
+}
+
+// checkArguments refuses empty ones, which come of variables that are not set, and
+// would else mean what the flag means where it is not given.
+func checkArguments(args []string) error {
+	for i, arg := range args {
+		name, value, given := strings.Cut(arg, "=")
+		switch {
+		case arg == "" && i > 0:
+			return fmt.Errorf("the argument after %s is empty", args[i-1])
+		case given && value == "" && strings.HasPrefix(name, "--"):
+			return fmt.Errorf("%s is empty", name)
+		}
+	}
+	return nil
 }

@@ -1,26 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"lockstep"
 	"lockstep/golden"
 	"lockstep/gpu"
 	"lockstep/internal/fileio"
+	"lockstep/parity/schema"
+	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
-	"lockstep/reference"
+	"lockstep/runs"
 )
 
 type rolloutCommand struct {
@@ -30,6 +29,7 @@ type rolloutCommand struct {
 	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step: FILE.npz in the format of the goldens, for np.load; any other name as a trace, for lockstep diff."`
 	Stats       bool   `name:"stats" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
+	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
 }
 
 // Run is the rollout command.
@@ -57,111 +57,123 @@ func (c *rolloutCommand) Run(env *environment) error {
 		return errors.New("--trace-values goes with --trace, and not with FILE.npz, which has all values")
 	}
 
-	options := lockstep.Options{Shortcuts: lockstep.CostOnly}
-	jobs := s.jobs(policies)
-	recordings := make([]*golden.Recording, len(jobs))
-	if c.Trace != "" {
-		options.Shortcuts = lockstep.AllSteps
+	if c.Out != "" && c.Trace != "" {
+		return errors.New("--out and --trace do not go together: a trace is whole or not there")
 	}
-	if archive {
-		for i := range jobs {
-			recordings[i] = golden.Record(jobs[i].Route)
-			jobs[i].Observe = recordings[i].Observe
+	if err := checkOutputs([]string{s.modelPath, s.dataPath}, output{"--trace", c.Trace}); err != nil {
+		return err
+	}
+	names := s.names(policies)
+	var journal *runs.Journal
+	if c.Out != "" {
+		if journal, err = s.journal(env, c.Out, policies, c.Controller); err != nil {
+			return fmt.Errorf("--out: %w", err)
 		}
+		defer journal.Close()
 	}
+
 	var before gpu.Stats
 	if c.Stats {
 		before = ledger.Stats()
 	}
-	start := time.Now()
-	var results []lockstep.Result
-	var untraced error
-	if c.Trace != "" && !archive && len(jobs) > 0 {
-		results, untraced = c.traced(env, s, jobs, options)
-	} else {
-		results = s.simulate(env, jobs, options)
-	}
-	seconds := time.Since(start).Seconds()
-
-	var traced []*golden.Recording
-	finished, failed := 0, len(s.failed)*len(policies)
 	stdout := &stickyWriter{w: env.stdout}
-	out := c.printer(stdout, s, len(policies) > 1)
-	for k, policy := range policies {
-		var costs []lockstep.Costs
-		for i := k * len(s.routes); i < (k+1)*len(s.routes); i++ {
-			switch err := results[i].Err; {
-			case err == nil:
-				costs = append(costs, results[i].Costs)
-				out.route(policy, s.routes[i-k*len(s.routes)].Name, results[i].Costs)
-				if archive {
-					recordings[i].Costs = results[i].Costs
-					traced = append(traced, recordings[i])
-				}
-			case !errors.Is(err, context.Canceled):
-				failed++
-				fmt.Fprintf(env.stderr, "lockstep: %v\n", err)
-			}
-		}
-		finished += len(costs)
-		if len(costs) > 0 {
-			out.summary(policy, len(costs), reference.MeanCosts(costs), seconds)
-		}
-	}
-	if c.Stats {
-		out.stats(ledger.Stats().Sub(before))
-	}
-	if len(traced) > 0 {
-		untraced = golden.WriteFile(c.Trace, s.simulator.Profile(), traced...)
-	}
-	if untraced != nil && env.ctx.Err() == nil {
-		return fmt.Errorf("--trace %s: %w", c.Trace, untraced)
-	}
-	if stdout.err != nil {
-		return stdout.err
-	}
+	t := newTally(env, names, s.failed, newPrinter(stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
+	jobs := s.jobs(policies)
 	switch {
-	case env.ctx.Err() != nil:
-		fmt.Fprintf(env.stderr, "lockstep: interrupted after %d of %d rollouts\n", finished, len(jobs))
-		return exitStatus(exitInterrupted)
-	case failed > 0:
-		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts failed\n", failed, len(s.failed)*len(policies)+len(jobs))
-		return exitStatus(exitUsage)
+	case archive:
+		err = c.archived(env, s, jobs, t)
+	case c.Trace != "":
+		err = c.traced(env, s, jobs, t)
+	default:
+		err = s.stream(env, jobs, journal, stdout, t)
+	}
+	t.end()
+	if c.Stats {
+		t.out.stats(ledger.Stats().Sub(before))
+	}
+	return cmp.Or(stdout.err, err, t.status())
+}
+
+// stream runs the jobs for their costs alone, and counts each result as soon as those
+// before it are there. It stops where nobody reads what is printed.
+func (s *simulation) stream(env *environment, jobs []lockstep.Job, journal *runs.Journal, stdout *stickyWriter, t *tally) error {
+	ctx, cancel := context.WithCancel(env.ctx)
+	defer cancel()
+	bar := newProgress(env.stderr, len(jobs), "rollouts")
+	defer bar.Clear()
+	err := runs.Stream(ctx, s.simulator, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, journal, func() { bar.Add(1) },
+		func(i int, r lockstep.Result) {
+			if t.add(i, r); stdout.err != nil {
+				cancel()
+			}
+		})
+	if errors.Is(err, context.Canceled) {
+		return nil // the tally knows what is missing
+	}
+	return err
+}
+
+// archived runs the jobs and writes all they compute to an archive, of those that
+// finished.
+func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockstep.Job, t *tally) error {
+	recordings := make([]*golden.Recording, len(jobs))
+	for i := range jobs {
+		recordings[i] = golden.Record(jobs[i].Route)
+		jobs[i].Observe = recordings[i].Observe
+	}
+	var traced []*golden.Recording
+	for i, result := range s.simulate(env, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
+		t.add(i, result)
+		if result.Err == nil {
+			recordings[i].Costs = result.Costs
+			traced = append(traced, recordings[i])
+		}
+	}
+	if len(traced) == 0 {
+		return nil
+	}
+	if err := golden.WriteFile(c.Trace, s.simulator.Profile(), traced...); err != nil {
+		return fmt.Errorf("--trace %s: %w", c.Trace, err)
 	}
 	return nil
 }
 
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves
 // no trace; the error is of the trace alone.
-func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep.Job, options lockstep.Options) (results []lockstep.Result, err error) {
+func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep.Job, t *tally) error {
 	sum, err := fileio.SHA256(s.modelPath)
 	if err != nil {
-		return s.simulate(env, jobs, options), err
+		return err
 	}
+	options := lockstep.Options{Shortcuts: lockstep.AllSteps}
 	header := trace.Header{
 		Producer: "lockstep", Engine: s.simulator.Name(), Profile: s.simulator.Profile().String(),
-		ModelSHA256: sum, Shortcuts: trace.Shortcuts(options.Shortcuts),
+		ModelSHA256: sum, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
 	}
-	full := trace.Stages(0)
+	full := schema.Set(0)
 	if c.TraceValues {
-		full = trace.Arrays
+		full = tinyphysics.Arrays
 	}
 	err = trace.WriteFile(c.Trace, header, full, func(w *trace.Writer) error {
 		writers := make([]*trace.RolloutWriter, len(jobs))
 		for i := range jobs {
-			writers[i] = w.Begin(trace.Of(jobs[i]))
-			jobs[i].Observe = writers[i].Observe
+			step := header.Schema.NewStep()
+			writers[i] = w.Begin(tinyphysics.Of(jobs[i]))
+			jobs[i].Observe = func(s *lockstep.Step) {
+				tinyphysics.Expose(s, step)
+				writers[i].Observe(step)
+			}
 		}
-		results = s.simulate(env, jobs, options)
-		for i, result := range results {
-			writers[i].End(result)
+		for i, result := range s.simulate(env, jobs, options) {
+			t.add(i, result)
+			writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
 		}
 		return env.ctx.Err()
 	})
-	if results == nil { // the file could not be begun
-		results = s.simulate(env, jobs, options)
+	if err != nil && env.ctx.Err() == nil {
+		return fmt.Errorf("--trace %s: %w", c.Trace, err)
 	}
-	return results, err
+	return nil
 }
 
 // stickyWriter keeps the first error of its writer, and writes nothing after it.
@@ -179,15 +191,23 @@ func (w *stickyWriter) Write(p []byte) (n int, err error) {
 
 // printer prints the outcome of a rollout for people or for programs.
 type printer interface {
-	route(policy lockstep.Policy, name string, c lockstep.Costs)
-	summary(policy lockstep.Policy, routes int, mean lockstep.Costs, seconds float64)
+	route(policy string, name string, c lockstep.Costs)
+	failed(policy string, name string, err error)
+	summary(policy string, s summary)
 	stats(gpu.Stats)
 }
 
-func (c *rolloutCommand) printer(w io.Writer, s *simulation, sweep bool) printer {
+// summary is what a policy's rollouts came to.
+type summary struct {
+	routes, failed, interrupted int // that finished, that failed, that were not computed
+	mean                        lockstep.Costs
+	seconds                     float64
+}
+
+func newPrinter(w io.Writer, asJSON bool, engine string, profile lockstep.Profile, sweep bool) printer {
 	switch {
-	case c.JSON:
-		return jsonPrinter{json: json.NewEncoder(w), engine: s.simulator.Name(), profile: s.simulator.Profile(), sweep: sweep}
+	case asJSON:
+		return jsonPrinter{json: json.NewEncoder(w), engine: engine, profile: profile, sweep: sweep}
 	case sweep:
 		return sweepPrinter{statsPrinter{w}}
 	default:
@@ -220,21 +240,30 @@ func (p statsPrinter) stats(s gpu.Stats) {
 // textPrinter prints costs as the Python program does.
 type textPrinter struct{ statsPrinter }
 
-func (p textPrinter) route(_ lockstep.Policy, name string, c lockstep.Costs) {
+func (p textPrinter) route(_ string, name string, c lockstep.Costs) {
 	fmt.Fprintf(p.w, "%s  lataccel_cost: %s, jerk_cost: %s, total_cost: %s\n", name, python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
 }
 
-func (p textPrinter) summary(_ lockstep.Policy, _ int, c lockstep.Costs, _ float64) {
-	fmt.Fprintf(p.w, "\nAverage lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
+// failed prints nothing: people read it on stderr.
+func (statsPrinter) failed(string, string, error) {}
+
+func (p textPrinter) summary(_ string, s summary) {
+	if c := s.mean; s.routes > 0 {
+		fmt.Fprintf(p.w, "\nAverage lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
+	}
 }
 
 // sweepPrinter prints the averages of each set of gains.
 type sweepPrinter struct{ statsPrinter }
 
-func (sweepPrinter) route(lockstep.Policy, string, lockstep.Costs) {}
+func (sweepPrinter) route(string, string, lockstep.Costs) {}
 
-func (p sweepPrinter) summary(policy lockstep.Policy, routes int, c lockstep.Costs, _ float64) {
-	fmt.Fprintf(p.w, "%-28s  %d routes, average lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", policy, routes, python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
+func (p sweepPrinter) summary(policy string, s summary) {
+	c := s.mean
+	if s.routes == 0 {
+		return
+	}
+	fmt.Fprintf(p.w, "%-28s  %d routes, average lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", policy, s.routes, python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
 }
 
 type jsonPrinter struct {
@@ -275,21 +304,31 @@ func toJSON(c lockstep.Costs) jsonCosts {
 	return jsonCosts{jsonFloat(c.Lataccel), jsonFloat(c.Jerk), jsonFloat(c.Total)}
 }
 
-func (p jsonPrinter) route(policy lockstep.Policy, name string, c lockstep.Costs) {
-	p.json.Encode(jsonRoute{name, policy.String(), p.engine, p.profile, toJSON(c)})
+func (p jsonPrinter) route(policy string, name string, c lockstep.Costs) {
+	p.json.Encode(jsonRoute{name, policy, p.engine, p.profile, toJSON(c)})
 }
 
-func (p jsonPrinter) summary(policy lockstep.Policy, routes int, mean lockstep.Costs, seconds float64) {
+func (p jsonPrinter) failed(policy string, name string, err error) {
+	p.json.Encode(struct {
+		Route      string `json:"route"`
+		Controller string `json:"controller"`
+		Error      string `json:"error"`
+	}{name, policy, err.Error()})
+}
+
+func (p jsonPrinter) summary(policy string, s summary) {
 	controller := ""
 	if p.sweep {
-		controller = policy.String()
+		controller = policy
 	}
 	p.json.Encode(struct {
-		Controller string    `json:"controller,omitempty"`
-		Routes     int       `json:"routes"`
-		Mean       jsonCosts `json:"mean"`
-		Seconds    float64   `json:"seconds"`
-	}{controller, routes, toJSON(mean), seconds})
+		Controller  string    `json:"controller,omitempty"`
+		Routes      int       `json:"routes"`
+		Failed      int       `json:"failed"`
+		Interrupted int       `json:"interrupted"`
+		Mean        jsonCosts `json:"mean"`
+		Seconds     float64   `json:"seconds"`
+	}{controller, s.routes, s.failed, s.interrupted, toJSON(s.mean), s.seconds})
 }
 
 func (p jsonPrinter) stats(s gpu.Stats) {
@@ -297,17 +336,4 @@ func (p jsonPrinter) stats(s gpu.Stats) {
 		Stats gpu.Stats     `json:"stats"`
 		Host  time.Duration `json:"host_ns"`
 	}{s, s.Host()})
-}
-
-// newProgress is a progress bar on a terminal, and nothing elsewhere.
-func newProgress(w io.Writer, n int) *progressbar.ProgressBar {
-	f, ok := w.(*os.File)
-	return progressbar.NewOptions(n,
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionSetVisibility(ok && term.IsTerminal(int(f.Fd()))),
-		progressbar.OptionShowCount(),
-		progressbar.OptionShowIts(),
-		progressbar.OptionSetItsString("routes"),
-		progressbar.OptionThrottle(100*time.Millisecond),
-	)
 }

@@ -18,28 +18,38 @@ const (
 )
 
 // Folders lists where assets are looked for: $LOCKSTEP_ASSETS, which if set is
-// the only place; else ./assets, ../shared/assets and the user's cache folder,
-// the first two also from the parents of the working folder up to the
-// repository's root, so that tests find them from any package.
+// the only place; else ./assets, assets at the root of the Go module that the
+// working folder is in, if it is in one, so that tests find them from any package,
+// and the user's cache folder.
 func Folders() []string {
 	if dir := os.Getenv("LOCKSTEP_ASSETS"); dir != "" {
 		return []string{dir}
 	}
 	var folders []string
 	if dir, err := os.Getwd(); err == nil {
-		for {
-			folders = append(folders, filepath.Join(dir, "assets"), filepath.Join(dir, "..", "shared", "assets"))
-			parent := filepath.Dir(dir)
-			if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil || parent == dir {
-				break
-			}
-			dir = parent
+		folders = append(folders, filepath.Join(dir, "assets"))
+		if root := moduleRoot(dir); root != "" && root != dir {
+			folders = append(folders, filepath.Join(root, "assets"))
 		}
 	}
 	if dir, err := CacheFolder(); err == nil {
 		folders = append(folders, dir)
 	}
 	return folders
+}
+
+// moduleRoot is the nearest folder above with a go.mod, or empty.
+func moduleRoot(dir string) string {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
 }
 
 // CacheFolder is where downloaded assets are kept for one user.

@@ -46,17 +46,14 @@ func TestFindOrder(t *testing.T) {
 	}
 	order := []string{
 		filepath.Join(top, "repository", "a", "b", "assets"),
-		filepath.Join(top, "repository", "a", "shared", "assets"),
-		filepath.Join(top, "repository", "a", "assets"),
-		filepath.Join(top, "repository", "shared", "assets"),
 		filepath.Join(top, "repository", "assets"),
-		filepath.Join(top, "shared", "assets"),
 		cache,
 	}
 	if got := Folders(); !slices.Equal(got, order) {
 		t.Errorf("folders %q, want %q", got, order)
 	}
-	put(t, filepath.Join(top, "assets", Model)) // outside the repository
+	put(t, filepath.Join(top, "assets", Model))                    // outside the repository
+	put(t, filepath.Join(top, "repository", "a", "assets", Model)) // in a folder between
 	for _, dir := range order {
 		put(t, filepath.Join(dir, Model))
 	}
@@ -71,6 +68,18 @@ func TestFindOrder(t *testing.T) {
 	}
 	if got, err := Find(Model); err == nil {
 		t.Errorf("found %s, where there is none", got)
+	}
+}
+
+// TestFindOutside: outside of a module no folder above the working one counts.
+func TestFindOutside(t *testing.T) {
+	top := tree(t)
+	put(t, filepath.Join(top, "assets", Model))
+	if err := os.Remove(filepath.Join(top, "repository", "go.mod")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Find(Model); err == nil {
+		t.Errorf("found %s", got)
 	}
 }
 

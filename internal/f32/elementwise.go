@@ -10,7 +10,16 @@ const Epsilon = 0x1.4f8b58p-17
 //
 // The mean comes from four float64 sums, element i in sum i mod 4; the variance
 // from eight float32 chains, element i in chain i mod 8.
-func layerNorm(y, x, weight, bias []float32) {
+func layerNorm(y, x, weight, bias []float32) { eachRow(layerNormRow, y, x, weight, bias) }
+
+// eachRow normalises rows that are as long as weight.
+func eachRow(norm func(y, x, weight, bias []float32), y, x, weight, bias []float32) {
+	for n := len(weight); len(x) > 0; x, y = x[n:], y[n:] {
+		norm(y[:n], x[:n], weight, bias)
+	}
+}
+
+func layerNormRow(y, x, weight, bias []float32) {
 	n := len(x)
 	var d [4]float64
 	for i, v := range x {
@@ -34,6 +43,10 @@ func layerNorm(y, x, weight, bias []float32) {
 // LayerNorm127 is layer normalisation as ONNX Runtime 1.27 to 1.29 computes it:
 // Welford's recurrence, nothing fused.
 func LayerNorm127(y, x, weight, bias []float32) {
+	eachRow(layerNorm127Row, y, x, weight, bias)
+}
+
+func layerNorm127Row(y, x, weight, bias []float32) {
 	var mean, squares float32
 	for i, v := range x {
 		t := v - mean
@@ -49,6 +62,10 @@ func LayerNorm127(y, x, weight, bias []float32) {
 // LayerNorm123 is layer normalisation as ONNX Runtime up to 1.26 computes it:
 // sum and sum of squares in one float32 chain each, nothing fused.
 func LayerNorm123(y, x, weight, bias []float32) {
+	eachRow(layerNorm123Row, y, x, weight, bias)
+}
+
+func layerNorm123Row(y, x, weight, bias []float32) {
 	var sum, squares float32
 	for _, v := range x {
 		sum += v
@@ -190,4 +207,29 @@ func expNumPy(y, x []float32, shift float32, fused bool) {
 	for i, v := range x {
 		y[i] = ExpNumPy(v+shift, fused)
 	}
+}
+
+// divide is the specification of Kernels.Divide.
+func divide(y, x []float32, divisor float32) {
+	for i, v := range x {
+		y[i] = v / divisor
+	}
+}
+
+// add is the specification of Kernels.Add.
+func add(y, x []float32) {
+	for i, v := range x {
+		y[i] += v
+	}
+}
+
+// highest is the specification of Kernels.Max.
+func highest(x []float32) float32 {
+	m := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > m {
+			m = v
+		}
+	}
+	return m
 }

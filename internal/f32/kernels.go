@@ -1,5 +1,10 @@
 package f32
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Kernels is one complete set of kernels. All sets compute the same bits.
 //
 // Slices given to one call must not overlap unless they are the same slice.
@@ -16,8 +21,8 @@ type Kernels struct {
 	// ONNX Runtime's order inside one panel of K.
 	MatMul func(m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int, alpha float32, accumulate bool)
 
-	// LayerNorm normalises one row as ONNX Runtime 1.30 does. All lengths are
-	// equal and a multiple of 8.
+	// LayerNorm normalises rows as ONNX Runtime 1.30 does. Rows lie one after the
+	// other and are as long as weight and bias: a multiple of 8.
 	LayerNorm func(y, x, weight, bias []float32)
 
 	// Gelu applies twice GELU to each element.
@@ -29,6 +34,23 @@ type Kernels struct {
 
 	// ExpNumPy computes y = e^(x + shift) as NumPy does.
 	ExpNumPy func(y, x []float32, shift float32, fused bool)
+
+	// Softmax512 and Softmax256 replace rows of attention's scores by their causal
+	// softmax, as ONNX Runtime computes it on CPUs with AVX-512 and with AVX2: row i
+	// begins at i·stride and has Context scores, of which the first first+i+1 count.
+	Softmax512, Softmax256 func(s []float32, rows, stride, first int)
+
+	// Transpose copies x, of shape (rows, columns) with a row stride, to y as the
+	// panels of its transpose, of shape (columns, rows): see Panels. Rows are a
+	// multiple of 4, columns of 8; what panels have beyond the rows stays as it is.
+	Transpose func(y, x []float32, rows, columns, stride int)
+
+	// Divide computes y = x / divisor, Add y = y + x.
+	Divide func(y, x []float32, divisor float32)
+	Add    func(y, x []float32)
+
+	// Max is the largest number of x, of either sign if it is zero, or -∞.
+	Max func(x []float32) float32
 }
 
 // Go is the specification: the plain Go functions.
@@ -40,6 +62,13 @@ var Go = &Kernels{
 	Exp512:    exp512,
 	Exp256:    exp256,
 	ExpNumPy:  expNumPy,
+
+	Softmax512: softmax512,
+	Softmax256: softmax256,
+	Transpose:  transpose,
+	Divide:     divide,
+	Add:        add,
+	Max:        highest,
 }
 
 // Available lists the sets that this CPU runs, the fastest first. Go is always
@@ -48,3 +77,18 @@ func Available() []*Kernels { return append(assembly(), Go) }
 
 // Best is the fastest set on this CPU.
 func Best() *Kernels { return Available()[0] }
+
+// Named is the set of that name, or the best if it is empty.
+func Named(name string) (*Kernels, error) {
+	if name == "" {
+		return Best(), nil
+	}
+	var names []string
+	for _, k := range Available() {
+		if k.Name == name {
+			return k, nil
+		}
+		names = append(names, k.Name)
+	}
+	return nil, fmt.Errorf("no kernels %q here, only %s", name, strings.Join(names, ", "))
+}

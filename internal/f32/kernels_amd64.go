@@ -35,6 +35,13 @@ var setAVX2 = &Kernels{
 		exponential("ExpNumPy", expNumPyFusedAVX2),
 		exponential("ExpNumPy", expNumPyAVX2),
 	),
+
+	Softmax512: softmax512,
+	Softmax256: softmax256,
+	Transpose:  transpose,
+	Divide:     divide,
+	Add:        add,
+	Max:        highest,
 }
 
 var setAVX512 = &Kernels{
@@ -51,6 +58,13 @@ var setAVX512 = &Kernels{
 		exponential("ExpNumPy", expNumPyFusedAVX512),
 		exponential("ExpNumPy", expNumPyAVX512),
 	),
+
+	Softmax512: softmax512,
+	Softmax256: softmax256,
+	Transpose:  transpose,
+	Divide:     divide,
+	Add:        add,
+	Max:        highest,
 }
 
 // A band is a way to compute whole blocks of so many rows.
@@ -122,18 +136,22 @@ func at(s []float32, i int) *float32 {
 
 func normalise(run func(n int, y, x, weight, bias *float32)) func(y, x, weight, bias []float32) {
 	return func(y, x, weight, bias []float32) {
-		n := len(x)
+		n := len(weight)
 		switch {
 		case n%8 != 0:
-			panic("f32: LayerNorm: the length of x is no multiple of 8")
-		case len(y) < n:
-			panic("f32: LayerNorm: y is too short")
-		case len(weight) < n:
-			panic("f32: LayerNorm: weight is too short")
+			panic("f32: LayerNorm: the length of weight is no multiple of 8")
 		case len(bias) < n:
 			panic("f32: LayerNorm: bias is too short")
+		case n == 0 && len(x) > 0, n > 0 && len(x)%n != 0:
+			panic("f32: LayerNorm: x is no number of rows as long as weight")
+		case len(y) < len(x):
+			panic("f32: LayerNorm: y is too short")
+		case len(x) == 0:
+			return
 		}
-		run(n, unsafe.SliceData(y), unsafe.SliceData(x), unsafe.SliceData(weight), unsafe.SliceData(bias))
+		for i := 0; i < len(x); i += n {
+			run(n, &y[i], &x[i], unsafe.SliceData(weight), unsafe.SliceData(bias))
+		}
 	}
 }
 

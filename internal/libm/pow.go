@@ -3,6 +3,7 @@ package libm
 import (
 	_ "embed"
 	"math"
+	"slices"
 )
 
 // Tables of glibc's pow and exp, powf and expf, as hexadecimal words.
@@ -141,4 +142,12 @@ func Powf2(x float32) float32 {
 	p = math.FMA(f, 0x1.c6af84b912394p-5, 0x1.ebfce50fac4f3p-3)
 	q = math.FMA(f, 0x1.62e42ff0c52d6p-1, 1)
 	return float32(math.FMA(p, f*f, q) * scale)
+}
+
+// PowTables are the tables of glibc's pow(x, 2) and powf(u, 2), as bits: for each of
+// 128 intervals 1/c, ln c, its rest; for i = 0..127 the rest of 2^(i/128), and its
+// bits less i·2⁴⁵; for each of 16 intervals 1/c and log₂ c; for i = 0..31 the bits
+// of 2^(i/32) less i·2⁴⁷.
+func PowTables() (log, exp, log2f, exp2f []uint64) {
+	return words("pow_log.hex", powLogHex), slices.Clone(expTable), words("powf_log2.hex", powfLogHex), slices.Clone(exp2fTable)
 }

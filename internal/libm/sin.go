@@ -6,6 +6,7 @@ package libm
 import (
 	_ "embed"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -170,3 +171,6 @@ func cosSum(a, da float64) float64 {
 	cor = math.FMA(-s, sn, cor)
 	return cs + cor
 }
+
+// SinCosTable is, for k = 0..109, sin(k/128), its residual, cos(k/128), its residual.
+func SinCosTable() []float64 { return slices.Clone(sincosTable) }

@@ -8,21 +8,22 @@ import (
 	"fmt"
 	"slices"
 
+	"lockstep"
 	"lockstep/internal/fileio"
 	"lockstep/internal/onnx"
 )
 
 // Sizes of the network.
 const (
-	Context    = 20   // positions
-	StateSize  = 4    // action, roll lataccel, v ego, a ego
-	Half       = 64   // width of each of the two embeddings
-	Width      = 128  // of the residual stream
-	Heads      = 4    // of attention
-	HeadSize   = 32   //
-	Hidden     = 512  // of the MLP
-	LayerCount = 4    //
-	Vocabulary = 1024 // output bins
+	Context    = lockstep.ContextLength // positions
+	StateSize  = 4                      // action, roll lataccel, v ego, a ego
+	Half       = 64                     // width of each of the two embeddings
+	Width      = 128                    // of the residual stream
+	Heads      = 4                      // of attention
+	HeadSize   = 32                     //
+	Hidden     = 512                    // of the MLP
+	LayerCount = 4                      //
+	Vocabulary = lockstep.VocabSize     // output bins
 )
 
 // OfficialSHA256 is the hash of the model of comma.ai's controls challenge.

@@ -32,13 +32,26 @@ type Engine interface {
 	// Result is that of a rollout that has ended.
 	Result(rollout int) lockstep.Result
 
+	// Cost is the part of the total cost that the last step of a rollout had, if it
+	// costs: see lockstep.Planner.
+	Cost(rollout, step int) float64
+
 	// Close frees what the rollouts hold.
 	Close() error
 }
 
-// Stepper is a lockstep.Stepper of an engine's rollouts.
+// A Source makes steppers: it is the simulator of an engine.
+type Source interface {
+	lockstep.StepSimulator
+	// Model is the SHA-256 of the network's file.
+	Model() string
+}
+
+// Stepper is a lockstep.Planner of an engine's rollouts.
 type Stepper struct {
 	engine   Engine
+	source   Source
+	opts     lockstep.Options
 	profile  lockstep.Profile
 	jobs     []lockstep.Job
 	ends     []int // one past the last step
@@ -49,7 +62,7 @@ type Stepper struct {
 	running  []int   // of the step that is computed
 }
 
-var _ lockstep.Stepper = (*Stepper)(nil)
+var _ lockstep.Planner = (*Stepper)(nil)
 
 // Check refuses jobs that no Stepper can hold.
 func Check(jobs []lockstep.Job, opts lockstep.Options) error {
@@ -71,8 +84,8 @@ func Check(jobs []lockstep.Job, opts lockstep.Options) error {
 
 // New makes a Stepper of jobs that are checked and of which the engine has rollouts at
 // step ContextLength.
-func New(engine Engine, profile lockstep.Profile, jobs []lockstep.Job, opts lockstep.Options) *Stepper {
-	s := &Stepper{engine: engine, profile: profile, jobs: slices.Clone(jobs), step: lockstep.ContextLength}
+func New(engine Engine, source Source, jobs []lockstep.Job, opts lockstep.Options) *Stepper {
+	s := &Stepper{engine: engine, source: source, opts: opts, profile: source.Profile(), jobs: slices.Clone(jobs), step: lockstep.ContextLength}
 	s.ends, s.lataccel = make([]int, len(jobs)), make([]float64, len(jobs))
 	s.errs, s.failed = make([]error, len(jobs)), make([]int, len(jobs))
 	for i := range jobs {
@@ -168,7 +181,7 @@ func (s *Stepper) Results(context.Context) ([]lockstep.Result, error) {
 
 // Snapshot copies the rollouts' state.
 func (s *Stepper) Snapshot(context.Context) (*lockstep.Snapshot, error) {
-	shot := &lockstep.Snapshot{Profile: s.profile, Step: s.step, Rollouts: make([]lockstep.RolloutState, len(s.jobs))}
+	shot := &lockstep.Snapshot{Profile: s.profile, Model: s.source.Model(), Step: s.step, Rollouts: make([]lockstep.RolloutState, len(s.jobs))}
 	for i := range s.jobs {
 		r := &shot.Rollouts[i]
 		r.Route = s.jobs[i].Route.Name
@@ -217,6 +230,8 @@ func (s *Stepper) fits(shot *lockstep.Snapshot) error {
 		return errors.New("there is none")
 	case shot.Profile != s.profile:
 		return fmt.Errorf("it is of profile %v, want %v", shot.Profile, s.profile)
+	case shot.Model != s.source.Model():
+		return fmt.Errorf("it is of the model %.12s…, want %.12s…", shot.Model, s.source.Model())
 	case len(shot.Rollouts) != len(s.jobs):
 		return fmt.Errorf("it has %d rollouts, want %d", len(shot.Rollouts), len(s.jobs))
 	case shot.Step < lockstep.ContextLength:
@@ -236,6 +251,54 @@ func (s *Stepper) fits(shot *lockstep.Snapshot) error {
 			return fmt.Errorf("rollout %d, controller %v: %w", i, s.jobs[i].Policy, err)
 		case len(r.Policy) != len(now):
 			return fmt.Errorf("rollout %d, controller %v: the policy remembers %d numbers, want %d", i, s.jobs[i].Policy, len(r.Policy), len(now))
+		}
+	}
+	return nil
+}
+
+// Fork begins candidates from a snapshot of these rollouts. They have rollouts, and so
+// memory, of their own.
+func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Planner, error) {
+	if err := s.fits(shot); err != nil {
+		return nil, fmt.Errorf("the snapshot does not fit: %w", err)
+	}
+	jobs, part, err := lockstep.Candidates(s.jobs, shot, index, noise)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.source.Reset(ctx, jobs, s.opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Restore(ctx, part); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p.(*Stepper), nil
+}
+
+// Roll computes some steps, and what they cost.
+func (s *Stepper) Roll(ctx context.Context, commands, costs, lataccels []float64) error {
+	m := len(s.jobs)
+	if len(costs) != m || len(commands)%m != 0 || lataccels != nil && len(lataccels) != len(commands) {
+		return fmt.Errorf("%d commands, %d costs and %d lataccels for %d rollouts", len(commands), len(costs), len(lataccels), m)
+	}
+	after := make([]float64, m)
+	for len(commands) > 0 {
+		step := s.step
+		if err := s.Step(ctx, commands[:m], after); err != nil {
+			return err
+		}
+		commands = commands[m:]
+		if lataccels != nil {
+			lataccels = lataccels[copy(lataccels, after):]
+		}
+		for i := range costs {
+			switch {
+			case s.errs[i] != nil:
+				costs[i] = math.NaN()
+			case step >= lockstep.ControlStartIdx && step < min(s.ends[i], lockstep.CostEndIdx):
+				costs[i] += s.engine.Cost(i, step)
+			}
 		}
 	}
 	return nil

@@ -98,6 +98,7 @@ func (s *suite) snapshots(drive *driver, sim lockstep.StepSimulator) {
 	}
 	for what, change := range map[string]func(*lockstep.Snapshot){
 		"of another profile":      func(s *lockstep.Snapshot) { s.Profile.Exp = lockstep.ExpF - s.Profile.Exp + lockstep.ExpU },
+		"of another model":        func(s *lockstep.Snapshot) { s.Model = "another" },
 		"with a rollout too few":  func(s *lockstep.Snapshot) { s.Rollouts = s.Rollouts[1:] },
 		"of another route":        func(s *lockstep.Snapshot) { s.Rollouts[1].Route = "elsewhere" },
 		"with a lataccel too few": func(s *lockstep.Snapshot) { s.Rollouts[1].Lataccel = s.Rollouts[1].Lataccel[1:] },

@@ -70,6 +70,8 @@ type Mutant struct {
 type step struct {
 	name, title string
 
+	beside bool // of the others, not after them
+
 	// leave, if not empty, says why the check does not run.
 	leave string
 	run   func(ctx context.Context, c *Check) error

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"lockstep/internal/assets"
@@ -112,18 +113,39 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 	if config.steps != nil {
 		steps = config.steps
 	}
-	for _, s := range steps(g) {
-		config.Report(&Check{Name: s.name, Title: s.title})
-		c := s.execute(ctx, config.Limit, config.Require)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		config.Report(&c)
-		r.Checks = append(r.Checks, c)
+	r.Checks = g.both(ctx, steps(g))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	r.Seconds = time.Since(start).Seconds()
 	r.judge()
 	return r, nil
+}
+
+// both runs the steps one after the other, and beside them those that are to run
+// beside them: most keep one core busy. The checks are in the order of the steps.
+func (g *run) both(ctx context.Context, steps []step) []Check {
+	checks := make([]Check, len(steps))
+	var telling sync.Mutex
+	tell := func(c *Check) {
+		telling.Lock()
+		defer telling.Unlock()
+		g.Report(c)
+	}
+	lane := func(beside bool) {
+		for i, s := range steps {
+			if s.beside == beside && ctx.Err() == nil {
+				tell(&Check{Name: s.name, Title: s.title})
+				checks[i] = s.execute(ctx, g.Limit, g.Require)
+				tell(&checks[i])
+			}
+		}
+	}
+	var other sync.WaitGroup
+	other.Go(func() { lane(true) })
+	lane(false)
+	other.Wait()
+	return checks
 }
 
 // judge sets the verdict.
@@ -178,6 +200,11 @@ func (g *run) plan() []step {
 		return []step{{name: "documentation", title: "Only documentation differs.", run: g.documentation}}
 	}
 	steps := []step{{name: "build", title: "Everything compiles.", run: g.build}}
+	for _, t := range targets {
+		steps = append(steps, step{name: t.name, title: t.title, beside: t.beside, run: func(ctx context.Context, c *Check) error {
+			return g.target(ctx, c, t.name)
+		}})
+	}
 	for _, engine := range g.Engines {
 		steps = append(steps, step{
 			name: "goldens/" + engine, title: "All stages of all recorded rollouts of the Python program, from engine " + engine + ".",
@@ -191,12 +218,12 @@ func (g *run) plan() []step {
 			return g.unlessAbsent(c, g.engines(ctx, c))
 		}},
 		step{name: "regressions", title: "Every case that once failed, on every engine.", run: g.regressions},
-		step{name: "tests", title: "Tests and properties of everything that computes.", run: func(ctx context.Context, c *Check) error {
-			return goTest(ctx, c, g.Root, g.env, append([]string{"-skip=" + checked}, g.packages()...)...)
+		step{name: "tests", title: "All tests and properties.", run: func(ctx context.Context, c *Check) error {
+			return goTest(ctx, c, g.Root, g.env, "-skip="+checked, "./...")
 		}},
 		step{name: "hardware", title: "Evidence that these very kernels ran on a GPU.", run: g.hardware},
 	)
-	mutate := step{name: "mutants", title: "The harness finds planted faults and names their stages.", run: g.mutants}
+	mutate := step{name: "mutants", beside: true, title: "The harness finds planted faults and names their stages.", run: g.mutants}
 	if !g.All && len(g.change.Engines) == 0 {
 		mutate.leave = "no engine has changed; --all plants faults in spite of that"
 	}
@@ -339,35 +366,43 @@ func (g *run) regressions(ctx context.Context, c *Check) error {
 	return g.parity(ctx, c, "--replay", "parity/testdata/regressions", "--engines", strings.Join(g.Engines, ","))
 }
 
-// tested are the folders whose tests hold what computes; with whole the folder alone.
-var tested = []struct {
-	folder string
-	whole  bool
+// targets are what the Makefile checks, besides comparisons and tests. A line adds one.
+var targets = []struct {
+	name, title string
+	beside      bool
 }{
-	{".", true}, {"reference", false}, {"onnxruntime", false}, {"gpu", false}, {"golden", false}, {"internal", false}, {"defaults", false}, {"fuzz", false}, {"parity", false},
+	{"lint", "Formatted, vetted, without what static analysis finds.", false},
+	{"generate-check", "The assembly is what its generator makes.", false},
+	{"test-noasm", "The plain loops, without assembly.", false},
+	{"test-nocgo", "Without cgo.", false},
+	{"test-fused", "With a compiler that may fuse products into sums.", false},
+	{"test-race", "Under the race detector.", false},
+	{"fuzz-ci", "Every fuzz target, for a fixed number of executions.", false},
+	{"test-python", "The Python package, its linters and tests.", false},
+	{"test-avx512", "The AVX-512 kernels, emulated where this CPU has none.", true},
+	{"kernels-check", "The CUDA kernels are what nvcc makes of their sources.", true},
+	{"test-cuda-standin", "The program with CUDA in it, on a stand-in driver.", true},
 }
 
-// packages are the patterns of the packages to test: those that compute, and the
-// tools that have changed.
-func (g *run) packages() []string {
-	var patterns []string
-	for _, t := range tested {
-		if t.whole {
-			patterns = append(patterns, "./"+strings.TrimPrefix(t.folder, "."))
-		} else if info, err := os.Stat(filepath.Join(g.Root, t.folder)); err == nil && info.IsDir() {
-			patterns = append(patterns, "./"+t.folder+"/...")
-		}
+// target makes one of the targets.
+func (g *run) target(ctx context.Context, c *Check, name string) error {
+	c.Command = "make " + name
+	var printed capture
+	// The targets say themselves what is built in.
+	env := slices.DeleteFunc(slices.Clone(g.env), func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") })
+	status, err := program(ctx, c, g.Root, env, []string{"make", "--no-print-directory", name}, func(line []byte) error {
+		printed.Write(append(line, '\n'))
+		return nil
+	})
+	if err == nil && status != 0 {
+		err = fmt.Errorf("make %s ended with status %d", name, status)
 	}
-	for _, folder := range tools {
-		changed := slices.ContainsFunc(g.change.Files, func(file string) bool { return strings.HasPrefix(file, folder) })
-		if hasGo := slices.ContainsFunc([]string{"*.go", "*/*.go"}, func(pattern string) bool {
-			files, _ := filepath.Glob(filepath.Join(g.Root, folder, pattern))
-			return len(files) > 0
-		}); changed && hasGo {
-			patterns = append(patterns, "./"+folder+"...")
-		}
+	if err != nil {
+		c.Output = printed.String() + c.Output
+		return err
 	}
-	return patterns
+	c.Cases = append(c.Cases, Case{Class: "make", Name: name, Outcome: Passed})
+	return nil
 }
 
 // mutants plants faults in the engines that have changed: all of them, or a sample.

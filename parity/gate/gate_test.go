@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/mutants"
+	"lockstep/parity/tinyphysics"
 )
 
 // TestMain: with GATE_TEST_SCRIPT the test program takes the place of lockstep. It
@@ -67,15 +68,15 @@ func announce(n int) string { return fmt.Sprintf(`{"summary":{"comparisons":%d}}
 
 // comparison is one of two rollouts, of which the second differs in the stage, if one
 // is given.
-func comparison(stages ...parity.Stage) Comparison {
+func comparison(stages ...string) Comparison {
 	r := &parity.Report{
-		Exact: true, Steps: 1160, Compared: map[parity.Stage]int{parity.Logits: 1160, parity.Lataccel: 1160},
-		Rollouts: []parity.Verdict{{Route: "00000", Policy: "pid", Equal: true}, {Route: "00002", Policy: "pid", Equal: true}},
+		Exact: true, Steps: 1160, Compared: map[string]int{tinyphysics.Logits: 1160, tinyphysics.Lataccel: 1160},
+		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Equal: true}},
 	}
 	for _, s := range stages {
-		r.Rollouts[1].Equal, r.Rollouts[1].Faults, r.Rollouts[1].First = false, 1, &parity.Fault{Step: 123, Stage: s}
-		r.Faults = append(r.Faults, parity.StageFaults{Stage: s, Faults: 1, Rollouts: 1, Route: "00002", Policy: "pid", Step: 123})
-		r.First = &parity.Divergence{Route: "00002", Policy: "pid", Step: 123, Stage: s, Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1}
+		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 1, &parity.Finding{Step: 123, Stage: s}
+		r.Findings = append(r.Findings, parity.StageFindings{Stage: s, Findings: 1, Rollouts: 1, Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123})
+		r.First = &parity.Divergence{Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: s, Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1}
 	}
 	return Comparison{Kind: "goldens", Want: "ort1.30", Got: "onnxruntime", Report: r}
 }
@@ -92,8 +93,8 @@ func TestParity(t *testing.T) {
 		passed  int
 	}{
 		"equal":               {script: []string{line(comparison()), announce(1)}, outcome: Passed, passed: 2},
-		"different":           {script: []string{line(comparison(parity.Logits)), announce(1), "exit 1"}, outcome: Failed, why: "1 of 2 cases failed", passed: 1},
-		"different, exit 0":   {script: []string{line(comparison(parity.Logits)), announce(1)}, outcome: Failed, why: "status 0, although a comparison failed"},
+		"different":           {script: []string{line(comparison(tinyphysics.Logits)), announce(1), "exit 1"}, outcome: Failed, why: "1 of 2 cases failed", passed: 1},
+		"different, exit 0":   {script: []string{line(comparison(tinyphysics.Logits)), announce(1)}, outcome: Failed, why: "status 0, although a comparison failed"},
 		"equal, exit 1":       {script: []string{line(comparison()), announce(1), "exit 1"}, outcome: Failed, why: "status 1, and no comparison says why"},
 		"usage":               {script: []string{"stderr no such flag", "exit 2"}, outcome: Failed, why: "no such flag"},
 		"crash":               {script: []string{line(comparison()), "die"}, outcome: Failed, why: "it crashed: signal: killed"},
@@ -280,7 +281,14 @@ func TestRun(t *testing.T) {
 
 // TestPlan: what runs for which change.
 func TestPlan(t *testing.T) {
-	all := []string{"build", "goldens/reference", "goldens/emulated", "goldens/onnxruntime", "goldens/gpu", "engines", "regressions", "tests", "hardware", "mutants"}
+	all := []string{"build"}
+	for _, target := range targets {
+		all = append(all, target.name)
+	}
+	for _, engine := range testEngines {
+		all = append(all, "goldens/"+engine)
+	}
+	all = append(all, "engines", "regressions", "tests", "hardware", "mutants")
 	names := func(change Change, everything bool) (names []string) {
 		g := &run{Config: Config{Engines: testEngines, All: everything}, change: change}
 		for _, s := range g.plan() {
@@ -365,19 +373,54 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// TestPackages: the packages that compute are always tested, tools if they changed.
-func TestPackages(t *testing.T) {
-	g := &run{Config: Config{Root: filepath.Join("..", "..")}, change: Change{Files: []string{"report/page.go", "scripts/avx512/test.sh"}}}
-	got := g.packages()
-	for _, want := range []string{"./", "./reference/...", "./onnxruntime/...", "./golden/...", "./internal/...", "./fuzz/...", "./parity/...", "./report/..."} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%v lacks %s", got, want)
+// TestBoth: what runs beside the others runs at the same time, and all are in order.
+func TestBoth(t *testing.T) {
+	met := make(chan bool)
+	meet := func(ctx context.Context, c *Check) error {
+		select {
+		case met <- true:
+		case <-met:
+		case <-ctx.Done():
+			return errors.New("alone")
+		}
+		c.Cases = append(c.Cases, Case{Name: "a", Outcome: Passed})
+		return nil
+	}
+	reported := 0
+	g := &run{Config: Config{Limit: time.Minute, Report: func(*Check) { reported++ }}}
+	checks := g.both(t.Context(), []step{{name: "a", run: meet}, {name: "b", beside: true, run: meet}, {name: "c", run: meet}, {name: "d", beside: true, run: meet}})
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.Name+" "+c.Outcome)
+	}
+	if want := []string{"a passed", "b passed", "c passed", "d passed"}; !slices.Equal(names, want) || reported != 8 {
+		t.Errorf("%v, want %v; %d reports", names, want, reported)
+	}
+}
+
+// TestTarget: every target is in the Makefile; one that fails says what it printed.
+func TestTarget(t *testing.T) {
+	data, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range targets {
+		if !strings.Contains(string(data), "\n"+target.name+":") {
+			t.Errorf("the Makefile has no target %s", target.name)
 		}
 	}
-	for _, unwanted := range []string{"./cmd/...", "./scripts/...", "./pycontroller/..."} {
-		if slices.Contains(got, unwanted) {
-			t.Errorf("%v has %s", got, unwanted)
-		}
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine\nbad:\n\t@echo spoilt; exit 1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	g := &run{Config: Config{Root: root}, env: os.Environ()}
+	var c Check
+	if err := g.target(t.Context(), &c, "good"); err != nil || c.Count(Passed) != 1 || c.Command != "make good" {
+		t.Errorf("%v, %+v", err, c)
+	}
+	c = Check{}
+	if err := g.target(t.Context(), &c, "bad"); err == nil || !strings.HasPrefix(c.Output, "spoilt\n") || len(c.Cases) != 0 {
+		t.Errorf("%v, %+v", err, c)
 	}
 }
 
@@ -444,7 +487,7 @@ func TestComparisonOutcome(t *testing.T) {
 		failed     int
 	}{
 		{comparison(), Equal, 2, 0},
-		{comparison(parity.CDF), Different, 2, 1},
+		{comparison(tinyphysics.CDF), Different, 2, 1},
 		{flips, Different, 3, 1}, // over the budget of none
 		{Comparison{}, Failed, 1, 1},
 		{Comparison{Differs: "costs"}, Different, 1, 1},

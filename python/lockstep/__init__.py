@@ -8,16 +8,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from lockstep._version import __version__
 from lockstep.controllers import BatchStep
 from lockstep.errors import ClosedError, RouteError, SimulationError
+from lockstep.network import Network
 from lockstep.rollouts import Candidates, Rollouts, Snapshot
 from lockstep.simulator import Result, Route, Routes, Simulator
+from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
+from lockstep.training import Experience
+
+if TYPE_CHECKING:
+    from lockstep.envs import Env, VectorEnv
 
 __all__ = [
     "BatchStep",
     "Candidates",
     "ClosedError",
+    "Env",
+    "Experience",
+    "Network",
     "Result",
     "Rollouts",
     "Route",
@@ -26,5 +37,33 @@ __all__ = [
     "SimulationError",
     "Simulator",
     "Snapshot",
+    "TinyPhysicsModel",
+    "TinyPhysicsSimulator",
+    "VectorEnv",
     "__version__",
+    "run_rollout",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Env", "VectorEnv"):  # which need Gymnasium
+        from lockstep import envs
+
+        return getattr(envs, name)
+    raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
+
+
+def _register() -> None:
+    """Make the environments known to Gymnasium where that is installed."""
+    try:
+        import gymnasium
+    except ImportError:
+        return
+    gymnasium.register(
+        id="lockstep/Controls-v0",
+        entry_point="lockstep.envs:Env",
+        vector_entry_point="lockstep.envs:VectorEnv",
+    )
+
+
+_register()

@@ -14,7 +14,9 @@ import numpy.typing as npt
 
 from lockstep import _native
 from lockstep.controllers import Controllers, specify, steer
+from lockstep.network import Network
 from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, Rollouts
+from lockstep.training import Experience
 
 __all__ = ["Result", "Route", "Routes", "Simulator"]
 
@@ -59,12 +61,25 @@ class Routes(Sequence[Route]):
 
     ``routes[3]`` is a :class:`Route`; ``routes[10:20]`` and ``routes[[3, 3, 5]]`` are
     routes again, without a copy.
+
+    Attributes
+    ----------
+    simulator : Simulator
+        Who loaded them.
     """
 
-    def __init__(self, handle: _native.Handle, names: list[str], rows: list[int], index: npt.NDArray[np.intp]) -> None:
+    def __init__(
+        self,
+        simulator: Simulator,
+        handle: _native.Handle,
+        names: list[str],
+        rows: npt.NDArray[np.intp],
+        index: npt.NDArray[np.intp],
+    ) -> None:
+        self.simulator = simulator
         self._handle = handle
         self._all_names = names
-        self._all_rows = np.asarray(rows, dtype=np.intp)
+        self._all_rows = rows
         self._index = index
         self._columns: list[FloatArray] = []  # of all that are loaded, once they are asked for; shared
 
@@ -93,8 +108,8 @@ class Routes(Sequence[Route]):
     def __getitem__(self, key: Any) -> Route | Routes:
         if isinstance(key, (slice, list, tuple, np.ndarray)):
             index = np.arange(len(self), dtype=np.intp)[np.asarray(key) if isinstance(key, (list, tuple)) else key]
-            part = Routes(self._handle, self._all_names, [], self._index[index])
-            part._all_rows, part._columns = self._all_rows, self._columns
+            part = Routes(self.simulator, self._handle, self._all_names, self._all_rows, self._index[index])
+            part._columns = self._columns
             return part
         i = int(self._index[operator.index(key)])
         return Route(self._all_names[i], *self._load()[i])
@@ -290,7 +305,8 @@ class Simulator:
         handle = _native.Handle(answer["handle"], "routes")
         if strict and answer["failed"]:
             raise _native.error(answer["failed"][0])
-        return Routes(handle, answer["names"], answer["rows"], np.arange(len(answer["names"]), dtype=np.intp))
+        rows = np.asarray(answer["rows"], dtype=np.intp)
+        return Routes(self, handle, answer["names"], rows, np.arange(len(rows), dtype=np.intp))
 
     def rollout(
         self,
@@ -404,6 +420,50 @@ class Simulator:
             draws=0 if array is None else array.shape[1],
         )
         return Rollouts(_native.Handle(answer["handle"], "rollouts"), routes.names, routes.rows, step)
+
+    def collect(
+        self,
+        policy: str | os.PathLike[str] | Network,
+        routes: Routes,
+        samples: int = 0,
+        seed: int = 0,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Experience:
+        """Roll out with a network and keep what training needs.
+
+        Parameters
+        ----------
+        policy : Network or path-like
+            The network, or its file, ``.onnx``: observations [n, 256] to [n, 2].
+        routes : Routes
+            N routes of this simulator's.
+        samples : int
+            Rollouts of each route with sampled actions; 0 is one with the mean action, as in every
+            evaluation.
+        seed : int
+            Of the sampled actions, such as the epoch. A draw depends on seed, rollout and step alone.
+        progress : callable, optional
+            Called with how many rollouts have ended, and of how many.
+
+        Returns
+        -------
+        Experience
+            Of R = N·max(samples, 1) rollouts.
+        """
+        total = len(routes) * max(operator.index(samples), 1)
+        if samples < 0 or not 0 <= operator.index(seed) < 2**64:
+            raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
+        spec = specify(policy, len(routes))
+        answer = self._handle.long_call(
+            "collect",
+            progress=None if progress is None else lambda done: progress(done, total),
+            routes=handle_of(routes).id,
+            positions=routes.positions,
+            policy=spec[0],
+            samples=samples,
+            seed=seed,
+        )
+        return Experience(_native.Handle(answer["handle"], "experience"), answer)
 
 
 def handle_of(routes: Routes) -> _native.Handle:

@@ -3,25 +3,21 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 
 	"lockstep"
 	"lockstep/defaults"
+	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
-	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
 // simulator is an engine that is open.
-type simulator struct {
-	lockstep.Simulator
-	close func() error
-}
+type simulator struct{ lockstep.Simulator }
 
-func (s *simulator) Close() error { return s.close() }
+func (s *simulator) Close() error { return engines.Close(s.Simulator) }
 
 type openRequest struct {
 	Engine, Model, Profile string
@@ -38,8 +34,8 @@ type openAnswer struct {
 
 func open(_ *task, _ int64, request, _ []byte) (any, error) {
 	var q openRequest
-	if err := json.Unmarshal(request, &q); err != nil {
-		return nil, usage(err)
+	if err := parse(request, &q); err != nil {
+		return nil, err
 	}
 	profile := reference.HostProfile()
 	if q.Profile != "host" {
@@ -52,29 +48,13 @@ func open(_ *task, _ int64, request, _ []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openEngine(q.Engine, model, profile, q.Workers)
+	s, more, err := engines.Choose(q.Engine, engines.Config{Model: model, Profile: profile, Workers: q.Workers}, q.Profile != "host")
 	if err != nil {
-		return nil, err
+		return nil, usage(err)
 	}
-	if n, ok := s.Simulator.(interface{ Notices() []string }); ok {
-		notices = append(notices, n.Notices()...)
-	}
-	return openAnswer{Handle: put(s), Engine: s.Name(), Profile: s.Profile(), Model: model, Notices: notices}, nil
-}
-
-func openEngine(name, model string, profile lockstep.Profile, workers int) (*simulator, error) {
-	switch name {
-	case "onnxruntime":
-		b, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: workers, Profile: profile})
-		if err != nil {
-			return nil, err
-		}
-		return &simulator{b, b.Close}, nil
-	case "auto", "reference":
-		r, err := reference.New(model, profile)
-		return &simulator{r, func() error { return nil }}, err
-	}
-	return nil, usagef("engine %.60q: want one of reference, onnxruntime", name)
+	return openAnswer{
+		Handle: put(&simulator{s}), Engine: s.Name(), Profile: s.Profile(), Model: model, Notices: append(notices, more...),
+	}, nil
 }
 
 // findModel is the model asked for, else the challenge's, else the project's own.

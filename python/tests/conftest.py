@@ -57,3 +57,12 @@ def short_routes(sim, tmp_path_factory):
     for i, rows in enumerate([104, 131, 107, 119, 112]):
         write_route(folder / f"{i:05}.csv", rows, 1 + i / 3)
     return sim.load(folder, cache=False)
+
+
+@pytest.fixture(scope="session")
+def tiny_routes(sim, tmp_path_factory):
+    """Routes of 2 to 9 steps that are driven, so that episodes end all the time."""
+    folder = tmp_path_factory.mktemp("tiny")
+    for i, rows in enumerate([102, 109, 103, 106, 104]):
+        write_route(folder / f"{i:05}.csv", rows, 1 + i / 3)
+    return sim.load(folder, cache=False)

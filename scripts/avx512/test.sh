@@ -17,7 +17,7 @@ cp golden/testdata/units.npz "$dir/golden/testdata/"
 
 # The network needs the model.
 model=
-folders=(assets ../shared/assets "${XDG_CACHE_HOME:-$HOME/.cache}/lockstep/assets")
+folders=(assets "${XDG_CACHE_HOME:-$HOME/.cache}/lockstep/assets")
 [ -z "${LOCKSTEP_ASSETS:-}" ] || folders=("$LOCKSTEP_ASSETS")
 for assets in "${folders[@]}"; do
   if [ -z "$model" ] && [ -f "$assets/tinyphysics.onnx" ]; then model=$assets/tinyphysics.onnx; fi

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -52,10 +53,10 @@ func softmaxes() []Operation {
 	row := func(scale float64) func(r *rand.Rand) map[string]any {
 		return func(r *rand.Rand) map[string]any { return args("x", normals(r, 1024, scale)) }
 	}
-	draws := []func(r *rand.Rand) map[string]any{row(1), row(6), row(0.1), variantsRow}
+	draws := []func(r *rand.Rand) map[string]any{row(1), row(6), row(0.1)}
 	numpy := func(name string, fusedReduction bool) Operation {
 		return Operation{
-			Name: name, Line: "`softmax(x/0.8)`", Tries: 600, Draws: draws,
+			Name: name, Line: "`softmax(x/0.8)`", Tries: 600, First: variantRows(), Draws: draws,
 			Right: func(a *Arithmetic, v vectors.Vector) any { return softmax(a, v.Float32s("x"), fusedReduction) },
 			Others: map[string]func(v vectors.Vector) any{
 				"the other variant of e^x": func(v vectors.Vector) any {
@@ -107,18 +108,49 @@ func attentionSoftmax(a *Arithmetic, x []float32, n, lanes int, exp func(*Arithm
 	return e
 }
 
-// variantsRow has logits that, divided by the temperature, are arguments on which
-// the variants of NumPy's exponential differ; the largest is 0.
-func variantsRow(r *rand.Rand) map[string]any {
-	x := normals(r, 1024, 3)
-	for i := range x {
-		x[i] = -max(x[i], -x[i])
+// variantRows are rows that have, divided by the temperature and with the largest
+// subtracted, every argument on which the variants of NumPy's exponential differ.
+func variantRows() (rows []map[string]any) {
+	const temperature = 0x1.99999ap-1
+	// logit is one that gives x when divided.
+	logit := func(x float32) (float32, bool) {
+		if x == 0 {
+			return 0, true
+		}
+		l := math.Nextafter32(x*temperature, -200)
+		for range 3 {
+			if l/temperature == x {
+				return l, true
+			}
+			l = math.Nextafter32(l, 200)
+		}
+		return 0, false
 	}
-	for i := range 600 {
-		x[1+i] = nearVariants(r)["x"].([]float32)[0] * 0x1.99999ap-1
+	left := slices.Clone(variants)
+	for highest := float32(0); len(left) > 0; highest += 0.25 {
+		top, ok := logit(highest)
+		if !ok {
+			continue
+		}
+		row := []float32{top}
+		left = slices.DeleteFunc(left, func(bits uint32) bool {
+			x := math.Float32frombits(bits)
+			l, ok := logit(x + highest)
+			ok = ok && l/temperature-highest == x
+			if ok {
+				row = append(row, l)
+			}
+			return ok
+		})
+		if len(row) == 1 {
+			continue
+		}
+		for len(row) < 1024 {
+			row = append(row, -float32(len(row))/16)
+		}
+		rows = append(rows, args("x", row))
 	}
-	x[0] = 0
-	return args("x", x)
+	return rows
 }
 
 func softmax(a *Arithmetic, x []float32, fusedReduction bool) []float32 {

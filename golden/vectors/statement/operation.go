@@ -22,6 +22,9 @@ type Operation struct {
 	// Others are alternatives of another structure, by what they do.
 	Others map[string]func(v vectors.Vector) any
 
+	// First are arguments that are kept whether or not they tell something apart.
+	First []map[string]any
+
 	// Draws make arguments of different kinds.
 	Draws []func(r *rand.Rand) map[string]any
 
@@ -65,18 +68,26 @@ const Enough = 2
 func (o *Operation) Search(seed uint64) (vs []vectors.Vector, tell map[string][]int, alike []string) {
 	r := rand.New(rand.NewPCG(seed, uint64(len(o.Name))))
 	draw := func(i int) vectors.Vector {
-		v := vectors.Vector{Args: o.Draws[i%len(o.Draws)](r)}
+		var v vectors.Vector
+		if i < len(o.First) {
+			v.Args = o.First[i]
+		} else {
+			v.Args = o.Draws[i%len(o.Draws)](r)
+		}
 		v.Want = o.Right(&Arithmetic{}, v)
 		return v
 	}
 	var samples []vectors.Vector
-	for i := range 4 * len(o.Draws) {
+	for i := range len(o.First) + 4*len(o.Draws) {
 		samples = append(samples, draw(i))
 	}
 	open := o.Alternatives(samples)
 	tell = map[string][]int{}
-	for i := 0; i < o.Tries && len(open) > 0; i++ {
+	for i := 0; i < len(o.First) || i < o.Tries && len(open) > 0; i++ {
 		v, kept := draw(i), false
+		if i < len(o.First) {
+			vs, kept = append(vs, v), true
+		}
 		for k := 0; k < len(open); k++ {
 			name := open[k].Name
 			if vectors.Difference(open[k].Run(v), v.Want) == "" {
@@ -101,8 +112,11 @@ func (o *Operation) Search(seed uint64) (vs []vectors.Vector, tell map[string][]
 	for i := 0; i < len(vs); i++ {
 		left = o.survivors(vs[i], left)
 	}
-	for i := 0; i < o.Tries && len(left) > 0; i++ {
-		v := draw(i)
+	for i := range o.Tries {
+		if len(left) == 0 {
+			break
+		}
+		v := draw(len(o.First) + i)
 		if still := o.survivors(v, left); len(still) < len(left) {
 			vs, left = append(vs, v), still
 		}

@@ -1,0 +1,5 @@
+//go:build !amd64 || noasm
+
+package classic
+
+func assembly() []*kernels { return nil }

@@ -1,0 +1,175 @@
+package classic
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"lockstep/classic"
+	golden "lockstep/golden/classic"
+)
+
+// require fails where this CPU has no assembly to be held to anything.
+func require(t *testing.T) []*kernels {
+	t.Helper()
+	sets := assembly()
+	if len(sets) == 0 {
+		t.Skip("this CPU, or this build, has no assembly: the Go functions are what runs")
+	}
+	return sets
+}
+
+// TestLayout holds lanes to the fields that the assembly reads.
+func TestLayout(t *testing.T) {
+	var l lanes
+	for i, offset := range []uintptr{
+		unsafe.Offsetof(l.n), unsafe.Offsetof(l.state), unsafe.Offsetof(l.observation), unsafe.Offsetof(l.action),
+		unsafe.Offsetof(l.reward), unsafe.Offsetof(l.total), unsafe.Offsetof(l.terminated), unsafe.Offsetof(l.truncated),
+		unsafe.Offsetof(l.elapsed), unsafe.Offsetof(l.table), unsafe.Offsetof(l.limit), unsafe.Offsetof(l.going),
+		unsafe.Offsetof(l.end), unsafe.Offsetof(l.goal),
+	} {
+		if offset != uintptr(8*i) {
+			t.Errorf("field %d is at %d", i, offset)
+		}
+	}
+}
+
+// angles are beside every edge of the branches, and everywhere else.
+func angles(r *rand.Rand, n int) []float64 {
+	edges := []float64{0, 0x1p-27, 0x1p-26, 0.126, edge1, edge2, edge3, math.Pi / 4, math.Pi / 2, math.Pi, 110.0 / 128}
+	x := make([]float64, n)
+	for i := range x {
+		switch i % 3 {
+		case 0:
+			x[i] = edges[r.IntN(len(edges))] * (1 + math.Ldexp(r.NormFloat64(), -r.IntN(53)))
+		case 1:
+			x[i] = math.Ldexp(r.Float64(), r.IntN(90)-60)
+		default:
+			x[i] = 4 * r.Float64()
+		}
+		if r.IntN(2) == 0 {
+			x[i] = -x[i]
+		}
+	}
+	copy(x, []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), edge3, -edge3, math.Nextafter(edge3, 0)})
+	return x
+}
+
+func equal(t *testing.T, what string, x, got, want []float64) {
+	t.Helper()
+	for i := range x {
+		g, w := math.Float64bits(got[i]), math.Float64bits(want[i])
+		if g != w && !(got[i] != got[i] && want[i] != want[i]) {
+			t.Fatalf("%s of %x is %x, the Go function has %x", what, x[i], got[i], want[i])
+		}
+	}
+}
+
+// TestFunctions holds assembly to the Go functions.
+func TestFunctions(t *testing.T) {
+	for _, k := range require(t) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 20 {
+			x := angles(r, 8*1000)
+			var got, want [2][]float64
+			for i := range 2 {
+				got[i], want[i] = make([]float64, len(x)), make([]float64, len(x))
+			}
+			k.sincos(x, got[0], got[1])
+			plain.sincos(x, want[0], want[1])
+			equal(t, k.name+": sine", x, got[0], want[0])
+			equal(t, k.name+": cosine", x, got[1], want[1])
+			sure := make([]bool, len(x))
+			k.square(x, got[0], sure)
+			unsure := 0
+			for i := range x {
+				want[0][i] = power(x[i])
+				if !sure[i] {
+					unsure++
+				}
+			}
+			equal(t, k.name+": square", x, got[0], want[0])
+			if unsure == 0 || unsure == len(x) {
+				t.Errorf("%s: %d of %d squares are unsure", k.name, unsure, len(x))
+			}
+		}
+	}
+}
+
+// TestSteps holds whole steps in assembly to the Go functions, with states of all
+// sizes, flags and limits.
+func TestSteps(t *testing.T) {
+	for _, k := range require(t) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for _, name := range []string{"CartPole-v1", "MountainCar-v0"} {
+			for round := range 400 {
+				task, err := classic.Make(name, 1+r.IntN(40), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				task.MaxSteps, task.SuttonBarto, task.GoalVelocity = r.IntN(5), round%2 == 0, 0.01
+				got, want := newBlock(&task, k, 0, task.Num), newBlock(&task, plain, 0, task.Num)
+				scale := []float64{0.1, 0.3, 1, 5}[r.IntN(4)]
+				for i := range got.states {
+					got.states[i] = scale * r.NormFloat64()
+				}
+				for i := range got.actions {
+					got.actions[i] = int32(r.IntN(task.Actions))
+				}
+				copy(want.states, got.states)
+				copy(want.actions, got.actions)
+				for range 3 {
+					got.move()
+					want.move()
+				}
+				equal(t, k.name+": "+name+": state", want.states, got.states, want.states)
+				equal(t, k.name+": "+name+": reward", want.rewards, got.rewards, want.rewards)
+				equal(t, k.name+": "+name+": total", want.totals, got.totals, want.totals)
+				for i := range got.observations {
+					if got.observations[i] != want.observations[i] {
+						t.Fatalf("%s: %s: observation %d is %x, the Go function has %x", k.name, name, i, got.observations[i], want.observations[i])
+					}
+				}
+				for i := range got.steps {
+					if got.terminations[i] != want.terminations[i] || got.truncations[i] != want.truncations[i] || got.steps[i] != want.steps[i] {
+						t.Fatalf("%s: %s: flags of lane %d differ", k.name, name, i)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFunctionsPython compares the Go functions with Python's.
+func TestFunctionsPython(t *testing.T) {
+	for name, f := range map[string]func(float64) float64{
+		"sin":   func(x float64) float64 { s, _ := sincos(x); return s },
+		"cos":   func(x float64) float64 { _, c := sincos(x); return c },
+		"pow":   power,
+		"powf":  func(x float64) float64 { return float64(power32(float32(x))) },
+		"sin32": func(x float64) float64 { s, _ := sincos32(float32(x)); return float64(s) },
+		"cos32": func(x float64) float64 { _, c := sincos32(float32(x)); return float64(c) },
+	} {
+		x, want, err := golden.Function(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]float64, len(x))
+		for i := range x {
+			got[i] = f(x[i])
+		}
+		equal(t, name, x, got, want)
+	}
+}
+
+// TestCertain holds the filter to the whole function where it is closest to fail.
+func TestCertain(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 300000 {
+		x := math.Ldexp(1+r.Float64(), r.IntN(200)-100)
+		if y, sure := certain(x); sure && y != power(x) {
+			t.Fatalf("%x·%x is said to be its power, which is %x", x, x, power(x))
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package batched
+
+import (
+	"lockstep"
+	"lockstep/internal/f32"
+	"lockstep/internal/model"
+)
+
+// Sizes of the network, and row strides of its buffers.
+const (
+	positions   = model.Context
+	last        = positions - 1
+	width       = model.Width
+	headSize    = model.HeadSize
+	vocabulary  = model.Vocabulary
+	qkvStride   = 3 * width
+	scoreStride = 2 * f32.PanelWidth // 20 columns are used
+	keyPanels   = 2 * headSize * f32.PanelWidth
+)
+
+// scoreScale is float32(1/√32), the alpha of the attention scores' product.
+const scoreScale = 0x1.6a09e6p-3
+
+// weights are the network's, packed once for all workers.
+type weights struct {
+	*model.Weights
+	states f32.Panels
+	blocks [model.LayerCount]block
+	head   f32.Panels
+}
+
+// block is one transformer block. Its perceptron's second product has two halves,
+// since ONNX Runtime cuts products along K into panels of 256.
+type block struct {
+	attentionNorm, mlpNorm  model.Norm
+	queries, keysAndValues  f32.Panels // two parts of one matrix
+	all                     f32.Panels // that matrix
+	projection, hidden      f32.Panels
+	outFirst, outSecondHalf f32.Panels
+}
+
+func packWeights(w *model.Weights) *weights {
+	p := &weights{
+		Weights: w,
+		states:  f32.Pack(w.StateEmbedding, model.StateSize, model.Half),
+		head:    f32.Pack(w.Head, width, vocabulary),
+	}
+	for i, l := range w.Layers {
+		all := f32.Pack(l.QKV, width, 3*width)
+		cut := model.Hidden / 2 * width
+		p.blocks[i] = block{
+			attentionNorm: l.AttentionNorm, mlpNorm: l.MLPNorm,
+			queries: all, keysAndValues: all.Columns(width / f32.PanelWidth), all: all,
+			projection:    f32.Pack(l.Projection, width, width),
+			hidden:        f32.Pack(l.FC, width, model.Hidden),
+			outFirst:      f32.Pack(l.Out[:cut], model.Hidden/2, width),
+			outSecondHalf: f32.Pack(l.Out[cut:], model.Hidden/2, width),
+		}
+	}
+	return p
+}
+
+// network computes the last position's logits of up to capacity sequences, for one
+// goroutine at a time. Rows of x are (sequence, position).
+//
+// A layer takes a group of sequences after the other, so that what it computes on the
+// way stays in the cache, and the residual stream x alone is kept for all. From the last
+// layer's queries on, only the last position counts: one row for each sequence.
+type network struct {
+	*weights
+	kernels   *f32.Kernels
+	layerNorm func(y, x, weight, bias []float32)
+	softmax   func(s []float32, rows, stride, first int)
+	capacity  int // sequences
+	group     int // sequences that a layer computes together
+
+	states []float32 // (capacity, 20, 4), the input
+	tokens []int32   // (capacity, 20), the input
+	logits []float32 // (capacity, 1024), the output
+
+	x      []float32 // (20·capacity, 128), residual stream
+	n      []float32 // (20·group, 128), normalised
+	qkv    []float32 // (20·group, 384), queries, keys, values
+	keysT  []float32 // (32, 32) in panels, keys of one head transposed, 20 columns used
+	scores []float32 // (20, 32), scores and weights of one head, 20 columns used
+	a      []float32 // (20·group, 128), attention's output; the perceptron's output
+	hidden []float32 // (20·group, 512)
+
+	// Of the last positions alone, (capacity, 128) each: residual stream, queries,
+	// attention's output.
+	y, q, lastA []float32
+}
+
+// newNetwork makes the buffers. The group is a divisor of the capacity or fits in it.
+func newNetwork(w *weights, kernels *f32.Kernels, profile lockstep.Profile, capacity, group int) *network {
+	n := &network{
+		weights: w, kernels: kernels, layerNorm: kernels.LayerNorm, softmax: kernels.Softmax512,
+		capacity: capacity, group: min(group, capacity),
+	}
+	switch profile.LayerNorm {
+	case lockstep.LayerNorm127:
+		n.layerNorm = f32.LayerNorm127
+	case lockstep.LayerNorm123:
+		n.layerNorm = f32.LayerNorm123
+	}
+	if profile.Softmax == lockstep.SoftmaxAVX2 {
+		n.softmax = kernels.Softmax256
+	}
+	rows := positions * n.group
+	for _, b := range []struct {
+		buffer *[]float32
+		size   int
+	}{
+		{&n.states, capacity * positions * model.StateSize},
+		{&n.logits, capacity * vocabulary},
+		{&n.x, capacity * positions * width},
+		// In the last layer these have a row for each sequence.
+		{&n.n, max(rows, capacity) * width},
+		{&n.qkv, max(rows, capacity) * qkvStride},
+		{&n.a, max(rows, capacity) * width},
+		{&n.hidden, max(rows, capacity) * model.Hidden},
+		{&n.y, capacity * width}, {&n.q, capacity * width}, {&n.lastA, capacity * width},
+		{&n.keysT, keyPanels},
+		{&n.scores, positions * scoreStride},
+	} {
+		*b.buffer = make([]float32, b.size)
+	}
+	n.tokens = make([]int32, capacity*positions)
+	return n
+}
+
+// run computes the logits of the first count sequences.
+func (n *network) run(count int) {
+	n.embed(count)
+	for i := range n.blocks {
+		b := &n.blocks[i]
+		if i == len(n.blocks)-1 {
+			n.lastBlock(b, count)
+			break
+		}
+		for s := 0; s < count; s += n.group {
+			n.block(b, s, min(n.group, count-s))
+		}
+	}
+	n.layerNorm(n.n[:count*width], n.y[:count*width], n.FinalNorm.Weight, n.FinalNorm.Bias)
+	n.product(count, n.n, width, n.head, vocabulary, n.logits, vocabulary, 1, false)
+}
+
+// product computes c = alpha·(a·b), or c += alpha·(a·b), for b of so many columns.
+func (n *network) product(m int, a []float32, lda int, b f32.Panels, columns int, c []float32, ldc int, alpha float32, accumulate bool) {
+	n.kernels.MatMul(m, columns/f32.PanelWidth, b.Panel/b.Stride, a, lda, b, c, ldc, alpha, accumulate)
+}
+
+// embed computes x = concat(bias + states·W, E[tokens]) + P.
+func (n *network) embed(count int) {
+	x := n.x[:count*positions*width]
+	for i, token := range n.tokens[:count*positions] {
+		row := x[i*width:][:width]
+		copy(row, n.StateBias)
+		copy(row[model.Half:], n.TokenEmbedding[int(token)*model.Half:][:model.Half])
+	}
+	n.product(count*positions, n.states, model.StateSize, n.weights.states, model.Half, x, width, 1, true)
+	for s := range count {
+		n.kernels.Add(x[s*positions*width:][:positions*width], n.PositionEmbedding)
+	}
+}
+
+// block adds a block's attention and perceptron to the rows of so many sequences.
+func (n *network) block(b *block, first, count int) {
+	rows := count * positions
+	x := n.x[first*positions*width:][:rows*width]
+	n.layerNorm(n.n[:rows*width], x, b.attentionNorm.Weight, b.attentionNorm.Bias)
+	n.product(rows, n.n, width, b.all, qkvStride, n.qkv, qkvStride, 1, false)
+	for s := range count {
+		qkv := n.qkv[s*positions*qkvStride:][:positions*qkvStride]
+		for h := range model.Heads {
+			n.attend(qkv[h*headSize:], qkvStride, qkv[width+h*headSize:], n.a[s*positions*width+h*headSize:], 0)
+		}
+	}
+	n.product(rows, n.a, width, b.projection, width, x, width, 1, true)
+	n.layerNorm(n.n[:rows*width], x, b.mlpNorm.Weight, b.mlpNorm.Bias)
+	n.perceptron(b, rows)
+	n.kernels.Add(x, n.a[:rows*width])
+}
+
+// attend computes one head's attention of one sequence for the positions from first
+// on: their queries, the keys of all positions, which the values follow width further
+// in each row, and their output.
+func (n *network) attend(queries []float32, queryStride int, keys, out []float32, first int) {
+	n.kernels.Transpose(n.keysT, keys, positions, headSize, qkvStride)
+	keysT := f32.Panels{Data: n.keysT, Stride: f32.PanelWidth, Panel: headSize * f32.PanelWidth}
+	scores := n.scores
+	// Positions up to 15 see nothing of the second panel.
+	const seeing = f32.PanelWidth
+	rows, split := positions-first, max(0, seeing/10*10-first)
+	n.kernels.MatMul(split, 1, headSize, queries, queryStride, keysT, scores, scoreStride, scoreScale, false)
+	n.kernels.MatMul(rows-split, 2, headSize, queries[split*queryStride:], queryStride, keysT, scores[split*scoreStride:], scoreStride, scoreScale, false)
+	n.softmax(scores, rows, scoreStride, first)
+	n.kernels.MatMul(rows, headSize/f32.PanelWidth, positions, scores, scoreStride,
+		f32.Panels{Data: keys[width:], Stride: qkvStride, Panel: f32.PanelWidth}, out, width, 1, false)
+}
+
+// perceptron computes a = half of the block's perceptron of the rows of n.
+func (n *network) perceptron(b *block, rows int) {
+	const half = model.Hidden / 2
+	hidden := n.hidden[:rows*model.Hidden]
+	n.product(rows, n.n, width, b.hidden, model.Hidden, hidden, model.Hidden, 1, false)
+	n.kernels.Gelu(hidden, hidden)
+	n.product(rows, hidden, model.Hidden, b.outFirst, width, n.a, width, 0.5, false)
+	n.product(rows, hidden[half:], model.Hidden, b.outSecondHalf, width, n.a, width, 0.5, true)
+}
+
+// lastBlock is block for the last position of each sequence, of which the keys and
+// values of all positions are needed. Its rows are those of y.
+func (n *network) lastBlock(b *block, count int) {
+	y, normalised := n.y[:count*width], n.n[:count*width]
+	for s := range count {
+		copy(y[s*width:][:width], n.x[(s*positions+last)*width:])
+	}
+	n.layerNorm(normalised, y, b.attentionNorm.Weight, b.attentionNorm.Bias)
+	n.product(count, normalised, width, b.queries, width, n.q, width, 1, false)
+	for first := 0; first < count; first += n.group {
+		group := min(n.group, count-first)
+		rows := group * positions
+		n.layerNorm(n.n[:rows*width], n.x[first*positions*width:][:rows*width], b.attentionNorm.Weight, b.attentionNorm.Bias)
+		n.product(rows, n.n, width, b.keysAndValues, 2*width, n.qkv[width:], qkvStride, 1, false)
+		for s := range group {
+			qkv := n.qkv[s*positions*qkvStride:][:positions*qkvStride]
+			for h := range model.Heads {
+				at := (first+s)*width + h*headSize
+				n.attend(n.q[at:], width, qkv[width+h*headSize:], n.lastA[at:], last)
+			}
+		}
+	}
+	n.product(count, n.lastA, width, b.projection, width, y, width, 1, true)
+	n.layerNorm(normalised, y, b.mlpNorm.Weight, b.mlpNorm.Bias)
+	n.perceptron(b, count)
+	n.kernels.Add(y, n.a[:count*width])
+}

@@ -1,0 +1,173 @@
+package batched
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"lockstep"
+	"lockstep/internal/f32"
+	"lockstep/internal/model"
+)
+
+// Config says what a simulator is made of.
+type Config struct {
+	ModelPath string           // the network's ONNX file
+	Profile   lockstep.Profile // any
+	Workers   int              // threads; GOMAXPROCS if 0
+	Chunk     int              // the most rollouts that a worker holds; DefaultChunk if 0
+	Kernels   string           // "avx512", "avx2" or "go"; the best that the CPU runs if empty
+}
+
+// DefaultChunk is so many sequences that reading the weights costs nothing beside
+// computing with them. More gain nothing.
+const DefaultChunk = 20
+
+// MaxChunk bounds Config.Chunk.
+const MaxChunk = 4096
+
+// Simulator is the batched implementation of lockstep.Simulator. Its methods may be
+// called from several goroutines.
+type Simulator struct {
+	config  Config
+	weights *weights
+	model   string // SHA-256 of its file
+	profile lockstep.Profile
+	kernels *f32.Kernels
+	group   int // sequences that a layer computes together
+
+	networkTime atomic.Int64 // ns
+}
+
+var _ lockstep.StepSimulator = (*Simulator)(nil)
+
+// New makes a simulator.
+func New(config Config) (*Simulator, error) {
+	if config.Workers <= 0 {
+		config.Workers = runtime.GOMAXPROCS(0)
+	}
+	if config.Chunk <= 0 {
+		config.Chunk = DefaultChunk
+	}
+	if config.Chunk > MaxChunk {
+		return nil, fmt.Errorf("chunks of %d routes: want %d at most", config.Chunk, MaxChunk)
+	}
+	kernels, err := f32.Named(config.Kernels)
+	if err != nil {
+		return nil, err
+	}
+	w, err := model.Load(config.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	return &Simulator{config: config, weights: packWeights(w), model: w.SHA256, profile: config.Profile, kernels: kernels, group: 2}, nil
+}
+
+// Name is "batched".
+func (s *Simulator) Name() string { return "batched" }
+
+// Profile is the arithmetic that the simulator was made with.
+func (s *Simulator) Profile() lockstep.Profile { return s.profile }
+
+// Model is the SHA-256 of the network's file.
+func (s *Simulator) Model() string { return s.model }
+
+// Inside says what computes.
+func (s *Simulator) Inside() string { return "a network of its own, kernels " + s.kernels.Name }
+
+// NetworkTime is how long the workers have been inside the network, all together.
+func (s *Simulator) NetworkTime() time.Duration { return time.Duration(s.networkTime.Load()) }
+
+// Simulate runs the jobs on all workers. What a job adds to its route is some 30 KB
+// while it runs.
+func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return s.simulate(ctx, jobs, opts, nil)
+}
+
+// simulate is Simulate, which also keeps what training needs, unless training is nil.
+func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		type outcome struct {
+			index  int
+			result lockstep.Result
+		}
+		outcomes := make(chan outcome, s.config.Chunk)
+		ctx, abandon := context.WithCancelCause(ctx)
+		abandoned := make(chan struct{})
+		report := func(index int, r lockstep.Result) {
+			select {
+			case outcomes <- outcome{index, r}:
+			case <-abandoned:
+			}
+		}
+		p := newPool(jobs, s.config.Workers, s.config.Chunk)
+		p.begin = func(u unit) *gang {
+			g := &gang{policy: u.policy}
+			for _, i := range u.jobs {
+				r, err := begin(&jobs[i], i, opts.Shortcuts)
+				if err != nil {
+					report(i, lockstep.Result{Err: jobs[i].Failed(0, err)})
+					p.finished()
+					continue
+				}
+				g.rollouts = append(g.rollouts, r)
+			}
+			if len(g.rollouts) == 0 {
+				return nil
+			}
+			return g
+		}
+		workers := make([]*worker, s.config.Workers)
+		p.advance = func(k int, all []*rollout) {
+			if err := context.Cause(ctx); err != nil {
+				for _, r := range all {
+					r.err = err
+				}
+				return
+			}
+			if workers[k] == nil {
+				workers[k] = s.newWorker(s.config.Chunk, opts.Shortcuts, training)
+			}
+			workers[k].advance(all)
+		}
+		p.finish = func(r *rollout) {
+			if r.err != nil {
+				report(r.index, lockstep.Result{Err: r.job.Failed(r.step, r.err)})
+			} else {
+				report(r.index, r.result(opts.Trajectory))
+			}
+		}
+		go func() {
+			p.run()
+			close(outcomes)
+		}()
+		defer func() {
+			close(abandoned)
+			abandon(context.Canceled)
+			for range outcomes {
+			}
+		}()
+		for o := range outcomes {
+			if !yield(o.index, o.result) {
+				return
+			}
+		}
+	}
+}
+
+// begin makes the rollout of a job with its controller.
+func begin(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) (*rollout, error) {
+	if err := job.Check(shortcuts); err != nil {
+		return nil, err
+	}
+	c, err := newController(job)
+	if err != nil {
+		return nil, err
+	}
+	r := newRollout(job, index, shortcuts)
+	r.controller = c
+	return r, nil
+}

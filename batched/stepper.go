@@ -1,0 +1,130 @@
+package batched
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"lockstep"
+	"lockstep/internal/policies"
+	"lockstep/internal/stepping"
+)
+
+// Reset puts rollouts of the jobs at step ContextLength.
+func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := stepping.Check(jobs, opts); err != nil {
+		return nil, err
+	}
+	jobs = slices.Clone(jobs)
+	p := &stepped{opts: opts, gangs: map[*lockstep.Batch]*gang{}, capacity: s.config.Chunk}
+	for i := range jobs {
+		job := &jobs[i]
+		r := newRollout(job, i, opts.Shortcuts)
+		if job.Policy != nil {
+			var err error
+			if r.controller, err = newController(job); err != nil {
+				return nil, fmt.Errorf("job %d: %w", i, job.Failed(0, err))
+			}
+		}
+		if b, ok := job.Policy.(*lockstep.Batch); ok {
+			if p.gangs[b] == nil {
+				p.gangs[b] = &gang{policy: b}
+			}
+			p.gangs[b].rollouts = append(p.gangs[b].rollouts, r)
+		}
+		p.rollouts = append(p.rollouts, r)
+	}
+	for range min(s.config.Workers, len(jobs)) {
+		p.workers = append(p.workers, s.newWorker(min(s.config.Chunk, len(jobs)), opts.Shortcuts, nil))
+	}
+	return stepping.New(p, s, jobs, opts), nil
+}
+
+// stepped are the rollouts of a Stepper.
+type stepped struct {
+	opts     lockstep.Options
+	rollouts []*rollout
+	gangs    map[*lockstep.Batch]*gang
+	workers  []*worker
+	capacity int
+}
+
+func (p *stepped) Step(_ int, running []int, commands []float64, fail func(rollout int, err error)) {
+	for _, g := range p.gangs {
+		if slices.ContainsFunc(g.rollouts, (*rollout).running) {
+			g.ask()
+		}
+	}
+	var all []*rollout
+	for _, i := range running {
+		r := p.rollouts[i]
+		if r.job.Policy == nil {
+			r.command = commands[i]
+		}
+		if r.err == nil {
+			all = append(all, r)
+		}
+	}
+	var busy sync.WaitGroup
+	for k, w := range p.workers {
+		part := all[k*len(all)/len(p.workers) : (k+1)*len(all)/len(p.workers)]
+		busy.Go(func() {
+			for chunk := range slices.Chunk(part, p.capacity) {
+				w.advance(chunk)
+			}
+		})
+	}
+	busy.Wait()
+	for _, i := range running {
+		if err := p.rollouts[i].err; err != nil {
+			fail(i, err)
+		}
+	}
+}
+
+func (p *stepped) Histories(i int) (lataccel, action []float64) {
+	return p.rollouts[i].lataccel, p.rollouts[i].action
+}
+
+func (p *stepped) Memory(i int) ([]float64, error) {
+	r := p.rollouts[i]
+	switch c := r.controller.(type) {
+	case rememberer:
+		return c.memory(), nil
+	case nil:
+		if r.job.Policy == nil {
+			return nil, nil
+		}
+	}
+	return nil, errors.New("what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy")
+}
+
+func (p *stepped) Restore(i, _ int, lataccel, action, memory []float64) error {
+	r := p.rollouts[i]
+	r.err = nil
+	r.enter(lataccel, action)
+	if c, ok := r.controller.(rememberer); ok {
+		c.remember(memory)
+	}
+	return nil
+}
+
+func (p *stepped) Result(i int) lockstep.Result { return p.rollouts[i].result(p.opts.Trajectory) }
+
+func (p *stepped) Cost(i, step int) float64 {
+	r := p.rollouts[i]
+	return policies.StepCost(r.job.Route.Len(), step, r.target[step], r.lataccel[step], r.lataccel[step-1])
+}
+
+// Close ends the use of batch controllers.
+func (p *stepped) Close() error {
+	for _, g := range p.gangs {
+		g.close()
+	}
+	return nil
+}

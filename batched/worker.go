@@ -1,0 +1,152 @@
+package batched
+
+import (
+	"time"
+
+	"lockstep"
+	"lockstep/internal/guard"
+)
+
+// worker advances rollouts by a step, for one goroutine at a time.
+type worker struct {
+	*Simulator
+	network   *network
+	fusedExp  bool // variant of NumPy's exponential
+	shortcuts lockstep.Shortcuts
+	training  *lockstep.Experience // to be filled, or nil
+
+	predicted []*rollout // those that the network runs for
+	custom    []*rollout // those that code of the user's own steers or observes
+	acting    []*rollout // those whose networks act, until they have
+	ready     []*rollout // those of them that one network steers
+	packed    map[*lockstep.Network]*actorNetwork
+	probs     []float32        // (capacity, 1024)
+	sums      []float64        // (capacity, 1024), running sums of probs
+	cdf       []float64        // (1024), for observers
+	tokens    [positions]int64 // so are these
+	shown     lockstep.Step
+}
+
+func (s *Simulator) newWorker(capacity int, shortcuts lockstep.Shortcuts, training *lockstep.Experience) *worker {
+	return &worker{
+		Simulator: s,
+		network:   newNetwork(s.weights, s.kernels, s.profile, capacity, s.group),
+		fusedExp:  s.profile.Exp == lockstep.ExpF,
+		shortcuts: shortcuts,
+		training:  training,
+		probs:     make([]float32, capacity*vocabulary),
+		sums:      make([]float64, capacity*vocabulary),
+		cdf:       make([]float64, vocabulary),
+	}
+}
+
+// advance computes a step of rollouts that run, each at its own, capacity at most. Their
+// commands are there where no controller of their own gives them. What fails is noted in
+// the rollout.
+func (w *worker) advance(rollouts []*rollout) {
+	w.control(rollouts)
+	w.predicted = w.predicted[:0]
+	for _, r := range rollouts {
+		if r.err != nil {
+			continue
+		}
+		r.steer()
+		if r.step < lockstep.ControlStartIdx && w.shortcuts&lockstep.SkipWarmup != 0 {
+			r.arrive(r.target[r.step])
+			w.observe(r, -1, 0, nil, nil, nil)
+			continue
+		}
+		k := len(w.predicted)
+		if r.err = r.window(w.network.tokens[k*positions:], w.network.states[k*positions*4:]); r.err == nil {
+			w.predicted = append(w.predicted, r)
+		}
+	}
+	w.predict()
+	for _, r := range rollouts {
+		if r.err != nil {
+			continue
+		}
+		if w.training != nil && r.step >= lockstep.ControlStartIdx {
+			r.controller.(actor).Record(w.training, r.index, r.step, r.lataccel, r.action)
+		}
+		r.step++
+	}
+}
+
+// control asks the rollouts' own controllers.
+func (w *worker) control(rollouts []*rollout) {
+	w.custom, w.acting = w.custom[:0], w.acting[:0]
+	for _, r := range rollouts {
+		switch c := r.controller.(type) {
+		case nil:
+		case *custom:
+			w.custom = append(w.custom, r)
+		default:
+			r.command = c.update(r)
+			if _, ok := c.(actor); ok && r.step >= lockstep.ControlStartIdx {
+				w.acting = append(w.acting, r)
+			}
+		}
+	}
+	w.actTogether()
+	guard.Each(len(w.custom), func(i int) {
+		r := w.custom[i]
+		r.command = r.controller.update(r)
+	}, func(i int, err error) { w.custom[i].err = err })
+}
+
+// predict runs the network and moves the rollouts by what it says.
+func (w *worker) predict() {
+	n := len(w.predicted)
+	if n == 0 {
+		return
+	}
+	start := time.Now()
+	w.network.run(n)
+	w.networkTime.Add(int64(time.Since(start)))
+	logits := func(i int) []float32 { return w.network.logits[i*vocabulary:][:vocabulary] }
+	probs := func(i int) []float32 { return w.probs[i*vocabulary:][:vocabulary] }
+	for i := range n {
+		w.probabilities(probs(i), logits(i))
+	}
+	runningSums(w.sums[:n*vocabulary], w.probs[:n*vocabulary])
+	for i, r := range w.predicted {
+		sums := w.sums[i*vocabulary:][:vocabulary]
+		if r.err = checkSum(sums[vocabulary-1]); r.err != nil {
+			continue
+		}
+		token := choose(sums, r.draw())
+		prediction := bins[token]
+		if r.job.Expected {
+			token, prediction = -1, expectation(probs(i))
+		}
+		r.drive(prediction)
+		w.observe(r, token, prediction, logits(i), probs(i), sums)
+	}
+}
+
+// observe shows a rollout's step to the job's observer. Where the network did not run,
+// there are no logits.
+func (w *worker) observe(r *rollout, token int, prediction float64, logits, probs []float32, sums []float64) {
+	if r.job.Observe == nil {
+		return
+	}
+	w.shown = lockstep.Step{
+		Index: r.step, Action: r.computed.action, Draw: r.draw(), Sample: token, Lataccel: r.computed.lataccel,
+	}
+	if s := &w.shown; logits != nil {
+		for i, x := range sums {
+			w.cdf[i] = x / sums[vocabulary-1]
+		}
+		s.Tokens = w.tokens[:]
+		for i, t := range r.tokens[r.step-positions : r.step] {
+			s.Tokens[i] = int64(t)
+		}
+		s.States = r.states[(r.step+1-positions)*4 : (r.step+1)*4]
+		s.Logits, s.Probs, s.CDF, s.Prediction = logits, probs, w.cdf, prediction
+	}
+	if a, ok := r.controller.(actor); ok && r.step >= lockstep.ControlStartIdx {
+		a.Show(&w.shown)
+	}
+	r.err = guard.Do(func() { r.job.Observe(&w.shown) })
+}

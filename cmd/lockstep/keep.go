@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+
+	"lockstep"
+	"lockstep/runs"
+)
+
+// names is a plan that has the names of what is computed, and no contents.
+func (s *simulation) names(policies []lockstep.Policy) *runs.Plan {
+	p := &runs.Plan{}
+	for _, policy := range policies {
+		p.Controllers = append(p.Controllers, runs.Controller{Name: policy.String()})
+	}
+	for _, route := range s.routes {
+		p.Routes = append(p.Routes, runs.Route{Name: route.Name})
+	}
+	return p
+}
+
+// journal opens the folder of a run, and says what was wrong with it. python is the
+// name of the controller if it is written in Python.
+func (s *simulation) journal(env *environment, dir string, policies []lockstep.Policy, python string) (*runs.Journal, error) {
+	var controllers []runs.Controller
+	for _, policy := range policies {
+		c, err := runs.NewController(policy, controllerFile(python))
+		if err != nil {
+			return nil, err
+		}
+		controllers = append(controllers, c)
+	}
+	plan, err := runs.NewPlan(s.simulator, s.modelPath, controllers, s.routes)
+	if err != nil {
+		return nil, err
+	}
+	j, err := runs.OpenJournal(dir, plan)
+	if err == nil && j.Dropped != "" {
+		fmt.Fprintf(env.stderr, "lockstep: %s\n", j.Dropped)
+	}
+	return j, err
+}

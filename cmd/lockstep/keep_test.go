@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/generate"
+)
+
+// program builds the command and returns its path.
+func program(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lockstep")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// shortRoutes writes n routes of few rows and returns their folder. The last cannot be
+// loaded.
+func shortRoutes(t *testing.T, n int) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := generate.Write(t.Context(), dir, generate.Options{NumRoutes: n, Seed: 1, Progress: func(int) {}}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
+	if err != nil || len(files) != n {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := 105 + i%10
+		if i == n-1 {
+			rows = 50
+		}
+		lines := bytes.SplitAfterN(text, []byte("\n"), rows+2)
+		if err := os.WriteFile(file, bytes.Join(lines[:rows+1], nil), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+var secondsPattern = regexp.MustCompile(`"seconds":[^}]*`)
+
+// TestKill kills a run that is kept, again and again at random moments, and holds what
+// it prints in the end to an undisturbed run. LOCKSTEP_KILLS is how often.
+func TestKill(t *testing.T) {
+	kills := 4
+	if text := os.Getenv("LOCKSTEP_KILLS"); text != "" {
+		var err error
+		if kills, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lockstep := program(t)
+	const routes, gains = 60, 5
+	args := []string{"rollout", "--own", "--engine", "reference", "--json", "--no-cache"}
+	args[1] = "--data_path=" + shortRoutes(t, routes)
+	for g := range gains {
+		args = append(args, fmt.Sprintf("--pid=0.%d,0.1,-0.05", g+1))
+	}
+	run := func(ctx context.Context, extra ...string) (string, string, error) {
+		var stdout, stderr bytes.Buffer
+		command := exec.CommandContext(ctx, lockstep, append(args, extra...)...)
+		command.Stdout, command.Stderr = &stdout, &stderr
+		err := command.Run()
+		return secondsPattern.ReplaceAllString(stdout.String(), ""), stderr.String(), err
+	}
+	begin := time.Now()
+	want, stderr, err := run(t.Context())
+	took := time.Since(begin)
+	if n := strings.Count(want, "\n"); err == nil || n != gains*(routes+1) || strings.Count(want, `"error"`) != gains {
+		t.Fatalf("undisturbed: %d lines, %v\n%s", n, err, stderr)
+	}
+
+	random := rand.New(rand.NewPCG(7, 7))
+	dir := filepath.Join(t.TempDir(), "run")
+	finished := 0
+	for killed := 0; killed < kills; {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Float64()*float64(took)))
+		part, stderr, err := run(ctx, "--out", dir)
+		ended := ctx.Err() == nil
+		cancel()
+		if whole := part[:strings.LastIndex(part, "\n")+1]; !strings.HasPrefix(want, whole) {
+			t.Fatalf("kill %d: printed what is not the beginning of the undisturbed run:\n%s", killed, whole)
+		}
+		if !ended {
+			killed++
+			continue
+		}
+		// It ended by itself: it has printed everything, and begins anew.
+		if part != want {
+			t.Fatalf("after %d kills: %v\n%s", killed, err, stderr)
+		}
+		finished++
+		checkKept(t, dir, gains*(routes-1))
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // what is left of it, and a run that is finished
+		if got, stderr, err := run(t.Context(), "--out", dir); got != want {
+			t.Fatalf("in the end: %v\n%s", err, stderr)
+		}
+		checkKept(t, dir, gains*(routes-1))
+	}
+	t.Logf("%d kills, %d runs to the end in between", kills, finished+1)
+}
+
+// checkKept holds a folder to one result for each rollout.
+func checkKept(t *testing.T, dir string, rollouts int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "results"))
+	if err != nil || bytes.Count(text, []byte("\n")) != rollouts {
+		t.Fatalf("%d results, %v; want %d", bytes.Count(text, []byte("\n")), err, rollouts)
+	}
+}
+
+// TestKeep holds --out to refuse another run, --trace and folders that cannot be, and
+// watch to say what there is.
+func TestKeep(t *testing.T) {
+	data := shortRoutes(t, 4)
+	dir := filepath.Join(t.TempDir(), "run")
+	args := []string{"rollout", "--engine", "reference", "--data_path", data, "--out", dir}
+	first := func(args ...string) (int, string, string) { return lockstepRun(t.Context(), args...) }
+	status, stdout, _ := first(args...)
+	if status != exitUsage || strings.Count(stdout, "lataccel_cost") != 4 { // three and their average
+		t.Fatalf("exit %d: %s", status, stdout)
+	}
+	if status, stdout, stderr := first("watch", "--once", dir); status != exitOK || !strings.Contains(stdout, "3 of 3 rollouts") || !strings.Contains(stdout, "3 of 3 routes, average") {
+		t.Errorf("watch: exit %d, %s%s", status, stdout, stderr)
+	}
+	blocked := filepath.Join(data, "g00000.csv")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{append(args, "--controller", "zero"), "--out: " + filepath.Join(dir, "plan.json") + ` is of another run: controller 0 is "zero"`},
+		{append(args, "--trace", filepath.Join(t.TempDir(), "x")), "--out and --trace do not go together"},
+		{[]string{"rollout", "--data_path", data, "--out", filepath.Join(blocked, "x")}, "--out: mkdir " + blocked},
+		{[]string{"watch", t.TempDir()}, "plan.json: no such file"},
+		{[]string{"rollout", "--data_path", ""}, "the argument after --data_path is empty"},
+		{[]string{"rollout", "--data_path="}, "--data_path is empty"},
+		{[]string{"rollout", "--data_path", blocked, "--trace", blocked}, "--trace: " + blocked + " is an input"},
+		{[]string{"rollout", "--data_path", blocked, "--trace", filepath.Join(t.TempDir(), "none", "x")}, "no such file"},
+	} {
+		if status, _, stderr := first(test.args...); status != exitUsage || !strings.Contains(stderr, test.want) {
+			t.Errorf("%v: exit %d, %q; want %q", test.args, status, stderr, test.want)
+		}
+	}
+}
+
+// TestShardCommands computes a run in three parts and holds the merged lines to those
+// of an undisturbed run.
+func TestShardCommands(t *testing.T) {
+	data := shortRoutes(t, 5)
+	if err := os.Remove(filepath.Join(data, "g00004.csv")); err != nil { // no plan holds what cannot be loaded
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "plan")
+	flags := []string{"--engine", "reference", "--data_path", data, "--pid", "0.1,0,0", "--pid", "0.2,0,0"}
+	run := func(want int, args ...string) string {
+		t.Helper()
+		status, stdout, stderr := lockstepRun(t.Context(), args...)
+		if status != want {
+			t.Fatalf("%v: exit %d, want %d: %s", args, status, want, stderr)
+		}
+		return stdout
+	}
+	undisturbed := secondsPattern.ReplaceAllString(run(exitOK, append([]string{"rollout", "--json"}, flags...)...), "")
+	run(exitOK, append([]string{"shard", "plan", "--out", dir, "--shards", "3"}, flags...)...)
+	for _, k := range []string{"2", "0"} {
+		run(exitOK, "shard", "run", "--out", dir, "--index", k)
+	}
+	if _, _, stderr := lockstepRun(t.Context(), "shard", "merge", "--out", dir); !strings.Contains(stderr, "1 of 3 shards are missing: [1]") {
+		t.Errorf("missing: %s", stderr)
+	}
+	run(exitParity, "shard", "merge", "--out", dir)
+	other := shortRoutes(t, 5)
+	if err := os.Remove(filepath.Join(other, "g00003.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(other, "g00000.csv"), filepath.Join(other, "g00004.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, stderr := lockstepRun(t.Context(), "shard", "run", "--out", dir, "--index", "1", "--data_path", other); !strings.Contains(stderr, "this machine would compute something else than planned: 3 routes, there 4") {
+		t.Errorf("other routes: %s", stderr)
+	}
+	run(exitOK, "shard", "run", "--out", dir, "--index", "1")
+	merged := secondsPattern.ReplaceAllString(run(exitOK, "shard", "merge", "--json", "--out", dir), "")
+	if rest, ok := strings.CutPrefix(merged, undisturbed); !ok || !strings.HasPrefix(rest, `{"sha256":"`) {
+		t.Errorf("merged:\n%swant:\n%s", merged, undisturbed)
+	}
+}

@@ -1,0 +1,101 @@
+// Package docs holds the documentation to the code.
+package docs
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep/internal/want"
+)
+
+// files calls f with the text of each file of the source whose name ends so.
+func files(t *testing.T, f func(path, text string), extensions ...string) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); name != ".." && (strings.HasPrefix(name, ".") && name != ".ci" || slices.Contains([]string{"build", "bin", "testdata", "runs", "dist", "assets"}, name)) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !slices.Contains(extensions, filepath.Ext(path)) {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		f(path, string(data))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEnvironment: the list is of the variables that the code reads.
+func TestEnvironment(t *testing.T) {
+	patterns := []*regexp.Regexp{
+		regexp.MustCompile(`["'](LOCKSTEP_[A-Z_]*[A-Z])=?["']`),
+		regexp.MustCompile(`(?:os\.Getenv|os\.LookupEnv|environ\.get)\(["']([A-Z_]+)["']`),
+	}
+	read := map[string]bool{"ONNXRUNTIME_LIB": true}
+	for _, w := range want.All {
+		read[w.Variable()] = true
+	}
+	files(t, func(path, text string) {
+		if strings.HasSuffix(path, "docs_test.go") || strings.Contains(path, "default_model") {
+			return
+		}
+		for _, pattern := range patterns {
+			for _, m := range pattern.FindAllStringSubmatch(text, -1) {
+				if !strings.Contains(m[1], "TEST_") && !strings.HasSuffix(m[1], "_WARP") { // of test programs alone
+					read[m[1]] = true
+				}
+			}
+		}
+	}, ".go", ".py", ".cpp")
+	data, err := os.ReadFile("environment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for line := range strings.Lines(string(data)) {
+		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok && strings.HasPrefix(line, "| `") {
+			for _, m := range regexp.MustCompile("`([A-Z_]+)`").FindAllStringSubmatch(cell, -1) {
+				listed = append(listed, m[1])
+			}
+		}
+	}
+	slices.Sort(listed)
+	if d := cmp.Diff(slices.Sorted(maps.Keys(read)), listed); d != "" {
+		t.Errorf("docs/environment.md (-read by the code +listed):\n%s", d)
+	}
+}
+
+// TestLinks: every relative link of the documentation leads somewhere, and README is
+// read in three minutes.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	files(t, func(path, text string) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), filepath.FromSlash(m[1]))); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", path, m[1])
+			}
+		}
+		if path == filepath.Join("..", "README.md") && strings.Count(text, "\n") > 130 {
+			t.Errorf("README.md has %d lines, want 130 at most", strings.Count(text, "\n"))
+		}
+	}, ".md")
+}

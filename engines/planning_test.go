@@ -1,0 +1,226 @@
+package engines
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+)
+
+// planner is an engine's with the jobs at a step, or nil.
+func planner(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job, step int) lockstep.Planner {
+	t.Helper()
+	stepper, ok := s.(lockstep.StepSimulator)
+	if !ok {
+		return nil
+	}
+	p, err := stepper.Reset(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	through(t, p, len(jobs), step)
+	q, _ := p.(lockstep.Planner)
+	return q
+}
+
+// through steps to a step with no command, and returns the lataccels on the way.
+func through(t *testing.T, p lockstep.Stepper, n, step int) (lataccels []float64) {
+	t.Helper()
+	after := make([]float64, n)
+	for p.Index() < step {
+		if err := p.Step(context.Background(), make([]float64, n), after); err != nil {
+			t.Fatal(err)
+		}
+		lataccels = append(lataccels, after...)
+	}
+	return lataccels
+}
+
+func snap(t *testing.T, p lockstep.Planner) *lockstep.Snapshot {
+	t.Helper()
+	shot, err := p.Snapshot(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := shot.MarshalBinary() // its bytes are all of it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > 4000*len(shot.Rollouts) {
+		t.Errorf("a snapshot of %d rollouts at step %d has %d bytes", len(shot.Rollouts), shot.Step, len(data))
+	}
+	read := &lockstep.Snapshot{}
+	if err := read.UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+func fork(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []int, n lockstep.Noise) lockstep.Planner {
+	t.Helper()
+	f, err := p.Fork(context.Background(), shot, index, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// TestFork: candidates go on from where they were forked, under the noise that was
+// asked for, each as it would alone; every planner has the same bits.
+func TestFork(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 3)
+	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[2], Policy: lockstep.PIDFF{P: 0.3, Smooth: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	const at, steps = 104, 10
+	index := []int{0, 2, 2, 1, 2}
+	m := len(index)
+	random := rand.New(rand.NewPCG(9, 9))
+	commands := make([]float64, steps*m)
+	for i := range commands {
+		commands[i] = 3 * (random.Float64() - 0.5)
+	}
+	noises := []lockstep.Noise{
+		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{7, 8, 8, 9, 7}}, {Kind: lockstep.ExpectedNoise},
+	}
+	want := map[lockstep.NoiseKind]string{}
+	for _, e := range All {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			p := planner(t, s, jobs, at)
+			if p == nil {
+				if e.Folder == "reference" || e.Folder == "batched" {
+					t.Fatal("it does not plan")
+				}
+				return // it says so by its type
+			}
+			shot := snap(t, p)
+			for _, noise := range noises {
+				f := fork(t, p, shot, index, noise)
+				costs, lataccels := make([]float64, m), make([]float64, steps*m)
+				if err := f.Roll(context.Background(), commands, costs, lataccels); err != nil {
+					t.Fatal(err)
+				}
+				got := fmt.Sprint(costs, lataccels)
+				if want[noise.Kind] == "" {
+					want[noise.Kind] = got
+				}
+				if got != want[noise.Kind] {
+					t.Errorf("%s noise: %s, want %s", noise.Kind, got, want[noise.Kind])
+				}
+				for k := range index { // alone it is the same
+					alone := noise
+					if noise.Seeds != nil {
+						alone.Seeds = noise.Seeds[k : k+1]
+					}
+					one := fork(t, p, shot, index[k:k+1], alone)
+					cost, own, after := []float64{0}, make([]float64, steps), make([]float64, steps)
+					for h := range own {
+						own[h] = commands[h*m+k]
+					}
+					if err := one.Roll(context.Background(), own, cost, after); err != nil {
+						t.Fatal(err)
+					}
+					for h := range after {
+						if after[h] != lataccels[h*m+k] || cost[0] != costs[k] {
+							t.Fatalf("%s noise: candidate %d has lataccel %v at step %d, alone %v", noise.Kind, k, lataccels[h*m+k], at+h, after[h])
+						}
+					}
+				}
+			}
+			holdOwn(t, p, shot, jobs)
+		})
+	}
+	if len(want) != len(noises) || want[lockstep.OwnNoise] == want[lockstep.SeededNoise] || want[lockstep.OwnNoise] == want[lockstep.ExpectedNoise] {
+		t.Errorf("the kinds of noise are not told apart: %v", want)
+	}
+}
+
+// holdOwn sees that forks left the rollouts alone, and that with their own noise and
+// actions candidates come to what the rollouts come to.
+func holdOwn(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, jobs []lockstep.Job) {
+	t.Helper()
+	const steps = 10
+	n := len(jobs)
+	free := through(t, p, n, shot.Step+steps)
+	end := snap(t, p)
+	commands := make([]float64, steps*n)
+	for h := range steps {
+		for i := range n {
+			commands[h*n+i] = end.Rollouts[i].Action[shot.Step+h]
+		}
+	}
+	f := fork(t, p, shot, []int{0, 1, 2}, lockstep.Noise{Kind: lockstep.OwnNoise})
+	costs, lataccels := make([]float64, n), make([]float64, steps*n)
+	if err := f.Roll(context.Background(), commands, costs, lataccels); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(lataccels, free) {
+		t.Errorf("with a rollout's own actions a candidate goes elsewhere: %v, want %v", lataccels, free)
+	}
+	for i := range n {
+		var cost float64
+		rows := jobs[i].Route.Len()
+		for h := range steps {
+			step := shot.Step + h
+			e := jobs[i].Route.TargetLataccel[step] - free[h*n+i]
+			before := shot.Rollouts[i].Lataccel[shot.Step-1]
+			if h > 0 {
+				before = free[(h-1)*n+i]
+			}
+			j := (free[h*n+i] - before) / 0.1
+			window := float64(min(rows, lockstep.CostEndIdx) - lockstep.ControlStartIdx)
+			cost += 5000/window*e*e + 100/(window-1)*j*j
+		}
+		if math.Abs(cost-costs[i]) > 1e-9*cost {
+			t.Errorf("candidate %d: a partial cost of %v, want %v", i, costs[i], cost)
+		}
+	}
+}
+
+// TestForkErrors: what is no fork is refused in one line, and a command that is NaN
+// fails its own candidate.
+func TestForkErrors(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 2)
+	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	for _, e := range All {
+		t.Run(e.Name, func(t *testing.T) {
+			p := planner(t, e.ForTest(t, c), jobs, 102)
+			if p == nil {
+				return
+			}
+			ctx := context.Background()
+			shot := snap(t, p)
+			own := lockstep.Noise{Kind: lockstep.OwnNoise}
+			other := *shot
+			other.Model = "0123456789abcdef"
+			for want, try := range map[string]func() error{
+				"no noise is chosen":           func() error { _, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{}); return err },
+				"no rollout 2, want 0 to 1":    func() error { _, err := p.Fork(ctx, shot, []int{0, 2}, own); return err },
+				"no candidates":                func() error { _, err := p.Fork(ctx, shot, nil, own); return err },
+				"of the model 0123456789ab…":   func() error { _, err := p.Fork(ctx, &other, []int{0}, own); return err },
+				"3 commands, 2 costs":          func() error { return p.Roll(ctx, make([]float64, 3), make([]float64, 2), nil) },
+				"2 commands, 2 costs and 3 la": func() error { return p.Roll(ctx, make([]float64, 2), make([]float64, 2), make([]float64, 3)) },
+			} {
+				if err := try(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%v, want …%s…", err, want)
+				}
+			}
+			f := fork(t, p, shot, []int{0, 0}, own)
+			costs := make([]float64, 2)
+			if err := f.Roll(ctx, []float64{math.NaN(), 0.5, 0.5, 0.5}, costs, nil); err != nil {
+				t.Fatal(err)
+			}
+			if costs[0] == costs[0] || !(costs[1] > 0) || f.Err(0) == nil || f.Err(1) != nil {
+				t.Errorf("a command that is NaN costs its candidate %v and the other %v (%v, %v)", costs[0], costs[1], f.Err(0), f.Err(1))
+			}
+		})
+	}
+}

@@ -1,0 +1,10 @@
+//go:build !unix
+
+package fileio
+
+import "os"
+
+// Lock does not lock here: two processes in one folder are the user's to avoid.
+func Lock(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+}

@@ -1,0 +1,98 @@
+package policies
+
+import (
+	"lockstep"
+)
+
+// Actor is a lockstep.Network that steers one rollout, and what it computed at its last
+// step. Between Observe and Act the engine computes the network.
+type Actor struct {
+	Network  *lockstep.Network
+	route    *lockstep.Route
+	sampling *lockstep.Sampling
+	plan     *plan
+
+	Observation []float32
+	Output      [lockstep.ActorSize]float32
+	Softplus    [2]float32
+	Variate     float32 // of the Beta distribution
+	Raw         float64
+}
+
+// NewActor begins a rollout.
+func NewActor(n *lockstep.Network, job *lockstep.Job) *Actor {
+	return &Actor{
+		Network: n, route: job.Route, sampling: job.Sampling, plan: newPlan(job.Route),
+		Observation: make([]float32, lockstep.ObservationSize),
+	}
+}
+
+// Observe computes the observation at a step from ControlStartIdx on. The histories
+// reach to the step before.
+func (a *Actor) Observe(step int, lataccel, action []float64) error {
+	return a.plan.observe(a.Observation, a.route, step, lataccel, action)
+}
+
+// Act is the command that follows from the network's output.
+func (a *Actor) Act(step int, output []float32, action []float64) float64 {
+	copy(a.Output[:], output)
+	a.Softplus = [2]float32{softplus(output[0]), softplus(output[1])}
+	if s := a.sampling; s != nil {
+		a.Variate = betaVariate(a.Softplus, s.Seed, s.ID, step)
+		a.Raw = 2*float64(a.Variate) - 1
+	} else {
+		a.Raw = meanAction(a.Softplus)
+		a.Variate = float32((a.Raw + 1) / 2)
+	}
+	change := float64(a.Raw * a.Network.Scale)
+	if change > lockstep.MaxChange {
+		change = lockstep.MaxChange
+	} else if change < -lockstep.MaxChange {
+		change = -lockstep.MaxChange
+	}
+	if step == lockstep.ControlStartIdx {
+		return steer(change)
+	}
+	return steer(action[step-1] + change)
+}
+
+// Show enters the actor's stages into a step that observers see.
+func (a *Actor) Show(s *lockstep.Step) {
+	s.Observation, s.Actor, s.Raw = a.Observation, a.Output[:], a.Raw
+}
+
+// Record enters what the actor leaves for training at a step, with its histories.
+func (a *Actor) Record(e *lockstep.Experience, rollout, step int, lataccel, action []float64) {
+	at := rollout*lockstep.ExperienceSteps + step - lockstep.ControlStartIdx
+	e.Raw[at], e.Softplus[2*at], e.Softplus[2*at+1] = a.Variate, a.Softplus[0], a.Softplus[1]
+	e.Reward[at] = float32(-StepCost(a.route.Len(), step, a.route.TargetLataccel[step], lataccel[step], lataccel[step-1]))
+	e.Lataccel[at], e.Action[at] = lataccel[step], action[step]
+}
+
+// Observe computes observations of collected rollouts: see lockstep.Collector.
+func Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) error {
+	places, err := e.Places(places, into)
+	if err != nil {
+		return err
+	}
+	const from = lockstep.ControlStartIdx
+	var lataccel, action [lockstep.CostEndIdx]float64
+	plans := map[*lockstep.Route]*plan{}
+	held := -1 // the rollout whose histories these are
+	for i, at := range places {
+		r := e.Jobs[at.Rollout].Route
+		if held != at.Rollout {
+			held = at.Rollout
+			copy(lataccel[:from], r.TargetLataccel)
+			copy(lataccel[from:], e.Lataccel[held*lockstep.ExperienceSteps:][:lockstep.ExperienceSteps])
+			copy(action[from:], e.Action[held*lockstep.ExperienceSteps:][:lockstep.ExperienceSteps])
+			if plans[r] == nil {
+				plans[r] = newPlan(r)
+			}
+		}
+		if err := plans[r].observe(into[i*lockstep.ObservationSize:][:lockstep.ObservationSize], r, from+at.Step, lataccel[:], action[:]); err != nil {
+			return e.Jobs[held].Failed(from+at.Step, err)
+		}
+	}
+	return nil
+}

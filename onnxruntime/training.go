@@ -1,0 +1,29 @@
+package onnxruntime
+
+import (
+	"context"
+
+	"lockstep"
+	"lockstep/internal/policies"
+)
+
+var _ lockstep.Collector = (*Simulator)(nil)
+
+// Collect rolls jobs out that networks drive, and keeps what training needs.
+func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {
+	e, err := lockstep.NewExperience(jobs)
+	if err != nil {
+		return nil, err
+	}
+	for i, result := range s.simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, e) {
+		if e.Results[i] = result; result.Err != nil {
+			e.Clear(i)
+		}
+	}
+	return e, nil
+}
+
+// Observe computes observations of collected rollouts.
+func (s *Simulator) Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) error {
+	return policies.Observe(e, places, into)
+}

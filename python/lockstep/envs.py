@@ -1,0 +1,421 @@
+"""Gymnasium environments: the agent drives from step 100 to step 500, or to the route's end.
+
+The observation is :meth:`Rollouts.features <lockstep.Rollouts.features>` and a clock, 0 at the
+first step and 1 at the end, where everything else is 0. The action is a steer command. The
+rewards of an episode sum to minus its total cost but for rounding; the exact costs are in
+``info["costs"]`` when it ends. An episode's end is a termination: the task has that length.
+
+``seed`` picks the order of the routes. The noise is the route's own, as in the challenge, unless
+``noise="seed"``. Environment i of a vector is seeded with seed + i, and what happens in it depends
+on that alone, not on the other environments, workers or engine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Union
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, FEATURES, STEER_MAX, STEER_MIN, Rollouts
+from lockstep.simulator import Routes, Simulator
+
+__all__ = ["Env", "VectorEnv"]
+
+Observe = Callable[[Rollouts, Routes], npt.NDArray[np.floating[Any]]]
+RoutesLike = Union[Routes, str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
+
+LATACCEL_WEIGHT = 50.0 * 100.0
+JERK_WEIGHT = 100.0
+DEL_T = 0.1
+
+
+class _Task:
+    """What single and vector environments have in common: routes, spaces, observations."""
+
+    def __init__(
+        self,
+        routes: RoutesLike,
+        obs: str | Observe,
+        noise: str,
+        observation_space: Box | None,
+        simulator: dict[str, Any],
+    ) -> None:
+        if isinstance(routes, Routes):
+            if simulator:
+                raise ValueError(f"{', '.join(simulator)}: the routes have a simulator already")
+            self.routes = routes
+        else:
+            self.routes = Simulator(**simulator).load(routes)
+        if not len(self.routes):
+            raise ValueError("routes: there is none")
+        if noise not in ("route", "seed"):
+            raise ValueError(f'noise={noise!r:.60}: want "route" or "seed"')
+        self.seeded = noise == "seed"
+        if callable(obs):
+            if observation_space is None:
+                raise ValueError("obs is a function: give the observation_space of what it returns, without the clock")
+            inner, self.observe = observation_space, obs
+        elif obs == "features":
+            inner, self.observe = Box(-5.0, 5.0, (FEATURES,), np.float32), lambda rollouts, _: rollouts.features()
+        else:
+            raise ValueError(f'obs={obs!r:.60}: want "features" or a function')
+        if len(inner.shape) != 1:
+            raise ValueError(f"observation_space: shape {inner.shape}, want one dimension")
+        self.observation_space = Box(
+            np.append(inner.low, 0).astype(np.float32), np.append(inner.high, 1).astype(np.float32), dtype=np.float32
+        )
+        self.action_space = Box(STEER_MIN, STEER_MAX, (1,), np.float32)
+        self.ends = np.minimum(self.routes.rows, COST_END_IDX)
+
+    def reset(self, picked: list[int], draws: list[npt.NDArray[np.float64]]) -> Rollouts:
+        """Begin episodes on some routes."""
+        steps = max((len(d) for d in draws), default=0)
+        padded = np.zeros((len(draws), steps)) if draws else None
+        for i, d in enumerate(draws):
+            padded[i, : len(d)] = d  # type: ignore[index]
+        return self.routes.simulator.reset(self.routes[picked], draws=padded)
+
+    def rows(self, rollouts: Rollouts, routes: Routes, running: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+        """Observations without the clock; 0 for what does not run."""
+        rows = np.asarray(self.observe(rollouts, routes), dtype=np.float32)
+        want = (len(rollouts), self.observation_space.shape[0] - 1)
+        if rows.shape != want:
+            raise ValueError(f"obs: the function returned shape {rows.shape}, want {want}")
+        return np.where(running[:, np.newaxis], rows, np.float32(0))
+
+
+class _Episodes:
+    """The order of one environment's routes, and its noise."""
+
+    def __init__(self, task: _Task, random: np.random.Generator) -> None:
+        self._task = task
+        self._random = random
+        self._order: list[int] = []
+
+    def next(self, options: dict[str, Any] | None) -> tuple[int, list[npt.NDArray[np.float64]]]:
+        """The next episode's route, and its draws if they are not the route's own."""
+        route = (options or {}).get("route")
+        if route is None:
+            if not self._order:
+                self._order = self._random.permutation(len(self._task.routes)).tolist()[::-1]
+            route = self._order.pop()
+        elif not 0 <= route < len(self._task.routes):
+            raise ValueError(f"options['route']={route}: want 0 to {len(self._task.routes) - 1}")
+        if not self._task.seeded:
+            return int(route), []
+        return int(route), [self._random.random(int(self._task.ends[route]) - CONTEXT_LENGTH)]
+
+
+class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
+    """One car. See the module for what is observed and rewarded.
+
+    Parameters
+    ----------
+    routes : Routes or path-like
+        Routes, or where they are; ``"own"`` are generated ones.
+    obs : "features" or callable
+        What is observed beside the clock. A function of :class:`Rollouts` and :class:`Routes`
+        returns shape (n, d); a row may depend on its own rollout alone.
+    noise : {"route", "seed"}
+        Where the simulation's draws come from.
+    observation_space : gymnasium.spaces.Box, optional
+        Of what the function ``obs`` returns for one car, shape (d,).
+    **simulator
+        Engine, model, profile and workers, as :class:`Simulator` has them, if ``routes`` is a path.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 as in the base class
+
+    def __init__(
+        self,
+        routes: RoutesLike = "own",
+        obs: str | Observe = "features",
+        noise: str = "route",
+        observation_space: Box | None = None,
+        render_mode: str | None = None,
+        **simulator: Any,
+    ) -> None:
+        self.render_mode = render_mode
+        self._task = _Task(routes, obs, noise, observation_space, simulator)
+        self.observation_space, self.action_space = self._task.observation_space, self._task.action_space
+        self._episodes: _Episodes | None = None
+        self._rollouts: Rollouts | None = None
+        self._ended = True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        """Begin an episode. ``options={"route": 3}`` chooses the route."""
+        super().reset(seed=seed)
+        if seed is not None or self._episodes is None:
+            self._episodes = _Episodes(self._task, self.np_random)
+        route, draws = self._episodes.next(options)
+        self.close()
+        self._routes = self._task.routes[[route]]
+        self._route = self._routes[0]
+        self._rollouts = self._task.reset([route], draws)
+        self._end = int(self._task.ends[route])
+        self._before = float(self._route.target_lataccel[CONTROL_START_IDX - 1])
+        self._ended = False
+        return self._observe(), {"route": self._route.name}
+
+    def step(
+        self, action: npt.NDArray[np.float32]
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Steer for one step."""
+        if self._ended or self._rollouts is None:
+            raise ResetNeeded("the episode has ended: call reset")
+        command = np.asarray(action, dtype=np.float64).reshape(-1)
+        if command.shape != (1,):
+            raise ValueError(f"action: shape {np.shape(action)}, want (1,)")
+        if np.isnan(command[0]):
+            raise ValueError("action: it is NaN")
+        step = self._rollouts.step
+        lataccel = float(self._rollouts.advance(command)[0])
+        if np.isnan(lataccel):
+            raise self._rollouts.errors[0]
+        steps = self._end - CONTROL_START_IDX
+        error = float(self._route.target_lataccel[step]) - lataccel
+        reward = -(LATACCEL_WEIGHT / steps * (error * error))
+        if step > CONTROL_START_IDX:
+            jerk = (lataccel - self._before) / DEL_T
+            reward -= JERK_WEIGHT / (steps - 1) * (jerk * jerk)
+        self._before = lataccel
+        self._ended = step + 1 == self._end
+        info = {"costs": self._rollouts.costs()[0]} if self._ended else {}
+        return self._observe(), reward, self._ended, False, info
+
+    def _observe(self) -> npt.NDArray[np.float32]:
+        assert self._rollouts is not None
+        row = self._task.rows(self._rollouts, self._routes, self._rollouts.running)[0]
+        clock = (self._rollouts.step - CONTROL_START_IDX) / (self._end - CONTROL_START_IDX)
+        return np.append(row, np.float32(clock))
+
+    def close(self) -> None:
+        """End the episode."""
+        if self._rollouts is not None:
+            self._rollouts.close()
+        self._rollouts, self._ended = None, True
+
+
+class _Cohort:
+    """Episodes that began together, and are at the same step."""
+
+    def __init__(self, rollouts: Rollouts, routes: Routes, envs: npt.NDArray[np.intp]) -> None:
+        self.rollouts = rollouts
+        self.routes = routes
+        self.envs = envs  # of each rollout; -1 if its environment has gone on to another
+
+
+class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
+    """Many cars, simulated together. The same as :class:`Env` for each, in every bit.
+
+    Parameters
+    ----------
+    num_envs : int
+        Number of environments, N.
+    routes, obs, noise, observation_space
+        As for :class:`Env`.
+    autoreset_mode : AutoresetMode or str
+        ``"NextStep"``, ``"SameStep"`` or ``"Disabled"``, as Gymnasium defines them.
+    copy : bool
+        Whether observations are new arrays; else one array is used again.
+    **simulator
+        As for :class:`Env`.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        routes: RoutesLike = "own",
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        obs: str | Observe = "features",
+        copy: bool = True,
+        noise: str = "route",
+        observation_space: Box | None = None,
+        render_mode: str | None = None,
+        **simulator: Any,
+    ) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs={num_envs}: want 1 or more")
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**Env.metadata, "autoreset_mode": self.autoreset_mode}
+        self._task = _Task(routes, obs, noise, observation_space, simulator)
+        self.single_observation_space = self._task.observation_space
+        self.single_action_space = self._task.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._copy = copy
+        self._episodes: list[_Episodes | None] = [None] * num_envs
+        self._cohorts: list[_Cohort] = []
+        self._targets = np.zeros((num_envs, COST_END_IDX))
+        self._ends = np.full(num_envs, CONTROL_START_IDX + 1)
+        self._steps = np.zeros(num_envs, dtype=np.intp)
+        self._before = np.zeros(num_envs)
+        self._ended = np.ones(num_envs, dtype=np.bool_)
+        self._obs = np.zeros((num_envs, self.single_observation_space.shape[0]), dtype=np.float32)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        """Begin episodes: all, or those of ``options={"reset_mask": mask}``, bool of shape (N,)."""
+        if seed is None or isinstance(seed, (int, np.integer)):
+            seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = list(seed)
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed: {len(seeds)} of them, want {self.num_envs}")
+        mask = np.ones(self.num_envs, dtype=np.bool_)
+        if options is not None and "reset_mask" in options:
+            mask = options["reset_mask"]
+            if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+                raise TypeError("options['reset_mask']: want a numpy array of bool")
+            if mask.shape != (self.num_envs,) or not mask.any():
+                raise ValueError(
+                    f"options['reset_mask']: shape {mask.shape}, want ({self.num_envs},) with a True in it"
+                )
+        for i in np.flatnonzero(mask):
+            if seeds[i] is not None or self._episodes[i] is None:
+                self._episodes[i] = _Episodes(self._task, seeding.np_random(seeds[i])[0])
+        infos = self._begin(mask, options, {})
+        return self._observations(), infos
+
+    def _begin(
+        self, mask: npt.NDArray[np.bool_], options: dict[str, Any] | None, infos: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Begin episodes of some environments, as a cohort, and observe them."""
+        envs = np.flatnonzero(mask)
+        episodes = [self._episodes[i].next(options) for i in envs]  # type: ignore[union-attr]
+        picked = [route for route, _ in episodes]
+        self._leave(mask)
+        cohort = _Cohort(
+            self._task.reset(picked, [d for _, draws in episodes for d in draws]), self._task.routes[picked], envs
+        )
+        self._cohorts.append(cohort)
+        for i, route in zip(envs, cohort.routes, strict=True):
+            n = min(len(route), COST_END_IDX)
+            self._targets[i, :n] = route.target_lataccel[:n]
+            infos = self._add_info(infos, {"route": route.name}, int(i))
+        self._ends[envs] = self._task.ends[picked]
+        self._steps[envs] = CONTROL_START_IDX
+        self._before[envs] = self._targets[envs, CONTROL_START_IDX - 1]
+        self._ended[envs] = False
+        self._look(cohort)
+        return infos
+
+    def _leave(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Take environments out of their cohorts, which end when nobody is left."""
+        for cohort in self._cohorts:
+            cohort.envs = np.where((cohort.envs >= 0) & ~mask[cohort.envs], cohort.envs, -1)
+            if (cohort.envs < 0).all():
+                cohort.rollouts.close()
+        self._cohorts = [c for c in self._cohorts if (c.envs >= 0).any()]
+
+    def _look(self, cohort: _Cohort) -> None:
+        """Observe a cohort's environments."""
+        member = cohort.envs >= 0
+        envs = cohort.envs[member]
+        self._obs[envs, -1] = (self._steps[envs] - CONTROL_START_IDX) / (self._ends[envs] - CONTROL_START_IDX)
+        running = member & cohort.rollouts.running
+        if running.any():
+            self._obs[envs, :-1] = self._task.rows(cohort.rollouts, cohort.routes, running)[member]
+        else:
+            self._obs[envs, :-1] = 0
+
+    def _observations(self) -> npt.NDArray[np.float32]:
+        return self._obs.copy() if self._copy else self._obs
+
+    def step(
+        self, actions: npt.NDArray[np.float32]
+    ) -> tuple[
+        npt.NDArray[np.float32],
+        npt.NDArray[np.float64],
+        npt.NDArray[np.bool_],
+        npt.NDArray[np.bool_],
+        dict[str, Any],
+    ]:
+        """Steer all cars for one step; ``actions`` has shape (N, 1) or (N,)."""
+        commands = np.asarray(actions, dtype=np.float64)
+        if commands.shape not in ((self.num_envs, 1), (self.num_envs,)):
+            raise ValueError(f"actions: shape {commands.shape}, want ({self.num_envs}, 1)")
+        commands = commands.reshape(-1)
+        again = self._ended.copy()
+        if any(episodes is None for episodes in self._episodes):
+            raise ResetNeeded("call reset first")
+        if again.any() and self.autoreset_mode is not AutoresetMode.NEXT_STEP:
+            raise ResetNeeded(
+                f"environment {int(np.argmax(again))}: the episode has ended: reset it by options['reset_mask']"
+            )
+        nan = np.isnan(commands) & ~again
+        if nan.any():
+            raise ValueError(f"actions: NaN for environment {int(np.argmax(nan))}")
+        rewards = np.zeros(self.num_envs)
+        ended = np.zeros(self.num_envs, dtype=np.bool_)
+        infos: dict[str, Any] = {}
+        for cohort in self._cohorts:
+            self._advance(cohort, commands, rewards, ended)
+        costs = self._costs(ended)
+        self._ended = ended.copy()
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            for i in map(int, np.flatnonzero(ended)):
+                infos = self._add_info(infos, {"final_obs": self._obs[i].copy(), "final_info": {"costs": costs[i]}}, i)
+            again = ended.copy()
+        else:
+            for i in map(int, np.flatnonzero(ended)):
+                infos = self._add_info(infos, {"costs": costs[i]}, i)
+        if again.any():
+            infos = self._begin(again, None, infos)
+        return self._observations(), rewards, ended, np.zeros(self.num_envs, dtype=np.bool_), infos
+
+    def _advance(
+        self,
+        cohort: _Cohort,
+        commands: npt.NDArray[np.float64],
+        rewards: npt.NDArray[np.float64],
+        ended: npt.NDArray[np.bool_],
+    ) -> None:
+        """Compute a step of a cohort's environments that run, with rewards and ends, and observe them."""
+        running = (cohort.envs >= 0) & ~self._ended[cohort.envs]
+        if not running.any():
+            return
+        # A rollout that nobody asks for is ended by a command that is none.
+        lataccel = cohort.rollouts.advance(np.where(running, commands[cohort.envs], np.nan))[running]
+        envs = cohort.envs[running]
+        if np.isnan(lataccel).any():
+            slot = int(np.flatnonzero(running)[np.argmax(np.isnan(lataccel))])
+            raise cohort.rollouts.errors[slot]
+        at, steps = self._steps[envs], self._ends[envs] - CONTROL_START_IDX
+        error = self._targets[envs, at] - lataccel
+        reward = -(LATACCEL_WEIGHT / steps * (error * error))
+        if at[0] > CONTROL_START_IDX:
+            jerk = (lataccel - self._before[envs]) / DEL_T
+            reward -= JERK_WEIGHT / (steps - 1) * (jerk * jerk)
+        rewards[envs] = reward
+        self._before[envs] = lataccel
+        self._steps[envs] += 1
+        ended[envs] = at + 1 == self._ends[envs]
+        self._look(cohort)
+
+    def _costs(self, ended: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+        """The costs of environments whose episodes end at this step, shape (N, 3)."""
+        costs = np.zeros((self.num_envs, 3))
+        for cohort in self._cohorts:
+            done = (cohort.envs >= 0) & ended[cohort.envs]
+            if done.any():
+                costs[cohort.envs[done]] = cohort.rollouts.costs()[done]
+        return costs
+
+    def close_extras(self, **_: Any) -> None:
+        """End all episodes."""
+        self._leave(np.ones(self.num_envs, dtype=np.bool_))

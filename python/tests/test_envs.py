@@ -1,0 +1,233 @@
+"""Environments: Gymnasium's own checks, and the vector held to single ones in every bit."""
+
+import gymnasium
+import lockstep
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+
+def equal(a, b):
+    """Whether two values are of equal type and bits, through dicts and arrays of objects."""
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(equal(a[k], b[k]) for k in a)
+    if isinstance(a, np.ndarray):
+        if not isinstance(b, np.ndarray) or a.dtype != b.dtype or a.shape != b.shape:
+            return False
+        if a.dtype == object:
+            return all(equal(x, y) for x, y in zip(a, b, strict=True))
+        return a.tobytes() == b.tobytes()
+    return type(a) is type(b) and a == b
+
+
+def test_equal_sees_a_bit():
+    assert equal({"a": np.array([0.0])}, {"a": np.array([0.0])})
+    assert not equal({"a": np.array([0.0])}, {"a": np.array([-0.0])})
+    assert not equal({"a": np.zeros(1)}, {"a": np.zeros(1, np.float32)})
+
+
+@pytest.mark.parametrize("noise", ["route", "seed"])
+def test_gymnasium_checks(short_routes, noise):
+    check_env(lockstep.Env(short_routes, noise=noise), skip_render_check=True)
+
+
+def test_registered():
+    env = gymnasium.make("lockstep/Controls-v0", routes="own", engine="reference", model="own")
+    obs, info = env.reset(seed=3, options={"route": 2})
+    assert obs.shape == (257,)
+    assert info["route"] == "g00002"
+    env.close()
+    envs = gymnasium.make_vec("lockstep/Controls-v0", num_envs=3, routes="own", engine="reference", model="own")
+    assert isinstance(envs.unwrapped, lockstep.VectorEnv)
+    assert envs.reset(seed=1)[0].shape == (3, 257)
+    envs.close()
+
+
+def drive(env, seed, steps, mask=None, reset_mask=None):
+    """Everything that an environment returns, under actions that depend on what it shows."""
+    rng = np.random.default_rng(seed)
+    yield env.reset(seed=seed)
+    ended = np.zeros(env.num_envs, dtype=bool)
+    for k in range(steps):
+        if env.autoreset_mode is AutoresetMode.DISABLED and ended.any():
+            # and one that has not ended
+            which = ended | (np.arange(env.num_envs) == k % env.num_envs)
+            yield env.reset(options={"reset_mask": which})
+            ended[:] = False
+        got = env.step(rng.uniform(-2.5, 2.5, (env.num_envs, 1)).astype(np.float32))
+        ended |= got[2] | got[3]
+        yield got
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("n", [1, 3, 64])
+@pytest.mark.parametrize("noise", ["route", "seed"])
+def test_vector_is_many_single_ones(tiny_routes, mode, n, noise):
+    vector = lockstep.VectorEnv(n, tiny_routes, autoreset_mode=mode, noise=noise)
+    single = SyncVectorEnv([lambda: lockstep.Env(tiny_routes, noise=noise)] * n, autoreset_mode=mode)
+    assert vector.single_observation_space == single.single_observation_space
+    assert vector.observation_space == single.observation_space
+    assert vector.action_space == single.action_space
+    assert vector.metadata == single.metadata
+    ends = 0
+    for a, b in zip(drive(vector, 7, 25), drive(single, 7, 25), strict=True):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert equal(x, y)
+        ends += a[2].sum() if len(a) == 5 else 0
+    assert ends >= 3 * n
+    assert len(vector._cohorts) <= n
+    vector.close()
+    single.close()
+
+
+def test_rewards_sum_to_the_cost(short_routes):
+    env = lockstep.Env(short_routes)
+    for seed in range(3):
+        env.reset(seed=seed)
+        total, ended = 0.0, False
+        while not ended:
+            _, reward, ended, truncated, info = env.step(np.array([0.3], np.float32))
+            assert not truncated
+            total += reward
+        assert total == pytest.approx(-info["costs"][2], rel=1e-12)
+    with pytest.raises(ResetNeeded):
+        env.step(np.zeros(1))
+
+
+def test_an_episode_is_a_rollout(sim, routes):
+    """The costs in info are those of the challenge's program: 400 steps, from 100 to 500."""
+    want = sim.rollout(routes[:1], "pid", trajectory=True)
+    env = lockstep.Env(routes)
+    obs, _ = env.reset(options={"route": 0})
+    assert obs[-1] == 0
+    for k in range(400):
+        assert obs[-1] == np.float32(k / 400)
+        obs, _, ended, _, info = env.step(want.action[0, 0, 100 + k])
+        assert ended == (k == 399)
+    assert info["costs"].tobytes() == want.costs[0, 0].tobytes()
+    assert obs.tolist() == [0] * 256 + [1]
+
+
+def test_features_are_those_of_the_contract(sim, routes):
+    """Some elements, by their formulas, from what the simulation shows."""
+    route = routes[2]
+    with sim.reset(routes[[2]]) as rollouts:
+        actions = [0.1, -0.4, 3.0, 0.2]
+        lataccel = [*route.target_lataccel[:100], *(rollouts.advance([a])[0] for a in actions)]
+        o = rollouts.features()[0]
+    t, f = 104, np.float32
+    target, current, before = route.target_lataccel[t], lataccel[t - 1], lataccel[t - 2]
+    assert o[0] == f(target / 5)
+    assert o[1] == f(current / 5)
+    assert o[2] == f((target - current) / 5)
+    assert o[6] == f(route.v_ego[t] / 40)
+    assert o[9] == f(0.2 / 2)
+    assert o[12] == np.clip(f((current - before) / 0.1 / 5), -5, 5)
+    assert o[13] == np.clip(f((0.2 - 2.0) / 0.1 / 2), -5, 5)
+    assert o[16:36].tolist() == [f(x) / f(2) for x in [0] * 16 + [0.1, -0.4, 2.0, 0.2]]
+    assert o[36:56].tolist() == [f(x) / f(5) for x in lataccel[t - 21 : t - 1]]
+    preview = [*route.target_lataccel[t + 1 : t + 50], route.target_lataccel[t + 49]]
+    assert o[56:106].tolist() == np.clip(np.array(preview, f) / f(5), -5, 5).tolist()
+
+
+def test_order_of_routes(short_routes):
+    def names(seed, n):
+        env = lockstep.VectorEnv(n, short_routes, autoreset_mode="Disabled")
+        seen = [env.reset(seed=seed)[1]["route"].tolist()]
+        seen += [env.reset()[1]["route"].tolist() for _ in range(9)]
+        return np.array(seen)
+
+    three, one = names(5, 3), names(6, 1)
+    assert (three[:, 1] == one[:, 0]).all()  # environment 1 of seed 5 is seeded with 6
+    for column in three.T:  # each route once, then each once more
+        assert sorted(column[:5]) == sorted(column[5:]) == sorted(short_routes.names)
+    assert (names(5, 3) == three).all()
+    assert (names(9, 3) != three).any()
+
+
+def test_own_observations(short_routes):
+    space = Box(-np.inf, np.inf, (2,), np.float32)
+
+    def observe(rollouts, routes):
+        return np.stack([rollouts.lataccel, [r.v_ego[min(rollouts.step, len(r) - 1)] for r in routes]], axis=1)
+
+    envs = lockstep.VectorEnv(3, short_routes, obs=observe, observation_space=space)
+    obs, _ = envs.reset(seed=1)
+    assert obs.shape == (3, 3)
+    with pytest.raises(ValueError, match="observation_space"):
+        lockstep.Env(short_routes, obs=observe)
+    with pytest.raises(ValueError, match="shape"):
+        lockstep.Env(short_routes, obs=lambda *_: np.zeros(7), observation_space=space).reset()
+
+
+def test_copies(short_routes):
+    for copy in (True, False):
+        envs = lockstep.VectorEnv(2, short_routes, copy=copy)
+        first, _ = envs.reset(seed=1)
+        kept = first.copy()
+        second = envs.step(np.ones((2, 1)))[0]
+        assert (first is second) == (not copy)
+        assert equal(first, kept) == copy
+
+
+def test_other_environments_do_not_matter(sim, short_routes):
+    """What happens in an environment is the same in any company, and after others were reset."""
+    alone = lockstep.VectorEnv(1, short_routes, autoreset_mode="Disabled")
+    many = lockstep.VectorEnv(5, short_routes, autoreset_mode="Disabled")
+    a, b = alone.reset(seed=13)[0], many.reset(seed=10)[0]
+    for k in range(4):
+        assert equal(a[0], b[3])
+        others = np.array([True, False, False, False, True])
+        many.reset(options={"reset_mask": others})
+        actions = np.full((5, 1), 0.1 * k)
+        a, b = alone.step(actions[:1])[0], many.step(actions)[0]
+
+
+def test_bad_input(short_routes):
+    envs = lockstep.VectorEnv(3, short_routes)
+    with pytest.raises(ResetNeeded):
+        envs.step(np.zeros((3, 1)))
+    envs.reset(seed=1)
+    before = envs._obs.copy()
+    for actions, message in [
+        (np.zeros((2, 1)), r"\(2, 1\)"),
+        (np.zeros((3, 2)), r"\(3, 2\)"),
+        (np.array([[0], [np.nan], [0]]), "environment 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            envs.step(actions)
+    assert equal(envs._obs, before)
+    for options, kind in [
+        ({"reset_mask": [True, False, False]}, TypeError),
+        ({"reset_mask": np.zeros(3, bool)}, ValueError),
+        ({"reset_mask": np.ones(2, bool)}, ValueError),
+        ({"route": 99}, ValueError),
+    ]:
+        with pytest.raises(kind):
+            envs.reset(options=options)
+    with pytest.raises(ValueError, match="seed"):
+        envs.reset(seed=[1, 2])
+    env = lockstep.Env(short_routes)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="NaN"):
+        env.step(np.array([np.nan]))
+    with pytest.raises(ValueError, match="shape"):
+        env.step(np.zeros(2))
+    for bad in ({"obs": "pixels"}, {"noise": "white"}, {"engine": "reference"}, {"num_envs": 0}):
+        with pytest.raises(ValueError, match=r"obs|noise|engine|num_envs"):
+            lockstep.VectorEnv(**{"num_envs": 1, "routes": short_routes} | bad)
+    with pytest.raises(ValueError, match="NotAMode"):
+        lockstep.VectorEnv(1, short_routes, autoreset_mode="NotAMode")
+
+
+def test_nothing_is_left_of_environments(short_routes):
+    before = lockstep._native.call("handles")
+    envs = lockstep.VectorEnv(4, short_routes, autoreset_mode="SameStep")
+    for _ in drive(envs, 1, 60):
+        pass
+    envs.close()
+    assert lockstep._native.call("handles") == before
