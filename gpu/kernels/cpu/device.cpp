@@ -420,8 +420,9 @@ Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads
   }
   // With nothing beyond its end that a kernel could read unnoticed.
   std::unique_ptr<void, void (*)(void *)> copy(new_guarded(bytes), free);
-  void *const own = static_cast<char *>(copy.get()) + kGuard;
+  void *own = static_cast<char *>(copy.get()) + kGuard;
   if (bytes > 0) memcpy(own, argument, static_cast<size_t>(bytes));
+  if (bytes == sizeof own) memcpy(&own, argument, sizeof own);
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::string failure;
