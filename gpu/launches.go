@@ -3,9 +3,9 @@ package gpu
 import (
 	"bytes"
 	"time"
-	"unsafe"
 
 	"lockstep"
+	"lockstep/internal/guard"
 )
 
 // outcome is what a task came to.
@@ -63,6 +63,7 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 			}
 			if last && o.err == nil {
 				o.result = b.result(j)
+				r.tally(statuses[j])
 			}
 		}
 		return nil
@@ -98,9 +99,6 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 		begin = time.Now()
 		err := r.use(r.ctx, b.on, func(c *connection) error {
 			b.aim(int(b.block.End))
-			if err := c.Upload(b.device(0), b.buffer.host[:unsafe.Sizeof(launchBlock{})]); err != nil {
-				return err
-			}
 			if err := b.launch(); err != nil {
 				return err
 			}
@@ -147,5 +145,5 @@ func observe(job *lockstep.Job, step int, t *traceBlock) error {
 	if t.Network != 0 {
 		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = t.Tokens[:], t.States[:], t.Logits[:], t.Probs[:], t.CDF[:]
 	}
-	return guard(func() { job.Observe(&s) })
+	return guard.Do(func() { job.Observe(&s) })
 }
