@@ -297,3 +297,11 @@ nvcc-classic:
 	awk '/entry function/ { name = $$7 } /Function properties for lockstep/ { getline; spill = $$0 } /Used/ { sub(/ptxas info *: */, ""); print name ": " $$0 "; " spill }' build/classic.log | tr -s ' ' > gpu/classic/module/report.txt
 	rm build/classic.log
 	cat $(sort $(wildcard $(CLASSIC_KERNELS)/*.cu $(CLASSIC_KERNELS)/*.cuh $(CLASSIC_KERNELS)/*.h)) | sha256sum | cut -d ' ' -f 1 > gpu/classic/module/sources.sha256
+
+.PHONY: mutants-classic
+mutants-classic: ## plant every fault of classic control, and read what the harness says
+	LOCKSTEP_CLASSIC_FAULTS=all $(GO) test -count 1 -timeout 60m -v -run '^TestFaults$$' ./classic/harness
+
+.PHONY: bench-classic
+bench-classic: $(GYMNASIUM)/requirements ## classic control on one core as multiples of Gymnasium's speed, in CPU time of one run
+	$(GO) run ./golden/classic/speed -python $(GYMNASIUM)/requirements/bin/python

@@ -28,6 +28,7 @@ const (
 type commands struct {
 	Demo     demoCommand     `cmd:"" help:"Roll a few routes out on every engine, compare the bits, draw the drives."`
 	Rollout  rolloutCommand  `cmd:"" help:"Roll routes out and print their costs."`
+	Envs     envsCommand     `cmd:"" help:"List Gymnasium's classic control environments."`
 	Eval     evalCommand     `cmd:"" help:"Compare two controllers and write a report."`
 	Parity   parityCommand   `cmd:"" help:"Compare engines with each other, or with recordings, bit by bit."`
 	Diff     diffCommand     `cmd:"" help:"Compare a trace with another, or with an engine."`

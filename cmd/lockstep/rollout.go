@@ -25,6 +25,7 @@ import (
 type rolloutCommand struct {
 	simulatorFlags
 	controllerFlags
+	classicFlags
 	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
 	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step: FILE.npz in the format of the goldens, for np.load; any other name as a trace, for lockstep diff."`
 	Stats       bool   `name:"stats" help:"Print what passed between host and GPU, and the times that its own clock took."`
@@ -34,6 +35,9 @@ type rolloutCommand struct {
 
 // Run is the rollout command.
 func (c *rolloutCommand) Run(env *environment) error {
+	if c.Env != "" {
+		return c.classicFlags.rollout(env, c.Engine, c.Workers, c.Stats, c.JSON)
+	}
 	policies, done, err := c.policies(env)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ func (e Engine) Make(t classic.Task) (classic.Vector, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &vector{task: t, device: d}
+	v := &vector{task: t, device: &driver.Ledger{Device: d}}
 	if err := v.allocate(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -81,7 +81,7 @@ func (e Engine) Make(t classic.Task) (classic.Vector, error) {
 
 type vector struct {
 	task   classic.Task
-	device driver.Device
+	device *driver.Ledger
 	launch launch
 	block  driver.Pointer // the launch, on the device
 
@@ -98,6 +98,13 @@ type vector struct {
 }
 
 func (v *vector) Task() classic.Task { return v.task }
+
+// Stats says what has passed between host and device.
+func (v *vector) Stats() string {
+	c := v.device.Counts()
+	return fmt.Sprintf("%d launches, %d synchronisations, %d uploads of %d bytes, %d downloads of %d bytes",
+		c.Launches, c.Synchronisations, c.Uploads, c.UploadBytes, c.Downloads, c.DownloadBytes)
+}
 
 func (v *vector) Close() error { return v.device.Close() }
 
