@@ -164,7 +164,7 @@ FUZZ_TARGETS := .:FuzzReadRoute:20000 ./internal/pandas:FuzzParseFloat:20000 ./i
 	./internal/onnx:FuzzParse:20000 ./internal/routecache:FuzzParse:20000 \
 	./fuzz:FuzzTokenizer:500 ./fuzz:FuzzStep:200 ./fuzz:FuzzDraws:200 ./fuzz:FuzzBatch:200 ./fuzz:FuzzAgreement:40 \
 	./fuzz:FuzzShortcuts:20 ./fuzz:FuzzTeacher:200 ./fuzz:FuzzLongRoutes:20 ./fuzz:FuzzCalls:5 ./fuzz:FuzzStepping:20 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \
-	./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:1500 ./fuzz:FuzzReadTrace:10000
+	./fuzz:FuzzClassic:200 ./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:1500 ./fuzz:FuzzReadTrace:10000
 FUZZTIME := 5m
 
 .PHONY: fuzz
@@ -255,3 +255,25 @@ wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
 vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors
 	$(VENV)/bin/pip install --quiet onnx
 	$(VENV)/bin/python golden/vectors/check.py
+
+# Gymnasium, for the classic control environments: see docs/classic.md.
+GYMNASIUM := build/gymnasium
+
+$(GYMNASIUM)/%: golden/classic/%.txt
+	rm -rf $@
+	$(PYTHON) -m venv $@
+	$@/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+
+.PHONY: test-classic
+test-classic: $(GYMNASIUM)/requirements ## hold classic control to the Gymnasium that pip installs, CLASSIC_LIVE steps of each environment
+	LOCKSTEP_GYMNASIUM=$(abspath $(GYMNASIUM)/requirements/bin/python) LOCKSTEP_CLASSIC_LIVE=$(CLASSIC_LIVE) $(GO) test -count 1 -timeout 120m -v -run '^TestClassicLive$$' ./fuzz
+CLASSIC_LIVE := 100000
+
+.PHONY: test-classic-long
+test-classic-long: ## hold the engines of classic control to one another for CLASSIC_STEPS steps
+	LOCKSTEP_CLASSIC_STEPS=$(CLASSIC_STEPS) $(GO) test -count 1 -timeout 120m -v -run '^TestClassicLong$$' ./fuzz
+CLASSIC_STEPS := 1e8
+
+.PHONY: golden-classic
+golden-classic: $(GYMNASIUM)/requirements $(GYMNASIUM)/requirements-numpy1 ## record the goldens of classic control again
+	$(GO) run ./golden/classic/record -python $(GYMNASIUM)/requirements/bin/python -python1 $(GYMNASIUM)/requirements-numpy1/bin/python

@@ -3,6 +3,7 @@ package lockstep
 import (
 	"bufio"
 	"bytes"
+	"crypto/md5"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -191,6 +192,16 @@ func (l Loader) seedPath(file string) string {
 		prefix = DefaultSeedPrefix
 	}
 	return strings.TrimSuffix(prefix, "/") + "/" + file
+}
+
+// Seed is the seed of a route's random draws: the MD5 of its path as the Python
+// program was given it, read as a 128-bit big-endian number, modulo 10,000.
+func Seed(path string) uint32 {
+	var seed uint32
+	for _, b := range md5.Sum([]byte(path)) {
+		seed = (seed<<8 | uint32(b)) % 10_000
+	}
+	return seed
 }
 
 // RouteFiles lists the CSV files of a folder in the order of their names, at

@@ -1,7 +1,5 @@
 package lockstep
 
-import "crypto/md5"
-
 // Route is one drive: columns of equal length, one value for every step, as the
 // Python program holds them after loading. It is read-only once loaded.
 type Route struct {
@@ -33,14 +31,4 @@ func (r *Route) FuturePlan(step int) FuturePlan {
 		VEgo:         r.VEgo[from:to:to],
 		AEgo:         r.AEgo[from:to:to],
 	}
-}
-
-// Seed is the seed of a route's random draws: the MD5 of its path as the Python
-// program was given it, read as a 128-bit big-endian number, modulo 10,000.
-func Seed(path string) uint32 {
-	var seed uint32
-	for _, b := range md5.Sum([]byte(path)) {
-		seed = (seed<<8 | uint32(b)) % 10_000
-	}
-	return seed
 }

@@ -35,7 +35,8 @@ type block struct {
 	fallen     []bool    // CartPole without autoreset: an earlier step has terminated
 	wide       []bool    // the mountain car's state is float64
 	words      [4][]uint32
-	wordsOf    int64 // the block of Philox that words has, plus 1
+	wordsOf    int64 // the block of Philox that words has, plus 1, and its key
+	wordsKey   uint64
 	scratch    [][]float64
 	sure       []bool
 	inputs     []float32 // of the network's layers

@@ -204,11 +204,11 @@ func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, reco
 			return fmt.Errorf("step %d: %w", i, err)
 		}
 	}
+	if !v.seeded {
+		return v.ready()
+	}
 	if policy.Recorded != nil || policy.Network != nil && v.task.Actions == 0 || v.task.Autoreset == classic.Disabled {
 		return v.runChecked(ctx, policy, steps, record)
-	}
-	if err := v.ready(); err != nil {
-		return err
 	}
 	for done := 0; done < steps; {
 		if err := ctx.Err(); err != nil {

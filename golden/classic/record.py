@@ -9,6 +9,7 @@ the final observations of ended episodes with autoreset same-step.
     python golden/classic.py < cases.json > results.json
 """
 
+import functools
 import hashlib
 import json
 import logging
@@ -31,17 +32,18 @@ MODES = {
 }
 
 
-def philox(counter: list[int], key: int) -> list[int]:
+@functools.lru_cache(maxsize=4096)
+def philox(counter: tuple[int, ...], key: int) -> tuple[int, ...]:
     k0, k1 = key & MASK, key >> 32
     for _ in range(10):
         a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
-        counter = [(b >> 32) ^ counter[1] ^ k0, b & MASK, (a >> 32) ^ counter[3] ^ k1, a & MASK]
+        counter = ((b >> 32) ^ counter[1] ^ k0, b & MASK, (a >> 32) ^ counter[3] ^ k1, a & MASK)
         k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
     return counter
 
 
 def uniform(seed: int, env: int, step: int, actions: int, limit: float) -> int | float:
-    block = philox([env & MASK, env >> 32, step // (128 if actions == 2 else 4), 0], seed)
+    block = philox((env & MASK, env >> 32, step // (128 if actions == 2 else 4), 0), seed)
     word = block[step % 4]
     if actions == 2:
         return block[step % 128 // 32] >> (step % 32) & 1

@@ -34,9 +34,10 @@ var (
 	ONNXRuntime = &Want{"onnxruntime", "ONNX Runtime's library, and cgo to load it", findONNXRuntime}
 	Compiler    = &Want{"compiler", "a C++ compiler", findCompiler}
 	Python      = &Want{"python", "a Python with numpy", sync.OnceValues(findPython)}
+	Gymnasium   = &Want{"gymnasium", "a Python with Gymnasium", sync.OnceValues(findGymnasium)}
 	GPU         = &Want{"gpu", "a GPU, and a program built for it", findGPU}
 
-	All = []*Want{Assets, ONNXRuntime, Compiler, Python, GPU}
+	All = []*Want{Assets, ONNXRuntime, Compiler, Python, Gymnasium, GPU}
 )
 
 // Names are those of all wants.
@@ -183,6 +184,23 @@ func findPython() (string, error) {
 	if out, err := exec.Command(path, "-c", "import numpy").CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		return "", fmt.Errorf("%s: %s: set LOCKSTEP_PYTHON to one with numpy", path, lines[len(lines)-1])
+	}
+	return filepath.Abs(path)
+}
+
+// findGymnasium finds the Python that `make test-classic` makes, or another one.
+func findGymnasium() (string, error) {
+	name := os.Getenv("LOCKSTEP_GYMNASIUM")
+	if name == "" {
+		return "", errors.New("set LOCKSTEP_GYMNASIUM to a Python with Gymnasium, or run `make test-classic`")
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("LOCKSTEP_GYMNASIUM: %w", err)
+	}
+	if out, err := exec.Command(path, "-c", "import gymnasium").CombinedOutput(); err != nil {
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		return "", fmt.Errorf("%s: %s: set LOCKSTEP_GYMNASIUM to one with Gymnasium", path, lines[len(lines)-1])
 	}
 	return filepath.Abs(path)
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lockstep._version import __version__
 from lockstep.controllers import BatchStep
 from lockstep.errors import ClosedError, RouteError, SimulationError
+from lockstep.network import Network
 from lockstep.rollouts import Candidates, Rollouts, Snapshot
 from lockstep.simulator import Result, Route, Routes, Simulator
 from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
@@ -27,6 +28,7 @@ __all__ = [
     "ClosedError",
     "Env",
     "Experience",
+    "Network",
     "Result",
     "Rollouts",
     "Route",

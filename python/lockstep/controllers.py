@@ -7,6 +7,7 @@ array (3,) or (K, 3)           gains P, I, D of PID controllers
 array (10,) or (K, 10)         gains of PID controllers with feed-forward, ``pidff``
 array (N, 400)                 a table: an action for each route and step from 100 on
 path to ``.json``, ``.onnx``   a policy file: gains, tables, networks
+:class:`Network`               a network, without a file
 path to ``.py``                a controller of the challenge's, as it is, in processes of its own
 callable                       a function of a :class:`BatchStep`, which steers all routes at once
 sequence of these              one after the other, without callables
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 import numpy.typing as npt
 
+from lockstep.network import Network
 from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN, Rollouts
 
 if TYPE_CHECKING:
@@ -76,7 +78,11 @@ def specify(controllers: Any, routes: int) -> list[dict[str, Any]]:
     """The controllers as the library is told of them."""
     if isinstance(controllers, (str, os.PathLike)):
         return [_named(os.fspath(controllers))]
-    if isinstance(controllers, Sequence) and any(isinstance(c, (str, os.PathLike, np.ndarray)) for c in controllers):
+    if isinstance(controllers, Network):
+        return [controllers.specify()]
+    if isinstance(controllers, Sequence) and any(
+        isinstance(c, (str, os.PathLike, np.ndarray, Network)) for c in controllers
+    ):
         return [spec for c in controllers for spec in specify(c, routes)]
     return _numbers(controllers, routes)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from lockstep import _native
 from lockstep.controllers import Controllers, specify, steer
+from lockstep.network import Network
 from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, Rollouts
 from lockstep.training import Experience
 
@@ -422,7 +423,7 @@ class Simulator:
 
     def collect(
         self,
-        policy: str | os.PathLike[str],
+        policy: str | os.PathLike[str] | Network,
         routes: Routes,
         samples: int = 0,
         seed: int = 0,
@@ -432,8 +433,8 @@ class Simulator:
 
         Parameters
         ----------
-        policy : path-like
-            The network's file, ``.onnx``: observations [n, 256] to [n, 2].
+        policy : Network or path-like
+            The network, or its file, ``.onnx``: observations [n, 256] to [n, 2].
         routes : Routes
             N routes of this simulator's.
         samples : int
@@ -453,8 +454,6 @@ class Simulator:
         if samples < 0 or not 0 <= operator.index(seed) < 2**64:
             raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
         spec = specify(policy, len(routes))
-        if len(spec) != 1:
-            raise ValueError("policy: want one network's file")
         answer = self._handle.long_call(
             "collect",
             progress=None if progress is None else lambda done: progress(done, total),

@@ -74,11 +74,19 @@ func of[T, Q any](f func(t *task, object T, request Q, buffer []byte) (any, erro
 			return nil, err
 		}
 		var q Q
-		if err := json.Unmarshal(request, &q); err != nil {
-			return nil, usagef("request: %v", err)
+		if err := parse(request, &q); err != nil {
+			return nil, err
 		}
 		return f(t, object, q, buffer)
 	}
+}
+
+// parse reads a request.
+func parse(request []byte, q any) error {
+	if err := json.Unmarshal(request, q); err != nil {
+		return usagef("request: %v", err)
+	}
+	return nil
 }
 
 // floats is a buffer as n numbers.
@@ -109,6 +117,9 @@ func init() { // they refer to one another
 		"reset":   of(reset),
 
 		"predict": of(predict),
+		"network": network,
+		"save":    of(save),
+
 		"collect": of(collect),
 		"gather":  of(gather),
 		"observe": of(observe),

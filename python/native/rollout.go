@@ -15,7 +15,8 @@ import (
 
 // controllerSpec names a policy.
 type controllerSpec struct {
-	Kind   string      // one of lockstep.Kinds; or "file", "python"
+	Kind   string      // one of lockstep.Kinds; or "file", "python", "object"
+	Handle int64       // of an object
 	Gains  []float64   // of its kind; the default ones if nil
 	Tables [][]float64 // of a table: the actions for each route
 	File   string
@@ -32,6 +33,9 @@ func (c controllerSpec) policy(ctx context.Context, of routes) (lockstep.Policy,
 			return nil, none, usage(err)
 		}
 		return p, none, nil
+	case "object":
+		p, err := get[*lockstep.Network](c.Handle)
+		return p, none, err
 	case "python":
 		p, err := pycontroller.New(ctx, pycontroller.Options{File: c.File, Python: c.Python})
 		if err != nil {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 
@@ -35,8 +34,8 @@ type openAnswer struct {
 
 func open(_ *task, _ int64, request, _ []byte) (any, error) {
 	var q openRequest
-	if err := json.Unmarshal(request, &q); err != nil {
-		return nil, usage(err)
+	if err := parse(request, &q); err != nil {
+		return nil, err
 	}
 	profile := reference.HostProfile()
 	if q.Profile != "host" {

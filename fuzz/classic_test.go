@@ -1,0 +1,312 @@
+package fuzz
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"lockstep/classic"
+	"lockstep/engines"
+	golden "lockstep/golden/classic"
+	"lockstep/internal/want"
+)
+
+// classicTask draws environments with options.
+func classicTask(t *rapid.T) classic.Task {
+	e := rapid.SampledFrom(classic.Environments).Draw(t, "environment")
+	num := rapid.OneOf(rapid.IntRange(1, 20), rapid.SampledFrom([]int{7, 8, 9, 255, 256, 257, 600})).Draw(t, "num")
+	task, err := classic.Make(e.Name, num, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.NumPy1 = rapid.Bool().Draw(t, "NumPy 1")
+	task.SuttonBarto = rapid.Bool().Draw(t, "sutton_barto_reward")
+	task.SemiImplicit = rapid.IntRange(0, 3).Draw(t, "semi-implicit") == 0
+	task.Nips = rapid.Bool().Draw(t, "nips")
+	task.GoalVelocity = rapid.SampledFrom([]float64{0, 0.02, 0.07, -1}).Draw(t, "goal_velocity")
+	task.Gravity = rapid.SampledFrom([]float64{10, 9.81, -3, 0}).Draw(t, "g")
+	task.MaxSteps = rapid.SampledFrom([]int{0, 1, 3, 20, e.MaxSteps}).Draw(t, "max_episode_steps")
+	task.Autoreset = classic.Autoreset(rapid.IntRange(0, 3).Draw(t, "autoreset"))
+	if e.Shared {
+		task.Autoreset, task.MaxSteps = classic.NextStep, max(task.MaxSteps, 1)
+	}
+	return task
+}
+
+// classicReset draws a reset, of all environments or some, sometimes a wrong one.
+func classicReset(t *rapid.T, task classic.Task) classic.Reset {
+	r := classic.Reset{
+		Seed:     rapid.Int64Range(-1, 1<<40).Draw(t, "seed"),
+		Continue: rapid.Bool().Draw(t, "continue"),
+	}
+	if rapid.IntRange(0, 2).Draw(t, "masked") == 0 {
+		r.Mask = make([]bool, task.Num)
+		for i := range r.Mask {
+			r.Mask[i] = rapid.Bool().Draw(t, "mask")
+		}
+	}
+	if rapid.IntRange(0, 2).Draw(t, "bounded") == 0 {
+		for range task.Low {
+			low := rapid.SampledFrom([]float64{-0.3, -90, 0, 1e-12, 3, -1.2}).Draw(t, "low")
+			r.Low = append(r.Low, low)
+			r.High = append(r.High, low+rapid.SampledFrom([]float64{0, 0.5, 7}).Draw(t, "width"))
+		}
+	}
+	return r
+}
+
+// classicActions draws actions for a step, rarely one that is refused.
+func classicActions(t *rapid.T, task classic.Task) classic.Actions {
+	var a classic.Actions
+	if task.Actions == 0 {
+		edges := []float32{0, 1, -1, 2, -2, 0.5, float32(math.Nextafter32(1, 2)), -7, 1e-30}
+		for range task.Num {
+			a.Continuous = append(a.Continuous, rapid.SampledFrom(edges).Draw(t, "action"))
+		}
+		if rapid.IntRange(0, 30).Draw(t, "NaN") == 0 {
+			a.Continuous[0] = float32(math.NaN())
+		}
+		return a
+	}
+	for range task.Num {
+		a.Discrete = append(a.Discrete, int32(rapid.IntRange(0, task.Actions-1).Draw(t, "action")))
+	}
+	if rapid.IntRange(0, 30).Draw(t, "beyond") == 0 {
+		a.Discrete[task.Num-1] = int32(task.Actions)
+	}
+	return a
+}
+
+// sameColumn reports whether two columns have the same bits.
+func sameColumn[T float32 | float64 | int32 | bool | int64](a, b []T) error {
+	if len(a) != len(b) {
+		return fmt.Errorf("%d and %d values", len(a), len(b))
+	}
+	for i := range a {
+		x, y := any(a[i]), any(b[i])
+		if xf, ok := x.(float64); ok {
+			x, y = math.Float64bits(xf), math.Float64bits(y.(float64))
+		}
+		if xf, ok := x.(float32); ok {
+			x, y = math.Float32bits(xf), math.Float32bits(y.(float32))
+		}
+		if x != y {
+			return fmt.Errorf("value %d is %v and %v", i, a[i], b[i])
+		}
+	}
+	return nil
+}
+
+// sameTransition tells the first column that differs, or nil.
+func sameTransition(a, b *classic.Transition) error {
+	for _, c := range []struct {
+		name string
+		err  error
+	}{
+		{"actions", errors.Join(sameColumn(a.Actions.Discrete, b.Actions.Discrete), sameColumn(a.Actions.Continuous, b.Actions.Continuous))},
+		{"states", sameColumn(a.States, b.States)},
+		{"observations", sameColumn(a.Observations, b.Observations)},
+		{"rewards", sameColumn(a.Rewards, b.Rewards)},
+		{"terminated", sameColumn(a.Terminated, b.Terminated)},
+		{"truncated", sameColumn(a.Truncated, b.Truncated)},
+		{"final observations", sameColumn(a.Final, b.Final)},
+	} {
+		if c.err != nil {
+			return fmt.Errorf("%s: %w", c.name, c.err)
+		}
+	}
+	return nil
+}
+
+// classicEngines are those that take part, the reference first.
+func classicEngines(t testing.TB) []classic.Engine {
+	var all []classic.Engine
+	for _, e := range engines.Classic {
+		engine, err := e.New(2)
+		var absent *want.Error
+		if errors.As(err, &absent) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, engine)
+	}
+	return all
+}
+
+func observed(v classic.Vector) classic.Transition {
+	t := classic.NewTransition(v.Task())
+	v.Observe(t.Observations, t.States)
+	return classic.Transition{Observations: t.Observations, States: t.States}
+}
+
+// Sequences of calls: all engines answer them with the same bits, or refuse them
+// with the same words and stay as they were.
+func FuzzClassic(f *testing.F) { f.Fuzz(rapid.MakeFuzz(classicCalls(classicEngines(f)))) }
+func TestClassic(t *testing.T) { rapid.Check(t, classicCalls(classicEngines(t))) }
+
+func classicCalls(all []classic.Engine) func(*rapid.T) {
+	return func(t *rapid.T) {
+		task := classicTask(t)
+		vectors := make([]classic.Vector, len(all))
+		for i, e := range all {
+			v, err := e.Make(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer v.Close()
+			vectors[i] = v
+		}
+		// together does the same to all and compares what they say.
+		together := func(what string, do func(v classic.Vector) ([]classic.Transition, error)) {
+			var first []classic.Transition
+			var complaint string
+			for i, v := range vectors {
+				got, err := do(v)
+				text := ""
+				if err != nil {
+					text = err.Error()
+				} else {
+					got = append(got, observed(v))
+				}
+				if i == 0 {
+					first, complaint = got, text
+					continue
+				}
+				if text != complaint {
+					t.Fatalf("%s: %s says %q, %s %q", what, all[0].Name(), complaint, all[i].Name(), text)
+				}
+				for k := range got {
+					if err := sameTransition(&first[k], &got[k]); err != nil {
+						t.Fatalf("%s: step %d: %s and %s: %v", what, k, all[0].Name(), all[i].Name(), err)
+					}
+				}
+				a, b := vectors[0].Totals(), v.Totals()
+				if err := errors.Join(sameColumn(a.Rewards, b.Rewards), sameColumn(a.Episodes, b.Episodes)); err != nil || a.Steps != b.Steps {
+					t.Fatalf("%s: totals of %s and %s: %d and %d steps, %v", what, all[0].Name(), all[i].Name(), a.Steps, b.Steps, err)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "calls") {
+			switch rapid.SampledFrom([]string{"reset", "step", "step", "uniform", "network"}).Draw(t, "call") {
+			case "reset":
+				r := classicReset(t, task)
+				together("reset", func(v classic.Vector) ([]classic.Transition, error) { return nil, v.Reset(r) })
+			case "step":
+				a := classicActions(t, task)
+				together("step", func(v classic.Vector) ([]classic.Transition, error) {
+					transition := classic.NewTransition(task)
+					return []classic.Transition{transition}, v.Step(a, &transition)
+				})
+			case "uniform":
+				seed, steps := rapid.Uint64().Draw(t, "key"), rapid.IntRange(1, 40).Draw(t, "steps")
+				together("run", classicRun(task, classic.Policy{Uniform: &seed}, steps))
+			case "network":
+				together("network", classicRun(task, classic.Policy{Network: golden.Goals[task.Name]}, rapid.IntRange(1, 40).Draw(t, "steps")))
+			}
+		}
+	}
+}
+
+func classicRun(task classic.Task, p classic.Policy, steps int) func(v classic.Vector) ([]classic.Transition, error) {
+	return func(v classic.Vector) ([]classic.Transition, error) {
+		record := make([]classic.Transition, steps)
+		for i := range record {
+			record[i] = classic.NewTransition(task)
+		}
+		return record, v.Run(context.Background(), p, steps, record)
+	}
+}
+
+// TestClassicLong holds batched to the reference for LOCKSTEP_CLASSIC_STEPS steps
+// over the family, with every kind of reset and policy.
+func TestClassicLong(t *testing.T) {
+	total := 200_000
+	if text := os.Getenv("LOCKSTEP_CLASSIC_STEPS"); text != "" {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total = int(n)
+	}
+	// Shares of the steps, by what a step of the reference costs.
+	shares := map[string]float64{"CartPole-v1": .27, "CartPoleVectorEnv": .18, "MountainCar-v0": .27, "MountainCarContinuous-v0": .14, "Pendulum-v1": .1, "Acrobot-v1": .04}
+	all := classicEngines(t)
+	compared := 0
+	for _, e := range classic.Environments {
+		for round, left := 0, int(shares[e.Name]*float64(total)); left > 0; round++ {
+			n, err := longRun(all, e, round, left)
+			if err != nil {
+				t.Fatalf("%s, round %d: %v", e.Name, round, err)
+			}
+			left -= n
+			compared += n
+		}
+	}
+	if compared < total*99/100 {
+		t.Errorf("%d steps were compared, %d are wanted", compared, total)
+	}
+	t.Logf("%d steps of %d environments: no difference", compared, len(classic.Environments))
+}
+
+// longRun is one round of at most some hundred thousand steps.
+func longRun(all []classic.Engine, e classic.Environment, round, left int) (int, error) {
+	const num, chunk = 300, 50
+	task, err := classic.Make(e.Name, num, nil)
+	if err != nil {
+		return 0, err
+	}
+	task.NumPy1 = round%4 == 3
+	task.Autoreset = []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}[round%3]
+	if e.Shared {
+		task.Autoreset = classic.NextStep
+	}
+	task.SuttonBarto, task.SemiImplicit, task.Nips = round%5 == 4, round%7 == 6, round%5 == 3
+	key := uint64(time.Now().UnixNano())
+	policy := classic.Policy{Uniform: &key}
+	if round%3 == 2 {
+		policy = classic.Policy{Network: golden.Goals[e.Name]}
+	}
+	var vectors []classic.Vector
+	for _, engine := range all[:2] {
+		v, err := engine.Make(task)
+		if err != nil {
+			return 0, err
+		}
+		defer v.Close()
+		if err := v.Reset(classic.Reset{Seed: int64(key >> 2)}); err != nil {
+			return 0, err
+		}
+		vectors = append(vectors, v)
+	}
+	do := classicRun(task, policy, chunk)
+	steps := 0
+	for range 20 {
+		if steps >= left {
+			break
+		}
+		a, err := do(vectors[0])
+		if err != nil {
+			return steps, err
+		}
+		b, err := do(vectors[1])
+		if err != nil {
+			return steps, err
+		}
+		for i := range a {
+			if err := sameTransition(&a[i], &b[i]); err != nil {
+				return steps, fmt.Errorf("%v, seed %d, key %d: step %d: %w", task.Autoreset, key>>2, key, steps/num+i, err)
+			}
+		}
+		steps += num * chunk
+	}
+	return steps, nil
+}

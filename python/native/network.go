@@ -1,0 +1,51 @@
+//go:build cgo
+
+package main
+
+import (
+	"lockstep"
+	"lockstep/policyfile"
+)
+
+type policyAnswer struct {
+	Handle int64  `json:"handle"`
+	Name   string `json:"name"`
+}
+
+// network makes a network. The buffer has for each layer the weights (outputs, inputs),
+// then the biases, in float32.
+func network(_ *task, _ int64, request, buffer []byte) (any, error) {
+	var q struct {
+		Sizes []int // of the input, and of each layer's output
+		Scale float64
+	}
+	if err := parse(request, &q); err != nil {
+		return nil, err
+	}
+	n := 0
+	for i := 1; i < len(q.Sizes); i++ {
+		n += (q.Sizes[i-1] + 1) * q.Sizes[i]
+	}
+	numbers, err := floats[float32](buffer, n)
+	if err != nil {
+		return nil, err
+	}
+	numbers = append([]float32(nil), numbers...)
+	var layers []lockstep.Layer
+	for i := 1; i < len(q.Sizes); i++ {
+		l := lockstep.Layer{Inputs: q.Sizes[i-1], Outputs: q.Sizes[i]}
+		l.Weights, numbers = numbers[:l.Inputs*l.Outputs], numbers[l.Inputs*l.Outputs:]
+		l.Bias, numbers = numbers[:l.Outputs], numbers[l.Outputs:]
+		layers = append(layers, l)
+	}
+	p, err := lockstep.NewNetwork(layers, q.Scale)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return policyAnswer{put(p), p.Name}, nil
+}
+
+// save writes a network to a file that any engine and the command line read.
+func save(_ *task, p *lockstep.Network, q struct{ File string }, _ []byte) (any, error) {
+	return nothing{}, policyfile.Write(q.File, p)
+}

@@ -1,0 +1,167 @@
+"""Networks, training data and planning."""
+
+import itertools
+
+import lockstep
+import numpy as np
+import pytest
+
+
+def layers(seed=1, hidden=32, scale=0.3):
+    rng = np.random.default_rng(seed)
+    sizes = [256, hidden, 2]
+    pairs = list(itertools.pairwise(sizes))
+    return [scale * rng.standard_normal((o, i)) for i, o in pairs], [scale * rng.standard_normal(o) for _, o in pairs]
+
+
+@pytest.fixture(scope="module")
+def network():
+    return lockstep.Network(*layers())
+
+
+def softplus(x):
+    x = np.asarray(x, dtype=np.float64)
+    return np.log1p(np.exp(-abs(x))) + np.maximum(x, 0)
+
+
+def test_a_network_and_its_file_are_equal(sim, short_routes, network, tmp_path):
+    network.save(tmp_path / "actor.onnx")
+    result = sim.rollout(short_routes, [network, tmp_path / "actor.onnx", "zero"])
+    assert result.errors == {}
+    assert result.costs[0].tobytes() == result.costs[1].tobytes()
+    assert (result.costs[0] != result.costs[2]).any()
+    assert network.name in result.controllers[0]
+
+
+def test_mean_actions_are_those_of_the_formula(sim, short_routes, network):
+    """Steered from outside by NumPy from the features, the drive is the network's own."""
+    (w0, w1), (b0, b1) = layers()
+    want = sim.collect(network, short_routes)
+    before = np.zeros(len(short_routes))
+    with sim.reset(short_routes) as rollouts:
+        for k in range(4):
+            hidden = np.maximum(rollouts.features() @ np.float32(w0).T + np.float32(b0), 0)
+            a, b = 1 + softplus(hidden @ np.float32(w1).T + np.float32(b1)).T
+            before = np.clip(before + np.clip((2 * a / (a + b) - 1) * 0.25, -0.5, 0.5), -2, 2)
+            assert before == pytest.approx(want.action[:, k], abs=1e-5)
+            before = want.action[:, k]
+            assert rollouts.advance(before).tobytes() == want.lataccel[:, k].tobytes()
+
+
+def test_collect(sim, short_routes, network):
+    n = len(short_routes)
+    data = sim.collect(network, short_routes, samples=3, seed=9)
+    assert data.errors == {}
+    assert data.raw.shape == data.reward.shape == data.action.shape == (3 * n, 400)
+    assert data.softplus.shape == (3 * n, 400, 2)
+    assert data.steps.tolist() == [rows - 100 for rows in short_routes.rows] * 3
+    assert (data.raw[0, :4] != data.raw[n, :4]).all()  # samples differ
+    assert -data.reward.sum(axis=1, dtype=np.float64) == pytest.approx(data.costs[:, 2], rel=1e-5)
+    again = sim.collect(network, short_routes, samples=3, seed=9)
+    other = sim.collect(network, short_routes, samples=3, seed=10)
+    assert data.raw.tobytes() == again.raw.tobytes()
+    assert data.raw.tobytes() != other.raw.tobytes()
+    # a minibatch has the bits of the whole, in any order
+    places = data.places
+    assert len(places) == data.steps.sum()
+    whole = data.observe()
+    some = np.random.default_rng(1).permutation(len(places))[:50]
+    assert data.observe(places[some]).tobytes() == whole[some].tobytes()
+    with sim.reset(short_routes) as rollouts:
+        first = [i * 400 for i in range(n)]
+        assert rollouts.features().tobytes() == data.observe(first).tobytes()
+    with pytest.raises(ValueError, match="step"):
+        data.observe([399])
+    with pytest.raises(ValueError, match="rollout"):
+        data.observe([-400])
+    data.close()
+    with pytest.raises(lockstep.ClosedError):
+        data.observe()
+
+
+def test_forks(sim, short_routes):
+    pair = short_routes[[1, 3]]
+    with sim.reset(pair) as rollouts:
+        rollouts.advance([0.1, -0.1])
+        snapshot = rollouts.snapshot()
+        actions = np.random.default_rng(2).uniform(-1, 1, (6, 5))
+        with snapshot.fork([0, 1, 1, 0, 0], "own") as candidates:
+            costs, lataccel = candidates.roll(actions, trajectory=True)
+            more = candidates.roll(actions[:2])
+            assert candidates.step == 101 + 6 + 2
+        assert rollouts.step == 101
+        # the candidate is the rollout itself, under the same commands
+        got = [rollouts.advance(actions[h, :2]) for h in range(6)]
+        assert np.array(got)[:, 0].tobytes() == lataccel[:, 0].tobytes()
+        assert np.array(got)[:, 1].tobytes() == lataccel[:, 1].tobytes()
+        # rolled on in two parts, costs are of each part
+        with snapshot.fork([0, 1, 1, 0, 0], "own") as candidates:
+            parts = candidates.roll(actions[:3]) + candidates.roll(actions[3:])
+            assert parts == pytest.approx(costs, rel=1e-12)
+            assert candidates.roll(actions[:2]).tobytes() == more.tobytes()
+        seeded = [snapshot.fork([0, 0, 0], "seeded", [1, 2, 1]).roll(actions[:, :1].repeat(3, 1)) for _ in range(2)]
+        assert seeded[0].tobytes() == seeded[1].tobytes()
+        assert seeded[0][0] == seeded[0][2] != seeded[0][1]
+        expected = snapshot.fork([0, 0], "expected").roll(actions[:, :1].repeat(2, 1))
+        assert expected[0] == expected[1] != costs[0]
+
+
+def test_partial_costs_sum_to_the_cost(sim, short_routes):
+    one = short_routes[[2]]
+    with sim.reset(one) as rollouts:
+        candidates = rollouts.snapshot().fork([0], "own")
+        actions = np.random.default_rng(3).uniform(-1, 1, (7, 1))
+        total = candidates.roll(actions)[0]
+        for row in actions:
+            rollouts.advance(row)
+        assert total == pytest.approx(rollouts.costs()[0, 2], rel=1e-12)
+
+
+def test_policies_by_gains_and_tables(sim, routes, tmp_path):
+    one = routes[:1]
+    gains = [0.2, 0.1, -0.05, 0.1, 0.1, 0.0, 0.0, 0.5, 0.2, 0.01]
+    (tmp_path / "mine.json").write_text(f'{{"policy": "pidff", "gains": {gains}}}')
+    result = sim.rollout(one, [np.array(gains), tmp_path / "mine.json"])
+    assert result.errors == {}
+    assert result.costs[0].tobytes() == result.costs[1].tobytes()
+    pid = sim.rollout(one, "pid", trajectory=True)
+    table = sim.rollout(one, pid.action[0, :, 100:500])
+    assert table.costs.tobytes() == pid.costs.tobytes()
+
+
+def test_bad_input(sim, short_routes, network, tmp_path):
+    (w, b) = layers()
+    for weights, biases, message in [
+        (w, b[:1], "1 biases"),
+        ([w[0][:, :5], w[1]], b, "layer 0"),
+        ([w[0], w[1].T], b, "layer 1"),
+        ([w[0] * np.nan, w[1]], b, "NaN"),
+        ([], [], "0 weights"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            lockstep.Network(weights, biases)
+    with pytest.raises(ValueError, match="scale"):
+        lockstep.Network(w, b, scale=0)
+    (tmp_path / "bad.onnx").write_bytes(b"nonsense")
+    for policy, kind in [("pid", ValueError), (tmp_path / "bad.onnx", ValueError), ("nowhere.onnx", FileNotFoundError)]:
+        with pytest.raises(kind) as caught:
+            sim.collect(policy, short_routes)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="samples"):
+        sim.collect(network, short_routes, samples=-1)
+    with sim.reset(short_routes) as rollouts:
+        snapshot = rollouts.snapshot()
+        for arguments, message in [
+            (([7], "own"), "rollout 7"),
+            (([0], "white"), "noise"),
+            (([0], "seeded"), "seeds"),
+            (([0], "own", [1]), "seeds"),
+            (([0.5], "own"), "index"),
+            (([0], "seeded", [-1]), "seeds"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                snapshot.fork(*arguments)
+        with pytest.raises(ValueError, match=r"\(3,\)"):
+            snapshot.fork([0], "own").roll(np.zeros(3))
+        with pytest.raises(ValueError, match="of="):
+            lockstep.Snapshot.from_bytes(snapshot.to_bytes()).fork([0], "own")
