@@ -1,9 +1,11 @@
-package parity_test
+package schema_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"testing"
 
@@ -12,8 +14,8 @@ import (
 	"lockstep/parity/trace"
 )
 
-// The comparison itself is held to what it must notice: one bit that is changed at any
-// place of many rollouts, wherever that is, and no other.
+// A schema is all that comparisons know of a simulator. Here they are held to what they
+// must notice by it: one bit that is changed, at any place of many rollouts, and no other.
 
 // values are what a step of the simulator of this test has.
 type values struct {
@@ -30,7 +32,7 @@ var places = schema.NewView(
 )
 
 // A place is where a rollout goes wrong: a stage of a step; what it comes to, step -1; an
-// input, step -2; or one step fewer, -3.
+// input, step -2; one step fewer, -3; or an error after so many steps, "error".
 type place struct {
 	rollout, step int
 	what          string
@@ -119,8 +121,11 @@ func (w *walks) Read(i int, show func(s *schema.Step)) (trace.Rollout, []float64
 func (w *walks) Run(_ context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, task := range tasks {
-			outcome := w.run(task.Job.(int), task.Teacher, func(s *schema.Step) { observe(i, s) })
-			if !yield(i, parity.End{Outcome: outcome}) {
+			end := parity.End{Outcome: w.run(task.Job.(int), task.Teacher, func(s *schema.Step) { observe(i, s) })}
+			if w.is(task.Job.(int), w.steps, "error") {
+				end = parity.End{Err: errors.New("it has failed")}
+			}
+			if !yield(i, end) {
 				return
 			}
 		}
@@ -226,6 +231,51 @@ func TestTwoPlaces(t *testing.T) {
 			if !r.Rollouts[0].Equal || !r.Rollouts[2].Equal {
 				t.Errorf("%v and %v: their neighbours differ, too", a, b)
 			}
+		}
+	}
+}
+
+// TestOneFails: a rollout that fails on one side only, at its end, is found.
+func TestOneFails(t *testing.T) {
+	const steps = 4
+	task := parity.Task{Rollout: (&walks{}).about(0), Job: 0}
+	for _, failing := range []bool{false, true} {
+		want, got := &walks{rollouts: 1, steps: steps}, &walks{rollouts: 1, steps: steps}
+		if failing {
+			got.wrong = []place{{0, steps, "error"}}
+		}
+		for _, sides := range [][2]*walks{{want, got}, {got, want}} {
+			r, err := parity.Compare(t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]), []parity.Task{task}, parity.CompareOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first := r.Rollouts[0].First; failing != (first != nil && *first == parity.Finding{Step: steps, Stage: schema.Extent}) || failing != (r.Err() != nil) {
+				t.Errorf("failing %v: found is %v, %v", failing, first, r.Err())
+			}
+		}
+	}
+}
+
+// TestNaN: an outcome that is no number is another than one that is, on either side, and
+// the same as itself.
+func TestNaN(t *testing.T) {
+	about := trace.Rollout{Key: []string{"0"}}
+	var steps []*schema.Step
+	(&walks{steps: 1}).run(0, nil, func(s *schema.Step) { steps = append(steps, s.Clone()) })
+	side := func(last float64) parity.Source {
+		return parity.Recorded(&parity.Steps{Name: "nan", Of: &places.Schema, Rollout: about, Steps: steps, Outcome: []float64{1, last}})
+	}
+	nan := math.NaN()
+	for _, c := range []struct {
+		want, got float64
+		same      bool
+	}{{1, 1, true}, {nan, nan, true}, {nan, -nan, true}, {nan, 1, false}, {1, nan, false}, {0, math.Copysign(0, -1), false}} {
+		r, err := parity.Compare(t.Context(), parity.Family{}, side(c.want), side(c.got), nil, parity.CompareOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same := r.Err() == nil; same != c.same {
+			t.Errorf("%v and %v: %v", c.want, c.got, r.Err())
 		}
 	}
 }
