@@ -100,6 +100,9 @@ func (w *walks) run(i int, teacher *parity.Teacher, show func(s *schema.Step)) (
 		total += v.reward
 		places.Expose(step, &v, to)
 		to.Sum(schema.XXH64)
+		if w.is(i, step, "no count") {
+			to.Has &^= places.Set("count")
+		}
 		show(to)
 		if state = v.state; teacher != nil {
 			state = [2]float64(parity.Taught[float64](teacher, "state")[2*step:])
@@ -194,8 +197,8 @@ func holdPlace(t *testing.T, r *parity.Report, p place, steps int) {
 		switch {
 		case k != p.rollout && (!v.Equal || v.First != nil || v.WantHash != v.GotHash):
 			t.Errorf("%v: rollout %d differs, too", p, k)
-		case k == p.rollout && (v.Equal || v.First == nil || *v.First != want):
-			t.Errorf("%v: found is %v, want %v", p, v.First, want)
+		case k == p.rollout && (v.Equal || v.First == nil || *v.First != want || v.Findings != 1):
+			t.Errorf("%v: %d findings, the first %v, want %v", p, v.Findings, v.First, want)
 		}
 	}
 	if r.First.Rollout != r.Rollouts[p.rollout].Rollout || r.First.Stage != want.Stage {
@@ -251,6 +254,23 @@ func TestOneFails(t *testing.T) {
 			}
 			if first := r.Rollouts[0].First; failing != (first != nil && *first == parity.Finding{Step: steps, Stage: schema.Extent}) || failing != (r.Err() != nil) {
 				t.Errorf("failing %v: found is %v, %v", failing, first, r.Err())
+			}
+		}
+	}
+}
+
+// TestMissing: a stage that one of two engines does not show at some step is at fault.
+func TestMissing(t *testing.T) {
+	task := parity.Task{Rollout: (&walks{}).about(0), Job: 0}
+	for step := range 4 {
+		whole, lacking := &walks{rollouts: 1, steps: 4}, &walks{rollouts: 1, steps: 4, wrong: []place{{0, step, "no count"}}}
+		for _, sides := range [][2]*walks{{whole, lacking}, {lacking, whole}} {
+			r, err := parity.Compare(t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]), []parity.Task{task}, parity.CompareOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first := r.Rollouts[0].First; first == nil || *first != (parity.Finding{Step: step, Stage: "count"}) {
+				t.Errorf("step %d: found is %v", step, first)
 			}
 		}
 	}
