@@ -129,7 +129,7 @@ func cosSum(a, da float64) float64 {
 // exponential and |ln x²|·2^-15.6 for its logarithm); x·x must be that far from
 // the midpoint between two numbers.
 func certain(x float64) (y float64, sure bool) {
-	h := x * x
+	h := float64(x * x)
 	l, d := math.FMA(x, x, -h), h*0x1p-58
 	return h, h == h+(l+d) && h == h+(l-d) && h > 0x1p-200 && h < 0x1p200
 }
@@ -152,7 +152,7 @@ func power(x float64) float64 {
 	t1 := math.FMA(k, 0x1.62e42fefa38p-1, math.Float64frombits(logTable[e+1]))
 	t2 := t1 + r
 	ar := -0.5 * r
-	ar2 := r * ar
+	ar2 := float64(r * ar)
 	hi := t2 + ar2
 	lo := (t1 - t2) + r
 	lo = math.FMA(k, 0x1.ef35793c7673p-45, math.Float64frombits(logTable[e+2])) + lo

@@ -65,7 +65,7 @@ func logarithm(x float64) (hi, lo float64) {
 	t2 := t1 + r
 	lo = math.FMA(k, 0x1.ef35793c7673p-45, tail) + ((t1 - t2) + r)
 	ar := -0.5 * r
-	ar2 := r * ar
+	ar2 := float64(r * ar)
 	ar3 := r * ar2
 	hi = t2 + ar2
 	lo = (lo + math.FMA(ar, r, -ar2)) + ((t2 - hi) + ar2)
