@@ -8,8 +8,8 @@ import (
 
 	"lockstep"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 	"lockstep/report"
 )
 
@@ -18,7 +18,7 @@ type comparisons struct {
 	env    *environment
 	json   bool
 	stdout *stickyWriter
-	list   []gate.Comparison
+	list   []verdict.Comparison
 }
 
 func newComparisons(env *environment, json bool) *comparisons {
@@ -26,10 +26,10 @@ func newComparisons(env *environment, json bool) *comparisons {
 }
 
 // add prints a comparison and keeps it.
-func (p *comparisons) add(c gate.Comparison) {
+func (p *comparisons) add(c verdict.Comparison) {
 	p.list = append(p.list, c)
 	if p.json {
-		if err := json.NewEncoder(p.stdout).Encode(gate.Line{Comparison: &c}); err != nil && p.stdout.err == nil {
+		if err := json.NewEncoder(p.stdout).Encode(verdict.Line{Comparison: &c}); err != nil && p.stdout.err == nil {
 			p.stdout.err = err
 		}
 		return
@@ -37,9 +37,9 @@ func (p *comparisons) add(c gate.Comparison) {
 	outcome := c.Outcome()
 	fmt.Fprintf(p.stdout, "%-14s  %s", outcome, c.Title())
 	switch outcome {
-	case gate.Equal:
+	case verdict.Equal:
 		fmt.Fprintf(p.stdout, ": %s\n", extent(c.Report))
-	case gate.Different:
+	case verdict.Different:
 		if c.Report != nil {
 			fmt.Fprintf(p.stdout, ": %s", extent(c.Report))
 		}
@@ -72,7 +72,7 @@ func indented(text string) string {
 }
 
 // compare makes a comparison of two sources.
-func (p *comparisons) compare(c gate.Comparison, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, options parity.CompareOptions) error {
+func (p *comparisons) compare(c verdict.Comparison, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, options parity.CompareOptions) error {
 	r, err := tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
 	if p.env.ctx.Err() != nil {
 		return interrupted(p.env)
@@ -92,23 +92,23 @@ func interrupted(env *environment) error {
 
 // end writes the report and returns the exit status that the comparisons deserve.
 func (p *comparisons) end(file string, allowAbsent bool) error {
-	s := gate.Summary{Comparisons: len(p.list)}
+	s := verdict.Summary{Comparisons: len(p.list)}
 	for i := range p.list {
 		switch p.list[i].Outcome() {
-		case gate.Equal:
+		case verdict.Equal:
 			s.Equal++
-		case gate.Different:
+		case verdict.Different:
 			s.Different++
-		case gate.NotRun:
+		case verdict.NotRun:
 			s.NotRun++
-		case gate.NotApplicable:
+		case verdict.NotApplicable:
 			s.NotApplicable++
 		default:
 			s.Failed++
 		}
 	}
 	if p.json {
-		if err := json.NewEncoder(p.stdout).Encode(gate.Line{Summary: &s}); err != nil && p.stdout.err == nil {
+		if err := json.NewEncoder(p.stdout).Encode(verdict.Line{Summary: &s}); err != nil && p.stdout.err == nil {
 			p.stdout.err = err
 		}
 	}

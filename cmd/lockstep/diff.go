@@ -11,9 +11,9 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/fileio"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
+	"lockstep/parity/verdict"
 	"lockstep/report"
 )
 
@@ -77,7 +77,7 @@ func diffTraces(env *environment, p *comparisons, want, got string, options pari
 	if a, b := files[0].Header.ModelSHA256, files[1].Header.ModelSHA256; a != "" && b != "" && a != b {
 		return fmt.Errorf("%s is of the network %s, %s of %s", want, a, got, b)
 	}
-	return p.compare(gate.Comparison{Kind: "diff", Want: want, Got: got}, parity.Traced(files[0]), parity.Traced(files[1]), nil, lockstep.AllSteps, options)
+	return p.compare(verdict.Comparison{Kind: "diff", Want: want, Got: got}, parity.Traced(files[0]), parity.Traced(files[1]), nil, lockstep.AllSteps, options)
 }
 
 // live compares an engine and a trace: on the routes and controllers of the trace, in
@@ -135,7 +135,7 @@ func (c *diffCommand) live(env *environment, p *comparisons, name, path string, 
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	k := gate.Comparison{Kind: "diff", Want: path, Got: name, Detail: filepath.Base(s.modelPath)}
+	k := verdict.Comparison{Kind: "diff", Want: path, Got: name, Detail: filepath.Base(s.modelPath)}
 	var want, got parity.Source = parity.Traced(f), tinyphysics.Live(o.Simulator)
 	if engineFirst {
 		k.Want, k.Got = k.Got, k.Want

@@ -15,9 +15,9 @@ import (
 	"lockstep/internal/fileio"
 	"lockstep/internal/want"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 )
 
 // goldens holds each engine to the recordings of the Python program.
@@ -162,7 +162,7 @@ func (l *library) route(name, sum string) (string, error) {
 
 // golden holds one engine to one set.
 func (c *parityCommand) golden(p *comparisons, e *engines.Engine, set *golden.Set, l *library, options parity.CompareOptions) error {
-	k := gate.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.Name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
+	k := verdict.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.Name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
 	if set.ModelSHA256 == defaults.ModelSHA256 {
 		k.Detail = "own network"
 	}

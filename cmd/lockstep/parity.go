@@ -21,6 +21,7 @@ import (
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 	"lockstep/report"
 )
 
@@ -215,7 +216,7 @@ func closeAll(all []opened) {
 }
 
 // unable is the comparison that an engine does not take part in, and false if it does.
-func (c *parityCommand) unable(k gate.Comparison, o opened) (gate.Comparison, bool) {
+func (c *parityCommand) unable(k verdict.Comparison, o opened) (verdict.Comparison, bool) {
 	switch {
 	case o.absent != nil && o.Want == nil:
 		k.Error = o.Engine.Name + ": " + o.absent.Error()
@@ -231,7 +232,7 @@ func (c *parityCommand) unable(k gate.Comparison, o opened) (gate.Comparison, bo
 
 // unasked makes of an engine that cannot run, and that nobody asked for by its name,
 // one that does not apply.
-func (c *parityCommand) unasked(k gate.Comparison) gate.Comparison {
+func (c *parityCommand) unasked(k verdict.Comparison) verdict.Comparison {
 	if c.Engines == nil && !c.AllowAbsent {
 		k.NotApplicable, k.NotRun = k.NotRun+k.NotApplicable, ""
 	}
@@ -240,7 +241,7 @@ func (c *parityCommand) unasked(k gate.Comparison) gate.Comparison {
 
 // leaveOut adds a comparison that is not made, since one of its engines does not take
 // part, and tells whether it did.
-func (c *parityCommand) leaveOut(p *comparisons, k gate.Comparison, first, o opened) bool {
+func (c *parityCommand) leaveOut(p *comparisons, k verdict.Comparison, first, o opened) bool {
 	if k, ok := c.unable(k, first); ok {
 		p.add(k)
 		return true
@@ -301,14 +302,14 @@ func (c *parityCommand) engines(env *environment, p *comparisons, options parity
 		}
 	}
 	for _, o := range all[1:] {
-		k := gate.Comparison{Kind: "engines", Want: first.Engine.Name, Got: o.Engine.Name, Detail: filepath.Base(s.modelPath)}
+		k := verdict.Comparison{Kind: "engines", Want: first.Engine.Name, Got: o.Engine.Name, Detail: filepath.Base(s.modelPath)}
 		if c.leaveOut(p, k, first, o) {
 			continue
 		}
 		if err := p.compare(k, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator), jobs, lockstep.AllSteps, options); err != nil {
 			return err
 		}
-		if made := &p.list[len(p.list)-1]; c.Keep != "" && made.Outcome() == gate.Different {
+		if made := &p.list[len(p.list)-1]; c.Keep != "" && made.Outcome() == verdict.Different {
 			if err := c.keep(env, s.modelPath, first, o, jobs); err != nil {
 				return err
 			}
@@ -389,7 +390,7 @@ func (c *parityCommand) mutants(env *environment) error {
 		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
 	}
 	bar := newProgress(env.stderr, len(faults), "faults")
-	score, err := gate.Mutants(env.ctx, root, faults, func(gate.Mutant) { bar.Add(1) })
+	score, err := gate.Mutants(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {
 		return interrupted(env)

@@ -23,9 +23,9 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/want"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
+	"lockstep/parity/verdict"
 	"lockstep/reference"
 )
 
@@ -182,20 +182,20 @@ func TestParityEngines(t *testing.T) {
 // TestParityStatus: what could not be compared counts for more than what differs, and
 // what was not run only where that is allowed.
 func TestParityStatus(t *testing.T) {
-	equal := gate.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Rollouts: []parity.Verdict{{Equal: true}}}}
-	differs, broken, absent, other := gate.Comparison{Differs: "x"}, gate.Comparison{Error: "x"}, gate.Comparison{NotRun: "x"}, gate.Comparison{NotApplicable: "x"}
+	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Rollouts: []parity.Verdict{{Equal: true}}}}
+	differs, broken, absent, other := verdict.Comparison{Differs: "x"}, verdict.Comparison{Error: "x"}, verdict.Comparison{NotRun: "x"}, verdict.Comparison{NotApplicable: "x"}
 	for _, c := range []struct {
-		list    []gate.Comparison
+		list    []verdict.Comparison
 		status  int
 		allowed int // with --allow-absent
 	}{
-		{[]gate.Comparison{equal, equal}, exitOK, exitOK},
-		{[]gate.Comparison{equal, other}, exitOK, exitOK},
-		{[]gate.Comparison{equal, absent}, exitUsage, exitOK},
-		{[]gate.Comparison{equal, differs, absent}, exitUsage, exitParity},
-		{[]gate.Comparison{equal, differs}, exitParity, exitParity},
-		{[]gate.Comparison{differs, broken}, exitUsage, exitUsage},
-		{[]gate.Comparison{other}, exitUsage, exitOK},
+		{[]verdict.Comparison{equal, equal}, exitOK, exitOK},
+		{[]verdict.Comparison{equal, other}, exitOK, exitOK},
+		{[]verdict.Comparison{equal, absent}, exitUsage, exitOK},
+		{[]verdict.Comparison{equal, differs, absent}, exitUsage, exitParity},
+		{[]verdict.Comparison{equal, differs}, exitParity, exitParity},
+		{[]verdict.Comparison{differs, broken}, exitUsage, exitUsage},
+		{[]verdict.Comparison{other}, exitUsage, exitOK},
 		{nil, exitUsage, exitOK},
 	} {
 		for i, want := range []int{c.status, c.allowed} {
@@ -245,9 +245,9 @@ func TestParityJSON(t *testing.T) {
 		t.Errorf("exit %d, stderr %s", status, stderr)
 	}
 	var outcomes []string
-	var summary *gate.Summary
+	var summary *verdict.Summary
 	for line := range strings.Lines(stdout) {
-		var l gate.Line
+		var l verdict.Line
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
@@ -258,10 +258,10 @@ func TestParityJSON(t *testing.T) {
 			outcomes = append(outcomes, l.Comparison.Outcome())
 		}
 	}
-	if want := []string{gate.Equal, gate.Different, gate.NotRun}; !slices.Equal(outcomes, want) {
+	if want := []string{verdict.Equal, verdict.Different, verdict.NotRun}; !slices.Equal(outcomes, want) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
-	if want := (gate.Summary{Comparisons: 3, Equal: 1, Different: 1, NotRun: 1}); summary == nil || *summary != want {
+	if want := (verdict.Summary{Comparisons: 3, Equal: 1, Different: 1, NotRun: 1}); summary == nil || *summary != want {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
 	html, err := os.ReadFile(page)
@@ -285,7 +285,7 @@ func TestParityJSON(t *testing.T) {
 		t.Error("an interrupted comparison left a report")
 	}
 	p := newComparisons(&environment{ctx: t.Context(), stdout: &full{}, stderr: io.Discard}, false)
-	p.add(gate.Comparison{NotRun: "x"})
+	p.add(verdict.Comparison{NotRun: "x"})
 	if err := p.end("", true); err == nil {
 		t.Error("a verdict that nobody could read is no success")
 	}
@@ -688,12 +688,12 @@ func TestGate(t *testing.T) {
 	for _, w := range want.All {
 		t.Setenv(w.Variable(), "")
 	}
-	runGate := func(twin string, args ...string) (status int, stdout string, r gate.Result) {
+	runGate := func(twin string, args ...string) (status int, stdout string, r verdict.Result) {
 		t.Helper()
 		plant(t, twin)
 		t.Setenv("LOCKSTEP_TEST_ENGINES", twin)
 		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"gate", "--base", "base", "--out", out}, args...)...)
-		data, err := os.ReadFile(filepath.Join(out, gate.JSONName))
+		data, err := os.ReadFile(filepath.Join(out, verdict.JSONName))
 		if err != nil {
 			t.Fatalf("exit %d, %v\n%s%s", status, err, stdout, stderr)
 		}
@@ -704,7 +704,7 @@ func TestGate(t *testing.T) {
 			Failures int `xml:"failures,attr"`
 			Errors   int `xml:"errors,attr"`
 		}
-		if data, err = os.ReadFile(filepath.Join(out, gate.JUnitName)); err != nil {
+		if data, err = os.ReadFile(filepath.Join(out, verdict.JUnitName)); err != nil {
 			t.Fatal(err)
 		} else if err := xml.Unmarshal(data, &suites); err != nil {
 			t.Error(err)
@@ -712,7 +712,7 @@ func TestGate(t *testing.T) {
 		if r.Passed != (status == exitOK) || r.Passed != (suites.Failures+suites.Errors == 0) {
 			t.Errorf("exit %d, passed %v, %+v in the XML", status, r.Passed, suites)
 		}
-		html, err := os.ReadFile(filepath.Join(out, gate.HTMLName))
+		html, err := os.ReadFile(filepath.Join(out, verdict.HTMLName))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -723,9 +723,9 @@ func TestGate(t *testing.T) {
 		}
 		return status, stdout, r
 	}
-	failed := func(r gate.Result) (names []string) {
+	failed := func(r verdict.Result) (names []string) {
 		for _, c := range r.Checks {
-			if c.Outcome == gate.Failed {
+			if c.Outcome == verdict.Failed {
 				names = append(names, c.Name)
 			}
 		}
@@ -756,7 +756,7 @@ func TestGate(t *testing.T) {
 	if got, want := failed(r), []string{"goldens/twin", "engines", "regressions"}; !slices.Equal(got, want) {
 		t.Errorf("failed: %v, want %v\n%s", got, want, stdout)
 	}
-	html, err := os.ReadFile(filepath.Join(out, gate.HTMLName))
+	html, err := os.ReadFile(filepath.Join(out, verdict.HTMLName))
 	if err != nil {
 		t.Fatal(err)
 	}

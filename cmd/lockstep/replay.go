@@ -10,8 +10,8 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/want"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 )
 
 // replay repeats cases that were kept: the first engine is held to the results that
@@ -49,7 +49,7 @@ func (c *parityCommand) replay(env *environment, p *comparisons, options parity.
 
 func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*engines.Engine, l *library) error {
 	stem := strings.TrimSuffix(filepath.Base(k.Path), filepath.Ext(k.Path))
-	kept := gate.Comparison{Kind: "replay", Want: "kept results", Got: list[0].Name, Detail: stem}
+	kept := verdict.Comparison{Kind: "replay", Want: "kept results", Got: list[0].Name, Detail: stem}
 	modelPath, err := l.model(k.ModelSHA256)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*
 	}
 	p.add(kept)
 	for _, o := range all[1:] {
-		one := gate.Comparison{Kind: "replay", Want: first.Engine.Name, Got: o.Engine.Name, Detail: stem}
+		one := verdict.Comparison{Kind: "replay", Want: first.Engine.Name, Got: o.Engine.Name, Detail: stem}
 		if c.leaveOut(p, one, first, o) {
 			continue
 		}
@@ -90,7 +90,7 @@ func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*
 }
 
 // kept holds an engine to what is kept with a case.
-func (p *comparisons) kept(one gate.Comparison, k *tinyphysics.Case, sim lockstep.Simulator) (gate.Comparison, error) {
+func (p *comparisons) kept(one verdict.Comparison, k *tinyphysics.Case, sim lockstep.Simulator) (verdict.Comparison, error) {
 	if len(k.Results) == 0 {
 		one.NotApplicable = "no results are kept with the case"
 		return one, nil

@@ -1,4 +1,4 @@
-package gate
+package verdict
 
 import (
 	"fmt"
@@ -107,8 +107,8 @@ func (c *Comparison) Title() string {
 	return title
 }
 
-// cases are the rollouts of a comparison, or the comparison itself if it has none.
-func (c *Comparison) cases() []Case {
+// Cases are the rollouts of a comparison, or the comparison itself if it has none.
+func (c *Comparison) Cases() []Case {
 	class := c.Kind + "." + c.Got + "." + c.Want
 	if c.Detail != "" {
 		class += "." + c.Detail
