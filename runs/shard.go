@@ -51,16 +51,19 @@ func (p *Plan) shardText(shard int, results []Result) []byte {
 	return fmt.Appendf(text, "sha256 %x\n", sum)
 }
 
-// WritePlan puts a plan into a folder for shards to be run in, which is made if it
-// is not there. A folder of another plan is refused.
-func WritePlan(dir string, p *Plan) error {
+// WritePlan puts a plan and its inputs into a folder for shards to be run in, which is
+// made if it is not there. A folder of another plan is refused.
+func WritePlan(dir string, p *Plan, in Inputs) error {
 	if p.Shards < 1 {
 		return fmt.Errorf("%d shards: want 1 or more", p.Shards)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, shardsName), 0o777); err != nil {
 		return err
 	}
-	return p.adopt(filepath.Join(dir, planName))
+	if err := p.adopt(filepath.Join(dir, planName)); err != nil {
+		return err
+	}
+	return in.write(dir)
 }
 
 // OpenPlan reads the plan of a folder.
@@ -68,23 +71,38 @@ func OpenPlan(dir string) (*Plan, error) { return ReadPlan(filepath.Join(dir, pl
 
 // RunShard computes one shard of the plan in a folder and returns its file, which
 // appears whole or not at all under a name that has its number and its content's
-// hash. jobs are all rollouts of the plan. A shard that is there is not computed
-// again.
-func RunShard(ctx context.Context, dir string, p *Plan, shard int, sim lockstep.Simulator, jobs []lockstep.Job, opts lockstep.Options, done func()) (string, error) {
+// hash. A shard that is there is not computed again. The inputs must be those of the
+// plan, down to the contents.
+func RunShard(ctx context.Context, dir string, shard int, in Inputs, workers int, done func()) (string, error) {
+	p, err := OpenPlan(dir)
+	if err != nil {
+		return "", err
+	}
 	if shard < 0 || shard >= p.Shards {
 		return "", fmt.Errorf("shard %d: the plan has %d, from 0 on", shard, p.Shards)
-	}
-	if len(jobs) != p.Rollouts() {
-		return "", fmt.Errorf("%d jobs for a plan of %d rollouts", len(jobs), p.Rollouts())
 	}
 	if files, err := shardFiles(dir, shard); err != nil {
 		return "", err
 	} else if len(files) > 0 {
 		return files[0], nil
 	}
+	o, err := in.Open(ctx, workers)
+	if err != nil {
+		return "", err
+	}
+	defer o.Close()
+	o.Plan.Shards = p.Shards
+	if d := p.Difference(o.Plan); d != "" {
+		return "", fmt.Errorf("this machine would compute something else than planned: %s", d)
+	}
+	return p.runShard(ctx, dir, shard, o.Simulator, o.Jobs, done)
+}
+
+// runShard computes a shard of the jobs, which are all rollouts of the plan.
+func (p *Plan) runShard(ctx context.Context, dir string, shard int, sim lockstep.Simulator, jobs []lockstep.Job, done func()) (string, error) {
 	from, to := p.Range(shard)
 	results := make([]Result, 0, to-from)
-	err := Stream(ctx, sim, jobs[from:to], opts, nil, done, func(i int, r lockstep.Result) {
+	err := Stream(ctx, sim, jobs[from:to], lockstep.Options{Shortcuts: lockstep.CostOnly}, nil, done, func(i int, r lockstep.Result) {
 		results = append(results, NewResult(from+i, r))
 	})
 	if err != nil {

@@ -186,16 +186,23 @@ func TestShardCommands(t *testing.T) {
 	undisturbed := secondsPattern.ReplaceAllString(run(exitOK, append([]string{"rollout", "--json"}, flags...)...), "")
 	run(exitOK, append([]string{"shard", "plan", "--out", dir, "--shards", "3"}, flags...)...)
 	for _, k := range []string{"2", "0"} {
-		run(exitOK, append([]string{"shard", "run", "--out", dir, "--index", k}, flags...)...)
+		run(exitOK, "shard", "run", "--out", dir, "--index", k)
 	}
 	if _, _, stderr := lockstepRun(t.Context(), "shard", "merge", "--out", dir); !strings.Contains(stderr, "1 of 3 shards are missing: [1]") {
 		t.Errorf("missing: %s", stderr)
 	}
 	run(exitParity, "shard", "merge", "--out", dir)
-	if _, _, stderr := lockstepRun(t.Context(), append([]string{"shard", "run", "--out", dir, "--index", "1", "--controller", "pid", "--pid", "0.3,0,0"}, flags...)...); !strings.Contains(stderr, "this machine would compute something else than planned: 3 controllers, there 2") {
-		t.Errorf("another plan: %s", stderr)
+	other := shortRoutes(t, 5)
+	if err := os.Remove(filepath.Join(other, "g00003.csv")); err != nil {
+		t.Fatal(err)
 	}
-	run(exitOK, append([]string{"shard", "run", "--out", dir, "--index", "1"}, flags...)...)
+	if err := os.Rename(filepath.Join(other, "g00000.csv"), filepath.Join(other, "g00004.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, stderr := lockstepRun(t.Context(), "shard", "run", "--out", dir, "--index", "1", "--data_path", other); !strings.Contains(stderr, "this machine would compute something else than planned: 3 routes, there 4") {
+		t.Errorf("other routes: %s", stderr)
+	}
+	run(exitOK, "shard", "run", "--out", dir, "--index", "1")
 	merged := secondsPattern.ReplaceAllString(run(exitOK, "shard", "merge", "--json", "--out", dir), "")
 	if rest, ok := strings.CutPrefix(merged, undisturbed); !ok || !strings.HasPrefix(rest, `{"sha256":"`) {
 		t.Errorf("merged:\n%swant:\n%s", merged, undisturbed)

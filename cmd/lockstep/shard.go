@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"lockstep"
+	"lockstep/policyfile"
 	"lockstep/runs"
 )
 
-// shardCommand computes a run in parts, each anywhere. All three verbs take the same
-// inputs; what they find must be what was planned, down to the bytes.
+// shardCommand computes a run in parts, each anywhere.
 type shardCommand struct {
 	Plan  shardPlanCommand  `cmd:"" help:"Plan a run in parts: what is to be computed, by which contents, goes to a folder."`
 	Run   shardRunCommand   `cmd:"" help:"Compute one part of a plan."`
@@ -19,55 +19,99 @@ type shardCommand struct {
 }
 
 type shardPlanCommand struct {
-	planFlags
+	simulatorFlags
+	controllerFlags
 	Out    string `name:"out" required:"" placeholder:"DIR" help:"The folder of the plan and its parts, which all machines can write to."`
 	Shards int    `name:"shards" required:"" placeholder:"N" help:"How many parts."`
 }
 
 // Run is the shard plan command.
 func (c *shardPlanCommand) Run(env *environment) error {
-	return c.with(env, func(s *simulation, policies []lockstep.Policy, p *runs.Plan) error {
-		p.Shards = c.Shards
-		if err := runs.WritePlan(c.Out, p); err != nil {
-			return err
+	in, err := c.shardInputs(env)
+	if err != nil {
+		return err
+	}
+	o, err := in.Open(env.ctx, c.Workers)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	for _, notice := range o.Notices {
+		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
+	}
+	o.Plan.Shards, in.Engine = c.Shards, o.Simulator.Name()
+	if err := runs.WritePlan(c.Out, o.Plan, in); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.stdout, "%d rollouts in %d shards, plan %s\n", o.Plan.Rollouts(), o.Plan.Shards, o.Plan.Key())
+	return nil
+}
+
+// shardInputs are what the flags describe.
+func (c *shardPlanCommand) shardInputs(env *environment) (in runs.Inputs, err error) {
+	profile, _, err := c.profile()
+	if err != nil {
+		return in, err
+	}
+	in = runs.Inputs{Limit: c.NumSegs, SeedPrefix: c.SeedPrefix, Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20}
+	model, data, err := c.inputs(env)
+	if err != nil {
+		return in, err
+	}
+	in.Model, in.Data = model, []string{data}
+	policies, done, err := c.policies(env)
+	if err != nil {
+		return in, err
+	}
+	defer done()
+	for _, policy := range policies {
+		switch {
+		case policyfile.IsFile(c.Controller):
+			in.Controllers = append(in.Controllers, c.Controller)
+		case len(policies) == 1 && strings.HasSuffix(controllerFile(c.Controller), policy.String()+".py"):
+			in.Controllers = append(in.Controllers, controllerFile(c.Controller))
+		default:
+			in.Controllers = append(in.Controllers, policy.String())
 		}
-		fmt.Fprintf(env.stdout, "%d rollouts in %d shards, plan %s\n", p.Rollouts(), p.Shards, p.Key())
-		return nil
-	})
+	}
+	return in.Absolute()
 }
 
 type shardRunCommand struct {
-	planFlags
-	Out   string `name:"out" required:"" placeholder:"DIR" help:"The folder of the plan."`
-	Index int    `name:"index" required:"" placeholder:"I" help:"Which part, from 0 on."`
+	Out       string `name:"out" required:"" placeholder:"DIR" help:"The folder of the plan."`
+	Index     int    `name:"index" required:"" placeholder:"I" help:"Which part, from 0 on."`
+	ModelPath string `name:"model_path" placeholder:"FILE" help:"Where the network is on this machine, if not where it was planned."`
+	DataPath  string `name:"data_path" placeholder:"FILE|DIR" help:"Where the routes are on this machine, if not where they were planned."`
+	Workers   int    `name:"workers" placeholder:"N" help:"Cores to use. Default: all."`
 }
 
 // Run is the shard run command.
 func (c *shardRunCommand) Run(env *environment) error {
-	planned, err := runs.OpenPlan(c.Out)
+	in, err := runs.ReadInputs(c.Out)
 	if err != nil {
 		return err
 	}
-	if c.Profile == "host" {
-		c.Profile = planned.Profile.String()
+	if c.ModelPath != "" {
+		in.Model = c.ModelPath
 	}
-	return c.with(env, func(s *simulation, policies []lockstep.Policy, p *runs.Plan) error {
-		p.Shards = planned.Shards
-		if d := planned.Difference(p); d != "" {
-			return fmt.Errorf("this machine would compute something else than planned: %s", d)
-		}
-		bar := newProgress(env.stderr, p.Rollouts()/p.Shards, "rollouts")
-		defer bar.Clear()
-		file, err := runs.RunShard(env.ctx, c.Out, p, c.Index, s.simulator, s.jobs(policies), lockstep.Options{Shortcuts: lockstep.CostOnly}, func() { bar.Add(1) })
-		if env.ctx.Err() != nil {
-			fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing of this shard is kept")
-			return exitStatus(exitInterrupted)
-		}
-		if err == nil {
-			fmt.Fprintln(env.stdout, file)
-		}
+	if c.DataPath != "" {
+		in.Data = []string{c.DataPath}
+	}
+	plan, err := runs.OpenPlan(c.Out)
+	if err != nil {
 		return err
-	})
+	}
+	bar := newProgress(env.stderr, plan.Rollouts()/max(1, plan.Shards), "rollouts")
+	file, err := runs.RunShard(env.ctx, c.Out, c.Index, in, c.Workers, func() { bar.Add(1) })
+	bar.Clear()
+	if env.ctx.Err() != nil {
+		fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing of this shard is kept")
+		return exitStatus(exitInterrupted)
+	}
+	if err == nil {
+		fmt.Fprintln(env.stdout, file)
+	}
+	return err
 }
 
 type shardMergeCommand struct {

@@ -1,0 +1,232 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"lockstep"
+	"lockstep/engines"
+	"lockstep/internal/fileio"
+	"lockstep/internal/routecache"
+	"lockstep/policyfile"
+	"lockstep/pycontroller"
+)
+
+// inputsName is the file of a plan's inputs.
+const inputsName = "inputs.json"
+
+// Inputs say where a plan's contents are, so that a shard needs nothing but the folder
+// of its plan and a number. Another machine may have them elsewhere: the plan says
+// whether they are the same.
+type Inputs struct {
+	Model       string        `json:"model"`
+	Data        []string      `json:"data"`  // files, and folders of them
+	Limit       int           `json:"limit"` // of each folder, -1 for all
+	SeedPrefix  string        `json:"seed_prefix"`
+	Engine      string        `json:"engine"`
+	Profile     string        `json:"profile"`     // of lockstep.Profile, never "host"
+	Controllers []string      `json:"controllers"` // names of policies, policy files, Python files
+	Python      string        `json:"python,omitempty"`
+	Timeout     time.Duration `json:"timeout,omitempty"` // of Python controllers
+	Memory      int64         `json:"memory,omitempty"`
+}
+
+// Opened is what inputs describe, ready to run.
+type Opened struct {
+	Simulator lockstep.Simulator
+	Jobs      []lockstep.Job // all rollouts, in the plan's order
+	Plan      *Plan
+	Notices   []string
+
+	close []func() error
+}
+
+// Close ends engine and controllers.
+func (o *Opened) Close() error {
+	var err error
+	for _, c := range o.close {
+		err = errors.Join(err, c())
+	}
+	return err
+}
+
+// Open loads what the inputs describe and makes their plan. A route that cannot be
+// loaded is an error.
+func (in Inputs) Open(ctx context.Context, workers int) (o *Opened, err error) {
+	o = &Opened{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.Close())
+		}
+	}()
+	profile, err := lockstep.ParseProfile(in.Profile)
+	if err != nil {
+		return nil, err
+	}
+	if o.Simulator, o.Notices, err = engines.Choose(in.Engine, engines.Config{Model: in.Model, Profile: profile, Workers: workers}, true); err != nil {
+		return nil, err
+	}
+	o.close = append(o.close, func() error { return engines.Close(o.Simulator) })
+
+	var files []string
+	for _, path := range in.Data {
+		found, err := lockstep.RouteFiles(path, in.Limit)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	routes, errs, _ := routecache.Cache{Loader: lockstep.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(files)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	var controllers []Controller
+	for _, name := range in.Controllers {
+		policy, err := o.policy(ctx, in, name)
+		if err != nil {
+			return nil, err
+		}
+		c, err := NewController(policy, name)
+		if err != nil {
+			return nil, err
+		}
+		controllers = append(controllers, c)
+		for _, route := range routes {
+			o.Jobs = append(o.Jobs, lockstep.Job{Route: route, Policy: policy})
+		}
+	}
+	o.Plan, err = NewPlan(o.Simulator, in.Model, controllers, routes)
+	return o, err
+}
+
+func (o *Opened) policy(ctx context.Context, in Inputs, name string) (lockstep.Policy, error) {
+	switch {
+	case policyfile.IsFile(name):
+		return policyfile.Load(name)
+	case filepath.Ext(name) == ".py":
+		c, err := pycontroller.New(ctx, pycontroller.Options{File: name, Python: in.Python, Timeout: in.Timeout, Memory: in.Memory})
+		if err != nil {
+			return nil, err
+		}
+		o.close = append(o.close, c.Close)
+		return c.Policy(), nil
+	}
+	return lockstep.ParsePolicy(name)
+}
+
+// Absolute makes the paths of files absolute, so that they are found from any folder.
+func (in Inputs) Absolute() (Inputs, error) {
+	absolute := func(path *string) error {
+		p, err := filepath.Abs(*path)
+		*path = p
+		return err
+	}
+	err := absolute(&in.Model)
+	in.Data, in.Controllers = append([]string(nil), in.Data...), append([]string(nil), in.Controllers...)
+	for i := range in.Data {
+		err = errors.Join(err, absolute(&in.Data[i]))
+	}
+	for i, name := range in.Controllers {
+		if policyfile.IsFile(name) || filepath.Ext(name) == ".py" {
+			err = errors.Join(err, absolute(&in.Controllers[i]))
+		}
+	}
+	return in, err
+}
+
+func (in Inputs) write(dir string) error {
+	text, err := json.MarshalIndent(in, "", " ")
+	if err != nil {
+		return err
+	}
+	return fileio.Write(filepath.Join(dir, inputsName), func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+}
+
+// ReadInputs reads the inputs of a folder's plan.
+func ReadInputs(dir string) (in Inputs, err error) {
+	path := filepath.Join(dir, inputsName)
+	data, err := fileio.ReadFile(path, fileio.Record)
+	if err != nil {
+		return in, err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return in, fmt.Errorf("%s: not the inputs of a plan: %w", path, err)
+	}
+	return in, nil
+}
+
+// NewPlan is the plan of all routes under each controller.
+func NewPlan(sim lockstep.Simulator, model string, controllers []Controller, routes []*lockstep.Route) (*Plan, error) {
+	p := &Plan{Version: Version, Profile: sim.Profile(), Engine: sim.Name(), Build: build(sim), Controllers: controllers}
+	var err error
+	if p.Model, err = fileio.SHA256(model); err != nil {
+		return nil, err
+	}
+	for _, route := range routes {
+		p.Routes = append(p.Routes, PlanRoute(route))
+	}
+	return p, nil
+}
+
+// NewController is a policy's entry in a plan. The name of a policy holds what it is
+// made of, but for one that is written in Python, which is in a file.
+func NewController(p lockstep.Policy, file string) (Controller, error) {
+	c := Controller{Name: p.String()}
+	var err error
+	if _, custom := p.(*lockstep.Batch); custom {
+		c.SHA256, err = hashPython(file)
+	}
+	return c, err
+}
+
+// hashPython hashes a controller's file and all Python beside it, since it may import
+// that.
+func hashPython(file string) (string, error) {
+	entries, err := os.ReadDir(filepath.Dir(file)) // in the order of their names
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	for _, e := range entries {
+		if e.IsDir() || filepath.Ext(e.Name()) != ".py" {
+			continue
+		}
+		sum, err := fileio.SHA256(filepath.Join(filepath.Dir(file), e.Name()))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %s\n", sum, e.Name())
+	}
+	fmt.Fprintln(h, filepath.Base(file))
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// build says what the engine is made of, and from which sources.
+func build(sim lockstep.Simulator) string {
+	text := engines.Identity(sim)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		text += ", " + info.GoVersion
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
+				text += ", " + strings.TrimPrefix(s.Key, "vcs.") + " " + s.Value
+			}
+		}
+	}
+	return text
+}
