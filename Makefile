@@ -49,13 +49,13 @@ GATEFLAGS ?=
 
 .PHONY: mutants
 mutants: build ## plant every fault, and write what was noticed into parity/mutants/README.md
-	$(BIN) parity --mutants --markdown > build/mutants.md
+	$(BIN) mutants --markdown > build/mutants.md
 	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
 	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine
-	$(BIN) parity --mutants --only '*-digitize-side'
+	$(BIN) mutants --only '*-digitize-side'
 
 .PHONY: gate
 gate: build ## run what a change must pass before it is merged (BASE=REV: what differs from it decides)

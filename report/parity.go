@@ -16,7 +16,7 @@ import (
 	"lockstep/parity/verdict"
 )
 
-// Parity is what `lockstep parity` and `lockstep diff` found.
+// Parity is what `lockstep compare`, `replay` or `mutants` found.
 type Parity struct {
 	Comparisons []verdict.Comparison
 	Mutants     []verdict.Mutant

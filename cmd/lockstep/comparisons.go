@@ -16,19 +16,20 @@ import (
 // comparisons are those of one command, printed as they are made.
 type comparisons struct {
 	env    *environment
-	json   bool
+	output *outputFlags
+	asked  bool // for its engines, by their names
 	stdout *stickyWriter
 	list   []verdict.Comparison
 }
 
-func newComparisons(env *environment, json bool) *comparisons {
-	return &comparisons{env: env, json: json, stdout: &stickyWriter{w: env.stdout}}
+func newComparisons(env *environment, output *outputFlags, asked bool) *comparisons {
+	return &comparisons{env: env, output: output, asked: asked, stdout: &stickyWriter{w: env.stdout}}
 }
 
 // add prints a comparison and keeps it.
 func (p *comparisons) add(c verdict.Comparison) {
 	p.list = append(p.list, c)
-	if p.json {
+	if p.output.JSON {
 		if err := json.NewEncoder(p.stdout).Encode(verdict.Line{Comparison: &c}); err != nil && p.stdout.err == nil {
 			p.stdout.err = err
 		}
@@ -67,6 +68,29 @@ func extent(r *parity.Report) string {
 	return text
 }
 
+// unasked makes of an engine that cannot run, and that nobody asked for by its name,
+// one that does not apply.
+func (p *comparisons) unasked(k verdict.Comparison) verdict.Comparison {
+	if !p.asked && !p.output.AllowAbsent {
+		k.NotApplicable, k.NotRun = k.NotRun+k.NotApplicable, ""
+	}
+	return k
+}
+
+// leaveOut adds a comparison that is not made, since one of its engines does not take
+// part, and reports whether it did.
+func (p *comparisons) leaveOut(k verdict.Comparison, first, o opened) bool {
+	if k, ok := first.unable(k); ok {
+		p.add(k)
+		return true
+	}
+	if k, ok := o.unable(k); ok {
+		p.add(p.unasked(k))
+		return true
+	}
+	return false
+}
+
 func indented(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
 }
@@ -91,7 +115,8 @@ func interrupted(env *environment) error {
 }
 
 // end writes the report and returns the exit status that the comparisons deserve.
-func (p *comparisons) end(file string, allowAbsent bool) error {
+func (p *comparisons) end() error {
+	file, allowAbsent := p.output.Report, p.output.AllowAbsent
 	s := verdict.Summary{Comparisons: len(p.list)}
 	for i := range p.list {
 		switch p.list[i].Outcome() {
@@ -107,7 +132,7 @@ func (p *comparisons) end(file string, allowAbsent bool) error {
 			s.Failed++
 		}
 	}
-	if p.json {
+	if p.output.JSON {
 		if err := json.NewEncoder(p.stdout).Encode(verdict.Line{Summary: &s}); err != nil && p.stdout.err == nil {
 			p.stdout.err = err
 		}
@@ -120,7 +145,7 @@ func (p *comparisons) end(file string, allowAbsent bool) error {
 		if err := report.WriteParity(file, report.Parity{Comparisons: p.list, Origin: origin}); err != nil {
 			return err
 		}
-		if !p.json {
+		if !p.output.JSON {
 			fmt.Fprintf(p.env.stdout, "report: %s\n", file)
 		}
 	}

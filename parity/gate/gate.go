@@ -170,7 +170,7 @@ func (g *run) plan() []step {
 		steps = append(steps, step{
 			name: "goldens/" + engine, title: "All stages of all recorded rollouts of the Python program, from engine " + engine + ".",
 			run: func(ctx context.Context, c *verdict.Check) error {
-				return g.unlessAbsent(c, g.parity(ctx, c, "--goldens", filepath.Join("golden", "testdata"), "--engines", engine))
+				return g.unlessAbsent(c, g.compare(ctx, c, "compare", "golden/testdata", engine))
 			},
 		})
 	}
@@ -234,12 +234,12 @@ func (g *run) compile(ctx context.Context, c *verdict.Check) error {
 	return nil
 }
 
-// parity runs lockstep parity --json and takes what it prints.
-func (g *run) parity(ctx context.Context, c *verdict.Check, args ...string) error {
+// compare runs lockstep compare or replay with --json and takes what it prints.
+func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) error {
 	if g.broken != "" {
 		return errors.New("there is no program to run: " + g.broken)
 	}
-	words := append([]string{"parity"}, args...)
+	words := args
 	if c.Command != "" {
 		c.Command += "; "
 	}
@@ -249,13 +249,13 @@ func (g *run) parity(ctx context.Context, c *verdict.Check, args ...string) erro
 	status, err := program(ctx, c, g.Root, g.env, words, func(line []byte) error {
 		var one verdict.Line
 		if err := json.Unmarshal(line, &one); err != nil {
-			return fmt.Errorf("lockstep parity printed %.200q: %w", line, err)
+			return fmt.Errorf("lockstep printed %.200q: %w", line, err)
 		}
 		switch {
 		case one.Summary != nil:
 			announced = one.Summary.Comparisons
 		case one.Comparison == nil:
-			return fmt.Errorf("lockstep parity printed %.200q, which is no comparison", line)
+			return fmt.Errorf("lockstep printed %.200q, which is no comparison", line)
 		default:
 			c.Comparisons = append(c.Comparisons, *one.Comparison)
 		}
@@ -271,13 +271,13 @@ func (g *run) parity(ctx context.Context, c *verdict.Check, args ...string) erro
 	case err != nil:
 		return err
 	case announced < 0:
-		return fmt.Errorf("lockstep parity ended with status %d before its last line: %s", status, firstLine(c.Output))
+		return fmt.Errorf("lockstep ended with status %d before its last line: %s", status, firstLine(c.Output))
 	case announced != n:
-		return fmt.Errorf("lockstep parity printed %d comparisons of %d", n, announced)
+		return fmt.Errorf("lockstep printed %d comparisons of %d", n, announced)
 	case status != 0 && !bad:
-		return fmt.Errorf("lockstep parity ended with status %d, and no comparison says why: %s", status, firstLine(c.Output))
+		return fmt.Errorf("lockstep ended with status %d, and no comparison says why: %s", status, firstLine(c.Output))
 	case status == 0 && bad:
-		return errors.New("lockstep parity ended with status 0, although a comparison failed")
+		return errors.New("lockstep ended with status 0, although a comparison failed")
 	}
 	return nil
 }
@@ -299,12 +299,12 @@ func (g *run) unlessAbsent(c *verdict.Check, err error) error {
 // engines compares engines on the project's own network, and on the official one
 // where it is.
 func (g *run) engines(ctx context.Context, c *verdict.Check) error {
-	engines := []string{"--engines", strings.Join(g.Engines, ",")}
+	engines := append([]string{"compare"}, g.Engines...)
 	own := append(slices.Clone(engines), "--own")
-	if err := g.parity(ctx, c, append(own, "--num_segs", "4")...); err != nil {
+	if err := g.compare(ctx, c, append(own, "--num_segs", "4")...); err != nil {
 		return err
 	}
-	if err := g.parity(ctx, c, append(own, "--num_segs", "2", "--controller", "zero")...); err != nil {
+	if err := g.compare(ctx, c, append(own, "--num_segs", "2", "--controller", "zero")...); err != nil {
 		return err
 	}
 	_, err := assets.Find(assets.Model)
@@ -315,7 +315,7 @@ func (g *run) engines(ctx context.Context, c *verdict.Check) error {
 		c.Cases = append(c.Cases, verdict.Case{Class: "engines", Name: "official network", Outcome: verdict.NotRun, Lacks: want.Assets.Name, Message: err.Error()})
 		return nil
 	}
-	return g.parity(ctx, c, append(engines, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
+	return g.compare(ctx, c, append(engines, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
 }
 
 // regressions replays what is kept under parity/testdata/regressions.
@@ -324,7 +324,7 @@ func (g *run) regressions(ctx context.Context, c *verdict.Check) error {
 	if err != nil || len(files) == 0 {
 		return errors.Join(errors.New("no case is kept in parity/testdata/regressions"), err)
 	}
-	return g.parity(ctx, c, "--replay", "parity/testdata/regressions", "--engines", strings.Join(g.Engines, ","))
+	return g.compare(ctx, c, "replay", "parity/testdata/regressions", "--engines", strings.Join(g.Engines, ","))
 }
 
 // targets are what the Makefile checks, besides comparisons and tests. A line adds one.
@@ -372,7 +372,7 @@ func (g *run) mutants(ctx context.Context, c *verdict.Check) error {
 	if err != nil {
 		return err
 	}
-	c.Command = "lockstep parity --mutants"
+	c.Command = "lockstep mutants"
 	wrong := 0 // stages that may be named wrongly
 	if g.All {
 		wrong = verdict.MayBeWrong(len(faults))

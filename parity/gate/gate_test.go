@@ -82,7 +82,7 @@ func comparison(stages ...string) verdict.Comparison {
 	return verdict.Comparison{Kind: "goldens", Want: "ort1.30", Got: "onnxruntime", Report: r}
 }
 
-// TestParity: what lockstep parity prints, and how it ends, decides; whatever is odd
+// TestParity: what lockstep compare prints, and how it ends, decides; whatever is odd
 // is a failure.
 func TestParity(t *testing.T) {
 	absent := verdict.Comparison{Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device", Lacks: want.GPU.Name}
@@ -125,12 +125,12 @@ func TestParity(t *testing.T) {
 			if name == "hang" {
 				limit = time.Second
 			}
-			s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.parity(ctx, k, "--goldens") }}
+			s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k, "compare", "goldens") }}
 			got := s.execute(t.Context(), limit, c.require)
 			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) || c.passed > 0 && got.Count(verdict.Passed) != c.passed {
 				t.Errorf("%s, %d passed, because %q; want %s, %d, because %q", got.Outcome, got.Count(verdict.Passed), got.Why, c.outcome, c.passed, c.why)
 			}
-			if got.Command != "lockstep parity --goldens" {
+			if got.Command != "lockstep compare goldens" {
 				t.Errorf("command %q", got.Command)
 			}
 		})
@@ -170,7 +170,7 @@ func TestUnlessAbsent(t *testing.T) {
 // TestParityUnbuilt: a program that does not build has compared nothing.
 func TestParityUnbuilt(t *testing.T) {
 	g := &run{broken: "syntax error"}
-	s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.parity(ctx, k) }}
+	s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k) }}
 	if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != verdict.Failed || !strings.Contains(got.Why, "no program to run: syntax error") {
 		t.Errorf("%+v", got)
 	}
