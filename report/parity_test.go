@@ -40,7 +40,7 @@ func testComparison(stages ...string) verdict.Comparison {
 	}
 	r.First = &parity.Divergence{
 		Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
-		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep parity --only 00002/pid",
+		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep compare --only 00002/pid",
 		Explanation: &parity.Explanation{Rollout: "route 00002, controller pid", Step: 123, Text: "draw 0.5", Why: "the CDFs differ by less than the margins", Facts: []parity.Fact{
 			{Name: "nearest edge", Value: "0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02"}, {Name: "tokens", Value: "511 wanted, 512 got"}, {Name: "CDFs", Value: "1e-09 apart at most"},
 		}},
@@ -89,7 +89,7 @@ func testGate() *verdict.Result {
 		Change: verdict.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"onnxruntime/graph.go", "gpu/a<b>.cu"}, Why: "changed: onnxruntime, gpu"},
 		Checks: []verdict.Check{
 			{Name: "build", Title: "Everything compiles.", Outcome: verdict.Passed, Cases: []verdict.Case{{Outcome: verdict.Passed}}},
-			{Name: "engines", Title: "All engines.", Outcome: verdict.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep parity",
+			{Name: "engines", Title: "All engines.", Outcome: verdict.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep compare",
 				Cases:       []verdict.Case{{Outcome: verdict.Passed}, {Class: "engines.onnxruntime", Name: "00002/pid", Outcome: verdict.Failed, Message: "stage <logits>"}, {Outcome: verdict.NotApplicable, Message: "another profile"}},
 				Comparisons: []verdict.Comparison{testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw), {Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"}}},
 			{Name: "tests", Title: "Tests.", Outcome: verdict.Failed, Why: "it crashed: signal: killed", Output: "fatal error <x>"},
@@ -154,7 +154,7 @@ func TestParityDivergence(t *testing.T) {
 	d := p.all("figure", "divergence")[0]
 	d.wantText(t,
 		"onnxruntime against reference, tinyphysics.onnx", "route 00002, controller pid, step 123, stage logits, index 7",
-		"1 (3f800000)", "1.0000001 (3f800001)", "1 ulp", "2 of this stage differ", "lockstep parity --only 00002/pid",
+		"1 (3f800000)", "1.0000001 (3f800001)", "1 ulp", "2 of this stage differ", "lockstep compare --only 00002/pid",
 		"0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02", "511 wanted, 512 got", "1e-09 apart at most",
 		"the CDFs differ by less than the margins", "route 00002, controller pid, step 200, stage draw: want a, got b",
 	)
@@ -337,7 +337,7 @@ func TestGateReport(t *testing.T) {
 	if len(figures) != 3 {
 		t.Fatalf("%d figures, want a divergence and two failures", len(figures))
 	}
-	figures[1].wantText(t, "engines", "1 of 2 cases failed", "lockstep parity", "1 failure", "engines.onnxruntime 00002/pid: stage <logits>")
+	figures[1].wantText(t, "engines", "1 of 2 cases failed", "lockstep compare", "1 failure", "engines.onnxruntime 00002/pid: stage <logits>")
 	figures[2].wantText(t, "tests", "it crashed: signal: killed", "fatal error <x>")
 
 	passed := testGate()

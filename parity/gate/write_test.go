@@ -26,7 +26,7 @@ func blocked() *verdict.Result {
 		Require: []string{want.Assets.Name}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
 		Checks: []verdict.Check{
 			{Name: "build", Cases: []verdict.Case{{Class: "build", Name: "./...", Outcome: verdict.Passed}}},
-			{Name: "goldens/onnxruntime", Comparisons: []verdict.Comparison{c}, Cases: c.Cases(), Command: "lockstep parity --goldens", Seconds: 3.25},
+			{Name: "goldens/onnxruntime", Comparisons: []verdict.Comparison{c}, Cases: c.Cases(), Command: "lockstep compare goldens", Seconds: 3.25},
 			{Name: "tests", Cases: []verdict.Case{
 				{Class: "lockstep/fuzz", Name: "TestA", Outcome: verdict.Passed, Seconds: 1.5},
 				{Class: "lockstep/fuzz", Name: "TestB<&>\"\x1b[0m\xff", Outcome: verdict.Failed, Message: "first line\nsecond <line> ]]> \x00"},
@@ -243,7 +243,7 @@ func TestText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"ok    build                     1 cases     0.0 s\n",
-		"FAIL  goldens/onnxruntime       2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.onnxruntime.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep parity --goldens\n",
+		"FAIL  goldens/onnxruntime       2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.onnxruntime.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep compare goldens\n",
 		"2 cases     0.0 s, 1 not run, 1 not applicable\n",
 		"FAIL  mutants                   0 cases     0.0 s\n      it crashed: signal: killed\n      go: out of memory\n",
 		"–     hardware             not run: not required\n",
