@@ -145,15 +145,20 @@ standin:
 
 .PHONY: gpu-bundle
 gpu-bundle: $(CUDA_LINK)/libcuda.a ## make build/gpu-bundle, which runs gpu-test and gpu-bench on a machine with a driver and no Go
-	$(WITH_CUDA) gpu/hardware/bundle.sh build/gpu-bundle $(CUDA_HOME)
+	$(WITH_CUDA) gpu/hardware/bundle.sh build/gpu-bundle
 
 .PHONY: gpu-test
 gpu-test: gpu-bundle ## on a GPU: goldens, properties and compute-sanitizer; writes gpu/hardware/<GPU>.json
-	build/gpu-bundle/run test gpu/hardware
+	build/gpu-bundle/run tests gpu/hardware
+	for tool in memcheck racecheck initcheck synccheck; do build/gpu-bundle/run sanitize $$tool gpu/hardware || exit 1; done
 
 .PHONY: gpu-bench
-gpu-bench: gpu-bundle ## on a GPU: time of 5,000 routes; adds to gpu/hardware/<GPU>.json
+gpu-bench: gpu-bundle ## on a GPU: time of 792 and 5,000 routes, PyTorch beside it; adds to gpu/hardware/<GPU>.json
 	build/gpu-bundle/run bench gpu/hardware
+
+.PHONY: gpu-profile
+gpu-profile: gpu-bundle ## on a GPU: what ncu sees in one launch; adds to gpu/hardware
+	build/gpu-bundle/run profile gpu/hardware
 
 .PHONY: gate-gpu
 gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where nothing may be missing

@@ -67,6 +67,8 @@ type Simulator struct {
 	statsMutex sync.Mutex    // also of connection, for Stats, which does not wait for its turn
 	past       driver.Counts // of devices closed since
 	wall       time.Duration
+	sampled    int64
+	serial     int64
 }
 
 var _ lockstep.Simulator = (*Simulator)(nil)
@@ -136,6 +138,12 @@ func (s *Simulator) Close() error {
 type Stats struct {
 	driver.Counts
 
+	// Sampled is the number of steps whose token was drawn, of jobs that ended well,
+	// and Serial that of those in which the draw was so near an edge of the
+	// distribution that the running sum was made one number after the other.
+	Sampled int64 `json:"sampled"`
+	Serial  int64 `json:"serial"`
+
 	// Wall is how long runs of whole rollouts took, without observers.
 	Wall time.Duration `json:"wall_ns"`
 }
@@ -144,7 +152,9 @@ type Stats struct {
 func (s Stats) Host() time.Duration { return s.Wall - s.Upload - s.Kernel - s.Download }
 
 // Sub is what was counted since t.
-func (s Stats) Sub(t Stats) Stats { return Stats{s.Counts.Sub(t.Counts), s.Wall - t.Wall} }
+func (s Stats) Sub(t Stats) Stats {
+	return Stats{s.Counts.Sub(t.Counts), s.Sampled - t.Sampled, s.Serial - t.Serial, s.Wall - t.Wall}
+}
 
 // Stats counts from the simulator's beginning: its opening, too, which uploads
 // the weights.
@@ -155,7 +165,15 @@ func (s *Simulator) Stats() Stats {
 	if c := s.connection; c != nil {
 		counts = counts.Add(c.Counts())
 	}
-	return Stats{counts, s.wall}
+	return Stats{counts, s.sampled, s.serial, s.wall}
+}
+
+// tally counts how the tokens of a job that has ended were found.
+func (s *Simulator) tally(status statusBlock) {
+	s.statsMutex.Lock()
+	defer s.statsMutex.Unlock()
+	s.sampled += status.Sampled
+	s.serial += status.Serial
 }
 
 // Simulate runs the jobs: first, in as few launches as memory allows, those whose

@@ -128,7 +128,7 @@ func (p *Stepper) Step(ctx context.Context, commands []float64) ([]float64, erro
 	err := b.simulator.use(ctx, b.on, func(c *connection) error {
 		b.aim(p.step)
 		copy(up[float64](b, b.at.commands, len(commands)), commands)
-		if err := c.Upload(b.device(0), b.buffer.host[:b.at.routes]); err != nil {
+		if err := c.Upload(b.device(b.at.commands), b.buffer.host[b.at.commands:b.at.routes]); err != nil {
 			return err
 		}
 		if err := b.launch(); err != nil {
