@@ -283,6 +283,12 @@ CLASSIC_STEPS := 1e8
 golden-classic: $(GYMNASIUM)/requirements $(GYMNASIUM)/requirements-numpy1 ## record the goldens of classic control again
 	$(GO) run ./golden/classic/record -python $(GYMNASIUM)/requirements/bin/python -python1 $(GYMNASIUM)/requirements-numpy1/bin/python
 
+.PHONY: golden-policies
+golden-policies: need-upstream $(VENV)/ready ## record exported controllers in the Python program again (UPSTREAM=DIR)
+	@mkdir -p build/controllers
+	LOCKSTEP_EXPORT=$(abspath build/controllers) $(GO) test -count=1 ./golden/policies -run Export
+	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --out golden/policies/recordings.npz
+
 .PHONY: kernels-classic
 kernels-classic: $(NVCC_VENV)/ready ## compile the CUDA kernels of classic control into gpu/classic
 	@$(MAKE) --no-print-directory nvcc-classic

@@ -203,6 +203,9 @@ func stepDifference(got, want *lockstep.Step) string {
 	w.Sum(schema.XXH64)
 	g.Sum(schema.XXH64)
 	if d := parity.DifferStep(s, w, g); d != nil {
+		if !s.Stages[s.Index(d.Stage)].IsArray() {
+			d.Index = -1
+		}
 		return "stage " + place(d.Stage, d)
 	}
 	return valueDifference("index", int64(got.Index), int64(want.Index))
@@ -210,7 +213,7 @@ func stepDifference(got, want *lockstep.Step) string {
 
 // place says where two arrays differ: "probs[3]: 2 (40000000), want 1 (3f800000)".
 func place(name string, d *parity.Divergence) string {
-	if d.Index >= 0 && d.Values > 0 {
+	if d.Index >= 0 {
 		name += fmt.Sprintf("[%d]", d.Index)
 	}
 	return fmt.Sprintf("%s: %s, want %s", name, d.Got, d.Want)
