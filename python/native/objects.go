@@ -135,6 +135,10 @@ func init() { // they refer to one another
 		"bytes":    of(snapshotBytes),
 		"read":     readSnapshot,
 
+		"plan_shards":  without(planShards),
+		"run_shard":    without(runShard),
+		"merge_shards": without(mergeShards),
+
 		"handles": func(*task, int64, []byte, []byte) (any, error) { return count(), nil },
 		"panic":   func(*task, int64, []byte, []byte) (any, error) { panic("as was asked for") },
 	}
