@@ -21,6 +21,7 @@ import (
 	"lockstep/golden"
 	"lockstep/internal/model"
 	"lockstep/parity"
+	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 )
 
@@ -178,15 +179,20 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 	if err != nil {
 		t.Fatal(err)
 	}
-	checker := parity.NewChecker(recording)
-	job := lockstep.Job{Route: route, Policy: policy, Observe: checker.Observe}
-	checker.Costs(run(t, sim, job, lockstep.Options{Shortcuts: lockstep.AllSteps}).Costs)
-	if d := checker.Divergence(); d != nil {
-		d.Replay = fmt.Sprintf("go test ./defaults -run '^%s$'", t.Name())
-		t.Errorf("%s in profile %s: %v", sim.Name(), sim.Profile(), d)
+	one := *set
+	one.Recordings = []golden.Entry{entry}
+	source, err := tinyphysics.Golden(&one)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if checker.Steps() != recording.Steps() {
-		t.Errorf("%d steps ran, %d are recorded", checker.Steps(), recording.Steps())
+	report, err := tinyphysics.Compare(t.Context(), source, tinyphysics.Live(sim), []lockstep.Job{{Route: route, Policy: policy}}, lockstep.AllSteps, parity.CompareOptions{
+		Replay: func(*parity.Task) string { return fmt.Sprintf("go test ./defaults -run '^%s$'", t.Name()) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := report.Err(); err != nil || report.Steps != recording.Steps() {
+		t.Errorf("%s in profile %s: %d steps were compared, %d are recorded: %v", sim.Name(), sim.Profile(), report.Steps, recording.Steps(), err)
 	}
 }
 

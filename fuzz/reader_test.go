@@ -33,6 +33,8 @@ import (
 	"lockstep/internal/npz"
 	"lockstep/internal/onnx"
 	"lockstep/internal/routecache"
+	"lockstep/parity/schema"
+	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 )
 
@@ -449,16 +451,16 @@ var traceReader = reader{
 			fail("%v, as a file it was whole", err)
 		}
 		for _, run := range f.Rollouts {
-			if run.End.Steps != len(run.Digests) {
-				fail("%d steps, the end says %d", len(run.Digests), run.End.Steps)
+			if run.End.Steps != run.Digests.Len() {
+				fail("%d steps, the end says %d", run.Digests.Len(), run.End.Steps)
 			}
-			for i := range run.Digests {
+			for i := range run.Digests.Len() {
 				if _, err := f.Step(run, i); err != nil {
 					fail("%v, as a whole it could be read", err)
 				}
 			}
 		}
-		for _, h := range []trace.Hash{trace.XXH64, trace.SHA256} {
+		for _, h := range []schema.Hash{schema.XXH64, schema.SHA256} {
 			f.Rehash(h)
 		}
 		return nil
@@ -468,12 +470,13 @@ var traceReader = reader{
 	// in memory.
 	base: 8 << 20, perByte: 256,
 	samples: func() [][]byte {
-		return [][]byte{traced(0), traced(trace.Arrays), traced(1 << trace.Tokens)}
+		return [][]byte{traced(0), traced(tinyphysics.Arrays), traced(tinyphysics.Schema(0).Set(tinyphysics.Tokens))}
 	},
 	bombs: func() [][]byte {
 		good := traced(0)
 		start := 16 + int(binary.LittleEndian.Uint32(good[12:]))
 		head := good[:start:start]
+		const key = `{"key": ["r", "c"]}`
 		begins := slices.Clone(head)
 		steps := slices.Clone(head)
 		record := func(to []byte, kind byte, words ...uint32) []byte {
@@ -484,13 +487,13 @@ var traceReader = reader{
 			return to
 		}
 		for i := range uint32(50_000) {
-			begins = append(record(begins, 'B', i), "{}"...)
-			begins[len(begins)-10] += 2
+			begins = append(record(begins, 'B', i), key...)
+			begins[len(begins)-len(key)-8] += byte(len(key))
 		}
-		steps = append(record(steps, 'B', 0), "{}"...)
-		steps[len(steps)-10] += 2
+		steps = append(record(steps, 'B', 0), key...)
+		steps[len(steps)-len(key)-8] += byte(len(key))
 		for i := range uint32(50_000) {
-			steps = record(steps, 'S', 0, i, 0)
+			steps = record(steps, 'S', 0, i, 0, 0)
 		}
 		huge := binary.LittleEndian.AppendUint32(append(slices.Clone(head), 'B'), 1<<32-1)
 		header := slices.Clone(good[:16])
@@ -502,7 +505,7 @@ var traceReader = reader{
 		} {
 			files = append(files, append(binary.LittleEndian.AppendUint32(slices.Clone(good[:12]), uint32(len(text))), text...))
 		}
-		for _, text := range []string{`{"columns": ["` + long + `"]}`, `{"rows": ` + strings.Repeat("1", 5000) + `}`} {
+		for _, text := range []string{`{"key": ["` + long + `"]}`, `{"inputs": ` + strings.Repeat("1", 5000) + `}`, `{"` + long + `": 1}`} {
 			files = append(files, slices.Concat(head, []byte{'B'}, binary.LittleEndian.AppendUint32(nil, uint32(4+len(text))), make([]byte, 4), []byte(text)))
 		}
 		for at := start; at < len(good); { // each record's first count is one more than it should
@@ -520,23 +523,25 @@ var traceReader = reader{
 }
 
 // traced is a trace of three steps of two rollouts, with some stages in full.
-func traced(full trace.Stages) []byte {
+func traced(full schema.Set) []byte {
 	var b bytes.Buffer
-	w, err := trace.NewWriter(&b, trace.Header{Producer: "fuzz", Profile: lockstep.Profile{}.String()}, full)
+	w, err := trace.NewWriter(&b, trace.Header{Producer: "fuzz", Profile: lockstep.Profile{}.String(), Schema: *tinyphysics.Schema(0)}, full)
 	if err != nil {
 		panic(err)
 	}
 	for i := range 2 {
-		r := w.Begin(trace.Rollout{Route: fmt.Sprint(i), Policy: "pid"})
+		r := w.Begin(trace.Rollout{Key: []string{fmt.Sprint(i), "pid"}})
 		for k := range 3 {
 			s := &lockstep.Step{Index: 20 + k, Action: 0.5, Draw: 0.25, Sample: -1}
 			if k > 0 {
 				s.Tokens, s.States, s.Sample = make([]int64, 20), make([]float32, 80), k
 				s.Logits, s.Probs, s.CDF = make([]float32, 1024), make([]float32, 1024), make([]float64, 1024)
 			}
-			r.Observe(s)
+			step := tinyphysics.Schema(0).NewStep()
+			tinyphysics.Expose(s, step)
+			r.Observe(step)
 		}
-		r.End(lockstep.Result{Costs: lockstep.Costs{Lataccel: 1, Jerk: 2, Total: 3}})
+		r.End([]float64{1, 2, 3}, nil)
 	}
 	if err := w.Close(); err != nil {
 		panic(err)

@@ -11,7 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/arbitrary"
-	"lockstep/parity/trace"
+	"lockstep/parity/tinyphysics"
 )
 
 // The properties of simulations. One execution takes some 10 to 100 ms, most of
@@ -153,7 +153,7 @@ func step(t *rapid.T, cover func(string)) {
 		lataccel := slices.Clone(r.TargetLataccel[:lockstep.ContextLength])
 		action := slices.Clone(r.SteerCommand[:lockstep.ContextLength])
 		job.Observe = func(s *lockstep.Step) {
-			fail := func(stage trace.Stage, format string, args ...any) {
+			fail := func(stage string, format string, args ...any) {
 				t.Fatalf("%s, step %d, stage %v: %s", e.name, s.Index, stage, fmt.Sprintf(format, args...))
 			}
 			if s.Index != len(lataccel) {
@@ -161,16 +161,16 @@ func step(t *rapid.T, cover func(string)) {
 			}
 			if s.Index < lockstep.ControlStartIdx {
 				if want := min(max(r.SteerCommand[s.Index], -2), 2); !same(s.Action, want) {
-					fail(trace.Action, "%v, recorded is %v", s.Action, r.SteerCommand[s.Index])
+					fail(tinyphysics.Action, "%v, recorded is %v", s.Action, r.SteerCommand[s.Index])
 				}
 			} else if !(s.Action >= -2 && s.Action <= 2) {
-				fail(trace.Action, "%v is outside ±2", s.Action)
+				fail(tinyphysics.Action, "%v is outside ±2", s.Action)
 			}
 			action = append(action, s.Action)
 			current := lataccel[s.Index-1]
 			if s.Logits == nil {
 				if s.Index >= lockstep.ControlStartIdx || opts.Shortcuts&lockstep.SkipWarmup == 0 {
-					fail(trace.Logits, "the network did not run")
+					fail(tinyphysics.Logits, "the network did not run")
 				}
 				lataccel = append(lataccel, s.Lataccel)
 				return
@@ -178,21 +178,21 @@ func step(t *rapid.T, cover func(string)) {
 			const n = lockstep.ContextLength
 			for i, x := range lataccel[s.Index-n:] {
 				if want, _ := token(x); s.Tokens[i] != want {
-					fail(trace.Tokens, "index %d is %d, %v has %d", i, s.Tokens[i], x, want)
+					fail(tinyphysics.Tokens, "index %d is %d, %v has %d", i, s.Tokens[i], x, want)
 				}
 			}
 			for i := range n {
 				k := s.Index - n + 1 + i
 				for j, x := range [4]float64{action[k], r.RollLataccel[k], r.VEgo[k], r.AEgo[k]} {
 					if got, want := s.States[4*i+j], float32(x); math.Float32bits(got) != math.Float32bits(want) {
-						fail(trace.States, "index (%d, %d) is %v, want %v", i, j, got, want)
+						fail(tinyphysics.States, "index (%d, %d) is %v, want %v", i, j, got, want)
 					}
 				}
 			}
 			cdf := cumulate(s.Probs)
 			for i, want := range cdf {
 				if got := s.CDF[i]; math.Float64bits(got) != math.Float64bits(want) {
-					fail(trace.CDF, "index %d is %v, want %v", i, got, want)
+					fail(tinyphysics.CDF, "index %d is %v, want %v", i, got, want)
 				}
 			}
 			sample := 0
@@ -200,7 +200,7 @@ func step(t *rapid.T, cover func(string)) {
 				sample++
 			}
 			if s.Sample != sample {
-				fail(trace.Sample, "%d, want %d", s.Sample, sample)
+				fail(tinyphysics.Sample, "%d, want %d", s.Sample, sample)
 			}
 			if s.Probs[sample] == 1 {
 				cover("certain")
@@ -209,7 +209,7 @@ func step(t *rapid.T, cover func(string)) {
 				cover("first or last token")
 			}
 			if math.Float64bits(s.Prediction) != math.Float64bits(bins[sample]) {
-				fail(trace.Prediction, "%v, token %d is %v", s.Prediction, sample, bins[sample])
+				fail(tinyphysics.Prediction, "%v, token %d is %v", s.Prediction, sample, bins[sample])
 			}
 			want := r.TargetLataccel[s.Index]
 			if s.Index >= lockstep.ControlStartIdx {
@@ -223,7 +223,7 @@ func step(t *rapid.T, cover func(string)) {
 				cover("network in the warm-up")
 			}
 			if !same(s.Lataccel, want) {
-				fail(trace.Lataccel, "%v, want %v from %v and prediction %v", s.Lataccel, want, current, s.Prediction)
+				fail(tinyphysics.Lataccel, "%v, want %v from %v and prediction %v", s.Lataccel, want, current, s.Prediction)
 			}
 			lataccel = append(lataccel, s.Lataccel)
 		}
@@ -414,8 +414,8 @@ func shortcuts(t *rapid.T, cover func(string)) {
 			continue
 		}
 		for _, s := range got.steps {
-			if skipped := some&lockstep.SkipWarmup != 0 && s.index < lockstep.ControlStartIdx; s.ran == skipped {
-				t.Fatalf("%s, shortcuts %b, step %d: the network ran is %v", e.name, some, s.index, s.ran)
+			if skipped := some&lockstep.SkipWarmup != 0 && s.Index < lockstep.ControlStartIdx; s.ran == skipped {
+				t.Fatalf("%s, shortcuts %b, step %d: the network ran is %v", e.name, some, s.Index, s.ran)
 			}
 		}
 		if d := stepsDifference(got.steps, want.steps); d != "" {

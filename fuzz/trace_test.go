@@ -2,57 +2,38 @@ package fuzz
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"hash/maphash"
 	"math"
 	"slices"
 	"strings"
 
 	"lockstep"
-	"lockstep/parity/trace"
+	"lockstep/parity/schema"
+	"lockstep/parity/tinyphysics"
 )
 
-// A run is what one job did: a hash of each stage of each step, and its result.
+// A run is what one job did: each stage of each step, and its result.
 type run struct {
 	steps  []stages
 	result lockstep.Result
 }
 
-// stages are hashes of a step's stages; where the network did not run, ran is
-// false and those that it computes are 0.
+// stages are the 64 bits of each of a step's stages, in which all NaN are one: which of
+// them an operation gives depends on the order of its operands, which nothing prescribes.
 type stages struct {
-	index int
-	ran   bool
-	hash  [trace.NumStages]uint64
-}
-
-var hashSeed = maphash.MakeSeed()
-
-func hash(values any) uint64 {
-	data, err := binary.Append(nil, binary.LittleEndian, values)
-	if err != nil {
-		panic(err)
-	}
-	return maphash.Bytes(hashSeed, data)
-}
-
-// number hashes a number. All that are none are one: which of them an operation
-// gives depends on the order of its operands, which nothing prescribes.
-func number(x float64) uint64 {
-	if x != x {
-		x = math.NaN()
-	}
-	return hash(x)
+	*schema.Step
+	ran bool
 }
 
 func (tr *run) observe(s *lockstep.Step) {
-	h := stages{index: s.Index, ran: s.Logits != nil}
-	h.hash[trace.Action], h.hash[trace.Draw], h.hash[trace.Lataccel] = number(s.Action), number(s.Draw), number(s.Lataccel)
-	if h.ran || s.Sample != -1 || s.Prediction != 0 {
-		h.hash[trace.Tokens], h.hash[trace.States], h.hash[trace.Logits] = hash(s.Tokens), hash(s.States), hash(s.Logits)
-		h.hash[trace.Probs], h.hash[trace.CDF] = hash(s.Probs), hash(s.CDF)
-		h.hash[trace.Sample], h.hash[trace.Prediction] = uint64(s.Sample)+1, number(s.Prediction)
+	h := stages{tinyphysics.Schema(0).NewStep(), s.Logits != nil}
+	tinyphysics.Expose(s, h.Step)
+	h.Sum(schema.XXH64)
+	h.Data = nil
+	for i, g := range tinyphysics.Schema(0).Stages {
+		if x := g.Type.Float(h.Bits[i]); !g.IsArray() && x != x {
+			h.Bits[i] = math.Float64bits(math.NaN())
+		}
 	}
 	tr.steps = append(tr.steps, h)
 }
@@ -61,20 +42,12 @@ func (tr *run) observe(s *lockstep.Step) {
 // them did not compute is not compared.
 func stepsDifference(got, want []stages) string {
 	for i := range min(len(got), len(want)) {
-		if got[i].index != want[i].index {
-			return fmt.Sprintf("step %d, want step %d", got[i].index, want[i].index)
+		if got[i].Index != want[i].Index {
+			return fmt.Sprintf("step %d, want step %d", got[i].Index, want[i].Index)
 		}
-		for stage, h := range got[i].hash {
-			skipped := !got[i].ran || !want[i].ran
-			if skipped {
-				switch trace.Stage(stage) {
-				case trace.Action, trace.Draw, trace.Lataccel:
-				default:
-					continue
-				}
-			}
-			if h != want[i].hash[stage] {
-				return fmt.Sprintf("step %d, stage %v differs", want[i].index, trace.Stage(stage))
+		for k, g := range tinyphysics.Schema(0).Stages {
+			if both := got[i].Has & want[i].Has; both.Has(k) && got[i].Bits[k] != want[i].Bits[k] {
+				return fmt.Sprintf("step %d, stage %s differs", want[i].Index, g.Name)
 			}
 		}
 	}
@@ -88,7 +61,7 @@ func stepsDifference(got, want []stages) string {
 func (tr *run) difference(want *run) string {
 	for i := range min(len(tr.steps), len(want.steps)) {
 		if tr.steps[i].ran != want.steps[i].ran {
-			return fmt.Sprintf("step %d: the network ran is %v, want %v", want.steps[i].index, tr.steps[i].ran, want.steps[i].ran)
+			return fmt.Sprintf("step %d: the network ran is %v, want %v", want.steps[i].Index, tr.steps[i].ran, want.steps[i].ran)
 		}
 	}
 	if d := stepsDifference(tr.steps, want.steps); d != "" {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"lockstep"
+	"lockstep/parity/schema"
 	"lockstep/parity/trace"
 )
 
@@ -19,13 +19,11 @@ const (
 	groupSize = 8
 
 	defaultDetails = 8
-
-	// plotTokens is how many tokens to each side of the choice a plot shows.
-	plotTokens = 12
 )
 
-// Compare holds got to want on those jobs, whose Observe and Teacher it sets itself.
-// Between two recordings jobs may be nil: then all rollouts of both are compared.
+// Compare holds got to want on those tasks. Between two recordings tasks may be nil: then
+// all rollouts of both are compared. The schema may be nil, too: then it is the one that
+// want has or, if only got is live, got.
 //
 // First all steps of all rollouts are compared by digests. A rollout that differs is
 // repeated with one side forced onto the other's trajectory: got onto want's, or, if got
@@ -35,32 +33,39 @@ const (
 //
 // The error is of a comparison that could not be made; divergences are the
 // report's, see Report.Err.
-func Compare(ctx context.Context, want, got Source, jobs []lockstep.Job, opts CompareOptions) (*Report, error) {
+func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts CompareOptions) (*Report, error) {
 	start := time.Now()
-	if err := agree(want, got); err != nil {
+	if f.Schema == nil {
+		if f.Schema = want.Schema(); got.Info().Live && !want.Info().Live {
+			f.Schema = got.Schema()
+		}
+	}
+	c := &comparison{ctx: ctx, family: &f, opts: opts}
+	var err error
+	if c.hash, err = agree(want, got); err != nil {
 		return nil, err
 	}
-	tasks, err := makeTasks(want, got, jobs)
-	if err != nil {
+	for side, s := range []Source{want, got} {
+		if c.sources[side], err = arrange(s, f.Schema); err != nil {
+			return nil, err
+		}
+		c.live[side] = s.Info().Live
+	}
+	if c.tasks, err = pairUp(want, got, tasks); err != nil {
 		return nil, err
 	}
-	c := &comparison{
-		ctx: ctx, sources: [2]Source{want, got}, opts: opts, tasks: tasks,
-		report: &Report{Want: want.info(), Got: got.info(), Exact: !opts.Inexact, Budget: opts.Budget},
-	}
-	c.hash, _ = want.digest()
-	if got.info().Live || !want.info().Live {
-		c.held, c.running = wanted, gotten
-	} else {
+	c.report = newReport(&f, want, got, opts)
+	c.held, c.running = wanted, gotten
+	if !c.live[gotten] && c.live[wanted] {
 		c.held, c.running = gotten, wanted
 	}
-	for from := 0; from < len(tasks); from += blockSize {
-		to := min(from+blockSize, len(tasks))
-		if err := c.block(tasks[from:to]); err != nil {
+	for from := 0; from < len(c.tasks); from += blockSize {
+		to := min(from+blockSize, len(c.tasks))
+		if err := c.block(c.tasks[from:to]); err != nil {
 			return nil, err
 		}
 		if opts.Progress != nil {
-			opts.Progress(to, len(tasks))
+			opts.Progress(to, len(c.tasks))
 		}
 	}
 	if err := c.finish(); err != nil {
@@ -71,75 +76,95 @@ func Compare(ctx context.Context, want, got Source, jobs []lockstep.Job, opts Co
 	return c.report, nil
 }
 
+func newReport(f *Family, want, got Source, opts CompareOptions) *Report {
+	r := &Report{Want: want.Info(), Got: got.Info(), Exact: !opts.Inexact, Budget: opts.Budget, Compared: map[string]int{}}
+	for i := range f.Schema.Stages {
+		r.Stages = append(r.Stages, f.Schema.Stages[i].Name)
+	}
+	r.Stages = append(r.Stages, f.Schema.Outcome.Name)
+	return r
+}
+
 // comparison is one call of Compare.
 type comparison struct {
 	ctx     context.Context
+	family  *Family
 	sources [2]Source
-	hash    trace.Hash
+	live    [2]bool
+	hash    schema.Hash
 	held    int // the side that is kept while the other one runs
 	running int
 	opts    CompareOptions
-	tasks   []task
+	tasks   []Task
 
-	first    time.Duration // in the first pass
-	report   *Report
-	outcomes []*outcome // by task
+	first   time.Duration // in the first pass
+	report  *Report
+	results []*result // by task
 }
 
-// outcome is what is known of a task once its block is done.
-type outcome struct {
+// result is what is known of a task once its block is done.
+type result struct {
+	block         []Task   // that it ran with
+	at            int      // in the block
 	first, second *pairing // without forcing and, if that differed, with it
-	teacher       *lockstep.Trajectory
-	faults        []Fault // of both, in order
-}
-
-func (c *comparison) live(side int) bool { return c.sources[side].info().Live }
-
-// expects are the stages whose absence is a fault: a live engine has all that its
-// shortcuts do not leave out.
-func (c *comparison) expects(side int, s *trace.Step) trace.Stages {
-	switch {
-	case !c.live(side):
-		return 0
-	case s.Index < lockstep.ControlStartIdx && c.opts.Shortcuts&lockstep.SkipWarmup != 0:
-		return trace.Set(Action, Draw, Lataccel)
-	}
-	return trace.AllStages
+	teacher       *Teacher
+	findings      []Finding // of both, in order
 }
 
 // rollout is one side of a task, kept.
 type rollout struct {
-	digests []trace.Digest
-	steps   []*trace.Step // in full, if asked for
-	end     end
+	digests schema.Digests
+	steps   []*schema.Step // in full, if asked for
+	taught  [][]byte       // by stage: the values of those that can be taught
+	lacking bool           // one of them, at some step
+	end     End
 }
 
-func (r *rollout) step(i int) *trace.Step {
+func (r *rollout) step(i int) *schema.Step {
 	if r.steps != nil {
 		return r.steps[i]
 	}
-	return &trace.Step{Digest: r.digests[i]}
+	return r.digests.At(i)
 }
 
-// past tells whether a step is beyond those that are compared.
-func (c *comparison) past(s *trace.Step) bool {
-	return c.opts.Shortcuts&lockstep.StopAtCostEnd != 0 && s.Index >= lockstep.CostEndIdx
+// add keeps a step.
+func (r *rollout) add(s *schema.Schema, step *schema.Step, full bool) {
+	if want := s.First + r.digests.Len(); step.Index != want {
+		r.lacking = true
+	}
+	r.digests.Append(step)
+	if full {
+		r.steps = append(r.steps, step.Clone())
+	}
+	if r.taught == nil {
+		r.taught = make([][]byte, len(s.Stages))
+	}
+	for i := range s.Stages {
+		g := &s.Stages[i]
+		switch {
+		case !g.Teach:
+		case !step.Has.Has(i) || g.IsArray() && len(step.Data[i]) != g.Size():
+			r.lacking = r.lacking || !g.Optional
+		case g.IsArray():
+			r.taught[i] = append(r.taught[i], step.Data[i]...)
+		default:
+			r.taught[i] = g.Type.AppendBits(r.taught[i], step.Bits[i])
+		}
+	}
 }
 
-func (c *comparison) options() lockstep.Options {
-	return lockstep.Options{Shortcuts: c.opts.Shortcuts}
+// past reports whether a step is beyond those that are compared.
+func (c *comparison) past(s *schema.Step) bool {
+	return c.family.Schema.End > 0 && s.Index >= c.family.Schema.End
 }
 
 // collect runs one side and keeps it.
-func (c *comparison) collect(side int, tasks []task, full bool) ([]rollout, error) {
+func (c *comparison) collect(side int, tasks []Task, full bool) ([]rollout, error) {
 	rollouts := make([]rollout, len(tasks))
-	ends, err := c.sources[side].play(c.ctx, tasks, c.options(), full, func(i int, s *trace.Step) {
-		if c.past(s) {
-			return
-		}
-		rollouts[i].digests = append(rollouts[i].digests, s.Digest)
-		if full {
-			rollouts[i].steps = append(rollouts[i].steps, s.Clone())
+	arrays := full || !c.live[side] && c.family.teachesArrays()
+	ends, err := c.sources[side].play(c.ctx, tasks, arrays, func(i int, s *schema.Step) {
+		if !c.past(s) {
+			rollouts[i].add(c.family.Schema, s, full)
 		}
 	})
 	if err != nil {
@@ -151,13 +176,18 @@ func (c *comparison) collect(side int, tasks []task, full bool) ([]rollout, erro
 	return rollouts, nil
 }
 
+// teachesArrays reports whether recordings have to be read in full for their teaching.
+func (f *Family) teachesArrays() bool {
+	return slices.ContainsFunc(f.Schema.Stages, func(g schema.Stage) bool { return g.Teach && g.IsArray() })
+}
+
 // pair runs the other side and compares.
-func (c *comparison) pair(tasks []task, held []rollout, full, forced, inexact bool) ([]*pairing, error) {
+func (c *comparison) pair(tasks []Task, held []rollout, full, forced, inexact bool) ([]*pairing, error) {
 	pairings := make([]*pairing, len(tasks))
 	for i := range tasks {
-		pairings[i] = &pairing{c: c, task: &tasks[i], held: &held[i], judge: newJudge(forced, inexact, c.expects)}
+		pairings[i] = &pairing{c: c, task: &tasks[i], held: &held[i], judge: newJudge(c.family, c.live, forced, inexact)}
 	}
-	ends, err := c.sources[c.running].play(c.ctx, tasks, c.options(), full, func(i int, s *trace.Step) { pairings[i].visit(s) })
+	ends, err := c.sources[c.running].play(c.ctx, tasks, full, func(i int, s *schema.Step) { pairings[i].visit(s) })
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +201,11 @@ func (c *comparison) pair(tasks []task, held []rollout, full, forced, inexact bo
 type pairing struct {
 	*judge
 	c       *comparison
-	task    *task
+	task    *Task
 	held    *rollout
 	next    int // of the held steps
-	running end
+	seen    int // steps of the running side
+	running End
 	rolling [2]uint64
 
 	// Divergences that belong to no step's stage.
@@ -191,113 +222,122 @@ func sides[T any](p *pairing, held, running T) (want, got T) {
 }
 
 // visit compares a step of the running side.
-func (p *pairing) visit(s *trace.Step) {
-	if p.broken || p.c.past(s) {
+func (p *pairing) visit(s *schema.Step) {
+	if p.c.past(s) {
 		return
 	}
-	if p.next >= len(p.held.digests) {
-		if e := p.held.end; !e.found || e.err != nil {
-			p.extent(int(s.Index), e.String(), fmt.Sprintf("step %d", s.Index))
+	p.seen++
+	if p.broken {
+		return
+	}
+	if p.next >= p.held.digests.Len() {
+		if e := &p.held.end; !e.found || e.Err != nil {
+			p.extent(s.Index, e.String(), fmt.Sprintf("step %d", s.Index))
 		} else {
-			p.extent(int(s.Index), fmt.Sprintf("%d steps", p.next), "one more")
+			p.extent(s.Index, fmt.Sprintf("%d steps", p.next), "one more")
 		}
 		return
 	}
 	h := p.held.step(p.next)
 	if h.Index != s.Index {
-		p.extent(int(s.Index), fmt.Sprintf("step %d next", h.Index), fmt.Sprintf("step %d", s.Index))
+		p.extent(s.Index, fmt.Sprintf("step %d next", h.Index), fmt.Sprintf("step %d", s.Index))
 		return
 	}
 	p.next++
 	want, got := sides(p, h, s)
 	p.step(want, got)
-	p.rolling[wanted] = p.c.hash.Roll(p.rolling[wanted], &want.Digest)
-	p.rolling[gotten] = p.c.hash.Roll(p.rolling[gotten], &got.Digest)
+	p.rolling[wanted] = p.c.family.Schema.Roll(p.c.hash, p.rolling[wanted], want)
+	p.rolling[gotten] = p.c.family.Schema.Roll(p.c.hash, p.rolling[gotten], got)
 }
 
 // extent notes that the sides went differently far.
 func (p *pairing) extent(step int, held, running string) {
 	p.broken = true
 	want, got := sides(p, held, running)
-	p.note(&Divergence{Step: step, Stage: Steps, Index: -1, Want: want, Got: got})
-	p.faults = append(p.faults, Fault{step, Steps})
+	p.note(&Divergence{Step: step, Stage: schema.Extent, Index: -1, Want: want, Got: got})
+	p.find(Finding{step, schema.Extent}, nil, nil)
 }
 
 func (p *pairing) note(d *Divergence) {
-	d.Route, d.Policy = p.task.about.Route, p.task.about.Policy
+	d.Rollout, d.Key = rolloutText(p.c.family.Schema, p.task.Key), p.task.Key
 	p.special = append(p.special, d)
 	p.differs = true
 }
 
+// other reports whether the rollouts were computed from other inputs.
+func (p *pairing) other() bool {
+	return len(p.findings) > 0 && p.findings[0].Stage == p.c.family.Schema.Key[0]
+}
+
 // finish compares the ends.
-func (p *pairing) finish(running end) {
+func (p *pairing) finish(running End) {
 	p.running = running
 	held := p.held.end
-	for _, e := range []end{held, running} {
-		if e.about == nil {
+	for _, e := range []End{held, running} {
+		if e.rollout == nil {
 			continue
 		}
-		want, got := &p.task.about, e.about
-		if p.task.job.Route == nil && held.about != nil && running.about != nil {
-			want, got = sides(p, held.about, running.about)
+		want, got := &p.task.Rollout, e.rollout
+		if p.task.Job == nil && held.rollout != nil && running.rollout != nil {
+			want, got = sides(p, held.rollout, running.rollout)
 		}
-		if d := diffRoute(want, got); d != nil {
-			d.Step, d.Stage = -1, Route
+		if d := diffRollouts(want.Inputs, got.Inputs); d != nil {
+			d.Step, d.Stage = -1, p.c.family.Schema.Key[0]
 			p.note(d)
-			// From another route all else differs, too.
-			p.faults, p.broken = []Fault{{-1, Route}}, true
+			// From other inputs all else differs, too.
+			p.findings, p.broken = []Finding{{-1, d.Stage}}, true
 			return
 		}
 	}
-	step := lockstep.ContextLength + p.next
+	step := p.c.family.Schema.First + p.next
 	if p.next > 0 {
-		step = int(p.held.digests[p.next-1].Index) + 1
+		step = p.held.digests.At(p.next-1).Index + 1
 	}
-	switch failed := held.err != nil; {
+	switch failed := held.Err != nil; {
 	case p.broken:
-	case held.found != running.found, failed != (running.err != nil):
+	case held.found != running.found, failed != (running.Err != nil):
 		p.extent(step, held.String(), running.String())
-	case p.next < len(p.held.digests):
-		p.extent(step, fmt.Sprintf("%d steps", len(p.held.digests)), fmt.Sprintf("%d", p.next))
+	case p.next < p.held.digests.Len():
+		p.extent(step, fmt.Sprintf("%d steps", p.held.digests.Len()), fmt.Sprintf("%d", p.next))
 	case failed:
 	default:
-		want, got := sides(p, held.costs, running.costs)
+		want, got := sides(p, held.Outcome, running.Outcome)
 		if d := p.end(want, got); d != nil {
-			d.Step, d.Stage = -1, Cost
+			d.Step, d.Stage = -1, p.c.family.Schema.Outcome.Name
 			p.note(d)
 		}
 	}
 }
 
-// teacher is the trajectory of a kept rollout, or nil if it does not have every step
-// that the running side simulates.
-func (c *comparison) teacher(t *task, r *rollout) *lockstep.Trajectory {
-	route := t.job.Route
-	n := lockstep.ContextLength + len(r.digests)
-	end := route.Len()
-	if c.opts.Shortcuts&lockstep.StopAtCostEnd != 0 {
-		end = min(end, lockstep.CostEndIdx)
+// changed is what the differences did to the rollout.
+func (p *pairing) changed() (all []Effect) {
+	for i, e := range p.effects {
+		if e.steps > 0 {
+			all = append(all, Effect{Stage: p.c.family.Schema.Stages[i].Name, Step: e.first, Steps: e.steps, Apart: Float(e.greatest)})
+		}
 	}
-	if !r.end.found || n < end {
+	want, got := sides(p, p.held.end.Outcome, p.running.Outcome)
+	for i, name := range p.c.family.Schema.Outcome.Elements {
+		if i >= len(want) || i >= len(got) || math.Float64bits(want[i]) == math.Float64bits(got[i]) || want[i] != want[i] && got[i] != got[i] {
+			continue
+		}
+		w, g := Float(want[i]), Float(got[i])
+		all = append(all, Effect{Stage: p.c.family.Schema.Outcome.Name + " " + name, Step: -1, Apart: Float(math.Abs(want[i] - got[i])), Want: &w, Got: &g})
+	}
+	return all
+}
+
+// teacher is the trajectory of a kept rollout, or nil if it lacks a step that the
+// running side simulates.
+func (c *comparison) teacher(r *rollout, seen int) *Teacher {
+	if !r.end.found || r.end.Err != nil || r.lacking || r.digests.Len() < seen {
 		return nil
 	}
-	j := &lockstep.Trajectory{
-		Target:   route.TargetLataccel,
-		Lataccel: slices.Clone(route.TargetLataccel[:lockstep.ContextLength]),
-		Action:   slices.Clone(route.SteerCommand[:lockstep.ContextLength]),
-	}
-	needed := trace.Set(Action, Lataccel)
-	for i, d := range r.digests {
-		if int(d.Index) != lockstep.ContextLength+i || d.Has&needed != needed {
-			return nil
-		}
-		j.Action, j.Lataccel = append(j.Action, d.Action), append(j.Lataccel, d.Lataccel)
-	}
-	return j
+	return &Teacher{schema: c.family.Schema, columns: r.taught, steps: r.digests.Len()}
 }
 
 // block compares some tasks, in both passes.
-func (c *comparison) block(tasks []task) error {
+func (c *comparison) block(tasks []Task) error {
 	start := time.Now()
 	held, err := c.collect(c.held, tasks, false)
 	if err != nil {
@@ -308,31 +348,31 @@ func (c *comparison) block(tasks []task) error {
 		return err
 	}
 	c.first += time.Since(start)
-	outcomes := make([]*outcome, len(tasks))
+	results := make([]*result, len(tasks))
 	var again []int
 	for i, p := range pairings {
-		outcomes[i] = &outcome{first: p}
-		if !p.differs || !p.held.end.found || !p.running.found || slices.Contains(p.faults, Fault{-1, Route}) {
+		results[i] = &result{block: tasks, at: i, first: p}
+		if !p.differs || !p.held.end.found || !p.running.found || p.other() {
 			continue
 		}
-		if c.live(c.running) {
-			outcomes[i].teacher = c.teacher(&tasks[i], &held[i])
+		if c.live[c.running] {
+			results[i].teacher = c.teacher(&held[i], p.seen)
 		}
-		if outcomes[i].teacher != nil || c.opts.Inexact {
+		if results[i].teacher != nil || c.opts.Inexact {
 			again = append(again, i)
 		}
 	}
-	c.outcomes = append(c.outcomes, outcomes...)
+	c.results = append(c.results, results...)
 	size := max(len(again), 1)
 	if c.opts.Inexact {
 		size = groupSize
 	}
 	for group := range slices.Chunk(again, size) {
-		if err := c.repeat(tasks, group, held, outcomes); err != nil {
+		if err := c.repeat(tasks, group, held, results); err != nil {
 			return err
 		}
 	}
-	for i, o := range outcomes {
+	for i, o := range results {
 		c.tally(&tasks[i], o)
 		o.first.held = nil // frees the digests
 		if o.second != nil {
@@ -344,14 +384,14 @@ func (c *comparison) block(tasks []task) error {
 
 // repeat is the second pass of some tasks of a block: forced where possible and, in
 // an inexact comparison, with all stages in full.
-func (c *comparison) repeat(tasks []task, group []int, held []rollout, outcomes []*outcome) error {
+func (c *comparison) repeat(tasks []Task, group []int, held []rollout, results []*result) error {
 	// Rollouts that can be forced, and others.
 	for _, forced := range []bool{true, false} {
 		var own []int
-		var again []task
+		var again []Task
 		var kept []rollout
 		for _, i := range group {
-			if (outcomes[i].teacher != nil) == forced {
+			if (results[i].teacher != nil) == forced {
 				own, again, kept = append(own, i), append(again, tasks[i]), append(kept, held[i])
 			}
 		}
@@ -365,61 +405,67 @@ func (c *comparison) repeat(tasks []task, group []int, held []rollout, outcomes 
 			}
 		}
 		for k, i := range own {
-			again[k].job.Teacher = outcomes[i].teacher
+			again[k].Teacher = results[i].teacher
 		}
 		pairings, err := c.pair(again, kept, c.opts.Inexact, forced, c.opts.Inexact)
 		if err != nil {
 			return err
 		}
 		for k, i := range own {
-			outcomes[i].second = pairings[k]
+			results[i].second = pairings[k]
 		}
 	}
 	return nil
 }
 
-// order is the order of the faults of a rollout: the route, the steps, the costs.
-func order(a, b Fault) int {
-	step := func(f Fault) int {
-		if f.Stage == Cost {
+// order is the order of the findings of a rollout: the inputs, the steps, the outcome.
+func (f *Family) order(a, b Finding) int {
+	step := func(x Finding) int {
+		if x.Stage == f.Schema.Outcome.Name {
 			return math.MaxInt
 		}
-		return f.Step
+		return x.Step
 	}
-	return cmp.Or(cmp.Compare(step(a), step(b)), cmp.Compare(a.Stage, b.Stage))
+	stage := func(x Finding) int {
+		if i := f.Schema.Index(x.Stage); i >= 0 || x.Stage == f.Schema.Key[0] {
+			return i
+		}
+		return schema.MaxStages
+	}
+	return cmp.Or(cmp.Compare(step(a), step(b)), cmp.Compare(stage(a), stage(b)))
 }
 
-// tally enters a task's outcome into the report.
-func (c *comparison) tally(t *task, o *outcome) {
+// tally enters a task's result into the report.
+func (c *comparison) tally(t *Task, o *result) {
 	r := c.report
 	judged := o.first
 	switch {
 	case o.second == nil:
-		o.faults = slices.Clone(o.first.faults)
+		o.findings = slices.Clone(o.first.findings)
 	case c.opts.Inexact:
 		// What the first pass found in stages is judged by the second; how far the
 		// sides went is found by both.
 		judged = o.second
-		o.faults = slices.Clone(o.second.faults)
-		for _, f := range o.first.faults {
-			if f.Stage == Steps {
-				o.faults = append(o.faults, f)
+		o.findings = slices.Clone(o.second.findings)
+		for _, f := range o.first.findings {
+			if f.Stage == schema.Extent {
+				o.findings = append(o.findings, f)
 			}
 		}
 	default:
-		o.faults = append(slices.Clone(o.first.faults), o.second.faults...)
+		o.findings = append(slices.Clone(o.first.findings), o.second.findings...)
 	}
-	slices.SortFunc(o.faults, order)
-	o.faults = slices.Compact(o.faults)
+	slices.SortFunc(o.findings, c.family.order)
+	o.findings = slices.Compact(o.findings)
 
 	v := Verdict{
-		Route: t.about.Route, Policy: t.about.Policy,
-		Steps: o.first.steps, Network: o.first.network, Equal: !o.first.differs,
+		Rollout: rolloutText(c.family.Schema, t.Key), Key: t.Key,
+		Steps: o.first.steps, Equal: !o.first.differs,
 		WantHash: trace.Hex(o.first.rolling[wanted]), GotHash: trace.Hex(o.first.rolling[gotten]),
-		Faults: len(o.faults), Flips: judged.explained, Forced: o.teacher != nil,
+		Findings: len(o.findings), Flips: judged.explained, Forced: o.teacher != nil, Effects: o.first.changed(),
 	}
-	if len(o.faults) > 0 {
-		v.First = &o.faults[0]
+	if len(o.findings) > 0 {
+		v.First = &o.findings[0]
 	}
 	r.Rollouts = append(r.Rollouts, v)
 	r.Steps += o.first.steps
@@ -431,78 +477,81 @@ func (c *comparison) tally(t *task, o *outcome) {
 	if o.teacher != nil {
 		r.Forced += o.second.steps
 	}
-	if r.Compared == nil {
-		r.Compared = map[Stage]int{}
-	}
-	for s, n := range o.first.compared {
+	for i, n := range append(o.first.compared, o.first.outcomes) {
 		if n > 0 {
-			r.Compared[Stage(s)] += n
+			r.Compared[r.Stages[i]] += n
 		}
+	}
+	if judged.flipped != "" {
+		r.Flips.Stage = judged.flipped
 	}
 	r.Flips.Explained += judged.explained
 	r.Flips.Unexplained += judged.unexplained
 	for _, e := range judged.examples {
 		if len(r.Flips.Examples) < maxExamples {
-			e.Route, e.Policy = t.about.Route, t.about.Policy
+			e.Rollout = v.Rollout
 			r.Flips.Examples = append(r.Flips.Examples, e)
 		}
 	}
 	judged.examples = nil
-	for s, n := range judged.tolerated {
+	c.tolerated(&v, judged)
+}
+
+// tolerated adds how far a rollout's soft stages were off.
+func (c *comparison) tolerated(v *Verdict, judged *pairing) {
+	r := c.report
+	for i, n := range judged.tolerated {
 		if n.steps == 0 {
 			continue
 		}
-		at := slices.IndexFunc(r.Tolerated, func(t Tolerance) bool { return t.Stage == Stage(s) })
+		at := slices.IndexFunc(r.Tolerated, func(t Tolerance) bool { return t.Stage == r.Stages[i] })
 		if at < 0 {
 			at = len(r.Tolerated)
-			r.Tolerated = append(r.Tolerated, Tolerance{Stage: Stage(s), Abs: -1})
+			r.Tolerated = append(r.Tolerated, Tolerance{Stage: r.Stages[i], Difference: Difference{Abs: -1}})
 		}
 		total := &r.Tolerated[at]
 		total.Steps += n.steps
 		total.Unknown += n.unknown
 		total.ULPs = max(total.ULPs, n.greatest.ULPs)
 		if n.greatest.Abs > total.Abs {
-			total.Abs, total.Route, total.Policy, total.Step = n.greatest.Abs, t.about.Route, t.about.Policy, n.step
+			total.Abs, total.Rollout, total.Step = n.greatest.Abs, v.Rollout, n.step
 		}
 	}
 }
 
-// finish counts the faults and describes the first ones.
+// finish counts the findings and describes the first ones.
 func (c *comparison) finish() error {
 	r := c.report
-	slices.SortFunc(r.Tolerated, func(a, b Tolerance) int { return cmp.Compare(a.Stage, b.Stage) })
+	slices.SortFunc(r.Tolerated, func(a, b Tolerance) int {
+		return cmp.Compare(c.family.Schema.Index(a.Stage), c.family.Schema.Index(b.Stage))
+	})
 	limit := c.opts.Details
 	if limit <= 0 {
 		limit = defaultDetails
 	}
-	byStage := map[Stage]*StageFaults{}
-	var stages []Stage // in the order in which they are met
-	where := map[Stage]int{}
-	for i, o := range c.outcomes {
-		in := map[Stage]bool{}
-		for _, f := range o.faults {
-			s := byStage[f.Stage]
-			if s == nil {
+	where := map[string]int{} // of r.Findings, which are in the order in which they are met
+	var first []int           // the task of each
+	for i, o := range c.results {
+		in := map[string]bool{}
+		for _, f := range o.findings {
+			at, ok := where[f.Stage]
+			if !ok {
 				v := &r.Rollouts[i]
-				s = &StageFaults{Stage: f.Stage, Route: v.Route, Policy: v.Policy, Step: f.Step}
-				byStage[f.Stage] = s
-				stages = append(stages, f.Stage)
-				where[f.Stage] = i
+				at = len(r.Findings)
+				where[f.Stage] = at
+				first = append(first, i)
+				r.Findings = append(r.Findings, StageFindings{Stage: f.Stage, Rollout: v.Rollout, Key: v.Key, Step: f.Step})
 			}
-			s.Faults++
+			s := &r.Findings[at]
+			s.Findings++
 			if !in[f.Stage] {
 				in[f.Stage] = true
 				s.Rollouts++
 			}
 		}
 	}
-	for i, stage := range stages {
-		s := byStage[stage]
-		r.Faults = append(r.Faults, *s)
-		if i >= limit {
-			continue
-		}
-		d, err := c.describe(&c.tasks[where[stage]], c.outcomes[where[stage]], Fault{s.Step, stage}, i == 0)
+	for i, s := range r.Findings[:min(limit, len(r.Findings))] {
+		d, err := c.describe(c.results[first[i]], Finding{s.Step, s.Stage}, i == 0)
 		if err != nil {
 			return err
 		}
@@ -513,99 +562,4 @@ func (c *comparison) finish() error {
 		}
 	}
 	return nil
-}
-
-// describe repeats a task up to a fault, and describes it in full. For the first
-// divergence it makes the plot.
-func (c *comparison) describe(t *task, o *outcome, f Fault, plot bool) (*Divergence, error) {
-	p, forced := o.first, false
-	if !slices.Contains(p.faults, f) || c.opts.Inexact && o.second != nil && slices.Contains(o.second.faults, f) {
-		p, forced = o.second, o.teacher != nil
-	}
-	var d *Divergence
-	var pair [2]*trace.Step
-	if i := slices.IndexFunc(p.special, func(d *Divergence) bool { return d.Stage == f.Stage }); i >= 0 {
-		d = p.special[i]
-	} else {
-		for side := range pair {
-			var err error
-			if pair[side], err = c.fetch(side, t, o, f.Step, forced); err != nil {
-				return nil, err
-			}
-		}
-		known := p.evidence[f.Stage]
-		if pair[wanted] != nil && pair[gotten] != nil && known[wanted].Value(f.Stage) == pair[wanted].Value(f.Stage) && known[gotten].Value(f.Stage) == pair[gotten].Value(f.Stage) {
-			d = diffStage(f.Stage, pair[wanted], pair[gotten])
-		}
-		if d == nil {
-			d = diffStage(f.Stage, &trace.Step{Digest: known[wanted]}, &trace.Step{Digest: known[gotten]})
-			d.Unrepeated = true
-		}
-		d.Route, d.Policy, d.Step, d.Stage = t.about.Route, t.about.Policy, f.Step, f.Stage
-		d.Choice = newChoice(pair[wanted], pair[gotten])
-	}
-	d.Forced = forced
-	if c.opts.Replay != nil && t.job.Route != nil {
-		d.Replay = c.opts.Replay(t.job)
-	}
-	if !plot || f.Stage == Route {
-		return d, nil
-	}
-	return d, c.plot(t, d, pair)
-}
-
-// fetch gets one step of a task, in full where the side has it, or nil if it is not
-// there any more.
-func (c *comparison) fetch(side int, t *task, o *outcome, step int, forced bool) (*trace.Step, error) {
-	one := *t
-	one.until = step
-	if forced && side == c.running {
-		one.job.Teacher = o.teacher
-	}
-	var found *trace.Step
-	_, err := c.sources[side].play(c.ctx, []task{one}, c.options(), true, func(_ int, s *trace.Step) {
-		if int(s.Index) == step && found == nil {
-			found = s.Clone()
-		}
-	})
-	return found, err
-}
-
-// plot fills in the report's plot.
-func (c *comparison) plot(t *task, d *Divergence, pair [2]*trace.Step) error {
-	p := &Plot{Route: d.Route, Policy: d.Policy, Step: d.Step, FirstStep: lockstep.ContextLength}
-	var lataccel, action [2][]Float
-	for side := range c.sources {
-		one := *t
-		one.until, one.nth = 0, t.nth
-		rollouts, err := c.collect(side, []task{one}, false)
-		if err != nil {
-			return err
-		}
-		for i, s := range rollouts[0].digests {
-			if int(s.Index) != lockstep.ContextLength+i {
-				break
-			}
-			lataccel[side], action[side] = append(lataccel[side], Float(s.Lataccel)), append(action[side], Float(s.Action))
-		}
-	}
-	p.WantLataccel, p.GotLataccel = lataccel[wanted], lataccel[gotten]
-	p.WantAction, p.GotAction = action[wanted], action[gotten]
-	if r := t.job.Route; r != nil {
-		p.Target = floats(r.TargetLataccel[min(lockstep.ContextLength, r.Len()):])
-	}
-	if want, got := pair[wanted], pair[gotten]; want != nil && got != nil {
-		p.Draw = Float(want.Draw)
-		low, high := min(want.Sample, got.Sample), max(want.Sample, got.Sample)
-		p.FirstToken = int(min(max(low-plotTokens, 0), lockstep.VocabSize))
-		end := int(min(max(high, 0), lockstep.VocabSize)) + plotTokens
-		p.WantCDF, p.GotCDF = cut(want.CDF, p.FirstToken, end), cut(got.CDF, p.FirstToken, end)
-	}
-	c.report.Plot = p
-	return nil
-}
-
-func cut(cdf []float64, from, to int) []Float {
-	from, to = min(from, len(cdf)), min(to, len(cdf))
-	return floats(cdf[from:max(from, to)])
 }

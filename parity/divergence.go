@@ -2,42 +2,48 @@ package parity
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
+
+	"lockstep/parity/schema"
 )
 
 // A Divergence is one place where two rollouts differ.
 type Divergence struct {
-	Route  string `json:"route"`
-	Policy string `json:"policy,omitempty"`
-	Step   int    `json:"step"` // -1 for the route and the costs
-	Stage  Stage  `json:"stage"`
-	Index  int    `json:"index"`            // of the first value that differs; -1 if only hashes are known
-	Values int    `json:"values,omitempty"` // of the stage that differ, if known
+	Rollout string   `json:"rollout"` // in words, see rolloutText
+	Key     []string `json:"key,omitempty"`
+	Step    int      `json:"step"` // -1 for the inputs and the outcome
+	Stage   string   `json:"stage"`
+	Index   int      `json:"index"`             // of the first value that differs; -1 if only hashes are known
+	Element string   `json:"element,omitempty"` // the name of that value
+	Values  int      `json:"values,omitempty"`  // of the stage that differ, if known
 
 	Want string `json:"want"` // values with their bit patterns
 	Got  string `json:"got"`
 	ULPs uint64 `json:"ulps,omitempty"` // steps from one float to the next that lead from one to the other; 0 if that means nothing
 
 	// Forced tells that the difference showed when one side was forced onto the
-	// other's trajectory; Unrepeated that it did not show again when the rollout was
-	// repeated, so that an engine does not always compute the same.
+	// other's trajectory. Neighbours, if not 0, that the rollout does not show it alone,
+	// only together with so many others: another batch may take other code. Unrepeated
+	// that it did not show again at all, so that an engine does not always compute the
+	// same.
 	Forced     bool `json:"forced,omitempty"`
+	Neighbours int  `json:"neighbours,omitempty"`
 	Unrepeated bool `json:"unrepeated,omitempty"`
 
-	// Choice is how the step's draw met both distributions, if these are known.
-	Choice *Choice `json:"choice,omitempty"`
+	// Explanation is how the step's choice was made on both sides, if that is known.
+	Explanation *Explanation `json:"explanation,omitempty"`
 
 	// Replay is the command that repeats just this case.
 	Replay string `json:"replay,omitempty"`
 }
 
-func (d *Divergence) Error() string {
+// Place says where it is: "route 00000, controller pid, step 101, stage logits, index 7".
+func (d *Divergence) Place() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "route %s", d.Route)
-	if d.Policy != "" {
-		fmt.Fprintf(&b, ", controller %s", d.Policy)
-	}
+	b.WriteString(d.Rollout)
 	if d.Step >= 0 {
 		fmt.Fprintf(&b, ", step %d", d.Step)
 	}
@@ -45,18 +51,37 @@ func (d *Divergence) Error() string {
 	if d.Index >= 0 {
 		fmt.Fprintf(&b, ", index %d", d.Index)
 	}
-	fmt.Fprintf(&b, ": want %s, got %s", d.Want, d.Got)
+	if d.Element != "" {
+		fmt.Fprintf(&b, " (%s)", d.Element)
+	}
+	return b.String()
+}
+
+// Repeated says what is to be said of a difference that was not simply there again, or "".
+func (d *Divergence) Repeated() string {
+	switch {
+	case d.Unrepeated:
+		return "a repetition did not show it again: an engine does not always compute the same"
+	case d.Neighbours > 0:
+		return fmt.Sprintf("alone the rollout does not show it, beside its %d neighbours it does: another batch may take another kernel", d.Neighbours)
+	}
+	return ""
+}
+
+func (d *Divergence) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: want %s, got %s", d.Place(), d.Want, d.Got)
 	if d.ULPs > 0 {
 		fmt.Fprintf(&b, ", %d ulp apart", d.ULPs)
 	}
 	if d.Values > 1 {
 		fmt.Fprintf(&b, ", %d values differ", d.Values)
 	}
-	if d.Unrepeated {
-		b.WriteString("; a repetition did not show it again: an engine does not always compute the same")
+	if text := d.Repeated(); text != "" {
+		b.WriteString("; " + text)
 	}
-	if d.Choice != nil {
-		fmt.Fprintf(&b, "\n%v", d.Choice)
+	if d.Explanation != nil {
+		fmt.Fprintf(&b, "\n%v", d.Explanation)
 	}
 	if d.Replay != "" {
 		fmt.Fprintf(&b, "\nreplay: %s", d.Replay)
@@ -64,83 +89,93 @@ func (d *Divergence) Error() string {
 	return b.String()
 }
 
-// number is any type that a stage consists of.
-type number interface {
-	float32 | float64 | int64
+// rolloutText names a rollout by the words of its key: "route 00000, controller pid".
+func rolloutText(s *schema.Schema, key []string) string {
+	var words []string
+	for i, word := range key {
+		if word != "" && i < len(s.Key) {
+			words = append(words, s.Key[i]+" "+word)
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
-// diff compares two arrays bit by bit. If they differ it returns the first index
-// at which they do, and a Divergence that lacks only its place.
-func diff[T number](want, got []T) *Divergence {
+// An Explanation is how a stage was chosen from soft ones on both sides.
+type Explanation struct {
+	Rollout string `json:"rollout,omitempty"`
+	Step    int    `json:"step"`
+
+	Text  string `json:"text,omitempty"` // a line
+	Facts []Fact `json:"facts,omitempty"`
+
+	// Explained tells that the stage differs for no other reason than the soft ones. If
+	// not, and it differs, Why says what is wrong.
+	Explained bool   `json:"explained"`
+	Why       string `json:"why,omitempty"`
+}
+
+// A Fact is a name and what it stands for.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+func (e *Explanation) String() string {
+	if e.Why == "" {
+		return e.Text
+	}
+	return strings.TrimPrefix(e.Text+"; unexplained: "+e.Why, "; ")
+}
+
+// Difference is how far two arrays are apart at most.
+type Difference struct {
+	Abs  Float  `json:"abs"`
+	ULPs uint64 `json:"ulps"`
+}
+
+// diff compares two arrays bit by bit. If they differ it returns the first index at which
+// they do, and a Divergence that lacks only its place.
+func diff(t schema.Type, want, got []byte) *Divergence {
+	size := t.Size()
 	if len(want) != len(got) {
-		return &Divergence{Index: -1, Want: fmt.Sprintf("%d values", len(want)), Got: fmt.Sprintf("%d values", len(got))}
+		return &Divergence{Index: -1, Want: fmt.Sprintf("%d values", len(want)/size), Got: fmt.Sprintf("%d values", len(got)/size)}
 	}
 	var d *Divergence
-	for i := range want {
-		if bits(want[i]) == bits(got[i]) {
+	for i := 0; i < len(want); i += size {
+		w, g := t.Bits(want[i:]), t.Bits(got[i:])
+		if w == g {
 			continue
 		}
 		if d == nil {
-			d = &Divergence{Index: i, Want: show(want[i]), Got: show(got[i]), ULPs: ulps(want[i], got[i])}
+			d = &Divergence{Index: i / size, Want: t.Show(w), Got: t.Show(g), ULPs: t.ULPs(w, g)}
 		}
 		d.Values++
 	}
 	return d
 }
 
-func bits[T number](x T) uint64 {
-	switch v := any(x).(type) {
-	case float32:
-		return uint64(math.Float32bits(v))
-	case float64:
-		return math.Float64bits(v)
-	default:
-		return uint64(v.(int64))
+// farthest is the greatest differences between two arrays, each on its own, and false
+// if one of them is not there or their lengths differ. What is not a number is infinitely
+// far from all else.
+func farthest(t schema.Type, a, b []byte) (d Difference, ok bool) {
+	if len(a) != len(b) || len(a) == 0 {
+		return d, false
 	}
-}
-
-// show formats a value with enough digits to read it back, and its bits.
-func show[T number](x T) string {
-	switch v := any(x).(type) {
-	case float32:
-		return fmt.Sprintf("%v (%08x)", v, math.Float32bits(v))
-	case float64:
-		return fmt.Sprintf("%v (%016x)", v, math.Float64bits(v))
-	default:
-		return fmt.Sprint(v)
+	for i := 0; i < len(a); i += t.Size() {
+		x, y := t.Bits(a[i:]), t.Bits(b[i:])
+		if x == y {
+			continue
+		}
+		abs := math.Abs(t.Float(x) - t.Float(y))
+		if abs != abs {
+			abs = math.Inf(1)
+		}
+		d.Abs, d.ULPs = max(d.Abs, Float(abs)), max(d.ULPs, t.ULPs(x, y))
 	}
+	return d, true
 }
 
 // showHash stands for values of which only the hash is known.
 func showHash(hash uint64) string { return fmt.Sprintf("values of hash %016x", hash) }
 
-// ulps is how many steps from one float to the next lead from a to b, 0 if one
-// of them is not a number.
-func ulps[T number](a, b T) uint64 {
-	if math.IsNaN(float64(a)) || math.IsNaN(float64(b)) {
-		return 0
-	}
-	var x, y int64
-	switch v := any(a).(type) {
-	case float32:
-		x, y = int64(ordered(uint64(math.Float32bits(v)), 31)), int64(ordered(uint64(math.Float32bits(any(b).(float32))), 31))
-	case float64:
-		x, y = ordered(math.Float64bits(v), 63), ordered(math.Float64bits(any(b).(float64)), 63)
-	default:
-		return 0
-	}
-	if x < y {
-		x, y = y, x
-	}
-	return uint64(x) - uint64(y)
-}
-
-// ordered maps bit patterns to integers in the order of the numbers, with both
-// zeros at 0. sign is the place of the sign bit.
-func ordered(pattern uint64, sign uint) int64 {
-	magnitude := int64(pattern &^ (1 << sign))
-	if pattern>>sign&1 == 1 {
-		return -magnitude
-	}
-	return magnitude
-}
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,14 +1,47 @@
-// Package parity compares simulators with each other and with recordings, bit by
-// bit, and says where they part: route, step, stage, index, both bit patterns.
+// Package parity compares step simulators with each other and with recordings, bit by
+// bit, and says where they part: rollout, step, stage, index, both bit patterns, and
+// what that did to the rollouts.
 //
-// Compare holds one Source to another: a live engine, a trace, the goldens. It names
-// the stage at fault, which is one whose inputs are equal and whose output differs,
-// and goes on after a difference by forcing one side onto the other's trajectory, so
-// that all steps of all routes are compared and every independent fault is counted.
+// It knows of a simulator what a Schema says (package schema): the stages of a step and
+// what each is computed from. Compare holds one Source to another: a live engine, a
+// trace, recordings of another program. It names the stage at fault, which is one whose
+// inputs are equal and whose output differs, and goes on after a difference by forcing
+// one side onto the other's trajectory, so that all steps of all rollouts are compared
+// and every independent fault is found.
 //
 // An exact comparison has no tolerance anywhere: a value either is the same or it is
-// not. Where exactness is not claimed, CompareOptions.Inexact lets the network's
-// output differ, and every token that comes out differently must be explained by it.
+// not. Where exactness is not claimed, CompareOptions.Inexact lets soft stages differ,
+// and every choice that comes out differently must be explained by them.
 //
-// A Case is a comparison as a file, to be shrunk, kept and replayed.
+// # Your own simulator
+//
+// Write down its steps as a schema.View, in the order of computation, and an Engine that
+// runs tasks; package tinyphysics is one, and the tests of this package have another:
+//
+//	var view = schema.NewView(
+//		schema.Schema{Name: "walk", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result", Elements: []string{"total"}, From: []string{"reward"}}},
+//		schema.Array(schema.Stage{Name: "state", Shape: []int{2}, Teach: true, From: []schema.Input{schema.Last(1, "state")}}, func(s *Step) []float64 { return s.State[:] }),
+//		schema.Number(schema.Stage{Name: "reward", Effect: true, From: []schema.Input{schema.Same("state")}}, func(s *Step) (float64, bool) { return s.Reward, true }),
+//	)
+//
+//	func (e engine) Run(ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step)) iter.Seq2[int, parity.End] {
+//		return func(yield func(int, parity.End) bool) {
+//			for i, task := range tasks {
+//				into := view.NewStep()
+//				total, err := simulate(ctx, task.Job.(Start), task.Teacher, func(s *Step) {
+//					view.Expose(s.Index, s, into)
+//					observe(i, into)
+//				})
+//				if !yield(i, parity.End{Outcome: []float64{total}, Err: err}) {
+//					return
+//				}
+//			}
+//		}
+//	}
+//
+// A vector of environments is as many tasks: those that end early have fewer steps, and
+// those that reset themselves go on, with the flag that says so as one of the stages. A
+// Teacher's stages are those from which the next step goes on; see Taught. Everything
+// else follows: Compare and Record here, Shrink and Case to keep what differed, and
+// conformance.Engine for the promises that an Engine makes.
 package parity

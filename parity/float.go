@@ -64,8 +64,11 @@ func (x *Float) UnmarshalJSON(data []byte) error {
 	return fmt.Errorf("%q is no number: want one, or Inf, -Inf, or NaN: and its bits", text)
 }
 
-// floats and unfloats convert columns.
-func floats(a []float64) []Float {
+// Floats and Numbers convert columns.
+func Floats(a []float64) []Float {
+	if a == nil {
+		return nil
+	}
 	out := make([]Float, len(a))
 	for i, x := range a {
 		out[i] = Float(x)
@@ -73,7 +76,11 @@ func floats(a []float64) []Float {
 	return out
 }
 
-func unfloats(a []Float) []float64 {
+// Numbers is the inverse of Floats.
+func Numbers(a []Float) []float64 {
+	if a == nil {
+		return nil
+	}
 	out := make([]float64, len(a))
 	for i, x := range a {
 		out[i] = float64(x)

@@ -1,63 +1,52 @@
 package parity
 
 import (
-	"fmt"
 	"math"
 
-	"lockstep"
-	"lockstep/golden"
-	"lockstep/parity/trace"
+	"lockstep/parity/schema"
 )
 
-// A judge compares one rollout of two sides step by step, and finds the stages at
-// fault by the graph of what is computed from what:
-//
-//	action     ← all lataccels before
-//	tokens     ← the last 20 lataccels
-//	states     ← action, the last 19 actions
-//	logits     ← tokens, states
-//	probs      ← logits
-//	cdf        ← probs
-//	draw       ← nothing
-//	sample     ← cdf, draw
-//	prediction ← sample
-//	lataccel   ← prediction, the lataccel before
-//	costs      ← all lataccels
-//
-// and the route. Before ControlStartIdx action and lataccel are the route's. When
-// one side is forced onto the other's trajectory, histories and the action that enters
-// the states are equal, whatever was computed. A stage that a side does not have is as
-// equal as its own inputs are.
+// A judge compares one rollout of two sides step by step, and finds the stages at fault
+// by walking the schema: a stage is at fault if all that it is computed from is equal on
+// both sides and it is not. When one side is forced onto the other's trajectory, the
+// stages that are taught are equal as inputs, whatever was computed. A stage that a side
+// does not have is as equal as its own inputs are.
 type judge struct {
+	family  *Family
+	live    [2]bool // sides that must show every stage
 	forced  bool
 	inexact bool
 
-	// expects tells of which stages the absence is a fault, in a step of a side.
-	expects func(side int, s *trace.Step) trace.Stages
-
 	steps    int // compared
 	unjudged int // with different histories
-	network  int
-	compared [trace.NumStages]int
+	compared []int
+	outcomes int // compared
 	differs  bool
-	faults   []Fault
-	evidence [trace.NumStages]*[2]trace.Digest // of the first fault of each stage
+	findings []Finding
+	evidence map[string][2]*schema.Step // of the first finding of each stage, without arrays
+	effects  []effect                   // by stage
 
-	// The last steps whose lataccel and action may have differed.
-	lastLataccel, lastAction int
-	costs                    bool // lataccels that cost may have
+	last    []int // by stage, the last step whose value may have differed; -1 is none
+	outcome bool  // that of a stage that the outcome is computed from, where it counts
 
-	explained   int
-	unexplained int
-	examples    []*Choice
-	tolerated   [trace.NumStages]tolerance
+	flipped                string // the stage that explanations are of
+	explained, unexplained int
+	examples               []*Explanation
+	tolerated              []tolerance // by stage
 }
 
+// tolerance is how far a stage was off that may be.
 type tolerance struct {
 	steps    int
 	unknown  int // of them, for want of the values
 	greatest Difference
 	step     int // of the greatest Abs
+}
+
+// effect is how a number went on both sides.
+type effect struct {
+	first, steps int // where it differed
+	greatest     float64
 }
 
 // Sides.
@@ -69,87 +58,98 @@ const (
 // maxExamples bounds the flips that a report describes.
 const maxExamples = 20
 
-// soft are the stages that may differ in an inexact comparison.
-const soft = 1<<Logits | 1<<Probs | 1<<CDF
-
-func newJudge(forced, inexact bool, expects func(side int, s *trace.Step) trace.Stages) *judge {
-	return &judge{forced: forced, inexact: inexact, expects: expects, lastLataccel: -1, lastAction: -1}
+func newJudge(f *Family, live [2]bool, forced, inexact bool) *judge {
+	n := len(f.Schema.Stages)
+	j := &judge{
+		family: f, live: live, forced: forced, inexact: inexact, evidence: map[string][2]*schema.Step{},
+		compared: make([]int, n), effects: make([]effect, n), tolerated: make([]tolerance, n), last: make([]int, n),
+	}
+	for i := range j.last {
+		j.last[i] = -1
+	}
+	return j
 }
 
 // step compares one step, which is the same on both sides.
-func (j *judge) step(want, got *trace.Step) {
-	step := int(want.Index)
+func (j *judge) step(want, got *schema.Step) {
+	step, s := want.Index, j.family.Schema
 	j.steps++
-	if want.Has.Has(Logits) && got.Has.Has(Logits) {
-		j.network++
-	}
-	window := func(last, length int) bool { return j.forced || last < step-length }
-	tokens, states := window(j.lastLataccel, lockstep.ContextLength), window(j.lastAction, lockstep.ContextLength-1)
-	if !tokens || !states {
-		j.unjudged++
-	}
-	warm := step < lockstep.ControlStartIdx
-	expected := [2]trace.Stages{j.expects(wanted, want), j.expects(gotten, got)}
-
-	var unequal, loose trace.Stages // loose are those that differ and may, and what depends on them
-	stage := func(s Stage, clean bool, inputs trace.Stages) {
-		clean = clean && unequal&inputs == 0
-		relation := relate(s, want, got, expected)
+	var unequal, loose schema.Set // loose are those that differ and may, and what depends on them
+	judged := true
+	for i := range s.Stages {
+		g := &s.Stages[i]
+		clean, excused := true, false
+		if !(g.Given && s.Warm(step)) {
+			for _, in := range g.From {
+				k := s.Index(in.Stage)
+				switch {
+				case j.forced && s.Stages[k].Teach:
+				case in.Steps == 0:
+					clean = clean && !unequal.Has(k)
+					excused = excused || loose.Has(k)
+				case j.last[k] >= 0 && (in.Steps == schema.All || j.last[k] >= step-in.Steps):
+					clean, judged = false, false
+				}
+			}
+		}
+		relation := j.relate(i, want, got)
 		if relation == equal || relation == different {
-			j.compared[s]++
+			j.compared[i]++
+		}
+		if relation == different && g.Effect {
+			j.effects[i].add(step, g.Type.Float(want.Bits[i]), g.Type.Float(got.Bits[i]))
+		}
+		if relation == different || relation == missing {
+			j.differs = true
 		}
 		switch {
 		case relation == equal:
 		case relation == absent:
 			if !clean {
-				unequal |= trace.Set(s)
-			} else if loose&inputs != 0 {
-				loose |= trace.Set(s)
+				unequal |= 1 << i
+			} else if excused {
+				loose |= 1 << i
 			}
-		case !clean:
-			unequal |= trace.Set(s)
-			j.differs = true
-		case j.inexact && trace.Stages(soft).Has(s) && relation == different:
-			loose |= trace.Set(s)
-			j.differs = true
-			j.tolerate(s, want, got)
+		case clean && j.inexact && g.Soft && relation == different:
+			loose |= 1 << i
+			j.tolerate(i, want, got)
 		default:
-			unequal |= trace.Set(s)
-			j.differs = true
-			if s == Sample && j.inexact && j.flip(want, got) && loose&inputs != 0 {
-				break
-			}
-			j.faults = append(j.faults, Fault{step, s})
-			if j.evidence[s] == nil {
-				j.evidence[s] = &[2]trace.Digest{want.Digest, got.Digest}
+			unequal |= 1 << i
+			if clean && !(j.inexact && j.explains(g) && j.flip(g.Name, want, got) && excused) {
+				j.find(Finding{step, g.Name}, want, got)
 			}
 		}
+		if unequal.Has(i) || loose.Has(i) {
+			j.last[i] = step
+			j.outcome = j.outcome || j.counts(g, step)
+		}
 	}
-	stage(Action, j.forced || warm || j.lastLataccel < 0, 0)
-	stage(Tokens, tokens, 0)
-	if j.forced {
-		stage(States, true, 0)
-	} else {
-		stage(States, states, trace.Set(Action))
+	if !judged {
+		j.unjudged++
 	}
-	stage(Logits, true, trace.Set(Tokens, States))
-	stage(Probs, true, trace.Set(Logits))
-	stage(CDF, true, trace.Set(Probs))
-	stage(Draw, true, 0)
-	stage(Sample, true, trace.Set(CDF, Draw))
-	stage(Prediction, true, trace.Set(Sample))
-	if warm {
-		stage(Lataccel, true, 0)
-	} else {
-		stage(Lataccel, j.forced || j.lastLataccel < step-1, trace.Set(Prediction))
+}
+
+// find notes a finding. want and got are nil if it is of no step.
+func (j *judge) find(f Finding, want, got *schema.Step) {
+	j.findings = append(j.findings, f)
+	if _, ok := j.evidence[f.Stage]; !ok && want != nil {
+		bare := func(s *schema.Step) *schema.Step {
+			c := &schema.Step{Index: s.Index, Has: s.Has, Bits: s.Bits, Data: make([][]byte, len(s.Data))}
+			return c.Clone()
+		}
+		j.evidence[f.Stage] = [2]*schema.Step{bare(want), bare(got)}
 	}
-	if unequal.Has(Action) {
-		j.lastAction = step
+}
+
+// counts reports whether the outcome is computed from a stage at a step.
+func (j *judge) counts(g *schema.Stage, step int) bool {
+	o := &j.family.Schema.Outcome
+	for _, from := range o.From {
+		if from == g.Name {
+			return step >= o.Begin && (o.End == 0 || step < o.End)
+		}
 	}
-	if unequal.Has(Lataccel) || loose.Has(Lataccel) {
-		j.lastLataccel = step
-		j.costs = j.costs || !warm && step < lockstep.CostEndIdx
-	}
+	return false
 }
 
 // Relations of a stage's values on both sides.
@@ -160,152 +160,145 @@ const (
 	absent    // a side lacks one, as it may
 )
 
-func relate(s Stage, want, got *trace.Step, expected [2]trace.Stages) int {
-	w, g := want.Has.Has(s), got.Has.Has(s)
-	switch {
-	case w && g && want.Value(s) == got.Value(s):
-		return equal
-	case w && g:
+func (j *judge) relate(i int, want, got *schema.Step) int {
+	has := [2]bool{want.Has.Has(i), got.Has.Has(i)}
+	if has[wanted] && has[gotten] {
+		if want.Bits[i] == got.Bits[i] {
+			return equal
+		}
 		return different
-	case !w && expected[wanted].Has(s) && (g || expected[gotten].Has(s)), !g && expected[gotten].Has(s) && (w || expected[wanted].Has(s)):
-		return missing
+	}
+	s := j.family.Schema
+	required := s.At(want.Index).Has(i)
+	for side, other := range [2]int{gotten, wanted} {
+		if !has[side] && j.live[side] && (has[other] && (required || s.Stages[i].Optional) || required && j.live[other]) {
+			return missing
+		}
 	}
 	return absent
 }
 
-// tolerate notes how far a stage is off that may be.
-func (j *judge) tolerate(s Stage, want, got *trace.Step) {
-	t := &j.tolerated[s]
-	t.steps++
-	var d Difference
-	ok := false
-	switch s {
-	case Logits:
-		d, ok = farthest(want.Logits, got.Logits)
-	case Probs:
-		d, ok = farthest(want.Probs, got.Probs)
-	case CDF:
-		d, ok = farthest(want.CDF, got.CDF)
+// explains reports whether a stage is one that differences of soft stages explain: one
+// that is computed from them, and is none.
+func (j *judge) explains(g *schema.Stage) bool {
+	for _, in := range g.From {
+		if from := j.family.Schema.Stages[j.family.Schema.Index(in.Stage)]; !g.Soft && in.Steps == 0 && from.Soft {
+			return true
+		}
 	}
+	return false
+}
+
+// tolerate notes how far a stage is off that may be.
+func (j *judge) tolerate(i int, want, got *schema.Step) {
+	t := &j.tolerated[i]
+	t.steps++
+	d, ok := farthest(j.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
 	if !ok {
 		t.unknown++
 		return
 	}
 	if d.Abs > t.greatest.Abs {
-		t.greatest.Abs, t.step = d.Abs, int(want.Index)
+		t.greatest.Abs, t.step = d.Abs, want.Index
 	}
 	t.greatest.ULPs = max(t.greatest.ULPs, d.ULPs)
 }
 
-// flip notes a token that differs, and tells whether the CDFs explain it.
-func (j *judge) flip(want, got *trace.Step) bool {
-	c := newChoice(want, got)
-	if c == nil {
-		c = &Choice{
-			Step: int(want.Index), Draw: Float(want.Draw), CDF: Float(math.NaN()),
-			Want: Chosen{Token: want.Sample}, Got: Chosen{Token: got.Sample}, Why: "the draws or the CDFs are not known",
-		}
+// flip notes a stage that came out otherwise after soft ones, and reports whether they
+// explain it.
+func (j *judge) flip(stage string, want, got *schema.Step) bool {
+	j.flipped = stage
+	var e *Explanation
+	if j.family.Explain != nil {
+		e = j.family.Explain(want, got)
 	}
-	if c.Explained {
+	if e == nil {
+		e = &Explanation{Why: "what it is chosen from is not known"}
+	}
+	e.Step = want.Index
+	if e.Explained {
 		j.explained++
 	} else {
 		j.unexplained++
 	}
 	if len(j.examples) < maxExamples {
-		j.examples = append(j.examples, c)
+		j.examples = append(j.examples, e)
 	}
-	return c.Explained
+	return e.Explained
 }
 
-// end compares the costs.
-func (j *judge) end(want, got *lockstep.Costs) *Divergence {
+func (e *effect) add(step int, want, got float64) {
+	if e.steps == 0 {
+		e.first = step
+	}
+	e.steps++
+	apart := math.Abs(want - got)
+	if apart != apart {
+		apart = math.Inf(1)
+	}
+	e.greatest = max(e.greatest, apart)
+}
+
+// end compares the outcomes. All that are no number are one: 0/0 has a sign and a payload
+// that IEEE 754 leaves open.
+func (j *judge) end(want, got []float64) *Divergence {
 	if want == nil || got == nil {
 		return nil
 	}
-	j.compared[Cost]++
-	d := diffCosts(*want, *got)
-	if d == nil {
-		return nil
-	}
-	j.differs = true
-	if j.costs && !j.forced {
-		return nil
-	}
-	j.faults = append(j.faults, Fault{-1, Cost})
-	return d
-}
-
-// diffCosts compares costs. All that are no number are one: the jerk cost of a route
-// with one step that costs is 0/0, whose sign and payload IEEE 754 leaves open.
-func diffCosts(want, got lockstep.Costs) *Divergence {
-	w, g := []float64{want.Lataccel, want.Jerk, want.Total}, []float64{got.Lataccel, got.Jerk, got.Total}
-	for i := range w {
+	j.outcomes++
+	w, g := append([]float64{}, want...), append([]float64{}, got...)
+	for i := range min(len(w), len(g)) {
 		if w[i] != w[i] && g[i] != g[i] {
 			g[i] = w[i]
 		}
 	}
-	return diff(w, g)
+	d := diff("float64", schema.Bytes(w), schema.Bytes(g))
+	if d == nil {
+		return nil
+	}
+	j.differs = true
+	if j.outcome && !j.forced {
+		return nil
+	}
+	if e := j.family.Schema.Outcome.Elements; d.Index >= 0 && d.Index < len(e) {
+		d.Element = e[d.Index]
+	}
+	j.find(Finding{-1, j.family.Schema.Outcome.Name}, nil, nil)
+	return d
 }
 
-// diffRoute compares what is known of the routes.
-func diffRoute(want, got *trace.Rollout) *Divergence {
-	for i := range min(len(want.Columns), len(got.Columns)) {
-		if want.Columns[i] != got.Columns[i] {
-			column := golden.RouteColumns[i]
-			return &Divergence{Index: -1, Want: fmt.Sprintf("column %s of hash %016x", column, uint64(want.Columns[i])), Got: fmt.Sprintf("of hash %016x", uint64(got.Columns[i]))}
+// diffRollouts compares what is known of two rollouts' inputs.
+func diffRollouts(want, got map[string]string) *Divergence {
+	for _, name := range sortedKeys(want) {
+		if other, ok := got[name]; ok && other != want[name] {
+			return &Divergence{Index: -1, Want: name + " " + want[name], Got: other}
 		}
-	}
-	if want.Rows != 0 && got.Rows != 0 && want.Rows != got.Rows {
-		return &Divergence{Index: -1, Want: fmt.Sprintf("%d rows", want.Rows), Got: fmt.Sprint(got.Rows)}
-	}
-	if want.Seed != nil && got.Seed != nil && *want.Seed != *got.Seed {
-		return &Divergence{Index: -1, Want: fmt.Sprintf("seed %d", *want.Seed), Got: fmt.Sprint(*got.Seed)}
 	}
 	return nil
 }
 
 // diffStage describes the difference of a stage in full where both sides have it so.
-func diffStage(s Stage, want, got *trace.Step) *Divergence {
-	full := func(w, g int) bool { return w > 0 && g > 0 }
-	switch {
-	case s == Tokens && full(len(want.Tokens), len(got.Tokens)):
-		return diff(want.Tokens, got.Tokens)
-	case s == States && full(len(want.States), len(got.States)):
-		return diff(want.States, got.States)
-	case s == Logits && full(len(want.Logits), len(got.Logits)):
-		return diff(want.Logits, got.Logits)
-	case s == Probs && full(len(want.Probs), len(got.Probs)):
-		return diff(want.Probs, got.Probs)
-	case s == CDF && full(len(want.CDF), len(got.CDF)):
-		return diff(want.CDF, got.CDF)
-	}
-	w, g := want.Has.Has(s), got.Has.Has(s)
-	if w && g && want.Value(s) == got.Value(s) {
+func diffStage(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
+	w, has := want.Has.Has(i), got.Has.Has(i)
+	if w && has && want.Bits[i] == got.Bits[i] {
 		return nil
 	}
-	float := func(x float64) []float64 { return []float64{x} }
-	if w && g {
-		switch s {
-		case Action:
-			return diff(float(want.Action), float(got.Action))
-		case Draw:
-			return diff(float(want.Draw), float(got.Draw))
-		case Sample:
-			return diff([]int64{want.Sample}, []int64{got.Sample})
-		case Prediction:
-			return diff(float(want.Prediction), float(got.Prediction))
-		case Lataccel:
-			return diff(float(want.Lataccel), float(got.Lataccel))
-		}
+	if want.Data[i] != nil && got.Data[i] != nil {
+		d := diff(g.Type, want.Data[i], got.Data[i])
+		d.Element = g.Element(d.Index)
+		return d
 	}
-	text := func(has bool, value uint64) string {
-		if !has {
+	if w && has && !g.IsArray() {
+		return diff(g.Type, g.Type.AppendBits(nil, want.Bits[i]), g.Type.AppendBits(nil, got.Bits[i]))
+	}
+	text := func(has bool, bits uint64) string {
+		switch {
+		case !has:
 			return "no value"
+		case g.IsArray():
+			return showHash(bits)
 		}
-		if trace.Arrays.Has(s) {
-			return showHash(value)
-		}
-		return fmt.Sprintf("a value (%016x)", value)
+		return "a value, " + g.Type.Show(bits)
 	}
-	return &Divergence{Index: -1, Want: text(w, want.Value(s)), Got: text(g, got.Value(s))}
+	return &Divergence{Index: -1, Want: text(w, want.Bits[i]), Got: text(has, got.Bits[i])}
 }

@@ -3,22 +3,18 @@ package parity
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
-	"lockstep"
 	"lockstep/parity/trace"
 )
 
-// CompareOptions say what is compared, and whether it has to be equal. The zero value
-// is an exact comparison of the whole network.
+// CompareOptions say whether things have to be equal. The zero value is an exact
+// comparison.
 type CompareOptions struct {
-	// Shortcuts are those that live engines take. With StopAtCostEnd the later
-	// steps of a recording are not compared.
-	Shortcuts lockstep.Shortcuts
-
 	// Inexact is for sides that do not claim to compute the same bits: another
-	// arithmetic profile, another precision, someone's trace. Logits, Probs and CDF
-	// may differ, and tokens if that explains it, see Choice; nothing else may.
+	// arithmetic profile, another precision, someone's trace. Soft stages may differ, and
+	// what is chosen from them if the family explains it; nothing else may.
 	Inexact bool
 
 	// Budget bounds what an inexact comparison excuses.
@@ -28,23 +24,23 @@ type CompareOptions struct {
 	// stage; 8 if 0.
 	Details int
 
-	// Replay gives the command that repeats one job's comparison, for reports.
-	Replay func(lockstep.Job) string
+	// Replay gives the command that repeats one task's comparison, for reports.
+	Replay func(*Task) string
 
-	// Progress is called, from one goroutine, when some jobs have been compared.
+	// Progress is called, from one goroutine, when some tasks have been compared.
 	Progress func(done, total int)
 }
 
 // Budget bounds what an inexact comparison excuses.
 type Budget struct {
-	Flips int   `json:"flips"`                    // explained flips, all together
-	CDF   Float `json:"cdf_difference,omitempty"` // greatest difference of the CDFs; 0 is no bound
+	Flips int              `json:"flips"`           // explained flips, all together
+	Apart map[string]Float `json:"apart,omitempty"` // greatest difference of soft stages, by name; none is no bound
 }
 
-// A Fault is a stage whose inputs were equal and whose output differed.
-type Fault struct {
-	Step  int   `json:"step"` // -1 for the route and the costs
-	Stage Stage `json:"stage"`
+// A Finding is a stage whose inputs were equal and whose output differed.
+type Finding struct {
+	Step  int    `json:"step"` // -1 for the inputs and the outcome
+	Stage string `json:"stage"`
 }
 
 // Report is the outcome of a comparison.
@@ -55,7 +51,8 @@ type Report struct {
 	Exact  bool   `json:"exact"`
 	Budget Budget `json:"budget"`
 
-	Rollouts []Verdict `json:"rollouts"` // in the order of the jobs
+	Stages   []string  `json:"stages"`   // of the schema, and the outcome
+	Rollouts []Verdict `json:"rollouts"` // in the order of the tasks
 
 	// Steps is how many pairs of steps were compared without forcing, Forced how
 	// many with it. Unjudged of them had different histories and could not be
@@ -66,17 +63,17 @@ type Report struct {
 
 	// Compared is how many values of each stage were held to each other without
 	// forcing: what a recording lacks and what shortcuts left out is not among them.
-	Compared map[Stage]int `json:"compared"`
+	Compared map[string]int `json:"compared"`
 
-	// Faults are counted over all steps of all rollouts, by stage.
-	Faults []StageFaults `json:"faults"`
+	// Findings are counted over all steps of all rollouts, by stage.
+	Findings []StageFindings `json:"findings"`
 
-	// First is the first divergence, in the order of the jobs; Others are the first of
+	// First is the first divergence, in the order of the tasks; Others are the first of
 	// each other stage, not more than CompareOptions.Details with it.
 	First  *Divergence   `json:"first,omitempty"`
 	Others []*Divergence `json:"others,omitempty"`
 
-	// Flips are tokens that came out differently from equal histories and draws.
+	// Flips are choices that came out differently from equal histories and draws.
 	Flips FlipCounts `json:"flips"`
 
 	// Tolerated is how far the stages that may differ in an inexact comparison did.
@@ -100,130 +97,196 @@ type SideInfo struct {
 
 // Verdict is the outcome for one rollout.
 type Verdict struct {
-	Route  string `json:"route"`
-	Policy string `json:"policy"`
-	Steps  int    `json:"steps"` // compared without forcing
+	Rollout string   `json:"rollout"` // in words
+	Key     []string `json:"key"`
+	Steps   int      `json:"steps"` // compared without forcing
 
 	// Equal: not a bit differed, and no step was missing.
 	Equal bool `json:"equal"`
 
-	// Hashes of all that was compared, see trace.Hash.Roll.
+	// Hashes of all that was compared, see schema.Roll.
 	WantHash trace.Hex `json:"want_hash"`
 	GotHash  trace.Hex `json:"got_hash"`
 
-	First   *Fault `json:"first,omitempty"`
-	Faults  int    `json:"faults"`
-	Flips   int    `json:"explained_flips,omitempty"`
-	Network int    `json:"network_steps"` // at which both sides' logits were compared
+	First    *Finding `json:"first,omitempty"`
+	Findings int      `json:"findings"`
+	Flips    int      `json:"explained_flips,omitempty"`
 
 	// Forced tells that one side was forced onto the other's trajectory.
 	Forced bool `json:"forced,omitempty"`
+
+	// Effects are what the differences did to the rollout, left to itself.
+	Effects []Effect `json:"effects,omitempty"`
 }
 
-// Key names the rollout: route and policy.
-func (v *Verdict) Key() string { return v.Route + "/" + v.Policy }
+// Name joins the words of the key: "00000/pid".
+func (v *Verdict) Name() string { return strings.Join(v.Key, "/") }
 
-// StageFaults counts the faults of one stage.
-type StageFaults struct {
-	Stage    Stage  `json:"stage"`
-	Faults   int    `json:"faults"`
-	Rollouts int    `json:"rollouts"` // that have some
-	Route    string `json:"route"`    // of the first
-	Policy   string `json:"policy"`
-	Step     int    `json:"step"`
+// An Effect is how a number of a rollout went on both sides.
+type Effect struct {
+	Stage string `json:"stage"`           // or the outcome's element
+	Step  int    `json:"step"`            // the first at which it differs; -1 of an outcome
+	Steps int    `json:"steps,omitempty"` // at which it does
+	Apart Float  `json:"apart"`           // at most
+
+	Want *Float `json:"want,omitempty"` // of an outcome
+	Got  *Float `json:"got,omitempty"`
+}
+
+func (e *Effect) String() string {
+	if e.Want != nil && e.Got != nil {
+		return fmt.Sprintf("%s %v for %v", e.Stage, float64(*e.Got), float64(*e.Want))
+	}
+	return fmt.Sprintf("%s from step %d on, at %d steps, by up to %.6g", e.Stage, e.Step, e.Steps, float64(e.Apart))
+}
+
+// StageFindings counts the findings of one stage.
+type StageFindings struct {
+	Stage    string   `json:"stage"`
+	Findings int      `json:"findings"`
+	Rollouts int      `json:"rollouts"` // that have some
+	Rollout  string   `json:"rollout"`  // the first, in words
+	Key      []string `json:"key"`
+	Step     int      `json:"step"`
 }
 
 // FlipCounts counts flips, and keeps some of them.
 type FlipCounts struct {
-	Explained   int       `json:"explained"`
-	Unexplained int       `json:"unexplained"`
-	Examples    []*Choice `json:"examples,omitempty"`
+	Stage       string         `json:"stage,omitempty"` // that they are of
+	Explained   int            `json:"explained"`
+	Unexplained int            `json:"unexplained"`
+	Examples    []*Explanation `json:"examples,omitempty"`
 }
 
 // Tolerance is how far one stage was off.
 type Tolerance struct {
-	Stage   Stage  `json:"stage"`
+	Stage   string `json:"stage"`
 	Steps   int    `json:"steps"`                   // at which it differed
 	Unknown int    `json:"unknown_steps,omitempty"` // of them, by how much, since a side does not have the values
-	Abs     Float  `json:"abs"`                     // greatest difference
-	ULPs    uint64 `json:"ulps"`                    // greatest distance
-	Route   string `json:"route"`                   // of the greatest difference
-	Policy  string `json:"policy"`
+	Difference
+	Rollout string `json:"rollout"` // of the greatest difference
 	Step    int    `json:"step"`
 }
 
-// Plot is the rollout of the first divergence, as it went without forcing, and the
-// distributions around the draw. Where a side has nothing its slices are empty.
+// Plot is what happened around the first divergence, without forcing.
 type Plot struct {
-	Route  string `json:"route"`
-	Policy string `json:"policy"`
-	Step   int    `json:"step"` // of the divergence
-
-	FirstStep    int     `json:"first_step"` // that of index 0 of the slices
-	Target       []Float `json:"target,omitempty"`
-	WantLataccel []Float `json:"want_lataccel,omitempty"`
-	GotLataccel  []Float `json:"got_lataccel,omitempty"`
-	WantAction   []Float `json:"want_action,omitempty"`
-	GotAction    []Float `json:"got_action,omitempty"`
-
-	Draw       Float   `json:"draw"`
-	FirstToken int     `json:"first_token"` // that of index 0 of the slices
-	WantCDF    []Float `json:"want_cdf,omitempty"`
-	GotCDF     []Float `json:"got_cdf,omitempty"`
+	Rollout string  `json:"rollout"`
+	Step    int     `json:"step"` // of the divergence, -1 of no step
+	Charts  []Chart `json:"charts"`
 }
 
-// OK tells whether the two sides are the same or, in an inexact comparison, differ in
+// A Chart draws lines over steps or, as stairs, over the elements of an array.
+type Chart struct {
+	Label  string  `json:"label"`
+	Unit   string  `json:"unit,omitempty"`
+	Span   float64 `json:"span"`  // the least that the axis spans
+	First  int     `json:"first"` // step or element of index 0 of the lines
+	Stairs string  `json:"stairs,omitempty"`
+	Note   string  `json:"note,omitempty"`
+	Lines  []Line  `json:"lines"`
+}
+
+// A Line is one line of a chart. Where a side has nothing it is empty.
+type Line struct {
+	Name   string  `json:"name"`
+	Values []Float `json:"values"`
+}
+
+// OK reports whether the two sides are the same or, in an inexact comparison, differ in
 // no way that is not excused.
 func (r *Report) OK() bool { return r.Err() == nil }
 
-// Err is nil if OK. It describes the first divergence and counts the others; the
-// Divergence is found in it by errors.As.
+// Err is nil if OK. It describes the first divergence, counts the others, and ends with
+// what they did; the Divergence is found in it by errors.As.
 func (r *Report) Err() error {
 	var errs []error
 	switch {
 	case r.First != nil:
 		errs = append(errs, r.First)
-	case len(r.Faults) > 0:
-		f := r.Faults[0]
-		errs = append(errs, &Divergence{Route: f.Route, Policy: f.Policy, Step: f.Step, Stage: f.Stage, Index: -1, Want: "the same", Got: "another value"})
+	case len(r.Findings) > 0:
+		f := r.Findings[0]
+		errs = append(errs, &Divergence{Rollout: f.Rollout, Key: f.Key, Step: f.Step, Stage: f.Stage, Index: -1, Want: "the same", Got: "another value"})
 	}
 	if n := r.Flips.Explained; n > r.Budget.Flips {
 		errs = append(errs, fmt.Errorf("%d explained flips, the budget is %d", n, r.Budget.Flips))
 	}
 	for _, t := range r.Tolerated {
-		if t.Stage == CDF && r.Budget.CDF != 0 && t.Unknown > 0 {
-			errs = append(errs, fmt.Errorf("at %d steps it is not known how far the CDFs are apart, and there is a budget", t.Unknown))
+		budget, bounded := r.Budget.Apart[t.Stage]
+		if bounded && t.Unknown > 0 {
+			errs = append(errs, fmt.Errorf("at %d steps it is not known how far %s is apart, and there is a budget", t.Unknown, t.Stage))
 		}
-		if t.Stage == CDF && r.Budget.CDF != 0 && !(t.Abs <= r.Budget.CDF) {
-			errs = append(errs, fmt.Errorf("route %s, controller %s, step %d: the CDFs are %g apart, the budget is %g", t.Route, t.Policy, t.Step, float64(t.Abs), float64(r.Budget.CDF)))
+		if bounded && !(t.Abs <= budget) {
+			errs = append(errs, fmt.Errorf("%s, step %d: %s is %g apart, the budget is %g", t.Rollout, t.Step, t.Stage, float64(t.Abs), float64(budget)))
 		}
 	}
 	if len(errs) == 0 {
-		if r.Steps == 0 && len(r.Faults) == 0 {
+		// A rollout that differs in ways that nothing was found for is a difference all
+		// the same, where equality is claimed.
+		at := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return !v.Equal })
+		switch {
+		case r.Steps == 0:
 			return errors.New("nothing was compared")
+		case r.Exact && at >= 0:
+			errs = append(errs, fmt.Errorf("%s differs, and no stage was found at fault", r.Rollouts[at].Rollout))
+		default:
+			return nil
 		}
-		return nil
 	}
-	if text := r.counts(); text != "" {
-		errs = append(errs, errors.New(text))
+	for _, text := range []string{r.counts(), r.Effects()} {
+		if text != "" {
+			errs = append(errs, errors.New(text))
+		}
 	}
 	return fmt.Errorf("%s and %s: %w", r.Want.Name, r.Got.Name, errors.Join(errs...))
 }
 
-// counts says how much differs: "12 faults of logits in 3 of 18 rollouts".
+// counts says how much differs: "12 findings in logits, in 3 of 18 rollouts".
 func (r *Report) counts() string {
 	var parts []string
-	for _, f := range r.Faults {
-		noun := "faults"
-		if f.Faults == 1 {
-			noun = "fault"
+	for _, f := range r.Findings {
+		noun := "findings"
+		if f.Findings == 1 {
+			noun = "finding"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s of %s in %d of %d rollouts", f.Faults, noun, f.Stage, f.Rollouts, len(r.Rollouts)))
+		parts = append(parts, fmt.Sprintf("%d %s in %s, in %d of %d rollouts", f.Findings, noun, f.Stage, f.Rollouts, len(r.Rollouts)))
 	}
 	if r.Unjudged > 0 {
 		parts = append(parts, fmt.Sprintf("%d steps of different histories were not judged", r.Unjudged))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// maxEffects is how many rollouts Effects lists.
+const maxEffects = 20
+
+// Effects says what the divergences did: which rollouts went otherwise in what, from
+// which step, by how much. It is "" if none did.
+func (r *Report) Effects() string {
+	var lines []string
+	n := 0
+	for i := range r.Rollouts {
+		v := &r.Rollouts[i]
+		if len(v.Effects) == 0 {
+			continue
+		}
+		if n++; n > maxEffects {
+			continue
+		}
+		var parts []string
+		for k := range v.Effects {
+			parts = append(parts, v.Effects[k].String())
+		}
+		lines = append(lines, v.Rollout+": "+strings.Join(parts, "; "))
+	}
+	switch {
+	case n == 0 && r.Equal() < len(r.Rollouts):
+		return "no rollout went another way for it"
+	case n == 0:
+		return ""
+	case n > maxEffects:
+		lines = append(lines, fmt.Sprintf("and %d more", n-maxEffects))
+	}
+	return fmt.Sprintf("%d of %d rollouts went another way:\n  %s", n, len(r.Rollouts), strings.Join(lines, "\n  "))
 }
 
 // Equal is how many rollouts are the same to the bit.

@@ -3,10 +3,8 @@ package parity
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
-
-	"lockstep"
-	"lockstep/parity/trace"
 )
 
 // ErrNoDivergence is Shrink's answer to a case that does not fail.
@@ -15,72 +13,50 @@ var ErrNoDivergence = errors.New("the case does not fail: there is nothing to sh
 // defaultRuns bounds the runs of Shrink.
 const defaultRuns = 300
 
-// Shrink looks for a smaller case that fails in the same stage: the fewest jobs and
-// routes, then the fewest rows and so steps, then those steps alone at which the network
-// has to run, then a simpler controller, no draws of its own, and columns of zeros or
-// of one value, whole or in part. It always takes the same way, and it ends after limit
-// runs, 300 if 0.
+// Shrink looks for a smaller case that fails in the same stage, by the passes in their
+// order. It always takes the same way, and it ends after limit runs, 300 if 0.
 //
 // Run compares a case and returns its first divergence, nil if there is none; an error
-// of its own ends the search. Shrink returns the smallest case found, whose Stage is the
-// stage at fault, and its divergence. The error is run's, or ErrNoDivergence. The
-// case given stays as it is.
-func Shrink(ctx context.Context, c *Case, run func(ctx context.Context, c *Case) (*Divergence, error), limit int) (*Case, *Divergence, error) {
+// ends the search. Shrink returns the smallest case found and its divergence. The error
+// is run's, or ErrNoDivergence.
+func Shrink[C any](ctx context.Context, c C, run func(ctx context.Context, c C) (*Divergence, error), limit int, passes ...func(*Shrinker[C])) (C, *Divergence, error) {
 	if limit <= 0 {
 		limit = defaultRuns
 	}
-	s := &shrinker{ctx: ctx, run: run, left: limit}
 	first, err := run(ctx, c)
-	s.left--
+	if err == nil && first == nil {
+		err = ErrNoDivergence
+	}
 	if err != nil {
-		return nil, nil, err
+		return c, nil, err
 	}
-	if first == nil {
-		return nil, nil, ErrNoDivergence
+	s := &Shrinker[C]{Best: c, Divergence: first, ctx: ctx, run: run, left: limit - 1}
+	for _, pass := range passes {
+		pass(s)
 	}
-	s.best = c.clone()
-	s.best.Stage, s.best.Results, s.best.Path = first.Stage, nil, ""
-	s.divergence = first
-	for _, pass := range []func(){s.jobs, s.rows, s.shortcuts, s.batch, s.policies, s.draws, s.columns} {
-		pass()
-	}
-	return s.best, s.divergence, s.err
+	return s.Best, s.Divergence, s.err
 }
 
-// clone copies a case so that its slices can be changed.
-func (c *Case) clone() *Case {
-	d := *c
-	d.Routes = slices.Clone(c.Routes)
-	for i := range d.Routes {
-		for _, column := range d.Routes[i].columns() {
-			*column = slices.Clone(*column)
-		}
-	}
-	d.Batch = slices.Clone(c.Batch)
-	for i := range d.Batch {
-		b := &d.Batch[i]
-		b.Draws = slices.Clone(b.Draws)
-		b.Policy.Gains, b.Policy.Steer = slices.Clone(b.Policy.Gains), slices.Clone(b.Policy.Steer)
-	}
-	return &d
+// A Shrinker is a search for a smaller case.
+type Shrinker[C any] struct {
+	Best       C           // the smallest that fails
+	Divergence *Divergence // of Best
+
+	ctx  context.Context
+	run  func(ctx context.Context, c C) (*Divergence, error)
+	left int // runs
+	err  error
 }
 
-type shrinker struct {
-	ctx        context.Context
-	run        func(ctx context.Context, c *Case) (*Divergence, error)
-	left       int // runs
-	best       *Case
-	divergence *Divergence // of best
-	err        error
-}
+// Done reports whether the search is over.
+func (s *Shrinker[C]) Done() bool { return s.left <= 0 || s.err != nil }
 
-// try takes a changed case as the best if it still fails in the same stage.
-func (s *shrinker) try(change func(c *Case)) bool {
-	if s.left <= 0 || s.err != nil {
+// Try takes a case, which shares nothing with Best that is changed later, as the best if
+// it still fails in the same stage.
+func (s *Shrinker[C]) Try(c C) bool {
+	if s.Done() {
 		return false
 	}
-	c := s.best.clone()
-	change(c)
 	s.left--
 	d, err := s.run(s.ctx, c)
 	if err == nil {
@@ -90,93 +66,38 @@ func (s *shrinker) try(change func(c *Case)) bool {
 		s.err = err
 		return false
 	}
-	if d == nil || d.Stage != s.best.Stage {
+	if d == nil || d.Stage != s.Divergence.Stage {
 		return false
 	}
-	s.best, s.divergence = c, d
+	s.Best, s.Divergence = c, d
 	return true
 }
 
-// keep leaves only some jobs, and the routes that they need.
-func (c *Case) keep(jobs []CaseJob) {
-	var routes []CaseRoute
-	at := map[int]int{}
-	c.Batch = nil
-	for _, j := range jobs {
-		i, ok := at[j.Route]
-		if !ok {
-			i = len(routes)
-			at[j.Route] = i
-			routes = append(routes, c.Routes[j.Route])
-		}
-		j.Route = i
-		c.Batch = append(c.Batch, j)
-	}
-	c.Routes = routes
-}
-
-// jobs leaves out jobs: all but the one that fails, else ever smaller parts.
-func (s *shrinker) jobs() {
-	if len(s.best.Batch) < 2 {
-		return
-	}
-	for _, j := range s.best.Batch {
-		policy, err := j.Policy.policy()
-		if err != nil {
-			continue
-		}
-		if s.best.Routes[j.Route].Name == s.divergence.Route && trace.PolicyName(policy) == s.divergence.Policy {
-			if s.try(func(c *Case) { c.keep([]CaseJob{j}) }) {
-				return
-			}
-			break
-		}
-	}
-	for size := len(s.best.Batch) / 2; size > 0; size /= 2 {
-		for from := 0; from < len(s.best.Batch) && len(s.best.Batch) > 1; {
-			to := min(from+size, len(s.best.Batch))
-			rest := slices.Delete(slices.Clone(s.best.Batch), from, to)
-			if len(rest) == 0 || !s.try(func(c *Case) { c.keep(rest) }) {
+// Fewer leaves out ever smaller parts of a list: list gives the one of a case, and with a
+// case that has another.
+func Fewer[C, E any](s *Shrinker[C], list func(c C) []E, with func(c C, list []E) C) {
+	for size := len(list(s.Best)) / 2; size > 0; size /= 2 {
+		for from := 0; from < len(list(s.Best)) && len(list(s.Best)) > 1; {
+			all := list(s.Best)
+			to := min(from+size, len(all))
+			rest := slices.Delete(slices.Clone(all), from, to)
+			if len(rest) == 0 || !s.Try(with(s.Best, rest)) {
 				from = to
 			}
-		}
-	}
-}
-
-// cut leaves the first n rows of all routes.
-func (c *Case) cut(n int) {
-	for i := range c.Routes {
-		r := &c.Routes[i]
-		r.Rows = min(r.Rows, n)
-		for _, column := range r.columns() {
-			if len(*column) > r.Rows {
-				*column = (*column)[:r.Rows]
+			if s.Done() {
+				return
 			}
 		}
 	}
-	for i := range c.Batch {
-		b := &c.Batch[i]
-		n := c.Routes[b.Route].Rows - lockstep.ContextLength
-		b.Draws = b.Draws[:min(len(b.Draws), n)]
-		b.Policy.Steer = b.Policy.Steer[:min(len(b.Policy.Steer), n)]
-	}
 }
 
-// rows looks for the fewest, first just beyond the step that fails.
-func (s *shrinker) rows() {
-	most := func() (n int) {
-		for _, r := range s.best.Routes {
-			n = max(n, r.Rows)
-		}
-		return n
-	}
-	if n := max(s.divergence.Step+1, lockstep.MinRows); n < most() {
-		s.try(func(c *Case) { c.cut(n) })
-	}
-	for fails := lockstep.MinRows - 1; fails+1 < most(); {
-		n := (fails + most()) / 2
-		if !s.try(func(c *Case) { c.cut(n) }) {
-			if s.left <= 0 || s.err != nil {
+// Least looks for the least number from low on with which the case fails, by halves:
+// size gives that of a case, and cut makes a case of one.
+func Least[C any](s *Shrinker[C], low int, size func(c C) int, cut func(c C, n int) C) {
+	for fails := low - 1; fails+1 < size(s.Best); {
+		n := (fails + size(s.Best)) / 2
+		if !s.Try(cut(s.Best, n)) {
+			if s.Done() {
 				return
 			}
 			fails = n
@@ -184,76 +105,23 @@ func (s *shrinker) rows() {
 	}
 }
 
-// shortcuts leaves out all work that is not needed for the divergence.
-func (s *shrinker) shortcuts() {
-	for _, bit := range []lockstep.Shortcuts{lockstep.StopAtCostEnd, lockstep.SkipWarmup, lockstep.LastPosition} {
-		if lockstep.Shortcuts(s.best.Shortcuts)&bit == 0 {
-			s.try(func(c *Case) { c.Shortcuts |= trace.Shortcuts(bit) })
-		}
+// Simpler makes numbers zero, or all equal to the first, or zero in parts, down to an
+// eighth. clone copies a case, and of gives the numbers of one, to be changed.
+func Simpler[C any](s *Shrinker[C], clone func(c C) C, of func(c C) []Float) {
+	try := func(change func(a []Float)) bool {
+		c := clone(s.Best)
+		change(of(c))
+		return s.Try(c)
 	}
-}
-
-// batch makes the batch an ordinary one.
-func (s *shrinker) batch() {
-	if s.best.Chunk != 0 || s.best.Workers != 0 {
-		s.try(func(c *Case) { c.Chunk, c.Workers = 0, 0 })
+	numbers := func() []Float { return of(clone(s.Best)) }
+	same := func(a []Float, x Float) bool {
+		return !slices.ContainsFunc(a, func(y Float) bool { return math.Float64bits(float64(x)) != math.Float64bits(float64(y)) })
 	}
-}
-
-func (s *shrinker) policies() {
-	for i := range s.best.Batch {
-		if s.best.Batch[i].Policy.Kind == "zero" || s.try(func(c *Case) { c.Batch[i].Policy = CasePolicy{Kind: "zero"} }) {
-			continue
-		}
-		for g, x := range s.best.Batch[i].Policy.Gains {
-			if bits(float64(x)) != 0 {
-				s.try(func(c *Case) { c.Batch[i].Policy.Gains[g] = 0 })
-			}
-		}
-		if n := len(s.best.Batch[i].Policy.Steer); n > 0 {
-			s.values(n, func(c *Case) []Float { return c.Batch[i].Policy.Steer })
-		}
-	}
-}
-
-func (s *shrinker) draws() {
-	for i := range s.best.Batch {
-		if s.best.Batch[i].Draws != nil && !s.try(func(c *Case) { c.Batch[i].Draws = nil }) {
-			s.values(len(s.best.Batch[i].Draws), func(c *Case) []Float { return c.Batch[i].Draws })
-		}
-	}
-}
-
-func (s *shrinker) columns() {
-	for i := range s.best.Routes {
-		if s.best.Routes[i].Seed != 0 {
-			s.try(func(c *Case) { c.Routes[i].Seed = 0 })
-		}
-		for k := range s.best.Routes[i].columns() {
-			s.values(s.best.Routes[i].Rows, func(c *Case) []Float {
-				column := c.Routes[i].columns()[k]
-				if len(*column) == 1 {
-					*column = slices.Repeat(*column, c.Routes[i].Rows)
-				}
-				return *column
-			})
-		}
-	}
-}
-
-// values makes numbers zero, or all equal to the first, or zero in parts, down to an
-// eighth.
-func (s *shrinker) values(n int, of func(c *Case) []Float) {
-	zero := func(a []Float) bool {
-		return !slices.ContainsFunc(a, func(x Float) bool { return bits(float64(x)) != 0 })
-	}
-	if zero(of(s.best.clone())) || s.try(func(c *Case) { clear(of(c)) }) {
+	n := len(numbers())
+	if n == 0 || same(numbers(), 0) || try(func(a []Float) { clear(a) }) || same(numbers(), numbers()[0]) {
 		return
 	}
-	first := of(s.best.clone())[0]
-	constant := !slices.ContainsFunc(of(s.best.clone()), func(x Float) bool { return bits(float64(x)) != bits(float64(first)) })
-	if constant || s.try(func(c *Case) {
-		a := of(c)
+	if try(func(a []Float) {
 		for i := range a {
 			a[i] = a[0]
 		}
@@ -263,8 +131,8 @@ func (s *shrinker) values(n int, of func(c *Case) []Float) {
 	for parts := 2; parts <= 8; parts *= 2 {
 		for k := range parts {
 			from, to := k*n/parts, (k+1)*n/parts
-			if !zero(of(s.best.clone())[from:to]) {
-				s.try(func(c *Case) { clear(of(c)[from:to]) })
+			if !same(numbers()[from:to], 0) {
+				try(func(a []Float) { clear(a[from:to]) })
 			}
 		}
 	}

@@ -5,95 +5,143 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"runtime"
+	"iter"
 	"slices"
 	"sync"
 
-	"lockstep"
-	"lockstep/golden"
+	"lockstep/parity/schema"
 	"lockstep/parity/trace"
 )
 
-// A Source is one side of a comparison: Live, Recorded or Golden.
-type Source interface {
-	info() SideInfo
+// A Family is what a comparison knows of one kind of simulator.
+type Family struct {
+	Schema *schema.Schema
 
-	// digest is the hash of the source's digests, and whether it can have no other;
-	// rehash sets it.
-	digest() (h trace.Hash, fixed bool)
-	rehash(h trace.Hash) error
+	// Explain says why a stage whose soft inputs differ came out otherwise, and whether
+	// they are enough to explain it; nil if too little is known. It may be nil itself.
+	Explain func(want, got *schema.Step) *Explanation
 
-	// keys are the rollouts of a recording, in order.
-	keys() []trace.Rollout
-
-	// play shows every step of the tasks, in order for each of them, possibly of
-	// several at once, and returns their ends. Recordings give arrays only if full.
-	play(ctx context.Context, tasks []task, opts lockstep.Options, full bool, visit func(i int, s *trace.Step)) ([]end, error)
+	// Plot draws what happened around a divergence; if nil, the stages with an effect
+	// are drawn. sides are both rollouts without forcing, at the steps that differ.
+	Plot func(task *Task, sides [2]*schema.Digests, at [2]*schema.Step) []Chart
 }
 
-// A task is one job of a comparison. Between recordings a job has no route.
-type task struct {
-	job lockstep.Job
-	key string
+// A Task is one rollout of a comparison.
+type Task struct {
+	trace.Rollout
+
+	// Job is what an engine computes the rollout from, of a type that its adapter
+	// knows. Between traces a task has none.
+	Job any
+
+	// Teacher, if not nil, forces the rollout: each step goes on from what the teacher
+	// had, and shows what was computed from that. The rollout ends where its teacher
+	// does.
+	Teacher *Teacher
+
+	// Until is one past the last step that is asked for; 0 asks for all.
+	Until int
+
 	nth int // among the tasks of the same key
-
-	about trace.Rollout
-	until int // step after which a live source may stop; 0 is none
 }
 
-// end is what came of a task.
-type end struct {
-	found bool
-	about *trace.Rollout // of a recording
-	costs *lockstep.Costs
-	err   error
+// A Teacher is a trajectory: the values of the schema's Teach stages at every step.
+type Teacher struct {
+	schema  *schema.Schema
+	columns [][]byte // by stage
+	steps   int
 }
 
-func (e end) String() string {
+// Len is the number of steps.
+func (t *Teacher) Len() int { return t.steps }
+
+// Taught are a teacher's values of a stage from the first step on, one array after the
+// other if they are arrays.
+func Taught[T float32 | float64 | int32 | int64 | uint8](t *Teacher, stage string) []T {
+	return schema.Elements[T](t.columns[t.schema.Index(stage)])
+}
+
+// An Engine computes rollouts. An adapter makes one of a simulator.
+type Engine interface {
+	Info() SideInfo
+
+	// Schema describes the steps that Run shows.
+	Schema() *schema.Schema
+
+	// Run computes the rollouts of some tasks. It shows every step of each to observe,
+	// in order for each task, possibly of several at once: a schema.Step whose arrays
+	// are valid during the call, without digests. It yields each task's index with its
+	// end, as they finish.
+	Run(ctx context.Context, tasks []Task, observe func(i int, s *schema.Step)) iter.Seq2[int, End]
+}
+
+// End is what came of a rollout: its outcome or an error.
+type End struct {
+	Outcome []float64
+	Err     error
+
+	rollout *trace.Rollout // that was recorded
+	found   bool
+}
+
+func (e *End) String() string {
 	switch {
 	case !e.found:
 		return "no such rollout"
-	case e.err != nil:
-		return fmt.Sprintf("the error %q", e.err)
+	case e.Err != nil:
+		return fmt.Sprintf("the error %q", e.Err)
 	}
 	return "no error"
 }
 
-// LiveSource is a simulator.
-type LiveSource struct {
-	Simulator lockstep.Simulator
+// A Source is one side of a comparison: Live, Traced, or a Recording's.
+type Source interface {
+	Info() SideInfo
+	Schema() *schema.Schema
 
-	// Parallel is how many calls of Simulate share the work, for simulators that use
-	// one core themselves; 1 if 0. The simulator must allow it.
+	// digest is the hash of the source's digests, and whether it can have no other;
+	// rehash sets it.
+	digest() (h schema.Hash, fixed bool)
+	rehash(h schema.Hash) error
+
+	// rollouts are those of a recording, in order.
+	rollouts() []trace.Rollout
+
+	// play shows every step of the tasks, in order for each of them, possibly of
+	// several at once, and returns their ends. Recordings give arrays only if full.
+	play(ctx context.Context, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error)
+}
+
+// LiveSource is an engine.
+type LiveSource struct {
+	Engine
+
+	// Parallel is how many calls of Run share the work, for engines that use one core
+	// themselves; 1 if 0. The engine must allow it.
 	Parallel int
 
-	hash trace.Hash
+	hash schema.Hash
 }
 
-// Live makes a source of a simulator. The reference, which uses one core, is called
-// from all of them.
-func Live(sim lockstep.Simulator) *LiveSource {
-	l := &LiveSource{Simulator: sim}
-	// Not so what is wrapped around it, which need not allow it and lacks this method.
-	if _, ok := sim.(interface{ Kernels() string }); ok && sim.Name() == "reference" {
-		l.Parallel = runtime.GOMAXPROCS(0)
-	}
-	return l
-}
+// Live makes a source of an engine.
+func Live(e Engine) *LiveSource { return &LiveSource{Engine: e} }
 
-func (l *LiveSource) info() SideInfo {
-	return SideInfo{Name: l.Simulator.Name(), Profile: l.Simulator.Profile().String(), Live: true}
+func (l *LiveSource) digest() (schema.Hash, bool) { return l.hash, false }
+func (l *LiveSource) rehash(h schema.Hash) error  { l.hash = h; return nil }
+func (l *LiveSource) rollouts() []trace.Rollout   { return nil }
+
+// Info names the engine.
+func (l *LiveSource) Info() SideInfo {
+	info := l.Engine.Info()
+	info.Live = true
+	return info
 }
-func (l *LiveSource) digest() (trace.Hash, bool) { return l.hash, false }
-func (l *LiveSource) rehash(h trace.Hash) error  { l.hash = h; return nil }
-func (l *LiveSource) keys() []trace.Rollout      { return nil }
 
 // errStop ends a rollout of which enough was seen.
 var errStop = errors.New("enough was seen")
 
-func (l *LiveSource) play(ctx context.Context, tasks []task, opts lockstep.Options, _ bool, visit func(i int, s *trace.Step)) ([]end, error) {
-	ends := make([]end, len(tasks))
+func (l *LiveSource) play(ctx context.Context, tasks []Task, _ bool, visit func(i int, s *schema.Step)) ([]End, error) {
+	ends := make([]End, len(tasks))
 	share := min(max(l.Parallel, 1), len(tasks))
 	errs := make([]error, share)
 	var calls sync.WaitGroup
@@ -103,7 +151,7 @@ func (l *LiveSource) play(ctx context.Context, tasks []task, opts lockstep.Optio
 			for i := k; i < len(tasks); i += share {
 				own = append(own, i)
 			}
-			errs[k] = l.simulate(ctx, tasks, own, opts, visit, ends)
+			errs[k] = l.run(ctx, tasks, own, visit, ends)
 		})
 	}
 	calls.Wait()
@@ -113,104 +161,103 @@ func (l *LiveSource) play(ctx context.Context, tasks []task, opts lockstep.Optio
 	return ends, errors.Join(errs...)
 }
 
-// simulate runs those tasks in one call.
-func (l *LiveSource) simulate(ctx context.Context, tasks []task, own []int, opts lockstep.Options, visit func(i int, s *trace.Step), ends []end) error {
+// run runs those tasks in one call.
+func (l *LiveSource) run(ctx context.Context, tasks []Task, own []int, visit func(i int, s *schema.Step), ends []End) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	jobs := make([]lockstep.Job, len(own))
+	some := make([]Task, len(own))
 	for k, i := range own {
-		t := &tasks[i]
-		var step trace.Step
-		jobs[k] = t.job
-		jobs[k].Observe = func(s *lockstep.Step) {
-			step.Of(s, l.hash)
-			visit(i, &step)
-			if t.until > 0 && s.Index >= t.until {
-				cancel(errStop)
-			}
+		some[k] = tasks[i]
+	}
+	observe := func(k int, s *schema.Step) {
+		s.Sum(l.hash)
+		visit(own[k], s)
+		if until := some[k].Until; until > 0 && s.Index >= until-1 {
+			cancel(errStop)
 		}
 	}
-	for k, result := range l.Simulator.Simulate(ctx, jobs, opts) {
+	for k, end := range l.Run(ctx, some, observe) {
 		if k < 0 || k >= len(own) {
-			return fmt.Errorf("%s: a result of job %d, there are %d", l.Simulator.Name(), k, len(own))
+			return fmt.Errorf("%s: a result of rollout %d, there are %d", l.Info().Name, k, len(own))
 		}
 		if ends[own[k]].found {
-			return fmt.Errorf("%s: job %d has two results", l.Simulator.Name(), k)
+			return fmt.Errorf("%s: rollout %d has two results", l.Info().Name, k)
 		}
-		ends[own[k]] = end{found: true, err: result.Err}
-		if costs := result.Costs; result.Err == nil {
-			ends[own[k]].costs = &costs
-		}
+		end.found = true
+		ends[own[k]] = end
 	}
 	for _, i := range own {
 		if !ends[i].found {
-			ends[i] = end{found: true, err: errors.New("the engine gave no result")}
+			ends[i] = End{found: true, Err: errors.New("the engine gave no result")}
 		}
 	}
 	return nil
 }
 
-// RecordedSource is a trace.
-type RecordedSource struct {
+// TraceSource is a trace.
+type TraceSource struct {
 	file  *trace.File
-	named map[string][]*trace.Recording
+	named map[string][]*trace.Run
 }
 
-// Recorded makes a source of a trace. Rollouts are found by the names of route and
-// controller, those of the same names in their order.
-func Recorded(f *trace.File) *RecordedSource {
-	r := &RecordedSource{file: f, named: map[string][]*trace.Recording{}}
-	r.index()
-	return r
+// Traced makes a source of a trace. Rollouts are found by their keys, those of the same
+// key in their order.
+func Traced(f *trace.File) *TraceSource {
+	t := &TraceSource{file: f, named: map[string][]*trace.Run{}}
+	t.index()
+	return t
 }
 
-func (r *RecordedSource) index() {
-	clear(r.named)
-	for _, run := range r.file.Rollouts {
-		r.named[run.Key()] = append(r.named[run.Key()], run)
+func (t *TraceSource) index() {
+	clear(t.named)
+	for _, run := range t.file.Rollouts {
+		t.named[run.Name()] = append(t.named[run.Name()], run)
 	}
 }
 
-func (r *RecordedSource) info() SideInfo {
-	return SideInfo{Name: r.file.Name, Profile: r.file.Header.Profile}
+// Info names the file.
+func (t *TraceSource) Info() SideInfo {
+	return SideInfo{Name: t.file.Name, Profile: t.file.Header.Profile}
 }
 
-func (r *RecordedSource) digest() (trace.Hash, bool) { return r.file.Digest(), r.file.Hashed != 0 }
+// Schema is that of the file's header.
+func (t *TraceSource) Schema() *schema.Schema { return &t.file.Header.Schema }
 
-func (r *RecordedSource) rehash(h trace.Hash) error {
-	err := r.file.Rehash(h)
-	r.index()
+func (t *TraceSource) digest() (schema.Hash, bool) { return t.file.Digest(), t.file.Hashed != 0 }
+
+func (t *TraceSource) rehash(h schema.Hash) error {
+	err := t.file.Rehash(h)
+	t.index()
 	return err
 }
 
-func (r *RecordedSource) keys() []trace.Rollout {
-	var keys []trace.Rollout
-	for _, run := range r.file.Rollouts {
-		keys = append(keys, run.Rollout)
+func (t *TraceSource) rollouts() (all []trace.Rollout) {
+	for _, run := range t.file.Rollouts {
+		all = append(all, run.Rollout)
 	}
-	return keys
+	return all
 }
 
-func (r *RecordedSource) play(ctx context.Context, tasks []task, _ lockstep.Options, full bool, visit func(i int, s *trace.Step)) ([]end, error) {
-	ends := make([]end, len(tasks))
-	for i, t := range tasks {
-		runs := r.named[t.key]
-		if t.nth >= len(runs) {
+func (t *TraceSource) play(ctx context.Context, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
+	ends := make([]End, len(tasks))
+	for i, task := range tasks {
+		runs := t.named[task.Name()]
+		if task.nth >= len(runs) {
 			continue
 		}
-		run := runs[t.nth]
-		ends[i] = end{found: true, about: &run.Rollout, costs: run.End.Costs}
+		run := runs[task.nth]
+		ends[i] = End{found: true, rollout: &run.Rollout, Outcome: run.End.Outcome}
 		if run.End.Error != "" {
-			ends[i].err = errors.New(run.End.Error)
+			ends[i].Err = errors.New(run.End.Error)
 		}
-		for k := range run.Digests {
+		for k := range run.Digests.Len() {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			s := &trace.Step{Digest: run.Digests[k]}
-			if full && (t.until == 0 || int(s.Index) == t.until) {
+			s := run.Digests.At(k)
+			if full && (task.Until == 0 || s.Index == task.Until-1) {
 				var err error
-				if s, err = r.file.Step(run, k); err != nil {
+				if s, err = t.file.Step(run, k); err != nil {
 					return nil, err
 				}
 			}
@@ -220,187 +267,179 @@ func (r *RecordedSource) play(ctx context.Context, tasks []task, _ lockstep.Opti
 	return ends, nil
 }
 
-// GoldenSource is recordings of the Python program.
-type GoldenSource struct {
-	set     *golden.Set
-	entries map[string]golden.Entry
-	order   []trace.Rollout
+// A Recording holds rollouts that were recorded with digests of one kind.
+type Recording interface {
+	Info() SideInfo
+	Schema() *schema.Schema
+	Digest() schema.Hash
+
+	// Rollouts are those that there are, in order, each of another key.
+	Rollouts() []trace.Rollout
+
+	// Read shows the steps of the n-th rollout, with the digests of all arrays and those
+	// that are known in full, and returns what is known of it and what it came to.
+	Read(n int, show func(s *schema.Step)) (trace.Rollout, []float64, error)
 }
 
-// Golden makes a source of a set of recordings.
-func Golden(set *golden.Set) (*GoldenSource, error) {
-	g := &GoldenSource{set: set, entries: map[string]golden.Entry{}}
-	for _, e := range set.Recordings {
-		policy, err := e.Policy()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", set.Dir, err)
-		}
-		about := trace.Rollout{Route: e.Route, Policy: policy.String(), Rows: e.Rows, Seed: &e.Seed}
-		if _, twice := g.entries[about.Key()]; twice {
-			return nil, fmt.Errorf("%s: two recordings of %s", set.Dir, about.Key())
-		}
-		g.entries[about.Key()] = e
-		g.order = append(g.order, about)
+// Steps are one rollout in memory, as a Recording.
+type Steps struct {
+	Name    string
+	Of      *schema.Schema
+	Hash    schema.Hash
+	Rollout trace.Rollout
+	Steps   []*schema.Step // with their digests
+	Outcome []float64
+}
+
+// Info, Schema, Digest, Rollouts and Read make it a Recording.
+func (s *Steps) Info() SideInfo            { return SideInfo{Name: s.Name} }
+func (s *Steps) Schema() *schema.Schema    { return s.Of }
+func (s *Steps) Digest() schema.Hash       { return s.Hash }
+func (s *Steps) Rollouts() []trace.Rollout { return []trace.Rollout{s.Rollout} }
+func (s *Steps) Read(_ int, show func(*schema.Step)) (trace.Rollout, []float64, error) {
+	for _, step := range s.Steps {
+		show(step)
 	}
-	return g, nil
+	return s.Rollout, s.Outcome, nil
 }
 
-// Jobs are the jobs that were recorded, on routes that load gives by their names.
-func (g *GoldenSource) Jobs(load func(route string) (*lockstep.Route, error)) ([]lockstep.Job, error) {
-	routes := map[string]*lockstep.Route{}
-	var jobs []lockstep.Job
-	for _, e := range g.set.Recordings {
-		route := routes[e.Route]
-		if route == nil {
-			var err error
-			if route, err = load(e.Route); err != nil {
-				return nil, err
-			}
-			routes[e.Route] = route
-		}
-		policy, err := e.Policy()
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
-	}
-	return jobs, nil
-}
+// Recorded makes a source of a recording.
+func Recorded(r Recording) Source { return recorded{r} }
 
-func (g *GoldenSource) info() SideInfo {
-	return SideInfo{Name: "golden " + filepath.Base(g.set.Dir), Profile: g.set.Profile.String()}
-}
-func (g *GoldenSource) digest() (trace.Hash, bool) { return trace.SHA256, true }
-func (g *GoldenSource) rehash(h trace.Hash) error {
-	if h != trace.SHA256 {
-		return fmt.Errorf("goldens hold digests of kind %s, not %s", trace.SHA256, h)
+type recorded struct{ Recording }
+
+func (r recorded) digest() (schema.Hash, bool) { return r.Digest(), true }
+func (r recorded) rollouts() []trace.Rollout   { return r.Rollouts() }
+
+func (r recorded) rehash(h schema.Hash) error {
+	if h != r.Digest() {
+		return fmt.Errorf("%s holds digests of kind %s, not %s", r.Info().Name, r.Digest(), h)
 	}
 	return nil
 }
-func (g *GoldenSource) keys() []trace.Rollout { return g.order }
 
-func (g *GoldenSource) play(ctx context.Context, tasks []task, _ lockstep.Options, _ bool, visit func(i int, s *trace.Step)) ([]end, error) {
-	ends := make([]end, len(tasks))
+func (r recorded) play(ctx context.Context, tasks []Task, _ bool, visit func(i int, s *schema.Step)) ([]End, error) {
+	ends := make([]End, len(tasks))
+	all := r.Rollouts()
 	for i, t := range tasks {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		entry, ok := g.entries[t.key]
-		if !ok || t.nth > 0 {
+		n := slices.IndexFunc(all, func(a trace.Rollout) bool { return slices.Equal(a.Key, t.Key) })
+		if n < 0 || t.nth > 0 {
 			continue
 		}
-		recording, err := g.set.Read(entry)
+		about, outcome, err := r.Read(n, func(s *schema.Step) { visit(i, s) })
 		if err != nil {
 			return nil, err
 		}
-		about := trace.Rollout{Route: entry.Route, Policy: t.about.Policy, Rows: entry.Rows, Seed: &entry.Seed, Columns: columns(recording.RouteHash)}
-		ends[i] = end{found: true, about: &about, costs: &recording.Costs}
-		for k := range recording.Steps() {
-			visit(i, recorded(recording, k))
-		}
+		ends[i] = End{found: true, rollout: &about, Outcome: outcome}
 	}
 	return ends, nil
 }
 
-func columns(hashes [5]uint64) []trace.Hex {
-	var out []trace.Hex
-	for _, h := range hashes {
-		out = append(out, trace.Hex(h))
-	}
-	return out
-}
-
-// recorded is the i-th step of a recording.
-func recorded(r *golden.Recording, i int) *trace.Step {
-	const n, m = lockstep.ContextLength, 4 * lockstep.ContextLength
-	s := &trace.Step{
-		Digest: trace.Digest{
-			Index:  int32(lockstep.ContextLength + i),
-			Action: r.Action[i], Draw: r.Draw[i], Sample: r.Sample[i], Prediction: r.Prediction[i], Lataccel: r.Lataccel[i],
-			Has: trace.Set(Action, Draw, Sample, Prediction, Lataccel),
-		},
-		Tokens: r.Tokens[i*n : (i+1)*n], States: r.States[i*m : (i+1)*m],
-	}
-	s.Sum(trace.SHA256)
-	s.Digest.Logits, s.Digest.Probs, s.Digest.CDF = r.LogitsHash[i], r.ProbsHash[i], r.CDFHash[i]
-	s.Has |= trace.Set(Logits, Probs, CDF)
-	if logits, probs, ok := r.Full(int(s.Index)); ok {
-		s.Logits, s.Probs = logits, probs
-	}
-	return s
-}
-
-// makeTasks pairs up what is compared: the jobs, or without jobs all rollouts of both
+// pairUp completes the tasks, or without any makes those of all rollouts of both
 // recordings.
-func makeTasks(want, got Source, jobs []lockstep.Job) ([]task, error) {
-	var tasks []task
-	add := func(job lockstep.Job, about trace.Rollout) {
-		tasks = append(tasks, task{job: job, key: about.Key(), about: about})
-	}
-	if jobs == nil {
-		if want.info().Live || got.info().Live {
+func pairUp(want, got Source, tasks []Task) ([]Task, error) {
+	tasks = slices.Clone(tasks)
+	if tasks == nil {
+		if want.Info().Live || got.Info().Live {
 			return nil, errors.New("a live engine is compared on jobs, and none are given")
 		}
 		counts := map[string]int{}
-		for _, about := range want.keys() {
-			add(lockstep.Job{}, about)
-			counts[about.Key()]++
+		for _, r := range want.rollouts() {
+			tasks = append(tasks, Task{Rollout: r})
+			counts[r.Name()]++
 		}
-		for _, about := range got.keys() {
-			if counts[about.Key()]--; counts[about.Key()] < 0 {
-				add(lockstep.Job{}, about)
+		for _, r := range got.rollouts() {
+			if counts[r.Name()]--; counts[r.Name()] < 0 {
+				tasks = append(tasks, Task{Rollout: r})
 			}
 		}
 	}
-	for _, job := range jobs {
-		if job.Route == nil {
-			return nil, errors.New("a job without a route")
-		}
-		if len(job.Route.SteerCommand) < lockstep.ControlStartIdx {
-			return nil, fmt.Errorf("route %s: %d steer commands, want %d at least", job.Route.Name, len(job.Route.SteerCommand), lockstep.ControlStartIdx)
-		}
-		job.Observe, job.Teacher = nil, nil
-		add(job, trace.Of(job))
-	}
 	seen := map[string]int{}
 	for i := range tasks {
-		tasks[i].nth = seen[tasks[i].key]
-		seen[tasks[i].key]++
+		tasks[i].Teacher, tasks[i].Until, tasks[i].nth = nil, 0, seen[tasks[i].Name()]
+		seen[tasks[i].Name()]++
 	}
 	return tasks, nil
 }
 
-// agree makes both sources hash alike.
-func agree(want, got Source) error {
-	type kind struct {
-		h     trace.Hash
-		fixed bool
-		live  bool
-	}
-	var kinds []kind
-	for _, s := range []Source{want, got} {
-		h, fixed := s.digest()
-		kinds = append(kinds, kind{h, fixed, s.info().Live})
-	}
+// agree makes both sources hash alike, and returns the hash.
+func agree(want, got Source) (schema.Hash, error) {
 	// Those that cannot change decide, then recordings, whose change takes time.
-	best := slices.MinFunc(kinds, func(a, b kind) int {
-		rank := func(k kind) int {
-			switch {
-			case k.fixed:
-				return 0
-			case !k.live:
-				return 1
-			}
-			return 2
+	rank := func(s Source) int {
+		if _, fixed := s.digest(); fixed {
+			return 0
+		} else if !s.Info().Live {
+			return 1
 		}
-		return cmp.Compare(rank(a), rank(b))
-	})
-	h := best.h
-	if kinds[0].live && kinds[1].live {
-		h = trace.XXH64
+		return 2
+	}
+	best := slices.MinFunc([]Source{want, got}, func(a, b Source) int { return cmp.Compare(rank(a), rank(b)) })
+	h, _ := best.digest()
+	if best.Info().Live {
+		h = schema.XXH64
 	}
 	if err := want.rehash(h); err != nil {
-		return err
+		return h, err
 	}
-	return got.rehash(h)
+	return h, got.rehash(h)
+}
+
+// arranged shows a source's steps in the order of another schema.
+type arranged struct {
+	Source
+	to *schema.Schema
+	at []int // stage of the source for each, or -1
+}
+
+// arrange makes a source show steps of a schema.
+func arrange(s Source, to *schema.Schema) (Source, error) {
+	from := s.Schema()
+	if err := schema.Agree(to, from); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Info().Name, err)
+	}
+	a := &arranged{Source: s, to: to}
+	same := len(from.Stages) == len(to.Stages)
+	for i := range to.Stages {
+		k := from.Index(to.Stages[i].Name)
+		a.at = append(a.at, k)
+		same = same && k == i
+	}
+	if same {
+		return s, nil
+	}
+	return a, nil
+}
+
+func (a *arranged) play(ctx context.Context, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
+	return a.Source.play(ctx, tasks, full, func(i int, s *schema.Step) {
+		own := a.to.NewStep()
+		own.Index = s.Index
+		for to, from := range a.at {
+			if from >= 0 && s.Has.Has(from) {
+				own.Has |= 1 << to
+				own.Bits[to], own.Data[to] = s.Bits[from], s.Data[from]
+			}
+		}
+		visit(i, own)
+	})
+}
+
+// Record runs tasks on an engine and writes a trace of them, with its name, profile and
+// schema entered into the header. Rollouts that fail are recorded with their errors; the
+// error returned is the file's or the context's.
+func Record(ctx context.Context, e Engine, tasks []Task, h trace.Header, full schema.Set, path string) error {
+	h.Engine, h.Profile, h.Schema = e.Info().Name, e.Info().Profile, *e.Schema()
+	return trace.WriteFile(path, h, full, func(w *trace.Writer) error {
+		writers := make([]*trace.RolloutWriter, len(tasks))
+		for i := range tasks {
+			writers[i] = w.Begin(tasks[i].Rollout)
+		}
+		for i, end := range e.Run(ctx, tasks, func(i int, s *schema.Step) { writers[i].Observe(s) }) {
+			writers[i].End(end.Outcome, end.Err)
+		}
+		return ctx.Err()
+	})
 }

@@ -1,4 +1,4 @@
-package parity
+package parity_test
 
 import (
 	"context"
@@ -24,6 +24,8 @@ import (
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/want"
+	"lockstep/parity"
+	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 )
 
@@ -65,7 +67,7 @@ func testSet(t *testing.T, sim lockstep.Simulator, set *golden.Set, model, route
 	if got := fileSHA256(t, model); got != set.ModelSHA256 {
 		t.Fatalf("%s has SHA-256 %s, the recordings were made with %s", model, got, set.ModelSHA256)
 	}
-	source, err := Golden(set)
+	source, err := tinyphysics.Golden(set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,7 @@ func testSet(t *testing.T, sim lockstep.Simulator, set *golden.Set, model, route
 			t.Fatalf("%s has SHA-256 %s, its provenance says %s", file, got, entry.SHA256)
 		}
 	}
-	jobs, err := source.Jobs(func(name string) (*lockstep.Route, error) {
+	jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
 		path := filepath.Join(routes, name+".csv")
 		if entry, ok := entries[name]; ok {
 			if got := fileSHA256(t, path); got != entry.RouteCSV {
@@ -111,11 +113,10 @@ func name(j lockstep.Job) string { return j.Route.Name + "/" + j.Policy.String()
 
 // testCompare holds a simulator to a source at every step of all jobs, in a subtest
 // for each.
-func testCompare(t *testing.T, want Source, sim lockstep.Simulator, jobs []lockstep.Job) {
-	report, err := Compare(t.Context(), want, Live(sim), jobs, CompareOptions{
-		Shortcuts: lockstep.AllSteps,
-		Replay: func(j lockstep.Job) string {
-			return fmt.Sprintf("LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", name(j), strings.ReplaceAll(t.Name(), "/", "$/^"))
+func testCompare(t *testing.T, want parity.Source, sim lockstep.Simulator, jobs []lockstep.Job) {
+	report, err := tinyphysics.Compare(t.Context(), want, tinyphysics.Live(sim), jobs, lockstep.AllSteps, parity.CompareOptions{
+		Replay: func(task *parity.Task) string {
+			return fmt.Sprintf("LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", task.Name(), strings.ReplaceAll(t.Name(), "/", "$/^"))
 		},
 	})
 	if err != nil {
@@ -130,22 +131,22 @@ func testCompare(t *testing.T, want Source, sim lockstep.Simulator, jobs []locks
 	steps := 0
 	for i, v := range report.Rollouts {
 		steps += jobs[i].Route.Len() - lockstep.ContextLength
-		t.Run(v.Key(), func(t *testing.T) {
-			if n := jobs[i].Route.Len() - lockstep.ContextLength; v.Steps != n || v.Network != n {
-				t.Errorf("%d steps were compared, the network at %d of them; the route has %d", v.Steps, v.Network, n)
+		t.Run(v.Name(), func(t *testing.T) {
+			if n := jobs[i].Route.Len() - lockstep.ContextLength; v.Steps != n {
+				t.Errorf("%d steps were compared, the route has %d", v.Steps, n)
 			}
 			if !v.Equal || v.WantHash != v.GotHash {
-				t.Errorf("%d faults, the first %+v; hashes %016x and %016x", v.Faults, v.First, uint64(v.WantHash), uint64(v.GotHash))
+				t.Errorf("%d findings, the first %+v; hashes %016x and %016x", v.Findings, v.First, uint64(v.WantHash), uint64(v.GotHash))
 			}
 		})
 	}
-	for stage := Action; stage <= Lataccel; stage++ {
-		if report.Compared[stage] != steps || report.Steps != steps {
+	for _, g := range tinyphysics.Schema(0).Stages {
+		if stage := g.Name; report.Compared[stage] != steps || report.Steps != steps {
 			t.Errorf("stage %s was compared at %d of %d steps, want %d", stage, report.Compared[stage], report.Steps, steps)
 		}
 	}
-	if report.Compared[Cost] != len(jobs) {
-		t.Errorf("costs were compared for %d of %d rollouts", report.Compared[Cost], len(jobs))
+	if report.Compared[tinyphysics.Costs] != len(jobs) {
+		t.Errorf("costs were compared for %d of %d rollouts", report.Compared[tinyphysics.Costs], len(jobs))
 	}
 }
 
@@ -190,7 +191,7 @@ func TestTrajectoryEngines(t *testing.T) {
 					}
 				}
 			}
-			testCompare(t, Live(ref), sim, jobs)
+			testCompare(t, tinyphysics.Live(ref), sim, jobs)
 		})
 	}
 }

@@ -1,16 +1,19 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"lockstep/internal/fileio"
 	"lockstep/parity"
 	"lockstep/parity/gate"
+	"lockstep/parity/schema"
 )
 
 // Parity is what `lockstep parity` and `lockstep diff` found.
@@ -194,7 +197,7 @@ type stageCell struct{ Class, Text, Note string }
 
 // newVerdict has a cell for each stage: how many values were compared, or how many
 // were at fault.
-func newVerdict(c *gate.Comparison, stages []parity.Stage) verdictRow {
+func newVerdict(c *gate.Comparison, stages []string) verdictRow {
 	r := verdictRow{Got: c.Got, Want: c.Want, Detail: c.Detail}
 	r.Class, r.Word = outcomeClass(c.Outcome())
 	if c.Report == nil || len(c.Report.Rollouts) == 0 {
@@ -202,22 +205,22 @@ func newVerdict(c *gate.Comparison, stages []parity.Stage) verdictRow {
 		return r
 	}
 	r.Equal, r.Rollouts, r.All = c.Report.Equal(), len(c.Report.Rollouts), c.Report.Steps
-	faults := map[parity.Stage]int{}
-	for _, f := range c.Report.Faults {
-		faults[f.Stage] = f.Faults
+	findings := map[string]int{}
+	for _, f := range c.Report.Findings {
+		findings[f.Stage] = f.Findings
 	}
-	tolerated := map[parity.Stage]int{}
+	tolerated := map[string]int{}
 	for _, t := range c.Report.Tolerated {
 		tolerated[t.Stage] = t.Steps
 	}
 	if n := c.Report.Flips.Explained; n > 0 {
-		tolerated[parity.Sample] = n
+		tolerated[c.Report.Flips.Stage] = n
 	}
 	for _, s := range stages {
 		cell := stageCell{Class: "none", Text: "–", Note: "not compared"}
 		switch n := c.Report.Compared[s]; {
-		case faults[s] > 0:
-			cell = stageCell{"bad", "✗ " + strconv.Itoa(faults[s]), plural(faults[s], "fault")}
+		case findings[s] > 0:
+			cell = stageCell{"bad", "✗ " + strconv.Itoa(findings[s]), plural(findings[s], "finding")}
 		case tolerated[s] > 0:
 			cell = stageCell{"none", "≈ " + strconv.Itoa(tolerated[s]), "differ and are excused"}
 		case n > 0:
@@ -261,25 +264,10 @@ func skips(checks []gate.Check) []skipRow {
 
 func newParityPage(comparisons []gate.Comparison, mutants []gate.Mutant, o Origin) *parityPage {
 	p := &parityPage{Facts: o.facts()}
-	// Route and Steps are stages that only ever show when they are at fault.
-	rare := map[parity.Stage]bool{parity.Route: true, parity.Steps: true}
-	var stages []parity.Stage
-	for i := range comparisons {
-		if r := comparisons[i].Report; r != nil {
-			for _, f := range r.Faults {
-				delete(rare, f.Stage)
-			}
-		}
-	}
-	for s := parity.Route; s <= parity.Steps; s++ {
-		if !rare[s] {
-			stages = append(stages, s)
-			p.Stages = append(p.Stages, s.String())
-		}
-	}
+	p.Stages = stagesOf(comparisons)
 	for i := range comparisons {
 		c := &comparisons[i]
-		row := newVerdict(c, stages)
+		row := newVerdict(c, p.Stages)
 		if c.Outcome() == gate.Different {
 			d := newDivergencePart(c)
 			d.ID = "divergence-" + strconv.Itoa(len(p.Divergences)+1)
@@ -313,6 +301,36 @@ func newParityPage(comparisons []gate.Comparison, mutants []gate.Mutant, o Origi
 	return p
 }
 
+// stagesOf are the stages of all comparisons. The inputs and the extent are among them
+// only where they are at fault.
+func stagesOf(comparisons []gate.Comparison) []string {
+	var stages, before, after []string
+	add := func(list *[]string, stage string) {
+		if !slices.Contains(stages, stage) && !slices.Contains(*list, stage) {
+			*list = append(*list, stage)
+		}
+	}
+	for i := range comparisons {
+		if r := comparisons[i].Report; r != nil {
+			for _, s := range r.Stages {
+				add(&stages, s)
+			}
+		}
+	}
+	for i := range comparisons {
+		if r := comparisons[i].Report; r != nil {
+			for _, f := range r.Findings {
+				if f.Stage == schema.Extent {
+					add(&after, f.Stage)
+				} else {
+					add(&before, f.Stage)
+				}
+			}
+		}
+	}
+	return slices.Concat(before, stages, after)
+}
+
 // divergencePart is what is known of one comparison's first divergence, and how much
 // else differs.
 type divergencePart struct {
@@ -321,10 +339,9 @@ type divergencePart struct {
 	Place     []Fact
 	Bits      *bitPair
 	Replay    string
-	Charts    []chart
-	CDF       *chart
-	CDFNote   string
-	Faults    []parity.StageFaults
+	Charts    []notedChart
+	Findings  []parity.StageFindings
+	Effects   string
 	Others    []Fact
 	Flips     []string
 }
@@ -342,13 +359,13 @@ func newDivergencePart(c *gate.Comparison) divergencePart {
 	if r == nil {
 		return divergencePart{Title: c.Title(), Why: c.Why()}
 	}
-	d := divergencePart{Title: c.Title(), Faults: r.Faults}
+	d := divergencePart{Title: c.Title(), Findings: r.Findings, Effects: r.Effects()}
 	for _, o := range r.Others {
-		d.Others = append(d.Others, Fact{o.Stage.String(), o.Error()})
+		d.Others = append(d.Others, Fact{o.Stage, o.Error()})
 	}
 	for _, f := range r.Flips.Examples {
 		if !f.Explained {
-			d.Flips = append(d.Flips, fmt.Sprintf("route %s, controller %s, step %d: %v", f.Route, f.Policy, f.Step, f))
+			d.Flips = append(d.Flips, fmt.Sprintf("%s, step %d: %v", f.Rollout, f.Step, f))
 		}
 	}
 	first := r.First
@@ -357,18 +374,7 @@ func newDivergencePart(c *gate.Comparison) divergencePart {
 		return d
 	}
 	add := func(name, value string) { d.Place = append(d.Place, Fact{name, value}) }
-	place := "route " + first.Route
-	if first.Policy != "" {
-		place += ", controller " + first.Policy
-	}
-	if first.Step >= 0 {
-		place += ", step " + strconv.Itoa(first.Step)
-	}
-	place += ", stage " + first.Stage.String()
-	if first.Index >= 0 {
-		place += ", index " + strconv.Itoa(first.Index)
-	}
-	add("place", place)
+	add("place", first.Place())
 	add("want", first.Want)
 	add("got", first.Got)
 	if first.ULPs > 0 {
@@ -384,25 +390,20 @@ func newDivergencePart(c *gate.Comparison) divergencePart {
 	if first.Forced {
 		add("found", "with one side forced onto the other's trajectory")
 	}
-	if first.Unrepeated {
-		add("repeated", "not seen again: an engine does not always compute the same")
+	if text := first.Repeated(); text != "" {
+		add("repeated", text)
 	}
-	if k := first.Choice; k != nil {
-		digits := func(x parity.Float) string { return strconv.FormatFloat(float64(x), 'g', 17, 64) }
-		add("draw", digits(k.Draw))
-		add("nearest edge", fmt.Sprintf("%s wanted, margin %.3g; %s got, margin %.3g", digits(k.Want.Edge), float64(k.Want.Margin), digits(k.Got.Edge), float64(k.Got.Margin)))
-		add("tokens", fmt.Sprintf("%d wanted, %d got", k.Want.Token, k.Got.Token))
-		add("CDFs", fmt.Sprintf("%.3g apart at most", float64(k.CDF)))
-		if k.Why != "" {
-			add("unexplained", k.Why)
+	if e := first.Explanation; e != nil {
+		for _, f := range e.Facts {
+			add(f.Name, f.Value)
+		}
+		if e.Why != "" {
+			add("unexplained", e.Why)
 		}
 	}
 	d.Replay = first.Replay
 	if p := r.Plot; p != nil {
-		d.Charts = trajectoryCharts(p)
-		if chart, note := cdfChart(p, first.Choice); chart != nil {
-			d.CDF, d.CDFNote = chart, note
-		}
+		d.Charts = newCharts(p)
 	}
 	return d
 }
@@ -456,102 +457,111 @@ const (
 	stepsAfter  = 35
 )
 
-func numbers(column []parity.Float) []float64 {
-	out := make([]float64, len(column))
-	for i, x := range column {
-		out[i] = float64(x)
+// notedChart is a chart and what is said below it.
+type notedChart struct {
+	chart
+	Note string
+}
+
+// lineClasses are those of lines by their names; others are those of targets.
+var lineClasses = map[string]string{"wanted": "want", "got": "got", "draw": "draw"}
+
+func newCharts(p *parity.Plot) (all []notedChart) {
+	for i := range p.Charts {
+		c := &p.Charts[i]
+		n := 0 // a line of one value is a level
+		for _, l := range c.Lines {
+			n = max(n, len(l.Values))
+		}
+		switch {
+		case c.Stairs != "" && n > 1:
+			all = append(all, notedChart{stairsChart(c, n), c.Note})
+		case c.Stairs == "" && n > 1 && slices.ContainsFunc(c.Lines, func(l parity.Line) bool { return l.Name == "wanted" || l.Name == "got" }):
+			all = append(all, notedChart{stepsChart(p, c), c.Note})
+		}
+	}
+	return all
+}
+
+// stepsChart draws both sides around the step of the divergence, or all of it where that is
+// at none.
+func stepsChart(p *parity.Plot, c *parity.Chart) chart {
+	n := 0
+	for _, l := range c.Lines {
+		if l.Name == "wanted" || l.Name == "got" {
+			n = max(n, len(l.Values))
+		}
+	}
+	from, to := 0, n
+	if p.Step >= 0 {
+		at := p.Step - c.First
+		from, to = max(0, min(at-stepsBefore, n-2)), max(2, min(n, at+stepsAfter+1))
+	}
+	var columns [][]float64
+	for _, l := range c.Lines {
+		columns = append(columns, parity.Numbers(l.Values[min(from, len(l.Values)):min(to, len(l.Values))]))
+	}
+	s := linearScale(c.Span, columns...)
+	label := c.Label
+	if c.Unit != "" {
+		label += " (" + c.Unit + ")"
+	}
+	out := chart{
+		Label: fmt.Sprintf("%s on %s, steps %d to %d", c.Label, p.Rollout, c.First+from, c.First+to-1),
+		Class: "time", YLabel: label, XLabel: "step", Width: to - from - 1, Height: grid, Y: s.ticks(5),
+		X: scale{lo: float64(c.First + from), hi: float64(c.First + to - 1)}.ticks(6),
+	}
+	for i, l := range c.Lines {
+		out.Lines = append(out.Lines, line{Name: l.Name, Class: cmp.Or(lineClasses[l.Name], "target"), Path: linePath(columns[i], 0, s.hi, (s.hi-s.lo)/grid)})
+	}
+	if p.Step >= 0 {
+		at := float64(p.Step-c.First-from) / float64(max(1, out.Width))
+		m := mark{Class: "edge", Text: "step " + strconv.Itoa(p.Step), Left: percent(min(1, max(0, at)))}
+		if at > 0.6 {
+			m.Class += " flip"
+		}
+		out.Marks = []mark{m}
 	}
 	return out
 }
 
-// trajectoryCharts are lataccel and steer command of both sides around the step, or of
-// all steps where the divergence is at none.
-func trajectoryCharts(p *parity.Plot) []chart {
-	n := max(len(p.WantLataccel), len(p.GotLataccel))
-	if n < 2 {
-		return nil
+// stairsChart draws lines of n values as stairs, and those of one value as levels.
+func stairsChart(c *parity.Chart, n int) chart {
+	var columns [][]float64
+	for _, l := range c.Lines {
+		columns = append(columns, parity.Numbers(l.Values))
 	}
-	from, to := 0, n
-	if p.Step >= 0 {
-		at := p.Step - p.FirstStep
-		from, to = max(0, min(at-stepsBefore, n-2)), max(2, min(n, at+stepsAfter+1))
-	}
-	window := func(column []parity.Float) []float64 {
-		return numbers(column[min(from, len(column)):min(to, len(column))])
-	}
-	timeChart := func(label, unit string, span float64, ticks int, lines []line, columns ...[]float64) chart {
-		s := linearScale(span, columns...)
-		c := chart{
-			Label: fmt.Sprintf("%s on route %s, steps %d to %d", label, p.Route, p.FirstStep+from, p.FirstStep+to-1),
-			Class: "time", YLabel: label + " (" + unit + ")", XLabel: "step", Width: to - from - 1, Height: grid, Y: s.ticks(ticks),
-			X: scale{lo: float64(p.FirstStep + from), hi: float64(p.FirstStep + to - 1)}.ticks(6),
-		}
-		for i, column := range columns {
-			lines[i].Path = linePath(column, 0, s.hi, (s.hi-s.lo)/grid)
-		}
-		c.Lines = lines
-		if p.Step >= 0 {
-			at := float64(p.Step-p.FirstStep-from) / float64(max(1, c.Width))
-			m := mark{Class: "edge", Text: "step " + strconv.Itoa(p.Step), Left: percent(min(1, max(0, at)))}
-			if at > 0.6 {
-				m.Class += " flip"
-			}
-			c.Marks = []mark{m}
-		}
-		return c
-	}
-	charts := []chart{timeChart("lateral acceleration", "m/s²", 0.2, 5,
-		[]line{{Name: "target", Class: "target"}, {Name: "wanted", Class: "want"}, {Name: "got", Class: "got"}},
-		window(p.Target), window(p.WantLataccel), window(p.GotLataccel))}
-	if len(p.WantAction)+len(p.GotAction) > 0 {
-		charts = append(charts, timeChart("steer command", "within ±2", 0.1, 5,
-			[]line{{Name: "wanted", Class: "want"}, {Name: "got", Class: "got"}}, window(p.WantAction), window(p.GotAction)))
-	}
-	return charts
-}
-
-// cdfChart draws both CDFs around the draw as stairs: the token is the first whose
-// stair is above the draw.
-func cdfChart(p *parity.Plot, k *parity.Choice) (*chart, string) {
-	want, got := numbers(p.WantCDF), numbers(p.GotCDF)
-	n := max(len(want), len(got))
-	if n == 0 {
-		return nil, ""
-	}
-	s := linearScale(1e-12, want, got, []float64{float64(p.Draw)})
+	s := linearScale(c.Span, columns...)
 	unit := (s.hi - s.lo) / grid
-	c := &chart{
-		Label: fmt.Sprintf("CDF around the draw, tokens %d to %d", p.FirstToken, p.FirstToken+n-1),
-		Class: "steps", YLabel: "cumulative probability", XLabel: "token",
-		Width: n, Height: grid, Y: s.ticks(5),
+	out := chart{
+		Label: fmt.Sprintf("%s, %ss %d to %d", c.Label, c.Stairs, c.First, c.First+n-1),
+		Class: "steps", YLabel: c.Unit, XLabel: c.Stairs, Width: n, Height: grid, Y: s.ticks(5),
 	}
 	every := max(1, (n+6)/7)
 	for i := 0; i < n; i += every {
-		c.X = append(c.X, tick{(float64(i) + 0.5) / float64(n), strconv.Itoa(p.FirstToken + i)})
+		out.X = append(out.X, tick{(float64(i) + 0.5) / float64(n), strconv.Itoa(c.First + i)})
 	}
 	y := func(v float64) string { return strconv.Itoa(int(math.Round((s.hi - v) / unit))) }
-	stairs := func(values []float64) string {
+	for k, l := range c.Lines {
 		var b strings.Builder
-		for i, v := range values {
-			if !drawable(v) {
-				continue
+		for i, v := range columns[k] {
+			width := 1
+			if len(columns[k]) == 1 {
+				width = n
 			}
-			if b.Len() == 0 || !drawable(values[i-1]) {
+			switch {
+			case !drawable(v):
+				continue
+			case b.Len() == 0 || !drawable(columns[k][i-1]):
 				b.WriteString("M" + strconv.Itoa(i) + " " + y(v))
-			} else {
+			default:
 				b.WriteString("V" + y(v))
 			}
-			b.WriteString("H" + strconv.Itoa(i+1))
+			b.WriteString("H" + strconv.Itoa(i+width))
 		}
-		return b.String()
+		if b.Len() > 0 || l.Name != "draw" {
+			out.Lines = append(out.Lines, line{Name: l.Name, Class: cmp.Or(lineClasses[l.Name], "target"), Path: b.String()})
+		}
 	}
-	c.Lines = []line{{Name: "wanted", Class: "want", Path: stairs(want)}, {Name: "got", Class: "got", Path: stairs(got)}}
-	if drawable(float64(p.Draw)) {
-		c.Lines = append(c.Lines, line{Name: "draw", Class: "draw", Path: "M0 " + y(float64(p.Draw)) + "H" + strconv.Itoa(n)})
-	}
-	note := "The sampled token is the first whose stair is above the draw."
-	if k != nil {
-		note += fmt.Sprintf(" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the other; the CDFs are %.3g apart at most.", float64(k.Want.Margin), float64(k.Got.Margin), float64(k.CDF))
-	}
-	return c, note
+	return out
 }

@@ -13,48 +13,65 @@ import (
 
 	"lockstep/parity"
 	"lockstep/parity/gate"
+	"lockstep/parity/schema"
+	"lockstep/parity/tinyphysics"
 )
 
 // testComparison is of two rollouts. With a stage, the second differs there.
-func testComparison(stages ...parity.Stage) gate.Comparison {
+func testComparison(stages ...string) gate.Comparison {
 	r := &parity.Report{
 		Want: parity.SideInfo{Name: "reference"}, Got: parity.SideInfo{Name: "onnxruntime"}, Exact: true, Steps: 1160,
-		Rollouts: []parity.Verdict{{Route: "00000", Policy: "pid", Steps: 580, Equal: true}, {Route: "00002", Policy: "pid", Steps: 580, Equal: true}},
-		Compared: map[parity.Stage]int{},
+		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Steps: 580, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Steps: 580, Equal: true}},
+		Compared: map[string]int{},
 	}
-	for s := parity.Action; s <= parity.Cost; s++ {
-		r.Compared[s] = 1160
+	for _, g := range tinyphysics.Schema(0).Stages {
+		r.Stages = append(r.Stages, g.Name)
+		r.Compared[g.Name] = 1160
 	}
-	r.Compared[parity.CDF] = 0
+	r.Stages = append(r.Stages, tinyphysics.Costs)
+	r.Compared[tinyphysics.Costs] = 2
+	r.Compared[tinyphysics.CDF] = 0
 	for _, s := range stages {
-		r.Rollouts[1].Equal, r.Rollouts[1].Faults, r.Rollouts[1].First = false, 3, &parity.Fault{Step: 123, Stage: s}
-		r.Faults = append(r.Faults, parity.StageFaults{Stage: s, Faults: 3, Rollouts: 1, Route: "00002", Policy: "pid", Step: 123})
+		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 3, &parity.Finding{Step: 123, Stage: s}
+		r.Findings = append(r.Findings, parity.StageFindings{Stage: s, Findings: 3, Rollouts: 1, Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123})
 	}
 	if len(stages) == 0 {
 		return gate.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
 	}
 	r.First = &parity.Divergence{
-		Route: "00002", Policy: "pid", Step: 123, Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
+		Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
 		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep parity --only 00002/pid",
-		Choice: &parity.Choice{Step: 123, Draw: 0.5, CDF: 1e-9, Want: parity.Chosen{Token: 511, Edge: 0.49, Margin: 0.01}, Got: parity.Chosen{Token: 512, Edge: 0.52, Margin: 0.02}, Why: "the CDFs differ by less than the margins"},
+		Explanation: &parity.Explanation{Rollout: "route 00002, controller pid", Step: 123, Text: "draw 0.5", Why: "the CDFs differ by less than the margins", Facts: []parity.Fact{
+			{Name: "nearest edge", Value: "0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02"}, {Name: "tokens", Value: "511 wanted, 512 got"}, {Name: "CDFs", Value: "1e-09 apart at most"},
+		}},
 	}
 	for _, s := range stages[1:] {
-		r.Others = append(r.Others, &parity.Divergence{Route: "00002", Policy: "pid", Step: 200, Stage: s, Index: -1, Want: "a", Got: "b"})
+		r.Others = append(r.Others, &parity.Divergence{Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 200, Stage: s, Index: -1, Want: "a", Got: "b"})
 	}
-	r.Flips.Examples = []*parity.Choice{r.First.Choice}
-	p := &parity.Plot{Route: "00002", Policy: "pid", Step: 123, FirstStep: 20, Draw: 0.5, FirstToken: 505}
-	for i := range 580 {
-		x := math.Sin(float64(i) / 30)
-		p.Target, p.WantLataccel, p.WantAction = append(p.Target, parity.Float(x)), append(p.WantLataccel, parity.Float(x+0.1)), append(p.WantAction, parity.Float(x/2))
-		off := 0.0
-		if i >= 103 {
-			off = 0.05
+	r.Flips.Examples = []*parity.Explanation{r.First.Explanation}
+	line := func(n int, f func(i int) float64) (values []parity.Float) {
+		for i := range n {
+			values = append(values, parity.Float(f(i)))
 		}
-		p.GotLataccel, p.GotAction = append(p.GotLataccel, parity.Float(x+0.1+off)), append(p.GotAction, parity.Float(x/2-off))
+		return values
 	}
-	for i := range 14 {
-		p.WantCDF, p.GotCDF = append(p.WantCDF, parity.Float(0.35+float64(i)/40)), append(p.GotCDF, parity.Float(0.345+float64(i)/40))
+	drive := func(i int) float64 { return math.Sin(float64(i) / 30) }
+	off := func(i int) float64 {
+		if i >= 103 {
+			return 0.05
+		}
+		return 0
 	}
+	lines := func(want, got func(i int) float64, n int) []parity.Line {
+		return []parity.Line{{Name: "wanted", Values: line(n, want)}, {Name: "got", Values: line(n, got)}}
+	}
+	p := &parity.Plot{Rollout: "route 00002, controller pid", Step: 123, Charts: []parity.Chart{
+		{Label: "lateral acceleration", Unit: "m/s²", Span: 0.2, First: 20, Lines: append(
+			lines(func(i int) float64 { return drive(i) + 0.1 }, func(i int) float64 { return drive(i) + 0.1 + off(i) }, 580), parity.Line{Name: "target", Values: line(580, drive)})},
+		{Label: "steer command", Unit: "within ±2", Span: 0.1, First: 20, Lines: lines(func(i int) float64 { return drive(i) / 2 }, func(i int) float64 { return drive(i)/2 - off(i) }, 580)},
+		{Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: 505, Stairs: "token", Note: "The first above the draw.", Lines: append(
+			lines(func(i int) float64 { return 0.35 + float64(i)/40 }, func(i int) float64 { return 0.345 + float64(i)/40 }, 14), parity.Line{Name: "draw", Values: []parity.Float{0.5}})},
+	}}
 	r.Plot = p
 	return gate.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
 }
@@ -74,7 +91,7 @@ func testGate() *gate.Result {
 			{Name: "build", Title: "Everything compiles.", Outcome: gate.Passed, Cases: []gate.Case{{Outcome: gate.Passed}}},
 			{Name: "engines", Title: "All engines.", Outcome: gate.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep parity",
 				Cases:       []gate.Case{{Outcome: gate.Passed}, {Class: "engines.onnxruntime", Name: "00002/pid", Outcome: gate.Failed, Message: "stage <logits>"}, {Outcome: gate.NotApplicable, Message: "another profile"}},
-				Comparisons: []gate.Comparison{testComparison(), testComparison(parity.Logits, parity.Draw), {Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"}}},
+				Comparisons: []gate.Comparison{testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw), {Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"}}},
 			{Name: "tests", Title: "Tests.", Outcome: gate.Failed, Why: "it crashed: signal: killed", Output: "fatal error <x>"},
 			{Name: "hardware", Title: "Evidence.", Outcome: gate.NotRun, Why: "not required"},
 			{Name: "mutants", Title: "Faults.", Outcome: gate.Passed, Mutants: []gate.Mutant{
@@ -97,7 +114,7 @@ func writeGate(t *testing.T, r *gate.Result) *page {
 // TestParityVerdicts: a row for each comparison, a cell for each stage.
 func TestParityVerdicts(t *testing.T) {
 	p := writeParity(t, Parity{Comparisons: []gate.Comparison{
-		testComparison(), testComparison(parity.Logits, parity.Draw),
+		testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw),
 		{Kind: "goldens", Want: "ort1.30", Got: "gpu", Detail: "own network", NotRun: "gpu: no device"},
 	}})
 	p.wantText(t, "1 of 2 comparisons differ")
@@ -124,7 +141,7 @@ func TestParityVerdicts(t *testing.T) {
 		t.Errorf("%d links", len(links))
 	}
 	// Stages that only differ have a column then.
-	p = writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(parity.Steps)}})
+	p = writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(schema.Extent)}})
 	if rows := cells(p.all("table", "stages")[0]); rows[0][len(rows[0])-1] != "✗ 3" {
 		t.Errorf("%v", rows)
 	}
@@ -133,7 +150,7 @@ func TestParityVerdicts(t *testing.T) {
 
 // TestParityDivergence: place, bit patterns, distance, margins, replay, and plots.
 func TestParityDivergence(t *testing.T) {
-	p := writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(parity.Logits, parity.Draw)}})
+	p := writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(tinyphysics.Logits, tinyphysics.Draw)}})
 	d := p.all("figure", "divergence")[0]
 	d.wantText(t,
 		"onnxruntime against reference, tinyphysics.onnx", "route 00002, controller pid, step 123, stage logits, index 7",
@@ -156,7 +173,7 @@ func TestParityDivergence(t *testing.T) {
 		t.Fatalf("%d plots, want lataccel, steer command and the CDF", len(svgs))
 	}
 	for i, want := range []string{
-		"lateral acceleration on route 00002, steps 98 to 158", "steer command on route 00002, steps 98 to 158", "CDF around the draw, tokens 505 to 518",
+		"lateral acceleration on route 00002, controller pid, steps 98 to 158", "steer command on route 00002, controller pid, steps 98 to 158", "CDF around the draw, tokens 505 to 518",
 	} {
 		if svgs[i].attrs["aria-label"] != want {
 			t.Errorf("plot %d is %q, want %q", i, svgs[i].attrs["aria-label"], want)
@@ -196,25 +213,34 @@ func TestParityDivergence(t *testing.T) {
 // TestParityOdd must not fail on what a divergence may lack.
 func TestParityOdd(t *testing.T) {
 	nan := parity.Float(math.NaN())
+	cut := func(r *parity.Report, chart, line, n int) {
+		l := &r.Plot.Charts[chart].Lines[line]
+		l.Values = l.Values[:n]
+	}
+	value := func(r *parity.Report, chart, at int, x parity.Float) { r.Plot.Charts[chart].Lines[0].Values[at] = x }
 	for name, change := range map[string]func(*parity.Report){
 		"no plot":       func(r *parity.Report) { r.Plot = nil },
-		"no choice":     func(r *parity.Report) { r.First.Choice = nil },
+		"no choice":     func(r *parity.Report) { r.First.Explanation = nil },
 		"no divergence": func(r *parity.Report) { r.First, r.Plot = nil, nil },
 		"no step":       func(r *parity.Report) { r.First.Step, r.Plot.Step = -1, -1 },
 		"first step":    func(r *parity.Report) { r.First.Step, r.Plot.Step = 20, 20 },
 		"last step":     func(r *parity.Report) { r.First.Step, r.Plot.Step = 599, 599 },
 		"beyond":        func(r *parity.Report) { r.First.Step, r.Plot.Step = 5000, 5000 },
 		"before":        func(r *parity.Report) { r.First.Step, r.Plot.Step = 0, 0 },
-		"one side":      func(r *parity.Report) { r.Plot.GotLataccel, r.Plot.GotAction, r.Plot.GotCDF = nil, nil, nil },
-		"shorter": func(r *parity.Report) {
-			r.Plot.GotLataccel, r.Plot.GotAction = r.Plot.GotLataccel[:50], r.Plot.GotAction[:105]
+		"one side":      func(r *parity.Report) { cut(r, 0, 1, 0); cut(r, 1, 1, 0); cut(r, 2, 1, 0) },
+		"shorter":       func(r *parity.Report) { cut(r, 0, 1, 50); cut(r, 1, 1, 105) },
+		"two steps":     func(r *parity.Report) { cut(r, 0, 0, 2); cut(r, 0, 1, 1) },
+		"no steps":      func(r *parity.Report) { cut(r, 0, 0, 0); cut(r, 0, 1, 0) },
+		"no numbers": func(r *parity.Report) {
+			value(r, 0, 103, nan)
+			value(r, 2, 3, nan)
+			r.Plot.Charts[2].Lines[2].Values[0] = nan
 		},
-		"two steps": func(r *parity.Report) {
-			r.Plot.WantLataccel, r.Plot.GotLataccel = r.Plot.WantLataccel[:2], r.Plot.GotLataccel[:1]
+		"flat": func(r *parity.Report) {
+			for _, l := range r.Plot.Charts[2].Lines {
+				clear(l.Values)
+			}
 		},
-		"no steps":   func(r *parity.Report) { r.Plot.WantLataccel, r.Plot.GotLataccel = nil, nil },
-		"no numbers": func(r *parity.Report) { r.Plot.WantLataccel[103], r.Plot.WantCDF[3], r.Plot.Draw = nan, nan, nan },
-		"flat":       func(r *parity.Report) { clear(r.Plot.WantCDF); clear(r.Plot.GotCDF); r.Plot.Draw = 0 },
 		"hashes": func(r *parity.Report) {
 			r.First.Index, r.First.Want, r.First.Got = -1, "values of hash 0123456789abcdef", "values of hash x"
 		},
@@ -223,7 +249,7 @@ func TestParityOdd(t *testing.T) {
 		"far":             func(r *parity.Report) { r.First.ULPs = math.MaxUint64 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := testComparison(parity.Logits)
+			c := testComparison(tinyphysics.Logits)
 			change(c.Report)
 			if c.Outcome() != gate.Different {
 				t.Fatalf("outcome %s", c.Outcome())

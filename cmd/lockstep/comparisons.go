@@ -9,6 +9,7 @@ import (
 	"lockstep"
 	"lockstep/parity"
 	"lockstep/parity/gate"
+	"lockstep/parity/tinyphysics"
 	"lockstep/report"
 )
 
@@ -55,9 +56,9 @@ func extent(r *parity.Report) string {
 		text += fmt.Sprintf(", %d tokens differ and are explained", r.Flips.Explained)
 	}
 	var missing []string
-	for s := parity.Action; s <= parity.Cost; s++ {
-		if r.Compared[s] == 0 {
-			missing = append(missing, s.String())
+	for _, stage := range r.Stages {
+		if r.Compared[stage] == 0 {
+			missing = append(missing, stage)
 		}
 	}
 	if len(missing) > 0 {
@@ -71,8 +72,8 @@ func indented(text string) string {
 }
 
 // compare makes a comparison of two sources.
-func (p *comparisons) compare(c gate.Comparison, want, got parity.Source, jobs []lockstep.Job, options parity.CompareOptions) error {
-	r, err := parity.Compare(p.env.ctx, want, got, jobs, options)
+func (p *comparisons) compare(c gate.Comparison, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, options parity.CompareOptions) error {
+	r, err := tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
 	if p.env.ctx.Err() != nil {
 		return interrupted(p.env)
 	}

@@ -12,6 +12,7 @@ import (
 	"lockstep/internal/fileio"
 	"lockstep/parity"
 	"lockstep/parity/gate"
+	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 	"lockstep/report"
 )
@@ -32,7 +33,7 @@ func (c *diffCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	options.Replay = func(lockstep.Job) string {
+	options.Replay = func(*parity.Task) string {
 		return report.CommandLine(append([]string{"lockstep"}, env.args...))
 	}
 	p := newComparisons(env, c.JSON)
@@ -76,7 +77,7 @@ func diffTraces(env *environment, p *comparisons, want, got string, options pari
 	if a, b := files[0].Header.ModelSHA256, files[1].Header.ModelSHA256; a != "" && b != "" && a != b {
 		return fmt.Errorf("%s is of the network %s, %s of %s", want, a, got, b)
 	}
-	return p.compare(gate.Comparison{Kind: "diff", Want: want, Got: got}, parity.Recorded(files[0]), parity.Recorded(files[1]), nil, options)
+	return p.compare(gate.Comparison{Kind: "diff", Want: want, Got: got}, parity.Traced(files[0]), parity.Traced(files[1]), nil, lockstep.AllSteps, options)
 }
 
 // live compares an engine and a trace: on the routes and controllers of the trace, in
@@ -130,14 +131,17 @@ func (c *diffCommand) live(env *environment, p *comparisons, name, path string, 
 		return err
 	}
 	// A recording that stops where costs end, or leaves out the warm-up, says so.
-	options.Shortcuts |= lockstep.Shortcuts(f.Header.Shortcuts) & lockstep.StopAtCostEnd
+	shortcuts, err := tinyphysics.ParseShortcuts(f.Header.Shortcuts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
 	k := gate.Comparison{Kind: "diff", Want: path, Got: name, Detail: filepath.Base(s.modelPath)}
-	var want, got parity.Source = parity.Recorded(f), parity.Live(o.Simulator)
+	var want, got parity.Source = parity.Traced(f), tinyphysics.Live(o.Simulator)
 	if engineFirst {
 		k.Want, k.Got = k.Got, k.Want
 		want, got = got, want
 	}
-	return p.compare(k, want, got, jobs, options)
+	return p.compare(k, want, got, jobs, lockstep.AllSteps|shortcuts&lockstep.StopAtCostEnd, options)
 }
 
 // traced are the jobs of a trace: its routes, from the data, and its controllers,
@@ -153,7 +157,7 @@ func (s *simulation) traced(env *environment, f *inputFlags, t *trace.File, poli
 	stem := func(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 	needed := map[string]bool{}
 	for _, r := range t.Rollouts {
-		needed[r.Route] = true
+		needed[r.Key[0]] = true
 	}
 	files = slices.DeleteFunc(files, func(file string) bool { return !needed[stem(file)] })
 	for name := range needed {
@@ -167,13 +171,13 @@ func (s *simulation) traced(env *environment, f *inputFlags, t *trace.File, poli
 	}
 	var jobs []lockstep.Job
 	for _, r := range t.Rollouts {
-		policy, err := namedPolicy(r.Policy, policies)
+		policy, err := namedPolicy(r.Key[1], policies)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
-		i := slices.IndexFunc(s.routes, func(route *lockstep.Route) bool { return route.Name == r.Route })
+		i := slices.IndexFunc(s.routes, func(route *lockstep.Route) bool { return route.Name == r.Key[0] })
 		if i < 0 {
-			return nil, fmt.Errorf("%s: route %q was not loaded", t.Name, r.Route)
+			return nil, fmt.Errorf("%s: route %q was not loaded", t.Name, r.Key[0])
 		}
 		jobs = append(jobs, lockstep.Job{Route: s.routes[i], Policy: policy})
 	}

@@ -17,6 +17,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
+	"lockstep/parity/tinyphysics"
 )
 
 // goldens holds each engine to the recordings of the Python program.
@@ -196,11 +197,11 @@ func (c *parityCommand) golden(p *comparisons, e *engines.Engine, set *golden.Se
 		p.add(c.unasked(k))
 		return nil
 	}
-	source, err := parity.Golden(set)
+	source, err := tinyphysics.Golden(set)
 	if err != nil {
 		return err
 	}
-	jobs, err := source.Jobs(func(name string) (*lockstep.Route, error) {
+	jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
 		return lockstep.Loader{Profile: set.Profile}.Load(paths[name])
 	})
 	if err != nil {
@@ -208,5 +209,5 @@ func (c *parityCommand) golden(p *comparisons, e *engines.Engine, set *golden.Se
 		p.add(k)
 		return nil
 	}
-	return p.compare(k, source, parity.Live(o.Simulator), jobs, options)
+	return p.compare(k, source, tinyphysics.Live(o.Simulator), jobs, lockstep.AllSteps, options)
 }

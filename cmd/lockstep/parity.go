@@ -20,6 +20,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
+	"lockstep/parity/tinyphysics"
 	"lockstep/report"
 )
 
@@ -50,7 +51,7 @@ func (f *compareFlags) options() (parity.CompareOptions, error) {
 	if f.Budget < 0 || f.Budget > 0 && !f.Inexact {
 		return parity.CompareOptions{}, fmt.Errorf("--budget %d: want 0 or more, and --inexact with it", f.Budget)
 	}
-	return parity.CompareOptions{Shortcuts: lockstep.AllSteps, Inexact: f.Inexact, Budget: parity.Budget{Flips: f.Budget}}, nil
+	return parity.CompareOptions{Inexact: f.Inexact, Budget: parity.Budget{Flips: f.Budget}}, nil
 }
 
 // optionalPath is a flag whose value may be left out.
@@ -113,7 +114,7 @@ func (c *parityCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	options.Replay = func(job lockstep.Job) string { return c.repeat(env, job) }
+	options.Replay = func(task *parity.Task) string { return c.repeat(env, task.Name()) }
 	p := newComparisons(env, c.JSON)
 	switch {
 	case c.Goldens.set:
@@ -138,7 +139,7 @@ func (c *parityCommand) selected(name string) bool {
 }
 
 // repeat is the command line that repeats one rollout.
-func (c *parityCommand) repeat(env *environment, job lockstep.Job) string {
+func (c *parityCommand) repeat(env *environment, rollout string) string {
 	words := []string{"lockstep"}
 	args := env.args
 	for i := 0; i < len(args); i++ {
@@ -153,7 +154,7 @@ func (c *parityCommand) repeat(env *environment, job lockstep.Job) string {
 			words = append(words, args[i])
 		}
 	}
-	return report.CommandLine(append(words, "--only", job.Route.Name+"/"+job.Policy.String()))
+	return report.CommandLine(append(words, "--only", rollout))
 }
 
 // opened is an engine that runs, or the reason why it does not.
@@ -304,7 +305,7 @@ func (c *parityCommand) engines(env *environment, p *comparisons, options parity
 		if c.leaveOut(p, k, first, o) {
 			continue
 		}
-		if err := p.compare(k, parity.Live(first.Simulator), parity.Live(o.Simulator), jobs, options); err != nil {
+		if err := p.compare(k, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator), jobs, lockstep.AllSteps, options); err != nil {
 			return err
 		}
 		if made := &p.list[len(p.list)-1]; c.Keep != "" && made.Outcome() == gate.Different {
@@ -324,12 +325,12 @@ func (c *parityCommand) keep(env *environment, modelPath string, first, o opened
 		case lockstep.Zero, lockstep.PID, lockstep.PIDFF:
 		default:
 			var err error
-			if jobs[i], err = parity.Freeze(env.ctx, first.Simulator, jobs[i]); err != nil {
+			if jobs[i], err = tinyphysics.Freeze(env.ctx, first.Simulator, jobs[i]); err != nil {
 				return fmt.Errorf("--keep: %w", err)
 			}
 		}
 	}
-	whole, err := parity.NewCase(jobs, lockstep.AllSteps)
+	whole, err := tinyphysics.NewCase(jobs, lockstep.AllSteps)
 	if err != nil {
 		return fmt.Errorf("--keep: %w", err)
 	}
@@ -339,12 +340,12 @@ func (c *parityCommand) keep(env *environment, modelPath string, first, o opened
 	}
 	switch whole.ModelSHA256 {
 	case defaults.ModelSHA256:
-		whole.Model = parity.DefaultModel
+		whole.Model = tinyphysics.DefaultModel
 	case model.OfficialSHA256:
-		whole.Model = parity.OfficialModel
+		whole.Model = tinyphysics.OfficialModel
 	}
-	small, d, err := parity.Shrink(env.ctx, whole, func(ctx context.Context, k *parity.Case) (*parity.Divergence, error) {
-		r, err := k.Compare(ctx, parity.Live(first.Simulator), parity.Live(o.Simulator))
+	small, d, err := tinyphysics.Shrink(env.ctx, whole, func(ctx context.Context, k *tinyphysics.Case) (*parity.Divergence, error) {
+		r, err := k.Compare(ctx, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator))
 		if err != nil {
 			return nil, err
 		}
@@ -356,7 +357,7 @@ func (c *parityCommand) keep(env *environment, modelPath string, first, o opened
 	if err != nil {
 		return fmt.Errorf("--keep: %w", err)
 	}
-	small.What = d.Route + " " + d.Policy
+	small.What = strings.Join(d.Key, " ")
 	if small.Results, err = small.Run(env.ctx, first.Simulator); err != nil {
 		return fmt.Errorf("--keep: %w", err)
 	}

@@ -24,6 +24,7 @@ import (
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/gate"
+	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 	"lockstep/reference"
 )
@@ -141,7 +142,7 @@ func TestParityEngines(t *testing.T) {
 		"equal":              {"equal", "", exitOK, []string{"equal           twin against reference, tinyphysics-default.onnx: 2 of 2 rollouts equal, 220 steps\n"}},
 		"gains":              {"equal", "--only a/*,0 --pid 1,0,0 --pid 2,0,0", exitUsage, []string{"no rollout has such a name"}},
 		"some gains":         {"equal", "--only b/pid_2_0_0 --pid 1,0,0 --pid 2,0,0", exitOK, []string{"1 of 1 rollouts equal"}},
-		"different":          {"logits", "", exitParity, []string{"different       twin against reference", "route a, controller pid, step 123, stage logits, index 7: want ", ", 1 ulp apart", " --only a/pid\n", "2 faults of logits in 2 of 2 rollouts"}},
+		"different":          {"logits", "", exitParity, []string{"different       twin against reference", "route a, controller pid, step 123, stage logits, index 7: want ", ", 1 ulp apart", " --only a/pid\n", "2 findings in logits, in 2 of 2 rollouts"}},
 		"a token":            {"sample", "", exitParity, []string{"step 123, stage sample", "from the nearest edge of the CDF"}},
 		"inexact":            {"logits", "--inexact", exitOK, []string{"0 of 2 rollouts equal, 220 steps, 0 tokens differ and are explained"}},
 		"inexact token":      {"sample", "--inexact --budget 100", exitParity, []string{"unexplained: "}},
@@ -356,7 +357,7 @@ func TestParityReplay(t *testing.T) {
 	if status != exitOK || !strings.Contains(stdout, "equal           reference against kept results, lataccel-clipped-at-every-step: ") || !strings.Contains(stdout, "equal           twin against reference, lataccel-clipped-at-every-step: ") {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
-	kept, err := parity.LoadCase(file)
+	kept, err := tinyphysics.LoadCase(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +405,7 @@ func TestDiff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Rollouts) != 2 || f.Header.Engine != "reference" || len(f.Header.ModelSHA256) != 64 || len(f.Rollouts[0].Digests) != 110 || f.Rollouts[0].End.Costs == nil {
+	if len(f.Rollouts) != 2 || f.Header.Engine != "reference" || len(f.Header.ModelSHA256) != 64 || f.Rollouts[0].Digests.Len() != 110 || f.Rollouts[0].End.Outcome == nil {
 		t.Errorf("%d rollouts, %+v", len(f.Rollouts), f.Header)
 	}
 	header := f.Header
@@ -416,28 +417,28 @@ func TestDiff(t *testing.T) {
 	}
 	defer f.Close()
 	mine := func(name string, header trace.Header, route, policy string) {
-		err := trace.WriteFile(path(name), header, trace.Arrays, func(w *trace.Writer) error {
-			r := w.Begin(trace.Rollout{Route: route, Policy: policy})
-			for i := range f.Rollouts[0].Digests {
+		err := trace.WriteFile(path(name), header, tinyphysics.Arrays, func(w *trace.Writer) error {
+			r := w.Begin(trace.Rollout{Key: []string{route, policy}})
+			for i := range f.Rollouts[0].Digests.Len() {
 				s, err := f.Step(f.Rollouts[0], i)
 				if err != nil {
 					return err
 				}
-				s.Has &= trace.Set(trace.Sample, trace.Lataccel)
+				s.Has &= header.Schema.Set(tinyphysics.Sample, tinyphysics.Lataccel)
 				r.Step(s)
 			}
-			r.End(lockstep.Result{Costs: *f.Rollouts[0].End.Costs})
+			r.End(f.Rollouts[0].End.Outcome, nil)
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	mine("mine.trace", trace.Header{}, "a", "pid")
-	mine("other.trace", trace.Header{}, "b", "pid")
-	mine("route.trace", trace.Header{}, "99999", "pid")
-	mine("policy.trace", trace.Header{}, "a", "mpc")
-	mine("nobody.trace", trace.Header{}, "a", "")
+	mine("mine.trace", trace.Header{Schema: header.Schema}, "a", "pid")
+	mine("other.trace", trace.Header{Schema: header.Schema}, "b", "pid")
+	mine("route.trace", trace.Header{Schema: header.Schema}, "99999", "pid")
+	mine("policy.trace", trace.Header{Schema: header.Schema}, "a", "mpc")
+	mine("nobody.trace", trace.Header{Schema: header.Schema}, "a", "")
 	elsewhere := header
 	elsewhere.ModelSHA256 = strings.Repeat("0", 64)
 	mine("model.trace", elsewhere, "a", "pid")
@@ -760,7 +761,7 @@ func TestGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`<td class="bad" title="2 faults">✗ 2</td>`, // of the logits of two recordings
+		`<td class="bad" title="2 findings">✗ 2</td>`, // of the logits of two recordings
 		"route g00002, controller zero, step 123, stage logits", "route g00000, controller pid, step 123, stage logits, index 7",
 		"bits wanted", "lateral acceleration", "cumulative probability", "lockstep parity --goldens golden/testdata --engines twin --only g00002/zero",
 	} {

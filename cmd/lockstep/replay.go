@@ -1,20 +1,17 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync/atomic"
 
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/gate"
+	"lockstep/parity/tinyphysics"
 )
 
 // replay repeats cases that were kept: the first engine is held to the results that
@@ -31,9 +28,9 @@ func (c *parityCommand) replay(env *environment, p *comparisons, options parity.
 	if err != nil {
 		return err
 	}
-	var cases []*parity.Case
+	var cases []*tinyphysics.Case
 	for _, path := range c.Replay {
-		some, err := parity.LoadCases(path)
+		some, err := tinyphysics.LoadCases(path)
 		if err != nil {
 			return err
 		}
@@ -50,7 +47,7 @@ func (c *parityCommand) replay(env *environment, p *comparisons, options parity.
 	return nil
 }
 
-func (c *parityCommand) replayCase(p *comparisons, k *parity.Case, list []*engines.Engine, l *library) error {
+func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*engines.Engine, l *library) error {
 	stem := strings.TrimSuffix(filepath.Base(k.Path), filepath.Ext(k.Path))
 	kept := gate.Comparison{Kind: "replay", Want: "kept results", Got: list[0].Name, Detail: stem}
 	modelPath, err := l.model(k.ModelSHA256)
@@ -80,7 +77,7 @@ func (c *parityCommand) replayCase(p *comparisons, k *parity.Case, list []*engin
 		if c.leaveOut(p, one, first, o) {
 			continue
 		}
-		report, err := k.Compare(p.env.ctx, parity.Live(first.Simulator), parity.Live(o.Simulator))
+		report, err := k.Compare(p.env.ctx, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator))
 		if p.env.ctx.Err() != nil {
 			return interrupted(p.env)
 		}
@@ -93,13 +90,12 @@ func (c *parityCommand) replayCase(p *comparisons, k *parity.Case, list []*engin
 }
 
 // kept holds an engine to what is kept with a case.
-func (p *comparisons) kept(one gate.Comparison, k *parity.Case, sim lockstep.Simulator) (gate.Comparison, error) {
+func (p *comparisons) kept(one gate.Comparison, k *tinyphysics.Case, sim lockstep.Simulator) (gate.Comparison, error) {
 	if len(k.Results) == 0 {
 		one.NotApplicable = "no results are kept with the case"
 		return one, nil
 	}
-	counted := &counter{Simulator: sim}
-	results, err := k.Run(p.env.ctx, counted)
+	results, err := k.Run(p.env.ctx, sim)
 	if p.env.ctx.Err() != nil {
 		return one, interrupted(p.env)
 	}
@@ -109,45 +105,27 @@ func (p *comparisons) kept(one gate.Comparison, k *parity.Case, sim lockstep.Sim
 	}
 	r := &parity.Report{
 		Want: parity.SideInfo{Name: one.Want, Profile: k.Profile.String()}, Got: parity.SideInfo{Name: one.Got, Profile: sim.Profile().String(), Live: true},
-		Exact: true, Steps: int(counted.steps.Load()), Compared: map[parity.Stage]int{},
+		Exact: true, Compared: map[string]int{},
 	}
 	same := k.Check(results)
 	for i, want := range k.Results {
 		r.Rollouts = append(r.Rollouts, parity.Verdict{
-			Route: k.Routes[k.Batch[i].Route].Name, Policy: k.Batch[i].Policy.Kind,
+			Key: []string{k.Routes[k.Batch[i].Route].Name, k.Batch[i].Policy.Kind}, Steps: results[i].Steps,
 			Equal: same == nil, WantHash: want.Hash, GotHash: results[i].Hash,
 		})
+		r.Steps += results[i].Steps
 	}
 	if same != nil {
 		one.Differs = fmt.Sprintf("%v\nreplay: %s", same, k.Replay())
 		return one, nil
 	}
 	// The hash of a rollout is of all stages.
-	for s := parity.Action; s <= parity.Lataccel; s++ {
-		r.Compared[s] = r.Steps
+	for _, g := range tinyphysics.Schema(0).Stages {
+		r.Stages = append(r.Stages, g.Name)
+		r.Compared[g.Name] = r.Steps
 	}
-	r.Compared[parity.Cost] = len(r.Rollouts)
+	r.Stages = append(r.Stages, tinyphysics.Costs)
+	r.Compared[tinyphysics.Costs] = len(r.Rollouts)
 	one.Report = r
 	return one, nil
-}
-
-// counter counts the steps of a simulator.
-type counter struct {
-	lockstep.Simulator
-	steps atomic.Int64
-}
-
-// Simulate counts the steps that are observed.
-func (c *counter) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
-	jobs = slices.Clone(jobs)
-	for i := range jobs {
-		observe := jobs[i].Observe
-		jobs[i].Observe = func(s *lockstep.Step) {
-			c.steps.Add(1)
-			if observe != nil {
-				observe(s)
-			}
-		}
-	}
-	return c.Simulator.Simulate(ctx, jobs, opts)
 }

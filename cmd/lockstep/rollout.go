@@ -16,6 +16,8 @@ import (
 	"lockstep/golden"
 	"lockstep/gpu"
 	"lockstep/internal/fileio"
+	"lockstep/parity/schema"
+	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 	"lockstep/runs"
 )
@@ -146,21 +148,25 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 	options := lockstep.Options{Shortcuts: lockstep.AllSteps}
 	header := trace.Header{
 		Producer: "lockstep", Engine: s.simulator.Name(), Profile: s.simulator.Profile().String(),
-		ModelSHA256: sum, Shortcuts: trace.Shortcuts(options.Shortcuts),
+		ModelSHA256: sum, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
 	}
-	full := trace.Stages(0)
+	full := schema.Set(0)
 	if c.TraceValues {
-		full = trace.Arrays
+		full = tinyphysics.Arrays
 	}
 	err = trace.WriteFile(c.Trace, header, full, func(w *trace.Writer) error {
 		writers := make([]*trace.RolloutWriter, len(jobs))
 		for i := range jobs {
-			writers[i] = w.Begin(trace.Of(jobs[i]))
-			jobs[i].Observe = writers[i].Observe
+			step := header.Schema.NewStep()
+			writers[i] = w.Begin(tinyphysics.Of(jobs[i]))
+			jobs[i].Observe = func(s *lockstep.Step) {
+				tinyphysics.Expose(s, step)
+				writers[i].Observe(step)
+			}
 		}
 		for i, result := range s.simulate(env, jobs, options) {
 			t.add(i, result)
-			writers[i].End(result)
+			writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
 		}
 		return env.ctx.Err()
 	})

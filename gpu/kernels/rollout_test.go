@@ -14,7 +14,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/golden"
 	"lockstep/gpu/driver/emulated"
-	"lockstep/parity"
+	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 )
 
@@ -88,13 +88,12 @@ func TestGolden(t *testing.T) {
 				part.routes, part.policies = r.routes[c.from:c.to], r.policies[c.from:c.to]
 				for i, o := range run(t, d, part) {
 					recording := recordings[c.from+i]
-					checker := parity.NewChecker(recording)
+					var steps []*lockstep.Step
 					for s := range recording.Steps() {
-						checker.Observe(o.steps[s].step(lockstep.ContextLength + s))
+						steps = append(steps, o.steps[s].step(lockstep.ContextLength+s))
 					}
-					checker.Costs(o.costs)
-					if d := checker.Divergence(); d != nil {
-						t.Errorf("%s, %v: %v", recording.Route, part.policies[i], d)
+					if err := tinyphysics.CheckRecording(recording, steps, o.costs); err != nil {
+						t.Errorf("%s, %v: %v", recording.Route, part.policies[i], err)
 					}
 					if o.status.code != statusOK || int(o.status.step) != part.routes[i].Len() {
 						t.Errorf("%s: %+v", recording.Route, o.status)

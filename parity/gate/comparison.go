@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 
 	"lockstep/parity"
 )
@@ -123,15 +124,15 @@ func (c *Comparison) cases() []Case {
 	failed := false
 	for i := range c.Report.Rollouts {
 		v := &c.Report.Rollouts[i]
-		one := Case{Class: class, Name: v.Key(), Outcome: Passed}
-		if v.Faults > 0 || c.Report.Exact && !v.Equal {
+		one := Case{Class: class, Name: v.Name(), Outcome: Passed}
+		if v.Findings > 0 || c.Report.Exact && !v.Equal {
 			failed = true
 			one.Outcome = Failed
-			one.Message = fmt.Sprintf("%d faults", v.Faults)
+			one.Message = fmt.Sprintf("%d findings", v.Findings)
 			if v.First != nil {
 				one.Message += fmt.Sprintf(", the first at step %d, stage %s", v.First.Step, v.First.Stage)
 			}
-			if d := c.Report.First; d != nil && d.Route == v.Route && d.Policy == v.Policy {
+			if d := c.Report.First; d != nil && slices.Equal(d.Key, v.Key) {
 				one.Message = d.Error()
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/mutants"
+	"lockstep/parity/tinyphysics"
 )
 
 // TestMain: with GATE_TEST_SCRIPT the test program takes the place of lockstep. It
@@ -67,15 +68,15 @@ func announce(n int) string { return fmt.Sprintf(`{"summary":{"comparisons":%d}}
 
 // comparison is one of two rollouts, of which the second differs in the stage, if one
 // is given.
-func comparison(stages ...parity.Stage) Comparison {
+func comparison(stages ...string) Comparison {
 	r := &parity.Report{
-		Exact: true, Steps: 1160, Compared: map[parity.Stage]int{parity.Logits: 1160, parity.Lataccel: 1160},
-		Rollouts: []parity.Verdict{{Route: "00000", Policy: "pid", Equal: true}, {Route: "00002", Policy: "pid", Equal: true}},
+		Exact: true, Steps: 1160, Compared: map[string]int{tinyphysics.Logits: 1160, tinyphysics.Lataccel: 1160},
+		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Equal: true}},
 	}
 	for _, s := range stages {
-		r.Rollouts[1].Equal, r.Rollouts[1].Faults, r.Rollouts[1].First = false, 1, &parity.Fault{Step: 123, Stage: s}
-		r.Faults = append(r.Faults, parity.StageFaults{Stage: s, Faults: 1, Rollouts: 1, Route: "00002", Policy: "pid", Step: 123})
-		r.First = &parity.Divergence{Route: "00002", Policy: "pid", Step: 123, Stage: s, Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1}
+		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 1, &parity.Finding{Step: 123, Stage: s}
+		r.Findings = append(r.Findings, parity.StageFindings{Stage: s, Findings: 1, Rollouts: 1, Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123})
+		r.First = &parity.Divergence{Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: s, Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1}
 	}
 	return Comparison{Kind: "goldens", Want: "ort1.30", Got: "onnxruntime", Report: r}
 }
@@ -92,8 +93,8 @@ func TestParity(t *testing.T) {
 		passed  int
 	}{
 		"equal":               {script: []string{line(comparison()), announce(1)}, outcome: Passed, passed: 2},
-		"different":           {script: []string{line(comparison(parity.Logits)), announce(1), "exit 1"}, outcome: Failed, why: "1 of 2 cases failed", passed: 1},
-		"different, exit 0":   {script: []string{line(comparison(parity.Logits)), announce(1)}, outcome: Failed, why: "status 0, although a comparison failed"},
+		"different":           {script: []string{line(comparison(tinyphysics.Logits)), announce(1), "exit 1"}, outcome: Failed, why: "1 of 2 cases failed", passed: 1},
+		"different, exit 0":   {script: []string{line(comparison(tinyphysics.Logits)), announce(1)}, outcome: Failed, why: "status 0, although a comparison failed"},
 		"equal, exit 1":       {script: []string{line(comparison()), announce(1), "exit 1"}, outcome: Failed, why: "status 1, and no comparison says why"},
 		"usage":               {script: []string{"stderr no such flag", "exit 2"}, outcome: Failed, why: "no such flag"},
 		"crash":               {script: []string{line(comparison()), "die"}, outcome: Failed, why: "it crashed: signal: killed"},
@@ -486,7 +487,7 @@ func TestComparisonOutcome(t *testing.T) {
 		failed     int
 	}{
 		{comparison(), Equal, 2, 0},
-		{comparison(parity.CDF), Different, 2, 1},
+		{comparison(tinyphysics.CDF), Different, 2, 1},
 		{flips, Different, 3, 1}, // over the budget of none
 		{Comparison{}, Failed, 1, 1},
 		{Comparison{Differs: "costs"}, Different, 1, 1},

@@ -63,11 +63,11 @@ func Mutants(ctx context.Context, root string, faults []mutants.Fault, report fu
 	byName := map[string]Mutant{}
 	err := runner.Run(ctx, faults, func(o mutants.Outcome) {
 		m := Mutant{
-			Name: o.Fault.Name, Title: o.Fault.Title, Engine: o.Fault.Engine, Stage: o.Fault.Stage.String(),
+			Name: o.Fault.Name, Title: o.Fault.Title, Engine: o.Fault.Engine, Stage: o.Fault.Stage,
 			Caught: o.Caught && o.Err == nil, Right: o.Right() && o.Err == nil, Rollouts: o.Rollouts, Steps: o.Steps, Seconds: o.Time.Seconds(),
 		}
 		if m.Caught {
-			m.Named = o.Verdict.Stage.String()
+			m.Named = o.Verdict.Stage
 		}
 		if o.Err != nil {
 			m.Error = o.Err.Error()
@@ -80,7 +80,7 @@ func Mutants(ctx context.Context, root string, faults []mutants.Fault, report fu
 	for _, f := range faults {
 		m, ok := byName[f.Name]
 		if !ok {
-			m = Mutant{Name: f.Name, Title: f.Title, Engine: f.Engine, Stage: f.Stage.String(), Error: "it was not tried"}
+			m = Mutant{Name: f.Name, Title: f.Title, Engine: f.Engine, Stage: f.Stage, Error: "it was not tried"}
 		}
 		s.Mutants = append(s.Mutants, m)
 	}

@@ -7,18 +7,19 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"lockstep/internal/want"
-	"lockstep/parity"
+	"lockstep/parity/tinyphysics"
 )
 
 // blocked is a result with something of everything.
 func blocked() *Result {
-	c := comparison(parity.Logits)
+	c := comparison(tinyphysics.Logits)
 	r := &Result{
 		Change:  Change{Base: "main", Head: "abc", Files: []string{"onnxruntime/graph.go"}, Engines: []string{"onnxruntime"}, Why: "changed: onnxruntime"},
 		Require: []string{want.Assets.Name}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
@@ -180,7 +181,7 @@ func TestJSON(t *testing.T) {
 	if got.Passed || got.Verdict != "blocked: 3 of 4 checks failed" || len(got.Checks) != 5 || got.Checks[1].Comparisons[0].Outcome() != Different {
 		t.Errorf("%+v", got)
 	}
-	if d := got.Checks[1].Comparisons[0].Report.First; *d != *want.Checks[1].Comparisons[0].Report.First {
+	if d := got.Checks[1].Comparisons[0].Report.First; !reflect.DeepEqual(d, want.Checks[1].Comparisons[0].Report.First) {
 		t.Errorf("divergence %+v", d)
 	}
 }

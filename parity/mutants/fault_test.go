@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"lockstep/parity"
 )
 
 // TestFaults: every fault still fits the code, and changes it.
@@ -85,7 +83,7 @@ func TestParse(t *testing.T) {
 	const file = "Left is right.\n\nstage: tokens\nkernels: go\n-- a/b.go --\nleft\n-- replacement --\nright\n-- c.go --\n\tif {\n\t}\n-- replacement --\n"
 	got, err := parse("sides", []byte(file))
 	want := Fault{
-		Name: "sides", Title: "Left is right.", Stage: parity.Tokens, Engine: "a", Kernels: "go",
+		Name: "sides", Title: "Left is right.", Stage: "tokens", Engine: "a", Kernels: "go",
 		Edits: []Edit{{"a/b.go", "left", "right"}, {"c.go", "\tif {\n\t}", ""}},
 	}
 	if d := cmp.Diff(want, got); err != nil || d != "" {

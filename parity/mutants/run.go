@@ -14,18 +14,16 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"lockstep/parity"
 )
 
 // A Verdict is what the harness says of one implementation.
 type Verdict struct {
-	Caught   bool         `json:"caught"`
-	Stage    parity.Stage `json:"stage"`    // the stage it names
-	Check    string       `json:"check"`    // what it was doing
-	Rollouts int          `json:"rollouts"` // compared until then
-	Steps    int          `json:"steps"`
-	Detail   string       `json:"detail"`
+	Caught   bool   `json:"caught"`
+	Stage    string `json:"stage"`    // the stage it names
+	Check    string `json:"check"`    // what it was doing
+	Rollouts int    `json:"rollouts"` // compared until then
+	Steps    int    `json:"steps"`
+	Detail   string `json:"detail"`
 }
 
 // An Outcome is what became of one fault.

@@ -3,17 +3,20 @@ package trace
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep"
 	"lockstep/golden"
 	"lockstep/internal/want"
+	"lockstep/parity/schema"
 )
 
 // runPython runs a script that may import writer, with arguments, in a Python with
@@ -42,14 +45,15 @@ func TestPythonWriter(t *testing.T) {
 	want := recordings[0]
 	path := filepath.Join(t.TempDir(), "mine.trace")
 	runPython(t, `
+import json
 import sys
 import numpy as np
 from writer import Writer
 
 npz = np.load(sys.argv[1])
 a = {key.split("/")[1]: npz[key] for key in npz.files if "/" in key}
-w = Writer(sys.argv[2], engine="python", profile="mine", digest="sha256")
-all, some = w.begin(sys.argv[3], "pid", rows=600), w.begin(sys.argv[3], "zero")
+w = Writer(sys.argv[2], json.load(open("../tinyphysics/schema.json")), engine="python", profile="mine", digest="sha256")
+all, some = w.begin([sys.argv[3], "pid"], rows=600), w.begin([sys.argv[3], "zero"])
 full = {step: i for i, step in enumerate(a["full_steps"])}
 for j in range(len(a["sample"])):
     step = {k: a[k][j] for k in ("action", "tokens", "states", "draw", "sample", "prediction", "lataccel")}
@@ -60,7 +64,7 @@ for j in range(len(a["sample"])):
         step.update(logits=a["logits"][i], probs=probs, cdf=cdf / cdf[-1])
     w.step(all, 20 + j, **step)
     w.step(some, 20 + j, lataccel=float(a["lataccel"][j]), sample=int(a["sample"][j]))
-w.end(all, costs=a["costs"])
+w.end(all, outcome=a["costs"])
 w.end(some, error="gave up")
 w.close()
 `, filepath.Join(set, name+".pid.npz"), path, name)
@@ -70,37 +74,39 @@ w.close()
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if f.Header.Engine != "python" || f.Header.Profile != "mine" || f.Digest() != SHA256 || f.Hashed != 0 {
+	if f.Header.Engine != "python" || f.Header.Profile != "mine" || f.Digest() != schema.SHA256 || f.Hashed != 0 {
 		t.Errorf("header %+v, hashed %b", f.Header, f.Hashed)
 	}
 	if len(f.Rollouts) != 2 {
 		t.Fatalf("%d rollouts, want 2", len(f.Rollouts))
 	}
-	all, some := f.Rollouts[0], f.Rollouts[1]
-	if all.Key() != "00000/pid" || all.Rows != 600 || some.Key() != "00000/zero" || some.Rows != 0 {
+	s, all, some := &f.Header.Schema, f.Rollouts[0], f.Rollouts[1]
+	if all.Name() != "00000/pid" || all.Inputs["rows"] != "600" || some.Name() != "00000/zero" || len(some.Inputs) != 0 {
 		t.Errorf("rollouts %+v and %+v", all.Rollout, some.Rollout)
 	}
-	if all.End.Costs == nil || *all.End.Costs != want.Costs || some.End.Costs != nil || some.End.Error != "gave up" {
+	if !slices.Equal(all.End.Outcome, []float64{want.Costs.Lataccel, want.Costs.Jerk, want.Costs.Total}) || some.End.Outcome != nil || some.End.Error != "gave up" {
 		t.Errorf("ends %+v and %+v", all.End, some.End)
 	}
-	if len(all.Digests) != want.Steps() || len(some.Digests) != want.Steps() {
-		t.Fatalf("%d and %d steps, want %d", len(all.Digests), len(some.Digests), want.Steps())
+	if all.Digests.Len() != want.Steps() || some.Digests.Len() != want.Steps() {
+		t.Fatalf("%d and %d steps, want %d", all.Digests.Len(), some.Digests.Len(), want.Steps())
 	}
-	const n, m = lockstep.ContextLength, 4 * lockstep.ContextLength
+	float := math.Float64bits
 	for i := range want.Steps() {
-		d := Digest{
-			Index: int32(n + i), Has: AllStages &^ Set(Logits, Probs, CDF),
-			Action: want.Action[i], Draw: want.Draw[i], Sample: want.Sample[i], Prediction: want.Prediction[i], Lataccel: want.Lataccel[i],
-			Tokens: SHA256.Bytes(bytesOf(want.Tokens[i*n : (i+1)*n])), States: SHA256.Bytes(bytesOf(want.States[i*m : (i+1)*m])),
+		d, e := all.Digests.At(i), some.Digests.At(i)
+		wanted := map[string]uint64{
+			"action": float(want.Action[i]), "draw": float(want.Draw[i]), "sample": uint64(want.Sample[i]), "prediction": float(want.Prediction[i]), "lataccel": float(want.Lataccel[i]),
+			"tokens": schema.SHA256.Bytes(schema.Bytes(want.Tokens[20*i : 20*i+20])), "states": schema.SHA256.Bytes(schema.Bytes(want.States[80*i : 80*i+80])),
 		}
-		if _, _, ok := want.Full(n + i); ok {
-			d.Has, d.Logits, d.Probs, d.CDF = AllStages, want.LogitsHash[i], want.ProbsHash[i], want.CDFHash[i]
+		if _, _, ok := want.Full(20 + i); ok {
+			wanted["logits"], wanted["probs"], wanted["cdf"] = want.LogitsHash[i], want.ProbsHash[i], want.CDFHash[i]
 		}
-		if all.Digests[i] != d {
-			t.Fatalf("step %d: %+v, want %+v", n+i, all.Digests[i], d)
+		for k, g := range s.Stages {
+			if w, ok := wanted[g.Name]; d.Has.Has(k) != ok || d.Bits[k] != w {
+				t.Fatalf("step %d, %s: %x, want %x", d.Index, g.Name, d.Bits[k], w)
+			}
 		}
-		if d := (Digest{Index: int32(n + i), Has: Set(Sample, Lataccel), Sample: want.Sample[i], Lataccel: want.Lataccel[i]}); some.Digests[i] != d {
-			t.Fatalf("step %d: %+v, want %+v", n+i, some.Digests[i], d)
+		if i0, i1 := s.Index("sample"), s.Index("lataccel"); e.Has != s.Set("sample", "lataccel") || e.Bits[i0] != wanted["sample"] || e.Bits[i1] != wanted["lataccel"] || e.Index != 20+i {
+			t.Fatalf("step %d: %+v", 20+i, e)
 		}
 	}
 }
@@ -108,16 +114,17 @@ w.close()
 // TestPythonWriterRefuses: values of another shape, or that would lose bits.
 func TestPythonWriterRefuses(t *testing.T) {
 	runPython(t, `
+import json
 import sys
 import numpy as np
 from writer import Writer
 
-w = Writer(sys.argv[1])
-r = w.begin("00000", "pid")
+w = Writer(sys.argv[1], json.load(open("../tinyphysics/schema.json")))
+r = w.begin(["00000", "pid"])
 for bad in ({"tokens": np.arange(19)}, {"sample": 1.5}, {"logits": np.zeros(1025, np.float32)}, {"lataccel": [1.0, 2.0]}, {"lataccell": 1.0}):
     try:
         w.step(r, 20, **bad)
-    except (AssertionError, TypeError, ValueError):
+    except (AssertionError, TypeError, ValueError, KeyError):
         continue
     sys.exit(f"{bad} was written")
 `, filepath.Join(t.TempDir(), "mine.trace"))
@@ -128,31 +135,42 @@ for bad in ({"tokens": np.arange(19)}, {"sample": 1.5}, {"logits": np.zeros(1025
 func TestPythonReader(t *testing.T) {
 	random := rand.New(rand.NewPCG(8, 8))
 	rollouts := invent(random, 3, 6)
-	rollouts[0].result = lockstep.Result{Err: errors.New("it broke")}
+	rollouts[0].err = errors.New("it broke")
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.trace"), filepath.Join(dir, "b.trace")
-	for _, full := range []Stages{AllStages, Set(Tokens)} {
+	for _, full := range []schema.Set{everything, drift.Set("tokens")} {
 		var data bytes.Buffer
 		if err := errors.Join(write(&data, Header{}, full, rollouts, random), os.WriteFile(a, data.Bytes(), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 		runPython(t, `
 import sys
-from reader import records
+from reader import arrays, records
 from writer import Writer
 
-w = Writer(sys.argv[2])
 for kind, rollout, content in records(sys.argv[1]):
-    if kind == "begin":
-        w.begin(**content)
+    if kind == "header":
+        w = Writer(sys.argv[2], content.pop("schema"), **content)
+    elif kind == "begin":
+        w.begin(content["key"], **content["inputs"])
     elif kind == "end":
-        w.end(rollout, content["costs"], content["error"])
+        w.end(rollout, content["outcome"], content["error"])
     else:
         index = content.pop("index")
         digests = {name for name in content if name.endswith("_digest")}
         assert all(content[name].dtype == "<u8" and content[name].shape == () for name in digests)
         w.step(rollout, index, **{name: value for name, value in content.items() if name not in digests})
 w.close()
+whole = arrays(sys.argv[2])
+assert len(whole) == 3 and all(len(r["index"]) == 6 and r["key"][1] == "pid" for r in whole.values()), whole
+damaged = bytearray(open(sys.argv[1], "rb").read())
+damaged[len(damaged) // 2] ^= 1
+open(sys.argv[1] + ".damaged", "wb").write(damaged)
+try:
+    list(records(sys.argv[1] + ".damaged"))
+    sys.exit("damage is not noticed")
+except AssertionError:
+    pass
 `, a, b)
 		want, err := Open(a)
 		if err != nil {
@@ -164,24 +182,28 @@ w.close()
 			t.Fatal(err)
 		}
 		defer got.Close()
+		if full == everything {
+			if data, err := os.ReadFile(b); err != nil || got.Rollouts[0].End.Error != "it broke" || len(data) == 0 {
+				t.Error(err)
+			}
+		}
 		for i := range want.Rollouts {
 			w, g := want.Rollouts[i], got.Rollouts[i]
 			if diff := cmp.Diff(w.Rollout, g.Rollout); diff != "" {
 				t.Errorf("rollout (-want +got):\n%s", diff)
 			}
-			if w.End.Error != g.End.Error || (w.End.Costs == nil) != (g.End.Costs == nil) || full == AllStages && *w.End.Rolling != *g.End.Rolling {
+			if w.End.Error != g.End.Error || fmt.Sprint(w.End.Outcome) != fmt.Sprint(g.End.Outcome) {
 				t.Errorf("ends %+v and %+v", w.End, g.End)
 			}
-			if w.End.Costs != nil && !cmp.Equal(*w.End.Costs, *g.End.Costs, bitwise) {
-				t.Errorf("costs %v and %v", *w.End.Costs, *g.End.Costs)
-			}
-			for k := range w.Digests {
-				d := w.Digests[k]
-				if full != AllStages {
-					d.Has &^= Arrays &^ Set(Tokens)
-					d.States, d.Logits, d.Probs, d.CDF = 0, 0, 0, 0
+			for k := range w.Digests.Len() {
+				d := w.Digests.At(k)
+				for stage := range drift.Stages {
+					if drift.Arrays().Has(stage) && !full.Has(stage) {
+						d.Has &^= 1 << stage
+						d.Bits[stage] = 0
+					}
 				}
-				if diff := cmp.Diff(d, g.Digests[k], bitwise); diff != "" {
+				if diff := cmp.Diff(d, g.Digests.At(k)); diff != "" {
 					t.Fatalf("step (-want +got):\n%s", diff)
 				}
 			}

@@ -3,13 +3,13 @@ package trace
 import (
 	"bufio"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 
-	"lockstep"
+	"lockstep/parity/schema"
 )
 
 // An Error is a fault of a trace file. Record counts the records from 1; 0 is the
@@ -30,36 +30,28 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// End is the end of a rollout.
-type End struct {
-	Steps   int             // number of its step records
-	Costs   *lockstep.Costs // nil if not known
-	Rolling *Hex            // the rolling hash, nil if the writer gave none
-	Error   string          // not empty if the rollout failed
-}
-
 // A Record is one record of a trace: of its three pointers one is set.
 type Record struct {
 	ID      int // of the rollout
 	Offset  int64
 	Rollout *Rollout
-	Step    *Step // valid until the next record is read
+	Step    *schema.Step // valid until the next record is read
 	End     *End
 }
 
 // A Reader reads a trace record by record, and checks it as it does: structure,
-// counts, rolling hashes.
+// counts, and at its end the checksum.
 type Reader struct {
 	name   string
 	r      *bufio.Reader
 	header Header
-	hash   Hash
 
+	crc     uint32 // of all that was read
 	record  int64
 	offset  int64 // of the next record
 	begun   int64 // of the current one
 	payload []byte
-	step    Step
+	step    *schema.Step
 	steps   uint64
 	running []progress // by rollout
 	done    bool
@@ -67,51 +59,50 @@ type Reader struct {
 
 // progress is what a reader remembers of a rollout.
 type progress struct {
-	steps   uint32
-	last    int32
-	rolling uint64
-	ended   bool
+	steps uint32
+	last  int32
+	ended bool
 }
 
 // NewReader reads the header. The name is the file's, for errors.
 func NewReader(r io.Reader, name string) (*Reader, error) {
 	t := &Reader{name: name, r: bufio.NewReaderSize(r, 1<<16)}
 	var fixed [16]byte
-	if _, err := io.ReadFull(t.r, fixed[:]); err != nil || string(fixed[:8]) != magic {
+	if err := t.read(fixed[:]); err != nil || string(fixed[:8]) != magic {
 		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("not a trace: it does not begin with " + fmt.Sprintf("%q", magic))
 		}
 		return nil, t.fail(err)
 	}
 	if v := binary.LittleEndian.Uint32(fixed[8:]); v != version {
-		return nil, t.fail(fmt.Errorf("version %d of the format, want %d", v, version))
+		return nil, t.fail(fmt.Errorf("version %d of the format, want %d: record it again", v, version))
 	}
 	n := binary.LittleEndian.Uint32(fixed[12:])
 	if n > maxHeader {
 		return nil, t.fail(fmt.Errorf("%d bytes of description, want %d at most", n, maxHeader))
 	}
 	text := make([]byte, n)
-	if _, err := io.ReadFull(t.r, text); err != nil {
+	if err := t.read(text); err != nil {
 		return nil, t.fail(cut(err))
 	}
 	if err := unmarshal(text, &t.header); err != nil {
 		return nil, t.fail(err)
 	}
-	t.hash = t.header.Digest
+	if err := t.header.Schema.Validate(); err != nil {
+		return nil, t.fail(err)
+	}
+	t.step = t.header.Schema.NewStep()
 	t.offset = int64(len(fixed)) + int64(n)
 	return t, nil
 }
 
 // Header is the trace's.
-func (t *Reader) Header() Header { return t.header }
+func (t *Reader) Header() *Header { return &t.header }
 
-// unmarshal decodes JSON. Its error is a line, however long the value that does
-// not fit.
-func unmarshal(data []byte, to any) error {
-	err := json.Unmarshal(data, to)
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		e.Value = fmt.Sprintf("%.60s", e.Value)
-	}
+// read reads bytes and goes on with the checksum.
+func (t *Reader) read(b []byte) error {
+	_, err := io.ReadFull(t.r, b)
+	t.crc = crc32.Update(t.crc, crc32.IEEETable, b)
 	return err
 }
 
@@ -146,43 +137,28 @@ func (t *Reader) Next() (Record, error) {
 
 func (t *Reader) next() (Record, error) {
 	var head [5]byte
-	if _, err := io.ReadFull(t.r, head[:]); err != nil {
+	if err := t.read(head[:]); err != nil {
 		return Record{}, err
 	}
 	n := binary.LittleEndian.Uint32(head[1:])
-	if n > maxRecord {
-		return Record{}, fmt.Errorf("a record of %d bytes, want %d at most", n, maxRecord)
+	if n < 4 || n > maxRecord {
+		return Record{}, fmt.Errorf("a record of %d bytes, want 4 at least and %d at most", n, maxRecord)
 	}
-	if n < 4 {
-		return Record{}, fmt.Errorf("a record of %d bytes, want 4 at least", n)
+	if head[0] == kindClose {
+		return Record{}, t.close(n)
 	}
 	if int(n) > cap(t.payload) {
 		t.payload = make([]byte, n)
 	}
 	p := t.payload[:n]
-	if _, err := io.ReadFull(t.r, p); err != nil {
+	if err := t.read(p); err != nil {
 		return Record{}, err
 	}
 	t.offset += int64(len(head)) + int64(n)
-	id := binary.LittleEndian.Uint32(p)
-	rest := p[4:]
-	if head[0] == kindClose {
-		return Record{}, t.close(id, rest)
-	}
-	record := Record{ID: int(id), Offset: t.begun}
+	id, rest := binary.LittleEndian.Uint32(p), p[4:]
+	r := Record{ID: int(id), Offset: t.begun}
 	if head[0] == kindBegin {
-		if int(id) != len(t.running) {
-			return Record{}, fmt.Errorf("rollout %d begins, want %d next", id, len(t.running))
-		}
-		t.running = append(t.running, progress{last: -1})
-		record.Rollout = new(Rollout)
-		if err := unmarshal(rest, record.Rollout); err != nil {
-			return Record{}, err
-		}
-		if c := record.Rollout.Columns; c != nil && len(c) != 5 {
-			return Record{}, fmt.Errorf("hashes of %d columns, want 5", len(c))
-		}
-		return record, nil
+		return r, t.begin(&r, rest)
 	}
 	if int64(id) >= int64(len(t.running)) || t.running[id].ended {
 		return Record{}, fmt.Errorf("rollout %d is not under way", id)
@@ -190,52 +166,75 @@ func (t *Reader) next() (Record, error) {
 	run := &t.running[id]
 	switch head[0] {
 	case kindStep:
-		if err := decodeStep(&t.step, rest, t.hash, AllStages); err != nil {
+		if err := decodeStep(&t.header.Schema, t.step, rest); err != nil {
 			return Record{}, err
 		}
-		if t.step.Index <= run.last {
+		t.step.Sum(t.header.Digest)
+		if int32(t.step.Index) <= run.last {
 			return Record{}, fmt.Errorf("step %d after step %d", t.step.Index, run.last)
 		}
-		run.last = t.step.Index
-		run.rolling = t.hash.Roll(run.rolling, &t.step.Digest)
+		run.last = int32(t.step.Index)
 		run.steps++
 		t.steps++
-		record.Step = &t.step
+		r.Step = t.step
 	case kindEnd:
-		end, err := decodeEnd(rest)
+		end, err := decodeEnd(rest, len(t.header.Schema.Outcome.Elements))
 		if err != nil {
 			return Record{}, err
 		}
 		if end.Steps != int(run.steps) {
 			return Record{}, fmt.Errorf("rollout %d ends after %d steps, the trace holds %d", id, end.Steps, run.steps)
 		}
-		if end.Rolling != nil && uint64(*end.Rolling) != run.rolling {
-			return Record{}, fmt.Errorf("rollout %d has rolling hash %016x, its end says %016x", id, run.rolling, uint64(*end.Rolling))
-		}
 		run.ended = true
-		end.Rolling = (*Hex)(&run.rolling)
-		record.End = end
+		r.End = end
 	default:
 		return Record{}, fmt.Errorf("a record of unknown kind %q", head[0])
 	}
-	return record, nil
+	return r, nil
 }
 
-// close checks the record that ends the file; all well it returns io.EOF.
-func (t *Reader) close(rollouts uint32, rest []byte) error {
-	if len(rest) != 8 {
-		return fmt.Errorf("an end of %d bytes, want 12", 4+len(rest))
+func (t *Reader) begin(r *Record, text []byte) error {
+	if r.ID != len(t.running) {
+		return fmt.Errorf("rollout %d begins, want %d next", r.ID, len(t.running))
 	}
-	if int64(rollouts) != int64(len(t.running)) {
+	r.Rollout = new(Rollout)
+	if err := unmarshal(text, r.Rollout); err != nil {
+		return err
+	}
+	if want := t.header.Schema.Key; len(r.Rollout.Key) != len(want) {
+		return fmt.Errorf("a key of %d words, want %.100s", len(r.Rollout.Key), fmt.Sprint(want))
+	}
+	t.running = append(t.running, progress{last: -1})
+	return nil
+}
+
+// close checks the record of n bytes that ends the file; all well it returns io.EOF.
+func (t *Reader) close(n uint32) error {
+	var counts [12]byte
+	if n != uint32(len(counts))+4 {
+		return fmt.Errorf("an end of %d bytes, want %d", n, len(counts)+4)
+	}
+	if err := t.read(counts[:]); err != nil {
+		return err
+	}
+	crc := t.crc
+	var sum [4]byte
+	if err := t.read(sum[:]); err != nil {
+		return err
+	}
+	if rollouts := binary.LittleEndian.Uint32(counts[:]); int64(rollouts) != int64(len(t.running)) {
 		return fmt.Errorf("the trace holds %d rollouts, its end says %d", len(t.running), rollouts)
 	}
-	if n := binary.LittleEndian.Uint64(rest); n != t.steps {
+	if n := binary.LittleEndian.Uint64(counts[4:]); n != t.steps {
 		return fmt.Errorf("the trace holds %d steps, its end says %d", t.steps, n)
 	}
 	for id, run := range t.running {
 		if !run.ended {
 			return fmt.Errorf("rollout %d was not ended", id)
 		}
+	}
+	if want := binary.LittleEndian.Uint32(sum[:]); want != crc {
+		return fmt.Errorf("the file is damaged: its checksum is %08x, its end says %08x", crc, want)
 	}
 	if _, err := t.r.ReadByte(); err == nil {
 		return errors.New("more follows after the end of the trace")
@@ -246,148 +245,69 @@ func (t *Reader) close(rollouts uint32, rest []byte) error {
 	return io.EOF
 }
 
-// decodeStep decodes a step's payload after the rollout. Digests of arrays are
-// computed for the stages given.
-func decodeStep(s *Step, p []byte, h Hash, sums Stages) error {
-	if len(p) < 8 {
+// decodeStep decodes a step's payload after the rollout. Data aliases it; digests of
+// what is there in full are left to Sum.
+func decodeStep(s *schema.Schema, to *schema.Step, p []byte) error {
+	if len(p) < 12 {
 		return errors.New("a step record that is too short")
 	}
-	index, flags := binary.LittleEndian.Uint32(p), binary.LittleEndian.Uint32(p[4:])
-	p = p[8:]
+	index, flags := binary.LittleEndian.Uint32(p), binary.LittleEndian.Uint64(p[4:])
+	p = p[12:]
 	if index > math.MaxInt32 {
 		return fmt.Errorf("step %d", index)
 	}
-	*s = Step{
-		Digest: Digest{Index: int32(index)},
-		Tokens: s.Tokens[:0], States: s.States[:0], Logits: s.Logits[:0], Probs: s.Probs[:0], CDF: s.CDF[:0],
+	if n := 2 * len(s.Stages); n < 64 && flags>>n != 0 {
+		return fmt.Errorf("flags %016x name stages that are not in the schema", flags)
 	}
-	if flags&^(1<<(2*Lataccel+2)-1) != 0 || flags&3 != 0 {
-		return fmt.Errorf("flags %08x name stages that are not known", flags)
-	}
-	var err error
-	take := func(stage Stage, n int) []byte {
-		if err == nil && len(p) < n {
-			err = fmt.Errorf("stage %s: %d bytes are left of the record, want %d", stage, len(p), n)
-		}
-		if err != nil {
-			return make([]byte, 8) // for scalars; arrays look at err
-		}
-		s.Has |= Set(stage)
-		data := p[:n]
-		p = p[n:]
-		return data
-	}
-	for stage := Action; stage <= Lataccel && err == nil; stage++ {
-		mode := flags >> (2 * stage) & 3
-		isArray := Arrays.Has(stage)
+	to.Clear()
+	to.Index = int(index)
+	for i := range s.Stages {
+		g, mode := &s.Stages[i], flags>>(2*i)&3
+		size := g.Size()
 		switch {
 		case mode == 0:
-		case mode == 1 && isArray:
-			*s.digest(stage) = binary.LittleEndian.Uint64(take(stage, 8))
-		case mode == 2 && isArray:
-			data := take(stage, shapes[stage].length*shapes[stage].size)
-			if err != nil {
-				break
-			}
-			if sums.Has(stage) {
-				*s.digest(stage) = h.Bytes(data)
-			}
-			switch stage {
-			case Tokens:
-				s.Tokens = decodeArray(s.Tokens, data, 8, func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) })
-			case States:
-				s.States = decodeArray(s.States, data, 4, float32At)
-			case Logits:
-				s.Logits = decodeArray(s.Logits, data, 4, float32At)
-			case Probs:
-				s.Probs = decodeArray(s.Probs, data, 4, float32At)
-			case CDF:
-				s.CDF = decodeArray(s.CDF, data, 8, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
-			}
-		case mode == 2:
-			s.setScalar(stage, binary.LittleEndian.Uint64(take(stage, 8)))
+			continue
+		case mode == 1 && g.IsArray():
+			size = 8
+		case mode != 2:
+			return fmt.Errorf("stage %.60s cannot be held in mode %d", g.Name, mode)
+		}
+		if len(p) < size {
+			return fmt.Errorf("stage %.60s: %d bytes are left of the record, want %d", g.Name, len(p), size)
+		}
+		data := p[:size:size]
+		p = p[size:]
+		to.Has |= 1 << i
+		switch {
+		case mode == 1:
+			to.Bits[i] = binary.LittleEndian.Uint64(data)
+		case g.IsArray():
+			to.Data[i] = data
 		default:
-			err = fmt.Errorf("stage %s cannot be held in mode %d", stage, mode)
+			to.Bits[i] = g.Type.Bits(data)
 		}
 	}
-	if err == nil && len(p) > 0 {
-		err = fmt.Errorf("%d bytes too many in a step record", len(p))
+	if len(p) > 0 {
+		return fmt.Errorf("%d bytes too many in a step record", len(p))
 	}
-	return err
+	return nil
 }
 
-func float32At(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
-
-func decodeArray[T number](into []T, data []byte, size int, at func([]byte) T) []T {
-	for ; len(data) > 0; data = data[size:] {
-		into = append(into, at(data))
-	}
-	return into
-}
-
-// digest is the place of an array's digest.
-func (d *Digest) digest(s Stage) *uint64 {
-	switch s {
-	case Tokens:
-		return &d.Tokens
-	case States:
-		return &d.States
-	case Logits:
-		return &d.Logits
-	case Probs:
-		return &d.Probs
-	case CDF:
-		return &d.CDF
-	}
-	panic("trace: not an array")
-}
-
-func (d *Digest) setScalar(s Stage, bits uint64) {
-	switch s {
-	case Action:
-		d.Action = math.Float64frombits(bits)
-	case Draw:
-		d.Draw = math.Float64frombits(bits)
-	case Sample:
-		d.Sample = int64(bits)
-	case Prediction:
-		d.Prediction = math.Float64frombits(bits)
-	case Lataccel:
-		d.Lataccel = math.Float64frombits(bits)
-	}
-}
-
-func decodeEnd(p []byte) (*End, error) {
+// decodeEnd decodes an end's payload after the rollout.
+func decodeEnd(p []byte, outcome int) (*End, error) {
 	if len(p) < 5 {
 		return nil, errors.New("an end record that is too short")
 	}
-	end := &End{Steps: int(binary.LittleEndian.Uint32(p))}
-	has := p[4]
-	p = p[5:]
-	want := 0
-	if has&endCosts != 0 {
-		want += 24
-	}
-	if has&endRolling != 0 {
-		want += 8
-	}
-	if has&^(endCosts|endRolling|endError) != 0 || len(p) < want || len(p) > want && has&endError == 0 {
-		return nil, fmt.Errorf("an end record of %d bytes after flags %02x", len(p), has)
-	}
-	if has&endCosts != 0 {
-		cost := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(p[8*i:])) }
-		end.Costs = &lockstep.Costs{Lataccel: cost(0), Jerk: cost(1), Total: cost(2)}
-		p = p[24:]
-	}
-	if has&endRolling != 0 {
-		end.Rolling = new(Hex)
-		*end.Rolling = Hex(binary.LittleEndian.Uint64(p))
-		p = p[8:]
-	}
-	if has&endError != 0 {
-		if end.Error = string(p); end.Error == "" {
+	end, has, rest := &End{Steps: int(binary.LittleEndian.Uint32(p))}, p[4], p[5:]
+	switch {
+	case has == endOutcome && len(rest) == 8*outcome:
+		end.Outcome = append([]float64{}, schema.Elements[float64](rest)...)
+	case has == endError:
+		if end.Error = string(rest); end.Error == "" {
 			end.Error = "unknown error"
 		}
+	case has != 0 || len(rest) != 0:
+		return nil, fmt.Errorf("an end record of %d bytes after flags %02x", len(rest), has)
 	}
 	return end, nil
 }

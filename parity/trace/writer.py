@@ -1,54 +1,66 @@
-"""Writes a trace of your own simulator, to compare with ours: lockstep diff.
+"""Writes a trace of your own simulator, to be compared with ours: lockstep compare.
 
-    w = Writer("mine.trace", engine="mine")
-    rollout = w.begin("00000", "pid")                # the route's name, the controller's
+    schema = json.load(open("parity/tinyphysics/schema.json"))
+    w = Writer("mine.trace", schema, engine="mine")
+    rollout = w.begin(["00000", "pid"])               # the route's name, the controller's
     for i in range(20, rows):
         w.step(rollout, i, sample=token, lataccel=x)  # whichever stages it has
-    w.end(rollout, costs=(lataccel, jerk, total))
+    w.end(rollout, outcome=(lataccel, jerk, total))
     w.close()
 
-Stages: action, tokens (20), states (20, 4), logits, probs and cdf (1024), draw,
-sample, prediction, lataccel, as package lockstep/parity/trace defines them.
+The stages are the schema's; doc.go is the format.
 """
+
 import json
 import struct
+import zlib
 
 import numpy as np
 
-STAGES = "route action tokens states logits probs cdf draw sample prediction lataccel".split()
-TYPES = {"tokens": "<i8", "states": "<f4", "logits": "<f4", "probs": "<f4", "sample": "<i8"}
-SIZES = {"tokens": 20, "states": 80, "logits": 1024, "probs": 1024, "cdf": 1024}
-
 
 class Writer:
-    def __init__(self, path, **header):
-        self.file, self.steps = open(path, "wb"), []
-        text = json.dumps(header).encode()
-        self.file.write(b"lstrace\n" + struct.pack("<II", 1, len(text)) + text)
+    def __init__(self, path, schema, **header):
+        self.file, self.crc, self.steps, self.schema = open(path, "wb"), 0, [], schema
+        self.stages = {stage["name"]: (i, stage) for i, stage in enumerate(schema["stages"])}
+        text = json.dumps(dict(header, schema=schema)).encode()
+        self.write(b"lstrace\n" + struct.pack("<II", 2, len(text)) + text)
+
+    def write(self, data):
+        self.crc = zlib.crc32(data, self.crc)
+        self.file.write(data)
 
     def record(self, kind, payload):
-        self.file.write(kind + struct.pack("<I", len(payload)) + payload)
+        self.write(kind + struct.pack("<I", len(payload)) + payload)
 
-    def begin(self, route, policy, **more):
+    def begin(self, key, **inputs):
+        assert len(key) == len(self.schema["key"]), key
         self.steps.append(0)
-        self.record(b"B", struct.pack("<I", len(self.steps) - 1) + json.dumps(dict(more, route=route, policy=policy)).encode())
+        text = json.dumps({"key": list(key), "inputs": {name: str(x) for name, x in inputs.items()}})
+        self.record(b"B", struct.pack("<I", len(self.steps) - 1) + text.encode())
         return len(self.steps) - 1
 
-    def step(self, rollout, index, **stages):
-        flags, values = 0, b""
-        for name in sorted(stages, key=STAGES.index):
-            array = np.asarray(stages[name]).astype(TYPES.get(name, "<f8"), casting="same_kind")
-            assert array.size == SIZES.get(name, 1), (name, array.shape)
-            flags |= 2 << 2 * STAGES.index(name)
-            values += array.tobytes()
-        self.record(b"S", struct.pack("<III", rollout, index, flags) + values)
+    def step(self, rollout, index, **values):
+        flags, data = 0, b""
+        for name in sorted(values, key=lambda name: self.stages[name][0]):
+            i, stage = self.stages[name]
+            dtype = np.dtype(stage["type"]).newbyteorder("<")
+            array = np.asarray(values[name]).astype(dtype, casting="same_kind")
+            assert array.size == np.prod(stage.get("shape", ())), (name, array.shape)
+            flags |= 2 << 2 * i
+            data += array.tobytes()
+        self.record(b"S", struct.pack("<IIQ", rollout, index, flags) + data)
         self.steps[rollout] += 1
 
-    def end(self, rollout, costs=None, error=""):
-        has = (costs is not None) | (error != "") << 2
-        values = b"" if costs is None else struct.pack("<3d", *costs)
-        self.record(b"E", struct.pack("<IIB", rollout, self.steps[rollout], has) + values + error.encode())
+    def end(self, rollout, outcome=None, error=""):
+        has, data = 0, b""
+        if error:
+            has, data = 2, error.encode()
+        elif outcome is not None:
+            assert len(outcome) == len(self.schema["outcome"]["elements"]), outcome
+            has, data = 1, struct.pack(f"<{len(outcome)}d", *outcome)
+        self.record(b"E", struct.pack("<IIB", rollout, self.steps[rollout], has) + data)
 
     def close(self):
-        self.record(b"Z", struct.pack("<IQ", len(self.steps), sum(self.steps)))
+        self.write(b"Z" + struct.pack("<IIQ", 16, len(self.steps), sum(self.steps)))
+        self.write(struct.pack("<I", self.crc))
         self.file.close()

@@ -23,6 +23,7 @@ import (
 	"lockstep/internal/arbitrary"
 	"lockstep/parity"
 	"lockstep/parity/mutants"
+	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 )
 
@@ -121,11 +122,11 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 			return err
 		}
 		if engine.Profile() == set.Profile {
-			want, err := parity.Golden(set)
+			want, err := tinyphysics.Golden(set)
 			if err != nil {
 				return err
 			}
-			jobs, err := want.Jobs(func(name string) (*lockstep.Route, error) { return load(set.Profile, name) })
+			jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) { return load(set.Profile, name) })
 			if err != nil {
 				return err
 			}
@@ -133,7 +134,7 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 				jobs = jobs[:min(len(jobs), slowRecordings)]
 			}
 			for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, lockstep.CostOnly} {
-				if err := p.compare(ctx, "recordings in "+root, want, parity.Live(engine), jobs, shortcuts); err != nil {
+				if err := p.compare(ctx, "recordings in "+root, want, tinyphysics.Live(engine), jobs, shortcuts); err != nil {
 					return err
 				}
 			}
@@ -176,7 +177,7 @@ func (p *prober) edges(ctx context.Context) error {
 				if p.slow() {
 					shortcuts = lockstep.CostOnly
 				}
-				if err := p.compare(ctx, "arbitrary routes, "+network.String(), parity.Live(want), parity.Live(got), jobs, shortcuts); err != nil {
+				if err := p.compare(ctx, "arbitrary routes, "+network.String(), tinyphysics.Live(want), tinyphysics.Live(got), jobs, shortcuts); err != nil {
 					return err
 				}
 			}
@@ -231,14 +232,14 @@ func (p *prober) drawsOnEdges(ctx context.Context, model string) error {
 				return result.Err
 			}
 		}
-		return p.compare(ctx, "draws on edges", parity.Live(want), parity.Live(got), jobs, lockstep.CostOnly)
+		return p.compare(ctx, "draws on edges", tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.CostOnly)
 	})
 }
 
 // compare adds a comparison to the verdict, and returns errCaught if it found
 // something.
 func (p *prober) compare(ctx context.Context, check string, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts) error {
-	report, err := parity.Compare(ctx, want, got, jobs, parity.CompareOptions{Shortcuts: shortcuts})
+	report, err := tinyphysics.Compare(ctx, want, got, jobs, shortcuts, parity.CompareOptions{})
 	if err != nil {
 		return err
 	}
@@ -251,8 +252,8 @@ func (p *prober) compare(ctx context.Context, check string, want, got parity.Sou
 	switch {
 	case report.First != nil:
 		p.verdict.Stage = report.First.Stage
-	case len(report.Faults) > 0:
-		p.verdict.Stage = report.Faults[0].Stage
+	case len(report.Findings) > 0:
+		p.verdict.Stage = report.Findings[0].Stage
 	default:
 		return report.Err()
 	}

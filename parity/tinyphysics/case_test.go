@@ -1,10 +1,9 @@
-package parity
+package tinyphysics
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,84 +15,9 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
-	"lockstep/engines"
-	"lockstep/internal/assets/assetstest"
-	"lockstep/internal/fileio"
-	"lockstep/parity/trace"
+	"lockstep/parity"
 	"lockstep/reference"
 )
-
-// regressions are cases that failed once, or that are at an edge where something could.
-const regressions = "testdata/regressions"
-
-// TestRegressions replays every case that is kept: the reference must compute what it
-// computed when the case was saved, and every engine what the reference computes.
-func TestRegressions(t *testing.T) {
-	cases, err := LoadCases(regressions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(cases) < 5 {
-		t.Errorf("%d cases in %s, want 5 or more", len(cases), regressions)
-	}
-	for _, c := range cases {
-		c.Path = filepath.Join("parity", c.Path) // as seen from the repository's root
-		t.Run(strings.TrimSuffix(filepath.Base(c.Path), ".json"), func(t *testing.T) {
-			model := caseModel(t, c)
-			ref, err := reference.New(model, c.Profile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			results, err := c.Run(t.Context(), ref)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(c.Results) == 0 {
-				t.Error("the case has no results")
-			}
-			if err := c.Check(results); err != nil {
-				t.Errorf("reference: %v\nreplay: %s", err, c.Replay())
-			}
-			for _, e := range engines.Others() {
-				t.Run(e.Name, func(t *testing.T) {
-					sim := e.ForTest(t, engines.Config{Model: model, Profile: c.Profile, Chunk: c.Chunk, Workers: c.Workers, Shuffled: true})
-					want := ref
-					if sim.Profile() != c.Profile {
-						// An engine whose arithmetic is its machine's is held to the reference in that.
-						if want, err = reference.New(model, sim.Profile()); err != nil {
-							t.Fatal(err)
-						}
-					}
-					report, err := c.Compare(t.Context(), Live(want), Live(sim))
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := report.Err(); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-		})
-	}
-}
-
-// caseModel is the path of a case's model.
-func caseModel(t *testing.T, c *Case) string {
-	t.Helper()
-	path := ""
-	switch c.Model {
-	case DefaultModel:
-		path = defaultModel(t)
-	case OfficialModel:
-		path = assetstest.Model(t)
-	default:
-		t.Fatalf("model %q is not one that tests have", c.Model)
-	}
-	if got, err := fileio.SHA256(path); err != nil || got != c.ModelSHA256 {
-		t.Fatalf("the %s model has SHA-256 %s, the case was made with %s (%v)", c.Model, got, c.ModelSHA256, err)
-	}
-	return path
-}
 
 func defaultModel(t *testing.T) string {
 	t.Helper()
@@ -102,30 +26,6 @@ func defaultModel(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// TestFloat: numbers survive JSON to the bit.
-func TestFloat(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		x := rapid.OneOf(
-			rapid.Map(rapid.Uint64(), math.Float64frombits), rapid.Float64(),
-			rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.Float64frombits(0xfff8000000000000), math.SmallestNonzeroFloat64, math.MaxFloat64, 1e21, 1e-7}),
-		).Draw(t, "x")
-		data, err := json.Marshal(Float(x))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var y Float
-		if err := json.Unmarshal(data, &y); err != nil || math.Float64bits(float64(y)) != math.Float64bits(x) {
-			t.Fatalf("%v (%016x) came back from %s as %v (%016x), %v", x, math.Float64bits(x), data, y, math.Float64bits(float64(y)), err)
-		}
-	})
-	for _, text := range []string{`"1"`, `"NaN"`, `"NaN:7ff0000000000000"`, `"NaN:x"`, `[1]`, `"inf"`, `1e999`, `{}`} {
-		var x Float
-		if err := json.Unmarshal([]byte(text), &x); err == nil {
-			t.Errorf("%s was read as %v", text, x)
-		}
-	}
 }
 
 // TestCaseRoundTrip: jobs come back from a file to the bit.
@@ -140,7 +40,7 @@ func TestCaseRoundTrip(t *testing.T) {
 			jobs[2].Route.VEgo[i] = math.Copysign(0, -1)
 			jobs[2].Route.AEgo[i] = math.Copysign(0, float64(i-50)) // equal numbers, other bits
 		}
-		jobs[1].Policy = lockstep.PID{P: odd.Draw(t, "p"), I: math.Copysign(0, -1), D: 1}
+		jobs[1].Policy = lockstep.PID{P: rapid.Float64().Draw(t, "p"), I: math.Copysign(0, -1), D: 1}
 		jobs[2].Policy = Script("mine", []float64{1, odd.Draw(t, "command"), 3})
 		jobs = append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: lockstep.Draws(3, 90)})
 		c, err := NewCase(jobs, lockstep.SkipWarmup|lockstep.LastPosition)
@@ -194,20 +94,20 @@ func TestCaseRoundTrip(t *testing.T) {
 // TestCaseErrors: files that are no cases, and what cannot be one.
 func TestCaseErrors(t *testing.T) {
 	dir := t.TempDir()
-	base := `{"format":1,"routes":[{"name":"r","rows":101,"roll_lataccel":0,"v_ego":1,"a_ego":0,"target_lataccel":0,"steer_command":0}],"profile":"ort1.30-avx2-expU-sinfma-csv2",`
+	base := `{"format":2,"routes":[{"name":"r","rows":101,"roll_lataccel":0,"v_ego":1,"a_ego":0,"target_lataccel":0,"steer_command":0}],"profile":"ort1.30-avx2-expU-sinfma-csv2",`
 	for text, want := range map[string]string{
-		"":                   "unexpected end of JSON",
-		`{"format":2}`:       "format version 2, want 1",
+		"":                   "EOF",
+		`{"format":1}`:       "format version 1, want 2",
 		base + `"batch":[]}`: "no jobs",
-		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:                                                                     "job 0: no route 1",
-		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:                                                                    "job 0: no route -1",
-		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                                                                      `job 0: policy "mpc" is not known`,
-		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                                                                      "pid: 0 gains, want 3",
-		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                                                                       "route r: 100 rows, want 101 to",
-		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                                                                       "cannot unmarshal number 1e9",
-		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:                                                                  "99999999 rows, want 101 to",
-		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`:                                                       "a column of 2 values, want 101 or one",
-		base + `"batch":[{"route":0,"policy":{"kind":"zero"}}],"results":[{"hash":"0000000000000000"},{"hash":"0000000000000000"}]}`: "results of 2 jobs, there are 1",
+		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:               "job 0: no route 1",
+		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:              "job 0: no route -1",
+		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                `job 0: policy "mpc" is not known`,
+		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                "pid: 0 gains, want 3",
+		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                 "route r: 100 rows, want 101 to",
+		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                 "cannot unmarshal number 1e9",
+		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:            "99999999 rows, want 101 to",
+		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`: "a column of 2 values, want 101 or one",
+		base + `"batch":[{"route":0,"policy":{"kind":"zero"}}],"results":[{"steps":1,"hash":"0000000000000000"},{"steps":1,"hash":"0000000000000000"}]}`: "results of 2 jobs, there are 1",
 	} {
 		path := filepath.Join(dir, "case.json")
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -248,7 +148,7 @@ func TestFreeze(t *testing.T) {
 	if n := len(c.Batch[0].Policy.Steer); n != 83 {
 		t.Errorf("%d steer commands, want 83", n)
 	}
-	r := compare(t, Live(sim), Live(&swapped{sim, job.Policy}), []lockstep.Job{frozen}, CompareOptions{})
+	r := compare(t, Live(sim), Live(&swapped{sim, job.Policy}), []lockstep.Job{frozen}, parity.CompareOptions{})
 	if r.Err() != nil {
 		t.Error(r.Err())
 	}
@@ -269,7 +169,7 @@ func TestShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Chunk, c.Model, c.Results = 3, "toy", make([]CaseResult, len(jobs))
+	c.Chunk, c.Model, c.Results = 3, "toy", make([]parity.CaseResult, len(jobs))
 	before, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +178,7 @@ func TestShrink(t *testing.T) {
 	// The fault shows from step 112 on where the speed is not 0 twelve steps before, on
 	// routes whose targets are not constant. Another fault, of another stage, is
 	// everywhere.
-	run := func(ctx context.Context, c *Case) (*Divergence, error) {
+	run := func(ctx context.Context, c *Case) (*parity.Divergence, error) {
 		runs++
 		js, err := c.Jobs()
 		if err != nil {
@@ -289,7 +189,7 @@ func TestShrink(t *testing.T) {
 			r := j.Route
 			faulty[r.Name] = r.Name == "00004" && r.Len() > 112 && r.VEgo[100] != 0 && r.TargetLataccel[30] != r.TargetLataccel[31]
 		}
-		b := &toy{name: "b", plant: func(route string, step int, stage Stage, s *lockstep.Step) {
+		b := &toy{name: "b", plant: func(route string, step int, stage string, s *lockstep.Step) {
 			switch {
 			case stage == Probs && step >= 112 && faulty[route]:
 				s.Probs[0]++
@@ -307,7 +207,7 @@ func TestShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Stage != Probs || d.Step != 112 || d.Route != "00004" || small.Stage != Probs || small.Results != nil {
+	if d.Stage != Probs || d.Step != 112 || d.Key[0] != "00004" || small.Stage != Probs || small.Results != nil {
 		t.Errorf("%v", d)
 	}
 	if len(small.Routes) != 1 || len(small.Batch) != 1 || small.Routes[0].Rows != 113 || small.Routes[0].Seed != 0 || small.Chunk != 0 || small.Model != "toy" {
@@ -329,7 +229,7 @@ func TestShrink(t *testing.T) {
 			t.Errorf("column %d: %d of %d values are 0: %v", i, zeros, len(*column), *column)
 		}
 	}
-	if runs > defaultRuns || runs < 20 {
+	if runs > 300 || runs < 20 {
 		t.Errorf("%d runs", runs)
 	}
 	after, err := json.Marshal(c)
@@ -345,15 +245,15 @@ func TestShrink(t *testing.T) {
 	if _, _, err := Shrink(t.Context(), c, run, 5); err != nil || runs != 5 {
 		t.Errorf("%d runs, want 5 (%v)", runs, err)
 	}
-	none := func(context.Context, *Case) (*Divergence, error) { return nil, nil }
-	if _, _, err := Shrink(t.Context(), c, none, 0); !errors.Is(err, ErrNoDivergence) {
+	none := func(context.Context, *Case) (*parity.Divergence, error) { return nil, nil }
+	if _, _, err := Shrink(t.Context(), c, none, 0); !errors.Is(err, parity.ErrNoDivergence) {
 		t.Errorf("%v", err)
 	}
-	broken := func(context.Context, *Case) (*Divergence, error) {
+	broken := func(context.Context, *Case) (*parity.Divergence, error) {
 		if runs++; runs > 8 {
 			return nil, errors.New("the engine is gone")
 		}
-		return &Divergence{Stage: Probs}, nil
+		return &parity.Divergence{Stage: Probs}, nil
 	}
 	if best, _, err := Shrink(t.Context(), c, broken, 0); err == nil || err.Error() != "the engine is gone" || best == nil {
 		t.Errorf("%v", err)
@@ -366,13 +266,13 @@ func TestShrinkNeighbours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(ctx context.Context, c *Case) (*Divergence, error) {
+	run := func(ctx context.Context, c *Case) (*parity.Divergence, error) {
 		names := map[string]bool{}
 		for _, r := range c.Routes {
 			names[r.Name] = true
 		}
 		if names["00003"] && names["00007"] {
-			return &Divergence{Route: "00007", Policy: "pid", Step: 105, Stage: Tokens}, nil
+			return &parity.Divergence{Key: []string{"00007", "pid"}, Step: 105, Stage: Tokens}, nil
 		}
 		return nil, nil
 	}
@@ -388,7 +288,7 @@ func TestCaseCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(sim lockstep.Simulator) []CaseResult {
+	run := func(sim lockstep.Simulator) []parity.CaseResult {
 		results, err := c.Run(t.Context(), sim)
 		if err != nil {
 			t.Fatal(err)
@@ -400,26 +300,26 @@ func TestCaseCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for want, b := range map[string]*toy{
-		"job 1, route 00001: stages of hash ": {plant: func(route string, step int, stage Stage, s *lockstep.Step) {
+		"route 00001, controller pid: stages of hash ": {plant: func(route string, step int, stage string, s *lockstep.Step) {
 			if route == "00001" && step == 100 && stage == Logits {
 				flipBit(s, Logits, 3, 3)
 			}
 		}},
-		"route 00000, stage costs, index 0: want ": {plant: func(route string, step int, stage Stage, s *lockstep.Step) {
-			if stage == Cost {
-				flipBit(s, Cost, 0, 0)
+		"route 00000, controller pid, stage costs, index 0 (lataccel): want ": {plant: func(route string, step int, stage string, s *lockstep.Step) {
+			if stage == Costs {
+				flipBit(s, Costs, 0, 0)
 			}
 		}},
-		"job 0, route 00000: an error: true, want false": {fail: func(string, int) error { return errors.New("x") }},
+		"route 00000, controller pid: an error: true, want false": {fail: func(string, int) error { return errors.New("x") }},
 	} {
 		if err := c.Check(run(b)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if err := c.Check(nil); err == nil || err.Error() != fmt.Sprintf("job 0, route %s: no result", c.Routes[0].Name) {
+	if err := c.Check(nil); err == nil || err.Error() != "rollout 0: no result" {
 		t.Errorf("%v", err)
 	}
-	if got := trace.PolicyName(nil); got != "" {
+	if got := PolicyName(nil); got != "" {
 		t.Errorf("no policy is called %q", got)
 	}
 }

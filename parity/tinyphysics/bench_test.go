@@ -1,4 +1,4 @@
-package parity
+package tinyphysics
 
 import (
 	"io"
@@ -9,6 +9,8 @@ import (
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/onnxruntime"
+	"lockstep/parity"
+	"lockstep/parity/schema"
 	"lockstep/parity/trace"
 	"lockstep/reference"
 )
@@ -19,9 +21,9 @@ func BenchmarkTrace(b *testing.B) {
 	model := assetstest.Model(b)
 	for _, c := range []struct {
 		name string
-		hash trace.Hash
-		full trace.Stages
-	}{{"xxh64", trace.XXH64, 0}, {"sha256", trace.SHA256, 0}, {"full", trace.XXH64, trace.AllStages}} {
+		hash schema.Hash
+		full schema.Set
+	}{{"xxh64", schema.XXH64, 0}, {"sha256", schema.SHA256, 0}, {"full", schema.XXH64, everything}} {
 		b.Run(c.name, func(b *testing.B) {
 			sim, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: 1})
 			if err != nil {
@@ -30,7 +32,7 @@ func BenchmarkTrace(b *testing.B) {
 			defer sim.Close()
 			var inside atomic.Int64
 			for b.Loop() {
-				w, err := trace.NewWriter(io.Discard, trace.Header{Digest: c.hash}, c.full)
+				w, err := trace.NewWriter(io.Discard, trace.Header{Digest: c.hash, Schema: view.Schema}, c.full)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -38,16 +40,18 @@ func BenchmarkTrace(b *testing.B) {
 				var writers []*trace.RolloutWriter
 				for _, name := range assetstest.RouteNames {
 					job := lockstep.Job{Route: assetstest.Route(b, name, sim.Profile()), Policy: lockstep.DefaultPID}
-					o := w.Begin(trace.Of(job))
+					o := w.Begin(Of(job))
+					step := view.NewStep()
 					job.Observe = func(s *lockstep.Step) {
 						start := time.Now()
-						o.Observe(s)
+						Expose(s, step)
+						o.Observe(step)
 						inside.Add(int64(time.Since(start)))
 					}
 					jobs, writers = append(jobs, job), append(writers, o)
 				}
 				for i, r := range sim.Simulate(b.Context(), jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
-					writers[i].End(r)
+					writers[i].End(Outcome(r.Costs), r.Err)
 				}
 				if err := w.Close(); err != nil {
 					b.Fatal(err)
@@ -84,13 +88,14 @@ func BenchmarkLocate(b *testing.B) {
 	}
 	defer file.Close()
 	run := file.Rollouts[len(file.Rollouts)-1]
-	run.Digests[len(run.Digests)-7].Logits ^= 1
+	changed := run.Digests.At(run.Digests.Len() - 7)
+	changed.Bits[logits] ^= 1
 	for b.Loop() {
-		report, err := Compare(b.Context(), Recorded(file), Live(sim), jobs, CompareOptions{Shortcuts: lockstep.CostOnly})
+		report, err := Compare(b.Context(), parity.Traced(file), Live(sim), jobs, lockstep.CostOnly, parity.CompareOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if d := report.First; d == nil || d.Stage != Logits || d.Step != int(run.Digests[len(run.Digests)-7].Index) {
+		if d := report.First; d == nil || d.Stage != Logits || d.Step != changed.Index {
 			b.Fatalf("%v", report.Err())
 		}
 		b.ReportMetric(report.Seconds, "s/all")

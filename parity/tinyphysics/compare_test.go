@@ -1,4 +1,4 @@
-package parity
+package tinyphysics
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
+	"lockstep/parity"
+	"lockstep/parity/schema"
 	"lockstep/parity/trace"
 )
 
@@ -26,10 +28,9 @@ type tester interface {
 }
 
 // compare compares at all steps.
-func compare(t tester, want, got Source, jobs []lockstep.Job, opts CompareOptions) *Report {
+func compare(t tester, want, got parity.Source, jobs []lockstep.Job, opts parity.CompareOptions) *parity.Report {
 	t.Helper()
-	opts.Shortcuts |= lockstep.AllSteps
-	report, err := Compare(context.Background(), want, got, jobs, opts)
+	report, err := Compare(context.Background(), want, got, jobs, lockstep.AllSteps, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func compare(t tester, want, got Source, jobs []lockstep.Job, opts CompareOption
 }
 
 // record writes a simulator's trace and opens it.
-func record(t testing.TB, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, full trace.Stages) *trace.File {
+func record(t testing.TB, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, full schema.Set) *trace.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), sim.Name()+".trace")
 	if err := Record(context.Background(), sim, jobs, shortcuts, trace.Header{}, full, path); err != nil {
@@ -58,30 +59,30 @@ func TestCompareEqual(t *testing.T) {
 	jobs := toyJobs(5, 140)
 	a, b := &toy{name: "a"}, &toy{name: "b"}
 	for name, c := range map[string]struct {
-		want, got Source
+		want, got parity.Source
 	}{
 		"live":            {Live(a), Live(b)},
-		"parallel":        {&LiveSource{Simulator: a, Parallel: 4}, &LiveSource{Simulator: b, Parallel: 3}},
-		"recorded":        {Recorded(record(t, a, jobs, lockstep.AllSteps, 0)), Live(b)},
-		"recorded in got": {Live(a), Recorded(record(t, b, jobs, lockstep.AllSteps, trace.AllStages))},
-		"both recorded":   {Recorded(record(t, a, jobs, lockstep.AllSteps, 0)), Recorded(record(t, b, jobs, lockstep.AllSteps, trace.AllStages))},
+		"parallel":        {parallel(a, 4), parallel(b, 3)},
+		"recorded":        {parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), Live(b)},
+		"recorded in got": {Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, everything))},
+		"both recorded":   {parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), parity.Traced(record(t, b, jobs, lockstep.AllSteps, everything))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, inexact := range []bool{false, true} {
-				r := compare(t, c.want, c.got, jobs, CompareOptions{Inexact: inexact})
-				if err := r.Err(); err != nil || r.Equal() != 5 || r.Steps != 5*120 || r.Forced != 0 || r.Unjudged != 0 || len(r.Faults) != 0 {
+				r := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: inexact})
+				if err := r.Err(); err != nil || r.Equal() != 5 || r.Steps != 5*120 || r.Forced != 0 || r.Unjudged != 0 || len(r.Findings) != 0 {
 					t.Errorf("%v; %d equal, %d steps", err, r.Equal(), r.Steps)
 				}
-				for stage := Action; stage <= Lataccel; stage++ {
+				for _, stage := range stages[:10] {
 					if r.Compared[stage] != 600 {
 						t.Errorf("stage %s: %d compared", stage, r.Compared[stage])
 					}
 				}
-				if r.Compared[Cost] != 5 {
-					t.Errorf("%d costs compared", r.Compared[Cost])
+				if r.Compared[Costs] != 5 {
+					t.Errorf("%d costs compared", r.Compared[Costs])
 				}
 				for _, v := range r.Rollouts {
-					if v.WantHash != v.GotHash || v.Network != 120 || v.Steps != 120 {
+					if v.WantHash != v.GotHash || v.Steps != 120 {
 						t.Errorf("%+v", v)
 					}
 				}
@@ -95,50 +96,50 @@ func TestCompareEqual(t *testing.T) {
 func TestCompareLocates(t *testing.T) {
 	jobs := toyJobs(3, 118)
 	a := &toy{name: "a"}
-	recordedWant := Recorded(record(t, a, jobs, lockstep.AllSteps, trace.Set(CDF)))
+	recordedWant := parity.Traced(record(t, a, jobs, lockstep.AllSteps, view.Set(CDF)))
 	rapid.Check(t, func(t *rapid.T) {
-		stage := Stage(rapid.IntRange(int(Action), int(Cost)).Draw(t, "stage"))
+		stage := rapid.SampledFrom(stages).Draw(t, "stage")
 		at := rapid.IntRange(20, 117).Draw(t, "step")
 		job := rapid.IntRange(0, len(jobs)-1).Draw(t, "job")
 		index, bit := rapid.IntRange(0, 1023).Draw(t, "index"), rapid.IntRange(0, 63).Draw(t, "bit")
-		if stage == Cost {
+		if stage == Costs {
 			at = -1
 		}
 		planted := 0
-		b := &toy{name: "b", plant: func(route string, step int, s Stage, x *lockstep.Step) {
+		b := &toy{name: "b", plant: func(route string, step int, s string, x *lockstep.Step) {
 			if route == jobs[job].Route.Name && step == at && s == stage {
 				flipBit(x, stage, index, bit)
 				planted++
 			}
 		}}
-		for name, want := range map[string]Source{"live": Live(a), "recorded": recordedWant} {
+		for name, want := range map[string]parity.Source{"live": Live(a), "recorded": recordedWant} {
 			planted = 0
-			r := compare(t, want, Live(b), jobs, CompareOptions{Replay: func(j lockstep.Job) string { return "replay " + j.Route.Name }})
+			r := compare(t, want, Live(b), jobs, parity.CompareOptions{Replay: func(t *parity.Task) string { return "replay " + t.Key[0] }})
 			d := r.First
 			if planted == 0 || r.OK() || d == nil {
 				t.Fatalf("%s: nothing is found: %v", name, r.Err())
 			}
-			if d.Route != jobs[job].Route.Name || d.Step != at || d.Stage != stage || d.Policy != "pid" || d.Replay != "replay "+d.Route || d.Unrepeated {
+			if d.Key[0] != jobs[job].Route.Name || d.Step != at || d.Stage != stage || d.Key[1] != "pid" || d.Replay != "replay "+d.Key[0] || d.Unrepeated {
 				t.Fatalf("%s: %+v, want stage %v at step %d of %s", name, d, stage, at, jobs[job].Route.Name)
 			}
-			if len(r.Faults) != 1 || r.Faults[0].Faults != 1 || r.Faults[0].Rollouts != 1 || r.Equal() != len(jobs)-1 || len(r.Others) != 0 {
-				t.Fatalf("%s: faults %+v, %d equal", name, r.Faults, r.Equal())
+			if len(r.Findings) != 1 || r.Findings[0].Findings != 1 || r.Findings[0].Rollouts != 1 || r.Equal() != len(jobs)-1 || len(r.Others) != 0 {
+				t.Fatalf("%s: faults %+v, %d equal", name, r.Findings, r.Equal())
 			}
-			isArray := trace.Arrays.Has(stage)
+			isArray := stage != Costs && view.Arrays().Has(view.Index(stage))
 			if d.Index < 0 && (name == "live" || !isArray || stage == CDF) {
 				t.Fatalf("%s: no index: %v", name, d)
 			}
 			if known := d.Index >= 0; known && isArray && d.Values != 1 {
 				t.Fatalf("%s: %d values differ, want 1: %v", name, d.Values, d)
 			}
-			if v := r.Rollouts[job]; v.Equal || v.First == nil || *v.First != (Fault{at, stage}) || v.Faults != 1 || !v.Forced && stage != Cost {
+			if v := r.Rollouts[job]; v.Equal || v.First == nil || *v.First != (parity.Finding{Step: at, Stage: stage}) || v.Findings != 1 || !v.Forced && stage != Costs {
 				t.Fatalf("%s: %+v", name, v)
 			}
-			if r.Plot == nil || len(r.Plot.WantLataccel) != 98 || len(r.Plot.GotLataccel) != 98 || len(r.Plot.Target) != 98 {
+			if r.Plot == nil || len(r.Plot.Charts[0].Lines) != 3 || len(r.Plot.Charts[0].Lines[0].Values) != 98 || len(r.Plot.Charts[0].Lines[1].Values) != 98 || len(r.Plot.Charts[0].Lines[2].Values) != 98 {
 				t.Fatalf("%s: plot %+v", name, r.Plot)
 			}
-			if stage == Sample && (d.Choice == nil || d.Choice.Why == "" || len(r.Plot.WantCDF) == 0) {
-				t.Fatalf("%s: choice %+v", name, d.Choice)
+			if stage == Sample && (d.Explanation == nil || d.Explanation.Why == "" || len(r.Plot.Charts) != 3 || len(r.Plot.Charts[2].Lines[0].Values) == 0) {
+				t.Fatalf("%s: choice %+v", name, d.Explanation)
 			}
 		}
 	})
@@ -149,7 +150,7 @@ func TestCompareLocates(t *testing.T) {
 func TestCompareIndependent(t *testing.T) {
 	jobs := toyJobs(3, 160)
 	a := &toy{name: "a"}
-	b := &toy{name: "b", plant: func(route string, step int, stage Stage, s *lockstep.Step) {
+	b := &toy{name: "b", plant: func(route string, step int, stage string, s *lockstep.Step) {
 		switch {
 		case stage == Sample && step == 103 && route == "00001":
 			s.Sample ^= 512
@@ -157,31 +158,31 @@ func TestCompareIndependent(t *testing.T) {
 			s.Probs[3] = math.Nextafter32(s.Probs[3], 1)
 		}
 	}}
-	for name, c := range map[string]struct{ want, got Source }{
+	for name, c := range map[string]struct{ want, got parity.Source }{
 		"both live":    {Live(a), Live(b)},
-		"got recorded": {Live(a), Recorded(record(t, b, jobs, lockstep.AllSteps, 0))},
+		"got recorded": {Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0))},
 	} {
-		r := compare(t, c.want, c.got, jobs, CompareOptions{})
-		if len(r.Faults) != 2 || r.Faults[0] != (StageFaults{Sample, 1, 1, "00001", "pid", 103}) || r.Faults[1] != (StageFaults{Probs, 20, 2, "00001", "pid", 150}) {
-			t.Errorf("%s: %+v", name, r.Faults)
+		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{})
+		if len(r.Findings) != 2 || !is(r.Findings[0], Sample, 1, 1, "00001", 103) || !is(r.Findings[1], Probs, 20, 2, "00001", 150) {
+			t.Errorf("%s: %+v", name, r.Findings)
 		}
 		if r.Unjudged != 0 || r.Forced != 2*140 || r.First.Stage != Sample || len(r.Others) != 1 || r.Others[0].Stage != Probs {
 			t.Errorf("%s: %d unjudged, %d forced, first %v, others %v", name, r.Unjudged, r.Forced, r.First, r.Others)
 		}
-		for _, want := range []string{"route 00001, controller pid, step 103, stage sample, index 0: want ", "1 fault of sample in 1 of 3 rollouts; 20 faults of probs in 2 of 3 rollouts"} {
+		for _, want := range []string{"route 00001, controller pid, step 103, stage sample, index 0: want ", "1 finding in sample, in 1 of 3 rollouts; 20 findings in probs, in 2 of 3 rollouts"} {
 			if err := r.Err(); !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
 		}
-		var d *Divergence
+		var d *parity.Divergence
 		if !errors.As(r.Err(), &d) || d != r.First {
-			t.Errorf("%s: no Divergence in %v", name, r.Err())
+			t.Errorf("%s: no parity.Divergence in %v", name, r.Err())
 		}
 	}
 	// Between recordings nothing can be forced, and the report says so.
-	r := compare(t, Recorded(record(t, a, jobs, lockstep.AllSteps, 0)), Recorded(record(t, b, jobs, lockstep.AllSteps, 0)), nil, CompareOptions{})
-	if r.Unjudged == 0 || r.Forced != 0 || len(r.Faults) != 2 || r.Faults[0].Step != 103 || r.Faults[1].Rollouts == 0 {
-		t.Errorf("%d unjudged, faults %+v", r.Unjudged, r.Faults)
+	r := compare(t, parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), nil, parity.CompareOptions{})
+	if r.Unjudged == 0 || r.Forced != 0 || len(r.Findings) != 2 || r.Findings[0].Step != 103 || r.Findings[1].Rollouts == 0 {
+		t.Errorf("%d unjudged, faults %+v", r.Unjudged, r.Findings)
 	}
 	if !strings.Contains(r.Err().Error(), "steps of different histories were not judged") {
 		t.Error(r.Err())
@@ -194,13 +195,13 @@ func TestCompareHistory(t *testing.T) {
 	jobs := toyJobs(1, 130)
 	forced := false
 	b := &toy{name: "b"}
-	b.plant = func(route string, step int, stage Stage, s *lockstep.Step) {
+	b.plant = func(route string, step int, stage string, s *lockstep.Step) {
 		if stage == Tokens && step == 110 && !forced {
 			s.Tokens[0] ^= 1
 		}
 	}
 	spy := &wrapped{Simulator: b, jobs: func(jobs []lockstep.Job) { forced = jobs[0].Teacher != nil }}
-	r := compare(t, Live(&toy{name: "a"}), Live(spy), jobs, CompareOptions{})
+	r := compare(t, Live(&toy{name: "a"}), Live(spy), jobs, parity.CompareOptions{})
 	if r.First == nil || r.First.Stage != Tokens || r.First.Step != 110 || r.First.Forced || r.First.Unrepeated || r.First.Index != 0 {
 		t.Errorf("%+v", r.First)
 	}
@@ -229,16 +230,18 @@ func TestCompareSteps(t *testing.T) {
 		}
 	}
 	a := &toy{name: "a"}
-	short := Recorded(record(t, a, jobs, lockstep.AllSteps, 0))
-	whole := Recorded(record(t, a, jobs, lockstep.AllSteps, 0))
-	short.file.Rollouts[1].Digests = short.file.Rollouts[1].Digests[:100]
-	lacking := Recorded(record(t, a, jobs[:2], lockstep.AllSteps, 0))
-	failed := Recorded(record(t, &toy{name: "b", fail: broke("x")}, jobs, lockstep.AllSteps, 0))
-	long := Recorded(record(t, a, jobs, lockstep.AllSteps, 0))
-	long.file.Rollouts[2].Digests = append(long.file.Rollouts[2].Digests, trace.Digest{Index: 125})
+	shortFile := record(t, a, jobs, lockstep.AllSteps, 0)
+	shortFile.Rollouts[1].Digests.Cut(100)
+	short := parity.Traced(shortFile)
+	whole := parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0))
+	lacking := parity.Traced(record(t, a, jobs[:2], lockstep.AllSteps, 0))
+	failed := parity.Traced(record(t, &toy{name: "b", fail: broke("x")}, jobs, lockstep.AllSteps, 0))
+	longFile := record(t, a, jobs, lockstep.AllSteps, 0)
+	longFile.Rollouts[2].Digests.Append(known(125, 0, lockstep.Step{}))
+	long := parity.Traced(longFile)
 	gap := &toy{name: "b", leaveOut: func(route string, step int) bool { return route == "00001" && step == 105 }}
 	for name, c := range map[string]struct {
-		want, got Source
+		want, got parity.Source
 		report    string // "" is none
 	}{
 		"got fails":           {Live(a), Live(&toy{name: "b", fail: broke("it broke")}), `route 00001, controller pid, step 111, stage steps: want no error, got the error "it broke"`},
@@ -257,10 +260,10 @@ func TestCompareSteps(t *testing.T) {
 		"want's step is gone": {Live(gap), Live(a), "route 00001, controller pid, step 105, stage steps: want step 106 next, got step 105"},
 	} {
 		var js []lockstep.Job
-		if c.want.info().Live || c.got.info().Live {
+		if c.want.Info().Live || c.got.Info().Live {
 			js = jobs
 		}
-		r := compare(t, c.want, c.got, js, CompareOptions{})
+		r := compare(t, c.want, c.got, js, parity.CompareOptions{})
 		switch {
 		case c.report == "" && (r.Err() != nil || r.Equal() != 3):
 			t.Errorf("%s: %v, %d equal; want 3", name, r.Err(), r.Equal())
@@ -283,9 +286,9 @@ func TestCompareFailsOnce(t *testing.T) {
 			}
 			return nil
 		}}
-		r := compare(t, Live(&toy{name: "a", plant: low}), Live(b), toyJobs(1, 120), CompareOptions{Inexact: inexact})
-		if runs < 2 || len(r.Faults) != 1 || r.Faults[0] != (StageFaults{Steps, 1, 1, "00000", "pid", 111}) || !strings.Contains(r.First.Error(), "it broke") {
-			t.Errorf("%d runs: %+v, %v", runs, r.Faults, r.First)
+		r := compare(t, Live(&toy{name: "a", plant: low}), Live(b), toyJobs(1, 120), parity.CompareOptions{Inexact: inexact})
+		if runs < 2 || len(r.Findings) != 1 || !is(r.Findings[0], schema.Extent, 1, 1, "00000", 111) || !strings.Contains(r.First.Error(), "it broke") {
+			t.Errorf("%d runs: %+v, %v", runs, r.Findings, r.First)
 		}
 	}
 }
@@ -295,7 +298,7 @@ func TestCompareFailsOnce(t *testing.T) {
 func TestCompareMisuse(t *testing.T) {
 	jobs := toyJobs(2, 101)
 	a := Live(&toy{name: "a"})
-	file := func(h trace.Hash) Source {
+	file := func(h schema.Hash) parity.Source {
 		path := filepath.Join(t.TempDir(), h.String())
 		if err := Record(context.Background(), &toy{name: "a"}, jobs, lockstep.AllSteps, trace.Header{Digest: h}, 0, path); err != nil {
 			t.Fatal(err)
@@ -305,38 +308,38 @@ func TestCompareMisuse(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { f.Close() })
-		return Recorded(f)
+		return parity.Traced(f)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for name, c := range map[string]struct {
 		ctx       context.Context
-		want, got Source
+		want, got parity.Source
 		jobs      []lockstep.Job
 		err       string
 	}{
 		"no jobs":        {nil, a, a, nil, "a live engine is compared on jobs, and none are given"},
 		"no route":       {nil, a, a, []lockstep.Job{{}}, "a job without a route"},
 		"short route":    {nil, a, a, []lockstep.Job{{Route: &lockstep.Route{Name: "r"}}}, "route r: 0 steer commands, want 100 at least"},
-		"digests":        {nil, file(trace.XXH64), file(trace.SHA256), nil, "holds digests of kind sha256, not xxh64"},
+		"digests":        {nil, file(schema.XXH64), file(schema.SHA256), nil, "holds digests of kind sha256, not xxh64"},
 		"cancelled":      {ended, a, a, jobs, "context canceled"},
-		"two results":    {nil, a, Live(&toy{name: "b", yield: func(int) []int { return []int{0} }}), jobs, "job 0 has two results"},
-		"another result": {nil, a, Live(&toy{name: "b", yield: func(i int) []int { return []int{i + 1} }}), jobs, "a result of job 2, there are 2"},
+		"two results":    {nil, a, Live(&toy{name: "b", yield: func(int) []int { return []int{0} }}), jobs, "rollout 0 has two results"},
+		"another result": {nil, a, Live(&toy{name: "b", yield: func(i int) []int { return []int{i + 1} }}), jobs, "a result of rollout 2, there are 2"},
 	} {
 		ctx := c.ctx
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		if _, err := Compare(ctx, c.want, c.got, c.jobs, CompareOptions{Shortcuts: lockstep.AllSteps}); err == nil || !strings.Contains(err.Error(), c.err) {
+		if _, err := Compare(ctx, c.want, c.got, c.jobs, lockstep.AllSteps, parity.CompareOptions{}); err == nil || !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %s", name, err, c.err)
 		}
 	}
 	// A result that never comes is that rollout's divergence.
-	r := compare(t, a, Live(&toy{name: "b", yield: func(i int) []int { return []int{0}[:1-i] }}), jobs, CompareOptions{})
-	if r.First == nil || r.First.Route != "00001" || !strings.Contains(r.First.Error(), "the engine gave no result") {
+	r := compare(t, a, Live(&toy{name: "b", yield: func(i int) []int { return []int{0}[:1-i] }}), jobs, parity.CompareOptions{})
+	if r.First == nil || r.First.Key[0] != "00001" || !strings.Contains(r.First.Error(), "the engine gave no result") {
 		t.Errorf("%v", r.First)
 	}
-	if err := compare(t, a, a, []lockstep.Job{}, CompareOptions{}).Err(); err == nil || err.Error() != "nothing was compared" {
+	if err := compare(t, a, a, []lockstep.Job{}, parity.CompareOptions{}).Err(); err == nil || err.Error() != "nothing was compared" {
 		t.Errorf("no jobs: %v", err)
 	}
 }
@@ -349,14 +352,14 @@ func TestCompareRoutes(t *testing.T) {
 		change func(r *lockstep.Route)
 		want   string
 	}{
-		"column": {func(r *lockstep.Route) { r.VEgo[70] = math.Nextafter(r.VEgo[70], 9) }, "stage route: want column v_ego of hash "},
+		"column": {func(r *lockstep.Route) { r.VEgo[70] = math.Nextafter(r.VEgo[70], 9) }, "stage route: want v_ego of hash "},
 		"seed":   {func(r *lockstep.Route) { r.Seed = 77 }, "stage route: want seed 77, got 1"},
 	} {
 		changed := toyJobs(2, 101)
 		c.change(changed[1].Route)
-		r := compare(t, Live(&toy{name: "a"}), Recorded(file), changed, CompareOptions{})
-		if len(r.Faults) != 1 || r.Faults[0] != (StageFaults{Route, 1, 1, "00001", "pid", -1}) || !strings.Contains(r.First.Error(), c.want) {
-			t.Errorf("%s: %+v, %v", name, r.Faults, r.First)
+		r := compare(t, Live(&toy{name: "a"}), parity.Traced(file), changed, parity.CompareOptions{})
+		if len(r.Findings) != 1 || !is(r.Findings[0], Route, 1, 1, "00001", -1) || !strings.Contains(r.First.Error(), c.want) {
+			t.Errorf("%s: %+v, %v", name, r.Findings, r.First)
 		}
 	}
 }
@@ -365,35 +368,35 @@ func TestCompareRoutes(t *testing.T) {
 func TestCompareMissingStages(t *testing.T) {
 	jobs := toyJobs(1, 120)
 	a := &toy{name: "a"}
-	for stage, drop := range map[Stage]func(s *lockstep.Step){
+	for stage, drop := range map[string]func(s *lockstep.Step){
 		Tokens: func(s *lockstep.Step) { s.Tokens = nil }, States: func(s *lockstep.Step) { s.States = nil },
 		Logits: func(s *lockstep.Step) { s.Logits = nil }, Probs: func(s *lockstep.Step) { s.Probs = nil }, CDF: func(s *lockstep.Step) { s.CDF = nil },
 	} {
 		b := &observed{Simulator: a, change: drop}
-		r := compare(t, Live(a), Live(b), jobs, CompareOptions{})
-		if len(r.Faults) != 1 || r.Faults[0].Stage != stage || r.Faults[0].Step != 20 || !strings.Contains(r.First.Error(), "got no value") || r.First.Unrepeated {
-			t.Errorf("%s: %+v, %v", stage, r.Faults, r.First)
+		r := compare(t, Live(a), Live(b), jobs, parity.CompareOptions{})
+		if len(r.Findings) != 1 || r.Findings[0].Stage != stage || r.Findings[0].Step != 20 || !strings.Contains(r.First.Error(), "got no value") || r.First.Unrepeated {
+			t.Errorf("%s: %+v, %v", stage, r.Findings, r.First)
 		}
-		if r := compare(t, Live(b), Live(b), jobs, CompareOptions{}); len(r.Faults) != 1 || r.Faults[0].Stage != stage {
-			t.Errorf("%s missing on both sides: %+v", stage, r.Faults)
+		if r := compare(t, Live(b), Live(b), jobs, parity.CompareOptions{}); len(r.Findings) != 1 || r.Findings[0].Stage != stage {
+			t.Errorf("%s missing on both sides: %+v", stage, r.Findings)
 		}
-		if r := compare(t, Recorded(record(t, b, jobs, lockstep.AllSteps, 0)), Live(a), jobs, CompareOptions{}); r.Err() != nil || r.Compared[stage] != 0 {
+		if r := compare(t, parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), Live(a), jobs, parity.CompareOptions{}); r.Err() != nil || r.Compared[stage] != 0 {
 			t.Errorf("%s not recorded: %v, %d compared", stage, r.Err(), r.Compared[stage])
 		}
 	}
 	// With SkipWarmup there is nothing before step 100, and it is not missed.
-	r, err := Compare(context.Background(), Live(a), Live(&toy{name: "b"}), jobs, CompareOptions{Shortcuts: lockstep.CostOnly})
+	r, err := Compare(context.Background(), Live(a), Live(&toy{name: "b"}), jobs, lockstep.CostOnly, parity.CompareOptions{})
 	if err != nil || r.Err() != nil || r.Compared[Logits] != 20 || r.Compared[Action] != 100 {
 		t.Errorf("%v, %v, %v", err, r.Err(), r.Compared)
 	}
 	// Nor are steps after the last that costs, which a recording has.
 	long := toyJobs(1, 510)
-	r, err = Compare(context.Background(), Recorded(record(t, a, long, lockstep.AllSteps, 0)), Live(a), long, CompareOptions{Shortcuts: lockstep.CostOnly})
+	r, err = Compare(context.Background(), parity.Traced(record(t, a, long, lockstep.AllSteps, 0)), Live(a), long, lockstep.CostOnly, parity.CompareOptions{})
 	if err != nil || r.Err() != nil || r.Steps != 480 {
 		t.Errorf("%v, %v, %d steps", err, r.Err(), r.Steps)
 	}
-	r = compare(t, Recorded(record(t, a, long, lockstep.CostOnly, 0)), Live(a), long, CompareOptions{})
-	if r.First == nil || r.First.Stage != Steps || r.First.Step != 500 {
+	r = compare(t, parity.Traced(record(t, a, long, lockstep.CostOnly, 0)), Live(a), long, parity.CompareOptions{})
+	if r.First == nil || r.First.Stage != schema.Extent || r.First.Step != 500 {
 		t.Errorf("%v", r.First)
 	}
 }
@@ -420,13 +423,13 @@ func (o *observed) Simulate(ctx context.Context, jobs []lockstep.Job, opts locks
 // TestCompareUnrepeated: an engine that went wrong once and not again.
 func TestCompareUnrepeated(t *testing.T) {
 	jobs := toyJobs(2, 120)
-	b := &toy{name: "b", runs: map[string]int{}, noisy: func(_ string, run int) bool { return run > 1 }, plant: func(route string, step int, stage Stage, s *lockstep.Step) {
+	b := &toy{name: "b", runs: map[string]int{}, noisy: func(_ string, run int) bool { return run > 1 }, plant: func(route string, step int, stage string, s *lockstep.Step) {
 		if route == "00001" && step == 104 && stage == Logits {
 			s.Logits[5]++
 		}
 	}}
-	r := compare(t, Live(&toy{name: "a"}), Live(b), jobs, CompareOptions{})
-	if d := r.First; d == nil || d.Stage != Logits || d.Step != 104 || d.Route != "00001" || !d.Unrepeated || !strings.Contains(d.Error(), "does not always compute the same") {
+	r := compare(t, Live(&toy{name: "a"}), Live(b), jobs, parity.CompareOptions{})
+	if d := r.First; d == nil || d.Stage != Logits || d.Step != 104 || d.Key[0] != "00001" || !d.Unrepeated || !strings.Contains(d.Error(), "does not always compute the same") {
 		t.Errorf("%+v", d)
 	}
 }
@@ -438,13 +441,13 @@ func TestCompareTwins(t *testing.T) {
 	twin.Draws = lockstep.Draws(99, 90)
 	jobs = append(jobs, twin, jobs[0])
 	a := &toy{name: "a"}
-	f := Recorded(record(t, a, jobs, lockstep.AllSteps, 0))
-	if r := compare(t, f, Live(a), jobs, CompareOptions{}); r.Err() != nil || r.Equal() != 3 {
+	f := parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0))
+	if r := compare(t, f, Live(a), jobs, parity.CompareOptions{}); r.Err() != nil || r.Equal() != 3 {
 		t.Errorf("%v, %d equal", r.Err(), r.Equal())
 	}
 	jobs[0], jobs[1] = jobs[1], jobs[0]
-	if r := compare(t, f, Live(a), jobs, CompareOptions{}); r.Equal() != 1 || r.First.Stage != Draw || r.First.Step != 20 || r.Faults[0].Faults != 180 {
-		t.Errorf("%d equal, %v, %+v", r.Equal(), r.First, r.Faults)
+	if r := compare(t, f, Live(a), jobs, parity.CompareOptions{}); r.Equal() != 1 || r.First.Stage != Draw || r.First.Step != 20 || r.Findings[0].Findings != 180 {
+		t.Errorf("%d equal, %v, %+v", r.Equal(), r.First, r.Findings)
 	}
 }
 
@@ -452,29 +455,29 @@ func TestCompareTwins(t *testing.T) {
 // it first shows.
 func TestComparePartial(t *testing.T) {
 	jobs := toyJobs(2, 130)
-	b := &toy{name: "b", plant: func(route string, step int, stage Stage, s *lockstep.Step) {
+	b := &toy{name: "b", plant: func(route string, step int, stage string, s *lockstep.Step) {
 		if route == "00001" && step == 115 && stage == CDF {
 			for i := range s.CDF {
 				s.CDF[i] = float64(i+1) / 1024
 			}
 		}
 	}}
-	part := func(sim lockstep.Simulator) Source {
+	part := func(sim lockstep.Simulator) parity.Source {
 		var b bytes.Buffer
-		w, err := trace.NewWriter(&b, trace.Header{}, 0)
+		w, err := trace.NewWriter(&b, trace.Header{Schema: view.Schema}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		own := slices.Clone(jobs)
 		writers := make([]*trace.RolloutWriter, len(jobs))
 		for i := range own {
-			writers[i] = w.Begin(trace.Rollout{Route: jobs[i].Route.Name, Policy: "pid"})
+			writers[i] = w.Begin(trace.Rollout{Key: []string{jobs[i].Route.Name, "pid"}})
 			own[i].Observe = func(s *lockstep.Step) {
-				writers[i].Step(&trace.Step{Digest: trace.Digest{Index: int32(s.Index), Has: trace.Set(Sample, Lataccel), Sample: int64(s.Sample), Lataccel: s.Lataccel}})
+				writers[i].Observe(known(s.Index, view.Set(Sample, Lataccel), *s))
 			}
 		}
 		for i, r := range sim.Simulate(t.Context(), own, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
-			writers[i].End(r)
+			writers[i].End(Outcome(r.Costs), r.Err)
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
@@ -483,16 +486,16 @@ func TestComparePartial(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Recorded(f)
+		return parity.Traced(f)
 	}
-	if r := compare(t, Live(&toy{name: "a"}), part(&toy{name: "a"}), jobs, CompareOptions{}); r.Err() != nil || r.Compared[Sample] != 220 || r.Compared[Logits] != 0 {
+	if r := compare(t, Live(&toy{name: "a"}), part(&toy{name: "a"}), jobs, parity.CompareOptions{}); r.Err() != nil || r.Compared[Sample] != 220 || r.Compared[Logits] != 0 {
 		t.Errorf("%v, %v", r.Err(), r.Compared)
 	}
 	// It lacks actions, so that nothing can be forced.
-	for _, c := range []struct{ want, got Source }{{Live(&toy{name: "a"}), part(b)}, {part(b), Live(&toy{name: "a"})}, {part(&toy{name: "a"}), part(b)}} {
-		r := compare(t, c.want, c.got, jobs, CompareOptions{})
-		if len(r.Faults) != 1 || r.Faults[0] != (StageFaults{Sample, 1, 1, "00001", "pid", 115}) || r.Unjudged == 0 || r.First.Index != 0 {
-			t.Errorf("%+v, %d unjudged", r.Faults, r.Unjudged)
+	for _, c := range []struct{ want, got parity.Source }{{Live(&toy{name: "a"}), part(b)}, {part(b), Live(&toy{name: "a"})}, {part(&toy{name: "a"}), part(b)}} {
+		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{})
+		if len(r.Findings) != 1 || !is(r.Findings[0], Sample, 1, 1, "00001", 115) || r.Unjudged == 0 || r.First.Index != 0 {
+			t.Errorf("%+v, %d unjudged", r.Findings, r.Unjudged)
 		}
 	}
 }
@@ -514,27 +517,27 @@ func (s *swapped) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockst
 // TestCompareClip: a lataccel that differs only since it is clipped against another one
 // is not at fault.
 func TestCompareClip(t *testing.T) {
-	both := func(_ string, step int, stage Stage, s *lockstep.Step) {
+	both := func(_ string, step int, stage string, s *lockstep.Step) {
 		if stage == Sample && step > 110 {
 			s.Sample = 900
 		}
 	}
-	b := &toy{name: "b", plant: func(route string, step int, stage Stage, s *lockstep.Step) {
+	b := &toy{name: "b", plant: func(route string, step int, stage string, s *lockstep.Step) {
 		both(route, step, stage, s)
 		if stage == Lataccel && step == 110 {
 			s.Lataccel -= 0.25
 		}
 	}}
-	r := compare(t, Live(&toy{name: "a", plant: both}), Live(b), toyJobs(1, 120), CompareOptions{})
-	if len(r.Faults) != 1 || r.Faults[0] != (StageFaults{Lataccel, 1, 1, "00000", "pid", 110}) {
-		t.Errorf("%+v", r.Faults)
+	r := compare(t, Live(&toy{name: "a", plant: both}), Live(b), toyJobs(1, 120), parity.CompareOptions{})
+	if len(r.Findings) != 1 || !is(r.Findings[0], Lataccel, 1, 1, "00000", 110) {
+		t.Errorf("%+v", r.Findings)
 	}
 }
 
 // TestCompareForcedStates: the states of a forced step hold the teacher's action, so
 // that they are judged though the action is at fault.
 func TestCompareForcedStates(t *testing.T) {
-	b := &toy{name: "b", plant: func(route string, step int, stage Stage, s *lockstep.Step) {
+	b := &toy{name: "b", plant: func(route string, step int, stage string, s *lockstep.Step) {
 		switch {
 		case stage == Action && step >= 105:
 			s.Action++
@@ -542,10 +545,9 @@ func TestCompareForcedStates(t *testing.T) {
 			s.States[7]++
 		}
 	}}
-	r := compare(t, Live(&toy{name: "a"}), Live(b), toyJobs(1, 120), CompareOptions{})
-	want := []StageFaults{{Action, 15, 1, "00000", "pid", 105}, {States, 10, 1, "00000", "pid", 110}}
-	if !slices.Equal(r.Faults, want) {
-		t.Errorf("%+v, want %+v", r.Faults, want)
+	r := compare(t, Live(&toy{name: "a"}), Live(b), toyJobs(1, 120), parity.CompareOptions{})
+	if len(r.Findings) != 2 || !is(r.Findings[0], Action, 15, 1, "00000", 105) || !is(r.Findings[1], States, 10, 1, "00000", 110) {
+		t.Errorf("%+v", r.Findings)
 	}
 	if len(r.Others) != 1 || !r.Others[0].Forced || r.Others[0].Index != 7 {
 		t.Errorf("%+v", r.Others)

@@ -1,4 +1,4 @@
-package parity
+package tinyphysics
 
 import (
 	"bytes"
@@ -11,12 +11,14 @@ import (
 
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/parity"
+	"lockstep/parity/schema"
 	"lockstep/parity/trace"
 	"lockstep/reference"
 )
 
 // low rounds a toy's logits to sixteenths, as an engine of low precision would.
-func low(_ string, _ int, stage Stage, s *lockstep.Step) {
+func low(_ string, _ int, stage string, s *lockstep.Step) {
 	if stage == Logits {
 		for i, x := range s.Logits {
 			s.Logits[i] = float32(math.Round(float64(x)*16) / 16)
@@ -29,13 +31,13 @@ func low(_ string, _ int, stage Stage, s *lockstep.Step) {
 func TestInexact(t *testing.T) {
 	jobs := toyJobs(6, 150)
 	a, b := &toy{name: "a"}, &toy{name: "low", plant: low}
-	generous := Budget{Flips: 1000}
-	for name, c := range map[string]struct{ want, got Source }{
+	generous := parity.Budget{Flips: 1000}
+	for name, c := range map[string]struct{ want, got parity.Source }{
 		"live":         {Live(a), Live(b)},
-		"got recorded": {Live(a), Recorded(record(t, b, jobs, lockstep.AllSteps, trace.AllStages))},
-		"recorded":     {Recorded(record(t, a, jobs, lockstep.AllSteps, trace.AllStages)), Live(b)},
+		"got recorded": {Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, everything))},
+		"recorded":     {parity.Traced(record(t, a, jobs, lockstep.AllSteps, everything)), Live(b)},
 	} {
-		r := compare(t, c.want, c.got, jobs, CompareOptions{Inexact: true, Budget: generous})
+		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: true, Budget: generous})
 		if r.Err() != nil || r.Flips.Explained == 0 || r.Flips.Unexplained != 0 || r.Equal() != 0 || r.Unjudged != 0 || r.Forced != r.Steps {
 			t.Errorf("%s: %v, flips %+v, %d equal, %d of %d steps forced, %d unjudged", name, r.Err(), r.Flips, r.Equal(), r.Forced, r.Steps, r.Unjudged)
 		}
@@ -43,36 +45,36 @@ func TestInexact(t *testing.T) {
 		for _, v := range r.Rollouts {
 			flips += v.Flips
 		}
-		if flips != r.Flips.Explained || len(r.Flips.Examples) != min(flips, maxExamples) {
-			t.Errorf("%s: %d flips by rollout, %d in all, %d examples", name, flips, r.Flips.Explained, len(r.Flips.Examples))
+		if flips != r.Flips.Explained || len(r.Flips.Examples) != min(flips, 20) {
+			t.Errorf("%s: %d flips by rollout, %d in everything, %d examples", name, flips, r.Flips.Explained, len(r.Flips.Examples))
 		}
 		for _, e := range r.Flips.Examples {
-			if !e.Explained || e.Want.Token == e.Got.Token || !(e.Want.Crossed > 0) || e.Want.Crossed > e.CDF || e.Got.Crossed > e.CDF || e.Want.Margin > e.Want.Crossed || e.Route == "" || e.Policy != "pid" {
+			if !e.Explained || e.Why != "" || e.Text == "" || len(e.Facts) != 4 || !strings.HasPrefix(e.Rollout, "route 0") {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
 		if len(r.Tolerated) != 3 || r.Tolerated[0].Stage != Logits || r.Tolerated[0].Steps != r.Steps || !(r.Tolerated[0].Abs > 0 && r.Tolerated[0].Abs <= 1./32) || r.Tolerated[0].ULPs == 0 || r.Tolerated[2].Unknown != 0 {
 			t.Errorf("%s: tolerated %+v", name, r.Tolerated)
 		}
-		over := compare(t, c.want, c.got, jobs, CompareOptions{Inexact: true, Budget: Budget{Flips: flips - 1}})
+		over := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: flips - 1}})
 		if want := fmt.Sprintf("%d explained flips, the budget is %d", flips, flips-1); over.OK() || !strings.Contains(over.Err().Error(), want) {
 			t.Errorf("%s: %v, want %s", name, over.Err(), want)
 		}
 		apart := r.Tolerated[2].Abs
-		for _, budget := range []Float{apart, apart / 2} {
-			limited := compare(t, c.want, c.got, jobs, CompareOptions{Inexact: true, Budget: Budget{Flips: flips, CDF: budget}})
+		for _, budget := range []parity.Float{apart, apart / 2} {
+			limited := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: flips, Apart: map[string]parity.Float{CDF: budget}}})
 			if limited.OK() != (budget == apart) {
 				t.Errorf("%s: CDFs %g apart, budget %g: %v", name, apart, budget, limited.Err())
 			}
 		}
 		// Exactly, all of it is wrong, and logits are to blame.
-		exact := compare(t, c.want, c.got, jobs, CompareOptions{Budget: generous})
-		if exact.OK() || len(exact.Faults) != 1 || exact.Faults[0].Stage != Logits || exact.Faults[0].Faults != r.Steps || exact.Flips.Explained != 0 {
-			t.Errorf("%s: exactly %+v", name, exact.Faults)
+		exact := compare(t, c.want, c.got, jobs, parity.CompareOptions{Budget: generous})
+		if exact.OK() || len(exact.Findings) != 1 || exact.Findings[0].Stage != Logits || exact.Findings[0].Findings != r.Steps || exact.Flips.Explained != 0 {
+			t.Errorf("%s: exactly %+v", name, exact.Findings)
 		}
 	}
 	// Without the values nothing can be explained.
-	r := compare(t, Live(a), Recorded(record(t, b, jobs, lockstep.AllSteps, 0)), jobs, CompareOptions{Inexact: true, Budget: generous})
+	r := compare(t, Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), jobs, parity.CompareOptions{Inexact: true, Budget: generous})
 	if r.OK() || r.Flips.Unexplained == 0 || r.Flips.Explained != 0 || r.First.Stage != Sample || r.Tolerated[2].Unknown != r.Tolerated[2].Steps {
 		t.Errorf("without values: %v, flips %+v", r.Err(), r.Flips)
 	}
@@ -83,57 +85,57 @@ func TestInexact(t *testing.T) {
 func TestInexactUnexplained(t *testing.T) {
 	jobs := toyJobs(4, 150)
 	for name, c := range map[string]struct {
-		stage Stage
-		plant func(step int, stage Stage, s *lockstep.Step)
+		stage string
+		plant func(step int, stage string, s *lockstep.Step)
 		why   string
 	}{
-		"the next token": {Sample, func(step int, stage Stage, s *lockstep.Step) {
+		"the next token": {Sample, func(step int, stage string, s *lockstep.Step) {
 			if stage == Sample && step%10 == 0 {
 				s.Sample = min(s.Sample+1, 1023)
 			}
 		}, "the CDF got gives token "},
-		"another token": {Sample, func(step int, stage Stage, s *lockstep.Step) {
+		"another token": {Sample, func(step int, stage string, s *lockstep.Step) {
 			if stage == Sample && step == 120 {
 				s.Sample ^= 256
 			}
 		}, "the CDF got gives token "},
-		"another draw": {Draw, func(step int, stage Stage, s *lockstep.Step) {
+		"another draw": {Draw, func(step int, stage string, s *lockstep.Step) {
 			if stage == Draw && step == 120 {
 				s.Draw = 1 - s.Draw
 			}
 		}, ""},
-		"tokens": {Tokens, func(step int, stage Stage, s *lockstep.Step) {
+		"tokens": {Tokens, func(step int, stage string, s *lockstep.Step) {
 			if stage == Tokens && step == 120 {
 				s.Tokens[19] ^= 1
 			}
 		}, ""},
-		"decoding": {Prediction, func(step int, stage Stage, s *lockstep.Step) {
+		"decoding": {Prediction, func(step int, stage string, s *lockstep.Step) {
 			if stage == Prediction && step == 120 {
 				s.Prediction = float64(float32(s.Prediction))
 			}
 		}, ""},
-		"clip": {Lataccel, func(step int, stage Stage, s *lockstep.Step) {
+		"clip": {Lataccel, func(step int, stage string, s *lockstep.Step) {
 			if stage == Lataccel && step == 120 {
 				s.Lataccel = math.Nextafter(s.Lataccel, 9)
 			}
 		}, ""},
-		"cost": {Cost, func(step int, stage Stage, s *lockstep.Step) {
-			if stage == Cost {
+		"cost": {Costs, func(step int, stage string, s *lockstep.Step) {
+			if stage == Costs {
 				s.Lataccel *= 2
 			}
 		}, ""},
 	} {
-		b := &toy{name: "b", plant: func(route string, step int, stage Stage, s *lockstep.Step) {
+		b := &toy{name: "b", plant: func(route string, step int, stage string, s *lockstep.Step) {
 			low(route, step, stage, s)
 			c.plant(step, stage, s)
 		}}
-		r := compare(t, Live(&toy{name: "a"}), Live(b), jobs, CompareOptions{Inexact: true, Budget: Budget{Flips: 1 << 20}})
-		if r.OK() || len(r.Faults) != 1 || r.Faults[0].Stage != c.stage || r.First.Stage != c.stage {
-			t.Errorf("%s: %v, %+v", name, r.Err(), r.Faults)
+		r := compare(t, Live(&toy{name: "a"}), Live(b), jobs, parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: 1 << 20}})
+		if r.OK() || len(r.Findings) != 1 || r.Findings[0].Stage != c.stage || r.First.Stage != c.stage {
+			t.Errorf("%s: %v, %+v", name, r.Err(), r.Findings)
 			continue
 		}
-		if c.why != "" && (r.Flips.Unexplained != r.Faults[0].Faults || r.First.Choice == nil || !strings.HasPrefix(r.First.Choice.Why, c.why)) {
-			t.Errorf("%s: %+v, flips %+v", name, r.First.Choice, r.Flips)
+		if c.why != "" && (r.Flips.Unexplained != r.Findings[0].Findings || r.First.Explanation == nil || !strings.HasPrefix(r.First.Explanation.Why, c.why)) {
+			t.Errorf("%s: %+v, flips %+v", name, r.First.Explanation, r.Flips)
 		}
 	}
 }
@@ -152,14 +154,14 @@ func TestInexactProfiles(t *testing.T) {
 	}
 	jobs := []lockstep.Job{{Route: assetstest.Route(t, "04744", lockstep.Profile{}), Policy: lockstep.DefaultPID}}
 	jobs[0].Route = firstRows(jobs[0].Route, 200)
-	r := compare(t, Live(sims[0]), Live(sims[1]), jobs, CompareOptions{Inexact: true})
+	r := compare(t, Live(sims[0]), Live(sims[1]), jobs, parity.CompareOptions{Inexact: true})
 	if err := r.Err(); err != nil {
 		t.Error(err)
 	}
 	if len(r.Tolerated) != 3 || r.Tolerated[0].Steps < 100 || !(r.Tolerated[0].Abs < 1e-4) || !(r.Tolerated[2].Abs > 0 && r.Tolerated[2].Abs < 1e-4) || r.Forced != 180 {
 		t.Errorf("tolerated %+v, %d steps forced", r.Tolerated, r.Forced)
 	}
-	if r := compare(t, Live(sims[0]), Live(sims[1]), jobs, CompareOptions{}); r.OK() || r.First.Stage != Logits || r.First.ULPs == 0 {
+	if r := compare(t, Live(sims[0]), Live(sims[1]), jobs, parity.CompareOptions{}); r.OK() || r.First.Stage != Logits || r.First.ULPs == 0 {
 		t.Errorf("exactly: %v", r.Err())
 	}
 	if r.Want.Profile == r.Got.Profile {
@@ -189,33 +191,33 @@ func TestChoice(t *testing.T) {
 			return steps
 		}
 		draw := rapid.OneOf(rapid.Float64Range(0, math.Nextafter(1, 0)), rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.25, 0.5})).Draw(t, "draw")
-		side := func(name string) *trace.Step {
-			s := &trace.Step{Digest: trace.Digest{Has: trace.AllStages, Draw: draw}, CDF: cdf(name)}
+		side := func(name string) *lockstep.Step {
+			s := &lockstep.Step{Draw: draw, CDF: cdf(name)}
 			for s.CDF[s.Sample] <= draw {
 				s.Sample++
 			}
 			return s
 		}
 		want, got := side("want"), side("got")
-		if c := newChoice(want, got); want.Sample != got.Sample && (!c.Explained || c.Why != "") || want.Sample == got.Sample && c.Explained {
+		if c := newChoice(exposed(want), exposed(got)); want.Sample != got.Sample && (!c.explained || c.why != "") || want.Sample == got.Sample && c.explained {
 			t.Fatalf("%v: %+v", want, c)
 		}
-		wrong := rapid.Int64Range(-1, int64(n)).Draw(t, "wrong token")
-		broken := rapid.SampledFrom([]*trace.Step{want, got}).Draw(t, "side")
+		wrong := rapid.IntRange(-1, n).Draw(t, "wrong token")
+		broken := rapid.SampledFrom([]*lockstep.Step{want, got}).Draw(t, "side")
 		if wrong == broken.Sample {
 			return
 		}
 		broken.Sample = wrong
-		if c := newChoice(want, got); want.Sample != got.Sample && (c.Explained || c.Why == "") {
+		if c := newChoice(exposed(want), exposed(got)); want.Sample != got.Sample && (c.explained || c.why == "") {
 			t.Fatalf("%v: %+v", want, c)
 		}
 	})
-	if c := newChoice(&trace.Step{Digest: trace.Digest{Has: trace.AllStages}}, &trace.Step{Digest: trace.Digest{Has: trace.AllStages}}); c != nil {
+	if c := newChoice(exposed(&lockstep.Step{}), exposed(&lockstep.Step{})); c != nil {
 		t.Errorf("without CDFs: %v", c)
 	}
 	nan := []float64{0.5, math.NaN(), 1}
-	a, b := &trace.Step{Digest: trace.Digest{Has: trace.AllStages, Draw: 0.7, Sample: 2}, CDF: []float64{0.2, 0.6, 1}}, &trace.Step{Digest: trace.Digest{Has: trace.AllStages, Draw: 0.7, Sample: 1}, CDF: nan}
-	if c := newChoice(a, b); c.Explained || c.Why != "the CDF got is none" {
+	a, b := exposed(&lockstep.Step{Draw: 0.7, Sample: 2, CDF: []float64{0.2, 0.6, 1}}), exposed(&lockstep.Step{Draw: 0.7, Sample: 1, CDF: nan})
+	if c := newChoice(a, b); c.explained || c.why != "the CDF got is none" {
 		t.Errorf("a CDF that is no number: %+v", c)
 	}
 }
@@ -232,20 +234,19 @@ func firstRows(r *lockstep.Route, n int) *lockstep.Route {
 // TestInexactLogitsOnly: traces that hold nothing but logits. From the first step whose
 // token may have differed, histories are not known to be equal.
 func TestInexactLogitsOnly(t *testing.T) {
-	file := func(offset float32) Source {
+	file := func(offset float32) parity.Source {
 		var b bytes.Buffer
-		w, err := trace.NewWriter(&b, trace.Header{}, trace.AllStages)
+		w, err := trace.NewWriter(&b, trace.Header{Schema: view.Schema}, everything)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := w.Begin(trace.Rollout{Route: "00000", Policy: "pid"})
+		o := w.Begin(trace.Rollout{Key: []string{"00000", "pid"}})
 		for i := range 100 {
-			s := &trace.Step{Digest: trace.Digest{Index: int32(20 + i)}, Logits: make([]float32, lockstep.VocabSize)}
-			s.Logits[3] = offset
-			s.Sum(trace.XXH64)
-			o.Step(s)
+			values := make([]float32, lockstep.VocabSize)
+			values[3] = offset
+			o.Observe(known(20+i, view.Set(Logits), lockstep.Step{Logits: values}))
 		}
-		o.End(lockstep.Result{})
+		o.End(nil, nil)
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -253,10 +254,19 @@ func TestInexactLogitsOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Recorded(f)
+		return parity.Traced(f)
 	}
-	r := compare(t, file(1), file(1.5), nil, CompareOptions{Inexact: true})
+	r := compare(t, file(1), file(1.5), nil, parity.CompareOptions{Inexact: true})
 	if r.Err() != nil || r.Unjudged != 19 || len(r.Tolerated) != 1 || r.Tolerated[0].Abs != 0.5 || r.Tolerated[0].Steps != 81 {
 		t.Errorf("%v, %d unjudged, %+v", r.Err(), r.Unjudged, r.Tolerated)
 	}
+}
+
+func exposed(s *lockstep.Step) *schema.Step {
+	if s.Logits == nil { // so that a token below 0 is one, too
+		s.Logits = []float32{0}
+	}
+	to := view.NewStep()
+	Expose(s, to)
+	return to
 }

@@ -1,4 +1,4 @@
-package parity
+package tinyphysics
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type toy struct {
 	name string
 
 	// plant, if not nil, may change a stage once it is computed.
-	plant func(route string, step int, stage Stage, s *lockstep.Step)
+	plant func(route string, step int, stage string, s *lockstep.Step)
 
 	// fail, if not nil, fails a rollout at a step; late yields or drops results.
 	fail func(route string, step int) error
@@ -60,7 +60,7 @@ func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) 
 		}
 	}
 	if plant == nil {
-		plant = func(string, int, Stage, *lockstep.Step) {}
+		plant = func(string, int, string, *lockstep.Step) {}
 	}
 	n := r.Len()
 	if opts.Shortcuts&lockstep.StopAtCostEnd != 0 {
@@ -157,7 +157,7 @@ func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) 
 		d := lataccel[k] - r.TargetLataccel[k]
 		c.Lataccel += float64(d * d)
 	}
-	plant(r.Name, -1, Cost, c)
+	plant(r.Name, -1, Costs, c)
 	return lockstep.Result{Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: 1, Total: c.Lataccel + 1}}
 }
 
@@ -181,7 +181,7 @@ func toyJobs(n, rows int) []lockstep.Job {
 }
 
 // flipBit changes one bit of a stage.
-func flipBit(s *lockstep.Step, stage Stage, index, bit int) {
+func flipBit(s *lockstep.Step, stage string, index, bit int) {
 	f64 := func(x *float64) { *x = math.Float64frombits(math.Float64bits(*x) ^ 1<<(bit%64)) }
 	f32 := func(a []float32) {
 		x := &a[index%len(a)]
@@ -206,7 +206,7 @@ func flipBit(s *lockstep.Step, stage Stage, index, bit int) {
 		s.Sample ^= 1 << (bit % 10)
 	case Prediction:
 		f64(&s.Prediction)
-	case Lataccel, Cost:
+	case Lataccel, Costs:
 		f64(&s.Lataccel)
 	}
 }

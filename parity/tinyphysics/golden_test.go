@@ -1,4 +1,4 @@
-package parity
+package tinyphysics
 
 import (
 	"slices"
@@ -8,6 +8,8 @@ import (
 	"lockstep"
 	"lockstep/golden"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/parity"
+	"lockstep/parity/schema"
 	"lockstep/parity/trace"
 	"lockstep/reference"
 )
@@ -15,7 +17,7 @@ import (
 // TestGolden holds a trace of the reference to a recording of Python, and finds what
 // was changed in it.
 func TestGolden(t *testing.T) {
-	set, err := golden.OpenSet(goldenRoot + "/ort1.30-avx2-expU-sinfma-csv2")
+	set, err := golden.OpenSet("../../golden/testdata/ort1.30-avx2-expU-sinfma-csv2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +30,12 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := source.Jobs(func(name string) (*lockstep.Route, error) { return assetstest.Route(t, name, set.Profile), nil })
+	jobs, err := GoldenJobs(set, func(name string) (*lockstep.Route, error) { return assetstest.Route(t, name, set.Profile), nil })
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	path := t.TempDir() + "/a.trace"
-	if err := Record(t.Context(), ref, jobs, lockstep.AllSteps, trace.Header{Digest: trace.SHA256}, 0, path); err != nil {
+	if err := Record(t.Context(), ref, jobs, lockstep.AllSteps, trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
 		t.Fatal(err)
 	}
 	open := func() *trace.File {
@@ -45,20 +47,20 @@ func TestGolden(t *testing.T) {
 		return f
 	}
 	f := open()
-	if r := compare(t, source, Recorded(f), nil, CompareOptions{}); r.Err() != nil || r.Equal() != 1 || r.Compared[CDF] != 580 || r.Compared[Cost] != 1 {
+	if r := compare(t, source, parity.Traced(f), nil, parity.CompareOptions{}); r.Err() != nil || r.Equal() != 1 || r.Compared[CDF] != 580 || r.Compared[Costs] != 1 {
 		t.Errorf("%v, %v", r.Err(), r.Compared)
 	}
-	if f.Header.Engine != "reference" || f.Header.Profile != set.Profile.String() || lockstep.Shortcuts(f.Header.Shortcuts) != lockstep.AllSteps {
+	if f.Header.Engine != "reference" || f.Header.Profile != set.Profile.String() || len(f.Header.Shortcuts) != 1 {
 		t.Errorf("header %+v", f.Header)
 	}
-	f.Rollouts[0].Digests[300].CDF ^= 1
-	if r := compare(t, source, Recorded(f), jobs, CompareOptions{}); len(r.Faults) != 1 || r.Faults[0].Stage != CDF || r.First.Step != 320 {
-		t.Errorf("%+v, %v", r.Faults, r.First)
+	f.Rollouts[0].Digests.At(300).Bits[cdf] ^= 1
+	if r := compare(t, source, parity.Traced(f), jobs, parity.CompareOptions{}); len(r.Findings) != 1 || r.Findings[0].Stage != CDF || r.First.Step != 320 {
+		t.Errorf("%+v, %v", r.Findings, r.First)
 	}
 	// A route that Python did not load so.
 	jobs[0].Route.AEgo[50]++
-	r := compare(t, source, Recorded(open()), jobs, CompareOptions{})
-	if r.First == nil || r.First.Stage != Route || !strings.Contains(r.First.Error(), "column a_ego of hash") {
+	r := compare(t, source, parity.Traced(open()), jobs, parity.CompareOptions{})
+	if r.First == nil || r.First.Stage != Route || !strings.Contains(r.First.Error(), "a_ego of hash") {
 		t.Errorf("%v", r.First)
 	}
 	// Traces with other digests say how to make them comparable.
@@ -71,10 +73,10 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := Compare(t.Context(), source, Recorded(other), nil, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "x.trace holds digests of kind xxh64, not sha256: write it again with the other, or in full") {
+	if _, err := Compare(t.Context(), source, parity.Traced(other), nil, lockstep.AllSteps, parity.CompareOptions{}); err == nil || !strings.Contains(err.Error(), "x.trace holds digests of kind xxh64, not sha256: write it again with the other, or in full") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Compare(t.Context(), source, source, nil, CompareOptions{}); err != nil {
+	if _, err := Compare(t.Context(), source, source, nil, lockstep.AllSteps, parity.CompareOptions{}); err != nil {
 		t.Errorf("%v", err)
 	}
 	twice := *set

@@ -1,0 +1,148 @@
+package schema
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+)
+
+// Type is the type of a stage's elements, by its name in NumPy and Go.
+type Type string
+
+// number is any type that stages consist of.
+type number interface {
+	float32 | float64 | int32 | int64 | uint8
+}
+
+// sizes are the bytes of each type.
+var sizes = map[Type]int{"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}
+
+// Types are all of them.
+func Types() []Type { return []Type{"float32", "float64", "int32", "int64", "uint8"} }
+
+// Size is the number of bytes of an element, 0 if the type is not known.
+func (t Type) Size() int { return sizes[t] }
+
+// TypeOf is the type of a Go number.
+func TypeOf[T number]() Type {
+	var x T
+	return Type(fmt.Sprintf("%T", x))
+}
+
+// bitsOf is a number's pattern, in as many of the low bits as it has.
+func bitsOf[T number](x T) uint64 {
+	switch v := any(x).(type) {
+	case float32:
+		return uint64(math.Float32bits(v))
+	case float64:
+		return math.Float64bits(v)
+	case int32:
+		return uint64(uint32(v))
+	case int64:
+		return uint64(v)
+	default:
+		return uint64(v.(uint8))
+	}
+}
+
+// Float is the number of a pattern.
+func (t Type) Float(bits uint64) float64 {
+	switch t {
+	case "float32":
+		return float64(math.Float32frombits(uint32(bits)))
+	case "float64":
+		return math.Float64frombits(bits)
+	case "int32":
+		return float64(int32(bits))
+	case "uint8":
+		return float64(uint8(bits))
+	}
+	return float64(int64(bits))
+}
+
+// Bits is the pattern of the number that begins the data.
+func (t Type) Bits(data []byte) uint64 {
+	switch sizes[t] {
+	case 1:
+		return uint64(data[0])
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(data))
+	}
+	return binary.LittleEndian.Uint64(data)
+}
+
+// AppendBits is the inverse of Bits.
+func (t Type) AppendBits(data []byte, bits uint64) []byte {
+	switch sizes[t] {
+	case 1:
+		return append(data, byte(bits))
+	case 4:
+		return binary.LittleEndian.AppendUint32(data, uint32(bits))
+	}
+	return binary.LittleEndian.AppendUint64(data, bits)
+}
+
+// Show formats a number with enough digits to read it back and, of a float, its bits.
+func (t Type) Show(bits uint64) string {
+	switch t {
+	case "float32":
+		return fmt.Sprintf("%v (%08x)", math.Float32frombits(uint32(bits)), bits)
+	case "float64":
+		return fmt.Sprintf("%v (%016x)", math.Float64frombits(bits), bits)
+	case "int32":
+		return fmt.Sprint(int32(bits))
+	}
+	return fmt.Sprint(int64(bits))
+}
+
+// ULPs is how many steps from one float to the next lead from a to b: 0 if one of them
+// is not a number, and for integers.
+func (t Type) ULPs(a, b uint64) uint64 {
+	if t != "float32" && t != "float64" || math.IsNaN(t.Float(a)) || math.IsNaN(t.Float(b)) {
+		return 0
+	}
+	x, y := ordered(a, 8*uint(sizes[t])-1), ordered(b, 8*uint(sizes[t])-1)
+	if x < y {
+		x, y = y, x
+	}
+	return uint64(x) - uint64(y)
+}
+
+// ordered maps bit patterns to integers in the order of the numbers, with both
+// zeros at 0. sign is the place of the sign bit.
+func ordered(pattern uint64, sign uint) int64 {
+	magnitude := int64(pattern &^ (1 << sign))
+	if pattern>>sign&1 == 1 {
+		return -magnitude
+	}
+	return magnitude
+}
+
+// littleEndian reports whether memory can be hashed and written as it lies.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// Bytes is an array's little-endian form. It may alias the array.
+func Bytes[T number](a []T) []byte {
+	if len(a) == 0 {
+		return nil
+	}
+	if !littleEndian {
+		data, _ := binary.Append(nil, binary.LittleEndian, a)
+		return data
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&a[0])), len(a)*int(unsafe.Sizeof(a[0])))
+}
+
+// Elements is the inverse of Bytes. It copies.
+func Elements[T number](data []byte) []T {
+	if len(data) == 0 {
+		return nil
+	}
+	out := make([]T, len(data)/TypeOf[T]().Size())
+	if _, err := binary.Decode(data, binary.LittleEndian, out); err != nil {
+		panic(err) // a number of fixed size
+	}
+	return slices.Clip(out)
+}

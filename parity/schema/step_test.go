@@ -1,0 +1,170 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"lockstep/golden"
+)
+
+// TestDigest: of what a digest is, by hand and as goldens have it.
+func TestDigest(t *testing.T) {
+	logits := []float32{1, -2, float32(math.Inf(1))}
+	cdf := []float64{0.25, math.Copysign(0, -1)}
+	if got, want := SHA256.Bytes(Bytes(logits)), golden.Hash(logits); got != want {
+		t.Errorf("sha256 of float32: %016x, golden %016x", got, want)
+	}
+	if got, want := SHA256.Bytes(Bytes(cdf)), golden.Hash(cdf); got != want {
+		t.Errorf("sha256 of float64: %016x, golden %016x", got, want)
+	}
+	// The reference implementation's own test vectors.
+	for text, want := range map[string]uint64{"": 0xef46db3751d8e999, "a": 0xd24ec4f1a98c6e5b, "abc": 0x44bc2cf5ad770999} {
+		if got := XXH64.Bytes([]byte(text)); got != want {
+			t.Errorf("xxh64 of %q: %016x, want %016x", text, got, want)
+		}
+	}
+	// As it would be on a machine of the other byte order.
+	was := littleEndian
+	defer func() { littleEndian = was }()
+	fast := [][]byte{Bytes(logits), Bytes(cdf), Bytes([]int64{1, -1}), Bytes([]uint8{7})}
+	littleEndian = false
+	slow := [][]byte{Bytes(logits), Bytes(cdf), Bytes([]int64{1, -1}), Bytes([]uint8{7})}
+	if !reflect.DeepEqual(fast, slow) {
+		t.Errorf("the bytes depend on the machine's order: %x and %x", fast, slow)
+	}
+	if back := Elements[float32](slow[0]); !reflect.DeepEqual(back, logits) {
+		t.Errorf("%v came back as %v", logits, back)
+	}
+}
+
+type drive struct {
+	speed float32
+	flags []uint8
+	at    int32
+	there bool
+}
+
+var view = NewView(
+	Schema{Name: "drive", Key: []string{"road"}, Outcome: Outcome{Name: "result"}},
+	Number(Stage{Name: "speed"}, func(d *drive) (float32, bool) { return d.speed, true }),
+	Array(Stage{Name: "flags", Shape: []int{2, 3}, Elements: []Element{{"lights", 2}, {"door", 1}}}, func(d *drive) []uint8 { return d.flags }),
+	Number(Stage{Name: "at"}, func(d *drive) (int32, bool) { return d.at, d.there }),
+)
+
+// TestView: values come out of a step as they are, and nothing stays of the step before.
+func TestView(t *testing.T) {
+	s := view.NewStep()
+	view.Expose(3, &drive{speed: 1.5, flags: []uint8{1, 2, 3, 4, 5, 6}, at: -7, there: true}, s)
+	s.Sum(XXH64)
+	if s.Index != 3 || s.Has != view.Set("speed", "flags", "at") || view.Stages[0].Type.Float(s.Bits[0]) != 1.5 || view.Stages[2].Type.Float(s.Bits[2]) != -7 || s.Bits[1] != XXH64.Bytes([]byte{1, 2, 3, 4, 5, 6}) {
+		t.Errorf("%+v", s)
+	}
+	kept := s.Clone()
+	view.Expose(4, &drive{speed: 2}, s)
+	if s.Sum(XXH64); s.Has != view.Set("speed") || s.Bits[1] != 0 || s.Bits[2] != 0 {
+		t.Errorf("%+v", s)
+	}
+	if kept.Bits[0] == s.Bits[0] || kept.Data[1] == nil {
+		t.Errorf("the copy is another: %+v", kept)
+	}
+	var d Digests
+	d.Append(kept)
+	d.Append(s)
+	if a, b := d.At(0), d.At(1); d.Len() != 2 || !reflect.DeepEqual(a.Bits, kept.Bits) || a.Has != kept.Has || b.Index != 4 || !reflect.DeepEqual(b.Bits, s.Bits) {
+		t.Errorf("%+v and %+v", a, b)
+	}
+	for index, want := range map[int]string{0: "lights", 1: "lights", 2: "door", 4: "lights", 5: "door", -1: ""} {
+		if got := view.Stages[1].Element(index); got != want {
+			t.Errorf("index %d is %q, want %q", index, got, want)
+		}
+	}
+	from, into := &drive{flags: make([]uint8, 6), there: true}, view.NewStep()
+	if n := testing.AllocsPerRun(100, func() { view.Expose(1, from, into); into.Sum(XXH64) }); n != 0 {
+		t.Errorf("%v allocations for a step", n)
+	}
+}
+
+// TestRoll: a bit of any stage, a stage more or less, and the step count in the
+// rolling hash; a stage that is never there does not.
+func TestRoll(t *testing.T) {
+	s := view.NewStep()
+	view.Expose(20, &drive{speed: 1, flags: []uint8{1, 2, 3, 4, 5, 6}, there: true}, s)
+	s.Sum(XXH64)
+	want := view.Roll(XXH64, 7, s)
+	seen := map[uint64]string{want: "nothing", view.Roll(XXH64, 8, s): "the hash before"}
+	changes := map[string]func(s *Step){"index": func(s *Step) { s.Index++ }}
+	for i, g := range view.Stages {
+		changes["a bit of "+g.Name] = func(s *Step) { s.Bits[i] ^= 1 }
+		changes["no "+g.Name] = func(s *Step) { s.Has &^= 1 << i }
+	}
+	for name, change := range changes {
+		c := s.Clone()
+		change(c)
+		h := view.Roll(XXH64, 7, c)
+		if other, twice := seen[h]; twice {
+			t.Errorf("%s counts no more than %s", name, other)
+		}
+		seen[h] = name
+	}
+	// The same value of another stage is not the same.
+	a, b := view.NewStep(), view.NewStep()
+	a.Has, a.Bits[0] = 1, 5
+	b.Has, b.Bits[2] = 4, 5
+	if view.Roll(XXH64, 0, a) == view.Roll(XXH64, 0, b) {
+		t.Error("two stages have the same hash")
+	}
+	more := view.Schema
+	more.Stages = append([]Stage{{Name: "first", Type: "uint8"}}, more.Stages...)
+	c := more.NewStep()
+	c.Index, c.Has, c.Bits = 20, s.Has<<1, append([]uint64{0}, s.Bits...)
+	if more.Roll(XXH64, 7, c) != want {
+		t.Error("a stage that is not there changes the hash")
+	}
+}
+
+// TestValidate: what is no schema.
+func TestValidate(t *testing.T) {
+	for want, change := range map[string]func(s *Schema){
+		"0 stages":                            func(s *Schema) { s.Stages = nil },
+		"no key":                              func(s *Schema) { s.Key = nil },
+		"steps -1, 0 and 0":                   func(s *Schema) { s.First = -1 },
+		`stage "steps" has no name`:           func(s *Schema) { s.Stages[0].Name = Extent },
+		`stage "road" has no name`:            func(s *Schema) { s.Stages[0].Name = "road" },
+		`type "bool"`:                         func(s *Schema) { s.Stages[0].Type = "bool" },
+		"shape [0]":                           func(s *Schema) { s.Stages[1].Shape = []int{0} },
+		`from "at" of 0 steps`:                func(s *Schema) { s.Stages[0].From = []Input{Same("at")} },
+		`from "nothing"`:                      func(s *Schema) { s.Stages[0].From = []Input{Last(1, "nothing")} },
+		"of -2 steps":                         func(s *Schema) { s.Stages[0].From = []Input{Last(-2, "at")} },
+		"an array has no effect":              func(s *Schema) { s.Stages[1].Effect = true },
+		`computed from "speeds", which is no`: func(s *Schema) { s.Outcome.From = []string{"speeds"} },
+	} {
+		s := view.Schema
+		s.Stages = append([]Stage{}, view.Stages...)
+		change(&s)
+		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := view.Validate(); err != nil {
+		t.Error(err)
+	}
+	other := view.Schema
+	other.Stages = append([]Stage{}, view.Stages...)
+	other.Stages[1].Shape = []int{6}
+	if err := Agree(&view.Schema, &other); err == nil || err.Error() != "stage flags is uint8 [2 3] on one side and uint8 [6] on the other" {
+		t.Error(err)
+	}
+	other.Name = "walk"
+	if err := Agree(&view.Schema, &other); err == nil || err.Error() != "drive and walk are other simulators" {
+		t.Error(err)
+	}
+	if !view.Known("road") || !view.Known("at") || !view.Known("result") || !view.Known(Extent) || view.Known("roads") {
+		t.Error("stages are not known, or too many")
+	}
+	if text := fmt.Sprint(view.At(0), view.Arrays()); text != "7 2" {
+		t.Errorf("sets %s", text)
+	}
+}

@@ -1,0 +1,319 @@
+package tinyphysics
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"lockstep"
+	"lockstep/parity"
+)
+
+// maxCaseRows bounds the rows of a route in a file, whose constant columns are one
+// number.
+const maxCaseRows = 1 << 20
+
+// Models that a case names.
+const (
+	DefaultModel  = "default"  // the project's own, package defaults
+	OfficialModel = "official" // of the challenge
+)
+
+// A Case is a comparison as a JSON file that holds all of its input but the network:
+// to be shrunk, kept, and replayed on every engine.
+type Case struct {
+	parity.Case
+
+	Model       string `json:"model"` // DefaultModel, OfficialModel, or a file's name
+	ModelSHA256 string `json:"model_sha256"`
+
+	Profile   lockstep.Profile `json:"profile"`
+	Shortcuts Shortcuts        `json:"shortcuts"`
+	Chunk     int              `json:"chunk,omitempty"`   // the most routes in step; 0 is the engine's choice
+	Workers   int              `json:"workers,omitempty"` // threads; 0 is the engine's choice
+
+	Routes []CaseRoute `json:"routes"`
+	Batch  []CaseJob   `json:"batch"` // in the order of the jobs
+
+	// Results are what the reference computes in Profile, for each job.
+	Results []parity.CaseResult `json:"results,omitempty"`
+}
+
+// CaseRoute is a route.
+type CaseRoute struct {
+	Name           string     `json:"name"`
+	Seed           uint32     `json:"seed"`
+	Rows           int        `json:"rows"`
+	RollLataccel   CaseColumn `json:"roll_lataccel"`
+	VEgo           CaseColumn `json:"v_ego"`
+	AEgo           CaseColumn `json:"a_ego"`
+	TargetLataccel CaseColumn `json:"target_lataccel"`
+	SteerCommand   CaseColumn `json:"steer_command"`
+}
+
+// columns are those of the route, in the order of golden.RouteColumns.
+func (r *CaseRoute) columns() []*CaseColumn {
+	return []*CaseColumn{&r.RollLataccel, &r.VEgo, &r.AEgo, &r.TargetLataccel, &r.SteerCommand}
+}
+
+// CaseColumn is a column of a route. Its JSON form is an array or, if all values are
+// the same, that value.
+type CaseColumn []parity.Float
+
+// MarshalJSON writes the array or the value.
+func (c CaseColumn) MarshalJSON() ([]byte, error) {
+	for _, x := range c {
+		if math.Float64bits(float64(x)) != math.Float64bits(float64(c[0])) {
+			return json.Marshal([]parity.Float(c))
+		}
+	}
+	if len(c) == 0 {
+		return []byte("[]"), nil
+	}
+	return json.Marshal(c[0])
+}
+
+// UnmarshalJSON reads an array, or a value as a column of one row.
+func (c *CaseColumn) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '[' {
+		return json.Unmarshal(data, (*[]parity.Float)(c))
+	}
+	*c = make(CaseColumn, 1)
+	return json.Unmarshal(data, &(*c)[0])
+}
+
+// CaseJob is one job: a route of the case, and what drives it.
+type CaseJob struct {
+	Route  int            `json:"route"`
+	Policy CasePolicy     `json:"policy"`
+	Draws  []parity.Float `json:"draws,omitempty"` // see lockstep.Job
+}
+
+// CasePolicy is a policy: of a kind that gains make, or "script" with its steer
+// commands, see Script.
+type CasePolicy struct {
+	Kind  string         `json:"kind"`
+	Gains []parity.Float `json:"gains,omitempty"` // in the order of the kind
+	Name  string         `json:"name,omitempty"`
+	Steer []parity.Float `json:"steer,omitempty"`
+}
+
+// Script is a policy that answers given steer commands: the first at step
+// ContextLength, the next at the next, and 0 when there are no more. A Case can hold
+// it, as it cannot hold code; see Freeze.
+func Script(name string, steer []float64) lockstep.Policy {
+	return lockstep.Custom{Name: name, New: func() lockstep.Controller { return &player{name: name, steer: steer} }}
+}
+
+type player struct {
+	name  string
+	steer []float64
+	next  int
+}
+
+// Update answers the next command.
+func (p *player) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
+	if p.next >= len(p.steer) {
+		return 0
+	}
+	p.next++
+	return p.steer[p.next-1]
+}
+
+// Freeze runs a job, and returns it with a Script of the steer commands that its
+// controller gave. Those before ControlStartIdx, which nothing depends on, are 0.
+func Freeze(ctx context.Context, sim lockstep.Simulator, job lockstep.Job) (lockstep.Job, error) {
+	job.Observe, job.Teacher = nil, nil
+	for _, r := range sim.Simulate(ctx, []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}) {
+		if r.Err != nil {
+			return job, r.Err
+		}
+		steer := slices.Clone(r.Trajectory.Action[lockstep.ContextLength:])
+		clear(steer[:lockstep.ControlStartIdx-lockstep.ContextLength])
+		job.Policy = Script(PolicyName(job.Policy), steer)
+	}
+	return job, nil
+}
+
+// NewCase makes a case of jobs. It is for the caller to say what broke, and to name
+// model and profile. A controller that is code cannot be held.
+func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*Case, error) {
+	c := &Case{Shortcuts: Shortcuts(shortcuts)}
+	at := map[*lockstep.Route]int{}
+	for _, job := range jobs {
+		i, ok := at[job.Route]
+		if !ok {
+			i = len(c.Routes)
+			at[job.Route] = i
+			r := job.Route
+			c.Routes = append(c.Routes, CaseRoute{
+				Name: r.Name, Seed: r.Seed, Rows: r.Len(),
+				RollLataccel: parity.Floats(r.RollLataccel), VEgo: parity.Floats(r.VEgo), AEgo: parity.Floats(r.AEgo),
+				TargetLataccel: parity.Floats(r.TargetLataccel), SteerCommand: parity.Floats(r.SteerCommand),
+			})
+		}
+		policy, err := casePolicy(job.Policy)
+		if err != nil {
+			return nil, fmt.Errorf("route %s: %w", job.Route.Name, err)
+		}
+		c.Batch = append(c.Batch, CaseJob{Route: i, Policy: policy, Draws: parity.Floats(job.Draws)})
+	}
+	return c, nil
+}
+
+func casePolicy(p lockstep.Policy) (CasePolicy, error) {
+	switch p := p.(type) {
+	case lockstep.Zero, lockstep.PID, lockstep.PIDFF:
+		return CasePolicy{Kind: p.(lockstep.Native).Kind().String(), Gains: parity.Floats(lockstep.GainsOf(p))}, nil
+	case lockstep.Custom:
+		if s, ok := p.New().(*player); ok {
+			return CasePolicy{Kind: "script", Name: s.name, Steer: parity.Floats(s.steer)}, nil
+		}
+	}
+	return CasePolicy{}, fmt.Errorf("controller %s is code, which a case cannot hold: use what Freeze makes of it", PolicyName(p))
+}
+
+func (p *CasePolicy) policy() (lockstep.Policy, error) {
+	if p.Kind == "script" {
+		return Script(p.Name, parity.Numbers(p.Steer)), nil
+	}
+	kind, ok := lockstep.KindOf(p.Kind)
+	if !ok {
+		return nil, fmt.Errorf("policy %.60q is not known, want script or a kind of policy that gains make", p.Kind)
+	}
+	return kind.New(parity.Numbers(p.Gains))
+}
+
+// Jobs are the case's jobs.
+func (c *Case) Jobs() ([]lockstep.Job, error) {
+	routes := make([]*lockstep.Route, len(c.Routes))
+	for i, r := range c.Routes {
+		route := &lockstep.Route{Name: r.Name, Seed: r.Seed}
+		for k, into := range []*[]float64{&route.RollLataccel, &route.VEgo, &route.AEgo, &route.TargetLataccel, &route.SteerCommand} {
+			column := *r.columns()[k]
+			switch {
+			case r.Rows < lockstep.MinRows || r.Rows > maxCaseRows:
+				return nil, fmt.Errorf("route %s: %d rows, want %d to %d", r.Name, r.Rows, lockstep.MinRows, maxCaseRows)
+			case len(column) == 1:
+				*into = slices.Repeat([]float64{float64(column[0])}, r.Rows)
+			case len(column) == r.Rows:
+				*into = parity.Numbers(column)
+			default:
+				return nil, fmt.Errorf("route %s: a column of %d values, want %d or one", r.Name, len(column), r.Rows)
+			}
+		}
+		routes[i] = route
+	}
+	var jobs []lockstep.Job
+	for i, j := range c.Batch {
+		if j.Route < 0 || j.Route >= len(routes) {
+			return nil, fmt.Errorf("job %d: no route %d", i, j.Route)
+		}
+		policy, err := j.Policy.policy()
+		if err != nil {
+			return nil, fmt.Errorf("job %d: %w", i, err)
+		}
+		jobs = append(jobs, lockstep.Job{Route: routes[j.Route], Policy: policy, Draws: parity.Numbers(j.Draws)})
+	}
+	if len(jobs) == 0 {
+		return nil, errors.New("no jobs")
+	}
+	return jobs, nil
+}
+
+// LoadCase reads a case.
+func LoadCase(path string) (*Case, error) {
+	c := &Case{}
+	if err := c.Load(path, c); err != nil {
+		return nil, err
+	}
+	if _, err := c.Jobs(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if n := len(c.Results); n != 0 && n != len(c.Batch) {
+		return nil, fmt.Errorf("%s: results of %d jobs, there are %d", path, n, len(c.Batch))
+	}
+	return c, nil
+}
+
+// LoadCases reads a case, or all that are in a folder, in the order of their names.
+func LoadCases(path string) ([]*Case, error) {
+	files, err := parity.CaseFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	var cases []*Case
+	for _, file := range files {
+		c, err := LoadCase(file)
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, c)
+	}
+	return cases, nil
+}
+
+// Save writes the case to a file in dir named <stage>-<engine>-<what>.json, and sets
+// Path.
+func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }
+
+// Compare holds got to want on the case, exactly.
+func (c *Case) Compare(ctx context.Context, want, got parity.Source) (*parity.Report, error) {
+	jobs, err := c.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	return Compare(ctx, want, got, jobs, lockstep.Shortcuts(c.Shortcuts), parity.CompareOptions{
+		Replay: func(*parity.Task) string { return c.Replay() },
+	})
+}
+
+// tasks are the case's.
+func (c *Case) tasks() ([]parity.Task, error) {
+	jobs, err := c.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	return Tasks(jobs, lockstep.Shortcuts(c.Shortcuts))
+}
+
+// Run is what a simulator computes of the case, to be kept in Results or compared with
+// them.
+func (c *Case) Run(ctx context.Context, sim lockstep.Simulator) ([]parity.CaseResult, error) {
+	tasks, err := c.tasks()
+	if err != nil {
+		return nil, err
+	}
+	return parity.Results(ctx, Engine(sim, lockstep.Shortcuts(c.Shortcuts)), tasks)
+}
+
+// Check compares results with those of the case, and returns the first difference as
+// an error.
+func (c *Case) Check(results []parity.CaseResult) error {
+	tasks, err := c.tasks()
+	if err != nil {
+		return err
+	}
+	return parity.CheckResults(&view.Schema, tasks, c.Results, results)
+}
+
+// clone copies a case so that its slices can be changed.
+func (c *Case) clone() *Case {
+	d := *c
+	d.Routes = slices.Clone(c.Routes)
+	for i := range d.Routes {
+		for _, column := range d.Routes[i].columns() {
+			*column = slices.Clone(*column)
+		}
+	}
+	d.Batch = slices.Clone(c.Batch)
+	for i := range d.Batch {
+		b := &d.Batch[i]
+		b.Draws = slices.Clone(b.Draws)
+		b.Policy.Gains, b.Policy.Steer = slices.Clone(b.Policy.Gains), slices.Clone(b.Policy.Steer)
+	}
+	return &d
+}

@@ -1,0 +1,194 @@
+package tinyphysics
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"lockstep"
+	"lockstep/golden"
+	"lockstep/parity"
+	"lockstep/parity/schema"
+	"lockstep/parity/trace"
+)
+
+// Compare holds got to want on those jobs, whose Observe and Teacher it sets itself, with
+// live engines taking these shortcuts; see parity.Compare.
+func Compare(ctx context.Context, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, opts parity.CompareOptions) (*parity.Report, error) {
+	tasks, err := Tasks(jobs, shortcuts)
+	if err != nil {
+		return nil, err
+	}
+	family := parity.Family{Schema: Schema(shortcuts), Explain: explain, Plot: plot}
+	if jobs == nil {
+		tasks = nil
+	}
+	return parity.Compare(ctx, family, want, got, tasks, opts)
+}
+
+// Record runs the jobs on a simulator and writes a trace of them, see parity.Record.
+func Record(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, h trace.Header, full schema.Set, path string) error {
+	tasks, err := Tasks(jobs, shortcuts)
+	if err != nil {
+		return err
+	}
+	h.Shortcuts = Words(shortcuts)
+	return parity.Record(ctx, Engine(sim, shortcuts), tasks, h, full, path)
+}
+
+// job is the Job of a task.
+type job struct {
+	lockstep.Job
+	shortcuts lockstep.Shortcuts
+}
+
+// Tasks are the tasks of some jobs.
+func Tasks(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) ([]parity.Task, error) {
+	tasks := []parity.Task{}
+	for _, j := range jobs {
+		if j.Route == nil {
+			return nil, errors.New("a job without a route")
+		}
+		if n := len(j.Route.SteerCommand); n < lockstep.ControlStartIdx {
+			return nil, fmt.Errorf("route %s: %d steer commands, want %d at least", j.Route.Name, n, lockstep.ControlStartIdx)
+		}
+		j.Observe, j.Teacher = nil, nil
+		tasks = append(tasks, parity.Task{Rollout: Of(j), Job: job{j, shortcuts}})
+	}
+	return tasks, nil
+}
+
+// Of describes a job.
+func Of(j lockstep.Job) trace.Rollout {
+	return rollout(j.Route.Name, PolicyName(j.Policy), j.Route.Len(), j.Route.Seed, golden.HashRoute(j.Route))
+}
+
+func rollout(route, policy string, rows int, seed uint32, columns [len(golden.RouteColumns)]uint64) trace.Rollout {
+	r := trace.Rollout{Key: []string{route, policy}, Inputs: map[string]string{"rows": strconv.Itoa(rows), "seed": strconv.Itoa(int(seed))}}
+	for i, name := range golden.RouteColumns {
+		r.Inputs[name] = "of hash " + trace.Hex(columns[i]).String()
+	}
+	return r
+}
+
+// PolicyName is the policy's name; no policy has none.
+func PolicyName(p lockstep.Policy) string {
+	if p == nil {
+		return ""
+	}
+	return p.String()
+}
+
+// Live makes a source of a simulator. The reference, which uses one core, is called from
+// all of them.
+func Live(sim lockstep.Simulator) *parity.LiveSource {
+	l := parity.Live(Engine(sim, 0))
+	// Not so what is wrapped around it, which need not allow it and lacks this method.
+	if _, ok := sim.(interface{ Kernels() string }); ok && sim.Name() == "reference" {
+		l.Parallel = runtime.GOMAXPROCS(0)
+	}
+	return l
+}
+
+// Engine makes an engine of a simulator, for traces of rollouts with these shortcuts.
+func Engine(sim lockstep.Simulator, shortcuts lockstep.Shortcuts) parity.Engine {
+	return engine{sim, Schema(shortcuts)}
+}
+
+type engine struct {
+	sim    lockstep.Simulator
+	schema *schema.Schema
+}
+
+func (e engine) Info() parity.SideInfo {
+	return parity.SideInfo{Name: e.sim.Name(), Profile: e.sim.Profile().String()}
+}
+
+func (e engine) Schema() *schema.Schema { return e.schema }
+
+func (e engine) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+	jobs := make([]lockstep.Job, len(tasks))
+	options := lockstep.Options{}
+	for i, t := range tasks {
+		own, to := t.Job.(job), e.schema.NewStep()
+		jobs[i], options.Shortcuts = own.Job, own.shortcuts
+		if t.Teacher != nil {
+			jobs[i].Teacher = taught(own.Route, t.Teacher)
+		}
+		jobs[i].Observe = func(s *lockstep.Step) {
+			Expose(s, to)
+			observe(i, to)
+		}
+	}
+	return func(yield func(int, parity.End) bool) {
+		for i, r := range e.sim.Simulate(ctx, jobs, options) {
+			end := parity.End{Err: r.Err}
+			if r.Err == nil {
+				end.Outcome = Outcome(r.Costs)
+			}
+			if !yield(i, end) {
+				return
+			}
+		}
+	}
+}
+
+// Outcome is what a rollout comes to.
+func Outcome(c lockstep.Costs) []float64 { return []float64{c.Lataccel, c.Jerk, c.Total} }
+
+// taught is a teacher's trajectory, from step 0 on.
+func taught(r *lockstep.Route, t *parity.Teacher) *lockstep.Trajectory {
+	return &lockstep.Trajectory{
+		Target:   r.TargetLataccel,
+		Lataccel: slices.Concat(r.TargetLataccel[:lockstep.ContextLength], parity.Taught[float64](t, Lataccel)),
+		Action:   slices.Concat(r.SteerCommand[:lockstep.ContextLength], parity.Taught[float64](t, Action)),
+	}
+}
+
+// Words are the words for shortcuts in files, and ParseShortcuts is the inverse.
+func Words(s lockstep.Shortcuts) []string {
+	words := []string{}
+	for _, n := range shortcutNames {
+		if s&n.bit != 0 {
+			words = append(words, n.name)
+		}
+	}
+	return words
+}
+
+// ParseShortcuts reads words for shortcuts.
+func ParseShortcuts(words []string) (s lockstep.Shortcuts, err error) {
+next:
+	for _, word := range words {
+		for _, n := range shortcutNames {
+			if n.name == word {
+				s |= n.bit
+				continue next
+			}
+		}
+		return 0, fmt.Errorf("shortcut %.60q is not known", word)
+	}
+	return s, nil
+}
+
+// Shortcuts are lockstep.Shortcuts whose JSON form is a list of words.
+type Shortcuts lockstep.Shortcuts
+
+// MarshalJSON writes the words.
+func (s Shortcuts) MarshalJSON() ([]byte, error) { return json.Marshal(Words(lockstep.Shortcuts(s))) }
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (s *Shortcuts) UnmarshalJSON(data []byte) error {
+	var words []string
+	if err := json.Unmarshal(data, &words); err != nil {
+		return err
+	}
+	parsed, err := ParseShortcuts(words)
+	*s = Shortcuts(parsed)
+	return err
+}

@@ -1,0 +1,198 @@
+package tinyphysics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+
+	"lockstep"
+	"lockstep/parity"
+	"lockstep/parity/schema"
+)
+
+// Positions in a step.
+var (
+	logits, probs, cdf = view.Index(Logits), view.Index(Probs), view.Index(CDF)
+	draw, sample       = view.Index(Draw), view.Index(Sample)
+)
+
+// A choice is how one draw chose a token on both sides: the first whose CDF is
+// greater than the draw.
+type choice struct {
+	draw      float64 // of the wanted side
+	want, got chosen
+
+	// apart is the greatest difference between the two CDFs at any token.
+	apart float64
+
+	// explained tells that the tokens differ for no other reason than the CDFs: the
+	// draws are equal, each token is the one that its own CDF gives, and the edges
+	// between the two tokens are no further from the draw than apart. If not, and the
+	// tokens differ, why says what is wrong.
+	explained bool
+	why       string
+}
+
+// chosen is one side of a choice.
+type chosen struct {
+	cdf   []float64
+	draw  float64
+	token int64
+
+	// edge is the value of the CDF that is nearest to the draw, and margin its
+	// distance.
+	edge, margin float64
+
+	// crossed is the distance from the draw to the furthest edge that lies between
+	// the two sides' tokens: by so much the CDF would have to be another for the other
+	// token. It is 0 if the tokens are equal.
+	crossed float64
+}
+
+// explain describes the choice of a step, or returns nil if the draw, the tokens or the
+// CDFs of a side are not known.
+func explain(want, got *schema.Step) *parity.Explanation {
+	c := newChoice(want, got)
+	if c == nil {
+		return nil
+	}
+	digits := func(x float64) string { return strconv.FormatFloat(x, 'g', 17, 64) }
+	return &parity.Explanation{
+		Explained: c.explained, Why: c.why,
+		Text: fmt.Sprintf("draw %v: token %d, %.3g from the nearest edge of the CDF; got token %d, %.3g from it; greatest difference of the CDFs %.3g",
+			c.draw, c.want.token, c.want.margin, c.got.token, c.got.margin, c.apart),
+		Facts: []parity.Fact{
+			{Name: "draw", Value: digits(c.draw)},
+			{Name: "nearest edge", Value: fmt.Sprintf("%s wanted, margin %.3g; %s got, margin %.3g", digits(c.want.edge), c.want.margin, digits(c.got.edge), c.got.margin)},
+			{Name: "tokens", Value: fmt.Sprintf("%d wanted, %d got", c.want.token, c.got.token)},
+			{Name: "CDFs", Value: fmt.Sprintf("%.3g apart at most", c.apart)},
+		},
+	}
+}
+
+func newChoice(want, got *schema.Step) *choice {
+	w, g := newChosen(want), newChosen(got)
+	if w == nil || g == nil || len(w.cdf) != len(g.cdf) {
+		return nil
+	}
+	c := &choice{draw: w.draw, want: *w, got: *g}
+	for i := range w.cdf {
+		apart := math.Abs(w.cdf[i] - g.cdf[i])
+		if apart != apart && math.Float64bits(w.cdf[i]) != math.Float64bits(g.cdf[i]) {
+			apart = math.Inf(1)
+		}
+		if apart > c.apart {
+			c.apart = apart
+		}
+	}
+	if w.token == g.token {
+		return c
+	}
+	if math.Float64bits(w.draw) != math.Float64bits(g.draw) {
+		c.why = "the draws differ"
+	} else if c.why = w.wrong("the wanted CDF"); c.why == "" {
+		c.why = g.wrong("the CDF got")
+	}
+	if c.why != "" {
+		return c
+	}
+	// Between the tokens lie the edges from the lower token's to that before the
+	// higher. The side with the lower token has them above the draw, the other below.
+	low, high := min(w.token, g.token), max(w.token, g.token)
+	for _, side := range []*chosen{&c.want, &c.got} {
+		if side.token == low {
+			side.crossed = side.cdf[high-1] - side.draw
+		} else {
+			side.crossed = side.draw - side.cdf[low]
+		}
+	}
+	if c.explained = c.want.crossed <= c.apart && c.got.crossed <= c.apart; !c.explained {
+		c.why = "the CDFs differ by less than the margins"
+	}
+	return c
+}
+
+// newChosen is a step's side of a choice, or nil if it is not known.
+func newChosen(s *schema.Step) *chosen {
+	if s == nil || !s.Has.Has(draw) || !s.Has.Has(sample) || len(s.Data[cdf]) == 0 {
+		return nil
+	}
+	c := &chosen{
+		cdf: schema.Elements[float64](s.Data[cdf]), draw: math.Float64frombits(s.Bits[draw]),
+		token: int64(s.Bits[sample]), margin: math.Inf(1),
+	}
+	for _, edge := range c.cdf {
+		if m := math.Abs(edge - c.draw); m < c.margin {
+			c.edge, c.margin = edge, m
+		}
+	}
+	return c
+}
+
+// wrong says why a side's token is not the one that its own CDF gives, or "".
+func (c *chosen) wrong(name string) string {
+	for i, x := range c.cdf {
+		if !(x >= 0) || i > 0 && !(x >= c.cdf[i-1]) {
+			return name + " is none"
+		}
+	}
+	right := sort.Search(len(c.cdf), func(i int) bool { return c.cdf[i] > c.draw })
+	switch {
+	case right == len(c.cdf):
+		return name + " is none"
+	case int64(right) != c.token:
+		return fmt.Sprintf("%s gives token %d, not %d", name, right, c.token)
+	}
+	return ""
+}
+
+// plotTokens is how many tokens to each side of the choice a plot shows.
+const plotTokens = 12
+
+// plot draws lataccel and steer command of both sides, and both CDFs around the draw.
+func plot(task *parity.Task, sides [2]*schema.Digests, at [2]*schema.Step) []parity.Chart {
+	family := parity.Family{Schema: &view.Schema}
+	lines := func(stage string) []parity.Line {
+		return []parity.Line{{Name: "wanted", Values: family.Column(sides[0], stage)}, {Name: "got", Values: family.Column(sides[1], stage)}}
+	}
+	var target []parity.Float
+	if j, ok := task.Job.(job); ok {
+		target = parity.Floats(j.Route.TargetLataccel[min(lockstep.ContextLength, j.Route.Len()):])
+	}
+	charts := []parity.Chart{
+		{Label: "lateral acceleration", Unit: "m/s²", Span: 0.2, First: view.First, Lines: append([]parity.Line{{Name: "target", Values: target}}, lines(Lataccel)...)},
+		{Label: "steer command", Unit: "within ±2", Span: 0.1, First: view.First, Lines: lines(Action)},
+	}
+	w, g := newChosen(at[0]), newChosen(at[1])
+	if w == nil && g == nil {
+		return charts
+	}
+	known := w
+	if w == nil {
+		known = g
+	}
+	tokens := []int64{known.token, known.token}
+	var edges [2][]float64
+	for i, side := range []*chosen{w, g} {
+		if side != nil {
+			tokens, edges[i] = append(tokens, side.token), side.cdf
+		}
+	}
+	low := int(min(max(slices.Min(tokens)-plotTokens, 0), lockstep.VocabSize))
+	high := int(min(max(slices.Max(tokens), 0), lockstep.VocabSize)) + plotTokens
+	cut := func(cdf []float64) []parity.Float {
+		from, to := min(low, len(cdf)), min(high, len(cdf))
+		return parity.Floats(cdf[from:max(from, to)])
+	}
+	c := parity.Chart{
+		Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: low, Stairs: "token",
+		Note:  "The sampled token is the first whose stair is above the draw.",
+		Lines: []parity.Line{{Name: "wanted", Values: cut(edges[0])}, {Name: "got", Values: cut(edges[1])}, {Name: "draw", Values: []parity.Float{parity.Float(known.draw)}}},
+	}
+	if k := newChoice(at[0], at[1]); k != nil {
+		c.Note += fmt.Sprintf(" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the other; the CDFs are %.3g apart at most.", k.want.margin, k.got.margin, k.apart)
+	}
+	return append(charts, c)
+}

@@ -1,0 +1,132 @@
+package tinyphysics
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"lockstep"
+	"lockstep/golden"
+	"lockstep/parity"
+	"lockstep/parity/schema"
+	"lockstep/parity/trace"
+)
+
+// Goldens are a set of recordings of the Python program, as a parity.Recording.
+type Goldens struct {
+	set      *golden.Set
+	rollouts []trace.Rollout
+}
+
+// Golden makes a source of a set of recordings.
+func Golden(set *golden.Set) (parity.Source, error) {
+	g, err := NewGoldens(set)
+	if err != nil {
+		return nil, err
+	}
+	return parity.Recorded(g), nil
+}
+
+// NewGoldens lists what a set recorded.
+func NewGoldens(set *golden.Set) (*Goldens, error) {
+	g := &Goldens{set: set}
+	seen := map[string]bool{}
+	for _, e := range set.Recordings {
+		policy, err := e.Policy()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", set.Dir, err)
+		}
+		r := trace.Rollout{Key: []string{e.Route, policy.String()}}
+		if seen[r.Name()] {
+			return nil, fmt.Errorf("%s: two recordings of %s", set.Dir, r.Name())
+		}
+		seen[r.Name()] = true
+		g.rollouts = append(g.rollouts, r)
+	}
+	return g, nil
+}
+
+// GoldenJobs are the jobs that a set recorded, on routes that load gives by their names.
+func GoldenJobs(set *golden.Set, load func(route string) (*lockstep.Route, error)) ([]lockstep.Job, error) {
+	routes := map[string]*lockstep.Route{}
+	var jobs []lockstep.Job
+	for _, e := range set.Recordings {
+		if routes[e.Route] == nil {
+			route, err := load(e.Route)
+			if err != nil {
+				return nil, err
+			}
+			routes[e.Route] = route
+		}
+		policy, err := e.Policy()
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, lockstep.Job{Route: routes[e.Route], Policy: policy})
+	}
+	return jobs, nil
+}
+
+// Info names the set.
+func (g *Goldens) Info() parity.SideInfo {
+	return parity.SideInfo{Name: "golden " + filepath.Base(g.set.Dir), Profile: g.set.Profile.String()}
+}
+
+// Schema has all stages of all steps.
+func (g *Goldens) Schema() *schema.Schema { return &view.Schema }
+
+// Digest is SHA-256, which Python has built in.
+func (g *Goldens) Digest() schema.Hash { return schema.SHA256 }
+
+// Rollouts are those of the set.
+func (g *Goldens) Rollouts() []trace.Rollout { return g.rollouts }
+
+// Read shows the steps of the n-th recording.
+func (g *Goldens) Read(n int, show func(s *schema.Step)) (trace.Rollout, []float64, error) {
+	entry := g.set.Recordings[n]
+	r, err := g.set.Read(entry)
+	if err != nil {
+		return trace.Rollout{}, nil, err
+	}
+	showRecording(r, show)
+	return rollout(entry.Route, g.rollouts[n].Key[1], entry.Rows, entry.Seed, r.RouteHash), Outcome(r.Costs), nil
+}
+
+// showRecording shows the steps of a recording.
+func showRecording(r *golden.Recording, show func(s *schema.Step)) {
+	const n, m = lockstep.ContextLength, 4 * lockstep.ContextLength
+	s, own := view.NewStep(), &lockstep.Step{}
+	for i := range r.Steps() {
+		*own = lockstep.Step{
+			Index: lockstep.ContextLength + i, Action: r.Action[i], Draw: r.Draw[i], Prediction: r.Prediction[i], Lataccel: r.Lataccel[i],
+			Sample: int(r.Sample[i]), Tokens: r.Tokens[i*n : (i+1)*n], States: r.States[i*m : (i+1)*m],
+		}
+		Expose(own, s)
+		s.Sum(schema.SHA256)
+		s.Has |= view.Set(Logits, Probs, CDF, Sample, Prediction)
+		s.Bits[logits], s.Bits[probs], s.Bits[cdf] = r.LogitsHash[i], r.ProbsHash[i], r.CDFHash[i]
+		if full, chances, ok := r.Full(own.Index); ok {
+			s.Data[logits], s.Data[probs] = schema.Bytes(full), schema.Bytes(chances)
+		}
+		show(s)
+	}
+}
+
+// CheckRecording holds one rollout, given as its steps and costs, to a recording.
+func CheckRecording(r *golden.Recording, steps []*lockstep.Step, costs lockstep.Costs) error {
+	about := trace.Rollout{Key: []string{r.Route, ""}}
+	want := &parity.Steps{Name: "recording", Of: &view.Schema, Hash: schema.SHA256, Rollout: about, Outcome: Outcome(r.Costs)}
+	showRecording(r, func(s *schema.Step) { want.Steps = append(want.Steps, s.Clone()) })
+	got := &parity.Steps{Name: "rollout", Of: &view.Schema, Hash: schema.SHA256, Rollout: about, Outcome: Outcome(costs)}
+	for _, s := range steps {
+		to := view.NewStep()
+		Expose(s, to)
+		to.Sum(schema.SHA256)
+		got.Steps = append(got.Steps, to)
+	}
+	report, err := parity.Compare(context.Background(), parity.Family{Schema: &view.Schema, Explain: explain}, parity.Recorded(want), parity.Recorded(got), nil, parity.CompareOptions{})
+	if err != nil {
+		return err
+	}
+	return report.Err()
+}

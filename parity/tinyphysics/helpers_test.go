@@ -1,0 +1,49 @@
+package tinyphysics
+
+import (
+	"context"
+
+	"lockstep"
+	"lockstep/parity"
+	"lockstep/parity/schema"
+)
+
+// everything are the stages of a step.
+const everything = 1<<10 - 1
+
+// parallel is a source of a simulator that is called so often at once.
+func parallel(sim lockstep.Simulator, n int) *parity.LiveSource {
+	l := Live(sim)
+	l.Parallel = n
+	return l
+}
+
+// stages are the names of those of a step, and of the outcome.
+var stages = func() (names []string) {
+	for _, g := range view.Stages {
+		names = append(names, g.Name)
+	}
+	return append(names, Costs)
+}()
+
+var background = context.Background()
+
+// is reports whether findings are so many, in so many rollouts, the first of a route at a
+// step.
+func is(f parity.StageFindings, stage string, findings, rollouts int, route string, step int) bool {
+	return f.Stage == stage && f.Findings == findings && f.Rollouts == rollouts && f.Rollout == "route "+route+", controller pid" && f.Step == step
+}
+
+// known is a step of which some numbers are known.
+func known(index int, set schema.Set, from lockstep.Step) *schema.Step {
+	s := view.NewStep()
+	from.Index = index
+	Expose(&from, s)
+	s.Has &= set
+	for i := range s.Data {
+		if !set.Has(i) {
+			s.Data[i] = nil
+		}
+	}
+	return s
+}
