@@ -247,6 +247,16 @@ test-python: ## the Python package: pip installs it, then its linters and tests
 	$(PYTHON_VENV)/bin/mypy
 	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
 
+.PHONY: test-ray
+test-ray: ## shards as tasks of Ray, on a cluster of three nodes on this machine
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	GO=$(GO) $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check '.[test,ray]'
+	$(PYTHON_VENV)/bin/pytest -m ray python/tests/test_shards.py
+
+.PHONY: test-kills
+test-kills: ## a kept run of 300 rollouts, killed a hundred times
+	LOCKSTEP_KILLS=100 $(GO) test ./cmd/lockstep -run '^TestKill$$' -v -timeout 60m
+
 .PHONY: wheel
 wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
 	LOCKSTEP_PORTABLE=1 GO=$(GO) $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .

@@ -19,10 +19,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import ray
+
 import lockstep
 from lockstep import shards
-
-import ray
 
 __all__ = ["evaluate", "rollout_workers"]
 
@@ -147,16 +147,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shards.merge(options.folder)  # is it a plan?
         if options.address:
             ray.init(address=options.address, log_to_driver=False)
-        merged = evaluate(
-            options.folder, cpus=options.cpus, model=options.model, data=options.data, progress=progress
-        )
+        merged = evaluate(options.folder, cpus=options.cpus, model=options.model, data=options.data, progress=progress)
         result = merged.result
     except (OSError, ValueError, RuntimeError) as error:
         print(f"lockstep: {error}", file=sys.stderr)
         return 1 if isinstance(error, lockstep.SimulationError) else 2
     for (k, n), error in result.errors.items():
         print(f"lockstep: {result.routes[n]}, {result.controllers[k]}: {error}", file=sys.stderr)
-    for name, mean in zip(result.controllers, result.mean.tolist()):
+    for name, mean in zip(result.controllers, result.mean.tolist(), strict=False):
         print(f"{name}: lataccel_cost {mean[0]}, jerk_cost {mean[1]}, total_cost {mean[2]}")
     print("sha256", merged.sha256)
     return 0 if not result.errors else 2

@@ -32,7 +32,6 @@ from lockstep.simulator import Result, default_workers
 __all__ = ["Merged", "Plan", "merge", "plan", "run"]
 
 
-
 @dataclass(frozen=True)
 class Plan:
     """A plan of a run in parts.
