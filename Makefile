@@ -287,3 +287,18 @@ CLASSIC_STEPS := 1e8
 .PHONY: golden-classic
 golden-classic: $(GYMNASIUM)/requirements $(GYMNASIUM)/requirements-numpy1 ## record the goldens of classic control again
 	$(GO) run ./golden/classic/record -python $(GYMNASIUM)/requirements/bin/python -python1 $(GYMNASIUM)/requirements-numpy1/bin/python
+
+.PHONY: kernels-classic
+kernels-classic: $(NVCC_VENV)/ready ## compile the CUDA kernels of classic control into gpu/classic
+	@$(MAKE) --no-print-directory nvcc-classic
+
+CLASSIC_KERNELS := gpu/kernels/classic
+.PHONY: nvcc-classic
+nvcc-classic:
+	cd $(CLASSIC_KERNELS) && for t in ptx:compute_80 cubin:sm_90; do \
+		$(abspath $(CUDA_HOME))/bin/nvcc -std=c++17 -O3 -fmad=false -prec-div=true -prec-sqrt=true -ftz=false -$${t%%:*} -arch=$${t#*:} -Xptxas -v \
+			-o $(abspath build)/classic.$${t%%:*} classic.cu 2>> $(abspath build)/classic.log || exit 1; done
+	for t in ptx cubin; do gzip -9nc build/classic.$$t > gpu/classic/module/classic.$$t.gz; done
+	awk '/entry function/ { name = $$7 } /Function properties for lockstep/ { getline; spill = $$0 } /Used/ { sub(/ptxas info *: */, ""); print name ": " $$0 "; " spill }' build/classic.log | tr -s ' ' > gpu/classic/module/report.txt
+	rm build/classic.log
+	cat $(sort $(wildcard $(CLASSIC_KERNELS)/*.cu $(CLASSIC_KERNELS)/*.cuh $(CLASSIC_KERNELS)/*.h)) | sha256sum | cut -d ' ' -f 1 > gpu/classic/module/sources.sha256

@@ -1,6 +1,9 @@
 package classic
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Policy chooses the actions of Run. One of its fields is set.
 type Policy struct {
@@ -30,8 +33,12 @@ type Layer struct {
 	Weights, Bias []float32
 }
 
-// MaxWidth is the largest number of outputs of a layer.
-const MaxWidth = 64
+// Bounds of a network. With them no output can overflow, whatever is observed.
+const (
+	MaxLayers = 4
+	MaxWidth  = 64 // outputs of a layer
+	MaxWeight = 1000
+)
 
 // Check tells why the policy cannot act in the task for so many steps, or nil.
 // Recorded actions are checked at their step.
@@ -50,11 +57,19 @@ func (p Policy) Check(t Task, steps int) error {
 	case p.Network == nil:
 		return nil
 	}
+	if len(p.Network.Layers) > MaxLayers {
+		return fmt.Errorf("%s: the network has %d layers: at most %d can be", t.Name, len(p.Network.Layers), MaxLayers)
+	}
 	inputs := len(t.Observation)
 	for i, l := range p.Network.Layers {
 		if len(l.Bias) < 1 || len(l.Bias) > MaxWidth || len(l.Weights) != len(l.Bias)*inputs {
 			return fmt.Errorf("%s: layer %d has %d weights and %d biases: with %d inputs and at most %d outputs that cannot be",
 				t.Name, i, len(l.Weights), len(l.Bias), inputs, MaxWidth)
+		}
+		for _, w := range slices.Concat(l.Weights, l.Bias) {
+			if !(w >= -MaxWeight && w <= MaxWeight) {
+				return fmt.Errorf("%s: layer %d has a weight of %g: they must be within ±%d", t.Name, i, w, MaxWeight)
+			}
 		}
 		inputs = len(l.Bias)
 	}

@@ -7,6 +7,7 @@ import (
 
 	batchedclassic "lockstep/batched/classic"
 	"lockstep/classic"
+	gpuclassic "lockstep/gpu/classic"
 	"lockstep/internal/want"
 	referenceclassic "lockstep/reference/classic"
 )
@@ -28,8 +29,16 @@ var Classic = []ClassicEngine{
 	{Name: "reference", Folder: "reference/classic", New: func(int) (classic.Engine, error) {
 		return referenceclassic.Engine{}, nil
 	}},
+	{Name: "emulated", Folder: "gpu/classic", Want: want.Compiler, Slow: true, New: func(workers int) (classic.Engine, error) {
+		e, err := gpuclassic.OnCPU(workers)
+		return e, want.Compiler.Denied(err)
+	}},
 	{Name: "batched", Folder: "batched/classic", New: func(workers int) (classic.Engine, error) {
 		return batchedclassic.Engine{Workers: workers}, nil
+	}},
+	{Name: "gpu", Folder: "gpu/classic", Want: want.GPU, New: func(int) (classic.Engine, error) {
+		e, err := gpuclassic.OnGPU()
+		return e, want.GPU.Denied(err)
 	}},
 }
 

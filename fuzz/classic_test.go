@@ -226,7 +226,7 @@ func classicRun(task classic.Task, p classic.Policy, steps int) func(v classic.V
 	}
 }
 
-// TestClassicLong holds batched to the reference for LOCKSTEP_CLASSIC_STEPS steps
+// TestClassicLong holds the fastest engine to the reference for LOCKSTEP_CLASSIC_STEPS steps
 // over the family, with every kind of reset and policy.
 func TestClassicLong(t *testing.T) {
 	total := 200_000
@@ -276,7 +276,7 @@ func longRun(all []classic.Engine, e classic.Environment, round, left int) (int,
 		policy = classic.Policy{Network: golden.Goals[e.Name]}
 	}
 	var vectors []classic.Vector
-	for _, engine := range all[:2] {
+	for _, engine := range []classic.Engine{all[0], all[len(all)-1]} {
 		v, err := engine.Make(task)
 		if err != nil {
 			return 0, err

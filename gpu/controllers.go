@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"lockstep"
+	"lockstep/internal/guard"
 )
 
 // steps runs a group whose controllers are on the host.
@@ -110,7 +111,7 @@ func (d *drive) controllers() []hostController {
 		switch policy := t.job.Policy.(type) {
 		case lockstep.Custom:
 			c := &customController{job: j}
-			if err := guard(func() { c.controller = policy.New() }); err != nil {
+			if err := guard.Do(func() { c.controller = policy.New() }); err != nil {
 				d.failJob(j, 0, err)
 				continue
 			}
@@ -146,7 +147,7 @@ func (c *customController) update(d *drive, step int) {
 	}
 	t := d.tasks[c.job]
 	route := t.job.Route
-	err := guard(func() {
+	err := guard.Do(func() {
 		d.command[c.job] = c.controller.Update(route.TargetLataccel[step], d.stepper.Lataccel(c.job), route.State(step), route.FuturePlan(step))
 	})
 	if err != nil {
@@ -169,7 +170,7 @@ func (b *batchController) start(d *drive) {
 	}
 	b.step = lockstep.NewBatchStep(len(b.jobs))
 	var err error
-	if panicked := guard(func() { b.controller, err = b.policy.New(routes) }); panicked != nil {
+	if panicked := guard.Do(func() { b.controller, err = b.policy.New(routes) }); panicked != nil {
 		err = panicked
 	}
 	if err != nil {
@@ -204,7 +205,7 @@ func (b *batchController) update(d *drive, step int) {
 		return
 	}
 	var err error
-	if panicked := guard(func() { err = b.controller.Update(in) }); panicked != nil {
+	if panicked := guard.Do(func() { err = b.controller.Update(in) }); panicked != nil {
 		err = panicked
 	}
 	if err != nil {
@@ -226,6 +227,6 @@ func (b *batchController) update(d *drive, step int) {
 // longer be anybody's.
 func (b *batchController) close() {
 	if b.controller != nil {
-		guard(func() { b.controller.Close() })
+		guard.Do(func() { b.controller.Close() })
 	}
 }

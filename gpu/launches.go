@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"lockstep"
+	"lockstep/internal/guard"
 )
 
 // outcome is what a task came to.
@@ -147,5 +148,5 @@ func observe(job *lockstep.Job, step int, t *traceBlock) error {
 	if t.Network != 0 {
 		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = t.Tokens[:], t.States[:], t.Logits[:], t.Probs[:], t.CDF[:]
 	}
-	return guard(func() { job.Observe(&s) })
+	return guard.Do(func() { job.Observe(&s) })
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -327,15 +326,4 @@ func (r *run) failAll(tasks []*task, step int, err error) {
 	for _, t := range tasks {
 		r.fail(t, step, err)
 	}
-}
-
-// guard calls f and makes a panic an error.
-func guard(f func()) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	f()
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/guard"
 	"lockstep/internal/model"
 	"lockstep/internal/policies"
 )
@@ -350,7 +351,7 @@ func (c *chunk) observe(k, step int, logits []float32, token int, prediction flo
 		c.step.States = s.states[(step-n+1)*model.StateSize : (step+1)*model.StateSize]
 		c.step.Logits, c.step.Probs, c.step.CDF = logits, c.probs, c.cdf
 	}
-	if err := guard(func() { s.job.Observe(&c.step) }); err != nil {
+	if err := guard.Do(func() { s.job.Observe(&c.step) }); err != nil {
 		c.fail(k, step, err)
 	}
 }

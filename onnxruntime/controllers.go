@@ -2,9 +2,9 @@ package onnxruntime
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"lockstep"
+	"lockstep/internal/guard"
 	"lockstep/internal/policies"
 )
 
@@ -52,7 +52,7 @@ func newControllers(c *chunk) []controllers {
 			g.slots = append(g.slots, slot)
 			c.actors[slot] = policies.NewActor(policy, c.slots[slot].job)
 		case lockstep.Custom:
-			err := guard(func() {
+			err := guard.Do(func() {
 				u.slots = append(u.slots, slot)
 				u.controllers = append(u.controllers, policy.New())
 			})
@@ -91,17 +91,6 @@ func newControllers(c *chunk) []controllers {
 		all = append(all, &u)
 	}
 	return all
-}
-
-// guard calls f and makes a panic an error.
-func guard(f func()) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	f()
-	return nil
 }
 
 // zeros are slots that steer 0.
@@ -152,18 +141,12 @@ type customs struct {
 func (*customs) close() {}
 
 func (u *customs) update(c *chunk, step int) {
-	for k, slot := range u.slots {
-		if !c.running[slot] {
-			continue
-		}
-		err := guard(func() {
+	guard.Each(len(u.slots), func(k int) {
+		if slot := u.slots[k]; c.running[slot] {
 			s := &c.slots[slot]
 			c.command[slot] = u.controllers[k].Update(s.target[step], c.current[slot], s.route.State(step), s.route.FuturePlan(step))
-		})
-		if err != nil {
-			c.fail(slot, step, err)
 		}
-	}
+	}, func(k int, err error) { c.fail(u.slots[k], step, err) })
 }
 
 // batch are slots that one batch controller steers.
@@ -181,7 +164,7 @@ func (b *batch) start(c *chunk) {
 	}
 	b.step = lockstep.NewBatchStep(len(b.slots))
 	var err error
-	if panicked := guard(func() { b.controller, err = b.policy.New(routes) }); panicked != nil {
+	if panicked := guard.Do(func() { b.controller, err = b.policy.New(routes) }); panicked != nil {
 		err = panicked
 	}
 	if err != nil {
@@ -216,7 +199,7 @@ func (b *batch) update(c *chunk, step int) {
 		return
 	}
 	var err error
-	if panicked := guard(func() { err = b.controller.Update(in) }); panicked != nil {
+	if panicked := guard.Do(func() { err = b.controller.Update(in) }); panicked != nil {
 		err = panicked
 	}
 	if err != nil {
@@ -238,6 +221,6 @@ func (b *batch) update(c *chunk, step int) {
 // longer be anybody's.
 func (b *batch) close() {
 	if b.controller != nil {
-		guard(func() { b.controller.Close() })
+		guard.Do(func() { b.controller.Close() })
 	}
 }

@@ -140,9 +140,7 @@ func (g *gpt) embed(states []float32, tokens []int64) {
 
 // norm normalises the rows of x from first on.
 func (g *gpt) norm(w model.Norm, first int) {
-	for i := first * width; i < positions*width; i += width {
-		g.layerNorm(g.n[i:i+width], g.x[i:i+width], w.Weight, w.Bias)
-	}
+	g.layerNorm(g.n[first*width:], g.x[first*width:], w.Weight, w.Bias)
 }
 
 // attention adds to the rows of x from first on the block's self-attention.

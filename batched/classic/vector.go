@@ -207,7 +207,7 @@ func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, reco
 	if !v.seeded {
 		return v.ready()
 	}
-	if policy.Recorded != nil || policy.Network != nil && v.task.Actions == 0 || v.task.Autoreset == classic.Disabled {
+	if policy.Recorded != nil || v.task.Autoreset == classic.Disabled {
 		return v.runChecked(ctx, policy, steps, record)
 	}
 	for done := 0; done < steps; {

@@ -32,6 +32,7 @@ type commands struct {
 	Parity   parityCommand   `cmd:"" help:"Compare engines with each other, or with recordings, bit by bit."`
 	Diff     diffCommand     `cmd:"" help:"Compare a trace with another, or with an engine."`
 	Gate     gateCommand     `cmd:"" help:"Run what a change must pass before it is merged."`
+	Tune     tuneCommand     `cmd:"" help:"Search for the gains of a controller."`
 	Watch    watchCommand    `cmd:"" help:"Say how far a run is, from its folder."`
 	Shard    shardCommand    `cmd:"" help:"Compute a run in parts, on as many machines as there are."`
 	Generate generateCommand `cmd:"" help:"Make routes."`

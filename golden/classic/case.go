@@ -158,47 +158,34 @@ func (c *comparison) all(t classic.Task, v classic.Vector) error {
 	if c.Network == nil {
 		policy.Uniform = &c.Uniform
 	}
-	record := []classic.Transition{classic.NewTransition(t)}
-	r := &record[0]
+	record := make([]classic.Transition, c.Every)
+	if t.Autoreset == classic.Disabled {
+		record = record[:1]
+	}
+	for i := range record {
+		record[i] = classic.NewTransition(t)
+	}
 	ended := make([]bool, t.Num)
-	for step := range c.Steps {
+	for done := 0; done < c.Steps; done += len(record) {
 		if t.Autoreset == classic.Disabled && slices.Contains(ended, true) {
 			if err := v.Reset(classic.Reset{Continue: true, Mask: ended}); err != nil {
 				return err
 			}
-			if err := c.observed(t, v, step+1); err != nil {
+			if err := c.observed(t, v, done+1); err != nil {
 				return err
 			}
 		}
-		if err := v.Run(context.Background(), policy, 1, record); err != nil {
+		if err := v.Run(context.Background(), policy, len(record), record); err != nil {
 			return err
 		}
-		columns := []any{r.Actions.Discrete, r.States, r.Observations, r.Rewards, r.Terminated, r.Truncated}
-		if t.Actions == 0 {
-			columns[0] = r.Actions.Continuous
-		}
-		var finals []int
-		for i := range ended {
-			ended[i] = r.Terminated[i] || r.Truncated[i]
-			if ended[i] {
-				finals = append(finals, i)
+		for i := range record {
+			if err := c.answered(t, &record[i], done+i, ended); err != nil {
+				return err
 			}
 		}
-		if t.Autoreset == classic.SameStep && len(finals) > 0 {
-			var final []float32
-			for d := range t.Observation {
-				for _, i := range finals {
-					final = append(final, r.Final[d*t.Num+i])
-				}
-			}
-			columns = append(columns, final)
-		}
-		if err := c.put(step+1, columns...); err != nil {
-			return err
-		}
-		if (step+1)%c.Every == 0 {
-			if got, want := hex.EncodeToString(c.hash.Sum(nil)), c.Hashes[step/c.Every]; got != want {
-				return fmt.Errorf("steps %d to %d differ from Gymnasium's (their hash)", step+1-c.Every, step)
+		if step := done + len(record); step%c.Every == 0 {
+			if got, want := hex.EncodeToString(c.hash.Sum(nil)), c.Hashes[step/c.Every-1]; got != want {
+				return fmt.Errorf("steps %d to %d differ from Gymnasium's (their hash)", step-c.Every, step-1)
 			}
 		}
 	}
@@ -206,6 +193,31 @@ func (c *comparison) all(t classic.Task, v classic.Vector) error {
 		return fmt.Errorf("%d rows of values were compared, %d were recorded", c.rows, want)
 	}
 	return nil
+}
+
+// answered puts one step, and notes what has ended.
+func (c *comparison) answered(t classic.Task, r *classic.Transition, step int, ended []bool) error {
+	columns := []any{r.Actions.Discrete, r.States, r.Observations, r.Rewards, r.Terminated, r.Truncated}
+	if t.Actions == 0 {
+		columns[0] = r.Actions.Continuous
+	}
+	var finals []int
+	for i := range ended {
+		ended[i] = r.Terminated[i] || r.Truncated[i]
+		if ended[i] {
+			finals = append(finals, i)
+		}
+	}
+	if t.Autoreset == classic.SameStep && len(finals) > 0 {
+		var final []float32
+		for d := range t.Observation {
+			for _, i := range finals {
+				final = append(final, r.Final[d*t.Num+i])
+			}
+		}
+		columns = append(columns, final)
+	}
+	return c.put(step+1, columns...)
 }
 
 func (c *comparison) observed(t classic.Task, v classic.Vector, step int) error {

@@ -6,10 +6,6 @@ import (
 	"time"
 )
 
-// peaks holds, by set, functions that do nothing but so many fused
-// multiply-adds, as fast as the CPU can.
-var peaks = map[string]func() int{}
-
 // gflops is the speed of the best of so many calls, which are short: other jobs
 // of the machine do not count.
 func gflops(calls int, run func() (fma int)) float64 {
@@ -44,7 +40,7 @@ func BenchmarkMatMul(b *testing.B) {
 				for b.Loop() {
 					call()
 				}
-				if peak := peaks[set.Name]; peak != nil {
+				if peak := set.Peak; peak != nil {
 					round := 1 + 1_000_000/(s.m*size)
 					best := gflops(300, func() int {
 						for range round {

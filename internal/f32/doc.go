@@ -15,5 +15,7 @@ package f32
 //go:generate go run -C _generate . -out ../matmul_avx512_amd64.s -stubs ../matmul_avx512_amd64.go -pkg f32 matmul avx512
 //go:generate go run -C _generate . -out ../elementwise_avx2_amd64.s -stubs ../elementwise_avx2_amd64.go -pkg f32 elementwise avx2
 //go:generate go run -C _generate . -out ../elementwise_avx512_amd64.s -stubs ../elementwise_avx512_amd64.go -pkg f32 elementwise avx512
+//go:generate go run -C _generate . -out ../attention_avx2_amd64.s -stubs ../attention_avx2_amd64.go -pkg f32 attention avx2
+//go:generate go run -C _generate . -out ../attention_avx512_amd64.s -stubs ../attention_avx512_amd64.go -pkg f32 attention avx512
 //go:generate go run -C _generate . -out ../probe_avx2_amd64.s -stubs ../probe_avx2_amd64.go -pkg f32 probe avx2
 //go:generate go run -C _generate . -out ../probe_avx512_amd64.s -stubs ../probe_avx512_amd64.go -pkg f32 probe avx512

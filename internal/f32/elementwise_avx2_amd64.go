@@ -4,7 +4,7 @@
 
 package f32
 
-// layerNormAVX2 normalises one row of n elements, a multiple of 8:
+// layerNormAVX2 normalises rows of n elements, a multiple of 8:
 //
 //	var d [4]float64
 //	for i, v := range x {
@@ -23,7 +23,7 @@ package f32
 //	}
 //
 //go:noescape
-func layerNormAVX2(n int, y *float32, x *float32, weight *float32, bias *float32)
+func layerNormAVX2(rows int, n int, y *float32, x *float32, weight *float32, bias *float32)
 
 // geluAVX2 computes n elements:
 //
@@ -64,3 +64,27 @@ func expNumPyAVX2(n int, y *float32, x *float32, shift float32)
 //
 //go:noescape
 func expNumPyFusedAVX2(n int, y *float32, x *float32, shift float32)
+
+// divideAVX2 computes n elements:
+//
+//	y = x / divisor
+//
+//go:noescape
+func divideAVX2(n int, y *float32, x *float32, divisor float32)
+
+// addAVX2 computes n elements:
+//
+//	y = y + x
+//
+//go:noescape
+func addAVX2(n int, y *float32, x *float32)
+
+// maxAVX2 is the largest of n numbers:
+//
+//	m = -Inf
+//	if x > m {
+//		m = x
+//	}
+//
+//go:noescape
+func maxAVX2(n int, x *float32) float32

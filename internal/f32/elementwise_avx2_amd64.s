@@ -4,111 +4,338 @@
 
 #include "textflag.h"
 
-// func layerNormAVX2(n int, y *float32, x *float32, weight *float32, bias *float32)
+// func layerNormAVX2(rows int, n int, y *float32, x *float32, weight *float32, bias *float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·layerNormAVX2(SB), $0-40
-	MOVQ n+0(FP), AX
-	MOVQ x+16(FP), CX
+TEXT ·layerNormAVX2(SB), $0-48
+	MOVQ rows+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ CX, DX
+	SHLQ $0x02, DX
+	LEAQ (DX)(DX*2), BX
+	MOVQ x+24(FP), SI
+	MOVQ y+16(FP), DI
+	MOVQ weight+32(FP), R8
+	MOVQ bias+40(FP), R9
 
-	// Mean: four sums in float64
+four:
+	CMPQ AX, $0x04
+	JL   four_done
+
+	// Means: four sums in float64 each
 	VXORPD Y0, Y0, Y0
-	MOVQ   AX, DX
-	SHRQ   $0x03, DX
-	XORQ   BX, BX
-	TESTQ  DX, DX
-	JZ     sum_done
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	MOVQ   CX, R10
+	MOVQ   SI, R11
+	SHRQ   $0x03, R10
+	TESTQ  R10, R10
+	JZ     four_sum_done
 
-sum:
-	VCVTPS2PD (CX)(BX*1), Y1
-	VADDPD    Y1, Y0, Y0
-	VCVTPS2PD 16(CX)(BX*1), Y1
-	VADDPD    Y1, Y0, Y0
-	ADDQ      $0x20, BX
-	DECQ      DX
-	JNZ       sum
+four_sum:
+	VCVTPS2PD (R11), Y4
+	VADDPD    Y4, Y0, Y0
+	VCVTPS2PD (R11)(DX*1), Y4
+	VADDPD    Y4, Y1, Y1
+	VCVTPS2PD (R11)(DX*2), Y4
+	VADDPD    Y4, Y2, Y2
+	VCVTPS2PD (R11)(BX*1), Y4
+	VADDPD    Y4, Y3, Y3
+	VCVTPS2PD 16(R11), Y4
+	VADDPD    Y4, Y0, Y0
+	VCVTPS2PD 16(R11)(DX*1), Y4
+	VADDPD    Y4, Y1, Y1
+	VCVTPS2PD 16(R11)(DX*2), Y4
+	VADDPD    Y4, Y2, Y2
+	VCVTPS2PD 16(R11)(BX*1), Y4
+	VADDPD    Y4, Y3, Y3
+	ADDQ      $0x20, R11
+	DECQ      R10
+	JNZ       four_sum
 
-sum_done:
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPD       X1, X0, X0
-	VUNPCKHPD    X0, X0, X1
-	VADDSD       X1, X0, X0
+four_sum_done:
+	VXORPS       X4, X4, X4
+	VCVTSI2SDQ   CX, X4, X4
+	VEXTRACTF128 $0x01, Y0, X5
+	VADDPD       X5, X0, X0
+	VUNPCKHPD    X0, X0, X5
+	VADDSD       X5, X0, X0
+	VDIVSD       X4, X0, X0
+	VCVTSD2SS    X0, X0, X0
+	VBROADCASTSS X0, Y0
+	VEXTRACTF128 $0x01, Y1, X5
+	VADDPD       X5, X1, X1
+	VUNPCKHPD    X1, X1, X5
+	VADDSD       X5, X1, X1
+	VDIVSD       X4, X1, X1
+	VCVTSD2SS    X1, X1, X1
+	VBROADCASTSS X1, Y1
+	VEXTRACTF128 $0x01, Y2, X5
+	VADDPD       X5, X2, X2
+	VUNPCKHPD    X2, X2, X5
+	VADDSD       X5, X2, X2
+	VDIVSD       X4, X2, X2
+	VCVTSD2SS    X2, X2, X2
+	VBROADCASTSS X2, Y2
+	VEXTRACTF128 $0x01, Y3, X5
+	VADDPD       X5, X3, X3
+	VUNPCKHPD    X3, X3, X5
+	VADDSD       X5, X3, X3
+	VDIVSD       X4, X3, X3
+	VCVTSD2SS    X3, X3, X3
+	VBROADCASTSS X3, Y3
+
+	// Variances: eight chains each
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	MOVQ   CX, R10
+	MOVQ   SI, R11
+	SHRQ   $0x03, R10
+	TESTQ  R10, R10
+	JZ     four_square_done
+
+four_square:
+	VMOVUPS     (R11), Y9
+	VSUBPS      Y0, Y9, Y9
+	VFMADD231PS Y9, Y9, Y5
+	VMOVUPS     (R11)(DX*1), Y9
+	VSUBPS      Y1, Y9, Y9
+	VFMADD231PS Y9, Y9, Y6
+	VMOVUPS     (R11)(DX*2), Y9
+	VSUBPS      Y2, Y9, Y9
+	VFMADD231PS Y9, Y9, Y7
+	VMOVUPS     (R11)(BX*1), Y9
+	VSUBPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y9, Y8
+	ADDQ        $0x20, R11
+	DECQ        R10
+	JNZ         four_square
+
+four_square_done:
+	VCVTSI2SSQ CX, X4, X4
+	VMOVSS     constants<>+0(SB), X9
+
+	// 1 / sqrt(variance + Epsilon)
+	VEXTRACTF128 $0x01, Y5, X10
+	VADDPS       X10, X5, X5
+	VMOVHLPS     X5, X5, X10
+	VADDPS       X10, X5, X5
+	VMOVSHDUP    X5, X10
+	VADDSS       X10, X5, X5
+	VDIVSS       X4, X5, X5
+	VADDSS       constants<>+32(SB), X5, X5
+	VSQRTSS      X5, X5, X5
+	VDIVSS       X5, X9, X5
+	VBROADCASTSS X5, Y5
+
+	// 1 / sqrt(variance + Epsilon)
+	VEXTRACTF128 $0x01, Y6, X10
+	VADDPS       X10, X6, X6
+	VMOVHLPS     X6, X6, X10
+	VADDPS       X10, X6, X6
+	VMOVSHDUP    X6, X10
+	VADDSS       X10, X6, X6
+	VDIVSS       X4, X6, X6
+	VADDSS       constants<>+32(SB), X6, X6
+	VSQRTSS      X6, X6, X6
+	VDIVSS       X6, X9, X6
+	VBROADCASTSS X6, Y6
+
+	// 1 / sqrt(variance + Epsilon)
+	VEXTRACTF128 $0x01, Y7, X10
+	VADDPS       X10, X7, X7
+	VMOVHLPS     X7, X7, X10
+	VADDPS       X10, X7, X7
+	VMOVSHDUP    X7, X10
+	VADDSS       X10, X7, X7
+	VDIVSS       X4, X7, X7
+	VADDSS       constants<>+32(SB), X7, X7
+	VSQRTSS      X7, X7, X7
+	VDIVSS       X7, X9, X7
+	VBROADCASTSS X7, Y7
+
+	// 1 / sqrt(variance + Epsilon)
+	VEXTRACTF128 $0x01, Y8, X10
+	VADDPS       X10, X8, X8
+	VMOVHLPS     X8, X8, X10
+	VADDPS       X10, X8, X8
+	VMOVSHDUP    X8, X10
+	VADDSS       X10, X8, X8
+	VDIVSS       X4, X8, X8
+	VADDSS       constants<>+32(SB), X8, X8
+	VSQRTSS      X8, X8, X8
+	VDIVSS       X8, X9, X8
+	VBROADCASTSS X8, Y8
+	MOVQ         DI, R10
+	MOVQ         R8, R11
+	MOVQ         R9, R12
+	SUBQ         SI, R10
+	SUBQ         SI, R11
+	SUBQ         SI, R12
+	MOVQ         CX, R14
+	MOVQ         SI, R15
+	SHRQ         $0x03, R14
+	TESTQ        R14, R14
+	JZ           four_scale_done
+
+four_scale:
+	VMOVUPS     (R15)(R11*1), Y4
+	VMOVUPS     (R15)(R12*1), Y9
+	LEAQ        (R15)(R10*1), R13
+	VMOVUPS     (R15), Y10
+	VSUBPS      Y0, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VFMADD213PS Y9, Y4, Y10
+	VMOVUPS     Y10, (R13)
+	VMOVUPS     (R15)(DX*1), Y10
+	VSUBPS      Y1, Y10, Y10
+	VMULPS      Y6, Y10, Y10
+	VFMADD213PS Y9, Y4, Y10
+	VMOVUPS     Y10, (R13)(DX*1)
+	VMOVUPS     (R15)(DX*2), Y10
+	VSUBPS      Y2, Y10, Y10
+	VMULPS      Y7, Y10, Y10
+	VFMADD213PS Y9, Y4, Y10
+	VMOVUPS     Y10, (R13)(DX*2)
+	VMOVUPS     (R15)(BX*1), Y10
+	VSUBPS      Y3, Y10, Y10
+	VMULPS      Y8, Y10, Y10
+	VFMADD213PS Y9, Y4, Y10
+	VMOVUPS     Y10, (R13)(BX*1)
+	ADDQ        $0x20, R15
+	DECQ        R14
+	JNZ         four_scale
+
+four_scale_done:
+	ADDQ DX, SI
+	ADDQ DX, DI
+	ADDQ DX, SI
+	ADDQ DX, DI
+	ADDQ DX, SI
+	ADDQ DX, DI
+	ADDQ DX, SI
+	ADDQ DX, DI
+	SUBQ $0x04, AX
+	JMP  four
+
+four_done:
+one:
+	CMPQ AX, $0x01
+	JL   one_done
+
+	// Means: four sums in float64 each
+	VXORPD Y0, Y0, Y0
+	MOVQ   CX, BX
+	MOVQ   SI, R10
+	SHRQ   $0x03, BX
+	TESTQ  BX, BX
+	JZ     one_sum_done
+
+one_sum:
+	VCVTPS2PD (R10), Y1
+	VADDPD    Y1, Y0, Y0
+	VCVTPS2PD 16(R10), Y1
+	VADDPD    Y1, Y0, Y0
+	ADDQ      $0x20, R10
+	DECQ      BX
+	JNZ       one_sum
+
+one_sum_done:
 	VXORPS       X1, X1, X1
-	VCVTSI2SDQ   AX, X1, X1
+	VCVTSI2SDQ   CX, X1, X1
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPD       X2, X0, X0
+	VUNPCKHPD    X0, X0, X2
+	VADDSD       X2, X0, X0
 	VDIVSD       X1, X0, X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
 
-	// Variance: eight chains
+	// Variances: eight chains each
 	VXORPS Y2, Y2, Y2
-	MOVQ   AX, DX
-	SHRQ   $0x03, DX
-	XORQ   BX, BX
-	TESTQ  DX, DX
-	JZ     square_done
+	MOVQ   CX, BX
+	MOVQ   SI, R10
+	SHRQ   $0x03, BX
+	TESTQ  BX, BX
+	JZ     one_square_done
 
-square:
-	VMOVUPS     (CX)(BX*1), Y3
+one_square:
+	VMOVUPS     (R10), Y3
 	VSUBPS      Y0, Y3, Y3
 	VFMADD231PS Y3, Y3, Y2
-	ADDQ        $0x20, BX
-	DECQ        DX
-	JNZ         square
+	ADDQ        $0x20, R10
+	DECQ        BX
+	JNZ         one_square
 
-square_done:
-	VEXTRACTF128 $0x01, Y2, X3
-	VADDPS       X3, X2, X2
-	VMOVHLPS     X2, X2, X3
-	VADDPS       X3, X2, X2
-	VMOVSHDUP    X2, X3
-	VADDSS       X3, X2, X2
-	VCVTSI2SSQ   AX, X1, X1
-	VDIVSS       X1, X2, X2
+one_square_done:
+	VCVTSI2SSQ CX, X1, X1
+	VMOVSS     constants<>+0(SB), X3
 
 	// 1 / sqrt(variance + Epsilon)
-	VADDSS       constants<>+0(SB), X2, X2
+	VEXTRACTF128 $0x01, Y2, X4
+	VADDPS       X4, X2, X2
+	VMOVHLPS     X2, X2, X4
+	VADDPS       X4, X2, X2
+	VMOVSHDUP    X2, X4
+	VADDSS       X4, X2, X2
+	VDIVSS       X1, X2, X2
+	VADDSS       constants<>+32(SB), X2, X2
 	VSQRTSS      X2, X2, X2
-	VMOVSS       constants<>+32(SB), X1
-	VDIVSS       X2, X1, X2
-	VBROADCASTSS X2, Y1
-	MOVQ         y+8(FP), DX
-	MOVQ         weight+24(FP), BX
-	MOVQ         bias+32(FP), SI
-	SHRQ         $0x03, AX
-	XORQ         DI, DI
-	TESTQ        AX, AX
-	JZ           scale_done
+	VDIVSS       X2, X3, X2
+	VBROADCASTSS X2, Y2
+	MOVQ         DI, BX
+	MOVQ         R8, R10
+	MOVQ         R9, R11
+	SUBQ         SI, BX
+	SUBQ         SI, R10
+	SUBQ         SI, R11
+	MOVQ         CX, R13
+	MOVQ         SI, R14
+	SHRQ         $0x03, R13
+	TESTQ        R13, R13
+	JZ           one_scale_done
 
-scale:
-	VMOVUPS     (CX)(DI*1), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     (BX)(DI*1), Y3
-	VFMADD213PS (SI)(DI*1), Y3, Y2
-	VMOVUPS     Y2, (DX)(DI*1)
-	ADDQ        $0x20, DI
-	DECQ        AX
-	JNZ         scale
+one_scale:
+	VMOVUPS     (R14)(R10*1), Y1
+	VMOVUPS     (R14)(R11*1), Y3
+	LEAQ        (R14)(BX*1), R12
+	VMOVUPS     (R14), Y4
+	VSUBPS      Y0, Y4, Y4
+	VMULPS      Y2, Y4, Y4
+	VFMADD213PS Y3, Y1, Y4
+	VMOVUPS     Y4, (R12)
+	ADDQ        $0x20, R14
+	DECQ        R13
+	JNZ         one_scale
 
-scale_done:
+one_scale_done:
+	ADDQ DX, SI
+	ADDQ DX, DI
+	SUBQ $0x01, AX
+	JMP  one
+
+one_done:
 	VZEROUPPER
 	RET
 
-DATA constants<>+0(SB)/4, $0x3727c5ac
-DATA constants<>+4(SB)/4, $0x3727c5ac
-DATA constants<>+8(SB)/4, $0x3727c5ac
-DATA constants<>+12(SB)/4, $0x3727c5ac
-DATA constants<>+16(SB)/4, $0x3727c5ac
-DATA constants<>+20(SB)/4, $0x3727c5ac
-DATA constants<>+24(SB)/4, $0x3727c5ac
-DATA constants<>+28(SB)/4, $0x3727c5ac
-DATA constants<>+32(SB)/4, $0x3f800000
-DATA constants<>+36(SB)/4, $0x3f800000
-DATA constants<>+40(SB)/4, $0x3f800000
-DATA constants<>+44(SB)/4, $0x3f800000
-DATA constants<>+48(SB)/4, $0x3f800000
-DATA constants<>+52(SB)/4, $0x3f800000
-DATA constants<>+56(SB)/4, $0x3f800000
-DATA constants<>+60(SB)/4, $0x3f800000
+DATA constants<>+0(SB)/4, $0x3f800000
+DATA constants<>+4(SB)/4, $0x3f800000
+DATA constants<>+8(SB)/4, $0x3f800000
+DATA constants<>+12(SB)/4, $0x3f800000
+DATA constants<>+16(SB)/4, $0x3f800000
+DATA constants<>+20(SB)/4, $0x3f800000
+DATA constants<>+24(SB)/4, $0x3f800000
+DATA constants<>+28(SB)/4, $0x3f800000
+DATA constants<>+32(SB)/4, $0x3727c5ac
+DATA constants<>+36(SB)/4, $0x3727c5ac
+DATA constants<>+40(SB)/4, $0x3727c5ac
+DATA constants<>+44(SB)/4, $0x3727c5ac
+DATA constants<>+48(SB)/4, $0x3727c5ac
+DATA constants<>+52(SB)/4, $0x3727c5ac
+DATA constants<>+56(SB)/4, $0x3727c5ac
+DATA constants<>+60(SB)/4, $0x3727c5ac
 DATA constants<>+64(SB)/4, $0x3d372713
 DATA constants<>+68(SB)/4, $0x3d372713
 DATA constants<>+72(SB)/4, $0x3d372713
@@ -405,16 +632,92 @@ DATA constants<>+1232(SB)/4, $0x00000000
 DATA constants<>+1236(SB)/4, $0x00000000
 DATA constants<>+1240(SB)/4, $0x00000000
 DATA constants<>+1244(SB)/4, $0x00000000
-GLOBL constants<>(SB), RODATA|NOPTR, $1248
+DATA constants<>+1248(SB)/4, $0xff800000
+DATA constants<>+1252(SB)/4, $0xff800000
+DATA constants<>+1256(SB)/4, $0xff800000
+DATA constants<>+1260(SB)/4, $0xff800000
+DATA constants<>+1264(SB)/4, $0xff800000
+DATA constants<>+1268(SB)/4, $0xff800000
+DATA constants<>+1272(SB)/4, $0xff800000
+DATA constants<>+1276(SB)/4, $0xff800000
+GLOBL constants<>(SB), RODATA|NOPTR, $1280
 
 // func geluAVX2(n int, y *float32, x *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·geluAVX2(SB), $0-24
-	MOVQ  n+0(FP), AX
-	MOVQ  x+16(FP), CX
-	MOVQ  y+8(FP), DX
-	MOVQ  AX, BX
-	SHRQ  $0x03, BX
+	MOVQ n+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ y+8(FP), DX
+	MOVQ AX, BX
+	SHRQ $0x03, BX
+
+vectors:
+	CMPQ    BX, $0x02
+	JL      vectors_done
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VMULPS  Y0, Y0, Y2
+	VMULPS  Y1, Y1, Y3
+	VMULPS  Y2, Y0, Y2
+	VMULPS  Y3, Y1, Y3
+	VMULPS  constants<>+64(SB), Y2, Y2
+	VMULPS  constants<>+64(SB), Y3, Y3
+	VADDPS  Y2, Y0, Y2
+	VADDPS  Y3, Y1, Y3
+	VMULPS  constants<>+96(SB), Y2, Y2
+	VMULPS  constants<>+96(SB), Y3, Y3
+
+	// z := min(max(u, -9), 9)
+	VMOVUPS constants<>+128(SB), Y4
+	VMAXPS  Y2, Y4, Y2
+	VMOVUPS constants<>+128(SB), Y4
+	VMAXPS  Y3, Y4, Y3
+	VMINPS  constants<>+160(SB), Y2, Y2
+	VMINPS  constants<>+160(SB), Y3, Y3
+	VMULPS  Y2, Y2, Y4
+	VMULPS  Y3, Y3, Y5
+
+	// p
+	VMOVUPS     constants<>+192(SB), Y6
+	VMOVUPS     constants<>+192(SB), Y7
+	VFMADD213PS constants<>+224(SB), Y4, Y6
+	VFMADD213PS constants<>+224(SB), Y5, Y7
+	VFMADD213PS constants<>+256(SB), Y4, Y6
+	VFMADD213PS constants<>+256(SB), Y5, Y7
+	VFMADD213PS constants<>+288(SB), Y4, Y6
+	VFMADD213PS constants<>+288(SB), Y5, Y7
+	VFMADD213PS constants<>+320(SB), Y4, Y6
+	VFMADD213PS constants<>+320(SB), Y5, Y7
+	VFMADD213PS constants<>+352(SB), Y4, Y6
+	VFMADD213PS constants<>+352(SB), Y5, Y7
+	VFMADD213PS constants<>+384(SB), Y4, Y6
+	VFMADD213PS constants<>+384(SB), Y5, Y7
+	VMULPS      Y2, Y6, Y6
+	VMULPS      Y3, Y7, Y7
+
+	// q
+	VMOVUPS     constants<>+416(SB), Y2
+	VMOVUPS     constants<>+416(SB), Y3
+	VFMADD213PS constants<>+448(SB), Y4, Y2
+	VFMADD213PS constants<>+448(SB), Y5, Y3
+	VFMADD213PS constants<>+480(SB), Y4, Y2
+	VFMADD213PS constants<>+480(SB), Y5, Y3
+	VFMADD213PS constants<>+512(SB), Y4, Y2
+	VFMADD213PS constants<>+512(SB), Y5, Y3
+	VDIVPS      Y2, Y6, Y6
+	VDIVPS      Y3, Y7, Y7
+	VADDPS      constants<>+0(SB), Y6, Y6
+	VADDPS      constants<>+0(SB), Y7, Y7
+	VMULPS      Y6, Y0, Y6
+	VMULPS      Y7, Y1, Y7
+	VMOVUPS     Y6, (DX)
+	VMOVUPS     Y7, 32(DX)
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x02, BX
+	JMP         vectors
+
+vectors_done:
 	TESTQ BX, BX
 	JZ    vector_done
 
@@ -428,31 +731,31 @@ vector:
 
 	// z := min(max(u, -9), 9)
 	VMOVUPS constants<>+128(SB), Y2
-	VMAXPS  Y1, Y2, Y2
-	VMINPS  constants<>+160(SB), Y2, Y2
-	VMULPS  Y2, Y2, Y1
+	VMAXPS  Y1, Y2, Y1
+	VMINPS  constants<>+160(SB), Y1, Y1
+	VMULPS  Y1, Y1, Y2
 
 	// p
 	VMOVUPS     constants<>+192(SB), Y3
-	VFMADD213PS constants<>+224(SB), Y1, Y3
-	VFMADD213PS constants<>+256(SB), Y1, Y3
-	VFMADD213PS constants<>+288(SB), Y1, Y3
-	VFMADD213PS constants<>+320(SB), Y1, Y3
-	VFMADD213PS constants<>+352(SB), Y1, Y3
-	VFMADD213PS constants<>+384(SB), Y1, Y3
-	VMULPS      Y2, Y3, Y3
+	VFMADD213PS constants<>+224(SB), Y2, Y3
+	VFMADD213PS constants<>+256(SB), Y2, Y3
+	VFMADD213PS constants<>+288(SB), Y2, Y3
+	VFMADD213PS constants<>+320(SB), Y2, Y3
+	VFMADD213PS constants<>+352(SB), Y2, Y3
+	VFMADD213PS constants<>+384(SB), Y2, Y3
+	VMULPS      Y1, Y3, Y3
 
 	// q
-	VMOVUPS     constants<>+416(SB), Y2
-	VFMADD213PS constants<>+448(SB), Y1, Y2
-	VFMADD213PS constants<>+480(SB), Y1, Y2
-	VFMADD213PS constants<>+512(SB), Y1, Y2
-	VDIVPS      Y2, Y3, Y3
-	VADDPS      constants<>+32(SB), Y3, Y3
+	VMOVUPS     constants<>+416(SB), Y1
+	VFMADD213PS constants<>+448(SB), Y2, Y1
+	VFMADD213PS constants<>+480(SB), Y2, Y1
+	VFMADD213PS constants<>+512(SB), Y2, Y1
+	VDIVPS      Y1, Y3, Y3
+	VADDPS      constants<>+0(SB), Y3, Y3
 	VMULPS      Y3, Y0, Y3
 	VMOVUPS     Y3, (DX)
-	ADDQ        $0x20, CX
-	ADDQ        $0x20, DX
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, DX
 	DECQ        BX
 	JNZ         vector
 
@@ -461,41 +764,42 @@ vector_done:
 	JZ   done
 
 	// The rest
-	VMOVQ        AX, X0
-	VPBROADCASTD X0, Y0
-	VPCMPGTD     constants<>+544(SB), Y0, Y0
-	VMASKMOVPS   (CX), Y0, Y1
-	VMULPS       Y1, Y1, Y2
-	VMULPS       Y2, Y1, Y2
-	VMULPS       constants<>+64(SB), Y2, Y2
-	VADDPS       Y2, Y1, Y2
-	VMULPS       constants<>+96(SB), Y2, Y2
+	VMOVQ        AX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     constants<>+544(SB), Y2, Y2
+	VMASKMOVPS   (CX), Y2, Y0
+	VMASKMOVPS   (DX), Y2, Y1
+	VMULPS       Y0, Y0, Y1
+	VMULPS       Y1, Y0, Y1
+	VMULPS       constants<>+64(SB), Y1, Y1
+	VADDPS       Y1, Y0, Y1
+	VMULPS       constants<>+96(SB), Y1, Y1
 
 	// z := min(max(u, -9), 9)
 	VMOVUPS constants<>+128(SB), Y3
-	VMAXPS  Y2, Y3, Y3
-	VMINPS  constants<>+160(SB), Y3, Y3
-	VMULPS  Y3, Y3, Y2
+	VMAXPS  Y1, Y3, Y1
+	VMINPS  constants<>+160(SB), Y1, Y1
+	VMULPS  Y1, Y1, Y3
 
 	// p
 	VMOVUPS     constants<>+192(SB), Y4
-	VFMADD213PS constants<>+224(SB), Y2, Y4
-	VFMADD213PS constants<>+256(SB), Y2, Y4
-	VFMADD213PS constants<>+288(SB), Y2, Y4
-	VFMADD213PS constants<>+320(SB), Y2, Y4
-	VFMADD213PS constants<>+352(SB), Y2, Y4
-	VFMADD213PS constants<>+384(SB), Y2, Y4
-	VMULPS      Y3, Y4, Y4
+	VFMADD213PS constants<>+224(SB), Y3, Y4
+	VFMADD213PS constants<>+256(SB), Y3, Y4
+	VFMADD213PS constants<>+288(SB), Y3, Y4
+	VFMADD213PS constants<>+320(SB), Y3, Y4
+	VFMADD213PS constants<>+352(SB), Y3, Y4
+	VFMADD213PS constants<>+384(SB), Y3, Y4
+	VMULPS      Y1, Y4, Y4
 
 	// q
-	VMOVUPS     constants<>+416(SB), Y3
-	VFMADD213PS constants<>+448(SB), Y2, Y3
-	VFMADD213PS constants<>+480(SB), Y2, Y3
-	VFMADD213PS constants<>+512(SB), Y2, Y3
-	VDIVPS      Y3, Y4, Y4
-	VADDPS      constants<>+32(SB), Y4, Y4
-	VMULPS      Y4, Y1, Y4
-	VMASKMOVPS  Y4, Y0, (DX)
+	VMOVUPS     constants<>+416(SB), Y1
+	VFMADD213PS constants<>+448(SB), Y3, Y1
+	VFMADD213PS constants<>+480(SB), Y3, Y1
+	VFMADD213PS constants<>+512(SB), Y3, Y1
+	VDIVPS      Y1, Y4, Y4
+	VADDPS      constants<>+0(SB), Y4, Y4
+	VMULPS      Y4, Y0, Y4
+	VMASKMOVPS  Y4, Y2, (DX)
 
 done:
 	VZEROUPPER
@@ -510,8 +814,78 @@ TEXT ·exp512AVX2(SB), $0-28
 	MOVQ         y+8(FP), DX
 	MOVQ         AX, BX
 	SHRQ         $0x03, BX
-	TESTQ        BX, BX
-	JZ           vector_done
+
+vectors:
+	CMPQ    BX, $0x02
+	JL      vectors_done
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VADDPS  Y0, Y1, Y1
+	VADDPS  Y0, Y2, Y2
+
+	// x = max(x, lowest)
+	VMOVUPS constants<>+576(SB), Y3
+	VMAXPS  Y1, Y3, Y1
+	VMOVUPS constants<>+576(SB), Y3
+	VMAXPS  Y2, Y3, Y2
+
+	// m, and x reduced by m·ln 2
+	VMOVUPS     constants<>+608(SB), Y3
+	VMOVUPS     constants<>+608(SB), Y4
+	VFMADD213PS constants<>+640(SB), Y1, Y3
+	VFMADD213PS constants<>+640(SB), Y2, Y4
+	VSUBPS      constants<>+640(SB), Y3, Y3
+	VSUBPS      constants<>+640(SB), Y4, Y4
+	VFMADD231PS constants<>+672(SB), Y3, Y1
+	VFMADD231PS constants<>+672(SB), Y4, Y2
+	VFMADD231PS constants<>+704(SB), Y3, Y1
+	VFMADD231PS constants<>+704(SB), Y4, Y2
+
+	// p
+	VMOVUPS     constants<>+736(SB), Y5
+	VMOVUPS     constants<>+736(SB), Y6
+	VFMADD213PS constants<>+768(SB), Y1, Y5
+	VFMADD213PS constants<>+768(SB), Y2, Y6
+	VFMADD213PS constants<>+800(SB), Y1, Y5
+	VFMADD213PS constants<>+800(SB), Y2, Y6
+	VFMADD213PS constants<>+832(SB), Y1, Y5
+	VFMADD213PS constants<>+832(SB), Y2, Y6
+	VFMADD213PS constants<>+864(SB), Y1, Y5
+	VFMADD213PS constants<>+864(SB), Y2, Y6
+	VFMADD213PS constants<>+0(SB), Y1, Y5
+	VFMADD213PS constants<>+0(SB), Y2, Y6
+	VFMADD213PS constants<>+0(SB), Y1, Y5
+	VFMADD213PS constants<>+0(SB), Y2, Y6
+
+	// p·2^m, rounded once
+	VCVTPS2DQ Y3, Y3
+	VPSRAD    $0x01, Y3, Y1
+	VPSUBD    Y1, Y3, Y3
+	VPSLLD    $0x17, Y1, Y1
+	VPADDD    constants<>+0(SB), Y1, Y1
+	VPSLLD    $0x17, Y3, Y3
+	VPADDD    constants<>+0(SB), Y3, Y3
+	VMULPS    Y1, Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VCVTPS2DQ Y4, Y4
+	VPSRAD    $0x01, Y4, Y1
+	VPSUBD    Y1, Y4, Y4
+	VPSLLD    $0x17, Y1, Y1
+	VPADDD    constants<>+0(SB), Y1, Y1
+	VPSLLD    $0x17, Y4, Y4
+	VPADDD    constants<>+0(SB), Y4, Y4
+	VMULPS    Y1, Y6, Y6
+	VMULPS    Y4, Y6, Y6
+	VMOVUPS   Y5, (DX)
+	VMOVUPS   Y6, 32(DX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x02, BX
+	JMP       vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
 
 vector:
 	VMOVUPS (CX), Y1
@@ -519,37 +893,37 @@ vector:
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+576(SB), Y2
-	VMAXPS  Y1, Y2, Y2
+	VMAXPS  Y1, Y2, Y1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+608(SB), Y1
-	VFMADD213PS constants<>+640(SB), Y2, Y1
-	VSUBPS      constants<>+640(SB), Y1, Y1
-	VFMADD231PS constants<>+672(SB), Y1, Y2
-	VFMADD231PS constants<>+704(SB), Y1, Y2
+	VMOVUPS     constants<>+608(SB), Y2
+	VFMADD213PS constants<>+640(SB), Y1, Y2
+	VSUBPS      constants<>+640(SB), Y2, Y2
+	VFMADD231PS constants<>+672(SB), Y2, Y1
+	VFMADD231PS constants<>+704(SB), Y2, Y1
 
 	// p
 	VMOVUPS     constants<>+736(SB), Y3
-	VFMADD213PS constants<>+768(SB), Y2, Y3
-	VFMADD213PS constants<>+800(SB), Y2, Y3
-	VFMADD213PS constants<>+832(SB), Y2, Y3
-	VFMADD213PS constants<>+864(SB), Y2, Y3
-	VFMADD213PS constants<>+32(SB), Y2, Y3
-	VFMADD213PS constants<>+32(SB), Y2, Y3
+	VFMADD213PS constants<>+768(SB), Y1, Y3
+	VFMADD213PS constants<>+800(SB), Y1, Y3
+	VFMADD213PS constants<>+832(SB), Y1, Y3
+	VFMADD213PS constants<>+864(SB), Y1, Y3
+	VFMADD213PS constants<>+0(SB), Y1, Y3
+	VFMADD213PS constants<>+0(SB), Y1, Y3
 
 	// p·2^m, rounded once
-	VCVTPS2DQ Y1, Y1
-	VPSRAD    $0x01, Y1, Y2
-	VPSUBD    Y2, Y1, Y1
-	VPSLLD    $0x17, Y2, Y2
-	VPADDD    constants<>+32(SB), Y2, Y2
+	VCVTPS2DQ Y2, Y2
+	VPSRAD    $0x01, Y2, Y1
+	VPSUBD    Y1, Y2, Y2
 	VPSLLD    $0x17, Y1, Y1
-	VPADDD    constants<>+32(SB), Y1, Y1
-	VMULPS    Y2, Y3, Y3
+	VPADDD    constants<>+0(SB), Y1, Y1
+	VPSLLD    $0x17, Y2, Y2
+	VPADDD    constants<>+0(SB), Y2, Y2
 	VMULPS    Y1, Y3, Y3
+	VMULPS    Y2, Y3, Y3
 	VMOVUPS   Y3, (DX)
-	ADDQ      $0x20, CX
-	ADDQ      $0x20, DX
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
 	DECQ      BX
 	JNZ       vector
 
@@ -558,43 +932,44 @@ vector_done:
 	JZ   done
 
 	// The rest
-	VMOVQ        AX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     constants<>+544(SB), Y1, Y1
-	VMASKMOVPS   (CX), Y1, Y2
-	VADDPS       Y0, Y2, Y2
+	VMOVQ        AX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     constants<>+544(SB), Y3, Y3
+	VMASKMOVPS   (CX), Y3, Y1
+	VMASKMOVPS   (DX), Y3, Y2
+	VADDPS       Y0, Y1, Y1
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+576(SB), Y0
-	VMAXPS  Y2, Y0, Y0
+	VMAXPS  Y1, Y0, Y1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+608(SB), Y2
-	VFMADD213PS constants<>+640(SB), Y0, Y2
-	VSUBPS      constants<>+640(SB), Y2, Y2
-	VFMADD231PS constants<>+672(SB), Y2, Y0
-	VFMADD231PS constants<>+704(SB), Y2, Y0
+	VMOVUPS     constants<>+608(SB), Y0
+	VFMADD213PS constants<>+640(SB), Y1, Y0
+	VSUBPS      constants<>+640(SB), Y0, Y0
+	VFMADD231PS constants<>+672(SB), Y0, Y1
+	VFMADD231PS constants<>+704(SB), Y0, Y1
 
 	// p
-	VMOVUPS     constants<>+736(SB), Y3
-	VFMADD213PS constants<>+768(SB), Y0, Y3
-	VFMADD213PS constants<>+800(SB), Y0, Y3
-	VFMADD213PS constants<>+832(SB), Y0, Y3
-	VFMADD213PS constants<>+864(SB), Y0, Y3
-	VFMADD213PS constants<>+32(SB), Y0, Y3
-	VFMADD213PS constants<>+32(SB), Y0, Y3
+	VMOVUPS     constants<>+736(SB), Y2
+	VFMADD213PS constants<>+768(SB), Y1, Y2
+	VFMADD213PS constants<>+800(SB), Y1, Y2
+	VFMADD213PS constants<>+832(SB), Y1, Y2
+	VFMADD213PS constants<>+864(SB), Y1, Y2
+	VFMADD213PS constants<>+0(SB), Y1, Y2
+	VFMADD213PS constants<>+0(SB), Y1, Y2
 
 	// p·2^m, rounded once
-	VCVTPS2DQ  Y2, Y2
-	VPSRAD     $0x01, Y2, Y0
-	VPSUBD     Y0, Y2, Y2
+	VCVTPS2DQ  Y0, Y0
+	VPSRAD     $0x01, Y0, Y1
+	VPSUBD     Y1, Y0, Y0
+	VPSLLD     $0x17, Y1, Y1
+	VPADDD     constants<>+0(SB), Y1, Y1
 	VPSLLD     $0x17, Y0, Y0
-	VPADDD     constants<>+32(SB), Y0, Y0
-	VPSLLD     $0x17, Y2, Y2
-	VPADDD     constants<>+32(SB), Y2, Y2
-	VMULPS     Y0, Y3, Y3
-	VMULPS     Y2, Y3, Y3
-	VMASKMOVPS Y3, Y1, (DX)
+	VPADDD     constants<>+0(SB), Y0, Y0
+	VMULPS     Y1, Y2, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y3, (DX)
 
 done:
 	VZEROUPPER
@@ -609,8 +984,66 @@ TEXT ·exp256AVX2(SB), $0-28
 	MOVQ         y+8(FP), DX
 	MOVQ         AX, BX
 	SHRQ         $0x03, BX
-	TESTQ        BX, BX
-	JZ           vector_done
+
+vectors:
+	CMPQ    BX, $0x02
+	JL      vectors_done
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VADDPS  Y0, Y1, Y1
+	VADDPS  Y0, Y2, Y2
+
+	// x = max(x, lowest)
+	VMOVUPS constants<>+896(SB), Y3
+	VMAXPS  Y1, Y3, Y1
+	VMOVUPS constants<>+896(SB), Y3
+	VMAXPS  Y2, Y3, Y2
+
+	// m, and x reduced by m·ln 2
+	VMOVUPS     constants<>+608(SB), Y3
+	VMOVUPS     constants<>+608(SB), Y4
+	VFMADD213PS constants<>+640(SB), Y1, Y3
+	VFMADD213PS constants<>+640(SB), Y2, Y4
+	VSUBPS      constants<>+640(SB), Y3, Y3
+	VSUBPS      constants<>+640(SB), Y4, Y4
+	VFMADD231PS constants<>+672(SB), Y3, Y1
+	VFMADD231PS constants<>+672(SB), Y4, Y2
+	VFMADD231PS constants<>+704(SB), Y3, Y1
+	VFMADD231PS constants<>+704(SB), Y4, Y2
+
+	// p
+	VMOVUPS     constants<>+736(SB), Y5
+	VMOVUPS     constants<>+736(SB), Y6
+	VFMADD213PS constants<>+768(SB), Y1, Y5
+	VFMADD213PS constants<>+768(SB), Y2, Y6
+	VFMADD213PS constants<>+800(SB), Y1, Y5
+	VFMADD213PS constants<>+800(SB), Y2, Y6
+	VFMADD213PS constants<>+832(SB), Y1, Y5
+	VFMADD213PS constants<>+832(SB), Y2, Y6
+	VFMADD213PS constants<>+864(SB), Y1, Y5
+	VFMADD213PS constants<>+864(SB), Y2, Y6
+	VFMADD213PS constants<>+0(SB), Y1, Y5
+	VFMADD213PS constants<>+0(SB), Y2, Y6
+	VFMADD213PS constants<>+0(SB), Y1, Y5
+	VFMADD213PS constants<>+0(SB), Y2, Y6
+	VCVTPS2DQ   Y3, Y3
+	VCVTPS2DQ   Y4, Y4
+	VPSLLD      $0x17, Y3, Y3
+	VPADDD      constants<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y4, Y4
+	VPADDD      constants<>+0(SB), Y4, Y4
+	VMULPS      Y3, Y5, Y5
+	VMULPS      Y4, Y6, Y6
+	VMOVUPS     Y5, (DX)
+	VMOVUPS     Y6, 32(DX)
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x02, BX
+	JMP         vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
 
 vector:
 	VMOVUPS (CX), Y1
@@ -618,30 +1051,30 @@ vector:
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+896(SB), Y2
-	VMAXPS  Y1, Y2, Y2
+	VMAXPS  Y1, Y2, Y1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+608(SB), Y1
-	VFMADD213PS constants<>+640(SB), Y2, Y1
-	VSUBPS      constants<>+640(SB), Y1, Y1
-	VFMADD231PS constants<>+672(SB), Y1, Y2
-	VFMADD231PS constants<>+704(SB), Y1, Y2
+	VMOVUPS     constants<>+608(SB), Y2
+	VFMADD213PS constants<>+640(SB), Y1, Y2
+	VSUBPS      constants<>+640(SB), Y2, Y2
+	VFMADD231PS constants<>+672(SB), Y2, Y1
+	VFMADD231PS constants<>+704(SB), Y2, Y1
 
 	// p
 	VMOVUPS     constants<>+736(SB), Y3
-	VFMADD213PS constants<>+768(SB), Y2, Y3
-	VFMADD213PS constants<>+800(SB), Y2, Y3
-	VFMADD213PS constants<>+832(SB), Y2, Y3
-	VFMADD213PS constants<>+864(SB), Y2, Y3
-	VFMADD213PS constants<>+32(SB), Y2, Y3
-	VFMADD213PS constants<>+32(SB), Y2, Y3
-	VCVTPS2DQ   Y1, Y1
-	VPSLLD      $0x17, Y1, Y1
-	VPADDD      constants<>+32(SB), Y1, Y1
-	VMULPS      Y1, Y3, Y3
+	VFMADD213PS constants<>+768(SB), Y1, Y3
+	VFMADD213PS constants<>+800(SB), Y1, Y3
+	VFMADD213PS constants<>+832(SB), Y1, Y3
+	VFMADD213PS constants<>+864(SB), Y1, Y3
+	VFMADD213PS constants<>+0(SB), Y1, Y3
+	VFMADD213PS constants<>+0(SB), Y1, Y3
+	VCVTPS2DQ   Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VPADDD      constants<>+0(SB), Y2, Y2
+	VMULPS      Y2, Y3, Y3
 	VMOVUPS     Y3, (DX)
-	ADDQ        $0x20, CX
-	ADDQ        $0x20, DX
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, DX
 	DECQ        BX
 	JNZ         vector
 
@@ -650,36 +1083,37 @@ vector_done:
 	JZ   done
 
 	// The rest
-	VMOVQ        AX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     constants<>+544(SB), Y1, Y1
-	VMASKMOVPS   (CX), Y1, Y2
-	VADDPS       Y0, Y2, Y2
+	VMOVQ        AX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     constants<>+544(SB), Y3, Y3
+	VMASKMOVPS   (CX), Y3, Y1
+	VMASKMOVPS   (DX), Y3, Y2
+	VADDPS       Y0, Y1, Y1
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+896(SB), Y0
-	VMAXPS  Y2, Y0, Y0
+	VMAXPS  Y1, Y0, Y1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+608(SB), Y2
-	VFMADD213PS constants<>+640(SB), Y0, Y2
-	VSUBPS      constants<>+640(SB), Y2, Y2
-	VFMADD231PS constants<>+672(SB), Y2, Y0
-	VFMADD231PS constants<>+704(SB), Y2, Y0
+	VMOVUPS     constants<>+608(SB), Y0
+	VFMADD213PS constants<>+640(SB), Y1, Y0
+	VSUBPS      constants<>+640(SB), Y0, Y0
+	VFMADD231PS constants<>+672(SB), Y0, Y1
+	VFMADD231PS constants<>+704(SB), Y0, Y1
 
 	// p
-	VMOVUPS     constants<>+736(SB), Y3
-	VFMADD213PS constants<>+768(SB), Y0, Y3
-	VFMADD213PS constants<>+800(SB), Y0, Y3
-	VFMADD213PS constants<>+832(SB), Y0, Y3
-	VFMADD213PS constants<>+864(SB), Y0, Y3
-	VFMADD213PS constants<>+32(SB), Y0, Y3
-	VFMADD213PS constants<>+32(SB), Y0, Y3
-	VCVTPS2DQ   Y2, Y2
-	VPSLLD      $0x17, Y2, Y2
-	VPADDD      constants<>+32(SB), Y2, Y2
-	VMULPS      Y2, Y3, Y3
-	VMASKMOVPS  Y3, Y1, (DX)
+	VMOVUPS     constants<>+736(SB), Y2
+	VFMADD213PS constants<>+768(SB), Y1, Y2
+	VFMADD213PS constants<>+800(SB), Y1, Y2
+	VFMADD213PS constants<>+832(SB), Y1, Y2
+	VFMADD213PS constants<>+864(SB), Y1, Y2
+	VFMADD213PS constants<>+0(SB), Y1, Y2
+	VFMADD213PS constants<>+0(SB), Y1, Y2
+	VCVTPS2DQ   Y0, Y0
+	VPSLLD      $0x17, Y0, Y0
+	VPADDD      constants<>+0(SB), Y0, Y0
+	VMULPS      Y0, Y2, Y2
+	VMASKMOVPS  Y2, Y3, (DX)
 
 done:
 	VZEROUPPER
@@ -694,8 +1128,92 @@ TEXT ·expNumPyAVX2(SB), $0-28
 	MOVQ         y+8(FP), DX
 	MOVQ         AX, BX
 	SHRQ         $0x03, BX
-	TESTQ        BX, BX
-	JZ           vector_done
+
+vectors:
+	CMPQ    BX, $0x02
+	JL      vectors_done
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VADDPS  Y0, Y1, Y1
+	VADDPS  Y0, Y2, Y2
+
+	// q, and r = x - q·ln 2
+	VMOVUPS     constants<>+608(SB), Y3
+	VMOVUPS     constants<>+608(SB), Y4
+	VMULPS      Y1, Y3, Y3
+	VMULPS      Y2, Y4, Y4
+	VADDPS      constants<>+640(SB), Y3, Y3
+	VADDPS      constants<>+640(SB), Y4, Y4
+	VSUBPS      constants<>+640(SB), Y3, Y3
+	VSUBPS      constants<>+640(SB), Y4, Y4
+	VMOVUPS     Y1, Y5
+	VMOVUPS     Y2, Y6
+	VFMADD231PS constants<>+672(SB), Y3, Y5
+	VFMADD231PS constants<>+672(SB), Y4, Y6
+	VFMADD231PS constants<>+704(SB), Y3, Y5
+	VFMADD231PS constants<>+704(SB), Y4, Y6
+
+	// Numerator and denominator
+	VMOVUPS     constants<>+928(SB), Y7
+	VMOVUPS     constants<>+928(SB), Y8
+	VFMADD213PS constants<>+960(SB), Y5, Y7
+	VFMADD213PS constants<>+960(SB), Y6, Y8
+	VFMADD213PS constants<>+992(SB), Y5, Y7
+	VFMADD213PS constants<>+992(SB), Y6, Y8
+	VFMADD213PS constants<>+1024(SB), Y5, Y7
+	VFMADD213PS constants<>+1024(SB), Y6, Y8
+	VFMADD213PS constants<>+1056(SB), Y5, Y7
+	VFMADD213PS constants<>+1056(SB), Y6, Y8
+	VFMADD213PS constants<>+0(SB), Y5, Y7
+	VFMADD213PS constants<>+0(SB), Y6, Y8
+	VMOVUPS     constants<>+1088(SB), Y9
+	VMOVUPS     constants<>+1088(SB), Y10
+	VFMADD213PS constants<>+1120(SB), Y5, Y9
+	VFMADD213PS constants<>+1120(SB), Y6, Y10
+	VFMADD213PS constants<>+0(SB), Y5, Y9
+	VFMADD213PS constants<>+0(SB), Y6, Y10
+	VDIVPS      Y9, Y7, Y7
+	VDIVPS      Y10, Y8, Y8
+
+	// p·2^m, rounded once
+	VCVTPS2DQ Y3, Y3
+	VPSRAD    $0x01, Y3, Y5
+	VPSUBD    Y5, Y3, Y3
+	VPSLLD    $0x17, Y5, Y5
+	VPADDD    constants<>+0(SB), Y5, Y5
+	VPSLLD    $0x17, Y3, Y3
+	VPADDD    constants<>+0(SB), Y3, Y3
+	VMULPS    Y5, Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VCVTPS2DQ Y4, Y4
+	VPSRAD    $0x01, Y4, Y3
+	VPSUBD    Y3, Y4, Y4
+	VPSLLD    $0x17, Y3, Y3
+	VPADDD    constants<>+0(SB), Y3, Y3
+	VPSLLD    $0x17, Y4, Y4
+	VPADDD    constants<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y8, Y8
+	VMULPS    Y4, Y8, Y8
+
+	// Beyond the range of float32
+	VCMPPS    $0x1d, constants<>+1152(SB), Y1, Y3
+	VBLENDVPS Y3, constants<>+1184(SB), Y7, Y7
+	VCMPPS    $0x12, constants<>+576(SB), Y1, Y1
+	VBLENDVPS Y1, constants<>+1216(SB), Y7, Y7
+	VCMPPS    $0x1d, constants<>+1152(SB), Y2, Y1
+	VBLENDVPS Y1, constants<>+1184(SB), Y8, Y8
+	VCMPPS    $0x12, constants<>+576(SB), Y2, Y1
+	VBLENDVPS Y1, constants<>+1216(SB), Y8, Y8
+	VMOVUPS   Y7, (DX)
+	VMOVUPS   Y8, 32(DX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x02, BX
+	JMP       vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
 
 vector:
 	VMOVUPS (CX), Y1
@@ -716,10 +1234,10 @@ vector:
 	VFMADD213PS constants<>+992(SB), Y3, Y4
 	VFMADD213PS constants<>+1024(SB), Y3, Y4
 	VFMADD213PS constants<>+1056(SB), Y3, Y4
-	VFMADD213PS constants<>+32(SB), Y3, Y4
+	VFMADD213PS constants<>+0(SB), Y3, Y4
 	VMOVUPS     constants<>+1088(SB), Y5
 	VFMADD213PS constants<>+1120(SB), Y3, Y5
-	VFMADD213PS constants<>+32(SB), Y3, Y5
+	VFMADD213PS constants<>+0(SB), Y3, Y5
 	VDIVPS      Y5, Y4, Y4
 
 	// p·2^m, rounded once
@@ -727,9 +1245,9 @@ vector:
 	VPSRAD    $0x01, Y2, Y3
 	VPSUBD    Y3, Y2, Y2
 	VPSLLD    $0x17, Y3, Y3
-	VPADDD    constants<>+32(SB), Y3, Y3
+	VPADDD    constants<>+0(SB), Y3, Y3
 	VPSLLD    $0x17, Y2, Y2
-	VPADDD    constants<>+32(SB), Y2, Y2
+	VPADDD    constants<>+0(SB), Y2, Y2
 	VMULPS    Y3, Y4, Y4
 	VMULPS    Y2, Y4, Y4
 
@@ -739,8 +1257,8 @@ vector:
 	VCMPPS    $0x12, constants<>+576(SB), Y1, Y1
 	VBLENDVPS Y1, constants<>+1216(SB), Y4, Y4
 	VMOVUPS   Y4, (DX)
-	ADDQ      $0x20, CX
-	ADDQ      $0x20, DX
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
 	DECQ      BX
 	JNZ       vector
 
@@ -749,50 +1267,51 @@ vector_done:
 	JZ   done
 
 	// The rest
-	VMOVQ        AX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     constants<>+544(SB), Y1, Y1
-	VMASKMOVPS   (CX), Y1, Y2
-	VADDPS       Y0, Y2, Y2
+	VMOVQ        AX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     constants<>+544(SB), Y3, Y3
+	VMASKMOVPS   (CX), Y3, Y1
+	VMASKMOVPS   (DX), Y3, Y2
+	VADDPS       Y0, Y1, Y1
 
 	// q, and r = x - q·ln 2
 	VMOVUPS     constants<>+608(SB), Y0
-	VMULPS      Y2, Y0, Y0
+	VMULPS      Y1, Y0, Y0
 	VADDPS      constants<>+640(SB), Y0, Y0
 	VSUBPS      constants<>+640(SB), Y0, Y0
-	VMOVUPS     Y2, Y3
-	VFMADD231PS constants<>+672(SB), Y0, Y3
-	VFMADD231PS constants<>+704(SB), Y0, Y3
+	VMOVUPS     Y1, Y2
+	VFMADD231PS constants<>+672(SB), Y0, Y2
+	VFMADD231PS constants<>+704(SB), Y0, Y2
 
 	// Numerator and denominator
 	VMOVUPS     constants<>+928(SB), Y4
-	VFMADD213PS constants<>+960(SB), Y3, Y4
-	VFMADD213PS constants<>+992(SB), Y3, Y4
-	VFMADD213PS constants<>+1024(SB), Y3, Y4
-	VFMADD213PS constants<>+1056(SB), Y3, Y4
-	VFMADD213PS constants<>+32(SB), Y3, Y4
+	VFMADD213PS constants<>+960(SB), Y2, Y4
+	VFMADD213PS constants<>+992(SB), Y2, Y4
+	VFMADD213PS constants<>+1024(SB), Y2, Y4
+	VFMADD213PS constants<>+1056(SB), Y2, Y4
+	VFMADD213PS constants<>+0(SB), Y2, Y4
 	VMOVUPS     constants<>+1088(SB), Y5
-	VFMADD213PS constants<>+1120(SB), Y3, Y5
-	VFMADD213PS constants<>+32(SB), Y3, Y5
+	VFMADD213PS constants<>+1120(SB), Y2, Y5
+	VFMADD213PS constants<>+0(SB), Y2, Y5
 	VDIVPS      Y5, Y4, Y4
 
 	// p·2^m, rounded once
 	VCVTPS2DQ Y0, Y0
-	VPSRAD    $0x01, Y0, Y3
-	VPSUBD    Y3, Y0, Y0
-	VPSLLD    $0x17, Y3, Y3
-	VPADDD    constants<>+32(SB), Y3, Y3
+	VPSRAD    $0x01, Y0, Y2
+	VPSUBD    Y2, Y0, Y0
+	VPSLLD    $0x17, Y2, Y2
+	VPADDD    constants<>+0(SB), Y2, Y2
 	VPSLLD    $0x17, Y0, Y0
-	VPADDD    constants<>+32(SB), Y0, Y0
-	VMULPS    Y3, Y4, Y4
+	VPADDD    constants<>+0(SB), Y0, Y0
+	VMULPS    Y2, Y4, Y4
 	VMULPS    Y0, Y4, Y4
 
 	// Beyond the range of float32
-	VCMPPS     $0x1d, constants<>+1152(SB), Y2, Y0
+	VCMPPS     $0x1d, constants<>+1152(SB), Y1, Y0
 	VBLENDVPS  Y0, constants<>+1184(SB), Y4, Y4
-	VCMPPS     $0x12, constants<>+576(SB), Y2, Y0
+	VCMPPS     $0x12, constants<>+576(SB), Y1, Y0
 	VBLENDVPS  Y0, constants<>+1216(SB), Y4, Y4
-	VMASKMOVPS Y4, Y1, (DX)
+	VMASKMOVPS Y4, Y3, (DX)
 
 done:
 	VZEROUPPER
@@ -807,8 +1326,90 @@ TEXT ·expNumPyFusedAVX2(SB), $0-28
 	MOVQ         y+8(FP), DX
 	MOVQ         AX, BX
 	SHRQ         $0x03, BX
-	TESTQ        BX, BX
-	JZ           vector_done
+
+vectors:
+	CMPQ    BX, $0x02
+	JL      vectors_done
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VADDPS  Y0, Y1, Y1
+	VADDPS  Y0, Y2, Y2
+
+	// q, and r = x - q·ln 2
+	VMOVUPS     constants<>+608(SB), Y3
+	VMOVUPS     constants<>+608(SB), Y4
+	VFMADD213PS constants<>+640(SB), Y1, Y3
+	VFMADD213PS constants<>+640(SB), Y2, Y4
+	VSUBPS      constants<>+640(SB), Y3, Y3
+	VSUBPS      constants<>+640(SB), Y4, Y4
+	VMOVUPS     Y1, Y5
+	VMOVUPS     Y2, Y6
+	VFMADD231PS constants<>+672(SB), Y3, Y5
+	VFMADD231PS constants<>+672(SB), Y4, Y6
+	VFMADD231PS constants<>+704(SB), Y3, Y5
+	VFMADD231PS constants<>+704(SB), Y4, Y6
+
+	// Numerator and denominator
+	VMOVUPS     constants<>+928(SB), Y7
+	VMOVUPS     constants<>+928(SB), Y8
+	VFMADD213PS constants<>+960(SB), Y5, Y7
+	VFMADD213PS constants<>+960(SB), Y6, Y8
+	VFMADD213PS constants<>+992(SB), Y5, Y7
+	VFMADD213PS constants<>+992(SB), Y6, Y8
+	VFMADD213PS constants<>+1024(SB), Y5, Y7
+	VFMADD213PS constants<>+1024(SB), Y6, Y8
+	VFMADD213PS constants<>+1056(SB), Y5, Y7
+	VFMADD213PS constants<>+1056(SB), Y6, Y8
+	VFMADD213PS constants<>+0(SB), Y5, Y7
+	VFMADD213PS constants<>+0(SB), Y6, Y8
+	VMOVUPS     constants<>+1088(SB), Y9
+	VMOVUPS     constants<>+1088(SB), Y10
+	VFMADD213PS constants<>+1120(SB), Y5, Y9
+	VFMADD213PS constants<>+1120(SB), Y6, Y10
+	VFMADD213PS constants<>+0(SB), Y5, Y9
+	VFMADD213PS constants<>+0(SB), Y6, Y10
+	VDIVPS      Y9, Y7, Y7
+	VDIVPS      Y10, Y8, Y8
+
+	// p·2^m, rounded once
+	VCVTPS2DQ Y3, Y3
+	VPSRAD    $0x01, Y3, Y5
+	VPSUBD    Y5, Y3, Y3
+	VPSLLD    $0x17, Y5, Y5
+	VPADDD    constants<>+0(SB), Y5, Y5
+	VPSLLD    $0x17, Y3, Y3
+	VPADDD    constants<>+0(SB), Y3, Y3
+	VMULPS    Y5, Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VCVTPS2DQ Y4, Y4
+	VPSRAD    $0x01, Y4, Y3
+	VPSUBD    Y3, Y4, Y4
+	VPSLLD    $0x17, Y3, Y3
+	VPADDD    constants<>+0(SB), Y3, Y3
+	VPSLLD    $0x17, Y4, Y4
+	VPADDD    constants<>+0(SB), Y4, Y4
+	VMULPS    Y3, Y8, Y8
+	VMULPS    Y4, Y8, Y8
+
+	// Beyond the range of float32
+	VCMPPS    $0x1d, constants<>+1152(SB), Y1, Y3
+	VBLENDVPS Y3, constants<>+1184(SB), Y7, Y7
+	VCMPPS    $0x12, constants<>+576(SB), Y1, Y1
+	VBLENDVPS Y1, constants<>+1216(SB), Y7, Y7
+	VCMPPS    $0x1d, constants<>+1152(SB), Y2, Y1
+	VBLENDVPS Y1, constants<>+1184(SB), Y8, Y8
+	VCMPPS    $0x12, constants<>+576(SB), Y2, Y1
+	VBLENDVPS Y1, constants<>+1216(SB), Y8, Y8
+	VMOVUPS   Y7, (DX)
+	VMOVUPS   Y8, 32(DX)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x02, BX
+	JMP       vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
 
 vector:
 	VMOVUPS (CX), Y1
@@ -828,10 +1429,10 @@ vector:
 	VFMADD213PS constants<>+992(SB), Y3, Y4
 	VFMADD213PS constants<>+1024(SB), Y3, Y4
 	VFMADD213PS constants<>+1056(SB), Y3, Y4
-	VFMADD213PS constants<>+32(SB), Y3, Y4
+	VFMADD213PS constants<>+0(SB), Y3, Y4
 	VMOVUPS     constants<>+1088(SB), Y5
 	VFMADD213PS constants<>+1120(SB), Y3, Y5
-	VFMADD213PS constants<>+32(SB), Y3, Y5
+	VFMADD213PS constants<>+0(SB), Y3, Y5
 	VDIVPS      Y5, Y4, Y4
 
 	// p·2^m, rounded once
@@ -839,9 +1440,9 @@ vector:
 	VPSRAD    $0x01, Y2, Y3
 	VPSUBD    Y3, Y2, Y2
 	VPSLLD    $0x17, Y3, Y3
-	VPADDD    constants<>+32(SB), Y3, Y3
+	VPADDD    constants<>+0(SB), Y3, Y3
 	VPSLLD    $0x17, Y2, Y2
-	VPADDD    constants<>+32(SB), Y2, Y2
+	VPADDD    constants<>+0(SB), Y2, Y2
 	VMULPS    Y3, Y4, Y4
 	VMULPS    Y2, Y4, Y4
 
@@ -851,8 +1452,8 @@ vector:
 	VCMPPS    $0x12, constants<>+576(SB), Y1, Y1
 	VBLENDVPS Y1, constants<>+1216(SB), Y4, Y4
 	VMOVUPS   Y4, (DX)
-	ADDQ      $0x20, CX
-	ADDQ      $0x20, DX
+	ADDQ      $0x00000020, CX
+	ADDQ      $0x00000020, DX
 	DECQ      BX
 	JNZ       vector
 
@@ -861,50 +1462,221 @@ vector_done:
 	JZ   done
 
 	// The rest
-	VMOVQ        AX, X1
-	VPBROADCASTD X1, Y1
-	VPCMPGTD     constants<>+544(SB), Y1, Y1
-	VMASKMOVPS   (CX), Y1, Y2
-	VADDPS       Y0, Y2, Y2
+	VMOVQ        AX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     constants<>+544(SB), Y3, Y3
+	VMASKMOVPS   (CX), Y3, Y1
+	VMASKMOVPS   (DX), Y3, Y2
+	VADDPS       Y0, Y1, Y1
 
 	// q, and r = x - q·ln 2
 	VMOVUPS     constants<>+608(SB), Y0
-	VFMADD213PS constants<>+640(SB), Y2, Y0
+	VFMADD213PS constants<>+640(SB), Y1, Y0
 	VSUBPS      constants<>+640(SB), Y0, Y0
-	VMOVUPS     Y2, Y3
-	VFMADD231PS constants<>+672(SB), Y0, Y3
-	VFMADD231PS constants<>+704(SB), Y0, Y3
+	VMOVUPS     Y1, Y2
+	VFMADD231PS constants<>+672(SB), Y0, Y2
+	VFMADD231PS constants<>+704(SB), Y0, Y2
 
 	// Numerator and denominator
 	VMOVUPS     constants<>+928(SB), Y4
-	VFMADD213PS constants<>+960(SB), Y3, Y4
-	VFMADD213PS constants<>+992(SB), Y3, Y4
-	VFMADD213PS constants<>+1024(SB), Y3, Y4
-	VFMADD213PS constants<>+1056(SB), Y3, Y4
-	VFMADD213PS constants<>+32(SB), Y3, Y4
+	VFMADD213PS constants<>+960(SB), Y2, Y4
+	VFMADD213PS constants<>+992(SB), Y2, Y4
+	VFMADD213PS constants<>+1024(SB), Y2, Y4
+	VFMADD213PS constants<>+1056(SB), Y2, Y4
+	VFMADD213PS constants<>+0(SB), Y2, Y4
 	VMOVUPS     constants<>+1088(SB), Y5
-	VFMADD213PS constants<>+1120(SB), Y3, Y5
-	VFMADD213PS constants<>+32(SB), Y3, Y5
+	VFMADD213PS constants<>+1120(SB), Y2, Y5
+	VFMADD213PS constants<>+0(SB), Y2, Y5
 	VDIVPS      Y5, Y4, Y4
 
 	// p·2^m, rounded once
 	VCVTPS2DQ Y0, Y0
-	VPSRAD    $0x01, Y0, Y3
-	VPSUBD    Y3, Y0, Y0
-	VPSLLD    $0x17, Y3, Y3
-	VPADDD    constants<>+32(SB), Y3, Y3
+	VPSRAD    $0x01, Y0, Y2
+	VPSUBD    Y2, Y0, Y0
+	VPSLLD    $0x17, Y2, Y2
+	VPADDD    constants<>+0(SB), Y2, Y2
 	VPSLLD    $0x17, Y0, Y0
-	VPADDD    constants<>+32(SB), Y0, Y0
-	VMULPS    Y3, Y4, Y4
+	VPADDD    constants<>+0(SB), Y0, Y0
+	VMULPS    Y2, Y4, Y4
 	VMULPS    Y0, Y4, Y4
 
 	// Beyond the range of float32
-	VCMPPS     $0x1d, constants<>+1152(SB), Y2, Y0
+	VCMPPS     $0x1d, constants<>+1152(SB), Y1, Y0
 	VBLENDVPS  Y0, constants<>+1184(SB), Y4, Y4
-	VCMPPS     $0x12, constants<>+576(SB), Y2, Y0
+	VCMPPS     $0x12, constants<>+576(SB), Y1, Y0
 	VBLENDVPS  Y0, constants<>+1216(SB), Y4, Y4
-	VMASKMOVPS Y4, Y1, (DX)
+	VMASKMOVPS Y4, Y3, (DX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func divideAVX2(n int, y *float32, x *float32, divisor float32)
+// Requires: AVX, AVX2
+TEXT ·divideAVX2(SB), $0-28
+	VBROADCASTSS divisor+24(FP), Y0
+	MOVQ         n+0(FP), AX
+	MOVQ         x+16(FP), CX
+	MOVQ         y+8(FP), DX
+	MOVQ         AX, BX
+	SHRQ         $0x03, BX
+
+vectors:
+	CMPQ    BX, $0x02
+	JL      vectors_done
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(CX), Y2
+	VDIVPS  Y0, Y1, Y1
+	VDIVPS  Y0, Y2, Y2
+	VMOVUPS Y1, (DX)
+	VMOVUPS Y2, 32(DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x02, BX
+	JMP     vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
+
+vector:
+	VMOVUPS (CX), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, (DX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	DECQ    BX
+	JNZ     vector
+
+vector_done:
+	ANDQ $0x07, AX
+	JZ   done
+
+	// The rest
+	VMOVQ        AX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     constants<>+544(SB), Y3, Y3
+	VMASKMOVPS   (CX), Y3, Y1
+	VMASKMOVPS   (DX), Y3, Y2
+	VDIVPS       Y0, Y1, Y1
+	VMASKMOVPS   Y1, Y3, (DX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addAVX2(n int, y *float32, x *float32)
+// Requires: AVX, AVX2
+TEXT ·addAVX2(SB), $0-24
+	MOVQ n+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ y+8(FP), DX
+	MOVQ AX, BX
+	SHRQ $0x03, BX
+
+vectors:
+	CMPQ    BX, $0x02
+	JL      vectors_done
+	VMOVUPS (CX), Y0
+	VMOVUPS 32(CX), Y1
+	VADDPS  (DX), Y0, Y0
+	VADDPS  32(DX), Y1, Y1
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x02, BX
+	JMP     vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
+
+vector:
+	VMOVUPS (CX), Y0
+	VADDPS  (DX), Y0, Y0
+	VMOVUPS Y0, (DX)
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	DECQ    BX
+	JNZ     vector
+
+vector_done:
+	ANDQ $0x07, AX
+	JZ   done
+
+	// The rest
+	VMOVQ        AX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     constants<>+544(SB), Y2, Y2
+	VMASKMOVPS   (CX), Y2, Y0
+	VMASKMOVPS   (DX), Y2, Y1
+	VADDPS       Y1, Y0, Y0
+	VMASKMOVPS   Y0, Y2, (DX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func maxAVX2(n int, x *float32) float32
+// Requires: AVX, AVX2, SSE
+TEXT ·maxAVX2(SB), $0-20
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constants<>+1248(SB), Y0
+	VMOVUPS constants<>+1248(SB), Y1
+	VMOVUPS constants<>+1248(SB), Y2
+	VMOVUPS constants<>+1248(SB), Y3
+	MOVQ    AX, DX
+	SHRQ    $0x03, DX
+
+vectors:
+	CMPQ    DX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Y4
+	VMAXPS  Y0, Y4, Y0
+	VMOVUPS 32(CX), Y4
+	VMAXPS  Y1, Y4, Y1
+	VMOVUPS 64(CX), Y4
+	VMAXPS  Y2, Y4, Y2
+	VMOVUPS 96(CX), Y4
+	VMAXPS  Y3, Y4, Y3
+	ADDQ    $0x00000080, CX
+	SUBQ    $0x04, DX
+	JMP     vectors
+
+vectors_done:
+	TESTQ DX, DX
+	JZ    vector_done
+
+vector:
+	VMOVUPS (CX), Y4
+	VMAXPS  Y0, Y4, Y0
+	ADDQ    $0x00000020, CX
+	DECQ    DX
+	JNZ     vector
+
+vector_done:
+	ANDQ         $0x07, AX
+	JZ           fold
+	VMOVUPS      constants<>+1248(SB), Y4
+	VMOVQ        AX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     constants<>+544(SB), Y5, Y5
+	VMASKMOVPS   (CX), Y5, Y6
+	VBLENDVPS    Y5, Y6, Y4, Y4
+	VMAXPS       Y0, Y4, Y0
+
+fold:
+	VMAXPS       Y1, Y0, Y0
+	VMAXPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VMAXPS       X1, X0, X0
+	MOVSS        X0, ret+16(FP)
 	VZEROUPPER
 	RET

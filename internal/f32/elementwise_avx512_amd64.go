@@ -43,3 +43,27 @@ func expNumPyAVX512(n int, y *float32, x *float32, shift float32)
 //
 //go:noescape
 func expNumPyFusedAVX512(n int, y *float32, x *float32, shift float32)
+
+// divideAVX512 computes n elements:
+//
+//	y = x / divisor
+//
+//go:noescape
+func divideAVX512(n int, y *float32, x *float32, divisor float32)
+
+// addAVX512 computes n elements:
+//
+//	y = y + x
+//
+//go:noescape
+func addAVX512(n int, y *float32, x *float32)
+
+// maxAVX512 is the largest of n numbers:
+//
+//	m = -Inf
+//	if x > m {
+//		m = x
+//	}
+//
+//go:noescape
+func maxAVX512(n int, x *float32) float32

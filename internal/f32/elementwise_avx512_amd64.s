@@ -7,11 +7,131 @@
 // func geluAVX512(n int, y *float32, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·geluAVX512(SB), $0-24
-	MOVQ  n+0(FP), AX
-	MOVQ  x+16(FP), CX
-	MOVQ  y+8(FP), DX
-	MOVQ  AX, BX
-	SHRQ  $0x04, BX
+	MOVQ n+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ y+8(FP), DX
+	MOVQ AX, BX
+	SHRQ $0x04, BX
+
+vectors:
+	CMPQ    BX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	VMOVUPS 192(CX), Z3
+	VMULPS  Z0, Z0, Z4
+	VMULPS  Z1, Z1, Z5
+	VMULPS  Z2, Z2, Z6
+	VMULPS  Z3, Z3, Z7
+	VMULPS  Z4, Z0, Z4
+	VMULPS  Z5, Z1, Z5
+	VMULPS  Z6, Z2, Z6
+	VMULPS  Z7, Z3, Z7
+	VMULPS  constants<>+0(SB), Z4, Z4
+	VMULPS  constants<>+0(SB), Z5, Z5
+	VMULPS  constants<>+0(SB), Z6, Z6
+	VMULPS  constants<>+0(SB), Z7, Z7
+	VADDPS  Z4, Z0, Z4
+	VADDPS  Z5, Z1, Z5
+	VADDPS  Z6, Z2, Z6
+	VADDPS  Z7, Z3, Z7
+	VMULPS  constants<>+64(SB), Z4, Z4
+	VMULPS  constants<>+64(SB), Z5, Z5
+	VMULPS  constants<>+64(SB), Z6, Z6
+	VMULPS  constants<>+64(SB), Z7, Z7
+
+	// z := min(max(u, -9), 9)
+	VMOVUPS constants<>+128(SB), Z8
+	VMAXPS  Z4, Z8, Z4
+	VMOVUPS constants<>+128(SB), Z8
+	VMAXPS  Z5, Z8, Z5
+	VMOVUPS constants<>+128(SB), Z8
+	VMAXPS  Z6, Z8, Z6
+	VMOVUPS constants<>+128(SB), Z8
+	VMAXPS  Z7, Z8, Z7
+	VMINPS  constants<>+192(SB), Z4, Z4
+	VMINPS  constants<>+192(SB), Z5, Z5
+	VMINPS  constants<>+192(SB), Z6, Z6
+	VMINPS  constants<>+192(SB), Z7, Z7
+	VMULPS  Z4, Z4, Z8
+	VMULPS  Z5, Z5, Z9
+	VMULPS  Z6, Z6, Z10
+	VMULPS  Z7, Z7, Z11
+
+	// p
+	VMOVUPS     constants<>+256(SB), Z12
+	VMOVUPS     constants<>+256(SB), Z13
+	VMOVUPS     constants<>+256(SB), Z14
+	VMOVUPS     constants<>+256(SB), Z15
+	VFMADD213PS constants<>+320(SB), Z8, Z12
+	VFMADD213PS constants<>+320(SB), Z9, Z13
+	VFMADD213PS constants<>+320(SB), Z10, Z14
+	VFMADD213PS constants<>+320(SB), Z11, Z15
+	VFMADD213PS constants<>+384(SB), Z8, Z12
+	VFMADD213PS constants<>+384(SB), Z9, Z13
+	VFMADD213PS constants<>+384(SB), Z10, Z14
+	VFMADD213PS constants<>+384(SB), Z11, Z15
+	VFMADD213PS constants<>+448(SB), Z8, Z12
+	VFMADD213PS constants<>+448(SB), Z9, Z13
+	VFMADD213PS constants<>+448(SB), Z10, Z14
+	VFMADD213PS constants<>+448(SB), Z11, Z15
+	VFMADD213PS constants<>+512(SB), Z8, Z12
+	VFMADD213PS constants<>+512(SB), Z9, Z13
+	VFMADD213PS constants<>+512(SB), Z10, Z14
+	VFMADD213PS constants<>+512(SB), Z11, Z15
+	VFMADD213PS constants<>+576(SB), Z8, Z12
+	VFMADD213PS constants<>+576(SB), Z9, Z13
+	VFMADD213PS constants<>+576(SB), Z10, Z14
+	VFMADD213PS constants<>+576(SB), Z11, Z15
+	VFMADD213PS constants<>+640(SB), Z8, Z12
+	VFMADD213PS constants<>+640(SB), Z9, Z13
+	VFMADD213PS constants<>+640(SB), Z10, Z14
+	VFMADD213PS constants<>+640(SB), Z11, Z15
+	VMULPS      Z4, Z12, Z12
+	VMULPS      Z5, Z13, Z13
+	VMULPS      Z6, Z14, Z14
+	VMULPS      Z7, Z15, Z15
+
+	// q
+	VMOVUPS     constants<>+704(SB), Z4
+	VMOVUPS     constants<>+704(SB), Z5
+	VMOVUPS     constants<>+704(SB), Z6
+	VMOVUPS     constants<>+704(SB), Z7
+	VFMADD213PS constants<>+768(SB), Z8, Z4
+	VFMADD213PS constants<>+768(SB), Z9, Z5
+	VFMADD213PS constants<>+768(SB), Z10, Z6
+	VFMADD213PS constants<>+768(SB), Z11, Z7
+	VFMADD213PS constants<>+832(SB), Z8, Z4
+	VFMADD213PS constants<>+832(SB), Z9, Z5
+	VFMADD213PS constants<>+832(SB), Z10, Z6
+	VFMADD213PS constants<>+832(SB), Z11, Z7
+	VFMADD213PS constants<>+896(SB), Z8, Z4
+	VFMADD213PS constants<>+896(SB), Z9, Z5
+	VFMADD213PS constants<>+896(SB), Z10, Z6
+	VFMADD213PS constants<>+896(SB), Z11, Z7
+	VDIVPS      Z4, Z12, Z12
+	VDIVPS      Z5, Z13, Z13
+	VDIVPS      Z6, Z14, Z14
+	VDIVPS      Z7, Z15, Z15
+	VADDPS      constants<>+960(SB), Z12, Z12
+	VADDPS      constants<>+960(SB), Z13, Z13
+	VADDPS      constants<>+960(SB), Z14, Z14
+	VADDPS      constants<>+960(SB), Z15, Z15
+	VMULPS      Z12, Z0, Z12
+	VMULPS      Z13, Z1, Z13
+	VMULPS      Z14, Z2, Z14
+	VMULPS      Z15, Z3, Z15
+	VMOVUPS     Z12, (DX)
+	VMOVUPS     Z13, 64(DX)
+	VMOVUPS     Z14, 128(DX)
+	VMOVUPS     Z15, 192(DX)
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x04, BX
+	JMP         vectors
+
+vectors_done:
 	TESTQ BX, BX
 	JZ    vector_done
 
@@ -25,31 +145,31 @@ vector:
 
 	// z := min(max(u, -9), 9)
 	VMOVUPS constants<>+128(SB), Z2
-	VMAXPS  Z1, Z2, Z2
-	VMINPS  constants<>+192(SB), Z2, Z2
-	VMULPS  Z2, Z2, Z1
+	VMAXPS  Z1, Z2, Z1
+	VMINPS  constants<>+192(SB), Z1, Z1
+	VMULPS  Z1, Z1, Z2
 
 	// p
 	VMOVUPS     constants<>+256(SB), Z3
-	VFMADD213PS constants<>+320(SB), Z1, Z3
-	VFMADD213PS constants<>+384(SB), Z1, Z3
-	VFMADD213PS constants<>+448(SB), Z1, Z3
-	VFMADD213PS constants<>+512(SB), Z1, Z3
-	VFMADD213PS constants<>+576(SB), Z1, Z3
-	VFMADD213PS constants<>+640(SB), Z1, Z3
-	VMULPS      Z2, Z3, Z3
+	VFMADD213PS constants<>+320(SB), Z2, Z3
+	VFMADD213PS constants<>+384(SB), Z2, Z3
+	VFMADD213PS constants<>+448(SB), Z2, Z3
+	VFMADD213PS constants<>+512(SB), Z2, Z3
+	VFMADD213PS constants<>+576(SB), Z2, Z3
+	VFMADD213PS constants<>+640(SB), Z2, Z3
+	VMULPS      Z1, Z3, Z3
 
 	// q
-	VMOVUPS     constants<>+704(SB), Z2
-	VFMADD213PS constants<>+768(SB), Z1, Z2
-	VFMADD213PS constants<>+832(SB), Z1, Z2
-	VFMADD213PS constants<>+896(SB), Z1, Z2
-	VDIVPS      Z2, Z3, Z3
+	VMOVUPS     constants<>+704(SB), Z1
+	VFMADD213PS constants<>+768(SB), Z2, Z1
+	VFMADD213PS constants<>+832(SB), Z2, Z1
+	VFMADD213PS constants<>+896(SB), Z2, Z1
+	VDIVPS      Z1, Z3, Z3
 	VADDPS      constants<>+960(SB), Z3, Z3
 	VMULPS      Z3, Z0, Z3
 	VMOVUPS     Z3, (DX)
-	ADDQ        $0x40, CX
-	ADDQ        $0x40, DX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
 	DECQ        BX
 	JNZ         vector
 
@@ -62,6 +182,7 @@ vector_done:
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     constants<>+1024(SB), Z0, K1
 	VMOVUPS.Z    (CX), K1, Z0
+	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z0, Z1
 	VMULPS       Z1, Z0, Z1
 	VMULPS       constants<>+0(SB), Z1, Z1
@@ -70,26 +191,26 @@ vector_done:
 
 	// z := min(max(u, -9), 9)
 	VMOVUPS constants<>+128(SB), Z2
-	VMAXPS  Z1, Z2, Z2
-	VMINPS  constants<>+192(SB), Z2, Z2
-	VMULPS  Z2, Z2, Z1
+	VMAXPS  Z1, Z2, Z1
+	VMINPS  constants<>+192(SB), Z1, Z1
+	VMULPS  Z1, Z1, Z2
 
 	// p
 	VMOVUPS     constants<>+256(SB), Z3
-	VFMADD213PS constants<>+320(SB), Z1, Z3
-	VFMADD213PS constants<>+384(SB), Z1, Z3
-	VFMADD213PS constants<>+448(SB), Z1, Z3
-	VFMADD213PS constants<>+512(SB), Z1, Z3
-	VFMADD213PS constants<>+576(SB), Z1, Z3
-	VFMADD213PS constants<>+640(SB), Z1, Z3
-	VMULPS      Z2, Z3, Z3
+	VFMADD213PS constants<>+320(SB), Z2, Z3
+	VFMADD213PS constants<>+384(SB), Z2, Z3
+	VFMADD213PS constants<>+448(SB), Z2, Z3
+	VFMADD213PS constants<>+512(SB), Z2, Z3
+	VFMADD213PS constants<>+576(SB), Z2, Z3
+	VFMADD213PS constants<>+640(SB), Z2, Z3
+	VMULPS      Z1, Z3, Z3
 
 	// q
-	VMOVUPS     constants<>+704(SB), Z2
-	VFMADD213PS constants<>+768(SB), Z1, Z2
-	VFMADD213PS constants<>+832(SB), Z1, Z2
-	VFMADD213PS constants<>+896(SB), Z1, Z2
-	VDIVPS      Z2, Z3, Z3
+	VMOVUPS     constants<>+704(SB), Z1
+	VFMADD213PS constants<>+768(SB), Z2, Z1
+	VFMADD213PS constants<>+832(SB), Z2, Z1
+	VFMADD213PS constants<>+896(SB), Z2, Z1
+	VDIVPS      Z1, Z3, Z3
 	VADDPS      constants<>+960(SB), Z3, Z3
 	VMULPS      Z3, Z0, Z3
 	VMOVUPS     Z3, K1, (DX)
@@ -706,7 +827,23 @@ DATA constants<>+2416(SB)/4, $0x00000000
 DATA constants<>+2420(SB)/4, $0x00000000
 DATA constants<>+2424(SB)/4, $0x00000000
 DATA constants<>+2428(SB)/4, $0x00000000
-GLOBL constants<>(SB), RODATA|NOPTR, $2432
+DATA constants<>+2432(SB)/4, $0xff800000
+DATA constants<>+2436(SB)/4, $0xff800000
+DATA constants<>+2440(SB)/4, $0xff800000
+DATA constants<>+2444(SB)/4, $0xff800000
+DATA constants<>+2448(SB)/4, $0xff800000
+DATA constants<>+2452(SB)/4, $0xff800000
+DATA constants<>+2456(SB)/4, $0xff800000
+DATA constants<>+2460(SB)/4, $0xff800000
+DATA constants<>+2464(SB)/4, $0xff800000
+DATA constants<>+2468(SB)/4, $0xff800000
+DATA constants<>+2472(SB)/4, $0xff800000
+DATA constants<>+2476(SB)/4, $0xff800000
+DATA constants<>+2480(SB)/4, $0xff800000
+DATA constants<>+2484(SB)/4, $0xff800000
+DATA constants<>+2488(SB)/4, $0xff800000
+DATA constants<>+2492(SB)/4, $0xff800000
+GLOBL constants<>(SB), RODATA|NOPTR, $2496
 
 // func exp512AVX512(n int, y *float32, x *float32, shift float32)
 // Requires: AVX, AVX512F
@@ -717,8 +854,98 @@ TEXT ·exp512AVX512(SB), $0-28
 	MOVQ         y+8(FP), DX
 	MOVQ         AX, BX
 	SHRQ         $0x04, BX
-	TESTQ        BX, BX
-	JZ           vector_done
+
+vectors:
+	CMPQ    BX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(CX), Z2
+	VMOVUPS 128(CX), Z3
+	VMOVUPS 192(CX), Z4
+	VADDPS  Z0, Z1, Z1
+	VADDPS  Z0, Z2, Z2
+	VADDPS  Z0, Z3, Z3
+	VADDPS  Z0, Z4, Z4
+
+	// x = max(x, lowest)
+	VMOVUPS constants<>+1088(SB), Z5
+	VMAXPS  Z1, Z5, Z1
+	VMOVUPS constants<>+1088(SB), Z5
+	VMAXPS  Z2, Z5, Z2
+	VMOVUPS constants<>+1088(SB), Z5
+	VMAXPS  Z3, Z5, Z3
+	VMOVUPS constants<>+1088(SB), Z5
+	VMAXPS  Z4, Z5, Z4
+
+	// m, and x reduced by m·ln 2
+	VMOVUPS     constants<>+1152(SB), Z5
+	VMOVUPS     constants<>+1152(SB), Z6
+	VMOVUPS     constants<>+1152(SB), Z7
+	VMOVUPS     constants<>+1152(SB), Z8
+	VFMADD213PS constants<>+1216(SB), Z1, Z5
+	VFMADD213PS constants<>+1216(SB), Z2, Z6
+	VFMADD213PS constants<>+1216(SB), Z3, Z7
+	VFMADD213PS constants<>+1216(SB), Z4, Z8
+	VSUBPS      constants<>+1216(SB), Z5, Z5
+	VSUBPS      constants<>+1216(SB), Z6, Z6
+	VSUBPS      constants<>+1216(SB), Z7, Z7
+	VSUBPS      constants<>+1216(SB), Z8, Z8
+	VFMADD231PS constants<>+1280(SB), Z5, Z1
+	VFMADD231PS constants<>+1280(SB), Z6, Z2
+	VFMADD231PS constants<>+1280(SB), Z7, Z3
+	VFMADD231PS constants<>+1280(SB), Z8, Z4
+	VFMADD231PS constants<>+1344(SB), Z5, Z1
+	VFMADD231PS constants<>+1344(SB), Z6, Z2
+	VFMADD231PS constants<>+1344(SB), Z7, Z3
+	VFMADD231PS constants<>+1344(SB), Z8, Z4
+
+	// p
+	VMOVUPS     constants<>+1408(SB), Z9
+	VMOVUPS     constants<>+1408(SB), Z10
+	VMOVUPS     constants<>+1408(SB), Z11
+	VMOVUPS     constants<>+1408(SB), Z12
+	VFMADD213PS constants<>+1472(SB), Z1, Z9
+	VFMADD213PS constants<>+1472(SB), Z2, Z10
+	VFMADD213PS constants<>+1472(SB), Z3, Z11
+	VFMADD213PS constants<>+1472(SB), Z4, Z12
+	VFMADD213PS constants<>+1536(SB), Z1, Z9
+	VFMADD213PS constants<>+1536(SB), Z2, Z10
+	VFMADD213PS constants<>+1536(SB), Z3, Z11
+	VFMADD213PS constants<>+1536(SB), Z4, Z12
+	VFMADD213PS constants<>+1600(SB), Z1, Z9
+	VFMADD213PS constants<>+1600(SB), Z2, Z10
+	VFMADD213PS constants<>+1600(SB), Z3, Z11
+	VFMADD213PS constants<>+1600(SB), Z4, Z12
+	VFMADD213PS constants<>+1664(SB), Z1, Z9
+	VFMADD213PS constants<>+1664(SB), Z2, Z10
+	VFMADD213PS constants<>+1664(SB), Z3, Z11
+	VFMADD213PS constants<>+1664(SB), Z4, Z12
+	VFMADD213PS constants<>+960(SB), Z1, Z9
+	VFMADD213PS constants<>+960(SB), Z2, Z10
+	VFMADD213PS constants<>+960(SB), Z3, Z11
+	VFMADD213PS constants<>+960(SB), Z4, Z12
+	VFMADD213PS constants<>+960(SB), Z1, Z9
+	VFMADD213PS constants<>+960(SB), Z2, Z10
+	VFMADD213PS constants<>+960(SB), Z3, Z11
+	VFMADD213PS constants<>+960(SB), Z4, Z12
+
+	// p·2^m, rounded once
+	VSCALEFPS Z5, Z9, Z9
+	VSCALEFPS Z6, Z10, Z10
+	VSCALEFPS Z7, Z11, Z11
+	VSCALEFPS Z8, Z12, Z12
+	VMOVUPS   Z9, (DX)
+	VMOVUPS   Z10, 64(DX)
+	VMOVUPS   Z11, 128(DX)
+	VMOVUPS   Z12, 192(DX)
+	ADDQ      $0x00000100, CX
+	ADDQ      $0x00000100, DX
+	SUBQ      $0x04, BX
+	JMP       vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
 
 vector:
 	VMOVUPS (CX), Z1
@@ -726,29 +953,29 @@ vector:
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+1088(SB), Z2
-	VMAXPS  Z1, Z2, Z2
+	VMAXPS  Z1, Z2, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z1
-	VFMADD213PS constants<>+1216(SB), Z2, Z1
-	VSUBPS      constants<>+1216(SB), Z1, Z1
-	VFMADD231PS constants<>+1280(SB), Z1, Z2
-	VFMADD231PS constants<>+1344(SB), Z1, Z2
+	VMOVUPS     constants<>+1152(SB), Z2
+	VFMADD213PS constants<>+1216(SB), Z1, Z2
+	VSUBPS      constants<>+1216(SB), Z2, Z2
+	VFMADD231PS constants<>+1280(SB), Z2, Z1
+	VFMADD231PS constants<>+1344(SB), Z2, Z1
 
 	// p
 	VMOVUPS     constants<>+1408(SB), Z3
-	VFMADD213PS constants<>+1472(SB), Z2, Z3
-	VFMADD213PS constants<>+1536(SB), Z2, Z3
-	VFMADD213PS constants<>+1600(SB), Z2, Z3
-	VFMADD213PS constants<>+1664(SB), Z2, Z3
-	VFMADD213PS constants<>+960(SB), Z2, Z3
-	VFMADD213PS constants<>+960(SB), Z2, Z3
+	VFMADD213PS constants<>+1472(SB), Z1, Z3
+	VFMADD213PS constants<>+1536(SB), Z1, Z3
+	VFMADD213PS constants<>+1600(SB), Z1, Z3
+	VFMADD213PS constants<>+1664(SB), Z1, Z3
+	VFMADD213PS constants<>+960(SB), Z1, Z3
+	VFMADD213PS constants<>+960(SB), Z1, Z3
 
 	// p·2^m, rounded once
-	VSCALEFPS Z1, Z3, Z3
+	VSCALEFPS Z2, Z3, Z3
 	VMOVUPS   Z3, (DX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x40, DX
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
 	DECQ      BX
 	JNZ       vector
 
@@ -761,30 +988,31 @@ vector_done:
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     constants<>+1024(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
+	VMOVUPS.Z    (DX), K1, Z2
 	VADDPS       Z0, Z1, Z1
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+1088(SB), Z0
-	VMAXPS  Z1, Z0, Z0
+	VMAXPS  Z1, Z0, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z1
-	VFMADD213PS constants<>+1216(SB), Z0, Z1
-	VSUBPS      constants<>+1216(SB), Z1, Z1
-	VFMADD231PS constants<>+1280(SB), Z1, Z0
-	VFMADD231PS constants<>+1344(SB), Z1, Z0
+	VMOVUPS     constants<>+1152(SB), Z0
+	VFMADD213PS constants<>+1216(SB), Z1, Z0
+	VSUBPS      constants<>+1216(SB), Z0, Z0
+	VFMADD231PS constants<>+1280(SB), Z0, Z1
+	VFMADD231PS constants<>+1344(SB), Z0, Z1
 
 	// p
 	VMOVUPS     constants<>+1408(SB), Z2
-	VFMADD213PS constants<>+1472(SB), Z0, Z2
-	VFMADD213PS constants<>+1536(SB), Z0, Z2
-	VFMADD213PS constants<>+1600(SB), Z0, Z2
-	VFMADD213PS constants<>+1664(SB), Z0, Z2
-	VFMADD213PS constants<>+960(SB), Z0, Z2
-	VFMADD213PS constants<>+960(SB), Z0, Z2
+	VFMADD213PS constants<>+1472(SB), Z1, Z2
+	VFMADD213PS constants<>+1536(SB), Z1, Z2
+	VFMADD213PS constants<>+1600(SB), Z1, Z2
+	VFMADD213PS constants<>+1664(SB), Z1, Z2
+	VFMADD213PS constants<>+960(SB), Z1, Z2
+	VFMADD213PS constants<>+960(SB), Z1, Z2
 
 	// p·2^m, rounded once
-	VSCALEFPS Z1, Z2, Z2
+	VSCALEFPS Z0, Z2, Z2
 	VMOVUPS   Z2, K1, (DX)
 
 done:
@@ -800,8 +1028,108 @@ TEXT ·exp256AVX512(SB), $0-28
 	MOVQ         y+8(FP), DX
 	MOVQ         AX, BX
 	SHRQ         $0x04, BX
-	TESTQ        BX, BX
-	JZ           vector_done
+
+vectors:
+	CMPQ    BX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(CX), Z2
+	VMOVUPS 128(CX), Z3
+	VMOVUPS 192(CX), Z4
+	VADDPS  Z0, Z1, Z1
+	VADDPS  Z0, Z2, Z2
+	VADDPS  Z0, Z3, Z3
+	VADDPS  Z0, Z4, Z4
+
+	// x = max(x, lowest)
+	VMOVUPS constants<>+1728(SB), Z5
+	VMAXPS  Z1, Z5, Z1
+	VMOVUPS constants<>+1728(SB), Z5
+	VMAXPS  Z2, Z5, Z2
+	VMOVUPS constants<>+1728(SB), Z5
+	VMAXPS  Z3, Z5, Z3
+	VMOVUPS constants<>+1728(SB), Z5
+	VMAXPS  Z4, Z5, Z4
+
+	// m, and x reduced by m·ln 2
+	VMOVUPS     constants<>+1152(SB), Z5
+	VMOVUPS     constants<>+1152(SB), Z6
+	VMOVUPS     constants<>+1152(SB), Z7
+	VMOVUPS     constants<>+1152(SB), Z8
+	VFMADD213PS constants<>+1216(SB), Z1, Z5
+	VFMADD213PS constants<>+1216(SB), Z2, Z6
+	VFMADD213PS constants<>+1216(SB), Z3, Z7
+	VFMADD213PS constants<>+1216(SB), Z4, Z8
+	VSUBPS      constants<>+1216(SB), Z5, Z5
+	VSUBPS      constants<>+1216(SB), Z6, Z6
+	VSUBPS      constants<>+1216(SB), Z7, Z7
+	VSUBPS      constants<>+1216(SB), Z8, Z8
+	VFMADD231PS constants<>+1280(SB), Z5, Z1
+	VFMADD231PS constants<>+1280(SB), Z6, Z2
+	VFMADD231PS constants<>+1280(SB), Z7, Z3
+	VFMADD231PS constants<>+1280(SB), Z8, Z4
+	VFMADD231PS constants<>+1344(SB), Z5, Z1
+	VFMADD231PS constants<>+1344(SB), Z6, Z2
+	VFMADD231PS constants<>+1344(SB), Z7, Z3
+	VFMADD231PS constants<>+1344(SB), Z8, Z4
+
+	// p
+	VMOVUPS     constants<>+1408(SB), Z9
+	VMOVUPS     constants<>+1408(SB), Z10
+	VMOVUPS     constants<>+1408(SB), Z11
+	VMOVUPS     constants<>+1408(SB), Z12
+	VFMADD213PS constants<>+1472(SB), Z1, Z9
+	VFMADD213PS constants<>+1472(SB), Z2, Z10
+	VFMADD213PS constants<>+1472(SB), Z3, Z11
+	VFMADD213PS constants<>+1472(SB), Z4, Z12
+	VFMADD213PS constants<>+1536(SB), Z1, Z9
+	VFMADD213PS constants<>+1536(SB), Z2, Z10
+	VFMADD213PS constants<>+1536(SB), Z3, Z11
+	VFMADD213PS constants<>+1536(SB), Z4, Z12
+	VFMADD213PS constants<>+1600(SB), Z1, Z9
+	VFMADD213PS constants<>+1600(SB), Z2, Z10
+	VFMADD213PS constants<>+1600(SB), Z3, Z11
+	VFMADD213PS constants<>+1600(SB), Z4, Z12
+	VFMADD213PS constants<>+1664(SB), Z1, Z9
+	VFMADD213PS constants<>+1664(SB), Z2, Z10
+	VFMADD213PS constants<>+1664(SB), Z3, Z11
+	VFMADD213PS constants<>+1664(SB), Z4, Z12
+	VFMADD213PS constants<>+960(SB), Z1, Z9
+	VFMADD213PS constants<>+960(SB), Z2, Z10
+	VFMADD213PS constants<>+960(SB), Z3, Z11
+	VFMADD213PS constants<>+960(SB), Z4, Z12
+	VFMADD213PS constants<>+960(SB), Z1, Z9
+	VFMADD213PS constants<>+960(SB), Z2, Z10
+	VFMADD213PS constants<>+960(SB), Z3, Z11
+	VFMADD213PS constants<>+960(SB), Z4, Z12
+	VCVTPS2DQ   Z5, Z5
+	VCVTPS2DQ   Z6, Z6
+	VCVTPS2DQ   Z7, Z7
+	VCVTPS2DQ   Z8, Z8
+	VPSLLD      $0x17, Z5, Z5
+	VPADDD      constants<>+960(SB), Z5, Z5
+	VPSLLD      $0x17, Z6, Z6
+	VPADDD      constants<>+960(SB), Z6, Z6
+	VPSLLD      $0x17, Z7, Z7
+	VPADDD      constants<>+960(SB), Z7, Z7
+	VPSLLD      $0x17, Z8, Z8
+	VPADDD      constants<>+960(SB), Z8, Z8
+	VMULPS      Z5, Z9, Z9
+	VMULPS      Z6, Z10, Z10
+	VMULPS      Z7, Z11, Z11
+	VMULPS      Z8, Z12, Z12
+	VMOVUPS     Z9, (DX)
+	VMOVUPS     Z10, 64(DX)
+	VMOVUPS     Z11, 128(DX)
+	VMOVUPS     Z12, 192(DX)
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x04, BX
+	JMP         vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
 
 vector:
 	VMOVUPS (CX), Z1
@@ -809,30 +1137,30 @@ vector:
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+1728(SB), Z2
-	VMAXPS  Z1, Z2, Z2
+	VMAXPS  Z1, Z2, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z1
-	VFMADD213PS constants<>+1216(SB), Z2, Z1
-	VSUBPS      constants<>+1216(SB), Z1, Z1
-	VFMADD231PS constants<>+1280(SB), Z1, Z2
-	VFMADD231PS constants<>+1344(SB), Z1, Z2
+	VMOVUPS     constants<>+1152(SB), Z2
+	VFMADD213PS constants<>+1216(SB), Z1, Z2
+	VSUBPS      constants<>+1216(SB), Z2, Z2
+	VFMADD231PS constants<>+1280(SB), Z2, Z1
+	VFMADD231PS constants<>+1344(SB), Z2, Z1
 
 	// p
 	VMOVUPS     constants<>+1408(SB), Z3
-	VFMADD213PS constants<>+1472(SB), Z2, Z3
-	VFMADD213PS constants<>+1536(SB), Z2, Z3
-	VFMADD213PS constants<>+1600(SB), Z2, Z3
-	VFMADD213PS constants<>+1664(SB), Z2, Z3
-	VFMADD213PS constants<>+960(SB), Z2, Z3
-	VFMADD213PS constants<>+960(SB), Z2, Z3
-	VCVTPS2DQ   Z1, Z1
-	VPSLLD      $0x17, Z1, Z1
-	VPADDD      constants<>+960(SB), Z1, Z1
-	VMULPS      Z1, Z3, Z3
+	VFMADD213PS constants<>+1472(SB), Z1, Z3
+	VFMADD213PS constants<>+1536(SB), Z1, Z3
+	VFMADD213PS constants<>+1600(SB), Z1, Z3
+	VFMADD213PS constants<>+1664(SB), Z1, Z3
+	VFMADD213PS constants<>+960(SB), Z1, Z3
+	VFMADD213PS constants<>+960(SB), Z1, Z3
+	VCVTPS2DQ   Z2, Z2
+	VPSLLD      $0x17, Z2, Z2
+	VPADDD      constants<>+960(SB), Z2, Z2
+	VMULPS      Z2, Z3, Z3
 	VMOVUPS     Z3, (DX)
-	ADDQ        $0x40, CX
-	ADDQ        $0x40, DX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
 	DECQ        BX
 	JNZ         vector
 
@@ -845,31 +1173,32 @@ vector_done:
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     constants<>+1024(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
+	VMOVUPS.Z    (DX), K1, Z2
 	VADDPS       Z0, Z1, Z1
 
 	// x = max(x, lowest)
 	VMOVUPS constants<>+1728(SB), Z0
-	VMAXPS  Z1, Z0, Z0
+	VMAXPS  Z1, Z0, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z1
-	VFMADD213PS constants<>+1216(SB), Z0, Z1
-	VSUBPS      constants<>+1216(SB), Z1, Z1
-	VFMADD231PS constants<>+1280(SB), Z1, Z0
-	VFMADD231PS constants<>+1344(SB), Z1, Z0
+	VMOVUPS     constants<>+1152(SB), Z0
+	VFMADD213PS constants<>+1216(SB), Z1, Z0
+	VSUBPS      constants<>+1216(SB), Z0, Z0
+	VFMADD231PS constants<>+1280(SB), Z0, Z1
+	VFMADD231PS constants<>+1344(SB), Z0, Z1
 
 	// p
 	VMOVUPS     constants<>+1408(SB), Z2
-	VFMADD213PS constants<>+1472(SB), Z0, Z2
-	VFMADD213PS constants<>+1536(SB), Z0, Z2
-	VFMADD213PS constants<>+1600(SB), Z0, Z2
-	VFMADD213PS constants<>+1664(SB), Z0, Z2
-	VFMADD213PS constants<>+960(SB), Z0, Z2
-	VFMADD213PS constants<>+960(SB), Z0, Z2
-	VCVTPS2DQ   Z1, Z1
-	VPSLLD      $0x17, Z1, Z1
-	VPADDD      constants<>+960(SB), Z1, Z1
-	VMULPS      Z1, Z2, Z2
+	VFMADD213PS constants<>+1472(SB), Z1, Z2
+	VFMADD213PS constants<>+1536(SB), Z1, Z2
+	VFMADD213PS constants<>+1600(SB), Z1, Z2
+	VFMADD213PS constants<>+1664(SB), Z1, Z2
+	VFMADD213PS constants<>+960(SB), Z1, Z2
+	VFMADD213PS constants<>+960(SB), Z1, Z2
+	VCVTPS2DQ   Z0, Z0
+	VPSLLD      $0x17, Z0, Z0
+	VPADDD      constants<>+960(SB), Z0, Z0
+	VMULPS      Z0, Z2, Z2
 	VMOVUPS     Z2, K1, (DX)
 
 done:
@@ -885,8 +1214,126 @@ TEXT ·expNumPyAVX512(SB), $0-28
 	MOVQ         y+8(FP), DX
 	MOVQ         AX, BX
 	SHRQ         $0x04, BX
-	TESTQ        BX, BX
-	JZ           vector_done
+
+vectors:
+	CMPQ    BX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(CX), Z2
+	VMOVUPS 128(CX), Z3
+	VMOVUPS 192(CX), Z4
+	VADDPS  Z0, Z1, Z1
+	VADDPS  Z0, Z2, Z2
+	VADDPS  Z0, Z3, Z3
+	VADDPS  Z0, Z4, Z4
+
+	// q, and r = x - q·ln 2
+	VMOVUPS     constants<>+1152(SB), Z5
+	VMOVUPS     constants<>+1152(SB), Z6
+	VMOVUPS     constants<>+1152(SB), Z7
+	VMOVUPS     constants<>+1152(SB), Z8
+	VMULPS      Z1, Z5, Z5
+	VMULPS      Z2, Z6, Z6
+	VMULPS      Z3, Z7, Z7
+	VMULPS      Z4, Z8, Z8
+	VADDPS      constants<>+1216(SB), Z5, Z5
+	VADDPS      constants<>+1216(SB), Z6, Z6
+	VADDPS      constants<>+1216(SB), Z7, Z7
+	VADDPS      constants<>+1216(SB), Z8, Z8
+	VSUBPS      constants<>+1216(SB), Z5, Z5
+	VSUBPS      constants<>+1216(SB), Z6, Z6
+	VSUBPS      constants<>+1216(SB), Z7, Z7
+	VSUBPS      constants<>+1216(SB), Z8, Z8
+	VMOVUPS     Z1, Z9
+	VMOVUPS     Z2, Z10
+	VMOVUPS     Z3, Z11
+	VMOVUPS     Z4, Z12
+	VFMADD231PS constants<>+1280(SB), Z5, Z9
+	VFMADD231PS constants<>+1280(SB), Z6, Z10
+	VFMADD231PS constants<>+1280(SB), Z7, Z11
+	VFMADD231PS constants<>+1280(SB), Z8, Z12
+	VFMADD231PS constants<>+1344(SB), Z5, Z9
+	VFMADD231PS constants<>+1344(SB), Z6, Z10
+	VFMADD231PS constants<>+1344(SB), Z7, Z11
+	VFMADD231PS constants<>+1344(SB), Z8, Z12
+
+	// Numerator and denominator
+	VMOVUPS     constants<>+1792(SB), Z13
+	VMOVUPS     constants<>+1792(SB), Z14
+	VMOVUPS     constants<>+1792(SB), Z15
+	VMOVUPS     constants<>+1792(SB), Z16
+	VFMADD213PS constants<>+1856(SB), Z9, Z13
+	VFMADD213PS constants<>+1856(SB), Z10, Z14
+	VFMADD213PS constants<>+1856(SB), Z11, Z15
+	VFMADD213PS constants<>+1856(SB), Z12, Z16
+	VFMADD213PS constants<>+1920(SB), Z9, Z13
+	VFMADD213PS constants<>+1920(SB), Z10, Z14
+	VFMADD213PS constants<>+1920(SB), Z11, Z15
+	VFMADD213PS constants<>+1920(SB), Z12, Z16
+	VFMADD213PS constants<>+1984(SB), Z9, Z13
+	VFMADD213PS constants<>+1984(SB), Z10, Z14
+	VFMADD213PS constants<>+1984(SB), Z11, Z15
+	VFMADD213PS constants<>+1984(SB), Z12, Z16
+	VFMADD213PS constants<>+2048(SB), Z9, Z13
+	VFMADD213PS constants<>+2048(SB), Z10, Z14
+	VFMADD213PS constants<>+2048(SB), Z11, Z15
+	VFMADD213PS constants<>+2048(SB), Z12, Z16
+	VFMADD213PS constants<>+960(SB), Z9, Z13
+	VFMADD213PS constants<>+960(SB), Z10, Z14
+	VFMADD213PS constants<>+960(SB), Z11, Z15
+	VFMADD213PS constants<>+960(SB), Z12, Z16
+	VMOVUPS     constants<>+2112(SB), Z17
+	VMOVUPS     constants<>+2112(SB), Z18
+	VMOVUPS     constants<>+2112(SB), Z19
+	VMOVUPS     constants<>+2112(SB), Z20
+	VFMADD213PS constants<>+2176(SB), Z9, Z17
+	VFMADD213PS constants<>+2176(SB), Z10, Z18
+	VFMADD213PS constants<>+2176(SB), Z11, Z19
+	VFMADD213PS constants<>+2176(SB), Z12, Z20
+	VFMADD213PS constants<>+960(SB), Z9, Z17
+	VFMADD213PS constants<>+960(SB), Z10, Z18
+	VFMADD213PS constants<>+960(SB), Z11, Z19
+	VFMADD213PS constants<>+960(SB), Z12, Z20
+	VDIVPS      Z17, Z13, Z13
+	VDIVPS      Z18, Z14, Z14
+	VDIVPS      Z19, Z15, Z15
+	VDIVPS      Z20, Z16, Z16
+
+	// p·2^m, rounded once
+	VSCALEFPS Z5, Z13, Z13
+	VSCALEFPS Z6, Z14, Z14
+	VSCALEFPS Z7, Z15, Z15
+	VSCALEFPS Z8, Z16, Z16
+
+	// Beyond the range of float32
+	VCMPPS  $0x1d, constants<>+2240(SB), Z1, K1
+	VMOVUPS constants<>+2304(SB), K1, Z13
+	VCMPPS  $0x12, constants<>+1088(SB), Z1, K1
+	VMOVUPS constants<>+2368(SB), K1, Z13
+	VCMPPS  $0x1d, constants<>+2240(SB), Z2, K1
+	VMOVUPS constants<>+2304(SB), K1, Z14
+	VCMPPS  $0x12, constants<>+1088(SB), Z2, K1
+	VMOVUPS constants<>+2368(SB), K1, Z14
+	VCMPPS  $0x1d, constants<>+2240(SB), Z3, K1
+	VMOVUPS constants<>+2304(SB), K1, Z15
+	VCMPPS  $0x12, constants<>+1088(SB), Z3, K1
+	VMOVUPS constants<>+2368(SB), K1, Z15
+	VCMPPS  $0x1d, constants<>+2240(SB), Z4, K1
+	VMOVUPS constants<>+2304(SB), K1, Z16
+	VCMPPS  $0x12, constants<>+1088(SB), Z4, K1
+	VMOVUPS constants<>+2368(SB), K1, Z16
+	VMOVUPS Z13, (DX)
+	VMOVUPS Z14, 64(DX)
+	VMOVUPS Z15, 128(DX)
+	VMOVUPS Z16, 192(DX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x04, BX
+	JMP     vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
 
 vector:
 	VMOVUPS (CX), Z1
@@ -922,8 +1369,8 @@ vector:
 	VCMPPS  $0x12, constants<>+1088(SB), Z1, K1
 	VMOVUPS constants<>+2368(SB), K1, Z4
 	VMOVUPS Z4, (DX)
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
 	DECQ    BX
 	JNZ     vector
 
@@ -936,6 +1383,7 @@ vector_done:
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     constants<>+1024(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
+	VMOVUPS.Z    (DX), K1, Z2
 	VADDPS       Z0, Z1, Z1
 
 	// q, and r = x - q·ln 2
@@ -982,8 +1430,122 @@ TEXT ·expNumPyFusedAVX512(SB), $0-28
 	MOVQ         y+8(FP), DX
 	MOVQ         AX, BX
 	SHRQ         $0x04, BX
-	TESTQ        BX, BX
-	JZ           vector_done
+
+vectors:
+	CMPQ    BX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(CX), Z2
+	VMOVUPS 128(CX), Z3
+	VMOVUPS 192(CX), Z4
+	VADDPS  Z0, Z1, Z1
+	VADDPS  Z0, Z2, Z2
+	VADDPS  Z0, Z3, Z3
+	VADDPS  Z0, Z4, Z4
+
+	// q, and r = x - q·ln 2
+	VMOVUPS     constants<>+1152(SB), Z5
+	VMOVUPS     constants<>+1152(SB), Z6
+	VMOVUPS     constants<>+1152(SB), Z7
+	VMOVUPS     constants<>+1152(SB), Z8
+	VFMADD213PS constants<>+1216(SB), Z1, Z5
+	VFMADD213PS constants<>+1216(SB), Z2, Z6
+	VFMADD213PS constants<>+1216(SB), Z3, Z7
+	VFMADD213PS constants<>+1216(SB), Z4, Z8
+	VSUBPS      constants<>+1216(SB), Z5, Z5
+	VSUBPS      constants<>+1216(SB), Z6, Z6
+	VSUBPS      constants<>+1216(SB), Z7, Z7
+	VSUBPS      constants<>+1216(SB), Z8, Z8
+	VMOVUPS     Z1, Z9
+	VMOVUPS     Z2, Z10
+	VMOVUPS     Z3, Z11
+	VMOVUPS     Z4, Z12
+	VFMADD231PS constants<>+1280(SB), Z5, Z9
+	VFMADD231PS constants<>+1280(SB), Z6, Z10
+	VFMADD231PS constants<>+1280(SB), Z7, Z11
+	VFMADD231PS constants<>+1280(SB), Z8, Z12
+	VFMADD231PS constants<>+1344(SB), Z5, Z9
+	VFMADD231PS constants<>+1344(SB), Z6, Z10
+	VFMADD231PS constants<>+1344(SB), Z7, Z11
+	VFMADD231PS constants<>+1344(SB), Z8, Z12
+
+	// Numerator and denominator
+	VMOVUPS     constants<>+1792(SB), Z13
+	VMOVUPS     constants<>+1792(SB), Z14
+	VMOVUPS     constants<>+1792(SB), Z15
+	VMOVUPS     constants<>+1792(SB), Z16
+	VFMADD213PS constants<>+1856(SB), Z9, Z13
+	VFMADD213PS constants<>+1856(SB), Z10, Z14
+	VFMADD213PS constants<>+1856(SB), Z11, Z15
+	VFMADD213PS constants<>+1856(SB), Z12, Z16
+	VFMADD213PS constants<>+1920(SB), Z9, Z13
+	VFMADD213PS constants<>+1920(SB), Z10, Z14
+	VFMADD213PS constants<>+1920(SB), Z11, Z15
+	VFMADD213PS constants<>+1920(SB), Z12, Z16
+	VFMADD213PS constants<>+1984(SB), Z9, Z13
+	VFMADD213PS constants<>+1984(SB), Z10, Z14
+	VFMADD213PS constants<>+1984(SB), Z11, Z15
+	VFMADD213PS constants<>+1984(SB), Z12, Z16
+	VFMADD213PS constants<>+2048(SB), Z9, Z13
+	VFMADD213PS constants<>+2048(SB), Z10, Z14
+	VFMADD213PS constants<>+2048(SB), Z11, Z15
+	VFMADD213PS constants<>+2048(SB), Z12, Z16
+	VFMADD213PS constants<>+960(SB), Z9, Z13
+	VFMADD213PS constants<>+960(SB), Z10, Z14
+	VFMADD213PS constants<>+960(SB), Z11, Z15
+	VFMADD213PS constants<>+960(SB), Z12, Z16
+	VMOVUPS     constants<>+2112(SB), Z17
+	VMOVUPS     constants<>+2112(SB), Z18
+	VMOVUPS     constants<>+2112(SB), Z19
+	VMOVUPS     constants<>+2112(SB), Z20
+	VFMADD213PS constants<>+2176(SB), Z9, Z17
+	VFMADD213PS constants<>+2176(SB), Z10, Z18
+	VFMADD213PS constants<>+2176(SB), Z11, Z19
+	VFMADD213PS constants<>+2176(SB), Z12, Z20
+	VFMADD213PS constants<>+960(SB), Z9, Z17
+	VFMADD213PS constants<>+960(SB), Z10, Z18
+	VFMADD213PS constants<>+960(SB), Z11, Z19
+	VFMADD213PS constants<>+960(SB), Z12, Z20
+	VDIVPS      Z17, Z13, Z13
+	VDIVPS      Z18, Z14, Z14
+	VDIVPS      Z19, Z15, Z15
+	VDIVPS      Z20, Z16, Z16
+
+	// p·2^m, rounded once
+	VSCALEFPS Z5, Z13, Z13
+	VSCALEFPS Z6, Z14, Z14
+	VSCALEFPS Z7, Z15, Z15
+	VSCALEFPS Z8, Z16, Z16
+
+	// Beyond the range of float32
+	VCMPPS  $0x1d, constants<>+2240(SB), Z1, K1
+	VMOVUPS constants<>+2304(SB), K1, Z13
+	VCMPPS  $0x12, constants<>+1088(SB), Z1, K1
+	VMOVUPS constants<>+2368(SB), K1, Z13
+	VCMPPS  $0x1d, constants<>+2240(SB), Z2, K1
+	VMOVUPS constants<>+2304(SB), K1, Z14
+	VCMPPS  $0x12, constants<>+1088(SB), Z2, K1
+	VMOVUPS constants<>+2368(SB), K1, Z14
+	VCMPPS  $0x1d, constants<>+2240(SB), Z3, K1
+	VMOVUPS constants<>+2304(SB), K1, Z15
+	VCMPPS  $0x12, constants<>+1088(SB), Z3, K1
+	VMOVUPS constants<>+2368(SB), K1, Z15
+	VCMPPS  $0x1d, constants<>+2240(SB), Z4, K1
+	VMOVUPS constants<>+2304(SB), K1, Z16
+	VCMPPS  $0x12, constants<>+1088(SB), Z4, K1
+	VMOVUPS constants<>+2368(SB), K1, Z16
+	VMOVUPS Z13, (DX)
+	VMOVUPS Z14, 64(DX)
+	VMOVUPS Z15, 128(DX)
+	VMOVUPS Z16, 192(DX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x04, BX
+	JMP     vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
 
 vector:
 	VMOVUPS (CX), Z1
@@ -1018,8 +1580,8 @@ vector:
 	VCMPPS  $0x12, constants<>+1088(SB), Z1, K1
 	VMOVUPS constants<>+2368(SB), K1, Z4
 	VMOVUPS Z4, (DX)
-	ADDQ    $0x40, CX
-	ADDQ    $0x40, DX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
 	DECQ    BX
 	JNZ     vector
 
@@ -1032,6 +1594,7 @@ vector_done:
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     constants<>+1024(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
+	VMOVUPS.Z    (DX), K1, Z2
 	VADDPS       Z0, Z1, Z1
 
 	// q, and r = x - q·ln 2
@@ -1065,5 +1628,188 @@ vector_done:
 	VMOVUPS Z3, K1, (DX)
 
 done:
+	VZEROUPPER
+	RET
+
+// func divideAVX512(n int, y *float32, x *float32, divisor float32)
+// Requires: AVX, AVX512F
+TEXT ·divideAVX512(SB), $0-28
+	VBROADCASTSS divisor+24(FP), Z0
+	MOVQ         n+0(FP), AX
+	MOVQ         x+16(FP), CX
+	MOVQ         y+8(FP), DX
+	MOVQ         AX, BX
+	SHRQ         $0x04, BX
+
+vectors:
+	CMPQ    BX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(CX), Z2
+	VMOVUPS 128(CX), Z3
+	VMOVUPS 192(CX), Z4
+	VDIVPS  Z0, Z1, Z1
+	VDIVPS  Z0, Z2, Z2
+	VDIVPS  Z0, Z3, Z3
+	VDIVPS  Z0, Z4, Z4
+	VMOVUPS Z1, (DX)
+	VMOVUPS Z2, 64(DX)
+	VMOVUPS Z3, 128(DX)
+	VMOVUPS Z4, 192(DX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x04, BX
+	JMP     vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
+
+vector:
+	VMOVUPS (CX), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	DECQ    BX
+	JNZ     vector
+
+vector_done:
+	ANDQ $0x0f, AX
+	JZ   done
+
+	// The rest
+	VMOVQ        AX, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     constants<>+1024(SB), Z1, K1
+	VMOVUPS.Z    (CX), K1, Z1
+	VMOVUPS.Z    (DX), K1, Z2
+	VDIVPS       Z0, Z1, Z1
+	VMOVUPS      Z1, K1, (DX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addAVX512(n int, y *float32, x *float32)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512(SB), $0-24
+	MOVQ n+0(FP), AX
+	MOVQ x+16(FP), CX
+	MOVQ y+8(FP), DX
+	MOVQ AX, BX
+	SHRQ $0x04, BX
+
+vectors:
+	CMPQ    BX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	VMOVUPS 192(CX), Z3
+	VADDPS  (DX), Z0, Z0
+	VADDPS  64(DX), Z1, Z1
+	VADDPS  128(DX), Z2, Z2
+	VADDPS  192(DX), Z3, Z3
+	VMOVUPS Z0, (DX)
+	VMOVUPS Z1, 64(DX)
+	VMOVUPS Z2, 128(DX)
+	VMOVUPS Z3, 192(DX)
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x04, BX
+	JMP     vectors
+
+vectors_done:
+	TESTQ BX, BX
+	JZ    vector_done
+
+vector:
+	VMOVUPS (CX), Z0
+	VADDPS  (DX), Z0, Z0
+	VMOVUPS Z0, (DX)
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	DECQ    BX
+	JNZ     vector
+
+vector_done:
+	ANDQ $0x0f, AX
+	JZ   done
+
+	// The rest
+	VMOVQ        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     constants<>+1024(SB), Z0, K1
+	VMOVUPS.Z    (CX), K1, Z0
+	VMOVUPS.Z    (DX), K1, Z1
+	VADDPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (DX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func maxAVX512(n int, x *float32) float32
+// Requires: AVX, AVX512F, SSE
+TEXT ·maxAVX512(SB), $0-20
+	MOVQ    n+0(FP), AX
+	MOVQ    x+8(FP), CX
+	VMOVUPS constants<>+2432(SB), Z0
+	VMOVUPS constants<>+2432(SB), Z1
+	VMOVUPS constants<>+2432(SB), Z2
+	VMOVUPS constants<>+2432(SB), Z3
+	MOVQ    AX, DX
+	SHRQ    $0x04, DX
+
+vectors:
+	CMPQ    DX, $0x04
+	JL      vectors_done
+	VMOVUPS (CX), Z4
+	VMAXPS  Z0, Z4, Z0
+	VMOVUPS 64(CX), Z4
+	VMAXPS  Z1, Z4, Z1
+	VMOVUPS 128(CX), Z4
+	VMAXPS  Z2, Z4, Z2
+	VMOVUPS 192(CX), Z4
+	VMAXPS  Z3, Z4, Z3
+	ADDQ    $0x00000100, CX
+	SUBQ    $0x04, DX
+	JMP     vectors
+
+vectors_done:
+	TESTQ DX, DX
+	JZ    vector_done
+
+vector:
+	VMOVUPS (CX), Z4
+	VMAXPS  Z0, Z4, Z0
+	ADDQ    $0x00000040, CX
+	DECQ    DX
+	JNZ     vector
+
+vector_done:
+	ANDQ         $0x0f, AX
+	JZ           fold
+	VMOVUPS      constants<>+2432(SB), Z4
+	VMOVQ        AX, X5
+	VPBROADCASTD X5, Z5
+	VPCMPGTD     constants<>+1024(SB), Z5, K1
+	VMOVUPS      (CX), K1, Z4
+	VMAXPS       Z0, Z4, Z0
+
+fold:
+	VMAXPS        Z1, Z0, Z0
+	VMAXPS        Z3, Z2, Z2
+	VMAXPS        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VMAXPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X0
+	VMOVHLPS      X0, X0, X1
+	VMAXPS        X1, X0, X0
+	VMOVSHDUP     X0, X1
+	VMAXPS        X1, X0, X0
+	MOVSS         X0, ret+16(FP)
 	VZEROUPPER
 	RET

@@ -175,20 +175,23 @@ func testMatMul(t fatal, set *Kernels, m, panels, k, lda, ldc int, b Panels, alp
 
 func TestLayerNorm(t *testing.T) {
 	each(t, func(t *rapid.T, set *Kernels) {
-		n := 8 * rapid.IntRange(0, 40).Draw(t, "n/8")
-		x, weight, bias := vector(t, "x", n), vector(t, "weight", n), vector(t, "bias", n)
-		if n > 0 && rapid.Bool().Draw(t, "cancelling") { // then the order of the float64 sums shows
-			x, bias = newMemory(n), newMemory(n)
+		n, rows := 8*rapid.IntRange(1, 40).Draw(t, "n/8"), rapid.IntRange(0, 9).Draw(t, "rows")
+		x, weight, bias := vector(t, "x", rows*n), vector(t, "weight", n), vector(t, "bias", n)
+		if rapid.Bool().Draw(t, "cancelling") { // then the order of the float64 sums shows
+			x, bias = newMemory(rows*n), newMemory(n)
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-			for i := range n {
-				x.buffer()[i], bias.buffer()[i] = float32(r.NormFloat64()), 0
+			for i := range x.buffer() {
+				x.buffer()[i] = float32(r.NormFloat64())
 			}
-			order := r.Perm(n)
-			for i := 0; i < n/2; i += 2 {
-				x.buffer()[order[i]], x.buffer()[order[i+1]] = 0x1p50, -0x1p50
+			clear(bias.buffer())
+			for row := range rows {
+				order := r.Perm(n)
+				for i := 0; i < n/2; i += 2 {
+					x.buffer()[row*n+order[i]], x.buffer()[row*n+order[i+1]] = 0x1p50, -0x1p50
+				}
 			}
 		}
-		got := newMemory(n)
+		got := newMemory(rows * n)
 		if rapid.Bool().Draw(t, "in place") {
 			got = x
 		}
@@ -219,6 +222,73 @@ func TestExpNumPy(t *testing.T) {
 	}
 }
 
+func TestDivide(t *testing.T) {
+	mapping(t, draw, func(k *Kernels, y, x []float32, divisor float32) { k.Divide(y, x, divisor) })
+}
+
+func TestAdd(t *testing.T) {
+	mapping(t, draw, func(k *Kernels, y, x []float32, _ float32) { k.Add(y, x) })
+}
+
+// TestMax: zeros of either sign are the same.
+func TestMax(t *testing.T) {
+	each(t, func(t *rapid.T, set *Kernels) {
+		x := vector(t, "x", rapid.IntRange(0, 300).Draw(t, "n")).buffer()
+		for range rapid.IntRange(0, 3).Draw(t, "NaN") {
+			if len(x) > 0 {
+				x[rapid.IntRange(0, len(x)-1).Draw(t, "at")] = float32(math.NaN())
+			}
+		}
+		if got, want := set.Max(x), Go.Max(x); got != want {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
+}
+
+func TestSoftmax512(t *testing.T) {
+	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax512(s, rows, stride, first) })
+}
+
+func TestSoftmax256(t *testing.T) {
+	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax256(s, rows, stride, first) })
+}
+
+func softmax(t *testing.T, run func(k *Kernels, s []float32, rows, stride, first int)) {
+	each(t, func(t *rapid.T, set *Kernels) {
+		first := rapid.IntRange(0, Context-1).Draw(t, "first")
+		rows := rapid.IntRange(0, Context-first).Draw(t, "rows")
+		stride := rapid.SampledFrom([]int{Context, 32, 37}).Draw(t, "stride")
+		value := around(t, "s")
+		got := newMemory(max(0, (rows-1)*stride+Context))
+		for i := range rows {
+			for j := range Context {
+				got.buffer()[i*stride+j] = value()
+			}
+		}
+		if rows > 0 && rapid.Bool().Draw(t, "NaN") {
+			i := rapid.IntRange(0, rows-1).Draw(t, "in row")
+			got.buffer()[i*stride+rapid.IntRange(0, Context-1).Draw(t, "column")] = float32(math.NaN())
+		}
+		want := slices.Clone(got)
+		run(set, got.buffer(), rows, stride, first)
+		run(Go, want.buffer(), rows, stride, first)
+		compare(t, got, want)
+	})
+}
+
+func TestTranspose(t *testing.T) {
+	each(t, func(t *rapid.T, set *Kernels) {
+		rows, columns := 4*rapid.IntRange(0, 12).Draw(t, "rows/4"), 8*rapid.IntRange(0, 6).Draw(t, "columns/8")
+		stride := columns + rapid.IntRange(0, 9).Draw(t, "gap")
+		x := vector(t, "x", max(0, (rows-1)*stride+columns))
+		got := newMemory((rows + 15) / 16 * 16 * columns)
+		want := slices.Clone(got)
+		set.Transpose(got.buffer(), x.buffer(), rows, columns, stride)
+		Go.Transpose(want.buffer(), x.buffer(), rows, columns, stride)
+		compare(t, got, want)
+	})
+}
+
 // negative is draw for numbers <= 0, often those with a subnormal exponential.
 func negative(t *rapid.T, name string) func() float32 {
 	f := around(t, name)
@@ -242,7 +312,7 @@ func mapping(t *testing.T, source func(t *rapid.T, name string) func() float32, 
 			shift = 0
 		}
 		inPlace := rapid.Bool().Draw(t, "in place")
-		for n := range 50 {
+		for n := range 150 {
 			x := newMemory(n)
 			for i := range x.buffer() {
 				x.buffer()[i] = value()
@@ -359,11 +429,23 @@ func TestOutOfRange(t *testing.T) {
 			"MatMul ldc":         {matMul(m, lda, stride, panel, ldc+1, 0, 0, 0), "f32: MatMul: c is too short"},
 			"MatMul small ldc":   {matMul(m, lda, stride, panel, 16*panels-1, 0, 0, 0), "f32: MatMul: rows of c overlap"},
 			"LayerNorm":          {layerNorm(16, 16, 16, 16), nil},
+			"LayerNorm rows":     {layerNorm(16, 16, 8, 8), nil},
+			"LayerNorm of 0":     {layerNorm(16, 16, 0, 16), "f32: LayerNorm: x is no number of rows as long as weight"},
 			"LayerNorm y":        {layerNorm(15, 16, 16, 16), "f32: LayerNorm: y is too short"},
 			"LayerNorm x":        {layerNorm(16, 15, 16, 16), "f32: LayerNorm: x is no number of rows as long as weight"},
 			"LayerNorm weight":   {layerNorm(16, 16, 15, 16), "f32: LayerNorm: the length of weight is no multiple of 8"},
 			"LayerNorm bias":     {layerNorm(16, 16, 16, 15), "f32: LayerNorm: bias is too short"},
 			"Gelu":               {func(c []float32) { set.Gelu(c[:9], make([]float32, 10)) }, "f32: Gelu: g is too short"},
+			"Softmax512":         {func(c []float32) { set.Softmax512(c[:52], 2, 32, 18) }, nil},
+			"Softmax512 s":       {func(c []float32) { set.Softmax512(c[:51], 2, 32, 18) }, "f32: Softmax512: s is too short"},
+			"Softmax256 rows":    {func(c []float32) { set.Softmax256(c[:99], 3, 20, 18) }, "f32: Softmax256: rows beyond the context"},
+			"Softmax256 stride":  {func(c []float32) { set.Softmax256(c[:99], 2, 19, 0) }, "f32: Softmax256: rows overlap"},
+			"Transpose":          {func(c []float32) { set.Transpose(c[:128+7*16+4], make([]float32, 19*9+8), 20, 8, 9) }, nil},
+			"Transpose y":        {func(c []float32) { set.Transpose(c[:128+7*16+3], make([]float32, 19*9+8), 20, 8, 9) }, "f32: Transpose: y is too short"},
+			"Transpose x":        {func(c []float32) { set.Transpose(c, make([]float32, 19*9+7), 20, 8, 9) }, "f32: Transpose: x is too short"},
+			"Transpose odd":      {func(c []float32) { set.Transpose(c, make([]float32, 999), 18, 8, 9) }, "f32: Transpose: rows are no multiple of 4, or columns of 8"},
+			"Divide":             {func(c []float32) { set.Divide(c[:9], make([]float32, 10), 1) }, "f32: Divide: y is too short"},
+			"Add":                {func(c []float32) { set.Add(c[:9], make([]float32, 10)) }, "f32: Add: y is too short"},
 			"Exp512":             {func(c []float32) { set.Exp512(c[:9], make([]float32, 10), 0) }, "f32: Exp512: y is too short"},
 			"Exp256":             {func(c []float32) { set.Exp256(c[:9], make([]float32, 10), 0) }, "f32: Exp256: y is too short"},
 			"ExpNumPy":           {func(c []float32) { set.ExpNumPy(c[:9], make([]float32, 10), 0, false) }, "f32: ExpNumPy: y is too short"},
@@ -387,7 +469,7 @@ func TestOutOfRange(t *testing.T) {
 
 // TestNoAllocations holds kernels to allocate nothing.
 func TestNoAllocations(t *testing.T) {
-	x := make([]float32, 20*32)
+	x, y := make([]float32, 20*32), make([]float32, 32*32)
 	b := Pack(make([]float32, 32*32), 32, 32)
 	for _, set := range Available() {
 		for name, call := range map[string]func(){
@@ -397,6 +479,11 @@ func TestNoAllocations(t *testing.T) {
 			"Exp512":    func() { set.Exp512(x, x, 0) },
 			"Exp256":    func() { set.Exp256(x, x, 0) },
 			"ExpNumPy":  func() { set.ExpNumPy(x, x, 0, true) },
+			"Divide":    func() { set.Divide(x, x, 1) },
+			"Add":       func() { set.Add(x, x) },
+			"Max":       func() { set.Max(x) },
+			"Softmax":   func() { set.Softmax512(x, 20, 32, 0) },
+			"Transpose": func() { set.Transpose(y, x, 20, 32, 32) },
 		} {
 			if n := testing.AllocsPerRun(10, call); n != 0 {
 				t.Errorf("%s: %s: %v allocations", set.Name, name, n)

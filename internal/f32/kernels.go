@@ -51,6 +51,10 @@ type Kernels struct {
 
 	// Max is the largest number of x, of either sign if it is zero, or -∞.
 	Max func(x []float32) float32
+
+	// Peak does nothing but so many fused multiply-adds, as fast as the CPU can with
+	// the set's instructions. Plain Go has none.
+	Peak func() (fma int)
 }
 
 // Go is the specification: the plain Go functions.

@@ -29,19 +29,20 @@ var setAVX2 = &Kernels{
 	),
 	LayerNorm: normalise(layerNormAVX2),
 	Gelu:      gelus(geluAVX2),
-	Exp512:    exponential("Exp512", exp512AVX2),
-	Exp256:    exponential("Exp256", exp256AVX2),
+	Exp512:    withNumber("Exp512", exp512AVX2),
+	Exp256:    withNumber("Exp256", exp256AVX2),
 	ExpNumPy: either(
-		exponential("ExpNumPy", expNumPyFusedAVX2),
-		exponential("ExpNumPy", expNumPyAVX2),
+		withNumber("ExpNumPy", expNumPyFusedAVX2),
+		withNumber("ExpNumPy", expNumPyAVX2),
 	),
 
-	Softmax512: softmax512,
-	Softmax256: softmax256,
-	Transpose:  transpose,
-	Divide:     divide,
-	Add:        add,
-	Max:        highest,
+	Softmax512: causal("Softmax512", softmax512AVX2),
+	Softmax256: causal("Softmax256", softmax256AVX2),
+	Transpose:  transposing(transposeAVX2),
+	Divide:     withNumber("Divide", divideAVX2),
+	Add:        added(addAVX2),
+	Max:        greatest(maxAVX2),
+	Peak:       peak(peakAVX2, 8),
 }
 
 var setAVX512 = &Kernels{
@@ -52,19 +53,20 @@ var setAVX512 = &Kernels{
 	),
 	LayerNorm: normalise(layerNormAVX2), // its lanes are those of AVX2
 	Gelu:      gelus(geluAVX512),
-	Exp512:    exponential("Exp512", exp512AVX512),
-	Exp256:    exponential("Exp256", exp256AVX512),
+	Exp512:    withNumber("Exp512", exp512AVX512),
+	Exp256:    withNumber("Exp256", exp256AVX512),
 	ExpNumPy: either(
-		exponential("ExpNumPy", expNumPyFusedAVX512),
-		exponential("ExpNumPy", expNumPyAVX512),
+		withNumber("ExpNumPy", expNumPyFusedAVX512),
+		withNumber("ExpNumPy", expNumPyAVX512),
 	),
 
-	Softmax512: softmax512,
-	Softmax256: softmax256,
-	Transpose:  transpose,
-	Divide:     divide,
-	Add:        add,
-	Max:        highest,
+	Softmax512: causal("Softmax512", softmax512AVX512),
+	Softmax256: causal("Softmax256", softmax256AVX512),
+	Transpose:  transposing(transposeAVX2),
+	Divide:     withNumber("Divide", divideAVX512),
+	Add:        added(addAVX512),
+	Max:        greatest(maxAVX512),
+	Peak:       peak(peakAVX512, 16),
 }
 
 // A band is a way to compute whole blocks of so many rows.
@@ -134,7 +136,7 @@ func at(s []float32, i int) *float32 {
 	return &s[i]
 }
 
-func normalise(run func(n int, y, x, weight, bias *float32)) func(y, x, weight, bias []float32) {
+func normalise(run func(rows, n int, y, x, weight, bias *float32)) func(y, x, weight, bias []float32) {
 	return func(y, x, weight, bias []float32) {
 		n := len(weight)
 		switch {
@@ -149,10 +151,53 @@ func normalise(run func(n int, y, x, weight, bias *float32)) func(y, x, weight, 
 		case len(x) == 0:
 			return
 		}
-		for i := 0; i < len(x); i += n {
-			run(n, &y[i], &x[i], unsafe.SliceData(weight), unsafe.SliceData(bias))
-		}
+		run(len(x)/n, n, &y[0], &x[0], &weight[0], &bias[0])
 	}
+}
+
+func causal(name string, run func(rows int, s *float32, stride, first int)) func(s []float32, rows, stride, first int) {
+	return func(s []float32, rows, stride, first int) {
+		switch {
+		case rows <= 0:
+			return
+		case first < 0 || first > Context || rows > Context-first:
+			panic("f32: " + name + ": rows beyond the context")
+		case rows > 1 && stride < Context:
+			panic("f32: " + name + ": rows overlap")
+		case !holds(s, rows, stride, 1, 0, Context):
+			panic("f32: " + name + ": s is too short")
+		}
+		run(rows, unsafe.SliceData(s), stride, first)
+	}
+}
+
+func transposing(run func(rows, columns int, y, x *float32, stride int)) func(y, x []float32, rows, columns, stride int) {
+	return func(y, x []float32, rows, columns, stride int) {
+		switch {
+		case rows <= 0 || columns <= 0:
+			return
+		case rows%4 != 0 || columns%8 != 0:
+			panic("f32: Transpose: rows are no multiple of 4, or columns of 8")
+		case !holds(x, rows, stride, 1, 0, columns):
+			panic("f32: Transpose: x is too short")
+		case (rows-1)/PanelWidth*PanelWidth*columns+(columns-1)*PanelWidth+(rows-1)%PanelWidth+1 > len(y):
+			panic("f32: Transpose: y is too short")
+		}
+		run(rows, columns, unsafe.SliceData(y), unsafe.SliceData(x), stride)
+	}
+}
+
+func added(run func(n int, y, x *float32)) func(y, x []float32) {
+	return func(y, x []float32) {
+		if len(y) < len(x) {
+			panic("f32: Add: y is too short")
+		}
+		run(len(x), unsafe.SliceData(y), unsafe.SliceData(x))
+	}
+}
+
+func greatest(run func(n int, x *float32) float32) func(x []float32) float32 {
+	return func(x []float32) float32 { return run(len(x), unsafe.SliceData(x)) }
 }
 
 func gelus(run func(n int, y, x *float32)) func(g, f []float32) {
@@ -164,7 +209,7 @@ func gelus(run func(n int, y, x *float32)) func(g, f []float32) {
 	}
 }
 
-func exponential(name string, run func(n int, y, x *float32, shift float32)) func(y, x []float32, shift float32) {
+func withNumber(name string, run func(n int, y, x *float32, shift float32)) func(y, x []float32, shift float32) {
 	return func(y, x []float32, shift float32) {
 		if len(y) < len(x) {
 			panic("f32: " + name + ": y is too short")
@@ -180,5 +225,13 @@ func either(fused, unfused func(y, x []float32, shift float32)) func(y, x []floa
 		} else {
 			unfused(y, x, shift)
 		}
+	}
+}
+
+func peak(run func(rounds int), lanes int) func() int {
+	const rounds, chains = 1000, 12
+	return func() int {
+		run(rounds)
+		return rounds * chains * lanes
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -262,6 +263,7 @@ func (s *suite) failures() {
 		})
 	}
 	outOfFuel := func() float64 { panic("out of fuel") }
+	exit := func() float64 { runtime.Goexit(); return 0 }
 	batch := func(update func(*lockstep.BatchStep) error) *lockstep.Batch {
 		return &lockstep.Batch{Name: "fails", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return broken{update}, nil }}
 	}
@@ -292,6 +294,11 @@ func (s *suite) failures() {
 				panic("out of fuel")
 			}
 		}}, "out of fuel", nil},
+		{"the controller calls Goexit", lockstep.Job{Route: route, Policy: at(104, exit)}, "", nil},
+		{"making the controller calls Goexit", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { exit(); return nil }}}, "", nil},
+		{"Observe calls Goexit", lockstep.Job{Route: route, Policy: lockstep.Zero{}, Observe: func(*lockstep.Step) { exit() }}, "", nil},
+		{"the batch controller calls Goexit", lockstep.Job{Route: route, Policy: batch(func(*lockstep.BatchStep) error { exit(); return nil })}, "", nil},
+		{"the job has no route", lockstep.Job{Policy: lockstep.Zero{}}, "", nil},
 		{"the batch controller fails", lockstep.Job{Route: route, Policy: batch(func(*lockstep.BatchStep) error { return errOutOfFuel })}, "", errOutOfFuel},
 		{"the batch controller fails its route", lockstep.Job{Route: route, Policy: batch(func(step *lockstep.BatchStep) error { step.Err[0] = errOutOfFuel; return nil })}, "", errOutOfFuel},
 		{"the batch controller panics", lockstep.Job{Route: route, Policy: batch(func(*lockstep.BatchStep) error { panic("out of fuel") })}, "out of fuel", nil},
@@ -318,7 +325,7 @@ func (s *suite) failures() {
 					s.errorf("%s: error %q does not say %q", c.name, firstLine(err), c.want)
 				case c.is != nil && !errors.Is(err, c.is):
 					s.errorf("%s: error %q does not wrap the controller's", c.name, firstLine(err))
-				case !strings.Contains(err.Error(), c.bad.Route.Name):
+				case c.bad.Route != nil && !strings.Contains(err.Error(), c.bad.Route.Name):
 					s.errorf("%s: error %q does not name the route", c.name, firstLine(err))
 				case r.result.Trajectory != nil || r.result.Costs != (lockstep.Costs{}):
 					s.errorf("%s: the job failed, and has costs or a trajectory", c.name)

@@ -26,118 +26,278 @@ func (l level) gelu() {
 		"\th := Tanh(0x1.988454p-1 * c)",
 		"\ty = x * (1 + h)",
 	)
-	l.mapping(func(x Register) Register {
-		c := l.vector()
-		VMULPS(x, x, c)
-		VMULPS(c, x, c)
-		VMULPS(l.constant(0x1.6e4e26p-5), c, c)
-		VADDPS(c, x, c)
-		VMULPS(l.constant(0x1.988454p-1), c, c)
+	l.mapping(l.side, func(x vectors, _ func(i int) Op) vectors {
+		c := l.like(x)
+		for i := range x {
+			VMULPS(x[i], x[i], c[i])
+		}
+		for i := range x {
+			VMULPS(c[i], x[i], c[i])
+		}
+		for i := range x {
+			VMULPS(l.constant(0x1.6e4e26p-5), c[i], c[i])
+		}
+		for i := range x {
+			VADDPS(c[i], x[i], c[i])
+		}
+		for i := range x {
+			VMULPS(l.constant(0x1.988454p-1), c[i], c[i])
+		}
 		h := l.tanh(c)
-		VADDPS(l.constant(1), h, h)
-		VMULPS(h, x, h)
+		for i := range x {
+			VADDPS(l.constant(1), h[i], h[i])
+		}
+		for i := range x {
+			VMULPS(h[i], x[i], h[i])
+		}
 		return h
 	})
 }
 
 // tanh emits Tanh.
-func (l level) tanh(u Register) Register {
+func (l level) tanh(u vectors) vectors {
 	Comment("z := min(max(u, -9), 9)")
-	z := l.load(-9)
-	VMAXPS(u, z, z)
-	VMINPS(l.constant(9), z, z)
-	y := l.vector()
-	VMULPS(z, z, y)
+	z, y := u, l.like(u)
+	for i := range u {
+		lowest := l.load(-9)
+		VMAXPS(u[i], lowest, z[i])
+	}
+	for i := range z {
+		VMINPS(l.constant(9), z[i], z[i])
+	}
+	for i := range z {
+		VMULPS(z[i], z[i], y[i])
+	}
 
 	Comment("p")
-	p := l.load(-0x1.3e4b8p-52)
+	p := l.filled(u, -0x1.3e4b8p-52)
 	l.horner(p, y, 0x1.c266fcp-43, -0x1.7a6ffep-34, 0x1.b80082p-25, 0x1.f28694p-17, 0x1.4e1bdap-11, 0x1.40b3b8p-8)
-	VMULPS(z, p, p)
+	for i := range p {
+		VMULPS(z[i], p[i], p[i])
+	}
 
 	Comment("q")
-	q := l.load(0x1.41a7bp-20)
+	q := l.filled(u, 0x1.41a7bp-20)
 	l.horner(q, y, 0x1.f12bacp-14, 0x1.29540ap-9, 0x1.40b3bap-8)
-
-	VDIVPS(q, p, p)
+	for i := range p {
+		VDIVPS(q[i], p[i], p[i])
+	}
 	return p
 }
 
 // exps emits Kernels.Exp512, Kernels.Exp256 and both kinds of Kernels.ExpNumPy.
 func (l level) exps() {
-	l.exp("exp512", "Exp512(x + shift)", func(x Register) Register {
-		p, m := l.expReduced(x, -0x1.9fe36ap+6)
-		l.scale(p, m)
-		return p
+	l.scalarMapping("exp512", "Exp512(x + shift)", "shift", func(x vectors, shift Register) vectors {
+		return l.exp512(x.plus(shift))
 	})
-	l.exp("exp256", "Exp256(x + shift)", func(x Register) Register {
-		p, m := l.expReduced(x, -0x1.61814ap+6)
-		VCVTPS2DQ(m, m)
-		l.powerOfTwo(m)
-		VMULPS(m, p, p)
-		return p
+	l.scalarMapping("exp256", "Exp256(x + shift)", "shift", func(x vectors, shift Register) vectors {
+		return l.exp256(x.plus(shift))
 	})
-	l.exp("expNumPy", "ExpNumPy(x + shift, false)", func(x Register) Register { return l.expNumPy(x, false) })
-	l.exp("expNumPyFused", "ExpNumPy(x + shift, true)", func(x Register) Register { return l.expNumPy(x, true) })
+	l.scalarMapping("expNumPy", "ExpNumPy(x + shift, false)", "shift", func(x vectors, shift Register) vectors {
+		return l.expNumPy(x.plus(shift), false)
+	})
+	l.scalarMapping("expNumPyFused", "ExpNumPy(x + shift, true)", "shift", func(x vectors, shift Register) vectors {
+		return l.expNumPy(x.plus(shift), true)
+	})
 }
 
-// exp emits one exponential.
-func (l level) exp(name, formula string, body func(x Register) Register) {
-	TEXT(name+l.name, 0, "func(n int, y, x *float32, shift float32)")
+// divide emits Kernels.Divide.
+func (l level) divide() {
+	l.scalarMapping("divide", "x / divisor", "divisor", func(x vectors, divisor Register) vectors {
+		for _, v := range x {
+			VDIVPS(divisor, v, v)
+		}
+		return x
+	})
+}
+
+// add emits Kernels.Add.
+func (l level) add() {
+	TEXT("add"+l.name, 0, "func(n int, y, x *float32)")
+	Pragma("noescape")
+	Doc("add"+l.name+" computes n elements:", "", "\ty = y + x")
+	l.mapping(l.side, func(x vectors, y func(i int) Op) vectors {
+		for i, v := range x {
+			VADDPS(y(i), v, v)
+		}
+		return x
+	})
+}
+
+// maximum emits Kernels.Max.
+func (l level) maximum() {
+	TEXT("max"+l.name, 0, "func(n int, x *float32) float32")
+	Pragma("noescape")
+	Doc(
+		"max"+l.name+" is the largest of n numbers:",
+		"",
+		"\tm = -Inf",
+		"\tif x > m {",
+		"\t\tm = x",
+		"\t}",
+	)
+	n, x := load("n"), load("x")
+	m := make(vectors, 4)
+	for i := range m {
+		m[i] = l.load(negativeInfinity)
+	}
+	// higher emits m = x > m ? x : m, which NaN is not.
+	higher := func(x Op, m Register) {
+		v := l.vector()
+		VMOVUPS(x, v)
+		VMAXPS(m, v, m)
+	}
+	l.blocks(n, len(m), func(count int) {
+		for i := range count {
+			higher(Mem{Base: x}.Offset(i*l.bytes), m[i])
+		}
+		ADDQ(U32(uint32(count*l.bytes)), x)
+	})
+	ANDQ(Imm(uint64(l.lanes()-1)), n)
+	JZ(LabelRef("fold"))
+	v := l.load(negativeInfinity)
+	if l.bytes == 64 {
+		mask := l.below(n)
+		VMOVUPS(Mem{Base: x}, mask, v)
+	} else {
+		mask, rest := l.below(n), l.vector()
+		VMASKMOVPS(Mem{Base: x}, mask, rest)
+		VBLENDVPS(mask, rest, v, v)
+	}
+	VMAXPS(m[0], v, m[0])
+	Label("fold")
+	VMAXPS(m[1], m[0], m[0])
+	VMAXPS(m[3], m[2], m[2])
+	VMAXPS(m[2], m[0], m[0])
+	Store(l.highest(m[0]).AsX(), ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// highest emits the largest element of a vector, in its first place.
+func (l level) highest(v Register) VecVirtual {
+	w := v.(VecVirtual)
+	if l.bytes == 64 {
+		high := YMM()
+		VEXTRACTF64X4(Imm(1), w, high)
+		low := YMM()
+		VMAXPS(high, w.AsY(), low)
+		w = low
+	}
+	high, m := XMM(), XMM()
+	VEXTRACTF128(Imm(1), w.AsY(), high)
+	VMAXPS(high, w.AsX(), m)
+	VMOVHLPS(m, m, high)
+	VMAXPS(high, m, m)
+	VMOVSHDUP(m, high)
+	VMAXPS(high, m, m)
+	return m
+}
+
+// scalarMapping emits a mapping with one number besides.
+func (l level) scalarMapping(name, formula, scalar string, body func(x vectors, scalar Register) vectors) {
+	TEXT(name+l.name, 0, "func(n int, y, x *float32, "+scalar+" float32)")
 	Pragma("noescape")
 	Doc(name+l.name+" computes n elements:", "", "\ty = "+formula)
-	shift := l.vector()
-	VBROADCASTSS(argument("shift"), shift)
-	l.mapping(func(x Register) Register {
-		VADDPS(shift, x, x)
-		return body(x)
-	})
+	s := l.vector()
+	VBROADCASTSS(argument(scalar), s)
+	l.mapping(l.side, func(x vectors, _ func(int) Op) vectors { return body(x, s) })
+}
+
+// plus emits x += y.
+func (x vectors) plus(y Register) vectors {
+	for _, v := range x {
+		VADDPS(y, v, v)
+	}
+	return x
+}
+
+// exp512 emits Exp512.
+func (l level) exp512(x vectors) vectors {
+	p, m := l.expReduced(x, -0x1.9fe36ap+6)
+	l.scale(p, m)
+	return p
+}
+
+// exp256 emits Exp256.
+func (l level) exp256(x vectors) vectors {
+	p, m := l.expReduced(x, -0x1.61814ap+6)
+	for i := range m {
+		VCVTPS2DQ(m[i], m[i])
+	}
+	for i := range m {
+		l.powerOfTwo(m[i])
+	}
+	for i := range m {
+		VMULPS(m[i], p[i], p[i])
+	}
+	return p
 }
 
 // expReduced emits the function of that name after max(x, lowest).
-func (l level) expReduced(x Register, lowest float32) (p, m Register) {
+func (l level) expReduced(x vectors, lowest float32) (p, m vectors) {
 	Comment("x = max(x, lowest)")
-	clamped := l.load(lowest)
-	VMAXPS(x, clamped, clamped)
-	x = clamped
+	for i := range x {
+		clamped := l.load(lowest)
+		VMAXPS(x[i], clamped, x[i])
+	}
 
 	Comment("m, and x reduced by m·ln 2")
-	m = l.load(log2e)
-	VFMADD213PS(l.constant(magic), x, m)
-	VSUBPS(l.constant(magic), m, m)
+	m = l.filled(x, log2e)
+	for i := range x {
+		VFMADD213PS(l.constant(magic), x[i], m[i])
+	}
+	for i := range x {
+		VSUBPS(l.constant(magic), m[i], m[i])
+	}
 	l.reduce(x, m)
 
 	Comment("p")
-	p = l.load(0x1.694p-10)
+	p = l.filled(x, 0x1.694p-10)
 	l.horner(p, x, 0x1.125edcp-7, 0x1.555b5ap-5, 0x1.55545p-3, 0x1.fffff6p-2, 1, 1)
 	return p, m
 }
 
 // expNumPy emits ExpNumPy.
-func (l level) expNumPy(x Register, fused bool) Register {
+func (l level) expNumPy(x vectors, fused bool) vectors {
 	Comment("q, and r = x - q·ln 2")
-	q, r := l.load(log2e), l.vector()
+	q, r := l.filled(x, log2e), l.like(x)
 	if fused {
-		VFMADD213PS(l.constant(magic), x, q)
+		for i := range x {
+			VFMADD213PS(l.constant(magic), x[i], q[i])
+		}
 	} else {
-		VMULPS(x, q, q)
-		VADDPS(l.constant(magic), q, q)
+		for i := range x {
+			VMULPS(x[i], q[i], q[i])
+		}
+		for i := range x {
+			VADDPS(l.constant(magic), q[i], q[i])
+		}
 	}
-	VSUBPS(l.constant(magic), q, q)
-	VMOVUPS(x, r)
+	for i := range x {
+		VSUBPS(l.constant(magic), q[i], q[i])
+	}
+	for i := range x {
+		VMOVUPS(x[i], r[i])
+	}
 	l.reduce(r, q)
 
 	Comment("Numerator and denominator")
-	n := l.load(math.Float32frombits(0x3a053dd8))
+	n := l.filled(x, math.Float32frombits(0x3a053dd8))
 	l.horner(n, r, math.Float32frombits(0x3bdd7159), math.Float32frombits(0x3d517d8c),
 		math.Float32frombits(0x3e7d4c58), math.Float32frombits(0x3f39cbd5), 1)
-	d := l.load(math.Float32frombits(0x3cb0e832))
+	d := l.filled(x, math.Float32frombits(0x3cb0e832))
 	l.horner(d, r, math.Float32frombits(0xbe8c6857), 1)
-	VDIVPS(d, n, n)
+	for i := range x {
+		VDIVPS(d[i], n[i], n[i])
+	}
 	l.scale(n, q)
 
 	Comment("Beyond the range of float32")
-	l.where(x, greaterOrEqual, 0x1.62e43p+6, float32(math.Inf(1)), n)
-	l.where(x, lessOrEqual, -0x1.9fe36ap+6, 0, n)
+	for i := range x {
+		l.where(x[i], greaterOrEqual, 0x1.62e43p+6, float32(math.Inf(1)), n[i])
+		l.where(x[i], lessOrEqual, -0x1.9fe36ap+6, 0, n[i])
+	}
 	return n
 }
 
@@ -147,27 +307,32 @@ const (
 )
 
 // reduce emits x = FMA(m, -ln 2, x), ln 2 being the sum of two constants.
-func (l level) reduce(x, m Register) {
-	VFMADD231PS(l.constant(-0x1.62e4p-1), m, x)
-	VFMADD231PS(l.constant(-0x1.7f7d1cp-20), m, x)
+func (l level) reduce(x, m vectors) {
+	for _, part := range []float32{-0x1.62e4p-1, -0x1.7f7d1cp-20} {
+		for i := range x {
+			VFMADD231PS(l.constant(part), m[i], x[i])
+		}
+	}
 }
 
 // scale emits p *= 2^m with one rounding, for integers m that no float32
 // exponent holds. p·2^(m/2) is exact and the second product rounds.
-func (l level) scale(p, m Register) {
+func (l level) scale(p, m vectors) {
 	Comment("p·2^m, rounded once")
-	if l.bytes == 64 {
-		VSCALEFPS(m, p, p)
-		return
+	for i := range p {
+		if l.bytes == 64 {
+			VSCALEFPS(m[i], p[i], p[i])
+			continue
+		}
+		half := l.vector()
+		VCVTPS2DQ(m[i], m[i])
+		VPSRAD(Imm(1), m[i], half)
+		VPSUBD(half, m[i], m[i])
+		l.powerOfTwo(half)
+		l.powerOfTwo(m[i])
+		VMULPS(half, p[i], p[i])
+		VMULPS(m[i], p[i], p[i])
 	}
-	half := l.vector()
-	VCVTPS2DQ(m, m)
-	VPSRAD(Imm(1), m, half)
-	VPSUBD(half, m, m)
-	l.powerOfTwo(half)
-	l.powerOfTwo(m)
-	VMULPS(half, p, p)
-	VMULPS(m, p, p)
 }
 
 // powerOfTwo turns integers m into float32 2^m, from -126 to 127; -127 gives 0.
@@ -177,11 +342,15 @@ func (l level) powerOfTwo(m Register) {
 }
 
 // horner emits p = FMA(p, y, c) for each coefficient in turn.
-func (l level) horner(p, y Register, coefficients ...float32) {
+func (l level) horner(p, y vectors, coefficients ...float32) {
 	for _, c := range coefficients {
-		VFMADD213PS(l.constant(c), y, p)
+		for i := range p {
+			VFMADD213PS(l.constant(c), y[i], p[i])
+		}
 	}
 }
+
+var negativeInfinity = float32(math.Inf(-1))
 
 // Predicates of VCMPPS, false for NaN.
 const (
@@ -202,39 +371,94 @@ func (l level) where(x Register, predicate Constant, bound, value float32, y Reg
 	VBLENDVPS(mask, l.constant(value), y, y)
 }
 
-// mapping emits a loop that turns x into y vector by vector. Of the last one only
-// the elements below n are read and written.
-func (l level) mapping(body func(v Register) Register) {
+// vectors are computed side by side: each instruction comes for all of them before the
+// next one, so that the CPU need not look far for work while it waits for a result.
+type vectors []VecVirtual
+
+// like returns as many new registers as x has.
+func (l level) like(x vectors) vectors {
+	v := make(vectors, len(x))
+	for i := range v {
+		v[i] = l.vector()
+	}
+	return v
+}
+
+// filled returns as many new registers as x has, with all elements c.
+func (l level) filled(x vectors, c float32) vectors {
+	v := make(vectors, len(x))
+	for i := range v {
+		v[i] = l.load(c)
+	}
+	return v
+}
+
+// mapping emits loops that turn x and y into y, side vectors at a time, then one by one.
+// Of the last one only the elements below n are read and written.
+func (l level) mapping(side int, body func(x vectors, y func(i int) Op) vectors) {
 	n, x, y := load("n"), load("x"), load("y")
-	vectors := clone(n)
-	SHRQ(Imm(uint64(bits.TrailingZeros(uint(l.lanes())))), vectors)
-	repeat("vector", vectors, func() {
-		v := l.vector()
-		VMOVUPS(Mem{Base: x}, v)
-		VMOVUPS(body(v), Mem{Base: y})
-		ADDQ(Imm(uint64(l.bytes)), x)
-		ADDQ(Imm(uint64(l.bytes)), y)
+	l.blocks(n, side, func(count int) {
+		in := make(vectors, count)
+		for i := range in {
+			in[i] = l.vector()
+			VMOVUPS(Mem{Base: x}.Offset(i*l.bytes), in[i])
+		}
+		for i, v := range body(in, func(i int) Op { return Mem{Base: y}.Offset(i * l.bytes) }) {
+			VMOVUPS(v, Mem{Base: y}.Offset(i*l.bytes))
+		}
+		ADDQ(U32(uint32(count*l.bytes)), x)
+		ADDQ(U32(uint32(count*l.bytes)), y)
 	})
 	ANDQ(Imm(uint64(l.lanes()-1)), n)
 	JZ(LabelRef("done"))
 	Comment("The rest")
-	rest, v := l.vector(), l.vector()
+	v, w := l.vector(), l.vector()
+	other := func(int) Op { return w }
+	if l.bytes == 64 {
+		mask := l.below(n)
+		VMOVUPS_Z(Mem{Base: x}, mask, v)
+		VMOVUPS_Z(Mem{Base: y}, mask, w)
+		VMOVUPS(body(vectors{v}, other)[0], mask, Mem{Base: y})
+	} else {
+		mask := l.below(n)
+		VMASKMOVPS(Mem{Base: x}, mask, v)
+		VMASKMOVPS(Mem{Base: y}, mask, w)
+		VMASKMOVPS(body(vectors{v}, other)[0], mask, Mem{Base: y})
+	}
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// blocks emits loops over the whole vectors of n elements: side of them at a time, then
+// one by one.
+func (l level) blocks(n Register, side int, body func(count int)) {
+	size := clone(n)
+	SHRQ(Imm(uint64(bits.TrailingZeros(uint(l.lanes())))), size)
+	if side > 1 {
+		Label("vectors")
+		CMPQ(size, Imm(uint64(side)))
+		JL(LabelRef("vectors_done"))
+		body(side)
+		SUBQ(Imm(uint64(side)), size)
+		JMP(LabelRef("vectors"))
+		Label("vectors_done")
+	}
+	repeat("vector", size, func() { body(1) })
+}
+
+// below returns a mask of the elements before the n-th.
+func (l level) below(n Register) Register {
+	rest := l.vector()
 	VMOVQ(n, rest.AsX())
 	VPBROADCASTD(rest.AsX(), rest)
 	if l.bytes == 64 {
 		mask := K()
 		VPCMPGTD(l.lane(), rest, mask)
-		VMOVUPS_Z(Mem{Base: x}, mask, v)
-		VMOVUPS(body(v), mask, Mem{Base: y})
-	} else {
-		mask := rest
-		VPCMPGTD(l.lane(), rest, mask)
-		VMASKMOVPS(Mem{Base: x}, mask, v)
-		VMASKMOVPS(body(v), mask, Mem{Base: y})
+		return mask
 	}
-	Label("done")
-	VZEROUPPER()
-	RET()
+	VPCMPGTD(l.lane(), rest, rest)
+	return rest
 }
 
 // The table holds the constants of the file, each filling a vector.
@@ -249,8 +473,11 @@ func (l level) constant(v float32) Mem {
 }
 
 // lane is the address of a vector of the integers 0, 1, 2, ...
-func (l level) lane() Mem {
-	return l.entry("lane", func(i int) uint32 { return uint32(i) })
+func (l level) lane() Mem { return l.lanesFrom(0) }
+
+// lanesFrom is that of the integers from first on.
+func (l level) lanesFrom(first int) Mem {
+	return l.entry(fmt.Sprint("lane ", first), func(i int) uint32 { return uint32(first + i) })
 }
 
 func (l level) entry(name string, word func(i int) uint32) Mem {
@@ -269,7 +496,7 @@ func (l level) entry(name string, word func(i int) uint32) Mem {
 }
 
 // load returns a register with all elements v.
-func (l level) load(v float32) Register {
+func (l level) load(v float32) VecVirtual {
 	r := l.vector()
 	VMOVUPS(l.constant(v), r)
 	return r

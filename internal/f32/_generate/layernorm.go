@@ -6,12 +6,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// layerNorm emits Kernels.LayerNorm: its lanes are those of AVX2.
+// layerNorm emits Kernels.LayerNorm: its lanes are those of AVX2. Four rows are
+// computed side by side, since each sum waits for its own additions.
 func layerNorm() {
-	TEXT("layerNormAVX2", 0, "func(n int, y, x, weight, bias *float32)")
+	TEXT("layerNormAVX2", 0, "func(rows, n int, y, x, weight, bias *float32)")
 	Pragma("noescape")
 	Doc(
-		"layerNormAVX2 normalises one row of n elements, a multiple of 8:",
+		"layerNormAVX2 normalises rows of n elements, a multiple of 8:",
 		"",
 		"\tvar d [4]float64",
 		"\tfor i, v := range x {",
@@ -29,80 +30,136 @@ func layerNorm() {
 		"\t\ty[i] = FMA((v-mean)*inverse, weight[i], bias[i])",
 		"\t}",
 	)
-	n := load("n")
-	// eights emits a loop over the row, at being the offset of eight elements.
-	eights := func(label string, body func(at func(base Register) Mem)) {
-		count, offset := clone(n), GP64()
+	left, n := load("rows"), load("n")
+	length := clone(n) // of a row, in bytes
+	SHLQ(Imm(2), length)
+	length3 := triple(length)
+	x, y, weight, bias := load("x"), load("y"), load("weight"), load("bias")
+	for _, rows := range []int{4, 1} {
+		label := map[int]string{4: "four", 1: "one"}[rows]
+		Label(label)
+		CMPQ(left, Imm(uint64(rows)))
+		JL(LabelRef(label + "_done"))
+		normalise(label, rows, n, length, length3, x, y, weight, bias)
+		for range rows {
+			ADDQ(length, x)
+			ADDQ(length, y)
+		}
+		SUBQ(Imm(uint64(rows)), left)
+		JMP(LabelRef(label))
+		Label(label + "_done")
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// normalise emits the code for so many rows.
+func normalise(label string, rows int, n, length, length3, x, y, weight, bias Register) {
+	// eights emits a loop over a row. at is the address of eight elements of row r.
+	eights := func(name string, from Register, body func(at func(r int) Mem, base Register)) {
+		count, p := clone(n), clone(from)
 		SHRQ(Imm(3), count)
-		XORQ(offset, offset)
-		repeat(label, count, func() {
-			body(func(base Register) Mem { return Mem{Base: base, Index: offset, Scale: 1} })
-			ADDQ(Imm(32), offset)
+		repeat(label+"_"+name, count, func() {
+			body(func(r int) Mem {
+				if r == 3 {
+					return Mem{Base: p, Index: length3, Scale: 1}
+				}
+				if r == 0 {
+					return Mem{Base: p}
+				}
+				return Mem{Base: p, Index: length, Scale: uint8(r)}
+			}, p)
+			ADDQ(Imm(32), p)
 		})
 	}
-	x := load("x")
+	ymm := func() vectors {
+		v := make(vectors, rows)
+		for r := range v {
+			v[r] = YMM()
+		}
+		return v
+	}
 
-	Comment("Mean: four sums in float64")
-	d := YMM()
-	VXORPD(d, d, d)
-	eights("sum", func(at func(Register) Mem) {
+	Comment("Means: four sums in float64 each")
+	d, mean := ymm(), ymm()
+	for r := range d {
+		VXORPD(d[r], d[r], d[r])
+	}
+	eights("sum", x, func(at func(int) Mem, _ Register) {
 		for half := range 2 {
-			v := YMM()
-			VCVTPS2PD(at(x).Offset(16*half), v)
-			VADDPD(v, d, d)
+			for r := range d {
+				v := YMM()
+				VCVTPS2PD(at(r).Offset(16*half), v)
+				VADDPD(v, d[r], d[r])
+			}
 		}
 	})
-	high := XMM()
-	VEXTRACTF128(Imm(1), d, high)
-	VADDPD(high, d.AsX(), d.AsX())
-	VUNPCKHPD(d.AsX(), d.AsX(), high)
-	VADDSD(high, d.AsX(), d.AsX())
 	count := XMM()
 	VXORPS(count, count, count)
 	VCVTSI2SDQ(n, count, count)
-	VDIVSD(count, d.AsX(), d.AsX())
-	VCVTSD2SS(d.AsX(), d.AsX(), d.AsX())
-	mean := YMM()
-	VBROADCASTSS(d.AsX(), mean)
+	for r := range d {
+		high := XMM()
+		VEXTRACTF128(Imm(1), d[r], high)
+		VADDPD(high, d[r].AsX(), d[r].AsX())
+		VUNPCKHPD(d[r].AsX(), d[r].AsX(), high)
+		VADDSD(high, d[r].AsX(), d[r].AsX())
+		VDIVSD(count, d[r].AsX(), d[r].AsX())
+		VCVTSD2SS(d[r].AsX(), d[r].AsX(), d[r].AsX())
+		VBROADCASTSS(d[r].AsX(), mean[r])
+	}
 
-	Comment("Variance: eight chains")
-	a := YMM()
-	VXORPS(a, a, a)
-	eights("square", func(at func(Register) Mem) {
-		t := YMM()
-		VMOVUPS(at(x), t)
-		VSUBPS(mean, t, t)
-		VFMADD231PS(t, t, a)
+	Comment("Variances: eight chains each")
+	a := ymm()
+	for r := range a {
+		VXORPS(a[r], a[r], a[r])
+	}
+	eights("square", x, func(at func(int) Mem, _ Register) {
+		for r := range a {
+			t := YMM()
+			VMOVUPS(at(r), t)
+			VSUBPS(mean[r], t, t)
+			VFMADD231PS(t, t, a[r])
+		}
 	})
-	high = XMM()
-	VEXTRACTF128(Imm(1), a, high)
-	VADDPS(high, a.AsX(), a.AsX())
-	VMOVHLPS(a.AsX(), a.AsX(), high)
-	VADDPS(high, a.AsX(), a.AsX())
-	VMOVSHDUP(a.AsX(), high)
-	VADDSS(high, a.AsX(), a.AsX())
 	VCVTSI2SSQ(n, count, count)
-	VDIVSS(count, a.AsX(), a.AsX())
-
-	Comment("1 / sqrt(variance + Epsilon)")
-	VADDSS(avx2.constant(0x1.4f8b58p-17), a.AsX(), a.AsX())
-	VSQRTSS(a.AsX(), a.AsX(), a.AsX())
 	one := XMM()
 	VMOVSS(avx2.constant(1), one)
-	VDIVSS(a.AsX(), one, a.AsX())
-	inverse := YMM()
-	VBROADCASTSS(a.AsX(), inverse)
+	for r := range a {
+		Comment("1 / sqrt(variance + Epsilon)")
+		high := XMM()
+		VEXTRACTF128(Imm(1), a[r], high)
+		VADDPS(high, a[r].AsX(), a[r].AsX())
+		VMOVHLPS(a[r].AsX(), a[r].AsX(), high)
+		VADDPS(high, a[r].AsX(), a[r].AsX())
+		VMOVSHDUP(a[r].AsX(), high)
+		VADDSS(high, a[r].AsX(), a[r].AsX())
+		VDIVSS(count, a[r].AsX(), a[r].AsX())
+		VADDSS(avx2.constant(0x1.4f8b58p-17), a[r].AsX(), a[r].AsX())
+		VSQRTSS(a[r].AsX(), a[r].AsX(), a[r].AsX())
+		VDIVSS(a[r].AsX(), one, a[r].AsX())
+		VBROADCASTSS(a[r].AsX(), a[r])
+	}
 
-	y, weight, bias := load("y"), load("weight"), load("bias")
-	eights("scale", func(at func(Register) Mem) {
-		v, w := YMM(), YMM()
-		VMOVUPS(at(x), v)
-		VSUBPS(mean, v, v)
-		VMULPS(inverse, v, v)
-		VMOVUPS(at(weight), w)
-		VFMADD213PS(at(bias), w, v)
-		VMOVUPS(v, at(y))
+	// The offset of y, weight and bias from x, of the same place in a row.
+	toY, toWeight, toBias := clone(y), clone(weight), clone(bias)
+	SUBQ(x, toY)
+	SUBQ(x, toWeight)
+	SUBQ(x, toBias)
+	yRow := GP64()
+	eights("scale", x, func(at func(int) Mem, p Register) {
+		w, b := YMM(), YMM()
+		VMOVUPS(Mem{Base: p, Index: toWeight, Scale: 1}, w)
+		VMOVUPS(Mem{Base: p, Index: toBias, Scale: 1}, b)
+		LEAQ(Mem{Base: p, Index: toY, Scale: 1}, yRow)
+		for r := range a {
+			v := YMM()
+			VMOVUPS(at(r), v)
+			VSUBPS(mean[r], v, v)
+			VMULPS(a[r], v, v)
+			VFMADD213PS(b, w, v)
+			to := at(r)
+			to.Base = yRow
+			VMOVUPS(v, to)
+		}
 	})
-	VZEROUPPER()
-	RET()
 }

@@ -3,7 +3,7 @@
 //
 //	go run . -out FILE.s -stubs FILE.go -pkg f32 KIND LEVEL
 //
-// KIND is matmul, elementwise or probe; LEVEL is avx2 or avx512.
+// KIND is matmul, elementwise, attention or probe; LEVEL is avx2 or avx512.
 package main
 
 import (
@@ -20,11 +20,12 @@ type level struct {
 	name   string // in the names of the functions
 	bytes  int    // of a vector
 	vector func() VecVirtual
+	side   int // vectors that elementwise kernels compute side by side
 }
 
 var (
-	avx2   = level{"AVX2", 32, YMM}
-	avx512 = level{"AVX512", 64, ZMM}
+	avx2   = level{"AVX2", 32, YMM, 2}
+	avx512 = level{"AVX512", 64, ZMM, 4}
 )
 
 // lanes is the number of float32 in a vector.
@@ -48,9 +49,16 @@ func main() {
 		layerNorm()
 		avx2.gelu()
 		avx2.exps()
+		avx2.rest()
 	case "elementwise avx512":
 		avx512.gelu()
 		avx512.exps()
+		avx512.rest()
+	case "attention avx2":
+		transpose()
+		avx2.softmaxes()
+	case "attention avx512":
+		avx512.softmaxes()
 	case "probe avx2":
 		fma()
 		avx2.peak()
@@ -60,6 +68,12 @@ func main() {
 		log.Fatalf("no file %q", flag.Args())
 	}
 	Generate()
+}
+
+func (l level) rest() {
+	l.divide()
+	l.add()
+	l.maximum()
 }
 
 // load returns a register with an integer or pointer argument.

@@ -1,0 +1,48 @@
+// Package export writes policies as controllers of the challenge: one Python file,
+// which needs NumPy and, for a network, ONNX Runtime. In the challenge's own program
+// it has the actions of the engines, bit for bit.
+package export
+
+import (
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"lockstep"
+	"lockstep/policyfile"
+)
+
+//go:embed pid.py pidff.py network.py
+var sources embed.FS
+
+// Controller is the Python source of a policy's controller.
+func Controller(p lockstep.Native) ([]byte, error) {
+	values := map[string]string{}
+	switch p := p.(type) {
+	case lockstep.PID, lockstep.PIDFF:
+		var gains []string
+		for _, g := range lockstep.GainsOf(p) {
+			gains = append(gains, strconv.FormatFloat(g, 'g', -1, 64))
+		}
+		values[fmt.Sprintf("(0.0,) * %d", len(gains))] = "(" + strings.Join(gains, ", ") + ")"
+	case *lockstep.Network:
+		values["SCALE = 0.25"] = "SCALE = " + strconv.FormatFloat(p.Scale, 'g', -1, 64)
+		values[`MODEL = ""`] = `MODEL = "` + base64.StdEncoding.EncodeToString(policyfile.Encode(p)) + `"`
+	default:
+		return nil, fmt.Errorf("a policy of kind %s cannot be a controller of the challenge, which does not know its route: want pid, pidff or a network", p.Kind())
+	}
+	data, err := sources.ReadFile(p.Kind().String() + ".py")
+	if err != nil {
+		return nil, err
+	}
+	source := string(data)
+	for from, to := range values {
+		if strings.Count(source, from) != 1 {
+			return nil, fmt.Errorf("%s.py has not one %q", p.Kind(), from)
+		}
+		source = strings.Replace(source, from, to, 1)
+	}
+	return []byte(source), nil
+}

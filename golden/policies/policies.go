@@ -1,0 +1,108 @@
+// Package policies holds what exported controllers do in the unmodified Python
+// program: for each route their actions, the lataccels and costs that follow, and of a
+// network what it saw and answered. Record.py recorded them.
+package policies
+
+import (
+	_ "embed"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"lockstep"
+	"lockstep/internal/npz"
+)
+
+//go:embed recordings.npz
+var recordings []byte
+
+// Recording is one controller on one route, from step ContextLength on; what a network
+// computed is from ControlStartIdx on.
+type Recording struct {
+	Route, Policy string
+
+	Action, Lataccel []float64
+	Costs            lockstep.Costs
+	RouteHash        []uint64 // see golden.HashRoute
+
+	Observation []uint64  // golden.Hash of each
+	Actor       []float32 // (·, 2)
+	Raw         []float64
+}
+
+// Read reads the recordings, and the profile of the program that made them.
+func Read() (lockstep.Profile, []Recording, error) {
+	arrays, err := npz.Read(recordings)
+	if err != nil {
+		return lockstep.Profile{}, nil, err
+	}
+	names, err := npz.Strings(arrays["names"])
+	if err != nil || len(names) < 2 {
+		return lockstep.Profile{}, nil, fmt.Errorf("names: %d, %w", len(names), err)
+	}
+	profile, err := lockstep.ParseProfile(names[0])
+	if err != nil {
+		return profile, nil, err
+	}
+	var all []Recording
+	for _, name := range names[1:] {
+		r := Recording{}
+		r.Route, r.Policy, _ = strings.Cut(name, ".")
+		var costs []float64
+		for _, err := range []error{
+			read(arrays, name+"/action", &r.Action), read(arrays, name+"/lataccel", &r.Lataccel),
+			read(arrays, name+"/costs", &costs), read(arrays, name+"/route_hash", &r.RouteHash),
+			read(arrays, name+"/observation_hash", &r.Observation), read(arrays, name+"/actor", &r.Actor), read(arrays, name+"/raw", &r.Raw),
+		} {
+			if err != nil {
+				return profile, nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		r.Costs = lockstep.Costs{Lataccel: costs[0], Jerk: costs[1], Total: costs[2]}
+		all = append(all, r)
+	}
+	return profile, all, nil
+}
+
+func read[T npz.Number](arrays map[string]npz.Array, name string, into *[]T) (err error) {
+	a, ok := arrays[name]
+	if !ok {
+		return fmt.Errorf("no array %s", name)
+	}
+	*into, err = npz.Elements[T](a)
+	return err
+}
+
+// PIDFF is the recorded controller with feed-forward: every gain has a part.
+var PIDFF = lockstep.PIDFF{P: 0.21, I: 0.09, D: -0.07, FF: [4]float64{0.17, 0.11, -0.06, 0.13}, FFV: -0.15, Smooth: 0.1, Leak: 0.02}
+
+// Network is the recorded network: random numbers, and among them rows that make it a
+// controller, which steers by the errors that it sees.
+func Network() (*lockstep.Network, error) {
+	random := rand.New(rand.NewPCG(2026, 11))
+	sizes := []int{lockstep.ObservationSize, 64, 32, lockstep.ActorSize}
+	var layers []lockstep.Layer
+	for i := range len(sizes) - 1 {
+		l := lockstep.Layer{Inputs: sizes[i], Outputs: sizes[i+1]}
+		for range l.Inputs * l.Outputs {
+			l.Weights = append(l.Weights, float32(random.IntN(2001)-1000)/1000*0.02)
+		}
+		for range l.Outputs {
+			l.Bias = append(l.Bias, float32(random.IntN(2001)-1000)/1000*0.02)
+		}
+		layers = append(layers, l)
+	}
+	set := func(layer, output, input int, w float32) {
+		layers[layer].Weights[output*layers[layer].Inputs+input] = w
+	}
+	for _, sign := range []int{0, 1} { // of what a hidden unit sees: ReLU has one side
+		s := float32(1 - 2*sign)
+		set(0, sign, 2, s)      // the error
+		set(0, sign, 11, s/10)  // the target's change
+		set(0, sign, 12, -s/10) // the lataccel's change
+		set(1, sign, sign, 1)
+		set(2, sign, sign, 6)
+		set(2, 1-sign, sign, -6)
+	}
+	return lockstep.NewNetwork(layers, lockstep.DefaultScale)
+}

@@ -1,0 +1,125 @@
+package policies_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"lockstep"
+	"lockstep/engines"
+	"lockstep/export"
+	"lockstep/golden"
+	"lockstep/golden/policies"
+	"lockstep/internal/assets"
+	"lockstep/internal/assets/assetstest"
+)
+
+// byName are the recorded policies.
+func byName(t *testing.T) map[string]lockstep.Native {
+	t.Helper()
+	n, err := policies.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]lockstep.Native{"pidff": policies.PIDFF, "network": n}
+}
+
+// TestExport writes the controllers for record.py, to the folder that is named.
+func TestExport(t *testing.T) {
+	dir := os.Getenv("LOCKSTEP_EXPORT")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	for name, p := range byName(t) {
+		source, err := export.Controller(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".py"), source, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTrajectory holds every engine to the exported controllers in the unmodified
+// Python program: what the network saw and answered, every action and lataccel, and
+// the costs, on all routes.
+func TestTrajectory(t *testing.T) {
+	profile, recordings, err := policies.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := byName(t)
+	var jobs []lockstep.Job
+	loader := lockstep.Loader{Profile: profile}
+	for _, r := range recordings {
+		route, err := loader.Load(assetstest.RoutePath(t, r.Route))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hash := golden.HashRoute(route); !slices.Equal(hash[:], r.RouteHash) {
+			t.Fatalf("route %s is another than the one that was recorded", r.Route)
+		}
+		jobs = append(jobs, lockstep.Job{Route: route, Policy: list[r.Policy]})
+	}
+	if len(jobs) != len(assetstest.RouteNames)*len(list) {
+		t.Fatalf("%d recordings, want %d", len(jobs), len(assetstest.RouteNames)*len(list))
+	}
+	for _, e := range engines.All {
+		t.Run(e.Name, func(t *testing.T) {
+			if e.Folder == "gpu" {
+				return // TestPolicies sees that it says so
+			}
+			s := e.ForTest(t, engines.Config{Model: assetstest.Find(t, assets.Model), Profile: profile})
+			if s.Profile() != profile {
+				t.Skipf("it computes with profile %s on this machine, the recordings are of %s", s.Profile(), profile)
+			}
+			hold(t, s, jobs, recordings)
+		})
+	}
+}
+
+func hold(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job, recordings []policies.Recording) {
+	t.Helper()
+	jobs = slices.Clone(jobs)
+	faults := make([]string, len(jobs))
+	steps := make([]int, len(jobs))
+	for i := range jobs {
+		r := &recordings[i]
+		jobs[i].Observe = func(s *lockstep.Step) {
+			steps[i]++
+			if faults[i] != "" {
+				return
+			}
+			at, acts := s.Index-lockstep.ContextLength, s.Index-lockstep.ControlStartIdx
+			switch {
+			case acts >= 0 && len(r.Raw) > 0 && golden.Hash(s.Observation) != r.Observation[acts]:
+				faults[i] = fmt.Sprintf("step %d: another observation", s.Index)
+			case acts >= 0 && len(r.Raw) > 0 && !slices.Equal(s.Actor, r.Actor[2*acts:2*acts+2]):
+				faults[i] = fmt.Sprintf("step %d: the network answers %v, want %v", s.Index, s.Actor, r.Actor[2*acts:2*acts+2])
+			case acts >= 0 && len(r.Raw) > 0 && s.Raw != r.Raw[acts]:
+				faults[i] = fmt.Sprintf("step %d: raw action %v, want %v", s.Index, s.Raw, r.Raw[acts])
+			case s.Action != r.Action[at]:
+				faults[i] = fmt.Sprintf("step %d: action %v, want %v", s.Index, s.Action, r.Action[at])
+			case s.Lataccel != r.Lataccel[at]:
+				faults[i] = fmt.Sprintf("step %d: lataccel %v, want %v", s.Index, s.Lataccel, r.Lataccel[at])
+			}
+		}
+	}
+	for i, result := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory}) {
+		name := recordings[i].Route + "." + recordings[i].Policy
+		switch {
+		case result.Err != nil:
+			t.Error(result.Err)
+		case faults[i] != "":
+			t.Errorf("%s, %s", name, faults[i])
+		case steps[i] != len(recordings[i].Action):
+			t.Errorf("%s: %d steps, want %d", name, steps[i], len(recordings[i].Action))
+		case result.Costs != recordings[i].Costs:
+			t.Errorf("%s: costs %v, want %v", name, result.Costs, recordings[i].Costs)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+// Package module holds the compiled kernels of classic control: `make kernels-classic`
+// writes them, with the compiler's report and the hash of their sources.
+package module
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"io"
+	"strings"
+	"sync"
+)
+
+//go:embed classic.ptx.gz
+var ptx []byte
+
+//go:embed classic.cubin.gz
+var cubin []byte
+
+//go:embed sources.sha256
+var sources string
+
+// Sources is the hash of what the kernels were compiled from.
+func Sources() string { return strings.TrimSpace(sources) }
+
+// PTX is for any GPU of compute capability 8.0 or newer, Cubin for 9.0.
+var (
+	PTX   = sync.OnceValues(func() (string, error) { return unpack(ptx) })
+	Cubin = sync.OnceValues(func() (string, error) { return unpack(cubin) })
+)
+
+func unpack(data []byte) (string, error) {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(z)
+	return string(text), err
+}

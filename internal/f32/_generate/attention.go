@@ -1,0 +1,285 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// context is the number of columns of the softmax.
+const context = 20
+
+// softmaxes emits Kernels.Softmax512 and Kernels.Softmax256.
+func (l level) softmaxes() {
+	l.softmax("softmax512", "Exp512", true, l.exp512)
+	l.softmax("softmax256", "Exp256", false, l.exp256)
+}
+
+// softmax emits a causal softmax. Rows are taken several at a time, where registers are
+// there for it, in so many vectors as their last one's columns need.
+func (l level) softmax(name, formula string, sixteen bool, exp func(vectors) vectors) {
+	TEXT(name+l.name, 0, "func(rows int, s *float32, stride, first int)")
+	Pragma("noescape")
+	Doc(
+		name+l.name+" computes rows of 20 columns, of which the first first+i+1 count in row i:",
+		"",
+		"\tm := Max(x)",
+		"\te := "+formula+"(x - m), or 0 where x does not count",
+		"\ty = e * (1 / sum(e))",
+		"",
+		"with the sum in 16 or 8 lanes.",
+	)
+	rows, s, stride, first := load("rows"), load("s"), loadBytes("stride"), load("first")
+	most := (context + l.lanes() - 1) / l.lanes()
+	type variant struct{ rows, vectors int }
+	variants := []variant{{1, 1}, {1, 2}, {1, 3}}
+	if l.bytes == 64 {
+		variants = []variant{{4, 1}, {2, 2}, {1, 2}}
+	}
+	Label("next")
+	TESTQ(rows, rows)
+	JZ(LabelRef("done"))
+	for _, v := range variants {
+		skip := fmt.Sprintf("not_%dx%d", v.rows, v.vectors)
+		if v.rows > 1 {
+			CMPQ(rows, Imm(uint64(v.rows)))
+			JL(LabelRef(skip))
+		}
+		if v.vectors < most {
+			CMPQ(first, Imm(uint64(v.vectors*l.lanes()-v.rows)))
+			JG(LabelRef(skip))
+		}
+		l.softmaxRows(v.rows, v.vectors, s, stride, first, sixteen, exp)
+		for range v.rows {
+			ADDQ(stride, s)
+		}
+		ADDQ(Imm(uint64(v.rows)), first)
+		SUBQ(Imm(uint64(v.rows)), rows)
+		JMP(LabelRef("next"))
+		Label(skip)
+	}
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// softmaxRows emits the code for so many rows of so many vectors.
+func (l level) softmaxRows(rows, count int, s, stride, first Register, sixteen bool, exp func(vectors) vectors) {
+	at := make([]Register, rows)
+	masks := make([][]Register, rows) // of the columns that count
+	var all vectors                   // of row r: all[r*count:][:count]
+	n := clone(first)
+	for r := range rows {
+		at[r] = s
+		if r > 0 {
+			at[r] = clone(at[r-1])
+			ADDQ(stride, at[r])
+		}
+		INCQ(n)
+		masks[r] = l.columns(n, count)
+		for k := range count {
+			v, mem := l.load(negativeInfinity), Mem{Base: at[r]}.Offset(k*l.bytes)
+			if l.bytes == 64 {
+				VMOVUPS(mem, masks[r][k], v)
+			} else {
+				x := l.vector()
+				VMASKMOVPS(mem, masks[r][k], x)
+				VBLENDVPS(masks[r][k], x, v, v)
+			}
+			all = append(all, v)
+		}
+	}
+	for r := range rows {
+		row := all[r*count:][:count]
+		m := l.vector()
+		VMOVUPS(row[0], m)
+		for _, v := range row[1:] {
+			VMAXPS(m, v, m)
+		}
+		// A NaN makes all of the row NaN, whatever the maximum is then.
+		h := l.highest(m)
+		VBROADCASTSS(h.AsX(), m)
+		for k, v := range row {
+			VSUBPS(m, v, v)
+			// e^0 where nothing counts: an exponential that is below the normal range
+			// takes the CPU a hundred cycles.
+			l.keep(masks[r][k], v)
+		}
+	}
+	all = exp(all)
+	for r := range rows {
+		row := all[r*count:][:count]
+		for k, v := range row {
+			l.keep(masks[r][k], v)
+		}
+		q := l.vector()
+		VBROADCASTSS(l.reciprocalSum(row, sixteen).AsX(), q)
+		for k, v := range row {
+			VMULPS(q, v, v)
+			l.keep(masks[r][k], v)
+		}
+		l.storeColumns(at[r], row)
+	}
+}
+
+// columns returns masks of the first n columns, in so many vectors.
+func (l level) columns(n Register, count int) []Register {
+	masks := make([]Register, count)
+	if l.bytes == 64 {
+		ones, bits := GP64(), GP64()
+		MOVQ(U32(1<<context-1), ones)
+		BZHIQ(n, ones, bits)
+		for k := range masks {
+			mask := K()
+			KMOVW(bits.As32(), mask)
+			masks[k] = mask
+			SHRQ(Imm(16), bits)
+		}
+		return masks
+	}
+	count32 := l.vector()
+	VMOVQ(n, count32.AsX())
+	VPBROADCASTD(count32.AsX(), count32)
+	for k := range masks {
+		mask := l.vector()
+		VMOVUPS(l.lanesFrom(k*l.lanes()), mask)
+		VPCMPGTD(mask, count32, mask)
+		masks[k] = mask
+	}
+	return masks
+}
+
+// keep makes the elements that do not count +0.
+func (l level) keep(mask, v Register) {
+	if l.bytes == 64 {
+		VMOVAPS_Z(v, mask, v)
+		return
+	}
+	VPAND(mask, v, v)
+}
+
+// reciprocalSum emits 1 / sum(e) of a row whose elements beyond the last are +0.
+func (l level) reciprocalSum(row vectors, sixteen bool) VecVirtual {
+	c := YMM()
+	add := func(parts ...Register) {
+		VMOVUPS(parts[0], c)
+		for _, p := range parts[1:] {
+			VADDPS(p, c, c)
+		}
+	}
+	// low, high and rest are elements 0-7, 8-15 and 16-19.
+	zero := YMM()
+	VXORPS(zero, zero, zero)
+	var low, high, rest Register = row[0].AsY(), zero, zero
+	if l.bytes == 64 {
+		h := YMM()
+		VEXTRACTF64X4(Imm(1), row[0], h)
+		high = h
+		if len(row) > 1 {
+			rest = row[1].AsY()
+		}
+	} else {
+		if len(row) > 1 {
+			high = row[1]
+		}
+		if len(row) > 2 {
+			rest = row[2]
+		}
+	}
+	if sixteen {
+		add(low, rest, high)
+	} else {
+		add(low, high, rest)
+	}
+	t := YMM()
+	VMOVSHDUP(c, t)
+	VADDPS(t, c, c)
+	VPERMILPD(Imm(5), c, t)
+	VADDPS(t, c, c)
+	VEXTRACTF128(Imm(1), c, t.AsX())
+	VADDSS(t.AsX(), c.AsX(), c.AsX())
+	one := XMM()
+	VMOVSS(l.constant(1), one)
+	VDIVSS(c.AsX(), one, c.AsX())
+	return c
+}
+
+// storeColumns writes a row's 20 columns, those beyond its vectors being +0.
+func (l level) storeColumns(at Register, row vectors) {
+	for column := 0; column < context; column += l.lanes() {
+		k, to := column/l.lanes(), Mem{Base: at}.Offset(4*column)
+		left := context - column
+		switch {
+		case left >= l.lanes():
+			if k < len(row) {
+				VMOVUPS(row[k], to)
+			} else {
+				zero := l.vector()
+				l.zero(zero)
+				VMOVUPS(zero, to)
+			}
+		case k < len(row): // four columns
+			VMOVUPS(row[k].AsX(), to)
+		default:
+			zero := XMM()
+			VXORPS(zero, zero, zero)
+			VMOVUPS(zero, to)
+		}
+	}
+}
+
+// transpose emits Kernels.Transpose: four rows of eight columns at a time.
+func transpose() {
+	TEXT("transposeAVX2", 0, "func(rows, columns int, y, x *float32, stride int)")
+	Pragma("noescape")
+	Doc(
+		"transposeAVX2 transposes rows, a multiple of 4, of columns, a multiple of 8:",
+		"",
+		"\ty[j/16*16*columns+p*16+j%16] = x[j*stride+p]",
+	)
+	rows, columns := load("rows"), load("columns")
+	y, x, stride := load("y"), load("x"), loadBytes("stride")
+	stride3 := triple(stride)
+	SHRQ(Imm(2), rows)
+	j := GP64() // row of the panel, in fours
+	XORQ(j, j)
+	SHRQ(Imm(3), columns)
+	repeat("rows", rows, func() {
+		eights, from, to := clone(columns), clone(x), clone(y)
+		repeat("eight", eights, func() {
+			a, b, c, d := YMM(), YMM(), YMM(), YMM()
+			VMOVUPS(Mem{Base: from}, a)
+			VMOVUPS(Mem{Base: from, Index: stride, Scale: 1}, b)
+			VMOVUPS(Mem{Base: from, Index: stride, Scale: 2}, c)
+			VMOVUPS(Mem{Base: from, Index: stride3, Scale: 1}, d)
+			low, high, low2, high2 := YMM(), YMM(), YMM(), YMM()
+			VUNPCKLPS(b, a, low)
+			VUNPCKHPS(b, a, high)
+			VUNPCKLPS(d, c, low2)
+			VUNPCKHPS(d, c, high2)
+			VUNPCKLPD(low2, low, a)
+			VUNPCKHPD(low2, low, b)
+			VUNPCKLPD(high2, high, c)
+			VUNPCKHPD(high2, high, d)
+			for p, v := range []VecVirtual{a, b, c, d} {
+				VMOVUPS(v.AsX(), Mem{Base: to}.Offset(64*p))
+				VEXTRACTF128(Imm(1), v, Mem{Base: to}.Offset(64*(p+4)))
+			}
+			ADDQ(Imm(32), from)
+			ADDQ(U32(8*64), to)
+		})
+		LEAQ(Mem{Base: x, Index: stride, Scale: 4}, x)
+		ADDQ(Imm(16), y)
+		INCQ(j)
+		TESTQ(U32(3), j)
+		JNZ(LabelRef("same_panel"))
+		Comment("The next panel begins where this one's columns end")
+		MOVQ(to, y)
+		SUBQ(Imm(48), y)
+		Label("same_panel")
+	})
+	VZEROUPPER()
+	RET()
+}
