@@ -152,8 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, RuntimeError) as error:
         print(f"lockstep: {error}", file=sys.stderr)
         return 1 if isinstance(error, lockstep.SimulationError) else 2
-    for (k, n), error in result.errors.items():
-        print(f"lockstep: {result.routes[n]}, {result.controllers[k]}: {error}", file=sys.stderr)
+    for (k, n), failure in result.errors.items():
+        print(f"lockstep: {result.routes[n]}, {result.controllers[k]}: {failure}", file=sys.stderr)
     for name, mean in zip(result.controllers, result.mean.tolist(), strict=False):
         print(f"{name}: lataccel_cost {mean[0]}, jerk_cost {mean[1]}, total_cost {mean[2]}")
     print("sha256", merged.sha256)
