@@ -54,8 +54,10 @@ mutants: build ## plant every fault, and write what was noticed into parity/muta
 	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
 .PHONY: mutants-sample
-mutants-sample: build ## plant one fault in each engine
+mutants-sample: build ## plant one fault in each engine, and some of each kind that only tests see
 	$(BIN) parity --mutants --only '*-digitize-side'
+	for faults in golden-provenance-lost 'vectors-first-*' 'compare-first-*' trace-checksum cache-name-only engines-identity kernels-epsilon route-digits; do \
+		$(BIN) parity --mutants --only "$$faults" || exit 1; done
 
 .PHONY: gate
 gate: build ## run what a change must pass before it is merged (BASE=REV: what differs from it decides)
@@ -145,15 +147,20 @@ standin:
 
 .PHONY: gpu-bundle
 gpu-bundle: $(CUDA_LINK)/libcuda.a ## make build/gpu-bundle, which runs gpu-test and gpu-bench on a machine with a driver and no Go
-	$(WITH_CUDA) gpu/hardware/bundle.sh build/gpu-bundle $(CUDA_HOME)
+	$(WITH_CUDA) gpu/hardware/bundle.sh build/gpu-bundle
 
 .PHONY: gpu-test
 gpu-test: gpu-bundle ## on a GPU: goldens, properties and compute-sanitizer; writes gpu/hardware/<GPU>.json
-	build/gpu-bundle/run test gpu/hardware
+	build/gpu-bundle/run tests gpu/hardware
+	for tool in memcheck racecheck initcheck synccheck; do build/gpu-bundle/run sanitize $$tool gpu/hardware || exit 1; done
 
 .PHONY: gpu-bench
-gpu-bench: gpu-bundle ## on a GPU: time of 5,000 routes; adds to gpu/hardware/<GPU>.json
+gpu-bench: gpu-bundle ## on a GPU: time of 792 and 5,000 routes, PyTorch beside it; adds to gpu/hardware/<GPU>.json
 	build/gpu-bundle/run bench gpu/hardware
+
+.PHONY: gpu-profile
+gpu-profile: gpu-bundle ## on a GPU: what ncu sees in one launch; adds to gpu/hardware
+	build/gpu-bundle/run profile gpu/hardware
 
 .PHONY: gate-gpu
 gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where nothing may be missing
@@ -287,6 +294,12 @@ CLASSIC_STEPS := 1e8
 .PHONY: golden-classic
 golden-classic: $(GYMNASIUM)/requirements $(GYMNASIUM)/requirements-numpy1 ## record the goldens of classic control again
 	$(GO) run ./golden/classic/record -python $(GYMNASIUM)/requirements/bin/python -python1 $(GYMNASIUM)/requirements-numpy1/bin/python
+
+.PHONY: golden-policies
+golden-policies: need-upstream $(VENV)/ready ## record exported controllers in the Python program again (UPSTREAM=DIR)
+	@mkdir -p build/controllers
+	LOCKSTEP_EXPORT=$(abspath build/controllers) $(GO) test -count=1 ./golden/policies -run Export
+	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --out golden/policies/recordings.npz
 
 .PHONY: kernels-classic
 kernels-classic: $(NVCC_VENV)/ready ## compile the CUDA kernels of classic control into gpu/classic

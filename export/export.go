@@ -31,7 +31,7 @@ func Controller(p lockstep.Native) ([]byte, error) {
 		values["SCALE = 0.25"] = "SCALE = " + strconv.FormatFloat(p.Scale, 'g', -1, 64)
 		values[`MODEL = ""`] = `MODEL = "` + base64.StdEncoding.EncodeToString(policyfile.Encode(p)) + `"`
 	default:
-		return nil, fmt.Errorf("a policy of kind %s cannot be a controller of the challenge, which does not know its route: want pid, pidff or a network", p.Kind())
+		return nil, fmt.Errorf("a policy of kind %s is not exported: want pid, pidff or a network (zero is the challenge's own, and no controller knows its route, which a table would need)", p.Kind())
 	}
 	data, err := sources.ReadFile(p.Kind().String() + ".py")
 	if err != nil {

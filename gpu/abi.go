@@ -12,15 +12,15 @@ import (
 // The structs of kernels/launch.h, whose comments say what the fields are.
 type (
 	launchBlock struct {
-		Jobs, Stride, First, End, Shortcuts int64
-		LayerNorm, Softmax, Exp             int64
+		Jobs, FirstJob, Stride, First, End, Shortcuts int64
+		LayerNorm, Softmax, Exp                       int64
 
 		Weights, Routes, Job             driver.Pointer
 		RollLataccel, VEgo, AEgo, Target driver.Pointer
 		Steer                            driver.Pointer
 		Lataccel, Action, Draws          driver.Pointer
 		Memory, Status                   driver.Pointer
-		Commands                         driver.Pointer
+		Commands, Now                    driver.Pointer
 		TeacherLataccel, TeacherAction   driver.Pointer
 		Costs, Trace                     driver.Pointer
 		TraceFirst, TraceEnd             int64
@@ -33,8 +33,9 @@ type (
 		P, I, D           float64
 	}
 	statusBlock struct {
-		Code, Step int64
-		Value      float64
+		Code, Step      int64
+		Value           float64
+		Sampled, Serial int64
 	}
 	memoryBlock struct {
 		ErrorIntegral, PreviousError float64
@@ -60,18 +61,19 @@ const (
 	statusOK              = 0
 	statusNoToken         = 1
 	statusNotDistribution = 2
+	statusNoController    = 3
 
 	// givenDraws in place of a route's seed: the host has written the draws.
 	givenDraws = -1
 )
 
 // interfaceVersion is kVersion of kernels/layout.cuh, lockstep_layout's first word.
-const interfaceVersion = 2
+const interfaceVersion = 3
 
 // variant is a kernel for blocks of so many routes.
 type variant struct{ routes, shared int }
 
-func (v variant) kernel() string { return fmt.Sprintf("lockstep_rollout_r%d", v.routes) }
+func (v variant) name() string { return fmt.Sprintf("lockstep_rollout_r%d", v.routes) }
 
 // layout is what a module says of itself.
 type layout struct {

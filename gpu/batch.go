@@ -32,7 +32,7 @@ type shape struct {
 // places are the offsets of a launch's arrays in the device's memory. What goes
 // up stands together, and so does what comes down, and what a snapshot holds.
 type places struct {
-	launch, commands                   int64 // all that goes up for a step
+	commands                           int64 // all that goes up for a step
 	routes, job, steer, columns        int64
 	teacher                            int64
 	upEnd                              int64
@@ -55,7 +55,6 @@ func (s shape) places() places {
 		return from
 	}
 	const float = unsafe.Sizeof(float64(0))
-	p.launch = place(1, unsafe.Sizeof(launchBlock{}))
 	if s.commands {
 		p.commands = place(s.jobs, float)
 	}
@@ -89,11 +88,11 @@ func (s shape) places() places {
 
 // downEnd is where that ends which comes down after the last launch.
 func (s shape) downEnd(p places) int64 {
+	if s.commands {
+		return p.stateEnd
+	}
 	if s.trajectory {
 		return p.memory
-	}
-	if s.commands {
-		return p.action
 	}
 	return p.lataccel
 }
@@ -159,8 +158,11 @@ type batch struct {
 	shape     shape
 	at        places
 	buffer    *buffer
-	kernel    variant
+	parts     []part
 	block     launchBlock
+
+	last     []statusBlock // of a Stepper's last launch
+	finished []costsBlock  // and of its last Fetch
 }
 
 // load puts as many of the tasks as fit the device's memory there.
@@ -180,7 +182,7 @@ func (s *Simulator) load(c *connection, tasks []*task, k kind, shortcuts lockste
 				(least.places().total+1023)>>10, c.info.Name, max(room, 0)>>10, driver.ErrOutOfMemory)
 		}
 		b.tasks, b.at = tasks[:b.shape.jobs], b.shape.places()
-		if b.kernel, err = s.chooseKernel(c, b.shape.jobs); err != nil {
+		if b.parts, err = s.plan(c, b.shape.jobs); err != nil {
 			return nil, err
 		}
 		b.buffer, err = c.take(b.at.total, b.shape.host(b.at))
@@ -288,13 +290,21 @@ func (b *batch) aim(step int) {
 	if b.shape.traced {
 		k.TraceFirst, k.TraceEnd = k.First, k.First+int64(b.shape.steps)
 	}
-	up[launchBlock](b, b.at.launch, 1)[0] = *k
 }
 
-// launch starts the kernel on the launch block that is in the device's memory.
+// launch starts the kernels of all parts.
 func (b *batch) launch() error {
-	blocks := (b.shape.jobs + b.kernel.routes - 1) / b.kernel.routes
-	return b.on.Launch(b.kernel.kernel(), blocks, b.simulator.config.Threads, b.kernel.shared, b.device(b.at.launch))
+	first := 0
+	for _, p := range b.parts {
+		k := b.block
+		k.FirstJob, k.Jobs = int64(first), int64(first+p.jobs)
+		blocks := (p.jobs + p.kernel.routes - 1) / p.kernel.routes
+		if err := b.on.Launch(p.kernel.name(), blocks, b.simulator.config.Threads, p.kernel.shared, viewBytes([]launchBlock{k})); err != nil {
+			return err
+		}
+		first += p.jobs
+	}
+	return nil
 }
 
 // fetch downloads a range and waits until the device has done everything.
@@ -340,6 +350,8 @@ func (s statusBlock) err() error {
 			return errors.New("probabilities contain NaN")
 		}
 		return errors.New("probabilities do not sum to 1")
+	case statusNoController:
+		return fmt.Errorf("the device has no controller %v", s.Value)
 	}
 	return fmt.Errorf("the kernel ended with code %d, which this program does not know", s.Code)
 }

@@ -56,7 +56,7 @@ func (s *Simulator) prepare(ctx context.Context, c *connection) error {
 	if c.layout, err = readLayout(words, len(s.weights)); err != nil {
 		return err
 	}
-	if _, err := s.chooseKernel(c, 1); err != nil {
+	if _, err := s.kernels(c); err != nil {
 		return err
 	}
 	if s.config.Threads > c.layout.maxThreads || s.config.Threads%32 != 0 {
@@ -72,37 +72,68 @@ func (s *Simulator) prepare(ctx context.Context, c *connection) error {
 	return s.synchronize(ctx, c, 0)
 }
 
-// chooseKernel is the kernel for so many jobs.
-func (s *Simulator) chooseKernel(c *connection, jobs int) (variant, error) {
-	var best variant
-	var least int
-	var fitting []variant
+// A part is jobs that one launch runs.
+type part struct {
+	kernel variant
+	jobs   int
+}
+
+// kernels are those that a device can run: all sizes of block, or the one that the
+// configuration wants, rounded down to one that there is.
+func (s *Simulator) kernels(c *connection) ([]variant, error) {
+	var all []variant
 	for _, v := range c.layout.variants {
 		if v.shared <= c.info.SharedPerBlock {
-			fitting = append(fitting, v)
+			all = append(all, v)
 		}
 	}
-	if len(fitting) == 0 {
-		return best, fmt.Errorf("%s gives a block %d bytes of shared memory, which is too little for any kernel", c.info.Name, c.info.SharedPerBlock)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s gives a block %d bytes of shared memory, which is too little for any kernel", c.info.Name, c.info.SharedPerBlock)
 	}
-	if most := s.config.RoutesPerBlock; most != 0 {
-		// The largest kernel for no more routes, else the smallest of all.
-		i := len(fitting) - 1
-		for i > 0 && fitting[i].routes > most {
+	if want := s.config.RoutesPerBlock; want != 0 {
+		i := len(all) - 1
+		for i > 0 && all[i].routes > want {
 			i--
 		}
-		return fitting[i], nil
+		all = all[i : i+1]
 	}
-	for _, v := range fitting {
-		// A multiprocessor takes its blocks one after the other; of a block's time
-		// about one route's worth goes into what its routes share.
-		blocks := (jobs + v.routes - 1) / v.routes
-		rounds := (blocks + max(c.info.Multiprocessors, 1) - 1) / max(c.info.Multiprocessors, 1)
-		if time := rounds * (v.routes + 1); best.routes == 0 || time < least {
-			best, least = v, time
+	return all, nil
+}
+
+// plan says which kernels run so many jobs: whole rounds, in which every
+// multiprocessor has a block, of one kernel, and what is left over of one with
+// smaller blocks, if that is faster. A multiprocessor takes its blocks one after
+// the other; of a block's time about one route's worth goes into what its routes
+// share.
+func (s *Simulator) plan(c *connection, jobs int) ([]part, error) {
+	kernels, err := s.kernels(c)
+	if err != nil {
+		return nil, err
+	}
+	processors := max(c.info.Multiprocessors, 1)
+	single := func(jobs int) (best part, least int) {
+		for _, v := range kernels {
+			round := v.routes * processors
+			if time := (jobs + round - 1) / round * (v.routes + 1); best.jobs == 0 || time < least {
+				best, least = part{v, jobs}, time
+			}
+		}
+		return best, least
+	}
+	best, least := single(jobs)
+	parts := []part{best}
+	for _, v := range kernels {
+		whole := jobs / (v.routes * processors)
+		rest := jobs - whole*v.routes*processors
+		if whole == 0 || rest == 0 {
+			continue
+		}
+		if tail, time := single(rest); whole*(v.routes+1)+time < least {
+			least = whole*(v.routes+1) + time
+			parts = []part{{v, jobs - rest}, tail}
 		}
 	}
-	return best, nil
+	return parts, nil
 }
 
 // room is how many bytes of device memory a run may take.

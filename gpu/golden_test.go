@@ -8,10 +8,10 @@ import (
 	"lockstep/golden"
 )
 
-// TestGoldens holds rollouts to what Python recorded: every stage of every step.
+// TestGoldens holds rollouts to what Python recorded: every stage of every step, in
+// blocks of every size. On the CPU, where that takes long, sizes take turns.
 func TestGoldens(t *testing.T) {
 	set := goldens(t)
-	s := newSimulator(t, Config{Profile: set.Profile})
 	var jobs []lockstep.Job
 	var recordings []*golden.Recording
 	for _, e := range set.Recordings {
@@ -36,7 +36,30 @@ func TestGoldens(t *testing.T) {
 	if len(jobs) != len(set.Recordings) || len(jobs) == 0 {
 		t.Fatalf("%d jobs for %d recordings", len(jobs), len(set.Recordings))
 	}
+	for k, size := range blockSizes {
+		from, to := 0, len(jobs)
+		if !onHardware(t) {
+			from, to = k*len(jobs)/len(blockSizes), (k+1)*len(jobs)/len(blockSizes)
+		}
+		t.Run(fmt.Sprintf("blocks of %d", size), func(t *testing.T) {
+			holdGoldens(t, newSimulator(t, Config{Profile: set.Profile, RoutesPerBlock: size}), jobs[from:to], recordings[from:to])
+		})
+	}
+}
+
+// onHardware tells whether the tests run on a GPU.
+func onHardware(t *testing.T) bool {
+	info, err := newSimulator(t, Config{}).Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Name != "emulated" && info.Name != "stand-in"
+}
+
+func holdGoldens(t *testing.T, s *Simulator, jobs []lockstep.Job, recordings []*golden.Recording) {
+	steps := int64(0)
 	for i, got := range traces(t, s, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
+		steps += int64(len(got.steps))
 		name := fmt.Sprintf("%s.%v", jobs[i].Route.Name, jobs[i].Policy)
 		if got.result.Err != nil {
 			t.Errorf("%s: %v", name, got.result.Err)
@@ -45,6 +68,10 @@ func TestGoldens(t *testing.T) {
 		if d := recordingDifference(got, recordings[i]); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
+	}
+	// One in 10^11 draws or so is near an edge.
+	if stats := s.Stats(); stats.Sampled != steps || stats.Serial != 0 {
+		t.Errorf("%d tokens were drawn, %d of them from the running sum, want %d and none", stats.Sampled, stats.Serial, steps)
 	}
 }
 

@@ -3,7 +3,6 @@ package gpu
 import (
 	"bytes"
 	"time"
-	"unsafe"
 
 	"lockstep"
 	"lockstep/internal/guard"
@@ -64,6 +63,7 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 			}
 			if last && o.err == nil {
 				o.result = b.result(j)
+				r.tally(statuses[j])
 			}
 		}
 		return nil
@@ -99,9 +99,6 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 		begin = time.Now()
 		err := r.use(r.ctx, b.on, func(c *connection) error {
 			b.aim(int(b.block.End))
-			if err := c.Upload(b.device(0), b.buffer.host[:unsafe.Sizeof(launchBlock{})]); err != nil {
-				return err
-			}
 			if err := b.launch(); err != nil {
 				return err
 			}

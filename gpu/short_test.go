@@ -2,31 +2,49 @@ package gpu
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"lockstep"
 )
 
-// TestShort is the rollout that compute-sanitizer sees: all of the kernel's ways,
-// briefly.
+// blockSizes are the sizes of block that rollouts on a GPU get: as many jobs as fit
+// it and more would be wanted for the large ones to be chosen by themselves.
+var blockSizes = []int{1, 4, 5, 6}
+
+// TestShort is the rollout that compute-sanitizer sees: all of the kernels' ways,
+// briefly; every size of block, the layer norms, the widths of the softmax.
 func TestShort(t *testing.T) {
-	s := newSimulator(t, Config{})
-	ref := newReference(t, s.Profile())
-	var jobs []lockstep.Job
-	for i := range 7 {
-		jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 102), Policy: policies[i%3]})
+	profiles := []lockstep.Profile{
+		{LayerNorm: lockstep.LayerNorm130, Softmax: lockstep.SoftmaxAVX512, Exp: lockstep.ExpU},
+		{LayerNorm: lockstep.LayerNorm127, Softmax: lockstep.SoftmaxAVX2, Exp: lockstep.ExpF},
+		{LayerNorm: lockstep.LayerNorm123, Softmax: lockstep.SoftmaxAVX512, Exp: lockstep.ExpU},
 	}
-	jobs = append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: weavePolicy})
-	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
-	want := traces(t, ref, jobs, opts)
-	for i, got := range traces(t, s, jobs, opts) {
-		if d := got.difference(want[i]); d != "" {
-			t.Errorf("job %d: %s", i, d)
+	for p, profile := range profiles {
+		ref := newReference(t, profile)
+		var jobs []lockstep.Job
+		for i := range 7 {
+			jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 101+i%2), Policy: policies[i%3]})
 		}
-	}
-	for i, got := range results(t, s, context.Background(), jobs, opts) {
-		if d := resultDifference(got, want[i].result); d != "" {
-			t.Errorf("job %d: %s", i, d)
+		opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+		observed := append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: weavePolicy})
+		want := traces(t, ref, observed, opts)
+		for _, size := range blockSizes {
+			t.Run(fmt.Sprintf("%v, blocks of %d", profile, size), func(t *testing.T) {
+				s := newSimulator(t, Config{Profile: profile, RoutesPerBlock: size})
+				if p == 0 { // every stage of every step
+					for i, got := range traces(t, s, observed, opts) {
+						if d := got.difference(want[i]); d != "" {
+							t.Errorf("job %d: %s", i, d)
+						}
+					}
+				}
+				for i, got := range results(t, s, context.Background(), jobs, opts) {
+					if d := resultDifference(got, want[i].result); d != "" {
+						t.Errorf("job %d: %s", i, d)
+					}
+				}
+			})
 		}
 	}
 }

@@ -142,9 +142,8 @@ func CheckResults(s *schema.Schema, tasks []Task, want, got []CaseResult) error 
 		case w.Hash != g.Hash:
 			return fmt.Errorf("%s: stages of hash %v, want %v", name, g.Hash, w.Hash)
 		}
-		j := newJudge(&Family{Schema: s}, [2]bool{}, false, false)
-		if d := j.end(Numbers(w.Outcome), Numbers(g.Outcome)); d != nil {
-			d.Rollout, d.Key, d.Step, d.Stage = name, tasks[i].Key, -1, s.Outcome.Name
+		if d := DifferOutcome(s, Numbers(w.Outcome), Numbers(g.Outcome)); d != nil {
+			d.Rollout, d.Key = name, tasks[i].Key
 			return d
 		}
 	}

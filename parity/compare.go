@@ -329,11 +329,11 @@ func (p *pairing) changed() (all []Effect) {
 
 // teacher is the trajectory of a kept rollout, or nil if it lacks a step that the
 // running side simulates.
-func (c *comparison) teacher(r *rollout, seen int) *Teacher {
+func (r *rollout) teacher(s *schema.Schema, seen int) *Teacher {
 	if !r.end.found || r.end.Err != nil || r.lacking || r.digests.Len() < seen {
 		return nil
 	}
-	return &Teacher{schema: c.family.Schema, columns: r.taught, steps: r.digests.Len()}
+	return &Teacher{schema: s, columns: r.taught, steps: r.digests.Len()}
 }
 
 // block compares some tasks, in both passes.
@@ -356,7 +356,7 @@ func (c *comparison) block(tasks []Task) error {
 			continue
 		}
 		if c.live[c.running] {
-			results[i].teacher = c.teacher(&held[i], p.seen)
+			results[i].teacher = held[i].teacher(c.family.Schema, p.seen)
 		}
 		if results[i].teacher != nil || c.opts.Inexact {
 			again = append(again, i)
@@ -522,6 +522,10 @@ func (c *comparison) tolerated(v *Verdict, judged *pairing) {
 // finish counts the findings and describes the first ones.
 func (c *comparison) finish() error {
 	r := c.report
+	r.Stages = slices.DeleteFunc(r.Stages, func(stage string) bool {
+		i := c.family.Schema.Index(stage)
+		return i >= 0 && c.family.Schema.Stages[i].Optional && r.Compared[stage] == 0
+	})
 	slices.SortFunc(r.Tolerated, func(a, b Tolerance) int {
 		return cmp.Compare(c.family.Schema.Index(a.Stage), c.family.Schema.Index(b.Stage))
 	})

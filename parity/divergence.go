@@ -54,12 +54,14 @@ func (d *Divergence) Place() string {
 	if d.Element != "" {
 		fmt.Fprintf(&b, " (%s)", d.Element)
 	}
-	return b.String()
+	return strings.TrimPrefix(b.String(), ", ")
 }
 
 // Repeated says what is to be said of a difference that was not simply there again, or "".
 func (d *Divergence) Repeated() string {
 	switch {
+	case d.Unrepeated && d.Forced: // it was found in a batch, and looked for alone
+		return "alone a repetition did not show it again: another batch takes another kernel, or an engine does not always compute the same"
 	case d.Unrepeated:
 		return "a repetition did not show it again: an engine does not always compute the same"
 	case d.Neighbours > 0:
@@ -173,6 +175,55 @@ func farthest(t schema.Type, a, b []byte) (d Difference, ok bool) {
 		d.Abs, d.ULPs = max(d.Abs, Float(abs)), max(d.ULPs, t.ULPs(x, y))
 	}
 	return d, true
+}
+
+// Differ compares two arrays bit by bit, and returns the first index at which they
+// differ, with both values; nil if they do not.
+func Differ[T float32 | float64 | int32 | int64 | uint8](want, got []T) *Divergence {
+	return diff(schema.TypeOf[T](), schema.Bytes(want), schema.Bytes(got))
+}
+
+// DifferStep is the first stage in which two steps differ that were both exposed, or that
+// one of them lacks; nil if there is none.
+func DifferStep(s *schema.Schema, want, got *schema.Step) *Divergence {
+	for i := range s.Stages {
+		if !want.Has.Has(i) && !got.Has.Has(i) {
+			continue
+		}
+		if d := diffStage(&s.Stages[i], i, want, got); d != nil {
+			d.Step, d.Stage = want.Index, s.Stages[i].Name
+			return d
+		}
+	}
+	return nil
+}
+
+// DifferOutcome compares outcomes, in which all that is no number is one.
+func DifferOutcome(s *schema.Schema, want, got []float64) *Divergence {
+	d := newJudge(&Family{Schema: s}, [2]bool{}, false, false).end(want, got)
+	if d != nil {
+		d.Step, d.Stage = -1, s.Outcome.Name
+	}
+	return d
+}
+
+// Differs says where one rollout parts from another, or nil.
+func Differs(s *schema.Schema, want, got []*schema.Step, wantEnd, gotEnd End) error {
+	for i := range min(len(want), len(got)) {
+		if want[i].Index != got[i].Index {
+			return fmt.Errorf("step %d, want step %d", got[i].Index, want[i].Index)
+		}
+		if d := DifferStep(s, want[i], got[i]); d != nil {
+			return d
+		}
+	}
+	if len(want) != len(got) || (wantEnd.Err == nil) != (gotEnd.Err == nil) {
+		return fmt.Errorf("%d steps and error %v, want %d and %v", len(got), gotEnd.Err, len(want), wantEnd.Err)
+	}
+	if d := DifferOutcome(s, wantEnd.Outcome, gotEnd.Outcome); d != nil {
+		return d
+	}
+	return nil
 }
 
 // showHash stands for values of which only the hash is known.

@@ -121,7 +121,7 @@ func (j *judge) step(want, got *schema.Step) {
 		}
 		if unequal.Has(i) || loose.Has(i) {
 			j.last[i] = step
-			j.outcome = j.outcome || j.counts(g, step)
+			j.outcome = j.outcome || j.counts(g, step) && !(j.forced && g.Teach)
 		}
 	}
 	if !judged {
@@ -257,7 +257,7 @@ func (j *judge) end(want, got []float64) *Divergence {
 		return nil
 	}
 	j.differs = true
-	if j.outcome && !j.forced {
+	if j.outcome {
 		return nil
 	}
 	if e := j.family.Schema.Outcome.Elements; d.Index >= 0 && d.Index < len(e) {

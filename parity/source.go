@@ -52,6 +52,15 @@ type Teacher struct {
 	steps   int
 }
 
+// NewTeacher is the trajectory of a rollout's steps, nil if they lack something.
+func NewTeacher(s *schema.Schema, steps []*schema.Step) *Teacher {
+	r := rollout{end: End{found: true}}
+	for _, step := range steps {
+		r.add(s, step, false)
+	}
+	return r.teacher(s, len(steps))
+}
+
 // Len is the number of steps.
 func (t *Teacher) Len() int { return t.steps }
 

@@ -24,11 +24,10 @@ func testComparison(stages ...string) gate.Comparison {
 		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Steps: 580, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Steps: 580, Equal: true}},
 		Compared: map[string]int{},
 	}
-	for _, g := range tinyphysics.Schema(0).Stages {
-		r.Stages = append(r.Stages, g.Name)
-		r.Compared[g.Name] = 1160
+	r.Stages = tinyphysics.Schema(0).Required()
+	for _, stage := range r.Stages {
+		r.Compared[stage] = 1160
 	}
-	r.Stages = append(r.Stages, tinyphysics.Costs)
 	r.Compared[tinyphysics.Costs] = 2
 	r.Compared[tinyphysics.CDF] = 0
 	for _, s := range stages {

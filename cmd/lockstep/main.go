@@ -33,6 +33,8 @@ type commands struct {
 	Diff     diffCommand     `cmd:"" help:"Compare a trace with another, or with an engine."`
 	Gate     gateCommand     `cmd:"" help:"Run what a change must pass before it is merged."`
 	Tune     tuneCommand     `cmd:"" help:"Search for the gains of a controller."`
+	Plan     planCommand     `cmd:"" help:"Search for the actions of each route."`
+	Export   exportCommand   `cmd:"" help:"Write a policy as a controller of the challenge, in Python."`
 	Watch    watchCommand    `cmd:"" help:"Say how far a run is, from its folder."`
 	Shard    shardCommand    `cmd:"" help:"Compute a run in parts, on as many machines as there are."`
 	Generate generateCommand `cmd:"" help:"Make routes."`

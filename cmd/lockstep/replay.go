@@ -120,11 +120,10 @@ func (p *comparisons) kept(one gate.Comparison, k *tinyphysics.Case, sim lockste
 		return one, nil
 	}
 	// The hash of a rollout is of all stages.
-	for _, g := range tinyphysics.Schema(0).Stages {
-		r.Stages = append(r.Stages, g.Name)
-		r.Compared[g.Name] = r.Steps
+	r.Stages = tinyphysics.Schema(0).Required()
+	for _, stage := range r.Stages {
+		r.Compared[stage] = r.Steps
 	}
-	r.Stages = append(r.Stages, tinyphysics.Costs)
 	r.Compared[tinyphysics.Costs] = len(r.Rollouts)
 	one.Report = r
 	return one, nil

@@ -200,7 +200,7 @@ func (v *vector) start(kernel string, l launch, one bool) error {
 	if one {
 		blocks, width = 1, 1
 	}
-	return v.device.Launch(kernel, blocks, width, 0, v.block)
+	return v.device.Launch(kernel, blocks, width, 0, bytesOf([]driver.Pointer{v.block}))
 }
 
 // bound sets the bounds of the draws.

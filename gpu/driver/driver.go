@@ -44,9 +44,10 @@ type Device interface {
 	// Symbol is the address and the size of a variable of the kernels' module.
 	Symbol(name string) (Pointer, int64, error)
 
-	// Launch starts a kernel whose only argument is a Pointer, with so many blocks
-	// of so many threads, and bytes of shared memory for each block.
-	Launch(kernel string, blocks, threads, shared int, argument Pointer) error
+	// Launch starts a kernel, whose only argument is a struct with these bytes, or
+	// the Pointer that they are, with so many blocks of so many threads, and bytes of shared memory for each block.
+	// The argument goes with the launch and is no upload.
+	Launch(kernel string, blocks, threads, shared int, argument []byte) error
 
 	// Synchronize waits until the device has done everything, or until ctx ends;
 	// then the device is lost.

@@ -113,7 +113,7 @@ func (l *Ledger) Fill(to Pointer, value byte, bytes int64) error {
 	return l.Device.Fill(to, value, bytes)
 }
 
-func (l *Ledger) Launch(kernel string, blocks, threads, shared int, argument Pointer) error {
+func (l *Ledger) Launch(kernel string, blocks, threads, shared int, argument []byte) error {
 	l.count(func(c *Counts) { c.Launches++ })
 	return l.timed(func(c *Counts) *time.Duration { return &c.Kernel }, func() error {
 		return l.Device.Launch(kernel, blocks, threads, shared, argument)

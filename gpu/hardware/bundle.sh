@@ -1,35 +1,36 @@
 #!/bin/sh
-# Makes a folder that holds all that the tests and the benchmark on a GPU need:
-# bundle.sh FOLDER CUDA, with the environment that `make gpu-bundle` gives it. CUDA
-# is the folder of a toolkit, from which compute-sanitizer comes along.
+# Makes a folder that holds all that the tests and the benchmarks on a GPU need:
+# bundle.sh FOLDER, with the environment that `make gpu-bundle` gives it. What belongs
+# to a toolkit, compute-sanitizer and ncu, is the machine's.
 set -eu
-out=$1 cuda=$2
+out=$1
+limit=30 # MB
 go=${GO:-go}
 rm -rf "$out"
 mkdir -p "$out/goldens"
-$go test -c -tags cuda -o "$out/gpu.test" ./gpu
-$go test -c -tags cuda -o "$out/cuda.test" ./gpu/driver/cuda
-$go build -tags cuda -o "$out/record" ./gpu/hardware/record
+# Without symbols for debuggers; Go's own tracebacks stay.
+strip='-s -w'
+$go test -c -tags cuda -ldflags="$strip" -o "$out/gpu.test" ./gpu
+$go test -c -tags cuda -ldflags="$strip" -o "$out/cuda.test" ./gpu/driver/cuda
+$go build -tags cuda -ldflags="$strip" -o "$out/record" ./gpu/hardware/record
 cp -R golden/testdata/default/. "$out/goldens/"
-cp gpu/module/rollout.ptx.gz gpu/module/rollout.sm_90.cubin.gz gpu/module/manifest.json gpu/module/report.txt "$out/"
-# Where a toolkit lacks it, the record says that nothing was checked.
-for bin in "$cuda/bin" "$cuda/compute-sanitizer"; do
-  if [ -x "$bin/compute-sanitizer" ] && [ -e "$bin/libsanitizer-collection.so" ]; then
-    mkdir -p "$out/sanitizer"
-    cp "$bin"/compute-sanitizer "$bin"/*.so "$out/sanitizer/"
-    for library in "$cuda"/lib/lib*Tree*.so "$cuda"/lib/lib*Interceptor*.so "$cuda"/lib/libsanitizer-*.so; do
-      if [ -e "$library" ]; then cp "$library" "$out/sanitizer/"; fi
-    done
-    break
-  fi
-done
+cp gpu/hardware/peer.py "$out/"
+for file in rollout.ptx rollout.sm_90.cubin; do gzip -dc "gpu/module/$file.gz" > "$out/$file"; done
+cp gpu/module/manifest.json gpu/module/report.txt "$out/"
 cat > "$out/run" <<'RUN'
 #!/bin/sh
-# run test OUT: the tests; run bench OUT: the times. OUT gets <GPU>.json.
+# run tests OUT | run sanitize TOOL OUT | run bench OUT | run profile OUT: see record.
+# OUT gets <GPU>.json, to which each verb adds. LOCKSTEP_DEADLINE is 9m if not set.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$2"
-exec "$here/record" "$1" "$(cd "$2" && pwd)"
+for out in "$@"; do :; done
+mkdir -p "$out"
+exec "$here/record" -deadline "${LOCKSTEP_DEADLINE:-9m}" "$@"
 RUN
 chmod +x "$out/run"
-du -sh "$out"
+size=$(du -sk "$out" | cut -f1)
+echo "$out: $((size / 1024)) MB"
+if [ "$size" -gt $((limit * 1024)) ]; then
+  echo "$out: more than $limit MB do not travel everywhere: leave something out" >&2
+  exit 1
+fi

@@ -1,5 +1,5 @@
 // Package hardware keeps what was run on real GPUs: one file for each, named after
-// it, which `make gpu-test` and `make gpu-bench` write. The hash of the kernels'
+// it, which `make gpu-test` and `make gpu-bench` write, outcome by outcome. The hash of the kernels'
 // sources in it tells whether later kernels still have that evidence.
 package hardware
 
@@ -37,32 +37,67 @@ type Evidence struct {
 
 	Tests     []Outcome `json:"tests"`
 	Sanitizer []Outcome `json:"compute_sanitizer"`
-	Verdict   string    `json:"verdict"` // "pass", "fail", or "incomplete" where a sanitizer's tool was not run
+	Others    []Outcome `json:"others,omitempty"` // benchmark, peer, profile
+	Verdict   string    `json:"verdict"`          // see Judge
 
 	Figures []Figure `json:"figures,omitempty"`
+	Peers   []Peer   `json:"peers,omitempty"`
 }
 
-// Outcome is that of one test: "pass", "fail", "skip" or "not run".
+// Outcome is that of one test: "pass", "fail", "skip" or "not run", with the reason.
 type Outcome struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
 	Note   string `json:"note,omitempty"`
 }
 
+// Note puts an outcome into a list, in place of an earlier one of the name.
+func Note(list *[]Outcome, o Outcome) {
+	if i := slices.IndexFunc(*list, func(x Outcome) bool { return x.Name == o.Name }); i >= 0 {
+		(*list)[i] = o
+		return
+	}
+	*list = append(*list, o)
+}
+
 // Figure is the least time of some runs of the same jobs.
 type Figure struct {
 	Routes         int     `json:"routes"`
 	Shortcuts      string  `json:"shortcuts"`
+	Kernels        string  `json:"kernels"`          // "cubin", "ptx" or the file that was named
 	RoutesPerBlock int     `json:"routes_per_block"` // 0: chosen
-	Threads        int     `json:"threads"`
+	Threads        int     `json:"threads"`          // 0: chosen
 	Runs           int     `json:"runs"`
 	Launches       int64   `json:"launches"`
 	UploadBytes    int64   `json:"upload_bytes"`
 	DownloadBytes  int64   `json:"download_bytes"`
+	Sampled        int64   `json:"sampled"` // steps whose token was drawn
+	Serial         int64   `json:"serial"`  // of those, the ones that wanted the running sum
 	Kernel         float64 `json:"kernel_s"`
 	Upload         float64 `json:"upload_s"`
 	Download       float64 `json:"download_s"`
 	Wall           float64 `json:"wall_s"`
+	Cost           float64 `json:"mean_cost"`
+}
+
+// key is what another measurement of the same replaces.
+func (f Figure) key() [4]any { return [4]any{f.Routes, f.Kernels, f.RoutesPerBlock, f.Threads} }
+
+// Measure puts a figure in, in place of an earlier one of the same.
+func (e *Evidence) Measure(f Figure) {
+	e.Figures = slices.DeleteFunc(e.Figures, func(o Figure) bool { return o.key() == f.key() })
+	e.Figures = append(e.Figures, f)
+}
+
+// Peer is the time of another program that does the same work, measured beside the
+// figures; its bits are not these.
+type Peer struct {
+	Name    string  `json:"name"`
+	Version string  `json:"version"`
+	Routes  int     `json:"routes"`
+	Steps   int     `json:"steps"` // that were timed of each route
+	Seconds float64 `json:"seconds"`
+	Cost    float64 `json:"mean_cost"`
 }
 
 // Verdicts.
@@ -75,7 +110,7 @@ const (
 )
 
 // Sanitizers are the tools of compute-sanitizer that must pass.
-var Sanitizers = []string{"memcheck", "racecheck", "initcheck"}
+var Sanitizers = []string{"memcheck", "racecheck", "initcheck", "synccheck"}
 
 // standins are devices that are none.
 var standins = []string{"stand-in", "emulated"}
@@ -88,6 +123,27 @@ func (e *Evidence) CheckDevice() error {
 		}
 	}
 	return nil
+}
+
+// Judge sets the verdict: "fail" if anything failed; "incomplete" if no test passed,
+// no golden was reproduced, something was not run, or a sanitizer's tool is missing;
+// "pass" otherwise.
+func (e *Evidence) Judge() {
+	passed := map[string]bool{}
+	e.Verdict = Pass
+	for _, o := range slices.Concat(e.Tests, e.Sanitizer, e.Others) {
+		passed[o.Name] = o.Result == Pass
+		switch {
+		case o.Result == Fail:
+			e.Verdict = Fail
+			return
+		case o.Result == NotRun && !slices.Contains(e.Others, o):
+			e.Verdict = Incomplete
+		}
+	}
+	if len(e.Tests) == 0 || len(e.Goldens) == 0 || slices.ContainsFunc(Sanitizers, func(tool string) bool { return !passed[tool] }) {
+		e.Verdict = Incomplete
+	}
 }
 
 // Check refuses evidence that is none: of something that is not a GPU, of a
@@ -108,7 +164,7 @@ func (e *Evidence) Check() error {
 	case len(e.Tests) == 0:
 		return errors.New("no test was run")
 	}
-	for _, o := range append(append([]Outcome{}, e.Tests...), e.Sanitizer...) {
+	for _, o := range slices.Concat(e.Tests, e.Sanitizer, e.Others) {
 		if o.Result == Fail {
 			return fmt.Errorf("%s failed, and yet the verdict is %q", o.Name, e.Verdict)
 		}

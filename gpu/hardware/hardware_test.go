@@ -37,7 +37,7 @@ func good() *Evidence {
 	return &Evidence{
 		Device: "NVIDIA H200", Driver: "CUDA 13.0, 580.1", Kernels: strings.Repeat("0a", 32), Date: "2026-11-21",
 		Goldens: []string{"g00002.pid"}, Tests: []Outcome{{Name: "TestGoldens", Result: Pass}}, Verdict: Pass,
-		Sanitizer: []Outcome{{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass}, {Name: "initcheck", Result: Pass}},
+		Sanitizer: []Outcome{{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass}, {Name: "initcheck", Result: Pass}, {Name: "synccheck", Result: Pass}},
 	}
 }
 
@@ -66,6 +66,37 @@ func TestRefused(t *testing.T) {
 		if err := e.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
+	}
+}
+
+// TestJudge gives verdicts on what is there and what is not.
+func TestJudge(t *testing.T) {
+	for want, spoil := range map[string]func(*Evidence){
+		"pass":         func(*Evidence) {},
+		"pass ":        func(e *Evidence) { e.Others = []Outcome{{"profile", NotRun, "no ncu"}} },
+		"fail":         func(e *Evidence) { e.Sanitizer[1].Result = Fail },
+		"fail ":        func(e *Evidence) { e.Others = []Outcome{{"bench", Fail, "other bits"}} },
+		"incomplete":   func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
+		"incomplete ":  func(e *Evidence) { e.Tests = append(e.Tests, Outcome{"TestLate", NotRun, "deadline"}) },
+		"incomplete  ": func(e *Evidence) { e.Goldens = nil },
+	} {
+		e := good()
+		e.Verdict = ""
+		spoil(e)
+		if e.Judge(); e.Verdict != strings.TrimSpace(want) {
+			t.Errorf("verdict %q, want %q of %+v", e.Verdict, want, e)
+		}
+	}
+	e := good()
+	Note(&e.Tests, Outcome{"TestGoldens", Fail, ""})
+	if len(e.Tests) != 1 || e.Tests[0].Result != Fail {
+		t.Errorf("a later outcome is not in the place of the earlier: %v", e.Tests)
+	}
+	e.Measure(Figure{Routes: 5, Kernel: 2})
+	e.Measure(Figure{Routes: 5, Kernel: 1})
+	e.Measure(Figure{Routes: 6, Kernel: 1})
+	if len(e.Figures) != 2 || e.Figures[0].Kernel != 1 {
+		t.Errorf("figures %+v", e.Figures)
 	}
 }
 

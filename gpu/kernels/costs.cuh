@@ -6,19 +6,13 @@
 
 namespace lockstep {
 
-// Element i of what is summed.
-struct SquaredErrors {
-  const double *target, *lataccel;
+// Squares are (a - b) / unit, squared: of what is summed, element i.
+struct Squares {
+  const double *a, *b;
+  double unit;
   __device__ __forceinline__ double operator()(int i) const {
-    const double d = target[i] - lataccel[i];
+    const double d = (a[i] - b[i]) / unit;
     return __dmul_rn(d, d);
-  }
-};
-struct SquaredJerks {
-  const double *lataccel;
-  __device__ __forceinline__ double operator()(int i) const {
-    const double j = (lataccel[i + 1] - lataccel[i]) / 0.1;
-    return __dmul_rn(j, j);
   }
 };
 
@@ -66,11 +60,14 @@ __device__ double mean(const Elements &a, int n) {
 // costs writes the costs of steps kControlStart to end-1 of a route.
 inline __device__ void costs(double *out, const double *target, const double *lataccel, int end) {
   const int n = end - kControlStart;
-  const double lat = mean(SquaredErrors{target + kControlStart, lataccel + kControlStart}, n) * 100.0;
-  const double jerk = mean(SquaredJerks{lataccel + kControlStart}, n - 1) * 100.0;
+  target += kControlStart;
+  lataccel += kControlStart;
+  // A division by 1 changes no bit, and one kind of sum is half the code of two.
+  const double lat = mean(Squares{target, lataccel, 1.0}, n) * kCostScale;
+  const double jerk = mean(Squares{lataccel + 1, lataccel, kTimeStep}, n - 1) * kCostScale;
   out[0] = lat;
   out[1] = jerk;
-  out[2] = __dmul_rn(lat, 50.0) + jerk;
+  out[2] = __dmul_rn(lat, kLataccelWeight) + jerk;
 }
 
 }  // namespace lockstep

@@ -11,12 +11,14 @@
 
 namespace lockstep {
 
-// Activations are the block's buffers in shared memory. x is the residual stream,
-// n the normalised one, b a third of the same shape: (padded rows, 132) of which
-// 128 are used. Row 20·r + i is position i of route r; the padding is zero.
+// Activations are the block's buffers in shared memory; layout.cuh says who has
+// which when. The first three are (padded rows, 132) of which 128 are used; row
+// 20·r + i is position i of route r, and the padding is zero.
 struct Activations {
-  float *x, *n, *b;
-  float *scores;  // (rows, 4, 20)
+  float *residual;  // the residual stream
+  float *normed;    // what a product reads
+  float *work;      // what a product writes
+  float *scores;    // (rows, 4, 20)
 };
 
 // multiply continues the chains of a lane's tile: rows 8 apart from a on, and the
@@ -26,7 +28,7 @@ template <int Tile, int Stride, int K>
 __device__ __forceinline__ void multiply(float4 (&acc)[Tile], const float *a, const float *w) {
   float4 w0 = load_weights(w), w1 = load_weights(w + kPanel);
   float4 w2 = load_weights(w + 2 * kPanel), w3 = load_weights(w + 3 * kPanel);
-#pragma unroll 2
+#pragma unroll 4
   for (int k = 0; k < K; k += 4) {
     w += k + 4 < K ? 4 * kPanel : 0;
     const float4 n0 = load_weights(w), n1 = load_weights(w + kPanel);
@@ -59,51 +61,75 @@ struct Tile {
       : row((t.lane & 6) | (t.lane >> 3 & 1)), column((t.lane & 1) << 2 | t.lane >> 4 << 3) {}
 };
 
-// product computes panels of 16 columns of a·W for all rows, K being 128. panel
-// gives the weights of a panel, store takes four columns of a row.
-template <int R, class Panel, class Store>
-__device__ __forceinline__ void product(const Thread &t, const float *a, int panels, Panel panel, Store store) {
+// product computes eight panels, 128 columns, of a·W for all rows, K being 128. The
+// first four panels of W stand one after the other from low on, the others from high
+// on. It is a function of its own because its code is long and eight places want it,
+// and so that the chains of its callers do not keep ptxas from loading weights early.
+template <int R>
+__noinline__ __device__ void product(float *out, const float *a, const float *low, const float *high) {
   typedef Block<R> B;
+  const Thread t = this_thread();
   const Tile tile(t);
-  for (int p = t.warp; p < panels; p += t.warps) {
+  for (int p = t.warp; p < kWidth / kPanel; p += t.warps) {
+    const float *panel = p < kWidth / kPanel / 2 ? low + p * (kWidth * kPanel) : high + (p - kWidth / kPanel / 2) * (kWidth * kPanel);
     float4 acc[B::kTile];
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) acc[i] = zero4();
-    multiply<B::kTile, B::kStride, kWidth>(acc, a + tile.row * B::kStride, panel(p) + tile.column);
+    multiply<B::kTile, B::kStride, kWidth>(acc, a + tile.row * B::kStride, panel + tile.column);
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) {
       const int row = tile.row + 8 * i;
-      if (row < B::kRows) store(row, p * kPanel + tile.column, acc[i]);
+      if (row < B::kRows) store4(out + row * B::kStride + p * kPanel + tile.column, acc[i]);
     }
   }
 }
 
-// load_columns reads one, two or four weights.
+// product of panels that stand one after the other.
+template <int R>
+__device__ __forceinline__ void product(float *out, const float *a, const float *weights) {
+  product<R>(out, a, weights, weights + kWidth / kPanel / 2 * (kWidth * kPanel));
+}
+
+// each calls f with the items that are this thread's.
+template <class F>
+__device__ __forceinline__ void each(int items, F f) {
+  const Thread t = this_thread();
+#pragma unroll 1
+  for (int item = t.index; item < items; item += t.count) f(item);
+}
+
+// each_own calls f with the offsets of the four columns that this thread has in
+// what product wrote: only it has written them, and it needs no barrier to go on.
+template <int R, class F>
+__device__ __forceinline__ void each_own(F f) {
+  const Thread t = this_thread();
+  const Tile tile(t);
+  for (int p = t.warp; p < kWidth / kPanel; p += t.warps) {
+#pragma unroll 1
+    for (int row = tile.row; row < Block<R>::kRows; row += 8) f(row * Block<R>::kStride + p * kPanel + tile.column);
+  }
+}
+
+// load_columns reads one or two weights.
 __device__ __forceinline__ void load_columns(float (&v)[1], const float *w) { v[0] = __ldg(w); }
 __device__ __forceinline__ void load_columns(float (&v)[2], const float *w) {
   const float2 u = __ldg(reinterpret_cast<const float2 *>(w));
   v[0] = u.x;
   v[1] = u.y;
 }
-__device__ __forceinline__ void load_columns(float (&v)[4], const float *w) {
-  const float4 u = load_weights(w);
-  v[0] = u.x;
-  v[1] = u.y;
-  v[2] = u.z;
-  v[3] = u.w;
-}
 
 // last_product computes Columns columns of a·W for Rows of R rows in each thread,
-// where there are few rows: at the last position. store takes one element.
-// The weights have Depth values of k in all, of which K are used.
-template <int R, int Rows, int Columns, int K, int Depth, class Store>
-__device__ __forceinline__ void last_product(const Thread &t, const float *a, int stride, const float *weights, int columns,
-                                             Store store) {
-  enum { kAhead = 32 / Columns };  // values of k whose weights are on their way
+// where there are few rows: at the last position. The first k of the weights' depth
+// values of k are used.
+template <int R, int Rows, int Columns>
+__noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride, const float *weights, int depth,
+                                          int k, int columns) {
+  enum { kAhead = Columns == 1 ? 64 : 16 };  // values of k whose weights are on their way
+  const Thread t = this_thread();
   const int groups = columns / Columns;
   for (int item = t.index; item < groups * ((R + Rows - 1) / Rows); item += t.count) {
     const int column = item % groups * Columns, first = item / groups * Rows;
-    const float *w = weights + (column / kPanel) * (Depth * kPanel) + column % kPanel;
+    const float *w = weights + (column / kPanel) * (depth * kPanel) + column % kPanel;
     float acc[Rows][Columns], now[kAhead][Columns], next[kAhead][Columns];
     const float *rows[Rows];
 #pragma unroll
@@ -113,46 +139,53 @@ __device__ __forceinline__ void last_product(const Thread &t, const float *a, in
       for (int c = 0; c < Columns; c++) acc[i][c] = 0.0f;
     }
 #pragma unroll
-    for (int k = 0; k < kAhead; k++) load_columns(now[k], w + k * kPanel);
+    for (int j = 0; j < kAhead; j++) load_columns(now[j], w + j * kPanel);
 #pragma unroll 1
-    for (int k0 = 0; k0 < K; k0 += kAhead) {
-      w += k0 + kAhead < K ? kAhead * kPanel : 0;
+    for (int from = 0; from < k; from += kAhead) {
+      w += from + kAhead < k ? kAhead * kPanel : 0;
 #pragma unroll
-      for (int k = 0; k < kAhead; k++) load_columns(next[k], w + k * kPanel);
+      for (int j = 0; j < kAhead; j++) load_columns(next[j], w + j * kPanel);
 #pragma unroll
-      for (int k = 0; k < kAhead; k += 4) {
+      for (int j = 0; j < kAhead; j += 4) {
 #pragma unroll
         for (int i = 0; i < Rows; i++) {
-          const float4 v = load4(rows[i] + k0 + k);
+          const float4 v = load4(rows[i] + from + j);
 #pragma unroll
           for (int c = 0; c < Columns; c++) {
-            acc[i][c] = fmaf(v.x, now[k][c], acc[i][c]);
-            acc[i][c] = fmaf(v.y, now[k + 1][c], acc[i][c]);
-            acc[i][c] = fmaf(v.z, now[k + 2][c], acc[i][c]);
-            acc[i][c] = fmaf(v.w, now[k + 3][c], acc[i][c]);
+            acc[i][c] = fmaf(v.x, now[j][c], acc[i][c]);
+            acc[i][c] = fmaf(v.y, now[j + 1][c], acc[i][c]);
+            acc[i][c] = fmaf(v.z, now[j + 2][c], acc[i][c]);
+            acc[i][c] = fmaf(v.w, now[j + 3][c], acc[i][c]);
           }
         }
       }
 #pragma unroll
-      for (int k = 0; k < kAhead; k++) {
+      for (int j = 0; j < kAhead; j++) {
 #pragma unroll
-        for (int c = 0; c < Columns; c++) now[k][c] = next[k][c];
+        for (int c = 0; c < Columns; c++) now[j][c] = next[j][c];
       }
     }
 #pragma unroll
     for (int i = 0; i < Rows; i++) {
       if (first + i < R) {
 #pragma unroll
-        for (int c = 0; c < Columns; c++) store(first + i, column + c, acc[i][c]);
+        for (int c = 0; c < Columns; c++) out[(first + i) * out_stride + column + c] = acc[i][c];
       }
     }
   }
 }
 
+// each_last calls f with route and column of all of (R, columns).
+template <int R, class F>
+__device__ __forceinline__ void each_last(int columns, F f) {
+  each(R * columns, [&](int item) { f(item / columns, item % columns); });
+}
+
 // embed computes x = concat(bias + states·Wt, E[tokens]) + P. states is (rows, 4).
 template <int R>
-__device__ __forceinline__ void embed(const Thread &t, const float *weights, float *x, const float *states, const int *tokens) {
+__device__ __forceinline__ void embed(const float *weights, float *x, const float *states, const int *tokens) {
   typedef Block<R> B;
+  const Thread t = this_thread();
   for (int item = t.index; item < B::kRows * kWidth; item += t.count) {
     const int row = item / kWidth, j = item % kWidth;
     const float p = __ldg(weights + kPositionEmbedding + row % kContext * kWidth + j);
@@ -174,8 +207,9 @@ __device__ __forceinline__ void embed(const Thread &t, const float *weights, flo
 // those of the norm, scratch holds 18 floats for each row, aligned as double. It
 // ends with a barrier.
 template <int Stride>
-__device__ __forceinline__ void layer_norm(const Thread &t, int64_t formula, int rows, float *n, const float *x, int x_stride,
-                                           const float *weights, float *scratch) {
+__noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, const float *x, int x_stride, const float *weights,
+                                        float *scratch) {
+  const Thread t = this_thread();
   const float epsilon = 0x1.4f8b58p-17f;
   double *sums = reinterpret_cast<double *>(scratch);  // (rows, 4)
   float *squares = scratch + rows * 8;                 // (rows, 8)
@@ -217,6 +251,7 @@ __device__ __forceinline__ void layer_norm(const Thread &t, int64_t formula, int
       if (formula == kLayerNorm127) {
         // Welford's recurrence.
         float m2 = 0.0f;
+#pragma unroll 1
         for (int i = 0; i < kWidth; i++) {
           const float d = v[i] - mean;
           mean += __fdiv_rn(d, static_cast<float>(i + 1));
@@ -226,6 +261,7 @@ __device__ __forceinline__ void layer_norm(const Thread &t, int64_t formula, int
       } else {
         // Mean and mean square from one chain each.
         float sum = 0.0f, square = 0.0f;
+#pragma unroll 1
         for (int i = 0; i < kWidth; i++) {
           sum += v[i];
           square += __fmul_rn(v[i], v[i]);
@@ -259,79 +295,75 @@ __device__ __forceinline__ void layer_norm(const Thread &t, int64_t formula, int
   __syncthreads();
 }
 
+// exp_minus is e^(s-m) as in ONNX Runtime's softmax.
+__device__ __forceinline__ float exp_minus(float s, float m, int64_t lanes) {
+  return lanes == kSoftmaxAVX512 ? exp512(s - m) : exp256(s - m);
+}
+
 // attention_softmax replaces the first n of 20 scores by their softmax and the
 // others, which are masked, by +0. lanes is Launch.softmax.
-__device__ __forceinline__ void attention_softmax(float *row, int n, int64_t lanes) {
-  float s[kContext];
-#pragma unroll
-  for (int j = 0; j < kContext; j += 4) {
-    const float4 v = load4(row + j);
-    s[j] = v.x;
-    s[j + 1] = v.y;
-    s[j + 2] = v.z;
-    s[j + 3] = v.w;
-  }
-  float m = s[0];
-#pragma unroll
+__noinline__ __device__ void attention_softmax(float *row, int n, int64_t lanes) {
+  float m = row[0];
+#pragma unroll 4
   for (int j = 1; j < kContext; j++) {
-    if (j < n) m = highest(m, s[j]);
+    if (j < n) m = highest(m, row[j]);
   }
-#pragma unroll
-  for (int j = 0; j < kContext; j++) {
-    if (j >= n) {
-      s[j] = 0.0f;
-    } else {
-      s[j] = lanes == kSoftmaxAVX512 ? exp512(s[j] - m) : exp256(s[j] - m);
-    }
+#pragma unroll 1
+  for (int j = 0; j < kContext; j += 4) {
+    float4 v = load4(row + j);
+    v.x = j < n ? exp_minus(v.x, m, lanes) : 0.0f;
+    v.y = j + 1 < n ? exp_minus(v.y, m, lanes) : 0.0f;
+    v.z = j + 2 < n ? exp_minus(v.z, m, lanes) : 0.0f;
+    v.w = j + 3 < n ? exp_minus(v.w, m, lanes) : 0.0f;
+    store4(row + j, v);
   }
   float c[8];
 #pragma unroll
   for (int j = 0; j < 8; j++) {
     if (lanes == kSoftmaxAVX512) {
       // Lane j of 16, to which element 16 + j was added, and lane j + 8.
-      c[j] = (j < 4 ? s[j] + s[16 + j] : s[j]) + s[8 + j];
+      c[j] = (j < 4 ? row[j] + row[16 + j] : row[j]) + row[8 + j];
     } else {
-      c[j] = s[j] + s[8 + j];
-      if (j < 4) c[j] += s[16 + j];
+      c[j] = row[j] + row[8 + j];
+      if (j < 4) c[j] += row[16 + j];
     }
   }
   const float total = ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
   const float q = __fdiv_rn(1.0f, total);
-#pragma unroll
+#pragma unroll 1
   for (int j = 0; j < kContext; j += 4) {
-    float4 v;
-    v.x = j < n ? s[j] * q : 0.0f;
-    v.y = j + 1 < n ? s[j + 1] * q : 0.0f;
-    v.z = j + 2 < n ? s[j + 2] * q : 0.0f;
-    v.w = j + 3 < n ? s[j + 3] * q : 0.0f;
+    float4 v = load4(row + j);
+    v.x = j < n ? v.x * q : 0.0f;
+    v.y = j + 1 < n ? v.y * q : 0.0f;
+    v.z = j + 2 < n ? v.z * q : 0.0f;
+    v.w = j + 3 < n ? v.w * q : 0.0f;
     store4(row + j, v);
   }
 }
 
-// kScoreScale is float32(1/√32), the alpha of the scores' product.
+// float32(1/√32), the alpha of the scores' product.
 #define LOCKSTEP_SCORE_SCALE 0x1.6a09e6p-3f
 
-// attention adds a layer's self-attention to x.
+// attention adds a layer's self-attention to the residual stream.
 template <int R>
-__device__ __forceinline__ void attention(const Thread &t, const Launch &launch, const Activations &a, const float *layer) {
+__device__ __forceinline__ void attention(const Launch &launch, const Activations &a, const float *layer) {
   typedef Block<R> B;
+  enum { kMatrix = kWidth * kWidth };  // of queries, keys or values
   const float *qkv = layer + kQKV;
-  const auto store_b = [&](int row, int column, float4 v) { store4(a.b + row * B::kStride + column, v); };
 
-  layer_norm<B::kStride>(t, launch.layer_norm, B::kRows, a.n, a.x, B::kStride, layer + kAttentionNorm, a.b);
+  layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride, layer + kAttentionNorm, a.work);
+#pragma unroll 1
   for (int pair = 0; pair < kHeads / 2; pair++) {
     // Queries and keys of two heads, 64 columns each.
-    product<R>(t, a.n, 8, [&](int p) {
-      const int panel = p < 4 ? 4 * pair + p : kWidth / kPanel + 4 * pair + (p - 4);
-      return qkv + panel * (kWidth * kPanel);
-    }, store_b);
+    const float *queries = qkv + pair * (kMatrix / 2);
+    product<R>(a.work, a.normed, queries, queries + kMatrix);
     __syncthreads();
     // Scores in tiles of 4 rows and 5 keys; those above the diagonal are not used.
-    for (int item = t.index; item < R * 2 * 20; item += t.count) {
+    each(R * 2 * 20, [&](int item) {
       const int key = (item & 3) * 5, row = (item >> 2) % 5 * 4, head = item / 20 & 1, route = item / 40;
-      if (key > row + 3) continue;
-      const float *q = a.b + (route * kContext + row) * B::kStride + head * kHeadSize;
-      const float *k = a.b + (route * kContext + key) * B::kStride + kHalf + head * kHeadSize;
+      if (key > row + 3) return;
+      const float *q = a.work + (route * kContext + row) * B::kStride + head * kHeadSize;
+      const float *k = a.work + (route * kContext + key) * B::kStride + kHalf + head * kHeadSize;
       float acc[4][5];
 #pragma unroll
       for (int i = 0; i < 4; i++) {
@@ -363,21 +395,21 @@ __device__ __forceinline__ void attention(const Thread &t, const Launch &launch,
           s[j] = acc[i][j] * LOCKSTEP_SCORE_SCALE;
         }
       }
-    }
+    });
     __syncthreads();
   }
   // Values of all heads, and meanwhile the softmax.
-  product<R>(t, a.n, 8, [&](int p) { return qkv + (2 * kWidth / kPanel + p) * (kWidth * kPanel); }, store_b);
-  for (int item = t.index; item < B::kRows * kHeads; item += t.count) {
+  product<R>(a.work, a.normed, qkv + 2 * kMatrix);
+  each(B::kRows * kHeads, [&](int item) {
     attention_softmax(a.scores + item * kContext, item / kHeads % kContext + 1, launch.softmax);
-  }
+  });
   __syncthreads();
-  // n = P·V in tiles of 5 rows and 4 columns, over all 20 keys.
-  for (int item = t.index; item < R * 4 * 32; item += t.count) {
+  // normed = P·V in tiles of 5 rows and 4 columns, over all 20 keys.
+  each(R * 4 * 32, [&](int item) {
     const int column = (item & 31) * 4, row = (item >> 5 & 3) * 5, route = item >> 7;
     const int head = column / kHeadSize;
     const float *s = a.scores + ((route * kContext + row) * kHeads + head) * kContext;
-    const float *v = a.b + route * kContext * B::kStride + column;
+    const float *v = a.work + route * kContext * B::kStride + column;
     float4 acc[5];
 #pragma unroll
     for (int i = 0; i < 5; i++) acc[i] = zero4();
@@ -395,71 +427,80 @@ __device__ __forceinline__ void attention(const Thread &t, const Launch &launch,
       }
     }
 #pragma unroll
-    for (int i = 0; i < 5; i++) store4(a.n + (route * kContext + row + i) * B::kStride + column, acc[i]);
-  }
+    for (int i = 0; i < 5; i++) store4(a.normed + (route * kContext + row + i) * B::kStride + column, acc[i]);
+  });
   __syncthreads();
-  product<R>(t, a.n, 8, [&](int p) { return layer + kProjection + p * (kWidth * kPanel); },
-             [&](int row, int column, float4 v) {
-               float *x = a.x + row * B::kStride + column;
-               const float4 old = load4(x);
-               store4(x, make_float4(old.x + v.x, old.y + v.y, old.z + v.z, old.w + v.w));
-             });
+  product<R>(a.work, a.normed, layer + kProjection);
+  each_own<R>([&](int at) {
+    const float4 x = load4(a.residual + at), v = load4(a.work + at);
+    store4(a.residual + at, make_float4(x.x + v.x, x.y + v.y, x.z + v.z, x.w + v.w));
+  });
   __syncthreads();
 }
 
-// mlp adds a layer's perceptron to x. The hidden columns come in chunks of 128;
-// their share of the output stays in registers.
+// mlp adds a layer's perceptron to the residual stream. The hidden columns come in
+// chunks of 128; their share of the output stays in registers, but for a part of
+// that of the first two chunks, which waits in the scores' buffer.
 template <int R>
-__device__ __forceinline__ void mlp(const Thread &t, const Launch &launch, const Activations &a, const float *layer) {
+__device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, const float *layer) {
   typedef Block<R> B;
-  const Tile tile(t);
-  layer_norm<B::kStride>(t, launch.layer_norm, B::kRows, a.n, a.x, B::kStride, layer + kMLPNorm, a.b);
+  enum { kPanels = kWidth / kPanel, kRoom = B::kScores / (4 * kMaxThreads), kKept = B::kTile < kRoom ? B::kTile : kRoom };
+  const auto kept = [&](int i) { return a.scores + 4 * (kMaxThreads * i + thread_index()); };
+  layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride, layer + kMLPNorm, a.work);
   // Eight warps compute all columns of the output at once, fewer take turns and
   // compute the hidden ones anew in each.
-  for (int turn = 0; turn < kWidth / kPanel; turn += t.warps) {
-    const int panel = turn + t.warp;
-    float4 acc[B::kTile], half[B::kTile];
+#pragma unroll 1
+  for (int turn = 0; turn < kPanels; turn += this_thread().warps) {
+    float4 acc[B::kTile], half[B::kTile - kKept + 1];
 #pragma unroll
-    for (int i = 0; i < B::kTile; i++) acc[i] = half[i] = zero4();
+    for (int i = 0; i < B::kTile; i++) acc[i] = zero4();
+#pragma unroll
+    for (int i = kKept; i < B::kTile; i++) half[i - kKept] = zero4();
 #pragma unroll 1
     for (int chunk = 0; chunk < kHidden / kWidth; chunk++) {
-      product<R>(t, a.n, 8, [&](int p) { return layer + kFC + (8 * chunk + p) * (kWidth * kPanel); },
-                 [&](int row, int column, float4 v) { store4(a.b + row * B::kStride + column, v); });
-      for (int p = t.warp; p < kWidth / kPanel; p += t.warps) {
-        // What this lane has just stored.
-#pragma unroll 1
-        for (int row = tile.row; row < B::kRows; row += 8) {
-          float *h = a.b + row * B::kStride + p * kPanel + tile.column;
-          const float4 f = load4(h);
-          store4(h, make_float4(gelu(f.x), gelu(f.y), gelu(f.z), gelu(f.w)));
-        }
-      }
+      product<R>(a.work, a.normed, layer + kFC + chunk * (kWidth * kWidth));
+      each_own<R>([&](int at) {
+        const float4 f = load4(a.work + at);
+        store4(a.work + at, make_float4(gelu(f.x), gelu(f.y), gelu(f.z), gelu(f.w)));
+      });
       __syncthreads();
-      if (panel < kWidth / kPanel) {
-        multiply<B::kTile, B::kStride, kWidth>(acc, a.b + tile.row * B::kStride,
+      const Thread t = this_thread();
+      const int panel = turn + t.warp;
+      if (panel < kPanels) {
+        const Tile tile(t);
+        multiply<B::kTile, B::kStride, kWidth>(acc, a.work + tile.row * B::kStride,
                                                layer + kOut + panel * (kHidden * kPanel) + chunk * (kWidth * kPanel) + tile.column);
         if (chunk == 1) {
           // ONNX Runtime cuts K at 256.
 #pragma unroll
           for (int i = 0; i < B::kTile; i++) {
-            half[i] = make_float4(acc[i].x * 0.5f, acc[i].y * 0.5f, acc[i].z * 0.5f, acc[i].w * 0.5f);
+            const float4 h = make_float4(acc[i].x * 0.5f, acc[i].y * 0.5f, acc[i].z * 0.5f, acc[i].w * 0.5f);
+            if (i < kKept) {
+              store4(kept(i), h);
+            } else {
+              half[i - kKept] = h;
+            }
             acc[i] = zero4();
           }
         }
       }
       __syncthreads();
     }
-    if (panel < kWidth / kPanel) {
+    const Thread t = this_thread();
+    const int panel = turn + t.warp;
+    if (panel < kPanels) {
+      const Tile tile(t);
 #pragma unroll
       for (int i = 0; i < B::kTile; i++) {
         const int row = tile.row + 8 * i;
+        const float4 h = i < kKept ? load4(kept(i)) : half[i < kKept ? 0 : i - kKept];
         if (row < B::kRows) {
-          float *x = a.x + row * B::kStride + panel * kPanel + tile.column;
+          float *x = a.residual + row * B::kStride + panel * kPanel + tile.column;
           float4 v = load4(x);
-          v.x = v.x + fmaf(acc[i].x, 0.5f, half[i].x);
-          v.y = v.y + fmaf(acc[i].y, 0.5f, half[i].y);
-          v.z = v.z + fmaf(acc[i].z, 0.5f, half[i].z);
-          v.w = v.w + fmaf(acc[i].w, 0.5f, half[i].w);
+          v.x = v.x + fmaf(acc[i].x, 0.5f, h.x);
+          v.y = v.y + fmaf(acc[i].y, 0.5f, h.y);
+          v.z = v.z + fmaf(acc[i].z, 0.5f, h.z);
+          v.w = v.w + fmaf(acc[i].w, 0.5f, h.w);
           store4(x, v);
         }
       }
@@ -470,26 +511,25 @@ __device__ __forceinline__ void mlp(const Thread &t, const Launch &launch, const
 
 // last_layer is the last layer, the final norm and the head for the last position
 // alone: only keys and values depend on the others. The logits (R, 1024) come to
-// be in b.
+// be in work.
 template <int R>
-__device__ __forceinline__ void last_layer(const Thread &t, const Launch &launch, const Activations &a, const float *layer) {
+__device__ __forceinline__ void last_layer(const Launch &launch, const Activations &a, const float *layer) {
   typedef Block<R> B;
-  enum { kHiddenStride = kHidden + 4, kHalves = (R + 1) / 2 };
+  enum { kHiddenStride = kHidden + 4, kFew = (R + 1) / 2, kMatrix = kWidth * kWidth };
   const float *qkv = layer + kQKV;
-  const float *last = a.x + (kContext - 1) * B::kStride;  // of route 0; the next is 20 rows on
-  const auto store_b = [&](int row, int column, float4 v) { store4(a.b + row * B::kStride + column, v); };
+  const int64_t norm = launch.layer_norm;
+  const float *last = a.residual + (kContext - 1) * B::kStride;  // of route 0; the next is 20 rows on
 
-  layer_norm<B::kStride>(t, launch.layer_norm, B::kRows, a.n, a.x, B::kStride, layer + kAttentionNorm, a.b);
-  float *scores = a.scores;                        // (R, 4, 20)
+  layer_norm<B::kStride>(norm, B::kRows, a.normed, a.residual, B::kStride, layer + kAttentionNorm, a.work);
+  float *scores = a.scores;                         // (R, 4, 20)
   float *queries = scores + R * kHeads * kContext;  // (R, 128)
-  product<R>(t, a.n, 8, [&](int p) { return qkv + (kWidth / kPanel + p) * (kWidth * kPanel); }, store_b);
-  last_product<R, kHalves, 1, kWidth, kWidth>(t, a.n + (kContext - 1) * B::kStride, kContext * B::kStride, qkv, kWidth,
-                                      [&](int r, int column, float v) { queries[r * kWidth + column] = v; });
+  product<R>(a.work, a.normed, qkv + kMatrix);
+  last_product<R, kFew, 1>(queries, kWidth, a.normed + (kContext - 1) * B::kStride, kContext * B::kStride, qkv, kWidth, kWidth, kWidth);
   __syncthreads();
-  for (int item = t.index; item < R * kHeads * kContext; item += t.count) {
+  each(R * kHeads * kContext, [&](int item) {
     const int key = item % kContext, head = item / kContext % kHeads, route = item / (kContext * kHeads);
     const float *q = queries + route * kWidth + head * kHeadSize;
-    const float *k = a.b + (route * kContext + key) * B::kStride + head * kHeadSize;
+    const float *k = a.work + (route * kContext + key) * B::kStride + head * kHeadSize;
     float acc = 0.0f;
 #pragma unroll
     for (int p = 0; p < kHeadSize; p += 4) {
@@ -500,20 +540,20 @@ __device__ __forceinline__ void last_layer(const Thread &t, const Launch &launch
       acc = fmaf(u.w, v.w, acc);
     }
     scores[item] = acc * LOCKSTEP_SCORE_SCALE;
-  }
+  });
   __syncthreads();
-  product<R>(t, a.n, 8, [&](int p) { return qkv + (2 * kWidth / kPanel + p) * (kWidth * kPanel); }, store_b);
-  for (int item = t.index; item < R * kHeads; item += t.count) {
+  product<R>(a.work, a.normed, qkv + 2 * kMatrix);
+  each(R * kHeads, [&](int item) {
     attention_softmax(scores + item * kContext, kContext, launch.softmax);
-  }
+  });
   __syncthreads();
 
-  // n is free from here on, and b after the attention.
-  float *x = a.n, *n = x + R * B::kStride, *mixed = n + R * B::kStride, *hidden = mixed + R * B::kStride;
-  for (int item = t.index; item < R * kWidth; item += t.count) {
-    const int route = item / kWidth, column = item % kWidth;
+  // normed is free from here on, and work after the attention.
+  float *x = a.normed, *n = x + R * B::kStride, *mixed = n + R * B::kStride, *low = mixed + R * B::kStride;
+  float *hidden = low + R * B::kStride;
+  each_last<R>(kWidth, [&](int route, int column) {
     const float *s = scores + (route * kHeads + column / kHeadSize) * kContext;
-    const float *v = a.b + route * kContext * B::kStride + column;
+    const float *v = a.work + route * kContext * B::kStride + column;
     float acc = 0.0f;
     // Loads of four by name: nvcc joins single ones in another way in each run, and
     // `make kernels-check` would not find the same code again.
@@ -526,45 +566,50 @@ __device__ __forceinline__ void last_layer(const Thread &t, const Launch &launch
       acc = fmaf(p.w, v[(k + 3) * B::kStride], acc);
     }
     mixed[route * B::kStride + column] = acc;
-  }
-  __syncthreads();
-  last_product<R, kHalves, 1, kWidth, kWidth>(t, mixed, B::kStride, layer + kProjection, kWidth, [&](int r, int column, float v) {
-    x[r * B::kStride + column] = last[r * kContext * B::kStride + column] + v;
   });
   __syncthreads();
-  layer_norm<B::kStride>(t, launch.layer_norm, R, n, x, B::kStride, layer + kMLPNorm, a.b);
-  last_product<R, R, 2, kWidth, kWidth>(t, n, B::kStride, layer + kFC, kHidden,
-                                [&](int r, int column, float v) { hidden[r * kHiddenStride + column] = gelu(v); });
+  last_product<R, kFew, 1>(x, B::kStride, mixed, B::kStride, layer + kProjection, kWidth, kWidth, kWidth);
   __syncthreads();
-  // ONNX Runtime cuts K at 256. Each element is one thread's in both parts.
+  each_last<R>(kWidth, [&](int r, int column) {
+    x[r * B::kStride + column] = last[r * kContext * B::kStride + column] + x[r * B::kStride + column];
+  });
+  __syncthreads();
+  layer_norm<B::kStride>(norm, R, n, x, B::kStride, layer + kMLPNorm, a.work);
+  last_product<R, R, 2>(hidden, kHiddenStride, n, B::kStride, layer + kFC, kWidth, kWidth, kHidden);
+  __syncthreads();
+  each_last<R>(kHidden, [&](int r, int column) {
+    hidden[r * kHiddenStride + column] = gelu(hidden[r * kHiddenStride + column]);
+  });
+  __syncthreads();
+  // ONNX Runtime cuts K at 256.
   const float *out = layer + kOut;
-  last_product<R, kHalves, 1, kHidden / 2, kHidden>(
-      t, hidden, kHiddenStride, out, kWidth, [&](int r, int column, float v) { mixed[r * B::kStride + column] = v * 0.5f; });
-  last_product<R, kHalves, 1, kHidden / 2, kHidden>(
-      t, hidden + kHidden / 2, kHiddenStride, out + kHidden / 2 * kPanel, kWidth, [&](int r, int column, float v) {
-        x[r * B::kStride + column] += fmaf(v, 0.5f, mixed[r * B::kStride + column]);
-      });
+  last_product<R, kFew, 1>(low, B::kStride, hidden, kHiddenStride, out, kHidden, kHidden / 2, kWidth);
+  last_product<R, kFew, 1>(mixed, B::kStride, hidden + kHidden / 2, kHiddenStride, out + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth);
   __syncthreads();
-  layer_norm<B::kStride>(t, launch.layer_norm, R, n, x, B::kStride, launch.weights + kFinalNorm, a.b);
-  last_product<R, R, 4, kWidth, kWidth>(t, n, B::kStride, launch.weights + kHead, kVocabulary,
-                                [&](int r, int column, float v) { a.b[r * kVocabulary + column] = v; });
+  each_last<R>(kWidth, [&](int r, int column) {
+    const int at = r * B::kStride + column;
+    x[at] += fmaf(mixed[at], 0.5f, low[at] * 0.5f);
+  });
+  __syncthreads();
+  layer_norm<B::kStride>(norm, R, n, x, B::kStride, launch.weights + kFinalNorm, a.work);
+  last_product<R, R, 2>(a.work, kVocabulary, n, B::kStride, launch.weights + kHead, kWidth, kWidth, kVocabulary);
   __syncthreads();
 }
 
-// forward computes the logits of the last position, (R, 1024) in b, from tokens and
+// forward computes the logits of the last position, (R, 1024) in work, from tokens and
 // states that lie in scores. It begins after a barrier and ends with one.
 template <int R>
-__device__ __forceinline__ void forward(const Thread &t, const Launch &launch, const Activations &a, const float *states,
+__device__ __forceinline__ void forward(const Launch &launch, const Activations &a, const float *states,
                                         const int *tokens) {
-  embed<R>(t, launch.weights, a.x, states, tokens);
+  embed<R>(launch.weights, a.residual, states, tokens);
   __syncthreads();
 #pragma unroll 1
   for (int i = 0; i < kLayers - 1; i++) {
     const float *layer = launch.weights + kLayer0 + i * kLayerSize;
-    attention<R>(t, launch, a, layer);
-    mlp<R>(t, launch, a, layer);
+    attention<R>(launch, a, layer);
+    mlp<R>(launch, a, layer);
   }
-  last_layer<R>(t, launch, a, launch.weights + kLayer0 + (kLayers - 1) * kLayerSize);
+  last_layer<R>(launch, a, launch.weights + kLayer0 + (kLayers - 1) * kLayerSize);
 }
 
 }  // namespace lockstep

@@ -14,6 +14,13 @@ enum {
   kCostEnd = 500,       // one past the last step that costs
   kVocabulary = 1024,
 };
+constexpr double kSteerMax = 2.0;         // commands are clipped to ±
+constexpr double kLataccelMax = 5.0;      // bins reach from - to +, m/s²
+constexpr double kLataccelStepMax = 0.5;  // by which lataccel may change in one step, m/s²
+constexpr double kTimeStep = 0.1;         // s
+constexpr double kCostScale = 100.0;      // of both costs
+constexpr double kLataccelWeight = 50.0;  // of the lataccel's cost in the total
+constexpr float kTemperature = 0x1.99999ap-1f;
 
 // Route is a route's place in the columns.
 struct Route {
@@ -36,9 +43,11 @@ struct Job {
 struct Status {
   int64_t code;  // kOK, or why the job ended at step
   int64_t step;
-  double value;  // the job's lataccel, or what was wrong: the lataccel without a token, the sum that is not 1
+  double value;  // the job's lataccel, or what was wrong: the lataccel without a token, the sum that is not 1, the controller
+  int64_t sampled;  // steps whose token was drawn
+  int64_t serial;   // of those, the ones whose draw was so near an edge that the running sum was made one by one
 };
-enum { kOK = 0, kNoToken = 1, kNotDistribution = 2 };
+enum { kOK = 0, kNoToken = 1, kNotDistribution = 2, kNoController = 3 };
 
 // Memory is what a job's controller keeps from step to step.
 struct Memory {
@@ -65,10 +74,11 @@ struct TraceStep {
   double cdf[kVocabulary];
 };
 
-// Launch is the one argument of the kernel. Pointers are device addresses, those
-// of what is not wanted are null. J is jobs, S is stride.
+// Launch is the argument of the kernel. Pointers are device addresses, those of
+// what is not wanted are null. J is jobs, S is stride.
 struct Launch {
   int64_t jobs;
+  int64_t first_job;     // that of the first block: the launch runs those from here on
   int64_t stride;        // of the arrays over steps: no route has more rows
   int64_t first, end;    // steps to run, each job to the end of its route at most
   int64_t shortcuts;
@@ -90,6 +100,7 @@ struct Launch {
   Status *status;             // (J); a job whose code is not kOK is left alone
 
   const double *commands;     // (J), answers of host controllers, before clipping, for one step
+  double *now;                // (J), each job's lataccel after the launch; NaN if it has failed
   const double *teacher_lataccel, *teacher_action;  // (J, S), see lockstep.Job.Teacher
   double *costs;              // (J, 3): lataccel, jerk, total; written where a job ends
   TraceStep *trace;           // (J, trace_end - trace_first)

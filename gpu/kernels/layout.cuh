@@ -7,15 +7,41 @@
 namespace lockstep {
 
 enum {
-  kVersion = 2,       // of launch.h, weights.h and the names of the kernels
+  kVersion = 3,       // of launch.h, weights.h and the names of the kernels
   kMaxThreads = 256,  // of a block; any multiple of 32 up to it
-  kDrive = 80,        // bytes of rollout.cu's Drive
+  kDrive = 96,        // bytes of rollout.cu's Drive
 #ifdef __CUDACC__
   kGap = 0,
 #else
   kGap = 64,          // floats after each buffer in shared memory, for the CPU to guard
 #endif
 };
+
+// The block's shared memory holds three buffers of activations, the scores, the
+// flags and the drives, in this order. Who has which when in a step; between two
+// barriers no thread reads what another writes:
+//
+//   phase              residual       normed             work                  scores
+//   begin              twisters' words
+//   control                                              (flags and drives alone)
+//   tokens                                                                     tokens, states
+//   embed              written                                                 read
+//   attention: norm    read           written            sums of the norm
+//     pair of heads                   read               queries, keys         written
+//     values                          read               values                softmax in place
+//     P·V                             written            read                  read
+//     projection       added to       read               written
+//   mlp: norm          read           written            sums of the norm
+//     chunk                           read               hidden columns        output of the first half of K
+//     end              added to                                                read
+//   last layer: norm   read           written            sums of the norm
+//     keys                            read               written               queries, then their scores
+//     values                          read               written               softmax in place
+//     from P·V on      last rows      a few rows of each  values, sums, logits  read
+//   softmax                                              probabilities         maxima and sums
+//   draw               (running sum)                     read                  sums of chunks
+//
+// The running sum is made for a trace, or where a draw is near an edge.
 
 // Rows are those of a block's activations: 20 of each route, padded to 8. A lane
 // of a warp computes every eighth.
@@ -26,7 +52,7 @@ struct Block {
     kTile = (kRows + 7) / 8,             // rows of one lane
     kPadded = 8 * kTile,
     kStride = kWidth + 4,                // of a row: rows 8 apart share banks, others do not
-    kBuffer = kPadded * kStride,         // floats of one of the three buffers
+    kBuffer = kPadded * kStride,         // floats of one of the three buffers of activations
     kScores = kRows * kHeads * kContext,
     kFlags = 16,                         // floats for what the routes tell the block
     kShared = 4 * (3 * kBuffer + kScores + kFlags + 5 * kGap) + R * kDrive,  // bytes

@@ -4,6 +4,8 @@
 #pragma once
 
 #ifdef __CUDACC__
+// A kernel's argument, which lies where all threads read it without a load.
+#define LOCKSTEP_ARGUMENT(type) const __grid_constant__ type
 // A block's shared memory, whose size the launch gives.
 #define LOCKSTEP_SHARED(name) extern __shared__ float4 name[]
 // Part of it that nobody may read or write, where the CPU runs the kernels.
@@ -136,15 +138,28 @@ __device__ __forceinline__ void fma4(float4 &c, float a, float4 b) {
 }
 #endif
 
+// thread_index is threadIdx.x, which the compiler would read once and keep.
+__device__ __forceinline__ int thread_index() {
+#ifdef __CUDACC__
+  int index;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+  return index;
+#else
+  return static_cast<int>(threadIdx.x);
+#endif
+}
+
 // A Thread is a thread's place in its block.
 struct Thread {
   int index, count;              // in the block
   int lane, warp, warps;
 };
 
+// this_thread asks anew each time it is called: a place that is kept across the
+// network takes registers from the products.
 __device__ __forceinline__ Thread this_thread() {
   Thread t;
-  t.index = static_cast<int>(threadIdx.x);
+  t.index = thread_index();
   t.count = static_cast<int>(blockDim.x);
   t.lane = t.index & 31;
   t.warp = t.index >> 5;

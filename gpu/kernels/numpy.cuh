@@ -10,16 +10,18 @@ namespace lockstep {
 // temperature 0.8. scratch holds 344·R floats. The block's threads come here
 // together, after a barrier, and leave after one.
 template <int R>
-__device__ __forceinline__ void softmax(const Thread &t, float *rows, float *scratch, bool fused) {
+__device__ __forceinline__ void softmax(float *rows, float *scratch, bool fused) {
+  const Thread t = this_thread();
   float *partial = scratch;                 // (R, threads) maxima
   float *maxima = partial + R * 256;        // (R, 16)
   float *sums = maxima + R * 16;            // (R, 8 blocks, 8 running sums)
   float *totals = sums + R * 64;            // (R)
 
+#pragma unroll 1
   for (int r = 0; r < R; r++) {
     float m = -__int_as_float(0x7f800000);
     for (int i = t.index; i < kVocabulary; i += t.count) {
-      const float v = __fdiv_rn(rows[r * kVocabulary + i], 0x1.99999ap-1f);
+      const float v = __fdiv_rn(rows[r * kVocabulary + i], kTemperature);
       rows[r * kVocabulary + i] = v;
       m = highest(m, v);
     }
@@ -33,6 +35,7 @@ __device__ __forceinline__ void softmax(const Thread &t, float *rows, float *scr
     maxima[item] = m;
   }
   __syncthreads();
+#pragma unroll 1
   for (int r = 0; r < R; r++) {
     float m = maxima[r * 16];
 #pragma unroll
@@ -71,7 +74,7 @@ __device__ __forceinline__ void softmax(const Thread &t, float *rows, float *scr
 // divided by the last, which it returns.
 __device__ __forceinline__ double cumulate(double *cdf, const float *probs) {
   double total = 0.0;
-#pragma unroll 4
+#pragma unroll 2
   for (int i = 0; i < kVocabulary; i += 4) {
     const float4 p = load4(probs + i);
     total += static_cast<double>(p.x);
@@ -86,12 +89,15 @@ __device__ __forceinline__ double cumulate(double *cdf, const float *probs) {
   return total;
 }
 
+// kTolerance is np.random.choice's: how far the sum of probabilities may be from 1.
+constexpr double kTolerance = 0.0003452669770922512;
+
 // is_distribution is np.random.choice's condition on the sum of probabilities.
 // choice adds them compensated; the running sum serves, since softmax gives sums
 // within 1e-5 of 1 or NaN.
 __device__ __forceinline__ bool is_distribution(double total) {
   const double distance = total - 1.0;
-  return distance <= 0.0003452669770922512 && distance >= -0.0003452669770922512;
+  return distance <= kTolerance && distance >= -kTolerance;
 }
 
 // choose is the first token with draw < cdf/total. The quotients do not
@@ -107,6 +113,65 @@ __device__ __forceinline__ int choose(const double *cdf, double total, double dr
     }
   }
   return low;
+}
+
+// Chunks in which a row of probabilities is added up.
+enum { kChunk = 32, kChunks = kVocabulary / kChunk };
+
+// add_chunks writes the float64 sums of the chunks of R rows of probabilities, in
+// no particular order of summation: lanes begin at different banks.
+template <int R>
+__device__ __forceinline__ void add_chunks(double *sums, const float *probs) {
+  const Thread t = this_thread();
+  for (int item = t.index; item < R * kChunks; item += t.count) {
+    double sum = 0.0;
+#pragma unroll 4
+    for (int i = 0; i < kChunk; i++) sum += static_cast<double>(probs[item * kChunk + ((i + item) & (kChunk - 1))]);
+    sums[item] = sum;
+  }
+}
+
+// kMargin is how near to an edge a draw may be for choose_near to leave it alone.
+//
+// Let S be the running sums of cumulate, T the last of them, and A those of
+// choose_near with B the last, both of the same numbers, none of which is negative.
+// u = 2^-53. A term of S goes through at most 1023 additions, a term of A through
+// at most 31 in its chunk, 32 of chunks and 32 of single numbers, so that with
+// sums below 1.0004
+//
+//   |S - A| <= (1023 + 95)·u·1.001 < 1.25e-13 = e, and |T - B| <= e.
+//
+// NumPy goes past token i if draw >= fl(S_i / T). With 0.9996 <= B, S_i <= T and
+// draw < 1 the quotient differs from A_i / B by at most 2e/B·1.001 + u < 2.6e-13,
+// and draw·B, rounded, from the product by u. So if draw·B is more than 1e-12 from
+// A_i, both say the same of token i. That is asked of the edge below the token and
+// of that above it: since S does not decrease, NumPy goes past all others below
+// and past none above.
+constexpr double kMargin = 1e-12;
+
+// choose_near is choose, or -1 where a sum that is added up in another order does
+// not tell: where the draw is within kMargin of an edge, and where the sum is not
+// well within is_distribution's tolerance. sums are those of the row's chunks.
+__device__ __forceinline__ int choose_near(const double *sums, const float *probs, double draw) {
+  double total = 0.0;
+#pragma unroll 4
+  for (int i = 0; i < kChunks; i++) total += sums[i];
+  if (!(total >= 0.9997 && total <= 1.0003)) return -1;
+  const double target = __dmul_rn(draw, total);
+  double below = 0.0, above = sums[0];
+  int chunk = 0;
+  while (above <= target && chunk < kChunks - 1) {
+    below = above;
+    above += sums[++chunk];
+  }
+  int token = chunk * kChunk;
+  above = below + static_cast<double>(probs[token]);
+  while (above <= target && token % kChunk < kChunk - 1) {
+    below = above;
+    above += static_cast<double>(probs[++token]);
+  }
+  if (above - target > kMargin && (token == 0 || target - below > kMargin)) return token;
+  return -1;
 }
 
 }  // namespace lockstep

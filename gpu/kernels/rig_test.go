@@ -27,8 +27,9 @@ type (
 		p, i, d           float64
 	}
 	abiStatus struct {
-		code, step int64
-		value      float64
+		code, step      int64
+		value           float64
+		sampled, serial int64
 	}
 	abiMemory    [2]float64
 	abiTraceStep struct {
@@ -40,14 +41,16 @@ type (
 		cdf                                [lockstep.VocabSize]float64
 	}
 	abiLaunch struct {
-		jobs, stride, first, end, shortcuts      int64
-		layerNorm, softmax, exp                  int64
-		weights, routes, job                     driver.Pointer
-		rollLataccel, vEgo, aEgo, target, steer  driver.Pointer
-		lataccel, action, draws, memory, status  driver.Pointer
-		commands, teacherLataccel, teacherAction driver.Pointer
-		costs, trace                             driver.Pointer
-		traceFirst, traceEnd                     int64
+		jobs, firstJob, stride, first, end      int64
+		shortcuts                               int64
+		layerNorm, softmax, exp                 int64
+		weights, routes, job                    driver.Pointer
+		rollLataccel, vEgo, aEgo, target, steer driver.Pointer
+		lataccel, action, draws, memory, status driver.Pointer
+		commands, now                           driver.Pointer
+		teacherLataccel, teacherAction          driver.Pointer
+		costs, trace                            driver.Pointer
+		traceFirst, traceEnd                    int64
 	}
 )
 
@@ -266,7 +269,6 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 	}
 	bytes := shared(t, d, r.block)
 	name := map[int]string{1: "lockstep_rollout_r1", 2: "lockstep_rollout_r2", 4: "lockstep_rollout_r4", 5: "lockstep_rollout_r5", 6: "lockstep_rollout_r6"}[r.block]
-	argument := room[abiLaunch](t, d, 1)
 	first := lockstep.ContextLength
 	for _, end := range r.steps {
 		if r.commands != nil {
@@ -277,8 +279,7 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 			must(t, d.Upload(l.commands, raw(commands)))
 		}
 		l.first, l.end = int64(first), int64(end)
-		must(t, d.Upload(argument, raw([]abiLaunch{l})))
-		must(t, d.Launch(name, (jobs+r.block-1)/r.block, r.threads, bytes-r.less, argument))
+		must(t, d.Launch(name, (jobs+r.block-1)/r.block, r.threads, bytes-r.less, raw([]abiLaunch{l})))
 		first = end
 	}
 	status := download[abiStatus](t, d, l.status, jobs)
@@ -290,7 +291,7 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 	}
 	synchronize(t, d)
 	for _, p := range []driver.Pointer{l.weights, l.routes, l.job, l.rollLataccel, l.vEgo, l.aEgo, l.target, l.steer, l.lataccel, l.action,
-		l.draws, l.memory, l.status, l.costs, l.trace, l.teacherLataccel, l.teacherAction, l.commands, argument} {
+		l.draws, l.memory, l.status, l.costs, l.trace, l.teacherLataccel, l.teacherAction, l.commands} {
 		if p != 0 {
 			must(t, d.Release(p))
 		}

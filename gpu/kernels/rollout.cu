@@ -2,6 +2,7 @@
 // step to the costs. Compiled by nvcc for a GPU and by g++, with the shim in cpu,
 // for the CPU; both without contraction (-fmad=false, -ffp-contract=off).
 #include "launch.h"
+#include "variants.h"
 #include "weights.h"
 #include "layout.cuh"
 #include "numbers.cuh"
@@ -26,16 +27,25 @@ struct Drive {
   Memory memory;
   double lataccel;     // after the previous step
   double computed;     // the lataccel that this step computed
-  int64_t running;
+  int64_t sampled, serial;  // see Status
+  int64_t running;           // 0 where there is no job, or it has failed
 };
 static_assert(sizeof(Drive) == kDrive, "layout.cuh has the size");
 
-// fail ends a job.
-__device__ __forceinline__ void fail(const Launch &launch, Drive &d, int64_t code, int64_t step, double value) {
+// leave writes where and how a job stands.
+__device__ __forceinline__ void leave(const Launch &launch, const Drive &d, int64_t code, int64_t step, double value) {
   Status *s = launch.status + d.j;
   s->code = code;
   s->step = step;
   s->value = value;
+  s->sampled = d.sampled;
+  s->serial = d.serial;
+  if (launch.now != nullptr) launch.now[d.j] = code == kOK ? value : __longlong_as_double(INT64_C(0x7ff8000000000000));
+}
+
+// fail ends a job.
+__device__ __forceinline__ void fail(const Launch &launch, Drive &d, int64_t code, int64_t step, double value) {
+  leave(launch, d, code, step, value);
   d.running = 0;
 }
 
@@ -54,6 +64,7 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.running = 0;
   d.base = d.first_row = d.end = 0;
   d.nan = -1;
+  d.sampled = d.serial = 0;
   d.memory.error_integral = d.memory.previous_error = d.lataccel = d.computed = 0.0;
   if (j >= launch.jobs || launch.status[j].code != kOK) return;
   const int64_t index = launch.job[j].route;
@@ -62,21 +73,22 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.first_row = route.first;
   d.end = route.rows;
   if ((launch.shortcuts & kStopAtCostEnd) != 0 && d.end > kCostEnd) d.end = kCostEnd;
-  d.running = launch.first < d.end ? 1 : 0;
+  d.running = 1;
   if (launch.first == kContext) {
     for (int64_t i = 0; i < kContext; i++) {
       launch.lataccel[d.base + i] = launch.target[d.first_row + i];
       launch.action[d.base + i] = launch.steer[index * kControlStart + i];
     }
     if (route.seed >= 0) draw_all(launch, d, words);
-  } else if (d.running) {
+  } else {
     d.memory = launch.memory[j];
+    d.sampled = launch.status[j].sampled;
+    d.serial = launch.status[j].serial;
   }
-  if (d.running) {
-    for (int64_t i = launch.first - kContext; i < launch.first; i++) {
-      d.lataccel = launch.lataccel[d.base + i];
-      if (d.lataccel != d.lataccel) d.nan = i;
-    }
+  const int64_t from = launch.first < d.end ? launch.first : d.end;  // it may have ended before
+  for (int64_t i = from - kContext; i < from; i++) {
+    d.lataccel = launch.lataccel[d.base + i];
+    if (d.lataccel != d.lataccel) d.nan = i;
   }
 }
 
@@ -86,52 +98,70 @@ __device__ __forceinline__ TraceStep *traced(const Launch &launch, int64_t j, in
   return launch.trace + j * (launch.trace_end - launch.trace_first) + (step - launch.trace_first);
 }
 
-// control runs the controller and enters its action. It tells whether the network
-// is to be run.
-__device__ __forceinline__ bool control(const Launch &launch, Drive &d, int64_t step) {
-  double action = command(launch, d.j, d.memory, launch.target[d.first_row + step], d.lataccel);
+// What the block's first threads tell the others about their jobs, in bits.
+enum { kRunning = 1, kNetwork = 2 };
+
+// control runs the controller and enters its action. It tells whether the job is
+// running, and whether the network is to be run for it.
+__noinline__ __device__ int control(const Launch &launch, Drive &d, int64_t step) {
+  if (d.running == 0 || step >= d.end) return 0;
+  double action;
+  if (!command(launch, d.j, d.memory, launch.target[d.first_row + step], d.lataccel, &action)) {
+    fail(launch, d, kNoController, step, static_cast<double>(launch.job[d.j].controller));
+    return 0;
+  }
   if (step < kControlStart) action = launch.steer[launch.job[d.j].route * kControlStart + step];
-  action = clip(action, -2.0, 2.0);
+  action = clip(action, -kSteerMax, kSteerMax);
   TraceStep *trace = traced(launch, d.j, step);
   if (trace != nullptr) trace->action = action;
   if (launch.teacher_action != nullptr) action = launch.teacher_action[d.base + step];
   launch.action[d.base + step] = action;
 
-  if (step < kControlStart && (launch.shortcuts & kSkipWarmup) != 0) return false;
+  if (step < kControlStart && (launch.shortcuts & kSkipWarmup) != 0) return kRunning;
   if (d.nan >= step - kContext) {
     for (int64_t i = step - kContext; i < step; i++) {
       const double x = launch.lataccel[d.base + i];
       if (x != x) {
         fail(launch, d, kNoToken, step, x);
-        return false;
+        return 0;
       }
     }
   }
-  return true;
+  return kRunning | kNetwork;
 }
 
 // sample chooses the step's token, if the probabilities are a distribution, and
-// computes the lataccel.
-__device__ __forceinline__ void sample(const Launch &launch, Drive &d, int64_t step, double *cdf, const float *probs) {
-  const double total = cumulate(cdf, probs);
-  if (!is_distribution(total)) {
-    fail(launch, d, kNotDistribution, step, total);
-    return;
+// computes the lataccel. sums are those of the probabilities' chunks, cdf is room
+// for the running sum.
+__noinline__ __device__ void sample(const Launch &launch, Drive &d, int64_t step, double *cdf, const double *sums, const float *probs) {
+  TraceStep *trace = traced(launch, d.j, step);
+  const double draw = launch.draws[d.base + step];
+  int token = choose_near(sums, probs, draw);
+  if (token < 0 || trace != nullptr) {
+    const double total = cumulate(cdf, probs);
+    if (token < 0) {
+      if (!is_distribution(total)) {
+        fail(launch, d, kNotDistribution, step, total);
+        return;
+      }
+      token = choose(cdf, total, draw);
+      d.serial++;
+    }
   }
-  const int token = choose(cdf, total, launch.draws[d.base + step]);
+  d.sampled++;
   const double prediction = bin(token);
   if (step >= kControlStart) {
-    d.computed = clip(prediction, d.lataccel - 0.5, d.lataccel + 0.5);
+    d.computed = clip(prediction, d.lataccel - kLataccelStepMax, d.lataccel + kLataccelStepMax);
   }
-  TraceStep *trace = traced(launch, d.j, step);
   if (trace != nullptr) {
     trace->sample = token;
     trace->prediction = prediction;
   }
 }
 
-// enter enters the step's lataccel.
-__device__ __forceinline__ void enter(const Launch &launch, Drive &d, int64_t step, bool network) {
+// enter enters the step's lataccel, if the job is running.
+__noinline__ __device__ void enter(const Launch &launch, Drive &d, int64_t step, bool network) {
+  if (d.running == 0 || step >= d.end) return;
   if (step < kControlStart) d.computed = launch.target[d.first_row + step];
   TraceStep *trace = traced(launch, d.j, step);
   if (trace != nullptr) {
@@ -148,23 +178,18 @@ __device__ __forceinline__ void enter(const Launch &launch, Drive &d, int64_t st
   launch.lataccel[d.base + step] = d.lataccel;
 }
 
-// suspend keeps what the next launch goes on from.
-__device__ __forceinline__ void suspend(const Launch &launch, const Drive &d, int64_t step) {
+// finish ends a job at the end of its route, or where its costs end; otherwise it
+// keeps what the next launch goes on from.
+__noinline__ __device__ void finish(const Launch &launch, const Drive &d, int64_t step) {
+  if (d.running == 0) return;
+  if (step >= d.end) {
+    const int end = d.end < kCostEnd ? static_cast<int>(d.end) : kCostEnd;
+    costs(launch.costs + 3 * d.j, launch.target + d.first_row, launch.lataccel + d.base, end);
+    step = d.end;
+  }
   launch.memory[d.j] = d.memory;
-  launch.status[d.j].step = step;
-  launch.status[d.j].value = d.lataccel;
+  leave(launch, d, kOK, step, d.lataccel);
 }
-
-// finish ends a job at the end of its route, or where its costs end.
-__noinline__ __device__ void finish(const Launch &launch, Drive &d) {
-  const int end = d.end < kCostEnd ? static_cast<int>(d.end) : kCostEnd;
-  costs(launch.costs + 3 * d.j, launch.target + d.first_row, launch.lataccel + d.base, end);
-  suspend(launch, d, d.end);
-  d.running = 0;
-}
-
-// What the block's first threads tell the others about their jobs, in bits.
-enum { kRunning = 1, kNetwork = 2 };
 
 // gap is where the next buffer begins.
 __device__ __forceinline__ float *gap(float *end) {
@@ -172,144 +197,125 @@ __device__ __forceinline__ float *gap(float *end) {
   return end + kGap;
 }
 
+// gather makes the network's input of the jobs for which it is to run: tokens
+// (rows) and states (rows, 4). Those of the others are 0.
+template <int R>
+__device__ __forceinline__ void gather(const Launch &launch, int64_t first_job, int64_t step, const int *flag, int *tokens, float *states) {
+  const Thread t = this_thread();
+#pragma unroll 1
+  for (int row = t.index; row < Block<R>::kRows; row += t.count) {
+    const int r = row / kContext, i = row % kContext;
+    int token = 0;
+    float4 state = zero4();
+    if ((flag[r] & kNetwork) != 0) {
+      const int64_t j = first_job + r, at = step - kContext + i;
+      const int64_t now = launch.routes[launch.job[j].route].first + at + 1;
+      token = encode(launch.lataccel[j * launch.stride + at]);
+      state.x = static_cast<float>(launch.action[j * launch.stride + at + 1]);
+      state.y = static_cast<float>(launch.roll_lataccel[now]);
+      state.z = static_cast<float>(launch.v_ego[now]);
+      state.w = static_cast<float>(launch.a_ego[now]);
+      TraceStep *trace = traced(launch, j, step);
+      if (trace != nullptr) {
+        trace->tokens[i] = token;
+        trace->states[4 * i] = state.x;
+        trace->states[4 * i + 1] = state.y;
+        trace->states[4 * i + 2] = state.z;
+        trace->states[4 * i + 3] = state.w;
+      }
+    }
+    tokens[row] = token;
+    store4(states + 4 * row, state);
+  }
+}
+
 template <int R>
 __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
   typedef Block<R> B;
-  const Thread t = this_thread();
   Activations a;
-  a.x = memory;
-  a.n = gap(a.x + B::kBuffer);
-  a.b = gap(a.n + B::kBuffer);
-  a.scores = gap(a.b + B::kBuffer);
+  a.residual = memory;
+  a.normed = gap(a.residual + B::kBuffer);
+  a.work = gap(a.normed + B::kBuffer);
+  a.scores = gap(a.work + B::kBuffer);
   float *told = gap(a.scores + B::kScores);
-  int *flags = reinterpret_cast<int *>(told);                   // (2, R), of even and of odd steps
-  Drive &d = reinterpret_cast<Drive *>(gap(told + B::kFlags))[t.index < R ? t.index : 0];
-  int *tokens = reinterpret_cast<int *>(a.scores);              // (rows), until the network runs
-  float *states = a.scores + B::kRows;                          // (rows, 4)
-  double *cdf = reinterpret_cast<double *>(a.x);                // (R, 1024), after the network ran
+  int *flags = reinterpret_cast<int *>(told);                      // (2, R), of even and of odd steps
+  Drive *drives = reinterpret_cast<Drive *>(gap(told + B::kFlags));  // (R), of the first threads
+  // In buffers that are free, see layout.cuh.
+  uint32_t *words = reinterpret_cast<uint32_t *>(a.residual);  // (R, 624) of the twisters
+  int *tokens = reinterpret_cast<int *>(a.scores);             // (rows)
+  float *states = a.scores + B::kRows;                         // (rows, 4)
+  double *cdf = reinterpret_cast<double *>(a.residual);        // (R, 1024)
+  double *sums = reinterpret_cast<double *>(a.scores);         // (R, chunks)
 
-  for (int i = t.index; i < (B::kPadded - B::kRows) * B::kStride; i += t.count) {
-    a.x[B::kRows * B::kStride + i] = a.n[B::kRows * B::kStride + i] = a.b[B::kRows * B::kStride + i] = 0.0f;
-  }
-  const int64_t first_job = static_cast<int64_t>(blockIdx.x) * R;
-  if (t.index < R) {
-    begin(launch, d, first_job + t.index, reinterpret_cast<uint32_t *>(a.x) + t.index * kTwisterWords);
-  }
+  each((B::kPadded - B::kRows) * B::kStride, [&](int i) {
+    const int at = B::kRows * B::kStride + i;
+    a.residual[at] = a.normed[at] = a.work[at] = 0.0f;
+  });
+  const int64_t first_job = launch.first_job + static_cast<int64_t>(blockIdx.x) * R;
+  if (const int r = thread_index(); r < R) begin(launch, drives[r], first_job + r, words + r * kTwisterWords);
 
   int64_t step = launch.first;
+#pragma unroll 1
   for (; step < launch.end; step++) {
     int *flag = flags + (step & 1) * R;
-    if (t.index < R) {
-      const bool network = d.running != 0 && control(launch, d, step);
-      flag[t.index] = (d.running != 0 ? kRunning : 0) | (network ? kNetwork : 0);
-    }
+    if (const int r = thread_index(); r < R) flag[r] = control(launch, drives[r], step);
     __syncthreads();
     int any = 0;
     for (int r = 0; r < R; r++) any |= flag[r];
     if ((any & kRunning) == 0) break;
 
     if ((any & kNetwork) != 0) {
-      for (int row = t.index; row < B::kRows; row += t.count) {
-        const int r = row / kContext, i = row % kContext;
-        int token = 0;
-        float4 state = zero4();
-        if ((flag[r] & kNetwork) != 0) {
-          const int64_t j = first_job + r, at = step - kContext + i;
-          const int64_t now = launch.routes[launch.job[j].route].first + at + 1;
-          token = encode(launch.lataccel[j * launch.stride + at]);
-          state.x = static_cast<float>(launch.action[j * launch.stride + at + 1]);
-          state.y = static_cast<float>(launch.roll_lataccel[now]);
-          state.z = static_cast<float>(launch.v_ego[now]);
-          state.w = static_cast<float>(launch.a_ego[now]);
-          TraceStep *trace = traced(launch, j, step);
-          if (trace != nullptr) {
-            trace->tokens[i] = token;
-            trace->states[4 * i] = state.x;
-            trace->states[4 * i + 1] = state.y;
-            trace->states[4 * i + 2] = state.z;
-            trace->states[4 * i + 3] = state.w;
-          }
-        }
-        tokens[row] = token;
-        store4(states + 4 * row, state);
-      }
+      gather<R>(launch, first_job, step, flag, tokens, states);
       __syncthreads();
-      forward<R>(t, launch, a, states, tokens);
+      forward<R>(launch, a, states, tokens);
       const bool recorded = launch.trace != nullptr && step >= launch.trace_first && step < launch.trace_end;
       if (recorded) {
-        for (int i = t.index; i < R * kVocabulary; i += t.count) {
+        each(R * kVocabulary, [&](int i) {
           const int r = i / kVocabulary;
-          if ((flag[r] & kNetwork) != 0) traced(launch, first_job + r, step)->logits[i % kVocabulary] = a.b[i];
-        }
+          if ((flag[r] & kNetwork) != 0) traced(launch, first_job + r, step)->logits[i % kVocabulary] = a.work[i];
+        });
         __syncthreads();
       }
-      softmax<R>(t, a.b, a.scores, launch.exp == kExpF);
-      if (t.index < R && (flag[t.index] & kNetwork) != 0) {
-        sample(launch, d, step, cdf + t.index * kVocabulary, a.b + t.index * kVocabulary);
+      softmax<R>(a.work, a.scores, launch.exp == kExpF);
+      add_chunks<R>(sums, a.work);
+      __syncthreads();
+      if (const int r = thread_index(); r < R && (flag[r] & kNetwork) != 0) {
+        sample(launch, drives[r], step, cdf + r * kVocabulary, sums + r * kChunks, a.work + r * kVocabulary);
       }
       if (recorded) {
         __syncthreads();
-        for (int i = t.index; i < R * kVocabulary; i += t.count) {
+        each(R * kVocabulary, [&](int i) {
           const int r = i / kVocabulary;
           if ((flag[r] & kNetwork) != 0) {
             TraceStep *trace = traced(launch, first_job + r, step);
-            trace->probs[i % kVocabulary] = a.b[i];
+            trace->probs[i % kVocabulary] = a.work[i];
             trace->cdf[i % kVocabulary] = cdf[i] / cdf[r * kVocabulary + kVocabulary - 1];
           }
-        }
+        });
       }
     }
-    if (t.index < R && d.running != 0) {
-      enter(launch, d, step, (flag[t.index] & kNetwork) != 0);
-      if (step + 1 == d.end) finish(launch, d);
-    }
+    if (const int r = thread_index(); r < R) enter(launch, drives[r], step, (flag[r] & kNetwork) != 0);
   }
-  if (t.index < R && d.running != 0) suspend(launch, d, step);
+  if (const int r = thread_index(); r < R) finish(launch, drives[r], step);
 }
 
 }  // namespace lockstep
 
 // lockstep_rollout_r<R> runs blocks of R jobs, by any number of threads that is a
 // multiple of 32 up to 256.
-#define LOCKSTEP_ROLLOUT(R)                                                          \
-  extern "C" __global__ void __launch_bounds__(lockstep::kMaxThreads)                \
-      lockstep_rollout_r##R(const lockstep::Launch *launch) {                        \
-    LOCKSTEP_SHARED(memory);                                                         \
-    lockstep::rollout<R>(*launch, reinterpret_cast<float *>(memory));                \
+#define LOCKSTEP_ROLLOUT(R)                                                        \
+  extern "C" __global__ void __launch_bounds__(lockstep::kMaxThreads)              \
+      lockstep_rollout_r##R(LOCKSTEP_ARGUMENT(lockstep::Launch) launch) {          \
+    LOCKSTEP_SHARED(memory);                                                       \
+    lockstep::rollout<R>(launch, reinterpret_cast<float *>(memory));               \
   }
 
-// The CPU's compiler takes each in a file of its own, several at once.
-#if !defined(LOCKSTEP_ONLY) || LOCKSTEP_ONLY == 1
-LOCKSTEP_ROLLOUT(1)
-#endif
-#if !defined(LOCKSTEP_ONLY) || LOCKSTEP_ONLY == 2
-LOCKSTEP_ROLLOUT(2)
-#endif
-#if !defined(LOCKSTEP_ONLY) || LOCKSTEP_ONLY == 4
-LOCKSTEP_ROLLOUT(4)
-#endif
-#if !defined(LOCKSTEP_ONLY) || LOCKSTEP_ONLY == 5
-LOCKSTEP_ROLLOUT(5)
-#endif
-#if !defined(LOCKSTEP_ONLY) || LOCKSTEP_ONLY == 6
-LOCKSTEP_ROLLOUT(6)
-#endif
-
-#if !defined(LOCKSTEP_ONLY) || LOCKSTEP_ONLY == 0
-#define LOCKSTEP_VARIANT(R) R, lockstep::Block<R>::kShared
-
-// lockstep_layout is what the host checks and chooses by: the version, the sizes
-// of Route, Job, Status, Memory, TraceStep and Launch, the number of weights, the
-// most threads of a block, the number of kernels, and for each the jobs and the
-// bytes of shared memory of a block.
-extern "C" {
-__device__ int64_t lockstep_layout[] = {
-    lockstep::kVersion,
-    sizeof(lockstep::Route), sizeof(lockstep::Job), sizeof(lockstep::Status),
-    sizeof(lockstep::Memory), sizeof(lockstep::TraceStep), sizeof(lockstep::Launch),
-    lockstep::kWeights, lockstep::kMaxThreads,
-    5,
-    LOCKSTEP_VARIANT(1), LOCKSTEP_VARIANT(2), LOCKSTEP_VARIANT(4), LOCKSTEP_VARIANT(5), LOCKSTEP_VARIANT(6),
-};
-}
+// LOCKSTEP_ONLY=<R> compiles that kernel alone, for builds that make several at
+// once; layout.cu is then another part.
+#define LOCKSTEP_ROLLOUT_OF(R) LOCKSTEP_ROLLOUT(R)
+#ifdef LOCKSTEP_ONLY
+LOCKSTEP_ROLLOUT_OF(LOCKSTEP_ONLY)
+#else
+LOCKSTEP_VARIANTS(LOCKSTEP_ROLLOUT)
+#include "layout.cu"
 #endif

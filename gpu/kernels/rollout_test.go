@@ -436,7 +436,7 @@ func TestFailures(t *testing.T) {
 		r.routes = append(r.routes, route)
 	}
 	r.routes[1].TargetLataccel[95] = nan // at step 100 in the context
-	want := []abiStatus{{step: end}, {statusNoToken, 100, nan}, {statusNotDistribution, 102, nan}, {step: end}, {step: end}}
+	want := []abiStatus{{step: end}, {code: statusNoToken, step: 100, value: nan}, {code: statusNotDistribution, step: 102, value: nan}, {step: end}, {step: end}}
 	for i, o := range run(t, open(t, emulated.Options{Order: emulated.Descending}), r) {
 		job := lockstep.Job{Route: r.routes[i], Policy: r.policies[i]}
 		result := simulate(t, job, r.shortcuts)

@@ -46,6 +46,7 @@ func unitSources(t testing.TB) fstest.MapFS {
 	t.Helper()
 	files := sources(t)
 	delete(files, "rollout.cu")
+	delete(files, "layout.cu")
 	data, err := os.ReadFile(filepath.Join("testdata", "units.cu"))
 	must(t, err)
 	files["units.cu"] = &fstest.MapFile{Data: data}
@@ -56,8 +57,7 @@ func unitSources(t testing.TB) fstest.MapFS {
 func unit[T any](t testing.TB, d driver.Device, kernel string, args *abiUnits, result *driver.Pointer, n int) []T {
 	t.Helper()
 	*result = room[T](t, d, n)
-	p := upload(t, d, []abiUnits{*args})
-	must(t, d.Launch(kernel, 1, 64, 128<<10, p))
+	must(t, d.Launch(kernel, 1, 64, 128<<10, raw([]abiUnits{*args})))
 	out := download[T](t, d, *result, n)
 	synchronize(t, d)
 	return out
@@ -427,6 +427,66 @@ func TestChoose(t *testing.T) {
 	want := []int64{1, 1, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 	if !slices.Equal(got, want) {
 		t.Errorf("edges: got %v, want %v", got, want)
+	}
+}
+
+// TestChooseNear holds the choice by sums in another order to that by the running
+// sum: they agree wherever the former decides, which is everywhere but within a
+// pico of an edge.
+func TestChooseNear(t *testing.T) {
+	d := open(t, emulated.Options{Sources: unitSources(t), Order: emulated.Shuffled})
+	random := rand.New(rand.NewPCG(5, 6))
+	var rows [][]float32
+	for _, scale := range []float64{0.1, 1, 4, 30} { // from nearly even to nearly certain
+		logits, sum := make([]float64, lockstep.VocabSize), 0.0
+		for i := range logits {
+			logits[i] = math.Exp(scale * random.NormFloat64())
+			sum += logits[i]
+		}
+		row := make([]float32, lockstep.VocabSize)
+		for i, x := range logits {
+			row[i] = float32(x / sum)
+		}
+		rows = append(rows, row)
+	}
+	rows = append(rows, make([]float32, lockstep.VocabSize)) // no distribution
+	rows[len(rows)-1][7] = 1.1
+	alone := make([]float32, lockstep.VocabSize)
+	alone[500] = 1
+	rows = append(rows, alone)
+	for i, row := range rows {
+		var draws []float64
+		total := 0.0
+		for _, p := range row {
+			total += float64(p)
+		}
+		sum := 0.0
+		for _, p := range row {
+			sum += float64(p)
+			for _, x := range []float64{sum / total, math.Nextafter(sum/total, 0), math.Nextafter(sum/total, 1), sum/total - 1e-11, sum/total + 1e-11, random.Float64()} {
+				if x >= 0 && x < 1 {
+					draws = append(draws, x)
+				}
+			}
+		}
+		args := abiUnits{n: 1, kind: int64(len(draws)), x: upload(t, d, row), a: upload(t, d, draws), c: room[float64](t, d, lockstep.VocabSize)}
+		want := unit[int64](t, d, "unit_choose", &args, &args.i, len(draws))
+		args.c = 0
+		near, wrong := 0, 0
+		for k, got := range unit[int64](t, d, "unit_choose_near", &args, &args.i, len(draws)) {
+			switch {
+			case got < 0:
+				near++
+			case got != want[k]:
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			t.Errorf("row %d: %d of %d draws give another token", i, wrong, len(draws))
+		}
+		if undecided := float64(near) / float64(len(draws)); i < 2 && (undecided < 0.45 || undecided > 0.55) || i == 4 && undecided != 1 {
+			t.Errorf("row %d: %d of %d draws are left undecided, want the half that is on edges, or all of what is no distribution", i, near, len(draws))
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ func holdAll[T any](t *testing.T, operation string, got []T) {
 
 func vectorsOfProducts(t *testing.T, d driver.Device) {
 	const columns = 16
-	for _, kind := range []int64{0, 1, 2, 4} {
+	for _, kind := range []int64{0, 1, 2} {
 		vectors.Hold(t, "product", func(v vectors.Vector) any {
 			var panel []float32
 			for _, x := range v.Float32s("b") {

@@ -27,8 +27,15 @@ ${CC:-cc} -O1 -fPIC $header -c $work/rest.c -o $work/rest.o
 $cxx $flags $header -c gpu/standin/libcuda.cpp -o $work/libcuda.o
 $cxx $flags -c gpu/kernels/cpu/device.cpp -o $work/device.o
 JOBS
-for part in $(sed -n 's/.*LOCKSTEP_ONLY == \([0-9]*\).*/\1/p' gpu/kernels/rollout.cu | sort -u); do
-  echo "$cxx $flags -DLOCKSTEP_ONLY=$part -x c++ -c gpu/kernels/rollout.cu -o $work/rollout$part.o" >> "$work/jobs"
+for source in gpu/kernels/*.cu; do
+  name=$(basename "$source" .cu)
+  if grep -q LOCKSTEP_ONLY "$source"; then
+    for part in $(sed -n 's/.*LOCKSTEP_VARIANTS(V)//p' gpu/kernels/variants.h | grep -o '[0-9][0-9]*'); do
+      echo "$cxx $flags -DLOCKSTEP_ONLY=$part -x c++ -c $source -o $work/$name$part.o" >> "$work/jobs"
+    done
+  else
+    echo "$cxx $flags -x c++ -c $source -o $work/$name.o" >> "$work/jobs"
+  fi
 done
 xargs -P "$(nproc)" -I{} sh -c '{}' < "$work/jobs"
 $cxx -shared -pthread -Wl,-soname,libcuda.so.1 -o "$work/libcuda.so.1" "$work"/*.o -ldl

@@ -29,6 +29,7 @@
 #include <thread>
 
 #include "../kernels/cpu/device.h"
+#include "../kernels/launch.h"
 
 using lockstep::cpu::Device;
 using lockstep::cpu::Result;
@@ -54,14 +55,16 @@ int number(const char *name, int otherwise) {
 }
 
 // A Stream does what it is given on a thread of its own, in order.
+struct Context;
 struct Stream {
+  Context *const context;
   std::mutex mutex;
   std::condition_variable work;
   std::deque<std::function<CUresult()>> queue;
   bool busy = false, ending = false;
   std::thread thread;
 
-  Stream() : thread([this] { run(); }) {}
+  explicit Stream(Context *of) : context(of), thread([this] { run(); }) {}
   ~Stream() {
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -93,18 +96,27 @@ struct Function {
   int shared = 48 << 10;
 };
 
-// The one context of the one device.
+// A Context has the device's memory to itself.
 struct Context {
   std::mutex mutex;  // of what follows
   std::unique_ptr<Device> device;
   std::map<Function *, std::unique_ptr<Function>> functions;
-  int references = 0;
-  CUresult failed = CUDA_SUCCESS;  // answers everything until the context is reset
+  int references = 0;              // of the primary one
+  CUresult failed = CUDA_SUCCESS;  // answers everything from then on
 };
 
 bool initialised;
-Context context;
-thread_local bool current;
+Context primary;
+thread_local Context *current;
+
+// open gives a context memory.
+void open(Context &context) {
+  Device::Options options;
+  options.workers = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (const char *text = getenv("LOCKSTEP_STANDIN_MEMORY")) options.memory_limit = atoll(text);
+  context.device = std::make_unique<Device>(options);
+  context.failed = CUDA_SUCCESS;
+}
 
 void Stream::run() {
   std::unique_lock<std::mutex> lock(mutex);
@@ -117,13 +129,13 @@ void Stream::run() {
     lock.unlock();
     CUresult result;
     {
-      std::lock_guard<std::mutex> guard(context.mutex);
-      result = context.failed;
+      std::lock_guard<std::mutex> guard(context->mutex);
+      result = context->failed;
     }
     if (result == CUDA_SUCCESS) {
       result = f();
-      std::lock_guard<std::mutex> guard(context.mutex);
-      if (result != CUDA_SUCCESS) context.failed = result;
+      std::lock_guard<std::mutex> guard(context->mutex);
+      if (result != CUDA_SUCCESS) context->failed = result;
     }
     lock.lock();
     busy = false;
@@ -134,11 +146,11 @@ void Stream::run() {
 template <class F>
 CUresult use(F f) {
   if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!current) return CUDA_ERROR_INVALID_CONTEXT;
-  std::lock_guard<std::mutex> lock(context.mutex);
-  if (context.failed != CUDA_SUCCESS) return context.failed;
-  if (context.device == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  return f(*context.device);
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  std::lock_guard<std::mutex> lock(current->mutex);
+  if (current->failed != CUDA_SUCCESS) return current->failed;
+  if (current->device == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return f(*current->device);
 }
 
 CUresult translate(Device &device, Result result, CUresult invalid) {
@@ -156,9 +168,10 @@ CUresult translate(Device &device, Result result, CUresult invalid) {
 // then gives a command to the stream, which calls f with the device.
 CUresult then(CUstream stream, std::function<CUresult(Device &)> f) {
   return use([&](Device &) {
-    reinterpret_cast<Stream *>(stream)->add([f] {
-      std::lock_guard<std::mutex> lock(context.mutex);
-      return context.device == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : f(*context.device);
+    auto *s = reinterpret_cast<Stream *>(stream);
+    s->add([f, s] {
+      std::lock_guard<std::mutex> lock(s->context->mutex);
+      return s->context->device == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : f(*s->context->device);
     });
     return CUDA_SUCCESS;
   });
@@ -251,42 +264,44 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice) {
   if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;
-  std::lock_guard<std::mutex> lock(context.mutex);
-  if (context.device == nullptr) {
-    Device::Options options;
-    options.workers = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-    if (const char *text = getenv("LOCKSTEP_STANDIN_MEMORY")) options.memory_limit = atoll(text);
-    context.device = std::make_unique<Device>(options);
-    context.failed = CUDA_SUCCESS;
-  }
-  context.references++;
-  *ctx = reinterpret_cast<CUcontext>(&context);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuDevicePrimaryCtxReset(CUdevice) {
-  std::lock_guard<std::mutex> lock(context.mutex);
-  context.device.reset();
-  context.references = 0;
-  context.failed = CUDA_SUCCESS;
+  std::lock_guard<std::mutex> lock(primary.mutex);
+  if (primary.device == nullptr) open(primary);
+  primary.references++;
+  *ctx = reinterpret_cast<CUcontext>(&primary);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice) {
-  std::lock_guard<std::mutex> lock(context.mutex);
-  if (context.references == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--context.references == 0) context.device.reset();
+  std::lock_guard<std::mutex> lock(primary.mutex);
+  if (primary.references == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--primary.references == 0) primary.device.reset();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxCreate(CUcontext *ctx, unsigned int, CUdevice) {
+  if (!initialised) return CUDA_ERROR_NOT_INITIALIZED;
+  current = new Context;
+  open(*current);
+  *ctx = reinterpret_cast<CUcontext>(current);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDestroy(CUcontext ctx) {
+  auto *context = reinterpret_cast<Context *>(ctx);
+  if (context == &primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (current == context) current = nullptr;
+  delete context;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetCurrent(CUcontext ctx) {
-  current = ctx != nullptr;
+  current = reinterpret_cast<Context *>(ctx);
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int) {
   return use([&](Device &) {
-    *stream = reinterpret_cast<CUstream>(new Stream);
+    *stream = reinterpret_cast<CUstream>(new Stream(current));
     return CUDA_SUCCESS;
   });
 }
@@ -297,7 +312,7 @@ CUresult cuStreamDestroy(CUstream stream) {
 }
 
 CUresult cuStreamQuery(CUstream stream) {
-  if (!current) return CUDA_ERROR_INVALID_CONTEXT;
+  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (!reinterpret_cast<Stream *>(stream)->idle()) return CUDA_ERROR_NOT_READY;
   return use([&](Device &) {
     lockstep_standin_counts[kSynchronisations]++;
@@ -338,7 +353,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
     auto f = std::make_unique<Function>();
     f->name = name;
     *function = reinterpret_cast<CUfunction>(f.get());
-    context.functions[f.get()] = std::move(f);
+    current->functions[f.get()] = std::move(f);
     return CUDA_SUCCESS;
   });
 }
@@ -436,7 +451,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   const Function *f = reinterpret_cast<Function *>(function);
   if (static_cast<int>(shared) > f->shared) return CUDA_ERROR_INVALID_VALUE;
   lockstep_standin_counts[kLaunches]++;
-  const uint64_t argument = *static_cast<uint64_t *>(parameters[0]);
+  // A kernel says how many bytes its argument has; here, those of the largest.
+  const std::string argument(static_cast<const char *>(parameters[0]), sizeof(lockstep::Launch));
   if (fault("launch")) return then(stream, [](Device &) { return CUDA_ERROR_LAUNCH_FAILED; });
   if (fault("hang")) {
     return use([&](Device &) {
@@ -449,7 +465,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   }
   const std::string name = f->name;
   return then(stream, [=](Device &device) {
-    return translate(device, device.launch(name, blocks, threads, shared, argument), CUDA_ERROR_INVALID_VALUE);
+    return translate(device, device.launch(name, blocks, threads, shared, argument.data(), static_cast<int64_t>(argument.size())),
+                     CUDA_ERROR_INVALID_VALUE);
   });
 }
 

@@ -18,6 +18,7 @@ import (
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/golden"
+	"lockstep/parity/tinyphysics"
 )
 
 // The options that most checks run with: all of a short route, without what costs
@@ -152,7 +153,7 @@ func (s *suite) steps() {
 					if step.Sample < 0 || step.Sample > 1023 || !(step.Draw < step.CDF[step.Sample]) || step.Sample > 0 && step.Draw < step.CDF[step.Sample-1] {
 						fail("sample %d is not where the draw %v falls", step.Sample, step.Draw)
 					}
-					if want := bin(step.Sample); bits(step.Prediction) != bits(want) {
+					if want := bin(step.Sample); !same(step.Prediction, want) {
 						fail("prediction %v, sample %d stands for %v", step.Prediction, step.Sample, want)
 					}
 				}
@@ -163,7 +164,7 @@ func (s *suite) steps() {
 				if step.Index >= lockstep.ControlStartIdx {
 					want = min(max(step.Prediction, current-lockstep.MaxAccDelta), current+lockstep.MaxAccDelta)
 				}
-				if bits(step.Lataccel) != bits(want) {
+				if !same(step.Lataccel, want) {
 					fail("lataccel %v, want %v after %v with prediction %v", step.Lataccel, want, current, step.Prediction)
 				}
 				current = want
@@ -285,7 +286,7 @@ func (s *suite) clipping() {
 			if step.Index >= lockstep.ControlStartIdx {
 				want = answer
 			}
-			if want = min(max(want, lockstep.SteerMin), lockstep.SteerMax); bits(step.Action) != bits(want) {
+			if want = min(max(want, lockstep.SteerMin), lockstep.SteerMax); !same(step.Action, want) {
 				s.errorf("job %d, step %d: the controller answers %v, action is %v, want %v", i, step.Index, answer, step.Action, want)
 				break
 			}
@@ -544,7 +545,7 @@ func (s *suite) lengths() {
 				if c.Jerk == c.Jerk || c.Total == c.Total || c.Lataccel != c.Lataccel {
 					s.errorf("%d rows have one step that costs: costs %v, want a number, NaN and NaN", n, c)
 				}
-			} else if want := float64(c.Lataccel*lockstep.LatAccelCostMultiplier) + c.Jerk; bits(c.Total) != bits(want) {
+			} else if want := float64(c.Lataccel*lockstep.LatAccelCostMultiplier) + c.Jerk; !same(c.Total, want) {
 				s.errorf("%d rows: total cost %v, want 50·%v + %v", n, c.Total, c.Lataccel, c.Jerk)
 			}
 		}
@@ -635,47 +636,8 @@ func (s *suite) goldenSet(set *golden.Set) {
 		jobs, want = append(jobs, lockstep.Job{Route: s.routes[i], Policy: policy}), append(want, recording)
 	}
 	for i, r := range s.good(jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
-		if d := recordingDifference(r, want[i]); d != "" {
-			s.errorf("%s, recorded by Python: %s", jobName(r.job), d)
+		if err := tinyphysics.CheckRecording(want[i], r.steps, r.result.Costs); err != nil {
+			s.errorf("%s, recorded by Python: %w", jobName(r.job), err)
 		}
 	}
-}
-
-// recordingDifference says where a rollout parts from a recording, or "".
-func recordingDifference(got *rollout, want *golden.Recording) string {
-	if len(got.steps) != want.Steps() {
-		return fmt.Sprintf("%d steps, want %d", len(got.steps), want.Steps())
-	}
-	hash := func(stage string, values, recorded uint64) string {
-		if values == recorded {
-			return ""
-		}
-		return fmt.Sprintf("%s: values of hash %016x, want %016x", stage, values, recorded)
-	}
-	for i, step := range got.steps {
-		const n, m = lockstep.ContextLength, 4 * lockstep.ContextLength
-		differences := []string{
-			valueDifference("action", step.Action, want.Action[i]),
-			arrayDifference("tokens", step.Tokens, want.Tokens[i*n:(i+1)*n]),
-			arrayDifference("states", step.States, want.States[i*m:(i+1)*m]),
-		}
-		if logits, probs, ok := want.Full(step.Index); ok {
-			differences = append(differences, arrayDifference("logits", step.Logits, logits), arrayDifference("probs", step.Probs, probs))
-		}
-		differences = append(differences,
-			hash("logits", golden.Hash(step.Logits), want.LogitsHash[i]),
-			hash("probs", golden.Hash(step.Probs), want.ProbsHash[i]),
-			hash("cdf", golden.Hash(step.CDF), want.CDFHash[i]),
-			valueDifference("draw", step.Draw, want.Draw[i]),
-			valueDifference("sample", int64(step.Sample), want.Sample[i]),
-			valueDifference("prediction", step.Prediction, want.Prediction[i]),
-			valueDifference("lataccel", step.Lataccel, want.Lataccel[i]),
-		)
-		for _, d := range differences {
-			if d != "" {
-				return fmt.Sprintf("step %d, stage %s", step.Index, d)
-			}
-		}
-	}
-	return resultDifference(got.result, lockstep.Result{Costs: want.Costs})
 }

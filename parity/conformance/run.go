@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/parity"
+	"lockstep/parity/schema"
+	"lockstep/parity/tinyphysics"
 )
 
 // A rollout is what a job did.
@@ -193,38 +196,35 @@ func stepDifference(got, want *lockstep.Step) string {
 	if (got.Logits == nil) != (want.Logits == nil) {
 		return fmt.Sprintf("stage logits: the network ran is %v, want %v", got.Logits != nil, want.Logits != nil)
 	}
-	for _, d := range []string{
-		valueDifference("action", got.Action, want.Action),
-		arrayDifference("tokens", got.Tokens, want.Tokens),
-		arrayDifference("states", got.States, want.States),
-		arrayDifference("logits", got.Logits, want.Logits),
-		arrayDifference("probs", got.Probs, want.Probs),
-		arrayDifference("cdf", got.CDF, want.CDF),
-		valueDifference("draw", got.Draw, want.Draw),
-		valueDifference("sample", int64(got.Sample), int64(want.Sample)),
-		valueDifference("prediction", got.Prediction, want.Prediction),
-		valueDifference("lataccel", got.Lataccel, want.Lataccel),
-		valueDifference("index", int64(got.Index), int64(want.Index)),
-	} {
-		if d != "" {
-			return "stage " + d
+	s := tinyphysics.Schema(0)
+	w, g := s.NewStep(), s.NewStep()
+	tinyphysics.Expose(want, w)
+	tinyphysics.Expose(got, g)
+	w.Sum(schema.XXH64)
+	g.Sum(schema.XXH64)
+	if d := parity.DifferStep(s, w, g); d != nil {
+		if !s.Stages[s.Index(d.Stage)].IsArray() {
+			d.Index = -1
 		}
+		return "stage " + place(d.Stage, d)
 	}
-	return ""
+	return valueDifference("index", int64(got.Index), int64(want.Index))
+}
+
+// place says where two arrays differ: "probs[3]: 2 (40000000), want 1 (3f800000)".
+func place(name string, d *parity.Divergence) string {
+	if d.Index >= 0 {
+		name += fmt.Sprintf("[%d]", d.Index)
+	}
+	return fmt.Sprintf("%s: %s, want %s", name, d.Got, d.Want)
 }
 
 func resultDifference(got, want lockstep.Result) string {
 	if (got.Err == nil) != (want.Err == nil) {
 		return fmt.Sprintf("error %s, want %s", firstLine(got.Err), firstLine(want.Err))
 	}
-	for _, d := range []string{
-		valueDifference("lataccel cost", got.Costs.Lataccel, want.Costs.Lataccel),
-		valueDifference("jerk cost", got.Costs.Jerk, want.Costs.Jerk),
-		valueDifference("total cost", got.Costs.Total, want.Costs.Total),
-	} {
-		if d != "" {
-			return d
-		}
+	if d := parity.DifferOutcome(tinyphysics.Schema(0), tinyphysics.Outcome(want.Costs), tinyphysics.Outcome(got.Costs)); d != nil {
+		return place(d.Element+" cost", &parity.Divergence{Index: -1, Want: d.Want, Got: d.Got})
 	}
 	g, w := got.Trajectory, want.Trajectory
 	if (g == nil) != (w == nil) {
@@ -248,36 +248,18 @@ func resultDifference(got, want lockstep.Result) string {
 type number interface{ float32 | float64 | int64 }
 
 func valueDifference[T number](name string, got, want T) string {
-	if bits(got) == bits(want) {
-		return ""
-	}
-	return fmt.Sprintf("%s: %v (%x), want %v (%x)", name, got, bits(got), want, bits(want))
-}
-
-func arrayDifference[T number](name string, got, want []T) string {
-	if len(got) != len(want) {
-		return fmt.Sprintf("%s: %d values, want %d", name, len(got), len(want))
-	}
-	for i := range want {
-		if bits(got[i]) != bits(want[i]) {
-			return valueDifference(fmt.Sprintf("%s[%d]", name, i), got[i], want[i])
-		}
+	if d := parity.Differ([]T{want}, []T{got}); d != nil {
+		return fmt.Sprintf("%s: %s, want %s", name, d.Got, d.Want)
 	}
 	return ""
 }
 
-// bits are a number's. All NaN are one: which of them an operation gives depends
-// on the order of its operands, which the contract does not prescribe.
-func bits[T number](x T) uint64 {
-	if x != x {
-		return math.Float64bits(math.NaN())
+func arrayDifference[T number](name string, got, want []T) string {
+	if d := parity.Differ(want, got); d != nil {
+		return place(name, d)
 	}
-	switch v := any(x).(type) {
-	case float32:
-		return uint64(math.Float32bits(v))
-	case float64:
-		return math.Float64bits(v)
-	default:
-		return uint64(v.(int64))
-	}
+	return ""
 }
+
+// same reports whether two numbers have the same bits, or both are none.
+func same(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b }

@@ -203,7 +203,7 @@ func (d *driver) through(p lockstep.Stepper, to int) {
 			if p.Err(i) != nil {
 				want = math.NaN()
 			}
-			if bits(got) != bits(want) || bits(got) != bits(p.Lataccel(i)) {
+			if !same(got, want) || !same(got, p.Lataccel(i)) {
 				d.suite.fatalf("job %d, step %d: lataccel %v, Lataccel gives %v, want %v", i, lockstep.ContextLength+step, got, p.Lataccel(i), want)
 			}
 		}

@@ -155,6 +155,16 @@ func (s *Schema) Index(name string) int {
 	return slices.IndexFunc(s.Stages, func(g Stage) bool { return g.Name == name })
 }
 
+// Required are the names of the stages that every rollout has, and of the outcome.
+func (s *Schema) Required() (names []string) {
+	for i := range s.Stages {
+		if !s.Stages[i].Optional {
+			names = append(names, s.Stages[i].Name)
+		}
+	}
+	return append(names, s.Outcome.Name)
+}
+
 // Set is the set of the stages of these names, which must be there.
 func (s *Schema) Set(names ...string) (set Set) {
 	for _, name := range names {

@@ -9,7 +9,7 @@ import (
 )
 
 // everything are the stages of a step.
-const everything = 1<<10 - 1
+var everything = schema.Set(1<<len(view.Stages) - 1)
 
 // parallel is a source of a simulator that is called so often at once.
 func parallel(sim lockstep.Simulator, n int) *parity.LiveSource {
@@ -19,12 +19,7 @@ func parallel(sim lockstep.Simulator, n int) *parity.LiveSource {
 }
 
 // stages are the names of those of a step, and of the outcome.
-var stages = func() (names []string) {
-	for _, g := range view.Stages {
-		names = append(names, g.Name)
-	}
-	return append(names, Costs)
-}()
+var stages = view.Required()
 
 var background = context.Background()
 

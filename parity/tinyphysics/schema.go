@@ -16,18 +16,21 @@ import (
 
 // Names of the stages, of the inputs and of the outcome.
 const (
-	Route      = "route"      // the route's columns and seed, before the first step
-	Action     = "action"     // steer command after clipping
-	Tokens     = "tokens"     // encoded past lataccels
-	States     = "states"     // network input
-	Logits     = "logits"     // last position
-	Probs      = "probs"      // their softmax
-	CDF        = "cdf"        // their running sum
-	Draw       = "draw"       // uniform variate
-	Sample     = "sample"     // token
-	Prediction = "prediction" // the token's bin, m/s²
-	Lataccel   = "lataccel"   // after the step, m/s²
-	Costs      = "costs"
+	Route       = "route"       // the route's columns and seed, before the first step
+	Observation = "observation" // what a network that steers sees
+	Actor       = "actor"       // what it answers
+	Raw         = "raw"         // its action, mean or sampled, before the scale
+	Action      = "action"      // steer command after clipping
+	Tokens      = "tokens"      // encoded past lataccels
+	States      = "states"      // network input
+	Logits      = "logits"      // last position
+	Probs       = "probs"       // their softmax
+	CDF         = "cdf"         // their running sum
+	Draw        = "draw"        // uniform variate
+	Sample      = "sample"      // token
+	Prediction  = "prediction"  // the token's bin, m/s²
+	Lataccel    = "lataccel"    // after the step, m/s²
+	Costs       = "costs"
 )
 
 // view is the schema of a step of which the network is run, and where its values lie.
@@ -40,7 +43,13 @@ var view = schema.NewView(
 			From: []string{Lataccel}, Begin: lockstep.ControlStartIdx, End: lockstep.CostEndIdx,
 		},
 	},
-	number(schema.Stage{Name: Action, Given: true, Teach: true, From: from(schema.Before(Lataccel))},
+	array(schema.Stage{Name: Observation, Shape: []int{lockstep.ObservationSize}, Optional: true, From: from(schema.Before(Lataccel), schema.Before(Action)), Elements: observationElements()},
+		func(s *lockstep.Step) []float32 { return s.Observation }),
+	array(schema.Stage{Name: Actor, Shape: []int{lockstep.ActorSize}, Optional: true, From: from(schema.Same(Observation))},
+		func(s *lockstep.Step) []float32 { return s.Actor }),
+	number(schema.Stage{Name: Raw, Optional: true, From: from(schema.Same(Actor))},
+		func(s *lockstep.Step) (float64, bool) { return s.Raw, s.Actor != nil }),
+	number(schema.Stage{Name: Action, Given: true, Teach: true, From: from(schema.Before(Lataccel), schema.Same(Raw))},
 		func(s *lockstep.Step) (float64, bool) { return s.Action, true }),
 	array(schema.Stage{Name: Tokens, Shape: []int{lockstep.ContextLength}, From: from(schema.Last(lockstep.ContextLength, Lataccel))},
 		func(s *lockstep.Step) []int64 { return s.Tokens }),
@@ -62,6 +71,18 @@ var view = schema.NewView(
 	number(schema.Stage{Name: Lataccel, Given: true, Teach: true, Effect: true, From: from(schema.Same(Prediction), schema.Last(1, Lataccel))},
 		func(s *lockstep.Step) (float64, bool) { return s.Lataccel, true }),
 )
+
+// observationElements are the names of an observation's elements.
+func observationElements() (all []schema.Element) {
+	for _, name := range lockstep.ObservationNames {
+		if n := len(all); n > 0 && all[n-1].Name == name {
+			all[n-1].Count++
+		} else {
+			all = append(all, schema.Element{Name: name, Count: 1})
+		}
+	}
+	return all
+}
 
 func from(inputs ...schema.Input) []schema.Input { return inputs }
 

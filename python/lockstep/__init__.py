@@ -14,8 +14,9 @@ from lockstep._version import __version__
 from lockstep.controllers import BatchStep
 from lockstep.errors import ClosedError, RouteError, SimulationError
 from lockstep.network import Network
+from lockstep.parity import BatchedSimulator, Comparison, compare
 from lockstep.rollouts import Candidates, Rollouts, Snapshot
-from lockstep.simulator import Result, Route, Routes, Simulator
+from lockstep.simulator import Result, Route, Routes, Simulator, generate
 from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
 from lockstep.training import Experience
 
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchStep",
+    "BatchedSimulator",
     "Candidates",
     "ClosedError",
+    "Comparison",
     "Env",
     "Experience",
     "Network",
@@ -41,6 +44,8 @@ __all__ = [
     "TinyPhysicsSimulator",
     "VectorEnv",
     "__version__",
+    "compare",
+    "generate",
     "run_rollout",
 ]
 

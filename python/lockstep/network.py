@@ -57,3 +57,10 @@ class Network:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to an ``.onnx`` file, which appears whole or not at all."""
         self._handle.call("save", file=os.path.abspath(os.fspath(path)))
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write it as a controller of the challenge: one Python file, which needs NumPy and ONNX Runtime.
+
+        In the challenge's own program it has the actions that it has here, bit for bit.
+        """
+        self._handle.call("export", file=os.path.abspath(os.fspath(path)))

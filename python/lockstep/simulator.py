@@ -73,12 +73,14 @@ class Routes(Sequence[Route]):
         simulator: Simulator,
         handle: _native.Handle,
         names: list[str],
+        files: list[str],
         rows: npt.NDArray[np.intp],
         index: npt.NDArray[np.intp],
     ) -> None:
         self.simulator = simulator
         self._handle = handle
         self._all_names = names
+        self._all_files = files
         self._all_rows = rows
         self._index = index
         self._columns: list[FloatArray] = []  # of all that are loaded, once they are asked for; shared
@@ -87,6 +89,11 @@ class Routes(Sequence[Route]):
     def names(self) -> list[str]:
         """The routes' names."""
         return [self._all_names[i] for i in self._index]
+
+    @property
+    def files(self) -> list[str]:
+        """The routes' files."""
+        return [self._all_files[i] for i in self._index]
 
     @property
     def rows(self) -> npt.NDArray[np.intp]:
@@ -108,7 +115,9 @@ class Routes(Sequence[Route]):
     def __getitem__(self, key: Any) -> Route | Routes:
         if isinstance(key, (slice, list, tuple, np.ndarray)):
             index = np.arange(len(self), dtype=np.intp)[np.asarray(key) if isinstance(key, (list, tuple)) else key]
-            part = Routes(self.simulator, self._handle, self._all_names, self._all_rows, self._index[index])
+            part = Routes(
+                self.simulator, self._handle, self._all_names, self._all_files, self._all_rows, self._index[index]
+            )
             part._columns = self._columns
             return part
         i = int(self._index[operator.index(key)])
@@ -306,7 +315,7 @@ class Simulator:
         if strict and answer["failed"]:
             raise _native.error(answer["failed"][0])
         rows = np.asarray(answer["rows"], dtype=np.intp)
-        return Routes(self, handle, answer["names"], rows, np.arange(len(rows), dtype=np.intp))
+        return Routes(self, handle, answer["names"], answer["files"], rows, np.arange(len(rows), dtype=np.intp))
 
     def rollout(
         self,
@@ -464,6 +473,22 @@ class Simulator:
             seed=seed,
         )
         return Experience(_native.Handle(answer["handle"], "experience"), answer)
+
+
+def generate(path: str | os.PathLike[str], num_routes: int, seed: int = 1) -> None:
+    """Write generated routes into a folder, in the format of the challenge's.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder, which is made if needed. Routes of the same seed that are there stay.
+    num_routes : int
+        1 to 100,000. Route k does not depend on how many there are.
+    seed : int
+        Equal seeds give equal bytes everywhere.
+    """
+    folder = os.path.abspath(os.fspath(path))
+    _native.long_call("generate", 0, folder=folder, routes=operator.index(num_routes), seed=operator.index(seed))
 
 
 def handle_of(routes: Routes) -> _native.Handle:

@@ -3,7 +3,11 @@
 package main
 
 import (
+	"io"
+
 	"lockstep"
+	"lockstep/export"
+	"lockstep/internal/fileio"
 	"lockstep/policyfile"
 )
 
@@ -48,4 +52,16 @@ func network(_ *task, _ int64, request, buffer []byte) (any, error) {
 // save writes a network to a file that any engine and the command line read.
 func save(_ *task, p *lockstep.Network, q struct{ File string }, _ []byte) (any, error) {
 	return nothing{}, policyfile.Write(q.File, p)
+}
+
+// exported writes a network as a controller of the challenge, one Python file.
+func exported(_ *task, p *lockstep.Network, q struct{ File string }, _ []byte) (any, error) {
+	source, err := export.Controller(p)
+	if err != nil {
+		return nil, err
+	}
+	return nothing{}, fileio.Write(q.File, func(w io.Writer) error {
+		_, err := w.Write(source)
+		return err
+	})
 }

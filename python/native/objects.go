@@ -108,8 +108,9 @@ var methods map[string]method
 
 func init() { // they refer to one another
 	methods = map[string]method{
-		"open":  open,
-		"close": func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
+		"open":     open,
+		"generate": generated,
+		"close":    func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
 
 		"load":    of(load),
 		"columns": of(columns),
@@ -119,6 +120,7 @@ func init() { // they refer to one another
 		"predict": of(predict),
 		"network": network,
 		"save":    of(save),
+		"export":  of(exported),
 
 		"collect": of(collect),
 		"gather":  of(gather),
@@ -138,6 +140,9 @@ func init() { // they refer to one another
 		"plan_shards":  without(planShards),
 		"run_shard":    without(runShard),
 		"merge_shards": without(mergeShards),
+		"schema":       schemaOf,
+		"compare":      of(compare),
+		"page":         of(page),
 
 		"handles": func(*task, int64, []byte, []byte) (any, error) { return count(), nil },
 		"panic":   func(*task, int64, []byte, []byte) (any, error) { panic("as was asked for") },

@@ -9,6 +9,7 @@ import (
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/engines"
+	"lockstep/generate"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
 	"lockstep/reference"
@@ -98,6 +99,7 @@ type loadRequest struct {
 type loadAnswer struct {
 	Handle int64     `json:"handle"`
 	Names  []string  `json:"names"`
+	Files  []string  `json:"files"`
 	Rows   []int     `json:"rows"`
 	Failed []failure `json:"failed"`
 }
@@ -122,7 +124,7 @@ func load(_ *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 		cache.Dir, _ = routecache.DefaultDir()
 	}
 	loaded, errs, _ := cache.Load(files)
-	answer := loadAnswer{Names: []string{}, Rows: []int{}, Failed: []failure{}}
+	answer := loadAnswer{Names: []string{}, Files: []string{}, Rows: []int{}, Failed: []failure{}}
 	var all routes
 	for i, r := range loaded {
 		if errs[i] != nil {
@@ -130,7 +132,7 @@ func load(_ *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 			continue
 		}
 		all = append(all, r)
-		answer.Names, answer.Rows = append(answer.Names, r.Name), append(answer.Rows, r.Len())
+		answer.Names, answer.Files, answer.Rows = append(answer.Names, r.Name), append(answer.Files, files[i]), append(answer.Rows, r.Len())
 	}
 	if len(all) == 0 && len(files) > 0 {
 		return nil, errs[0]
@@ -172,4 +174,19 @@ func pick(handle int64, positions []int) (routes, error) {
 		picked[i] = all[k]
 	}
 	return picked, nil
+}
+
+// generated writes routes of a seed into a folder.
+func generated(t *task, _ int64, request, _ []byte) (any, error) {
+	var q struct {
+		Folder string
+		Routes int
+		Seed   uint64
+	}
+	if err := parse(request, &q); err != nil {
+		return nil, err
+	}
+	return nothing{}, usage(generate.Write(t, q.Folder, generate.Options{
+		NumRoutes: q.Routes, Seed: q.Seed, Progress: func(done int) { t.done.Store(int64(done)) },
+	}))
 }

@@ -93,6 +93,8 @@ type failure struct {
 // usageError is an error of the caller's: Python's ValueError.
 type usageError struct{ error }
 
+func (e usageError) Unwrap() error { return e.error }
+
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // usage makes an error the caller's.

@@ -19,6 +19,14 @@ def network():
     return lockstep.Network(*layers())
 
 
+def test_the_exported_controller_is_equal(sim, short_routes, network, tmp_path):
+    pytest.importorskip("onnxruntime")
+    network.export(tmp_path / "actor.py")
+    result = sim.rollout(short_routes[:2], [network, tmp_path / "actor.py"])
+    assert result.errors == {}
+    assert result.costs[0].tobytes() == result.costs[1].tobytes()
+
+
 def softplus(x):
     x = np.asarray(x, dtype=np.float64)
     return np.log1p(np.exp(-abs(x))) + np.maximum(x, 0)

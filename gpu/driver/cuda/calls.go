@@ -76,6 +76,32 @@ func allowShared(f cu.Function, bytes int) error {
 	return result(C.cuFuncSetAttribute(handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
 }
 
+// launch starts a kernel whose only argument is a struct with these bytes, which
+// the driver copies. cu.Function.Launch takes arguments of 8 bytes alone.
+func launch(f cu.Function, blocks, threads, shared int, stream cu.Stream, argument []byte) error {
+	handle := *(*C.CUfunction)(unsafe.Pointer(&f))
+	onto := *(*C.CUstream)(unsafe.Pointer(&stream))
+	// In memory of C's, since a pointer to it lies in memory that C reads.
+	copied := C.CBytes(argument)
+	defer C.free(copied)
+	parameters := (*unsafe.Pointer)(C.malloc(C.size_t(unsafe.Sizeof(copied))))
+	defer C.free(unsafe.Pointer(parameters))
+	*parameters = copied
+	return result(C.cuLaunchKernel(handle, C.uint(blocks), 1, 1, C.uint(threads), 1, 1, C.uint(shared), onto, parameters, nil))
+}
+
+// streamOf is the caller's stream of a handle.
+func streamOf(handle uintptr) (s cu.Stream) {
+	// A cu.Stream is a struct of the handle alone.
+	*(*uintptr)(unsafe.Pointer(&s)) = handle
+	return s
+}
+
+// destroy ends a context with all that is in it.
+func destroy(c cu.CUContext) error {
+	return result(C.cuCtxDestroy(*(*C.CUcontext)(unsafe.Pointer(&c))))
+}
+
 // pinned reserves memory that the GPU reaches without a copy in between.
 func pinned(bytes int64) ([]byte, error) {
 	var p unsafe.Pointer

@@ -5,6 +5,7 @@ package cuda
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -88,8 +89,7 @@ func find() (cu.Device, error) {
 
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// Device is a GPU. All of its calls are made by one thread, which has the GPU's
-// primary context.
+// Device is a GPU. All of its calls are made by one thread, which has its context.
 type Device struct {
 	info driver.Info
 	work chan func()
@@ -108,9 +108,11 @@ type Device struct {
 	events    []cu.Event
 	marks     int // events in use
 	forget    bool
-	err       error // the first; it answers everything from then on
-	retained  bool  // the context
-	loaded    bool  // the module
+	err       error // after which nothing works; it answers everything from then on
+	context   cu.CUContext
+	made      bool // the context
+	shared    bool // context and stream are the caller's
+	loaded    bool // the module
 }
 
 var _ driver.Device = (*Device)(nil)
@@ -149,19 +151,26 @@ func Open(options Options) (driver.Device, error) {
 
 // start makes the context and loads the kernels.
 func (d *Device) start(options Options) error {
-	primary, err := d.device.RetainPrimaryCtx()
+	var err error
+	if d.shared = options.Stream != nil; d.shared {
+		d.context, err = d.device.RetainPrimaryCtx()
+	} else {
+		d.context, err = d.device.MakeContext(cu.SchedAuto)
+	}
 	if err != nil {
 		return fmt.Errorf("making a context on the GPU: %w", explain(err))
 	}
-	d.retained = true
-	if err := cu.SetCurrentContext(primary); err != nil {
+	d.made = true
+	if err := cu.SetCurrentContext(d.context); err != nil {
 		return explain(err)
 	}
 	if err := d.describe(); err != nil {
 		return fmt.Errorf("asking the GPU what it is: %w", err)
 	}
 	d.info.Kernels = options.Kernels
-	if d.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
+	if d.shared {
+		d.stream = streamOf(*options.Stream)
+	} else if d.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
 		return explain(err)
 	}
 	return d.load(options)
@@ -197,13 +206,31 @@ func (d *Device) describe() error {
 	return nil
 }
 
+// image is what the module is loaded from, and what to call it.
+func (d *Device) image(options Options) (text, kind string, err error) {
+	cubin := options.Cubins[d.info.Major]
+	switch chosen := os.Getenv(KernelsVariable); {
+	case chosen == "ptx", chosen == "" && cubin == nil:
+		text, err = options.PTX()
+		return text, "PTX", err
+	case chosen == "", chosen == "cubin" && cubin != nil:
+		text, err = cubin()
+		return text, "machine code", err
+	case chosen == "cubin":
+		return "", "", fmt.Errorf("%s=cubin: there is no machine code for compute capability %d.%d", KernelsVariable, d.info.Major, d.info.Minor)
+	default:
+		data, err := os.ReadFile(chosen)
+		if err != nil {
+			return "", "", fmt.Errorf("%s: want ptx, cubin or a file of either: %w", KernelsVariable, err)
+		}
+		d.info.Kernels = fmt.Sprintf("%x", sha256.Sum256(data)) // nobody knows their sources
+		return string(data), chosen, nil
+	}
+}
+
 // load gives the GPU its machine code or, if there is none for it, PTX.
 func (d *Device) load(options Options) error {
-	image, kind := options.PTX, "PTX"
-	if cubin := options.Cubins[d.info.Major]; cubin != nil {
-		image, kind = cubin, "machine code"
-	}
-	text, err := image()
+	text, kind, err := d.image(options)
 	if err != nil {
 		return err
 	}
@@ -224,8 +251,15 @@ func (d *Device) load(options Options) error {
 
 var errClosed = errors.New("the device is closed")
 
-// do has the thread call f. An error that is not for want of memory is the last
-// thing that the device does.
+// sticky tells whether an error is one after which nothing works in a context: what
+// a kernel did, or what the caller gave up. Others are of one call.
+func (d *Device) sticky(err error) bool {
+	const first, last = 700, 799 // CUDA_ERROR_ILLEGAL_ADDRESS and what follows
+	return d.lost.Load() || code(err) >= first && code(err) <= last
+}
+
+// do has the thread call f. After an error that is sticky the device does nothing
+// else.
 func (d *Device) do(what string, f func() error) error {
 	done := make(chan error, 1)
 	command := func() {
@@ -237,8 +271,11 @@ func (d *Device) do(what string, f func() error) error {
 		if code(err) == codeOutOfMemory {
 			err = fmt.Errorf("%s: %w: %w", what, driver.ErrOutOfMemory, err)
 		} else if err != nil && !errors.Is(err, driver.ErrOutOfMemory) {
+			sticky := d.sticky(err)
 			err = fmt.Errorf("%s: %w", what, err)
-			d.err = err
+			if sticky {
+				d.err = err
+			}
 		}
 		done <- err
 	}
@@ -341,7 +378,7 @@ func (d *Device) Symbol(name string) (p driver.Pointer, bytes int64, err error) 
 	return p, bytes, err
 }
 
-func (d *Device) Launch(kernel string, blocks, threads, shared int, argument driver.Pointer) error {
+func (d *Device) Launch(kernel string, blocks, threads, shared int, argument []byte) error {
 	return d.do("launching "+kernel, func() error {
 		f, ok := d.functions[kernel]
 		if !ok {
@@ -354,9 +391,7 @@ func (d *Device) Launch(kernel string, blocks, threads, shared int, argument dri
 		if err := allowShared(f, shared); err != nil {
 			return err
 		}
-		// Launch copies 8 bytes for each parameter, which is what a pointer takes.
-		p := uint64(argument)
-		return f.Launch(blocks, 1, 1, threads, 1, 1, shared, d.stream, []unsafe.Pointer{unsafe.Pointer(&p)})
+		return launch(f, blocks, threads, shared, d.stream, argument)
 	})
 }
 
@@ -430,20 +465,15 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// stop frees what the device has. An error leaves a context in which nothing works
-// any more, so that it is reset.
+// stop frees what the device has. In a context in which nothing works any more the
+// calls fail, and its own goes with all that is in it; the caller's stays as it is.
 func (d *Device) stop() {
 	defer close(d.stopped)
-	if !d.retained {
+	if !d.made {
 		return
 	}
-	if d.lost.Load() {
-		for code(explain(d.stream.Query())) == codeNotReady {
-			time.Sleep(10 * time.Millisecond)
-		}
-	} else if d.err != nil {
-		d.device.ResetPrimaryCtx()
-		return
+	for d.lost.Load() && code(explain(d.stream.Query())) == codeNotReady {
+		time.Sleep(10 * time.Millisecond)
 	}
 	for _, e := range d.events {
 		cu.DestroyEvent(&e)
@@ -457,6 +487,10 @@ func (d *Device) stop() {
 	if d.loaded {
 		d.module.Unload()
 	}
+	if d.shared {
+		d.device.ReleasePrimaryCtx()
+		return
+	}
 	d.stream.Destroy()
-	d.device.ReleasePrimaryCtx()
+	destroy(d.context)
 }

@@ -99,7 +99,7 @@ func TestMisuse(t *testing.T) {
 		t.Error("any address can be released")
 	}
 	d := open(t)
-	if err := d.Launch("no_such_kernel", 1, 32, 0, 0); err == nil {
+	if err := d.Launch("no_such_kernel", 1, 32, 0, nil); err == nil {
 		if err := d.Synchronize(context.Background()); err == nil {
 			t.Error("any kernel can be launched")
 		}
@@ -172,12 +172,8 @@ func TestLaunchFaults(t *testing.T) {
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			d := open(t)
-			p, err := d.Allocate(64)
-			if err != nil {
-				t.Fatal(err)
-			}
 			t.Setenv("LOCKSTEP_STANDIN_FAULT", c.fault)
-			if err := d.Launch("lockstep_rollout_r1", 1, 32, 1000, p); err != nil {
+			if err := d.Launch("lockstep_rollout_r1", 1, 32, 1000, make([]byte, 240)); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

@@ -19,7 +19,20 @@ type Options struct {
 
 	// Kernels is the hash of the sources of both.
 	Kernels string
+
+	// Stream, if not nil, is a CUstream of the caller's, in the GPU's primary context,
+	// which others such as PyTorch share: all commands go there, in order with the
+	// caller's own, and context and stream are left as they are. Without it the
+	// device has a context and a stream of its own, and no error of its touches
+	// anybody else's.
+	Stream *uintptr
 }
+
+// KernelsVariable names the environment variable that chooses the kernels: "ptx" has
+// the driver compile the PTX whatever the GPU is, "" and "cubin" take machine code
+// where there is any, and anything else is the path of a cubin or of PTX, so that
+// several can be compared by one program.
+const KernelsVariable = "LOCKSTEP_KERNELS"
 
 // DeviceVariable names the environment variable that holds the GPU's number,
 // from 0, among those that CUDA_VISIBLE_DEVICES leaves.

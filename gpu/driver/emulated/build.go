@@ -39,8 +39,24 @@ func flags(sanitize bool) []string {
 	return append(common, "-O3")
 }
 
-// part finds the parts in which a file of kernels can be compiled.
-var part = regexp.MustCompile(`LOCKSTEP_ONLY == (\d+)`)
+// parts are those in which a file that knows LOCKSTEP_ONLY is compiled: the
+// kernels of variants.h.
+func parts(sources fs.FS, source []byte) ([]string, error) {
+	if !bytes.Contains(source, []byte("LOCKSTEP_ONLY")) {
+		return nil, nil
+	}
+	list, err := fs.ReadFile(sources, "variants.h")
+	if err != nil {
+		return nil, err
+	}
+	_, list, _ = bytes.Cut(list, []byte("#define LOCKSTEP_VARIANTS(V)"))
+	list, _, _ = bytes.Cut(list, []byte("\n"))
+	found := regexp.MustCompile(`\d+`).FindAllString(string(list), -1)
+	if found == nil {
+		return nil, errors.New("variants.h lists no kernel")
+	}
+	return found, nil
+}
 
 // A unit is one call of the compiler.
 type unit struct {
@@ -77,12 +93,11 @@ func build(sources fs.FS, sanitize bool) (string, error) {
 		case ".cpp":
 			units = append(units, unit{source: name})
 		case ".cu":
-			var parts []string
-			for _, m := range part.FindAllSubmatch(data, -1) {
-				parts = append(parts, string(m[1]))
+			parts, err := parts(sources, data)
+			if err != nil {
+				return err
 			}
-			slices.Sort(parts)
-			for _, p := range slices.Compact(parts) {
+			for _, p := range parts {
 				units = append(units, unit{name, p})
 			}
 			if parts == nil {

@@ -367,9 +367,9 @@ func (d *Device) Symbol(name string) (driver.Pointer, int64, error) {
 }
 
 // Launch starts a kernel.
-func (d *Device) Launch(kernel string, blocks, threads, shared int, argument driver.Pointer) error {
+func (d *Device) Launch(kernel string, blocks, threads, shared int, argument []byte) error {
 	return d.enqueue(&command{what: "launch", op: opLaunch, a: uint64(blocks), b: uint64(threads), c: uint64(shared),
-		d: uint64(argument), payload: []byte(kernel)})
+		d: uint64(len(argument)), payload: append(bytes.Clone(argument), kernel...)})
 }
 
 // Synchronize waits until all commands have been done. When ctx ends first, the

@@ -82,7 +82,7 @@ func open(t testing.TB, options emulated.Options) *emulated.Device {
 func background() context.Context { return context.Background() }
 
 // words is memory of the device that holds 0, 1, 2, ... and an argument for it.
-func words(t testing.TB, d driver.Device, n int) (memory, argument driver.Pointer) {
+func words(t testing.TB, d driver.Device, n int) (memory driver.Pointer, argument []byte) {
 	t.Helper()
 	data := make([]byte, 8*n)
 	for i := range n {
@@ -91,13 +91,10 @@ func words(t testing.TB, d driver.Device, n int) (memory, argument driver.Pointe
 	memory, err := d.Allocate(int64(len(data)))
 	must(t, err)
 	must(t, d.Upload(memory, data))
-	argument, err = d.Allocate(16)
-	must(t, err)
-	pair := make([]byte, 16)
+	argument = make([]byte, 16)
 	for i := range 8 {
-		pair[i] = byte(memory >> (8 * i))
+		argument[i] = byte(memory >> (8 * i))
 	}
-	must(t, d.Upload(argument, pair))
 	must(t, d.Synchronize(background()))
 	return memory, argument
 }
@@ -167,6 +164,7 @@ func TestMemory(t *testing.T) {
 // TestErrors gives commands that no device takes. Each costs a device.
 func TestErrors(t *testing.T) {
 	var p driver.Pointer
+	pair := make([]byte, 16) // an argument
 	for _, c := range []struct {
 		name, want string
 		command    func(d *emulated.Device) error
@@ -180,16 +178,15 @@ func TestErrors(t *testing.T) {
 		{"released", "outside", func(d *emulated.Device) error { return errors.Join(d.Release(p), d.Fill(p, 0, 1)) }},
 		{"allocate", "cannot allocate", func(d *emulated.Device) error { _, err := d.Allocate(0); return err }},
 		{"symbol", "no variable absent", func(d *emulated.Device) error { _, _, err := d.Symbol("absent"); return err }},
-		{"kernel", "no kernel absent", func(d *emulated.Device) error { return d.Launch("absent", 1, 1, 0, p) }},
-		{"blocks", "cannot be launched", func(d *emulated.Device) error { return d.Launch("small_order", 0, 1, 0, p) }},
-		{"threads", "cannot be launched", func(d *emulated.Device) error { return d.Launch("small_order", 1, 1025, 0, p) }},
-		{"shared", "232448 at most", func(d *emulated.Device) error { return d.Launch("small_order", 1, 1, 232449, p) }},
-		{"abort", "the device process ended: signal: aborted", func(d *emulated.Device) error { return d.Launch("small_abort", 1, 1, 0, p) }},
+		{"kernel", "no kernel absent", func(d *emulated.Device) error { return d.Launch("absent", 1, 1, 0, pair) }},
+		{"blocks", "cannot be launched", func(d *emulated.Device) error { return d.Launch("small_order", 0, 1, 0, pair) }},
+		{"threads", "cannot be launched", func(d *emulated.Device) error { return d.Launch("small_order", 1, 1025, 0, pair) }},
+		{"shared", "232448 at most", func(d *emulated.Device) error { return d.Launch("small_order", 1, 1, 232449, pair) }},
+		{"abort", "the device process ended: signal: aborted", func(d *emulated.Device) error { return d.Launch("small_abort", 1, 1, 0, pair) }},
 		{"killed", "the device process ended: signal: killed", func(d *emulated.Device) error {
-			argument, err := d.Allocate(16)
-			return errors.Join(err, d.Fill(argument, 0, 16), d.Launch("small_hang", 1, 1, 0, argument), syscall.Kill(d.Pid(), syscall.SIGKILL))
+			return errors.Join(d.Launch("small_hang", 1, 1, 0, pair), syscall.Kill(d.Pid(), syscall.SIGKILL))
 		}},
-		{"stack", "the device process ended: signal: segmentation fault", func(d *emulated.Device) error { return d.Launch("small_deep", 1, 1, 0, p) }},
+		{"stack", "the device process ended: signal: segmentation fault", func(d *emulated.Device) error { return d.Launch("small_deep", 1, 1, 0, pair) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := open(t, emulated.Options{})
@@ -204,7 +201,7 @@ func TestErrors(t *testing.T) {
 			if _, err := d.Allocate(8); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("afterwards: %v", err)
 			}
-			if err := d.Launch("small_order", 1, 1, 64, p); err == nil {
+			if err := d.Launch("small_order", 1, 1, 64, pair); err == nil {
 				t.Error("a launch afterwards is taken")
 			}
 		})
@@ -284,7 +281,7 @@ func TestOrder(t *testing.T) {
 // TestGivenUp waits no longer than its context for a kernel, which then ends.
 func TestGivenUp(t *testing.T) {
 	d := open(t, emulated.Options{})
-	_, argument := words(t, d, 1)
+	memory, argument := words(t, d, 1)
 	must(t, d.Launch("small_hang", 1, 1, 0, argument))
 	ctx, cancel := context.WithTimeout(background(), 100*time.Millisecond)
 	defer cancel()
@@ -292,7 +289,7 @@ func TestGivenUp(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "given up") {
 		t.Errorf("got %v", err)
 	}
-	if err := d.Upload(argument, []byte{1}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := d.Upload(memory, []byte{1}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("afterwards: %v", err)
 	}
 

@@ -1,107 +1,214 @@
-// Command record runs the tests and the benchmark on a GPU and writes what came of
-// them to gpu/hardware. It is part of the folder that `make gpu-bundle` makes, and
-// needs nothing but that folder and a driver.
+// Command record runs the tests and the benchmarks on a GPU and writes what came of
+// them to gpu/hardware, after every outcome, beside what is there of the same
+// kernels. It is part of the folder that `make gpu-bundle` makes, and needs nothing
+// but that folder and a driver.
 //
-//	record test OUT    runs the tests, and one of them under compute-sanitizer
-//	record bench OUT   times 5,000 routes, and adds the figures to what is there
+//	record tests OUT           runs the tests
+//	record sanitize TOOL OUT   runs TestShort under a tool of compute-sanitizer
+//	record bench OUT           times 792 and 5,000 routes, and the peer
+//	record profile OUT         has ncu look at one launch
+//
+// Each verb ends within -deadline, and says of what it did not come to that it was
+// not run.
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/golden"
 	"lockstep/gpu"
+	"lockstep/gpu/driver/cuda"
 	"lockstep/gpu/hardware"
+	"lockstep/gpu/kernels"
 	"lockstep/gpu/module"
+	"lockstep/internal/model"
 )
 
-// Limits of what is started.
-const (
-	testTime      = 20 * time.Minute
-	sanitizerTime = 10 * time.Minute
-)
+const usage = `usage: record [-deadline 9m] tests OUT | sanitize TOOL OUT | bench OUT | profile OUT`
 
 func main() {
-	if len(os.Args) != 3 || os.Args[1] != "test" && os.Args[1] != "bench" {
-		fmt.Fprintln(os.Stderr, "usage: record test|bench OUT")
-		os.Exit(2)
-	}
-	program, err := os.Executable()
-	if err == nil {
-		err = run(filepath.Dir(program), os.Args[1], os.Args[2])
-	}
-	if err != nil {
+	deadline := flag.Duration("deadline", 9*time.Minute, "when the verb ends")
+	flag.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, *deadline, fmt.Errorf("the deadline of %v ended it", *deadline))
+	defer cancel()
+	if err := run(ctx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "record:", err)
 		os.Exit(1)
 	}
 }
 
-func run(bundle, what, out string) error {
-	e, err := identify()
+// run does what the words say.
+func run(ctx context.Context, words []string) error {
+	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	if what == "test" {
-		if err := test(bundle, e); err != nil {
-			return err
-		}
-	} else if err := bench(bundle, out, e); err != nil {
+	r := &recorder{bundle: filepath.Dir(program), say: os.Stdout}
+	switch {
+	case len(words) == 2 && words[0] == "launch": // for profile
+		return launch(ctx)
+	case len(words) == 2 && words[0] == "tests", len(words) == 2 && words[0] == "bench", len(words) == 2 && words[0] == "profile":
+		r.out = words[1]
+	case len(words) == 3 && words[0] == "sanitize" && slices.Contains(hardware.Sanitizers, words[1]):
+		r.out = words[2]
+	default:
+		return fmt.Errorf("%s, with TOOL one of %s", usage, strings.Join(hardware.Sanitizers, ", "))
+	}
+	if err := r.identify(); err != nil {
 		return err
 	}
-	if err := e.CheckDevice(); err != nil {
-		return fmt.Errorf("%w; nothing was written", err)
+	if err := r.evidence.CheckDevice(); err != nil {
+		return fmt.Errorf("%w; nothing is written", err)
 	}
-	file, err := e.Write(out)
-	if err != nil {
+	if err := r.earlier(); err != nil {
 		return err
 	}
-	fmt.Printf("%s: %s\n", file, e.Verdict)
-	if err := e.Check(); err != nil && what == "test" {
-		return fmt.Errorf("%s: %w", e.Device, err)
+	switch words[0] {
+	case "tests":
+		err = r.tests(ctx)
+	case "sanitize":
+		err = r.sanitize(ctx, words[1])
+	case "bench":
+		err = r.bench(ctx)
+	case "profile":
+		err = r.profile(ctx)
 	}
-	return nil
+	if saved := r.save(); err == nil {
+		err = saved
+	}
+	fmt.Printf("%s: %s\n", r.evidence.Device, r.evidence.Verdict)
+	return err
+}
+
+// recorder writes one GPU's evidence.
+type recorder struct {
+	bundle, out string
+	say         io.Writer // what the programs that are run say, as they say it
+	evidence    *hardware.Evidence
 }
 
 // identify says what the GPU and the kernels are.
-func identify() (*hardware.Evidence, error) {
+func (r *recorder) identify() error {
 	d, err := gpu.OpenDevice()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer d.Close()
 	m, err := module.ReadManifest()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	i := d.Info()
 	fmt.Printf("%s, compute capability %d.%d, %d multiprocessors, driver %s\n", i.Name, i.Major, i.Minor, i.Multiprocessors, i.Driver)
-	return &hardware.Evidence{
+	r.evidence = &hardware.Evidence{
 		Device: i.Name, ComputeCapability: fmt.Sprintf("%d.%d", i.Major, i.Minor), Driver: i.Driver,
 		Kernels: m.Sources, Compiler: m.Compiler, Date: time.Now().UTC().Format(time.DateOnly),
-	}, nil
+	}
+	return nil
+}
+
+// earlier goes on from the evidence that is there, if it is of the same kernels.
+func (r *recorder) earlier() error {
+	data, err := os.ReadFile(filepath.Join(r.out, hardware.FileName(r.evidence.Device)))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	old := *r.evidence
+	if err := json.Unmarshal(data, &old); err != nil {
+		return fmt.Errorf("the evidence in %s: %w; move it away", r.out, err)
+	}
+	if old.Kernels != r.evidence.Kernels {
+		fmt.Printf("the evidence in %s is of other kernels, and begins anew\n", r.out)
+		return nil
+	}
+	old.Date, old.Driver = r.evidence.Date, r.evidence.Driver
+	r.evidence = &old
+	return nil
+}
+
+// save writes the evidence as it is.
+func (r *recorder) save() error {
+	r.evidence.Judge()
+	_, err := r.evidence.Write(r.out)
+	return err
+}
+
+// note puts an outcome into a list of the evidence, and writes it.
+func (r *recorder) note(list *[]hardware.Outcome, o hardware.Outcome) error {
+	hardware.Note(list, o)
+	fmt.Fprintf(r.say, "== %s: %s %s\n", o.Name, o.Result, o.Note)
+	return r.save()
+}
+
+// program runs a program in the bundle's folder, shows what it says as it says it,
+// and gives each line to see. The error is the context's if that ended it.
+func (r *recorder) program(ctx context.Context, see func(line string) error, name string, args ...string) error {
+	fmt.Fprintln(r.say, "==", name, strings.Join(args, " "))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir, c.WaitDelay = r.bundle, 10*time.Second
+	c.Env = append(os.Environ(), "LOCKSTEP_REQUIRE_GPU=1", "LOCKSTEP_GOLDENS="+filepath.Join(r.bundle, "goldens"))
+	out, in := io.Pipe()
+	c.Stdout, c.Stderr = in, in
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		lines := bufio.NewReader(out)
+		for {
+			line, err := lines.ReadString('\n')
+			if line != "" {
+				fmt.Fprintln(r.say, strings.TrimRight(line, "\n"))
+				if failed := see(strings.TrimRight(line, "\n")); failed != nil {
+					cancel(failed)
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	err := c.Run()
+	in.Close()
+	<-seen
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 var (
-	outcomeLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\w+)`)
+	outcomeLine = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\w+)`)
 	words       = map[string]string{"PASS": hardware.Pass, "FAIL": hardware.Fail, "SKIP": hardware.Skip}
 )
 
-// test runs the test programs.
-func test(bundle string, e *hardware.Evidence) error {
-	goldens := filepath.Join(bundle, "goldens")
+// tests runs the test programs.
+func (r *recorder) tests(ctx context.Context) error {
+	goldens := filepath.Join(r.bundle, "goldens")
 	sets, err := golden.Sets(goldens)
 	if err != nil {
 		return err
@@ -109,109 +216,156 @@ func test(bundle string, e *hardware.Evidence) error {
 	if len(sets) != 1 {
 		return fmt.Errorf("%s: %d sets of recordings, want 1", goldens, len(sets))
 	}
-	e.Profile = sets[0].Profile
-	e.Verdict = hardware.Pass
-	fail := func() { e.Verdict = hardware.Fail }
-	environment := append(os.Environ(), "LOCKSTEP_REQUIRE_GPU=1", "LOCKSTEP_GOLDENS="+goldens)
-
-	for _, program := range []string{"cuda.test", "gpu.test"} {
-		text, err := start(testTime, bundle, environment, "./"+program, "-test.v", "-test.timeout=15m")
-		found := outcomeLine.FindAllStringSubmatch(text, -1)
-		for _, m := range found {
-			e.Tests = append(e.Tests, hardware.Outcome{Name: strings.TrimSuffix(program, ".test") + "." + m[2], Result: words[m[1]]})
-			if m[1] == "PASS" && program == "gpu.test" && m[2] == "TestGoldens" {
-				for _, r := range sets[0].Recordings {
-					e.Goldens = append(e.Goldens, strings.TrimSuffix(r.File, ".npz"))
-				}
-			}
-		}
-		if err != nil || len(found) == 0 {
-			fail()
-			e.Tests = append(e.Tests, hardware.Outcome{Name: program, Result: hardware.Fail, Note: fmt.Sprint(err)})
+	r.evidence.Profile, r.evidence.Goldens, r.evidence.Tests = sets[0].Profile, nil, nil
+	for _, program := range []string{"cuda", "gpu"} {
+		if err := r.testProgram(ctx, program); err != nil {
+			return err
 		}
 	}
-	if len(e.Goldens) == 0 {
-		fail()
+	if slices.Contains(r.evidence.Tests, hardware.Outcome{Name: "gpu.TestGoldens", Result: hardware.Pass}) {
+		for _, e := range sets[0].Recordings {
+			r.evidence.Goldens = append(r.evidence.Goldens, strings.TrimSuffix(e.File, ".npz"))
+		}
 	}
-
-	sanitizer, err := findSanitizer(bundle)
-	for _, tool := range hardware.Sanitizers {
-		if err != nil {
-			fmt.Printf("== %s is not run: %v\n", tool, err)
-			e.Sanitizer = append(e.Sanitizer, hardware.Outcome{Name: tool, Result: hardware.NotRun, Note: err.Error()})
-			if e.Verdict == hardware.Pass {
-				e.Verdict = hardware.Incomplete
-			}
-			continue
-		}
-		text, err := start(sanitizerTime, bundle, environment, sanitizer, "--tool", tool, "--error-exitcode", "9", "./gpu.test", "-test.run=^TestShort$", "-test.v")
-		o := hardware.Outcome{Name: tool, Result: hardware.Pass}
-		if err != nil || !strings.Contains(text, "--- PASS: TestShort") {
-			o.Result, o.Note = hardware.Fail, fmt.Sprint(err)
-			fail()
-		}
-		e.Sanitizer = append(e.Sanitizer, o)
+	if r.evidence.Judge(); r.evidence.Verdict == hardware.Fail {
+		return errors.New("tests failed")
 	}
 	return nil
 }
 
-// findSanitizer is compute-sanitizer: that of the bundle, or of a toolkit.
-func findSanitizer(bundle string) (string, error) {
-	for _, program := range []string{filepath.Join(bundle, "sanitizer", "compute-sanitizer"), "compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer"} {
-		if found, err := exec.LookPath(program); err == nil {
-			return found, nil
+// testProgram notes the outcome of each test of a program, and of those that it did
+// not come to.
+func (r *recorder) testProgram(ctx context.Context, program string) error {
+	var all []string
+	list := func(line string) error {
+		if strings.HasPrefix(line, "Test") {
+			all = append(all, line)
+		}
+		return nil
+	}
+	tests := &r.evidence.Tests
+	if err := r.program(ctx, list, "./"+program+".test", "-test.list=^Test"); err != nil && ctx.Err() == nil {
+		return r.note(tests, hardware.Outcome{Name: program, Result: hardware.Fail, Note: "its tests cannot be listed: " + err.Error()})
+	}
+	done := map[string]bool{}
+	see := func(line string) error {
+		m := outcomeLine.FindStringSubmatch(line)
+		if m == nil {
+			return nil
+		}
+		done[m[2]] = true
+		return r.note(tests, hardware.Outcome{Name: program + "." + m[2], Result: words[m[1]]})
+	}
+	ended := r.program(ctx, see, "./"+program+".test", "-test.v", "-test.timeout=0")
+	why := "the program ended before it"
+	if ended != nil {
+		why = ended.Error()
+	}
+	for _, name := range all {
+		if !done[name] {
+			if err := r.note(tests, hardware.Outcome{Name: program + "." + name, Result: hardware.NotRun, Note: why}); err != nil {
+				return err
+			}
 		}
 	}
-	return "", errors.New("compute-sanitizer is neither in the bundle nor on this machine")
-}
-
-// start runs a program, shows what it says, and returns it.
-func start(limit time.Duration, dir string, environment []string, program string, args ...string) (string, error) {
-	fmt.Printf("== %s %s\n", program, strings.Join(args, " "))
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	c := exec.CommandContext(ctx, program, args...)
-	c.Dir, c.Env = dir, environment
-	c.WaitDelay = 10 * time.Second
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	err := c.Run()
-	os.Stdout.Write(out.Bytes())
-	if ctx.Err() != nil {
-		err = ctx.Err()
+	if len(all) == 0 {
+		return r.note(tests, hardware.Outcome{Name: program, Result: hardware.NotRun, Note: "no tests were listed: " + why})
 	}
-	return out.String(), err
+	var exit *exec.ExitError
+	if errors.As(ended, &exit) && ctx.Err() == nil && len(done) == len(all) && !slices.ContainsFunc(*tests, func(o hardware.Outcome) bool { return o.Result == hardware.Fail }) {
+		return r.note(tests, hardware.Outcome{Name: program, Result: hardware.Fail, Note: ended.Error()})
+	}
+	return nil
 }
 
-// benchJobs is how many routes are timed; LOCKSTEP_BENCH_ROUTES gives another
+// sanitizerFound is the exit status that compute-sanitizer is told to use.
+const sanitizerFound = 9
+
+// unable are what compute-sanitizer says where it cannot work.
+var unable = regexp.MustCompile(`(?i)not supported|unable to|timed? ?out|no attachable process|internal sanitizer error|target application (terminated|returned an error) before`)
+
+// sanitize runs TestShort under one of compute-sanitizer's tools. What the tool
+// itself could not do is "not run", with its words.
+func (r *recorder) sanitize(ctx context.Context, tool string) error {
+	o := hardware.Outcome{Name: tool, Result: hardware.NotRun}
+	sanitizer, err := find("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer")
+	if err != nil {
+		o.Note = err.Error()
+		return r.note(&r.evidence.Sanitizer, o)
+	}
+	return r.note(&r.evidence.Sanitizer, r.sanitized(ctx, tool, sanitizer))
+}
+
+func (r *recorder) sanitized(ctx context.Context, tool, sanitizer string) hardware.Outcome {
+	o := hardware.Outcome{Name: tool, Result: hardware.NotRun}
+	test, excuse, found := "", "", ""
+	err := r.program(ctx, func(line string) error {
+		if m := outcomeLine.FindStringSubmatch(strings.TrimSpace(line)); m != nil && m[2] == "TestShort" {
+			test = m[1]
+		}
+		if strings.HasPrefix(line, "=========") {
+			if excuse == "" && unable.MatchString(line) {
+				excuse = strings.Trim(line, "= ")
+			} else if found == "" && !strings.Contains(line, "COMPUTE-SANITIZER") {
+				found = strings.Trim(line, "= ")
+			}
+		}
+		return nil
+	}, sanitizer, "--tool", tool, "--error-exitcode", fmt.Sprint(sanitizerFound), "./gpu.test", "-test.run=^TestShort$", "-test.v", "-test.timeout=0")
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		o.Note = context.Cause(ctx).Error()
+	case excuse != "":
+		o.Note = excuse
+	case errors.As(err, &exit) && exit.ExitCode() == sanitizerFound:
+		o.Result, o.Note = hardware.Fail, found
+	case test == "FAIL":
+		o.Result, o.Note = hardware.Fail, "the test failed under the tool"
+	case err != nil:
+		o.Note = err.Error()
+	case test == "PASS":
+		o.Result = hardware.Pass
+	default:
+		o.Note = "the test was not run"
+	}
+	return o
+}
+
+// find is the first of the programs that there is.
+func find(names ...string) (string, error) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no %s", strings.Join(names, " and no "))
+}
+
+// benchRoutes are how many routes are timed: a whole round of the largest blocks on
+// 132 multiprocessors, and what the challenge has. LOCKSTEP_BENCH_ROUTES gives another
 // number, for machines that are slow.
-func benchJobs() (int, error) {
-	n := 5000
+func benchRoutes() ([]int, error) {
 	if text := os.Getenv("LOCKSTEP_BENCH_ROUTES"); text != "" {
+		n := 0
 		if _, err := fmt.Sscan(text, &n); err != nil || n < 1 {
-			return 0, fmt.Errorf("LOCKSTEP_BENCH_ROUTES=%s: want a number of routes", text)
+			return nil, fmt.Errorf("LOCKSTEP_BENCH_ROUTES=%s: want a number of routes", text)
 		}
+		return []int{n}, nil
 	}
-	return n, nil
+	return []int{792, 5000}, nil
+}
+
+// benchKernels are the kernels that are compared: those of LOCKSTEP_KERNELS, of which
+// there may be several with commas between them, or the ones that a GPU gets.
+func benchKernels() []string {
+	return strings.Split(os.Getenv(cuda.KernelsVariable), ",")
 }
 
 // bench times cost-only rollouts with the PID controller for every size of block,
-// and sees that all give the same bits.
-func bench(bundle, out string, e *hardware.Evidence) error {
-	if data, err := os.ReadFile(filepath.Join(out, hardware.FileName(e.Device))); err == nil {
-		old := *e
-		if err := json.Unmarshal(data, &old); err != nil {
-			return err
-		}
-		if old.Kernels != e.Kernels {
-			return errors.New("the tests that are recorded were of other kernels: run the tests first")
-		}
-		*e = old
-		e.Figures = nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	n, err := benchJobs()
+// and sees that all give the same bits. A figure is kept whatever comes after it.
+func (r *recorder) bench(ctx context.Context) error {
+	sizes, err := benchRoutes()
 	if err != nil {
 		return err
 	}
@@ -224,33 +378,186 @@ func bench(bundle, out string, e *hardware.Evidence) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := makeJobs(routesPath, n)
+	result := hardware.Outcome{Name: "bench", Result: hardware.Pass}
+	worse := func(how, note string) {
+		if result.Result != hardware.Fail {
+			result.Result, result.Note = how, note
+		}
+		fmt.Fprintln(r.say, note)
+	}
+	for _, n := range sizes {
+		jobs, err := makeJobs(routesPath, n)
+		if err != nil {
+			return err
+		}
+		var first []lockstep.Costs
+		for _, kernels := range benchKernels() {
+			for _, c := range []struct{ routes, threads int }{{0, 0}, {6, 256}, {5, 256}, {4, 256}, {2, 256}, {1, 256}, {6, 128}, {4, 128}} {
+				name := fmt.Sprintf("%d routes, %d per block, %d threads, kernels %q", n, c.routes, c.threads, kernels)
+				if ctx.Err() != nil {
+					worse(hardware.NotRun, name+": "+context.Cause(ctx).Error())
+					continue
+				}
+				os.Setenv(cuda.KernelsVariable, kernels)
+				f, costs, err := measure(ctx, gpu.Config{ModelPath: modelPath, RoutesPerBlock: c.routes, Threads: c.threads, Timed: true}, jobs)
+				if err != nil {
+					worse(hardware.NotRun, name+": "+err.Error())
+					continue
+				}
+				f.Kernels = kernels
+				for _, c := range costs {
+					f.Cost += c.Total / float64(len(costs))
+				}
+				r.evidence.Measure(f)
+				fmt.Fprintf(r.say, "%s: kernel %.3f s, upload %.4f s, download %.4f s, all %.3f s\n", name, f.Kernel, f.Upload, f.Download, f.Wall)
+				if first == nil {
+					first = costs
+				}
+				if i := differs(costs, first); i >= 0 {
+					worse(hardware.Fail, fmt.Sprintf("%s: job %d has costs %v, others gave %v", name, i, costs[i], first[i]))
+				}
+				if err := r.save(); err != nil {
+					return err
+				}
+			}
+		}
+		if err := writePeer(filepath.Join(dir, "peer"), modelPath, jobs); err != nil {
+			return err
+		}
+		if err := r.peer(ctx, n, filepath.Join(dir, "peer")); err != nil {
+			return err
+		}
+	}
+	return r.note(&r.evidence.Others, result)
+}
+
+// differs is the first place in which costs differ, or -1.
+func differs(a, b []lockstep.Costs) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// peer times PyTorch at the same work, where there is PyTorch.
+func (r *recorder) peer(ctx context.Context, routes int, data string) error {
+	o := hardware.Outcome{Name: fmt.Sprintf("peer of %d routes", routes), Result: hardware.NotRun}
+	python, err := find("python3", "python")
+	if err == nil {
+		err = r.program(ctx, func(line string) error {
+			var p hardware.Peer
+			if json.Unmarshal([]byte(line), &p) == nil && p.Name != "" {
+				r.evidence.Peers = slices.DeleteFunc(r.evidence.Peers, func(o hardware.Peer) bool { return o.Name == p.Name && o.Routes == p.Routes })
+				r.evidence.Peers = append(r.evidence.Peers, p)
+				o.Result = hardware.Pass
+				return r.save()
+			}
+			return nil
+		}, python, "peer.py", "--data", data, "--json")
+	}
+	if err != nil {
+		o.Note = err.Error()
+	} else if o.Result != hardware.Pass {
+		o.Note = "it gave no figure"
+	}
+	return r.note(&r.evidence.Others, o)
+}
+
+// writePeer writes what peer.py reads: the packed weights, the routes' columns (roll
+// lataccel, v ego, a ego, target), recorded commands, and draws, that of step s at s.
+func writePeer(folder, modelPath string, jobs []lockstep.Job) error {
+	weights, err := model.Load(modelPath)
 	if err != nil {
 		return err
 	}
-	var first []lockstep.Costs
-	for _, c := range []struct{ routes, threads int }{{0, 0}, {1, 256}, {2, 256}, {4, 128}, {4, 256}, {5, 256}, {6, 128}, {6, 256}} {
-		f, costs, err := measure(gpu.Config{ModelPath: modelPath, RoutesPerBlock: c.routes, Threads: c.threads, Timed: true}, jobs)
-		if err != nil {
-			fmt.Printf("%d routes per block, %d threads: %v\n", c.routes, c.threads, err)
-			continue
+	rows := lockstep.CostEndIdx
+	var columns, steer, draws []float64
+	for _, j := range jobs {
+		r := j.Route
+		if r.Len() < rows {
+			return fmt.Errorf("route %s has %d rows, want %d for the peer", r.Name, r.Len(), rows)
 		}
-		if first == nil {
-			first = costs
+		for _, c := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel} {
+			columns = append(columns, c[:rows]...)
 		}
-		for i := range costs {
-			if costs[i] != first[i] {
-				return fmt.Errorf("%d routes per block, %d threads: job %d has costs %v, others gave %v", c.routes, c.threads, i, costs[i], first[i])
-			}
-		}
-		fmt.Printf("%d routes, %d per block, %d threads: kernel %.3f s, upload %.4f s, download %.4f s, all %.3f s\n",
-			n, c.routes, c.threads, f.Kernel, f.Upload, f.Download, f.Wall)
-		e.Figures = append(e.Figures, f)
+		steer = append(steer, r.SteerCommand[:lockstep.ControlStartIdx]...)
+		draws = append(append(draws, make([]float64, lockstep.ContextLength)...), lockstep.Draws(r.Seed, rows-lockstep.ContextLength)...)
 	}
-	if len(e.Figures) == 0 {
-		return errors.New("nothing could be measured")
+	shape, err := json.Marshal(map[string]int{"routes": len(jobs), "rows": rows})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for name, data := range map[string]any{"weights.f32": kernels.Pack(weights), "columns.f64": columns, "steer.f64": steer, "draws.f64": draws, "shape.json": shape} {
+		var b bytes.Buffer
+		if err := binary.Write(&b, binary.LittleEndian, data); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), b.Bytes(), 0o644); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// profile has Nsight Compute look at one launch, and writes its report and two pages
+// of it beside the evidence.
+func (r *recorder) profile(ctx context.Context) error {
+	o := hardware.Outcome{Name: "profile", Result: hardware.NotRun}
+	ncu, err := find("ncu", "/usr/local/cuda/bin/ncu")
+	if err != nil {
+		o.Note = err.Error()
+		return r.note(&r.evidence.Others, o)
+	}
+	out, err := filepath.Abs(r.out)
+	if err != nil {
+		return err
+	}
+	base := filepath.Join(out, strings.TrimSuffix(hardware.FileName(r.evidence.Device), ".json"))
+	ignore := func(string) error { return nil }
+	err = r.program(ctx, ignore, ncu, "--set", "full", "--clock-control", "none", "--launch-count", "1", "--kill", "yes", "-f", "-o", base, "./record", "launch", out)
+	// Killed as it was told, the program ends with an error; the report tells.
+	if _, missing := os.Stat(base + ".ncu-rep"); missing != nil {
+		o.Note = fmt.Sprintf("ncu wrote no report: %v", err)
+		return r.note(&r.evidence.Others, o)
+	}
+	for page, args := range map[string][]string{"details.txt": {"--page", "details"}, "source.csv": {"--page", "source", "--csv"}} {
+		f, err := os.Create(base + "." + page)
+		if err != nil {
+			return err
+		}
+		c := exec.CommandContext(ctx, ncu, append([]string{"--import", base + ".ncu-rep"}, args...)...)
+		c.Stdout = f
+		if err := errors.Join(c.Run(), f.Close()); err != nil {
+			o.Note = page + ": " + err.Error()
+			return r.note(&r.evidence.Others, o)
+		}
+	}
+	o.Result = hardware.Pass
+	return r.note(&r.evidence.Others, o)
+}
+
+// launch runs a whole round of the largest blocks once.
+func launch(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "lockstep-launch-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	modelPath, routesPath, err := defaults.Write(dir)
+	if err != nil {
+		return err
+	}
+	jobs, err := makeJobs(routesPath, 792)
+	if err != nil {
+		return err
+	}
+	_, _, err = measure(ctx, gpu.Config{ModelPath: modelPath, RoutesPerBlock: 6}, jobs)
+	return err
 }
 
 // makeJobs makes n routes of their own memory and draws from those in a folder.
@@ -279,7 +586,7 @@ func makeJobs(folder string, n int) ([]lockstep.Job, error) {
 // runs of which the fastest counts.
 const runs = 3
 
-func measure(config gpu.Config, jobs []lockstep.Job) (hardware.Figure, []lockstep.Costs, error) {
+func measure(ctx context.Context, config gpu.Config, jobs []lockstep.Job) (hardware.Figure, []lockstep.Costs, error) {
 	f := hardware.Figure{Routes: len(jobs), Shortcuts: "cost-only", RoutesPerBlock: config.RoutesPerBlock, Threads: config.Threads, Runs: runs}
 	s, err := gpu.New(config)
 	if err != nil {
@@ -289,7 +596,7 @@ func measure(config gpu.Config, jobs []lockstep.Job) (hardware.Figure, []lockste
 	costs := make([]lockstep.Costs, len(jobs))
 	for run := range runs {
 		before := s.Stats()
-		for i, r := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		for i, r := range s.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 			if r.Err != nil {
 				return f, nil, r.Err
 			}
@@ -299,7 +606,7 @@ func measure(config gpu.Config, jobs []lockstep.Job) (hardware.Figure, []lockste
 		if kernel := t.Kernel.Seconds(); run == 0 || kernel < f.Kernel {
 			f.Kernel, f.Upload, f.Download, f.Wall = kernel, t.Upload.Seconds(), t.Download.Seconds(), t.Wall.Seconds()
 		}
-		f.Launches, f.UploadBytes, f.DownloadBytes = t.Launches, t.UploadBytes, t.DownloadBytes
+		f.Launches, f.UploadBytes, f.DownloadBytes, f.Sampled, f.Serial = t.Launches, t.UploadBytes, t.DownloadBytes, t.Sampled, t.Serial
 	}
 	return f, costs, nil
 }

@@ -33,6 +33,7 @@ void barrier(const char *file, int line);
 #define blockIdx lockstep::cpu::block_index
 #define blockDim lockstep::cpu::block_size
 #define __syncthreads() lockstep::cpu::barrier(__FILE__, __LINE__)
+#define LOCKSTEP_ARGUMENT(type) const type &
 #define LOCKSTEP_SHARED(name) float4 *name = static_cast<float4 *>(lockstep::cpu::shared_memory())
 #define LOCKSTEP_GUARD(pointer, bytes) lockstep::cpu::guard(pointer, bytes)
 

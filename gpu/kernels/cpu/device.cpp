@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -407,7 +408,7 @@ Result Device::check_guards() {
   return Result::kOK;
 }
 
-Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads, int64_t shared, uint64_t argument) {
+Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads, int64_t shared, const void *argument, int64_t bytes) {
   auto run = reinterpret_cast<Kernel>(dlsym(RTLD_DEFAULT, kernel.c_str()));
   if (run == nullptr) return fail(Result::kInvalid, "there is no kernel " + kernel);
   if (blocks < 1 || blocks > INT32_MAX || threads < 1 || threads > 1024) {
@@ -417,11 +418,16 @@ Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads
     return fail(Result::kInvalid, kernel + ": " + std::to_string(shared) + " bytes of shared memory for each block, " +
                                       std::to_string(options_.shared_limit) + " at most");
   }
+  // With nothing beyond its end that a kernel could read unnoticed.
+  std::unique_ptr<void, void (*)(void *)> copy(new_guarded(bytes), free);
+  void *own = static_cast<char *>(copy.get()) + kGuard;
+  if (bytes > 0) memcpy(own, argument, static_cast<size_t>(bytes));
+  if (bytes == sizeof own) memcpy(&own, argument, sizeof own);
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::string failure;
   auto work = [&](uint64_t seed) {
-    Worker w(run, reinterpret_cast<const void *>(argument), static_cast<int>(threads), shared, options_.order, seed);
+    Worker w(run, own, static_cast<int>(threads), shared, options_.order, seed);
     while (w.failure.empty()) {
       int64_t block = next++;
       if (block >= blocks) return;

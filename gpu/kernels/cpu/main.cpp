@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,7 +36,7 @@ enum Operation : uint64_t {
   kCopy,          // a to, b from, c bytes
   kFill,          // a to, b value, c bytes
   kSymbol,        // payload name; value: pointer; payload: bytes
-  kLaunch,        // a blocks, b threads, c shared, d argument; payload name
+  kLaunch,        // a blocks, b threads, c shared, d bytes of the argument; payload argument, name
   kMark,          // value: nanoseconds
   kFree,          // value: bytes
 };
@@ -131,7 +132,8 @@ int main(int argc, char **argv) {
         break;
       }
       case kLaunch:
-        result = device.launch(text, static_cast<int64_t>(a), static_cast<int64_t>(b), static_cast<int64_t>(c), d);
+        result = device.launch(text.substr(std::min<size_t>(d, length)), static_cast<int64_t>(a), static_cast<int64_t>(b),
+                               static_cast<int64_t>(c), payload.data(), static_cast<int64_t>(std::min<size_t>(d, length)));
         break;
       case kMark: {
         struct timespec now;

@@ -40,7 +40,7 @@ extern "C" __global__ void unit_layer_norm(const Units *u) {
   LOCKSTEP_SHARED(memory);
   const lockstep::Thread t = lockstep::this_thread();
   float *out = reinterpret_cast<float *>(memory), *scratch = out + u->n * lockstep::kWidth;
-  lockstep::layer_norm<lockstep::kWidth>(t, u->kind, static_cast<int>(u->n), out, u->x, lockstep::kWidth, u->w, scratch);
+  lockstep::layer_norm<lockstep::kWidth>(u->kind, static_cast<int>(u->n), out, u->x, lockstep::kWidth, u->w, scratch);
   for (int64_t i = t.index; i < u->n * lockstep::kWidth; i += t.count) u->y[i] = out[i];
 }
 
@@ -64,7 +64,7 @@ extern "C" __global__ void unit_softmax(const Units *u) {
     const int64_t first = r * lockstep::kVocabulary;
     for (int i = t.index; i < 2 * lockstep::kVocabulary; i += t.count) rows[i] = u->x[first + i];
     __syncthreads();
-    lockstep::softmax<2>(t, rows, scratch, u->kind != 0);
+    lockstep::softmax<2>(rows, scratch, u->kind != 0);
     for (int i = t.index; i < 2 * lockstep::kVocabulary; i += t.count) u->y[first + i] = rows[i];
     __syncthreads();
   }
@@ -80,6 +80,21 @@ extern "C" __global__ void unit_choose(const Units *u) {
       const int64_t at = r * u->kind + k;
       u->i[at] = lockstep::is_distribution(total) ? lockstep::choose(u->c, total, u->a[at]) : -1;
     }
+  }
+}
+
+// unit_choose_near: the same by choose_near; -1 leaves it to the running sum.
+extern "C" __global__ void unit_choose_near(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  double *sums = reinterpret_cast<double *>(memory);
+  for (int64_t r = 0; r < u->n; r++) {
+    const float *probs = u->x + r * lockstep::kVocabulary;
+    lockstep::add_chunks<1>(sums, probs);
+    __syncthreads();
+    for (int64_t k = threadIdx.x; k < u->kind; k += blockDim.x) {
+      u->i[r * u->kind + k] = lockstep::choose_near(sums, probs, u->a[r * u->kind + k]);
+    }
+    __syncthreads();
   }
 }
 
@@ -145,11 +160,11 @@ extern "C" __global__ void unit_pid(const Units *u) {
   lockstep::Launch launch = {};
   launch.job = &job;
   lockstep::Memory memory = {0.0, 0.0};
-  for (int64_t i = 0; i < u->n; i++) u->c[i] = lockstep::command(launch, 0, memory, u->a[2 * i], u->a[2 * i + 1]);
+  for (int64_t i = 0; i < u->n; i++) lockstep::command(launch, 0, memory, u->a[2 * i], u->a[2 * i + 1], u->c + i);
 }
 
 // unit_product: of each row of x (n, 128) with the columns of a panel of w
-// (n, 128, 16): y (n, 16). kind 0 is that of all positions, 1, 2 and 4 that of the
+// (n, 128, 16): y (n, 16). kind 0 is that of all positions, 1 and 2 that of the
 // last one, in so many columns for a thread.
 extern "C" __global__ void unit_product(const Units *u) {
   LOCKSTEP_SHARED(memory);
@@ -164,16 +179,18 @@ extern "C" __global__ void unit_product(const Units *u) {
       rows[i] = k < lockstep::kWidth ? u->x[r * lockstep::kWidth + k] : 0.0f;
     }
     __syncthreads();
-    const auto one = [&](int, int column, float v) { y[column] = v; };
     switch (u->kind) {
       case 0:
-        lockstep::product<1>(t, rows, 1, [&](int) { return panel; }, [&](int row, int column, float4 v) {
-          if (row == B::kRows - 1) lockstep::store4(y + column, v);
-        });
+        if (t.warp == 0) {
+          const lockstep::Tile tile(t);
+          float4 acc[B::kTile];
+          for (int i = 0; i < B::kTile; i++) acc[i] = lockstep::zero4();
+          lockstep::multiply<B::kTile, B::kStride, lockstep::kWidth>(acc, rows + tile.row * B::kStride, panel + tile.column);
+          if (tile.row == 0) lockstep::store4(y + tile.column, acc[0]);
+        }
         break;
-      case 1: lockstep::last_product<1, 1, 1, lockstep::kWidth, lockstep::kWidth>(t, rows, B::kStride, panel, lockstep::kPanel, one); break;
-      case 2: lockstep::last_product<1, 1, 2, lockstep::kWidth, lockstep::kWidth>(t, rows, B::kStride, panel, lockstep::kPanel, one); break;
-      case 4: lockstep::last_product<1, 1, 4, lockstep::kWidth, lockstep::kWidth>(t, rows, B::kStride, panel, lockstep::kPanel, one); break;
+      case 1: lockstep::last_product<1, 1, 1>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel); break;
+      case 2: lockstep::last_product<1, 1, 2>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel); break;
     }
     __syncthreads();
   }

@@ -147,14 +147,21 @@ func pack(data []byte) []byte {
 // made of.
 func describe(nvcc, work string, messages []string) (string, error) {
 	var out strings.Builder
-	kernel := ""
+	kernel, function := "", "" // the function is empty for the kernel itself
 	entry := regexp.MustCompile(`Compiling entry function '(\w+)' for '(\w+)'`)
+	properties := regexp.MustCompile(`Function properties for (\w+)`)
 	fmt.Fprintln(&out, "What ptxas says of each kernel (shared memory is dynamic: see lockstep_layout)")
 	for _, line := range strings.Split(strings.Join(messages, "\n"), "\n") {
 		if m := entry.FindStringSubmatch(line); m != nil {
 			kernel = m[1] + " " + m[2]
+			function = ""
+		} else if m := properties.FindStringSubmatch(line); m != nil {
+			function = " " + m[1]
+			if strings.HasPrefix(kernel, m[1]+" ") {
+				function = ""
+			}
 		} else if strings.Contains(line, "spill") || strings.Contains(line, "Used") {
-			fmt.Fprintf(&out, "%s: %s\n", kernel, strings.TrimSpace(strings.TrimPrefix(line, "ptxas info    :")))
+			fmt.Fprintf(&out, "%s%s: %s\n", kernel, function, strings.TrimSpace(strings.TrimPrefix(line, "ptxas info    :")))
 		}
 	}
 	disassembler := filepath.Join(filepath.Dir(nvcc), "nvdisasm")
@@ -169,12 +176,18 @@ func describe(nvcc, work string, messages []string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("nvdisasm: %w", err)
 		}
-		fmt.Fprintln(&out, "\nMachine code: the innermost loops that hold most of a kernel's FFMA instructions")
+		fmt.Fprintln(&out, "\nMachine code: a step with the functions that it calls; the innermost loops that hold most of a kernel's FFMA instructions;")
+		fmt.Fprintln(&out, "how many instructions a loop's loads of weights come before their use, at least; loads and stores of spilled registers in it")
 		for _, k := range disassemble(string(text)) {
-			fmt.Fprintf(&out, "%s: %d instructions, %d FFMA\n", k.name, k.all.total, k.all.fma)
+			fmt.Fprintf(&out, "%s: %d instructions, %d FFMA; a step %d instructions, %.1f KB\n", k.name, k.all.total, k.all.fma,
+				k.step, float64(k.step*instructionBytes)/1024)
 			for _, l := range k.loops {
-				fmt.Fprintf(&out, "  loop of %d: %d FFMA (%.1f %%), %d LDS, %d LDG, %d other\n", l.total, l.fma,
+				fmt.Fprintf(&out, "  loop of %d: %d FFMA (%.1f %%), %d LDS, %d LDG, %d other", l.total, l.fma,
 					100*float64(l.fma)/float64(l.total), l.lds, l.ldg, l.total-l.fma-l.lds-l.ldg)
+				if l.ldg > 0 {
+					fmt.Fprintf(&out, "; used %d later", l.use)
+				}
+				fmt.Fprintf(&out, "; %d spilled\n", l.local)
 			}
 		}
 	}

@@ -1,0 +1,26 @@
+// What the module says of itself.
+#include "launch.h"
+#include "layout.cuh"
+#include "variants.h"
+#include "weights.h"
+#ifndef __CUDACC__
+#include "cpu/cuda.h"
+#endif
+
+#define LOCKSTEP_COUNT(R) +1
+#define LOCKSTEP_DESCRIBE(R) R, lockstep::Block<R>::kShared,
+
+// lockstep_layout is what the host checks and chooses by: the version, the sizes
+// of Route, Job, Status, Memory, TraceStep and Launch, the number of weights, the
+// most threads of a block, the number of kernels, and for each the jobs and the
+// bytes of shared memory of a block.
+extern "C" {
+__device__ int64_t lockstep_layout[] = {
+    lockstep::kVersion,
+    sizeof(lockstep::Route), sizeof(lockstep::Job), sizeof(lockstep::Status),
+    sizeof(lockstep::Memory), sizeof(lockstep::TraceStep), sizeof(lockstep::Launch),
+    lockstep::kWeights, lockstep::kMaxThreads,
+    LOCKSTEP_VARIANTS(LOCKSTEP_COUNT),
+    LOCKSTEP_VARIANTS(LOCKSTEP_DESCRIBE)
+};
+}

@@ -1,0 +1,331 @@
+"""The parity harness on anybody's simulator: is it the challenge's, and if not, where does it first differ.
+
+A simulator of your own is driven and recorded by :func:`compare`; what was recorded is held to an engine,
+stage by stage and step by step. Two forms are understood:
+
+* a *batched* one, an object with the methods of :class:`BatchedSimulator`;
+* one with the *challenge's interface*: a function of a route's path and a controller that makes an object
+  with the attributes of ``TinyPhysicsSimulator``, such as ``functools.partial(TinyPhysicsSimulator, model)``.
+
+Or give the path of a trace, which parity/trace/writer.py of the repository writes from any program.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from lockstep import _native, _trace
+from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN
+from lockstep.simulator import Routes, Simulator, handle_of
+
+__all__ = ["BatchedSimulator", "Comparison", "compare"]
+
+FloatArray = npt.NDArray[np.float64]
+
+DEFAULT_GAINS = (0.195, 0.100, -0.053)
+STAGES = ("tokens", "states", "logits", "probs", "cdf", "draw", "sample", "prediction", "lataccel")
+
+
+class BatchedSimulator(Protocol):
+    """What :func:`compare` needs of a simulator of many routes at once."""
+
+    def reset(self, routes: Routes) -> object:
+        """Begin rollouts of N routes at step 20.
+
+        A route has its columns as arrays, and ``routes.files`` are the paths; the text
+        ``data/<file name>`` seeds the draws.
+        """
+
+    def step(self, actions: FloatArray) -> Mapping[str, npt.ArrayLike]:
+        """Compute the next step of all routes.
+
+        Parameters
+        ----------
+        actions : numpy.ndarray
+            The clipped steer commands of this step, shape (N,), before step 100 the recorded ones.
+            A route that has ended is given 0, and what is returned for it is ignored.
+
+        Returns
+        -------
+        mapping
+            ``"lataccel"``, shape (N,), after this step, and whichever of these it has, the more the
+            better: ``tokens`` (N, 20) and ``states`` (N, 20, 4) that the network sees, ``logits``
+            and ``probs`` (N, 1024) of the last position, ``cdf`` (N, 1024), ``draw``, ``sample``
+            and ``prediction`` (N,). Types must be those of the challenge's program: float32 for states,
+            logits and probs, float64 for the others, integers for tokens and sample.
+        """
+
+
+class Comparison:
+    """What a comparison found.
+
+    Attributes
+    ----------
+    equal : bool
+        Whether every bit that was compared is equal (or, where inexact, explained).
+    outcome : str
+        ``"equal"``, ``"different"`` or ``"failed"``.
+    title, why : str
+        What was compared; and the first difference: stage, step, bit patterns, margins.
+    json : dict
+        The same as the command line's ``--json`` prints.
+    """
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self._handle = _native.Handle(answer["handle"], "comparison")
+        self.outcome: str = answer["outcome"]
+        self.equal = self.outcome == "equal"
+        self.title: str = answer["title"]
+        self.why: str = answer["why"]
+        self.json: dict[str, Any] = answer["json"]
+
+    @property
+    def text(self) -> str:
+        """The report as text."""
+        return f"{self.outcome}  {self.title}\n{self.why}".rstrip()
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report, one file that opens offline."""
+        self._handle.long_call("page", file=os.path.abspath(os.fspath(path)))
+
+
+Mine = Union[BatchedSimulator, Callable[[str, Any], Any], str, "os.PathLike[str]"]
+
+
+def compare(
+    mine: Mine,
+    routes: Routes | None = None,
+    inexact: bool = False,
+    budget: int = 0,
+    gains: npt.ArrayLike = DEFAULT_GAINS,
+    name: str = "mine",
+) -> Comparison:
+    """Hold a simulator, or a trace of one, to an engine.
+
+    Parameters
+    ----------
+    mine : BatchedSimulator, callable or path-like
+        The simulator; see the module.
+    routes : Routes, optional
+        The routes; their simulator is what is held to. By default three generated ones, the
+        project's own network, and the reference.
+    inexact : bool
+        For a simulator that does not claim the same bits: logits, probabilities and CDF may differ,
+        and tokens where that explains it.
+    budget : int
+        How many explained tokens an inexact comparison excuses.
+    gains : array_like
+        P, I, D of the PID controller that drives.
+    name : str
+        What it is called in the report.
+
+    Returns
+    -------
+    Comparison
+        With the first stage whose inputs are equal and whose output is not.
+    """
+    if budget < 0 or (budget and not inexact):
+        raise ValueError(f"budget={budget}: want 0 or more, and inexact=True with it")
+    if routes is None:
+        routes = Simulator(engine="reference", model="own").load("own", limit=3)
+    handle_of(routes)
+    simulator = routes.simulator
+    with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+        if isinstance(mine, (str, os.PathLike)):
+            trace = os.fspath(mine)
+        else:
+            trace = os.path.join(folder, "mine.trace")
+            writer: Any = _trace.Writer(  # type: ignore[no-untyped-call]
+                trace,
+                _native.call("schema"),
+                engine=name,
+                profile=simulator.profile,
+                shortcuts=["stop_at_cost_end"],
+            )
+            drive = _Drive(writer, routes, np.asarray(gains, dtype=np.float64))
+            if hasattr(mine, "reset") and hasattr(mine, "step"):
+                drive.batched(mine)
+            elif callable(mine):
+                drive.single(mine)
+            else:
+                raise TypeError(f"mine: {type(mine).__name__}, want reset and step, a function, or a trace's path")
+            writer.close()
+        answer = simulator._handle.long_call(
+            "compare",
+            trace=trace,
+            mine=name,
+            routes=handle_of(routes).id,
+            positions=routes.positions,
+            controllers=[{"kind": "pid", "gains": list(map(float, np.asarray(gains)))}],
+            inexact=inexact,
+            budget=budget,
+        )
+    return Comparison(answer)
+
+
+class _PID:
+    """The challenge's controller, for one route or many."""
+
+    def __init__(self, gains: FloatArray) -> None:
+        self.p, self.i, self.d = gains
+        self.integral: Any = 0.0
+        self.before: Any = 0.0
+
+    def update(self, target_lataccel: Any, current_lataccel: Any, state: Any, future_plan: Any) -> Any:
+        e = target_lataccel - current_lataccel
+        self.integral = self.integral + e
+        d, self.before = e - self.before, e
+        return self.p * e + self.i * self.integral + self.d * d
+
+
+class _Drive:
+    """Drives a simulator and records it."""
+
+    def __init__(self, writer: Any, routes: Routes, gains: FloatArray) -> None:
+        if gains.shape != (3,) or not np.isfinite(gains).all():
+            raise ValueError(f"gains: {gains.tolist()}, want three finite numbers")
+        self.writer, self.routes, self.gains = writer, routes, gains
+        words = (
+            ["pid"] if tuple(gains) == DEFAULT_GAINS else ["pid", *(repr(g).removesuffix(".0") for g in gains.tolist())]
+        )
+        self.controller = "_".join(words)
+        self.ends = np.minimum(routes.rows, COST_END_IDX)
+
+    def batched(self, mine: Any) -> None:
+        """Drive all routes in step."""
+        n, controller = len(self.routes), _PID(self.gains)
+        rollouts = [self.writer.begin([name, self.controller]) for name in self.routes.names]
+        all_routes = list(self.routes)
+        current = np.array([r.target_lataccel[CONTEXT_LENGTH - 1] for r in all_routes])
+        lataccels = [r.target_lataccel[:CONTEXT_LENGTH].tolist() for r in all_routes]
+        mine.reset(self.routes)
+        for step in range(CONTEXT_LENGTH, int(self.ends.max(initial=0))):
+            running = step < self.ends
+            target = np.array([r.target_lataccel[min(step, len(r) - 1)] for r in all_routes])
+            action = controller.update(target, current, None, None)
+            if step < CONTROL_START_IDX:
+                action = np.array([r.steer_command[step] for r in all_routes])
+            action = np.where(running, np.clip(action, STEER_MIN, STEER_MAX), 0.0)
+            got = dict(mine.step(action.copy()))
+            unknown = set(got) - set(STAGES)
+            if unknown or "lataccel" not in got:
+                raise ValueError(f"step {step}: stages {sorted(got)}: want lataccel, and others of {', '.join(STAGES)}")
+            arrays = {key: np.asarray(value) for key, value in got.items()}
+            for key, array in arrays.items():
+                if len(array) != n:
+                    raise ValueError(f"step {step}: {key} has shape {array.shape}, want ({n}, …)")
+            current = arrays["lataccel"].astype(np.float64)
+            for i in map(int, np.flatnonzero(running)):
+                row = {key: array[i] for key, array in arrays.items()}
+                self.writer.step(rollouts[i], step, action=action[i], **row)
+                lataccels[i].append(current[i])
+        for i, rollout in enumerate(rollouts):
+            self.writer.end(rollout, _costs(all_routes[i].target_lataccel, lataccels[i], int(self.ends[i])))
+
+    def single(self, mine: Callable[[str, Any], Any]) -> None:
+        """Drive one route after the other through the challenge's interface."""
+        for name, file, end in zip(self.routes.names, self.routes.files, self.ends):  # noqa: B905 equal lengths
+            with _as_data(file) as path:
+                simulator = mine(path, _PID(self.gains))
+                rollout = self.writer.begin([name, self.controller])
+                recorder = _Recorder(simulator.sim_model)
+                try:
+                    for step in range(CONTEXT_LENGTH, int(end)):
+                        recorder.row = {}
+                        simulator.step()
+                        self.writer.step(
+                            rollout,
+                            step,
+                            action=simulator.action_history[-1],
+                            lataccel=simulator.current_lataccel_history[-1],
+                            **recorder.row,
+                        )
+                    costs = simulator.compute_cost()
+                finally:
+                    recorder.remove()
+            self.writer.end(rollout, [float(costs[k]) for k in ("lataccel_cost", "jerk_cost", "total_cost")])
+
+
+class _Recorder:
+    """Looks over the shoulder of a model with the challenge's interface, as far as it has it."""
+
+    def __init__(self, model: Any) -> None:
+        self.row: dict[str, Any] = {}
+        self._model = model
+        for method, seen in [
+            ("predict", self._predict),
+            ("softmax", self._softmax),
+            ("get_current_lataccel", self._lataccel),
+        ]:
+            if callable(getattr(model, method, None)):
+                setattr(model, method, seen(getattr(model, method)))
+
+    def remove(self) -> None:
+        for method in ("predict", "softmax", "get_current_lataccel"):
+            self._model.__dict__.pop(method, None)
+
+    def _predict(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def predict(input_data: Any, *args: Any, **kwargs: Any) -> Any:
+            self.row["states"], self.row["tokens"] = input_data["states"][0], input_data["tokens"][0]
+            # NumPy's global generator, before and after: the draw, if there was one
+            generator = np.random.RandomState()
+            generator.set_state(np.random.get_state())  # noqa: NPY002
+            sample = original(input_data, *args, **kwargs)
+            draw = generator.random_sample()
+            if _same_state(generator.get_state(), np.random.get_state()):  # noqa: NPY002
+                self.row["draw"] = draw
+            self.row["sample"] = int(sample)
+            return sample
+
+        return predict
+
+    def _softmax(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def softmax(x: Any, *args: Any, **kwargs: Any) -> Any:
+            probs = original(x, *args, **kwargs)
+            self.row["probs"] = np.asarray(probs)[0, -1]
+            return probs
+
+        return softmax
+
+    def _lataccel(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def get_current_lataccel(*args: Any, **kwargs: Any) -> Any:
+            prediction = original(*args, **kwargs)
+            self.row["prediction"] = prediction
+            return prediction
+
+        return get_current_lataccel
+
+
+def _same_state(a: Any, b: Any) -> bool:
+    return bool((a[1] == b[1]).all() and a[2] == b[2])
+
+
+def _costs(target: FloatArray, lataccels: list[float], end: int) -> list[float]:
+    """The three costs, as the challenge's program computes them."""
+    t, p = target[CONTROL_START_IDX:end], np.array(lataccels[CONTROL_START_IDX:end])
+    lataccel, jerk = np.mean((t - p) ** 2) * 100, np.mean((np.diff(p) / 0.1) ** 2) * 100
+    return [float(lataccel), float(jerk), float(lataccel * 50.0 + jerk)]
+
+
+@contextmanager
+def _as_data(file: str) -> Iterator[str]:
+    """The path data/<file name> in the working folder, since that text seeds the draws."""
+    file = os.path.abspath(file)
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+        os.symlink(os.path.dirname(file), os.path.join(folder, "data"))
+        os.chdir(folder)
+        try:
+            yield "data/" + os.path.basename(file)
+        finally:
+            os.chdir(before)

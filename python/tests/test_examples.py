@@ -1,0 +1,59 @@
+"""The examples, at a small size: they run, resume, and what they write scores as they say."""
+
+import csv
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY
+
+EXAMPLES = REPOSITORY / "python" / "examples"
+
+
+def run(name, *arguments):
+    command = [sys.executable, EXAMPLES / name, "--engine", "reference", "--model", "own", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_cem(tmp_path, sim, routes):
+    out = tmp_path / "gains.json"
+    printed = run("cem.py", "--limit", 1, "--population", 4, "--generations", 1, "--out", out)
+    assert len(json.loads(out.read_text())["gains"]) == 10
+    cost = sim.rollout(routes[:1], out).costs[0, 0, 2]
+    assert f"mean cost {cost:.3f}" in printed
+    assert cost <= sim.rollout(routes[:1], "pid").costs[0, 0, 2]
+
+
+@pytest.mark.parametrize("noise", ["expected", "own"])
+def test_mpc(noise):
+    sizes = ["--limit", 1, "--candidates", 3, "--horizon", 2, "--replan", 2]
+    if noise == "own":
+        printed = run("mpc.py", "--noise", noise, *sizes, "--steps", 6)
+        assert "stopped at step 106" in printed
+    else:
+        printed = run("mpc.py", "--noise", noise, *sizes)
+        assert "g00000  planned" in printed
+
+
+def test_ppo(tmp_path, sim):
+    pytest.importorskip("torch")
+    sizes = ["--train", 2, "--valid", 1, "--samples", 2, "--routes-per-epoch", 2, "--minibatch", 500, "--passes", 1]
+    sizes += ["--hidden", 16, "--cloning-epochs", 1, "--critic-epochs", 1, "--validate-every", 1, "--run", tmp_path]
+    run("ppo.py", *sizes, "--epochs", 1)
+    printed = run("ppo.py", *sizes, "--epochs", 2)
+    assert "epoch    1" not in printed  # it went on
+    with open(tmp_path / "curve.csv") as f:
+        curve = list(csv.DictReader(f))
+    assert [row["epoch"] for row in curve] == ["0", "1", "2"]
+    valid = sim.load(tmp_path / "routes", limit=1)
+    result = sim.rollout(valid, [tmp_path / "actor.onnx", tmp_path / "controller.py"])
+    if importlib.util.find_spec("onnxruntime"):  # which the controller needs
+        assert result.errors == {}
+        assert result.costs[0].tobytes() == result.costs[1].tobytes()
+    assert float(curve[-1]["validation_cost"]) == result.costs[0, 0, 2]
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]

@@ -1,0 +1,135 @@
+"""The harness on simulators of others: what is right is equal, and what is wrong is named."""
+
+import functools
+import hashlib
+
+import lockstep
+import numpy as np
+import pytest
+from lockstep import tinyphysics
+
+
+class Mine:
+    """A simulator of N routes with the network in ONNX Runtime, right unless told otherwise."""
+
+    def __init__(self, model, fault=None, stages=None):
+        onnxruntime = pytest.importorskip("onnxruntime")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+        self.fault, self.stages = fault, stages
+        self.bins = np.linspace(-5, 5, 1024)
+
+    def reset(self, routes):
+        self.routes = list(routes)
+        self.index = 20
+        self.actions = [r.steer_command[:20].tolist() for r in self.routes]
+        self.lataccels = [r.target_lataccel[:20].tolist() for r in self.routes]
+        seeds = [int(hashlib.md5(f"data/{r.name}.csv".encode()).hexdigest(), 16) % 10**4 for r in self.routes]
+        self.random = [np.random.RandomState(seed) for seed in seeds]
+
+    def step(self, actions):
+        got = []
+        for k, route in enumerate(self.routes):
+            i = min(self.index, len(route) - 1)  # what a route that has ended gives is ignored
+            self.actions[k].append(actions[k])
+            columns = [route.roll_lataccel, route.v_ego, route.a_ego]
+            states = np.column_stack([self.actions[k][-20:], *(c[i - 19 : i + 1] for c in columns)]).astype(np.float32)
+            clipped = np.clip(self.lataccels[k][-20:], -5, 5)
+            tokens = np.digitize(clipped, self.bins, right=self.fault != "digitize")
+            logits = self.session.run(None, {"states": states[None], "tokens": tokens[None]})[0][0, -1]
+            x = logits / np.float32(0.8)
+            e = np.exp(x - x.max())
+            probs = e / e.sum()
+            cdf = probs.astype(np.float64).cumsum()
+            if self.fault == "cdf":
+                cdf = probs.cumsum().astype(np.float64)
+            cdf /= cdf[-1]
+            draw = self.random[k].random_sample()
+            sample = int(cdf.searchsorted(draw, side="right"))
+            prediction = self.bins[sample]
+            last = self.lataccels[k][-1]
+            lataccel = np.clip(prediction, last - 0.5, last + 0.5) if i >= 100 else route.target_lataccel[i]
+            self.lataccels[k].append(lataccel)
+            row = dict(tokens=tokens, states=states, logits=logits, probs=probs, cdf=cdf, draw=draw, sample=sample)
+            got.append(row | {"prediction": prediction, "lataccel": lataccel})
+        self.index += 1
+        return {name: np.array([row[name] for row in got]) for name in self.stages or got[0]}
+
+
+@pytest.fixture(scope="module")
+def few(sim, short_routes):
+    return short_routes[[0, 2]]
+
+
+def test_equal(sim, few, tmp_path):
+    found = lockstep.compare(Mine(sim.model), few)
+    assert found.equal, found.text
+    assert found.json["report"]["steps"] == 84 + 87
+    found.to_html(tmp_path / "report.html")
+    assert "<html" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(("fault", "stage"), [("cdf", "cdf"), ("digitize", "tokens")])
+def test_faults_are_named(sim, few, fault, stage, tmp_path):
+    found = lockstep.compare(Mine(sim.model, fault), few, name="port")
+    assert found.outcome == "different"
+    assert "port against reference" in found.text
+    assert stage in found.why
+    first = found.json["report"]["first"]
+    assert first["stage"] == stage
+    found.to_html(tmp_path / "report.html")
+    assert stage in (tmp_path / "report.html").read_text()
+
+
+def test_few_stages(sim, few):
+    """What a simulator does not show is not compared, and the rest is."""
+    found = lockstep.compare(Mine(sim.model, stages=["lataccel", "sample"]), few)
+    assert found.equal, found.text
+    found = lockstep.compare(Mine(sim.model, "digitize", stages=["lataccel"]), few)
+    assert not found.equal
+
+
+def test_the_challenges_interface(sim, few):
+    model = tinyphysics.TinyPhysicsModel(sim.model)
+    make = functools.partial(tinyphysics.TinyPhysicsSimulator, model)
+    assert lockstep.compare(make, few).equal
+
+    class Late(tinyphysics.TinyPhysicsSimulator):
+        def sim_step(self, step_idx):
+            super().sim_step(step_idx)
+            if step_idx == 101:
+                self.current_lataccel_history[-1] += 1e-15
+
+    found = lockstep.compare(functools.partial(Late, model), few)
+    assert found.json["report"]["first"]["stage"] == "lataccel"
+    assert "step 101" in found.why
+    assert "predict" not in vars(model)  # the recorder is gone
+
+
+def test_bad_input(few, sim, tmp_path):
+    class Broken:
+        def reset(self, routes):
+            pass
+
+        def step(self, actions):
+            return self.answer
+
+    broken = Broken()
+    for answer, message in [
+        ({}, "lataccel"),
+        ({"lataccel": np.zeros(2), "nonsense": np.zeros(2)}, "nonsense"),
+        ({"lataccel": np.zeros(3)}, r"\(3,\)"),
+    ]:
+        broken.answer = answer
+        with pytest.raises(ValueError, match=message):
+            lockstep.compare(broken, few)
+    with pytest.raises(TypeError, match="int"):
+        lockstep.compare(3, few)
+    with pytest.raises(ValueError, match="budget"):
+        lockstep.compare(broken, few, budget=2)
+    with pytest.raises(FileNotFoundError):
+        lockstep.compare(tmp_path / "nowhere.trace", few)
+    (tmp_path / "bad.trace").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match=r"bad\.trace"):
+        lockstep.compare(tmp_path / "bad.trace", few)
