@@ -54,8 +54,10 @@ mutants: build ## plant every fault, and write what was noticed into parity/muta
 	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
 .PHONY: mutants-sample
-mutants-sample: build ## plant one fault in each engine
+mutants-sample: build ## plant one fault in each engine, and some of each kind that only tests see
 	$(BIN) parity --mutants --only '*-digitize-side'
+	for faults in golden-provenance-lost 'vectors-first-*' 'compare-first-*' trace-checksum cache-name-only engines-identity kernels-epsilon route-digits; do \
+		$(BIN) parity --mutants --only "$$faults" || exit 1; done
 
 .PHONY: gate
 gate: build ## run what a change must pass before it is merged (BASE=REV: what differs from it decides)

@@ -73,7 +73,9 @@ func OpenSet(dir string) (*Set, error) {
 	return s, nil
 }
 
-// Sets opens every set in a folder of sets, in the order of their names.
+// Sets opens every set in a folder of sets, in the order of their names. A folder
+// that holds recordings and does not say of what is an error: they would be compared
+// with nothing.
 func Sets(root string) ([]*Set, error) {
 	dirs, err := os.ReadDir(root)
 	if err != nil {
@@ -84,8 +86,12 @@ func Sets(root string) ([]*Set, error) {
 		if !d.IsDir() {
 			continue
 		}
-		s, err := OpenSet(filepath.Join(root, d.Name()))
+		dir := filepath.Join(root, d.Name())
+		s, err := OpenSet(dir)
 		if errors.Is(err, fs.ErrNotExist) {
+			if recordings, _ := filepath.Glob(filepath.Join(dir, "*.npz")); len(recordings) > 0 {
+				return nil, fmt.Errorf("%s: %d recordings without provenance.json: restore it, or remove the folder", dir, len(recordings))
+			}
 			continue
 		} else if err != nil {
 			return nil, err

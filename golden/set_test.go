@@ -89,6 +89,12 @@ func TestSetErrors(t *testing.T) {
 			}
 		}
 	}
+	root := t.TempDir()
+	lost := filepath.Join(root, "lost")
+	write(t, filepath.Join(lost, "00000.pid.npz"), "")
+	if _, err := golden.Sets(root); err == nil || err.Error() != lost+": 1 recordings without provenance.json: restore it, or remove the folder" {
+		t.Errorf("a set without its provenance: %v", err)
+	}
 	none := filepath.Join(t.TempDir(), "none")
 	if _, err := golden.OpenSet(none); !os.IsNotExist(err) || !strings.Contains(err.Error(), none) {
 		t.Errorf("no folder: %v", err)

@@ -88,11 +88,11 @@ func (s shape) places() places {
 
 // downEnd is where that ends which comes down after the last launch.
 func (s shape) downEnd(p places) int64 {
+	if s.commands {
+		return p.stateEnd
+	}
 	if s.trajectory {
 		return p.memory
-	}
-	if s.commands {
-		return p.action
 	}
 	return p.lataccel
 }
@@ -160,6 +160,9 @@ type batch struct {
 	buffer    *buffer
 	parts     []part
 	block     launchBlock
+
+	last     []statusBlock // of a Stepper's last launch
+	finished []costsBlock  // and of its last Fetch
 }
 
 // load puts as many of the tasks as fit the device's memory there.

@@ -10,100 +10,68 @@ import (
 // steps runs a group whose controllers are on the host.
 func (r *run) steps(g *group) {
 	for tasks := g.tasks; len(tasks) > 0 && !r.stopped; {
-		p, err := r.reset(r.ctx, tasks, g.kind, r.opts.Shortcuts)
+		p, err := r.reset(r.ctx, tasks, g.kind, r.opts)
 		if err != nil {
 			r.failAll(tasks, -1, err)
 			return
 		}
 		func() {
-			defer p.Close()
-			d := &drive{run: r, stepper: p, tasks: p.batch.tasks, command: make([]float64, len(p.jobs))}
-			d.rollout()
+			defer p.Close() // also where the caller panics in its loop
+			r.drive(p)
 		}()
-		tasks = tasks[len(p.jobs):]
+		tasks = tasks[len(p.engine.tasks):]
 	}
 }
 
-// drive is a Stepper with its controllers.
-type drive struct {
-	*run
-	stepper *Stepper
-	tasks   []*task
-	command []float64
-}
-
-func (d *drive) running(j int) bool { return !d.tasks[j].done && d.stepper.Running(j) }
-
-// failJob fails a job by its controller's doing. The device does not know, and
-// computes it to its end.
-func (d *drive) failJob(j, step int, err error) {
-	d.stepper.fail(j, err)
-	d.fail(d.tasks[j], step, err)
-}
-
-func (d *drive) rollout() {
-	controllers := d.controllers()
-	defer func() {
-		for _, c := range controllers {
-			c.close()
+// drive runs the rollouts of a Stepper to their ends.
+func (r *run) drive(p *stepper) {
+	tasks := p.engine.tasks
+	commands, lataccels := make([]float64, len(tasks)), make([]float64, len(tasks))
+	for j, err := range p.engine.unmade {
+		if err != nil {
+			r.fail(tasks[j], 0, err)
 		}
-	}()
-	for !d.stopped && d.any() {
-		step := d.stepper.Index()
-		if err := d.ctx.Err(); err != nil {
-			d.failAll(d.tasks, step, err)
+	}
+	for !r.stopped && !p.Done() {
+		step := p.Index()
+		err := r.ctx.Err()
+		if err == nil {
+			err = p.Step(context.WithoutCancel(r.ctx), commands, lataccels)
+		}
+		if err != nil {
+			r.failAll(tasks, step, err)
 			return
 		}
-		for _, c := range controllers {
-			c.update(d, step)
-		}
-		if d.stopped || !d.any() {
-			break
-		}
-		if _, err := d.stepper.Step(d.ctx, d.command); err != nil {
-			d.failAll(d.tasks, step, err)
-			return
-		}
-		for j, t := range d.tasks {
-			if step, err := d.stepper.Err(j); err != nil {
-				d.fail(t, step, err)
+		for j, t := range tasks {
+			if err := p.Err(j); err != nil {
+				r.report(t, lockstep.Result{Err: err})
 			}
 		}
 	}
-	if d.stopped {
+	if r.stopped {
 		return
 	}
-	results, err := d.stepper.Results(context.WithoutCancel(d.ctx))
-	for j, t := range d.tasks {
+	results, err := p.Results(context.WithoutCancel(r.ctx))
+	for j, t := range tasks {
 		if err != nil {
-			d.fail(t, -1, err)
+			r.fail(t, -1, err)
 		} else {
-			d.report(t, results[j])
+			r.report(t, results[j])
 		}
 	}
-}
-
-// any tells whether any job runs.
-func (d *drive) any() bool {
-	for j := range d.tasks {
-		if d.running(j) {
-			return true
-		}
-	}
-	return false
 }
 
 // hostController computes the commands of some of the jobs.
 type hostController interface {
 	// update writes the commands of those that run, and fails those whose
 	// controller fails.
-	update(d *drive, step int)
+	update(d *rollouts, step int)
 	// close ends the controller's use.
 	close()
 }
 
 // controllers makes those of all jobs. Jobs with the same *Batch share one.
-func (d *drive) controllers() []hostController {
+func (d *rollouts) makeControllers() []hostController {
 	var all []hostController
 	var batches []*batchController
 	of := map[*lockstep.Batch]*batchController{}
@@ -112,7 +80,7 @@ func (d *drive) controllers() []hostController {
 		case lockstep.Custom:
 			c := &customController{job: j}
 			if err := guard.Do(func() { c.controller = policy.New() }); err != nil {
-				d.failJob(j, 0, err)
+				d.cannotMake(j, err)
 				continue
 			}
 			all = append(all, c)
@@ -133,6 +101,14 @@ func (d *drive) controllers() []hostController {
 	return all
 }
 
+// cannotMake notes why a job has no controller.
+func (d *rollouts) cannotMake(j int, err error) {
+	if d.unmade == nil {
+		d.unmade = make([]error, len(d.tasks))
+	}
+	d.unmade[j] = err
+}
+
 // customController steers one job.
 type customController struct {
 	job        int
@@ -141,17 +117,17 @@ type customController struct {
 
 func (*customController) close() {}
 
-func (c *customController) update(d *drive, step int) {
-	if !d.running(c.job) {
+func (c *customController) update(d *rollouts, step int) {
+	if !d.running[c.job] {
 		return
 	}
 	t := d.tasks[c.job]
 	route := t.job.Route
 	err := guard.Do(func() {
-		d.command[c.job] = c.controller.Update(route.TargetLataccel[step], d.stepper.Lataccel(c.job), route.State(step), route.FuturePlan(step))
+		d.command[c.job] = c.controller.Update(route.TargetLataccel[step], d.lataccel[c.job][step-1], route.State(step), route.FuturePlan(step))
 	})
 	if err != nil {
-		d.failJob(c.job, step, err)
+		d.failJob(c.job, err)
 	}
 }
 
@@ -163,7 +139,7 @@ type batchController struct {
 	step       *lockstep.BatchStep
 }
 
-func (b *batchController) start(d *drive) {
+func (b *batchController) start(d *rollouts) {
 	routes := make([]*lockstep.Route, len(b.jobs))
 	for k, j := range b.jobs {
 		routes[k] = d.tasks[j].job.Route
@@ -174,31 +150,33 @@ func (b *batchController) start(d *drive) {
 		err = panicked
 	}
 	if err != nil {
-		b.fail(d, 0, err)
-	}
-}
-
-func (b *batchController) fail(d *drive, step int, err error) {
-	for _, j := range b.jobs {
-		if d.running(j) {
-			d.failJob(j, step, err)
+		for _, j := range b.jobs {
+			d.cannotMake(j, err)
 		}
 	}
 }
 
-func (b *batchController) update(d *drive, step int) {
+func (b *batchController) fail(d *rollouts, err error) {
+	for _, j := range b.jobs {
+		if d.running[j] {
+			d.failJob(j, err)
+		}
+	}
+}
+
+func (b *batchController) update(d *rollouts, step int) {
 	in := b.step
 	in.Step = step
 	clear(in.Err)
 	any := false
 	for k, j := range b.jobs {
-		in.Running[k] = d.running(j)
+		in.Running[k] = d.running[j]
 		if !in.Running[k] {
 			continue
 		}
 		any = true
 		route := d.tasks[j].job.Route
-		in.TargetLataccel[k], in.CurrentLataccel[k] = route.TargetLataccel[step], d.stepper.Lataccel(j)
+		in.TargetLataccel[k], in.CurrentLataccel[k] = route.TargetLataccel[step], d.lataccel[j][step-1]
 		in.State[k], in.Plan[k] = route.State(step), route.FuturePlan(step)
 	}
 	if !any {
@@ -209,14 +187,14 @@ func (b *batchController) update(d *drive, step int) {
 		err = panicked
 	}
 	if err != nil {
-		b.fail(d, step, err)
+		b.fail(d, err)
 		return
 	}
 	for k, j := range b.jobs {
 		switch {
-		case !d.running(j):
+		case !d.running[j]:
 		case in.Err[k] != nil:
-			d.failJob(j, step, in.Err[k])
+			d.failJob(j, in.Err[k])
 		default:
 			d.command[j] = in.Steer[k]
 		}

@@ -155,10 +155,8 @@ func TestRecovery(t *testing.T) {
 				t.Errorf("%s: job %d: error %v, want one with %q", c.fault, i, r.Err, c.want)
 			}
 		}
-		if _, err := p.Step(context.Background(), []float64{0}); !contains(err, "the device failed in between") {
-			if !contains(err, "lost") {
-				t.Errorf("a Stepper on a device that failed: %v", err)
-			}
+		if err := p.Step(context.Background(), []float64{0}, []float64{0}); err != nil || !contains(p.Err(0), "the device failed in between") {
+			t.Errorf("a Stepper on a device that failed: %v, %v", err, p.Err(0))
 		}
 		p.Close()
 		for i, got := range results(t, s, context.Background(), jobs, opts) {

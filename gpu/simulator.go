@@ -13,6 +13,7 @@ import (
 	"lockstep/gpu/driver"
 	"lockstep/gpu/kernels"
 	"lockstep/internal/model"
+	"lockstep/internal/stepping"
 )
 
 // Config says what a simulator is made of.
@@ -57,6 +58,7 @@ const (
 // called from several goroutines, whose launches take turns. Close ends it.
 type Simulator struct {
 	config  Config
+	model   string // SHA-256 of its file
 	name    string
 	weights []float32
 
@@ -71,7 +73,7 @@ type Simulator struct {
 	serial     int64
 }
 
-var _ lockstep.Simulator = (*Simulator)(nil)
+var _ stepping.Source = (*Simulator)(nil)
 
 // New makes a simulator and opens its device.
 func New(config Config) (*Simulator, error) {
@@ -88,7 +90,7 @@ func New(config Config) (*Simulator, error) {
 	if config.Threads == 0 {
 		config.Threads = defaultThreads
 	}
-	s := &Simulator{config: config, name: "gpu", weights: kernels.Pack(weights), turn: make(chan struct{}, 1)}
+	s := &Simulator{config: config, model: weights.SHA256, name: "gpu", weights: kernels.Pack(weights), turn: make(chan struct{}, 1)}
 	info, err := s.Info()
 	if err != nil {
 		return nil, err
@@ -110,6 +112,9 @@ func (s *Simulator) Inside() string {
 	}
 	return fmt.Sprintf("kernels %.12s on %s, driver %s", info.Kernels, info.Name, info.Driver)
 }
+
+// Model is the SHA-256 of the network's file.
+func (s *Simulator) Model() string { return s.model }
 
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.config.Profile }
@@ -227,10 +232,18 @@ func (r *run) group(jobs []lockstep.Job) []*group {
 	var groups []*group
 	for i := range jobs {
 		t := &task{job: &jobs[i], index: i}
-		if err := t.check(r.opts.Shortcuts, false); err != nil {
+		err := t.job.Check(r.opts.Shortcuts)
+		if err == nil && t.job.Policy == nil {
+			err = errors.New("no controller of type <nil>")
+		}
+		if err == nil {
+			err = supported(t.job)
+		}
+		if err != nil {
 			r.fail(t, 0, err)
 			continue
 		}
+		t.end = t.job.End(r.opts.Shortcuts)
 		kind := r.kind(t.job)
 		at := slices.IndexFunc(groups, func(g *group) bool { return g.kind == kind })
 		if at < 0 {
@@ -278,43 +291,15 @@ func controller(p lockstep.Policy) int64 {
 	return controllerHost
 }
 
-// check refuses jobs that cannot run, and sets the task's end. In the caller's
-// hands a job need not have a policy.
-func (t *task) check(shortcuts lockstep.Shortcuts, stepper bool) error {
-	if err := checkRoute(t.job.Route); err != nil {
-		return err
-	}
-	t.end = t.job.Route.Len()
-	if shortcuts&lockstep.StopAtCostEnd != 0 {
-		t.end = min(t.end, lockstep.CostEndIdx)
-	}
-	if x := t.job.Teacher; x != nil && min(len(x.Lataccel), len(x.Action)) < t.end {
-		return fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(x.Lataccel), len(x.Action), t.end)
-	}
-	if n := t.end - lockstep.ContextLength; t.job.Draws != nil && len(t.job.Draws) < n {
-		return fmt.Errorf("%d draws are given, want %d", len(t.job.Draws), n)
-	}
-	switch p := t.job.Policy.(type) {
-	case lockstep.Zero, lockstep.PID, lockstep.Custom, *lockstep.Batch:
+// supported refuses what this engine does not compute.
+func supported(job *lockstep.Job) error {
+	switch p := job.Policy.(type) {
+	case nil, lockstep.Zero, lockstep.PID, lockstep.Custom, *lockstep.Batch:
 	default:
-		if !stepper {
-			return fmt.Errorf("no controller of type %T", p)
-		}
+		return fmt.Errorf("the gpu engine has no policy %v: use another engine", p)
 	}
-	return nil
-}
-
-// checkRoute refuses routes that no loader makes.
-func checkRoute(r *lockstep.Route) error {
-	if r == nil {
-		return errors.New("no route")
-	}
-	n := r.Len()
-	if n < lockstep.ControlStartIdx {
-		return fmt.Errorf("%d rows, want at least %d", n, lockstep.MinRows)
-	}
-	if len(r.RollLataccel) != n || len(r.VEgo) != n || len(r.AEgo) != n || len(r.SteerCommand) < lockstep.ControlStartIdx {
-		return fmt.Errorf("columns of %d, %d, %d, %d and %d rows, want equal numbers", len(r.RollLataccel), len(r.VEgo), len(r.AEgo), n, len(r.SteerCommand))
+	if job.Expected {
+		return errors.New("the gpu engine does not take expected values of predictions: use another engine")
 	}
 	return nil
 }

@@ -283,7 +283,7 @@ func TestLedger(t *testing.T) {
 	defer p.Close()
 	for range 3 {
 		before := s.Stats()
-		if _, err := p.Step(context.Background(), make([]float64, 5)); err != nil {
+		if err := p.Step(context.Background(), make([]float64, 5), make([]float64, 5)); err != nil {
 			t.Fatal(err)
 		}
 		got := s.Stats().Sub(before)

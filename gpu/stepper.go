@@ -4,76 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"lockstep"
 	"lockstep/gpu/driver"
+	"lockstep/internal/guard"
+	"lockstep/internal/stepping"
 )
 
-// A Stepper runs rollouts one step at a time, for controllers that live on the
-// host. All state stays on the device: a step uploads a command for each job and
-// downloads its lataccel. Jobs with the policies Zero and PID are steered by the
-// device, which ignores their commands.
-//
-// A Stepper is for one goroutine at a time. After any error of Step, Snapshot or
-// Restore but the context's, and after another run's failure on the same device,
-// it is lost.
-type Stepper struct {
-	batch *batch
-	step  int
-	jobs  []stepped
-	trace []byte // of the last step
-}
-
-// stepped is a job of a Stepper.
-type stepped struct {
-	lataccel float64
-	err      error
-	failed   int // step
-}
-
-// Reset puts rollouts of the jobs on the device, at step ContextLength. Either
-// all of them have a teacher or none has. Close frees the memory.
-func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) (*Stepper, error) {
-	k := kind{commands: true, trajectory: opts.Trajectory}
+// Reset puts rollouts of the jobs on the device, at step ContextLength. All state
+// stays there: a step uploads a command for each job and downloads its lataccel.
+// Jobs with Zero and PID are steered by the device. After another run's failure on
+// the same device the rollouts are lost.
+func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
+	if err := stepping.Check(jobs, opts); err != nil {
+		return nil, err
+	}
+	jobs = slices.Clone(jobs)
+	k := kind{commands: true, trajectory: opts.Trajectory, teacher: jobs[0].Teacher != nil}
 	var tasks []*task
 	for i := range jobs {
-		t := &task{job: &jobs[i], index: i}
-		if err := t.check(opts.Shortcuts, true); err != nil {
-			name := ""
-			if t.job.Route != nil {
-				name = t.job.Route.Name
-			}
-			return nil, fmt.Errorf("job %d, route %s: %w", i, name, err)
+		t := &task{job: &jobs[i], index: i, end: jobs[i].End(opts.Shortcuts)}
+		if err := supported(t.job); err != nil {
+			return nil, fmt.Errorf("job %d: %w", i, t.job.Failed(0, err))
 		}
-		if i > 0 && k.teacher != (t.job.Teacher != nil) {
-			return nil, fmt.Errorf("job %d, route %s: either all jobs have a teacher or none has", i, t.job.Route.Name)
-		}
-		k.teacher = t.job.Teacher != nil
 		k.draws = k.draws || t.job.Draws != nil
 		k.traced = k.traced || t.job.Observe != nil
 		tasks = append(tasks, t)
 	}
-	if len(tasks) == 0 {
-		return nil, errors.New("no jobs")
-	}
-	p, err := s.reset(ctx, tasks, k, opts.Shortcuts)
+	p, err := s.reset(ctx, tasks, k, opts)
 	if err != nil {
 		return nil, err
 	}
-	if n := len(p.jobs); n < len(jobs) {
-		p.Close()
-		return nil, fmt.Errorf("%d of %d rollouts fit the device's memory: %w", n, len(jobs), driver.ErrOutOfMemory)
+	if n := len(p.engine.tasks); n < len(jobs) {
+		return nil, errors.Join(p.Close(), fmt.Errorf("%d of %d rollouts fit the device's memory: %w", n, len(jobs), driver.ErrOutOfMemory))
+	}
+	for j, err := range p.engine.unmade {
+		if err != nil {
+			return nil, errors.Join(p.Close(), fmt.Errorf("job %d: %w", j, jobs[j].Failed(0, err)))
+		}
 	}
 	return p, nil
 }
 
+// stepper is a lockstep.Stepper whose rollouts are on the device.
+type stepper struct {
+	*stepping.Stepper
+	engine *rollouts
+}
+
 // reset takes as many of the tasks as fit.
-func (s *Simulator) reset(ctx context.Context, tasks []*task, k kind, shortcuts lockstep.Shortcuts) (*Stepper, error) {
-	p := &Stepper{step: lockstep.ContextLength}
+func (s *Simulator) reset(ctx context.Context, tasks []*task, k kind, opts lockstep.Options) (*stepper, error) {
+	r := &rollouts{}
 	err := s.use(ctx, nil, func(c *connection) (err error) {
-		if p.batch, err = s.load(c, tasks, k, shortcuts); err != nil {
+		if r.batch, err = s.load(c, tasks, k, opts.Shortcuts); err != nil {
 			return err
 		}
 		return s.synchronize(context.WithoutCancel(ctx), c, 0)
@@ -81,193 +65,235 @@ func (s *Simulator) reset(ctx context.Context, tasks []*task, k kind, shortcuts 
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range p.batch.tasks {
-		p.jobs = append(p.jobs, stepped{lataccel: t.job.Route.TargetLataccel[lockstep.ContextLength-1]})
+	r.tasks = r.batch.tasks
+	n := len(r.tasks)
+	r.lataccel, r.action = make([][]float64, n), make([][]float64, n)
+	r.command, r.running, r.memory = make([]float64, n), make([]bool, n), make([]memoryBlock, n)
+	jobs := make([]lockstep.Job, n)
+	for j, t := range r.tasks {
+		jobs[j] = *t.job
+		r.lataccel[j], r.action[j] = make([]float64, t.end), make([]float64, t.end)
+		copy(r.lataccel[j], t.job.Route.TargetLataccel[:lockstep.ContextLength])
+		copy(r.action[j], t.job.Route.SteerCommand[:lockstep.ContextLength])
 	}
-	return p, nil
+	r.controllers = r.makeControllers()
+	return &stepper{stepping.New(r, s, jobs, opts), r}, nil
 }
 
-// Close frees the device's memory.
-func (p *Stepper) Close() { p.batch.release() }
+// rollouts are those of a Stepper.
+type rollouts struct {
+	batch       *batch
+	tasks       []*task
+	controllers []hostController
+	unmade      []error // why jobs have no controller, by job; nil if all have
+	command     []float64
 
-// Index is the step that Step computes next.
-func (p *Stepper) Index() int { return p.step }
+	// What the host knows of them: lataccels of every step that it computed; actions
+	// and memory of the last Fetch.
+	lataccel, action [][]float64
+	memory           []memoryBlock
 
-// Running tells whether a job has not ended and not failed.
-func (p *Stepper) Running(job int) bool {
-	return p.jobs[job].err == nil && p.step < p.batch.tasks[job].end
+	begun    bool   // the device has the draws
+	restored int    // the step that Restore has gone back to, if no launch came after it
+	running  []bool // at the step that is computed
+	fail     func(rollout int, err error)
 }
 
-// Done tells whether no job runs.
-func (p *Stepper) Done() bool {
-	for j := range p.jobs {
-		if p.Running(j) {
-			return false
+var _ stepping.Fetcher = (*rollouts)(nil)
+
+// Step computes a step on the device. Its failure is that of all rollouts.
+func (r *rollouts) Step(step int, running []int, commands []float64, fail func(rollout int, err error)) {
+	r.restored, r.fail = 0, fail
+	clear(r.running)
+	for _, j := range running {
+		r.running[j] = true
+		r.command[j] = commands[j]
+		if r.unmade != nil && r.unmade[j] != nil {
+			r.failJob(j, r.unmade[j])
 		}
 	}
-	return true
+	for _, c := range r.controllers {
+		c.update(r, step)
+	}
+	var trace []byte
+	err := r.launch(step, step+1, &trace)
+	var records []traceBlock
+	if trace != nil {
+		records = view[traceBlock](trace, len(r.tasks))
+	}
+	for j, t := range r.tasks {
+		switch {
+		case !r.running[j]:
+		case err != nil:
+			r.failJob(j, err)
+		default:
+			status := r.batch.last[j]
+			if failed := status.err(); failed != nil {
+				r.failJob(j, failed)
+				continue
+			}
+			r.lataccel[j][step] = status.Value
+			if t.job.Observe != nil {
+				if failed := observe(t.job, step, &records[j]); failed != nil {
+					r.failJob(j, failed)
+				}
+			}
+		}
+	}
 }
 
-// Lataccel is a job's lataccel in m/s², after the last step.
-func (p *Stepper) Lataccel(job int) float64 { return p.jobs[job].lataccel }
+// failJob ends a rollout of the step that is computed. The device does not know, and
+// computes it to its end.
+func (r *rollouts) failJob(j int, err error) {
+	r.running[j] = false
+	r.fail(j, err)
+}
 
-// Err is why a job failed, and at which step, or nil.
-func (p *Stepper) Err(job int) (int, error) { return p.jobs[job].failed, p.jobs[job].err }
-
-// Step computes one step with a command for each job, which is clipped to
-// [SteerMin, SteerMax], and returns their lataccels in m/s². The last one is
-// repeated for a job that has ended, and NaN is that of a job that failed.
-func (p *Stepper) Step(ctx context.Context, commands []float64) ([]float64, error) {
-	b := p.batch
-	if len(commands) != len(p.jobs) {
-		return nil, fmt.Errorf("%d commands for %d jobs", len(commands), len(p.jobs))
-	}
-	if p.step >= b.shape.stride {
-		return nil, fmt.Errorf("step %d: all rollouts have ended", p.step)
-	}
-	err := b.simulator.use(ctx, b.on, func(c *connection) error {
-		b.aim(p.step)
-		copy(up[float64](b, b.at.commands, len(commands)), commands)
+// launch runs steps on the device and downloads how the rollouts stand. A step is
+// short, so that nobody's context need be able to end it; the device would be lost.
+func (r *rollouts) launch(from, to int, trace *[]byte) error {
+	b := r.batch
+	ctx := context.Background()
+	return b.simulator.use(ctx, b.on, func(c *connection) error {
+		b.aim(from)
+		b.block.End = int64(to)
+		copy(up[float64](b, b.at.commands, len(r.command)), r.command)
 		if err := c.Upload(b.device(b.at.commands), b.buffer.host[b.at.commands:b.at.routes]); err != nil {
 			return err
 		}
 		if err := b.launch(); err != nil {
 			return err
 		}
-		// A step is short, so that a context's end can wait for it; the device
-		// would be lost otherwise.
-		if err := b.fetch(context.WithoutCancel(ctx), b.at.trace, b.at.costs); err != nil {
+		begin := b.at.status
+		if trace != nil && b.shape.traced {
+			begin = b.at.trace
+		}
+		if err := b.fetch(ctx, begin, b.at.costs); err != nil {
 			return err
 		}
-		for j, status := range b.statuses() {
-			s := &p.jobs[j]
-			if s.err != nil {
-				continue
-			}
-			if s.err = status.err(); s.err != nil {
-				s.failed = int(status.Step)
-			} else {
-				s.lataccel = status.Value
-			}
-		}
-		if b.shape.traced {
-			p.trace = append(p.trace[:0], b.down(b.at.trace, b.at.status)...)
+		r.begun = true
+		b.last = slices.Clone(b.statuses())
+		if trace != nil && b.shape.traced {
+			*trace = slices.Clone(b.down(b.at.trace, b.at.status))
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	p.observe()
-	p.step++
-	out := make([]float64, len(p.jobs))
-	for j, s := range p.jobs {
-		out[j] = s.lataccel
-		if s.err != nil {
-			out[j] = math.NaN()
-		}
-	}
-	return out, nil
 }
 
-// observe shows the step to the observers. One that panics fails its job.
-func (p *Stepper) observe() {
-	if !p.batch.shape.traced {
-		return
-	}
-	records := view[traceBlock](p.trace, len(p.jobs))
-	for j := range p.jobs {
-		if job := p.batch.tasks[j].job; job.Observe != nil && p.Running(j) {
-			if err := observe(job, p.step, &records[j]); err != nil {
-				p.fail(j, err)
-			}
-		}
-	}
-}
-
-// fail ends a job.
-func (p *Stepper) fail(j int, err error) { p.jobs[j].err, p.jobs[j].failed = err, p.step }
-
-// Results are those of the jobs that have ended. The others' have an error.
-func (p *Stepper) Results(ctx context.Context) ([]lockstep.Result, error) {
-	b := p.batch
-	results := make([]lockstep.Result, len(p.jobs))
-	err := b.simulator.use(ctx, b.on, func(c *connection) error {
-		if err := b.fetch(context.WithoutCancel(ctx), b.at.status, b.shape.downEnd(b.at)); err != nil {
+// Fetch brings actions, memory and costs from the device.
+func (r *rollouts) Fetch(ctx context.Context) error {
+	if r.restored > 0 {
+		if err := r.launch(r.restored, r.restored, nil); err != nil {
 			return err
 		}
-		for j := range results {
-			switch s := p.jobs[j]; {
-			case s.err != nil:
-				results[j].Err = fmt.Errorf("route %s, step %d: %w", b.tasks[j].job.Route.Name, s.failed, s.err)
-			case p.Running(j):
-				results[j].Err = fmt.Errorf("route %s: the rollout is at step %d of %d", b.tasks[j].job.Route.Name, p.step, b.tasks[j].end)
-			default:
-				results[j] = b.result(j)
-			}
+		r.restored = 0
+	}
+	if !r.begun {
+		return nil
+	}
+	b := r.batch
+	return b.simulator.use(ctx, b.on, func(*connection) error {
+		if err := b.fetch(context.WithoutCancel(ctx), b.at.status, b.at.stateEnd); err != nil {
+			return err
 		}
+		action := view[float64](b.down(b.at.action, b.at.memory), b.shape.jobs*b.shape.stride)
+		copy(r.memory, view[memoryBlock](b.down(b.at.memory, b.at.stateEnd), b.shape.jobs))
+		for j := range r.tasks {
+			copy(r.action[j], action[j*b.shape.stride:])
+		}
+		b.finished = slices.Clone(view[costsBlock](b.down(b.at.costs, b.at.lataccel), b.shape.jobs))
 		return nil
 	})
-	return results, err
 }
 
-// A Snapshot is the state of a Stepper's rollouts after some step, in the
-// device's memory.
-type Snapshot struct {
-	of     *Stepper
-	step   int
-	jobs   []stepped
-	device driver.Pointer
+func (r *rollouts) Histories(j int) (lataccel, action []float64) { return r.lataccel[j], r.action[j] }
+
+func (r *rollouts) Memory(j int) ([]float64, error) {
+	switch r.tasks[j].job.Policy.(type) {
+	case nil, lockstep.Zero:
+		return nil, nil
+	case lockstep.PID:
+		return []float64{r.memory[j].ErrorIntegral, r.memory[j].PreviousError}, nil
+	}
+	return nil, errors.New("what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy")
 }
 
-// Snapshot keeps the rollouts' state for Restore. Release frees its memory.
-func (p *Stepper) Snapshot() (*Snapshot, error) {
-	b := p.batch
-	s := &Snapshot{of: p, step: p.step, jobs: slices.Clone(p.jobs)}
-	ctx := context.Background()
-	err := b.simulator.use(ctx, b.on, func(c *connection) (err error) {
-		if s.device, err = c.Allocate(b.at.stateEnd - b.at.status); err != nil {
+// Restore uploads a rollout's histories and memory; a launch of no step then has the
+// device take them up, and compute the costs of what has ended.
+func (r *rollouts) Restore(j, step int, lataccel, action, memory []float64) error {
+	if !r.begun { // the device makes the draws at the beginning
+		if err := r.launch(lockstep.ContextLength, lockstep.ContextLength, nil); err != nil {
 			return err
 		}
-		if err := c.Copy(s.device, b.device(b.at.status), b.at.stateEnd-b.at.status); err != nil {
-			return err
+	}
+	b := r.batch
+	ctx := context.Background()
+	r.restored = max(r.restored, step)
+	copy(r.lataccel[j], lataccel)
+	copy(r.action[j], action)
+	r.memory[j] = memoryBlock{}
+	if len(memory) == 2 {
+		r.memory[j] = memoryBlock{memory[0], memory[1]}
+	}
+	return b.simulator.use(ctx, b.on, func(c *connection) error {
+		at := func(offset int64, size int64) driver.Pointer { return b.device(offset + int64(j)*size) }
+		history := int64(8 * b.shape.stride)
+		status := []statusBlock{{Step: int64(step), Value: lataccel[step-1]}}
+		remembered := []memoryBlock{r.memory[j]}
+		for _, u := range []struct {
+			to   driver.Pointer
+			data []byte
+		}{
+			{at(b.at.lataccel, history), viewBytes(lataccel)},
+			{at(b.at.action, history), viewBytes(action)},
+			{at(b.at.memory, int64(len(viewBytes(remembered)))), viewBytes(remembered)},
+			{at(b.at.status, int64(len(viewBytes(status)))), viewBytes(status)},
+		} {
+			if err := c.Upload(u.to, u.data); err != nil {
+				return err
+			}
 		}
 		return b.simulator.synchronize(ctx, c, 0)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
-// Restore takes the rollouts back to where they were when the snapshot was made.
-func (p *Stepper) Restore(s *Snapshot) error {
-	b := p.batch
-	if s.of != p {
-		return errors.New("the snapshot is of other rollouts")
-	}
-	if s.device == 0 {
-		return errors.New("the snapshot has been released")
-	}
-	ctx := context.Background()
-	err := b.simulator.use(ctx, b.on, func(c *connection) error {
-		if err := c.Copy(b.device(b.at.status), s.device, b.at.stateEnd-b.at.status); err != nil {
-			return err
+// Result is that of the last Fetch.
+func (r *rollouts) Result(j int) lockstep.Result {
+	c := r.batch.finished[j]
+	result := lockstep.Result{Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: c.Jerk, Total: c.Total}}
+	if r.batch.shape.trajectory {
+		result.Trajectory = &lockstep.Trajectory{
+			Target:   slices.Clone(r.tasks[j].job.Route.TargetLataccel[:r.tasks[j].end]),
+			Lataccel: slices.Clone(r.lataccel[j]),
+			Action:   slices.Clone(r.action[j]),
 		}
-		return b.simulator.synchronize(ctx, c, 0)
-	})
-	if err != nil {
-		return err
 	}
-	p.step, p.jobs = s.step, slices.Clone(s.jobs)
-	return nil
+	return result
 }
 
-// Release frees the snapshot's memory.
-func (s *Snapshot) Release() {
-	if s.device != 0 {
-		b := s.of.batch
-		b.simulator.use(context.Background(), b.on, func(c *connection) error { return c.Release(s.device) })
-		s.device = 0
+// Cost is the part of the total cost that a step has: 50·100/n·e² + 100/(n-1)·j² over
+// the n steps that cost, the first without a jerk.
+func (r *rollouts) Cost(j, step int) float64 {
+	route := r.tasks[j].job.Route
+	n := float64(min(route.Len(), lockstep.CostEndIdx) - lockstep.ControlStartIdx)
+	e := route.TargetLataccel[step] - r.lataccel[j][step]
+	cost := float64(lockstep.LatAccelCostMultiplier * 100 / n * float64(e*e))
+	if step > lockstep.ControlStartIdx {
+		d := (r.lataccel[j][step] - r.lataccel[j][step-1]) / lockstep.DelT
+		cost += float64(100 / (n - 1) * float64(d*d))
 	}
+	return cost
+}
+
+// Close ends the controllers' use and frees the device's memory.
+func (r *rollouts) Close() error {
+	var failed error
+	for _, c := range r.controllers {
+		if err := guard.Do(c.close); failed == nil { // the first
+			failed = err
+		}
+	}
+	r.controllers = nil
+	r.batch.release()
+	return failed
 }

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"lockstep"
 	"lockstep/gpu/driver"
 )
 
-// TestStepper drives rollouts by hand and holds them to the reference.
+// TestStepper drives rollouts by hand, with a snapshot on the way that goes to other
+// rollouts of the same jobs, and holds all to the reference.
 func TestStepper(t *testing.T) {
 	s := newSimulator(t, Config{})
 	ref := newReference(t, s.Profile())
@@ -27,38 +27,23 @@ func TestStepper(t *testing.T) {
 	asReference := append([]lockstep.Job(nil), jobs...)
 	asReference[2].Policy = lockstep.Zero{}
 	want := traces(t, ref, asReference, opts)
-
-	p, err := s.Reset(ctx, jobs, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if _, err := p.Step(ctx, []float64{0}); !contains(err, "1 commands for 3 jobs") {
-		t.Errorf("too few commands: %v", err)
-	}
-	controller := &weave{}
-	var end []float64
+	p := reset(t, s, jobs, opts)
+	commands, lataccels := []float64{math.NaN(), math.NaN(), 0}, make([]float64, 3)
 	for !p.Done() {
 		step := p.Index()
-		commands := []float64{0, math.NaN(), 0} // the second is the device's own
-		if p.Running(0) {
-			route := jobs[0].Route
-			commands[0] = controller.Update(route.TargetLataccel[step], p.Lataccel(0), route.State(step), route.FuturePlan(step))
-		}
 		running := []bool{p.Running(0), p.Running(1), p.Running(2)}
-		lataccels, err := p.Step(ctx, commands)
-		if err != nil {
+		before := slices.Clone(lataccels)
+		if err := p.Step(ctx, commands, lataccels); err != nil {
 			t.Fatal(err)
 		}
 		for j := range jobs {
 			if running[j] && !same64(lataccels[j], want[j].steps[step-lockstep.ContextLength].Lataccel) {
 				t.Fatalf("job %d, step %d: lataccel %v, want %v", j, step, lataccels[j], want[j].steps[step-lockstep.ContextLength].Lataccel)
 			}
-			if !running[j] && !same64(lataccels[j], end[j]) {
-				t.Errorf("job %d, step %d: lataccel %v after the end, want %v", j, step, lataccels[j], end[j])
+			if !running[j] && !same64(lataccels[j], before[j]) {
+				t.Errorf("job %d, step %d: lataccel %v after the end, want %v", j, step, lataccels[j], before[j])
 			}
 		}
-		end = lataccels
 	}
 	got, err := p.Results(ctx)
 	if err != nil {
@@ -69,99 +54,72 @@ func TestStepper(t *testing.T) {
 			t.Errorf("job %d: %s", j, d)
 		}
 	}
-	if _, err := p.Step(ctx, make([]float64, 3)); !contains(err, "all rollouts have ended") {
+	if err := p.Step(ctx, commands, lataccels); !contains(err, "all rollouts have ended") {
 		t.Errorf("a step after the end: %v", err)
 	}
 }
 
-// TestSnapshot draws places to keep and to return to: what follows a Restore is
-// what followed the Snapshot, whatever happened in between.
+// reset makes a Stepper that ends with the test.
+func reset(t *testing.T, s *Simulator, jobs []lockstep.Job, opts lockstep.Options) lockstep.Stepper {
+	t.Helper()
+	p, err := s.Reset(context.Background(), jobs, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// TestSnapshot goes back to snapshots before the control, in it, where one rollout
+// has ended, and at the end, in these rollouts and in others that are fresh: what
+// follows is what followed before, and costs of what had ended are there.
 func TestSnapshot(t *testing.T) {
 	s := newSimulator(t, Config{})
 	ctx := context.Background()
-	jobs := []lockstep.Job{
-		{Route: shorten(routes()[0], 104), Policy: lockstep.DefaultPID},
-		{Route: shorten(routes()[1], 103)},
+	jobs := []lockstep.Job{{Route: shorten(routes()[0], 105), Policy: lockstep.DefaultPID}, {Route: shorten(routes()[1], 102)}}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	command := func(step, run int) []float64 { return []float64{0, math.Sin(float64(step)*0.7 + float64(run))} }
+	through := func(p lockstep.Stepper, to, run int) {
+		lataccels := make([]float64, 2)
+		for p.Index() < to && !p.Done() {
+			if err := p.Step(ctx, command(p.Index(), run), lataccels); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	const first, last = 98, 104
-	command := func(step, run int) []float64 {
-		return []float64{0, math.Sin(float64(step)*0.7 + float64(run))}
-	}
-	p, err := s.Reset(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	for p.Index() < first {
-		if _, err := p.Step(ctx, command(p.Index(), 0)); err != nil {
+	p := reset(t, s, jobs, opts)
+	shots := map[int]*lockstep.Snapshot{}
+	for _, at := range []int{20, 60, 101, 103, 105} {
+		through(p, at, 0)
+		shot, err := p.Snapshot(ctx)
+		if err != nil {
 			t.Fatal(err)
 		}
+		shots[at] = shot
 	}
-	origin, err := p.Snapshot()
-	if err != nil {
-		t.Fatal(err)
+	want, err := p.Results(ctx)
+	if err != nil || want[0].Err != nil || want[1].Err != nil {
+		t.Fatal(err, want)
 	}
-	defer origin.Release()
-	rapid.Check(t, func(t *rapid.T) {
-		if err := p.Restore(origin); err != nil {
-			t.Fatalf("%v", err)
-		}
-		at := rapid.IntRange(first, last-1).Draw(t, "snapshot before step")
-		detour := rapid.IntRange(0, last-at).Draw(t, "steps of the detour")
-		for p.Index() < at {
-			if _, err := p.Step(ctx, command(p.Index(), 0)); err != nil {
-				t.Fatalf("%v", err)
-			}
-		}
-		kept, err := p.Snapshot()
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		defer kept.Release()
-		finish := func() (all [][]float64, result []lockstep.Result) {
-			for !p.Done() {
-				l, err := p.Step(ctx, command(p.Index(), 0))
-				if err != nil {
-					t.Fatalf("%v", err)
+	for at, shot := range shots {
+		for name, q := range map[string]lockstep.Stepper{"the same": p, "fresh": reset(t, s, jobs, opts)} {
+			for run := range 2 { // a detour first
+				if err := q.Restore(ctx, shot); err != nil {
+					t.Fatal(err)
 				}
-				all = append(all, l)
+				through(q, 1000, 1-run)
 			}
-			result, err := p.Results(ctx)
+			got, err := q.Results(ctx)
 			if err != nil {
-				t.Fatalf("%v", err)
+				t.Fatal(err)
 			}
-			return all, result
-		}
-		want, result := finish()
-		restore := func() {
-			if err := p.Restore(kept); err != nil {
-				t.Fatalf("%v", err)
-			}
-			if p.Index() != at {
-				t.Fatalf("at step %d after a Restore, want %d", p.Index(), at)
-			}
-		}
-		restore()
-		for range detour {
-			if _, err := p.Step(ctx, command(p.Index(), 1)); err != nil {
-				t.Fatalf("%v", err)
-			}
-		}
-		restore()
-		got, again := finish()
-		for i := range want {
-			for j := range want[i] {
-				if !same64(got[i][j], want[i][j]) {
-					t.Fatalf("job %d, step %d: lataccel %v after a Restore, want %v", j, at+i, got[i][j], want[i][j])
+			for j := range got {
+				if d := resultDifference(got[j], want[j]); d != "" {
+					t.Errorf("from a snapshot before step %d, %s rollouts, job %d: %s", at, name, j, d)
 				}
 			}
 		}
-		for j := range result {
-			if d := resultDifference(again[j], result[j]); d != "" {
-				t.Fatalf("job %d: %s", j, d)
-			}
-		}
-	})
+	}
 }
 
 // TestStepperFaults uses a Stepper as it must not be used.
@@ -175,9 +133,11 @@ func TestStepperFaults(t *testing.T) {
 		want string
 	}{
 		{nil, "no jobs"},
-		{[]lockstep.Job{{Route: route}, {}}, "job 1, route : no route"},
+		{[]lockstep.Job{{Route: route}, {}}, "job 1: route , step 0: no route"},
 		{[]lockstep.Job{{Route: route}, {Route: route, Teacher: taught}}, "either all jobs have a teacher or none has"},
 		{[]lockstep.Job{{Route: route, Draws: make([]float64, 2)}}, "2 draws are given, want 82"},
+		{[]lockstep.Job{{Route: route, Policy: lockstep.PIDFF{}}}, "the gpu engine has no policy pidff"},
+		{[]lockstep.Job{{Route: route, Expected: true}}, "the gpu engine does not take expected values"},
 	} {
 		if _, err := s.Reset(ctx, c.jobs, lockstep.Options{}); !contains(err, c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, c.want)
@@ -194,47 +154,26 @@ func TestStepperFaults(t *testing.T) {
 	s.config.MemoryLimit = 0
 
 	seen := 0
-	p, err := s.Reset(ctx, []lockstep.Job{{Route: route}, {Route: route, Observe: func(step *lockstep.Step) {
+	p := reset(t, s, []lockstep.Job{{Route: route}, {Route: route, Observe: func(step *lockstep.Step) {
 		seen = step.Index
 		if step.Index == 30 {
 			panic("seen enough")
 		}
-	}}}, lockstep.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	}}}, lockstep.Options{Shortcuts: lockstep.SkipWarmup})
+	lataccels := make([]float64, 2)
 	for p.Index() < 33 {
-		lataccels, err := p.Step(ctx, []float64{0, 0})
-		if err != nil {
+		if err := p.Step(ctx, []float64{0, 0}, lataccels); err != nil {
 			t.Fatal(err)
 		}
 		if step := p.Index() - 1; math.IsNaN(lataccels[1]) != (step >= 30) || math.IsNaN(lataccels[0]) {
 			t.Errorf("step %d: lataccels %v", step, lataccels)
 		}
 	}
-	if step, err := p.Err(1); step != 30 || !contains(err, "seen enough") || seen != 30 {
-		t.Errorf("job 1: step %d, error %v; its observer last saw step %d", step, err, seen)
+	if err := p.Err(1); !contains(err, "step 30: panic: seen enough") || seen != 30 {
+		t.Errorf("job 1: error %v; its observer last saw step %d", err, seen)
 	}
 	results, err := p.Results(ctx)
-	if err != nil || !contains(results[0].Err, "the rollout is at step 33 of 102") || !contains(results[1].Err, "seen enough") {
+	if err != nil || !contains(results[0].Err, "the rollout goes on to step 101") || !contains(results[1].Err, "seen enough") {
 		t.Errorf("results %v, %v", results, err)
-	}
-	kept, err := p.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := s.Reset(ctx, []lockstep.Job{{Route: route}}, lockstep.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	if err := other.Restore(kept); !contains(err, "of other rollouts") {
-		t.Errorf("another's snapshot: %v", err)
-	}
-	kept.Release()
-	kept.Release()
-	if err := p.Restore(kept); !contains(err, "released") {
-		t.Errorf("a released snapshot: %v", err)
 	}
 }

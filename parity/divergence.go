@@ -60,6 +60,8 @@ func (d *Divergence) Place() string {
 // Repeated says what is to be said of a difference that was not simply there again, or "".
 func (d *Divergence) Repeated() string {
 	switch {
+	case d.Unrepeated && d.Forced: // it was found in a batch, and looked for alone
+		return "alone a repetition did not show it again: another batch takes another kernel, or an engine does not always compute the same"
 	case d.Unrepeated:
 		return "a repetition did not show it again: an engine does not always compute the same"
 	case d.Neighbours > 0:

@@ -32,6 +32,10 @@ func TestDivergenceError(t *testing.T) {
 		"route 1, step 0, stage action, index 0: want a, got b":     {Rollout: "route 1", Stage: "action", Want: "a", Got: "b"},
 		"route 1, step 20, stage cdf: want a, got b, 17 ulp apart":  {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", ULPs: 17},
 		"route 1, step 20, stage cdf: want a, got b\nreplay: again": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Replay: "again"},
+		// What was found in a batch and looked for alone may be the batch's doing.
+		"route 1, step 20, stage cdf: want a, got b; a repetition did not show it again: an engine does not always compute the same":                                              {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Unrepeated: true},
+		"route 1, step 20, stage cdf: want a, got b; alone a repetition did not show it again: another batch takes another kernel, or an engine does not always compute the same": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Unrepeated: true, Forced: true},
+		"route 1, step 20, stage cdf: want a, got b; alone the rollout does not show it, beside its 3 neighbours it does: another batch may take another kernel":                  {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Neighbours: 3},
 	} {
 		if got := d.Error(); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)

@@ -28,7 +28,7 @@ struct Drive {
   double lataccel;     // after the previous step
   double computed;     // the lataccel that this step computed
   int64_t sampled, serial;  // see Status
-  int64_t running;
+  int64_t running;           // 0 where there is no job, or it has failed
 };
 static_assert(sizeof(Drive) == kDrive, "layout.cuh has the size");
 
@@ -73,23 +73,22 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.first_row = route.first;
   d.end = route.rows;
   if ((launch.shortcuts & kStopAtCostEnd) != 0 && d.end > kCostEnd) d.end = kCostEnd;
-  d.running = launch.first < d.end ? 1 : 0;
+  d.running = 1;
   if (launch.first == kContext) {
     for (int64_t i = 0; i < kContext; i++) {
       launch.lataccel[d.base + i] = launch.target[d.first_row + i];
       launch.action[d.base + i] = launch.steer[index * kControlStart + i];
     }
     if (route.seed >= 0) draw_all(launch, d, words);
-  } else if (d.running) {
+  } else {
     d.memory = launch.memory[j];
     d.sampled = launch.status[j].sampled;
     d.serial = launch.status[j].serial;
   }
-  if (d.running) {
-    for (int64_t i = launch.first - kContext; i < launch.first; i++) {
-      d.lataccel = launch.lataccel[d.base + i];
-      if (d.lataccel != d.lataccel) d.nan = i;
-    }
+  const int64_t from = launch.first < d.end ? launch.first : d.end;  // it may have ended before
+  for (int64_t i = from - kContext; i < from; i++) {
+    d.lataccel = launch.lataccel[d.base + i];
+    if (d.lataccel != d.lataccel) d.nan = i;
   }
 }
 

@@ -40,6 +40,20 @@ type Engine interface {
 	Close() error
 }
 
+// A Fetcher is an engine whose rollouts are elsewhere: Fetch brings from there what
+// Histories, Memory and Result give. Without it, Histories has the lataccels alone.
+type Fetcher interface {
+	Engine
+	Fetch(ctx context.Context) error
+}
+
+func (s *Stepper) fetch(ctx context.Context) error {
+	if f, ok := s.engine.(Fetcher); ok {
+		return f.Fetch(ctx)
+	}
+	return nil
+}
+
 // A Source makes steppers: it is the simulator of an engine.
 type Source interface {
 	lockstep.StepSimulator
@@ -164,7 +178,10 @@ func (s *Stepper) fail(rollout int, err error) {
 }
 
 // Results are those of the rollouts that have ended.
-func (s *Stepper) Results(context.Context) ([]lockstep.Result, error) {
+func (s *Stepper) Results(ctx context.Context) ([]lockstep.Result, error) {
+	if err := s.fetch(ctx); err != nil {
+		return nil, err
+	}
 	results := make([]lockstep.Result, len(s.jobs))
 	for i := range results {
 		switch {
@@ -180,7 +197,10 @@ func (s *Stepper) Results(context.Context) ([]lockstep.Result, error) {
 }
 
 // Snapshot copies the rollouts' state.
-func (s *Stepper) Snapshot(context.Context) (*lockstep.Snapshot, error) {
+func (s *Stepper) Snapshot(ctx context.Context) (*lockstep.Snapshot, error) {
+	if err := s.fetch(ctx); err != nil {
+		return nil, err
+	}
 	shot := &lockstep.Snapshot{Profile: s.profile, Model: s.source.Model(), Step: s.step, Rollouts: make([]lockstep.RolloutState, len(s.jobs))}
 	for i := range s.jobs {
 		r := &shot.Rollouts[i]

@@ -39,9 +39,13 @@ func Mutants(ctx context.Context, root string, faults []mutants.Fault, report fu
 			runner.Model, runner.Routes = model, routes
 		}
 	}
-	var engines []string
+	var engines, tested []string
 	for _, f := range faults {
-		if !slices.Contains(engines, f.Engine) {
+		if f.Test != "" {
+			if !slices.Contains(tested, f.Test) {
+				tested = append(tested, f.Test)
+			}
+		} else if !slices.Contains(engines, f.Engine) {
 			engines = append(engines, f.Engine)
 		}
 	}
@@ -60,6 +64,19 @@ func Mutants(ctx context.Context, root string, faults []mutants.Fault, report fu
 			s.Clean = append(s.Clean, engine)
 		}
 	}
+	for _, pkg := range tested {
+		v, err := runner.Untouched(ctx, pkg)
+		switch {
+		case ctx.Err() != nil:
+			return s, ctx.Err()
+		case err != nil:
+			s.Alarms = append(s.Alarms, fmt.Sprintf("%s: %v", pkg, err))
+		case v.Caught:
+			s.Alarms = append(s.Alarms, fmt.Sprintf("%s, without a fault: %s fails", pkg, v.Detail))
+		default:
+			s.Clean = append(s.Clean, pkg)
+		}
+	}
 	byName := map[string]Mutant{}
 	err := runner.Run(ctx, faults, func(o mutants.Outcome) {
 		m := Mutant{
@@ -68,6 +85,9 @@ func Mutants(ctx context.Context, root string, faults []mutants.Fault, report fu
 		}
 		if m.Caught {
 			m.Named = o.Verdict.Stage
+		}
+		if o.Fault.Test != "" {
+			m.Stage, m.Named = "tests", o.Verdict.Detail
 		}
 		if o.Err != nil {
 			m.Error = o.Err.Error()
@@ -81,6 +101,9 @@ func Mutants(ctx context.Context, root string, faults []mutants.Fault, report fu
 		m, ok := byName[f.Name]
 		if !ok {
 			m = Mutant{Name: f.Name, Title: f.Title, Engine: f.Engine, Stage: f.Stage, Error: "it was not tried"}
+		}
+		if f.Test != "" {
+			m.Stage = "tests"
 		}
 		s.Mutants = append(s.Mutants, m)
 	}

@@ -35,7 +35,12 @@ type Fault struct {
 	Stage   string // where the harness should see it
 	Engine  string // the engine that it is in
 	Kernels string // of the reference's kernels, the set that it is in; any if empty
-	Edits   []Edit
+
+	// Test is a package whose ordinary tests must fail, in place of a stage: of a
+	// fault in the harness itself, or of one that only they can see.
+	Test string
+
+	Edits []Edit
 }
 
 // An Edit replaces a text that occurs once in a file.
@@ -87,12 +92,14 @@ func parse(name string, data []byte) (Fault, error) {
 			f.Engine = value
 		case "kernels":
 			f.Kernels = value
+		case "test":
+			f.Test = value
 		default:
-			return f, fmt.Errorf("line %q is not known, want stage, engine or kernels", line)
+			return f, fmt.Errorf("line %q is not known, want stage, test, engine or kernels", line)
 		}
 	}
-	if f.Stage == "" {
-		return f, fmt.Errorf("no line that names the stage")
+	if (f.Stage == "") == (f.Test == "") {
+		return f, fmt.Errorf("no line that names the stage, nor one that names the package whose tests see it, or both")
 	}
 	for i := 0; i+1 < len(archive.Files); i += 2 {
 		text, replacement := archive.Files[i], archive.Files[i+1]

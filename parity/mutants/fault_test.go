@@ -90,7 +90,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("error %v, difference %s", err, d)
 	}
 	for text, want := range map[string]string{
-		"T.\n\n-- a --\nx\n-- replacement --\ny\n":                               "no line that names the stage",
+		"T.\n\n-- a --\nx\n-- replacement --\ny\n":                               "no line that names the stage, nor one",
 		"T.\n\nstage: token\n-- a --\nx\n-- replacement --\ny\n":                 `stage "token" is not known`,
 		"T.\n\nstage: draw\nwhat: no\n-- a --\nx\n-- replacement --\ny\n":        `line "what: no" is not known`,
 		"T.\n\nstage: draw\n-- a --\nx\n-- b --\ny\n":                            `section "b" follows "a", want its replacement`,

@@ -168,3 +168,40 @@ func TestValidate(t *testing.T) {
 		t.Errorf("sets %s", text)
 	}
 }
+
+// TestKept: steps that are kept, in full or as digests, stay as they were and apart.
+func TestKept(t *testing.T) {
+	s := Schema{Name: "kept", Key: []string{"k"}, Outcome: Outcome{Name: "o"}, Stages: []Stage{
+		{Name: "array", Type: "uint8", Shape: []int{2}}, {Name: "number", Type: "int64", Optional: true},
+	}}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	memory, step := []byte{1, 2}, s.NewStep()
+	var kept []*Step
+	var digests Digests
+	for i := range 3 {
+		step.Clear()
+		step.Index, step.Data[0], memory[0] = 10+i, memory, byte(i)
+		if i == 1 {
+			step.Bits[1], step.Has = uint64(i), 2
+		}
+		step.Sum(XXH64)
+		kept = append(kept, step.Clone())
+		digests.Append(step)
+	}
+	for i, k := range kept {
+		d := digests.At(i)
+		if k.Data[0][0] != byte(i) || k.Index != 10+i || k.Has.Has(1) != (i == 1) {
+			t.Errorf("step %d is kept as %v", i, k)
+		}
+		if d.Index != k.Index || d.Has != k.Has || d.Bits[0] != k.Bits[0] || d.Bits[0] != XXH64.Bytes([]byte{byte(i), 2}) {
+			t.Errorf("the digests of step %d are %v, of %v", i, d, k)
+		}
+	}
+	digests.Cut(1)
+	digests.Append(kept[2])
+	if d := digests.At(1); digests.Len() != 2 || d.Index != 12 || d.Bits[0] != kept[2].Bits[0] {
+		t.Errorf("after a cut the second step is %v", d)
+	}
+}
