@@ -7,7 +7,7 @@
 // that ends is replaced by the next job at once, and a worker that has run out of work
 // is given some of another's. So all cores are busy until the last few rollouts.
 //
-// The network is that of arithmetic.go's neighbours, for N sequences: 20·N rows go
+// The network runs for N sequences: 20·N rows go
 // through each product, and in the last layer and the head, where only the last
 // position counts, N rows. The kernels in package internal/f32 are shared with the
 // reference; everything else, from tokens to costs, is written here anew.

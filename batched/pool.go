@@ -9,8 +9,9 @@ import (
 
 // pool spreads jobs over workers, so that all of them have work until the last
 // rollouts. A worker holds its share of what is not finished and no more than fits its
-// network. It takes a job whenever it holds less; one that holds more gives some away
-// as soon as another finds nothing. This happens between steps, and a rollout that
+// network. It takes a job whenever it holds less. One that holds more gives some away
+// as soon as another holds less and finds nothing, and whoever holds two gives one to
+// a worker that has none. This happens between steps, and a rollout that
 // changes hands loses nothing.
 //
 // While a batch controller answers, in a goroutine of its own, its rollouts are with no
@@ -107,13 +108,14 @@ func (p *pool) take(mine []*gang) []*gang {
 	}
 	for {
 		share := max(1, min((p.unfinished+p.workers-1)/p.workers, p.capacity))
-		for (p.wanting || p.waiting > len(p.ready)) && len(mine) > 1 && held > share {
+		for len(mine) > 1 && (p.wanting && held > share || p.waiting > len(p.ready)) {
 			g := mine[len(mine)-1]
 			mine, held = mine[:len(mine)-1], held-len(g.rollouts)
 			p.ready = append(p.ready, g)
 			p.changed.Signal()
 		}
-		for held < share {
+		// What is ready is for those who wait; who holds something takes what is over.
+		for held < share && (held == 0 || len(p.units)+len(p.ready) > p.waiting) {
 			g := p.next(p.capacity - held)
 			if g == nil {
 				break

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,7 +38,9 @@ type Simulator struct {
 	model   string // SHA-256 of its file
 	profile lockstep.Profile
 	kernels *f32.Kernels
-	group   int // sequences that a layer computes together
+
+	measured sync.Once
+	group    int // sequences that a layer computes together: see fastestGroup
 
 	networkTime atomic.Int64 // ns
 }
@@ -63,7 +66,7 @@ func New(config Config) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{config: config, weights: packWeights(w), model: w.SHA256, profile: config.Profile, kernels: kernels, group: 2}, nil
+	return &Simulator{config: config, weights: packWeights(w), model: w.SHA256, profile: config.Profile, kernels: kernels}, nil
 }
 
 // Name is "batched".

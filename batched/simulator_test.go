@@ -2,39 +2,103 @@ package batched_test
 
 import (
 	"context"
-	"fmt"
+	"io/fs"
+	"math"
+	"slices"
 	"testing"
 
 	"lockstep"
 	"lockstep/batched"
-	"lockstep/internal/assets/assetstest"
+	"lockstep/defaults"
+	"lockstep/internal/f32"
 	"lockstep/reference"
 )
 
-func TestReference(t *testing.T) {
-	profile := reference.HostProfile()
-	model := assetstest.Model(t)
-	b, err := batched.New(batched.Config{ModelPath: model, Profile: profile, Workers: 2, Chunk: 3})
+// jobs are of the default routes' first rows.
+func jobs(t *testing.T, rows ...int) (all []lockstep.Job) {
+	t.Helper()
+	names, err := fs.Glob(defaults.Routes(), "*.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := reference.New(model, profile)
+	for i, n := range rows {
+		f, err := defaults.Routes().Open(names[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := lockstep.Loader{Profile: reference.HostProfile()}.Read(f, names[i])
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel = r.RollLataccel[:n], r.VEgo[:n], r.AEgo[:n], r.TargetLataccel[:n]
+		all = append(all, lockstep.Job{Route: r, Policy: lockstep.DefaultPID})
+	}
+	return all
+}
+
+// logits are those of all predictions of all jobs, in their order.
+func logits(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job) (all [][]float32) {
+	t.Helper()
+	jobs, all = slices.Clone(jobs), make([][]float32, len(jobs))
+	for i := range jobs {
+		jobs[i].Observe = func(step *lockstep.Step) { all[i] = append(all[i], step.Logits...) }
+	}
+	for i, r := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		if r.Err != nil {
+			t.Fatalf("job %d: %v", i, r.Err)
+		}
+	}
+	return all
+}
+
+// TestPlain holds the network in each set of assembly kernels to the reference, which
+// runs the plain Go loops, in profiles that between them have each of its variants.
+func TestPlain(t *testing.T) {
+	model, _, err := defaults.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var jobs []lockstep.Job
-	for _, name := range []string{"00000", "00002", "04744"} {
-		route := assetstest.Route(t, name, profile)
-		jobs = append(jobs, lockstep.Job{Route: route, Policy: lockstep.DefaultPID}, lockstep.Job{Route: route, Policy: lockstep.Zero{}})
+	sample := jobs(t, 102, 104, 101)
+	for _, profile := range []lockstep.Profile{
+		{Softmax: lockstep.SoftmaxAVX512, LayerNorm: lockstep.LayerNorm130},
+		{Softmax: lockstep.SoftmaxAVX2, LayerNorm: lockstep.LayerNorm127, Exp: lockstep.ExpF},
+		{Softmax: lockstep.SoftmaxAVX2, LayerNorm: lockstep.LayerNorm123},
+	} {
+		spec, err := reference.New(model, profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec, err = spec.WithKernels("go"); err != nil {
+			t.Fatal(err)
+		}
+		want := logits(t, spec, sample)
+		for _, kernels := range f32.Available() {
+			t.Run(profile.String()+"/"+kernels.Name, func(t *testing.T) {
+				s, err := batched.New(batched.Config{ModelPath: model, Profile: profile, Kernels: kernels.Name, Workers: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, got := range logits(t, s, sample) {
+					if len(got) != len(want[i]) || len(got) == 0 {
+						t.Fatalf("job %d: %d logits, want %d", i, len(got), len(want[i]))
+					}
+					for k := range got {
+						if math.Float32bits(got[k]) != math.Float32bits(want[i][k]) {
+							t.Fatalf("job %d, prediction %d, logit %d: %v, want %v", i, k/lockstep.VocabSize, k%lockstep.VocabSize, got[k], want[i][k])
+						}
+					}
+				}
+			})
+		}
 	}
-	want := map[int]string{}
-	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
-	for i, x := range r.Simulate(context.Background(), jobs, opts) {
-		want[i] = fmt.Sprint(x.Costs, x.Err)
-	}
-	for i, x := range b.Simulate(context.Background(), jobs, opts) {
-		if got := fmt.Sprint(x.Costs, x.Err); got != want[i] {
-			t.Errorf("job %d: %s, want %s", i, got, want[i])
+}
+
+// TestConfig: what cannot be is refused.
+func TestConfig(t *testing.T) {
+	for _, c := range []batched.Config{{Chunk: batched.MaxChunk + 1}, {Kernels: "mmx"}, {ModelPath: "none.onnx"}} {
+		if _, err := batched.New(c); err == nil {
+			t.Errorf("%+v makes a simulator", c)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type worker struct {
 func (s *Simulator) newWorker(capacity int, shortcuts lockstep.Shortcuts, training *lockstep.Experience) *worker {
 	return &worker{
 		Simulator: s,
-		network:   newNetwork(s.weights, s.kernels, s.profile, capacity, s.group),
+		network:   newNetwork(s.weights, s.kernels, s.profile, capacity, s.fastestGroup()),
 		fusedExp:  s.profile.Exp == lockstep.ExpF,
 		shortcuts: shortcuts,
 		training:  training,

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/batched"
 	"lockstep/engines"
 	"lockstep/gpu"
 	"lockstep/internal/assets"
+	"lockstep/internal/f32"
 	"lockstep/internal/upstream"
 	"lockstep/onnxruntime"
 	"lockstep/reference"
@@ -44,6 +46,7 @@ type contestant struct {
 	inside  float64              // share of the measured time inside the network
 
 	rates []float64 // routes per second, one for each measurement
+	peaks []float64 // share of the peak of its cores, likewise
 	equal int       // rollouts whose costs were the reference's, bit by bit
 	total int
 }
@@ -109,7 +112,8 @@ func (c *benchCommand) Run(env *environment) error {
 	} else {
 		fmt.Fprintln(env.stderr, "lockstep: without --upstream the Python program is not measured")
 	}
-	for _, workers := range slices.Compact([]int{1, host.Cores}) {
+	cores := slices.Compact([]int{1, host.Cores})
+	for _, workers := range cores {
 		b, err := onnxruntime.New(onnxruntime.Config{ModelPath: modelPath, Workers: workers, Profile: profile})
 		if err != nil {
 			fmt.Fprintf(env.stderr, "lockstep: the ONNX Runtime engine is not measured: %v\n", err)
@@ -124,6 +128,13 @@ func (c *benchCommand) Run(env *environment) error {
 			contestants = append(contestants, &contestant{name: "ONNX Runtime, naive batch", cores: 1, jobs: min(c.Jobs, 32), run: simulatorRun(env.ctx, b, 0)})
 		}
 		contestants = append(contestants, &contestant{name: "onnxruntime", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly), network: b.NetworkTime})
+	}
+	for _, workers := range cores {
+		b, err := batched.New(batched.Config{ModelPath: modelPath, Workers: workers, Profile: profile})
+		if err != nil {
+			return err
+		}
+		contestants = append(contestants, &contestant{name: "batched", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly), network: b.NetworkTime})
 	}
 
 	if gpu.Available() == nil {
@@ -147,6 +158,7 @@ func (c *benchCommand) Run(env *environment) error {
 			if k.network != nil {
 				inside = k.network()
 			}
+			peak := peakRate()
 			start := time.Now()
 			costs, err := k.run(jobs[:k.jobs])
 			if err != nil {
@@ -154,6 +166,9 @@ func (c *benchCommand) Run(env *environment) error {
 			}
 			took := time.Since(start).Seconds()
 			k.rates = append(k.rates, float64(k.jobs)/took)
+			if peak > 0 {
+				k.peaks = append(k.peaks, float64(calls(jobs[:k.jobs]))*networkFMA/took/(float64(k.cores)*peak))
+			}
 			if k.network != nil {
 				k.inside += (k.network() - inside).Seconds() / (took * float64(k.cores)) / float64(c.Repetitions)
 			}
@@ -186,6 +201,32 @@ func (c *benchCommand) Run(env *environment) error {
 		}
 	}
 	return nil
+}
+
+// networkFMA is how many fused multiply-adds one prediction needs.
+const networkFMA = 13.06e6
+
+// calls is how many predictions the costs of some jobs need.
+func calls(jobs []lockstep.Job) (n int) {
+	for i := range jobs {
+		n += jobs[i].End(lockstep.CostOnly) - lockstep.ControlStartIdx
+	}
+	return n
+}
+
+// peakRate is how many fused multiply-adds a core does in a second at best now; 0 if
+// that is not known.
+func peakRate() (best float64) {
+	run := f32.Best().Peak
+	if run == nil {
+		return 0
+	}
+	for range 200 {
+		start := time.Now()
+		n := run()
+		best = max(best, float64(n)/time.Since(start).Seconds())
+	}
+	return best
 }
 
 // simulatorRun returns a function that runs jobs on a simulator.
@@ -226,6 +267,7 @@ type benchRow struct {
 	Rate     spread            `json:"routes_per_second"`
 	Ratios   map[string]spread `json:"ratios"` // to other rows, by name and cores
 	Inside   float64           `json:"share_inside_network,omitempty"`
+	Peak     *spread           `json:"share_of_peak,omitempty"` // of its cores' fused multiply-adds
 	Equal    int               `json:"equal_to_reference"`
 	Rollouts int               `json:"rollouts"`
 }
@@ -255,6 +297,10 @@ func tabulate(contestants []*contestant) []benchRow {
 	var rows []benchRow
 	for i, k := range contestants {
 		row := benchRow{Name: k.label(), Cores: k.cores, Rate: newSpread(k.rates), Inside: k.inside, Equal: k.equal, Rollouts: k.total, Ratios: map[string]spread{}}
+		if len(k.peaks) > 0 {
+			peak := newSpread(k.peaks)
+			row.Peak = &peak
+		}
 		for _, other := range contestants[:i] {
 			ratios := make([]float64, len(k.rates))
 			for j := range ratios {
@@ -301,11 +347,15 @@ func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error 
 		return err
 	}
 	for _, r := range rows {
+		if r.Peak == nil {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: %.1f %% (%.1f–%.1f) of the peak of fused multiply-adds", r.Name, 100*r.Peak.Median, 100*r.Peak.Min, 100*r.Peak.Max)
 		if r.Inside > 0 {
-			fmt.Fprintf(w, "\n%s: %.1f %% of the time is inside ONNX Runtime", r.Name, 100*r.Inside)
+			fmt.Fprintf(w, "; %.1f %% of the time is inside the network", 100*r.Inside)
 		}
 	}
-	_, err := fmt.Fprintln(w, "\nwhere the rest goes: RATIONALE.md, Why assembly; onnxruntime/graph.go")
+	_, err := fmt.Fprintln(w, "\nwhere the rest goes: RATIONALE.md, Where the time goes")
 	return err
 }
 
