@@ -30,8 +30,9 @@ type commands struct {
 	Rollout  rolloutCommand  `cmd:"" help:"Roll routes out and print their costs."`
 	Envs     envsCommand     `cmd:"" help:"List Gymnasium's classic control environments."`
 	Eval     evalCommand     `cmd:"" help:"Compare two controllers and write a report."`
-	Parity   parityCommand   `cmd:"" help:"Compare engines with each other, or with recordings, bit by bit."`
-	Diff     diffCommand     `cmd:"" help:"Compare a trace with another, or with an engine."`
+	Compare  compareCommand  `cmd:"" help:"Compare engines with each other, with the recordings of the Python program, or with traces, bit by bit."`
+	Replay   replayCommand   `cmd:"" help:"Repeat cases that were kept, on every engine."`
+	Mutants  mutantsCommand  `cmd:"" help:"Plant faults in the engines, one at a time, and see whether each is found and its stage named."`
 	Gate     gateCommand     `cmd:"" help:"Run what a change must pass before it is merged."`
 	Tune     tuneCommand     `cmd:"" help:"Search for the gains of a controller."`
 	Plan     planCommand     `cmd:"" help:"Search for the actions of each route."`
