@@ -49,15 +49,15 @@ GATEFLAGS ?=
 
 .PHONY: mutants
 mutants: build ## plant every fault, and write what was noticed into parity/mutants/README.md
-	$(BIN) parity --mutants --markdown > build/mutants.md
+	$(BIN) mutants --markdown > build/mutants.md
 	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
 	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine, and some of each kind that only tests see
-	$(BIN) parity --mutants --only '*-digitize-side'
+	$(BIN) mutants --only '*-digitize-side'
 	for faults in golden-provenance-lost 'vectors-first-*' 'compare-first-*' trace-checksum cache-name-only engines-identity kernels-epsilon route-digits; do \
-		$(BIN) parity --mutants --only "$$faults" || exit 1; done
+		$(BIN) mutants --only "$$faults" || exit 1; done
 
 .PHONY: gate
 gate: build ## run what a change must pass before it is merged (BASE=REV: what differs from it decides)
@@ -257,6 +257,16 @@ test-python: ## the Python package: a wheel from a source distribution, then its
 	$(PYTHON_VENV)/bin/ruff check python
 	$(PYTHON_VENV)/bin/mypy
 	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
+
+.PHONY: test-ray
+test-ray: ## shards as tasks of Ray, on a cluster of three nodes on this machine
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	GO=$(GO) $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check '.[test,ray]'
+	$(PYTHON_VENV)/bin/pytest -m ray python/tests/test_shards.py
+
+.PHONY: test-kills
+test-kills: ## a kept run of 300 rollouts, killed a hundred times
+	LOCKSTEP_KILLS=100 $(GO) test ./cmd/lockstep -run '^TestKill$$' -v -timeout 60m
 
 .PHONY: wheel
 wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist

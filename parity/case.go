@@ -106,7 +106,7 @@ func (c *Case) Replay() string {
 	if c.Path == "" {
 		return ""
 	}
-	return "lockstep parity --replay " + c.Path
+	return "lockstep replay " + c.Path
 }
 
 // Results is what an engine computes of tasks, to be kept with a case or compared with

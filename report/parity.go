@@ -12,14 +12,14 @@ import (
 
 	"lockstep/internal/fileio"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/schema"
+	"lockstep/parity/verdict"
 )
 
-// Parity is what `lockstep parity` and `lockstep diff` found.
+// Parity is what `lockstep compare`, `replay` or `mutants` found.
 type Parity struct {
-	Comparisons []gate.Comparison
-	Mutants     []gate.Mutant
+	Comparisons []verdict.Comparison
+	Mutants     []verdict.Mutant
 	Failure     error // of the mutants, if it is not enough that was caught
 	Origin
 }
@@ -35,9 +35,9 @@ func WriteParity(path string, p Parity) error {
 	differ, equal := 0, 0
 	for i := range p.Comparisons {
 		switch p.Comparisons[i].Outcome() {
-		case gate.Different, gate.Failed:
+		case verdict.Different, verdict.Failed:
 			differ++
-		case gate.Equal:
+		case verdict.Equal:
 			equal++
 		}
 	}
@@ -62,7 +62,7 @@ func WriteParity(path string, p Parity) error {
 	return page.write(path)
 }
 
-func anyInexact(list []gate.Comparison) bool {
+func anyInexact(list []verdict.Comparison) bool {
 	for i := range list {
 		if r := list[i].Report; r != nil && !r.Exact {
 			return true
@@ -72,9 +72,9 @@ func anyInexact(list []gate.Comparison) bool {
 }
 
 // WriteGate writes the report on a gate.
-func WriteGate(path string, r *gate.Result, o Origin) error {
-	var comparisons []gate.Comparison
-	var mutants []gate.Mutant
+func WriteGate(path string, r *verdict.Result, o Origin) error {
+	var comparisons []verdict.Comparison
+	var mutants []verdict.Mutant
 	for _, c := range r.Checks {
 		comparisons = append(comparisons, c.Comparisons...)
 		mutants = append(mutants, c.Mutants...)
@@ -116,7 +116,7 @@ type parityPage struct {
 	Kicker, Headline, Detail string
 	Good                     bool
 
-	Change      *gate.Change
+	Change      *verdict.Change
 	Checks      []checkRow
 	Failed      []checkRow // of Checks
 	Stages      []string   // columns of Verdicts
@@ -148,22 +148,22 @@ type checkRow struct {
 // maxMessages is how many failures of a check are shown.
 const maxMessages = 20
 
-func newCheckRow(c *gate.Check) checkRow {
+func newCheckRow(c *verdict.Check) checkRow {
 	r := checkRow{
 		Name: c.Name, Title: c.Title, Why: c.Why, Note: c.Note, Command: c.Command, Seconds: strconv.FormatFloat(c.Seconds, 'f', 1, 64),
 		Brief: strings.SplitN(c.Why, "\n", 2)[0],
-		Cases: c.Count(gate.Passed) + c.Count(gate.Failed), Skipped: c.Count(gate.NotRun) + c.Count(gate.NotApplicable),
+		Cases: c.Count(verdict.Passed) + c.Count(verdict.Failed), Skipped: c.Count(verdict.NotRun) + c.Count(verdict.NotApplicable),
 	}
 	r.Class, r.Word = outcomeClass(c.Outcome)
-	if c.Outcome != gate.Failed {
+	if c.Outcome != verdict.Failed {
 		return r
 	}
 	for _, k := range c.Cases {
-		if k.Outcome != gate.Failed {
+		if k.Outcome != verdict.Failed {
 			continue
 		}
 		if len(r.Failures) == maxMessages {
-			r.More = c.Count(gate.Failed)
+			r.More = c.Count(verdict.Failed)
 			break
 		}
 		r.Failures = append(r.Failures, k.Class+" "+k.Name+": "+k.Message)
@@ -176,9 +176,9 @@ func newCheckRow(c *gate.Check) checkRow {
 
 func outcomeClass(outcome string) (class, word string) {
 	switch outcome {
-	case gate.Passed, gate.Equal:
+	case verdict.Passed, verdict.Equal:
 		return "good", "✓ " + outcome
-	case gate.Failed, gate.Different:
+	case verdict.Failed, verdict.Different:
 		return "bad", "✗ " + outcome
 	}
 	return "none", "– " + outcome
@@ -197,7 +197,7 @@ type stageCell struct{ Class, Text, Note string }
 
 // newVerdict has a cell for each stage: how many values were compared, or how many
 // were at fault.
-func newVerdict(c *gate.Comparison, stages []string) verdictRow {
+func newVerdict(c *verdict.Comparison, stages []string) verdictRow {
 	r := verdictRow{Got: c.Got, Want: c.Want, Detail: c.Detail}
 	r.Class, r.Word = outcomeClass(c.Outcome())
 	if c.Report == nil || len(c.Report.Rollouts) == 0 {
@@ -232,7 +232,7 @@ func newVerdict(c *gate.Comparison, stages []string) verdictRow {
 }
 
 type mutantRow struct {
-	gate.Mutant
+	verdict.Mutant
 	Class, Word, NamedClass string
 	Took                    string
 }
@@ -243,12 +243,12 @@ type skipRow struct {
 }
 
 // skips are the reasons for which cases were not run, each once.
-func skips(checks []gate.Check) []skipRow {
+func skips(checks []verdict.Check) []skipRow {
 	var rows []skipRow
 	at := map[[2]string]int{}
 	for i := range checks {
 		for _, k := range checks[i].Cases {
-			if k.Outcome != gate.NotRun && k.Outcome != gate.NotApplicable {
+			if k.Outcome != verdict.NotRun && k.Outcome != verdict.NotApplicable {
 				continue
 			}
 			key := [2]string{checks[i].Name, k.Message}
@@ -262,13 +262,13 @@ func skips(checks []gate.Check) []skipRow {
 	return rows
 }
 
-func newParityPage(comparisons []gate.Comparison, mutants []gate.Mutant, o Origin) *parityPage {
+func newParityPage(comparisons []verdict.Comparison, mutants []verdict.Mutant, o Origin) *parityPage {
 	p := &parityPage{Facts: o.facts()}
 	p.Stages = stagesOf(comparisons)
 	for i := range comparisons {
 		c := &comparisons[i]
 		row := newVerdict(c, p.Stages)
-		if c.Outcome() == gate.Different {
+		if c.Outcome() == verdict.Different {
 			d := newDivergencePart(c)
 			d.ID = "divergence-" + strconv.Itoa(len(p.Divergences)+1)
 			row.ID = d.ID
@@ -303,7 +303,7 @@ func newParityPage(comparisons []gate.Comparison, mutants []gate.Mutant, o Origi
 
 // stagesOf are the stages of all comparisons. The inputs and the extent are among them
 // only where they are at fault.
-func stagesOf(comparisons []gate.Comparison) []string {
+func stagesOf(comparisons []verdict.Comparison) []string {
 	var stages, before, after []string
 	add := func(list *[]string, stage string) {
 		if !slices.Contains(stages, stage) && !slices.Contains(*list, stage) {
@@ -354,7 +354,7 @@ type bitPart struct {
 	Differs bool
 }
 
-func newDivergencePart(c *gate.Comparison) divergencePart {
+func newDivergencePart(c *verdict.Comparison) divergencePart {
 	r := c.Report
 	if r == nil {
 		return divergencePart{Title: c.Title(), Why: c.Why()}

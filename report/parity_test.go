@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 )
 
 // testComparison is of two rollouts. With a stage, the second differs there.
-func testComparison(stages ...string) gate.Comparison {
+func testComparison(stages ...string) verdict.Comparison {
 	r := &parity.Report{
 		Want: parity.SideInfo{Name: "reference"}, Got: parity.SideInfo{Name: "onnxruntime"}, Exact: true, Steps: 1160,
 		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Steps: 580, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Steps: 580, Equal: true}},
@@ -35,11 +35,11 @@ func testComparison(stages ...string) gate.Comparison {
 		r.Findings = append(r.Findings, parity.StageFindings{Stage: s, Findings: 3, Rollouts: 1, Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123})
 	}
 	if len(stages) == 0 {
-		return gate.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
+		return verdict.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
 	}
 	r.First = &parity.Divergence{
 		Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
-		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep parity --only 00002/pid",
+		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep compare --only 00002/pid",
 		Explanation: &parity.Explanation{Rollout: "route 00002, controller pid", Step: 123, Text: "draw 0.5", Why: "the CDFs differ by less than the margins", Facts: []parity.Fact{
 			{Name: "nearest edge", Value: "0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02"}, {Name: "tokens", Value: "511 wanted, 512 got"}, {Name: "CDFs", Value: "1e-09 apart at most"},
 		}},
@@ -72,7 +72,7 @@ func testComparison(stages ...string) gate.Comparison {
 			lines(func(i int) float64 { return 0.35 + float64(i)/40 }, func(i int) float64 { return 0.345 + float64(i)/40 }, 14), parity.Line{Name: "draw", Values: []parity.Float{0.5}})},
 	}}
 	r.Plot = p
-	return gate.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
+	return verdict.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
 }
 
 func writeParity(t *testing.T, p Parity) *page {
@@ -81,19 +81,19 @@ func writeParity(t *testing.T, p Parity) *page {
 }
 
 // testGate has a check of each outcome.
-func testGate() *gate.Result {
-	return &gate.Result{
+func testGate() *verdict.Result {
+	return &verdict.Result{
 		Verdict: "blocked: 2 of 3 checks failed", Seconds: 61.5, Require: []string{"assets"}, RequireHardware: true, Machine: "linux/amd64, 2 cores", Go: "go1.26",
 		Start:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Change: gate.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"onnxruntime/graph.go", "gpu/a<b>.cu"}, Why: "changed: onnxruntime, gpu"},
-		Checks: []gate.Check{
-			{Name: "build", Title: "Everything compiles.", Outcome: gate.Passed, Cases: []gate.Case{{Outcome: gate.Passed}}},
-			{Name: "engines", Title: "All engines.", Outcome: gate.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep parity",
-				Cases:       []gate.Case{{Outcome: gate.Passed}, {Class: "engines.onnxruntime", Name: "00002/pid", Outcome: gate.Failed, Message: "stage <logits>"}, {Outcome: gate.NotApplicable, Message: "another profile"}},
-				Comparisons: []gate.Comparison{testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw), {Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"}}},
-			{Name: "tests", Title: "Tests.", Outcome: gate.Failed, Why: "it crashed: signal: killed", Output: "fatal error <x>"},
-			{Name: "hardware", Title: "Evidence.", Outcome: gate.NotRun, Why: "not required"},
-			{Name: "mutants", Title: "Faults.", Outcome: gate.Passed, Mutants: []gate.Mutant{
+		Change: verdict.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"onnxruntime/graph.go", "gpu/a<b>.cu"}, Why: "changed: onnxruntime, gpu"},
+		Checks: []verdict.Check{
+			{Name: "build", Title: "Everything compiles.", Outcome: verdict.Passed, Cases: []verdict.Case{{Outcome: verdict.Passed}}},
+			{Name: "engines", Title: "All engines.", Outcome: verdict.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep compare",
+				Cases:       []verdict.Case{{Outcome: verdict.Passed}, {Class: "engines.onnxruntime", Name: "00002/pid", Outcome: verdict.Failed, Message: "stage <logits>"}, {Outcome: verdict.NotApplicable, Message: "another profile"}},
+				Comparisons: []verdict.Comparison{testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw), {Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"}}},
+			{Name: "tests", Title: "Tests.", Outcome: verdict.Failed, Why: "it crashed: signal: killed", Output: "fatal error <x>"},
+			{Name: "hardware", Title: "Evidence.", Outcome: verdict.NotRun, Why: "not required"},
+			{Name: "mutants", Title: "Faults.", Outcome: verdict.Passed, Mutants: []verdict.Mutant{
 				{Name: "a-mask", Title: "The mask is off by one.", Engine: "reference", Stage: "logits", Caught: true, Named: "logits", Right: true, Rollouts: 1, Steps: 20, Seconds: 3.25},
 				{Name: "b-cdf", Title: "Wrong.", Stage: "cdf", Caught: true, Named: "sample"},
 				{Name: "c", Title: "Missed.", Stage: "cdf"},
@@ -103,7 +103,7 @@ func testGate() *gate.Result {
 	}
 }
 
-func writeGate(t *testing.T, r *gate.Result) *page {
+func writeGate(t *testing.T, r *verdict.Result) *page {
 	t.Helper()
 	return written(t, func(path string) error {
 		return WriteGate(path, r, Origin{Command: []string{"lockstep", "gate", "--base", "main"}})
@@ -112,7 +112,7 @@ func writeGate(t *testing.T, r *gate.Result) *page {
 
 // TestParityVerdicts: a row for each comparison, a cell for each stage.
 func TestParityVerdicts(t *testing.T) {
-	p := writeParity(t, Parity{Comparisons: []gate.Comparison{
+	p := writeParity(t, Parity{Comparisons: []verdict.Comparison{
 		testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw),
 		{Kind: "goldens", Want: "ort1.30", Got: "gpu", Detail: "own network", NotRun: "gpu: no device"},
 	}})
@@ -140,7 +140,7 @@ func TestParityVerdicts(t *testing.T) {
 		t.Errorf("%d links", len(links))
 	}
 	// Stages that only differ have a column then.
-	p = writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(schema.Extent)}})
+	p = writeParity(t, Parity{Comparisons: []verdict.Comparison{testComparison(schema.Extent)}})
 	if rows := cells(p.all("table", "stages")[0]); rows[0][len(rows[0])-1] != "✗ 3" {
 		t.Errorf("%v", rows)
 	}
@@ -149,11 +149,11 @@ func TestParityVerdicts(t *testing.T) {
 
 // TestParityDivergence: place, bit patterns, distance, margins, replay, and plots.
 func TestParityDivergence(t *testing.T) {
-	p := writeParity(t, Parity{Comparisons: []gate.Comparison{testComparison(tinyphysics.Logits, tinyphysics.Draw)}})
+	p := writeParity(t, Parity{Comparisons: []verdict.Comparison{testComparison(tinyphysics.Logits, tinyphysics.Draw)}})
 	d := p.all("figure", "divergence")[0]
 	d.wantText(t,
 		"onnxruntime against reference, tinyphysics.onnx", "route 00002, controller pid, step 123, stage logits, index 7",
-		"1 (3f800000)", "1.0000001 (3f800001)", "1 ulp", "2 of this stage differ", "lockstep parity --only 00002/pid",
+		"1 (3f800000)", "1.0000001 (3f800001)", "1 ulp", "2 of this stage differ", "lockstep compare --only 00002/pid",
 		"0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02", "511 wanted, 512 got", "1e-09 apart at most",
 		"the CDFs differ by less than the margins", "route 00002, controller pid, step 200, stage draw: want a, got b",
 	)
@@ -250,10 +250,10 @@ func TestParityOdd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := testComparison(tinyphysics.Logits)
 			change(c.Report)
-			if c.Outcome() != gate.Different {
+			if c.Outcome() != verdict.Different {
 				t.Fatalf("outcome %s", c.Outcome())
 			}
-			p := writeParity(t, Parity{Comparisons: []gate.Comparison{c}})
+			p := writeParity(t, Parity{Comparisons: []verdict.Comparison{c}})
 			if figures := p.all("figure", "divergence"); len(figures) != 1 || !strings.Contains(figures[0].text, "00002") {
 				t.Errorf("%d divergences", len(figures))
 			}
@@ -267,17 +267,17 @@ func TestParityOdd(t *testing.T) {
 func TestParityHeadlines(t *testing.T) {
 	inexact := testComparison()
 	inexact.Report.Exact, inexact.Report.Budget.Flips, inexact.Report.Flips.Explained = false, 5, 3
-	absent := gate.Comparison{NotRun: "no device"}
+	absent := verdict.Comparison{NotRun: "no device"}
 	for _, c := range []struct {
 		parity Parity
 		want   string
 		good   bool
 	}{
-		{Parity{Comparisons: []gate.Comparison{testComparison()}}, "Every bit is equal", true},
-		{Parity{Comparisons: []gate.Comparison{inexact}}, "Every difference is explained", true},
-		{Parity{Comparisons: []gate.Comparison{testComparison(), {Error: "broken"}}}, "1 of 2 comparisons differ", false},
-		{Parity{Comparisons: []gate.Comparison{absent}}, "Nothing was compared", false},
-		{Parity{Comparisons: []gate.Comparison{{Differs: "costs"}}}, "The comparison differs", false},
+		{Parity{Comparisons: []verdict.Comparison{testComparison()}}, "Every bit is equal", true},
+		{Parity{Comparisons: []verdict.Comparison{inexact}}, "Every difference is explained", true},
+		{Parity{Comparisons: []verdict.Comparison{testComparison(), {Error: "broken"}}}, "1 of 2 comparisons differ", false},
+		{Parity{Comparisons: []verdict.Comparison{absent}}, "Nothing was compared", false},
+		{Parity{Comparisons: []verdict.Comparison{{Differs: "costs"}}}, "The comparison differs", false},
 		{Parity{Mutants: testGate().Checks[4].Mutants}, "Planted faults are found", true},
 		{Parity{Mutants: testGate().Checks[4].Mutants, Failure: errors.New("c was not caught")}, "Not enough faults are found", false},
 	} {
@@ -336,7 +336,7 @@ func TestGateReport(t *testing.T) {
 	if len(figures) != 3 {
 		t.Fatalf("%d figures, want a divergence and two failures", len(figures))
 	}
-	figures[1].wantText(t, "engines", "1 of 2 cases failed", "lockstep parity", "1 failure", "engines.onnxruntime 00002/pid: stage <logits>")
+	figures[1].wantText(t, "engines", "1 of 2 cases failed", "lockstep compare", "1 failure", "engines.onnxruntime 00002/pid: stage <logits>")
 	figures[2].wantText(t, "tests", "it crashed: signal: killed", "fatal error <x>")
 
 	passed := testGate()
@@ -349,7 +349,7 @@ func TestGateReport(t *testing.T) {
 
 	many := testGate()
 	for range 30 {
-		many.Checks[1].Cases = append(many.Checks[1].Cases, gate.Case{Class: "a", Name: "b", Outcome: gate.Failed, Message: "again"})
+		many.Checks[1].Cases = append(many.Checks[1].Cases, verdict.Case{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "again"})
 	}
 	writeGate(t, many).wantText(t, "20 failures of 31", "All are in gate.json.")
 }
@@ -360,7 +360,7 @@ func TestGateReportAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again gate.Result
+	var again verdict.Result
 	if err := json.Unmarshal(data, &again); err != nil {
 		t.Fatal(err)
 	}

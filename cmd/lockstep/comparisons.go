@@ -8,28 +8,29 @@ import (
 
 	"lockstep"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 	"lockstep/report"
 )
 
 // comparisons are those of one command, printed as they are made.
 type comparisons struct {
 	env    *environment
-	json   bool
+	output *outputFlags
+	asked  bool // for its engines, by their names
 	stdout *stickyWriter
-	list   []gate.Comparison
+	list   []verdict.Comparison
 }
 
-func newComparisons(env *environment, json bool) *comparisons {
-	return &comparisons{env: env, json: json, stdout: &stickyWriter{w: env.stdout}}
+func newComparisons(env *environment, output *outputFlags, asked bool) *comparisons {
+	return &comparisons{env: env, output: output, asked: asked, stdout: &stickyWriter{w: env.stdout}}
 }
 
 // add prints a comparison and keeps it.
-func (p *comparisons) add(c gate.Comparison) {
+func (p *comparisons) add(c verdict.Comparison) {
 	p.list = append(p.list, c)
-	if p.json {
-		if err := json.NewEncoder(p.stdout).Encode(gate.Line{Comparison: &c}); err != nil && p.stdout.err == nil {
+	if p.output.JSON {
+		if err := json.NewEncoder(p.stdout).Encode(verdict.Line{Comparison: &c}); err != nil && p.stdout.err == nil {
 			p.stdout.err = err
 		}
 		return
@@ -37,9 +38,9 @@ func (p *comparisons) add(c gate.Comparison) {
 	outcome := c.Outcome()
 	fmt.Fprintf(p.stdout, "%-14s  %s", outcome, c.Title())
 	switch outcome {
-	case gate.Equal:
+	case verdict.Equal:
 		fmt.Fprintf(p.stdout, ": %s\n", extent(c.Report))
-	case gate.Different:
+	case verdict.Different:
 		if c.Report != nil {
 			fmt.Fprintf(p.stdout, ": %s", extent(c.Report))
 		}
@@ -67,12 +68,35 @@ func extent(r *parity.Report) string {
 	return text
 }
 
+// unasked makes of an engine that cannot run, and that nobody asked for by its name,
+// one that does not apply.
+func (p *comparisons) unasked(k verdict.Comparison) verdict.Comparison {
+	if !p.asked && !p.output.AllowAbsent {
+		k.NotApplicable, k.NotRun = k.NotRun+k.NotApplicable, ""
+	}
+	return k
+}
+
+// leaveOut adds a comparison that is not made, since one of its engines does not take
+// part, and reports whether it did.
+func (p *comparisons) leaveOut(k verdict.Comparison, first, o opened) bool {
+	if k, ok := first.unable(k); ok {
+		p.add(k)
+		return true
+	}
+	if k, ok := o.unable(k); ok {
+		p.add(p.unasked(k))
+		return true
+	}
+	return false
+}
+
 func indented(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
 }
 
 // compare makes a comparison of two sources.
-func (p *comparisons) compare(c gate.Comparison, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, options parity.CompareOptions) error {
+func (p *comparisons) compare(c verdict.Comparison, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, options parity.CompareOptions) error {
 	r, err := tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
 	if p.env.ctx.Err() != nil {
 		return interrupted(p.env)
@@ -91,24 +115,25 @@ func interrupted(env *environment) error {
 }
 
 // end writes the report and returns the exit status that the comparisons deserve.
-func (p *comparisons) end(file string, allowAbsent bool) error {
-	s := gate.Summary{Comparisons: len(p.list)}
+func (p *comparisons) end() error {
+	file, allowAbsent := p.output.Report, p.output.AllowAbsent
+	s := verdict.Summary{Comparisons: len(p.list)}
 	for i := range p.list {
 		switch p.list[i].Outcome() {
-		case gate.Equal:
+		case verdict.Equal:
 			s.Equal++
-		case gate.Different:
+		case verdict.Different:
 			s.Different++
-		case gate.NotRun:
+		case verdict.NotRun:
 			s.NotRun++
-		case gate.NotApplicable:
+		case verdict.NotApplicable:
 			s.NotApplicable++
 		default:
 			s.Failed++
 		}
 	}
-	if p.json {
-		if err := json.NewEncoder(p.stdout).Encode(gate.Line{Summary: &s}); err != nil && p.stdout.err == nil {
+	if p.output.JSON {
+		if err := json.NewEncoder(p.stdout).Encode(verdict.Line{Summary: &s}); err != nil && p.stdout.err == nil {
 			p.stdout.err = err
 		}
 	}
@@ -120,7 +145,7 @@ func (p *comparisons) end(file string, allowAbsent bool) error {
 		if err := report.WriteParity(file, report.Parity{Comparisons: p.list, Origin: origin}); err != nil {
 			return err
 		}
-		if !p.json {
+		if !p.output.JSON {
 			fmt.Fprintf(p.env.stdout, "report: %s\n", file)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/want"
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
+	"lockstep/parity/verdict"
 	"lockstep/report"
 )
 
@@ -64,14 +65,14 @@ func (c *gateCommand) Run(env *environment) error {
 	require := append(gate.Required(), c.Require...)
 	slices.Sort(require)
 	require = slices.Compact(require)
-	if err := gate.Clear(c.Out); err != nil {
+	if err := verdict.Clear(c.Out); err != nil {
 		return err
 	}
 	stdout := &stickyWriter{w: env.stdout}
 	result, err := gate.Run(env.ctx, gate.Config{
 		Root: root, Base: c.Base, Engines: engines.Names(), All: c.All, Require: require,
 		RequireHardware: c.RequireHardware, Hardware: evidence, Limit: c.Limit, Program: gateProgram,
-		Plan: func(change gate.Change) {
+		Plan: func(change verdict.Change) {
 			fmt.Fprintf(stdout, "%s\n", change.Why)
 			for _, file := range change.Files[:min(len(change.Files), 20)] {
 				fmt.Fprintf(stdout, "      %s\n", file)
@@ -80,7 +81,7 @@ func (c *gateCommand) Run(env *environment) error {
 				fmt.Fprintf(stdout, "      and %d more\n", n)
 			}
 		},
-		Report: func(check *gate.Check) {
+		Report: func(check *verdict.Check) {
 			if check.Outcome != "" {
 				check.WriteText(stdout)
 			}
@@ -99,7 +100,7 @@ func (c *gateCommand) Run(env *environment) error {
 	if err := result.Write(c.Out); err != nil {
 		return err
 	}
-	page := filepath.Join(c.Out, gate.HTMLName)
+	page := filepath.Join(c.Out, verdict.HTMLName)
 	if err := report.WriteGate(page, result, report.Origin{Command: append([]string{"lockstep"}, env.args...)}); err != nil {
 		return err
 	}

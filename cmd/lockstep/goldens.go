@@ -15,22 +15,25 @@ import (
 	"lockstep/internal/fileio"
 	"lockstep/internal/want"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 )
 
 // goldens holds each engine to the recordings of the Python program.
-func (c *parityCommand) goldens(env *environment, p *comparisons, options parity.CompareOptions) error {
-	list, err := c.chosen()
+func (c *compareCommand) goldens(env *environment, p *comparisons, options parity.CompareOptions) error {
+	list, err := engines.Tried(), error(nil)
+	if len(c.Got) > 0 {
+		list, err = engines.ByName(c.Got...)
+	}
 	if err != nil {
 		return err
 	}
-	root := c.Goldens.path
-	if root == "" {
+	root := c.Want
+	if root == "goldens" {
 		module, err := mutants.FindRoot(".")
 		if err != nil {
-			return fmt.Errorf("--goldens: %w: name the folder of the recordings", err)
+			return fmt.Errorf("goldens: %w: name the folder of the recordings", err)
 		}
 		root = filepath.Join(module, "golden", "testdata")
 	}
@@ -105,7 +108,7 @@ func goldenSets(root string) ([]*golden.Set, error) {
 // project's own, the assets.
 type library struct{ models, routes []string }
 
-func (c *parityCommand) library() (*library, error) {
+func (f *inputFlags) library() (*library, error) {
 	l := &library{}
 	add := func(model, routes string) {
 		if model != "" {
@@ -115,7 +118,7 @@ func (c *parityCommand) library() (*library, error) {
 			l.routes = append(l.routes, routes)
 		}
 	}
-	add(c.ModelPath, c.DataPath)
+	add(f.ModelPath, f.DataPath)
 	model, routes, err := writeOwn()
 	if err != nil {
 		return nil, err
@@ -161,8 +164,8 @@ func (l *library) route(name, sum string) (string, error) {
 }
 
 // golden holds one engine to one set.
-func (c *parityCommand) golden(p *comparisons, e *engines.Engine, set *golden.Set, l *library, options parity.CompareOptions) error {
-	k := gate.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.Name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
+func (c *compareCommand) golden(p *comparisons, e *engines.Engine, set *golden.Set, l *library, options parity.CompareOptions) error {
+	k := verdict.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.Name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
 	if set.ModelSHA256 == defaults.ModelSHA256 {
 		k.Detail = "own network"
 	}
@@ -193,10 +196,11 @@ func (c *parityCommand) golden(p *comparisons, e *engines.Engine, set *golden.Se
 	}
 	o := open(e, engines.Config{Model: modelPath, Profile: set.Profile, Workers: c.Workers}, options.Inexact)
 	defer closeAll([]opened{o})
-	if k, ok := c.unable(k, o); ok {
-		p.add(c.unasked(k))
+	if k, ok := o.unable(k); ok {
+		p.add(p.unasked(k))
 		return nil
 	}
+	k.Identities = []string{engines.Identity(o.Simulator)}
 	source, err := tinyphysics.Golden(set)
 	if err != nil {
 		return err

@@ -29,8 +29,9 @@ type commands struct {
 	Demo     demoCommand     `cmd:"" help:"Roll a few routes out on every engine, compare the bits, draw the drives."`
 	Rollout  rolloutCommand  `cmd:"" help:"Roll routes out and print their costs."`
 	Eval     evalCommand     `cmd:"" help:"Compare two controllers and write a report."`
-	Parity   parityCommand   `cmd:"" help:"Compare engines with each other, or with recordings, bit by bit."`
-	Diff     diffCommand     `cmd:"" help:"Compare a trace with another, or with an engine."`
+	Compare  compareCommand  `cmd:"" help:"Compare engines with each other, with the recordings of the Python program, or with traces, bit by bit."`
+	Replay   replayCommand   `cmd:"" help:"Repeat cases that were kept, on every engine."`
+	Mutants  mutantsCommand  `cmd:"" help:"Plant faults in the engines, one at a time, and see whether each is found and its stage named."`
 	Gate     gateCommand     `cmd:"" help:"Run what a change must pass before it is merged."`
 	Tune     tuneCommand     `cmd:"" help:"Search for the gains of a controller."`
 	Plan     planCommand     `cmd:"" help:"Search for the actions of each route."`

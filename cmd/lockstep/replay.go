@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,46 +9,55 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/want"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 )
 
-// replay repeats cases that were kept: the first engine is held to the results that
-// were kept with the case, the others to the first.
-func (c *parityCommand) replay(env *environment, p *comparisons, options parity.CompareOptions) error {
-	if options.Inexact {
-		return errors.New("--inexact: cases are exact")
+type replayCommand struct {
+	Cases   []string `arg:"" name:"case" help:"Cases that were kept: files, or folders of them."`
+	Engines []string `name:"engines" placeholder:"NAME,..." help:"Implementations: the others are held to the first. Default: all that can run here."`
+	inputFlags
+	outputFlags
+}
+
+// Run is the replay command. It repeats cases that were kept: the first engine is held
+// to the results that were kept with the case, the others to the first.
+func (c *replayCommand) Run(env *environment) error {
+	list, err := engines.Tried(), error(nil)
+	if len(c.Engines) > 0 {
+		list, err = engines.ByName(c.Engines...)
 	}
-	list, err := c.chosen()
 	if err != nil {
 		return err
 	}
+	p := newComparisons(env, &c.outputFlags, len(c.Engines) > 0)
 	library, err := c.library()
 	if err != nil {
 		return err
 	}
 	var cases []*tinyphysics.Case
-	for _, path := range c.Replay {
+	for _, path := range c.Cases {
 		some, err := tinyphysics.LoadCases(path)
 		if err != nil {
 			return err
 		}
 		if len(some) == 0 {
-			return fmt.Errorf("--replay %s: no case in it", path)
+			return fmt.Errorf("%s: no case in it", path)
 		}
 		cases = append(cases, some...)
 	}
 	for _, k := range cases {
-		if err := c.replayCase(p, k, list, library); err != nil {
+		if err := p.replay(k, list, library); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.end()
 }
 
-func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*engines.Engine, l *library) error {
+// replay repeats a case.
+func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *library) error {
 	stem := strings.TrimSuffix(filepath.Base(k.Path), filepath.Ext(k.Path))
-	kept := gate.Comparison{Kind: "replay", Want: "kept results", Got: list[0].Name, Detail: stem}
+	kept := verdict.Comparison{Kind: "replay", Want: "kept results", Got: list[0].Name, Detail: stem}
 	modelPath, err := l.model(k.ModelSHA256)
 	if err != nil {
 		return err
@@ -65,7 +73,7 @@ func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*
 	}
 	defer closeAll(all)
 	first := all[0]
-	kept, unable := c.unable(kept, first)
+	kept, unable := first.unable(kept)
 	if !unable {
 		if kept, err = p.kept(kept, k, first.Simulator); err != nil {
 			return err
@@ -73,10 +81,11 @@ func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*
 	}
 	p.add(kept)
 	for _, o := range all[1:] {
-		one := gate.Comparison{Kind: "replay", Want: first.Engine.Name, Got: o.Engine.Name, Detail: stem}
-		if c.leaveOut(p, one, first, o) {
+		one := verdict.Comparison{Kind: "replay", Want: first.Engine.Name, Got: o.Engine.Name, Detail: stem}
+		if p.leaveOut(one, first, o) {
 			continue
 		}
+		one.Identities = []string{engines.Identity(first.Simulator), engines.Identity(o.Simulator)}
 		report, err := k.Compare(p.env.ctx, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator))
 		if p.env.ctx.Err() != nil {
 			return interrupted(p.env)
@@ -90,7 +99,7 @@ func (c *parityCommand) replayCase(p *comparisons, k *tinyphysics.Case, list []*
 }
 
 // kept holds an engine to what is kept with a case.
-func (p *comparisons) kept(one gate.Comparison, k *tinyphysics.Case, sim lockstep.Simulator) (gate.Comparison, error) {
+func (p *comparisons) kept(one verdict.Comparison, k *tinyphysics.Case, sim lockstep.Simulator) (verdict.Comparison, error) {
 	if len(k.Results) == 0 {
 		one.NotApplicable = "no results are kept with the case"
 		return one, nil

@@ -5,29 +5,12 @@ import (
 	"context"
 	"fmt"
 	"lockstep/engines"
+	"lockstep/parity/verdict"
 	"os/exec"
 	"path"
 	"slices"
 	"strings"
 )
-
-// Change is what differs from a base revision.
-type Change struct {
-	Base      string   `json:"base,omitempty"`       // as it was asked for
-	MergeBase string   `json:"merge_base,omitempty"` // commit that the files are compared with
-	Head      string   `json:"head,omitempty"`       // commit that is checked out
-	Files     []string `json:"files"`                // that differ, committed or not, from the module's root
-
-	// Everything tells that every check runs, and Why.
-	Everything bool   `json:"everything"`
-	Why        string `json:"why"`
-
-	// Documentation tells that nothing but documentation differs.
-	Documentation bool `json:"documentation"`
-
-	// Engines are the implementations that the change may concern.
-	Engines []string `json:"engines"`
-}
 
 // Kinds of files.
 const (
@@ -65,9 +48,9 @@ func kinds(file string) []string {
 // Changed finds what differs from the base in the git checkout of the folder root, and
 // which of the engines, all of them named, that may concern. It
 // never fails: where it cannot tell, the answer is everything.
-func Changed(ctx context.Context, root, base string, all []string) Change {
-	c := Change{Base: base, Files: []string{}, Engines: all}
-	everything := func(format string, args ...any) Change {
+func Changed(ctx context.Context, root, base string, all []string) verdict.Change {
+	c := verdict.Change{Base: base, Files: []string{}, Engines: all}
+	everything := func(format string, args ...any) verdict.Change {
 		c.Everything, c.Why = true, "every check runs: "+fmt.Sprintf(format, args...)
 		c.Documentation, c.Engines = false, all
 		return c

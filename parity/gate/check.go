@@ -5,66 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"lockstep/parity/verdict"
 	"os/exec"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 )
-
-// Check is what came of one check.
-type Check struct {
-	Name  string `json:"name"`
-	Title string `json:"title"` // one sentence
-
-	Outcome string  `json:"outcome"` // Passed, Failed or NotRun
-	Why     string  `json:"why,omitempty"`
-	Note    string  `json:"note,omitempty"` // on what it covers, whatever its outcome
-	Seconds float64 `json:"seconds"`
-	Command string  `json:"command,omitempty"` // that repeats it
-
-	Cases       []Case       `json:"cases"`
-	Comparisons []Comparison `json:"comparisons,omitempty"`
-	Mutants     []Mutant     `json:"mutants,omitempty"`
-
-	// Output is the end of what a check that failed as a whole printed.
-	Output string `json:"output,omitempty"`
-}
-
-// Case is a part of a check.
-type Case struct {
-	Class   string  `json:"class"`
-	Name    string  `json:"name"`
-	Outcome string  `json:"outcome"` // Passed, Failed, NotRun or NotApplicable
-	Lacks   string  `json:"lacks,omitempty"`
-	Message string  `json:"message,omitempty"`
-	Seconds float64 `json:"seconds,omitempty"`
-}
-
-// Count is how many cases have that outcome.
-func (c *Check) Count(outcome string) (n int) {
-	for i := range c.Cases {
-		if c.Cases[i].Outcome == outcome {
-			n++
-		}
-	}
-	return n
-}
-
-// Mutant is a planted fault and what the harness said to it.
-type Mutant struct {
-	Name     string  `json:"name"`
-	Title    string  `json:"title"`
-	Engine   string  `json:"engine"`
-	Stage    string  `json:"stage"` // that the fault is in
-	Caught   bool    `json:"caught"`
-	Named    string  `json:"named,omitempty"` // the stage that was named
-	Right    bool    `json:"right"`
-	Rollouts int     `json:"rollouts"`
-	Steps    int     `json:"steps"`
-	Seconds  float64 `json:"seconds"`
-	Error    string  `json:"error,omitempty"` // why it could not be tried
-}
 
 // A step is a check that is to run.
 type step struct {
@@ -74,14 +20,14 @@ type step struct {
 
 	// leave, if not empty, says why the check does not run.
 	leave string
-	run   func(ctx context.Context, c *Check) error
+	run   func(ctx context.Context, c *verdict.Check) error
 }
 
 // execute runs a check and judges it. Whatever goes wrong in it is a failure of it.
-func (s *step) execute(ctx context.Context, limit time.Duration, require []string) Check {
-	c := Check{Name: s.name, Title: s.title, Cases: []Case{}} // and not null in JSON
+func (s *step) execute(ctx context.Context, limit time.Duration, require []string) verdict.Check {
+	c := verdict.Check{Name: s.name, Title: s.title, Cases: []verdict.Case{}} // and not null in JSON
 	if s.leave != "" {
-		c.Outcome, c.Why = NotRun, s.leave
+		c.Outcome, c.Why = verdict.NotRun, s.leave
 		return c
 	}
 	start := time.Now()
@@ -91,13 +37,13 @@ func (s *step) execute(ctx context.Context, limit time.Duration, require []strin
 	c.Seconds = time.Since(start).Seconds()
 	var leave leaving
 	if errors.As(err, &leave) {
-		c.Outcome, c.Why = NotRun, leave.Error()
+		c.Outcome, c.Why = verdict.NotRun, leave.Error()
 		return c
 	}
 	if limited.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("it did not end within %v", limit)
 	}
-	c.judge(err, require)
+	c.Judge(err, require)
 	return c
 }
 
@@ -109,34 +55,6 @@ func protect(f func() error) (err error) {
 		}
 	}()
 	return f()
-}
-
-// judge sets the outcome: Passed only if nothing failed, nothing that is required was
-// skipped, and something was run.
-func (c *Check) judge(err error, require []string) {
-	for i := range c.Cases {
-		k := &c.Cases[i]
-		if k.Outcome == NotRun && k.Lacks != "" && slices.Contains(require, k.Lacks) {
-			k.Outcome = Failed
-			k.Message = fmt.Sprintf("skipped, and %s is required: %s", k.Lacks, k.Message)
-		}
-	}
-	failed, passed := c.Count(Failed), c.Count(Passed)
-	c.Outcome = Failed
-	switch {
-	case err != nil:
-		c.Why = err.Error()
-	case failed == 1:
-		c.Why = fmt.Sprintf("1 of %d cases failed", failed+passed)
-	case failed > 0:
-		c.Why = fmt.Sprintf("%d of %d cases failed", failed, failed+passed)
-	case passed == 0 && len(c.Cases) > 0:
-		c.Why = "no case was run: " + c.Cases[0].Message
-	case passed == 0:
-		c.Why = "no case was run"
-	default:
-		c.Outcome = Passed
-	}
 }
 
 // How much of a program's output is kept: a crash is told at its beginning, all else
@@ -187,7 +105,7 @@ func firstLine(text string) string {
 
 // program runs a program in a folder and gives each line of its standard output to
 // line. An exit status is returned as it is; the error is of all else.
-func program(ctx context.Context, c *Check, dir string, env []string, words []string, line func([]byte) error) (status int, err error) {
+func program(ctx context.Context, c *verdict.Check, dir string, env []string, words []string, line func([]byte) error) (status int, err error) {
 	command := exec.CommandContext(ctx, words[0], words[1:]...)
 	command.Dir, command.Env = dir, env
 	// What a killed program started may hold its output open.

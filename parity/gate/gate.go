@@ -20,6 +20,7 @@ import (
 	"lockstep/internal/assets"
 	"lockstep/internal/want"
 	"lockstep/parity/mutants"
+	"lockstep/parity/verdict"
 )
 
 // Config says what is judged, and by what.
@@ -47,34 +48,19 @@ type Config struct {
 	Program []string
 
 	// Plan is told what has changed, before anything runs.
-	Plan func(Change)
+	Plan func(verdict.Change)
 
 	// Report is told of each check when it begins, without an outcome, and when it
 	// has ended.
-	Report func(*Check)
+	Report func(*verdict.Check)
 
 	steps func(*run) []step // of a test
-}
-
-// Result is the outcome of the gate.
-type Result struct {
-	Passed          bool      `json:"passed"`
-	Verdict         string    `json:"verdict"` // one sentence
-	Change          Change    `json:"change"`
-	Require         []string  `json:"require"`
-	RequireHardware bool      `json:"require_hardware"`
-	Engines         []string  `json:"engines"`
-	Checks          []Check   `json:"checks"`
-	Start           time.Time `json:"start"`
-	Seconds         float64   `json:"seconds"`
-	Machine         string    `json:"machine"`
-	Go              string    `json:"go"`
 }
 
 // run is one call of Run.
 type run struct {
 	Config
-	change  Change
+	change  verdict.Change
 	dir     string // for files of its own
 	env     []string
 	program []string
@@ -83,16 +69,16 @@ type run struct {
 
 // Run runs the checks. The error is of an interruption; all else that goes wrong is in
 // the result.
-func Run(ctx context.Context, config Config) (*Result, error) {
+func Run(ctx context.Context, config Config) (*verdict.Result, error) {
 	if config.Limit <= 0 {
 		config.Limit = 20 * time.Minute
 	}
 	if config.Report == nil {
-		config.Report = func(*Check) {}
+		config.Report = func(*verdict.Check) {}
 	}
 	g := &run{Config: config, program: config.Program}
-	r := &Result{
-		Checks: []Check{},
+	r := &verdict.Result{
+		Checks: []verdict.Check{},
 		Start:  time.Now().UTC().Truncate(time.Second), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
 		Engines: config.Engines, Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
 	}
@@ -118,16 +104,16 @@ func Run(ctx context.Context, config Config) (*Result, error) {
 		return nil, ctx.Err()
 	}
 	r.Seconds = time.Since(start).Seconds()
-	r.judge()
+	r.Judge()
 	return r, nil
 }
 
 // both runs the steps one after the other, and beside them those that are to run
 // beside them: most keep one core busy. The checks are in the order of the steps.
-func (g *run) both(ctx context.Context, steps []step) []Check {
-	checks := make([]Check, len(steps))
+func (g *run) both(ctx context.Context, steps []step) []verdict.Check {
+	checks := make([]verdict.Check, len(steps))
 	var telling sync.Mutex
-	tell := func(c *Check) {
+	tell := func(c *verdict.Check) {
 		telling.Lock()
 		defer telling.Unlock()
 		g.Report(c)
@@ -135,7 +121,7 @@ func (g *run) both(ctx context.Context, steps []step) []Check {
 	lane := func(beside bool) {
 		for i, s := range steps {
 			if s.beside == beside && ctx.Err() == nil {
-				tell(&Check{Name: s.name, Title: s.title})
+				tell(&verdict.Check{Name: s.name, Title: s.title})
 				checks[i] = s.execute(ctx, g.Limit, g.Require)
 				tell(&checks[i])
 			}
@@ -146,31 +132,6 @@ func (g *run) both(ctx context.Context, steps []step) []Check {
 	lane(false)
 	other.Wait()
 	return checks
-}
-
-// judge sets the verdict.
-func (r *Result) judge() {
-	failed, passed := 0, 0
-	for i := range r.Checks {
-		switch r.Checks[i].Outcome {
-		case Failed:
-			failed++
-		case Passed:
-			passed++
-		}
-	}
-	switch {
-	case failed > 0:
-		r.Verdict = fmt.Sprintf("blocked: %d of %d checks failed", failed, failed+passed)
-	case passed == 0:
-		r.Verdict = "blocked: no check was run"
-	case r.Change.Documentation:
-		r.Passed = true
-		r.Verdict = "passed: only documentation differs, nothing was compared"
-	default:
-		r.Passed = true
-		r.Verdict = fmt.Sprintf("passed: %d checks", passed)
-	}
 }
 
 // environment is that of the programs that checks run: ours, without what would make
@@ -201,24 +162,24 @@ func (g *run) plan() []step {
 	}
 	steps := []step{{name: "build", title: "Everything compiles.", run: g.build}}
 	for _, t := range targets {
-		steps = append(steps, step{name: t.name, title: t.title, beside: t.beside, run: func(ctx context.Context, c *Check) error {
+		steps = append(steps, step{name: t.name, title: t.title, beside: t.beside, run: func(ctx context.Context, c *verdict.Check) error {
 			return g.target(ctx, c, t.name)
 		}})
 	}
 	for _, engine := range g.Engines {
 		steps = append(steps, step{
 			name: "goldens/" + engine, title: "All stages of all recorded rollouts of the Python program, from engine " + engine + ".",
-			run: func(ctx context.Context, c *Check) error {
-				return g.unlessAbsent(c, g.parity(ctx, c, "--goldens", filepath.Join("golden", "testdata"), "--engines", engine))
+			run: func(ctx context.Context, c *verdict.Check) error {
+				return g.unlessAbsent(c, g.compare(ctx, c, "compare", "golden/testdata", engine))
 			},
 		})
 	}
 	steps = append(steps,
-		step{name: "engines", title: "All engines against each other, all stages of all steps.", run: func(ctx context.Context, c *Check) error {
+		step{name: "engines", title: "All engines against each other, all stages of all steps.", run: func(ctx context.Context, c *verdict.Check) error {
 			return g.unlessAbsent(c, g.engines(ctx, c))
 		}},
 		step{name: "regressions", title: "Every case that once failed, on every engine.", run: g.regressions},
-		step{name: "tests", title: "All tests and properties.", run: func(ctx context.Context, c *Check) error {
+		step{name: "tests", title: "All tests and properties.", run: func(ctx context.Context, c *verdict.Check) error {
 			return goTest(ctx, c, g.Root, g.env, "-skip="+checked, "./...")
 		}},
 		step{name: "hardware", title: "Evidence that these very kernels ran on a GPU.", run: g.hardware},
@@ -234,26 +195,26 @@ func (g *run) plan() []step {
 const checked = "^(TestTrajectory|TestRegressions)$"
 
 // documentation is the short pass.
-func (g *run) documentation(_ context.Context, c *Check) error {
+func (g *run) documentation(_ context.Context, c *verdict.Check) error {
 	for _, file := range g.change.Files {
-		c.Cases = append(c.Cases, Case{Class: "documentation", Name: file, Outcome: Passed})
+		c.Cases = append(c.Cases, verdict.Case{Class: "documentation", Name: file, Outcome: verdict.Passed})
 	}
 	return nil
 }
 
 // build compiles everything, and the program that the other checks run.
-func (g *run) build(ctx context.Context, c *Check) error {
+func (g *run) build(ctx context.Context, c *verdict.Check) error {
 	c.Command = "go build ./..."
 	err := g.compile(ctx, c)
 	if err != nil {
 		g.broken = err.Error()
 		return err
 	}
-	c.Cases = append(c.Cases, Case{Class: "build", Name: "./...", Outcome: Passed})
+	c.Cases = append(c.Cases, verdict.Case{Class: "build", Name: "./...", Outcome: verdict.Passed})
 	return nil
 }
 
-func (g *run) compile(ctx context.Context, c *Check) error {
+func (g *run) compile(ctx context.Context, c *verdict.Check) error {
 	binary := filepath.Join(g.dir, "lockstep")
 	builds := [][]string{{"go", "build", "./..."}, {"go", "build", "-o", binary, "./cmd/lockstep"}}
 	if g.Program != nil {
@@ -273,12 +234,12 @@ func (g *run) compile(ctx context.Context, c *Check) error {
 	return nil
 }
 
-// parity runs lockstep parity --json and takes what it prints.
-func (g *run) parity(ctx context.Context, c *Check, args ...string) error {
+// compare runs lockstep compare or replay with --json and takes what it prints.
+func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) error {
 	if g.broken != "" {
 		return errors.New("there is no program to run: " + g.broken)
 	}
-	words := append([]string{"parity"}, args...)
+	words := args
 	if c.Command != "" {
 		c.Command += "; "
 	}
@@ -286,15 +247,15 @@ func (g *run) parity(ctx context.Context, c *Check, args ...string) error {
 	words = append(append(slices.Clone(g.program), words...), "--json", "--allow-absent")
 	from, announced := len(c.Comparisons), -1
 	status, err := program(ctx, c, g.Root, g.env, words, func(line []byte) error {
-		var one Line
+		var one verdict.Line
 		if err := json.Unmarshal(line, &one); err != nil {
-			return fmt.Errorf("lockstep parity printed %.200q: %w", line, err)
+			return fmt.Errorf("lockstep printed %.200q: %w", line, err)
 		}
 		switch {
 		case one.Summary != nil:
 			announced = one.Summary.Comparisons
 		case one.Comparison == nil:
-			return fmt.Errorf("lockstep parity printed %.200q, which is no comparison", line)
+			return fmt.Errorf("lockstep printed %.200q, which is no comparison", line)
 		default:
 			c.Comparisons = append(c.Comparisons, *one.Comparison)
 		}
@@ -303,32 +264,32 @@ func (g *run) parity(ctx context.Context, c *Check, args ...string) error {
 	bad := false
 	for i := from; i < len(c.Comparisons); i++ {
 		k := &c.Comparisons[i]
-		c.Cases = append(c.Cases, k.cases()...)
-		bad = bad || k.Outcome() == Different || k.Outcome() == Failed
+		c.Cases = append(c.Cases, k.Cases()...)
+		bad = bad || k.Outcome() == verdict.Different || k.Outcome() == verdict.Failed
 	}
 	switch n := len(c.Comparisons) - from; {
 	case err != nil:
 		return err
 	case announced < 0:
-		return fmt.Errorf("lockstep parity ended with status %d before its last line: %s", status, firstLine(c.Output))
+		return fmt.Errorf("lockstep ended with status %d before its last line: %s", status, firstLine(c.Output))
 	case announced != n:
-		return fmt.Errorf("lockstep parity printed %d comparisons of %d", n, announced)
+		return fmt.Errorf("lockstep printed %d comparisons of %d", n, announced)
 	case status != 0 && !bad:
-		return fmt.Errorf("lockstep parity ended with status %d, and no comparison says why: %s", status, firstLine(c.Output))
+		return fmt.Errorf("lockstep ended with status %d, and no comparison says why: %s", status, firstLine(c.Output))
 	case status == 0 && bad:
-		return errors.New("lockstep parity ended with status 0, although a comparison failed")
+		return errors.New("lockstep ended with status 0, although a comparison failed")
 	}
 	return nil
 }
 
 // unlessAbsent leaves a check out if nothing could be compared in it for want of what
 // is not required: an engine that cannot run on this machine.
-func (g *run) unlessAbsent(c *Check, err error) error {
+func (g *run) unlessAbsent(c *verdict.Check, err error) error {
 	if err != nil || len(c.Cases) == 0 {
 		return err
 	}
 	for i := range c.Cases {
-		if k := &c.Cases[i]; k.Outcome != NotRun || k.Lacks == "" || slices.Contains(g.Require, k.Lacks) {
+		if k := &c.Cases[i]; k.Outcome != verdict.NotRun || k.Lacks == "" || slices.Contains(g.Require, k.Lacks) {
 			return nil
 		}
 	}
@@ -337,13 +298,13 @@ func (g *run) unlessAbsent(c *Check, err error) error {
 
 // engines compares engines on the project's own network, and on the official one
 // where it is.
-func (g *run) engines(ctx context.Context, c *Check) error {
-	engines := []string{"--engines", strings.Join(g.Engines, ",")}
+func (g *run) engines(ctx context.Context, c *verdict.Check) error {
+	engines := append([]string{"compare"}, g.Engines...)
 	own := append(slices.Clone(engines), "--own")
-	if err := g.parity(ctx, c, append(own, "--num_segs", "4")...); err != nil {
+	if err := g.compare(ctx, c, append(own, "--num_segs", "4")...); err != nil {
 		return err
 	}
-	if err := g.parity(ctx, c, append(own, "--num_segs", "2", "--controller", "zero")...); err != nil {
+	if err := g.compare(ctx, c, append(own, "--num_segs", "2", "--controller", "zero")...); err != nil {
 		return err
 	}
 	_, err := assets.Find(assets.Model)
@@ -351,19 +312,19 @@ func (g *run) engines(ctx context.Context, c *Check) error {
 		_, err = assets.Find(assets.Routes)
 	}
 	if err != nil {
-		c.Cases = append(c.Cases, Case{Class: "engines", Name: "official network", Outcome: NotRun, Lacks: want.Assets.Name, Message: err.Error()})
+		c.Cases = append(c.Cases, verdict.Case{Class: "engines", Name: "official network", Outcome: verdict.NotRun, Lacks: want.Assets.Name, Message: err.Error()})
 		return nil
 	}
-	return g.parity(ctx, c, append(engines, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
+	return g.compare(ctx, c, append(engines, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
 }
 
 // regressions replays what is kept under parity/testdata/regressions.
-func (g *run) regressions(ctx context.Context, c *Check) error {
+func (g *run) regressions(ctx context.Context, c *verdict.Check) error {
 	files, err := fs.Glob(os.DirFS(g.Root), "parity/testdata/regressions/*.json")
 	if err != nil || len(files) == 0 {
 		return errors.Join(errors.New("no case is kept in parity/testdata/regressions"), err)
 	}
-	return g.parity(ctx, c, "--replay", "parity/testdata/regressions", "--engines", strings.Join(g.Engines, ","))
+	return g.compare(ctx, c, "replay", "parity/testdata/regressions", "--engines", strings.Join(g.Engines, ","))
 }
 
 // targets are what the Makefile checks, besides comparisons and tests. A line adds one.
@@ -385,7 +346,7 @@ var targets = []struct {
 }
 
 // target makes one of the targets.
-func (g *run) target(ctx context.Context, c *Check, name string) error {
+func (g *run) target(ctx context.Context, c *verdict.Check, name string) error {
 	c.Command = "make " + name
 	var printed capture
 	// The targets say themselves what is built in.
@@ -401,33 +362,33 @@ func (g *run) target(ctx context.Context, c *Check, name string) error {
 		c.Output = printed.String() + c.Output
 		return err
 	}
-	c.Cases = append(c.Cases, Case{Class: "make", Name: name, Outcome: Passed})
+	c.Cases = append(c.Cases, verdict.Case{Class: "make", Name: name, Outcome: verdict.Passed})
 	return nil
 }
 
 // mutants plants faults in the engines that have changed: all of them, or a sample.
-func (g *run) mutants(ctx context.Context, c *Check) error {
+func (g *run) mutants(ctx context.Context, c *verdict.Check) error {
 	faults, err := mutants.All()
 	if err != nil {
 		return err
 	}
-	c.Command = "lockstep parity --mutants"
+	c.Command = "lockstep mutants"
 	wrong := 0 // stages that may be named wrongly
 	if g.All {
-		wrong = mayBeWrong(len(faults))
+		wrong = verdict.MayBeWrong(len(faults))
 	} else {
 		all := len(faults)
 		faults = sample(faults, g.change)
-		wrong = max(1, mayBeWrong(len(faults)))
+		wrong = max(1, verdict.MayBeWrong(len(faults)))
 		c.Note = fmt.Sprintf("a sample, %d of %d faults", len(faults), all)
 	}
 	score, err := Mutants(ctx, g.Root, faults, nil)
 	c.Mutants = score.Mutants
-	c.Cases = append(c.Cases, score.cases()...)
+	c.Cases = append(c.Cases, score.Cases()...)
 	if err != nil {
 		return err
 	}
-	return score.judge(wrong)
+	return score.Judge(wrong)
 }
 
 // sampleSize is how many faults are planted in some two minutes.
@@ -436,7 +397,7 @@ const sampleSize = 9
 // sample is what is planted of the faults: first those in files that have changed, then
 // others of the engines that have changed, as many of each. Which ones they are
 // depends on the commit, so that all have their turn.
-func sample(faults []mutants.Fault, change Change) []mutants.Fault {
+func sample(faults []mutants.Fault, change verdict.Change) []mutants.Fault {
 	ranks := map[string]uint64{}
 	for _, f := range faults {
 		h := fnv.New64a()

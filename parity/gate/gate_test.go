@@ -21,6 +21,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/mutants"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 )
 
 // TestMain: with GATE_TEST_SCRIPT the test program takes the place of lockstep. It
@@ -56,8 +57,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func line(c Comparison) string {
-	data, err := json.Marshal(Line{Comparison: &c})
+func line(c verdict.Comparison) string {
+	data, err := json.Marshal(verdict.Line{Comparison: &c})
 	if err != nil {
 		panic(err)
 	}
@@ -68,7 +69,7 @@ func announce(n int) string { return fmt.Sprintf(`{"summary":{"comparisons":%d}}
 
 // comparison is one of two rollouts, of which the second differs in the stage, if one
 // is given.
-func comparison(stages ...string) Comparison {
+func comparison(stages ...string) verdict.Comparison {
 	r := &parity.Report{
 		Exact: true, Steps: 1160, Compared: map[string]int{tinyphysics.Logits: 1160, tinyphysics.Lataccel: 1160},
 		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Equal: true}},
@@ -78,13 +79,13 @@ func comparison(stages ...string) Comparison {
 		r.Findings = append(r.Findings, parity.StageFindings{Stage: s, Findings: 1, Rollouts: 1, Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123})
 		r.First = &parity.Divergence{Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: s, Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1}
 	}
-	return Comparison{Kind: "goldens", Want: "ort1.30", Got: "onnxruntime", Report: r}
+	return verdict.Comparison{Kind: "goldens", Want: "ort1.30", Got: "onnxruntime", Report: r}
 }
 
-// TestParity: what lockstep parity prints, and how it ends, decides; whatever is odd
+// TestParity: what lockstep compare prints, and how it ends, decides; whatever is odd
 // is a failure.
 func TestParity(t *testing.T) {
-	absent := Comparison{Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device", Lacks: want.GPU.Name}
+	absent := verdict.Comparison{Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device", Lacks: want.GPU.Name}
 	for name, c := range map[string]struct {
 		script  []string
 		require []string
@@ -92,27 +93,27 @@ func TestParity(t *testing.T) {
 		why     string
 		passed  int
 	}{
-		"equal":               {script: []string{line(comparison()), announce(1)}, outcome: Passed, passed: 2},
-		"different":           {script: []string{line(comparison(tinyphysics.Logits)), announce(1), "exit 1"}, outcome: Failed, why: "1 of 2 cases failed", passed: 1},
-		"different, exit 0":   {script: []string{line(comparison(tinyphysics.Logits)), announce(1)}, outcome: Failed, why: "status 0, although a comparison failed"},
-		"equal, exit 1":       {script: []string{line(comparison()), announce(1), "exit 1"}, outcome: Failed, why: "status 1, and no comparison says why"},
-		"usage":               {script: []string{"stderr no such flag", "exit 2"}, outcome: Failed, why: "no such flag"},
-		"crash":               {script: []string{line(comparison()), "die"}, outcome: Failed, why: "it crashed: signal: killed"},
-		"crash after the end": {script: []string{line(comparison()), announce(1), "die"}, outcome: Failed, why: "it crashed"},
-		"hang":                {script: []string{line(comparison()), announce(1), "hang"}, outcome: Failed, why: "did not end within"},
-		"cut off":             {script: []string{line(comparison())}, outcome: Failed, why: "before its last line"},
-		"one is missing":      {script: []string{line(comparison()), announce(2)}, outcome: Failed, why: "printed 1 comparisons of 2"},
-		"no JSON":             {script: []string{"panic: oops"}, outcome: Failed, why: `printed "panic: oops"`},
-		"no comparison":       {script: []string{`{}`, announce(0)}, outcome: Failed, why: "which is no comparison"},
-		"nothing":             {script: []string{announce(0)}, outcome: Failed, why: "no case was run"},
+		"equal":               {script: []string{line(comparison()), announce(1)}, outcome: verdict.Passed, passed: 2},
+		"different":           {script: []string{line(comparison(tinyphysics.Logits)), announce(1), "exit 1"}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1},
+		"different, exit 0":   {script: []string{line(comparison(tinyphysics.Logits)), announce(1)}, outcome: verdict.Failed, why: "status 0, although a comparison failed"},
+		"equal, exit 1":       {script: []string{line(comparison()), announce(1), "exit 1"}, outcome: verdict.Failed, why: "status 1, and no comparison says why"},
+		"usage":               {script: []string{"stderr no such flag", "exit 2"}, outcome: verdict.Failed, why: "no such flag"},
+		"crash":               {script: []string{line(comparison()), "die"}, outcome: verdict.Failed, why: "it crashed: signal: killed"},
+		"crash after the end": {script: []string{line(comparison()), announce(1), "die"}, outcome: verdict.Failed, why: "it crashed"},
+		"hang":                {script: []string{line(comparison()), announce(1), "hang"}, outcome: verdict.Failed, why: "did not end within"},
+		"cut off":             {script: []string{line(comparison())}, outcome: verdict.Failed, why: "before its last line"},
+		"one is missing":      {script: []string{line(comparison()), announce(2)}, outcome: verdict.Failed, why: "printed 1 comparisons of 2"},
+		"no JSON":             {script: []string{"panic: oops"}, outcome: verdict.Failed, why: `printed "panic: oops"`},
+		"no comparison":       {script: []string{`{}`, announce(0)}, outcome: verdict.Failed, why: "which is no comparison"},
+		"nothing":             {script: []string{announce(0)}, outcome: verdict.Failed, why: "no case was run"},
 		"an empty report": {
-			script:  []string{line(Comparison{Kind: "goldens", Want: "w", Got: "g", Report: &parity.Report{}}), announce(1), "exit 2"},
-			outcome: Failed, why: "1 of 1 cases failed",
+			script:  []string{line(verdict.Comparison{Kind: "goldens", Want: "w", Got: "g", Report: &parity.Report{}}), announce(1), "exit 2"},
+			outcome: verdict.Failed, why: "1 of 1 cases failed",
 		},
-		"not run":           {script: []string{line(comparison()), line(absent), announce(2)}, outcome: Passed, passed: 2},
-		"nothing but that":  {script: []string{line(absent), announce(1)}, outcome: Failed, why: "no case was run: no device"},
-		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.GPU.Name}, outcome: Failed, why: "1 of 3 cases failed", passed: 2},
-		"another required":  {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.Python.Name}, outcome: Passed, passed: 2},
+		"not run":           {script: []string{line(comparison()), line(absent), announce(2)}, outcome: verdict.Passed, passed: 2},
+		"nothing but that":  {script: []string{line(absent), announce(1)}, outcome: verdict.Failed, why: "no case was run: no device"},
+		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.GPU.Name}, outcome: verdict.Failed, why: "1 of 3 cases failed", passed: 2},
+		"another required":  {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.Python.Name}, outcome: verdict.Passed, passed: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,12 +125,12 @@ func TestParity(t *testing.T) {
 			if name == "hang" {
 				limit = time.Second
 			}
-			s := step{name: "parity", run: func(ctx context.Context, k *Check) error { return g.parity(ctx, k, "--goldens") }}
+			s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k, "compare", "goldens") }}
 			got := s.execute(t.Context(), limit, c.require)
-			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) || c.passed > 0 && got.Count(Passed) != c.passed {
-				t.Errorf("%s, %d passed, because %q; want %s, %d, because %q", got.Outcome, got.Count(Passed), got.Why, c.outcome, c.passed, c.why)
+			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) || c.passed > 0 && got.Count(verdict.Passed) != c.passed {
+				t.Errorf("%s, %d passed, because %q; want %s, %d, because %q", got.Outcome, got.Count(verdict.Passed), got.Why, c.outcome, c.passed, c.why)
 			}
-			if got.Command != "lockstep parity --goldens" {
+			if got.Command != "lockstep compare goldens" {
 				t.Errorf("command %q", got.Command)
 			}
 		})
@@ -139,24 +140,24 @@ func TestParity(t *testing.T) {
 // TestUnlessAbsent: what is not required and not there leaves the check out, all else
 // does not.
 func TestUnlessAbsent(t *testing.T) {
-	absent := Case{Outcome: NotRun, Lacks: want.GPU.Name, Message: "no device"}
+	absent := verdict.Case{Outcome: verdict.NotRun, Lacks: want.GPU.Name, Message: "no device"}
 	for _, c := range []struct {
-		cases   []Case
+		cases   []verdict.Case
 		require []string
 		err     error
 		outcome string
 	}{
-		{[]Case{absent, absent}, nil, nil, NotRun},
-		{[]Case{absent, absent}, []string{want.GPU.Name}, nil, Failed},
-		{[]Case{absent}, nil, errors.New("a crash"), Failed},
-		{[]Case{absent, {Outcome: NotRun, Message: "for no reason"}}, nil, nil, Failed},
-		{[]Case{absent, {Outcome: NotApplicable}}, nil, nil, Failed},
-		{[]Case{absent, {Outcome: Failed}}, nil, nil, Failed},
-		{[]Case{absent, {Outcome: Passed}}, nil, nil, Passed},
-		{nil, nil, nil, Failed},
+		{[]verdict.Case{absent, absent}, nil, nil, verdict.NotRun},
+		{[]verdict.Case{absent, absent}, []string{want.GPU.Name}, nil, verdict.Failed},
+		{[]verdict.Case{absent}, nil, errors.New("a crash"), verdict.Failed},
+		{[]verdict.Case{absent, {Outcome: verdict.NotRun, Message: "for no reason"}}, nil, nil, verdict.Failed},
+		{[]verdict.Case{absent, {Outcome: verdict.NotApplicable}}, nil, nil, verdict.Failed},
+		{[]verdict.Case{absent, {Outcome: verdict.Failed}}, nil, nil, verdict.Failed},
+		{[]verdict.Case{absent, {Outcome: verdict.Passed}}, nil, nil, verdict.Passed},
+		{nil, nil, nil, verdict.Failed},
 	} {
 		g := &run{Config: Config{Require: c.require}}
-		s := step{run: func(_ context.Context, k *Check) error {
+		s := step{run: func(_ context.Context, k *verdict.Check) error {
 			k.Cases = slices.Clone(c.cases)
 			return g.unlessAbsent(k, c.err)
 		}}
@@ -169,40 +170,40 @@ func TestUnlessAbsent(t *testing.T) {
 // TestParityUnbuilt: a program that does not build has compared nothing.
 func TestParityUnbuilt(t *testing.T) {
 	g := &run{broken: "syntax error"}
-	s := step{name: "parity", run: func(ctx context.Context, k *Check) error { return g.parity(ctx, k) }}
-	if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != Failed || !strings.Contains(got.Why, "no program to run: syntax error") {
+	s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k) }}
+	if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != verdict.Failed || !strings.Contains(got.Why, "no program to run: syntax error") {
 		t.Errorf("%+v", got)
 	}
 }
 
-func passing(_ context.Context, c *Check) error {
-	c.Cases = append(c.Cases, Case{Class: "a", Name: "b", Outcome: Passed})
+func passing(_ context.Context, c *verdict.Check) error {
+	c.Cases = append(c.Cases, verdict.Case{Class: "a", Name: "b", Outcome: verdict.Passed})
 	return nil
 }
 
 // TestExecute: whatever goes wrong in a check is a failure of it.
 func TestExecute(t *testing.T) {
 	for name, c := range map[string]struct {
-		run     func(context.Context, *Check) error
+		run     func(context.Context, *verdict.Check) error
 		leave   string
 		outcome string
 		why     string
 	}{
-		"passes": {run: passing, outcome: Passed},
-		"panics": {run: func(context.Context, *Check) error { panic("oops") }, outcome: Failed, why: "panic: oops"},
-		"panics later": {run: func(ctx context.Context, c *Check) error {
+		"passes": {run: passing, outcome: verdict.Passed},
+		"panics": {run: func(context.Context, *verdict.Check) error { panic("oops") }, outcome: verdict.Failed, why: "panic: oops"},
+		"panics later": {run: func(ctx context.Context, c *verdict.Check) error {
 			passing(ctx, c)
 			return []error{nil}[len(c.Cases)]
-		}, outcome: Failed, why: "panic: runtime error: index out of range"},
-		"fails":   {run: func(ctx context.Context, c *Check) error { passing(ctx, c); return errors.New("why not") }, outcome: Failed, why: "why not"},
-		"nothing": {run: func(context.Context, *Check) error { return nil }, outcome: Failed, why: "no case was run"},
-		"hangs":   {run: func(ctx context.Context, c *Check) error { passing(ctx, c); <-ctx.Done(); return nil }, outcome: Failed, why: "did not end within"},
-		"left":    {leave: "not today", outcome: NotRun, why: "not today"},
-		"leaves":  {run: func(context.Context, *Check) error { return leaving("not today") }, outcome: NotRun, why: "not today"},
-		"skips all": {run: func(_ context.Context, c *Check) error {
-			c.Cases = []Case{{Outcome: NotRun, Message: "no CPU"}}
+		}, outcome: verdict.Failed, why: "panic: runtime error: index out of range"},
+		"fails":   {run: func(ctx context.Context, c *verdict.Check) error { passing(ctx, c); return errors.New("why not") }, outcome: verdict.Failed, why: "why not"},
+		"nothing": {run: func(context.Context, *verdict.Check) error { return nil }, outcome: verdict.Failed, why: "no case was run"},
+		"hangs":   {run: func(ctx context.Context, c *verdict.Check) error { passing(ctx, c); <-ctx.Done(); return nil }, outcome: verdict.Failed, why: "did not end within"},
+		"left":    {leave: "not today", outcome: verdict.NotRun, why: "not today"},
+		"leaves":  {run: func(context.Context, *verdict.Check) error { return leaving("not today") }, outcome: verdict.NotRun, why: "not today"},
+		"skips all": {run: func(_ context.Context, c *verdict.Check) error {
+			c.Cases = []verdict.Case{{Outcome: verdict.NotRun, Message: "no CPU"}}
 			return nil
-		}, outcome: Failed, why: "no case was run: no CPU"},
+		}, outcome: verdict.Failed, why: "no case was run: no CPU"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limit := time.Minute
@@ -222,7 +223,7 @@ func TestRun(t *testing.T) {
 	root := repository(t)
 	steps := func(steps ...step) func(*run) []step { return func(*run) []step { return steps } }
 	fine := step{name: "fine", run: passing}
-	bad := step{name: "bad", run: func(context.Context, *Check) error { return errors.New("no") }}
+	bad := step{name: "bad", run: func(context.Context, *verdict.Check) error { return errors.New("no") }}
 	left := step{name: "left", leave: "not now"}
 	for _, c := range []struct {
 		steps   func(*run) []step
@@ -236,7 +237,7 @@ func TestRun(t *testing.T) {
 		{steps(), false, "blocked: no check was run"},
 	} {
 		var begun, ended []string
-		r, err := Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines, steps: c.steps, Report: func(c *Check) {
+		r, err := Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines, steps: c.steps, Report: func(c *verdict.Check) {
 			if c.Outcome == "" {
 				begun = append(begun, c.Name)
 			} else {
@@ -267,13 +268,13 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for _, c := range r.Checks {
-		if c.Outcome == Passed {
+		if c.Outcome == verdict.Passed {
 			t.Errorf("%s passed in a folder without a program", c.Name)
 		}
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	stop := step{name: "stop", run: func(context.Context, *Check) error { cancel(); return nil }}
+	stop := step{name: "stop", run: func(context.Context, *verdict.Check) error { cancel(); return nil }}
 	if r, err := Run(ctx, Config{Root: root, steps: steps(fine, stop, fine)}); !errors.Is(err, context.Canceled) || r != nil {
 		t.Errorf("interrupted: %+v, %v", r, err)
 	}
@@ -289,7 +290,7 @@ func TestPlan(t *testing.T) {
 		all = append(all, "goldens/"+engine)
 	}
 	all = append(all, "engines", "regressions", "tests", "hardware", "mutants")
-	names := func(change Change, everything bool) (names []string) {
+	names := func(change verdict.Change, everything bool) (names []string) {
 		g := &run{Config: Config{Engines: testEngines, All: everything}, change: change}
 		for _, s := range g.plan() {
 			if s.leave == "" {
@@ -298,19 +299,19 @@ func TestPlan(t *testing.T) {
 		}
 		return names
 	}
-	if got := names(Change{Documentation: true}, false); !slices.Equal(got, []string{"documentation"}) {
+	if got := names(verdict.Change{Documentation: true}, false); !slices.Equal(got, []string{"documentation"}) {
 		t.Errorf("documentation: %v", got)
 	}
-	if got := names(Change{Everything: true, Engines: testEngines}, false); !slices.Equal(got, all) {
+	if got := names(verdict.Change{Everything: true, Engines: testEngines}, false); !slices.Equal(got, all) {
 		t.Errorf("everything: %v", got)
 	}
-	if got := names(Change{Engines: []string{"gpu"}}, false); !slices.Equal(got, all) {
+	if got := names(verdict.Change{Engines: []string{"gpu"}}, false); !slices.Equal(got, all) {
 		t.Errorf("gpu: %v", got)
 	}
-	if got := names(Change{}, false); !slices.Equal(got, all[:len(all)-1]) {
+	if got := names(verdict.Change{}, false); !slices.Equal(got, all[:len(all)-1]) {
 		t.Errorf("tools: %v", got)
 	}
-	if got := names(Change{}, true); !slices.Equal(got, all) {
+	if got := names(verdict.Change{}, true); !slices.Equal(got, all) {
 		t.Errorf("tools, with --all: %v", got)
 	}
 }
@@ -331,7 +332,7 @@ func TestSample(t *testing.T) {
 	}
 	planted := map[string]bool{}
 	for commit := range 200 {
-		change := Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "onnxruntime", "emulated", "gpu"}}
+		change := verdict.Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "onnxruntime", "emulated", "gpu"}}
 		got := sample(all, change)
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
 			t.Fatal("the sample of a commit is not always the same")
@@ -346,7 +347,7 @@ func TestSample(t *testing.T) {
 	if len(planted) != len(all) {
 		t.Errorf("200 commits plant %d of %d faults", len(planted), len(all))
 	}
-	if d := cmp.Diff(map[string]int{"emulated": sampleSize}, engines(sample(all, Change{Engines: []string{"emulated", "gpu"}}))); d != "" {
+	if d := cmp.Diff(map[string]int{"emulated": sampleSize}, engines(sample(all, verdict.Change{Engines: []string{"emulated", "gpu"}}))); d != "" {
 		t.Errorf("gpu (-want +got):\n%s", d)
 	}
 	const file = "onnxruntime/controllers.go"
@@ -362,13 +363,13 @@ func TestSample(t *testing.T) {
 	if touched == 0 || touched >= sampleSize {
 		t.Fatalf("%d faults in %s, want some, fewer than %d", touched, file, sampleSize)
 	}
-	if got := sample(all, Change{Files: []string{file}}); len(got) != touched || !isTouched(got[0]) {
+	if got := sample(all, verdict.Change{Files: []string{file}}); len(got) != touched || !isTouched(got[0]) {
 		t.Errorf("%s: %d faults, want %d", file, len(got), touched)
 	}
-	if got := sample(all, Change{Files: []string{file}, Engines: []string{"onnxruntime"}}); len(got) != sampleSize || !isTouched(got[touched-1]) || isTouched(got[touched]) {
+	if got := sample(all, verdict.Change{Files: []string{file}, Engines: []string{"onnxruntime"}}); len(got) != sampleSize || !isTouched(got[touched-1]) || isTouched(got[touched]) {
 		t.Errorf("%s, onnxruntime: %d faults, want %d, the first %d in the file", file, len(got), sampleSize, touched)
 	}
-	if got := sample(all, Change{}); len(got) != 0 {
+	if got := sample(all, verdict.Change{}); len(got) != 0 {
 		t.Errorf("no change: %d faults", len(got))
 	}
 }
@@ -376,18 +377,18 @@ func TestSample(t *testing.T) {
 // TestBoth: what runs beside the others runs at the same time, and all are in order.
 func TestBoth(t *testing.T) {
 	met := make(chan bool)
-	meet := func(ctx context.Context, c *Check) error {
+	meet := func(ctx context.Context, c *verdict.Check) error {
 		select {
 		case met <- true:
 		case <-met:
 		case <-ctx.Done():
 			return errors.New("alone")
 		}
-		c.Cases = append(c.Cases, Case{Name: "a", Outcome: Passed})
+		c.Cases = append(c.Cases, verdict.Case{Name: "a", Outcome: verdict.Passed})
 		return nil
 	}
 	reported := 0
-	g := &run{Config: Config{Limit: time.Minute, Report: func(*Check) { reported++ }}}
+	g := &run{Config: Config{Limit: time.Minute, Report: func(*verdict.Check) { reported++ }}}
 	checks := g.both(t.Context(), []step{{name: "a", run: meet}, {name: "b", beside: true, run: meet}, {name: "c", run: meet}, {name: "d", beside: true, run: meet}})
 	var names []string
 	for _, c := range checks {
@@ -414,11 +415,11 @@ func TestTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &run{Config: Config{Root: root}, env: os.Environ()}
-	var c Check
-	if err := g.target(t.Context(), &c, "good"); err != nil || c.Count(Passed) != 1 || c.Command != "make good" {
+	var c verdict.Check
+	if err := g.target(t.Context(), &c, "good"); err != nil || c.Count(verdict.Passed) != 1 || c.Command != "make good" {
 		t.Errorf("%v, %+v", err, c)
 	}
-	c = Check{}
+	c = verdict.Check{}
 	if err := g.target(t.Context(), &c, "bad"); err == nil || !strings.HasPrefix(c.Output, "spoilt\n") || len(c.Cases) != 0 {
 		t.Errorf("%v, %+v", err, c)
 	}
@@ -458,13 +459,13 @@ func TestHardware(t *testing.T) {
 		outcome string
 		why     string
 	}{
-		"a run":            {runs: []HardwareRun{old, good}, require: true, outcome: Passed},
-		"of other kernels": {runs: []HardwareRun{old}, require: true, outcome: Failed, why: "no recorded run of these kernels, 111111111111"},
-		"not required":     {runs: []HardwareRun{old}, outcome: NotRun, why: "not required"},
-		"nothing":          {require: true, outcome: Failed, why: "no recorded run"},
-		"unreadable":       {err: errors.New("h200.json: broken"), outcome: Failed, why: "broken"},
-		"no kernels":       {none: true, outcome: NotRun, why: "knows no kernels"},
-		"no kernels, but":  {none: true, require: true, outcome: Failed, why: "knows no kernels"},
+		"a run":            {runs: []HardwareRun{old, good}, require: true, outcome: verdict.Passed},
+		"of other kernels": {runs: []HardwareRun{old}, require: true, outcome: verdict.Failed, why: "no recorded run of these kernels, 111111111111"},
+		"not required":     {runs: []HardwareRun{old}, outcome: verdict.NotRun, why: "not required"},
+		"nothing":          {require: true, outcome: verdict.Failed, why: "no recorded run"},
+		"unreadable":       {err: errors.New("h200.json: broken"), outcome: verdict.Failed, why: "broken"},
+		"no kernels":       {none: true, outcome: verdict.NotRun, why: "knows no kernels"},
+		"no kernels, but":  {none: true, require: true, outcome: verdict.Failed, why: "knows no kernels"},
 	} {
 		g := &run{Config: Config{RequireHardware: c.require}}
 		if !c.none {
@@ -481,25 +482,25 @@ func TestComparisonOutcome(t *testing.T) {
 	flips := comparison()
 	flips.Report.Exact, flips.Report.Flips.Explained = false, 3
 	for _, c := range []struct {
-		comparison Comparison
+		comparison verdict.Comparison
 		outcome    string
 		cases      int // and of these failed
 		failed     int
 	}{
-		{comparison(), Equal, 2, 0},
-		{comparison(tinyphysics.CDF), Different, 2, 1},
-		{flips, Different, 3, 1}, // over the budget of none
-		{Comparison{}, Failed, 1, 1},
-		{Comparison{Differs: "costs"}, Different, 1, 1},
-		{Comparison{Error: "broken", Report: comparison().Report}, Failed, 1, 1},
-		{Comparison{NotRun: "no GPU"}, NotRun, 1, 0},
-		{Comparison{NotApplicable: "another profile"}, NotApplicable, 1, 0},
+		{comparison(), verdict.Equal, 2, 0},
+		{comparison(tinyphysics.CDF), verdict.Different, 2, 1},
+		{flips, verdict.Different, 3, 1}, // over the budget of none
+		{verdict.Comparison{}, verdict.Failed, 1, 1},
+		{verdict.Comparison{Differs: "costs"}, verdict.Different, 1, 1},
+		{verdict.Comparison{Error: "broken", Report: comparison().Report}, verdict.Failed, 1, 1},
+		{verdict.Comparison{NotRun: "no GPU"}, verdict.NotRun, 1, 0},
+		{verdict.Comparison{NotApplicable: "another profile"}, verdict.NotApplicable, 1, 0},
 	} {
-		check := Check{Cases: c.comparison.cases()}
-		if got := c.comparison.Outcome(); got != c.outcome || len(check.Cases) != c.cases || check.Count(Failed) != c.failed {
-			t.Errorf("%s with %d cases, %d failed; want %s, %d, %d", got, len(check.Cases), check.Count(Failed), c.outcome, c.cases, c.failed)
+		check := verdict.Check{Cases: c.comparison.Cases()}
+		if got := c.comparison.Outcome(); got != c.outcome || len(check.Cases) != c.cases || check.Count(verdict.Failed) != c.failed {
+			t.Errorf("%s with %d cases, %d failed; want %s, %d, %d", got, len(check.Cases), check.Count(verdict.Failed), c.outcome, c.cases, c.failed)
 		}
-		if (c.outcome == Equal) != (c.comparison.Why() == "") {
+		if (c.outcome == verdict.Equal) != (c.comparison.Why() == "") {
 			t.Errorf("%s: why %q", c.outcome, c.comparison.Why())
 		}
 	}

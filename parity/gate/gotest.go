@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"lockstep/internal/want"
+	"lockstep/parity/verdict"
 	"regexp"
 	"strings"
 )
@@ -33,7 +34,7 @@ const messageKept = 8 << 10
 
 // A testLog makes cases of the lines of go test -json.
 type testLog struct {
-	cases   []Case
+	cases   []verdict.Case
 	outputs map[string]string // of what still runs
 	lacking map[string]string // lines that tell of something lacking, of what still runs
 	parents map[string]bool   // tests that have others in them
@@ -62,7 +63,7 @@ func (l *testLog) line(data []byte) error {
 		if name == "" {
 			name = "package"
 		}
-		l.cases = append(l.cases, Case{
+		l.cases = append(l.cases, verdict.Case{
 			Class: e.Package, Name: name, Outcome: outcome, Lacks: lacks, Seconds: e.Elapsed,
 			Message: strings.ToValidUTF8(strings.TrimSpace(message), "\uFFFD"),
 		})
@@ -88,9 +89,9 @@ func (l *testLog) line(data []byte) error {
 		// A test that ran without something says so in its log. A package or a test
 		// that only holds others is no case of its own.
 		if text := l.lacking[key]; text != "" {
-			done(NotRun, text, lacks(text))
+			done(verdict.NotRun, text, lacks(text))
 		} else if e.Test != "" && !l.parents[key] {
-			done(Passed, "", "")
+			done(verdict.Passed, "", "")
 		}
 	case "skip":
 		text := l.outputs[key]
@@ -98,13 +99,13 @@ func (l *testLog) line(data []byte) error {
 			// A package without test files.
 			break
 		}
-		done(NotRun, skipReason(text), lacks(text))
+		done(verdict.NotRun, skipReason(text), lacks(text))
 	case "fail", "build-fail":
 		if e.Test == "" && e.Action == "fail" && e.FailedBuild == "" {
 			// Tests that were still running did not end: the program crashed.
 			for other := range l.running {
 				if pkg, test, _ := strings.Cut(other, "\x00"); pkg == e.Package && test != "" {
-					l.cases = append(l.cases, Case{Class: pkg, Name: test, Outcome: Failed, Message: "it did not end; the test program crashed:\n" + strings.TrimSpace(l.outputs[other])})
+					l.cases = append(l.cases, verdict.Case{Class: pkg, Name: test, Outcome: verdict.Failed, Message: "it did not end; the test program crashed:\n" + strings.TrimSpace(l.outputs[other])})
 					delete(l.running, other)
 				}
 			}
@@ -112,7 +113,7 @@ func (l *testLog) line(data []byte) error {
 		if l.failedWithin(e.Package, e.Test) {
 			break // said by what is in it
 		}
-		done(Failed, l.outputs[key], "")
+		done(verdict.Failed, l.outputs[key], "")
 	default:
 		return nil
 	}
@@ -127,7 +128,7 @@ func (l *testLog) line(data []byte) error {
 func (l *testLog) failedWithin(pkg, test string) bool {
 	for i := range l.cases {
 		k := &l.cases[i]
-		if k.Class == pkg && k.Outcome == Failed && (test == "" || strings.HasPrefix(k.Name, test+"/")) {
+		if k.Class == pkg && k.Outcome == verdict.Failed && (test == "" || strings.HasPrefix(k.Name, test+"/")) {
 			return true
 		}
 	}
@@ -154,7 +155,7 @@ func skipReason(output string) string {
 
 // goTest runs tests of packages of the module, never from the cache: that does not
 // know of libraries and programs which tests load.
-func goTest(ctx context.Context, c *Check, dir string, env []string, args ...string) error {
+func goTest(ctx context.Context, c *verdict.Check, dir string, env []string, args ...string) error {
 	words := append([]string{"go", "test", "-json", "-count=1"}, args...)
 	c.Command = "go test -count=1 " + strings.Join(args, " ")
 	log := newTestLog()
@@ -163,7 +164,7 @@ func goTest(ctx context.Context, c *Check, dir string, env []string, args ...str
 	if err != nil {
 		return err
 	}
-	if status != 0 && c.Count(Failed) == 0 {
+	if status != 0 && c.Count(verdict.Failed) == 0 {
 		return fmt.Errorf("go test ended with status %d, and no test has failed", status)
 	}
 	return nil

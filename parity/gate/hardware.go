@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"lockstep/parity/verdict"
 )
 
 // Hardware is what is known of the kernels' runs on GPUs.
@@ -26,7 +27,7 @@ func (l leaving) Error() string { return string(l) }
 
 // hardware holds the kernels to the runs that are recorded. Runs of other kernels are
 // no evidence.
-func (g *run) hardware(_ context.Context, c *Check) error {
+func (g *run) hardware(_ context.Context, c *verdict.Check) error {
 	missing := func(format string, args ...any) error {
 		why := fmt.Sprintf(format, args...)
 		if g.RequireHardware {
@@ -45,13 +46,13 @@ func (g *run) hardware(_ context.Context, c *Check) error {
 		return errors.New("the kernels' sources have no hash")
 	}
 	for _, r := range h.Runs {
-		k := Case{Class: "hardware", Name: r.File, Outcome: Passed, Message: r.Device + " ran these kernels"}
+		k := verdict.Case{Class: "hardware", Name: r.File, Outcome: verdict.Passed, Message: r.Device + " ran these kernels"}
 		if r.Kernels != h.Kernels {
-			k.Outcome, k.Message = NotApplicable, fmt.Sprintf("%s ran other kernels, %.12s", r.Device, r.Kernels)
+			k.Outcome, k.Message = verdict.NotApplicable, fmt.Sprintf("%s ran other kernels, %.12s", r.Device, r.Kernels)
 		}
 		c.Cases = append(c.Cases, k)
 	}
-	if c.Count(Passed) == 0 {
+	if c.Count(verdict.Passed) == 0 {
 		return missing("no recorded run of these kernels, %.12s, on a GPU: run `make gpu-test` where one is", h.Kernels)
 	}
 	return nil

@@ -15,25 +15,26 @@ import (
 
 	"lockstep/internal/want"
 	"lockstep/parity/tinyphysics"
+	"lockstep/parity/verdict"
 )
 
 // blocked is a result with something of everything.
-func blocked() *Result {
+func blocked() *verdict.Result {
 	c := comparison(tinyphysics.Logits)
-	r := &Result{
-		Change:  Change{Base: "main", Head: "abc", Files: []string{"onnxruntime/graph.go"}, Engines: []string{"onnxruntime"}, Why: "changed: onnxruntime"},
+	r := &verdict.Result{
+		Change:  verdict.Change{Base: "main", Head: "abc", Files: []string{"onnxruntime/graph.go"}, Engines: []string{"onnxruntime"}, Why: "changed: onnxruntime"},
 		Require: []string{want.Assets.Name}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
-		Checks: []Check{
-			{Name: "build", Cases: []Case{{Class: "build", Name: "./...", Outcome: Passed}}},
-			{Name: "goldens/onnxruntime", Comparisons: []Comparison{c}, Cases: c.cases(), Command: "lockstep parity --goldens", Seconds: 3.25},
-			{Name: "tests", Cases: []Case{
-				{Class: "lockstep/fuzz", Name: "TestA", Outcome: Passed, Seconds: 1.5},
-				{Class: "lockstep/fuzz", Name: "TestB<&>\"\x1b[0m\xff", Outcome: Failed, Message: "first line\nsecond <line> ]]> \x00"},
-				{Class: "lockstep/fuzz", Name: "TestC", Outcome: NotRun, Message: "this CPU has no AVX-512"},
-				{Class: "lockstep/fuzz", Name: "TestD", Outcome: NotApplicable, Message: "another profile"},
+		Checks: []verdict.Check{
+			{Name: "build", Cases: []verdict.Case{{Class: "build", Name: "./...", Outcome: verdict.Passed}}},
+			{Name: "goldens/onnxruntime", Comparisons: []verdict.Comparison{c}, Cases: c.Cases(), Command: "lockstep compare goldens", Seconds: 3.25},
+			{Name: "tests", Cases: []verdict.Case{
+				{Class: "lockstep/fuzz", Name: "TestA", Outcome: verdict.Passed, Seconds: 1.5},
+				{Class: "lockstep/fuzz", Name: "TestB<&>\"\x1b[0m\xff", Outcome: verdict.Failed, Message: "first line\nsecond <line> ]]> \x00"},
+				{Class: "lockstep/fuzz", Name: "TestC", Outcome: verdict.NotRun, Message: "this CPU has no AVX-512"},
+				{Class: "lockstep/fuzz", Name: "TestD", Outcome: verdict.NotApplicable, Message: "another profile"},
 			}},
 			{Name: "mutants", Output: "go: out of memory\n"},
-			{Name: "hardware", Outcome: NotRun, Why: "not required"},
+			{Name: "hardware", Outcome: verdict.NotRun, Why: "not required"},
 		},
 	}
 	for i := range r.Checks {
@@ -41,12 +42,12 @@ func blocked() *Result {
 		switch k.Name {
 		case "hardware":
 		case "mutants":
-			k.judge(errors.New("it crashed: signal: killed"), nil)
+			k.Judge(errors.New("it crashed: signal: killed"), nil)
 		default:
-			k.judge(nil, nil)
+			k.Judge(nil, nil)
 		}
 	}
-	r.judge()
+	r.Judge()
 	return r
 }
 
@@ -57,7 +58,7 @@ func TestJUnit(t *testing.T) {
 	if err := blocked().Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, JUnitName))
+	data, err := os.ReadFile(filepath.Join(dir, verdict.JUnitName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,15 +171,15 @@ func TestJSON(t *testing.T) {
 	if err := want.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, JSONName))
+	data, err := os.ReadFile(filepath.Join(dir, verdict.JSONName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got Result
+	var got verdict.Result
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Passed || got.Verdict != "blocked: 3 of 4 checks failed" || len(got.Checks) != 5 || got.Checks[1].Comparisons[0].Outcome() != Different {
+	if got.Passed || got.Verdict != "blocked: 3 of 4 checks failed" || len(got.Checks) != 5 || got.Checks[1].Comparisons[0].Outcome() != verdict.Different {
 		t.Errorf("%+v", got)
 	}
 	if d := got.Checks[1].Comparisons[0].Report.First; !reflect.DeepEqual(d, want.Checks[1].Comparisons[0].Report.First) {
@@ -189,21 +190,21 @@ func TestJSON(t *testing.T) {
 // TestClear: what an earlier gate wrote is gone, what is somebody else's is not.
 func TestClear(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "gate")
-	if err := Clear(dir); err != nil {
+	if err := verdict.Clear(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{JSONName, JUnitName, HTMLName, "notes.txt"} {
+	for _, name := range []string{verdict.JSONName, verdict.JUnitName, verdict.HTMLName, "notes.txt"} {
 		write(t, dir, name, "passed")
 	}
-	if err := Clear(dir); err != nil {
+	if err := verdict.Clear(dir); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "notes.txt" {
 		t.Errorf("left: %v, %v", entries, err)
 	}
-	write(t, dir, filepath.Join(JSONName, "x"), "a folder that is in the way")
-	if err := Clear(dir); err == nil {
+	write(t, dir, filepath.Join(verdict.JSONName, "x"), "a folder that is in the way")
+	if err := verdict.Clear(dir); err == nil {
 		t.Error("a folder named gate.json was taken away")
 	}
 }
@@ -211,7 +212,7 @@ func TestClear(t *testing.T) {
 // TestWriteUnwritable: nothing half written is left.
 func TestWriteUnwritable(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, JSONName, "x"), 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, verdict.JSONName, "x"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if err := blocked().Write(dir); err == nil {
@@ -222,7 +223,7 @@ func TestWriteUnwritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if e.Name() != JSONName && e.Name() != JUnitName {
+		if e.Name() != verdict.JSONName && e.Name() != verdict.JUnitName {
 			t.Errorf("%s is left", e.Name())
 		}
 	}
@@ -242,7 +243,7 @@ func TestText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"ok    build                     1 cases     0.0 s\n",
-		"FAIL  goldens/onnxruntime       2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.onnxruntime.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep parity --goldens\n",
+		"FAIL  goldens/onnxruntime       2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.onnxruntime.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep compare goldens\n",
 		"2 cases     0.0 s, 1 not run, 1 not applicable\n",
 		"FAIL  mutants                   0 cases     0.0 s\n      it crashed: signal: killed\n      go: out of memory\n",
 		"–     hardware             not run: not required\n",
@@ -252,23 +253,23 @@ func TestText(t *testing.T) {
 			t.Errorf("the text lacks %q:\n%s", want, b.String())
 		}
 	}
-	c := Check{Name: "many", Outcome: Failed, Why: "9 of 9 cases failed"}
+	c := verdict.Check{Name: "many", Outcome: verdict.Failed, Why: "9 of 9 cases failed"}
 	for range 9 {
-		c.Cases = append(c.Cases, Case{Class: "a", Name: "b", Outcome: Failed, Message: "c"})
+		c.Cases = append(c.Cases, verdict.Case{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "c"})
 	}
 	b.Reset()
 	c.WriteText(&b)
-	if !strings.Contains(b.String(), "and 4 more") || strings.Count(b.String(), "a b: c") != maxShown {
+	if !strings.Contains(b.String(), "and 4 more") || strings.Count(b.String(), "a b: c") != verdict.MaxShown {
 		t.Errorf("nine failures:\n%s", b.String())
 	}
 }
 
 // TestScore: everything caught, enough of it named rightly, no false alarm.
 func TestScore(t *testing.T) {
-	score := func(caught, right, of int) *Score {
-		s := &Score{Clean: []string{"reference"}}
+	score := func(caught, right, of int) *verdict.Score {
+		s := &verdict.Score{Clean: []string{"reference"}}
 		for i := range of {
-			s.Mutants = append(s.Mutants, Mutant{Name: "m" + strconv.Itoa(i), Title: "A | B.", Engine: "reference", Stage: "cdf", Named: "probs", Caught: i < caught, Right: i < right})
+			s.Mutants = append(s.Mutants, verdict.Mutant{Name: "m" + strconv.Itoa(i), Title: "A | B.", Engine: "reference", Stage: "cdf", Named: "probs", Caught: i < caught, Right: i < right})
 		}
 		return s
 	}
@@ -276,7 +277,7 @@ func TestScore(t *testing.T) {
 	alarm.Alarms = []string{"reference, without a fault: stage logits"}
 	untried.Mutants[7].Error, untried.Mutants[7].Caught = "its text is found 0 times", false
 	for _, c := range []struct {
-		score *Score
+		score *verdict.Score
 		want  string // of the error
 	}{
 		{score(40, 40, 40), ""},
@@ -290,8 +291,8 @@ func TestScore(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
-		check := Check{Cases: c.score.cases()}
-		if check.judge(err, nil); (check.Outcome == Passed) != (c.want == "") {
+		check := verdict.Check{Cases: c.score.Cases()}
+		if check.Judge(err, nil); (check.Outcome == verdict.Passed) != (c.want == "") {
 			t.Errorf("%s with error %v", check.Outcome, err)
 		}
 	}
@@ -336,7 +337,7 @@ func TestCapture(t *testing.T) {
 // ends the program.
 func TestLines(t *testing.T) {
 	var got []string
-	var c Check
+	var c verdict.Check
 	status, err := program(t.Context(), &c, ".", nil, []string{"printf", "one\ntwo"}, func(line []byte) error {
 		got = append(got, string(line))
 		return nil

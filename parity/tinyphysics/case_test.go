@@ -51,7 +51,7 @@ func TestCaseRoundTrip(t *testing.T) {
 		if err := c.Save(dir); err != nil {
 			t.Fatal(err)
 		}
-		if want := filepath.Join(dir, "cdf-batched-bits-pieces.json"); c.Path != want || c.Replay() != "lockstep parity --replay "+want {
+		if want := filepath.Join(dir, "cdf-batched-bits-pieces.json"); c.Path != want || c.Replay() != "lockstep replay "+want {
 			t.Fatalf("path %s, %s; want %s", c.Path, c.Replay(), want)
 		}
 		got, err := LoadCase(c.Path)

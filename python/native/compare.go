@@ -10,9 +10,9 @@ import (
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
+	"lockstep/parity/verdict"
 	"lockstep/report"
 )
 
@@ -83,14 +83,14 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 		}
 		jobs = append(jobs, lockstep.Job{Route: picked[i], Policy: policy})
 	}
-	c := &gate.Comparison{Kind: "diff", Want: s.Name(), Got: q.Mine}
+	c := &verdict.Comparison{Kind: "diff", Want: s.Name(), Got: q.Mine}
 	options := parity.CompareOptions{Inexact: q.Inexact, Budget: parity.Budget{Flips: q.Budget}}
 	shortcuts = lockstep.AllSteps | shortcuts&lockstep.StopAtCostEnd
 	c.Report, err = tinyphysics.Compare(t, tinyphysics.Live(s.Simulator), parity.Traced(f), jobs, shortcuts, options)
 	if err != nil {
 		c.Error = err.Error()
 	}
-	line, err := json.Marshal(gate.Line{Comparison: c})
+	line, err := json.Marshal(verdict.Line{Comparison: c})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 }
 
 // page writes a comparison's report, a file that opens offline.
-func page(_ *task, c *gate.Comparison, q struct{ File string }, _ []byte) (any, error) {
+func page(_ *task, c *verdict.Comparison, q struct{ File string }, _ []byte) (any, error) {
 	origin := report.Origin{Command: []string{fmt.Sprintf("lockstep.compare(%s)", c.Got)}}
-	return nothing{}, report.WriteParity(q.File, report.Parity{Comparisons: []gate.Comparison{*c}, Origin: origin})
+	return nothing{}, report.WriteParity(q.File, report.Parity{Comparisons: []verdict.Comparison{*c}, Origin: origin})
 }

@@ -137,9 +137,12 @@ func init() { // they refer to one another
 		"bytes":    of(snapshotBytes),
 		"read":     readSnapshot,
 
-		"schema":  schemaOf,
-		"compare": of(compare),
-		"page":    of(page),
+		"plan_shards":  without(planShards),
+		"run_shard":    without(runShard),
+		"merge_shards": without(mergeShards),
+		"schema":       schemaOf,
+		"compare":      of(compare),
+		"page":         of(page),
 
 		"handles": func(*task, int64, []byte, []byte) (any, error) { return count(), nil },
 		"panic":   func(*task, int64, []byte, []byte) (any, error) { panic("as was asked for") },

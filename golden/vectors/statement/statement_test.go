@@ -85,15 +85,20 @@ func TestEveryFold(t *testing.T) {
 	}
 }
 
-// TestLines: every line of the tables of ARITHMETIC.md has vectors, and every
-// operation has its line.
+// TestLines: every line of the tables of ARITHMETIC.md that stand before its section on
+// vectors has some, and every operation has its line. Policies' tables come after it:
+// recorded vectors hold those, and alternatives were not searched for.
 func TestLines(t *testing.T) {
 	data, err := os.ReadFile("../../../ARITHMETIC.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	tables, _, found := strings.Cut(string(data), "\n## Vectors that tell\n")
+	if !found {
+		t.Fatal("ARITHMETIC.md has no section on vectors")
+	}
 	var lines []string
-	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]+) \|.*\|$`).FindAllStringSubmatch(string(data), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\| ([^|]+) \|.*\|$`).FindAllStringSubmatch(tables, -1) {
 		if m[1] != "operation" {
 			lines = append(lines, m[1])
 		}

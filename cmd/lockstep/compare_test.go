@@ -23,9 +23,9 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/want"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
+	"lockstep/parity/verdict"
 	"lockstep/reference"
 )
 
@@ -42,10 +42,15 @@ func TestMain(m *testing.M) {
 // planted is the reference by another name, with a fault in a step.
 type planted struct {
 	lockstep.Simulator
-	fault string
+	fault, name string
 }
 
-func (p *planted) Name() string { return "twin" }
+func (p *planted) Name() string {
+	if p.name != "" {
+		return p.name
+	}
+	return "twin"
+}
 
 func (p *planted) Profile() lockstep.Profile {
 	profile := p.Simulator.Profile()
@@ -91,6 +96,12 @@ func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockst
 // fault that is planted in it.
 func testEngines(names string) []engines.Engine {
 	list := []engines.Engine{*engines.Reference()}
+	if names == "itself" { // the twin under the reference's name
+		list[0].New = func(c engines.Config) (lockstep.Simulator, error) {
+			r, err := reference.New(c.Model, c.Profile)
+			return &planted{Simulator: r, fault: names, name: "reference"}, err
+		}
+	}
 	for fault := range strings.SplitSeq(names, ",") {
 		missing := func() error { return nil }
 		if fault == "absent" {
@@ -98,7 +109,7 @@ func testEngines(names string) []engines.Engine {
 		}
 		list = append(list, engines.Engine{Name: "twin", Want: want.GPU, Own: true, Missing: missing, New: func(c engines.Config) (lockstep.Simulator, error) {
 			r, err := reference.New(c.Model, c.Profile)
-			return &planted{r, fault}, err
+			return &planted{Simulator: r, fault: fault}, err
 		}})
 	}
 	return list
@@ -129,9 +140,9 @@ func shortInputs(t *testing.T) []string {
 
 const goldenDefault = "../../golden/testdata/default"
 
-// TestParityEngines: what is printed and the exit status, for engines that are equal,
+// TestCompareEngines: what is printed and the exit status, for engines that are equal,
 // differ, or cannot run.
-func TestParityEngines(t *testing.T) {
+func TestCompareEngines(t *testing.T) {
 	inputs := shortInputs(t)
 	for name, c := range map[string]struct {
 		twin   string
@@ -147,25 +158,24 @@ func TestParityEngines(t *testing.T) {
 		"inexact":            {"logits", "--inexact", exitOK, []string{"0 of 2 rollouts equal, 220 steps, 0 tokens differ and are explained"}},
 		"inexact token":      {"sample", "--inexact --budget 100", exitParity, []string{"unexplained: "}},
 		"absent":             {"absent", "", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: no device", "nothing was compared"}},
-		"absent, by name":    {"absent", "--engines reference,twin", exitUsage, []string{"not run         twin against reference, tinyphysics-default.onnx: twin: no device"}},
+		"absent, by name":    {"absent", "reference twin", exitUsage, []string{"not run         twin against reference, tinyphysics-default.onnx: twin: no device"}},
 		"absent, allowed":    {"absent", "--allow-absent", exitOK, []string{"not run         twin"}},
 		"another profile":    {"profile", "--profile ort1.30-avx2-expU-sinfma-csv2", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: it computes with profile ort1.30-avx2-expF-sinfma-csv2 on this machine"}},
 		"unknown profile":    {"unknown", "", exitUsage, []string{"parity is not claimed"}},
 		"unknown, inexact":   {"unknown", "--inexact", exitOK, []string{"equal           twin"}},
-		"one engine":         {"equal", "--engines reference", exitUsage, []string{"--engines: want two or more, or --goldens"}},
-		"unknown engine":     {"equal", "--engines reference,warp", exitUsage, []string{`engine "warp" is not known, want one of reference, twin`}},
-		"twice":              {"equal", "--engines twin,twin", exitUsage, []string{"engine twin is named twice"}},
+		"one engine":         {"equal", "reference", exitOK, []string{"equal           twin against reference"}},
+		"the other way":      {"equal", "twin reference", exitOK, []string{"equal           reference against twin"}},
+		"itself":             {"itself", "reference twin", exitUsage, []string{"both sides are *main.planted: nothing is proved"}},
+		"unknown engine":     {"equal", "reference warp", exitUsage, []string{"warp: no such file or directory: want a trace, or an engine: reference, twin"}},
+		"twice":              {"equal", "twin twin", exitUsage, []string{"engine twin is named twice"}},
 		"only":               {"equal", "--only nothing", exitUsage, []string{`--only "nothing": no rollout has such a name`}},
 		"bad pattern":        {"equal", "--only [", exitUsage, []string{`--only "[": syntax error in pattern`}},
 		"budget":             {"equal", "--budget 3", exitUsage, []string{"--budget 3: want 0 or more, and --inexact with it"}},
-		"two ways":           {"equal", "--goldens --mutants", exitUsage, []string{"go one at a time"}},
-		"markdown":           {"equal", "--markdown", exitUsage, []string{"--markdown goes with --mutants"}},
-		"no such fault":      {"equal", "--mutants --only nothing", exitUsage, []string{"no fault has such a name"}},
 		"model of one's own": {"equal", "--own", exitUsage, []string{"--own goes without --model_path and --data_path"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plant(t, c.twin)
-			args := append(append([]string{"parity"}, inputs...), strings.Fields(c.args)...)
+			args := append(append([]string{"compare"}, inputs...), strings.Fields(c.args)...)
 			status, stdout, stderr := lockstepRun(t.Context(), args...)
 			if status != c.status {
 				t.Errorf("exit %d, want %d", status, c.status)
@@ -179,29 +189,29 @@ func TestParityEngines(t *testing.T) {
 	}
 }
 
-// TestParityStatus: what could not be compared counts for more than what differs, and
+// TestCompareStatus: what could not be compared counts for more than what differs, and
 // what was not run only where that is allowed.
-func TestParityStatus(t *testing.T) {
-	equal := gate.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Rollouts: []parity.Verdict{{Equal: true}}}}
-	differs, broken, absent, other := gate.Comparison{Differs: "x"}, gate.Comparison{Error: "x"}, gate.Comparison{NotRun: "x"}, gate.Comparison{NotApplicable: "x"}
+func TestCompareStatus(t *testing.T) {
+	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Rollouts: []parity.Verdict{{Equal: true}}}}
+	differs, broken, absent, other := verdict.Comparison{Differs: "x"}, verdict.Comparison{Error: "x"}, verdict.Comparison{NotRun: "x"}, verdict.Comparison{NotApplicable: "x"}
 	for _, c := range []struct {
-		list    []gate.Comparison
+		list    []verdict.Comparison
 		status  int
 		allowed int // with --allow-absent
 	}{
-		{[]gate.Comparison{equal, equal}, exitOK, exitOK},
-		{[]gate.Comparison{equal, other}, exitOK, exitOK},
-		{[]gate.Comparison{equal, absent}, exitUsage, exitOK},
-		{[]gate.Comparison{equal, differs, absent}, exitUsage, exitParity},
-		{[]gate.Comparison{equal, differs}, exitParity, exitParity},
-		{[]gate.Comparison{differs, broken}, exitUsage, exitUsage},
-		{[]gate.Comparison{other}, exitUsage, exitOK},
+		{[]verdict.Comparison{equal, equal}, exitOK, exitOK},
+		{[]verdict.Comparison{equal, other}, exitOK, exitOK},
+		{[]verdict.Comparison{equal, absent}, exitUsage, exitOK},
+		{[]verdict.Comparison{equal, differs, absent}, exitUsage, exitParity},
+		{[]verdict.Comparison{equal, differs}, exitParity, exitParity},
+		{[]verdict.Comparison{differs, broken}, exitUsage, exitUsage},
+		{[]verdict.Comparison{other}, exitUsage, exitOK},
 		{nil, exitUsage, exitOK},
 	} {
 		for i, want := range []int{c.status, c.allowed} {
-			p := newComparisons(&environment{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}, false)
+			p := newComparisons(&environment{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}, &outputFlags{AllowAbsent: i == 1}, false)
 			p.list = c.list
-			err := p.end("", i == 1)
+			err := p.end()
 			got := exitUsage // of any error
 			var status exitStatus
 			if err == nil {
@@ -216,17 +226,17 @@ func TestParityStatus(t *testing.T) {
 	}
 }
 
-// TestParityReplayCommand runs the command that a divergence prints.
-func TestParityReplayCommand(t *testing.T) {
+// TestCompareReplayCommand runs the command that a divergence prints.
+func TestCompareReplayCommand(t *testing.T) {
 	plant(t, "logits")
 	inputs := shortInputs(t)
-	_, stdout, _ := lockstepRun(t.Context(), append(append([]string{"parity"}, inputs...), "--num_segs=3", "--pid", "1,0,0", "--pid=2,0,0", "--only", "b/*", "--report", filepath.Join(t.TempDir(), "r.html"))...)
+	_, stdout, _ := lockstepRun(t.Context(), append(append([]string{"compare"}, inputs...), "--num_segs=3", "--pid", "1,0,0", "--pid=2,0,0", "--only", "b/*", "--report", filepath.Join(t.TempDir(), "r.html"))...)
 	_, command, ok := strings.Cut(stdout, "replay: lockstep ")
 	if !ok {
 		t.Fatalf("no command in %s", stdout)
 	}
 	command, _, _ = strings.Cut(command, "\n")
-	if want := "parity " + strings.Join(inputs, " ") + " --num_segs=3 --pid 1,0,0 --pid=2,0,0 --only b/pid_1_0_0"; command != want {
+	if want := "compare " + strings.Join(inputs, " ") + " --num_segs=3 --pid 1,0,0 --pid=2,0,0 --only b/pid_1_0_0"; command != want {
 		t.Errorf("%q, want %q", command, want)
 	}
 	status, again, _ := lockstepRun(t.Context(), strings.Fields(command)...)
@@ -235,19 +245,19 @@ func TestParityReplayCommand(t *testing.T) {
 	}
 }
 
-// TestParityJSON: lines of comparisons, then a summary; and a report of the same.
-func TestParityJSON(t *testing.T) {
+// TestCompareJSON: lines of comparisons, then a summary; and a report of the same.
+func TestCompareJSON(t *testing.T) {
 	plant(t, "equal,logits,absent")
 	page := filepath.Join(t.TempDir(), "report.html")
-	args := append(append([]string{"parity"}, shortInputs(t)...), "--num_segs", "1", "--json", "--allow-absent", "--report", page)
+	args := append(append([]string{"compare"}, shortInputs(t)...), "--num_segs", "1", "--json", "--allow-absent", "--report", page)
 	status, stdout, stderr := lockstepRun(t.Context(), args...)
 	if status != exitParity || stderr != "" {
 		t.Errorf("exit %d, stderr %s", status, stderr)
 	}
 	var outcomes []string
-	var summary *gate.Summary
+	var summary *verdict.Summary
 	for line := range strings.Lines(stdout) {
-		var l gate.Line
+		var l verdict.Line
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatalf("%v in %s", err, line)
 		}
@@ -258,10 +268,10 @@ func TestParityJSON(t *testing.T) {
 			outcomes = append(outcomes, l.Comparison.Outcome())
 		}
 	}
-	if want := []string{gate.Equal, gate.Different, gate.NotRun}; !slices.Equal(outcomes, want) {
+	if want := []string{verdict.Equal, verdict.Different, verdict.NotRun}; !slices.Equal(outcomes, want) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
-	if want := (gate.Summary{Comparisons: 3, Equal: 1, Different: 1, NotRun: 1}); summary == nil || *summary != want {
+	if want := (verdict.Summary{Comparisons: 3, Equal: 1, Different: 1, NotRun: 1}); summary == nil || *summary != want {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
 	html, err := os.ReadFile(page)
@@ -284,15 +294,15 @@ func TestParityJSON(t *testing.T) {
 	if _, err := os.Stat(page); err == nil {
 		t.Error("an interrupted comparison left a report")
 	}
-	p := newComparisons(&environment{ctx: t.Context(), stdout: &full{}, stderr: io.Discard}, false)
-	p.add(gate.Comparison{NotRun: "x"})
-	if err := p.end("", true); err == nil {
+	p := newComparisons(&environment{ctx: t.Context(), stdout: &full{}, stderr: io.Discard}, &outputFlags{AllowAbsent: true}, false)
+	p.add(verdict.Comparison{NotRun: "x"})
+	if err := p.end(); err == nil {
 		t.Error("a verdict that nobody could read is no success")
 	}
 }
 
-// TestParityGoldens holds engines to recordings of the project's own network.
-func TestParityGoldens(t *testing.T) {
+// TestCompareGoldens holds engines to recordings of the project's own network.
+func TestCompareGoldens(t *testing.T) {
 	for _, c := range []struct {
 		twin   string
 		args   string
@@ -300,13 +310,13 @@ func TestParityGoldens(t *testing.T) {
 		want   []string
 	}{
 		{"equal", "", exitOK, []string{"equal           reference against ort1.30-avx2-expU-sinfma-csv2, own network: 1 of 1 rollouts equal, 580 steps\n", "equal           twin against ort1.30"}},
-		{"logits", "", exitParity, []string{"equal           reference", "different       twin", "step 123, stage logits", "replay: lockstep parity --goldens " + goldenDefault + " --only g00002/pid"}},
-		{"logits", "--engines reference", exitOK, []string{"equal           reference"}},
+		{"logits", "", exitParity, []string{"equal           reference", "different       twin", "step 123, stage logits", "replay: lockstep compare " + goldenDefault + " --only g00002/pid"}},
+		{"logits", "reference", exitOK, []string{"equal           reference"}},
 		{"profile", "", exitOK, []string{"not applicable  twin"}},
-		{"absent", "--engines twin", exitUsage, []string{"not run         twin"}},
+		{"absent", "twin", exitUsage, []string{"not run         twin"}},
 	} {
 		plant(t, c.twin)
-		args := append([]string{"parity", "--goldens", goldenDefault}, strings.Fields(c.args)...)
+		args := append([]string{"compare", goldenDefault}, strings.Fields(c.args)...)
 		status, stdout, stderr := lockstepRun(t.Context(), append(args, "--only", "g00002/pid")...)
 		if status != c.status {
 			t.Errorf("%s %s: exit %d, want %d\n%s", c.twin, c.args, status, c.status, stderr)
@@ -321,8 +331,8 @@ func TestParityGoldens(t *testing.T) {
 	// Where the official network is absent, its recordings are not run.
 	t.Setenv("LOCKSTEP_ASSETS", t.TempDir())
 	plant(t, "equal")
-	for _, args := range [][]string{{"--goldens"}, {"--goldens=../../golden/testdata"}, {"--goldens", "--engines", "reference"}} {
-		args := append([]string{"parity", "--only", "0000?/zero"}, args...)
+	for _, args := range [][]string{{"goldens"}, {"../../golden/testdata"}, {"goldens", "reference"}} {
+		args := append([]string{"compare", "--only", "0000?/zero"}, args...)
 		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stdout, "not run         reference against ort1.30-avx2-expU-sinfma-csv2, network 5beca7f0: the network of SHA-256 ") {
 			t.Errorf("%q: exit %d\n%s%s", args, status, stdout, stderr)
 		}
@@ -341,19 +351,19 @@ func TestParityGoldens(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "g00002.pid.npz"), data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, stdout, _ := lockstepRun(t.Context(), "parity", "--goldens", dir, "--only", "g00002/pid"); status != exitUsage || !strings.Contains(stdout, "g00002.pid.npz is not what its provenance says") {
+	if status, stdout, _ := lockstepRun(t.Context(), "compare", dir, "--only", "g00002/pid"); status != exitUsage || !strings.Contains(stdout, "g00002.pid.npz is not what its provenance says") {
 		t.Errorf("another recording: exit %d\n%s", status, stdout)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "parity", "--goldens", t.TempDir()); status != exitUsage || !strings.Contains(stderr, "no recordings") {
+	if status, _, stderr := lockstepRun(t.Context(), "compare", t.TempDir()); status != exitUsage || !strings.Contains(stderr, "no recordings") {
 		t.Errorf("an empty folder: exit %d, %s", status, stderr)
 	}
 }
 
-// TestParityReplay repeats cases that are kept.
-func TestParityReplay(t *testing.T) {
+// TestCompareReplay repeats cases that are kept.
+func TestCompareReplay(t *testing.T) {
 	const file = "../../parity/testdata/regressions/lataccel-clipped-at-every-step.json"
 	plant(t, "equal")
-	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--replay", file)
+	status, stdout, stderr := lockstepRun(t.Context(), "replay", file)
 	if status != exitOK || !strings.Contains(stdout, "equal           reference against kept results, lataccel-clipped-at-every-step: ") || !strings.Contains(stdout, "equal           twin against reference, lataccel-clipped-at-every-step: ") {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
@@ -366,16 +376,16 @@ func TestParityReplay(t *testing.T) {
 	if err := kept.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	status, stdout, _ = lockstepRun(t.Context(), "parity", "--replay", dir, "--engines", "reference", "--report", filepath.Join(dir, "r.html"))
-	if status != exitParity || !strings.Contains(stdout, "different       reference against kept results") || !strings.Contains(stdout, "replay: lockstep parity --replay "+kept.Path) {
+	status, stdout, _ = lockstepRun(t.Context(), "replay", dir, "--engines", "reference", "--report", filepath.Join(dir, "r.html"))
+	if status != exitParity || !strings.Contains(stdout, "different       reference against kept results") || !strings.Contains(stdout, "replay: lockstep replay "+kept.Path) {
 		t.Errorf("another result: exit %d\n%s", status, stdout)
 	}
 	for args, want := range map[string]string{
-		"--replay " + filepath.Join(dir, "none.json"): "no such file",
-		"--replay " + t.TempDir():                     "no case in it",
-		"--replay " + file + " --inexact":             "cases are exact",
+		filepath.Join(dir, "none.json"): "no such file",
+		t.TempDir():                     "no case in it",
+		file + " --engines warp":        `engine "warp" is not known`,
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"parity"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"replay"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s; want %s", args, status, stderr, want)
 		}
 	}
@@ -390,8 +400,8 @@ func record(t *testing.T, inputs []string, file string, args ...string) {
 	}
 }
 
-// TestDiff compares traces with each other and with engines.
-func TestDiff(t *testing.T) {
+// TestCompareTraces compares traces with each other and with engines.
+func TestCompareTraces(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	plant(t, "logits")
@@ -473,11 +483,12 @@ func TestDiff(t *testing.T) {
 		{"model.trace a.trace", exitUsage, "is of the network"},
 		{"cut.trace reference", exitUsage, "cut off"},
 		{"none.trace reference", exitUsage, "no such file"},
-		{"reference twin", exitUsage, "two engines are compared by: lockstep parity --engines reference,twin"},
 		{"onnxruntime a.trace", exitUsage, "want a trace, or an engine: reference, twin"},
-		{"a.trace", exitUsage, `expected "<b>"`},
+		{"a.trace", exitUsage, "is compared with one engine, or with one trace: want A B"},
+		{"a.trace full.trace reference", exitUsage, "is compared with one engine, or with one trace: want A B"},
+		{"a.trace full.trace --only x", exitUsage, "--only goes with engines and goldens"},
 	} {
-		args := append([]string{"diff"}, inputs...)
+		args := append([]string{"compare"}, inputs...)
 		for _, word := range strings.Fields(c.args) {
 			if strings.HasSuffix(word, ".trace") {
 				word = path(word)
@@ -489,15 +500,8 @@ func TestDiff(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout, stderr)
 		}
 	}
-	// The same by another name.
-	if status, stdout, stderr := lockstepRun(t.Context(), "parity", "--diff", path("a.trace"), path("planted.trace")); status != exitParity || !strings.Contains(stdout, "step 123, stage logits") {
-		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
-	}
-	if status, _, stderr := lockstepRun(t.Context(), "parity", "--diff", path("a.trace")); status != exitUsage || !strings.Contains(stderr, "want two traces") {
-		t.Errorf("one trace: exit %d, %s", status, stderr)
-	}
 	page := path("report.html")
-	if status, _, _ := lockstepRun(t.Context(), "diff", path("full.trace"), path("planted.trace"), "--report", page, "--json"); status != exitParity {
+	if status, _, _ := lockstepRun(t.Context(), "compare", path("full.trace"), path("planted.trace"), "--report", page, "--json"); status != exitParity {
 		t.Errorf("exit %d", status)
 	}
 	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "bits wanted") {
@@ -529,11 +533,11 @@ func TestRolloutTraceFile(t *testing.T) {
 	}
 }
 
-// TestParityBatched: the flags as users give them, on the real engines.
-func TestParityBatched(t *testing.T) {
+// TestCompareBatched: the flags as users give them, on the real engines.
+func TestCompareONNXRuntime(t *testing.T) {
 	assetstest.Model(t)
 	want.ONNXRuntime.Need(t)
-	status, stdout, stderr := lockstepRun(t.Context(), "parity", "--engines", "reference,onnxruntime", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
+	status, stdout, stderr := lockstepRun(t.Context(), "compare", "reference", "onnxruntime", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
 	if status != exitOK || !strings.Contains(stdout, "equal           onnxruntime against reference, "+assets.Model+": 1 of 1 rollouts equal") {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
@@ -647,27 +651,27 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestParityKeep: a difference shrinks, is kept, and shows again when it is replayed.
-func TestParityKeep(t *testing.T) {
+// TestCompareKeep: a difference shrinks, is kept, and shows again when it is replayed.
+func TestCompareKeep(t *testing.T) {
 	plant(t, "logits")
 	dir := t.TempDir()
-	status, stdout, stderr := lockstepRun(t.Context(), append(append([]string{"parity"}, shortInputs(t)...), "--pid", "1,0,0", "--pid", "2,0,0", "--keep", dir)...)
-	if status != exitParity || !strings.Contains(stdout, "kept: 1 of 4 rollouts, 124 rows, stage logits; replay: lockstep parity --replay "+dir) {
+	status, stdout, stderr := lockstepRun(t.Context(), append(append([]string{"compare"}, shortInputs(t)...), "--pid", "1,0,0", "--pid", "2,0,0", "--keep", dir)...)
+	if status != exitParity || !strings.Contains(stdout, "kept: 1 of 4 rollouts, 124 rows, stage logits; replay: lockstep replay "+dir) {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "logits-twin-*.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	status, stdout, _ = lockstepRun(t.Context(), "parity", "--replay", dir)
+	status, stdout, _ = lockstepRun(t.Context(), "replay", dir)
 	if status != exitParity || !strings.Contains(stdout, "equal           reference against kept results") || !strings.Contains(stdout, "different       twin against reference") {
 		t.Errorf("exit %d\n%s", status, stdout)
 	}
 	plant(t, "equal")
-	if status, stdout, _ = lockstepRun(t.Context(), "parity", "--replay", files[0]); status != exitOK {
+	if status, stdout, _ = lockstepRun(t.Context(), "replay", files[0]); status != exitOK {
 		t.Errorf("mended: exit %d\n%s", status, stdout)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "parity", "--keep", dir, "--goldens"); status != exitUsage || !strings.Contains(stderr, "--keep goes with --engines") {
+	if status, _, stderr := lockstepRun(t.Context(), "compare", "goldens", "--keep", dir); status != exitUsage || !strings.Contains(stderr, "--keep goes with engines") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
 }
@@ -688,12 +692,12 @@ func TestGate(t *testing.T) {
 	for _, w := range want.All {
 		t.Setenv(w.Variable(), "")
 	}
-	runGate := func(twin string, args ...string) (status int, stdout string, r gate.Result) {
+	runGate := func(twin string, args ...string) (status int, stdout string, r verdict.Result) {
 		t.Helper()
 		plant(t, twin)
 		t.Setenv("LOCKSTEP_TEST_ENGINES", twin)
 		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"gate", "--base", "base", "--out", out}, args...)...)
-		data, err := os.ReadFile(filepath.Join(out, gate.JSONName))
+		data, err := os.ReadFile(filepath.Join(out, verdict.JSONName))
 		if err != nil {
 			t.Fatalf("exit %d, %v\n%s%s", status, err, stdout, stderr)
 		}
@@ -704,7 +708,7 @@ func TestGate(t *testing.T) {
 			Failures int `xml:"failures,attr"`
 			Errors   int `xml:"errors,attr"`
 		}
-		if data, err = os.ReadFile(filepath.Join(out, gate.JUnitName)); err != nil {
+		if data, err = os.ReadFile(filepath.Join(out, verdict.JUnitName)); err != nil {
 			t.Fatal(err)
 		} else if err := xml.Unmarshal(data, &suites); err != nil {
 			t.Error(err)
@@ -712,7 +716,7 @@ func TestGate(t *testing.T) {
 		if r.Passed != (status == exitOK) || r.Passed != (suites.Failures+suites.Errors == 0) {
 			t.Errorf("exit %d, passed %v, %+v in the XML", status, r.Passed, suites)
 		}
-		html, err := os.ReadFile(filepath.Join(out, gate.HTMLName))
+		html, err := os.ReadFile(filepath.Join(out, verdict.HTMLName))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -723,9 +727,9 @@ func TestGate(t *testing.T) {
 		}
 		return status, stdout, r
 	}
-	failed := func(r gate.Result) (names []string) {
+	failed := func(r verdict.Result) (names []string) {
 		for _, c := range r.Checks {
-			if c.Outcome == gate.Failed {
+			if c.Outcome == verdict.Failed {
 				names = append(names, c.Name)
 			}
 		}
@@ -756,14 +760,14 @@ func TestGate(t *testing.T) {
 	if got, want := failed(r), []string{"goldens/twin", "engines", "regressions"}; !slices.Equal(got, want) {
 		t.Errorf("failed: %v, want %v\n%s", got, want, stdout)
 	}
-	html, err := os.ReadFile(filepath.Join(out, gate.HTMLName))
+	html, err := os.ReadFile(filepath.Join(out, verdict.HTMLName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		`<td class="bad" title="2 findings">✗ 2</td>`, // of the logits of two recordings
 		"route g00002, controller zero, step 123, stage logits", "route g00000, controller pid, step 123, stage logits, index 7",
-		"bits wanted", "lateral acceleration", "cumulative probability", "lockstep parity --goldens golden/testdata --engines twin --only g00002/zero",
+		"bits wanted", "lateral acceleration", "cumulative probability", "lockstep compare golden/testdata twin --only g00002/zero",
 	} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the report lacks %s", want)

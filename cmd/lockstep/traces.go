@@ -11,46 +11,22 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/fileio"
 	"lockstep/parity"
-	"lockstep/parity/gate"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
+	"lockstep/parity/verdict"
 	"lockstep/report"
 )
 
-type diffCommand struct {
-	Want string `arg:"" name:"a" help:"What is held to: a trace, or an engine's name."`
-	Got  string `arg:"" name:"b" help:"What is judged: a trace, or an engine's name."`
-	inputFlags
-	controllerFlags
-	compareFlags
-	Report string `name:"report" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
-	JSON   bool   `name:"json" help:"Print JSON."`
-}
-
-// Run is the diff command.
-func (c *diffCommand) Run(env *environment) error {
-	options, err := c.options()
-	if err != nil {
-		return err
+// traces compares a trace with another, or with an engine.
+func (c *compareCommand) traces(env *environment, p *comparisons, got string, options parity.CompareOptions) error {
+	options.Replay = func(*parity.Task) string { return report.CommandLine(append([]string{"lockstep"}, env.args...)) }
+	switch {
+	case engines.Known(c.Want):
+		return c.live(env, p, c.Want, got, true, options)
+	case engines.Known(got):
+		return c.live(env, p, got, c.Want, false, options)
 	}
-	options.Replay = func(*parity.Task) string {
-		return report.CommandLine(append([]string{"lockstep"}, env.args...))
-	}
-	p := newComparisons(env, c.JSON)
-	switch want, got := engines.Known(c.Want), engines.Known(c.Got); {
-	case want && got:
-		return fmt.Errorf("two engines are compared by: lockstep parity --engines %s,%s", c.Want, c.Got)
-	case want:
-		err = c.live(env, p, c.Want, c.Got, true, options)
-	case got:
-		err = c.live(env, p, c.Got, c.Want, false, options)
-	default:
-		err = diffTraces(env, p, c.Want, c.Got, options)
-	}
-	if err != nil {
-		return err
-	}
-	return p.end(c.Report, false)
+	return diffTraces(env, p, c.Want, got, options)
 }
 
 // openTrace opens a trace. An engine's name that is not known would be a file that is
@@ -77,12 +53,12 @@ func diffTraces(env *environment, p *comparisons, want, got string, options pari
 	if a, b := files[0].Header.ModelSHA256, files[1].Header.ModelSHA256; a != "" && b != "" && a != b {
 		return fmt.Errorf("%s is of the network %s, %s of %s", want, a, got, b)
 	}
-	return p.compare(gate.Comparison{Kind: "diff", Want: want, Got: got}, parity.Traced(files[0]), parity.Traced(files[1]), nil, lockstep.AllSteps, options)
+	return p.compare(verdict.Comparison{Kind: "traces", Want: want, Got: got}, parity.Traced(files[0]), parity.Traced(files[1]), nil, lockstep.AllSteps, options)
 }
 
 // live compares an engine and a trace: on the routes and controllers of the trace, in
 // its profile.
-func (c *diffCommand) live(env *environment, p *comparisons, name, path string, engineFirst bool, options parity.CompareOptions) error {
+func (c *compareCommand) live(env *environment, p *comparisons, name, path string, engineFirst bool, options parity.CompareOptions) error {
 	f, err := openTrace(path)
 	if err != nil {
 		return err
@@ -135,7 +111,7 @@ func (c *diffCommand) live(env *environment, p *comparisons, name, path string, 
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	k := gate.Comparison{Kind: "diff", Want: path, Got: name, Detail: filepath.Base(s.modelPath)}
+	k := verdict.Comparison{Kind: "traces", Want: path, Got: name, Detail: filepath.Base(s.modelPath), Identities: []string{engines.Identity(o.Simulator)}}
 	var want, got parity.Source = parity.Traced(f), tinyphysics.Live(o.Simulator)
 	if engineFirst {
 		k.Want, k.Got = k.Got, k.Want

@@ -1,4 +1,4 @@
-package gate
+package verdict
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"lockstep/parity"
 )
 
-// Line is a line of `lockstep parity --json`: a comparison, or at the end the summary.
+// Line is a line of `lockstep compare --json`, or of replay: a comparison, or at the end the summary.
 type Line struct {
 	*Comparison
 	Summary *Summary `json:"summary,omitempty"`
@@ -25,10 +25,13 @@ type Summary struct {
 
 // Comparison is one engine, or trace, held to something. Of Report, Differs, Error, NotRun and NotApplicable one is set.
 type Comparison struct {
-	Kind   string `json:"kind"`   // goldens, engines, replay, diff
+	Kind   string `json:"kind"`   // goldens, engines, replay, traces
 	Want   string `json:"want"`   // what is held to: a set of goldens, an engine, a file
 	Got    string `json:"got"`    // what is judged: an engine, a file
 	Detail string `json:"detail"` // the network, the file, whatever tells comparisons apart
+
+	// Identities are what the engines prove to be, see engines.Identity.
+	Identities []string `json:"identities,omitempty"`
 
 	Report *parity.Report `json:"report,omitempty"`
 
@@ -61,7 +64,7 @@ const (
 // compared is a failure.
 func (c *Comparison) Outcome() string {
 	switch {
-	case c.Error != "":
+	case c.Error != "" || c.sameEngine():
 		return Failed
 	case c.NotRun != "":
 		return NotRun
@@ -77,14 +80,22 @@ func (c *Comparison) Outcome() string {
 	return Equal
 }
 
+// sameEngine reports whether an engine was held to itself.
+func (c *Comparison) sameEngine() bool {
+	return len(c.Identities) == 2 && c.Identities[0] == c.Identities[1]
+}
+
 // Why is the reason for any outcome but Equal.
 func (c *Comparison) Why() string {
 	switch c.Outcome() {
 	case Failed:
-		if c.Error == "" {
-			return "nothing was compared"
+		switch {
+		case c.Error != "":
+			return c.Error
+		case c.sameEngine():
+			return "both sides are " + c.Identities[0] + ": nothing is proved"
 		}
-		return c.Error
+		return "nothing was compared"
 	case NotRun:
 		return c.NotRun
 	case NotApplicable:
@@ -107,8 +118,8 @@ func (c *Comparison) Title() string {
 	return title
 }
 
-// cases are the rollouts of a comparison, or the comparison itself if it has none.
-func (c *Comparison) cases() []Case {
+// Cases are the rollouts of a comparison, or the comparison itself if it has none.
+func (c *Comparison) Cases() []Case {
 	class := c.Kind + "." + c.Got + "." + c.Want
 	if c.Detail != "" {
 		class += "." + c.Detail

@@ -1,4 +1,4 @@
-package gate
+package verdict
 
 import (
 	"encoding/json"
@@ -148,8 +148,8 @@ func (r *Result) writeJUnit(w io.Writer) error {
 	return err
 }
 
-// maxShown is how many failures of a check the text shows; the files have all.
-const maxShown = 5
+// MaxShown is how many failures of a check the text shows; the files have all.
+const MaxShown = 5
 
 // WriteText writes a check that has ended as people read it: a line, and for a failure
 // what failed.
@@ -185,8 +185,8 @@ func (c *Check) WriteText(w io.Writer) error {
 			if k.Outcome != Failed {
 				continue
 			}
-			if shown++; shown > maxShown {
-				indent(fmt.Sprintf("and %d more", c.Count(Failed)-maxShown))
+			if shown++; shown > MaxShown {
+				indent(fmt.Sprintf("and %d more", c.Count(Failed)-MaxShown))
 				break
 			}
 			indent(k.Class + " " + k.Name + ": " + k.Message)

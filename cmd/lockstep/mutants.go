@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"lockstep/parity/gate"
+	"lockstep/parity/mutants"
+	"lockstep/parity/verdict"
+	"lockstep/report"
+)
+
+type mutantsCommand struct {
+	Only     string   `name:"only" placeholder:"PATTERN" help:"Only the faults whose name matches, such as reference-*."`
+	Engines  []string `name:"engines" placeholder:"NAME,..." help:"Only the faults in these engines."`
+	Markdown bool     `name:"markdown" help:"Print the table as Markdown."`
+	Report   string   `name:"report" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
+	JSON     bool     `name:"json" help:"Print JSON."`
+}
+
+// Run is the mutants command: it plants faults and prints what became of them.
+func (c *mutantsCommand) Run(env *environment) error {
+	if _, err := path.Match(c.Only, ""); err != nil {
+		return fmt.Errorf("--only %q: %w", c.Only, err)
+	}
+	root, err := mutants.FindRoot(".")
+	if err != nil {
+		return err
+	}
+	faults, err := mutants.All()
+	if err != nil {
+		return err
+	}
+	faults = slices.DeleteFunc(faults, func(f mutants.Fault) bool {
+		match, _ := path.Match(c.Only, f.Name)
+		return c.Only != "" && !match || c.Engines != nil && !slices.Contains(c.Engines, f.Engine)
+	})
+	if len(faults) == 0 {
+		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
+	}
+	bar := newProgress(env.stderr, len(faults), "faults")
+	score, err := gate.Mutants(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
+	bar.Clear()
+	if env.ctx.Err() != nil {
+		return interrupted(env)
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = json.NewEncoder(env.stdout).Encode(score)
+	} else {
+		err = score.WriteTable(env.stdout, c.Markdown)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Report != "" {
+		origin := report.Origin{Command: append([]string{"lockstep"}, env.args...)}
+		if err := report.WriteParity(c.Report, report.Parity{Mutants: score.Mutants, Failure: score.Err(), Origin: origin}); err != nil {
+			return err
+		}
+	}
+	if err := score.Err(); err != nil {
+		fmt.Fprintf(env.stderr, "lockstep: %v\n", err)
+		return exitStatus(exitParity)
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+"""Runs in parts, each computed anywhere: the shards of the command line, from Python.
+
+A plan is a folder that all machines see. It says what is to be computed down to the
+contents (hashes of network, routes and controllers, profile, engine and its build), so
+that a machine that would compute something else refuses. A shard is computed into a file
+that appears whole or not at all, named by its content. Merging knows which are missing
+and which were computed differently twice, and its hash does not depend on where, in
+which order or in how many parts they were computed.
+
+>>> import lockstep, tempfile
+>>> from lockstep import shards
+>>> folder = tempfile.mkdtemp()
+>>> shards.plan(folder, data="own", limit=4, model="own", engine="reference", shards=2).rollouts
+4
+>>> _ = [shards.run(folder, i) for i in range(2)]
+>>> shards.merge(folder).result.costs.shape
+(1, 4, 3)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lockstep import _native
+from lockstep.errors import SimulationError
+from lockstep.simulator import Result, default_workers
+
+__all__ = ["Merged", "Plan", "merge", "plan", "run"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan of a run in parts.
+
+    Attributes
+    ----------
+    folder : str
+        Its folder.
+    key : str
+        The SHA-256 of all that the results follow from.
+    rollouts, shards : int
+        How many rollouts, in how many parts.
+    """
+
+    folder: str
+    key: str
+    rollouts: int
+    shards: int
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What the shards of a plan come to.
+
+    Attributes
+    ----------
+    shards : int
+        How many there are.
+    missing : list of int
+        Those without a file.
+    wrong : list of str
+        What is wrong, each with its files: damaged ones, those of another plan, and those that
+        were computed with different results, so that a machine is broken.
+    sha256 : str
+        Of the plan and all results; empty where shards are missing or wrong.
+    """
+
+    shards: int
+    missing: list[int] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    sha256: str = ""
+    _result: Result | None = None
+
+    @property
+    def result(self) -> Result:
+        """All results, K controllers on N routes.
+
+        Raises
+        ------
+        SimulationError
+            If shards are missing or wrong.
+        """
+        if self._result is None:
+            problems = list(self.wrong)
+            if self.missing:
+                problems.append(f"{len(self.missing)} of {self.shards} shards are missing: {self.missing}")
+            raise SimulationError("; ".join(problems))
+        return self._result
+
+
+def plan(
+    folder: str | os.PathLike[str],
+    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    controllers: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "pid",
+    shards: int = 1,
+    *,
+    engine: str = "auto",
+    model: str | os.PathLike[str] | None = None,
+    profile: str = "host",
+    limit: int | None = None,
+    seed_prefix: str = "data",
+    workers: int | None = None,
+) -> Plan:
+    """Plan a run in parts. A folder that holds the same plan is left as it is.
+
+    Parameters
+    ----------
+    folder : path-like
+        A folder that all machines see; made if it is not there.
+    data : path-like or sequence of them
+        Route files and folders of them; ``"own"`` are the project's.
+    controllers : str, path-like, or a sequence of these
+        Names such as ``"pid"`` and ``"pid_0.3_0.05_-0.1"``, policy files, Python files.
+    shards : int
+        In how many parts.
+    engine, model, profile, workers
+        As in :class:`lockstep.Simulator`.
+    limit, seed_prefix
+        As in :meth:`lockstep.Simulator.load`.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds another plan.
+    """
+    paths = [data] if isinstance(data, (str, os.PathLike)) else list(data)
+    names = [controllers] if isinstance(controllers, (str, os.PathLike)) else list(controllers)
+    answer = _native.long_call(
+        "plan_shards",
+        0,
+        out=os.fspath(folder),
+        shards=shards,
+        data=[os.fspath(p) for p in paths],
+        controllers=[os.fspath(c) for c in names],
+        engine=engine,
+        model=os.fspath(model or ""),
+        profile=profile,
+        limit=-1 if limit is None else limit,
+        seed_prefix=seed_prefix,
+        workers=workers or default_workers(),
+    )
+    return Plan(os.fspath(folder), answer["key"], answer["rollouts"], shards)
+
+
+def run(
+    folder: str | os.PathLike[str],
+    index: int,
+    *,
+    model: str | os.PathLike[str] | None = None,
+    data: Sequence[str | os.PathLike[str]] = (),
+    workers: int | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> str:
+    """Compute one part and return its file. One that is there is not computed again.
+
+    Parameters
+    ----------
+    folder : path-like
+        The plan's.
+    index : int
+        Which part, from 0 on.
+    model, data : path-like
+        Where network and routes are on this machine, if not where they were planned.
+    workers : int, optional
+        Cores to use; by default what OMP_NUM_THREADS says, else what the process may use.
+    progress : callable, optional
+        Called with how many of its rollouts have ended.
+
+    Raises
+    ------
+    SimulationError
+        If this machine would compute something else than planned.
+    """
+    path: str = _native.long_call(
+        "run_shard",
+        0,
+        progress=progress,
+        out=os.fspath(folder),
+        index=index,
+        model=os.fspath(model or ""),
+        data=[os.fspath(p) for p in data],
+        workers=workers or default_workers(),
+    )
+    return path
+
+
+def merge(folder: str | os.PathLike[str]) -> Merged:
+    """Put the parts of a plan together.
+
+    Parameters
+    ----------
+    folder : path-like
+        The plan's.
+    """
+    answer = _native.call("merge_shards", out=os.fspath(folder))
+    merged = {"shards": answer["shards"], "missing": answer["missing"] or [], "wrong": answer["wrong"] or []}
+    if not answer["sha256"]:
+        return Merged(**merged)
+    k, n = len(answer["controllers"]), len(answer["routes"])
+    bits = np.array([int(x, 16) for x in answer["costs"]], dtype=np.uint64)
+    result = Result(
+        controllers=answer["controllers"],
+        routes=answer["routes"],
+        costs=bits.view(np.float64).reshape(k, n, 3),
+        errors={divmod(int(i), n): SimulationError(text) for i, text in answer["errors"].items()},
+    )
+    return Merged(**merged, sha256=answer["sha256"], _result=result)
