@@ -231,3 +231,13 @@ def test_nothing_is_left_of_environments(short_routes):
         pass
     envs.close()
     assert lockstep._native.call("handles") == before
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_engines_are_equal(tiny_routes, workers):
+    """Another engine, and other numbers of its workers, give the same bits."""
+    other = lockstep.Simulator(engine="batched", model="own", workers=workers).load(tiny_routes.files, cache=False)
+    for noise in ("route", "seed"):
+        a, b = lockstep.VectorEnv(5, tiny_routes, noise=noise), lockstep.VectorEnv(5, other, noise=noise)
+        for x, y in zip(drive(a, 3, 12), drive(b, 3, 12), strict=True):
+            assert all(equal(p, q) for p, q in zip(x, y, strict=True))
