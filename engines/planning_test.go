@@ -77,7 +77,9 @@ func fork(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []int
 func TestFork(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)
-	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[2], Policy: lockstep.PIDFF{P: 0.3, Smooth: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[2], Policy: lockstep.PID{P: 0.3, I: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	feedforward := slices.Clone(jobs)
+	feedforward[1].Policy = lockstep.PIDFF{P: 0.3, Smooth: 0.2}
 	const at, steps = 104, 10
 	index := []int{0, 2, 2, 1, 2}
 	m := len(index)
@@ -89,57 +91,80 @@ func TestFork(t *testing.T) {
 	noises := []lockstep.Noise{
 		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{7, 8, 8, 9, 7}}, {Kind: lockstep.ExpectedNoise},
 	}
-	want := map[lockstep.NoiseKind]string{}
+	type asked struct {
+		feedforward bool
+		noise       lockstep.NoiseKind
+	}
+	want := map[asked]string{}
 	for _, e := range All {
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, c)
-			p := planner(t, s, jobs, at)
-			if p == nil {
-				if e.Folder == "reference" || e.Folder == "batched" {
-					t.Fatal("it does not plan")
+			lacks := slices.Contains(without, e.Folder)
+			for _, ff := range []bool{false, true} {
+				jobs := jobs
+				if ff {
+					jobs = feedforward
 				}
-				return // it says so by its type
+				if ff && lacks {
+					continue
+				}
+				p := planner(t, s, jobs, at)
+				if p == nil {
+					if e.Folder == "reference" || e.Folder == "batched" {
+						t.Fatal("it does not plan")
+					}
+					return // it says so by its type
+				}
+				shot := snap(t, p)
+				for _, noise := range noises {
+					if noise.Kind == lockstep.ExpectedNoise && lacks {
+						continue
+					}
+					key := asked{ff, noise.Kind}
+					if got := forked(t, p, shot, index, noise, commands, at); want[key] == "" {
+						want[key] = got
+					} else if got != want[key] {
+						t.Errorf("%v: %s, want %s", key, got, want[key])
+					}
+				}
+				holdOwn(t, p, shot, jobs)
 			}
-			shot := snap(t, p)
-			for _, noise := range noises {
-				f := fork(t, p, shot, index, noise)
-				costs, lataccels := make([]float64, m), make([]float64, steps*m)
-				if err := f.Roll(context.Background(), commands, costs, lataccels); err != nil {
-					t.Fatal(err)
-				}
-				got := fmt.Sprint(costs, lataccels)
-				if want[noise.Kind] == "" {
-					want[noise.Kind] = got
-				}
-				if got != want[noise.Kind] {
-					t.Errorf("%s noise: %s, want %s", noise.Kind, got, want[noise.Kind])
-				}
-				for k := range index { // alone it is the same
-					alone := noise
-					if noise.Seeds != nil {
-						alone.Seeds = noise.Seeds[k : k+1]
-					}
-					one := fork(t, p, shot, index[k:k+1], alone)
-					cost, own, after := []float64{0}, make([]float64, steps), make([]float64, steps)
-					for h := range own {
-						own[h] = commands[h*m+k]
-					}
-					if err := one.Roll(context.Background(), own, cost, after); err != nil {
-						t.Fatal(err)
-					}
-					for h := range after {
-						if after[h] != lataccels[h*m+k] || cost[0] != costs[k] {
-							t.Fatalf("%s noise: candidate %d has lataccel %v at step %d, alone %v", noise.Kind, k, lataccels[h*m+k], at+h, after[h])
-						}
-					}
-				}
-			}
-			holdOwn(t, p, shot, jobs)
 		})
 	}
-	if len(want) != len(noises) || want[lockstep.OwnNoise] == want[lockstep.SeededNoise] || want[lockstep.OwnNoise] == want[lockstep.ExpectedNoise] {
+	if len(want) != 2*len(noises) || want[asked{false, lockstep.OwnNoise}] == want[asked{false, lockstep.SeededNoise}] || want[asked{false, lockstep.OwnNoise}] == want[asked{false, lockstep.ExpectedNoise}] {
 		t.Errorf("the kinds of noise are not told apart: %v", want)
 	}
+}
+
+// forked is what candidates come to together, each as it would alone.
+func forked(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []int, noise lockstep.Noise, commands []float64, at int) string {
+	t.Helper()
+	m, steps := len(index), len(commands)/len(index)
+	f := fork(t, p, shot, index, noise)
+	costs, lataccels := make([]float64, m), make([]float64, steps*m)
+	if err := f.Roll(context.Background(), commands, costs, lataccels); err != nil {
+		t.Fatal(err)
+	}
+	for k := range index {
+		alone := noise
+		if noise.Seeds != nil {
+			alone.Seeds = noise.Seeds[k : k+1]
+		}
+		one := fork(t, p, shot, index[k:k+1], alone)
+		cost, own, after := []float64{0}, make([]float64, steps), make([]float64, steps)
+		for h := range own {
+			own[h] = commands[h*m+k]
+		}
+		if err := one.Roll(context.Background(), own, cost, after); err != nil {
+			t.Fatal(err)
+		}
+		for h := range after {
+			if after[h] != lataccels[h*m+k] || cost[0] != costs[k] {
+				t.Fatalf("%s noise: candidate %d has lataccel %v at step %d, alone %v", noise.Kind, k, lataccels[h*m+k], at+h, after[h])
+			}
+		}
+	}
+	return fmt.Sprint(costs, lataccels)
 }
 
 // holdOwn sees that forks left the rollouts alone, and that with their own noise and

@@ -206,7 +206,7 @@ func refuses(t *testing.T, e Engine, c Config, jobs []lockstep.Job) {
 	s := e.ForTest(t, c)
 	i := slices.IndexFunc(jobs, func(j lockstep.Job) bool { _, ok := j.Policy.(*lockstep.Network); return ok })
 	for _, r := range s.Simulate(context.Background(), jobs[i:i+1], lockstep.Options{}) {
-		if r.Err == nil || !strings.Contains(r.Err.Error(), "no controller of type *lockstep.Network") {
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "has no policy network_") {
 			t.Errorf("%s computes what it is listed without: %v", e.Name, r.Err)
 		}
 	}

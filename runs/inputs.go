@@ -63,19 +63,21 @@ func (o *Opened) Close() error {
 
 // Open loads what the inputs describe and makes their plan. A route that cannot be
 // loaded is an error.
-func (in Inputs) Open(ctx context.Context, workers int) (o *Opened, err error) {
-	o = &Opened{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, o.Close())
-		}
-	}()
+func (in Inputs) Open(ctx context.Context, workers int) (*Opened, error) {
+	o := &Opened{}
+	if err := o.open(ctx, in, workers); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+func (o *Opened) open(ctx context.Context, in Inputs, workers int) error {
 	profile, err := lockstep.ParseProfile(in.Profile)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if o.Simulator, o.Notices, err = engines.Choose(in.Engine, engines.Config{Model: in.Model, Profile: profile, Workers: workers}, true); err != nil {
-		return nil, err
+		return err
 	}
 	o.close = append(o.close, func() error { return engines.Close(o.Simulator) })
 
@@ -83,23 +85,23 @@ func (in Inputs) Open(ctx context.Context, workers int) (o *Opened, err error) {
 	for _, path := range in.Data {
 		found, err := lockstep.RouteFiles(path, in.Limit)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		files = append(files, found...)
 	}
 	routes, errs, _ := routecache.Cache{Loader: lockstep.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(files)
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return err
 	}
 	var controllers []Controller
 	for _, name := range in.Controllers {
 		policy, err := o.policy(ctx, in, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c, err := NewController(policy, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		controllers = append(controllers, c)
 		for _, route := range routes {
@@ -107,7 +109,7 @@ func (in Inputs) Open(ctx context.Context, workers int) (o *Opened, err error) {
 		}
 	}
 	o.Plan, err = NewPlan(o.Simulator, in.Model, controllers, routes)
-	return o, err
+	return err
 }
 
 func (o *Opened) policy(ctx context.Context, in Inputs, name string) (lockstep.Policy, error) {

@@ -748,7 +748,7 @@ func TestGate(t *testing.T) {
 	}
 
 	edit("report/page.go", "package report\n\n// changed\n")
-	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 8 {
+	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 20 {
 		t.Errorf("equal engines: exit %d\n%s", status, stdout)
 	}
 	// The same without what is required.
@@ -791,7 +791,7 @@ func TestGate(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--require luck": `--require "luck": want some of assets, onnxruntime, compiler, python, gpu`,
+		"--require luck": `--require "luck": want some of assets, onnxruntime, compiler, python, gymnasium, gpu`,
 		"--limit=-1s":    "--limit -1s: want more than 0",
 	} {
 		if status, _, stderr := lockstepRun(t.Context(), append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {

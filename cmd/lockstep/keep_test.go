@@ -183,6 +183,7 @@ func TestShardCommands(t *testing.T) {
 		}
 		return stdout
 	}
+	run(exitOK, "shard", "plan", "--out", filepath.Join(t.TempDir(), "default"), "--shards", "1", "--engine", "reference", "--data_path", data)
 	undisturbed := secondsPattern.ReplaceAllString(run(exitOK, append([]string{"rollout", "--json"}, flags...)...), "")
 	run(exitOK, append([]string{"shard", "plan", "--out", dir, "--shards", "3"}, flags...)...)
 	for _, k := range []string{"2", "0"} {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"lockstep"
 	"time"
 
 	"lockstep/policyfile"
@@ -65,14 +65,13 @@ func (c *shardPlanCommand) shardInputs(env *environment) (in runs.Inputs, err er
 	}
 	defer done()
 	for _, policy := range policies {
-		switch {
-		case policyfile.IsFile(c.Controller):
-			in.Controllers = append(in.Controllers, c.Controller)
-		case len(policies) == 1 && strings.HasSuffix(controllerFile(c.Controller), policy.String()+".py"):
-			in.Controllers = append(in.Controllers, controllerFile(c.Controller))
-		default:
-			in.Controllers = append(in.Controllers, policy.String())
+		name := policy.String()
+		if _, custom := policy.(*lockstep.Batch); custom {
+			name = controllerFile(c.Controller)
+		} else if policyfile.IsFile(c.Controller) {
+			name = c.Controller
 		}
+		in.Controllers = append(in.Controllers, name)
 	}
 	return in.Absolute()
 }

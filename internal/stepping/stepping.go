@@ -293,7 +293,7 @@ func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int
 	if err := p.Restore(ctx, part); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	return p.(*Stepper), nil
+	return p.(lockstep.Planner), nil // the same engine's, so one as this is
 }
 
 // Roll computes some steps, and what they cost.
