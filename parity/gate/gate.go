@@ -392,11 +392,12 @@ func (g *run) mutants(ctx context.Context, c *verdict.Check) error {
 }
 
 // sampleSize is how many faults are planted in some two minutes.
-const sampleSize = 9
+const sampleSize = 10
 
 // sample is what is planted of the faults: first those in files that have changed, then
-// others of the engines that have changed, as many of each. Which ones they are
-// depends on the commit, so that all have their turn.
+// others of the engines that have changed and, where everything may have, of those that
+// ordinary tests must see, as many of each. Which ones they are depends on the commit, so
+// that all have their turn.
 func sample(faults []mutants.Fault, change verdict.Change) []mutants.Fault {
 	ranks := map[string]uint64{}
 	for _, f := range faults {
@@ -411,12 +412,16 @@ func sample(faults []mutants.Fault, change verdict.Change) []mutants.Fault {
 	}
 	turns, turn := map[string]int{}, map[string]int{} // which one of its engine a fault is, by name
 	for _, f := range drawn {
+		kind := f.Engine
+		if f.Test != "" {
+			kind = "tests"
+		}
 		switch {
 		case touched(f):
 			turn[f.Name] = 0
-		case slices.Contains(change.Engines, f.Engine):
-			turns[f.Engine]++
-			turn[f.Name] = turns[f.Engine]
+		case kind == "tests" && change.Everything || kind != "tests" && slices.Contains(change.Engines, kind):
+			turns[kind]++
+			turn[f.Name] = turns[kind]
 		}
 	}
 	drawn = slices.DeleteFunc(drawn, func(f mutants.Fault) bool { _, ok := turn[f.Name]; return !ok })

@@ -326,18 +326,22 @@ func TestSample(t *testing.T) {
 	engines := func(faults []mutants.Fault) map[string]int {
 		n := map[string]int{}
 		for _, f := range faults {
-			n[f.Engine]++
+			if f.Test != "" {
+				n["tests"]++
+			} else {
+				n[f.Engine]++
+			}
 		}
 		return n
 	}
 	planted := map[string]bool{}
-	for commit := range 200 {
-		change := verdict.Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "onnxruntime", "emulated", "gpu"}}
+	for commit := range 400 {
+		change := verdict.Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "batched", "onnxruntime", "emulated", "gpu"}}
 		got := sample(all, change)
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
 			t.Fatal("the sample of a commit is not always the same")
 		}
-		if d := cmp.Diff(map[string]int{"reference": 3, "onnxruntime": 3, "emulated": 3}, engines(got)); d != "" {
+		if d := cmp.Diff(map[string]int{"reference": 2, "batched": 2, "onnxruntime": 2, "emulated": 2, "tests": 2}, engines(got)); d != "" {
 			t.Fatalf("commit %d (-want +got):\n%s", commit, d)
 		}
 		for _, f := range got {
@@ -345,7 +349,7 @@ func TestSample(t *testing.T) {
 		}
 	}
 	if len(planted) != len(all) {
-		t.Errorf("200 commits plant %d of %d faults", len(planted), len(all))
+		t.Errorf("400 commits plant %d of %d faults", len(planted), len(all))
 	}
 	if d := cmp.Diff(map[string]int{"emulated": sampleSize}, engines(sample(all, verdict.Change{Engines: []string{"emulated", "gpu"}}))); d != "" {
 		t.Errorf("gpu (-want +got):\n%s", d)
