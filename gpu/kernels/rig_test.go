@@ -27,9 +27,9 @@ type (
 		p, i, d           float64
 	}
 	abiStatus struct {
-		code, step      int64
-		value           float64
-		sampled, serial int64
+		code, step int64
+		value      float64
+		_, _       int64 // sampled, serial
 	}
 	abiMemory    [2]float64
 	abiTraceStep struct {
@@ -41,16 +41,16 @@ type (
 		cdf                                [lockstep.VocabSize]float64
 	}
 	abiLaunch struct {
-		jobs, firstJob, stride, first, end      int64
+		jobs, _ /* first */, stride, first, end int64
 		shortcuts                               int64
 		layerNorm, softmax, exp                 int64
 		weights, routes, job                    driver.Pointer
 		rollLataccel, vEgo, aEgo, target, steer driver.Pointer
 		lataccel, action, draws, memory, status driver.Pointer
-		commands, now                           driver.Pointer
-		teacherLataccel, teacherAction          driver.Pointer
-		costs, trace                            driver.Pointer
-		traceFirst, traceEnd                    int64
+		commands, _/* now */ driver.Pointer
+		teacherLataccel, teacherAction driver.Pointer
+		costs, trace                   driver.Pointer
+		traceFirst, traceEnd           int64
 	}
 )
 

@@ -103,9 +103,3 @@ func TestWriteKeeps(t *testing.T) {
 		t.Errorf("the pipe's reader got %q", got)
 	}
 }
-
-func umask() os.FileMode {
-	mask := syscall.Umask(0)
-	syscall.Umask(mask)
-	return os.FileMode(mask)
-}

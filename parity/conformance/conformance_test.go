@@ -28,16 +28,3 @@ func TestEngines(t *testing.T) {
 		})
 	}
 }
-
-func newReference(t *testing.T) *reference.Simulator {
-	t.Helper()
-	model, _, err := defaults.Write(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim, err := reference.New(model, reference.HostProfile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sim
-}

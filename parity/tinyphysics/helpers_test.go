@@ -1,8 +1,6 @@
 package tinyphysics
 
 import (
-	"context"
-
 	"lockstep"
 	"lockstep/parity"
 	"lockstep/parity/schema"
@@ -20,8 +18,6 @@ func parallel(sim lockstep.Simulator, n int) *parity.LiveSource {
 
 // stages are the names of those of a step, and of the outcome.
 var stages = view.Required()
-
-var background = context.Background()
 
 // is reports whether findings are so many, in so many rollouts, the first of a route at a
 // step.

@@ -121,14 +121,6 @@ func (a *Arithmetic) div64(place string, x, y float64) float64 {
 	return x / y
 }
 
-// less reports whether x < y, on the other side whether x <= y.
-func (a *Arithmetic) less(place string, x, y float64) bool {
-	if a.is(otherSide, place) {
-		return x <= y
-	}
-	return x < y
-}
-
 // fma is x·y + z rounded once. The product is exact in float64; the sum is
 // rounded to odd there, which the second rounding survives. TestFMA holds it to
 // math/big.
