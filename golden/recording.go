@@ -1,15 +1,18 @@
 package golden
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 	"lockstep/internal/npz"
 )
 
@@ -90,32 +93,50 @@ func (r *Recording) Observe(s *lockstep.Step) {
 	r.Probs = append(r.Probs, s.Probs...)
 }
 
-// WriteFile writes recordings to one archive, which appears whole or not at all.
-// The profile is recorded as a text of that name.
+// Writer writes recordings to an archive, one by one.
+type Writer struct{ out *npz.Writer }
+
+// NewWriter begins an archive of recordings in a profile; Close ends it.
+func NewWriter(w io.Writer, profile lockstep.Profile) (*Writer, error) {
+	out := npz.NewWriter(w)
+	return &Writer{out}, out.Add(npz.New("format", []int64{FormatVersion}, 1), npz.Text("profile", profile.String()))
+}
+
+// Add writes a recording. Its route must have another name than those before.
+func (w *Writer) Add(r *Recording) error {
+	t, f := r.Steps(), len(r.FullSteps)
+	name := func(stage string) string { return r.Route + "/" + stage }
+	return w.out.Add(
+		npz.New(name("tokens"), r.Tokens, t, lockstep.ContextLength),
+		npz.New(name("states"), r.States, t, lockstep.ContextLength, 4),
+		npz.New(name("logits_hash"), r.LogitsHash, t),
+		npz.New(name("probs_hash"), r.ProbsHash, t),
+		npz.New(name("cdf_hash"), r.CDFHash, t),
+		npz.New(name("full_steps"), r.FullSteps, f),
+		npz.New(name("logits"), r.Logits, f, lockstep.VocabSize),
+		npz.New(name("probs"), r.Probs, f, lockstep.VocabSize),
+		npz.New(name("draw"), r.Draw, t),
+		npz.New(name("sample"), r.Sample, t),
+		npz.New(name("prediction"), r.Prediction, t),
+		npz.New(name("lataccel"), r.Lataccel, t),
+		npz.New(name("action"), r.Action, t),
+		npz.New(name("costs"), []float64{r.Costs.Lataccel, r.Costs.Jerk, r.Costs.Total}, 3),
+		npz.New(name("route_hash"), r.RouteHash[:], len(r.RouteHash)),
+	)
+}
+
+// Close ends the archive.
+func (w *Writer) Close() error { return w.out.Close() }
+
+// WriteFile writes recordings to a file that appears whole or not at all.
 func WriteFile(path string, profile lockstep.Profile, recordings ...*Recording) error {
-	arrays := []npz.Array{npz.New("format", []int64{FormatVersion}, 1), npz.Text("profile", profile.String())}
-	for _, r := range recordings {
-		t, f := r.Steps(), len(r.FullSteps)
-		name := func(stage string) string { return r.Route + "/" + stage }
-		arrays = append(arrays,
-			npz.New(name("tokens"), r.Tokens, t, lockstep.ContextLength),
-			npz.New(name("states"), r.States, t, lockstep.ContextLength, 4),
-			npz.New(name("logits_hash"), r.LogitsHash, t),
-			npz.New(name("probs_hash"), r.ProbsHash, t),
-			npz.New(name("cdf_hash"), r.CDFHash, t),
-			npz.New(name("full_steps"), r.FullSteps, f),
-			npz.New(name("logits"), r.Logits, f, lockstep.VocabSize),
-			npz.New(name("probs"), r.Probs, f, lockstep.VocabSize),
-			npz.New(name("draw"), r.Draw, t),
-			npz.New(name("sample"), r.Sample, t),
-			npz.New(name("prediction"), r.Prediction, t),
-			npz.New(name("lataccel"), r.Lataccel, t),
-			npz.New(name("action"), r.Action, t),
-			npz.New(name("costs"), []float64{r.Costs.Lataccel, r.Costs.Jerk, r.Costs.Total}, 3),
-			npz.New(name("route_hash"), r.RouteHash[:], len(r.RouteHash)),
-		)
-	}
-	return npz.WriteFile(path, arrays)
+	return fileio.Write(path, func(w io.Writer) error {
+		out, err := NewWriter(w, profile)
+		for _, r := range recordings {
+			err = cmp.Or(err, out.Add(r))
+		}
+		return cmp.Or(err, out.Close())
+	})
 }
 
 // ReadFile reads the recordings of an archive, in the order of their routes.

@@ -95,9 +95,10 @@ func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir stri
 		defer journal.Close()
 	}
 	var text strings.Builder
-	err := Stream(ctx, s, jobs, lockstep.Options{}, journal, nil, func(i int, r lockstep.Result) {
+	err := Stream(ctx, s, jobs, lockstep.Options{}, journal, nil, func(i int, r lockstep.Result) bool {
 		c, route := p.At(i)
 		fmt.Fprintf(&text, "%s %s %x %x %x %q\n", c.Name, route.Name, math.Float64bits(r.Costs.Lataccel), math.Float64bits(r.Costs.Jerk), math.Float64bits(r.Costs.Total), fmt.Sprint(r.Err))
+		return true
 	})
 	return text.String(), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockstep"
@@ -14,14 +15,15 @@ import (
 const commitEvery = 100 * time.Millisecond
 
 // Stream runs the jobs, which are the plan's rollouts in order, and calls emit with
-// every result in that order, as soon as those before it are there. With a journal,
+// every result in that order, as soon as those before it are there; emit returns false
+// to end the run. With a journal,
 // what it has is not computed again, and a result is on the disk before it is
 // emitted. When ctx ends, what had finished is kept, results that others should
 // precede are emitted last, and the error is ctx's.
 //
 // done, if not nil, is called for each result as it is there, in whatever order.
 func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, opts lockstep.Options, journal *Journal,
-	done func(), emit func(i int, r lockstep.Result)) error {
+	done func(), emit func(i int, r lockstep.Result) bool) error {
 	if done == nil {
 		done = func() {}
 	}
@@ -47,8 +49,7 @@ func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, op
 	for k, i := range missing {
 		work[k] = jobs[i]
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	var stop atomic.Bool
 	queue := newQueue()
 	go func() {
 		defer queue.close()
@@ -58,6 +59,9 @@ func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, op
 			}
 			queue.put(finished{missing[k], result})
 			done()
+			if stop.Load() {
+				break
+			}
 		}
 	}()
 	for batch := queue.take(); batch != nil; batch = queue.take() {
@@ -67,7 +71,7 @@ func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, op
 				records[k] = NewResult(f.rollout, f.result)
 			}
 			if err := journal.Add(records...); err != nil {
-				cancel(err)
+				stop.Store(true)
 				for queue.take() != nil { // until the engine has ended
 				}
 				return err
@@ -76,7 +80,9 @@ func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, op
 		for _, f := range batch {
 			s.results[f.rollout] = &f.result
 		}
-		s.advance()
+		if s.advance(); s.stopped {
+			stop.Store(true)
+		}
 		if journal != nil {
 			select {
 			case <-queue.ended:
@@ -85,28 +91,29 @@ func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, op
 		}
 	}
 	s.rest()
-	return context.Cause(ctx)
+	return ctx.Err()
 }
 
 // stream emits results in order.
 type stream struct {
 	results []*lockstep.Result
 	next    int
-	emit    func(i int, r lockstep.Result)
+	emit    func(i int, r lockstep.Result) bool
+	stopped bool // by emit
 }
 
 // advance emits what follows on what was emitted.
 func (s *stream) advance() {
-	for ; s.next < len(s.results) && s.results[s.next] != nil; s.next++ {
-		s.emit(s.next, *s.results[s.next])
+	for ; s.next < len(s.results) && s.results[s.next] != nil && !s.stopped; s.next++ {
+		s.stopped = !s.emit(s.next, *s.results[s.next])
 	}
 }
 
 // rest emits what is there behind a gap.
 func (s *stream) rest() {
-	for ; s.next < len(s.results); s.next++ {
+	for ; s.next < len(s.results) && !s.stopped; s.next++ {
 		if r := s.results[s.next]; r != nil {
-			s.emit(s.next, *r)
+			s.stopped = !s.emit(s.next, *r)
 		}
 	}
 }

@@ -85,11 +85,11 @@ func (c *rolloutCommand) Run(env *environment) error {
 	jobs := s.jobs(policies)
 	switch {
 	case archive:
-		err = c.archived(env, s, jobs, t)
+		err = c.archived(env, s, jobs, stdout, t)
 	case c.Trace != "":
 		err = c.traced(env, s, jobs, t)
 	default:
-		err = s.stream(env, jobs, journal, stdout, t)
+		err = s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, journal, stdout, t.add)
 	}
 	t.end()
 	if c.Stats {
@@ -98,45 +98,61 @@ func (c *rolloutCommand) Run(env *environment) error {
 	return cmp.Or(stdout.err, err, t.status())
 }
 
-// stream runs the jobs for their costs alone, and counts each result as soon as those
-// before it are there. It stops where nobody reads what is printed.
-func (s *simulation) stream(env *environment, jobs []lockstep.Job, journal *runs.Journal, stdout *stickyWriter, t *tally) error {
-	ctx, cancel := context.WithCancel(env.ctx)
-	defer cancel()
+// stream runs the jobs and adds each result as soon as those before it are there. It
+// stops where nobody reads what is printed. An interruption is no error: who adds knows
+// what is missing.
+func (s *simulation) stream(env *environment, jobs []lockstep.Job, options lockstep.Options, journal *runs.Journal, stdout *stickyWriter, add func(int, lockstep.Result)) error {
 	bar := newProgress(env.stderr, len(jobs), "rollouts")
 	defer bar.Clear()
-	err := runs.Stream(ctx, s.simulator, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, journal, func() { bar.Add(1) },
-		func(i int, r lockstep.Result) {
-			if t.add(i, r); stdout.err != nil {
-				cancel()
-			}
-		})
+	err := runs.Stream(env.ctx, s.simulator, jobs, options, journal, func() { bar.Add(1) }, func(i int, r lockstep.Result) bool {
+		add(i, r)
+		return stdout.err == nil
+	})
 	if errors.Is(err, context.Canceled) {
-		return nil // the tally knows what is missing
+		return nil
 	}
 	return err
 }
 
 // archived runs the jobs and writes all they compute to an archive, of those that
-// finished.
-func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockstep.Job, t *tally) error {
-	recordings := make([]*golden.Recording, len(jobs))
+// finished, one after the other.
+func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockstep.Job, stdout *stickyWriter, t *tally) error {
+	names := map[string]bool{}
 	for i := range jobs {
-		recordings[i] = golden.Record(jobs[i].Route)
-		jobs[i].Observe = recordings[i].Observe
+		name := jobs[i].Route.Name
+		if names[name] {
+			return fmt.Errorf("--trace %s: two routes are named %.60q, and an archive holds one of a name", c.Trace, name)
+		}
+		names[name] = true
 	}
-	var traced []*golden.Recording
-	for i, result := range s.simulate(env, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
-		t.add(i, result)
-		if result.Err == nil {
-			recordings[i].Costs = result.Costs
-			traced = append(traced, recordings[i])
+	recordings := make([]*golden.Recording, len(jobs)) // of what runs
+	for i := range jobs {
+		jobs[i].Observe = func(step *lockstep.Step) {
+			if recordings[i] == nil {
+				recordings[i] = golden.Record(jobs[i].Route)
+			}
+			recordings[i].Observe(step)
 		}
 	}
-	if len(traced) == 0 {
-		return nil
-	}
-	if err := golden.WriteFile(c.Trace, s.simulator.Profile(), traced...); err != nil {
+	nothing := errors.New("no rollout has finished")
+	err := fileio.Write(c.Trace, func(w io.Writer) error {
+		out, err := golden.NewWriter(w, s.simulator.Profile())
+		written := 0
+		stopped := s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}, nil, stdout, func(i int, r lockstep.Result) {
+			t.add(i, r)
+			if r.Err == nil {
+				recordings[i].Costs = r.Costs
+				err = cmp.Or(err, out.Add(recordings[i]))
+				written++
+			}
+			recordings[i] = nil
+		})
+		if written == 0 {
+			return cmp.Or(err, stopped, nothing)
+		}
+		return cmp.Or(err, stopped, out.Close())
+	})
+	if err != nil && err != nothing {
 		return fmt.Errorf("--trace %s: %w", c.Trace, err)
 	}
 	return nil

@@ -106,12 +106,35 @@ func Strings(a Array) ([]string, error) {
 // Write writes an archive. Equal arrays give equal bytes. It refuses arrays that
 // Read would refuse.
 func Write(w io.Writer, arrays []Array) error {
-	if err := check(arrays); err != nil {
+	out := NewWriter(w)
+	if err := out.Add(arrays...); err != nil {
 		return err
 	}
-	z := zip.NewWriter(w)
+	return out.Close()
+}
+
+// Writer writes an archive array by array, so that it need not be in memory whole.
+type Writer struct {
+	zip   *zip.Writer
+	names map[string]bool
+	total int64 // bytes of data
+}
+
+// NewWriter begins an archive; Close ends it.
+func NewWriter(w io.Writer) *Writer { return &Writer{zip: zip.NewWriter(w), names: map[string]bool{}} }
+
+// Add writes arrays, all or none of which fit.
+func (w *Writer) Add(arrays ...Array) error {
 	for _, a := range arrays {
-		f, err := z.CreateHeader(&zip.FileHeader{Name: a.Name + ".npy", Method: zip.Deflate})
+		switch err := w.check(a); {
+		case err == errTwice:
+			return fmt.Errorf("array %.60q %w", a.Name, err)
+		case err != nil:
+			return fmt.Errorf("array %.60q: %w", a.Name, err)
+		}
+	}
+	for _, a := range arrays {
+		f, err := w.zip.CreateHeader(&zip.FileHeader{Name: a.Name + ".npy", Method: zip.Deflate})
 		if err != nil {
 			return err
 		}
@@ -122,28 +145,29 @@ func Write(w io.Writer, arrays []Array) error {
 			return err
 		}
 	}
-	return z.Close()
+	return nil
 }
 
-func check(arrays []Array) error {
-	names := map[string]bool{}
-	total := int64(0)
-	for _, a := range arrays {
-		size, err := dataSize(a.Type, a.Shape)
-		if err == nil && int64(len(a.Data)) != size {
-			err = fmt.Errorf("%d bytes of data, shape %s of %s wants %d", len(a.Data), shown(a.Shape), a.Type, size)
-		}
-		if err != nil {
-			return fmt.Errorf("array %.60q: %w", a.Name, err)
-		}
-		if names[a.Name] {
-			return fmt.Errorf("array %.60q appears twice", a.Name)
-		}
-		names[a.Name] = true
-		if total += size; total > MaxArchive {
-			return fmt.Errorf("array %.60q: %w", a.Name, errArchive)
-		}
+// Close ends the archive.
+func (w *Writer) Close() error { return w.zip.Close() }
+
+var errTwice = errors.New("appears twice")
+
+// check takes an array in, or says why Read would refuse it.
+func (w *Writer) check(a Array) error {
+	size, err := dataSize(a.Type, a.Shape)
+	switch {
+	case err != nil:
+		return err
+	case int64(len(a.Data)) != size:
+		return fmt.Errorf("%d bytes of data, shape %s of %s wants %d", len(a.Data), shown(a.Shape), a.Type, size)
+	case w.names[a.Name]:
+		return errTwice
+	case w.total+size > MaxArchive:
+		return errArchive
 	}
+	w.names[a.Name] = true
+	w.total += size
 	return nil
 }
 
