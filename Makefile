@@ -177,7 +177,7 @@ FUZZTIME := 5m
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each
 	@for t in $(FUZZ_TARGETS); do p=$${t%%:*}; n=$${t#*:}; \
-		$(GO) test $$p -run '^$$' -fuzz "^$${n%:*}\$$" -fuzztime $(FUZZTIME) || exit 1; done
+		$(GO) test $$p -run '^$$' -fuzz "^$${n%:*}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x || exit 1; done
 
 .PHONY: fuzz-ci
 fuzz-ci: ## run every fuzz target for a fixed number of executions

@@ -11,7 +11,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"lockstep/internal/fileio"
 	"lockstep/internal/libm"
@@ -28,9 +31,9 @@ type RouteError struct {
 
 func (e *RouteError) Error() string {
 	if e.Line == 0 {
-		return fmt.Sprintf("%s: %v", e.File, e.Err)
+		return fmt.Sprintf("%s: %v", printable(e.File), e.Err)
 	}
-	return fmt.Sprintf("%s:%d:%d: %v", e.File, e.Line, e.Column, e.Err)
+	return fmt.Sprintf("%s:%d:%d: %v", printable(e.File), e.Line, e.Column, e.Err)
 }
 
 func (e *RouteError) Unwrap() error { return e.Err }
@@ -47,6 +50,20 @@ type Loader struct {
 
 // DefaultSeedPrefix is the folder that everyone's published costs are for.
 const DefaultSeedPrefix = "data"
+
+// RouteName is the name of the route in a file: the file's without its extension, with
+// what cannot be printed escaped as in Go.
+func RouteName(path string) string {
+	return printable(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
+}
+
+// printable is a text without control characters, which a terminal would obey.
+func printable(text string) string {
+	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return text
+	}
+	return strings.Trim(strconv.Quote(text), `"`)
+}
 
 // Load reads the route in a file.
 func (l Loader) Load(path string) (*Route, error) {
@@ -161,7 +178,7 @@ func (l Loader) Read(r io.Reader, path string) (*Route, error) {
 	}
 
 	route := &Route{
-		Name:           strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)),
+		Name:           RouteName(path),
 		Seed:           Seed(l.seedPath(filepath.Base(path))),
 		RollLataccel:   columns[rollColumn].Float64s(),
 		VEgo:           columns[vEgoColumn].Float64s(),

@@ -238,3 +238,18 @@ func FuzzReadRoute(f *testing.F) {
 		}
 	})
 }
+
+// TestRouteName: names hold nothing that a terminal would obey.
+func TestRouteName(t *testing.T) {
+	for path, want := range map[string]string{
+		"data/00000.csv": "00000", "a b.csv": "a b", "é.csv": "é", "x": "x", "\x1b[2J.csv": `\x1b[2J`, "a\nb.csv": `a\nb`, "\xff.csv": `\xff`,
+	} {
+		if got := lockstep.RouteName(path); got != want {
+			t.Errorf("%q is named %q, want %q", path, got, want)
+		}
+	}
+	e := &lockstep.RouteError{File: "\x1b]0;x\a.csv", Line: 2, Column: 3, Err: errors.New("bad")}
+	if got, want := e.Error(), `\x1b]0;x\a.csv:2:3: bad`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -3,6 +3,7 @@ package fuzz
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -364,7 +365,7 @@ var cached = sync.OnceValue(func() (c struct {
 		c.files = append(c.files, scratch(fmt.Sprintf("%d.csv", i), shortRoute(i)))
 	}
 	c.cache = routecache.Cache{Dir: filepath.Join(machine.dir, "cache"), Workers: 1}
-	c.want, _, _ = c.cache.Load(c.files)
+	c.want, _, _ = c.cache.Load(context.Background(), c.files)
 	entries, err := os.ReadDir(c.cache.Dir)
 	if err != nil || len(entries) != 1 {
 		panic(fmt.Sprint("no cache: ", err))
@@ -384,7 +385,7 @@ var cacheReader = reader{
 		if err := os.WriteFile(c.path, data, 0o600); err != nil {
 			panic(err)
 		}
-		routes, errs, stats := c.cache.Load(c.files)
+		routes, errs, stats := c.cache.Load(context.Background(), c.files)
 		for i, r := range routes {
 			want := c.want[i]
 			if errs[i] != nil || r.Name != want.Name || r.Seed != want.Seed || !slices.Equal(r.TargetLataccel, want.TargetLataccel) || !slices.Equal(r.VEgo, want.VEgo) || !slices.Equal(r.Draws, want.Draws) {

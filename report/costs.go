@@ -59,6 +59,14 @@ func (c Costs) each(f func(run RoleRun, route string, costs *lockstep.Costs, err
 	}
 }
 
+// cell is a text that no spreadsheet takes for a formula.
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
 // WriteCSV writes the table with the fewest digits that read back as the same
 // numbers. The costs of a route that failed are empty; NaN is a cost.
 func WriteCSV(path string, c Costs) error {
@@ -66,12 +74,12 @@ func WriteCSV(path string, c Costs) error {
 		out := csv.NewWriter(w)
 		out.Write(costColumns) // errors stick until Flush
 		c.each(func(run RoleRun, route string, costs *lockstep.Costs, err error) {
-			record := []string{string(run.Role), run.Controller, route, "", "", "", ""}
+			record := []string{string(run.Role), cell(run.Controller), cell(route), "", "", "", ""}
 			if costs != nil {
 				record[3], record[4], record[5] = exact(costs.Lataccel), exact(costs.Jerk), exact(costs.Total)
 			}
 			if err != nil {
-				record[6] = err.Error()
+				record[6] = cell(err.Error())
 			}
 			out.Write(record)
 		})

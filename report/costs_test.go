@@ -294,3 +294,12 @@ func (r *thriftReader) value(kind byte) any {
 	r.t.Fatalf("type %d", kind)
 	return nil
 }
+
+// TestCell: no cell is a formula.
+func TestCell(t *testing.T) {
+	for text, want := range map[string]string{"": "", "pid_-0.1": "pid_-0.1", "=1+1": "'=1+1", "+x": "'+x", "-x": "'-x", "@x": "'@x"} {
+		if got := cell(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

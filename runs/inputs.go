@@ -89,7 +89,7 @@ func (o *Opened) open(ctx context.Context, in Inputs, workers int) error {
 		}
 		files = append(files, found...)
 	}
-	routes, errs, _ := routecache.Cache{Loader: lockstep.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(files)
+	routes, errs, _ := routecache.Cache{Loader: lockstep.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(ctx, files)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -2,16 +2,18 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets"
+	"lockstep/internal/fileio"
+	"lockstep/internal/model"
 	"lockstep/internal/routecache"
 	"lockstep/reference"
 )
@@ -79,6 +81,13 @@ func (f *simulatorFlags) load(env *environment) (*simulation, error) {
 	}
 	s.closers = append(s.closers, closer)
 	s.loadRoutes(env, &f.inputFlags, files)
+	select {
+	case <-env.ctx.Done():
+		s.close()
+		fmt.Fprintln(env.stderr, "lockstep: interrupted while routes were loaded")
+		return nil, exitStatus(exitInterrupted)
+	default:
+	}
 	return s, nil
 }
 
@@ -89,14 +98,17 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 	if len(files) > 1 && !f.NoCache {
 		cache.Dir, _ = routecache.DefaultDir() // without a home there is no cache
 	}
-	routes, errs, stats := cache.Load(files)
+	routes, errs, stats := cache.Load(env.ctx, files)
 	if stats.Problem != nil {
 		fmt.Fprintf(env.stderr, "lockstep: %v\n", stats.Problem)
 	}
 	for i, file := range files {
+		if errors.Is(errs[i], context.Canceled) {
+			continue // the command ends, and says so
+		}
 		if errs[i] != nil {
 			fmt.Fprintf(env.stderr, "lockstep: %v\n", errs[i])
-			s.failed = append(s.failed, failedRoute{strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), errs[i]})
+			s.failed = append(s.failed, failedRoute{lockstep.RouteName(file), errs[i]})
 		} else {
 			s.routes = append(s.routes, routes[i])
 		}
@@ -115,7 +127,11 @@ func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err e
 	modelPath, dataPath = f.ModelPath, f.DataPath
 	var noModel, noRoutes error
 	if modelPath == "" {
-		modelPath, noModel = assets.Find(assets.Model)
+		if modelPath, noModel = assets.Find(assets.Model); noModel == nil {
+			if sum, err := fileio.SHA256(modelPath); err == nil && sum != model.OfficialSHA256 {
+				fmt.Fprintf(env.stderr, "lockstep: %s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not comparable with the challenge's\n", modelPath, sum)
+			}
+		}
 	}
 	if dataPath == "" {
 		dataPath, noRoutes = assets.Find(assets.Routes)

@@ -1,6 +1,9 @@
 package routecache
 
-import "testing"
+import (
+	"context"
+	"testing"
+)
 
 // BenchmarkLoad loads 5,000 routes of 600 rows, parsed and cached.
 func BenchmarkLoad(b *testing.B) {
@@ -13,15 +16,15 @@ func BenchmarkLoad(b *testing.B) {
 	c := Cache{Dir: b.TempDir()}
 	b.Run("parsed", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, stats := (Cache{}).Load(files); stats.Parsed != len(files) {
+			if _, _, stats := (Cache{}).Load(context.Background(), files); stats.Parsed != len(files) {
 				b.Fatal(stats)
 			}
 		}
 	})
 	b.Run("cached", func(b *testing.B) {
-		c.Load(files)
+		c.Load(context.Background(), files)
 		for b.Loop() {
-			if _, _, stats := c.Load(files); stats.Cached != len(files) {
+			if _, _, stats := c.Load(context.Background(), files); stats.Cached != len(files) {
 				b.Fatal(stats)
 			}
 		}

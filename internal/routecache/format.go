@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"unsafe"
 
 	"lockstep"
@@ -80,7 +79,7 @@ func (e *entry) intact() bool { return crc32.Checksum(bytesOf(e.data), castagnol
 func (e *entry) route() *lockstep.Route {
 	column := func(i int) []float64 { return e.data[i*e.rows : (i+1)*e.rows : (i+1)*e.rows] }
 	return &lockstep.Route{
-		Name:           strings.TrimSuffix(e.name, filepath.Ext(e.name)),
+		Name:           lockstep.RouteName(e.name),
 		Seed:           e.seed,
 		Draws:          e.data[columns*e.rows:],
 		RollLataccel:   column(0),

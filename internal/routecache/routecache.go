@@ -9,6 +9,7 @@ package routecache
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -52,8 +53,9 @@ func DefaultDir() (string, error) {
 }
 
 // Load returns the routes of the files, in their order. A file that is no route
-// gives nil and its error at the same index, and leaves the others alone.
-func (c Cache) Load(files []string) ([]*lockstep.Route, []error, Stats) {
+// gives nil and its error at the same index, and leaves the others alone; so do those
+// that were not loaded when ctx ended.
+func (c Cache) Load(ctx context.Context, files []string) ([]*lockstep.Route, []error, Stats) {
 	routes, errs := make([]*lockstep.Route, len(files)), make([]error, len(files))
 	var stats Stats
 
@@ -63,13 +65,13 @@ func (c Cache) Load(files []string) ([]*lockstep.Route, []error, Stats) {
 		byFolder[dir] = append(byFolder[dir], i)
 	}
 	for dir, indices := range byFolder {
-		c.loadFolder(dir, files, indices, routes, errs, &stats)
+		c.loadFolder(ctx, dir, files, indices, routes, errs, &stats)
 	}
 	return routes, errs, stats
 }
 
 // loadFolder loads the files at the given indices, all of one folder.
-func (c Cache) loadFolder(dir string, files []string, indices []int, routes []*lockstep.Route, errs []error, stats *Stats) {
+func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indices []int, routes []*lockstep.Route, errs []error, stats *Stats) {
 	var path string
 	var old []entry
 	if c.Dir != "" {
@@ -90,6 +92,12 @@ func (c Cache) loadFolder(dir string, files []string, indices []int, routes []*l
 	fresh := make([]*entry, len(files)) // entries for routes parsed now
 	c.parallel(len(indices), func(k int) {
 		i := indices[k]
+		select {
+		case <-ctx.Done():
+			errs[i] = ctx.Err()
+			return
+		default:
+		}
 		name := filepath.Base(files[i])
 		before, err := stat(files[i])
 		if e := known[name]; err == nil && e != nil && e.state == before && e.intact() {

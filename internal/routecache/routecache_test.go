@@ -2,6 +2,7 @@ package routecache
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -51,7 +52,7 @@ var sameRoutes = cmp.Comparer(func(a, b float64) bool { return math.Float64bits(
 // check loads files and compares with what the loader parses.
 func check(t testing.TB, c Cache, files []string, cached, parsed int) {
 	t.Helper()
-	routes, errs, stats := c.Load(files)
+	routes, errs, stats := c.Load(context.Background(), files)
 	for i, file := range files {
 		want, err := c.Loader.Load(file)
 		if err != nil || errs[i] != nil {
@@ -187,7 +188,7 @@ func TestDamaged(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		routes, errs, stats := c.Load(files)
+		routes, errs, stats := c.Load(context.Background(), files)
 		for i, file := range files {
 			want, _ := c.Loader.Load(file)
 			if errs[i] != nil || !cmp.Equal(want, routes[i], sameRoutes) {
@@ -223,7 +224,7 @@ func TestBadRoute(t *testing.T) {
 	files = append(files, filepath.Join(filepath.Dir(files[0]), "none.csv"))
 	c := Cache{Dir: t.TempDir()}
 	for range 2 {
-		routes, errs, stats := c.Load(files)
+		routes, errs, stats := c.Load(context.Background(), files)
 		for i, bad := range []bool{false, true, false, true} {
 			if (errs[i] != nil) != bad || (routes[i] == nil) != bad {
 				t.Errorf("%s: %v, %v", files[i], routes[i], errs[i])
@@ -243,7 +244,7 @@ func TestUnwritable(t *testing.T) {
 	if err := os.WriteFile(blocked, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	routes, errs, stats := Cache{Dir: filepath.Join(blocked, "routes")}.Load(files)
+	routes, errs, stats := Cache{Dir: filepath.Join(blocked, "routes")}.Load(context.Background(), files)
 	if routes[0] == nil || routes[1] == nil || errs[0] != nil || errs[1] != nil {
 		t.Errorf("routes %v, errors %v", routes, errs)
 	}
@@ -259,7 +260,7 @@ func TestTwoBuilders(t *testing.T) {
 	var group sync.WaitGroup
 	for range 6 {
 		group.Go(func() {
-			routes, errs, stats := c.Load(files)
+			routes, errs, stats := c.Load(context.Background(), files)
 			for i := range files {
 				if errs[i] != nil || routes[i].Len() != 101+i || stats.Problem != nil {
 					t.Errorf("%v, %v, %+v", routes[i], errs[i], stats)
@@ -276,7 +277,7 @@ func TestTwoBuilders(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	limited(t, func(dir string) {
 		files := folder(t, 80)
-		routes, errs, stats := Cache{Dir: dir}.Load(files)
+		routes, errs, stats := Cache{Dir: dir}.Load(context.Background(), files)
 		for i := range files {
 			if errs[i] != nil || routes[i] == nil {
 				t.Errorf("%s: %v", files[i], errs[i])
@@ -298,7 +299,7 @@ func FuzzParse(f *testing.F) {
 	file := filepath.Join(dir, "0.csv")
 	writeRoute(f, file, 101, 1)
 	cacheDir := f.TempDir()
-	Cache{Dir: cacheDir}.Load([]string{file})
+	Cache{Dir: cacheDir}.Load(context.Background(), []string{file})
 	good, err := os.ReadFile(cacheFile(f, cacheDir))
 	if err != nil {
 		f.Fatal(err)

@@ -104,7 +104,7 @@ type loadAnswer struct {
 	Failed []failure `json:"failed"`
 }
 
-func load(_ *task, s *simulator, q loadRequest, _ []byte) (any, error) {
+func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	var files []string
 	for _, path := range q.Paths {
 		if path == "own" && len(q.Paths) == 1 {
@@ -123,7 +123,7 @@ func load(_ *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	if q.Cache && len(files) > 1 {
 		cache.Dir, _ = routecache.DefaultDir()
 	}
-	loaded, errs, _ := cache.Load(files)
+	loaded, errs, _ := cache.Load(t, files)
 	answer := loadAnswer{Names: []string{}, Files: []string{}, Rows: []int{}, Failed: []failure{}}
 	var all routes
 	for i, r := range loaded {
