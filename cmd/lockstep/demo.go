@@ -56,7 +56,7 @@ func (c *demoCommand) Run(env *environment) error {
 	for i, sim := range all {
 		s.simulator = sim
 		began := time.Now()
-		got, err := s.runs(env, policies, len(s.routes))
+		got, err := s.runs(env, policies, len(s.routes), nil)
 		if err != nil {
 			return err
 		}

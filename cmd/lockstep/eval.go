@@ -11,6 +11,7 @@ import (
 	"lockstep/internal/fileio"
 	"lockstep/reference"
 	"lockstep/report"
+	"lockstep/runs"
 )
 
 type evalCommand struct {
@@ -20,6 +21,7 @@ type evalCommand struct {
 	Baseline string `name:"baseline_controller" default:"pid" placeholder:"NAME|FILE.py" help:"The controller that it is compared with. Default: pid."`
 	Report   string `name:"report" default:"report.html" placeholder:"FILE.html" help:"The report, one file that opens offline. Default: report.html."`
 	CSV      string `name:"csv" placeholder:"FILE" help:"Write all costs as CSV."`
+	Out      string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended."`
 	Parquet  string `name:"parquet" placeholder:"FILE" help:"Write all costs as Parquet."`
 }
 
@@ -42,8 +44,18 @@ func (c *evalCommand) Run(env *environment) error {
 		return err
 	}
 	defer s.close()
+	if err := checkOutputs([]string{s.modelPath, s.dataPath}, output{"--report", c.Report}, output{"--csv", c.CSV}, output{"--parquet", c.Parquet}); err != nil {
+		return err
+	}
+	var journal *runs.Journal
+	if c.Out != "" {
+		if journal, err = s.journal(env, c.Out, policies, c.Test, c.Baseline); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		defer journal.Close()
+	}
 	start := time.Now()
-	runs, err := s.runs(env, policies, sampleRoutes)
+	runs, err := s.runs(env, policies, sampleRoutes, journal)
 	if err != nil {
 		return err
 	}
@@ -86,8 +98,9 @@ func (c *evalCommand) Run(env *environment) error {
 }
 
 // runs rolls all routes out under each policy. The first n routes come with
-// their trajectories; routes that could not be loaded come last.
-func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int) ([]report.Run, error) {
+// their trajectories; routes that could not be loaded come last. With a journal, what
+// it has is not computed again, but for trajectories, which it does not keep.
+func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, journal *runs.Journal) ([]report.Run, error) {
 	if len(s.routes) == 0 {
 		return nil, errors.New("no route could be loaded")
 	}
@@ -103,17 +116,26 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int) (
 		}
 	}
 	results := make([]lockstep.Result, len(jobs))
-	for _, part := range []struct {
-		indices []int
-		options lockstep.Options
-	}{{full, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}}, {short, lockstep.Options{Shortcuts: lockstep.CostOnly}}} {
-		selected := make([]lockstep.Job, len(part.indices))
-		for k, i := range part.indices {
-			selected[k] = jobs[i]
+	pick := func(indices []int) (picked []lockstep.Job) {
+		for _, i := range indices {
+			picked = append(picked, jobs[i])
 		}
-		for k, result := range s.simulate(env, selected, part.options) {
-			results[part.indices[k]] = result
+		return picked
+	}
+	var drawnResults []runs.Result
+	for k, result := range s.simulate(env, pick(full), lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}) {
+		results[full[k]] = result
+		if env.ctx.Err() == nil {
+			drawnResults = append(drawnResults, runs.NewResult(full[k], result))
 		}
+	}
+	costs := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	if journal == nil {
+		for k, result := range s.simulate(env, pick(short), costs) {
+			results[short[k]] = result
+		}
+	} else if err := s.kept(env, jobs, costs, journal, drawnResults, results); err != nil {
+		return nil, err
 	}
 	if env.ctx.Err() != nil {
 		fmt.Fprintln(env.stderr, "lockstep: interrupted; no report is written")
@@ -138,6 +160,27 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int) (
 		runs = append(runs, run)
 	}
 	return runs, nil
+}
+
+// kept rolls out what a journal lacks, beside the results that are there already, and
+// fills in the results that are not.
+func (s *simulation) kept(env *environment, jobs []lockstep.Job, options lockstep.Options, journal *runs.Journal, already []runs.Result, results []lockstep.Result) error {
+	there := map[int]bool{}
+	var fresh []runs.Result
+	for _, r := range already {
+		there[r.Rollout] = true
+		if _, ok := journal.Result(r.Rollout); !ok {
+			fresh = append(fresh, r)
+		}
+	}
+	if err := journal.Add(fresh...); err != nil {
+		return err
+	}
+	return s.stream(env, jobs, options, journal, &stickyWriter{}, func(i int, r lockstep.Result) {
+		if !there[i] {
+			results[i] = r
+		}
+	})
 }
 
 // finished are the costs of a run's rollouts that did not fail, and how many did.

@@ -19,12 +19,12 @@ func (s *simulation) names(policies []lockstep.Policy) *runs.Plan {
 	return p
 }
 
-// journal opens the folder of a run, and says what was wrong with it. python is the
-// name of the controller if it is written in Python.
-func (s *simulation) journal(env *environment, dir string, policies []lockstep.Policy, python string) (*runs.Journal, error) {
+// journal opens the folder of a run, and says what was wrong with it. The names are
+// those that the policies were asked for by, the last one that of all others.
+func (s *simulation) journal(env *environment, dir string, policies []lockstep.Policy, names ...string) (*runs.Journal, error) {
 	var controllers []runs.Controller
-	for _, policy := range policies {
-		c, err := runs.NewController(policy, controllerFile(python))
+	for i, policy := range policies {
+		c, err := runs.NewController(policy, controllerFile(names[min(i, len(names)-1)]))
 		if err != nil {
 			return nil, err
 		}

@@ -166,6 +166,50 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestKeepEval ends an evaluation after its first rollouts, lets it go on, and holds it
+// to an undisturbed one.
+func TestKeepEval(t *testing.T) {
+	data, dir := shortRoutes(t, 9), t.TempDir()
+	args := func(extra ...string) []string {
+		return append([]string{"eval", "--engine", "reference", "--no-cache", "--data_path", data, "--test_controller", "pid", "--baseline_controller", "zero",
+			"--report", filepath.Join(dir, "report.html")}, extra...)
+	}
+	table := func(extra ...string) (string, string) {
+		t.Helper()
+		file := filepath.Join(dir, "costs.csv")
+		status, stdout, stderr := lockstepRun(t.Context(), args(append(extra, "--csv", file)...)...)
+		text, err := os.ReadFile(file)
+		if status != exitUsage || err != nil { // one route cannot be loaded
+			t.Fatalf("exit %d, %v: %s", status, err, stderr)
+		}
+		return stdout, string(text)
+	}
+	wantOut, want := table()
+	run := filepath.Join(dir, "run")
+	for range 2 {
+		out, got := table("--out", run)
+		if out != wantOut || got != want {
+			t.Errorf("kept: %s\n%s\nwant %s\n%s", out, got, wantOut, want)
+		}
+		checkKept(t, run, 16)
+	}
+	results := filepath.Join(run, "results")
+	text, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(results, text[:len(text)/2], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, got := table("--out", run); out != wantOut || got != want {
+		t.Errorf("resumed: %s\n%s\nwant %s\n%s", out, got, wantOut, want)
+	}
+	checkKept(t, run, 16)
+	if status, _, stderr := lockstepRun(t.Context(), args("--csv", filepath.Join(dir, "report.html"))...); status != exitUsage || !strings.Contains(stderr, "--report and --csv: both would be") {
+		t.Errorf("two outputs in one file: exit %d, %s", status, stderr)
+	}
+}
+
 // TestShardCommands computes a run in three parts and holds the merged lines to those
 // of an undisturbed run.
 func TestShardCommands(t *testing.T) {
