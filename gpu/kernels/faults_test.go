@@ -38,7 +38,7 @@ var faults = []fault{
 		new: "    sums[item] = s;\n  }\n  if (!FAULT) __syncthreads();"},
 	{name: "a row that stays as it was", file: "gpt.cuh", want: []string{"bits"},
 		old: "    for (int i = 0; i < 5; i++) store4(a.normed +",
-		new: "    for (int i = FAULT ? 1 : 0; i < 5; i++) store4(a.n +"},
+		new: "    for (int i = FAULT ? 1 : 0; i < 5; i++) store4(a.normed +"},
 	{name: "shared memory that nobody wrote", file: "gpt.cuh", want: []string{"bits"},
 		old: "    x[row * B::kStride + j] = v + p;", new: "    if (!FAULT || item != 300) x[row * B::kStride + j] = v + p;"},
 	{name: "too little shared memory", less: 64, want: []string{"beside its shared memory, 0 bytes after its end"}},
