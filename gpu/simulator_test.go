@@ -600,7 +600,11 @@ func TestCancel(t *testing.T) {
 		if failed == 0 && Available() != nil {
 			t.Errorf("%v: no job was cancelled", policy)
 		}
-		if d := time.Since(begin); d > 10*time.Second {
+		limit := 10 * time.Second
+		if Available() == nil { // a driver lets a kernel run to its end, and a stand-in's takes its time
+			limit = 2 * time.Minute
+		}
+		if d := time.Since(begin); d > limit {
 			t.Errorf("%v: the run ended after %v", policy, d)
 		}
 		for _, r := range results(t, s, ctx, jobs[:3], opts) {
