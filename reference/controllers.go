@@ -128,7 +128,7 @@ func (c *pidff) Update(target, current float64, state lockstep.State, plan locks
 		}
 		ff += float64(c.FF[k+1] * (sum/float64(len(rows)) - target))
 	}
-	ff *= 1 + float64(c.FFV*(20/max(state.VEgo, 5)-1))
+	ff = float64(ff * (1 + float64(c.FFV*(20/max(state.VEgo, 5)-1))))
 
 	u := ((float64(c.P*e) + float64(c.I*c.errorIntegral)) + float64(c.D*errorDiff)) + ff
 	u = c.prevCommand + float64((1-c.Smooth)*(u-c.prevCommand))

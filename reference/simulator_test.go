@@ -105,23 +105,28 @@ func TestDrawOffsets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// The network is what costs time: skip it where that is possible.
 		shortcuts := lockstep.Shortcuts(rapid.IntRange(0, 7).Draw(t, "shortcuts"))
-		short := *route
 		n := rapid.IntRange(lockstep.MinRows, lockstep.MinRows+20).Draw(t, "rows")
-		short.TargetLataccel = route.TargetLataccel[:n]
-		job := lockstep.Job{Route: &short, Policy: lockstep.Zero{}, Observe: func(step *lockstep.Step) {
+		job := lockstep.Job{Route: shorten(route, n), Policy: lockstep.Zero{}, Observe: func(step *lockstep.Step) {
 			if got := step.Draw; got != want[step.Index-lockstep.ContextLength] {
 				t.Fatalf("step %d: draw %v, want %v", step.Index, got, want[step.Index-lockstep.ContextLength])
 			}
 		}}
-		shortOther := *other
-		shortOther.TargetLataccel = other.TargetLataccel[:lockstep.MinRows]
-		jobs := []lockstep.Job{{Route: &shortOther, Policy: lockstep.Zero{}}, job}
+		jobs := []lockstep.Job{{Route: shorten(other, lockstep.MinRows), Policy: lockstep.Zero{}}, job}
 		for _, r := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: shortcuts}) {
 			if r.Err != nil {
 				t.Fatal(r.Err)
 			}
 		}
 	})
+}
+
+// shorten is a route's first rows.
+func shorten(r *lockstep.Route, n int) *lockstep.Route {
+	short := *r
+	for _, column := range []*[]float64{&short.RollLataccel, &short.VEgo, &short.AEgo, &short.TargetLataccel, &short.SteerCommand} {
+		*column = (*column)[:n]
+	}
+	return &short
 }
 
 // TestKernels holds the network's logits on every set of kernels to those of

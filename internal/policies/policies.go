@@ -42,7 +42,7 @@ func (f *FeedForward) Command(r *lockstep.Route, step int, current float64) floa
 	if v < 5 {
 		v = 5
 	}
-	ff *= 1 + float64(g.FFV*(20/v-1))
+	ff = float64(ff * (1 + float64(g.FFV*(20/v-1))))
 
 	u := float64(g.P*e) + float64(g.I*integral)
 	u += float64(g.D * d)
