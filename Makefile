@@ -85,7 +85,8 @@ test-nocgo: ## the program without cgo: the reference alone
 .PHONY: test-fused
 test-fused: ## the same with a compiler that may fuse products into sums
 	GOAMD64=v3 $(GO) test ./generate
-	GOAMD64=v3 $(GO) test . ./internal/... ./golden/... ./reference ./batched -run 'Python|Plain'
+	GOAMD64=v3 $(GO) test . ./internal/... ./golden/... ./reference ./batched -run 'Python|Plain|Trajectory'
+	GOAMD64=v3 $(GO) test ./reference/classic ./batched/classic
 	GOAMD64=v3 $(GO) test ./parity -run '^TestTrajectory$$/.*/.*/^(reference|batched)$$'
 
 .PHONY: test-race
