@@ -64,7 +64,8 @@ func (c *compareCommand) Run(env *environment) error {
 	options.Replay = func(task *parity.Task) string { return c.repeat(env, task.Name()) }
 	p := newComparisons(env, &c.outputFlags, len(c.Got) > 0)
 	info, err := os.Stat(c.Want)
-	recordings := c.Want == "goldens" || err == nil && info.IsDir()
+	// An engine's name is an engine, also where its folder is.
+	recordings := c.Want == "goldens" || err == nil && info.IsDir() && !engines.Known(c.Want)
 	traces := !recordings && (!engines.Known(c.Want) || slices.ContainsFunc(c.Got, func(name string) bool { return !engines.Known(name) }))
 	if c.Keep != "" && (recordings || traces || c.Inexact) {
 		return errors.New("--keep goes with engines, and exact comparisons")

@@ -748,7 +748,7 @@ func TestGate(t *testing.T) {
 	}
 
 	edit("report/page.go", "package report\n\n// changed\n")
-	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 20 {
+	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 19 {
 		t.Errorf("equal engines: exit %d\n%s", status, stdout)
 	}
 	// The same without what is required.
@@ -801,5 +801,19 @@ func TestGate(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if status, _, stderr := lockstepRun(t.Context(), "gate"); status != exitUsage || !strings.Contains(stderr, "is not inside lockstep's source") {
 		t.Errorf("elsewhere: exit %d, %s", status, stderr)
+	}
+}
+
+// TestCompareBesideFolders: an engine's name means the engine, also in the repository's
+// root, where a folder has it too.
+func TestCompareBesideFolders(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "reference"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	status, stdout, stderr := lockstepRun(t.Context(), "compare", "reference", "batched", "--own", "--num_segs", "1")
+	if status != exitOK {
+		t.Errorf("exit %d, %s%s", status, stdout, stderr)
 	}
 }

@@ -127,16 +127,13 @@ func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err e
 	modelPath, dataPath = f.ModelPath, f.DataPath
 	var noModel, noRoutes error
 	if modelPath == "" {
-		if modelPath, noModel = assets.Find(assets.Model); noModel == nil {
-			if sum, err := fileio.SHA256(modelPath); err == nil && sum != model.OfficialSHA256 {
-				fmt.Fprintf(env.stderr, "lockstep: %s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not comparable with the challenge's\n", modelPath, sum)
-			}
-		}
+		modelPath, noModel = assets.Find(assets.Model)
 	}
 	if dataPath == "" {
 		dataPath, noRoutes = assets.Find(assets.Routes)
 	}
 	if noModel == nil && noRoutes == nil {
+		f.checkModel(env, modelPath)
 		return modelPath, dataPath, nil
 	}
 	if os.Getenv("LOCKSTEP_ASSETS") != "" { // these and no others were asked for
@@ -149,12 +146,24 @@ func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err e
 	if noModel != nil {
 		modelPath = ownModel
 		fmt.Fprintln(env.stderr, "lockstep: using the project's own network, since the challenge's is not here (make assets): costs are not comparable with the challenge's")
+	} else {
+		f.checkModel(env, modelPath)
 	}
 	if noRoutes != nil {
 		dataPath = ownRoutes
 		fmt.Fprintln(env.stderr, "lockstep: using generated routes, since no others are given (--data_path)")
 	}
 	return modelPath, dataPath, nil
+}
+
+// checkModel warns of a network of the assets that is not what its name says.
+func (f *inputFlags) checkModel(env *environment, path string) {
+	if f.ModelPath != "" {
+		return // it is what was asked for
+	}
+	if sum, err := fileio.SHA256(path); err == nil && sum != model.OfficialSHA256 {
+		fmt.Fprintf(env.stderr, "lockstep: %s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not comparable with the challenge's\n", path, sum)
+	}
 }
 
 // writeOwn writes the project's own network and routes to the user's cache
