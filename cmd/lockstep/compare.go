@@ -158,7 +158,9 @@ func (c *compareCommand) engines(env *environment, p *comparisons, list []*engin
 	var jobs []lockstep.Job
 	if first.Simulator != nil {
 		s.simulator = first.Simulator
-		s.loadRoutes(env, &c.inputFlags, files)
+		if err := s.loadRoutes(env, &c.inputFlags, files); err != nil {
+			return err
+		}
 		if len(s.failed) > 0 {
 			return exitStatus(exitUsage)
 		}

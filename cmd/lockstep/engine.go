@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -80,20 +79,16 @@ func (f *simulatorFlags) load(env *environment) (*simulation, error) {
 		return nil, err
 	}
 	s.closers = append(s.closers, closer)
-	s.loadRoutes(env, &f.inputFlags, files)
-	select {
-	case <-env.ctx.Done():
+	if err := s.loadRoutes(env, &f.inputFlags, files); err != nil {
 		s.close()
-		fmt.Fprintln(env.stderr, "lockstep: interrupted while routes were loaded")
-		return nil, exitStatus(exitInterrupted)
-	default:
+		return nil, err
 	}
 	return s, nil
 }
 
 // loadRoutes loads routes for the simulator's profile. Those that cannot be loaded
-// are told to the user and kept in failed.
-func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string) {
+// are told to the user and kept in failed. The error is of an interruption.
+func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string) error {
 	cache := routecache.Cache{Loader: lockstep.Loader{Profile: s.simulator.Profile(), SeedPrefix: f.SeedPrefix}}
 	if len(files) > 1 && !f.NoCache {
 		cache.Dir, _ = routecache.DefaultDir() // without a home there is no cache
@@ -102,10 +97,13 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 	if stats.Problem != nil {
 		fmt.Fprintf(env.stderr, "lockstep: %v\n", stats.Problem)
 	}
+	select {
+	case <-env.ctx.Done():
+		fmt.Fprintln(env.stderr, "lockstep: interrupted while routes were loaded")
+		return exitStatus(exitInterrupted)
+	default:
+	}
 	for i, file := range files {
-		if errors.Is(errs[i], context.Canceled) {
-			continue // the command ends, and says so
-		}
 		if errs[i] != nil {
 			fmt.Fprintf(env.stderr, "lockstep: %v\n", errs[i])
 			s.failed = append(s.failed, failedRoute{lockstep.RouteName(file), errs[i]})
@@ -113,6 +111,7 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 			s.routes = append(s.routes, routes[i])
 		}
 	}
+	return nil
 }
 
 // inputs are the paths of the model and of the routes: those given, else the

@@ -141,7 +141,9 @@ func (s *simulation) traced(env *environment, f *inputFlags, t *trace.File, poli
 			return nil, fmt.Errorf("%s: route %q is not under %s: name its folder with --data_path", t.Name, name, s.dataPath)
 		}
 	}
-	s.loadRoutes(env, f, files)
+	if err := s.loadRoutes(env, f, files); err != nil {
+		return nil, err
+	}
 	if len(s.failed) > 0 {
 		return nil, exitStatus(exitUsage)
 	}

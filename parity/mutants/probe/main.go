@@ -40,7 +40,7 @@ func main() {
 		p.engine = list[0]
 		err = p.probe(context.Background())
 	}
-	if err == errCaught {
+	if errors.Is(err, errCaught) {
 		err = nil
 	}
 	if err == nil {
@@ -213,6 +213,7 @@ func (p *prober) drawsOnEdges(ctx context.Context, model string) error {
 			short := *route
 			short.TargetLataccel = route.TargetLataccel[:lockstep.MinRows]
 			short.RollLataccel, short.VEgo, short.AEgo = route.RollLataccel[:lockstep.MinRows], route.VEgo[:lockstep.MinRows], route.AEgo[:lockstep.MinRows]
+			short.SteerCommand = route.SteerCommand[:lockstep.MinRows]
 			jobs = append(jobs, lockstep.Job{Route: &short, Policy: lockstep.DefaultPID})
 		}
 		const last = lockstep.MinRows - lockstep.ContextLength - 1
