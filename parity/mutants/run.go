@@ -177,8 +177,10 @@ func (r *Runner) try(ctx context.Context, f *Fault) (Verdict, error) {
 		if err := os.CopyFS(kernels, os.DirFS(filepath.Join(r.Root, kernelSources))); err != nil {
 			return Verdict{}, err
 		}
-		if err := os.RemoveAll(filepath.Join(kernels, "testdata")); err != nil {
-			return Verdict{}, err
+		for _, other := range []string{"testdata", "classic"} { // not of these kernels
+			if err := os.RemoveAll(filepath.Join(kernels, other)); err != nil {
+				return Verdict{}, err
+			}
 		}
 		if err := narrow(kernels); err != nil {
 			return Verdict{}, err
