@@ -114,12 +114,9 @@ func (u update) Update(target, current float64, state lockstep.State, plan locks
 func route(change func(r *lockstep.Route)) func(*wrapper, lockstep.Simulator) {
 	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
 		for i := range jobs {
-			r := *jobs[i].Route
-			for _, c := range columns(&r) {
-				*c = slices.Clone(*c)
-			}
-			change(&r)
-			jobs[i].Route = &r
+			r := copied(jobs[i].Route)
+			change(r)
+			jobs[i].Route = r
 		}
 		return ctx
 	})
