@@ -155,10 +155,10 @@ func diff(t schema.Type, want, got []byte) *Divergence {
 	return d
 }
 
-// farthest is the greatest differences between two arrays, each on its own, and false
+// Farthest is the greatest differences between two arrays, each on its own, and false
 // if one of them is not there or their lengths differ. What is not a number is infinitely
 // far from all else.
-func farthest(t schema.Type, a, b []byte) (d Difference, ok bool) {
+func Farthest(t schema.Type, a, b []byte) (d Difference, ok bool) {
 	if len(a) != len(b) || len(a) == 0 {
 		return d, false
 	}

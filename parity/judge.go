@@ -196,7 +196,7 @@ func (j *judge) explains(g *schema.Stage) bool {
 func (j *judge) tolerate(i int, want, got *schema.Step) {
 	t := &j.tolerated[i]
 	t.steps++
-	d, ok := farthest(j.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
+	d, ok := Farthest(j.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
 	if !ok {
 		t.unknown++
 		return
