@@ -3,7 +3,6 @@
 package search
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,24 +13,27 @@ import (
 
 // Gains is a search over the gains of one kind of policy by the cross-entropy method:
 // a population is drawn from independent normal distributions, and the next ones are
-// those of its best quarter. Its state is data, so that a search goes on where it was
-// left, with the numbers that it would have drawn. Make it by NewGains.
+// those of its best quarter. It follows from its kind, population and seed, and from
+// what candidates come to: told the same results, it asks for the same candidates. Make
+// it by NewGains.
 type Gains struct {
-	Kind       string       `json:"kind"`
-	Seed       uint64       `json:"seed"`
-	Population int          `json:"population"`
-	Mean       []float64    `json:"mean"`
-	Sigma      []float64    `json:"sigma"`
-	Best       []float64    `json:"best"`
-	BestCost   *float64     `json:"best_objective"` // nil before the first generation
-	History    []Generation `json:"history"`
+	Best    lockstep.Native   // the best policy so far
+	Results []lockstep.Result // of the best, by route; none before the first generation
+	History []Generation
+
+	kind        lockstep.Kind
+	space       space
+	population  int
+	seed        uint64
+	mean, sigma []float64
+	objective   float64 // of Best
 }
 
-// Generation is what one came to.
+// Generation is what one came to, as objectives.
 type Generation struct {
-	Best   float64 `json:"best"`   // objective of the best candidate so far
-	Mean   float64 `json:"mean"`   // of the distribution's mean
-	Median float64 `json:"median"` // of the population
+	Best   float64 // of the best candidate so far
+	Mean   float64 // of the distribution's mean
+	Median float64 // of the population
 }
 
 // space is where a search over a kind's gains begins, how wide, and what bounds it.
@@ -64,70 +66,79 @@ func NewGains(kind lockstep.Kind, population int, seed uint64) (*Gains, error) {
 	if population < 8 || population > 100_000 {
 		return nil, fmt.Errorf("a population of %d: want 8 to 100000", population)
 	}
-	return &Gains{
-		Kind: kind.String(), Seed: seed, Population: population,
-		Mean: slices.Clone(s.start), Sigma: slices.Clone(s.width), Best: slices.Clone(s.start),
-	}, nil
+	g := &Gains{
+		kind: kind, space: s, population: population, seed: seed,
+		mean: slices.Clone(s.start), sigma: slices.Clone(s.width), objective: math.Inf(1),
+	}
+	g.Best = g.policy(s.start)
+	return g, nil
 }
 
-// Check refuses a state that no search of this program can have left.
-func (g *Gains) Check() error {
-	kind, ok := lockstep.KindOf(g.Kind)
-	s, searched := spaces[kind]
-	if !ok || !searched {
-		return fmt.Errorf("gains of %.30q cannot be searched: want pid or pidff", g.Kind)
+// Next tries the next generation. A sweep rolls each candidate out on all routes; its
+// results are those of the first candidate on all routes, then those of the second.
+func (g *Gains) Next(sweep func(candidates []lockstep.Policy) ([]lockstep.Result, error)) error {
+	candidates := g.candidates()
+	results, err := sweep(candidates)
+	if err != nil {
+		return err
 	}
-	for _, column := range [][]float64{g.Mean, g.Sigma, g.Best} {
-		if len(column) != len(s.start) {
-			return fmt.Errorf("%d gains, want the %d of %s", len(column), len(s.start), kind)
-		}
+	routes := len(results) / len(candidates)
+	of := func(k int) []lockstep.Result { return results[k*routes : (k+1)*routes] }
+	objectives := make([]float64, len(candidates))
+	for k := range candidates {
+		objectives[k] = GeometricMean(totals(of(k)))
 	}
-	if g.Population < 8 || g.Population > 100_000 || (g.BestCost == nil) != (len(g.History) == 0) {
-		return errors.New("it is not the state of a search")
+	if best := g.learn(candidates, objectives); best >= 0 {
+		g.Best, g.Results = candidates[best].(lockstep.Native), slices.Clone(of(best))
 	}
 	return nil
 }
 
-// Policy is the best one so far.
-func (g *Gains) Policy() lockstep.Native { return g.policy(g.Best) }
+// totals are the total costs of rollouts; one that failed has none.
+func totals(results []lockstep.Result) []float64 {
+	costs := make([]float64, len(results))
+	for i, r := range results {
+		if costs[i] = r.Costs.Total; r.Err != nil {
+			costs[i] = math.NaN()
+		}
+	}
+	return costs
+}
 
 func (g *Gains) policy(gains []float64) lockstep.Native {
-	kind, _ := lockstep.KindOf(g.Kind)
-	p, err := kind.New(gains)
+	p, err := g.kind.New(gains)
 	if err != nil {
-		panic(err) // Check saw to it
+		panic(err) // there are as many as the kind has
 	}
 	return p
 }
 
-// Ask are the candidates of the next generation: the best so far, the mean, and as
-// many as are drawn.
-func (g *Gains) Ask() []lockstep.Policy {
-	kind, _ := lockstep.KindOf(g.Kind)
-	s := spaces[kind]
-	random := rand.New(rand.NewPCG(g.Seed, uint64(len(g.History))))
-	all := []lockstep.Policy{g.policy(g.Best), g.policy(g.Mean)}
-	for len(all) < g.Population {
-		gains := make([]float64, len(g.Mean))
+// candidates are those of the next generation: the best so far, the mean, and as many
+// as are drawn.
+func (g *Gains) candidates() []lockstep.Policy {
+	random := rand.New(rand.NewPCG(g.seed, uint64(len(g.History))))
+	all := []lockstep.Policy{g.Best, g.policy(g.mean)}
+	for len(all) < g.population {
+		gains := make([]float64, len(g.mean))
 		for i := range gains {
-			x := g.Mean[i] + float64(g.Sigma[i]*random.NormFloat64())
-			gains[i] = min(max(x, s.low[i]), s.high[i])
+			x := g.mean[i] + float64(g.sigma[i]*random.NormFloat64())
+			gains[i] = min(max(x, g.space.low[i]), g.space.high[i])
 		}
 		all = append(all, g.policy(gains))
 	}
 	return all
 }
 
-// Tell says what the candidates of Ask came to, their objectives.
-func (g *Gains) Tell(candidates []lockstep.Policy, objectives []float64) {
-	kind, _ := lockstep.KindOf(g.Kind)
+// learn fits the distribution to the best quarter of the candidates, and returns the
+// number of the one that is better than any before, or -1.
+func (g *Gains) learn(candidates []lockstep.Policy, objectives []float64) (better int) {
 	order := make([]int, len(candidates))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return compare(objectives[a], objectives[b]) })
 	elite := order[:max(2, len(order)/4)]
-	for i := range g.Mean {
+	for i := range g.mean {
 		var sum, squares float64
 		for _, k := range elite {
 			sum += lockstep.GainsOf(candidates[k])[i]
@@ -137,14 +148,15 @@ func (g *Gains) Tell(candidates []lockstep.Policy, objectives []float64) {
 			d := lockstep.GainsOf(candidates[k])[i] - mean
 			squares += float64(d * d)
 		}
-		g.Mean[i] = mean
-		g.Sigma[i] = max(math.Sqrt(squares/float64(len(elite))), narrowest*spaces[kind].width[i])
+		g.mean[i] = mean
+		g.sigma[i] = max(math.Sqrt(squares/float64(len(elite))), narrowest*g.space.width[i])
 	}
-	if best := order[0]; g.BestCost == nil || compare(objectives[best], *g.BestCost) < 0 {
-		cost := objectives[best]
-		g.Best, g.BestCost = lockstep.GainsOf(candidates[best]), &cost
+	better = -1
+	if best := order[0]; len(g.History) == 0 || compare(objectives[best], g.objective) < 0 {
+		better, g.objective = best, objectives[best]
 	}
-	g.History = append(g.History, Generation{Best: *g.BestCost, Mean: objectives[1], Median: objectives[order[len(order)/2]]})
+	g.History = append(g.History, Generation{Best: g.objective, Mean: objectives[1], Median: objectives[order[len(order)/2]]})
+	return better
 }
 
 // compare orders objectives; NaN is worse than any.
@@ -160,7 +172,7 @@ func compare(a, b float64) int {
 
 // GeometricMean is the objective: a mean of costs would be ruled by the few routes on
 // which no controller of the kind does well. A cost that is not a number makes it the
-// largest that a state can hold.
+// largest number.
 func GeometricMean(costs []float64) float64 {
 	sum := 0.0
 	for _, c := range costs {

@@ -68,55 +68,53 @@ func (c *rolloutCommand) Run(env *environment) error {
 		return err
 	}
 	names := s.names(policies)
-	var journal *runs.Journal
-	if c.Out != "" {
-		if journal, err = s.journal(env, c.Out, policies, c.Controller); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		defer journal.Close()
+	journal, err := s.journal(env, c.Out, nil, policies, c.Controller)
+	if err != nil {
+		return err
 	}
+	defer journal.Close()
 
 	var before gpu.Stats
 	if c.Stats {
 		before = ledger.Stats()
 	}
-	stdout := &stickyWriter{w: env.stdout}
-	t := newTally(env, names, s.failed, newPrinter(stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
+	t := newTally(env, names, s.failed, newPrinter(env.stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
 	jobs := s.jobs(policies)
 	switch {
 	case archive:
-		err = c.archived(env, s, jobs, stdout, t)
+		err = c.archived(env, s, jobs, t)
 	case c.Trace != "":
 		err = c.traced(env, s, jobs, t)
 	default:
-		err = s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, journal, stdout, t.add)
+		err = s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}, t.add)
 	}
 	t.end()
 	if c.Stats {
 		t.out.stats(ledger.Stats().Sub(before))
 	}
-	return cmp.Or(stdout.err, err, t.status())
+	return cmp.Or(err, t.status())
 }
 
 // stream runs the jobs and adds each result as soon as those before it are there. It
 // stops where nobody reads what is printed. An interruption is no error: who adds knows
 // what is missing.
-func (s *simulation) stream(env *environment, jobs []lockstep.Job, options lockstep.Options, journal *runs.Journal, stdout *stickyWriter, add func(int, lockstep.Result)) error {
-	bar := newProgress(env.stderr, len(jobs), "rollouts")
+func (s *simulation) stream(env *environment, work *runs.Work, add func(int, lockstep.Result)) error {
+	bar := newProgress(env.stderr, len(work.Jobs), "rollouts")
 	defer bar.Clear()
-	err := runs.Stream(env.ctx, s.simulator, jobs, options, journal, func() { bar.Add(1) }, func(i int, r lockstep.Result) bool {
+	work.Simulator, work.Done = s.simulator, func() { bar.Add(1) }
+	err := work.Stream(env.ctx, func(i int, r lockstep.Result) bool {
 		add(i, r)
-		return stdout.err == nil
+		return env.stdout.err == nil
 	})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	return err
+	return cmp.Or(err, env.stdout.err)
 }
 
 // archived runs the jobs and writes all they compute to an archive, of those that
 // finished, one after the other.
-func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockstep.Job, stdout *stickyWriter, t *tally) error {
+func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockstep.Job, t *tally) error {
 	names := map[string]bool{}
 	for i := range jobs {
 		name := jobs[i].Route.Name
@@ -138,7 +136,7 @@ func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockst
 	err := fileio.Write(c.Trace, func(w io.Writer) error {
 		out, err := golden.NewWriter(w, s.simulator.Profile())
 		written := 0
-		stopped := s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}, nil, stdout, func(i int, r lockstep.Result) {
+		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.AllSteps}}, func(i int, r lockstep.Result) {
 			t.add(i, r)
 			if r.Err == nil {
 				recordings[i].Costs = r.Costs
@@ -194,19 +192,6 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 		return fmt.Errorf("--trace %s: %w", c.Trace, err)
 	}
 	return nil
-}
-
-// stickyWriter keeps the first error of its writer, and writes nothing after it.
-type stickyWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (w *stickyWriter) Write(p []byte) (n int, err error) {
-	if w.err == nil {
-		n, w.err = w.w.Write(p)
-	}
-	return n, w.err
 }
 
 // printer prints the outcome of a rollout for people or for programs.
