@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"lockstep"
-	"lockstep/golden"
 	"lockstep/gpu"
 	"lockstep/internal/fileio"
 	"lockstep/parity/schema"
@@ -27,7 +25,7 @@ type rolloutCommand struct {
 	controllerFlags
 	classicFlags
 	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
-	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step: FILE.npz in the format of the goldens, for np.load; any other name as a trace, for lockstep compare."`
+	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
 	Stats       bool   `name:"stats" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
@@ -53,14 +51,9 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if c.Stats && !ok {
 		return fmt.Errorf("--stats goes with --engine gpu; the %s engine has no device", s.simulator.Name())
 	}
-	archive := filepath.Ext(c.Trace) == ".npz"
-	if archive && len(policies) > 1 {
-		return errors.New("--trace FILE.npz goes with one set of gains")
+	if c.TraceValues && c.Trace == "" {
+		return errors.New("--trace-values goes with --trace")
 	}
-	if c.TraceValues && (archive || c.Trace == "") {
-		return errors.New("--trace-values goes with --trace, and not with FILE.npz, which has all values")
-	}
-
 	if c.Out != "" && c.Trace != "" {
 		return errors.New("--out and --trace do not go together: a trace is whole or not there")
 	}
@@ -80,12 +73,9 @@ func (c *rolloutCommand) Run(env *environment) error {
 	}
 	t := newTally(env, names, s.failed, newPrinter(env.stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
 	jobs := s.jobs(policies)
-	switch {
-	case archive:
-		err = c.archived(env, s, jobs, t)
-	case c.Trace != "":
+	if c.Trace != "" && len(jobs) > 0 {
 		err = c.traced(env, s, jobs, t)
-	default:
+	} else {
 		err = s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}, t.add)
 	}
 	t.end()
@@ -110,50 +100,6 @@ func (s *simulation) stream(env *environment, work *runs.Work, add func(int, loc
 		return nil
 	}
 	return cmp.Or(err, env.stdout.err)
-}
-
-// archived runs the jobs and writes all they compute to an archive, of those that
-// finished, one after the other.
-func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockstep.Job, t *tally) error {
-	names := map[string]bool{}
-	for i := range jobs {
-		name := jobs[i].Route.Name
-		if names[name] {
-			return fmt.Errorf("--trace %s: two routes are named %.60q, and an archive holds one of a name", c.Trace, name)
-		}
-		names[name] = true
-	}
-	recordings := make([]*golden.Recording, len(jobs)) // of what runs
-	for i := range jobs {
-		jobs[i].Observe = func(step *lockstep.Step) {
-			if recordings[i] == nil {
-				recordings[i] = golden.Record(jobs[i].Route)
-			}
-			recordings[i].Observe(step)
-		}
-	}
-	nothing := errors.New("no rollout has finished")
-	err := fileio.Write(c.Trace, func(w io.Writer) error {
-		out, err := golden.NewWriter(w, s.simulator.Profile())
-		written := 0
-		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.AllSteps}}, func(i int, r lockstep.Result) {
-			t.add(i, r)
-			if r.Err == nil {
-				recordings[i].Costs = r.Costs
-				err = cmp.Or(err, out.Add(recordings[i]))
-				written++
-			}
-			recordings[i] = nil
-		})
-		if written == 0 {
-			return cmp.Or(err, stopped, nothing)
-		}
-		return cmp.Or(err, stopped, out.Close())
-	})
-	if err != nil && err != nothing {
-		return fmt.Errorf("--trace %s: %w", c.Trace, err)
-	}
-	return nil
 }
 
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves
@@ -182,11 +128,12 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 				writers[i].Observe(step)
 			}
 		}
-		for i, result := range s.simulate(env, jobs, options) {
+		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) {
 			t.add(i, result)
 			writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
-		}
-		return env.ctx.Err()
+			writers[i] = nil
+		})
+		return cmp.Or(stopped, env.ctx.Err())
 	})
 	if err != nil && env.ctx.Err() == nil {
 		return fmt.Errorf("--trace %s: %w", c.Trace, err)
