@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -157,7 +158,19 @@ func (p *prober) policies(ctx context.Context, model string) error {
 	if p.slow() {
 		return nil
 	}
-	network, err := policies.Network()
+	random := rand.New(rand.NewPCG(2026, 11))
+	var layers []lockstep.Layer
+	for _, outputs := range []int{lockstep.ObservationSize, lockstep.ActorSize} { // the first as wide as can be
+		l := lockstep.Layer{Inputs: lockstep.ObservationSize, Outputs: outputs}
+		for range outputs {
+			l.Bias = append(l.Bias, random.Float32()/5-0.1)
+			for range l.Inputs {
+				l.Weights = append(l.Weights, random.Float32()/5-0.1)
+			}
+		}
+		layers = append(layers, l)
+	}
+	network, err := lockstep.NewNetwork(layers, lockstep.DefaultScale)
 	if err != nil {
 		return err
 	}
