@@ -99,8 +99,7 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 	}
 	select {
 	case <-env.ctx.Done():
-		fmt.Fprintln(env.stderr, "lockstep: interrupted while routes were loaded")
-		return exitStatus(exitInterrupted)
+		return env.interrupted("routes were being loaded")
 	default:
 	}
 	for i, file := range files {

@@ -136,8 +136,7 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 		return nil, err
 	}
 	if env.ctx.Err() != nil {
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; no report is written")
-		return nil, exitStatus(exitInterrupted)
+		return nil, env.interrupted(noReport)
 	}
 	var runs []report.Run
 	for k, policy := range policies {

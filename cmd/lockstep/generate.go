@@ -19,8 +19,7 @@ func (c *generateCommand) Run(env *environment) error {
 	bar.Clear()
 	switch {
 	case env.ctx.Err() != nil:
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; the same command goes on where it stopped")
-		return exitStatus(exitInterrupted)
+		return env.interrupted("the same command goes on where it stopped")
 	case err != nil:
 		return err
 	}

@@ -442,7 +442,7 @@ func TestInterrupted(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	status, stdout, stderr := lockstepRun(cancelled, args...)
-	if status != exitInterrupted || stdout != "" || stderr != "lockstep: interrupted while routes were loaded\n" {
+	if status != exitInterrupted || stdout != "" || stderr != "lockstep: interrupted; routes were being loaded\n" {
 		t.Errorf("before it began: exit %d, stdout %q, stderr %q; want 130 and nothing done", status, stdout, stderr)
 	}
 	if _, err := os.Stat(trace); err == nil {

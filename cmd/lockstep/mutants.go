@@ -45,7 +45,7 @@ func (c *mutantsCommand) Run(env *environment) error {
 	score, err := gate.Mutants(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {
-		return interrupted(env)
+		return env.interrupted(noReport)
 	}
 	if err != nil {
 		return err

@@ -75,8 +75,7 @@ func (c *planCommand) Run(env *environment) error {
 		table, err = p.Run(env.ctx, sim, s.routes, begin, func(step int) { bar.Set(step) })
 		bar.Clear()
 		if env.ctx.Err() != nil {
-			fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing is written")
-			return exitStatus(exitInterrupted)
+			return env.interrupted("nothing is written")
 		}
 		if err != nil {
 			return err

@@ -102,8 +102,7 @@ func (c *shardRunCommand) Run(env *environment) error {
 	file, err := runs.RunShard(env.ctx, c.Out, c.Index, in, c.Workers, func() { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing of this shard is kept")
-		return exitStatus(exitInterrupted)
+		return env.interrupted("nothing of this shard is kept")
 	}
 	if err == nil {
 		fmt.Fprintln(env.stdout, file)
