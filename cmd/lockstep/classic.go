@@ -10,6 +10,7 @@ import (
 
 	"lockstep/classic"
 	"lockstep/engines"
+	"lockstep/internal/progress"
 )
 
 // envsCommand lists the classic control environments.
@@ -74,7 +75,7 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 		return err
 	}
 	key := uint64(c.EnvSeed)
-	bar := newProgress(env.stderr, c.Steps, "steps")
+	bar := progress.New(env.stderr, c.Steps, "steps")
 	start := time.Now()
 	for done := 0; done < c.Steps && err == nil; {
 		n := min(1000, c.Steps-done)

@@ -5,6 +5,7 @@ import (
 
 	"lockstep/internal/assets"
 	"lockstep/internal/fetch"
+	"lockstep/internal/progress"
 )
 
 type fetchCommand struct {
@@ -26,10 +27,10 @@ func (c *fetchCommand) Run(env *environment) error {
 		return err
 	}
 	defer lock.Close()
-	var bar *progress
+	var bar *progress.Progress
 	server := fetch.Default(func(done, total int64) {
 		if bar == nil {
-			bar = newProgress(env.stderr, int(max(total, 0)>>20), "MB")
+			bar = progress.New(env.stderr, int(max(total, 0)>>20), "MB")
 		}
 		bar.Set(int(done >> 20))
 	})

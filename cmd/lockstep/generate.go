@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockstep/generate"
+	"lockstep/internal/progress"
 )
 
 type generateCommand struct {
@@ -14,7 +15,7 @@ type generateCommand struct {
 
 // Run is the generate command.
 func (c *generateCommand) Run(env *environment) error {
-	bar := newProgress(env.stderr, c.NumRoutes, "routes")
+	bar := progress.New(env.stderr, c.NumRoutes, "routes")
 	err := generate.Write(env.ctx, c.Out, generate.Options{NumRoutes: c.NumRoutes, Seed: c.Seed, Progress: func(done int) { bar.Set(done) }})
 	bar.Clear()
 	switch {
