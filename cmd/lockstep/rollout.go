@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"lockstep"
-	"lockstep/golden"
 	"lockstep/gpu"
 	"lockstep/internal/fileio"
 	"lockstep/parity/schema"
@@ -27,7 +25,7 @@ type rolloutCommand struct {
 	controllerFlags
 	classicFlags
 	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
-	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step: FILE.npz in the format of the goldens, for np.load; any other name as a trace, for lockstep compare."`
+	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
 	Stats       bool   `name:"stats" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
@@ -53,14 +51,9 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if c.Stats && !ok {
 		return fmt.Errorf("--stats goes with --engine gpu; the %s engine has no device", s.simulator.Name())
 	}
-	archive := filepath.Ext(c.Trace) == ".npz"
-	if archive && len(policies) > 1 {
-		return errors.New("--trace FILE.npz goes with one set of gains")
+	if c.TraceValues && c.Trace == "" {
+		return errors.New("--trace-values goes with --trace")
 	}
-	if c.TraceValues && (archive || c.Trace == "") {
-		return errors.New("--trace-values goes with --trace, and not with FILE.npz, which has all values")
-	}
-
 	if c.Out != "" && c.Trace != "" {
 		return errors.New("--out and --trace do not go together: a trace is whole or not there")
 	}
@@ -83,12 +76,9 @@ func (c *rolloutCommand) Run(env *environment) error {
 	stdout := &stickyWriter{w: env.stdout}
 	t := newTally(env, names, s.failed, newPrinter(stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
 	jobs := s.jobs(policies)
-	switch {
-	case archive:
-		err = c.archived(env, s, jobs, stdout, t)
-	case c.Trace != "":
+	if c.Trace != "" && len(jobs) > 0 {
 		err = c.traced(env, s, jobs, t)
-	default:
+	} else {
 		err = s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, journal, stdout, t.add)
 	}
 	t.end()
@@ -112,50 +102,6 @@ func (s *simulation) stream(env *environment, jobs []lockstep.Job, options locks
 		return nil
 	}
 	return err
-}
-
-// archived runs the jobs and writes all they compute to an archive, of those that
-// finished, one after the other.
-func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockstep.Job, stdout *stickyWriter, t *tally) error {
-	names := map[string]bool{}
-	for i := range jobs {
-		name := jobs[i].Route.Name
-		if names[name] {
-			return fmt.Errorf("--trace %s: two routes are named %.60q, and an archive holds one of a name", c.Trace, name)
-		}
-		names[name] = true
-	}
-	recordings := make([]*golden.Recording, len(jobs)) // of what runs
-	for i := range jobs {
-		jobs[i].Observe = func(step *lockstep.Step) {
-			if recordings[i] == nil {
-				recordings[i] = golden.Record(jobs[i].Route)
-			}
-			recordings[i].Observe(step)
-		}
-	}
-	nothing := errors.New("no rollout has finished")
-	err := fileio.Write(c.Trace, func(w io.Writer) error {
-		out, err := golden.NewWriter(w, s.simulator.Profile())
-		written := 0
-		stopped := s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}, nil, stdout, func(i int, r lockstep.Result) {
-			t.add(i, r)
-			if r.Err == nil {
-				recordings[i].Costs = r.Costs
-				err = cmp.Or(err, out.Add(recordings[i]))
-				written++
-			}
-			recordings[i] = nil
-		})
-		if written == 0 {
-			return cmp.Or(err, stopped, nothing)
-		}
-		return cmp.Or(err, stopped, out.Close())
-	})
-	if err != nil && err != nothing {
-		return fmt.Errorf("--trace %s: %w", c.Trace, err)
-	}
-	return nil
 }
 
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves
