@@ -40,6 +40,7 @@ type places struct {
 	status, costs                      int64 // the state begins with the status
 	lataccel, action, memory, stateEnd int64
 	draws                              int64 // before upEnd if they are given
+	now                                int64 // lataccels of StepOnDevice
 	total                              int64
 }
 
@@ -81,6 +82,9 @@ func (s shape) places() places {
 	p.stateEnd = at
 	if !s.draws {
 		p.draws = place(s.jobs*s.stride, float)
+	}
+	if s.commands {
+		p.now = place(s.jobs, float)
 	}
 	p.total = at
 	return p

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -242,7 +243,7 @@ func (c *compareCommand) keep(env *environment, modelPath string, first, o opene
 	if err := small.Save(c.Keep); err != nil {
 		return fmt.Errorf("--keep: %w", err)
 	}
-	out := env.stdout
+	out := io.Writer(env.stdout)
 	if c.JSON {
 		out = env.stderr
 	}
