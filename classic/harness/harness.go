@@ -110,7 +110,7 @@ func (e *Engine) run(ctx context.Context, t *parity.Task, show func(*schema.Step
 	}
 	into, record, steps := e.View.NewStep(), []classic.Transition{classic.NewTransition(task)}, r.Steps
 	if t.Teacher != nil {
-		steps = min(steps, t.Teacher.Len())
+		steps = min(steps, len(parity.Taught[int32](t.Teacher, "elapsed"))/r.Num)
 	}
 	for k := range steps {
 		clear(record[0].Final)

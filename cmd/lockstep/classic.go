@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -234,7 +235,7 @@ func (c *compareCommand) keepClassic(env *environment, r *harness.Rollout, first
 	if err != nil {
 		return fmt.Errorf("--keep: %w", err)
 	}
-	out := env.stdout
+	var out io.Writer = env.stdout
 	if c.JSON {
 		out = env.stderr
 	}
