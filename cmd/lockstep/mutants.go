@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"lockstep/internal/progress"
-	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
 	"lockstep/parity/verdict"
 	"lockstep/report"
@@ -43,7 +42,7 @@ func (c *mutantsCommand) Run(env *environment) error {
 		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
 	}
 	bar := progress.New(env.stderr, len(faults), "faults")
-	score, err := gate.Mutants(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
+	score, err := mutants.Plant(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {
 		return env.interrupted(noReport)

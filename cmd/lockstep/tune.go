@@ -17,8 +17,8 @@ import (
 type tuneCommand struct {
 	simulatorFlags
 	Kind        string        `name:"kind" default:"pidff" help:"What is tuned: the gains of pid or of pidff. Default: ${default}."`
-	Population  int           `name:"population" default:"32" placeholder:"N" help:"Sets of gains that are tried together. Default: ${default}."`
-	Generations int           `name:"generations" default:"40" placeholder:"N" help:"The most generations. Default: ${default}."`
+	Population  int           `name:"population" default:"24" placeholder:"N" help:"Sets of gains that are tried together. Default: ${default}."`
+	Generations int           `name:"generations" default:"60" placeholder:"N" help:"The most generations. Default: ${default}."`
 	Budget      time.Duration `name:"budget" default:"10m" placeholder:"TIME" help:"No generation begins that would not end within it, as long as the last one took. Default: ${default}."`
 	Seed        uint64        `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
 	Out         string        `name:"out" placeholder:"DIR" help:"Keep the search in a folder: the same command goes on where it was ended. lockstep watch DIR shows its curve."`
