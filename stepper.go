@@ -50,6 +50,32 @@ type Stepper interface {
 	Close() error
 }
 
+// A DeviceStepper holds rollouts on a device, such as a GPU, on which the caller may
+// work, too. Of steps by StepOnDevice the host knows nothing before it asks: Running,
+// Done, Lataccel and Err tell what had failed at the last Sync, Results or Snapshot.
+type DeviceStepper interface {
+	Stepper
+
+	// StepOnDevice computes one step as Step does, with commands and lataccels, float64,
+	// in the device's memory; lataccels of 0 is DeviceLataccels. It returns when the
+	// device has been told, before the step is done: the memory must stay as it is
+	// until then. A command that is NaN fails its rollout when it counts, from step
+	// ControlStartIdx on. All rollouts must be such that the device steers or commands
+	// do, and none has an observer.
+	StepOnDevice(commands, lataccels uintptr) error
+
+	// DeviceLataccels is the address of an array of the rollouts' own.
+	DeviceLataccels() uintptr
+
+	// Follow has steps from now on wait for what a stream of the device's has been given;
+	// Precede has the stream wait for the steps that were given so far.
+	Follow(stream uintptr) error
+	Precede(stream uintptr) error
+
+	// Sync waits for the device and learns what failed.
+	Sync(ctx context.Context) error
+}
+
 // A Snapshot is the state of rollouts between two steps. It is data: a simulator's
 // state is its histories, and draws are a function of seed and step.
 type Snapshot struct {

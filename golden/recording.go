@@ -1,22 +1,19 @@
 package golden
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"lockstep"
-	"lockstep/internal/fileio"
 	"lockstep/internal/npz"
 )
 
-// FormatVersion is the version of the format that this package writes and reads.
+// FormatVersion is the version of the format, which generate.py writes.
 const FormatVersion = 1
 
 // Recording is what one rollout computed. T is the number of steps; step
@@ -64,79 +61,6 @@ func HashRoute(r *lockstep.Route) [5]uint64 {
 		Hash(r.RollLataccel), Hash(r.VEgo), Hash(r.AEgo), Hash(r.TargetLataccel),
 		Hash(r.SteerCommand[:lockstep.ControlStartIdx]),
 	}
-}
-
-// Record returns a recording of a route that grows with each step that is given
-// to its Observe method.
-func Record(route *lockstep.Route) *Recording {
-	return &Recording{Route: route.Name, RouteHash: HashRoute(route)}
-}
-
-// Observe appends a step, with all its logits and probabilities. It panics on a
-// step without them: a recording is made with lockstep.AllSteps.
-func (r *Recording) Observe(s *lockstep.Step) {
-	if s.Logits == nil {
-		panic("golden: the network was not run at this step")
-	}
-	r.Tokens = append(r.Tokens, s.Tokens...)
-	r.States = append(r.States, s.States...)
-	r.LogitsHash = append(r.LogitsHash, Hash(s.Logits))
-	r.ProbsHash = append(r.ProbsHash, Hash(s.Probs))
-	r.CDFHash = append(r.CDFHash, Hash(s.CDF))
-	r.Draw = append(r.Draw, s.Draw)
-	r.Sample = append(r.Sample, int64(s.Sample))
-	r.Prediction = append(r.Prediction, s.Prediction)
-	r.Lataccel = append(r.Lataccel, s.Lataccel)
-	r.Action = append(r.Action, s.Action)
-	r.FullSteps = append(r.FullSteps, int64(s.Index))
-	r.Logits = append(r.Logits, s.Logits...)
-	r.Probs = append(r.Probs, s.Probs...)
-}
-
-// Writer writes recordings to an archive, one by one.
-type Writer struct{ out *npz.Writer }
-
-// NewWriter begins an archive of recordings in a profile; Close ends it.
-func NewWriter(w io.Writer, profile lockstep.Profile) (*Writer, error) {
-	out := npz.NewWriter(w)
-	return &Writer{out}, out.Add(npz.New("format", []int64{FormatVersion}, 1), npz.Text("profile", profile.String()))
-}
-
-// Add writes a recording. Its route must have another name than those before.
-func (w *Writer) Add(r *Recording) error {
-	t, f := r.Steps(), len(r.FullSteps)
-	name := func(stage string) string { return r.Route + "/" + stage }
-	return w.out.Add(
-		npz.New(name("tokens"), r.Tokens, t, lockstep.ContextLength),
-		npz.New(name("states"), r.States, t, lockstep.ContextLength, 4),
-		npz.New(name("logits_hash"), r.LogitsHash, t),
-		npz.New(name("probs_hash"), r.ProbsHash, t),
-		npz.New(name("cdf_hash"), r.CDFHash, t),
-		npz.New(name("full_steps"), r.FullSteps, f),
-		npz.New(name("logits"), r.Logits, f, lockstep.VocabSize),
-		npz.New(name("probs"), r.Probs, f, lockstep.VocabSize),
-		npz.New(name("draw"), r.Draw, t),
-		npz.New(name("sample"), r.Sample, t),
-		npz.New(name("prediction"), r.Prediction, t),
-		npz.New(name("lataccel"), r.Lataccel, t),
-		npz.New(name("action"), r.Action, t),
-		npz.New(name("costs"), []float64{r.Costs.Lataccel, r.Costs.Jerk, r.Costs.Total}, 3),
-		npz.New(name("route_hash"), r.RouteHash[:], len(r.RouteHash)),
-	)
-}
-
-// Close ends the archive.
-func (w *Writer) Close() error { return w.out.Close() }
-
-// WriteFile writes recordings to a file that appears whole or not at all.
-func WriteFile(path string, profile lockstep.Profile, recordings ...*Recording) error {
-	return fileio.Write(path, func(w io.Writer) error {
-		out, err := NewWriter(w, profile)
-		for _, r := range recordings {
-			err = cmp.Or(err, out.Add(r))
-		}
-		return cmp.Or(err, out.Close())
-	})
 }
 
 // ReadFile reads the recordings of an archive, in the order of their routes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"lockstep"
@@ -14,7 +15,7 @@ import (
 
 // Reset puts rollouts of the jobs on the device, at step ContextLength. All state
 // stays there: a step uploads a command for each job and downloads its lataccel.
-// Jobs with Zero and PID are steered by the device. After another run's failure on
+// Jobs with native policies are steered by the device. After another run's failure on
 // the same device the rollouts are lost.
 func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
 	if err := stepping.Check(jobs, opts); err != nil {
@@ -25,11 +26,9 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 	var tasks []*task
 	for i := range jobs {
 		t := &task{job: &jobs[i], index: i, end: jobs[i].End(opts.Shortcuts)}
-		if err := supported(t.job); err != nil {
-			return nil, fmt.Errorf("job %d: %w", i, t.job.Failed(0, err))
-		}
 		k.draws = k.draws || t.job.Draws != nil
 		k.traced = k.traced || t.job.Observe != nil
+		k.policies = k.policies || beyondPID(t.job)
 		tasks = append(tasks, t)
 	}
 	p, err := s.reset(ctx, tasks, k, opts)
@@ -80,6 +79,42 @@ func (s *Simulator) reset(ctx context.Context, tasks []*task, k kind, opts locks
 	return &stepper{stepping.New(r, s, jobs, opts), r}, nil
 }
 
+var _ lockstep.DeviceStepper = (*stepper)(nil)
+
+// StepOnDevice computes a step with commands and lataccels in the device's memory.
+func (s *stepper) StepOnDevice(commands, lataccels uintptr) error {
+	if r := s.engine; len(r.controllers) > 0 || r.unmade != nil || r.batch.shape.traced {
+		return errors.New("a rollout has a controller or an observer on the host: step with the commands there")
+	}
+	if lataccels == 0 {
+		lataccels = s.DeviceLataccels()
+	}
+	return s.StepUnseen(func(step int) error {
+		return s.engine.launchAt(step, driver.Pointer(commands), driver.Pointer(lataccels))
+	})
+}
+
+// DeviceLataccels is where StepOnDevice writes lataccels if it is not told.
+func (s *stepper) DeviceLataccels() uintptr {
+	b := s.engine.batch
+	return uintptr(b.device(b.at.now))
+}
+
+// Follow has the device wait for a stream.
+func (s *stepper) Follow(stream uintptr) error {
+	b := s.engine.batch
+	return b.simulator.use(context.Background(), b.on, func(c *connection) error { return c.Follow(stream) })
+}
+
+// Precede has a stream wait for the device.
+func (s *stepper) Precede(stream uintptr) error {
+	b := s.engine.batch
+	return b.simulator.use(context.Background(), b.on, func(c *connection) error { return c.Precede(stream) })
+}
+
+// Sync waits for the device and learns what failed.
+func (s *stepper) Sync(ctx context.Context) error { return s.Fetch(ctx) }
+
 // rollouts are those of a Stepper.
 type rollouts struct {
 	batch       *batch
@@ -99,7 +134,7 @@ type rollouts struct {
 	fail     func(rollout int, err error)
 }
 
-var _ stepping.Fetcher = (*rollouts)(nil)
+var _ stepping.Unseen = (*rollouts)(nil)
 
 // Step computes a step on the device. Its failure is that of all rollouts.
 func (r *rollouts) Step(step int, running []int, commands []float64, fail func(rollout int, err error)) {
@@ -180,7 +215,38 @@ func (r *rollouts) launch(from, to int, trace *[]byte) error {
 	})
 }
 
-// Fetch brings actions, memory and costs from the device.
+// launchAt has the device compute a step, with commands and lataccels in its memory, and
+// waits for nothing.
+func (r *rollouts) launchAt(step int, commands, lataccels driver.Pointer) error {
+	b := r.batch
+	return b.simulator.use(context.Background(), b.on, func(c *connection) error {
+		b.aim(step)
+		b.block.End = int64(step + 1)
+		b.block.Commands, b.block.Now = commands, lataccels
+		defer func() { b.block.Commands, b.block.Now = b.device(b.at.commands), 0 }()
+		// The kernel leaves the lataccel of what failed before alone; it is NaN.
+		if err := c.Fill(lataccels, 0xff, int64(8*len(r.tasks))); err != nil {
+			return err
+		}
+		r.begun, r.restored = true, 0
+		return b.launch()
+	})
+}
+
+// Failure is a rollout's, as of the last Fetch.
+func (r *rollouts) Failure(j int) (step int, err error) {
+	status := r.batch.last[j]
+	if err = status.err(); err == nil {
+		return 0, nil
+	}
+	step = int(status.Step)
+	if r.tasks[j].job.Policy == nil && math.IsNaN(r.action[j][step]) {
+		err = stepping.ErrNaN
+	}
+	return step, err
+}
+
+// Fetch brings histories, memory and costs from the device.
 func (r *rollouts) Fetch(ctx context.Context) error {
 	if r.restored > 0 {
 		if err := r.launch(r.restored, r.restored, nil); err != nil {
@@ -196,11 +262,14 @@ func (r *rollouts) Fetch(ctx context.Context) error {
 		if err := b.fetch(context.WithoutCancel(ctx), b.at.status, b.at.stateEnd); err != nil {
 			return err
 		}
+		lataccel := view[float64](b.down(b.at.lataccel, b.at.action), b.shape.jobs*b.shape.stride)
 		action := view[float64](b.down(b.at.action, b.at.memory), b.shape.jobs*b.shape.stride)
 		copy(r.memory, view[memoryBlock](b.down(b.at.memory, b.at.stateEnd), b.shape.jobs))
 		for j := range r.tasks {
+			copy(r.lataccel[j], lataccel[j*b.shape.stride:])
 			copy(r.action[j], action[j*b.shape.stride:])
 		}
+		b.last = slices.Clone(b.statuses())
 		b.finished = slices.Clone(view[costsBlock](b.down(b.at.costs, b.at.lataccel), b.shape.jobs))
 		return nil
 	})
@@ -209,11 +278,11 @@ func (r *rollouts) Fetch(ctx context.Context) error {
 func (r *rollouts) Histories(j int) (lataccel, action []float64) { return r.lataccel[j], r.action[j] }
 
 func (r *rollouts) Memory(j int) ([]float64, error) {
-	switch r.tasks[j].job.Policy.(type) {
-	case nil, lockstep.Zero:
+	switch policy := r.tasks[j].job.Policy.(type) {
+	case nil:
 		return nil, nil
-	case lockstep.PID:
-		return []float64{r.memory[j].ErrorIntegral, r.memory[j].PreviousError}, nil
+	case lockstep.Native:
+		return slices.Clone(r.memory[j][:len(lockstep.Kinds[policy.Kind()].Memory)]), nil
 	}
 	return nil, errors.New("what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy")
 }
@@ -232,9 +301,7 @@ func (r *rollouts) Restore(j, step int, lataccel, action, memory []float64) erro
 	copy(r.lataccel[j], lataccel)
 	copy(r.action[j], action)
 	r.memory[j] = memoryBlock{}
-	if len(memory) == 2 {
-		r.memory[j] = memoryBlock{memory[0], memory[1]}
-	}
+	copy(r.memory[j][:], memory)
 	return b.simulator.use(ctx, b.on, func(c *connection) error {
 		at := func(offset int64, size int64) driver.Pointer { return b.device(offset + int64(j)*size) }
 		history := int64(8 * b.shape.stride)

@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
 )
 
 // TestStepper drives rollouts by hand, with a snapshot on the way that goes to other
@@ -122,6 +124,155 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestStepOnDevice steps with commands and lataccels in the device's memory: nothing
+// passes through the host, and the bits are those of steps with both on the host.
+func TestStepOnDevice(t *testing.T) {
+	s := newSimulator(t, Config{Open: sharedDevice(t)})
+	ctx := context.Background()
+	jobs := []lockstep.Job{
+		{Route: shorten(routes()[0], 107)},
+		{Route: shorten(routes()[1], 103), Policy: lockstep.DefaultPID},
+		{Route: shorten(routes()[2], 105)},
+	}
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
+	const steps, bad = 107 - lockstep.ContextLength, 102 // job 2 is given NaN there
+	commands := make([]float64, 3*steps)
+	for i := range commands {
+		commands[i] = math.Sin(0.7 * float64(i))
+	}
+	commands[3*(bad-lockstep.ContextLength)+2] = math.NaN()
+	want := make([]float64, 3*steps)
+	onHost := reset(t, s, jobs, opts)
+	for k := range steps {
+		if err := onHost.Step(ctx, commands[3*k:3*k+3], want[3*k:3*k+3]); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	p := reset(t, s, jobs, opts).(lockstep.DeviceStepper)
+	c := s.connection
+	given, err := c.Allocate(int64(8 * len(commands)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := c.Allocate(int64(8 * len(want)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Upload(given, viewBytes(commands)), c.Fill(kept, 0, int64(8*len(want))), c.Synchronize(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	before := s.Stats()
+	for k := range steps {
+		if err := p.StepOnDevice(uintptr(given)+uintptr(24*k), uintptr(kept)+uintptr(24*k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := s.Stats().Sub(before); d.Launches != steps || d.Uploads+d.Downloads+d.Synchronisations != 0 {
+		t.Errorf("%d steps were %+v, want a launch for each and nothing through the host", steps, d.Counts)
+	}
+	if p.Err(2) != nil || p.Index() != 107 || !p.Done() {
+		t.Errorf("before Sync: error %v, step %d", p.Err(2), p.Index())
+	}
+	got := make([]float64, len(want))
+	if err := errors.Join(c.Download(viewBytes(got), kept), p.Sync(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if !same64(got[i], want[i]) && !(math.IsNaN(got[i]) && math.IsNaN(want[i])) {
+			t.Fatalf("step %d, job %d: lataccel %v, want %v", lockstep.ContextLength+i/3, i%3, got[i], want[i])
+		}
+	}
+	for j := range jobs {
+		if g, w := fmt.Sprint(p.Err(j)), fmt.Sprint(onHost.Err(j)); g != w {
+			t.Errorf("job %d: error %s, want %s", j, g, w)
+		}
+		if !same64(p.Lataccel(j), onHost.Lataccel(j)) && j != 2 {
+			t.Errorf("job %d: lataccel %v, want %v", j, p.Lataccel(j), onHost.Lataccel(j))
+		}
+	}
+	if p.Err(2) == nil {
+		t.Error("a command that is NaN fails nothing")
+	}
+	compareEnds(t, p, onHost)
+
+	// From a snapshot, and with the rollouts' own array; then a step with all on the host.
+	shot, err := onHost.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range shot.Rollouts {
+		r := &shot.Rollouts[i]
+		r.Lataccel, r.Action, r.Err = r.Lataccel[:101], r.Action[:101], ""
+	}
+	shot.Step = 101
+	shot.Rollouts[1].Policy = []float64{0.25, -0.5}
+	for _, q := range []lockstep.Stepper{p, onHost} {
+		if err := q.Restore(ctx, shot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now, alone := make([]float64, 3), commands[3*81:3*82]
+	for step := 101; step < 107; step++ {
+		if err := onHost.Step(ctx, alone, now); err != nil {
+			t.Fatal(err)
+		}
+		if step == 104 {
+			err = p.Step(ctx, alone, got[:3])
+		} else {
+			err = errors.Join(p.StepOnDevice(uintptr(given)+24*81, 0), c.Download(viewBytes(got[:3]), driver.Pointer(p.DeviceLataccels())), c.Synchronize(ctx))
+		}
+		if err != nil || !slices.EqualFunc(got[:3], now, same64) {
+			t.Fatalf("step %d from a snapshot: lataccels %v, want %v; %v", step, got[:3], now, err)
+		}
+	}
+	compareEnds(t, p, onHost)
+	if err := p.StepOnDevice(uintptr(given), 0); !contains(err, "all rollouts have ended") {
+		t.Errorf("a step after the end: %v", err)
+	}
+	for _, job := range []lockstep.Job{{Route: jobs[0].Route, Policy: weavePolicy}, {Route: jobs[0].Route, Observe: func(*lockstep.Step) {}}} {
+		q := reset(t, s, []lockstep.Job{job}, opts).(lockstep.DeviceStepper)
+		if err := q.StepOnDevice(uintptr(given), 0); !contains(err, "on the host") || q.Index() != lockstep.ContextLength {
+			t.Errorf("with %v on the host: %v", job.Policy, err)
+		}
+	}
+}
+
+// compareEnds holds results and snapshots to one another.
+func compareEnds(t *testing.T, got, want lockstep.Stepper) {
+	t.Helper()
+	var results [2][]lockstep.Result
+	var shots [2]*lockstep.Snapshot
+	for i, p := range []lockstep.Stepper{got, want} {
+		var err, failed error
+		results[i], err = p.Results(context.Background())
+		shots[i], failed = p.Snapshot(context.Background())
+		if err := errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for j := range results[0] {
+		if d := resultDifference(results[0][j], results[1][j]); d != "" {
+			t.Errorf("job %d: %s", j, d)
+		}
+	}
+	a, _ := shots[0].MarshalBinary()
+	b, _ := shots[1].MarshalBinary()
+	if !slices.Equal(a, b) {
+		t.Error("the snapshots differ")
+	}
+}
+
+// sharedDevice opens the GPU on its default stream, in the context that others share,
+// or the kernels on the CPU.
+func sharedDevice(t *testing.T) func() (driver.Device, error) {
+	open := device(t, emulated.Options{})
+	if Available() != nil {
+		return open
+	}
+	return func() (driver.Device, error) { return OpenDeviceOn(0) }
+}
+
 // TestStepperFaults uses a Stepper as it must not be used.
 func TestStepperFaults(t *testing.T) {
 	s := newSimulator(t, Config{})
@@ -136,8 +287,6 @@ func TestStepperFaults(t *testing.T) {
 		{[]lockstep.Job{{Route: route}, {}}, "job 1: route , step 0: no route"},
 		{[]lockstep.Job{{Route: route}, {Route: route, Teacher: taught}}, "either all jobs have a teacher or none has"},
 		{[]lockstep.Job{{Route: route, Draws: make([]float64, 2)}}, "2 draws are given, want 82"},
-		{[]lockstep.Job{{Route: route, Policy: lockstep.PIDFF{}}}, "the gpu engine has no policy pidff"},
-		{[]lockstep.Job{{Route: route, Expected: true}}, "the gpu engine does not take expected values"},
 	} {
 		if _, err := s.Reset(ctx, c.jobs, lockstep.Options{}); !contains(err, c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, c.want)

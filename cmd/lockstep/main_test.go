@@ -24,6 +24,9 @@ import (
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/onnxruntime"
+	"lockstep/parity/schema"
+	"lockstep/parity/tinyphysics"
+	"lockstep/parity/trace"
 )
 
 // profile is that of the main goldens.
@@ -198,33 +201,43 @@ func TestRolloutNaN(t *testing.T) {
 	}
 }
 
+// tracedFile opens a trace that was just written.
+func tracedFile(t *testing.T, path string) *trace.File {
+	t.Helper()
+	f, err := trace.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
 // TestRolloutTrace holds a trace to what Python recorded, bit by bit.
 func TestRolloutTrace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "trace.npz")
+	path := filepath.Join(t.TempDir(), "a.trace")
 	plain := rollout(t, "--data_path", assetstest.RoutePath(t, "00002"), "--pid", "0.3,0.05,-0.1")
-	if traced := rollout(t, "--data_path", assetstest.RoutePath(t, "00002"), "--pid", "0.3,0.05,-0.1", "--trace", path); traced != plain {
+	if traced := rollout(t, "--data_path", assetstest.RoutePath(t, "00002"), "--pid", "0.3,0.05,-0.1", "--trace", path, "--trace-values"); traced != plain {
 		t.Errorf("with a trace:\n%swithout:\n%s", traced, plain)
 	}
-	recordings, err := golden.ReadFile(path)
-	if err != nil || len(recordings) != 1 {
-		t.Fatalf("%d recordings, %v; want 1", len(recordings), err)
+	f, want := tracedFile(t, path), recording(t, "00002", "pid_0.3_0.05_-0.1")
+	if err := f.Rehash(schema.SHA256); err != nil || len(f.Rollouts) != 1 || f.Rollouts[0].Digests.Len() != want.Steps() || f.Hashed != 0 {
+		t.Fatalf("%v, %d rollouts, stages %b only as digests; want one of %d steps, all in full", err, len(f.Rollouts), f.Hashed, want.Steps())
 	}
-	got, want := *recordings[0], *recording(t, "00002", "pid_0.3_0.05_-0.1")
-	for _, step := range want.FullSteps {
-		wantLogits, wantProbs, _ := want.Full(int(step))
-		logits, probs, ok := got.Full(int(step))
-		if !ok || !slices.Equal(logits, wantLogits) || !slices.Equal(probs, wantProbs) {
-			t.Errorf("step %d: other logits or probabilities than recorded", step)
+	if got := tinyphysics.Outcome(want.Costs); !slices.Equal(got, f.Rollouts[0].End.Outcome) {
+		t.Errorf("costs %v, want %v", f.Rollouts[0].End.Outcome, got)
+	}
+	for i := range want.Steps() {
+		s := f.Rollouts[0].Digests.At(i)
+		for stage, bits := range map[string]uint64{
+			tinyphysics.Tokens: schema.SHA256.Bytes(schema.Bytes(want.Tokens[20*i : 20*i+20])), tinyphysics.States: schema.SHA256.Bytes(schema.Bytes(want.States[80*i : 80*i+80])),
+			tinyphysics.Logits: want.LogitsHash[i], tinyphysics.Probs: want.ProbsHash[i], tinyphysics.CDF: want.CDFHash[i],
+			tinyphysics.Draw: math.Float64bits(want.Draw[i]), tinyphysics.Sample: uint64(want.Sample[i]), tinyphysics.Prediction: math.Float64bits(want.Prediction[i]),
+			tinyphysics.Lataccel: math.Float64bits(want.Lataccel[i]), tinyphysics.Action: math.Float64bits(want.Action[i]),
+		} {
+			if got := s.Bits[f.Header.Schema.Index(stage)]; got != bits || s.Index != lockstep.ContextLength+i {
+				t.Fatalf("step %d, %s: %x, want %x", s.Index, stage, got, bits)
+			}
 		}
-	}
-	if len(want.FullSteps) < 24 || len(got.FullSteps) != want.Steps() {
-		t.Errorf("%d and %d steps in full, want all %d, and 24 or more", len(got.FullSteps), len(want.FullSteps), want.Steps())
-	}
-	for _, r := range []*golden.Recording{&got, &want} {
-		r.FullSteps, r.Logits, r.Probs = nil, nil, nil
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%.2000s", diff)
 	}
 }
 
@@ -233,13 +246,10 @@ func TestSeedPrefix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "00000.csv")
 	shortRoute(t, path, lockstep.MinRows+3, nil)
 	seed := func(args ...string) float64 {
-		trace := filepath.Join(t.TempDir(), "trace.npz")
+		trace := filepath.Join(t.TempDir(), "a.trace")
 		rollout(t, append(args, "--data_path", path, "--trace", trace)...)
-		recordings, err := golden.ReadFile(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return recordings[0].Draw[0]
+		f := tracedFile(t, trace)
+		return math.Float64frombits(f.Rollouts[0].Digests.At(0).Bits[f.Header.Schema.Index(tinyphysics.Draw)])
 	}
 	plain, data, other := seed(), seed("--seed_prefix", "data"), seed("--seed_prefix", "other")
 	if plain != data || plain == other {
@@ -266,7 +276,7 @@ func TestUsage(t *testing.T) {
 	if err := os.Mkdir(path("empty"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	trace := path("trace.npz")
+	trace := path("a.trace")
 	for _, c := range []struct{ args, want string }{
 		{"", "expected "},
 		{"drive", "unexpected argument drive"},
@@ -347,7 +357,7 @@ func TestBadRoute(t *testing.T) {
 	shortRoute(t, file("b"), 110, func(text string) string { return strings.Replace(text, "\n7,30,", "\n7,fast,", 1) })
 	shortRoute(t, file("c"), 110, nil)
 	shortRoute(t, file("d"), 50, nil)
-	good, trace := filepath.Join(t.TempDir(), "good"), filepath.Join(dir, "trace.npz")
+	good, trace := filepath.Join(t.TempDir(), "good"), filepath.Join(dir, "a.trace")
 	if err := os.Mkdir(good, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -365,14 +375,13 @@ func TestBadRoute(t *testing.T) {
 	if stderr != wantErr {
 		t.Errorf("stderr:\n%swant:\n%s", stderr, wantErr)
 	}
-	recordings, err := golden.ReadFile(trace)
-	if err != nil || len(recordings) != 2 || recordings[0].Route != "a" || recordings[1].Route != "c" {
-		t.Errorf("%d routes in the trace, %v; want a and c", len(recordings), err)
+	if f := tracedFile(t, trace); len(f.Rollouts) != 2 || f.Rollouts[0].Key[0] != "a" || f.Rollouts[1].Key[0] != "c" {
+		t.Errorf("%d routes in the trace; want a and c", len(f.Rollouts))
 	}
 
 	// Only bad ones: no mean, no trace.
 	const failed = `{"routes":0,"failed":1,"interrupted":0,"mean":{"lataccel_cost":null,"jerk_cost":null,"total_cost":null},"seconds":`
-	trace = filepath.Join(dir, "none.npz")
+	trace = filepath.Join(dir, "none.trace")
 	for _, args := range [][]string{{"--data_path", file("b")}, {"--data_path", file("b"), "--json"}} {
 		status, stdout, stderr = lockstepRun(t.Context(), append([]string{"rollout", "--trace", trace}, args...)...)
 		if status != exitUsage || len(args) == 2 && stdout != "" || len(args) == 3 && !strings.Contains(stdout, failed) || !strings.HasSuffix(stderr, "lockstep: 1 of 1 rollouts failed\n") {
@@ -413,7 +422,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// TestInterrupted: what is done by then is printed and traced.
+// TestInterrupted: what is done by then is printed.
 func TestInterrupted(t *testing.T) {
 	assetstest.Model(t)
 	dir := t.TempDir()
@@ -427,7 +436,7 @@ func TestInterrupted(t *testing.T) {
 	shortRoute(t, filepath.Join(data, "b.csv"), 110, nil)
 	shortRoute(t, filepath.Join(data, "c.csv"), 110, nil)
 	want := rollout(t, "--data_path", one)
-	trace := filepath.Join(dir, "trace.npz")
+	trace := filepath.Join(dir, "a.trace")
 	args := []string{"rollout", "--profile", profile, "--data_path", data, "--trace", trace}
 
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -444,9 +453,8 @@ func TestInterrupted(t *testing.T) {
 	if status != exitInterrupted || stdout != want || stderr != "lockstep: interrupted after 1 of 3 rollouts\n" {
 		t.Errorf("in the second route: exit %d, stderr %q, stdout:\n%swant 130 and:\n%s", status, stderr, stdout, want)
 	}
-	recordings, err := golden.ReadFile(trace)
-	if err != nil || len(recordings) != 1 || recordings[0].Steps() != 110-lockstep.ContextLength {
-		t.Errorf("%d routes in the trace, %v; want all of the first", len(recordings), err)
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("a trace that is not whole")
 	}
 }
 
@@ -456,7 +464,7 @@ func TestTraceUnwritable(t *testing.T) {
 	dir := t.TempDir()
 	route := filepath.Join(dir, "a.csv")
 	shortRoute(t, route, 102, nil)
-	for _, trace := range []string{filepath.Join(dir, "none", "trace.npz"), dir} {
+	for _, trace := range []string{filepath.Join(dir, "none", "a.trace"), dir} {
 		status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--data_path", route, "--trace", trace)
 		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: --trace "+trace+": ") {
 			t.Errorf("exit %d, stdout %q, stderr %q; want 2 and an error for %s", status, stdout, stderr, trace)
@@ -486,7 +494,7 @@ func TestOutputUnwritable(t *testing.T) {
 		for _, args := range [][]string{{}, {"--json"}} {
 			var stderr bytes.Buffer
 			status := run(t.Context(), append([]string{"rollout", "--data_path", route}, args...), &full{room}, &stderr)
-			if want := "lockstep: no space left on device\n"; status == exitOK || stderr.String() != want {
+			if want := "lockstep: standard output: no space left on device\n"; status == exitOK || stderr.String() != want {
 				t.Errorf("room for %d, %q: exit %d, stderr %q; want not 0 and %q", room, args, status, stderr.String(), want)
 			}
 		}

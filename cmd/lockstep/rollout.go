@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"lockstep"
-	"lockstep/golden"
 	"lockstep/gpu"
 	"lockstep/internal/fileio"
 	"lockstep/parity/schema"
@@ -27,7 +25,7 @@ type rolloutCommand struct {
 	controllerFlags
 	classicFlags
 	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
-	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step: FILE.npz in the format of the goldens, for np.load; any other name as a trace, for lockstep compare."`
+	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
 	Stats       bool   `name:"stats" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
@@ -53,14 +51,9 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if c.Stats && !ok {
 		return fmt.Errorf("--stats goes with --engine gpu; the %s engine has no device", s.simulator.Name())
 	}
-	archive := filepath.Ext(c.Trace) == ".npz"
-	if archive && len(policies) > 1 {
-		return errors.New("--trace FILE.npz goes with one set of gains")
+	if c.TraceValues && c.Trace == "" {
+		return errors.New("--trace-values goes with --trace")
 	}
-	if c.TraceValues && (archive || c.Trace == "") {
-		return errors.New("--trace-values goes with --trace, and not with FILE.npz, which has all values")
-	}
-
 	if c.Out != "" && c.Trace != "" {
 		return errors.New("--out and --trace do not go together: a trace is whole or not there")
 	}
@@ -68,94 +61,45 @@ func (c *rolloutCommand) Run(env *environment) error {
 		return err
 	}
 	names := s.names(policies)
-	var journal *runs.Journal
-	if c.Out != "" {
-		if journal, err = s.journal(env, c.Out, policies, c.Controller); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		defer journal.Close()
+	journal, err := s.journal(env, c.Out, nil, policies, c.Controller)
+	if err != nil {
+		return err
 	}
+	defer journal.Close()
 
 	var before gpu.Stats
 	if c.Stats {
 		before = ledger.Stats()
 	}
-	stdout := &stickyWriter{w: env.stdout}
-	t := newTally(env, names, s.failed, newPrinter(stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
+	t := newTally(env, names, s.failed, newPrinter(env.stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
 	jobs := s.jobs(policies)
-	switch {
-	case archive:
-		err = c.archived(env, s, jobs, stdout, t)
-	case c.Trace != "":
+	if c.Trace != "" && len(jobs) > 0 {
 		err = c.traced(env, s, jobs, t)
-	default:
-		err = s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, journal, stdout, t.add)
+	} else {
+		err = s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}, t.add)
 	}
 	t.end()
 	if c.Stats {
 		t.out.stats(ledger.Stats().Sub(before))
 	}
-	return cmp.Or(stdout.err, err, t.status())
+	return cmp.Or(err, t.status())
 }
 
 // stream runs the jobs and adds each result as soon as those before it are there. It
 // stops where nobody reads what is printed. An interruption is no error: who adds knows
 // what is missing.
-func (s *simulation) stream(env *environment, jobs []lockstep.Job, options lockstep.Options, journal *runs.Journal, stdout *stickyWriter, add func(int, lockstep.Result)) error {
-	bar := newProgress(env.stderr, len(jobs), "rollouts")
+func (s *simulation) stream(env *environment, work *runs.Work, add func(int, lockstep.Result)) error {
+	bar := newProgress(env.stderr, len(work.Jobs), "rollouts")
 	defer bar.Clear()
-	err := runs.Stream(env.ctx, s.simulator, jobs, options, journal, func() { bar.Add(1) }, func(i int, r lockstep.Result) bool {
+	work.Simulator, work.Done = s.simulator, func() { bar.Add(1) }
+	err := work.Stream(env.ctx, func(i int, r lockstep.Result) bool {
 		add(i, r)
-		return stdout.err == nil
+		return env.stdout.err == nil
 	})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	return err
-}
-
-// archived runs the jobs and writes all they compute to an archive, of those that
-// finished, one after the other.
-func (c *rolloutCommand) archived(env *environment, s *simulation, jobs []lockstep.Job, stdout *stickyWriter, t *tally) error {
-	names := map[string]bool{}
-	for i := range jobs {
-		name := jobs[i].Route.Name
-		if names[name] {
-			return fmt.Errorf("--trace %s: two routes are named %.60q, and an archive holds one of a name", c.Trace, name)
-		}
-		names[name] = true
-	}
-	recordings := make([]*golden.Recording, len(jobs)) // of what runs
-	for i := range jobs {
-		jobs[i].Observe = func(step *lockstep.Step) {
-			if recordings[i] == nil {
-				recordings[i] = golden.Record(jobs[i].Route)
-			}
-			recordings[i].Observe(step)
-		}
-	}
-	nothing := errors.New("no rollout has finished")
-	err := fileio.Write(c.Trace, func(w io.Writer) error {
-		out, err := golden.NewWriter(w, s.simulator.Profile())
-		written := 0
-		stopped := s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}, nil, stdout, func(i int, r lockstep.Result) {
-			t.add(i, r)
-			if r.Err == nil {
-				recordings[i].Costs = r.Costs
-				err = cmp.Or(err, out.Add(recordings[i]))
-				written++
-			}
-			recordings[i] = nil
-		})
-		if written == 0 {
-			return cmp.Or(err, stopped, nothing)
-		}
-		return cmp.Or(err, stopped, out.Close())
-	})
-	if err != nil && err != nothing {
-		return fmt.Errorf("--trace %s: %w", c.Trace, err)
-	}
-	return nil
+	return cmp.Or(err, env.stdout.err)
 }
 
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves
@@ -184,29 +128,17 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 				writers[i].Observe(step)
 			}
 		}
-		for i, result := range s.simulate(env, jobs, options) {
+		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) {
 			t.add(i, result)
 			writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
-		}
-		return env.ctx.Err()
+			writers[i] = nil
+		})
+		return cmp.Or(stopped, env.ctx.Err())
 	})
 	if err != nil && env.ctx.Err() == nil {
 		return fmt.Errorf("--trace %s: %w", c.Trace, err)
 	}
 	return nil
-}
-
-// stickyWriter keeps the first error of its writer, and writes nothing after it.
-type stickyWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (w *stickyWriter) Write(p []byte) (n int, err error) {
-	if w.err == nil {
-		n, w.err = w.w.Write(p)
-	}
-	return n, w.err
 }
 
 // printer prints the outcome of a rollout for people or for programs.

@@ -1,5 +1,5 @@
 // Package goldentest gives tests the tables of single operations that Python
-// computed (golden/testdata/units.npz).
+// computed (golden/testdata/units.npz), and recordings of what is no rollout.
 package goldentest
 
 import (

@@ -49,6 +49,12 @@ type Device interface {
 	// The argument goes with the launch and is no upload.
 	Launch(kernel string, blocks, threads, shared int, argument []byte) error
 
+	// Follow has what is given from now on wait for what a stream of the caller's, a
+	// CUstream of the same GPU, has been given so far. Precede has what the stream is
+	// given from now on wait for what the device has been given so far.
+	Follow(stream uintptr) error
+	Precede(stream uintptr) error
+
 	// Synchronize waits until the device has done everything, or until ctx ends;
 	// then the device is lost.
 	Synchronize(ctx context.Context) error
@@ -71,6 +77,8 @@ type Info struct {
 	Driver          string // version of the driver
 	Kernels         string // hash of their sources, see module.HashSources
 	Emulated        bool   // the kernels run on the CPU
+	Shared          bool   // the device's memory is the caller's, too: see cuda.Options.Stream
+	Number          int    // the GPU's, as LOCKSTEP_DEVICE gives it
 	Major, Minor    int    // compute capability
 	Multiprocessors int
 	SharedPerBlock  int   // bytes of shared memory that a block can have

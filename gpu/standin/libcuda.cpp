@@ -85,8 +85,16 @@ struct Stream {
   }
 };
 
-struct Event {
+// An Event is shared with the streams that wait for it, which may be after it was
+// destroyed.
+struct Moment {
+  std::mutex mutex;
+  std::condition_variable come;
+  bool past = true;
   double milliseconds = -1;
+};
+struct Event {
+  std::shared_ptr<Moment> moment = std::make_shared<Moment>();
 };
 struct Module {
   int unused = 0;
@@ -103,6 +111,7 @@ struct Context {
   std::map<Function *, std::unique_ptr<Function>> functions;
   int references = 0;              // of the primary one
   CUresult failed = CUDA_SUCCESS;  // answers everything from then on
+  std::unique_ptr<Stream> main;    // the default one
 };
 
 bool initialised;
@@ -165,10 +174,18 @@ CUresult translate(Device &device, Result result, CUresult invalid) {
   }
 }
 
+// stream_of is a stream of the current context, locked by the caller.
+Stream *stream_of(CUstream stream) {
+  if (stream != nullptr && stream != CU_STREAM_LEGACY) return reinterpret_cast<Stream *>(stream);
+  if (current->main == nullptr) current->main = std::make_unique<Stream>(current);
+  return current->main.get();
+}
+
 // then gives a command to the stream, which calls f with the device.
 CUresult then(CUstream stream, std::function<CUresult(Device &)> f) {
   return use([&](Device &) {
-    auto *s = reinterpret_cast<Stream *>(stream);
+    Stream *s = stream_of(stream);
+    if (s->context != current) return CUDA_ERROR_INVALID_HANDLE;
     s->add([f, s] {
       std::lock_guard<std::mutex> lock(s->context->mutex);
       return s->context->device == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : f(*s->context->device);
@@ -312,8 +329,12 @@ CUresult cuStreamDestroy(CUstream stream) {
 }
 
 CUresult cuStreamQuery(CUstream stream) {
-  if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!reinterpret_cast<Stream *>(stream)->idle()) return CUDA_ERROR_NOT_READY;
+  Stream *s = nullptr;
+  const CUresult found = use([&](Device &) {
+    s = stream_of(stream);
+    return CUDA_SUCCESS;
+  });
+  if (found == CUDA_SUCCESS && !s->idle()) return CUDA_ERROR_NOT_READY;
   return use([&](Device &) {
     lockstep_standin_counts[kSynchronisations]++;
     return CUDA_SUCCESS;
@@ -456,7 +477,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   if (fault("launch")) return then(stream, [](Device &) { return CUDA_ERROR_LAUNCH_FAILED; });
   if (fault("hang")) {
     return use([&](Device &) {
-      reinterpret_cast<Stream *>(stream)->add([] {
+      stream_of(stream)->add([] {
         while (fault("hang")) usleep(1000);
         return CUDA_SUCCESS;
       });
@@ -483,15 +504,35 @@ CUresult cuEventDestroy(CUevent event) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
+  auto moment = reinterpret_cast<Event *>(event)->moment;
+  {
+    std::lock_guard<std::mutex> lock(moment->mutex);
+    moment->past = false;
+  }
   return then(stream, [=](Device &) {
-    reinterpret_cast<Event *>(event)->milliseconds = now();
+    std::lock_guard<std::mutex> lock(moment->mutex);
+    moment->milliseconds = now();
+    moment->past = true;
+    moment->come.notify_all();
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
+  auto moment = reinterpret_cast<Event *>(event)->moment;
+  return use([&](Device &) {
+    stream_of(stream)->add([=] {
+      std::unique_lock<std::mutex> lock(moment->mutex);
+      moment->come.wait(lock, [&] { return moment->past; });
+      return CUDA_SUCCESS;
+    });
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to) {
   return use([&](Device &) {
-    *milliseconds = static_cast<float>(reinterpret_cast<Event *>(to)->milliseconds - reinterpret_cast<Event *>(from)->milliseconds);
+    *milliseconds = static_cast<float>(reinterpret_cast<Event *>(to)->moment->milliseconds - reinterpret_cast<Event *>(from)->moment->milliseconds);
     return CUDA_SUCCESS;
   });
 }

@@ -12,6 +12,9 @@ import (
 	"lockstep"
 )
 
+// ErrNaN is why a rollout fails whose command is none.
+var ErrNaN = errors.New("the command is NaN")
+
 // An Engine computes the rollouts of a Stepper, which are numbered like its jobs.
 type Engine interface {
 	// Step computes a step of the rollouts that run, in increasing order. Commands
@@ -47,11 +50,55 @@ type Fetcher interface {
 	Fetch(ctx context.Context) error
 }
 
-func (s *Stepper) fetch(ctx context.Context) error {
-	if f, ok := s.engine.(Fetcher); ok {
-		return f.Fetch(ctx)
+// An Unseen is an engine that computes steps of which the host learns by Fetch: see
+// StepUnseen. Failure is at which step a rollout failed and why, as of the last Fetch.
+type Unseen interface {
+	Fetcher
+	Failure(rollout int) (step int, err error)
+}
+
+// Fetch brings from the engine what the host does not know.
+func (s *Stepper) Fetch(ctx context.Context) error {
+	f, ok := s.engine.(Fetcher)
+	if !ok {
+		return nil
 	}
+	if err := f.Fetch(ctx); err != nil {
+		return err
+	}
+	if !s.unseen {
+		return nil
+	}
+	for i := range s.jobs {
+		if s.errs[i] != nil {
+			continue
+		}
+		if step, err := s.engine.(Unseen).Failure(i); err != nil {
+			s.errs[i], s.failed[i] = s.jobs[i].Failed(step, err), step
+			continue
+		}
+		lataccel, _ := s.engine.Histories(i)
+		s.lataccel[i] = lataccel[min(s.step, s.ends[i])-1]
+	}
+	s.unseen = false
 	return nil
+}
+
+// StepUnseen has f compute a step, of which no more is known than that it was begun.
+func (s *Stepper) StepUnseen(f func(step int) error) error {
+	if s.Done() {
+		return s.ended()
+	}
+	if err := f(s.step); err != nil {
+		return err
+	}
+	s.step++
+	s.unseen = true
+	return nil
+}
+
+func (s *Stepper) ended() error {
+	return fmt.Errorf("step %d: all rollouts have ended or failed", s.step)
 }
 
 // A Source makes steppers: it is the simulator of an engine.
@@ -74,6 +121,7 @@ type Stepper struct {
 	errs     []error // with route and step
 	failed   []int   // step
 	running  []int   // of the step that is computed
+	unseen   bool    // there were steps of which the host knows nothing
 }
 
 var _ lockstep.Planner = (*Stepper)(nil)
@@ -146,18 +194,23 @@ func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error
 	if len(commands) != len(s.jobs) || len(lataccels) != len(s.jobs) {
 		return fmt.Errorf("%d commands and %d lataccels for %d rollouts", len(commands), len(lataccels), len(s.jobs))
 	}
+	if s.unseen {
+		if err := s.Fetch(ctx); err != nil {
+			return err
+		}
+	}
 	s.running = s.running[:0]
 	for i := range s.jobs {
 		switch {
 		case !s.Running(i):
 		case s.jobs[i].Policy == nil && commands[i] != commands[i]:
-			s.fail(i, errors.New("the command is NaN"))
+			s.fail(i, ErrNaN)
 		default:
 			s.running = append(s.running, i)
 		}
 	}
 	if len(s.running) == 0 && s.Done() {
-		return fmt.Errorf("step %d: all rollouts have ended or failed", s.step)
+		return s.ended()
 	}
 	s.engine.Step(s.step, s.running, commands, s.fail)
 	for _, i := range s.running {
@@ -179,7 +232,7 @@ func (s *Stepper) fail(rollout int, err error) {
 
 // Results are those of the rollouts that have ended.
 func (s *Stepper) Results(ctx context.Context) ([]lockstep.Result, error) {
-	if err := s.fetch(ctx); err != nil {
+	if err := s.Fetch(ctx); err != nil {
 		return nil, err
 	}
 	results := make([]lockstep.Result, len(s.jobs))
@@ -198,7 +251,7 @@ func (s *Stepper) Results(ctx context.Context) ([]lockstep.Result, error) {
 
 // Snapshot copies the rollouts' state.
 func (s *Stepper) Snapshot(ctx context.Context) (*lockstep.Snapshot, error) {
-	if err := s.fetch(ctx); err != nil {
+	if err := s.Fetch(ctx); err != nil {
 		return nil, err
 	}
 	shot := &lockstep.Snapshot{Profile: s.profile, Model: s.source.Model(), Step: s.step, Rollouts: make([]lockstep.RolloutState, len(s.jobs))}
@@ -239,7 +292,7 @@ func (s *Stepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
 			s.errs[i], s.failed[i] = errors.New(r.Err), n
 		}
 	}
-	s.step = shot.Step
+	s.step, s.unseen = shot.Step, false
 	return nil
 }
 

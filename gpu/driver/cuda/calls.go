@@ -90,8 +90,13 @@ func launch(f cu.Function, blocks, threads, shared int, stream cu.Stream, argume
 	return result(C.cuLaunchKernel(handle, C.uint(blocks), 1, 1, C.uint(threads), 1, 1, C.uint(shared), onto, parameters, nil))
 }
 
-// streamOf is the caller's stream of a handle.
+// streamOf is the caller's stream of a handle: 0 and CU_STREAM_LEGACY are the default
+// one.
 func streamOf(handle uintptr) (s cu.Stream) {
+	const legacy = 1
+	if handle == legacy {
+		handle = 0
+	}
 	// A cu.Stream is a struct of the handle alone.
 	*(*uintptr)(unsafe.Pointer(&s)) = handle
 	return s

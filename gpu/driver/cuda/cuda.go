@@ -167,7 +167,7 @@ func (d *Device) start(options Options) error {
 	if err := d.describe(); err != nil {
 		return fmt.Errorf("asking the GPU what it is: %w", err)
 	}
-	d.info.Kernels = options.Kernels
+	d.info.Kernels, d.info.Shared, d.info.Number = options.Kernels, d.shared, int(d.device)
 	if d.shared {
 		d.stream = streamOf(*options.Stream)
 	} else if d.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
@@ -393,6 +393,33 @@ func (d *Device) Launch(kernel string, blocks, threads, shared int, argument []b
 		}
 		return launch(f, blocks, threads, shared, d.stream, argument)
 	})
+}
+
+func (d *Device) Follow(stream uintptr) error {
+	return d.do("waiting for a stream", func() error { return order(streamOf(stream), d.stream) })
+}
+
+func (d *Device) Precede(stream uintptr) error {
+	return d.do("having a stream wait", func() error { return order(d.stream, streamOf(stream)) })
+}
+
+// order has one stream wait for what another has been given.
+func order(first, second cu.Stream) error {
+	if first == second {
+		return nil
+	}
+	e, err := cu.MakeEvent(cu.DisableTiming)
+	if err != nil {
+		return err
+	}
+	if err = e.Record(first); err == nil {
+		err = second.Wait(e, 0)
+	}
+	// An event that is destroyed ends when it has happened.
+	if failed := cu.DestroyEvent(&e); err == nil {
+		err = failed
+	}
+	return err
 }
 
 // How Synchronize asks whether the GPU has done its work: at once again, then in

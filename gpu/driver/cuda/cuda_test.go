@@ -9,9 +9,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
+
+	"gorgonia.org/cu"
 
 	"lockstep/gpu/driver"
 	"lockstep/gpu/module"
@@ -90,6 +94,95 @@ func TestMemory(t *testing.T) {
 	if i := d.Info(); i.Name == "" || i.Major < 8 || i.Multiprocessors < 1 || i.SharedPerBlock < 48<<10 || i.Memory < 1 || !strings.HasPrefix(i.Driver, "CUDA ") {
 		t.Errorf("info %+v", i)
 	}
+}
+
+// TestSharedStream works on a stream of the caller's, in order with the caller's own
+// commands and with those of another stream, and leaves stream and context as they are.
+func TestSharedStream(t *testing.T) {
+	onStandin(t) // the order is made visible by a kernel that hangs
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(explain(err))
+		}
+	}
+	gpu, err := cu.GetDevice(0)
+	check(err)
+	primary, err := gpu.RetainPrimaryCtx()
+	check(err)
+	defer gpu.ReleasePrimaryCtx()
+	check(cu.SetCurrentContext(primary))
+	var memory cu.DevicePtr
+	var streams [2]uintptr
+	var devices [2]driver.Device
+	for i := range streams {
+		s, err := cu.MakeStream(cu.NonBlocking)
+		check(err)
+		streams[i] = *(*uintptr)(unsafe.Pointer(&s)) // see streamOf
+		shared := options
+		shared.Stream = &streams[i]
+		devices[i], err = Open(shared)
+		check(err)
+		defer devices[i].Close()
+		if !devices[i].Info().Shared {
+			t.Error("the device does not say that it is shared")
+		}
+	}
+	memory, err = cu.MemAlloc(8)
+	check(err)
+	first, second := devices[0], devices[1]
+	at := driver.Pointer(memory)
+	read := func(s uintptr) byte {
+		t.Helper()
+		var b [8]byte
+		check(cu.MemcpyDtoHAsync(unsafe.Pointer(&b[0]), memory, 8, streamOf(s)))
+		for {
+			if err := explain(streamOf(s).Query()); code(err) != codeNotReady {
+				check(err)
+				return b[0]
+			}
+		}
+	}
+	hang := func(order func() error) (before, after byte) {
+		t.Helper()
+		check(first.Fill(at, 7, 8))
+		before = read(streams[0])
+		os.Setenv("LOCKSTEP_STANDIN_FAULT", "hang")
+		defer os.Unsetenv("LOCKSTEP_STANDIN_FAULT")
+		check(first.Launch("lockstep_rollout_r1", 1, 32, 1000, make([]byte, 240)))
+		check(first.Fill(at, 1, 8))
+		check(order())
+		check(second.Fill(at, 2, 8))
+		time.Sleep(20 * time.Millisecond)
+		os.Unsetenv("LOCKSTEP_STANDIN_FAULT")
+		check(first.Synchronize(context.Background()))
+		check(second.Synchronize(context.Background()))
+		return before, read(streams[1])
+	}
+	for name, c := range map[string]struct {
+		order func() error
+		want  byte
+	}{
+		"no order": {func() error { return nil }, 1},
+		"Follow":   {func() error { return second.Follow(streams[0]) }, 2},
+		"Precede":  {func() error { return first.Precede(streams[1]) }, 2},
+		"itself":   {func() error { return first.Follow(streams[0]) }, 1},
+	} {
+		if before, after := hang(c.order); before != 7 || after != c.want {
+			t.Errorf("%s: the memory has %d, then %d; want 7, then %d", name, before, after, c.want)
+		}
+	}
+	check(first.Close())
+	check(second.Close())
+	if got := read(streams[0]); got == 0 {
+		t.Error("the caller's memory and stream went with the device")
+	}
+	again, err := cu.MemAlloc(8)
+	check(err)
+	check(cu.MemFree(again))
+	check(cu.MemFree(memory))
 }
 
 // TestMisuse releases what is not there, launches what is not there, and closes

@@ -20,9 +20,10 @@ type Options struct {
 	// Kernels is the hash of the sources of both.
 	Kernels string
 
-	// Stream, if not nil, is a CUstream of the caller's, in the GPU's primary context,
-	// which others such as PyTorch share: all commands go there, in order with the
-	// caller's own, and context and stream are left as they are. Without it the
+	// Stream, if not nil, is a CUstream of the caller's, 0 being the default one, in the
+	// GPU's primary context, which others such as PyTorch share: all commands go there,
+	// in order with the caller's own, addresses of the caller's memory are the device's,
+	// and context and stream are left as they are. Without it the
 	// device has a context and a stream of its own, and no error of its touches
 	// anybody else's.
 	Stream *uintptr

@@ -372,6 +372,14 @@ func (d *Device) Launch(kernel string, blocks, threads, shared int, argument []b
 		d: uint64(len(argument)), payload: append(bytes.Clone(argument), kernel...)})
 }
 
+var errNoStreams = errors.New("the kernels on the CPU are a process of their own: there are no streams of the caller's")
+
+// Follow is an error.
+func (d *Device) Follow(uintptr) error { return errNoStreams }
+
+// Precede is an error.
+func (d *Device) Precede(uintptr) error { return errNoStreams }
+
 // Synchronize waits until all commands have been done. When ctx ends first, the
 // process is killed.
 func (d *Device) Synchronize(ctx context.Context) error {
