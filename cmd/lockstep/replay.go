@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/classic/harness"
 	"lockstep/engines"
 	"lockstep/internal/want"
 	"lockstep/parity"
@@ -35,19 +36,33 @@ func (c *replayCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	var cases []*tinyphysics.Case
+	var replays []func() error
 	for _, path := range c.Cases {
-		some, err := tinyphysics.LoadCases(path)
+		files, err := parity.CaseFiles(path)
 		if err != nil {
 			return err
 		}
-		if len(some) == 0 {
+		if len(files) == 0 {
 			return fmt.Errorf("%s: no case in it", path)
 		}
-		cases = append(cases, some...)
+		for _, file := range files {
+			if harness.IsCase(file) {
+				k, err := harness.LoadCase(file)
+				if err != nil {
+					return err
+				}
+				replays = append(replays, func() error { return p.replayClassic(k, c.Engines) })
+				continue
+			}
+			k, err := tinyphysics.LoadCase(file)
+			if err != nil {
+				return err
+			}
+			replays = append(replays, func() error { return p.replay(k, list, library) })
+		}
 	}
-	for _, k := range cases {
-		if err := p.replay(k, list, library); err != nil {
+	for _, replay := range replays {
+		if err := replay(); err != nil {
 			return err
 		}
 	}
@@ -88,7 +103,7 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *lib
 		one.Identities = []string{engines.Identity(first.Simulator), engines.Identity(o.Simulator)}
 		report, err := k.Compare(p.env.ctx, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator))
 		if p.env.ctx.Err() != nil {
-			return interrupted(p.env)
+			return p.env.interrupted(noReport)
 		}
 		if one.Report = report; err != nil {
 			one.Error = err.Error()
@@ -106,7 +121,7 @@ func (p *comparisons) kept(one verdict.Comparison, k *tinyphysics.Case, sim lock
 	}
 	results, err := k.Run(p.env.ctx, sim)
 	if p.env.ctx.Err() != nil {
-		return one, interrupted(p.env)
+		return one, p.env.interrupted(noReport)
 	}
 	if err != nil {
 		one.Error = err.Error()
