@@ -147,16 +147,7 @@ func observation(a *Arithmetic, v vectors.Vector) any {
 		wanted, driven = float64(float32(now-roll[t])/float32(square)), float64(float32(current-roll[t])/float32(square))
 	}
 	grip := a.div64("grip", math.Sqrt(a.mulAdd64("grip", current, current, float64(acceleration[t]*acceleration[t]))), 7)
-	errors := make([]float64, 20)
-	for i := range errors {
-		errors[i] = target[t-19+i] - lataccel[t-20+i]
-	}
-	sums := startedSums(a, "sums of the errors", 8, 8, errors[:8], func(s float64, i int) float64 { return s + errors[8+i] })
-	sum := fold(a, "fold of the errors", pairs, sums)
-	for _, e := range errors[16:] {
-		sum += e
-	}
-	integral := a.div64("mean error", sum, 20) * a.c64("seconds", 0.1)
+	integral := a.div64("mean error", sumOfErrors(a, target[t-19:], lataccel[t-20:]), 20) * a.c64("seconds", 0.1)
 	o := []float32{
 		float32(a.div64("target", now, 5)), float32(a.div64("lataccel", current, 5)), float32(a.div64("error", now-current, 5)),
 		float32(a.div64("wanted curvature", wanted, 0.02)), float32(a.div64("driven curvature", driven, 0.02)), float32(a.div64("error of the curvature", wanted-driven, 0.02)),
@@ -164,25 +155,53 @@ func observation(a *Arithmetic, v vectors.Vector) any {
 		float32(rate("change of the target", target[min(t+1, last)]-now, 5)), float32(rate("change of the lataccel", current-lataccel[t-2], 5)),
 		float32(a.div64("change of the action", own(t-1)-own(t-2), 0.1) / 2), float32(grip), float32(max(1-grip, 0)),
 	}
-	inFloat64 := a.is(wide, "histories and plans")
-	scaled := func(place string, x float64, by float32) {
-		if y := a.div(place, float32(x), by); inFloat64 {
-			o = append(o, float32(x/float64(by)))
-		} else {
-			o = append(o, y)
-		}
-	}
 	for i := range 20 {
 		o = append(o, float32(own(t-20+i))/2)
 	}
 	early := a.is("that before", "past lataccels")
 	for i := range 20 {
-		if early && t-22+i >= 0 {
-			scaled("past lataccels", lataccel[t-22+i], 5)
-		} else {
-			scaled("past lataccels", lataccel[t-21+i], 5)
+		at := t - 21 + i
+		if early {
+			at--
 		}
+		o = append(o, part(a, "past lataccels", lataccel[at], 5))
 	}
+	o = append(o, plans(a, v, t)...)
+	limit := float32(5)
+	if a.is("none", "limit") {
+		limit = float32(math.Inf(1))
+	}
+	for i, x := range o {
+		o[i] = min(max(x, -limit), limit)
+	}
+	return o
+}
+
+// sumOfErrors is NumPy's of twenty.
+func sumOfErrors(a *Arithmetic, target, lataccel []float64) float64 {
+	errors := make([]float64, 20)
+	for i := range errors {
+		errors[i] = target[i] - lataccel[i]
+	}
+	sums := startedSums(a, "sums of the errors", 8, 8, errors[:8], func(s float64, i int) float64 { return s + errors[8+i] })
+	sum := fold(a, "fold of the errors", pairs, sums)
+	for _, e := range errors[16:] {
+		sum += e
+	}
+	return sum
+}
+
+// part is an element of a history or a plan: cast first, then divided.
+func part(a *Arithmetic, place string, x float64, by float32) float32 {
+	if a.is(wide, "histories and plans") {
+		return float32(x / float64(by))
+	}
+	return a.div(place, float32(x), by)
+}
+
+// plans are what lies ahead of a step.
+func plans(a *Arithmetic, v vectors.Vector, t int) (o []float32) {
+	last := len(v.Float64s("target")) - 1
 	first, rows := t+1, 49 // a plan is one row short
 	if a.is("from this step on", "plan") {
 		first--
@@ -191,25 +210,17 @@ func observation(a *Arithmetic, v vectors.Vector) any {
 		rows++
 	}
 	for _, row := range []struct {
-		place  string
-		column []float64
+		column string
 		by     float32
-	}{{"plan of targets", target, 5}, {"plan of rolls", roll, 2}, {"plan of speeds", speed, 40}, {"plan of accelerations", acceleration, 4}} {
+	}{{"target", 5}, {"roll", 2}, {"speed", 40}, {"acceleration", 4}} {
 		for k := range 50 {
-			x := row.column[min(first+min(k, rows-1), last)]
+			x := v.Float64s(row.column)[min(first+min(k, rows-1), last)]
 			if row.by == 5 || row.by == 40 {
-				scaled(row.place, x, row.by)
+				o = append(o, part(a, "plan of "+row.column, x, row.by))
 			} else {
 				o = append(o, float32(x)/row.by)
 			}
 		}
-	}
-	limit := float32(5)
-	if a.is("none", "limit") {
-		limit = float32(math.Inf(1))
-	}
-	for i, x := range o {
-		o[i] = min(max(x, -limit), limit)
 	}
 	return o
 }
