@@ -13,6 +13,7 @@ float32, integers where it has integers, none that is NaN.
 
 from __future__ import annotations
 
+import ctypes
 import operator
 import secrets
 from collections.abc import Mapping, Sequence
@@ -74,7 +75,6 @@ class _Core:
         )
         self.handle = _native.Handle(answer["handle"], "environments")
         self.engine: str = answer["engine"]
-        self._id = self.handle.id
         self.name, self.num, self.shared = name, num, answer["shared"]
         self.low, self.high = np.array(answer["low"]), np.array(answer["high"])
         self.discrete, d = answer["actions"] > 0, answer["observations"]
@@ -82,7 +82,8 @@ class _Core:
         memory = np.zeros(8 * num + 4 * num + 2 * 4 * num * d + 2 * num, dtype=np.uint8)
         ends = np.cumsum([8 * num, 4 * num, 4 * num * d, 4 * num * d, num, num])
         parts = np.split(memory, ends[:-1])
-        self._memory, self._address = memory, memory.ctypes.data
+        self._memory = memory
+        self._arguments = (ctypes.c_int64(self.handle.id), ctypes.c_void_p(memory.ctypes.data))
         self.rewards = parts[0].view(np.float64)
         self.actions = parts[1].view(np.int32 if self.discrete else np.float32)
         self.observations, self.final = (p.view(np.float32).reshape(d, num) for p in parts[2:4])
@@ -124,12 +125,11 @@ class _Core:
         if given.dtype.kind not in "iu" if self.discrete else given.dtype != np.float32:
             raise TypeError(f"actions: {given.dtype}, want {'integers' if self.discrete else 'float32'}")
         self.actions[...] = given.astype(np.int64).clip(-1, 1 << 30) if self.discrete else given.reshape(-1)
-        if _native._forked or self.handle.closed:
+        if _native._forked:
             _native.check_fork()
-            self.handle.id  # noqa: B018 it raises
         if not self.seeded:
             raise ResetNeeded("call reset first")
-        if self._native_step(self._id, self._address):
+        if self._native_step(*self._arguments):  # also where they have been closed
             self.handle.call("environments_why")
             raise RuntimeError("the library did not take the step")
 
