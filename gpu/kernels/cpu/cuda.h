@@ -50,6 +50,7 @@ inline float __fmul_rn(float a, float b) { return a * b; }
 inline double __dmul_rn(double a, double b) { return a * b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fsqrt_rn(float a) { return __builtin_sqrtf(a); }
+inline double __dsqrt_rn(double a) { return __builtin_sqrt(a); }
 #ifndef fmaf
 #define fmaf __builtin_fmaf
 #endif
@@ -63,6 +64,12 @@ inline double __longlong_as_double(int64_t bits) {
   double x;
   memcpy(&x, &bits, sizeof x);
   return x;
+}
+
+inline int64_t __double_as_longlong(double x) {
+  int64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
 }
 
 template <class T>
