@@ -64,6 +64,7 @@ def _load() -> ctypes.CDLL:
         ("wait", integer, [integer, integer]),
         ("finish", pointer, [integer]),
         ("step", ctypes.c_int, [integer, pointer, pointer, integer]),
+        ("environments_step", ctypes.c_int, [integer, pointer]),
     ]:
         function = getattr(lib, "lockstep_" + name)
         function.restype, function.argtypes = result, arguments

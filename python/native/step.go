@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lockstep"
 )
@@ -15,7 +16,8 @@ type roll struct {
 	simulator *simulator
 	jobs      []lockstep.Job
 	stepper   lockstep.Stepper
-	err       error // of the last step
+	err       error         // of the last step
+	spent     time.Duration // in the engine's steps
 
 	// What the rollouts did, in the form from which observations are made.
 	experience *lockstep.Experience
@@ -97,7 +99,10 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 	if r.stepper.Done() {
 		return usagef("the rollouts have ended, at step %d: reset", index)
 	}
-	if err := r.stepper.Step(ctx, commands, lataccels); err != nil {
+	start := time.Now()
+	err = r.stepper.Step(ctx, commands, lataccels)
+	r.spent += time.Since(start)
+	if err != nil {
 		return err
 	}
 	if k := index - lockstep.ControlStartIdx; k >= 0 && k < lockstep.ExperienceSteps {
@@ -121,13 +126,14 @@ func step(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 type whyAnswer struct {
 	Step   int              `json:"step"`
 	Done   bool             `json:"done"`
+	Spent  float64          `json:"spent"`  // seconds in the engine's steps
 	Error  *failure         `json:"error"`  // of the last step
 	Errors map[int]*failure `json:"errors"` // of rollouts
 }
 
 // why says where the rollouts are, and what failed.
 func why(_ *task, r *roll, _ nothing, _ []byte) (any, error) {
-	a := whyAnswer{Step: r.stepper.Index(), Done: r.stepper.Done(), Errors: map[int]*failure{}}
+	a := whyAnswer{Step: r.stepper.Index(), Done: r.stepper.Done(), Spent: r.spent.Seconds(), Errors: map[int]*failure{}}
 	if r.err != nil {
 		a.Error = describe(r.err)
 	}
