@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -59,15 +58,15 @@ func (c *planCommand) Run(env *environment) error {
 	if !ok {
 		return fmt.Errorf("--engine %s: it has no step mode to plan with", s.simulator.Name())
 	}
-	if len(s.failed) > 0 || len(s.routes) == 0 {
-		return errors.New("every route must load")
+	if err := s.whole(); err != nil {
+		return err
 	}
 	begin, err := s.actions(env, from)
 	if err != nil {
 		return err
 	}
-	r := s.scores("Plans from " + from.String())
-	if err := r.add(env, s, report.ClassController, from); err != nil {
+	page := report.NewSearch("Plans from "+from.String(), s.routes)
+	if err := s.score(env, page, report.ClassController, from); err != nil {
 		return err
 	}
 	var table *lockstep.Table
@@ -86,29 +85,37 @@ func (c *planCommand) Run(env *environment) error {
 		if p.Noise == lockstep.OwnNoise {
 			class = report.ClassOracle
 		}
-		if err := r.add(env, s, class, table); err != nil {
+		if err := s.score(env, page, class, table); err != nil {
 			return err
 		}
 	}
-	return c.write(env, s, r, table, time.Since(start))
+	page.Origin = s.origin(env, &c.simulatorFlags, time.Since(start))
+	return c.write(env, page, table)
 }
 
-func (c *planCommand) write(env *environment, s *simulation, r *scores, table *lockstep.Table, took time.Duration) error {
-	if err := r.print(env.stdout); err != nil {
+// score rolls a policy out on all routes, and adds what it came to.
+func (s *simulation) score(env *environment, page *report.Search, class report.Class, p lockstep.Policy) error {
+	results, err := s.sweep(env, nil, 0, []lockstep.Policy{p})
+	if err != nil {
 		return err
 	}
-	for k := 1; k < len(r.policies); k++ {
-		way := (mean(r.totals[0]) - mean(r.totals[k])) / (mean(r.totals[0]) - mean(r.floors))
-		fmt.Fprintf(env.stdout, "%s (%s noise): %.1f %% of the way from %s to the floor\n", r.short(k), c.Noise[k-1], 100*way, r.policies[0])
+	return page.Add(class, p, results)
+}
+
+func (c *planCommand) write(env *environment, page *report.Search, table *lockstep.Table) error {
+	if err := page.WriteText(env.stdout); err != nil {
+		return err
+	}
+	from := page.Columns[0]
+	for k, to := range page.Columns[1:] {
+		way := (from.Mean() - to.Mean()) / (from.Mean() - page.MeanFloor())
+		fmt.Fprintf(env.stdout, "%s (%s noise): %.1f %% of the way from %s to the floor\n", to.Short(), c.Noise[k], 100*way, from.Policy)
 	}
 	if err := policyfile.Write(c.Out, table); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "table: %s (%s noise)\n", c.Out, strings.ToLower(c.Noise[len(c.Noise)-1]))
-	if c.Report == "" {
-		return nil
-	}
-	return r.report(env, c.Report, s, &c.simulatorFlags, took, nil)
+	return writeSearch(env, c.Report, page)
 }
 
 // actions are those that a policy takes, as tables by route.
