@@ -67,7 +67,7 @@ func TestOtherInterface(t *testing.T) {
 		d, err := open()
 		return &another{Device: d}, err
 	}})
-	if !contains(err, "the size of Launch is 248 in the module and 240 in this program") {
+	if !contains(err, "the size of Launch is 312 in the module and 304 in this program") {
 		t.Errorf("error %v", err)
 	}
 }
