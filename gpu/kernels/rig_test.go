@@ -33,6 +33,15 @@ type (
 		seed, id     uint64
 		expected     int64
 	}
+	abiLayer struct {
+		inputs, outputs int64
+		weights         driver.Pointer
+	}
+	abiActor struct {
+		scale  float64
+		layers int64
+		layer  [lockstep.MaxLayers]abiLayer
+	}
 	abiStatus struct {
 		code, step int64
 		value      float64
@@ -210,12 +219,25 @@ func weights(t testing.TB) []float32 {
 	return w
 }
 
+// uploadActor puts a network that steers on a device.
+func uploadActor(t testing.TB, d driver.Device, n *lockstep.Network) (actor driver.Pointer, weights []driver.Pointer) {
+	t.Helper()
+	a := abiActor{scale: n.Scale, layers: int64(len(n.Layers))}
+	for i := range n.Layers {
+		inputs, outputs, numbers := kernels.PackLayer(&n.Layers[i])
+		weights = append(weights, upload(t, d, numbers))
+		a.layer[i] = abiLayer{int64(inputs), int64(outputs), weights[i]}
+	}
+	return upload(t, d, []abiActor{a}), weights
+}
+
 // run runs rollouts on a device.
 func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 	t.Helper()
 	jobs, stride := len(r.routes), 0
 	var routes []abiRoute
 	var work []abiJob
+	var actors []driver.Pointer // with their weights
 	var roll, vEgo, aEgo, target, steer []float64
 	for i, route := range r.routes {
 		routes = append(routes, abiRoute{int64(route.Len()), int64(len(target))})
@@ -228,6 +250,11 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 		case lockstep.PID:
 			j.kind = int64(p.Kind())
 			copy(j.gains[:], p.Gains())
+		case *lockstep.Network:
+			j.kind = int64(p.Kind())
+			var weights []driver.Pointer
+			j.actor, weights = uploadActor(t, d, p)
+			actors = append(append(actors, weights...), j.actor)
 		default:
 			j.kind = kindHost
 		}
@@ -311,8 +338,8 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 		trace = download[abiTraceStep](t, d, l.trace, jobs*traced)
 	}
 	synchronize(t, d)
-	for _, p := range []driver.Pointer{l.weights, l.routes, l.job, l.rollLataccel, l.vEgo, l.aEgo, l.target, l.steer, l.lataccel, l.action,
-		l.draws, l.memory, l.status, l.costs, l.trace, l.teacherLataccel, l.teacherAction, l.commands} {
+	for _, p := range append(actors, l.weights, l.routes, l.job, l.rollLataccel, l.vEgo, l.aEgo, l.target, l.steer, l.lataccel, l.action,
+		l.draws, l.memory, l.status, l.costs, l.trace, l.teacherLataccel, l.teacherAction, l.commands) {
 		if p != 0 {
 			must(t, d.Release(p))
 		}
