@@ -24,6 +24,8 @@ func newComparisons(env *environment, output *outputFlags, asked bool) *comparis
 	return &comparisons{env: env, output: output, asked: asked}
 }
 
+const noReport = "no report is written"
+
 // add prints a comparison and keeps it.
 func (p *comparisons) add(c verdict.Comparison) {
 	p.list = append(p.list, c)
@@ -95,7 +97,7 @@ func indented(text string) string {
 func (p *comparisons) compare(c verdict.Comparison, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, options parity.CompareOptions) error {
 	r, err := tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
 	if p.env.ctx.Err() != nil {
-		return interrupted(p.env)
+		return p.env.interrupted(noReport)
 	}
 	c.Report = r
 	if err != nil {
@@ -103,11 +105,6 @@ func (p *comparisons) compare(c verdict.Comparison, want, got parity.Source, job
 	}
 	p.add(c)
 	return nil
-}
-
-func interrupted(env *environment) error {
-	fmt.Fprintln(env.stderr, "lockstep: interrupted; no report is written")
-	return exitStatus(exitInterrupted)
 }
 
 // end writes the report and returns the exit status that the comparisons deserve.
