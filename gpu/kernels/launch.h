@@ -100,7 +100,7 @@ struct Launch {
   Status *status;             // (J); a job whose code is not kOK is left alone
 
   const double *commands;     // (J), answers of host controllers, before clipping, for one step
-  double *now;                // (J), each job's lataccel after the launch; NaN if it has failed
+  double *now;                // (J), each job's lataccel after the launch, NaN if it has failed; may be commands
   const double *teacher_lataccel, *teacher_action;  // (J, S), see lockstep.Job.Teacher
   double *costs;              // (J, 3): lataccel, jerk, total; written where a job ends
   TraceStep *trace;           // (J, trace_end - trace_first)
