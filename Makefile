@@ -126,12 +126,14 @@ build-cuda: $(CUDA_LINK)/libcuda.a ## build bin/lockstep with the GPU in it; it 
 	$(WITH_CUDA) $(GO) build -tags cuda -o $(BIN) ./cmd/lockstep
 
 .PHONY: kernels
-kernels: $(NVCC_VENV)/ready ## compile the CUDA kernels into gpu/module
+kernels: $(NVCC_VENV)/ready ## compile the CUDA kernels into gpu/module and gpu/classic/module
 	@$(MAKE) --no-print-directory nvcc
+	@$(MAKE) --no-print-directory nvcc-classic
 
 .PHONY: kernels-check
 kernels-check: $(NVCC_VENV)/ready ## compile them and compare with what is committed
 	@$(MAKE) --no-print-directory nvcc NVCC_FLAGS=-check
+	@$(MAKE) --no-print-directory nvcc-classic CHECK=1
 
 .PHONY: nvcc
 nvcc:
@@ -223,11 +225,12 @@ $(VENV)/ready: golden/requirements.txt golden/requirements-common.txt
 
 .PHONY: generate
 generate: ## generate the assembly again
-	cd internal/f32 && $(GO) generate doc.go
+	for package in internal/f32 batched/classic; do (cd $$package && $(GO) generate doc.go) || exit 1; done
 
 .PHONY: generate-check
 generate-check: ## check that the committed assembly is what its generator makes
-	sh internal/f32/_generate/check.sh
+	sh internal/f32/_generate/check.sh internal/f32
+	sh internal/f32/_generate/check.sh batched/classic
 
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck, shell syntax
@@ -282,13 +285,14 @@ vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtim
 # Gymnasium, for the classic control environments: see docs/classic.md.
 GYMNASIUM := build/gymnasium
 
-$(GYMNASIUM)/%: golden/classic/%.txt
-	rm -rf $@
-	$(PYTHON) -m venv $@
-	$@/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+$(GYMNASIUM)/%/ready: golden/classic/%.txt
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+	touch $@
 
 .PHONY: test-classic
-test-classic: $(GYMNASIUM)/requirements ## hold classic control to the Gymnasium that pip installs, CLASSIC_LIVE steps of each environment
+test-classic: $(GYMNASIUM)/requirements/ready ## hold classic control to the Gymnasium that pip installs, CLASSIC_LIVE steps of each environment
 	LOCKSTEP_GYMNASIUM=$(abspath $(GYMNASIUM)/requirements/bin/python) LOCKSTEP_CLASSIC_LIVE=$(CLASSIC_LIVE) $(GO) test -count 1 -timeout 120m -v -run '^TestClassicLive$$' ./fuzz
 CLASSIC_LIVE := 100000
 
@@ -298,7 +302,7 @@ test-classic-long: ## hold the engines of classic control to one another for CLA
 CLASSIC_STEPS := 1e8
 
 .PHONY: golden-classic
-golden-classic: $(GYMNASIUM)/requirements $(GYMNASIUM)/requirements-numpy1 ## record the goldens of classic control again
+golden-classic: $(GYMNASIUM)/requirements/ready $(GYMNASIUM)/requirements-numpy1/ready ## record the goldens of classic control again
 	$(GO) run ./golden/classic/record -python $(GYMNASIUM)/requirements/bin/python -python1 $(GYMNASIUM)/requirements-numpy1/bin/python
 
 .PHONY: golden-policies
@@ -307,27 +311,27 @@ golden-policies: need-upstream $(VENV)/ready ## record exported controllers in t
 	LOCKSTEP_EXPORT=$(abspath build/controllers) $(GO) test -count=1 ./golden/policies -run Export
 	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --out golden/policies/recordings.npz
 
-.PHONY: kernels-classic
-kernels-classic: $(NVCC_VENV)/ready ## compile the CUDA kernels of classic control into gpu/classic
-	@$(MAKE) --no-print-directory nvcc-classic
-
 CLASSIC_KERNELS := gpu/kernels/classic
+CLASSIC_MODULE := gpu/classic/module
+# Compiles the kernels of classic control into build/classic, and copies what is made, or with CHECK=1 compares it.
 .PHONY: nvcc-classic
 nvcc-classic:
+	rm -rf build/classic && mkdir -p build/classic
 	cd $(CLASSIC_KERNELS) && for t in ptx:compute_80 cubin:sm_90; do \
 		$(abspath $(CUDA_HOME))/bin/nvcc -std=c++17 -O3 -fmad=false -prec-div=true -prec-sqrt=true -ftz=false -$${t%%:*} -arch=$${t#*:} -Xptxas -v \
-			-o $(abspath build)/classic.$${t%%:*} classic.cu 2>> $(abspath build)/classic.log || exit 1; done
-	for t in ptx cubin; do gzip -9nc build/classic.$$t > gpu/classic/module/classic.$$t.gz; done
-	awk '/entry function/ { name = $$7 } /Function properties for lockstep/ { getline; spill = $$0 } /Used/ { sub(/ptxas info *: */, ""); print name ": " $$0 "; " spill }' build/classic.log | tr -s ' ' > gpu/classic/module/report.txt
-	rm build/classic.log
-	cat $(sort $(wildcard $(CLASSIC_KERNELS)/*.cu $(CLASSIC_KERNELS)/*.cuh $(CLASSIC_KERNELS)/*.h)) | sha256sum | cut -d ' ' -f 1 > gpu/classic/module/sources.sha256
+			-o $(abspath build/classic)/classic.$${t%%:*} classic.cu 2>> $(abspath build/classic)/log || exit 1; done
+	awk '/entry function/ { name = $$7 } /Function properties for lockstep/ { getline; spill = $$0 } /Used/ { sub(/ptxas info *: */, ""); print name ": " $$0 "; " spill }' build/classic/log | tr -s ' ' > build/classic/report.txt
+	cat $(sort $(wildcard $(CLASSIC_KERNELS)/*.cu $(CLASSIC_KERNELS)/*.cuh $(CLASSIC_KERNELS)/*.h)) | sha256sum | cut -d ' ' -f 1 > build/classic/sources.sha256
+	cd build/classic && for f in ptx cubin; do \
+		if [ -n "$(CHECK)" ]; then gzip -dc ../../$(CLASSIC_MODULE)/classic.$$f.gz | cmp - classic.$$f || exit 1; else gzip -9nc classic.$$f > ../../$(CLASSIC_MODULE)/classic.$$f.gz; fi; done
+	for f in report.txt sources.sha256; do if [ -n "$(CHECK)" ]; then cmp build/classic/$$f $(CLASSIC_MODULE)/$$f || exit 1; else cp build/classic/$$f $(CLASSIC_MODULE)/; fi; done
 
 .PHONY: mutants-classic
 mutants-classic: ## plant every fault of classic control, and read what the harness says
 	LOCKSTEP_CLASSIC_FAULTS=all $(GO) test -count 1 -timeout 60m -v -run '^TestFaults$$' ./classic/harness
 
 .PHONY: bench-classic
-bench-classic: $(GYMNASIUM)/requirements ## classic control on one core as multiples of Gymnasium's speed, in CPU time of one run
+bench-classic: $(GYMNASIUM)/requirements/ready ## classic control on one core as multiples of Gymnasium's speed, in CPU time of one run
 	$(GO) run ./golden/classic/speed -python $(GYMNASIUM)/requirements/bin/python
 
 # GOFLAGS and WITH_CUDA put the GPU into the library; it runs without one, too.
@@ -348,3 +352,12 @@ test-python-standin: install-python-cuda ## the Python package's arrays on the G
 wheel-cuda: $(CUDA_LINK)/libcuda.a ## a wheel with the GPU in it, in dist
 	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
 	$(CUDA_PYTHON) wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+.PHONY: classic-ci
+classic-ci: ## what a change of classic control must pass, in a minute: the harness over every engine, CLI, sequences of calls, live Gymnasium where pip is at hand, a few planted faults
+	$(GO) vet ./classic/... ./reference/classic ./batched/classic ./gpu/classic ./golden/classic/...
+	$(GO) test ./classic/... ./reference/classic ./batched/classic ./gpu/classic ./golden/classic/...
+	$(GO) test ./fuzz -run '^TestClassic(Long)?$$'
+	$(GO) test ./cmd/lockstep -run 'Env'
+	-@$(MAKE) --no-print-directory $(GYMNASIUM)/requirements/ready >/dev/null
+	@if [ -f $(GYMNASIUM)/requirements/ready ]; then $(MAKE) --no-print-directory test-classic CLASSIC_LIVE=2000; else echo 'no Gymnasium: pip is not at hand'; fi

@@ -17,6 +17,23 @@ type Route struct {
 // Len is the number of rows.
 func (r *Route) Len() int { return len(r.TargetLataccel) }
 
+// Columns are the route's columns, in the order in which they are declared.
+func (r *Route) Columns() [5]*[]float64 {
+	return [5]*[]float64{&r.RollLataccel, &r.VEgo, &r.AEgo, &r.TargetLataccel, &r.SteerCommand}
+}
+
+// First is the route's first rows, with the draws of their steps. It shares them with
+// the route, and has no room to grow into.
+func (r *Route) First(rows int) *Route {
+	c := *r
+	for _, column := range c.Columns() {
+		*column = (*column)[:rows:rows]
+	}
+	draws := min(len(r.Draws), rows-ContextLength)
+	c.Draws = r.Draws[:draws:draws]
+	return &c
+}
+
 // State is the vehicle's state at a step.
 func (r *Route) State(step int) State {
 	return State{RollLataccel: r.RollLataccel[step], VEgo: r.VEgo[step], AEgo: r.AEgo[step]}

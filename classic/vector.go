@@ -33,6 +33,11 @@ type Vector interface {
 	// (S, N), into what is not nil.
 	Observe(observations []float32, states []float64)
 
+	// Snapshot is where the environments are, and Restore has them go on from there.
+	// Totals are left as they are.
+	Snapshot() (*Snapshot, error)
+	Restore(*Snapshot) error
+
 	// Totals are sums since the last Reset of all environments.
 	Totals() Totals
 
@@ -180,9 +185,9 @@ func (t Task) Bounds(r Reset) (low, high []float64) {
 	return low, high
 }
 
-// CheckActions tells which environment has an action that it refuses, or nil.
-// ended, if not nil, are the environments whose action is ignored.
-func (t Task) CheckActions(a Actions, ended []bool) error {
+// checkActions tells which environment has an action that it refuses, or nil.
+// ignored, if not nil, are the environments whose action is.
+func (t Task) checkActions(a Actions, ignored []bool) error {
 	given, other, want := len(a.Discrete), len(a.Continuous), "integers"
 	if t.Environment.Actions == 0 {
 		given, other, want = other, given, "float32"
@@ -191,12 +196,12 @@ func (t Task) CheckActions(a Actions, ended []bool) error {
 		return fmt.Errorf("%s: %d integer and %d float32 actions: it wants %d %s", t.Name, len(a.Discrete), len(a.Continuous), t.Num, want)
 	}
 	for i, x := range a.Discrete {
-		if (x < 0 || int(x) >= t.Environment.Actions) && (ended == nil || !ended[i]) {
+		if (x < 0 || int(x) >= t.Environment.Actions) && (ignored == nil || !ignored[i]) {
 			return fmt.Errorf("%s: environment %d: action %d is not one of 0 to %d", t.Name, i, x, t.Environment.Actions-1)
 		}
 	}
 	for i, x := range a.Continuous {
-		if x != x && (ended == nil || !ended[i]) {
+		if x != x && (ignored == nil || !ignored[i]) {
 			return fmt.Errorf("%s: environment %d: the action is NaN", t.Name, i)
 		}
 	}

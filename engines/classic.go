@@ -3,6 +3,7 @@ package engines
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	batchedclassic "lockstep/batched/classic"
@@ -42,20 +43,36 @@ var Classic = []ClassicEngine{
 	}},
 }
 
-// OpenClassic makes the engine of that name; the last one for "".
-func OpenClassic(name string, workers int) (classic.Engine, error) {
+// ClassicNamed is the engine of that name.
+func ClassicNamed(name string) (*ClassicEngine, error) {
 	var names []string
-	for i := len(Classic) - 1; i >= 0; i-- {
-		e := &Classic[i]
-		if name == "" && !e.Slow || name == e.Name {
-			engine, err := e.New(workers)
-			var absent *want.Error
-			if name == "" && errors.As(err, &absent) {
-				continue
-			}
-			return engine, err
+	for i := range Classic {
+		if Classic[i].Name == name {
+			return &Classic[i], nil
 		}
-		names = append([]string{e.Name}, names...)
+		names = append(names, Classic[i].Name)
 	}
 	return nil, fmt.Errorf("no engine %q computes classic control: there are %s", name, strings.Join(names, ", "))
+}
+
+// OpenClassic makes the engine of that name; the last one that can run for "".
+func OpenClassic(name string, workers int) (classic.Engine, error) {
+	if name != "" {
+		e, err := ClassicNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		return e.New(workers)
+	}
+	var absent *want.Error
+	for i := len(Classic) - 1; ; i-- {
+		if engine, err := Classic[i].New(workers); !Classic[i].Slow && !errors.As(err, &absent) {
+			return engine, err
+		}
+	}
+}
+
+// ClassicIdentity is what an engine proves to be, whatever it is called.
+func ClassicIdentity(e classic.Engine) string {
+	return fmt.Sprintf("%s on %s", reflect.TypeOf(e).PkgPath(), e.Name())
 }

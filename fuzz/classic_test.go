@@ -85,7 +85,7 @@ func classicActions(t *rapid.T, task classic.Task) classic.Actions {
 }
 
 // sameColumn reports whether two columns have the same bits.
-func sameColumn[T float32 | float64 | int32 | bool | int64](a, b []T) error {
+func sameColumn[T float32 | float64 | int32 | bool | int64 | uint64](a, b []T) error {
 	if len(a) != len(b) {
 		return fmt.Errorf("%d and %d values", len(a), len(b))
 	}
@@ -148,6 +148,19 @@ func observed(v classic.Vector) classic.Transition {
 	return classic.Transition{Observations: t.Observations, States: t.States}
 }
 
+// sameSnapshot tells how two snapshots differ, or nil.
+func sameSnapshot(a, b *classic.Snapshot) error {
+	if a == nil || b == nil {
+		return nil
+	}
+	var steps error
+	if a.Steps != b.Steps {
+		steps = fmt.Errorf("%d and %d steps", a.Steps, b.Steps)
+	}
+	return errors.Join(steps, sameColumn(a.States, b.States), sameColumn(a.Observations, b.Observations), sameColumn(a.Elapsed, b.Elapsed),
+		sameColumn(a.Ended, b.Ended), sameColumn(a.Generators, b.Generators))
+}
+
 // Sequences of calls: all engines answer them with the same bits, or refuse them
 // with the same words and stay as they were.
 func FuzzClassic(f *testing.F) { f.Fuzz(rapid.MakeFuzz(classicCalls(classicEngines(f)))) }
@@ -165,6 +178,7 @@ func classicCalls(all []classic.Engine) func(*rapid.T) {
 			defer v.Close()
 			vectors[i] = v
 		}
+		var kept *classic.Snapshot // of the last engine
 		// together does the same to all and compares what they say.
 		together := func(what string, do func(v classic.Vector) ([]classic.Transition, error)) {
 			var first []classic.Transition
@@ -196,7 +210,24 @@ func classicCalls(all []classic.Engine) func(*rapid.T) {
 			}
 		}
 		for range rapid.IntRange(1, 6).Draw(t, "calls") {
-			switch rapid.SampledFrom([]string{"reset", "step", "step", "uniform", "network"}).Draw(t, "call") {
+			switch rapid.SampledFrom([]string{"reset", "step", "step", "uniform", "network", "snapshot", "restore"}).Draw(t, "call") {
+			case "snapshot":
+				var first *classic.Snapshot
+				together("snapshot", func(v classic.Vector) ([]classic.Transition, error) {
+					s, err := v.Snapshot()
+					if err == nil && first != nil {
+						if err := sameSnapshot(first, s); err != nil {
+							t.Fatalf("snapshot: %v", err)
+						}
+					}
+					if err == nil {
+						first, kept = s, s
+					}
+					return nil, err
+				})
+			case "restore":
+				together("restore", func(v classic.Vector) ([]classic.Transition, error) { return nil, v.Restore(kept) })
+
 			case "reset":
 				r := classicReset(t, task)
 				together("reset", func(v classic.Vector) ([]classic.Transition, error) { return nil, v.Reset(r) })

@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"lockstep"
@@ -28,19 +29,30 @@ type (
 	routeBlock struct {
 		Rows, First, Seed int64
 	}
+	layerBlock struct {
+		Inputs, Outputs int64
+		Weights         driver.Pointer
+	}
+	actorBlock struct {
+		Scale  float64
+		Layers int64
+		Layer  [lockstep.MaxLayers]layerBlock
+	}
 	jobBlock struct {
-		Route, Controller int64
-		P, I, D           float64
+		Route, Kind  int64
+		Gains        [10]float64
+		Table, Actor driver.Pointer
+		Sampled      int64
+		Seed, ID     uint64
+		Expected     int64
 	}
 	statusBlock struct {
 		Code, Step      int64
 		Value           float64
 		Sampled, Serial int64
 	}
-	memoryBlock struct {
-		ErrorIntegral, PreviousError float64
-	}
-	costsBlock struct {
+	memoryBlock [3]float64
+	costsBlock  struct {
 		Lataccel, Jerk, Total float64
 	}
 	traceBlock struct {
@@ -50,30 +62,40 @@ type (
 		States                             [4 * lockstep.ContextLength]float32
 		Logits, Probs                      [lockstep.VocabSize]float32
 		CDF                                [lockstep.VocabSize]float64
+		Observation                        [lockstep.ObservationSize]float32
+		Actor                              [lockstep.ActorSize]float32
+		Raw                                float64
 	}
 )
 
 const (
-	controllerZero = 0
-	controllerPID  = 1
-	controllerHost = 2
+	// hostKind in place of a policy's kind: the host gives the commands.
+	hostKind = -1
 
 	statusOK              = 0
 	statusNoToken         = 1
 	statusNotDistribution = 2
 	statusNoController    = 3
+	statusNoObservation   = 4
 
 	// givenDraws in place of a route's seed: the host has written the draws.
 	givenDraws = -1
 )
 
 // interfaceVersion is kVersion of kernels/layout.cuh, lockstep_layout's first word.
-const interfaceVersion = 3
+const interfaceVersion = 4
 
 // variant is a kernel for blocks of so many routes.
 type variant struct{ routes, shared int }
 
-func (v variant) name() string { return fmt.Sprintf("lockstep_rollout_r%d", v.routes) }
+// name is the kernel's; the one with policies knows kinds beyond zero and pid, and
+// expected values.
+func (v variant) name(policies bool) string {
+	if policies {
+		return fmt.Sprintf("lockstep_policy_r%d", v.routes)
+	}
+	return fmt.Sprintf("lockstep_rollout_r%d", v.routes)
+}
 
 // layout is what a module says of itself.
 type layout struct {
@@ -84,14 +106,14 @@ type layout struct {
 // readLayout checks that a module's variable lockstep_layout describes what this
 // package has been written for.
 func readLayout(words []int64, weights int) (layout, error) {
-	const fixed = 10
+	const fixed = 11
 	if len(words) < 1 {
 		return layout{}, errors.New("the module's lockstep_layout is empty: build the kernels again with `make kernels`")
 	}
 	if words[0] != interfaceVersion {
 		return layout{}, fmt.Errorf("the module's kernels have interface version %d, this program wants %d: build the kernels again with `make kernels`", words[0], interfaceVersion)
 	}
-	if len(words) < fixed || words[9] < 1 || int64(len(words)) < fixed+2*words[9] {
+	if len(words) < fixed || words[fixed-1] < 1 || int64(len(words)) < fixed+2*words[fixed-1] {
 		return layout{}, fmt.Errorf("the module's lockstep_layout has %d words, which is too few: build the kernels again with `make kernels`", len(words))
 	}
 	for i, c := range []struct {
@@ -104,15 +126,23 @@ func readLayout(words []int64, weights int) (layout, error) {
 		{"Memory", int(unsafe.Sizeof(memoryBlock{}))},
 		{"TraceStep", int(unsafe.Sizeof(traceBlock{}))},
 		{"Launch", int(unsafe.Sizeof(launchBlock{}))},
+		{"Actor", int(unsafe.Sizeof(actorBlock{}))},
 		{"weights", weights},
 	} {
 		if have := words[1+i]; have != int64(c.want) {
 			return layout{}, fmt.Errorf("the size of %s is %d in the module and %d in this program: build the kernels again with `make kernels`", c.name, have, c.want)
 		}
 	}
-	l := layout{maxThreads: int(words[8])}
-	for i := range int(words[9]) {
+	l := layout{maxThreads: int(words[fixed-2])}
+	for i := range int(words[fixed-1]) {
 		l.variants = append(l.variants, variant{int(words[fixed+2*i]), int(words[fixed+2*i+1])})
+	}
+	var kinds []int64
+	for _, k := range lockstep.Kinds {
+		kinds = append(kinds, int64(len(k.Gains)), int64(len(k.Memory)))
+	}
+	if have := words[fixed+2*len(l.variants):]; !slices.Equal(have, kinds) {
+		return layout{}, fmt.Errorf("the module's kinds of policies have %d gains and numbers remembered, this program's %d: build the kernels again with `make kernels`", have, kinds)
 	}
 	return l, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"lockstep"
 	"lockstep/gpu/driver"
+	"lockstep/gpu/kernels"
 )
 
 // kind is what jobs need of a launch. Those of one launch are of one kind.
@@ -19,12 +20,15 @@ type kind struct {
 	draws      bool // are given
 	traced     bool
 	trajectory bool
+	policies   bool // kernels that know every kind of policy, and expected values
 }
 
 // shape is all that the size of a launch's memory depends on.
 type shape struct {
 	kind
 	jobs, routes, rows int // rows of the columns of all routes
+	tables             int // jobs that have one
+	networks, weights  int // that steer, and the numbers of all
 	stride             int // steps of the histories
 	steps              int // that one launch runs at most
 }
@@ -34,6 +38,7 @@ type shape struct {
 type places struct {
 	commands                           int64 // all that goes up for a step
 	routes, job, steer, columns        int64
+	tables, actors, weights            int64
 	teacher                            int64
 	upEnd                              int64
 	trace                              int64 // what comes down begins here
@@ -63,6 +68,9 @@ func (s shape) places() places {
 	p.job = place(s.jobs, unsafe.Sizeof(jobBlock{}))
 	p.steer = place(s.routes*lockstep.ControlStartIdx, float)
 	p.columns = place(4*s.rows, float)
+	p.tables = place(s.tables*lockstep.TableSteps, float)
+	p.actors = place(s.networks, unsafe.Sizeof(actorBlock{}))
+	p.weights = place(s.weights, unsafe.Sizeof(float32(0)))
 	if s.teacher {
 		p.teacher = place(2*s.jobs*s.stride, float)
 	}
@@ -112,6 +120,14 @@ type routeKey struct {
 
 func (t *task) route() routeKey { return routeKey{t.job.Route, t.job.Draws != nil} }
 
+// rows is how many of its route's rows a launch wants: plans look beyond the end.
+func (t *task) rows(k kind) int {
+	if k.policies {
+		return min(t.job.Route.Len(), t.end+lockstep.FuturePlanSteps)
+	}
+	return t.end
+}
+
 // fit is the shape of as many of the tasks, from the first on, as take no more
 // than so many bytes of device memory; it has no jobs if not even one fits. If
 // one with all its traces does not, a launch runs fewer of its steps.
@@ -120,7 +136,7 @@ func fit(tasks []*task, k kind, room int64) shape {
 		p := s.places()
 		return p.total <= room && (!s.traced || s.host(p) <= traceRoom)
 	}
-	routes, columns := map[routeKey]bool{}, map[*lockstep.Route]bool{}
+	routes, columns, networks := map[routeKey]bool{}, map[*lockstep.Route]bool{}, map[*lockstep.Network]bool{}
 	best := shape{kind: k}
 	next := best
 	for _, t := range tasks {
@@ -131,7 +147,17 @@ func fit(tasks []*task, k kind, room int64) shape {
 		}
 		if !columns[t.job.Route] {
 			columns[t.job.Route] = true
-			next.rows += t.end
+			next.rows += t.rows(k)
+		}
+		switch p := t.job.Policy.(type) {
+		case *lockstep.Table:
+			next.tables++
+		case *lockstep.Network:
+			if !networks[p] {
+				networks[p] = true
+				next.networks++
+				next.weights += kernels.ActorSize(p)
+			}
 		}
 		next.stride = max(next.stride, t.end)
 		next.steps = next.stride - lockstep.ContextLength
@@ -231,29 +257,28 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 	routes, jobs := up[routeBlock](b, at.routes, s.routes), up[jobBlock](b, at.job, s.jobs)
 	steer, columns := up[float64](b, at.steer, s.routes*lockstep.ControlStartIdx), up[float64](b, at.columns, 4*s.rows)
 	index, first, rows := map[routeKey]int{}, map[*lockstep.Route]int{}, 0
+	policies := parameters{batch: b, actors: map[*lockstep.Network]driver.Pointer{}}
 	for j, t := range b.tasks {
 		key, route := t.route(), t.job.Route
 		if _, ok := first[route]; !ok {
 			first[route] = rows
 			for k, column := range [][]float64{route.RollLataccel, route.VEgo, route.AEgo, route.TargetLataccel} {
-				copy(columns[k*s.rows+rows:], column[:t.end])
+				copy(columns[k*s.rows+rows:], column[:t.rows(s.kind)])
 			}
-			rows += t.end
+			rows += t.rows(s.kind)
 		}
 		i, ok := index[key]
 		if !ok {
 			i = len(index)
 			index[key] = i
-			routes[i] = routeBlock{Rows: int64(t.end), First: int64(first[route]), Seed: int64(route.Seed)}
+			routes[i] = routeBlock{Rows: int64(t.rows(s.kind)), First: int64(first[route]), Seed: int64(route.Seed)}
 			if key.draws {
 				routes[i].Seed = givenDraws
 			}
 			copy(steer[i*lockstep.ControlStartIdx:], route.SteerCommand[:lockstep.ControlStartIdx])
 		}
-		jobs[j] = jobBlock{Route: int64(i), Controller: controller(t.job.Policy)}
-		if p, ok := t.job.Policy.(lockstep.PID); ok {
-			jobs[j].P, jobs[j].I, jobs[j].D = p.P, p.I, p.D
-		}
+		jobs[j] = policies.job(t.job)
+		jobs[j].Route = int64(i)
 		if s.teacher {
 			history := up[float64](b, at.teacher, 2*s.jobs*s.stride)[j*s.stride:]
 			copy(history, t.job.Teacher.Lataccel[:t.end])
@@ -303,7 +328,7 @@ func (b *batch) launch() error {
 		k := b.block
 		k.FirstJob, k.Jobs = int64(first), int64(first+p.jobs)
 		blocks := (p.jobs + p.kernel.routes - 1) / p.kernel.routes
-		if err := b.on.Launch(p.kernel.name(), blocks, b.simulator.config.Threads, p.kernel.shared, viewBytes([]launchBlock{k})); err != nil {
+		if err := b.on.Launch(p.kernel.name(b.shape.policies), blocks, b.simulator.config.Threads, p.kernel.shared, viewBytes([]launchBlock{k})); err != nil {
 			return err
 		}
 		first += p.jobs
@@ -355,7 +380,9 @@ func (s statusBlock) err() error {
 		}
 		return errors.New("probabilities do not sum to 1")
 	case statusNoController:
-		return fmt.Errorf("the device has no controller %v", s.Value)
+		return fmt.Errorf("the kernel has no policy of kind %v", s.Value)
+	case statusNoObservation:
+		return fmt.Errorf("%s is NaN", lockstep.ObservationElement(int(s.Value)))
 	}
 	return fmt.Errorf("the kernel ended with code %d, which this program does not know", s.Code)
 }

@@ -145,5 +145,8 @@ func observe(job *lockstep.Job, step int, t *traceBlock) error {
 	if t.Network != 0 {
 		s.Tokens, s.States, s.Logits, s.Probs, s.CDF = t.Tokens[:], t.States[:], t.Logits[:], t.Probs[:], t.CDF[:]
 	}
+	if _, ok := job.Policy.(*lockstep.Network); ok && step >= lockstep.ControlStartIdx {
+		s.Observation, s.Actor, s.Raw = t.Observation[:], t.Actor[:], t.Raw
+	}
 	return guard.Do(func() { job.Observe(&s) })
 }

@@ -164,6 +164,7 @@ type trace struct {
 func (tr *trace) observe(s *lockstep.Step) {
 	c := *s
 	c.Tokens, c.States, c.Logits, c.Probs, c.CDF = slices.Clone(s.Tokens), slices.Clone(s.States), slices.Clone(s.Logits), slices.Clone(s.Probs), slices.Clone(s.CDF)
+	c.Observation, c.Actor = slices.Clone(s.Observation), slices.Clone(s.Actor)
 	tr.steps = append(tr.steps, c)
 }
 
@@ -177,6 +178,9 @@ func stepDifference(a, b *lockstep.Step) string {
 		same  bool
 	}{
 		{"index", a.Index == b.Index},
+		{"observation", slices.EqualFunc(a.Observation, b.Observation, same32)},
+		{"actor", slices.EqualFunc(a.Actor, b.Actor, same32)},
+		{"raw", same64(a.Raw, b.Raw)},
 		{"action", same64(a.Action, b.Action)},
 		{"tokens", slices.Equal(a.Tokens, b.Tokens)},
 		{"states", slices.EqualFunc(a.States, b.States, same32)},

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,9 +237,6 @@ func (r *run) group(jobs []lockstep.Job) []*group {
 		if err == nil && t.job.Policy == nil {
 			err = errors.New("no controller of type <nil>")
 		}
-		if err == nil {
-			err = supported(t.job)
-		}
 		if err != nil {
 			r.fail(t, 0, err)
 			continue
@@ -252,9 +250,18 @@ func (r *run) group(jobs []lockstep.Job) []*group {
 		}
 		groups[at].tasks = append(groups[at].tasks, t)
 	}
+	networks := map[*lockstep.Network]int{}
+	network := func(t *task) int {
+		n, _ := t.job.Policy.(*lockstep.Network)
+		if _, ok := networks[n]; !ok {
+			networks[n] = len(networks)
+		}
+		return networks[n]
+	}
 	for _, g := range groups {
-		// A block ends with the longest of its routes, so equal ones go together.
-		slices.SortStableFunc(g.tasks, func(a, b *task) int { return b.end - a.end })
+		// A block ends with the longest of its routes, and reads each network that it has
+		// once, so equal ones go together.
+		slices.SortStableFunc(g.tasks, func(a, b *task) int { return cmp.Or(b.end-a.end, network(a)-network(b)) })
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int {
 		return btoi(a.kind.commands) - btoi(b.kind.commands)
@@ -272,36 +279,13 @@ func btoi(b bool) int {
 // kind is what a job needs of a launch.
 func (r *run) kind(job *lockstep.Job) kind {
 	return kind{
-		commands:   controller(job.Policy) == controllerHost,
+		commands:   kindOf(job.Policy) == hostKind,
+		policies:   beyondPID(job),
 		teacher:    job.Teacher != nil,
 		draws:      job.Draws != nil,
 		traced:     job.Observe != nil,
 		trajectory: r.opts.Trajectory,
 	}
-}
-
-// controller is what the device knows of a policy.
-func controller(p lockstep.Policy) int64 {
-	switch p.(type) {
-	case lockstep.Zero:
-		return controllerZero
-	case lockstep.PID:
-		return controllerPID
-	}
-	return controllerHost
-}
-
-// supported refuses what this engine does not compute.
-func supported(job *lockstep.Job) error {
-	switch p := job.Policy.(type) {
-	case nil, lockstep.Zero, lockstep.PID, lockstep.Custom, *lockstep.Batch:
-	default:
-		return fmt.Errorf("the gpu engine has no policy %v: use another engine", p)
-	}
-	if job.Expected {
-		return errors.New("the gpu engine does not take expected values of predictions: use another engine")
-	}
-	return nil
 }
 
 // report gives a task's result to the caller.

@@ -271,7 +271,7 @@ func TestLedger(t *testing.T) {
 		}
 		return jobs
 	}
-	if one, many := bytes(sweep(1)), bytes(sweep(20)); many-one > 20*64 {
+	if one, many := bytes(sweep(1)), bytes(sweep(20)); many-one > 20*160 {
 		t.Errorf("a sweep of 20 uploads %d bytes, one rollout %d: the route is there more than once", many, one)
 	}
 
@@ -466,6 +466,7 @@ func TestFaults(t *testing.T) {
 				panic("seen enough")
 			}
 		}}, "step 109: panic: seen enough"},
+		{"NaN that a network sees", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[110] = math.NaN() }), Policy: network(8)}, "step 100: observation[65] (target plan 9) is NaN"},
 		{"no route", lockstep.Job{Policy: lockstep.Zero{}}, "no route"},
 		{"short route", lockstep.Job{Route: shorten(good, 99), Policy: lockstep.Zero{}}, "99 rows, want at least 101"},
 		{"unequal columns", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo = r.VEgo[:50] }), Policy: lockstep.Zero{}}, "columns of 114, 50"},
@@ -479,7 +480,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			neighbour, want := lockstep.Job{Route: good, Policy: lockstep.DefaultPID}, onDevice
-			if controller(c.bad.Policy) == controllerHost {
+			if kindOf(c.bad.Policy) == hostKind {
 				neighbour.Policy, want = weavePolicy, onHost
 			}
 			got := results(t, s, context.Background(), []lockstep.Job{neighbour, c.bad, neighbour}, opts)

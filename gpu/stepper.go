@@ -15,7 +15,7 @@ import (
 
 // Reset puts rollouts of the jobs on the device, at step ContextLength. All state
 // stays there: a step uploads a command for each job and downloads its lataccel.
-// Jobs with Zero and PID are steered by the device. After another run's failure on
+// Jobs with native policies are steered by the device. After another run's failure on
 // the same device the rollouts are lost.
 func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
 	if err := stepping.Check(jobs, opts); err != nil {
@@ -26,11 +26,9 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 	var tasks []*task
 	for i := range jobs {
 		t := &task{job: &jobs[i], index: i, end: jobs[i].End(opts.Shortcuts)}
-		if err := supported(t.job); err != nil {
-			return nil, fmt.Errorf("job %d: %w", i, t.job.Failed(0, err))
-		}
 		k.draws = k.draws || t.job.Draws != nil
 		k.traced = k.traced || t.job.Observe != nil
+		k.policies = k.policies || beyondPID(t.job)
 		tasks = append(tasks, t)
 	}
 	p, err := s.reset(ctx, tasks, k, opts)
@@ -276,11 +274,11 @@ func (r *rollouts) Fetch(ctx context.Context) error {
 func (r *rollouts) Histories(j int) (lataccel, action []float64) { return r.lataccel[j], r.action[j] }
 
 func (r *rollouts) Memory(j int) ([]float64, error) {
-	switch r.tasks[j].job.Policy.(type) {
-	case nil, lockstep.Zero:
+	switch policy := r.tasks[j].job.Policy.(type) {
+	case nil:
 		return nil, nil
-	case lockstep.PID:
-		return []float64{r.memory[j].ErrorIntegral, r.memory[j].PreviousError}, nil
+	case lockstep.Native:
+		return slices.Clone(r.memory[j][:len(lockstep.Kinds[policy.Kind()].Memory)]), nil
 	}
 	return nil, errors.New("what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy")
 }
@@ -299,9 +297,7 @@ func (r *rollouts) Restore(j, step int, lataccel, action, memory []float64) erro
 	copy(r.lataccel[j], lataccel)
 	copy(r.action[j], action)
 	r.memory[j] = memoryBlock{}
-	if len(memory) == 2 {
-		r.memory[j] = memoryBlock{memory[0], memory[1]}
-	}
+	copy(r.memory[j][:], memory)
 	return b.simulator.use(ctx, b.on, func(c *connection) error {
 		at := func(offset int64, size int64) driver.Pointer { return b.device(offset + int64(j)*size) }
 		history := int64(8 * b.shape.stride)

@@ -303,7 +303,6 @@ func (p *pairing) finish(running End) {
 	default:
 		want, got := sides(p, held.Outcome, running.Outcome)
 		if d := p.end(want, got); d != nil {
-			d.Step, d.Stage = -1, p.c.family.Schema.Outcome.Name
 			p.note(d)
 		}
 	}

@@ -2,7 +2,6 @@ package parity
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -156,10 +155,10 @@ func diff(t schema.Type, want, got []byte) *Divergence {
 	return d
 }
 
-// farthest is the greatest differences between two arrays, each on its own, and false
+// Farthest is the greatest differences between two arrays, each on its own, and false
 // if one of them is not there or their lengths differ. What is not a number is infinitely
 // far from all else.
-func farthest(t schema.Type, a, b []byte) (d Difference, ok bool) {
+func Farthest(t schema.Type, a, b []byte) (d Difference, ok bool) {
 	if len(a) != len(b) || len(a) == 0 {
 		return d, false
 	}
@@ -198,11 +197,21 @@ func DifferStep(s *schema.Schema, want, got *schema.Step) *Divergence {
 	return nil
 }
 
-// DifferOutcome compares outcomes, in which all that is no number is one.
+// DifferOutcome compares outcomes. All that are no number are one: 0/0 has a sign and a
+// payload that IEEE 754 leaves open.
 func DifferOutcome(s *schema.Schema, want, got []float64) *Divergence {
-	d := newJudge(&Family{Schema: s}, [2]bool{}, false, false).end(want, got)
+	w, g := slices.Clone(want), slices.Clone(got)
+	for i := range min(len(w), len(g)) {
+		if w[i] != w[i] && g[i] != g[i] {
+			g[i] = w[i]
+		}
+	}
+	d := Differ(w, g)
 	if d != nil {
 		d.Step, d.Stage = -1, s.Outcome.Name
+		if d.Index >= 0 && d.Index < len(s.Outcome.Elements) {
+			d.Element = s.Outcome.Elements[d.Index]
+		}
 	}
 	return d
 }
@@ -225,8 +234,3 @@ func Differs(s *schema.Schema, want, got []*schema.Step, wantEnd, gotEnd End) er
 	}
 	return nil
 }
-
-// showHash stands for values of which only the hash is known.
-func showHash(hash uint64) string { return fmt.Sprintf("values of hash %016x", hash) }
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

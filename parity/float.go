@@ -1,7 +1,6 @@
 package parity
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -29,61 +28,36 @@ func (x Float) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (x *Float) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] != '"' {
-		// Through the number's own text, so that -0 stays what it is.
-		var n json.Number
-		if err := json.Unmarshal(data, &n); err != nil {
-			return err
+	text, quoted := strings.CutPrefix(string(data), `"`)
+	text = strings.TrimSuffix(text, `"`)
+	f, err := strconv.ParseFloat(text, 64)
+	if digits, nan := strings.CutPrefix(text, "NaN:"); quoted && nan {
+		var bits uint64
+		bits, err = strconv.ParseUint(digits, 16, 64)
+		if f = math.Float64frombits(bits); f == f {
+			err = strconv.ErrSyntax
 		}
-		f, err := strconv.ParseFloat(string(n), 64)
-		if err != nil {
-			return err
-		}
-		*x = Float(f)
-		return nil
+	} else if quoted && text != "Inf" && text != "-Inf" {
+		err = strconv.ErrSyntax
 	}
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("%.60s is no number: want one, or Inf, -Inf, or NaN: and its bits", data)
 	}
-	switch text {
-	case "Inf":
-		*x = Float(math.Inf(1))
-		return nil
-	case "-Inf":
-		*x = Float(math.Inf(-1))
-		return nil
-	}
-	if digits, ok := strings.CutPrefix(text, "NaN:"); ok {
-		bits, err := strconv.ParseUint(digits, 16, 64)
-		if f := math.Float64frombits(bits); err == nil && f != f {
-			*x = Float(f)
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is no number: want one, or Inf, -Inf, or NaN: and its bits", text)
+	*x = Float(f)
+	return nil
 }
 
 // Floats and Numbers convert columns.
-func Floats(a []float64) []Float {
-	if a == nil {
-		return nil
-	}
-	out := make([]Float, len(a))
-	for i, x := range a {
-		out[i] = Float(x)
-	}
-	return out
-}
+func Floats(a []float64) []Float  { return convert[Float](a) }
+func Numbers(a []Float) []float64 { return convert[float64](a) }
 
-// Numbers is the inverse of Floats.
-func Numbers(a []Float) []float64 {
+func convert[To, From ~float64](a []From) []To {
 	if a == nil {
 		return nil
 	}
-	out := make([]float64, len(a))
+	out := make([]To, len(a))
 	for i, x := range a {
-		out[i] = float64(x)
+		out[i] = To(x)
 	}
 	return out
 }

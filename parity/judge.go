@@ -1,7 +1,10 @@
 package parity
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"lockstep/parity/schema"
 )
@@ -193,7 +196,7 @@ func (j *judge) explains(g *schema.Stage) bool {
 func (j *judge) tolerate(i int, want, got *schema.Step) {
 	t := &j.tolerated[i]
 	t.steps++
-	d, ok := farthest(j.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
+	d, ok := Farthest(j.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
 	if !ok {
 		t.unknown++
 		return
@@ -239,20 +242,13 @@ func (e *effect) add(step int, want, got float64) {
 	e.greatest = max(e.greatest, apart)
 }
 
-// end compares the outcomes. All that are no number are one: 0/0 has a sign and a payload
-// that IEEE 754 leaves open.
+// end compares the outcomes.
 func (j *judge) end(want, got []float64) *Divergence {
 	if want == nil || got == nil {
 		return nil
 	}
 	j.outcomes++
-	w, g := append([]float64{}, want...), append([]float64{}, got...)
-	for i := range min(len(w), len(g)) {
-		if w[i] != w[i] && g[i] != g[i] {
-			g[i] = w[i]
-		}
-	}
-	d := diff("float64", schema.Bytes(w), schema.Bytes(g))
+	d := DifferOutcome(j.family.Schema, want, got)
 	if d == nil {
 		return nil
 	}
@@ -260,16 +256,13 @@ func (j *judge) end(want, got []float64) *Divergence {
 	if j.outcome {
 		return nil
 	}
-	if e := j.family.Schema.Outcome.Elements; d.Index >= 0 && d.Index < len(e) {
-		d.Element = e[d.Index]
-	}
-	j.find(Finding{-1, j.family.Schema.Outcome.Name}, nil, nil)
+	j.find(Finding{-1, d.Stage}, nil, nil)
 	return d
 }
 
 // diffRollouts compares what is known of two rollouts' inputs.
 func diffRollouts(want, got map[string]string) *Divergence {
-	for _, name := range sortedKeys(want) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if other, ok := got[name]; ok && other != want[name] {
 			return &Divergence{Index: -1, Want: name + " " + want[name], Got: other}
 		}
@@ -296,7 +289,7 @@ func diffStage(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
 		case !has:
 			return "no value"
 		case g.IsArray():
-			return showHash(bits)
+			return fmt.Sprintf("values of hash %016x", bits)
 		}
 		return "a value, " + g.Type.Show(bits)
 	}

@@ -1,7 +1,6 @@
 package parity
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,12 +60,12 @@ func NewTeacher(s *schema.Schema, steps []*schema.Step) *Teacher {
 	return r.teacher(s, len(steps))
 }
 
-// Len is the number of steps.
-func (t *Teacher) Len() int { return t.steps }
-
 // Taught are a teacher's values of a stage from the first step on, one array after the
-// other if they are arrays.
+// other if they are arrays; nil without a teacher.
 func Taught[T float32 | float64 | int32 | int64 | uint8](t *Teacher, stage string) []T {
+	if t == nil {
+		return nil
+	}
 	return schema.Elements[T](t.columns[t.schema.Index(stage)])
 }
 
@@ -103,7 +102,7 @@ func (e *End) String() string {
 	return "no error"
 }
 
-// A Source is one side of a comparison: Live, Traced, or a Recording's.
+// A Source is one side of a comparison: Live, or Recorded.
 type Source interface {
 	Info() SideInfo
 	Schema() *schema.Schema
@@ -203,148 +202,110 @@ func (l *LiveSource) run(ctx context.Context, tasks []Task, own []int, visit fun
 	return nil
 }
 
-// TraceSource is a trace.
-type TraceSource struct {
-	file  *trace.File
-	named map[string][]*trace.Run
-}
-
-// Traced makes a source of a trace. Rollouts are found by their keys, those of the same
-// key in their order.
-func Traced(f *trace.File) *TraceSource {
-	t := &TraceSource{file: f, named: map[string][]*trace.Run{}}
-	t.index()
-	return t
-}
-
-func (t *TraceSource) index() {
-	clear(t.named)
-	for _, run := range t.file.Rollouts {
-		t.named[run.Name()] = append(t.named[run.Name()], run)
-	}
-}
-
-// Info names the file.
-func (t *TraceSource) Info() SideInfo {
-	return SideInfo{Name: t.file.Name, Profile: t.file.Header.Profile}
-}
-
-// Schema is that of the file's header.
-func (t *TraceSource) Schema() *schema.Schema { return &t.file.Header.Schema }
-
-func (t *TraceSource) digest() (schema.Hash, bool) { return t.file.Digest(), t.file.Hashed != 0 }
-
-func (t *TraceSource) rehash(h schema.Hash) error {
-	err := t.file.Rehash(h)
-	t.index()
-	return err
-}
-
-func (t *TraceSource) rollouts() (all []trace.Rollout) {
-	for _, run := range t.file.Rollouts {
-		all = append(all, run.Rollout)
-	}
-	return all
-}
-
-func (t *TraceSource) play(ctx context.Context, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
-	ends := make([]End, len(tasks))
-	for i, task := range tasks {
-		runs := t.named[task.Name()]
-		if task.nth >= len(runs) {
-			continue
-		}
-		run := runs[task.nth]
-		ends[i] = End{found: true, rollout: &run.Rollout, Outcome: run.End.Outcome}
-		if run.End.Error != "" {
-			ends[i].Err = errors.New(run.End.Error)
-		}
-		for k := range run.Digests.Len() {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			s := run.Digests.At(k)
-			if full && (task.Until == 0 || s.Index == task.Until-1) {
-				var err error
-				if s, err = t.file.Step(run, k); err != nil {
-					return nil, err
-				}
-			}
-			visit(i, s)
-		}
-	}
-	return ends, nil
-}
-
-// A Recording holds rollouts that were recorded with digests of one kind.
+// A Recording holds rollouts that were recorded with digests of one kind. One that can
+// have others has a method Rehash(schema.Hash) error.
 type Recording interface {
 	Info() SideInfo
 	Schema() *schema.Schema
 	Digest() schema.Hash
 
-	// Rollouts are those that there are, in order, each of another key.
+	// Rollouts are those that there are, in order.
 	Rollouts() []trace.Rollout
 
-	// Read shows the steps of the n-th rollout, with the digests of all arrays and those
-	// that are known in full, and returns what is known of it and what it came to.
-	Read(n int, show func(s *schema.Step)) (trace.Rollout, []float64, error)
+	// Read shows the steps of the n-th rollout, with the digests of all arrays, and in
+	// full those that are known so of the steps for which full says it. It returns what
+	// is known of the rollout and what it came to.
+	Read(n int, full func(step int) bool, show func(s *schema.Step)) (trace.Rollout, End, error)
 }
 
-// Steps are one rollout in memory, as a Recording.
-type Steps struct {
-	Name    string
-	Of      *schema.Schema
-	Hash    schema.Hash
-	Rollout trace.Rollout
-	Steps   []*schema.Step // with their digests
-	Outcome []float64
-}
-
-// Info, Schema, Digest, Rollouts and Read make it a Recording.
-func (s *Steps) Info() SideInfo            { return SideInfo{Name: s.Name} }
-func (s *Steps) Schema() *schema.Schema    { return s.Of }
-func (s *Steps) Digest() schema.Hash       { return s.Hash }
-func (s *Steps) Rollouts() []trace.Rollout { return []trace.Rollout{s.Rollout} }
-func (s *Steps) Read(_ int, show func(*schema.Step)) (trace.Rollout, []float64, error) {
-	for _, step := range s.Steps {
-		show(step)
+// Recorded makes a source of a recording. Rollouts are found by their keys, those of the
+// same key in their order.
+func Recorded(r Recording) Source {
+	s := recorded{r, map[string][]int{}}
+	for i, about := range r.Rollouts() {
+		s.named[about.Name()] = append(s.named[about.Name()], i)
 	}
-	return s.Rollout, s.Outcome, nil
+	return s
 }
 
-// Recorded makes a source of a recording.
-func Recorded(r Recording) Source { return recorded{r} }
+type recorded struct {
+	Recording
+	named map[string][]int
+}
 
-type recorded struct{ Recording }
+type rehasher interface{ Rehash(schema.Hash) error }
 
-func (r recorded) digest() (schema.Hash, bool) { return r.Digest(), true }
-func (r recorded) rollouts() []trace.Rollout   { return r.Rollouts() }
+func (r recorded) digest() (h schema.Hash, fixed bool) {
+	_, can := r.Recording.(rehasher)
+	f, ok := r.Recording.(traced)
+	return r.Digest(), !can || ok && f.Hashed != 0
+}
 
 func (r recorded) rehash(h schema.Hash) error {
-	if h != r.Digest() {
-		return fmt.Errorf("%s holds digests of kind %s, not %s", r.Info().Name, r.Digest(), h)
+	if h == r.Digest() {
+		return nil
 	}
-	return nil
+	if f, ok := r.Recording.(rehasher); ok {
+		return f.Rehash(h)
+	}
+	return fmt.Errorf("%s holds digests of kind %s, not %s", r.Info().Name, r.Digest(), h)
 }
 
-func (r recorded) play(ctx context.Context, tasks []Task, _ bool, visit func(i int, s *schema.Step)) ([]End, error) {
+func (r recorded) rollouts() []trace.Rollout { return r.Rollouts() }
+
+func (r recorded) play(ctx context.Context, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
 	ends := make([]End, len(tasks))
-	all := r.Rollouts()
 	for i, t := range tasks {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		n := slices.IndexFunc(all, func(a trace.Rollout) bool { return slices.Equal(a.Key, t.Key) })
-		if n < 0 || t.nth > 0 {
+		known := r.named[t.Name()]
+		if t.nth >= len(known) {
 			continue
 		}
-		about, outcome, err := r.Read(n, func(s *schema.Step) { visit(i, s) })
+		asked := func(step int) bool { return full && (t.Until == 0 || step == t.Until-1) }
+		about, end, err := r.Read(known[t.nth], asked, func(s *schema.Step) { visit(i, s) })
 		if err != nil {
 			return nil, err
 		}
-		ends[i] = End{found: true, rollout: &about, Outcome: outcome}
+		end.found, end.rollout = true, &about
+		ends[i] = end
 	}
 	return ends, nil
+}
+
+// Traced makes a source of a trace.
+func Traced(f *trace.File) Source { return Recorded(traced{f}) }
+
+type traced struct{ *trace.File }
+
+func (t traced) Info() SideInfo         { return SideInfo{Name: t.Name, Profile: t.Header.Profile} }
+func (t traced) Schema() *schema.Schema { return &t.Header.Schema }
+
+func (t traced) Rollouts() (all []trace.Rollout) {
+	for _, run := range t.File.Rollouts {
+		all = append(all, run.Rollout)
+	}
+	return all
+}
+
+func (t traced) Read(n int, full func(step int) bool, show func(s *schema.Step)) (trace.Rollout, End, error) {
+	run := t.File.Rollouts[n]
+	for k := range run.Digests.Len() {
+		s := run.Digests.At(k)
+		if full(s.Index) {
+			var err error
+			if s, err = t.Step(run, k); err != nil {
+				return run.Rollout, End{}, err
+			}
+		}
+		show(s)
+	}
+	end := End{Outcome: run.End.Outcome}
+	if run.End.Error != "" {
+		end.Err = errors.New(run.End.Error)
+	}
+	return run.Rollout, end, nil
 }
 
 // pairUp completes the tasks, or without any makes those of all rollouts of both
@@ -374,21 +335,16 @@ func pairUp(want, got Source, tasks []Task) ([]Task, error) {
 	return tasks, nil
 }
 
-// agree makes both sources hash alike, and returns the hash.
+// agree makes both sources hash alike, and returns the hash: that of one which cannot
+// change, else of a recording, whose change takes time.
 func agree(want, got Source) (schema.Hash, error) {
-	// Those that cannot change decide, then recordings, whose change takes time.
-	rank := func(s Source) int {
-		if _, fixed := s.digest(); fixed {
-			return 0
-		} else if !s.Info().Live {
-			return 1
+	h := schema.XXH64
+	for _, decides := range []bool{false, true} {
+		for _, s := range []Source{got, want} {
+			if own, fixed := s.digest(); !s.Info().Live && fixed == decides {
+				h = own
+			}
 		}
-		return 2
-	}
-	best := slices.MinFunc([]Source{want, got}, func(a, b Source) int { return cmp.Compare(rank(a), rank(b)) })
-	h, _ := best.digest()
-	if best.Info().Live {
-		h = schema.XXH64
 	}
 	if err := want.rehash(h); err != nil {
 		return h, err

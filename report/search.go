@@ -1,10 +1,15 @@
 package report
 
 import (
+	"fmt"
 	"io"
 	"strconv"
+	"text/tabwriter"
 
+	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/reference"
+	"lockstep/search"
 )
 
 // Class is what a cost is a cost of. Costs of different classes are not compared.
@@ -17,14 +22,14 @@ const (
 	ClassTable      Class = "table, planned without the draws"
 )
 
-// Search is what a search for policies came to.
+// Search is what a search for policies came to: total costs by route, beside the
+// routes' floors. NewSearch makes it.
 type Search struct {
-	Title     string
-	Columns   []SearchColumn
-	Routes    []string
-	Floors    []float64 // of each route: no trajectory costs less
-	MeanFloor float64
-	Curve     *Curve // nil for none
+	Title   string
+	Columns []SearchColumn
+	Routes  []string
+	Floors  []float64 // of each route: no trajectory costs less
+	Curve   *Curve    // nil for none
 	Origin
 }
 
@@ -33,7 +38,80 @@ type SearchColumn struct {
 	Policy string
 	Class  Class
 	Totals []float64
-	Mean   float64
+}
+
+// NewSearch is a report on routes, of no policies yet.
+func NewSearch(title string, routes []*lockstep.Route) *Search {
+	s := &Search{Title: title}
+	for _, r := range routes {
+		s.Routes, s.Floors = append(s.Routes, r.Name), append(s.Floors, search.Floor(r))
+	}
+	return s
+}
+
+// Add adds a policy's results on the routes. One that failed is an error.
+func (s *Search) Add(class Class, policy lockstep.Policy, results []lockstep.Result) error {
+	c := SearchColumn{Policy: policy.String(), Class: class}
+	for _, r := range results {
+		if r.Err != nil {
+			return r.Err
+		}
+		c.Totals = append(c.Totals, r.Costs.Total)
+	}
+	s.Columns = append(s.Columns, c)
+	return nil
+}
+
+// Mean is the mean total cost.
+func (c SearchColumn) Mean() float64 { return meanTotal(c.Totals) }
+
+// Short is the policy's name where it has a column.
+func (c SearchColumn) Short() string {
+	if len(c.Policy) <= 16 {
+		return c.Policy
+	}
+	return fmt.Sprintf("%.12s…", c.Policy)
+}
+
+// MeanFloor is the mean of the floors.
+func (s *Search) MeanFloor() float64 { return meanTotal(s.Floors) }
+
+// meanTotal is the mean of the Python program.
+func meanTotal(totals []float64) float64 {
+	costs := make([]lockstep.Costs, len(totals))
+	for i, x := range totals {
+		costs[i].Total = x
+	}
+	return reference.MeanCosts(costs).Total
+}
+
+// WriteText writes a line for each route, the means, and what each policy is.
+func (s *Search) WriteText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name, floor string, cell func(c SearchColumn) string) {
+		fmt.Fprintf(t, "%s\t%s\t", name, floor)
+		for _, c := range s.Columns {
+			fmt.Fprintf(t, "%s\t", cell(c))
+		}
+		fmt.Fprintln(t)
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+	fmt.Fprintln(t)
+	row("route", "floor", SearchColumn.Short)
+	for i, name := range s.Routes {
+		row(name, number(s.Floors[i]), func(c SearchColumn) string { return number(c.Totals[i]) })
+	}
+	row("mean", number(s.MeanFloor()), func(c SearchColumn) string { return number(c.Mean()) })
+	row("geometric mean", "", func(c SearchColumn) string { return number(search.GeometricMean(c.Totals)) })
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, c := range s.Columns {
+		if _, err := fmt.Fprintf(w, "%s: %s; class: %s\n", c.Short(), c.Policy, c.Class); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Curve is some lines over the steps of a search.
@@ -44,12 +122,12 @@ type Curve struct {
 }
 
 // WriteSearch writes the report on a search.
-func WriteSearch(path string, s Search) error {
+func WriteSearch(path string, s *Search) error {
 	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "search.html", newSearchPage(s)) })
 }
 
 type searchPage struct {
-	Search
+	*Search
 	Rows  []searchRow
 	Chart *chart
 	Facts []Fact
@@ -61,7 +139,7 @@ type searchRow struct {
 	Totals []float64
 }
 
-func newSearchPage(s Search) searchPage {
+func newSearchPage(s *Search) searchPage {
 	p := searchPage{Search: s, Facts: s.Origin.facts()}
 	for i, name := range s.Routes {
 		row := searchRow{Name: name, Floor: s.Floors[i]}

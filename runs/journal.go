@@ -1,7 +1,7 @@
 package runs
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +19,7 @@ const (
 	lockName    = "lock"
 )
 
-// Journal is the folder of a run. It is for one goroutine at a time, and for one
+// Journal is the folder of a run; nil keeps nothing. It is for one goroutine at a time, and for one
 // process: a lock keeps others out, and ends with the process that has it.
 type Journal struct {
 	Dir  string
@@ -87,18 +87,21 @@ type kept struct {
 
 // readResults reads a journal's results, up to the first record that is not whole.
 func readResults(path string, n int) (*kept, error) {
-	data, err := fileio.ReadFile(path, fileio.Record)
+	f, err := fileio.Open(path, fileio.Journal)
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
+	in := bufio.NewReader(f)
 	k := &kept{have: map[int]Result{}}
-	for number := 1; k.whole < int64(len(data)); number++ {
-		rest := data[k.whole:]
-		end := bytes.IndexByte(rest, '\n')
-		if end < 0 { // the process ended while it wrote
+	for number := 1; ; number++ {
+		text, err := in.ReadBytes('\n')
+		if err == io.EOF { // whatever is left, the process ended while it wrote it
 			return k, nil
+		} else if err != nil {
+			return nil, err
 		}
-		r, ms, err := parseLine(rest[:end], n)
+		r, ms, err := parseLine(text[:len(text)-1], n)
 		if err != nil {
 			k.dropped = fmt.Sprintf("%s:%d: %v: what follows is computed again", path, number, err)
 			return k, nil
@@ -110,13 +113,15 @@ func readResults(path string, n int) (*kept, error) {
 		if k.last = time.UnixMilli(ms); k.first.IsZero() {
 			k.first = k.last
 		}
-		k.whole += int64(end) + 1
+		k.whole += int64(len(text))
 	}
-	return k, nil
 }
 
 // Result is a rollout's result, if the journal has it.
 func (j *Journal) Result(i int) (Result, bool) {
+	if j == nil {
+		return Result{}, false
+	}
 	r, ok := j.have[i]
 	return r, ok
 }
@@ -138,8 +143,19 @@ func (j *Journal) Add(results ...Result) error {
 	return j.results.Sync()
 }
 
+// WriteCurve writes the curve of a search so far into the folder.
+func (j *Journal) WriteCurve(c *Curve) error {
+	if j == nil {
+		return nil
+	}
+	return c.Write(j.Dir)
+}
+
 // Close ends the use of the folder.
 func (j *Journal) Close() error {
+	if j == nil {
+		return nil
+	}
 	var err error
 	if j.results != nil {
 		err = j.results.Close()

@@ -28,6 +28,7 @@ type Plan struct {
 	Build       string           `json:"build"` // of the engine: what it is made of and by whom
 	Controllers []Controller     `json:"controllers"`
 	Routes      []Route          `json:"routes"`
+	Search      *Search          `json:"search,omitempty"`
 	Shards      int              `json:"shards,omitempty"`
 }
 
@@ -35,6 +36,22 @@ type Plan struct {
 type Controller struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256,omitempty"` // of its source or parameters, where the name does not hold them
+}
+
+// Search is a search whose candidates follow from what those before came to. They are
+// further controllers, behind the plan's own.
+type Search struct {
+	Kind        string `json:"kind"`
+	Seed        uint64 `json:"seed"`
+	Population  int    `json:"population"`
+	Generations int    `json:"generations"`
+}
+
+func (s *Search) String() string {
+	if s == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%d generations of %d %s, seed %d", s.Generations, s.Population, s.Kind, s.Seed)
 }
 
 // Route is one route of a plan.
@@ -58,9 +75,15 @@ func PlanRoute(r *lockstep.Route) Route {
 }
 
 // Rollouts is how many rollouts the plan has.
-func (p *Plan) Rollouts() int { return len(p.Controllers) * len(p.Routes) }
+func (p *Plan) Rollouts() int {
+	controllers := len(p.Controllers)
+	if p.Search != nil {
+		controllers += p.Search.Population * p.Search.Generations
+	}
+	return controllers * len(p.Routes)
+}
 
-// At is the controller and the route of a rollout.
+// At is the controller and the route of a rollout that is not of a search.
 func (p *Plan) At(i int) (Controller, Route) {
 	return p.Controllers[i/len(p.Routes)], p.Routes[i%len(p.Routes)]
 }
@@ -136,6 +159,8 @@ func (p *Plan) Difference(q *Plan) string {
 		return fmt.Sprintf("%d controllers, there %d", len(q.Controllers), len(p.Controllers))
 	case len(p.Routes) != len(q.Routes):
 		return fmt.Sprintf("%d routes, there %d", len(q.Routes), len(p.Routes))
+	case p.Search.String() != q.Search.String():
+		return fmt.Sprintf("the search is %v, there it is %v", q.Search, p.Search)
 	case p.Shards != q.Shards:
 		return fmt.Sprintf("%d shards, there %d", q.Shards, p.Shards)
 	}

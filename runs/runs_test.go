@@ -95,7 +95,7 @@ func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir stri
 		defer journal.Close()
 	}
 	var text strings.Builder
-	err := Stream(ctx, s, jobs, lockstep.Options{}, journal, nil, func(i int, r lockstep.Result) bool {
+	err := (&Work{Simulator: s, Jobs: jobs, Journal: journal}).Stream(ctx, func(i int, r lockstep.Result) bool {
 		c, route := p.At(i)
 		fmt.Fprintf(&text, "%s %s %x %x %x %q\n", c.Name, route.Name, math.Float64bits(r.Costs.Lataccel), math.Float64bits(r.Costs.Jerk), math.Float64bits(r.Costs.Total), fmt.Sprint(r.Err))
 		return true
@@ -195,6 +195,7 @@ func TestJournal(t *testing.T) {
 // TestFolder holds a folder to one run and one process.
 func TestFolder(t *testing.T) {
 	p, _ := sweep(2, 5)
+	p.Search = &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 10}
 	dir := t.TempDir()
 	j, err := OpenJournal(dir, p)
 	if err != nil {
@@ -210,6 +211,8 @@ func TestFolder(t *testing.T) {
 		"the engine's build is other":     func(p *Plan) { p.Build = "other" },
 		"the profile is ort1.30-avx2":     func(p *Plan) { p.Profile.Softmax = lockstep.SoftmaxAVX2 },
 		`route 1 is "1" (seed 8`:          func(p *Plan) { p.Routes = slices.Clone(p.Routes); p.Routes[1].Seed = 8 },
+		"the search is none":              func(p *Plan) { p.Search = nil },
+		"the search is 9 gen":             func(p *Plan) { p.Search = &Search{"pid", 1, 8, 9} },
 		"4 routes, there 5":               func(p *Plan) { p.Routes = p.Routes[:4] },
 		`controller 0 is "pid_0.1_0_0" (`: func(p *Plan) { p.Controllers = []Controller{{p.Controllers[0].Name, "x"}, p.Controllers[1]} },
 	} {

@@ -102,8 +102,9 @@ func RunShard(ctx context.Context, dir string, shard int, in Inputs, workers int
 func (p *Plan) runShard(ctx context.Context, dir string, shard int, sim lockstep.Simulator, jobs []lockstep.Job, done func()) (string, error) {
 	from, to := p.Range(shard)
 	results := make([]Result, 0, to-from)
-	err := Stream(ctx, sim, jobs[from:to], lockstep.Options{Shortcuts: lockstep.CostOnly}, nil, done, func(i int, r lockstep.Result) bool {
-		results = append(results, NewResult(from+i, r))
+	work := Work{Simulator: sim, Jobs: jobs[from:to], First: from, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Done: done}
+	err := work.Stream(ctx, func(i int, r lockstep.Result) bool {
+		results = append(results, NewResult(i, r))
 		return true
 	})
 	if err != nil {

@@ -14,46 +14,48 @@ import (
 // them: a synchronisation takes some milliseconds.
 const commitEvery = 100 * time.Millisecond
 
-// Stream runs the jobs, which are the plan's rollouts in order, and calls emit with
-// every result in that order, as soon as those before it are there; emit returns false
-// to end the run. With a journal,
-// what it has is not computed again, and a result is on the disk before it is
-// emitted. When ctx ends, what had finished is kept, results that others should
-// precede are emitted last, and the error is ctx's.
-//
-// done, if not nil, is called for each result as it is there, in whatever order.
-func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, opts lockstep.Options, journal *Journal,
-	done func(), emit func(i int, r lockstep.Result) bool) error {
+// Work is some rollouts of a plan, one after the other.
+type Work struct {
+	Simulator lockstep.Simulator
+	Jobs      []lockstep.Job
+	First     int // the number of the first job in the plan
+	Options   lockstep.Options
+	Journal   *Journal // nil keeps nothing
+	Done      func()   // called for each result as it is there, in whatever order; or nil
+}
+
+// Stream runs the jobs and calls emit with the number in the plan and the result of
+// each, in order, as soon as those before it are there; emit returns false to end the
+// run. With a journal, what it has is not computed again, and a result is on the disk
+// before it is emitted. When ctx ends, what had finished is kept, results that others
+// should precede are emitted last, and the error is ctx's.
+func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result) bool) error {
+	done := w.Done
 	if done == nil {
 		done = func() {}
 	}
-	s := &stream{results: make([]*lockstep.Result, len(jobs)), emit: emit}
+	s := &stream{first: w.First, results: make([]*lockstep.Result, len(w.Jobs)), emit: emit}
 	var missing []int
-	for i := range jobs {
-		if journal != nil {
-			if r, ok := journal.Result(i); ok {
-				result := r.Result()
-				s.results[i] = &result
-				done()
-				continue
-			}
+	var jobs []lockstep.Job
+	for i, job := range w.Jobs {
+		if r, ok := w.Journal.Result(w.First + i); ok {
+			result := r.Result()
+			s.results[i] = &result
+			done()
+			continue
 		}
-		missing = append(missing, i)
+		missing, jobs = append(missing, i), append(jobs, job)
 	}
 	s.advance()
 	if len(missing) == 0 {
 		return nil
 	}
 
-	work := make([]lockstep.Job, len(missing))
-	for k, i := range missing {
-		work[k] = jobs[i]
-	}
 	var stop atomic.Bool
 	queue := newQueue()
 	go func() {
 		defer queue.close()
-		for k, result := range sim.Simulate(ctx, work, opts) {
+		for k, result := range w.Simulator.Simulate(ctx, jobs, w.Options) {
 			if ctx.Err() != nil && errors.Is(result.Err, ctx.Err()) {
 				continue // not a result: it was not computed
 			}
@@ -65,12 +67,12 @@ func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, op
 		}
 	}()
 	for batch := queue.take(); batch != nil; batch = queue.take() {
-		if journal != nil {
+		if w.Journal != nil {
 			records := make([]Result, len(batch))
 			for k, f := range batch {
-				records[k] = NewResult(f.rollout, f.result)
+				records[k] = NewResult(w.First+f.job, f.result)
 			}
-			if err := journal.Add(records...); err != nil {
+			if err := w.Journal.Add(records...); err != nil {
 				stop.Store(true)
 				for queue.take() != nil { // until the engine has ended
 				}
@@ -78,12 +80,12 @@ func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, op
 			}
 		}
 		for _, f := range batch {
-			s.results[f.rollout] = &f.result
+			s.results[f.job] = &f.result
 		}
 		if s.advance(); s.stopped {
 			stop.Store(true)
 		}
-		if journal != nil {
+		if w.Journal != nil {
 			select {
 			case <-queue.ended:
 			case <-time.After(commitEvery):
@@ -96,6 +98,7 @@ func Stream(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, op
 
 // stream emits results in order.
 type stream struct {
+	first   int // number of the first job
 	results []*lockstep.Result
 	next    int
 	emit    func(i int, r lockstep.Result) bool
@@ -105,7 +108,7 @@ type stream struct {
 // advance emits what follows on what was emitted.
 func (s *stream) advance() {
 	for ; s.next < len(s.results) && s.results[s.next] != nil && !s.stopped; s.next++ {
-		s.stopped = !s.emit(s.next, *s.results[s.next])
+		s.stopped = !s.emit(s.first+s.next, *s.results[s.next])
 	}
 }
 
@@ -113,15 +116,15 @@ func (s *stream) advance() {
 func (s *stream) rest() {
 	for ; s.next < len(s.results) && !s.stopped; s.next++ {
 		if r := s.results[s.next]; r != nil {
-			s.stopped = !s.emit(s.next, *r)
+			s.stopped = !s.emit(s.first+s.next, *r)
 		}
 	}
 }
 
-// finished is a rollout's result.
+// finished is a job's result.
 type finished struct {
-	rollout int
-	result  lockstep.Result
+	job    int
+	result lockstep.Result
 }
 
 // queue hands results over without ever holding the engine up.

@@ -9,13 +9,17 @@ import (
 
 // Progress is how far a run is, as its folder tells.
 type Progress struct {
-	Plan     *Plan
-	Finished int // rollouts, failed ones included
+	Plan     *Plan  // nil where there is nothing but a curve
+	Curve    *Curve // nil for none
+	Finished int    // rollouts, failed ones included
 	Failed   int
 	Rate     float64 // rollouts/s since the first result; 0 where that cannot be told yet
 	Last     time.Time
 	Results  map[int]Result
 }
+
+// Done reports whether nothing is to come. Of a curve alone that is not known.
+func (p *Progress) Done() bool { return p.Plan != nil && p.Finished == p.Plan.Rollouts() }
 
 // Left is about how long the run will still take, or 0 where that cannot be told.
 func (p *Progress) Left() time.Duration {
@@ -28,11 +32,17 @@ func (p *Progress) Left() time.Duration {
 // Watch reads the progress of the run in a folder. It takes no lock and leaves no
 // mark: the run does not know.
 func Watch(dir string) (*Progress, error) {
-	plan, err := OpenPlan(dir)
-	if err != nil {
+	curve, err := ReadCurve(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	p := &Progress{Plan: plan}
+	plan, err := OpenPlan(dir)
+	if curve != nil && errors.Is(err, fs.ErrNotExist) {
+		return &Progress{Curve: curve}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	p := &Progress{Plan: plan, Curve: curve}
 	k, err := readResults(filepath.Join(dir, resultsName), plan.Rollouts())
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil

@@ -3,7 +3,6 @@
 package search
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,26 +11,36 @@ import (
 	"lockstep"
 )
 
-// Gains is a search over the gains of one kind of policy by the cross-entropy method:
-// a population is drawn from independent normal distributions, and the next ones are
-// those of its best quarter. Its state is data, so that a search goes on where it was
-// left, with the numbers that it would have drawn. Make it by NewGains.
+// Gains is a search over the gains of one kind of policy: the cross-entropy method with a
+// full covariance and a step size of its own, as CMA-ES has them (Hansen, The CMA
+// Evolution Strategy: A Tutorial, arXiv:1604.00772, with Cholesky's factor for the root). A
+// population is drawn from a normal distribution, which then moves towards its better
+// half. The search follows from its kind, population and seed, and from what candidates
+// come to: told the same results, it asks for the same candidates. Make it by NewGains.
 type Gains struct {
-	Kind       string       `json:"kind"`
-	Seed       uint64       `json:"seed"`
-	Population int          `json:"population"`
-	Mean       []float64    `json:"mean"`
-	Sigma      []float64    `json:"sigma"`
-	Best       []float64    `json:"best"`
-	BestCost   *float64     `json:"best_objective"` // nil before the first generation
-	History    []Generation `json:"history"`
+	Best    lockstep.Native   // the best policy so far
+	Results []lockstep.Result // of the best, by route; none before the first generation
+	History []Generation
+
+	kind       lockstep.Kind
+	space      space
+	population int
+	seed       uint64
+	objective  float64 // of Best
+
+	// The distribution of the gains is mean + width·step·N(0, C), by element.
+	mean  []float64
+	step  float64
+	c     [][]float64
+	drawn []float64 // p_σ, the path of the mean, in what was drawn from N(0, 1)
+	path  []float64 // p_c, the same in what was drawn from N(0, C)
 }
 
-// Generation is what one came to.
+// Generation is what one came to, as objectives.
 type Generation struct {
-	Best   float64 `json:"best"`   // objective of the best candidate so far
-	Mean   float64 `json:"mean"`   // of the distribution's mean
-	Median float64 `json:"median"` // of the population
+	Best   float64 // of the best candidate so far
+	Mean   float64 // of the distribution's mean
+	Median float64 // of the population
 }
 
 // space is where a search over a kind's gains begins, how wide, and what bounds it.
@@ -52,9 +61,6 @@ var spaces = map[lockstep.Kind]space{
 	},
 }
 
-// narrowest is the part of its first width below which no distribution becomes.
-const narrowest = 0.04
-
 // NewGains begins a search over a kind's gains at the default PID controller.
 func NewGains(kind lockstep.Kind, population int, seed uint64) (*Gains, error) {
 	s, ok := spaces[kind]
@@ -64,87 +70,197 @@ func NewGains(kind lockstep.Kind, population int, seed uint64) (*Gains, error) {
 	if population < 8 || population > 100_000 {
 		return nil, fmt.Errorf("a population of %d: want 8 to 100000", population)
 	}
-	return &Gains{
-		Kind: kind.String(), Seed: seed, Population: population,
-		Mean: slices.Clone(s.start), Sigma: slices.Clone(s.width), Best: slices.Clone(s.start),
-	}, nil
+	n := len(s.start)
+	g := &Gains{
+		kind: kind, space: s, population: population, seed: seed, objective: math.Inf(1),
+		mean: slices.Clone(s.start), step: 1, drawn: make([]float64, n), path: make([]float64, n),
+	}
+	for i := range n {
+		g.c = append(g.c, make([]float64, n))
+		g.c[i][i] = 1
+	}
+	g.Best = g.policy(s.start)
+	return g, nil
 }
 
-// Check refuses a state that no search of this program can have left.
-func (g *Gains) Check() error {
-	kind, ok := lockstep.KindOf(g.Kind)
-	s, searched := spaces[kind]
-	if !ok || !searched {
-		return fmt.Errorf("gains of %.30q cannot be searched: want pid or pidff", g.Kind)
+// Next tries the next generation. A sweep rolls each candidate out on all routes; its
+// results are those of the first candidate on all routes, then those of the second.
+func (g *Gains) Next(sweep func(candidates []lockstep.Policy) ([]lockstep.Result, error)) error {
+	candidates := g.candidates()
+	results, err := sweep(candidates)
+	if err != nil {
+		return err
 	}
-	for _, column := range [][]float64{g.Mean, g.Sigma, g.Best} {
-		if len(column) != len(s.start) {
-			return fmt.Errorf("%d gains, want the %d of %s", len(column), len(s.start), kind)
-		}
+	routes := len(results) / len(candidates)
+	of := func(k int) []lockstep.Result { return results[k*routes : (k+1)*routes] }
+	objectives := make([]float64, len(candidates))
+	for k := range candidates {
+		objectives[k] = GeometricMean(totals(of(k)))
 	}
-	if g.Population < 8 || g.Population > 100_000 || (g.BestCost == nil) != (len(g.History) == 0) {
-		return errors.New("it is not the state of a search")
+	if best := g.learn(candidates, objectives); best >= 0 {
+		g.Best, g.Results = candidates[best].(lockstep.Native), slices.Clone(of(best))
 	}
 	return nil
 }
 
-// Policy is the best one so far.
-func (g *Gains) Policy() lockstep.Native { return g.policy(g.Best) }
+// totals are the total costs of rollouts; one that failed has none.
+func totals(results []lockstep.Result) []float64 {
+	costs := make([]float64, len(results))
+	for i, r := range results {
+		if costs[i] = r.Costs.Total; r.Err != nil {
+			costs[i] = math.NaN()
+		}
+	}
+	return costs
+}
 
 func (g *Gains) policy(gains []float64) lockstep.Native {
-	kind, _ := lockstep.KindOf(g.Kind)
-	p, err := kind.New(gains)
+	p, err := g.kind.New(gains)
 	if err != nil {
-		panic(err) // Check saw to it
+		panic(err) // there are as many as the kind has
 	}
 	return p
 }
 
-// Ask are the candidates of the next generation: the best so far, the mean, and as
-// many as are drawn.
-func (g *Gains) Ask() []lockstep.Policy {
-	kind, _ := lockstep.KindOf(g.Kind)
-	s := spaces[kind]
-	random := rand.New(rand.NewPCG(g.Seed, uint64(len(g.History))))
-	all := []lockstep.Policy{g.policy(g.Best), g.policy(g.Mean)}
-	for len(all) < g.Population {
-		gains := make([]float64, len(g.Mean))
+// candidates are those of the next generation: the mean, and as many as are drawn.
+func (g *Gains) candidates() []lockstep.Policy {
+	random := rand.New(rand.NewPCG(g.seed, uint64(len(g.History))))
+	a := factor(g.c)
+	all := []lockstep.Policy{g.policy(g.mean)}
+	z := make([]float64, len(g.mean))
+	for len(all) < g.population {
+		for i := range z {
+			z[i] = random.NormFloat64()
+		}
+		gains := make([]float64, len(z))
 		for i := range gains {
-			x := g.Mean[i] + float64(g.Sigma[i]*random.NormFloat64())
-			gains[i] = min(max(x, s.low[i]), s.high[i])
+			x := g.mean[i] + float64(g.space.width[i]*g.step*dot(a[i], z))
+			gains[i] = min(max(x, g.space.low[i]), g.space.high[i])
 		}
 		all = append(all, g.policy(gains))
 	}
 	return all
 }
 
-// Tell says what the candidates of Ask came to, their objectives.
-func (g *Gains) Tell(candidates []lockstep.Policy, objectives []float64) {
-	kind, _ := lockstep.KindOf(g.Kind)
+// learn adapts the distribution, and returns the number of the candidate that is better
+// than any before, or -1.
+func (g *Gains) learn(candidates []lockstep.Policy, objectives []float64) (better int) {
 	order := make([]int, len(candidates))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return compare(objectives[a], objectives[b]) })
-	elite := order[:max(2, len(order)/4)]
-	for i := range g.Mean {
-		var sum, squares float64
-		for _, k := range elite {
-			sum += lockstep.GainsOf(candidates[k])[i]
-		}
-		mean := sum / float64(len(elite))
-		for _, k := range elite {
-			d := lockstep.GainsOf(candidates[k])[i] - mean
-			squares += float64(d * d)
-		}
-		g.Mean[i] = mean
-		g.Sigma[i] = max(math.Sqrt(squares/float64(len(elite))), narrowest*spaces[kind].width[i])
+	better = -1
+	if best := order[0]; len(g.History) == 0 || compare(objectives[best], g.objective) < 0 {
+		better, g.objective = best, objectives[best]
 	}
-	if best := order[0]; g.BestCost == nil || compare(objectives[best], *g.BestCost) < 0 {
-		cost := objectives[best]
-		g.Best, g.BestCost = lockstep.GainsOf(candidates[best]), &cost
+	g.History = append(g.History, Generation{Best: g.objective, Mean: objectives[0], Median: objectives[order[len(order)/2]]})
+
+	var steps [][]float64 // of what was drawn, in widths and step sizes, the best first
+	for _, k := range order {
+		if k == 0 {
+			continue // the mean
+		}
+		y := make([]float64, len(g.mean))
+		for i, x := range lockstep.GainsOf(candidates[k]) {
+			y[i] = (x - g.mean[i]) / (g.space.width[i] * g.step)
+		}
+		steps = append(steps, y)
 	}
-	g.History = append(g.History, Generation{Best: *g.BestCost, Mean: objectives[1], Median: objectives[order[len(order)/2]]})
+	g.adapt(steps)
+	return better
+}
+
+// adapt moves the distribution by steps, of which the better half counts.
+func (g *Gains) adapt(steps [][]float64) {
+	n := float64(len(g.mean))
+	weights, sum, squares := make([]float64, len(steps)/2), 0.0, 0.0
+	for k := range weights {
+		weights[k] = math.Log(float64(len(steps)+1)/2) - math.Log(float64(k+1))
+		sum += weights[k]
+	}
+	for k := range weights {
+		weights[k] /= sum
+		squares += float64(weights[k] * weights[k])
+	}
+	mu := 1 / squares
+	cs := (mu + 2) / (n + mu + 5)
+	damping := 1 + 2*max(0, math.Sqrt((mu-1)/(n+1))-1) + cs
+	cc := (4 + mu/n) / (n + 4 + 2*mu/n)
+	c1 := 2 / (float64((n+1.3)*(n+1.3)) + mu)
+	cm := min(1-c1, 2*(mu-2+1/mu)/(float64((n+2)*(n+2))+mu))
+
+	move := make([]float64, len(g.mean))
+	for k, w := range weights {
+		for i, y := range steps[k] {
+			move[i] += float64(w * y)
+		}
+	}
+	for i, z := range solve(factor(g.c), move) {
+		g.drawn[i] = float64((1-cs)*g.drawn[i]) + float64(math.Sqrt(cs*(2-cs)*mu)*z)
+	}
+	length := math.Sqrt(dot(g.drawn, g.drawn)) / (math.Sqrt(n) * (1 - 1/(4*n) + 1/(21*n*n))) // 1 is that of a random walk
+	follow := 1.0
+	if length >= 1.4+2/(n+1) {
+		follow = 0 // while the step size is far too small
+	}
+	for i, y := range move {
+		g.mean[i] += float64(g.space.width[i] * g.step * y)
+		g.path[i] = float64((1-cc)*g.path[i]) + float64(follow*math.Sqrt(cc*(2-cc)*mu)*y)
+	}
+	keep := 1 - c1 - cm + float64((1-follow)*c1*cc*(2-cc))
+	for i, row := range g.c {
+		for j := range row {
+			row[j] = float64(keep*row[j]) + float64(c1*g.path[i]*g.path[j])
+			for k, w := range weights {
+				row[j] += float64(cm * w * steps[k][i] * steps[k][j])
+			}
+		}
+	}
+	g.step *= math.Exp(min(1, cs/damping*(length-1)))
+}
+
+// factor is the lower triangle A of C = A·Aᵀ, positive definite (Cholesky).
+func factor(c [][]float64) [][]float64 {
+	a := make([][]float64, len(c))
+	for i, row := range c {
+		a[i] = make([]float64, i+1)
+		for j := range i {
+			a[i][j] = (row[j] - dot(a[j][:j], a[i])) / a[j][j]
+		}
+		a[i][i] = math.Sqrt(row[i] - dot(a[i][:i], a[i]))
+	}
+	return a
+}
+
+// solve is A⁻¹·y.
+func solve(a [][]float64, y []float64) []float64 {
+	x := make([]float64, len(y))
+	for i := range x {
+		x[i] = (y[i] - dot(a[i][:i], x)) / a[i][i]
+	}
+	return x
+}
+
+// solveTransposed is (Aᵀ)⁻¹·y.
+func solveTransposed(a [][]float64, y []float64) []float64 {
+	x := slices.Clone(y)
+	for i := len(x) - 1; i >= 0; i-- {
+		for k := i + 1; k < len(x); k++ {
+			x[i] -= float64(a[k][i] * x[k])
+		}
+		x[i] /= a[i][i]
+	}
+	return x
+}
+
+// dot is Σ a·b over the elements of a.
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i, x := range a {
+		sum += float64(x * b[i])
+	}
+	return sum
 }
 
 // compare orders objectives; NaN is worse than any.
@@ -160,7 +276,7 @@ func compare(a, b float64) int {
 
 // GeometricMean is the objective: a mean of costs would be ruled by the few routes on
 // which no controller of the kind does well. A cost that is not a number makes it the
-// largest that a state can hold.
+// largest number.
 func GeometricMean(costs []float64) float64 {
 	sum := 0.0
 	for _, c := range costs {

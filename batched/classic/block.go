@@ -29,10 +29,9 @@ type block struct {
 
 	generators []generator
 	episodes   []int64
-	ended      []bool    // and not reset
+	ended      []bool    // and not reset; without autoreset, has terminated
 	pending    []int     // those of them that the next step resets
 	before     []float64 // their totals before it
-	fallen     []bool    // CartPole without autoreset: an earlier step has terminated
 	wide       []bool    // the mountain car's state is float64
 	words      [4][]uint32
 	wordsOf    int64 // the block of Philox that words has, plus 1, and its key
@@ -57,7 +56,7 @@ func newBlock(t *classic.Task, k *kernels, first, count int) *block {
 	b.forces = make([]float32, n)
 	b.terminations, b.truncations = make([]bool, n), make([]bool, n)
 	b.generators, b.episodes = make([]generator, n), make([]int64, n)
-	b.ended, b.fallen, b.wide, b.sure = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n)
+	b.ended, b.wide, b.sure = make([]bool, n), make([]bool, n), make([]bool, n)
 	for i := range b.words {
 		b.words[i] = make([]uint32, n)
 	}
@@ -120,7 +119,7 @@ func (b *block) restart(i int, low, high []float64) {
 
 // fresh observes the state after a reset.
 func (b *block) fresh(i int) {
-	b.steps[i], b.fallen[i], b.ended[i] = 0, false, false
+	b.steps[i], b.ended[i] = 0, false
 	switch b.task.Dynamics {
 	case classic.Pendulum:
 		sin, cos := sincos(b.row(0)[i])
@@ -135,6 +134,20 @@ func (b *block) fresh(i int) {
 	default:
 		for k := range b.task.State {
 			b.observed(k)[i] = float32(b.row(k)[i])
+		}
+	}
+}
+
+// resume has the block go on from a state that is put in, its episodes ended or not.
+func (b *block) resume(ended []bool) {
+	b.pending = b.pending[:0]
+	for i := range b.count {
+		b.ended[i], b.wide[i] = ended[i], b.steps[i] == 0
+		if ended[i] && b.task.Autoreset == classic.NextStep {
+			b.pending = append(b.pending, i)
+		}
+		if b.task.Dynamics == classic.Pendulum {
+			b.scratch[sine][i], _ = sincos(b.row(0)[i])
 		}
 	}
 }
@@ -154,7 +167,7 @@ func (b *block) step() {
 			b.restart(i, b.task.Low, b.task.High)
 		}
 	}
-	if b.task.Autoreset == classic.Off && b.task.Dynamics == classic.CartPole {
+	if b.task.Autoreset == classic.Off {
 		b.beyond()
 	}
 	if !b.task.Shared {
@@ -162,14 +175,15 @@ func (b *block) step() {
 	}
 }
 
-// beyond takes back the reward of CartPoles that had fallen before.
+// beyond notes what has terminated, and takes back the reward of CartPoles that had
+// fallen before.
 func (b *block) beyond() {
 	for i := range b.count {
-		if b.terminations[i] && b.fallen[i] && !b.task.SuttonBarto {
+		if b.terminations[i] && b.ended[i] && b.task.Dynamics == classic.CartPole && !b.task.SuttonBarto {
 			b.rewards[i] = 0
 			b.totals[i]--
 		}
-		b.fallen[i] = b.fallen[i] || b.terminations[i]
+		b.ended[i] = b.ended[i] || b.terminations[i]
 	}
 }
 
@@ -185,7 +199,7 @@ func (b *block) settle() {
 			}
 		}
 	}
-	if b.task.Autoreset == classic.Off || b.task.Autoreset == classic.Disabled {
+	if b.task.Autoreset == classic.Disabled {
 		for i := range b.count {
 			b.ended[i] = b.terminations[i] || b.truncations[i]
 		}

@@ -49,6 +49,7 @@ type vector struct {
 	shared    generator // of all environments, with its bounds
 	low, high []float64
 	steps     int64 // since the last reset of all
+	ended     []bool
 }
 
 func (v *vector) Task() classic.Task { return v.task }
@@ -112,34 +113,23 @@ func (v *vector) draw(which []int) {
 	}
 }
 
-func (v *vector) ready() error {
-	if !v.seeded {
-		return fmt.Errorf("%s: environment 0 has not been reset", v.task.Name)
+// allEnded are the flags of all environments.
+func (v *vector) allEnded() []bool {
+	if v.task.Autoreset != classic.NextStep && v.task.Autoreset != classic.Disabled {
+		return nil
 	}
+	v.ended = v.ended[:0]
 	for _, b := range v.blocks {
-		for i, ended := range b.ended[:b.count] {
-			if ended && v.task.Autoreset == classic.Disabled {
-				return fmt.Errorf("%s: environment %d has ended: reset it before the next step", v.task.Name, b.first+i)
-			}
-		}
+		v.ended = append(v.ended, b.ended[:b.count]...)
 	}
-	return nil
+	return v.ended
 }
 
 func (v *vector) Step(actions classic.Actions, t *classic.Transition) error {
 	if err := v.task.CheckTransition(t); err != nil {
 		return err
 	}
-	if err := v.ready(); err != nil {
-		return err
-	}
-	var ignored []bool
-	if v.task.Autoreset == classic.NextStep && !v.task.Shared {
-		for _, b := range v.blocks {
-			ignored = append(ignored, b.ended[:b.count]...)
-		}
-	}
-	if err := v.task.CheckActions(actions, ignored); err != nil {
+	if err := v.task.CheckStep(actions, v.seeded, v.allEnded()); err != nil {
 		return err
 	}
 	v.each(func(b *block) {
@@ -204,8 +194,8 @@ func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, reco
 			return fmt.Errorf("step %d: %w", i, err)
 		}
 	}
-	if !v.seeded {
-		return v.ready()
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return err
 	}
 	if policy.Recorded != nil || v.task.Autoreset == classic.Disabled {
 		return v.runChecked(ctx, policy, steps, record)
@@ -241,7 +231,7 @@ func (v *vector) runChecked(ctx context.Context, policy classic.Policy, steps in
 		if policy.Recorded != nil {
 			actions = policy.Recorded[s]
 		} else {
-			if err := v.ready(); err != nil {
+			if err := v.task.CheckReady(v.seeded, v.allEnded()); err != nil {
 				return fmt.Errorf("step %d: %w", s, err)
 			}
 			chosen = classic.Actions{Discrete: chosen.Discrete[:0], Continuous: chosen.Continuous[:0]}
@@ -310,6 +300,65 @@ func (v *vector) Observe(observations []float32, states []float64) {
 		put(observations, b.observations, b, len(v.task.Observation), v.task.Num)
 		put(states, b.states, b, len(v.task.State), v.task.Num)
 	}
+}
+
+func (v *vector) Snapshot() (*classic.Snapshot, error) {
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return nil, err
+	}
+	s := classic.NewSnapshot(v.task)
+	s.Steps = v.steps
+	v.Observe(s.Observations, s.States)
+	store := func(g *generator, n, i int) {
+		for k, word := range [4]uint64{g.hi, g.lo, g.incHi, g.incLo} {
+			s.Generators[k*n+i] = word
+		}
+	}
+	for _, b := range v.blocks {
+		put(s.Elapsed, b.steps, b, 1, v.task.Num)
+		put(s.Ended, b.ended, b, 1, v.task.Num)
+		for i := range b.count {
+			if !v.task.Shared {
+				store(&b.generators[i], v.task.Num, b.first+i)
+			}
+		}
+	}
+	if v.task.Shared {
+		store(&v.shared, 1, 0)
+	}
+	return s, nil
+}
+
+func (v *vector) Restore(s *classic.Snapshot) error {
+	if err := v.task.CheckSnapshot(s); err != nil {
+		return err
+	}
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return err
+	}
+	v.steps = s.Steps
+	load := func(n, i int) generator {
+		return generator{s.Generators[i], s.Generators[n+i], s.Generators[2*n+i], s.Generators[3*n+i]}
+	}
+	if v.task.Shared {
+		v.shared = load(1, 0)
+	}
+	for _, b := range v.blocks {
+		for k := range v.task.State {
+			copy(b.row(k)[:b.count], s.States[k*v.task.Num+b.first:])
+		}
+		for k := range v.task.Observation {
+			copy(b.observed(k)[:b.count], s.Observations[k*v.task.Num+b.first:])
+		}
+		copy(b.steps[:b.count], s.Elapsed[b.first:])
+		for i := range b.count {
+			if !v.task.Shared {
+				b.generators[i] = load(v.task.Num, b.first+i)
+			}
+		}
+		b.resume(s.Ended[b.first:])
+	}
+	return nil
 }
 
 func (v *vector) Totals() classic.Totals {

@@ -1,88 +1,75 @@
-// Package harness shows Gymnasium's classic control environments to package parity:
-// a Schema for each of them, and an engine's environments as its rollouts.
+// Package harness shows Gymnasium's classic control environments to package parity: a
+// Schema of a task's environments in step, and an engine's environments as rollouts.
 package harness
 
 import (
 	"context"
 	"fmt"
 	"iter"
-	"strconv"
+	"unsafe"
 
 	"lockstep/classic"
 	"lockstep/parity"
 	"lockstep/parity/schema"
-	"lockstep/parity/trace"
 )
 
-// step is one environment's step.
+// step is a step of all environments: what it answers, and where it leaves them.
 type step struct {
-	discrete              int32
-	continuous            float32
-	state                 []float64
-	observation           []float32
-	reward                float64
-	terminated, truncated uint8
+	answer classic.Transition
+	place  *classic.Snapshot
 }
 
-// NewView is the schema of a task's environments. A reset is part of the step that
-// makes it, so that the state comes from the flags of the step before, too.
+// NewView is the schema of a task's environments. A reset is part of the step that makes
+// it. Arrays are column by column, the last axis being the environments.
 func NewView(t classic.Task) *schema.View[*step] {
-	action := schema.Number(schema.Stage{Name: "action", From: []schema.Input{schema.Last(1, "observation")}},
-		func(s *step) (int32, bool) { return s.discrete, true })
+	same, last := schema.Same, func(stage string) schema.Input { return schema.Last(1, stage) }
+	each := make([]schema.Element, t.Num)
+	names := make([]string, t.Num)
+	for i := range each {
+		names[i] = fmt.Sprintf("environment %d", i)
+		each[i] = schema.Element{Name: names[i], Count: 1}
+	}
+	stage := func(name string, rows int, from ...schema.Input) schema.Stage {
+		return schema.Stage{Name: name, Shape: []int{rows, t.Num}, Elements: each, From: from}
+	}
+	taught := func(s schema.Stage) schema.Stage { s.Teach = true; return s }
+	begin := []schema.Input{same("action"), last("state"), last("elapsed"), last("ended")}
+	flags := []schema.Input{same("terminated"), same("truncated")}
+	with := func(a []schema.Input, b ...schema.Input) []schema.Input { return append(a[:len(a):len(a)], b...) }
+
+	fields := []schema.Field[*step]{
+		schema.Array(stage("action", 1, last("observation")), func(s *step) []int32 { return s.answer.Actions.Discrete }),
+		schema.Array(stage("terminated", 1, begin...), func(s *step) []uint8 { return as[uint8](s.answer.Terminated) }),
+		schema.Array(stage("truncated", 1, last("elapsed"), last("ended")), func(s *step) []uint8 { return as[uint8](s.answer.Truncated) }),
+		schema.Array(stage("reward", 1, with(begin, same("terminated"))...), func(s *step) []float64 { return s.answer.Rewards }),
+		schema.Array(stage("final", len(t.Observation), with(begin, flags...)...), func(s *step) []float32 { return s.answer.Final }),
+		schema.Array(taught(stage("generator", 4, with(flags, last("generator"), last("ended"))...)), func(s *step) []int64 { return as[int64](s.place.Generators) }),
+		schema.Array(taught(stage("state", len(t.State), with(begin, with(flags, same("generator"))...)...)), func(s *step) []float64 { return s.answer.States }),
+		schema.Array(taught(stage("elapsed", 1, with(flags, last("elapsed"), last("ended"))...)), func(s *step) []int32 { return s.place.Elapsed }),
+		schema.Array(taught(stage("ended", 1, with(flags, last("ended"))...)), func(s *step) []uint8 { return as[uint8](s.place.Ended) }),
+		schema.Array(taught(stage("observation", len(t.Observation), same("state"), same("elapsed"))), func(s *step) []float32 { return s.answer.Observations }),
+	}
 	if t.Actions == 0 {
-		action = schema.Number(schema.Stage{Name: "action", From: []schema.Input{schema.Last(1, "observation")}},
-			func(s *step) (float32, bool) { return s.continuous, true })
+		fields[0] = schema.Array(stage("action", 1, last("observation")), func(s *step) []float32 { return s.answer.Actions.Continuous })
 	}
-	before := []schema.Input{schema.Same("action"), schema.Last(1, "state"), schema.Last(1, "terminated"), schema.Last(1, "truncated")}
-	return schema.NewView(
-		schema.Schema{
-			Name: t.Name, Key: []string{"task", "environment"},
-			Outcome: schema.Outcome{Name: "return", Elements: []string{"total"}, From: []string{"reward"}},
-		},
-		action,
-		schema.Number(schema.Stage{Name: "terminated", From: before}, func(s *step) (uint8, bool) { return s.terminated, true }),
-		schema.Number(schema.Stage{Name: "truncated", From: []schema.Input{schema.Before("terminated"), schema.Before("truncated")}},
-			func(s *step) (uint8, bool) { return s.truncated, true }),
-		schema.Number(schema.Stage{Name: "reward", From: append(before, schema.Same("terminated")), Effect: true},
-			func(s *step) (float64, bool) { return s.reward, true }),
-		schema.Array(schema.Stage{Name: "state", Shape: []int{len(t.State)}, From: append(before, schema.Same("terminated"), schema.Same("truncated")), Elements: elements(t.State)},
-			func(s *step) []float64 { return s.state }),
-		schema.Array(schema.Stage{Name: "observation", Shape: []int{len(t.Observation)}, From: []schema.Input{schema.Same("state")}, Elements: elements(t.Observation)},
-			func(s *step) []float32 { return s.observation }),
-	)
-}
-
-func elements(names []string) (all []schema.Element) {
-	for _, n := range names {
-		all = append(all, schema.Element{Name: n, Count: 1})
+	if t.Shared {
+		generator := taught(schema.Stage{Name: "generator", Shape: []int{4}, From: with(flags, last("generator"), last("ended"))})
+		fields[5] = schema.Array(generator, func(s *step) []int64 { return as[int64](s.place.Generators) })
 	}
-	return all
-}
-
-// A Rollout is a task's environments from a seed on.
-type Rollout struct {
-	Task   classic.Task
-	Reset  classic.Reset
-	Policy classic.Policy
-	Steps  int
-}
-
-// Tasks are a rollout's environments, a task each.
-func (r *Rollout) Tasks() []parity.Task {
-	name := fmt.Sprintf("%s, %v, seed %d, %d steps", r.Task.Name, r.Task.Autoreset, r.Reset.Seed, r.Steps)
-	var all []parity.Task
-	for i := range r.Task.Num {
-		all = append(all, parity.Task{Rollout: trace.Rollout{Key: []string{name, strconv.Itoa(i)}}, Job: job{r, i}})
+	if t.Autoreset != classic.SameStep { // the only mode that hides an observation
+		fields = append(fields[:4:4], fields[5:]...)
 	}
-	return all
+	return schema.NewView(schema.Schema{
+		Name: t.Name, Key: []string{"task"}, Outcome: schema.Outcome{Name: "return", Elements: names, From: []string{"reward"}},
+	}, fields...)
 }
 
-type job struct {
-	rollout *Rollout
-	env     int
+// as is a slice whose elements are of another type of the same size.
+func as[To, From any](a []From) []To {
+	return unsafe.Slice((*To)(unsafe.Pointer(unsafe.SliceData(a))), len(a))
 }
 
-// An Engine is a classic.Engine as the harness sees it, for tasks of one schema.
+// An Engine is a classic.Engine as the harness sees it, for the rollouts of one View.
 type Engine struct {
 	Classic classic.Engine
 	View    *schema.View[*step]
@@ -94,91 +81,64 @@ func (e *Engine) Info() parity.SideInfo { return parity.SideInfo{Name: e.Classic
 // Schema describes the steps that Run shows.
 func (e *Engine) Schema() *schema.Schema { return &e.View.Schema }
 
-// Run computes each rollout once and shows the environments that are asked for.
+// Run computes the rollouts, one after the other.
 func (e *Engine) Run(ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step)) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
-		wanted := map[*Rollout][]int{}
-		var order []*Rollout
 		for i := range tasks {
-			r := tasks[i].Job.(job).rollout
-			if wanted[r] == nil {
-				order = append(order, r)
-			}
-			wanted[r] = append(wanted[r], i)
-		}
-		for _, r := range order {
-			totals, err := e.run(ctx, r, wanted[r], tasks, observe)
-			for _, i := range wanted[r] {
-				end := parity.End{Err: err}
-				if err == nil {
-					end.Outcome = []float64{totals[tasks[i].Job.(job).env]}
-				}
-				if !yield(i, end) {
-					return
-				}
+			returns, err := e.run(ctx, &tasks[i], func(s *schema.Step) { observe(i, s) })
+			if !yield(i, parity.End{Outcome: returns, Err: err}) {
+				return
 			}
 		}
 	}
 }
 
-// run is one rollout, step by step, and what its environments' rewards add up to.
-func (e *Engine) run(ctx context.Context, r *Rollout, wanted []int, tasks []parity.Task, observe func(int, *schema.Step)) ([]float64, error) {
-	v, err := e.Classic.Make(r.Task)
+// run is one rollout, and what its environments' rewards add up to.
+func (e *Engine) run(ctx context.Context, t *parity.Task, show func(*schema.Step)) ([]float64, error) {
+	r := t.Job.(*Rollout)
+	task, err := r.Task()
+	if err != nil {
+		return nil, err
+	}
+	v, err := e.Classic.Make(task)
 	if err != nil {
 		return nil, err
 	}
 	defer v.Close()
-	if err := v.Reset(r.Reset); err != nil {
+	if err := v.Reset(r.reset(task)); err != nil {
 		return nil, err
 	}
-	const chunk = 100
-	n, into := r.Task.Num, e.View.NewStep()
-	s := step{state: make([]float64, len(r.Task.State)), observation: make([]float32, len(r.Task.Observation))}
-	record := make([]classic.Transition, chunk)
-	for i := range record {
-		record[i] = classic.NewTransition(r.Task)
+	into, record, steps := e.View.NewStep(), []classic.Transition{classic.NewTransition(task)}, r.Steps
+	if t.Teacher != nil {
+		steps = min(steps, len(parity.Taught[int32](t.Teacher, "elapsed"))/r.Num)
 	}
-	for at := 0; at < r.Steps; at += chunk {
-		part := record[:min(chunk, r.Steps-at)]
-		policy := r.Policy
-		if policy.Recorded != nil {
-			policy.Recorded = policy.Recorded[at : at+len(part)]
-		}
-		if err := v.Run(ctx, policy, len(part), part); err != nil {
+	for k := range steps {
+		clear(record[0].Final)
+		if err := v.Run(ctx, r.policy(task, k), 1, record); err != nil {
 			return nil, err
 		}
-		for k := range part {
-			for _, i := range wanted {
-				if until := tasks[i].Until; until > 0 && at+k >= until {
-					continue
-				}
-				s.take(&part[k], tasks[i].Job.(job).env, n)
-				e.View.Expose(at+k, &s, into)
-				observe(i, into)
-			}
+		place, err := v.Snapshot()
+		if err != nil {
+			return nil, err
+		}
+		e.View.Expose(k, &step{record[0], place}, into)
+		show(into)
+		if t.Teacher == nil {
+			continue
+		}
+		copy(place.States, at[float64](t.Teacher, "state", k, len(place.States)))
+		copy(place.Observations, at[float32](t.Teacher, "observation", k, len(place.Observations)))
+		copy(place.Elapsed, at[int32](t.Teacher, "elapsed", k, len(place.Elapsed)))
+		copy(as[uint8](place.Ended), at[uint8](t.Teacher, "ended", k, len(place.Ended)))
+		copy(as[int64](place.Generators), at[int64](t.Teacher, "generator", k, len(place.Generators)))
+		if err := v.Restore(place); err != nil {
+			return nil, err
 		}
 	}
 	return v.Totals().Rewards, nil
 }
 
-// take copies one environment out of the columns.
-func (s *step) take(t *classic.Transition, env, n int) {
-	if t.Actions.Discrete != nil {
-		s.discrete = t.Actions.Discrete[env]
-	} else {
-		s.continuous = t.Actions.Continuous[env]
-	}
-	for d := range s.state {
-		s.state[d] = t.States[d*n+env]
-	}
-	for d := range s.observation {
-		s.observation[d] = t.Observations[d*n+env]
-	}
-	s.reward, s.terminated, s.truncated = t.Rewards[env], 0, 0
-	if t.Terminated[env] {
-		s.terminated = 1
-	}
-	if t.Truncated[env] {
-		s.truncated = 1
-	}
+// at are a teacher's n values of a stage at step k.
+func at[T float32 | float64 | int32 | int64 | uint8](t *parity.Teacher, stage string, k, n int) []T {
+	return parity.Taught[T](t, stage)[k*n : (k+1)*n]
 }

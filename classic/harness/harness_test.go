@@ -1,126 +1,272 @@
-package harness
+package harness_test
 
 import (
 	"context"
+	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"lockstep/classic"
+	"lockstep/classic/harness"
 	"lockstep/engines"
 	golden "lockstep/golden/classic"
+	"lockstep/internal/want"
 	"lockstep/parity"
+	"lockstep/parity/conformance"
 )
 
-// compare holds an engine to the reference through the harness.
-func compare(t *testing.T, got classic.Engine, r *Rollout) *parity.Report {
+func must(t *testing.T, err error) {
+	if t.Helper(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, name string) classic.Engine {
 	t.Helper()
-	want, err := engines.OpenClassic("reference", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	view := NewView(r.Task)
-	report, err := parity.Compare(context.Background(), parity.Family{}, parity.Live(&Engine{want, view}), parity.Live(&Engine{got, view}), r.Tasks(), parity.CompareOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, err := engines.OpenClassic(name, 2)
+	must(t, err)
+	return e
+}
+
+// compare holds an engine to the reference through the harness.
+func compare(t *testing.T, got classic.Engine, r *harness.Rollout) *parity.Report {
+	t.Helper()
+	report, err := r.Compare(context.Background(), open(t, "reference"), got, parity.CompareOptions{})
+	must(t, err)
 	return report
 }
 
-func rollout(t *testing.T, e classic.Environment, mode classic.Autoreset) *Rollout {
-	t.Helper()
-	task, err := classic.Make(e.Name, 9, nil)
-	if err != nil {
-		t.Fatal(err)
+func rollout(e classic.Environment, mode classic.Autoreset) *harness.Rollout {
+	key := uint64(5)
+	r := &harness.Rollout{Environment: e.Name, Num: 9, Autoreset: mode.String(), Seeds: []int64{3, 4, 5, 6, 7, 8, 9, 10, 1 << 40}, Uniform: &key, Steps: 250}
+	if mode == classic.NextStep {
+		r.Uniform, r.Network = nil, golden.Goals[e.Name]
 	}
-	task.Autoreset = mode
-	r := &Rollout{Task: task, Reset: classic.Reset{Seed: 3}, Policy: classic.Policy{Network: golden.Goals[e.Name]}, Steps: 250}
-	if mode != classic.NextStep {
-		key := uint64(5)
-		r.Policy = classic.Policy{Uniform: &key}
+	if e.Shared {
+		r.Seeds = r.Seeds[:1]
 	}
 	return r
 }
 
-// TestEngines: the harness finds no difference between engines, and compares every
-// step of every environment.
-func TestEngines(t *testing.T) {
-	got, err := engines.OpenClassic("batched", 2)
-	if err != nil {
-		t.Fatal(err)
+// modes are those that rollouts of an environment can have without somebody who resets.
+func modes(e classic.Environment) []classic.Autoreset {
+	if e.Shared {
+		return []classic.Autoreset{classic.NextStep}
 	}
+	return []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}
+}
+
+// TestEngines: the harness finds no difference between engines, and compares every value
+// of every step.
+func TestEngines(t *testing.T) {
 	for _, e := range classic.Environments {
-		for _, mode := range []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off} {
-			if e.Shared && mode != classic.NextStep {
-				continue
-			}
-			r := rollout(t, e, mode)
-			report := compare(t, got, r)
-			if len(report.Rollouts) != r.Task.Num {
-				t.Fatalf("%s: %d verdicts of %d environments", e.Name, len(report.Rollouts), r.Task.Num)
-			}
-			for _, v := range report.Rollouts {
-				if !v.Equal || v.Steps != r.Steps {
-					t.Errorf("%s: %s: equal %v, %d of %d steps", e.Name, v.Rollout, v.Equal, v.Steps, r.Steps)
+		for _, mode := range modes(e) {
+			r := rollout(e, mode)
+			report := compare(t, open(t, "batched"), r)
+			must(t, report.Err())
+			for _, stage := range report.Stages {
+				if want := map[bool]int{true: 1, false: r.Steps}[stage == "return"]; report.Compared[stage] != want {
+					t.Errorf("%s, %v: %d values of %s were compared, want %d", e.Name, mode, report.Compared[stage], stage, want)
 				}
+			}
+			if slices.Contains(report.Stages, "final") != (mode == classic.SameStep) || !slices.Contains(report.Stages, "generator") {
+				t.Errorf("%s, %v: stages %v", e.Name, mode, report.Stages)
 			}
 		}
 	}
 }
 
-// faulty changes one answer of an engine.
+// TestConformance: every engine keeps what parity.Engine promises, forced rollouts among it.
+func TestConformance(t *testing.T) {
+	for _, engine := range engines.Classic {
+		t.Run(engine.Name, func(t *testing.T) {
+			made, err := engine.New(2)
+			var absent *want.Error
+			if errors.As(err, &absent) {
+				t.Skip(err)
+			}
+			must(t, err)
+			for _, e := range classic.Environments {
+				for _, mode := range modes(e) {
+					r := rollout(e, mode)
+					r.Steps = 60
+					if mode == classic.SameStep {
+						r.Options = map[string]string{"max_episode_steps": "25"}
+					}
+					other := *r
+					other.Seeds = slices.Clone(r.Seeds)
+					other.Seeds[0] = 77
+					task, err := r.Task()
+					must(t, err)
+					tasks := append(r.Tasks(), other.Tasks()...)
+					tasks[1].Key = []string{"another"}
+					if err := conformance.Engine(t.Context(), &harness.Engine{Classic: made, View: harness.NewView(task)}, tasks); err != nil {
+						t.Errorf("%s, %v: %v", e.Name, mode, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// faulty changes what an engine answers at a step, and where it leaves its environments.
 type faulty struct {
 	classic.Engine
-	plant func(step int, t *classic.Transition)
+	answer func(step int, t *classic.Transition)
+	place  func(step int, s *classic.Snapshot)
 }
 
 func (f faulty) Make(t classic.Task) (classic.Vector, error) {
 	v, err := f.Engine.Make(t)
-	return &faultyVector{Vector: v, plant: f.plant}, err
+	return &faultyVector{v, f, 0}, err
 }
 
 type faultyVector struct {
 	classic.Vector
-	plant func(step int, t *classic.Transition)
+	faulty
 	steps int
 }
 
 func (v *faultyVector) Run(ctx context.Context, p classic.Policy, steps int, record []classic.Transition) error {
 	err := v.Vector.Run(ctx, p, steps, record)
 	for i := range record {
-		v.plant(v.steps+i, &record[i])
+		if v.steps++; v.answer != nil {
+			v.answer(v.steps-1, &record[i])
+		}
 	}
-	v.steps += steps
-	return err
+	if v.place == nil || err != nil {
+		return err
+	}
+	s, err := v.Vector.Snapshot()
+	if err != nil {
+		return err
+	}
+	v.place(v.steps-1, s)
+	return v.Vector.Restore(s)
 }
 
-// TestStages: a fault in each stage is found at its step and named.
-func TestStages(t *testing.T) {
-	reference, err := engines.OpenClassic("reference", 0)
-	if err != nil {
-		t.Fatal(err)
+func flip(at int, plant func(*classic.Transition)) func(int, *classic.Transition) {
+	return func(step int, t *classic.Transition) {
+		if step == at {
+			plant(t)
+		}
 	}
-	const at, env = 120, 4
-	for stage, plant := range map[string]func(t *classic.Transition){
-		"action":      func(t *classic.Transition) { t.Actions.Discrete[env] ^= 1 },
-		"state":       func(t *classic.Transition) { t.States[env] = math.Nextafter(t.States[env], 9) },
-		"observation": func(t *classic.Transition) { t.Observations[env] = math.Nextafter32(t.Observations[env], 9) },
-		"reward":      func(t *classic.Transition) { t.Rewards[env] = math.Copysign(t.Rewards[env], -1) },
-		"terminated":  func(t *classic.Transition) { t.Terminated[env] = !t.Terminated[env] },
-		"truncated":   func(t *classic.Transition) { t.Truncated[env] = !t.Truncated[env] },
-	} {
-		r := rollout(t, classic.Environments[0], classic.SameStep)
-		report := compare(t, faulty{reference, func(step int, t *classic.Transition) {
+}
+
+// TestStages: a fault in each stage is found at its step, named, and nothing else is.
+func TestStages(t *testing.T) {
+	const at, env = 121, 4
+	moved := func(plant func(*classic.Snapshot)) faulty {
+		return faulty{place: func(step int, s *classic.Snapshot) {
 			if step == at {
-				plant(t)
+				plant(s)
 			}
-		}}, r)
-		for i, v := range report.Rollouts {
-			if v.Equal != (i != env) {
-				t.Errorf("%s: environment %d: equal %v", stage, i, v.Equal)
+		}}
+	}
+	for stage, f := range map[string]faulty{
+		"action":      {answer: flip(at, func(t *classic.Transition) { t.Actions.Discrete[env] ^= 1 })},
+		"terminated":  {answer: flip(at, func(t *classic.Transition) { t.Terminated[env] = !t.Terminated[env] })},
+		"truncated":   {answer: flip(at, func(t *classic.Transition) { t.Truncated[env] = !t.Truncated[env] })},
+		"reward":      {answer: flip(at, func(t *classic.Transition) { t.Rewards[env] = math.Copysign(t.Rewards[env], -1) })},
+		"final":       {answer: flip(at, func(t *classic.Transition) { t.Final[env] = 1 })},
+		"generator":   moved(func(s *classic.Snapshot) { s.Generators[env]++ }),
+		"elapsed":     moved(func(s *classic.Snapshot) { s.Elapsed[env]++ }),
+		"ended":       {}, // see below: no mode has it by itself
+		"state":       {answer: flip(at, func(t *classic.Transition) { t.States[env] = math.Nextafter(t.States[env], 9) })},
+		"observation": {answer: flip(at, func(t *classic.Transition) { t.Observations[env] = math.Nextafter32(t.Observations[env], 9) })},
+	} {
+		mode := classic.SameStep
+		if stage == "ended" {
+			mode, f = classic.Off, moved(func(s *classic.Snapshot) { s.Ended[env] = !s.Ended[env] })
+		}
+		f.Engine = open(t, "reference")
+		report := compare(t, f, rollout(classic.Environments[0], mode))
+		if d := report.First; d == nil || d.Stage != stage || d.Step != at || d.Element != "environment 4" || len(report.Findings) != 1 {
+			t.Errorf("%s: %v, findings %+v", stage, d, report.Findings)
+		}
+	}
+}
+
+// TestForced: behind a difference the engine is forced back, so that each fault is found,
+// one in an early step and one in a late one.
+func TestForced(t *testing.T) {
+	f := faulty{Engine: open(t, "batched")}
+	f.place = func(step int, s *classic.Snapshot) {
+		if step == 10 {
+			s.States[9+2] += 0x1p-40
+		}
+	}
+	f.answer = flip(200, func(t *classic.Transition) { t.Rewards[7] += 1 })
+	r := rollout(classic.Environments[0], classic.SameStep)
+	report := compare(t, f, r)
+	if f := report.Findings; len(f) != 2 || f[0].Stage != "state" || f[0].Step != 11 || f[0].Findings != 1 || f[1].Stage != "reward" || f[1].Step != 200 || report.Forced != r.Steps {
+		t.Errorf("%+v, %d forced steps", f, report.Forced)
+	}
+}
+
+// TestShrink: what differs becomes one environment of few steps, is kept, and shows again
+// when it is loaded.
+func TestShrink(t *testing.T) {
+	const env = 5
+	good := open(t, "reference")
+	bad := faulty{Engine: good, answer: func(_ int, t *classic.Transition) {
+		for i := range t.Rewards {
+			if t.States[i] > 0.1 { // x
+				t.Rewards[i]++
 			}
 		}
-		if v := report.Rollouts[env]; v.First == nil || v.First.Stage != stage || v.First.Step != at {
-			t.Errorf("%s: found %+v", stage, v.First)
+	}}
+	r := rollout(classic.Environments[0], classic.NextStep)
+	r.Options = map[string]string{"sutton_barto_reward": "True"}
+	small, d, err := harness.Shrink(t.Context(), r, good, bad, 0)
+	must(t, err)
+	if d.Stage != "reward" || small.Num != 1 || small.Uniform != nil || small.Network != nil || len(small.Actions) != small.Steps || small.Steps > 100 || small.Options["sutton_barto_reward"] != "" {
+		t.Errorf("%v: %+v", d, small)
+	}
+	dir := t.TempDir()
+	c := harness.Case{Case: parity.Case{What: "x beyond 0.1", Stage: d.Stage, Engine: "faulty"}, Rollout: *small}
+	c.Results, err = c.Run(t.Context(), good)
+	must(t, err)
+	must(t, c.Save(dir))
+	path := filepath.Join(dir, "reward-faulty-x-beyond-0-1.json")
+	if !harness.IsCase(path) {
+		t.Errorf("%s is no case", path)
+	}
+	kept, err := harness.LoadCase(path)
+	must(t, err)
+	for _, one := range []struct {
+		engine classic.Engine
+		want   string
+	}{{good, ""}, {open(t, "batched"), ""}, {bad, "stages of hash "}} {
+		results, err := kept.Run(t.Context(), one.engine)
+		must(t, err)
+		if err := kept.Check(results); (err == nil) != (one.want == "") || err != nil && !strings.Contains(err.Error(), one.want) {
+			t.Errorf("%v, want %q", err, one.want)
+		}
+	}
+}
+
+// TestBadCase: a file that is no case says what is wrong in a line.
+func TestBadCase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "case.json")
+	for text, want := range map[string]string{
+		`{"format": 2, "environment": "CartPole-v2", "num": 1}`:                                                                                    `environment "CartPole-v2" is unknown`,
+		`{"format": 2, "environment": "CartPole-v1", "num": 2, "autoreset": "off", "seeds": [1], "steps": 3}`:                                      "1 seeds, want 2",
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], "steps": 0}`:                                      "0 steps, want 1 at least",
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], "steps": 2, "actions": [1]}`:                      "1 actions, want 2 steps of 1",
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], "steps": 1, "actions": [0.5]}`:                    "step 0, environment 0: action 0.5 is no integer",
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "maybe", "seeds": [1], "steps": 2}`:                                    `autoreset mode "maybe" is unknown`,
+		`{"format": 2, "environment": "CartPole-v1", "num": 1, "autoreset": "off", "seeds": [1], "steps": 2, "colour": "red"}`:                     `unknown field "colour"`,
+		`{"format": 9, "environment": "CartPole-v1"}`:                                                                                              "format version 9, want 2",
+		`{"format": 2, "environment": "CartPoleVectorEnv", "num": 2, "autoreset": "same-step", "seeds": [1], "steps": 2, "actions": [1, 0, 1, 1]}`: "resets at the next step",
+	} {
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		if _, err := harness.LoadCase(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

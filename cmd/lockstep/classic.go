@@ -4,12 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"lockstep/classic"
+	"lockstep/classic/harness"
 	"lockstep/engines"
+	"lockstep/internal/want"
+	"lockstep/parity"
+	"lockstep/parity/verdict"
+	"lockstep/report"
 )
 
 // envsCommand lists the classic control environments.
@@ -32,7 +39,7 @@ func (envsCommand) Run(env *environment) error {
 
 // classicFlags are those of rollout for a classic control environment.
 type classicFlags struct {
-	Env       string            `name:"env" placeholder:"NAME" help:"Roll a classic control environment out, with uniform actions: lockstep envs lists them."`
+	Env       string            `name:"env" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
 	NumEnvs   int               `name:"num-envs" default:"1" help:"How many of them."`
 	Steps     int               `name:"steps" default:"1000" help:"How many steps of each."`
 	EnvSeed   int64             `name:"env-seed" default:"0" help:"Seed of the first environment, and of the actions."`
@@ -117,4 +124,192 @@ func (c *classicFlags) result(env *environment, engine string, t classic.Totals,
 		c.Env, engine, t.Steps, seconds, float64(t.Steps)/seconds, episodes, sum, perEpisode)
 	after()
 	return nil
+}
+
+// classic holds engines of classic control to the first.
+func (c *compareCommand) classic(env *environment, p *comparisons) error {
+	if c.Inexact || c.Only != "" {
+		return errors.New("--env is compared exactly, and whole: without --inexact and --only")
+	}
+	if c.Autoreset == classic.Disabled.String() {
+		return errors.New("--autoreset disabled: nobody resets what has ended: want next-step, same-step or off")
+	}
+	key := uint64(c.EnvSeed)
+	r := &harness.Rollout{Environment: c.Env, Options: c.Option, Num: c.NumEnvs, Autoreset: c.Autoreset, NumPy1: c.NumPy1, Steps: c.Steps, Uniform: &key}
+	for i := range c.NumEnvs {
+		r.Seeds = append(r.Seeds, c.EnvSeed+int64(i))
+	}
+	if e, err := classic.Find(c.Env); err == nil && e.Shared {
+		r.Seeds = []int64{c.EnvSeed}
+	}
+	if _, err := r.Task(); err != nil {
+		return err
+	}
+	names := c.Got
+	for _, e := range engines.Classic {
+		if len(c.Got) == 0 && !e.Slow && e.Name != c.Want {
+			names = append(names, e.Name)
+		}
+	}
+	all, err := openClassic(append([]string{c.Want}, names...), c.Workers)
+	if err != nil {
+		return err
+	}
+	options := parity.CompareOptions{Replay: func(*parity.Task) string { return report.CommandLine(append([]string{"lockstep"}, env.args...)) }}
+	for _, o := range all[1:] {
+		k, made := p.classic(verdict.Comparison{Kind: "engines", Detail: c.Env}, r, all[0], o, options)
+		if !made {
+			continue
+		}
+		if env.ctx.Err() != nil {
+			return interrupted(env)
+		}
+		p.add(k)
+		if c.Keep != "" && k.Outcome() == verdict.Different {
+			if err := c.keepClassic(env, r, all[0], o); err != nil {
+				return err
+			}
+		}
+	}
+	return p.end()
+}
+
+// openedClassic is an engine of classic control that runs, or the reason why not.
+type openedClassic struct {
+	*engines.ClassicEngine
+	classic.Engine
+	err error
+}
+
+func openClassic(names []string, workers int) (all []openedClassic, err error) {
+	for _, name := range names {
+		e, err := engines.ClassicNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		o := openedClassic{ClassicEngine: e}
+		o.Engine, o.err = e.New(workers)
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// classic is the comparison k of two engines on a rollout. It adds one that an engine
+// cannot take part in, and returns false.
+func (p *comparisons) classic(k verdict.Comparison, r *harness.Rollout, first, o openedClassic, options parity.CompareOptions) (verdict.Comparison, bool) {
+	k.Want, k.Got = first.ClassicEngine.Name, o.ClassicEngine.Name
+	for _, side := range []openedClassic{first, o} {
+		var absent *want.Error
+		if errors.As(side.err, &absent) {
+			k.NotRun, k.Lacks = side.ClassicEngine.Name+": "+side.err.Error(), side.Want.Name
+			p.add(p.unasked(k))
+			return k, false
+		}
+		if side.err != nil {
+			k.Error = side.ClassicEngine.Name + ": " + side.err.Error()
+			p.add(k)
+			return k, false
+		}
+		k.Identities = append(k.Identities, engines.ClassicIdentity(side.Engine))
+	}
+	var err error
+	if k.Report, err = r.Compare(p.env.ctx, first.Engine, o.Engine, options); err != nil {
+		k.Error = err.Error()
+	}
+	return k, true
+}
+
+// keepClassic shrinks a rollout on which engines differ and keeps the case that is left.
+func (c *compareCommand) keepClassic(env *environment, r *harness.Rollout, first, o openedClassic) error {
+	small, d, err := harness.Shrink(env.ctx, r, first.Engine, o.Engine, 0)
+	if env.ctx.Err() != nil {
+		return interrupted(env)
+	}
+	if err != nil {
+		return fmt.Errorf("--keep: %w", err)
+	}
+	k := harness.Case{Case: parity.Case{What: c.Env, Stage: d.Stage, Engine: o.ClassicEngine.Name}, Rollout: *small}
+	if k.Results, err = k.Run(env.ctx, first.Engine); err == nil {
+		err = k.Save(c.Keep)
+	}
+	if err != nil {
+		return fmt.Errorf("--keep: %w", err)
+	}
+	var out io.Writer = env.stdout
+	if c.JSON {
+		out = env.stderr
+	}
+	fmt.Fprintf(out, "kept: %d of %d environments, %d steps, stage %s; replay: %s\n", k.Num, r.Num, k.Steps, k.Stage, k.Replay())
+	return nil
+}
+
+// replayClassic repeats a case on the engines of these names, or on all that run: the
+// first is held to what is kept with the case, the others to it.
+func (p *comparisons) replayClassic(c *harness.Case, names []string) error {
+	var own []string
+	for _, e := range engines.Classic {
+		if len(names) == 0 && !e.Slow {
+			own = append(own, e.Name)
+		}
+	}
+	for _, name := range names {
+		if _, err := engines.ClassicNamed(name); err == nil {
+			own = append(own, name)
+		}
+	}
+	stem := strings.TrimSuffix(filepath.Base(c.Path), filepath.Ext(c.Path))
+	kept := verdict.Comparison{Kind: "replay", Want: "kept results", Detail: stem}
+	if len(own) == 0 {
+		kept.Got, kept.NotApplicable = strings.Join(names, ","), "no engine of these names computes classic control"
+		p.add(kept)
+		return nil
+	}
+	all, err := openClassic(own, 0)
+	if err != nil {
+		return err
+	}
+	options := parity.CompareOptions{Replay: func(*parity.Task) string { return c.Replay() }}
+	for _, o := range all[1:] {
+		if k, made := p.classic(verdict.Comparison{Kind: "replay", Detail: stem}, &c.Rollout, all[0], o, options); made {
+			p.add(k)
+		}
+	}
+	kept.Got = all[0].ClassicEngine.Name
+	if len(c.Results) == 0 {
+		kept.NotApplicable = "no results are kept with the case"
+		p.add(kept)
+		return nil
+	}
+	results, err := c.Run(p.env.ctx, all[0].Engine)
+	if p.env.ctx.Err() != nil {
+		return interrupted(p.env)
+	}
+	if err != nil {
+		kept.Error = err.Error()
+	} else {
+		held(&kept, c, results)
+	}
+	p.add(kept)
+	return nil
+}
+
+// held enters what came of holding results to those that are kept with a case.
+func held(kept *verdict.Comparison, c *harness.Case, results []parity.CaseResult) {
+	if err := c.Check(results); err != nil {
+		kept.Differs = fmt.Sprintf("%v\nreplay: %s", err, c.Replay())
+		return
+	}
+	task, _ := c.Task() // it was checked when the case was loaded
+	r := &parity.Report{Want: parity.SideInfo{Name: kept.Want}, Got: parity.SideInfo{Name: kept.Got, Live: true}, Exact: true, Compared: map[string]int{}}
+	s := &harness.NewView(task).Schema
+	for _, result := range results {
+		r.Rollouts = append(r.Rollouts, parity.Verdict{Key: c.Tasks()[0].Key, Steps: result.Steps, Equal: true, WantHash: result.Hash, GotHash: result.Hash})
+		r.Steps += result.Steps
+	}
+	// The hash of a rollout is of all stages.
+	r.Stages = s.Required()
+	for _, stage := range r.Stages {
+		r.Compared[stage] = r.Steps
+	}
+	kept.Report = r
 }

@@ -144,7 +144,7 @@ func fetch(t *testing.T, what, out string, handler http.Handler, change ...func(
 	for _, f := range change {
 		f(&c)
 	}
-	err := c.Run(&environment{ctx: t.Context(), stdout: &stdout, stderr: &stderr})
+	err := c.Run(&environment{ctx: t.Context(), stdout: &stickyWriter{w: &stdout}, stderr: &stderr})
 	return strings.TrimSpace(stdout.String()), err
 }
 

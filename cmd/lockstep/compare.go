@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -26,6 +27,7 @@ type compareCommand struct {
 	Got  []string `arg:"" name:"b" optional:"" help:"What is held to it: engines, or a trace. Default: all engines that can run here."`
 	inputFlags
 	controllerFlags
+	classicFlags
 	compareFlags
 	outputFlags
 	Only string `name:"only" placeholder:"PATTERN" help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."`
@@ -63,6 +65,9 @@ func (c *compareCommand) Run(env *environment) error {
 	}
 	options.Replay = func(task *parity.Task) string { return c.repeat(env, task.Name()) }
 	p := newComparisons(env, &c.outputFlags, len(c.Got) > 0)
+	if c.Env != "" {
+		return c.classic(env, p)
+	}
 	info, err := os.Stat(c.Want)
 	// An engine's name is an engine, also where its folder is.
 	recordings := c.Want == "goldens" || err == nil && info.IsDir() && !engines.Known(c.Want)
@@ -238,7 +243,7 @@ func (c *compareCommand) keep(env *environment, modelPath string, first, o opene
 	if err := small.Save(c.Keep); err != nil {
 		return fmt.Errorf("--keep: %w", err)
 	}
-	out := env.stdout
+	out := io.Writer(env.stdout)
 	if c.JSON {
 		out = env.stderr
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,35 +17,32 @@ type comparisons struct {
 	env    *environment
 	output *outputFlags
 	asked  bool // for its engines, by their names
-	stdout *stickyWriter
 	list   []verdict.Comparison
 }
 
 func newComparisons(env *environment, output *outputFlags, asked bool) *comparisons {
-	return &comparisons{env: env, output: output, asked: asked, stdout: &stickyWriter{w: env.stdout}}
+	return &comparisons{env: env, output: output, asked: asked}
 }
 
 // add prints a comparison and keeps it.
 func (p *comparisons) add(c verdict.Comparison) {
 	p.list = append(p.list, c)
 	if p.output.JSON {
-		if err := json.NewEncoder(p.stdout).Encode(verdict.Line{Comparison: &c}); err != nil && p.stdout.err == nil {
-			p.stdout.err = err
-		}
+		p.env.json(verdict.Line{Comparison: &c})
 		return
 	}
 	outcome := c.Outcome()
-	fmt.Fprintf(p.stdout, "%-14s  %s", outcome, c.Title())
+	fmt.Fprintf(p.env.stdout, "%-14s  %s", outcome, c.Title())
 	switch outcome {
 	case verdict.Equal:
-		fmt.Fprintf(p.stdout, ": %s\n", extent(c.Report))
+		fmt.Fprintf(p.env.stdout, ": %s\n", extent(c.Report))
 	case verdict.Different:
 		if c.Report != nil {
-			fmt.Fprintf(p.stdout, ": %s", extent(c.Report))
+			fmt.Fprintf(p.env.stdout, ": %s", extent(c.Report))
 		}
-		fmt.Fprintf(p.stdout, "\n%s\n", indented(c.Why()))
+		fmt.Fprintf(p.env.stdout, "\n%s\n", indented(c.Why()))
 	default:
-		fmt.Fprintf(p.stdout, ": %s\n", c.Why())
+		fmt.Fprintf(p.env.stdout, ": %s\n", c.Why())
 	}
 }
 
@@ -133,12 +129,7 @@ func (p *comparisons) end() error {
 		}
 	}
 	if p.output.JSON {
-		if err := json.NewEncoder(p.stdout).Encode(verdict.Line{Summary: &s}); err != nil && p.stdout.err == nil {
-			p.stdout.err = err
-		}
-	}
-	if p.stdout.err != nil {
-		return p.stdout.err
+		p.env.json(verdict.Line{Summary: &s})
 	}
 	if file != "" {
 		origin := report.Origin{Command: append([]string{"lockstep"}, p.env.args...)}

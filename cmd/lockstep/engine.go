@@ -208,6 +208,14 @@ func orAsset(path, asset string) (string, error) {
 	return assets.Find(asset)
 }
 
+// whole is an error if a route could not be loaded: a search would leave it out.
+func (s *simulation) whole() error {
+	if len(s.failed) > 0 {
+		return fmt.Errorf("%d routes could not be loaded, and a search would leave them out: mend them, or take them out of %s", len(s.failed), s.dataPath)
+	}
+	return nil
+}
+
 // jobs are all rollouts: for each policy all routes.
 func (s *simulation) jobs(policies []lockstep.Policy) []lockstep.Job {
 	var jobs []lockstep.Job

@@ -47,13 +47,11 @@ func (c *evalCommand) Run(env *environment) error {
 	if err := checkOutputs([]string{s.modelPath, s.dataPath}, output{"--report", c.Report}, output{"--csv", c.CSV}, output{"--parquet", c.Parquet}); err != nil {
 		return err
 	}
-	var journal *runs.Journal
-	if c.Out != "" {
-		if journal, err = s.journal(env, c.Out, policies, c.Test, c.Baseline); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		defer journal.Close()
+	journal, err := s.journal(env, c.Out, nil, policies, c.Test, c.Baseline)
+	if err != nil {
+		return err
 	}
+	defer journal.Close()
 	start := time.Now()
 	runs, err := s.runs(env, policies, sampleRoutes, journal)
 	if err != nil {
@@ -176,7 +174,7 @@ func (s *simulation) kept(env *environment, jobs []lockstep.Job, options lockste
 	if err := journal.Add(fresh...); err != nil {
 		return err
 	}
-	return s.stream(env, jobs, options, journal, &stickyWriter{}, func(i int, r lockstep.Result) {
+	return s.stream(env, &runs.Work{Jobs: jobs, Options: options, Journal: journal}, func(i int, r lockstep.Result) {
 		if !there[i] {
 			results[i] = r
 		}

@@ -68,22 +68,21 @@ func (c *gateCommand) Run(env *environment) error {
 	if err := verdict.Clear(c.Out); err != nil {
 		return err
 	}
-	stdout := &stickyWriter{w: env.stdout}
 	result, err := gate.Run(env.ctx, gate.Config{
 		Root: root, Base: c.Base, Engines: engines.Names(), All: c.All, Require: require,
 		RequireHardware: c.RequireHardware, Hardware: evidence, Limit: c.Limit, Program: gateProgram,
 		Plan: func(change verdict.Change) {
-			fmt.Fprintf(stdout, "%s\n", change.Why)
+			fmt.Fprintf(env.stdout, "%s\n", change.Why)
 			for _, file := range change.Files[:min(len(change.Files), 20)] {
-				fmt.Fprintf(stdout, "      %s\n", file)
+				fmt.Fprintf(env.stdout, "      %s\n", file)
 			}
 			if n := len(change.Files) - 20; n > 0 {
-				fmt.Fprintf(stdout, "      and %d more\n", n)
+				fmt.Fprintf(env.stdout, "      and %d more\n", n)
 			}
 		},
 		Report: func(check *verdict.Check) {
 			if check.Outcome != "" {
-				check.WriteText(stdout)
+				check.WriteText(env.stdout)
 			}
 		},
 	})
@@ -94,7 +93,7 @@ func (c *gateCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	if err := result.WriteSkips(stdout); err != nil {
+	if err := result.WriteSkips(env.stdout); err != nil {
 		return err
 	}
 	if err := result.Write(c.Out); err != nil {
@@ -104,10 +103,7 @@ func (c *gateCommand) Run(env *environment) error {
 	if err := report.WriteGate(page, result, report.Origin{Command: append([]string{"lockstep"}, env.args...)}); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "\n%s, in %.0f s\nreport: %s\n", result.Verdict, result.Seconds, page)
-	if stdout.err != nil {
-		return stdout.err
-	}
+	fmt.Fprintf(env.stdout, "\n%s, in %.0f s\nreport: %s\n", result.Verdict, result.Seconds, page)
 	if !result.Passed {
 		return exitStatus(exitParity)
 	}

@@ -19,9 +19,13 @@ func (s *simulation) names(policies []lockstep.Policy) *runs.Plan {
 	return p
 }
 
-// journal opens the folder of a run, and says what was wrong with it. The names are
-// those that the policies were asked for by, the last one that of all others.
-func (s *simulation) journal(env *environment, dir string, policies []lockstep.Policy, names ...string) (*runs.Journal, error) {
+// journal opens the folder of a run, if one is given (--out), and says what was wrong
+// with it. The names are those that the policies were asked for by, the last one that of
+// all others.
+func (s *simulation) journal(env *environment, dir string, search *runs.Search, policies []lockstep.Policy, names ...string) (*runs.Journal, error) {
+	if dir == "" {
+		return nil, nil
+	}
 	var controllers []runs.Controller
 	for i, policy := range policies {
 		c, err := runs.NewController(policy, controllerFile(names[min(i, len(names)-1)]))
@@ -34,9 +38,13 @@ func (s *simulation) journal(env *environment, dir string, policies []lockstep.P
 	if err != nil {
 		return nil, err
 	}
+	plan.Search = search
 	j, err := runs.OpenJournal(dir, plan)
-	if err == nil && j.Dropped != "" {
+	if err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	if j.Dropped != "" {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", j.Dropped)
 	}
-	return j, err
+	return j, nil
 }

@@ -210,6 +210,73 @@ func TestKeepEval(t *testing.T) {
 	}
 }
 
+// TestKeepTune ends a search at any result, lets it go on, and holds it to an
+// undisturbed one: what it prints and writes, and that nothing is computed twice.
+func TestKeepTune(t *testing.T) {
+	data, dir := shortRoutes(t, 4), t.TempDir()
+	if err := os.Remove(filepath.Join(data, "g00003.csv")); err != nil { // a search leaves out nothing
+		t.Fatal(err)
+	}
+	gains, run := filepath.Join(dir, "gains.json"), filepath.Join(dir, "run")
+	args := func(extra ...string) []string {
+		return append([]string{"tune", "--engine", "reference", "--no-cache", "--data_path", data, "--kind", "pid", "--population", "8", "--generations", "2", "--gains", gains}, extra...)
+	}
+	tune := func(extra ...string) string {
+		t.Helper()
+		status, stdout, stderr := lockstepRun(t.Context(), args(extra...)...)
+		text, err := os.ReadFile(gains)
+		if status != exitOK || err != nil {
+			t.Fatalf("exit %d, %v: %s", status, err, stderr)
+		}
+		return stdout + string(text)
+	}
+	const rollouts = 3 * (1 + 2*8)
+	want := tune()
+	if !strings.Contains(want, "generation  2  best ") || !strings.Contains(want, "pid: pid; class: controller\n") {
+		t.Fatalf("undisturbed:\n%s", want)
+	}
+	if got := tune("--out", run); got != want {
+		t.Errorf("kept:\n%swant:\n%s", got, want)
+	}
+	checkKept(t, run, rollouts)
+	results := filepath.Join(run, "results")
+	text, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []int{0, 5, 50, 99, 100} { // % of the results that are there
+		if err := os.WriteFile(results, text[:len(text)*part/100], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if got := tune("--out", run); got != want {
+			t.Errorf("resumed at %d %%:\n%swant:\n%s", part, got, want)
+		}
+		checkKept(t, run, rollouts)
+	}
+	if status, stdout, stderr := lockstepRun(t.Context(), "watch", run); status != exitOK || !strings.Contains(stdout, fmt.Sprintf("%d of %[1]d rollouts", rollouts)) || !strings.Contains(stdout, "generation 2\nbest ") {
+		t.Errorf("watch: exit %d, %s%s", status, stdout, stderr)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for want, extra := range map[string][]string{
+		"the search is 2 generations of 8 pid, seed 2, there it is 2 generations of 8 pid, seed 1": {"--out", run, "--seed", "2"},
+		"--gains and --report: both would be":                                                      {"--report", gains},
+		"--gains: " + data:                                                                         {"--gains", filepath.Join(data, "g00000.csv"), "--data_path", filepath.Join(data, "g00000.csv")},
+		"--generations 0: want 1 or more":                                                          {"--generations", "0"},
+		"a population of 7: want 8 to 100000":                                                      {"--population", "7"},
+		`--kind "table2": want pid or pidff`:                                                       {"--kind", "table2"},
+		"gains of table cannot be searched":                                                        {"--kind", "table"},
+		"--budget 1ns: not even one generation":                                                    {"--budget", "1ns"},
+	} {
+		if status, _, stderr := lockstepRun(t.Context(), args(extra...)...); status != exitUsage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, %s; want %q", extra, status, stderr, want)
+		}
+	}
+	if status, _, _ := lockstepRun(cancelled, args("--out", run)...); status != exitInterrupted {
+		t.Errorf("interrupted: exit %d", status)
+	}
+}
+
 // TestShardCommands computes a run in three parts and holds the merged lines to those
 // of an undisturbed run.
 func TestShardCommands(t *testing.T) {

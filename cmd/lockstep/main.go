@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,9 +48,33 @@ type commands struct {
 
 // environment is what a command may touch of the world.
 type environment struct {
-	ctx            context.Context
-	args           []string // the command line, without the program's name
-	stdout, stderr io.Writer
+	ctx    context.Context
+	args   []string // the command line, without the program's name
+	stdout *stickyWriter
+	stderr io.Writer
+}
+
+// stickyWriter keeps the first error of its writer, and writes nothing after it: a
+// command need not look at each line that it prints, and one that runs long looks
+// whether somebody still reads.
+type stickyWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (w *stickyWriter) Write(p []byte) (n int, err error) {
+	if w.err == nil {
+		n, w.err = w.w.Write(p)
+	}
+	return n, w.err
+}
+
+// json prints a value as one line. One that has no such form is a mistake, and is an
+// error of the output.
+func (e *environment) json(v any) {
+	if err := json.NewEncoder(e.stdout).Encode(v); err != nil && e.stdout.err == nil {
+		e.stdout.err = err
+	}
 }
 
 // exitStatus is an error whose message is already printed.
@@ -64,13 +89,13 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	env := &environment{ctx: ctx, args: args, stdout: stdout, stderr: stderr}
+	env := &environment{ctx: ctx, args: args, stdout: &stickyWriter{w: stdout}, stderr: stderr}
 	helped := false
 	parser, err := kong.New(&commands{},
 		kong.Name("lockstep"),
 		kong.Description("The tinyphysics simulator, equal to the Python program bit for bit."),
 		kong.Vars{"engines": strings.Join(engines.Names(), ","), "wants": strings.Join(want.Names(), ", ")},
-		kong.Writers(stdout, stderr),
+		kong.Writers(env.stdout, stderr),
 		kong.Exit(func(int) { helped = true }), // after --help
 		kong.Bind(env),
 		kong.UsageOnError(),
@@ -83,11 +108,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	command, err := parser.Parse(args)
-	if helped {
-		return exitOK
-	}
-	if err == nil {
+	if err == nil && !helped {
 		err = command.Run()
+	}
+	if env.stdout.err != nil {
+		err = fmt.Errorf("standard output: %w", env.stdout.err)
 	}
 	var status exitStatus
 	switch {

@@ -494,7 +494,7 @@ func TestOutputUnwritable(t *testing.T) {
 		for _, args := range [][]string{{}, {"--json"}} {
 			var stderr bytes.Buffer
 			status := run(t.Context(), append([]string{"rollout", "--data_path", route}, args...), &full{room}, &stderr)
-			if want := "lockstep: no space left on device\n"; status == exitOK || stderr.String() != want {
+			if want := "lockstep: standard output: no space left on device\n"; status == exitOK || stderr.String() != want {
 				t.Errorf("room for %d, %q: exit %d, stderr %q; want not 0 and %q", room, args, status, stderr.String(), want)
 			}
 		}

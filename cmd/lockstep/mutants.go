@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
 	"lockstep/parity/verdict"
 	"lockstep/report"
@@ -42,7 +41,7 @@ func (c *mutantsCommand) Run(env *environment) error {
 		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
 	}
 	bar := newProgress(env.stderr, len(faults), "faults")
-	score, err := gate.Mutants(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
+	score, err := mutants.Plant(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {
 		return interrupted(env)

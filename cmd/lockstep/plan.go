@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,16 +14,15 @@ import (
 type planCommand struct {
 	simulatorFlags
 	pythonFlags
-	From       string   `name:"from" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
-	Noise      []string `name:"noise" default:"own" placeholder:"own,seeded,expected" help:"What candidates are rolled on with: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
-	Candidates int      `name:"candidates" default:"48" placeholder:"N" help:"Tried together for each route. Default: ${default}."`
-	Rounds     int      `name:"rounds" default:"6" placeholder:"N" help:"For each window. Default: ${default}."`
-	Window     int      `name:"window" default:"10" placeholder:"STEPS" help:"Steps after which is planned again. Default: ${default}."`
-	Horizon    int      `name:"horizon" default:"30" placeholder:"STEPS" help:"Steps that a candidate is rolled on. Default: ${default}."`
-	Seeds      int      `name:"seeds" default:"4" placeholder:"N" help:"With seeded noise each candidate is rolled under so many. Default: ${default}."`
-	Seed       uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
-	Out        string   `name:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
-	Report     string   `name:"report" placeholder:"FILE" help:"A report."`
+	From    string   `name:"from" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
+	Noise   []string `name:"noise" default:"own" placeholder:"own,seeded,expected" help:"What candidates are rolled on with: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
+	Rounds  int      `name:"rounds" default:"2" placeholder:"N" help:"For each window. Default: ${default}."`
+	Window  int      `name:"window" default:"5" placeholder:"STEPS" help:"Steps after which is planned again. Default: ${default}."`
+	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"Steps that a candidate is rolled on. Default: ${default}."`
+	Seeds   int      `name:"seeds" default:"4" placeholder:"N" help:"With seeded noise each candidate is rolled under so many. Default: ${default}."`
+	Seed    uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
+	Out     string   `name:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
+	Report  string   `name:"report" placeholder:"FILE" help:"A report."`
 }
 
 // Run is the plan command.
@@ -35,7 +33,7 @@ func (c *planCommand) Run(env *environment) error {
 		if err != nil {
 			return fmt.Errorf("--%w", err)
 		}
-		p := &search.Plan{Noise: kind, Candidates: c.Candidates, Seeds: 1, Rounds: c.Rounds, Window: c.Window, Horizon: c.Horizon, Seed: c.Seed}
+		p := &search.Plan{Noise: kind, Seeds: 1, Rounds: c.Rounds, Window: c.Window, Horizon: c.Horizon, Seed: c.Seed}
 		if kind == lockstep.SeededNoise {
 			p.Seeds = c.Seeds
 		}
@@ -59,21 +57,17 @@ func (c *planCommand) Run(env *environment) error {
 	if !ok {
 		return fmt.Errorf("--engine %s: it has no step mode to plan with", s.simulator.Name())
 	}
-	if len(s.failed) > 0 || len(s.routes) == 0 {
-		return errors.New("every route must load")
-	}
-	begin, err := s.actions(env, from)
-	if err != nil {
+	if err := s.whole(); err != nil {
 		return err
 	}
-	r := s.scores("Plans from " + from.String())
-	if err := r.add(env, s, report.ClassController, from); err != nil {
+	page := report.NewSearch("Plans from "+from.String(), s.routes)
+	if err := s.score(env, page, report.ClassController, from); err != nil {
 		return err
 	}
 	var table *lockstep.Table
 	for _, p := range plans {
 		bar := newProgress(env.stderr, lockstep.TableSteps, "steps")
-		table, err = p.Run(env.ctx, sim, s.routes, begin, func(step int) { bar.Set(step) })
+		table, err = p.Run(env.ctx, sim, s.routes, from, func(step int) { bar.Set(step) })
 		bar.Clear()
 		if env.ctx.Err() != nil {
 			fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing is written")
@@ -86,45 +80,38 @@ func (c *planCommand) Run(env *environment) error {
 		if p.Noise == lockstep.OwnNoise {
 			class = report.ClassOracle
 		}
-		if err := r.add(env, s, class, table); err != nil {
+		if err := s.score(env, page, class, table); err != nil {
 			return err
 		}
 	}
-	return c.write(env, s, r, table, time.Since(start))
+	for k, p := range plans {
+		fmt.Fprintf(env.stdout, "%s noise: as much as %d rollouts of each route\n", c.Noise[k], p.Rollouts())
+	}
+	page.Origin = s.origin(env, &c.simulatorFlags, time.Since(start))
+	return c.write(env, page, table)
 }
 
-func (c *planCommand) write(env *environment, s *simulation, r *scores, table *lockstep.Table, took time.Duration) error {
-	if err := r.print(env.stdout); err != nil {
+// score rolls a policy out on all routes, and adds what it came to.
+func (s *simulation) score(env *environment, page *report.Search, class report.Class, p lockstep.Policy) error {
+	results, err := s.sweep(env, nil, 0, []lockstep.Policy{p})
+	if err != nil {
 		return err
 	}
-	for k := 1; k < len(r.policies); k++ {
-		way := (mean(r.totals[0]) - mean(r.totals[k])) / (mean(r.totals[0]) - mean(r.floors))
-		fmt.Fprintf(env.stdout, "%s (%s noise): %.1f %% of the way from %s to the floor\n", r.short(k), c.Noise[k-1], 100*way, r.policies[0])
+	return page.Add(class, p, results)
+}
+
+func (c *planCommand) write(env *environment, page *report.Search, table *lockstep.Table) error {
+	if err := page.WriteText(env.stdout); err != nil {
+		return err
+	}
+	from := page.Columns[0]
+	for k, to := range page.Columns[1:] {
+		way := (from.Mean() - to.Mean()) / (from.Mean() - page.MeanFloor())
+		fmt.Fprintf(env.stdout, "%s (%s noise): %.1f %% of the way from %s to the floor\n", to.Short(), c.Noise[k], 100*way, from.Policy)
 	}
 	if err := policyfile.Write(c.Out, table); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "table: %s (%s noise)\n", c.Out, strings.ToLower(c.Noise[len(c.Noise)-1]))
-	if c.Report == "" {
-		return nil
-	}
-	return r.report(env, c.Report, s, &c.simulatorFlags, took, nil)
-}
-
-// actions are those that a policy takes, as tables by route.
-func (s *simulation) actions(env *environment, p lockstep.Policy) (map[string][]float64, error) {
-	tables := map[string][]float64{}
-	for i, result := range s.simulate(env, s.jobs([]lockstep.Policy{p}), lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
-		if result.Err != nil {
-			return nil, result.Err
-		}
-		name := s.routes[i].Name
-		if tables[name] != nil {
-			return nil, fmt.Errorf("two routes are named %s: a table could not tell them apart", name)
-		}
-		table := make([]float64, lockstep.TableSteps)
-		copy(table, result.Trajectory.Action[lockstep.ControlStartIdx:])
-		tables[name] = table
-	}
-	return tables, nil
+	return writeSearch(env, c.Report, page)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockstep"
+	"lockstep/classic/harness"
 	"lockstep/engines"
 	"lockstep/internal/want"
 	"lockstep/parity"
@@ -35,19 +36,33 @@ func (c *replayCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	var cases []*tinyphysics.Case
+	var replays []func() error
 	for _, path := range c.Cases {
-		some, err := tinyphysics.LoadCases(path)
+		files, err := parity.CaseFiles(path)
 		if err != nil {
 			return err
 		}
-		if len(some) == 0 {
+		if len(files) == 0 {
 			return fmt.Errorf("%s: no case in it", path)
 		}
-		cases = append(cases, some...)
+		for _, file := range files {
+			if harness.IsCase(file) {
+				k, err := harness.LoadCase(file)
+				if err != nil {
+					return err
+				}
+				replays = append(replays, func() error { return p.replayClassic(k, c.Engines) })
+				continue
+			}
+			k, err := tinyphysics.LoadCase(file)
+			if err != nil {
+				return err
+			}
+			replays = append(replays, func() error { return p.replay(k, list, library) })
+		}
 	}
-	for _, k := range cases {
-		if err := p.replay(k, list, library); err != nil {
+	for _, replay := range replays {
+		if err := replay(); err != nil {
 			return err
 		}
 	}

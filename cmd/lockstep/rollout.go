@@ -61,47 +61,45 @@ func (c *rolloutCommand) Run(env *environment) error {
 		return err
 	}
 	names := s.names(policies)
-	var journal *runs.Journal
-	if c.Out != "" {
-		if journal, err = s.journal(env, c.Out, policies, c.Controller); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		defer journal.Close()
+	journal, err := s.journal(env, c.Out, nil, policies, c.Controller)
+	if err != nil {
+		return err
 	}
+	defer journal.Close()
 
 	var before gpu.Stats
 	if c.Stats {
 		before = ledger.Stats()
 	}
-	stdout := &stickyWriter{w: env.stdout}
-	t := newTally(env, names, s.failed, newPrinter(stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
+	t := newTally(env, names, s.failed, newPrinter(env.stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
 	jobs := s.jobs(policies)
 	if c.Trace != "" && len(jobs) > 0 {
 		err = c.traced(env, s, jobs, t)
 	} else {
-		err = s.stream(env, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, journal, stdout, t.add)
+		err = s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}, t.add)
 	}
 	t.end()
 	if c.Stats {
 		t.out.stats(ledger.Stats().Sub(before))
 	}
-	return cmp.Or(stdout.err, err, t.status())
+	return cmp.Or(err, t.status())
 }
 
 // stream runs the jobs and adds each result as soon as those before it are there. It
 // stops where nobody reads what is printed. An interruption is no error: who adds knows
 // what is missing.
-func (s *simulation) stream(env *environment, jobs []lockstep.Job, options lockstep.Options, journal *runs.Journal, stdout *stickyWriter, add func(int, lockstep.Result)) error {
-	bar := newProgress(env.stderr, len(jobs), "rollouts")
+func (s *simulation) stream(env *environment, work *runs.Work, add func(int, lockstep.Result)) error {
+	bar := newProgress(env.stderr, len(work.Jobs), "rollouts")
 	defer bar.Clear()
-	err := runs.Stream(env.ctx, s.simulator, jobs, options, journal, func() { bar.Add(1) }, func(i int, r lockstep.Result) bool {
+	work.Simulator, work.Done = s.simulator, func() { bar.Add(1) }
+	err := work.Stream(env.ctx, func(i int, r lockstep.Result) bool {
 		add(i, r)
-		return stdout.err == nil
+		return env.stdout.err == nil
 	})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	return err
+	return cmp.Or(err, env.stdout.err)
 }
 
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves
@@ -130,29 +128,17 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 				writers[i].Observe(step)
 			}
 		}
-		for i, result := range s.simulate(env, jobs, options) {
+		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) {
 			t.add(i, result)
 			writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
-		}
-		return env.ctx.Err()
+			writers[i] = nil
+		})
+		return cmp.Or(stopped, env.ctx.Err())
 	})
 	if err != nil && env.ctx.Err() == nil {
 		return fmt.Errorf("--trace %s: %w", c.Trace, err)
 	}
 	return nil
-}
-
-// stickyWriter keeps the first error of its writer, and writes nothing after it.
-type stickyWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (w *stickyWriter) Write(p []byte) (n int, err error) {
-	if w.err == nil {
-		n, w.err = w.w.Write(p)
-	}
-	return n, w.err
 }
 
 // printer prints the outcome of a rollout for people or for programs.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"lockstep"
 	"time"
@@ -134,18 +132,17 @@ func (c *shardMergeCommand) Run(env *environment) error {
 	if m.Results == nil {
 		return exitStatus(exitParity)
 	}
-	stdout := &stickyWriter{w: env.stdout}
-	t := newTally(env, m.Plan, nil, newPrinter(stdout, c.JSON, m.Plan.Engine, m.Plan.Profile, len(m.Plan.Controllers) > 1), start)
+	t := newTally(env, m.Plan, nil, newPrinter(env.stdout, c.JSON, m.Plan.Engine, m.Plan.Profile, len(m.Plan.Controllers) > 1), start)
 	for _, r := range m.Results {
 		t.add(r.Rollout, r.Result())
 	}
 	t.end()
 	if c.JSON {
-		json.NewEncoder(stdout).Encode(struct {
+		env.json(struct {
 			SHA256 string `json:"sha256"`
 		}{m.SHA256})
 	} else {
-		fmt.Fprintf(stdout, "sha256 %s\n", m.SHA256)
+		fmt.Fprintf(env.stdout, "sha256 %s\n", m.SHA256)
 	}
-	return errors.Join(stdout.err, t.status())
+	return t.status()
 }

@@ -1,45 +1,30 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"math"
-	"os"
-	"slices"
-	"text/tabwriter"
 	"time"
 
 	"lockstep"
 	"lockstep/export"
 	"lockstep/internal/fileio"
 	"lockstep/policyfile"
-	"lockstep/reference"
 	"lockstep/report"
+	"lockstep/runs"
 	"lockstep/search"
 )
 
 type tuneCommand struct {
 	simulatorFlags
 	Kind        string        `name:"kind" default:"pidff" help:"What is tuned: the gains of pid or of pidff. Default: ${default}."`
-	Population  int           `name:"population" default:"32" placeholder:"N" help:"Sets of gains that are tried together. Default: ${default}."`
-	Generations int           `name:"generations" default:"40" placeholder:"N" help:"The most generations. Default: ${default}."`
+	Population  int           `name:"population" default:"24" placeholder:"N" help:"Sets of gains that are tried together. Default: ${default}."`
+	Generations int           `name:"generations" default:"60" placeholder:"N" help:"The most generations. Default: ${default}."`
 	Budget      time.Duration `name:"budget" default:"10m" placeholder:"TIME" help:"No generation begins that would not end within it, as long as the last one took. Default: ${default}."`
 	Seed        uint64        `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
-	State       string        `name:"state" placeholder:"FILE" help:"Where the search is written after each generation, and where it goes on from if the file is there."`
-	Out         string        `name:"out" default:"gains.json" placeholder:"FILE" help:"The best gains, for --controller. Default: ${default}."`
+	Out         string        `name:"out" placeholder:"DIR" help:"Keep the search in a folder: the same command goes on where it was ended. lockstep watch DIR shows its curve."`
+	Gains       string        `name:"gains" default:"gains.json" placeholder:"FILE" help:"The best gains, for --controller. Default: ${default}."`
 	Python      string        `name:"python" placeholder:"FILE.py" help:"The same as a controller of the challenge."`
 	Report      string        `name:"report" placeholder:"FILE" help:"A report with the curve of the search."`
-}
-
-// tuneState is a search over gains, and what it was a search on.
-type tuneState struct {
-	Model   string           `json:"model_sha256"`
-	Profile lockstep.Profile `json:"profile"`
-	Routes  []string         `json:"routes"`
-	Search  *search.Gains    `json:"search"`
 }
 
 // Run is the tune command.
@@ -47,6 +32,9 @@ func (c *tuneCommand) Run(env *environment) error {
 	kind, ok := lockstep.KindOf(c.Kind)
 	if !ok {
 		return fmt.Errorf("--kind %q: want pid or pidff", c.Kind)
+	}
+	if c.Generations < 1 {
+		return fmt.Errorf("--generations %d: want 1 or more", c.Generations)
 	}
 	gains, err := search.NewGains(kind, c.Population, c.Seed)
 	if err != nil {
@@ -58,110 +46,81 @@ func (c *tuneCommand) Run(env *environment) error {
 		return err
 	}
 	defer s.close()
-	if len(s.failed) > 0 || len(s.routes) == 0 {
-		return errors.New("every route must load: a search would leave out what does not")
+	if err := s.whole(); err != nil {
+		return err
 	}
-	state, err := c.resume(s, gains)
+	if err := checkOutputs([]string{s.modelPath, s.dataPath}, output{"--gains", c.Gains}, output{"--python", c.Python}, output{"--report", c.Report}); err != nil {
+		return err
+	}
+	plan := &runs.Search{Kind: c.Kind, Seed: c.Seed, Population: c.Population, Generations: c.Generations}
+	journal, err := s.journal(env, c.Out, plan, []lockstep.Policy{lockstep.DefaultPID}, "")
 	if err != nil {
 		return err
 	}
-	if err := c.search(env, s, state, start); err != nil {
+	defer journal.Close()
+	page := report.NewSearch("Gains of "+c.Kind, s.routes)
+	if err := c.search(env, s, gains, journal, page, start); err != nil {
 		return err
 	}
-	best := state.Search.Policy()
-	r := s.scores("Gains of " + c.Kind)
-	if err := r.add(env, s, report.ClassController, lockstep.DefaultPID, best); err != nil {
-		return err
-	}
-	return c.write(env, s, state, best, r, time.Since(start))
-}
-
-// resume is the search that the state file holds, or a new one.
-func (c *tuneCommand) resume(s *simulation, gains *search.Gains) (*tuneState, error) {
-	sum, err := fileio.SHA256(s.modelPath)
-	if err != nil {
-		return nil, err
-	}
-	state := &tuneState{Model: sum, Profile: s.simulator.Profile(), Search: gains}
-	for _, r := range s.routes {
-		state.Routes = append(state.Routes, r.Name)
-	}
-	if c.State == "" {
-		return state, nil
-	}
-	data, err := fileio.ReadFile(c.State, fileio.Record)
-	if errors.Is(err, os.ErrNotExist) {
-		return state, nil
-	} else if err != nil {
-		return nil, err
-	}
-	var was tuneState
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&was); err != nil || was.Search == nil {
-		return nil, fmt.Errorf("%s: not the state of a search: %w", c.State, errors.Join(err))
-	}
-	if err := was.Search.Check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.State, err)
-	}
-	for _, differs := range []struct {
-		what string
-		is   bool
-	}{
-		{"model", was.Model != state.Model}, {"profile", was.Profile != state.Profile}, {"routes", !slices.Equal(was.Routes, state.Routes)},
-		{"kind", was.Search.Kind != gains.Kind}, {"population", was.Search.Population != gains.Population}, {"seed", was.Search.Seed != gains.Seed},
-	} {
-		if differs.is {
-			return nil, fmt.Errorf("%s: a search with another %s: go on with the same, or begin with another --state", c.State, differs.what)
-		}
-	}
-	return &was, nil
+	page.Origin = s.origin(env, &c.simulatorFlags, time.Since(start))
+	return c.write(env, gains.Best, page)
 }
 
 // search runs generations. Each is one sweep: its candidates times the routes.
-func (c *tuneCommand) search(env *environment, s *simulation, state *tuneState, start time.Time) error {
-	g := state.Search
+func (c *tuneCommand) search(env *environment, s *simulation, gains *search.Gains, journal *runs.Journal, page *report.Search, start time.Time) error {
+	yardstick, err := s.sweep(env, journal, 0, []lockstep.Policy{lockstep.DefaultPID})
+	if err != nil {
+		return err
+	}
+	if err := page.Add(report.ClassController, lockstep.DefaultPID, yardstick); err != nil {
+		return err
+	}
+	curve := &runs.Curve{Names: []string{"generation", "best", "mean", "median"}}
 	var last time.Duration
-	for len(g.History) < c.Generations && time.Since(start)+last <= c.Budget {
+	for n := 1; n <= c.Generations && time.Since(start)+last <= c.Budget; n++ {
 		began := time.Now()
-		candidates := g.Ask()
-		results := s.simulate(env, s.jobs(candidates), lockstep.Options{Shortcuts: lockstep.CostOnly})
-		if env.ctx.Err() != nil {
-			fmt.Fprintf(env.stderr, "lockstep: interrupted after %d generations; with --state the same command goes on\n", len(g.History))
-			return exitStatus(exitInterrupted)
+		first := (1 + (n-1)*c.Population) * len(s.routes)
+		err := gains.Next(func(candidates []lockstep.Policy) ([]lockstep.Result, error) {
+			return s.sweep(env, journal, first, candidates)
+		})
+		if err != nil {
+			return err
 		}
-		objectives := make([]float64, len(candidates))
-		for k := range candidates {
-			var costs []float64
-			for _, r := range results[k*len(s.routes) : (k+1)*len(s.routes)] {
-				costs = append(costs, totalOf(r))
-			}
-			objectives[k] = search.GeometricMean(costs)
+		h := gains.History[n-1]
+		curve.Rows = append(curve.Rows, []float64{float64(n), h.Best, h.Mean, h.Median})
+		if err := journal.WriteCurve(curve); err != nil {
+			return err
 		}
-		g.Tell(candidates, objectives)
-		h := g.History[len(g.History)-1]
-		fmt.Fprintf(env.stdout, "generation %2d  best %8.3f  mean %8.3f  median %8.3f\n", len(g.History), h.Best, h.Mean, h.Median)
-		if c.State != "" {
-			if err := writeJSON(c.State, state); err != nil {
-				return err
-			}
-		}
+		fmt.Fprintf(env.stdout, "generation %2d  best %8.3f  mean %8.3f  median %8.3f\n", n, h.Best, h.Mean, h.Median)
 		last = time.Since(began)
 	}
-	if len(g.History) == 0 {
+	if len(gains.History) == 0 {
 		return fmt.Errorf("--budget %s: not even one generation", c.Budget)
 	}
-	return nil
+	page.Curve = &report.Curve{Label: "geometric mean of the routes' total costs", X: curve.Names[0], Names: curve.Names[1:], Values: curve.Columns()[1:]}
+	return page.Add(report.ClassController, gains.Best, gains.Results)
 }
 
-func (c *tuneCommand) write(env *environment, s *simulation, state *tuneState, best lockstep.Native, r *scores, took time.Duration) error {
-	if err := r.print(env.stdout); err != nil {
+// sweep rolls policies out on all routes: the rollouts of a plan from first on.
+func (s *simulation) sweep(env *environment, journal *runs.Journal, first int, policies []lockstep.Policy) ([]lockstep.Result, error) {
+	work := &runs.Work{Jobs: s.jobs(policies), First: first, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}
+	results := make([]lockstep.Result, len(work.Jobs))
+	err := s.stream(env, work, func(i int, r lockstep.Result) { results[i-first] = r })
+	if env.ctx.Err() != nil {
+		fmt.Fprintln(env.stderr, "lockstep: interrupted; with --out the same command goes on where it stopped")
+		return nil, exitStatus(exitInterrupted)
+	}
+	return results, err
+}
+
+func (c *tuneCommand) write(env *environment, best lockstep.Native, page *report.Search) error {
+	if err := page.WriteText(env.stdout); err != nil {
 		return err
 	}
-	if err := policyfile.Write(c.Out, best); err != nil {
+	if err := policyfile.Write(c.Gains, best); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "gains: %s (%s)\n", c.Out, best)
+	fmt.Fprintf(env.stdout, "gains: %s (%s)\n", c.Gains, best)
 	if c.Python != "" {
 		source, err := export.Controller(best)
 		if err == nil {
@@ -172,133 +131,14 @@ func (c *tuneCommand) write(env *environment, s *simulation, state *tuneState, b
 		}
 		fmt.Fprintf(env.stdout, "controller: %s\n", c.Python)
 	}
-	if c.Report == "" {
+	return writeSearch(env, c.Report, page)
+}
+
+// writeSearch writes the report on a search, if one is asked for.
+func writeSearch(env *environment, path string, page *report.Search) error {
+	if path == "" {
 		return nil
 	}
-	curve := report.Curve{Label: "geometric mean of the routes' total costs", X: "generation", Names: []string{"best", "mean", "median"}, Values: make([][]float64, 3)}
-	for _, h := range state.Search.History {
-		for i, x := range []float64{h.Best, h.Mean, h.Median} {
-			curve.Values[i] = append(curve.Values[i], x)
-		}
-	}
-	return r.report(env, c.Report, s, &c.simulatorFlags, took, &curve)
-}
-
-// totalOf is a rollout's total cost; one that failed has none.
-func totalOf(r lockstep.Result) float64 {
-	if r.Err != nil {
-		return math.NaN()
-	}
-	return r.Costs.Total
-}
-
-func writeJSON(path string, v any) error {
-	return fileio.Write(path, func(w io.Writer) error {
-		data, err := json.Marshal(v)
-		if err == nil {
-			_, err = w.Write(append(data, '\n'))
-		}
-		return err
-	})
-}
-
-// scores are costs of policies on routes, each with its class and beside the route's
-// floor. They never mix the three classes.
-type scores struct {
-	title    string
-	policies []string
-	classes  []report.Class
-	routes   []string
-	floors   []float64
-	totals   [][]float64 // of each policy by route
-}
-
-// scores has the routes and their floors, and no policy yet.
-func (s *simulation) scores(title string) *scores {
-	r := &scores{title: title}
-	for _, route := range s.routes {
-		r.routes = append(r.routes, route.Name)
-		r.floors = append(r.floors, search.Floor(route))
-	}
-	return r
-}
-
-// add simulates policies of a class on all routes.
-func (r *scores) add(env *environment, s *simulation, class report.Class, policies ...lockstep.Policy) error {
-	results := s.simulate(env, s.jobs(policies), lockstep.Options{Shortcuts: lockstep.CostOnly})
-	if env.ctx.Err() != nil {
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing is written")
-		return exitStatus(exitInterrupted)
-	}
-	n := len(s.routes)
-	for k, p := range policies {
-		totals := make([]float64, n)
-		for i, result := range results[k*n : (k+1)*n] {
-			if result.Err != nil {
-				return result.Err
-			}
-			totals[i] = result.Costs.Total
-		}
-		r.policies, r.classes, r.totals = append(r.policies, p.String()), append(r.classes, class), append(r.totals, totals)
-	}
-	return nil
-}
-
-// print prints a line for each route, and the means.
-func (r *scores) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\nroute\tfloor\t")
-	for k := range r.policies {
-		fmt.Fprintf(t, "%s\t", r.short(k))
-	}
-	fmt.Fprintln(t)
-	row := func(name, floor string, of func(k int) float64) {
-		fmt.Fprintf(t, "%s\t%s\t", name, floor)
-		for k := range r.policies {
-			fmt.Fprintf(t, "%.3f\t", of(k))
-		}
-		fmt.Fprintln(t)
-	}
-	for i, name := range r.routes {
-		row(name, fmt.Sprintf("%.3f", r.floors[i]), func(k int) float64 { return r.totals[k][i] })
-	}
-	row("mean", fmt.Sprintf("%.3f", mean(r.floors)), func(k int) float64 { return mean(r.totals[k]) })
-	row("geometric mean", "", func(k int) float64 { return search.GeometricMean(r.totals[k]) })
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for k, name := range r.policies {
-		if _, err := fmt.Fprintf(w, "%s: %s; class: %s\n", r.short(k), name, r.classes[k]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// short is the head of a policy's column.
-func (r *scores) short(k int) string {
-	if name := r.policies[k]; len(name) <= 16 {
-		return name
-	}
-	return fmt.Sprintf("%.12s…", r.policies[k])
-}
-
-// mean is that of the Python program.
-func mean(totals []float64) float64 {
-	costs := make([]lockstep.Costs, len(totals))
-	for i, x := range totals {
-		costs[i].Total = x
-	}
-	return reference.MeanCosts(costs).Total
-}
-
-// report writes the scores as a page.
-func (r *scores) report(env *environment, path string, s *simulation, f *simulatorFlags, took time.Duration, curve *report.Curve) error {
-	page := report.Search{Title: r.title, Curve: curve, Origin: s.origin(env, f, took)}
-	for k, name := range r.policies {
-		page.Columns = append(page.Columns, report.SearchColumn{Policy: name, Class: r.classes[k], Totals: r.totals[k], Mean: mean(r.totals[k])})
-	}
-	page.Routes, page.Floors, page.MeanFloor = r.routes, r.floors, mean(r.floors)
 	if err := report.WriteSearch(path, page); err != nil {
 		return err
 	}

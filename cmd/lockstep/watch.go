@@ -21,7 +21,7 @@ type watchCommand struct {
 
 // Run is the watch command. It reads the folder's files alone.
 func (c *watchCommand) Run(env *environment) error {
-	f, ok := env.stdout.(*os.File)
+	f, ok := env.stdout.w.(*os.File)
 	terminal := ok && term.IsTerminal(int(f.Fd()))
 	every := progressEvery
 	if terminal {
@@ -38,7 +38,7 @@ func (c *watchCommand) Run(env *environment) error {
 		if err := writeProgress(env.stdout, p); err != nil {
 			return err
 		}
-		if c.Once || p.Finished == p.Plan.Rollouts() {
+		if c.Once || p.Done() {
 			return nil
 		}
 		select {
@@ -51,6 +51,19 @@ func (c *watchCommand) Run(env *environment) error {
 
 // writeProgress says how far a run is, and what it came to so far.
 func writeProgress(w io.Writer, p *runs.Progress) error {
+	if p.Plan != nil {
+		if err := writePlan(w, p); err != nil {
+			return err
+		}
+	}
+	if p.Curve != nil {
+		return p.Curve.WriteText(w)
+	}
+	return nil
+}
+
+// writePlan says how far the rollouts are.
+func writePlan(w io.Writer, p *runs.Progress) error {
 	text := describeProgress(p.Finished, p.Plan.Rollouts(), "rollouts", p.Rate)
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.Failed)
@@ -62,9 +75,12 @@ func writeProgress(w io.Writer, p *runs.Progress) error {
 		return err
 	}
 	costs := make([][]lockstep.Costs, len(p.Plan.Controllers))
-	for i := range p.Plan.Rollouts() {
-		if r, ok := p.Results[i]; ok && r.Err == "" {
-			k := i / len(p.Plan.Routes)
+	for k := range costs {
+		for i := k * len(p.Plan.Routes); i < (k+1)*len(p.Plan.Routes); i++ {
+			r, ok := p.Results[i]
+			if !ok || r.Err != "" {
+				continue
+			}
 			costs[k] = append(costs[k], r.Costs)
 		}
 	}

@@ -63,7 +63,7 @@ func TestModule(t *testing.T) {
 		h.Write(data)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != module.Sources() {
-		t.Errorf("the kernels' sources have hash %s, the compiled ones %s: run `make kernels-classic`", got, module.Sources())
+		t.Errorf("the kernels' sources have hash %s, the compiled ones %s: run `make kernels`", got, module.Sources())
 	}
 	for _, text := range []func() (string, error){module.PTX, module.Cubin} {
 		if data, err := text(); err != nil || len(data) == 0 {

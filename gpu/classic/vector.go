@@ -41,7 +41,7 @@ const (
 	policyUniform  = 1
 	policyNetwork  = 2
 
-	flagEnded = 1
+	flagEnded, flagFallen, flagWide = 1, 2, 4
 
 	threads = 128
 	// room is how many bytes of answers a launch may write.
@@ -123,7 +123,7 @@ func (v *vector) allocate() error {
 		return err
 	}
 	if want := int64(unsafe.Sizeof(launch{})); len(layout) != 1 || layout[0] != want {
-		return fmt.Errorf("the kernels' %s is %d, this program's is [%d]: build them again with `make kernels-classic`", symbol, layout, want)
+		return fmt.Errorf("the kernels' %s is %d, this program's is [%d]: build them again with `make kernels`", symbol, layout, want)
 	}
 	sincos := append(libm.SinCosTable(), make([]float64, 4*128-len(libm.SinCosTable()))...)
 	log, exp, log2f, exp2f := libm.PowTables()
@@ -266,28 +266,11 @@ func (v *vector) Reset(r classic.Reset) error {
 	return nil
 }
 
-// check tells why a step with these actions cannot be, or nil.
-func (v *vector) check(a classic.Actions) error {
-	if !v.seeded {
-		return fmt.Errorf("%s: environment 0 has not been reset", v.task.Name)
-	}
-	for i, ended := range v.ended {
-		if ended && v.task.Autoreset == classic.Disabled {
-			return fmt.Errorf("%s: environment %d has ended: reset it before the next step", v.task.Name, i)
-		}
-	}
-	ignored := v.ended
-	if v.task.Autoreset != classic.NextStep || v.task.Shared {
-		ignored = nil
-	}
-	return v.task.CheckActions(a, ignored)
-}
-
 func (v *vector) Step(actions classic.Actions, t *classic.Transition) error {
 	if err := v.task.CheckTransition(t); err != nil {
 		return err
 	}
-	if err := v.check(actions); err != nil {
+	if err := v.task.CheckStep(actions, v.seeded, v.ended); err != nil {
 		return err
 	}
 	if t == nil {
@@ -308,8 +291,8 @@ func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, reco
 			return fmt.Errorf("step %d: %w", i, err)
 		}
 	}
-	if !v.seeded {
-		return fmt.Errorf("%s: environment 0 has not been reset", v.task.Name)
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return err
 	}
 	chunk := v.chunk(record)
 	if policy.Recorded != nil || v.task.Autoreset == classic.Disabled || v.task.Shared {
@@ -323,13 +306,11 @@ func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, reco
 		part := classic.Policy{Uniform: policy.Uniform, Network: policy.Network}
 		if policy.Recorded != nil {
 			part.Recorded = policy.Recorded[done : done+n]
-			if err := v.check(part.Recorded[0]); err != nil {
+			if err := v.task.CheckStep(part.Recorded[0], true, v.ended); err != nil {
 				return fmt.Errorf("step %d: %w", done, err)
 			}
-		} else if v.task.Autoreset == classic.Disabled {
-			if err := v.check(v.none()); err != nil {
-				return fmt.Errorf("step %d: %w", done, err)
-			}
+		} else if err := v.task.CheckReady(true, v.ended); err != nil {
+			return fmt.Errorf("step %d: %w", done, err)
 		}
 		var rows []classic.Transition
 		if record != nil {
@@ -340,14 +321,6 @@ func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, reco
 		}
 	}
 	return nil
-}
-
-// none are actions that no environment refuses.
-func (v *vector) none() classic.Actions {
-	if v.task.Actions > 0 {
-		return classic.Actions{Discrete: make([]int32, v.task.Num)}
-	}
-	return classic.Actions{Continuous: make([]float32, v.task.Num)}
 }
 
 // An output is a column of a launch's answers, of so many bytes for each step.
@@ -528,6 +501,64 @@ func (v *vector) uploadNetwork(l *launch, n *classic.Network) error {
 	}
 	l.Network = v.network
 	return v.device.Upload(v.network, bytesOf(weights))
+}
+
+// flagOf is the flag that a Snapshot's Ended is.
+func (v *vector) flagOf() int32 {
+	if v.task.Autoreset == classic.Off {
+		return flagFallen
+	}
+	return flagEnded
+}
+
+func (v *vector) Snapshot() (*classic.Snapshot, error) {
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return nil, err
+	}
+	s := classic.NewSnapshot(v.task)
+	s.Steps = v.steps
+	flags := make([]int32, v.task.Num)
+	err := v.do(context.Background(), func() error {
+		return errors.Join(
+			v.device.Download(bytesOf(s.States), v.launch.State), v.device.Download(bytesOf(s.Observations), v.launch.Observation),
+			v.device.Download(bytesOf(s.Elapsed), v.launch.Elapsed), v.device.Download(bytesOf(s.Generators), v.launch.Generator),
+			v.device.Download(bytesOf(flags), v.launch.Flags),
+		)
+	})
+	for i, f := range flags {
+		s.Ended[i] = f&v.flagOf() != 0
+	}
+	return s, err
+}
+
+func (v *vector) Restore(s *classic.Snapshot) error {
+	if err := v.task.CheckSnapshot(s); err != nil {
+		return err
+	}
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return err
+	}
+	flags := make([]int32, v.task.Num)
+	for i, ended := range s.Ended {
+		if ended {
+			flags[i] = v.flagOf()
+		}
+		if s.Elapsed[i] == 0 && !v.task.Shared {
+			flags[i] |= flagWide
+		}
+	}
+	err := v.do(context.Background(), func() error {
+		return errors.Join(
+			v.device.Upload(v.launch.State, bytesOf(s.States)), v.device.Upload(v.launch.Observation, bytesOf(s.Observations)),
+			v.device.Upload(v.launch.Elapsed, bytesOf(s.Elapsed)), v.device.Upload(v.launch.Generator, bytesOf(s.Generators)),
+			v.device.Upload(v.launch.Flags, bytesOf(flags)),
+		)
+	})
+	if err == nil {
+		v.steps = s.Steps
+		copy(v.ended, s.Ended)
+	}
+	return err
 }
 
 // Observe leaves the buffers alone if the device has failed.

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "kinds.h"
+
 namespace lockstep {
 
 // Constants of the task, as in the Python program.
@@ -29,30 +31,66 @@ struct Route {
   int64_t seed;   // of its random draws; if negative, they are given in Launch.draws
 };
 
-// Controllers.
-enum { kZero = 0, kPID = 1, kHost = 2 };
+// The kinds of policies, and of jobs whose commands the host gives.
+enum {
+#define LOCKSTEP_NAME(name, gains, memory) name,
+  LOCKSTEP_KINDS(LOCKSTEP_NAME)
+#undef LOCKSTEP_NAME
+  kHost = -1,
+};
+enum {
+  kMaxGains = 10,           // of a policy
+  kMaxMemory = 3,           // numbers that a policy remembers
+  kTableSteps = kCostEnd - kControlStart,
+  kObservation = 256,       // numbers that a network sees; no layer is wider
+  kActor = 2,               // numbers that it answers
+  kMaxLayers = 16,
+  kLayerUnit = 64,          // layers are padded to multiples of it
+  kLayerPanel = 32,         // columns of a panel, which a warp computes
+};
+
+// A Layer is y = W·x + b. Inputs and outputs are padded, so that all threads do the
+// same. W lies in panels of 32 outputs (inputs/4, 32, 4), and behind all W the bias. What pads outputs is +0, and so is then what the next layer reads;
+// what pads inputs is -0, whose product with that changes no sum.
+struct Layer {
+  int64_t inputs, outputs;
+  const float *weights;
+};
+
+// Actor is a network that steers. There is ReLU between its layers.
+struct Actor {
+  double scale;  // of the change of the steer command in one step
+  int64_t layers;
+  Layer layer[kMaxLayers];
+};
 
 // Job is one rollout.
 struct Job {
   int64_t route;
-  int64_t controller;
-  double p, i, d;  // of the PID controller
+  int64_t kind;             // of its policy, or kHost
+  double gains[kMaxGains];  // of a kind that has them
+  const double *table;      // (kTableSteps), of kTable
+  const Actor *actor;       // of kNetwork
+  int64_t sampled;          // 1: its action is drawn, by seed and id
+  uint64_t seed, id;
+  int64_t expected;         // 1: a prediction is its distribution's mean
 };
 
 // Status is how a job ended, or where it stopped.
 struct Status {
   int64_t code;  // kOK, or why the job ended at step
   int64_t step;
-  double value;  // the job's lataccel, or what was wrong: the lataccel without a token, the sum that is not 1, the controller
+  double value;  // the job's lataccel, or what was wrong: the lataccel without a token, the sum that is not 1, the kind, the observation's element
   int64_t sampled;  // steps whose token was drawn
   int64_t serial;   // of those, the ones whose draw was so near an edge that the running sum was made one by one
 };
-enum { kOK = 0, kNoToken = 1, kNotDistribution = 2, kNoController = 3 };
+enum { kOK = 0, kNoToken = 1, kNotDistribution = 2, kNoController = 3, kNoObservation = 4 };
 
-// Memory is what a job's controller keeps from step to step.
+// Memory is what a job's policy keeps from step to step, in the order of its kind.
 struct Memory {
-  double error_integral, previous_error;
+  double error_integral, previous_error, previous_command;
 };
+static_assert(sizeof(Memory) == 8 * kMaxMemory, "numbers");
 
 // Shortcuts, the bits of lockstep.Shortcuts. The last position alone is always
 // computed.
@@ -64,7 +102,8 @@ enum { kSoftmaxAVX512 = 0, kSoftmaxAVX2 = 1 };
 enum { kExpU = 0, kExpF = 1 };
 
 // TraceStep is every stage of one step. Where the network did not run, network
-// is 0, sample is -1, prediction is 0, and the arrays are left alone.
+// is 0, sample is -1, prediction is 0, and its arrays are left alone; those of an
+// actor are where it acts.
 struct TraceStep {
   double action, draw, prediction, lataccel;
   int64_t sample, network;
@@ -72,6 +111,8 @@ struct TraceStep {
   float states[4 * kContext];
   float logits[kVocabulary], probs[kVocabulary];
   double cdf[kVocabulary];
+  float observation[kObservation], actor[kActor];
+  double raw;  // the action, between -1 and 1
 };
 
 // Launch is the argument of the kernel. Pointers are device addresses, those of

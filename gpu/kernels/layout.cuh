@@ -7,9 +7,9 @@
 namespace lockstep {
 
 enum {
-  kVersion = 3,       // of launch.h, weights.h and the names of the kernels
+  kVersion = 4,       // of launch.h, weights.h and the names of the kernels
   kMaxThreads = 256,  // of a block; any multiple of 32 up to it
-  kDrive = 96,        // bytes of rollout.cu's Drive
+  kDrive = 112,       // bytes of rollout.cu's Drive
 #ifdef __CUDACC__
   kGap = 0,
 #else
@@ -23,6 +23,7 @@ enum {
 //
 //   phase              residual       normed             work                  scores
 //   begin              twisters' words
+//   act                layers         observations       layers                who acts, the last layer
 //   control                                              (flags and drives alone)
 //   tokens                                                                     tokens, states
 //   embed              written                                                 read

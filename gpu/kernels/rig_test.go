@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,15 +24,19 @@ import (
 type (
 	abiRoute struct{ rows, first, seed int64 }
 	abiJob   struct {
-		route, controller int64
-		p, i, d           float64
+		route, kind  int64
+		gains        [10]float64
+		table, actor driver.Pointer
+		sampled      int64
+		seed, id     uint64
+		expected     int64
 	}
 	abiStatus struct {
 		code, step int64
 		value      float64
 		_, _       int64 // sampled, serial
 	}
-	abiMemory    [2]float64
+	abiMemory    [3]float64
 	abiTraceStep struct {
 		action, draw, prediction, lataccel float64
 		sample, network                    int64
@@ -39,6 +44,9 @@ type (
 		states                             [4 * lockstep.ContextLength]float32
 		logits, probs                      [lockstep.VocabSize]float32
 		cdf                                [lockstep.VocabSize]float64
+		observation                        [lockstep.ObservationSize]float32
+		actor                              [lockstep.ActorSize]float32
+		raw                                float64
 	}
 	abiLaunch struct {
 		jobs, _ /* first */, stride, first, end int64
@@ -58,13 +66,10 @@ const (
 	statusOK = iota
 	statusNoToken
 	statusNotDistribution
+	statusNoController
 )
 
-const (
-	controllerZero = iota
-	controllerPID
-	controllerHost
-)
+const kindHost = -1
 
 // raw is a slice's memory.
 func raw[T any](s []T) []byte {
@@ -147,7 +152,7 @@ func layout(t testing.TB, d driver.Device) []int64 {
 func shared(t testing.TB, d driver.Device, r int) int {
 	t.Helper()
 	l := layout(t, d)
-	for i := 10; i+1 < len(l); i += 2 {
+	for i := 11; i+1 < len(l); i += 2 {
 		if l[i] == int64(r) {
 			return int(l[i+1])
 		}
@@ -170,6 +175,8 @@ type rollouts struct {
 	steps     []int                       // where launches end, the last at the end
 	commands  func(job, step int) float64 // of kHost
 	traced    [2]int                      // steps
+	all       bool                        // kernels that know every kind of policy
+	kinds     map[int]int64               // in place of a policy's, by job
 }
 
 // outcome is what came of one route.
@@ -212,9 +219,13 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 		switch p := r.policies[i].(type) {
 		case lockstep.Zero:
 		case lockstep.PID:
-			j.controller, j.p, j.i, j.d = controllerPID, p.P, p.I, p.D
+			j.kind = int64(p.Kind())
+			copy(j.gains[:], p.Gains())
 		default:
-			j.controller = controllerHost
+			j.kind = kindHost
+		}
+		if kind, ok := r.kinds[i]; ok {
+			j.kind = kind
 		}
 		work = append(work, j)
 		stride = max(stride, route.Len())
@@ -268,7 +279,10 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 		r.steps = []int{stride}
 	}
 	bytes := shared(t, d, r.block)
-	name := map[int]string{1: "lockstep_rollout_r1", 2: "lockstep_rollout_r2", 4: "lockstep_rollout_r4", 5: "lockstep_rollout_r5", 6: "lockstep_rollout_r6"}[r.block]
+	name := fmt.Sprintf("lockstep_rollout_r%d", r.block)
+	if r.all {
+		name = fmt.Sprintf("lockstep_policy_r%d", r.block)
+	}
 	first := lockstep.ContextLength
 	for _, end := range r.steps {
 		if r.commands != nil {

@@ -8,29 +8,14 @@
 #include "numbers.cuh"
 #include "random.cuh"
 #include "tokenizer.cuh"
+#include "drive.cuh"
 #include "controllers.cuh"
 #include "costs.cuh"
 #include "numpy.cuh"
 #include "gpt.cuh"
+#include "act.cuh"
 
 namespace lockstep {
-
-// A Drive is the job of one of the block's first threads, which alone reads and
-// writes it. It lies in shared memory, for registers are dear while the network
-// runs.
-struct Drive {
-  int64_t j;           // job
-  int64_t base;        // of its histories: j·S
-  int64_t first_row;   // of its route in the columns
-  int64_t end;         // one past its last step
-  int64_t nan;         // the last step whose lataccel is NaN, or -1
-  Memory memory;
-  double lataccel;     // after the previous step
-  double computed;     // the lataccel that this step computed
-  int64_t sampled, serial;  // see Status
-  int64_t running;           // 0 where there is no job, or it has failed
-};
-static_assert(sizeof(Drive) == kDrive, "layout.cuh has the size");
 
 // tell writes a job's lataccel where the launch wants it; that of a job that has failed
 // is NaN.
@@ -68,10 +53,10 @@ __noinline__ __device__ void draw_all(const Launch &launch, const Drive &d, uint
 __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, uint32_t *words) {
   d.j = j;
   d.running = 0;
-  d.base = d.first_row = d.end = 0;
+  d.base = d.first_row = d.rows = d.end = 0;
   d.nan = -1;
   d.sampled = d.serial = 0;
-  d.memory.error_integral = d.memory.previous_error = d.lataccel = d.computed = 0.0;
+  d.memory.error_integral = d.memory.previous_error = d.memory.previous_command = d.lataccel = d.computed = 0.0;
   if (j >= launch.jobs) return;
   if (launch.status[j].code != kOK) {
     tell(launch, j, launch.status[j].code, 0.0);
@@ -81,7 +66,7 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   const Route &route = launch.routes[index];
   d.base = j * launch.stride;
   d.first_row = route.first;
-  d.end = route.rows;
+  d.rows = d.end = route.rows;
   if ((launch.shortcuts & kStopAtCostEnd) != 0 && d.end > kCostEnd) d.end = kCostEnd;
   d.running = 1;
   if (launch.first == kContext) {
@@ -102,23 +87,24 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   }
 }
 
-// traced is where a step of a job is recorded, or null.
-__device__ __forceinline__ TraceStep *traced(const Launch &launch, int64_t j, int64_t step) {
-  if (launch.trace == nullptr || step < launch.trace_first || step >= launch.trace_end) return nullptr;
-  return launch.trace + j * (launch.trace_end - launch.trace_first) + (step - launch.trace_first);
-}
-
 // What the block's first threads tell the others about their jobs, in bits.
-enum { kRunning = 1, kNetwork = 2 };
+enum { kRunning = 1, kPredicted = 2 };
 
-// control runs the controller and enters its action. It tells whether the job is
-// running, and whether the network is to be run for it.
-__noinline__ __device__ int control(const Launch &launch, Drive &d, int64_t step) {
+// control asks the policy and enters its action. It tells whether the job is running,
+// and whether the network is to be run for it.
+template <bool Policies>
+__noinline__ __device__ int control(const Launch &launch, Drive &d, int64_t step, const Acted *acted) {
   if (d.running == 0 || step >= d.end) return 0;
   double action;
-  if (!command(launch, d.j, d.memory, launch.target[d.first_row + step], d.lataccel, &action)) {
-    fail(launch, d, kNoController, step, static_cast<double>(launch.job[d.j].controller));
+  if (!command<Policies>(launch, d, step, acted, &action)) {
+    fail(launch, d, kNoController, step, static_cast<double>(launch.job[d.j].kind));
     return 0;
+  }
+  if constexpr (Policies) {
+    if (step >= kControlStart && launch.job[d.j].kind == kNetwork && acted->nan >= 0) {
+      fail(launch, d, kNoObservation, step, static_cast<double>(acted->nan));
+      return 0;
+    }
   }
   if (step < kControlStart) action = launch.steer[launch.job[d.j].route * kControlStart + step];
   action = clip(action, -kSteerMax, kSteerMax);
@@ -137,12 +123,21 @@ __noinline__ __device__ int control(const Launch &launch, Drive &d, int64_t step
       }
     }
   }
-  return kRunning | kNetwork;
+  return kRunning | kPredicted;
+}
+
+// expectation is the mean of a prediction's distribution.
+__noinline__ __device__ double expectation(const float *probs) {
+  double mean = 0.0;
+  for (int i = 0; i < kVocabulary; i++) mean += __dmul_rn(static_cast<double>(probs[i]), bin(i));
+  return mean;
 }
 
 // sample chooses the step's token, if the probabilities are a distribution, and
 // computes the lataccel. sums are those of the probabilities' chunks, cdf is room
-// for the running sum.
+// for the running sum. A job that wants expected values gets the mean in the token's
+// place.
+template <bool Policies>
 __noinline__ __device__ void sample(const Launch &launch, Drive &d, int64_t step, double *cdf, const double *sums, const float *probs) {
   TraceStep *trace = traced(launch, d.j, step);
   const double draw = launch.draws[d.base + step];
@@ -159,7 +154,13 @@ __noinline__ __device__ void sample(const Launch &launch, Drive &d, int64_t step
     }
   }
   d.sampled++;
-  const double prediction = bin(token);
+  double prediction = bin(token);
+  if constexpr (Policies) {
+    if (launch.job[d.j].expected != 0) {
+      prediction = expectation(probs);
+      token = -1;
+    }
+  }
   if (step >= kControlStart) {
     d.computed = clip(prediction, d.lataccel - kLataccelStepMax, d.lataccel + kLataccelStepMax);
   }
@@ -217,7 +218,7 @@ __device__ __forceinline__ void gather(const Launch &launch, int64_t first_job, 
     const int r = row / kContext, i = row % kContext;
     int token = 0;
     float4 state = zero4();
-    if ((flag[r] & kNetwork) != 0) {
+    if ((flag[r] & kPredicted) != 0) {
       const int64_t j = first_job + r, at = step - kContext + i;
       const int64_t now = launch.routes[launch.job[j].route].first + at + 1;
       token = encode(launch.lataccel[j * launch.stride + at]);
@@ -239,7 +240,9 @@ __device__ __forceinline__ void gather(const Launch &launch, int64_t first_job, 
   }
 }
 
-template <int R>
+// rollout runs a block. Policies says whether it knows the kinds of policies beyond zero
+// and pid, and expected values; a kernel without them is as short as it was.
+template <int R, bool Policies>
 __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
   typedef Block<R> B;
   Activations a;
@@ -256,6 +259,7 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
   float *states = a.scores + B::kRows;                         // (rows, 4)
   double *cdf = reinterpret_cast<double *>(a.residual);        // (R, 1024)
   double *sums = reinterpret_cast<double *>(a.scores);         // (R, chunks)
+  Acted *acted = reinterpret_cast<Acted *>(a.scores);          // (R)
 
   each((B::kPadded - B::kRows) * B::kStride, [&](int i) {
     const int at = B::kRows * B::kStride + i;
@@ -268,13 +272,16 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
 #pragma unroll 1
   for (; step < launch.end; step++) {
     int *flag = flags + (step & 1) * R;
-    if (const int r = thread_index(); r < R) flag[r] = control(launch, drives[r], step);
+    if constexpr (Policies) {
+      if (step >= kControlStart) act<R>(launch, drives, step, acted, a.normed, a.work, a.residual);
+    }
+    if (const int r = thread_index(); r < R) flag[r] = control<Policies>(launch, drives[r], step, acted + r);
     __syncthreads();
     int any = 0;
     for (int r = 0; r < R; r++) any |= flag[r];
     if ((any & kRunning) == 0) break;
 
-    if ((any & kNetwork) != 0) {
+    if ((any & kPredicted) != 0) {
       gather<R>(launch, first_job, step, flag, tokens, states);
       __syncthreads();
       forward<R>(launch, a, states, tokens);
@@ -282,21 +289,21 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
       if (recorded) {
         each(R * kVocabulary, [&](int i) {
           const int r = i / kVocabulary;
-          if ((flag[r] & kNetwork) != 0) traced(launch, first_job + r, step)->logits[i % kVocabulary] = a.work[i];
+          if ((flag[r] & kPredicted) != 0) traced(launch, first_job + r, step)->logits[i % kVocabulary] = a.work[i];
         });
         __syncthreads();
       }
       softmax<R>(a.work, a.scores, launch.exp == kExpF);
       add_chunks<R>(sums, a.work);
       __syncthreads();
-      if (const int r = thread_index(); r < R && (flag[r] & kNetwork) != 0) {
-        sample(launch, drives[r], step, cdf + r * kVocabulary, sums + r * kChunks, a.work + r * kVocabulary);
+      if (const int r = thread_index(); r < R && (flag[r] & kPredicted) != 0) {
+        sample<Policies>(launch, drives[r], step, cdf + r * kVocabulary, sums + r * kChunks, a.work + r * kVocabulary);
       }
       if (recorded) {
         __syncthreads();
         each(R * kVocabulary, [&](int i) {
           const int r = i / kVocabulary;
-          if ((flag[r] & kNetwork) != 0) {
+          if ((flag[r] & kPredicted) != 0) {
             TraceStep *trace = traced(launch, first_job + r, step);
             trace->probs[i % kVocabulary] = a.work[i];
             trace->cdf[i % kVocabulary] = cdf[i] / cdf[r * kVocabulary + kVocabulary - 1];
@@ -304,7 +311,7 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
         });
       }
     }
-    if (const int r = thread_index(); r < R) enter(launch, drives[r], step, (flag[r] & kNetwork) != 0);
+    if (const int r = thread_index(); r < R) enter(launch, drives[r], step, (flag[r] & kPredicted) != 0);
   }
   if (const int r = thread_index(); r < R) finish(launch, drives[r], step);
 }
@@ -312,15 +319,16 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
 }  // namespace lockstep
 
 // lockstep_rollout_r<R> runs blocks of R jobs, by any number of threads that is a
-// multiple of 32 up to 256.
-#define LOCKSTEP_ROLLOUT(R)                                                        \
+// multiple of 32 up to 256; lockstep_policy_r<R> those with policies of any kind.
+#define LOCKSTEP_KERNEL(name, R, policies)                                         \
   extern "C" __global__ void __launch_bounds__(lockstep::kMaxThreads)              \
-      lockstep_rollout_r##R(LOCKSTEP_ARGUMENT(lockstep::Launch) launch) {          \
+      name##R(LOCKSTEP_ARGUMENT(lockstep::Launch) launch) {                        \
     LOCKSTEP_SHARED(memory);                                                       \
-    lockstep::rollout<R>(launch, reinterpret_cast<float *>(memory));               \
+    lockstep::rollout<R, policies>(launch, reinterpret_cast<float *>(memory));     \
   }
+#define LOCKSTEP_ROLLOUT(R) LOCKSTEP_KERNEL(lockstep_rollout_r, R, false) LOCKSTEP_KERNEL(lockstep_policy_r, R, true)
 
-// LOCKSTEP_ONLY=<R> compiles that kernel alone, for builds that make several at
+// LOCKSTEP_ONLY=<R> compiles those kernels alone, for builds that make several at
 // once; layout.cu is then another part.
 #define LOCKSTEP_ROLLOUT_OF(R) LOCKSTEP_ROLLOUT(R)
 #ifdef LOCKSTEP_ONLY

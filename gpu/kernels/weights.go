@@ -1,6 +1,11 @@
 package kernels
 
-import "lockstep/internal/model"
+import (
+	"math"
+
+	"lockstep"
+	"lockstep/internal/model"
+)
 
 // panel is the number of columns of a panel; weights.h has the layout.
 const panel = 16
@@ -36,4 +41,36 @@ func Pack(w *model.Weights) []float32 {
 	norm(w.FinalNorm)
 	panels(w.Head, model.Width)
 	return out
+}
+
+// layerUnit and layerPanel are those of launch.h: layers are padded to multiples of the
+// one, and lie in panels of the other.
+const layerUnit, layerPanel = 64, 32
+
+func padded(n int) int { return (n + layerUnit - 1) / layerUnit * layerUnit }
+
+// ActorSize is how many numbers PackLayer makes of all layers of a network.
+func ActorSize(n *lockstep.Network) (size int) {
+	for _, l := range n.Layers {
+		size += (padded(l.Inputs) + 1) * padded(l.Outputs)
+	}
+	return size
+}
+
+// PackLayer lays a layer of a network that steers out as the kernels read it, see Layer
+// in launch.h: its padded inputs and outputs, and its numbers.
+func PackLayer(l *lockstep.Layer) (inputs, outputs int, numbers []float32) {
+	inputs, outputs = padded(l.Inputs), padded(l.Outputs)
+	numbers = make([]float32, (inputs+1)*outputs)
+	for o := range l.Outputs {
+		for k := range inputs {
+			w := float32(math.Copysign(0, -1))
+			if k < l.Inputs {
+				w = l.Weights[o*l.Inputs+k]
+			}
+			numbers[o/layerPanel*inputs*layerPanel+k/4*(4*layerPanel)+o%layerPanel*4+k%4] = w
+		}
+	}
+	copy(numbers[inputs*outputs:], l.Bias)
+	return inputs, outputs, numbers
 }

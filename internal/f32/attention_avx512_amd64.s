@@ -26,7 +26,7 @@ next:
 	BZHIQ         SI, DI, DI
 	KMOVW         DI, K1
 	SHRQ          $0x10, DI
-	VMOVUPS       constants<>+0(SB), Z0
+	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
 	MOVQ          CX, DI
 	ADDQ          DX, DI
@@ -35,7 +35,7 @@ next:
 	BZHIQ         SI, R8, R8
 	KMOVW         R8, K2
 	SHRQ          $0x10, R8
-	VMOVUPS       constants<>+0(SB), Z1
+	VBROADCASTSS  constants<>+0(SB), Z1
 	VMOVUPS       (DI), K2, Z1
 	MOVQ          DI, R8
 	ADDQ          DX, R8
@@ -44,7 +44,7 @@ next:
 	BZHIQ         SI, R9, R9
 	KMOVW         R9, K3
 	SHRQ          $0x10, R9
-	VMOVUPS       constants<>+0(SB), Z2
+	VBROADCASTSS  constants<>+0(SB), Z2
 	VMOVUPS       (R8), K3, Z2
 	MOVQ          R8, R9
 	ADDQ          DX, R9
@@ -53,7 +53,7 @@ next:
 	BZHIQ         SI, R10, SI
 	KMOVW         SI, K4
 	SHRQ          $0x10, SI
-	VMOVUPS       constants<>+0(SB), Z3
+	VBROADCASTSS  constants<>+0(SB), Z3
 	VMOVUPS       (R9), K4, Z3
 	VMOVUPS       Z0, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
@@ -105,66 +105,66 @@ next:
 	VMOVAPS.Z     Z3, K4, Z3
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+64(SB), Z4
-	VMAXPS  Z0, Z4, Z0
-	VMOVUPS constants<>+64(SB), Z4
-	VMAXPS  Z1, Z4, Z1
-	VMOVUPS constants<>+64(SB), Z4
-	VMAXPS  Z2, Z4, Z2
-	VMOVUPS constants<>+64(SB), Z4
-	VMAXPS  Z3, Z4, Z3
+	VBROADCASTSS constants<>+4(SB), Z4
+	VMAXPS       Z0, Z4, Z0
+	VBROADCASTSS constants<>+4(SB), Z4
+	VMAXPS       Z1, Z4, Z1
+	VBROADCASTSS constants<>+4(SB), Z4
+	VMAXPS       Z2, Z4, Z2
+	VBROADCASTSS constants<>+4(SB), Z4
+	VMAXPS       Z3, Z4, Z3
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+128(SB), Z4
-	VMOVUPS     constants<>+128(SB), Z5
-	VMOVUPS     constants<>+128(SB), Z6
-	VMOVUPS     constants<>+128(SB), Z7
-	VFMADD213PS constants<>+192(SB), Z0, Z4
-	VFMADD213PS constants<>+192(SB), Z1, Z5
-	VFMADD213PS constants<>+192(SB), Z2, Z6
-	VFMADD213PS constants<>+192(SB), Z3, Z7
-	VSUBPS      constants<>+192(SB), Z4, Z4
-	VSUBPS      constants<>+192(SB), Z5, Z5
-	VSUBPS      constants<>+192(SB), Z6, Z6
-	VSUBPS      constants<>+192(SB), Z7, Z7
-	VFMADD231PS constants<>+256(SB), Z4, Z0
-	VFMADD231PS constants<>+256(SB), Z5, Z1
-	VFMADD231PS constants<>+256(SB), Z6, Z2
-	VFMADD231PS constants<>+256(SB), Z7, Z3
-	VFMADD231PS constants<>+320(SB), Z4, Z0
-	VFMADD231PS constants<>+320(SB), Z5, Z1
-	VFMADD231PS constants<>+320(SB), Z6, Z2
-	VFMADD231PS constants<>+320(SB), Z7, Z3
+	VBROADCASTSS     constants<>+8(SB), Z4
+	VBROADCASTSS     constants<>+8(SB), Z5
+	VBROADCASTSS     constants<>+8(SB), Z6
+	VBROADCASTSS     constants<>+8(SB), Z7
+	VFMADD213PS.BCST constants<>+12(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+12(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+12(SB), Z2, Z6
+	VFMADD213PS.BCST constants<>+12(SB), Z3, Z7
+	VSUBPS.BCST      constants<>+12(SB), Z4, Z4
+	VSUBPS.BCST      constants<>+12(SB), Z5, Z5
+	VSUBPS.BCST      constants<>+12(SB), Z6, Z6
+	VSUBPS.BCST      constants<>+12(SB), Z7, Z7
+	VFMADD231PS.BCST constants<>+16(SB), Z4, Z0
+	VFMADD231PS.BCST constants<>+16(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+16(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+16(SB), Z7, Z3
+	VFMADD231PS.BCST constants<>+20(SB), Z4, Z0
+	VFMADD231PS.BCST constants<>+20(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+20(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+20(SB), Z7, Z3
 
 	// p
-	VMOVUPS     constants<>+384(SB), Z8
-	VMOVUPS     constants<>+384(SB), Z9
-	VMOVUPS     constants<>+384(SB), Z10
-	VMOVUPS     constants<>+384(SB), Z11
-	VFMADD213PS constants<>+448(SB), Z0, Z8
-	VFMADD213PS constants<>+448(SB), Z1, Z9
-	VFMADD213PS constants<>+448(SB), Z2, Z10
-	VFMADD213PS constants<>+448(SB), Z3, Z11
-	VFMADD213PS constants<>+512(SB), Z0, Z8
-	VFMADD213PS constants<>+512(SB), Z1, Z9
-	VFMADD213PS constants<>+512(SB), Z2, Z10
-	VFMADD213PS constants<>+512(SB), Z3, Z11
-	VFMADD213PS constants<>+576(SB), Z0, Z8
-	VFMADD213PS constants<>+576(SB), Z1, Z9
-	VFMADD213PS constants<>+576(SB), Z2, Z10
-	VFMADD213PS constants<>+576(SB), Z3, Z11
-	VFMADD213PS constants<>+640(SB), Z0, Z8
-	VFMADD213PS constants<>+640(SB), Z1, Z9
-	VFMADD213PS constants<>+640(SB), Z2, Z10
-	VFMADD213PS constants<>+640(SB), Z3, Z11
-	VFMADD213PS constants<>+704(SB), Z0, Z8
-	VFMADD213PS constants<>+704(SB), Z1, Z9
-	VFMADD213PS constants<>+704(SB), Z2, Z10
-	VFMADD213PS constants<>+704(SB), Z3, Z11
-	VFMADD213PS constants<>+704(SB), Z0, Z8
-	VFMADD213PS constants<>+704(SB), Z1, Z9
-	VFMADD213PS constants<>+704(SB), Z2, Z10
-	VFMADD213PS constants<>+704(SB), Z3, Z11
+	VBROADCASTSS     constants<>+24(SB), Z8
+	VBROADCASTSS     constants<>+24(SB), Z9
+	VBROADCASTSS     constants<>+24(SB), Z10
+	VBROADCASTSS     constants<>+24(SB), Z11
+	VFMADD213PS.BCST constants<>+28(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+28(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+28(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+28(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+32(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+32(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+32(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+32(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+36(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+36(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+36(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+36(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+40(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+40(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+40(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+40(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+44(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+44(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+44(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+44(SB), Z3, Z11
 
 	// p·2^m, rounded once
 	VSCALEFPS     Z4, Z8, Z8
@@ -183,7 +183,7 @@ next:
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
 	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
+	VMOVSS        constants<>+44(SB), X1
 	VDIVSS        X0, X1, X0
 	VBROADCASTSS  X0, Z0
 	VMULPS        Z0, Z8, Z8
@@ -203,7 +203,7 @@ next:
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
 	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
+	VMOVSS        constants<>+44(SB), X1
 	VDIVSS        X0, X1, X0
 	VBROADCASTSS  X0, Z0
 	VMULPS        Z0, Z9, Z9
@@ -223,7 +223,7 @@ next:
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
 	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
+	VMOVSS        constants<>+44(SB), X1
 	VDIVSS        X0, X1, X0
 	VBROADCASTSS  X0, Z0
 	VMULPS        Z0, Z10, Z10
@@ -243,7 +243,7 @@ next:
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
 	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
+	VMOVSS        constants<>+44(SB), X1
 	VDIVSS        X0, X1, X0
 	VBROADCASTSS  X0, Z0
 	VMULPS        Z0, Z11, Z11
@@ -270,9 +270,9 @@ not_4x1:
 	SHRQ          $0x10, DI
 	KMOVW         DI, K2
 	SHRQ          $0x10, DI
-	VMOVUPS       constants<>+0(SB), Z0
+	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
-	VMOVUPS       constants<>+0(SB), Z1
+	VBROADCASTSS  constants<>+0(SB), Z1
 	VMOVUPS       64(CX), K2, Z1
 	MOVQ          CX, DI
 	ADDQ          DX, DI
@@ -283,9 +283,9 @@ not_4x1:
 	SHRQ          $0x10, SI
 	KMOVW         SI, K4
 	SHRQ          $0x10, SI
-	VMOVUPS       constants<>+0(SB), Z2
+	VBROADCASTSS  constants<>+0(SB), Z2
 	VMOVUPS       (DI), K3, Z2
-	VMOVUPS       constants<>+0(SB), Z3
+	VBROADCASTSS  constants<>+0(SB), Z3
 	VMOVUPS       64(DI), K4, Z3
 	VMOVUPS       Z0, Z4
 	VMAXPS        Z4, Z1, Z4
@@ -319,66 +319,66 @@ not_4x1:
 	VMOVAPS.Z     Z3, K4, Z3
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+64(SB), Z4
-	VMAXPS  Z0, Z4, Z0
-	VMOVUPS constants<>+64(SB), Z4
-	VMAXPS  Z1, Z4, Z1
-	VMOVUPS constants<>+64(SB), Z4
-	VMAXPS  Z2, Z4, Z2
-	VMOVUPS constants<>+64(SB), Z4
-	VMAXPS  Z3, Z4, Z3
+	VBROADCASTSS constants<>+4(SB), Z4
+	VMAXPS       Z0, Z4, Z0
+	VBROADCASTSS constants<>+4(SB), Z4
+	VMAXPS       Z1, Z4, Z1
+	VBROADCASTSS constants<>+4(SB), Z4
+	VMAXPS       Z2, Z4, Z2
+	VBROADCASTSS constants<>+4(SB), Z4
+	VMAXPS       Z3, Z4, Z3
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+128(SB), Z4
-	VMOVUPS     constants<>+128(SB), Z5
-	VMOVUPS     constants<>+128(SB), Z6
-	VMOVUPS     constants<>+128(SB), Z7
-	VFMADD213PS constants<>+192(SB), Z0, Z4
-	VFMADD213PS constants<>+192(SB), Z1, Z5
-	VFMADD213PS constants<>+192(SB), Z2, Z6
-	VFMADD213PS constants<>+192(SB), Z3, Z7
-	VSUBPS      constants<>+192(SB), Z4, Z4
-	VSUBPS      constants<>+192(SB), Z5, Z5
-	VSUBPS      constants<>+192(SB), Z6, Z6
-	VSUBPS      constants<>+192(SB), Z7, Z7
-	VFMADD231PS constants<>+256(SB), Z4, Z0
-	VFMADD231PS constants<>+256(SB), Z5, Z1
-	VFMADD231PS constants<>+256(SB), Z6, Z2
-	VFMADD231PS constants<>+256(SB), Z7, Z3
-	VFMADD231PS constants<>+320(SB), Z4, Z0
-	VFMADD231PS constants<>+320(SB), Z5, Z1
-	VFMADD231PS constants<>+320(SB), Z6, Z2
-	VFMADD231PS constants<>+320(SB), Z7, Z3
+	VBROADCASTSS     constants<>+8(SB), Z4
+	VBROADCASTSS     constants<>+8(SB), Z5
+	VBROADCASTSS     constants<>+8(SB), Z6
+	VBROADCASTSS     constants<>+8(SB), Z7
+	VFMADD213PS.BCST constants<>+12(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+12(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+12(SB), Z2, Z6
+	VFMADD213PS.BCST constants<>+12(SB), Z3, Z7
+	VSUBPS.BCST      constants<>+12(SB), Z4, Z4
+	VSUBPS.BCST      constants<>+12(SB), Z5, Z5
+	VSUBPS.BCST      constants<>+12(SB), Z6, Z6
+	VSUBPS.BCST      constants<>+12(SB), Z7, Z7
+	VFMADD231PS.BCST constants<>+16(SB), Z4, Z0
+	VFMADD231PS.BCST constants<>+16(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+16(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+16(SB), Z7, Z3
+	VFMADD231PS.BCST constants<>+20(SB), Z4, Z0
+	VFMADD231PS.BCST constants<>+20(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+20(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+20(SB), Z7, Z3
 
 	// p
-	VMOVUPS     constants<>+384(SB), Z8
-	VMOVUPS     constants<>+384(SB), Z9
-	VMOVUPS     constants<>+384(SB), Z10
-	VMOVUPS     constants<>+384(SB), Z11
-	VFMADD213PS constants<>+448(SB), Z0, Z8
-	VFMADD213PS constants<>+448(SB), Z1, Z9
-	VFMADD213PS constants<>+448(SB), Z2, Z10
-	VFMADD213PS constants<>+448(SB), Z3, Z11
-	VFMADD213PS constants<>+512(SB), Z0, Z8
-	VFMADD213PS constants<>+512(SB), Z1, Z9
-	VFMADD213PS constants<>+512(SB), Z2, Z10
-	VFMADD213PS constants<>+512(SB), Z3, Z11
-	VFMADD213PS constants<>+576(SB), Z0, Z8
-	VFMADD213PS constants<>+576(SB), Z1, Z9
-	VFMADD213PS constants<>+576(SB), Z2, Z10
-	VFMADD213PS constants<>+576(SB), Z3, Z11
-	VFMADD213PS constants<>+640(SB), Z0, Z8
-	VFMADD213PS constants<>+640(SB), Z1, Z9
-	VFMADD213PS constants<>+640(SB), Z2, Z10
-	VFMADD213PS constants<>+640(SB), Z3, Z11
-	VFMADD213PS constants<>+704(SB), Z0, Z8
-	VFMADD213PS constants<>+704(SB), Z1, Z9
-	VFMADD213PS constants<>+704(SB), Z2, Z10
-	VFMADD213PS constants<>+704(SB), Z3, Z11
-	VFMADD213PS constants<>+704(SB), Z0, Z8
-	VFMADD213PS constants<>+704(SB), Z1, Z9
-	VFMADD213PS constants<>+704(SB), Z2, Z10
-	VFMADD213PS constants<>+704(SB), Z3, Z11
+	VBROADCASTSS     constants<>+24(SB), Z8
+	VBROADCASTSS     constants<>+24(SB), Z9
+	VBROADCASTSS     constants<>+24(SB), Z10
+	VBROADCASTSS     constants<>+24(SB), Z11
+	VFMADD213PS.BCST constants<>+28(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+28(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+28(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+28(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+32(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+32(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+32(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+32(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+36(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+36(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+36(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+36(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+40(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+40(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+40(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+40(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+44(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+44(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+44(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+44(SB), Z3, Z11
 
 	// p·2^m, rounded once
 	VSCALEFPS     Z4, Z8, Z8
@@ -398,7 +398,7 @@ not_4x1:
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
 	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
+	VMOVSS        constants<>+44(SB), X1
 	VDIVSS        X0, X1, X0
 	VBROADCASTSS  X0, Z0
 	VMULPS        Z0, Z8, Z8
@@ -420,7 +420,7 @@ not_4x1:
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
 	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
+	VMOVSS        constants<>+44(SB), X1
 	VDIVSS        X0, X1, X0
 	VBROADCASTSS  X0, Z0
 	VMULPS        Z0, Z10, Z10
@@ -444,9 +444,9 @@ not_2x2:
 	SHRQ          $0x10, SI
 	KMOVW         SI, K2
 	SHRQ          $0x10, SI
-	VMOVUPS       constants<>+0(SB), Z0
+	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
-	VMOVUPS       constants<>+0(SB), Z1
+	VBROADCASTSS  constants<>+0(SB), Z1
 	VMOVUPS       64(CX), K2, Z1
 	VMOVUPS       Z0, Z2
 	VMAXPS        Z2, Z1, Z2
@@ -465,38 +465,38 @@ not_2x2:
 	VMOVAPS.Z     Z1, K2, Z1
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+64(SB), Z2
-	VMAXPS  Z0, Z2, Z0
-	VMOVUPS constants<>+64(SB), Z2
-	VMAXPS  Z1, Z2, Z1
+	VBROADCASTSS constants<>+4(SB), Z2
+	VMAXPS       Z0, Z2, Z0
+	VBROADCASTSS constants<>+4(SB), Z2
+	VMAXPS       Z1, Z2, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+128(SB), Z2
-	VMOVUPS     constants<>+128(SB), Z3
-	VFMADD213PS constants<>+192(SB), Z0, Z2
-	VFMADD213PS constants<>+192(SB), Z1, Z3
-	VSUBPS      constants<>+192(SB), Z2, Z2
-	VSUBPS      constants<>+192(SB), Z3, Z3
-	VFMADD231PS constants<>+256(SB), Z2, Z0
-	VFMADD231PS constants<>+256(SB), Z3, Z1
-	VFMADD231PS constants<>+320(SB), Z2, Z0
-	VFMADD231PS constants<>+320(SB), Z3, Z1
+	VBROADCASTSS     constants<>+8(SB), Z2
+	VBROADCASTSS     constants<>+8(SB), Z3
+	VFMADD213PS.BCST constants<>+12(SB), Z0, Z2
+	VFMADD213PS.BCST constants<>+12(SB), Z1, Z3
+	VSUBPS.BCST      constants<>+12(SB), Z2, Z2
+	VSUBPS.BCST      constants<>+12(SB), Z3, Z3
+	VFMADD231PS.BCST constants<>+16(SB), Z2, Z0
+	VFMADD231PS.BCST constants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST constants<>+20(SB), Z2, Z0
+	VFMADD231PS.BCST constants<>+20(SB), Z3, Z1
 
 	// p
-	VMOVUPS     constants<>+384(SB), Z4
-	VMOVUPS     constants<>+384(SB), Z5
-	VFMADD213PS constants<>+448(SB), Z0, Z4
-	VFMADD213PS constants<>+448(SB), Z1, Z5
-	VFMADD213PS constants<>+512(SB), Z0, Z4
-	VFMADD213PS constants<>+512(SB), Z1, Z5
-	VFMADD213PS constants<>+576(SB), Z0, Z4
-	VFMADD213PS constants<>+576(SB), Z1, Z5
-	VFMADD213PS constants<>+640(SB), Z0, Z4
-	VFMADD213PS constants<>+640(SB), Z1, Z5
-	VFMADD213PS constants<>+704(SB), Z0, Z4
-	VFMADD213PS constants<>+704(SB), Z1, Z5
-	VFMADD213PS constants<>+704(SB), Z0, Z4
-	VFMADD213PS constants<>+704(SB), Z1, Z5
+	VBROADCASTSS     constants<>+24(SB), Z4
+	VBROADCASTSS     constants<>+24(SB), Z5
+	VFMADD213PS.BCST constants<>+28(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+28(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+32(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+32(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+36(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+36(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+40(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+40(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z5
 
 	// p·2^m, rounded once
 	VSCALEFPS     Z2, Z4, Z4
@@ -514,7 +514,7 @@ not_2x2:
 	VADDPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
 	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
+	VMOVSS        constants<>+44(SB), X1
 	VDIVSS        X0, X1, X0
 	VBROADCASTSS  X0, Z0
 	VMULPS        Z0, Z4, Z4
@@ -533,214 +533,19 @@ done:
 	RET
 
 DATA constants<>+0(SB)/4, $0xff800000
-DATA constants<>+4(SB)/4, $0xff800000
-DATA constants<>+8(SB)/4, $0xff800000
-DATA constants<>+12(SB)/4, $0xff800000
-DATA constants<>+16(SB)/4, $0xff800000
-DATA constants<>+20(SB)/4, $0xff800000
-DATA constants<>+24(SB)/4, $0xff800000
-DATA constants<>+28(SB)/4, $0xff800000
-DATA constants<>+32(SB)/4, $0xff800000
-DATA constants<>+36(SB)/4, $0xff800000
-DATA constants<>+40(SB)/4, $0xff800000
-DATA constants<>+44(SB)/4, $0xff800000
-DATA constants<>+48(SB)/4, $0xff800000
-DATA constants<>+52(SB)/4, $0xff800000
-DATA constants<>+56(SB)/4, $0xff800000
-DATA constants<>+60(SB)/4, $0xff800000
-DATA constants<>+64(SB)/4, $0xc2cff1b5
-DATA constants<>+68(SB)/4, $0xc2cff1b5
-DATA constants<>+72(SB)/4, $0xc2cff1b5
-DATA constants<>+76(SB)/4, $0xc2cff1b5
-DATA constants<>+80(SB)/4, $0xc2cff1b5
-DATA constants<>+84(SB)/4, $0xc2cff1b5
-DATA constants<>+88(SB)/4, $0xc2cff1b5
-DATA constants<>+92(SB)/4, $0xc2cff1b5
-DATA constants<>+96(SB)/4, $0xc2cff1b5
-DATA constants<>+100(SB)/4, $0xc2cff1b5
-DATA constants<>+104(SB)/4, $0xc2cff1b5
-DATA constants<>+108(SB)/4, $0xc2cff1b5
-DATA constants<>+112(SB)/4, $0xc2cff1b5
-DATA constants<>+116(SB)/4, $0xc2cff1b5
-DATA constants<>+120(SB)/4, $0xc2cff1b5
-DATA constants<>+124(SB)/4, $0xc2cff1b5
-DATA constants<>+128(SB)/4, $0x3fb8aa3b
-DATA constants<>+132(SB)/4, $0x3fb8aa3b
-DATA constants<>+136(SB)/4, $0x3fb8aa3b
-DATA constants<>+140(SB)/4, $0x3fb8aa3b
-DATA constants<>+144(SB)/4, $0x3fb8aa3b
-DATA constants<>+148(SB)/4, $0x3fb8aa3b
-DATA constants<>+152(SB)/4, $0x3fb8aa3b
-DATA constants<>+156(SB)/4, $0x3fb8aa3b
-DATA constants<>+160(SB)/4, $0x3fb8aa3b
-DATA constants<>+164(SB)/4, $0x3fb8aa3b
-DATA constants<>+168(SB)/4, $0x3fb8aa3b
-DATA constants<>+172(SB)/4, $0x3fb8aa3b
-DATA constants<>+176(SB)/4, $0x3fb8aa3b
-DATA constants<>+180(SB)/4, $0x3fb8aa3b
-DATA constants<>+184(SB)/4, $0x3fb8aa3b
-DATA constants<>+188(SB)/4, $0x3fb8aa3b
-DATA constants<>+192(SB)/4, $0x4b400000
-DATA constants<>+196(SB)/4, $0x4b400000
-DATA constants<>+200(SB)/4, $0x4b400000
-DATA constants<>+204(SB)/4, $0x4b400000
-DATA constants<>+208(SB)/4, $0x4b400000
-DATA constants<>+212(SB)/4, $0x4b400000
-DATA constants<>+216(SB)/4, $0x4b400000
-DATA constants<>+220(SB)/4, $0x4b400000
-DATA constants<>+224(SB)/4, $0x4b400000
-DATA constants<>+228(SB)/4, $0x4b400000
-DATA constants<>+232(SB)/4, $0x4b400000
-DATA constants<>+236(SB)/4, $0x4b400000
-DATA constants<>+240(SB)/4, $0x4b400000
-DATA constants<>+244(SB)/4, $0x4b400000
-DATA constants<>+248(SB)/4, $0x4b400000
-DATA constants<>+252(SB)/4, $0x4b400000
-DATA constants<>+256(SB)/4, $0xbf317200
-DATA constants<>+260(SB)/4, $0xbf317200
-DATA constants<>+264(SB)/4, $0xbf317200
-DATA constants<>+268(SB)/4, $0xbf317200
-DATA constants<>+272(SB)/4, $0xbf317200
-DATA constants<>+276(SB)/4, $0xbf317200
-DATA constants<>+280(SB)/4, $0xbf317200
-DATA constants<>+284(SB)/4, $0xbf317200
-DATA constants<>+288(SB)/4, $0xbf317200
-DATA constants<>+292(SB)/4, $0xbf317200
-DATA constants<>+296(SB)/4, $0xbf317200
-DATA constants<>+300(SB)/4, $0xbf317200
-DATA constants<>+304(SB)/4, $0xbf317200
-DATA constants<>+308(SB)/4, $0xbf317200
-DATA constants<>+312(SB)/4, $0xbf317200
-DATA constants<>+316(SB)/4, $0xbf317200
-DATA constants<>+320(SB)/4, $0xb5bfbe8e
-DATA constants<>+324(SB)/4, $0xb5bfbe8e
-DATA constants<>+328(SB)/4, $0xb5bfbe8e
-DATA constants<>+332(SB)/4, $0xb5bfbe8e
-DATA constants<>+336(SB)/4, $0xb5bfbe8e
-DATA constants<>+340(SB)/4, $0xb5bfbe8e
-DATA constants<>+344(SB)/4, $0xb5bfbe8e
-DATA constants<>+348(SB)/4, $0xb5bfbe8e
-DATA constants<>+352(SB)/4, $0xb5bfbe8e
-DATA constants<>+356(SB)/4, $0xb5bfbe8e
-DATA constants<>+360(SB)/4, $0xb5bfbe8e
-DATA constants<>+364(SB)/4, $0xb5bfbe8e
-DATA constants<>+368(SB)/4, $0xb5bfbe8e
-DATA constants<>+372(SB)/4, $0xb5bfbe8e
-DATA constants<>+376(SB)/4, $0xb5bfbe8e
-DATA constants<>+380(SB)/4, $0xb5bfbe8e
-DATA constants<>+384(SB)/4, $0x3ab4a000
-DATA constants<>+388(SB)/4, $0x3ab4a000
-DATA constants<>+392(SB)/4, $0x3ab4a000
-DATA constants<>+396(SB)/4, $0x3ab4a000
-DATA constants<>+400(SB)/4, $0x3ab4a000
-DATA constants<>+404(SB)/4, $0x3ab4a000
-DATA constants<>+408(SB)/4, $0x3ab4a000
-DATA constants<>+412(SB)/4, $0x3ab4a000
-DATA constants<>+416(SB)/4, $0x3ab4a000
-DATA constants<>+420(SB)/4, $0x3ab4a000
-DATA constants<>+424(SB)/4, $0x3ab4a000
-DATA constants<>+428(SB)/4, $0x3ab4a000
-DATA constants<>+432(SB)/4, $0x3ab4a000
-DATA constants<>+436(SB)/4, $0x3ab4a000
-DATA constants<>+440(SB)/4, $0x3ab4a000
-DATA constants<>+444(SB)/4, $0x3ab4a000
-DATA constants<>+448(SB)/4, $0x3c092f6e
-DATA constants<>+452(SB)/4, $0x3c092f6e
-DATA constants<>+456(SB)/4, $0x3c092f6e
-DATA constants<>+460(SB)/4, $0x3c092f6e
-DATA constants<>+464(SB)/4, $0x3c092f6e
-DATA constants<>+468(SB)/4, $0x3c092f6e
-DATA constants<>+472(SB)/4, $0x3c092f6e
-DATA constants<>+476(SB)/4, $0x3c092f6e
-DATA constants<>+480(SB)/4, $0x3c092f6e
-DATA constants<>+484(SB)/4, $0x3c092f6e
-DATA constants<>+488(SB)/4, $0x3c092f6e
-DATA constants<>+492(SB)/4, $0x3c092f6e
-DATA constants<>+496(SB)/4, $0x3c092f6e
-DATA constants<>+500(SB)/4, $0x3c092f6e
-DATA constants<>+504(SB)/4, $0x3c092f6e
-DATA constants<>+508(SB)/4, $0x3c092f6e
-DATA constants<>+512(SB)/4, $0x3d2aadad
-DATA constants<>+516(SB)/4, $0x3d2aadad
-DATA constants<>+520(SB)/4, $0x3d2aadad
-DATA constants<>+524(SB)/4, $0x3d2aadad
-DATA constants<>+528(SB)/4, $0x3d2aadad
-DATA constants<>+532(SB)/4, $0x3d2aadad
-DATA constants<>+536(SB)/4, $0x3d2aadad
-DATA constants<>+540(SB)/4, $0x3d2aadad
-DATA constants<>+544(SB)/4, $0x3d2aadad
-DATA constants<>+548(SB)/4, $0x3d2aadad
-DATA constants<>+552(SB)/4, $0x3d2aadad
-DATA constants<>+556(SB)/4, $0x3d2aadad
-DATA constants<>+560(SB)/4, $0x3d2aadad
-DATA constants<>+564(SB)/4, $0x3d2aadad
-DATA constants<>+568(SB)/4, $0x3d2aadad
-DATA constants<>+572(SB)/4, $0x3d2aadad
-DATA constants<>+576(SB)/4, $0x3e2aaa28
-DATA constants<>+580(SB)/4, $0x3e2aaa28
-DATA constants<>+584(SB)/4, $0x3e2aaa28
-DATA constants<>+588(SB)/4, $0x3e2aaa28
-DATA constants<>+592(SB)/4, $0x3e2aaa28
-DATA constants<>+596(SB)/4, $0x3e2aaa28
-DATA constants<>+600(SB)/4, $0x3e2aaa28
-DATA constants<>+604(SB)/4, $0x3e2aaa28
-DATA constants<>+608(SB)/4, $0x3e2aaa28
-DATA constants<>+612(SB)/4, $0x3e2aaa28
-DATA constants<>+616(SB)/4, $0x3e2aaa28
-DATA constants<>+620(SB)/4, $0x3e2aaa28
-DATA constants<>+624(SB)/4, $0x3e2aaa28
-DATA constants<>+628(SB)/4, $0x3e2aaa28
-DATA constants<>+632(SB)/4, $0x3e2aaa28
-DATA constants<>+636(SB)/4, $0x3e2aaa28
-DATA constants<>+640(SB)/4, $0x3efffffb
-DATA constants<>+644(SB)/4, $0x3efffffb
-DATA constants<>+648(SB)/4, $0x3efffffb
-DATA constants<>+652(SB)/4, $0x3efffffb
-DATA constants<>+656(SB)/4, $0x3efffffb
-DATA constants<>+660(SB)/4, $0x3efffffb
-DATA constants<>+664(SB)/4, $0x3efffffb
-DATA constants<>+668(SB)/4, $0x3efffffb
-DATA constants<>+672(SB)/4, $0x3efffffb
-DATA constants<>+676(SB)/4, $0x3efffffb
-DATA constants<>+680(SB)/4, $0x3efffffb
-DATA constants<>+684(SB)/4, $0x3efffffb
-DATA constants<>+688(SB)/4, $0x3efffffb
-DATA constants<>+692(SB)/4, $0x3efffffb
-DATA constants<>+696(SB)/4, $0x3efffffb
-DATA constants<>+700(SB)/4, $0x3efffffb
-DATA constants<>+704(SB)/4, $0x3f800000
-DATA constants<>+708(SB)/4, $0x3f800000
-DATA constants<>+712(SB)/4, $0x3f800000
-DATA constants<>+716(SB)/4, $0x3f800000
-DATA constants<>+720(SB)/4, $0x3f800000
-DATA constants<>+724(SB)/4, $0x3f800000
-DATA constants<>+728(SB)/4, $0x3f800000
-DATA constants<>+732(SB)/4, $0x3f800000
-DATA constants<>+736(SB)/4, $0x3f800000
-DATA constants<>+740(SB)/4, $0x3f800000
-DATA constants<>+744(SB)/4, $0x3f800000
-DATA constants<>+748(SB)/4, $0x3f800000
-DATA constants<>+752(SB)/4, $0x3f800000
-DATA constants<>+756(SB)/4, $0x3f800000
-DATA constants<>+760(SB)/4, $0x3f800000
-DATA constants<>+764(SB)/4, $0x3f800000
-DATA constants<>+768(SB)/4, $0xc2b0c0a5
-DATA constants<>+772(SB)/4, $0xc2b0c0a5
-DATA constants<>+776(SB)/4, $0xc2b0c0a5
-DATA constants<>+780(SB)/4, $0xc2b0c0a5
-DATA constants<>+784(SB)/4, $0xc2b0c0a5
-DATA constants<>+788(SB)/4, $0xc2b0c0a5
-DATA constants<>+792(SB)/4, $0xc2b0c0a5
-DATA constants<>+796(SB)/4, $0xc2b0c0a5
-DATA constants<>+800(SB)/4, $0xc2b0c0a5
-DATA constants<>+804(SB)/4, $0xc2b0c0a5
-DATA constants<>+808(SB)/4, $0xc2b0c0a5
-DATA constants<>+812(SB)/4, $0xc2b0c0a5
-DATA constants<>+816(SB)/4, $0xc2b0c0a5
-DATA constants<>+820(SB)/4, $0xc2b0c0a5
-DATA constants<>+824(SB)/4, $0xc2b0c0a5
-DATA constants<>+828(SB)/4, $0xc2b0c0a5
-GLOBL constants<>(SB), RODATA|NOPTR, $832
+DATA constants<>+4(SB)/4, $0xc2cff1b5
+DATA constants<>+8(SB)/4, $0x3fb8aa3b
+DATA constants<>+12(SB)/4, $0x4b400000
+DATA constants<>+16(SB)/4, $0xbf317200
+DATA constants<>+20(SB)/4, $0xb5bfbe8e
+DATA constants<>+24(SB)/4, $0x3ab4a000
+DATA constants<>+28(SB)/4, $0x3c092f6e
+DATA constants<>+32(SB)/4, $0x3d2aadad
+DATA constants<>+36(SB)/4, $0x3e2aaa28
+DATA constants<>+40(SB)/4, $0x3efffffb
+DATA constants<>+44(SB)/4, $0x3f800000
+DATA constants<>+48(SB)/4, $0xc2b0c0a5
+GLOBL constants<>(SB), RODATA|NOPTR, $52
 
 // func softmax256AVX512(rows int, s *float32, stride int, first int)
 // Requires: AVX, AVX512F, BMI2
@@ -764,7 +569,7 @@ next:
 	BZHIQ         SI, DI, DI
 	KMOVW         DI, K1
 	SHRQ          $0x10, DI
-	VMOVUPS       constants<>+0(SB), Z0
+	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
 	MOVQ          CX, DI
 	ADDQ          DX, DI
@@ -773,7 +578,7 @@ next:
 	BZHIQ         SI, R8, R8
 	KMOVW         R8, K2
 	SHRQ          $0x10, R8
-	VMOVUPS       constants<>+0(SB), Z1
+	VBROADCASTSS  constants<>+0(SB), Z1
 	VMOVUPS       (DI), K2, Z1
 	MOVQ          DI, R8
 	ADDQ          DX, R8
@@ -782,7 +587,7 @@ next:
 	BZHIQ         SI, R9, R9
 	KMOVW         R9, K3
 	SHRQ          $0x10, R9
-	VMOVUPS       constants<>+0(SB), Z2
+	VBROADCASTSS  constants<>+0(SB), Z2
 	VMOVUPS       (R8), K3, Z2
 	MOVQ          R8, R9
 	ADDQ          DX, R9
@@ -791,7 +596,7 @@ next:
 	BZHIQ         SI, R10, SI
 	KMOVW         SI, K4
 	SHRQ          $0x10, SI
-	VMOVUPS       constants<>+0(SB), Z3
+	VBROADCASTSS  constants<>+0(SB), Z3
 	VMOVUPS       (R9), K4, Z3
 	VMOVUPS       Z0, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y5
@@ -843,169 +648,169 @@ next:
 	VMOVAPS.Z     Z3, K4, Z3
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+768(SB), Z4
-	VMAXPS  Z0, Z4, Z0
-	VMOVUPS constants<>+768(SB), Z4
-	VMAXPS  Z1, Z4, Z1
-	VMOVUPS constants<>+768(SB), Z4
-	VMAXPS  Z2, Z4, Z2
-	VMOVUPS constants<>+768(SB), Z4
-	VMAXPS  Z3, Z4, Z3
+	VBROADCASTSS constants<>+48(SB), Z4
+	VMAXPS       Z0, Z4, Z0
+	VBROADCASTSS constants<>+48(SB), Z4
+	VMAXPS       Z1, Z4, Z1
+	VBROADCASTSS constants<>+48(SB), Z4
+	VMAXPS       Z2, Z4, Z2
+	VBROADCASTSS constants<>+48(SB), Z4
+	VMAXPS       Z3, Z4, Z3
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+128(SB), Z4
-	VMOVUPS     constants<>+128(SB), Z5
-	VMOVUPS     constants<>+128(SB), Z6
-	VMOVUPS     constants<>+128(SB), Z7
-	VFMADD213PS constants<>+192(SB), Z0, Z4
-	VFMADD213PS constants<>+192(SB), Z1, Z5
-	VFMADD213PS constants<>+192(SB), Z2, Z6
-	VFMADD213PS constants<>+192(SB), Z3, Z7
-	VSUBPS      constants<>+192(SB), Z4, Z4
-	VSUBPS      constants<>+192(SB), Z5, Z5
-	VSUBPS      constants<>+192(SB), Z6, Z6
-	VSUBPS      constants<>+192(SB), Z7, Z7
-	VFMADD231PS constants<>+256(SB), Z4, Z0
-	VFMADD231PS constants<>+256(SB), Z5, Z1
-	VFMADD231PS constants<>+256(SB), Z6, Z2
-	VFMADD231PS constants<>+256(SB), Z7, Z3
-	VFMADD231PS constants<>+320(SB), Z4, Z0
-	VFMADD231PS constants<>+320(SB), Z5, Z1
-	VFMADD231PS constants<>+320(SB), Z6, Z2
-	VFMADD231PS constants<>+320(SB), Z7, Z3
+	VBROADCASTSS     constants<>+8(SB), Z4
+	VBROADCASTSS     constants<>+8(SB), Z5
+	VBROADCASTSS     constants<>+8(SB), Z6
+	VBROADCASTSS     constants<>+8(SB), Z7
+	VFMADD213PS.BCST constants<>+12(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+12(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+12(SB), Z2, Z6
+	VFMADD213PS.BCST constants<>+12(SB), Z3, Z7
+	VSUBPS.BCST      constants<>+12(SB), Z4, Z4
+	VSUBPS.BCST      constants<>+12(SB), Z5, Z5
+	VSUBPS.BCST      constants<>+12(SB), Z6, Z6
+	VSUBPS.BCST      constants<>+12(SB), Z7, Z7
+	VFMADD231PS.BCST constants<>+16(SB), Z4, Z0
+	VFMADD231PS.BCST constants<>+16(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+16(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+16(SB), Z7, Z3
+	VFMADD231PS.BCST constants<>+20(SB), Z4, Z0
+	VFMADD231PS.BCST constants<>+20(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+20(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+20(SB), Z7, Z3
 
 	// p
-	VMOVUPS       constants<>+384(SB), Z8
-	VMOVUPS       constants<>+384(SB), Z9
-	VMOVUPS       constants<>+384(SB), Z10
-	VMOVUPS       constants<>+384(SB), Z11
-	VFMADD213PS   constants<>+448(SB), Z0, Z8
-	VFMADD213PS   constants<>+448(SB), Z1, Z9
-	VFMADD213PS   constants<>+448(SB), Z2, Z10
-	VFMADD213PS   constants<>+448(SB), Z3, Z11
-	VFMADD213PS   constants<>+512(SB), Z0, Z8
-	VFMADD213PS   constants<>+512(SB), Z1, Z9
-	VFMADD213PS   constants<>+512(SB), Z2, Z10
-	VFMADD213PS   constants<>+512(SB), Z3, Z11
-	VFMADD213PS   constants<>+576(SB), Z0, Z8
-	VFMADD213PS   constants<>+576(SB), Z1, Z9
-	VFMADD213PS   constants<>+576(SB), Z2, Z10
-	VFMADD213PS   constants<>+576(SB), Z3, Z11
-	VFMADD213PS   constants<>+640(SB), Z0, Z8
-	VFMADD213PS   constants<>+640(SB), Z1, Z9
-	VFMADD213PS   constants<>+640(SB), Z2, Z10
-	VFMADD213PS   constants<>+640(SB), Z3, Z11
-	VFMADD213PS   constants<>+704(SB), Z0, Z8
-	VFMADD213PS   constants<>+704(SB), Z1, Z9
-	VFMADD213PS   constants<>+704(SB), Z2, Z10
-	VFMADD213PS   constants<>+704(SB), Z3, Z11
-	VFMADD213PS   constants<>+704(SB), Z0, Z8
-	VFMADD213PS   constants<>+704(SB), Z1, Z9
-	VFMADD213PS   constants<>+704(SB), Z2, Z10
-	VFMADD213PS   constants<>+704(SB), Z3, Z11
-	VCVTPS2DQ     Z4, Z4
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VPSLLD        $0x17, Z4, Z4
-	VPADDD        constants<>+704(SB), Z4, Z4
-	VPSLLD        $0x17, Z5, Z5
-	VPADDD        constants<>+704(SB), Z5, Z5
-	VPSLLD        $0x17, Z6, Z6
-	VPADDD        constants<>+704(SB), Z6, Z6
-	VPSLLD        $0x17, Z7, Z7
-	VPADDD        constants<>+704(SB), Z7, Z7
-	VMULPS        Z4, Z8, Z8
-	VMULPS        Z5, Z9, Z9
-	VMULPS        Z6, Z10, Z10
-	VMULPS        Z7, Z11, Z11
-	VMOVAPS.Z     Z8, K1, Z8
-	VXORPS        Y1, Y1, Y1
-	VEXTRACTF64X4 $0x01, Z8, Y2
-	VMOVUPS       Y8, Y0
-	VADDPS        Y2, Y0, Y0
-	VADDPS        Y1, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
-	VMULPS        Z0, Z8, Z8
-	VMOVAPS.Z     Z8, K1, Z8
-	VMOVUPS       Z8, (CX)
-	VXORPS        X0, X0, X0
-	VMOVUPS       X0, 64(CX)
-	VMOVAPS.Z     Z9, K2, Z9
-	VXORPS        Y1, Y1, Y1
-	VEXTRACTF64X4 $0x01, Z9, Y2
-	VMOVUPS       Y9, Y0
-	VADDPS        Y2, Y0, Y0
-	VADDPS        Y1, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
-	VMULPS        Z0, Z9, Z9
-	VMOVAPS.Z     Z9, K2, Z9
-	VMOVUPS       Z9, (DI)
-	VXORPS        X0, X0, X0
-	VMOVUPS       X0, 64(DI)
-	VMOVAPS.Z     Z10, K3, Z10
-	VXORPS        Y1, Y1, Y1
-	VEXTRACTF64X4 $0x01, Z10, Y2
-	VMOVUPS       Y10, Y0
-	VADDPS        Y2, Y0, Y0
-	VADDPS        Y1, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
-	VMULPS        Z0, Z10, Z10
-	VMOVAPS.Z     Z10, K3, Z10
-	VMOVUPS       Z10, (R8)
-	VXORPS        X0, X0, X0
-	VMOVUPS       X0, 64(R8)
-	VMOVAPS.Z     Z11, K4, Z11
-	VXORPS        Y1, Y1, Y1
-	VEXTRACTF64X4 $0x01, Z11, Y2
-	VMOVUPS       Y11, Y0
-	VADDPS        Y2, Y0, Y0
-	VADDPS        Y1, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
-	VMULPS        Z0, Z11, Z11
-	VMOVAPS.Z     Z11, K4, Z11
-	VMOVUPS       Z11, (R9)
-	VXORPS        X0, X0, X0
-	VMOVUPS       X0, 64(R9)
-	ADDQ          DX, CX
-	ADDQ          DX, CX
-	ADDQ          DX, CX
-	ADDQ          DX, CX
-	ADDQ          $0x04, BX
-	SUBQ          $0x04, AX
-	JMP           next
+	VBROADCASTSS     constants<>+24(SB), Z8
+	VBROADCASTSS     constants<>+24(SB), Z9
+	VBROADCASTSS     constants<>+24(SB), Z10
+	VBROADCASTSS     constants<>+24(SB), Z11
+	VFMADD213PS.BCST constants<>+28(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+28(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+28(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+28(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+32(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+32(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+32(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+32(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+36(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+36(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+36(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+36(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+40(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+40(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+40(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+40(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+44(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+44(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+44(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+44(SB), Z3, Z11
+	VCVTPS2DQ        Z4, Z4
+	VCVTPS2DQ        Z5, Z5
+	VCVTPS2DQ        Z6, Z6
+	VCVTPS2DQ        Z7, Z7
+	VPSLLD           $0x17, Z4, Z4
+	VPADDD.BCST      constants<>+44(SB), Z4, Z4
+	VPSLLD           $0x17, Z5, Z5
+	VPADDD.BCST      constants<>+44(SB), Z5, Z5
+	VPSLLD           $0x17, Z6, Z6
+	VPADDD.BCST      constants<>+44(SB), Z6, Z6
+	VPSLLD           $0x17, Z7, Z7
+	VPADDD.BCST      constants<>+44(SB), Z7, Z7
+	VMULPS           Z4, Z8, Z8
+	VMULPS           Z5, Z9, Z9
+	VMULPS           Z6, Z10, Z10
+	VMULPS           Z7, Z11, Z11
+	VMOVAPS.Z        Z8, K1, Z8
+	VXORPS           Y1, Y1, Y1
+	VEXTRACTF64X4    $0x01, Z8, Y2
+	VMOVUPS          Y8, Y0
+	VADDPS           Y2, Y0, Y0
+	VADDPS           Y1, Y0, Y0
+	VMOVSHDUP        Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VPERMILPD        $0x05, Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDSS           X1, X0, X0
+	VMOVSS           constants<>+44(SB), X1
+	VDIVSS           X0, X1, X0
+	VBROADCASTSS     X0, Z0
+	VMULPS           Z0, Z8, Z8
+	VMOVAPS.Z        Z8, K1, Z8
+	VMOVUPS          Z8, (CX)
+	VXORPS           X0, X0, X0
+	VMOVUPS          X0, 64(CX)
+	VMOVAPS.Z        Z9, K2, Z9
+	VXORPS           Y1, Y1, Y1
+	VEXTRACTF64X4    $0x01, Z9, Y2
+	VMOVUPS          Y9, Y0
+	VADDPS           Y2, Y0, Y0
+	VADDPS           Y1, Y0, Y0
+	VMOVSHDUP        Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VPERMILPD        $0x05, Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDSS           X1, X0, X0
+	VMOVSS           constants<>+44(SB), X1
+	VDIVSS           X0, X1, X0
+	VBROADCASTSS     X0, Z0
+	VMULPS           Z0, Z9, Z9
+	VMOVAPS.Z        Z9, K2, Z9
+	VMOVUPS          Z9, (DI)
+	VXORPS           X0, X0, X0
+	VMOVUPS          X0, 64(DI)
+	VMOVAPS.Z        Z10, K3, Z10
+	VXORPS           Y1, Y1, Y1
+	VEXTRACTF64X4    $0x01, Z10, Y2
+	VMOVUPS          Y10, Y0
+	VADDPS           Y2, Y0, Y0
+	VADDPS           Y1, Y0, Y0
+	VMOVSHDUP        Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VPERMILPD        $0x05, Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDSS           X1, X0, X0
+	VMOVSS           constants<>+44(SB), X1
+	VDIVSS           X0, X1, X0
+	VBROADCASTSS     X0, Z0
+	VMULPS           Z0, Z10, Z10
+	VMOVAPS.Z        Z10, K3, Z10
+	VMOVUPS          Z10, (R8)
+	VXORPS           X0, X0, X0
+	VMOVUPS          X0, 64(R8)
+	VMOVAPS.Z        Z11, K4, Z11
+	VXORPS           Y1, Y1, Y1
+	VEXTRACTF64X4    $0x01, Z11, Y2
+	VMOVUPS          Y11, Y0
+	VADDPS           Y2, Y0, Y0
+	VADDPS           Y1, Y0, Y0
+	VMOVSHDUP        Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VPERMILPD        $0x05, Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDSS           X1, X0, X0
+	VMOVSS           constants<>+44(SB), X1
+	VDIVSS           X0, X1, X0
+	VBROADCASTSS     X0, Z0
+	VMULPS           Z0, Z11, Z11
+	VMOVAPS.Z        Z11, K4, Z11
+	VMOVUPS          Z11, (R9)
+	VXORPS           X0, X0, X0
+	VMOVUPS          X0, 64(R9)
+	ADDQ             DX, CX
+	ADDQ             DX, CX
+	ADDQ             DX, CX
+	ADDQ             DX, CX
+	ADDQ             $0x04, BX
+	SUBQ             $0x04, AX
+	JMP              next
 
 not_4x1:
 	CMPQ          AX, $0x02
@@ -1018,9 +823,9 @@ not_4x1:
 	SHRQ          $0x10, DI
 	KMOVW         DI, K2
 	SHRQ          $0x10, DI
-	VMOVUPS       constants<>+0(SB), Z0
+	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
-	VMOVUPS       constants<>+0(SB), Z1
+	VBROADCASTSS  constants<>+0(SB), Z1
 	VMOVUPS       64(CX), K2, Z1
 	MOVQ          CX, DI
 	ADDQ          DX, DI
@@ -1031,9 +836,9 @@ not_4x1:
 	SHRQ          $0x10, SI
 	KMOVW         SI, K4
 	SHRQ          $0x10, SI
-	VMOVUPS       constants<>+0(SB), Z2
+	VBROADCASTSS  constants<>+0(SB), Z2
 	VMOVUPS       (DI), K3, Z2
-	VMOVUPS       constants<>+0(SB), Z3
+	VBROADCASTSS  constants<>+0(SB), Z3
 	VMOVUPS       64(DI), K4, Z3
 	VMOVUPS       Z0, Z4
 	VMAXPS        Z4, Z1, Z4
@@ -1067,131 +872,131 @@ not_4x1:
 	VMOVAPS.Z     Z3, K4, Z3
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+768(SB), Z4
-	VMAXPS  Z0, Z4, Z0
-	VMOVUPS constants<>+768(SB), Z4
-	VMAXPS  Z1, Z4, Z1
-	VMOVUPS constants<>+768(SB), Z4
-	VMAXPS  Z2, Z4, Z2
-	VMOVUPS constants<>+768(SB), Z4
-	VMAXPS  Z3, Z4, Z3
+	VBROADCASTSS constants<>+48(SB), Z4
+	VMAXPS       Z0, Z4, Z0
+	VBROADCASTSS constants<>+48(SB), Z4
+	VMAXPS       Z1, Z4, Z1
+	VBROADCASTSS constants<>+48(SB), Z4
+	VMAXPS       Z2, Z4, Z2
+	VBROADCASTSS constants<>+48(SB), Z4
+	VMAXPS       Z3, Z4, Z3
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+128(SB), Z4
-	VMOVUPS     constants<>+128(SB), Z5
-	VMOVUPS     constants<>+128(SB), Z6
-	VMOVUPS     constants<>+128(SB), Z7
-	VFMADD213PS constants<>+192(SB), Z0, Z4
-	VFMADD213PS constants<>+192(SB), Z1, Z5
-	VFMADD213PS constants<>+192(SB), Z2, Z6
-	VFMADD213PS constants<>+192(SB), Z3, Z7
-	VSUBPS      constants<>+192(SB), Z4, Z4
-	VSUBPS      constants<>+192(SB), Z5, Z5
-	VSUBPS      constants<>+192(SB), Z6, Z6
-	VSUBPS      constants<>+192(SB), Z7, Z7
-	VFMADD231PS constants<>+256(SB), Z4, Z0
-	VFMADD231PS constants<>+256(SB), Z5, Z1
-	VFMADD231PS constants<>+256(SB), Z6, Z2
-	VFMADD231PS constants<>+256(SB), Z7, Z3
-	VFMADD231PS constants<>+320(SB), Z4, Z0
-	VFMADD231PS constants<>+320(SB), Z5, Z1
-	VFMADD231PS constants<>+320(SB), Z6, Z2
-	VFMADD231PS constants<>+320(SB), Z7, Z3
+	VBROADCASTSS     constants<>+8(SB), Z4
+	VBROADCASTSS     constants<>+8(SB), Z5
+	VBROADCASTSS     constants<>+8(SB), Z6
+	VBROADCASTSS     constants<>+8(SB), Z7
+	VFMADD213PS.BCST constants<>+12(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+12(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+12(SB), Z2, Z6
+	VFMADD213PS.BCST constants<>+12(SB), Z3, Z7
+	VSUBPS.BCST      constants<>+12(SB), Z4, Z4
+	VSUBPS.BCST      constants<>+12(SB), Z5, Z5
+	VSUBPS.BCST      constants<>+12(SB), Z6, Z6
+	VSUBPS.BCST      constants<>+12(SB), Z7, Z7
+	VFMADD231PS.BCST constants<>+16(SB), Z4, Z0
+	VFMADD231PS.BCST constants<>+16(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+16(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+16(SB), Z7, Z3
+	VFMADD231PS.BCST constants<>+20(SB), Z4, Z0
+	VFMADD231PS.BCST constants<>+20(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+20(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+20(SB), Z7, Z3
 
 	// p
-	VMOVUPS       constants<>+384(SB), Z8
-	VMOVUPS       constants<>+384(SB), Z9
-	VMOVUPS       constants<>+384(SB), Z10
-	VMOVUPS       constants<>+384(SB), Z11
-	VFMADD213PS   constants<>+448(SB), Z0, Z8
-	VFMADD213PS   constants<>+448(SB), Z1, Z9
-	VFMADD213PS   constants<>+448(SB), Z2, Z10
-	VFMADD213PS   constants<>+448(SB), Z3, Z11
-	VFMADD213PS   constants<>+512(SB), Z0, Z8
-	VFMADD213PS   constants<>+512(SB), Z1, Z9
-	VFMADD213PS   constants<>+512(SB), Z2, Z10
-	VFMADD213PS   constants<>+512(SB), Z3, Z11
-	VFMADD213PS   constants<>+576(SB), Z0, Z8
-	VFMADD213PS   constants<>+576(SB), Z1, Z9
-	VFMADD213PS   constants<>+576(SB), Z2, Z10
-	VFMADD213PS   constants<>+576(SB), Z3, Z11
-	VFMADD213PS   constants<>+640(SB), Z0, Z8
-	VFMADD213PS   constants<>+640(SB), Z1, Z9
-	VFMADD213PS   constants<>+640(SB), Z2, Z10
-	VFMADD213PS   constants<>+640(SB), Z3, Z11
-	VFMADD213PS   constants<>+704(SB), Z0, Z8
-	VFMADD213PS   constants<>+704(SB), Z1, Z9
-	VFMADD213PS   constants<>+704(SB), Z2, Z10
-	VFMADD213PS   constants<>+704(SB), Z3, Z11
-	VFMADD213PS   constants<>+704(SB), Z0, Z8
-	VFMADD213PS   constants<>+704(SB), Z1, Z9
-	VFMADD213PS   constants<>+704(SB), Z2, Z10
-	VFMADD213PS   constants<>+704(SB), Z3, Z11
-	VCVTPS2DQ     Z4, Z4
-	VCVTPS2DQ     Z5, Z5
-	VCVTPS2DQ     Z6, Z6
-	VCVTPS2DQ     Z7, Z7
-	VPSLLD        $0x17, Z4, Z4
-	VPADDD        constants<>+704(SB), Z4, Z4
-	VPSLLD        $0x17, Z5, Z5
-	VPADDD        constants<>+704(SB), Z5, Z5
-	VPSLLD        $0x17, Z6, Z6
-	VPADDD        constants<>+704(SB), Z6, Z6
-	VPSLLD        $0x17, Z7, Z7
-	VPADDD        constants<>+704(SB), Z7, Z7
-	VMULPS        Z4, Z8, Z8
-	VMULPS        Z5, Z9, Z9
-	VMULPS        Z6, Z10, Z10
-	VMULPS        Z7, Z11, Z11
-	VMOVAPS.Z     Z8, K1, Z8
-	VMOVAPS.Z     Z9, K2, Z9
-	VXORPS        Y0, Y0, Y0
-	VEXTRACTF64X4 $0x01, Z8, Y1
-	VMOVUPS       Y8, Y0
-	VADDPS        Y1, Y0, Y0
-	VADDPS        Y9, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
-	VMULPS        Z0, Z8, Z8
-	VMOVAPS.Z     Z8, K1, Z8
-	VMULPS        Z0, Z9, Z9
-	VMOVAPS.Z     Z9, K2, Z9
-	VMOVUPS       Z8, (CX)
-	VMOVUPS       X9, 64(CX)
-	VMOVAPS.Z     Z10, K3, Z10
-	VMOVAPS.Z     Z11, K4, Z11
-	VXORPS        Y0, Y0, Y0
-	VEXTRACTF64X4 $0x01, Z10, Y1
-	VMOVUPS       Y10, Y0
-	VADDPS        Y1, Y0, Y0
-	VADDPS        Y11, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
-	VMULPS        Z0, Z10, Z10
-	VMOVAPS.Z     Z10, K3, Z10
-	VMULPS        Z0, Z11, Z11
-	VMOVAPS.Z     Z11, K4, Z11
-	VMOVUPS       Z10, (DI)
-	VMOVUPS       X11, 64(DI)
-	ADDQ          DX, CX
-	ADDQ          DX, CX
-	ADDQ          $0x02, BX
-	SUBQ          $0x02, AX
-	JMP           next
+	VBROADCASTSS     constants<>+24(SB), Z8
+	VBROADCASTSS     constants<>+24(SB), Z9
+	VBROADCASTSS     constants<>+24(SB), Z10
+	VBROADCASTSS     constants<>+24(SB), Z11
+	VFMADD213PS.BCST constants<>+28(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+28(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+28(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+28(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+32(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+32(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+32(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+32(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+36(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+36(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+36(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+36(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+40(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+40(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+40(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+40(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+44(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+44(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z8
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+44(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+44(SB), Z3, Z11
+	VCVTPS2DQ        Z4, Z4
+	VCVTPS2DQ        Z5, Z5
+	VCVTPS2DQ        Z6, Z6
+	VCVTPS2DQ        Z7, Z7
+	VPSLLD           $0x17, Z4, Z4
+	VPADDD.BCST      constants<>+44(SB), Z4, Z4
+	VPSLLD           $0x17, Z5, Z5
+	VPADDD.BCST      constants<>+44(SB), Z5, Z5
+	VPSLLD           $0x17, Z6, Z6
+	VPADDD.BCST      constants<>+44(SB), Z6, Z6
+	VPSLLD           $0x17, Z7, Z7
+	VPADDD.BCST      constants<>+44(SB), Z7, Z7
+	VMULPS           Z4, Z8, Z8
+	VMULPS           Z5, Z9, Z9
+	VMULPS           Z6, Z10, Z10
+	VMULPS           Z7, Z11, Z11
+	VMOVAPS.Z        Z8, K1, Z8
+	VMOVAPS.Z        Z9, K2, Z9
+	VXORPS           Y0, Y0, Y0
+	VEXTRACTF64X4    $0x01, Z8, Y1
+	VMOVUPS          Y8, Y0
+	VADDPS           Y1, Y0, Y0
+	VADDPS           Y9, Y0, Y0
+	VMOVSHDUP        Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VPERMILPD        $0x05, Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDSS           X1, X0, X0
+	VMOVSS           constants<>+44(SB), X1
+	VDIVSS           X0, X1, X0
+	VBROADCASTSS     X0, Z0
+	VMULPS           Z0, Z8, Z8
+	VMOVAPS.Z        Z8, K1, Z8
+	VMULPS           Z0, Z9, Z9
+	VMOVAPS.Z        Z9, K2, Z9
+	VMOVUPS          Z8, (CX)
+	VMOVUPS          X9, 64(CX)
+	VMOVAPS.Z        Z10, K3, Z10
+	VMOVAPS.Z        Z11, K4, Z11
+	VXORPS           Y0, Y0, Y0
+	VEXTRACTF64X4    $0x01, Z10, Y1
+	VMOVUPS          Y10, Y0
+	VADDPS           Y1, Y0, Y0
+	VADDPS           Y11, Y0, Y0
+	VMOVSHDUP        Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VPERMILPD        $0x05, Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDSS           X1, X0, X0
+	VMOVSS           constants<>+44(SB), X1
+	VDIVSS           X0, X1, X0
+	VBROADCASTSS     X0, Z0
+	VMULPS           Z0, Z10, Z10
+	VMOVAPS.Z        Z10, K3, Z10
+	VMULPS           Z0, Z11, Z11
+	VMOVAPS.Z        Z11, K4, Z11
+	VMOVUPS          Z10, (DI)
+	VMOVUPS          X11, 64(DI)
+	ADDQ             DX, CX
+	ADDQ             DX, CX
+	ADDQ             $0x02, BX
+	SUBQ             $0x02, AX
+	JMP              next
 
 not_2x2:
 	MOVQ          BX, SI
@@ -1202,9 +1007,9 @@ not_2x2:
 	SHRQ          $0x10, SI
 	KMOVW         SI, K2
 	SHRQ          $0x10, SI
-	VMOVUPS       constants<>+0(SB), Z0
+	VBROADCASTSS  constants<>+0(SB), Z0
 	VMOVUPS       (CX), K1, Z0
-	VMOVUPS       constants<>+0(SB), Z1
+	VBROADCASTSS  constants<>+0(SB), Z1
 	VMOVUPS       64(CX), K2, Z1
 	VMOVUPS       Z0, Z2
 	VMAXPS        Z2, Z1, Z2
@@ -1223,72 +1028,72 @@ not_2x2:
 	VMOVAPS.Z     Z1, K2, Z1
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+768(SB), Z2
-	VMAXPS  Z0, Z2, Z0
-	VMOVUPS constants<>+768(SB), Z2
-	VMAXPS  Z1, Z2, Z1
+	VBROADCASTSS constants<>+48(SB), Z2
+	VMAXPS       Z0, Z2, Z0
+	VBROADCASTSS constants<>+48(SB), Z2
+	VMAXPS       Z1, Z2, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+128(SB), Z2
-	VMOVUPS     constants<>+128(SB), Z3
-	VFMADD213PS constants<>+192(SB), Z0, Z2
-	VFMADD213PS constants<>+192(SB), Z1, Z3
-	VSUBPS      constants<>+192(SB), Z2, Z2
-	VSUBPS      constants<>+192(SB), Z3, Z3
-	VFMADD231PS constants<>+256(SB), Z2, Z0
-	VFMADD231PS constants<>+256(SB), Z3, Z1
-	VFMADD231PS constants<>+320(SB), Z2, Z0
-	VFMADD231PS constants<>+320(SB), Z3, Z1
+	VBROADCASTSS     constants<>+8(SB), Z2
+	VBROADCASTSS     constants<>+8(SB), Z3
+	VFMADD213PS.BCST constants<>+12(SB), Z0, Z2
+	VFMADD213PS.BCST constants<>+12(SB), Z1, Z3
+	VSUBPS.BCST      constants<>+12(SB), Z2, Z2
+	VSUBPS.BCST      constants<>+12(SB), Z3, Z3
+	VFMADD231PS.BCST constants<>+16(SB), Z2, Z0
+	VFMADD231PS.BCST constants<>+16(SB), Z3, Z1
+	VFMADD231PS.BCST constants<>+20(SB), Z2, Z0
+	VFMADD231PS.BCST constants<>+20(SB), Z3, Z1
 
 	// p
-	VMOVUPS       constants<>+384(SB), Z4
-	VMOVUPS       constants<>+384(SB), Z5
-	VFMADD213PS   constants<>+448(SB), Z0, Z4
-	VFMADD213PS   constants<>+448(SB), Z1, Z5
-	VFMADD213PS   constants<>+512(SB), Z0, Z4
-	VFMADD213PS   constants<>+512(SB), Z1, Z5
-	VFMADD213PS   constants<>+576(SB), Z0, Z4
-	VFMADD213PS   constants<>+576(SB), Z1, Z5
-	VFMADD213PS   constants<>+640(SB), Z0, Z4
-	VFMADD213PS   constants<>+640(SB), Z1, Z5
-	VFMADD213PS   constants<>+704(SB), Z0, Z4
-	VFMADD213PS   constants<>+704(SB), Z1, Z5
-	VFMADD213PS   constants<>+704(SB), Z0, Z4
-	VFMADD213PS   constants<>+704(SB), Z1, Z5
-	VCVTPS2DQ     Z2, Z2
-	VCVTPS2DQ     Z3, Z3
-	VPSLLD        $0x17, Z2, Z2
-	VPADDD        constants<>+704(SB), Z2, Z2
-	VPSLLD        $0x17, Z3, Z3
-	VPADDD        constants<>+704(SB), Z3, Z3
-	VMULPS        Z2, Z4, Z4
-	VMULPS        Z3, Z5, Z5
-	VMOVAPS.Z     Z4, K1, Z4
-	VMOVAPS.Z     Z5, K2, Z5
-	VXORPS        Y0, Y0, Y0
-	VEXTRACTF64X4 $0x01, Z4, Y1
-	VMOVUPS       Y4, Y0
-	VADDPS        Y1, Y0, Y0
-	VADDPS        Y5, Y0, Y0
-	VMOVSHDUP     Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VPERMILPD     $0x05, Y0, Y1
-	VADDPS        Y1, Y0, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VADDSS        X1, X0, X0
-	VMOVSS        constants<>+704(SB), X1
-	VDIVSS        X0, X1, X0
-	VBROADCASTSS  X0, Z0
-	VMULPS        Z0, Z4, Z4
-	VMOVAPS.Z     Z4, K1, Z4
-	VMULPS        Z0, Z5, Z5
-	VMOVAPS.Z     Z5, K2, Z5
-	VMOVUPS       Z4, (CX)
-	VMOVUPS       X5, 64(CX)
-	ADDQ          DX, CX
-	ADDQ          $0x01, BX
-	SUBQ          $0x01, AX
-	JMP           next
+	VBROADCASTSS     constants<>+24(SB), Z4
+	VBROADCASTSS     constants<>+24(SB), Z5
+	VFMADD213PS.BCST constants<>+28(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+28(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+32(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+32(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+36(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+36(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+40(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+40(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+44(SB), Z0, Z4
+	VFMADD213PS.BCST constants<>+44(SB), Z1, Z5
+	VCVTPS2DQ        Z2, Z2
+	VCVTPS2DQ        Z3, Z3
+	VPSLLD           $0x17, Z2, Z2
+	VPADDD.BCST      constants<>+44(SB), Z2, Z2
+	VPSLLD           $0x17, Z3, Z3
+	VPADDD.BCST      constants<>+44(SB), Z3, Z3
+	VMULPS           Z2, Z4, Z4
+	VMULPS           Z3, Z5, Z5
+	VMOVAPS.Z        Z4, K1, Z4
+	VMOVAPS.Z        Z5, K2, Z5
+	VXORPS           Y0, Y0, Y0
+	VEXTRACTF64X4    $0x01, Z4, Y1
+	VMOVUPS          Y4, Y0
+	VADDPS           Y1, Y0, Y0
+	VADDPS           Y5, Y0, Y0
+	VMOVSHDUP        Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VPERMILPD        $0x05, Y0, Y1
+	VADDPS           Y1, Y0, Y0
+	VEXTRACTF128     $0x01, Y0, X1
+	VADDSS           X1, X0, X0
+	VMOVSS           constants<>+44(SB), X1
+	VDIVSS           X0, X1, X0
+	VBROADCASTSS     X0, Z0
+	VMULPS           Z0, Z4, Z4
+	VMOVAPS.Z        Z4, K1, Z4
+	VMULPS           Z0, Z5, Z5
+	VMOVAPS.Z        Z5, K2, Z5
+	VMOVUPS          Z4, (CX)
+	VMOVUPS          X5, 64(CX)
+	ADDQ             DX, CX
+	ADDQ             $0x01, BX
+	SUBQ             $0x01, AX
+	JMP              next
 
 done:
 	VZEROUPPER

@@ -14,164 +14,164 @@ TEXT ·geluAVX512(SB), $0-24
 	SHRQ $0x04, BX
 
 vectors:
-	CMPQ    BX, $0x04
-	JL      vectors_done
-	VMOVUPS (CX), Z0
-	VMOVUPS 64(CX), Z1
-	VMOVUPS 128(CX), Z2
-	VMOVUPS 192(CX), Z3
-	VMULPS  Z0, Z0, Z4
-	VMULPS  Z1, Z1, Z5
-	VMULPS  Z2, Z2, Z6
-	VMULPS  Z3, Z3, Z7
-	VMULPS  Z4, Z0, Z4
-	VMULPS  Z5, Z1, Z5
-	VMULPS  Z6, Z2, Z6
-	VMULPS  Z7, Z3, Z7
-	VMULPS  constants<>+0(SB), Z4, Z4
-	VMULPS  constants<>+0(SB), Z5, Z5
-	VMULPS  constants<>+0(SB), Z6, Z6
-	VMULPS  constants<>+0(SB), Z7, Z7
-	VADDPS  Z4, Z0, Z4
-	VADDPS  Z5, Z1, Z5
-	VADDPS  Z6, Z2, Z6
-	VADDPS  Z7, Z3, Z7
-	VMULPS  constants<>+64(SB), Z4, Z4
-	VMULPS  constants<>+64(SB), Z5, Z5
-	VMULPS  constants<>+64(SB), Z6, Z6
-	VMULPS  constants<>+64(SB), Z7, Z7
+	CMPQ        BX, $0x04
+	JL          vectors_done
+	VMOVUPS     (CX), Z0
+	VMOVUPS     64(CX), Z1
+	VMOVUPS     128(CX), Z2
+	VMOVUPS     192(CX), Z3
+	VMULPS      Z0, Z0, Z4
+	VMULPS      Z1, Z1, Z5
+	VMULPS      Z2, Z2, Z6
+	VMULPS      Z3, Z3, Z7
+	VMULPS      Z4, Z0, Z4
+	VMULPS      Z5, Z1, Z5
+	VMULPS      Z6, Z2, Z6
+	VMULPS      Z7, Z3, Z7
+	VMULPS.BCST constants<>+0(SB), Z4, Z4
+	VMULPS.BCST constants<>+0(SB), Z5, Z5
+	VMULPS.BCST constants<>+0(SB), Z6, Z6
+	VMULPS.BCST constants<>+0(SB), Z7, Z7
+	VADDPS      Z4, Z0, Z4
+	VADDPS      Z5, Z1, Z5
+	VADDPS      Z6, Z2, Z6
+	VADDPS      Z7, Z3, Z7
+	VMULPS.BCST constants<>+4(SB), Z4, Z4
+	VMULPS.BCST constants<>+4(SB), Z5, Z5
+	VMULPS.BCST constants<>+4(SB), Z6, Z6
+	VMULPS.BCST constants<>+4(SB), Z7, Z7
 
 	// z := min(max(u, -9), 9)
-	VMOVUPS constants<>+128(SB), Z8
-	VMAXPS  Z4, Z8, Z4
-	VMOVUPS constants<>+128(SB), Z8
-	VMAXPS  Z5, Z8, Z5
-	VMOVUPS constants<>+128(SB), Z8
-	VMAXPS  Z6, Z8, Z6
-	VMOVUPS constants<>+128(SB), Z8
-	VMAXPS  Z7, Z8, Z7
-	VMINPS  constants<>+192(SB), Z4, Z4
-	VMINPS  constants<>+192(SB), Z5, Z5
-	VMINPS  constants<>+192(SB), Z6, Z6
-	VMINPS  constants<>+192(SB), Z7, Z7
-	VMULPS  Z4, Z4, Z8
-	VMULPS  Z5, Z5, Z9
-	VMULPS  Z6, Z6, Z10
-	VMULPS  Z7, Z7, Z11
+	VBROADCASTSS constants<>+8(SB), Z8
+	VMAXPS       Z4, Z8, Z4
+	VBROADCASTSS constants<>+8(SB), Z8
+	VMAXPS       Z5, Z8, Z5
+	VBROADCASTSS constants<>+8(SB), Z8
+	VMAXPS       Z6, Z8, Z6
+	VBROADCASTSS constants<>+8(SB), Z8
+	VMAXPS       Z7, Z8, Z7
+	VMINPS.BCST  constants<>+12(SB), Z4, Z4
+	VMINPS.BCST  constants<>+12(SB), Z5, Z5
+	VMINPS.BCST  constants<>+12(SB), Z6, Z6
+	VMINPS.BCST  constants<>+12(SB), Z7, Z7
+	VMULPS       Z4, Z4, Z8
+	VMULPS       Z5, Z5, Z9
+	VMULPS       Z6, Z6, Z10
+	VMULPS       Z7, Z7, Z11
 
 	// p
-	VMOVUPS     constants<>+256(SB), Z12
-	VMOVUPS     constants<>+256(SB), Z13
-	VMOVUPS     constants<>+256(SB), Z14
-	VMOVUPS     constants<>+256(SB), Z15
-	VFMADD213PS constants<>+320(SB), Z8, Z12
-	VFMADD213PS constants<>+320(SB), Z9, Z13
-	VFMADD213PS constants<>+320(SB), Z10, Z14
-	VFMADD213PS constants<>+320(SB), Z11, Z15
-	VFMADD213PS constants<>+384(SB), Z8, Z12
-	VFMADD213PS constants<>+384(SB), Z9, Z13
-	VFMADD213PS constants<>+384(SB), Z10, Z14
-	VFMADD213PS constants<>+384(SB), Z11, Z15
-	VFMADD213PS constants<>+448(SB), Z8, Z12
-	VFMADD213PS constants<>+448(SB), Z9, Z13
-	VFMADD213PS constants<>+448(SB), Z10, Z14
-	VFMADD213PS constants<>+448(SB), Z11, Z15
-	VFMADD213PS constants<>+512(SB), Z8, Z12
-	VFMADD213PS constants<>+512(SB), Z9, Z13
-	VFMADD213PS constants<>+512(SB), Z10, Z14
-	VFMADD213PS constants<>+512(SB), Z11, Z15
-	VFMADD213PS constants<>+576(SB), Z8, Z12
-	VFMADD213PS constants<>+576(SB), Z9, Z13
-	VFMADD213PS constants<>+576(SB), Z10, Z14
-	VFMADD213PS constants<>+576(SB), Z11, Z15
-	VFMADD213PS constants<>+640(SB), Z8, Z12
-	VFMADD213PS constants<>+640(SB), Z9, Z13
-	VFMADD213PS constants<>+640(SB), Z10, Z14
-	VFMADD213PS constants<>+640(SB), Z11, Z15
-	VMULPS      Z4, Z12, Z12
-	VMULPS      Z5, Z13, Z13
-	VMULPS      Z6, Z14, Z14
-	VMULPS      Z7, Z15, Z15
+	VBROADCASTSS     constants<>+16(SB), Z12
+	VBROADCASTSS     constants<>+16(SB), Z13
+	VBROADCASTSS     constants<>+16(SB), Z14
+	VBROADCASTSS     constants<>+16(SB), Z15
+	VFMADD213PS.BCST constants<>+20(SB), Z8, Z12
+	VFMADD213PS.BCST constants<>+20(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+20(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+20(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+24(SB), Z8, Z12
+	VFMADD213PS.BCST constants<>+24(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+24(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+24(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+28(SB), Z8, Z12
+	VFMADD213PS.BCST constants<>+28(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+28(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+28(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+32(SB), Z8, Z12
+	VFMADD213PS.BCST constants<>+32(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+32(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+32(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+36(SB), Z8, Z12
+	VFMADD213PS.BCST constants<>+36(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+36(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+36(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+40(SB), Z8, Z12
+	VFMADD213PS.BCST constants<>+40(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+40(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+40(SB), Z11, Z15
+	VMULPS           Z4, Z12, Z12
+	VMULPS           Z5, Z13, Z13
+	VMULPS           Z6, Z14, Z14
+	VMULPS           Z7, Z15, Z15
 
 	// q
-	VMOVUPS     constants<>+704(SB), Z4
-	VMOVUPS     constants<>+704(SB), Z5
-	VMOVUPS     constants<>+704(SB), Z6
-	VMOVUPS     constants<>+704(SB), Z7
-	VFMADD213PS constants<>+768(SB), Z8, Z4
-	VFMADD213PS constants<>+768(SB), Z9, Z5
-	VFMADD213PS constants<>+768(SB), Z10, Z6
-	VFMADD213PS constants<>+768(SB), Z11, Z7
-	VFMADD213PS constants<>+832(SB), Z8, Z4
-	VFMADD213PS constants<>+832(SB), Z9, Z5
-	VFMADD213PS constants<>+832(SB), Z10, Z6
-	VFMADD213PS constants<>+832(SB), Z11, Z7
-	VFMADD213PS constants<>+896(SB), Z8, Z4
-	VFMADD213PS constants<>+896(SB), Z9, Z5
-	VFMADD213PS constants<>+896(SB), Z10, Z6
-	VFMADD213PS constants<>+896(SB), Z11, Z7
-	VDIVPS      Z4, Z12, Z12
-	VDIVPS      Z5, Z13, Z13
-	VDIVPS      Z6, Z14, Z14
-	VDIVPS      Z7, Z15, Z15
-	VADDPS      constants<>+960(SB), Z12, Z12
-	VADDPS      constants<>+960(SB), Z13, Z13
-	VADDPS      constants<>+960(SB), Z14, Z14
-	VADDPS      constants<>+960(SB), Z15, Z15
-	VMULPS      Z12, Z0, Z12
-	VMULPS      Z13, Z1, Z13
-	VMULPS      Z14, Z2, Z14
-	VMULPS      Z15, Z3, Z15
-	VMOVUPS     Z12, (DX)
-	VMOVUPS     Z13, 64(DX)
-	VMOVUPS     Z14, 128(DX)
-	VMOVUPS     Z15, 192(DX)
-	ADDQ        $0x00000100, CX
-	ADDQ        $0x00000100, DX
-	SUBQ        $0x04, BX
-	JMP         vectors
+	VBROADCASTSS     constants<>+44(SB), Z4
+	VBROADCASTSS     constants<>+44(SB), Z5
+	VBROADCASTSS     constants<>+44(SB), Z6
+	VBROADCASTSS     constants<>+44(SB), Z7
+	VFMADD213PS.BCST constants<>+48(SB), Z8, Z4
+	VFMADD213PS.BCST constants<>+48(SB), Z9, Z5
+	VFMADD213PS.BCST constants<>+48(SB), Z10, Z6
+	VFMADD213PS.BCST constants<>+48(SB), Z11, Z7
+	VFMADD213PS.BCST constants<>+52(SB), Z8, Z4
+	VFMADD213PS.BCST constants<>+52(SB), Z9, Z5
+	VFMADD213PS.BCST constants<>+52(SB), Z10, Z6
+	VFMADD213PS.BCST constants<>+52(SB), Z11, Z7
+	VFMADD213PS.BCST constants<>+56(SB), Z8, Z4
+	VFMADD213PS.BCST constants<>+56(SB), Z9, Z5
+	VFMADD213PS.BCST constants<>+56(SB), Z10, Z6
+	VFMADD213PS.BCST constants<>+56(SB), Z11, Z7
+	VDIVPS           Z4, Z12, Z12
+	VDIVPS           Z5, Z13, Z13
+	VDIVPS           Z6, Z14, Z14
+	VDIVPS           Z7, Z15, Z15
+	VADDPS.BCST      constants<>+60(SB), Z12, Z12
+	VADDPS.BCST      constants<>+60(SB), Z13, Z13
+	VADDPS.BCST      constants<>+60(SB), Z14, Z14
+	VADDPS.BCST      constants<>+60(SB), Z15, Z15
+	VMULPS           Z12, Z0, Z12
+	VMULPS           Z13, Z1, Z13
+	VMULPS           Z14, Z2, Z14
+	VMULPS           Z15, Z3, Z15
+	VMOVUPS          Z12, (DX)
+	VMOVUPS          Z13, 64(DX)
+	VMOVUPS          Z14, 128(DX)
+	VMOVUPS          Z15, 192(DX)
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000100, DX
+	SUBQ             $0x04, BX
+	JMP              vectors
 
 vectors_done:
 	TESTQ BX, BX
 	JZ    vector_done
 
 vector:
-	VMOVUPS (CX), Z0
-	VMULPS  Z0, Z0, Z1
-	VMULPS  Z1, Z0, Z1
-	VMULPS  constants<>+0(SB), Z1, Z1
-	VADDPS  Z1, Z0, Z1
-	VMULPS  constants<>+64(SB), Z1, Z1
+	VMOVUPS     (CX), Z0
+	VMULPS      Z0, Z0, Z1
+	VMULPS      Z1, Z0, Z1
+	VMULPS.BCST constants<>+0(SB), Z1, Z1
+	VADDPS      Z1, Z0, Z1
+	VMULPS.BCST constants<>+4(SB), Z1, Z1
 
 	// z := min(max(u, -9), 9)
-	VMOVUPS constants<>+128(SB), Z2
-	VMAXPS  Z1, Z2, Z1
-	VMINPS  constants<>+192(SB), Z1, Z1
-	VMULPS  Z1, Z1, Z2
+	VBROADCASTSS constants<>+8(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VMINPS.BCST  constants<>+12(SB), Z1, Z1
+	VMULPS       Z1, Z1, Z2
 
 	// p
-	VMOVUPS     constants<>+256(SB), Z3
-	VFMADD213PS constants<>+320(SB), Z2, Z3
-	VFMADD213PS constants<>+384(SB), Z2, Z3
-	VFMADD213PS constants<>+448(SB), Z2, Z3
-	VFMADD213PS constants<>+512(SB), Z2, Z3
-	VFMADD213PS constants<>+576(SB), Z2, Z3
-	VFMADD213PS constants<>+640(SB), Z2, Z3
-	VMULPS      Z1, Z3, Z3
+	VBROADCASTSS     constants<>+16(SB), Z3
+	VFMADD213PS.BCST constants<>+20(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+24(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+28(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+32(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+36(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+40(SB), Z2, Z3
+	VMULPS           Z1, Z3, Z3
 
 	// q
-	VMOVUPS     constants<>+704(SB), Z1
-	VFMADD213PS constants<>+768(SB), Z2, Z1
-	VFMADD213PS constants<>+832(SB), Z2, Z1
-	VFMADD213PS constants<>+896(SB), Z2, Z1
-	VDIVPS      Z1, Z3, Z3
-	VADDPS      constants<>+960(SB), Z3, Z3
-	VMULPS      Z3, Z0, Z3
-	VMOVUPS     Z3, (DX)
-	ADDQ        $0x00000040, CX
-	ADDQ        $0x00000040, DX
-	DECQ        BX
-	JNZ         vector
+	VBROADCASTSS     constants<>+44(SB), Z1
+	VFMADD213PS.BCST constants<>+48(SB), Z2, Z1
+	VFMADD213PS.BCST constants<>+52(SB), Z2, Z1
+	VFMADD213PS.BCST constants<>+56(SB), Z2, Z1
+	VDIVPS           Z1, Z3, Z3
+	VADDPS.BCST      constants<>+60(SB), Z3, Z3
+	VMULPS           Z3, Z0, Z3
+	VMOVUPS          Z3, (DX)
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000040, DX
+	DECQ             BX
+	JNZ              vector
 
 vector_done:
 	ANDQ $0x0f, AX
@@ -180,670 +180,100 @@ vector_done:
 	// The rest
 	VMOVQ        AX, X0
 	VPBROADCASTD X0, Z0
-	VPCMPGTD     constants<>+1024(SB), Z0, K1
+	VPCMPGTD     constants<>+64(SB), Z0, K1
 	VMOVUPS.Z    (CX), K1, Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z0, Z1
 	VMULPS       Z1, Z0, Z1
-	VMULPS       constants<>+0(SB), Z1, Z1
+	VMULPS.BCST  constants<>+0(SB), Z1, Z1
 	VADDPS       Z1, Z0, Z1
-	VMULPS       constants<>+64(SB), Z1, Z1
+	VMULPS.BCST  constants<>+4(SB), Z1, Z1
 
 	// z := min(max(u, -9), 9)
-	VMOVUPS constants<>+128(SB), Z2
-	VMAXPS  Z1, Z2, Z1
-	VMINPS  constants<>+192(SB), Z1, Z1
-	VMULPS  Z1, Z1, Z2
+	VBROADCASTSS constants<>+8(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VMINPS.BCST  constants<>+12(SB), Z1, Z1
+	VMULPS       Z1, Z1, Z2
 
 	// p
-	VMOVUPS     constants<>+256(SB), Z3
-	VFMADD213PS constants<>+320(SB), Z2, Z3
-	VFMADD213PS constants<>+384(SB), Z2, Z3
-	VFMADD213PS constants<>+448(SB), Z2, Z3
-	VFMADD213PS constants<>+512(SB), Z2, Z3
-	VFMADD213PS constants<>+576(SB), Z2, Z3
-	VFMADD213PS constants<>+640(SB), Z2, Z3
-	VMULPS      Z1, Z3, Z3
+	VBROADCASTSS     constants<>+16(SB), Z3
+	VFMADD213PS.BCST constants<>+20(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+24(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+28(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+32(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+36(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+40(SB), Z2, Z3
+	VMULPS           Z1, Z3, Z3
 
 	// q
-	VMOVUPS     constants<>+704(SB), Z1
-	VFMADD213PS constants<>+768(SB), Z2, Z1
-	VFMADD213PS constants<>+832(SB), Z2, Z1
-	VFMADD213PS constants<>+896(SB), Z2, Z1
-	VDIVPS      Z1, Z3, Z3
-	VADDPS      constants<>+960(SB), Z3, Z3
-	VMULPS      Z3, Z0, Z3
-	VMOVUPS     Z3, K1, (DX)
+	VBROADCASTSS     constants<>+44(SB), Z1
+	VFMADD213PS.BCST constants<>+48(SB), Z2, Z1
+	VFMADD213PS.BCST constants<>+52(SB), Z2, Z1
+	VFMADD213PS.BCST constants<>+56(SB), Z2, Z1
+	VDIVPS           Z1, Z3, Z3
+	VADDPS.BCST      constants<>+60(SB), Z3, Z3
+	VMULPS           Z3, Z0, Z3
+	VMOVUPS          Z3, K1, (DX)
 
 done:
 	VZEROUPPER
 	RET
 
 DATA constants<>+0(SB)/4, $0x3d372713
-DATA constants<>+4(SB)/4, $0x3d372713
-DATA constants<>+8(SB)/4, $0x3d372713
-DATA constants<>+12(SB)/4, $0x3d372713
-DATA constants<>+16(SB)/4, $0x3d372713
-DATA constants<>+20(SB)/4, $0x3d372713
-DATA constants<>+24(SB)/4, $0x3d372713
-DATA constants<>+28(SB)/4, $0x3d372713
-DATA constants<>+32(SB)/4, $0x3d372713
-DATA constants<>+36(SB)/4, $0x3d372713
-DATA constants<>+40(SB)/4, $0x3d372713
-DATA constants<>+44(SB)/4, $0x3d372713
-DATA constants<>+48(SB)/4, $0x3d372713
-DATA constants<>+52(SB)/4, $0x3d372713
-DATA constants<>+56(SB)/4, $0x3d372713
-DATA constants<>+60(SB)/4, $0x3d372713
-DATA constants<>+64(SB)/4, $0x3f4c422a
-DATA constants<>+68(SB)/4, $0x3f4c422a
-DATA constants<>+72(SB)/4, $0x3f4c422a
-DATA constants<>+76(SB)/4, $0x3f4c422a
-DATA constants<>+80(SB)/4, $0x3f4c422a
-DATA constants<>+84(SB)/4, $0x3f4c422a
-DATA constants<>+88(SB)/4, $0x3f4c422a
-DATA constants<>+92(SB)/4, $0x3f4c422a
-DATA constants<>+96(SB)/4, $0x3f4c422a
-DATA constants<>+100(SB)/4, $0x3f4c422a
-DATA constants<>+104(SB)/4, $0x3f4c422a
-DATA constants<>+108(SB)/4, $0x3f4c422a
-DATA constants<>+112(SB)/4, $0x3f4c422a
-DATA constants<>+116(SB)/4, $0x3f4c422a
-DATA constants<>+120(SB)/4, $0x3f4c422a
-DATA constants<>+124(SB)/4, $0x3f4c422a
-DATA constants<>+128(SB)/4, $0xc1100000
-DATA constants<>+132(SB)/4, $0xc1100000
-DATA constants<>+136(SB)/4, $0xc1100000
-DATA constants<>+140(SB)/4, $0xc1100000
-DATA constants<>+144(SB)/4, $0xc1100000
-DATA constants<>+148(SB)/4, $0xc1100000
-DATA constants<>+152(SB)/4, $0xc1100000
-DATA constants<>+156(SB)/4, $0xc1100000
-DATA constants<>+160(SB)/4, $0xc1100000
-DATA constants<>+164(SB)/4, $0xc1100000
-DATA constants<>+168(SB)/4, $0xc1100000
-DATA constants<>+172(SB)/4, $0xc1100000
-DATA constants<>+176(SB)/4, $0xc1100000
-DATA constants<>+180(SB)/4, $0xc1100000
-DATA constants<>+184(SB)/4, $0xc1100000
-DATA constants<>+188(SB)/4, $0xc1100000
-DATA constants<>+192(SB)/4, $0x41100000
-DATA constants<>+196(SB)/4, $0x41100000
-DATA constants<>+200(SB)/4, $0x41100000
-DATA constants<>+204(SB)/4, $0x41100000
-DATA constants<>+208(SB)/4, $0x41100000
-DATA constants<>+212(SB)/4, $0x41100000
-DATA constants<>+216(SB)/4, $0x41100000
-DATA constants<>+220(SB)/4, $0x41100000
-DATA constants<>+224(SB)/4, $0x41100000
-DATA constants<>+228(SB)/4, $0x41100000
-DATA constants<>+232(SB)/4, $0x41100000
-DATA constants<>+236(SB)/4, $0x41100000
-DATA constants<>+240(SB)/4, $0x41100000
-DATA constants<>+244(SB)/4, $0x41100000
-DATA constants<>+248(SB)/4, $0x41100000
-DATA constants<>+252(SB)/4, $0x41100000
-DATA constants<>+256(SB)/4, $0xa59f25c0
-DATA constants<>+260(SB)/4, $0xa59f25c0
-DATA constants<>+264(SB)/4, $0xa59f25c0
-DATA constants<>+268(SB)/4, $0xa59f25c0
-DATA constants<>+272(SB)/4, $0xa59f25c0
-DATA constants<>+276(SB)/4, $0xa59f25c0
-DATA constants<>+280(SB)/4, $0xa59f25c0
-DATA constants<>+284(SB)/4, $0xa59f25c0
-DATA constants<>+288(SB)/4, $0xa59f25c0
-DATA constants<>+292(SB)/4, $0xa59f25c0
-DATA constants<>+296(SB)/4, $0xa59f25c0
-DATA constants<>+300(SB)/4, $0xa59f25c0
-DATA constants<>+304(SB)/4, $0xa59f25c0
-DATA constants<>+308(SB)/4, $0xa59f25c0
-DATA constants<>+312(SB)/4, $0xa59f25c0
-DATA constants<>+316(SB)/4, $0xa59f25c0
-DATA constants<>+320(SB)/4, $0x2a61337e
-DATA constants<>+324(SB)/4, $0x2a61337e
-DATA constants<>+328(SB)/4, $0x2a61337e
-DATA constants<>+332(SB)/4, $0x2a61337e
-DATA constants<>+336(SB)/4, $0x2a61337e
-DATA constants<>+340(SB)/4, $0x2a61337e
-DATA constants<>+344(SB)/4, $0x2a61337e
-DATA constants<>+348(SB)/4, $0x2a61337e
-DATA constants<>+352(SB)/4, $0x2a61337e
-DATA constants<>+356(SB)/4, $0x2a61337e
-DATA constants<>+360(SB)/4, $0x2a61337e
-DATA constants<>+364(SB)/4, $0x2a61337e
-DATA constants<>+368(SB)/4, $0x2a61337e
-DATA constants<>+372(SB)/4, $0x2a61337e
-DATA constants<>+376(SB)/4, $0x2a61337e
-DATA constants<>+380(SB)/4, $0x2a61337e
-DATA constants<>+384(SB)/4, $0xaebd37ff
-DATA constants<>+388(SB)/4, $0xaebd37ff
-DATA constants<>+392(SB)/4, $0xaebd37ff
-DATA constants<>+396(SB)/4, $0xaebd37ff
-DATA constants<>+400(SB)/4, $0xaebd37ff
-DATA constants<>+404(SB)/4, $0xaebd37ff
-DATA constants<>+408(SB)/4, $0xaebd37ff
-DATA constants<>+412(SB)/4, $0xaebd37ff
-DATA constants<>+416(SB)/4, $0xaebd37ff
-DATA constants<>+420(SB)/4, $0xaebd37ff
-DATA constants<>+424(SB)/4, $0xaebd37ff
-DATA constants<>+428(SB)/4, $0xaebd37ff
-DATA constants<>+432(SB)/4, $0xaebd37ff
-DATA constants<>+436(SB)/4, $0xaebd37ff
-DATA constants<>+440(SB)/4, $0xaebd37ff
-DATA constants<>+444(SB)/4, $0xaebd37ff
-DATA constants<>+448(SB)/4, $0x335c0041
-DATA constants<>+452(SB)/4, $0x335c0041
-DATA constants<>+456(SB)/4, $0x335c0041
-DATA constants<>+460(SB)/4, $0x335c0041
-DATA constants<>+464(SB)/4, $0x335c0041
-DATA constants<>+468(SB)/4, $0x335c0041
-DATA constants<>+472(SB)/4, $0x335c0041
-DATA constants<>+476(SB)/4, $0x335c0041
-DATA constants<>+480(SB)/4, $0x335c0041
-DATA constants<>+484(SB)/4, $0x335c0041
-DATA constants<>+488(SB)/4, $0x335c0041
-DATA constants<>+492(SB)/4, $0x335c0041
-DATA constants<>+496(SB)/4, $0x335c0041
-DATA constants<>+500(SB)/4, $0x335c0041
-DATA constants<>+504(SB)/4, $0x335c0041
-DATA constants<>+508(SB)/4, $0x335c0041
-DATA constants<>+512(SB)/4, $0x3779434a
-DATA constants<>+516(SB)/4, $0x3779434a
-DATA constants<>+520(SB)/4, $0x3779434a
-DATA constants<>+524(SB)/4, $0x3779434a
-DATA constants<>+528(SB)/4, $0x3779434a
-DATA constants<>+532(SB)/4, $0x3779434a
-DATA constants<>+536(SB)/4, $0x3779434a
-DATA constants<>+540(SB)/4, $0x3779434a
-DATA constants<>+544(SB)/4, $0x3779434a
-DATA constants<>+548(SB)/4, $0x3779434a
-DATA constants<>+552(SB)/4, $0x3779434a
-DATA constants<>+556(SB)/4, $0x3779434a
-DATA constants<>+560(SB)/4, $0x3779434a
-DATA constants<>+564(SB)/4, $0x3779434a
-DATA constants<>+568(SB)/4, $0x3779434a
-DATA constants<>+572(SB)/4, $0x3779434a
-DATA constants<>+576(SB)/4, $0x3a270ded
-DATA constants<>+580(SB)/4, $0x3a270ded
-DATA constants<>+584(SB)/4, $0x3a270ded
-DATA constants<>+588(SB)/4, $0x3a270ded
-DATA constants<>+592(SB)/4, $0x3a270ded
-DATA constants<>+596(SB)/4, $0x3a270ded
-DATA constants<>+600(SB)/4, $0x3a270ded
-DATA constants<>+604(SB)/4, $0x3a270ded
-DATA constants<>+608(SB)/4, $0x3a270ded
-DATA constants<>+612(SB)/4, $0x3a270ded
-DATA constants<>+616(SB)/4, $0x3a270ded
-DATA constants<>+620(SB)/4, $0x3a270ded
-DATA constants<>+624(SB)/4, $0x3a270ded
-DATA constants<>+628(SB)/4, $0x3a270ded
-DATA constants<>+632(SB)/4, $0x3a270ded
-DATA constants<>+636(SB)/4, $0x3a270ded
-DATA constants<>+640(SB)/4, $0x3ba059dc
-DATA constants<>+644(SB)/4, $0x3ba059dc
-DATA constants<>+648(SB)/4, $0x3ba059dc
-DATA constants<>+652(SB)/4, $0x3ba059dc
-DATA constants<>+656(SB)/4, $0x3ba059dc
-DATA constants<>+660(SB)/4, $0x3ba059dc
-DATA constants<>+664(SB)/4, $0x3ba059dc
-DATA constants<>+668(SB)/4, $0x3ba059dc
-DATA constants<>+672(SB)/4, $0x3ba059dc
-DATA constants<>+676(SB)/4, $0x3ba059dc
-DATA constants<>+680(SB)/4, $0x3ba059dc
-DATA constants<>+684(SB)/4, $0x3ba059dc
-DATA constants<>+688(SB)/4, $0x3ba059dc
-DATA constants<>+692(SB)/4, $0x3ba059dc
-DATA constants<>+696(SB)/4, $0x3ba059dc
-DATA constants<>+700(SB)/4, $0x3ba059dc
-DATA constants<>+704(SB)/4, $0x35a0d3d8
-DATA constants<>+708(SB)/4, $0x35a0d3d8
-DATA constants<>+712(SB)/4, $0x35a0d3d8
-DATA constants<>+716(SB)/4, $0x35a0d3d8
-DATA constants<>+720(SB)/4, $0x35a0d3d8
-DATA constants<>+724(SB)/4, $0x35a0d3d8
-DATA constants<>+728(SB)/4, $0x35a0d3d8
-DATA constants<>+732(SB)/4, $0x35a0d3d8
-DATA constants<>+736(SB)/4, $0x35a0d3d8
-DATA constants<>+740(SB)/4, $0x35a0d3d8
-DATA constants<>+744(SB)/4, $0x35a0d3d8
-DATA constants<>+748(SB)/4, $0x35a0d3d8
-DATA constants<>+752(SB)/4, $0x35a0d3d8
-DATA constants<>+756(SB)/4, $0x35a0d3d8
-DATA constants<>+760(SB)/4, $0x35a0d3d8
-DATA constants<>+764(SB)/4, $0x35a0d3d8
-DATA constants<>+768(SB)/4, $0x38f895d6
-DATA constants<>+772(SB)/4, $0x38f895d6
-DATA constants<>+776(SB)/4, $0x38f895d6
-DATA constants<>+780(SB)/4, $0x38f895d6
-DATA constants<>+784(SB)/4, $0x38f895d6
-DATA constants<>+788(SB)/4, $0x38f895d6
-DATA constants<>+792(SB)/4, $0x38f895d6
-DATA constants<>+796(SB)/4, $0x38f895d6
-DATA constants<>+800(SB)/4, $0x38f895d6
-DATA constants<>+804(SB)/4, $0x38f895d6
-DATA constants<>+808(SB)/4, $0x38f895d6
-DATA constants<>+812(SB)/4, $0x38f895d6
-DATA constants<>+816(SB)/4, $0x38f895d6
-DATA constants<>+820(SB)/4, $0x38f895d6
-DATA constants<>+824(SB)/4, $0x38f895d6
-DATA constants<>+828(SB)/4, $0x38f895d6
-DATA constants<>+832(SB)/4, $0x3b14aa05
-DATA constants<>+836(SB)/4, $0x3b14aa05
-DATA constants<>+840(SB)/4, $0x3b14aa05
-DATA constants<>+844(SB)/4, $0x3b14aa05
-DATA constants<>+848(SB)/4, $0x3b14aa05
-DATA constants<>+852(SB)/4, $0x3b14aa05
-DATA constants<>+856(SB)/4, $0x3b14aa05
-DATA constants<>+860(SB)/4, $0x3b14aa05
-DATA constants<>+864(SB)/4, $0x3b14aa05
-DATA constants<>+868(SB)/4, $0x3b14aa05
-DATA constants<>+872(SB)/4, $0x3b14aa05
-DATA constants<>+876(SB)/4, $0x3b14aa05
-DATA constants<>+880(SB)/4, $0x3b14aa05
-DATA constants<>+884(SB)/4, $0x3b14aa05
-DATA constants<>+888(SB)/4, $0x3b14aa05
-DATA constants<>+892(SB)/4, $0x3b14aa05
-DATA constants<>+896(SB)/4, $0x3ba059dd
-DATA constants<>+900(SB)/4, $0x3ba059dd
-DATA constants<>+904(SB)/4, $0x3ba059dd
-DATA constants<>+908(SB)/4, $0x3ba059dd
-DATA constants<>+912(SB)/4, $0x3ba059dd
-DATA constants<>+916(SB)/4, $0x3ba059dd
-DATA constants<>+920(SB)/4, $0x3ba059dd
-DATA constants<>+924(SB)/4, $0x3ba059dd
-DATA constants<>+928(SB)/4, $0x3ba059dd
-DATA constants<>+932(SB)/4, $0x3ba059dd
-DATA constants<>+936(SB)/4, $0x3ba059dd
-DATA constants<>+940(SB)/4, $0x3ba059dd
-DATA constants<>+944(SB)/4, $0x3ba059dd
-DATA constants<>+948(SB)/4, $0x3ba059dd
-DATA constants<>+952(SB)/4, $0x3ba059dd
-DATA constants<>+956(SB)/4, $0x3ba059dd
-DATA constants<>+960(SB)/4, $0x3f800000
-DATA constants<>+964(SB)/4, $0x3f800000
-DATA constants<>+968(SB)/4, $0x3f800000
-DATA constants<>+972(SB)/4, $0x3f800000
-DATA constants<>+976(SB)/4, $0x3f800000
-DATA constants<>+980(SB)/4, $0x3f800000
-DATA constants<>+984(SB)/4, $0x3f800000
-DATA constants<>+988(SB)/4, $0x3f800000
-DATA constants<>+992(SB)/4, $0x3f800000
-DATA constants<>+996(SB)/4, $0x3f800000
-DATA constants<>+1000(SB)/4, $0x3f800000
-DATA constants<>+1004(SB)/4, $0x3f800000
-DATA constants<>+1008(SB)/4, $0x3f800000
-DATA constants<>+1012(SB)/4, $0x3f800000
-DATA constants<>+1016(SB)/4, $0x3f800000
-DATA constants<>+1020(SB)/4, $0x3f800000
-DATA constants<>+1024(SB)/4, $0x00000000
-DATA constants<>+1028(SB)/4, $0x00000001
-DATA constants<>+1032(SB)/4, $0x00000002
-DATA constants<>+1036(SB)/4, $0x00000003
-DATA constants<>+1040(SB)/4, $0x00000004
-DATA constants<>+1044(SB)/4, $0x00000005
-DATA constants<>+1048(SB)/4, $0x00000006
-DATA constants<>+1052(SB)/4, $0x00000007
-DATA constants<>+1056(SB)/4, $0x00000008
-DATA constants<>+1060(SB)/4, $0x00000009
-DATA constants<>+1064(SB)/4, $0x0000000a
-DATA constants<>+1068(SB)/4, $0x0000000b
-DATA constants<>+1072(SB)/4, $0x0000000c
-DATA constants<>+1076(SB)/4, $0x0000000d
-DATA constants<>+1080(SB)/4, $0x0000000e
-DATA constants<>+1084(SB)/4, $0x0000000f
-DATA constants<>+1088(SB)/4, $0xc2cff1b5
-DATA constants<>+1092(SB)/4, $0xc2cff1b5
-DATA constants<>+1096(SB)/4, $0xc2cff1b5
-DATA constants<>+1100(SB)/4, $0xc2cff1b5
-DATA constants<>+1104(SB)/4, $0xc2cff1b5
-DATA constants<>+1108(SB)/4, $0xc2cff1b5
-DATA constants<>+1112(SB)/4, $0xc2cff1b5
-DATA constants<>+1116(SB)/4, $0xc2cff1b5
-DATA constants<>+1120(SB)/4, $0xc2cff1b5
-DATA constants<>+1124(SB)/4, $0xc2cff1b5
-DATA constants<>+1128(SB)/4, $0xc2cff1b5
-DATA constants<>+1132(SB)/4, $0xc2cff1b5
-DATA constants<>+1136(SB)/4, $0xc2cff1b5
-DATA constants<>+1140(SB)/4, $0xc2cff1b5
-DATA constants<>+1144(SB)/4, $0xc2cff1b5
-DATA constants<>+1148(SB)/4, $0xc2cff1b5
-DATA constants<>+1152(SB)/4, $0x3fb8aa3b
-DATA constants<>+1156(SB)/4, $0x3fb8aa3b
-DATA constants<>+1160(SB)/4, $0x3fb8aa3b
-DATA constants<>+1164(SB)/4, $0x3fb8aa3b
-DATA constants<>+1168(SB)/4, $0x3fb8aa3b
-DATA constants<>+1172(SB)/4, $0x3fb8aa3b
-DATA constants<>+1176(SB)/4, $0x3fb8aa3b
-DATA constants<>+1180(SB)/4, $0x3fb8aa3b
-DATA constants<>+1184(SB)/4, $0x3fb8aa3b
-DATA constants<>+1188(SB)/4, $0x3fb8aa3b
-DATA constants<>+1192(SB)/4, $0x3fb8aa3b
-DATA constants<>+1196(SB)/4, $0x3fb8aa3b
-DATA constants<>+1200(SB)/4, $0x3fb8aa3b
-DATA constants<>+1204(SB)/4, $0x3fb8aa3b
-DATA constants<>+1208(SB)/4, $0x3fb8aa3b
-DATA constants<>+1212(SB)/4, $0x3fb8aa3b
-DATA constants<>+1216(SB)/4, $0x4b400000
-DATA constants<>+1220(SB)/4, $0x4b400000
-DATA constants<>+1224(SB)/4, $0x4b400000
-DATA constants<>+1228(SB)/4, $0x4b400000
-DATA constants<>+1232(SB)/4, $0x4b400000
-DATA constants<>+1236(SB)/4, $0x4b400000
-DATA constants<>+1240(SB)/4, $0x4b400000
-DATA constants<>+1244(SB)/4, $0x4b400000
-DATA constants<>+1248(SB)/4, $0x4b400000
-DATA constants<>+1252(SB)/4, $0x4b400000
-DATA constants<>+1256(SB)/4, $0x4b400000
-DATA constants<>+1260(SB)/4, $0x4b400000
-DATA constants<>+1264(SB)/4, $0x4b400000
-DATA constants<>+1268(SB)/4, $0x4b400000
-DATA constants<>+1272(SB)/4, $0x4b400000
-DATA constants<>+1276(SB)/4, $0x4b400000
-DATA constants<>+1280(SB)/4, $0xbf317200
-DATA constants<>+1284(SB)/4, $0xbf317200
-DATA constants<>+1288(SB)/4, $0xbf317200
-DATA constants<>+1292(SB)/4, $0xbf317200
-DATA constants<>+1296(SB)/4, $0xbf317200
-DATA constants<>+1300(SB)/4, $0xbf317200
-DATA constants<>+1304(SB)/4, $0xbf317200
-DATA constants<>+1308(SB)/4, $0xbf317200
-DATA constants<>+1312(SB)/4, $0xbf317200
-DATA constants<>+1316(SB)/4, $0xbf317200
-DATA constants<>+1320(SB)/4, $0xbf317200
-DATA constants<>+1324(SB)/4, $0xbf317200
-DATA constants<>+1328(SB)/4, $0xbf317200
-DATA constants<>+1332(SB)/4, $0xbf317200
-DATA constants<>+1336(SB)/4, $0xbf317200
-DATA constants<>+1340(SB)/4, $0xbf317200
-DATA constants<>+1344(SB)/4, $0xb5bfbe8e
-DATA constants<>+1348(SB)/4, $0xb5bfbe8e
-DATA constants<>+1352(SB)/4, $0xb5bfbe8e
-DATA constants<>+1356(SB)/4, $0xb5bfbe8e
-DATA constants<>+1360(SB)/4, $0xb5bfbe8e
-DATA constants<>+1364(SB)/4, $0xb5bfbe8e
-DATA constants<>+1368(SB)/4, $0xb5bfbe8e
-DATA constants<>+1372(SB)/4, $0xb5bfbe8e
-DATA constants<>+1376(SB)/4, $0xb5bfbe8e
-DATA constants<>+1380(SB)/4, $0xb5bfbe8e
-DATA constants<>+1384(SB)/4, $0xb5bfbe8e
-DATA constants<>+1388(SB)/4, $0xb5bfbe8e
-DATA constants<>+1392(SB)/4, $0xb5bfbe8e
-DATA constants<>+1396(SB)/4, $0xb5bfbe8e
-DATA constants<>+1400(SB)/4, $0xb5bfbe8e
-DATA constants<>+1404(SB)/4, $0xb5bfbe8e
-DATA constants<>+1408(SB)/4, $0x3ab4a000
-DATA constants<>+1412(SB)/4, $0x3ab4a000
-DATA constants<>+1416(SB)/4, $0x3ab4a000
-DATA constants<>+1420(SB)/4, $0x3ab4a000
-DATA constants<>+1424(SB)/4, $0x3ab4a000
-DATA constants<>+1428(SB)/4, $0x3ab4a000
-DATA constants<>+1432(SB)/4, $0x3ab4a000
-DATA constants<>+1436(SB)/4, $0x3ab4a000
-DATA constants<>+1440(SB)/4, $0x3ab4a000
-DATA constants<>+1444(SB)/4, $0x3ab4a000
-DATA constants<>+1448(SB)/4, $0x3ab4a000
-DATA constants<>+1452(SB)/4, $0x3ab4a000
-DATA constants<>+1456(SB)/4, $0x3ab4a000
-DATA constants<>+1460(SB)/4, $0x3ab4a000
-DATA constants<>+1464(SB)/4, $0x3ab4a000
-DATA constants<>+1468(SB)/4, $0x3ab4a000
-DATA constants<>+1472(SB)/4, $0x3c092f6e
-DATA constants<>+1476(SB)/4, $0x3c092f6e
-DATA constants<>+1480(SB)/4, $0x3c092f6e
-DATA constants<>+1484(SB)/4, $0x3c092f6e
-DATA constants<>+1488(SB)/4, $0x3c092f6e
-DATA constants<>+1492(SB)/4, $0x3c092f6e
-DATA constants<>+1496(SB)/4, $0x3c092f6e
-DATA constants<>+1500(SB)/4, $0x3c092f6e
-DATA constants<>+1504(SB)/4, $0x3c092f6e
-DATA constants<>+1508(SB)/4, $0x3c092f6e
-DATA constants<>+1512(SB)/4, $0x3c092f6e
-DATA constants<>+1516(SB)/4, $0x3c092f6e
-DATA constants<>+1520(SB)/4, $0x3c092f6e
-DATA constants<>+1524(SB)/4, $0x3c092f6e
-DATA constants<>+1528(SB)/4, $0x3c092f6e
-DATA constants<>+1532(SB)/4, $0x3c092f6e
-DATA constants<>+1536(SB)/4, $0x3d2aadad
-DATA constants<>+1540(SB)/4, $0x3d2aadad
-DATA constants<>+1544(SB)/4, $0x3d2aadad
-DATA constants<>+1548(SB)/4, $0x3d2aadad
-DATA constants<>+1552(SB)/4, $0x3d2aadad
-DATA constants<>+1556(SB)/4, $0x3d2aadad
-DATA constants<>+1560(SB)/4, $0x3d2aadad
-DATA constants<>+1564(SB)/4, $0x3d2aadad
-DATA constants<>+1568(SB)/4, $0x3d2aadad
-DATA constants<>+1572(SB)/4, $0x3d2aadad
-DATA constants<>+1576(SB)/4, $0x3d2aadad
-DATA constants<>+1580(SB)/4, $0x3d2aadad
-DATA constants<>+1584(SB)/4, $0x3d2aadad
-DATA constants<>+1588(SB)/4, $0x3d2aadad
-DATA constants<>+1592(SB)/4, $0x3d2aadad
-DATA constants<>+1596(SB)/4, $0x3d2aadad
-DATA constants<>+1600(SB)/4, $0x3e2aaa28
-DATA constants<>+1604(SB)/4, $0x3e2aaa28
-DATA constants<>+1608(SB)/4, $0x3e2aaa28
-DATA constants<>+1612(SB)/4, $0x3e2aaa28
-DATA constants<>+1616(SB)/4, $0x3e2aaa28
-DATA constants<>+1620(SB)/4, $0x3e2aaa28
-DATA constants<>+1624(SB)/4, $0x3e2aaa28
-DATA constants<>+1628(SB)/4, $0x3e2aaa28
-DATA constants<>+1632(SB)/4, $0x3e2aaa28
-DATA constants<>+1636(SB)/4, $0x3e2aaa28
-DATA constants<>+1640(SB)/4, $0x3e2aaa28
-DATA constants<>+1644(SB)/4, $0x3e2aaa28
-DATA constants<>+1648(SB)/4, $0x3e2aaa28
-DATA constants<>+1652(SB)/4, $0x3e2aaa28
-DATA constants<>+1656(SB)/4, $0x3e2aaa28
-DATA constants<>+1660(SB)/4, $0x3e2aaa28
-DATA constants<>+1664(SB)/4, $0x3efffffb
-DATA constants<>+1668(SB)/4, $0x3efffffb
-DATA constants<>+1672(SB)/4, $0x3efffffb
-DATA constants<>+1676(SB)/4, $0x3efffffb
-DATA constants<>+1680(SB)/4, $0x3efffffb
-DATA constants<>+1684(SB)/4, $0x3efffffb
-DATA constants<>+1688(SB)/4, $0x3efffffb
-DATA constants<>+1692(SB)/4, $0x3efffffb
-DATA constants<>+1696(SB)/4, $0x3efffffb
-DATA constants<>+1700(SB)/4, $0x3efffffb
-DATA constants<>+1704(SB)/4, $0x3efffffb
-DATA constants<>+1708(SB)/4, $0x3efffffb
-DATA constants<>+1712(SB)/4, $0x3efffffb
-DATA constants<>+1716(SB)/4, $0x3efffffb
-DATA constants<>+1720(SB)/4, $0x3efffffb
-DATA constants<>+1724(SB)/4, $0x3efffffb
-DATA constants<>+1728(SB)/4, $0xc2b0c0a5
-DATA constants<>+1732(SB)/4, $0xc2b0c0a5
-DATA constants<>+1736(SB)/4, $0xc2b0c0a5
-DATA constants<>+1740(SB)/4, $0xc2b0c0a5
-DATA constants<>+1744(SB)/4, $0xc2b0c0a5
-DATA constants<>+1748(SB)/4, $0xc2b0c0a5
-DATA constants<>+1752(SB)/4, $0xc2b0c0a5
-DATA constants<>+1756(SB)/4, $0xc2b0c0a5
-DATA constants<>+1760(SB)/4, $0xc2b0c0a5
-DATA constants<>+1764(SB)/4, $0xc2b0c0a5
-DATA constants<>+1768(SB)/4, $0xc2b0c0a5
-DATA constants<>+1772(SB)/4, $0xc2b0c0a5
-DATA constants<>+1776(SB)/4, $0xc2b0c0a5
-DATA constants<>+1780(SB)/4, $0xc2b0c0a5
-DATA constants<>+1784(SB)/4, $0xc2b0c0a5
-DATA constants<>+1788(SB)/4, $0xc2b0c0a5
-DATA constants<>+1792(SB)/4, $0x3a053dd8
-DATA constants<>+1796(SB)/4, $0x3a053dd8
-DATA constants<>+1800(SB)/4, $0x3a053dd8
-DATA constants<>+1804(SB)/4, $0x3a053dd8
-DATA constants<>+1808(SB)/4, $0x3a053dd8
-DATA constants<>+1812(SB)/4, $0x3a053dd8
-DATA constants<>+1816(SB)/4, $0x3a053dd8
-DATA constants<>+1820(SB)/4, $0x3a053dd8
-DATA constants<>+1824(SB)/4, $0x3a053dd8
-DATA constants<>+1828(SB)/4, $0x3a053dd8
-DATA constants<>+1832(SB)/4, $0x3a053dd8
-DATA constants<>+1836(SB)/4, $0x3a053dd8
-DATA constants<>+1840(SB)/4, $0x3a053dd8
-DATA constants<>+1844(SB)/4, $0x3a053dd8
-DATA constants<>+1848(SB)/4, $0x3a053dd8
-DATA constants<>+1852(SB)/4, $0x3a053dd8
-DATA constants<>+1856(SB)/4, $0x3bdd7159
-DATA constants<>+1860(SB)/4, $0x3bdd7159
-DATA constants<>+1864(SB)/4, $0x3bdd7159
-DATA constants<>+1868(SB)/4, $0x3bdd7159
-DATA constants<>+1872(SB)/4, $0x3bdd7159
-DATA constants<>+1876(SB)/4, $0x3bdd7159
-DATA constants<>+1880(SB)/4, $0x3bdd7159
-DATA constants<>+1884(SB)/4, $0x3bdd7159
-DATA constants<>+1888(SB)/4, $0x3bdd7159
-DATA constants<>+1892(SB)/4, $0x3bdd7159
-DATA constants<>+1896(SB)/4, $0x3bdd7159
-DATA constants<>+1900(SB)/4, $0x3bdd7159
-DATA constants<>+1904(SB)/4, $0x3bdd7159
-DATA constants<>+1908(SB)/4, $0x3bdd7159
-DATA constants<>+1912(SB)/4, $0x3bdd7159
-DATA constants<>+1916(SB)/4, $0x3bdd7159
-DATA constants<>+1920(SB)/4, $0x3d517d8c
-DATA constants<>+1924(SB)/4, $0x3d517d8c
-DATA constants<>+1928(SB)/4, $0x3d517d8c
-DATA constants<>+1932(SB)/4, $0x3d517d8c
-DATA constants<>+1936(SB)/4, $0x3d517d8c
-DATA constants<>+1940(SB)/4, $0x3d517d8c
-DATA constants<>+1944(SB)/4, $0x3d517d8c
-DATA constants<>+1948(SB)/4, $0x3d517d8c
-DATA constants<>+1952(SB)/4, $0x3d517d8c
-DATA constants<>+1956(SB)/4, $0x3d517d8c
-DATA constants<>+1960(SB)/4, $0x3d517d8c
-DATA constants<>+1964(SB)/4, $0x3d517d8c
-DATA constants<>+1968(SB)/4, $0x3d517d8c
-DATA constants<>+1972(SB)/4, $0x3d517d8c
-DATA constants<>+1976(SB)/4, $0x3d517d8c
-DATA constants<>+1980(SB)/4, $0x3d517d8c
-DATA constants<>+1984(SB)/4, $0x3e7d4c58
-DATA constants<>+1988(SB)/4, $0x3e7d4c58
-DATA constants<>+1992(SB)/4, $0x3e7d4c58
-DATA constants<>+1996(SB)/4, $0x3e7d4c58
-DATA constants<>+2000(SB)/4, $0x3e7d4c58
-DATA constants<>+2004(SB)/4, $0x3e7d4c58
-DATA constants<>+2008(SB)/4, $0x3e7d4c58
-DATA constants<>+2012(SB)/4, $0x3e7d4c58
-DATA constants<>+2016(SB)/4, $0x3e7d4c58
-DATA constants<>+2020(SB)/4, $0x3e7d4c58
-DATA constants<>+2024(SB)/4, $0x3e7d4c58
-DATA constants<>+2028(SB)/4, $0x3e7d4c58
-DATA constants<>+2032(SB)/4, $0x3e7d4c58
-DATA constants<>+2036(SB)/4, $0x3e7d4c58
-DATA constants<>+2040(SB)/4, $0x3e7d4c58
-DATA constants<>+2044(SB)/4, $0x3e7d4c58
-DATA constants<>+2048(SB)/4, $0x3f39cbd5
-DATA constants<>+2052(SB)/4, $0x3f39cbd5
-DATA constants<>+2056(SB)/4, $0x3f39cbd5
-DATA constants<>+2060(SB)/4, $0x3f39cbd5
-DATA constants<>+2064(SB)/4, $0x3f39cbd5
-DATA constants<>+2068(SB)/4, $0x3f39cbd5
-DATA constants<>+2072(SB)/4, $0x3f39cbd5
-DATA constants<>+2076(SB)/4, $0x3f39cbd5
-DATA constants<>+2080(SB)/4, $0x3f39cbd5
-DATA constants<>+2084(SB)/4, $0x3f39cbd5
-DATA constants<>+2088(SB)/4, $0x3f39cbd5
-DATA constants<>+2092(SB)/4, $0x3f39cbd5
-DATA constants<>+2096(SB)/4, $0x3f39cbd5
-DATA constants<>+2100(SB)/4, $0x3f39cbd5
-DATA constants<>+2104(SB)/4, $0x3f39cbd5
-DATA constants<>+2108(SB)/4, $0x3f39cbd5
-DATA constants<>+2112(SB)/4, $0x3cb0e832
-DATA constants<>+2116(SB)/4, $0x3cb0e832
-DATA constants<>+2120(SB)/4, $0x3cb0e832
-DATA constants<>+2124(SB)/4, $0x3cb0e832
-DATA constants<>+2128(SB)/4, $0x3cb0e832
-DATA constants<>+2132(SB)/4, $0x3cb0e832
-DATA constants<>+2136(SB)/4, $0x3cb0e832
-DATA constants<>+2140(SB)/4, $0x3cb0e832
-DATA constants<>+2144(SB)/4, $0x3cb0e832
-DATA constants<>+2148(SB)/4, $0x3cb0e832
-DATA constants<>+2152(SB)/4, $0x3cb0e832
-DATA constants<>+2156(SB)/4, $0x3cb0e832
-DATA constants<>+2160(SB)/4, $0x3cb0e832
-DATA constants<>+2164(SB)/4, $0x3cb0e832
-DATA constants<>+2168(SB)/4, $0x3cb0e832
-DATA constants<>+2172(SB)/4, $0x3cb0e832
-DATA constants<>+2176(SB)/4, $0xbe8c6857
-DATA constants<>+2180(SB)/4, $0xbe8c6857
-DATA constants<>+2184(SB)/4, $0xbe8c6857
-DATA constants<>+2188(SB)/4, $0xbe8c6857
-DATA constants<>+2192(SB)/4, $0xbe8c6857
-DATA constants<>+2196(SB)/4, $0xbe8c6857
-DATA constants<>+2200(SB)/4, $0xbe8c6857
-DATA constants<>+2204(SB)/4, $0xbe8c6857
-DATA constants<>+2208(SB)/4, $0xbe8c6857
-DATA constants<>+2212(SB)/4, $0xbe8c6857
-DATA constants<>+2216(SB)/4, $0xbe8c6857
-DATA constants<>+2220(SB)/4, $0xbe8c6857
-DATA constants<>+2224(SB)/4, $0xbe8c6857
-DATA constants<>+2228(SB)/4, $0xbe8c6857
-DATA constants<>+2232(SB)/4, $0xbe8c6857
-DATA constants<>+2236(SB)/4, $0xbe8c6857
-DATA constants<>+2240(SB)/4, $0x42b17218
-DATA constants<>+2244(SB)/4, $0x42b17218
-DATA constants<>+2248(SB)/4, $0x42b17218
-DATA constants<>+2252(SB)/4, $0x42b17218
-DATA constants<>+2256(SB)/4, $0x42b17218
-DATA constants<>+2260(SB)/4, $0x42b17218
-DATA constants<>+2264(SB)/4, $0x42b17218
-DATA constants<>+2268(SB)/4, $0x42b17218
-DATA constants<>+2272(SB)/4, $0x42b17218
-DATA constants<>+2276(SB)/4, $0x42b17218
-DATA constants<>+2280(SB)/4, $0x42b17218
-DATA constants<>+2284(SB)/4, $0x42b17218
-DATA constants<>+2288(SB)/4, $0x42b17218
-DATA constants<>+2292(SB)/4, $0x42b17218
-DATA constants<>+2296(SB)/4, $0x42b17218
-DATA constants<>+2300(SB)/4, $0x42b17218
-DATA constants<>+2304(SB)/4, $0x7f800000
-DATA constants<>+2308(SB)/4, $0x7f800000
-DATA constants<>+2312(SB)/4, $0x7f800000
-DATA constants<>+2316(SB)/4, $0x7f800000
-DATA constants<>+2320(SB)/4, $0x7f800000
-DATA constants<>+2324(SB)/4, $0x7f800000
-DATA constants<>+2328(SB)/4, $0x7f800000
-DATA constants<>+2332(SB)/4, $0x7f800000
-DATA constants<>+2336(SB)/4, $0x7f800000
-DATA constants<>+2340(SB)/4, $0x7f800000
-DATA constants<>+2344(SB)/4, $0x7f800000
-DATA constants<>+2348(SB)/4, $0x7f800000
-DATA constants<>+2352(SB)/4, $0x7f800000
-DATA constants<>+2356(SB)/4, $0x7f800000
-DATA constants<>+2360(SB)/4, $0x7f800000
-DATA constants<>+2364(SB)/4, $0x7f800000
-DATA constants<>+2368(SB)/4, $0x00000000
-DATA constants<>+2372(SB)/4, $0x00000000
-DATA constants<>+2376(SB)/4, $0x00000000
-DATA constants<>+2380(SB)/4, $0x00000000
-DATA constants<>+2384(SB)/4, $0x00000000
-DATA constants<>+2388(SB)/4, $0x00000000
-DATA constants<>+2392(SB)/4, $0x00000000
-DATA constants<>+2396(SB)/4, $0x00000000
-DATA constants<>+2400(SB)/4, $0x00000000
-DATA constants<>+2404(SB)/4, $0x00000000
-DATA constants<>+2408(SB)/4, $0x00000000
-DATA constants<>+2412(SB)/4, $0x00000000
-DATA constants<>+2416(SB)/4, $0x00000000
-DATA constants<>+2420(SB)/4, $0x00000000
-DATA constants<>+2424(SB)/4, $0x00000000
-DATA constants<>+2428(SB)/4, $0x00000000
-DATA constants<>+2432(SB)/4, $0xff800000
-DATA constants<>+2436(SB)/4, $0xff800000
-DATA constants<>+2440(SB)/4, $0xff800000
-DATA constants<>+2444(SB)/4, $0xff800000
-DATA constants<>+2448(SB)/4, $0xff800000
-DATA constants<>+2452(SB)/4, $0xff800000
-DATA constants<>+2456(SB)/4, $0xff800000
-DATA constants<>+2460(SB)/4, $0xff800000
-DATA constants<>+2464(SB)/4, $0xff800000
-DATA constants<>+2468(SB)/4, $0xff800000
-DATA constants<>+2472(SB)/4, $0xff800000
-DATA constants<>+2476(SB)/4, $0xff800000
-DATA constants<>+2480(SB)/4, $0xff800000
-DATA constants<>+2484(SB)/4, $0xff800000
-DATA constants<>+2488(SB)/4, $0xff800000
-DATA constants<>+2492(SB)/4, $0xff800000
-GLOBL constants<>(SB), RODATA|NOPTR, $2496
+DATA constants<>+4(SB)/4, $0x3f4c422a
+DATA constants<>+8(SB)/4, $0xc1100000
+DATA constants<>+12(SB)/4, $0x41100000
+DATA constants<>+16(SB)/4, $0xa59f25c0
+DATA constants<>+20(SB)/4, $0x2a61337e
+DATA constants<>+24(SB)/4, $0xaebd37ff
+DATA constants<>+28(SB)/4, $0x335c0041
+DATA constants<>+32(SB)/4, $0x3779434a
+DATA constants<>+36(SB)/4, $0x3a270ded
+DATA constants<>+40(SB)/4, $0x3ba059dc
+DATA constants<>+44(SB)/4, $0x35a0d3d8
+DATA constants<>+48(SB)/4, $0x38f895d6
+DATA constants<>+52(SB)/4, $0x3b14aa05
+DATA constants<>+56(SB)/4, $0x3ba059dd
+DATA constants<>+60(SB)/4, $0x3f800000
+DATA constants<>+64(SB)/4, $0x00000000
+DATA constants<>+68(SB)/4, $0x00000001
+DATA constants<>+72(SB)/4, $0x00000002
+DATA constants<>+76(SB)/4, $0x00000003
+DATA constants<>+80(SB)/4, $0x00000004
+DATA constants<>+84(SB)/4, $0x00000005
+DATA constants<>+88(SB)/4, $0x00000006
+DATA constants<>+92(SB)/4, $0x00000007
+DATA constants<>+96(SB)/4, $0x00000008
+DATA constants<>+100(SB)/4, $0x00000009
+DATA constants<>+104(SB)/4, $0x0000000a
+DATA constants<>+108(SB)/4, $0x0000000b
+DATA constants<>+112(SB)/4, $0x0000000c
+DATA constants<>+116(SB)/4, $0x0000000d
+DATA constants<>+120(SB)/4, $0x0000000e
+DATA constants<>+124(SB)/4, $0x0000000f
+DATA constants<>+128(SB)/4, $0xc2cff1b5
+DATA constants<>+132(SB)/4, $0x3fb8aa3b
+DATA constants<>+136(SB)/4, $0x4b400000
+DATA constants<>+140(SB)/4, $0xbf317200
+DATA constants<>+144(SB)/4, $0xb5bfbe8e
+DATA constants<>+148(SB)/4, $0x3ab4a000
+DATA constants<>+152(SB)/4, $0x3c092f6e
+DATA constants<>+156(SB)/4, $0x3d2aadad
+DATA constants<>+160(SB)/4, $0x3e2aaa28
+DATA constants<>+164(SB)/4, $0x3efffffb
+DATA constants<>+168(SB)/4, $0xc2b0c0a5
+DATA constants<>+172(SB)/4, $0x3a053dd8
+DATA constants<>+176(SB)/4, $0x3bdd7159
+DATA constants<>+180(SB)/4, $0x3d517d8c
+DATA constants<>+184(SB)/4, $0x3e7d4c58
+DATA constants<>+188(SB)/4, $0x3f39cbd5
+DATA constants<>+192(SB)/4, $0x3cb0e832
+DATA constants<>+196(SB)/4, $0xbe8c6857
+DATA constants<>+200(SB)/4, $0x42b17218
+DATA constants<>+204(SB)/4, $0x7f800000
+DATA constants<>+208(SB)/4, $0x00000000
+DATA constants<>+212(SB)/4, $0xff800000
+GLOBL constants<>(SB), RODATA|NOPTR, $216
 
 // func exp512AVX512(n int, y *float32, x *float32, shift float32)
 // Requires: AVX, AVX512F
@@ -868,66 +298,66 @@ vectors:
 	VADDPS  Z0, Z4, Z4
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+1088(SB), Z5
-	VMAXPS  Z1, Z5, Z1
-	VMOVUPS constants<>+1088(SB), Z5
-	VMAXPS  Z2, Z5, Z2
-	VMOVUPS constants<>+1088(SB), Z5
-	VMAXPS  Z3, Z5, Z3
-	VMOVUPS constants<>+1088(SB), Z5
-	VMAXPS  Z4, Z5, Z4
+	VBROADCASTSS constants<>+128(SB), Z5
+	VMAXPS       Z1, Z5, Z1
+	VBROADCASTSS constants<>+128(SB), Z5
+	VMAXPS       Z2, Z5, Z2
+	VBROADCASTSS constants<>+128(SB), Z5
+	VMAXPS       Z3, Z5, Z3
+	VBROADCASTSS constants<>+128(SB), Z5
+	VMAXPS       Z4, Z5, Z4
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z5
-	VMOVUPS     constants<>+1152(SB), Z6
-	VMOVUPS     constants<>+1152(SB), Z7
-	VMOVUPS     constants<>+1152(SB), Z8
-	VFMADD213PS constants<>+1216(SB), Z1, Z5
-	VFMADD213PS constants<>+1216(SB), Z2, Z6
-	VFMADD213PS constants<>+1216(SB), Z3, Z7
-	VFMADD213PS constants<>+1216(SB), Z4, Z8
-	VSUBPS      constants<>+1216(SB), Z5, Z5
-	VSUBPS      constants<>+1216(SB), Z6, Z6
-	VSUBPS      constants<>+1216(SB), Z7, Z7
-	VSUBPS      constants<>+1216(SB), Z8, Z8
-	VFMADD231PS constants<>+1280(SB), Z5, Z1
-	VFMADD231PS constants<>+1280(SB), Z6, Z2
-	VFMADD231PS constants<>+1280(SB), Z7, Z3
-	VFMADD231PS constants<>+1280(SB), Z8, Z4
-	VFMADD231PS constants<>+1344(SB), Z5, Z1
-	VFMADD231PS constants<>+1344(SB), Z6, Z2
-	VFMADD231PS constants<>+1344(SB), Z7, Z3
-	VFMADD231PS constants<>+1344(SB), Z8, Z4
+	VBROADCASTSS     constants<>+132(SB), Z5
+	VBROADCASTSS     constants<>+132(SB), Z6
+	VBROADCASTSS     constants<>+132(SB), Z7
+	VBROADCASTSS     constants<>+132(SB), Z8
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+136(SB), Z2, Z6
+	VFMADD213PS.BCST constants<>+136(SB), Z3, Z7
+	VFMADD213PS.BCST constants<>+136(SB), Z4, Z8
+	VSUBPS.BCST      constants<>+136(SB), Z5, Z5
+	VSUBPS.BCST      constants<>+136(SB), Z6, Z6
+	VSUBPS.BCST      constants<>+136(SB), Z7, Z7
+	VSUBPS.BCST      constants<>+136(SB), Z8, Z8
+	VFMADD231PS.BCST constants<>+140(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+140(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+140(SB), Z7, Z3
+	VFMADD231PS.BCST constants<>+140(SB), Z8, Z4
+	VFMADD231PS.BCST constants<>+144(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+144(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+144(SB), Z7, Z3
+	VFMADD231PS.BCST constants<>+144(SB), Z8, Z4
 
 	// p
-	VMOVUPS     constants<>+1408(SB), Z9
-	VMOVUPS     constants<>+1408(SB), Z10
-	VMOVUPS     constants<>+1408(SB), Z11
-	VMOVUPS     constants<>+1408(SB), Z12
-	VFMADD213PS constants<>+1472(SB), Z1, Z9
-	VFMADD213PS constants<>+1472(SB), Z2, Z10
-	VFMADD213PS constants<>+1472(SB), Z3, Z11
-	VFMADD213PS constants<>+1472(SB), Z4, Z12
-	VFMADD213PS constants<>+1536(SB), Z1, Z9
-	VFMADD213PS constants<>+1536(SB), Z2, Z10
-	VFMADD213PS constants<>+1536(SB), Z3, Z11
-	VFMADD213PS constants<>+1536(SB), Z4, Z12
-	VFMADD213PS constants<>+1600(SB), Z1, Z9
-	VFMADD213PS constants<>+1600(SB), Z2, Z10
-	VFMADD213PS constants<>+1600(SB), Z3, Z11
-	VFMADD213PS constants<>+1600(SB), Z4, Z12
-	VFMADD213PS constants<>+1664(SB), Z1, Z9
-	VFMADD213PS constants<>+1664(SB), Z2, Z10
-	VFMADD213PS constants<>+1664(SB), Z3, Z11
-	VFMADD213PS constants<>+1664(SB), Z4, Z12
-	VFMADD213PS constants<>+960(SB), Z1, Z9
-	VFMADD213PS constants<>+960(SB), Z2, Z10
-	VFMADD213PS constants<>+960(SB), Z3, Z11
-	VFMADD213PS constants<>+960(SB), Z4, Z12
-	VFMADD213PS constants<>+960(SB), Z1, Z9
-	VFMADD213PS constants<>+960(SB), Z2, Z10
-	VFMADD213PS constants<>+960(SB), Z3, Z11
-	VFMADD213PS constants<>+960(SB), Z4, Z12
+	VBROADCASTSS     constants<>+148(SB), Z9
+	VBROADCASTSS     constants<>+148(SB), Z10
+	VBROADCASTSS     constants<>+148(SB), Z11
+	VBROADCASTSS     constants<>+148(SB), Z12
+	VFMADD213PS.BCST constants<>+152(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+152(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+152(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+152(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+156(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+156(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+156(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+156(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+160(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+160(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+160(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+160(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+164(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+164(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+164(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+164(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+60(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+60(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+60(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+60(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+60(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+60(SB), Z4, Z12
 
 	// p·2^m, rounded once
 	VSCALEFPS Z5, Z9, Z9
@@ -952,24 +382,24 @@ vector:
 	VADDPS  Z0, Z1, Z1
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+1088(SB), Z2
-	VMAXPS  Z1, Z2, Z1
+	VBROADCASTSS constants<>+128(SB), Z2
+	VMAXPS       Z1, Z2, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z2
-	VFMADD213PS constants<>+1216(SB), Z1, Z2
-	VSUBPS      constants<>+1216(SB), Z2, Z2
-	VFMADD231PS constants<>+1280(SB), Z2, Z1
-	VFMADD231PS constants<>+1344(SB), Z2, Z1
+	VBROADCASTSS     constants<>+132(SB), Z2
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z2
+	VSUBPS.BCST      constants<>+136(SB), Z2, Z2
+	VFMADD231PS.BCST constants<>+140(SB), Z2, Z1
+	VFMADD231PS.BCST constants<>+144(SB), Z2, Z1
 
 	// p
-	VMOVUPS     constants<>+1408(SB), Z3
-	VFMADD213PS constants<>+1472(SB), Z1, Z3
-	VFMADD213PS constants<>+1536(SB), Z1, Z3
-	VFMADD213PS constants<>+1600(SB), Z1, Z3
-	VFMADD213PS constants<>+1664(SB), Z1, Z3
-	VFMADD213PS constants<>+960(SB), Z1, Z3
-	VFMADD213PS constants<>+960(SB), Z1, Z3
+	VBROADCASTSS     constants<>+148(SB), Z3
+	VFMADD213PS.BCST constants<>+152(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+156(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+160(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+164(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z3
 
 	// p·2^m, rounded once
 	VSCALEFPS Z2, Z3, Z3
@@ -986,30 +416,30 @@ vector_done:
 	// The rest
 	VMOVQ        AX, X1
 	VPBROADCASTD X1, Z1
-	VPCMPGTD     constants<>+1024(SB), Z1, K1
+	VPCMPGTD     constants<>+64(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VADDPS       Z0, Z1, Z1
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+1088(SB), Z0
-	VMAXPS  Z1, Z0, Z1
+	VBROADCASTSS constants<>+128(SB), Z0
+	VMAXPS       Z1, Z0, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z0
-	VFMADD213PS constants<>+1216(SB), Z1, Z0
-	VSUBPS      constants<>+1216(SB), Z0, Z0
-	VFMADD231PS constants<>+1280(SB), Z0, Z1
-	VFMADD231PS constants<>+1344(SB), Z0, Z1
+	VBROADCASTSS     constants<>+132(SB), Z0
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z0
+	VSUBPS.BCST      constants<>+136(SB), Z0, Z0
+	VFMADD231PS.BCST constants<>+140(SB), Z0, Z1
+	VFMADD231PS.BCST constants<>+144(SB), Z0, Z1
 
 	// p
-	VMOVUPS     constants<>+1408(SB), Z2
-	VFMADD213PS constants<>+1472(SB), Z1, Z2
-	VFMADD213PS constants<>+1536(SB), Z1, Z2
-	VFMADD213PS constants<>+1600(SB), Z1, Z2
-	VFMADD213PS constants<>+1664(SB), Z1, Z2
-	VFMADD213PS constants<>+960(SB), Z1, Z2
-	VFMADD213PS constants<>+960(SB), Z1, Z2
+	VBROADCASTSS     constants<>+148(SB), Z2
+	VFMADD213PS.BCST constants<>+152(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+156(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+160(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+164(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z2
 
 	// p·2^m, rounded once
 	VSCALEFPS Z0, Z2, Z2
@@ -1042,90 +472,90 @@ vectors:
 	VADDPS  Z0, Z4, Z4
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+1728(SB), Z5
-	VMAXPS  Z1, Z5, Z1
-	VMOVUPS constants<>+1728(SB), Z5
-	VMAXPS  Z2, Z5, Z2
-	VMOVUPS constants<>+1728(SB), Z5
-	VMAXPS  Z3, Z5, Z3
-	VMOVUPS constants<>+1728(SB), Z5
-	VMAXPS  Z4, Z5, Z4
+	VBROADCASTSS constants<>+168(SB), Z5
+	VMAXPS       Z1, Z5, Z1
+	VBROADCASTSS constants<>+168(SB), Z5
+	VMAXPS       Z2, Z5, Z2
+	VBROADCASTSS constants<>+168(SB), Z5
+	VMAXPS       Z3, Z5, Z3
+	VBROADCASTSS constants<>+168(SB), Z5
+	VMAXPS       Z4, Z5, Z4
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z5
-	VMOVUPS     constants<>+1152(SB), Z6
-	VMOVUPS     constants<>+1152(SB), Z7
-	VMOVUPS     constants<>+1152(SB), Z8
-	VFMADD213PS constants<>+1216(SB), Z1, Z5
-	VFMADD213PS constants<>+1216(SB), Z2, Z6
-	VFMADD213PS constants<>+1216(SB), Z3, Z7
-	VFMADD213PS constants<>+1216(SB), Z4, Z8
-	VSUBPS      constants<>+1216(SB), Z5, Z5
-	VSUBPS      constants<>+1216(SB), Z6, Z6
-	VSUBPS      constants<>+1216(SB), Z7, Z7
-	VSUBPS      constants<>+1216(SB), Z8, Z8
-	VFMADD231PS constants<>+1280(SB), Z5, Z1
-	VFMADD231PS constants<>+1280(SB), Z6, Z2
-	VFMADD231PS constants<>+1280(SB), Z7, Z3
-	VFMADD231PS constants<>+1280(SB), Z8, Z4
-	VFMADD231PS constants<>+1344(SB), Z5, Z1
-	VFMADD231PS constants<>+1344(SB), Z6, Z2
-	VFMADD231PS constants<>+1344(SB), Z7, Z3
-	VFMADD231PS constants<>+1344(SB), Z8, Z4
+	VBROADCASTSS     constants<>+132(SB), Z5
+	VBROADCASTSS     constants<>+132(SB), Z6
+	VBROADCASTSS     constants<>+132(SB), Z7
+	VBROADCASTSS     constants<>+132(SB), Z8
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+136(SB), Z2, Z6
+	VFMADD213PS.BCST constants<>+136(SB), Z3, Z7
+	VFMADD213PS.BCST constants<>+136(SB), Z4, Z8
+	VSUBPS.BCST      constants<>+136(SB), Z5, Z5
+	VSUBPS.BCST      constants<>+136(SB), Z6, Z6
+	VSUBPS.BCST      constants<>+136(SB), Z7, Z7
+	VSUBPS.BCST      constants<>+136(SB), Z8, Z8
+	VFMADD231PS.BCST constants<>+140(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+140(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+140(SB), Z7, Z3
+	VFMADD231PS.BCST constants<>+140(SB), Z8, Z4
+	VFMADD231PS.BCST constants<>+144(SB), Z5, Z1
+	VFMADD231PS.BCST constants<>+144(SB), Z6, Z2
+	VFMADD231PS.BCST constants<>+144(SB), Z7, Z3
+	VFMADD231PS.BCST constants<>+144(SB), Z8, Z4
 
 	// p
-	VMOVUPS     constants<>+1408(SB), Z9
-	VMOVUPS     constants<>+1408(SB), Z10
-	VMOVUPS     constants<>+1408(SB), Z11
-	VMOVUPS     constants<>+1408(SB), Z12
-	VFMADD213PS constants<>+1472(SB), Z1, Z9
-	VFMADD213PS constants<>+1472(SB), Z2, Z10
-	VFMADD213PS constants<>+1472(SB), Z3, Z11
-	VFMADD213PS constants<>+1472(SB), Z4, Z12
-	VFMADD213PS constants<>+1536(SB), Z1, Z9
-	VFMADD213PS constants<>+1536(SB), Z2, Z10
-	VFMADD213PS constants<>+1536(SB), Z3, Z11
-	VFMADD213PS constants<>+1536(SB), Z4, Z12
-	VFMADD213PS constants<>+1600(SB), Z1, Z9
-	VFMADD213PS constants<>+1600(SB), Z2, Z10
-	VFMADD213PS constants<>+1600(SB), Z3, Z11
-	VFMADD213PS constants<>+1600(SB), Z4, Z12
-	VFMADD213PS constants<>+1664(SB), Z1, Z9
-	VFMADD213PS constants<>+1664(SB), Z2, Z10
-	VFMADD213PS constants<>+1664(SB), Z3, Z11
-	VFMADD213PS constants<>+1664(SB), Z4, Z12
-	VFMADD213PS constants<>+960(SB), Z1, Z9
-	VFMADD213PS constants<>+960(SB), Z2, Z10
-	VFMADD213PS constants<>+960(SB), Z3, Z11
-	VFMADD213PS constants<>+960(SB), Z4, Z12
-	VFMADD213PS constants<>+960(SB), Z1, Z9
-	VFMADD213PS constants<>+960(SB), Z2, Z10
-	VFMADD213PS constants<>+960(SB), Z3, Z11
-	VFMADD213PS constants<>+960(SB), Z4, Z12
-	VCVTPS2DQ   Z5, Z5
-	VCVTPS2DQ   Z6, Z6
-	VCVTPS2DQ   Z7, Z7
-	VCVTPS2DQ   Z8, Z8
-	VPSLLD      $0x17, Z5, Z5
-	VPADDD      constants<>+960(SB), Z5, Z5
-	VPSLLD      $0x17, Z6, Z6
-	VPADDD      constants<>+960(SB), Z6, Z6
-	VPSLLD      $0x17, Z7, Z7
-	VPADDD      constants<>+960(SB), Z7, Z7
-	VPSLLD      $0x17, Z8, Z8
-	VPADDD      constants<>+960(SB), Z8, Z8
-	VMULPS      Z5, Z9, Z9
-	VMULPS      Z6, Z10, Z10
-	VMULPS      Z7, Z11, Z11
-	VMULPS      Z8, Z12, Z12
-	VMOVUPS     Z9, (DX)
-	VMOVUPS     Z10, 64(DX)
-	VMOVUPS     Z11, 128(DX)
-	VMOVUPS     Z12, 192(DX)
-	ADDQ        $0x00000100, CX
-	ADDQ        $0x00000100, DX
-	SUBQ        $0x04, BX
-	JMP         vectors
+	VBROADCASTSS     constants<>+148(SB), Z9
+	VBROADCASTSS     constants<>+148(SB), Z10
+	VBROADCASTSS     constants<>+148(SB), Z11
+	VBROADCASTSS     constants<>+148(SB), Z12
+	VFMADD213PS.BCST constants<>+152(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+152(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+152(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+152(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+156(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+156(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+156(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+156(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+160(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+160(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+160(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+160(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+164(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+164(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+164(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+164(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+60(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+60(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+60(SB), Z4, Z12
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z9
+	VFMADD213PS.BCST constants<>+60(SB), Z2, Z10
+	VFMADD213PS.BCST constants<>+60(SB), Z3, Z11
+	VFMADD213PS.BCST constants<>+60(SB), Z4, Z12
+	VCVTPS2DQ        Z5, Z5
+	VCVTPS2DQ        Z6, Z6
+	VCVTPS2DQ        Z7, Z7
+	VCVTPS2DQ        Z8, Z8
+	VPSLLD           $0x17, Z5, Z5
+	VPADDD.BCST      constants<>+60(SB), Z5, Z5
+	VPSLLD           $0x17, Z6, Z6
+	VPADDD.BCST      constants<>+60(SB), Z6, Z6
+	VPSLLD           $0x17, Z7, Z7
+	VPADDD.BCST      constants<>+60(SB), Z7, Z7
+	VPSLLD           $0x17, Z8, Z8
+	VPADDD.BCST      constants<>+60(SB), Z8, Z8
+	VMULPS           Z5, Z9, Z9
+	VMULPS           Z6, Z10, Z10
+	VMULPS           Z7, Z11, Z11
+	VMULPS           Z8, Z12, Z12
+	VMOVUPS          Z9, (DX)
+	VMOVUPS          Z10, 64(DX)
+	VMOVUPS          Z11, 128(DX)
+	VMOVUPS          Z12, 192(DX)
+	ADDQ             $0x00000100, CX
+	ADDQ             $0x00000100, DX
+	SUBQ             $0x04, BX
+	JMP              vectors
 
 vectors_done:
 	TESTQ BX, BX
@@ -1136,33 +566,33 @@ vector:
 	VADDPS  Z0, Z1, Z1
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+1728(SB), Z2
-	VMAXPS  Z1, Z2, Z1
+	VBROADCASTSS constants<>+168(SB), Z2
+	VMAXPS       Z1, Z2, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z2
-	VFMADD213PS constants<>+1216(SB), Z1, Z2
-	VSUBPS      constants<>+1216(SB), Z2, Z2
-	VFMADD231PS constants<>+1280(SB), Z2, Z1
-	VFMADD231PS constants<>+1344(SB), Z2, Z1
+	VBROADCASTSS     constants<>+132(SB), Z2
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z2
+	VSUBPS.BCST      constants<>+136(SB), Z2, Z2
+	VFMADD231PS.BCST constants<>+140(SB), Z2, Z1
+	VFMADD231PS.BCST constants<>+144(SB), Z2, Z1
 
 	// p
-	VMOVUPS     constants<>+1408(SB), Z3
-	VFMADD213PS constants<>+1472(SB), Z1, Z3
-	VFMADD213PS constants<>+1536(SB), Z1, Z3
-	VFMADD213PS constants<>+1600(SB), Z1, Z3
-	VFMADD213PS constants<>+1664(SB), Z1, Z3
-	VFMADD213PS constants<>+960(SB), Z1, Z3
-	VFMADD213PS constants<>+960(SB), Z1, Z3
-	VCVTPS2DQ   Z2, Z2
-	VPSLLD      $0x17, Z2, Z2
-	VPADDD      constants<>+960(SB), Z2, Z2
-	VMULPS      Z2, Z3, Z3
-	VMOVUPS     Z3, (DX)
-	ADDQ        $0x00000040, CX
-	ADDQ        $0x00000040, DX
-	DECQ        BX
-	JNZ         vector
+	VBROADCASTSS     constants<>+148(SB), Z3
+	VFMADD213PS.BCST constants<>+152(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+156(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+160(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+164(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z3
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z3
+	VCVTPS2DQ        Z2, Z2
+	VPSLLD           $0x17, Z2, Z2
+	VPADDD.BCST      constants<>+60(SB), Z2, Z2
+	VMULPS           Z2, Z3, Z3
+	VMOVUPS          Z3, (DX)
+	ADDQ             $0x00000040, CX
+	ADDQ             $0x00000040, DX
+	DECQ             BX
+	JNZ              vector
 
 vector_done:
 	ANDQ $0x0f, AX
@@ -1171,35 +601,35 @@ vector_done:
 	// The rest
 	VMOVQ        AX, X1
 	VPBROADCASTD X1, Z1
-	VPCMPGTD     constants<>+1024(SB), Z1, K1
+	VPCMPGTD     constants<>+64(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VADDPS       Z0, Z1, Z1
 
 	// x = max(x, lowest)
-	VMOVUPS constants<>+1728(SB), Z0
-	VMAXPS  Z1, Z0, Z1
+	VBROADCASTSS constants<>+168(SB), Z0
+	VMAXPS       Z1, Z0, Z1
 
 	// m, and x reduced by m·ln 2
-	VMOVUPS     constants<>+1152(SB), Z0
-	VFMADD213PS constants<>+1216(SB), Z1, Z0
-	VSUBPS      constants<>+1216(SB), Z0, Z0
-	VFMADD231PS constants<>+1280(SB), Z0, Z1
-	VFMADD231PS constants<>+1344(SB), Z0, Z1
+	VBROADCASTSS     constants<>+132(SB), Z0
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z0
+	VSUBPS.BCST      constants<>+136(SB), Z0, Z0
+	VFMADD231PS.BCST constants<>+140(SB), Z0, Z1
+	VFMADD231PS.BCST constants<>+144(SB), Z0, Z1
 
 	// p
-	VMOVUPS     constants<>+1408(SB), Z2
-	VFMADD213PS constants<>+1472(SB), Z1, Z2
-	VFMADD213PS constants<>+1536(SB), Z1, Z2
-	VFMADD213PS constants<>+1600(SB), Z1, Z2
-	VFMADD213PS constants<>+1664(SB), Z1, Z2
-	VFMADD213PS constants<>+960(SB), Z1, Z2
-	VFMADD213PS constants<>+960(SB), Z1, Z2
-	VCVTPS2DQ   Z0, Z0
-	VPSLLD      $0x17, Z0, Z0
-	VPADDD      constants<>+960(SB), Z0, Z0
-	VMULPS      Z0, Z2, Z2
-	VMOVUPS     Z2, K1, (DX)
+	VBROADCASTSS     constants<>+148(SB), Z2
+	VFMADD213PS.BCST constants<>+152(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+156(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+160(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+164(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z2
+	VFMADD213PS.BCST constants<>+60(SB), Z1, Z2
+	VCVTPS2DQ        Z0, Z0
+	VPSLLD           $0x17, Z0, Z0
+	VPADDD.BCST      constants<>+60(SB), Z0, Z0
+	VMULPS           Z0, Z2, Z2
+	VMOVUPS          Z2, K1, (DX)
 
 done:
 	VZEROUPPER
@@ -1228,76 +658,76 @@ vectors:
 	VADDPS  Z0, Z4, Z4
 
 	// q, and r = x - q·ln 2
-	VMOVUPS     constants<>+1152(SB), Z5
-	VMOVUPS     constants<>+1152(SB), Z6
-	VMOVUPS     constants<>+1152(SB), Z7
-	VMOVUPS     constants<>+1152(SB), Z8
-	VMULPS      Z1, Z5, Z5
-	VMULPS      Z2, Z6, Z6
-	VMULPS      Z3, Z7, Z7
-	VMULPS      Z4, Z8, Z8
-	VADDPS      constants<>+1216(SB), Z5, Z5
-	VADDPS      constants<>+1216(SB), Z6, Z6
-	VADDPS      constants<>+1216(SB), Z7, Z7
-	VADDPS      constants<>+1216(SB), Z8, Z8
-	VSUBPS      constants<>+1216(SB), Z5, Z5
-	VSUBPS      constants<>+1216(SB), Z6, Z6
-	VSUBPS      constants<>+1216(SB), Z7, Z7
-	VSUBPS      constants<>+1216(SB), Z8, Z8
-	VMOVUPS     Z1, Z9
-	VMOVUPS     Z2, Z10
-	VMOVUPS     Z3, Z11
-	VMOVUPS     Z4, Z12
-	VFMADD231PS constants<>+1280(SB), Z5, Z9
-	VFMADD231PS constants<>+1280(SB), Z6, Z10
-	VFMADD231PS constants<>+1280(SB), Z7, Z11
-	VFMADD231PS constants<>+1280(SB), Z8, Z12
-	VFMADD231PS constants<>+1344(SB), Z5, Z9
-	VFMADD231PS constants<>+1344(SB), Z6, Z10
-	VFMADD231PS constants<>+1344(SB), Z7, Z11
-	VFMADD231PS constants<>+1344(SB), Z8, Z12
+	VBROADCASTSS     constants<>+132(SB), Z5
+	VBROADCASTSS     constants<>+132(SB), Z6
+	VBROADCASTSS     constants<>+132(SB), Z7
+	VBROADCASTSS     constants<>+132(SB), Z8
+	VMULPS           Z1, Z5, Z5
+	VMULPS           Z2, Z6, Z6
+	VMULPS           Z3, Z7, Z7
+	VMULPS           Z4, Z8, Z8
+	VADDPS.BCST      constants<>+136(SB), Z5, Z5
+	VADDPS.BCST      constants<>+136(SB), Z6, Z6
+	VADDPS.BCST      constants<>+136(SB), Z7, Z7
+	VADDPS.BCST      constants<>+136(SB), Z8, Z8
+	VSUBPS.BCST      constants<>+136(SB), Z5, Z5
+	VSUBPS.BCST      constants<>+136(SB), Z6, Z6
+	VSUBPS.BCST      constants<>+136(SB), Z7, Z7
+	VSUBPS.BCST      constants<>+136(SB), Z8, Z8
+	VMOVUPS          Z1, Z9
+	VMOVUPS          Z2, Z10
+	VMOVUPS          Z3, Z11
+	VMOVUPS          Z4, Z12
+	VFMADD231PS.BCST constants<>+140(SB), Z5, Z9
+	VFMADD231PS.BCST constants<>+140(SB), Z6, Z10
+	VFMADD231PS.BCST constants<>+140(SB), Z7, Z11
+	VFMADD231PS.BCST constants<>+140(SB), Z8, Z12
+	VFMADD231PS.BCST constants<>+144(SB), Z5, Z9
+	VFMADD231PS.BCST constants<>+144(SB), Z6, Z10
+	VFMADD231PS.BCST constants<>+144(SB), Z7, Z11
+	VFMADD231PS.BCST constants<>+144(SB), Z8, Z12
 
 	// Numerator and denominator
-	VMOVUPS     constants<>+1792(SB), Z13
-	VMOVUPS     constants<>+1792(SB), Z14
-	VMOVUPS     constants<>+1792(SB), Z15
-	VMOVUPS     constants<>+1792(SB), Z16
-	VFMADD213PS constants<>+1856(SB), Z9, Z13
-	VFMADD213PS constants<>+1856(SB), Z10, Z14
-	VFMADD213PS constants<>+1856(SB), Z11, Z15
-	VFMADD213PS constants<>+1856(SB), Z12, Z16
-	VFMADD213PS constants<>+1920(SB), Z9, Z13
-	VFMADD213PS constants<>+1920(SB), Z10, Z14
-	VFMADD213PS constants<>+1920(SB), Z11, Z15
-	VFMADD213PS constants<>+1920(SB), Z12, Z16
-	VFMADD213PS constants<>+1984(SB), Z9, Z13
-	VFMADD213PS constants<>+1984(SB), Z10, Z14
-	VFMADD213PS constants<>+1984(SB), Z11, Z15
-	VFMADD213PS constants<>+1984(SB), Z12, Z16
-	VFMADD213PS constants<>+2048(SB), Z9, Z13
-	VFMADD213PS constants<>+2048(SB), Z10, Z14
-	VFMADD213PS constants<>+2048(SB), Z11, Z15
-	VFMADD213PS constants<>+2048(SB), Z12, Z16
-	VFMADD213PS constants<>+960(SB), Z9, Z13
-	VFMADD213PS constants<>+960(SB), Z10, Z14
-	VFMADD213PS constants<>+960(SB), Z11, Z15
-	VFMADD213PS constants<>+960(SB), Z12, Z16
-	VMOVUPS     constants<>+2112(SB), Z17
-	VMOVUPS     constants<>+2112(SB), Z18
-	VMOVUPS     constants<>+2112(SB), Z19
-	VMOVUPS     constants<>+2112(SB), Z20
-	VFMADD213PS constants<>+2176(SB), Z9, Z17
-	VFMADD213PS constants<>+2176(SB), Z10, Z18
-	VFMADD213PS constants<>+2176(SB), Z11, Z19
-	VFMADD213PS constants<>+2176(SB), Z12, Z20
-	VFMADD213PS constants<>+960(SB), Z9, Z17
-	VFMADD213PS constants<>+960(SB), Z10, Z18
-	VFMADD213PS constants<>+960(SB), Z11, Z19
-	VFMADD213PS constants<>+960(SB), Z12, Z20
-	VDIVPS      Z17, Z13, Z13
-	VDIVPS      Z18, Z14, Z14
-	VDIVPS      Z19, Z15, Z15
-	VDIVPS      Z20, Z16, Z16
+	VBROADCASTSS     constants<>+172(SB), Z13
+	VBROADCASTSS     constants<>+172(SB), Z14
+	VBROADCASTSS     constants<>+172(SB), Z15
+	VBROADCASTSS     constants<>+172(SB), Z16
+	VFMADD213PS.BCST constants<>+176(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+176(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+176(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+176(SB), Z12, Z16
+	VFMADD213PS.BCST constants<>+180(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+180(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+180(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+180(SB), Z12, Z16
+	VFMADD213PS.BCST constants<>+184(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+184(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+184(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+184(SB), Z12, Z16
+	VFMADD213PS.BCST constants<>+188(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+188(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+188(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+188(SB), Z12, Z16
+	VFMADD213PS.BCST constants<>+60(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+60(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+60(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+60(SB), Z12, Z16
+	VBROADCASTSS     constants<>+192(SB), Z17
+	VBROADCASTSS     constants<>+192(SB), Z18
+	VBROADCASTSS     constants<>+192(SB), Z19
+	VBROADCASTSS     constants<>+192(SB), Z20
+	VFMADD213PS.BCST constants<>+196(SB), Z9, Z17
+	VFMADD213PS.BCST constants<>+196(SB), Z10, Z18
+	VFMADD213PS.BCST constants<>+196(SB), Z11, Z19
+	VFMADD213PS.BCST constants<>+196(SB), Z12, Z20
+	VFMADD213PS.BCST constants<>+60(SB), Z9, Z17
+	VFMADD213PS.BCST constants<>+60(SB), Z10, Z18
+	VFMADD213PS.BCST constants<>+60(SB), Z11, Z19
+	VFMADD213PS.BCST constants<>+60(SB), Z12, Z20
+	VDIVPS           Z17, Z13, Z13
+	VDIVPS           Z18, Z14, Z14
+	VDIVPS           Z19, Z15, Z15
+	VDIVPS           Z20, Z16, Z16
 
 	// p·2^m, rounded once
 	VSCALEFPS Z5, Z13, Z13
@@ -1306,30 +736,46 @@ vectors:
 	VSCALEFPS Z8, Z16, Z16
 
 	// Beyond the range of float32
-	VCMPPS  $0x1d, constants<>+2240(SB), Z1, K1
-	VMOVUPS constants<>+2304(SB), K1, Z13
-	VCMPPS  $0x12, constants<>+1088(SB), Z1, K1
-	VMOVUPS constants<>+2368(SB), K1, Z13
-	VCMPPS  $0x1d, constants<>+2240(SB), Z2, K1
-	VMOVUPS constants<>+2304(SB), K1, Z14
-	VCMPPS  $0x12, constants<>+1088(SB), Z2, K1
-	VMOVUPS constants<>+2368(SB), K1, Z14
-	VCMPPS  $0x1d, constants<>+2240(SB), Z3, K1
-	VMOVUPS constants<>+2304(SB), K1, Z15
-	VCMPPS  $0x12, constants<>+1088(SB), Z3, K1
-	VMOVUPS constants<>+2368(SB), K1, Z15
-	VCMPPS  $0x1d, constants<>+2240(SB), Z4, K1
-	VMOVUPS constants<>+2304(SB), K1, Z16
-	VCMPPS  $0x12, constants<>+1088(SB), Z4, K1
-	VMOVUPS constants<>+2368(SB), K1, Z16
-	VMOVUPS Z13, (DX)
-	VMOVUPS Z14, 64(DX)
-	VMOVUPS Z15, 128(DX)
-	VMOVUPS Z16, 192(DX)
-	ADDQ    $0x00000100, CX
-	ADDQ    $0x00000100, DX
-	SUBQ    $0x04, BX
-	JMP     vectors
+	VBROADCASTSS constants<>+200(SB), Z5
+	VCMPPS       $0x1d, Z5, Z1, K1
+	VBROADCASTSS constants<>+204(SB), Z5
+	VMOVUPS      Z5, K1, Z13
+	VBROADCASTSS constants<>+128(SB), Z5
+	VCMPPS       $0x12, Z5, Z1, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z13
+	VBROADCASTSS constants<>+200(SB), Z1
+	VCMPPS       $0x1d, Z1, Z2, K1
+	VBROADCASTSS constants<>+204(SB), Z1
+	VMOVUPS      Z1, K1, Z14
+	VBROADCASTSS constants<>+128(SB), Z1
+	VCMPPS       $0x12, Z1, Z2, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z14
+	VBROADCASTSS constants<>+200(SB), Z1
+	VCMPPS       $0x1d, Z1, Z3, K1
+	VBROADCASTSS constants<>+204(SB), Z1
+	VMOVUPS      Z1, K1, Z15
+	VBROADCASTSS constants<>+128(SB), Z1
+	VCMPPS       $0x12, Z1, Z3, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z15
+	VBROADCASTSS constants<>+200(SB), Z1
+	VCMPPS       $0x1d, Z1, Z4, K1
+	VBROADCASTSS constants<>+204(SB), Z1
+	VMOVUPS      Z1, K1, Z16
+	VBROADCASTSS constants<>+128(SB), Z1
+	VCMPPS       $0x12, Z1, Z4, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z16
+	VMOVUPS      Z13, (DX)
+	VMOVUPS      Z14, 64(DX)
+	VMOVUPS      Z15, 128(DX)
+	VMOVUPS      Z16, 192(DX)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, DX
+	SUBQ         $0x04, BX
+	JMP          vectors
 
 vectors_done:
 	TESTQ BX, BX
@@ -1340,39 +786,43 @@ vector:
 	VADDPS  Z0, Z1, Z1
 
 	// q, and r = x - q·ln 2
-	VMOVUPS     constants<>+1152(SB), Z2
-	VMULPS      Z1, Z2, Z2
-	VADDPS      constants<>+1216(SB), Z2, Z2
-	VSUBPS      constants<>+1216(SB), Z2, Z2
-	VMOVUPS     Z1, Z3
-	VFMADD231PS constants<>+1280(SB), Z2, Z3
-	VFMADD231PS constants<>+1344(SB), Z2, Z3
+	VBROADCASTSS     constants<>+132(SB), Z2
+	VMULPS           Z1, Z2, Z2
+	VADDPS.BCST      constants<>+136(SB), Z2, Z2
+	VSUBPS.BCST      constants<>+136(SB), Z2, Z2
+	VMOVUPS          Z1, Z3
+	VFMADD231PS.BCST constants<>+140(SB), Z2, Z3
+	VFMADD231PS.BCST constants<>+144(SB), Z2, Z3
 
 	// Numerator and denominator
-	VMOVUPS     constants<>+1792(SB), Z4
-	VFMADD213PS constants<>+1856(SB), Z3, Z4
-	VFMADD213PS constants<>+1920(SB), Z3, Z4
-	VFMADD213PS constants<>+1984(SB), Z3, Z4
-	VFMADD213PS constants<>+2048(SB), Z3, Z4
-	VFMADD213PS constants<>+960(SB), Z3, Z4
-	VMOVUPS     constants<>+2112(SB), Z5
-	VFMADD213PS constants<>+2176(SB), Z3, Z5
-	VFMADD213PS constants<>+960(SB), Z3, Z5
-	VDIVPS      Z5, Z4, Z4
+	VBROADCASTSS     constants<>+172(SB), Z4
+	VFMADD213PS.BCST constants<>+176(SB), Z3, Z4
+	VFMADD213PS.BCST constants<>+180(SB), Z3, Z4
+	VFMADD213PS.BCST constants<>+184(SB), Z3, Z4
+	VFMADD213PS.BCST constants<>+188(SB), Z3, Z4
+	VFMADD213PS.BCST constants<>+60(SB), Z3, Z4
+	VBROADCASTSS     constants<>+192(SB), Z5
+	VFMADD213PS.BCST constants<>+196(SB), Z3, Z5
+	VFMADD213PS.BCST constants<>+60(SB), Z3, Z5
+	VDIVPS           Z5, Z4, Z4
 
 	// p·2^m, rounded once
 	VSCALEFPS Z2, Z4, Z4
 
 	// Beyond the range of float32
-	VCMPPS  $0x1d, constants<>+2240(SB), Z1, K1
-	VMOVUPS constants<>+2304(SB), K1, Z4
-	VCMPPS  $0x12, constants<>+1088(SB), Z1, K1
-	VMOVUPS constants<>+2368(SB), K1, Z4
-	VMOVUPS Z4, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    $0x00000040, DX
-	DECQ    BX
-	JNZ     vector
+	VBROADCASTSS constants<>+200(SB), Z2
+	VCMPPS       $0x1d, Z2, Z1, K1
+	VBROADCASTSS constants<>+204(SB), Z2
+	VMOVUPS      Z2, K1, Z4
+	VBROADCASTSS constants<>+128(SB), Z2
+	VCMPPS       $0x12, Z2, Z1, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z4
+	VMOVUPS      Z4, (DX)
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000040, DX
+	DECQ         BX
+	JNZ          vector
 
 vector_done:
 	ANDQ $0x0f, AX
@@ -1381,41 +831,45 @@ vector_done:
 	// The rest
 	VMOVQ        AX, X1
 	VPBROADCASTD X1, Z1
-	VPCMPGTD     constants<>+1024(SB), Z1, K1
+	VPCMPGTD     constants<>+64(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VADDPS       Z0, Z1, Z1
 
 	// q, and r = x - q·ln 2
-	VMOVUPS     constants<>+1152(SB), Z0
-	VMULPS      Z1, Z0, Z0
-	VADDPS      constants<>+1216(SB), Z0, Z0
-	VSUBPS      constants<>+1216(SB), Z0, Z0
-	VMOVUPS     Z1, Z2
-	VFMADD231PS constants<>+1280(SB), Z0, Z2
-	VFMADD231PS constants<>+1344(SB), Z0, Z2
+	VBROADCASTSS     constants<>+132(SB), Z0
+	VMULPS           Z1, Z0, Z0
+	VADDPS.BCST      constants<>+136(SB), Z0, Z0
+	VSUBPS.BCST      constants<>+136(SB), Z0, Z0
+	VMOVUPS          Z1, Z2
+	VFMADD231PS.BCST constants<>+140(SB), Z0, Z2
+	VFMADD231PS.BCST constants<>+144(SB), Z0, Z2
 
 	// Numerator and denominator
-	VMOVUPS     constants<>+1792(SB), Z3
-	VFMADD213PS constants<>+1856(SB), Z2, Z3
-	VFMADD213PS constants<>+1920(SB), Z2, Z3
-	VFMADD213PS constants<>+1984(SB), Z2, Z3
-	VFMADD213PS constants<>+2048(SB), Z2, Z3
-	VFMADD213PS constants<>+960(SB), Z2, Z3
-	VMOVUPS     constants<>+2112(SB), Z4
-	VFMADD213PS constants<>+2176(SB), Z2, Z4
-	VFMADD213PS constants<>+960(SB), Z2, Z4
-	VDIVPS      Z4, Z3, Z3
+	VBROADCASTSS     constants<>+172(SB), Z3
+	VFMADD213PS.BCST constants<>+176(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+180(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+184(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+188(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+60(SB), Z2, Z3
+	VBROADCASTSS     constants<>+192(SB), Z4
+	VFMADD213PS.BCST constants<>+196(SB), Z2, Z4
+	VFMADD213PS.BCST constants<>+60(SB), Z2, Z4
+	VDIVPS           Z4, Z3, Z3
 
 	// p·2^m, rounded once
 	VSCALEFPS Z0, Z3, Z3
 
 	// Beyond the range of float32
-	VCMPPS  $0x1d, constants<>+2240(SB), Z1, K2
-	VMOVUPS constants<>+2304(SB), K2, Z3
-	VCMPPS  $0x12, constants<>+1088(SB), Z1, K2
-	VMOVUPS constants<>+2368(SB), K2, Z3
-	VMOVUPS Z3, K1, (DX)
+	VBROADCASTSS constants<>+200(SB), Z0
+	VCMPPS       $0x1d, Z0, Z1, K2
+	VBROADCASTSS constants<>+204(SB), Z0
+	VMOVUPS      Z0, K2, Z3
+	VBROADCASTSS constants<>+128(SB), Z0
+	VCMPPS       $0x12, Z0, Z1, K2
+	VBROADCASTSS constants<>+208(SB), Z0
+	VMOVUPS      Z0, K2, Z3
+	VMOVUPS      Z3, K1, (DX)
 
 done:
 	VZEROUPPER
@@ -1444,72 +898,72 @@ vectors:
 	VADDPS  Z0, Z4, Z4
 
 	// q, and r = x - q·ln 2
-	VMOVUPS     constants<>+1152(SB), Z5
-	VMOVUPS     constants<>+1152(SB), Z6
-	VMOVUPS     constants<>+1152(SB), Z7
-	VMOVUPS     constants<>+1152(SB), Z8
-	VFMADD213PS constants<>+1216(SB), Z1, Z5
-	VFMADD213PS constants<>+1216(SB), Z2, Z6
-	VFMADD213PS constants<>+1216(SB), Z3, Z7
-	VFMADD213PS constants<>+1216(SB), Z4, Z8
-	VSUBPS      constants<>+1216(SB), Z5, Z5
-	VSUBPS      constants<>+1216(SB), Z6, Z6
-	VSUBPS      constants<>+1216(SB), Z7, Z7
-	VSUBPS      constants<>+1216(SB), Z8, Z8
-	VMOVUPS     Z1, Z9
-	VMOVUPS     Z2, Z10
-	VMOVUPS     Z3, Z11
-	VMOVUPS     Z4, Z12
-	VFMADD231PS constants<>+1280(SB), Z5, Z9
-	VFMADD231PS constants<>+1280(SB), Z6, Z10
-	VFMADD231PS constants<>+1280(SB), Z7, Z11
-	VFMADD231PS constants<>+1280(SB), Z8, Z12
-	VFMADD231PS constants<>+1344(SB), Z5, Z9
-	VFMADD231PS constants<>+1344(SB), Z6, Z10
-	VFMADD231PS constants<>+1344(SB), Z7, Z11
-	VFMADD231PS constants<>+1344(SB), Z8, Z12
+	VBROADCASTSS     constants<>+132(SB), Z5
+	VBROADCASTSS     constants<>+132(SB), Z6
+	VBROADCASTSS     constants<>+132(SB), Z7
+	VBROADCASTSS     constants<>+132(SB), Z8
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z5
+	VFMADD213PS.BCST constants<>+136(SB), Z2, Z6
+	VFMADD213PS.BCST constants<>+136(SB), Z3, Z7
+	VFMADD213PS.BCST constants<>+136(SB), Z4, Z8
+	VSUBPS.BCST      constants<>+136(SB), Z5, Z5
+	VSUBPS.BCST      constants<>+136(SB), Z6, Z6
+	VSUBPS.BCST      constants<>+136(SB), Z7, Z7
+	VSUBPS.BCST      constants<>+136(SB), Z8, Z8
+	VMOVUPS          Z1, Z9
+	VMOVUPS          Z2, Z10
+	VMOVUPS          Z3, Z11
+	VMOVUPS          Z4, Z12
+	VFMADD231PS.BCST constants<>+140(SB), Z5, Z9
+	VFMADD231PS.BCST constants<>+140(SB), Z6, Z10
+	VFMADD231PS.BCST constants<>+140(SB), Z7, Z11
+	VFMADD231PS.BCST constants<>+140(SB), Z8, Z12
+	VFMADD231PS.BCST constants<>+144(SB), Z5, Z9
+	VFMADD231PS.BCST constants<>+144(SB), Z6, Z10
+	VFMADD231PS.BCST constants<>+144(SB), Z7, Z11
+	VFMADD231PS.BCST constants<>+144(SB), Z8, Z12
 
 	// Numerator and denominator
-	VMOVUPS     constants<>+1792(SB), Z13
-	VMOVUPS     constants<>+1792(SB), Z14
-	VMOVUPS     constants<>+1792(SB), Z15
-	VMOVUPS     constants<>+1792(SB), Z16
-	VFMADD213PS constants<>+1856(SB), Z9, Z13
-	VFMADD213PS constants<>+1856(SB), Z10, Z14
-	VFMADD213PS constants<>+1856(SB), Z11, Z15
-	VFMADD213PS constants<>+1856(SB), Z12, Z16
-	VFMADD213PS constants<>+1920(SB), Z9, Z13
-	VFMADD213PS constants<>+1920(SB), Z10, Z14
-	VFMADD213PS constants<>+1920(SB), Z11, Z15
-	VFMADD213PS constants<>+1920(SB), Z12, Z16
-	VFMADD213PS constants<>+1984(SB), Z9, Z13
-	VFMADD213PS constants<>+1984(SB), Z10, Z14
-	VFMADD213PS constants<>+1984(SB), Z11, Z15
-	VFMADD213PS constants<>+1984(SB), Z12, Z16
-	VFMADD213PS constants<>+2048(SB), Z9, Z13
-	VFMADD213PS constants<>+2048(SB), Z10, Z14
-	VFMADD213PS constants<>+2048(SB), Z11, Z15
-	VFMADD213PS constants<>+2048(SB), Z12, Z16
-	VFMADD213PS constants<>+960(SB), Z9, Z13
-	VFMADD213PS constants<>+960(SB), Z10, Z14
-	VFMADD213PS constants<>+960(SB), Z11, Z15
-	VFMADD213PS constants<>+960(SB), Z12, Z16
-	VMOVUPS     constants<>+2112(SB), Z17
-	VMOVUPS     constants<>+2112(SB), Z18
-	VMOVUPS     constants<>+2112(SB), Z19
-	VMOVUPS     constants<>+2112(SB), Z20
-	VFMADD213PS constants<>+2176(SB), Z9, Z17
-	VFMADD213PS constants<>+2176(SB), Z10, Z18
-	VFMADD213PS constants<>+2176(SB), Z11, Z19
-	VFMADD213PS constants<>+2176(SB), Z12, Z20
-	VFMADD213PS constants<>+960(SB), Z9, Z17
-	VFMADD213PS constants<>+960(SB), Z10, Z18
-	VFMADD213PS constants<>+960(SB), Z11, Z19
-	VFMADD213PS constants<>+960(SB), Z12, Z20
-	VDIVPS      Z17, Z13, Z13
-	VDIVPS      Z18, Z14, Z14
-	VDIVPS      Z19, Z15, Z15
-	VDIVPS      Z20, Z16, Z16
+	VBROADCASTSS     constants<>+172(SB), Z13
+	VBROADCASTSS     constants<>+172(SB), Z14
+	VBROADCASTSS     constants<>+172(SB), Z15
+	VBROADCASTSS     constants<>+172(SB), Z16
+	VFMADD213PS.BCST constants<>+176(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+176(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+176(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+176(SB), Z12, Z16
+	VFMADD213PS.BCST constants<>+180(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+180(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+180(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+180(SB), Z12, Z16
+	VFMADD213PS.BCST constants<>+184(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+184(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+184(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+184(SB), Z12, Z16
+	VFMADD213PS.BCST constants<>+188(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+188(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+188(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+188(SB), Z12, Z16
+	VFMADD213PS.BCST constants<>+60(SB), Z9, Z13
+	VFMADD213PS.BCST constants<>+60(SB), Z10, Z14
+	VFMADD213PS.BCST constants<>+60(SB), Z11, Z15
+	VFMADD213PS.BCST constants<>+60(SB), Z12, Z16
+	VBROADCASTSS     constants<>+192(SB), Z17
+	VBROADCASTSS     constants<>+192(SB), Z18
+	VBROADCASTSS     constants<>+192(SB), Z19
+	VBROADCASTSS     constants<>+192(SB), Z20
+	VFMADD213PS.BCST constants<>+196(SB), Z9, Z17
+	VFMADD213PS.BCST constants<>+196(SB), Z10, Z18
+	VFMADD213PS.BCST constants<>+196(SB), Z11, Z19
+	VFMADD213PS.BCST constants<>+196(SB), Z12, Z20
+	VFMADD213PS.BCST constants<>+60(SB), Z9, Z17
+	VFMADD213PS.BCST constants<>+60(SB), Z10, Z18
+	VFMADD213PS.BCST constants<>+60(SB), Z11, Z19
+	VFMADD213PS.BCST constants<>+60(SB), Z12, Z20
+	VDIVPS           Z17, Z13, Z13
+	VDIVPS           Z18, Z14, Z14
+	VDIVPS           Z19, Z15, Z15
+	VDIVPS           Z20, Z16, Z16
 
 	// p·2^m, rounded once
 	VSCALEFPS Z5, Z13, Z13
@@ -1518,30 +972,46 @@ vectors:
 	VSCALEFPS Z8, Z16, Z16
 
 	// Beyond the range of float32
-	VCMPPS  $0x1d, constants<>+2240(SB), Z1, K1
-	VMOVUPS constants<>+2304(SB), K1, Z13
-	VCMPPS  $0x12, constants<>+1088(SB), Z1, K1
-	VMOVUPS constants<>+2368(SB), K1, Z13
-	VCMPPS  $0x1d, constants<>+2240(SB), Z2, K1
-	VMOVUPS constants<>+2304(SB), K1, Z14
-	VCMPPS  $0x12, constants<>+1088(SB), Z2, K1
-	VMOVUPS constants<>+2368(SB), K1, Z14
-	VCMPPS  $0x1d, constants<>+2240(SB), Z3, K1
-	VMOVUPS constants<>+2304(SB), K1, Z15
-	VCMPPS  $0x12, constants<>+1088(SB), Z3, K1
-	VMOVUPS constants<>+2368(SB), K1, Z15
-	VCMPPS  $0x1d, constants<>+2240(SB), Z4, K1
-	VMOVUPS constants<>+2304(SB), K1, Z16
-	VCMPPS  $0x12, constants<>+1088(SB), Z4, K1
-	VMOVUPS constants<>+2368(SB), K1, Z16
-	VMOVUPS Z13, (DX)
-	VMOVUPS Z14, 64(DX)
-	VMOVUPS Z15, 128(DX)
-	VMOVUPS Z16, 192(DX)
-	ADDQ    $0x00000100, CX
-	ADDQ    $0x00000100, DX
-	SUBQ    $0x04, BX
-	JMP     vectors
+	VBROADCASTSS constants<>+200(SB), Z5
+	VCMPPS       $0x1d, Z5, Z1, K1
+	VBROADCASTSS constants<>+204(SB), Z5
+	VMOVUPS      Z5, K1, Z13
+	VBROADCASTSS constants<>+128(SB), Z5
+	VCMPPS       $0x12, Z5, Z1, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z13
+	VBROADCASTSS constants<>+200(SB), Z1
+	VCMPPS       $0x1d, Z1, Z2, K1
+	VBROADCASTSS constants<>+204(SB), Z1
+	VMOVUPS      Z1, K1, Z14
+	VBROADCASTSS constants<>+128(SB), Z1
+	VCMPPS       $0x12, Z1, Z2, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z14
+	VBROADCASTSS constants<>+200(SB), Z1
+	VCMPPS       $0x1d, Z1, Z3, K1
+	VBROADCASTSS constants<>+204(SB), Z1
+	VMOVUPS      Z1, K1, Z15
+	VBROADCASTSS constants<>+128(SB), Z1
+	VCMPPS       $0x12, Z1, Z3, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z15
+	VBROADCASTSS constants<>+200(SB), Z1
+	VCMPPS       $0x1d, Z1, Z4, K1
+	VBROADCASTSS constants<>+204(SB), Z1
+	VMOVUPS      Z1, K1, Z16
+	VBROADCASTSS constants<>+128(SB), Z1
+	VCMPPS       $0x12, Z1, Z4, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z16
+	VMOVUPS      Z13, (DX)
+	VMOVUPS      Z14, 64(DX)
+	VMOVUPS      Z15, 128(DX)
+	VMOVUPS      Z16, 192(DX)
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, DX
+	SUBQ         $0x04, BX
+	JMP          vectors
 
 vectors_done:
 	TESTQ BX, BX
@@ -1552,38 +1022,42 @@ vector:
 	VADDPS  Z0, Z1, Z1
 
 	// q, and r = x - q·ln 2
-	VMOVUPS     constants<>+1152(SB), Z2
-	VFMADD213PS constants<>+1216(SB), Z1, Z2
-	VSUBPS      constants<>+1216(SB), Z2, Z2
-	VMOVUPS     Z1, Z3
-	VFMADD231PS constants<>+1280(SB), Z2, Z3
-	VFMADD231PS constants<>+1344(SB), Z2, Z3
+	VBROADCASTSS     constants<>+132(SB), Z2
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z2
+	VSUBPS.BCST      constants<>+136(SB), Z2, Z2
+	VMOVUPS          Z1, Z3
+	VFMADD231PS.BCST constants<>+140(SB), Z2, Z3
+	VFMADD231PS.BCST constants<>+144(SB), Z2, Z3
 
 	// Numerator and denominator
-	VMOVUPS     constants<>+1792(SB), Z4
-	VFMADD213PS constants<>+1856(SB), Z3, Z4
-	VFMADD213PS constants<>+1920(SB), Z3, Z4
-	VFMADD213PS constants<>+1984(SB), Z3, Z4
-	VFMADD213PS constants<>+2048(SB), Z3, Z4
-	VFMADD213PS constants<>+960(SB), Z3, Z4
-	VMOVUPS     constants<>+2112(SB), Z5
-	VFMADD213PS constants<>+2176(SB), Z3, Z5
-	VFMADD213PS constants<>+960(SB), Z3, Z5
-	VDIVPS      Z5, Z4, Z4
+	VBROADCASTSS     constants<>+172(SB), Z4
+	VFMADD213PS.BCST constants<>+176(SB), Z3, Z4
+	VFMADD213PS.BCST constants<>+180(SB), Z3, Z4
+	VFMADD213PS.BCST constants<>+184(SB), Z3, Z4
+	VFMADD213PS.BCST constants<>+188(SB), Z3, Z4
+	VFMADD213PS.BCST constants<>+60(SB), Z3, Z4
+	VBROADCASTSS     constants<>+192(SB), Z5
+	VFMADD213PS.BCST constants<>+196(SB), Z3, Z5
+	VFMADD213PS.BCST constants<>+60(SB), Z3, Z5
+	VDIVPS           Z5, Z4, Z4
 
 	// p·2^m, rounded once
 	VSCALEFPS Z2, Z4, Z4
 
 	// Beyond the range of float32
-	VCMPPS  $0x1d, constants<>+2240(SB), Z1, K1
-	VMOVUPS constants<>+2304(SB), K1, Z4
-	VCMPPS  $0x12, constants<>+1088(SB), Z1, K1
-	VMOVUPS constants<>+2368(SB), K1, Z4
-	VMOVUPS Z4, (DX)
-	ADDQ    $0x00000040, CX
-	ADDQ    $0x00000040, DX
-	DECQ    BX
-	JNZ     vector
+	VBROADCASTSS constants<>+200(SB), Z2
+	VCMPPS       $0x1d, Z2, Z1, K1
+	VBROADCASTSS constants<>+204(SB), Z2
+	VMOVUPS      Z2, K1, Z4
+	VBROADCASTSS constants<>+128(SB), Z2
+	VCMPPS       $0x12, Z2, Z1, K1
+	VBROADCASTSS constants<>+208(SB), Z1
+	VMOVUPS      Z1, K1, Z4
+	VMOVUPS      Z4, (DX)
+	ADDQ         $0x00000040, CX
+	ADDQ         $0x00000040, DX
+	DECQ         BX
+	JNZ          vector
 
 vector_done:
 	ANDQ $0x0f, AX
@@ -1592,40 +1066,44 @@ vector_done:
 	// The rest
 	VMOVQ        AX, X1
 	VPBROADCASTD X1, Z1
-	VPCMPGTD     constants<>+1024(SB), Z1, K1
+	VPCMPGTD     constants<>+64(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VADDPS       Z0, Z1, Z1
 
 	// q, and r = x - q·ln 2
-	VMOVUPS     constants<>+1152(SB), Z0
-	VFMADD213PS constants<>+1216(SB), Z1, Z0
-	VSUBPS      constants<>+1216(SB), Z0, Z0
-	VMOVUPS     Z1, Z2
-	VFMADD231PS constants<>+1280(SB), Z0, Z2
-	VFMADD231PS constants<>+1344(SB), Z0, Z2
+	VBROADCASTSS     constants<>+132(SB), Z0
+	VFMADD213PS.BCST constants<>+136(SB), Z1, Z0
+	VSUBPS.BCST      constants<>+136(SB), Z0, Z0
+	VMOVUPS          Z1, Z2
+	VFMADD231PS.BCST constants<>+140(SB), Z0, Z2
+	VFMADD231PS.BCST constants<>+144(SB), Z0, Z2
 
 	// Numerator and denominator
-	VMOVUPS     constants<>+1792(SB), Z3
-	VFMADD213PS constants<>+1856(SB), Z2, Z3
-	VFMADD213PS constants<>+1920(SB), Z2, Z3
-	VFMADD213PS constants<>+1984(SB), Z2, Z3
-	VFMADD213PS constants<>+2048(SB), Z2, Z3
-	VFMADD213PS constants<>+960(SB), Z2, Z3
-	VMOVUPS     constants<>+2112(SB), Z4
-	VFMADD213PS constants<>+2176(SB), Z2, Z4
-	VFMADD213PS constants<>+960(SB), Z2, Z4
-	VDIVPS      Z4, Z3, Z3
+	VBROADCASTSS     constants<>+172(SB), Z3
+	VFMADD213PS.BCST constants<>+176(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+180(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+184(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+188(SB), Z2, Z3
+	VFMADD213PS.BCST constants<>+60(SB), Z2, Z3
+	VBROADCASTSS     constants<>+192(SB), Z4
+	VFMADD213PS.BCST constants<>+196(SB), Z2, Z4
+	VFMADD213PS.BCST constants<>+60(SB), Z2, Z4
+	VDIVPS           Z4, Z3, Z3
 
 	// p·2^m, rounded once
 	VSCALEFPS Z0, Z3, Z3
 
 	// Beyond the range of float32
-	VCMPPS  $0x1d, constants<>+2240(SB), Z1, K2
-	VMOVUPS constants<>+2304(SB), K2, Z3
-	VCMPPS  $0x12, constants<>+1088(SB), Z1, K2
-	VMOVUPS constants<>+2368(SB), K2, Z3
-	VMOVUPS Z3, K1, (DX)
+	VBROADCASTSS constants<>+200(SB), Z0
+	VCMPPS       $0x1d, Z0, Z1, K2
+	VBROADCASTSS constants<>+204(SB), Z0
+	VMOVUPS      Z0, K2, Z3
+	VBROADCASTSS constants<>+128(SB), Z0
+	VCMPPS       $0x12, Z0, Z1, K2
+	VBROADCASTSS constants<>+208(SB), Z0
+	VMOVUPS      Z0, K2, Z3
+	VMOVUPS      Z3, K1, (DX)
 
 done:
 	VZEROUPPER
@@ -1681,7 +1159,7 @@ vector_done:
 	// The rest
 	VMOVQ        AX, X1
 	VPBROADCASTD X1, Z1
-	VPCMPGTD     constants<>+1024(SB), Z1, K1
+	VPCMPGTD     constants<>+64(SB), Z1, K1
 	VMOVUPS.Z    (CX), K1, Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	VDIVPS       Z0, Z1, Z1
@@ -1740,7 +1218,7 @@ vector_done:
 	// The rest
 	VMOVQ        AX, X0
 	VPBROADCASTD X0, Z0
-	VPCMPGTD     constants<>+1024(SB), Z0, K1
+	VPCMPGTD     constants<>+64(SB), Z0, K1
 	VMOVUPS.Z    (CX), K1, Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VADDPS       Z1, Z0, Z0
@@ -1753,14 +1231,14 @@ done:
 // func maxAVX512(n int, x *float32) float32
 // Requires: AVX, AVX512F, SSE
 TEXT ·maxAVX512(SB), $0-20
-	MOVQ    n+0(FP), AX
-	MOVQ    x+8(FP), CX
-	VMOVUPS constants<>+2432(SB), Z0
-	VMOVUPS constants<>+2432(SB), Z1
-	VMOVUPS constants<>+2432(SB), Z2
-	VMOVUPS constants<>+2432(SB), Z3
-	MOVQ    AX, DX
-	SHRQ    $0x04, DX
+	MOVQ         n+0(FP), AX
+	MOVQ         x+8(FP), CX
+	VBROADCASTSS constants<>+212(SB), Z0
+	VBROADCASTSS constants<>+212(SB), Z1
+	VBROADCASTSS constants<>+212(SB), Z2
+	VBROADCASTSS constants<>+212(SB), Z3
+	MOVQ         AX, DX
+	SHRQ         $0x04, DX
 
 vectors:
 	CMPQ    DX, $0x04
@@ -1791,10 +1269,10 @@ vector:
 vector_done:
 	ANDQ         $0x0f, AX
 	JZ           fold
-	VMOVUPS      constants<>+2432(SB), Z4
+	VBROADCASTSS constants<>+212(SB), Z4
 	VMOVQ        AX, X5
 	VPBROADCASTD X5, Z5
-	VPCMPGTD     constants<>+1024(SB), Z5, K1
+	VPCMPGTD     constants<>+64(SB), Z5, K1
 	VMOVUPS      (CX), K1, Z4
 	VMAXPS       Z0, Z4, Z0
 

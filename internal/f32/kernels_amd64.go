@@ -48,7 +48,9 @@ var setAVX2 = &Kernels{
 var setAVX512 = &Kernels{
 	Name: "avx512",
 	MatMul: tiled(
+		band{5, []tile{{4, matMul5x4AVX512}}},
 		band{10, []tile{{2, matMul10x2AVX512}, {1, matMul10x1AVX512}}},
+		band{2, []tile{{4, matMul2x4AVX512}}},
 		band{1, []tile{{8, matMul1x8AVX512}, {4, matMul1x4AVX512}, {1, matMul1x1AVX512}}},
 	),
 	LayerNorm: normalise(layerNormAVX2), // its lanes are those of AVX2
@@ -69,10 +71,11 @@ var setAVX512 = &Kernels{
 	Peak:       peak(peakAVX512, 16),
 }
 
-// A band is a way to compute whole blocks of so many rows.
+// A band is a way to compute whole blocks of so many rows, in so many panels as its
+// last tile's divide.
 type band struct {
 	rows  int
-	tiles []tile // widest first, the last one panel wide
+	tiles []tile // widest first
 }
 
 // A tile computes the rows of a band in so many panels, for blocks in turn.
@@ -102,7 +105,7 @@ func tiled(bands ...band) func(int, int, int, []float32, int, Panels, []float32,
 		i := 0
 		for _, band := range bands {
 			blocks := (m - i) / band.rows
-			if blocks == 0 {
+			if blocks == 0 || panels%band.tiles[len(band.tiles)-1].panels != 0 {
 				continue
 			}
 			j := 0

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -65,28 +66,12 @@ func (s *suite) results() {
 		}
 	}
 	// And once more, on the same simulator, without observers.
-	seen := make([]int, len(jobs))
-	want := s.expected(jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
-	var got []lockstep.Result
-	s.within(func() error {
-		results := make([]lockstep.Result, len(jobs))
-		for i, r := range s.sim.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
-			if i < 0 || i >= len(jobs) {
-				return fmt.Errorf("a result for job %d of %d", i, len(jobs))
-			}
-			seen[i]++
-			results[i] = r
-		}
-		got = results
-		return nil
-	})
-	for i, n := range seen {
-		if n != 1 {
-			s.errorf("without observers: job %d of %d has %d results", i, len(jobs), n)
-		} else if d := resultDifference(got[i], want[i].result); d != "" && !s.contractOnly {
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	got, _ := observed(jobs)
+	s.simulate(context.Background(), jobs, got, opts)
+	for i, want := range s.expected(jobs, opts) {
+		if d := resultDifference(got[i].result, want.result); d != "" && !s.contractOnly || got[i].result.Err != nil {
 			s.errorf("without observers: job %d of %d, %s: %s", i, len(jobs), jobName(jobs[i]), d)
-		} else if got[i].Err != nil {
-			s.errorf("without observers: job %d of %d: %s", i, len(jobs), firstLine(got[i].Err))
 		}
 	}
 }
@@ -104,21 +89,10 @@ func (s *suite) observing() {
 			order[i].Observe = nil
 		}
 	}
-	s.within(func() error {
-		for i, r := range s.sim.Simulate(context.Background(), order, brief) {
-			if r.Err != nil {
-				return fmt.Errorf("job %d, where every other job is observed: %s", i, firstLine(r.Err))
-			}
-			all[i].ended.Store(true)
-		}
-		return nil
-	})
+	s.simulate(context.Background(), order, all, brief)
 	for i, r := range all {
-		if want := stepsOf(r.job, brief); i%2 == 0 && len(r.steps) != want {
-			s.errorf("job %d, where every other job is observed: Observe is called for %d steps, want %d", i, len(r.steps), want)
-		}
-		for _, fault := range r.faults {
-			s.errorf("job %d, where every other job is observed: %s", i, fault)
+		if want := stepsOf(r.job, brief); i%2 == 0 && len(r.steps) != want || r.result.Err != nil {
+			s.errorf("job %d, where every other job is observed: Observe is called for %d steps, want %d, error %s", i, len(r.steps), want, firstLine(r.result.Err))
 		}
 	}
 }
@@ -203,14 +177,10 @@ func (s *suite) trajectory() {
 			for _, step := range r.steps {
 				lataccel, action = append(lataccel, step.Lataccel), append(action, step.Action)
 			}
-			for _, d := range []string{
-				arrayDifference("target", t.Target, route.TargetLataccel[:n]),
-				arrayDifference("lataccel", t.Lataccel, lataccel),
-				arrayDifference("action", t.Action, action),
-			} {
-				if d != "" {
-					s.errorf("job %d, %d rows, shortcuts %03b: trajectory's %s", i, route.Len(), shortcuts, d)
-				}
+			want := r.result
+			want.Trajectory = &lockstep.Trajectory{Target: route.TargetLataccel[:n], Lataccel: lataccel, Action: action}
+			if d := resultDifference(r.result, want); d != "" {
+				s.errorf("job %d, %d rows, shortcuts %03b: %s", i, route.Len(), shortcuts, d)
 			}
 			before := slices.Clone(route.TargetLataccel)
 			for k := range t.Target {
@@ -236,9 +206,7 @@ func (s *suite) shortcuts() {
 				}
 				want.steps = append(want.steps, step)
 			}
-			if d := difference(r, want); d != "" {
-				s.errorf("job %d, shortcuts %03b and none: %s", i, some, d)
-			}
+			s.same(r, want, "job %d, shortcuts %03b and none", i, some)
 		}
 	}
 }
@@ -318,9 +286,7 @@ func (s *suite) teacher() {
 		own[i].Teacher = r.result.Trajectory
 	}
 	for i, r := range s.good(own, brief) {
-		if d := difference(r, free[i]); d != "" {
-			s.errorf("job %d, taught its own trajectory: %s", i, d)
-		}
+		s.same(r, free[i], "job %d, taught its own trajectory", i)
 	}
 	// Another's: longer than needed, and not what would have come.
 	other := slices.Clone(jobs)
@@ -334,13 +300,11 @@ func (s *suite) teacher() {
 	for i, r := range s.hold(other, brief) {
 		t, route, n := r.job.Teacher, r.job.Route, r.job.Route.Len()
 		const c = lockstep.ContextLength
-		for _, d := range []string{
+		if d := cmp.Or(
 			arrayDifference("lataccel", r.result.Trajectory.Lataccel, slices.Concat(route.TargetLataccel[:c], t.Lataccel[c:n])),
 			arrayDifference("action", r.result.Trajectory.Action, slices.Concat(route.SteerCommand[:c], t.Action[c:n])),
-		} {
-			if d != "" {
-				s.errorf("job %d, taught another's trajectory: trajectory's %s", i, d)
-			}
+		); d != "" {
+			s.errorf("job %d, taught another's trajectory: trajectory's %s", i, d)
 		}
 		for _, step := range r.steps {
 			for k := 0; step.States != nil && k < c; k++ {
@@ -357,9 +321,7 @@ func (s *suite) teacher() {
 	for i, r := range s.run(context.Background(), bad, brief) {
 		switch {
 		case i != 1 && i != 3:
-			if d := difference(r, free[i]); d != "" {
-				s.errorf("job %d, beside one whose teacher is too short: %s", i, d)
-			}
+			s.same(r, free[i], "job %d, beside one whose teacher is too short", i)
 		case r.result.Err == nil:
 			s.errorf("job %d has a teacher that is too short, and no error", i)
 		}
@@ -369,14 +331,10 @@ func (s *suite) teacher() {
 // inputs: routes and teachers are read only.
 func (s *suite) inputs() {
 	jobs := s.some()
-	routes := make([]lockstep.Route, len(jobs))
+	routes := make([]*lockstep.Route, len(jobs))
 	for i := range jobs {
-		r := *jobs[i].Route
-		routes[i] = r
-		for _, c := range columns(&routes[i]) {
-			*c = slices.Clone(*c)
-		}
-		n := r.Len()
+		routes[i] = copied(jobs[i].Route)
+		n := routes[i].Len()
 		jobs[i].Teacher = &lockstep.Trajectory{Lataccel: make([]float64, n), Action: make([]float64, n)}
 	}
 	s.good(jobs[:2], brief)
@@ -393,15 +351,26 @@ func (s *suite) inputs() {
 			s.errorf("job %d: its route's name or seed is another one after Simulate", i)
 		}
 		for k, c := range columns(jobs[i].Route) {
-			if d := arrayDifference("column", *c, *columns(&routes[i])[k]); d != "" {
+			if d := arrayDifference("column", *c, *columns(routes[i])[k]); d != "" {
 				s.errorf("job %d: its route was written to: %s", i, d)
 			}
 		}
 	}
 }
 
+// columns are all that a route has of steps.
 func columns(r *lockstep.Route) []*[]float64 {
-	return []*[]float64{&r.RollLataccel, &r.VEgo, &r.AEgo, &r.TargetLataccel, &r.SteerCommand, &r.Draws}
+	own := r.Columns()
+	return append(own[:], &r.Draws)
+}
+
+// copied is a route that shares nothing with another.
+func copied(r *lockstep.Route) *lockstep.Route {
+	c := *r
+	for _, column := range columns(&c) {
+		*column = slices.Clone(*column)
+	}
+	return &c
 }
 
 // cancellation: when the context ends, jobs that are not finished have its error,
@@ -441,15 +410,14 @@ func (s *suite) cancellation() {
 	}
 }
 
-// twice is a route and itself again.
+// twice is a route and itself again, without draws.
 func twice(r *lockstep.Route) *lockstep.Route {
-	t := &lockstep.Route{Name: r.Name, Seed: r.Seed}
-	from := columns(r)
-	for i, c := range columns(t) {
-		*c = slices.Concat(*from[i], *from[i])
+	t := *r
+	for _, c := range t.Columns() {
+		*c = slices.Concat(*c, *c)
 	}
 	t.Draws = nil
-	return t
+	return &t
 }
 
 // breaking: leaving the loop, by break or by panic, stops the work.
@@ -493,9 +461,7 @@ func (s *suite) breaking() {
 			}
 		}
 		for i, r := range s.good(jobs[:5], brief) {
-			if d := difference(r, want[i]); d != "" {
-				s.errorf("job %d, run again after %s: %s", i, how, d)
-			}
+			s.same(r, want[i], "job %d, run again after %s", i, how)
 		}
 	}
 }
@@ -516,9 +482,7 @@ func (s *suite) batches() {
 			jobs[i] = base[order[i]]
 		}
 		for i, r := range s.good(jobs, brief) {
-			if d := difference(r, alone[order[i]]); d != "" {
-				s.fatalf("%s, alone and as job %d of %d: %s", jobName(r.job), i, n, d)
-			}
+			s.same(r, alone[order[i]], "%s, alone and as job %d of %d", jobName(r.job), i, n)
 		}
 	}
 }
@@ -531,7 +495,7 @@ func (s *suite) lengths() {
 	longer := twice(s.routes[15])
 	var jobs []lockstep.Job
 	for _, n := range []int{101, 102, 103, 499, 500, 501, 601} {
-		jobs = append(jobs, lockstep.Job{Route: shortOf(longer, n), Policy: lockstep.DefaultPID})
+		jobs = append(jobs, lockstep.Job{Route: short(longer, n), Policy: lockstep.DefaultPID})
 	}
 	for _, shortcuts := range []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory} {
 		if shortcuts == lockstep.FullTrajectory {
@@ -553,16 +517,6 @@ func (s *suite) lengths() {
 			s.errorf("shortcuts %03b: costs %v of 500 rows and %v of the same and more", shortcuts, a, b)
 		}
 	}
-}
-
-// shortOf is like short, of a route without draws.
-func shortOf(r *lockstep.Route, rows int) *lockstep.Route {
-	c := &lockstep.Route{Name: fmt.Sprintf("%s[:%d]", r.Name, rows), Seed: r.Seed}
-	from := columns(r)
-	for i, to := range columns(c)[:5] {
-		*to = (*from[i])[:rows:rows]
-	}
-	return c
 }
 
 // parity: all stages of whole routes have the reference's bits.

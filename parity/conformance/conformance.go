@@ -1,17 +1,18 @@
 package conformance
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 
 	"lockstep"
 	"lockstep/defaults"
+	"lockstep/internal/guard"
 	"lockstep/reference"
 )
 
@@ -121,21 +122,20 @@ func newSuite(sim lockstep.Simulator, opts []Option) (*suite, error) {
 	for _, o := range opts {
 		o(s)
 	}
-	profile, err := profileOf(sim)
-	if err != nil {
-		return nil, err
+	var profile lockstep.Profile
+	if err := guard.Do(func() { profile = sim.Profile() }); err != nil {
+		return nil, fmt.Errorf("the simulator has no profile: %w", err)
 	}
 	names, err := fs.Glob(defaults.Routes(), "*.csv")
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		f, err := defaults.Routes().Open(name)
+		text, err := fs.ReadFile(defaults.Routes(), name)
 		if err != nil {
 			return nil, err
 		}
-		route, err := lockstep.Loader{Profile: profile}.Read(f, name)
-		f.Close()
+		route, err := lockstep.Loader{Profile: profile}.Read(bytes.NewReader(text), name)
 		if err != nil {
 			return nil, err
 		}
@@ -154,43 +154,22 @@ func newSuite(sim lockstep.Simulator, opts []Option) (*suite, error) {
 	return s, err
 }
 
-// profileOf is the simulator's profile, if it is one.
-func profileOf(sim lockstep.Simulator) (p lockstep.Profile, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the simulator's profile is none: %v", p)
-		}
-	}()
-	p = sim.Profile()
-	_, err = lockstep.ParseProfile(p.String())
-	return p, err
-}
-
-// stop ends a check.
-type stop struct{}
-
 // perform runs a check and returns what is wrong, or why it is left out.
 func (s *suite) perform(c check) (errs []error, note string) {
 	s.errs, s.note = nil, ""
-	func() {
-		defer func() {
-			switch p := recover().(type) {
-			case nil, stop:
-			default:
-				s.errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
-		c.check(s)
-	}()
+	if err := guard.Do(func() { c.check(s) }); err != nil {
+		s.errs = append(s.errs, err)
+	}
 	return s.errs, s.note
 }
 
 // errorf notes what is wrong; after the tenth the check ends.
 func (s *suite) errorf(format string, args ...any) {
-	s.errs = append(s.errs, fmt.Errorf(format, args...))
-	if len(s.errs) == 10 {
-		panic(stop{})
+	err := fmt.Errorf(format, args...)
+	if len(s.errs) == 9 {
+		guard.Fail(err)
 	}
+	s.errs = append(s.errs, err)
 }
 
 // leaveOut tells whether a check is left out, and notes why.
@@ -206,18 +185,14 @@ func (s *suite) leaveOut(needsParity bool) bool {
 
 // fatalf notes what is wrong and ends the check.
 func (s *suite) fatalf(format string, args ...any) {
-	s.errs = append(s.errs, fmt.Errorf(format, args...))
-	panic(stop{})
+	guard.Fail(fmt.Errorf(format, args...))
 }
 
-// short is a route's first rows. It has no room to grow into.
+// short is a route's first rows.
 func short(r *lockstep.Route, rows int) *lockstep.Route {
-	cut := func(x []float64) []float64 { return x[:rows:rows] }
-	return &lockstep.Route{
-		Name: fmt.Sprintf("%s[:%d]", r.Name, rows), Seed: r.Seed, Draws: cut(r.Draws[:len(r.Draws):len(r.Draws)])[:rows-lockstep.ContextLength],
-		RollLataccel: cut(r.RollLataccel), VEgo: cut(r.VEgo), AEgo: cut(r.AEgo),
-		TargetLataccel: cut(r.TargetLataccel), SteerCommand: cut(r.SteerCommand),
-	}
+	c := r.First(rows)
+	c.Name = fmt.Sprintf("%s[:%d]", r.Name, rows)
+	return c
 }
 
 // firstLine leaves a panic's stack out.

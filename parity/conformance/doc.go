@@ -1,20 +1,6 @@
 // Package conformance holds any lockstep.Simulator to the interface's contract.
 //
-// It is for whoever writes an engine:
-//
-//	func TestConformance(t *testing.T) {
-//		model, _, err := defaults.Write(t.TempDir())
-//		if err != nil {
-//			t.Fatal(err)
-//		}
-//		sim, err := myengine.New(model)
-//		if err != nil {
-//			t.Fatal(err)
-//		}
-//		conformance.Test(t, sim)
-//	}
-//
-// The network and the routes are those of package defaults, so that nothing else is
+// It is for whoever writes an engine, see the example. The network and the routes are those of package defaults, so that nothing else is
 // needed. README.md in this folder lists the checks.
 //
 // Values are compared as bit patterns with those that the reference computes in the

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,20 +72,17 @@ func told(calls []call, r *rollout) string {
 	for k, c := range calls {
 		step := lockstep.ContextLength + k
 		plan := route.FuturePlan(step)
-		for _, d := range []string{
-			valueDifference("target", c.target, route.TargetLataccel[step]),
-			valueDifference("current lataccel", c.current, current),
-			valueDifference("roll lataccel", c.state.RollLataccel, route.RollLataccel[step]),
-			valueDifference("v ego", c.state.VEgo, route.VEgo[step]),
-			valueDifference("a ego", c.state.AEgo, route.AEgo[step]),
+		state := route.State(step)
+		if d := cmp.Or(
+			arrayDifference("target, lataccel, roll lataccel, v ego, a ego",
+				[]float64{c.target, c.current, c.state.RollLataccel, c.state.VEgo, c.state.AEgo},
+				[]float64{route.TargetLataccel[step], current, state.RollLataccel, state.VEgo, state.AEgo}),
 			arrayDifference("plan's lataccel", c.plan.Lataccel, plan.Lataccel),
 			arrayDifference("plan's roll lataccel", c.plan.RollLataccel, plan.RollLataccel),
 			arrayDifference("plan's v ego", c.plan.VEgo, plan.VEgo),
 			arrayDifference("plan's a ego", c.plan.AEgo, plan.AEgo),
-		} {
-			if d != "" {
-				return fmt.Sprintf("step %d: the controller is told %s", step, d)
-			}
+		); d != "" {
+			return fmt.Sprintf("step %d: the controller is told %s", step, d)
 		}
 		current = r.steps[k].Lataccel
 	}
@@ -269,12 +267,9 @@ func (s *suite) failures() {
 	}
 	route := short(s.routes[2], 106)
 	edited := func(f func(*lockstep.Route)) *lockstep.Route {
-		r := *route
-		for _, c := range columns(&r) {
-			*c = slices.Clone(*c)
-		}
-		f(&r)
-		return &r
+		r := copied(route)
+		f(r)
+		return r
 	}
 	for _, c := range []struct {
 		name string
@@ -305,7 +300,7 @@ func (s *suite) failures() {
 		{"making the batch controller fails", lockstep.Job{Route: route, Policy: &lockstep.Batch{Name: "fails", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return nil, errOutOfFuel }}}, "", errOutOfFuel},
 		{"a target is NaN", lockstep.Job{Route: edited(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: lockstep.Zero{}}, "", nil},
 		{"a speed is NaN", lockstep.Job{Route: edited(func(r *lockstep.Route) { r.VEgo[104] = math.NaN() }), Policy: lockstep.Zero{}}, "", nil},
-		{"the route is too short", lockstep.Job{Route: shortOf(route, 50), Policy: lockstep.Zero{}}, "", nil},
+		{"the route is too short", lockstep.Job{Route: short(route, 50), Policy: lockstep.Zero{}}, "", nil},
 	} {
 		jobs := s.some()
 		want := s.good(jobs, brief)
@@ -316,9 +311,7 @@ func (s *suite) failures() {
 				err := r.result.Err
 				switch {
 				case i != place:
-					if d := difference(r, want[i]); d != "" {
-						s.fatalf("%s: job %d of 5 differs beside job %d, which fails: %s", c.name, i, place, d)
-					}
+					s.same(r, want[i], "%s: job %d of 5 differs beside job %d, which fails", c.name, i, place)
 				case err == nil:
 					s.errorf("%s: no error", c.name)
 				case !strings.Contains(err.Error(), c.want):

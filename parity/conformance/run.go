@@ -1,15 +1,16 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"lockstep"
+	"lockstep/internal/guard"
 	"lockstep/parity"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
@@ -57,13 +58,19 @@ func clone(s *lockstep.Step) *lockstep.Step {
 	return &c
 }
 
-// run runs jobs on the simulator under test. Each must have one result; what is
-// wrong with the results' number or with the calls of Observe is noted.
+// run runs jobs on the simulator under test, all of them observed.
 func (s *suite) run(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) []*rollout {
 	all, order := observed(jobs)
+	s.simulate(ctx, order, all, opts)
+	return all
+}
+
+// simulate runs jobs into their rollouts. Each must have one result; what is wrong with
+// the results' number or with the calls of Observe is noted.
+func (s *suite) simulate(ctx context.Context, jobs []lockstep.Job, all []*rollout, opts lockstep.Options) {
 	results := make([]int, len(jobs))
 	s.within(func() error {
-		for i, r := range s.sim.Simulate(ctx, order, opts) {
+		for i, r := range s.sim.Simulate(ctx, jobs, opts) {
 			if i < 0 || i >= len(jobs) {
 				return fmt.Errorf("a result for job %d of %d", i, len(jobs))
 			}
@@ -83,7 +90,6 @@ func (s *suite) run(ctx context.Context, jobs []lockstep.Job, opts lockstep.Opti
 			s.fatalf("job %d: %s", i, r.faults[0])
 		}
 	}
-	return all
 }
 
 // observed makes jobs that are observed.
@@ -102,22 +108,17 @@ func (s *suite) within(f func() error) {
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic in Simulate: %v\n%s", p, debug.Stack())
-			}
-			done <- err
-		}()
-		err = f()
+		if panicked := guard.Do(func() { err = f() }); panicked != nil {
+			err = fmt.Errorf("in Simulate: %w", panicked)
+		}
+		done <- err
 	}()
-	timer := time.NewTimer(s.timeout)
-	defer timer.Stop()
 	select {
 	case err := <-done:
 		if err != nil {
 			s.fatalf("%w", err)
 		}
-	case <-timer.C:
+	case <-time.After(s.timeout):
 		s.fatalf("Simulate does not end within %v", s.timeout)
 	}
 }
@@ -156,11 +157,16 @@ func (s *suite) hold(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
 		return got
 	}
 	for i, want := range s.expected(jobs, opts) {
-		if d := difference(got[i], want); d != "" {
-			s.errorf("job %d of %d, %s: %s", i, len(jobs), jobName(want.job), d)
-		}
+		s.same(got[i], want, "job %d of %d, %s", i, len(jobs), jobName(want.job))
 	}
 	return got
+}
+
+// same notes where a rollout parts from another.
+func (s *suite) same(got, want *rollout, format string, args ...any) {
+	if d := difference(got, want); d != "" {
+		s.errorf("%s: %s", fmt.Sprintf(format, args...), d)
+	}
 }
 
 func jobName(j lockstep.Job) string {
@@ -208,7 +214,10 @@ func stepDifference(got, want *lockstep.Step) string {
 		}
 		return "stage " + place(d.Stage, d)
 	}
-	return valueDifference("index", int64(got.Index), int64(want.Index))
+	if got.Index != want.Index {
+		return fmt.Sprintf("index %d, want %d", got.Index, want.Index)
+	}
+	return ""
 }
 
 // place says where two arrays differ: "probs[3]: 2 (40000000), want 1 (3f800000)".
@@ -224,7 +233,8 @@ func resultDifference(got, want lockstep.Result) string {
 		return fmt.Sprintf("error %s, want %s", firstLine(got.Err), firstLine(want.Err))
 	}
 	if d := parity.DifferOutcome(tinyphysics.Schema(0), tinyphysics.Outcome(want.Costs), tinyphysics.Outcome(got.Costs)); d != nil {
-		return place(d.Element+" cost", &parity.Divergence{Index: -1, Want: d.Want, Got: d.Got})
+		d.Index = -1
+		return place(d.Element+" cost", d)
 	}
 	g, w := got.Trajectory, want.Trajectory
 	if (g == nil) != (w == nil) {
@@ -233,28 +243,14 @@ func resultDifference(got, want lockstep.Result) string {
 	if g == nil {
 		return ""
 	}
-	for _, d := range []string{
-		arrayDifference("target", g.Target, w.Target),
-		arrayDifference("lataccel", g.Lataccel, w.Lataccel),
-		arrayDifference("action", g.Action, w.Action),
-	} {
-		if d != "" {
-			return "trajectory's " + d
-		}
-	}
-	return ""
+	return cmp.Or(
+		arrayDifference("trajectory's target", g.Target, w.Target),
+		arrayDifference("trajectory's lataccel", g.Lataccel, w.Lataccel),
+		arrayDifference("trajectory's action", g.Action, w.Action),
+	)
 }
 
-type number interface{ float32 | float64 | int64 }
-
-func valueDifference[T number](name string, got, want T) string {
-	if d := parity.Differ([]T{want}, []T{got}); d != nil {
-		return fmt.Sprintf("%s: %s, want %s", name, d.Got, d.Want)
-	}
-	return ""
-}
-
-func arrayDifference[T number](name string, got, want []T) string {
+func arrayDifference[T float32 | float64](name string, got, want []T) string {
 	if d := parity.Differ(want, got); d != nil {
 		return place(name, d)
 	}

@@ -41,9 +41,7 @@ func (s *suite) stepping() {
 			s.errorf("job %d: %s", i, fault)
 		}
 		r.result = drive.results(p)[i]
-		if d := difference(r, want[i]); d != "" {
-			s.errorf("job %d, run step by step: %s", i, d)
-		}
+		s.same(r, want[i], "job %d, run step by step", i)
 	}
 	s.snapshots(drive, sim)
 	s.stepFaults(drive, sim)

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"lockstep/engines"
-	"lockstep/parity/verdict"
 	"os/exec"
 	"path"
 	"slices"
 	"strings"
+
+	"lockstep/engines"
+	"lockstep/parity/verdict"
 )
 
 // Kinds of files.
@@ -25,16 +26,8 @@ var tools = []string{"report/", "generate/", "pycontroller/", "cmd/", "scripts/"
 // kinds are what a file is: documentation, a tool, or of some engines. What is not
 // known concerns every one.
 func kinds(file string) []string {
-	data := strings.Contains("/"+file, "/testdata/")
-	switch path.Ext(file) {
-	case ".md":
-		if !data {
-			return []string{kindDocumentation}
-		}
-	case "":
-		if base := path.Base(file); !strings.Contains(file, "/") && (base == "LICENSE" || base == "NOTICE" || base == "AUTHORS") {
-			return []string{kindDocumentation}
-		}
+	if path.Ext(file) == ".md" && !strings.Contains("/"+file, "/testdata/") || slices.Contains([]string{"LICENSE", "NOTICE", "AUTHORS"}, file) {
+		return []string{kindDocumentation}
 	}
 	if names := engines.Of(file); names != nil {
 		return names

@@ -1,15 +1,17 @@
 package gate
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"lockstep/parity/verdict"
+	"io"
 	"os/exec"
-	"runtime/debug"
 	"strings"
 	"time"
+
+	"lockstep/internal/guard"
+	"lockstep/parity/verdict"
 )
 
 // A step is a check that is to run.
@@ -49,12 +51,10 @@ func (s *step) execute(ctx context.Context, limit time.Duration, require []strin
 
 // protect turns a panic into an error.
 func protect(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return f()
+	if panicked := guard.Do(func() { err = f() }); panicked != nil {
+		return panicked
+	}
+	return err
 }
 
 // How much of a program's output is kept: a crash is told at its beginning, all else
@@ -103,6 +103,9 @@ func firstLine(text string) string {
 	return first
 }
 
+// maxLine bounds a line: the report of a comparison of some thousand rollouts.
+const maxLine = 256 << 20
+
 // program runs a program in a folder and gives each line of its standard output to
 // line. An exit status is returned as it is; the error is of all else.
 func program(ctx context.Context, c *verdict.Check, dir string, env []string, words []string, line func([]byte) error) (status int, err error) {
@@ -112,17 +115,29 @@ func program(ctx context.Context, c *verdict.Check, dir string, env []string, wo
 	command.WaitDelay = 5 * time.Second
 	var stderr capture
 	command.Stderr = &stderr
-	// Lines are taken on a goroutine of the command's, where nobody else recovers.
-	lines := &lineWriter{line: func(b []byte) error { return protect(func() error { return line(b) }) }}
-	command.Stdout = lines
+	output, into := io.Pipe()
+	command.Stdout = into
+	read := make(chan error, 1)
+	go func() {
+		err := protect(func() error {
+			lines := bufio.NewScanner(output)
+			lines.Buffer(nil, maxLine)
+			for lines.Scan() {
+				if err := line(lines.Bytes()); err != nil {
+					return err
+				}
+			}
+			return lines.Err()
+		})
+		output.Close() // what is printed beyond an error ends the program
+		read <- err
+	}()
 	err = command.Run()
-	if lines.err == nil {
-		lines.finish()
-	}
+	into.Close()
 	var exit *exec.ExitError
-	switch {
-	case lines.err != nil:
-		err = lines.err
+	switch bad := <-read; {
+	case bad != nil:
+		err = bad
 	case errors.As(err, &exit) && exit.Exited():
 		status, err = exit.ExitCode(), nil
 	case errors.As(err, &exit):
@@ -132,39 +147,4 @@ func program(ctx context.Context, c *verdict.Check, dir string, env []string, wo
 		c.Output = stderr.String()
 	}
 	return status, err
-}
-
-// lineWriter calls a function with each line.
-type lineWriter struct {
-	line func([]byte) error
-	part []byte
-	err  error
-}
-
-// maxLine bounds a line: the report of a comparison of some thousand rollouts.
-const maxLine = 256 << 20
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	n := len(p)
-	for w.err == nil && len(p) > 0 {
-		i := bytes.IndexByte(p, '\n')
-		if i < 0 {
-			if w.part = append(w.part, p...); len(w.part) > maxLine {
-				w.err = errors.New("a line without an end")
-			}
-			break
-		}
-		w.err = w.line(append(w.part, p[:i]...))
-		w.part, p = w.part[:0], p[i+1:]
-	}
-	if w.err != nil {
-		return 0, w.err
-	}
-	return n, nil
-}
-
-func (w *lineWriter) finish() {
-	if len(w.part) > 0 {
-		w.err = w.line(w.part)
-	}
 }

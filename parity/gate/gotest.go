@@ -4,19 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"lockstep/internal/want"
-	"lockstep/parity/verdict"
 	"regexp"
 	"strings"
-)
 
-// lacks is what a line says that a test lacks, or empty.
-func lacks(line string) string {
-	if w := want.Read(line); w != nil {
-		return w.Name
-	}
-	return ""
-}
+	"lockstep/internal/want"
+	"lockstep/parity/verdict"
+)
 
 // testEvent is a line of go test -json.
 type testEvent struct {
@@ -35,14 +28,15 @@ const messageKept = 8 << 10
 // A testLog makes cases of the lines of go test -json.
 type testLog struct {
 	cases   []verdict.Case
-	outputs map[string]string // of what still runs
-	lacking map[string]string // lines that tell of something lacking, of what still runs
-	parents map[string]bool   // tests that have others in them
-	running map[string]bool   // tests that have begun
+	running map[testKey]*runningTest // what has begun and has not ended
 }
 
-func newTestLog() *testLog {
-	return &testLog{outputs: map[string]string{}, lacking: map[string]string{}, parents: map[string]bool{}, running: map[string]bool{}}
+type testKey struct{ pkg, test string } // no test is the package
+
+type runningTest struct {
+	output  string
+	lacking string // the line that tells of something lacking
+	parent  bool   // other tests are in it
 }
 
 // line takes one line.
@@ -57,73 +51,79 @@ func (l *testLog) line(data []byte) error {
 	if e.Package == "" {
 		e.Package, _, _ = strings.Cut(e.ImportPath, " ")
 	}
-	key := e.Package + "\x00" + e.Test
-	done := func(outcome, message, lacks string) {
-		name := e.Test
-		if name == "" {
-			name = "package"
-		}
-		l.cases = append(l.cases, verdict.Case{
-			Class: e.Package, Name: name, Outcome: outcome, Lacks: lacks, Seconds: e.Elapsed,
-			Message: strings.ToValidUTF8(strings.TrimSpace(message), "\uFFFD"),
-		})
+	key := testKey{e.Package, e.Test}
+	t := l.running[key]
+	if t == nil {
+		t = &runningTest{}
+		l.running[key] = t
 	}
 	switch e.Action {
 	case "run":
-		l.running[key] = true
 		if i := strings.LastIndexByte(e.Test, '/'); i >= 0 {
-			l.parents[e.Package+"\x00"+e.Test[:i]] = true
+			if parent := l.running[testKey{e.Package, e.Test[:i]}]; parent != nil {
+				parent.parent = true
+			}
 		}
 		return nil
 	case "output", "build-output":
-		if text := l.outputs[key] + e.Output; len(text) > messageKept {
-			l.outputs[key] = text[len(text)-messageKept:]
-		} else {
-			l.outputs[key] = text
-		}
-		if lacks(e.Output) != "" {
-			l.lacking[key] = strings.TrimSpace(e.Output)
+		t.output += e.Output
+		t.output = t.output[max(len(t.output)-messageKept, 0):]
+		if want.Read(e.Output) != nil {
+			t.lacking = strings.TrimSpace(e.Output)
 		}
 		return nil
 	case "pass":
 		// A test that ran without something says so in its log. A package or a test
 		// that only holds others is no case of its own.
-		if text := l.lacking[key]; text != "" {
-			done(verdict.NotRun, text, lacks(text))
-		} else if e.Test != "" && !l.parents[key] {
-			done(verdict.Passed, "", "")
+		if t.lacking != "" {
+			l.add(e, verdict.NotRun, t.lacking, t.lacking)
+		} else if e.Test != "" && !t.parent {
+			l.add(e, verdict.Passed, "", "")
 		}
 	case "skip":
-		text := l.outputs[key]
-		if e.Test == "" {
-			// A package without test files.
-			break
+		if e.Test != "" { // and not a package without test files
+			l.add(e, verdict.NotRun, skipReason(t.output), t.lacking)
 		}
-		done(verdict.NotRun, skipReason(text), lacks(text))
 	case "fail", "build-fail":
 		if e.Test == "" && e.Action == "fail" && e.FailedBuild == "" {
-			// Tests that were still running did not end: the program crashed.
-			for other := range l.running {
-				if pkg, test, _ := strings.Cut(other, "\x00"); pkg == e.Package && test != "" {
-					l.cases = append(l.cases, verdict.Case{Class: pkg, Name: test, Outcome: verdict.Failed, Message: "it did not end; the test program crashed:\n" + strings.TrimSpace(l.outputs[other])})
-					delete(l.running, other)
-				}
-			}
+			l.crashed(e.Package)
 		}
-		if l.failedWithin(e.Package, e.Test) {
-			break // said by what is in it
+		if !l.failedWithin(e.Package, e.Test) { // else what is in it says so
+			l.add(e, verdict.Failed, t.output, "")
 		}
-		done(verdict.Failed, l.outputs[key], "")
 	default:
 		return nil
 	}
-	delete(l.outputs, key)
-	delete(l.lacking, key)
 	delete(l.running, key)
 	return nil
 }
 
-// failedWithin tells whether a test in that test, or any of the package if it is
+// add makes a case of a test's end; lacking is the line that tells of what it lacked.
+func (l *testLog) add(e testEvent, outcome, message, lacking string) {
+	c := verdict.Case{
+		Class: e.Package, Name: e.Test, Outcome: outcome, Seconds: e.Elapsed,
+		Message: strings.ToValidUTF8(strings.TrimSpace(message), "\uFFFD"),
+	}
+	if c.Name == "" {
+		c.Name = "package"
+	}
+	if w := want.Read(lacking); w != nil {
+		c.Lacks = w.Name
+	}
+	l.cases = append(l.cases, c)
+}
+
+// crashed adds the tests of a package that did not end.
+func (l *testLog) crashed(pkg string) {
+	for key, t := range l.running {
+		if key.pkg == pkg && key.test != "" {
+			l.add(testEvent{Package: pkg, Test: key.test}, verdict.Failed, "it did not end; the test program crashed:\n"+t.output, "")
+			delete(l.running, key)
+		}
+	}
+}
+
+// failedWithin reports whether a test in that test, or any of the package if it is
 // empty, has failed.
 func (l *testLog) failedWithin(pkg, test string) bool {
 	for i := range l.cases {
@@ -135,20 +135,17 @@ func (l *testLog) failedWithin(pkg, test string) bool {
 	return false
 }
 
-// bare is the place of a skip without a word.
-var bare = regexp.MustCompile(`^\S+\.go:\d+:$`)
+// mute are the lines of a test's output that do not say why it is skipped: those of the
+// go command, and the place of a skip without a word.
+var mute = regexp.MustCompile(`^($|===|---|\S+\.go:\d+:$)`)
 
 // skipReason is the line of a skipped test's output that says why.
 func skipReason(output string) string {
-	reason := ""
+	reason := "skipped, without a word why"
 	for line := range strings.Lines(output) {
-		line = strings.TrimSpace(line)
-		if line != "" && !bare.MatchString(line) && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
+		if line = strings.TrimSpace(line); !mute.MatchString(line) {
 			reason = line
 		}
-	}
-	if reason == "" {
-		return "skipped, without a word why"
 	}
 	return reason
 }
@@ -158,7 +155,7 @@ func skipReason(output string) string {
 func goTest(ctx context.Context, c *verdict.Check, dir string, env []string, args ...string) error {
 	words := append([]string{"go", "test", "-json", "-count=1", "-timeout=0"}, args...) // the gate has its own limit
 	c.Command = "go test -count=1 " + strings.Join(args, " ")
-	log := newTestLog()
+	log := testLog{running: map[testKey]*runningTest{}}
 	status, err := program(ctx, c, dir, env, words, log.line)
 	c.Cases = append(c.Cases, log.cases...)
 	if err != nil {

@@ -68,18 +68,3 @@ func TestGoTest(t *testing.T) {
 		})
 	}
 }
-
-func TestLacks(t *testing.T) {
-	for text, want := range map[string]string{
-		"x_test.go:1: not run for want of assets: no tinyphysics.onnx found": want.Assets.Name,
-		"not run for want of python: no numpy":                               want.Python.Name,
-		"not run for want of gpu: no driver":                                 want.GPU.Name,
-		"not run for want of onnxruntime: built without cgo":                 want.ONNXRuntime.Name,
-		"not run for want of a GPU":                                          "",
-		"not in a build without cgo":                                         "",
-	} {
-		if got := lacks(text); got != want {
-			t.Errorf("%q lacks %q, want %q", text, got, want)
-		}
-	}
-}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lockstep/parity/verdict"
 )
 
 // TestFaults: every fault still fits the code, and changes it.
@@ -123,8 +125,7 @@ func TestPatched(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 		ran := false
-		r := Runner{Root: root}
-		if err := r.Run(t.Context(), []Fault{f}, func(Outcome) { ran = true }); err == nil || !strings.Contains(err.Error(), want) || ran {
+		if _, err := Plant(t.Context(), root, []Fault{f}, func(verdict.Mutant) { ran = true }); err == nil || !strings.Contains(err.Error(), want) || ran {
 			t.Errorf("error %v, ran %v, want %s and no run", err, ran, want)
 		}
 	}

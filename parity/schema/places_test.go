@@ -117,8 +117,19 @@ func (w *walks) run(i int, teacher *parity.Teacher, show func(s *schema.Step)) (
 	return outcome
 }
 
-func (w *walks) Read(i int, show func(s *schema.Step)) (trace.Rollout, []float64, error) {
-	return w.about(i), w.run(i, nil, show), nil
+func (w *walks) Read(i int, _ func(int) bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
+	return w.about(i), parity.End{Outcome: w.run(i, nil, show)}, nil
+}
+
+// ended are walks that come to something else.
+type ended struct {
+	*walks
+	outcome []float64
+}
+
+func (e ended) Read(i int, full func(int) bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
+	about, _, err := e.walks.Read(i, full, show)
+	return about, parity.End{Outcome: e.outcome}, err
 }
 
 func (w *walks) Run(_ context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
@@ -279,11 +290,8 @@ func TestMissing(t *testing.T) {
 // TestNaN: an outcome that is no number is another than one that is, on either side, and
 // the same as itself.
 func TestNaN(t *testing.T) {
-	about := trace.Rollout{Key: []string{"0"}}
-	var steps []*schema.Step
-	(&walks{steps: 1}).run(0, nil, func(s *schema.Step) { steps = append(steps, s.Clone()) })
 	side := func(last float64) parity.Source {
-		return parity.Recorded(&parity.Steps{Name: "nan", Of: &places.Schema, Rollout: about, Steps: steps, Outcome: []float64{1, last}})
+		return parity.Recorded(ended{&walks{rollouts: 1, steps: 1}, []float64{1, last}})
 	}
 	nan := math.NaN()
 	for _, c := range []struct {

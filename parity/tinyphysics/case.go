@@ -42,7 +42,7 @@ type Case struct {
 	Results []parity.CaseResult `json:"results,omitempty"`
 }
 
-// CaseRoute is a route.
+// CaseRoute is a lockstep.Route.
 type CaseRoute struct {
 	Name           string     `json:"name"`
 	Seed           uint32     `json:"seed"`
@@ -54,7 +54,7 @@ type CaseRoute struct {
 	SteerCommand   CaseColumn `json:"steer_command"`
 }
 
-// columns are those of the route, in the order of golden.RouteColumns.
+// columns are those of the route, in the order of lockstep.Route.Columns.
 func (r *CaseRoute) columns() []*CaseColumn {
 	return []*CaseColumn{&r.RollLataccel, &r.VEgo, &r.AEgo, &r.TargetLataccel, &r.SteerCommand}
 }
@@ -148,12 +148,11 @@ func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*Case, error) {
 		if !ok {
 			i = len(c.Routes)
 			at[job.Route] = i
-			r := job.Route
-			c.Routes = append(c.Routes, CaseRoute{
-				Name: r.Name, Seed: r.Seed, Rows: r.Len(),
-				RollLataccel: parity.Floats(r.RollLataccel), VEgo: parity.Floats(r.VEgo), AEgo: parity.Floats(r.AEgo),
-				TargetLataccel: parity.Floats(r.TargetLataccel), SteerCommand: parity.Floats(r.SteerCommand),
-			})
+			r := CaseRoute{Name: job.Route.Name, Seed: job.Route.Seed, Rows: job.Route.Len()}
+			for k, column := range job.Route.Columns() {
+				*r.columns()[k] = parity.Floats(*column)
+			}
+			c.Routes = append(c.Routes, r)
 		}
 		policy, err := casePolicy(job.Policy)
 		if err != nil {
@@ -192,7 +191,7 @@ func (c *Case) Jobs() ([]lockstep.Job, error) {
 	routes := make([]*lockstep.Route, len(c.Routes))
 	for i, r := range c.Routes {
 		route := &lockstep.Route{Name: r.Name, Seed: r.Seed}
-		for k, into := range []*[]float64{&route.RollLataccel, &route.VEgo, &route.AEgo, &route.TargetLataccel, &route.SteerCommand} {
+		for k, into := range route.Columns() {
 			column := *r.columns()[k]
 			switch {
 			case r.Rows < lockstep.MinRows || r.Rows > maxCaseRows:

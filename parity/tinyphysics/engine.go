@@ -150,6 +150,16 @@ func taught(r *lockstep.Route, t *parity.Teacher) *lockstep.Trajectory {
 	}
 }
 
+// shortcutNames are the words for shortcuts in files.
+var shortcutNames = []struct {
+	name string
+	bit  lockstep.Shortcuts
+}{
+	{"skip_warmup", lockstep.SkipWarmup},
+	{"stop_at_cost_end", lockstep.StopAtCostEnd},
+	{"last_position", lockstep.LastPosition},
+}
+
 // Words are the words for shortcuts in files, and ParseShortcuts is the inverse.
 func Words(s lockstep.Shortcuts) []string {
 	words := []string{}
@@ -163,15 +173,17 @@ func Words(s lockstep.Shortcuts) []string {
 
 // ParseShortcuts reads words for shortcuts.
 func ParseShortcuts(words []string) (s lockstep.Shortcuts, err error) {
-next:
 	for _, word := range words {
+		known := lockstep.Shortcuts(0)
 		for _, n := range shortcutNames {
 			if n.name == word {
-				s |= n.bit
-				continue next
+				known = n.bit
 			}
 		}
-		return 0, fmt.Errorf("shortcut %.60q is not known", word)
+		if known == 0 {
+			return 0, fmt.Errorf("shortcut %.60q is not known", word)
+		}
+		s |= known
 	}
 	return s, nil
 }

@@ -78,16 +78,8 @@ func newChoice(want, got *schema.Step) *choice {
 		return nil
 	}
 	c := &choice{draw: w.draw, want: *w, got: *g}
-	for i := range w.cdf {
-		apart := math.Abs(w.cdf[i] - g.cdf[i])
-		if apart != apart && math.Float64bits(w.cdf[i]) != math.Float64bits(g.cdf[i]) {
-			apart = math.Inf(1)
-		}
-		if apart > c.apart {
-			c.apart = apart
-		}
-	}
-	if w.token == g.token {
+	apart, _ := parity.Farthest(view.Stages[cdf].Type, want.Data[cdf], got.Data[cdf])
+	if c.apart = float64(apart.Abs); w.token == g.token {
 		return c
 	}
 	if math.Float64bits(w.draw) != math.Float64bits(g.draw) {
@@ -173,7 +165,7 @@ func plot(task *parity.Task, sides [2]*schema.Digests, at [2]*schema.Step) []par
 	if w == nil {
 		known = g
 	}
-	tokens := []int64{known.token, known.token}
+	tokens := []int64{known.token}
 	var edges [2][]float64
 	for i, side := range []*chosen{w, g} {
 		if side != nil {

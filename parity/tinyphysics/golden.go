@@ -1,7 +1,6 @@
 package tinyphysics
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 
@@ -12,24 +11,9 @@ import (
 	"lockstep/parity/trace"
 )
 
-// Goldens are a set of recordings of the Python program, as a parity.Recording.
-type Goldens struct {
-	set      *golden.Set
-	rollouts []trace.Rollout
-}
-
-// Golden makes a source of a set of recordings.
+// Golden makes a source of a set of recordings of the Python program.
 func Golden(set *golden.Set) (parity.Source, error) {
-	g, err := NewGoldens(set)
-	if err != nil {
-		return nil, err
-	}
-	return parity.Recorded(g), nil
-}
-
-// NewGoldens lists what a set recorded.
-func NewGoldens(set *golden.Set) (*Goldens, error) {
-	g := &Goldens{set: set}
+	g := &goldens{set: set}
 	seen := map[string]bool{}
 	for _, e := range set.Recordings {
 		policy, err := e.Policy()
@@ -43,7 +27,7 @@ func NewGoldens(set *golden.Set) (*Goldens, error) {
 		seen[r.Name()] = true
 		g.rollouts = append(g.rollouts, r)
 	}
-	return g, nil
+	return parity.Recorded(g), nil
 }
 
 // GoldenJobs are the jobs that a set recorded, on routes that load gives by their names.
@@ -67,29 +51,29 @@ func GoldenJobs(set *golden.Set, load func(route string) (*lockstep.Route, error
 	return jobs, nil
 }
 
-// Info names the set.
-func (g *Goldens) Info() parity.SideInfo {
+// goldens are a parity.Recording, of all stages of all steps, with the digests that
+// Python has built in.
+type goldens struct {
+	set      *golden.Set
+	rollouts []trace.Rollout
+}
+
+func (g *goldens) Info() parity.SideInfo {
 	return parity.SideInfo{Name: "golden " + filepath.Base(g.set.Dir), Profile: g.set.Profile.String()}
 }
 
-// Schema has all stages of all steps.
-func (g *Goldens) Schema() *schema.Schema { return &view.Schema }
+func (g *goldens) Schema() *schema.Schema    { return &view.Schema }
+func (g *goldens) Digest() schema.Hash       { return schema.SHA256 }
+func (g *goldens) Rollouts() []trace.Rollout { return g.rollouts }
 
-// Digest is SHA-256, which Python has built in.
-func (g *Goldens) Digest() schema.Hash { return schema.SHA256 }
-
-// Rollouts are those of the set.
-func (g *Goldens) Rollouts() []trace.Rollout { return g.rollouts }
-
-// Read shows the steps of the n-th recording.
-func (g *Goldens) Read(n int, show func(s *schema.Step)) (trace.Rollout, []float64, error) {
+func (g *goldens) Read(n int, _ func(int) bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
 	entry := g.set.Recordings[n]
 	r, err := g.set.Read(entry)
 	if err != nil {
-		return trace.Rollout{}, nil, err
+		return trace.Rollout{}, parity.End{}, err
 	}
 	showRecording(r, show)
-	return rollout(entry.Route, g.rollouts[n].Key[1], entry.Rows, entry.Seed, r.RouteHash), Outcome(r.Costs), nil
+	return rollout(entry.Route, g.rollouts[n].Key[1], entry.Rows, entry.Seed, r.RouteHash), parity.End{Outcome: Outcome(r.Costs)}, nil
 }
 
 // showRecording shows the steps of a recording.
@@ -114,19 +98,13 @@ func showRecording(r *golden.Recording, show func(s *schema.Step)) {
 
 // CheckRecording holds one rollout, given as its steps and costs, to a recording.
 func CheckRecording(r *golden.Recording, steps []*lockstep.Step, costs lockstep.Costs) error {
-	about := trace.Rollout{Key: []string{r.Route, ""}}
-	want := &parity.Steps{Name: "recording", Of: &view.Schema, Hash: schema.SHA256, Rollout: about, Outcome: Outcome(r.Costs)}
-	showRecording(r, func(s *schema.Step) { want.Steps = append(want.Steps, s.Clone()) })
-	got := &parity.Steps{Name: "rollout", Of: &view.Schema, Hash: schema.SHA256, Rollout: about, Outcome: Outcome(costs)}
+	var want, got []*schema.Step
+	showRecording(r, func(s *schema.Step) { want = append(want, s.Clone()) })
 	for _, s := range steps {
 		to := view.NewStep()
 		Expose(s, to)
 		to.Sum(schema.SHA256)
-		got.Steps = append(got.Steps, to)
+		got = append(got, to)
 	}
-	report, err := parity.Compare(context.Background(), parity.Family{Schema: &view.Schema, Explain: explain}, parity.Recorded(want), parity.Recorded(got), nil, parity.CompareOptions{})
-	if err != nil {
-		return err
-	}
-	return report.Err()
+	return parity.Differs(&view.Schema, want, got, parity.End{Outcome: Outcome(r.Costs)}, parity.End{Outcome: Outcome(costs)})
 }

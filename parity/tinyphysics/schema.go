@@ -125,13 +125,3 @@ var Arrays = view.Arrays()
 //
 //go:embed schema.json
 var JSON []byte
-
-// shortcutNames are the words for shortcuts in files.
-var shortcutNames = []struct {
-	name string
-	bit  lockstep.Shortcuts
-}{
-	{"skip_warmup", lockstep.SkipWarmup},
-	{"stop_at_cost_end", lockstep.StopAtCostEnd},
-	{"last_position", lockstep.LastPosition},
-}

@@ -61,52 +61,37 @@ const (
 )
 
 // Outcome is Equal, Different, Failed, NotRun or NotApplicable. A report of nothing
-// compared is a failure.
+// compared, or of an engine held to itself, is a failure.
 func (c *Comparison) Outcome() string {
-	switch {
-	case c.Error != "" || c.sameEngine():
-		return Failed
-	case c.NotRun != "":
-		return NotRun
-	case c.NotApplicable != "":
-		return NotApplicable
-	case c.Differs != "":
-		return Different
-	case c.Report == nil || len(c.Report.Rollouts) == 0:
-		return Failed
-	case c.Report.Err() != nil:
-		return Different
-	}
-	return Equal
-}
-
-// sameEngine reports whether an engine was held to itself.
-func (c *Comparison) sameEngine() bool {
-	return len(c.Identities) == 2 && c.Identities[0] == c.Identities[1]
+	outcome, _ := c.judge()
+	return outcome
 }
 
 // Why is the reason for any outcome but Equal.
 func (c *Comparison) Why() string {
-	switch c.Outcome() {
-	case Failed:
-		switch {
-		case c.Error != "":
-			return c.Error
-		case c.sameEngine():
-			return "both sides are " + c.Identities[0] + ": nothing is proved"
-		}
-		return "nothing was compared"
-	case NotRun:
-		return c.NotRun
-	case NotApplicable:
-		return c.NotApplicable
-	case Different:
-		if c.Differs != "" {
-			return c.Differs
-		}
-		return c.Report.Err().Error()
+	_, why := c.judge()
+	return why
+}
+
+func (c *Comparison) judge() (outcome, why string) {
+	switch {
+	case c.Error != "":
+		return Failed, c.Error
+	case len(c.Identities) == 2 && c.Identities[0] == c.Identities[1]:
+		return Failed, "both sides are " + c.Identities[0] + ": nothing is proved"
+	case c.NotRun != "":
+		return NotRun, c.NotRun
+	case c.NotApplicable != "":
+		return NotApplicable, c.NotApplicable
+	case c.Differs != "":
+		return Different, c.Differs
+	case c.Report == nil || len(c.Report.Rollouts) == 0:
+		return Failed, "nothing was compared"
 	}
-	return ""
+	if err := c.Report.Err(); err != nil {
+		return Different, err.Error()
+	}
+	return Equal, ""
 }
 
 // Title names the comparison.
@@ -124,8 +109,9 @@ func (c *Comparison) Cases() []Case {
 	if c.Detail != "" {
 		class += "." + c.Detail
 	}
-	whole := Case{Class: class, Name: "comparison", Outcome: c.Outcome(), Message: c.Why(), Lacks: c.Lacks}
-	if c.Report == nil || c.Outcome() != Equal && c.Outcome() != Different {
+	outcome, why := c.judge()
+	whole := Case{Class: class, Name: "comparison", Outcome: outcome, Message: why, Lacks: c.Lacks}
+	if c.Report == nil || outcome != Equal && outcome != Different {
 		if whole.Outcome == Different {
 			whole.Outcome = Failed
 		}
@@ -149,7 +135,7 @@ func (c *Comparison) Cases() []Case {
 		}
 		cases = append(cases, one)
 	}
-	if c.Outcome() == Different && !failed { // a budget
+	if outcome == Different && !failed { // a budget
 		whole.Outcome = Failed
 		cases = append(cases, whole)
 	}

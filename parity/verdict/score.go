@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
 // Score is what became of planted faults.
@@ -113,34 +115,22 @@ func (s *Score) WriteTable(w io.Writer, markdown bool) error {
 		rows = append(rows, []string{m.Name, m.Title, m.Engine, caught, m.Stage, named, fmt.Sprint(m.Rollouts), fmt.Sprint(m.Steps)})
 	}
 	var b strings.Builder
-	if markdown {
-		for i, row := range rows {
-			for _, cell := range row {
-				b.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
-			}
-			b.WriteString("|\n")
-			if i == 0 {
-				b.WriteString("|---|---|---|---|---|---|--:|--:|\n")
-			}
+	plain := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for i, row := range rows {
+		if !markdown {
+			row = slices.Delete(row, 1, 2) // too long for a terminal
+			fmt.Fprintln(plain, strings.Join(row, "\t"))
+			continue
 		}
-	} else {
-		widths := make([]int, len(rows[0]))
-		for _, row := range rows {
-			for k, cell := range row {
-				widths[k] = max(widths[k], len([]rune(cell)))
-			}
+		for _, cell := range row {
+			b.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
 		}
-		for _, row := range rows {
-			var line strings.Builder
-			for k, cell := range row {
-				if k == 1 { // too long for a terminal
-					continue
-				}
-				line.WriteString(cell + strings.Repeat(" ", widths[k]-len([]rune(cell))+2))
-			}
-			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		b.WriteString("|\n")
+		if i == 0 {
+			b.WriteString("|---|---|---|---|---|---|--:|--:|\n")
 		}
 	}
+	plain.Flush()
 	b.WriteString("\n" + s.Totals() + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err

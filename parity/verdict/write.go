@@ -51,23 +51,21 @@ func (r *Result) Write(dir string) error {
 // The elements of JUnit's XML, as most programs read it: attributes in the order of
 // its schema.
 type (
+	junitCounts struct {
+		Name     string `xml:"name,attr"`
+		Tests    int    `xml:"tests,attr"`
+		Failures int    `xml:"failures,attr"`
+		Errors   int    `xml:"errors,attr"`
+		Skipped  int    `xml:"skipped,attr"`
+		Time     string `xml:"time,attr"`
+	}
 	junitSuites struct {
-		XMLName  xml.Name     `xml:"testsuites"`
-		Name     string       `xml:"name,attr"`
-		Tests    int          `xml:"tests,attr"`
-		Failures int          `xml:"failures,attr"`
-		Errors   int          `xml:"errors,attr"`
-		Skipped  int          `xml:"skipped,attr"`
-		Time     string       `xml:"time,attr"`
-		Suites   []junitSuite `xml:"testsuite"`
+		XMLName xml.Name `xml:"testsuites"`
+		junitCounts
+		Suites []junitSuite `xml:"testsuite"`
 	}
 	junitSuite struct {
-		Name       string          `xml:"name,attr"`
-		Tests      int             `xml:"tests,attr"`
-		Failures   int             `xml:"failures,attr"`
-		Errors     int             `xml:"errors,attr"`
-		Skipped    int             `xml:"skipped,attr"`
-		Time       string          `xml:"time,attr"`
+		junitCounts
 		Timestamp  string          `xml:"timestamp,attr"`
 		Hostname   string          `xml:"hostname,attr"`
 		Properties []junitProperty `xml:"properties>property"`
@@ -97,11 +95,11 @@ type (
 // of its own for that, an error.
 func (r *Result) writeJUnit(w io.Writer) error {
 	seconds := func(s float64) string { return fmt.Sprintf("%.3f", s) }
-	all := junitSuites{Name: "lockstep gate", Time: seconds(r.Seconds)}
+	all := junitSuites{junitCounts: junitCounts{Name: "lockstep gate", Time: seconds(r.Seconds)}}
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		s := junitSuite{
-			Name: c.Name, Time: seconds(c.Seconds), Timestamp: r.Start.Format("2006-01-02T15:04:05"), Hostname: "localhost",
+			junitCounts: junitCounts{Name: c.Name, Time: seconds(c.Seconds)}, Timestamp: r.Start.Format("2006-01-02T15:04:05"), Hostname: "localhost",
 			Properties: []junitProperty{{"outcome", c.Outcome}, {"command", c.Command}, {"base", r.Change.Base}, {"commit", r.Change.Head}},
 			Output:     c.Output,
 		}

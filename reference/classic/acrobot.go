@@ -97,4 +97,4 @@ func (b *acrobot) observe(o []float32) {
 	cast(o, libm.Cos(b.s[0]), libm.Sin(b.s[0]), libm.Cos(b.s[1]), libm.Sin(b.s[1]), b.s[2], b.s[3])
 }
 
-func (b *acrobot) state(state []float64) { copy(state, b.s[:]) }
+func (b *acrobot) state() []*float64 { return []*float64{&b.s[0], &b.s[1], &b.s[2], &b.s[3]} }

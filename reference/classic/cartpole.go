@@ -85,9 +85,7 @@ func (c *cartPole) observe(observation []float32) {
 	cast(observation, c.x, c.xDot, c.theta, c.thetaDot)
 }
 
-func (c *cartPole) state(state []float64) {
-	copy(state, []float64{c.x, c.xDot, c.theta, c.thetaDot})
-}
+func (c *cartPole) state() []*float64 { return []*float64{&c.x, &c.xDot, &c.theta, &c.thetaDot} }
 
 // cast is np.array(values, dtype=np.float32).
 func cast(to []float32, values ...float64) {

@@ -40,7 +40,7 @@ func (m *mountainCar) step(a action) (reward float64, terminated bool) {
 
 func (m *mountainCar) observe(observation []float32) { cast(observation, m.position, m.velocity) }
 
-func (m *mountainCar) state(state []float64) { copy(state, []float64{m.position, m.velocity}) }
+func (m *mountainCar) state() []*float64 { return []*float64{&m.position, &m.velocity} }
 
 // clip is np.clip for numbers.
 func clip(x, low, high float64) float64 {
@@ -146,6 +146,4 @@ func (m *mountainCarContinuous) observe(observation []float32) {
 	cast(observation, m.position, m.velocity)
 }
 
-func (m *mountainCarContinuous) state(state []float64) {
-	copy(state, []float64{m.position, m.velocity})
-}
+func (m *mountainCarContinuous) state() []*float64 { return []*float64{&m.position, &m.velocity} }

@@ -54,7 +54,7 @@ func (p *pendulum) observe(observation []float32) {
 	cast(observation, libm.Cos(p.th), libm.Sin(p.th), p.thdot)
 }
 
-func (p *pendulum) state(state []float64) { copy(state, []float64{p.th, p.thdot}) }
+func (p *pendulum) state() []*float64 { return []*float64{&p.th, &p.thdot} }
 
 // remainder is Python's x % y for y > 0.
 func remainder(x, y float64) float64 {

@@ -18,7 +18,7 @@ type environment interface {
 	reset(g *generator, low, high []float64)
 	step(a action) (reward float64, terminated bool)
 	observe(observation []float32)
-	state(state []float64)
+	state() []*float64 // its values
 }
 
 func newEnvironment(t *classic.Task) environment {
@@ -137,9 +137,7 @@ func (v *vector) resetShared(r classic.Reset, low, high []float64) {
 func (v *vector) draw(which []int) {
 	for value := range v.task.State {
 		for _, i := range which {
-			c := v.slots[i].environment.(*cartPole)
-			x := v.shared.uniform(v.low[value], v.high[value])
-			*[]*float64{&c.x, &c.xDot, &c.theta, &c.thetaDot}[value] = x
+			*v.slots[i].state()[value] = v.shared.uniform(v.low[value], v.high[value])
 		}
 	}
 	for _, i := range which {
@@ -149,23 +147,11 @@ func (v *vector) draw(which []int) {
 }
 
 func (v *vector) Step(actions classic.Actions, t *classic.Transition) error {
-	if !v.seeded {
-		return fmt.Errorf("%s: environment 0 has not been reset", v.task.Name)
-	}
 	if err := v.task.CheckTransition(t); err != nil {
 		return err
 	}
-	ignored := v.ended
-	if v.task.Shared || v.task.Autoreset == classic.Off {
-		ignored = nil
-	}
-	if err := v.task.CheckActions(actions, ignored); err != nil {
+	if err := v.task.CheckStep(actions, v.seeded, v.ended); err != nil {
 		return err
-	}
-	for i, ended := range v.ended {
-		if ended && v.task.Autoreset == classic.Disabled {
-			return fmt.Errorf("%s: environment %d has ended: reset it before the next step", v.task.Name, i)
-		}
 	}
 	var restart []int
 	for i := range v.slots {
@@ -193,7 +179,13 @@ func (v *vector) Step(actions classic.Actions, t *classic.Transition) error {
 		if done {
 			s.episodes++
 		}
-		v.ended[i] = done && v.task.Autoreset != classic.SameStep
+		switch v.task.Autoreset {
+		case classic.SameStep:
+		case classic.Off:
+			v.ended[i] = v.ended[i] || s.terminated
+		default:
+			v.ended[i] = done
+		}
 	}
 	v.answer(actions, t)
 	return nil
@@ -277,7 +269,6 @@ func (v *vector) answer(actions classic.Actions, t *classic.Transition) {
 
 func (v *vector) Observe(observations []float32, states []float64) {
 	n := len(v.slots)
-	state := make([]float64, len(v.task.State))
 	for i := range v.slots {
 		s := &v.slots[i]
 		if observations != nil {
@@ -286,12 +277,76 @@ func (v *vector) Observe(observations []float32, states []float64) {
 			}
 		}
 		if states != nil {
-			s.environment.state(state)
-			for d, x := range state {
-				states[d*n+i] = x
+			for d, x := range s.state() {
+				states[d*n+i] = *x
 			}
 		}
 	}
+}
+
+func (v *vector) Snapshot() (*classic.Snapshot, error) {
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return nil, err
+	}
+	s := classic.NewSnapshot(v.task)
+	s.Steps = v.steps
+	v.Observe(s.Observations, s.States)
+	copy(s.Ended, v.ended)
+	for i := range v.slots {
+		s.Elapsed[i] = int32(v.slots[i].elapsed)
+	}
+	all := v.generators()
+	for i, g := range all {
+		for k, word := range []uint64{g.state.hi, g.state.lo, g.inc.hi, g.inc.lo} {
+			s.Generators[k*len(all)+i] = word
+		}
+	}
+	return s, nil
+}
+
+// generators are those of the environments, in order, or the one that they share.
+func (v *vector) generators() (all []*generator) {
+	if v.task.Shared {
+		return []*generator{v.shared}
+	}
+	for i := range v.slots {
+		all = append(all, v.slots[i].generator)
+	}
+	return all
+}
+
+func (v *vector) Restore(s *classic.Snapshot) error {
+	if err := v.task.CheckSnapshot(s); err != nil {
+		return err
+	}
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return err
+	}
+	v.steps = s.Steps
+	copy(v.ended, s.Ended)
+	n := len(v.slots)
+	for i := range v.slots {
+		slot := &v.slots[i]
+		for d, x := range slot.state() {
+			*x = s.States[d*n+i]
+		}
+		for d := range slot.observation {
+			slot.observation[d] = s.Observations[d*n+i]
+		}
+		slot.elapsed = int(s.Elapsed[i])
+		switch e := slot.environment.(type) {
+		case *cartPole:
+			e.beyond = s.Ended[i]
+		case *mountainCarContinuous:
+			e.wide = s.Elapsed[i] == 0
+		}
+	}
+	all := v.generators()
+	for i, g := range all {
+		word := func(k int) uint64 { return s.Generators[k*len(all)+i] }
+		*g = generator{state: uint128{word(0), word(1)}, inc: uint128{word(2), word(3)}}
+	}
+	return nil
 }
 
 func (v *vector) Totals() classic.Totals {
@@ -310,8 +365,8 @@ func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, reco
 	if record != nil && len(record) != steps {
 		return fmt.Errorf("%s: %d steps are to be recorded in %d", v.task.Name, steps, len(record))
 	}
-	if !v.seeded {
-		return fmt.Errorf("%s: environment 0 has not been reset", v.task.Name)
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return err
 	}
 	for step := range steps {
 		if err := ctx.Err(); err != nil {

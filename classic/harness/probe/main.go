@@ -44,22 +44,15 @@ func probe(want, got string) (stages []string, compared int, err error) {
 	}
 	counts := map[string]int{}
 	for _, e := range classic.Environments {
-		all, err := rollouts(e)
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, r := range all {
-			view := harness.NewView(r.Task)
-			a, b := parity.Live(&harness.Engine{Classic: sides[0], View: view}), parity.Live(&harness.Engine{Classic: sides[1], View: view})
-			report, err := parity.Compare(context.Background(), parity.Family{}, a, b, r.Tasks(), parity.CompareOptions{})
+		for i := range 12 {
+			r := rollout(e, i)
+			report, err := r.Compare(context.Background(), sides[0], sides[1], parity.CompareOptions{})
 			if err != nil {
 				return nil, 0, err
 			}
-			compared += report.Steps
-			for _, v := range report.Rollouts {
-				if v.First != nil {
-					counts[v.First.Stage]++
-				}
+			compared += report.Steps * r.Num
+			if report.First != nil {
+				counts[report.First.Stage]++
 			}
 		}
 	}
@@ -67,28 +60,32 @@ func probe(want, got string) (stages []string, compared int, err error) {
 	return stages, compared, nil
 }
 
-// rollouts are an environment's with every option, mode and policy.
-func rollouts(e classic.Environment) ([]*harness.Rollout, error) {
-	var all []*harness.Rollout
-	for i := range 12 {
-		task, err := classic.Make(e.Name, 10, nil)
-		if err != nil {
-			return nil, err
-		}
-		task.Autoreset = []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}[i%3]
-		task.SuttonBarto, task.SemiImplicit, task.Nips, task.NumPy1 = i%4 == 1, i == 6, i%6 == 2, i == 4
-		if i%2 == 1 {
-			task.MaxSteps = 30
-		}
-		if e.Shared {
-			task.Autoreset = classic.NextStep
-		}
-		key := uint64(i)
-		r := &harness.Rollout{Task: task, Reset: classic.Reset{Seed: int64(100 * i)}, Policy: classic.Policy{Uniform: &key}, Steps: 300}
-		if i%4 == 3 {
-			r.Policy = classic.Policy{Network: golden.Goals[e.Name]}
-		}
-		all = append(all, r)
+// rollout is the i-th of an environment, with some options, mode and policy.
+func rollout(e classic.Environment, i int) *harness.Rollout {
+	key := uint64(i)
+	r := &harness.Rollout{
+		Environment: e.Name, Num: 10, Options: map[string]string{}, NumPy1: i == 4, Uniform: &key, Steps: 300,
+		Autoreset: []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}[i%3].String(),
 	}
-	return all, nil
+	for option, given := range map[string]struct {
+		is    bool
+		value string
+	}{
+		"sutton_barto_reward": {i%4 == 1, "True"}, "kinematics_integrator": {i == 6, "semi-implicit"},
+		"book_or_nips": {i%6 == 2, "nips"}, "max_episode_steps": {i%2 == 1, "30"},
+	} {
+		if given.is && slices.Contains(e.Options(), option) {
+			r.Options[option] = given.value
+		}
+	}
+	for k := range r.Num {
+		r.Seeds = append(r.Seeds, int64(100*i+k))
+	}
+	if e.Shared {
+		r.Autoreset, r.Seeds = classic.NextStep.String(), r.Seeds[:1]
+	}
+	if i%4 == 3 {
+		r.Uniform, r.Network = nil, golden.Goals[e.Name]
+	}
+	return r
 }

@@ -1,4 +1,4 @@
-// Package module holds the compiled kernels of classic control: `make kernels-classic`
+// Package module holds the compiled kernels of classic control: `make kernels`
 // writes them, with the compiler's report and the hash of their sources.
 package module
 

@@ -142,6 +142,7 @@ __device__ __forceinline__ void steps(const Launch &launch) {
       }
       env.observe(l, flags, o);
       flags &= ~kEnded;
+      if (terminated && l.autoreset == kOff) flags |= kFallen;
       if (terminated || truncated) {
         episodes++;
         flags |= kEnded;

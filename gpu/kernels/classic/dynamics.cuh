@@ -58,7 +58,6 @@ struct CartPole {
     } else if (terminated && (flags & kFallen) != 0) {
       reward = 0;
     }
-    if (terminated && l.autoreset == kOff) flags |= kFallen;
     return {reward, terminated};
   }
 

@@ -14,7 +14,7 @@ enum { kMaxLayers = 8, kMaxWidth = 64 };
 // Flags of an environment between steps.
 enum {
   kEnded = 1,   // the last step ended an episode that has not been reset
-  kFallen = 2,  // CartPole without autoreset: an earlier step has terminated
+  kFallen = 2,  // without autoreset: an earlier step has terminated
   kWide = 4,    // the mountain car's state is float64, the acrobot's is fresh
 };
 

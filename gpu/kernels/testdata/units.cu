@@ -5,10 +5,12 @@
 #include "numbers.cuh"
 #include "random.cuh"
 #include "tokenizer.cuh"
+#include "drive.cuh"
 #include "controllers.cuh"
 #include "costs.cuh"
 #include "numpy.cuh"
 #include "gpt.cuh"
+#include "act.cuh"
 
 struct Units {
   int64_t n, kind;
@@ -30,6 +32,7 @@ extern "C" __global__ void unit_float(const Units *u) {
       case 3: y = lockstep::exp_numpy(x, true); break;
       case 4: y = lockstep::hyperbolic_tangent(x); break;
       case 5: y = lockstep::gelu(x); break;
+      case 6: y = lockstep::softplus(x); break;
     }
     u->y[i] = y;
   }
@@ -156,11 +159,8 @@ extern "C" __global__ void unit_costs(const Units *u) {
 // unit_pid: a (n, 2) target and lataccel, b (3) gains.
 extern "C" __global__ void unit_pid(const Units *u) {
   if (threadIdx.x != 0) return;
-  lockstep::Job job = {0, lockstep::kPID, u->b[0], u->b[1], u->b[2]};
-  lockstep::Launch launch = {};
-  launch.job = &job;
-  lockstep::Memory memory = {0.0, 0.0};
-  for (int64_t i = 0; i < u->n; i++) lockstep::command(launch, 0, memory, u->a[2 * i], u->a[2 * i + 1], u->c + i);
+  lockstep::Memory memory = {};
+  for (int64_t i = 0; i < u->n; i++) u->c[i] = lockstep::pid(u->b, memory, u->a[2 * i], u->a[2 * i + 1]);
 }
 
 // unit_product: of each row of x (n, 128) with the columns of a panel of w
@@ -201,4 +201,38 @@ extern "C" __global__ void unit_cdf(const Units *u) {
   if (threadIdx.x != 0) return;
   const double total = lockstep::cumulate(u->c, u->x);
   for (int i = 0; i < lockstep::kVocabulary; i++) u->c[i] = u->c[i] / total;
+}
+
+// unit_beta: x (n, 2) softplus pairs, i (n, 3) seed, id and step: y (n) variates. kind 1:
+// the means, c (n).
+extern "C" __global__ void unit_beta(const Units *u) {
+  for (int64_t i = threadIdx.x; i < u->n; i += blockDim.x) {
+    if (u->kind == 1) {
+      u->c[i] = lockstep::mean_action(u->x + 2 * i);
+    } else {
+      const int64_t *of = u->i + 3 * i;
+      u->y[i] = lockstep::beta_variate(u->x + 2 * i, static_cast<uint64_t>(of[0]), static_cast<uint64_t>(of[1]), of[2]);
+    }
+  }
+}
+
+// unit_observe: a (4, n) target, roll, v, a of a route, b (2, n) lataccels and actions,
+// kind the step: y (256).
+extern "C" __global__ void unit_observe(const Units *u) {
+  const int64_t n = u->n;
+  const lockstep::View view = {u->a + n, u->a + 2 * n, u->a + 3 * n, u->a, n, u->b, u->b + lockstep::kControlStart, u->b + n + lockstep::kControlStart};
+  for (int i = static_cast<int>(threadIdx.x); i < lockstep::kObservation; i += static_cast<int>(blockDim.x)) {
+    u->y[i] = i < lockstep::kScalars ? lockstep::observed_scalar(view, u->kind, i) : lockstep::observed(view, u->kind, i);
+  }
+}
+
+// unit_layer: x (256), w a packed layer of i[0] inputs and i[1] outputs, kind whether
+// there is ReLU: y (256).
+extern "C" __global__ void unit_layer(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  float *in = reinterpret_cast<float *>(memory);
+  for (int k = static_cast<int>(threadIdx.x); k < lockstep::kObservation; k += static_cast<int>(blockDim.x)) in[k] = u->x[k];
+  __syncthreads();
+  const lockstep::Layer layer = {u->i[0], u->i[1], u->w};
+  lockstep::layer<1>(u->y, lockstep::kObservation, in, layer, static_cast<int>(layer.outputs), 1, u->kind != 0, nullptr);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Generates the assembly again, in a copy of the package, and compares.
+# Generates the assembly of a package again, in a copy, and compares.
 set -e
-cd "$(dirname "$0")/.."
+cd "$1"
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -R . "$copy"

@@ -35,17 +35,17 @@ func (l level) gelu() {
 			VMULPS(c[i], x[i], c[i])
 		}
 		for i := range x {
-			VMULPS(l.constant(0x1.6e4e26p-5), c[i], c[i])
+			l.with(0x1.6e4e26p-5, VMULPS, VMULPS_BCST, c[i], c[i])
 		}
 		for i := range x {
 			VADDPS(c[i], x[i], c[i])
 		}
 		for i := range x {
-			VMULPS(l.constant(0x1.988454p-1), c[i], c[i])
+			l.with(0x1.988454p-1, VMULPS, VMULPS_BCST, c[i], c[i])
 		}
 		h := l.tanh(c)
 		for i := range x {
-			VADDPS(l.constant(1), h[i], h[i])
+			l.with(1, VADDPS, VADDPS_BCST, h[i], h[i])
 		}
 		for i := range x {
 			VMULPS(h[i], x[i], h[i])
@@ -63,7 +63,7 @@ func (l level) tanh(u vectors) vectors {
 		VMAXPS(u[i], lowest, z[i])
 	}
 	for i := range z {
-		VMINPS(l.constant(9), z[i], z[i])
+		l.with(9, VMINPS, VMINPS_BCST, z[i], z[i])
 	}
 	for i := range z {
 		VMULPS(z[i], z[i], y[i])
@@ -245,10 +245,10 @@ func (l level) expReduced(x vectors, lowest float32) (p, m vectors) {
 	Comment("m, and x reduced by m·ln 2")
 	m = l.filled(x, log2e)
 	for i := range x {
-		VFMADD213PS(l.constant(magic), x[i], m[i])
+		l.with(magic, VFMADD213PS, VFMADD213PS_BCST, x[i], m[i])
 	}
 	for i := range x {
-		VSUBPS(l.constant(magic), m[i], m[i])
+		l.with(magic, VSUBPS, VSUBPS_BCST, m[i], m[i])
 	}
 	l.reduce(x, m)
 
@@ -264,18 +264,18 @@ func (l level) expNumPy(x vectors, fused bool) vectors {
 	q, r := l.filled(x, log2e), l.like(x)
 	if fused {
 		for i := range x {
-			VFMADD213PS(l.constant(magic), x[i], q[i])
+			l.with(magic, VFMADD213PS, VFMADD213PS_BCST, x[i], q[i])
 		}
 	} else {
 		for i := range x {
 			VMULPS(x[i], q[i], q[i])
 		}
 		for i := range x {
-			VADDPS(l.constant(magic), q[i], q[i])
+			l.with(magic, VADDPS, VADDPS_BCST, q[i], q[i])
 		}
 	}
 	for i := range x {
-		VSUBPS(l.constant(magic), q[i], q[i])
+		l.with(magic, VSUBPS, VSUBPS_BCST, q[i], q[i])
 	}
 	for i := range x {
 		VMOVUPS(x[i], r[i])
@@ -310,7 +310,7 @@ const (
 func (l level) reduce(x, m vectors) {
 	for _, part := range []float32{-0x1.62e4p-1, -0x1.7f7d1cp-20} {
 		for i := range x {
-			VFMADD231PS(l.constant(part), m[i], x[i])
+			l.with(part, VFMADD231PS, VFMADD231PS_BCST, m[i], x[i])
 		}
 	}
 }
@@ -338,14 +338,14 @@ func (l level) scale(p, m vectors) {
 // powerOfTwo turns integers m into float32 2^m, from -126 to 127; -127 gives 0.
 func (l level) powerOfTwo(m Register) {
 	VPSLLD(Imm(23), m, m)
-	VPADDD(l.constant(1), m, m)
+	l.with(1, VPADDD, VPADDD_BCST, m, m)
 }
 
 // horner emits p = FMA(p, y, c) for each coefficient in turn.
 func (l level) horner(p, y vectors, coefficients ...float32) {
 	for _, c := range coefficients {
 		for i := range p {
-			VFMADD213PS(l.constant(c), y[i], p[i])
+			l.with(c, VFMADD213PS, VFMADD213PS_BCST, y[i], p[i])
 		}
 	}
 }
@@ -362,8 +362,8 @@ const (
 func (l level) where(x Register, predicate Constant, bound, value float32, y Register) {
 	if l.bytes == 64 {
 		mask := K()
-		VCMPPS(predicate, l.constant(bound), x, mask)
-		VMOVUPS(l.constant(value), mask, y)
+		VCMPPS(predicate, l.load(bound), x, mask)
+		VMOVUPS(l.load(value), mask, y)
 		return
 	}
 	mask := l.vector()
@@ -461,15 +461,30 @@ func (l level) below(n Register) Register {
 	return rest
 }
 
-// The table holds the constants of the file, each filling a vector.
+// The table holds the constants of the file.
 var (
-	table   Mem
-	offsets = map[string]int{}
+	table     Mem
+	tableSize int // bytes so far
+	offsets   = map[string]int{}
 )
 
-// constant is the address of a vector whose elements are all v.
+// constant is the address of a vector whose elements are all v; with AVX-512 of one
+// element, which instructions spread themselves. Vectors of 64 bytes would lie across
+// two cache lines each, since the linker aligns the table to 32.
 func (l level) constant(v float32) Mem {
-	return l.entry(fmt.Sprint(v), func(int) uint32 { return math.Float32bits(v) })
+	lanes := l.lanes()
+	if l.bytes == 64 {
+		lanes = 1
+	}
+	return l.entry(fmt.Sprint(v), lanes, func(int) uint32 { return math.Float32bits(v) })
+}
+
+// with emits an instruction whose first operand is a constant.
+func (l level) with(c float32, instruction, broadcasting func(...Op), operands ...Op) {
+	if l.bytes == 64 {
+		instruction = broadcasting
+	}
+	instruction(append([]Op{l.constant(c)}, operands...)...)
 }
 
 // lane is the address of a vector of the integers 0, 1, 2, ...
@@ -477,20 +492,21 @@ func (l level) lane() Mem { return l.lanesFrom(0) }
 
 // lanesFrom is that of the integers from first on.
 func (l level) lanesFrom(first int) Mem {
-	return l.entry(fmt.Sprint("lane ", first), func(i int) uint32 { return uint32(first + i) })
+	return l.entry(fmt.Sprint("lane ", first), l.lanes(), func(i int) uint32 { return uint32(first + i) })
 }
 
-func (l level) entry(name string, word func(i int) uint32) Mem {
-	if len(offsets) == 0 {
+func (l level) entry(name string, lanes int, word func(i int) uint32) Mem {
+	if tableSize == 0 {
 		table = GLOBL("constants", attr.RODATA|attr.NOPTR)
 	}
 	offset, ok := offsets[name]
 	if !ok {
-		offset = len(offsets) * l.bytes
+		offset = tableSize
 		offsets[name] = offset
-		for i := range l.lanes() {
+		for i := range lanes {
 			DATA(offset+4*i, U32(word(i)))
 		}
+		tableSize += 4 * lanes
 	}
 	return table.Offset(offset)
 }
@@ -498,6 +514,10 @@ func (l level) entry(name string, word func(i int) uint32) Mem {
 // load returns a register with all elements v.
 func (l level) load(v float32) VecVirtual {
 	r := l.vector()
-	VMOVUPS(l.constant(v), r)
+	if l.bytes == 64 {
+		VBROADCASTSS(l.constant(v), r)
+	} else {
+		VMOVUPS(l.constant(v), r)
+	}
 	return r
 }

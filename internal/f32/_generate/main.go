@@ -40,6 +40,8 @@ func main() {
 		avx2.matMul(1, 4)
 		avx2.matMul(1, 1)
 	case "matmul avx512":
+		avx512.matMul(5, 4)
+		avx512.matMul(2, 4)
 		avx512.matMul(10, 2)
 		avx512.matMul(10, 1)
 		avx512.matMul(1, 8)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,12 +97,11 @@ func (p *prober) probe(ctx context.Context) error {
 
 // loadOwn loads one of the project's own routes.
 func loadOwn(profile lockstep.Profile, name string) (*lockstep.Route, error) {
-	f, err := defaults.Routes().Open(name + ".csv")
+	text, err := fs.ReadFile(defaults.Routes(), name+".csv")
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return lockstep.Loader{Profile: profile}.Read(f, path.Join("data", name+".csv"))
+	return lockstep.Loader{Profile: profile}.Read(bytes.NewReader(text), path.Join("data", name+".csv"))
 }
 
 // slowRecordings is how many recordings a slow engine is held to.
@@ -111,9 +111,10 @@ const slowRecordings = 3
 // folder, with and without shortcuts.
 func (p *prober) recordings(ctx context.Context, root, model string, load func(lockstep.Profile, string) (*lockstep.Route, error)) error {
 	sets, err := golden.Sets(root)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(sets) == 0 {
-		return fmt.Errorf("%s: no recordings", root)
-	} else if err != nil {
+	if err == nil && len(sets) == 0 {
+		err = fmt.Errorf("%s: no recordings", root)
+	}
+	if err != nil {
 		return err
 	}
 	for _, set := range sets {
@@ -210,11 +211,7 @@ func (p *prober) drawsOnEdges(ctx context.Context, model string) error {
 			if err != nil {
 				return err
 			}
-			short := *route
-			short.TargetLataccel = route.TargetLataccel[:lockstep.MinRows]
-			short.RollLataccel, short.VEgo, short.AEgo = route.RollLataccel[:lockstep.MinRows], route.VEgo[:lockstep.MinRows], route.AEgo[:lockstep.MinRows]
-			short.SteerCommand = route.SteerCommand[:lockstep.MinRows]
-			jobs = append(jobs, lockstep.Job{Route: &short, Policy: lockstep.DefaultPID})
+			jobs = append(jobs, lockstep.Job{Route: route.First(lockstep.MinRows), Policy: lockstep.DefaultPID})
 		}
 		const last = lockstep.MinRows - lockstep.ContextLength - 1
 		for i := range jobs {

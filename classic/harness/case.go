@@ -1,0 +1,157 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"lockstep/classic"
+	"lockstep/internal/fileio"
+	"lockstep/parity"
+	"lockstep/parity/trace"
+)
+
+// A Rollout is environments from their seeds on: all that their steps are computed from.
+type Rollout struct {
+	Environment string            `json:"environment"`
+	Options     map[string]string `json:"options,omitempty"`
+	Num         int               `json:"num"`
+	Autoreset   string            `json:"autoreset"`
+	NumPy1      bool              `json:"numpy1,omitempty"`
+	Seeds       []int64           `json:"seeds"` // of each, or of the generator that they share
+	Steps       int               `json:"steps"`
+
+	// Uniform or Network choose the actions, or they are these, (Steps, Num).
+	Uniform *uint64          `json:"uniform,omitempty"`
+	Network *classic.Network `json:"network,omitempty"`
+	Actions []parity.Float   `json:"actions,omitempty"`
+}
+
+// Task is the rollout's.
+func (r *Rollout) Task() (classic.Task, error) {
+	t, err := classic.Make(r.Environment, r.Num, r.Options)
+	if err != nil {
+		return t, err
+	}
+	t.NumPy1 = r.NumPy1
+	if t.Autoreset, err = classic.ParseAutoreset(r.Autoreset); err != nil {
+		return t, err
+	}
+	switch want := r.generators(); {
+	case len(r.Seeds) != want:
+		return t, fmt.Errorf("%s: %d seeds, want %d", t.Name, len(r.Seeds), want)
+	case r.Steps < 1:
+		return t, fmt.Errorf("%s: %d steps, want 1 at least", t.Name, r.Steps)
+	case r.Actions != nil && len(r.Actions) != r.Steps*r.Num:
+		return t, fmt.Errorf("%s: %d actions, want %d steps of %d", t.Name, len(r.Actions), r.Steps, r.Num)
+	}
+	for i, x := range r.Actions {
+		if t.Actions > 0 && x != parity.Float(int32(x)) {
+			return t, fmt.Errorf("%s: step %d, environment %d: action %g is no integer", t.Name, i/r.Num, i%r.Num, float64(x))
+		}
+	}
+	return t, t.Check()
+}
+
+// generators is how many of them are seeded.
+func (r *Rollout) generators() int {
+	if e, err := classic.Find(r.Environment); err == nil && e.Shared {
+		return 1
+	}
+	return r.Num
+}
+
+func (r *Rollout) reset(t classic.Task) classic.Reset {
+	if t.Shared {
+		return classic.Reset{Seed: r.Seeds[0]}
+	}
+	return classic.Reset{Seeds: r.Seeds}
+}
+
+// policy chooses the actions of step k.
+func (r *Rollout) policy(t classic.Task, k int) classic.Policy {
+	if r.Actions == nil {
+		return classic.Policy{Uniform: r.Uniform, Network: r.Network}
+	}
+	var a classic.Actions
+	for _, x := range r.Actions[k*r.Num : (k+1)*r.Num] {
+		if t.Actions > 0 {
+			a.Discrete = append(a.Discrete, int32(x))
+		} else {
+			a.Continuous = append(a.Continuous, float32(x))
+		}
+	}
+	return classic.Policy{Recorded: []classic.Actions{a}}
+}
+
+// Tasks are the rollout as the only task of a comparison.
+func (r *Rollout) Tasks() []parity.Task {
+	name := fmt.Sprintf("%d %s, %s", r.Num, r.Environment, r.Autoreset)
+	for _, key := range slices.Sorted(maps.Keys(r.Options)) {
+		name += fmt.Sprintf(", %s=%s", key, r.Options[key])
+	}
+	return []parity.Task{{Rollout: trace.Rollout{Key: []string{name}}, Job: r}}
+}
+
+// Compare holds got to want on the rollout, exactly.
+func (r *Rollout) Compare(ctx context.Context, want, got classic.Engine, opts parity.CompareOptions) (*parity.Report, error) {
+	t, err := r.Task()
+	if err != nil {
+		return nil, err
+	}
+	view := NewView(t)
+	return parity.Compare(ctx, parity.Family{}, parity.Live(&Engine{want, view}), parity.Live(&Engine{got, view}), r.Tasks(), opts)
+}
+
+// A Case is a rollout on which engines differed, as a JSON file, with what the reference
+// computes.
+type Case struct {
+	parity.Case
+	Rollout
+	Results []parity.CaseResult `json:"results,omitempty"`
+}
+
+// IsCase reports whether a file is a case of this family.
+func IsCase(path string) bool {
+	var r Rollout
+	data, err := fileio.ReadFile(path, fileio.Record)
+	return err == nil && json.Unmarshal(data, &r) == nil && r.Environment != ""
+}
+
+// LoadCase reads a case.
+func LoadCase(path string) (*Case, error) {
+	c := &Case{}
+	if err := c.Load(path, c); err != nil {
+		return nil, err
+	}
+	if _, err := c.Task(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Save writes the case to a file in dir named <stage>-<engine>-<what>.json, and sets
+// Path.
+func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }
+
+// Run is what an engine computes of the case, to be kept in Results or compared with
+// them.
+func (c *Case) Run(ctx context.Context, e classic.Engine) ([]parity.CaseResult, error) {
+	t, err := c.Task()
+	if err != nil {
+		return nil, err
+	}
+	return parity.Results(ctx, &Engine{e, NewView(t)}, c.Tasks())
+}
+
+// Check compares results with those of the case, and returns the first difference as an
+// error.
+func (c *Case) Check(results []parity.CaseResult) error {
+	t, err := c.Task()
+	if err != nil {
+		return err
+	}
+	return parity.CheckResults(&NewView(t).Schema, c.Tasks(), c.Results, results)
+}

@@ -1,0 +1,91 @@
+package classic
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Snapshot is all that later steps depend on, column by column as in a Transition.
+// Bounds are not in it: those of a shared generator are its vector's last ones.
+type Snapshot struct {
+	Steps        int64     // since the last Reset of all environments, which Policy.Uniform counts
+	States       []float64 // (S, N)
+	Observations []float32 // (D, N), the last ones
+	Elapsed      []int32   // (N), steps of the episode; 0 after a reset
+	Ended        []bool    // (N): its end was not reset yet; with Off, it has terminated since its reset
+	Generators   []uint64  // (4, N), (4, 1) if shared: PCG64's state and increment, high words first
+}
+
+// NewSnapshot returns one with all buffers.
+func NewSnapshot(t Task) *Snapshot {
+	return &Snapshot{
+		States:       make([]float64, len(t.State)*t.Num),
+		Observations: make([]float32, len(t.Observation)*t.Num),
+		Elapsed:      make([]int32, t.Num),
+		Ended:        make([]bool, t.Num),
+		Generators:   make([]uint64, 4*t.generators()),
+	}
+}
+
+func (t Task) generators() int {
+	if t.Shared {
+		return 1
+	}
+	return t.Num
+}
+
+// CheckSnapshot tells why the task's environments cannot go on from s, or nil.
+func (t Task) CheckSnapshot(s *Snapshot) error {
+	n, generators := t.Num, t.generators()
+	switch {
+	case s == nil:
+		return fmt.Errorf("%s: no snapshot", t.Name)
+	case len(s.States) != len(t.State)*n, len(s.Observations) != len(t.Observation)*n, len(s.Elapsed) != n, len(s.Ended) != n, len(s.Generators) != 4*generators:
+		return fmt.Errorf("%s: a snapshot of %d states, %d observations, %d steps, %d ends and %d words of generators is not one of %d environments",
+			t.Name, len(s.States), len(s.Observations), len(s.Elapsed), len(s.Ended), len(s.Generators), n)
+	case s.Steps < 0:
+		return fmt.Errorf("%s: a snapshot after %d steps", t.Name, s.Steps)
+	}
+	for i, e := range s.Elapsed {
+		switch {
+		case e < 0 || e == math.MaxInt32:
+			return fmt.Errorf("%s: environment %d: a snapshot after %d steps of an episode", t.Name, i, e)
+		case s.Ended[i] && t.Autoreset == SameStep:
+			return fmt.Errorf("%s: environment %d: its end is reset in the same step (%v): a snapshot has none", t.Name, i, t.Autoreset)
+		}
+	}
+	for i, low := range s.Generators[3*generators:] {
+		if low%2 == 0 {
+			return fmt.Errorf("%s: environment %d: a generator's increment is odd, this one is not", t.Name, i)
+		}
+	}
+	return nil
+}
+
+// CheckStep tells why the environments, those of ended having ended, cannot take a
+// step with these actions, or nil. seeded says whether they were reset.
+func (t Task) CheckStep(a Actions, seeded bool, ended []bool) error {
+	if err := t.CheckReady(seeded, ended); err != nil {
+		return err
+	}
+	if t.Autoreset != NextStep || t.Shared {
+		ended = nil // whose action is ignored
+	}
+	return t.checkActions(a, ended)
+}
+
+// CheckReady is CheckStep whatever the actions.
+func (t Task) CheckReady(seeded bool, ended []bool) error {
+	if !seeded {
+		return fmt.Errorf("%s: environment 0 has not been reset", t.Name)
+	}
+	if t.Autoreset != Disabled {
+		return nil
+	}
+	for i, e := range ended {
+		if e {
+			return fmt.Errorf("%s: environment %d has ended: reset it before the next step", t.Name, i)
+		}
+	}
+	return nil
+}

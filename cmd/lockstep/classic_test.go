@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/classic"
+	"lockstep/engines"
+)
+
+// TestEnvs: the list has every environment, with its options.
+func TestEnvs(t *testing.T) {
+	status, stdout, stderr := lockstepRun(t.Context(), "envs")
+	if status != exitOK || stderr != "" {
+		t.Fatalf("exit %d, %s", status, stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if len(lines) != 1+len(classic.Environments) {
+		t.Fatalf("%d lines:\n%s", len(lines), stdout)
+	}
+	for i, e := range classic.Environments {
+		words := strings.Fields(lines[i+1])
+		if words[0] != e.Name || !strings.HasSuffix(lines[i+1], strings.Join(e.Options(), ", ")) || !slices.Contains(words, fmt.Sprint(e.MaxSteps)) {
+			t.Errorf("%q", lines[i+1])
+		}
+	}
+}
+
+// TestRolloutEnv: every engine prints the same returns, in a line or as JSON, and what
+// cannot be is refused in a line.
+func TestRolloutEnv(t *testing.T) {
+	type result struct {
+		Env     string
+		Engine  string
+		Steps   int
+		Reward  float64
+		Rewards []float64
+	}
+	for _, e := range classic.Environments {
+		var first result
+		for _, engine := range []string{"reference", "batched", "auto"} {
+			args := []string{"rollout", "--env", e.Name, "--num-envs", "5", "--steps", "1100", "--env-seed", "3", "--engine", engine}
+			status, stdout, stderr := lockstepRun(t.Context(), append(args, "--json")...)
+			var r result
+			if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || stderr != "" || err != nil {
+				t.Fatalf("%s: exit %d, %v\n%s%s", e.Name, status, err, stdout, stderr)
+			}
+			if r.Env != e.Name || r.Steps != 5500 || len(r.Rewards) != 5 || engine != "auto" && r.Engine != engine {
+				t.Errorf("%+v", r)
+			}
+			if first.Env == "" {
+				first = r
+			}
+			if !slices.Equal(r.Rewards, first.Rewards) || r.Reward != first.Reward {
+				t.Errorf("%s: %s: %v, the reference has %v", e.Name, engine, r.Rewards, first.Rewards)
+			}
+		}
+		_, stdout, _ := lockstepRun(t.Context(), "rollout", "--env", e.Name, "--num-envs", "5", "--steps", "1100", "--env-seed", "3")
+		if want := e.Name + ", reference: 5500 steps in "; !strings.HasPrefix(stdout, want) || !strings.Contains(stdout, fmt.Sprintf("rewards of %.10g, ", first.Reward)) || strings.Count(stdout, "\n") != 1 {
+			t.Errorf("%q", stdout)
+		}
+	}
+	for args, want := range map[string]string{
+		"--env CartPole-v2":                                 "environment \"CartPole-v2\" is unknown: there are CartPole-v1, ",
+		"--env CartPole-v1 --num-envs 0":                    "CartPole-v1: 0 environments: at least 1 are needed",
+		"--env CartPole-v1 --steps 0":                       "--steps 0: at least 1 is needed",
+		"--env CartPole-v1 --env-seed=-1":                   "CartPole-v1: environment 0: seed -1 is negative",
+		"--env CartPole-v1 --option g=3":                    "CartPole-v1 has no option \"g\": it has max_episode_steps, ",
+		"--env Pendulum-v1 --option g=NaN":                  "Pendulum-v1: option g is \"NaN\": it wants a finite number",
+		"--env CartPole-v1 --autoreset never":               "autoreset mode \"never\" is unknown",
+		"--env CartPole-v1 --stats":                         "--stats goes with --engine gpu or emulated",
+		"--env CartPole-v1 --autoreset disabled":            "CartPole-v1: environment 0 has ended: reset it before the next step",
+		"--env CartPoleVectorEnv --autoreset same-step":     "CartPoleVectorEnv resets at the next step",
+		"--env CartPole-v1 --engine gpu --steps 1000000000": "gpu",
+	} {
+		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"rollout"}, strings.Fields(args)...)...)
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q, want %q", args, status, stderr, want)
+		}
+	}
+}
+
+// TestRolloutEnvInterrupted: it ends, and says that it was interrupted.
+func TestRolloutEnvInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if status, stdout, _ := lockstepRun(ctx, "rollout", "--env", "CartPole-v1", "--num-envs", "64", "--steps", "100000000"); status != exitInterrupted || stdout != "" {
+		t.Errorf("exit %d, %q", status, stdout)
+	}
+}
+
+// shifted is the reference whose rewards are one more where the cart is right of 0.1.
+type shifted struct{ classic.Engine }
+
+func (shifted) Name() string { return "shifted" }
+
+func (s shifted) Make(t classic.Task) (classic.Vector, error) {
+	v, err := s.Engine.Make(t)
+	return shiftedVector{v}, err
+}
+
+type shiftedVector struct{ classic.Vector }
+
+func (v shiftedVector) Run(ctx context.Context, p classic.Policy, steps int, record []classic.Transition) error {
+	err := v.Vector.Run(ctx, p, steps, record)
+	for i := range record {
+		for e := range record[i].Rewards {
+			if record[i].States[e] > 0.1 {
+				record[i].Rewards[e]++
+			}
+		}
+	}
+	return err
+}
+
+// TestCompareEnv: engines are held to each other; a difference is named, shrunk, kept and
+// replayed, and gone once it is mended.
+func TestCompareEnv(t *testing.T) {
+	dir := t.TempDir()
+	whole := []string{"compare", "--env", "CartPole-v1", "--num-envs", "6", "--steps", "200", "--autoreset", "same-step"}
+	if status, stdout, stderr := lockstepRun(t.Context(), append(whole, "reference", "batched", "--json")...); status != exitOK || !strings.Contains(stdout, `"compared":{"action":200,"elapsed":200,"ended":200,"final":200,`) {
+		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
+	}
+	before := engines.Classic
+	plant := func(bad bool) {
+		twin := engines.ClassicEngine{Name: "shifted", New: func(int) (classic.Engine, error) {
+			e, err := engines.OpenClassic("reference", 0)
+			if !bad {
+				return engines.OpenClassic("batched", 0)
+			}
+			return shifted{e}, err
+		}}
+		engines.Classic = append(slices.Clone(before), twin)
+	}
+	plant(true)
+	t.Cleanup(func() { engines.Classic = before })
+	status, stdout, stderr := lockstepRun(t.Context(), append(whole, "reference", "shifted", "--keep", dir)...)
+	if status != exitParity {
+		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
+	}
+	for _, want := range []string{
+		"different       shifted against reference, CartPole-v1: 0 of 1 rollouts equal, 200 steps", "stage reward, index ", "(environment ", "replay: lockstep compare --env CartPole-v1",
+		"kept: 1 of 6 environments, ", " stage reward; replay: lockstep replay " + dir,
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "reward-shifted-cartpole-v1.json"))
+	if len(files) != 1 {
+		t.Fatalf("%v", files)
+	}
+	status, stdout, _ = lockstepRun(t.Context(), "replay", dir)
+	if status != exitParity || !strings.Contains(stdout, "equal           reference against kept results") || !strings.Contains(stdout, "different       shifted against reference") || !strings.Contains(stdout, "replay: lockstep replay "+files[0]) {
+		t.Errorf("exit %d\n%s", status, stdout)
+	}
+	plant(false)
+	if status, stdout, _ = lockstepRun(t.Context(), "replay", files[0]); status != exitOK {
+		t.Errorf("mended: exit %d\n%s", status, stdout)
+	}
+	for args, want := range map[string]string{
+		"--inexact":            "--env is compared exactly",
+		"--autoreset disabled": "nobody resets what has ended",
+		"--num-envs 0":         "0 environments: at least 1 are needed",
+		"reference warp":       "no engine \"warp\" computes classic control",
+		"reference reference":  "both sides are lockstep/reference/classic on reference: nothing is proved",
+	} {
+		if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare", "--env", "CartPole-v1"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stdout+stderr, want) {
+			t.Errorf("%s: exit %d, %s%s, want %q", args, status, stdout, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+// What a network sees: 256 numbers, a function of the route and of the histories up to
+// the step before.
+#pragma once
+
+#include "launch.h"
+#include "numbers.cuh"
+
+namespace lockstep {
+
+enum {
+  kScalars = 16,       // the first elements, made of several numbers each
+  kPlanRows = 50,   // of each column, of which a plan has one less
+};
+constexpr float kObservationLimit = 5.0f;
+
+// A View is what an observation is made of.
+struct View {
+  const double *roll, *v, *a, *target;  // columns of the route, from its first row on
+  int64_t rows;
+  const double *early, *late;  // lataccels: late begins at kControlStart
+  const double *actions;       // the controller's own, from kControlStart on
+
+  __device__ __forceinline__ double lataccel(int64_t i) const { return i < kControlStart ? early[i] : late[i - kControlStart]; }
+  __device__ __forceinline__ double action(int64_t i) const { return i < kControlStart ? 0.0 : actions[i - kControlStart]; }
+};
+
+// sum_errors is the sum of the errors of the last 20 steps: NumPy's sum, eight chains of the
+// first 16, and what is left over from left to right.
+__device__ __forceinline__ double sum_errors(const View &view, int64_t t) {
+  const auto error = [&](int j) { return view.target[t - 19 + j] - view.lataccel(t - 20 + j); };
+  double c[8];
+#pragma unroll
+  for (int j = 0; j < 8; j++) c[j] = error(j) + error(8 + j);
+  double sum = ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+  for (int j = 16; j < 20; j++) sum += error(j);
+  return sum;
+}
+
+// scalar is one of the first elements. Each is x / d · s / e, where a division or product
+// by 1 changes no bit, so that threads with different ones do the same.
+__device__ __forceinline__ double scalar(const View &view, int64_t t, int i) {
+  const double target = view.target[t], roll = view.roll[t], v = view.v[t], a = view.a[t];
+  const double lataccel = view.lataccel(t - 1), before = view.lataccel(t - 2);
+  const double last = view.action(t - 1);
+  double speed = __dmul_rn(v, v);
+  speed = speed > 1.0 ? speed : 1.0;
+  double x = 0.0, d = 1.0, s = 1.0, e = 1.0;
+  switch (i) {
+    case 0: x = target; d = 5.0; break;
+    case 1: x = lataccel; d = 5.0; break;
+    case 2: x = target - lataccel; d = 5.0; break;
+    case 3: x = target - roll; d = speed; e = 0.02; break;
+    case 4: x = lataccel - roll; d = speed; e = 0.02; break;
+    case 5: x = (target - roll) / speed - (lataccel - roll) / speed; d = 0.02; break;
+    case 6: x = v; d = 40.0; break;
+    case 7: x = a; d = 4.0; break;
+    case 8: x = roll; d = 2.0; break;
+    case 9: x = last; d = 2.0; break;
+    case 10: x = sum_errors(view, t); d = 20.0; s = 0.1; e = 5.0; break;
+    case 11: x = view.target[t + 1 < view.rows ? t + 1 : t] - target; d = 0.1; e = 5.0; break;
+    case 12: x = lataccel - before; d = 0.1; e = 5.0; break;
+    case 13: x = last - view.action(t - 2); d = 0.1; e = 2.0; break;
+    default: x = __dsqrt_rn(__dmul_rn(lataccel, lataccel) + __dmul_rn(a, a)); d = 7.0; break;
+  }
+  x = __dmul_rn(x / d, s) / e;
+  if (i < 15) return x;
+  x = 1.0 - x;
+  return x < 0.0 ? 0.0 : x;
+}
+
+// limited is clipped; NaN stays NaN.
+__device__ __forceinline__ float limited(float x) {
+  return x > kObservationLimit ? kObservationLimit : x < -kObservationLimit ? -kObservationLimit : x;
+}
+
+// observed_scalar is an element before kScalars, and observed one from there on: a row of the
+// histories, or of the plan, whose last row stands in for the one that it lacks.
+__device__ __forceinline__ float observed_scalar(const View &view, int64_t t, int i) {
+  return limited(static_cast<float>(scalar(view, t, i)));
+}
+
+__device__ __forceinline__ float observed(const View &view, int64_t t, int i) {
+  if (i < kScalars + kContext) return limited(__fdiv_rn(static_cast<float>(view.action(t - kContext + (i - kScalars))), 2.0f));
+  i -= kScalars + kContext;
+  if (i < kContext) return limited(__fdiv_rn(static_cast<float>(view.lataccel(t - (kContext + 1) + i)), 5.0f));
+  i -= kContext;
+  const int column = i / kPlanRows;
+  int64_t row = t + 1 + i % kPlanRows;
+  if (row > t + kPlanRows - 1) row = t + kPlanRows - 1;
+  if (row > view.rows - 1) row = view.rows - 1;
+  const double *of = column == 0 ? view.target : column == 1 ? view.roll : column == 2 ? view.v : view.a;
+  const float unit = column == 0 ? 5.0f : column == 1 ? 2.0f : column == 2 ? 40.0f : 4.0f;
+  return limited(__fdiv_rn(static_cast<float>(of[row]), unit));
+}
+
+}  // namespace lockstep
