@@ -226,15 +226,11 @@ func (r *rollouts) launch(from, to int, trace *[]byte) error {
 // waits for nothing.
 func (r *rollouts) launchAt(step int, commands, lataccels driver.Pointer) error {
 	b := r.batch
-	return b.simulator.use(context.Background(), b.on, func(c *connection) error {
+	return b.simulator.use(context.Background(), b.on, func(*connection) error {
 		b.aim(step)
 		b.block.End = int64(step + 1)
 		b.block.Commands, b.block.Now = commands, lataccels
 		defer func() { b.block.Commands, b.block.Now = b.device(b.at.commands), 0 }()
-		// The kernel leaves the lataccel of what failed before alone; it is NaN.
-		if err := c.Fill(lataccels, 0xff, int64(8*len(r.tasks))); err != nil {
-			return err
-		}
 		r.begun, r.restored = true, 0
 		return b.launch(b.shape.policies)
 	})

@@ -147,7 +147,7 @@ struct Launch {
   // without policies computes one step. width is J, of all launches together.
   const double *commands;     // (steps, width)
   int64_t width;
-  double *now;                // (J), each job's lataccel after the launch; NaN if it has failed
+  double *now;                // (J), each job's lataccel after the launch, NaN if it has failed; may be commands
   const double *teacher_lataccel, *teacher_action;  // (J, S), see lockstep.Job.Teacher
   double *costs;              // (J, 3): lataccel, jerk, total; written where a job ends
 

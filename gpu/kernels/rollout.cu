@@ -17,6 +17,12 @@
 
 namespace lockstep {
 
+// tell writes a job's lataccel where the launch wants it; that of a job that has failed
+// is NaN.
+__device__ __forceinline__ void tell(const Launch &launch, int64_t j, int64_t code, double lataccel) {
+  if (launch.now != nullptr) launch.now[j] = code == kOK ? lataccel : __longlong_as_double(INT64_C(0x7ff8000000000000));
+}
+
 // leave writes where and how a job stands.
 __device__ __forceinline__ void leave(const Launch &launch, const Drive &d, int64_t code, int64_t step, double value) {
   Status *s = launch.status + d.j;
@@ -25,7 +31,7 @@ __device__ __forceinline__ void leave(const Launch &launch, const Drive &d, int6
   s->value = value;
   s->sampled = d.sampled;
   s->serial = d.serial;
-  if (launch.now != nullptr) launch.now[d.j] = code == kOK ? value : __longlong_as_double(INT64_C(0x7ff8000000000000));
+  tell(launch, d.j, code, value);
 }
 
 // fail ends a job.
@@ -52,7 +58,11 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.nan = -1;
   d.sampled = d.serial = 0;
   d.memory.error_integral = d.memory.previous_error = d.memory.previous_command = d.lataccel = d.computed = 0.0;
-  if (j >= launch.jobs || launch.status[j].code != kOK) return;
+  if (j >= launch.jobs) return;
+  if (launch.status[j].code != kOK) {
+    tell(launch, j, launch.status[j].code, 0.0);
+    return;
+  }
   const int64_t index = launch.job[j].route;
   const Route &route = launch.routes[index];
   d.base = j * launch.stride;

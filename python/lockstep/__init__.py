@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep._device import DeviceArray
 from lockstep._version import __version__
 from lockstep.controllers import BatchStep
 from lockstep.errors import ClosedError, RouteError, SimulationError
@@ -29,6 +30,7 @@ __all__ = [
     "Candidates",
     "ClosedError",
     "Comparison",
+    "DeviceArray",
     "Env",
     "Experience",
     "Network",
