@@ -12,6 +12,8 @@ import (
 	"lockstep/internal/stepping"
 )
 
+var _ stepping.Forker = (*rollouts)(nil)
+
 // Fork begins candidates. The snapshot goes up once; each candidate copies what it goes
 // on from when its first launch begins.
 func (r *rollouts) Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Planner, error) {
@@ -96,5 +98,3 @@ func (r *rollouts) Roll(step int, commands, costs, lataccels []float64) error {
 		return c.give(room)
 	})
 }
-
-var _ stepping.Forker = (*rollouts)(nil)
