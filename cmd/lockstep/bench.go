@@ -20,6 +20,7 @@ import (
 	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/f32"
+	"lockstep/internal/progress"
 	"lockstep/internal/upstream"
 	"lockstep/onnxruntime"
 	"lockstep/reference"
@@ -151,7 +152,7 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(env.stderr, c.Repetitions*len(contestants), "runs")
+	bar := progress.New(env.stderr, c.Repetitions*len(contestants), "runs")
 	for range c.Repetitions {
 		for _, k := range contestants {
 			var inside time.Duration

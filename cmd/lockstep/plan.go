@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/progress"
 	"lockstep/policyfile"
 	"lockstep/report"
 	"lockstep/search"
@@ -66,12 +67,11 @@ func (c *planCommand) Run(env *environment) error {
 	}
 	var table *lockstep.Table
 	for _, p := range plans {
-		bar := newProgress(env.stderr, lockstep.TableSteps, "steps")
+		bar := progress.New(env.stderr, lockstep.TableSteps, "steps")
 		table, err = p.Run(env.ctx, sim, s.routes, from, func(step int) { bar.Set(step) })
 		bar.Clear()
 		if env.ctx.Err() != nil {
-			fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing is written")
-			return exitStatus(exitInterrupted)
+			return env.interrupted("nothing is written")
 		}
 		if err != nil {
 			return err
