@@ -361,3 +361,7 @@ classic-ci: ## what a change of classic control must pass, in a minute: the harn
 	$(GO) test ./cmd/lockstep -run 'Env'
 	-@$(MAKE) --no-print-directory $(GYMNASIUM)/requirements/ready >/dev/null
 	@if [ -f $(GYMNASIUM)/requirements/ready ]; then $(MAKE) --no-print-directory test-classic CLASSIC_LIVE=2000; else echo 'no Gymnasium: pip is not at hand'; fi
+
+.PHONY: bench-python
+bench-python: build ## what the Python package costs, as ratios of one run; wants what `make test-python` installs
+	$(PYTHON_VENV)/bin/python python/bench.py $(BENCHFLAGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 from typing import Any
 
@@ -41,16 +42,20 @@ class Rollouts:
         there: DeviceArray | None = None,
     ) -> None:
         self._handle = handle
-        self._id = handle.id
         self._names = names
         self._ends = np.minimum(rows, COST_END_IDX)
         self._end = int(self._ends.max(initial=0))
         self._step = step
         self._n = len(names)
-        # Their addresses are asked for once: it takes as long as a call.
+        # What a step is called with is made once: it takes as long as a call.
         self._buffer = np.zeros((2, self._n))
         self._commands, self._lataccel = self._buffer
-        self._addresses = (self._commands.ctypes.data, self._lataccel.ctypes.data)
+        self._arguments = (
+            ctypes.c_int64(handle.id),
+            ctypes.c_void_p(self._commands.ctypes.data),
+            ctypes.c_void_p(self._lataccel.ctypes.data),
+            ctypes.c_int64(self._n),
+        )
         self._native_step = _native.library().lockstep_step
         self._own = there  # lataccels on the GPU
         self._there: Any = None  # those of the last step, if it was one there
@@ -133,11 +138,10 @@ class Rollouts:
         if getattr(actions, "shape", None) != commands.shape:
             actions = self._check(actions)
         commands[...] = actions
-        if _native._forked or self._handle.closed:
+        if _native._forked:
             _native.check_fork()
-            self._handle.id  # noqa: B018 it raises
         if self._n <= INLINE:
-            if self._native_step(self._id, *self._addresses, self._n):
+            if self._native_step(*self._arguments):  # also where it has been closed
                 self._raise()
         else:
             self._handle.long_call("step", self._buffer)

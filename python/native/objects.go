@@ -141,6 +141,11 @@ func init() { // they refer to one another
 		"bytes":    of(snapshotBytes),
 		"read":     readSnapshot,
 
+		"environments":       makeEnvironments,
+		"environments_begin": of(beginEnvironments),
+		"environments_state": of(states),
+		"environments_why":   of(whyEnvironments),
+
 		"plan_shards":  without(planShards),
 		"run_shard":    without(runShard),
 		"merge_shards": without(mergeShards),

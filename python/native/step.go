@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lockstep"
 )
@@ -15,8 +16,9 @@ type roll struct {
 	simulator *simulator
 	jobs      []lockstep.Job
 	stepper   lockstep.Stepper
-	err       error // of the last step
-	unseen    bool  // there were steps on the device of which the host knows nothing
+	err       error         // of the last step
+	unseen    bool          // there were steps on the device of which the host knows nothing
+	spent     time.Duration // in the engine's steps
 
 	// What the rollouts did, in the form from which observations are made.
 	experience *lockstep.Experience
@@ -106,7 +108,10 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 	if err := r.sync(ctx); err != nil {
 		return err
 	}
-	if err := r.stepper.Step(ctx, commands, lataccels); err != nil {
+	start := time.Now()
+	err = r.stepper.Step(ctx, commands, lataccels)
+	r.spent += time.Since(start)
+	if err != nil {
 		return err
 	}
 	if k := index - lockstep.ControlStartIdx; k >= 0 && k < lockstep.ExperienceSteps {
@@ -205,6 +210,7 @@ func step(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 type whyAnswer struct {
 	Step   int              `json:"step"`
 	Done   bool             `json:"done"`
+	Spent  float64          `json:"spent"`  // seconds in the engine's steps
 	Error  *failure         `json:"error"`  // of the last step
 	Errors map[int]*failure `json:"errors"` // of rollouts
 }
@@ -216,7 +222,7 @@ func why(t *task, r *roll, _ nothing, _ []byte) (any, error) {
 			return nil, err
 		}
 	}
-	a := whyAnswer{Step: r.stepper.Index(), Done: r.stepper.Done(), Errors: map[int]*failure{}}
+	a := whyAnswer{Step: r.stepper.Index(), Done: r.stepper.Done(), Spent: r.spent.Seconds(), Errors: map[int]*failure{}}
 	if r.err != nil {
 		a.Error = describe(r.err)
 	}
