@@ -12,7 +12,9 @@ import (
 // products are the engines'.
 func TestPythonPolicy(t *testing.T) {
 	policytest.Hold(t, policytest.Functions{
-		Softplus: softplus, Beta: betaVariate, Mean: meanAction,
+		Softplus: policytest.Each(softplus), Mean: meanAction,
+		Beta: policytest.Each(func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) }),
+
 		Observe: func(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error {
 			return newPlan(r).observe(o, r, step, lataccel, action)
 		},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep._device import DeviceArray
 from lockstep._register import when_imported
 from lockstep._version import __version__
 from lockstep.controllers import BatchStep
@@ -30,6 +31,7 @@ __all__ = [
     "Candidates",
     "ClosedError",
     "Comparison",
+    "DeviceArray",
     "Env",
     "Experience",
     "Network",

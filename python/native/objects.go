@@ -126,7 +126,11 @@ func init() { // they refer to one another
 		"gather":  of(gather),
 		"observe": of(observe),
 
-		"step":     of(step),
+		"step":        of(step),
+		"follow":      of(follow),
+		"precede":     of(precede),
+		"synchronize": of(synchronize),
+
 		"why":      of(why),
 		"costs":    of(costs),
 		"features": of(features),
