@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 
@@ -99,6 +100,27 @@ func newEvalPage(e Eval) evalPage {
 		}
 	}
 	return p
+}
+
+// WriteText writes a line for each controller: its average over the routes that both
+// have finished.
+func (e Eval) WriteText(w io.Writer) error {
+	var costs [2][]lockstep.Costs
+	for i, t := range e.Test.Routes {
+		if b := e.Baseline.Routes[i]; t.Err == nil && b.Err == nil {
+			costs[0], costs[1] = append(costs[0], t.Costs), append(costs[1], b.Costs)
+		}
+	}
+	for i, role := range []string{"test", "baseline"} {
+		if len(costs[i]) == 0 {
+			continue
+		}
+		controller := []string{e.Test.Controller, e.Baseline.Controller}[i]
+		if _, err := fmt.Fprintf(w, "%-9s %-20s %d routes, %s\n", role, controller, len(costs[i]), costsText("average ", e.Mean(costs[i]))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func sameBits(a, b lockstep.Costs) bool {

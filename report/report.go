@@ -34,6 +34,18 @@ type RouteResult struct {
 	Route *lockstep.Route
 }
 
+// Costs are the costs of the routes that did not fail, and how many did.
+func (r Run) Costs() (costs []lockstep.Costs, failed int) {
+	for _, route := range r.Routes {
+		if route.Err != nil {
+			failed++
+		} else {
+			costs = append(costs, route.Costs)
+		}
+	}
+	return costs, failed
+}
+
 // MeanFunc is the mean of each cost, as the caller computes it: reference.MeanCosts.
 type MeanFunc func([]lockstep.Costs) lockstep.Costs
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"lockstep"
@@ -219,16 +218,12 @@ func hashPython(file string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// build says what the engine is made of, and from which sources.
+// build says what the engine is made of, and from which sources: a program's version
+// has the revision, and whether there were changes.
 func build(sim lockstep.Simulator) string {
 	text := engines.Identity(sim)
 	if info, ok := debug.ReadBuildInfo(); ok {
-		text += ", " + info.GoVersion
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
-				text += ", " + strings.TrimPrefix(s.Key, "vcs.") + " " + s.Value
-			}
-		}
+		text += ", " + info.GoVersion + ", " + info.Main.Path + " " + info.Main.Version
 	}
 	return text
 }

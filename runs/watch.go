@@ -1,10 +1,19 @@
 package runs
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"lockstep"
+	"lockstep/internal/progress"
+	"lockstep/reference"
 )
 
 // Progress is how far a run is, as its folder tells.
@@ -20,14 +29,6 @@ type Progress struct {
 
 // Done reports whether nothing is to come. Of a curve alone that is not known.
 func (p *Progress) Done() bool { return p.Plan != nil && p.Finished == p.Plan.Rollouts() }
-
-// Left is about how long the run will still take, or 0 where that cannot be told.
-func (p *Progress) Left() time.Duration {
-	if p.Rate == 0 {
-		return 0
-	}
-	return time.Duration(float64(p.Plan.Rollouts()-p.Finished) / p.Rate * float64(time.Second))
-}
 
 // Watch reads the progress of the run in a folder. It takes no lock and leaves no
 // mark: the run does not know.
@@ -59,4 +60,68 @@ func Watch(dir string) (*Progress, error) {
 		p.Rate = float64(len(k.have)-1) / took
 	}
 	return p, nil
+}
+
+// WriteText says how far the run is, and what it came to so far.
+func (p *Progress) WriteText(w io.Writer) error {
+	if p.Plan != nil {
+		if err := p.writePlan(w); err != nil {
+			return err
+		}
+	}
+	if p.Curve != nil {
+		return p.Curve.WriteText(w)
+	}
+	return nil
+}
+
+// mostWatched is how many controllers are shown.
+const mostWatched = 10
+
+// writePlan says how far the rollouts are, and what the controllers came to, the best
+// first.
+func (p *Progress) writePlan(w io.Writer) error {
+	text := progress.Describe(p.Finished, p.Plan.Rollouts(), "rollouts", p.Rate)
+	if p.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", p.Failed)
+	}
+	if !p.Last.IsZero() {
+		text += ", last at " + p.Last.Format(time.TimeOnly)
+	}
+	if _, err := fmt.Fprintf(w, "%s, %v\n%s\n", p.Plan.Engine, p.Plan.Profile, text); err != nil {
+		return err
+	}
+	type score struct {
+		name   string
+		routes int
+		mean   float64 // of the total costs
+	}
+	var scores []score
+	for k, c := range p.Plan.Controllers {
+		var costs []lockstep.Costs
+		for i := range p.Plan.Routes {
+			if r, ok := p.Results[k*len(p.Plan.Routes)+i]; ok && r.Err == "" {
+				costs = append(costs, r.Costs)
+			}
+		}
+		if len(costs) > 0 {
+			scores = append(scores, score{c.Name, len(costs), reference.MeanCosts(costs).Total})
+		}
+	}
+	slices.SortStableFunc(scores, func(a, b score) int {
+		if math.IsNaN(a.mean) != math.IsNaN(b.mean) { // which no controller should come first with
+			return -cmp.Compare(a.mean, b.mean)
+		}
+		return cmp.Compare(a.mean, b.mean)
+	})
+	for n, s := range scores {
+		if n == mostWatched {
+			_, err := fmt.Fprintf(w, "and %d others\n", len(scores)-n)
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%-40s %d of %d routes, average total_cost so far: %s\n", s.name, s.routes, len(p.Plan.Routes), reference.FormatCost(s.mean)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

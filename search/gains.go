@@ -242,6 +242,18 @@ func solve(a [][]float64, y []float64) []float64 {
 	return x
 }
 
+// solveTransposed is (Aᵀ)⁻¹·y.
+func solveTransposed(a [][]float64, y []float64) []float64 {
+	x := slices.Clone(y)
+	for i := len(x) - 1; i >= 0; i-- {
+		for k := i + 1; k < len(x); k++ {
+			x[i] -= float64(a[k][i] * x[k])
+		}
+		x[i] /= a[i][i]
+	}
+	return x
+}
+
 // dot is Σ a·b over the elements of a.
 func dot(a, b []float64) float64 {
 	sum := 0.0

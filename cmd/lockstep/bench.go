@@ -18,6 +18,7 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/f32"
+	"lockstep/internal/progress"
 	"lockstep/internal/upstream"
 	"lockstep/reference"
 )
@@ -142,7 +143,7 @@ func (c *benchCommand) Run(env *environment) error {
 		}
 	}
 
-	bar := newProgress(env.stderr, c.Repetitions*len(contestants), "runs")
+	bar := progress.New(env.stderr, c.Repetitions*len(contestants), "runs")
 	for range c.Repetitions {
 		for _, k := range contestants {
 			var inside time.Duration

@@ -13,6 +13,7 @@ import (
 	"lockstep/classic"
 	"lockstep/classic/harness"
 	"lockstep/engines"
+	"lockstep/internal/progress"
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/verdict"
@@ -81,7 +82,7 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 		return err
 	}
 	key := uint64(c.EnvSeed)
-	bar := newProgress(env.stderr, c.Steps, "steps")
+	bar := progress.New(env.stderr, c.Steps, "steps")
 	start := time.Now()
 	for done := 0; done < c.Steps && err == nil; {
 		n := min(1000, c.Steps-done)
@@ -162,7 +163,7 @@ func (c *compareCommand) classic(env *environment, p *comparisons) error {
 			continue
 		}
 		if env.ctx.Err() != nil {
-			return interrupted(env)
+			return env.interrupted(noReport)
 		}
 		p.add(k)
 		if c.Keep != "" && k.Outcome() == verdict.Different {
@@ -223,7 +224,7 @@ func (p *comparisons) classic(k verdict.Comparison, r *harness.Rollout, first, o
 func (c *compareCommand) keepClassic(env *environment, r *harness.Rollout, first, o openedClassic) error {
 	small, d, err := harness.Shrink(env.ctx, r, first.Engine, o.Engine, 0)
 	if env.ctx.Err() != nil {
-		return interrupted(env)
+		return env.interrupted(noReport)
 	}
 	if err != nil {
 		return fmt.Errorf("--keep: %w", err)
@@ -282,7 +283,7 @@ func (p *comparisons) replayClassic(c *harness.Case, names []string) error {
 	}
 	results, err := c.Run(p.env.ctx, all[0].Engine)
 	if p.env.ctx.Err() != nil {
-		return interrupted(p.env)
+		return p.env.interrupted(noReport)
 	}
 	if err != nil {
 		kept.Error = err.Error()

@@ -231,7 +231,7 @@ func (c *compareCommand) keep(env *environment, modelPath string, first, o opene
 		return r.First, nil
 	}, 0)
 	if env.ctx.Err() != nil {
-		return interrupted(env)
+		return env.interrupted(noReport)
 	}
 	if err != nil {
 		return fmt.Errorf("--keep: %w", err)

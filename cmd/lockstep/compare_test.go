@@ -518,7 +518,7 @@ func TestRolloutTraceFile(t *testing.T) {
 		}
 	}
 	ctx := &countdown{t.Context(), 150} // in the second route
-	if status, _, stderr := lockstepRun(ctx, append([]string{"rollout", "--trace", file}, shortInputs(t)...)...); status != exitInterrupted || !strings.Contains(stderr, "interrupted after 1 of 2") {
+	if status, _, stderr := lockstepRun(ctx, append([]string{"rollout", "--trace", file}, shortInputs(t)...)...); status != exitInterrupted || !strings.Contains(stderr, "interrupted; 1 of 2") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {

@@ -72,10 +72,10 @@ func (c *demoCommand) Run(env *environment) error {
 		}
 		var means [2]lockstep.Costs
 		for k := range policies {
-			costs, _ := finished(got[k])
+			costs, _ := got[k].Costs()
 			means[k] = reference.MeanCosts(costs)
 		}
-		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, python64(means[0].Total), python64(means[1].Total), verdict, engines.Inside(sim))
+		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, reference.FormatCost(means[0].Total), reference.FormatCost(means[1].Total), verdict, engines.Inside(sim))
 	}
 	s.simulator = all[0]
 	if err := t.Flush(); err != nil {

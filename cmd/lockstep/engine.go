@@ -13,8 +13,10 @@ import (
 	"lockstep/internal/assets"
 	"lockstep/internal/fileio"
 	"lockstep/internal/model"
+	"lockstep/internal/progress"
 	"lockstep/internal/routecache"
 	"lockstep/reference"
+	"lockstep/report"
 )
 
 // inputFlags choose what is simulated, and with which arithmetic.
@@ -45,14 +47,8 @@ type simulation struct {
 	modelPath string
 	dataPath  string
 	routes    []*lockstep.Route
-	failed    []failedRoute
+	failed    []report.RouteResult // routes that could not be loaded
 	closers   []func() error
-}
-
-// failedRoute is a route that could not be loaded.
-type failedRoute struct {
-	name string
-	err  error
 }
 
 func (s *simulation) close() {
@@ -101,14 +97,13 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 	}
 	select {
 	case <-env.ctx.Done():
-		fmt.Fprintln(env.stderr, "lockstep: interrupted while routes were loaded")
-		return exitStatus(exitInterrupted)
+		return env.interrupted("routes were being loaded")
 	default:
 	}
 	for i, file := range files {
 		if errs[i] != nil {
 			fmt.Fprintf(env.stderr, "lockstep: %v\n", errs[i])
-			s.failed = append(s.failed, failedRoute{lockstep.RouteName(file), errs[i]})
+			s.failed = append(s.failed, report.RouteResult{Name: lockstep.RouteName(file), Result: lockstep.Result{Err: errs[i]}})
 		} else {
 			s.routes = append(s.routes, routes[i])
 		}
@@ -236,7 +231,7 @@ func (s *simulation) jobs(policies []lockstep.Policy) []lockstep.Job {
 // from finishing have its error.
 func (s *simulation) simulate(env *environment, jobs []lockstep.Job, options lockstep.Options) []lockstep.Result {
 	results := make([]lockstep.Result, len(jobs))
-	bar := newProgress(env.stderr, len(jobs), "rollouts")
+	bar := progress.New(env.stderr, len(jobs), "rollouts")
 	for i, result := range s.simulator.Simulate(env.ctx, jobs, options) {
 		results[i] = result
 		bar.Add(1)

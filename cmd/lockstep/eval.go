@@ -71,25 +71,11 @@ func (c *evalCommand) Run(env *environment) error {
 			return err
 		}
 	}
-	failed := 0
-	var costs [2][]lockstep.Costs // of the routes that both controllers finished, as in the report
-	for i := range runs[0].Routes {
-		test, baseline := runs[0].Routes[i], runs[1].Routes[i]
-		if test.Err == nil && baseline.Err == nil {
-			costs[0], costs[1] = append(costs[0], test.Costs), append(costs[1], baseline.Costs)
-		}
-	}
-	for i, role := range []string{"test", "baseline"} {
-		_, bad := finished(runs[i])
-		failed += bad
-		if len(costs[i]) > 0 {
-			m := reference.MeanCosts(costs[i])
-			fmt.Fprintf(env.stdout, "%-9s %-20s %d routes, average lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", role, runs[i].Controller, len(costs[i]), python64(m.Lataccel), python64(m.Jerk), python64(m.Total))
-		}
-	}
+	eval.WriteText(env.stdout)
 	fmt.Fprintf(env.stdout, "report: %s\n", c.Report)
-	if failed > 0 {
-		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts failed\n", failed, 2*len(runs[0].Routes))
+	_, failed := runs[0].Costs()
+	if _, more := runs[1].Costs(); failed+more > 0 {
+		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts failed\n", failed+more, 2*len(runs[0].Routes))
 		return exitStatus(exitUsage)
 	}
 	return nil
@@ -136,8 +122,7 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 		return nil, err
 	}
 	if env.ctx.Err() != nil {
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; no report is written")
-		return nil, exitStatus(exitInterrupted)
+		return nil, env.interrupted(noReport)
 	}
 	var runs []report.Run
 	for k, policy := range policies {
@@ -152,9 +137,7 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 			}
 			run.Routes = append(run.Routes, r)
 		}
-		for _, f := range s.failed {
-			run.Routes = append(run.Routes, report.RouteResult{Name: f.name, Result: lockstep.Result{Err: f.err}})
-		}
+		run.Routes = append(run.Routes, s.failed...)
 		runs = append(runs, run)
 	}
 	return runs, nil
@@ -179,18 +162,6 @@ func (s *simulation) kept(env *environment, jobs []lockstep.Job, options lockste
 			results[i] = r
 		}
 	})
-}
-
-// finished are the costs of a run's rollouts that did not fail, and how many did.
-func finished(run report.Run) (costs []lockstep.Costs, failed int) {
-	for _, r := range run.Routes {
-		if r.Err != nil {
-			failed++
-		} else {
-			costs = append(costs, r.Costs)
-		}
-	}
-	return costs, failed
 }
 
 // origin is what it takes to make a report again.

@@ -87,8 +87,7 @@ func (c *gateCommand) Run(env *environment) error {
 		},
 	})
 	if env.ctx.Err() != nil {
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; there is no verdict, and nothing is written")
-		return exitStatus(exitInterrupted)
+		return env.interrupted("there is no verdict, and nothing is written")
 	}
 	if err != nil {
 		return err

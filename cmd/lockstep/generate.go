@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockstep/generate"
+	"lockstep/internal/progress"
 )
 
 type generateCommand struct {
@@ -14,13 +15,12 @@ type generateCommand struct {
 
 // Run is the generate command.
 func (c *generateCommand) Run(env *environment) error {
-	bar := newProgress(env.stderr, c.NumRoutes, "routes")
+	bar := progress.New(env.stderr, c.NumRoutes, "routes")
 	err := generate.Write(env.ctx, c.Out, generate.Options{NumRoutes: c.NumRoutes, Seed: c.Seed, Progress: func(done int) { bar.Set(done) }})
 	bar.Clear()
 	switch {
 	case env.ctx.Err() != nil:
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; the same command goes on where it stopped")
-		return exitStatus(exitInterrupted)
+		return env.interrupted("the same command goes on where it stopped")
 	case err != nil:
 		return err
 	}

@@ -7,18 +7,6 @@ import (
 	"lockstep/runs"
 )
 
-// names is a plan that has the names of what is computed, and no contents.
-func (s *simulation) names(policies []lockstep.Policy) *runs.Plan {
-	p := &runs.Plan{}
-	for _, policy := range policies {
-		p.Controllers = append(p.Controllers, runs.Controller{Name: policy.String()})
-	}
-	for _, route := range s.routes {
-		p.Routes = append(p.Routes, runs.Route{Name: route.Name})
-	}
-	return p
-}
-
 // journal opens the folder of a run, if one is given (--out), and says what was wrong
 // with it. The names are those that the policies were asked for by, the last one that of
 // all others.

@@ -77,6 +77,12 @@ func (e *environment) json(v any) {
 	}
 }
 
+// interrupted says that the user ended a command, and what that means.
+func (e *environment) interrupted(means string) error {
+	fmt.Fprintf(e.stderr, "lockstep: interrupted; %s\n", means)
+	return exitStatus(exitInterrupted)
+}
+
 // exitStatus is an error whose message is already printed.
 type exitStatus int
 

@@ -69,15 +69,6 @@ func recording(t *testing.T, route, controller string) *golden.Recording {
 	return recordings[0]
 }
 
-func TestPython64(t *testing.T) {
-	texts := goldentest.Strings(t, "fmt_text")
-	for i, x := range goldentest.Array[float64](t, "fmt_x") {
-		if got := python64(x); got != texts[i] {
-			t.Errorf("python64(%v) = %q, Python has %q", x, got, texts[i])
-		}
-	}
-}
-
 func TestRolloutText(t *testing.T) {
 	assetstest.Model(t)
 	for _, c := range []struct {
@@ -442,7 +433,7 @@ func TestInterrupted(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	status, stdout, stderr := lockstepRun(cancelled, args...)
-	if status != exitInterrupted || stdout != "" || stderr != "lockstep: interrupted while routes were loaded\n" {
+	if status != exitInterrupted || stdout != "" || stderr != "lockstep: interrupted; routes were being loaded\n" {
 		t.Errorf("before it began: exit %d, stdout %q, stderr %q; want 130 and nothing done", status, stdout, stderr)
 	}
 	if _, err := os.Stat(trace); err == nil {
@@ -450,7 +441,7 @@ func TestInterrupted(t *testing.T) {
 	}
 
 	status, stdout, stderr = lockstepRun(&countdown{t.Context(), 110 - lockstep.ContextLength + 40}, args...)
-	if status != exitInterrupted || stdout != want || stderr != "lockstep: interrupted after 1 of 3 rollouts\n" {
+	if status != exitInterrupted || stdout != want || stderr != "lockstep: interrupted; 1 of 3 rollouts have finished\n" {
 		t.Errorf("in the second route: exit %d, stderr %q, stdout:\n%swant 130 and:\n%s", status, stderr, stdout, want)
 	}
 	if _, err := os.Stat(trace); err == nil {

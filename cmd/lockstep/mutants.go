@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep/internal/progress"
 	"lockstep/parity/mutants"
 	"lockstep/parity/verdict"
 	"lockstep/report"
@@ -40,11 +41,11 @@ func (c *mutantsCommand) Run(env *environment) error {
 	if len(faults) == 0 {
 		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
 	}
-	bar := newProgress(env.stderr, len(faults), "faults")
+	bar := progress.New(env.stderr, len(faults), "faults")
 	score, err := mutants.Plant(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {
-		return interrupted(env)
+		return env.interrupted(noReport)
 	}
 	if err != nil {
 		return err

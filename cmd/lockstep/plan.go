@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/progress"
 	"lockstep/policyfile"
 	"lockstep/report"
 	"lockstep/search"
@@ -14,16 +15,15 @@ import (
 type planCommand struct {
 	simulatorFlags
 	pythonFlags
-	From       string   `name:"from" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
-	Noise      []string `name:"noise" default:"own" placeholder:"own,seeded,expected" help:"What candidates are rolled on with: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
-	Candidates int      `name:"candidates" default:"48" placeholder:"N" help:"Tried together for each route. Default: ${default}."`
-	Rounds     int      `name:"rounds" default:"6" placeholder:"N" help:"For each window. Default: ${default}."`
-	Window     int      `name:"window" default:"10" placeholder:"STEPS" help:"Steps after which is planned again. Default: ${default}."`
-	Horizon    int      `name:"horizon" default:"30" placeholder:"STEPS" help:"Steps that a candidate is rolled on. Default: ${default}."`
-	Seeds      int      `name:"seeds" default:"4" placeholder:"N" help:"With seeded noise each candidate is rolled under so many. Default: ${default}."`
-	Seed       uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
-	Out        string   `name:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
-	Report     string   `name:"report" placeholder:"FILE" help:"A report."`
+	From    string   `name:"from" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
+	Noise   []string `name:"noise" default:"own" placeholder:"own,seeded,expected" help:"What candidates are rolled on with: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
+	Rounds  int      `name:"rounds" default:"2" placeholder:"N" help:"For each window. Default: ${default}."`
+	Window  int      `name:"window" default:"5" placeholder:"STEPS" help:"Steps after which is planned again. Default: ${default}."`
+	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"Steps that a candidate is rolled on. Default: ${default}."`
+	Seeds   int      `name:"seeds" default:"4" placeholder:"N" help:"With seeded noise each candidate is rolled under so many. Default: ${default}."`
+	Seed    uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
+	Out     string   `name:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
+	Report  string   `name:"report" placeholder:"FILE" help:"A report."`
 }
 
 // Run is the plan command.
@@ -34,7 +34,7 @@ func (c *planCommand) Run(env *environment) error {
 		if err != nil {
 			return fmt.Errorf("--%w", err)
 		}
-		p := &search.Plan{Noise: kind, Candidates: c.Candidates, Seeds: 1, Rounds: c.Rounds, Window: c.Window, Horizon: c.Horizon, Seed: c.Seed}
+		p := &search.Plan{Noise: kind, Seeds: 1, Rounds: c.Rounds, Window: c.Window, Horizon: c.Horizon, Seed: c.Seed}
 		if kind == lockstep.SeededNoise {
 			p.Seeds = c.Seeds
 		}
@@ -61,22 +61,17 @@ func (c *planCommand) Run(env *environment) error {
 	if err := s.whole(); err != nil {
 		return err
 	}
-	begin, err := s.actions(env, from)
-	if err != nil {
-		return err
-	}
 	page := report.NewSearch("Plans from "+from.String(), s.routes)
 	if err := s.score(env, page, report.ClassController, from); err != nil {
 		return err
 	}
 	var table *lockstep.Table
 	for _, p := range plans {
-		bar := newProgress(env.stderr, lockstep.TableSteps, "steps")
-		table, err = p.Run(env.ctx, sim, s.routes, begin, func(step int) { bar.Set(step) })
+		bar := progress.New(env.stderr, lockstep.TableSteps, "steps")
+		table, err = p.Run(env.ctx, sim, s.routes, from, func(step int) { bar.Set(step) })
 		bar.Clear()
 		if env.ctx.Err() != nil {
-			fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing is written")
-			return exitStatus(exitInterrupted)
+			return env.interrupted("nothing is written")
 		}
 		if err != nil {
 			return err
@@ -88,6 +83,9 @@ func (c *planCommand) Run(env *environment) error {
 		if err := s.score(env, page, class, table); err != nil {
 			return err
 		}
+	}
+	for k, p := range plans {
+		fmt.Fprintf(env.stdout, "%s noise: as much as %d rollouts of each route\n", c.Noise[k], p.Rollouts())
 	}
 	page.Origin = s.origin(env, &c.simulatorFlags, time.Since(start))
 	return c.write(env, page, table)
@@ -116,22 +114,4 @@ func (c *planCommand) write(env *environment, page *report.Search, table *lockst
 	}
 	fmt.Fprintf(env.stdout, "table: %s (%s noise)\n", c.Out, strings.ToLower(c.Noise[len(c.Noise)-1]))
 	return writeSearch(env, c.Report, page)
-}
-
-// actions are those that a policy takes, as tables by route.
-func (s *simulation) actions(env *environment, p lockstep.Policy) (map[string][]float64, error) {
-	tables := map[string][]float64{}
-	for i, result := range s.simulate(env, s.jobs([]lockstep.Policy{p}), lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
-		if result.Err != nil {
-			return nil, result.Err
-		}
-		name := s.routes[i].Name
-		if tables[name] != nil {
-			return nil, fmt.Errorf("two routes are named %s: a table could not tell them apart", name)
-		}
-		table := make([]float64, lockstep.TableSteps)
-		copy(table, result.Trajectory.Action[lockstep.ControlStartIdx:])
-		tables[name] = table
-	}
-	return tables, nil
 }

@@ -103,7 +103,7 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *lib
 		one.Identities = []string{engines.Identity(first.Simulator), engines.Identity(o.Simulator)}
 		report, err := k.Compare(p.env.ctx, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator))
 		if p.env.ctx.Err() != nil {
-			return interrupted(p.env)
+			return p.env.interrupted(noReport)
 		}
 		if one.Report = report; err != nil {
 			one.Error = err.Error()
@@ -121,7 +121,7 @@ func (p *comparisons) kept(one verdict.Comparison, k *tinyphysics.Case, sim lock
 	}
 	results, err := k.Run(p.env.ctx, sim)
 	if p.env.ctx.Err() != nil {
-		return one, interrupted(p.env)
+		return one, p.env.interrupted(noReport)
 	}
 	if err != nil {
 		one.Error = err.Error()

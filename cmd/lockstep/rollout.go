@@ -3,20 +3,19 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"text/tabwriter"
 	"time"
 
 	"lockstep"
 	"lockstep/gpu"
 	"lockstep/internal/fileio"
+	"lockstep/internal/progress"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
+	"lockstep/report"
 	"lockstep/runs"
 )
 
@@ -60,7 +59,6 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if err := checkOutputs([]string{s.modelPath, s.dataPath}, output{"--trace", c.Trace}); err != nil {
 		return err
 	}
-	names := s.names(policies)
 	journal, err := s.journal(env, c.Out, nil, policies, c.Controller)
 	if err != nil {
 		return err
@@ -71,25 +69,43 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if c.Stats {
 		before = ledger.Stats()
 	}
-	t := newTally(env, names, s.failed, newPrinter(env.stdout, c.JSON, s.simulator.Name(), s.simulator.Profile(), len(policies) > 1), time.Now())
+	lines := &report.Lines{Out: env.stdout, Errors: env.stderr, JSON: c.JSON, Engine: s.simulator.Name(), Profile: s.simulator.Profile(), Unread: s.failed, Start: time.Now()}
+	for _, policy := range policies {
+		lines.Controllers = append(lines.Controllers, policy.String())
+	}
+	for _, route := range s.routes {
+		lines.Routes = append(lines.Routes, route.Name)
+	}
 	jobs := s.jobs(policies)
 	if c.Trace != "" && len(jobs) > 0 {
-		err = c.traced(env, s, jobs, t)
+		err = c.traced(env, s, jobs, lines)
 	} else {
-		err = s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}, t.add)
+		err = s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}, lines.Add)
 	}
-	t.end()
+	lines.End()
 	if c.Stats {
-		t.out.stats(ledger.Stats().Sub(before))
+		printStats(env, ledger.Stats().Sub(before), c.JSON)
 	}
-	return cmp.Or(err, t.status())
+	return cmp.Or(err, status(env, lines))
+}
+
+// status is what a command ends with that prints all results.
+func status(env *environment, l *report.Lines) error {
+	switch all := len(l.Controllers) * (len(l.Routes) + len(l.Unread)); {
+	case l.Finished+l.Failed < all:
+		return env.interrupted(fmt.Sprintf("%d of %d rollouts have finished", l.Finished, all))
+	case l.Failed > 0:
+		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts failed\n", l.Failed, all)
+		return exitStatus(exitUsage)
+	}
+	return nil
 }
 
 // stream runs the jobs and adds each result as soon as those before it are there. It
 // stops where nobody reads what is printed. An interruption is no error: who adds knows
 // what is missing.
 func (s *simulation) stream(env *environment, work *runs.Work, add func(int, lockstep.Result)) error {
-	bar := newProgress(env.stderr, len(work.Jobs), "rollouts")
+	bar := progress.New(env.stderr, len(work.Jobs), "rollouts")
 	defer bar.Clear()
 	work.Simulator, work.Done = s.simulator, func() { bar.Add(1) }
 	err := work.Stream(env.ctx, func(i int, r lockstep.Result) bool {
@@ -104,7 +120,7 @@ func (s *simulation) stream(env *environment, work *runs.Work, add func(int, loc
 
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves
 // no trace; the error is of the trace alone.
-func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep.Job, t *tally) error {
+func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep.Job, lines *report.Lines) error {
 	sum, err := fileio.SHA256(s.modelPath)
 	if err != nil {
 		return err
@@ -129,7 +145,7 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 			}
 		}
 		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) {
-			t.add(i, result)
+			lines.Add(i, result)
 			writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
 			writers[i] = nil
 		})
@@ -141,37 +157,16 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 	return nil
 }
 
-// printer prints the outcome of a rollout for people or for programs.
-type printer interface {
-	route(policy string, name string, c lockstep.Costs)
-	failed(policy string, name string, err error)
-	summary(policy string, s summary)
-	stats(gpu.Stats)
-}
-
-// summary is what a policy's rollouts came to.
-type summary struct {
-	routes, failed, interrupted int // that finished, that failed, that were not computed
-	mean                        lockstep.Costs
-	seconds                     float64
-}
-
-func newPrinter(w io.Writer, asJSON bool, engine string, profile lockstep.Profile, sweep bool) printer {
-	switch {
-	case asJSON:
-		return jsonPrinter{json: json.NewEncoder(w), engine: engine, profile: profile, sweep: sweep}
-	case sweep:
-		return sweepPrinter{statsPrinter{w}}
-	default:
-		return textPrinter{statsPrinter{w}}
+// printStats prints the ledger of a device.
+func printStats(env *environment, s gpu.Stats, asJSON bool) {
+	if asJSON {
+		env.json(struct {
+			Stats gpu.Stats     `json:"stats"`
+			Host  time.Duration `json:"host_ns"`
+		}{s, s.Host()})
+		return
 	}
-}
-
-// statsPrinter prints the ledger of a device.
-type statsPrinter struct{ w io.Writer }
-
-func (p statsPrinter) stats(s gpu.Stats) {
-	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\n\ttimes\tbytes\tms\t")
 	for _, row := range []struct {
 		name         string
@@ -186,106 +181,5 @@ func (p statsPrinter) stats(s gpu.Stats) {
 	}
 	fmt.Fprintf(t, "host\t\t\t%.3f\t\n", 1e3*s.Host().Seconds())
 	t.Flush()
-	fmt.Fprintf(p.w, "%d synchronisations\n", s.Synchronisations)
-}
-
-// textPrinter prints costs as the Python program does.
-type textPrinter struct{ statsPrinter }
-
-func (p textPrinter) route(_ string, name string, c lockstep.Costs) {
-	fmt.Fprintf(p.w, "%s  lataccel_cost: %s, jerk_cost: %s, total_cost: %s\n", name, python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
-}
-
-// failed prints nothing: people read it on stderr.
-func (statsPrinter) failed(string, string, error) {}
-
-func (p textPrinter) summary(_ string, s summary) {
-	if c := s.mean; s.routes > 0 {
-		fmt.Fprintf(p.w, "\nAverage lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
-	}
-}
-
-// sweepPrinter prints the averages of each set of gains.
-type sweepPrinter struct{ statsPrinter }
-
-func (sweepPrinter) route(string, string, lockstep.Costs) {}
-
-func (p sweepPrinter) summary(policy string, s summary) {
-	c := s.mean
-	if s.routes == 0 {
-		return
-	}
-	fmt.Fprintf(p.w, "%-28s  %d routes, average lataccel_cost: %s, average jerk_cost: %s, average total_cost: %s\n", policy, s.routes, python64(c.Lataccel), python64(c.Jerk), python64(c.Total))
-}
-
-type jsonPrinter struct {
-	json    *json.Encoder
-	engine  string
-	profile lockstep.Profile
-	sweep   bool
-}
-
-// jsonRoute is the object of one rollout. In a sweep the controller's name has
-// its gains.
-type jsonRoute struct {
-	Route      string           `json:"route"`
-	Controller string           `json:"controller"`
-	Engine     string           `json:"engine"`
-	Profile    lockstep.Profile `json:"profile"`
-	jsonCosts
-}
-
-type jsonCosts struct {
-	Lataccel jsonFloat `json:"lataccel_cost"`
-	Jerk     jsonFloat `json:"jerk_cost"`
-	Total    jsonFloat `json:"total_cost"`
-}
-
-// jsonFloat is null where JSON has no number: the jerk cost of a route with one
-// step that costs is NaN.
-type jsonFloat float64
-
-func (x jsonFloat) MarshalJSON() ([]byte, error) {
-	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(x))
-}
-
-func toJSON(c lockstep.Costs) jsonCosts {
-	return jsonCosts{jsonFloat(c.Lataccel), jsonFloat(c.Jerk), jsonFloat(c.Total)}
-}
-
-func (p jsonPrinter) route(policy string, name string, c lockstep.Costs) {
-	p.json.Encode(jsonRoute{name, policy, p.engine, p.profile, toJSON(c)})
-}
-
-func (p jsonPrinter) failed(policy string, name string, err error) {
-	p.json.Encode(struct {
-		Route      string `json:"route"`
-		Controller string `json:"controller"`
-		Error      string `json:"error"`
-	}{name, policy, err.Error()})
-}
-
-func (p jsonPrinter) summary(policy string, s summary) {
-	controller := ""
-	if p.sweep {
-		controller = policy
-	}
-	p.json.Encode(struct {
-		Controller  string    `json:"controller,omitempty"`
-		Routes      int       `json:"routes"`
-		Failed      int       `json:"failed"`
-		Interrupted int       `json:"interrupted"`
-		Mean        jsonCosts `json:"mean"`
-		Seconds     float64   `json:"seconds"`
-	}{controller, s.routes, s.failed, s.interrupted, toJSON(s.mean), s.seconds})
-}
-
-func (p jsonPrinter) stats(s gpu.Stats) {
-	p.json.Encode(struct {
-		Stats gpu.Stats     `json:"stats"`
-		Host  time.Duration `json:"host_ns"`
-	}{s, s.Host()})
+	fmt.Fprintf(env.stdout, "%d synchronisations\n", s.Synchronisations)
 }

@@ -5,7 +5,9 @@ import (
 	"lockstep"
 	"time"
 
+	"lockstep/internal/progress"
 	"lockstep/policyfile"
+	"lockstep/report"
 	"lockstep/runs"
 )
 
@@ -98,12 +100,11 @@ func (c *shardRunCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(env.stderr, plan.Rollouts()/max(1, plan.Shards), "rollouts")
+	bar := progress.New(env.stderr, plan.Rollouts()/max(1, plan.Shards), "rollouts")
 	file, err := runs.RunShard(env.ctx, c.Out, c.Index, in, c.Workers, func() { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; nothing of this shard is kept")
-		return exitStatus(exitInterrupted)
+		return env.interrupted("nothing of this shard is kept")
 	}
 	if err == nil {
 		fmt.Fprintln(env.stdout, file)
@@ -132,11 +133,17 @@ func (c *shardMergeCommand) Run(env *environment) error {
 	if m.Results == nil {
 		return exitStatus(exitParity)
 	}
-	t := newTally(env, m.Plan, nil, newPrinter(env.stdout, c.JSON, m.Plan.Engine, m.Plan.Profile, len(m.Plan.Controllers) > 1), start)
-	for _, r := range m.Results {
-		t.add(r.Rollout, r.Result())
+	lines := &report.Lines{Out: env.stdout, Errors: env.stderr, JSON: c.JSON, Engine: m.Plan.Engine, Profile: m.Plan.Profile, Start: start}
+	for _, controller := range m.Plan.Controllers {
+		lines.Controllers = append(lines.Controllers, controller.Name)
 	}
-	t.end()
+	for _, route := range m.Plan.Routes {
+		lines.Routes = append(lines.Routes, route.Name)
+	}
+	for _, r := range m.Results {
+		lines.Add(r.Rollout, r.Result())
+	}
+	lines.End()
 	if c.JSON {
 		env.json(struct {
 			SHA256 string `json:"sha256"`
@@ -144,5 +151,5 @@ func (c *shardMergeCommand) Run(env *environment) error {
 	} else {
 		fmt.Fprintf(env.stdout, "sha256 %s\n", m.SHA256)
 	}
-	return t.status()
+	return status(env, lines)
 }

@@ -107,8 +107,7 @@ func (s *simulation) sweep(env *environment, journal *runs.Journal, first int, p
 	results := make([]lockstep.Result, len(work.Jobs))
 	err := s.stream(env, work, func(i int, r lockstep.Result) { results[i-first] = r })
 	if env.ctx.Err() != nil {
-		fmt.Fprintln(env.stderr, "lockstep: interrupted; with --out the same command goes on where it stopped")
-		return nil, exitStatus(exitInterrupted)
+		return nil, env.interrupted("with --out the same command goes on where it stopped")
 	}
 	return results, err
 }

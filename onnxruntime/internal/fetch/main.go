@@ -7,22 +7,20 @@
 package main
 
 import (
-	"archive/zip"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 
+	"lockstep/internal/fetch"
 	"lockstep/internal/fileio"
 	"lockstep/onnxruntime/internal/ortlib"
 )
 
 func main() {
-	path, err := fetch()
+	path, err := library()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "onnxruntime:", err)
 		os.Exit(1)
@@ -30,7 +28,11 @@ func main() {
 	fmt.Println(path)
 }
 
-func fetch() (string, error) {
+// downloads is the pattern of folders that wheels are loaded into.
+const downloads = "fetch-*"
+
+// library returns the library's path, after it was loaded if need be.
+func library() (string, error) {
 	if path := os.Getenv(ortlib.Variable); path != "" {
 		return path, ortlib.Check(path)
 	}
@@ -45,11 +47,17 @@ func fetch() (string, error) {
 		return path, nil
 	}
 	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	lock, err := fetch.Lock(folder)
+	if err != nil {
 		return "", err
 	}
+	defer lock.Close()
+	leftovers, _ := filepath.Glob(filepath.Join(folder, downloads)) // of one that was killed
+	for _, dir := range leftovers {
+		os.RemoveAll(dir)
+	}
 	// Beside the target, so that the last step is a rename within one file system.
-	work, err := os.MkdirTemp(folder, "fetch-*")
+	work, err := os.MkdirTemp(folder, downloads)
 	if err != nil {
 		return "", err
 	}
@@ -61,18 +69,21 @@ func fetch() (string, error) {
 	if len(wheels) != 1 {
 		return "", fmt.Errorf("pip left %d wheels, want 1", len(wheels))
 	}
-	library := filepath.Join(work, ortlib.FileName)
-	if err := extract(wheels[0], "onnxruntime/capi/"+ortlib.FileName, library); err != nil {
+	file := filepath.Join(work, ortlib.FileName)
+	if err := fetch.Extract(wheels[0], "onnxruntime/capi/"+ortlib.FileName, file); err != nil {
 		return "", err
 	}
-	sum, err := fileio.SHA256(library)
+	sum, err := fileio.SHA256(file)
 	if err != nil {
 		return "", err
 	}
 	if sum != ortlib.SHA256 {
 		return "", fmt.Errorf("the library in %s has SHA-256 %s, want %s: not used", filepath.Base(wheels[0]), sum, ortlib.SHA256)
 	}
-	return path, os.Rename(library, path)
+	if err := os.Rename(file, path); err != nil {
+		return "", err
+	}
+	return path, fileio.SyncDir(folder)
 }
 
 // download has pip load the wheel for the pinned platform, whatever Python it
@@ -96,24 +107,4 @@ func download(folder string) error {
 		failures = append(failures, strings.Join(client, " ")+": "+reason)
 	}
 	return fmt.Errorf("pip could not download onnxruntime %s:\n%s", ortlib.Version, strings.Join(failures, "\n"))
-}
-
-// extract copies one file out of a wheel.
-func extract(wheel, name, to string) (err error) {
-	z, err := zip.OpenReader(wheel)
-	if err != nil {
-		return err
-	}
-	defer z.Close()
-	in, err := z.Open(name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Sync(), out.Close())
 }

@@ -1,4 +1,6 @@
-package main
+// Package progress tells how far something is: by a bar on a terminal, and elsewhere by
+// a line every ten seconds, so that a log shows that a long run lives.
+package progress
 
 import (
 	"fmt"
@@ -11,19 +13,20 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells how far something is: a bar on a terminal, and elsewhere a line
-// every ten seconds, so that a log shows that a long run lives.
-type progress struct {
+// Every is how often a line comes.
+const Every = 10 * time.Second
+
+// Progress is how far something is.
+type Progress struct {
 	bar  *progressbar.ProgressBar
 	done atomic.Int64
 	end  chan struct{} // ends the lines; nil on a terminal
 }
 
-// newProgress begins the progress of n of something, such as "rollouts".
-func newProgress(w io.Writer, n int, what string) *progress {
-	f, ok := w.(*os.File)
-	terminal := ok && term.IsTerminal(int(f.Fd()))
-	p := &progress{bar: progressbar.NewOptions(n,
+// New begins the progress of n of something, such as "rollouts".
+func New(w io.Writer, n int, what string) *Progress {
+	terminal := Terminal(w)
+	p := &Progress{bar: progressbar.NewOptions(n,
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionSetVisibility(terminal),
 		progressbar.OptionShowCount(),
@@ -38,12 +41,15 @@ func newProgress(w io.Writer, n int, what string) *progress {
 	return p
 }
 
-// progressEvery is how often a line comes.
-const progressEvery = 10 * time.Second
+// Terminal reports whether a writer is one.
+func Terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
 
-func (p *progress) lines(w io.Writer, n int, what string) {
+func (p *Progress) lines(w io.Writer, n int, what string) {
 	start := time.Now()
-	ticker := time.NewTicker(progressEvery)
+	ticker := time.NewTicker(Every)
 	defer ticker.Stop()
 	for {
 		select {
@@ -51,13 +57,13 @@ func (p *progress) lines(w io.Writer, n int, what string) {
 			return
 		case <-ticker.C:
 			done := int(p.done.Load())
-			fmt.Fprintf(w, "lockstep: %s\n", describeProgress(done, n, what, float64(done)/time.Since(start).Seconds()))
+			fmt.Fprintf(w, "lockstep: %s\n", Describe(done, n, what, float64(done)/time.Since(start).Seconds()))
 		}
 	}
 }
 
-// describeProgress says how many of n are done, and how long the rest takes at a rate.
-func describeProgress(done, n int, what string, perSecond float64) string {
+// Describe says how many of n are done, and how long the rest takes at a rate.
+func Describe(done, n int, what string, perSecond float64) string {
 	text := fmt.Sprintf("%d of %d %s", done, n, what)
 	if perSecond > 0 && done < n {
 		left := time.Duration(float64(n-done) / perSecond * float64(time.Second))
@@ -67,19 +73,19 @@ func describeProgress(done, n int, what string, perSecond float64) string {
 }
 
 // Add counts n more. It may be called from any goroutine.
-func (p *progress) Add(n int) {
+func (p *Progress) Add(n int) {
 	p.done.Add(int64(n))
 	p.bar.Add(n)
 }
 
 // Set says that n are done.
-func (p *progress) Set(n int) {
+func (p *Progress) Set(n int) {
 	p.done.Store(int64(n))
 	p.bar.Set(n)
 }
 
 // Clear ends the progress and takes the bar away.
-func (p *progress) Clear() {
+func (p *Progress) Clear() {
 	if p.end != nil {
 		close(p.end)
 	}

@@ -1,4 +1,4 @@
-package main
+package reference
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// python64 formats x as Python's format(x, '>6.4') does: four significant
-// digits, at least one of them after the point, an exponent below 1e-4 and where
-// four digits leave none for the fraction, and a width of at least 6.
-func python64(x float64) string {
+// FormatCost formats a cost as the Python program prints it, by format(x, '>6.4'): four
+// significant digits, at least one of them after the point, an exponent below 1e-4 and
+// where four digits leave none for the fraction, and a width of at least 6.
+func FormatCost(x float64) string {
 	return fmt.Sprintf("%6s", pythonGeneral(x))
 }
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package fetch
 
 import "golang.org/x/sys/unix"
 
@@ -12,3 +12,6 @@ func freeSpace(dir string) (uint64, bool) {
 	}
 	return s.Bavail * uint64(s.Bsize), true
 }
+
+// syncAll puts on the disk what was written.
+func syncAll() { unix.Sync() }

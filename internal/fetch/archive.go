@@ -1,0 +1,113 @@
+package fetch
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"lockstep/internal/fileio"
+)
+
+// Archives are zip files. Each file of one has a CRC, which is checked.
+
+// Extract copies one file of an archive to a path where nothing is yet.
+func Extract(archive, name, to string) error {
+	z, err := zip.OpenReader(archive)
+	if err != nil {
+		return fmt.Errorf("%s: %w", archive, err)
+	}
+	defer z.Close()
+	for _, f := range z.File {
+		if f.Name == name {
+			return extract(f, to)
+		}
+	}
+	return fmt.Errorf("%s: there is no %s in it", archive, name)
+}
+
+// unpacking is the pattern of folders that routes are unpacked into.
+const unpacking = ".routes-*"
+
+// errDamaged is an archive's that no attempt could unpack.
+var errDamaged = errors.New("the archive is damaged: run the same command again")
+
+// damaged is an error of an archive's content; one of the disk is no fault of it.
+func damaged(err error) error {
+	if here := (*os.PathError)(nil); errors.As(err, &here) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, errDamaged)
+}
+
+// unpack writes the CSV files of an archive to a folder that appears whole or not at
+// all, in which some have a known hash. The archive's own folders are left out, as the
+// Python program does.
+func unpack(ctx context.Context, archive, target string, sums map[string]string) error {
+	z, err := zip.OpenReader(archive)
+	if err != nil {
+		return fmt.Errorf("%s: %w", archive, damaged(err))
+	}
+	defer z.Close()
+	var size uint64
+	for _, f := range z.File {
+		size += f.UncompressedSize64
+	}
+	if err := room(filepath.Dir(target), int64(size)); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(target), unpacking)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work) // nothing is left of it once it is renamed
+	files := 0
+	for _, f := range z.File {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := path.Base(strings.ReplaceAll(f.Name, `\`, "/"))
+		if f.FileInfo().IsDir() || !strings.HasSuffix(name, ".csv") || strings.HasPrefix(name, ".") {
+			continue
+		}
+		if err := extract(f, filepath.Join(work, name)); err != nil {
+			return fmt.Errorf("%s: %s: %w", archive, f.Name, damaged(err))
+		}
+		files++
+	}
+	if files == 0 {
+		return fmt.Errorf("%s holds no routes: %w", archive, errDamaged)
+	}
+	for name, want := range sums {
+		if sum, err := fileio.SHA256(filepath.Join(work, name)); err == nil && sum != want {
+			return fmt.Errorf("%s: %s is not the challenge's: SHA-256 %s, want %s", archive, name, sum, want)
+		}
+	}
+	if err := os.Chmod(work, 0o755); err != nil {
+		return err
+	}
+	syncAll() // 20,000 files, one by one, would take minutes
+	if err := os.Rename(work, target); err != nil {
+		return err
+	}
+	return fileio.SyncDir(filepath.Dir(target))
+}
+
+func extract(f *zip.File, to string) error {
+	in, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
