@@ -27,8 +27,7 @@ onnxruntime: ## fetch ONNX Runtime's library into the user's cache folder
 	@$(GO) run ./onnxruntime/internal/fetch
 
 .PHONY: run
-run: build ## roll routes out on every engine, compare the bits, draw the drives
-	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+run: build ## roll routes out on every engine that is here, compare the bits, draw the drives
 	$(BIN) demo --report build/lockstep.html
 
 .PHONY: test
@@ -334,6 +333,25 @@ mutants-classic: ## plant every fault of classic control, and read what the harn
 bench-classic: $(GYMNASIUM)/requirements/ready ## classic control on one core as multiples of Gymnasium's speed, in CPU time of one run
 	$(GO) run ./golden/classic/speed -python $(GYMNASIUM)/requirements/bin/python
 
+# GOFLAGS and WITH_CUDA put the GPU into the library; it runs without one, too.
+CUDA_PYTHON = GO=$(GO) GOFLAGS=-tags=cuda $(WITH_CUDA) $(PYTHON_VENV)/bin/pip
+
+.PHONY: install-python-cuda
+install-python-cuda: $(CUDA_LINK)/libcuda.a ## the Python package with the GPU in it, in build/python
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	$(CUDA_PYTHON) install --quiet --disable-pip-version-check '.[test]'
+	$(CUDA_PYTHON) install --quiet --disable-pip-version-check --force-reinstall --no-deps .
+
+.PHONY: test-python-standin
+test-python-standin: install-python-cuda ## the Python package's arrays on the GPU, on the stand-in driver
+	@$(MAKE) --no-print-directory standin
+	LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REQUIRE_GPU=1 $(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS) python/tests/test_device.py
+
+.PHONY: wheel-cuda
+wheel-cuda: $(CUDA_LINK)/libcuda.a ## a wheel with the GPU in it, in dist
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	$(CUDA_PYTHON) wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
 .PHONY: classic-ci
 classic-ci: ## what a change of classic control must pass, in a minute: the harness over every engine, CLI, sequences of calls, live Gymnasium where pip is at hand, a few planted faults
 	$(GO) vet ./classic/... ./reference/classic ./batched/classic ./gpu/classic ./golden/classic/...
@@ -342,3 +360,7 @@ classic-ci: ## what a change of classic control must pass, in a minute: the harn
 	$(GO) test ./cmd/lockstep -run 'Env'
 	-@$(MAKE) --no-print-directory $(GYMNASIUM)/requirements/ready >/dev/null
 	@if [ -f $(GYMNASIUM)/requirements/ready ]; then $(MAKE) --no-print-directory test-classic CLASSIC_LIVE=2000; else echo 'no Gymnasium: pip is not at hand'; fi
+
+.PHONY: bench-python
+bench-python: build ## what the Python package costs, as ratios of one run; wants what `make test-python` installs
+	$(PYTHON_VENV)/bin/python python/bench.py $(BENCHFLAGS)
