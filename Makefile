@@ -257,7 +257,7 @@ test-python: ## the Python package: a wheel from a source distribution, then its
 	GO=$(GO) $(PYTHON_VENV)/bin/python -m build --outdir build/dist .
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(echo build/dist/*.whl)[test]"
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps build/dist/*.whl
-	$(PYTHON_VENV)/bin/ruff format --check python
+	$(PYTHON_VENV)/bin/ruff format --check python golden/classic
 	$(PYTHON_VENV)/bin/ruff check python
 	$(PYTHON_VENV)/bin/mypy
 	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
