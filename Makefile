@@ -334,6 +334,25 @@ mutants-classic: ## plant every fault of classic control, and read what the harn
 bench-classic: $(GYMNASIUM)/requirements/ready ## classic control on one core as multiples of Gymnasium's speed, in CPU time of one run
 	$(GO) run ./golden/classic/speed -python $(GYMNASIUM)/requirements/bin/python
 
+# GOFLAGS and WITH_CUDA put the GPU into the library; it runs without one, too.
+CUDA_PYTHON = GO=$(GO) GOFLAGS=-tags=cuda $(WITH_CUDA) $(PYTHON_VENV)/bin/pip
+
+.PHONY: install-python-cuda
+install-python-cuda: $(CUDA_LINK)/libcuda.a ## the Python package with the GPU in it, in build/python
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	$(CUDA_PYTHON) install --quiet --disable-pip-version-check '.[test]'
+	$(CUDA_PYTHON) install --quiet --disable-pip-version-check --force-reinstall --no-deps .
+
+.PHONY: test-python-standin
+test-python-standin: install-python-cuda ## the Python package's arrays on the GPU, on the stand-in driver
+	@$(MAKE) --no-print-directory standin
+	LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REQUIRE_GPU=1 $(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS) python/tests/test_device.py
+
+.PHONY: wheel-cuda
+wheel-cuda: $(CUDA_LINK)/libcuda.a ## a wheel with the GPU in it, in dist
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	$(CUDA_PYTHON) wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
 .PHONY: classic-ci
 classic-ci: ## what a change of classic control must pass, in a minute: the harness over every engine, CLI, sequences of calls, live Gymnasium where pip is at hand, a few planted faults
 	$(GO) vet ./classic/... ./reference/classic ./batched/classic ./gpu/classic ./golden/classic/...
@@ -350,3 +369,7 @@ bench-streaming: ## what streaming and keeping a run cost of a batched run, on a
 .PHONY: bench-ray
 bench-ray: ## the parallel efficiency of shards as tasks of Ray, on an idle machine; after make test-ray
 	LOCKSTEP_RAY=1 $(PYTHON_VENV)/bin/pytest -s -m ray python/tests/test_shards.py -k efficiency
+
+.PHONY: bench-python
+bench-python: build ## what the Python package costs, as ratios of one run; wants what `make test-python` installs
+	$(PYTHON_VENV)/bin/python python/bench.py $(BENCHFLAGS)

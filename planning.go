@@ -91,8 +91,8 @@ func (n Noise) Apply(job *Job, k int) {
 	}
 }
 
-// Candidates are the jobs of a fork, and the snapshot from which they start: a copy
-// of the parts of s that index names.
+// Candidates are the jobs of a fork, to which the noise is yet to be applied, and the
+// snapshot from which they start: a copy of the parts of s that index names.
 func Candidates(jobs []Job, s *Snapshot, index []int, noise Noise) ([]Job, *Snapshot, error) {
 	if err := noise.check(len(index)); err != nil {
 		return nil, nil, err
@@ -111,7 +111,6 @@ func Candidates(jobs []Job, s *Snapshot, index []int, noise Noise) ([]Job, *Snap
 			return nil, nil, fmt.Errorf("candidate %d: no rollout %d, want 0 to %d", k, i, len(jobs)-1)
 		}
 		candidates[k] = Job{Route: jobs[i].Route, Draws: jobs[i].Draws, Expected: jobs[i].Expected}
-		noise.Apply(&candidates[k], k)
 		part.Rollouts[k] = s.Rollouts[i]
 		part.Rollouts[k].Policy = nil
 	}

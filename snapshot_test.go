@@ -58,7 +58,11 @@ func TestSnapshotBytes(t *testing.T) {
 func TestCandidates(t *testing.T) {
 	index := []int{1, 0, 0}
 	fork := func(n lockstep.Noise) ([]lockstep.Job, *lockstep.Snapshot, error) {
-		return lockstep.Candidates(jobs(), snapshot(), index, n)
+		candidates, part, err := lockstep.Candidates(jobs(), snapshot(), index, n)
+		for k := range candidates {
+			n.Apply(&candidates[k], k)
+		}
+		return candidates, part, err
 	}
 	own, part, err := fork(lockstep.Noise{Kind: lockstep.OwnNoise})
 	if err != nil || own[1].Draws != nil || own[1].Expected || own[1].Policy != nil || part.Rollouts[0].Route != "b" || part.Rollouts[2].Route != "a" {

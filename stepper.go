@@ -57,7 +57,7 @@ type DeviceStepper interface {
 	Stepper
 
 	// StepOnDevice computes one step as Step does, with commands and lataccels, float64,
-	// in the device's memory; lataccels of 0 is DeviceLataccels. It returns when the
+	// in the device's memory; which may be the same; lataccels of 0 is DeviceLataccels. It returns when the
 	// device has been told, before the step is done: the memory must stay as it is
 	// until then. A command that is NaN fails its rollout when it counts, from step
 	// ControlStartIdx on. All rollouts must be such that the device steers or commands

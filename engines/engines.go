@@ -28,6 +28,7 @@ type Config struct {
 	Workers int              // threads; 0 is the engine's choice
 	Chunk   int              // the most routes in step; 0 is the engine's choice
 	Timed   bool             // takes times for Stats
+	Stream  *uintptr         // of the caller's on the GPU, see gpu.OpenDeviceOn; nil is one of the engine's own
 
 	Kernels  string // set of the kernels of reference and batched; the best if empty
 	Sources  fs.FS  // of the kernels that are emulated; those built in if nil
@@ -83,7 +84,10 @@ var All = []Engine{
 		return opened(batched.New(batched.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk, Kernels: c.Kernels}))
 	}},
 	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Missing: gpu.Available, New: func(c Config) (lockstep.Simulator, error) {
-		return openGPU(c, gpu.OpenDevice)
+		if c.Stream == nil {
+			return openGPU(c, gpu.OpenDevice)
+		}
+		return openGPU(c, func() (driver.Device, error) { return gpu.OpenDeviceOn(*c.Stream) })
 	}},
 }
 

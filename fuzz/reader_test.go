@@ -29,6 +29,7 @@ import (
 	"lockstep/generate"
 	"lockstep/golden"
 	"lockstep/golden/goldentest"
+	"lockstep/golden/recordtest"
 	"lockstep/internal/arbitrary"
 	"lockstep/internal/model"
 	"lockstep/internal/npz"
@@ -334,7 +335,7 @@ func goldenSample() []byte {
 	r.Draw, r.Sample, r.Prediction, r.Lataccel, r.Action = r.Draw[:3], r.Sample[:3], r.Prediction[:3], r.Lataccel[:3], r.Action[:3]
 	r.FullSteps, r.Logits, r.Probs = nil, nil, nil
 	path := scratch("sample.npz", nil)
-	if err := goldentest.WriteFile(path, set.Profile, r); err != nil {
+	if err := recordtest.WriteFile(path, set.Profile, r); err != nil {
 		panic(err)
 	}
 	data, err := os.ReadFile(path)

@@ -16,7 +16,7 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
-	"lockstep/golden/goldentest"
+	"lockstep/golden/recordtest"
 	"lockstep/internal/npz"
 )
 
@@ -76,7 +76,7 @@ func record(name string, steps int, next func() uint64) *golden.Recording {
 	for i := range steps {
 		all = append(all, step(lockstep.ContextLength+i, next))
 	}
-	r := goldentest.Record(about, all...)
+	r := recordtest.Record(about, all...)
 	r.Costs = lockstep.Costs{Lataccel: math.Float64frombits(next()), Jerk: math.Float64frombits(next()), Total: math.Float64frombits(next())}
 	return r
 }
@@ -101,7 +101,7 @@ func TestRoundTrip(t *testing.T) {
 			r.FullSteps, r.Logits, r.Probs = steps, logits, probs
 			want = append(want, r)
 		}
-		if err := goldentest.WriteFile(path, lockstep.Profile{}, want...); err != nil {
+		if err := recordtest.WriteFile(path, lockstep.Profile{}, want...); err != nil {
 			t.Fatal(err)
 		}
 		got, err := golden.ReadFile(path)
@@ -123,7 +123,7 @@ func TestObserve(t *testing.T) {
 	for i := range 3 {
 		steps = append(steps, step(lockstep.ContextLength+i, next))
 	}
-	r := goldentest.Record(drive, steps...)
+	r := recordtest.Record(drive, steps...)
 	if r.Route != "r" || r.Steps() != 3 {
 		t.Errorf("route %s, %d steps; want r, 3", r.Route, r.Steps())
 	}
@@ -201,7 +201,7 @@ func TestHash(t *testing.T) {
 // TestReadErrors damages each array of a recording in turn.
 func TestReadErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.npz")
-	if err := goldentest.WriteFile(path, lockstep.Profile{}, record("a", 2, generator(1)), record("b", 1, generator(2))); err != nil {
+	if err := recordtest.WriteFile(path, lockstep.Profile{}, record("a", 2, generator(1)), record("b", 1, generator(2))); err != nil {
 		t.Fatal(err)
 	}
 	arrays, err := npz.ReadFile(path)

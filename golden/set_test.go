@@ -8,7 +8,7 @@ import (
 
 	"lockstep"
 	"lockstep/golden"
-	"lockstep/golden/goldentest"
+	"lockstep/golden/recordtest"
 )
 
 func TestSets(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSetReadErrors(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	path := filepath.Join(s.Dir, "two.npz")
-	if err := goldentest.WriteFile(path, lockstep.Profile{}, record("a", 1, generator(1)), record("b", 1, generator(2))); err != nil {
+	if err := recordtest.WriteFile(path, lockstep.Profile{}, record("a", 1, generator(1)), record("b", 1, generator(2))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Read(golden.Entry{File: "two.npz"}); err == nil || err.Error() != path+": 2 routes, want 1" {

@@ -19,15 +19,22 @@ type (
 		Weights, Routes, Job             driver.Pointer
 		RollLataccel, VEgo, AEgo, Target driver.Pointer
 		Steer                            driver.Pointer
-		Lataccel, Action, Draws          driver.Pointer
+		Lataccel, Action                 driver.Pointer
+		PastLataccel, PastAction         driver.Pointer
+		Draws                            driver.Pointer
 		Memory, Status                   driver.Pointer
-		Commands, Now                    driver.Pointer
+		Commands                         driver.Pointer
+		Width                            int64
+		Now                              driver.Pointer
 		TeacherLataccel, TeacherAction   driver.Pointer
-		Costs, Trace                     driver.Pointer
+		Costs                            driver.Pointer
+		Partial, Path                    driver.Pointer
+		Variate, Softplus, Reward        driver.Pointer
+		Trace                            driver.Pointer
 		TraceFirst, TraceEnd             int64
 	}
 	routeBlock struct {
-		Rows, First, Seed int64
+		Rows, First int64
 	}
 	layerBlock struct {
 		Inputs, Outputs int64
@@ -39,7 +46,10 @@ type (
 		Layer  [lockstep.MaxLayers]layerBlock
 	}
 	jobBlock struct {
-		Route, Kind  int64
+		Route        int64
+		Noise        int64
+		Origin       int64
+		Kind         int64
 		Gains        [10]float64
 		Table, Actor driver.Pointer
 		Sampled      int64
@@ -54,6 +64,14 @@ type (
 	memoryBlock [3]float64
 	costsBlock  struct {
 		Lataccel, Jerk, Total float64
+	}
+	placeBlock struct {
+		Rollout, Step int64
+	}
+	observingBlock struct {
+		Places, Route, Routes            driver.Pointer
+		RollLataccel, VEgo, AEgo, Target driver.Pointer
+		Lataccel, Action, Out            driver.Pointer
 	}
 	traceBlock struct {
 		Action, Draw, Prediction, Lataccel float64
@@ -78,7 +96,7 @@ const (
 	statusNoController    = 3
 	statusNoObservation   = 4
 
-	// givenDraws in place of a route's seed: the host has written the draws.
+	// givenDraws in place of a seed: the host has written the draws.
 	givenDraws = -1
 )
 
@@ -106,7 +124,7 @@ type layout struct {
 // readLayout checks that a module's variable lockstep_layout describes what this
 // package has been written for.
 func readLayout(words []int64, weights int) (layout, error) {
-	const fixed = 11
+	const fixed = 12
 	if len(words) < 1 {
 		return layout{}, errors.New("the module's lockstep_layout is empty: build the kernels again with `make kernels`")
 	}
@@ -127,6 +145,7 @@ func readLayout(words []int64, weights int) (layout, error) {
 		{"TraceStep", int(unsafe.Sizeof(traceBlock{}))},
 		{"Launch", int(unsafe.Sizeof(launchBlock{}))},
 		{"Actor", int(unsafe.Sizeof(actorBlock{}))},
+		{"Observing", int(unsafe.Sizeof(observingBlock{}))},
 		{"weights", weights},
 	} {
 		if have := words[1+i]; have != int64(c.want) {

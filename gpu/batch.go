@@ -21,6 +21,9 @@ type kind struct {
 	traced     bool
 	trajectory bool
 	policies   bool // kernels that know every kind of policy, and expected values
+	training   bool // what a trainer wants is left
+
+	past *lockstep.Snapshot // that the jobs go on from, or nil
 }
 
 // shape is all that the size of a launch's memory depends on.
@@ -38,10 +41,11 @@ type shape struct {
 type places struct {
 	commands                           int64 // all that goes up for a step
 	routes, job, steer, columns        int64
-	tables, actors, weights            int64
+	tables, actors, weights, past      int64
 	teacher                            int64
 	upEnd                              int64
 	trace                              int64 // what comes down begins here
+	variate, softplus, reward          int64
 	status, costs                      int64 // the state begins with the status
 	lataccel, action, memory, stateEnd int64
 	draws                              int64 // before upEnd if they are given
@@ -52,14 +56,20 @@ type places struct {
 // alignment of the arrays: no two share a line of a cache.
 const alignment = 256
 
+// arrays are what stands in a device's memory one after the other.
+type arrays struct{ end int64 }
+
+// place is the offset of another array.
+func (a *arrays) place(count int, size uintptr) int64 {
+	from := a.end
+	a.end += (int64(count)*int64(size) + alignment - 1) / alignment * alignment
+	return from
+}
+
 func (s shape) places() places {
 	var p places
-	at := int64(0)
-	place := func(count int, size uintptr) int64 {
-		from := at
-		at += (int64(count)*int64(size) + alignment - 1) / alignment * alignment
-		return from
-	}
+	var all arrays
+	place := all.place
 	const float = unsafe.Sizeof(float64(0))
 	if s.commands {
 		p.commands = place(s.jobs, float)
@@ -71,30 +81,39 @@ func (s shape) places() places {
 	p.tables = place(s.tables*lockstep.TableSteps, float)
 	p.actors = place(s.networks, unsafe.Sizeof(actorBlock{}))
 	p.weights = place(s.weights, unsafe.Sizeof(float32(0)))
+	if s.past != nil {
+		p.past = place(2*len(s.past.Rollouts)*s.past.Step, float)
+	}
 	if s.teacher {
 		p.teacher = place(2*s.jobs*s.stride, float)
 	}
 	if s.draws {
 		p.draws = place(s.jobs*s.stride, float)
 	}
-	p.upEnd = at
-	p.trace = at
+	p.upEnd = all.end
+	p.trace = all.end
 	if s.traced {
 		place(s.jobs*s.steps, unsafe.Sizeof(traceBlock{}))
+	}
+	if s.training {
+		const float = unsafe.Sizeof(float32(0))
+		p.variate = place(s.jobs*lockstep.ExperienceSteps, float)
+		p.softplus = place(2*s.jobs*lockstep.ExperienceSteps, float)
+		p.reward = place(s.jobs*lockstep.ExperienceSteps, float)
 	}
 	p.status = place(s.jobs, unsafe.Sizeof(statusBlock{}))
 	p.costs = place(s.jobs, unsafe.Sizeof(costsBlock{}))
 	p.lataccel = place(s.jobs*s.stride, float)
 	p.action = place(s.jobs*s.stride, float)
 	p.memory = place(s.jobs, unsafe.Sizeof(memoryBlock{}))
-	p.stateEnd = at
+	p.stateEnd = all.end
 	if !s.draws {
 		p.draws = place(s.jobs*s.stride, float)
 	}
 	if s.commands {
 		p.now = place(s.jobs, float)
 	}
-	p.total = at
+	p.total = all.end
 	return p
 }
 
@@ -103,7 +122,7 @@ func (s shape) downEnd(p places) int64 {
 	if s.commands {
 		return p.stateEnd
 	}
-	if s.trajectory {
+	if s.trajectory || s.training {
 		return p.memory
 	}
 	return p.lataccel
@@ -111,14 +130,6 @@ func (s shape) downEnd(p places) int64 {
 
 // host is how many bytes of the host's memory the data pass through.
 func (s shape) host(p places) int64 { return p.upEnd + s.downEnd(p) - p.trace }
-
-// routeKey tells apart what are different routes to a launch.
-type routeKey struct {
-	route *lockstep.Route
-	draws bool // are given
-}
-
-func (t *task) route() routeKey { return routeKey{t.job.Route, t.job.Draws != nil} }
 
 // rows is how many of its route's rows a launch wants: plans look beyond the end.
 func (t *task) rows(k kind) int {
@@ -136,17 +147,14 @@ func fit(tasks []*task, k kind, room int64) shape {
 		p := s.places()
 		return p.total <= room && (!s.traced || s.host(p) <= traceRoom)
 	}
-	routes, columns, networks := map[routeKey]bool{}, map[*lockstep.Route]bool{}, map[*lockstep.Network]bool{}
+	routes, networks := map[*lockstep.Route]bool{}, map[*lockstep.Network]bool{}
 	best := shape{kind: k}
 	next := best
 	for _, t := range tasks {
 		next.jobs++
-		if key := t.route(); !routes[key] {
-			routes[key] = true
+		if !routes[t.job.Route] {
+			routes[t.job.Route] = true
 			next.routes++
-		}
-		if !columns[t.job.Route] {
-			columns[t.job.Route] = true
 			next.rows += t.rows(k)
 		}
 		switch p := t.job.Policy.(type) {
@@ -256,36 +264,40 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 	clear(b.buffer.host[:at.upEnd])
 	routes, jobs := up[routeBlock](b, at.routes, s.routes), up[jobBlock](b, at.job, s.jobs)
 	steer, columns := up[float64](b, at.steer, s.routes*lockstep.ControlStartIdx), up[float64](b, at.columns, 4*s.rows)
-	index, first, rows := map[routeKey]int{}, map[*lockstep.Route]int{}, 0
+	index, rows := map[*lockstep.Route]int{}, 0
 	policies := parameters{batch: b, actors: map[*lockstep.Network]driver.Pointer{}}
 	for j, t := range b.tasks {
-		key, route := t.route(), t.job.Route
-		if _, ok := first[route]; !ok {
-			first[route] = rows
-			for k, column := range [][]float64{route.RollLataccel, route.VEgo, route.AEgo, route.TargetLataccel} {
-				copy(columns[k*s.rows+rows:], column[:t.rows(s.kind)])
-			}
-			rows += t.rows(s.kind)
-		}
-		i, ok := index[key]
+		route := t.job.Route
+		i, ok := index[route]
 		if !ok {
 			i = len(index)
-			index[key] = i
-			routes[i] = routeBlock{Rows: int64(t.rows(s.kind)), First: int64(first[route]), Seed: int64(route.Seed)}
-			if key.draws {
-				routes[i].Seed = givenDraws
+			index[route] = i
+			n := t.rows(s.kind)
+			for k, column := range [][]float64{route.RollLataccel, route.VEgo, route.AEgo, route.TargetLataccel} {
+				copy(columns[k*s.rows+rows:], column[:n])
 			}
+			routes[i] = routeBlock{Rows: int64(n), First: int64(rows)}
 			copy(steer[i*lockstep.ControlStartIdx:], route.SteerCommand[:lockstep.ControlStartIdx])
+			rows += n
 		}
 		jobs[j] = policies.job(t.job)
-		jobs[j].Route = int64(i)
+		jobs[j].Route, jobs[j].Noise, jobs[j].Origin = int64(i), t.noise(), int64(t.origin)
 		if s.teacher {
 			history := up[float64](b, at.teacher, 2*s.jobs*s.stride)[j*s.stride:]
 			copy(history, t.job.Teacher.Lataccel[:t.end])
 			copy(history[s.jobs*s.stride:], t.job.Teacher.Action[:t.end])
 		}
-		if s.draws {
+		if s.draws && t.job.Draws != nil {
 			copy(up[float64](b, at.draws, s.jobs*s.stride)[j*s.stride+lockstep.ContextLength:], t.job.Draws[:t.end-lockstep.ContextLength])
+		}
+	}
+
+	if s.past != nil {
+		n := len(s.past.Rollouts) * s.past.Step
+		past := up[float64](b, at.past, 2*n)
+		for i, r := range s.past.Rollouts {
+			copy(past[i*s.past.Step:], r.Lataccel)
+			copy(past[n+i*s.past.Step:], r.Action)
 		}
 	}
 
@@ -309,6 +321,16 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 	if s.traced {
 		b.block.Trace = b.device(at.trace)
 	}
+	if s.training {
+		b.block.Variate, b.block.Softplus, b.block.Reward = b.device(at.variate), b.device(at.softplus), b.device(at.reward)
+	}
+	b.block.Width = int64(s.jobs)
+	if s.past != nil {
+		b.block.PastLataccel = b.device(at.past)
+		b.block.PastAction = b.device(at.past + int64(8*len(s.past.Rollouts)*s.past.Step))
+		b.aim(s.past.Step)
+		return
+	}
 	b.aim(lockstep.ContextLength)
 }
 
@@ -321,18 +343,20 @@ func (b *batch) aim(step int) {
 	}
 }
 
-// launch starts the kernels of all parts.
-func (b *batch) launch() error {
+// launch starts the kernels of all parts, those with policies if they are asked for. A
+// past is of the first launch alone.
+func (b *batch) launch(policies bool) error {
 	first := 0
 	for _, p := range b.parts {
 		k := b.block
 		k.FirstJob, k.Jobs = int64(first), int64(first+p.jobs)
 		blocks := (p.jobs + p.kernel.routes - 1) / p.kernel.routes
-		if err := b.on.Launch(p.kernel.name(b.shape.policies), blocks, b.simulator.config.Threads, p.kernel.shared, viewBytes([]launchBlock{k})); err != nil {
+		if err := b.on.Launch(p.kernel.name(policies), blocks, b.simulator.config.Threads, p.kernel.shared, viewBytes([]launchBlock{k})); err != nil {
 			return err
 		}
 		first += p.jobs
 	}
+	b.block.PastLataccel, b.block.PastAction = 0, 0
 	return nil
 }
 
@@ -382,7 +406,7 @@ func (s statusBlock) err() error {
 	case statusNoController:
 		return fmt.Errorf("the kernel has no policy of kind %v", s.Value)
 	case statusNoObservation:
-		return fmt.Errorf("%s is NaN", lockstep.ObservationElement(int(s.Value)))
+		return notObserved(int(s.Value))
 	}
 	return fmt.Errorf("the kernel ended with code %d, which this program does not know", s.Code)
 }

@@ -17,12 +17,12 @@ import (
 // TestLayout refuses modules of another interface.
 func TestLayout(t *testing.T) {
 	const weights = 7
-	good := []int64{interfaceVersion, 24, 8 * 18, 40, 24, 48 + 160 + 320 + 8192 + 8192 + 1024 + 8 + 8, 30 * 8, 8 * 50, weights, 256, 2, 1, 1000, 2, 2000,
+	good := []int64{interfaceVersion, 16, 8 * 20, 40, 24, 48 + 160 + 320 + 8192 + 8192 + 1024 + 8 + 8, 38 * 8, 8 * 50, 8 * 10, weights, 256, 2, 1, 1000, 2, 2000,
 		0, 0, 3, 2, 10, 3, 0, 0, 0, 0}
 	if l, err := readLayout(good, weights); err != nil || l.maxThreads != 256 || !slices.Equal(l.variants, []variant{{1, 1000}, {2, 2000}}) {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	for i, want := range map[int]string{0: "version", 1: "Route", 2: "Job", 3: "Status", 4: "Memory", 5: "TraceStep", 6: "Launch", 7: "Actor", 8: "weights", 10: "too few", 18: "kinds", 23: "kinds"} {
+	for i, want := range map[int]string{0: "version", 1: "Route", 2: "Job", 3: "Status", 4: "Memory", 5: "TraceStep", 6: "Launch", 7: "Actor", 8: "Observing", 9: "weights", 11: "too few", 18: "kinds", 23: "kinds"} {
 		bad := slices.Clone(good)
 		bad[i] += 8
 		if _, err := readLayout(bad, weights); !contains(err, want) || !contains(err, "make kernels") {
@@ -67,7 +67,7 @@ func TestOtherInterface(t *testing.T) {
 		d, err := open()
 		return &another{Device: d}, err
 	}})
-	if !contains(err, "the size of Launch is 248 in the module and 240 in this program") {
+	if !contains(err, "the size of Launch is 312 in the module and 304 in this program") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -2,11 +2,12 @@
 // run from their first step to their costs inside one kernel launch, with the
 // reference's bits.
 //
-// Jobs with the policies Zero and PID cost one upload, one launch and one
-// download, however many there are, unless they do not fit the device's memory
-// at once; nothing passes between host and device meanwhile. Jobs with
-// controllers of the caller's own run in step mode (see Stepper): all state stays
-// on the device, commands go in and lataccels come out.
+// Jobs with native policies cost one upload, one launch and one download, however
+// many there are, unless they do not fit the device's memory at once; nothing
+// passes between host and device meanwhile, also where training data is collected.
+// Jobs with controllers of the caller's own run in step mode (see Stepper): all
+// state stays on the device, commands go in and lataccels come out. Candidates of a
+// planner begin and roll on in one launch, too.
 //
 // The device is a GPU behind CUDA's driver, in programs built with the tag cuda,
 // or anything else that is a driver.Device: package emulated runs the same

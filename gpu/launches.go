@@ -64,6 +64,9 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 			if last && o.err == nil {
 				o.result = b.result(j)
 				r.tally(statuses[j])
+				if r.training != nil {
+					b.record(r.training, j)
+				}
 			}
 		}
 		return nil
@@ -75,7 +78,7 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 		for _, t := range b.tasks {
 			outcomes = append(outcomes, outcome{task: t})
 		}
-		if err := b.launch(); err != nil {
+		if err := b.launch(k.policies); err != nil {
 			return err
 		}
 		return collect()
@@ -99,7 +102,7 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 		begin = time.Now()
 		err := r.use(r.ctx, b.on, func(c *connection) error {
 			b.aim(int(b.block.End))
-			if err := b.launch(); err != nil {
+			if err := b.launch(k.policies); err != nil {
 				return err
 			}
 			return collect()

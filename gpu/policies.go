@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"unsafe"
+
 	"lockstep"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/kernels"
@@ -66,6 +68,5 @@ func (p *parameters) actor(n *lockstep.Network) driver.Pointer {
 		copy(up[float32](p.batch, p.at.weights, p.weights+len(numbers))[p.weights:], numbers)
 		p.weights += len(numbers)
 	}
-	const size = 8 * (2 + 3*lockstep.MaxLayers)
-	return p.device(p.at.actors + int64(at*size))
+	return p.device(p.at.actors + int64(at)*int64(unsafe.Sizeof(*block)))
 }

@@ -2,11 +2,14 @@ package gpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"lockstep"
+	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 )
 
@@ -79,5 +82,92 @@ func TestEveryKind(t *testing.T) {
 				t.Errorf("%+v, want one upload, launch, synchronisation and download", c.Counts)
 			}
 		})
+	}
+}
+
+// TestCollectLedger: training data comes down at the end of one launch, whatever its
+// steps, and observations go one way in one.
+func TestCollectLedger(t *testing.T) {
+	s := newSimulator(t, Config{})
+	policy := network(16)
+	for _, rows := range []int{103, 113} {
+		var jobs []lockstep.Job
+		for i := range 3 {
+			jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], rows), Policy: policy, Sampling: &lockstep.Sampling{ID: uint64(i)}})
+		}
+		before := s.Stats()
+		e, err := s.Collect(context.Background(), jobs)
+		if err != nil || e.Results[0].Err != nil {
+			t.Fatal(err, e.Results[0].Err)
+		}
+		if c := s.Stats().Sub(before); c.Uploads != 1 || c.Launches != 1 || c.Downloads != 1 || c.Synchronisations != 1 {
+			t.Errorf("%d rows: %+v, want one upload, launch, synchronisation and download", rows, c.Counts)
+		}
+		before = s.Stats()
+		into := make([]float32, 3*(rows-100)*lockstep.ObservationSize)
+		if err := s.Observe(e, nil, into); err != nil {
+			t.Fatal(err)
+		}
+		if c := s.Stats().Sub(before); c.Uploads != 1 || c.Launches != 1 || c.DownloadBytes != int64(4*len(into)) {
+			t.Errorf("%d rows: observing them takes %+v, want one upload, launch and download", rows, c.Counts)
+		}
+		few := make([]float32, len(into))
+		s.config.MemoryLimit = 4 << 10
+		if err := s.Observe(e, nil, few); !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("an observation fits 4 KiB: %v", err)
+		}
+		s.config.MemoryLimit = 24 << 10
+		if err := s.Observe(e, nil, few); err != nil || !slices.Equal(few, into) {
+			t.Errorf("in little memory the observations are others: %v", err)
+		}
+		s.config.MemoryLimit = 0
+	}
+}
+
+// TestRollLedger: candidates are begun and rolled on in one launch, from snapshots that
+// go up once.
+func TestRollLedger(t *testing.T) {
+	s := newSimulator(t, Config{})
+	ctx := context.Background()
+	p := reset(t, s, []lockstep.Job{{Route: shorten(routes()[0], 110)}, {Route: shorten(routes()[1], 110)}}, lockstep.Options{Shortcuts: lockstep.CostOnly}).(lockstep.Planner)
+	through := make([]float64, 2*82)
+	if err := p.Roll(ctx, through, make([]float64, 2), nil); err != nil || p.Index() != 102 {
+		t.Fatal(err, p.Index())
+	}
+	shot, err := p.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uploads := map[int]int64{}
+	for _, m := range []int{2, 20} {
+		index := make([]int, m)
+		for k := range index {
+			index[k] = k % 2
+		}
+		before := s.Stats()
+		f, err := p.Fork(ctx, shot, index, lockstep.Noise{Kind: lockstep.OwnNoise})
+		if err != nil {
+			t.Fatal(err)
+		}
+		costs := make([]float64, m)
+		if err := f.Roll(ctx, make([]float64, 2*m), costs, nil); err != nil {
+			t.Fatal(err)
+		}
+		c := s.Stats().Sub(before)
+		if c.Launches != 1 || c.Uploads != 2 || c.Downloads != 2 {
+			t.Errorf("%d candidates: %+v, want one launch, uploads of snapshots and of commands, downloads of costs and of how they stand", m, c.Counts)
+		}
+		uploads[m] = c.UploadBytes
+		for k := range costs {
+			if !(costs[k] > 0) || costs[k] != costs[k%2] {
+				t.Errorf("candidate %d costs %v, the first of its origin %v", k, costs[k], costs[k%2])
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more := uploads[20] - uploads[2]; more > 18*(200+3*8) {
+		t.Errorf("18 candidates more upload %d bytes: snapshots or draws go up with each", more)
 	}
 }

@@ -28,6 +28,7 @@ func TestShort(t *testing.T) {
 		}
 		opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 		observed := append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: weavePolicy})
+		observed = append(observed, everyKind(jobs[1].Route)...)
 		want := traces(t, ref, observed, opts)
 		for _, size := range blockSizes {
 			t.Run(fmt.Sprintf("%v, blocks of %d", profile, size), func(t *testing.T) {

@@ -191,16 +191,20 @@ func (s *Simulator) tally(status statusBlock) {
 // uploads each route once.
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
-		r := &run{Simulator: s, ctx: ctx, opts: opts, yield: yield}
-		for _, group := range r.group(jobs) {
-			if group.kind.commands {
-				r.steps(group)
-			} else {
-				r.launches(group)
-			}
-			if r.stopped {
-				return
-			}
+		(&run{Simulator: s, ctx: ctx, opts: opts, yield: yield}).all(jobs)
+	}
+}
+
+// all runs all jobs.
+func (r *run) all(jobs []lockstep.Job) {
+	for _, group := range r.group(jobs) {
+		if group.kind.commands {
+			r.steps(group)
+		} else {
+			r.launches(group)
+		}
+		if r.stopped {
+			return
 		}
 	}
 }
@@ -212,6 +216,8 @@ type run struct {
 	opts    lockstep.Options
 	yield   func(int, lockstep.Result) bool
 	stopped bool // the caller has broken out of the loop
+
+	training *lockstep.Experience // to be filled, or nil
 }
 
 // task is a job of a run.
@@ -220,6 +226,20 @@ type task struct {
 	index int // the job's
 	end   int // one past the last step
 	done  bool
+
+	origin int     // of its kind's past
+	seed   *uint32 // of its draws, in place of the route's
+}
+
+// noise is the seed of its draws, or givenDraws.
+func (t *task) noise() int64 {
+	switch {
+	case t.seed != nil:
+		return int64(*t.seed)
+	case t.job.Draws != nil:
+		return givenDraws
+	}
+	return int64(t.job.Route.Seed)
 }
 
 // group is tasks that can share a launch.
@@ -285,6 +305,7 @@ func (r *run) kind(job *lockstep.Job) kind {
 		draws:      job.Draws != nil,
 		traced:     job.Observe != nil,
 		trajectory: r.opts.Trajectory,
+		training:   r.training != nil,
 	}
 }
 

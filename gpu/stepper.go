@@ -65,6 +65,10 @@ func (s *Simulator) reset(ctx context.Context, tasks []*task, k kind, opts locks
 		return nil, err
 	}
 	r.tasks = r.batch.tasks
+	r.start = lockstep.ContextLength
+	if k.past != nil {
+		r.start, r.restored = k.past.Step, k.past.Step
+	}
 	n := len(r.tasks)
 	r.lataccel, r.action = make([][]float64, n), make([][]float64, n)
 	r.command, r.running, r.memory = make([]float64, n), make([]bool, n), make([]memoryBlock, n)
@@ -72,8 +76,12 @@ func (s *Simulator) reset(ctx context.Context, tasks []*task, k kind, opts locks
 	for j, t := range r.tasks {
 		jobs[j] = *t.job
 		r.lataccel[j], r.action[j] = make([]float64, t.end), make([]float64, t.end)
-		copy(r.lataccel[j], t.job.Route.TargetLataccel[:lockstep.ContextLength])
-		copy(r.action[j], t.job.Route.SteerCommand[:lockstep.ContextLength])
+		lataccel, action := t.job.Route.TargetLataccel[:lockstep.ContextLength], t.job.Route.SteerCommand[:lockstep.ContextLength]
+		if k.past != nil {
+			lataccel, action = k.past.Rollouts[t.origin].Lataccel, k.past.Rollouts[t.origin].Action
+		}
+		copy(r.lataccel[j], lataccel)
+		copy(r.action[j], action)
 	}
 	r.controllers = r.makeControllers()
 	return &stepper{stepping.New(r, s, jobs, opts), r}, nil
@@ -128,13 +136,12 @@ type rollouts struct {
 	lataccel, action [][]float64
 	memory           []memoryBlock
 
-	begun    bool   // the device has the draws
+	start    int    // the step at which they begin
+	begun    bool   // the device has what was before, and the draws
 	restored int    // the step that Restore has gone back to, if no launch came after it
 	running  []bool // at the step that is computed
 	fail     func(rollout int, err error)
 }
-
-var _ stepping.Unseen = (*rollouts)(nil)
 
 // Step computes a step on the device. Its failure is that of all rollouts.
 func (r *rollouts) Step(step int, running []int, commands []float64, fail func(rollout int, err error)) {
@@ -196,7 +203,7 @@ func (r *rollouts) launch(from, to int, trace *[]byte) error {
 		if err := c.Upload(b.device(b.at.commands), b.buffer.host[b.at.commands:b.at.routes]); err != nil {
 			return err
 		}
-		if err := b.launch(); err != nil {
+		if err := b.launch(b.shape.policies); err != nil {
 			return err
 		}
 		begin := b.at.status
@@ -219,17 +226,13 @@ func (r *rollouts) launch(from, to int, trace *[]byte) error {
 // waits for nothing.
 func (r *rollouts) launchAt(step int, commands, lataccels driver.Pointer) error {
 	b := r.batch
-	return b.simulator.use(context.Background(), b.on, func(c *connection) error {
+	return b.simulator.use(context.Background(), b.on, func(*connection) error {
 		b.aim(step)
 		b.block.End = int64(step + 1)
 		b.block.Commands, b.block.Now = commands, lataccels
 		defer func() { b.block.Commands, b.block.Now = b.device(b.at.commands), 0 }()
-		// The kernel leaves the lataccel of what failed before alone; it is NaN.
-		if err := c.Fill(lataccels, 0xff, int64(8*len(r.tasks))); err != nil {
-			return err
-		}
 		r.begun, r.restored = true, 0
-		return b.launch()
+		return b.launch(b.shape.policies)
 	})
 }
 
@@ -291,7 +294,7 @@ func (r *rollouts) Memory(j int) ([]float64, error) {
 // device take them up, and compute the costs of what has ended.
 func (r *rollouts) Restore(j, step int, lataccel, action, memory []float64) error {
 	if !r.begun { // the device makes the draws at the beginning
-		if err := r.launch(lockstep.ContextLength, lockstep.ContextLength, nil); err != nil {
+		if err := r.launch(r.start, r.start, nil); err != nil {
 			return err
 		}
 	}

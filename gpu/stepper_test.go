@@ -168,7 +168,7 @@ func TestStepOnDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if d := s.Stats().Sub(before); d.Launches != steps || d.Uploads+d.Downloads+d.Synchronisations != 0 {
+	if d := s.Stats().Sub(before); d.Launches != steps || d.Uploads+d.Downloads+d.Copies+d.Synchronisations != 0 {
 		t.Errorf("%d steps were %+v, want a launch for each and nothing through the host", steps, d.Counts)
 	}
 	if p.Err(2) != nil || p.Index() != 107 || !p.Done() {
@@ -217,10 +217,14 @@ func TestStepOnDevice(t *testing.T) {
 		if err := onHost.Step(ctx, alone, now); err != nil {
 			t.Fatal(err)
 		}
-		if step == 104 {
+		own := driver.Pointer(p.DeviceLataccels())
+		switch step {
+		case 103: // in the place of the commands
+			err = errors.Join(c.Copy(own, given+24*81, 24), p.StepOnDevice(uintptr(own), 0), c.Download(viewBytes(got[:3]), own), c.Synchronize(ctx))
+		case 104:
 			err = p.Step(ctx, alone, got[:3])
-		} else {
-			err = errors.Join(p.StepOnDevice(uintptr(given)+24*81, 0), c.Download(viewBytes(got[:3]), driver.Pointer(p.DeviceLataccels())), c.Synchronize(ctx))
+		default:
+			err = errors.Join(p.StepOnDevice(uintptr(given)+24*81, 0), c.Download(viewBytes(got[:3]), own), c.Synchronize(ctx))
 		}
 		if err != nil || !slices.EqualFunc(got[:3], now, same64) {
 			t.Fatalf("step %d from a snapshot: lataccels %v, want %v; %v", step, got[:3], now, err)

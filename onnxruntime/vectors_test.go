@@ -56,6 +56,19 @@ func TestVectors(t *testing.T) {
 		c := costs(v.Float64s("target"), v.Float64s("lataccel"), make([]float64, 400))
 		return []float64{c.Lataccel, c.Jerk, c.Total}
 	})
+	vectors.Hold(t, "pid", func(v vectors.Vector) any {
+		g, answers := v.Float64s("gains"), []float64{}
+		c := &chunk{slots: []slot{{}, {target: v.Float64s("target")}}, running: []bool{false, true}, current: make([]float64, 2), command: make([]float64, 2)}
+		var p pids
+		p.add(0, lockstep.DefaultPID)
+		p.add(1, lockstep.PID{P: g[0], I: g[1], D: g[2]})
+		for step, lataccel := range v.Float64s("lataccel") {
+			c.current[1] = lataccel
+			p.update(c, step)
+			answers = append(answers, c.command[1])
+		}
+		return answers
+	})
 }
 
 // TestVectorsLibrary holds ONNX Runtime's own operators to the vectors of its

@@ -18,7 +18,8 @@ const (
 	// groupSize is the same for rollouts with all stages in full, 10 MB each.
 	groupSize = 8
 
-	defaultDetails = 8
+	// maxDetails is how many divergences are described in full, one for each stage.
+	maxDetails = 8
 )
 
 // Compare holds got to want on those tasks. Between two recordings tasks may be nil: then
@@ -54,7 +55,12 @@ func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts
 	if c.tasks, err = pairUp(want, got, tasks); err != nil {
 		return nil, err
 	}
-	c.report = newReport(&f, want, got, opts)
+	c.tolerated = make([]Tolerance, len(f.Schema.Stages))
+	c.report = &Report{Want: want.Info(), Got: got.Info(), Exact: !opts.Inexact, Budget: opts.Budget, Compared: map[string]int{}}
+	for i := range f.Schema.Stages {
+		c.report.Stages = append(c.report.Stages, f.Schema.Stages[i].Name)
+	}
+	c.report.Stages = append(c.report.Stages, f.Schema.Outcome.Name)
 	c.held, c.running = wanted, gotten
 	if !c.live[gotten] && c.live[wanted] {
 		c.held, c.running = gotten, wanted
@@ -76,15 +82,6 @@ func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts
 	return c.report, nil
 }
 
-func newReport(f *Family, want, got Source, opts CompareOptions) *Report {
-	r := &Report{Want: want.Info(), Got: got.Info(), Exact: !opts.Inexact, Budget: opts.Budget, Compared: map[string]int{}}
-	for i := range f.Schema.Stages {
-		r.Stages = append(r.Stages, f.Schema.Stages[i].Name)
-	}
-	r.Stages = append(r.Stages, f.Schema.Outcome.Name)
-	return r
-}
-
 // comparison is one call of Compare.
 type comparison struct {
 	ctx     context.Context
@@ -97,9 +94,10 @@ type comparison struct {
 	opts    CompareOptions
 	tasks   []Task
 
-	first   time.Duration // in the first pass
-	report  *Report
-	results []*result // by task
+	first     time.Duration // in the first pass
+	report    *Report
+	tolerated []Tolerance // by stage
+	results   []*result   // by task
 }
 
 // result is what is known of a task once its block is done.
@@ -310,9 +308,9 @@ func (p *pairing) finish(running End) {
 
 // changed is what the differences did to the rollout.
 func (p *pairing) changed() (all []Effect) {
-	for i, e := range p.effects {
-		if e.steps > 0 {
-			all = append(all, Effect{Stage: p.c.family.Schema.Stages[i].Name, Step: e.first, Steps: e.steps, Apart: Float(e.greatest)})
+	for _, e := range p.effects {
+		if e.Steps > 0 {
+			all = append(all, e)
 		}
 	}
 	want, got := sides(p, p.held.end.Outcome, p.running.Outcome)
@@ -461,7 +459,7 @@ func (c *comparison) tally(t *Task, o *result) {
 		Rollout: rolloutText(c.family.Schema, t.Key), Key: t.Key,
 		Steps: o.first.steps, Equal: !o.first.differs,
 		WantHash: trace.Hex(o.first.rolling[wanted]), GotHash: trace.Hex(o.first.rolling[gotten]),
-		Findings: len(o.findings), Flips: judged.explained, Forced: o.teacher != nil, Effects: o.first.changed(),
+		Findings: len(o.findings), Flips: judged.flips.Explained, Forced: o.teacher != nil, Effects: o.first.changed(),
 	}
 	if len(o.findings) > 0 {
 		v.First = &o.findings[0]
@@ -481,39 +479,21 @@ func (c *comparison) tally(t *Task, o *result) {
 			r.Compared[r.Stages[i]] += n
 		}
 	}
-	if judged.flipped != "" {
-		r.Flips.Stage = judged.flipped
-	}
-	r.Flips.Explained += judged.explained
-	r.Flips.Unexplained += judged.unexplained
-	for _, e := range judged.examples {
+	flips := &judged.flips
+	r.Flips.Stage = cmp.Or(flips.Stage, r.Flips.Stage)
+	r.Flips.Explained += flips.Explained
+	r.Flips.Unexplained += flips.Unexplained
+	for _, e := range flips.Examples {
 		if len(r.Flips.Examples) < maxExamples {
 			e.Rollout = v.Rollout
 			r.Flips.Examples = append(r.Flips.Examples, e)
 		}
 	}
-	judged.examples = nil
-	c.tolerated(&v, judged)
-}
-
-// tolerated adds how far a rollout's soft stages were off.
-func (c *comparison) tolerated(v *Verdict, judged *pairing) {
-	r := c.report
-	for i, n := range judged.tolerated {
-		if n.steps == 0 {
-			continue
-		}
-		at := slices.IndexFunc(r.Tolerated, func(t Tolerance) bool { return t.Stage == r.Stages[i] })
-		if at < 0 {
-			at = len(r.Tolerated)
-			r.Tolerated = append(r.Tolerated, Tolerance{Stage: r.Stages[i], Difference: Difference{Abs: -1}})
-		}
-		total := &r.Tolerated[at]
-		total.Steps += n.steps
-		total.Unknown += n.unknown
-		total.ULPs = max(total.ULPs, n.greatest.ULPs)
-		if n.greatest.Abs > total.Abs {
-			total.Abs, total.Rollout, total.Step = n.greatest.Abs, v.Rollout, n.step
+	flips.Examples = nil
+	for i := range judged.tolerated {
+		if n := &judged.tolerated[i]; n.Steps > 0 {
+			n.Rollout = v.Rollout
+			c.tolerated[i].add(n)
 		}
 	}
 }
@@ -525,12 +505,11 @@ func (c *comparison) finish() error {
 		i := c.family.Schema.Index(stage)
 		return i >= 0 && c.family.Schema.Stages[i].Optional && r.Compared[stage] == 0
 	})
-	slices.SortFunc(r.Tolerated, func(a, b Tolerance) int {
-		return cmp.Compare(c.family.Schema.Index(a.Stage), c.family.Schema.Index(b.Stage))
-	})
-	limit := c.opts.Details
-	if limit <= 0 {
-		limit = defaultDetails
+	for i, t := range c.tolerated {
+		if t.Steps > 0 {
+			t.Stage = c.family.Schema.Stages[i].Name
+			r.Tolerated = append(r.Tolerated, t)
+		}
 	}
 	where := map[string]int{} // of r.Findings, which are in the order in which they are met
 	var first []int           // the task of each
@@ -553,7 +532,7 @@ func (c *comparison) finish() error {
 			}
 		}
 	}
-	for i, s := range r.Findings[:min(limit, len(r.Findings))] {
+	for i, s := range r.Findings[:min(maxDetails, len(r.Findings))] {
 		d, err := c.describe(c.results[first[i]], Finding{s.Step, s.Stage}, i == 0)
 		if err != nil {
 			return err

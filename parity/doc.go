@@ -16,28 +16,8 @@
 // # Your own simulator
 //
 // Write down its steps as a schema.View, in the order of computation, and an Engine that
-// runs tasks; package tinyphysics is one, and the tests of this package have another:
-//
-//	var view = schema.NewView(
-//		schema.Schema{Name: "walk", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result", Elements: []string{"total"}, From: []string{"reward"}}},
-//		schema.Array(schema.Stage{Name: "state", Shape: []int{2}, Teach: true, From: []schema.Input{schema.Last(1, "state")}}, func(s *Step) []float64 { return s.State[:] }),
-//		schema.Number(schema.Stage{Name: "reward", Effect: true, From: []schema.Input{schema.Same("state")}}, func(s *Step) (float64, bool) { return s.Reward, true }),
-//	)
-//
-//	func (e engine) Run(ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step)) iter.Seq2[int, parity.End] {
-//		return func(yield func(int, parity.End) bool) {
-//			for i, task := range tasks {
-//				into := view.NewStep()
-//				total, err := simulate(ctx, task.Job.(Start), task.Teacher, func(s *Step) {
-//					view.Expose(s.Index, s, into)
-//					observe(i, into)
-//				})
-//				if !yield(i, parity.End{Outcome: []float64{total}, Err: err}) {
-//					return
-//				}
-//			}
-//		}
-//	}
+// runs tasks; package tinyphysics is one, and walk_test.go beside this file is a whole
+// one in sixty lines, compared, judged, traced, shrunk and replayed.
 //
 // A vector of environments is as many tasks: those that end early have fewer steps, and
 // those that reset themselves go on, with the flag that says so as one of the stages. A

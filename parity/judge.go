@@ -3,7 +3,6 @@ package parity
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"lockstep/parity/schema"
@@ -27,29 +26,13 @@ type judge struct {
 	differs  bool
 	findings []Finding
 	evidence map[string][2]*schema.Step // of the first finding of each stage, without arrays
-	effects  []effect                   // by stage
+	effects  []Effect                   // by stage
 
 	last    []int // by stage, the last step whose value may have differed; -1 is none
 	outcome bool  // that of a stage that the outcome is computed from, where it counts
 
-	flipped                string // the stage that explanations are of
-	explained, unexplained int
-	examples               []*Explanation
-	tolerated              []tolerance // by stage
-}
-
-// tolerance is how far a stage was off that may be.
-type tolerance struct {
-	steps    int
-	unknown  int // of them, for want of the values
-	greatest Difference
-	step     int // of the greatest Abs
-}
-
-// effect is how a number went on both sides.
-type effect struct {
-	first, steps int // where it differed
-	greatest     float64
+	flips     FlipCounts
+	tolerated []Tolerance // by stage
 }
 
 // Sides.
@@ -65,10 +48,10 @@ func newJudge(f *Family, live [2]bool, forced, inexact bool) *judge {
 	n := len(f.Schema.Stages)
 	j := &judge{
 		family: f, live: live, forced: forced, inexact: inexact, evidence: map[string][2]*schema.Step{},
-		compared: make([]int, n), effects: make([]effect, n), tolerated: make([]tolerance, n), last: make([]int, n),
+		compared: make([]int, n), effects: make([]Effect, n), tolerated: make([]Tolerance, n), last: make([]int, n),
 	}
 	for i := range j.last {
-		j.last[i] = -1
+		j.last[i], j.effects[i].Stage = -1, f.Schema.Stages[i].Name
 	}
 	return j
 }
@@ -194,23 +177,18 @@ func (j *judge) explains(g *schema.Stage) bool {
 
 // tolerate notes how far a stage is off that may be.
 func (j *judge) tolerate(i int, want, got *schema.Step) {
-	t := &j.tolerated[i]
-	t.steps++
 	d, ok := Farthest(j.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
+	one := Tolerance{Steps: 1, Step: want.Index, Difference: d}
 	if !ok {
-		t.unknown++
-		return
+		one.Unknown = 1
 	}
-	if d.Abs > t.greatest.Abs {
-		t.greatest.Abs, t.step = d.Abs, want.Index
-	}
-	t.greatest.ULPs = max(t.greatest.ULPs, d.ULPs)
+	j.tolerated[i].add(&one)
 }
 
 // flip notes a stage that came out otherwise after soft ones, and reports whether they
 // explain it.
 func (j *judge) flip(stage string, want, got *schema.Step) bool {
-	j.flipped = stage
+	j.flips.Stage = stage
 	var e *Explanation
 	if j.family.Explain != nil {
 		e = j.family.Explain(want, got)
@@ -220,26 +198,14 @@ func (j *judge) flip(stage string, want, got *schema.Step) bool {
 	}
 	e.Step = want.Index
 	if e.Explained {
-		j.explained++
+		j.flips.Explained++
 	} else {
-		j.unexplained++
+		j.flips.Unexplained++
 	}
-	if len(j.examples) < maxExamples {
-		j.examples = append(j.examples, e)
+	if len(j.flips.Examples) < maxExamples {
+		j.flips.Examples = append(j.flips.Examples, e)
 	}
 	return e.Explained
-}
-
-func (e *effect) add(step int, want, got float64) {
-	if e.steps == 0 {
-		e.first = step
-	}
-	e.steps++
-	apart := math.Abs(want - got)
-	if apart != apart {
-		apart = math.Inf(1)
-	}
-	e.greatest = max(e.greatest, apart)
 }
 
 // end compares the outcomes.

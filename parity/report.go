@@ -3,6 +3,7 @@ package parity
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,10 +20,6 @@ type CompareOptions struct {
 
 	// Budget bounds what an inexact comparison excuses.
 	Budget Budget
-
-	// Details is how many divergences are described in full, at most one for each
-	// stage; 8 if 0.
-	Details int
 
 	// Replay gives the command that repeats one task's comparison, for reports.
 	Replay func(*Task) string
@@ -69,7 +66,7 @@ type Report struct {
 	Findings []StageFindings `json:"findings"`
 
 	// First is the first divergence, in the order of the tasks; Others are the first of
-	// each other stage, not more than CompareOptions.Details with it.
+	// each other stage, not more than 8 with it.
 	First  *Divergence   `json:"first,omitempty"`
 	Others []*Divergence `json:"others,omitempty"`
 
@@ -133,6 +130,19 @@ type Effect struct {
 	Got  *Float `json:"got,omitempty"`
 }
 
+// add notes a step at which the sides differ.
+func (e *Effect) add(step int, want, got float64) {
+	if e.Steps == 0 {
+		e.Step = step
+	}
+	e.Steps++
+	apart := math.Abs(want - got)
+	if apart != apart {
+		apart = math.Inf(1)
+	}
+	e.Apart = max(e.Apart, Float(apart))
+}
+
 func (e *Effect) String() string {
 	if e.Want != nil && e.Got != nil {
 		return fmt.Sprintf("%s %v for %v", e.Stage, float64(*e.Got), float64(*e.Want))
@@ -166,6 +176,14 @@ type Tolerance struct {
 	Difference
 	Rollout string `json:"rollout"` // of the greatest difference
 	Step    int    `json:"step"`
+}
+
+// add counts what is known of other steps of the stage.
+func (t *Tolerance) add(o *Tolerance) {
+	if o.Abs > t.Abs || t.Steps == 0 {
+		t.Abs, t.Rollout, t.Step = o.Abs, o.Rollout, o.Step
+	}
+	t.Steps, t.Unknown, t.ULPs = t.Steps+o.Steps, t.Unknown+o.Unknown, max(t.ULPs, o.ULPs)
 }
 
 // Plot is what happened around the first divergence, without forcing.

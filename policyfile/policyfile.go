@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 
 	"lockstep"
 	"lockstep/internal/fileio"
@@ -30,16 +29,19 @@ func Load(path string) (lockstep.Native, error) {
 	if err != nil {
 		return nil, err
 	}
-	var p lockstep.Native
-	if strings.HasSuffix(path, ".onnx") {
-		p, err = Network(data)
-	} else {
-		p, err = parse(data)
-	}
+	p, err := Unmarshal(data, filepath.Ext(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
+}
+
+// Unmarshal reads a policy from the bytes of a file with an extension.
+func Unmarshal(data []byte, ext string) (lockstep.Native, error) {
+	if ext == lockstep.Kinds[lockstep.KindNetwork].File {
+		return Network(data)
+	}
+	return parse(data)
 }
 
 // file is the form of gains and tables.
@@ -79,18 +81,23 @@ func parse(data []byte) (lockstep.Native, error) {
 // Write writes a policy to a file, which is whole or not there.
 func Write(path string, p lockstep.Native) error {
 	return fileio.Write(path, func(w io.Writer) error {
-		if n, ok := p.(*lockstep.Network); ok {
-			_, err := w.Write(Encode(n))
-			return err
-		}
-		f := file{Policy: p.Kind().String(), Gains: lockstep.GainsOf(p)}
-		if t, ok := p.(*lockstep.Table); ok {
-			f.Actions = t.Actions
-		}
-		data, err := json.Marshal(f)
+		data, err := Marshal(p)
 		if err == nil {
-			_, err = w.Write(append(data, '\n'))
+			_, err = w.Write(data)
 		}
 		return err
 	})
+}
+
+// Marshal is what a policy's file holds.
+func Marshal(p lockstep.Native) ([]byte, error) {
+	f := file{Policy: p.Kind().String(), Gains: lockstep.GainsOf(p)}
+	switch p := p.(type) {
+	case *lockstep.Network:
+		return Encode(p), nil
+	case *lockstep.Table:
+		f.Actions = p.Actions
+	}
+	data, err := json.Marshal(f)
+	return append(data, '\n'), err
 }

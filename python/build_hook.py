@@ -40,7 +40,7 @@ class GoBuildHook(BuildHookInterface):
         root = Path(self.root)
         library = root / "python" / "lockstep" / ("liblockstep" + SUFFIX)
         environment = os.environ | {"CGO_ENABLED": "1"}
-        environment["CGO_CFLAGS"] = "-O2 -g0 -ffp-contract=off"
+        environment["CGO_CFLAGS"] = os.environ.get("CGO_CFLAGS", "") + " -O2 -g0 -ffp-contract=off"
         machine = os.uname().machine if hasattr(os, "uname") else "amd64"
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         if portable():

@@ -13,7 +13,9 @@ func TestPythonPolicy(t *testing.T) {
 	for _, kernels := range f32.Available() {
 		t.Run(kernels.Name, func(t *testing.T) {
 			policytest.Hold(t, policytest.Functions{
-				Softplus: softplus, Beta: betaVariate, Mean: meanAction, Observe: observe,
+				Softplus: policytest.Each(softplus), Mean: meanAction,
+				Beta:    policytest.Each(func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) }),
+				Observe: observe,
 				Forward: func(n *lockstep.Network, x []float32) []float32 { return newNetwork(n, nil, kernels).forward(x) },
 			})
 		})

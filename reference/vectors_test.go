@@ -64,4 +64,20 @@ func TestVectors(t *testing.T) {
 		}).computeCost()
 		return []float64{c.Lataccel, c.Jerk, c.Total}
 	})
+	vectors.Hold(t, "pid", func(v vectors.Vector) any {
+		g, target := v.Float64s("gains"), v.Float64s("target")
+		c, answers := &pid{p: g[0], i: g[1], d: g[2]}, []float64{}
+		for k, lataccel := range v.Float64s("lataccel") {
+			answers = append(answers, c.Update(target[k], lataccel, lockstep.State{}, lockstep.FuturePlan{}))
+		}
+		return answers
+	})
+	vectors.Hold(t, "observation", func(v vectors.Vector) any {
+		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed"), AEgo: v.Float64s("acceleration")}
+		o := make([]float32, lockstep.ObservationSize)
+		if err := observe(o, route, len(v.Float64s("lataccel")), v.Float64s("lataccel"), v.Float64s("action")); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	})
 }

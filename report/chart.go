@@ -306,14 +306,7 @@ func newHistogram(title string, all ...series) histogram {
 	slices.Sort(values)
 	h := histogram{Title: title}
 
-	// Bins of ten, unless nine tenths of the values would lie in the first two.
-	tenth := 100 // tenth of a bin, in hundredths
-	if n := len(values); n > 0 {
-		ninetieth := values[(9*n+9)/10-1]
-		for tenth > 1 && ninetieth < 2*float64(tenth)/10 {
-			tenth /= 10
-		}
-	}
+	tenth := binWidth(values)
 	edge := func(i int) float64 { return float64(i*tenth) / 10 }
 
 	of := func(s series) string {
@@ -356,18 +349,7 @@ func newHistogram(title string, all ...series) histogram {
 	c.X = scale{lo: 0, hi: edge(bins)}.ticks(5)
 	c.Y = scale{lo: 0, hi: float64(c.Height)}.ticks(min(5, c.Height))
 	for i, s := range all {
-		var b strings.Builder
-		b.WriteString("M0 " + strconv.Itoa(c.Height))
-		height := 0
-		for _, n := range counts[i][:bins] {
-			if n != height {
-				b.WriteString("v" + strconv.Itoa(height-n))
-				height = n
-			}
-			b.WriteString("h1")
-		}
-		b.WriteString("V" + strconv.Itoa(c.Height) + "z")
-		c.Lines = append(c.Lines, line{Name: s.Name, Class: s.Class, Path: b.String()})
+		c.Lines = append(c.Lines, line{Name: s.Name, Class: s.Class, Path: outline(counts[i][:bins], c.Height)})
 	}
 	c.Label = "Histogram of the " + title + " in bins of " + short(edge(1))
 	h.Chart = c
@@ -383,6 +365,32 @@ func newHistogram(title string, all ...series) histogram {
 		h.Notes = append(h.Notes, "No number (NaN): "+strings.Join(missing, ", ")+".")
 	}
 	return h
+}
+
+// outline is that of columns that stand on the height of a chart.
+func outline(counts []int, bottom int) string {
+	path, height := "M0 "+strconv.Itoa(bottom), 0
+	for _, n := range counts {
+		if n != height {
+			path += "v" + strconv.Itoa(height-n)
+			height = n
+		}
+		path += "h1"
+	}
+	return path + "V" + strconv.Itoa(bottom) + "z"
+}
+
+// binWidth is the width of the bins of a histogram, in tenths: ten, unless nine tenths of
+// the sorted values would lie in the first two.
+func binWidth(values []float64) int {
+	tenth := 100
+	if n := len(values); n > 0 {
+		ninetieth := values[(9*n+9)/10-1]
+		for tenth > 1 && ninetieth < 2*float64(tenth)/10 {
+			tenth /= 10
+		}
+	}
+	return tenth
 }
 
 // cumulativeChart shows the share of routes that cost at most so much.

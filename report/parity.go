@@ -121,6 +121,7 @@ type parityPage struct {
 	Failed      []checkRow // of Checks
 	Stages      []string   // columns of Verdicts
 	Verdicts    []verdictRow
+	Identities  []string // of the engines, what they prove to be
 	Divergences []divergencePart
 	Mutants     []mutantRow
 	Caught      string
@@ -275,7 +276,10 @@ func newParityPage(comparisons []verdict.Comparison, mutants []verdict.Mutant, o
 			p.Divergences = append(p.Divergences, d)
 		}
 		p.Verdicts = append(p.Verdicts, row)
+		p.Identities = append(p.Identities, c.Identities...)
 	}
+	slices.Sort(p.Identities)
+	p.Identities = slices.Compact(p.Identities)
 	caught, right := 0, 0
 	for _, m := range mutants {
 		row := mutantRow{Mutant: m, Took: strconv.FormatFloat(m.Seconds, 'f', 1, 64)}

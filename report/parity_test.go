@@ -114,9 +114,9 @@ func writeGate(t *testing.T, r *verdict.Result) *page {
 func TestParityVerdicts(t *testing.T) {
 	p := writeParity(t, Parity{Comparisons: []verdict.Comparison{
 		testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw),
-		{Kind: "goldens", Want: "ort1.30", Got: "gpu", Detail: "own network", NotRun: "gpu: no device"},
+		{Kind: "goldens", Want: "ort1.30", Got: "gpu", Detail: "own network", NotRun: "gpu: no device", Identities: []string{"gpu of kernels abc", "another"}},
 	}})
-	p.wantText(t, "1 of 2 comparisons differ")
+	p.wantText(t, "1 of 2 comparisons differ", "What computed: another; gpu of kernels abc.")
 	table := p.all("table", "stages")[0]
 	var heads []string
 	for _, th := range table.all("thead", "")[0].all("th", "") {

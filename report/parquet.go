@@ -73,6 +73,40 @@ func (c *parquetColumn) physicalType() int64 {
 	return typeByteArray
 }
 
+// appendPage appends the column's page with its header.
+func (c *parquetColumn) appendPage(file []byte) []byte {
+	page := c.page()
+	var t thrift
+	t.int(1, i32, pageTypeData)
+	t.int(2, i32, int64(len(page))) // uncompressed
+	t.int(3, i32, int64(len(page))) // compressed
+	t.begin(5)                      // data page header
+	t.int(1, i32, int64(len(c.present)))
+	t.int(2, i32, encodingPlain)
+	t.int(3, i32, encodingRLE) // of definition levels
+	t.int(4, i32, encodingRLE) // of repetition levels
+	t.end()
+	t.end()
+	return append(append(file, t.out...), page...)
+}
+
+// metadata describes the column's page, which lies at an offset of the file.
+func (c *parquetColumn) metadata(t *thrift, rows, offset, size int64) {
+	t.begin(3)
+	t.int(1, i32, c.physicalType())
+	t.list(2, i32, 2)
+	t.zigzag(encodingPlain)
+	t.zigzag(encodingRLE)
+	t.list(3, binaryType, 1) // path in the schema
+	t.bytes(c.name)
+	t.int(4, i32, codecUncompressed)
+	t.int(5, i64, rows)
+	t.int(6, i64, size) // uncompressed
+	t.int(7, i64, size) // compressed
+	t.int(9, i64, offset)
+	t.end()
+}
+
 func writeParquet(w io.Writer, columns []parquetColumn, facts []Fact) error {
 	rows := int64(len(columns[0].present))
 	file := []byte(parquetMagic)
@@ -80,20 +114,8 @@ func writeParquet(w io.Writer, columns []parquetColumn, facts []Fact) error {
 	sizes := make([]int64, len(columns))
 	var total int64
 	for i := range columns {
-		page := columns[i].page()
-		var t thrift
-		t.int(1, i32, pageTypeData)
-		t.int(2, i32, int64(len(page))) // uncompressed
-		t.int(3, i32, int64(len(page))) // compressed
-		t.begin(5)                      // data page header
-		t.int(1, i32, rows)
-		t.int(2, i32, encodingPlain)
-		t.int(3, i32, encodingRLE) // of definition levels
-		t.int(4, i32, encodingRLE) // of repetition levels
-		t.end()
-		t.end()
 		offsets[i] = int64(len(file))
-		file = append(append(file, t.out...), page...)
+		file = columns[i].appendPage(file)
 		sizes[i] = int64(len(file)) - offsets[i]
 		total += sizes[i]
 	}
@@ -126,19 +148,7 @@ func writeParquet(w io.Writer, columns []parquetColumn, facts []Fact) error {
 	for i, c := range columns {
 		t.beginElement()
 		t.int(2, i64, offsets[i])
-		t.begin(3) // column metadata
-		t.int(1, i32, c.physicalType())
-		t.list(2, i32, 2)
-		t.zigzag(encodingPlain)
-		t.zigzag(encodingRLE)
-		t.list(3, binaryType, 1) // path in the schema
-		t.bytes(c.name)
-		t.int(4, i32, codecUncompressed)
-		t.int(5, i64, rows)
-		t.int(6, i64, sizes[i]) // uncompressed
-		t.int(7, i64, sizes[i]) // compressed
-		t.int(9, i64, offsets[i])
-		t.end()
+		c.metadata(&t, rows, offsets[i], sizes[i])
 		t.end()
 	}
 	t.int(2, i64, total)

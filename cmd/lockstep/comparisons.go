@@ -37,33 +37,15 @@ func (p *comparisons) add(c verdict.Comparison) {
 	fmt.Fprintf(p.env.stdout, "%-14s  %s", outcome, c.Title())
 	switch outcome {
 	case verdict.Equal:
-		fmt.Fprintf(p.env.stdout, ": %s\n", extent(c.Report))
+		fmt.Fprintf(p.env.stdout, ": %s\n", c.Extent())
 	case verdict.Different:
 		if c.Report != nil {
-			fmt.Fprintf(p.env.stdout, ": %s", extent(c.Report))
+			fmt.Fprintf(p.env.stdout, ": %s", c.Extent())
 		}
 		fmt.Fprintf(p.env.stdout, "\n%s\n", indented(c.Why()))
 	default:
 		fmt.Fprintf(p.env.stdout, ": %s\n", c.Why())
 	}
-}
-
-// extent says how much a report compared.
-func extent(r *parity.Report) string {
-	text := fmt.Sprintf("%d of %d rollouts equal, %d steps", r.Equal(), len(r.Rollouts), r.Steps)
-	if !r.Exact {
-		text += fmt.Sprintf(", %d tokens differ and are explained", r.Flips.Explained)
-	}
-	var missing []string
-	for _, stage := range r.Stages {
-		if r.Compared[stage] == 0 {
-			missing = append(missing, stage)
-		}
-	}
-	if len(missing) > 0 {
-		text += ", not compared: " + strings.Join(missing, ", ")
-	}
-	return text
 }
 
 // unasked makes of an engine that cannot run, and that nobody asked for by its name,

@@ -128,11 +128,14 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 		return exitUsage
 	}
 	command, err := parser.Parse(args)
-	if err == nil && !helped {
+	if err == nil {
 		err = checkFiles(command)
 	}
 	if err == nil && !helped {
 		err = command.Run()
+	}
+	if helped {
+		err = nil
 	}
 	if env.stdout.err != nil {
 		err = fmt.Errorf("standard output: %w", env.stdout.err)

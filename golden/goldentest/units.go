@@ -1,5 +1,5 @@
 // Package goldentest gives tests the tables of single operations that Python
-// computed (golden/testdata/units.npz), and recordings of what is no rollout.
+// computed (golden/testdata/units.npz).
 package goldentest
 
 import (

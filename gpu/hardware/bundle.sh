@@ -20,12 +20,13 @@ cp gpu/module/manifest.json gpu/module/report.txt "$out/"
 cat > "$out/run" <<'RUN'
 #!/bin/sh
 # run tests OUT | run sanitize TOOL OUT | run bench OUT | run profile OUT: see record.
-# OUT gets <GPU>.json, to which each verb adds. LOCKSTEP_DEADLINE is 9m if not set.
+# OUT gets <GPU>.json, to which each verb adds: put an earlier one there first. LOCKSTEP_DEADLINE
+# is 9m if not set; LOCKSTEP_REHEARSE=1 runs without a GPU, too, for no evidence.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 for out in "$@"; do :; done
 mkdir -p "$out"
-exec "$here/record" -deadline "${LOCKSTEP_DEADLINE:-9m}" "$@"
+exec "$here/record" -deadline "${LOCKSTEP_DEADLINE:-9m}" -rehearse="${LOCKSTEP_REHEARSE:-0}" "$@"
 RUN
 chmod +x "$out/run"
 size=$(du -sk "$out" | cut -f1)

@@ -98,6 +98,13 @@ type Peer struct {
 	Steps   int     `json:"steps"` // that were timed of each route
 	Seconds float64 `json:"seconds"`
 	Cost    float64 `json:"mean_cost"`
+
+	// How far its costs are from the exact ones. A route whose tokens are all the same has
+	// the exact cost but for rounding; from the first other token on it is another rollout.
+	Exact   float64 `json:"exact_mean_cost"`
+	Same    int     `json:"routes_within_1e-6"`
+	Median  float64 `json:"median_difference"` // of a route's cost, as a part of the exact one
+	Largest float64 `json:"largest_difference"`
 }
 
 // Verdicts.
@@ -107,6 +114,7 @@ const (
 	Skip       = "skip"
 	NotRun     = "not run"
 	Incomplete = "incomplete"
+	Rehearsal  = "rehearsal"
 )
 
 // Sanitizers are the tools of compute-sanitizer that must pass.
@@ -127,7 +135,7 @@ func (e *Evidence) CheckDevice() error {
 
 // Judge sets the verdict: "fail" if anything failed; "incomplete" if no test passed,
 // no golden was reproduced, something was not run, or a sanitizer's tool is missing;
-// "pass" otherwise.
+// "rehearsal" if there was no GPU; "pass" otherwise.
 func (e *Evidence) Judge() {
 	passed := map[string]bool{}
 	e.Verdict = Pass
@@ -143,6 +151,9 @@ func (e *Evidence) Judge() {
 	}
 	if len(e.Tests) == 0 || len(e.Goldens) == 0 || slices.ContainsFunc(Sanitizers, func(tool string) bool { return !passed[tool] }) {
 		e.Verdict = Incomplete
+	}
+	if e.CheckDevice() != nil {
+		e.Verdict = Rehearsal
 	}
 }
 

@@ -78,6 +78,7 @@ func TestJudge(t *testing.T) {
 		"fail ":        func(e *Evidence) { e.Others = []Outcome{{"bench", Fail, "other bits"}} },
 		"incomplete":   func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
 		"incomplete ":  func(e *Evidence) { e.Tests = append(e.Tests, Outcome{"TestLate", NotRun, "deadline"}) },
+		"rehearsal":    func(e *Evidence) { e.Device = "stand-in" },
 		"incomplete  ": func(e *Evidence) { e.Goldens = nil },
 	} {
 		e := good()

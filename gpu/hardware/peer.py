@@ -6,7 +6,10 @@ The folder is what `record` writes for it: the network's weights as the kernels 
 them, the routes' columns, the draws. Steps 100 to 499 run the network, the last
 layer for the last position alone, in one CUDA graph for a step: the work that a
 cost-only launch of the kernels does, without their bits. A line for each mode says
-how long all steps took, and the mean cost, which tells that the work was done.
+how long all steps took, and how far the costs are from the exact ones in the folder,
+which tells that the work was done. They are not equal: products are summed in another
+order, so that now and then another token is drawn, and from there on it is another rollout
+of the same distribution.
 """
 
 import argparse
@@ -104,6 +107,7 @@ class Rollouts:
         self.lataccel, self.action = self.target.clone(), torch.zeros_like(self.target)
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
         self.integral, self.error = self.target.new_zeros(n), self.target.new_zeros(n)
+        self.exact = read("costs.f64", torch.float64)
         self.begin()
 
     def begin(self) -> None:
@@ -140,6 +144,20 @@ class Rollouts:
         tracking = (target - lataccel).square().mean(1) * 100
         return 50 * tracking + (lataccel.diff(dim=1) / 0.1).square().mean(1) * 100
 
+    def compare(self) -> dict[str, float]:
+        """How far the costs are from the exact ones."""
+        costs = self.costs()
+        figures = {"mean_cost": costs.mean().item()}
+        if self.exact.numel() == costs.numel():
+            difference = (costs - self.exact).abs() / self.exact
+            figures |= {
+                "exact_mean_cost": self.exact.mean().item(),
+                "routes_within_1e-6": int((difference < 1e-6).sum()),
+                "median_difference": difference.median().item(),
+                "largest_difference": difference.max().item(),
+            }
+        return figures
+
 
 def graph(advance: Callable[[], None]) -> Callable[[], None]:
     """A step as one CUDA graph."""
@@ -170,15 +188,13 @@ def measure(folder: Path, device: str, mode: str, runs: int) -> dict[str, object
             advance()
         synchronize(device)
         best = min(best, time.perf_counter() - begin)
-    costs = rollouts.costs()
     return {
         "name": f"PyTorch {mode}, a CUDA graph for a step" if device == "cuda" else f"PyTorch {mode} on {device}",
         "version": torch.__version__,
-        "routes": len(costs),
+        "routes": len(rollouts.steer),
         "steps": END - CONTROL,
         "seconds": best,
-        "mean_cost": costs.mean().item(),
-    }
+    } | rollouts.compare()
 
 
 def synchronize(device: str) -> None:
@@ -200,6 +216,11 @@ def main() -> None:
     args = parser.parse_args()
     for figure in figures(args.data, args.device, args.runs):
         text = json.dumps(figure) if args.json else "{name} ({version}): {routes} routes in {seconds:.3f} s, mean cost {mean_cost:.3f}".format(**figure)
+        if not args.json and "exact_mean_cost" in figure:
+            text += (
+                "; exact {exact_mean_cost:.3f}, {routes_within_1e-6} routes within 1e-6,"
+                " median difference {median_difference:.2g}, largest {largest_difference:.2g}"
+            ).format(**figure)
         print(text, flush=True)
 
 

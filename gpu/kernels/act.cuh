@@ -93,14 +93,23 @@ __noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_
   }
   const Job &job = launch.job[d.j];
   double raw;
+  float variate;
   if (job.sampled != 0) {
-    raw = __dmul_rn(2.0, static_cast<double>(beta_variate(sp, job.seed, job.id, step))) - 1.0;
+    variate = beta_variate(sp, job.seed, job.id, step);
+    raw = __dmul_rn(2.0, static_cast<double>(variate)) - 1.0;
   } else {
     raw = mean_action(sp);
+    variate = static_cast<float>((raw + 1.0) / 2.0);
   }
   const double change = clip(__dmul_rn(raw, acted.actor->scale), -0.5, 0.5);
   const double before = step == kControlStart ? 0.0 : launch.action[d.base + step - 1];
   acted.command = clip(before + change, -kSteerMax, kSteerMax);
+  if (launch.variate != nullptr && step < kCostEnd) {
+    const int64_t at = d.j * kTableSteps + step - kControlStart;
+    launch.variate[at] = variate;
+    launch.softplus[2 * at] = sp[0];
+    launch.softplus[2 * at + 1] = sp[1];
+  }
   if (TraceStep *trace = traced(launch, d.j, step); trace != nullptr) {
     for (int i = 0; i < kObservation; i++) trace->observation[i] = observation[i];
     trace->actor[0] = actor[0];

@@ -73,7 +73,7 @@ __device__ __forceinline__ bool command(const Launch &launch, Drive &d, int64_t 
       *answer = pid(job.gains, d.memory, launch.target[d.first_row + step], d.lataccel);
       return true;
     case kHost:
-      *answer = launch.commands[d.j];
+      *answer = launch.commands[Policies ? (step - launch.first) * launch.width + d.j : d.j];
       return true;
   }
   if constexpr (Policies) {

@@ -70,4 +70,17 @@ inline __device__ void costs(double *out, const double *target, const double *la
   out[2] = __dmul_rn(lat, kLataccelWeight) + jerk;
 }
 
+// step_cost is the part of the total cost that a step from kControlStart on has, of a
+// route of so many rows, with the lataccels after it and before it.
+inline __device__ double step_cost(int64_t rows, int64_t step, double target, double lataccel, double before) {
+  const double n = static_cast<double>((rows < kCostEnd ? rows : kCostEnd) - kControlStart);
+  const double e = target - lataccel;
+  double cost = __dmul_rn(kLataccelWeight * kCostScale / n, __dmul_rn(e, e));
+  if (step > kControlStart) {
+    const double jerk = (lataccel - before) / kTimeStep;
+    cost += __dmul_rn(kCostScale / (n - 1.0), __dmul_rn(jerk, jerk));
+  }
+  return cost;
+}
+
 }  // namespace lockstep

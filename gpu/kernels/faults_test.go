@@ -12,6 +12,7 @@ import (
 	"lockstep"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/policytest"
 	"lockstep/reference"
 )
 
@@ -20,6 +21,7 @@ import (
 type fault struct {
 	name, file, old, new string
 	less                 int      // bytes of shared memory
+	acts                 bool     // planted where a network acts
 	sanitize             bool     // found by the sanitizers alone
 	want                 []string // parts of what must be found, in one order of the threads at least; none: nothing
 }
@@ -60,6 +62,15 @@ var faults = []fault{
 		new: "      if (FAULT && panel < 4) __syncthreads();\n      if (panel < kPanels) {\n        const Tile"},
 	{name: "a float that is no integer's", file: "numbers.cuh", sanitize: true, want: []string{"outside the range of representable values"},
 		old: "static_cast<int64_t>(e)", new: "static_cast<int64_t>(FAULT ? e - 1e30f : e)"},
+	{name: "none, where a network acts", acts: true},
+	{name: "none, where a network acts, sanitized", acts: true, sanitize: true},
+	{name: "no barrier after the observation", acts: true, file: "act.cuh", want: []string{"bits"},
+		old: "  });\n  __syncthreads();\n\n#pragma unroll 1\n  for (unsigned left",
+		new: "  });\n  if (!FAULT) __syncthreads();\n\n#pragma unroll 1\n  for (unsigned left"},
+	{name: "a layer that another reads while it is written", acts: true, file: "act.cuh", want: []string{"bits"},
+		old: "(i & 1) != 0 ? odd : even, last", new: "(i & 1) != 0 && !FAULT ? odd : even, last"},
+	{name: "a read beyond a layer, sanitized", acts: true, file: "act.cuh", sanitize: true, want: []string{"heap-buffer-overflow"},
+		old: "static_cast<int>(l.outputs) + column);\n", new: "static_cast<int>(l.outputs) + column + (FAULT ? 64 : 0));\n"},
 	{name: "a kernel that does not end", file: "rollout.cu", want: []string{"given up"},
 		old: "  int64_t step = launch.first;\n",
 		new: "  int64_t step = launch.first;\n  for (volatile int64_t wait = 0; FAULT && wait >= 0;) {}\n"},
@@ -125,14 +136,27 @@ func TestPlanted(t *testing.T) {
 	one := cut(routes(t)[0], lockstep.MinRows)
 	sim, err := reference.New(modelPath(t), lockstep.Profile{})
 	must(t, err)
-	want, err := referenceSteps(t, sim, lockstep.Job{Route: one, Policy: lockstep.DefaultPID}, lockstep.AllSteps, end)
-	must(t, err)
+	plain := rollouts{routes: []*lockstep.Route{one}, policies: []lockstep.Policy{lockstep.DefaultPID},
+		traced: [2]int{lockstep.ContextLength, end}, steps: []int{end}}
+	acting := rollouts{routes: []*lockstep.Route{one}, policies: []lockstep.Policy{policytest.Network(t)}, all: true, shortcuts: lockstep.CostOnly,
+		traced: [2]int{lockstep.ControlStartIdx, lockstep.MinRows}}
+	of := func(r rollouts) []*lockstep.Step {
+		steps, err := referenceSteps(t, sim, lockstep.Job{Route: one, Policy: r.policies[0]}, r.shortcuts, r.traced[1])
+		must(t, err)
+		return steps[r.traced[0]-lockstep.ContextLength:]
+	}
+	wantPlain, wantActing := of(plain), of(acting)
 	files := planted(t)
 
 	for i, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			var found []string
+			run, want := plain, wantPlain
+			if f.acts {
+				run, want = acting, wantActing
+			}
+			run.less = f.less
 			for _, order := range []emulated.Order{emulated.Ascending, emulated.Descending, emulated.Shuffled} {
 				e := open(t, emulated.Options{Sources: files, Sanitize: f.sanitize, Seed: 1, Order: order})
 				d := driver.Device(e)
@@ -142,8 +166,7 @@ func TestPlanted(t *testing.T) {
 				p, _, err := d.Symbol("lockstep_fault")
 				must(t, err)
 				must(t, d.Upload(p, raw([]int64{int64(i)})))
-				out, err := try(t, d, rollouts{routes: []*lockstep.Route{one}, policies: []lockstep.Policy{lockstep.DefaultPID},
-					traced: [2]int{lockstep.ContextLength, end}, steps: []int{end}, less: f.less})
+				out, err := try(t, d, run)
 				if err != nil {
 					found = append(found, err.Error())
 					continue

@@ -28,7 +28,6 @@ constexpr float kTemperature = 0x1.99999ap-1f;
 struct Route {
   int64_t rows;
   int64_t first;  // index of its first row in each column
-  int64_t seed;   // of its random draws; if negative, they are given in Launch.draws
 };
 
 // The kinds of policies, and of jobs whose commands the host gives.
@@ -67,6 +66,8 @@ struct Actor {
 // Job is one rollout.
 struct Job {
   int64_t route;
+  int64_t noise;            // seed of its random draws; if negative, they are given in Launch.draws
+  int64_t origin;           // the history that it goes on from, of Launch.past_lataccel
   int64_t kind;             // of its policy, or kHost
   double gains[kMaxGains];  // of a kind that has them
   const double *table;      // (kTableSteps), of kTable
@@ -133,19 +134,45 @@ struct Launch {
   const double *roll_lataccel, *v_ego, *a_ego, *target;
   const double *steer;   // (routes, kControlStart), the recorded commands
 
-  // Histories. The kernel enters the route's own values into the first kContext
-  // steps when first is kContext; with a later first it goes on from them.
+  // Histories. The launch that begins rollouts enters the route's own values into the
+  // first kContext steps, or what is given of each origin into all before first; others
+  // go on from what they find. One begins if its first is kContext or if there is a past.
   double *lataccel, *action;  // (J, S)
-  double *draws;              // (J, S), step s at s; made by the launch whose first is kContext, but see Route.seed
+  const double *past_lataccel, *past_action;  // (origins, first)
+  double *draws;              // (J, S), step s at s; made by the launch that begins, but see Job.noise
   Memory *memory;             // (J)
   Status *status;             // (J); a job whose code is not kOK is left alone
 
-  const double *commands;     // (J), answers of host controllers, before clipping, for one step
-  double *now;                // (J), each job's lataccel after the launch; NaN if it has failed
+  // Answers of host controllers, before clipping, for each step of the launch. A kernel
+  // without policies computes one step. width is J, of all launches together.
+  const double *commands;     // (steps, width)
+  int64_t width;
+  double *now;                // (J), each job's lataccel after the launch, NaN if it has failed; may be commands
   const double *teacher_lataccel, *teacher_action;  // (J, S), see lockstep.Job.Teacher
   double *costs;              // (J, 3): lataccel, jerk, total; written where a job ends
+
+  // What kernels with policies leave.
+  double *partial;            // (J), to which each step's part of the total cost is added
+  double *path;               // (steps, width), lataccels
+  float *variate, *softplus, *reward;  // (J, kTableSteps), softplus pairs; see lockstep.Experience
   TraceStep *trace;           // (J, trace_end - trace_first)
   int64_t trace_first, trace_end;
+};
+
+// A Place is a step of a rollout that has been collected, which counts from
+// kControlStart.
+struct Place {
+  int64_t rollout, step;
+};
+
+// Observing is the argument of the kernel that observes, a block for each place.
+struct Observing {
+  const Place *places;
+  const int64_t *route;  // of each rollout
+  const Route *routes;
+  const double *roll_lataccel, *v_ego, *a_ego, *target;
+  const double *lataccel, *action;  // (rollouts, kTableSteps)
+  float *out;                       // (places, kObservation)
 };
 
 }  // namespace lockstep

@@ -22,14 +22,25 @@ import (
 
 // The structs of launch.h.
 type (
-	abiRoute struct{ rows, first, seed int64 }
+	abiRoute struct{ rows, first int64 }
 	abiJob   struct {
-		route, kind  int64
+		route, noise int64
+		_            int64 // origin
+		kind         int64
 		gains        [10]float64
 		table, actor driver.Pointer
 		sampled      int64
 		seed, id     uint64
 		expected     int64
+	}
+	abiLayer struct {
+		inputs, outputs int64
+		weights         driver.Pointer
+	}
+	abiActor struct {
+		scale  float64
+		layers int64
+		layer  [lockstep.MaxLayers]abiLayer
 	}
 	abiStatus struct {
 		code, step int64
@@ -54,11 +65,17 @@ type (
 		layerNorm, softmax, exp                 int64
 		weights, routes, job                    driver.Pointer
 		rollLataccel, vEgo, aEgo, target, steer driver.Pointer
-		lataccel, action, draws, memory, status driver.Pointer
-		commands, _/* now */ driver.Pointer
-		teacherLataccel, teacherAction driver.Pointer
-		costs, trace                   driver.Pointer
-		traceFirst, traceEnd           int64
+		lataccel, action                        driver.Pointer
+		_, _                                    driver.Pointer // past
+		draws, memory, status                   driver.Pointer
+		commands                                driver.Pointer
+		width                                   int64
+		_                                       driver.Pointer // now
+		teacherLataccel, teacherAction          driver.Pointer
+		costs                                   driver.Pointer
+		_, _, _, _, _                           driver.Pointer // partial, path, variate, softplus, reward
+		trace                                   driver.Pointer
+		traceFirst, traceEnd                    int64
 	}
 )
 
@@ -152,7 +169,7 @@ func layout(t testing.TB, d driver.Device) []int64 {
 func shared(t testing.TB, d driver.Device, r int) int {
 	t.Helper()
 	l := layout(t, d)
-	for i := 11; i+1 < len(l); i += 2 {
+	for i := 12; i+1 < len(l); i += 2 {
 		if l[i] == int64(r) {
 			return int(l[i+1])
 		}
@@ -202,25 +219,42 @@ func weights(t testing.TB) []float32 {
 	return w
 }
 
+// uploadActor puts a network that steers on a device.
+func uploadActor(t testing.TB, d driver.Device, n *lockstep.Network) (actor driver.Pointer, weights []driver.Pointer) {
+	t.Helper()
+	a := abiActor{scale: n.Scale, layers: int64(len(n.Layers))}
+	for i := range n.Layers {
+		inputs, outputs, numbers := kernels.PackLayer(&n.Layers[i])
+		weights = append(weights, upload(t, d, numbers))
+		a.layer[i] = abiLayer{int64(inputs), int64(outputs), weights[i]}
+	}
+	return upload(t, d, []abiActor{a}), weights
+}
+
 // run runs rollouts on a device.
 func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 	t.Helper()
 	jobs, stride := len(r.routes), 0
 	var routes []abiRoute
 	var work []abiJob
+	var actors []driver.Pointer // with their weights
 	var roll, vEgo, aEgo, target, steer []float64
 	for i, route := range r.routes {
-		a := abiRoute{int64(route.Len()), int64(len(target)), int64(route.Seed)}
+		routes = append(routes, abiRoute{int64(route.Len()), int64(len(target))})
+		j := abiJob{route: int64(i), noise: int64(route.Seed)}
 		if r.draws != nil && r.draws[i] != nil {
-			a.seed = -1
+			j.noise = -1
 		}
-		routes = append(routes, a)
-		j := abiJob{route: int64(i)}
 		switch p := r.policies[i].(type) {
 		case lockstep.Zero:
 		case lockstep.PID:
 			j.kind = int64(p.Kind())
 			copy(j.gains[:], p.Gains())
+		case *lockstep.Network:
+			j.kind = int64(p.Kind())
+			var weights []driver.Pointer
+			j.actor, weights = uploadActor(t, d, p)
+			actors = append(append(actors, weights...), j.actor)
 		default:
 			j.kind = kindHost
 		}
@@ -237,7 +271,7 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 	}
 	traced := r.traced[1] - r.traced[0]
 	l := abiLaunch{
-		jobs: int64(jobs), stride: int64(stride),
+		jobs: int64(jobs), stride: int64(stride), width: int64(jobs),
 		shortcuts: int64(r.shortcuts & (lockstep.SkipWarmup | lockstep.StopAtCostEnd)),
 		layerNorm: int64(r.profile.LayerNorm), softmax: int64(r.profile.Softmax), exp: int64(r.profile.Exp),
 		weights: upload(t, d, weights(t)), routes: upload(t, d, routes), job: upload(t, d, work),
@@ -304,8 +338,8 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 		trace = download[abiTraceStep](t, d, l.trace, jobs*traced)
 	}
 	synchronize(t, d)
-	for _, p := range []driver.Pointer{l.weights, l.routes, l.job, l.rollLataccel, l.vEgo, l.aEgo, l.target, l.steer, l.lataccel, l.action,
-		l.draws, l.memory, l.status, l.costs, l.trace, l.teacherLataccel, l.teacherAction, l.commands} {
+	for _, p := range append(actors, l.weights, l.routes, l.job, l.rollLataccel, l.vEgo, l.aEgo, l.target, l.steer, l.lataccel, l.action,
+		l.draws, l.memory, l.status, l.costs, l.trace, l.teacherLataccel, l.teacherAction, l.commands) {
 		if p != 0 {
 			must(t, d.Release(p))
 		}

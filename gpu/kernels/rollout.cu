@@ -17,6 +17,12 @@
 
 namespace lockstep {
 
+// tell writes a job's lataccel where the launch wants it; that of a job that has failed
+// is NaN.
+__device__ __forceinline__ void tell(const Launch &launch, int64_t j, int64_t code, double lataccel) {
+  if (launch.now != nullptr) launch.now[j] = code == kOK ? lataccel : __longlong_as_double(INT64_C(0x7ff8000000000000));
+}
+
 // leave writes where and how a job stands.
 __device__ __forceinline__ void leave(const Launch &launch, const Drive &d, int64_t code, int64_t step, double value) {
   Status *s = launch.status + d.j;
@@ -25,7 +31,7 @@ __device__ __forceinline__ void leave(const Launch &launch, const Drive &d, int6
   s->value = value;
   s->sampled = d.sampled;
   s->serial = d.serial;
-  if (launch.now != nullptr) launch.now[d.j] = code == kOK ? value : __longlong_as_double(INT64_C(0x7ff8000000000000));
+  tell(launch, d.j, code, value);
 }
 
 // fail ends a job.
@@ -38,12 +44,13 @@ __device__ __forceinline__ void fail(const Launch &launch, Drive &d, int64_t cod
 __noinline__ __device__ void draw_all(const Launch &launch, const Drive &d, uint32_t *words) {
   Twister twister;
   twister.words = words;
-  twister.seed(static_cast<uint32_t>(launch.routes[launch.job[d.j].route].seed));
+  twister.seed(static_cast<uint32_t>(launch.job[d.j].noise));
   for (int64_t step = kContext; step < d.end; step++) launch.draws[d.base + step] = twister.uniform();
 }
 
-// begin enters the route's own values into the histories, if the rollout begins
-// with this launch, and otherwise takes up where it stopped.
+// begin enters the route's own values into the histories, if the rollout begins with
+// this launch and from no past, and otherwise takes up where it stopped.
+template <bool Policies>
 __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, uint32_t *words) {
   d.j = j;
   d.running = 0;
@@ -51,7 +58,11 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.nan = -1;
   d.sampled = d.serial = 0;
   d.memory.error_integral = d.memory.previous_error = d.memory.previous_command = d.lataccel = d.computed = 0.0;
-  if (j >= launch.jobs || launch.status[j].code != kOK) return;
+  if (j >= launch.jobs) return;
+  if (launch.status[j].code != kOK) {
+    tell(launch, j, launch.status[j].code, 0.0);
+    return;
+  }
   const int64_t index = launch.job[j].route;
   const Route &route = launch.routes[index];
   d.base = j * launch.stride;
@@ -59,17 +70,18 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.rows = d.end = route.rows;
   if ((launch.shortcuts & kStopAtCostEnd) != 0 && d.end > kCostEnd) d.end = kCostEnd;
   d.running = 1;
-  if (launch.first == kContext) {
+  const bool forked = Policies && launch.past_lataccel != nullptr;
+  if (launch.first == kContext && !forked) {
     for (int64_t i = 0; i < kContext; i++) {
       launch.lataccel[d.base + i] = launch.target[d.first_row + i];
       launch.action[d.base + i] = launch.steer[index * kControlStart + i];
     }
-    if (route.seed >= 0) draw_all(launch, d, words);
-  } else {
+  } else if (!forked) {
     d.memory = launch.memory[j];
     d.sampled = launch.status[j].sampled;
     d.serial = launch.status[j].serial;
   }
+  if ((launch.first == kContext || forked) && launch.job[j].noise >= 0) draw_all(launch, d, words);
   const int64_t from = launch.first < d.end ? launch.first : d.end;  // it may have ended before
   for (int64_t i = from - kContext; i < from; i++) {
     d.lataccel = launch.lataccel[d.base + i];
@@ -160,7 +172,17 @@ __noinline__ __device__ void sample(const Launch &launch, Drive &d, int64_t step
   }
 }
 
+// leave_step leaves what a step came to, where that is wanted.
+__noinline__ __device__ void leave_step(const Launch &launch, const Drive &d, int64_t step, double before) {
+  if (launch.path != nullptr) launch.path[(step - launch.first) * launch.width + d.j] = d.lataccel;
+  if (step < kControlStart || step >= kCostEnd || (launch.partial == nullptr && launch.reward == nullptr)) return;
+  const double cost = step_cost(d.rows, step, launch.target[d.first_row + step], d.lataccel, before);
+  if (launch.partial != nullptr) launch.partial[d.j] += cost;
+  if (launch.reward != nullptr) launch.reward[d.j * kTableSteps + step - kControlStart] = static_cast<float>(-cost);
+}
+
 // enter enters the step's lataccel, if the job is running.
+template <bool Policies>
 __noinline__ __device__ void enter(const Launch &launch, Drive &d, int64_t step, bool network) {
   if (d.running == 0 || step >= d.end) return;
   if (step < kControlStart) d.computed = launch.target[d.first_row + step];
@@ -174,9 +196,11 @@ __noinline__ __device__ void enter(const Launch &launch, Drive &d, int64_t step,
       trace->prediction = 0.0;
     }
   }
+  const double before = d.lataccel;
   d.lataccel = launch.teacher_lataccel != nullptr ? launch.teacher_lataccel[d.base + step] : d.computed;
   if (d.lataccel != d.lataccel) d.nan = step;
   launch.lataccel[d.base + step] = d.lataccel;
+  if constexpr (Policies) leave_step(launch, d, step, before);
 }
 
 // finish ends a job at the end of its route, or where its costs end; otherwise it
@@ -256,7 +280,20 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
     a.residual[at] = a.normed[at] = a.work[at] = 0.0f;
   });
   const int64_t first_job = launch.first_job + static_cast<int64_t>(blockIdx.x) * R;
-  if (const int r = thread_index(); r < R) begin(launch, drives[r], first_job + r, words + r * kTwisterWords);
+  if constexpr (Policies) {
+    if (launch.past_lataccel != nullptr) {
+      const int past = static_cast<int>(launch.first);
+      each(R * past, [&](int item) {
+        const int64_t j = first_job + item / past, step = item % past;
+        if (j >= launch.jobs) return;
+        const int64_t from = launch.job[j].origin * past + step;
+        launch.lataccel[j * launch.stride + step] = launch.past_lataccel[from];
+        launch.action[j * launch.stride + step] = launch.past_action[from];
+      });
+      __syncthreads();
+    }
+  }
+  if (const int r = thread_index(); r < R) begin<Policies>(launch, drives[r], first_job + r, words + r * kTwisterWords);
 
   int64_t step = launch.first;
 #pragma unroll 1
@@ -301,7 +338,7 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
         });
       }
     }
-    if (const int r = thread_index(); r < R) enter(launch, drives[r], step, (flag[r] & kPredicted) != 0);
+    if (const int r = thread_index(); r < R) enter<Policies>(launch, drives[r], step, (flag[r] & kPredicted) != 0);
   }
   if (const int r = thread_index(); r < R) finish(launch, drives[r], step);
 }
@@ -319,11 +356,12 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
 #define LOCKSTEP_ROLLOUT(R) LOCKSTEP_KERNEL(lockstep_rollout_r, R, false) LOCKSTEP_KERNEL(lockstep_policy_r, R, true)
 
 // LOCKSTEP_ONLY=<R> compiles those kernels alone, for builds that make several at
-// once; layout.cu is then another part.
+// once; observe.cu and layout.cu are then other parts.
 #define LOCKSTEP_ROLLOUT_OF(R) LOCKSTEP_ROLLOUT(R)
 #ifdef LOCKSTEP_ONLY
 LOCKSTEP_ROLLOUT_OF(LOCKSTEP_ONLY)
 #else
 LOCKSTEP_VARIANTS(LOCKSTEP_ROLLOUT)
+#include "observe.cu"
 #include "layout.cu"
 #endif

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/golden/vectors"
 	"lockstep/internal/policytest"
 )
 
@@ -11,9 +12,24 @@ import (
 // products are the engines'.
 func TestPythonPolicy(t *testing.T) {
 	policytest.Hold(t, policytest.Functions{
-		Softplus: softplus, Beta: betaVariate, Mean: meanAction,
+		Softplus: policytest.Each(softplus), Mean: meanAction,
+		Beta: policytest.Each(func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) }),
+
 		Observe: func(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error {
 			return newPlan(r).observe(o, r, step, lataccel, action)
 		},
+	})
+}
+
+// TestVectors holds observations to inputs on which plausible alternatives give other
+// bits.
+func TestVectors(t *testing.T) {
+	vectors.Hold(t, "observation", func(v vectors.Vector) any {
+		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed"), AEgo: v.Float64s("acceleration")}
+		o := make([]float32, lockstep.ObservationSize)
+		if err := newPlan(route).observe(o, route, len(v.Float64s("lataccel")), v.Float64s("lataccel"), v.Float64s("action")); err != nil {
+			t.Fatal(err)
+		}
+		return o
 	})
 }

@@ -17,13 +17,30 @@ import (
 
 // Functions are an implementation's.
 type Functions struct {
-	Softplus func(z float32) float32
-	Beta     func(sp [2]float32, seed, id uint64, step int) float32
+	Softplus func(z []float32) []float32
+	Beta     func(draws []Draw) []float32
 	Mean     func(sp [2]float32) float64 // the raw action
 	// Forward is the network of one observation; nil leaves networks out.
 	Forward func(n *lockstep.Network, x []float32) []float32
 	// Observe is the observation at a step; histories reach to the step before.
 	Observe func(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error
+}
+
+// A Draw says which variate is wanted.
+type Draw struct {
+	Softplus [2]float32
+	Seed, ID uint64
+	Step     int
+}
+
+// Each is a function of many things that computes them one by one.
+func Each[X, Y any](f func(X) Y) func([]X) []Y {
+	return func(all []X) (out []Y) {
+		for _, x := range all {
+			out = append(out, f(x))
+		}
+		return out
+	}
 }
 
 // Hold runs an implementation on all vectors.
@@ -59,8 +76,8 @@ func elements[T npz.Number](t testing.TB, arrays map[string]npz.Array, name stri
 func holdSoftplus(t *testing.T, f Functions) {
 	v := read(t, "vectors_contract.npz")
 	z, y := elements[float32](t, v, "softplus_z"), elements[float32](t, v, "softplus_y")
-	for i := range z {
-		if got := f.Softplus(z[i]); math.Float32bits(got) != math.Float32bits(y[i]) {
+	for i, got := range f.Softplus(z) {
+		if math.Float32bits(got) != math.Float32bits(y[i]) {
 			t.Fatalf("softplus(%v) = %v, want %v", z[i], got, y[i])
 		}
 	}
@@ -70,10 +87,13 @@ func holdBeta(t *testing.T, f Functions) {
 	v := read(t, "vectors_contract.npz")
 	st, seed, id := elements[float32](t, v, "beta_st"), elements[uint64](t, v, "beta_seed"), elements[uint64](t, v, "beta_id")
 	step, x := elements[uint32](t, v, "beta_step"), elements[float32](t, v, "beta_x")
-	for i := range x {
-		sp := [2]float32{st[2*i], st[2*i+1]}
-		if got := f.Beta(sp, seed[i], id[i], int(step[i])); math.Float32bits(got) != math.Float32bits(x[i]) {
-			t.Fatalf("variate %d of %v: %v, want %v", i, sp, got, x[i])
+	draws := make([]Draw, len(x))
+	for i := range draws {
+		draws[i] = Draw{[2]float32(st[2*i:]), seed[i], id[i], int(step[i])}
+	}
+	for i, got := range f.Beta(draws) {
+		if math.Float32bits(got) != math.Float32bits(x[i]) {
+			t.Fatalf("variate %d, %+v: %v, want %v", i, draws[i], got, x[i])
 		}
 	}
 }
@@ -90,7 +110,7 @@ func holdNetwork(t *testing.T, f Functions) {
 		if !slices.Equal(got, logits[2*i:2*i+2]) {
 			t.Fatalf("logits %d: %v, want %v (the first hidden layer's first: %v)", i, got, logits[2*i:2*i+2], layer1[i*256])
 		}
-		pair := [2]float32{f.Softplus(got[0]), f.Softplus(got[1])}
+		pair := [2]float32(f.Softplus(got))
 		if pair != [2]float32(sp[2*i:]) {
 			t.Fatalf("softplus %d: %v, want %v", i, pair, sp[2*i:2*i+2])
 		}

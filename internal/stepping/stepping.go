@@ -57,6 +57,19 @@ type Unseen interface {
 	Failure(rollout int) (step int, err error)
 }
 
+// A Forker is an engine whose rollouts are elsewhere, where candidates begin, too: those
+// of jobs without policies, the k-th of which continues rollout index[k] of a snapshot.
+type Forker interface {
+	Unseen
+	Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, s *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Planner, error)
+
+	// Roll is lockstep.Planner's, of steps that some rollout has. Of rollouts that do not
+	// run or that fail, see Failure, costs and lataccels mean nothing. CanRoll reports
+	// whether all of it is done there.
+	Roll(step int, commands, costs, lataccels []float64) error
+	CanRoll() bool
+}
+
 // Fetch brings from the engine what the host does not know.
 func (s *Stepper) Fetch(ctx context.Context) error {
 	f, ok := s.engine.(Fetcher)
@@ -282,18 +295,25 @@ func (s *Stepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
 	}
 	for i := range s.jobs {
 		r := &shot.Rollouts[i]
-		s.errs[i], s.failed[i] = nil, 0
-		n := len(r.Lataccel)
-		s.lataccel[i] = r.Lataccel[n-1]
-		if err := s.engine.Restore(i, n, r.Lataccel, r.Action, r.Policy); err != nil {
+		if err := s.engine.Restore(i, len(r.Lataccel), r.Lataccel, r.Action, r.Policy); err != nil {
 			return s.jobs[i].Failed(shot.Step, err)
 		}
+	}
+	s.Enter(shot)
+	return nil
+}
+
+// Enter has the books say what a snapshot of these rollouts does, which the engine has.
+func (s *Stepper) Enter(shot *lockstep.Snapshot) {
+	for i := range s.jobs {
+		r := &shot.Rollouts[i]
+		n := len(r.Lataccel)
+		s.errs[i], s.failed[i], s.lataccel[i] = nil, 0, r.Lataccel[n-1]
 		if r.Err != "" {
 			s.errs[i], s.failed[i] = errors.New(r.Err), n
 		}
 	}
 	s.step, s.unseen = shot.Step, false
-	return nil
 }
 
 // fits compares a snapshot with the jobs.
@@ -339,6 +359,12 @@ func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int
 	if err != nil {
 		return nil, err
 	}
+	if f, ok := s.engine.(Forker); ok {
+		return f.Fork(ctx, jobs, s.opts, shot, index, noise)
+	}
+	for k := range jobs {
+		noise.Apply(&jobs[k], k)
+	}
 	p, err := s.source.Reset(ctx, jobs, s.opts)
 	if err != nil {
 		return nil, err
@@ -354,6 +380,9 @@ func (s *Stepper) Roll(ctx context.Context, commands, costs, lataccels []float64
 	m := len(s.jobs)
 	if len(costs) != m || len(commands)%m != 0 || lataccels != nil && len(lataccels) != len(commands) {
 		return fmt.Errorf("%d commands, %d costs and %d lataccels for %d rollouts", len(commands), len(costs), len(lataccels), m)
+	}
+	if f, ok := s.engine.(Forker); ok && f.CanRoll() {
+		return s.rollThere(ctx, f, commands, costs, lataccels)
 	}
 	after := make([]float64, m)
 	for len(commands) > 0 {
@@ -375,6 +404,83 @@ func (s *Stepper) Roll(ctx context.Context, commands, costs, lataccels []float64
 		}
 	}
 	return nil
+}
+
+// rollThere has the engine roll, in one go.
+func (s *Stepper) rollThere(ctx context.Context, f Forker, commands, costs, lataccels []float64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.unseen {
+		if err := s.Fetch(ctx); err != nil {
+			return err
+		}
+	}
+	m, first := len(s.jobs), s.step
+	wanted := first + len(commands)/m
+	end := first // some rollout runs up to there
+	for i := range s.jobs {
+		if s.Running(i) {
+			end = max(end, min(wanted, s.ends[i]))
+		}
+	}
+	commands = commands[:(end-first)*m]
+	if lataccels != nil {
+		lataccels = lataccels[:len(commands)]
+	}
+	if len(commands) > 0 {
+		if err := f.Roll(first, commands, costs, lataccels); err != nil {
+			return err
+		}
+		s.step = s.learn(f, first, end, commands)
+		for i := range s.jobs {
+			if s.errs[i] != nil {
+				costs[i] = math.NaN()
+			}
+			for k := i; k < len(lataccels); k += m {
+				switch step := first + k/m; {
+				case s.errs[i] != nil && s.failed[i] <= step:
+					lataccels[k] = math.NaN()
+				case step >= s.ends[i]:
+					lataccels[k] = s.lataccel[i]
+				}
+			}
+		}
+	}
+	if s.step < wanted {
+		return s.ended()
+	}
+	return nil
+}
+
+// learn enters what rolling from a step to before another came to. It returns the step
+// at which that ended, because all have failed.
+func (s *Stepper) learn(f Forker, first, end int, commands []float64) int {
+	m, over := len(s.jobs), first
+	for i := range s.jobs {
+		if !s.Running(i) {
+			continue
+		}
+		to := min(end, s.ends[i])
+		at, err := f.Failure(i)
+		if err == nil {
+			at = to
+		}
+		for step := first; s.jobs[i].Policy == nil && step < min(at+1, to); step++ {
+			if math.IsNaN(commands[(step-first)*m+i]) {
+				at, err = step, ErrNaN
+			}
+		}
+		if err != nil {
+			s.errs[i], s.failed[i] = s.jobs[i].Failed(at, err), at
+			over = max(over, at+1)
+			continue
+		}
+		over = end
+		lataccel, _ := f.Histories(i)
+		s.lataccel[i] = lataccel[to-1]
+	}
+	return over
 }
 
 // Close frees what the rollouts hold.

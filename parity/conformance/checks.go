@@ -104,47 +104,51 @@ func (s *suite) steps() {
 			route := r.job.Route
 			current := route.TargetLataccel[lockstep.ContextLength-1]
 			for _, step := range r.steps {
-				fail := func(format string, args ...any) {
-					s.fatalf("job %d, step %d: %s", i, step.Index, fmt.Sprintf(format, args...))
-				}
-				skipped := step.Index < lockstep.ControlStartIdx && shortcuts&lockstep.SkipWarmup != 0
-				if skipped {
+				why := wrongChoice(step)
+				if step.Index < lockstep.ControlStartIdx && shortcuts&lockstep.SkipWarmup != 0 {
+					why = ""
 					if step.Tokens != nil || step.States != nil || step.Logits != nil || step.Probs != nil || step.CDF != nil || step.Sample != -1 || step.Prediction != 0 {
-						fail("the network was to be skipped: want nil stages, sample -1 and prediction 0, sample is %d", step.Sample)
+						why = fmt.Sprintf("the network was to be skipped: want nil stages, sample -1 and prediction 0, sample is %d", step.Sample)
 					}
-				} else {
-					for _, l := range []struct {
-						stage     string
-						got, want int
-					}{{"tokens", len(step.Tokens), 20}, {"states", len(step.States), 80}, {"logits", len(step.Logits), 1024}, {"probs", len(step.Probs), 1024}, {"cdf", len(step.CDF), 1024}} {
-						if l.got != l.want {
-							fail("stage %s has %d values, want %d", l.stage, l.got, l.want)
-						}
-					}
-					if step.CDF[1023] != 1 || !slices.IsSorted(step.CDF) {
-						fail("stage cdf does not rise to 1 but to %v", step.CDF[1023])
-					}
-					if step.Sample < 0 || step.Sample > 1023 || !(step.Draw < step.CDF[step.Sample]) || step.Sample > 0 && step.Draw < step.CDF[step.Sample-1] {
-						fail("sample %d is not where the draw %v falls", step.Sample, step.Draw)
-					}
-					if want := bin(step.Sample); !same(step.Prediction, want) {
-						fail("prediction %v, sample %d stands for %v", step.Prediction, step.Sample, want)
-					}
-				}
-				if !(step.Draw >= 0 && step.Draw < 1) {
-					fail("draw %v is outside [0, 1)", step.Draw)
 				}
 				want := route.TargetLataccel[step.Index]
 				if step.Index >= lockstep.ControlStartIdx {
 					want = min(max(step.Prediction, current-lockstep.MaxAccDelta), current+lockstep.MaxAccDelta)
 				}
-				if !same(step.Lataccel, want) {
-					fail("lataccel %v, want %v after %v with prediction %v", step.Lataccel, want, current, step.Prediction)
+				if why == "" && !same(step.Lataccel, want) {
+					why = fmt.Sprintf("lataccel %v, want %v after %v with prediction %v", step.Lataccel, want, current, step.Prediction)
+				}
+				if why == "" && !(step.Draw >= 0 && step.Draw < 1) {
+					why = fmt.Sprintf("draw %v is outside [0, 1)", step.Draw)
+				}
+				if why != "" {
+					s.fatalf("job %d, step %d: %s", i, step.Index, why)
 				}
 				current = want
 			}
 		}
 	}
+}
+
+// wrongChoice says what is wrong with the stages of a step that the network ran at.
+func wrongChoice(step *lockstep.Step) string {
+	schema := tinyphysics.Schema(0)
+	exposed := schema.NewStep()
+	tinyphysics.Expose(step, exposed)
+	for k, data := range exposed.Data {
+		if g := &schema.Stages[k]; g.IsArray() && !g.Optional && len(data) != g.Size() {
+			return fmt.Sprintf("stage %s has %d bytes, want %d", g.Name, len(data), g.Size())
+		}
+	}
+	switch sample := step.Sample; {
+	case step.CDF[1023] != 1 || !slices.IsSorted(step.CDF):
+		return fmt.Sprintf("stage cdf does not rise to 1 but to %v", step.CDF[1023])
+	case sample < 0 || sample > 1023 || !(step.Draw < step.CDF[sample]) || sample > 0 && step.Draw < step.CDF[sample-1]:
+		return fmt.Sprintf("sample %d is not where the draw %v falls", sample, step.Draw)
+	case !same(step.Prediction, bin(sample)):
+		return fmt.Sprintf("prediction %v, sample %d stands for %v", step.Prediction, sample, bin(sample))
+	}
+	return ""
 }
 
 // bin is the lateral acceleration of a token.

@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path"
@@ -39,70 +40,29 @@ func kinds(file string) []string {
 }
 
 // Changed finds what differs from the base in the git checkout of the folder root, and
-// which of the engines, all of them named, that may concern. It
-// never fails: where it cannot tell, the answer is everything.
+// which of the engines, all of them named, that may concern. It never fails: where it
+// cannot tell, the answer is everything.
 func Changed(ctx context.Context, root, base string, all []string) verdict.Change {
 	c := verdict.Change{Base: base, Files: []string{}, Engines: all}
-	everything := func(format string, args ...any) verdict.Change {
-		c.Everything, c.Why = true, "every check runs: "+fmt.Sprintf(format, args...)
-		c.Documentation, c.Engines = false, all
-		return c
-	}
-	head, err := git(ctx, root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-	if err != nil {
-		return everything("this is no git checkout with a commit")
-	}
-	c.Head = strings.TrimSpace(head)
-	if base == "" {
-		return everything("no base revision is given")
-	}
-	if strings.HasPrefix(base, "-") {
-		return everything("%q is no revision", base)
-	}
-	if _, err := git(ctx, root, "rev-parse", "--verify", "--quiet", base+"^{commit}"); err != nil {
-		return everything("revision %s is not known here", base)
-	}
-	merge, err := git(ctx, root, "merge-base", base, "HEAD")
-	if err != nil {
-		return everything("%s and what is checked out have no commit in common", base)
-	}
-	c.MergeBase = strings.TrimSpace(merge)
-	// Without --no-renames a file that leaves a folder would show in the other only,
-	// and without -z and --relative names would be quoted, and from elsewhere.
-	differ, err := git(ctx, root, "diff", "--name-only", "--no-renames", "--relative", "-z", c.MergeBase, "--", ".")
-	if err != nil {
-		return everything("%v", err)
-	}
-	untracked, err := git(ctx, root, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
-	if err != nil {
-		return everything("%v", err)
-	}
-	for _, file := range strings.Split(differ+untracked, "\x00") {
-		if file != "" {
-			c.Files = append(c.Files, file)
-		}
-	}
-	slices.Sort(c.Files)
-	c.Files = slices.Compact(c.Files)
-	if len(c.Files) == 0 {
-		return everything("nothing differs from %s", base)
-	}
-
+	err := differing(ctx, root, &c)
 	found := map[string]string{} // kinds, with a file of each
 	for _, file := range c.Files {
 		for _, k := range kinds(file) {
 			found[k] = file
 		}
 	}
-	if file := found[kindAll]; file != "" {
-		return everything("%s concerns every engine", file)
+	if file := found[kindAll]; err == nil && file != "" {
+		err = fmt.Errorf("%s concerns every engine", file)
 	}
-	if len(found) == 1 && found[kindDocumentation] != "" {
-		c.Documentation, c.Engines = true, []string{}
-		c.Why = "documentation only"
+	if err != nil {
+		c.Everything, c.Why = true, "every check runs: "+err.Error()
 		return c
 	}
 	c.Engines = []string{}
+	if len(found) == 1 && found[kindDocumentation] != "" {
+		c.Documentation, c.Why = true, "documentation only"
+		return c
+	}
 	for _, e := range engines.Names() {
 		if found[e] != "" {
 			c.Engines = append(c.Engines, e)
@@ -113,6 +73,47 @@ func Changed(ctx context.Context, root, base string, all []string) verdict.Chang
 		c.Why = "no engine has changed"
 	}
 	return c
+}
+
+// differing enters the commits and the files that differ. The error is why that cannot
+// be told.
+func differing(ctx context.Context, root string, c *verdict.Change) error {
+	head, err := git(ctx, root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	if err != nil {
+		return errors.New("this is no git checkout with a commit")
+	}
+	c.Head = strings.TrimSpace(head)
+	switch {
+	case c.Base == "":
+		return errors.New("no base revision is given")
+	case strings.HasPrefix(c.Base, "-"):
+		return fmt.Errorf("%q is no revision", c.Base)
+	}
+	if _, err := git(ctx, root, "rev-parse", "--verify", "--quiet", c.Base+"^{commit}"); err != nil {
+		return fmt.Errorf("revision %s is not known here", c.Base)
+	}
+	merge, err := git(ctx, root, "merge-base", c.Base, "HEAD")
+	if err != nil {
+		return fmt.Errorf("%s and what is checked out have no commit in common", c.Base)
+	}
+	c.MergeBase = strings.TrimSpace(merge)
+	// Without --no-renames a file that leaves a folder would show in the other only,
+	// and without -z and --relative names would be quoted, and from elsewhere.
+	differ, err := git(ctx, root, "diff", "--name-only", "--no-renames", "--relative", "-z", c.MergeBase, "--", ".")
+	if err != nil {
+		return err
+	}
+	untracked, err := git(ctx, root, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+	if err != nil {
+		return err
+	}
+	c.Files = slices.Sorted(strings.FieldsFuncSeq(differ+untracked, func(r rune) bool { return r == 0 }))
+	c.Files = slices.Compact(c.Files)
+	if len(c.Files) == 0 {
+		c.Files = []string{}
+		return fmt.Errorf("nothing differs from %s", c.Base)
+	}
+	return nil
 }
 
 // git runs a git command in a folder and returns what it prints.

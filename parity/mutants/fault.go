@@ -83,20 +83,14 @@ func parse(name string, data []byte) (Fault, error) {
 			continue
 		}
 		key, value, _ := strings.Cut(line, ": ")
-		switch key {
-		case "stage":
-			if f.Stage = value; !tinyphysics.Schema(0).Known(value) {
-				return f, fmt.Errorf("stage %.60q is not known", value)
-			}
-		case "engine":
-			f.Engine = value
-		case "kernels":
-			f.Kernels = value
-		case "test":
-			f.Test = value
-		default:
+		into := map[string]*string{"stage": &f.Stage, "engine": &f.Engine, "kernels": &f.Kernels, "test": &f.Test}[key]
+		if into == nil {
 			return f, fmt.Errorf("line %q is not known, want stage, test, engine or kernels", line)
 		}
+		*into = value
+	}
+	if f.Stage != "" && !tinyphysics.Schema(0).Known(f.Stage) {
+		return f, fmt.Errorf("stage %.60q is not known", f.Stage)
 	}
 	if (f.Stage == "") == (f.Test == "") {
 		return f, fmt.Errorf("no line that names the stage, nor one that names the package whose tests see it, or both")

@@ -16,14 +16,21 @@ type number interface {
 	float32 | float64 | int32 | int64 | uint8
 }
 
-// sizes are the bytes of each type.
-var sizes = map[Type]int{"float32": 4, "float64": 8, "int32": 4, "int64": 8, "uint8": 1}
-
-// Types are all of them.
-func Types() []Type { return []Type{"float32", "float64", "int32", "int64", "uint8"} }
+// types are all of them.
+const types = "float32, float64, int32, int64, uint8"
 
 // Size is the number of bytes of an element, 0 if the type is not known.
-func (t Type) Size() int { return sizes[t] }
+func (t Type) Size() int {
+	switch t {
+	case "float64", "int64":
+		return 8
+	case "float32", "int32":
+		return 4
+	case "uint8":
+		return 1
+	}
+	return 0
+}
 
 // TypeOf is the type of a Go number.
 func TypeOf[T number]() Type {
@@ -33,17 +40,13 @@ func TypeOf[T number]() Type {
 
 // bitsOf is a number's pattern, in as many of the low bits as it has.
 func bitsOf[T number](x T) uint64 {
-	switch v := any(x).(type) {
-	case float32:
-		return uint64(math.Float32bits(v))
-	case float64:
-		return math.Float64bits(v)
-	case int32:
-		return uint64(uint32(v))
-	case int64:
-		return uint64(v)
+	switch p := unsafe.Pointer(&x); unsafe.Sizeof(x) {
+	case 1:
+		return uint64(*(*uint8)(p))
+	case 4:
+		return uint64(*(*uint32)(p))
 	default:
-		return uint64(v.(uint8))
+		return *(*uint64)(p)
 	}
 }
 
@@ -64,7 +67,7 @@ func (t Type) Float(bits uint64) float64 {
 
 // Bits is the pattern of the number that begins the data.
 func (t Type) Bits(data []byte) uint64 {
-	switch sizes[t] {
+	switch t.Size() {
 	case 1:
 		return uint64(data[0])
 	case 4:
@@ -75,7 +78,7 @@ func (t Type) Bits(data []byte) uint64 {
 
 // AppendBits is the inverse of Bits.
 func (t Type) AppendBits(data []byte, bits uint64) []byte {
-	switch sizes[t] {
+	switch t.Size() {
 	case 1:
 		return append(data, byte(bits))
 	case 4:
@@ -103,7 +106,8 @@ func (t Type) ULPs(a, b uint64) uint64 {
 	if t != "float32" && t != "float64" || math.IsNaN(t.Float(a)) || math.IsNaN(t.Float(b)) {
 		return 0
 	}
-	x, y := ordered(a, 8*uint(sizes[t])-1), ordered(b, 8*uint(sizes[t])-1)
+	sign := 8*uint(t.Size()) - 1
+	x, y := ordered(a, sign), ordered(b, sign)
 	if x < y {
 		x, y = y, x
 	}

@@ -136,7 +136,7 @@ func (s *Schema) Validate() error {
 func (g *Stage) validate() error {
 	bytes := g.Type.Size()
 	if bytes == 0 {
-		return fmt.Errorf("type %.60q is not known, want one of %v", g.Type, Types())
+		return fmt.Errorf("type %.60q is not known, want one of %s", g.Type, types)
 	}
 	for _, n := range g.Shape {
 		if n < 1 || bytes > maxArray/n {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/batched"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/onnxruntime"
 	"lockstep/parity"
@@ -15,21 +16,33 @@ import (
 	"lockstep/reference"
 )
 
-// BenchmarkTrace measures, in one run of the ONNX Runtime engine, what part of its time is
+// BenchmarkTrace measures, in one run of an engine on one core, what part of its time is
 // spent in recording a trace: hashing all stages and writing the records.
 func BenchmarkTrace(b *testing.B) {
 	model := assetstest.Model(b)
 	for _, c := range []struct {
 		name string
+		open func() (lockstep.Simulator, error)
 		hash schema.Hash
 		full schema.Set
-	}{{"xxh64", schema.XXH64, 0}, {"sha256", schema.SHA256, 0}, {"full", schema.XXH64, everything}} {
+	}{
+		{"batched/xxh64", nil, schema.XXH64, 0},
+		{"batched/sha256", nil, schema.SHA256, 0},
+		{"batched/full", nil, schema.XXH64, everything},
+		{"onnxruntime/xxh64", func() (lockstep.Simulator, error) {
+			return onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: 1})
+		}, schema.XXH64, 0},
+	} {
 		b.Run(c.name, func(b *testing.B) {
-			sim, err := onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: 1})
+			if c.open == nil {
+				c.open = func() (lockstep.Simulator, error) {
+					return batched.New(batched.Config{ModelPath: model, Workers: 1})
+				}
+			}
+			sim, err := c.open()
 			if err != nil {
 				b.Skip(err)
 			}
-			defer sim.Close()
 			var inside atomic.Int64
 			for b.Loop() {
 				w, err := trace.NewWriter(io.Discard, trace.Header{Digest: c.hash, Schema: view.Schema}, c.full)

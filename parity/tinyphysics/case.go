@@ -10,6 +10,7 @@ import (
 
 	"lockstep"
 	"lockstep/parity"
+	"lockstep/policyfile"
 )
 
 // maxCaseRows bounds the rows of a route in a file, whose constant columns are one
@@ -87,16 +88,21 @@ func (c *CaseColumn) UnmarshalJSON(data []byte) error {
 
 // CaseJob is one job: a route of the case, and what drives it.
 type CaseJob struct {
-	Route  int            `json:"route"`
-	Policy CasePolicy     `json:"policy"`
-	Draws  []parity.Float `json:"draws,omitempty"` // see lockstep.Job
+	Route  int        `json:"route"`
+	Policy CasePolicy `json:"policy"`
+
+	// See lockstep.Job.
+	Draws    []parity.Float     `json:"draws,omitempty"`
+	Sampling *lockstep.Sampling `json:"sampling,omitempty"`
+	Expected bool               `json:"expected,omitempty"`
 }
 
-// CasePolicy is a policy: of a kind that gains make, or "script" with its steer
-// commands, see Script.
+// CasePolicy is a policy: of a kind that gains make or that comes from a file, or
+// "script" with its steer commands, see Script.
 type CasePolicy struct {
 	Kind  string         `json:"kind"`
 	Gains []parity.Float `json:"gains,omitempty"` // in the order of the kind
+	File  []byte         `json:"file,omitempty"`  // what the file holds
 	Name  string         `json:"name,omitempty"`
 	Steer []parity.Float `json:"steer,omitempty"`
 }
@@ -133,7 +139,7 @@ func Freeze(ctx context.Context, sim lockstep.Simulator, job lockstep.Job) (lock
 		}
 		steer := slices.Clone(r.Trajectory.Action[lockstep.ContextLength:])
 		clear(steer[:lockstep.ControlStartIdx-lockstep.ContextLength])
-		job.Policy = Script(PolicyName(job.Policy), steer)
+		job.Policy, job.Sampling = Script(PolicyName(job.Policy), steer), nil
 	}
 	return job, nil
 }
@@ -158,15 +164,20 @@ func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*Case, error) {
 		if err != nil {
 			return nil, fmt.Errorf("route %s: %w", job.Route.Name, err)
 		}
-		c.Batch = append(c.Batch, CaseJob{Route: i, Policy: policy, Draws: parity.Floats(job.Draws)})
+		c.Batch = append(c.Batch, CaseJob{Route: i, Policy: policy, Draws: parity.Floats(job.Draws), Sampling: job.Sampling, Expected: job.Expected})
 	}
 	return c, nil
 }
 
 func casePolicy(p lockstep.Policy) (CasePolicy, error) {
 	switch p := p.(type) {
-	case lockstep.Zero, lockstep.PID, lockstep.PIDFF:
-		return CasePolicy{Kind: p.(lockstep.Native).Kind().String(), Gains: parity.Floats(lockstep.GainsOf(p))}, nil
+	case lockstep.Native:
+		c := CasePolicy{Kind: p.Kind().String(), Gains: parity.Floats(lockstep.GainsOf(p))}
+		var err error
+		if lockstep.Kinds[p.Kind()].File != "" {
+			c.File, err = policyfile.Marshal(p)
+		}
+		return c, err
 	case lockstep.Custom:
 		if s, ok := p.New().(*player); ok {
 			return CasePolicy{Kind: "script", Name: s.name, Steer: parity.Floats(s.steer)}, nil
@@ -181,7 +192,17 @@ func (p *CasePolicy) policy() (lockstep.Policy, error) {
 	}
 	kind, ok := lockstep.KindOf(p.Kind)
 	if !ok {
-		return nil, fmt.Errorf("policy %.60q is not known, want script or a kind of policy that gains make", p.Kind)
+		return nil, fmt.Errorf("policy %.60q is not known, want script or one of the kinds of policies", p.Kind)
+	}
+	if ext := lockstep.Kinds[kind].File; ext != "" {
+		policy, err := policyfile.Unmarshal(p.File, ext)
+		if err == nil && policy.Kind() != kind {
+			err = fmt.Errorf("a policy of kind %s", policy.Kind())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the file of policy %s: %w", kind, err)
+		}
+		return policy, nil
 	}
 	return kind.New(parity.Numbers(p.Gains))
 }
@@ -207,6 +228,7 @@ func (c *Case) Jobs() ([]lockstep.Job, error) {
 		routes[i] = route
 	}
 	var jobs []lockstep.Job
+	files := map[string]lockstep.Policy{} // engines steer rollouts of one network together
 	for i, j := range c.Batch {
 		if j.Route < 0 || j.Route >= len(routes) {
 			return nil, fmt.Errorf("job %d: no route %d", i, j.Route)
@@ -215,7 +237,13 @@ func (c *Case) Jobs() ([]lockstep.Job, error) {
 		if err != nil {
 			return nil, fmt.Errorf("job %d: %w", i, err)
 		}
-		jobs = append(jobs, lockstep.Job{Route: routes[j.Route], Policy: policy, Draws: parity.Numbers(j.Draws)})
+		if file := string(j.Policy.File); file != "" {
+			if files[file] == nil {
+				files[file] = policy
+			}
+			policy = files[file]
+		}
+		jobs = append(jobs, lockstep.Job{Route: routes[j.Route], Policy: policy, Draws: parity.Numbers(j.Draws), Sampling: j.Sampling, Expected: j.Expected})
 	}
 	if len(jobs) == 0 {
 		return nil, errors.New("no jobs")

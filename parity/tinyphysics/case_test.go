@@ -91,6 +91,56 @@ func TestCaseRoundTrip(t *testing.T) {
 	})
 }
 
+// TestCasePolicies: networks and tables come back from a file as they were, shared where
+// they were, and with how they are sampled.
+func TestCasePolicies(t *testing.T) {
+	layer := lockstep.Layer{Inputs: lockstep.ObservationSize, Outputs: lockstep.ActorSize, Weights: make([]float32, 512), Bias: []float32{0.25, -1e-30}}
+	for i := range layer.Weights {
+		layer.Weights[i] = float32(i%7-3) / 11
+	}
+	network, err := lockstep.NewNetwork([]lockstep.Layer{layer}, 0.125)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := toyJobs(3, 103)
+	actions := make([]float64, lockstep.TableSteps)
+	actions[1] = 1.0 / 3
+	table, err := lockstep.NewTable(map[string][]float64{jobs[2].Route.Name: actions, "another": make([]float64, lockstep.TableSteps)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs[0].Policy, jobs[0].Sampling = network, &lockstep.Sampling{Seed: 1<<63 + 1, ID: 7}
+	jobs[1].Policy, jobs[1].Expected = network, true
+	jobs[2].Policy = table
+	c, err := NewCase(jobs, lockstep.CostOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.What, c.Engine, c.Stage, c.Model = "policies", "batched", Lataccel, DefaultModel
+	if err := c.Save(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	read, err := LoadCase(c.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := read.Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		if diff := cmp.Diff(jobs[i].Policy, again[i].Policy); diff != "" {
+			t.Errorf("job %d: policy (-want +got):\n%s", i, diff)
+		}
+		if diff := cmp.Diff(jobs[i].Sampling, again[i].Sampling); diff != "" || jobs[i].Expected != again[i].Expected {
+			t.Errorf("job %d: expected %v, sampling (-want +got):\n%s", i, again[i].Expected, diff)
+		}
+	}
+	if again[0].Policy != again[1].Policy {
+		t.Error("a shared network came back twice")
+	}
+}
+
 // TestCaseErrors: files that are no cases, and what cannot be one.
 func TestCaseErrors(t *testing.T) {
 	dir := t.TempDir()
@@ -99,14 +149,16 @@ func TestCaseErrors(t *testing.T) {
 		"":                   "EOF",
 		`{"format":1}`:       "format version 1, want 2",
 		base + `"batch":[]}`: "no jobs",
-		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:               "job 0: no route 1",
-		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:              "job 0: no route -1",
-		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                `job 0: policy "mpc" is not known`,
-		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                "pid: 0 gains, want 3",
-		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                 "route r: 100 rows, want 101 to",
-		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                 "cannot unmarshal number 1e9",
-		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:            "99999999 rows, want 101 to",
-		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`: "a column of 2 values, want 101 or one",
+		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:                                                                                         "job 0: no route 1",
+		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:                                                                                        "job 0: no route -1",
+		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                                                                                          `job 0: policy "mpc" is not known`,
+		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                                                                                          "pid: 0 gains, want 3",
+		base + `"batch":[{"route":0,"policy":{"kind":"network"}}]}`:                                                                                      "job 0: the file of policy network: ",
+		base + `"batch":[{"route":0,"policy":{"kind":"table","file":"e30="}}]}`:                                                                          `job 0: the file of policy table: no kind of policy ""`,
+		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                                                                                           "route r: 100 rows, want 101 to",
+		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                                                                                           "cannot unmarshal number 1e9",
+		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:                                                                                      "99999999 rows, want 101 to",
+		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`:                                                                           "a column of 2 values, want 101 or one",
 		base + `"batch":[{"route":0,"policy":{"kind":"zero"}}],"results":[{"steps":1,"hash":"0000000000000000"},{"steps":1,"hash":"0000000000000000"}]}`: "results of 2 jobs, there are 1",
 	} {
 		path := filepath.Join(dir, "case.json")

@@ -44,11 +44,6 @@ type chosen struct {
 	// edge is the value of the CDF that is nearest to the draw, and margin its
 	// distance.
 	edge, margin float64
-
-	// crossed is the distance from the draw to the furthest edge that lies between
-	// the two sides' tokens: by so much the CDF would have to be another for the other
-	// token. It is 0 if the tokens are equal.
-	crossed float64
 }
 
 // explain describes the choice of a step, or returns nil if the draw, the tokens or the
@@ -91,16 +86,12 @@ func newChoice(want, got *schema.Step) *choice {
 		return c
 	}
 	// Between the tokens lie the edges from the lower token's to that before the
-	// higher. The side with the lower token has them above the draw, the other below.
-	low, high := min(w.token, g.token), max(w.token, g.token)
-	for _, side := range []*chosen{&c.want, &c.got} {
-		if side.token == low {
-			side.crossed = side.cdf[high-1] - side.draw
-		} else {
-			side.crossed = side.draw - side.cdf[low]
-		}
+	// higher. The side with the lower token has them above the draw, the other below:
+	// by the distance of the furthest its CDF would have to be another for the other token.
+	if w.token > g.token {
+		w, g = g, w
 	}
-	if c.explained = c.want.crossed <= c.apart && c.got.crossed <= c.apart; !c.explained {
+	if c.explained = w.cdf[g.token-1]-w.draw <= c.apart && g.draw-g.cdf[w.token] <= c.apart; !c.explained {
 		c.why = "the CDFs differ by less than the margins"
 	}
 	return c

@@ -43,32 +43,32 @@ var view = schema.NewView(
 			From: []string{Lataccel}, Begin: lockstep.ControlStartIdx, End: lockstep.CostEndIdx,
 		},
 	},
-	array(schema.Stage{Name: Observation, Shape: []int{lockstep.ObservationSize}, Optional: true, From: from(schema.Before(Lataccel), schema.Before(Action)), Elements: observationElements()},
+	schema.Array(schema.Stage{Name: Observation, Shape: []int{lockstep.ObservationSize}, Optional: true, From: from(schema.Before(Lataccel), schema.Before(Action)), Elements: observationElements()},
 		func(s *lockstep.Step) []float32 { return s.Observation }),
-	array(schema.Stage{Name: Actor, Shape: []int{lockstep.ActorSize}, Optional: true, From: from(schema.Same(Observation))},
+	schema.Array(schema.Stage{Name: Actor, Shape: []int{lockstep.ActorSize}, Optional: true, From: from(schema.Same(Observation))},
 		func(s *lockstep.Step) []float32 { return s.Actor }),
-	number(schema.Stage{Name: Raw, Optional: true, From: from(schema.Same(Actor))},
+	schema.Number(schema.Stage{Name: Raw, Optional: true, From: from(schema.Same(Actor))},
 		func(s *lockstep.Step) (float64, bool) { return s.Raw, s.Actor != nil }),
-	number(schema.Stage{Name: Action, Given: true, Teach: true, From: from(schema.Before(Lataccel), schema.Same(Raw))},
+	schema.Number(schema.Stage{Name: Action, Given: true, Teach: true, From: from(schema.Before(Lataccel), schema.Same(Raw))},
 		func(s *lockstep.Step) (float64, bool) { return s.Action, true }),
-	array(schema.Stage{Name: Tokens, Shape: []int{lockstep.ContextLength}, From: from(schema.Last(lockstep.ContextLength, Lataccel))},
+	schema.Array(schema.Stage{Name: Tokens, Shape: []int{lockstep.ContextLength}, From: from(schema.Last(lockstep.ContextLength, Lataccel))},
 		func(s *lockstep.Step) []int64 { return s.Tokens }),
-	array(schema.Stage{Name: States, Shape: []int{lockstep.ContextLength, 4}, From: from(schema.Same(Action), schema.Last(lockstep.ContextLength-1, Action)),
+	schema.Array(schema.Stage{Name: States, Shape: []int{lockstep.ContextLength, 4}, From: from(schema.Same(Action), schema.Last(lockstep.ContextLength-1, Action)),
 		Elements: []schema.Element{{Name: "action", Count: 1}, {Name: "roll lataccel", Count: 1}, {Name: "v ego", Count: 1}, {Name: "a ego", Count: 1}}},
 		func(s *lockstep.Step) []float32 { return s.States }),
-	array(schema.Stage{Name: Logits, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Tokens), schema.Same(States))},
+	schema.Array(schema.Stage{Name: Logits, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Tokens), schema.Same(States))},
 		func(s *lockstep.Step) []float32 { return s.Logits }),
-	array(schema.Stage{Name: Probs, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Logits))},
+	schema.Array(schema.Stage{Name: Probs, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Logits))},
 		func(s *lockstep.Step) []float32 { return s.Probs }),
-	array(schema.Stage{Name: CDF, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Probs))},
+	schema.Array(schema.Stage{Name: CDF, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Probs))},
 		func(s *lockstep.Step) []float64 { return s.CDF }),
-	number(schema.Stage{Name: Draw},
+	schema.Number(schema.Stage{Name: Draw},
 		func(s *lockstep.Step) (float64, bool) { return s.Draw, true }),
-	number(schema.Stage{Name: Sample, Effect: true, From: from(schema.Same(CDF), schema.Same(Draw))},
+	schema.Number(schema.Stage{Name: Sample, Effect: true, From: from(schema.Same(CDF), schema.Same(Draw))},
 		func(s *lockstep.Step) (int64, bool) { return int64(s.Sample), ran(s) }),
-	number(schema.Stage{Name: Prediction, From: from(schema.Same(Sample))},
+	schema.Number(schema.Stage{Name: Prediction, From: from(schema.Same(Sample))},
 		func(s *lockstep.Step) (float64, bool) { return s.Prediction, ran(s) }),
-	number(schema.Stage{Name: Lataccel, Given: true, Teach: true, Effect: true, From: from(schema.Same(Prediction), schema.Last(1, Lataccel))},
+	schema.Number(schema.Stage{Name: Lataccel, Given: true, Teach: true, Effect: true, From: from(schema.Same(Prediction), schema.Last(1, Lataccel))},
 		func(s *lockstep.Step) (float64, bool) { return s.Lataccel, true }),
 )
 
@@ -85,14 +85,6 @@ func observationElements() (all []schema.Element) {
 }
 
 func from(inputs ...schema.Input) []schema.Input { return inputs }
-
-func number[T float64 | int64](g schema.Stage, get func(*lockstep.Step) (T, bool)) schema.Field[*lockstep.Step] {
-	return schema.Number(g, get)
-}
-
-func array[T float32 | float64 | int64](g schema.Stage, get func(*lockstep.Step) []T) schema.Field[*lockstep.Step] {
-	return schema.Array(g, get)
-}
 
 // ran reports whether the network was run at a step.
 func ran(s *lockstep.Step) bool { return s.Sample >= 0 || s.Logits != nil }

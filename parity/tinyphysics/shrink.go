@@ -120,7 +120,7 @@ func plainBatch(s *shrinker) {
 
 func simplerPolicies(s *shrinker) {
 	for i := range s.Best.Batch {
-		if s.Best.Batch[i].Policy.Kind == "zero" || try(s, func(c *Case) { c.Batch[i].Policy = CasePolicy{Kind: "zero"} }) {
+		if s.Best.Batch[i].Policy.Kind == "zero" || try(s, func(c *Case) { c.Batch[i].Policy, c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil }) {
 			continue
 		}
 		for g, x := range s.Best.Batch[i].Policy.Gains {

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 
 	"lockstep/parity/schema"
 )
@@ -126,8 +127,8 @@ func (t *Reader) Next() (Record, error) {
 	}
 	t.record++
 	t.begun = t.offset
-	r, err := t.next()
-	if err == io.EOF && t.done {
+	r := Record{Offset: t.begun}
+	if err := t.next(&r); err == io.EOF && t.done {
 		return Record{}, io.EOF
 	} else if err != nil {
 		return Record{}, t.fail(cut(err))
@@ -135,43 +136,40 @@ func (t *Reader) Next() (Record, error) {
 	return r, nil
 }
 
-func (t *Reader) next() (Record, error) {
+func (t *Reader) next(r *Record) error {
 	var head [5]byte
 	if err := t.read(head[:]); err != nil {
-		return Record{}, err
+		return err
 	}
-	n := binary.LittleEndian.Uint32(head[1:])
+	kind, n := head[0], binary.LittleEndian.Uint32(head[1:])
 	if n < 4 || n > maxRecord {
-		return Record{}, fmt.Errorf("a record of %d bytes, want 4 at least and %d at most", n, maxRecord)
+		return fmt.Errorf("a record of %d bytes, want 4 at least and %d at most", n, maxRecord)
 	}
-	if head[0] == kindClose {
-		return Record{}, t.close(n)
+	if kind == kindClose {
+		return t.close(n)
 	}
-	if int(n) > cap(t.payload) {
-		t.payload = make([]byte, n)
-	}
-	p := t.payload[:n]
-	if err := t.read(p); err != nil {
-		return Record{}, err
+	t.payload = slices.Grow(t.payload[:0], int(n))[:n]
+	if err := t.read(t.payload); err != nil {
+		return err
 	}
 	t.offset += int64(len(head)) + int64(n)
-	id, rest := binary.LittleEndian.Uint32(p), p[4:]
-	r := Record{ID: int(id), Offset: t.begun}
-	if head[0] == kindBegin {
-		return r, t.begin(&r, rest)
+	id, rest := binary.LittleEndian.Uint32(t.payload), t.payload[4:]
+	r.ID = int(id)
+	if kind == kindBegin {
+		return t.begin(r, rest)
 	}
 	if int64(id) >= int64(len(t.running)) || t.running[id].ended {
-		return Record{}, fmt.Errorf("rollout %d is not under way", id)
+		return fmt.Errorf("rollout %d is not under way", id)
 	}
 	run := &t.running[id]
-	switch head[0] {
+	switch kind {
 	case kindStep:
 		if err := decodeStep(&t.header.Schema, t.step, rest); err != nil {
-			return Record{}, err
+			return err
 		}
 		t.step.Sum(t.header.Digest)
 		if int32(t.step.Index) <= run.last {
-			return Record{}, fmt.Errorf("step %d after step %d", t.step.Index, run.last)
+			return fmt.Errorf("step %d after step %d", t.step.Index, run.last)
 		}
 		run.last = int32(t.step.Index)
 		run.steps++
@@ -180,17 +178,17 @@ func (t *Reader) next() (Record, error) {
 	case kindEnd:
 		end, err := decodeEnd(rest, len(t.header.Schema.Outcome.Elements))
 		if err != nil {
-			return Record{}, err
+			return err
 		}
 		if end.Steps != int(run.steps) {
-			return Record{}, fmt.Errorf("rollout %d ends after %d steps, the trace holds %d", id, end.Steps, run.steps)
+			return fmt.Errorf("rollout %d ends after %d steps, the trace holds %d", id, end.Steps, run.steps)
 		}
 		run.ended = true
 		r.End = end
 	default:
-		return Record{}, fmt.Errorf("a record of unknown kind %q", head[0])
+		return fmt.Errorf("a record of unknown kind %q", kind)
 	}
-	return r, nil
+	return nil
 }
 
 func (t *Reader) begin(r *Record, text []byte) error {
@@ -211,14 +209,14 @@ func (t *Reader) begin(r *Record, text []byte) error {
 // close checks the record of n bytes that ends the file; all well it returns io.EOF.
 func (t *Reader) close(n uint32) error {
 	var counts [12]byte
-	if n != uint32(len(counts))+4 {
-		return fmt.Errorf("an end of %d bytes, want %d", n, len(counts)+4)
+	var sum [4]byte
+	if n != uint32(len(counts)+len(sum)) {
+		return fmt.Errorf("an end of %d bytes, want %d", n, len(counts)+len(sum))
 	}
 	if err := t.read(counts[:]); err != nil {
 		return err
 	}
 	crc := t.crc
-	var sum [4]byte
 	if err := t.read(sum[:]); err != nil {
 		return err
 	}

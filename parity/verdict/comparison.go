@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"lockstep/parity"
 )
@@ -92,6 +93,28 @@ func (c *Comparison) judge() (outcome, why string) {
 		return Different, err.Error()
 	}
 	return Equal, ""
+}
+
+// Extent says how much was compared, "" if there is no report.
+func (c *Comparison) Extent() string {
+	r := c.Report
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d of %d rollouts equal, %d steps", r.Equal(), len(r.Rollouts), r.Steps)
+	if !r.Exact {
+		text += fmt.Sprintf(", %d tokens differ and are explained", r.Flips.Explained)
+	}
+	var missing []string
+	for _, stage := range r.Stages {
+		if r.Compared[stage] == 0 {
+			missing = append(missing, stage)
+		}
+	}
+	if len(missing) > 0 {
+		text += ", not compared: " + strings.Join(missing, ", ")
+	}
+	return text
 }
 
 // Title names the comparison.

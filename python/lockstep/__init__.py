@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lockstep._device import DeviceArray
+from lockstep._register import when_imported
 from lockstep._version import __version__
 from lockstep.controllers import BatchStep
 from lockstep.errors import ClosedError, RouteError, SimulationError
@@ -29,6 +31,7 @@ __all__ = [
     "Candidates",
     "ClosedError",
     "Comparison",
+    "DeviceArray",
     "Env",
     "Experience",
     "Network",
@@ -58,17 +61,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
 
 
-def _register() -> None:
-    """Make the environments known to Gymnasium where that is installed."""
-    try:
-        import gymnasium
-    except ImportError:
-        return
-    gymnasium.register(
-        id="lockstep/Controls-v0",
-        entry_point="lockstep.envs:Env",
-        vector_entry_point="lockstep.envs:VectorEnv",
-    )
-
-
-_register()
+when_imported()

@@ -64,6 +64,8 @@ def _load() -> ctypes.CDLL:
         ("wait", integer, [integer, integer]),
         ("finish", pointer, [integer]),
         ("step", ctypes.c_int, [integer, pointer, pointer, integer]),
+        ("step_on_device", ctypes.c_int, [integer, ctypes.c_uint64, ctypes.c_uint64]),
+        ("environments_step", ctypes.c_int, [integer, pointer]),
     ]:
         function = getattr(lib, "lockstep_" + name)
         function.restype, function.argtypes = result, arguments

@@ -73,7 +73,10 @@ class Comparison:
     outcome : str
         ``"equal"``, ``"different"`` or ``"failed"``.
     title, why : str
-        What was compared; and the first difference: stage, step, bit patterns, margins.
+        What was compared; and the first difference: stage, step, bit patterns, margins, and what
+        the differences did to rollouts.
+    extent, effects : str
+        How much was compared; and what differences that are excused did to rollouts.
     json : dict
         The same as the command line's ``--json`` prints.
     """
@@ -84,12 +87,15 @@ class Comparison:
         self.equal = self.outcome == "equal"
         self.title: str = answer["title"]
         self.why: str = answer["why"]
+        self.extent: str = answer["extent"]
+        self.effects: str = answer["effects"]
         self.json: dict[str, Any] = answer["json"]
 
     @property
     def text(self) -> str:
         """The report as text."""
-        return f"{self.outcome}  {self.title}\n{self.why}".rstrip()
+        title = f"{self.outcome}  {self.title}" + (f": {self.extent}" if self.extent else "")
+        return "\n".join(part for part in (title, self.why, self.effects) if part)
 
     def __repr__(self) -> str:
         return self.text

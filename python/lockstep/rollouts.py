@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep import _native
+from lockstep._device import DeviceArray, on_device
 
 __all__ = ["Candidates", "Rollouts", "Snapshot"]
 
@@ -31,19 +33,33 @@ class Rollouts:
     A rollout ends at step 500, or at its route's end. One that fails leaves the others alone.
     """
 
-    def __init__(self, handle: _native.Handle, names: list[str], rows: npt.NDArray[np.intp], step: int) -> None:
+    def __init__(
+        self,
+        handle: _native.Handle,
+        names: list[str],
+        rows: npt.NDArray[np.intp],
+        step: int,
+        there: DeviceArray | None = None,
+    ) -> None:
         self._handle = handle
-        self._id = handle.id
         self._names = names
         self._ends = np.minimum(rows, COST_END_IDX)
         self._end = int(self._ends.max(initial=0))
         self._step = step
         self._n = len(names)
-        # Their addresses are asked for once: it takes as long as a call.
+        # What a step is called with is made once: it takes as long as a call.
         self._buffer = np.zeros((2, self._n))
         self._commands, self._lataccel = self._buffer
-        self._addresses = (self._commands.ctypes.data, self._lataccel.ctypes.data)
+        self._arguments = (
+            ctypes.c_int64(handle.id),
+            ctypes.c_void_p(self._commands.ctypes.data),
+            ctypes.c_void_p(self._lataccel.ctypes.data),
+            ctypes.c_int64(self._n),
+        )
         self._native_step = _native.library().lockstep_step
+        self._own = there  # lataccels on the GPU
+        self._there: Any = None  # those of the last step, if it was one there
+        self._given: Any = None  # and what must live until that step is done
 
     def __len__(self) -> int:
         return self._n
@@ -77,18 +93,28 @@ class Rollouts:
         return (self._step < self._ends) & ~np.isnan(self._lataccel)
 
     @property
-    def lataccel(self) -> FloatArray:
-        """Lateral accelerations after the last step, m/s², shape (N,); NaN where a rollout failed."""
-        return self._lataccel.copy()
+    def lataccel(self) -> Any:
+        """Lateral accelerations after the last step, m/s², shape (N,); NaN where a rollout failed.
+
+        An array on the GPU if the last step was given one.
+        """
+        return self._lataccel.copy() if self._there is None else self._there
 
     @property
     def errors(self) -> dict[int, Exception]:
         """Why rollouts failed."""
+        self._sync()
         why = self._handle.call("why")
         return {int(i): _native.error(failure) for i, failure in why["errors"].items()}
 
-    def advance(self, actions: npt.ArrayLike, out: FloatArray | None = None) -> FloatArray:
+    def advance(self, actions: Any, out: Any = None) -> Any:
         """Compute one step.
+
+        On a GPU actions may be there, such as a tensor of PyTorch's: any object with ``__dlpack__``
+        or ``__cuda_array_interface__``, contiguous and float64. The lateral accelerations are then there,
+        too. The call returns before the step is done; nothing passes through the host, so that
+        :attr:`running` and :attr:`done` know of failures only after :attr:`errors` or
+        :meth:`costs` asked for them.
 
         Parameters
         ----------
@@ -96,22 +122,26 @@ class Rollouts:
             Steer commands, shape (N,); clipped to ±2. One that is NaN fails its own rollout, and
             those of rollouts that do not run are ignored.
         out : numpy.ndarray, optional
-            Receives what is returned, shape (N,), float64.
+            Receives what is returned, shape (N,), float64; on the GPU if the actions are. It is
+            written in the order of the simulator's stream.
 
         Returns
         -------
         numpy.ndarray
-            Lateral accelerations after the step, m/s², shape (N,).
+            Lateral accelerations after the step, m/s², shape (N,). On the GPU a
+            :class:`DeviceArray`, which the next step overwrites.
         """
+        if type(actions) is not np.ndarray and on_device(actions):
+            return self._advance_there(actions, out)
+        self._there = None
         commands = self._commands
         if getattr(actions, "shape", None) != commands.shape:
             actions = self._check(actions)
         commands[...] = actions
-        if _native._forked or self._handle.closed:
+        if _native._forked:
             _native.check_fork()
-            self._handle.id  # noqa: B018 it raises
         if self._n <= INLINE:
-            if self._native_step(self._id, *self._addresses, self._n):
+            if self._native_step(*self._arguments):  # also where it has been closed
                 self._raise()
         else:
             self._handle.long_call("step", self._buffer)
@@ -120,6 +150,29 @@ class Rollouts:
             return self._lataccel.copy()
         out[...] = self._lataccel
         return out
+
+    def _advance_there(self, actions: Any, out: Any) -> Any:
+        """Compute one step on the GPU."""
+        if self._own is None:
+            raise TypeError('actions: they are on a GPU and the rollouts are not: use engine="gpu"')
+        handle = self._handle.id
+        place = self._own.place
+        commands, given = place.address(actions, "actions", self._n, self._handle)
+        if out is None:
+            lataccels, kept, out = 0, None, self._own
+        else:
+            lataccels, kept = place.address(out, "out", self._n, self._handle, written=True)
+        _native.check_fork()
+        if _native.library().lockstep_step_on_device(handle, commands, lataccels):
+            self._raise()
+        self._there, self._given = out, (given, kept)
+        self._step += 1
+        return out
+
+    def _sync(self) -> None:
+        """Learn what steps on the GPU have come to."""
+        if self._there is not None:
+            self._handle.long_call("synchronize", self._lataccel)
 
     def _check(self, actions: npt.ArrayLike) -> FloatArray:
         array = np.asarray(actions, dtype=np.float64)
@@ -168,11 +221,13 @@ class Rollouts:
             ``lataccel_cost, jerk_cost, total_cost``, shape (N, 3); NaN for the others.
         """
         out = np.empty((self._n, 3))
+        self._sync()
         self._handle.call("costs", out)
         return out
 
     def snapshot(self) -> Snapshot:
         """Copy the rollouts' state. It is data: histories up to the next step."""
+        self._sync()
         answer = self._handle.long_call("snapshot")
         return Snapshot(_native.Handle(answer["handle"], "snapshot"), answer, self)
 
@@ -182,6 +237,7 @@ class Rollouts:
             raise TypeError(f"snapshot: {type(snapshot).__name__}, want what snapshot() or Snapshot.from_bytes returns")
         self._handle.long_call("restore", snapshot=snapshot._handle.id)
         self._step = snapshot.step
+        self._there = None
         self._lataccel[...] = 0.0
         for i in self.errors:
             self._lataccel[i] = np.nan

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep import _native
+from lockstep._device import DeviceArray, Place
 from lockstep.controllers import Controllers, specify, steer
 from lockstep.network import Network
 from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, Rollouts
@@ -228,6 +229,10 @@ class Simulator:
         Python on this machine.
     workers : int, optional
         Cores to use. By default what OMP_NUM_THREADS says, else what the process may use.
+    stream : int
+        The CUDA stream on which the GPU's work goes, in order with the caller's own, such as
+        ``torch.cuda.current_stream().cuda_stream``; 0, as there, is the default one. It is in
+        the GPU's primary context, which is PyTorch's.
 
     Examples
     --------
@@ -244,18 +249,27 @@ class Simulator:
         model: str | os.PathLike[str] | None = None,
         profile: str = "host",
         workers: int | None = None,
+        stream: int = 0,
     ) -> None:
         if workers is not None and operator.index(workers) < 1:
             raise ValueError(f"workers={workers}: want 1 or more")
         self.workers = operator.index(workers) if workers is not None else default_workers()
+        if operator.index(stream) < 0:
+            raise ValueError(f"stream={stream}: want a CUDA stream's number")
         answer = _native.call(
-            "open", engine=engine, model=os.fspath(model or ""), profile=profile, workers=self.workers
+            "open",
+            engine=engine,
+            model=os.fspath(model or ""),
+            profile=profile,
+            workers=self.workers,
+            stream=operator.index(stream),
         )
         self._handle = _native.Handle(answer["handle"], "simulator")
         self.engine: str = answer["engine"]
         self.profile: str = answer["profile"]
         self.model: str = answer["model"]
         self.notices: list[str] = answer["notices"] or []
+        self._place = None if answer["gpu"] is None else Place(answer["gpu"], operator.index(stream))
 
     def __repr__(self) -> str:
         return f"<lockstep.Simulator {self.engine}, {self.profile}{', closed' if self._handle.closed else ''}>"
@@ -428,7 +442,11 @@ class Simulator:
             step=step,
             draws=0 if array is None else array.shape[1],
         )
-        return Rollouts(_native.Handle(answer["handle"], "rollouts"), routes.names, routes.rows, step)
+        handle = _native.Handle(answer["handle"], "rollouts")
+        there = None
+        if self._place is not None:
+            there = DeviceArray(self._place, answer["lataccels"], len(routes), handle)
+        return Rollouts(handle, routes.names, routes.rows, step, there)
 
     def collect(
         self,

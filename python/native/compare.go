@@ -36,6 +36,8 @@ type compareAnswer struct {
 	Outcome string          `json:"outcome"`
 	Title   string          `json:"title"`
 	Why     string          `json:"why"`
+	Extent  string          `json:"extent"`
+	Effects string          `json:"effects"` // that Why does not tell
 	JSON    json.RawMessage `json:"json"`
 }
 
@@ -94,7 +96,12 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compareAnswer{Handle: put(c), Outcome: c.Outcome(), Title: c.Title(), Why: c.Why(), JSON: line}, nil
+	a := compareAnswer{Outcome: c.Outcome(), Title: c.Title(), Why: c.Why(), Extent: c.Extent(), JSON: line}
+	if c.Report != nil && a.Outcome == verdict.Equal {
+		a.Effects = c.Report.Effects()
+	}
+	a.Handle = put(c)
+	return a, nil
 }
 
 // page writes a comparison's report, a file that opens offline.

@@ -93,6 +93,31 @@ func lockstep_step(handle C.int64_t, commands, lataccels *C.double, n C.int64_t)
 	return 0
 }
 
+// lockstep_step_on_device begins a step with commands and lataccels at addresses of the
+// device's memory. It returns what lockstep_step does.
+//
+//export lockstep_step_on_device
+func lockstep_step_on_device(handle C.int64_t, commands, lataccels C.uint64_t) C.int {
+	r, err := get[*roll](int64(handle))
+	if err != nil || r.stepOnDevice(uintptr(commands), uintptr(lataccels)) != nil {
+		return 1
+	}
+	return 0
+}
+
+// lockstep_environments_step computes one step of classic control environments in memory
+// of the caller's, see environments.step. It returns 0, or 1 if there is an error; the
+// method "environments_why" has it.
+//
+//export lockstep_environments_step
+func lockstep_environments_step(handle C.int64_t, memory unsafe.Pointer) C.int {
+	e, err := get[*environments](int64(handle))
+	if err != nil || e.step(memory) != nil {
+		return 1
+	}
+	return 0
+}
+
 func memory(buffer unsafe.Pointer, size C.int64_t) []byte {
 	if buffer == nil {
 		return nil

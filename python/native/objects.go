@@ -126,7 +126,11 @@ func init() { // they refer to one another
 		"gather":  of(gather),
 		"observe": of(observe),
 
-		"step":     of(step),
+		"step":        of(step),
+		"follow":      of(follow),
+		"precede":     of(precede),
+		"synchronize": of(synchronize),
+
 		"why":      of(why),
 		"costs":    of(costs),
 		"features": of(features),
@@ -136,6 +140,11 @@ func init() { // they refer to one another
 		"roll":     of(advance),
 		"bytes":    of(snapshotBytes),
 		"read":     readSnapshot,
+
+		"environments":       makeEnvironments,
+		"environments_begin": of(beginEnvironments),
+		"environments_state": of(states),
+		"environments_why":   of(whyEnvironments),
 
 		"plan_shards":  without(planShards),
 		"run_shard":    without(runShard),

@@ -10,6 +10,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/generate"
+	"lockstep/gpu/driver"
 	"lockstep/internal/assets"
 	"lockstep/internal/routecache"
 	"lockstep/reference"
@@ -23,6 +24,7 @@ func (s *simulator) Close() error { return engines.Close(s.Simulator) }
 type openRequest struct {
 	Engine, Model, Profile string
 	Workers                int
+	Stream                 uintptr // on the GPU
 }
 
 type openAnswer struct {
@@ -31,6 +33,7 @@ type openAnswer struct {
 	Profile lockstep.Profile `json:"profile"`
 	Model   string           `json:"model"`
 	Notices []string         `json:"notices"`
+	GPU     *int             `json:"gpu"` // number of the GPU whose memory rollouts share with the caller, if they do
 }
 
 func open(_ *task, _ int64, request, _ []byte) (any, error) {
@@ -49,13 +52,18 @@ func open(_ *task, _ int64, request, _ []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, more, err := engines.Choose(q.Engine, engines.Config{Model: model, Profile: profile, Workers: q.Workers}, q.Profile != "host")
+	s, more, err := engines.Choose(q.Engine, engines.Config{Model: model, Profile: profile, Workers: q.Workers, Stream: &q.Stream}, q.Profile != "host")
 	if err != nil {
 		return nil, usage(err)
 	}
-	return openAnswer{
-		Handle: put(&simulator{s}), Engine: s.Name(), Profile: s.Profile(), Model: model, Notices: append(notices, more...),
-	}, nil
+	a := openAnswer{Engine: s.Name(), Profile: s.Profile(), Model: model, Notices: append(notices, more...)}
+	if g, ok := s.(interface{ Info() (driver.Info, error) }); ok {
+		if info, err := g.Info(); err == nil && info.Shared {
+			a.GPU = &info.Number
+		}
+	}
+	a.Handle = put(&simulator{s})
+	return a, nil
 }
 
 // findModel is the model asked for, else the challenge's, else the project's own.

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lockstep"
 )
@@ -15,7 +16,9 @@ type roll struct {
 	simulator *simulator
 	jobs      []lockstep.Job
 	stepper   lockstep.Stepper
-	err       error // of the last step
+	err       error         // of the last step
+	unseen    bool          // there were steps on the device of which the host knows nothing
+	spent     time.Duration // in the engine's steps
 
 	// What the rollouts did, in the form from which observations are made.
 	experience *lockstep.Experience
@@ -31,7 +34,8 @@ type resetRequest struct {
 }
 
 type resetAnswer struct {
-	Handle int64 `json:"handle"`
+	Handle    int64   `json:"handle"`
+	Lataccels uintptr `json:"lataccels"` // on the device, see lockstep.DeviceStepper; 0 without one
 }
 
 // reset begins rollouts and goes on with them to a step, up to which the recorded
@@ -71,7 +75,11 @@ func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
 			return nil, err
 		}
 	}
-	return resetAnswer{Handle: put(r)}, nil
+	a := resetAnswer{Handle: put(r)}
+	if d, ok := r.stepper.(lockstep.DeviceStepper); ok {
+		a.Lataccels = d.DeviceLataccels()
+	}
+	return a, nil
 }
 
 // newExperience is that of rollouts without a network.
@@ -97,7 +105,13 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 	if r.stepper.Done() {
 		return usagef("the rollouts have ended, at step %d: reset", index)
 	}
-	if err := r.stepper.Step(ctx, commands, lataccels); err != nil {
+	if err := r.sync(ctx); err != nil {
+		return err
+	}
+	start := time.Now()
+	err = r.stepper.Step(ctx, commands, lataccels)
+	r.spent += time.Since(start)
+	if err != nil {
 		return err
 	}
 	if k := index - lockstep.ControlStartIdx; k >= 0 && k < lockstep.ExperienceSteps {
@@ -107,6 +121,81 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 		}
 	}
 	return nil
+}
+
+// stepOnDevice begins a step with commands and lataccels at addresses of the device's
+// memory.
+func (r *roll) stepOnDevice(commands, lataccels uintptr) (err error) {
+	defer func() { r.err = err }()
+	defer recovered(&err)
+	d, err := r.device()
+	if err != nil {
+		return err
+	}
+	if r.stepper.Done() {
+		return usagef("the rollouts have ended, at step %d: reset", r.stepper.Index())
+	}
+	r.unseen = true
+	return d.StepOnDevice(commands, lataccels)
+}
+
+func (r *roll) device() (lockstep.DeviceStepper, error) {
+	d, ok := r.stepper.(lockstep.DeviceStepper)
+	if !ok {
+		return nil, usagef("the %s engine has no steps on a device", r.simulator.Name())
+	}
+	return d, nil
+}
+
+// sync learns what steps on the device have come to.
+func (r *roll) sync(ctx context.Context) error {
+	if !r.unseen {
+		return nil
+	}
+	d, err := r.device()
+	if err == nil {
+		err = d.Sync(ctx)
+	}
+	if err == nil {
+		r.unseen = false
+		err = r.remember(ctx)
+	}
+	return err
+}
+
+// synchronize waits for steps on the device. The buffer receives the lataccels.
+func synchronize(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
+	lataccels, err := floats[float64](buffer, r.n)
+	if err == nil {
+		err = r.sync(t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range lataccels {
+		lataccels[i] = r.stepper.Lataccel(i)
+	}
+	return nothing{}, nil
+}
+
+type streamRequest struct{ Stream uintptr }
+
+// follow has the next steps wait for a stream of the device.
+func follow(_ *task, r *roll, q streamRequest, _ []byte) (any, error) {
+	d, err := r.device()
+	if err == nil {
+		err = d.Follow(q.Stream)
+	}
+	return nothing{}, err
+}
+
+// precede has a stream of the device wait for the steps so far.
+func precede(_ *task, r *roll, q streamRequest, _ []byte) (any, error) {
+	d, err := r.device()
+	if err == nil {
+		err = d.Precede(q.Stream)
+	}
+	return nothing{}, err
 }
 
 // step is stepIn for many rollouts: the buffer has commands, then lataccels.
@@ -121,13 +210,19 @@ func step(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 type whyAnswer struct {
 	Step   int              `json:"step"`
 	Done   bool             `json:"done"`
+	Spent  float64          `json:"spent"`  // seconds in the engine's steps
 	Error  *failure         `json:"error"`  // of the last step
 	Errors map[int]*failure `json:"errors"` // of rollouts
 }
 
 // why says where the rollouts are, and what failed.
-func why(_ *task, r *roll, _ nothing, _ []byte) (any, error) {
-	a := whyAnswer{Step: r.stepper.Index(), Done: r.stepper.Done(), Errors: map[int]*failure{}}
+func why(t *task, r *roll, _ nothing, _ []byte) (any, error) {
+	if r.err == nil {
+		if err := r.sync(t); err != nil {
+			return nil, err
+		}
+	}
+	a := whyAnswer{Step: r.stepper.Index(), Done: r.stepper.Done(), Spent: r.spent.Seconds(), Errors: map[int]*failure{}}
 	if r.err != nil {
 		a.Error = describe(r.err)
 	}
@@ -157,13 +252,16 @@ func costs(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 
 // features writes the observation of each rollout at the next step; 0 for one that has
 // ended or failed.
-func features(_ *task, r *roll, _ nothing, buffer []byte) (any, error) {
+func features(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 	collector, ok := r.simulator.Simulator.(lockstep.Collector)
 	if !ok {
 		return nil, usagef("the %s engine computes no observations", r.simulator.Name())
 	}
 	out, err := floats[float32](buffer, lockstep.ObservationSize*r.n)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.sync(t); err != nil {
 		return nil, err
 	}
 	index := r.stepper.Index()
@@ -246,6 +344,22 @@ func restore(t *task, r *roll, q struct{ Snapshot int64 }, _ []byte) (any, error
 	if err := r.stepper.Restore(t, s); err != nil {
 		return nil, usage(err)
 	}
+	r.unseen = false
+	r.take(s)
+	return nothing{}, nil
+}
+
+// remember brings what the rollouts did from the device.
+func (r *roll) remember(ctx context.Context) error {
+	s, err := r.stepper.Snapshot(ctx)
+	if err == nil {
+		r.take(s)
+	}
+	return err
+}
+
+// take makes the experience that of a snapshot.
+func (r *roll) take(s *lockstep.Snapshot) {
 	r.experience = newExperience(r.jobs)
 	for i := range s.Rollouts {
 		state := &s.Rollouts[i]
@@ -254,7 +368,6 @@ func restore(t *task, r *roll, q struct{ Snapshot int64 }, _ []byte) (any, error
 			r.experience.Lataccel[at], r.experience.Action[at] = state.Lataccel[step], state.Action[step]
 		}
 	}
-	return nothing{}, nil
 }
 
 type forkRequest struct {

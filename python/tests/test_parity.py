@@ -66,6 +66,7 @@ def test_equal(sim, few, tmp_path):
     found = lockstep.compare(Mine(sim.model), few)
     assert found.equal, found.text
     assert found.json["report"]["steps"] == 84 + 87
+    assert found.text.endswith(": 2 of 2 rollouts equal, 171 steps")
     found.to_html(tmp_path / "report.html")
     assert "<html" in (tmp_path / "report.html").read_text()
 
@@ -75,6 +76,12 @@ def test_faults_are_named(sim, few, fault, stage, tmp_path):
     found = lockstep.compare(Mine(sim.model, fault), few, name="port")
     assert found.outcome == "different"
     assert "port against reference" in found.text
+    assert " of 2 rollouts equal, " in found.text
+    # What the fault did: which rollouts end otherwise, from which step on, by how much; or nothing.
+    assert ("rollouts went another way:" in found.text) != ("no rollout went another way for it" in found.text)
+    if "another way:" in found.text:
+        assert "lataccel from step 1" in found.text
+        assert " cost" in found.text
     assert stage in found.why
     first = found.json["report"]["first"]
     assert first["stage"] == stage

@@ -173,7 +173,7 @@ func (o *Operation) survivors(v vectors.Vector, folds []*node) []*node {
 
 // Operations are all of them, in the order of ARITHMETIC.md.
 func Operations() []Operation {
-	return slices.Concat(products(), layerNorms(), elementary(), softmaxes(), inputs(), sine(), random(), tokens(), rollout())
+	return slices.Concat(products(), layerNorms(), elementary(), softmaxes(), inputs(), sine(), random(), tokens(), rollout(), controllers())
 }
 
 // args are a vector's arguments: names and values in turn.

@@ -9,7 +9,8 @@
 //	record profile OUT         has ncu look at one launch
 //
 // Each verb ends within -deadline, and says of what it did not come to that it was
-// not run.
+// not run. With -rehearse it also runs where there is no GPU; what it then writes is no
+// evidence, and is refused as such.
 package main
 
 import (
@@ -43,24 +44,25 @@ import (
 	"lockstep/internal/model"
 )
 
-const usage = `usage: record [-deadline 9m] tests OUT | sanitize TOOL OUT | bench OUT | profile OUT`
+const usage = `usage: record [-deadline 9m] [-rehearse] tests OUT | sanitize TOOL OUT | bench OUT | profile OUT`
 
 func main() {
 	deadline := flag.Duration("deadline", 9*time.Minute, "when the verb ends")
+	rehearse := flag.Bool("rehearse", false, "also without a GPU")
 	flag.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, *deadline, fmt.Errorf("the deadline of %v ended it", *deadline))
 	defer cancel()
-	if err := run(ctx, flag.Args()); err != nil {
+	if err := run(ctx, *rehearse, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "record:", err)
 		os.Exit(1)
 	}
 }
 
 // run does what the words say.
-func run(ctx context.Context, words []string) error {
+func run(ctx context.Context, rehearse bool, words []string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
@@ -79,7 +81,7 @@ func run(ctx context.Context, words []string) error {
 	if err := r.identify(); err != nil {
 		return err
 	}
-	if err := r.evidence.CheckDevice(); err != nil {
+	if err := r.evidence.CheckDevice(); err != nil && !rehearse {
 		return fmt.Errorf("%w; nothing is written", err)
 	}
 	if err := r.earlier(); err != nil {
@@ -334,6 +336,7 @@ func (r *recorder) sanitized(ctx context.Context, tool, sanitizer string) hardwa
 
 // find is the first of the programs that there is.
 func find(names ...string) (string, error) {
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
@@ -342,8 +345,10 @@ func find(names ...string) (string, error) {
 	return "", fmt.Errorf("there is no %s", strings.Join(names, " and no "))
 }
 
-// benchRoutes are how many routes are timed: a whole round of the largest blocks on
-// 132 multiprocessors, and what the challenge has. LOCKSTEP_BENCH_ROUTES gives another
+// wholeRound is how many routes the largest blocks hold on 132 multiprocessors.
+const wholeRound = 6 * 132
+
+// benchRoutes are how many routes are timed: a whole round, and what the challenge has. LOCKSTEP_BENCH_ROUTES gives another
 // number, for machines that are slow.
 func benchRoutes() ([]int, error) {
 	if text := os.Getenv("LOCKSTEP_BENCH_ROUTES"); text != "" {
@@ -353,7 +358,7 @@ func benchRoutes() ([]int, error) {
 		}
 		return []int{n}, nil
 	}
-	return []int{792, 5000}, nil
+	return []int{wholeRound, 5000}, nil
 }
 
 // benchKernels are the kernels that are compared: those of LOCKSTEP_KERNELS, of which
@@ -369,15 +374,11 @@ func (r *recorder) bench(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "lockstep-bench-")
+	w, err := newWork()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	modelPath, routesPath, err := defaults.Write(dir)
-	if err != nil {
-		return err
-	}
+	defer w.close()
 	result := hardware.Outcome{Name: "bench", Result: hardware.Pass}
 	worse := func(how, note string) {
 		if result.Result != hardware.Fail {
@@ -386,7 +387,7 @@ func (r *recorder) bench(ctx context.Context) error {
 		fmt.Fprintln(r.say, note)
 	}
 	for _, n := range sizes {
-		jobs, err := makeJobs(routesPath, n)
+		jobs, err := w.jobs(n)
 		if err != nil {
 			return err
 		}
@@ -399,7 +400,7 @@ func (r *recorder) bench(ctx context.Context) error {
 					continue
 				}
 				os.Setenv(cuda.KernelsVariable, kernels)
-				f, costs, err := measure(ctx, gpu.Config{ModelPath: modelPath, RoutesPerBlock: c.routes, Threads: c.threads, Timed: true}, jobs)
+				f, costs, err := measure(ctx, gpu.Config{ModelPath: w.model, RoutesPerBlock: c.routes, Threads: c.threads, Timed: true}, jobs)
 				if err != nil {
 					worse(hardware.NotRun, name+": "+err.Error())
 					continue
@@ -421,10 +422,11 @@ func (r *recorder) bench(ctx context.Context) error {
 				}
 			}
 		}
-		if err := writePeer(filepath.Join(dir, "peer"), modelPath, jobs); err != nil {
+		data := filepath.Join(w.dir, "peer")
+		if err := writePeer(data, w.model, jobs, first); err != nil {
 			return err
 		}
-		if err := r.peer(ctx, n, filepath.Join(dir, "peer")); err != nil {
+		if err := r.peer(ctx, n, data); err != nil {
 			return err
 		}
 	}
@@ -444,7 +446,11 @@ func differs(a, b []lockstep.Costs) int {
 // peer times PyTorch at the same work, where there is PyTorch.
 func (r *recorder) peer(ctx context.Context, routes int, data string) error {
 	o := hardware.Outcome{Name: fmt.Sprintf("peer of %d routes", routes), Result: hardware.NotRun}
-	python, err := find("python3", "python")
+	args := []string{"peer.py", "--data", data, "--json"}
+	if r.evidence.CheckDevice() != nil {
+		args = append(args, "--device", "cpu", "--runs", "1")
+	}
+	python, err := find(os.Getenv("LOCKSTEP_PYTHON"), "python3", "python")
 	if err == nil {
 		err = r.program(ctx, func(line string) error {
 			var p hardware.Peer
@@ -455,7 +461,7 @@ func (r *recorder) peer(ctx context.Context, routes int, data string) error {
 				return r.save()
 			}
 			return nil
-		}, python, "peer.py", "--data", data, "--json")
+		}, python, args...)
 	}
 	if err != nil {
 		o.Note = err.Error()
@@ -466,14 +472,18 @@ func (r *recorder) peer(ctx context.Context, routes int, data string) error {
 }
 
 // writePeer writes what peer.py reads: the packed weights, the routes' columns (roll
-// lataccel, v ego, a ego, target), recorded commands, and draws, that of step s at s.
-func writePeer(folder, modelPath string, jobs []lockstep.Job) error {
+// lataccel, v ego, a ego, target), recorded commands, draws, that of step s at s, and the
+// total costs to compare with, if there are any.
+func writePeer(folder, modelPath string, jobs []lockstep.Job, costs []lockstep.Costs) error {
 	weights, err := model.Load(modelPath)
 	if err != nil {
 		return err
 	}
 	rows := lockstep.CostEndIdx
-	var columns, steer, draws []float64
+	var columns, steer, draws, totals []float64
+	for _, c := range costs {
+		totals = append(totals, c.Total)
+	}
 	for _, j := range jobs {
 		r := j.Route
 		if r.Len() < rows {
@@ -492,7 +502,7 @@ func writePeer(folder, modelPath string, jobs []lockstep.Job) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	for name, data := range map[string]any{"weights.f32": kernels.Pack(weights), "columns.f64": columns, "steer.f64": steer, "draws.f64": draws, "shape.json": shape} {
+	for name, data := range map[string]any{"weights.f32": kernels.Pack(weights), "columns.f64": columns, "steer.f64": steer, "draws.f64": draws, "costs.f64": totals, "shape.json": shape} {
 		var b bytes.Buffer
 		if err := binary.Write(&b, binary.LittleEndian, data); err != nil {
 			return err
@@ -543,26 +553,40 @@ func (r *recorder) profile(ctx context.Context) error {
 
 // launch runs a whole round of the largest blocks once.
 func launch(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "lockstep-launch-")
+	w, err := newWork()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	modelPath, routesPath, err := defaults.Write(dir)
+	defer w.close()
+	jobs, err := w.jobs(wholeRound)
 	if err != nil {
 		return err
 	}
-	jobs, err := makeJobs(routesPath, 792)
-	if err != nil {
-		return err
-	}
-	_, _, err = measure(ctx, gpu.Config{ModelPath: modelPath, RoutesPerBlock: 6}, jobs)
+	_, _, err = measure(ctx, gpu.Config{ModelPath: w.model, RoutesPerBlock: 6}, jobs)
 	return err
 }
 
-// makeJobs makes n routes of their own memory and draws from those in a folder.
-func makeJobs(folder string, n int) ([]lockstep.Job, error) {
-	files, err := lockstep.RouteFiles(folder, -1)
+// work is the project's own network and routes, in a folder.
+type work struct{ dir, model, routes string }
+
+func newWork() (*work, error) {
+	dir, err := os.MkdirTemp("", "lockstep-record-")
+	if err != nil {
+		return nil, err
+	}
+	w := &work{dir: dir}
+	if w.model, w.routes, err = defaults.Write(dir); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *work) close() { os.RemoveAll(w.dir) }
+
+// jobs are rollouts of n routes of their own memory and draws.
+func (w *work) jobs(n int) ([]lockstep.Job, error) {
+	files, err := lockstep.RouteFiles(w.routes, -1)
 	if err != nil {
 		return nil, err
 	}

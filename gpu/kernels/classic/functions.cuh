@@ -4,24 +4,6 @@
 
 #ifndef __CUDACC__
 #include "cpu/cuda.h"
-inline int64_t __double_as_longlong(double x) {
-  int64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-inline int32_t __float_as_int(float x) {
-  int32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
-}
-inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
-#define fma __builtin_fma
-#define fabs __builtin_fabs
-#define copysign __builtin_copysign
-#define trunc __builtin_trunc
 #endif
 
 #include "launch.h"

@@ -54,23 +54,26 @@ inline double __dsqrt_rn(double a) { return __builtin_sqrt(a); }
 #ifndef fmaf
 #define fmaf __builtin_fmaf
 #endif
+#define fma __builtin_fma
+#define fabs __builtin_fabs
+#define copysign __builtin_copysign
+#define trunc __builtin_trunc
 
-inline float __int_as_float(int32_t bits) {
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
+// bit_cast is the number that has another's bits.
+template <class To, class From>
+inline To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "as many bits");
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
 }
-inline double __longlong_as_double(int64_t bits) {
-  double x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
+inline float __int_as_float(int32_t bits) { return bit_cast<float>(bits); }
+inline int32_t __float_as_int(float x) { return bit_cast<int32_t>(x); }
+inline double __longlong_as_double(int64_t bits) { return bit_cast<double>(bits); }
+inline int64_t __double_as_longlong(double x) { return bit_cast<int64_t>(x); }
 
-inline int64_t __double_as_longlong(double x) {
-  int64_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) { return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64); }
+inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
 
 template <class T>
 inline T __ldg(const T *p) {

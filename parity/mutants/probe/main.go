@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/golden"
+	"lockstep/golden/policies"
 	"lockstep/internal/arbitrary"
 	"lockstep/parity"
 	"lockstep/parity/mutants"
@@ -89,6 +91,9 @@ func (p *prober) probe(ctx context.Context) error {
 			}
 		}
 	}
+	if err := p.policies(ctx, model); err != nil {
+		return err
+	}
 	if err := p.edges(ctx); err != nil {
 		return err
 	}
@@ -145,6 +150,51 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 		}
 	}
 	return nil
+}
+
+// policies holds the engine to its peer on the kinds of policies that no recording here
+// has, and on two samples of a network's actions.
+func (p *prober) policies(ctx context.Context, model string) error {
+	if p.slow() {
+		return nil
+	}
+	random := rand.New(rand.NewPCG(2026, 11))
+	var layers []lockstep.Layer
+	for _, outputs := range []int{lockstep.ObservationSize, lockstep.ActorSize} { // the first as wide as can be
+		l := lockstep.Layer{Inputs: lockstep.ObservationSize, Outputs: outputs}
+		for range outputs {
+			l.Bias = append(l.Bias, random.Float32()/5-0.1)
+			for range l.Inputs {
+				l.Weights = append(l.Weights, random.Float32()/5-0.1)
+			}
+		}
+		layers = append(layers, l)
+	}
+	network, err := lockstep.NewNetwork(layers, lockstep.DefaultScale)
+	if err != nil {
+		return err
+	}
+	return p.peers(model, func(want, got lockstep.Simulator) error {
+		var jobs []lockstep.Job
+		for i := range 3 {
+			route, err := loadOwn(want.Profile(), fmt.Sprintf("g%05d", i))
+			if err != nil {
+				return err
+			}
+			route = route.First(lockstep.MinRows + 60 + i)
+			table, err := lockstep.NewTable(map[string][]float64{route.Name: lockstep.Draws(7, lockstep.TableSteps)})
+			if err != nil {
+				return err
+			}
+			for _, policy := range []lockstep.Policy{policies.PIDFF, table, network} {
+				jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
+			}
+			for id := range uint64(2) {
+				jobs = append(jobs, lockstep.Job{Route: route, Policy: network, Sampling: &lockstep.Sampling{Seed: 1, ID: id}})
+			}
+		}
+		return p.compare(ctx, "policies", tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.CostOnly)
+	})
 }
 
 // Budget of the routes that like edges.

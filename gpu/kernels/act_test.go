@@ -35,14 +35,19 @@ func take[T any](u *units, from driver.Pointer, n int) []T {
 	return out
 }
 
-func (u *units) softplus(z float32) float32 {
-	u.launch("unit_float", abiUnits{n: 1, kind: 6, x: u.put(u.x, raw([]float32{z})), y: u.y})
-	return take[float32](u, u.y, 1)[0]
+func (u *units) softplus(z []float32) []float32 {
+	u.launch("unit_float", abiUnits{n: int64(len(z)), kind: 6, x: u.put(u.x, raw(z)), y: u.y})
+	return take[float32](u, u.y, len(z))
 }
 
-func (u *units) beta(sp [2]float32, seed, id uint64, step int) float32 {
-	u.launch("unit_beta", abiUnits{n: 1, x: u.put(u.x, raw(sp[:])), i: u.put(u.i, raw([]uint64{seed, id, uint64(step)})), y: u.y})
-	return take[float32](u, u.y, 1)[0]
+func (u *units) beta(draws []policytest.Draw) []float32 {
+	var sp [][2]float32
+	var of [][3]uint64
+	for _, d := range draws {
+		sp, of = append(sp, d.Softplus), append(of, [3]uint64{d.Seed, d.ID, uint64(d.Step)})
+	}
+	u.launch("unit_beta", abiUnits{n: int64(len(draws)), x: u.put(u.x, raw(sp)), i: u.put(u.i, raw(of)), y: u.y})
+	return take[float32](u, u.y, len(draws))
 }
 
 func (u *units) mean(sp [2]float32) float64 {
@@ -83,7 +88,7 @@ func (u *units) forward(n *lockstep.Network, x []float32) []float32 {
 // TestPythonPolicy holds the parts of a network's policy to vectors of others.
 func TestPythonPolicy(t *testing.T) {
 	d := open(t, emulated.Options{Sources: unitSources(t), Order: emulated.Shuffled})
-	u := &units{t, d, room[float32](t, d, 256), room[float32](t, d, 256), room[float64](t, d, 1<<13), room[int64](t, d, 4), map[*lockstep.Route]driver.Pointer{}}
+	u := &units{t, d, room[float32](t, d, 1<<14), room[float32](t, d, 1<<14), room[float64](t, d, 1<<13), room[int64](t, d, 1<<14), map[*lockstep.Route]driver.Pointer{}}
 	policytest.Hold(t, policytest.Functions{Softplus: u.softplus, Beta: u.beta, Mean: u.mean, Forward: u.forward, Observe: u.observe})
 }
 

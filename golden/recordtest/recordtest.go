@@ -1,4 +1,5 @@
-package goldentest
+// Package recordtest makes recordings of what is no rollout, for tests of what reads them.
+package recordtest
 
 import (
 	"lockstep"

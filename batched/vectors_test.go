@@ -1,0 +1,72 @@
+package batched
+
+import (
+	"slices"
+	"testing"
+
+	"lockstep"
+	"lockstep/golden/vectors"
+	"lockstep/internal/f32"
+)
+
+// TestVectors holds what surrounds the products to inputs on which plausible
+// alternatives give other bits.
+func TestVectors(t *testing.T) {
+	for _, set := range f32.Available() {
+		for operation, softmax := range map[string]func(s []float32, rows, stride, first int){"softmax-avx512": set.Softmax512, "softmax-avx2": set.Softmax256} {
+			vectors.Hold(t, operation, func(v vectors.Vector) any {
+				row := slices.Clone(v.Float32s("x"))
+				softmax(row, 1, len(row), int(v.Int("n"))-1)
+				return row
+			})
+		}
+		for operation, fused := range map[string]bool{"softmax-numpy-U": false, "softmax-numpy-F": true} {
+			vectors.Hold(t, operation, func(v vectors.Vector) any {
+				w, probs := &worker{network: &network{kernels: set}, fusedExp: fused}, make([]float32, vocabulary)
+				w.probabilities(probs, v.Float32s("x"))
+				return probs
+			})
+		}
+	}
+	// Rows that are summed side by side, and one that is left.
+	sums := func(v vectors.Vector) []float64 {
+		all := make([]float64, (lanes+1)*vocabulary)
+		runningSums(all, slices.Repeat(v.Float32s("p"), lanes+1))
+		for row := range slices.Chunk(all, vocabulary) {
+			if !slices.Equal(row, all[:vocabulary]) {
+				t.Error("equal rows have other sums")
+			}
+		}
+		return all[:vocabulary]
+	}
+	vectors.Hold(t, "cdf", func(v vectors.Vector) any {
+		cdf := sums(v)
+		total := cdf[vocabulary-1]
+		for i := range cdf {
+			cdf[i] /= total
+		}
+		return cdf
+	})
+	vectors.Hold(t, "choice", func(v vectors.Vector) any { return []int64{int64(choose(sums(v), v.Float64("u")))} })
+	vectors.Hold(t, "decode", func(v vectors.Vector) any { return []float64{bins[v.Int("token")]} })
+	vectors.Hold(t, "encode", func(v vectors.Vector) any { return []int64{int64(tokenOf(v.Float64("x")))} })
+	vectors.Hold(t, "clip", func(v vectors.Vector) any {
+		current := v.Float64("current")
+		return []float64{clip(v.Float64("x"), current-lockstep.MaxAccDelta, current+lockstep.MaxAccDelta)}
+	})
+	vectors.Hold(t, "sum", func(v vectors.Vector) any { return []float64{pairwise(v.Float64s("x"))} })
+	vectors.Hold(t, "sum32", func(v vectors.Vector) any { return []float32{pairwise(v.Float32s("x"))} })
+	vectors.Hold(t, "costs", func(v vectors.Vector) any {
+		c := costsOf(v.Float64s("target"), v.Float64s("lataccel"), make([]float64, 400))
+		return []float64{c.Lataccel, c.Jerk, c.Total}
+	})
+	vectors.Hold(t, "pid", func(v vectors.Vector) any {
+		g := v.Float64s("gains")
+		c, answers := &pid{PID: lockstep.PID{P: g[0], I: g[1], D: g[2]}}, []float64{}
+		r := &rollout{target: v.Float64s("target")}
+		for r.step, r.current = range v.Float64s("lataccel") {
+			answers = append(answers, c.update(r))
+		}
+		return answers
+	})
+}

@@ -1,0 +1,100 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"lockstep"
+	"lockstep/gpu/driver"
+	"lockstep/internal/stepping"
+)
+
+var _ stepping.Forker = (*rollouts)(nil)
+
+// Fork begins candidates. The snapshot goes up once; each candidate copies what it goes
+// on from when its first launch begins.
+func (r *rollouts) Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Planner, error) {
+	s := r.batch.simulator
+	k := kind{commands: true, policies: true, trajectory: opts.Trajectory, past: shot}
+	var tasks []*task
+	part := *shot
+	part.Rollouts = make([]lockstep.RolloutState, len(index))
+	for i, origin := range index {
+		t := &task{job: &jobs[i], index: i, end: jobs[i].End(opts.Shortcuts), origin: origin, seed: r.tasks[origin].seed}
+		switch noise.Kind {
+		case lockstep.SeededNoise:
+			t.seed = &noise.Seeds[i]
+		case lockstep.ExpectedNoise:
+			t.job.Expected = true
+		}
+		k.draws = k.draws || t.noise() == givenDraws
+		tasks = append(tasks, t)
+		part.Rollouts[i] = shot.Rollouts[origin]
+	}
+	p, err := s.reset(ctx, tasks, k, opts)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(p.engine.tasks); n < len(jobs) {
+		return nil, errors.Join(p.Close(), fmt.Errorf("%d of %d candidates fit the device's memory: %w", n, len(jobs), driver.ErrOutOfMemory))
+	}
+	p.Enter(&part)
+	return p, nil
+}
+
+// CanRoll reports whether nothing on the host wants to be asked at each step.
+func (r *rollouts) CanRoll() bool {
+	return len(r.controllers) == 0 && r.unmade == nil && !r.batch.shape.traced
+}
+
+// Roll computes steps in one launch: commands and costs go up, and how the rollouts stand
+// comes down.
+func (r *rollouts) Roll(step int, commands, costs, lataccels []float64) error {
+	b := r.batch
+	ctx := context.Background()
+	return b.simulator.use(ctx, b.on, func(c *connection) error {
+		const float = unsafe.Sizeof(float64(0))
+		var all arrays
+		up, partial := all.place(len(commands), float), all.place(len(costs), float)
+		path := all.place(len(lataccels), float)
+		room, err := c.take(all.end, all.end)
+		if err != nil {
+			return err
+		}
+		copy(view[float64](room.host[up:], len(commands)), commands)
+		copy(view[float64](room.host[partial:], len(costs)), costs)
+		if err := c.Upload(room.device, room.host[:path]); err != nil {
+			return err
+		}
+		b.aim(step)
+		k, own := &b.block, b.block.Commands
+		defer func() { k.Commands, k.Partial, k.Path = own, 0, 0 }()
+		k.End = int64(step + len(commands)/len(costs))
+		k.Commands, k.Partial = room.device+driver.Pointer(up), room.device+driver.Pointer(partial)
+		if lataccels != nil {
+			k.Path = room.device + driver.Pointer(path)
+		}
+		r.begun, r.restored = true, 0
+		if err := b.launch(true); err != nil {
+			return err
+		}
+		if err := c.Download(room.host[partial:], room.device+driver.Pointer(partial)); err != nil {
+			return err
+		}
+		if err := b.fetch(ctx, b.at.status, b.at.costs); err != nil {
+			return err
+		}
+		b.last = slices.Clone(b.statuses())
+		for j, t := range r.tasks {
+			if end := min(int(k.End), t.end); end > step {
+				r.lataccel[j][end-1] = b.last[j].Value
+			}
+		}
+		copy(costs, view[float64](room.host[partial:], len(costs)))
+		copy(lataccels, view[float64](room.host[path:], len(lataccels)))
+		return c.give(room)
+	})
+}

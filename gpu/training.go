@@ -1,0 +1,202 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"lockstep"
+	"lockstep/gpu/driver"
+)
+
+var _ lockstep.Collector = (*Simulator)(nil)
+
+// Collect rolls jobs out that networks drive. The device writes what training needs; it
+// comes down with the results.
+func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {
+	e, err := lockstep.NewExperience(jobs)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Simulator: s, ctx: ctx, opts: lockstep.Options{Shortcuts: lockstep.CostOnly}, training: e}
+	r.yield = func(i int, result lockstep.Result) bool {
+		if e.Results[i] = result; result.Err != nil {
+			e.Clear(i)
+		}
+		return true
+	}
+	r.all(jobs)
+	return e, nil
+}
+
+// record copies what a task has left, of the last fetch.
+func (b *batch) record(e *lockstep.Experience, j int) {
+	const steps, from = lockstep.ExperienceSteps, lockstep.ControlStartIdx
+	t, at, s := b.tasks[j], b.at, b.shape
+	n := t.end - from
+	floats := func(offset, next int64, width int) []float32 {
+		return view[float32](b.down(offset, next), s.jobs*steps*width)[j*steps*width:][:n*width]
+	}
+	copy(e.Raw[t.index*steps:], floats(at.variate, at.softplus, 1))
+	copy(e.Softplus[2*t.index*steps:], floats(at.softplus, at.reward, 2))
+	copy(e.Reward[t.index*steps:], floats(at.reward, at.status, 1))
+	history := func(offset, next int64) []float64 {
+		return view[float64](b.down(offset, next), s.jobs*s.stride)[j*s.stride:][from:t.end]
+	}
+	copy(e.Lataccel[t.index*steps:], history(at.lataccel, at.action))
+	copy(e.Action[t.index*steps:], history(at.action, at.memory))
+}
+
+// observeThreads are those of a block that computes an observation.
+const observeThreads = 128
+
+// Observe computes observations of collected rollouts, in one launch or as many as the
+// memory wants.
+func (s *Simulator) Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) error {
+	places, err := e.Places(places, into)
+	if err != nil {
+		return err
+	}
+	for len(places) > 0 {
+		n, err := s.observe(e, places, into)
+		if err != nil {
+			return err
+		}
+		for i, p := range places[:n] {
+			for k, x := range into[i*lockstep.ObservationSize:][:lockstep.ObservationSize] {
+				if x != x {
+					return e.Jobs[p.Rollout].Failed(lockstep.ControlStartIdx+p.Step, notObserved(k))
+				}
+			}
+		}
+		places, into = places[n:], into[n*lockstep.ObservationSize:]
+	}
+	return nil
+}
+
+// notObserved is why there is no observation.
+func notObserved(element int) error {
+	return fmt.Errorf("%s is NaN", lockstep.ObservationElement(element))
+}
+
+// excerpt is what some places of an experience are observed from.
+type excerpt struct {
+	*lockstep.Experience
+	places   []lockstep.Place
+	rollouts []int // that the places are of, in the order in which they go up
+	routes   []*lockstep.Route
+	rows     int // of the columns of all routes
+
+	rollout map[int]int // places in rollouts and routes
+	route   map[*lockstep.Route]int
+}
+
+// take takes places, from the first on, while they fit a room.
+func (x *excerpt) take(places []lockstep.Place, room int64) {
+	for i, p := range places {
+		next := *x
+		next.places = places[:i+1]
+		route := x.Jobs[p.Rollout].Route
+		_, rollout := x.rollout[p.Rollout]
+		if !rollout {
+			next.rollouts = append(next.rollouts, p.Rollout)
+		}
+		_, known := x.route[route]
+		if !known {
+			next.routes = append(next.routes, route)
+			next.rows += route.Len()
+		}
+		if _, total := next.layout(0); total > min(room, traceRoom) {
+			return
+		}
+		if !rollout {
+			x.rollout[p.Rollout] = len(x.rollout)
+		}
+		if !known {
+			x.route[route] = len(x.route)
+		}
+		*x = next
+	}
+}
+
+// layout is where everything lies from an address on, and how many bytes that takes.
+// Observations, which come down, are at the end.
+func (x *excerpt) layout(from driver.Pointer) (k observingBlock, total int64) {
+	var all arrays
+	const float, word = unsafe.Sizeof(float64(0)), unsafe.Sizeof(int64(0))
+	place := func(count int, size uintptr) driver.Pointer { return from + driver.Pointer(all.place(count, size)) }
+	k.Places = place(len(x.places), unsafe.Sizeof(placeBlock{}))
+	k.Route = place(len(x.rollouts), word)
+	k.Routes = place(len(x.routes), unsafe.Sizeof(routeBlock{}))
+	for _, column := range []*driver.Pointer{&k.RollLataccel, &k.VEgo, &k.AEgo, &k.Target} {
+		*column = place(x.rows, float)
+	}
+	k.Lataccel = place(len(x.rollouts)*lockstep.ExperienceSteps, float)
+	k.Action = place(len(x.rollouts)*lockstep.ExperienceSteps, float)
+	k.Out = place(len(x.places)*lockstep.ObservationSize, unsafe.Sizeof(float32(0)))
+	return k, all.end
+}
+
+// write writes what goes up.
+func (x *excerpt) write(host []byte) {
+	k, _ := x.layout(0)
+	for i, p := range x.places {
+		view[placeBlock](host[k.Places:], len(x.places))[i] = placeBlock{int64(x.rollout[p.Rollout]), int64(p.Step)}
+	}
+	const steps = lockstep.ExperienceSteps
+	n := len(x.rollouts)
+	for i, rollout := range x.rollouts {
+		view[int64](host[k.Route:], n)[i] = int64(x.route[x.Jobs[rollout].Route])
+		copy(view[float64](host[k.Lataccel:], n*steps)[i*steps:], x.Lataccel[rollout*steps:][:steps])
+		copy(view[float64](host[k.Action:], n*steps)[i*steps:], x.Action[rollout*steps:][:steps])
+	}
+	first := 0
+	for i, r := range x.routes {
+		view[routeBlock](host[k.Routes:], len(x.routes))[i] = routeBlock{Rows: int64(r.Len()), First: int64(first)}
+		copy(view[float64](host[k.RollLataccel:], x.rows)[first:], r.RollLataccel)
+		copy(view[float64](host[k.VEgo:], x.rows)[first:], r.VEgo)
+		copy(view[float64](host[k.AEgo:], x.rows)[first:], r.AEgo)
+		copy(view[float64](host[k.Target:], x.rows)[first:], r.TargetLataccel)
+		first += r.Len()
+	}
+}
+
+// observe computes the observations of as many places as fit the device's memory.
+func (s *Simulator) observe(e *lockstep.Experience, places []lockstep.Place, into []float32) (n int, err error) {
+	ctx := context.Background()
+	err = s.use(ctx, nil, func(c *connection) error {
+		room, err := s.room(c)
+		if err != nil {
+			return err
+		}
+		x := &excerpt{Experience: e, rollout: map[int]int{}, route: map[*lockstep.Route]int{}}
+		x.take(places, room)
+		if n = len(x.places); n == 0 {
+			return fmt.Errorf("an observation does not fit %d bytes: %w", room, driver.ErrOutOfMemory)
+		}
+		_, total := x.layout(0)
+		b, err := c.take(total, total)
+		if err != nil {
+			return err
+		}
+		k, _ := x.layout(b.device)
+		out := int64(k.Out - b.device)
+		x.write(b.host)
+		if err := c.Upload(b.device, b.host[:out]); err != nil {
+			return err
+		}
+		if err := c.Launch("lockstep_observe", n, observeThreads, 0, viewBytes([]observingBlock{k})); err != nil {
+			return err
+		}
+		down := b.host[out:][:4*n*lockstep.ObservationSize]
+		if err := c.Download(down, k.Out); err != nil {
+			return err
+		}
+		if err := s.synchronize(ctx, c, int64(n)); err != nil {
+			return err
+		}
+		copy(into, view[float32](down, n*lockstep.ObservationSize))
+		return c.give(b)
+	})
+	return n, err
+}

@@ -1,0 +1,201 @@
+"""Arrays in a GPU's memory: the caller's, and the library's for the caller."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from lockstep import _native
+
+__all__ = ["DeviceArray", "Place", "on_device"]
+
+CUDA, CUDA_MANAGED = 2, 13  # of DLPack
+FLOAT = 2
+# CUDA's numbers of the default stream: the driver's 0 is ambiguous in both protocols.
+DEFAULT_STREAM, LEGACY_STREAM = 0, 1
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor, whose device and dtype are flat here."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    """DLManagedTensor."""
+
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+
+
+_new = ctypes.pythonapi.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+# Of a capsule that is being destroyed, which must not be given another reference.
+_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_GetName", ctypes.pythonapi))
+_pointer_at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+UNUSED = b"dltensor"  # name of a capsule that nobody has taken
+
+# What was exported and not given back yet, by address, with what must live as long.
+_exported: dict[int, tuple[Any, ...]] = {}
+
+
+def _delete(address: int) -> None:
+    _exported.pop(address, None)
+
+
+def _drop(capsule: int) -> None:
+    """Give back what nobody took out of its capsule."""
+    if _name(capsule) == UNUSED:
+        _delete(_pointer_at(capsule, UNUSED))
+
+
+_deleter = _Deleter(_delete)
+_destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
+
+
+def on_device(array: Any) -> bool:
+    """Whether an array is in a GPU's memory."""
+    device = getattr(array, "__dlpack_device__", None)
+    if device is not None:
+        return device()[0] in (CUDA, CUDA_MANAGED)
+    return hasattr(array, "__cuda_array_interface__")
+
+
+class Place:
+    """A GPU and a stream there."""
+
+    def __init__(self, gpu: int, stream: int) -> None:
+        self.gpu = gpu
+        self.stream = stream or LEGACY_STREAM
+
+    def address(self, array: Any, what: str, n: int, handle: _native.Handle, written: bool = False) -> tuple[int, Any]:
+        """Where an array of n numbers is, once the library's stream may use it, and what keeps it there."""
+        if not on_device(array):
+            raise TypeError(f"{what}: {type(array).__name__} is not on the GPU, and the other array is")
+        if hasattr(array, "__dlpack__"):
+            return self._of_capsule(array, what, n)
+        face = array.__cuda_array_interface__
+        address, readonly = face["data"]
+        self._check(what, tuple(face["shape"]), n, face["typestr"][1:], self.gpu)
+        if (face.get("strides") or (8,)) != (8,) and n > 1:
+            raise ValueError(f"{what}: strides {face['strides']}, want a contiguous array")
+        if face["typestr"][0] == ">":
+            raise TypeError(f"{what}: {face['typestr']}, want the machine's order of bytes")
+        if written and readonly:
+            raise ValueError(f"{what}: the array is read-only")
+        stream = face.get("stream")
+        if stream is not None and stream != self.stream:
+            handle.call("follow", stream=stream)
+        return address, array
+
+    def _of_capsule(self, array: Any, what: str, n: int) -> tuple[int, Any]:
+        capsule = array.__dlpack__(stream=self.stream)
+        t = _Managed.from_address(_pointer(capsule, UNUSED)).tensor
+        shape = tuple(t.shape[i] for i in range(t.ndim))
+        kind = f"{'f' if t.code == FLOAT else f'kind {t.code} '}{t.bits // 8}"
+        self._check(what, shape, n, kind, t.device_id)
+        if t.strides and t.strides[0] != 1 and n > 1:
+            raise ValueError(f"{what}: a stride of {t.strides[0]} numbers, want a contiguous array")
+        return (t.data or 0) + t.byte_offset, capsule
+
+    def _check(self, what: str, shape: tuple[int, ...], n: int, kind: str, gpu: int) -> None:
+        if shape != (n,):
+            raise ValueError(f"{what}: shape {shape}, want ({n},)")
+        if kind != "f8":
+            raise TypeError(f"{what}: {kind} on the GPU, want f8, which is float64: convert it there")
+        if gpu != self.gpu:
+            raise ValueError(f"{what}: on GPU {gpu}, and the simulator is on GPU {self.gpu}")
+
+
+class DeviceArray:
+    """N numbers of rollouts in a GPU's memory, of which PyTorch and others make arrays without a copy.
+
+    ``torch.from_dlpack(array)`` or ``torch.as_tensor(array, device="cuda")``. The next step
+    overwrites it; closing the rollouts frees it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        ``(N,)``.
+    dtype : str
+        ``"float64"``.
+    """
+
+    dtype = "float64"
+
+    def __init__(self, place: Place, address: int, n: int, handle: _native.Handle) -> None:
+        self.shape = (n,)
+        self.place = place
+        self._address = address
+        self._handle = handle
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.shape[0]} numbers on GPU {self.place.gpu}>"
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        self._handle.id  # noqa: B018 it raises
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": "<f8",
+            "data": (self._address, False),
+            "strides": None,
+            "stream": self.place.stream,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, self.place.gpu
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export the array, for ``from_dlpack``.
+
+        Parameters
+        ----------
+        stream : int, optional
+            That of the consumer, which then waits for the steps so far; -1 for none that waits.
+        max_version : tuple of int, optional
+            Not used: the export is of version 0, which all understand.
+        dl_device, copy
+            Only this GPU, without a copy.
+        """
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError("the array is exported where it is, without a copy")
+        consumer = LEGACY_STREAM if stream in (None, DEFAULT_STREAM) else stream
+        handle = self._handle.id
+        if consumer not in (-1, self.place.stream):
+            _native.call("precede", handle, stream=consumer)
+        shape = (ctypes.c_int64 * 1)(*self.shape)
+        managed = _Managed(
+            _Tensor(self._address, CUDA, self.place.gpu, 1, FLOAT, 64, 1, shape, None, 0), None, _deleter
+        )
+        address = ctypes.addressof(managed)
+        _exported[address] = managed, shape, self
+        return _new(address, UNUSED, ctypes.cast(_destructor, ctypes.c_void_p))

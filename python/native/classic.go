@@ -1,0 +1,135 @@
+//go:build cgo
+
+package main
+
+import (
+	"sync"
+	"unsafe"
+
+	"lockstep/classic"
+	"lockstep/engines"
+)
+
+// environments are classic control environments in step.
+type environments struct {
+	classic.Vector
+	sync.Mutex
+	answer classic.Transition
+	err    error // of the last step
+}
+
+type environmentsAnswer struct {
+	Handle       int64     `json:"handle"`
+	Engine       string    `json:"engine"`
+	Actions      int       `json:"actions"` // 0: a float32
+	Limit        float32   `json:"limit"`   // of that
+	Observations int       `json:"observations"`
+	Low          []float64 `json:"low"` // of a reset's draws
+	High         []float64 `json:"high"`
+	Shared       bool      `json:"shared"`
+}
+
+// makeEnvironments makes a task's environments.
+func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
+	var q struct {
+		Environment, Autoreset, Engine string
+		Num, Workers                   int
+		Options                        map[string]string
+		NumPy1                         bool
+	}
+	if err := parse(request, &q); err != nil {
+		return nil, err
+	}
+	t, err := classic.Make(q.Environment, q.Num, q.Options)
+	if err != nil {
+		return nil, usage(err)
+	}
+	t.NumPy1 = q.NumPy1
+	if t.Autoreset, err = classic.ParseAutoreset(q.Autoreset); err != nil {
+		return nil, usage(err)
+	}
+	if q.Engine == engines.Auto {
+		q.Engine = ""
+	}
+	e, err := engines.OpenClassic(q.Engine, q.Workers)
+	if err != nil {
+		return nil, usage(err)
+	}
+	v, err := e.Make(t)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return environmentsAnswer{
+		Handle: put(&environments{Vector: v}), Engine: e.Name(), Actions: t.Actions, Limit: t.Limit,
+		Observations: len(t.Observation), Low: t.Low, High: t.High, Shared: t.Shared,
+	}, nil
+}
+
+// begin resets environments, and writes the observations of all.
+func (e *environments) begin(r classic.Reset, observations []float32) error {
+	e.Lock()
+	defer e.Unlock()
+	if err := e.Reset(r); err != nil {
+		return usage(err)
+	}
+	e.Observe(observations, nil)
+	return nil
+}
+
+func beginEnvironments(_ *task, e *environments, r classic.Reset, buffer []byte) (any, error) {
+	observations, err := floats[float32](buffer, len(e.Task().Observation)*e.Task().Num)
+	if err != nil {
+		return nil, err
+	}
+	return nothing{}, e.begin(r, observations)
+}
+
+// states writes the environments' states, (S, N).
+func states(_ *task, e *environments, _ nothing, buffer []byte) (any, error) {
+	out, err := floats[float64](buffer, len(e.Task().State)*e.Task().Num)
+	if err == nil {
+		e.Lock()
+		defer e.Unlock()
+		e.Observe(nil, out)
+	}
+	return nothing{}, err
+}
+
+// whyEnvironments is the error of the last step.
+func whyEnvironments(_ *task, e *environments, _ nothing, _ []byte) (any, error) {
+	e.Lock()
+	defer e.Unlock()
+	return nothing{}, usage(e.err)
+}
+
+// step is one step. The memory has, for N environments with D observations each, rewards
+// float64 (N), actions of 4 bytes (N), observations and final ones float32 (D, N), and
+// both flags (N).
+func (e *environments) step(memory unsafe.Pointer) (err error) {
+	e.Lock()
+	defer e.Unlock()
+	defer func() { e.err = err }()
+	defer recovered(&err)
+	t, n := e.Task(), e.Task().Num
+	d := len(t.Observation)
+	next := func(bytes int) unsafe.Pointer {
+		p := memory
+		memory = unsafe.Add(memory, bytes)
+		return p
+	}
+	r := &e.answer
+	r.Rewards = unsafe.Slice((*float64)(next(8*n)), n)
+	var a classic.Actions
+	if actions := next(4 * n); t.Actions > 0 {
+		a.Discrete = unsafe.Slice((*int32)(actions), n)
+	} else {
+		a.Continuous = unsafe.Slice((*float32)(actions), n)
+	}
+	r.Observations = unsafe.Slice((*float32)(next(4*n*d)), n*d)
+	if final := next(4 * n * d); t.Autoreset == classic.SameStep {
+		r.Final = unsafe.Slice((*float32)(final), n*d)
+	}
+	r.Terminated = unsafe.Slice((*bool)(next(n)), n)
+	r.Truncated = unsafe.Slice((*bool)(next(n)), n)
+	return e.Step(a, r)
+}

@@ -1,0 +1,196 @@
+"""Classic control: every bit of Gymnasium's own environments, on seeds and options of the day."""
+
+import secrets
+
+import gymnasium
+import lockstep
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from lockstep import classic
+from test_envs import equal
+
+NAMES = ["CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"]
+OPTIONS = {
+    "CartPole-v1": {"sutton_barto_reward": True},
+    "MountainCar-v0": {"goal_velocity": 0.03},
+    "MountainCarContinuous-v0": {"goal_velocity": 0.05},
+    "Pendulum-v1": {"g": 9.81},
+    "Acrobot-v1": {},
+}
+RESETS = [None, {"low": -0.3, "high": 0.25}]
+
+# Gymnasium before 1.0 has another CartPole, and NumPy before 2 other rules.
+NUMPY1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
+
+
+def bounds(name):
+    return [None, {"x_init": 2.5, "y_init": 3.0}] if name == "Pendulum-v1" else RESETS
+
+
+@pytest.fixture
+def seed():
+    seed = secrets.randbits(40)
+    print("seed", seed)
+    return seed
+
+
+def same_step(a, b):
+    """Whether two steps are the same, rewards as numbers: Gymnasium's are of several types."""
+    return equal(a[0], b[0]) and float(a[1]) == float(b[1]) and tuple(map(bool, a[2:4])) == tuple(map(bool, b[2:4]))
+
+
+@pytest.mark.parametrize("options", [False, True], ids=["plain", "options"])
+@pytest.mark.parametrize("name", NAMES)
+def test_single(name, options, seed):
+    given = OPTIONS[name] if options else {}
+    ours = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, **given)
+    theirs = gymnasium.make(name, **given)
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    assert ours.spec.max_episode_steps == theirs.spec.max_episode_steps
+    theirs.action_space.seed(seed)
+    for episode in range(4):
+        how = {"seed": seed if episode == 0 else None, "options": bounds(name)[episode % 2]}
+        assert equal(ours.reset(**how)[0], theirs.reset(**how)[0])
+        ended = False
+        while not ended:
+            action = theirs.action_space.sample()
+            mine = ours.step(action)
+            yours = theirs.step(action)
+            assert same_step(mine, yours)
+            assert [type(x) for x in mine[1:4]] == [float, bool, bool]
+            ended = yours[2] or yours[3]
+    assert ours.unwrapped.state.dtype == np.float64
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gymnasium_checks(name):
+    check_env(gymnasium.make(f"lockstep/{name}").unwrapped, skip_render_check=True)
+
+
+def drive(envs, seed, steps, options):
+    """Everything that a vector returns."""
+    envs.action_space.seed(seed)
+    yield envs.reset(seed=seed, options=options)
+    ended = np.zeros(envs.num_envs, dtype=bool)
+    for _ in range(steps):
+        if envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED and ended.any():
+            yield envs.reset(options={"reset_mask": ended} | (options or {}))
+        got = envs.step(envs.action_space.sample())
+        ended = got[2] | got[3]
+        yield got
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("n", [1, 3, 70])
+@pytest.mark.parametrize("name", NAMES)
+def test_vector_is_gymnasiums(name, n, mode, seed):
+    ours = gymnasium.make_vec(
+        f"lockstep/{name}", num_envs=n, autoreset_mode=mode, max_episode_steps=40, numpy1=NUMPY1, **OPTIONS[name]
+    )
+    theirs = SyncVectorEnv(
+        [lambda: gymnasium.make(name, max_episode_steps=40, **OPTIONS[name])] * n, autoreset_mode=mode
+    )
+    assert isinstance(ours.unwrapped, classic.VectorEnv)
+    for space in ("single_observation_space", "observation_space", "single_action_space", "action_space"):
+        assert getattr(ours, space) == getattr(theirs, space)
+    options, ends = bounds(name)[n % 2], 0
+    for a, b in zip(drive(ours, seed, 90, options), drive(theirs, seed, 90, options), strict=True):
+        assert len(a) == len(b)
+        assert all(equal(x, y) for x, y in zip(a, b, strict=True))
+        ends += a[2].sum() + a[3].sum() if len(a) == 5 else 0
+    assert ends >= n
+
+
+def test_vector_class_is_gymnasiums(seed):
+    ours = gymnasium.make_vec("lockstep/CartPoleVectorEnv-v1", num_envs=37)
+    theirs = gymnasium.make_vec("CartPole-v1", num_envs=37, vectorization_mode="vector_entry_point")
+    for options in (None, {"low": -0.1, "high": 0.2}):
+        for a, b in zip(drive(ours, seed, 200, options), drive(theirs, seed, 200, options), strict=True):
+            assert all(equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_engines_and_workers_are_equal(seed):
+    made = [
+        gymnasium.make_vec("lockstep/Acrobot-v1", num_envs=2000, engine=engine, workers=workers)
+        for engine, workers in [("reference", 1), ("batched", 1), ("batched", 2)]
+    ]
+    for first, *others in zip(*(drive(envs, seed, 6, None) for envs in made), strict=True):
+        for other in others:
+            assert all(equal(x, y) for x, y in zip(first, other, strict=True))
+
+
+def test_copies():
+    for copy in (True, False):
+        envs = classic.VectorEnv("CartPole-v1", 2, copy=copy)
+        first, _ = envs.reset(seed=1)
+        kept = first.copy()
+        second = envs.step(np.array([0, 1]))[0]
+        assert (first is second) == (not copy)
+        assert equal(first, kept) == copy
+
+
+def test_bad_input():
+    envs = classic.VectorEnv("CartPole-v1", 3, autoreset_mode="Disabled", max_episode_steps=2)
+    with pytest.raises(ResetNeeded):
+        envs.step(np.zeros(3, int))
+    envs.reset(seed=1)
+    before = envs.states.copy()
+    for actions, kind, message in [
+        (np.zeros(2, int), ValueError, r"shape \(2,\)"),
+        (np.zeros((3, 1), int), ValueError, r"shape \(3, 1\)"),
+        (np.zeros(3), TypeError, "float64, want integers"),
+        (np.array([0, 2, 1]), ValueError, "environment 1: action 2 is not one of 0 to 1"),
+        (np.array([0, 1, -(2**40)]), ValueError, "environment 2: action -1"),
+        (np.array([0, 2**64 - 1, 0], np.uint64), ValueError, "environment 1"),
+    ]:
+        with pytest.raises(kind, match=message):
+            envs.step(actions)
+    assert equal(envs.states, before)
+    envs.step(np.array([0, 1, 1], np.uint8))
+    envs.step(np.array([0, 1, 1]))
+    with pytest.raises(ValueError, match="environment 0 has ended: reset it"):
+        envs.step(np.array([0, 1, 1]))
+    for how, kind, message in [
+        ({"seed": -1}, ValueError, "environment 0: seed -1 is negative"),
+        ({"seed": [1, 2]}, ValueError, "2 of them, want 3"),
+        ({"seed": [1, None, 2]}, ValueError, "environment 1 has none"),
+        ({"seed": [1, 2, -5]}, ValueError, "environment 2: seed -5"),
+        ({"options": {"reset_mask": [True, True, True]}}, TypeError, "numpy array of bool"),
+        ({"options": {"reset_mask": np.zeros(3, bool)}}, ValueError, "no environment"),
+        ({"options": {"reset_mask": np.ones(2, bool)}}, ValueError, "mask of 2"),
+        ({"options": {"low": 3, "high": 2}}, ValueError, "must be ordered"),
+    ]:
+        with pytest.raises(kind, match=message):
+            envs.reset(**how)
+    torque = classic.VectorEnv("Pendulum-v1", 2)
+    torque.reset(seed=0)
+    with pytest.raises(ValueError, match="environment 1: the action is NaN"):
+        torque.step(np.array([[0], [np.nan]], np.float32))
+    with pytest.raises(TypeError, match="want float32"):
+        torque.step(np.zeros((2, 1)))
+    for wrong, message in [
+        ({"name": "CartPole-v1", "g": 3}, "has no option"),
+        ({"name": "Pendulum-v1", "g": "heavy"}, "finite number"),
+        ({"name": "CartPole-v1", "num_envs": 0}, "at least 1"),
+        ({"name": "CartPole-v2"}, "is unknown"),
+        ({"name": "CartPole-v1", "engine": "warp"}, "no engine"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            classic.VectorEnv(**wrong)
+    envs.close()
+    with pytest.raises(lockstep.ClosedError):
+        envs.step(np.zeros(3, int))
+
+
+def test_nothing_is_left():
+    before = lockstep._native.call("handles")
+    for _ in range(20):
+        envs = classic.VectorEnv("MountainCar-v0", 4)
+        envs.reset(seed=1)
+        envs.close()
+        gymnasium.make("lockstep/Pendulum-v1").close()
+    assert lockstep._native.call("handles") == before

@@ -1,0 +1,221 @@
+"""Steps whose actions and results are in a GPU's memory; on a GPU, or on the driver that stands in for one."""
+
+import ctypes
+import gc
+import math
+import os
+
+import lockstep
+import numpy as np
+import pytest
+from lockstep import _device
+
+NOT_READY = 600
+
+
+class Driver:
+    """What a program that works on the GPU, too, has: memory and streams in the primary context."""
+
+    def __init__(self):
+        self.lib = ctypes.CDLL("libcuda.so.1")
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxSetCurrent", context)
+        name = ctypes.create_string_buffer(100)
+        self.call("cuDeviceGetName", name, 100, 0)
+        self.standin = name.value == b"stand-in"
+
+    def call(self, name, *args):
+        assert getattr(self.lib, name)(*args) == 0, name
+
+    def wait(self, stream=None):
+        while (code := self.lib.cuStreamQuery(ctypes.c_void_p(stream))) == NOT_READY:
+            pass
+        assert code == 0
+
+    def upload(self, numbers):
+        numbers = np.ascontiguousarray(numbers)
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(numbers.nbytes))
+        self.call(
+            "cuMemcpyHtoDAsync_v2", address, ctypes.c_void_p(numbers.ctypes.data), ctypes.c_size_t(numbers.nbytes), None
+        )
+        self.wait()
+        return address.value
+
+    def download(self, address, n):
+        numbers = np.empty(n)
+        self.call(
+            "cuMemcpyDtoHAsync_v2",
+            ctypes.c_void_p(numbers.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(numbers.nbytes), None,
+        )  # fmt: skip
+        self.wait()
+        return numbers
+
+    def passed(self):
+        """Uploads, downloads and their bytes, as the stand-in counts them."""
+        return list((ctypes.c_int64 * 6).in_dll(self.lib, "lockstep_standin_counts"))[1:5]
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    try:
+        sim = lockstep.Simulator(engine="gpu", model="own")
+    except Exception as e:
+        if os.environ.get("LOCKSTEP_REQUIRE_GPU"):
+            raise
+        pytest.skip(str(e))
+    with sim:
+        yield sim
+
+
+@pytest.fixture(scope="module")
+def driver(gpu):
+    return Driver()
+
+
+@pytest.fixture(scope="module")
+def three(gpu, tmp_path_factory, short_routes):
+    return gpu.load(short_routes.files[:3], cache=False)
+
+
+class Array:
+    """An array on the GPU that knows one protocol."""
+
+    def __init__(self, driver, numbers, **other):
+        numbers = np.asarray(numbers)
+        self.address = driver.upload(numbers)
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": numbers.shape,
+            "typestr": numbers.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+        } | other
+
+
+def test_steps_on_the_gpu_are_steps(gpu, driver, three):
+    actions = np.sin(np.arange(30.0)).reshape(10, 3)
+    actions[2, 2] = math.nan
+    with gpu.reset(three) as host, gpu.reset(three) as there:
+        given = [Array(driver, a) for a in actions[:4]]
+        outs = [Array(driver, np.zeros(3)) for _ in given]
+        passed = driver.standin and driver.passed()
+        for a, out in zip(given, outs, strict=True):
+            assert there.advance(a, out=out) is out
+            assert there.lataccel is out
+        assert not driver.standin or driver.passed() == passed, "something went through the host"
+        want = [host.advance(a) for a in actions[:4]]
+        for out, w in zip(outs, want, strict=True):
+            np.testing.assert_array_equal(driver.download(out.address, 3), w)
+        # The rollouts' own array goes by both protocols, and in as it came out.
+        own = there.advance(Array(driver, actions[4]))
+        assert isinstance(own, lockstep.DeviceArray)
+        assert (own.shape, own.dtype, len(own)) == ((3,), "float64", 3)
+        face = own.__cuda_array_interface__
+        assert (face["typestr"], face["stream"], face["data"][1]) == ("<f8", 1, False)
+        now = host.advance(actions[4])
+        np.testing.assert_array_equal(driver.download(face["data"][0], 3), now)
+        there.advance(own)
+        now = host.advance(now)
+        np.testing.assert_array_equal(driver.download(face["data"][0], 3), now)
+        # NumPy again, and what the host learns.
+        np.testing.assert_array_equal(there.advance(actions[5]), host.advance(actions[5]))
+        there.advance(Array(driver, actions[6]))
+        host.advance(actions[6])
+        assert {i: str(e) for i, e in there.errors.items()} == {i: str(e) for i, e in host.errors.items()}
+        assert list(there.errors) == [2]
+        assert there.running.tolist() == host.running.tolist()
+        assert there.snapshot().to_bytes() == host.snapshot().to_bytes()
+        snapshot = host.snapshot()
+        for rollouts in (there, host):
+            rollouts.restore(snapshot)
+        while not host.done:
+            there.advance(Array(driver, actions[7]))
+            host.advance(actions[7])
+        assert there.done
+        assert there.costs().tobytes() == host.costs().tobytes()
+        with pytest.raises(ValueError, match="have ended"):
+            there.advance(Array(driver, actions[7]))
+
+
+def test_the_caller_s_streams(gpu, driver, three):
+    """Arrays made on another stream, and a simulator that works on the caller's."""
+    stream = ctypes.c_void_p()
+    driver.call("cuStreamCreate", ctypes.byref(stream), 1)
+    actions = np.array([0.5, -0.5, 0.25])
+    with gpu.reset(three) as host, gpu.reset(three) as there:
+        want = host.advance(actions)
+        own = there.advance(Array(driver, actions, stream=stream.value))
+        capsule = own.__dlpack__(stream=stream.value)
+        driver.wait(stream.value)
+        np.testing.assert_array_equal(driver.download(own.__cuda_array_interface__["data"][0], 3), want)
+        del capsule
+    with lockstep.Simulator(engine="gpu", model="own", stream=stream.value) as sim:
+        routes = sim.load(three.files, cache=False)
+        with sim.reset(routes) as there:
+            own = there.advance(Array(driver, actions))
+            assert own.__cuda_array_interface__["stream"] == stream.value
+            driver.wait(stream.value)
+            np.testing.assert_array_equal(driver.download(own.__cuda_array_interface__["data"][0], 3), want)
+    memory = ctypes.c_uint64()
+    driver.call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(8))  # the context is as it was
+
+
+def test_exports_live_as_long_as_they_are_held(gpu, driver, three):
+    rollouts = gpu.reset(three)
+    own = rollouts.advance(Array(driver, np.zeros(3)))
+    handles = lockstep._native.call("handles")
+    capsule = own.__dlpack__()
+    assert own.__dlpack_device__() == (2, 0)
+    del rollouts, own
+    gc.collect()
+    assert len(_device._exported) == 1
+    assert lockstep._native.call("handles") == handles
+    del capsule
+    gc.collect()
+    assert not _device._exported
+    assert lockstep._native.call("handles") == handles - 1
+
+
+class Elsewhere:
+    """An array of another GPU."""
+
+    def __dlpack_device__(self):
+        return 2, 1
+
+    def __dlpack__(self, stream=None):
+        place = _device.Place(1, 0)
+        keep = type("Handle", (), {"id": 1})()
+        return _device.DeviceArray(place, 4096, 3, keep).__dlpack__()
+
+
+def test_bad_arrays(gpu, driver, three, sim, short_routes):
+    good = Array(driver, np.zeros(3))
+    with gpu.reset(three) as rollouts:
+        for actions, error, message in [
+            (Array(driver, np.zeros(4)), ValueError, r"actions: shape \(4,\), want \(3,\)"),
+            (Array(driver, np.zeros((3, 1))), ValueError, r"shape \(3, 1\)"),
+            (Array(driver, np.zeros(3, np.float32)), TypeError, "f4 on the GPU, want f8"),
+            (Array(driver, np.zeros(3, ">f8")), TypeError, "order of bytes"),
+            (Array(driver, np.zeros(3), strides=(16,)), ValueError, "strides"),
+            (Elsewhere(), ValueError, "on GPU 1, and the simulator is on GPU 0"),
+        ]:
+            with pytest.raises(error, match=message):
+                rollouts.advance(actions)
+        with pytest.raises(TypeError, match="out: ndarray is not on the GPU"):
+            rollouts.advance(good, out=np.zeros(3))
+        with pytest.raises(ValueError, match="read-only"):
+            rollouts.advance(good, out=Array(driver, np.zeros(3), data=(good.address, True)))
+        own = rollouts.advance(good)
+        with pytest.raises(BufferError, match="without a copy"):
+            own.__dlpack__(copy=True)
+        assert rollouts.step == 101
+    with pytest.raises(lockstep.ClosedError):
+        rollouts.advance(good)
+    with pytest.raises(lockstep.ClosedError):
+        own.__cuda_array_interface__  # noqa: B018 it raises
+    with sim.reset(short_routes) as rollouts, pytest.raises(TypeError, match='use engine="gpu"'):
+        rollouts.advance(good)
+    with pytest.raises(ValueError, match="stream=-1"):
+        lockstep.Simulator(engine="gpu", model="own", stream=-1)
