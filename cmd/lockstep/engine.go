@@ -36,6 +36,8 @@ type simulatorFlags struct {
 	inputFlags
 	Engine string `name:"engine" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
 
+	Kernels string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched: avx512, avx2, or go, the plain loops that the others are held to. Default: the best that this CPU runs."`
+
 	timed bool // the engine takes times for Stats
 }
 
@@ -186,9 +188,12 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	if err != nil {
 		return nil, nil, err
 	}
-	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed}, asked)
+	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed, Kernels: f.Kernels}, asked)
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, ok := sim.(interface{ Kernels() string }); !ok && f.Kernels != "" {
+		return nil, nil, errors.Join(fmt.Errorf("--kernels %s: the %s engine has none to choose: take --engine reference or batched", f.Kernels, sim.Name()), engines.Close(sim))
 	}
 	for _, notice := range notices {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
