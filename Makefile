@@ -27,8 +27,7 @@ onnxruntime: ## fetch ONNX Runtime's library into the user's cache folder
 	@$(GO) run ./onnxruntime/internal/fetch
 
 .PHONY: run
-run: build ## roll routes out on every engine, compare the bits, draw the drives
-	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+run: build ## roll routes out on every engine that is here, compare the bits, draw the drives
 	$(BIN) demo --report build/lockstep.html
 
 .PHONY: test
@@ -258,7 +257,7 @@ test-python: ## the Python package: a wheel from a source distribution, then its
 	GO=$(GO) $(PYTHON_VENV)/bin/python -m build --outdir build/dist .
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(echo build/dist/*.whl)[test]"
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps build/dist/*.whl
-	$(PYTHON_VENV)/bin/ruff format --check python
+	$(PYTHON_VENV)/bin/ruff format --check python golden/classic
 	$(PYTHON_VENV)/bin/ruff check python
 	$(PYTHON_VENV)/bin/mypy
 	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
@@ -361,6 +360,14 @@ classic-ci: ## what a change of classic control must pass, in a minute: the harn
 	$(GO) test ./cmd/lockstep -run 'Env'
 	-@$(MAKE) --no-print-directory $(GYMNASIUM)/requirements/ready >/dev/null
 	@if [ -f $(GYMNASIUM)/requirements/ready ]; then $(MAKE) --no-print-directory test-classic CLASSIC_LIVE=2000; else echo 'no Gymnasium: pip is not at hand'; fi
+
+.PHONY: bench-streaming
+bench-streaming: ## what streaming and keeping a run cost of a batched run, on an idle machine
+	LOCKSTEP_STREAMING=1 $(GO) test ./runs -run '^TestStreamingCost$$' -count 1 -v
+
+.PHONY: bench-ray
+bench-ray: ## the parallel efficiency of shards as tasks of Ray, on an idle machine; after make test-ray
+	LOCKSTEP_RAY=1 $(PYTHON_VENV)/bin/pytest -s -m ray python/tests/test_shards.py -k efficiency
 
 .PHONY: bench-python
 bench-python: build ## what the Python package costs, as ratios of one run; wants what `make test-python` installs

@@ -37,6 +37,18 @@ func fastest(calls int, run func()) time.Duration {
 // FMAs of a sequence: what the network needs, whatever a kernel computes besides.
 const usefulFMA = 13_060_000
 
+// filledNetwork is a network with some input.
+func filledNetwork(w *weights, kernels *f32.Kernels, s shape) *network {
+	n := newNetwork(w, kernels, lockstep.Profile{}, s.chunk, s.group)
+	for i := range n.states {
+		n.states[i] = -1 + float32(i%80)*2/79
+	}
+	for i := range n.tokens {
+		n.tokens[i] = int32(50 * (i % 20))
+	}
+	return n
+}
+
 // BenchmarkNetwork is the network by the number of sequences and of those in a group, in
 // percent of the core's peak.
 func BenchmarkNetwork(b *testing.B) {
@@ -49,14 +61,8 @@ func BenchmarkNetwork(b *testing.B) {
 		if kernels.Peak == nil {
 			continue
 		}
-		for _, size := range [][2]int{{1, 1}, {10, 1}, {10, 2}, {20, 1}, {20, 2}} {
-			n := newNetwork(packed, kernels, lockstep.Profile{}, size[0], size[1])
-			for i := range n.states {
-				n.states[i] = -1 + float32(i%80)*2/79
-			}
-			for i := range n.tokens {
-				n.tokens[i] = int32(50 * (i % 20))
-			}
+		for _, size := range [][2]int{{1, 1}, {10, 1}, {20, 1}, {20, 4}, {40, 2}, {80, 2}, {80, 4}} {
+			n := filledNetwork(packed, kernels, shape{size[0], size[1]})
 			b.Run(fmt.Sprintf("%s/%d-in-groups-of-%d", kernels.Name, size[0], size[1]), func(b *testing.B) {
 				for b.Loop() {
 				}
@@ -78,5 +84,87 @@ func BenchmarkNetwork(b *testing.B) {
 				b.ReportMetric(peak/1e9, "peak-GFMA/s")
 			})
 		}
+	}
+}
+
+// stopwatch takes the time of kernels, by part.
+type stopwatch struct {
+	spent map[string]time.Duration
+	own   time.Duration // what a measurement takes
+}
+
+func (w *stopwatch) take(part string, run func()) {
+	start := time.Now()
+	run()
+	w.spent[part] += time.Since(start) - w.own
+}
+
+// watch is a set of kernels whose time is taken.
+func (w *stopwatch) watch(k *f32.Kernels) *f32.Kernels {
+	watched := *k
+	watched.MatMul = func(m, panels, depth int, a []float32, lda int, b f32.Panels, c []float32, ldc int, alpha float32, accumulate bool) {
+		part := "products"
+		switch {
+		case depth <= headSize && panels <= 2:
+			part = "attention's-products"
+		case m%positions != 0 || panels == vocabulary/f32.PanelWidth:
+			part = "products-of-last-positions"
+		}
+		w.take(part, func() { k.MatMul(m, panels, depth, a, lda, b, c, ldc, alpha, accumulate) })
+	}
+	watched.LayerNorm = func(y, x, weight, bias []float32) {
+		w.take("layer-norms", func() { k.LayerNorm(y, x, weight, bias) })
+	}
+	watched.Gelu = func(y, x []float32) { w.take("GELU", func() { k.Gelu(y, x) }) }
+	watched.Softmax512 = func(s []float32, rows, stride, first int) {
+		w.take("softmax", func() { k.Softmax512(s, rows, stride, first) })
+	}
+	watched.Transpose = func(y, x []float32, rows, columns, stride int) {
+		w.take("transposing", func() { k.Transpose(y, x, rows, columns, stride) })
+	}
+	watched.Add = func(y, x []float32) { w.take("adding", func() { k.Add(y, x) }) }
+	return &watched
+}
+
+// BenchmarkParts is the time of each part of the network for a sequence, the least of
+// many passes.
+func BenchmarkParts(b *testing.B) {
+	w, err := model.Load(assetstest.Model(b))
+	if err != nil {
+		b.Fatal(err)
+	}
+	packed := packWeights(w)
+	const chunk = 39 // odd, so that rows tell the last positions from all
+	for _, kernels := range f32.Available() {
+		if kernels.Peak == nil {
+			continue
+		}
+		b.Run(kernels.Name, func(b *testing.B) {
+			watch := &stopwatch{spent: map[string]time.Duration{}}
+			own := time.Hour
+			for range 1000 {
+				start := time.Now()
+				own = min(own, time.Since(start))
+			}
+			watch.own = own
+			plain := filledNetwork(packed, kernels, shape{chunk, 3})
+			n := filledNetwork(packed, watch.watch(kernels), shape{chunk, 3})
+			best := map[string]time.Duration{}
+			for range 200 {
+				clear(watch.spent)
+				watch.take("all", func() { plain.run(chunk) })
+				n.run(chunk)
+				for part, took := range watch.spent {
+					if before, known := best[part]; !known || took < before {
+						best[part] = took
+					}
+				}
+			}
+			for b.Loop() {
+			}
+			for part, took := range best {
+				b.ReportMetric(took.Seconds()*1e6/chunk, "µs:"+part)
+			}
+		})
 	}
 }

@@ -19,13 +19,9 @@ type Config struct {
 	ModelPath string           // the network's ONNX file
 	Profile   lockstep.Profile // any
 	Workers   int              // threads; GOMAXPROCS if 0
-	Chunk     int              // the most rollouts that a worker holds; DefaultChunk if 0
+	Chunk     int              // the most rollouts that a worker holds; what is fastest here if 0
 	Kernels   string           // "avx512", "avx2" or "go"; the best that the CPU runs if empty
 }
-
-// DefaultChunk is so many sequences that reading the weights costs nothing beside
-// computing with them. More gain nothing.
-const DefaultChunk = 20
 
 // MaxChunk bounds Config.Chunk.
 const MaxChunk = 4096
@@ -39,8 +35,8 @@ type Simulator struct {
 	profile lockstep.Profile
 	kernels *f32.Kernels
 
-	measured sync.Once
-	group    int // sequences that a layer computes together: see fastestGroup
+	measuring sync.Mutex
+	times     map[shape]time.Duration // that were measured
 
 	networkTime atomic.Int64 // ns
 }
@@ -51,9 +47,6 @@ var _ lockstep.StepSimulator = (*Simulator)(nil)
 func New(config Config) (*Simulator, error) {
 	if config.Workers <= 0 {
 		config.Workers = runtime.GOMAXPROCS(0)
-	}
-	if config.Chunk <= 0 {
-		config.Chunk = DefaultChunk
 	}
 	if config.Chunk > MaxChunk {
 		return nil, fmt.Errorf("chunks of %d routes: want %d at most", config.Chunk, MaxChunk)
@@ -66,7 +59,7 @@ func New(config Config) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{config: config, weights: packWeights(w), model: w.SHA256, profile: config.Profile, kernels: kernels}, nil
+	return &Simulator{config: config, weights: packWeights(w), model: w.SHA256, profile: config.Profile, kernels: kernels, times: map[shape]time.Duration{}}, nil
 }
 
 // Name is "batched".
@@ -77,6 +70,9 @@ func (s *Simulator) Profile() lockstep.Profile { return s.profile }
 
 // Model is the SHA-256 of the network's file.
 func (s *Simulator) Model() string { return s.model }
+
+// Kernels is the name of the set of kernels.
+func (s *Simulator) Kernels() string { return s.kernels.Name }
 
 // Inside says what computes.
 func (s *Simulator) Inside() string { return "a network of its own, kernels " + s.kernels.Name }
@@ -97,7 +93,8 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 			index  int
 			result lockstep.Result
 		}
-		outcomes := make(chan outcome, s.config.Chunk)
+		shape := s.fastest((len(jobs) + s.config.Workers - 1) / s.config.Workers)
+		outcomes := make(chan outcome, shape.chunk)
 		ctx, abandon := context.WithCancelCause(ctx)
 		abandoned := make(chan struct{})
 		report := func(index int, r lockstep.Result) {
@@ -106,7 +103,7 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 			case <-abandoned:
 			}
 		}
-		p := newPool(jobs, s.config.Workers, s.config.Chunk)
+		p := newPool(jobs, s.config.Workers, shape.chunk)
 		p.begin = func(u unit) *gang {
 			g := &gang{policy: u.policy}
 			for _, i := range u.jobs {
@@ -132,7 +129,7 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 				return
 			}
 			if workers[k] == nil {
-				workers[k] = s.newWorker(s.config.Chunk, opts.Shortcuts, training)
+				workers[k] = s.newWorker(shape, opts.Shortcuts, training)
 			}
 			workers[k].advance(all)
 		}

@@ -21,7 +21,10 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		return nil, err
 	}
 	jobs = slices.Clone(jobs)
-	p := &stepped{opts: opts, gangs: map[*lockstep.Batch]*gang{}, capacity: s.config.Chunk}
+	each := (len(jobs) + s.config.Workers - 1) / s.config.Workers
+	shape := s.fastest(each)
+	shape.chunk = min(shape.chunk, max(each, 1))
+	p := &stepped{opts: opts, gangs: map[*lockstep.Batch]*gang{}, chunk: shape.chunk}
 	for i := range jobs {
 		job := &jobs[i]
 		r := newRollout(job, i, opts.Shortcuts)
@@ -40,7 +43,7 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		p.rollouts = append(p.rollouts, r)
 	}
 	for range min(s.config.Workers, len(jobs)) {
-		p.workers = append(p.workers, s.newWorker(min(s.config.Chunk, len(jobs)), opts.Shortcuts, nil))
+		p.workers = append(p.workers, s.newWorker(shape, opts.Shortcuts, nil))
 	}
 	return stepping.New(p, s, jobs, opts), nil
 }
@@ -51,7 +54,7 @@ type stepped struct {
 	rollouts []*rollout
 	gangs    map[*lockstep.Batch]*gang
 	workers  []*worker
-	capacity int
+	chunk    int // the most rollouts of one pass
 }
 
 func (p *stepped) Step(_ int, running []int, commands []float64, fail func(rollout int, err error)) {
@@ -74,7 +77,7 @@ func (p *stepped) Step(_ int, running []int, commands []float64, fail func(rollo
 	for k, w := range p.workers {
 		part := all[k*len(all)/len(p.workers) : (k+1)*len(all)/len(p.workers)]
 		busy.Go(func() {
-			for chunk := range slices.Chunk(part, p.capacity) {
+			for chunk := range slices.Chunk(part, p.chunk) {
 				w.advance(chunk)
 			}
 		})

@@ -20,27 +20,27 @@ type worker struct {
 	acting    []*rollout // those whose networks act, until they have
 	ready     []*rollout // those of them that one network steers
 	packed    map[*lockstep.Network]*actorNetwork
-	probs     []float32        // (capacity, 1024)
-	sums      []float64        // (capacity, 1024), running sums of probs
+	probs     []float32        // (chunk, 1024)
+	sums      []float64        // (chunk, 1024), running sums of probs
 	cdf       []float64        // (1024), for observers
 	tokens    [positions]int64 // so are these
 	shown     lockstep.Step
 }
 
-func (s *Simulator) newWorker(capacity int, shortcuts lockstep.Shortcuts, training *lockstep.Experience) *worker {
+func (s *Simulator) newWorker(shape shape, shortcuts lockstep.Shortcuts, training *lockstep.Experience) *worker {
 	return &worker{
 		Simulator: s,
-		network:   newNetwork(s.weights, s.kernels, s.profile, capacity, s.fastestGroup()),
+		network:   newNetwork(s.weights, s.kernels, s.profile, shape.chunk, shape.group),
 		fusedExp:  s.profile.Exp == lockstep.ExpF,
 		shortcuts: shortcuts,
 		training:  training,
-		probs:     make([]float32, capacity*vocabulary),
-		sums:      make([]float64, capacity*vocabulary),
+		probs:     make([]float32, shape.chunk*vocabulary),
+		sums:      make([]float64, shape.chunk*vocabulary),
 		cdf:       make([]float64, vocabulary),
 	}
 }
 
-// advance computes a step of rollouts that run, each at its own, capacity at most. Their
+// advance computes a step of rollouts that run, each at its own, a chunk at most. Their
 // commands are there where no controller of their own gives them. What fails is noted in
 // the rollout.
 func (w *worker) advance(rollouts []*rollout) {

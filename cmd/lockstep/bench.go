@@ -15,14 +15,11 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/batched"
 	"lockstep/engines"
-	"lockstep/gpu"
 	"lockstep/internal/assets"
 	"lockstep/internal/f32"
 	"lockstep/internal/progress"
 	"lockstep/internal/upstream"
-	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
@@ -33,6 +30,7 @@ type benchCommand struct {
 	Repetitions int    `name:"repetitions" default:"5" help:"Measurements of each contestant, in turns."`
 	Upstream    string `name:"upstream" placeholder:"DIR" help:"A checkout of commaai/controls_challenge, to measure the unmodified Python program too."`
 	Python      string `name:"python" default:"python3" placeholder:"FILE" help:"Python with the packages of golden/requirements.txt."`
+	Kernels     string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched, and of the peak: avx512, avx2 or go. Default: the best that this CPU runs."`
 	JSON        bool   `name:"json" help:"Print JSON."`
 }
 
@@ -66,6 +64,10 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
+	kernels, err := f32.Named(c.Kernels)
+	if err != nil {
+		return err
+	}
 	files, err := lockstep.RouteFiles(dataPath, c.Jobs)
 	if err != nil {
 		return err
@@ -88,19 +90,15 @@ func (c *benchCommand) Run(env *environment) error {
 		jobs[i].Policy = gains
 	}
 
-	spec, err := reference.New(modelPath, profile)
-	if err != nil {
-		return err
-	}
-	contestants := []*contestant{{name: "reference", cores: 1, jobs: min(c.Jobs, 8), run: simulatorRun(env.ctx, spec, lockstep.CostOnly)}}
-	host := machine{CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Kernels: spec.Kernels(), Profile: profile}
+	host := machine{CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: profile}
+	var contestants []*contestant
 	if c.Upstream != "" {
 		python, err := upstream.Start(env.ctx, c.Python, c.Upstream, modelPath)
 		if err != nil {
 			return err
 		}
 		defer python.Close()
-		contestants = slices.Insert(contestants, 0, &contestant{name: "Python program", cores: 1, jobs: min(c.Jobs, 4),
+		contestants = append(contestants, &contestant{name: "Python program", cores: 1, jobs: min(c.Jobs, 4),
 			run: func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
 				costs := make([]lockstep.Costs, len(jobs))
 				for i, job := range jobs {
@@ -113,45 +111,38 @@ func (c *benchCommand) Run(env *environment) error {
 	} else {
 		fmt.Fprintln(env.stderr, "lockstep: without --upstream the Python program is not measured")
 	}
-	cores := slices.Compact([]int{1, host.Cores})
-	for _, workers := range cores {
-		b, err := onnxruntime.New(onnxruntime.Config{ModelPath: modelPath, Workers: workers, Profile: profile})
-		if err != nil {
-			fmt.Fprintf(env.stderr, "lockstep: the ONNX Runtime engine is not measured: %v\n", err)
-			break
+	var truth []lockstep.Costs
+	for _, e := range engines.Tried() {
+		for _, workers := range slices.Compact([]int{1, host.Cores}) {
+			s, err := e.Open(engines.Config{Model: modelPath, Profile: profile, Workers: workers, Kernels: c.Kernels})
+			if err != nil {
+				fmt.Fprintf(env.stderr, "lockstep: the engine %s is not measured: %v\n", e.Name, err)
+				break
+			}
+			defer engines.Close(s)
+			host.Engines[e.Name] = engines.Inside(s)
+			if s.Profile() != profile {
+				fmt.Fprintf(env.stderr, "lockstep: the engine %s has profile %s, the others run %s\n", e.Name, s.Profile(), profile)
+			}
+			k := &contestant{name: e.Name, cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, s, lockstep.CostOnly)}
+			if e.Name == engines.Reference().Name {
+				if truth, err = k.run(jobs); err != nil {
+					return err
+				}
+				k.jobs = min(c.Jobs, 8)
+			}
+			if e.Name == "onnxruntime" && workers == 1 {
+				contestants = append(contestants, &contestant{name: "ONNX Runtime, naive batch", cores: 1, jobs: min(c.Jobs, 32), run: simulatorRun(env.ctx, s, 0)})
+			}
+			contestants = append(contestants, k)
+			if t, ok := s.(interface{ NetworkTime() time.Duration }); ok {
+				k.network = t.NetworkTime
+			} else {
+				break // it has one thread, or is not made of any
+			}
 		}
-		defer b.Close()
-		host.ONNXRuntime = b.Version()
-		if b.Profile() != profile {
-			fmt.Fprintf(env.stderr, "lockstep: ONNX Runtime has profile %s, the reference runs %s\n", b.Profile(), profile)
-		}
-		if workers == 1 {
-			contestants = append(contestants, &contestant{name: "ONNX Runtime, naive batch", cores: 1, jobs: min(c.Jobs, 32), run: simulatorRun(env.ctx, b, 0)})
-		}
-		contestants = append(contestants, &contestant{name: "onnxruntime", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly), network: b.NetworkTime})
-	}
-	for _, workers := range cores {
-		b, err := batched.New(batched.Config{ModelPath: modelPath, Workers: workers, Profile: profile})
-		if err != nil {
-			return err
-		}
-		contestants = append(contestants, &contestant{name: "batched", cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, b, lockstep.CostOnly), network: b.NetworkTime})
-	}
-
-	if gpu.Available() == nil {
-		g, err := gpu.New(gpu.Config{ModelPath: modelPath, Profile: profile})
-		if err != nil {
-			return err
-		}
-		defer g.Close()
-		host.GPU = engines.Inside(g)
-		contestants = append(contestants, &contestant{name: "gpu", cores: 1, jobs: c.Jobs, run: simulatorRun(env.ctx, g, lockstep.CostOnly)})
 	}
 
-	truth, err := simulatorRun(env.ctx, spec, lockstep.CostOnly)(jobs)
-	if err != nil {
-		return err
-	}
 	bar := progress.New(env.stderr, c.Repetitions*len(contestants), "runs")
 	for range c.Repetitions {
 		for _, k := range contestants {
@@ -159,7 +150,7 @@ func (c *benchCommand) Run(env *environment) error {
 			if k.network != nil {
 				inside = k.network()
 			}
-			peak := peakRate()
+			before := peakRate(kernels)
 			start := time.Now()
 			costs, err := k.run(jobs[:k.jobs])
 			if err != nil {
@@ -167,7 +158,7 @@ func (c *benchCommand) Run(env *environment) error {
 			}
 			took := time.Since(start).Seconds()
 			k.rates = append(k.rates, float64(k.jobs)/took)
-			if peak > 0 {
+			if peak := (before + peakRate(kernels)) / 2; peak > 0 {
 				k.peaks = append(k.peaks, float64(calls(jobs[:k.jobs]))*networkFMA/took/(float64(k.cores)*peak))
 			}
 			if k.network != nil {
@@ -204,7 +195,9 @@ func (c *benchCommand) Run(env *environment) error {
 	return nil
 }
 
-// networkFMA is how many fused multiply-adds one prediction needs.
+// networkFMA is how many fused multiply-adds one prediction needs: those of the graph's
+// products, all columns of the scores among them, but from the last layer's queries on
+// those of the last position alone.
 const networkFMA = 13.06e6
 
 // calls is how many predictions the costs of some jobs need.
@@ -215,19 +208,19 @@ func calls(jobs []lockstep.Job) (n int) {
 	return n
 }
 
-// peakRate is how many fused multiply-adds a core does in a second at best now; 0 if
-// that is not known.
-func peakRate() (best float64) {
-	run := f32.Best().Peak
-	if run == nil {
+// peakRate is how many fused multiply-adds a core does in a second with nothing else to
+// do; 0 if that is not known. It is a mean over a time like that of a few predictions, as
+// what it is set against is a mean: the clock of a CPU, and what neighbours leave of it,
+// changes.
+func peakRate(kernels *f32.Kernels) float64 {
+	if kernels.Peak == nil {
 		return 0
 	}
-	for range 200 {
-		start := time.Now()
-		n := run()
-		best = max(best, float64(n)/time.Since(start).Seconds())
+	n, start := 0, time.Now()
+	for time.Since(start) < 100*time.Millisecond {
+		n += kernels.Peak()
 	}
-	return best
+	return float64(n) / time.Since(start).Seconds()
 }
 
 // simulatorRun returns a function that runs jobs on a simulator.
@@ -251,13 +244,11 @@ func sameCosts(a, b lockstep.Costs) bool {
 func sameBits(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
 
 type machine struct {
-	CPU         string           `json:"cpu"`
-	Cores       int              `json:"cores"`
-	Go          string           `json:"go"`
-	Kernels     string           `json:"kernels"`
-	ONNXRuntime string           `json:"onnxruntime,omitempty"`
-	GPU         string           `json:"gpu,omitempty"`
-	Profile     lockstep.Profile `json:"profile"`
+	CPU     string            `json:"cpu"`
+	Cores   int               `json:"cores"`
+	Go      string            `json:"go"`
+	Engines map[string]string `json:"engines"` // what computes in each
+	Profile lockstep.Profile  `json:"profile"`
 }
 
 // benchRow is one line of the table. Spreads are the least and the greatest of
@@ -315,14 +306,13 @@ func tabulate(contestants []*contestant) []benchRow {
 }
 
 func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error {
-	fmt.Fprintf(w, "%s, %d cores; %s; kernels %s", m.CPU, m.Cores, m.Go, m.Kernels)
-	if m.ONNXRuntime != "" {
-		fmt.Fprintf(w, "; ONNX Runtime %s", m.ONNXRuntime)
+	fmt.Fprintf(w, "%s, %d cores; %s\n", m.CPU, m.Cores, m.Go)
+	for _, name := range engines.Names() {
+		if inside := m.Engines[name]; inside != "" {
+			fmt.Fprintf(w, "%s: %s\n", name, inside)
+		}
 	}
-	if m.GPU != "" {
-		fmt.Fprintf(w, "; %s", m.GPU)
-	}
-	fmt.Fprintf(w, "\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n", m.Profile, c.Jobs, c.Repetitions)
+	fmt.Fprintf(w, "profile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n", m.Profile, c.Jobs, c.Repetitions)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\troutes/s\tparity with the reference")
 	for _, r := range rows[:len(rows)-1] {
@@ -351,7 +341,7 @@ func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error 
 		if r.Peak == nil {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s: %.1f %% (%.1f–%.1f) of the peak of fused multiply-adds", r.Name, 100*r.Peak.Median, 100*r.Peak.Min, 100*r.Peak.Max)
+		fmt.Fprintf(w, "\n%s: %.1f %% (%.1f–%.1f) of its cores' peak of fused multiply-adds just before and after", r.Name, 100*r.Peak.Median, 100*r.Peak.Min, 100*r.Peak.Max)
 		if r.Inside > 0 {
 			fmt.Fprintf(w, "; %.1f %% of the time is inside the network", 100*r.Inside)
 		}

@@ -21,8 +21,8 @@ import (
 
 // inputFlags choose what is simulated, and with which arithmetic.
 type inputFlags struct {
-	ModelPath  string `name:"model_path" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
-	DataPath   string `name:"data_path" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
+	ModelPath  string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
+	DataPath   string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
 	Own        bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
 	Workers    int    `name:"workers" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
@@ -35,6 +35,8 @@ type inputFlags struct {
 type simulatorFlags struct {
 	inputFlags
 	Engine string `name:"engine" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
+
+	Kernels string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched: avx512, avx2, or go, the plain loops that the others are held to. Default: the best that this CPU runs."`
 
 	timed bool // the engine takes times for Stats
 }
@@ -186,9 +188,12 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	if err != nil {
 		return nil, nil, err
 	}
-	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed}, asked)
+	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed, Kernels: f.Kernels}, asked)
 	if err != nil {
 		return nil, nil, err
+	}
+	if _, ok := sim.(interface{ Kernels() string }); !ok && f.Kernels != "" {
+		return nil, nil, errors.Join(fmt.Errorf("--kernels %s: the %s engine has none to choose: take --engine reference or batched", f.Kernels, sim.Name()), engines.Close(sim))
 	}
 	for _, notice := range notices {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)

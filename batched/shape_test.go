@@ -1,0 +1,71 @@
+package batched
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"lockstep"
+	"lockstep/defaults"
+	"lockstep/internal/f32"
+	"lockstep/internal/model"
+)
+
+// TestShapes: the bits of a sequence do not depend on how many others are computed with
+// it, in which chunk, or in groups of how many.
+func TestShapes(t *testing.T) {
+	path, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := model.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := packWeights(w)
+	alone := newNetwork(packed, f32.Best(), lockstep.Profile{}, 1, 1)
+	rapid.Check(t, func(t *rapid.T) {
+		chunk := rapid.IntRange(1, 12).Draw(t, "chunk")
+		group := rapid.IntRange(1, 5).Draw(t, "group")
+		count := rapid.IntRange(1, chunk).Draw(t, "count")
+		n := newNetwork(packed, f32.Best(), lockstep.Profile{}, chunk, group)
+		tokens := rapid.SliceOfN(rapid.Int32Range(0, vocabulary-1), count*positions, count*positions).Draw(t, "tokens")
+		copy(n.tokens, tokens)
+		for i := range n.states[:count*positions*model.StateSize] {
+			n.states[i] = float32(math.Sin(float64(i) + float64(tokens[0])))
+		}
+		n.run(count)
+		for s := range count {
+			copy(alone.tokens, n.tokens[s*positions:])
+			copy(alone.states, n.states[s*positions*model.StateSize:])
+			alone.run(1)
+			if got := n.logits[s*vocabulary:][:vocabulary]; !slices.Equal(got, alone.logits) {
+				t.Fatalf("sequence %d of %d, chunk %d, group %d: other logits than alone", s, count, chunk, group)
+			}
+		}
+	})
+}
+
+// TestFastest: what is measured is a shape that so many rollouts fill, or the least, and
+// of the chunk that was asked for.
+func TestFastest(t *testing.T) {
+	path, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ asked, rollouts, most int }{{0, 1, 20}, {0, 30, 20}, {0, 50, 40}, {0, 1000, 80}, {7, 1000, 7}} {
+		s, err := New(Config{ModelPath: path, Chunk: c.asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.fastest(c.rollouts)
+		if got.chunk > c.most || c.asked > 0 && got.chunk != c.asked || got.group < 1 || got.group > got.chunk {
+			t.Errorf("chunks of %d asked for, %d rollouts: %+v", c.asked, c.rollouts, got)
+		}
+		if again := s.fastest(c.rollouts); again != got {
+			t.Errorf("%+v, then %+v", got, again)
+		}
+	}
+}
