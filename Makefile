@@ -364,3 +364,8 @@ classic-ci: ## what a change of classic control must pass, in a minute: the harn
 .PHONY: bench-python
 bench-python: build ## what the Python package costs, as ratios of one run; wants what `make test-python` installs
 	$(PYTHON_VENV)/bin/python python/bench.py $(BENCHFLAGS)
+
+.PHONY: test-policies
+test-policies: ## all kinds of policies on 500 generated routes, sweeps and forks: batched and onnxruntime held to the reference, step by step
+	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+	$(GO) test -count=1 -timeout 45m ./engines -run '^TestManyPolicies$$' -args -routes 500
