@@ -257,7 +257,7 @@ test-python: ## the Python package: a wheel from a source distribution, then its
 	GO=$(GO) $(PYTHON_VENV)/bin/python -m build --outdir build/dist .
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(echo build/dist/*.whl)[test]"
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps build/dist/*.whl
-	$(PYTHON_VENV)/bin/ruff format --check python
+	$(PYTHON_VENV)/bin/ruff format --check python golden/classic
 	$(PYTHON_VENV)/bin/ruff check python
 	$(PYTHON_VENV)/bin/mypy
 	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
@@ -372,3 +372,18 @@ bench-ray: ## the parallel efficiency of shards as tasks of Ray, on an idle mach
 .PHONY: bench-python
 bench-python: build ## what the Python package costs, as ratios of one run; wants what `make test-python` installs
 	$(PYTHON_VENV)/bin/python python/bench.py $(BENCHFLAGS)
+
+.PHONY: gpu-rehearsal
+gpu-rehearsal: gpu-bundle ## every verb of the bundle on the stand-in driver, briefly; what it writes is no evidence
+	@$(MAKE) --no-print-directory standin
+	rm -rf build/rehearsal && mkdir -p build/rehearsal
+	for verb in 'sanitize memcheck' profile bench tests; do \
+		LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REHEARSE=1 LOCKSTEP_BENCH_ROUTES=2 LOCKSTEP_DEADLINE=$(REHEARSAL) \
+		build/gpu-bundle/run $$verb build/rehearsal || exit 1; done
+	cat build/rehearsal/stand-in.json
+REHEARSAL := 90s
+
+.PHONY: test-policies
+test-policies: ## all kinds of policies on 500 generated routes, sweeps and forks: batched and onnxruntime held to the reference, step by step
+	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+	$(GO) test -count=1 -timeout 45m ./engines -run '^TestManyPolicies$$' -args -routes 500
