@@ -372,3 +372,18 @@ bench-ray: ## the parallel efficiency of shards as tasks of Ray, on an idle mach
 .PHONY: bench-python
 bench-python: build ## what the Python package costs, as ratios of one run; wants what `make test-python` installs
 	$(PYTHON_VENV)/bin/python python/bench.py $(BENCHFLAGS)
+
+.PHONY: gpu-rehearsal
+gpu-rehearsal: gpu-bundle ## every verb of the bundle on the stand-in driver, briefly; what it writes is no evidence
+	@$(MAKE) --no-print-directory standin
+	rm -rf build/rehearsal && mkdir -p build/rehearsal
+	for verb in 'sanitize memcheck' profile bench tests; do \
+		LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REHEARSE=1 LOCKSTEP_BENCH_ROUTES=2 LOCKSTEP_DEADLINE=$(REHEARSAL) \
+		build/gpu-bundle/run $$verb build/rehearsal || exit 1; done
+	cat build/rehearsal/stand-in.json
+REHEARSAL := 90s
+
+.PHONY: test-policies
+test-policies: ## all kinds of policies on 500 generated routes, sweeps and forks: batched and onnxruntime held to the reference, step by step
+	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+	$(GO) test -count=1 -timeout 45m ./engines -run '^TestManyPolicies$$' -args -routes 500
