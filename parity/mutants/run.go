@@ -232,14 +232,11 @@ func (p *planter) command(ctx context.Context, name string, args ...string) *exe
 	return c
 }
 
-// overlay writes the patched files of Go and of its assembler to dir, and the list with
-// which the go command takes them for the module's.
+// overlay writes the patched files to dir, and the list with which the go command takes
+// them for the module's, also where it embeds them.
 func (p *planter) overlay(dir string, contents map[string]string) (list string, err error) {
 	replace := map[string]string{}
 	for file, content := range contents {
-		if isKernel(file) {
-			continue
-		}
 		copied := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
 		if err := os.WriteFile(copied, []byte(content), 0o666); err != nil {
 			return "", err
