@@ -18,8 +18,10 @@ type worker struct {
 	network   network
 	opts      lockstep.Options
 	fused     bool // variant of NumPy's exponential
+	commanded bool // jobs without a policy are steered from outside
 	stopped   func() error
 	report    func(index int, r lockstep.Result)
+	failed    func(index, step int, err error)
 	training  *lockstep.Experience // to be filled, or nil
 	sessions  map[*lockstep.Network]*actor
 
@@ -52,26 +54,34 @@ func (w *worker) run(jobs []lockstep.Job, from, to int) {
 		if len(c.live) == 0 {
 			return
 		}
-		err := w.stopped()
-		if err == nil && w.session == nil {
-			w.session, err = w.simulator.sessions.get(w.network)
-		}
-		if err != nil {
+		if err := w.stopped(); err != nil {
 			c.failAll(step, err)
 			return
 		}
-		for _, g := range groups {
-			g.update(c, step)
+		c.advance(groups, step)
+	}
+}
+
+// advance computes a step of the slots that run.
+func (c *chunk) advance(groups []controllers, step int) {
+	if c.session == nil {
+		var err error
+		if c.session, err = c.simulator.sessions.get(c.network); err != nil {
+			c.failAll(step, err)
+			return
 		}
-		c.steer(step)
-		if step >= lockstep.ControlStartIdx || w.opts.Shortcuts&lockstep.SkipWarmup == 0 {
-			c.predict(step)
-		} else {
-			c.skip(step)
-		}
-		if w.training != nil && step >= lockstep.ControlStartIdx {
-			c.keep(step)
-		}
+	}
+	for _, g := range groups {
+		g.update(c, step)
+	}
+	c.steer(step)
+	if step >= lockstep.ControlStartIdx || c.opts.Shortcuts&lockstep.SkipWarmup == 0 {
+		c.predict(step)
+	} else {
+		c.skip(step)
+	}
+	if c.training != nil && step >= lockstep.ControlStartIdx {
+		c.keep(step)
 	}
 }
 
@@ -191,13 +201,8 @@ func (s *slot) move(step int, lataccel float64) {
 
 // fail ends a slot with an error.
 func (c *chunk) fail(slot, step int, err error) {
-	s := &c.slots[slot]
-	name := ""
-	if s.route != nil {
-		name = s.route.Name
-	}
 	c.running[slot] = false
-	c.report(s.index, lockstep.Result{Err: fmt.Errorf("route %s, controller %v, step %d: %w", name, s.job.Policy, step, err)})
+	c.failed(c.slots[slot].index, step, err)
 }
 
 func (c *chunk) failAll(step int, err error) {
@@ -220,20 +225,26 @@ func (c *chunk) finish(step int) {
 		if s.end != step {
 			continue
 		}
-		const from = lockstep.ControlStartIdx
-		to := min(s.end, lockstep.CostEndIdx)
-		result := lockstep.Result{Costs: costs(s.target[from:to], s.lataccel[from:to], c.scratch)}
-		if c.opts.Trajectory {
-			result.Trajectory = &lockstep.Trajectory{
-				Target:   slices.Clone(s.target[:s.end]),
-				Lataccel: s.lataccel,
-				Action:   s.action,
-			}
-		}
 		c.running[k] = false
-		c.report(s.index, result)
+		c.report(s.index, c.result(k))
 	}
 	c.settle()
+}
+
+// result is that of a slot that has ended.
+func (c *chunk) result(k int) lockstep.Result {
+	s := &c.slots[k]
+	const from = lockstep.ControlStartIdx
+	to := min(s.end, lockstep.CostEndIdx)
+	result := lockstep.Result{Costs: costs(s.target[from:to], s.lataccel[from:to], c.scratch)}
+	if c.opts.Trajectory {
+		result.Trajectory = &lockstep.Trajectory{
+			Target:   slices.Clone(s.target[:s.end]),
+			Lataccel: slices.Clone(s.lataccel),
+			Action:   slices.Clone(s.action),
+		}
+	}
+	return result
 }
 
 // steer turns the controllers' answers into actions.

@@ -2,6 +2,7 @@ package onnxruntime
 
 import (
 	"fmt"
+	"slices"
 
 	"lockstep"
 	"lockstep/internal/guard"
@@ -28,7 +29,7 @@ func newControllers(c *chunk) []controllers {
 	actors := map[*lockstep.Network]*networks{}
 	var all []controllers
 	for slot := range c.slots {
-		if !c.running[slot] {
+		if !c.running[slot] || c.commanded && c.slots[slot].job.Policy == nil {
 			continue
 		}
 		switch policy := c.slots[slot].job.Policy.(type) {
@@ -118,6 +119,19 @@ func (g *pids) add(slot int, gains lockstep.PID) {
 }
 
 func (*pids) close() {}
+
+func (g *pids) memory(slot int) []float64 {
+	k := slices.Index(g.slots, slot)
+	if k < 0 {
+		return nil
+	}
+	return []float64{g.integral[k], g.lastError[k]}
+}
+
+func (g *pids) remember(slot int, m []float64) {
+	k := slices.Index(g.slots, slot)
+	g.integral[k], g.lastError[k] = m[0], m[1]
+}
 
 func (g *pids) update(c *chunk, step int) {
 	for k, slot := range g.slots {

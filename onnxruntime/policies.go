@@ -78,6 +78,18 @@ type feedForwards struct {
 
 func (*feedForwards) close() {}
 
+func (g *feedForwards) memory(slot int) []float64 {
+	k := slices.Index(g.slots, slot)
+	if k < 0 {
+		return nil
+	}
+	return slices.Clone(g.controllers[k].Memory[:])
+}
+
+func (g *feedForwards) remember(slot int, m []float64) {
+	copy(g.controllers[slices.Index(g.slots, slot)].Memory[:], m)
+}
+
 func (g *feedForwards) update(c *chunk, step int) {
 	for k, slot := range g.slots {
 		if c.running[slot] {

@@ -2,6 +2,8 @@ package onnxruntime
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -71,6 +73,7 @@ func Available() error {
 type Simulator struct {
 	config   Config
 	version  string
+	model    string // SHA-256 of the network's file
 	profile  lockstep.Profile
 	known    bool
 	notices  []string
@@ -80,7 +83,7 @@ type Simulator struct {
 	networkTime atomic.Int64 // ns
 }
 
-var _ lockstep.Simulator = (*Simulator)(nil)
+var _ lockstep.StepSimulator = (*Simulator)(nil)
 
 // New makes a simulator.
 func New(config Config) (*Simulator, error) {
@@ -131,6 +134,8 @@ func New(config Config) (*Simulator, error) {
 	if !known {
 		s.notice("ONNX Runtime %s computes on this CPU in none of the ways that are known: parity is not claimed", s.version)
 	}
+	sum := sha256.Sum256(data)
+	s.model = hex.EncodeToString(sum[:])
 	return s, s.load(data)
 }
 
@@ -189,6 +194,9 @@ func (s *Simulator) Name() string { return "onnxruntime" }
 // Profile is the arithmetic that the simulator computes with; see ProfileKnown.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
 
+// Model is the SHA-256 of the network's file.
+func (s *Simulator) Model() string { return s.model }
+
 // ProfileKnown is false if the library or the network is one whose arithmetic
 // nobody has established, so that no parity can be claimed.
 func (s *Simulator) ProfileKnown() bool { return s.known }
@@ -234,10 +242,6 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		size := chunkSize(len(jobs), s.config.Workers, s.config.Chunk)
-		net := s.networks[0]
-		if opts.Shortcuts&lockstep.LastPosition != 0 {
-			net = s.networks[1]
-		}
 		type outcome struct {
 			index  int
 			result lockstep.Result
@@ -248,22 +252,23 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		var workers sync.WaitGroup
 		for range min(s.config.Workers, (len(jobs)+size-1)/size) {
 			workers.Go(func() {
-				w := worker{
-					simulator: s, network: net, opts: opts, fused: s.profile.Exp == lockstep.ExpF, training: training,
-					stopped: func() error {
-						select {
-						case <-abandoned:
-							return context.Canceled
-						default:
-							return ctx.Err()
-						}
-					},
-					report: func(index int, r lockstep.Result) {
-						select {
-						case outcomes <- outcome{index, r}:
-						case <-abandoned:
-						}
-					},
+				w := s.newWorker(opts, training)
+				w.stopped = func() error {
+					select {
+					case <-abandoned:
+						return context.Canceled
+					default:
+						return ctx.Err()
+					}
+				}
+				w.report = func(index int, r lockstep.Result) {
+					select {
+					case outcomes <- outcome{index, r}:
+					case <-abandoned:
+					}
+				}
+				w.failed = func(index, step int, err error) {
+					w.report(index, lockstep.Result{Err: jobs[index].Failed(step, err)})
 				}
 				defer w.close()
 				for {
@@ -288,6 +293,15 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 			}
 		}
 	}
+}
+
+// newWorker makes a worker that reports to nobody yet.
+func (s *Simulator) newWorker(opts lockstep.Options, training *lockstep.Experience) *worker {
+	last := 0
+	if opts.Shortcuts&lockstep.LastPosition != 0 {
+		last = 1
+	}
+	return &worker{simulator: s, network: s.networks[last], opts: opts, fused: s.profile.Exp == lockstep.ExpF, training: training}
 }
 
 // chunkSize cuts n jobs into chunks of equal size, so many that the workers get

@@ -159,7 +159,8 @@ func (c *comparison) past(s *schema.Step) bool {
 // collect runs one side and keeps it.
 func (c *comparison) collect(side int, tasks []Task, full bool) ([]rollout, error) {
 	rollouts := make([]rollout, len(tasks))
-	arrays := full || !c.live[side] && c.family.teachesArrays()
+	// Recordings have to be read in full for what they teach.
+	arrays := full || !c.live[side] && slices.ContainsFunc(c.family.Schema.Stages, func(g schema.Stage) bool { return g.Teach && g.IsArray() })
 	ends, err := c.sources[side].play(c.ctx, tasks, arrays, func(i int, s *schema.Step) {
 		if !c.past(s) {
 			rollouts[i].add(c.family.Schema, s, full)
@@ -172,11 +173,6 @@ func (c *comparison) collect(side int, tasks []Task, full bool) ([]rollout, erro
 		rollouts[i].end = ends[i]
 	}
 	return rollouts, nil
-}
-
-// teachesArrays reports whether recordings have to be read in full for their teaching.
-func (f *Family) teachesArrays() bool {
-	return slices.ContainsFunc(f.Schema.Stages, func(g schema.Stage) bool { return g.Teach && g.IsArray() })
 }
 
 // pair runs the other side and compares.

@@ -37,11 +37,6 @@ func (e Eval) Costs() Costs {
 	return Costs{Runs: []RoleRun{{Test, e.Test}, {Baseline, e.Baseline}}, Origin: e.Origin}
 }
 
-// Costs is the table of the run.
-func (r Rollout) Costs() Costs {
-	return Costs{Runs: []RoleRun{{Test, r.Run}}, Origin: r.Origin}
-}
-
 // The columns of a table of costs.
 var costColumns = []string{"role", "controller", "route", "lataccel_cost", "jerk_cost", "total_cost", "error"}
 

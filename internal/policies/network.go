@@ -22,7 +22,7 @@ type Actor struct {
 // NewActor begins a rollout.
 func NewActor(n *lockstep.Network, job *lockstep.Job) *Actor {
 	return &Actor{
-		Network: n, route: job.Route, sampling: job.Sampling, plan: newPlan(job.Route),
+		Network: n, route: job.Route, sampling: job.Sampling, plan: wholePlan(job.Route),
 		Observation: make([]float32, lockstep.ObservationSize),
 	}
 }
@@ -76,22 +76,28 @@ func Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) er
 		return err
 	}
 	const from = lockstep.ControlStartIdx
-	var lataccel, action [lockstep.CostEndIdx]float64
+	var lataccel, action [lockstep.CostEndIdx]float64 // around the step, from which an observation is made
+	few := len(places) <= len(e.Jobs)                 // so that whole plans do not pay
 	plans := map[*lockstep.Route]*plan{}
-	held := -1 // the rollout whose histories these are
 	for i, at := range places {
-		r := e.Jobs[at.Rollout].Route
-		if held != at.Rollout {
-			held = at.Rollout
-			copy(lataccel[:from], r.TargetLataccel)
-			copy(lataccel[from:], e.Lataccel[held*lockstep.ExperienceSteps:][:lockstep.ExperienceSteps])
-			copy(action[from:], e.Action[held*lockstep.ExperienceSteps:][:lockstep.ExperienceSteps])
-			if plans[r] == nil {
-				plans[r] = newPlan(r)
-			}
+		r, t, own := e.Jobs[at.Rollout].Route, from+at.Step, at.Rollout*lockstep.ExperienceSteps
+		begin := t - history - 1
+		if begin < from {
+			copy(lataccel[begin:from], r.TargetLataccel[begin:from])
 		}
-		if err := plans[r].observe(into[i*lockstep.ObservationSize:][:lockstep.ObservationSize], r, from+at.Step, lataccel[:], action[:]); err != nil {
-			return e.Jobs[held].Failed(from+at.Step, err)
+		begin = max(begin, from)
+		copy(lataccel[begin:t], e.Lataccel[own+begin-from:own+at.Step])
+		copy(action[begin:t], e.Action[own+begin-from:own+at.Step])
+		p := plans[r]
+		switch {
+		case few:
+			p = preview(r, t)
+		case p == nil:
+			p = wholePlan(r)
+			plans[r] = p
+		}
+		if err := p.observe(into[i*lockstep.ObservationSize:][:lockstep.ObservationSize], r, t, lataccel[:], action[:]); err != nil {
+			return e.Jobs[at.Rollout].Failed(t, err)
 		}
 	}
 	return nil

@@ -13,14 +13,26 @@ const (
 )
 
 // plan is what of an observation depends on the route alone: four rows, divided and
-// clipped, with the last value repeated as often as an observation looks beyond.
-type plan struct{ rows [4][]float32 }
+// clipped, with the last value repeated as often as an observation looks beyond. A whole
+// one serves all steps of a route, a preview one step.
+type plan struct {
+	from int // the step of the first row
+	rows [4][]float32
+}
 
-func newPlan(r *lockstep.Route) *plan {
-	p := &plan{}
+func wholePlan(r *lockstep.Route) *plan { return newPlan(r, 0, r.Len()+seen) }
+
+func preview(r *lockstep.Route, t int) *plan {
+	from := min(t+1, r.Len()-1)
+	return newPlan(r, from, t+1+seen-from)
+}
+
+func newPlan(r *lockstep.Route, from, rows int) *plan {
+	p := &plan{from: from}
 	scales := [4]float32{5, 2, 40, 4}
 	for k, column := range [4][]float64{r.TargetLataccel, r.RollLataccel, r.VEgo, r.AEgo} {
-		row := make([]float32, len(column)+seen)
+		column = column[from:]
+		row := make([]float32, rows)
 		for i := range row {
 			row[i] = limit(float32(column[min(i, len(column)-1)]) / scales[k])
 		}
@@ -95,6 +107,7 @@ func (p *plan) observe(o []float32, r *lockstep.Route, t int, lataccel, action [
 		o[36+i] = limit(float32(past[i]) / 5)
 	}
 	at := 56
+	t -= p.from
 	for _, row := range p.rows {
 		copy(o[at:], row[t+1:t+1+seen])
 		o[at+seen] = row[t+seen]

@@ -16,7 +16,7 @@ func TestPythonPolicy(t *testing.T) {
 		Beta: policytest.Each(func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) }),
 
 		Observe: func(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error {
-			return newPlan(r).observe(o, r, step, lataccel, action)
+			return wholePlan(r).observe(o, r, step, lataccel, action)
 		},
 	})
 }
@@ -27,7 +27,7 @@ func TestVectors(t *testing.T) {
 	vectors.Hold(t, "observation", func(v vectors.Vector) any {
 		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed"), AEgo: v.Float64s("acceleration")}
 		o := make([]float32, lockstep.ObservationSize)
-		if err := newPlan(route).observe(o, route, len(v.Float64s("lataccel")), v.Float64s("lataccel"), v.Float64s("action")); err != nil {
+		if err := wholePlan(route).observe(o, route, len(v.Float64s("lataccel")), v.Float64s("lataccel"), v.Float64s("action")); err != nil {
 			t.Fatal(err)
 		}
 		return o

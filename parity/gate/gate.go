@@ -203,18 +203,13 @@ func (g *run) documentation(_ context.Context, c *verdict.Check) error {
 }
 
 // build compiles everything, and the program that the other checks run.
-func (g *run) build(ctx context.Context, c *verdict.Check) error {
+func (g *run) build(ctx context.Context, c *verdict.Check) (err error) {
+	defer func() {
+		if err != nil {
+			g.broken = err.Error()
+		}
+	}()
 	c.Command = "go build ./..."
-	err := g.compile(ctx, c)
-	if err != nil {
-		g.broken = err.Error()
-		return err
-	}
-	c.Cases = append(c.Cases, verdict.Case{Class: "build", Name: "./...", Outcome: verdict.Passed})
-	return nil
-}
-
-func (g *run) compile(ctx context.Context, c *verdict.Check) error {
 	binary := filepath.Join(g.dir, "lockstep")
 	builds := [][]string{{"go", "build", "./..."}, {"go", "build", "-o", binary, "./cmd/lockstep"}}
 	if g.Program != nil {
@@ -231,6 +226,7 @@ func (g *run) compile(ctx context.Context, c *verdict.Check) error {
 			return fmt.Errorf("%s ended with status %d", strings.Join(words[:2], " "), status)
 		}
 	}
+	c.Cases = append(c.Cases, verdict.Case{Class: "build", Name: "./...", Outcome: verdict.Passed})
 	return nil
 }
 
@@ -239,12 +235,11 @@ func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) err
 	if g.broken != "" {
 		return errors.New("there is no program to run: " + g.broken)
 	}
-	words := args
 	if c.Command != "" {
 		c.Command += "; "
 	}
-	c.Command += "lockstep " + strings.Join(words, " ")
-	words = append(append(slices.Clone(g.program), words...), "--json", "--allow-absent")
+	c.Command += "lockstep " + strings.Join(args, " ")
+	words := slices.Concat(g.program, args, []string{"--json", "--allow-absent"})
 	from, announced := len(c.Comparisons), -1
 	status, err := program(ctx, c, g.Root, g.env, words, func(line []byte) error {
 		var one verdict.Line

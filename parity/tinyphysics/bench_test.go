@@ -92,7 +92,7 @@ func BenchmarkLocate(b *testing.B) {
 		jobs = append(jobs, lockstep.Job{Route: assetstest.Route(b, name, sim.Profile()), Policy: lockstep.PID{P: 0.2, I: 0.1, D: -0.0001 * float64(i)}})
 	}
 	path := b.TempDir() + "/a.trace"
-	if err := Record(b.Context(), sim, jobs, lockstep.CostOnly, trace.Header{}, 0, path); err != nil {
+	if err := recordTo(b.Context(), sim, jobs, lockstep.CostOnly, trace.Header{}, 0, path); err != nil {
 		b.Fatal(err)
 	}
 	file, err := trace.Open(path)

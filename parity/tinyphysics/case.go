@@ -266,23 +266,6 @@ func LoadCase(path string) (*Case, error) {
 	return c, nil
 }
 
-// LoadCases reads a case, or all that are in a folder, in the order of their names.
-func LoadCases(path string) ([]*Case, error) {
-	files, err := parity.CaseFiles(path)
-	if err != nil {
-		return nil, err
-	}
-	var cases []*Case
-	for _, file := range files {
-		c, err := LoadCase(file)
-		if err != nil {
-			return nil, err
-		}
-		cases = append(cases, c)
-	}
-	return cases, nil
-}
-
 // Save writes the case to a file in dir named <stage>-<engine>-<what>.json, and sets
 // Path.
 func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }

@@ -169,7 +169,7 @@ func TestCaseErrors(t *testing.T) {
 			t.Errorf("%s:\n%v, want %s", text, err, want)
 		}
 	}
-	if _, err := LoadCases(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := parity.CaseFiles(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 	jobs := toyJobs(1, 101)

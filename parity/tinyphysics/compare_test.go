@@ -44,7 +44,7 @@ func compare(t tester, want, got parity.Source, jobs []lockstep.Job, opts parity
 func record(t testing.TB, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, full schema.Set) *trace.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), sim.Name()+".trace")
-	if err := Record(context.Background(), sim, jobs, shortcuts, trace.Header{}, full, path); err != nil {
+	if err := recordTo(context.Background(), sim, jobs, shortcuts, trace.Header{}, full, path); err != nil {
 		t.Fatal(err)
 	}
 	f, err := trace.Open(path)
@@ -300,7 +300,7 @@ func TestCompareMisuse(t *testing.T) {
 	a := Live(&toy{name: "a"})
 	file := func(h schema.Hash) parity.Source {
 		path := filepath.Join(t.TempDir(), h.String())
-		if err := Record(context.Background(), &toy{name: "a"}, jobs, lockstep.AllSteps, trace.Header{Digest: h}, 0, path); err != nil {
+		if err := recordTo(context.Background(), &toy{name: "a"}, jobs, lockstep.AllSteps, trace.Header{Digest: h}, 0, path); err != nil {
 			t.Fatal(err)
 		}
 		f, err := trace.Open(path)

@@ -31,16 +31,6 @@ func Compare(ctx context.Context, want, got parity.Source, jobs []lockstep.Job, 
 	return parity.Compare(ctx, family, want, got, tasks, opts)
 }
 
-// Record runs the jobs on a simulator and writes a trace of them, see parity.Record.
-func Record(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, h trace.Header, full schema.Set, path string) error {
-	tasks, err := Tasks(jobs, shortcuts)
-	if err != nil {
-		return err
-	}
-	h.Shortcuts = Words(shortcuts)
-	return parity.Record(ctx, Engine(sim, shortcuts), tasks, h, full, path)
-}
-
 // job is the Job of a task.
 type job struct {
 	lockstep.Job

@@ -1,9 +1,9 @@
 package tinyphysics
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 	"strconv"
 
@@ -149,28 +149,22 @@ func plot(task *parity.Task, sides [2]*schema.Digests, at [2]*schema.Step) []par
 		{Label: "steer command", Unit: "within ±2", Span: 0.1, First: view.First, Lines: lines(Action)},
 	}
 	w, g := newChosen(at[0]), newChosen(at[1])
-	if w == nil && g == nil {
+	known := cmp.Or(w, g)
+	if known == nil {
 		return charts
 	}
-	known := w
-	if w == nil {
-		known = g
-	}
-	tokens := []int64{known.token}
+	low, high := known.token, known.token
 	var edges [2][]float64
 	for i, side := range []*chosen{w, g} {
 		if side != nil {
-			tokens, edges[i] = append(tokens, side.token), side.cdf
+			low, high, edges[i] = min(low, side.token), max(high, side.token), side.cdf
 		}
 	}
-	low := int(min(max(slices.Min(tokens)-plotTokens, 0), lockstep.VocabSize))
-	high := int(min(max(slices.Max(tokens), 0), lockstep.VocabSize)) + plotTokens
-	cut := func(cdf []float64) []parity.Float {
-		from, to := min(low, len(cdf)), min(high, len(cdf))
-		return parity.Floats(cdf[from:max(from, to)])
-	}
+	from := int(min(max(low-plotTokens, 0), lockstep.VocabSize))
+	to := int(min(max(high, 0), lockstep.VocabSize)) + plotTokens
+	cut := func(cdf []float64) []parity.Float { return parity.Floats(cdf[min(from, len(cdf)):min(to, len(cdf))]) }
 	c := parity.Chart{
-		Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: low, Stairs: "token",
+		Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: from, Stairs: "token",
 		Note:  "The sampled token is the first whose stair is above the draw.",
 		Lines: []parity.Line{{Name: "wanted", Values: cut(edges[0])}, {Name: "got", Values: cut(edges[1])}, {Name: "draw", Values: []parity.Float{parity.Float(known.draw)}}},
 	}

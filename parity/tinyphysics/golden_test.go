@@ -35,7 +35,7 @@ func TestGolden(t *testing.T) {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	path := t.TempDir() + "/a.trace"
-	if err := Record(t.Context(), ref, jobs, lockstep.AllSteps, trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
+	if err := recordTo(t.Context(), ref, jobs, lockstep.AllSteps, trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
 		t.Fatal(err)
 	}
 	open := func() *trace.File {
@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 	}
 	// Traces with other digests say how to make them comparable.
 	x := t.TempDir() + "/x.trace"
-	if err := Record(t.Context(), ref, jobs, lockstep.CostOnly, trace.Header{}, 0, x); err != nil {
+	if err := recordTo(t.Context(), ref, jobs, lockstep.CostOnly, trace.Header{}, 0, x); err != nil {
 		t.Fatal(err)
 	}
 	other, err := trace.Open(x)

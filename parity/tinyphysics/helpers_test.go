@@ -1,9 +1,12 @@
 package tinyphysics
 
 import (
+	"context"
+
 	"lockstep"
 	"lockstep/parity"
 	"lockstep/parity/schema"
+	"lockstep/parity/trace"
 )
 
 // everything are the stages of a step.
@@ -37,4 +40,14 @@ func known(index int, set schema.Set, from lockstep.Step) *schema.Step {
 		}
 	}
 	return s
+}
+
+// recordTo runs the jobs on a simulator and writes a trace of them.
+func recordTo(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, h trace.Header, full schema.Set, path string) error {
+	tasks, err := Tasks(jobs, shortcuts)
+	if err != nil {
+		return err
+	}
+	h.Shortcuts = Words(shortcuts)
+	return parity.Record(ctx, Engine(sim, shortcuts), tasks, h, full, path)
 }

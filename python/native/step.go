@@ -20,8 +20,10 @@ type roll struct {
 	unseen    bool          // there were steps on the device of which the host knows nothing
 	spent     time.Duration // in the engine's steps
 
-	// What the rollouts did, in the form from which observations are made.
+	// What the rollouts did, in the form from which observations are made, and steps that
+	// are not in it yet: commands and lataccels.
 	experience *lockstep.Experience
+	unwritten  []float64
 	places     []lockstep.Place
 	rows       []float32
 }
@@ -114,13 +116,25 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 	if err != nil {
 		return err
 	}
-	if k := index - lockstep.ControlStartIdx; k >= 0 && k < lockstep.ExperienceSteps {
-		for i, lataccel := range lataccels {
-			r.experience.Lataccel[i*lockstep.ExperienceSteps+k] = lataccel
-			r.experience.Action[i*lockstep.ExperienceSteps+k] = min(max(commands[i], lockstep.SteerMin), lockstep.SteerMax)
-		}
+	if index >= lockstep.ControlStartIdx {
+		r.unwritten = append(append(r.unwritten, commands...), lataccels...)
 	}
 	return nil
+}
+
+// write enters the steps since it was last called into the experience, for one rollout
+// after the other: each has memory of its own, which a step alone would touch for one number.
+func (r *roll) write() {
+	steps := len(r.unwritten) / (2 * max(r.n, 1))
+	first := r.stepper.Index() - lockstep.ControlStartIdx - steps
+	for i := range r.n {
+		for k := range min(steps, lockstep.ExperienceSteps-first) {
+			at, row := i*lockstep.ExperienceSteps+first+k, r.unwritten[2*r.n*k:]
+			r.experience.Action[at] = min(max(row[i], lockstep.SteerMin), lockstep.SteerMax)
+			r.experience.Lataccel[at] = row[r.n+i]
+		}
+	}
+	r.unwritten = r.unwritten[:0]
 }
 
 // stepOnDevice begins a step with commands and lataccels at addresses of the device's
@@ -268,6 +282,7 @@ func features(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 	if index < lockstep.ControlStartIdx {
 		return nil, usagef("step %d: there are observations from step %d on", index, lockstep.ControlStartIdx)
 	}
+	r.write()
 	clear(out)
 	r.places = r.places[:0]
 	for i := range r.n {
@@ -360,7 +375,7 @@ func (r *roll) remember(ctx context.Context) error {
 
 // take makes the experience that of a snapshot.
 func (r *roll) take(s *lockstep.Snapshot) {
-	r.experience = newExperience(r.jobs)
+	r.experience, r.unwritten = newExperience(r.jobs), nil
 	for i := range s.Rollouts {
 		state := &s.Rollouts[i]
 		for step := lockstep.ControlStartIdx; step < min(len(state.Lataccel), lockstep.CostEndIdx); step++ {

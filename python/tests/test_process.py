@@ -19,10 +19,10 @@ def cost():
 """
 
 
-def python(code, timeout=60, **environment):
+def python(code, timeout=60, before=COST, **environment):
     """Run a program and return what it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", COST + textwrap.dedent(code)],
+        [sys.executable, "-c", before + textwrap.dedent(code)],
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -196,9 +196,7 @@ def test_panics_become_errors(sim):
 def test_registers_when_gymnasium_is_imported():
     """Importing lockstep does not import it, and the order does not matter."""
     assert python("import sys; print('gymnasium' in sys.modules)") == "False"
-    for code in ("import lockstep, gymnasium", "import gymnasium, lockstep", "import gymnasium.spaces"):
-        out = python(
-            f"{code}; import gymnasium; print(sorted(x for x in gymnasium.registry if x.startswith('lockstep/')))"
-        )
+    for code in ("import lockstep, gymnasium", "import gymnasium, lockstep", "import lockstep, gymnasium.spaces"):
+        out = python(f"{code}; print(sorted(id for id in gymnasium.registry if id.startswith('lockstep/')))", before="")
         assert "lockstep/Controls-v0" in out
         assert "lockstep/Pendulum-v1" in out
