@@ -257,7 +257,7 @@ test-python: ## the Python package: a wheel from a source distribution, then its
 	GO=$(GO) $(PYTHON_VENV)/bin/python -m build --outdir build/dist .
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(echo build/dist/*.whl)[test]"
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps build/dist/*.whl
-	$(PYTHON_VENV)/bin/ruff format --check python
+	$(PYTHON_VENV)/bin/ruff format --check python golden/classic
 	$(PYTHON_VENV)/bin/ruff check python
 	$(PYTHON_VENV)/bin/mypy
 	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
@@ -361,6 +361,24 @@ classic-ci: ## what a change of classic control must pass, in a minute: the harn
 	-@$(MAKE) --no-print-directory $(GYMNASIUM)/requirements/ready >/dev/null
 	@if [ -f $(GYMNASIUM)/requirements/ready ]; then $(MAKE) --no-print-directory test-classic CLASSIC_LIVE=2000; else echo 'no Gymnasium: pip is not at hand'; fi
 
+.PHONY: bench-streaming
+bench-streaming: ## what streaming and keeping a run cost of a batched run, on an idle machine
+	LOCKSTEP_STREAMING=1 $(GO) test ./runs -run '^TestStreamingCost$$' -count 1 -v
+
+.PHONY: bench-ray
+bench-ray: ## the parallel efficiency of shards as tasks of Ray, on an idle machine; after make test-ray
+	LOCKSTEP_RAY=1 $(PYTHON_VENV)/bin/pytest -s -m ray python/tests/test_shards.py -k efficiency
+
 .PHONY: bench-python
 bench-python: build ## what the Python package costs, as ratios of one run; wants what `make test-python` installs
 	$(PYTHON_VENV)/bin/python python/bench.py $(BENCHFLAGS)
+
+.PHONY: gpu-rehearsal
+gpu-rehearsal: gpu-bundle ## every verb of the bundle on the stand-in driver, briefly; what it writes is no evidence
+	@$(MAKE) --no-print-directory standin
+	rm -rf build/rehearsal && mkdir -p build/rehearsal
+	for verb in 'sanitize memcheck' profile bench tests; do \
+		LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REHEARSE=1 LOCKSTEP_BENCH_ROUTES=2 LOCKSTEP_DEADLINE=$(REHEARSAL) \
+		build/gpu-bundle/run $$verb build/rehearsal || exit 1; done
+	cat build/rehearsal/stand-in.json
+REHEARSAL := 90s

@@ -24,7 +24,7 @@ func files(t *testing.T, f func(path, text string), extensions ...string) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); name != ".." && (strings.HasPrefix(name, ".") && name != ".ci" || slices.Contains([]string{"build", "bin", "testdata", "runs", "dist", "assets"}, name)) {
+			if name := d.Name(); name != ".." && path != filepath.Join("..", "runs") && (strings.HasPrefix(name, ".") && name != ".ci" || slices.Contains([]string{"build", "bin", "testdata", "runs", "dist", "assets"}, name)) {
 				return filepath.SkipDir
 			}
 			return nil

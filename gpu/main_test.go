@@ -125,8 +125,8 @@ var routes = sync.OnceValue(func() []*lockstep.Route {
 	return all
 })
 
-// goldens are the recordings of the project's network.
-func goldens(t testing.TB) *golden.Set {
+// goldens are the recordings of the project's network, those of a profile together.
+func goldens(t testing.TB) []*golden.Set {
 	t.Helper()
 	sets, err := golden.Sets(goldenFolder())
 	if err != nil {
@@ -135,7 +135,7 @@ func goldens(t testing.TB) *golden.Set {
 	if len(sets) == 0 {
 		t.Fatalf("no recordings in %s", goldenFolder())
 	}
-	return sets[0]
+	return sets
 }
 
 // goldenFolder is in the sources or, in a bundle, beside the program.

@@ -63,14 +63,24 @@ func (o *Opened) Close() error {
 // Open loads what the inputs describe and makes their plan. A route that cannot be
 // loaded is an error.
 func (in Inputs) Open(ctx context.Context, workers int) (*Opened, error) {
+	return in.openPart(ctx, workers, nil, 0, 0)
+}
+
+// openPart loads no more than what the rollouts from ≤ i < to of a plan need, or all
+// without a plan. Of the others the jobs have nothing, and the entries in the plan that
+// it makes are believed.
+func (in Inputs) openPart(ctx context.Context, workers int, plan *Plan, from, to int) (*Opened, error) {
 	o := &Opened{}
-	if err := o.open(ctx, in, workers); err != nil {
+	needs := func(first, end int) bool { return plan == nil || first < to && from < end }
+	if err := o.open(ctx, in, workers, plan, needs); err != nil {
 		return nil, errors.Join(err, o.Close())
 	}
 	return o, nil
 }
 
-func (o *Opened) open(ctx context.Context, in Inputs, workers int) error {
+// open opens the parts one after the other; needs reports whether a range of rollouts
+// is needed.
+func (o *Opened) open(ctx context.Context, in Inputs, workers int, plan *Plan, needs func(first, end int) bool) error {
 	profile, err := lockstep.ParseProfile(in.Profile)
 	if err != nil {
 		return err
@@ -79,36 +89,67 @@ func (o *Opened) open(ctx context.Context, in Inputs, workers int) error {
 		return err
 	}
 	o.close = append(o.close, func() error { return engines.Close(o.Simulator) })
-
-	var files []string
-	for _, path := range in.Data {
-		found, err := lockstep.RouteFiles(path, in.Limit)
-		if err != nil {
-			return err
-		}
-		files = append(files, found...)
-	}
-	routes, errs, _ := routecache.Cache{Loader: lockstep.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(ctx, files)
-	if err := errors.Join(errs...); err != nil {
+	routes, entries, err := in.routes(ctx, profile, workers, plan, needs)
+	if err != nil {
 		return err
 	}
+	n := len(routes)
 	var controllers []Controller
-	for _, name := range in.Controllers {
-		policy, err := o.policy(ctx, in, name)
-		if err != nil {
-			return err
-		}
-		c, err := NewController(policy, name)
-		if err != nil {
-			return err
+	for k, name := range in.Controllers {
+		var policy lockstep.Policy
+		var c Controller
+		if needs(k*n, (k+1)*n) {
+			if policy, err = o.policy(ctx, in, name); err != nil {
+				return err
+			}
+			if c, err = NewController(policy, name); err != nil {
+				return err
+			}
+		} else if k < len(plan.Controllers) {
+			c = plan.Controllers[k]
 		}
 		controllers = append(controllers, c)
 		for _, route := range routes {
 			o.Jobs = append(o.Jobs, lockstep.Job{Route: route, Policy: policy})
 		}
 	}
-	o.Plan, err = NewPlan(o.Simulator, in.Model, controllers, routes)
+	if o.Plan, err = NewPlan(o.Simulator, in.Model, controllers, entries); plan != nil && err == nil {
+		o.Plan.Shards = plan.Shards
+	}
 	return err
+}
+
+// routes are the routes that are needed, nil for the others, and the entries of all.
+func (in Inputs) routes(ctx context.Context, profile lockstep.Profile, workers int, plan *Plan, needs func(first, end int) bool) (routes []*lockstep.Route, entries []Route, err error) {
+	var files []string
+	for _, path := range in.Data {
+		found, err := lockstep.RouteFiles(path, in.Limit)
+		if err != nil {
+			return nil, nil, err
+		}
+		files = append(files, found...)
+	}
+	routes, entries = make([]*lockstep.Route, len(files)), make([]Route, len(files))
+	var some []string // of the files
+	var at []int      // their places
+	for i, file := range files {
+		if entries[i].Name = lockstep.RouteName(file); plan != nil && i < len(plan.Routes) && plan.Routes[i].Name == entries[i].Name {
+			entries[i] = plan.Routes[i]
+		}
+		for k := range in.Controllers {
+			if j := k*len(files) + i; needs(j, j+1) {
+				some, at = append(some, file), append(at, i)
+				break
+			}
+		}
+	}
+	loaded, errs, _ := routecache.Cache{Loader: lockstep.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(ctx, some)
+	for k, i := range at {
+		if errs[k] == nil {
+			routes[i], entries[i] = loaded[k], PlanRoute(loaded[k])
+		}
+	}
+	return routes, entries, errors.Join(errs...)
 }
 
 func (o *Opened) policy(ctx context.Context, in Inputs, name string) (lockstep.Policy, error) {
@@ -173,16 +214,17 @@ func ReadInputs(dir string) (in Inputs, err error) {
 }
 
 // NewPlan is the plan of all routes under each controller.
-func NewPlan(sim lockstep.Simulator, model string, controllers []Controller, routes []*lockstep.Route) (*Plan, error) {
-	p := &Plan{Version: Version, Profile: sim.Profile(), Engine: sim.Name(), Build: build(sim), Controllers: controllers}
-	var err error
-	if p.Model, err = fileio.SHA256(model); err != nil {
-		return nil, err
-	}
+func NewPlan(sim lockstep.Simulator, model string, controllers []Controller, routes []Route) (*Plan, error) {
+	sum, err := fileio.SHA256(model)
+	return &Plan{Version: Version, Model: sum, Profile: sim.Profile(), Engine: sim.Name(), Build: build(sim), Controllers: controllers, Routes: routes}, err
+}
+
+// PlanRoutes are loaded routes' entries in a plan.
+func PlanRoutes(routes []*lockstep.Route) (entries []Route) {
 	for _, route := range routes {
-		p.Routes = append(p.Routes, PlanRoute(route))
+		entries = append(entries, PlanRoute(route))
 	}
-	return p, nil
+	return entries
 }
 
 // NewController is a policy's entry in a plan. The name of a policy holds what it is

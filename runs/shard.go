@@ -72,7 +72,7 @@ func OpenPlan(dir string) (*Plan, error) { return ReadPlan(filepath.Join(dir, pl
 // RunShard computes one shard of the plan in a folder and returns its file, which
 // appears whole or not at all under a name that has its number and its content's
 // hash. A shard that is there is not computed again. The inputs must be those of the
-// plan, down to the contents.
+// plan, down to the contents of what the shard needs: no more is loaded.
 func RunShard(ctx context.Context, dir string, shard int, in Inputs, workers int, done func()) (string, error) {
 	p, err := OpenPlan(dir)
 	if err != nil {
@@ -86,26 +86,25 @@ func RunShard(ctx context.Context, dir string, shard int, in Inputs, workers int
 	} else if len(files) > 0 {
 		return files[0], nil
 	}
-	o, err := in.Open(ctx, workers)
+	from, to := p.Range(shard)
+	o, err := in.openPart(ctx, workers, p, from, to)
 	if err != nil {
 		return "", err
 	}
 	defer o.Close()
-	o.Plan.Shards = p.Shards
 	if d := p.Difference(o.Plan); d != "" {
 		return "", fmt.Errorf("this machine would compute something else than planned: %s", d)
 	}
-	return p.runShard(ctx, dir, shard, o.Simulator, o.Jobs, done)
+	return p.runShard(ctx, dir, shard, o.Simulator, o.Jobs[from:to], done)
 }
 
-// runShard computes a shard of the jobs, which are all rollouts of the plan.
+// runShard computes a shard, of which the jobs are.
 func (p *Plan) runShard(ctx context.Context, dir string, shard int, sim lockstep.Simulator, jobs []lockstep.Job, done func()) (string, error) {
-	from, to := p.Range(shard)
-	results := make([]Result, 0, to-from)
-	work := Work{Simulator: sim, Jobs: jobs[from:to], First: from, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Done: done}
-	err := work.Stream(ctx, func(i int, r lockstep.Result) bool {
+	from, _ := p.Range(shard)
+	results := make([]Result, 0, len(jobs))
+	work := Work{Simulator: sim, Jobs: jobs, First: from, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Done: done}
+	err := work.Stream(ctx, func(i int, r lockstep.Result) {
 		results = append(results, NewResult(i, r))
-		return true
 	})
 	if err != nil {
 		return "", err

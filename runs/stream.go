@@ -25,11 +25,11 @@ type Work struct {
 }
 
 // Stream runs the jobs and calls emit with the number in the plan and the result of
-// each, in order, as soon as those before it are there; emit returns false to end the
-// run. With a journal, what it has is not computed again, and a result is on the disk
-// before it is emitted. When ctx ends, what had finished is kept, results that others
-// should precede are emitted last, and the error is ctx's.
-func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result) bool) error {
+// each, in order, as soon as those before it are there. With a journal, what it has is
+// not computed again, and a result is on the disk before it is emitted. When ctx ends,
+// what had finished is kept, results that others should precede are emitted last, and
+// the error is ctx's.
+func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) error {
 	done := w.Done
 	if done == nil {
 		done = func() {}
@@ -82,9 +82,7 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result) b
 		for _, f := range batch {
 			s.results[f.job] = &f.result
 		}
-		if s.advance(); s.stopped {
-			stop.Store(true)
-		}
+		s.advance()
 		if w.Journal != nil {
 			select {
 			case <-queue.ended:
@@ -101,22 +99,21 @@ type stream struct {
 	first   int // number of the first job
 	results []*lockstep.Result
 	next    int
-	emit    func(i int, r lockstep.Result) bool
-	stopped bool // by emit
+	emit    func(i int, r lockstep.Result)
 }
 
 // advance emits what follows on what was emitted.
 func (s *stream) advance() {
-	for ; s.next < len(s.results) && s.results[s.next] != nil && !s.stopped; s.next++ {
-		s.stopped = !s.emit(s.first+s.next, *s.results[s.next])
+	for ; s.next < len(s.results) && s.results[s.next] != nil; s.next++ {
+		s.emit(s.first+s.next, *s.results[s.next])
 	}
 }
 
 // rest emits what is there behind a gap.
 func (s *stream) rest() {
-	for ; s.next < len(s.results) && !s.stopped; s.next++ {
+	for ; s.next < len(s.results); s.next++ {
 		if r := s.results[s.next]; r != nil {
-			s.stopped = !s.emit(s.first+s.next, *r)
+			s.emit(s.first+s.next, *r)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (f *compareFlags) options() (parity.CompareOptions, error) {
 
 // outputFlags say what a command tells of its comparisons.
 type outputFlags struct {
-	Report      string `name:"report" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
+	Report      string `name:"report" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
 	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each comparison, then a summary."`
 	AllowAbsent bool   `name:"allow-absent" help:"Engines, networks and routes that are not here are left out, and named, instead of failing."`
 }

@@ -34,7 +34,7 @@ import (
 func TestMain(m *testing.M) {
 	if names := os.Getenv("LOCKSTEP_TEST_ENGINES"); names != "" {
 		engines.All = testEngines(names)
-		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(run(context.Background(), os.Args[1:], &stickyWriter{w: os.Stdout}, os.Stderr))
 	}
 	os.Exit(m.Run())
 }

@@ -17,9 +17,9 @@ import (
 // controllerFlags choose what steers.
 type controllerFlags struct {
 	pythonFlags
-	Controller string   `name:"controller" default:"pid" placeholder:"NAME|FILE" help:"The controller: zero, pid, a kind with its gains such as pid_0.3_0.05_-0.1, a policy file (.onnx, .json), or one written in Python: its file, or its name if it is in ./controllers. Default: pid."`
+	Controller string   `name:"controller" io:"in" default:"pid" placeholder:"NAME|FILE" help:"The controller: zero, pid, a kind with its gains such as pid_0.3_0.05_-0.1, a policy file (.onnx, .json), or one written in Python: its file, or its name if it is in ./controllers. Default: pid."`
 	PID        []string `name:"pid" sep:"none" placeholder:"P,I,D" help:"Gains of the pid controller, 0.195,0.1,-0.053 by default. Repeated, a sweep over all of them."`
-	PIDGrid    string   `name:"pid-grid" placeholder:"FILE" help:"Sweep over the gains in a file, P,I,D on each line."`
+	PIDGrid    string   `name:"pid-grid" io:"in" placeholder:"FILE" help:"Sweep over the gains in a file, P,I,D on each line."`
 }
 
 // pythonFlags bound what a controller that is written in Python may take.

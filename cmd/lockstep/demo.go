@@ -14,7 +14,7 @@ import (
 )
 
 type demoCommand struct {
-	Report string `name:"report" default:"lockstep.html" placeholder:"FILE.html" help:"The report. Default: lockstep.html."`
+	Report string `name:"report" io:"out" default:"lockstep.html" placeholder:"FILE.html" help:"The report. Default: lockstep.html."`
 }
 
 // Run is the demo command: the first five minutes. It rolls the same routes out

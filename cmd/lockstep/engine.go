@@ -21,8 +21,8 @@ import (
 
 // inputFlags choose what is simulated, and with which arithmetic.
 type inputFlags struct {
-	ModelPath  string `name:"model_path" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
-	DataPath   string `name:"data_path" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
+	ModelPath  string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
+	DataPath   string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
 	Own        bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
 	Workers    int    `name:"workers" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`

@@ -17,12 +17,12 @@ import (
 type evalCommand struct {
 	simulatorFlags
 	pythonFlags
-	Test     string `name:"test_controller" default:"pid" placeholder:"NAME|FILE.py" help:"The controller to be judged. Default: pid."`
-	Baseline string `name:"baseline_controller" default:"pid" placeholder:"NAME|FILE.py" help:"The controller that it is compared with. Default: pid."`
-	Report   string `name:"report" default:"report.html" placeholder:"FILE.html" help:"The report, one file that opens offline. Default: report.html."`
-	CSV      string `name:"csv" placeholder:"FILE" help:"Write all costs as CSV."`
+	Test     string `name:"test_controller" io:"in" default:"pid" placeholder:"NAME|FILE.py" help:"The controller to be judged. Default: pid."`
+	Baseline string `name:"baseline_controller" io:"in" default:"pid" placeholder:"NAME|FILE.py" help:"The controller that it is compared with. Default: pid."`
+	Report   string `name:"report" io:"out" default:"report.html" placeholder:"FILE.html" help:"The report, one file that opens offline. Default: report.html."`
+	CSV      string `name:"csv" io:"out" placeholder:"FILE" help:"Write all costs as CSV."`
 	Out      string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended."`
-	Parquet  string `name:"parquet" placeholder:"FILE" help:"Write all costs as Parquet."`
+	Parquet  string `name:"parquet" io:"out" placeholder:"FILE" help:"Write all costs as Parquet."`
 }
 
 // sampleRoutes is how many routes are drawn, as in the challenge's report.
@@ -44,9 +44,6 @@ func (c *evalCommand) Run(env *environment) error {
 		return err
 	}
 	defer s.close()
-	if err := checkOutputs([]string{s.modelPath, s.dataPath}, output{"--report", c.Report}, output{"--csv", c.CSV}, output{"--parquet", c.Parquet}); err != nil {
-		return err
-	}
 	journal, err := s.journal(env, c.Out, nil, policies, c.Test, c.Baseline)
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 type exportCommand struct {
 	simulatorFlags
 	pythonFlags
-	Policy    string `arg:"" name:"policy" help:"The policy: pid or pidff with its gains, or a policy file (.onnx, .json)."`
-	Out       string `name:"out" required:"" placeholder:"FILE.py" help:"The controller."`
+	Policy    string `arg:"" name:"policy" io:"in" help:"The policy: pid or pidff with its gains, or a policy file (.onnx, .json)."`
+	Out       string `name:"out" io:"out" required:"" placeholder:"FILE.py" help:"The controller."`
 	Unchecked bool   `name:"unchecked" help:"Write it without running it, where there is no Python with numpy and, for a network, onnxruntime."`
 }
 

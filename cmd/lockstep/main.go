@@ -55,16 +55,19 @@ type environment struct {
 }
 
 // stickyWriter keeps the first error of its writer, and writes nothing after it: a
-// command need not look at each line that it prints, and one that runs long looks
-// whether somebody still reads.
+// command need not look at each line that it prints. One that runs long ends where
+// nobody reads any more.
 type stickyWriter struct {
 	w   io.Writer
 	err error
+	end func() // called with the first error
 }
 
 func (w *stickyWriter) Write(p []byte) (n int, err error) {
 	if w.err == nil {
-		n, w.err = w.w.Write(p)
+		if n, w.err = w.w.Write(p); w.err != nil && w.end != nil {
+			w.end()
+		}
 	}
 	return n, w.err
 }
@@ -79,7 +82,9 @@ func (e *environment) json(v any) {
 
 // interrupted says that the user ended a command, and what that means.
 func (e *environment) interrupted(means string) error {
-	fmt.Fprintf(e.stderr, "lockstep: interrupted; %s\n", means)
+	if e.stdout.err == nil { // which is why, else
+		fmt.Fprintf(e.stderr, "lockstep: interrupted; %s\n", means)
+	}
 	return exitStatus(exitInterrupted)
 }
 
@@ -91,21 +96,30 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // an error of the write, and not the end
+	if stdoutClosed() {
+		os.Stdout.Close() // that of /dev/null, which Go opens in its place
+	}
+	os.Exit(run(ctx, os.Args[1:], &stickyWriter{w: os.Stdout, end: stop}, os.Stderr))
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	env := &environment{ctx: ctx, args: args, stdout: &stickyWriter{w: stdout}, stderr: stderr}
-	helped := false
-	parser, err := kong.New(&commands{},
+// newParser is the command line's. It notes that help was asked for, and printed.
+func newParser(env *environment, helped *bool) (*kong.Kong, error) {
+	return kong.New(&commands{},
 		kong.Name("lockstep"),
 		kong.Description("The tinyphysics simulator, equal to the Python program bit for bit."),
 		kong.Vars{"engines": strings.Join(engines.Names(), ","), "wants": strings.Join(want.Names(), ", ")},
-		kong.Writers(env.stdout, stderr),
-		kong.Exit(func(int) { helped = true }), // after --help
+		kong.Writers(env.stdout, env.stderr),
+		kong.Exit(func(int) { *helped = true }), // after --help
 		kong.Bind(env),
 		kong.UsageOnError(),
 	)
+}
+
+func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Writer) int {
+	env := &environment{ctx: ctx, args: args, stdout: stdout, stderr: stderr}
+	helped := false
+	parser, err := newParser(env, &helped)
 	if err != nil {
 		panic(err) // the commands above are not what kong wants
 	}
@@ -114,8 +128,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	command, err := parser.Parse(args)
+	if err == nil {
+		err = checkFiles(command)
+	}
 	if err == nil && !helped {
 		err = command.Run()
+	}
+	if helped {
+		err = nil
 	}
 	if env.stdout.err != nil {
 		err = fmt.Errorf("standard output: %w", env.stdout.err)

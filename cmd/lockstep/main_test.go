@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -42,7 +41,7 @@ func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stder
 		}
 	}
 	var out, errs bytes.Buffer
-	status = run(ctx, args, &out, &errs)
+	status = run(ctx, args, &stickyWriter{w: &out}, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -466,32 +465,6 @@ func TestTraceUnwritable(t *testing.T) {
 	}
 }
 
-// full is a writer without room.
-type full struct{ room int }
-
-func (f *full) Write(p []byte) (int, error) {
-	if f.room -= len(p); f.room < 0 {
-		return 0, errors.New("no space left on device")
-	}
-	return len(p), nil
-}
-
-// TestOutputUnwritable: costs that nobody could read are no success.
-func TestOutputUnwritable(t *testing.T) {
-	assetstest.Model(t)
-	route := filepath.Join(t.TempDir(), "a.csv")
-	shortRoute(t, route, 102, nil)
-	for _, room := range []int{0, 80} { // 80: for the route, not for the average
-		for _, args := range [][]string{{}, {"--json"}} {
-			var stderr bytes.Buffer
-			status := run(t.Context(), append([]string{"rollout", "--data_path", route}, args...), &full{room}, &stderr)
-			if want := "lockstep: standard output: no space left on device\n"; status == exitOK || stderr.String() != want {
-				t.Errorf("room for %d, %q: exit %d, stderr %q; want not 0 and %q", room, args, status, stderr.String(), want)
-			}
-		}
-	}
-}
-
 // TestProgress: nothing is drawn where stderr is no terminal.
 func TestProgress(t *testing.T) {
 	assetstest.Model(t)
@@ -502,7 +475,7 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stderr.Close()
-	if status := run(t.Context(), []string{"rollout", "--data_path", route}, io.Discard, stderr); status != exitOK {
+	if status := run(t.Context(), []string{"rollout", "--data_path", route}, &stickyWriter{w: io.Discard}, stderr); status != exitOK {
 		t.Errorf("exit %d, want 0", status)
 	}
 	if text, err := os.ReadFile(stderr.Name()); err != nil || len(text) > 0 {

@@ -17,7 +17,7 @@ type mutantsCommand struct {
 	Only     string   `name:"only" placeholder:"PATTERN" help:"Only the faults whose name matches, such as reference-*."`
 	Engines  []string `name:"engines" placeholder:"NAME,..." help:"Only the faults in these engines."`
 	Markdown bool     `name:"markdown" help:"Print the table as Markdown."`
-	Report   string   `name:"report" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
+	Report   string   `name:"report" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
 	JSON     bool     `name:"json" help:"Print JSON."`
 }
 

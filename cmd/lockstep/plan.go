@@ -15,15 +15,15 @@ import (
 type planCommand struct {
 	simulatorFlags
 	pythonFlags
-	From    string   `name:"from" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
+	From    string   `name:"from" io:"in" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
 	Noise   []string `name:"noise" default:"own" placeholder:"own,seeded,expected" help:"What candidates are rolled on with: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
 	Rounds  int      `name:"rounds" default:"2" placeholder:"N" help:"For each window. Default: ${default}."`
 	Window  int      `name:"window" default:"5" placeholder:"STEPS" help:"Steps after which is planned again. Default: ${default}."`
 	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"Steps that a candidate is rolled on. Default: ${default}."`
 	Seeds   int      `name:"seeds" default:"4" placeholder:"N" help:"With seeded noise each candidate is rolled under so many. Default: ${default}."`
 	Seed    uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
-	Out     string   `name:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
-	Report  string   `name:"report" placeholder:"FILE" help:"A report."`
+	Out     string   `name:"out" io:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
+	Report  string   `name:"report" io:"out" placeholder:"FILE" help:"A report."`
 }
 
 // Run is the plan command.

@@ -24,7 +24,7 @@ type rolloutCommand struct {
 	controllerFlags
 	classicFlags
 	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
-	Trace       string `name:"trace" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
+	Trace       string `name:"trace" io:"out" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
 	Stats       bool   `name:"stats" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
@@ -55,9 +55,6 @@ func (c *rolloutCommand) Run(env *environment) error {
 	}
 	if c.Out != "" && c.Trace != "" {
 		return errors.New("--out and --trace do not go together: a trace is whole or not there")
-	}
-	if err := checkOutputs([]string{s.modelPath, s.dataPath}, output{"--trace", c.Trace}); err != nil {
-		return err
 	}
 	journal, err := s.journal(env, c.Out, nil, policies, c.Controller)
 	if err != nil {
@@ -101,21 +98,17 @@ func status(env *environment, l *report.Lines) error {
 	return nil
 }
 
-// stream runs the jobs and adds each result as soon as those before it are there. It
-// stops where nobody reads what is printed. An interruption is no error: who adds knows
-// what is missing.
+// stream runs the jobs and adds each result as soon as those before it are there. An
+// interruption is no error: who adds knows what is missing.
 func (s *simulation) stream(env *environment, work *runs.Work, add func(int, lockstep.Result)) error {
 	bar := progress.New(env.stderr, len(work.Jobs), "rollouts")
 	defer bar.Clear()
 	work.Simulator, work.Done = s.simulator, func() { bar.Add(1) }
-	err := work.Stream(env.ctx, func(i int, r lockstep.Result) bool {
-		add(i, r)
-		return env.stdout.err == nil
-	})
+	err := work.Stream(env.ctx, add)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
-	return cmp.Or(err, env.stdout.err)
+	return err
 }
 
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves

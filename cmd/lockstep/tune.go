@@ -22,9 +22,9 @@ type tuneCommand struct {
 	Budget      time.Duration `name:"budget" default:"10m" placeholder:"TIME" help:"No generation begins that would not end within it, as long as the last one took. Default: ${default}."`
 	Seed        uint64        `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
 	Out         string        `name:"out" placeholder:"DIR" help:"Keep the search in a folder: the same command goes on where it was ended. lockstep watch DIR shows its curve."`
-	Gains       string        `name:"gains" default:"gains.json" placeholder:"FILE" help:"The best gains, for --controller. Default: ${default}."`
-	Python      string        `name:"python" placeholder:"FILE.py" help:"The same as a controller of the challenge."`
-	Report      string        `name:"report" placeholder:"FILE" help:"A report with the curve of the search."`
+	Gains       string        `name:"gains" io:"out" default:"gains.json" placeholder:"FILE" help:"The best gains, for --controller. Default: ${default}."`
+	Python      string        `name:"python" io:"out" placeholder:"FILE.py" help:"The same as a controller of the challenge."`
+	Report      string        `name:"report" io:"out" placeholder:"FILE" help:"A report with the curve of the search."`
 }
 
 // Run is the tune command.
@@ -47,9 +47,6 @@ func (c *tuneCommand) Run(env *environment) error {
 	}
 	defer s.close()
 	if err := s.whole(); err != nil {
-		return err
-	}
-	if err := checkOutputs([]string{s.modelPath, s.dataPath}, output{"--gains", c.Gains}, output{"--python", c.Python}, output{"--report", c.Report}); err != nil {
 		return err
 	}
 	plan := &runs.Search{Kind: c.Kind, Seed: c.Seed, Population: c.Population, Generations: c.Generations}

@@ -89,7 +89,11 @@ class Off:
 
 
 def make(case: dict[str, Any]) -> Any:
-    options = {k: json.loads(v) if k != "sutton_barto_reward" else v == "True" for k, v in case["options"].items() if k not in ("kinematics_integrator", "book_or_nips")}
+    options = {
+        k: json.loads(v) if k != "sutton_barto_reward" else v == "True"
+        for k, v in case["options"].items()
+        if k not in ("kinematics_integrator", "book_or_nips")
+    }
     attributes = {k: v for k, v in case["options"].items() if k in ("kinematics_integrator", "book_or_nips")}
     name, num, mode = case["env"], case["num"], case["autoreset"]
     if name == "CartPoleVectorEnv":
@@ -149,7 +153,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
             observations, _ = envs.reset(seed=None, options={"reset_mask": ended})
             put([states(envs, shared), observations.T], step + 1)
         actions = choose(case, envs.single_action_space, observations, step)
-        observations, rewards, terminated, truncated, info = envs.step(actions if discrete or shared else actions[:, None])
+        observations, rewards, terminated, truncated, info = envs.step(
+            actions if discrete or shared else actions[:, None]
+        )
         ended = terminated | truncated
         row = [
             actions.astype(np.int32) if discrete else actions,
@@ -179,10 +185,16 @@ def lists() -> dict[str, list[list[str]]]:
         u = np.float32(random.uniform(-2, 2) * 2.0 ** -int(random.integers(0, 30)))
         with np.errstate(all="ignore"):
             if len(found["powf"]) % 2 == 0 or u**2 != u * u:
-                found["powf"].append([float(u).hex(), float(np.power(u, np.float32(2)) if np.__version__ < "2" else u**2).hex()])
+                found["powf"].append(
+                    [float(u).hex(), float(np.power(u, np.float32(2)) if np.__version__ < "2" else u**2).hex()]
+                )
     edges = [2.0**-27, 2.0**-26, 0.126, 0.855469, 2.426265, math.pi / 4, math.pi / 2, math.pi]
     for i in range(400):
-        x = edges[i % 8] * (1 + float(random.normal()) * 2.0 ** -int(random.integers(1, 50))) if i % 2 else float(random.uniform(-1, 1) * 10.0 ** int(random.integers(0, 8)))
+        x = (
+            edges[i % 8] * (1 + float(random.normal()) * 2.0 ** -int(random.integers(1, 50)))
+            if i % 2
+            else float(random.uniform(-1, 1) * 10.0 ** int(random.integers(0, 8)))
+        )
         found["sin"].append([x.hex(), float(np.sin(x)).hex()])
         found["cos"].append([x.hex(), float(np.cos(x)).hex()])
         s = np.float32(random.uniform(-1, 1) * (0.1 if i % 2 else 100))

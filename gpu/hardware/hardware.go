@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"lockstep"
 	"lockstep/internal/fileio"
 )
 
@@ -31,9 +30,8 @@ type Evidence struct {
 	Date              string `json:"date"`
 
 	// Goldens are the recordings of the Python program that were reproduced, every
-	// stage of every step.
-	Profile lockstep.Profile `json:"profile"`
-	Goldens []string         `json:"goldens"`
+	// stage of every step, by profile and name.
+	Goldens []string `json:"goldens"`
 
 	Tests     []Outcome `json:"tests"`
 	Sanitizer []Outcome `json:"compute_sanitizer"`

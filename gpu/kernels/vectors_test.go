@@ -111,6 +111,23 @@ func vectorsAround(t *testing.T, d driver.Device) {
 		return unit[float64](t, d, "unit_sum", &args, &args.c, 1)
 	})
 	warmup := make([]float64, lockstep.ControlStartIdx)
+	vectors.Hold(t, "pid", func(v vectors.Vector) any {
+		var steps []float64
+		for i, target := range v.Float64s("target") {
+			steps = append(steps, target, v.Float64s("lataccel")[i])
+		}
+		args := abiUnits{n: int64(len(steps) / 2), a: upload(t, d, steps), b: upload(t, d, v.Float64s("gains"))}
+		return unit[float64](t, d, "unit_pid", &args, &args.c, len(steps)/2)
+	})
+	vectors.Hold(t, "observation", func(v vectors.Vector) any {
+		n := len(v.Float64s("target"))
+		histories := make([]float64, 2*n)
+		copy(histories, v.Float64s("lataccel"))
+		copy(histories[n:], v.Float64s("action"))
+		columns := slices.Concat(v.Float64s("target"), v.Float64s("roll"), v.Float64s("speed"), v.Float64s("acceleration"))
+		args := abiUnits{n: int64(n), kind: int64(len(v.Float64s("lataccel"))), a: upload(t, d, columns), b: upload(t, d, histories)}
+		return unit[float32](t, d, "unit_observe", &args, &args.y, lockstep.ObservationSize)
+	})
 	vectors.Hold(t, "costs", func(v vectors.Vector) any {
 		target, lataccel := slices.Concat(warmup, v.Float64s("target")), slices.Concat(warmup, v.Float64s("lataccel"))
 		args := abiUnits{n: int64(len(target)), a: upload(t, d, target), b: upload(t, d, lataccel)}

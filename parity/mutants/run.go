@@ -190,7 +190,7 @@ func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	overlay, err := p.overlay(dir, contents)
+	overlay, err := p.overlay(dir, contents, f.Test != "")
 	if err != nil {
 		return v, err
 	}
@@ -232,11 +232,14 @@ func (p *planter) command(ctx context.Context, name string, args ...string) *exe
 	return c
 }
 
-// overlay writes the patched files to dir, and the list with which the go command takes
-// them for the module's, also where it embeds them.
-func (p *planter) overlay(dir string, contents map[string]string) (list string, err error) {
+// overlay writes the patched files of Go and of its assembler to dir, and the list with
+// which the go command takes them for the module's; kernels, too, where tests embed them.
+func (p *planter) overlay(dir string, contents map[string]string, kernels bool) (list string, err error) {
 	replace := map[string]string{}
 	for file, content := range contents {
+		if isKernel(file) && !kernels {
+			continue
+		}
 		copied := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
 		if err := os.WriteFile(copied, []byte(content), 0o666); err != nil {
 			return "", err

@@ -8,22 +8,23 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from lockstep._device import DeviceArray
 from lockstep._register import when_imported
 from lockstep._version import __version__
-from lockstep.controllers import BatchStep
-from lockstep.errors import ClosedError, RouteError, SimulationError
-from lockstep.network import Network
-from lockstep.parity import BatchedSimulator, Comparison, compare
-from lockstep.rollouts import Candidates, Rollouts, Snapshot
-from lockstep.simulator import Result, Route, Routes, Simulator, generate
-from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
-from lockstep.training import Experience
 
 if TYPE_CHECKING:
+    from lockstep._device import DeviceArray
+    from lockstep.controllers import BatchStep
     from lockstep.envs import Env, VectorEnv
+    from lockstep.errors import ClosedError, RouteError, SimulationError
+    from lockstep.network import Network
+    from lockstep.parity import BatchedSimulator, Comparison, compare
+    from lockstep.rollouts import Candidates, Rollouts, Snapshot
+    from lockstep.simulator import Result, Route, Routes, Simulator, generate
+    from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
+    from lockstep.training import Experience
 
 __all__ = [
     "BatchStep",
@@ -53,12 +54,38 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("Env", "VectorEnv"):  # which need Gymnasium
-        from lockstep import envs
+# Modules are imported when what is in them is first asked for, so that NumPy is, and Gymnasium
+# only for environments.
+_MODULES = {
+    "_device": ["DeviceArray"],
+    "controllers": ["BatchStep"],
+    "envs": ["Env", "VectorEnv"],
+    "errors": ["ClosedError", "RouteError", "SimulationError"],
+    "network": ["Network"],
+    "parity": ["BatchedSimulator", "Comparison", "compare"],
+    "rollouts": ["Candidates", "Rollouts", "Snapshot"],
+    "simulator": ["Result", "Route", "Routes", "Simulator", "generate"],
+    "tinyphysics": ["TinyPhysicsModel", "TinyPhysicsSimulator", "run_rollout"],
+    "training": ["Experience"],
+    "_native": [],
+    "classic": [],
+    "shards": [],
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
-        return getattr(envs, name)
-    raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"lockstep.{name}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"lockstep.{_WHERE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 when_imported()

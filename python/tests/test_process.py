@@ -195,7 +195,11 @@ def test_panics_become_errors(sim):
 
 def test_registers_when_gymnasium_is_imported():
     """Importing lockstep does not import it, and the order does not matter."""
-    assert python("import sys; print('gymnasium' in sys.modules)") == "False"
+    loaded = "import sys, lockstep; print([m for m in ('gymnasium', 'numpy') if m in sys.modules])"
+    assert python(loaded, before="") == "[]"
+    assert (
+        python("import lockstep; print([n for n in lockstep.__all__ if not hasattr(lockstep, n)])", before="") == "[]"
+    )
     for code in ("import lockstep, gymnasium", "import gymnasium, lockstep", "import lockstep, gymnasium.spaces"):
         out = python(f"{code}; print(sorted(id for id in gymnasium.registry if id.startswith('lockstep/')))", before="")
         assert "lockstep/Controls-v0" in out

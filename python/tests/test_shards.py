@@ -67,8 +67,9 @@ def test_bad_input(tmp_path, data, serial):
     shutil.copytree(data, other)
     write_route(other / "00003.csv", 107, 9)
     with pytest.raises(lockstep.SimulationError, match="would compute something else than planned: route 3"):
-        shards.run(tmp_path, 0, data=[other])
-    with pytest.raises(lockstep.SimulationError, match=r"5 of 5 shards are missing: \[0, 1, 2, 3, 4\]"):
+        shards.run(tmp_path, 1, data=[other])
+    assert os.path.exists(shards.run(tmp_path, 0, data=[other]))  # has no route 3
+    with pytest.raises(lockstep.SimulationError, match=r"4 of 5 shards are missing: \[1, 2, 3, 4\]"):
         _ = shards.merge(tmp_path).result
 
 
@@ -169,3 +170,86 @@ def test_ray_refuses(nodes, tmp_path, data, serial):
     with pytest.raises(lockstep.SimulationError, match="would compute something else than planned: route 8"):
         evaluate(tmp_path / "plan", data=[other])
     assert np.isnan(serial.costs).sum() == 0
+
+
+CONTROLLER = """
+import time
+with open({log!r}, "a") as f:
+    f.write("began\\n")
+
+class Controller:
+    def update(self, target_lataccel, current_lataccel, state, future_plan):
+        time.sleep(0.004)
+        return 0.1 * target_lataccel
+"""
+
+
+@pytest.mark.ray
+def test_ray_redone(nodes, sim, tmp_path, data):
+    """A killed node redoes one shard for each of its cores, at most."""
+    import ray
+    from lockstep.ray import evaluate
+
+    cluster, others = nodes
+    log, controller = tmp_path / "log", tmp_path / "steady.py"
+    controller.write_text(CONTROLLER.format(log=str(log)))
+    count = 9
+    shards.plan(tmp_path / "plan", data, controller, count, engine="reference", model="own")
+    planned = len(log.read_text().splitlines())
+    ray.init(address=cluster.address, log_to_driver=False, ignore_reinit_error=True)
+    killed = []
+
+    def progress(done, of):
+        if done == 3:
+            killed.append(cluster.remove_node(others[1], allow_graceful=False))
+
+    merged = evaluate(tmp_path / "plan", progress=progress)
+    redone = len(log.read_text().splitlines()) - planned - count
+    print(f"redone: {redone} of {count} shards")
+    assert killed
+    assert redone <= 1  # the node has one core
+    assert merged.result.sha256 == sim.rollout(sim.load(data, cache=False), controller).sha256
+
+
+@pytest.mark.ray
+@pytest.mark.skipif("LOCKSTEP_RAY" not in os.environ, reason="LOCKSTEP_RAY is not set: it needs an idle machine, for minutes")
+def test_ray_efficiency(tmp_path):
+    """All cores by Ray, and one after the other: the same shards, of about 10 seconds each."""
+    import ray
+    from lockstep.ray import evaluate
+
+    cores, seconds, routes = os.cpu_count(), 10, tmp_path / "routes"
+    lockstep.generate(routes, 20)
+
+    def plan(name, sweep, count):
+        gains = [f"pid_{0.1 + k / 1000:.3f}_0.1_-0.05" for k in range(sweep)]
+        return shards.plan(tmp_path / name, routes, gains, count, engine="batched", model="own")
+
+    def one_after_the_other(folder, numbers):
+        start = time.monotonic()
+        for i in numbers:
+            shards.run(folder, i, workers=1)
+        return time.monotonic() - start
+
+    plan("probe", 4, 1)
+    each = round(4 * seconds / one_after_the_other(tmp_path / "probe", [0]))  # sets of gains in a shard
+    count = 3 * cores
+    plan("serial", each * count, count)
+    alone = one_after_the_other(tmp_path / "serial", range(2)) / 2
+    program = "import sys; from lockstep import shards; shards.run(sys.argv[1], int(sys.argv[2]), workers=1)"
+    start = time.monotonic()
+    others = [subprocess.Popen([sys.executable, "-c", program, tmp_path / "serial", str(2 + i)]) for i in range(cores)]
+    assert not any(p.wait() for p in others)
+    together = time.monotonic() - start  # what the machine itself gives, without Ray
+    plan("ray", each * count, count)
+    ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
+    ray.get([ray.remote(time.sleep).remote(1) for _ in range(cores)])  # a cluster that is up
+    start = time.monotonic()
+    merged = evaluate(tmp_path / "ray")
+    took = time.monotonic() - start
+    ray.shutdown()
+    efficiency = alone * count / (cores * took)
+    print(f"{cores} plain processes: {alone / together:.3f}")
+    print(f"{count} shards of {alone:.1f} s, {cores} cores, {took:.1f} s: efficiency {efficiency:.3f}")
+    assert not merged.missing
+    assert efficiency >= 0.9

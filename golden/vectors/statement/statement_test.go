@@ -128,7 +128,7 @@ var holders = map[string]string{
 	"onnxruntime": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 tanh softmax-avx512 softmax-avx2 " +
 		"exp-numpy-U exp-numpy-F softmax-numpy-U softmax-numpy-F cdf choice decode encode clip sum sum32 costs pid",
 	"gpu/kernels": "product layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu " +
-		"softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode encode clip sum costs",
+		"softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode encode clip sum costs pid observation",
 	"internal/policies": "observation",
 	"internal/pandas":   "csv2 csvexact",
 	"internal/libm":     "roll-lataccel",

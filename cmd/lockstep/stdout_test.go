@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"lockstep/generate"
+	"lockstep/internal/assets"
+	"lockstep/parity/mutants"
+)
+
+// full is a writer without room.
+type full struct{ room int }
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.room -= len(p); f.room < 0 {
+		return 0, errors.New("no space left on device")
+	}
+	return len(p), nil
+}
+
+// leaves are the commands there are, by their words.
+func leaves(t *testing.T) (all []string) {
+	parser, err := newParser(&environment{stdout: &stickyWriter{}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(node *kong.Node, path string)
+	walk = func(node *kong.Node, path string) {
+		for _, child := range node.Children {
+			walk(child, strings.TrimSpace(path+" "+child.Name))
+		}
+		if len(node.Children) == 0 {
+			all = append(all, path)
+		}
+	}
+	walk(parser.Model.Node, "")
+	return all
+}
+
+// TestStandardOutput: what nobody could read is no success, in any command, neither of
+// its work nor of its help. What a command prints in its quickest run is in the table;
+// gate and mutants compile the program first.
+func TestStandardOutput(t *testing.T) {
+	root, err := mutants.FindRoot(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownCache(t)
+	if err := generate.Write(t.Context(), "routes", generate.Options{NumRoutes: 1, Progress: func(int) {}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join("fetched", assets.Routes), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	own, _, err := writeOwn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := filepath.Join("routes", "short.csv")
+	shortRoute(t, short, 102, nil)
+	data := []string{"--data_path", short, "--no-cache", "--engine", "reference"}
+	if status, _, stderr := lockstepRun(t.Context(), "shard", "plan", "--out", "shards", "--shards", "1", "--data_path", short, "--engine", "reference"); status != exitOK {
+		t.Fatal(stderr)
+	}
+	if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--trace", "a.trace"}, data[:3]...)...); status != exitOK {
+		t.Fatal(stderr)
+	}
+	quickest := map[string][]string{
+		"demo":        {},
+		"rollout":     data,
+		"envs":        {},
+		"eval":        data,
+		"compare":     {"a.trace", "a.trace"},
+		"replay":      {"--engines", "reference"},
+		"mutants":     nil,
+		"gate":        nil,
+		"tune":        append([]string{"--population", "8", "--generations", "1"}, data...),
+		"plan":        append([]string{"--rounds", "1", "--horizon", "10"}, data...),
+		"export":      {"pid", "--out", "pid.py", "--unchecked"},
+		"watch":       {"shards"},
+		"shard plan":  {"--out", "again", "--shards", "1", "--data_path", short, "--engine", "reference"},
+		"shard run":   {"--out", "shards", "--index", "0"},
+		"shard merge": {"--out", "shards"},
+		"generate":    {"--num_routes", "1", "--out", "more"},
+		"bench":       {"--jobs", "1", "--repetitions", "1", "--model_path", own, "--data_path", short},
+		"fetch":       {"data", "--out", "fetched"},
+		"doctor":      {},
+	}
+	cases, err := filepath.Glob(filepath.Join(root, "parity", "testdata", "regressions", "*.json"))
+	if err != nil || len(cases) == 0 {
+		t.Fatal(err, "no cases")
+	}
+	quickest["replay"] = append(quickest["replay"], cases[0])
+	const want = "lockstep: standard output: no space left on device\n"
+	for _, command := range leaves(t) {
+		args, ok := quickest[command]
+		if !ok {
+			t.Errorf("%s: say here what its quickest run is", command)
+			continue
+		}
+		runs := [][]string{{"--help"}}
+		if args != nil {
+			runs = append(runs, args)
+		}
+		for _, args := range runs {
+			var stderr bytes.Buffer
+			ctx, stop := context.WithCancel(t.Context())
+			status := run(ctx, append(strings.Fields(command), args...), &stickyWriter{w: &full{}, end: stop}, &stderr)
+			stop()
+			text := stderr.String()
+			for _, notice := range []string{"using the project's own network", "using generated routes", "without --upstream", "the ONNX Runtime engine is not"} {
+				if i := strings.Index(text, "lockstep: "+notice); i >= 0 {
+					text = text[:i] + text[i+strings.IndexByte(text[i:], '\n')+1:]
+				}
+			}
+			if status != exitUsage || text != want {
+				t.Errorf("%s %v: exit %d, %q; want 2 and %q", command, args, status, text, want)
+			}
+		}
+	}
+}
+
+// TestStandardOutputClosed runs the program as a shell does, with a standard output that
+// is closed, that nobody reads any more, and that is full.
+func TestStandardOutputClosed(t *testing.T) {
+	lockstep := program(t)
+	for script, want := range map[string]string{
+		`"$0" envs >&-`: "file already closed",
+		`(sleep 0.2; "$0" envs; echo $? >&2) | true`: "broken pipe",
+		`"$0" envs >/dev/full`:                       "no space left on device",
+	} {
+		if strings.Contains(script, "/dev/full") {
+			if _, err := os.Stat("/dev/full"); err != nil {
+				continue
+			}
+		}
+		if strings.Contains(script, ">&-") && !canTellClosed {
+			continue
+		}
+		var stderr bytes.Buffer
+		command := exec.Command("sh", "-c", script, lockstep)
+		command.Stderr = &stderr
+		err := command.Run()
+		if text := stderr.String(); !strings.HasPrefix(text, "lockstep: standard output: ") || !strings.Contains(text, want) || err == nil && !strings.HasSuffix(text, "\n2\n") {
+			t.Errorf("%s: %v, %q; want 2 and %q", script, err, text, want)
+		}
+	}
+}
