@@ -382,3 +382,8 @@ gpu-rehearsal: gpu-bundle ## every verb of the bundle on the stand-in driver, br
 		build/gpu-bundle/run $$verb build/rehearsal || exit 1; done
 	cat build/rehearsal/stand-in.json
 REHEARSAL := 90s
+
+.PHONY: test-policies
+test-policies: ## all kinds of policies on 500 generated routes, sweeps and forks: batched and onnxruntime held to the reference, step by step
+	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
+	$(GO) test -count=1 -timeout 45m ./engines -run '^TestManyPolicies$$' -args -routes 500

@@ -97,9 +97,9 @@ func policyRoutes(t *testing.T, n int) []*lockstep.Route {
 }
 
 // somePolicies has some of each kind, with random parameters.
-func somePolicies(t *testing.T, routes []*lockstep.Route) (list []lockstep.Policy) {
+func somePolicies(t *testing.T, routes []*lockstep.Route, seed uint64) (list []lockstep.Policy) {
 	t.Helper()
-	random := rand.New(rand.NewPCG(3, 4))
+	random := rand.New(rand.NewPCG(3, seed))
 	uniform := func(n int, width float64) []float64 {
 		out := make([]float64, n)
 		for i := range out {
@@ -157,7 +157,7 @@ func TestPolicies(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)
 	var jobs []lockstep.Job
-	for i, p := range somePolicies(t, routes) {
+	for i, p := range somePolicies(t, routes, 4) {
 		job := lockstep.Job{Route: routes[i%len(routes)], Policy: p}
 		jobs = append(jobs, job)
 		if _, ok := p.(*lockstep.Network); ok {
@@ -200,7 +200,7 @@ func TestCollect(t *testing.T) {
 	routes[2].TargetLataccel = slices.Clone(routes[2].TargetLataccel)
 	routes[2].TargetLataccel[104] = math.NaN() // fails when the plan shows it
 	var jobs []lockstep.Job
-	for i, p := range somePolicies(t, routes) {
+	for i, p := range somePolicies(t, routes, 4) {
 		if _, ok := p.(*lockstep.Network); ok {
 			for k, r := range routes {
 				jobs = append(jobs, lockstep.Job{Route: r, Policy: p, Sampling: &lockstep.Sampling{Seed: 5, ID: uint64(10*i + k)}})

@@ -128,14 +128,12 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 		return exitUsage
 	}
 	command, err := parser.Parse(args)
-	if err == nil {
-		err = checkFiles(command)
-	}
-	if err == nil && !helped {
-		err = command.Run()
-	}
 	if helped {
 		err = nil
+	} else if err == nil {
+		if err = checkFiles(command); err == nil {
+			err = command.Run()
+		}
 	}
 	if env.stdout.err != nil {
 		err = fmt.Errorf("standard output: %w", env.stdout.err)

@@ -116,6 +116,7 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 		parsed.Add(1)
 		if after, err := stat(files[i]); err == nil && after == before {
 			fresh[i] = newEntry(name, before, routes[i])
+			routes[i] = fresh[i].route() // so that it is not in memory twice
 		}
 	})
 	stats.Cached += int(cached.Load())

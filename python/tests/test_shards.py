@@ -212,7 +212,9 @@ def test_ray_redone(nodes, sim, tmp_path, data):
 
 
 @pytest.mark.ray
-@pytest.mark.skipif("LOCKSTEP_RAY" not in os.environ, reason="LOCKSTEP_RAY is not set: it needs an idle machine, for minutes")
+@pytest.mark.skipif(
+    "LOCKSTEP_RAY" not in os.environ, reason="LOCKSTEP_RAY is not set: it needs an idle machine, for minutes"
+)
 def test_ray_efficiency(tmp_path):
     """All cores by Ray, and one after the other: the same shards, of about 10 seconds each."""
     import ray

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestBadFiles gives commands files that they cannot use, and policies that are none:
+// one line that says what and where, exit status 2, and nothing written.
+func TestBadFiles(t *testing.T) {
+	ownCache(t)
+	if _, _, err := writeOwn(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("routes", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	route := filepath.Join("routes", "a.csv")
+	shortRoute(t, route, 102, nil)
+	for name, text := range map[string]string{
+		"gains.txt":    "0.1,0.1,0.1\n\n0.1,x,0\n",
+		"gains.json":   `{"kind":"pid","gains":[0.1,null,0]}`,
+		"short.json":   `{"kind":"table","actions":{"a":[1,2]}}`,
+		"nothing.json": `{}`,
+		"policy.onnx":  "not a network",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rollout := []string{"rollout", "--engine", "reference", "--own"}
+	tune := []string{"tune", "--engine", "reference", "--own"}
+	plan := []string{"plan", "--engine", "reference", "--own"}
+	export := []string{"export", "--unchecked"}
+	with := func(command []string, args ...string) []string { return append(slices.Clone(command), args...) }
+	before := folder(t)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{with(rollout, "--pid-grid", "gains.txt"), "--pid-grid gains.txt:3: "},
+		{with(rollout, "--controller", "gains.json"), "gains.json"},
+		{with(rollout, "--controller", "short.json"), "short.json"},
+		{with(rollout, "--controller", "nothing.json"), "nothing.json"},
+		{with(rollout, "--controller", "policy.onnx"), "policy.onnx"},
+		{with(rollout, "--controller", "pid_0.1_nan_0"), "--controller"},
+		{with(rollout, "--trace", "none/a.trace"), "--trace none/a.trace: no such file"},
+		{with(rollout, "--trace", "routes"), "--trace routes: is a folder"},
+		{[]string{"rollout", "--engine", "reference", "--data_path", "routes", "--trace", route}, "is an input (--data_path), and would be lost"},
+		{[]string{"eval", "--data_path", "routes", "--csv", "c", "--parquet", "./c"}, "--csv and --parquet: both would be"},
+		{with(tune, "--gains", "none/g.json"), "--gains none/g.json: no such file"},
+		{with(tune, "--gains", "g", "--python", "g"), "--gains and --python: both would be g"},
+		{with(tune, "--population", "3"), "a population of 3"},
+		{with(plan, "--from", "short.json"), "short.json"},
+		{with(plan, "--noise", "loud"), "loud"},
+		{with(plan, "--window", "0"), "a window of 0 steps"},
+		{with(plan, "--out", "none/p.json"), "--out none/p.json: no such file"},
+		{with(plan, "--from", "gains.json", "--out", "gains.json"), "--out: gains.json is an input (--from), and would be lost"},
+		{with(export, "policy.onnx", "--out", "p.py"), "policy.onnx"},
+		{with(export, "pid_1_2", "--out", "p.py"), "pid_1_2"},
+		{with(export, "gains.json", "--out", "p.py"), "gains.json"},
+		{with(export, "pid", "--out", "none/p.py"), "--out none/p.py: no such file"},
+	} {
+		status, stdout, stderr := lockstepRun(t.Context(), test.args...)
+		if status != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "lockstep: ") || !strings.Contains(stderr, test.want) {
+			t.Errorf("%v: exit %d, %q, %q; want 2 and one line with %q", test.args, status, stdout, stderr, test.want)
+		}
+		if after := folder(t); !slices.Equal(after, before) {
+			t.Fatalf("%v: the folder holds %v, and held %v", test.args, after, before)
+		}
+	}
+}
+
+// folder are the files under the working folder.
+func folder(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
+		files = append(files, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
