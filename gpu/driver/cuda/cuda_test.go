@@ -5,10 +5,12 @@ package cuda
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -232,6 +234,52 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("PTX for compute capability 8: %v", err)
 	} else {
 		d.Close()
+	}
+}
+
+// TestKernelsVariable chooses the kernels by the environment: those built in, a file, and
+// what is neither.
+func TestKernelsVariable(t *testing.T) {
+	onStandin(t)
+	dir := t.TempDir()
+	ptx, err := module.PTX()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "mine.ptx")
+	damaged := filepath.Join(dir, "damaged")
+	if err := errors.Join(os.WriteFile(file, []byte(ptx), 0o600), os.WriteFile(damaged, []byte("nonsense"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	chosen := options
+	chosen.Kernels = "built in"
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(ptx)))
+	for _, c := range []struct{ value, major, kernels, want string }{
+		{"", "9", "built in", ""},
+		{"cubin", "9", "built in", ""},
+		{"ptx", "9", "built in", ""},
+		{file, "9", hash, ""},
+		{file, "8", hash, ""},
+		{"cubin", "8", "", "LOCKSTEP_KERNELS=cubin: there is no machine code for compute capability 8.0"},
+		{damaged, "9", "", "does not take the kernels' " + damaged},
+		{filepath.Join(dir, "absent"), "9", "", "LOCKSTEP_KERNELS: want ptx, cubin or a file of either"},
+	} {
+		t.Run(filepath.Base(c.value)+" on "+c.major, func(t *testing.T) {
+			t.Setenv(KernelsVariable, c.value)
+			t.Setenv("LOCKSTEP_STANDIN_MAJOR", c.major)
+			d, err := Open(chosen)
+			if err == nil {
+				defer d.Close()
+			}
+			switch {
+			case c.want != "":
+				if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("error %v, want one line with %q", err, c.want)
+				}
+			case err != nil || d.Info().Kernels != c.kernels:
+				t.Errorf("error %v, want the kernels %q", err, c.kernels)
+			}
+		})
 	}
 }
 
