@@ -353,13 +353,8 @@ wheel-cuda: $(CUDA_LINK)/libcuda.a ## a wheel with the GPU in it, in dist
 	$(CUDA_PYTHON) wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 .PHONY: classic-ci
-classic-ci: ## what a change of classic control must pass, in a minute: the harness over every engine, CLI, sequences of calls, live Gymnasium where pip is at hand, a few planted faults
-	$(GO) vet ./classic/... ./reference/classic ./batched/classic ./gpu/classic ./golden/classic/...
-	$(GO) test ./classic/... ./reference/classic ./batched/classic ./gpu/classic ./golden/classic/...
-	$(GO) test ./fuzz -run '^TestClassic(Long)?$$'
-	$(GO) test ./cmd/lockstep -run 'Env'
-	-@$(MAKE) --no-print-directory $(GYMNASIUM)/requirements/ready >/dev/null
-	@if [ -f $(GYMNASIUM)/requirements/ready ]; then $(MAKE) --no-print-directory test-classic CLASSIC_LIVE=2000; else echo 'no Gymnasium: pip is not at hand'; fi
+classic-ci: ## a short test-classic, for every change: the rest of what holds classic control is in `go test ./...`
+	@$(MAKE) --no-print-directory test-classic CLASSIC_LIVE=2000
 
 .PHONY: bench-streaming
 bench-streaming: ## what streaming and keeping a run cost of a batched run, on an idle machine

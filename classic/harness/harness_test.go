@@ -211,7 +211,6 @@ func TestForced(t *testing.T) {
 // TestShrink: what differs becomes one environment of few steps, is kept, and shows again
 // when it is loaded.
 func TestShrink(t *testing.T) {
-	const env = 5
 	good := open(t, "reference")
 	bad := faulty{Engine: good, answer: func(_ int, t *classic.Transition) {
 		for i := range t.Rewards {

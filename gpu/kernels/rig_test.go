@@ -28,10 +28,11 @@ type (
 		_            int64 // origin
 		kind         int64
 		gains        [10]float64
-		table, actor driver.Pointer
-		sampled      int64
-		seed, id     uint64
-		expected     int64
+		_            driver.Pointer // table
+		actor        driver.Pointer
+		_            int64     // sampled
+		_            [2]uint64 // seed, id
+		_            int64     // expected
 	}
 	abiLayer struct {
 		inputs, outputs int64
@@ -55,9 +56,8 @@ type (
 		states                             [4 * lockstep.ContextLength]float32
 		logits, probs                      [lockstep.VocabSize]float32
 		cdf                                [lockstep.VocabSize]float64
-		observation                        [lockstep.ObservationSize]float32
-		actor                              [lockstep.ActorSize]float32
-		raw                                float64
+		_                                  [lockstep.ObservationSize + lockstep.ActorSize]float32
+		_                                  float64 // raw
 	}
 	abiLaunch struct {
 		jobs, _ /* first */, stride, first, end int64

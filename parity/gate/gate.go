@@ -335,6 +335,7 @@ var targets = []struct {
 	{"test-race", "Under the race detector.", false},
 	{"fuzz-ci", "Every fuzz target, for a fixed number of executions.", false},
 	{"test-python", "The Python package, its linters and tests.", false},
+	{"classic-ci", "Classic control, live against Gymnasium.", false},
 	{"test-avx512", "The AVX-512 kernels, emulated where this CPU has none.", true},
 	{"kernels-check", "The CUDA kernels are what nvcc makes of their sources.", true},
 	{"test-cuda-standin", "The program with CUDA in it, on a stand-in driver.", true},
