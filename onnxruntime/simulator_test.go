@@ -542,10 +542,19 @@ func TestChunkSize(t *testing.T) {
 	})
 }
 
-// TestForgotten: a simulator that nobody closed is closed when it is garbage.
+// TestForgotten: a simulator that nobody closed is closed when it is garbage, and so are
+// its steppers.
 func TestForgotten(t *testing.T) {
 	sessions := func() *pool {
 		s, err := New(Config{ModelPath: assetstest.Model(t), Library: library(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs := []lockstep.Job{{Route: routes(t, s.Profile())[0]}}
+		stepper, err := s.Reset(t.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
+		if err == nil {
+			err = stepper.Step(t.Context(), make([]float64, 1), make([]float64, 1))
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

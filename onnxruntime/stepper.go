@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -38,7 +39,10 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 			return nil, errors.Join(fmt.Errorf("job %d: %w", i, jobs[i].Failed(0, err)), p.Close())
 		}
 	}
-	return stepping.New(p, s, jobs, opts), nil
+	stepper := stepping.New(p, s, jobs, opts)
+	// One that nobody closed is closed when it is garbage: what a session pins must not be.
+	runtime.AddCleanup(stepper, func(p *stepped) { p.Close() }, p)
+	return stepper, nil
 }
 
 // stepped are the rollouts of a Stepper, in chunks of one size, which the workers share
