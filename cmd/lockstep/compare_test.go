@@ -741,7 +741,7 @@ func TestGate(t *testing.T) {
 	}
 
 	edit("report/page.go", "package report\n\n// changed\n")
-	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 19 {
+	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 20 {
 		t.Errorf("equal engines: exit %d\n%s", status, stdout)
 	}
 	// The same without what is required.

@@ -117,7 +117,7 @@ func TestStandardOutput(t *testing.T) {
 			status := run(ctx, append(strings.Fields(command), args...), &stickyWriter{w: &full{}, end: stop}, &stderr)
 			stop()
 			text := stderr.String()
-			for _, notice := range []string{"using the project's own network", "using generated routes", "without --upstream", "the ONNX Runtime engine is not"} {
+			for _, notice := range []string{"using the project's own network", "using generated routes", "without --upstream", "the engine onnxruntime is not measured"} {
 				if i := strings.Index(text, "lockstep: "+notice); i >= 0 {
 					text = text[:i] + text[i+strings.IndexByte(text[i:], '\n')+1:]
 				}
