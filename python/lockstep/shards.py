@@ -20,6 +20,7 @@ which order or in how many parts they were computed.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -142,6 +143,7 @@ def plan(
         limit=-1 if limit is None else limit,
         seed_prefix=seed_prefix,
         workers=workers or default_workers(),
+        python=sys.executable,
     )
     return Plan(os.fspath(folder), answer["key"], answer["rollouts"], shards)
 
@@ -184,6 +186,7 @@ def run(
         model=os.fspath(model or ""),
         data=[os.fspath(p) for p in data],
         workers=workers or default_workers(),
+        python=sys.executable,
     )
     return path
 

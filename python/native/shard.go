@@ -59,7 +59,7 @@ func planShards(t *task, q planRequest) (any, error) {
 		return nil, err
 	}
 	defer o.Close()
-	in.Engine, o.Plan.Shards = o.Simulator.Name(), q.Shards
+	in.Engine, in.Python, o.Plan.Shards = o.Simulator.Name(), "", q.Shards // a shard runs in its machine's Python
 	if err := runs.WritePlan(q.Out, o.Plan, in); err != nil {
 		return nil, usage(err)
 	}
@@ -70,6 +70,7 @@ type shardRequest struct {
 	Out            string
 	Model          string   // where it is on this machine, if not where it was planned
 	Data           []string // likewise
+	Python         string   // that runs controllers
 	Index, Workers int
 }
 
@@ -85,6 +86,7 @@ func runShard(t *task, q shardRequest) (any, error) {
 	if len(q.Data) > 0 {
 		in.Data = q.Data
 	}
+	in.Python = q.Python
 	return runs.RunShard(t, q.Out, q.Index, in, q.Workers, func() { t.done.Add(1) })
 }
 

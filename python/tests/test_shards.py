@@ -245,7 +245,7 @@ def test_ray_efficiency(tmp_path):
     together = time.monotonic() - start  # what the machine itself gives, without Ray
     plan("ray", each * count, count)
     ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
-    ray.get([ray.remote(time.sleep).remote(1) for _ in range(cores)])  # a cluster that is up
+    ray.get([ray.remote(lambda: time.sleep(1)).remote() for _ in range(cores)])  # a cluster that is up
     start = time.monotonic()
     merged = evaluate(tmp_path / "ray")
     took = time.monotonic() - start
