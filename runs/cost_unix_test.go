@@ -21,9 +21,9 @@ import (
 )
 
 // TestStreamingCost measures what streaming, and what keeping a run with its fsyncs,
-// costs of a batched run on all cores: the median ratio, in rounds that run each in turn,
-// of the processor's time; that of the clock, which the machine's other work moves, is
-// printed. It needs an idle machine, and runs where LOCKSTEP_STREAMING is set.
+// costs of a batched run on all cores: the ratio of the least processor's times of rounds
+// that run each in turn, since what else the machine does only adds to a time. The ratios
+// within rounds, and by the clock, are printed. It needs an idle machine, and runs where LOCKSTEP_STREAMING is set.
 func TestStreamingCost(t *testing.T) {
 	if os.Getenv("LOCKSTEP_STREAMING") == "" {
 		t.Skip("LOCKSTEP_STREAMING is not set")
@@ -80,7 +80,7 @@ func TestStreamingCost(t *testing.T) {
 		},
 	}
 	var took, clock [3][]float64
-	for n := range 9 {
+	for n := range 17 {
 		for k := range ways { // each way is first in turn
 			way := (n + k) % len(ways)
 			start, used := time.Now(), processorTime(t)
@@ -95,9 +95,10 @@ func TestStreamingCost(t *testing.T) {
 		low, median, high := ratios(took[way], took[0])
 		_, elapsed, _ := ratios(clock[way], clock[0])
 		what := []string{"", "streamed", "streamed and kept, fsync included"}[way]
-		t.Logf("%s: %.4f of a run that is not (%.4f to %.4f), by the clock %.4f; %d rounds of %d rollouts, %.2f s each", what, median, low, high, elapsed, len(took[0]), len(jobs), slices.Min(clock[0]))
-		if median > limit {
-			t.Errorf("%s: %.4f, want %.2f at most", what, median, limit)
+		least := slices.Min(took[way]) / slices.Min(took[0])
+		t.Logf("%s: %.4f of a run that is not; within rounds %.4f (%.4f to %.4f), by the clock %.4f; %d rounds of %d rollouts, %.2f s each", what, least, median, low, high, elapsed, len(took[0]), len(jobs), slices.Min(clock[0]))
+		if least > limit {
+			t.Errorf("%s: %.4f, want %.2f at most", what, least, limit)
 		}
 	}
 }

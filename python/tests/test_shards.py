@@ -244,6 +244,7 @@ def test_ray_efficiency(tmp_path):
     assert not any(p.wait() for p in others)
     together = time.monotonic() - start  # what the machine itself gives, without Ray
     plan("ray", each * count, count)
+    ray.shutdown()  # of other tests
     ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
     ray.get([ray.remote(lambda: time.sleep(1)).remote() for _ in range(cores)])  # a cluster that is up
     start = time.monotonic()
