@@ -83,7 +83,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestQuadratic: the sum is least where its derivatives say so.
+// TestQuadratic: the sum is least where its derivatives say so, but for what the solver
+// rounds; nothing here is the simulator's.
 func TestQuadratic(t *testing.T) {
 	q := newQuadratic(2)
 	q.add(2, 1, []float64{1, 0})  // 2·(1+x)²
