@@ -228,12 +228,12 @@ generate: ## generate the assembly again
 
 .PHONY: generate-check
 generate-check: ## check that the committed assembly is what its generator makes
-	sh internal/f32/_generate/check.sh internal/f32
-	sh internal/f32/_generate/check.sh batched/classic
+	sh scripts/generate-check.sh internal/f32
+	sh scripts/generate-check.sh batched/classic
 
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck, shell syntax
-	@for f in .ci/run scripts/avx512/*.sh internal/f32/_generate/check.sh; do bash -n $$f || exit 1; done
+	@for f in .ci/run scripts/avx512/*.sh scripts/generate-check.sh; do bash -n $$f || exit 1; done
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...
