@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -129,12 +130,14 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 	}
 	err = trace.WriteFile(c.Trace, header, full, func(w *trace.Writer) error {
 		writers := make([]*trace.RolloutWriter, len(jobs))
+		steps := sync.Pool{New: func() any { return header.Schema.NewStep() }} // as many as are observed at once
 		for i := range jobs {
-			step := header.Schema.NewStep()
 			writers[i] = w.Begin(tinyphysics.Of(jobs[i]))
 			jobs[i].Observe = func(s *lockstep.Step) {
+				step := steps.Get().(*schema.Step)
 				tinyphysics.Expose(s, step)
 				writers[i].Observe(step)
+				steps.Put(step)
 			}
 		}
 		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) {

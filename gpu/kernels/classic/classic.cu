@@ -108,8 +108,7 @@ __device__ __forceinline__ void answer(const Launch &l, int64_t e, int64_t step,
 
 // steps runs one environment.
 template <class E>
-__device__ __forceinline__ void steps(const Launch &launch) {
-  const Launch &l = launch;
+__device__ __forceinline__ void steps(const Launch &l) {
   const int64_t e = this_environment(), n = l.num;
   if (e >= n) return;
   E env;
@@ -188,11 +187,12 @@ __device__ __forceinline__ void resets(const Launch &l) {
 
 #define LOCKSTEP_CLASSIC(name, Env)                                                             \
   extern "C" __global__ void __launch_bounds__(128)                                             \
-      lockstep_steps_##name(const lockstep::classic::Launch *l) {                               \
-    lockstep::classic::steps<lockstep::classic::Env>(*l);                                       \
+      lockstep_steps_##name(LOCKSTEP_ARGUMENT(lockstep::classic::Launch) l) {                   \
+    lockstep::classic::steps<lockstep::classic::Env>(l);                                        \
   }                                                                                             \
-  extern "C" __global__ void lockstep_reset_##name(const lockstep::classic::Launch *l) {        \
-    lockstep::classic::resets<lockstep::classic::Env>(*l);                                      \
+  extern "C" __global__ void                                                                    \
+      lockstep_reset_##name(LOCKSTEP_ARGUMENT(lockstep::classic::Launch) l) {                   \
+    lockstep::classic::resets<lockstep::classic::Env>(l);                                       \
   }
 
 LOCKSTEP_CLASSIC(cart_pole, CartPole)
@@ -204,9 +204,8 @@ LOCKSTEP_CLASSIC(acrobot, Acrobot)
 // lockstep_reset_shared draws, with the generator that all environments share, the
 // states of those that are marked, value by value; with a seed, those of all. One
 // thread does it, since every draw follows the one before.
-extern "C" __global__ void lockstep_reset_shared(const lockstep::classic::Launch *launch) {
+extern "C" __global__ void lockstep_reset_shared(LOCKSTEP_ARGUMENT(lockstep::classic::Launch) l) {
   using namespace lockstep::classic;
-  const Launch &l = *launch;
   const bool all = l.seeds != nullptr;
   Generator g = all && l.seeds[0] >= 0 ? seeded(static_cast<uint64_t>(l.seeds[0])) : load_generator(l, 0, 1);
   for (int k = 0; k < 4; k++) {
