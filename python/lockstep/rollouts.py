@@ -157,11 +157,11 @@ class Rollouts:
             raise TypeError('actions: they are on a GPU and the rollouts are not: use engine="gpu"')
         handle = self._handle.id
         place = self._own.place
-        commands, given = place.address(actions, "actions", self._n, self._handle)
+        commands, given = place.address(actions, "actions", (self._n,), self._handle)
         if out is None:
             lataccels, kept, out = 0, None, self._own
         else:
-            lataccels, kept = place.address(out, "out", self._n, self._handle, written=True)
+            lataccels, kept = place.address(out, "out", (self._n,), self._handle, written=True)
         _native.check_fork()
         if _native.library().lockstep_step_on_device(handle, commands, lataccels):
             self._raise()

@@ -20,6 +20,7 @@ OPTIONS = {
     "Pendulum-v1": {"g": 9.81},
     "Acrobot-v1": {},
 }
+ATTRIBUTES = {"CartPole-v1": {"kinematics_integrator": "semi-implicit"}, "Acrobot-v1": {"book_or_nips": "nips"}}
 RESETS = [None, {"low": -0.3, "high": 0.25}]
 
 # Gymnasium before 1.0 has another CartPole, and NumPy before 2 other rules.
@@ -45,9 +46,12 @@ def same_step(a, b):
 @pytest.mark.parametrize("options", [False, True], ids=["plain", "options"])
 @pytest.mark.parametrize("name", NAMES)
 def test_single(name, options, seed):
-    given = OPTIONS[name] if options else {}
-    ours = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, **given)
+    given, attributes = (OPTIONS[name], ATTRIBUTES.get(name, {})) if options else ({}, {})
+    ours = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, **given, **attributes)
     theirs = gymnasium.make(name, **given)
+    for attribute, value in attributes.items():
+        assert getattr(theirs.unwrapped, attribute) != value
+        setattr(theirs.unwrapped, attribute, value)
     assert ours.observation_space == theirs.observation_space
     assert ours.action_space == theirs.action_space
     assert ours.spec.max_episode_steps == theirs.spec.max_episode_steps
@@ -64,6 +68,14 @@ def test_single(name, options, seed):
             assert [type(x) for x in mine[1:4]] == [float, bool, bool]
             ended = yours[2] or yours[3]
     assert ours.unwrapped.state.dtype == np.float64
+
+
+def test_attributes_are_options():
+    env = gymnasium.make("lockstep/CartPole-v1").unwrapped
+    with pytest.raises(AttributeError, match="give it to gymnasium"):
+        env.kinematics_integrator = "semi-implicit"
+    with pytest.raises(ValueError, match="euler or semi-implicit"):
+        gymnasium.make("lockstep/CartPole-v1", kinematics_integrator="implicit")
 
 
 @pytest.mark.parametrize("name", NAMES)
