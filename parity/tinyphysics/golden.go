@@ -95,3 +95,16 @@ func showRecording(r *golden.Recording, show func(s *schema.Step)) {
 		show(s)
 	}
 }
+
+// CheckRecording holds one rollout, given as its steps and costs, to a recording.
+func CheckRecording(r *golden.Recording, steps []*lockstep.Step, costs lockstep.Costs) error {
+	var want, got []*schema.Step
+	showRecording(r, func(s *schema.Step) { want = append(want, s.Clone()) })
+	for _, s := range steps {
+		to := view.NewStep()
+		Expose(s, to)
+		to.Sum(schema.SHA256)
+		got = append(got, to)
+	}
+	return parity.Differs(&view.Schema, want, got, parity.End{Outcome: Outcome(r.Costs)}, parity.End{Outcome: Outcome(costs)})
+}
