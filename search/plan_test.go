@@ -227,3 +227,16 @@ func TestQuadratic(t *testing.T) {
 		t.Errorf("%v with all damping, want none", got)
 	}
 }
+
+// TestBetter: what costs as much, more, or nobody knows what, replaces nothing.
+func TestBetter(t *testing.T) {
+	c := choice{cost: 3}
+	for _, cost := range []float64{3, 4, math.Inf(1), math.NaN()} {
+		if c.better([]float64{1}, cost); c.offset != nil {
+			t.Errorf("a cost of %v replaces one of 3", cost)
+		}
+	}
+	if c.better([]float64{2}, 2); c.cost != 2 || c.offset[0] != 2 {
+		t.Errorf("a cost of 2 does not replace one of 3: %v", c)
+	}
+}
