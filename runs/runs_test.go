@@ -102,6 +102,19 @@ func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir stri
 	return text.String(), err
 }
 
+// interrupted is a context that ends for a reason of the test's.
+type interrupted struct {
+	context.Context
+	by error
+}
+
+func (c interrupted) Err() error {
+	if c.Context.Err() == nil {
+		return nil
+	}
+	return c.by
+}
+
 // TestResume interrupts a run at any places, cuts off any number of bytes of what it
 // has not yet reported, and holds what is emitted in the end to an undisturbed run.
 func TestResume(t *testing.T) {
@@ -120,7 +133,8 @@ func TestResume(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "interruptions") {
 			s := newToy(rapid.Uint64().Draw(t, "seed"))
 			s.computed = computed
-			ctx, cancel := context.WithCancel(context.Background())
+			inner, cancel := context.WithCancel(context.Background())
+			ctx := interrupted{inner, rapid.SampledFrom([]error{context.Canceled, context.DeadlineExceeded}).Draw(t, "by")}
 			at := rapid.IntRange(0, len(jobs)).Draw(t, "interrupted before")
 			s.stop = func(n int) {
 				if n == at {
@@ -129,7 +143,7 @@ func TestResume(t *testing.T) {
 			}
 			part, err := emitted(ctx, s, p, jobs, dir)
 			cancel()
-			if err == nil && part != whole || err != nil && !errors.Is(err, context.Canceled) {
+			if err == nil && part != whole || err != nil && err != ctx.by {
 				t.Fatalf("%v:\n%s", err, part)
 			}
 			for _, line := range strings.Split(strings.TrimSpace(part), "\n") {
@@ -172,13 +186,16 @@ func TestJournal(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			s := newToy(2)
-			got, err := emitted(context.Background(), s, p, jobs, dir)
-			if err != nil || got != whole {
-				t.Fatalf("cut at byte %d: %v\n%s", cut, err, cmp.Diff(whole, got))
-			}
-			if n := len(jobs) - bytes.Count(good[:cut], []byte("\n")); len(s.computed) > n {
-				t.Fatalf("cut at byte %d: %d computed again, want at most %d", cut, len(s.computed), n)
+			// And once more, when the folder is whole again.
+			for _, n := range []int{len(jobs) - bytes.Count(good[:cut], []byte("\n")), 0} {
+				s := newToy(2)
+				got, err := emitted(context.Background(), s, p, jobs, dir)
+				if err != nil || got != whole {
+					t.Fatalf("cut at byte %d: %v\n%s", cut, err, cmp.Diff(whole, got))
+				}
+				if len(s.computed) > n {
+					t.Fatalf("cut at byte %d: %d computed again, want at most %d", cut, len(s.computed), n)
+				}
 			}
 		}
 	}
@@ -223,6 +240,26 @@ func TestFolder(t *testing.T) {
 		if other.Key() == p.Key() {
 			t.Errorf("%q: the same key", want)
 		}
+	}
+}
+
+// TestPlanRoute: a plan knows each number of a route.
+func TestPlanRoute(t *testing.T) {
+	const rows = 3
+	route := &lockstep.Route{}
+	for _, column := range route.Columns() {
+		*column = make([]float64, rows)
+	}
+	seen := map[Route]bool{PlanRoute(route): true}
+	for _, column := range route.Columns() {
+		for i := range rows {
+			(*column)[i] = math.Copysign(0, -1)
+			seen[PlanRoute(route)] = true
+			(*column)[i] = 0
+		}
+	}
+	if n := 1 + len(route.Columns())*rows; len(seen) != n {
+		t.Errorf("%d of %d routes, each of which differs in a number, are told apart", len(seen), n)
 	}
 }
 
@@ -309,7 +346,7 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 	expect("cut", 1, "it is damaged")
 	os.WriteFile(files[0], good, 0o666)
 
-	put := func(p *Plan, change func([]Result)) string {
+	put := func(p *Plan, change func([]Result) []Result) string {
 		other := t.TempDir()
 		if err := WritePlan(other, p, Inputs{}); err != nil {
 			t.Fatal(err)
@@ -320,22 +357,37 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 		for i := from; i < to; i++ {
 			results = append(results, NewResult(i, want(jobs[i])))
 		}
-		change(results)
-		text := p.shardText(0, results)
+		text := p.shardText(0, change(results))
 		path := filepath.Join(dir, shardsName, fmt.Sprintf("000000-%s.shard", hash16(text)))
 		if err := os.WriteFile(path, text, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	path := put(p, func(r []Result) { r[0].Costs.Total = math.Nextafter(r[0].Costs.Total, 1) })
+	path := put(p, func(r []Result) []Result {
+		r[0].Costs.Total = math.Nextafter(r[0].Costs.Total, 1)
+		return r
+	})
 	expect("computed differently", 0, "shard 0 was computed with different results")
 	os.Remove(path)
 	other := *p
 	other.Build = "other"
-	path = put(&other, func([]Result) {})
+	path = put(&other, func(r []Result) []Result { return r })
 	expect("another build", 0, "another profile, build")
 	os.Remove(path)
+	// Each rollout once, at its place, and no other: whichever is wrong, beside good ones.
+	for i := range p.Rollouts() / p.Shards {
+		for what, change := range map[string]func([]Result) []Result{
+			"one lost":       func(r []Result) []Result { return slices.Delete(r, i, i+1) },
+			"one twice":      func(r []Result) []Result { return slices.Insert(r, i, r[i]) },
+			"one for next":   func(r []Result) []Result { r[i].Rollout++; return r },
+			"one for before": func(r []Result) []Result { r[len(r)-1-i].Rollout--; return r },
+		} {
+			path = put(p, change)
+			expect(what, 0, path+": ")
+			os.Remove(path)
+		}
+	}
 	if m, err := Merge(dir); err != nil || m.Results == nil {
 		t.Errorf("good again: %+v, %v", m, err)
 	}
