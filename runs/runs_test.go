@@ -186,15 +186,23 @@ func TestJournal(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			// And once more, when the folder is whole again.
-			for _, n := range []int{len(jobs) - bytes.Count(good[:cut], []byte("\n")), 0} {
+			// The run is ended once more, after a result, goes on, and is done.
+			left := len(jobs) - bytes.Count(good[:cut], []byte("\n"))
+			for _, after := range []int{1, len(jobs), len(jobs)} {
+				ctx, cancel := context.WithCancel(context.Background())
 				s := newToy(2)
-				got, err := emitted(context.Background(), s, p, jobs, dir)
-				if err != nil || got != whole {
+				s.stop = func(n int) {
+					if n == after {
+						cancel()
+					}
+				}
+				got, err := emitted(ctx, s, p, jobs, dir)
+				cancel()
+				if err == nil && got != whole || err != nil && (after > 1 || !errors.Is(err, context.Canceled)) {
 					t.Fatalf("cut at byte %d: %v\n%s", cut, err, cmp.Diff(whole, got))
 				}
-				if len(s.computed) > n {
-					t.Fatalf("cut at byte %d: %d computed again, want at most %d", cut, len(s.computed), n)
+				if left -= len(s.computed); left < 0 {
+					t.Fatalf("cut at byte %d: %d more are computed than were lost", cut, -left)
 				}
 			}
 		}
