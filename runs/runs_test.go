@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -278,6 +279,54 @@ func TestPlanRoute(t *testing.T) {
 	if n := 1 + len(route.Columns())*rows; len(seen) != n {
 		t.Errorf("%d of %d routes, each of which differs in a number, are told apart", len(seen), n)
 	}
+}
+
+// TestDifference: whatever in a plan is another, it is another plan.
+func TestDifference(t *testing.T) {
+	made := func() *Plan {
+		p, _ := sweep(2, 3)
+		p.Search, p.Shards = &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 10}, 2
+		return p
+	}
+	p, q := made(), made()
+	if d := p.Difference(q); d != "" || p.Key() != q.Key() {
+		t.Fatalf("the same plan differs: %s", d)
+	}
+	var visit func(v reflect.Value, name string)
+	visit = func(v reflect.Value, name string) {
+		switch v.Kind() {
+		case reflect.Pointer:
+			visit(v.Elem(), name)
+			return
+		case reflect.Struct:
+			for i := range v.NumField() {
+				visit(v.Field(i), name+"."+v.Type().Field(i).Name)
+			}
+			return
+		case reflect.Slice:
+			for i := range v.Len() {
+				visit(v.Index(i), fmt.Sprintf("%s[%d]", name, i))
+			}
+			return
+		}
+		was := reflect.New(v.Type()).Elem()
+		was.Set(v)
+		switch {
+		case name == ".Version": // of another a plan is not read
+			return
+		case v.CanInt():
+			v.SetInt(v.Int() + 1)
+		case v.CanUint():
+			v.SetUint(v.Uint() ^ 1)
+		default:
+			v.SetString(v.String() + "x")
+		}
+		if p.Difference(q) == "" || q.Difference(p) == "" || p.Key() == q.Key() {
+			t.Errorf("plans that differ in %s are told apart by %q and %q, keys %.8s and %.8s", name, p.Difference(q), q.Difference(p), p.Key(), q.Key())
+		}
+		v.Set(was)
+	}
+	visit(reflect.ValueOf(q), "")
 }
 
 // TestShards computes shards in any order and number and merges them; then each

@@ -508,7 +508,8 @@ func TestChangedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for bit := 8 * r.offsets[1]; bit < 8*r.offsets[2]; bit++ {
+	end := r.offsets[1] + 5 + int64(binary.LittleEndian.Uint32(data[r.offsets[1]+1:]))
+	for bit := 8 * r.offsets[1]; bit < 8*end; bit++ {
 		data[bit/8] ^= 1 << (bit % 8)
 		if got, err := f.Step(r, 1); err == nil && !cmp.Equal(want, got) {
 			t.Errorf("bit %d of the step: %s", bit-8*r.offsets[1], cmp.Diff(want, got))
