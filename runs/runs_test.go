@@ -294,30 +294,30 @@ func TestDifference(t *testing.T) {
 	}
 	var visit func(v reflect.Value, name string)
 	visit = func(v reflect.Value, name string) {
-		switch v.Kind() {
-		case reflect.Pointer:
-			visit(v.Elem(), name)
-			return
-		case reflect.Struct:
-			for i := range v.NumField() {
-				visit(v.Field(i), name+"."+v.Type().Field(i).Name)
-			}
-			return
-		case reflect.Slice:
-			for i := range v.Len() {
-				visit(v.Index(i), fmt.Sprintf("%s[%d]", name, i))
-			}
-			return
-		}
 		was := reflect.New(v.Type()).Elem()
 		was.Set(v)
 		switch {
 		case name == ".Version": // of another a plan is not read
 			return
+		case name == ".Profile":
+			v.Set(reflect.ValueOf(lockstep.Profile{Exp: lockstep.ExpF}))
+		case v.Kind() == reflect.Pointer:
+			visit(v.Elem(), name)
+			return
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				visit(v.Field(i), name+"."+v.Type().Field(i).Name)
+			}
+			return
+		case v.Kind() == reflect.Slice:
+			for i := range v.Len() {
+				visit(v.Index(i), fmt.Sprintf("%s[%d]", name, i))
+			}
+			return
 		case v.CanInt():
 			v.SetInt(v.Int() + 1)
 		case v.CanUint():
-			v.SetUint(v.Uint() ^ 1)
+			v.SetUint(v.Uint() + 1)
 		default:
 			v.SetString(v.String() + "x")
 		}
