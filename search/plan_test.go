@@ -214,6 +214,37 @@ func TestPlanNeverWorse(t *testing.T) {
 	}
 }
 
+// TestTrial: a candidate costs what it comes to under each seed, and its actions' price.
+func TestTrial(t *testing.T) {
+	plan := &Plan{Noise: lockstep.SeededNoise, Seeds: 2}
+	trial := &trial{
+		drives: &drives{Plan: plan}, from: &lockstep.Snapshot{}, free: make([][]float64, 2*2),
+		offset: make([][][]float64, 2), costs: make([]float64, 2*3*2),
+	}
+	for n := range trial.free {
+		trial.free[n] = []float64{0.25, 0.5 * float64(n%2)}
+	}
+	for route := range trial.offset {
+		trial.from.Rollouts = append(trial.from.Rollouts, lockstep.RolloutState{Action: []float64{7, 1}})
+		for candidate := range 3 {
+			trial.offset[route] = append(trial.offset[route], []float64{0.25, 0.5 * float64(candidate)})
+		}
+	}
+	for i := range trial.costs {
+		trial.costs[i] = float64(int(1) << i)
+	}
+	for route := range 2 {
+		for candidate := range 3 {
+			change := 0.5*float64(candidate) - 0.5 // without a seed's 0.5 more
+			first := 2 * (3*route + candidate)
+			want := plan.price()*(2*0.25+change*change+(change+0.5)*(change+0.5)) + float64(int(3)<<first)
+			if got := trial.cost(route, candidate); got != want {
+				t.Errorf("route %d, candidate %d: %v, want %v", route, candidate, got, want)
+			}
+		}
+	}
+}
+
 // TestQuadratic: the sum is least where its derivatives say so, but for what the solver
 // rounds; nothing here is the simulator's.
 func TestQuadratic(t *testing.T) {
