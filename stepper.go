@@ -67,13 +67,18 @@ type DeviceStepper interface {
 	// DeviceLataccels is the address of an array of the rollouts' own.
 	DeviceLataccels() uintptr
 
-	// Follow has steps from now on wait for what a stream of the device's has been given;
-	// Precede has the stream wait for the steps that were given so far.
-	Follow(stream uintptr) error
-	Precede(stream uintptr) error
+	DeviceOrder
 
 	// Sync waits for the device and learns what failed.
 	Sync(ctx context.Context) error
+}
+
+// DeviceOrder puts what is done on a device in order with what the caller does there.
+// Follow has what is begun from now on wait for what a stream of the device's has been
+// given; Precede has the stream wait for what was begun so far.
+type DeviceOrder interface {
+	Follow(stream uintptr) error
+	Precede(stream uintptr) error
 }
 
 // A Snapshot is the state of rollouts between two steps. It is data: a simulator's

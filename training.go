@@ -22,6 +22,35 @@ type Collector interface {
 	Observe(e *Experience, places []Place, into []float32) error
 }
 
+// A DeviceCollector also leaves training data in a device's memory, such as a GPU's, on
+// which the caller may work, too.
+type DeviceCollector interface {
+	Collector
+
+	// CollectOnDevice is Collect, and what the rollouts leave stays where it is.
+	CollectOnDevice(ctx context.Context, jobs []Job) (DeviceExperience, error)
+}
+
+// DeviceExperience is an Experience in a device's memory. Closing it frees that.
+type DeviceExperience interface {
+	// Experience has the jobs and the results, and none of the arrays.
+	Experience() *Experience
+
+	// Arrays are the addresses of the arrays of an Experience, of the same types and
+	// shapes.
+	Arrays() DeviceArrays
+
+	// Observe computes observations as Collector's does, float32 at an address in the
+	// device's memory. It returns when they are there.
+	Observe(places []Place, into uintptr) error
+
+	DeviceOrder
+	Close() error
+}
+
+// DeviceArrays are addresses in a device's memory: see Experience.
+type DeviceArrays struct{ Raw, Softplus, Reward, Lataccel, Action uintptr }
+
 // Place is a step of a rollout: Step counts from ControlStartIdx.
 type Place struct{ Rollout, Step int }
 
@@ -43,18 +72,25 @@ const ExperienceSteps = TableSteps
 
 // NewExperience makes room for the jobs, each of which must be driven by a Network.
 func NewExperience(jobs []Job) (*Experience, error) {
+	e, err := EmptyExperience(jobs)
+	if err != nil {
+		return nil, err
+	}
+	n := len(jobs) * ExperienceSteps
+	e.Raw, e.Softplus, e.Reward = make([]float32, n), make([]float32, 2*n), make([]float32, n)
+	e.Lataccel, e.Action = make([]float64, n), make([]float64, n)
+	return e, nil
+}
+
+// EmptyExperience has no arrays.
+func EmptyExperience(jobs []Job) (*Experience, error) {
 	for i := range jobs {
 		j := &jobs[i]
 		if _, ok := j.Policy.(*Network); !ok {
 			return nil, fmt.Errorf("job %d: policy %v leaves nothing to train with: want a network", i, j.Policy)
 		}
 	}
-	n := len(jobs) * ExperienceSteps
-	return &Experience{
-		Jobs: jobs, Results: make([]Result, len(jobs)),
-		Raw: make([]float32, n), Softplus: make([]float32, 2*n), Reward: make([]float32, n),
-		Lataccel: make([]float64, n), Action: make([]float64, n),
-	}, nil
+	return &Experience{Jobs: jobs, Results: make([]Result, len(jobs))}, nil
 }
 
 // Steps is how many steps a rollout left: 0 if it failed.
@@ -88,10 +124,15 @@ func (e *Experience) Places(places []Place, into []float32) ([]Place, error) {
 	if len(into) != len(places)*ObservationSize {
 		return nil, fmt.Errorf("room for %d numbers of observations, want %d for each of %d", len(into), ObservationSize, len(places))
 	}
+	return places, e.Reached(places)
+}
+
+// Reached is an error if rollouts did not reach some of the places.
+func (e *Experience) Reached(places []Place) error {
 	for i, p := range places {
 		if p.Rollout < 0 || p.Rollout >= len(e.Jobs) || p.Step < 0 || p.Step >= e.Steps(p.Rollout) {
-			return nil, fmt.Errorf("place %d: rollout %d has no step %d", i, p.Rollout, p.Step)
+			return fmt.Errorf("place %d: rollout %d has no step %d", i, p.Rollout, p.Step)
 		}
 	}
-	return places, nil
+	return nil
 }

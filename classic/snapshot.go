@@ -27,6 +27,18 @@ func NewSnapshot(t Task) *Snapshot {
 	}
 }
 
+// reach is how far from 0 a value of the state can be after any reset and any steps.
+// A fallen CartPole accelerates without bound; it is allowed everything, NaN, too.
+func (t Task) reach() float64 {
+	switch t.Dynamics {
+	case CartPole:
+		return math.Inf(1)
+	case Pendulum:
+		return 1e9 // 2³¹ steps of 8 rad/s · 0.05 s
+	}
+	return MaxBound
+}
+
 func (t Task) generators() int {
 	if t.Shared {
 		return 1
@@ -45,6 +57,11 @@ func (t Task) CheckSnapshot(s *Snapshot) error {
 			t.Name, len(s.States), len(s.Observations), len(s.Elapsed), len(s.Ended), len(s.Generators), n)
 	case s.Steps < 0:
 		return fmt.Errorf("%s: a snapshot after %d steps", t.Name, s.Steps)
+	}
+	for k, x := range s.States {
+		if reach := t.reach(); math.Abs(x) > reach || x != x && !math.IsInf(reach, 1) {
+			return fmt.Errorf("%s: environment %d: a snapshot with %s %g: it never gets beyond ±%g", t.Name, k%n, t.State[k/n], x, reach)
+		}
 	}
 	for i, e := range s.Elapsed {
 		switch {

@@ -22,6 +22,7 @@ type kind struct {
 	trajectory bool
 	policies   bool // kernels that know every kind of policy, and expected values
 	training   bool // what a trainer wants is left
+	kept       bool // and stays on the device
 
 	past *lockstep.Snapshot // that the jobs go on from, or nil
 }
@@ -122,7 +123,7 @@ func (s shape) downEnd(p places) int64 {
 	if s.commands {
 		return p.stateEnd
 	}
-	if s.trajectory || s.training {
+	if s.trajectory || s.training && !s.kept {
 		return p.memory
 	}
 	return p.lataccel

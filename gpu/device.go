@@ -25,7 +25,10 @@ type buffer struct {
 	host   []byte
 }
 
-var errClosed = errors.New("the simulator is closed")
+var (
+	errClosed = errors.New("the simulator is closed")
+	errLost   = errors.New("the device failed in between, and what it held is lost: reset the rollouts")
+)
 
 // connect opens the device and uploads the weights.
 func (s *Simulator) connect(ctx context.Context) (*connection, error) {
@@ -204,7 +207,7 @@ func (s *Simulator) use(ctx context.Context, on *connection, f func(*connection)
 		return errClosed
 	}
 	if on != nil && on != s.connection {
-		return errors.New("the device failed in between, and what it held is lost: reset the rollouts")
+		return errLost
 	}
 	if s.connection == nil {
 		c, err := s.connect(ctx)

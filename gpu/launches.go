@@ -51,7 +51,11 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 		if last {
 			to = b.shape.downEnd(b.at)
 		}
-		if err := b.fetch(r.ctx, b.at.trace, to); err != nil {
+		from := b.at.trace
+		if k.kept && !k.traced {
+			from = b.at.status
+		}
+		if err := b.fetch(r.ctx, from, to); err != nil {
 			return err
 		}
 		trace = bytes.Clone(b.down(b.at.trace, b.at.status))
@@ -64,7 +68,11 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 			if last && o.err == nil {
 				o.result = b.result(j)
 				r.tally(statuses[j])
-				if r.training != nil {
+				if k.kept {
+					if err := r.kept.record(b, j); err != nil {
+						return err
+					}
+				} else if k.training {
 					b.record(r.training, j)
 				}
 			}

@@ -1,9 +1,11 @@
 package gpu
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -121,6 +123,102 @@ func TestCollectLedger(t *testing.T) {
 			t.Errorf("in little memory the observations are others: %v", err)
 		}
 		s.config.MemoryLimit = 0
+	}
+}
+
+// TestCollectOnDevice: what rollouts leave stays on the device, in the bits of Collect,
+// and so do observations; of it all the host has statuses and costs.
+func TestCollectOnDevice(t *testing.T) {
+	s := newSimulator(t, Config{})
+	ctx := context.Background()
+	policy := network(16)
+	broken := shorten(routes()[2], 110)
+	broken.VEgo = slices.Clone(broken.VEgo)
+	broken.VEgo[104] = math.NaN()
+	var jobs []lockstep.Job
+	for i, route := range []*lockstep.Route{shorten(routes()[0], 103), shorten(routes()[1], 113), broken, shorten(routes()[0], 103)} {
+		jobs = append(jobs, lockstep.Job{Route: route, Policy: policy, Sampling: &lockstep.Sampling{ID: uint64(i)}})
+	}
+	want, err := s.Collect(ctx, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.Stats()
+	x, err := s.CollectOnDevice(ctx, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Stats().Sub(before); c.Launches != 1 || c.DownloadBytes > 1024 {
+		t.Errorf("%+v, want one launch, and statuses and costs alone to come down", c.Counts)
+	}
+	e := x.Experience()
+	for i := range jobs {
+		if e.Results[i].Costs != want.Results[i].Costs || (e.Results[i].Err == nil) != (i != 2) || e.Steps(i) != want.Steps(i) {
+			t.Errorf("rollout %d: %+v, want %+v", i, e.Results[i], want.Results[i])
+		}
+	}
+	a := x.Arrays()
+	same(t, s, "raw", a.Raw, want.Raw)
+	same(t, s, "softplus", a.Softplus, want.Softplus)
+	same(t, s, "reward", a.Reward, want.Reward)
+	same(t, s, "lataccel", a.Lataccel, want.Lataccel)
+	same(t, s, "action", a.Action, want.Action)
+
+	places := []lockstep.Place{{Rollout: 1, Step: 12}, {Rollout: 3, Step: 0}, {Rollout: 0, Step: 2}}
+	observed := make([]float32, len(places)*lockstep.ObservationSize)
+	if err := s.Observe(want, places, observed); err != nil {
+		t.Fatal(err)
+	}
+	var into driver.Pointer
+	if err := s.use(ctx, nil, func(c *connection) (err error) {
+		into, err = c.Allocate(int64(4 * len(observed)))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	before = s.Stats()
+	for _, n := range []int{1, 3, 2} { // room for places is made twice
+		if err := x.Observe(places[:n], uintptr(into)); err != nil {
+			t.Fatal(err)
+		}
+		same(t, s, fmt.Sprintf("observations of %d places", n), uintptr(into), observed[:n*lockstep.ObservationSize])
+	}
+	if c := s.Stats().Sub(before); c.UploadBytes != 6*16 {
+		t.Errorf("%+v, want the places alone to go up", c.Counts)
+	}
+	for _, p := range []lockstep.Place{{Rollout: 0, Step: 3}, {Rollout: 2, Step: 0}, {Rollout: 4}, {Rollout: -1}} {
+		if err := x.Observe([]lockstep.Place{p}, uintptr(into)); err == nil {
+			t.Errorf("place %v is observed", p)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CollectOnDevice(ctx, []lockstep.Job{{Route: broken, Policy: lockstep.DefaultPID}}); err == nil {
+		t.Error("gains leave training data")
+	}
+	s.config.Open = func() (driver.Device, error) { return nil, errors.New("no device") }
+	s.disconnect()
+	if err := x.Observe(places, uintptr(into)); err == nil {
+		t.Error("a device that failed observes")
+	}
+}
+
+// same holds numbers on the device to others, bit by bit.
+func same[T float32 | float64](t *testing.T, s *Simulator, what string, at uintptr, want []T) {
+	t.Helper()
+	have := make([]byte, len(viewBytes(want)))
+	err := s.use(context.Background(), nil, func(c *connection) error {
+		if err := c.Download(have, driver.Pointer(at)); err != nil {
+			return err
+		}
+		return s.synchronize(context.Background(), c, 0)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, viewBytes(want)) {
+		t.Errorf("%s on the device: other bits than those that Collect brings", what)
 	}
 }
 

@@ -218,6 +218,7 @@ type run struct {
 	stopped bool // the caller has broken out of the loop
 
 	training *lockstep.Experience // to be filled, or nil
+	kept     *experience          // what fills it on the device, or nil
 }
 
 // task is a job of a run.
@@ -306,6 +307,7 @@ func (r *run) kind(job *lockstep.Job) kind {
 		traced:     job.Observe != nil,
 		trajectory: r.opts.Trajectory,
 		training:   r.training != nil,
+		kept:       r.kept != nil,
 	}
 }
 

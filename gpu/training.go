@@ -18,15 +18,20 @@ func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Simulator: s, ctx: ctx, opts: lockstep.Options{Shortcuts: lockstep.CostOnly}, training: e}
+	s.collect(ctx, e, nil)
+	return e, nil
+}
+
+// collect fills an experience, on the device if it is to be kept there.
+func (s *Simulator) collect(ctx context.Context, e *lockstep.Experience, kept *experience) {
+	r := &run{Simulator: s, ctx: ctx, opts: lockstep.Options{Shortcuts: lockstep.CostOnly}, training: e, kept: kept}
 	r.yield = func(i int, result lockstep.Result) bool {
-		if e.Results[i] = result; result.Err != nil {
+		if e.Results[i] = result; result.Err != nil && kept == nil {
 			e.Clear(i)
 		}
 		return true
 	}
-	r.all(jobs)
-	return e, nil
+	r.all(e.Jobs)
 }
 
 // record copies what a task has left, of the last fetch.
@@ -91,6 +96,10 @@ type excerpt struct {
 	route   map[*lockstep.Route]int
 }
 
+func newExcerpt(e *lockstep.Experience) *excerpt {
+	return &excerpt{Experience: e, rollout: map[int]int{}, route: map[*lockstep.Route]int{}}
+}
+
 // take takes places, from the first on, while they fit a room.
 func (x *excerpt) take(places []lockstep.Place, room int64) {
 	for i, p := range places {
@@ -146,9 +155,17 @@ func (x *excerpt) write(host []byte) {
 	const steps = lockstep.ExperienceSteps
 	n := len(x.rollouts)
 	for i, rollout := range x.rollouts {
-		view[int64](host[k.Route:], n)[i] = int64(x.route[x.Jobs[rollout].Route])
 		copy(view[float64](host[k.Lataccel:], n*steps)[i*steps:], x.Lataccel[rollout*steps:][:steps])
 		copy(view[float64](host[k.Action:], n*steps)[i*steps:], x.Action[rollout*steps:][:steps])
+	}
+	x.writeRoutes(host)
+}
+
+// writeRoutes writes the routes, and which each rollout has.
+func (x *excerpt) writeRoutes(host []byte) {
+	k, _ := x.layout(0)
+	for i, rollout := range x.rollouts {
+		view[int64](host[k.Route:], len(x.rollouts))[i] = int64(x.route[x.Jobs[rollout].Route])
 	}
 	first := 0
 	for i, r := range x.routes {
@@ -169,7 +186,7 @@ func (s *Simulator) observe(e *lockstep.Experience, places []lockstep.Place, int
 		if err != nil {
 			return err
 		}
-		x := &excerpt{Experience: e, rollout: map[int]int{}, route: map[*lockstep.Route]int{}}
+		x := newExcerpt(e)
 		x.take(places, room)
 		if n = len(x.places); n == 0 {
 			return fmt.Errorf("an observation does not fit %d bytes: %w", room, driver.ErrOutOfMemory)

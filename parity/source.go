@@ -69,6 +69,18 @@ func Taught[T float32 | float64 | int32 | int64 | uint8](t *Teacher, stage strin
 	return schema.Elements[T](t.columns[t.schema.Index(stage)])
 }
 
+// Steps is how many steps a trajectory has.
+func (t *Teacher) Steps() int { return t.steps }
+
+// Overwrite puts the teacher's arrays of its k-th step in place of those of s, where
+// these lie: an engine that shows its own goes on from them.
+func (t *Teacher) Overwrite(k int, s *schema.Step) {
+	for i, column := range t.columns {
+		size := len(column) / t.steps
+		copy(s.Data[i], column[k*size:(k+1)*size])
+	}
+}
+
 // An Engine computes rollouts. An adapter makes one of a simulator.
 type Engine interface {
 	Info() SideInfo

@@ -94,7 +94,7 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) 
 	return ctx.Err()
 }
 
-// stream emits results in order.
+// stream emits results in order, and keeps none that it has emitted.
 type stream struct {
 	first   int // number of the first job
 	results []*lockstep.Result
@@ -106,6 +106,7 @@ type stream struct {
 func (s *stream) advance() {
 	for ; s.next < len(s.results) && s.results[s.next] != nil; s.next++ {
 		s.emit(s.first+s.next, *s.results[s.next])
+		s.results[s.next] = nil
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 // up to row 127, which the lanes of other branches read.
 var table = append(libm.SinCosTable(), make([]float64, 4*128-len(libm.SinCosTable()))...)
 
+// twoOverPi are digits of 2/π in base 2²⁴.
+var twoOverPi = libm.TwoOverPi()
+
 var logTable, expTable, log2fTable, exp2fTable = libm.PowTables()
 
 const (
@@ -22,16 +25,19 @@ const (
 	edge3 = 0x1.921fbp26
 )
 
-// sincos is glibc's sine and cosine of |x| < 105414336, NaN elsewhere. It computes
-// both sums in every branch, as the vectors do, which choose afterwards.
+// sincos is glibc's sine and cosine, NaN of what is not finite. It computes both sums
+// in every branch, as the vectors do, which choose afterwards.
 func sincos(x float64) (sin, cos float64) {
 	t := math.FMA(x, 0x1.45f306dc9c883p-1, 0x1.8p52)
 	n := math.Float64bits(t)
 	abs := math.Abs(x)
 	var a1, d1, a2, d2 float64 // of the sine and of the cosine
 	switch {
-	case !(abs < edge3):
-		return math.NaN(), math.NaN()
+	case !(abs < math.Inf(1)):
+		return x - x, x - x // the CPU's NaN
+	case abs >= edge3:
+		a1, d1, n = reduceFar(x)
+		a2, d2 = a1, d1
 	case abs < edge1:
 		a1, a2 = x, x
 	case abs < edge2:
@@ -71,6 +77,72 @@ func reduce(x, k float64) (a, da float64) {
 	d1 := math.FMA(-k, -0x1.cb3b398p-55, y-t2)
 	a = math.FMA(-k, -0x1.d747f23e32ed7p-83, t2)
 	return a, d1 + math.FMA(-k, -0x1.d747f23e32ed7p-83, t2-a)
+}
+
+// reduceFar is reduce for finite |x| >= edge3, and the number of quarters of a turn,
+// modulo 4. Halves of x are multiplied by six digits of 2/π each, whose products are
+// exact.
+func reduceFar(x float64) (a, da float64, n uint64) {
+	x *= 0x1p-600
+	high := head(x)
+	var whole float64
+	var fraction, rest [2]float64
+	for h, part := range [2]float64{high, x - high} {
+		place := max(int(math.Float64bits(part)>>52&2047)-450, 0) / 24
+		var product [6]float64
+		sum := 0.0
+		for i := 5; i >= 0; i-- {
+			scale := math.Float64frombits(uint64(1023+576-24*(place+i)) << 52)
+			p := part * twoOverPi[place+i] * scale
+			if i < 3 {
+				p -= round(p, &whole)
+			}
+			product[i] = p
+			sum += p
+		}
+		lost := product[0] - sum
+		for _, p := range product[1:] {
+			lost += p
+		}
+		sum -= round(sum, &whole)
+		fraction[h] = sum + lost
+		rest[h] = (sum - fraction[h]) + lost
+	}
+	both := fraction[0] + fraction[1]
+	larger, smaller := fraction[0], fraction[1]
+	if math.Abs(larger) <= math.Abs(smaller) {
+		larger, smaller = smaller, larger
+	}
+	lost := (larger - both) + smaller
+	if math.Abs(both) > 0.5 {
+		turned := math.Copysign(1, both)
+		both -= turned
+		whole += turned
+	}
+	q := both + (lost + rest[0] + rest[1])
+	d := ((both - q) + lost) + (rest[0] + rest[1])
+
+	const halfPi1, halfPi2 = 0x1.921fb58p0, -0x1.dde974p-27
+	q1 := head(q)
+	q2 := q - q1
+	y := float64(q * halfPi)
+	lost = ((float64(q1*halfPi1) - y) + float64(q1*halfPi2)) + float64(q2*halfPi1)
+	lost += (float64(q2*halfPi2) + float64(q*halfPiRest)) + float64(d*halfPi)
+	a = y + lost
+	return a, (y - a) + lost, uint64(int64(whole))
+}
+
+// round is x rounded to an integer, which it adds to sum.
+func round(x float64, sum *float64) float64 {
+	n := (x + 0x1.8p52) - 0x1.8p52
+	*sum += n
+	return n
+}
+
+// head is x to 26 bits.
+func head(x float64) float64 {
+	t := float64(x * (1<<27 + 1))
+	return t - (t - x)
 }
 
 // row is the table's row nearest to a, and |a| less its angle.

@@ -30,12 +30,22 @@ func set(name string, width int, cartPole, mountainCar func(*int64, int) int,
 		sincos: func(x, sin, cos []float64) {
 			check(len(x), len(sin), len(cos))
 			sincos(len(x), unsafe.SliceData(x), unsafe.SliceData(sin), unsafe.SliceData(cos), &table[0])
+			farAngles(x, sin, cos)
 		},
 		square: func(x, y []float64, sure []bool) {
 			check(len(x), len(y), len(sure))
 			square(len(x), unsafe.SliceData(x), unsafe.SliceData(y), unsafe.SliceData(sure))
 			squareRest(x, y, sure)
 		},
+	}
+}
+
+// farAngles computes what the vectors leave: NaN is the cosine of an angle beyond edge3.
+func farAngles(x, sin, cos []float64) {
+	for i, c := range cos[:len(x)] {
+		if c != c {
+			sin[i], cos[i] = sincos(x[i])
+		}
 	}
 }
 

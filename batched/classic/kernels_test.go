@@ -40,11 +40,13 @@ func angles(r *rand.Rand, n int) []float64 {
 	edges := []float64{0, 0x1p-27, 0x1p-26, 0.126, edge1, edge2, edge3, math.Pi / 4, math.Pi / 2, math.Pi, 110.0 / 128}
 	x := make([]float64, n)
 	for i := range x {
-		switch i % 3 {
+		switch i % 4 {
 		case 0:
 			x[i] = edges[r.IntN(len(edges))] * (1 + math.Ldexp(r.NormFloat64(), -r.IntN(53)))
 		case 1:
 			x[i] = math.Ldexp(r.Float64(), r.IntN(90)-60)
+		case 2:
+			x[i] = math.Ldexp(1+r.Float64(), r.IntN(2046)-1022)
 		default:
 			x[i] = 4 * r.Float64()
 		}

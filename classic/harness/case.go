@@ -20,7 +20,8 @@ type Rollout struct {
 	Num         int               `json:"num"`
 	Autoreset   string            `json:"autoreset"`
 	NumPy1      bool              `json:"numpy1,omitempty"`
-	Seeds       []int64           `json:"seeds"` // of each, or of the generator that they share
+	Seeds       []int64           `json:"seeds"`           // of each, or of the generator that they share
+	Bound       float64           `json:"bound,omitempty"` // of what the reset draws, in place of the environment's own
 	Steps       int               `json:"steps"`
 
 	// Uniform or Network choose the actions, or they are these, (Steps, Num).
@@ -63,11 +64,16 @@ func (r *Rollout) generators() int {
 	return r.Num
 }
 
-func (r *Rollout) reset(t classic.Task) classic.Reset {
+func (r *Rollout) reset(t classic.Task) (reset classic.Reset) {
 	if t.Shared {
-		return classic.Reset{Seed: r.Seeds[0]}
+		reset.Seed = r.Seeds[0]
+	} else {
+		reset.Seeds = r.Seeds
 	}
-	return classic.Reset{Seeds: r.Seeds}
+	if r.Bound > 0 {
+		reset.Low, reset.High = slices.Repeat([]float64{-r.Bound}, len(t.Low)), slices.Repeat([]float64{r.Bound}, len(t.Low))
+	}
+	return reset
 }
 
 // policy chooses the actions of step k.
@@ -146,12 +152,11 @@ func (c *Case) Run(ctx context.Context, e classic.Engine) ([]parity.CaseResult, 
 	return parity.Results(ctx, &Engine{e, NewView(t)}, c.Tasks())
 }
 
-// Check compares results with those of the case, and returns the first difference as an
-// error.
-func (c *Case) Check(results []parity.CaseResult) error {
+// Check holds results to those of the case, see parity.CheckResults.
+func (c *Case) Check(results []parity.CaseResult) (*parity.Report, error) {
 	t, err := c.Task()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return parity.CheckResults(&NewView(t).Schema, c.Tasks(), c.Results, results)
 }

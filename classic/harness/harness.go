@@ -110,7 +110,7 @@ func (e *Engine) run(ctx context.Context, t *parity.Task, show func(*schema.Step
 	}
 	into, record, steps := e.View.NewStep(), []classic.Transition{classic.NewTransition(task)}, r.Steps
 	if t.Teacher != nil {
-		steps = min(steps, len(parity.Taught[int32](t.Teacher, "elapsed"))/r.Num)
+		steps = min(steps, t.Teacher.Steps())
 	}
 	for k := range steps {
 		clear(record[0].Final)
@@ -126,19 +126,11 @@ func (e *Engine) run(ctx context.Context, t *parity.Task, show func(*schema.Step
 		if t.Teacher == nil {
 			continue
 		}
-		copy(place.States, at[float64](t.Teacher, "state", k, len(place.States)))
-		copy(place.Observations, at[float32](t.Teacher, "observation", k, len(place.Observations)))
-		copy(place.Elapsed, at[int32](t.Teacher, "elapsed", k, len(place.Elapsed)))
-		copy(as[uint8](place.Ended), at[uint8](t.Teacher, "ended", k, len(place.Ended)))
-		copy(as[int64](place.Generators), at[int64](t.Teacher, "generator", k, len(place.Generators)))
+		place.States, place.Observations = record[0].States, record[0].Observations // as they were shown
+		t.Teacher.Overwrite(k, into)
 		if err := v.Restore(place); err != nil {
 			return nil, err
 		}
 	}
 	return v.Totals().Rewards, nil
-}
-
-// at are a teacher's n values of a stage at step k.
-func at[T float32 | float64 | int32 | int64 | uint8](t *parity.Teacher, stage string, k, n int) []T {
-	return parity.Taught[T](t, stage)[k*n : (k+1)*n]
 }

@@ -10,7 +10,7 @@ import (
 
 type fetchCommand struct {
 	What     string `arg:"" enum:"model,data" help:"model (4 MB) or data (0.6 GB, and 1.2 GB unpacked)."`
-	Revision string `name:"revision" default:"main" help:"Of the data set: a commit of its repository, main for its newest. What was loaded says which it was."`
+	Revision string `name:"revision" help:"Of the data set: a commit of its repository, or main for its newest. By default the one that was loaded into this folder before, which routes.json there says; else main."`
 	Out      string `name:"out" placeholder:"DIR" help:"The folder; the user's cache folder by default, where all commands look."`
 }
 
@@ -34,11 +34,12 @@ func (c *fetchCommand) Run(env *environment) error {
 		}
 		bar.Set(int(done >> 20))
 	})
-	var result, revision string
+	var result string
+	var of fetch.Origin
 	if c.What == "model" {
 		result, err = server.Model(env.ctx, c.Out)
 	} else {
-		result, revision, err = server.Routes(env.ctx, c.Revision, c.Out)
+		result, of, err = server.Routes(env.ctx, c.Revision, c.Out)
 	}
 	if bar != nil {
 		bar.Clear()
@@ -49,8 +50,8 @@ func (c *fetchCommand) Run(env *environment) error {
 	case err != nil:
 		return err
 	}
-	if revision != "" {
-		result += " (revision " + revision + ")"
+	if of.Revision != "" {
+		result += " (revision " + of.Revision + ")"
 	}
 	fmt.Fprintln(env.stdout, result)
 	return nil

@@ -85,6 +85,10 @@ func Cases(numpy1 bool) []Case {
 			Options: map[string]string{"max_episode_steps": "25000"}, Steps: 25000})
 		add(Case{Env: "Acrobot-v1", Autoreset: "off", Num: 2, Seed: 1, Network: Goals["Acrobot-v1"],
 			Options: map[string]string{"max_episode_steps": "-1"}, Steps: 1000})
+		for _, integrator := range []string{"euler", "semi-implicit"} { // angles of all sizes, then NaN
+			add(Case{Env: "CartPole-v1", Autoreset: "off", Num: 16, Seed: 10, Uniform: 11,
+				Options: map[string]string{"kinematics_integrator": integrator}, Bounds: map[string]float64{"low": -100, "high": 100}, Steps: 100})
+		}
 	}
 	return cases
 }

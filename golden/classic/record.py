@@ -200,6 +200,13 @@ def lists() -> dict[str, list[list[str]]]:
         s = np.float32(random.uniform(-1, 1) * (0.1 if i % 2 else 100))
         found["sin32"].append([float(s).hex(), float(np.sin(s)).hex()])
         found["cos32"].append([float(s).hex(), float(np.cos(s)).hex()])
+    beyond = 105414336.0
+    random = np.random.default_rng(2)
+    for i in range(200):
+        near = beyond * (1 + float(random.normal()) * 2.0 ** -int(random.integers(1, 50)))
+        x = near if i % 4 == 0 else float(random.uniform(1, 2) * 2.0 ** int(random.integers(26, 1023)))
+        found["sin"].append([x.hex(), float(np.sin(x)).hex()])
+        found["cos"].append([x.hex(), float(np.cos(x)).hex()])
     return found
 
 

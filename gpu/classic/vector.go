@@ -28,7 +28,7 @@ type launch struct {
 	Widths          [9]int64
 	Network         driver.Pointer
 
-	SinCos, PowLog, ExpTable, PowfLog, Exp2f driver.Pointer
+	SinCos, TwoOverPi, PowLog, ExpTable, PowfLog, Exp2f driver.Pointer
 
 	State, Generator, Elapsed, Flags, Observation, Total, Episodes driver.Pointer
 	Seeds, Mask                                                    driver.Pointer
@@ -83,7 +83,6 @@ type vector struct {
 	task   classic.Task
 	device *driver.Ledger
 	launch launch
-	block  driver.Pointer // the launch, on the device
 
 	outputs      driver.Pointer // answers and actions of a launch
 	outputsBytes int64
@@ -131,7 +130,10 @@ func (v *vector) allocate() error {
 	for _, table := range []struct {
 		to   *driver.Pointer
 		data []byte
-	}{{&l.SinCos, bytesOf(sincos)}, {&l.PowLog, bytesOf(log)}, {&l.ExpTable, bytesOf(exp)}, {&l.PowfLog, bytesOf(log2f)}, {&l.Exp2f, bytesOf(exp2f)}} {
+	}{
+		{&l.SinCos, bytesOf(sincos)}, {&l.TwoOverPi, bytesOf(libm.TwoOverPi())},
+		{&l.PowLog, bytesOf(log)}, {&l.ExpTable, bytesOf(exp)}, {&l.PowfLog, bytesOf(log2f)}, {&l.Exp2f, bytesOf(exp2f)},
+	} {
 		if *table.to, err = v.device.Allocate(int64(len(table.data))); err != nil {
 			return err
 		}
@@ -143,7 +145,6 @@ func (v *vector) allocate() error {
 		to    *driver.Pointer
 		bytes int64
 	}{
-		{&v.block, int64(unsafe.Sizeof(*l))},
 		{&l.State, 8 * n * int64(len(t.State))}, {&l.Generator, 32 * n}, {&l.Elapsed, 4 * n}, {&l.Flags, 4 * n},
 		{&l.Observation, 4 * n * int64(len(t.Observation))}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n},
 		{&l.Seeds, 8 * n}, {&l.Mask, n},
@@ -198,16 +199,12 @@ func (v *vector) do(ctx context.Context, f func() error) error {
 
 // start launches a kernel over the environments, or with one thread.
 func (v *vector) start(kernel string, l launch, one bool) error {
-	block := []launch{l}
-	if err := v.device.Upload(v.block, bytesOf(block)); err != nil {
-		return err
-	}
 	width := min(threads, v.task.Num)
 	blocks := (v.task.Num + width - 1) / width
 	if one {
 		blocks, width = 1, 1
 	}
-	return v.device.Launch(kernel, blocks, width, 0, bytesOf([]driver.Pointer{v.block}))
+	return v.device.Launch(kernel, blocks, width, 0, bytesOf([]launch{l}))
 }
 
 // bound sets the bounds of the draws.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -46,7 +47,7 @@ func damaged(err error) error {
 }
 
 // unpack writes the CSV files of an archive to a folder that appears whole or not at
-// all, in which some have a known hash. The archive's own folders are left out, as the
+// all. Some of them must be there and have a known hash. The archive's own folders are left out, as the
 // Python program does.
 func unpack(ctx context.Context, archive, target string, sums map[string]string) error {
 	z, err := zip.OpenReader(archive)
@@ -84,7 +85,12 @@ func unpack(ctx context.Context, archive, target string, sums map[string]string)
 		return fmt.Errorf("%s holds no routes: %w", archive, errDamaged)
 	}
 	for name, want := range sums {
-		if sum, err := fileio.SHA256(filepath.Join(work, name)); err == nil && sum != want {
+		switch sum, err := fileio.SHA256(filepath.Join(work, name)); {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s: these are not the challenge's routes: %s is not among them", archive, name)
+		case err != nil:
+			return err
+		case sum != want:
 			return fmt.Errorf("%s: %s is not the challenge's: SHA-256 %s, want %s", archive, name, sum, want)
 		}
 	}

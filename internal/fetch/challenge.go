@@ -1,9 +1,13 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -13,12 +17,14 @@ import (
 	"lockstep/internal/model"
 )
 
-// Where the challenge keeps what belongs to it. The commit of the data set is not
-// pinned: none is known here that could be tried. What is loaded is held to the hash
-// that its server says and to that of routes that are known.
+// Where the challenge keeps what belongs to it. It names the data set's branch, and so
+// does everybody else: its commit is the one that the server said when routes were
+// first loaded into a folder, which is kept there and asked for from then on.
 const (
 	modelURL = "https://github.com/commaai/controls_challenge/raw/be8edfa849acdccfa2cb0092151ab28590d63c03/models/tinyphysics.onnx"
 	dataURL  = "https://huggingface.co/datasets/commaai/commaSteeringControl/resolve/%s/data/SYNTHETIC_V0.zip"
+
+	newest = "main" // revision
 )
 
 // routeSums are the SHA-256 of some of the challenge's routes, by which its data are
@@ -57,30 +63,66 @@ func (s *Server) model(ctx context.Context, from, dir string) (string, error) {
 }
 
 // Routes loads the challenge's routes into a folder, if they are not there, and returns
-// their path and the revision of the data set, if its server says which it was.
-func (s *Server) Routes(ctx context.Context, revision, dir string) (path, of string, err error) {
-	return s.routes(ctx, fmt.Sprintf(dataURL, url.PathEscape(revision)), dir, routeSums)
+// their path and what is known of where they are from. Without a revision it is the one
+// that was loaded into this folder before, or the newest.
+func (s *Server) Routes(ctx context.Context, revision, dir string) (path string, of Origin, err error) {
+	return s.routes(ctx, dataURL, revision, dir, routeSums)
 }
 
-func (s *Server) routes(ctx context.Context, from, dir string, sums map[string]string) (string, string, error) {
-	target := filepath.Join(dir, assets.Routes)
+func (s *Server) routes(ctx context.Context, from, revision, dir string, sums map[string]string) (string, Origin, error) {
+	target, record := filepath.Join(dir, assets.Routes), filepath.Join(dir, assets.Routes+".json")
+	before, err := readOrigin(record)
+	if err != nil {
+		return "", before, err
+	}
 	if _, err := os.Stat(target); err == nil {
-		return target, "", nil
+		if revision != "" && revision != before.Revision {
+			return "", before, fmt.Errorf("%s is here already, of revision %s, not %s: name another folder with --out", target, cmp.Or(before.Revision, "unknown"), revision)
+		}
+		return target, before, nil
 	}
 	leftovers, _ := filepath.Glob(filepath.Join(dir, unpacking)) // of an attempt that was killed
 	for _, dir := range leftovers {
 		os.RemoveAll(dir)
 	}
 	archive := filepath.Join(dir, "SYNTHETIC_V0.zip.part")
-	of, err := s.Load(ctx, from, archive)
+	asked := cmp.Or(revision, before.Revision, newest)
+	of, err := s.Load(ctx, fmt.Sprintf(from, url.PathEscape(asked)), archive)
 	if err != nil {
-		return "", "", err
+		return "", of, err
+	}
+	if asked == before.Revision && before.SHA256 != "" {
+		if err := hold(archive, before.SHA256, "revision "+asked+" had before"); err != nil {
+			return "", of, err
+		}
+	}
+	if of.SHA256, err = fileio.SHA256(archive); err != nil {
+		return "", of, err
 	}
 	if err := unpack(ctx, archive, target, sums); err != nil {
 		if errors.Is(err, errDamaged) {
 			os.Remove(archive) // it would fail for ever; a full disk would not
 		}
-		return "", "", err
+		return "", of, err
 	}
-	return target, of.Revision, os.Remove(archive)
+	return target, of, errors.Join(writeOrigin(record, of), os.Remove(archive))
+}
+
+// readOrigin reads where routes were loaded from: nowhere, if there is no record.
+func readOrigin(path string) (o Origin, err error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return o, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &o)
+	}
+	if err != nil {
+		return o, fmt.Errorf("%s says where routes are from, and cannot be read: %w: remove it to load the newest", path, err)
+	}
+	return o, nil
+}
+
+func writeOrigin(path string, o Origin) error {
+	return fileio.Write(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(o) })
 }

@@ -40,9 +40,12 @@ func Default(progress func(done, total int64)) *Server {
 	return &Server{Client: http.DefaultClient, Idle: time.Minute, Progress: progress}
 }
 
-// Origin is what a server says of a file: the SHA-256 of its content and the commit
-// that it is of, or nothing.
-type Origin struct{ SHA256, Revision string }
+// Origin is what a server says of a file: the commit that it is of and the SHA-256 of
+// its content, or nothing.
+type Origin struct {
+	Revision string `json:"revision,omitempty"`
+	SHA256   string `json:"sha256,omitempty"`
+}
 
 // originOf reads the headers of a response and of those that led to it.
 func originOf(response *http.Response) (o Origin) {

@@ -33,10 +33,15 @@ func fetchModel(t *testing.T, out string, handler http.Handler) (string, error) 
 	return s.model(t.Context(), url+"/model", out)
 }
 
-func fetchRoutes(t *testing.T, out string, handler http.Handler, sums map[string]string) (path, revision string, err error) {
+func fetchRoutes(t *testing.T, out string, handler http.Handler, sums map[string]string) (path string, of Origin, err error) {
+	t.Helper()
+	return fetchRevision(t, out, "", handler, sums)
+}
+
+func fetchRevision(t *testing.T, out, revision string, handler http.Handler, sums map[string]string) (path string, of Origin, err error) {
 	t.Helper()
 	s, url := server(t, handler)
-	return s.routes(t.Context(), url+"/data.zip", out, sums)
+	return s.routes(t.Context(), url+"/%s/data.zip", revision, out, sums)
 }
 
 // serve serves bytes, ranges of them too.
@@ -109,7 +114,7 @@ func TestFetchData(t *testing.T) {
 	if err != nil || len(files) != 2 || filepath.Dir(files[1]) != got {
 		t.Errorf("%v, %v; want two routes in the folder", files, err)
 	}
-	if left := leftBehind(out); len(left) != 1 {
+	if left := leftBehind(out); len(left) != 2 {
 		t.Errorf("left behind: %v", left)
 	}
 
@@ -144,7 +149,6 @@ func TestFetchFaults(t *testing.T) {
 	}
 	fmt.Fprint(f, "content")
 	z.Close()
-	sum := func(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 	out := t.TempDir()
 	silent, url := server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +158,7 @@ func TestFetchFaults(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	silent.Idle = 200 * time.Millisecond
-	_, _, err = silent.routes(t.Context(), url, out, nil)
+	_, _, err = silent.routes(t.Context(), url+"/%s", "", out, nil)
 	if err == nil || !strings.Contains(err.Error(), "nothing came for 200ms; the same command goes on where it stopped") {
 		t.Errorf("a silent server: %v", err)
 	}
@@ -184,7 +188,7 @@ func TestFetchFaults(t *testing.T) {
 
 	signed := func(tag string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/data.zip" { // the address that redirects knows the hash
+			if r.URL.Path == "/main/data.zip" { // the address that redirects knows the hash
 				w.Header().Set("X-Linked-Etag", `"`+tag+`"`)
 				w.Header().Set("X-Repo-Commit", "abc")
 				http.Redirect(w, r, "/store", http.StatusFound)
@@ -197,12 +201,16 @@ func TestFetchFaults(t *testing.T) {
 	if _, _, err := fetchRoutes(t, other, signed(sum([]byte("another"))), nil); err == nil || !strings.Contains(err.Error(), "as its server says") || len(leftBehind(other)) != 0 {
 		t.Errorf("another hash: %v, left behind: %v", err, leftBehind(other))
 	}
-	if got, revision, err := fetchRoutes(t, t.TempDir(), signed(sum(b.Bytes())), nil); err != nil || revision != "abc" {
+	if got, of, err := fetchRoutes(t, t.TempDir(), signed(sum(b.Bytes())), nil); err != nil || of.Revision != "abc" {
 		t.Errorf("%q, %v", got, err)
 	}
 	known := map[string]string{"00000.csv": sum([]byte("other content"))}
 	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil || !strings.Contains(err.Error(), "00000.csv is not the challenge's") {
 		t.Errorf("other routes: %v", err)
+	}
+	known = map[string]string{"00009.csv": ""}
+	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil || !strings.Contains(err.Error(), "00009.csv is not among them") {
+		t.Errorf("an archive without known routes: %v", err)
 	}
 
 	alone := t.TempDir()
@@ -217,7 +225,76 @@ func TestFetchFaults(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(alone, ".routes-123"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := fetchRoutes(t, alone, serve(b.Bytes()), nil); err != nil || len(leftBehind(alone)) != 1 {
+	if _, _, err := fetchRoutes(t, alone, serve(b.Bytes()), nil); err != nil || len(leftBehind(alone)) != 2 {
 		t.Errorf("%v, left behind: %v", err, leftBehind(alone))
 	}
 }
+
+// TestFetchRevision: what is loaded again is of the revision that was loaded first.
+func TestFetchRevision(t *testing.T) {
+	content, commit := archived(t, "old"), "c0ffee"
+	asked := ""
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = strings.Split(r.URL.Path, "/")[1]
+		w.Header().Set("X-Repo-Commit", commit)
+		serve(content).ServeHTTP(w, r)
+	})
+	out := t.TempDir()
+	routes, of, err := fetchRoutes(t, out, handler, nil)
+	if err != nil || asked != "main" || of != (Origin{"c0ffee", sum(content)}) {
+		t.Fatalf("%+v of %s, %v", of, asked, err)
+	}
+	if _, of, err := fetchRevision(t, out, "c0ffee", http.NotFoundHandler(), nil); err != nil || of.Revision != "c0ffee" {
+		t.Errorf("what is here is loaded again: %+v, %v", of, err)
+	}
+	if _, _, err := fetchRevision(t, out, "main", http.NotFoundHandler(), nil); err == nil || !strings.Contains(err.Error(), "of revision c0ffee, not main: name another folder with --out") {
+		t.Errorf("another revision in the place of one: %v", err)
+	}
+
+	if err := os.RemoveAll(routes); err != nil {
+		t.Fatal(err)
+	}
+	old := content
+	content = archived(t, "new")
+	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil || !strings.Contains(err.Error(), "as revision c0ffee had before") || asked != "c0ffee" {
+		t.Errorf("other content of the same revision: %v, asked for %s", err, asked)
+	}
+	content = old
+	if _, _, err := fetchRoutes(t, out, handler, nil); err != nil || asked != "c0ffee" {
+		t.Errorf("the same revision: %v, asked for %s", err, asked)
+	}
+	if err := os.RemoveAll(routes); err != nil {
+		t.Fatal(err)
+	}
+	content, commit = archived(t, "new"), "decaf"
+	if _, of, err := fetchRevision(t, out, "main", handler, nil); err != nil || asked != "main" || of.Revision != "decaf" {
+		t.Errorf("the newest, when it is asked for: %+v of %s, %v", of, asked, err)
+	}
+
+	if err := errors.Join(os.RemoveAll(routes), os.WriteFile(routes+".json", []byte("{"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil || !strings.Contains(err.Error(), "remove it to load the newest") {
+		t.Errorf("a damaged record: %v", err)
+	}
+}
+
+// archived is an archive with one route of that content.
+func archived(t *testing.T, content string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	f, err := z.Create("00000.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprint(f, content); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }

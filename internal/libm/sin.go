@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// SinLimit bounds |x| of Sin and Cos: beyond it glibc reduces the angle in a way
-// that is not established here.
+// SinLimit is where glibc begins to reduce angles with more digits of π.
 const SinLimit = 0x1.921fbp26 // 105,414,336
 
 // sincostab holds, for k = 0..109, four float64 as hexadecimal words: sin(k/128)
@@ -22,6 +21,22 @@ const SinLimit = 0x1.921fbp26 // 105,414,336
 var sincosHex string
 
 var sincosTable = floats("sincostab.hex", sincosHex)
+
+// twoOverPi holds 2/π in base 2²⁴, the digits behind the point, as far as float64
+// can need them.
+//
+//go:embed two_over_pi.hex
+var twoOverPiHex string
+
+var twoOverPi = digits(words("two_over_pi.hex", twoOverPiHex))
+
+func digits(words []uint64) []float64 {
+	var table []float64
+	for _, w := range words {
+		table = append(table, float64(w))
+	}
+	return table
+}
 
 // words reads the hexadecimal words of a table.
 func words(name, text string) []uint64 {
@@ -56,8 +71,7 @@ const (
 	halfPiRest = 0x1.1a62633145c07p-54
 )
 
-// Sin is glibc's sin(x) for |x| < SinLimit; NaN elsewhere. The largest error is
-// 0.55 ulp.
+// Sin is glibc's sin(x); NaN for what is not finite. The largest error is 0.55 ulp.
 func Sin(x float64) float64 {
 	switch word := highWord(x); {
 	case word < 0x3e500000: // 2⁻²⁶
@@ -69,11 +83,14 @@ func Sin(x float64) float64 {
 	case word < 0x419921fb:
 		a, da, n := reduce(x)
 		return quadrant(a, da, n)
+	case word < 0x7ff00000:
+		a, da, n := reduceFar(x)
+		return quadrant(a, da, n)
 	}
-	return math.NaN()
+	return x - x // the NaN that the CPU makes, as in C
 }
 
-// Cos is glibc's cos(x) for |x| < SinLimit; NaN elsewhere.
+// Cos is glibc's cos(x); NaN for what is not finite.
 func Cos(x float64) float64 {
 	switch word := highWord(x); {
 	case word < 0x3e400000: // 2⁻²⁷
@@ -87,8 +104,11 @@ func Cos(x float64) float64 {
 	case word < 0x419921fb:
 		a, da, n := reduce(x)
 		return quadrant(a, da, n+1)
+	case word < 0x7ff00000:
+		a, da, n := reduceFar(x)
+		return quadrant(a, da, n+1)
 	}
-	return math.NaN()
+	return x - x
 }
 
 // highWord is the upper half of |x|.
@@ -122,6 +142,78 @@ func reduce(x float64) (a, da float64, n int64) {
 	a = math.FMA(-k, p4, t2)
 	d2 := math.FMA(-k, p4, t2-a)
 	return a, d1 + d2, int64(math.Float64bits(t))
+}
+
+// reduceFar is reduce for any finite |x| >= SinLimit, n modulo 4. It multiplies both
+// halves of x by those six digits of 2/π that matter: further to the left they make
+// whole turns, further to the right nothing.
+func reduceFar(x float64) (a, da float64, n int64) {
+	high, low := halves(x * 0x1p-600)
+	b1, rest1, n1 := quarters(high)
+	b2, rest2, n2 := quarters(low)
+	turns := n1 + n2
+	b := b1 + b2
+	rest := (b2 - b) + b1
+	if math.Abs(b1) > math.Abs(b2) {
+		rest = (b1 - b) + b2
+	}
+	switch {
+	case b > 0.5:
+		b--
+		turns++
+	case b < -0.5:
+		b++
+		turns--
+	}
+	s := b + (rest + rest1 + rest2)
+	t := ((b - s) + rest) + (rest1 + rest2)
+
+	// (s + t)·π/2; where the product of s is rounded is not where its rest is.
+	const p1, p2 = 0x1.921fb58p0, -0x1.dde974p-27
+	s1, s2 := halves(s)
+	y := float64(s * halfPi)
+	rest = ((float64(s1*p1) - y) + float64(s1*p2)) + float64(s2*p1)
+	rest += (float64(s2*p2) + float64(s*halfPiRest)) + float64(t*halfPi)
+	a = y + rest
+	return a, (y - a) + rest, int64(turns)
+}
+
+// quarters is x·2⁶⁰⁰·2/π as b + rest quarters of a turn and n more, n modulo 4. x
+// has at most 26 bits, so that its products with digits are exact.
+func quarters(x float64) (b, rest, n float64) {
+	const whole, four = 0x1.8p52, 0x1.8p54 // their last bits are 1 and 4
+	exponent := int(highWord(x) >> 20)
+	first := max((exponent-450)/24, 0)
+	var r [6]float64
+	for i := range r {
+		r[i] = math.Ldexp(x*twoOverPi[first+i], 576-24*(first+i))
+	}
+	for i := range 3 {
+		s := (r[i] + whole) - whole
+		n += s
+		r[i] -= s
+	}
+	t := 0.0
+	for i := range r {
+		t += r[5-i]
+	}
+	rest = r[0] - t
+	for _, x := range r[1:] {
+		rest += x
+	}
+	s := (t + whole) - whole
+	n += s
+	t -= s
+	b = t + rest
+	rest = (t - b) + rest
+	return b, rest, n - ((n + four) - four)
+}
+
+// halves is x as a sum of two numbers of at most 26 bits each.
+func halves(x float64) (high, low float64) {
+	t := float64(x * (1<<27 + 1))
+	high = t - (t - x)
+	return high, x - high
 }
 
 // nearest returns the nearest k/128, as its place in the table, and |a| less it.
@@ -171,6 +263,9 @@ func cosSum(a, da float64) float64 {
 	cor = math.FMA(-s, sn, cor)
 	return cs + cor
 }
+
+// TwoOverPi is 2/π in base 2²⁴, the first 47 digits behind the point.
+func TwoOverPi() []float64 { return slices.Clone(twoOverPi) }
 
 // SinCosTable is, for k = 0..109, sin(k/128), its residual, cos(k/128), its residual.
 func SinCosTable() []float64 { return slices.Clone(sincosTable) }

@@ -20,6 +20,8 @@ type Writer struct {
 	header Header
 	full   schema.Set
 
+	buffers sync.Pool // of *[]byte, for records: as many as steps are written at once
+
 	mutex    sync.Mutex
 	w        io.Writer
 	crc      uint32
@@ -127,14 +129,14 @@ func seal(b []byte) []byte {
 	return b
 }
 
-// A RolloutWriter writes one rollout, from one goroutine at a time.
+// A RolloutWriter writes one rollout, from one goroutine at a time. It has no buffer:
+// there may be many.
 type RolloutWriter struct {
 	writer *Writer
 	id     uint32
 	name   string
 	steps  uint32
 	last   int
-	record []byte
 }
 
 // Observe writes a step, whose digests it makes.
@@ -149,11 +151,17 @@ func (r *RolloutWriter) Step(s *schema.Step) {
 	if s.Index <= r.last || s.Index > math.MaxInt32 {
 		err = fmt.Errorf("%s: step %d after step %d", r.name, s.Index, r.last)
 	}
+	w := r.writer
+	buffer, ok := w.buffers.Get().(*[]byte)
+	if !ok {
+		buffer = new([]byte)
+	}
+	defer w.buffers.Put(buffer)
 	flags := uint64(0)
-	b := record(r.record, kindStep, r.id)
+	b := record(*buffer, kindStep, r.id)
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.Index))
 	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)
-	stages := r.writer.header.Schema.Stages
+	stages := w.header.Schema.Stages
 	for i := range stages {
 		g := &stages[i]
 		switch {
@@ -161,7 +169,7 @@ func (r *RolloutWriter) Step(s *schema.Step) {
 		case !g.IsArray():
 			flags |= 2 << (2 * i)
 			b = g.Type.AppendBits(b, s.Bits[i])
-		case !r.writer.full.Has(i) || s.Data[i] == nil:
+		case !w.full.Has(i) || s.Data[i] == nil:
 			flags |= 1 << (2 * i)
 			b = binary.LittleEndian.AppendUint64(b, s.Bits[i])
 		case len(s.Data[i]) != g.Size():
@@ -172,11 +180,10 @@ func (r *RolloutWriter) Step(s *schema.Step) {
 		}
 	}
 	binary.LittleEndian.PutUint64(b[13:], flags)
-	r.record = b
+	*buffer = b
 	r.steps++
 	r.last = s.Index
 
-	w := r.writer
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.fail(err)
@@ -186,7 +193,7 @@ func (r *RolloutWriter) Step(s *schema.Step) {
 
 // End ends the rollout with what came of it: an error, or the outcome if it is known.
 func (r *RolloutWriter) End(outcome []float64, failure error) {
-	b := record(r.record, kindEnd, r.id)
+	b := record(nil, kindEnd, r.id)
 	b = binary.LittleEndian.AppendUint32(b, r.steps)
 	want := len(r.writer.header.Schema.Outcome.Elements)
 	var err error

@@ -2,15 +2,18 @@
 
     python ppo.py                          # generated routes, the project's own network
     python ppo.py --routes data --model models/tinyphysics.onnx --train 5000 --epochs 750
+    python ppo.py --teacher gains.json     # begins where `lockstep tune` ended
     python ppo.py --run runs/ppo           # goes on where it was ended
 
-Behaviour cloning of the recorded commands comes first, then PPO on rollouts that the engine makes. The
-costs printed are exact: those that the challenge's own program gives for the exported controller.
+Behaviour cloning comes first, of the recorded commands or of a controller that there is already, then PPO on
+rollouts that the engine makes. The costs printed are exact: those that the challenge's own program gives for
+the exported controller.
 Writes to the folder of the run: curve.csv, checkpoint.pt, actor.onnx, and controller.py at the end.
 """
 
 import argparse
 import csv
+import json
 import os
 import time
 from pathlib import Path
@@ -18,6 +21,7 @@ from pathlib import Path
 import lockstep
 import numpy as np
 import torch
+from lockstep.controllers import steer
 from torch import nn
 from torch.distributions import Beta
 
@@ -32,11 +36,15 @@ def arguments():
     p.add_argument("--train", type=int, default=500, help="routes to train on")
     p.add_argument("--valid", type=int, default=100, help="routes to validate on, which training does not see")
     p.add_argument("--epochs", type=int, default=100)
-    p.add_argument("--minutes", type=float, default=None, help="stop after so much time in all")
+    p.add_argument("--cpu-minutes", type=float, default=None, help="stop after so much time of all cores together")
     p.add_argument("--routes-per-epoch", type=int, default=500)
     p.add_argument("--samples", type=int, default=10, help="rollouts of each route in an epoch")
     p.add_argument("--minibatch", type=int, default=25_000)
     p.add_argument("--passes", type=int, default=4)
+    p.add_argument("--teacher", default=None, help="file of tuned gains to clone; by default the recorded commands")
+    p.add_argument("--lessons", type=int, default=200, help="routes on which the teacher is watched")
+    p.add_argument("--noise", type=float, default=0.05, help="standard deviation of that in its commands")
+    p.add_argument("--spread", type=float, default=0.1, help="standard deviation with which a teacher is cloned")
     p.add_argument("--cloning-epochs", type=int, default=20)
     p.add_argument("--critic-epochs", type=int, default=3, help="epochs at first that train the critic alone")
     p.add_argument("--lr", type=float, default=3e-4)
@@ -107,16 +115,71 @@ def recorded(routes):
     )
 
 
-def clone(actor, routes, epochs):
-    observations, changes = recorded(routes)
-    x = ((changes + 1) / 2).clamp(1e-6, 1 - 1e-6)
+class Feedforward:
+    """A PID controller with feed-forward from the plan, for N routes at once: ``pidff`` of docs/policies.md."""
+
+    BANDS = (0, 3), (3, 8), (8, 16)  # of the plan's rows
+
+    def __init__(self, gains, n):
+        self.p, self.i, self.d, self.ff, self.ffv, self.smooth, self.leak = *gains[:3], gains[3:7], *gains[7:]
+        self.integral, self.error, self.command = np.zeros((3, n))
+
+    def update(self, step):
+        """The commands of a step."""
+        error = step.target - step.current
+        self.integral = self.integral * (1 - self.leak) + error
+        ahead = self.ff[0] * (step.target - step.roll_lataccel)
+        for k, (first, end) in enumerate(self.BANDS):
+            means = [
+                plan[3, first:end].mean() if plan.shape[1] > first else target
+                for plan, target in zip(step.plan, step.target, strict=True)
+            ]
+            ahead += self.ff[k + 1] * (means - step.target)
+        ahead *= 1 + self.ffv * (20 / np.maximum(step.v_ego, 5) - 1)
+        command = self.p * error + self.i * self.integral + self.d * (error - self.error) + ahead
+        self.error = error
+        self.command = np.clip(self.command + (1 - self.smooth) * (command - self.command), -2, 2)
+        return self.command
+
+
+def gains(file):
+    return np.array(json.loads(Path(file).read_text())["gains"])
+
+
+def taught(sim, routes, gains, noise):
+    """Observations, and the changes of the command that a teacher would make there.
+
+    It drives with noise, so that there is something to be corrected: who sees its own way alone never learns how
+    to come back to it.
+    """
+    observations, changes, teacher = [], [], Feedforward(gains, len(routes))
+    random, before = np.random.default_rng(1), np.zeros(len(routes))
+
+    def drive(step):
+        nonlocal before
+        wanted = teacher.update(step)
+        if step.index < 100:  # commands count from here on
+            return wanted
+        observations.append(rollouts.features()[step.running])
+        changes.append(((wanted - before) / 0.25)[step.running])
+        before = np.clip(wanted + noise * random.standard_normal(len(routes)), before - 0.25, before + 0.25).clip(-2, 2)
+        return before
+
+    with sim.reset(routes, step=20) as rollouts:
+        steer(rollouts, routes, drive)
+    changes = torch.from_numpy(np.concatenate(changes)).float().clamp(-1, 1)
+    return torch.from_numpy(np.concatenate(observations)), changes
+
+
+def clone(actor, observations, changes, epochs, spread):
     optimizer = torch.optim.AdamW(actor.parameters(), lr=1e-2, weight_decay=1e-4)
-    batches = -(-len(x) // 2048)
+    batches = -(-len(changes) // 2048)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(epochs * batches, 1))
     for _ in range(epochs):
-        for batch in torch.randperm(len(x)).split(2048):
-            # not the squared error, which leaves the distribution wide
-            loss = -beta(actor, observations[batch]).log_prob(x[batch]).mean()
+        for batch in torch.randperm(len(changes)).split(2048):
+            # Not the squared error, which leaves the distribution wide. One who never errs leaves it a point.
+            x = (changes[batch] + spread * torch.randn(len(batch)) + 1) / 2
+            loss = -beta(actor, observations[batch]).log_prob(x.clamp(1e-6, 1 - 1e-6)).mean()
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(actor.parameters(), 2)
@@ -180,7 +243,6 @@ def update(actor, critic, optimizers, data, args, epoch, scale):
 
 def main():
     args = arguments()
-    start = time.monotonic()
     run = Path(args.run)
     run.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(args.seed)
@@ -194,18 +256,28 @@ def main():
 
     actor, critic = network(args.hidden, 2, 0.01), network(args.hidden, 1, 1)
     optimizers = [torch.optim.Adam(m.parameters(), lr=args.lr, eps=1e-5) for m in (actor, critic)]
-    epoch, rewards, seconds = 0, [], 0.0
+    epoch, rewards, rollouts, before = 0, [], 0, 0.0
     checkpoint = run / "checkpoint.pt"
     if checkpoint.exists():
         kept = torch.load(checkpoint, weights_only=False)
         for module, state in zip((actor, critic, *optimizers), kept["modules"], strict=True):
             module.load_state_dict(state)
-        epoch, rewards, seconds = kept["epoch"], kept["rewards"], kept["seconds"]
+        epoch, rewards, rollouts, before = (kept[k] for k in ("epoch", "rewards", "rollouts", "cpu_minutes"))
         random.bit_generator.state = kept["random"]
         torch.set_rng_state(kept["torch"])
     else:
-        clone(actor, train, args.cloning_epochs)
-    start -= seconds
+        lessons = (
+            taught(sim, train[: args.lessons], gains(args.teacher), args.noise) if args.teacher else recorded(train)
+        )
+        clone(actor, *lessons, args.cloning_epochs, args.spread if args.teacher else 0)
+
+    def spent():
+        """CPU minutes so far, of all threads, those before a checkpoint included."""
+        return before + time.process_time() / 60
+
+    yardsticks = ["pid", *([args.teacher] if args.teacher else [])]
+    for name, mean in zip(yardsticks, sim.rollout(valid, yardsticks).mean[:, 2], strict=True):
+        print(f"{name}: {mean:.3f} on the {len(valid)} routes of validation")
 
     writer = None
     if args.tensorboard:
@@ -215,35 +287,42 @@ def main():
 
     def report(collected, collecting):
         cost = sim.rollout(valid, policy_of(actor)).mean[0, 2]
-        line = [epoch, round(time.monotonic() - start, 1), cost, collected, collecting]
+        line = [epoch, round(spent(), 3), rollouts, cost, collected, collecting]
         new = not (run / "curve.csv").exists()
         with open(run / "curve.csv", "a", newline="") as f:
             if new:
-                csv.writer(f).writerow(["epoch", "seconds", "validation_cost", "training_cost", "collect_share"])
+                csv.writer(f).writerow(
+                    ["epoch", "cpu_minutes", "rollouts", "validation_cost", "training_cost", "collect_share"]
+                )
             csv.writer(f).writerow(line)
         print(
-            "epoch {:4d}  {:7.1f} s  validation {:8.3f}  training {:8.3f}  collecting {:3.0%}".format(*line), flush=True
+            "epoch {:4d}  {:6.1f} CPU minutes  {:6d} rollouts  validation {:8.3f}  "
+            "training {:8.3f}  collecting {:3.0%}".format(*line),
+            flush=True,
         )
         if writer:
             writer.add_scalar("cost/validation", cost, epoch)
 
     if epoch == 0:
         report(np.nan, np.nan)
-    while epoch < args.epochs and (args.minutes is None or time.monotonic() - start < 60 * args.minutes):
+    progress = epoch / args.epochs
+    while progress < 1:
         began = time.monotonic()
         picked = train[random.permutation(len(train))[: args.routes_per_epoch].tolist()]
         data = sim.collect(policy_of(actor), picked, samples=args.samples, seed=args.seed << 32 | epoch)
         collecting = time.monotonic() - began
         rewards.append(data.reward.ravel()[data.places].std())
+        rollouts += len(data)
         for optimizer in optimizers:
-            cosine = (1 + np.cos(np.pi * epoch / args.epochs)) / 2
+            cosine = (1 + np.cos(np.pi * progress)) / 2
             optimizer.param_groups[0]["lr"] = args.lr_end + (args.lr - args.lr_end) * cosine
         update(actor, critic, optimizers, data, args, epoch, float(np.mean(rewards)))
         epoch += 1
-        if epoch % args.validate_every == 0 or epoch == args.epochs:
+        progress = max(epoch / args.epochs, spent() / args.cpu_minutes if args.cpu_minutes else 0)
+        if epoch % args.validate_every == 0 or progress >= 1:
             report(np.nanmean(data.costs[:, 2]), collecting / (time.monotonic() - began))
         modules = [m.state_dict() for m in (actor, critic, *optimizers)]
-        kept = {"modules": modules, "epoch": epoch, "rewards": rewards, "seconds": time.monotonic() - start}
+        kept = {"modules": modules, "epoch": epoch, "rewards": rewards, "rollouts": rollouts, "cpu_minutes": spent()}
         torch.save(kept | {"random": random.bit_generator.state, "torch": torch.get_rng_state()}, f"{checkpoint}.part")
         os.replace(f"{checkpoint}.part", checkpoint)
 

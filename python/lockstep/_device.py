@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 from lockstep import _native
@@ -11,6 +12,7 @@ __all__ = ["DeviceArray", "Place", "on_device"]
 
 CUDA, CUDA_MANAGED = 2, 13  # of DLPack
 FLOAT = 2
+BITS = {"float32": 32, "float64": 64}
 # CUDA's numbers of the default stream: the driver's 0 is ambiguous in both protocols.
 DEFAULT_STREAM, LEGACY_STREAM = 0, 1
 
@@ -78,6 +80,20 @@ def on_device(array: Any) -> bool:
     return hasattr(array, "__cuda_array_interface__")
 
 
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a contiguous array, in elements."""
+    strides, size = [], 1
+    for n in reversed(shape):
+        strides.insert(0, size)
+        size *= n
+    return tuple(strides)
+
+
+def adjacent(shape: tuple[int, ...], strides: Sequence[int], want: Sequence[int]) -> bool:
+    """Whether strides are as wanted, those of one element left aside, which mean nothing."""
+    return all(n <= 1 or a == b for n, a, b in zip(shape, strides, want)) or 0 in shape  # noqa: B905
+
+
 class Place:
     """A GPU and a stream there."""
 
@@ -85,16 +101,26 @@ class Place:
         self.gpu = gpu
         self.stream = stream or LEGACY_STREAM
 
-    def address(self, array: Any, what: str, n: int, handle: _native.Handle, written: bool = False) -> tuple[int, Any]:
-        """Where an array of n numbers is, once the library's stream may use it, and what keeps it there."""
+    def address(
+        self,
+        array: Any,
+        what: str,
+        shape: tuple[int, ...],
+        handle: _native.Handle,
+        written: bool = False,
+        dtype: str = "float64",
+    ) -> tuple[int, Any]:
+        """Where an array is, once the library's stream may use it, and what keeps it there."""
         if not on_device(array):
             raise TypeError(f"{what}: {type(array).__name__} is not on the GPU, and the other array is")
         if hasattr(array, "__dlpack__"):
-            return self._of_capsule(array, what, n)
+            return self._of_capsule(array, what, shape, dtype)
         face = array.__cuda_array_interface__
         address, readonly = face["data"]
-        self._check(what, tuple(face["shape"]), n, face["typestr"][1:], self.gpu)
-        if (face.get("strides") or (8,)) != (8,) and n > 1:
+        self._check(what, tuple(face["shape"]), shape, face["typestr"][1:], dtype, self.gpu)
+        size = BITS[dtype] // 8
+        want = tuple(size * stride for stride in contiguous(shape))
+        if face.get("strides") is not None and not adjacent(shape, face["strides"], want):
             raise ValueError(f"{what}: strides {face['strides']}, want a contiguous array")
         if face["typestr"][0] == ">":
             raise TypeError(f"{what}: {face['typestr']}, want the machine's order of bytes")
@@ -105,43 +131,45 @@ class Place:
             handle.call("follow", stream=stream)
         return address, array
 
-    def _of_capsule(self, array: Any, what: str, n: int) -> tuple[int, Any]:
+    def _of_capsule(self, array: Any, what: str, want: tuple[int, ...], dtype: str) -> tuple[int, Any]:
         capsule = array.__dlpack__(stream=self.stream)
         t = _Managed.from_address(_pointer(capsule, UNUSED)).tensor
         shape = tuple(t.shape[i] for i in range(t.ndim))
         kind = f"{'f' if t.code == FLOAT else f'kind {t.code} '}{t.bits // 8}"
-        self._check(what, shape, n, kind, t.device_id)
-        if t.strides and t.strides[0] != 1 and n > 1:
-            raise ValueError(f"{what}: a stride of {t.strides[0]} numbers, want a contiguous array")
+        self._check(what, shape, want, kind, dtype, t.device_id)
+        strides = tuple(t.strides[i] for i in range(t.ndim)) if t.strides else contiguous(shape)
+        if not adjacent(shape, strides, contiguous(shape)):
+            raise ValueError(f"{what}: strides of {strides} numbers, want a contiguous array")
         return (t.data or 0) + t.byte_offset, capsule
 
-    def _check(self, what: str, shape: tuple[int, ...], n: int, kind: str, gpu: int) -> None:
-        if shape != (n,):
-            raise ValueError(f"{what}: shape {shape}, want ({n},)")
-        if kind != "f8":
-            raise TypeError(f"{what}: {kind} on the GPU, want f8, which is float64: convert it there")
+    def _check(self, what: str, shape: tuple[int, ...], want: tuple[int, ...], kind: str, dtype: str, gpu: int) -> None:
+        if shape != want:
+            raise ValueError(f"{what}: shape {shape}, want {want}")
+        if kind != f"f{BITS[dtype] // 8}":
+            raise TypeError(f"{what}: {kind} on the GPU, want f{BITS[dtype] // 8}, which is {dtype}: convert it there")
         if gpu != self.gpu:
             raise ValueError(f"{what}: on GPU {gpu}, and the simulator is on GPU {self.gpu}")
 
 
 class DeviceArray:
-    """N numbers of rollouts in a GPU's memory, of which PyTorch and others make arrays without a copy.
+    """Numbers of the library's in a GPU's memory, of which PyTorch and others make arrays without a copy.
 
-    ``torch.from_dlpack(array)`` or ``torch.as_tensor(array, device="cuda")``. The next step
-    overwrites it; closing the rollouts frees it.
+    ``torch.from_dlpack(array)`` or ``torch.as_tensor(array, device="cuda")``. Closing the rollouts or the
+    experience that it is of frees it; of rollouts, the next step overwrites it.
 
     Attributes
     ----------
     shape : tuple of int
-        ``(N,)``.
+        Its shape; it is contiguous.
     dtype : str
-        ``"float64"``.
+        ``"float64"`` or ``"float32"``.
     """
 
-    dtype = "float64"
-
-    def __init__(self, place: Place, address: int, n: int, handle: _native.Handle) -> None:
-        self.shape = (n,)
+    def __init__(
+        self, place: Place, address: int, shape: tuple[int, ...], handle: _native.Handle, dtype: str = "float64"
+    ) -> None:
+        self.shape = shape
+        self.dtype = dtype
         self.place = place
         self._address = address
         self._handle = handle
@@ -150,7 +178,7 @@ class DeviceArray:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"<{self.shape[0]} numbers on GPU {self.place.gpu}>"
+        return f"<{' x '.join(map(str, self.shape))} numbers of {self.dtype} on GPU {self.place.gpu}>"
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -158,7 +186,7 @@ class DeviceArray:
         return {
             "version": 3,
             "shape": self.shape,
-            "typestr": "<f8",
+            "typestr": f"<f{BITS[self.dtype] // 8}",
             "data": (self._address, False),
             "strides": None,
             "stream": self.place.stream,
@@ -192,9 +220,10 @@ class DeviceArray:
         handle = self._handle.id
         if consumer not in (-1, self.place.stream):
             _native.call("precede", handle, stream=consumer)
-        shape = (ctypes.c_int64 * 1)(*self.shape)
+        n = len(self.shape)
+        shape = (ctypes.c_int64 * n)(*self.shape)
         managed = _Managed(
-            _Tensor(self._address, CUDA, self.place.gpu, 1, FLOAT, 64, 1, shape, None, 0), None, _deleter
+            _Tensor(self._address, CUDA, self.place.gpu, n, FLOAT, BITS[self.dtype], 1, shape, None, 0), None, _deleter
         )
         address = ctypes.addressof(managed)
         _exported[address] = managed, shape, self

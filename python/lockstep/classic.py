@@ -39,6 +39,9 @@ MODES = {
 }
 POLE = [4.8, np.inf, 24 * 2 * np.pi / 360, np.inf]
 
+# Options that Gymnasium's environments have as attributes.
+ATTRIBUTES = ("kinematics_integrator", "book_or_nips")
+
 # The greatest observation; the least is minus that, or the second.
 BOUNDS: dict[str, list[list[float]]] = {
     "CartPole-v1": [POLE],
@@ -153,7 +156,8 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], Any]):
     numpy1 : bool
         Whether to compute as Gymnasium does with NumPy 1.
     **options
-        The environment's own, as ``gymnasium.make`` takes them.
+        The environment's own, as ``gymnasium.make`` takes them, and those that Gymnasium has as attributes:
+        ``kinematics_integrator`` of CartPole, ``book_or_nips`` of Acrobot.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 as in the base class
@@ -165,6 +169,11 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], Any]):
         self._core = _Core(name, 1, "off", engine, 1, numpy1, {"max_episode_steps": -1} | options)
         self.observation_space: Space[Any] = self._core.observation_space
         self.action_space: Space[Any] = self._core.action_space
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ATTRIBUTES:  # else it would be set, and nothing would heed it
+            raise AttributeError(f"{name}: it cannot be changed: give it to gymnasium.make")
+        super().__setattr__(name, value)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

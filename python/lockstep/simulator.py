@@ -445,7 +445,7 @@ class Simulator:
         handle = _native.Handle(answer["handle"], "rollouts")
         there = None
         if self._place is not None:
-            there = DeviceArray(self._place, answer["lataccels"], len(routes), handle)
+            there = DeviceArray(self._place, answer["lataccels"], (len(routes),), handle)
         return Rollouts(handle, routes.names, routes.rows, step, there)
 
     def collect(
@@ -455,6 +455,7 @@ class Simulator:
         samples: int = 0,
         seed: int = 0,
         progress: Callable[[int, int], object] | None = None,
+        device: bool = False,
     ) -> Experience:
         """Roll out with a network and keep what training needs.
 
@@ -471,6 +472,9 @@ class Simulator:
             Of the sampled actions, such as the epoch. A draw depends on seed, rollout and step alone.
         progress : callable, optional
             Called with how many rollouts have ended, and of how many.
+        device : bool
+            Whether to leave the arrays in the GPU's memory, as :class:`lockstep.DeviceArray`. Only
+            with ``engine="gpu"``.
 
         Returns
         -------
@@ -480,6 +484,8 @@ class Simulator:
         total = len(routes) * max(operator.index(samples), 1)
         if samples < 0 or not 0 <= operator.index(seed) < 2**64:
             raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
+        if device and self._place is None:
+            raise ValueError(f'device=True: the {self.engine} engine has no arrays on a GPU: use engine="gpu"')
         spec = specify(policy, len(routes))
         answer = self._handle.long_call(
             "collect",
@@ -489,8 +495,9 @@ class Simulator:
             policy=spec[0],
             samples=samples,
             seed=seed,
+            device=bool(device),
         )
-        return Experience(_native.Handle(answer["handle"], "experience"), answer)
+        return Experience(_native.Handle(answer["handle"], "experience"), answer, self._place if device else None)
 
 
 def generate(path: str | os.PathLike[str], num_routes: int, seed: int = 1) -> None:

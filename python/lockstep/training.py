@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep import _native
+from lockstep._device import DeviceArray, Place
 from lockstep.rollouts import CONTROL_START_IDX, COST_END_IDX, FEATURES
 
 __all__ = ["Experience"]
@@ -19,7 +20,8 @@ class Experience:
     """Rollouts driven by a network. Made by :meth:`lockstep.Simulator.collect`.
 
     All arrays begin with (R, 400): R rollouts, and the steps from 100 on; 0 where a rollout had no
-    such step or failed. Rollout k·N + i is sample k of route i.
+    such step or failed. Rollout k·N + i is sample k of route i. What was collected with ``device=True``
+    is in the GPU's memory, but for ``costs`` and ``steps``: each array is a :class:`lockstep.DeviceArray`.
 
     Attributes
     ----------
@@ -41,11 +43,27 @@ class Experience:
         Why rollouts failed.
     """
 
-    def __init__(self, handle: _native.Handle, answer: dict[str, Any]) -> None:
+    raw: Any
+    softplus: Any
+    reward: Any
+    lataccel: Any
+    action: Any
+
+    def __init__(self, handle: _native.Handle, answer: dict[str, Any], place: Place | None = None) -> None:
         self._handle = handle
+        self._place = place
         self.steps = np.asarray(answer["steps"], dtype=np.intp)
         self.errors = {int(i): _native.error(failure) for i, failure in answer["errors"].items()}
         n = len(self.steps)
+        if place is not None:
+            of = [("raw", "float32"), ("softplus", "float32"), ("reward", "float32")]
+            of += [("lataccel", "float64"), ("action", "float64")]
+            for (name, dtype), address in zip(of, answer["arrays"], strict=True):
+                shape = (n, STEPS, 2) if name == "softplus" else (n, STEPS)
+                setattr(self, name, DeviceArray(place, address, shape, handle, dtype))
+            self.costs = np.empty((n, 3))
+            handle.call("device_costs", self.costs)
+            return
         buffer = np.empty(8 * n * (2 * STEPS + 3) + 4 * n * 4 * STEPS, dtype=np.uint8)
         handle.call("gather", buffer)
         wide = buffer[: 8 * n * (2 * STEPS + 3)].view(np.float64)
@@ -66,13 +84,16 @@ class Experience:
         """All places that rollouts reached, as numbers 400·rollout + step."""
         return np.flatnonzero(np.arange(STEPS) < self.steps[:, np.newaxis]).astype(np.int64)
 
-    def observe(self, places: npt.ArrayLike | None = None) -> npt.NDArray[np.float32]:
+    def observe(self, places: npt.ArrayLike | None = None, out: Any = None) -> Any:
         """Compute what the network saw, for all places or for a minibatch: the same bits.
 
         Parameters
         ----------
         places : array_like of int, optional
-            Numbers 400·rollout + step, shape (B,); by default all.
+            Numbers 400·rollout + step, shape (B,); by default all. They are on the host.
+        out : array on the GPU, optional
+            Where what was collected is there: receives what is returned, contiguous, float32, shape (B, 256),
+            any object with ``__dlpack__`` or ``__cuda_array_interface__``, such as a tensor of PyTorch's.
 
         Returns
         -------
@@ -83,6 +104,14 @@ class Experience:
         if numbers.ndim != 1:
             raise ValueError(f"places: shape {numbers.shape}, want (B,)")
         n = len(numbers)
+        if (out is None) != (self._place is None):
+            what = "on the host: it needs no out" if self._place is None else "on the GPU: give an array there as out"
+            raise TypeError(f"observe: what was collected is {what}")
+        if self._place is not None:
+            address, _kept = self._place.address(out, "out", (n, FEATURES), self._handle, True, "float32")
+            if n:
+                self._handle.long_call("device_observe", numbers, into=address)
+            return out
         buffer = np.empty(n * (8 + 4 * FEATURES), dtype=np.uint8)
         buffer[: 8 * n].view(np.int64)[...] = numbers
         if n:
@@ -90,5 +119,5 @@ class Experience:
         return buffer[8 * n :].view(np.float32).reshape(n, FEATURES)
 
     def close(self) -> None:
-        """Free what the library holds; the arrays stay."""
+        """Free what the library holds; arrays on the host stay."""
         self._handle.close()

@@ -14,12 +14,14 @@ type collectRequest struct {
 	Policy    controllerSpec
 	Samples   int // of each route; 0 for the mean action
 	Seed      uint64
+	Device    bool // leave the arrays on the device
 }
 
 type collectAnswer struct {
 	Handle int64            `json:"handle"`
 	Steps  []int            `json:"steps"` // of each rollout
 	Errors map[int]*failure `json:"errors"`
+	Arrays []uintptr        `json:"arrays"` // on the device: raw, softplus, reward, lataccel, action; none on the host
 }
 
 // collect rolls out with a network and keeps what training needs: rollout k of route i
@@ -28,6 +30,10 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 	collector, ok := s.Simulator.(lockstep.Collector)
 	if !ok {
 		return nil, usagef("the %s engine collects no training data", s.Name())
+	}
+	onDevice, ok := s.Simulator.(lockstep.DeviceCollector)
+	if q.Device && !ok {
+		return nil, usagef("the %s engine leaves nothing on a device", s.Name())
 	}
 	picked, err := pick(q.Routes, q.Positions)
 	if err != nil {
@@ -48,14 +54,27 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 			jobs = append(jobs, job)
 		}
 	}
-	e, err := collector.Collect(t, jobs)
+	answer := collectAnswer{Errors: map[int]*failure{}}
+	var e *lockstep.Experience
+	var left any
+	if q.Device {
+		there, failed := onDevice.CollectOnDevice(t, jobs)
+		if err = failed; err == nil {
+			a := there.Arrays()
+			e, answer.Arrays = there.Experience(), []uintptr{a.Raw, a.Softplus, a.Reward, a.Lataccel, a.Action}
+			left = &deviceExperience{there}
+		}
+	} else {
+		e, err = collector.Collect(t, jobs)
+		left = &experience{collector, e}
+	}
 	if err == nil {
 		err = t.Err()
 	}
 	if err != nil {
 		return nil, usage(err)
 	}
-	answer := collectAnswer{Handle: put(&experience{collector, e}), Errors: map[int]*failure{}}
+	answer.Handle = put(left)
 	for i, result := range e.Results {
 		answer.Steps = append(answer.Steps, e.Steps(i))
 		if result.Err != nil {
@@ -69,6 +88,44 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 type experience struct {
 	lockstep.Collector
 	*lockstep.Experience
+}
+
+// deviceExperience is what they left on a device.
+type deviceExperience struct{ lockstep.DeviceExperience }
+
+// order is of what is on the device, which is ordered with the caller's work there.
+func (e *deviceExperience) order() (lockstep.DeviceOrder, error) { return e, nil }
+
+// deviceCosts writes three costs for each rollout.
+func deviceCosts(_ *task, e *deviceExperience, _ nothing, buffer []byte) (any, error) {
+	results := e.Experience().Results
+	out, err := floats[float64](buffer, 3*len(results))
+	if err != nil {
+		return nil, err
+	}
+	for i, result := range results {
+		put3(out[3*i:], result)
+	}
+	return nothing{}, nil
+}
+
+// deviceObserve is observe, to an address on the device; the buffer has the numbers.
+func deviceObserve(_ *task, e *deviceExperience, q struct{ Into uintptr }, buffer []byte) (any, error) {
+	return nothing{}, usage(e.Observe(places(buffer), q.Into))
+}
+
+// places are those with the numbers rollout·ExperienceSteps+step, int64.
+func places(buffer []byte) []lockstep.Place {
+	const size = int(unsafe.Sizeof(int64(0)))
+	if len(buffer) < size {
+		return nil
+	}
+	numbers := unsafe.Slice((*int64)(unsafe.Pointer(&buffer[0])), len(buffer)/size)
+	places := make([]lockstep.Place, len(numbers))
+	for i, number := range numbers {
+		places[i] = lockstep.Place{Rollout: int(number / lockstep.ExperienceSteps), Step: int(number % lockstep.ExperienceSteps)}
+	}
+	return places
 }
 
 // gather writes all arrays: lataccel, action and three costs in float64, then raw,
@@ -107,9 +164,5 @@ func observe(_ *task, e *experience, q struct{ Places int }, buffer []byte) (any
 	if err != nil {
 		return nil, err
 	}
-	places := make([]lockstep.Place, q.Places)
-	for i, number := range unsafe.Slice((*int64)(unsafe.Pointer(&buffer[0])), q.Places) {
-		places[i] = lockstep.Place{Rollout: int(number / lockstep.ExperienceSteps), Step: int(number % lockstep.ExperienceSteps)}
-	}
-	return nothing{}, usage(e.Collector.Observe(e.Experience, places, out))
+	return nothing{}, usage(e.Collector.Observe(e.Experience, places(buffer[:head]), out))
 }

@@ -126,6 +126,9 @@ func init() { // they refer to one another
 		"gather":  of(gather),
 		"observe": of(observe),
 
+		"device_costs":   of(deviceCosts),
+		"device_observe": of(deviceObserve),
+
 		"step":        of(step),
 		"follow":      of(follow),
 		"precede":     of(precede),

@@ -194,18 +194,25 @@ func synchronize(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 
 type streamRequest struct{ Stream uintptr }
 
-// follow has the next steps wait for a stream of the device.
-func follow(_ *task, r *roll, q streamRequest, _ []byte) (any, error) {
-	d, err := r.device()
+// ordered is an object whose work on a device can be ordered with the caller's.
+type ordered interface {
+	order() (lockstep.DeviceOrder, error)
+}
+
+func (r *roll) order() (lockstep.DeviceOrder, error) { return r.device() }
+
+// follow has what is begun from now on wait for a stream of the device.
+func follow(_ *task, o ordered, q streamRequest, _ []byte) (any, error) {
+	d, err := o.order()
 	if err == nil {
 		err = d.Follow(q.Stream)
 	}
 	return nothing{}, err
 }
 
-// precede has a stream of the device wait for the steps so far.
-func precede(_ *task, r *roll, q streamRequest, _ []byte) (any, error) {
-	d, err := r.device()
+// precede has a stream of the device wait for what was begun so far.
+func precede(_ *task, o ordered, q streamRequest, _ []byte) (any, error) {
+	d, err := o.order()
 	if err == nil {
 		err = d.Precede(q.Stream)
 	}

@@ -1,5 +1,6 @@
 """Classic control: every bit of Gymnasium's own environments, on seeds and options of the day."""
 
+import copy
 import secrets
 
 import gymnasium
@@ -20,6 +21,7 @@ OPTIONS = {
     "Pendulum-v1": {"g": 9.81},
     "Acrobot-v1": {},
 }
+ATTRIBUTES = {"CartPole-v1": {"kinematics_integrator": "semi-implicit"}, "Acrobot-v1": {"book_or_nips": "nips"}}
 RESETS = [None, {"low": -0.3, "high": 0.25}]
 
 # Gymnasium before 1.0 has another CartPole, and NumPy before 2 other rules.
@@ -45,9 +47,12 @@ def same_step(a, b):
 @pytest.mark.parametrize("options", [False, True], ids=["plain", "options"])
 @pytest.mark.parametrize("name", NAMES)
 def test_single(name, options, seed):
-    given = OPTIONS[name] if options else {}
-    ours = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, **given)
+    given, attributes = (OPTIONS[name], ATTRIBUTES.get(name, {})) if options else ({}, {})
+    ours = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, **given, **attributes)
     theirs = gymnasium.make(name, **given)
+    for attribute, value in attributes.items():
+        assert getattr(theirs.unwrapped, attribute) != value
+        setattr(theirs.unwrapped, attribute, value)
     assert ours.observation_space == theirs.observation_space
     assert ours.action_space == theirs.action_space
     assert ours.spec.max_episode_steps == theirs.spec.max_episode_steps
@@ -64,6 +69,14 @@ def test_single(name, options, seed):
             assert [type(x) for x in mine[1:4]] == [float, bool, bool]
             ended = yours[2] or yours[3]
     assert ours.unwrapped.state.dtype == np.float64
+
+
+def test_attributes_are_options():
+    env = gymnasium.make("lockstep/CartPole-v1").unwrapped
+    with pytest.raises(AttributeError, match="give it to gymnasium"):
+        env.kinematics_integrator = "semi-implicit"
+    with pytest.raises(ValueError, match="euler or semi-implicit"):
+        gymnasium.make("lockstep/CartPole-v1", kinematics_integrator="implicit")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,6 +118,18 @@ def test_vector_is_gymnasiums(name, n, mode, seed):
     assert ends >= n
 
 
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_returned_stays(name, mode, seed):
+    """Later calls change nothing of it."""
+
+    def made():
+        return drive(classic.VectorEnv(name, 3, mode, max_episode_steps=20), seed, 45, None)
+
+    for kept, seen in zip(list(made()), [copy.deepcopy(got) for got in made()], strict=True):
+        assert all(equal(x, y) for x, y in zip(kept, seen, strict=True))
+
+
 def test_vector_class_is_gymnasiums(seed):
     ours = gymnasium.make_vec("lockstep/CartPoleVectorEnv-v1", num_envs=37)
     theirs = gymnasium.make_vec("CartPole-v1", num_envs=37, vectorization_mode="vector_entry_point")
@@ -124,13 +149,13 @@ def test_engines_and_workers_are_equal(seed):
 
 
 def test_copies():
-    for copy in (True, False):
-        envs = classic.VectorEnv("CartPole-v1", 2, copy=copy)
+    for own in (True, False):
+        envs = classic.VectorEnv("CartPole-v1", 2, copy=own)
         first, _ = envs.reset(seed=1)
         kept = first.copy()
         second = envs.step(np.array([0, 1]))[0]
-        assert (first is second) == (not copy)
-        assert equal(first, kept) == copy
+        assert (first is second) == (not own)
+        assert equal(first, kept) == own
 
 
 def test_bad_input():

@@ -131,7 +131,8 @@ var (
 	edge3 = math.Float64frombits(0x419921fb << 32)
 )
 
-// trig is sine, if asked for, and cosine of |x| < 105414336; NaN elsewhere.
+// trig is sine, if asked for, and cosine of |x| < 105414336; NaN elsewhere, which
+// farAngles computes.
 func (l level) trig(x, table Register, sine bool) (sin, cos Register) {
 	a, da, n := l.reduce(x)
 	Comment("Below 0.855469 there is nothing to reduce, below 2.426265 π/2 - |x|")

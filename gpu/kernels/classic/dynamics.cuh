@@ -34,7 +34,8 @@ struct CartPole {
 
   __device__ Outcome step(const Launch &l, Action a, int32_t &flags) {
     const double force = a.discrete == 1 ? 10.0 : -10.0;
-    const double c = cosine(l.sincos, s[2]), n = sine(l.sincos, s[2]);
+    const SineCosine both = sine_cosine(l, s[2]);
+    const double c = both.cosine, n = both.sine;
     const double pml = 0.1 * 0.5;
     const double temp = over(force + (pml * (s[3] * s[3])) * n);
     const double angular = (9.8 * n - c * temp) / (0.5 * (4.0 / 3.0 - over(0.1 * (c * c))));
@@ -77,7 +78,7 @@ struct MountainCar {
   }
 
   __device__ Outcome step(const Launch &l, Action a, int32_t &) {
-    double v = s[1] + ((a.discrete - 1) * 0.001 + cosine(l.sincos, 3 * s[0]) * -0.0025);
+    double v = s[1] + ((a.discrete - 1) * 0.001 + cosine(l, 3 * s[0]) * -0.0025);
     v = clip(v, -0.07, 0.07);
     const double p = clip(s[0] + v, -1.2, 0.6);
     if (p == -1.2 && v < 0) v = 0;
@@ -103,7 +104,7 @@ struct MountainCarContinuous : MountainCar {
 
   // pull is force·power - 0.0025·cos(angle): a float32 unless the force is clipped.
   __device__ double pull(const Launch &l, float a, double angle) const {
-    const double slope = 0.0025 * cosine(l.sincos, angle);
+    const double slope = 0.0025 * cosine(l, angle);
     if (a > 1) return 0.0015 - slope;
     if (a < -1) return -0.0015 - slope;
     if (l.numpy1 != 0) return static_cast<double>(a) * 0.0015 - slope;
@@ -161,15 +162,15 @@ struct Pendulum {
     }
     const double n = remainder_of(s[0] + kPi, 2 * kPi, 1 / (2 * kPi)) - kPi;
     const double cost = (square(l, n) + 0.1 * square(l, s[1])) + effort;
-    const double v = s[1] + ((3 * l.gravity / 2) * sine(l.sincos, s[0]) + torque) * 0.05;
+    const double v = s[1] + ((3 * l.gravity / 2) * sine(l, s[0]) + torque) * 0.05;
     s[1] = clip(v, -8.0, 8.0);
     s[0] += s[1] * 0.05;
     return {-cost, false};
   }
 
   __device__ void observe(const Launch &l, int32_t, float *o) const {
-    o[0] = static_cast<float>(cosine(l.sincos, s[0]));
-    o[1] = static_cast<float>(sine(l.sincos, s[0]));
+    o[0] = static_cast<float>(cosine(l, s[0]));
+    o[1] = static_cast<float>(sine(l, s[0]));
     o[2] = static_cast<float>(s[1]);
   }
 };
@@ -184,11 +185,11 @@ struct Acrobot {
   }
 
   __device__ __noinline__ static void derivative(const Launch &l, double torque, const double *y, double *d) {
-    const double c2 = cosine(l.sincos, y[1]), s2 = sine(l.sincos, y[1]);
+    const double c2 = cosine(l, y[1]), s2 = sine(l, y[1]);
     const double d1 = ((0.25 + (1.25 + c2)) + 1) + 1, d2 = (0.25 + 0.5 * c2) + 1;
-    const double phi2 = (0.5 * 9.8) * cosine(l.sincos, (y[0] + y[1]) - kPi / 2);
+    const double phi2 = (0.5 * 9.8) * cosine(l, (y[0] + y[1]) - kPi / 2);
     const double phi1 = ((((-0.5 * square(l, y[3])) * s2) - (y[3] * y[2]) * s2) +
-                         (1.5 * 9.8) * cosine(l.sincos, y[0] - kPi / 2)) + phi2;
+                         (1.5 * 9.8) * cosine(l, y[0] - kPi / 2)) + phi2;
     double sum = torque + (d2 / d1) * phi1;
     if (l.nips == 0) sum = sum - (0.5 * square(l, y[2])) * s2;
     const double second = (sum - phi2) / (1.25 - square(l, d2) / d1);
@@ -223,7 +224,7 @@ struct Acrobot {
     s[2] = clip(s[2], -(4 * kPi), 4 * kPi);
     s[3] = clip(s[3], -(9 * kPi), 9 * kPi);
     flags &= ~kWide;
-    const bool terminated = -cosine(l.sincos, s[0]) - cosine(l.sincos, s[1] + s[0]) > 1;
+    const bool terminated = -cosine(l, s[0]) - cosine(l, s[1] + s[0]) > 1;
     return {terminated ? 0.0 : -1.0, terminated};
   }
 
@@ -233,8 +234,8 @@ struct Acrobot {
         o[2 * k] = quarter32(static_cast<float>(s[k]), 1);
         o[2 * k + 1] = quarter32(static_cast<float>(s[k]), 0);
       } else {
-        o[2 * k] = static_cast<float>(cosine(l.sincos, s[k]));
-        o[2 * k + 1] = static_cast<float>(sine(l.sincos, s[k]));
+        o[2 * k] = static_cast<float>(cosine(l, s[k]));
+        o[2 * k + 1] = static_cast<float>(sine(l, s[k]));
       }
       o[4 + k] = static_cast<float>(s[2 + k]);
     }

@@ -2,7 +2,10 @@
 // kernels are compiled without contraction: every fma is written out.
 #pragma once
 
-#ifndef __CUDACC__
+#ifdef __CUDACC__
+// The argument of a kernel, which all threads read as a constant.
+#define LOCKSTEP_ARGUMENT(type) const __grid_constant__ type
+#else
 #include "cpu/cuda.h"
 #endif
 
@@ -31,16 +34,19 @@ __device__ __forceinline__ Row nearest(const double *table, double a) {
 
 __device__ __forceinline__ double cosine_rest(double xx) { return xx * fma(xx, fma(xx, kCs6, kCs4), kCs2); }
 
+// taylor is sin(a + da) for |a| < 0.126.
+__device__ __forceinline__ double taylor(double a, double da) {
+  const double xx = a * a;
+  double p = fma(of_bits(0xbe5addffc2fcdf59), xx, of_bits(0x3ec71de27b9a7ed9));
+  p = fma(p, xx, of_bits(0xbf2a01a019db08b8));
+  p = fma(p, xx, of_bits(0x3f81111111110ece));
+  p = fma(p, xx, of_bits(0xbfc5555555555555));
+  return a + fma(xx, fma(p, a, -(0.5 * da)), da);
+}
+
 // sin_sum is sin(a + da), cos_sum cos(a + da).
 __device__ __forceinline__ double sin_sum(const double *table, double a, double da) {
-  if (fabs(a) < 0.126) {
-    const double xx = a * a;
-    double p = fma(of_bits(0xbe5addffc2fcdf59), xx, of_bits(0x3ec71de27b9a7ed9));
-    p = fma(p, xx, of_bits(0xbf2a01a019db08b8));
-    p = fma(p, xx, of_bits(0x3f81111111110ece));
-    p = fma(p, xx, of_bits(0xbfc5555555555555));
-    return a + fma(xx, fma(p, a, -(0.5 * da)), da);
-  }
+  if (fabs(a) < 0.126) return taylor(a, da);
   const Row r = nearest(table, a);
   if (a <= 0) da = -da;
   const double xx = r.h * r.h;
@@ -63,8 +69,14 @@ __device__ __forceinline__ uint32_t high_word(double x) {
   return static_cast<uint32_t>(bits_of(x) >> 32) & 0x7fffffffu;
 }
 
-// reduced is sine or cosine, quarters of a turn on, of an angle beyond 2.426265.
-__device__ __noinline__ double reduced(const double *table, double x, int quarters) {
+// Angle is a + da, and n quarters of a turn more, n modulo 4.
+struct Angle {
+  double a, da;
+  uint64_t n;
+};
+
+// near reduces angles up to 105414336.
+__device__ __forceinline__ Angle near(double x) {
   const double t = fma(x, 0x1.45f306dc9c883p-1, 0x1.8p52);
   const double k = t - 0x1.8p52;
   double y = fma(-k, 0x1.921fb58p0, x);
@@ -72,32 +84,115 @@ __device__ __noinline__ double reduced(const double *table, double x, int quarte
   const double t2 = fma(-k, -0x1.cb3b398p-55, y);
   const double d1 = fma(-k, -0x1.cb3b398p-55, y - t2);
   const double a = fma(-k, -0x1.d747f23e32ed7p-83, t2);
-  const double da = d1 + fma(-k, -0x1.d747f23e32ed7p-83, t2 - a);
-  const uint64_t n = bits_of(t) + static_cast<uint64_t>(quarters);
-  const double v = (n & 1) != 0 ? cos_sum(table, a, da) : sin_sum(table, a, da);
+  return {a, d1 + fma(-k, -0x1.d747f23e32ed7p-83, t2 - a), bits_of(t)};
+}
+
+// head is x to 26 bits.
+__device__ __forceinline__ double head(double x) {
+  const double t = x * 134217729.0;
+  return t - (t - x);
+}
+
+// Quarters is sum + rest of them, and n whole ones.
+struct Quarters {
+  double sum, rest, n;
+
+  __device__ __forceinline__ double whole(double x) {
+    const double i = (x + 0x1.8p52) - 0x1.8p52;
+    n += i;
+    return i;
+  }
+
+  // of multiplies 26 bits of an angle by the six digits of 2/π, in base 2^24, that
+  // make neither whole turns nor nothing.
+  __device__ __noinline__ void of(const double *digits, double x) {
+    const int exponent = static_cast<int>(high_word(x) >> 20);
+    const int first = exponent < 450 ? 0 : (exponent - 450) / 24;
+    double scale = of_bits(static_cast<uint64_t>(1023 + 576 - 24 * first) << 52), r[6];
+    for (int i = 0; i < 6; i++, scale *= 0x1p-24) {
+      r[i] = x * __ldg(digits + first + i) * scale;
+      if (i < 3) r[i] -= whole(r[i]);
+    }
+    double t = 0;
+    for (int i = 5; i >= 0; i--) t += r[i];
+    double below = r[0] - t;
+    for (int i = 1; i < 6; i++) below += r[i];
+    t -= whole(t);
+    sum = t + below;
+    rest = (t - sum) + below;
+  }
+};
+
+// far reduces all other finite angles.
+__device__ __noinline__ Angle far(const double *digits, double x) {
+  x *= 0x1p-600;
+  const double x1 = head(x);
+  Quarters p{0, 0, 0}, q{0, 0, 0};
+  p.of(digits, x1);
+  q.of(digits, x - x1);
+  double n = p.n + q.n, sum = p.sum + q.sum;
+  const double rest = fabs(p.sum) > fabs(q.sum) ? (p.sum - sum) + q.sum : (q.sum - sum) + p.sum;
+  if (fabs(sum) > 0.5) {
+    const double quarter = copysign(1.0, sum);
+    sum -= quarter;
+    n += quarter;
+  }
+  const double s = sum + (rest + p.rest + q.rest), t = ((sum - s) + rest) + (p.rest + q.rest);
+  const double s1 = head(s), s2 = s - s1, y = s * kHalfPi;
+  const double h1 = 0x1.921fb58p0, h2 = -0x1.dde974p-27;
+  const double below = (((s1 * h1 - y) + s1 * h2) + s2 * h1) + ((s2 * h2 + s * kHalfPiRest) + t * kHalfPi);
+  const double a = y + below;
+  return {a, (y - a) + below, static_cast<uint64_t>(static_cast<int64_t>(n))};
+}
+
+// reduced is sine or cosine, quarters of a turn on, of an angle beyond 2.426265; NaN
+// of what is not finite.
+__device__ __noinline__ double reduced(const Launch &l, double x, uint32_t quarters) {
+  const uint32_t word = high_word(x);
+  if (word >= 0x7ff00000u) return x - x;
+  const Angle r = word < 0x419921fbu ? near(x) : far(l.two_over_pi, x);
+  const uint64_t n = r.n + quarters;
+  const double v = (n & 1) != 0 ? cos_sum(l.sincos, r.a, r.da) : sin_sum(l.sincos, r.a, r.da);
   return (n & 2) != 0 ? -v : v;
 }
 
-// sine and cosine are glibc's for |x| < 105414336, NaN elsewhere.
-__device__ __forceinline__ double sine(const double *table, double x) {
+// sine and cosine are glibc's.
+__device__ __forceinline__ double sine(const Launch &l, double x) {
   const uint32_t word = high_word(x);
   if (word < 0x3e500000u) return x;
-  if (word < 0x3feb6000u) return sin_sum(table, x, 0);
-  if (word < 0x400368fdu) return copysign(cos_sum(table, kHalfPi - fabs(x), kHalfPiRest), x);
-  if (word < 0x419921fbu) return reduced(table, x, 0);
-  return of_bits(0x7ff8000000000000);
+  if (word < 0x3feb6000u) return sin_sum(l.sincos, x, 0);
+  if (word < 0x400368fdu) return copysign(cos_sum(l.sincos, kHalfPi - fabs(x), kHalfPiRest), x);
+  return reduced(l, x, 0);
 }
 
-__device__ __forceinline__ double cosine(const double *table, double x) {
+__device__ __forceinline__ double cosine(const Launch &l, double x) {
   const uint32_t word = high_word(x);
   if (word < 0x3e400000u) return 1;
-  if (word < 0x3feb6000u) return cos_sum(table, x, 0);
+  if (word < 0x3feb6000u) return cos_sum(l.sincos, x, 0);
   if (word < 0x400368fdu) {
     const double y = kHalfPi - fabs(x), a = y + kHalfPiRest;
-    return sin_sum(table, a, (y - a) + kHalfPiRest);
+    return sin_sum(l.sincos, a, (y - a) + kHalfPiRest);
   }
-  if (word < 0x419921fbu) return reduced(table, x, 1);
-  return of_bits(0x7ff8000000000000);
+  return reduced(l, x, 1);
+}
+
+struct SineCosine {
+  double sine, cosine;
+};
+
+__device__ __noinline__ SineCosine beyond_row(const Launch &l, double x) { return {sine(l, x), cosine(l, x)}; }
+
+// sine_cosine is both of one angle. Below 0.855469, where poles stand, they share a row
+// of the table; what da adds there to their sums is 0.
+__device__ __forceinline__ SineCosine sine_cosine(const Launch &l, double x) {
+  const uint32_t word = high_word(x);
+  if (word >= 0x3feb6000u) return beyond_row(l, x);
+  const Row r = nearest(l.sincos, x);
+  const double xx = r.h * r.h, cube = r.h * xx, rest = fma(xx, kSn5, kSn3), c = cosine_rest(xx);
+  const double s1 = fma(cube, rest, r.h), s2 = r.h + cube * rest;
+  const double cosine = r.cs + fma(-s1, r.sn, fma(-c, r.cs, fma(-r.ssn, s1, r.ccs)));
+  const double above = copysign(r.sn + fma(s2, r.cs, fma(-c, r.sn, fma(r.ccs, s2, r.ssn))), x);
+  return {word < 0x3e500000u ? x : fabs(x) < 0.126 ? taylor(x, 0) : above, cosine};
 }
 
 // whole_power is glibc's pow(x, 2) for 2^-540 <= x < 2^360.

@@ -422,7 +422,6 @@ Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads
   std::unique_ptr<void, void (*)(void *)> copy(new_guarded(bytes), free);
   void *own = static_cast<char *>(copy.get()) + kGuard;
   if (bytes > 0) memcpy(own, argument, static_cast<size_t>(bytes));
-  if (bytes == sizeof own) memcpy(&own, argument, sizeof own);
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::string failure;
