@@ -78,6 +78,9 @@ func (f pythonFlags) controller(env *environment, flag, name string) (lockstep.P
 	if _, err := os.Stat(file); err != nil && file != name {
 		return nil, nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
 	}
+	if _, err := fileio.ReadFile(file, fileio.Controller); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", flag, err)
+	}
 	c, err := pycontroller.New(env.ctx, pycontroller.Options{File: file, Stderr: env.stderr, Timeout: f.Timeout, Memory: f.Memory << 20})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s %s: %w", flag, name, err)
