@@ -151,6 +151,18 @@ class Rollouts:
         out[...] = self._lataccel
         return out
 
+    def _advance_episodes(self, memory: npt.NDArray[np.intp]) -> None:
+        """Compute one step with what ``episodes`` in python/native/episodes.go has."""
+        self._there = None
+        if _native._forked:
+            _native.check_fork()
+        if self._n <= INLINE:
+            if _native.library().lockstep_episodes_step(self._arguments[0], memory.ctypes.data):
+                self._raise()
+        else:
+            self._handle.long_call("episodes_step", memory)
+        self._step += 1
+
     def _advance_there(self, actions: Any, out: Any) -> Any:
         """Compute one step on the GPU."""
         if self._own is None:
