@@ -47,8 +47,8 @@ BASE      ?=
 GATEFLAGS ?=
 
 .PHONY: mutants
-mutants: build ## plant every fault, and write what was noticed into parity/mutants/README.md
-	$(BIN) mutants --markdown > build/mutants.md
+mutants: build ## plant every fault, and write what was noticed into parity/mutants/README.md; ended, it goes on where it was
+	$(BIN) mutants --markdown --out build/mutants.jsonl > build/mutants.md
 	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
 	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
@@ -89,8 +89,8 @@ test-fused: ## the same with a compiler that may fuse products into sums
 	GOAMD64=v3 $(GO) test ./parity -run '^TestTrajectory$$/.*/.*/^(reference|batched)$$'
 
 .PHONY: test-race
-test-race: ## the concurrent packages under the race detector
-	$(GO) test -race -short ./onnxruntime ./internal/routecache -skip StagesReference
+test-race: ## the concurrent packages under the race detector; what is skipped has one thread, or is slow and has a twin
+	$(GO) test -race -short ./onnxruntime ./internal/routecache -skip 'StagesReference|Graph|ExpFused|Vectors|Python|Librar'
 	$(GO) test -race ./parity/trace -skip Python
 	$(GO) test -race -short ./cmd/lockstep -skip 'Gate|Keep|Stats|StandardOutput|BadFiles'
 	$(GO) test -race ./gpu -run 'Turns|Recovery|Watchdog|Cancel|Break|Closed'

@@ -88,6 +88,7 @@ func TestReadRouteForms(t *testing.T) {
 		"blank lines":         strings.ReplaceAll(plain, "\n", "\n\n"),
 		"quotes":              strings.ReplaceAll(plain, "30.5", `"30.5"`),
 		"other column order":  shuffled,
+		"a column twice":      strings.Replace(strings.ReplaceAll(plain, "\n", ",0.7\n"), ",0.7", ",roll", 1), // the first counts
 		"spaces":              strings.ReplaceAll(plain, "30.5", " 30.5 "),
 		"no empty last field": strings.ReplaceAll(plain, ",\n", "\n"),
 		"NaN in steer":        strings.ReplaceAll(plain, ",\n", ",NaN\n"),

@@ -42,7 +42,14 @@ func (s *Simulator) fastest(rollouts int) shape {
 			best = other
 		}
 	}
-	return best
+	return shape{even(rollouts, best.chunk), best.group}
+}
+
+// even is the size of chunks that are alike, of a chunk each or of less than two: rollouts
+// that begin together end together, and what is left would be computed by itself.
+func even(rollouts, chunk int) int {
+	passes := rollouts / chunk
+	return (rollouts + passes - 1) / passes
 }
 
 // took is the time that the network takes for a sequence, the least of a few.

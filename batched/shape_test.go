@@ -48,20 +48,20 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// TestFastest: what is measured is a shape that so many rollouts fill, or the least, and
-// of the chunk that was asked for.
+// TestFastest: what is measured is a shape that so many rollouts fill evenly, or the
+// least, and of the chunk that was asked for.
 func TestFastest(t *testing.T) {
 	path, _, err := defaults.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ asked, rollouts, most int }{{0, 1, 20}, {0, 30, 20}, {0, 50, 40}, {0, 1000, 80}, {7, 1000, 7}} {
+	for _, c := range []struct{ asked, rollouts, least, most int }{{0, 1, 20, 20}, {0, 30, 30, 30}, {0, 50, 25, 50}, {0, 1000, 20, 84}, {7, 1000, 7, 7}} {
 		s, err := New(Config{ModelPath: path, Chunk: c.asked})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := s.fastest(c.rollouts)
-		if got.chunk > c.most || c.asked > 0 && got.chunk != c.asked || got.group < 1 || got.group > got.chunk {
+		if got.chunk < c.least || got.chunk > c.most || got.group < 1 || got.group > got.chunk {
 			t.Errorf("chunks of %d asked for, %d rollouts: %+v", c.asked, c.rollouts, got)
 		}
 		if again := s.fastest(c.rollouts); again != got {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -31,7 +30,6 @@ type Config struct {
 	Stream  *uintptr         // of the caller's on the GPU, see gpu.OpenDeviceOn; nil is one of the engine's own
 
 	Kernels  string // set of the kernels of reference and batched; the best if empty
-	Sources  fs.FS  // of the kernels that are emulated; those built in if nil
 	Shuffled bool   // emulated threads run in another order after each barrier
 }
 
@@ -71,7 +69,7 @@ var All = []Engine{
 		return opened(s, err)
 	}},
 	{Name: "emulated", Folder: "gpu", Want: want.Compiler, Slow: true, Missing: emulated.Available, New: func(c Config) (lockstep.Simulator, error) {
-		options := emulated.Options{Sources: c.Sources, Processors: c.Workers}
+		options := emulated.Options{Processors: c.Workers}
 		if c.Shuffled {
 			options.Order = emulated.Shuffled
 		}

@@ -8,6 +8,8 @@ import (
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/internal/arbitrary"
+	"lockstep/internal/want"
+	"lockstep/pycontroller"
 )
 
 // TestSizes runs every engine through a table of sizes: results and every stage's
@@ -18,32 +20,55 @@ func TestSizes(t *testing.T) {
 	if err := os.WriteFile(path, arbitrary.Network{}.Model(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ref := load(arbitrary.Network{})[0]
-	compared := 0
 	for n, size := range arbitrary.Sizes {
-		jobs, opts := size.Work(n), lockstep.Options{Shortcuts: lockstep.CostOnly &^ lockstep.StopAtCostEnd, Trajectory: true}
-		want := make([]*run, len(jobs))
+		t.Run(size.Name, func(t *testing.T) { testSize(t, path, size, n) })
+	}
+}
+
+func testSize(t *testing.T, path string, size arbitrary.Size, n int) {
+	ref := load(arbitrary.Network{})[0]
+	jobs, opts := size.Work(n), lockstep.Options{Shortcuts: lockstep.CostOnly &^ lockstep.StopAtCostEnd, Trajectory: true}
+	if size.Python {
+		policy := fromPython(t)
 		for i := range jobs {
-			want[i] = rollout(t, ref, jobs[i:i+1], opts)[0]
-		}
-		for _, i := range machine.all {
-			if i.again || machine.absent[i.name] != nil || i.Slow && size.Slow {
-				continue
-			}
-			i.config.Workers, i.config.Chunk = size.Workers, size.Chunk
-			s, err := i.open(path, machine.profile)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for k, got := range rollout(t, engine{s, &i}, jobs, opts) {
-				compared++
-				if d := got.difference(want[k]); d != "" {
-					t.Errorf("%s, %v, job %d: %s", i.name, size, k, d)
-					break
-				}
-			}
-			engines.Close(s)
+			jobs[i].Policy = policy
 		}
 	}
-	t.Logf("%d rollouts compared", compared)
+	alone := make([]*run, len(jobs))
+	for i := range jobs {
+		alone[i] = rollout(t, ref, jobs[i:i+1], opts)[0]
+	}
+	for _, i := range machine.all {
+		if i.again || machine.absent[i.name] != nil || i.Slow && size.Slow {
+			continue
+		}
+		i.config.Workers, i.config.Chunk = size.Workers, size.Chunk
+		s, err := i.open(path, machine.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, got := range rollout(t, engine{s, &i}, jobs, opts) {
+			if d := got.difference(alone[k]); d != "" {
+				t.Errorf("%s, %v, job %d: %s", i.name, size, k, d)
+				break
+			}
+		}
+		engines.Close(s)
+	}
+}
+
+// fromPython is a policy in Python whose answers depend on the route.
+func fromPython(t *testing.T) lockstep.Policy {
+	want.Python.Need(t)
+	file := filepath.Join(t.TempDir(), "python.py")
+	const text = "class Controller:\n  def update(self, target, current, state, plan):\n    return 0.3 * (target - current) - 0.01 * state.roll_lataccel\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pycontroller.New(t.Context(), pycontroller.Options{File: file, Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c.Policy()
 }

@@ -126,26 +126,35 @@ func Results(ctx context.Context, e Engine, tasks []Task) ([]CaseResult, error) 
 	return results, ctx.Err()
 }
 
-// CheckResults compares results with those that were kept, and returns the first
-// difference as an error.
-func CheckResults(s *schema.Schema, tasks []Task, want, got []CaseResult) error {
+// CheckResults holds results to those that were kept: it reports on both if they are
+// equal, else the error is the first difference.
+func CheckResults(s *schema.Schema, tasks []Task, want, got []CaseResult) (*Report, error) {
+	// The hash of a rollout is of all stages.
+	r := &Report{Exact: true, Compared: map[string]int{}, Stages: s.Required()}
 	for i, w := range want {
 		if i >= len(got) || i >= len(tasks) {
-			return fmt.Errorf("rollout %d: no result", i)
+			return nil, fmt.Errorf("rollout %d: no result", i)
 		}
-		g, name := got[i], rolloutText(s, tasks[i].Key)
+		g, key := got[i], tasks[i].Key
+		name := rolloutText(s, key)
 		switch {
 		case w.Error != g.Error:
-			return fmt.Errorf("%s: an error: %v, want %v", name, g.Error, w.Error)
+			return nil, fmt.Errorf("%s: an error: %v, want %v", name, g.Error, w.Error)
 		case w.Steps != g.Steps:
-			return fmt.Errorf("%s: %d steps, want %d", name, g.Steps, w.Steps)
+			return nil, fmt.Errorf("%s: %d steps, want %d", name, g.Steps, w.Steps)
 		case w.Hash != g.Hash:
-			return fmt.Errorf("%s: stages of hash %v, want %v", name, g.Hash, w.Hash)
+			return nil, fmt.Errorf("%s: stages of hash %v, want %v", name, g.Hash, w.Hash)
 		}
 		if d := DifferOutcome(s, Numbers(w.Outcome), Numbers(g.Outcome)); d != nil {
-			d.Rollout, d.Key = name, tasks[i].Key
-			return d
+			d.Rollout, d.Key = name, key
+			return nil, d
 		}
+		r.Rollouts = append(r.Rollouts, Verdict{Rollout: name, Key: key, Steps: g.Steps, Equal: true, WantHash: w.Hash, GotHash: g.Hash})
+		r.Steps += g.Steps
 	}
-	return nil
+	for _, stage := range r.Stages {
+		r.Compared[stage] = r.Steps
+	}
+	r.Compared[s.Outcome.Name] = len(want)
+	return r, nil
 }

@@ -47,7 +47,7 @@ func TestRegressions(t *testing.T) {
 			if len(c.Results) == 0 {
 				t.Error("the case has no results")
 			}
-			if err := c.Check(results); err != nil {
+			if _, err := c.Check(results); err != nil {
 				t.Errorf("reference: %v\nreplay: %s", err, c.Replay())
 			}
 			for _, e := range engines.Others() {

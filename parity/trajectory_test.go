@@ -295,7 +295,12 @@ func TestTrajectory(t *testing.T) {
 		model, routes := ownModel, ownRoutes
 		if set.ModelSHA256 != defaults.ModelSHA256 {
 			if _, err := want.Assets.Find(); err != nil {
-				missing, lacks = missing+len(set.Recordings), want.Assets.Lacks(err)
+				for _, entry := range set.Recordings {
+					if selected(entry.Route + "/" + entry.Name) {
+						missing++
+					}
+				}
+				lacks = want.Assets.Lacks(err)
 				continue
 			}
 			model, routes = assetstest.Model(t), assetstest.Find(t, assets.Routes)
@@ -324,16 +329,20 @@ func TestTrajectory(t *testing.T) {
 			t.Errorf("engine %s is here, and was compared with no recording", e.Name)
 		}
 	}
-	if only := os.Getenv("LOCKSTEP_ONLY"); only != "" && all == 0 && lacks == nil {
+	if only := os.Getenv("LOCKSTEP_ONLY"); only != "" && all+missing == 0 {
 		t.Errorf("LOCKSTEP_ONLY=%s: no such recording was compared", only)
 	}
 	summary := fmt.Sprintf("recordings compared: %s", strings.Join(parts, ", "))
 	var absent *want.Error
 	switch {
+	case missing == 0:
 	case errors.As(lacks, &absent):
 		summary += fmt.Sprintf("; %d official recordings were %v", missing, lacks)
 	case lacks != nil:
 		t.Error(lacks)
+	}
+	if all == 0 && missing > 0 {
+		t.Skip(summary)
 	}
 	t.Log(summary)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -53,12 +54,18 @@ func OpenJournal(dir string, plan *Plan) (*Journal, error) {
 	return j, nil
 }
 
-// open holds the folder to the plan, and reads the results that are there.
+// open holds the folder to the plan, and reads the results that are there. Results
+// without a plan may be anybody's.
 func (j *Journal) open() error {
-	if err := j.Plan.adopt(filepath.Join(j.Dir, planName)); err != nil {
+	plan, path := filepath.Join(j.Dir, planName), filepath.Join(j.Dir, resultsName)
+	if _, err := os.Stat(plan); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: of an unknown run, since there is no %s beside it; give another folder, or remove this one, whole", path, planName)
+		}
+	}
+	if err := j.Plan.adopt(plan); err != nil {
 		return err
 	}
-	path := filepath.Join(j.Dir, resultsName)
 	var err error
 	if j.results, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666); err != nil {
 		return err

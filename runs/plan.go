@@ -38,6 +38,13 @@ type Controller struct {
 	SHA256 string `json:"sha256,omitempty"` // of its source or parameters, where the name does not hold them
 }
 
+func (c Controller) String() string {
+	if c.SHA256 == "" {
+		return fmt.Sprintf("%q", c.Name)
+	}
+	return fmt.Sprintf("%q (%.12s)", c.Name, c.SHA256)
+}
+
 // Search is a search whose candidates follow from what those before came to. They are
 // further controllers, behind the plan's own.
 type Search struct {
@@ -139,7 +146,7 @@ func (p *Plan) check() error {
 	case p.Rollouts() == 0:
 		return errors.New("a plan of no rollouts")
 	case p.Shards < 0 || p.Shards > p.Rollouts():
-		return fmt.Errorf("%d shards of %d rollouts", p.Shards, p.Rollouts())
+		return fmt.Errorf("%d shards of %d rollouts: want no more shards than rollouts", p.Shards, p.Rollouts())
 	}
 	return nil
 }
@@ -166,7 +173,7 @@ func (p *Plan) Difference(q *Plan) string {
 	}
 	for i, c := range p.Controllers {
 		if c != q.Controllers[i] {
-			return fmt.Sprintf("controller %d is %q (%.12s), there it is %q (%.12s)", i, q.Controllers[i].Name, q.Controllers[i].SHA256, c.Name, c.SHA256)
+			return fmt.Sprintf("controller %d is %v, there it is %v", i, q.Controllers[i], c)
 		}
 	}
 	for i, r := range p.Routes {
@@ -190,7 +197,7 @@ func (p *Plan) adopt(path string) error {
 		return err
 	}
 	if d := old.Difference(p); d != "" {
-		return fmt.Errorf("%s is of another run: %s; give another folder, or remove this one", path, d)
+		return fmt.Errorf("%s is of another run: %s; give another folder, or remove this one, whole", path, d)
 	}
 	return nil
 }

@@ -224,6 +224,15 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%q: the same key", want)
 		}
 	}
+	if _, err := Merge(dir); err == nil || !strings.Contains(err.Error(), "the run is not in shards") {
+		t.Errorf("a run that is not in shards is merged: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, planName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "of an unknown run") {
+		t.Errorf("results without a plan: %v", err)
+	}
 }
 
 // TestShards computes shards in any order and number and merges them; then each
@@ -271,6 +280,9 @@ func TestShards(t *testing.T) {
 			}
 		}
 		merged[m.SHA256] = true
+		if w, err := Watch(dir); err != nil || !w.Done() || len(w.Results) != p.Rollouts() {
+			t.Errorf("watched: %+v, %v", w, err)
+		}
 		damageShards(t, dir, p)
 	}
 	if len(merged) != 1 {
@@ -307,6 +319,9 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 	}
 	os.WriteFile(files[0], good[:len(good)/2], 0o666)
 	expect("cut", 1, "it is damaged")
+	if file, err := RunShard(context.Background(), dir, 0, Inputs{}, 1, nil); err == nil { // these inputs describe nothing
+		t.Errorf("%s is damaged, and is not computed again", file)
+	}
 	os.WriteFile(files[0], good, 0o666)
 
 	put := func(p *Plan, change func([]Result)) string {

@@ -57,10 +57,16 @@ func WritePlan(dir string, p *Plan, in Inputs) error {
 	if p.Shards < 1 {
 		return fmt.Errorf("%d shards: want 1 or more", p.Shards)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, shardsName), 0o777); err != nil {
+	if err := p.check(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	if err := p.adopt(filepath.Join(dir, planName)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, shardsName), 0o777); err != nil {
 		return err
 	}
 	return in.write(dir)
@@ -69,22 +75,31 @@ func WritePlan(dir string, p *Plan, in Inputs) error {
 // OpenPlan reads the plan of a folder.
 func OpenPlan(dir string) (*Plan, error) { return ReadPlan(filepath.Join(dir, planName)) }
 
+// OpenShards reads the plan of a folder of shards.
+func OpenShards(dir string) (*Plan, error) {
+	p, err := OpenPlan(dir)
+	if err == nil && p.Shards == 0 {
+		err = fmt.Errorf("%s: the run is not in shards: lockstep shard plan makes one that is, in another folder", filepath.Join(dir, planName))
+	}
+	return p, err
+}
+
 // RunShard computes one shard of the plan in a folder and returns its file, which
 // appears whole or not at all under a name that has its number and its content's
-// hash. A shard that is there is not computed again. The inputs must be those of the
+// hash. A shard that is there, and sound, is not computed again. The inputs must be those of the
 // plan, down to the contents of what the shard needs: no more is loaded.
 func RunShard(ctx context.Context, dir string, shard int, in Inputs, workers int, done func()) (string, error) {
-	p, err := OpenPlan(dir)
+	p, err := OpenShards(dir)
 	if err != nil {
 		return "", err
 	}
 	if shard < 0 || shard >= p.Shards {
 		return "", fmt.Errorf("shard %d: the plan has %d, from 0 on", shard, p.Shards)
 	}
-	if files, err := shardFiles(dir, shard); err != nil {
+	if there, err := p.readShards(dir, shard); err != nil {
 		return "", err
-	} else if len(files) > 0 {
-		return files[0], nil
+	} else if len(there.sound) > 0 {
+		return there.sound[0], nil
 	}
 	from, to := p.Range(shard)
 	o, err := in.openPart(ctx, workers, p, from, to)
@@ -145,32 +160,23 @@ type Merged struct {
 // Merge puts the shards of a folder together. The result does not depend on where
 // or in which order they were computed, nor on their number.
 func Merge(dir string) (*Merged, error) {
-	p, err := OpenPlan(dir)
+	p, err := OpenShards(dir)
 	if err != nil {
 		return nil, err
 	}
 	m := &Merged{Plan: p}
 	for shard := range p.Shards {
-		files, err := shardFiles(dir, shard)
+		there, err := p.readShards(dir, shard)
 		if err != nil {
 			return nil, err
 		}
-		var sound []string
-		for _, file := range files {
-			results, err := p.readShard(file, shard)
-			if err != nil {
-				m.Wrong = append(m.Wrong, fmt.Sprintf("%s: %v", file, err))
-				continue
-			}
-			if sound = append(sound, file); len(sound) == 1 {
-				m.Results = append(m.Results, results...)
-			}
-		}
+		m.Results = append(m.Results, there.results...)
+		m.Wrong = append(m.Wrong, there.wrong...)
 		switch {
-		case len(sound) == 0:
+		case len(there.sound) == 0:
 			m.Missing = append(m.Missing, shard)
-		case len(sound) > 1: // their names, and so their contents, differ
-			m.Wrong = append(m.Wrong, fmt.Sprintf("shard %d was computed with different results, so that a machine is broken: %s", shard, strings.Join(sound, " and ")))
+		case len(there.sound) > 1: // their names, and so their contents, differ
+			m.Wrong = append(m.Wrong, fmt.Sprintf("shard %d was computed with different results, so that a machine is broken: %s", shard, strings.Join(there.sound, " and ")))
 		}
 	}
 	if len(m.Missing)+len(m.Wrong) > 0 {
@@ -186,6 +192,32 @@ func Merge(dir string) (*Merged, error) {
 	sum := sha256.Sum256(text)
 	m.SHA256 = hex.EncodeToString(sum[:])
 	return m, nil
+}
+
+// shardsRead are the files of one shard.
+type shardsRead struct {
+	sound   []string
+	results []Result // of the first that is sound
+	wrong   []string // what is wrong with the others
+}
+
+// readShards reads all files of a shard.
+func (p *Plan) readShards(dir string, shard int) (r shardsRead, err error) {
+	files, err := shardFiles(dir, shard)
+	if err != nil {
+		return r, err
+	}
+	for _, file := range files {
+		results, err := p.readShard(file, shard)
+		if err != nil {
+			r.wrong = append(r.wrong, fmt.Sprintf("%s: %v", file, err))
+			continue
+		}
+		if r.sound = append(r.sound, file); len(r.sound) == 1 {
+			r.results = results
+		}
+	}
+	return r, nil
 }
 
 // readShard reads a shard's file and checks all that it says of itself.

@@ -45,6 +45,9 @@ func Watch(dir string) (*Progress, error) {
 	}
 	p := &Progress{Plan: plan, Curve: curve}
 	k, err := readResults(filepath.Join(dir, resultsName), plan.Rollouts())
+	if plan.Shards > 0 {
+		k, err = plan.keptShards(dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	} else if err != nil {
@@ -60,6 +63,21 @@ func Watch(dir string) (*Progress, error) {
 		p.Rate = float64(len(k.have)-1) / took
 	}
 	return p, nil
+}
+
+// keptShards is what the shards that are there hold.
+func (p *Plan) keptShards(dir string) (*kept, error) {
+	k := &kept{have: map[int]Result{}}
+	for shard := range p.Shards {
+		there, err := p.readShards(dir, shard)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range there.results {
+			k.have[r.Rollout] = r
+		}
+	}
+	return k, nil
 }
 
 // WriteText says how far the run is, and what it came to so far.

@@ -146,12 +146,11 @@ func (c *Case) Run(ctx context.Context, e classic.Engine) ([]parity.CaseResult, 
 	return parity.Results(ctx, &Engine{e, NewView(t)}, c.Tasks())
 }
 
-// Check compares results with those of the case, and returns the first difference as an
-// error.
-func (c *Case) Check(results []parity.CaseResult) error {
+// Check holds results to those of the case, see parity.CheckResults.
+func (c *Case) Check(results []parity.CaseResult) (*parity.Report, error) {
 	t, err := c.Task()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return parity.CheckResults(&NewView(t).Schema, c.Tasks(), c.Results, results)
 }

@@ -39,7 +39,7 @@ type contestant struct {
 	name  string
 	cores int
 	jobs  int
-	run   func(jobs []lockstep.Job) ([]lockstep.Costs, error)
+	run   func(jobs []lockstep.Job, g *gauge) ([]lockstep.Costs, error)
 
 	network func() time.Duration // spent inside the network so far, if known
 	inside  float64              // share of the measured time inside the network
@@ -99,7 +99,7 @@ func (c *benchCommand) Run(env *environment) error {
 		}
 		defer python.Close()
 		contestants = append(contestants, &contestant{name: "Python program", cores: 1, jobs: min(c.Jobs, 4),
-			run: func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
+			run: func(jobs []lockstep.Job, _ *gauge) ([]lockstep.Costs, error) {
 				costs := make([]lockstep.Costs, len(jobs))
 				for i, job := range jobs {
 					if _, costs[i], err = python.Rollout(files[i%len(files)], job.Policy.(lockstep.PID)); err != nil {
@@ -126,7 +126,7 @@ func (c *benchCommand) Run(env *environment) error {
 			}
 			k := &contestant{name: e.Name, cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, s, lockstep.CostOnly)}
 			if e.Name == engines.Reference().Name {
-				if truth, err = k.run(jobs); err != nil {
+				if truth, err = k.run(jobs, &gauge{}); err != nil {
 					return err
 				}
 				k.jobs = min(c.Jobs, 8)
@@ -150,19 +150,21 @@ func (c *benchCommand) Run(env *environment) error {
 			if k.network != nil {
 				inside = k.network()
 			}
-			before := peakRate(kernels)
+			g := &gauge{kernels: kernels}
+			previous := runtime.GOMAXPROCS(k.cores) // or the runtime's own work has a core more
 			start := time.Now()
-			costs, err := k.run(jobs[:k.jobs])
+			costs, err := k.run(jobs[:k.jobs], g)
+			seconds := time.Since(start).Seconds()*float64(k.cores) - g.spent() // of one core
+			runtime.GOMAXPROCS(previous)
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
-			took := time.Since(start).Seconds()
-			k.rates = append(k.rates, float64(k.jobs)/took)
-			if peak := (before + peakRate(kernels)) / 2; peak > 0 {
-				k.peaks = append(k.peaks, float64(calls(jobs[:k.jobs]))*networkFMA/took/(float64(k.cores)*peak))
+			k.rates = append(k.rates, float64(k.jobs*k.cores)/seconds)
+			if share := g.share(calls(jobs[:k.jobs]), seconds); share > 0 {
+				k.peaks = append(k.peaks, share)
 			}
 			if k.network != nil {
-				k.inside += (k.network() - inside).Seconds() / (took * float64(k.cores)) / float64(c.Repetitions)
+				k.inside += (k.network() - inside).Seconds() / seconds / float64(c.Repetitions)
 			}
 			for i := range costs {
 				k.total++
@@ -195,39 +197,11 @@ func (c *benchCommand) Run(env *environment) error {
 	return nil
 }
 
-// networkFMA is how many fused multiply-adds one prediction needs: those of the graph's
-// products, all columns of the scores among them, but from the last layer's queries on
-// those of the last position alone.
-const networkFMA = 13.06e6
-
-// calls is how many predictions the costs of some jobs need.
-func calls(jobs []lockstep.Job) (n int) {
-	for i := range jobs {
-		n += jobs[i].End(lockstep.CostOnly) - lockstep.ControlStartIdx
-	}
-	return n
-}
-
-// peakRate is how many fused multiply-adds a core does in a second with nothing else to
-// do; 0 if that is not known. It is a mean over a time like that of a few predictions, as
-// what it is set against is a mean: the clock of a CPU, and what neighbours leave of it,
-// changes.
-func peakRate(kernels *f32.Kernels) float64 {
-	if kernels.Peak == nil {
-		return 0
-	}
-	n, start := 0, time.Now()
-	for time.Since(start) < 100*time.Millisecond {
-		n += kernels.Peak()
-	}
-	return float64(n) / time.Since(start).Seconds()
-}
-
 // simulatorRun returns a function that runs jobs on a simulator.
-func simulatorRun(ctx context.Context, s lockstep.Simulator, shortcuts lockstep.Shortcuts) func([]lockstep.Job) ([]lockstep.Costs, error) {
-	return func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
+func simulatorRun(ctx context.Context, s lockstep.Simulator, shortcuts lockstep.Shortcuts) func([]lockstep.Job, *gauge) ([]lockstep.Costs, error) {
+	return func(jobs []lockstep.Job, g *gauge) ([]lockstep.Costs, error) {
 		costs := make([]lockstep.Costs, len(jobs))
-		for i, r := range s.Simulate(ctx, jobs, lockstep.Options{Shortcuts: shortcuts}) {
+		for i, r := range s.Simulate(ctx, g.jobs(jobs), lockstep.Options{Shortcuts: shortcuts}) {
 			if r.Err != nil {
 				return nil, r.Err
 			}
@@ -341,7 +315,7 @@ func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error 
 		if r.Peak == nil {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s: %.1f %% (%.1f–%.1f) of its cores' peak of fused multiply-adds just before and after", r.Name, 100*r.Peak.Median, 100*r.Peak.Min, 100*r.Peak.Max)
+		fmt.Fprintf(w, "\n%s: %.1f %% (%.1f–%.1f) of its cores' peak of fused multiply-adds during the run", r.Name, 100*r.Peak.Median, 100*r.Peak.Min, 100*r.Peak.Max)
 		if r.Inside > 0 {
 			fmt.Fprintf(w, "; %.1f %% of the time is inside the network", 100*r.Inside)
 		}

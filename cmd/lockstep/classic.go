@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -158,15 +157,10 @@ func (c *compareCommand) classic(env *environment, p *comparisons) error {
 	}
 	options := parity.CompareOptions{Replay: func(*parity.Task) string { return report.CommandLine(append([]string{"lockstep"}, env.args...)) }}
 	for _, o := range all[1:] {
-		k, made := p.classic(verdict.Comparison{Kind: "engines", Detail: c.Env}, r, all[0], o, options)
-		if !made {
-			continue
+		if err := p.classic(verdict.Comparison{Kind: "engines", Detail: c.Env}, r, all[0], o, options); err != nil {
+			return err
 		}
-		if env.ctx.Err() != nil {
-			return env.interrupted(noReport)
-		}
-		p.add(k)
-		if c.Keep != "" && k.Outcome() == verdict.Different {
+		if c.Keep != "" && p.list[len(p.list)-1].Outcome() == verdict.Different {
 			if err := c.keepClassic(env, r, all[0], o); err != nil {
 				return err
 			}
@@ -195,29 +189,24 @@ func openClassic(names []string, workers int) (all []openedClassic, err error) {
 	return all, nil
 }
 
-// classic is the comparison k of two engines on a rollout. It adds one that an engine
-// cannot take part in, and returns false.
-func (p *comparisons) classic(k verdict.Comparison, r *harness.Rollout, first, o openedClassic, options parity.CompareOptions) (verdict.Comparison, bool) {
+// classic makes the comparison k of two engines on a rollout, or adds why one cannot take
+// part.
+func (p *comparisons) classic(k verdict.Comparison, r *harness.Rollout, first, o openedClassic, options parity.CompareOptions) error {
 	k.Want, k.Got = first.ClassicEngine.Name, o.ClassicEngine.Name
 	for _, side := range []openedClassic{first, o} {
 		var absent *want.Error
 		if errors.As(side.err, &absent) {
 			k.NotRun, k.Lacks = side.ClassicEngine.Name+": "+side.err.Error(), side.Want.Name
 			p.add(p.unasked(k))
-			return k, false
+			return nil
 		}
 		if side.err != nil {
-			k.Error = side.ClassicEngine.Name + ": " + side.err.Error()
-			p.add(k)
-			return k, false
+			return p.made(k, nil, fmt.Errorf("%s: %w", side.ClassicEngine.Name, side.err))
 		}
 		k.Identities = append(k.Identities, engines.ClassicIdentity(side.Engine))
 	}
-	var err error
-	if k.Report, err = r.Compare(p.env.ctx, first.Engine, o.Engine, options); err != nil {
-		k.Error = err.Error()
-	}
-	return k, true
+	report, err := r.Compare(p.env.ctx, first.Engine, o.Engine, options)
+	return p.made(k, report, err)
 }
 
 // keepClassic shrinks a rollout on which engines differ and keeps the case that is left.
@@ -258,8 +247,7 @@ func (p *comparisons) replayClassic(c *harness.Case, names []string) error {
 			own = append(own, name)
 		}
 	}
-	stem := strings.TrimSuffix(filepath.Base(c.Path), filepath.Ext(c.Path))
-	kept := verdict.Comparison{Kind: "replay", Want: "kept results", Detail: stem}
+	kept := verdict.Comparison{Kind: "replay", Want: keptResults, Detail: stem(c.Path)}
 	if len(own) == 0 {
 		kept.Got, kept.NotApplicable = strings.Join(names, ","), "no engine of these names computes classic control"
 		p.add(kept)
@@ -271,46 +259,10 @@ func (p *comparisons) replayClassic(c *harness.Case, names []string) error {
 	}
 	options := parity.CompareOptions{Replay: func(*parity.Task) string { return c.Replay() }}
 	for _, o := range all[1:] {
-		if k, made := p.classic(verdict.Comparison{Kind: "replay", Detail: stem}, &c.Rollout, all[0], o, options); made {
-			p.add(k)
+		if err := p.classic(verdict.Comparison{Kind: "replay", Detail: kept.Detail}, &c.Rollout, all[0], o, options); err != nil {
+			return err
 		}
 	}
 	kept.Got = all[0].ClassicEngine.Name
-	if len(c.Results) == 0 {
-		kept.NotApplicable = "no results are kept with the case"
-		p.add(kept)
-		return nil
-	}
-	results, err := c.Run(p.env.ctx, all[0].Engine)
-	if p.env.ctx.Err() != nil {
-		return p.env.interrupted(noReport)
-	}
-	if err != nil {
-		kept.Error = err.Error()
-	} else {
-		held(&kept, c, results)
-	}
-	p.add(kept)
-	return nil
-}
-
-// held enters what came of holding results to those that are kept with a case.
-func held(kept *verdict.Comparison, c *harness.Case, results []parity.CaseResult) {
-	if err := c.Check(results); err != nil {
-		kept.Differs = fmt.Sprintf("%v\nreplay: %s", err, c.Replay())
-		return
-	}
-	task, _ := c.Task() // it was checked when the case was loaded
-	r := &parity.Report{Want: parity.SideInfo{Name: kept.Want}, Got: parity.SideInfo{Name: kept.Got, Live: true}, Exact: true, Compared: map[string]int{}}
-	s := &harness.NewView(task).Schema
-	for _, result := range results {
-		r.Rollouts = append(r.Rollouts, parity.Verdict{Key: c.Tasks()[0].Key, Steps: result.Steps, Equal: true, WantHash: result.Hash, GotHash: result.Hash})
-		r.Steps += result.Steps
-	}
-	// The hash of a rollout is of all stages.
-	r.Stages = s.Required()
-	for _, stage := range r.Stages {
-		r.Compared[stage] = r.Steps
-	}
-	kept.Report = r
+	return p.kept(kept, c, c.Results, func() ([]parity.CaseResult, error) { return c.Run(p.env.ctx, all[0].Engine) })
 }

@@ -78,11 +78,15 @@ func indented(text string) string {
 // compare makes a comparison of two sources.
 func (p *comparisons) compare(c verdict.Comparison, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, options parity.CompareOptions) error {
 	r, err := tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
+	return p.made(c, r, err)
+}
+
+// made adds a comparison that was made, or the error that kept it from being made.
+func (p *comparisons) made(c verdict.Comparison, r *parity.Report, err error) error {
 	if p.env.ctx.Err() != nil {
 		return p.env.interrupted(noReport)
 	}
-	c.Report = r
-	if err != nil {
+	if c.Report = r; err != nil {
 		c.Error = err.Error()
 	}
 	p.add(c)

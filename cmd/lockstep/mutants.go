@@ -16,6 +16,7 @@ import (
 type mutantsCommand struct {
 	Only     string   `name:"only" placeholder:"PATTERN" help:"Only the faults whose name matches, such as reference-*."`
 	Engines  []string `name:"engines" placeholder:"NAME,..." help:"Only the faults in these engines."`
+	Out      string   `name:"out" io:"out" placeholder:"FILE" help:"Keep what became of each: the same command goes on where it was ended, while the sources are the same."`
 	Markdown bool     `name:"markdown" help:"Print the table as Markdown."`
 	Report   string   `name:"report" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
 	JSON     bool     `name:"json" help:"Print JSON."`
@@ -42,10 +43,10 @@ func (c *mutantsCommand) Run(env *environment) error {
 		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
 	}
 	bar := progress.New(env.stderr, len(faults), "faults")
-	score, err := mutants.Plant(env.ctx, root, faults, func(verdict.Mutant) { bar.Add(1) })
+	score, err := mutants.Plant(env.ctx, root, faults, c.Out, func(verdict.Mutant) { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {
-		return env.interrupted(noReport)
+		return env.interrupted("with --out the same command goes on where it stopped")
 	}
 	if err != nil {
 		return err

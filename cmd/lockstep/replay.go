@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"lockstep"
 	"lockstep/classic/harness"
 	"lockstep/engines"
 	"lockstep/internal/want"
@@ -71,8 +70,7 @@ func (c *replayCommand) Run(env *environment) error {
 
 // replay repeats a case.
 func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *library) error {
-	stem := strings.TrimSuffix(filepath.Base(k.Path), filepath.Ext(k.Path))
-	kept := verdict.Comparison{Kind: "replay", Want: "kept results", Got: list[0].Name, Detail: stem}
+	kept := verdict.Comparison{Kind: "replay", Want: keptResults, Got: list[0].Name, Detail: stem(k.Path)}
 	modelPath, err := l.model(k.ModelSHA256)
 	if err != nil {
 		return err
@@ -88,67 +86,51 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *lib
 	}
 	defer closeAll(all)
 	first := all[0]
-	kept, unable := first.unable(kept)
-	if !unable {
-		if kept, err = p.kept(kept, k, first.Simulator); err != nil {
-			return err
-		}
+	if kept, unable := first.unable(kept); unable {
+		p.add(kept)
+	} else if err := p.kept(kept, k, k.Results, func() ([]parity.CaseResult, error) { return k.Run(p.env.ctx, first.Simulator) }); err != nil {
+		return err
 	}
-	p.add(kept)
 	for _, o := range all[1:] {
-		one := verdict.Comparison{Kind: "replay", Want: first.Engine.Name, Got: o.Engine.Name, Detail: stem}
+		one := verdict.Comparison{Kind: "replay", Want: first.Engine.Name, Got: o.Engine.Name, Detail: kept.Detail}
 		if p.leaveOut(one, first, o) {
 			continue
 		}
 		one.Identities = []string{engines.Identity(first.Simulator), engines.Identity(o.Simulator)}
 		report, err := k.Compare(p.env.ctx, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator))
-		if p.env.ctx.Err() != nil {
-			return p.env.interrupted(noReport)
+		if err := p.made(one, report, err); err != nil {
+			return err
 		}
-		if one.Report = report; err != nil {
-			one.Error = err.Error()
-		}
-		p.add(one)
 	}
 	return nil
 }
 
-// kept holds an engine to what is kept with a case.
-func (p *comparisons) kept(one verdict.Comparison, k *tinyphysics.Case, sim lockstep.Simulator) (verdict.Comparison, error) {
-	if len(k.Results) == 0 {
+// keptResults is what the first engine is held to.
+const keptResults = "kept results"
+
+// stem is a file's name without folder and ending.
+func stem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
+
+// kept adds the comparison of what an engine computes of a case with the results that
+// are kept with it.
+func (p *comparisons) kept(one verdict.Comparison, k interface {
+	Replay() string
+	Check([]parity.CaseResult) (*parity.Report, error)
+}, results []parity.CaseResult, run func() ([]parity.CaseResult, error)) error {
+	if len(results) == 0 {
 		one.NotApplicable = "no results are kept with the case"
-		return one, nil
+		p.add(one)
+		return nil
 	}
-	results, err := k.Run(p.env.ctx, sim)
-	if p.env.ctx.Err() != nil {
-		return one, p.env.interrupted(noReport)
-	}
+	got, err := run()
 	if err != nil {
-		one.Error = err.Error()
-		return one, nil
+		return p.made(one, nil, err)
 	}
-	r := &parity.Report{
-		Want: parity.SideInfo{Name: one.Want, Profile: k.Profile.String()}, Got: parity.SideInfo{Name: one.Got, Profile: sim.Profile().String(), Live: true},
-		Exact: true, Compared: map[string]int{},
+	r, err := k.Check(got)
+	if err != nil {
+		one.Differs = fmt.Sprintf("%v\nreplay: %s", err, k.Replay())
+	} else {
+		r.Want.Name, r.Got = one.Want, parity.SideInfo{Name: one.Got, Live: true}
 	}
-	same := k.Check(results)
-	for i, want := range k.Results {
-		r.Rollouts = append(r.Rollouts, parity.Verdict{
-			Key: []string{k.Routes[k.Batch[i].Route].Name, k.Batch[i].Policy.Kind}, Steps: results[i].Steps,
-			Equal: same == nil, WantHash: want.Hash, GotHash: results[i].Hash,
-		})
-		r.Steps += results[i].Steps
-	}
-	if same != nil {
-		one.Differs = fmt.Sprintf("%v\nreplay: %s", same, k.Replay())
-		return one, nil
-	}
-	// The hash of a rollout is of all stages.
-	r.Stages = tinyphysics.Schema(0).Required()
-	for _, stage := range r.Stages {
-		r.Compared[stage] = r.Steps
-	}
-	r.Compared[tinyphysics.Costs] = len(r.Rollouts)
-	one.Report = r
-	return one, nil
+	return p.made(one, r, nil)
 }

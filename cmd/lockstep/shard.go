@@ -96,11 +96,11 @@ func (c *shardRunCommand) Run(env *environment) error {
 	if c.DataPath != "" {
 		in.Data = []string{c.DataPath}
 	}
-	plan, err := runs.OpenPlan(c.Out)
+	plan, err := runs.OpenShards(c.Out)
 	if err != nil {
 		return err
 	}
-	bar := progress.New(env.stderr, plan.Rollouts()/max(1, plan.Shards), "rollouts")
+	bar := progress.New(env.stderr, plan.Rollouts()/plan.Shards, "rollouts")
 	file, err := runs.RunShard(env.ctx, c.Out, c.Index, in, c.Workers, func() { bar.Add(1) })
 	bar.Clear()
 	if env.ctx.Err() != nil {

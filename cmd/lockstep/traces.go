@@ -130,7 +130,6 @@ func (s *simulation) traced(env *environment, f *inputFlags, t *trace.File, poli
 	if err != nil {
 		return nil, err
 	}
-	stem := func(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
 	needed := map[string]bool{}
 	for _, r := range t.Rollouts {
 		needed[r.Key[0]] = true

@@ -17,6 +17,8 @@ type Size struct {
 	Workers int  // of the engine; 0 is its choice
 	Chunk   int  // the most routes in step; 0 is the engine's choice
 	Sweep   bool // one route, gains that differ in the last bits
+	Twins   bool // every job twice, in neighbouring columns of a chunk
+	Python  bool // steered from Python; batched makes two gangs of them
 	Slow    bool // takes too long for an engine of milliseconds a step
 }
 
@@ -34,6 +36,8 @@ var Sizes = []Size{
 	{Name: "more workers than jobs", Jobs: 2, Rows: 102, Workers: 7},
 	{Name: "a sweep of a hundred", Jobs: 101, Rows: 101, Sweep: true},
 	{Name: "a sweep of hundreds", Jobs: 257, Rows: 101, Workers: 3, Chunk: 128, Sweep: true, Slow: true},
+	{Name: "twins", Jobs: 10, Rows: 102, Workers: 1, Chunk: 4, Twins: true},
+	{Name: "two processes of Python", Jobs: 130, Rows: 101, Workers: 1, Chunk: 65, Python: true, Slow: true},
 	{Name: "beyond 650 rows", Jobs: 2, Rows: 700, Slow: true},
 	{Name: "far beyond", Jobs: 1, Rows: 1300, Slow: true},
 }
@@ -43,6 +47,9 @@ var Sizes = []Size{
 func (s Size) Work(seed int) (jobs []lockstep.Job) {
 	routes := rapid.SliceOfN(Route(rapid.IntRange(s.Rows, s.Rows+1)), 3, 3).Example(seed)
 	for i := range s.Jobs {
+		if s.Twins {
+			i /= 2
+		}
 		r := routes[i%len(routes)]
 		if s.Sweep {
 			r = routes[0]

@@ -378,7 +378,7 @@ func (g *run) mutants(ctx context.Context, c *verdict.Check) error {
 		wrong = max(1, verdict.MayBeWrong(len(faults)))
 		c.Note = fmt.Sprintf("a sample, %d of %d faults", len(faults), all)
 	}
-	score, err := mutants.Plant(ctx, g.Root, faults, nil)
+	score, err := mutants.Plant(ctx, g.Root, faults, "", nil)
 	c.Mutants = score.Mutants
 	c.Cases = append(c.Cases, score.Cases()...)
 	if err != nil {

@@ -313,7 +313,7 @@ func TestScore(t *testing.T) {
 	if err := alarm.WriteTable(&b, false); err != nil || !strings.HasPrefix(b.String(), "fault  engine     caught  stage  named  rollouts  steps\nm0     reference  yes     cdf    probs  0         0\n") || !strings.HasSuffix(b.String(), "FALSE ALARMS: 1.\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	if _, err := mutants.Plant(t.Context(), ".", nil, nil); err == nil {
+	if _, err := mutants.Plant(t.Context(), ".", nil, "", nil); err == nil {
 		t.Error("no faults, no error")
 	}
 }

@@ -4,10 +4,9 @@
 //
 // A fault is data, a file in the folder faults: what it is, the stage that must be
 // named, and for one or more places a text of the product's code with the text
-// that takes its place. Go, assembly and C are planted through the compiler's
-// overlay, kernels in a patched copy, so that no trace of a fault is ever in the
-// product's own files. A fault whose text is no longer found, or is found twice, is
-// an error: the list cannot rot.
+// that takes its place. It is planted through the compiler's overlay, so that no trace
+// of a fault is ever in the product's own files. A fault whose text is no longer found,
+// or is found twice, is an error: the list cannot rot.
 package mutants
 
 import (

@@ -1,9 +1,12 @@
 package mutants
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,7 +128,7 @@ func TestPatched(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 		ran := false
-		if _, err := Plant(t.Context(), root, []Fault{f}, func(verdict.Mutant) { ran = true }); err == nil || !strings.Contains(err.Error(), want) || ran {
+		if _, err := Plant(t.Context(), root, []Fault{f}, "", func(verdict.Mutant) { ran = true }); err == nil || !strings.Contains(err.Error(), want) || ran {
 			t.Errorf("error %v, ran %v, want %s and no run", err, ran, want)
 		}
 	}
@@ -139,4 +142,50 @@ func TestFindRoot(t *testing.T) {
 	if _, err := FindRoot(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is not inside lockstep's source") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestLedger: what was tried is not tried again, a line that is cut off is, and so is
+// all of other sources.
+func TestLedger(t *testing.T) {
+	root := t.TempDir()
+	source, path := filepath.Join(root, "a.go"), filepath.Join(root, "build", "ledger.jsonl")
+	write := func(name, text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(want ...string) *ledger {
+		t.Helper()
+		l, err := openLedger(path, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(l.known, "")
+		if got := slices.Sorted(maps.Keys(l.known)); !slices.Equal(got, want) {
+			t.Errorf("%q are known, want %q", got, want)
+		}
+		return l
+	}
+	write(source, "package a")
+	write(path, "")
+	for _, m := range []verdict.Mutant{{Name: "one", Caught: true, Steps: 7}, {Name: "two"}, {Name: "three", Error: "no compiler"}} {
+		l := open(map[string][]string{"one": nil, "two": {"one"}, "three": {"one", "two"}}[m.Name]...)
+		if err := errors.Join(l.add(m), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := open("one", "two")
+	if m := l.known["one"]; !m.Caught || m.Steps != 7 {
+		t.Errorf("%+v", m)
+	}
+	l.Close()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(path, string(text[:len(text)-9]))
+	open("one").Close()
+	write(source, "package b")
+	open().Close()
 }

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"lockstep/internal/assets"
 	"lockstep/parity/verdict"
 )
 
@@ -50,27 +49,17 @@ func FindRoot(dir string) (string, error) {
 }
 
 // A planter plants faults in the module in a folder.
-type planter struct {
-	root string
-
-	// The official ones, if they are there: without them the harness has the project's
-	// own network and its goldens.
-	model, routes string
-}
+type planter struct{ root string }
 
 // Plant runs the harness first on the module as it is, which must find nothing, then
-// with each fault, as many at a time as half of the cores. It calls report, which may be
-// nil, for each as it is done. It plants nothing if one of the faults no longer fits the
-// code; with another error comes the score of what was done until then.
-func Plant(ctx context.Context, root string, faults []Fault, report func(verdict.Mutant)) (*verdict.Score, error) {
-	score, p := &verdict.Score{}, &planter{root: root}
+// with each fault, two at a time or as many as half of the cores. It calls report, which
+// may be nil, for each as it is done. It plants nothing if one of the faults no longer
+// fits the code; with another error comes the score of what was done until then. If keep
+// names a file, that is kept there, and is not done again while the sources are the same.
+func Plant(ctx context.Context, root string, faults []Fault, keep string, report func(verdict.Mutant)) (*verdict.Score, error) {
+	score, p := &verdict.Score{}, &planter{root}
 	if len(faults) == 0 {
 		return score, errors.New("no fault is selected")
-	}
-	if model, err := assets.Find(assets.Model); err == nil {
-		if routes, err := assets.Find(assets.Routes); err == nil {
-			p.model, p.routes = model, routes
-		}
 	}
 	var stale []error
 	for _, f := range faults {
@@ -81,29 +70,37 @@ func Plant(ctx context.Context, root string, faults []Fault, report func(verdict
 	if err := errors.Join(stale...); err != nil {
 		return score, err
 	}
+	ledger, err := openLedger(keep, root)
+	if err != nil {
+		return score, err
+	}
+	defer ledger.Close()
 	for _, f := range bare(faults) {
-		if err := p.alarm(ctx, &f); ctx.Err() != nil {
+		if err := p.alarm(ctx, &f, ledger); ctx.Err() != nil {
 			return score, ctx.Err()
 		} else if err != nil {
 			score.Alarms = append(score.Alarms, err.Error())
 		} else {
-			score.Clean = append(score.Clean, cmp.Or(f.Test, f.Engine))
+			score.Clean = append(score.Clean, f.Name)
 		}
 	}
 	var mutex sync.Mutex
 	var group sync.WaitGroup
 	queue := make(chan int)
-	for range max(runtime.GOMAXPROCS(0)/2, 1) {
+	for range max(runtime.GOMAXPROCS(0)/2, 2) {
 		group.Go(func() {
 			for i := range queue {
-				start := time.Now()
-				v, err := p.try(ctx, &faults[i])
-				m := faults[i].mutant(v, err)
-				m.Seconds = time.Since(start).Seconds()
+				m, known := ledger.known[faults[i].Name]
+				if !known {
+					m = p.plant(ctx, &faults[i])
+				}
 				mutex.Lock()
 				score.Mutants[i] = m
 				if report != nil {
 					report(m)
+				}
+				if !known && err == nil {
+					err = ledger.add(m)
 				}
 				mutex.Unlock()
 			}
@@ -114,17 +111,26 @@ func Plant(ctx context.Context, root string, faults []Fault, report func(verdict
 	}
 	close(queue)
 	group.Wait()
-	return score, ctx.Err()
+	return score, cmp.Or(ctx.Err(), err)
+}
+
+// plant tries a fault.
+func (p *planter) plant(ctx context.Context, f *Fault) verdict.Mutant {
+	start := time.Now()
+	v, err := p.try(ctx, f)
+	m := f.mutant(v, err)
+	m.Seconds = time.Since(start).Seconds()
+	return m
 }
 
 // bare are what the faults are in, without a fault: engines, then packages.
 func bare(faults []Fault) (all []Fault) {
 	for _, f := range faults {
-		b := Fault{Engine: f.Engine}
+		b := Fault{Name: f.Engine, Engine: f.Engine}
 		if f.Test != "" {
-			b = Fault{Test: f.Test}
+			b = Fault{Name: f.Test, Test: f.Test}
 		}
-		if !slices.ContainsFunc(all, func(a Fault) bool { return a.Engine == b.Engine && a.Test == b.Test }) {
+		if !slices.ContainsFunc(all, func(a Fault) bool { return a.Name == b.Name }) {
 			all = append(all, b)
 		}
 	}
@@ -133,19 +139,22 @@ func bare(faults []Fault) (all []Fault) {
 }
 
 // alarm is what the harness finds where there is no fault, or that it compared nothing.
-func (p *planter) alarm(ctx context.Context, f *Fault) error {
+func (p *planter) alarm(ctx context.Context, f *Fault, l *ledger) error {
+	if _, clean := l.known[f.Name]; clean {
+		return nil
+	}
 	v, err := p.try(ctx, f)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", cmp.Or(f.Test, f.Engine), err)
+		return fmt.Errorf("%s: %w", f.Name, err)
 	case v.Caught && f.Test != "":
-		return fmt.Errorf("%s, without a fault: %s fails", f.Test, v.Detail)
+		return fmt.Errorf("%s, without a fault: %s fails", f.Name, v.Detail)
 	case v.Caught:
-		return fmt.Errorf("%s, without a fault: stage %s, %s: %s", f.Engine, v.Stage, v.Check, v.Detail)
+		return fmt.Errorf("%s, without a fault: stage %s, %s: %s", f.Name, v.Stage, v.Check, v.Detail)
 	case f.Test == "" && v.Steps == 0:
-		return fmt.Errorf("%s: nothing was compared", f.Engine)
+		return fmt.Errorf("%s: nothing was compared", f.Name)
 	}
-	return nil
+	return l.add(f.mutant(v, nil))
 }
 
 // mutant is what became of the fault. Tests name what they see themselves.
@@ -167,14 +176,12 @@ func (f *Fault) mutant(v Verdict, err error) verdict.Mutant {
 // patience bounds one fault: one that makes a program hang must not hang the rest.
 const patience = 10 * time.Minute
 
-// kernelSources is the folder whose files, but for Go's, another compiler takes.
-const kernelSources = "gpu/kernels/"
+// variants lists the kernels that are made. A probe launches one, which compiles in a
+// fifth of the time.
+const variants, probedVariants = "gpu/kernels/variants.h", "#define LOCKSTEP_VARIANTS(V) V(2)\n"
 
-func isKernel(file string) bool {
-	return strings.HasPrefix(file, kernelSources) && !strings.HasSuffix(file, ".go")
-}
-
-// try plants a fault in a copy and runs the harness on that.
+// try plants a fault in a copy and runs the tests that must see it: those of its
+// package, or TestProbe.
 func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, err
@@ -190,56 +197,23 @@ func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	overlay, err := p.overlay(dir, contents, f.Test != "")
+	tests := []string{f.Test}
+	if f.Test == "" {
+		tests = []string{"-v", "-run=^TestProbe$", "./parity/mutants", "-args", "-engine=" + f.Engine, "-kernels=" + f.Kernels}
+		contents[variants] = cmp.Or(contents[variants], probedVariants)
+	}
+	overlay, err := p.overlay(dir, contents)
 	if err != nil {
 		return v, err
 	}
-	if f.Test != "" {
-		return p.test(ctx, f, overlay)
-	}
-	args := []string{"-engine", f.Engine, "-kernels", f.Kernels, "-model", p.model, "-routes", p.routes}
-	sources, err := p.kernels(dir, contents)
-	if err != nil {
-		return v, err
-	}
-	if sources != "" {
-		args = append(args, "-sources", sources)
-	}
-	program := filepath.Join(dir, "probe")
-	if out, err := p.command(ctx, "go", "build", "-overlay", overlay, "-o", program, "./parity/mutants/probe").CombinedOutput(); err != nil {
-		return v, fmt.Errorf("building with the fault %s: %w\n%s", f.Name, err, out)
-	}
-	probe := p.command(ctx, program, args...)
-	if sources != "" { // kernels are compiled into the cache folder
-		probe.Env = append(os.Environ(), "XDG_CACHE_HOME="+dir)
-	}
-	var stderr bytes.Buffer
-	probe.Stderr = &stderr
-	out, err := probe.Output()
-	if err == nil {
-		err = json.Unmarshal(out, &v)
-	}
-	if err != nil {
-		return v, fmt.Errorf("running with the fault %s: %w\n%s%s", f.Name, err, out, stderr.Bytes())
-	}
-	return v, nil
+	return p.test(ctx, f, append([]string{"test", "-overlay", overlay, "-count=1", "-failfast", "-vet=off", "-timeout=0"}, tests...))
 }
 
-// command runs in the module's folder.
-func (p *planter) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, name, args...)
-	c.Dir = p.root
-	return c
-}
-
-// overlay writes the patched files of Go and of its assembler to dir, and the list with
-// which the go command takes them for the module's; kernels, too, where tests embed them.
-func (p *planter) overlay(dir string, contents map[string]string, kernels bool) (list string, err error) {
+// overlay writes the patched files to dir, and the list with which the go command takes
+// them for the module's, also where it embeds them.
+func (p *planter) overlay(dir string, contents map[string]string) (list string, err error) {
 	replace := map[string]string{}
 	for file, content := range contents {
-		if isKernel(file) && !kernels {
-			continue
-		}
 		copied := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
 		if err := os.WriteFile(copied, []byte(content), 0o666); err != nil {
 			return "", err
@@ -254,54 +228,29 @@ func (p *planter) overlay(dir string, contents map[string]string, kernels bool) 
 	return list, os.WriteFile(list, data, 0o666)
 }
 
-// kernels makes a copy of the kernels if some are patched, with those alone that the
-// probe launches: they compile in a fifth of the time.
-func (p *planter) kernels(dir string, contents map[string]string) (string, error) {
-	patched := map[string]string{"variants.h": "#define LOCKSTEP_VARIANTS(V) V(2)\n"}
-	for file, content := range contents {
-		if isKernel(file) {
-			patched[strings.TrimPrefix(file, kernelSources)] = content
-		}
-	}
-	if len(patched) == 1 {
-		return "", nil
-	}
-	kernels := filepath.Join(dir, "kernels")
-	if err := os.CopyFS(kernels, os.DirFS(filepath.Join(p.root, kernelSources))); err != nil {
-		return "", err
-	}
-	for _, other := range []string{"testdata", "classic"} { // not of these kernels
-		if err := os.RemoveAll(filepath.Join(kernels, other)); err != nil {
-			return "", err
-		}
-	}
-	for file, content := range patched {
-		name := filepath.Join(kernels, file)
-		if _, err := os.Stat(name); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
-			return "", err
-		}
-	}
-	return kernels, nil
-}
-
 // failedTest is the line of a test that failed.
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// test runs the ordinary tests of the fault's package with the fault in it. It is
-// caught if a test fails; a package that does not compile is an error.
-func (p *planter) test(ctx context.Context, f *Fault, overlay string) (Verdict, error) {
-	out, err := p.command(ctx, "go", "test", "-overlay", overlay, "-count=1", "-failfast", f.Test).CombinedOutput()
-	v := Verdict{Check: "go test " + f.Test}
+// verdictLine begins the line with TestProbe's verdict.
+const verdictLine = "verdict: "
+
+// test runs tests with the fault in them. It is caught if one fails; a package that does
+// not compile is an error, and so is a probe without a verdict.
+func (p *planter) test(ctx context.Context, f *Fault, args []string) (v Verdict, err error) {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir = p.root
+	out, err := command.CombinedOutput()
+	v.Check = "go test " + f.Test
+	_, text, probed := bytes.Cut(out, []byte("\n"+verdictLine))
 	var exit *exec.ExitError
 	switch m := failedTest.FindSubmatch(out); {
-	case err == nil:
-		return v, nil
 	case ctx.Err() != nil:
 		return v, ctx.Err()
-	case !errors.As(err, &exit), bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("[setup failed]")):
+	case probed:
+		return v, json.NewDecoder(bytes.NewReader(text)).Decode(&v)
+	case err == nil && f.Test != "":
+		return v, nil
+	case f.Test == "" || !errors.As(err, &exit) || bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")):
 		return v, fmt.Errorf("testing with the fault %s: %w\n%s", f.Name, err, out)
 	case m == nil: // a panic outside of a test, or a hang
 		v.Caught, v.Detail = true, f.Test+" does not end well"

@@ -300,12 +300,11 @@ func (c *Case) Run(ctx context.Context, sim lockstep.Simulator) ([]parity.CaseRe
 	return parity.Results(ctx, Engine(sim, lockstep.Shortcuts(c.Shortcuts)), tasks)
 }
 
-// Check compares results with those of the case, and returns the first difference as
-// an error.
-func (c *Case) Check(results []parity.CaseResult) error {
+// Check holds results to those of the case, see parity.CheckResults.
+func (c *Case) Check(results []parity.CaseResult) (*parity.Report, error) {
 	tasks, err := c.tasks()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return parity.CheckResults(&view.Schema, tasks, c.Results, results)
 }

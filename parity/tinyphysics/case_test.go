@@ -348,7 +348,7 @@ func TestCaseCheck(t *testing.T) {
 		return results
 	}
 	c.Results = run(&toy{name: "a"})
-	if err := c.Check(run(&toy{name: "a"})); err != nil {
+	if _, err := c.Check(run(&toy{name: "a"})); err != nil {
 		t.Error(err)
 	}
 	for want, b := range map[string]*toy{
@@ -364,11 +364,11 @@ func TestCaseCheck(t *testing.T) {
 		}},
 		"route 00000, controller pid: an error: true, want false": {fail: func(string, int) error { return errors.New("x") }},
 	} {
-		if err := c.Check(run(b)); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := c.Check(run(b)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if err := c.Check(nil); err == nil || err.Error() != "rollout 0: no result" {
+	if _, err := c.Check(nil); err == nil || err.Error() != "rollout 0: no result" {
 		t.Errorf("%v", err)
 	}
 	if got := PolicyName(nil); got != "" {

@@ -1,6 +1,4 @@
-// Command probe holds one engine to all that the harness has and prints the
-// verdict as JSON. Package mutants builds it with a fault in the code.
-package main
+package mutants
 
 import (
 	"bytes"
@@ -15,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"testing"
 
 	"pgregory.net/rapid"
 
@@ -24,62 +23,86 @@ import (
 	"lockstep/golden"
 	"lockstep/golden/policies"
 	"lockstep/internal/arbitrary"
+	"lockstep/internal/assets"
 	"lockstep/parity"
-	"lockstep/parity/mutants"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 )
 
-func main() {
-	p := prober{}
-	name := flag.String("engine", "", "engine to hold to the others")
-	flag.StringVar(&p.kernels, "kernels", "", "set of the reference's kernels; default: the best")
-	flag.StringVar(&p.sources, "sources", "", "folder of the gpu engine's kernel sources; default: those built in")
-	flag.StringVar(&p.officialModel, "model", "", "the official network, if it is here")
-	flag.StringVar(&p.officialRoutes, "routes", "", "folder of the official routes, if they are here")
-	flag.Parse()
-	list, err := engines.ByName(*name)
-	if err == nil {
-		p.engine = list[0]
-		err = p.probe(context.Background())
+// What Plant has TestProbe hold, with a fault in it.
+var (
+	probedEngine  = flag.String("engine", "", "engine to hold to all that the harness has; default: every one, briefly")
+	probedKernels = flag.String("kernels", "", "set of the reference's kernels; default: the best")
+)
+
+// TestProbe holds an engine to all that the harness has, and prints the verdict: Plant
+// runs it with a fault in the code. By itself it holds every engine that is here and is
+// not slow to what takes no time, and finds nothing.
+func TestProbe(t *testing.T) {
+	if *probedEngine == "" {
+		for _, e := range engines.Tried() {
+			t.Run(e.Name, func(t *testing.T) {
+				p := newProber(t, e)
+				err := errors.Join(p.policies(t.Context()), p.drawsOnEdges(t.Context()))
+				if err != nil || p.verdict.Steps == 0 {
+					t.Errorf("%+v: %v", p.verdict, err)
+				}
+			})
+		}
+		return
 	}
-	if errors.Is(err, errCaught) {
-		err = nil
-	}
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(&p.verdict)
-	}
+	list, err := engines.ByName(*probedEngine)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "probe: %v\n", err)
-		os.Exit(2)
+		t.Fatal(err)
+	}
+	p := newProber(t, list[0])
+	if p.engine.Slow {
+		t.Setenv("XDG_CACHE_HOME", p.dir) // where kernels are kept that were compiled
+	}
+	if err := p.probe(t.Context()); err != nil && !errors.Is(err, errCaught) {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(&p.verdict)
+	fmt.Printf("%s%s\n", verdictLine, text)
+	if err != nil || p.verdict.Caught {
+		t.Fatal(err)
 	}
 }
 
 // prober goes from check to check until one finds something.
 type prober struct {
 	engine                        *engines.Engine
-	kernels, sources              string
-	officialModel, officialRoutes string
+	kernels                       string
+	root, model                   string // of the module, the project's own network
+	officialModel, officialRoutes string // empty if they are not here
 
 	dir     string // for files that engines read
-	verdict mutants.Verdict
+	verdict Verdict
 }
 
 // errCaught ends the probe: the verdict says the rest.
 var errCaught = errors.New("caught")
 
-func (p *prober) probe(ctx context.Context) error {
+func newProber(t *testing.T, e *engines.Engine) *prober {
+	p := &prober{engine: e, kernels: *probedKernels, dir: t.TempDir()}
 	var err error
-	if p.dir, err = os.MkdirTemp("", "lockstep-probe-"); err != nil {
-		return err
+	if p.root, err = FindRoot("."); err == nil {
+		p.model, _, err = defaults.Write(p.dir)
 	}
-	defer os.RemoveAll(p.dir)
-	model, _, err := defaults.Write(p.dir)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
+	if model, err := assets.Find(assets.Model); err == nil {
+		if routes, err := assets.Find(assets.Routes); err == nil {
+			p.officialModel, p.officialRoutes = model, routes
+		}
+	}
+	return p
+}
+
+func (p *prober) probe(ctx context.Context) error {
 	if p.kernels != "go" { // the plain loops take half a minute a route
-		if err := p.recordings(ctx, "golden/testdata/default", model, loadOwn); err != nil {
+		if err := p.recordings(ctx, "golden/testdata/default", p.model, loadOwn); err != nil {
 			return err
 		}
 		if p.officialModel != "" && !p.engine.Slow {
@@ -91,13 +114,12 @@ func (p *prober) probe(ctx context.Context) error {
 			}
 		}
 	}
-	if err := p.policies(ctx, model); err != nil {
-		return err
+	for _, check := range []func(context.Context) error{p.policies, p.edges, p.drawsOnEdges} {
+		if err := check(ctx); err != nil {
+			return err
+		}
 	}
-	if err := p.edges(ctx); err != nil {
-		return err
-	}
-	return p.drawsOnEdges(ctx, model)
+	return nil
 }
 
 // loadOwn loads one of the project's own routes.
@@ -115,7 +137,7 @@ const slowRecordings = 3
 // recordings holds the engine to the recordings of the Python program under a
 // folder, with and without shortcuts.
 func (p *prober) recordings(ctx context.Context, root, model string, load func(lockstep.Profile, string) (*lockstep.Route, error)) error {
-	sets, err := golden.Sets(root)
+	sets, err := golden.Sets(filepath.Join(p.root, root))
 	if err == nil && len(sets) == 0 {
 		err = fmt.Errorf("%s: no recordings", root)
 	}
@@ -154,7 +176,7 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 
 // policies holds the engine to its peer on the kinds of policies that no recording here
 // has, and on two samples of a network's actions.
-func (p *prober) policies(ctx context.Context, model string) error {
+func (p *prober) policies(ctx context.Context) error {
 	routes, rows := 3, lockstep.MinRows+60
 	if p.slow() {
 		routes, rows = 1, lockstep.MinRows+3
@@ -175,7 +197,7 @@ func (p *prober) policies(ctx context.Context, model string) error {
 	if err != nil {
 		return err
 	}
-	return p.peers(model, func(want, got lockstep.Simulator) error {
+	return p.peers(p.model, func(want, got lockstep.Simulator) error {
 		var jobs []lockstep.Job
 		for i := range routes {
 			route, err := loadOwn(want.Profile(), fmt.Sprintf("g%05d", i))
@@ -254,8 +276,8 @@ func (p *prober) slow() bool { return p.kernels == "go" || p.engine.Slow }
 
 // drawsOnEdges puts the last draw of short routes on an edge of the distribution
 // or right below it, where no draw of a generator ever comes.
-func (p *prober) drawsOnEdges(ctx context.Context, model string) error {
-	return p.peers(model, func(want, got lockstep.Simulator) error {
+func (p *prober) drawsOnEdges(ctx context.Context) error {
+	return p.peers(p.model, func(want, got lockstep.Simulator) error {
 		var jobs []lockstep.Job
 		for i := range 8 {
 			route, err := loadOwn(want.Profile(), fmt.Sprintf("g%05d", i))
@@ -314,9 +336,6 @@ func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Simulato
 	config := engines.Config{Model: model, Profile: profile, Kernels: p.kernels}
 	if p.engine.Slow {
 		config.Chunk = 2
-	}
-	if p.sources != "" {
-		config.Sources = os.DirFS(p.sources)
 	}
 	return p.engine.Open(config)
 }
