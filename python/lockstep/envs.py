@@ -25,7 +25,16 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, FEATURES, STEER_MAX, STEER_MIN, Rollouts
+from lockstep.rollouts import (
+    CONTEXT_LENGTH,
+    CONTROL_START_IDX,
+    COST_END_IDX,
+    FEATURES,
+    REAL,
+    STEER_MAX,
+    STEER_MIN,
+    Rollouts,
+)
 from lockstep.simulator import Routes, Simulator
 
 __all__ = ["Env", "VectorEnv"]
@@ -213,14 +222,19 @@ class _Cohort:
     """Episodes that began together, and are at the same step."""
 
     def __init__(
-        self, rollouts: Rollouts, routes: Routes, envs: npt.NDArray[np.intp], shared: list[npt.NDArray[Any] | None]
+        self,
+        rollouts: Rollouts,
+        routes: Routes,
+        envs: npt.NDArray[np.intp],
+        num_envs: int,
+        shared: Sequence[npt.NDArray[Any] | None],
     ) -> None:
         self.rollouts = rollouts
         self.routes = routes
         self.envs = envs.astype(np.int64)  # of each rollout; -1 if its environment has gone on to another
         # Addresses, as the struct episodes in python/native/episodes.go has them.
         arrays = [self.envs, *rollouts._buffer, *shared]
-        self.memory = np.array([0 if a is None else a.ctypes.data for a in arrays] + [len(shared[0])], dtype=np.intp)
+        self.memory = np.array([0 if a is None else a.ctypes.data for a in arrays] + [num_envs], dtype=np.intp)
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
@@ -308,7 +322,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         self._leave(mask)
         rollouts = self._task.reset(picked, [d for _, draws in episodes for d in draws])
         shared = [self._actions, self._rewards, self._ended, self._obs if self._task.featured else None]
-        cohort = _Cohort(rollouts, self._task.routes[picked], envs, shared)
+        cohort = _Cohort(rollouts, self._task.routes[picked], envs, self.num_envs, shared)
         self._cohorts.append(cohort)
         for i, name in zip(envs, cohort.routes.names, strict=True):
             infos = self._add_info(infos, {"route": name}, int(i))
@@ -356,6 +370,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         commands = np.asarray(actions)
         if commands.shape not in ((self.num_envs, 1), (self.num_envs,)):
             raise ValueError(f"actions: shape {commands.shape}, want ({self.num_envs}, 1)")
+        if commands.dtype.kind not in REAL:
+            raise TypeError(f"actions: {commands.dtype}, want float32")
         if not self._begun:
             raise ResetNeeded("call reset first")
         again = self._ended.copy()
