@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"lockstep/classic"
 	"lockstep/classic/harness"
@@ -39,13 +42,35 @@ func (envsCommand) Run(env *environment) error {
 
 // classicFlags are those of rollout for a classic control environment.
 type classicFlags struct {
-	Env       string            `name:"env" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
-	NumEnvs   int               `name:"num-envs" default:"1" help:"How many of them."`
-	Steps     int               `name:"steps" default:"1000" help:"How many steps of each."`
-	EnvSeed   int64             `name:"env-seed" default:"0" help:"Seed of the first environment, and of the actions."`
-	Option    map[string]string `name:"option" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
-	Autoreset string            `name:"autoreset" default:"next-step" help:"next-step, same-step, disabled or off."`
-	NumPy1    bool              `name:"numpy1" help:"Compute as Gymnasium does with NumPy 1."`
+	Env       string            `name:"env" classic:"too" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
+	NumEnvs   int               `name:"num-envs" classic:"only" default:"1" help:"How many of them."`
+	Steps     int               `name:"steps" classic:"only" default:"1000" help:"How many steps of each."`
+	EnvSeed   int64             `name:"env-seed" classic:"only" default:"0" help:"Seed of the first environment, and of the actions."`
+	Option    map[string]string `name:"option" classic:"only" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
+	Autoreset string            `name:"autoreset" classic:"only" default:"next-step" help:"next-step, same-step, disabled or off."`
+	NumPy1    bool              `name:"numpy1" classic:"only" help:"Compute as Gymnasium does with NumPy 1."`
+}
+
+// checkClassic refuses flags that would be passed over: with --env those of routes and
+// their controllers, without it those of environments. The fields of the commands say
+// which: their tag classic is too, only, or is not there.
+func checkClassic(command *kong.Context) error {
+	var given []*kong.Flag
+	for _, p := range command.Path {
+		if p.Flag != nil {
+			given = append(given, p.Flag)
+		}
+	}
+	env := slices.ContainsFunc(given, func(f *kong.Flag) bool { return f.Name == "env" })
+	for _, f := range given {
+		switch of := f.Tag.Get("classic"); {
+		case env && of == "":
+			return fmt.Errorf("--%s is of routes, and does not go with --env", f.Name)
+		case !env && of == "only":
+			return fmt.Errorf("--%s is of classic control environments, and goes with --env", f.Name)
+		}
+	}
+	return nil
 }
 
 // rollout rolls the environments out and prints what they came to.
@@ -92,7 +117,7 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 	bar.Clear()
 	if err != nil {
 		if env.ctx.Err() != nil {
-			return errors.Join(err, exitStatus(exitInterrupted))
+			return env.interrupted("nothing is kept")
 		}
 		return err
 	}

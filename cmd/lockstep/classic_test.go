@@ -166,6 +166,7 @@ func TestCompareEnv(t *testing.T) {
 	for args, want := range map[string]string{
 		"--inexact":            "--env is compared exactly",
 		"--autoreset disabled": "nobody resets what has ended",
+		"--pid 1,0,0":          "--pid is of routes, and does not go with --env",
 		"--num-envs 0":         "0 environments: at least 1 are needed",
 		"reference warp":       "no engine \"warp\" computes classic control",
 		"reference reference":  "both sides are lockstep/reference/classic on reference: nothing is proved",
@@ -173,5 +174,8 @@ func TestCompareEnv(t *testing.T) {
 		if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare", "--env", "CartPole-v1"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stdout+stderr, want) {
 			t.Errorf("%s: exit %d, %s%s, want %q", args, status, stdout, stderr, want)
 		}
+	}
+	if status, _, stderr := lockstepRun(t.Context(), "rollout", "--own", "--num-envs", "2"); status != exitUsage || !strings.Contains(stderr, "--num-envs is of classic control environments, and goes with --env") {
+		t.Errorf("without --env: exit %d, %s", status, stderr)
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,6 +97,8 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second one ends what does not heed the first.
+	context.AfterFunc(ctx, stop)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // an error of the write, and not the end
 	if stdoutClosed() {
 		os.Stdout.Close() // that of /dev/null, which Go opens in its place
@@ -131,7 +134,7 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 	if helped {
 		err = nil
 	} else if err == nil {
-		if err = checkFiles(command); err == nil {
+		if err = cmp.Or(checkFiles(command), checkClassic(command)); err == nil {
 			err = command.Run()
 		}
 	}

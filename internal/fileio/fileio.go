@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Write writes a file that appears whole or not at all, under its name or any
@@ -75,9 +76,13 @@ func createBeside(path string) (*os.File, error) {
 	}
 }
 
-// through writes to what has no bytes to be replaced.
+// through writes to what has no bytes to be replaced. A named pipe that nobody reads
+// is an error, where the process would else wait for ever.
 func through(path string, write func(w io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		err = &os.PathError{Op: "write", Path: path, Err: errors.New("nobody reads this pipe")}
+	}
 	if err != nil {
 		return err
 	}
