@@ -78,6 +78,7 @@ func TestFork(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)
 	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[2], Policy: lockstep.PID{P: 0.3, I: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	jobs[0].Draws, jobs[2].Expected = lockstep.Draws(99, 200), true // a candidate's own noise is its rollout's
 	feedforward := slices.Clone(jobs)
 	feedforward[1].Policy = lockstep.PIDFF{P: 0.3, Smooth: 0.2}
 	const at, steps = 104, 10
@@ -89,7 +90,7 @@ func TestFork(t *testing.T) {
 		commands[i] = 3 * (random.Float64() - 0.5)
 	}
 	noises := []lockstep.Noise{
-		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{7, 8, 8, 9, 7}}, {Kind: lockstep.ExpectedNoise},
+		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{0, 8, 8, math.MaxUint32, 0}}, {Kind: lockstep.ExpectedNoise},
 	}
 	type asked struct {
 		feedforward bool

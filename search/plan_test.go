@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,9 +78,60 @@ func TestPlan(t *testing.T) {
 	if _, err := plan.Run(context.Background(), sim, []*lockstep.Route{routes[0], routes[0]}, lockstep.Zero{}, func(int) {}); err == nil || err.Error() != "two routes are named r0: a table could not tell them apart" {
 		t.Error(err)
 	}
+	holdUnknowing(t, sim, routes)
 	plan.Horizon = 4
 	if _, err := plan.Run(context.Background(), sim, routes, lockstep.Zero{}, func(int) {}); err == nil || !strings.HasPrefix(err.Error(), "a window of 5 steps and a horizon of 4") {
 		t.Error(err)
+	}
+}
+
+// holdUnknowing sees that before it meets a draw of the route's own a plan follows from
+// none, unless it may.
+func holdUnknowing(t *testing.T, sim lockstep.StepSimulator, routes []*lockstep.Route) {
+	t.Helper()
+	other := *routes[0]
+	other.Seed, other.Draws = routes[0].Seed+1, nil
+	for _, kind := range []lockstep.NoiseKind{lockstep.OwnNoise, lockstep.SeededNoise, lockstep.ExpectedNoise} {
+		plan := Plan{Noise: kind, Seeds: 1, Rounds: 1, Window: 5, Horizon: 8}
+		if kind == lockstep.SeededNoise {
+			plan.Seeds = 2
+		}
+		var actions [2][]float64
+		for i, r := range []*lockstep.Route{routes[0], &other} {
+			table, err := plan.Run(context.Background(), sim, []*lockstep.Route{r}, lockstep.DefaultPID, func(int) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			actions[i] = table.Actions[r.Name]
+		}
+		first, later := slices.Equal(actions[0][:plan.Window], actions[1][:plan.Window]), slices.Equal(actions[0], actions[1])
+		if first != (kind != lockstep.OwnNoise) || later {
+			t.Errorf("%s noise: with other draws of the route's the actions are %v and %v", kind, actions[0][:12], actions[1][:12])
+		}
+	}
+}
+
+// TestTrial: a candidate costs what it comes to under each seed, and its actions' price.
+func TestTrial(t *testing.T) {
+	trial := &trial{seeds: 2, actions: make([][][]float64, 2), costs: make([]float64, 2*3*2)}
+	for route := range trial.actions {
+		for candidate := range 3 {
+			trial.actions[route] = append(trial.actions[route], []float64{0.5, float64(candidate)})
+		}
+	}
+	for i := range trial.costs {
+		trial.costs[i] = float64(int(1) << i)
+	}
+	from := &lockstep.RolloutState{Action: []float64{7, 1}}
+	for route := range 2 {
+		for candidate := range 3 {
+			change := float64(candidate) - 0.5
+			first := 2 * (3*route + candidate)
+			want := price*2*(0.25+change*change) + float64(int(3)<<first)
+			if got := trial.cost(route, candidate, from); got != want {
+				t.Errorf("route %d, candidate %d: %v, want %v", route, candidate, got, want)
+			}
+		}
 	}
 }
 

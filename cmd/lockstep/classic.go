@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,37 +39,37 @@ func (envsCommand) Run(env *environment) error {
 	return w.Flush()
 }
 
-// classicFlags are those of rollout for a classic control environment.
+// checkClassic refuses what would be passed over: flags of classic control without --env,
+// and of the others, with it, those that are not for both.
+func checkClassic(command *kong.Context) error {
+	asked := false
+	for _, p := range command.Path {
+		asked = asked || p.Flag != nil && p.Flag.Name == "env"
+	}
+	for _, p := range command.Path {
+		if p.Flag == nil {
+			continue
+		}
+		switch of := p.Flag.Tag.Get("classic"); {
+		case of == "only" && !asked:
+			return fmt.Errorf("--%s goes with --env", p.Flag.Name)
+		case of == "" && asked:
+			return fmt.Errorf("--%s does not go with --env", p.Flag.Name)
+		}
+	}
+	return nil
+}
+
+// classicFlags are those of a classic control environment. A tag says which flags go
+// with --env only, and which do too.
 type classicFlags struct {
-	Env       string            `name:"env" classic:"too" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
+	Env       string            `name:"env" classic:"only" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
 	NumEnvs   int               `name:"num-envs" classic:"only" default:"1" help:"How many of them."`
 	Steps     int               `name:"steps" classic:"only" default:"1000" help:"How many steps of each."`
 	EnvSeed   int64             `name:"env-seed" classic:"only" default:"0" help:"Seed of the first environment, and of the actions."`
 	Option    map[string]string `name:"option" classic:"only" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
 	Autoreset string            `name:"autoreset" classic:"only" default:"next-step" help:"next-step, same-step, disabled or off."`
 	NumPy1    bool              `name:"numpy1" classic:"only" help:"Compute as Gymnasium does with NumPy 1."`
-}
-
-// checkClassic refuses flags that would be passed over: with --env those of routes and
-// their controllers, without it those of environments. The fields of the commands say
-// which: their tag classic is too, only, or is not there.
-func checkClassic(command *kong.Context) error {
-	var given []*kong.Flag
-	for _, p := range command.Path {
-		if p.Flag != nil {
-			given = append(given, p.Flag)
-		}
-	}
-	env := slices.ContainsFunc(given, func(f *kong.Flag) bool { return f.Name == "env" })
-	for _, f := range given {
-		switch of := f.Tag.Get("classic"); {
-		case env && of == "":
-			return fmt.Errorf("--%s is of routes, and does not go with --env", f.Name)
-		case !env && of == "only":
-			return fmt.Errorf("--%s is of classic control environments, and goes with --env", f.Name)
-		}
-	}
-	return nil
 }
 
 // rollout rolls the environments out and prints what they came to.
@@ -153,9 +152,6 @@ func (c *classicFlags) result(env *environment, engine string, t classic.Totals,
 
 // classic holds engines of classic control to the first.
 func (c *compareCommand) classic(env *environment, p *comparisons) error {
-	if c.Inexact || c.Only != "" {
-		return errors.New("--env is compared exactly, and whole: without --inexact and --only")
-	}
 	if c.Autoreset == classic.Disabled.String() {
 		return errors.New("--autoreset disabled: nobody resets what has ended: want next-step, same-step or off")
 	}

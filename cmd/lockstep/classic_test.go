@@ -77,6 +77,10 @@ func TestRolloutEnv(t *testing.T) {
 		"--env CartPole-v1 --autoreset disabled":            "CartPole-v1: environment 0 has ended: reset it before the next step",
 		"--env CartPoleVectorEnv --autoreset same-step":     "CartPoleVectorEnv resets at the next step",
 		"--env CartPole-v1 --engine gpu --steps 1000000000": "gpu",
+		"--env CartPole-v1 --num-envs 2000000000":           "CartPole-v1: 2000000000 environments: at least 1 are needed, and at most 16777216 can be",
+		"--env CartPole-v1 --trace x":                       "--trace does not go with --env",
+		"--env CartPole-v1 --controller pid":                "--controller does not go with --env",
+		"--num-envs 3":                                      "--num-envs goes with --env",
 	} {
 		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"rollout"}, strings.Fields(args)...)...)
 		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
@@ -164,9 +168,9 @@ func TestCompareEnv(t *testing.T) {
 		t.Errorf("mended: exit %d\n%s", status, stdout)
 	}
 	for args, want := range map[string]string{
-		"--inexact":            "--env is compared exactly",
+		"--inexact":            "--inexact does not go with --env",
+		"--only 0/pid":         "--only does not go with --env",
 		"--autoreset disabled": "nobody resets what has ended",
-		"--pid 1,0,0":          "--pid is of routes, and does not go with --env",
 		"--num-envs 0":         "0 environments: at least 1 are needed",
 		"reference warp":       "no engine \"warp\" computes classic control",
 		"reference reference":  "both sides are lockstep/reference/classic on reference: nothing is proved",
@@ -174,8 +178,5 @@ func TestCompareEnv(t *testing.T) {
 		if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare", "--env", "CartPole-v1"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stdout+stderr, want) {
 			t.Errorf("%s: exit %d, %s%s, want %q", args, status, stdout, stderr, want)
 		}
-	}
-	if status, _, stderr := lockstepRun(t.Context(), "rollout", "--own", "--num-envs", "2"); status != exitUsage || !strings.Contains(stderr, "--num-envs is of classic control environments, and goes with --env") {
-		t.Errorf("without --env: exit %d, %s", status, stderr)
 	}
 }

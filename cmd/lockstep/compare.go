@@ -30,13 +30,13 @@ type compareCommand struct {
 	classicFlags
 	compareFlags
 	outputFlags
-	Only string `name:"only" classic:"too" placeholder:"PATTERN" help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."`
+	Only string `name:"only" placeholder:"PATTERN" help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."`
 	Keep string `name:"keep" classic:"too" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."`
 }
 
 // compareFlags say what has to be equal.
 type compareFlags struct {
-	Inexact bool `name:"inexact" classic:"too" help:"For sides that do not claim the same bits: logits, probabilities and CDF may differ, and tokens if that explains it."`
+	Inexact bool `name:"inexact" help:"For sides that do not claim the same bits: logits, probabilities and CDF may differ, and tokens if that explains it."`
 	Budget  int  `name:"budget" placeholder:"N" help:"How many explained tokens an inexact comparison excuses. Default: none."`
 }
 

@@ -94,6 +94,9 @@ func (f pythonFlags) controller(env *environment, flag, name string) (lockstep.P
 	if f.Memory < 0 {
 		return nil, nil, fmt.Errorf("--memory %d: want 0 or more", f.Memory)
 	}
+	if _, err := fileio.ReadFile(file, fileio.Controller); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", flag, err)
+	}
 	c, err := pycontroller.New(env.ctx, pycontroller.Options{File: file, Stderr: env.stderr, Timeout: f.Timeout, Memory: f.Memory << 20})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s %s: %w", flag, name, err)

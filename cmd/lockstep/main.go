@@ -97,8 +97,7 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second one ends what does not heed the first.
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, stop)                            // a second Ctrl-C ends what the first does not reach
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // an error of the write, and not the end
 	if stdoutClosed() {
 		os.Stdout.Close() // that of /dev/null, which Go opens in its place
@@ -134,7 +133,7 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 	if helped {
 		err = nil
 	} else if err == nil {
-		if err = cmp.Or(checkFiles(command), checkClassic(command)); err == nil {
+		if err = cmp.Or(checkClassic(command), checkFiles(command)); err == nil {
 			err = command.Run()
 		}
 	}

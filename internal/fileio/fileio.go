@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // Write writes a file that appears whole or not at all, under its name or any
@@ -27,7 +28,7 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	case err == nil && info.IsDir():
 		return &os.PathError{Op: "write", Path: path, Err: errors.New("is a folder")}
 	case err == nil && !info.Mode().IsRegular():
-		return through(path, write)
+		return through(path, info.Mode(), write)
 	case err == nil:
 		mode = info.Mode().Perm()
 		if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -76,12 +77,21 @@ func createBeside(path string) (*os.File, error) {
 	}
 }
 
-// through writes to what has no bytes to be replaced. A named pipe that nobody reads
-// is an error, where the process would else wait for ever.
-func through(path string, write func(w io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+// patience is how long a named pipe is waited for to have a reader.
+var patience = 10 * time.Second
+
+// through writes to what has no bytes to be replaced.
+func through(path string, mode fs.FileMode, write func(w io.Writer) error) error {
+	flags := os.O_WRONLY
+	if mode&fs.ModeNamedPipe != 0 {
+		flags |= syscall.O_NONBLOCK // opening one that nobody reads would wait for ever
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	for end := time.Now().Add(patience); errors.Is(err, syscall.ENXIO) && time.Now().Before(end); f, err = os.OpenFile(path, flags, 0) {
+		time.Sleep(patience / 100)
+	}
 	if errors.Is(err, syscall.ENXIO) {
-		err = &os.PathError{Op: "write", Path: path, Err: errors.New("nobody reads this pipe")}
+		return &os.PathError{Op: "write", Path: path, Err: fmt.Errorf("nobody reads from this named pipe, which was waited for %v", patience)}
 	}
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ package fileio_test
 
 import (
 	"errors"
-	"io"
 	"lockstep/internal/fileio"
 	"os"
 	"path/filepath"
@@ -92,18 +91,15 @@ func TestWriteKeeps(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := fileio.Write(fifo, text("x")); err == nil || !strings.Contains(err.Error(), "fifo: nobody reads this pipe") {
-		t.Errorf("a named pipe that nobody reads: %v", err)
-	}
-	reader, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
+	read := make(chan string)
+	go func() {
+		data, _ := os.ReadFile(fifo)
+		read <- string(data)
+	}()
 	if err := fileio.Write(fifo, text("through")); err != nil {
 		t.Errorf("a named pipe: %v", err)
 	}
-	if got, err := io.ReadAll(reader); err != nil || string(got) != "through" {
-		t.Errorf("the pipe's reader got %q, %v", got, err)
+	if got := <-read; got != "through" {
+		t.Errorf("the pipe's reader got %q", got)
 	}
 }
