@@ -2,7 +2,9 @@
 // in ONNX, gains and tables of actions in JSON.
 //
 //	{"policy": "pidff", "gains": [0.3, 0.1, -0.05, …]}   in the order of the kind
-//	{"policy": "table", "actions": {"00000": [400 numbers], …}}   by route
+//	{"policy": "table", "noise": "own", "actions": {"00000": [400 numbers], …}}   by route
+//
+// The noise is that under which a search found the actions; it may be left out.
 package policyfile
 
 import (
@@ -48,6 +50,7 @@ func Unmarshal(data []byte, ext string) (lockstep.Native, error) {
 type file struct {
 	Policy  string               `json:"policy"`
 	Gains   []float64            `json:"gains,omitempty"`
+	Noise   string               `json:"noise,omitempty"`
 	Actions map[string][]float64 `json:"actions,omitempty"`
 }
 
@@ -67,15 +70,26 @@ func parse(data []byte) (lockstep.Native, error) {
 		return nil, fmt.Errorf("no kind of policy %.60q", f.Policy)
 	}
 	if kind == lockstep.KindTable {
-		if f.Gains != nil || len(f.Actions) == 0 {
-			return nil, errors.New("a table has actions by route, and nothing else")
-		}
-		return lockstep.NewTable(f.Actions)
+		return f.table()
 	}
-	if f.Actions != nil {
-		return nil, fmt.Errorf("a policy of kind %s has no actions", kind)
+	if f.Actions != nil || f.Noise != "" {
+		return nil, fmt.Errorf("a policy of kind %s has no actions and no noise", kind)
 	}
 	return kind.New(f.Gains)
+}
+
+func (f *file) table() (*lockstep.Table, error) {
+	if f.Gains != nil || len(f.Actions) == 0 {
+		return nil, errors.New("a table has actions by route, and no gains")
+	}
+	t, err := lockstep.NewTable(f.Actions)
+	if err == nil && f.Noise != "" {
+		t.Noise, err = lockstep.ParseNoise(f.Noise)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // Write writes a policy to a file, which is whole or not there.
@@ -97,6 +111,9 @@ func Marshal(p lockstep.Native) ([]byte, error) {
 		return Encode(p), nil
 	case *lockstep.Table:
 		f.Actions = p.Actions
+		if p.Noise != 0 {
+			f.Noise = p.Noise.String()
+		}
 	}
 	data, err := json.Marshal(f)
 	return append(data, '\n'), err

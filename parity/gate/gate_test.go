@@ -482,9 +482,29 @@ func TestHardware(t *testing.T) {
 	}
 }
 
+// TestRequired: a case that was skipped for want of what is required fails its check,
+// whichever of them it is.
+func TestRequired(t *testing.T) {
+	for at := range 3 {
+		for _, require := range [][]string{nil, {"gpu"}, {"assets"}, {"gpu", "assets"}} {
+			check := verdict.Check{Cases: slices.Repeat([]verdict.Case{{Outcome: verdict.Passed}}, 3)}
+			check.Cases[at] = verdict.Case{Outcome: verdict.NotRun, Lacks: "assets"}
+			check.Judge(nil, require)
+			if failed := check.Outcome == verdict.Failed; failed != slices.Contains(require, "assets") {
+				t.Errorf("case %d lacks assets, %v is required: %s", at, require, check.Outcome)
+			}
+		}
+	}
+}
+
 func TestComparisonOutcome(t *testing.T) {
 	flips := comparison()
 	flips.Report.Exact, flips.Report.Flips.Explained = false, 3
+	of := func(a, b string) verdict.Comparison {
+		c := comparison()
+		c.Identities = []string{a, b}
+		return c
+	}
 	for _, c := range []struct {
 		comparison verdict.Comparison
 		outcome    string
@@ -493,7 +513,9 @@ func TestComparisonOutcome(t *testing.T) {
 	}{
 		{comparison(), verdict.Equal, 2, 0},
 		{comparison(tinyphysics.CDF), verdict.Different, 2, 1},
-		{flips, verdict.Different, 3, 1}, // over the budget of none
+		{of("one", "other"), verdict.Equal, 2, 0},
+		{of("one", "one"), verdict.Failed, 1, 1}, // under two names
+		{flips, verdict.Different, 3, 1},         // over the budget of none
 		{verdict.Comparison{}, verdict.Failed, 1, 1},
 		{verdict.Comparison{Differs: "costs"}, verdict.Different, 1, 1},
 		{verdict.Comparison{Error: "broken", Report: comparison().Report}, verdict.Failed, 1, 1},

@@ -496,7 +496,7 @@ func TestRehash(t *testing.T) {
 }
 
 // TestChangedFile: a file that is replaced while it is open is noticed when its
-// steps are read.
+// steps are read, whichever bit is another.
 func TestChangedFile(t *testing.T) {
 	data := small(t)
 	f, err := NewFile(bytes.NewReader(data), "a.trace")
@@ -504,6 +504,18 @@ func TestChangedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := f.Rollouts[1]
+	want, err := f.Step(r, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := r.offsets[1] + 5 + int64(binary.LittleEndian.Uint32(data[r.offsets[1]+1:]))
+	for bit := 8 * r.offsets[1]; bit < 8*end; bit++ {
+		data[bit/8] ^= 1 << (bit % 8)
+		if got, err := f.Step(r, 1); err == nil && !cmp.Equal(want, got) {
+			t.Errorf("bit %d of the step: %s", bit-8*r.offsets[1], cmp.Diff(want, got))
+		}
+		data[bit/8] ^= 1 << (bit % 8)
+	}
 	data[r.offsets[1]] = 'E'
 	if _, err := f.Step(r, 1); err == nil || !strings.Contains(err.Error(), "a.trace: step 21 of 00001/pid") || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("%v", err)

@@ -63,6 +63,7 @@ class Rollouts:
         self._own = there  # lataccels on the GPU
         self._there: Any = None  # those of the last step, if it was one there
         self._given: Any = None  # and what must live until that step is done
+        self._learn()
 
     def __len__(self) -> int:
         return self._n
@@ -189,7 +190,11 @@ class Rollouts:
     def _sync(self) -> None:
         """Learn what steps on the GPU have come to."""
         if self._there is not None:
-            self._handle.long_call("synchronize", self._lataccel)
+            self._learn()
+
+    def _learn(self) -> None:
+        """Enter what the last step has come to."""
+        self._handle.long_call("synchronize", self._lataccel)
 
     def _check(self, actions: npt.ArrayLike) -> npt.NDArray[Any]:
         array = np.asarray(actions)
@@ -267,9 +272,7 @@ class Rollouts:
         self._handle.long_call("restore", snapshot=snapshot._handle.id)
         self._step = snapshot.step
         self._there = None
-        self._lataccel[...] = 0.0
-        for i in self.errors:
-            self._lataccel[i] = np.nan
+        self._learn()
 
 
 class Snapshot:

@@ -133,6 +133,27 @@ def test_snapshots(sim, short_routes):
             lockstep.Snapshot.from_bytes(damaged)
 
 
+@pytest.mark.parametrize("engine", ["reference", "batched"])
+def test_lataccels_are_those_after_the_last_step(short_routes, engine):
+    """After a reset, steps and a restore, here and elsewhere."""
+    routes = lockstep.Simulator(engine=engine, model="own").load(short_routes.files, cache=False)
+    for start in (20, 100):
+        with routes.simulator.reset(routes, step=start) as rollouts:
+            seen = [rollouts.lataccel.tobytes()]
+            assert seen[0] == np.array([r.target_lataccel[start - 1] for r in routes]).tobytes()
+            kept = [rollouts.snapshot()]
+            for k in range(start, 106):  # one fails, and one ends
+                got = rollouts.advance([0.1, -0.2, math.nan if k == 103 else 0, 0, 0]).tobytes()
+                assert rollouts.lataccel.tobytes() == got
+                seen.append(got)
+                kept.append(rollouts.snapshot())
+            with routes.simulator.reset(routes) as elsewhere:
+                for r in (rollouts, elsewhere):
+                    for k in reversed(range(len(kept))):
+                        r.restore(kept[k])
+                        assert r.lataccel.tobytes() == seen[k]
+
+
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
