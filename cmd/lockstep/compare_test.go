@@ -421,6 +421,7 @@ func TestCompareTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	stages, outcome := header.Schema.Set(tinyphysics.Sample, tinyphysics.Lataccel), f.Rollouts[0].End.Outcome
 	mine := func(name string, header trace.Header, route, policy string) {
 		err := trace.WriteFile(path(name), header, tinyphysics.Arrays, func(w *trace.Writer) error {
 			r := w.Begin(trace.Rollout{Key: []string{route, policy}})
@@ -429,10 +430,10 @@ func TestCompareTraces(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				s.Has &= header.Schema.Set(tinyphysics.Sample, tinyphysics.Lataccel)
+				s.Has &= stages
 				r.Step(s)
 			}
-			r.End(f.Rollouts[0].End.Outcome, nil)
+			r.End(outcome, nil)
 			return nil
 		})
 		if err != nil {
@@ -444,6 +445,8 @@ func TestCompareTraces(t *testing.T) {
 	mine("route.trace", trace.Header{Schema: header.Schema}, "99999", "pid")
 	mine("policy.trace", trace.Header{Schema: header.Schema}, "a", "mpc")
 	mine("nobody.trace", trace.Header{Schema: header.Schema}, "a", "")
+	stages, outcome = 0, nil
+	mine("blank.trace", trace.Header{Schema: header.Schema}, "a", "pid")
 	elsewhere := header
 	elsewhere.ModelSHA256 = strings.Repeat("0", 64)
 	mine("model.trace", elsewhere, "a", "pid")
@@ -461,6 +464,8 @@ func TestCompareTraces(t *testing.T) {
 		want   string
 	}{
 		{"a.trace full.trace", exitOK, "2 of 2 rollouts equal, 220 steps"},
+		{"a.trace a.trace", exitUsage, "are one file: nothing would be proved"},
+		{"blank.trace reference", exitParity, "nothing was compared"},
 		{"a.trace planted.trace", exitParity, "step 123, stage logits"},
 		{"full.trace planted.trace", exitParity, "step 123, stage logits, index 7"},
 		{"a.trace reference", exitOK, "reference against " + path("a.trace")},

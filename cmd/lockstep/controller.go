@@ -88,6 +88,12 @@ func (f pythonFlags) controller(env *environment, flag, name string) (lockstep.P
 	if _, err := os.Stat(file); err != nil && file != name {
 		return nil, nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
 	}
+	if f.Timeout <= 0 {
+		return nil, nil, fmt.Errorf("--timeout %v: want more than 0s", f.Timeout)
+	}
+	if f.Memory < 0 {
+		return nil, nil, fmt.Errorf("--memory %d: want 0 or more", f.Memory)
+	}
 	if _, err := fileio.ReadFile(file, fileio.Controller); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", flag, err)
 	}
@@ -123,7 +129,7 @@ func readLines(path string) ([]textLine, error) {
 	var lines []textLine
 	scanner := bufio.NewScanner(f)
 	for number := 1; scanner.Scan(); number++ {
-		if line := strings.TrimSpace(scanner.Text()); line != "" && line[0] != '#' {
+		if line := strings.TrimSpace(strings.TrimPrefix(scanner.Text(), "\ufeff")); line != "" && line[0] != '#' {
 			lines = append(lines, textLine{path, number, line})
 		}
 	}

@@ -43,7 +43,7 @@ func FindRoot(dir string) (string, error) {
 			return d, nil
 		}
 		if d == filepath.Dir(d) {
-			return "", fmt.Errorf("%s is not inside lockstep's source, which faults are planted in", dir)
+			return "", fmt.Errorf("%s is not inside lockstep's source", dir)
 		}
 	}
 }
