@@ -241,9 +241,12 @@ func (r *Report) Err() error {
 		// A rollout that differs in ways that nothing was found for is a difference all
 		// the same, where equality is claimed.
 		at := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return !v.Equal })
+		bare := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return v.Steps == 0 })
 		switch {
 		case r.Steps == 0:
 			return errors.New("nothing was compared")
+		case bare >= 0: // both sides fail at once, or have nothing but what it came to
+			return fmt.Errorf("%s: nothing was compared", r.Rollouts[bare].Rollout)
 		case r.Exact && at >= 0:
 			errs = append(errs, fmt.Errorf("%s differs, and no stage was found at fault", r.Rollouts[at].Rollout))
 		default:
