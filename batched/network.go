@@ -46,18 +46,43 @@ func packWeights(w *model.Weights) *weights {
 		head:    f32.Pack(w.Head, width, vocabulary),
 	}
 	for i, l := range w.Layers {
-		all := f32.Pack(l.QKV, width, 3*width)
 		cut := model.Hidden / 2 * width
 		p.blocks[i] = block{
 			attentionNorm: l.AttentionNorm, mlpNorm: l.MLPNorm,
-			queries: all, keysAndValues: all.Columns(width / f32.PanelWidth), all: all,
+			all:           f32.Pack(l.QKV, width, 3*width),
 			projection:    f32.Pack(l.Projection, width, width),
 			hidden:        f32.Pack(l.FC, width, model.Hidden),
 			outFirst:      f32.Pack(l.Out[:cut], model.Hidden/2, width),
 			outSecondHalf: f32.Pack(l.Out[cut:], model.Hidden/2, width),
 		}
 	}
+	p.inOrder()
 	return p
+}
+
+// inOrder puts the matrices into one run of memory as they are used one after the other,
+// since a product fetches ahead what follows its weights.
+func (w *weights) inOrder() {
+	all := []*f32.Panels{&w.states}
+	for i := range w.blocks {
+		b := &w.blocks[i]
+		all = append(all, &b.all, &b.projection, &b.hidden, &b.outFirst, &b.outSecondHalf)
+	}
+	all = append(all, &w.head)
+	size := 0
+	for _, m := range all {
+		size += len(m.Data)
+	}
+	run := make([]float32, 0, size)
+	for _, m := range all {
+		from := len(run)
+		run = append(run, m.Data...)
+		m.Data = run[from:len(run):len(run)]
+	}
+	for i := range w.blocks {
+		b := &w.blocks[i]
+		b.queries, b.keysAndValues = b.all, b.all.Columns(width/f32.PanelWidth)
+	}
 }
 
 // network computes the last position's logits of up to capacity sequences, for one
