@@ -89,8 +89,8 @@ test-fused: ## the same with a compiler that may fuse products into sums
 	GOAMD64=v3 $(GO) test ./parity -run '^TestTrajectory$$/.*/.*/^(reference|batched)$$'
 
 .PHONY: test-race
-test-race: ## the concurrent packages under the race detector
-	$(GO) test -race -short ./onnxruntime ./internal/routecache -skip StagesReference
+test-race: ## the concurrent packages under the race detector; what is skipped has one thread, or is slow and has a twin
+	$(GO) test -race -short ./onnxruntime ./internal/routecache -skip 'StagesReference|Graph|ExpFused|Vectors|Python|Librar'
 	$(GO) test -race ./parity/trace -skip Python
 	$(GO) test -race -short ./cmd/lockstep -skip 'Gate|Keep|Stats|StandardOutput|BadFiles'
 	$(GO) test -race ./gpu -run 'Turns|Recovery|Watchdog|Cancel|Break|Closed'

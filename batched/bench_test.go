@@ -1,3 +1,5 @@
+//go:build linux
+
 package batched
 
 import (
@@ -7,10 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/f32"
 	"lockstep/internal/model"
+	"lockstep/internal/policytest"
 )
 
 // FMAs of a sequence: what the network needs, whatever a kernel computes besides.
@@ -150,5 +155,45 @@ func BenchmarkParts(b *testing.B) {
 				b.ReportMetric(took.Seconds()*1e6/chunk, "µs:"+part)
 			}
 		})
+	}
+}
+
+// BenchmarkActor is what a rollout costs with an actor of the published size, in those with
+// the PID controller: the median over pairs of runs in turns, of what the process computed,
+// with the quarter of the pairs that are below and above.
+func BenchmarkActor(b *testing.B) {
+	sim, err := New(Config{ModelPath: assetstest.Model(b), Workers: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	route := *assetstest.Route(b, assetstest.RouteNames[0], lockstep.Profile{})
+	for _, column := range []*[]float64{&route.TargetLataccel, &route.RollLataccel, &route.VEgo, &route.AEgo, &route.SteerCommand} {
+		*column = (*column)[:lockstep.ControlStartIdx+60]
+	}
+	took := func(p lockstep.Policy) float64 {
+		jobs := slices.Repeat([]lockstep.Job{{Route: &route, Policy: p}}, 40)
+		var before, after unix.Timespec
+		unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &before)
+		for _, r := range sim.Simulate(b.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+		unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &after)
+		return float64(after.Nano() - before.Nano())
+	}
+	actor := policytest.Network(b)
+	took(actor) // once before it counts
+	var ratios []float64
+	for b.Loop() {
+		ratios = ratios[:0]
+		for range 20 {
+			pid := took(lockstep.DefaultPID)
+			ratios = append(ratios, took(actor)/pid)
+		}
+	}
+	slices.Sort(ratios)
+	for name, quantile := range map[string]float64{"×pid": 0.5, "×pid-¼": 0.25, "×pid-¾": 0.75} {
+		b.ReportMetric(ratios[int(quantile*float64(len(ratios)))], name)
 	}
 }

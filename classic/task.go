@@ -91,6 +91,10 @@ func finite(field func(*Task) *float64) func(*Task, string) bool {
 	}
 }
 
+// MaxNum is how many environments a task has at most: several times what fills the
+// largest GPU, and some hundred bytes each.
+const MaxNum = 1 << 24
+
 // Make returns a task of num environments with options by Gymnasium's names, such
 // as "g" or "max_episode_steps".
 func Make(name string, num int, given map[string]string) (Task, error) {
@@ -98,10 +102,10 @@ func Make(name string, num int, given map[string]string) (Task, error) {
 	if err != nil {
 		return Task{}, err
 	}
-	if num < 1 || num > math.MaxInt32 {
-		return Task{}, fmt.Errorf("%s: %d environments: at least 1 are needed, and at most %d can be", name, num, math.MaxInt32)
-	}
 	t := Task{Environment: e, Num: num, MaxSteps: e.MaxSteps, Gravity: 10}
+	if err := t.Check(); err != nil {
+		return Task{}, err
+	}
 	known := append([]string{"max_episode_steps"}, e.options...)
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, key) {
@@ -119,8 +123,8 @@ func (t Task) Check() error {
 	switch {
 	case t.Environment == nil:
 		return fmt.Errorf("the task has no environment")
-	case t.Num < 1:
-		return fmt.Errorf("%s: %d environments: at least 1 is needed", t.Name, t.Num)
+	case t.Num < 1 || t.Num > MaxNum:
+		return fmt.Errorf("%s: %d environments: at least 1 are needed, and at most %d can be", t.Name, t.Num, MaxNum)
 	case t.Shared && (t.Autoreset != NextStep || t.MaxSteps == 0):
 		return fmt.Errorf("%s resets at the next step, and has a limit of steps: for others take CartPole-v1", t.Name)
 	}

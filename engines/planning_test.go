@@ -78,6 +78,7 @@ func TestFork(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)
 	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[2], Policy: lockstep.PID{P: 0.3, I: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	jobs[0].Draws, jobs[2].Expected = lockstep.Draws(99, 200), true // a candidate's own noise is its rollout's
 	feedforward := slices.Clone(jobs)
 	feedforward[1].Policy = lockstep.PIDFF{P: 0.3, Smooth: 0.2}
 	const at, steps = 104, 10
@@ -89,7 +90,7 @@ func TestFork(t *testing.T) {
 		commands[i] = 3 * (random.Float64() - 0.5)
 	}
 	noises := []lockstep.Noise{
-		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{7, 8, 8, 9, 7}}, {Kind: lockstep.ExpectedNoise},
+		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{0, 8, 8, math.MaxUint32, 0}}, {Kind: lockstep.ExpectedNoise},
 	}
 	type asked struct {
 		feedforward bool
@@ -217,11 +218,14 @@ func TestForkErrors(t *testing.T) {
 			own := lockstep.Noise{Kind: lockstep.OwnNoise}
 			other := *shot
 			other.Model = "0123456789abcdef"
+			foreign := *shot
+			foreign.Profile.CSV++
 			for want, try := range map[string]func() error{
 				"no noise is chosen":           func() error { _, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{}); return err },
 				"no rollout 2, want 0 to 1":    func() error { _, err := p.Fork(ctx, shot, []int{0, 2}, own); return err },
 				"no candidates":                func() error { _, err := p.Fork(ctx, shot, nil, own); return err },
 				"of the model 0123456789ab…":   func() error { _, err := p.Fork(ctx, &other, []int{0}, own); return err },
+				"it is of profile ":            func() error { _, err := p.Fork(ctx, &foreign, []int{0}, own); return err },
 				"3 commands, 2 costs":          func() error { return p.Roll(ctx, make([]float64, 3), make([]float64, 2), nil) },
 				"2 commands, 2 costs and 3 la": func() error { return p.Roll(ctx, make([]float64, 2), make([]float64, 2), make([]float64, 3)) },
 			} {

@@ -38,11 +38,11 @@ type block struct {
 	wordsKey   uint64
 	scratch    [][]float64
 	sure       []bool
-	inputs     []float32 // of the network's layers
+	inputs     []float32 // of the network's layers, if there is one
 }
 
-// columns of Pendulum's and Acrobot's scratch.
-const scratchColumns = 40
+// scratchColumns is how many columns of scratch the dynamics use.
+var scratchColumns = map[classic.Dynamics]int{classic.MountainCarContinuous: cosAngle + 1, classic.Pendulum: work, classic.Acrobot: work + 24}
 
 func newBlock(t *classic.Task, k *kernels, first, count int) *block {
 	n := (count + 7) &^ 7
@@ -60,10 +60,9 @@ func newBlock(t *classic.Task, k *kernels, first, count int) *block {
 	for i := range b.words {
 		b.words[i] = make([]uint32, n)
 	}
-	for range scratchColumns {
+	for range scratchColumns[t.Dynamics] {
 		b.scratch = append(b.scratch, column())
 	}
-	b.inputs = make([]float32, 2*classic.MaxWidth*n)
 	b.lanes = lanes{
 		n: n, state: &b.states[0], observation: &b.observations[0], action: &b.actions[0],
 		reward: &b.rewards[0], total: &b.totals[0], terminated: &b.terminations[0], truncated: &b.truncations[0],

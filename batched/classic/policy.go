@@ -56,6 +56,9 @@ func (b *block) uniform(key uint64, t int64) {
 // network computes actions from the last observations: layer by layer, output by
 // output, all environments at a time.
 func (b *block) network(p *classic.Network) {
+	if b.inputs == nil {
+		b.inputs = make([]float32, 2*classic.MaxWidth*b.n)
+	}
 	inputs, x := len(b.task.Observation), b.observations
 	buffers := [2][]float32{b.inputs[:len(b.inputs)/2], b.inputs[len(b.inputs)/2:]}
 	for layer, l := range p.Layers {

@@ -20,7 +20,8 @@ type Rollout struct {
 	Num         int               `json:"num"`
 	Autoreset   string            `json:"autoreset"`
 	NumPy1      bool              `json:"numpy1,omitempty"`
-	Seeds       []int64           `json:"seeds"` // of each, or of the generator that they share
+	Seeds       []int64           `json:"seeds"`           // of each, or of the generator that they share
+	Bound       float64           `json:"bound,omitempty"` // of what the reset draws, in place of the environment's own
 	Steps       int               `json:"steps"`
 
 	// Uniform or Network choose the actions, or they are these, (Steps, Num).
@@ -63,11 +64,16 @@ func (r *Rollout) generators() int {
 	return r.Num
 }
 
-func (r *Rollout) reset(t classic.Task) classic.Reset {
+func (r *Rollout) reset(t classic.Task) (reset classic.Reset) {
 	if t.Shared {
-		return classic.Reset{Seed: r.Seeds[0]}
+		reset.Seed = r.Seeds[0]
+	} else {
+		reset.Seeds = r.Seeds
 	}
-	return classic.Reset{Seeds: r.Seeds}
+	if r.Bound > 0 {
+		reset.Low, reset.High = slices.Repeat([]float64{-r.Bound}, len(t.Low)), slices.Repeat([]float64{r.Bound}, len(t.Low))
+	}
+	return reset
 }
 
 // policy chooses the actions of step k.

@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"lockstep/classic"
 	"lockstep/classic/harness"
 	"lockstep/engines"
@@ -37,15 +39,37 @@ func (envsCommand) Run(env *environment) error {
 	return w.Flush()
 }
 
-// classicFlags are those of rollout for a classic control environment.
+// checkClassic refuses what would be passed over: flags of classic control without --env,
+// and of the others, with it, those that are not for both.
+func checkClassic(command *kong.Context) error {
+	asked := false
+	for _, p := range command.Path {
+		asked = asked || p.Flag != nil && p.Flag.Name == "env"
+	}
+	for _, p := range command.Path {
+		if p.Flag == nil {
+			continue
+		}
+		switch of := p.Flag.Tag.Get("classic"); {
+		case of == "only" && !asked:
+			return fmt.Errorf("--%s goes with --env", p.Flag.Name)
+		case of == "" && asked:
+			return fmt.Errorf("--%s does not go with --env", p.Flag.Name)
+		}
+	}
+	return nil
+}
+
+// classicFlags are those of a classic control environment. A tag says which flags go
+// with --env only, and which do too.
 type classicFlags struct {
-	Env       string            `name:"env" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
-	NumEnvs   int               `name:"num-envs" default:"1" help:"How many of them."`
-	Steps     int               `name:"steps" default:"1000" help:"How many steps of each."`
-	EnvSeed   int64             `name:"env-seed" default:"0" help:"Seed of the first environment, and of the actions."`
-	Option    map[string]string `name:"option" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
-	Autoreset string            `name:"autoreset" default:"next-step" help:"next-step, same-step, disabled or off."`
-	NumPy1    bool              `name:"numpy1" help:"Compute as Gymnasium does with NumPy 1."`
+	Env       string            `name:"env" classic:"only" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
+	NumEnvs   int               `name:"num-envs" classic:"only" default:"1" help:"How many of them."`
+	Steps     int               `name:"steps" classic:"only" default:"1000" help:"How many steps of each."`
+	EnvSeed   int64             `name:"env-seed" classic:"only" default:"0" help:"Seed of the first environment, and of the actions."`
+	Option    map[string]string `name:"option" classic:"only" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
+	Autoreset string            `name:"autoreset" classic:"only" default:"next-step" help:"next-step, same-step, disabled or off."`
+	NumPy1    bool              `name:"numpy1" classic:"only" help:"Compute as Gymnasium does with NumPy 1."`
 }
 
 // rollout rolls the environments out and prints what they came to.
@@ -92,7 +116,7 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 	bar.Clear()
 	if err != nil {
 		if env.ctx.Err() != nil {
-			return errors.Join(err, exitStatus(exitInterrupted))
+			return env.interrupted("nothing is kept")
 		}
 		return err
 	}
@@ -128,9 +152,6 @@ func (c *classicFlags) result(env *environment, engine string, t classic.Totals,
 
 // classic holds engines of classic control to the first.
 func (c *compareCommand) classic(env *environment, p *comparisons) error {
-	if c.Inexact || c.Only != "" {
-		return errors.New("--env is compared exactly, and whole: without --inexact and --only")
-	}
 	if c.Autoreset == classic.Disabled.String() {
 		return errors.New("--autoreset disabled: nobody resets what has ended: want next-step, same-step or off")
 	}

@@ -77,6 +77,10 @@ func TestRolloutEnv(t *testing.T) {
 		"--env CartPole-v1 --autoreset disabled":            "CartPole-v1: environment 0 has ended: reset it before the next step",
 		"--env CartPoleVectorEnv --autoreset same-step":     "CartPoleVectorEnv resets at the next step",
 		"--env CartPole-v1 --engine gpu --steps 1000000000": "gpu",
+		"--env CartPole-v1 --num-envs 2000000000":           "CartPole-v1: 2000000000 environments: at least 1 are needed, and at most 16777216 can be",
+		"--env CartPole-v1 --trace x":                       "--trace does not go with --env",
+		"--env CartPole-v1 --controller pid":                "--controller does not go with --env",
+		"--num-envs 3":                                      "--num-envs goes with --env",
 	} {
 		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"rollout"}, strings.Fields(args)...)...)
 		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
@@ -164,7 +168,8 @@ func TestCompareEnv(t *testing.T) {
 		t.Errorf("mended: exit %d\n%s", status, stdout)
 	}
 	for args, want := range map[string]string{
-		"--inexact":            "--env is compared exactly",
+		"--inexact":            "--inexact does not go with --env",
+		"--only 0/pid":         "--only does not go with --env",
 		"--autoreset disabled": "nobody resets what has ended",
 		"--num-envs 0":         "0 environments: at least 1 are needed",
 		"reference warp":       "no engine \"warp\" computes classic control",

@@ -24,14 +24,14 @@ import (
 
 type compareCommand struct {
 	Want string   `arg:"" name:"a" optional:"" default:"reference" help:"The yardstick: an engine, a trace, the word goldens for the recordings of the Python program in this source, or a folder of recordings. Default: reference."`
-	Got  []string `arg:"" name:"b" optional:"" help:"What is held to it: engines, or a trace. Default: all engines that can run here."`
+	Got  []string `arg:"" name:"b" optional:"" help:"What is held to it: engines, or a trace. Default: all that can run here, but emulated, which is slow."`
 	inputFlags
 	controllerFlags
 	classicFlags
 	compareFlags
 	outputFlags
 	Only string `name:"only" placeholder:"PATTERN" help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."`
-	Keep string `name:"keep" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."`
+	Keep string `name:"keep" classic:"too" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."`
 }
 
 // compareFlags say what has to be equal.
@@ -49,9 +49,9 @@ func (f *compareFlags) options() (parity.CompareOptions, error) {
 
 // outputFlags say what a command tells of its comparisons.
 type outputFlags struct {
-	Report      string `name:"report" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
-	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each comparison, then a summary."`
-	AllowAbsent bool   `name:"allow-absent" help:"Engines, networks and routes that are not here are left out, and named, instead of failing."`
+	Report      string `name:"report" classic:"too" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
+	JSON        bool   `name:"json" classic:"too" help:"Print one JSON object a line: one for each comparison, then a summary."`
+	AllowAbsent bool   `name:"allow-absent" classic:"too" help:"Engines, networks and routes that are not here are left out, and named, instead of failing."`
 }
 
 // Run is the compare command.

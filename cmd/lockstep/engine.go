@@ -11,6 +11,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets"
+	"lockstep/internal/f32"
 	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/internal/progress"
@@ -25,16 +26,16 @@ type inputFlags struct {
 	DataPath   string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
 	Own        bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
-	Workers    int    `name:"workers" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
+	Workers    int    `name:"workers" classic:"too" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
 	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2; host is that of Python on this machine."`
 	SeedPrefix string `name:"seed_prefix" default:"data" help:"Folder in the path that seeds the random draws: <seed_prefix>/<file name>."`
-	NoCache    bool   `name:"no-cache" help:"Do not keep parsed routes in the user's cache folder."`
+	NoCache    bool   `name:"no-cache" classic:"too" help:"Do not keep parsed routes in the user's cache folder."`
 }
 
 // simulatorFlags choose what is simulated, and by which engine.
 type simulatorFlags struct {
 	inputFlags
-	Engine string `name:"engine" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
+	Engine string `name:"engine" classic:"too" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
 
 	Kernels string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched: avx512, avx2, or go, the plain loops that the others are held to. Default: the best that this CPU runs."`
 
@@ -167,7 +168,7 @@ func (f *inputFlags) checkModel(env *environment, path string) {
 func writeOwn() (modelPath, routesPath string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", "", err
+		return "", "", fmt.Errorf("no folder for the project's own network and routes: %w: set one of them", err)
 	}
 	return defaults.Write(filepath.Join(cache, "lockstep", "defaults"))
 }
@@ -187,6 +188,11 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	profile, asked, err := f.profile()
 	if err != nil {
 		return nil, nil, err
+	}
+	if f.Kernels != "" { // before auto tries the engines that have none
+		if _, err := f32.Named(f.Kernels); err != nil {
+			return nil, nil, fmt.Errorf("--kernels: %w", err)
+		}
 	}
 	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed, Kernels: f.Kernels}, asked)
 	if err != nil {
@@ -212,6 +218,11 @@ func orAsset(path, asset string) (string, error) {
 func (s *simulation) whole() error {
 	if len(s.failed) > 0 {
 		return fmt.Errorf("%d routes could not be loaded, and a search would leave them out: mend them, or take them out of %s", len(s.failed), s.dataPath)
+	}
+	for _, r := range s.routes {
+		if r.Len() == lockstep.MinRows {
+			return fmt.Errorf("route %s has %d rows, one step that costs count, and so no jerk: its cost is NaN, whatever a search finds; take it out of %s", r.Name, r.Len(), s.dataPath)
+		}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,6 +97,7 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop)                            // a second Ctrl-C ends what the first does not reach
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // an error of the write, and not the end
 	if stdoutClosed() {
 		os.Stdout.Close() // that of /dev/null, which Go opens in its place
@@ -127,11 +129,14 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 		fmt.Fprintf(stderr, "lockstep: %v\n", err)
 		return exitUsage
 	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(args[1:len(args):len(args)], "--help")
+	}
 	command, err := parser.Parse(args)
 	if helped {
 		err = nil
 	} else if err == nil {
-		if err = checkFiles(command); err == nil {
+		if err = cmp.Or(checkClassic(command), checkFiles(command)); err == nil {
 			err = command.Run()
 		}
 	}

@@ -24,9 +24,9 @@ type rolloutCommand struct {
 	simulatorFlags
 	controllerFlags
 	classicFlags
-	JSON        bool   `name:"json" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
+	JSON        bool   `name:"json" classic:"too" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
 	Trace       string `name:"trace" io:"out" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
-	Stats       bool   `name:"stats" help:"Print what passed between host and GPU, and the times that its own clock took."`
+	Stats       bool   `name:"stats" classic:"too" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
 }
@@ -122,7 +122,7 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 	options := lockstep.Options{Shortcuts: lockstep.AllSteps}
 	header := trace.Header{
 		Producer: "lockstep", Engine: s.simulator.Name(), Profile: s.simulator.Profile().String(),
-		ModelSHA256: sum, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
+		ModelSHA256: sum, Digest: schema.XXH3, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
 	}
 	full := schema.Set(0)
 	if c.TraceValues {

@@ -14,6 +14,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
 )
 
 // Write writes a file that appears whole or not at all, under its name or any
@@ -26,13 +29,19 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	case err == nil && info.IsDir():
 		return &os.PathError{Op: "write", Path: path, Err: errors.New("is a folder")}
 	case err == nil && !info.Mode().IsRegular():
-		return through(path, write)
+		return through(path, info.Mode(), write)
 	case err == nil:
 		mode = info.Mode().Perm()
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return err
 		}
 	}
+	defer func() { // the name beside it means nothing to anybody
+		var at *os.PathError
+		if errors.As(err, &at) && strings.HasPrefix(filepath.Base(at.Path), beside) {
+			at.Path = path
+		}
+	}()
 	f, err := createBeside(path)
 	if err != nil {
 		return err
@@ -63,11 +72,14 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
+// beside begins the names of files that are being written.
+const beside = ".tmp-"
+
 // createBeside makes a new file in the folder of a path. os.CreateTemp would make
 // it with a mode that knows nothing of the umask.
 func createBeside(path string) (*os.File, error) {
 	for try := 0; ; try++ {
-		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".tmp-%016x", rand.Uint64()))
+		name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%016x", beside, rand.Uint64()))
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err == nil || !errors.Is(err, fs.ErrExist) || try == 100 {
 			return f, err
@@ -75,9 +87,22 @@ func createBeside(path string) (*os.File, error) {
 	}
 }
 
+// patience is how long a named pipe is waited for to have a reader.
+var patience = 10 * time.Second
+
 // through writes to what has no bytes to be replaced.
-func through(path string, write func(w io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+func through(path string, mode fs.FileMode, write func(w io.Writer) error) error {
+	flags := os.O_WRONLY
+	if mode&fs.ModeNamedPipe != 0 {
+		flags |= syscall.O_NONBLOCK // opening one that nobody reads would wait for ever
+	}
+	f, err := os.OpenFile(path, flags, 0)
+	for end := time.Now().Add(patience); errors.Is(err, syscall.ENXIO) && time.Now().Before(end); f, err = os.OpenFile(path, flags, 0) {
+		time.Sleep(patience / 100)
+	}
+	if errors.Is(err, syscall.ENXIO) {
+		return &os.PathError{Op: "write", Path: path, Err: fmt.Errorf("nobody reads from this named pipe, which was waited for %v", patience)}
+	}
 	if err != nil {
 		return err
 	}

@@ -270,6 +270,41 @@ func TestOneFails(t *testing.T) {
 	}
 }
 
+// stutterer gives one task's result twice.
+type stutterer struct {
+	*walks
+	at int
+}
+
+func (s stutterer) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+	return func(yield func(int, parity.End) bool) {
+		for i, end := range s.walks.Run(ctx, tasks, observe) {
+			if !yield(i, end) || tasks[i].Job == s.at && !yield(i, end) {
+				return
+			}
+		}
+	}
+}
+
+// TestCalls: where several calls of an engine share the work, what is wrong with any of them is.
+func TestCalls(t *testing.T) {
+	const rollouts, calls = 7, 3
+	one := &walks{rollouts: rollouts, steps: 2}
+	var tasks []parity.Task
+	for i := range rollouts {
+		tasks = append(tasks, parity.Task{Rollout: one.about(i), Job: i})
+	}
+	for at := -1; at < rollouts; at++ {
+		shared := &parity.LiveSource{Engine: stutterer{one, at}, Parallel: calls}
+		for _, sides := range [][2]parity.Source{{shared, parity.Live(one)}, {parity.Live(one), shared}} {
+			r, err := parity.Compare(t.Context(), parity.Family{}, sides[0], sides[1], tasks, parity.CompareOptions{})
+			if (err == nil) != (at < 0) || err == nil && (r.Err() != nil || r.Steps != 2*rollouts) {
+				t.Errorf("task %d has two results: %v", at, err)
+			}
+		}
+	}
+}
+
 // TestMissing: a stage that one of two engines does not show at some step is at fault.
 func TestMissing(t *testing.T) {
 	task := parity.Task{Rollout: (&walks{}).about(0), Job: 0}
@@ -290,20 +325,24 @@ func TestMissing(t *testing.T) {
 // TestNaN: an outcome that is no number is another than one that is, on either side, and
 // the same as itself.
 func TestNaN(t *testing.T) {
-	side := func(last float64) parity.Source {
-		return parity.Recorded(ended{&walks{rollouts: 1, steps: 1}, []float64{1, last}})
+	side := func(at int, x float64) parity.Source {
+		outcome := []float64{1, 1}
+		outcome[at] = x
+		return parity.Recorded(ended{&walks{rollouts: 1, steps: 1}, outcome})
 	}
 	nan := math.NaN()
 	for _, c := range []struct {
 		want, got float64
 		same      bool
 	}{{1, 1, true}, {nan, nan, true}, {nan, -nan, true}, {nan, 1, false}, {1, nan, false}, {0, math.Copysign(0, -1), false}} {
-		r, err := parity.Compare(t.Context(), parity.Family{}, side(c.want), side(c.got), nil, parity.CompareOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if same := r.Err() == nil; same != c.same {
-			t.Errorf("%v and %v: %v", c.want, c.got, r.Err())
+		for at := range places.Outcome.Elements {
+			r, err := parity.Compare(t.Context(), parity.Family{}, side(at, c.want), side(at, c.got), nil, parity.CompareOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if same := r.Err() == nil; same != c.same {
+				t.Errorf("%v and %v: %v", c.want, c.got, r.Err())
+			}
 		}
 	}
 }

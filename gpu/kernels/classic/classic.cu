@@ -88,18 +88,18 @@ struct Chooser {
   }
 };
 
-// answer writes what a step has computed.
+// answer writes what a step has computed; row is the place of the step's first number.
 template <class E>
-__device__ __forceinline__ void answer(const Launch &l, int64_t e, int64_t step, const E &env, const float *o, Action a,
+__device__ __forceinline__ void answer(const Launch &l, int64_t e, int64_t row, const E &env, const float *o, Action a,
                                        double reward, bool terminated, bool truncated) {
-  const int64_t n = l.num, at = step * n + e;
+  const int64_t n = l.num, at = row + e;
   if (l.policy != kRecorded && l.discrete != nullptr) l.discrete[at] = a.discrete;
   if (l.policy != kRecorded && l.continuous != nullptr) l.continuous[at] = a.continuous;
   if (l.states != nullptr) {
-    for (int k = 0; k < E::kState; k++) l.states[(step * E::kState + k) * n + e] = env.s[k];
+    for (int k = 0; k < E::kState; k++) l.states[row * E::kState + k * n + e] = env.s[k];
   }
   if (l.observations != nullptr) {
-    for (int k = 0; k < E::kObservation; k++) l.observations[(step * E::kObservation + k) * n + e] = o[k];
+    for (int k = 0; k < E::kObservation; k++) l.observations[row * E::kObservation + k * n + e] = o[k];
   }
   if (l.rewards != nullptr) l.rewards[at] = reward;
   if (l.terminated != nullptr) l.terminated[at] = terminated ? 1 : 0;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void steps(const Launch &l) {
   float o[E::kObservation];
   for (int k = 0; k < E::kObservation; k++) o[k] = l.observation[k * n + e];
   Chooser<E> choose;
-  for (int64_t step = 0; step < l.steps; step++) {
+  for (int64_t step = 0, row = 0; step < l.steps; step++, row += n) {
     const Action a = choose(l, e, step, o);
     double reward = 0;
     bool terminated = false, truncated = false;
@@ -156,7 +156,7 @@ __device__ __forceinline__ void steps(const Launch &l) {
       }
     }
     total += reward;
-    answer(l, e, step, env, o, a, reward, terminated, truncated);
+    answer(l, e, row, env, o, a, reward, terminated, truncated);
   }
   store(l, e, env, flags);
   if (l.shared == 0) store_generator(l, e, n, g);

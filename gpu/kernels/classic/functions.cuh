@@ -105,7 +105,7 @@ struct Quarters {
 
   // of multiplies 26 bits of an angle by the six digits of 2/π, in base 2^24, that
   // make neither whole turns nor nothing.
-  __device__ void of(const double *digits, double x) {
+  __device__ __noinline__ void of(const double *digits, double x) {
     const int exponent = static_cast<int>(high_word(x) >> 20);
     const int first = exponent < 450 ? 0 : (exponent - 450) / 24;
     double scale = of_bits(static_cast<uint64_t>(1023 + 576 - 24 * first) << 52), r[6];
