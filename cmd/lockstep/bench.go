@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -210,12 +209,6 @@ func simulatorRun(ctx context.Context, s lockstep.Simulator, shortcuts lockstep.
 		return costs, nil
 	}
 }
-
-func sameCosts(a, b lockstep.Costs) bool {
-	return sameBits(a.Lataccel, b.Lataccel) && sameBits(a.Jerk, b.Jerk) && sameBits(a.Total, b.Total)
-}
-
-func sameBits(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
 
 type machine struct {
 	CPU     string            `json:"cpu"`
