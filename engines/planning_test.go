@@ -257,11 +257,14 @@ func TestForkErrors(t *testing.T) {
 			own := lockstep.Noise{Kind: lockstep.OwnNoise}
 			other := *shot
 			other.Model = "0123456789abcdef"
+			foreign := *shot
+			foreign.Profile.CSV++
 			for want, try := range map[string]func() error{
 				"no noise is chosen":           func() error { _, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{}); return err },
 				"no rollout 2, want 0 to 1":    func() error { _, err := p.Fork(ctx, shot, []int{0, 2}, own); return err },
 				"no candidates":                func() error { _, err := p.Fork(ctx, shot, nil, own); return err },
 				"of the model 0123456789ab…":   func() error { _, err := p.Fork(ctx, &other, []int{0}, own); return err },
+				"it is of profile ":            func() error { _, err := p.Fork(ctx, &foreign, []int{0}, own); return err },
 				"3 commands, 2 costs":          func() error { return p.Roll(ctx, make([]float64, 3), make([]float64, 2), nil) },
 				"2 commands, 2 costs and 3 la": func() error { return p.Roll(ctx, make([]float64, 2), make([]float64, 2), make([]float64, 3)) },
 			} {

@@ -339,7 +339,7 @@ func TestBare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf("start %d: nothing was compared", at); (r.Err() == nil) != (at < 0) || at >= 0 && r.Err().Error() != want {
+		if want := fmt.Sprintf("start %d: nothing was compared: no", at); (r.Err() == nil) != (at < 0) || at >= 0 && r.Err().Error() != want {
 			t.Errorf("task %d fails: %v", at, r.Err())
 		}
 	}

@@ -156,14 +156,35 @@ def test_lataccels_are_those_after_the_last_step(short_routes, engine):
 
 @pytest.mark.parametrize(
     ("actions", "message"),
-    [([0.0], r"\(1,\)"), (np.zeros((5, 1)), r"\(5, 1\)"), (0.0, r"\(\)"), ("left", "left"), (None, r"\(\)")],
-)
+    [
+        ([0.0], r"\(1,\)"), (np.zeros((5, 1)), r"\(5, 1\)"), (0.0, r"\(\)"), ("left", "<U4"), (None, "object"),
+        (np.array([None] * 5), "object"), (np.zeros(5, complex), "complex128"),
+    ],
+)  # fmt: skip
 def test_bad_actions(sim, short_routes, actions, message):
     with sim.reset(short_routes) as rollouts:
         with pytest.raises((ValueError, TypeError), match=message):
             rollouts.advance(actions)
         assert rollouts.step == 100
         rollouts.advance(np.zeros(5))
+
+
+def test_bad_out(sim, short_routes):
+    read_only = np.zeros(5)
+    read_only.flags.writeable = False
+    with sim.reset(short_routes) as rollouts:
+        for out, error, message in [
+            (np.zeros(4), ValueError, r"out: shape \(4,\), want \(5,\)"),
+            (np.zeros(5, np.float32), TypeError, "float32"),
+            ([0.0] * 5, TypeError, "list"),
+            (read_only, ValueError, "read-only"),
+        ]:
+            with pytest.raises(error, match=message):
+                rollouts.advance(np.zeros(5), out=out)
+        assert rollouts.step == 100
+        every_other = np.zeros(10)[::2]
+        assert rollouts.advance(np.zeros(5), out=every_other) is every_other
+        np.testing.assert_array_equal(every_other, rollouts.lataccel)
 
 
 def test_closed(sim, short_routes):
