@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/export"
 	"lockstep/golden"
@@ -52,11 +53,37 @@ func TestTrajectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if want := len(assetstest.RouteNames) * len(byName(t)); len(recordings) != want {
+		t.Fatalf("%d recordings, want %d", len(recordings), want)
+	}
+	holdAll(t, profile, recordings, func(name string) (model, route string) {
+		return assetstest.Find(t, assets.Model), assetstest.RoutePath(t, name)
+	})
+}
+
+// TestOwn is the same with the project's own network and a route of its own.
+func TestOwn(t *testing.T) {
+	profile, recordings, err := policies.ReadOwn()
+	if err != nil || len(recordings) != len(byName(t)) {
+		t.Fatal(err, len(recordings))
+	}
+	model, routes, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	holdAll(t, profile, recordings, func(name string) (string, string) { return model, filepath.Join(routes, name+".csv") })
+}
+
+func holdAll(t *testing.T, profile lockstep.Profile, recordings []policies.Recording, files func(name string) (model, route string)) {
+	t.Helper()
 	list := byName(t)
 	var jobs []lockstep.Job
 	loader := lockstep.Loader{Profile: profile}
+	model := ""
 	for _, r := range recordings {
-		route, err := loader.Load(assetstest.RoutePath(t, r.Route))
+		var path string
+		model, path = files(r.Route)
+		route, err := loader.Load(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,15 +92,12 @@ func TestTrajectory(t *testing.T) {
 		}
 		jobs = append(jobs, lockstep.Job{Route: route, Policy: list[r.Policy]})
 	}
-	if len(jobs) != len(assetstest.RouteNames)*len(list) {
-		t.Fatalf("%d recordings, want %d", len(jobs), len(assetstest.RouteNames)*len(list))
-	}
 	for _, e := range engines.All {
 		t.Run(e.Name, func(t *testing.T) {
 			if e.Folder == "gpu" {
 				return // TestPolicies sees that it says so
 			}
-			s := e.ForTest(t, engines.Config{Model: assetstest.Find(t, assets.Model), Profile: profile})
+			s := e.ForTest(t, engines.Config{Model: model, Profile: profile})
 			if s.Profile() != profile {
 				t.Skipf("it computes with profile %s on this machine, the recordings are of %s", s.Profile(), profile)
 			}
