@@ -384,3 +384,9 @@ REHEARSAL := 90s
 test-policies: ## all kinds of policies on 500 generated routes, sweeps and forks: batched and onnxruntime held to the reference, step by step
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
 	$(GO) test -count=1 -timeout 45m ./engines -run '^TestManyPolicies$$' -args -routes 500
+
+.PHONY: bench-avx2
+bench-avx2: build need-upstream $(VENV)/ready ## bench with AVX2 alone, in ONNX Runtime and the Python program, too (UPSTREAM=DIR)
+	$(VENV)/bin/python scripts/avx2/mask.py build/avx2
+	PYTHONPATH=build/avx2 ONNXRUNTIME_LIB=$$(echo $(CURDIR)/build/avx2/onnxruntime/capi/libonnxruntime.so.*) \
+		$(BIN) bench --kernels avx2 --upstream $(UPSTREAM) --python $(VENV)/bin/python $(BENCHFLAGS)

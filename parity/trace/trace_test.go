@@ -275,7 +275,7 @@ func TestHostile(t *testing.T) {
 		{"huge header", u32(u32([]byte(magic), version), 1<<31), "header: 2147483648 bytes of description"},
 		{"no JSON", head(version, "[["), "header: "},
 		{"two objects", head(version, "{}{}"), "more than one JSON object"},
-		{"digest", head(version, `{"digest":"md5"}`), `digest "md5" is not known, want xxh64 or sha256`},
+		{"digest", head(version, `{"digest":"md5"}`), `digest "md5" is not known, want one of xxh64, sha256, xxh3`},
 		{"unknown key", head(version, `{"engines":"x"}`), `unknown field "engines"`},
 		{"no schema", head(version, `{}`), `schema "": 0 stages`},
 		{"type", described(func(s *schema.Schema) { s.Stages[0].Type = "float16" }), `stage "action": type "float16" is not known`},
