@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 
 	"lockstep"
 	"lockstep/internal/fileio"
@@ -48,10 +49,31 @@ func Unmarshal(data []byte, ext string) (lockstep.Native, error) {
 
 // file is the form of gains and tables.
 type file struct {
-	Policy  string               `json:"policy"`
-	Gains   []float64            `json:"gains,omitempty"`
-	Noise   string               `json:"noise,omitempty"`
-	Actions map[string][]float64 `json:"actions,omitempty"`
+	Policy  string              `json:"policy"`
+	Gains   []number            `json:"gains,omitempty"`
+	Noise   string              `json:"noise,omitempty"`
+	Actions map[string][]number `json:"actions,omitempty"`
+}
+
+// number is one that must be there: package json takes null for 0.
+type number float64
+
+func (n *number) UnmarshalJSON(text []byte) error {
+	x, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return fmt.Errorf("%.30s is no finite number", text)
+	}
+	*n = number(x)
+	return nil
+}
+
+// list is a list of numbers of one type as those of another.
+func list[To, From ~float64](from []From) []To {
+	to := make([]To, len(from))
+	for i, x := range from {
+		to[i] = To(x)
+	}
+	return to
 }
 
 func parse(data []byte) (lockstep.Native, error) {
@@ -75,14 +97,18 @@ func parse(data []byte) (lockstep.Native, error) {
 	if f.Actions != nil || f.Noise != "" {
 		return nil, fmt.Errorf("a policy of kind %s has no actions and no noise", kind)
 	}
-	return kind.New(f.Gains)
+	return kind.New(list[float64](f.Gains))
 }
 
 func (f *file) table() (*lockstep.Table, error) {
 	if f.Gains != nil || len(f.Actions) == 0 {
 		return nil, errors.New("a table has actions by route, and no gains")
 	}
-	t, err := lockstep.NewTable(f.Actions)
+	actions := map[string][]float64{}
+	for route, numbers := range f.Actions {
+		actions[route] = list[float64](numbers)
+	}
+	t, err := lockstep.NewTable(actions)
 	if err == nil && f.Noise != "" {
 		t.Noise, err = lockstep.ParseNoise(f.Noise)
 	}
@@ -105,12 +131,15 @@ func Write(path string, p lockstep.Native) error {
 
 // Marshal is what a policy's file holds.
 func Marshal(p lockstep.Native) ([]byte, error) {
-	f := file{Policy: p.Kind().String(), Gains: lockstep.GainsOf(p)}
+	f := file{Policy: p.Kind().String(), Gains: list[number](lockstep.GainsOf(p))}
 	switch p := p.(type) {
 	case *lockstep.Network:
 		return Encode(p), nil
 	case *lockstep.Table:
-		f.Actions = p.Actions
+		f.Actions = map[string][]number{}
+		for route, actions := range p.Actions {
+			f.Actions[route] = list[number](actions)
+		}
 		if p.Noise != 0 {
 			f.Noise = p.Noise.String()
 		}

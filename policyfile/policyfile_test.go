@@ -146,7 +146,10 @@ func TestNetworkErrors(t *testing.T) {
 func TestLoadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		``: "line 1: not a policy",
-		"{\"policy\": \"pid\",\n\"gains\": [1, 2, \"x\"]}": "line 2: not a policy",
+		"{\"policy\": \"pid\",\n\"gains\": [1, 2, \"x\"]}":      "line 2: not a policy: \"x\" is no finite number",
+		`{"policy": "pid", "gains": [1, null, 2]}`:              "line 1: not a policy: null is no finite number",
+		`{"policy": "pid", "gains": [1, 1e999, 2]}`:             "line 1: not a policy: 1e999 is no finite number",
+		`{"policy": "table", "actions": {"a": [null, "1"]}}`:    "line 1: not a policy: null is no finite number",
 		`{"policy": "mpc"}`:                                     `no kind of policy "mpc"`,
 		`{"policy": "pid", "gains": [1, 2]}`:                    "pid: 2 gains, want 3 (P,I,D)",
 		`{"policy": "pid", "p": 1}`:                             `unknown field "p"`,

@@ -26,7 +26,7 @@ func TestBadFiles(t *testing.T) {
 	shortRoute(t, route, 102, nil)
 	for name, text := range map[string]string{
 		"gains.txt":    "0.1,0.1,0.1\n\n0.1,x,0\n",
-		"gains.json":   `{"policy":"pid","gains":[0.1,"x",0]}`,
+		"gains.json":   `{"policy":"pid","gains":[0.1,null,0]}`,
 		"short.json":   `{"policy":"table","actions":{"a":[1,2]}}`,
 		"nan.onnx":     nanNetwork(t),
 		"nothing.json": `{}`,
@@ -47,7 +47,7 @@ func TestBadFiles(t *testing.T) {
 		want string
 	}{
 		{with(rollout, "--pid-grid", "gains.txt"), "--pid-grid gains.txt:3: "},
-		{with(rollout, "--controller", "gains.json"), "gains.json: line 1: not a policy: "},
+		{with(rollout, "--controller", "gains.json"), "gains.json: line 1: not a policy: null is no finite number"},
 		{with(rollout, "--controller", "short.json"), `short.json: route "a": 2 actions, want 400`},
 		{with(rollout, "--controller", "nan.onnx"), "nan.onnx: layer 0: weight [0][0] is NaN"},
 		{with(rollout, "--controller", "nothing.json"), "nothing.json"},
