@@ -245,7 +245,7 @@ func (r *Report) Err() error {
 		// the same, where equality is claimed.
 		at := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return !v.Equal })
 		switch {
-		case r.Steps == 0 || len(r.Compared) == 0:
+		case r.Nothing():
 			return errors.New("nothing was compared" + r.failures())
 		case r.Exact && at >= 0:
 			errs = append(errs, fmt.Errorf("%s differs, and no stage was found at fault", r.Rollouts[at].Rollout))
@@ -261,12 +261,17 @@ func (r *Report) Err() error {
 	return fmt.Errorf("%s and %s: %w", r.Want.Name, r.Got.Name, errors.Join(errs...))
 }
 
-// failures are the errors with which rollouts ended on both sides, for lack of anything
-// else to say: ": " and the first of them, or "".
+// Nothing reports whether no value was held to another, and nothing was found to differ.
+func (r *Report) Nothing() bool {
+	return r.First == nil && len(r.Findings) == 0 && (r.Steps == 0 || len(r.Compared) == 0)
+}
+
+// failures is the first error with which a rollout ended on both sides, where there is
+// nothing else to say; or "".
 func (r *Report) failures() string {
 	for i := range r.Rollouts {
 		if v := &r.Rollouts[i]; v.Error != "" {
-			return ": " + v.Rollout + " failed on both sides: " + v.Error
+			return ", both sides failed: " + v.Error
 		}
 	}
 	return ""
