@@ -197,7 +197,11 @@ func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	tests := []string{f.Test}
+	folder, name, named := strings.Cut(f.Test, " ")
+	tests := []string{folder}
+	if named {
+		tests = []string{"-run=^" + name + "$", folder}
+	}
 	if f.Test == "" {
 		tests = []string{"-v", "-run=^TestProbe$", "./parity/mutants", "-args", "-engine=" + f.Engine, "-kernels=" + f.Kernels}
 		contents[variants] = cmp.Or(contents[variants], probedVariants)

@@ -275,7 +275,7 @@ func TestHostile(t *testing.T) {
 		{"huge header", u32(u32([]byte(magic), version), 1<<31), "header: 2147483648 bytes of description"},
 		{"no JSON", head(version, "[["), "header: "},
 		{"two objects", head(version, "{}{}"), "more than one JSON object"},
-		{"digest", head(version, `{"digest":"md5"}`), `digest "md5" is not known, want xxh64 or sha256`},
+		{"digest", head(version, `{"digest":"md5"}`), `digest "md5" is not known, want one of xxh64, sha256, xxh3`},
 		{"unknown key", head(version, `{"engines":"x"}`), `unknown field "engines"`},
 		{"no schema", head(version, `{}`), `schema "": 0 stages`},
 		{"type", described(func(s *schema.Schema) { s.Stages[0].Type = "float16" }), `stage "action": type "float16" is not known`},
@@ -453,6 +453,40 @@ func TestWriterErrors(t *testing.T) {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: a file appeared: %v", name, err)
 		}
+	}
+}
+
+// TestLongest: a record of as many bytes as readers take is written, and none that has one more.
+func TestLongest(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		h := Header{Schema: schema.Schema{
+			Name: "long", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result"},
+			Stages: []schema.Stage{{Name: "a", Type: "uint8", Shape: []int{maxRecord / 2}}, {Name: "b", Type: "uint8", Shape: []int{maxRecord/2 - 16 + more}}},
+		}}
+		path := filepath.Join(t.TempDir(), "a.trace")
+		err := WriteFile(path, h, h.Schema.Arrays(), func(w *Writer) error {
+			s, r := h.Schema.NewStep(), w.Begin(Rollout{Key: []string{"long"}})
+			for i := range s.Data {
+				s.Data[i] = make([]byte, h.Schema.Stages[i].Size())
+			}
+			r.Observe(s)
+			r.End(nil, nil)
+			return nil
+		})
+		if more > 0 {
+			if err == nil || err.Error() != "long: a record of 1048577 bytes, want 1048576 at most" {
+				t.Error(err)
+			}
+			continue
+		}
+		f, open := Open(path)
+		if err := errors.Join(err, open); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Step(f.Rollouts[0], 0); err != nil {
+			t.Error(err)
+		}
+		f.Close()
 	}
 }
 
