@@ -118,6 +118,7 @@ func TestFork(t *testing.T) {
 						t.Errorf("%v: %s, want %s", key, got, want[key])
 					}
 				}
+				holdRestored(t, p, shot, len(jobs))
 				holdOwn(t, p, shot, jobs)
 			}
 		})
@@ -160,6 +161,24 @@ func forked(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []i
 		}
 	}
 	return fmt.Sprint(costs, lataccels)
+}
+
+// holdRestored sees that rollouts whose policies remember go back to a snapshot, and goes
+// back to it.
+func holdRestored(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, n int) {
+	t.Helper()
+	var first []float64
+	for range 2 {
+		lataccels := through(t, p, n, shot.Step+3)
+		if first == nil {
+			first = lataccels
+		} else if !slices.Equal(lataccels, first) {
+			t.Errorf("from a snapshot rollouts go elsewhere: %v, want %v", lataccels, first)
+		}
+		if err := p.Restore(t.Context(), shot); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // holdOwn sees that forks left the rollouts alone, and that with their own noise and
@@ -271,6 +290,12 @@ func TestForkErrors(t *testing.T) {
 				if err := try(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%v, want …%s…", err, want)
 				}
+			}
+			failed := *shot // whose policy was not asked
+			failed.Rollouts = slices.Clone(shot.Rollouts)
+			failed.Rollouts[0].Err, failed.Rollouts[0].Policy = "it failed", nil
+			if err := p.Restore(ctx, &failed); err != nil || p.Err(0) == nil || p.Err(0).Error() != "it failed" || p.Err(1) != nil {
+				t.Errorf("a snapshot with a rollout that failed: %v, %v, %v", err, p.Err(0), p.Err(1))
 			}
 			f := fork(t, p, shot, []int{0, 0}, own)
 			costs := make([]float64, 2)
