@@ -203,6 +203,10 @@ var PlanBands = [3][2]int{{0, 3}, {3, 8}, {8, 16}}
 type Table struct {
 	Name    string
 	Actions map[string][]float64
+
+	// Noise is that under which a search found the actions; 0 if nobody says. With
+	// OwnNoise they know the draws, and what they cost is no controller's cost.
+	Noise NoiseKind
 }
 
 // TableSteps is the number of a table's actions for a route: the steps that cost.

@@ -4,7 +4,8 @@ package batched
 
 import (
 	"fmt"
-	"runtime"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,25 +15,8 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/f32"
 	"lockstep/internal/model"
+	"lockstep/internal/policytest"
 )
-
-// fastest is the least time that this thread computed in one of so many calls.
-func fastest(calls int, run func()) time.Duration {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	now := func() time.Duration {
-		var t unix.Timespec
-		unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t)
-		return time.Duration(t.Nano())
-	}
-	best := time.Hour
-	for range calls {
-		start := now()
-		run()
-		best = min(best, now()-start)
-	}
-	return best
-}
 
 // FMAs of a sequence: what the network needs, whatever a kernel computes besides.
 const usefulFMA = 13_060_000
@@ -50,7 +34,8 @@ func filledNetwork(w *weights, kernels *f32.Kernels, s shape) *network {
 }
 
 // BenchmarkNetwork is the network by the number of sequences and of those in a group, in
-// percent of the core's peak.
+// percent of the core's peak just before and after: the median of many passes, the tenth
+// part below and above which the others are.
 func BenchmarkNetwork(b *testing.B) {
 	w, err := model.Load(assetstest.Model(b))
 	if err != nil {
@@ -66,22 +51,26 @@ func BenchmarkNetwork(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d-in-groups-of-%d", kernels.Name, size[0], size[1]), func(b *testing.B) {
 				for b.Loop() {
 				}
-				peak, took := 0., time.Hour
-				for range 10 {
-					fma := 0
-					t := fastest(5, func() {
-						fma = 0
-						for range 10 {
-							fma += kernels.Peak()
-						}
-					})
-					peak = max(peak, float64(fma)/t.Seconds())
-					took = min(took, fastest(1+20/size[0], func() { n.run(size[0]) }))
+				peak := func() float64 {
+					fma, start := 0, time.Now()
+					for range 300 {
+						fma += kernels.Peak()
+					}
+					return float64(fma) / time.Since(start).Seconds()
 				}
-				each := took.Seconds() / float64(size[0])
-				b.ReportMetric(each*1e6, "µs/sequence")
-				b.ReportMetric(100*usefulFMA/each/peak, "%peak")
-				b.ReportMetric(peak/1e9, "peak-GFMA/s")
+				least, shares := math.Inf(1), make([]float64, 50)
+				for i := range shares {
+					before, start := peak(), time.Now()
+					n.run(size[0])
+					each := time.Since(start).Seconds() / float64(size[0])
+					least = min(least, each)
+					shares[i] = 100 * usefulFMA / each / ((before + peak()) / 2)
+				}
+				slices.Sort(shares)
+				b.ReportMetric(least*1e6, "least-µs/sequence")
+				b.ReportMetric(shares[5], "%peak-p10")
+				b.ReportMetric(shares[25], "%peak")
+				b.ReportMetric(shares[45], "%peak-p90")
 			})
 		}
 	}
@@ -166,5 +155,45 @@ func BenchmarkParts(b *testing.B) {
 				b.ReportMetric(took.Seconds()*1e6/chunk, "µs:"+part)
 			}
 		})
+	}
+}
+
+// BenchmarkActor is what a rollout costs with an actor of the published size, in those with
+// the PID controller: the median over pairs of runs in turns, of what the process computed,
+// with the quarter of the pairs that are below and above.
+func BenchmarkActor(b *testing.B) {
+	sim, err := New(Config{ModelPath: assetstest.Model(b), Workers: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	route := *assetstest.Route(b, assetstest.RouteNames[0], lockstep.Profile{})
+	for _, column := range []*[]float64{&route.TargetLataccel, &route.RollLataccel, &route.VEgo, &route.AEgo, &route.SteerCommand} {
+		*column = (*column)[:lockstep.ControlStartIdx+60]
+	}
+	took := func(p lockstep.Policy) float64 {
+		jobs := slices.Repeat([]lockstep.Job{{Route: &route, Policy: p}}, 40)
+		var before, after unix.Timespec
+		unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &before)
+		for _, r := range sim.Simulate(b.Context(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+		unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &after)
+		return float64(after.Nano() - before.Nano())
+	}
+	actor := policytest.Network(b)
+	took(actor) // once before it counts
+	var ratios []float64
+	for b.Loop() {
+		ratios = ratios[:0]
+		for range 20 {
+			pid := took(lockstep.DefaultPID)
+			ratios = append(ratios, took(actor)/pid)
+		}
+	}
+	slices.Sort(ratios)
+	for name, quantile := range map[string]float64{"×pid": 0.5, "×pid-¼": 0.25, "×pid-¾": 0.75} {
+		b.ReportMetric(ratios[int(quantile*float64(len(ratios)))], name)
 	}
 }

@@ -7,7 +7,23 @@ import (
 	"lockstep"
 	"lockstep/golden/vectors"
 	"lockstep/internal/f32"
+	"lockstep/internal/policytest"
 )
+
+// TestPythonPolicy holds a policy's network to vectors of others, on all kernels.
+func TestPythonPolicy(t *testing.T) {
+	for _, kernels := range f32.Available() {
+		policytest.HoldProducts(t, func(n *lockstep.Network, x []float32) (logits []float32) {
+			rows := len(x) / lockstep.ObservationSize
+			p := (&worker{}).actorNetwork(n)
+			p.x = x
+			for row := range slices.Chunk(p.run(kernels, rows), lockstep.ObservationSize) {
+				logits = append(logits, row[:lockstep.ActorSize]...)
+			}
+			return logits
+		})
+	}
+}
 
 // TestVectors holds what surrounds the products to inputs on which plausible
 // alternatives give other bits.

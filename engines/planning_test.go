@@ -78,6 +78,7 @@ func TestFork(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)
 	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[2], Policy: lockstep.PID{P: 0.3, I: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	jobs[0].Draws, jobs[2].Expected = lockstep.Draws(99, 200), true // a candidate's own noise is its rollout's
 	feedforward := slices.Clone(jobs)
 	feedforward[1].Policy = lockstep.PIDFF{P: 0.3, Smooth: 0.2}
 	const at, steps = 104, 10
@@ -89,7 +90,7 @@ func TestFork(t *testing.T) {
 		commands[i] = 3 * (random.Float64() - 0.5)
 	}
 	noises := []lockstep.Noise{
-		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{7, 8, 8, 9, 7}}, {Kind: lockstep.ExpectedNoise},
+		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{0, 8, 8, math.MaxUint32, 0}}, {Kind: lockstep.ExpectedNoise},
 	}
 	type asked struct {
 		feedforward bool
@@ -117,6 +118,7 @@ func TestFork(t *testing.T) {
 						t.Errorf("%v: %s, want %s", key, got, want[key])
 					}
 				}
+				holdRestored(t, p, shot, len(jobs))
 				holdOwn(t, p, shot, jobs)
 			}
 		})
@@ -161,6 +163,24 @@ func forked(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []i
 	return fmt.Sprint(costs, lataccels)
 }
 
+// holdRestored sees that rollouts whose policies remember go back to a snapshot, and goes
+// back to it.
+func holdRestored(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, n int) {
+	t.Helper()
+	var first []float64
+	for range 2 {
+		lataccels := through(t, p, n, shot.Step+3)
+		if first == nil {
+			first = lataccels
+		} else if !slices.Equal(lataccels, first) {
+			t.Errorf("from a snapshot rollouts go elsewhere: %v, want %v", lataccels, first)
+		}
+		if err := p.Restore(t.Context(), shot); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // holdOwn sees that forks left the rollouts alone, and that with their own noise and
 // actions candidates come to what the rollouts come to.
 func holdOwn(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, jobs []lockstep.Job) {
@@ -195,11 +215,50 @@ func holdOwn(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, jobs []l
 			}
 			j := (free[h*n+i] - before) / 0.1
 			window := float64(min(rows, lockstep.CostEndIdx) - lockstep.ControlStartIdx)
-			cost += 5000/window*e*e + 100/(window-1)*j*j
+			cost += float64(5000/window*float64(e*e)) + float64(100/(window-1)*float64(j*j))
 		}
-		if math.Abs(cost-costs[i]) > 1e-9*cost {
+		if cost != costs[i] {
 			t.Errorf("candidate %d: a partial cost of %v, want %v", i, costs[i], cost)
 		}
+	}
+}
+
+// TestRestore: a rollout goes on from a snapshot as it went on when that was taken, whatever
+// steers it, and wherever that was.
+func TestRestore(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 2)
+	var jobs []lockstep.Job
+	kinds := map[lockstep.Kind]bool{}
+	for _, p := range somePolicies(t, routes, 2) {
+		if n, ok := p.(lockstep.Native); ok && !kinds[n.Kind()] {
+			kinds[n.Kind()] = true
+			jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: p})
+		}
+	}
+	jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: lockstep.DefaultPID, Expected: true})
+	if len(kinds) != len(lockstep.Kinds) {
+		t.Errorf("%d kinds of policies, there are %d", len(kinds), len(lockstep.Kinds))
+	}
+	const at, end = 104, 110
+	n := len(jobs)
+	for _, e := range All {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			here, elsewhere := planner(t, s, jobs, at), planner(t, s, jobs, at-2)
+			shot := snap(t, here)
+			want := through(t, here, n, end)
+			for _, p := range []lockstep.Planner{here, elsewhere, here} {
+				if err := p.Restore(context.Background(), shot); err != nil {
+					t.Fatal(err)
+				}
+				for k, got := range through(t, p, n, end) {
+					if got != want[k] {
+						t.Errorf("%v: lataccel %v at step %d, want %v", jobs[k%n].Policy, got, at+k/n, want[k])
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -217,17 +276,26 @@ func TestForkErrors(t *testing.T) {
 			own := lockstep.Noise{Kind: lockstep.OwnNoise}
 			other := *shot
 			other.Model = "0123456789abcdef"
+			foreign := *shot
+			foreign.Profile.CSV++
 			for want, try := range map[string]func() error{
 				"no noise is chosen":           func() error { _, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{}); return err },
 				"no rollout 2, want 0 to 1":    func() error { _, err := p.Fork(ctx, shot, []int{0, 2}, own); return err },
 				"no candidates":                func() error { _, err := p.Fork(ctx, shot, nil, own); return err },
 				"of the model 0123456789ab…":   func() error { _, err := p.Fork(ctx, &other, []int{0}, own); return err },
+				"it is of profile ":            func() error { _, err := p.Fork(ctx, &foreign, []int{0}, own); return err },
 				"3 commands, 2 costs":          func() error { return p.Roll(ctx, make([]float64, 3), make([]float64, 2), nil) },
 				"2 commands, 2 costs and 3 la": func() error { return p.Roll(ctx, make([]float64, 2), make([]float64, 2), make([]float64, 3)) },
 			} {
 				if err := try(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%v, want …%s…", err, want)
 				}
+			}
+			failed := *shot // whose policy was not asked
+			failed.Rollouts = slices.Clone(shot.Rollouts)
+			failed.Rollouts[0].Err, failed.Rollouts[0].Policy = "it failed", nil
+			if err := p.Restore(ctx, &failed); err != nil || p.Err(0) == nil || p.Err(0).Error() != "it failed" || p.Err(1) != nil {
+				t.Errorf("a snapshot with a rollout that failed: %v, %v, %v", err, p.Err(0), p.Err(1))
 			}
 			f := fork(t, p, shot, []int{0, 0}, own)
 			costs := make([]float64, 2)

@@ -462,7 +462,7 @@ var traceReader = reader{
 				}
 			}
 		}
-		for _, h := range []schema.Hash{schema.XXH64, schema.SHA256} {
+		for _, h := range []schema.Hash{schema.XXH64, schema.SHA256, schema.XXH3} {
 			f.Rehash(h)
 		}
 		return nil

@@ -128,7 +128,25 @@ func decodeRoute(arrays map[string]npz.Array, route string) (*Recording, error) 
 	}
 	r.Costs = lockstep.Costs{Lataccel: costs[0], Jerk: costs[1], Total: costs[2]}
 	copy(r.RouteHash[:], hashes)
-	return r, nil
+	return r, r.checkFull()
+}
+
+// checkFull holds the logits and probabilities that stand in full to their hashes. A
+// comparison looks at them only where the hashes differ.
+func (r *Recording) checkFull() error {
+	last := int64(lockstep.ContextLength - 1)
+	for _, step := range r.FullSteps {
+		at := step - lockstep.ContextLength
+		if step <= last || at >= int64(r.Steps()) {
+			return fmt.Errorf("array %.60q: step %d after %d, of %d", r.Route+"/full_steps", step, last, lockstep.ContextLength+r.Steps())
+		}
+		last = step
+		logits, probs, _ := r.Full(int(step))
+		if Hash(logits) != r.LogitsHash[at] || Hash(probs) != r.ProbsHash[at] {
+			return fmt.Errorf("route %.60q, step %d: logits or probs are not of the hash beside them", r.Route, step)
+		}
+	}
+	return nil
 }
 
 func length(a npz.Array) int {

@@ -83,6 +83,20 @@ func record(name string, steps int, next func() uint64) *golden.Recording {
 
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.npz")
+	for what, change := range map[string]func(*golden.Recording){
+		"logits or probs are not of the hash": func(r *golden.Recording) { r.Probs[lockstep.VocabSize] = -r.Probs[lockstep.VocabSize] },
+		"step 22 after 22":                    func(r *golden.Recording) { r.FullSteps[3] = 22 },
+		"step 24 after 22":                    func(r *golden.Recording) { r.FullSteps[3] = 24 },
+	} {
+		r := record("a", 4, generator(1))
+		change(r)
+		if err := recordtest.WriteFile(path, lockstep.Profile{}, r); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := golden.ReadFile(path); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v, want %q", err, what)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		next := generator(rapid.Uint64().Draw(t, "seed"))
 		var want []*golden.Recording

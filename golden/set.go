@@ -101,6 +101,36 @@ func Sets(root string) ([]*Set, error) {
 	return sets, nil
 }
 
+// All opens the set in a folder, or all sets in it and in its folders; none is an error.
+func All(root string) ([]*Set, error) {
+	if set, err := OpenSet(root); err == nil {
+		return []*Set{set}, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	sets, err := Sets(root)
+	if err != nil {
+		return nil, err
+	}
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range dirs {
+		if d.IsDir() {
+			more, err := Sets(filepath.Join(root, d.Name()))
+			if err != nil {
+				return nil, err
+			}
+			sets = append(sets, more...)
+		}
+	}
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("%s: no recordings: no folder in it has a provenance.json", root)
+	}
+	return sets, nil
+}
+
 // Read reads the recording of an entry.
 func (s *Set) Read(e Entry) (*Recording, error) {
 	path := filepath.Join(s.Dir, e.File)

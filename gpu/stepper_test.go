@@ -81,7 +81,7 @@ func TestSnapshot(t *testing.T) {
 	jobs := []lockstep.Job{{Route: shorten(routes()[0], 105), Policy: lockstep.DefaultPID}, {Route: shorten(routes()[1], 102)}}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	command := func(step, run int) []float64 { return []float64{0, math.Sin(float64(step)*0.7 + float64(run))} }
-	through := func(p lockstep.Stepper, to, run int) {
+	through := func(t *testing.T, p lockstep.Stepper, to, run int) {
 		lataccels := make([]float64, 2)
 		for p.Index() < to && !p.Done() {
 			if err := p.Step(ctx, command(p.Index(), run), lataccels); err != nil {
@@ -92,7 +92,7 @@ func TestSnapshot(t *testing.T) {
 	p := reset(t, s, jobs, opts)
 	shots := map[int]*lockstep.Snapshot{}
 	for _, at := range []int{20, 60, 101, 103, 105} {
-		through(p, at, 0)
+		through(t, p, at, 0)
 		shot, err := p.Snapshot(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -105,21 +105,23 @@ func TestSnapshot(t *testing.T) {
 	}
 	for at, shot := range shots {
 		for name, q := range map[string]lockstep.Stepper{"the same": p, "fresh": reset(t, s, jobs, opts)} {
-			for run := range 2 { // a detour first
-				if err := q.Restore(ctx, shot); err != nil {
+			t.Run(fmt.Sprintf("%s, step %d", name, at), func(t *testing.T) {
+				for run := range 2 { // a detour first
+					if err := q.Restore(ctx, shot); err != nil {
+						t.Fatal(err)
+					}
+					through(t, q, 1000, 1-run)
+				}
+				got, err := q.Results(ctx)
+				if err != nil {
 					t.Fatal(err)
 				}
-				through(q, 1000, 1-run)
-			}
-			got, err := q.Results(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for j := range got {
-				if d := resultDifference(got[j], want[j]); d != "" {
-					t.Errorf("from a snapshot before step %d, %s rollouts, job %d: %s", at, name, j, d)
+				for j := range got {
+					if d := resultDifference(got[j], want[j]); d != "" {
+						t.Errorf("job %d: %s", j, d)
+					}
 				}
-			}
+			})
 		}
 	}
 }

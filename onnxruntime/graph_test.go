@@ -12,7 +12,27 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/model"
 	"lockstep/internal/onnx"
+	"lockstep/internal/policytest"
+	"lockstep/policyfile"
 )
+
+// TestPythonPolicy holds a policy's network to vectors of others.
+func TestPythonPolicy(t *testing.T) {
+	newSimulator(t, Config{})
+	policytest.HoldProducts(t, func(n *lockstep.Network, x []float32) []float32 {
+		rows := len(x) / lockstep.ObservationSize
+		a, err := openActor(policyfile.Encode(n), rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.close()
+		logits := make([]float32, rows*lockstep.ActorSize)
+		if err := a.run(x, logits, rows); err != nil {
+			t.Fatal(err)
+		}
+		return logits
+	})
+}
 
 // TestGraphs holds the last position's logits of every pruned graph to the full
 // graph's, bit by bit, in batches of several sizes. The pruning that is known to

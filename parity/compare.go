@@ -457,6 +457,9 @@ func (c *comparison) tally(t *Task, o *result) {
 		WantHash: trace.Hex(o.first.rolling[wanted]), GotHash: trace.Hex(o.first.rolling[gotten]),
 		Findings: len(o.findings), Flips: judged.flips.Explained, Forced: o.teacher != nil, Effects: o.first.changed(),
 	}
+	if held, running := o.first.held.end.Err, o.first.running.Err; held != nil && running != nil {
+		v.Error = held.Error()
+	}
 	if len(o.findings) > 0 {
 		v.First = &o.findings[0]
 	}

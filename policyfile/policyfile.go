@@ -2,7 +2,9 @@
 // in ONNX, gains and tables of actions in JSON.
 //
 //	{"policy": "pidff", "gains": [0.3, 0.1, -0.05, …]}   in the order of the kind
-//	{"policy": "table", "actions": {"00000": [400 numbers], …}}   by route
+//	{"policy": "table", "noise": "own", "actions": {"00000": [400 numbers], …}}   by route
+//
+// The noise is that under which a search found the actions; it may be left out.
 package policyfile
 
 import (
@@ -12,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 
 	"lockstep"
 	"lockstep/internal/fileio"
@@ -46,9 +49,31 @@ func Unmarshal(data []byte, ext string) (lockstep.Native, error) {
 
 // file is the form of gains and tables.
 type file struct {
-	Policy  string               `json:"policy"`
-	Gains   []float64            `json:"gains,omitempty"`
-	Actions map[string][]float64 `json:"actions,omitempty"`
+	Policy  string              `json:"policy"`
+	Gains   []number            `json:"gains,omitempty"`
+	Noise   string              `json:"noise,omitempty"`
+	Actions map[string][]number `json:"actions,omitempty"`
+}
+
+// number is one that must be there: package json takes null for 0.
+type number float64
+
+func (n *number) UnmarshalJSON(text []byte) error {
+	x, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return fmt.Errorf("%.30s is no finite number", text)
+	}
+	*n = number(x)
+	return nil
+}
+
+// list is a list of numbers of one type as those of another.
+func list[To, From ~float64](from []From) []To {
+	to := make([]To, len(from))
+	for i, x := range from {
+		to[i] = To(x)
+	}
+	return to
 }
 
 func parse(data []byte) (lockstep.Native, error) {
@@ -67,15 +92,30 @@ func parse(data []byte) (lockstep.Native, error) {
 		return nil, fmt.Errorf("no kind of policy %.60q", f.Policy)
 	}
 	if kind == lockstep.KindTable {
-		if f.Gains != nil || len(f.Actions) == 0 {
-			return nil, errors.New("a table has actions by route, and nothing else")
-		}
-		return lockstep.NewTable(f.Actions)
+		return f.table()
 	}
-	if f.Actions != nil {
-		return nil, fmt.Errorf("a policy of kind %s has no actions", kind)
+	if f.Actions != nil || f.Noise != "" {
+		return nil, fmt.Errorf("a policy of kind %s has no actions and no noise", kind)
 	}
-	return kind.New(f.Gains)
+	return kind.New(list[float64](f.Gains))
+}
+
+func (f *file) table() (*lockstep.Table, error) {
+	if f.Gains != nil || len(f.Actions) == 0 {
+		return nil, errors.New("a table has actions by route, and no gains")
+	}
+	actions := map[string][]float64{}
+	for route, numbers := range f.Actions {
+		actions[route] = list[float64](numbers)
+	}
+	t, err := lockstep.NewTable(actions)
+	if err == nil && f.Noise != "" {
+		t.Noise, err = lockstep.ParseNoise(f.Noise)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // Write writes a policy to a file, which is whole or not there.
@@ -91,12 +131,18 @@ func Write(path string, p lockstep.Native) error {
 
 // Marshal is what a policy's file holds.
 func Marshal(p lockstep.Native) ([]byte, error) {
-	f := file{Policy: p.Kind().String(), Gains: lockstep.GainsOf(p)}
+	f := file{Policy: p.Kind().String(), Gains: list[number](lockstep.GainsOf(p))}
 	switch p := p.(type) {
 	case *lockstep.Network:
 		return Encode(p), nil
 	case *lockstep.Table:
-		f.Actions = p.Actions
+		f.Actions = map[string][]number{}
+		for route, actions := range p.Actions {
+			f.Actions[route] = list[number](actions)
+		}
+		if p.Noise != 0 {
+			f.Noise = p.Noise.String()
+		}
 	}
 	data, err := json.Marshal(f)
 	return append(data, '\n'), err

@@ -76,7 +76,7 @@ func (w *worker) greet() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w\n(run by %s)", err, w.options.Python)
+		return fmt.Errorf("run by %s: %w", w.options.Python, err)
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ def describe(error):
         line += ": " + str(error).splitlines()[0]
     except Exception:  # no message, or none that can be had
         pass
-    return cut(line, MESSAGE), text
+    return cut(line, MESSAGE), "" if text == line else text
 
 
 def pack_errors(errors):
@@ -310,7 +310,7 @@ def main():
         try:
             import numpy as np
         except ImportError as error:
-            raise Failed("this Python cannot import numpy (%s): install it there, or choose another Python" % error)
+            raise Failed("this Python cannot import numpy (%s): install it there, or set LOCKSTEP_PYTHON to a Python that has it" % error)
         steering = Steering(*load(sys.argv[1]), np=np)
     except BaseException as error:
         reply(pack_errors([(0, error)]))

@@ -72,6 +72,18 @@ func TestVectors(t *testing.T) {
 		}
 		return answers
 	})
+	vectors.Hold(t, "pidff", func(v vectors.Vector) any {
+		policy, err := lockstep.KindPIDFF.New(v.Float64s("gains"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, answers := &pidff{PIDFF: policy.(lockstep.PIDFF)}, []float64{}
+		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed"), AEgo: v.Float64s("speed")}
+		for k, lataccel := range v.Float64s("lataccel") {
+			answers = append(answers, c.Update(route.TargetLataccel[k], lataccel, route.State(k), route.FuturePlan(k)))
+		}
+		return answers
+	})
 	vectors.Hold(t, "observation", func(v vectors.Vector) any {
 		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed"), AEgo: v.Float64s("acceleration")}
 		o := make([]float32, lockstep.ObservationSize)

@@ -14,6 +14,7 @@ const worstCount = 10
 
 type evalPage struct {
 	Test, Baseline string // labels
+	Incomparable   string // why, or empty
 	Rollouts       int
 	Verdict        string // "better", "worse", "same"
 	Headline       string
@@ -46,6 +47,7 @@ type pair struct {
 	ID             string // of its plots, if any
 	Test, Baseline lockstep.Costs
 	Difference     float64 // of the total costs
+	Floor          float64
 }
 
 func newEvalPage(e Eval) evalPage {
@@ -54,6 +56,7 @@ func newEvalPage(e Eval) evalPage {
 		Baseline: "baseline: " + e.Baseline.Controller,
 		Rollouts: 2 * len(e.Test.Routes),
 	}
+	p.Incomparable = e.incomparable()
 	var test, baseline []lockstep.Costs
 	identical := true
 	for i, t := range e.Test.Routes {
@@ -61,7 +64,7 @@ func newEvalPage(e Eval) evalPage {
 		if t.Err != nil || b.Err != nil {
 			continue
 		}
-		row := pair{Name: t.Name, Test: t.Costs, Baseline: b.Costs, Difference: t.Costs.Total - b.Costs.Total}
+		row := pair{Name: t.Name, Test: t.Costs, Baseline: b.Costs, Difference: t.Costs.Total - b.Costs.Total, Floor: t.Floor}
 		if t.Trajectory != nil && b.Trajectory != nil {
 			row.ID = driveID(i)
 			p.Samples = append(p.Samples, p.sample(row, *t.Trajectory, *b.Trajectory))
@@ -102,6 +105,14 @@ func newEvalPage(e Eval) evalPage {
 	return p
 }
 
+// incomparable says why the costs cannot be compared, if they are of different classes.
+func (e Eval) incomparable() string {
+	if e.Test.Class == e.Baseline.Class {
+		return ""
+	}
+	return fmt.Sprintf("Costs of different classes are not comparable: test is a %s, baseline a %s.", e.Test.Class, e.Baseline.Class)
+}
+
 // WriteText writes a line for each controller: its average over the routes that both
 // have finished.
 func (e Eval) WriteText(w io.Writer) error {
@@ -119,6 +130,10 @@ func (e Eval) WriteText(w io.Writer) error {
 		if _, err := fmt.Fprintf(w, "%-9s %-20s %d routes, %s\n", role, controller, len(costs[i]), costsText("average ", e.Mean(costs[i]))); err != nil {
 			return err
 		}
+	}
+	if why := e.incomparable(); why != "" {
+		_, err := fmt.Fprintln(w, why)
+		return err
 	}
 	return nil
 }

@@ -175,6 +175,9 @@ func (o Origin) facts(runs ...Run) []Fact {
 			add("engine", run.Engine)
 			add("profile", run.Profile.String())
 		}
+		if run.Class != "" {
+			add("class of "+run.Controller, string(run.Class))
+		}
 	}
 	return append(all, o.Facts...)
 }

@@ -19,6 +19,7 @@ import (
 // A Run is one controller over some routes.
 type Run struct {
 	Controller string // the name that people gave or know
+	Class      Class  // of the controller; empty leaves it out
 	Engine     string
 	Profile    lockstep.Profile
 	Routes     []RouteResult
@@ -29,6 +30,7 @@ type Run struct {
 type RouteResult struct {
 	Name string
 	lockstep.Result
+	Floor float64 // search.Floor of the route: no trajectory costs less
 
 	// Route, if not nil, adds road roll and speed to the plots of WriteRollout.
 	Route *lockstep.Route

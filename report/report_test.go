@@ -52,7 +52,7 @@ func wave(n int, phase float64) *lockstep.Trajectory {
 func testRun(controller string, n int, factor float64) Run {
 	r := Run{Controller: controller, Engine: "reference"}
 	for i := range n {
-		route := RouteResult{Name: fmt.Sprintf("%05d", i)}
+		route := RouteResult{Name: fmt.Sprintf("%05d", i), Floor: 3 + float64(i)/8}
 		route.Costs = costs(factor*(1+float64(i%7)/3), 20+factor*float64(i*i%31))
 		if i < 5 {
 			route.Trajectory = wave(600, factor/10)
@@ -60,6 +60,39 @@ func testRun(controller string, n int, factor float64) Run {
 		r.Routes = append(r.Routes, route)
 	}
 	return r
+}
+
+// TestClasses: costs of different classes are said not to be comparable, in the report and
+// in the text, and those of one class are not. A table is of the class that its noise says.
+func TestClasses(t *testing.T) {
+	for noise, want := range map[lockstep.NoiseKind]Class{
+		0: ClassUnknown, lockstep.OwnNoise: ClassOracle, lockstep.SeededNoise: ClassTable, lockstep.ExpectedNoise: ClassTable,
+	} {
+		if got := ClassOf(&lockstep.Table{Noise: noise}); got != want {
+			t.Errorf("a table of noise %d is of class %q, want %q", noise, got, want)
+		}
+	}
+	e := testEval(3)
+	e.Baseline.Class = ClassOf(lockstep.DefaultPID)
+	for class, differ := range map[Class]bool{ClassController: false, ClassOracle: true} {
+		e.Test.Class = class
+		var text strings.Builder
+		if err := e.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "report.html")
+		if err := WriteEval(path, e); err != nil {
+			t.Fatal(err)
+		}
+		html, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const says = "different classes are not comparable: test is a table that knows the draws, baseline a controller."
+		if strings.Contains(text.String(), says) != differ || strings.Contains(string(html), says) != differ || !strings.Contains(string(html), "class of pid") {
+			t.Errorf("%s against a controller: %s%s", class, text.String(), html)
+		}
+	}
 }
 
 func testEval(n int) Eval {
@@ -317,14 +350,14 @@ func TestEval(t *testing.T) {
 	}
 	for i, row := range rows {
 		a, b := e.Test.Routes[i], e.Baseline.Routes[i]
-		want := []string{a.Name, fixed(a.Costs.Total), fixed(b.Costs.Total), signed(a.Costs.Total - b.Costs.Total),
+		want := []string{a.Name, fixed(a.Floor), fixed(a.Costs.Total), fixed(b.Costs.Total), signed(a.Costs.Total - b.Costs.Total),
 			fixed(a.Costs.Lataccel), fixed(b.Costs.Lataccel), fixed(a.Costs.Jerk), fixed(b.Costs.Jerk)}
 		if !slices.Equal(row, want) {
 			t.Errorf("row %q, want %q", row, want)
 		}
 	}
 	worst := cells(tables[1])
-	if len(worst) != 10 || worst[0][1] != fixed(total[29]) || worst[9][1] != fixed(total[20]) {
+	if len(worst) != 10 || worst[0][2] != fixed(total[29]) || worst[9][2] != fixed(total[20]) {
 		t.Errorf("worst routes are %q", worst)
 	}
 
@@ -386,7 +419,7 @@ func TestRollout(t *testing.T) {
 
 	table := cells(p.all("table", "costs")[0])
 	for i, r := range run.Routes {
-		if want := []string{r.Name, fixed(r.Costs.Total), fixed(r.Costs.Lataccel), fixed(r.Costs.Jerk), ""}; !slices.Equal(table[i], want) {
+		if want := []string{r.Name, fixed(r.Floor), fixed(r.Costs.Total), fixed(r.Costs.Lataccel), fixed(r.Costs.Jerk), ""}; !slices.Equal(table[i], want) {
 			t.Errorf("row %q, want %q", table[i], want)
 		}
 	}

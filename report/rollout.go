@@ -26,6 +26,7 @@ type rolloutPage struct {
 type rolloutRow struct {
 	Name, ID       string
 	Costs          lockstep.Costs
+	Floor          float64
 	Tracking, Jerk string // width in percent
 }
 
@@ -40,7 +41,7 @@ func newRolloutPage(r Rollout) rolloutPage {
 		if route.Err != nil {
 			continue
 		}
-		row := rolloutRow{Name: route.Name, Costs: route.Costs}
+		row := rolloutRow{Name: route.Name, Costs: route.Costs, Floor: route.Floor}
 		if route.Trajectory != nil {
 			row.ID = driveID(i)
 			p.Drives = append(p.Drives, newDrive(row, r.Controller, route))

@@ -20,7 +20,22 @@ const (
 	ClassController Class = "controller"
 	ClassOracle     Class = "table that knows the draws"
 	ClassTable      Class = "table, planned without the draws"
+	ClassUnknown    Class = "table that may know the draws"
 )
+
+// ClassOf is a policy's class. What a Python controller knows nobody sees.
+func ClassOf(p lockstep.Policy) Class {
+	t, ok := p.(*lockstep.Table)
+	switch {
+	case !ok:
+		return ClassController
+	case t.Noise == lockstep.OwnNoise:
+		return ClassOracle
+	case t.Noise == 0:
+		return ClassUnknown
+	}
+	return ClassTable
+}
 
 // Search is what a search for policies came to: total costs by route, beside the
 // routes' floors. NewSearch makes it.
@@ -50,8 +65,8 @@ func NewSearch(title string, routes []*lockstep.Route) *Search {
 }
 
 // Add adds a policy's results on the routes. One that failed is an error.
-func (s *Search) Add(class Class, policy lockstep.Policy, results []lockstep.Result) error {
-	c := SearchColumn{Policy: policy.String(), Class: class}
+func (s *Search) Add(policy lockstep.Policy, results []lockstep.Result) error {
+	c := SearchColumn{Policy: policy.String(), Class: ClassOf(policy)}
 	for _, r := range results {
 		if r.Err != nil {
 			return r.Err

@@ -71,9 +71,9 @@ type Route struct {
 // PlanRoute is a loaded route's entry in a plan.
 func PlanRoute(r *lockstep.Route) Route {
 	h := sha256.New()
-	for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand} {
-		bits := make([]byte, 0, 8*len(column))
-		for _, x := range column {
+	for _, column := range r.Columns() {
+		bits := make([]byte, 0, 8*len(*column))
+		for _, x := range *column {
 			bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(x))
 		}
 		h.Write(bits)

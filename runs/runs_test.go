@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,19 @@ func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir stri
 	return text.String(), err
 }
 
+// interrupted is a context that ends for a reason of the test's.
+type interrupted struct {
+	context.Context
+	by error
+}
+
+func (c interrupted) Err() error {
+	if c.Context.Err() == nil {
+		return nil
+	}
+	return c.by
+}
+
 // TestResume interrupts a run at any places, cuts off any number of bytes of what it
 // has not yet reported, and holds what is emitted in the end to an undisturbed run.
 func TestResume(t *testing.T) {
@@ -120,7 +134,8 @@ func TestResume(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "interruptions") {
 			s := newToy(rapid.Uint64().Draw(t, "seed"))
 			s.computed = computed
-			ctx, cancel := context.WithCancel(context.Background())
+			inner, cancel := context.WithCancel(context.Background())
+			ctx := interrupted{inner, rapid.SampledFrom([]error{context.Canceled, context.DeadlineExceeded}).Draw(t, "by")}
 			at := rapid.IntRange(0, len(jobs)).Draw(t, "interrupted before")
 			s.stop = func(n int) {
 				if n == at {
@@ -129,7 +144,7 @@ func TestResume(t *testing.T) {
 			}
 			part, err := emitted(ctx, s, p, jobs, dir)
 			cancel()
-			if err == nil && part != whole || err != nil && !errors.Is(err, context.Canceled) {
+			if err == nil && part != whole || err != nil && err != ctx.by {
 				t.Fatalf("%v:\n%s", err, part)
 			}
 			for _, line := range strings.Split(strings.TrimSpace(part), "\n") {
@@ -172,13 +187,24 @@ func TestJournal(t *testing.T) {
 			if err := os.WriteFile(path, data, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			s := newToy(2)
-			got, err := emitted(context.Background(), s, p, jobs, dir)
-			if err != nil || got != whole {
-				t.Fatalf("cut at byte %d: %v\n%s", cut, err, cmp.Diff(whole, got))
-			}
-			if n := len(jobs) - bytes.Count(good[:cut], []byte("\n")); len(s.computed) > n {
-				t.Fatalf("cut at byte %d: %d computed again, want at most %d", cut, len(s.computed), n)
+			// The run is ended once more, after a result, goes on, and is done.
+			left := len(jobs) - bytes.Count(good[:cut], []byte("\n"))
+			for _, after := range []int{1, len(jobs), len(jobs)} {
+				ctx, cancel := context.WithCancel(context.Background())
+				s := newToy(2)
+				s.stop = func(n int) {
+					if n == after {
+						cancel()
+					}
+				}
+				got, err := emitted(ctx, s, p, jobs, dir)
+				cancel()
+				if err == nil && got != whole || err != nil && (after > 1 || !errors.Is(err, context.Canceled)) {
+					t.Fatalf("cut at byte %d: %v\n%s", cut, err, cmp.Diff(whole, got))
+				}
+				if left -= len(s.computed); left < 0 {
+					t.Fatalf("cut at byte %d: %d more are computed than were lost", cut, -left)
+				}
 			}
 		}
 	}
@@ -233,6 +259,74 @@ func TestFolder(t *testing.T) {
 	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "of an unknown run") {
 		t.Errorf("results without a plan: %v", err)
 	}
+}
+
+// TestPlanRoute: a plan knows each number of a route.
+func TestPlanRoute(t *testing.T) {
+	const rows = 3
+	route := &lockstep.Route{}
+	for _, column := range route.Columns() {
+		*column = make([]float64, rows)
+	}
+	seen := map[Route]bool{PlanRoute(route): true}
+	for _, column := range route.Columns() {
+		for i := range rows {
+			(*column)[i] = math.Copysign(0, -1)
+			seen[PlanRoute(route)] = true
+			(*column)[i] = 0
+		}
+	}
+	if n := 1 + len(route.Columns())*rows; len(seen) != n {
+		t.Errorf("%d of %d routes, each of which differs in a number, are told apart", len(seen), n)
+	}
+}
+
+// TestDifference: whatever in a plan is another, it is another plan.
+func TestDifference(t *testing.T) {
+	made := func() *Plan {
+		p, _ := sweep(2, 3)
+		p.Search, p.Shards = &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 10}, 2
+		return p
+	}
+	p, q := made(), made()
+	if d := p.Difference(q); d != "" || p.Key() != q.Key() {
+		t.Fatalf("the same plan differs: %s", d)
+	}
+	var visit func(v reflect.Value, name string)
+	visit = func(v reflect.Value, name string) {
+		was := reflect.New(v.Type()).Elem()
+		was.Set(v)
+		switch {
+		case name == ".Version": // of another a plan is not read
+			return
+		case name == ".Profile":
+			v.Set(reflect.ValueOf(lockstep.Profile{Exp: lockstep.ExpF}))
+		case v.Kind() == reflect.Pointer:
+			visit(v.Elem(), name)
+			return
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				visit(v.Field(i), name+"."+v.Type().Field(i).Name)
+			}
+			return
+		case v.Kind() == reflect.Slice:
+			for i := range v.Len() {
+				visit(v.Index(i), fmt.Sprintf("%s[%d]", name, i))
+			}
+			return
+		case v.CanInt():
+			v.SetInt(v.Int() + 1)
+		case v.CanUint():
+			v.SetUint(v.Uint() + 1)
+		default:
+			v.SetString(v.String() + "x")
+		}
+		if p.Difference(q) == "" || q.Difference(p) == "" || p.Key() == q.Key() {
+			t.Errorf("plans that differ in %s are told apart by %q and %q, keys %.8s and %.8s", name, p.Difference(q), q.Difference(p), p.Key(), q.Key())
+		}
+		v.Set(was)
+	}
+	visit(reflect.ValueOf(q), "")
 }
 
 // TestShards computes shards in any order and number and merges them; then each
@@ -324,7 +418,7 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 	}
 	os.WriteFile(files[0], good, 0o666)
 
-	put := func(p *Plan, change func([]Result)) string {
+	put := func(p *Plan, change func([]Result) []Result) string {
 		other := t.TempDir()
 		if err := WritePlan(other, p, Inputs{}); err != nil {
 			t.Fatal(err)
@@ -335,22 +429,37 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 		for i := from; i < to; i++ {
 			results = append(results, NewResult(i, want(jobs[i])))
 		}
-		change(results)
-		text := p.shardText(0, results)
+		text := p.shardText(0, change(results))
 		path := filepath.Join(dir, shardsName, fmt.Sprintf("000000-%s.shard", hash16(text)))
 		if err := os.WriteFile(path, text, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	path := put(p, func(r []Result) { r[0].Costs.Total = math.Nextafter(r[0].Costs.Total, 1) })
+	path := put(p, func(r []Result) []Result {
+		r[0].Costs.Total = math.Nextafter(r[0].Costs.Total, 1)
+		return r
+	})
 	expect("computed differently", 0, "shard 0 was computed with different results")
 	os.Remove(path)
 	other := *p
 	other.Build = "other"
-	path = put(&other, func([]Result) {})
+	path = put(&other, func(r []Result) []Result { return r })
 	expect("another build", 0, "another profile, build")
 	os.Remove(path)
+	// Each rollout once, at its place, and no other: whichever is wrong, beside good ones.
+	for i := range p.Rollouts() / p.Shards {
+		for what, change := range map[string]func([]Result) []Result{
+			"one lost":       func(r []Result) []Result { return slices.Delete(r, i, i+1) },
+			"one twice":      func(r []Result) []Result { return slices.Insert(r, i, r[i]) },
+			"one for next":   func(r []Result) []Result { r[i].Rollout++; return r },
+			"one for before": func(r []Result) []Result { r[len(r)-1-i].Rollout--; return r },
+		} {
+			path = put(p, change)
+			expect(what, 0, path+": ")
+			os.Remove(path)
+		}
+	}
 	if m, err := Merge(dir); err != nil || m.Results == nil {
 		t.Errorf("good again: %+v, %v", m, err)
 	}

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"lockstep"
@@ -243,17 +241,19 @@ func (p *Plan) readShard(path string, shard int) ([]Result, error) {
 		return nil, fmt.Errorf("it is shard %d of %d of plan %.12s, not %d of %d of plan %.12s: another profile, build, network, route or controller",
 			head.Shard, head.Of, head.Plan, want.Shard, want.Of, want.Plan)
 	}
+	from, to := p.Range(shard)
 	var results []Result
 	for k, text := range lines[1:] {
 		r, _, err := parseLine(text, p.Rollouts())
+		if err == nil && r.Rollout != from+k {
+			err = fmt.Errorf("rollout %d, want %d next", r.Rollout, from+k)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", k+2, err)
 		}
 		results = append(results, r)
 	}
-	from, to := p.Range(shard)
-	slices.SortStableFunc(results, func(a, b Result) int { return cmp.Compare(a.Rollout, b.Rollout) })
-	if len(results) != to-from || results[0].Rollout != from || results[len(results)-1].Rollout != to-1 {
+	if len(results) != to-from {
 		return nil, fmt.Errorf("it has %d results, want those of rollouts %d to %d", len(results), from, to-1)
 	}
 	return results, nil

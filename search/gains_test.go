@@ -3,6 +3,7 @@ package search
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"testing"
 
@@ -74,6 +75,21 @@ func TestGains(t *testing.T) {
 	}
 	if _, err := NewGains(lockstep.KindPID, 7, 7); err == nil {
 		t.Error("a population of 7")
+	}
+}
+
+// TestGeometricMean: each cost counts, and one that is no number is the worst.
+func TestGeometricMean(t *testing.T) {
+	for _, c := range []struct {
+		costs []float64
+		want  float64
+	}{
+		{[]float64{16, 1, 1, 1}, 2}, {[]float64{1, 16, 1, 1}, 2}, {[]float64{1, 1, 1, 16}, 2}, {[]float64{8}, 8},
+		{[]float64{1, math.NaN()}, math.MaxFloat64}, {[]float64{math.Inf(1), 1}, math.MaxFloat64},
+	} {
+		if got := GeometricMean(c.costs); math.Abs(got-c.want) > 1e-15*c.want {
+			t.Errorf("%v: %v, want %v", c.costs, got, c.want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,22 +12,38 @@ import (
 )
 
 // Plan is a search over tables of actions, one route's apart from another's, with a
-// receding horizon. From a snapshot candidates are rolled on over the horizon: with the
-// table's actions as they are, and with a hat added at each of some knots. That gives
-// the derivatives of the lataccels, of which the cost is a quadratic function, and so
-// the offsets that would be best (Gauss and Newton), for several dampings (Levenberg). The best
-// that is found by trying these is kept. Then the rollout goes on by some steps, and so
-// on to the end.
+// receding horizon. From where the rollouts are, the policy that the plan begins with
+// goes on over the horizon by itself, once for each seed: what it does is the first
+// candidate. The others add to its actions: what the last plan came to, that and a hat at
+// each of some knots, which gives the derivatives of the lataccels, of which the cost is
+// a quadratic function, and so the offsets that would be best (Gauss and Newton), for
+// several dampings (Levenberg). What costs least on average over the seeds is kept, so never
+// what costs more than the policy. Then the rollouts go on by a window, and so on to the
+// end.
 //
-// With OwnNoise what is found knows the draws. With the others the rollout meets draws
-// that no candidate has seen, nor the policy with whose actions the plan begins.
+// With OwnNoise what is found knows the draws. With the others an action follows from what
+// has happened up to its window alone: the rollouts meet draws that no candidate has seen.
 type Plan struct {
 	Noise   lockstep.NoiseKind
 	Seeds   int // each candidate is rolled on under so many; 1 unless the noise is seeded
 	Rounds  int
-	Window  int    // steps that the rollout goes on by
+	Window  int    // steps that the rollouts go on by
 	Horizon int    // steps that a candidate is rolled on
 	Seed    uint64 // of seeded noise
+}
+
+// NewPlan is a plan with what has proved good for a kind of noise. Where the draws are not
+// known, only a plan made anew answers them, so that the window is one step; that corrects
+// what one round leaves, and farther ahead than 16 steps the noise would decide.
+func NewPlan(kind lockstep.NoiseKind, seed uint64) *Plan {
+	p := &Plan{Noise: kind, Seeds: 1, Rounds: 1, Window: 1, Horizon: 16, Seed: seed}
+	switch kind {
+	case lockstep.OwnNoise:
+		p.Rounds, p.Window, p.Horizon = 2, 5, 24
+	case lockstep.SeededNoise:
+		p.Seeds = 8
+	}
+	return p
 }
 
 // Check refuses what is no plan.
@@ -46,18 +63,26 @@ func (p *Plan) Check() error {
 // that cost.
 func (p *Plan) Rollouts() int {
 	windows := (lockstep.TableSteps + p.Window - 1) / p.Window
-	candidates := (1 + len(knotsOf(p.Horizon)) + len(dampings)) * p.Rounds * p.Seeds
+	candidates := (1 + p.Rounds*(1+len(knotsOf(p.Horizon))+len(dampings))) * p.Seeds
 	return 2 + windows*candidates*p.Horizon/lockstep.TableSteps
 }
 
 const (
 	nudge = 0.1 // of an action, by which derivatives are found
 	delay = 8   // steps until most of what an action does is seen
-
-	// price is that of a change of the action, squared: about what the jerk costs that it
-	// makes, twice. Rough actions are none that the network knows, and worth nothing.
-	price = 50
 )
+
+// price is that of a change of the action, squared. Rough actions are none that the network
+// knows, and worth nothing. Where the draws are known, it is about what the jerk costs that
+// a change makes, twice. Where they are not, a plan made of means believes too much in
+// answering every deviation at once, and pays in jerk: 200 and 300 are about as good, and
+// much better than 50 and less, or 600.
+func (p *Plan) price() float64 {
+	if p.Noise == lockstep.OwnNoise {
+		return 50
+	}
+	return 200
+}
 
 // dampings are what is added to the curvature, as parts of its mean.
 var dampings = []float64{0.003, 0.03, 0.3, 3}
@@ -73,86 +98,87 @@ func knotsOf(horizon int) []int {
 	return knots
 }
 
-// bend adds an offset, given at the knots, to actions.
-func bend(actions []float64, knots []int, offset []float64) []float64 {
-	knots, offset = append(slices.Clip(knots), len(actions)), append(slices.Clip(offset), 0)
-	bent := make([]float64, len(actions))
+// ramps are the values over a horizon of what is linear between knots.
+func ramps(horizon int, knots []int, values []float64) []float64 {
+	knots, values = append(slices.Clip(knots), horizon), append(slices.Clip(values), 0)
+	all := make([]float64, horizon)
 	k := 0
-	for h, u := range actions {
+	for h := range all {
 		if h == knots[k+1] {
 			k++
 		}
 		part := float64(h-knots[k]) / float64(knots[k+1]-knots[k])
-		x := float64(offset[k]*(1-part)) + float64(offset[k+1]*part)
-		bent[h] = min(max(u+x, lockstep.SteerMin), lockstep.SteerMax)
+		all[h] = float64(values[k]*(1-part)) + float64(values[k+1]*part)
 	}
-	return bent
+	return all
 }
 
-// hat is an offset at one knot.
-func hat(knots []int, k int, size float64) []float64 {
-	offset := make([]float64, len(knots))
-	offset[k] = size
-	return offset
+// hatsOf are 1 at a knot and 0 at the others.
+func hatsOf(horizon int, knots []int) (hats [][]float64) {
+	for k := range knots {
+		values := make([]float64, len(knots))
+		values[k] = 1
+		hats = append(hats, ramps(horizon, knots, values))
+	}
+	return hats
 }
 
-// nudgeAt is a hat's size where an action is nudged: towards 0, so that no limit is met.
-func nudgeAt(action float64) float64 { return -math.Copysign(nudge, action) }
+// plus is a + size·b.
+func plus(a []float64, size float64, b []float64) []float64 {
+	sum := make([]float64, len(a))
+	for i, x := range a {
+		sum[i] = x + float64(size*b[i])
+	}
+	return sum
+}
 
-// Run plans for each of the routes, which have different names, from a policy's actions.
-// Progress is told of the steps that are planned, of TableSteps.
+func steer(u float64) float64 { return min(max(u, lockstep.SteerMin), lockstep.SteerMax) }
+
+// Run plans for each of the routes, which have different names, from a policy. Progress
+// is told of the steps that are planned, of TableSteps.
 func (p *Plan) Run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(step int)) (*lockstep.Table, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	tables, err := p.begin(ctx, sim, routes, from)
-	if err != nil {
-		return nil, err
-	}
-	jobs := make([]lockstep.Job, len(routes))
+	return p.run(ctx, sim, routes, from, progress)
+}
+
+func (p *Plan) run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(step int)) (*lockstep.Table, error) {
+	names := map[string]bool{}
 	longest := 0
-	for i, r := range routes {
-		jobs[i] = lockstep.Job{Route: r}
+	for _, r := range routes {
+		if names[r.Name] {
+			return nil, fmt.Errorf("two routes are named %s: a table could not tell them apart", r.Name)
+		}
+		names[r.Name] = true
 		longest = max(longest, costing(r))
 	}
-	stepper, err := sim.Reset(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	d, err := p.depart(ctx, sim, routes, from)
 	if err != nil {
 		return nil, err
 	}
-	defer stepper.Close()
-	planner, ok := stepper.(lockstep.Planner)
-	if !ok {
-		return nil, fmt.Errorf("engine %s does not plan", sim.Name())
-	}
-	partial := make([]float64, len(routes))
-	warmup := make([]float64, (lockstep.ControlStartIdx-lockstep.ContextLength)*len(routes))
-	if err := planner.Roll(ctx, warmup, partial, nil); err != nil {
-		return nil, err
-	}
+	defer d.close()
 	for at := 0; at < longest; at += p.Window {
-		horizon, window := min(p.Horizon, longest-at), min(p.Window, longest-at)
-		if err := p.improve(ctx, planner, routes, tables, at, horizon); err != nil {
+		if _, err := d.plan(ctx, at, min(p.Horizon, longest-at)); err != nil {
 			return nil, err
 		}
-		var commands []float64
-		for h := range window {
-			for _, table := range tables {
-				commands = append(commands, table[at+h])
-			}
-		}
-		if err := planner.Roll(ctx, commands, partial, nil); err != nil {
+		if err := d.drive(ctx, at, min(p.Window, longest-at)); err != nil {
 			return nil, err
 		}
-		progress(at + window)
+		progress(min(at+p.Window, longest))
 	}
 	actions := map[string][]float64{}
 	for i, r := range routes {
-		if err := planner.Err(i); err != nil {
+		if err := d.cars.Err(i); err != nil {
 			return nil, err
 		}
-		actions[r.Name] = tables[i]
+		actions[r.Name] = d.tables[i]
 	}
-	return lockstep.NewTable(actions)
+	table, err := lockstep.NewTable(actions)
+	if err == nil {
+		table.Noise = p.Noise
+	}
+	return table, err
 }
 
 // costing is the number of a route's steps that cost.
@@ -160,216 +186,209 @@ func costing(r *lockstep.Route) int {
 	return min(r.Len(), lockstep.CostEndIdx) - lockstep.ControlStartIdx
 }
 
-// begin are the actions that a policy takes on the routes under the plan's noise: those
-// under the routes' own would tell of draws that are to come.
-func (p *Plan) begin(ctx context.Context, sim lockstep.Simulator, routes []*lockstep.Route, from lockstep.Policy) ([][]float64, error) {
-	jobs, tables := make([]lockstep.Job, len(routes)), make([][]float64, len(routes))
-	noise := lockstep.Noise{Kind: p.Noise}
-	names := map[string]bool{}
+// drives are the rollouts of a plan: the cars, steered by what is planned, with the
+// routes' own draws; and a passenger in each, who steers nothing, but remembers what the
+// policy would that had seen what has happened.
+type drives struct {
+	*Plan
+	sim       lockstep.StepSimulator
+	routes    []*lockstep.Route
+	policy    lockstep.Native
+	cars      lockstep.Planner
+	passenger lockstep.Stepper
+	memory    [][]float64 // of the passengers, at the cars' step
+	tables    [][]float64 // of each route: what was done, and what is planned
+	planned   int         // steps, of TableSteps
+}
+
+var coarse = lockstep.Options{Shortcuts: lockstep.CostOnly}
+
+// depart begins the rollouts, and brings them to where the cost begins.
+func (p *Plan) depart(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy) (*drives, error) {
+	d := &drives{Plan: p, sim: sim, routes: routes}
+	var err error
+	if d.policy, err = p.native(ctx, sim, routes, from); err != nil {
+		return nil, err
+	}
+	cars, passengers := make([]lockstep.Job, len(routes)), make([]lockstep.Job, len(routes))
 	for i, r := range routes {
-		if names[r.Name] {
-			return nil, fmt.Errorf("two routes are named %s: a table could not tell them apart", r.Name)
-		}
-		names[r.Name] = true
+		cars[i], passengers[i] = lockstep.Job{Route: r}, lockstep.Job{Route: r, Policy: d.policy}
+		d.tables, d.memory = append(d.tables, make([]float64, lockstep.TableSteps)), append(d.memory, nil)
+	}
+	if d.passenger, err = sim.Reset(ctx, passengers, coarse); err != nil {
+		return nil, err
+	}
+	stepper, err := sim.Reset(ctx, cars, coarse)
+	if err != nil {
+		return nil, errors.Join(err, d.passenger.Close())
+	}
+	var ok bool
+	if d.cars, ok = stepper.(lockstep.Planner); !ok {
+		return nil, errors.Join(fmt.Errorf("engine %s does not plan", sim.Name()), stepper.Close(), d.passenger.Close())
+	}
+	none := make([]float64, len(routes))
+	for err == nil && d.cars.Index() < lockstep.ControlStartIdx {
+		err = errors.Join(d.cars.Step(ctx, none, make([]float64, len(routes))), d.passenger.Step(ctx, none, make([]float64, len(routes))))
+	}
+	if err == nil {
+		err = d.remember(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+func (d *drives) close() error { return errors.Join(d.cars.Close(), d.passenger.Close()) }
+
+// native is a policy that an engine can be asked for anywhere on a route. Of one that it
+// cannot, that is a table of the actions that it takes under the plan's noise: those under
+// the routes' own would tell of draws that are to come.
+func (p *Plan) native(ctx context.Context, sim lockstep.Simulator, routes []*lockstep.Route, from lockstep.Policy) (lockstep.Native, error) {
+	if n, ok := from.(lockstep.Native); ok {
+		return n, nil
+	}
+	jobs, actions := make([]lockstep.Job, len(routes)), map[string][]float64{}
+	noise := p.noise(-1, len(routes), len(routes))
+	for i, r := range routes {
 		jobs[i] = lockstep.Job{Route: r, Policy: from}
-		noise.Seeds = append(noise.Seeds, p.seed(-1, i))
 		noise.Apply(&jobs[i], i)
 	}
 	for i, result := range sim.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
 		if result.Err != nil {
 			return nil, result.Err
 		}
-		tables[i] = make([]float64, lockstep.TableSteps)
-		copy(tables[i], result.Trajectory.Action[lockstep.ControlStartIdx:])
+		table := make([]float64, lockstep.TableSteps)
+		copy(table, result.Trajectory.Action[lockstep.ControlStartIdx:])
+		actions[routes[i].Name] = table
 	}
-	return tables, nil
+	return lockstep.NewTable(actions)
 }
 
-// seed is that of the k-th draws at a step.
-func (p *Plan) seed(at, k int) uint32 {
-	return uint32(rand.New(rand.NewPCG(p.Seed, uint64(at)<<32|uint64(k))).Uint64())
+// noise is that of m candidates at a step, the seeds in turns: the same for all candidates.
+func (p *Plan) noise(at, m, seeds int) lockstep.Noise {
+	n := lockstep.Noise{Kind: p.Noise}
+	for k := 0; k < m && p.Noise == lockstep.SeededNoise; k++ {
+		n.Seeds = append(n.Seeds, uint32(rand.New(rand.NewPCG(p.Seed, uint64(at)<<32|uint64(k%seeds))).Uint64()))
+	}
+	return n
 }
 
-// improve betters the tables from at on, over a horizon, as seen from where the
-// rollouts are.
-func (p *Plan) improve(ctx context.Context, planner lockstep.Planner, routes []*lockstep.Route, tables [][]float64, at, horizon int) error {
-	shot, err := planner.Snapshot(ctx)
+// remember asks the passengers for what they remember.
+func (d *drives) remember(ctx context.Context) error {
+	shot, err := d.passenger.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	knots := knotsOf(horizon)
-	for range p.Rounds {
-		nudged, offset := make([][][]float64, len(routes)), make([][][]float64, len(routes))
-		for i, table := range tables {
-			actions := table[at : at+horizon]
-			nudged[i] = [][]float64{actions}
-			for k, h := range knots {
-				nudged[i] = append(nudged[i], bend(actions, knots, hat(knots, k, nudgeAt(actions[h]))))
-			}
+	for i := range d.memory {
+		d.memory[i] = shot.Rollouts[i].Policy
+	}
+	return nil
+}
+
+// drive has the cars go on as planned, and the passengers see it.
+func (d *drives) drive(ctx context.Context, at, window int) error {
+	n := len(d.routes)
+	var commands []float64
+	for h := range window {
+		for _, table := range d.tables {
+			commands = append(commands, table[at+h])
 		}
-		was, err := p.try(ctx, planner, shot, at, nudged)
-		if err != nil {
+	}
+	if err := d.cars.Roll(ctx, commands, make([]float64, n), nil); err != nil {
+		return err
+	}
+	end, err := d.cars.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	for h := range window {
+		seen := *end
+		seen.Step = lockstep.ControlStartIdx + at + h
+		seen.Rollouts = slices.Clone(end.Rollouts)
+		for i := range seen.Rollouts {
+			r := &seen.Rollouts[i]
+			to := min(seen.Step, len(r.Lataccel))
+			r.Lataccel, r.Action, r.Policy = r.Lataccel[:to], r.Action[:to], d.memory[i]
+		}
+		if err := d.passenger.Restore(ctx, &seen); err != nil {
 			return err
 		}
-		for i, r := range routes {
-			for _, o := range was.offsets(r, i, at, &shot.Rollouts[i], knots) {
-				offset[i] = append(offset[i], bend(nudged[i][0], knots, o))
-			}
-		}
-		is, err := p.try(ctx, planner, shot, at, offset)
-		if err != nil {
+		if err := d.passenger.Step(ctx, make([]float64, n), make([]float64, n)); err != nil {
 			return err
 		}
-		for i, table := range tables {
-			best, cost := nudged[i][0], was.cost(i, 0, &shot.Rollouts[i])
-			for k, actions := range offset[i] {
-				if c := is.cost(i, k, &shot.Rollouts[i]); compare(c, cost) < 0 {
-					best, cost = actions, c
-				}
-			}
-			copy(table[at:], best)
+		if err := d.remember(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// trial is what candidates come to, equally many for each route, each under some seeds.
-type trial struct {
-	actions   [][][]float64 // (routes, candidates, horizon)
-	seeds     int
-	costs     []float64 // (routes, candidates, seeds)
-	lataccels []float64 // (horizon, routes, candidates, seeds)
-}
-
-// try rolls candidates on.
-func (p *Plan) try(ctx context.Context, planner lockstep.Planner, shot *lockstep.Snapshot, at int, actions [][][]float64) (*trial, error) {
-	t := &trial{actions: actions, seeds: p.Seeds}
-	each, horizon := len(actions[0])*p.Seeds, len(actions[0][0])
-	m := len(actions) * each
-	t.costs, t.lataccels = make([]float64, m), make([]float64, horizon*m)
-	index, commands := make([]int, m), make([]float64, horizon*m)
-	noise := lockstep.Noise{Kind: p.Noise}
-	for n := range m {
-		index[n] = n / each
-		if p.Noise == lockstep.SeededNoise { // the same for all candidates of a step
-			noise.Seeds = append(noise.Seeds, p.seed(at, n%p.Seeds))
-		}
-		for h, u := range actions[n/each][n%each/p.Seeds] {
-			commands[h*m+n] = u
-		}
-	}
-	candidates, err := planner.Fork(ctx, shot, index, noise)
+// plan betters the tables from a step on, over a horizon, as seen from where the cars are.
+// It returns what is chosen for each route.
+func (d *drives) plan(ctx context.Context, at, horizon int) ([]choice, error) {
+	shot, err := d.cars.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer candidates.Close()
-	return t, candidates.Roll(ctx, commands, t.costs, t.lataccels)
-}
-
-// cost is what a candidate comes to from a state on, over all seeds, and its actions' price.
-func (t *trial) cost(route, candidate int, from *lockstep.RolloutState) float64 {
-	sum := 0.0
-	last := from.Action[len(from.Action)-1]
-	for _, u := range t.actions[route][candidate] {
-		sum += float64(price * (u - last) * (u - last) * float64(t.seeds))
-		last = u
+	free, err := d.policyTrial(ctx, shot, at, horizon)
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range t.costs[(route*len(t.actions[route])+candidate)*t.seeds:][:t.seeds] {
-		sum += c
+	knots := knotsOf(horizon)
+	hats := hatsOf(horizon, knots)
+	best := make([]choice, len(d.routes))
+	tried := make([][][]float64, len(d.routes)) // (routes, candidates, horizon): offsets
+	for i := range d.routes {
+		best[i] = choice{make([]float64, horizon), free.cost(i, 0)}
+		last := plus(d.tables[i][at:at+horizon], -1, free.mean(i, best[i].offset))
+		clear(last[min(max(d.planned-at, 0), horizon):])
+		tried[i] = [][]float64{last}
 	}
-	return sum
-}
-
-// lataccel is that of a route's candidate under a seed at a step of the horizon.
-func (t *trial) lataccel(h, route, candidate, seed int) float64 {
-	return t.lataccels[h*len(t.costs)+(route*len(t.actions[route])+candidate)*t.seeds+seed]
-}
-
-// offsets are those that would cost least, were the lataccels linear in them, for each
-// damping. The trial is of actions as they are, and with a hat at each knot.
-func (t *trial) offsets(r *lockstep.Route, route, at int, from *lockstep.RolloutState, knots []int) (list [][]float64) {
-	q := newQuadratic(len(knots))
-	n := float64(costing(r))
-	a, b := 5000/n, 10000/(n-1)
-	actions := t.actions[route][0]
-	slope, before := make([]float64, len(knots)), make([]float64, len(knots))
-	for s := range t.seeds {
-		clear(before)
-		last := from.Lataccel[len(from.Lataccel)-1]
-		for h := range min(len(actions), costing(r)-at) {
-			lataccel := t.lataccel(h, route, 0, s)
-			for k, knot := range knots {
-				slope[k] = (t.lataccel(h, route, 1+k, s) - lataccel) / nudgeAt(actions[knot])
-				before[k] = slope[k] - before[k]
+	for range d.Rounds {
+		for i := range d.routes {
+			now := free.mean(i, tried[i][0])
+			for k, h := range knots {
+				tried[i] = append(tried[i], plus(tried[i][0], -math.Copysign(nudge, now[h]), hats[k]))
 			}
-			q.add(a, lataccel-r.TargetLataccel[lockstep.ControlStartIdx+at+h], slope)
-			if at+h > 0 {
-				q.add(b, lataccel-last, before)
+		}
+		was, err := d.try(ctx, shot, at, free, tried)
+		if err != nil {
+			return nil, err
+		}
+		next := make([][][]float64, len(d.routes))
+		for i := range d.routes {
+			best[i].better(tried[i][0], was.cost(i, 0))
+			for _, values := range was.offsets(i, knots, hats) {
+				next[i] = append(next[i], plus(tried[i][0], 1, ramps(horizon, knots, values)))
 			}
-			copy(before, slope)
-			last = lataccel
+		}
+		is, err := d.try(ctx, shot, at, free, next)
+		if err != nil {
+			return nil, err
+		}
+		for i := range d.routes {
+			for k, offset := range next[i] {
+				best[i].better(offset, is.cost(i, k))
+			}
+			tried[i] = [][]float64{best[i].offset}
 		}
 	}
-	hats := make([][]float64, len(knots))
-	for k := range knots {
-		hats[k] = bend(make([]float64, len(actions)), knots, hat(knots, k, 1))
+	for i := range d.routes {
+		copy(d.tables[i][at:], free.mean(i, best[i].offset))
 	}
-	clear(before)
-	last := from.Action[len(from.Action)-1]
-	for h, u := range actions {
-		for k := range knots {
-			before[k] = hats[k][h] - before[k]
-		}
-		q.add(price*float64(t.seeds), u-last, before)
-		for k := range knots {
-			before[k] = hats[k][h]
-		}
-		last = u
-	}
-	for _, damping := range dampings {
-		list = append(list, q.least(damping))
-	}
-	return list
+	d.planned = at + horizon
+	return best, nil
 }
 
-// quadratic is a sum of weight·(x + slope·θ)², as a function of θ.
-type quadratic struct {
-	gradient  []float64
-	curvature [][]float64 // lower triangle
+// choice is an offset and what it costs.
+type choice struct {
+	offset []float64
+	cost   float64
 }
 
-func newQuadratic(n int) *quadratic {
-	q := &quadratic{gradient: make([]float64, n), curvature: make([][]float64, n)}
-	for k := range n {
-		q.curvature[k] = make([]float64, k+1)
+func (c *choice) better(offset []float64, cost float64) {
+	if compare(cost, c.cost) < 0 {
+		*c = choice{offset, cost}
 	}
-	return q
-}
-
-func (q *quadratic) add(weight, x float64, slope []float64) {
-	for k, s := range slope {
-		q.gradient[k] += float64(weight * x * s)
-		for l := range k + 1 {
-			q.curvature[k][l] += float64(weight * s * slope[l])
-		}
-	}
-}
-
-// least is where the function is least, its curvature raised by a part of its mean.
-func (q *quadratic) least(damping float64) []float64 {
-	mean := 0.0
-	for k := range q.curvature {
-		mean += q.curvature[k][k] / float64(len(q.curvature))
-	}
-	raised := make([][]float64, len(q.curvature))
-	for k := range raised {
-		raised[k] = slices.Clone(q.curvature[k])
-		raised[k][k] += float64(damping * mean)
-	}
-	f := factor(raised)
-	theta := solveTransposed(f, solve(f, q.gradient))
-	for k := range theta {
-		theta[k] = -theta[k]
-	}
-	return theta
 }

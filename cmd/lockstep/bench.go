@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -73,7 +72,7 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	profile := reference.HostProfile()
+	profile := commonProfile(modelPath)
 	var jobs []lockstep.Job
 	for i := range c.Jobs {
 		k := i % len(files)
@@ -198,6 +197,22 @@ func (c *benchCommand) Run(env *environment) error {
 	return nil
 }
 
+// commonProfile is the arithmetic of the engine that has no other, which all others then
+// compute with; the host's where there is none.
+func commonProfile(modelPath string) lockstep.Profile {
+	profile := reference.HostProfile()
+	for _, e := range engines.Tried() {
+		if !e.Own {
+			continue
+		}
+		if s, err := e.Open(engines.Config{Model: modelPath, Profile: profile, Workers: 1}); err == nil {
+			profile = s.Profile()
+			engines.Close(s)
+		}
+	}
+	return profile
+}
+
 // simulatorRun returns a function that runs jobs on a simulator.
 func simulatorRun(ctx context.Context, s lockstep.Simulator, shortcuts lockstep.Shortcuts) func([]lockstep.Job, *gauge) ([]lockstep.Costs, error) {
 	return func(jobs []lockstep.Job, g *gauge) ([]lockstep.Costs, error) {
@@ -211,12 +226,6 @@ func simulatorRun(ctx context.Context, s lockstep.Simulator, shortcuts lockstep.
 		return costs, nil
 	}
 }
-
-func sameCosts(a, b lockstep.Costs) bool {
-	return sameBits(a.Lataccel, b.Lataccel) && sameBits(a.Jerk, b.Jerk) && sameBits(a.Total, b.Total)
-}
-
-func sameBits(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }
 
 type machine struct {
 	CPU     string            `json:"cpu"`

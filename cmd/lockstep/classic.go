@@ -116,7 +116,7 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 	bar.Clear()
 	if err != nil {
 		if env.ctx.Err() != nil {
-			return errors.Join(err, exitStatus(exitInterrupted))
+			return env.interrupted("nothing is kept")
 		}
 		return err
 	}

@@ -102,11 +102,17 @@ func TestDoctor(t *testing.T) {
 	if status != exitOK || stderr != "" {
 		t.Errorf("exit %d, stderr %q", status, stderr)
 	}
-	for _, want := range []string{"lockstep fetch model", "lockstep fetch data", "make onnxruntime", "engine reference"} {
+	for _, want := range []string{"lockstep fetch model", "lockstep fetch data", "make onnxruntime", "engine reference", "engine emulated"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("without assets the doctor does not say %q:\n%s", want, stdout)
 		}
 	}
+	t.Setenv("LOCKSTEP_ASSETS", dir)
+	_, stdout, _ = lockstepRun(t.Context(), "doctor")
+	if want := "no routes in " + dir + ": set LOCKSTEP_ASSETS"; !strings.Contains(stdout, want) {
+		t.Errorf("the doctor does not say %q:\n%s", want, stdout)
+	}
+	t.Setenv("LOCKSTEP_ASSETS", "")
 	bad := filepath.Join(dir, "lockstep", "assets", assets.Model)
 	if err := os.WriteFile(mkdir(t, bad), []byte("text"), 0o666); err != nil {
 		t.Fatal(err)

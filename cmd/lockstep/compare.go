@@ -24,7 +24,7 @@ import (
 
 type compareCommand struct {
 	Want string   `arg:"" name:"a" optional:"" default:"reference" help:"The yardstick: an engine, a trace, the word goldens for the recordings of the Python program in this source, or a folder of recordings. Default: reference."`
-	Got  []string `arg:"" name:"b" optional:"" help:"What is held to it: engines, or a trace. Default: all engines that can run here."`
+	Got  []string `arg:"" name:"b" optional:"" help:"What is held to it: engines, or a trace. Default: all that can run here, but emulated, which is slow."`
 	inputFlags
 	controllerFlags
 	classicFlags

@@ -18,7 +18,6 @@ import (
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/engines"
-	"lockstep/gpu/hardware"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/want"
@@ -192,7 +191,7 @@ func TestCompareEngines(t *testing.T) {
 // TestCompareStatus: what could not be compared counts for more than what differs, and
 // what was not run only where that is allowed.
 func TestCompareStatus(t *testing.T) {
-	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Rollouts: []parity.Verdict{{Equal: true}}}}
+	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Compared: map[string]int{"lataccel": 1}, Rollouts: []parity.Verdict{{Steps: 1, Equal: true}}}}
 	differs, broken, absent, other := verdict.Comparison{Differs: "x"}, verdict.Comparison{Error: "x"}, verdict.Comparison{NotRun: "x"}, verdict.Comparison{NotApplicable: "x"}
 	for _, c := range []struct {
 		list    []verdict.Comparison
@@ -421,6 +420,7 @@ func TestCompareTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	stages, outcome := header.Schema.Set(tinyphysics.Sample, tinyphysics.Lataccel), f.Rollouts[0].End.Outcome
 	mine := func(name string, header trace.Header, route, policy string) {
 		err := trace.WriteFile(path(name), header, tinyphysics.Arrays, func(w *trace.Writer) error {
 			r := w.Begin(trace.Rollout{Key: []string{route, policy}})
@@ -429,10 +429,10 @@ func TestCompareTraces(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				s.Has &= header.Schema.Set(tinyphysics.Sample, tinyphysics.Lataccel)
+				s.Has &= stages
 				r.Step(s)
 			}
-			r.End(f.Rollouts[0].End.Outcome, nil)
+			r.End(outcome, nil)
 			return nil
 		})
 		if err != nil {
@@ -444,6 +444,8 @@ func TestCompareTraces(t *testing.T) {
 	mine("route.trace", trace.Header{Schema: header.Schema}, "99999", "pid")
 	mine("policy.trace", trace.Header{Schema: header.Schema}, "a", "mpc")
 	mine("nobody.trace", trace.Header{Schema: header.Schema}, "a", "")
+	stages, outcome = 0, nil
+	mine("blank.trace", trace.Header{Schema: header.Schema}, "a", "pid")
 	elsewhere := header
 	elsewhere.ModelSHA256 = strings.Repeat("0", 64)
 	mine("model.trace", elsewhere, "a", "pid")
@@ -461,6 +463,8 @@ func TestCompareTraces(t *testing.T) {
 		want   string
 	}{
 		{"a.trace full.trace", exitOK, "2 of 2 rollouts equal, 220 steps"},
+		{"a.trace a.trace", exitUsage, "are one file: nothing would be proved"},
+		{"blank.trace reference", exitUsage, ": nothing was compared\n"},
 		{"a.trace planted.trace", exitParity, "step 123, stage logits"},
 		{"full.trace planted.trace", exitParity, "step 123, stage logits, index 7"},
 		{"a.trace reference", exitOK, "reference against " + path("a.trace")},
@@ -597,51 +601,6 @@ func sourceTree(t *testing.T) string {
 		}
 	}
 	return root
-}
-
-// TestEvidence: a stand-in is refused, a run of other kernels told apart.
-func TestEvidence(t *testing.T) {
-	root := t.TempDir()
-	for _, folder := range []string{"kernels", "hardware"} {
-		if err := os.MkdirAll(filepath.Join(root, "gpu", folder), 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put := func(file, text string) {
-		if err := os.WriteFile(filepath.Join(root, "gpu", file), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("kernels/rollout.cu", "first")
-	first, err := evidence(root)
-	if err != nil || len(first.Kernels) != 64 || len(first.Runs) != 0 {
-		t.Fatalf("%+v, %v", first, err)
-	}
-	file := hardware.Evidence{
-		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: first.Kernels, Date: "2026-01-02",
-		Goldens: []string{"g00002.pid"}, Tests: []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}}, Verdict: hardware.Pass,
-	}
-	for _, tool := range hardware.Sanitizers {
-		file.Sanitizer = append(file.Sanitizer, hardware.Outcome{Name: tool, Result: hardware.Pass})
-	}
-	if _, err := file.Write(filepath.Join(root, "gpu", "hardware")); err != nil {
-		t.Fatal(err)
-	}
-	put("kernels/rollout.cu", "second")
-	second, err := evidence(root)
-	if err != nil || len(second.Runs) != 1 || second.Runs[0].Kernels != first.Kernels || second.Kernels == first.Kernels {
-		t.Errorf("%+v, %v", second, err)
-	}
-	file.Device = "stand-in"
-	if _, err := file.Write(filepath.Join(root, "gpu", "hardware")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := evidence(root); err == nil || !strings.Contains(err.Error(), "stand-in is not a GPU") {
-		t.Errorf("a stand-in: %v", err)
-	}
-	if _, err := evidence(filepath.Join("..", "..")); err != nil {
-		t.Errorf("what is committed: %v", err)
-	}
 }
 
 // TestCompareKeep: a difference shrinks, is kept, and shows again when it is replayed.

@@ -31,14 +31,7 @@ type pythonFlags struct {
 // policies are the controllers that the flags describe, and a function that ends
 // their use.
 func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, func() error, error) {
-	var grid []textLine
-	if f.PIDGrid != "" {
-		var err error
-		if grid, err = readLines(f.PIDGrid); err != nil {
-			return nil, nil, err
-		}
-	}
-	if len(f.PID)+len(grid) == 0 {
+	if len(f.PID) == 0 && f.PIDGrid == "" {
 		policy, done, err := f.pythonFlags.controller(env, "--controller", f.Controller)
 		return []lockstep.Policy{policy}, done, err
 	}
@@ -53,14 +46,11 @@ func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, func() 
 		}
 		policies = append(policies, pid)
 	}
-	for _, line := range grid {
-		pid, err := lockstep.KindPID.ParseGains(line.text)
-		if err != nil {
-			return nil, nil, fmt.Errorf("--pid-grid %s:%d: %w", line.file, line.number, err)
-		}
-		policies = append(policies, pid)
+	if f.PIDGrid == "" {
+		return policies, nothing, nil
 	}
-	return policies, nothing, nil
+	grid, err := readGains(f.PIDGrid)
+	return append(policies, grid...), nothing, err
 }
 
 func nothing() error { return nil }
@@ -88,6 +78,12 @@ func (f pythonFlags) controller(env *environment, flag, name string) (lockstep.P
 	if _, err := os.Stat(file); err != nil && file != name {
 		return nil, nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
 	}
+	if f.Timeout <= 0 {
+		return nil, nil, fmt.Errorf("--timeout %v: want more than 0s", f.Timeout)
+	}
+	if f.Memory < 0 {
+		return nil, nil, fmt.Errorf("--memory %d: want 0 or more", f.Memory)
+	}
 	if _, err := fileio.ReadFile(file, fileio.Controller); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", flag, err)
 	}
@@ -107,31 +103,31 @@ func controllerFile(name string) string {
 	return filepath.Join("controllers", name+".py")
 }
 
-// A textLine is a line of a file that is neither empty nor a comment (#).
-type textLine struct {
-	file   string
-	number int // from 1 on
-	text   string
-}
-
-func readLines(path string) ([]textLine, error) {
+// readGains reads gains of the pid controller: P,I,D on each line that is neither empty
+// nor a comment (#).
+func readGains(path string) (policies []lockstep.Policy, err error) {
 	f, err := fileio.Open(path, fileio.List)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	var lines []textLine
 	scanner := bufio.NewScanner(f)
 	for number := 1; scanner.Scan(); number++ {
-		if line := strings.TrimSpace(scanner.Text()); line != "" && line[0] != '#' {
-			lines = append(lines, textLine{path, number, line})
+		line := strings.TrimSpace(strings.TrimPrefix(scanner.Text(), "\ufeff"))
+		if line == "" || line[0] == '#' {
+			continue
 		}
+		pid, err := lockstep.KindPID.ParseGains(line)
+		if err != nil {
+			return nil, fmt.Errorf("--pid-grid %s:%d: %w", path, number, err)
+		}
+		policies = append(policies, pid)
 	}
 	if err := scanner.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if len(lines) == 0 {
+	if len(policies) == 0 {
 		return nil, fmt.Errorf("%s: no gains; want P,I,D on each line", path)
 	}
-	return lines, nil
+	return policies, nil
 }

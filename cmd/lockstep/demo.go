@@ -9,6 +9,8 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
+	"lockstep/parity"
+	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 	"lockstep/report"
 )
@@ -104,7 +106,7 @@ func differences(a, b []report.Run) int {
 	for k := range a {
 		for i := range a[k].Routes {
 			x, y := a[k].Routes[i], b[k].Routes[i]
-			if x.Err != nil || y.Err != nil || !sameCosts(x.Costs, y.Costs) || !sameTrajectory(x.Trajectory, y.Trajectory) {
+			if x.Err != nil || y.Err != nil || !sameCosts(x.Costs, y.Costs) || !same(x.Trajectory.Lataccel, y.Trajectory.Lataccel) || !same(x.Trajectory.Action, y.Trajectory.Action) {
 				n++
 			}
 		}
@@ -112,18 +114,7 @@ func differences(a, b []report.Run) int {
 	return n
 }
 
-func sameTrajectory(a, b *lockstep.Trajectory) bool {
-	return sameColumn(a.Lataccel, b.Lataccel) && sameColumn(a.Action, b.Action)
-}
+func sameCosts(a, b lockstep.Costs) bool { return same(tinyphysics.Outcome(a), tinyphysics.Outcome(b)) }
 
-func sameColumn(a, b []float64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if !sameBits(a[i], b[i]) {
-			return false
-		}
-	}
-	return true
-}
+// same reports whether all bits are.
+func same(a, b []float64) bool { return parity.Differ(a, b) == nil }

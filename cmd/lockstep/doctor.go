@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"text/tabwriter"
 
@@ -13,7 +14,6 @@ import (
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
 	"lockstep/internal/want"
-	"lockstep/pycontroller"
 	"lockstep/reference"
 )
 
@@ -49,7 +49,7 @@ func (c *doctorCommand) Run(env *environment) error {
 			line(ok, "challenge's network", path)
 		}
 	} else {
-		line(missing, "challenge's network", "lockstep fetch model")
+		line(missing, "challenge's network", remedy(err, "lockstep fetch model"))
 	}
 	if path, err := assets.Find(assets.Routes); err == nil {
 		files, err := lockstep.RouteFiles(path, -1)
@@ -59,21 +59,22 @@ func (c *doctorCommand) Run(env *environment) error {
 			line(ok, "challenge's routes", fmt.Sprintf("%s, %d files", path, len(files)))
 		}
 	} else {
-		line(missing, "challenge's routes", "lockstep fetch data")
+		line(missing, "challenge's routes", remedy(err, "lockstep fetch data"))
 	}
 
 	own, _, err := writeOwn()
 	if err != nil {
-		return err
+		line(bad, "cache folder", err.Error())
+		t.Flush()
+		return exitStatus(exitUsage)
 	}
 	for _, e := range engines.All {
-		if e.Slow {
-			continue
-		}
 		what := "engine " + e.Name
 		var absent *want.Error
 		if err := e.Absent(); errors.As(err, &absent) {
 			line(missing, what, absent.Reason.Error())
+		} else if err == nil && e.Slow {
+			line(ok, what, "slow: it runs where it is asked for by its name")
 		} else if sim, opened := e.Open(engines.Config{Model: own, Profile: reference.HostProfile(), Workers: 1}); err != nil || opened != nil {
 			line(bad, what, cmp.Or(err, opened).Error())
 			broken = broken || e.Want == nil
@@ -82,7 +83,7 @@ func (c *doctorCommand) Run(env *environment) error {
 			engines.Close(sim)
 		}
 	}
-	if python, err := pycontroller.FindPython(); err != nil {
+	if python, err := want.Python.Find(); err != nil {
 		line(missing, "Python controllers", err.Error())
 	} else {
 		line(ok, "Python controllers", python)
@@ -91,4 +92,13 @@ func (c *doctorCommand) Run(env *environment) error {
 		return err
 	}
 	return exitStatus(exitUsage)
+}
+
+// remedy is what mends that an asset is not found: to fetch it, or where the folder is
+// given, what that folder lacks.
+func remedy(lacks error, fetch string) string {
+	if os.Getenv("LOCKSTEP_ASSETS") != "" {
+		return lacks.Error()
+	}
+	return fetch
 }

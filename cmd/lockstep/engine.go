@@ -11,6 +11,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets"
+	"lockstep/internal/f32"
 	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/internal/progress"
@@ -167,7 +168,7 @@ func (f *inputFlags) checkModel(env *environment, path string) {
 func writeOwn() (modelPath, routesPath string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", "", err
+		return "", "", fmt.Errorf("no folder for the project's own network and routes: %w: set one of them", err)
 	}
 	return defaults.Write(filepath.Join(cache, "lockstep", "defaults"))
 }
@@ -187,6 +188,11 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	profile, asked, err := f.profile()
 	if err != nil {
 		return nil, nil, err
+	}
+	if f.Kernels != "" { // before auto tries the engines that have none
+		if _, err := f32.Named(f.Kernels); err != nil {
+			return nil, nil, fmt.Errorf("--kernels: %w", err)
+		}
 	}
 	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed, Kernels: f.Kernels}, asked)
 	if err != nil {
@@ -212,6 +218,11 @@ func orAsset(path, asset string) (string, error) {
 func (s *simulation) whole() error {
 	if len(s.failed) > 0 {
 		return fmt.Errorf("%d routes could not be loaded, and a search would leave them out: mend them, or take them out of %s", len(s.failed), s.dataPath)
+	}
+	for _, r := range s.routes {
+		if r.Len() == lockstep.MinRows {
+			return fmt.Errorf("route %s has %d rows, one step that costs count, and so no jerk: its cost is NaN, whatever a search finds; take it out of %s", r.Name, r.Len(), s.dataPath)
+		}
 	}
 	return nil
 }

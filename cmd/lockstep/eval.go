@@ -12,6 +12,7 @@ import (
 	"lockstep/reference"
 	"lockstep/report"
 	"lockstep/runs"
+	"lockstep/search"
 )
 
 type evalCommand struct {
@@ -123,9 +124,9 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 	}
 	var runs []report.Run
 	for k, policy := range policies {
-		run := report.Run{Controller: policy.String(), Engine: s.simulator.Name(), Profile: s.simulator.Profile()}
+		run := report.Run{Controller: policy.String(), Class: report.ClassOf(policy), Engine: s.simulator.Name(), Profile: s.simulator.Profile()}
 		for i, route := range s.routes {
-			r := report.RouteResult{Name: route.Name, Result: results[k*len(s.routes)+i]}
+			r := report.RouteResult{Name: route.Name, Result: results[k*len(s.routes)+i], Floor: search.Floor(route)}
 			if i < drawn {
 				r.Route = route
 			}

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockstep"
+	"lockstep/policyfile"
 )
 
 // TestBadFiles gives commands files that they cannot use, and policies that are none:
@@ -22,8 +26,9 @@ func TestBadFiles(t *testing.T) {
 	shortRoute(t, route, 102, nil)
 	for name, text := range map[string]string{
 		"gains.txt":    "0.1,0.1,0.1\n\n0.1,x,0\n",
-		"gains.json":   `{"kind":"pid","gains":[0.1,null,0]}`,
-		"short.json":   `{"kind":"table","actions":{"a":[1,2]}}`,
+		"gains.json":   `{"policy":"pid","gains":[0.1,null,0]}`,
+		"short.json":   `{"policy":"table","actions":{"a":[1,2]}}`,
+		"nan.onnx":     nanNetwork(t),
 		"nothing.json": `{}`,
 		"policy.onnx":  "not a network",
 	} {
@@ -42,8 +47,9 @@ func TestBadFiles(t *testing.T) {
 		want string
 	}{
 		{with(rollout, "--pid-grid", "gains.txt"), "--pid-grid gains.txt:3: "},
-		{with(rollout, "--controller", "gains.json"), "gains.json"},
-		{with(rollout, "--controller", "short.json"), "short.json"},
+		{with(rollout, "--controller", "gains.json"), "gains.json: line 1: not a policy: null is no finite number"},
+		{with(rollout, "--controller", "short.json"), `short.json: route "a": 2 actions, want 400`},
+		{with(rollout, "--controller", "nan.onnx"), "nan.onnx: layer 0: weight [0][0] is NaN"},
 		{with(rollout, "--controller", "nothing.json"), "nothing.json"},
 		{with(rollout, "--controller", "policy.onnx"), "policy.onnx"},
 		{with(rollout, "--controller", "pid_0.1_nan_0"), "--controller"},
@@ -61,6 +67,7 @@ func TestBadFiles(t *testing.T) {
 		{with(plan, "--from", "gains.json", "--out", "gains.json"), "--out: gains.json is an input (--from), and would be lost"},
 		{with(export, "policy.onnx", "--out", "p.py"), "policy.onnx"},
 		{with(export, "pid_1_2", "--out", "p.py"), "pid_1_2"},
+		{with(export, "nan.onnx", "--out", "p.py"), "nan.onnx: layer 0: weight [0][0] is NaN"},
 		{with(export, "gains.json", "--out", "p.py"), "gains.json"},
 		{with(export, "pid", "--out", "none/p.py"), "--out none/p.py: no such file"},
 	} {
@@ -72,6 +79,20 @@ func TestBadFiles(t *testing.T) {
 			t.Fatalf("%v: the folder holds %v, and held %v", test.args, after, before)
 		}
 	}
+}
+
+// nanNetwork is the file of a network with a weight that is NaN.
+func nanNetwork(t *testing.T) string {
+	t.Helper()
+	l := lockstep.Layer{Inputs: lockstep.ObservationSize, Outputs: lockstep.ActorSize, Bias: make([]float32, lockstep.ActorSize)}
+	l.Weights = make([]float32, l.Inputs*l.Outputs)
+	n, err := lockstep.NewNetwork([]lockstep.Layer{l}, lockstep.DefaultScale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Weights[0] = float32(math.NaN())
+	n.Layers = []lockstep.Layer{l}
+	return string(policyfile.Encode(n))
 }
 
 // folder are the files under the working folder.

@@ -2,16 +2,12 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"lockstep/engines"
-	"lockstep/gpu/hardware"
-	"lockstep/gpu/module"
 	"lockstep/internal/want"
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
@@ -30,23 +26,6 @@ type gateCommand struct {
 
 // gateProgram takes the place of the lockstep that the gate builds, in tests.
 var gateProgram []string
-
-// evidence is what is known of the kernels' runs on GPUs, from the folder of the
-// module: what only stands in for a GPU, and what found a difference, is refused.
-func evidence(root string) (h gate.Hardware, err error) {
-	if h.Kernels, err = module.HashSources(os.DirFS(filepath.Join(root, "gpu", "kernels"))); err != nil {
-		return h, err
-	}
-	folder := filepath.Join(root, "gpu", "hardware")
-	runs, err := hardware.Read(os.DirFS(folder))
-	if err != nil {
-		return h, fmt.Errorf("%s: %w", folder, err)
-	}
-	for _, file := range slices.Sorted(maps.Keys(runs)) {
-		h.Runs = append(h.Runs, gate.HardwareRun{File: file, Device: runs[file].Device, Kernels: runs[file].Kernels})
-	}
-	return h, nil
-}
 
 // Run is the gate command.
 func (c *gateCommand) Run(env *environment) error {
@@ -70,7 +49,7 @@ func (c *gateCommand) Run(env *environment) error {
 	}
 	result, err := gate.Run(env.ctx, gate.Config{
 		Root: root, Base: c.Base, Engines: engines.Names(), All: c.All, Require: require,
-		RequireHardware: c.RequireHardware, Hardware: evidence, Limit: c.Limit, Program: gateProgram,
+		RequireHardware: c.RequireHardware, Limit: c.Limit, Program: gateProgram,
 		Plan: func(change verdict.Change) {
 			fmt.Fprintf(env.stdout, "%s\n", change.Why)
 			for _, file := range change.Files[:min(len(change.Files), 20)] {

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"lockstep"
@@ -37,7 +34,7 @@ func (c *compareCommand) goldens(env *environment, p *comparisons, options parit
 		}
 		root = filepath.Join(module, "golden", "testdata")
 	}
-	sets, err := goldenSets(root)
+	sets, err := golden.All(root)
 	if err != nil {
 		return err
 	}
@@ -74,102 +71,22 @@ func (c *compareCommand) goldens(env *environment, p *comparisons, options parit
 	return nil
 }
 
-// goldenSets opens the set in a folder, or all sets in it and in its folders.
-func goldenSets(root string) ([]*golden.Set, error) {
-	if set, err := golden.OpenSet(root); err == nil {
-		return []*golden.Set{set}, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	sets, err := golden.Sets(root)
-	if err != nil {
-		return nil, err
-	}
-	dirs, err := os.ReadDir(root)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range dirs {
-		if d.IsDir() {
-			more, err := golden.Sets(filepath.Join(root, d.Name()))
-			if err != nil {
-				return nil, err
-			}
-			sets = append(sets, more...)
-		}
-	}
-	if len(sets) == 0 {
-		return nil, fmt.Errorf("%s: no recordings: no folder in it has a provenance.json", root)
-	}
-	return sets, nil
-}
-
 // library is where networks and routes are looked for: what was asked for, the
 // project's own, the assets.
-type library struct{ models, routes []string }
-
-func (f *inputFlags) library() (*library, error) {
-	l := &library{}
-	add := func(model, routes string) {
-		if model != "" {
-			l.models = append(l.models, model)
-		}
-		if routes != "" {
-			l.routes = append(l.routes, routes)
-		}
-	}
-	add(f.ModelPath, f.DataPath)
-	model, routes, err := writeOwn()
-	if err != nil {
-		return nil, err
-	}
-	add(model, routes)
-	model, _ = assets.Find(assets.Model)
-	routes, _ = assets.Find(assets.Routes)
-	add(model, routes)
-	return l, nil
-}
-
-// model is the network with that hash, or empty if it is not here.
-func (l *library) model(sum string) (string, error) {
-	for _, path := range l.models {
-		got, err := fileio.SHA256(path)
-		if err != nil {
-			return "", err
-		}
-		if got == sum {
-			return path, nil
-		}
-	}
-	return "", nil
-}
-
-// route is the route of that name and hash, or empty if it is not here.
-func (l *library) route(name, sum string) (string, error) {
-	for _, path := range l.routes {
-		if filepath.Ext(path) != ".csv" {
-			path = filepath.Join(path, name+".csv")
-		}
-		got, err := fileio.SHA256(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return "", err
-		}
-		if got == sum {
-			return path, nil
-		}
-	}
-	return "", nil
+func (f *inputFlags) library() (*assets.Library, error) {
+	ownModel, ownRoutes, err := writeOwn()
+	model, _ := assets.Find(assets.Model)
+	routes, _ := assets.Find(assets.Routes)
+	return &assets.Library{Models: []string{f.ModelPath, ownModel, model}, Routes: []string{f.DataPath, ownRoutes, routes}}, err
 }
 
 // golden holds one engine to one set.
-func (c *compareCommand) golden(p *comparisons, e *engines.Engine, set *golden.Set, l *library, options parity.CompareOptions) error {
+func (c *compareCommand) golden(p *comparisons, e *engines.Engine, set *golden.Set, l *assets.Library, options parity.CompareOptions) error {
 	k := verdict.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.Name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
 	if set.ModelSHA256 == defaults.ModelSHA256 {
 		k.Detail = "own network"
 	}
-	modelPath, err := l.model(set.ModelSHA256)
+	modelPath, err := l.Model(set.ModelSHA256)
 	if err != nil {
 		return err
 	}
@@ -180,7 +97,7 @@ func (c *compareCommand) golden(p *comparisons, e *engines.Engine, set *golden.S
 	}
 	paths := map[string]string{}
 	for _, r := range set.Recordings {
-		if paths[r.Route], err = l.route(r.Route, r.RouteCSV); err != nil {
+		if paths[r.Route], err = l.Route(r.Route, r.RouteCSV); err != nil {
 			return err
 		}
 		if paths[r.Route] == "" {

@@ -10,6 +10,7 @@ import (
 func TestKernels(t *testing.T) {
 	for _, c := range []struct{ engine, kernels, message string }{
 		{"reference", "mmx", `no kernels "mmx" here, only `},
+		{"auto", "mmx", `--kernels: no kernels "mmx" here, only `},
 		{"batched", "mmx", `no kernels "mmx" here, only `},
 		{"emulated", "go", "--kernels go: the emulated engine has none to choose"},
 	} {

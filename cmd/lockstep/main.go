@@ -129,6 +129,9 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 		fmt.Fprintf(stderr, "lockstep: %v\n", err)
 		return exitUsage
 	}
+	if len(args) > 0 && args[0] == "help" {
+		args = append(args[1:len(args):len(args)], "--help")
+	}
 	command, err := parser.Parse(args)
 	if helped {
 		err = nil

@@ -324,7 +324,7 @@ func TestNoAssets(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"--help", "-h", "rollout --help"} {
+	for _, args := range []string{"--help", "-h", "help", "rollout --help", "help rollout"} {
 		status, stdout, stderr := lockstepRun(t.Context(), strings.Fields(args)...)
 		if status != exitOK || !strings.HasPrefix(stdout, "Usage: lockstep ") || stderr != "" {
 			t.Errorf("lockstep %s: exit %d, stderr %q, stdout:\n%s", args, status, stderr, stdout)

@@ -17,10 +17,10 @@ type planCommand struct {
 	pythonFlags
 	From    string   `name:"from" io:"in" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
 	Noise   []string `name:"noise" default:"own" placeholder:"own,seeded,expected" help:"What candidates are rolled on with: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
-	Rounds  int      `name:"rounds" default:"2" placeholder:"N" help:"For each window. Default: ${default}."`
-	Window  int      `name:"window" default:"5" placeholder:"STEPS" help:"Steps after which is planned again. Default: ${default}."`
-	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"Steps that a candidate is rolled on. Default: ${default}."`
-	Seeds   int      `name:"seeds" default:"4" placeholder:"N" help:"With seeded noise each candidate is rolled under so many. Default: ${default}."`
+	Rounds  *int     `name:"rounds" placeholder:"N" help:"For each window. Default: 2 with the route's own noise, else 1."`
+	Window  *int     `name:"window" placeholder:"STEPS" help:"Steps after which is planned again. Default: 5 with the route's own noise, else 1, since only a plan made anew answers the noise."`
+	Horizon *int     `name:"horizon" placeholder:"STEPS" help:"Steps that a candidate is rolled on. Default: 24 with the route's own noise, else 16."`
+	Seeds   *int     `name:"seeds" placeholder:"N" help:"With seeded noise each candidate is rolled under so many. Default: 8."`
 	Seed    uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
 	Out     string   `name:"out" io:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
 	Report  string   `name:"report" io:"out" placeholder:"FILE" help:"A report."`
@@ -34,9 +34,15 @@ func (c *planCommand) Run(env *environment) error {
 		if err != nil {
 			return fmt.Errorf("--%w", err)
 		}
-		p := &search.Plan{Noise: kind, Seeds: 1, Rounds: c.Rounds, Window: c.Window, Horizon: c.Horizon, Seed: c.Seed}
+		p := search.NewPlan(kind, c.Seed)
+		asked := map[*int]*int{&p.Rounds: c.Rounds, &p.Window: c.Window, &p.Horizon: c.Horizon}
 		if kind == lockstep.SeededNoise {
-			p.Seeds = c.Seeds
+			asked[&p.Seeds] = c.Seeds
+		}
+		for of, n := range asked {
+			if n != nil {
+				*of = *n
+			}
 		}
 		if err := p.Check(); err != nil {
 			return err
@@ -62,7 +68,7 @@ func (c *planCommand) Run(env *environment) error {
 		return err
 	}
 	page := report.NewSearch("Plans from "+from.String(), s.routes)
-	if err := s.score(env, page, report.ClassController, from); err != nil {
+	if err := s.score(env, page, from); err != nil {
 		return err
 	}
 	var table *lockstep.Table
@@ -76,11 +82,7 @@ func (c *planCommand) Run(env *environment) error {
 		if err != nil {
 			return err
 		}
-		class := report.ClassTable
-		if p.Noise == lockstep.OwnNoise {
-			class = report.ClassOracle
-		}
-		if err := s.score(env, page, class, table); err != nil {
+		if err := s.score(env, page, table); err != nil {
 			return err
 		}
 	}
@@ -92,12 +94,12 @@ func (c *planCommand) Run(env *environment) error {
 }
 
 // score rolls a policy out on all routes, and adds what it came to.
-func (s *simulation) score(env *environment, page *report.Search, class report.Class, p lockstep.Policy) error {
+func (s *simulation) score(env *environment, page *report.Search, p lockstep.Policy) error {
 	results, err := s.sweep(env, nil, 0, []lockstep.Policy{p})
 	if err != nil {
 		return err
 	}
-	return page.Add(class, p, results)
+	return page.Add(p, results)
 }
 
 func (c *planCommand) write(env *environment, page *report.Search, table *lockstep.Table) error {

@@ -7,6 +7,7 @@ import (
 
 	"lockstep/classic/harness"
 	"lockstep/engines"
+	"lockstep/internal/assets"
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
@@ -69,9 +70,9 @@ func (c *replayCommand) Run(env *environment) error {
 }
 
 // replay repeats a case.
-func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *library) error {
+func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *assets.Library) error {
 	kept := verdict.Comparison{Kind: "replay", Want: keptResults, Got: list[0].Name, Detail: stem(k.Path)}
-	modelPath, err := l.model(k.ModelSHA256)
+	modelPath, err := l.Model(k.ModelSHA256)
 	if err != nil {
 		return err
 	}

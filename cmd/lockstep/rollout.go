@@ -122,7 +122,7 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 	options := lockstep.Options{Shortcuts: lockstep.AllSteps}
 	header := trace.Header{
 		Producer: "lockstep", Engine: s.simulator.Name(), Profile: s.simulator.Profile().String(),
-		ModelSHA256: sum, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
+		ModelSHA256: sum, Digest: schema.XXH3, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
 	}
 	full := schema.Set(0)
 	if c.TraceValues {

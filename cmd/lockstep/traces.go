@@ -41,6 +41,9 @@ func openTrace(path string) (*trace.File, error) {
 
 // diffTraces compares two traces.
 func diffTraces(env *environment, p *comparisons, want, got string, options parity.CompareOptions) error {
+	if samePath(want, got) {
+		return fmt.Errorf("%s and %s are one file: nothing would be proved", want, got)
+	}
 	var files []*trace.File
 	for _, path := range []string{want, got} {
 		f, err := openTrace(path)

@@ -69,7 +69,7 @@ func (c *tuneCommand) search(env *environment, s *simulation, gains *search.Gain
 	if err != nil {
 		return err
 	}
-	if err := page.Add(report.ClassController, lockstep.DefaultPID, yardstick); err != nil {
+	if err := page.Add(lockstep.DefaultPID, yardstick); err != nil {
 		return err
 	}
 	curve := &runs.Curve{Names: []string{"generation", "best", "mean", "median"}}
@@ -95,7 +95,7 @@ func (c *tuneCommand) search(env *environment, s *simulation, gains *search.Gain
 		return fmt.Errorf("--budget %s: not even one generation", c.Budget)
 	}
 	page.Curve = &report.Curve{Label: "geometric mean of the routes' total costs", X: curve.Names[0], Names: curve.Names[1:], Values: curve.Columns()[1:]}
-	return page.Add(report.ClassController, gains.Best, gains.Results)
+	return page.Add(gains.Best, gains.Results)
 }
 
 // sweep rolls policies out on all routes: the rollouts of a plan from first on.

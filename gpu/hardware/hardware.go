@@ -30,7 +30,7 @@ type Evidence struct {
 	Date              string `json:"date"`
 
 	// Goldens are the recordings of the Python program that were reproduced, every
-	// stage of every step, by profile and name.
+	// stage of every step, by profile, size of block and name.
 	Goldens []string `json:"goldens"`
 
 	Tests     []Outcome `json:"tests"`
@@ -61,6 +61,7 @@ func Note(list *[]Outcome, o Outcome) {
 // Figure is the least time of some runs of the same jobs.
 type Figure struct {
 	Routes         int     `json:"routes"`
+	Policy         string  `json:"policy"`
 	Shortcuts      string  `json:"shortcuts"`
 	Kernels        string  `json:"kernels"`          // "cubin", "ptx" or the file that was named
 	RoutesPerBlock int     `json:"routes_per_block"` // 0: chosen
@@ -79,7 +80,9 @@ type Figure struct {
 }
 
 // key is what another measurement of the same replaces.
-func (f Figure) key() [4]any { return [4]any{f.Routes, f.Kernels, f.RoutesPerBlock, f.Threads} }
+func (f Figure) key() [5]any {
+	return [5]any{f.Routes, f.Policy, f.Kernels, f.RoutesPerBlock, f.Threads}
+}
 
 // Measure puts a figure in, in place of an earlier one of the same.
 func (e *Evidence) Measure(f Figure) {

@@ -119,6 +119,12 @@ func vectorsAround(t *testing.T, d driver.Device) {
 		args := abiUnits{n: int64(len(steps) / 2), a: upload(t, d, steps), b: upload(t, d, v.Float64s("gains"))}
 		return unit[float64](t, d, "unit_pid", &args, &args.c, len(steps)/2)
 	})
+	vectors.Hold(t, "pidff", func(v vectors.Vector) any {
+		columns := slices.Concat(v.Float64s("target"), v.Float64s("roll"), v.Float64s("speed"))
+		n := len(v.Float64s("lataccel"))
+		args := abiUnits{n: int64(len(columns) / 3), kind: int64(n), a: upload(t, d, columns), b: upload(t, d, slices.Concat(v.Float64s("gains"), v.Float64s("lataccel")))}
+		return unit[float64](t, d, "unit_pidff", &args, &args.c, n)
+	})
 	vectors.Hold(t, "observation", func(v vectors.Vector) any {
 		n := len(v.Float64s("target"))
 		histories := make([]float64, 2*n)

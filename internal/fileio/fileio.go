@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -35,6 +36,12 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 			return err
 		}
 	}
+	defer func() { // the name beside it means nothing to anybody
+		var at *os.PathError
+		if errors.As(err, &at) && strings.HasPrefix(filepath.Base(at.Path), beside) {
+			at.Path = path
+		}
+	}()
 	f, err := createBeside(path)
 	if err != nil {
 		return err
@@ -65,11 +72,14 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
+// beside begins the names of files that are being written.
+const beside = ".tmp-"
+
 // createBeside makes a new file in the folder of a path. os.CreateTemp would make
 // it with a mode that knows nothing of the umask.
 func createBeside(path string) (*os.File, error) {
 	for try := 0; ; try++ {
-		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".tmp-%016x", rand.Uint64()))
+		name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%016x", beside, rand.Uint64()))
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err == nil || !errors.Is(err, fs.ErrExist) || try == 100 {
 			return f, err

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"lockstep/internal/fileio"
@@ -46,7 +47,8 @@ func TestWrite(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	want("two")
-	if err := fileio.Write(filepath.Join(dir, "none", "a"), text("x")); !errors.Is(err, os.ErrNotExist) {
+	none := filepath.Join(dir, "none", "a")
+	if err := fileio.Write(none, text("x")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), none+": ") {
 		t.Errorf("into a folder that is not there: %v", err)
 	}
 	if err := fileio.Write(dir, text("x")); err == nil {

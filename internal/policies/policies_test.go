@@ -21,9 +21,21 @@ func TestPythonPolicy(t *testing.T) {
 	})
 }
 
-// TestVectors holds observations to inputs on which plausible alternatives give other
+// TestVectors holds observations and commands to inputs on which plausible alternatives give other
 // bits.
 func TestVectors(t *testing.T) {
+	vectors.Hold(t, "pidff", func(v vectors.Vector) any {
+		policy, err := lockstep.KindPIDFF.New(v.Float64s("gains"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, answers := NewFeedForward(policy.(lockstep.PIDFF)), []float64{}
+		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed")}
+		for k, lataccel := range v.Float64s("lataccel") {
+			answers = append(answers, c.Command(route, k, lataccel))
+		}
+		return answers
+	})
 	vectors.Hold(t, "observation", func(v vectors.Vector) any {
 		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed"), AEgo: v.Float64s("acceleration")}
 		o := make([]float32, lockstep.ObservationSize)

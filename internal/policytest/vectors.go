@@ -98,6 +98,24 @@ func holdBeta(t *testing.T, f Functions) {
 	}
 }
 
+// HoldProducts holds a network's products, (rows, 256) to (rows, 2), to the vectors': of
+// all observations together, and of the first ones.
+func HoldProducts(t *testing.T, forward func(n *lockstep.Network, x []float32) []float32) {
+	t.Helper()
+	v := read(t, "vectors_contract.npz")
+	obs, want := elements[float32](t, v, "net_obs"), elements[float32](t, v, "net_logits")
+	n := Network(t)
+	all := len(obs) / lockstep.ObservationSize
+	for _, rows := range []int{1, 2, 7, all} {
+		got := forward(n, slices.Clone(obs[:rows*lockstep.ObservationSize]))
+		for i, x := range want[:rows*lockstep.ActorSize] {
+			if math.Float32bits(got[i]) != math.Float32bits(x) {
+				t.Fatalf("of %d observations: logit %d of observation %d is %v, want %v", rows, i%lockstep.ActorSize, i/lockstep.ActorSize, got[i], x)
+			}
+		}
+	}
+}
+
 func holdNetwork(t *testing.T, f Functions) {
 	v := read(t, "vectors_contract.npz")
 	n := Network(t)

@@ -3,15 +3,11 @@ package conformance
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +15,7 @@ import (
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/golden"
+	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 )
 
@@ -569,33 +566,21 @@ func (s *suite) goldenSet(set *golden.Set) {
 	if set.ModelSHA256 != defaults.ModelSHA256 {
 		s.fatalf("the recordings are of another network than that of package defaults")
 	}
-	var jobs []lockstep.Job
-	var want []*golden.Recording
-	for _, entry := range set.Recordings {
-		if entry.Controller == "zero" && len(jobs) > 1 {
-			continue // one will do
-		}
-		policy, err := entry.Policy()
-		if err != nil {
-			s.fatalf("%w", err)
-		}
-		recording, err := set.Read(entry)
-		if err != nil {
-			s.fatalf("%w", err)
-		}
-		text, err := fs.ReadFile(defaults.Routes(), entry.Route+".csv")
-		if err != nil {
-			s.fatalf("%w", err)
-		}
-		if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != entry.RouteCSV {
-			s.fatalf("the recording %s is of another route than that of package defaults", filepath.Base(entry.File))
-		}
-		i := slices.IndexFunc(s.routes, func(r *lockstep.Route) bool { return r.Name == entry.Route })
-		jobs, want = append(jobs, lockstep.Job{Route: s.routes[i], Policy: policy}), append(want, recording)
+	source, err := tinyphysics.Golden(set)
+	if err != nil {
+		s.fatalf("%w", err)
 	}
-	for i, r := range s.good(jobs, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
-		if err := tinyphysics.CheckRecording(want[i], r.steps, r.result.Costs); err != nil {
-			s.errorf("%s, recorded by Python: %w", jobName(r.job), err)
-		}
+	jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
+		return s.routes[slices.IndexFunc(s.routes, func(r *lockstep.Route) bool { return r.Name == name })], nil
+	})
+	if err != nil {
+		s.fatalf("%w", err)
 	}
+	s.within(func() error {
+		r, err := tinyphysics.Compare(context.Background(), source, tinyphysics.Live(s.sim), jobs, lockstep.AllSteps, parity.CompareOptions{})
+		if err == nil {
+			err = r.Err()
+		}
+		return err
+	})
 }

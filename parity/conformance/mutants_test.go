@@ -650,7 +650,7 @@ func TestGoldenMutant(t *testing.T) {
 		t.Fatal(err)
 	}
 	errs, note := s.perform(checks[len(checks)-1])
-	if len(errs) == 0 || !strings.Contains(errs[0].Error(), "recorded by Python: step 333, stage cdf") {
+	if len(errs) == 0 || !strings.Contains(errs[0].Error(), ", step 333, stage cdf") {
 		t.Errorf("%v, %s", errs, note)
 	}
 	s.sim = sim

@@ -250,8 +250,16 @@ func (b broken) Update(s *lockstep.BatchStep) error {
 
 func (broken) Close() error { return nil }
 
-// failures: what fails a job is that job's error, and leaves the others alone.
-func (s *suite) failures() {
+// A failure is a job that must fail, alone.
+type failure struct {
+	name string
+	bad  lockstep.Job
+	want string // part of the error
+	is   error  // what it wraps
+}
+
+// failing are the ways in which a job on a route can fail.
+func failing(route *lockstep.Route) []failure {
 	at := func(step int, f func() float64) lockstep.Custom {
 		return custom("fails", func(now int) float64 {
 			if now == step {
@@ -265,21 +273,15 @@ func (s *suite) failures() {
 	batch := func(update func(*lockstep.BatchStep) error) *lockstep.Batch {
 		return &lockstep.Batch{Name: "fails", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return broken{update}, nil }}
 	}
-	route := short(s.routes[2], 106)
 	edited := func(f func(*lockstep.Route)) *lockstep.Route {
 		r := copied(route)
 		f(r)
 		return r
 	}
-	for _, c := range []struct {
-		name string
-		bad  lockstep.Job
-		want string // part of the error
-		is   error  // what it wraps
-	}{
-		{"the controller panics", lockstep.Job{Route: route, Policy: at(104, outOfFuel)}, "out of fuel", nil},
-		{"the controller panics in the warm-up", lockstep.Job{Route: route, Policy: at(30, outOfFuel)}, "out of fuel", nil},
-		{"the controller answers NaN", lockstep.Job{Route: route, Policy: at(103, math.NaN)}, "", nil},
+	return []failure{
+		{"the controller panics", lockstep.Job{Route: route, Policy: at(104, outOfFuel)}, "step 104: panic: out of fuel", nil},
+		{"the controller panics in the warm-up", lockstep.Job{Route: route, Policy: at(30, outOfFuel)}, "step 30: panic: out of fuel", nil},
+		{"the controller answers NaN", lockstep.Job{Route: route, Policy: at(103, math.NaN)}, "step 10", nil},
 		{"making the controller panics", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { panic("out of fuel") }}}, "out of fuel", nil},
 		{"New makes no controller", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { return nil }}}, "", nil},
 		{"the policy has no New", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails"}}, "", nil},
@@ -289,7 +291,7 @@ func (s *suite) failures() {
 				panic("out of fuel")
 			}
 		}}, "out of fuel", nil},
-		{"the controller calls Goexit", lockstep.Job{Route: route, Policy: at(104, exit)}, "", nil},
+		{"the controller calls Goexit", lockstep.Job{Route: route, Policy: at(104, exit)}, "step 104: ", nil},
 		{"making the controller calls Goexit", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { exit(); return nil }}}, "", nil},
 		{"Observe calls Goexit", lockstep.Job{Route: route, Policy: lockstep.Zero{}, Observe: func(*lockstep.Step) { exit() }}, "", nil},
 		{"the batch controller calls Goexit", lockstep.Job{Route: route, Policy: batch(func(*lockstep.BatchStep) error { exit(); return nil })}, "", nil},
@@ -301,7 +303,12 @@ func (s *suite) failures() {
 		{"a target is NaN", lockstep.Job{Route: edited(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: lockstep.Zero{}}, "", nil},
 		{"a speed is NaN", lockstep.Job{Route: edited(func(r *lockstep.Route) { r.VEgo[104] = math.NaN() }), Policy: lockstep.Zero{}}, "", nil},
 		{"the route is too short", lockstep.Job{Route: short(route, 50), Policy: lockstep.Zero{}}, "", nil},
-	} {
+	}
+}
+
+// failures: what fails a job is that job's error, and leaves the others alone.
+func (s *suite) failures() {
+	for _, c := range failing(short(s.routes[2], 106)) {
 		jobs := s.some()
 		want := s.good(jobs, brief)
 		for _, place := range []int{0, 2} {

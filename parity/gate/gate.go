@@ -36,10 +36,6 @@ type Config struct {
 	// RequireHardware asks for evidence that the kernels, as they are, ran on a GPU.
 	RequireHardware bool
 
-	// Hardware finds out what is known of the kernels' runs on GPUs, from the module's
-	// folder; nil if nothing can be known.
-	Hardware func(root string) (Hardware, error)
-
 	// Limit is how long a check may take; 20 minutes if 0.
 	Limit time.Duration
 

@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/gpu/hardware"
+	"lockstep/gpu/module"
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/mutants"
@@ -72,7 +74,7 @@ func announce(n int) string { return fmt.Sprintf(`{"summary":{"comparisons":%d}}
 func comparison(stages ...string) verdict.Comparison {
 	r := &parity.Report{
 		Exact: true, Steps: 1160, Compared: map[string]int{tinyphysics.Logits: 1160, tinyphysics.Lataccel: 1160},
-		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Equal: true}},
+		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Steps: 580, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Steps: 580, Equal: true}},
 	}
 	for _, s := range stages {
 		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 1, &parity.Finding{Step: 123, Stage: s}
@@ -451,40 +453,61 @@ func TestEnvironment(t *testing.T) {
 
 // TestHardware: evidence is a run of these very kernels on a GPU that found nothing.
 func TestHardware(t *testing.T) {
-	const now, before = "1111111111111111", "0000000000000000"
-	good := HardwareRun{File: "h200.json", Device: "NVIDIA H200", Kernels: now}
-	old := good
-	old.Kernels = before
-	for name, c := range map[string]struct {
-		runs    []HardwareRun
-		none    bool // no function
-		err     error
-		require bool
-		outcome string
-		why     string
-	}{
-		"a run":            {runs: []HardwareRun{old, good}, require: true, outcome: verdict.Passed},
-		"of other kernels": {runs: []HardwareRun{old}, require: true, outcome: verdict.Failed, why: "no recorded run of these kernels, 111111111111"},
-		"not required":     {runs: []HardwareRun{old}, outcome: verdict.NotRun, why: "not required"},
-		"nothing":          {require: true, outcome: verdict.Failed, why: "no recorded run"},
-		"unreadable":       {err: errors.New("h200.json: broken"), outcome: verdict.Failed, why: "broken"},
-		"no kernels":       {none: true, outcome: verdict.NotRun, why: "knows no kernels"},
-		"no kernels, but":  {none: true, require: true, outcome: verdict.Failed, why: "knows no kernels"},
-	} {
-		g := &run{Config: Config{RequireHardware: c.require}}
-		if !c.none {
-			g.Hardware = func(string) (Hardware, error) { return Hardware{Kernels: now, Runs: c.runs}, c.err }
-		}
+	root := t.TempDir()
+	kernels, folder := filepath.Join(root, "gpu", "kernels"), filepath.Join(root, "gpu", "hardware")
+	hold := func(name string, require bool, outcome, why string) {
+		t.Helper()
+		g := &run{Config: Config{Root: root, RequireHardware: require}}
 		s := step{name: "hardware", run: g.hardware}
-		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) {
-			t.Errorf("%s: %s because %q, want %s because %q", name, got.Outcome, got.Why, c.outcome, c.why)
+		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != outcome || !strings.Contains(got.Why, why) {
+			t.Errorf("%s: %s because %q, want %s because %q", name, got.Outcome, got.Why, outcome, why)
 		}
+	}
+	change := func(text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(kernels, 0o777), os.MkdirAll(folder, 0o777), os.WriteFile(filepath.Join(kernels, "rollout.cu"), []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("first")
+	hold("nothing", true, verdict.Failed, "no recorded run")
+	hash, err := module.HashSources(os.DirFS(kernels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	evidence := hardware.Evidence{
+		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: hash, Date: "2026-01-02",
+		Goldens: []string{"g00002.pid"}, Tests: []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}}, Verdict: hardware.Pass,
+	}
+	for _, tool := range hardware.Sanitizers {
+		evidence.Sanitizer = append(evidence.Sanitizer, hardware.Outcome{Name: tool, Result: hardware.Pass})
+	}
+	if _, err := evidence.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	hold("a run", true, verdict.Passed, "")
+	change("second")
+	hold("of other kernels", true, verdict.Failed, "no recorded run of these kernels, ")
+	hold("not required", false, verdict.NotRun, "not required")
+	evidence.Device = "stand-in"
+	if _, err := evidence.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	hold("a stand-in", false, verdict.Failed, "stand-in is not a GPU")
+	g := &run{Config: Config{Root: filepath.Join("..", "..")}}
+	if err := g.hardware(t.Context(), &verdict.Check{}); err != nil && !errors.As(err, new(leaving)) {
+		t.Errorf("what is committed: %v", err)
 	}
 }
 
 func TestComparisonOutcome(t *testing.T) {
 	flips := comparison()
 	flips.Report.Exact, flips.Report.Flips.Explained = false, 3
+	of := func(a, b string) verdict.Comparison {
+		c := comparison()
+		c.Identities = []string{a, b}
+		return c
+	}
 	for _, c := range []struct {
 		comparison verdict.Comparison
 		outcome    string
@@ -493,7 +516,9 @@ func TestComparisonOutcome(t *testing.T) {
 	}{
 		{comparison(), verdict.Equal, 2, 0},
 		{comparison(tinyphysics.CDF), verdict.Different, 2, 1},
-		{flips, verdict.Different, 3, 1}, // over the budget of none
+		{of("one", "other"), verdict.Equal, 2, 0},
+		{of("one", "one"), verdict.Failed, 1, 1}, // under two names
+		{flips, verdict.Different, 3, 1},         // over the budget of none
 		{verdict.Comparison{}, verdict.Failed, 1, 1},
 		{verdict.Comparison{Differs: "costs"}, verdict.Different, 1, 1},
 		{verdict.Comparison{Error: "broken", Report: comparison().Report}, verdict.Failed, 1, 1},

@@ -4,56 +4,46 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"lockstep/gpu/hardware"
+	"lockstep/gpu/module"
 	"lockstep/parity/verdict"
 )
-
-// Hardware is what is known of the kernels' runs on GPUs.
-type Hardware struct {
-	Kernels string        // hash of the kernels' sources as they are
-	Runs    []HardwareRun // recorded runs in which nothing differed
-}
-
-// HardwareRun is one recorded run.
-type HardwareRun struct {
-	File    string // that records it
-	Device  string // the GPU's name
-	Kernels string // hash of the sources that ran
-}
 
 // A leaving is the reason why a check does not run after all.
 type leaving string
 
 func (l leaving) Error() string { return string(l) }
 
-// hardware holds the kernels to the runs that are recorded. Runs of other kernels are
-// no evidence.
+// hardware holds the kernels to their recorded runs on GPUs. Runs of other kernels are
+// no evidence; what only stands in for a GPU, and what found a difference, is refused.
 func (g *run) hardware(_ context.Context, c *verdict.Check) error {
-	missing := func(format string, args ...any) error {
-		why := fmt.Sprintf(format, args...)
-		if g.RequireHardware {
-			return errors.New(why)
-		}
-		return leaving(why + "; not required")
-	}
-	if g.Hardware == nil {
-		return missing("this build knows no kernels")
-	}
-	h, err := g.Hardware(g.Root)
+	kernels, err := module.HashSources(os.DirFS(filepath.Join(g.Root, "gpu", "kernels")))
 	if err != nil {
 		return err
 	}
-	if h.Kernels == "" {
-		return errors.New("the kernels' sources have no hash")
+	folder := filepath.Join(g.Root, "gpu", "hardware")
+	runs, err := hardware.Read(os.DirFS(folder))
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
 	}
-	for _, r := range h.Runs {
-		k := verdict.Case{Class: "hardware", Name: r.File, Outcome: verdict.Passed, Message: r.Device + " ran these kernels"}
-		if r.Kernels != h.Kernels {
-			k.Outcome, k.Message = verdict.NotApplicable, fmt.Sprintf("%s ran other kernels, %.12s", r.Device, r.Kernels)
+	for _, file := range slices.Sorted(maps.Keys(runs)) {
+		k := verdict.Case{Class: "hardware", Name: file, Outcome: verdict.Passed, Message: runs[file].Device + " ran these kernels"}
+		if ran := runs[file].Kernels; ran != kernels {
+			k.Outcome, k.Message = verdict.NotApplicable, fmt.Sprintf("%s ran other kernels, %.12s", runs[file].Device, ran)
 		}
 		c.Cases = append(c.Cases, k)
 	}
-	if c.Count(verdict.Passed) == 0 {
-		return missing("no recorded run of these kernels, %.12s, on a GPU: run `make gpu-test` where one is", h.Kernels)
+	if c.Count(verdict.Passed) > 0 {
+		return nil
 	}
-	return nil
+	why := fmt.Sprintf("no recorded run of these kernels, %.12s, on a GPU: run `make gpu-test` where one is", kernels)
+	if g.RequireHardware {
+		return errors.New(why)
+	}
+	return leaving(why + "; not required")
 }

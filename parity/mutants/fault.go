@@ -35,8 +35,9 @@ type Fault struct {
 	Engine  string // the engine that it is in
 	Kernels string // of the reference's kernels, the set that it is in; any if empty
 
-	// Test is a package whose ordinary tests must fail, in place of a stage: of a
-	// fault in the harness itself, or of one that only they can see.
+	// Test is a package whose ordinary tests must fail, in place of a stage, and after a
+	// space the name of one where all of them take long: of a fault in the harness
+	// itself, or of one that only they can see.
 	Test string
 
 	Edits []Edit

@@ -43,7 +43,7 @@ func FindRoot(dir string) (string, error) {
 			return d, nil
 		}
 		if d == filepath.Dir(d) {
-			return "", fmt.Errorf("%s is not inside lockstep's source, which faults are planted in", dir)
+			return "", fmt.Errorf("%s is not inside lockstep's source", dir)
 		}
 	}
 }
@@ -197,7 +197,11 @@ func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	tests := []string{f.Test}
+	folder, name, named := strings.Cut(f.Test, " ")
+	tests := []string{folder}
+	if named {
+		tests = []string{"-run=^" + name + "$", folder}
+	}
 	if f.Test == "" {
 		tests = []string{"-v", "-run=^TestProbe$", "./parity/mutants", "-args", "-engine=" + f.Engine, "-kernels=" + f.Kernels}
 		contents[variants] = cmp.Or(contents[variants], probedVariants)

@@ -270,6 +270,81 @@ func TestOneFails(t *testing.T) {
 	}
 }
 
+// stutterer gives one task's result twice.
+type stutterer struct {
+	*walks
+	at int
+}
+
+func (s stutterer) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+	return func(yield func(int, parity.End) bool) {
+		for i, end := range s.walks.Run(ctx, tasks, observe) {
+			if !yield(i, end) || tasks[i].Job == s.at && !yield(i, end) {
+				return
+			}
+		}
+	}
+}
+
+// TestCalls: where several calls of an engine share the work, what is wrong with any of them is.
+func TestCalls(t *testing.T) {
+	const rollouts, calls = 7, 3
+	one := &walks{rollouts: rollouts, steps: 2}
+	var tasks []parity.Task
+	for i := range rollouts {
+		tasks = append(tasks, parity.Task{Rollout: one.about(i), Job: i})
+	}
+	for at := -1; at < rollouts; at++ {
+		shared := &parity.LiveSource{Engine: stutterer{one, at}, Parallel: calls}
+		for _, sides := range [][2]parity.Source{{shared, parity.Live(one)}, {parity.Live(one), shared}} {
+			r, err := parity.Compare(t.Context(), parity.Family{}, sides[0], sides[1], tasks, parity.CompareOptions{})
+			if (err == nil) != (at < 0) || err == nil && (r.Err() != nil || r.Steps != 2*rollouts) {
+				t.Errorf("task %d has two results: %v", at, err)
+			}
+		}
+	}
+}
+
+// stubborn refuses one task.
+type stubborn struct {
+	*walks
+	at int
+}
+
+func (s stubborn) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+	return func(yield func(int, parity.End) bool) {
+		for i, task := range tasks {
+			end := parity.End{Err: errors.New("no")}
+			if task.Job != s.at {
+				end = parity.End{Outcome: s.run(task.Job.(int), task.Teacher, func(s *schema.Step) { observe(i, s) })}
+			}
+			if !yield(i, end) {
+				return
+			}
+		}
+	}
+}
+
+// TestBare: a rollout that fails on both sides at once is none that was compared, whatever
+// its neighbours are.
+func TestBare(t *testing.T) {
+	const rollouts = 3
+	var tasks []parity.Task
+	for i := range rollouts {
+		tasks = append(tasks, parity.Task{Rollout: (&walks{}).about(i), Job: i})
+	}
+	for at := -1; at < rollouts; at++ {
+		side := parity.Live(stubborn{&walks{rollouts: rollouts, steps: 2}, at})
+		r, err := parity.Compare(t.Context(), parity.Family{}, side, side, tasks, parity.CompareOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("start %d: nothing was compared: no", at); (r.Err() == nil) != (at < 0) || at >= 0 && r.Err().Error() != want {
+			t.Errorf("task %d fails: %v", at, r.Err())
+		}
+	}
+}
+
 // TestMissing: a stage that one of two engines does not show at some step is at fault.
 func TestMissing(t *testing.T) {
 	task := parity.Task{Rollout: (&walks{}).about(0), Job: 0}
@@ -290,20 +365,24 @@ func TestMissing(t *testing.T) {
 // TestNaN: an outcome that is no number is another than one that is, on either side, and
 // the same as itself.
 func TestNaN(t *testing.T) {
-	side := func(last float64) parity.Source {
-		return parity.Recorded(ended{&walks{rollouts: 1, steps: 1}, []float64{1, last}})
+	side := func(at int, x float64) parity.Source {
+		outcome := []float64{1, 1}
+		outcome[at] = x
+		return parity.Recorded(ended{&walks{rollouts: 1, steps: 1}, outcome})
 	}
 	nan := math.NaN()
 	for _, c := range []struct {
 		want, got float64
 		same      bool
 	}{{1, 1, true}, {nan, nan, true}, {nan, -nan, true}, {nan, 1, false}, {1, nan, false}, {0, math.Copysign(0, -1), false}} {
-		r, err := parity.Compare(t.Context(), parity.Family{}, side(c.want), side(c.got), nil, parity.CompareOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if same := r.Err() == nil; same != c.same {
-			t.Errorf("%v and %v: %v", c.want, c.got, r.Err())
+		for at := range places.Outcome.Elements {
+			r, err := parity.Compare(t.Context(), parity.Family{}, side(at, c.want), side(at, c.got), nil, parity.CompareOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if same := r.Err() == nil; same != c.same {
+				t.Errorf("%v and %v: %v", c.want, c.got, r.Err())
+			}
 		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/zeebo/xxh3"
 )
 
 // Hash is the function that makes digests of arrays.
@@ -15,9 +17,10 @@ type Hash uint8
 const (
 	XXH64  Hash = iota // XXH64 with seed 0
 	SHA256             // the first 8 bytes of SHA-256, as golden.Hash
+	XXH3               // XXH3 of 64 bits, without a seed or secret
 )
 
-var hashNames = [...]string{"xxh64", "sha256"}
+var hashNames = [...]string{"xxh64", "sha256", "xxh3"}
 
 func (h Hash) String() string { return hashNames[h] }
 
@@ -28,7 +31,7 @@ func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 func (h *Hash) UnmarshalText(text []byte) error {
 	at := slices.Index(hashNames[:], string(text))
 	if at < 0 {
-		return fmt.Errorf("digest %.60q is not known, want xxh64 or sha256", text)
+		return fmt.Errorf("digest %.60q is not known, want one of %s", text, strings.Join(hashNames[:], ", "))
 	}
 	*h = Hash(at)
 	return nil
@@ -36,9 +39,12 @@ func (h *Hash) UnmarshalText(text []byte) error {
 
 // Bytes is the digest of an array that lies in memory as it would in a file.
 func (h Hash) Bytes(data []byte) uint64 {
-	if h == SHA256 {
+	switch h {
+	case SHA256:
 		sum := sha256.Sum256(data)
 		return binary.BigEndian.Uint64(sum[:])
+	case XXH3:
+		return xxh3.Hash(data)
 	}
 	return xxhash.Sum64(data)
 }

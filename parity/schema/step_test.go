@@ -20,10 +20,15 @@ func TestDigest(t *testing.T) {
 	if got, want := SHA256.Bytes(Bytes(cdf)), golden.Hash(cdf); got != want {
 		t.Errorf("sha256 of float64: %016x, golden %016x", got, want)
 	}
-	// The reference implementation's own test vectors.
-	for text, want := range map[string]uint64{"": 0xef46db3751d8e999, "a": 0xd24ec4f1a98c6e5b, "abc": 0x44bc2cf5ad770999} {
-		if got := XXH64.Bytes([]byte(text)); got != want {
-			t.Errorf("xxh64 of %q: %016x, want %016x", text, got, want)
+	// The reference implementations' own test vectors.
+	for h, want := range map[Hash]map[string]uint64{
+		XXH64: {"": 0xef46db3751d8e999, "a": 0xd24ec4f1a98c6e5b, "abc": 0x44bc2cf5ad770999},
+		XXH3:  {"": 0x2d06800538d394c2, "a": 0xe6c632b61e964e1f, "abc": 0x78af5f94892f3950},
+	} {
+		for text, want := range want {
+			if got := h.Bytes([]byte(text)); got != want {
+				t.Errorf("%v of %q: %016x, want %016x", h, text, got, want)
+			}
 		}
 	}
 	// As it would be on a machine of the other byte order.

@@ -26,12 +26,13 @@ func BenchmarkTrace(b *testing.B) {
 		hash schema.Hash
 		full schema.Set
 	}{
+		{"batched/xxh3", nil, schema.XXH3, 0},
 		{"batched/xxh64", nil, schema.XXH64, 0},
 		{"batched/sha256", nil, schema.SHA256, 0},
-		{"batched/full", nil, schema.XXH64, everything},
-		{"onnxruntime/xxh64", func() (lockstep.Simulator, error) {
+		{"batched/full", nil, schema.XXH3, everything},
+		{"onnxruntime/xxh3", func() (lockstep.Simulator, error) {
 			return onnxruntime.New(onnxruntime.Config{ModelPath: model, Workers: 1})
-		}, schema.XXH64, 0},
+		}, schema.XXH3, 0},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			if c.open == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"lockstep/internal/fileio"
 	"lockstep/parity/schema"
@@ -132,15 +133,10 @@ func (f *File) Step(r *Run, i int) (*schema.Step, error) {
 	if err := decodeStep(&f.Header.Schema, s, payload[4:]); err != nil {
 		return fail(err)
 	}
-	for k, data := range s.Data {
-		if data != nil {
-			s.Has |= 1 << k
-		}
-	}
-	if s.Index != known.Index || s.Has != known.Has {
+	s.Sum(f.hash)
+	if s.Index != known.Index || s.Has != known.Has || !slices.Equal(s.Bits, known.Bits) {
 		return fail(changed)
 	}
-	copy(s.Bits, known.Bits)
 	return s, nil
 }
 

@@ -275,7 +275,7 @@ func TestHostile(t *testing.T) {
 		{"huge header", u32(u32([]byte(magic), version), 1<<31), "header: 2147483648 bytes of description"},
 		{"no JSON", head(version, "[["), "header: "},
 		{"two objects", head(version, "{}{}"), "more than one JSON object"},
-		{"digest", head(version, `{"digest":"md5"}`), `digest "md5" is not known, want xxh64 or sha256`},
+		{"digest", head(version, `{"digest":"md5"}`), `digest "md5" is not known, want one of xxh64, sha256, xxh3`},
 		{"unknown key", head(version, `{"engines":"x"}`), `unknown field "engines"`},
 		{"no schema", head(version, `{}`), `schema "": 0 stages`},
 		{"type", described(func(s *schema.Schema) { s.Stages[0].Type = "float16" }), `stage "action": type "float16" is not known`},
@@ -456,6 +456,40 @@ func TestWriterErrors(t *testing.T) {
 	}
 }
 
+// TestLongest: a record of as many bytes as readers take is written, and none that has one more.
+func TestLongest(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		h := Header{Schema: schema.Schema{
+			Name: "long", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result"},
+			Stages: []schema.Stage{{Name: "a", Type: "uint8", Shape: []int{maxRecord / 2}}, {Name: "b", Type: "uint8", Shape: []int{maxRecord/2 - 16 + more}}},
+		}}
+		path := filepath.Join(t.TempDir(), "a.trace")
+		err := WriteFile(path, h, h.Schema.Arrays(), func(w *Writer) error {
+			s, r := h.Schema.NewStep(), w.Begin(Rollout{Key: []string{"long"}})
+			for i := range s.Data {
+				s.Data[i] = make([]byte, h.Schema.Stages[i].Size())
+			}
+			r.Observe(s)
+			r.End(nil, nil)
+			return nil
+		})
+		if more > 0 {
+			if err == nil || err.Error() != "long: a record of 1048577 bytes, want 1048576 at most" {
+				t.Error(err)
+			}
+			continue
+		}
+		f, open := Open(path)
+		if err := errors.Join(err, open); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Step(f.Rollouts[0], 0); err != nil {
+			t.Error(err)
+		}
+		f.Close()
+	}
+}
+
 // TestRehash: digests of another kind can be made of full arrays, and only of them.
 func TestRehash(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))
@@ -496,7 +530,7 @@ func TestRehash(t *testing.T) {
 }
 
 // TestChangedFile: a file that is replaced while it is open is noticed when its
-// steps are read.
+// steps are read, whichever bit is another.
 func TestChangedFile(t *testing.T) {
 	data := small(t)
 	f, err := NewFile(bytes.NewReader(data), "a.trace")
@@ -504,6 +538,18 @@ func TestChangedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := f.Rollouts[1]
+	want, err := f.Step(r, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := r.offsets[1] + 5 + int64(binary.LittleEndian.Uint32(data[r.offsets[1]+1:]))
+	for bit := 8 * r.offsets[1]; bit < 8*end; bit++ {
+		data[bit/8] ^= 1 << (bit % 8)
+		if got, err := f.Step(r, 1); err == nil && !cmp.Equal(want, got) {
+			t.Errorf("bit %d of the step: %s", bit-8*r.offsets[1], cmp.Diff(want, got))
+		}
+		data[bit/8] ^= 1 << (bit % 8)
+	}
 	data[r.offsets[1]] = 'E'
 	if _, err := f.Step(r, 1); err == nil || !strings.Contains(err.Error(), "a.trace: step 21 of 00001/pid") || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("%v", err)

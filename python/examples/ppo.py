@@ -130,11 +130,9 @@ class Feedforward:
         self.integral = self.integral * (1 - self.leak) + error
         ahead = self.ff[0] * (step.target - step.roll_lataccel)
         for k, (first, end) in enumerate(self.BANDS):
-            means = [
-                plan[3, first:end].mean() if plan.shape[1] > first else target
-                for plan, target in zip(step.plan, step.target, strict=True)
-            ]
-            ahead += self.ff[k + 1] * (means - step.target)
+            rows = [plan[3, first:end] for plan in step.plan]
+            means = np.array([np.cumsum(r)[-1] / len(r) if len(r) else np.nan for r in rows])
+            ahead = np.where(np.isnan(means), ahead, ahead + self.ff[k + 1] * (means - step.target))
         ahead *= 1 + self.ffv * (20 / np.maximum(step.v_ego, 5) - 1)
         command = self.p * error + self.i * self.integral + self.d * (error - self.error) + ahead
         self.error = error
@@ -305,8 +303,12 @@ def main():
 
     if epoch == 0:
         report(np.nan, np.nan)
-    progress = epoch / args.epochs
-    while progress < 1:
+
+    def progress():
+        """The share of the training that is done."""
+        return max(epoch / args.epochs, spent() / args.cpu_minutes if args.cpu_minutes else 0)
+
+    while epoch < args.epochs and progress() < 1:
         began = time.monotonic()
         picked = train[random.permutation(len(train))[: args.routes_per_epoch].tolist()]
         data = sim.collect(policy_of(actor), picked, samples=args.samples, seed=args.seed << 32 | epoch)
@@ -314,12 +316,11 @@ def main():
         rewards.append(data.reward.ravel()[data.places].std())
         rollouts += len(data)
         for optimizer in optimizers:
-            cosine = (1 + np.cos(np.pi * progress)) / 2
+            cosine = (1 + np.cos(np.pi * progress())) / 2
             optimizer.param_groups[0]["lr"] = args.lr_end + (args.lr - args.lr_end) * cosine
         update(actor, critic, optimizers, data, args, epoch, float(np.mean(rewards)))
         epoch += 1
-        progress = max(epoch / args.epochs, spent() / args.cpu_minutes if args.cpu_minutes else 0)
-        if epoch % args.validate_every == 0 or progress >= 1:
+        if epoch % args.validate_every == 0 or progress() >= 1:
             report(np.nanmean(data.costs[:, 2]), collecting / (time.monotonic() - began))
         modules = [m.state_dict() for m in (actor, critic, *optimizers)]
         kept = {"modules": modules, "epoch": epoch, "rewards": rewards, "rollouts": rollouts, "cpu_minutes": spent()}

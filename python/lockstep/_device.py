@@ -82,7 +82,8 @@ def on_device(array: Any) -> bool:
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a contiguous array, in elements."""
-    strides, size = [], 1
+    strides: list[int] = []
+    size = 1
     for n in reversed(shape):
         strides.insert(0, size)
         size *= n

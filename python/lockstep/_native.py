@@ -65,6 +65,7 @@ def _load() -> ctypes.CDLL:
         ("finish", pointer, [integer]),
         ("step", ctypes.c_int, [integer, pointer, pointer, integer]),
         ("step_on_device", ctypes.c_int, [integer, ctypes.c_uint64, ctypes.c_uint64]),
+        ("episodes_step", ctypes.c_int, [integer, pointer]),
         ("environments_step", ctypes.c_int, [integer, pointer]),
     ]:
         function = getattr(lib, "lockstep_" + name)

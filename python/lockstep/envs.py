@@ -25,7 +25,16 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, FEATURES, STEER_MAX, STEER_MIN, Rollouts
+from lockstep.rollouts import (
+    CONTEXT_LENGTH,
+    CONTROL_START_IDX,
+    COST_END_IDX,
+    FEATURES,
+    REAL,
+    STEER_MAX,
+    STEER_MIN,
+    Rollouts,
+)
 from lockstep.simulator import Routes, Simulator
 
 __all__ = ["Env", "VectorEnv"]
@@ -60,12 +69,14 @@ class _Task:
         if noise not in ("route", "seed"):
             raise ValueError(f'noise={noise!r:.60}: want "route" or "seed"')
         self.seeded = noise == "seed"
+        self.featured = False  # whether the library observes
         if callable(obs):
             if observation_space is None:
                 raise ValueError("obs is a function: give the observation_space of what it returns, without the clock")
             inner, self.observe = observation_space, obs
         elif obs == "features":
             inner, self.observe = Box(-5.0, 5.0, (FEATURES,), np.float32), lambda rollouts, _: rollouts.features()
+            self.featured = True
         else:
             raise ValueError(f'obs={obs!r:.60}: want "features" or a function')
         if len(inner.shape) != 1:
@@ -210,10 +221,20 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
 class _Cohort:
     """Episodes that began together, and are at the same step."""
 
-    def __init__(self, rollouts: Rollouts, routes: Routes, envs: npt.NDArray[np.intp]) -> None:
+    def __init__(
+        self,
+        rollouts: Rollouts,
+        routes: Routes,
+        envs: npt.NDArray[np.intp],
+        num_envs: int,
+        shared: Sequence[npt.NDArray[Any] | None],
+    ) -> None:
         self.rollouts = rollouts
         self.routes = routes
-        self.envs = envs  # of each rollout; -1 if its environment has gone on to another
+        self.envs = envs.astype(np.int64)  # of each rollout; -1 if its environment has gone on to another
+        # Addresses, as the struct episodes in python/native/episodes.go has them.
+        arrays = [self.envs, *rollouts._buffer, *shared]
+        self.memory = np.array([0 if a is None else a.ctypes.data for a in arrays] + [num_envs], dtype=np.intp)
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
@@ -259,10 +280,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         self._copy = copy
         self._episodes: list[_Episodes | None] = [None] * num_envs
         self._cohorts: list[_Cohort] = []
-        self._targets = np.zeros((num_envs, COST_END_IDX))
-        self._ends = np.full(num_envs, CONTROL_START_IDX + 1)
-        self._steps = np.zeros(num_envs, dtype=np.intp)
-        self._before = np.zeros(num_envs)
+        self._begun = False  # every environment has begun an episode
+        # What the library reads and writes at a step. Its addresses are asked for once.
+        self._actions, self._rewards = np.zeros(num_envs), np.zeros(num_envs)
         self._ended = np.ones(num_envs, dtype=np.bool_)
         self._obs = np.zeros((num_envs, self.single_observation_space.shape[0]), dtype=np.float32)
 
@@ -288,6 +308,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         for i in np.flatnonzero(mask):
             if seeds[i] is not None or self._episodes[i] is None:
                 self._episodes[i] = _Episodes(self._task, seeding.np_random(seeds[i])[0])
+        self._begun = None not in self._episodes
         infos = self._begin(mask, options, {})
         return self._observations(), infos
 
@@ -299,34 +320,34 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         episodes = [self._episodes[i].next(options) for i in envs]  # type: ignore[union-attr]
         picked = [route for route, _ in episodes]
         self._leave(mask)
-        cohort = _Cohort(
-            self._task.reset(picked, [d for _, draws in episodes for d in draws]), self._task.routes[picked], envs
-        )
+        rollouts = self._task.reset(picked, [d for _, draws in episodes for d in draws])
+        shared = [self._actions, self._rewards, self._ended, self._obs if self._task.featured else None]
+        cohort = _Cohort(rollouts, self._task.routes[picked], envs, self.num_envs, shared)
         self._cohorts.append(cohort)
-        for i, route in zip(envs, cohort.routes, strict=True):
-            n = min(len(route), COST_END_IDX)
-            self._targets[i, :n] = route.target_lataccel[:n]
-            infos = self._add_info(infos, {"route": route.name}, int(i))
-        self._ends[envs] = self._task.ends[picked]
-        self._steps[envs] = CONTROL_START_IDX
-        self._before[envs] = self._targets[envs, CONTROL_START_IDX - 1]
+        for i, name in zip(envs, cohort.routes.names, strict=True):
+            infos = self._add_info(infos, {"route": name}, int(i))
         self._ended[envs] = False
-        self._look(cohort)
+        if self._task.featured:
+            rollouts._handle.call("episodes_show", cohort.memory)
+        else:
+            self._look(cohort)
         return infos
 
     def _leave(self, mask: npt.NDArray[np.bool_]) -> None:
         """Take environments out of their cohorts, which end when nobody is left."""
         for cohort in self._cohorts:
-            cohort.envs = np.where((cohort.envs >= 0) & ~mask[cohort.envs], cohort.envs, -1)
+            cohort.envs[mask[cohort.envs]] = -1
             if (cohort.envs < 0).all():
                 cohort.rollouts.close()
         self._cohorts = [c for c in self._cohorts if (c.envs >= 0).any()]
 
     def _look(self, cohort: _Cohort) -> None:
-        """Observe a cohort's environments."""
+        """Observe a cohort's environments by the function that was given."""
         member = cohort.envs >= 0
         envs = cohort.envs[member]
-        self._obs[envs, -1] = (self._steps[envs] - CONTROL_START_IDX) / (self._ends[envs] - CONTROL_START_IDX)
+        ends = np.minimum(cohort.routes.rows[member], COST_END_IDX)
+        at = np.minimum(cohort.rollouts.step, ends)
+        self._obs[envs, -1] = (at - CONTROL_START_IDX) / (ends - CONTROL_START_IDX)
         running = member & cohort.rollouts.running
         if running.any():
             self._obs[envs, :-1] = self._task.rows(cohort.rollouts, cohort.routes, running)[member]
@@ -346,66 +367,51 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         dict[str, Any],
     ]:
         """Steer all cars for one step; ``actions`` has shape (N, 1) or (N,)."""
-        commands = np.asarray(actions, dtype=np.float64)
+        commands = np.asarray(actions)
         if commands.shape not in ((self.num_envs, 1), (self.num_envs,)):
             raise ValueError(f"actions: shape {commands.shape}, want ({self.num_envs}, 1)")
-        commands = commands.reshape(-1)
-        again = self._ended.copy()
-        if any(episodes is None for episodes in self._episodes):
+        if commands.dtype.kind not in REAL:
+            raise TypeError(f"actions: {commands.dtype}, want float32")
+        if not self._begun:
             raise ResetNeeded("call reset first")
-        if again.any() and self.autoreset_mode is not AutoresetMode.NEXT_STEP:
+        again = self._ended.copy()
+        resets = bool(again.any())
+        if resets and self.autoreset_mode is not AutoresetMode.NEXT_STEP:
             raise ResetNeeded(
                 f"environment {int(np.argmax(again))}: the episode has ended: reset it by options['reset_mask']"
             )
-        nan = np.isnan(commands) & ~again
-        if nan.any():
-            raise ValueError(f"actions: NaN for environment {int(np.argmax(nan))}")
-        rewards = np.zeros(self.num_envs)
-        ended = np.zeros(self.num_envs, dtype=np.bool_)
+        self._actions[...] = commands.reshape(-1)
+        if np.isnan(self._actions.min()):
+            nan = np.isnan(self._actions) & ~again
+            if nan.any():
+                raise ValueError(f"actions: NaN for environment {int(np.argmax(nan))}")
+        self._rewards[...] = 0
+        self._ended[...] = False
         infos: dict[str, Any] = {}
         for cohort in self._cohorts:
-            self._advance(cohort, commands, rewards, ended)
-        costs = self._costs(ended)
-        self._ended = ended.copy()
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            for i in map(int, np.flatnonzero(ended)):
-                infos = self._add_info(infos, {"final_obs": self._obs[i].copy(), "final_info": {"costs": costs[i]}}, i)
-            again = ended.copy()
-        else:
-            for i in map(int, np.flatnonzero(ended)):
-                infos = self._add_info(infos, {"costs": costs[i]}, i)
-        if again.any():
+            if resets and not ((cohort.envs >= 0) & ~again[cohort.envs]).any():
+                continue
+            cohort.rollouts._advance_episodes(cohort.memory)
+            if not self._task.featured:
+                self._look(cohort)
+        ended = self._ended.copy()
+        if ended.any():
+            infos = self._finish(ended, infos)
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                again, resets = ended, True
+        if resets:
             infos = self._begin(again, None, infos)
-        return self._observations(), rewards, ended, np.zeros(self.num_envs, dtype=np.bool_), infos
+        return self._observations(), self._rewards.copy(), ended, np.zeros(self.num_envs, dtype=np.bool_), infos
 
-    def _advance(
-        self,
-        cohort: _Cohort,
-        commands: npt.NDArray[np.float64],
-        rewards: npt.NDArray[np.float64],
-        ended: npt.NDArray[np.bool_],
-    ) -> None:
-        """Compute a step of a cohort's environments that run, with rewards and ends, and observe them."""
-        running = (cohort.envs >= 0) & ~self._ended[cohort.envs]
-        if not running.any():
-            return
-        # A rollout that nobody asks for is ended by a command that is none.
-        lataccel = cohort.rollouts.advance(np.where(running, commands[cohort.envs], np.nan))[running]
-        envs = cohort.envs[running]
-        if np.isnan(lataccel).any():
-            slot = int(np.flatnonzero(running)[np.argmax(np.isnan(lataccel))])
-            raise cohort.rollouts.errors[slot]
-        at, steps = self._steps[envs], self._ends[envs] - CONTROL_START_IDX
-        error = self._targets[envs, at] - lataccel
-        reward = -(LATACCEL_WEIGHT / steps * (error * error))
-        if at[0] > CONTROL_START_IDX:
-            jerk = (lataccel - self._before[envs]) / DEL_T
-            reward -= JERK_WEIGHT / (steps - 1) * (jerk * jerk)
-        rewards[envs] = reward
-        self._before[envs] = lataccel
-        self._steps[envs] += 1
-        ended[envs] = at + 1 == self._ends[envs]
-        self._look(cohort)
+    def _finish(self, ended: npt.NDArray[np.bool_], infos: dict[str, Any]) -> dict[str, Any]:
+        """Tell of episodes that end at this step."""
+        costs = self._costs(ended)
+        for i in map(int, np.flatnonzero(ended)):
+            info = {"costs": costs[i]}
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                info = {"final_obs": self._obs[i].copy(), "final_info": info}
+            infos = self._add_info(infos, info, i)
+        return infos
 
     def _costs(self, ended: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
         """The costs of environments whose episodes end at this step, shape (N, 3)."""

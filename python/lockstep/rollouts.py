@@ -21,6 +21,8 @@ CONTROL_START_IDX = 100
 COST_END_IDX = 500
 STEER_MIN, STEER_MAX = -2.0, 2.0
 FEATURES = 256
+FLOAT64 = np.dtype(np.float64)
+REAL = "fiub"  # kinds of what is a real number
 
 # The most rollouts whose step is one call of the library. A step of more may take so
 # long that it is waited for in turns.
@@ -56,10 +58,12 @@ class Rollouts:
             ctypes.c_void_p(self._lataccel.ctypes.data),
             ctypes.c_int64(self._n),
         )
+        self._out: Any = None  # the array that lataccels went to, once it was looked at
         self._native_step = _native.library().lockstep_step
         self._own = there  # lataccels on the GPU
         self._there: Any = None  # those of the last step, if it was one there
         self._given: Any = None  # and what must live until that step is done
+        self._learn()
 
     def __len__(self) -> int:
         return self._n
@@ -133,10 +137,12 @@ class Rollouts:
         """
         if type(actions) is not np.ndarray and on_device(actions):
             return self._advance_there(actions, out)
-        self._there = None
         commands = self._commands
-        if getattr(actions, "shape", None) != commands.shape:
+        if type(actions) is not np.ndarray or actions.dtype is not FLOAT64 or actions.shape != commands.shape:
             actions = self._check(actions)
+        if out is not None and out is not self._out:
+            self._check_out(out)
+        self._there = None
         commands[...] = actions
         if _native._forked:
             _native.check_fork()
@@ -150,6 +156,18 @@ class Rollouts:
             return self._lataccel.copy()
         out[...] = self._lataccel
         return out
+
+    def _advance_episodes(self, memory: npt.NDArray[np.intp]) -> None:
+        """Compute one step with what ``episodes`` in python/native/episodes.go has."""
+        self._there = None
+        if _native._forked:
+            _native.check_fork()
+        if self._n <= INLINE:
+            if _native.library().lockstep_episodes_step(self._arguments[0], memory.ctypes.data):
+                self._raise()
+        else:
+            self._handle.long_call("episodes_step", memory)
+        self._step += 1
 
     def _advance_there(self, actions: Any, out: Any) -> Any:
         """Compute one step on the GPU."""
@@ -172,13 +190,29 @@ class Rollouts:
     def _sync(self) -> None:
         """Learn what steps on the GPU have come to."""
         if self._there is not None:
-            self._handle.long_call("synchronize", self._lataccel)
+            self._learn()
 
-    def _check(self, actions: npt.ArrayLike) -> FloatArray:
-        array = np.asarray(actions, dtype=np.float64)
+    def _learn(self) -> None:
+        """Enter what the last step has come to."""
+        self._handle.long_call("synchronize", self._lataccel)
+
+    def _check(self, actions: npt.ArrayLike) -> npt.NDArray[Any]:
+        array = np.asarray(actions)
+        if array.dtype.kind not in REAL:
+            raise TypeError(f"actions: {array.dtype}, want float64")
         if array.shape != (self._n,):
             raise ValueError(f"actions: shape {array.shape}, want ({self._n},)")
         return array
+
+    def _check_out(self, out: FloatArray) -> None:
+        """Refuse what cannot receive lataccels, before the step; what has been looked at is known again."""
+        if not isinstance(out, np.ndarray) or out.dtype != FLOAT64:
+            raise TypeError(f"out: {getattr(out, 'dtype', type(out).__name__)}, want an array of float64")
+        if out.shape != (self._n,):
+            raise ValueError(f"out: shape {out.shape}, want ({self._n},)")
+        if not out.flags.writeable:
+            raise ValueError("out: the array is read-only")
+        self._out = out
 
     def _raise(self) -> None:
         why = self._handle.call("why")
@@ -238,9 +272,7 @@ class Rollouts:
         self._handle.long_call("restore", snapshot=snapshot._handle.id)
         self._step = snapshot.step
         self._there = None
-        self._lataccel[...] = 0.0
-        for i in self.errors:
-            self._lataccel[i] = np.nan
+        self._learn()
 
 
 class Snapshot:

@@ -14,6 +14,7 @@ package main
 import "C"
 
 import (
+	"context"
 	"time"
 	"unsafe"
 )
@@ -113,6 +114,18 @@ func lockstep_step_on_device(handle C.int64_t, commands, lataccels C.uint64_t) C
 func lockstep_environments_step(handle C.int64_t, memory unsafe.Pointer) C.int {
 	e, err := get[*environments](int64(handle))
 	if err != nil || e.step(memory) != nil {
+		return 1
+	}
+	return 0
+}
+
+// lockstep_episodes_step computes one step of rollouts as environments, in memory of the
+// caller's, see episodes. It returns what lockstep_step does.
+//
+//export lockstep_episodes_step
+func lockstep_episodes_step(handle C.int64_t, memory unsafe.Pointer) C.int {
+	r, err := get[*roll](int64(handle))
+	if err != nil || r.episode(context.Background(), memory) != nil {
 		return 1
 	}
 	return 0

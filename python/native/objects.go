@@ -134,6 +134,9 @@ func init() { // they refer to one another
 		"precede":     of(precede),
 		"synchronize": of(synchronize),
 
+		"episodes_show": of(showEpisodes),
+		"episodes_step": of(stepEpisodes),
+
 		"why":      of(why),
 		"costs":    of(costs),
 		"features": of(features),

@@ -26,6 +26,10 @@ type roll struct {
 	unwritten  []float64
 	places     []lockstep.Place
 	rows       []float32
+
+	// Of a step of episodes: lataccels before it, and which rollouts it computed.
+	before []float64
+	ran    []bool
 }
 
 type resetRequest struct {
@@ -274,15 +278,30 @@ func costs(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 // features writes the observation of each rollout at the next step; 0 for one that has
 // ended or failed.
 func features(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
+	const size = lockstep.ObservationSize
+	out, err := floats[float32](buffer, size*r.n)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.observe(t)
+	if err != nil {
+		return nil, err
+	}
+	clear(out)
+	for k, p := range r.places {
+		copy(out[p.Rollout*size:], rows[k*size:][:size])
+	}
+	return nothing{}, nil
+}
+
+// observe computes the observations of the rollouts that run: one row for each of the
+// places, which it sets. They are overwritten by the next.
+func (r *roll) observe(ctx context.Context) ([]float32, error) {
 	collector, ok := r.simulator.Simulator.(lockstep.Collector)
 	if !ok {
 		return nil, usagef("the %s engine computes no observations", r.simulator.Name())
 	}
-	out, err := floats[float32](buffer, lockstep.ObservationSize*r.n)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.sync(t); err != nil {
+	if err := r.sync(ctx); err != nil {
 		return nil, err
 	}
 	index := r.stepper.Index()
@@ -290,27 +309,20 @@ func features(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 		return nil, usagef("step %d: there are observations from step %d on", index, lockstep.ControlStartIdx)
 	}
 	r.write()
-	clear(out)
 	r.places = r.places[:0]
 	for i := range r.n {
 		if r.stepper.Running(i) {
 			r.places = append(r.places, lockstep.Place{Rollout: i, Step: index - lockstep.ControlStartIdx})
 		}
 	}
-	if len(r.places) == r.n {
-		return nothing{}, collector.Observe(r.experience, r.places, out)
-	}
 	if r.rows == nil {
-		r.rows = make([]float32, len(out))
+		r.rows = make([]float32, r.n*lockstep.ObservationSize)
 	}
 	rows := r.rows[:len(r.places)*lockstep.ObservationSize]
-	if err := collector.Observe(r.experience, r.places, rows); err != nil {
-		return nil, err
+	if len(rows) == 0 {
+		return rows, nil
 	}
-	for k, p := range r.places {
-		copy(out[p.Rollout*lockstep.ObservationSize:][:lockstep.ObservationSize], rows[k*lockstep.ObservationSize:])
-	}
-	return nothing{}, nil
+	return rows, collector.Observe(r.experience, r.places, rows)
 }
 
 // A snapshot belongs to no rollouts.

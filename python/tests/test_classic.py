@@ -1,5 +1,6 @@
 """Classic control: every bit of Gymnasium's own environments, on seeds and options of the day."""
 
+import copy
 import secrets
 
 import gymnasium
@@ -117,6 +118,18 @@ def test_vector_is_gymnasiums(name, n, mode, seed):
     assert ends >= n
 
 
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_returned_stays(name, mode, seed):
+    """Later calls change nothing of it."""
+
+    def made():
+        return drive(classic.VectorEnv(name, 3, mode, max_episode_steps=20), seed, 45, None)
+
+    for kept, seen in zip(list(made()), [copy.deepcopy(got) for got in made()], strict=True):
+        assert all(equal(x, y) for x, y in zip(kept, seen, strict=True))
+
+
 def test_vector_class_is_gymnasiums(seed):
     ours = gymnasium.make_vec("lockstep/CartPoleVectorEnv-v1", num_envs=37)
     theirs = gymnasium.make_vec("CartPole-v1", num_envs=37, vectorization_mode="vector_entry_point")
@@ -136,13 +149,13 @@ def test_engines_and_workers_are_equal(seed):
 
 
 def test_copies():
-    for copy in (True, False):
-        envs = classic.VectorEnv("CartPole-v1", 2, copy=copy)
+    for own in (True, False):
+        envs = classic.VectorEnv("CartPole-v1", 2, copy=own)
         first, _ = envs.reset(seed=1)
         kept = first.copy()
         second = envs.step(np.array([0, 1]))[0]
-        assert (first is second) == (not copy)
-        assert equal(first, kept) == copy
+        assert (first is second) == (not own)
+        assert equal(first, kept) == own
 
 
 def test_bad_input():

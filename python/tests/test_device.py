@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import itertools
 import math
 import os
 
@@ -187,7 +188,7 @@ class Elsewhere:
     def __dlpack__(self, stream=None):
         place = _device.Place(1, 0)
         keep = type("Handle", (), {"id": 1})()
-        return _device.DeviceArray(place, 4096, 3, keep).__dlpack__()
+        return _device.DeviceArray(place, 4096, (3,), keep).__dlpack__()
 
 
 def test_bad_arrays(gpu, driver, three, sim, short_routes):
@@ -219,3 +220,54 @@ def test_bad_arrays(gpu, driver, three, sim, short_routes):
         rollouts.advance(good)
     with pytest.raises(ValueError, match="stream=-1"):
         lockstep.Simulator(engine="gpu", model="own", stream=-1)
+
+
+def test_what_is_collected_stays_on_the_gpu(gpu, driver, three):
+    rng = np.random.default_rng(5)
+    sizes = [256, 16, 2]
+    weights = [rng.normal(0, 0.1, (n, k)) for k, n in itertools.pairwise(sizes)]
+    policy = lockstep.Network(weights, [np.zeros(n) for n in sizes[1:]])
+    host = gpu.collect(policy, three, samples=2, seed=3)
+    passed = driver.standin and driver.passed()
+    there = gpu.collect(policy, three, samples=2, seed=3, device=True)
+    if driver.standin:
+        assert driver.passed()[3] - passed[3] < 2000, "more than statuses and costs came down"
+    np.testing.assert_array_equal(there.costs, host.costs)
+    np.testing.assert_array_equal(there.steps, host.steps)
+    np.testing.assert_array_equal(there.places, host.places)
+    for name in ("raw", "softplus", "reward", "lataccel", "action"):
+        array, want = getattr(there, name), getattr(host, name)
+        assert (array.shape, array.dtype) == (want.shape, want.dtype.name), name
+        face = array.__cuda_array_interface__
+        assert (face["typestr"], face["shape"]) == (want.dtype.str, want.shape)
+        n = want.nbytes // 8
+        assert driver.download(face["data"][0], n).tobytes() == want.tobytes(), name
+        assert array.__dlpack_device__() == (2, 0)
+        del face
+    places = host.places[[5, 0, 7, 5]]
+    out = Array(driver, np.zeros((4, 256), np.float32))
+    assert there.observe(places, out=out) is out
+    assert driver.download(out.address, 4 * 128).tobytes() == host.observe(places).tobytes()
+    for wrong, error, message in [
+        (None, TypeError, "on the GPU: give an array there as out"),
+        (np.zeros((4, 256), np.float32), TypeError, "not on the GPU"),
+        (Array(driver, np.zeros((4, 256))), TypeError, "f8 on the GPU, want f4"),
+        (Array(driver, np.zeros((256, 4), np.float32)), ValueError, r"shape \(256, 4\), want \(4, 256\)"),
+        (Array(driver, np.zeros((4, 256), np.float32), strides=(4, 16)), ValueError, "strides"),
+    ]:
+        with pytest.raises(error, match=message):
+            there.observe(places, out=wrong)
+    with pytest.raises(TypeError, match="needs no out"):
+        host.observe(places, out=out)
+    with pytest.raises(ValueError, match="has no step"):
+        there.observe([399, 0, 0, 0], out=out)
+    reward = there.reward
+    there.close()
+    with pytest.raises(lockstep.ClosedError):
+        reward.__dlpack__()
+
+
+def test_only_a_gpu_keeps_what_is_collected(sim, short_routes):
+    policy = lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
+    with pytest.raises(ValueError, match="no arrays on a GPU"):
+        sim.collect(policy, short_routes, device=True)

@@ -1,5 +1,7 @@
 """Environments: Gymnasium's own checks, and the vector held to single ones in every bit."""
 
+import copy
+
 import gymnasium
 import lockstep
 import numpy as np
@@ -50,15 +52,19 @@ def drive(env, seed, steps, mask=None, reset_mask=None):
     """Everything that an environment returns, under actions that depend on what it shows."""
     rng = np.random.default_rng(seed)
     yield env.reset(seed=seed)
-    ended = np.zeros(env.num_envs, dtype=bool)
+    ended, unused = np.zeros((2, env.num_envs), dtype=bool)
     for k in range(steps):
         if env.autoreset_mode is AutoresetMode.DISABLED and ended.any():
             # and one that has not ended
             which = ended | (np.arange(env.num_envs) == k % env.num_envs)
             yield env.reset(options={"reset_mask": which})
             ended[:] = False
-        got = env.step(rng.uniform(-2.5, 2.5, (env.num_envs, 1)).astype(np.float32))
+        actions = rng.uniform(-2.5, 2.5, (env.num_envs, 1)).astype(np.float32)
+        actions[unused] = np.nan
+        got = env.step(actions)
         ended |= got[2] | got[3]
+        if env.autoreset_mode is AutoresetMode.NEXT_STEP:
+            unused = got[2] | got[3]  # the next step begins an episode, whatever the action
         yield got
 
 
@@ -82,6 +88,17 @@ def test_vector_is_many_single_ones(tiny_routes, mode, n, noise):
     assert len(vector._cohorts) <= n
     vector.close()
     single.close()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+def test_what_was_returned_stays(tiny_routes, mode):
+    """Later calls change nothing of it."""
+
+    def made():
+        return drive(lockstep.VectorEnv(3, tiny_routes, autoreset_mode=mode), 5, 25)
+
+    for kept, seen in zip(list(made()), [copy.deepcopy(got) for got in made()], strict=True):
+        assert all(equal(x, y) for x, y in zip(kept, seen, strict=True))
 
 
 def test_rewards_sum_to_the_cost(short_routes):
@@ -165,13 +182,13 @@ def test_own_observations(short_routes):
 
 
 def test_copies(short_routes):
-    for copy in (True, False):
-        envs = lockstep.VectorEnv(2, short_routes, copy=copy)
+    for own in (True, False):
+        envs = lockstep.VectorEnv(2, short_routes, copy=own)
         first, _ = envs.reset(seed=1)
         kept = first.copy()
         second = envs.step(np.ones((2, 1)))[0]
-        assert (first is second) == (not copy)
-        assert equal(first, kept) == copy
+        assert (first is second) == (not own)
+        assert equal(first, kept) == own
 
 
 def test_other_environments_do_not_matter(sim, short_routes):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from conftest import REPOSITORY
 
@@ -57,3 +58,23 @@ def test_ppo(tmp_path, sim):
         assert result.costs[0].tobytes() == result.costs[1].tobytes()
     assert float(curve[-1]["validation_cost"]) == result.costs[0, 0, 2]
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
+
+
+def test_ppo_begins_with_a_teacher(tmp_path, sim, short_routes):
+    pytest.importorskip("torch")
+    spec = importlib.util.spec_from_file_location("ppo", EXAMPLES / "ppo.py")
+    ppo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(ppo)
+    gains = np.array([0.2, 0.1, -0.05, 0.3, 0.2, -0.1, 0.1, 0.3, 0.2, 0.01])
+    teacher = ppo.Feedforward(gains, len(short_routes))
+    mine, engine = (sim.rollout(short_routes, c).costs for c in (teacher.update, gains))
+    assert mine.tobytes() == engine.tobytes()
+    observations, changes = ppo.taught(sim, short_routes, gains, 0.05)
+    assert observations.shape == (sum(short_routes.rows) - 100 * len(short_routes), 256)
+    assert changes.shape == observations.shape[:1]
+    file = tmp_path / "gains.json"
+    file.write_text(json.dumps({"policy": "pidff", "gains": gains.tolist()}))
+    sizes = ["--train", 2, "--valid", 1, "--lessons", 2, "--hidden", 16, "--cloning-epochs", 1, "--epochs", 0]
+    printed = run("ppo.py", *sizes, "--teacher", file, "--run", tmp_path)
+    assert f"{file}: {sim.rollout(sim.load(tmp_path / 'routes', limit=1), file).mean[0, 2]:.3f} on" in printed
+    assert "epoch    0" in printed

@@ -133,16 +133,58 @@ def test_snapshots(sim, short_routes):
             lockstep.Snapshot.from_bytes(damaged)
 
 
+@pytest.mark.parametrize("engine", ["reference", "batched"])
+def test_lataccels_are_those_after_the_last_step(short_routes, engine):
+    """After a reset, steps and a restore, here and elsewhere."""
+    routes = lockstep.Simulator(engine=engine, model="own").load(short_routes.files, cache=False)
+    for start in (20, 100):
+        with routes.simulator.reset(routes, step=start) as rollouts:
+            seen = [rollouts.lataccel.tobytes()]
+            assert seen[0] == np.array([r.target_lataccel[start - 1] for r in routes]).tobytes()
+            kept = [rollouts.snapshot()]
+            for k in range(start, 106):  # one fails, and one ends
+                got = rollouts.advance([0.1, -0.2, math.nan if k == 103 else 0, 0, 0]).tobytes()
+                assert rollouts.lataccel.tobytes() == got
+                seen.append(got)
+                kept.append(rollouts.snapshot())
+            with routes.simulator.reset(routes) as elsewhere:
+                for r in (rollouts, elsewhere):
+                    for k in reversed(range(len(kept))):
+                        r.restore(kept[k])
+                        assert r.lataccel.tobytes() == seen[k]
+
+
 @pytest.mark.parametrize(
     ("actions", "message"),
-    [([0.0], r"\(1,\)"), (np.zeros((5, 1)), r"\(5, 1\)"), (0.0, r"\(\)"), ("left", "left"), (None, r"\(\)")],
-)
+    [
+        ([0.0], r"\(1,\)"), (np.zeros((5, 1)), r"\(5, 1\)"), (0.0, r"\(\)"), ("left", "<U4"), (None, "object"),
+        (np.array([None] * 5), "object"), (np.zeros(5, complex), "complex128"),
+    ],
+)  # fmt: skip
 def test_bad_actions(sim, short_routes, actions, message):
     with sim.reset(short_routes) as rollouts:
         with pytest.raises((ValueError, TypeError), match=message):
             rollouts.advance(actions)
         assert rollouts.step == 100
         rollouts.advance(np.zeros(5))
+
+
+def test_bad_out(sim, short_routes):
+    read_only = np.zeros(5)
+    read_only.flags.writeable = False
+    with sim.reset(short_routes) as rollouts:
+        for out, error, message in [
+            (np.zeros(4), ValueError, r"out: shape \(4,\), want \(5,\)"),
+            (np.zeros(5, np.float32), TypeError, "float32"),
+            ([0.0] * 5, TypeError, "list"),
+            (read_only, ValueError, "read-only"),
+        ]:
+            with pytest.raises(error, match=message):
+                rollouts.advance(np.zeros(5), out=out)
+        assert rollouts.step == 100
+        every_other = np.zeros(10)[::2]
+        assert rollouts.advance(np.zeros(5), out=every_other) is every_other
+        np.testing.assert_array_equal(every_other, rollouts.lataccel)
 
 
 def test_closed(sim, short_routes):

@@ -20,6 +20,10 @@ func controllers() []Operation {
 			Draws: []func(r *rand.Rand) map[string]any{series(1), series(0.1)},
 		},
 		{
+			Name: "pidff", Line: "`pidff`", Tries: 20_000, Right: pidff,
+			Draws: []func(r *rand.Rand) map[string]any{driven(0.1), driven(1)},
+		},
+		{
 			Name: "observation", Line: "observation", Tries: 200_000, Right: observation,
 			Draws: append(ties(), seen),
 		},
@@ -53,6 +57,80 @@ func pid(a *Arithmetic, v vectors.Vector) any {
 		}
 	}
 	return answers
+}
+
+// driven are gains in the order of lockstep.PIDFF, and a route of which the first steps
+// are driven, some of them near its end.
+func driven(scale float64) func(r *rand.Rand) map[string]any {
+	return func(r *rand.Rand) map[string]any {
+		gains := append(normals64(r, 8, scale), r.Float64(), 0.1*r.Float64())
+		steps := 4 + r.IntN(9)
+		rows := steps + r.IntN(20)
+		return args("gains", gains, "target", normals64(r, rows, 1), "roll", normals64(r, rows, 0.3), "speed", normals64(r, rows, 20), "lataccel", normals64(r, steps, 1))
+	}
+}
+
+// pidff are the answers to a series of lataccels, each before a step.
+func pidff(a *Arithmetic, v vectors.Vector) any {
+	g, target, roll, speed := v.Float64s("gains"), v.Float64s("target"), v.Float64s("roll"), v.Float64s("speed")
+	p, i, d, ffv, smooth, leak := g[0], g[1], g[2], g[7], g[8], g[9]
+	var answers []float64
+	var integral, before, command float64
+	for k, lataccel := range v.Float64s("lataccel") {
+		t := target[k]
+		e := t - lataccel
+		if a.is("subtracted", "leak") {
+			integral = integral - float64(leak*integral) + e
+		} else {
+			integral = a.mulAdd64("leak", integral, 1-leak, e)
+		}
+		change := e - before
+		before = e
+
+		ff := float64(g[3] * (t - roll[k]))
+		plan := target[k+1:]
+		if a.is("from this step on", "plan") {
+			plan = target[k:]
+		}
+		for band, ends := range [][2]int{{0, 3}, {3, 8}, {8, 16}} {
+			ff = a.mulAdd64("band's term", g[4+band], bandMean(a, plan, ends[0], ends[1], t)-t, ff)
+		}
+		faster := a.div64("speed", a.c64("speed of the gains", 20), max(speed[k], a.c64("least speed", 5))) - 1
+		factor := a.mulAdd64("speed's term", ffv, faster, 1)
+
+		u := a.mulAdd64("difference's term", d, change, a.mulAdd64("integral's term", i, integral, float64(p*e)))
+		if a.is("first of the terms", "feed-forward") {
+			u = ((float64(ff*factor) + float64(p*e)) + float64(i*integral)) + float64(d*change)
+		} else {
+			u = a.mulAdd64("feed-forward", ff, factor, u)
+		}
+		if a.is("of both, weighed", "smoothing") {
+			u = float64(smooth*command) + float64((1-smooth)*u)
+		} else {
+			u = a.mulAdd64("smoothing", 1-smooth, u-command, command)
+		}
+		answer := min(max(u, -2), 2)
+		if command = answer; a.is("before it is clipped", "memory of the command") {
+			command = u
+		}
+		answers = append(answers, answer)
+	}
+	return answers
+}
+
+// bandMean is the mean of what a plan has of a band's rows, and t where it has none.
+func bandMean(a *Arithmetic, plan []float64, from, to int, t float64) float64 {
+	if to = min(to, len(plan)); from >= to {
+		return t // which adds nothing
+	}
+	rows, sum := plan[from:to], 0.0
+	for k := range rows {
+		if a.is(backwards, "sum of a band") {
+			k = len(rows) - 1 - k
+		}
+		sum += rows[k]
+	}
+	return a.div64("mean of a band", sum, float64(len(rows)))
 }
 
 // seen is a route up to a step from 100 on and a while beyond, at which it may end.

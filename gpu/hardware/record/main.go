@@ -16,6 +16,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -23,6 +24,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -35,7 +37,6 @@ import (
 
 	"lockstep"
 	"lockstep/defaults"
-	"lockstep/golden"
 	"lockstep/gpu"
 	"lockstep/gpu/driver/cuda"
 	"lockstep/gpu/hardware"
@@ -174,6 +175,9 @@ func (r *recorder) program(ctx context.Context, see func(line string) error, nam
 	defer cancel(nil)
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = r.bundle, 10*time.Second
+	// A tool's own children end with it: one that went on would take the GPU from the next.
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.Env = append(os.Environ(), "LOCKSTEP_REQUIRE_GPU=1", "LOCKSTEP_GOLDENS="+filepath.Join(r.bundle, "goldens"))
 	out, in := io.Pipe()
 	c.Stdout, c.Stderr = in, in
@@ -205,27 +209,16 @@ func (r *recorder) program(ctx context.Context, see func(line string) error, nam
 
 var (
 	outcomeLine = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\w+)`)
+	goldenLine  = regexp.MustCompile(`^ +--- PASS: TestGoldens/(\S+/\S+/\S+)`)
 	words       = map[string]string{"PASS": hardware.Pass, "FAIL": hardware.Fail, "SKIP": hardware.Skip}
 )
 
 // tests runs the test programs.
 func (r *recorder) tests(ctx context.Context) error {
-	goldens := filepath.Join(r.bundle, "goldens")
-	sets, err := golden.Sets(goldens)
-	if err != nil {
-		return err
-	}
 	r.evidence.Goldens, r.evidence.Tests = nil, nil
 	for _, program := range []string{"cuda", "gpu"} {
 		if err := r.testProgram(ctx, program); err != nil {
 			return err
-		}
-	}
-	if slices.Contains(r.evidence.Tests, hardware.Outcome{Name: "gpu.TestGoldens", Result: hardware.Pass}) {
-		for _, set := range sets {
-			for _, e := range set.Recordings {
-				r.evidence.Goldens = append(r.evidence.Goldens, set.Profile.String()+"/"+strings.TrimSuffix(e.File, ".npz"))
-			}
 		}
 	}
 	if r.evidence.Judge(); r.evidence.Verdict == hardware.Fail {
@@ -250,6 +243,10 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 	}
 	done := map[string]bool{}
 	see := func(line string) error {
+		if m := goldenLine.FindStringSubmatch(line); m != nil {
+			r.evidence.Goldens = append(r.evidence.Goldens, m[1])
+			return nil
+		}
 		m := outcomeLine.FindStringSubmatch(line)
 		if m == nil {
 			return nil
@@ -366,10 +363,43 @@ func benchKernels() []string {
 	return strings.Split(os.Getenv(cuda.KernelsVariable), ",")
 }
 
-// bench times cost-only rollouts with the PID controller for every size of block,
-// and sees that all give the same bits. A figure is kept whatever comes after it.
+// benchCases are what is timed, by names of policies; 0 leaves a number to the engine.
+var benchCases = []struct {
+	policy          string
+	routes, threads int
+}{
+	{"pid", 0, 0}, {"pid", 6, 256}, {"pid", 5, 256}, {"pid", 4, 256}, {"pid", 2, 256}, {"pid", 1, 256}, {"pid", 6, 128}, {"pid", 4, 128},
+	{"network", 0, 0}, {"network", 6, 256},
+}
+
+// benchPolicies are theirs: the network is of the size that is trained, with weights that are in no order.
+func benchPolicies() (map[string]lockstep.Policy, error) {
+	random := rand.New(rand.NewPCG(1, 2))
+	numbers := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = 0.2 * (random.Float32() - 0.5)
+		}
+		return x
+	}
+	var layers []lockstep.Layer
+	inputs := lockstep.ObservationSize
+	for _, outputs := range []int{256, 256, 256, 256, lockstep.ActorSize} {
+		layers = append(layers, lockstep.Layer{Inputs: inputs, Outputs: outputs, Weights: numbers(inputs * outputs), Bias: numbers(outputs)})
+		inputs = outputs
+	}
+	network, err := lockstep.NewNetwork(layers, lockstep.DefaultScale)
+	return map[string]lockstep.Policy{"pid": lockstep.DefaultPID, "network": network}, err
+}
+
+// bench times cost-only rollouts for every size of block, and sees that all of a policy
+// give the same bits. A figure is kept whatever comes after it.
 func (r *recorder) bench(ctx context.Context) error {
 	sizes, err := benchRoutes()
+	if err != nil {
+		return err
+	}
+	policies, err := benchPolicies()
 	if err != nil {
 		return err
 	}
@@ -390,31 +420,34 @@ func (r *recorder) bench(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		var first []lockstep.Costs
+		first := map[string][]lockstep.Costs{} // by policy
 		for _, kernels := range benchKernels() {
-			for _, c := range []struct{ routes, threads int }{{0, 0}, {6, 256}, {5, 256}, {4, 256}, {2, 256}, {1, 256}, {6, 128}, {4, 128}} {
-				name := fmt.Sprintf("%d routes, %d per block, %d threads, kernels %q", n, c.routes, c.threads, kernels)
+			for _, c := range benchCases {
+				name := fmt.Sprintf("%d routes, %s, %d per block, %d threads, kernels %q", n, c.policy, c.routes, c.threads, kernels)
 				if ctx.Err() != nil {
 					worse(hardware.NotRun, name+": "+context.Cause(ctx).Error())
 					continue
 				}
 				os.Setenv(cuda.KernelsVariable, kernels)
+				for i := range jobs {
+					jobs[i].Policy = policies[c.policy]
+				}
 				f, costs, err := measure(ctx, gpu.Config{ModelPath: w.model, RoutesPerBlock: c.routes, Threads: c.threads, Timed: true}, jobs)
 				if err != nil {
 					worse(hardware.NotRun, name+": "+err.Error())
 					continue
 				}
-				f.Kernels = kernels
+				f.Kernels, f.Policy = kernels, c.policy
 				for _, c := range costs {
 					f.Cost += c.Total / float64(len(costs))
 				}
 				r.evidence.Measure(f)
 				fmt.Fprintf(r.say, "%s: kernel %.3f s, upload %.4f s, download %.4f s, all %.3f s\n", name, f.Kernel, f.Upload, f.Download, f.Wall)
-				if first == nil {
-					first = costs
+				if first[c.policy] == nil {
+					first[c.policy] = costs
 				}
-				if i := differs(costs, first); i >= 0 {
-					worse(hardware.Fail, fmt.Sprintf("%s: job %d has costs %v, others gave %v", name, i, costs[i], first[i]))
+				if i := differs(costs, first[c.policy]); i >= 0 {
+					worse(hardware.Fail, fmt.Sprintf("%s: job %d has costs %v, others gave %v", name, i, costs[i], first[c.policy][i]))
 				}
 				if err := r.save(); err != nil {
 					return err
@@ -422,7 +455,7 @@ func (r *recorder) bench(ctx context.Context) error {
 			}
 		}
 		data := filepath.Join(w.dir, "peer")
-		if err := writePeer(data, w.model, jobs, first); err != nil {
+		if err := writePeer(data, w.model, jobs, first["pid"]); err != nil {
 			return err
 		}
 		if err := r.peer(ctx, n, data); err != nil {
@@ -535,13 +568,14 @@ func (r *recorder) profile(ctx context.Context) error {
 		return r.note(&r.evidence.Others, o)
 	}
 	for page, args := range map[string][]string{"details.txt": {"--page", "details"}, "source.csv": {"--page", "source", "--csv"}} {
-		f, err := os.Create(base + "." + page)
+		f, err := os.Create(base + "." + page + ".gz")
 		if err != nil {
 			return err
 		}
 		c := exec.CommandContext(ctx, ncu, append([]string{"--import", base + ".ncu-rep"}, args...)...)
-		c.Stdout = f
-		if err := errors.Join(c.Run(), f.Close()); err != nil {
+		w := gzip.NewWriter(f) // a page is a row for each instruction
+		c.Stdout = w
+		if err := errors.Join(c.Run(), w.Close(), f.Close()); err != nil {
 			o.Note = page + ": " + err.Error()
 			return r.note(&r.evidence.Others, o)
 		}

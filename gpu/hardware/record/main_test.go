@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,7 @@ func TestSanitized(t *testing.T) {
 		"other bits":  {"echo '--- FAIL: TestShort (0.1s)'; exit 1", hardware.Fail, "the test failed under the tool"},
 		"unsupported": {"echo '========= Error: Device not supported.'; exit 1", hardware.NotRun, "Device not supported"},
 		"no test":     {"echo PASS", hardware.NotRun, "the test was not run"},
-		"slow":        {"echo begun; exec sleep 20", hardware.NotRun, "the deadline"},
+		"slow":        {"echo begun; sleep 20", hardware.NotRun, "the deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -39,8 +41,12 @@ func TestSanitized(t *testing.T) {
 			var said strings.Builder
 			out := filepath.Join(dir, "out")
 			r := &recorder{bundle: dir, out: out, say: &said, evidence: &hardware.Evidence{Device: "NVIDIA T"}}
+			begin := time.Now()
 			if err := r.sanitize(ctx, "racecheck"); err != nil {
 				t.Fatal(err)
+			}
+			if took := time.Since(begin); took > 8*time.Second {
+				t.Errorf("it ended after %v: what the tool had started went on", took)
 			}
 			o := r.evidence.Sanitizer[0]
 			if o.Name != "racecheck" || o.Result != c.result || !strings.Contains(o.Note, c.note) {
@@ -57,5 +63,37 @@ func TestSanitized(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTests gives the recorder test programs that are shell scripts: what passed is in the
+// evidence, recording by recording, and so is what they did not come to.
+func TestTests(t *testing.T) {
+	dir := t.TempDir()
+	for name, script := range map[string]string{
+		"cuda": `[ $1 = -test.v ] && echo '--- PASS: TestOpen (0.1s)' || echo TestOpen`,
+		"gpu": `[ $1 = -test.v ] && cat <<'SAYS' || { echo TestGoldens; echo TestLate; }
+    --- PASS: TestGoldens/p (0.1s)
+        --- PASS: TestGoldens/p/blocks_of_6 (0.1s)
+            --- PASS: TestGoldens/p/blocks_of_6/g.pid (0.1s)
+            --- FAIL: TestGoldens/p/blocks_of_6/g.zero (0.1s)
+--- FAIL: TestGoldens (0.1s)
+SAYS
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name+".test"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &recorder{bundle: dir, out: filepath.Join(dir, "out"), say: io.Discard, evidence: &hardware.Evidence{Device: "NVIDIA T"}}
+	if err := r.tests(context.Background()); err == nil || r.evidence.Verdict != hardware.Fail {
+		t.Errorf("error %v, verdict %q of a failed test", err, r.evidence.Verdict)
+	}
+	if want := []string{"p/blocks_of_6/g.pid"}; !slices.Equal(r.evidence.Goldens, want) {
+		t.Errorf("goldens %q, want %q", r.evidence.Goldens, want)
+	}
+	want := []hardware.Outcome{{Name: "cuda.TestOpen", Result: hardware.Pass}, {Name: "gpu.TestGoldens", Result: hardware.Fail}, {Name: "gpu.TestLate", Result: hardware.NotRun, Note: "the program ended before it"}}
+	if !slices.Equal(r.evidence.Tests, want) {
+		t.Errorf("tests %+v, want %+v", r.evidence.Tests, want)
 	}
 }

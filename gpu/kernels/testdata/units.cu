@@ -163,6 +163,25 @@ extern "C" __global__ void unit_pid(const Units *u) {
   for (int64_t i = 0; i < u->n; i++) u->c[i] = lockstep::pid(u->b, memory, u->a[2 * i], u->a[2 * i + 1]);
 }
 
+// unit_pidff: a (3, n) target, roll and speed of a route, b (10) gains and the lataccel
+// before each of its first kind steps: c (kind).
+extern "C" __global__ void unit_pidff(const Units *u) {
+  if (threadIdx.x != 0) return;
+  lockstep::Job job = {};
+  for (int i = 0; i < 10; i++) job.gains[i] = u->b[i];
+  lockstep::Launch launch = {};
+  launch.job = &job;
+  launch.target = u->a;
+  launch.roll_lataccel = u->a + u->n;
+  launch.v_ego = u->a + 2 * u->n;
+  lockstep::Drive d = {};
+  d.rows = u->n;
+  for (int64_t k = 0; k < u->kind; k++) {
+    d.lataccel = u->b[10 + k];
+    u->c[k] = lockstep::pidff(launch, d, k);
+  }
+}
+
 // unit_product: of each row of x (n, 128) with the columns of a panel of w
 // (n, 128, 16): y (n, 16). kind 0 is that of all positions, 1 and 2 that of the
 // last one, in so many columns for a thread.

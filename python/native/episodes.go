@@ -1,0 +1,115 @@
+//go:build cgo
+
+package main
+
+import (
+	"context"
+	"math"
+	"unsafe"
+
+	"lockstep"
+)
+
+// The weights of a step's reward: see lockstep.Costs.
+const (
+	lataccelWeight = 50 * 100.0
+	jerkWeight     = 100.0
+)
+
+// episodes are rollouts as environments: where a step finds what it is given, and
+// writes what it answers. Environments may be other rollouts', too.
+type episodes struct {
+	environment  unsafe.Pointer // of each rollout, int64; -1 if it has gone on to other rollouts
+	commands     unsafe.Pointer // float64, room for each rollout
+	lataccels    unsafe.Pointer // float64, of each rollout
+	actions      unsafe.Pointer // float64, of each environment
+	rewards      unsafe.Pointer // float64, of each environment
+	ended        unsafe.Pointer // bool, of each environment
+	observations unsafe.Pointer // float32, (environments, ObservationSize+1), the last a clock; nil for none
+	num          int64          // environments
+}
+
+// episode computes a step of environments, with rewards, ends and observations.
+func (r *roll) episode(ctx context.Context, memory unsafe.Pointer) (err error) {
+	defer func() { r.err = err }()
+	defer recovered(&err)
+	m := (*episodes)(memory)
+	environment := unsafe.Slice((*int64)(m.environment), r.n)
+	commands, lataccels := unsafe.Slice((*float64)(m.commands), r.n), unsafe.Slice((*float64)(m.lataccels), r.n)
+	actions, rewards := unsafe.Slice((*float64)(m.actions), m.num), unsafe.Slice((*float64)(m.rewards), m.num)
+	ended := unsafe.Slice((*bool)(m.ended), m.num)
+	step := r.stepper.Index()
+	if r.before == nil {
+		r.before, r.ran = make([]float64, r.n), make([]bool, r.n)
+	}
+	for i, e := range environment {
+		// A rollout that nobody asks for is ended by a command that is none.
+		r.ran[i], r.before[i], commands[i] = e >= 0 && r.stepper.Running(i), r.stepper.Lataccel(i), math.NaN()
+		if r.ran[i] {
+			commands[i] = actions[e]
+		}
+	}
+	if err := r.stepIn(ctx, commands, lataccels); err != nil {
+		return err
+	}
+	for i, e := range environment {
+		if !r.ran[i] {
+			continue
+		}
+		if err := r.stepper.Err(i); err != nil {
+			return err
+		}
+		route := r.jobs[i].Route
+		end := min(route.Len(), lockstep.CostEndIdx)
+		n := float64(end - lockstep.ControlStartIdx)
+		off := route.TargetLataccel[step] - lataccels[i]
+		reward := -float64(lataccelWeight / n * float64(off*off))
+		if step > lockstep.ControlStartIdx {
+			jerk := (lataccels[i] - r.before[i]) / lockstep.DelT
+			reward -= float64(jerkWeight / (n - 1) * float64(jerk*jerk))
+		}
+		rewards[e], ended[e] = reward, step+1 == end
+	}
+	if m.observations == nil {
+		return nil
+	}
+	const width = lockstep.ObservationSize + 1
+	return r.show(ctx, environment, unsafe.Slice((*float32)(m.observations), m.num*width))
+}
+
+// show writes observations and clocks of environments: 0 and 1 after the end.
+func (r *roll) show(ctx context.Context, environment []int64, into []float32) error {
+	const size = lockstep.ObservationSize
+	rows, err := r.observe(ctx)
+	if err != nil {
+		return err
+	}
+	step := r.stepper.Index()
+	for i, e := range environment {
+		if e < 0 {
+			continue
+		}
+		end := min(r.jobs[i].Route.Len(), lockstep.CostEndIdx)
+		row := into[int(e)*(size+1):][:size+1]
+		clear(row[:size])
+		row[size] = float32(float64(min(step, end)-lockstep.ControlStartIdx) / float64(end-lockstep.ControlStartIdx))
+	}
+	for k, p := range r.places {
+		if e := environment[p.Rollout]; e >= 0 {
+			copy(into[int(e)*(size+1):], rows[k*size:][:size])
+		}
+	}
+	return nil
+}
+
+// showEpisodes is show of episodes that begin: the buffer is theirs.
+func showEpisodes(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
+	m := (*episodes)(unsafe.Pointer(&buffer[0]))
+	const width = lockstep.ObservationSize + 1
+	return nothing{}, r.show(t, unsafe.Slice((*int64)(m.environment), r.n), unsafe.Slice((*float32)(m.observations), m.num*width))
+}
+
+// stepEpisodes is episode for many rollouts.
+func stepEpisodes(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
+	return nothing{}, r.episode(t, unsafe.Pointer(&buffer[0]))
+}
