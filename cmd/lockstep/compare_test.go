@@ -464,7 +464,7 @@ func TestCompareTraces(t *testing.T) {
 	}{
 		{"a.trace full.trace", exitOK, "2 of 2 rollouts equal, 220 steps"},
 		{"a.trace a.trace", exitUsage, "are one file: nothing would be proved"},
-		{"blank.trace reference", exitParity, "nothing was compared"},
+		{"blank.trace reference", exitUsage, ": nothing was compared\n"},
 		{"a.trace planted.trace", exitParity, "step 123, stage logits"},
 		{"full.trace planted.trace", exitParity, "step 123, stage logits, index 7"},
 		{"a.trace reference", exitOK, "reference against " + path("a.trace")},
