@@ -59,6 +59,7 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
+	(&inputFlags{ModelPath: c.ModelPath}).checkModel(env, modelPath)
 	dataPath, err := orAsset(c.DataPath, assets.Routes)
 	if err != nil {
 		return err

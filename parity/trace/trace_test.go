@@ -559,3 +559,29 @@ func TestChangedFile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestWriterMemory: a rollout that is under way holds no buffer, however many are.
+func TestWriterMemory(t *testing.T) {
+	w, err := NewWriter(io.Discard, Header{Schema: drift}, everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC() // a pool is emptied by the second
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	s := step(20, everything, rand.New(rand.NewPCG(1, 1)))
+	writers := make([]*RolloutWriter, 5000)
+	before := heap()
+	for i := range writers {
+		writers[i] = w.Begin(Rollout{Key: []string{"a", "b"}})
+		writers[i].Step(s)
+	}
+	if each := (heap() - before) / uint64(len(writers)); each > 200 { // a record has 500
+		t.Errorf("%d bytes for each rollout", each)
+	}
+	runtime.KeepAlive(writers)
+}
