@@ -309,6 +309,8 @@ golden-policies: need-upstream $(VENV)/ready ## record exported controllers in t
 	@mkdir -p build/controllers
 	LOCKSTEP_EXPORT=$(abspath build/controllers) $(GO) test -count=1 ./golden/policies -run Export
 	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --out golden/policies/recordings.npz
+	@rm -rf build/own-route && mkdir -p build/own-route && cp defaults/routes/g00002.csv build/own-route
+	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default.npz
 
 CLASSIC_KERNELS := gpu/kernels/classic
 CLASSIC_MODULE := gpu/classic/module
@@ -382,3 +384,9 @@ REHEARSAL := 90s
 test-policies: ## all kinds of policies on 500 generated routes, sweeps and forks: batched and onnxruntime held to the reference, step by step
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
 	$(GO) test -count=1 -timeout 45m ./engines -run '^TestManyPolicies$$' -args -routes 500
+
+.PHONY: bench-avx2
+bench-avx2: build need-upstream $(VENV)/ready ## bench with AVX2 alone, in ONNX Runtime and the Python program, too (UPSTREAM=DIR)
+	$(VENV)/bin/python scripts/avx2/mask.py build/avx2
+	PYTHONPATH=build/avx2 ONNXRUNTIME_LIB=$$(echo $(CURDIR)/build/avx2/onnxruntime/capi/libonnxruntime.so.*) \
+		$(BIN) bench --kernels avx2 --upstream $(UPSTREAM) --python $(VENV)/bin/python $(BENCHFLAGS)

@@ -4,7 +4,7 @@ package batched
 
 import (
 	"fmt"
-	"runtime"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -17,24 +17,6 @@ import (
 	"lockstep/internal/model"
 	"lockstep/internal/policytest"
 )
-
-// fastest is the least time that this thread computed in one of so many calls.
-func fastest(calls int, run func()) time.Duration {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	now := func() time.Duration {
-		var t unix.Timespec
-		unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t)
-		return time.Duration(t.Nano())
-	}
-	best := time.Hour
-	for range calls {
-		start := now()
-		run()
-		best = min(best, now()-start)
-	}
-	return best
-}
 
 // FMAs of a sequence: what the network needs, whatever a kernel computes besides.
 const usefulFMA = 13_060_000
@@ -52,7 +34,8 @@ func filledNetwork(w *weights, kernels *f32.Kernels, s shape) *network {
 }
 
 // BenchmarkNetwork is the network by the number of sequences and of those in a group, in
-// percent of the core's peak.
+// percent of the core's peak just before and after: the median of many passes, the tenth
+// part below and above which the others are.
 func BenchmarkNetwork(b *testing.B) {
 	w, err := model.Load(assetstest.Model(b))
 	if err != nil {
@@ -68,22 +51,26 @@ func BenchmarkNetwork(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d-in-groups-of-%d", kernels.Name, size[0], size[1]), func(b *testing.B) {
 				for b.Loop() {
 				}
-				peak, took := 0., time.Hour
-				for range 10 {
-					fma := 0
-					t := fastest(5, func() {
-						fma = 0
-						for range 10 {
-							fma += kernels.Peak()
-						}
-					})
-					peak = max(peak, float64(fma)/t.Seconds())
-					took = min(took, fastest(1+20/size[0], func() { n.run(size[0]) }))
+				peak := func() float64 {
+					fma, start := 0, time.Now()
+					for range 300 {
+						fma += kernels.Peak()
+					}
+					return float64(fma) / time.Since(start).Seconds()
 				}
-				each := took.Seconds() / float64(size[0])
-				b.ReportMetric(each*1e6, "µs/sequence")
-				b.ReportMetric(100*usefulFMA/each/peak, "%peak")
-				b.ReportMetric(peak/1e9, "peak-GFMA/s")
+				least, shares := math.Inf(1), make([]float64, 50)
+				for i := range shares {
+					before, start := peak(), time.Now()
+					n.run(size[0])
+					each := time.Since(start).Seconds() / float64(size[0])
+					least = min(least, each)
+					shares[i] = 100 * usefulFMA / each / ((before + peak()) / 2)
+				}
+				slices.Sort(shares)
+				b.ReportMetric(least*1e6, "least-µs/sequence")
+				b.ReportMetric(shares[5], "%peak-p10")
+				b.ReportMetric(shares[25], "%peak")
+				b.ReportMetric(shares[45], "%peak-p90")
 			})
 		}
 	}

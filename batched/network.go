@@ -14,6 +14,7 @@ const (
 	headSize    = model.HeadSize
 	vocabulary  = model.Vocabulary
 	qkvStride   = 3 * width
+	halfHidden  = model.Hidden / 2
 	scoreStride = 2 * f32.PanelWidth // 20 columns are used
 	keyPanels   = 2 * headSize * f32.PanelWidth
 )
@@ -30,13 +31,14 @@ type weights struct {
 }
 
 // block is one transformer block. Its perceptron's second product has two halves,
-// since ONNX Runtime cuts products along K into panels of 256.
+// since ONNX Runtime cuts products along K into panels of 256. So has the first one, each
+// half's columns being what the second one's rows meet.
 type block struct {
-	attentionNorm, mlpNorm  model.Norm
-	queries, keysAndValues  f32.Panels // two parts of one matrix
-	all                     f32.Panels // that matrix
-	projection, hidden      f32.Panels
-	outFirst, outSecondHalf f32.Panels
+	attentionNorm, mlpNorm model.Norm
+	queries, keysAndValues f32.Panels // two parts of one matrix
+	all                    f32.Panels // that matrix
+	projection             f32.Panels
+	perceptron             [2]struct{ hidden, out f32.Panels }
 }
 
 func packWeights(w *model.Weights) *weights {
@@ -46,18 +48,50 @@ func packWeights(w *model.Weights) *weights {
 		head:    f32.Pack(w.Head, width, vocabulary),
 	}
 	for i, l := range w.Layers {
-		all := f32.Pack(l.QKV, width, 3*width)
-		cut := model.Hidden / 2 * width
-		p.blocks[i] = block{
+		b := block{
 			attentionNorm: l.AttentionNorm, mlpNorm: l.MLPNorm,
-			queries: all, keysAndValues: all.Columns(width / f32.PanelWidth), all: all,
-			projection:    f32.Pack(l.Projection, width, width),
-			hidden:        f32.Pack(l.FC, width, model.Hidden),
-			outFirst:      f32.Pack(l.Out[:cut], model.Hidden/2, width),
-			outSecondHalf: f32.Pack(l.Out[cut:], model.Hidden/2, width),
+			all:        f32.Pack(l.QKV, width, 3*width),
+			projection: f32.Pack(l.Projection, width, width),
+		}
+		hidden := f32.Pack(l.FC, width, model.Hidden)
+		for h := range b.perceptron {
+			half, size := &b.perceptron[h], width*halfHidden
+			half.hidden = hidden.Columns(h * halfHidden / f32.PanelWidth)
+			half.hidden.Data = half.hidden.Data[:size]
+			half.out = f32.Pack(l.Out[h*size:][:size], halfHidden, width)
+		}
+		p.blocks[i] = b
+	}
+	p.inOrder()
+	return p
+}
+
+// inOrder puts the matrices into one run of memory as they are used one after the other,
+// since a product fetches ahead what follows its weights.
+func (w *weights) inOrder() {
+	all := []*f32.Panels{&w.states}
+	for i := range w.blocks {
+		b := &w.blocks[i]
+		all = append(all, &b.all, &b.projection)
+		for h := range b.perceptron {
+			all = append(all, &b.perceptron[h].hidden, &b.perceptron[h].out)
 		}
 	}
-	return p
+	all = append(all, &w.head)
+	size := 0
+	for _, m := range all {
+		size += len(m.Data)
+	}
+	run := make([]float32, 0, size)
+	for _, m := range all {
+		from := len(run)
+		run = append(run, m.Data...)
+		m.Data = run[from:len(run):len(run)]
+	}
+	for i := range w.blocks {
+		b := &w.blocks[i]
+		b.queries, b.keysAndValues = b.all, b.all.Columns(width/f32.PanelWidth)
+	}
 }
 
 // network computes the last position's logits of up to capacity sequences, for one
@@ -84,7 +118,7 @@ type network struct {
 	keysT  []float32 // (32, 32) in panels, keys of one head transposed, 20 columns used
 	scores []float32 // (20, 32), scores and weights of one head, 20 columns used
 	a      []float32 // (20·group, 128), attention's output; the perceptron's output
-	hidden []float32 // (20·group, 512)
+	hidden []float32 // (20·group, 256), half of the perceptron's hidden layer
 
 	// Of the last positions alone, (capacity, 128) each: residual stream, queries,
 	// attention's output.
@@ -118,7 +152,7 @@ func newNetwork(w *weights, kernels *f32.Kernels, profile lockstep.Profile, capa
 		{&n.n, max(rows, capacity) * width},
 		{&n.qkv, max(rows, capacity) * qkvStride},
 		{&n.a, max(rows, capacity) * width},
-		{&n.hidden, max(rows, capacity) * model.Hidden},
+		{&n.hidden, max(rows, capacity) * halfHidden},
 		{&n.y, capacity * width}, {&n.q, capacity * width}, {&n.lastA, capacity * width},
 		{&n.keysT, keyPanels},
 		{&n.scores, positions * scoreStride},
@@ -202,12 +236,12 @@ func (n *network) attend(queries []float32, queryStride int, keys, out []float32
 
 // perceptron computes a = half of the block's perceptron of the rows of n.
 func (n *network) perceptron(b *block, rows int) {
-	const half = model.Hidden / 2
-	hidden := n.hidden[:rows*model.Hidden]
-	n.product(rows, n.n, width, b.hidden, model.Hidden, hidden, model.Hidden, 1, false)
-	n.kernels.Gelu(hidden, hidden)
-	n.product(rows, hidden, model.Hidden, b.outFirst, width, n.a, width, 0.5, false)
-	n.product(rows, hidden[half:], model.Hidden, b.outSecondHalf, width, n.a, width, 0.5, true)
+	hidden := n.hidden[:rows*halfHidden]
+	for h, half := range b.perceptron {
+		n.product(rows, n.n, width, half.hidden, halfHidden, hidden, halfHidden, 1, false)
+		n.kernels.Gelu(hidden, hidden)
+		n.product(rows, hidden, halfHidden, half.out, width, n.a, width, 0.5, h > 0)
+	}
 }
 
 // lastBlock is block for the last position of each sequence, of which the keys and

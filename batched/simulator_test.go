@@ -2,6 +2,7 @@ package batched_test
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"math"
 	"slices"
@@ -91,6 +92,39 @@ func TestPlain(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestCancel: after the step during which the context ended no worker computes another,
+// and each job has its error.
+func TestCancel(t *testing.T) {
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := batched.New(batched.Config{ModelPath: model, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const step = 105
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	sample, last := jobs(t, 120, 120, 120), 0
+	for i := range sample {
+		sample[i].Observe = func(now *lockstep.Step) {
+			if last = max(last, now.Index); now.Index == step {
+				cancel()
+			}
+		}
+	}
+	ended := 0
+	for i, r := range s.Simulate(ctx, sample, lockstep.Options{}) {
+		if ended++; !errors.Is(r.Err, context.Canceled) {
+			t.Errorf("job %d: error %v, want context.Canceled", i, r.Err)
+		}
+	}
+	if last != step || ended != len(sample) {
+		t.Errorf("step %d is computed after the context ended at %d; %d results of %d", last, step, ended, len(sample))
 	}
 }
 

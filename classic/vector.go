@@ -107,10 +107,6 @@ type Totals struct {
 	Episodes []int64   // (N) that have ended
 }
 
-// MaxBound is how far from 0 a reset may draw: Acrobot's angles of a step then
-// stay where sine and cosine are known bit for bit.
-const MaxBound = 100
-
 // CheckReset tells what is wrong with a reset, or nil. seeded says whether the
 // environments have generators already.
 func (t Task) CheckReset(r Reset, seeded bool) error {
@@ -166,8 +162,8 @@ func (t Task) checkBounds(r Reset) error {
 		return fmt.Errorf("%s: %d and %d bounds of a reset: it draws %d values", t.Name, len(low), len(high), len(t.Low))
 	}
 	for i := range low {
-		if !(low[i] <= high[i]) || !(math.Abs(low[i]) <= MaxBound) || !(math.Abs(high[i]) <= MaxBound) {
-			return fmt.Errorf("%s: bounds %g and %g of a reset: they must be ordered and within ±%d", t.Name, low[i], high[i], MaxBound)
+		if reach := t.reach(); !(low[i] <= high[i]) || low[i] < -reach || high[i] > reach || math.IsInf(high[i]-low[i], 0) {
+			return fmt.Errorf("%s: bounds %g and %g of a reset: they must be ordered, finite and within ±%g", t.Name, low[i], high[i], reach)
 		}
 	}
 	return nil

@@ -118,6 +118,7 @@ func TestFork(t *testing.T) {
 						t.Errorf("%v: %s, want %s", key, got, want[key])
 					}
 				}
+				holdRestored(t, p, shot, len(jobs))
 				holdOwn(t, p, shot, jobs)
 			}
 		})
@@ -162,6 +163,24 @@ func forked(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []i
 	return fmt.Sprint(costs, lataccels)
 }
 
+// holdRestored sees that rollouts whose policies remember go back to a snapshot, and goes
+// back to it.
+func holdRestored(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, n int) {
+	t.Helper()
+	var first []float64
+	for range 2 {
+		lataccels := through(t, p, n, shot.Step+3)
+		if first == nil {
+			first = lataccels
+		} else if !slices.Equal(lataccels, first) {
+			t.Errorf("from a snapshot rollouts go elsewhere: %v, want %v", lataccels, first)
+		}
+		if err := p.Restore(t.Context(), shot); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // holdOwn sees that forks left the rollouts alone, and that with their own noise and
 // actions candidates come to what the rollouts come to.
 func holdOwn(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, jobs []lockstep.Job) {
@@ -196,11 +215,50 @@ func holdOwn(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, jobs []l
 			}
 			j := (free[h*n+i] - before) / 0.1
 			window := float64(min(rows, lockstep.CostEndIdx) - lockstep.ControlStartIdx)
-			cost += 5000/window*e*e + 100/(window-1)*j*j
+			cost += float64(5000/window*float64(e*e)) + float64(100/(window-1)*float64(j*j))
 		}
-		if math.Abs(cost-costs[i]) > 1e-9*cost {
+		if cost != costs[i] {
 			t.Errorf("candidate %d: a partial cost of %v, want %v", i, costs[i], cost)
 		}
+	}
+}
+
+// TestRestore: a rollout goes on from a snapshot as it went on when that was taken, whatever
+// steers it, and wherever that was.
+func TestRestore(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 2)
+	var jobs []lockstep.Job
+	kinds := map[lockstep.Kind]bool{}
+	for _, p := range somePolicies(t, routes, 2) {
+		if n, ok := p.(lockstep.Native); ok && !kinds[n.Kind()] {
+			kinds[n.Kind()] = true
+			jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: p})
+		}
+	}
+	jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: lockstep.DefaultPID, Expected: true})
+	if len(kinds) != len(lockstep.Kinds) {
+		t.Errorf("%d kinds of policies, there are %d", len(kinds), len(lockstep.Kinds))
+	}
+	const at, end = 104, 110
+	n := len(jobs)
+	for _, e := range All {
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			here, elsewhere := planner(t, s, jobs, at), planner(t, s, jobs, at-2)
+			shot := snap(t, here)
+			want := through(t, here, n, end)
+			for _, p := range []lockstep.Planner{here, elsewhere, here} {
+				if err := p.Restore(context.Background(), shot); err != nil {
+					t.Fatal(err)
+				}
+				for k, got := range through(t, p, n, end) {
+					if got != want[k] {
+						t.Errorf("%v: lataccel %v at step %d, want %v", jobs[k%n].Policy, got, at+k/n, want[k])
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -232,6 +290,12 @@ func TestForkErrors(t *testing.T) {
 				if err := try(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 					t.Errorf("%v, want …%s…", err, want)
 				}
+			}
+			failed := *shot // whose policy was not asked
+			failed.Rollouts = slices.Clone(shot.Rollouts)
+			failed.Rollouts[0].Err, failed.Rollouts[0].Policy = "it failed", nil
+			if err := p.Restore(ctx, &failed); err != nil || p.Err(0) == nil || p.Err(0).Error() != "it failed" || p.Err(1) != nil {
+				t.Errorf("a snapshot with a rollout that failed: %v, %v, %v", err, p.Err(0), p.Err(1))
 			}
 			f := fork(t, p, shot, []int{0, 0}, own)
 			costs := make([]float64, 2)

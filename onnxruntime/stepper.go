@@ -123,7 +123,7 @@ func (p *stepped) Restore(i, _ int, lataccel, action, memory []float64) error {
 	}
 	c.current[slot] = lataccel[len(lataccel)-1]
 	for _, g := range p.groups[i/p.size] {
-		if r, ok := g.(rememberer); ok && r.memory(slot) != nil && memory != nil {
+		if r, ok := g.(rememberer); ok && r.memory(slot) != nil {
 			r.remember(slot, memory)
 		}
 	}

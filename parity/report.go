@@ -244,9 +244,13 @@ func (r *Report) Err() error {
 		// A rollout that differs in ways that nothing was found for is a difference all
 		// the same, where equality is claimed.
 		at := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return !v.Equal })
+		bare := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return v.Steps == 0 })
 		switch {
-		case r.Steps == 0 || len(r.Compared) == 0:
+		case r.Nothing():
 			return errors.New("nothing was compared" + r.failures())
+		case bare >= 0: // both sides fail at once, or have nothing but what it came to
+			v := &r.Rollouts[bare]
+			return errors.New(strings.TrimSuffix(v.Rollout+": nothing was compared: "+v.Error, ": "))
 		case r.Exact && at >= 0:
 			errs = append(errs, fmt.Errorf("%s differs, and no stage was found at fault", r.Rollouts[at].Rollout))
 		default:
@@ -261,12 +265,17 @@ func (r *Report) Err() error {
 	return fmt.Errorf("%s and %s: %w", r.Want.Name, r.Got.Name, errors.Join(errs...))
 }
 
-// failures are the errors with which rollouts ended on both sides, for lack of anything
-// else to say: ": " and the first of them, or "".
+// Nothing reports whether no value was held to another, and nothing was found to differ.
+func (r *Report) Nothing() bool {
+	return r.First == nil && len(r.Findings) == 0 && (r.Steps == 0 || len(r.Compared) == 0)
+}
+
+// failures is the first error with which a rollout ended on both sides, where there is
+// nothing else to say; or "".
 func (r *Report) failures() string {
 	for i := range r.Rollouts {
 		if v := &r.Rollouts[i]; v.Error != "" {
-			return ": " + v.Rollout + " failed on both sides: " + v.Error
+			return ", both sides failed: " + v.Error
 		}
 	}
 	return ""

@@ -68,6 +68,13 @@ func (r restless) Run(ctx context.Context, tasks []parity.Task, observe func(int
 	return r.walker.Run(ctx, tasks, observe)
 }
 
+// A silent walker shows no step.
+type silent struct{ walker }
+
+func (s silent) Run(ctx context.Context, tasks []parity.Task, _ func(int, *schema.Step)) iter.Seq2[int, parity.End] {
+	return s.walker.Run(ctx, tasks, func(int, *schema.Step) {})
+}
+
 // field is a case of walks.
 type field struct {
 	parity.Case
@@ -94,6 +101,12 @@ func TestSecondSimulator(t *testing.T) {
 	must(t, conformance.Engine(t.Context(), walker{}, cases.tasks()))
 	if err := conformance.Engine(t.Context(), restless{walker{}}, cases.tasks()); err == nil || !strings.Contains(err.Error(), "a, in another order: step 0, stage reward, index 0: want 1.2109375 (3f9b0000)") {
 		t.Error(err)
+	}
+	if err := conformance.Engine(t.Context(), silent{walker{}}, cases.tasks()); err == nil || !strings.HasPrefix(err.Error(), "a: no step is shown\nb: ") {
+		t.Error(err)
+	}
+	if err := conformance.Engine(t.Context(), walker{}, nil); err == nil {
+		t.Error("no tasks conform")
 	}
 	broken := walker{4: {0, 1}, 7: {0.125, 0}}
 	compare := func(f field, want, got parity.Source) *parity.Report {

@@ -1,6 +1,7 @@
 package pycontroller
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -77,7 +78,7 @@ func (p *part) start(routes []*lockstep.Route) error {
 		}
 		p.controllers.drop(w)
 		if !reused || errors.Is(err, errTimeout) {
-			return err
+			return cmp.Or(p.controllers.whyClosed(), err)
 		}
 	}
 }
@@ -148,8 +149,8 @@ func (p *part) update(s *lockstep.BatchStep) {
 		err = p.worker.eachError(answer[8*n:], n, func(i int, err error) { s.Err[p.from+i] = err })
 	}
 	if err != nil {
-		if p.controllers.isClosed() {
-			err = errClosed
+		if why := p.controllers.whyClosed(); why != nil {
+			err = why
 		}
 		p.failed = err
 		p.controllers.drop(p.worker)

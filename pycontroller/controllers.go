@@ -20,6 +20,7 @@
 package pycontroller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,8 @@ func (e *Error) Error() string {
 	return e.File + ": " + e.Message + "\n" + e.Traceback
 }
 
-// errClosed is the answer of controllers that were closed.
+// errClosed is the answer of controllers that were closed, with a context's error if
+// that ended them.
 var errClosed = errors.New("the Python controllers were closed")
 
 // Controllers are a controller's Python processes. Methods may be called from
@@ -133,7 +135,7 @@ type Controllers struct {
 	unwatch func() bool // the context
 
 	mu     sync.Mutex
-	closed bool
+	closed error            // why they are, or nil
 	late   int              // chunks in a row that did not answer in time
 	all    map[*worker]bool // true for those that steer routes
 	stderr sync.Mutex       // held while Options.Stderr is written to
@@ -176,7 +178,7 @@ func New(ctx context.Context, options Options) (*Controllers, error) {
 		o.Stderr = os.Stderr
 	}
 	c.policy = &lockstep.Batch{Name: name, New: c.newChunk}
-	c.unwatch = context.AfterFunc(ctx, c.end)
+	c.unwatch = context.AfterFunc(ctx, func() { c.end(fmt.Errorf("%w: %w", errClosed, ctx.Err())) })
 	w, _, err := c.take(false)
 	if err != nil {
 		c.Close()
@@ -196,13 +198,15 @@ func (c *Controllers) Python() string { return c.options.Python }
 // Close ends all processes. Chunks that are still being steered fail.
 func (c *Controllers) Close() error {
 	c.unwatch()
-	c.end()
+	c.end(errClosed)
 	return nil
 }
 
-func (c *Controllers) end() {
+func (c *Controllers) end(why error) {
 	c.mu.Lock()
-	c.closed = true
+	if c.closed == nil {
+		c.closed = why
+	}
 	all := c.all
 	c.all = map[*worker]bool{}
 	c.mu.Unlock()
@@ -220,7 +224,8 @@ func (c *Controllers) end() {
 	group.Wait()
 }
 
-func (c *Controllers) isClosed() bool {
+// whyClosed is why the processes were ended, or nil.
+func (c *Controllers) whyClosed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed
@@ -231,10 +236,10 @@ func (c *Controllers) isClosed() bool {
 // chunk's, so engines may run as many chunks at once as they like.
 func (c *Controllers) take(reuse bool) (w *worker, reused bool, err error) {
 	c.mu.Lock()
-	if c.closed || c.late >= maxLate {
+	if c.closed != nil || c.late >= maxLate {
 		defer c.mu.Unlock()
-		if c.closed {
-			return nil, false, errClosed
+		if c.closed != nil {
+			return nil, false, c.closed
 		}
 		return nil, false, fmt.Errorf("%s: given up, since %d times in a row there was no answer within %v", c.options.File, c.late, c.options.Timeout)
 	}
@@ -254,17 +259,17 @@ func (c *Controllers) take(reuse bool) (w *worker, reused bool, err error) {
 	}
 	c.mu.Lock()
 	closed := c.closed
-	if !closed {
+	if closed == nil {
 		c.all[w] = true
 	}
 	c.mu.Unlock()
-	if closed {
+	if closed != nil {
 		w.end(0)
-		return nil, false, errClosed
+		return nil, false, closed
 	}
 	if err := w.greet(); err != nil {
 		c.drop(w)
-		return nil, false, err
+		return nil, false, cmp.Or(c.whyClosed(), err)
 	}
 	return w, false, nil
 }

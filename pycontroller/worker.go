@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 )
 
 //go:embed worker.py
@@ -138,12 +139,23 @@ func (w *worker) eachError(answer []byte, n int, f func(route int, err error)) e
 		if r.short || route >= n {
 			return w.lost(errGarbled)
 		}
-		f(route, &Error{File: w.options.File, Message: message, Traceback: traceback})
+		f(route, &Error{File: w.options.File, Message: visible(message), Traceback: visible(traceback)})
 	}
 	if r.short || len(r.data) > 0 {
 		return w.lost(errGarbled)
 	}
 	return nil
+}
+
+// visible is a text without control characters but for the ends of lines: a terminal
+// would obey them.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // reader takes an answer apart. Once it was too short, all is zero.

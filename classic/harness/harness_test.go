@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -261,6 +262,42 @@ func TestBadCase(t *testing.T) {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := harness.LoadCase(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestRefused: states that an environment would never come back from, or that its
+// arithmetic is not exact for, are refused and change nothing.
+func TestRefused(t *testing.T) {
+	for _, name := range []string{"reference", "batched"} {
+		for _, e := range classic.Environments {
+			task, err := classic.Make(e.Name, 3, nil)
+			must(t, err)
+			v, err := open(t, name).Make(task)
+			must(t, err)
+			defer v.Close()
+			must(t, v.Reset(classic.Reset{Seed: 1}))
+			before, err := v.Snapshot()
+			must(t, err)
+			bad, err := v.Snapshot()
+			must(t, err)
+			bad.States[2] = 1e300
+			err = v.Restore(bad)
+			if e.Dynamics == classic.CartPole {
+				must(t, err)
+				must(t, v.Step(classic.Actions{Discrete: make([]int32, 3)}, nil))
+				continue
+			}
+			if err == nil || !strings.Contains(err.Error(), e.Name+": environment 2: a snapshot with "+e.State[0]+" 1e+300: it must be within ±") {
+				t.Errorf("%s: %s: %v", name, e.Name, err)
+			}
+			low, high := slices.Repeat([]float64{-1e300}, len(e.Low)), slices.Repeat([]float64{1e300}, len(e.Low))
+			if err := v.Reset(classic.Reset{Seed: 2, Low: low, High: high}); err == nil || !strings.Contains(err.Error(), "they must be ordered, finite and within ±") {
+				t.Errorf("%s: %s: %v", name, e.Name, err)
+			}
+			if after, err := v.Snapshot(); err != nil || !reflect.DeepEqual(after, before) {
+				t.Errorf("%s: %s: what was refused has changed something", name, e.Name)
+			}
 		}
 	}
 }

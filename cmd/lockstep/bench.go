@@ -59,6 +59,7 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
+	(&inputFlags{ModelPath: c.ModelPath}).checkModel(env, modelPath)
 	dataPath, err := orAsset(c.DataPath, assets.Routes)
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	profile := reference.HostProfile()
+	profile := commonProfile(modelPath)
 	var jobs []lockstep.Job
 	for i := range c.Jobs {
 		k := i % len(files)
@@ -194,6 +195,22 @@ func (c *benchCommand) Run(env *environment) error {
 		}
 	}
 	return nil
+}
+
+// commonProfile is the arithmetic of the engine that has no other, which all others then
+// compute with; the host's where there is none.
+func commonProfile(modelPath string) lockstep.Profile {
+	profile := reference.HostProfile()
+	for _, e := range engines.Tried() {
+		if !e.Own {
+			continue
+		}
+		if s, err := e.Open(engines.Config{Model: modelPath, Profile: profile, Workers: 1}); err == nil {
+			profile = s.Profile()
+			engines.Close(s)
+		}
+	}
+	return profile
 }
 
 // simulatorRun returns a function that runs jobs on a simulator.

@@ -191,7 +191,7 @@ func TestCompareEngines(t *testing.T) {
 // TestCompareStatus: what could not be compared counts for more than what differs, and
 // what was not run only where that is allowed.
 func TestCompareStatus(t *testing.T) {
-	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Compared: map[string]int{"lataccel": 1}, Rollouts: []parity.Verdict{{Equal: true}}}}
+	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Compared: map[string]int{"lataccel": 1}, Rollouts: []parity.Verdict{{Steps: 1, Equal: true}}}}
 	differs, broken, absent, other := verdict.Comparison{Differs: "x"}, verdict.Comparison{Error: "x"}, verdict.Comparison{NotRun: "x"}, verdict.Comparison{NotApplicable: "x"}
 	for _, c := range []struct {
 		list    []verdict.Comparison
@@ -464,7 +464,7 @@ func TestCompareTraces(t *testing.T) {
 	}{
 		{"a.trace full.trace", exitOK, "2 of 2 rollouts equal, 220 steps"},
 		{"a.trace a.trace", exitUsage, "are one file: nothing would be proved"},
-		{"blank.trace reference", exitParity, "nothing was compared"},
+		{"blank.trace reference", exitUsage, ": nothing was compared\n"},
 		{"a.trace planted.trace", exitParity, "step 123, stage logits"},
 		{"full.trace planted.trace", exitParity, "step 123, stage logits, index 7"},
 		{"a.trace reference", exitOK, "reference against " + path("a.trace")},

@@ -13,8 +13,14 @@ import (
 	"lockstep/internal/npz"
 )
 
-//go:embed recordings.npz
-var recordings []byte
+// recordings are those with the challenge's network and routes, ownRecordings those with
+// the network and a route of package defaults.
+var (
+	//go:embed recordings.npz
+	recordings []byte
+	//go:embed default.npz
+	ownRecordings []byte
+)
 
 // Recording is one controller on one route, from step ContextLength on; what a network
 // computed is from ControlStartIdx on.
@@ -31,8 +37,13 @@ type Recording struct {
 }
 
 // Read reads the recordings, and the profile of the program that made them.
-func Read() (lockstep.Profile, []Recording, error) {
-	arrays, err := npz.Read(recordings)
+func Read() (lockstep.Profile, []Recording, error) { return readAll(recordings) }
+
+// ReadOwn reads those with the network and a route of package defaults.
+func ReadOwn() (lockstep.Profile, []Recording, error) { return readAll(ownRecordings) }
+
+func readAll(data []byte) (lockstep.Profile, []Recording, error) {
+	arrays, err := npz.Read(data)
 	if err != nil {
 		return lockstep.Profile{}, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/export"
 	"lockstep/golden"
@@ -44,7 +45,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestTrajectory holds every engine to the exported controllers in the unmodified
+// TestTrajectory holds every engine that is not slow to the exported controllers in the unmodified
 // Python program: what the network saw and answered, every action and lataccel, and
 // the costs, on all routes.
 func TestTrajectory(t *testing.T) {
@@ -52,11 +53,38 @@ func TestTrajectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if want := len(assetstest.RouteNames) * len(byName(t)); len(recordings) != want {
+		t.Fatalf("%d recordings, want %d", len(recordings), want)
+	}
+	holdAll(t, false, profile, recordings, func(name string) (model, route string) {
+		return assetstest.Find(t, assets.Model), assetstest.RoutePath(t, name)
+	})
+}
+
+// TestOwn is the same with the project's own network and a route of its own; slow engines
+// are here, with the network that steers.
+func TestOwn(t *testing.T) {
+	profile, recordings, err := policies.ReadOwn()
+	if err != nil || len(recordings) != len(byName(t)) {
+		t.Fatal(err, len(recordings))
+	}
+	model, routes, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	holdAll(t, true, profile, recordings, func(name string) (string, string) { return model, filepath.Join(routes, name+".csv") })
+}
+
+func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []policies.Recording, files func(name string) (model, route string)) {
+	t.Helper()
 	list := byName(t)
 	var jobs []lockstep.Job
 	loader := lockstep.Loader{Profile: profile}
+	model := ""
 	for _, r := range recordings {
-		route, err := loader.Load(assetstest.RoutePath(t, r.Route))
+		var path string
+		model, path = files(r.Route)
+		route, err := loader.Load(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,15 +93,17 @@ func TestTrajectory(t *testing.T) {
 		}
 		jobs = append(jobs, lockstep.Job{Route: route, Policy: list[r.Policy]})
 	}
-	if len(jobs) != len(assetstest.RouteNames)*len(list) {
-		t.Fatalf("%d recordings, want %d", len(jobs), len(assetstest.RouteNames)*len(list))
-	}
 	for _, e := range engines.All {
-		t.Run(e.Name, func(t *testing.T) {
-			if e.Folder == "gpu" {
-				return // TestPolicies sees that it says so
+		jobs, recordings := jobs, recordings
+		if e.Slow {
+			if !slow {
+				continue
 			}
-			s := e.ForTest(t, engines.Config{Model: assetstest.Find(t, assets.Model), Profile: profile})
+			n := slices.IndexFunc(recordings, func(r policies.Recording) bool { return r.Policy == "network" })
+			jobs, recordings = jobs[n:n+1], recordings[n:n+1]
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, engines.Config{Model: model, Profile: profile})
 			if s.Profile() != profile {
 				t.Skipf("it computes with profile %s on this machine, the recordings are of %s", s.Profile(), profile)
 			}

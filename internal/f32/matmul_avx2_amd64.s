@@ -3,18 +3,23 @@
 //go:build !noasm
 
 // func matMul5x1AVX2(blocks int, k int, a *float32, lda int, b *float32, stride int, panel int, c *float32, ldc int, alpha float32, accumulate bool)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·matMul5x1AVX2(SB), $0-77
-	MOVQ  blocks+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  lda+24(FP), DX
-	SHLQ  $0x02, DX
-	MOVQ  c+56(FP), BX
-	MOVQ  stride+40(FP), SI
-	SHLQ  $0x02, SI
-	LEAQ  (DX)(DX*2), DI
-	TESTQ AX, AX
-	JZ    block_done
+	MOVQ   blocks+0(FP), AX
+	MOVQ   a+16(FP), CX
+	MOVQ   lda+24(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   c+56(FP), BX
+	MOVQ   stride+40(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (DX)(DX*2), DI
+	MOVQ   panel+48(FP), R8
+	SHLQ   $0x02, R8
+	MOVQ   b+32(FP), R9
+	IMUL3Q $0x00000001, R8, R8
+	ADDQ   R8, R9
+	TESTQ  AX, AX
+	JZ     block_done
 
 block:
 	VXORPS Y0, Y0, Y0
@@ -28,17 +33,17 @@ block:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 	MOVQ   CX, R8
-	MOVQ   b+32(FP), R9
+	MOVQ   b+32(FP), R10
 
 	// k, four steps at a time
-	MOVQ  k+8(FP), R10
-	SHRQ  $0x02, R10
-	TESTQ R10, R10
+	MOVQ  k+8(FP), R11
+	SHRQ  $0x02, R11
+	TESTQ R11, R11
 	JZ    steps_done
 
 steps:
-	VMOVUPS      (R9), Y10
-	VMOVUPS      32(R9), Y11
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
 	VBROADCASTSS (R8), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -54,9 +59,10 @@ steps:
 	VBROADCASTSS (R8)(DX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         SI, R9
-	VMOVUPS      (R9), Y10
-	VMOVUPS      32(R9), Y11
+	ADDQ         SI, R10
+	PREFETCHT1   (R9)
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
 	VBROADCASTSS 4(R8), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -72,9 +78,9 @@ steps:
 	VBROADCASTSS 4(R8)(DX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         SI, R9
-	VMOVUPS      (R9), Y10
-	VMOVUPS      32(R9), Y11
+	ADDQ         SI, R10
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
 	VBROADCASTSS 8(R8), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -90,9 +96,9 @@ steps:
 	VBROADCASTSS 8(R8)(DX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         SI, R9
-	VMOVUPS      (R9), Y10
-	VMOVUPS      32(R9), Y11
+	ADDQ         SI, R10
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
 	VBROADCASTSS 12(R8), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -108,21 +114,22 @@ steps:
 	VBROADCASTSS 12(R8)(DX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         SI, R9
+	ADDQ         SI, R10
 	ADDQ         $0x10, R8
-	DECQ         R10
+	ADDQ         $0x00000040, R9
+	DECQ         R11
 	JNZ          steps
 
 steps_done:
 	// The rest of k
-	MOVQ  k+8(FP), R10
-	ANDQ  $0x03, R10
-	TESTQ R10, R10
+	MOVQ  k+8(FP), R11
+	ANDQ  $0x03, R11
+	TESTQ R11, R11
 	JZ    step_done
 
 step:
-	VMOVUPS      (R9), Y10
-	VMOVUPS      32(R9), Y11
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
 	VBROADCASTSS (R8), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -138,66 +145,81 @@ step:
 	VBROADCASTSS (R8)(DX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         SI, R9
+	ADDQ         SI, R10
 	ADDQ         $0x04, R8
-	DECQ         R10
+	DECQ         R11
 	JNZ          step
 
 step_done:
 	MOVQ         ldc+64(FP), R8
 	SHLQ         $0x02, R8
-	LEAQ         (R8)(R8*2), R9
+	LEAQ         (R8)(R8*2), R10
 	VBROADCASTSS alpha+72(FP), Y10
-	MOVQ         BX, R10
+	MOVQ         BX, R11
 	CMPB         accumulate+76(FP), $0x00
 	JNE          accumulate
+	CMPL         alpha+72(FP), $0x3f800000
+	JE           one
 	VMULPS       Y10, Y0, Y0
-	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y0, (R11)
 	VMULPS       Y10, Y1, Y1
-	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y1, 32(R11)
 	VMULPS       Y10, Y2, Y2
-	VMOVUPS      Y2, (R10)(R8*1)
+	VMOVUPS      Y2, (R11)(R8*1)
 	VMULPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 32(R10)(R8*1)
+	VMOVUPS      Y3, 32(R11)(R8*1)
 	VMULPS       Y10, Y4, Y4
-	VMOVUPS      Y4, (R10)(R8*2)
+	VMOVUPS      Y4, (R11)(R8*2)
 	VMULPS       Y10, Y5, Y5
-	VMOVUPS      Y5, 32(R10)(R8*2)
+	VMOVUPS      Y5, 32(R11)(R8*2)
 	VMULPS       Y10, Y6, Y6
-	VMOVUPS      Y6, (R10)(R9*1)
+	VMOVUPS      Y6, (R11)(R10*1)
 	VMULPS       Y10, Y7, Y7
-	VMOVUPS      Y7, 32(R10)(R9*1)
+	VMOVUPS      Y7, 32(R11)(R10*1)
 	VMULPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (R10)(R8*4)
+	VMOVUPS      Y8, (R11)(R8*4)
 	VMULPS       Y10, Y9, Y9
-	VMOVUPS      Y9, 32(R10)(R8*4)
+	VMOVUPS      Y9, 32(R11)(R8*4)
 	JMP          next
 
+one:
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y1, 32(R11)
+	VMOVUPS Y2, (R11)(R8*1)
+	VMOVUPS Y3, 32(R11)(R8*1)
+	VMOVUPS Y4, (R11)(R8*2)
+	VMOVUPS Y5, 32(R11)(R8*2)
+	VMOVUPS Y6, (R11)(R10*1)
+	VMOVUPS Y7, 32(R11)(R10*1)
+	VMOVUPS Y8, (R11)(R8*4)
+	VMOVUPS Y9, 32(R11)(R8*4)
+	JMP     next
+
 accumulate:
-	VFMADD213PS (R10), Y10, Y0
-	VMOVUPS     Y0, (R10)
-	VFMADD213PS 32(R10), Y10, Y1
-	VMOVUPS     Y1, 32(R10)
-	VFMADD213PS (R10)(R8*1), Y10, Y2
-	VMOVUPS     Y2, (R10)(R8*1)
-	VFMADD213PS 32(R10)(R8*1), Y10, Y3
-	VMOVUPS     Y3, 32(R10)(R8*1)
-	VFMADD213PS (R10)(R8*2), Y10, Y4
-	VMOVUPS     Y4, (R10)(R8*2)
-	VFMADD213PS 32(R10)(R8*2), Y10, Y5
-	VMOVUPS     Y5, 32(R10)(R8*2)
-	VFMADD213PS (R10)(R9*1), Y10, Y6
-	VMOVUPS     Y6, (R10)(R9*1)
-	VFMADD213PS 32(R10)(R9*1), Y10, Y7
-	VMOVUPS     Y7, 32(R10)(R9*1)
-	VFMADD213PS (R10)(R8*4), Y10, Y8
-	VMOVUPS     Y8, (R10)(R8*4)
-	VFMADD213PS 32(R10)(R8*4), Y10, Y9
-	VMOVUPS     Y9, 32(R10)(R8*4)
+	VFMADD213PS (R11), Y10, Y0
+	VMOVUPS     Y0, (R11)
+	VFMADD213PS 32(R11), Y10, Y1
+	VMOVUPS     Y1, 32(R11)
+	VFMADD213PS (R11)(R8*1), Y10, Y2
+	VMOVUPS     Y2, (R11)(R8*1)
+	VFMADD213PS 32(R11)(R8*1), Y10, Y3
+	VMOVUPS     Y3, 32(R11)(R8*1)
+	VFMADD213PS (R11)(R8*2), Y10, Y4
+	VMOVUPS     Y4, (R11)(R8*2)
+	VFMADD213PS 32(R11)(R8*2), Y10, Y5
+	VMOVUPS     Y5, 32(R11)(R8*2)
+	VFMADD213PS (R11)(R10*1), Y10, Y6
+	VMOVUPS     Y6, (R11)(R10*1)
+	VFMADD213PS 32(R11)(R10*1), Y10, Y7
+	VMOVUPS     Y7, 32(R11)(R10*1)
+	VFMADD213PS (R11)(R8*4), Y10, Y8
+	VMOVUPS     Y8, (R11)(R8*4)
+	VFMADD213PS 32(R11)(R8*4), Y10, Y9
+	VMOVUPS     Y9, 32(R11)(R8*4)
 
 next:
-	IMUL3Q $0x00000005, DX, R9
-	ADDQ   R9, CX
+	IMUL3Q $0x00000005, DX, R10
+	ADDQ   R10, CX
 	IMUL3Q $0x00000005, R8, R8
 	ADDQ   R8, BX
 	DECQ   AX
@@ -315,6 +337,8 @@ step_done:
 	MOVQ         BX, R10
 	CMPB         accumulate+76(FP), $0x00
 	JNE          accumulate
+	CMPL         alpha+72(FP), $0x3f800000
+	JE           one
 	VMULPS       Y8, Y0, Y0
 	VMOVUPS      Y0, (R10)
 	VMULPS       Y8, Y1, Y1
@@ -332,6 +356,17 @@ step_done:
 	VMULPS       Y8, Y7, Y7
 	VMOVUPS      Y7, 224(R10)
 	JMP          next
+
+one:
+	VMOVUPS Y0, (R10)
+	VMOVUPS Y1, 32(R10)
+	VMOVUPS Y2, 64(R10)
+	VMOVUPS Y3, 96(R10)
+	VMOVUPS Y4, 128(R10)
+	VMOVUPS Y5, 160(R10)
+	VMOVUPS Y6, 192(R10)
+	VMOVUPS Y7, 224(R10)
+	JMP     next
 
 accumulate:
 	VFMADD213PS (R10), Y8, Y0
@@ -432,11 +467,18 @@ step_done:
 	MOVQ         BX, R8
 	CMPB         accumulate+76(FP), $0x00
 	JNE          accumulate
+	CMPL         alpha+72(FP), $0x3f800000
+	JE           one
 	VMULPS       Y2, Y0, Y0
 	VMOVUPS      Y0, (R8)
 	VMULPS       Y2, Y1, Y1
 	VMOVUPS      Y1, 32(R8)
 	JMP          next
+
+one:
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	JMP     next
 
 accumulate:
 	VFMADD213PS (R8), Y2, Y0

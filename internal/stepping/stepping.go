@@ -295,7 +295,11 @@ func (s *Stepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
 	}
 	for i := range s.jobs {
 		r := &shot.Rollouts[i]
-		if err := s.engine.Restore(i, len(r.Lataccel), r.Lataccel, r.Action, r.Policy); err != nil {
+		memory := r.Policy
+		if r.Err != "" {
+			memory, _ = s.engine.Memory(i) // any: the policy is not asked again
+		}
+		if err := s.engine.Restore(i, len(r.Lataccel), r.Lataccel, r.Action, memory); err != nil {
 			return s.jobs[i].Failed(shot.Step, err)
 		}
 	}

@@ -17,6 +17,9 @@ import (
 // another order, beside others and forced onto its own trajectory; a context that has
 // ended ends rollouts that are not finished. The error joins all that is wrong.
 func Engine(ctx context.Context, e parity.Engine, tasks []parity.Task) error {
+	if len(tasks) == 0 {
+		return errors.New("no tasks: nothing is held to anything")
+	}
 	h := &holder{ctx: ctx, engine: e}
 	whole := h.run(tasks)
 	if len(h.errs) > 0 {
@@ -85,6 +88,8 @@ func (h *holder) run(tasks []parity.Task) []shown {
 		switch end := &all[i].end; {
 		case all[i].ends != 1:
 			h.errorf("%s: it ends %d times", tasks[i].Name(), all[i].ends)
+		case end.Err == nil && len(all[i].steps) == 0:
+			h.errorf("%s: no step is shown", tasks[i].Name())
 		case end.Err == nil && len(end.Outcome) != len(s.Outcome.Elements):
 			h.errorf("%s: an outcome of %d numbers, want %d", tasks[i].Name(), len(end.Outcome), len(s.Outcome.Elements))
 		}

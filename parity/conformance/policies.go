@@ -279,9 +279,9 @@ func failing(route *lockstep.Route) []failure {
 		return r
 	}
 	return []failure{
-		{"the controller panics", lockstep.Job{Route: route, Policy: at(104, outOfFuel)}, "out of fuel", nil},
-		{"the controller panics in the warm-up", lockstep.Job{Route: route, Policy: at(30, outOfFuel)}, "out of fuel", nil},
-		{"the controller answers NaN", lockstep.Job{Route: route, Policy: at(103, math.NaN)}, "", nil},
+		{"the controller panics", lockstep.Job{Route: route, Policy: at(104, outOfFuel)}, "step 104: panic: out of fuel", nil},
+		{"the controller panics in the warm-up", lockstep.Job{Route: route, Policy: at(30, outOfFuel)}, "step 30: panic: out of fuel", nil},
+		{"the controller answers NaN", lockstep.Job{Route: route, Policy: at(103, math.NaN)}, "step 10", nil},
 		{"making the controller panics", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { panic("out of fuel") }}}, "out of fuel", nil},
 		{"New makes no controller", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { return nil }}}, "", nil},
 		{"the policy has no New", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails"}}, "", nil},
@@ -291,7 +291,7 @@ func failing(route *lockstep.Route) []failure {
 				panic("out of fuel")
 			}
 		}}, "out of fuel", nil},
-		{"the controller calls Goexit", lockstep.Job{Route: route, Policy: at(104, exit)}, "", nil},
+		{"the controller calls Goexit", lockstep.Job{Route: route, Policy: at(104, exit)}, "step 104: ", nil},
 		{"making the controller calls Goexit", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { exit(); return nil }}}, "", nil},
 		{"Observe calls Goexit", lockstep.Job{Route: route, Policy: lockstep.Zero{}, Observe: func(*lockstep.Step) { exit() }}, "", nil},
 		{"the batch controller calls Goexit", lockstep.Job{Route: route, Policy: batch(func(*lockstep.BatchStep) error { exit(); return nil })}, "", nil},

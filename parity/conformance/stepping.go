@@ -117,6 +117,10 @@ func (s *suite) stepFaults(drive *driver, sim lockstep.StepSimulator) {
 	p := drive.reset(sim, drive.jobs)
 	defer p.Close()
 	drive.through(p, 101)
+	before, err := p.Snapshot(ctx)
+	if err != nil {
+		s.fatalf("Snapshot before step 101: %w", err)
+	}
 	n := len(drive.jobs)
 	commands, lataccels := slices.Repeat([]float64{math.NaN()}, n), make([]float64, n)
 	if err := p.Step(ctx, commands, lataccels); err != nil {
@@ -137,6 +141,15 @@ func (s *suite) stepFaults(drive *driver, sim lockstep.StepSimulator) {
 	}
 	if err := p.Step(ctx, make([]float64, n), lataccels); err == nil {
 		s.errorf("Step computes a step after the last")
+	}
+	if err := p.Restore(ctx, before); err != nil {
+		s.fatalf("Restore of a snapshot from before a rollout failed: %w", err)
+	}
+	drive.through(p, 1000)
+	for i, r := range drive.results(p) {
+		if d := resultDifference(r, drive.want[i].result); d != "" {
+			s.errorf("job %d, taken back to before one failed: %s", i, d)
+		}
 	}
 	if err := p.Step(ctx, make([]float64, n-1), lataccels); err == nil {
 		s.errorf("Step takes %d commands for %d rollouts", n-1, n)

@@ -305,6 +305,46 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// stubborn refuses one task.
+type stubborn struct {
+	*walks
+	at int
+}
+
+func (s stubborn) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+	return func(yield func(int, parity.End) bool) {
+		for i, task := range tasks {
+			end := parity.End{Err: errors.New("no")}
+			if task.Job != s.at {
+				end = parity.End{Outcome: s.run(task.Job.(int), task.Teacher, func(s *schema.Step) { observe(i, s) })}
+			}
+			if !yield(i, end) {
+				return
+			}
+		}
+	}
+}
+
+// TestBare: a rollout that fails on both sides at once is none that was compared, whatever
+// its neighbours are.
+func TestBare(t *testing.T) {
+	const rollouts = 3
+	var tasks []parity.Task
+	for i := range rollouts {
+		tasks = append(tasks, parity.Task{Rollout: (&walks{}).about(i), Job: i})
+	}
+	for at := -1; at < rollouts; at++ {
+		side := parity.Live(stubborn{&walks{rollouts: rollouts, steps: 2}, at})
+		r, err := parity.Compare(t.Context(), parity.Family{}, side, side, tasks, parity.CompareOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("start %d: nothing was compared: no", at); (r.Err() == nil) != (at < 0) || at >= 0 && r.Err().Error() != want {
+			t.Errorf("task %d fails: %v", at, r.Err())
+		}
+	}
+}
+
 // TestMissing: a stage that one of two engines does not show at some step is at fault.
 func TestMissing(t *testing.T) {
 	task := parity.Task{Rollout: (&walks{}).about(0), Job: 0}

@@ -342,6 +342,10 @@ func TestCompareMisuse(t *testing.T) {
 	if err := compare(t, a, a, []lockstep.Job{}, parity.CompareOptions{}).Err(); err == nil || err.Error() != "nothing was compared" {
 		t.Errorf("no jobs: %v", err)
 	}
+	broken := Live(&toy{name: "broken", fail: func(string, int) error { return errors.New("out of fuel") }})
+	if err := compare(t, broken, broken, jobs, parity.CompareOptions{}).Err(); err == nil || !strings.HasPrefix(err.Error(), "nothing was compared, both sides failed: ") || !strings.HasSuffix(err.Error(), "out of fuel") {
+		t.Errorf("both sides fail at once: %v", err)
+	}
 }
 
 // TestCompareRoutes: a recording of another route of the same name.

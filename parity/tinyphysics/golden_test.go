@@ -1,6 +1,7 @@
 package tinyphysics
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -53,8 +54,17 @@ func TestGolden(t *testing.T) {
 	if f.Header.Engine != "reference" || f.Header.Profile != set.Profile.String() || len(f.Header.Shortcuts) != 1 {
 		t.Errorf("header %+v", f.Header)
 	}
-	f.Rollouts[0].Digests.At(300).Bits[cdf] ^= 1
-	if r := compare(t, source, parity.Traced(f), jobs, parity.CompareOptions{}); len(r.Findings) != 1 || r.Findings[0].Stage != CDF || r.First.Step != 320 {
+	// One bit of the 300th CDF.
+	wrong := &observed{Simulator: ref, change: func(s *lockstep.Step) {
+		if s.Index == 320 {
+			s.CDF = slices.Clone(s.CDF)
+			s.CDF[7] = math.Nextafter(s.CDF[7], 1)
+		}
+	}}
+	if err := recordTo(t.Context(), wrong, jobs, lockstep.AllSteps, trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
+		t.Fatal(err)
+	}
+	if r := compare(t, source, parity.Traced(open()), jobs, parity.CompareOptions{}); len(r.Findings) != 1 || r.Findings[0].Stage != CDF || r.First.Step != 320 {
 		t.Errorf("%+v, %v", r.Findings, r.First)
 	}
 	// A route that Python did not load so.

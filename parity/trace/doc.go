@@ -32,7 +32,7 @@
 // "xxh3", XXH3 of 64 bits, "xxh64", XXH64 with seed 0, or "sha256", the first 8 bytes of
 // SHA-256 as a big-endian number, which is what goldens hold. SHA-256 of a step's 16 KB
 // takes 10 to 50 µs, with and without the CPU's instructions for it, next to some 300 µs
-// that a batched rollout computes for a step; XXH64 takes two, XXH3 half of one. So
+// that a batched rollout computes for a step; from the cache XXH64 takes two, XXH3 half of one. So
 // lockstep writes XXH3, unless a trace is to be compared with goldens. Kept cases have
 // XXH64.
 //

@@ -456,6 +456,40 @@ func TestWriterErrors(t *testing.T) {
 	}
 }
 
+// TestLongest: a record of as many bytes as readers take is written, and none that has one more.
+func TestLongest(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		h := Header{Schema: schema.Schema{
+			Name: "long", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result"},
+			Stages: []schema.Stage{{Name: "a", Type: "uint8", Shape: []int{maxRecord / 2}}, {Name: "b", Type: "uint8", Shape: []int{maxRecord/2 - 16 + more}}},
+		}}
+		path := filepath.Join(t.TempDir(), "a.trace")
+		err := WriteFile(path, h, h.Schema.Arrays(), func(w *Writer) error {
+			s, r := h.Schema.NewStep(), w.Begin(Rollout{Key: []string{"long"}})
+			for i := range s.Data {
+				s.Data[i] = make([]byte, h.Schema.Stages[i].Size())
+			}
+			r.Observe(s)
+			r.End(nil, nil)
+			return nil
+		})
+		if more > 0 {
+			if err == nil || err.Error() != "long: a record of 1048577 bytes, want 1048576 at most" {
+				t.Error(err)
+			}
+			continue
+		}
+		f, open := Open(path)
+		if err := errors.Join(err, open); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Step(f.Rollouts[0], 0); err != nil {
+			t.Error(err)
+		}
+		f.Close()
+	}
+}
+
 // TestRehash: digests of another kind can be made of full arrays, and only of them.
 func TestRehash(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))
@@ -524,4 +558,30 @@ func TestChangedFile(t *testing.T) {
 	if _, err := f.Step(r, 1); err == nil || !strings.Contains(err.Error(), "cut off") {
 		t.Errorf("%v", err)
 	}
+}
+
+// TestWriterMemory: a rollout that is under way holds no buffer, however many are.
+func TestWriterMemory(t *testing.T) {
+	w, err := NewWriter(io.Discard, Header{Schema: drift}, everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC() // a pool is emptied by the second
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	s := step(20, everything, rand.New(rand.NewPCG(1, 1)))
+	writers := make([]*RolloutWriter, 5000)
+	before := heap()
+	for i := range writers {
+		writers[i] = w.Begin(Rollout{Key: []string{"a", "b"}})
+		writers[i].Step(s)
+	}
+	if each := (heap() - before) / uint64(len(writers)); each > 200 { // a record has 500
+		t.Errorf("%d bytes for each rollout", each)
+	}
+	runtime.KeepAlive(writers)
 }

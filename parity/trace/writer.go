@@ -69,9 +69,6 @@ func WriteFile(path string, h Header, full schema.Set, record func(*Writer) erro
 // Begin begins a rollout.
 func (w *Writer) Begin(r Rollout) *RolloutWriter {
 	text, err := json.Marshal(r)
-	if err == nil && len(text)+4 > maxRecord {
-		err = fmt.Errorf("%.40s: its description has %d bytes, want %d at most", r.Name(), len(text), maxRecord-4)
-	}
 	if err == nil && len(r.Key) != len(w.header.Schema.Key) {
 		err = fmt.Errorf("%.40s: a key of %d words, want %v", r.Name(), len(r.Key), w.header.Schema.Key)
 	}
@@ -81,7 +78,7 @@ func (w *Writer) Begin(r Rollout) *RolloutWriter {
 	id := w.rollouts
 	w.rollouts++
 	w.open++
-	w.write(seal(append(record(nil, kindBegin, id), text...)))
+	w.put(r.Name(), append(record(nil, kindBegin, id), text...))
 	return &RolloutWriter{writer: w, id: id, name: r.Name(), last: -1}
 }
 
@@ -116,6 +113,14 @@ func (w *Writer) write(b []byte) {
 		w.crc = crc32.Update(w.crc, crc32.IEEETable, b)
 		_, w.err = w.w.Write(b)
 	}
+}
+
+// put writes a record of a rollout, unless no reader would take it.
+func (w *Writer) put(rollout string, b []byte) {
+	if n := len(b) - 5; n > maxRecord {
+		w.fail(fmt.Errorf("%.40s: a record of %d bytes, want %d at most", rollout, n, maxRecord))
+	}
+	w.write(seal(b))
 }
 
 // record begins a record; seal enters its length.
@@ -187,7 +192,7 @@ func (r *RolloutWriter) Step(s *schema.Step) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.fail(err)
-	w.write(seal(b))
+	w.put(r.name, b)
 	w.steps++
 }
 
@@ -212,6 +217,6 @@ func (r *RolloutWriter) End(outcome []float64, failure error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.fail(err)
-	w.write(seal(b))
+	w.put(r.name, b)
 	w.open--
 }

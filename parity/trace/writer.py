@@ -30,6 +30,7 @@ class Writer:
         self.file.write(data)
 
     def record(self, kind, payload):
+        assert len(payload) <= 1 << 20, f"a record of {len(payload)} bytes, want {1 << 20} at most"
         self.write(kind + struct.pack("<I", len(payload)) + payload)
 
     def begin(self, key, **inputs):

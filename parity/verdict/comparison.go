@@ -88,6 +88,8 @@ func (c *Comparison) judge() (outcome, why string) {
 		return Different, c.Differs
 	case c.Report == nil || len(c.Report.Rollouts) == 0:
 		return Failed, "nothing was compared"
+	case c.Report.Nothing():
+		return Failed, c.Report.Err().Error()
 	}
 	if err := c.Report.Err(); err != nil {
 		return Different, err.Error()

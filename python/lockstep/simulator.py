@@ -168,10 +168,12 @@ class Result:
 
     @property
     def mean(self) -> FloatArray:
-        """Mean costs of each controller over the routes that did not fail, shape (K, 3)."""
+        """Mean costs of each controller over the routes that did not fail, shape (K, 3): the program's averages."""
         with np.errstate(invalid="ignore"):
             ok = ~np.isnan(self.costs)
-            mean: FloatArray = np.where(ok, self.costs, 0.0).sum(axis=1) / ok.sum(axis=1)
+            # NumPy's sum has another order, and other bits, where numbers are not side by side.
+            columns = np.ascontiguousarray(np.where(ok, self.costs, 0.0).swapaxes(1, 2))
+            mean: FloatArray = columns.sum(axis=2) / ok.sum(axis=1)
             return mean
 
     @property

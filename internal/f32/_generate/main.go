@@ -36,17 +36,17 @@ func main() {
 	ConstraintExpr("!noasm")
 	switch flag.Arg(0) + " " + flag.Arg(1) {
 	case "matmul avx2":
-		avx2.matMul(5, 1)
-		avx2.matMul(1, 4)
-		avx2.matMul(1, 1)
+		avx2.matMul(5, 1, 4)
+		avx2.matMul(1, 4, 0)
+		avx2.matMul(1, 1, 0)
 	case "matmul avx512":
-		avx512.matMul(5, 4)
-		avx512.matMul(2, 4)
-		avx512.matMul(10, 2)
-		avx512.matMul(10, 1)
-		avx512.matMul(1, 8)
-		avx512.matMul(1, 4)
-		avx512.matMul(1, 1)
+		avx512.matMul(5, 4, 2)
+		avx512.matMul(2, 4, 0)
+		avx512.matMul(10, 2, 0)
+		avx512.matMul(10, 1, 0)
+		avx512.matMul(1, 8, 0)
+		avx512.matMul(1, 4, 0)
+		avx512.matMul(1, 1, 0)
 	case "elementwise avx2":
 		layerNorm()
 		avx2.gelu()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -11,6 +12,7 @@ import (
 const (
 	panelBytes = 16 * 4
 	unroll     = 4 // steps of k in a round
+	lineBytes  = 64
 	perBase    = 5 // rows that one base register reaches: see rows.at
 )
 
@@ -18,9 +20,12 @@ const (
 // every block of so many rows in turn.
 //
 // All chains of the tile stay in registers. A tile has at least 8 where it can:
-// two multiply-adds start each cycle and each takes four. There is no prefetch:
-// the CPU's own keeps up, and instructions for it cost more than they bring.
-func (l level) matMul(rowCount, panels int) {
+// two multiply-adds start each cycle and each takes four. Where rows are many, what follows
+// the tile's panels in memory is fetched ahead to the second cache: a product would wait
+// for weights that come from the last one. An address that holds nothing does no harm.
+//
+// fetch is the number of steps for a line; 0 if nothing is fetched ahead.
+func (l level) matMul(rowCount, panels, fetch int) {
 	name := fmt.Sprintf("matMul%dx%d%s", rowCount, panels, l.name)
 	TEXT(name, 0, "func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, ldc int, alpha float32, accumulate bool)")
 	Pragma("noescape")
@@ -50,11 +55,16 @@ func (l level) matMul(rowCount, panels int) {
 	if rowCount > 3 {
 		lda3 = triple(lda)
 	}
-	if panels > 1 {
+	if panels > 1 || fetch > 0 {
 		panel = loadBytes("panel")
 	}
 	if panels > 3 {
 		panel3 = triple(panel)
+	}
+	var ahead Register // the next line to fetch
+	if fetch > 0 {
+		ahead = load("b")
+		advance(ahead, panel, panels)
 	}
 
 	columns := panels * panelBytes / l.bytes // vectors in a row of the tile
@@ -96,6 +106,11 @@ func (l level) matMul(rowCount, panels int) {
 			}
 			y.move(stride)
 		}
+		line := func(u int) {
+			if fetch > 0 && u%fetch == 0 {
+				PREFETCHT1(Mem{Base: ahead}.Offset(u / fetch * lineBytes))
+			}
+		}
 
 		Comment("k, four steps at a time")
 		k := load("k")
@@ -103,8 +118,12 @@ func (l level) matMul(rowCount, panels int) {
 		repeat("steps", k, func() {
 			for u := range unroll {
 				step(u)
+				line(u)
 			}
 			x.move(Imm(unroll * 4))
+			if fetch > 0 {
+				ADDQ(U32(uint32(unroll/fetch*lineBytes)), ahead)
+			}
 		})
 		Comment("The rest of k")
 		k = load("k")
@@ -133,7 +152,12 @@ func (l level) matMul(rowCount, panels int) {
 		}
 		CMPB(argument("accumulate"), Imm(0))
 		JNE(LabelRef("accumulate"))
+		CMPL(argument("alpha"), U32(math.Float32bits(1)))
+		JE(LabelRef("one"))
 		store(func(_ Mem, chain Register) { VMULPS(alpha, chain, chain) })
+		JMP(LabelRef("next"))
+		Label("one")
+		store(func(Mem, Register) {})
 		JMP(LabelRef("next"))
 		Label("accumulate")
 		store(func(c Mem, chain Register) { VFMADD213PS(c, alpha, chain) })
