@@ -131,7 +131,7 @@ func (s *Score) WriteTable(w io.Writer, markdown bool) error {
 		}
 	}
 	plain.Flush()
-	b.WriteString("\n" + s.Totals() + "\n")
+	b.WriteString("\nRun without a fault: " + strings.Join(s.Clean, ", ") + ".\n\n" + s.Totals() + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -146,7 +146,7 @@ func (s *Score) Totals() string {
 	}
 	text := fmt.Sprintf("%d of %d faults caught; the stage named rightly for %d (%.1f %%); ", caught, n, right, share)
 	if len(s.Alarms) == 0 {
-		return text + "no alarm without a fault (" + strings.Join(s.Clean, ", ") + ")."
+		return text + fmt.Sprintf("no alarm in %d runs without a fault.", len(s.Clean))
 	}
 	return text + fmt.Sprintf("FALSE ALARMS: %d.", len(s.Alarms))
 }
