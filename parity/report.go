@@ -244,13 +244,12 @@ func (r *Report) Err() error {
 		// A rollout that differs in ways that nothing was found for is a difference all
 		// the same, where equality is claimed.
 		at := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return !v.Equal })
-		bare := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return v.Steps == 0 })
+		bare := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return v.Steps == 0 && v.Error == "" })
 		switch {
 		case r.Nothing():
 			return errors.New("nothing was compared" + r.failures())
-		case bare >= 0: // both sides fail at once, or have nothing but what it came to
-			v := &r.Rollouts[bare]
-			return errors.New(strings.TrimSuffix(v.Rollout+": nothing was compared: "+v.Error, ": "))
+		case bare >= 0: // both sides have nothing but what it came to
+			return errors.New(r.Rollouts[bare].Rollout + ": nothing was compared")
 		case r.Exact && at >= 0:
 			errs = append(errs, fmt.Errorf("%s differs, and no stage was found at fault", r.Rollouts[at].Rollout))
 		default:

@@ -305,18 +305,23 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// stubborn refuses one task.
-type stubborn struct {
+// silent shows no step of one task, which ends with err.
+type silent struct {
 	*walks
-	at int
+	at  int
+	err error
 }
 
-func (s stubborn) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+func (s silent) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, task := range tasks {
-			end := parity.End{Err: errors.New("no")}
-			if task.Job != s.at {
-				end = parity.End{Outcome: s.run(task.Job.(int), task.Teacher, func(s *schema.Step) { observe(i, s) })}
+			end := parity.End{Err: s.err}
+			if task.Job != s.at || s.err == nil {
+				end = parity.End{Outcome: s.run(task.Job.(int), task.Teacher, func(step *schema.Step) {
+					if task.Job != s.at {
+						observe(i, step)
+					}
+				})}
 			}
 			if !yield(i, end) {
 				return
@@ -325,8 +330,8 @@ func (s stubborn) Run(ctx context.Context, tasks []parity.Task, observe func(i i
 	}
 }
 
-// TestBare: a rollout that fails on both sides at once is none that was compared, whatever
-// its neighbours are.
+// TestBare: a rollout of which no step was shown is none that was compared, whatever its
+// neighbours are. One that failed on both sides before its first step was: in how it failed.
 func TestBare(t *testing.T) {
 	const rollouts = 3
 	var tasks []parity.Task
@@ -334,13 +339,19 @@ func TestBare(t *testing.T) {
 		tasks = append(tasks, parity.Task{Rollout: (&walks{}).about(i), Job: i})
 	}
 	for at := -1; at < rollouts; at++ {
-		side := parity.Live(stubborn{&walks{rollouts: rollouts, steps: 2}, at})
-		r, err := parity.Compare(t.Context(), parity.Family{}, side, side, tasks, parity.CompareOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := fmt.Sprintf("start %d: nothing was compared: no", at); (r.Err() == nil) != (at < 0) || at >= 0 && r.Err().Error() != want {
-			t.Errorf("task %d fails: %v", at, r.Err())
+		for _, fails := range []error{nil, errors.New("no")} {
+			side := parity.Live(silent{&walks{rollouts: rollouts, steps: 2}, at, fails})
+			r, err := parity.Compare(t.Context(), parity.Family{}, side, side, tasks, parity.CompareOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := ""
+			if at >= 0 && fails == nil {
+				want = fmt.Sprintf("start %d: nothing was compared", at)
+			}
+			if err := r.Err(); fmt.Sprint(err) != want && (err != nil || want != "") {
+				t.Errorf("no step of task %d, which ends with %v: %v", at, fails, err)
+			}
 		}
 	}
 }
