@@ -45,6 +45,7 @@ func (s *suite) stepping() {
 	}
 	s.snapshots(drive, sim)
 	s.stepFaults(drive, sim)
+	s.failsOnce(drive, sim)
 }
 
 // snapshots goes back to snapshots before, at and after the ends of rollouts.
@@ -142,15 +143,7 @@ func (s *suite) stepFaults(drive *driver, sim lockstep.StepSimulator) {
 	if err := p.Step(ctx, make([]float64, n), lataccels); err == nil {
 		s.errorf("Step computes a step after the last")
 	}
-	if err := p.Restore(ctx, before); err != nil {
-		s.fatalf("Restore of a snapshot from before a rollout failed: %w", err)
-	}
-	drive.through(p, 1000)
-	for i, r := range drive.results(p) {
-		if d := resultDifference(r, drive.want[i].result); d != "" {
-			s.errorf("job %d, taken back to before one failed: %s", i, d)
-		}
-	}
+	s.takenBack(drive, p, before)
 	if err := p.Step(ctx, make([]float64, n-1), lataccels); err == nil {
 		s.errorf("Step takes %d commands for %d rollouts", n-1, n)
 	}
@@ -174,6 +167,42 @@ func (s *suite) stepFaults(drive *driver, sim lockstep.StepSimulator) {
 		s.errorf("Step after the context's end: %v, and the next step is %d", err, q.Index())
 	}
 	drive.through(q, 30)
+}
+
+// takenBack: from a snapshot before a rollout failed all go on.
+func (s *suite) takenBack(drive *driver, p lockstep.Stepper, before *lockstep.Snapshot) {
+	if err := p.Restore(context.Background(), before); err != nil {
+		s.fatalf("Restore of a snapshot from before a rollout failed: %w", err)
+	}
+	drive.through(p, 1000)
+	for i, r := range drive.results(p) {
+		if d := resultDifference(r, drive.want[i].result); d != "" {
+			s.errorf("job %d, taken back to before one failed: %s", i, d)
+		}
+	}
+}
+
+// failsOnce: so they do where an observer was what failed.
+func (s *suite) failsOnce(drive *driver, sim lockstep.StepSimulator) {
+	jobs, fails := slices.Clone(drive.jobs), true
+	jobs[0].Observe = func(step *lockstep.Step) {
+		if fails && step.Index == 102 {
+			panic("it fails once")
+		}
+	}
+	p := drive.reset(sim, jobs)
+	defer p.Close()
+	drive.through(p, 102)
+	before, err := p.Snapshot(context.Background())
+	if err != nil {
+		s.fatalf("Snapshot before step 102: %w", err)
+	}
+	drive.through(p, 1000)
+	if p.Err(0) == nil {
+		s.errorf("a rollout whose observer panicked goes on")
+	}
+	fails = false
+	s.takenBack(drive, p, before)
 }
 
 // driver steers rollouts, one of them from outside.
