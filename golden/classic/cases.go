@@ -87,7 +87,7 @@ func Cases(numpy1 bool) []Case {
 			Options: map[string]string{"max_episode_steps": "-1"}, Steps: 1000})
 		for _, integrator := range []string{"euler", "semi-implicit"} { // angles of all sizes, then NaN
 			add(Case{Env: "CartPole-v1", Autoreset: "off", Num: 16, Seed: 10, Uniform: 11,
-				Options: map[string]string{"kinematics_integrator": integrator}, Bounds: map[string]float64{"low": -100, "high": 100}, Steps: 100})
+				Options: map[string]string{"kinematics_integrator": integrator}, Bounds: map[string]float64{"low": -5000, "high": 5000}, Steps: 100})
 		}
 	}
 	return cases

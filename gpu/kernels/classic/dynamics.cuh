@@ -26,10 +26,11 @@ struct CartPole {
   }
 
   // over is x / 1.1: the product with the nearest double to 1/1.1, corrected by its
-  // rest, is the quotient correctly rounded (Markstein).
+  // rest, is the quotient correctly rounded (Markstein). Where x is infinite there is
+  // no rest.
   __device__ static double over(double x) {
-    const double y = 1.0 / 1.1, q = x * y;
-    return fma(fma(-q, 1.1, x), y, q);
+    const double y = 1.0 / 1.1, q = x * y, rest = fma(-q, 1.1, x);
+    return rest == rest ? fma(rest, y, q) : q;
   }
 
   __device__ Outcome step(const Launch &l, Action a, int32_t &flags) {
