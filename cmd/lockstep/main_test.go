@@ -314,7 +314,7 @@ func TestNoAssets(t *testing.T) {
 	t.Setenv("LOCKSTEP_ASSETS", dir)
 	for _, name := range []string{assets.Model, assets.Routes} {
 		status, stdout, stderr := lockstepRun(t.Context(), "rollout")
-		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: no "+name+" found: ") || !strings.Contains(stderr, "LOCKSTEP_ASSETS") {
+		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: no "+name+" in "+dir+": set LOCKSTEP_ASSETS ") {
 			t.Errorf("exit %d, stdout %q, stderr %q; want 2 and how to get %s", status, stdout, stderr, name)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
