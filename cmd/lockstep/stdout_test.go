@@ -71,15 +71,17 @@ func TestStandardOutput(t *testing.T) {
 	if status, _, stderr := lockstepRun(t.Context(), "shard", "plan", "--out", "shards", "--shards", "1", "--data_path", short, "--engine", "reference"); status != exitOK {
 		t.Fatal(stderr)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--trace", "a.trace"}, data[:3]...)...); status != exitOK {
-		t.Fatal(stderr)
+	for _, name := range []string{"a.trace", "b.trace"} {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--trace", name}, data[:3]...)...); status != exitOK {
+			t.Fatal(stderr)
+		}
 	}
 	quickest := map[string][]string{
 		"demo":        {},
 		"rollout":     data,
 		"envs":        {},
 		"eval":        data,
-		"compare":     {"a.trace", "a.trace"},
+		"compare":     {"a.trace", "b.trace"},
 		"replay":      {"--engines", "reference"},
 		"mutants":     nil,
 		"gate":        nil,

@@ -325,7 +325,7 @@ var targets = []struct {
 }{
 	{"lint", "Formatted, vetted, without what static analysis finds.", false},
 	{"generate-check", "The assembly is what its generator makes.", false},
-	{"test-noasm", "The plain loops, without assembly.", false},
+	{"test-noasm", "The plain loops, without assembly.", true},
 	{"test-nocgo", "Without cgo.", false},
 	{"test-fused", "With a compiler that may fuse products into sums.", false},
 	{"test-race", "Under the race detector.", true},

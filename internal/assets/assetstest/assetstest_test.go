@@ -43,20 +43,22 @@ func outcome(test func(testing.TB)) string {
 }
 
 func TestAbsent(t *testing.T) {
-	t.Setenv("LOCKSTEP_ASSETS", t.TempDir())
+	dir := t.TempDir()
+	t.Setenv("LOCKSTEP_ASSETS", dir)
 	for _, c := range []struct {
 		name string
 		test func(testing.TB)
-		want string
+		lack string
 	}{
-		{"model", func(t testing.TB) { Model(t) }, "no tinyphysics.onnx found: run `make assets`, or set LOCKSTEP_ASSETS to a folder that holds it"},
-		{"route", func(t testing.TB) { Route(t, "00000", lockstep.Profile{}) }, "no " + filepath.Join("routes", "00000.csv") + " found: set LOCKSTEP_ASSETS to a folder that holds it"},
-		{"other", func(t testing.TB) { Find(t, assets.PublishedCosts) }, "no published_costs.csv found: set LOCKSTEP_ASSETS to a folder that holds it"},
+		{"model", func(t testing.TB) { Model(t) }, assets.Model},
+		{"route", func(t testing.TB) { Route(t, "00000", lockstep.Profile{}) }, filepath.Join("routes", "00000.csv")},
+		{"other", func(t testing.TB) { Find(t, assets.PublishedCosts) }, assets.PublishedCosts},
 	} {
+		why := "no " + c.lack + " in " + dir + ": set LOCKSTEP_ASSETS to a folder that holds it, or to none"
 		for required, want := range map[string]string{
-			"1": "failed: LOCKSTEP_REQUIRE_ASSETS=1, but " + c.want,
-			"0": "skipped: not run for want of assets: " + c.want,
-			"":  "skipped: not run for want of assets: " + c.want,
+			"1": "failed: LOCKSTEP_REQUIRE_ASSETS=1, but " + why,
+			"0": "skipped: not run for want of assets: " + why,
+			"":  "skipped: not run for want of assets: " + why,
 		} {
 			t.Setenv("LOCKSTEP_REQUIRE_ASSETS", required)
 			if got := outcome(c.test); got != want {
