@@ -111,7 +111,7 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 			return
 		}
 		parsed.Add(1)
-		if after, err := stat(files[i]); err == nil && after == before {
+		if err == nil { // a file that changed meanwhile has another state from now on
 			fresh[i] = newEntry(name, before, routes[i])
 			routes[i] = fresh[i].route() // so that it is not in memory twice
 		}
