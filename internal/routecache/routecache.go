@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 )
 
 // Cache loads routes.
@@ -45,11 +46,7 @@ type Stats struct {
 
 // DefaultDir is the user's cache folder for routes.
 func DefaultDir() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "lockstep", "routes"), nil
+	return fileio.CacheDir("routes")
 }
 
 // Load returns the routes of the files, in their order. A file that is no route

@@ -11,7 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"lockstep"
+	"lockstep/gpu"
+	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/hardware"
+	"lockstep/internal/want"
+	"lockstep/reference"
 )
 
 // said does something when a word is written to it.
@@ -101,5 +107,51 @@ SAYS
 	want := []hardware.Outcome{{Name: "cuda.TestOpen", Result: hardware.Pass}, {Name: "gpu.TestGoldens", Result: hardware.Fail}, {Name: "gpu.TestLate", Result: hardware.NotRun, Note: "the program ended before it"}}
 	if !slices.Equal(r.evidence.Tests, want) {
 		t.Errorf("tests %+v, want %+v", r.evidence.Tests, want)
+	}
+}
+
+// TestBenchPolicies runs what the benchmark times, each policy once, on the emulated
+// device: the costs are the reference's.
+func TestBenchPolicies(t *testing.T) {
+	want.Compiler.Need(t)
+	policies, err := benchPolicies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := newWork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	jobs, err := w.jobs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, column := range []*[]float64{&jobs[0].Route.TargetLataccel, &jobs[0].Route.RollLataccel, &jobs[0].Route.VEgo, &jobs[0].Route.AEgo, &jobs[0].Route.SteerCommand} {
+		*column = (*column)[:lockstep.ControlStartIdx+5]
+	}
+	spec, err := reference.New(w.model, lockstep.Profile{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	timed := map[string]bool{}
+	for _, c := range benchCases {
+		if timed[c.policy] {
+			continue
+		}
+		timed[c.policy] = true
+		jobs[0].Policy = policies[c.policy]
+		_, costs, err := measure(t.Context(), gpu.Config{ModelPath: w.model, Timed: true, Open: func() (driver.Device, error) { return emulated.Open(emulated.Options{}) }}, jobs)
+		if err != nil {
+			t.Fatalf("%s: %v", c.policy, err)
+		}
+		for _, want := range spec.Simulate(t.Context(), jobs, lockstep.Options{}) {
+			if want.Err != nil || costs[0] != want.Costs {
+				t.Errorf("%s costs %+v, of the reference %+v, %v", c.policy, costs[0], want.Costs, want.Err)
+			}
+		}
+	}
+	if !timed["network"] {
+		t.Error("no network is timed")
 	}
 }
