@@ -80,6 +80,16 @@ func TestLacking(t *testing.T) {
 	if got, want := c.Extent(), "3 of 3 rollouts equal, 360 steps, not compared: 119 of logits, 1 of costs"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	broken := &toy{name: "b", fail: func(route string, step int) error {
+		if route == "00001" && step == 111 {
+			return errors.New("it broke")
+		}
+		return nil
+	}}
+	c.Report = compare(t, Live(broken), Live(broken), jobs, parity.CompareOptions{})
+	if got, want := c.Extent(), "3 of 3 rollouts equal, 331 steps, 1 end with an error on both sides: it broke"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	f.Rollouts[0].Inputs = map[string]string{"row": "140"}
 	r = compare(t, parity.Traced(f), Live(a), jobs, parity.CompareOptions{})
 	if want := `stage route: want inputs of the names a_ego, `; r.First == nil || !strings.Contains(r.First.Error(), want) || !strings.Contains(r.First.Error(), `got one named "row"`) {
