@@ -438,8 +438,12 @@ func TestCompareMissingStages(t *testing.T) {
 	// Nor are steps after the last that costs, which a recording has.
 	long := toyJobs(1, 510)
 	r, err = Compare(context.Background(), parity.Traced(record(t, a, long, lockstep.AllSteps, 0)), Live(a), long, lockstep.CostOnly, parity.CompareOptions{})
-	if err != nil || r.Err() != nil || r.Steps != 480 {
-		t.Errorf("%v, %v, %d steps", err, r.Err(), r.Steps)
+	if err != nil || r.Err() != nil || r.Steps != 480 || r.Past != 10 {
+		t.Errorf("%v, %v, %d steps, %d past the end", err, r.Err(), r.Steps, r.Past)
+	}
+	past := verdict.Comparison{Report: r}
+	if got, want := past.Extent(), "1 of 1 rollouts equal, 480 steps, 10 steps past the end not compared"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	r = compare(t, parity.Traced(record(t, a, long, lockstep.CostOnly, 0)), Live(a), long, parity.CompareOptions{})
 	if r.First == nil || r.First.Stage != schema.Extent || r.First.Step != 500 {
