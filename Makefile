@@ -389,6 +389,7 @@ bench-avx2: build need-upstream $(VENV)/ready ## bench with AVX2 alone, in ONNX 
 		$(BIN) bench --kernels avx2 --upstream $(UPSTREAM) --python $(VENV)/bin/python $(BENCHFLAGS)
 
 .PHONY: test-torch
-test-torch: ## the Python package beside PyTorch: training, its resume and export, the order of imports; wants what `make test-python` installs
-	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check 'torch>=2.2'
-	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS) python/tests/test_examples.py python/tests/test_process.py
+test-torch: ## the Python package beside PyTorch: training, resume, export, the order of imports
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	GO=$(GO) $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check '.[test,torch]'
+	$(PYTHON_VENV)/bin/pytest python/tests/test_examples.py python/tests/test_process.py

@@ -44,7 +44,7 @@ def philox(counter: tuple[int, ...], key: int) -> tuple[int, ...]:
 
 
 def uniform(seed: int, env: int, step: int, actions: int, limit: float) -> int | float:
-    """Draw an environment's action of a step, as docs/classic.md says; without actions to choose from, within ±limit."""
+    """Draw an environment's action of a step, as docs/classic.md says; with none to choose from within ±limit."""
     block = philox((env & MASK, env >> 32, step // (128 if actions == 2 else 4), 0), seed)
     word = block[step % 4]
     if actions == 2:
