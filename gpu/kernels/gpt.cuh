@@ -90,12 +90,21 @@ __device__ __forceinline__ void product(float *out, const float *a, const float 
   product<R>(out, a, weights, weights + kWidth / kPanel / 2 * (kWidth * kPanel));
 }
 
+// each_behind calls f with the items that are this thread's, where the first threads have
+// something else to do; if there are no more, with all the others.
+template <class F>
+__device__ __forceinline__ void each_behind(int first, int items, F f) {
+  const Thread t = this_thread();
+  if (first >= t.count) first = 0;
+  if (t.index < first) return;
+#pragma unroll 1
+  for (int item = t.index - first; item < items; item += t.count - first) f(item);
+}
+
 // each calls f with the items that are this thread's.
 template <class F>
 __device__ __forceinline__ void each(int items, F f) {
-  const Thread t = this_thread();
-#pragma unroll 1
-  for (int item = t.index; item < items; item += t.count) f(item);
+  each_behind(0, items, f);
 }
 
 // each_own calls f with the offsets of the four columns that this thread has in
@@ -110,67 +119,101 @@ __device__ __forceinline__ void each_own(F f) {
   }
 }
 
-// load_columns reads one or two weights.
+// load_columns reads one weight or four.
 __device__ __forceinline__ void load_columns(float (&v)[1], const float *w) { v[0] = __ldg(w); }
-__device__ __forceinline__ void load_columns(float (&v)[2], const float *w) {
-  const float2 u = __ldg(reinterpret_cast<const float2 *>(w));
+__device__ __forceinline__ void load_columns(float (&v)[4], const float *w) {
+  const float4 u = load_weights(w);
   v[0] = u.x;
   v[1] = u.y;
+  v[2] = u.z;
+  v[3] = u.w;
 }
 
-// last_product computes Columns columns of a·W for Rows of R rows in each thread,
-// where there are few rows: at the last position. The first k of the weights' depth
-// values of k are used.
-template <int R, int Rows, int Columns>
-__noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride, const float *weights, int depth,
-                                          int k, int columns) {
-  enum { kAhead = Columns == 1 ? 64 : 16 };  // values of k whose weights are on their way
-  const Thread t = this_thread();
-  const int groups = columns / Columns;
-  for (int item = t.index; item < groups * ((R + Rows - 1) / Rows); item += t.count) {
-    const int column = item % groups * Columns, first = item / groups * Rows;
-    const float *w = weights + (column / kPanel) * (depth * kPanel) + column % kPanel;
-    float acc[Rows][Columns], now[kAhead][Columns], next[kAhead][Columns];
-    const float *rows[Rows];
+// load_ahead reads a set of weights, as many values of k as it has.
+template <int Ahead, int Columns>
+__device__ __forceinline__ void load_ahead(float (&set)[Ahead][Columns], const float *w) {
+#pragma unroll
+  for (int j = 0; j < Ahead; j++) load_columns(set[j], w + j * kPanel);
+}
+
+// multiply_set continues the chains of Rows rows over the values of k of a set.
+template <int Rows, int Ahead, int Columns>
+__device__ __forceinline__ void multiply_set(float (&acc)[Rows][Columns], const float *const (&rows)[Rows], int from,
+                                             const float (&set)[Ahead][Columns]) {
+#pragma unroll
+  for (int j = 0; j < Ahead; j += 4) {
 #pragma unroll
     for (int i = 0; i < Rows; i++) {
+      const float4 v = load4(rows[i] + from + j);
+#pragma unroll
+      for (int c = 0; c < Columns; c++) {
+        acc[i][c] = fmaf(v.x, set[j][c], acc[i][c]);
+        acc[i][c] = fmaf(v.y, set[j + 1][c], acc[i][c]);
+        acc[i][c] = fmaf(v.z, set[j + 2][c], acc[i][c]);
+        acc[i][c] = fmaf(v.w, set[j + 3][c], acc[i][c]);
+      }
+    }
+  }
+}
+
+// last_product computes Columns columns of a·W for half of R rows in each thread, where
+// there are few rows: at the last position, and in the networks that steer. Lanes n and
+// n^1 have the same columns, lanes n and n^2 the same rows, and all rows of a column are
+// in one warp, so that a block reads a weight once. The first k of the weights' depth
+// values of k are used, a multiple of 64; four sets of them are on their way in turn. The
+// fences keep ptxas from loading all of them late. Where there is a bias, it is added to
+// four columns, and ReLU follows.
+template <int R, int Columns>
+__noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride, const float *weights, int depth,
+                                          int k, int columns, const float *bias) {
+  enum { kFew = (R + 1) / 2, kGroups = (R + kFew - 1) / kFew, kSets = 4, kAhead = Columns == 1 ? 16 : 8 };
+  const Thread t = this_thread();
+#pragma unroll 1
+  for (int item = t.index; item < columns / Columns * kGroups; item += t.count) {
+    const int column = item / kGroups * Columns, first = item % kGroups * kFew;
+    const float *w = weights + (column / kPanel) * (depth * kPanel) + column % kPanel;
+    const float *const last = w + (k - kSets * kAhead) * kPanel;
+    const unsigned lanes = LOCKSTEP_LANES();
+    float acc[kFew][Columns], set[kSets][kAhead][Columns];
+    const float *rows[kFew];
+#pragma unroll
+    for (int i = 0; i < kFew; i++) {
       rows[i] = a + (first + i < R ? first + i : R - 1) * stride;
 #pragma unroll
       for (int c = 0; c < Columns; c++) acc[i][c] = 0.0f;
     }
 #pragma unroll
-    for (int j = 0; j < kAhead; j++) load_columns(now[j], w + j * kPanel);
+    for (int j = 0; j < kSets - 1; j++) load_ahead(set[j], w + j * kAhead * kPanel);
 #pragma unroll 1
-    for (int from = 0; from < k; from += kAhead) {
-      w += from + kAhead < k ? kAhead * kPanel : 0;
+    for (int from = 0; from < k; from += kSets * kAhead) {
+      // What the last turn loads is not used: all threads load the same.
+      const float *next = w == last ? weights : w + kSets * kAhead * kPanel;
+      load_ahead(set[kSets - 1], w + (kSets - 1) * kAhead * kPanel);
 #pragma unroll
-      for (int j = 0; j < kAhead; j++) load_columns(next[j], w + j * kPanel);
-#pragma unroll
-      for (int j = 0; j < kAhead; j += 4) {
-#pragma unroll
-        for (int i = 0; i < Rows; i++) {
-          const float4 v = load4(rows[i] + from + j);
-#pragma unroll
-          for (int c = 0; c < Columns; c++) {
-            acc[i][c] = fmaf(v.x, now[j][c], acc[i][c]);
-            acc[i][c] = fmaf(v.y, now[j + 1][c], acc[i][c]);
-            acc[i][c] = fmaf(v.z, now[j + 2][c], acc[i][c]);
-            acc[i][c] = fmaf(v.w, now[j + 3][c], acc[i][c]);
-          }
-        }
+      for (int j = 0; j < kSets; j++) {
+        if (j > 0) load_ahead(set[j - 1], next + (j - 1) * kAhead * kPanel);
+        LOCKSTEP_FENCE(lanes);
+        multiply_set(acc, rows, from + j * kAhead, set[j]);
       }
+      w = next;
+    }
+    if (Columns > 1 && bias != nullptr) {
+      float b[Columns];
+      load_columns(b, bias + column);
 #pragma unroll
-      for (int j = 0; j < kAhead; j++) {
+      for (int i = 0; i < kFew; i++) {
 #pragma unroll
-        for (int c = 0; c < Columns; c++) now[j][c] = next[j][c];
+        for (int c = 0; c < Columns; c++) {
+          const float y = acc[i][c] + b[c];
+          acc[i][c] = y > 0.0f ? y : 0.0f;
+        }
       }
     }
 #pragma unroll
-    for (int i = 0; i < Rows; i++) {
-      if (first + i < R) {
+    for (int i = 0; i < kFew; i++) {
+      if (first + i >= R) continue;
 #pragma unroll
-        for (int c = 0; c < Columns; c++) out[(first + i) * out_stride + column + c] = acc[i][c];
-      }
+      for (int c = 0; c < Columns; c++) out[(first + i) * out_stride + column + c] = acc[i][c];
     }
   }
 }
@@ -515,7 +558,7 @@ __device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, 
 template <int R>
 __device__ __forceinline__ void last_layer(const Launch &launch, const Activations &a, const float *layer) {
   typedef Block<R> B;
-  enum { kHiddenStride = kHidden + 4, kFew = (R + 1) / 2, kMatrix = kWidth * kWidth };
+  enum { kHiddenStride = kHidden + 4, kMatrix = kWidth * kWidth };
   const float *qkv = layer + kQKV;
   const int64_t norm = launch.layer_norm;
   const float *last = a.residual + (kContext - 1) * B::kStride;  // of route 0; the next is 20 rows on
@@ -524,7 +567,7 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
   float *scores = a.scores;                         // (R, 4, 20)
   float *queries = scores + R * kHeads * kContext;  // (R, 128)
   product<R>(a.work, a.normed, qkv + kMatrix);
-  last_product<R, kFew, 1>(queries, kWidth, a.normed + (kContext - 1) * B::kStride, kContext * B::kStride, qkv, kWidth, kWidth, kWidth);
+  last_product<R, 1>(queries, kWidth, a.normed + (kContext - 1) * B::kStride, kContext * B::kStride, qkv, kWidth, kWidth, kWidth, nullptr);
   __syncthreads();
   each(R * kHeads * kContext, [&](int item) {
     const int key = item % kContext, head = item / kContext % kHeads, route = item / (kContext * kHeads);
@@ -568,14 +611,14 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
     mixed[route * B::kStride + column] = acc;
   });
   __syncthreads();
-  last_product<R, kFew, 1>(x, B::kStride, mixed, B::kStride, layer + kProjection, kWidth, kWidth, kWidth);
+  last_product<R, 1>(x, B::kStride, mixed, B::kStride, layer + kProjection, kWidth, kWidth, kWidth, nullptr);
   __syncthreads();
   each_last<R>(kWidth, [&](int r, int column) {
     x[r * B::kStride + column] = last[r * kContext * B::kStride + column] + x[r * B::kStride + column];
   });
   __syncthreads();
   layer_norm<B::kStride>(norm, R, n, x, B::kStride, layer + kMLPNorm, a.work);
-  last_product<R, R, 2>(hidden, kHiddenStride, n, B::kStride, layer + kFC, kWidth, kWidth, kHidden);
+  last_product<R, 4>(hidden, kHiddenStride, n, B::kStride, layer + kFC, kWidth, kWidth, kHidden, nullptr);
   __syncthreads();
   each_last<R>(kHidden, [&](int r, int column) {
     hidden[r * kHiddenStride + column] = gelu(hidden[r * kHiddenStride + column]);
@@ -583,8 +626,8 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
   __syncthreads();
   // ONNX Runtime cuts K at 256.
   const float *out = layer + kOut;
-  last_product<R, kFew, 1>(low, B::kStride, hidden, kHiddenStride, out, kHidden, kHidden / 2, kWidth);
-  last_product<R, kFew, 1>(mixed, B::kStride, hidden + kHidden / 2, kHiddenStride, out + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth);
+  last_product<R, 1>(low, B::kStride, hidden, kHiddenStride, out, kHidden, kHidden / 2, kWidth, nullptr);
+  last_product<R, 1>(mixed, B::kStride, hidden + kHidden / 2, kHiddenStride, out + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth, nullptr);
   __syncthreads();
   each_last<R>(kWidth, [&](int r, int column) {
     const int at = r * B::kStride + column;
@@ -592,7 +635,7 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
   });
   __syncthreads();
   layer_norm<B::kStride>(norm, R, n, x, B::kStride, launch.weights + kFinalNorm, a.work);
-  last_product<R, R, 2>(a.work, kVocabulary, n, B::kStride, launch.weights + kHead, kWidth, kWidth, kVocabulary);
+  last_product<R, 4>(a.work, kVocabulary, n, B::kStride, launch.weights + kHead, kWidth, kWidth, kVocabulary, nullptr);
   __syncthreads();
 }
 

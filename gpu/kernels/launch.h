@@ -45,12 +45,12 @@ enum {
   kActor = 2,               // numbers that it answers
   kMaxLayers = 16,
   kLayerUnit = 64,          // layers are padded to multiples of it
-  kLayerPanel = 32,         // columns of a panel, which a warp computes
 };
 
-// A Layer is y = W·x + b. Inputs and outputs are padded, so that all threads do the
-// same. W lies in panels of 32 outputs (inputs/4, 32, 4), and behind all W the bias. What pads outputs is +0, and so is then what the next layer reads;
-// what pads inputs is -0, whose product with that changes no sum.
+// A Layer is y = W·x + b. Inputs and outputs are padded, so that all threads do the same.
+// W lies in panels of 16 outputs, as in weights.h, and behind all W the bias. What pads
+// outputs is +0, and so is then what the next layer reads; what pads inputs is -0, whose
+// product with that changes no sum.
 struct Layer {
   int64_t inputs, outputs;
   const float *weights;

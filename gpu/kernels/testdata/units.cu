@@ -208,8 +208,8 @@ extern "C" __global__ void unit_product(const Units *u) {
           if (tile.row == 0) lockstep::store4(y + tile.column, acc[0]);
         }
         break;
-      case 1: lockstep::last_product<1, 1, 1>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel); break;
-      case 2: lockstep::last_product<1, 1, 2>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel); break;
+      case 1: lockstep::last_product<1, 1>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel, nullptr); break;
+      case 2: lockstep::last_product<1, 4>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel, nullptr); break;
     }
     __syncthreads();
   }
@@ -252,6 +252,12 @@ extern "C" __global__ void unit_layer(const Units *u) {
   float *in = reinterpret_cast<float *>(memory);
   for (int k = static_cast<int>(threadIdx.x); k < lockstep::kObservation; k += static_cast<int>(blockDim.x)) in[k] = u->x[k];
   __syncthreads();
-  const lockstep::Layer layer = {u->i[0], u->i[1], u->w};
-  lockstep::layer<1>(u->y, lockstep::kObservation, in, layer, static_cast<int>(layer.outputs), 1, u->kind != 0, nullptr);
+  const int inputs = static_cast<int>(u->i[0]), outputs = static_cast<int>(u->i[1]);
+  const float *bias = u->w + inputs * outputs;
+  if (u->kind != 0) {
+    lockstep::last_product<1, 4>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w, inputs, inputs, outputs, bias);
+  } else {
+    lockstep::last_product<1, 1>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w, inputs, inputs, outputs, nullptr);
+    lockstep::each(outputs, [&](int column) { u->y[column] += bias[column]; });
+  }
 }
