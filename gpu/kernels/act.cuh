@@ -157,17 +157,18 @@ __noinline__ __device__ void act(const Launch &launch, const Drive *drives, int6
     left &= ~rows;
     const float *in = observation;
     float *out = even;
+    Begin begin = kReady;
     const Layer *l = network->layer, *last = l + network->layers - 1;
 #pragma unroll 1
     for (; l != last; l++) {
       const int inputs = static_cast<int>(l->inputs), outputs = static_cast<int>(l->outputs);
-      last_product<R, 4>(out, kActStride, in, kActStride, l->weights, inputs, inputs, outputs, l->weights + inputs * outputs);
-      __syncthreads();
+      last_product<R, 4>(out, kActStride, in, kActStride, l->weights, inputs, inputs, outputs, l->weights + inputs * outputs, begin);
       in = out;
       out = out == even ? odd : even;
+      begin = begin == kSecondHalf ? kFirstHalf : kSecondHalf;
     }
     const int inputs = static_cast<int>(l->inputs);
-    last_product<R, 1>(out, kActStride, in, kActStride, l->weights, inputs, inputs, kActor, nullptr);
+    last_product<R, 1>(out, kActStride, in, kActStride, l->weights, inputs, inputs, kActor, nullptr, begin);
     __syncthreads();
     each(R * kActor, [&](int item) {
       const int r = item / kActor, i = item % kActor;

@@ -12,9 +12,6 @@
 #define LOCKSTEP_GUARD(pointer, bytes) ((void)0)
 // Some nanoseconds in which a warp does nothing.
 #define LOCKSTEP_SLEEP(ns) __nanosleep(ns)
-// The lanes of a warp that are here, and what they meet at: ptxas moves no load over it.
-#define LOCKSTEP_LANES() __activemask()
-#define LOCKSTEP_FENCE(lanes) __syncwarp(lanes)
 #else
 #include "cpu/cuda.h"
 #endif

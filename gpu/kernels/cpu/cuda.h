@@ -37,8 +37,6 @@ void barrier(const char *file, int line);
 #define LOCKSTEP_SHARED(name) float4 *name = static_cast<float4 *>(lockstep::cpu::shared_memory())
 #define LOCKSTEP_GUARD(pointer, bytes) lockstep::cpu::guard(pointer, bytes)
 #define LOCKSTEP_SLEEP(ns) ((void)0)
-#define LOCKSTEP_LANES() 0
-#define LOCKSTEP_FENCE(lanes) ((void)(lanes))
 
 struct alignas(8) float2 {
   float x, y;
