@@ -46,6 +46,7 @@ struct Acting {
   Actor network[R];  // copied, so that no layer waits for where it is
   float actor[R][kActor], softplus[R][kActor];
 };
+static_assert(sizeof(Acting<1>) <= 4 * Block<1>::kScores && sizeof(Acting<6>) <= 4 * Block<6>::kScores, "it fits there");
 
 // decide turns a network's answer into a command. before is the command of the step before.
 __noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_t step, double scale, double before, int64_t sampled,

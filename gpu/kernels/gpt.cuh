@@ -156,15 +156,17 @@ __device__ __forceinline__ void multiply_set(float (&acc)[Rows][Columns], const 
   }
 }
 
+// A Begin says how last_product does: kReady, where all of a is written; otherwise with a
+// barrier, up to which others may write a, and with a half of the threads, which has its
+// first weights loaded while the other half computes a.
+enum Begin { kReady, kFirstHalf, kSecondHalf };
+
 // last_product computes Columns columns of a·W for half of R rows in each thread, where
 // there are few rows: at the last position, and in the networks that steer. Lanes n and
 // n^1 have the same columns, lanes n and n^2 the same rows, and all rows of a column are
 // in one warp, so that a block reads a weight once. The first k of the weights' depth
 // values of k are used, a multiple of 64. Where there is a bias, it is added to four
-// columns, and ReLU follows. kReady: all of a is written. Otherwise it begins with a barrier,
-// up to which others may write a, and with the first or the second half of the threads: one
-// half has its first weights loaded while the other computes a.
-enum Begin { kReady = -1, kFirstHalf, kSecondHalf };
+// columns, and ReLU follows.
 template <int R, int Columns>
 __noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride, const float *weights, int depth,
                                           int k, int columns, const float *bias, Begin begin) {
