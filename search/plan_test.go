@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -201,6 +202,61 @@ func TestAim(t *testing.T) {
 	}
 	if err := (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 2, Rounds: 1}).Check(); err == nil || err.Error() != "2 seeds go with seeded noise, not with expected" {
 		t.Error(err)
+	}
+}
+
+// TestAimQuadratic: where lataccels are linear in the offsets, the quadratic function is
+// least where the total cost of what they are on average is; each knot is known by the steps
+// about it alone, since others are nudged in the same rollout. The mean cost has all drives.
+func TestAimQuadratic(t *testing.T) {
+	const n, knots = 120, 16
+	random := rand.New(rand.NewPCG(1, 1))
+	numbers := func(n int) []float64 {
+		all := make([]float64, n)
+		for i := range all {
+			all[i] = random.NormFloat64()
+		}
+		return all
+	}
+	r := &lockstep.Route{TargetLataccel: numbers(lockstep.ControlStartIdx + n)}
+	drives := []drive{{lataccel: numbers(n)}, {lataccel: numbers(n)}}
+	if got, want := meanCost(r, drives), (total(costing(r), drives[0].lataccel)+total(costing(r), drives[1].lataccel))/2; math.Abs(got-want) > 1e-9*want {
+		t.Errorf("a mean cost of %v, want %v", got, want)
+	}
+	var slopes [knots][]float64
+	nudged := [][]drive{{{lataccel: numbers(n)}}}
+	for range apart {
+		nudged = append(nudged, []drive{{lataccel: slices.Clone(nudged[0][0].lataccel)}})
+	}
+	for k := range slopes {
+		slopes[k] = make([]float64, n)
+		for h := max(0, k*knotSteps-ahead); h < min(n, (k+apart)*knotSteps-ahead); h++ {
+			slopes[k][h] = random.NormFloat64()
+			nudged[1+k%apart][0].lataccel[h] += aimNudge * slopes[k][h]
+		}
+	}
+	at := func(offsets []float64) float64 {
+		way := make([]float64, n)
+		for h := range way {
+			way[h] = (drives[0].lataccel[h] + drives[1].lataccel[h]) / 2
+			for k, o := range offsets {
+				way[h] += o * slopes[k][h]
+			}
+		}
+		return total(costing(r), way)
+	}
+	least := aimQuadratic(r, nudged, drives).least(0)
+	if len(least) != knots {
+		t.Fatalf("%d offsets, want %d", len(least), knots)
+	}
+	cost := at(least)
+	for k := range least {
+		for _, d := range []float64{-1e-3, 1e-3} {
+			other := slices.Clone(least)
+			if other[k] += d; !(at(other) > cost) {
+				t.Errorf("the offset of knot %d is not where the cost is least", k)
+			}
+		}
 	}
 }
 
