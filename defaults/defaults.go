@@ -10,6 +10,7 @@ package defaults
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -86,6 +87,21 @@ func Write(dir string) (modelPath, routesPath string, err error) {
 		if err := replace(filepath.Join(routesPath, name), data); err != nil {
 			return "", "", err
 		}
+	}
+	return modelPath, routesPath, nil
+}
+
+// Keep writes both into the user's cache folder, and returns their paths as Write does.
+func Keep() (modelPath, routesPath string, err error) {
+	dir, err := fileio.CacheDir("defaults")
+	if err == nil {
+		modelPath, routesPath, err = Write(dir)
+	}
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = fmt.Errorf("%w: set HOME, or on Linux XDG_CACHE_HOME, to a folder that can be written to", err)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("the project's own network and routes: %w", err)
 	}
 	return modelPath, routesPath, nil
 }

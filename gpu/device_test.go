@@ -178,13 +178,9 @@ func TestWatchdog(t *testing.T) {
 	long := []lockstep.Job{{Route: routes()[0], Policy: lockstep.DefaultPID}}
 	short := []lockstep.Job{{Route: shorten(routes()[0], 101), Policy: lockstep.DefaultPID}}
 	s.config.Watchdog = 100 * time.Millisecond
-	begin := time.Now()
 	r := results(t, s, context.Background(), long, lockstep.Options{Shortcuts: lockstep.AllSteps})[0]
 	if !contains(r.Err, "did not finish within 100ms") {
 		t.Errorf("error %v", r.Err)
-	}
-	if d := time.Since(begin); d > 5*time.Second {
-		t.Errorf("the run ended after %v", d)
 	}
 	s.config.Watchdog = time.Minute
 	if r := results(t, s, context.Background(), short, lockstep.Options{Shortcuts: lockstep.CostOnly})[0]; r.Err != nil {

@@ -588,7 +588,6 @@ func TestCancel(t *testing.T) {
 			jobs[i] = long
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		begin := time.Now()
 		failed := 0
 		for _, r := range results(t, s, ctx, jobs, opts) {
 			if errors.Is(r.Err, context.DeadlineExceeded) {
@@ -600,13 +599,6 @@ func TestCancel(t *testing.T) {
 		cancel()
 		if failed == 0 && Available() != nil {
 			t.Errorf("%v: no job was cancelled", policy)
-		}
-		limit := 10 * time.Second
-		if Available() == nil { // a driver lets a kernel run to its end, and a stand-in's takes its time
-			limit = 2 * time.Minute
-		}
-		if d := time.Since(begin); d > limit {
-			t.Errorf("%v: the run ended after %v", policy, d)
 		}
 		for _, r := range results(t, s, ctx, jobs[:3], opts) {
 			if !errors.Is(r.Err, context.DeadlineExceeded) {

@@ -56,7 +56,7 @@ func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts
 		return nil, err
 	}
 	c.tolerated = make([]Tolerance, len(f.Schema.Stages))
-	c.report = &Report{Want: want.Info(), Got: got.Info(), Exact: !opts.Inexact, Budget: opts.Budget, Compared: map[string]int{}}
+	c.report = &Report{Want: want.Info(), Got: got.Info(), Exact: !opts.Inexact, Budget: opts.Budget, Compared: map[string]int{}, Lacking: map[string]int{}}
 	for i := range f.Schema.Stages {
 		c.report.Stages = append(c.report.Stages, f.Schema.Stages[i].Name)
 	}
@@ -275,7 +275,7 @@ func (p *pairing) finish(running End) {
 		if p.task.Job == nil && held.rollout != nil && running.rollout != nil {
 			want, got = sides(p, held.rollout, running.rollout)
 		}
-		if d := diffRollouts(want.Inputs, got.Inputs); d != nil {
+		if d := diffRollouts(want.Inputs, got.Inputs, p.task.Job != nil && len(want.Inputs) > 0); d != nil {
 			d.Step, d.Stage = -1, p.c.family.Schema.Key[0]
 			p.note(d)
 			// From other inputs all else differs, too.
@@ -476,6 +476,11 @@ func (c *comparison) tally(t *Task, o *result) {
 	for i, n := range append(o.first.compared, o.first.outcomes) {
 		if n > 0 {
 			r.Compared[r.Stages[i]] += n
+		}
+	}
+	for i, n := range o.first.lacking {
+		if n > 0 {
+			r.Lacking[r.Stages[i]] += n
 		}
 	}
 	flips := &judged.flips

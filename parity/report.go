@@ -62,6 +62,10 @@ type Report struct {
 	// forcing: what a recording lacks and what shortcuts left out is not among them.
 	Compared map[string]int `json:"compared"`
 
+	// Lacking is how many values of each stage a recording has not, of those that its
+	// steps must have.
+	Lacking map[string]int `json:"lacking,omitempty"`
+
 	// Findings are counted over all steps of all rollouts, by stage.
 	Findings []StageFindings `json:"findings"`
 

@@ -78,7 +78,7 @@ const maxLate = 3
 const routesPerWorker = 64
 
 // closeGrace is how long processes may take to end on their own.
-const closeGrace = 5 * time.Second
+var closeGrace = 5 * time.Second
 
 // FindPython returns the path of the Python that runs controllers: that of the
 // environment variable LOCKSTEP_PYTHON, or python3 or python in PATH.

@@ -25,7 +25,7 @@ var (
 )
 
 // stackGrace is how long a process that hangs may take to say where.
-const stackGrace = 200 * time.Millisecond
+const stackGrace = time.Second
 
 // maxAnswer bounds what is believed to be an answer's length.
 const maxAnswer = 1 << 30
@@ -187,7 +187,7 @@ func (r *reader) take(n int) []byte {
 // lost ends a process that failed to answer, and says how it ended and what it
 // said last.
 func (w *worker) lost(err error) error {
-	w.end(time.Second)
+	w.end(closeGrace)
 	if !errors.Is(err, errTimeout) && !errors.Is(err, errGarbled) {
 		err = fmt.Errorf("the Python process has ended: %v", w.command.ProcessState)
 	}

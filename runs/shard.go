@@ -220,7 +220,7 @@ func (p *Plan) readShards(dir string, shard int) (r shardsRead, err error) {
 
 // readShard reads a shard's file and checks all that it says of itself.
 func (p *Plan) readShard(path string, shard int) ([]Result, error) {
-	data, err := fileio.ReadFile(path, fileio.Record)
+	data, err := fileio.ReadFile(path, fileio.Shard)
 	if err != nil {
 		return nil, err
 	}

@@ -39,14 +39,27 @@ type contestant struct {
 	cores int
 	jobs  int
 	run   func(jobs []lockstep.Job, g *gauge) ([]lockstep.Costs, error)
+	close func() error // or nil
 
 	network func() time.Duration // spent inside the network so far, if known
-	inside  float64              // share of the measured time inside the network
 
-	rates []float64 // routes per second, one for each measurement
-	peaks []float64 // share of the peak of its cores, likewise
-	equal int       // rollouts whose costs were the reference's, bit by bit
-	total int
+	rates  []float64 // routes per second, one for each measurement
+	inside []float64 // share of the time inside the network, likewise
+	peaks  []float64 // share of the peak of its cores, likewise
+	equal  int       // rollouts whose costs were the reference's, bit by bit
+	total  int
+}
+
+// bench is one run of the command.
+type bench struct {
+	*benchCommand
+	env         *environment
+	modelPath   string
+	files       []string // of the routes
+	jobs        []lockstep.Job
+	truth       []lockstep.Costs // of the jobs, by the reference
+	machine     machine
+	contestants []*contestant
 }
 
 // Run is the bench command: all contestants take turns, so that what else the
@@ -55,143 +68,171 @@ func (c *benchCommand) Run(env *environment) error {
 	if c.Jobs < 1 || c.Repetitions < 1 {
 		return fmt.Errorf("--jobs %d, --repetitions %d: want 1 or more", c.Jobs, c.Repetitions)
 	}
-	modelPath, err := orAsset(c.ModelPath, assets.Model)
-	if err != nil {
-		return err
-	}
-	(&inputFlags{ModelPath: c.ModelPath}).checkModel(env, modelPath)
-	dataPath, err := orAsset(c.DataPath, assets.Routes)
-	if err != nil {
-		return err
-	}
 	kernels, err := f32.Named(c.Kernels)
 	if err != nil {
 		return err
 	}
-	files, err := lockstep.RouteFiles(dataPath, c.Jobs)
-	if err != nil {
-		return err
-	}
-	profile := commonProfile(modelPath)
-	var jobs []lockstep.Job
-	for i := range c.Jobs {
-		k := i % len(files)
-		if i < len(files) {
-			route, err := lockstep.Loader{Profile: profile}.Load(files[k])
-			if err != nil {
-				return err
-			}
-			jobs = append(jobs, lockstep.Job{Route: route})
-		} else {
-			jobs = append(jobs, lockstep.Job{Route: jobs[k].Route})
-		}
-		gains := lockstep.DefaultPID
-		gains.P += float64(i/len(files)) / 1000
-		jobs[i].Policy = gains
-	}
-
-	host := machine{CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: profile}
-	var contestants []*contestant
-	if c.Upstream != "" {
-		python, err := upstream.Start(env.ctx, c.Python, c.Upstream, modelPath)
-		if err != nil {
+	b := &bench{benchCommand: c, env: env, machine: machine{
+		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}}}
+	defer b.close()
+	for _, prepare := range []func() error{b.loadJobs, b.enterPython, b.enterEngines} {
+		if err := prepare(); err != nil {
 			return err
 		}
-		defer python.Close()
-		contestants = append(contestants, &contestant{name: "Python program", cores: 1, jobs: min(c.Jobs, 4),
-			run: func(jobs []lockstep.Job, _ *gauge) ([]lockstep.Costs, error) {
-				costs := make([]lockstep.Costs, len(jobs))
-				for i, job := range jobs {
-					if _, costs[i], err = python.Rollout(files[i%len(files)], job.Policy.(lockstep.PID)); err != nil {
-						return nil, err
-					}
-				}
-				return costs, nil
-			}})
-	} else {
-		fmt.Fprintln(env.stderr, "lockstep: without --upstream the Python program is not measured")
 	}
-	var truth []lockstep.Costs
-	for _, e := range engines.Tried() {
-		for _, workers := range slices.Compact([]int{1, host.Cores}) {
-			s, err := e.Open(engines.Config{Model: modelPath, Profile: profile, Workers: workers, Kernels: c.Kernels})
-			if err != nil {
-				fmt.Fprintf(env.stderr, "lockstep: the engine %s is not measured: %v\n", e.Name, err)
-				break
-			}
-			defer engines.Close(s)
-			host.Engines[e.Name] = engines.Inside(s)
-			if s.Profile() != profile {
-				fmt.Fprintf(env.stderr, "lockstep: the engine %s has profile %s, the others run %s\n", e.Name, s.Profile(), profile)
-			}
-			k := &contestant{name: e.Name, cores: workers, jobs: c.Jobs, run: simulatorRun(env.ctx, s, lockstep.CostOnly)}
-			if e.Name == engines.Reference().Name {
-				if truth, err = k.run(jobs, &gauge{}); err != nil {
-					return err
-				}
-				k.jobs = min(c.Jobs, 8)
-			}
-			if e.Name == "onnxruntime" && workers == 1 {
-				contestants = append(contestants, &contestant{name: "ONNX Runtime, naive batch", cores: 1, jobs: min(c.Jobs, 32), run: simulatorRun(env.ctx, s, 0)})
-			}
-			contestants = append(contestants, k)
-			if t, ok := s.(interface{ NetworkTime() time.Duration }); ok {
-				k.network = t.NetworkTime
-			} else {
-				break // it has one thread, or is not made of any
-			}
-		}
-	}
-
-	bar := progress.New(env.stderr, c.Repetitions*len(contestants), "runs")
+	bar := progress.New(env.stderr, c.Repetitions*len(b.contestants), "runs")
 	for range c.Repetitions {
-		for _, k := range contestants {
-			var inside time.Duration
-			if k.network != nil {
-				inside = k.network()
-			}
-			g := &gauge{kernels: kernels}
-			previous := runtime.GOMAXPROCS(k.cores) // or the runtime's own work has a core more
-			start := time.Now()
-			costs, err := k.run(jobs[:k.jobs], g)
-			seconds := time.Since(start).Seconds()*float64(k.cores) - g.spent() // of one core
-			runtime.GOMAXPROCS(previous)
-			if err != nil {
+		for _, k := range b.contestants {
+			if err := k.measure(b.jobs[:k.jobs], b.truth, kernels); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
-			}
-			k.rates = append(k.rates, float64(k.jobs*k.cores)/seconds)
-			if share := g.share(calls(jobs[:k.jobs]), seconds); share > 0 {
-				k.peaks = append(k.peaks, share)
-			}
-			if k.network != nil {
-				k.inside += (k.network() - inside).Seconds() / seconds / float64(c.Repetitions)
-			}
-			for i := range costs {
-				k.total++
-				if sameCosts(costs[i], truth[i]) {
-					k.equal++
-				}
 			}
 			bar.Add(1)
 		}
 	}
 	bar.Clear()
 
-	rows := tabulate(contestants)
+	rows := tabulate(b.contestants)
 	if c.JSON {
 		err = json.NewEncoder(env.stdout).Encode(struct {
 			Machine machine    `json:"machine"`
 			Rows    []benchRow `json:"rows"`
-		}{host, rows})
+		}{b.machine, rows})
 	} else {
-		err = printBench(env.stdout, host, rows, c)
+		err = printBench(env.stdout, b.machine, rows, c)
 	}
+	if err == nil && slices.ContainsFunc(rows, func(r benchRow) bool { return r.Equal != r.Rollouts }) {
+		return exitStatus(exitParity)
+	}
+	return err
+}
+
+// loadJobs makes the jobs: the routes in turn, each time with other gains.
+func (b *bench) loadJobs() (err error) {
+	if b.modelPath, err = orAsset(b.ModelPath, assets.Model); err != nil {
+		return err
+	}
+	(&inputFlags{ModelPath: b.ModelPath}).checkModel(b.env, b.modelPath)
+	dataPath, err := orAsset(b.DataPath, assets.Routes)
 	if err != nil {
 		return err
 	}
-	for _, r := range rows {
-		if r.Equal != r.Rollouts {
-			return exitStatus(exitParity)
+	if b.files, err = lockstep.RouteFiles(dataPath, b.Jobs); err != nil {
+		return err
+	}
+	b.machine.Profile = commonProfile(b.modelPath)
+	for i := range b.Jobs {
+		var job lockstep.Job
+		if k := i - len(b.files); k >= 0 {
+			job.Route = b.jobs[k].Route
+		} else if job.Route, err = (lockstep.Loader{Profile: b.machine.Profile}).Load(b.files[i]); err != nil {
+			return err
+		}
+		gains := lockstep.DefaultPID
+		gains.P += float64(i/len(b.files)) / 1000
+		job.Policy = gains
+		b.jobs = append(b.jobs, job)
+	}
+	return nil
+}
+
+func (b *bench) enterPython() error {
+	if b.Upstream == "" {
+		fmt.Fprintln(b.env.stderr, "lockstep: without --upstream the Python program is not measured")
+		return nil
+	}
+	python, err := upstream.Start(b.env.ctx, b.Python, b.Upstream, b.modelPath)
+	if err != nil {
+		return err
+	}
+	b.contestants = append(b.contestants, &contestant{name: "Python program", cores: 1, jobs: min(b.Jobs, 4), close: python.Close,
+		run: func(jobs []lockstep.Job, _ *gauge) ([]lockstep.Costs, error) {
+			costs := make([]lockstep.Costs, len(jobs))
+			for i, job := range jobs {
+				if _, costs[i], err = python.Rollout(b.files[i%len(b.files)], job.Policy.(lockstep.PID)); err != nil {
+					return nil, err
+				}
+			}
+			return costs, nil
+		}})
+	return nil
+}
+
+// enterEngines enters each engine with one thread and, where it has several, with all.
+func (b *bench) enterEngines() error {
+	for _, e := range engines.Tried() {
+		for _, workers := range slices.Compact([]int{1, b.machine.Cores}) {
+			s, err := e.Open(engines.Config{Model: b.modelPath, Profile: b.machine.Profile, Workers: workers, Kernels: b.Kernels})
+			if err != nil {
+				fmt.Fprintf(b.env.stderr, "lockstep: the engine %s is not measured: %v\n", e.Name, err)
+				break
+			}
+			if err := b.enter(e.Name, workers, s); err != nil {
+				return err
+			}
+			if _, ok := s.(networkTimer); !ok {
+				break // it has one thread, or is not made of any
+			}
+		}
+	}
+	return nil
+}
+
+// networkTimer is a simulator that knows how long it was inside the network.
+type networkTimer interface{ NetworkTime() time.Duration }
+
+func (b *bench) enter(name string, workers int, s lockstep.Simulator) (err error) {
+	k := &contestant{name: name, cores: workers, jobs: b.Jobs, run: simulatorRun(b.env.ctx, s, lockstep.CostOnly), close: func() error { return engines.Close(s) }}
+	b.contestants = append(b.contestants, k)
+	b.machine.Engines[name] = engines.Inside(s)
+	if s.Profile() != b.machine.Profile {
+		fmt.Fprintf(b.env.stderr, "lockstep: the engine %s has profile %s, the others run %s\n", name, s.Profile(), b.machine.Profile)
+	}
+	if t, ok := s.(networkTimer); ok {
+		k.network = t.NetworkTime
+	}
+	switch {
+	case name == engines.Reference().Name:
+		b.truth, err = k.run(b.jobs, &gauge{})
+		k.jobs = min(b.Jobs, 8)
+	case name == "onnxruntime" && workers == 1:
+		naive := &contestant{name: "ONNX Runtime, naive batch", cores: 1, jobs: min(b.Jobs, 32), run: simulatorRun(b.env.ctx, s, 0)}
+		b.contestants = slices.Insert(b.contestants, len(b.contestants)-1, naive)
+	}
+	return err
+}
+
+func (b *bench) close() {
+	for _, k := range b.contestants {
+		if k.close != nil {
+			k.close()
+		}
+	}
+}
+
+// measure runs the contestant's jobs once.
+func (k *contestant) measure(jobs []lockstep.Job, truth []lockstep.Costs, kernels *f32.Kernels) error {
+	g, network := &gauge{kernels: kernels}, k.network
+	if network == nil {
+		network = func() time.Duration { return 0 }
+	}
+	before := network()
+	previous := runtime.GOMAXPROCS(k.cores) // or the runtime's own work has a core more
+	start := time.Now()
+	costs, err := k.run(jobs, g)
+	seconds := time.Since(start).Seconds()*float64(k.cores) - g.spent() // of one core
+	runtime.GOMAXPROCS(previous)
+	if err != nil {
+		return err
+	}
+	k.rates = append(k.rates, float64(len(jobs)*k.cores)/seconds)
+	k.inside = append(k.inside, (network()-before).Seconds()/seconds)
+	if share := g.share(calls(jobs), seconds); share > 0 {
+		k.peaks = append(k.peaks, share)
+	}
+	for i := range costs {
+		k.total++
+		if sameCosts(costs[i], truth[i]) {
+			k.equal++
 		}
 	}
 	return nil
@@ -272,7 +313,7 @@ func (k *contestant) label() string {
 func tabulate(contestants []*contestant) []benchRow {
 	var rows []benchRow
 	for i, k := range contestants {
-		row := benchRow{Name: k.label(), Cores: k.cores, Rate: newSpread(k.rates), Inside: k.inside, Equal: k.equal, Rollouts: k.total, Ratios: map[string]spread{}}
+		row := benchRow{Name: k.label(), Cores: k.cores, Rate: newSpread(k.rates), Inside: newSpread(k.inside).Median, Equal: k.equal, Rollouts: k.total, Ratios: map[string]spread{}}
 		if len(k.peaks) > 0 {
 			peak := newSpread(k.peaks)
 			row.Peak = &peak

@@ -141,4 +141,8 @@ func TestBench(t *testing.T) {
 	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "0"); status != exitUsage || !strings.Contains(stderr, "want 1 or more") {
 		t.Errorf("no jobs: exit %d, %s", status, stderr)
 	}
+	nowhere := filepath.Join(t.TempDir(), "nothere")
+	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--upstream", nowhere); status != exitUsage || !strings.HasPrefix(stderr, "lockstep: "+nowhere+" is no checkout of") {
+		t.Errorf("no checkout: exit %d, %s", status, stderr)
+	}
 }

@@ -50,17 +50,39 @@ func (c *demoCommand) Run(env *environment) error {
 		all = append(all, sim)
 	}
 
+	runs, different, err := s.race(env, all)
+	if err != nil {
+		return err
+	}
+	for _, line := range absent {
+		fmt.Fprintln(env.stdout, line)
+	}
+	if err := report.WriteRollout(c.Report, report.Rollout{Run: runs[0], Mean: reference.MeanCosts, Origin: s.origin(env, &flags, time.Since(start))}); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.stdout, "\nthe drives, to look at: %s\n", c.Report)
+	if _, err := assets.Find(assets.Model); err != nil {
+		fmt.Fprintln(env.stdout, "the challenge's own network: lockstep fetch model")
+	}
+	if different > 0 {
+		return exitStatus(exitParity)
+	}
+	return nil
+}
+
+// race rolls the routes out on each engine and prints how fast they were, what drives
+// cost, and how many rollouts differ from the first engine's, whose runs it returns.
+func (s *simulation) race(env *environment, all []lockstep.Simulator) (runs []report.Run, different int, err error) {
+	defer func(first lockstep.Simulator) { s.simulator = first }(s.simulator)
 	policies := []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}}
 	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "engine\troutes/s\tpid: average total_cost\tzero: average total_cost\tparity\t")
-	var runs []report.Run
-	different := 0
 	for i, sim := range all {
 		s.simulator = sim
 		began := time.Now()
 		got, err := s.runs(env, policies, len(s.routes), nil)
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
 		rate := float64(len(policies)*len(s.routes)) / time.Since(began).Seconds()
 		verdict := "–"
@@ -79,24 +101,7 @@ func (c *demoCommand) Run(env *environment) error {
 		}
 		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, reference.FormatCost(means[0].Total), reference.FormatCost(means[1].Total), verdict, engines.Inside(sim))
 	}
-	s.simulator = all[0]
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for _, line := range absent {
-		fmt.Fprintln(env.stdout, line)
-	}
-	if err := report.WriteRollout(c.Report, report.Rollout{Run: runs[0], Mean: reference.MeanCosts, Origin: s.origin(env, &flags, time.Since(start))}); err != nil {
-		return err
-	}
-	fmt.Fprintf(env.stdout, "\nthe drives, to look at: %s\n", c.Report)
-	if _, err := assets.Find(assets.Model); err != nil {
-		fmt.Fprintln(env.stdout, "the challenge's own network: lockstep fetch model")
-	}
-	if different > 0 {
-		return exitStatus(exitParity)
-	}
-	return nil
+	return runs, different, t.Flush()
 }
 
 // differences counts the rollouts of which a cost, a lateral acceleration or an

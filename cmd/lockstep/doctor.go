@@ -62,7 +62,7 @@ func (c *doctorCommand) Run(env *environment) error {
 		line(missing, "challenge's routes", remedy(err, "lockstep fetch data"))
 	}
 
-	own, _, err := writeOwn()
+	own, _, err := defaults.Keep()
 	if err != nil {
 		line(bad, "cache folder", err.Error())
 		t.Flush()

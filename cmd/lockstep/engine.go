@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/f32"
-	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/internal/progress"
 	"lockstep/internal/routecache"
@@ -119,7 +117,7 @@ func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err e
 		if f.ModelPath != "" || f.DataPath != "" {
 			return "", "", errors.New("--own goes without --model_path and --data_path")
 		}
-		return writeOwn()
+		return defaults.Keep()
 	}
 	modelPath, dataPath = f.ModelPath, f.DataPath
 	var noModel, noRoutes error
@@ -136,7 +134,7 @@ func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err e
 	if os.Getenv("LOCKSTEP_ASSETS") != "" { // these and no others were asked for
 		return "", "", cmp.Or(noModel, noRoutes)
 	}
-	ownModel, ownRoutes, err := writeOwn()
+	ownModel, ownRoutes, err := defaults.Keep()
 	if err != nil {
 		return "", "", err
 	}
@@ -158,19 +156,9 @@ func (f *inputFlags) checkModel(env *environment, path string) {
 	if f.ModelPath != "" {
 		return // it is what was asked for
 	}
-	if sum, err := fileio.SHA256(path); err == nil && sum != model.OfficialSHA256 {
-		fmt.Fprintf(env.stderr, "lockstep: %s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not comparable with the challenge's\n", path, sum)
+	if notice, foreign := model.Foreign(path); foreign {
+		fmt.Fprintln(env.stderr, "lockstep:", notice)
 	}
-}
-
-// writeOwn writes the project's own network and routes to the user's cache
-// folder and returns their paths.
-func writeOwn() (modelPath, routesPath string, err error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", "", fmt.Errorf("no folder for the project's own network and routes: %w: set one of them", err)
-	}
-	return defaults.Write(filepath.Join(cache, "lockstep", "defaults"))
 }
 
 // profile is the profile asked for, and whether one was.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/defaults"
 	"lockstep/policyfile"
 )
 
@@ -16,7 +17,7 @@ import (
 // one line that says what and where, exit status 2, and nothing written.
 func TestBadFiles(t *testing.T) {
 	ownCache(t)
-	if _, _, err := writeOwn(); err != nil {
+	if _, _, err := defaults.Keep(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir("routes", 0o777); err != nil {

@@ -74,7 +74,7 @@ func (c *compareCommand) goldens(env *environment, p *comparisons, options parit
 // library is where networks and routes are looked for: what was asked for, the
 // project's own, the assets.
 func (f *inputFlags) library() (*assets.Library, error) {
-	ownModel, ownRoutes, err := writeOwn()
+	ownModel, ownRoutes, err := defaults.Keep()
 	model, _ := assets.Find(assets.Model)
 	routes, _ := assets.Find(assets.Routes)
 	return &assets.Library{Models: []string{f.ModelPath, ownModel, model}, Routes: []string{f.DataPath, ownRoutes, routes}}, err

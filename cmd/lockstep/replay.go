@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -39,6 +41,9 @@ func (c *replayCommand) Run(env *environment) error {
 	var replays []func() error
 	for _, path := range c.Cases {
 		files, err := parity.CaseFiles(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; lockstep compare --keep makes it, where something differs", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"lockstep/defaults"
 	"lockstep/generate"
 	"lockstep/internal/assets"
 	"lockstep/parity/mutants"
@@ -61,7 +62,7 @@ func TestStandardOutput(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join("fetched", assets.Routes), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	own, _, err := writeOwn()
+	own, _, err := defaults.Keep()
 	if err != nil {
 		t.Fatal(err)
 	}

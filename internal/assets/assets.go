@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"lockstep/internal/fileio"
 )
 
 // Names of the assets inside an assets folder.
@@ -54,11 +56,7 @@ func moduleRoot(dir string) string {
 
 // CacheFolder is where downloaded assets are kept for one user.
 func CacheFolder() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "lockstep", "assets"), nil
+	return fileio.CacheDir("assets")
 }
 
 // Find returns the path of an asset. An error says how to get it.

@@ -24,6 +24,8 @@ func assembly() []*Kernels {
 var setAVX2 = &Kernels{
 	Name: "avx2",
 	MatMul: tiled(
+		band{3, []tile{{2, matMul3x2AVX2}}},
+		band{2, []tile{{2, matMul2x2AVX2}}},
 		band{5, []tile{{1, matMul5x1AVX2}}},
 		band{1, []tile{{4, matMul1x4AVX2}, {1, matMul1x1AVX2}}},
 	),

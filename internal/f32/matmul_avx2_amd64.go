@@ -4,6 +4,44 @@
 
 package f32
 
+// matMul3x2AVX2 computes blocks of 3 rows and 32 columns:
+//
+//	for i := range 3 * blocks {
+//		for j := range 32 {
+//			var acc float32
+//			for p := range k {
+//				acc = FMA(a[i*lda+p], b[j/16*panel+p*stride+j%16], acc)
+//			}
+//			if accumulate {
+//				c[i*ldc+j] = FMA(acc, alpha, c[i*ldc+j])
+//			} else {
+//				c[i*ldc+j] = acc * alpha
+//			}
+//		}
+//	}
+//
+//go:noescape
+func matMul3x2AVX2(blocks int, k int, a *float32, lda int, b *float32, stride int, panel int, c *float32, ldc int, alpha float32, accumulate bool)
+
+// matMul2x2AVX2 computes blocks of 2 rows and 32 columns:
+//
+//	for i := range 2 * blocks {
+//		for j := range 32 {
+//			var acc float32
+//			for p := range k {
+//				acc = FMA(a[i*lda+p], b[j/16*panel+p*stride+j%16], acc)
+//			}
+//			if accumulate {
+//				c[i*ldc+j] = FMA(acc, alpha, c[i*ldc+j])
+//			} else {
+//				c[i*ldc+j] = acc * alpha
+//			}
+//		}
+//	}
+//
+//go:noescape
+func matMul2x2AVX2(blocks int, k int, a *float32, lda int, b *float32, stride int, panel int, c *float32, ldc int, alpha float32, accumulate bool)
+
 // matMul5x1AVX2 computes blocks of 5 rows and 16 columns:
 //
 //	for i := range 5 * blocks {

@@ -147,6 +147,7 @@ var (
 	List       = Kind{"a list of gains", 16 << 20}
 	Policy     = Kind{"a policy", 256 << 20}
 	Record     = Kind{"a record", 256 << 20} // of this project's own: cases, manifests, plans
+	Shard      = Kind{"a shard of results", 16 << 30}
 	Journal    = Kind{"a journal of results", 1 << 40}
 	Arrays     = Kind{"an archive of arrays", 16 << 30}
 	Trace      = Kind{"a trace", 1 << 40}

@@ -4,6 +4,7 @@ package fileio_test
 
 import (
 	"errors"
+	"fmt"
 	"lockstep/internal/fileio"
 	"os"
 	"path/filepath"
@@ -11,6 +12,52 @@ import (
 	"syscall"
 	"testing"
 )
+
+// TestCacheDir has a home, none, and none with things in its place that are not this user's alone.
+func TestCacheDir(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", filepath.Join(dir, "home"))
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("TMPDIR", dir)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := fileio.CacheDir("a", "b"); err != nil || got != filepath.Join(cache, "lockstep", "a", "b") {
+		t.Errorf("with a home: %s, %v", got, err)
+	}
+	t.Setenv("HOME", "")
+	private := filepath.Join(dir, fmt.Sprintf("lockstep-%d", os.Getuid()))
+	for range 2 { // made, found
+		if got, err := fileio.CacheDir("a"); err != nil || got != filepath.Join(private, "lockstep", "a") {
+			t.Errorf("without a home: %s, %v", got, err)
+		}
+	}
+	if info, err := os.Stat(private); err != nil || info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	refused := func(what string) {
+		t.Helper()
+		if got, err := fileio.CacheDir("a"); err == nil || !strings.Contains(err.Error(), "set HOME") {
+			t.Errorf("%s: %s, %v", what, got, err)
+		}
+	}
+	os.Chmod(private, 0o770)
+	refused("others may write")
+	os.Remove(private)
+	os.Mkdir(filepath.Join(dir, "theirs"), 0o700)
+	os.Symlink(filepath.Join(dir, "theirs"), private)
+	refused("a link")
+	os.Remove(private)
+	os.WriteFile(private, nil, 0o700)
+	refused("a file")
+	os.Remove(private)
+	if os.Getuid() == 0 { // who else may give things away
+		os.Mkdir(private, 0o700)
+		os.Chown(private, 12345, 12345)
+		refused("another user's")
+	}
+}
 
 // TestOpen holds what has no end, and what is too large, to be refused at once.
 func TestOpen(t *testing.T) {

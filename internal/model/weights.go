@@ -29,6 +29,16 @@ const (
 // OfficialSHA256 is the hash of the model of comma.ai's controls challenge.
 const OfficialSHA256 = "5beca7f07a3e9b183b4aa0402c780ddbc985416fe50ca788017b09705b4d0705"
 
+// Foreign says that a file which is found under the name of the challenge's network is
+// another one, if it is. A file that cannot be read is for whoever loads it to tell of.
+func Foreign(path string) (notice string, foreign bool) {
+	sum, err := fileio.SHA256(path)
+	if err != nil || sum == OfficialSHA256 {
+		return "", false
+	}
+	return fmt.Sprintf("%s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not comparable with the challenge's", path, sum), true
+}
+
 // Weights are the network's constants. Matrices are row-major, of the shape
 // given, and multiply row vectors from the right.
 type Weights struct {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 )
 
 // Cache loads routes.
@@ -45,11 +46,7 @@ type Stats struct {
 
 // DefaultDir is the user's cache folder for routes.
 func DefaultDir() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "lockstep", "routes"), nil
+	return fileio.CacheDir("routes")
 }
 
 // Load returns the routes of the files, in their order. A file that is no route
@@ -114,7 +111,7 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 			return
 		}
 		parsed.Add(1)
-		if after, err := stat(files[i]); err == nil && after == before {
+		if err == nil { // a file that changed meanwhile has another state from now on
 			fresh[i] = newEntry(name, before, routes[i])
 			routes[i] = fresh[i].route() // so that it is not in memory twice
 		}

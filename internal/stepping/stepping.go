@@ -212,6 +212,9 @@ func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error
 			return err
 		}
 	}
+	if s.Done() {
+		return s.ended()
+	}
 	s.running = s.running[:0]
 	for i := range s.jobs {
 		switch {
@@ -222,10 +225,9 @@ func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error
 			s.running = append(s.running, i)
 		}
 	}
-	if len(s.running) == 0 && s.Done() {
-		return s.ended()
+	if len(s.running) > 0 { // else all fail at this step
+		s.engine.Step(s.step, s.running, commands, s.fail)
 	}
-	s.engine.Step(s.step, s.running, commands, s.fail)
 	for _, i := range s.running {
 		if s.errs[i] == nil {
 			lataccel, _ := s.engine.Histories(i)

@@ -36,6 +36,9 @@ type Program struct {
 // Python that has the packages of golden/requirements.txt. The process ends
 // with ctx or by Close.
 func Start(ctx context.Context, python, checkout, model string) (*Program, error) {
+	if _, err := os.Stat(filepath.Join(checkout, "tinyphysics.py")); err != nil {
+		return nil, fmt.Errorf("%s is no checkout of commaai/controls_challenge: %w", checkout, err)
+	}
 	folder, err := os.MkdirTemp("", "lockstep-upstream-*")
 	if err != nil {
 		return nil, err

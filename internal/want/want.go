@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"lockstep/internal/assets"
+	"lockstep/internal/fileio"
 )
 
 // A Want is something that a machine may lack.
@@ -152,11 +153,11 @@ func findONNXRuntime() (string, error) {
 		_, err := os.Stat(path)
 		return path, err
 	}
-	cache, err := os.UserCacheDir()
+	pattern, err := fileio.CacheDir("onnxruntime", "*", "libonnxruntime*")
 	if err != nil {
 		return "", err
 	}
-	return first(filepath.Join(cache, "lockstep", "onnxruntime", "*", "libonnxruntime*"))
+	return first(pattern)
 }
 
 func findCompiler() (string, error) {

@@ -257,10 +257,21 @@ var mutants = []mutant{
 	{"slices reused while Observe runs", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		if s.Index == lockstep.ControlStartIdx {
 			s = clone(s)
-			time.AfterFunc(500*time.Microsecond, func() { s.Probs[7] = 2 })
+			done := make(chan struct{})
+			defer close(done)
+			go func() {
+				for x := float32(2); ; x++ {
+					select {
+					case <-done:
+						return
+					case <-time.After(50 * time.Microsecond):
+						s.Probs[7] = x
+					}
+				}
+			}()
 		}
 		observe(s)
-	}), "results", "while Observe runs: stage probs[7]: 2"},
+	}), "results", "while Observe runs: stage probs[7]: "},
 	{"stages of skipped steps", func(w *wrapper, sim lockstep.Simulator) {
 		inputs(func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt {
 			opts.Shortcuts &^= lockstep.SkipWarmup
@@ -567,7 +578,7 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, err := newSuite(sim, []Option{Timeout(time.Minute)})
+	base, err := newSuite(sim, []Option{Timeout(10 * time.Minute)})
 	if err != nil {
 		t.Fatal(err)
 	}

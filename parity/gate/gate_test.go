@@ -258,10 +258,9 @@ func TestRun(t *testing.T) {
 	}
 
 	write(t, root, "README.md", "second")
-	start := time.Now()
 	r, err := Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines})
-	if err != nil || !r.Passed || r.Verdict != "passed: only documentation differs, nothing was compared" || len(r.Checks) != 1 || time.Since(start) > 20*time.Second {
-		t.Errorf("%+v, %v, after %v", r, err, time.Since(start))
+	if err != nil || !r.Passed || r.Verdict != "passed: only documentation differs, nothing was compared" || len(r.Checks) != 1 {
+		t.Errorf("%+v, %v", r, err)
 	}
 	// One file more, and all that is missing here is found missing.
 	write(t, root, "reference/gpt.go", "package reference")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/schema"
 	"lockstep/parity/trace"
+	"lockstep/parity/verdict"
 )
 
 // tester is a testing.TB or a rapid.T.
@@ -53,6 +55,36 @@ func record(t testing.TB, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
+}
+
+// TestLacking: what a recording has not is counted, stage by stage, and an input of a name
+// that nobody knows is not passed over.
+func TestLacking(t *testing.T) {
+	jobs, a := toyJobs(3, 140), &toy{name: "a"}
+	f := record(t, a, jobs, lockstep.AllSteps, 0)
+	var fewer schema.Digests
+	for i := range f.Rollouts[1].Digests.Len() {
+		s := f.Rollouts[1].Digests.At(i)
+		if i > 0 {
+			s.Has &^= view.Set(Logits)
+		}
+		fewer.Append(s)
+	}
+	f.Rollouts[1].Digests = fewer
+	f.Rollouts[2].End.Outcome = nil
+	r := compare(t, parity.Traced(f), Live(a), jobs, parity.CompareOptions{})
+	if want := map[string]int{Logits: 119, Costs: 1}; r.Err() != nil || !maps.Equal(r.Lacking, want) {
+		t.Errorf("lacking %v, want %v; %v", r.Lacking, want, r.Err())
+	}
+	c := verdict.Comparison{Report: r}
+	if got, want := c.Extent(), "3 of 3 rollouts equal, 360 steps, not compared: 119 of logits, 1 of costs"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	f.Rollouts[0].Inputs = map[string]string{"row": "140"}
+	r = compare(t, parity.Traced(f), Live(a), jobs, parity.CompareOptions{})
+	if want := `stage route: want inputs of the names a_ego, `; r.First == nil || !strings.Contains(r.First.Error(), want) || !strings.Contains(r.First.Error(), `got one named "row"`) {
+		t.Errorf("%v, want %s", r.Err(), want)
+	}
 }
 
 func TestCompareEqual(t *testing.T) {

@@ -140,14 +140,29 @@ def long_call(
             if progress is not None and done != seen:
                 progress(done)
             seen = done
-    finally:
-        answer = _text(lib, lib.lockstep_finish(task))
-    return _result(answer)
+    except BaseException:
+        # What it has made by now is nobody's.
+        made = json.loads(_text(lib, lib.lockstep_finish(task)))["result"]
+        if isinstance(made, dict) and "handle" in made:
+            _release(made["handle"], os.getpid())
+        raise
+    return _result(_text(lib, lib.lockstep_finish(task)))
 
 
 def _arguments(name: str, handle: int, buffer: Any, request: dict[str, Any]) -> tuple[Any, ...]:
     address, size = (None, 0) if buffer is None else (buffer.ctypes.data, buffer.nbytes)
-    return name.encode(), handle, json.dumps(request).encode(), address, size
+    try:
+        text = json.dumps(request, allow_nan=False)
+    except ValueError:
+        raise ValueError(f"{name}: a number that is not finite") from None
+    return name.encode(), handle, text.encode(), address, size
+
+
+def text(what: str, value: Any) -> str:
+    """A request's text, or TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what}: {type(value).__name__}, want a str")
+    return value
 
 
 def _result(answer: str) -> Any:

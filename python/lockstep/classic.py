@@ -28,7 +28,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from lockstep import _native
-from lockstep.simulator import default_workers
+from lockstep.simulator import count_workers
 
 __all__ = ["Env", "VectorEnv"]
 
@@ -71,8 +71,8 @@ class _Core:
             environment=name,
             num=operator.index(num),
             autoreset=autoreset,
-            engine=engine,
-            workers=default_workers() if workers is None else operator.index(workers),
+            engine=_native.text("engine", engine),
+            workers=count_workers(workers),
             numpy1=numpy1,
             options={key: str(value) for key, value in options.items()},
         )
@@ -165,6 +165,8 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], Any]):
     def __init__(
         self, name: str, engine: str = "auto", numpy1: bool = False, render_mode: str | None = None, **options: Any
     ) -> None:
+        if render_mode is not None:
+            raise ValueError(f"render_mode={render_mode!r:.60}: there is none, want None")
         self.render_mode = render_mode
         self._core = _Core(name, 1, "off", engine, 1, numpy1, {"max_episode_steps": -1} | options)
         self.observation_space: Space[Any] = self._core.observation_space
@@ -244,6 +246,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         **options: Any,
     ) -> None:
         self.num_envs = num_envs
+        if render_mode is not None:
+            raise ValueError(f"render_mode={render_mode!r:.60}: there is none, want None")
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep.network import Network
-from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN, Rollouts
+from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN, Rollouts, spread
 
 if TYPE_CHECKING:
     from lockstep.simulator import Routes
@@ -148,7 +148,7 @@ def steer(
             plan=[column[:4, i + 1 : i + 50] for column in columns],
             running=running,
         )
-        commands = np.broadcast_to(np.asarray(controller(step), dtype=np.float64), (n,))
+        commands = spread(np.asarray(controller(step), dtype=np.float64), (n,), "what the controller returned")
         current = rollouts.advance(commands)
         lataccel[running, i] = current[running]
         if i >= CONTROL_START_IDX:

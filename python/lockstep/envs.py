@@ -12,6 +12,7 @@ on that alone, not on the other environments, workers or engine.
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Union
@@ -25,12 +26,14 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from lockstep import _memory
 from lockstep.rollouts import (
     CONTEXT_LENGTH,
     CONTROL_START_IDX,
     COST_END_IDX,
     FEATURES,
     REAL,
+    ROLLOUT_BYTES,
     STEER_MAX,
     STEER_MIN,
     Rollouts,
@@ -56,6 +59,7 @@ class _Task:
         obs: str | Observe,
         noise: str,
         observation_space: Box | None,
+        render_mode: str | None,
         simulator: dict[str, Any],
     ) -> None:
         if isinstance(routes, Routes):
@@ -68,12 +72,16 @@ class _Task:
             raise ValueError("routes: there is none")
         if noise not in ("route", "seed"):
             raise ValueError(f'noise={noise!r:.60}: want "route" or "seed"')
+        if render_mode is not None:
+            raise ValueError(f"render_mode={render_mode!r:.60}: there is none, want None")
         self.seeded = noise == "seed"
         self.featured = False  # whether the library observes
         if callable(obs):
             if observation_space is None:
                 raise ValueError("obs is a function: give the observation_space of what it returns, without the clock")
             inner, self.observe = observation_space, obs
+        elif observation_space is not None:
+            raise ValueError("observation_space: it is that of what obs returns, and obs is no function")
         elif obs == "features":
             inner, self.observe = Box(-5.0, 5.0, (FEATURES,), np.float32), lambda rollouts, _: rollouts.features()
             self.featured = True
@@ -119,7 +127,7 @@ class _Episodes:
             if not self._order:
                 self._order = self._random.permutation(len(self._task.routes)).tolist()[::-1]
             route = self._order.pop()
-        elif not 0 <= route < len(self._task.routes):
+        elif not 0 <= operator.index(route) < len(self._task.routes):
             raise ValueError(f"options['route']={route}: want 0 to {len(self._task.routes) - 1}")
         if not self._task.seeded:
             return int(route), []
@@ -156,7 +164,7 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         **simulator: Any,
     ) -> None:
         self.render_mode = render_mode
-        self._task = _Task(routes, obs, noise, observation_space, simulator)
+        self._task = _Task(routes, obs, noise, observation_space, render_mode, simulator)
         self.observation_space, self.action_space = self._task.observation_space, self._task.action_space
         self._episodes: _Episodes | None = None
         self._rollouts: Rollouts | None = None
@@ -185,6 +193,8 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         """Steer for one step."""
         if self._ended or self._rollouts is None:
             raise ResetNeeded("the episode has ended: call reset")
+        if np.asarray(action).dtype.kind not in REAL:
+            raise TypeError(f"action: {np.asarray(action).dtype}, want float32")
         command = np.asarray(action, dtype=np.float64).reshape(-1)
         if command.shape != (1,):
             raise ValueError(f"action: shape {np.shape(action)}, want (1,)")
@@ -266,13 +276,14 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         render_mode: str | None = None,
         **simulator: Any,
     ) -> None:
-        if num_envs < 1:
+        if operator.index(num_envs) < 1:
             raise ValueError(f"num_envs={num_envs}: want 1 or more")
+        _memory.check(f"num_envs={num_envs}: their rollouts", num_envs * ROLLOUT_BYTES)
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**Env.metadata, "autoreset_mode": self.autoreset_mode}
-        self._task = _Task(routes, obs, noise, observation_space, simulator)
+        self._task = _Task(routes, obs, noise, observation_space, render_mode, simulator)
         self.single_observation_space = self._task.observation_space
         self.single_action_space = self._task.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -423,5 +434,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         return costs
 
     def close_extras(self, **_: Any) -> None:
-        """End all episodes."""
+        """End all episodes; a reset begins others."""
         self._leave(np.ones(self.num_envs, dtype=np.bool_))
+        self._begun = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep import _native
+from lockstep.rollouts import REAL
 
 __all__ = ["Network"]
 
@@ -33,6 +35,10 @@ class Network:
     """
 
     def __init__(self, weights: Sequence[npt.ArrayLike], biases: Sequence[npt.ArrayLike], scale: float = 0.25) -> None:
+        if any(np.asarray(x).dtype.kind not in REAL for x in (*weights, *biases)):
+            raise TypeError("weights and biases: want real numbers")
+        if not math.isfinite(scale):
+            raise ValueError(f"scale={scale}: want a finite number")
         matrices = [np.asarray(w, dtype=np.float32) for w in weights]
         vectors = [np.asarray(b, dtype=np.float32) for b in biases]
         if len(matrices) != len(vectors) or not matrices:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import threading
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lockstep import _native
+from lockstep import _memory, _native
 from lockstep._device import DeviceArray, on_device
 
 __all__ = ["Candidates", "Rollouts", "Snapshot"]
@@ -24,9 +25,20 @@ FEATURES = 256
 FLOAT64 = np.dtype(np.float64)
 REAL = "fiub"  # kinds of what is a real number
 
+# What the library keeps of a rollout that is stepped, at least: histories, tokens, states and draws.
+ROLLOUT_BYTES = 25_000
+
 # The most rollouts whose step is one call of the library. A step of more may take so
 # long that it is waited for in turns.
 INLINE = 256
+
+
+def spread(values: Any, shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
+    """An array of a shape, of which one number stands for all."""
+    array = np.asarray(values)
+    if array.shape not in (shape, (), (1,)):
+        raise ValueError(f"{what}: shape {array.shape}, want {shape}")
+    return np.broadcast_to(array, shape)
 
 
 class Rollouts:
@@ -58,6 +70,7 @@ class Rollouts:
             ctypes.c_void_p(self._lataccel.ctypes.data),
             ctypes.c_int64(self._n),
         )
+        self._turn = threading.Lock()  # of who uses these
         self._out: Any = None  # the array that lataccels went to, once it was looked at
         self._native_step = _native.library().lockstep_step
         self._own = there  # lataccels on the GPU
@@ -142,20 +155,27 @@ class Rollouts:
             actions = self._check(actions)
         if out is not None and out is not self._out:
             self._check_out(out)
-        self._there = None
-        commands[...] = actions
-        if _native._forked:
-            _native.check_fork()
-        if self._n <= INLINE:
-            if self._native_step(*self._arguments):  # also where it has been closed
-                self._raise()
-        else:
-            self._handle.long_call("step", self._buffer)
-        self._step += 1
-        if out is None:
-            return self._lataccel.copy()
-        out[...] = self._lataccel
-        return out
+        if not self._turn.acquire(False):
+            raise RuntimeError(
+                "another thread advances these rollouts: their steps have an order, which one thread gives"
+            )
+        try:
+            self._there = None
+            commands[...] = actions
+            if _native._forked:
+                _native.check_fork()
+            if self._n <= INLINE:
+                if self._native_step(*self._arguments):  # also where it has been closed
+                    self._raise()
+            else:
+                self._handle.long_call("step", self._buffer)
+            self._step += 1
+            if out is None:
+                return self._lataccel.copy()
+            out[...] = self._lataccel
+            return out
+        finally:
+            self._turn.release()
 
     def _advance_episodes(self, memory: npt.NDArray[np.intp]) -> None:
         """Compute one step with what ``episodes`` in python/native/episodes.go has."""
@@ -237,6 +257,8 @@ class Rollouts:
         """
         if out is None:
             out = np.empty((self._n, FEATURES), dtype=np.float32)
+        elif not isinstance(out, np.ndarray):
+            raise TypeError(f"out: {type(out).__name__}, want an array of float32")
         elif out.shape != (self._n, FEATURES) or out.dtype != np.float32 or not out.flags.c_contiguous:
             raise ValueError(
                 f"out: shape {out.shape} of {out.dtype}, want contiguous ({self._n}, {FEATURES}) of float32"
@@ -315,6 +337,8 @@ class Snapshot:
         of : Rollouts, optional
             Rollouts of the same routes and network, from which candidates can then be forked.
         """
+        if not isinstance(of, (Rollouts, type(None))):
+            raise TypeError(f"of: {type(of).__name__}, want rollouts")
         array = np.frombuffer(data, dtype=np.uint8)
         answer = _native.call("read", 0, array)
         return cls(_native.Handle(answer["handle"], "snapshot"), answer, of)
@@ -343,14 +367,15 @@ class Snapshot:
         candidates = np.atleast_1d(np.asarray(index))
         if candidates.ndim != 1 or candidates.dtype.kind not in "iu":
             raise ValueError(f"index: shape {candidates.shape} of {candidates.dtype}, want (M,) of integers")
-        numbers = None if seeds is None else np.broadcast_to(np.asarray(seeds), candidates.shape)
+        numbers = None if seeds is None else spread(seeds, candidates.shape, "seeds")
         if numbers is not None and (numbers.dtype.kind not in "iu" or (numbers < 0).any() or (numbers >= 2**32).any()):
             raise ValueError("seeds: want integers from 0 to 2**32-1")
+        _memory.check(f"{len(candidates):,} candidates", len(candidates) * ROLLOUT_BYTES)
         answer = self._of._handle.long_call(
             "fork",
             snapshot=self._handle.id,
             index=candidates.tolist(),
-            noise=noise,
+            noise=_native.text("noise", noise),
             seeds=None if numbers is None else numbers.tolist(),
         )
         return Candidates(_native.Handle(answer["handle"], "candidates"), len(candidates), self.step, noise)
@@ -403,7 +428,9 @@ class Candidates:
         lataccel : numpy.ndarray
             m/s², shape (H, M); only with ``trajectory``.
         """
-        commands = np.asarray(actions, dtype=np.float64)
+        commands = np.asarray(actions)
+        if commands.dtype.kind not in REAL:
+            raise TypeError(f"actions: {commands.dtype}, want float64")
         if commands.ndim != 2 or commands.shape[1] != self._n:
             raise ValueError(f"actions: shape {commands.shape}, want (H, {self._n})")
         steps = operator.index(commands.shape[0])

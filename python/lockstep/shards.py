@@ -28,7 +28,7 @@ import numpy as np
 
 from lockstep import _native
 from lockstep.errors import SimulationError
-from lockstep.simulator import Result, default_workers
+from lockstep.simulator import Result, count_workers
 
 __all__ = ["Merged", "Plan", "merge", "plan", "run"]
 
@@ -142,7 +142,7 @@ def plan(
         profile=profile,
         limit=-1 if limit is None else limit,
         seed_prefix=seed_prefix,
-        workers=workers or default_workers(),
+        workers=count_workers(workers),
         python=sys.executable,
     )
     return Plan(os.fspath(folder), answer["key"], answer["rollouts"], shards)
@@ -185,7 +185,7 @@ def run(
         index=index,
         model=os.fspath(model or ""),
         data=[os.fspath(p) for p in data],
-        workers=workers or default_workers(),
+        workers=count_workers(workers),
         python=sys.executable,
     )
     return path

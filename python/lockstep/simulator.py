@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
@@ -12,18 +13,21 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from lockstep import _native
+from lockstep import _memory, _native
 from lockstep._device import DeviceArray, Place
 from lockstep.controllers import Controllers, specify, steer
 from lockstep.network import Network
-from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, Rollouts
-from lockstep.training import Experience
+from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, REAL, ROLLOUT_BYTES, Rollouts
+from lockstep.training import ARRAY_BYTES, Experience
 
 __all__ = ["Result", "Route", "Routes", "Simulator"]
 
 FloatArray = npt.NDArray[np.float64]
 COLUMNS = ("roll_lataccel", "v_ego", "a_ego", "target_lataccel", "steer_command")
 COSTS = ("lataccel_cost", "jerk_cost", "total_cost")
+
+# What the library keeps of a rollout that is asked for, at least.
+JOB_BYTES = 256
 
 
 @dataclass(frozen=True)
@@ -205,8 +209,12 @@ class Result:
                 os.remove(part)
 
 
-def default_workers() -> int:
-    """As many workers as OMP_NUM_THREADS says, else as the process may use cores."""
+def count_workers(asked: int | None) -> int:
+    """As many workers as are asked for, else as OMP_NUM_THREADS says, else as the process may use cores."""
+    if asked is not None:
+        if operator.index(asked) < 1:
+            raise ValueError(f"workers={asked}: want 1 or more")
+        return operator.index(asked)
     text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if text.isdigit() and int(text) > 0:
         return int(text)
@@ -225,7 +233,8 @@ class Simulator:
         same bits.
     model : path-like, optional
         The network, an ONNX file; ``"own"`` is the project's own. By default the challenge's, or
-        the project's own where that is not at hand.
+        the project's own where that is not at hand, with a warning; a file of the challenge's
+        name that is another network is warned of, too.
     profile : str
         The arithmetic, such as ``"ort1.30-avx512-expU-sinfma-csv2"``; ``"host"`` is that of
         Python on this machine.
@@ -253,16 +262,16 @@ class Simulator:
         workers: int | None = None,
         stream: int = 0,
     ) -> None:
-        if workers is not None and operator.index(workers) < 1:
-            raise ValueError(f"workers={workers}: want 1 or more")
-        self.workers = operator.index(workers) if workers is not None else default_workers()
+        self.workers = count_workers(workers)
         if operator.index(stream) < 0:
             raise ValueError(f"stream={stream}: want a CUDA stream's number")
+        if model is not None and not os.fspath(model):
+            raise ValueError('model: an empty name: want a file, "own", or None')
         answer = _native.call(
             "open",
-            engine=engine,
-            model=os.fspath(model or ""),
-            profile=profile,
+            engine=_native.text("engine", engine),
+            model="" if model is None else os.fspath(model),
+            profile=_native.text("profile", profile),
             workers=self.workers,
             stream=operator.index(stream),
         )
@@ -271,6 +280,8 @@ class Simulator:
         self.profile: str = answer["profile"]
         self.model: str = answer["model"]
         self.notices: list[str] = answer["notices"] or []
+        for notice in self.notices:
+            warnings.warn(notice, stacklevel=2)
         self._place = None if answer["gpu"] is None else Place(answer["gpu"], operator.index(stream))
 
     def __repr__(self) -> str:
@@ -302,7 +313,7 @@ class Simulator:
             Files, and folders, whose ``.csv`` files are taken in the order of their names;
             ``"own"`` are twenty generated routes that come with the package.
         limit : int, optional
-            At most this many routes of a folder.
+            At most this many routes of a folder, 1 or more.
         seed_prefix : str
             The folder in the path that seeds a route's random draws, ``<seed_prefix>/<file name>``.
         strict : bool
@@ -319,12 +330,17 @@ class Simulator:
         """
         if isinstance(paths, (str, os.PathLike)):
             paths = [paths]
-        answer = self._handle.call(
+        names = [_native.text("paths", os.fspath(p)) for p in paths]
+        if not names or "" in names:
+            raise ValueError(f'paths: {"an empty name" if names else "none"}: want files, folders, or "own"')
+        if limit is not None and operator.index(limit) < 1:
+            raise ValueError(f"limit={limit}: want 1 or more")
+        answer = self._handle.long_call(
             "load",
-            paths=[os.fspath(p) for p in paths],
+            paths=names,
             limit=-1 if limit is None else operator.index(limit),
-            seedPrefix=seed_prefix,
-            cache=cache,
+            seedPrefix=_native.text("seed_prefix", seed_prefix),
+            cache=bool(cache),
             workers=self.workers,
         )
         handle = _native.Handle(answer["handle"], "routes")
@@ -363,6 +379,7 @@ class Simulator:
         specs = specify(controllers, len(routes))
         k, n = len(specs), len(routes)
         rows = int(routes.rows.max(initial=0)) if trajectory else 0
+        _memory.check(f"{k * n:,} rollouts", k * n * (JOB_BYTES + 8 * (3 + 2 * rows)))
         flat = np.full(k * n * (3 + 2 * rows), np.nan)
         report = None if progress is None else lambda done: progress(done, k * n)
         answer = self._handle.long_call(
@@ -431,8 +448,13 @@ class Simulator:
         step = operator.index(step)
         if not CONTEXT_LENGTH <= step <= CONTROL_START_IDX:
             raise ValueError(f"step={step}: want {CONTEXT_LENGTH} to {CONTROL_START_IDX}")
+        if not len(routes):
+            raise ValueError("routes: there is none")
+        _memory.check(f"{len(routes)} rollouts", len(routes) * ROLLOUT_BYTES)
         array = None
         if draws is not None:
+            if np.asarray(draws).dtype.kind not in REAL:
+                raise TypeError(f"draws: {np.asarray(draws).dtype}, want float64")
             array = np.ascontiguousarray(draws, dtype=np.float64)
             if array.ndim != 2 or len(array) != len(routes) or not ((array >= 0) & (array < 1)).all():
                 raise ValueError(f"draws: shape {array.shape}, want ({len(routes)}, T) of numbers in [0, 1)")
@@ -469,7 +491,7 @@ class Simulator:
             N routes of this simulator's.
         samples : int
             Rollouts of each route with sampled actions; 0 is one with the mean action, as in every
-            evaluation.
+            evaluation. All rollouts are held in memory at once.
         seed : int
             Of the sampled actions, such as the epoch. A draw depends on seed, rollout and step alone.
         progress : callable, optional
@@ -486,9 +508,13 @@ class Simulator:
         total = len(routes) * max(operator.index(samples), 1)
         if samples < 0 or not 0 <= operator.index(seed) < 2**64:
             raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
+        arrays = 0 if device else 2 * ARRAY_BYTES  # the library's, and those that are returned
+        _memory.check(f"samples={samples}: {total:,} rollouts", total * (JOB_BYTES + arrays))
         if device and self._place is None:
             raise ValueError(f'device=True: the {self.engine} engine has no arrays on a GPU: use engine="gpu"')
         spec = specify(policy, len(routes))
+        if len(spec) != 1:
+            raise ValueError(f"policy: {len(spec)} of them, want one")
         answer = self._handle.long_call(
             "collect",
             progress=None if progress is None else lambda done: progress(done, total),

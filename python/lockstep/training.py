@@ -15,6 +15,9 @@ __all__ = ["Experience"]
 
 STEPS = COST_END_IDX - CONTROL_START_IDX
 
+# What the arrays of a rollout take: two numbers of float64 and four of float32 a step, and costs.
+ARRAY_BYTES = STEPS * (2 * 8 + 4 * 4) + 3 * 8
+
 
 class Experience:
     """Rollouts driven by a network. Made by :meth:`lockstep.Simulator.collect`.
@@ -64,7 +67,7 @@ class Experience:
             self.costs = np.empty((n, 3))
             handle.call("device_costs", self.costs)
             return
-        buffer = np.empty(8 * n * (2 * STEPS + 3) + 4 * n * 4 * STEPS, dtype=np.uint8)
+        buffer = np.empty(n * ARRAY_BYTES, dtype=np.uint8)
         handle.call("gather", buffer)
         wide = buffer[: 8 * n * (2 * STEPS + 3)].view(np.float64)
         narrow = buffer[8 * n * (2 * STEPS + 3) :].view(np.float32)
@@ -100,9 +103,12 @@ class Experience:
         numpy.ndarray
             float32, shape (B, 256).
         """
-        numbers = self.places if places is None else np.ascontiguousarray(places, dtype=np.int64)
-        if numbers.ndim != 1:
-            raise ValueError(f"places: shape {numbers.shape}, want (B,)")
+        given = self.places if places is None else np.asarray(places)
+        if given.ndim != 1:
+            raise ValueError(f"places: shape {given.shape}, want (B,)")
+        if given.dtype.kind not in "iu" and len(given):
+            raise TypeError(f"places: {given.dtype}, want integers")
+        numbers = np.ascontiguousarray(given, dtype=np.int64)
         n = len(numbers)
         if (out is None) != (self._place is None):
             what = "on the host: it needs no out" if self._place is None else "on the GPU: give an array there as out"

@@ -3,7 +3,7 @@
 package main
 
 import (
-	"sync"
+	"context"
 	"unsafe"
 
 	"lockstep/classic"
@@ -13,7 +13,7 @@ import (
 // environments are classic control environments in step.
 type environments struct {
 	classic.Vector
-	sync.Mutex
+	turn
 	answer classic.Transition
 	err    error // of the last step
 }
@@ -60,15 +60,15 @@ func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
 		return nil, usage(err)
 	}
 	return environmentsAnswer{
-		Handle: put(&environments{Vector: v}), Engine: e.Name(), Actions: t.Actions, Limit: t.Limit,
+		Handle: put(&environments{turn: newTurn(), Vector: v}), Engine: e.Name(), Actions: t.Actions, Limit: t.Limit,
 		Observations: len(t.Observation), Low: t.Low, High: t.High, Shared: t.Shared,
 	}, nil
 }
 
+func (e *environments) Close() error { return e.last(e.Vector.Close) }
+
 // begin resets environments, and writes the observations of all.
 func (e *environments) begin(r classic.Reset, observations []float32) error {
-	e.Lock()
-	defer e.Unlock()
 	if err := e.Reset(r); err != nil {
 		return usage(err)
 	}
@@ -88,8 +88,6 @@ func beginEnvironments(_ *task, e *environments, r classic.Reset, buffer []byte)
 func states(_ *task, e *environments, _ nothing, buffer []byte) (any, error) {
 	out, err := floats[float64](buffer, len(e.Task().State)*e.Task().Num)
 	if err == nil {
-		e.Lock()
-		defer e.Unlock()
 		e.Observe(nil, out)
 	}
 	return nothing{}, err
@@ -97,8 +95,6 @@ func states(_ *task, e *environments, _ nothing, buffer []byte) (any, error) {
 
 // whyEnvironments is the error of the last step.
 func whyEnvironments(_ *task, e *environments, _ nothing, _ []byte) (any, error) {
-	e.Lock()
-	defer e.Unlock()
 	return nothing{}, usage(e.err)
 }
 
@@ -106,8 +102,8 @@ func whyEnvironments(_ *task, e *environments, _ nothing, _ []byte) (any, error)
 // float64 (N), actions of 4 bytes (N), observations and final ones float32 (D, N), and
 // both flags (N).
 func (e *environments) step(memory unsafe.Pointer) (err error) {
-	e.Lock()
-	defer e.Unlock()
+	e.acquire(context.Background())
+	defer e.release()
 	defer func() { e.err = err }()
 	defer recovered(&err)
 	t, n := e.Task(), e.Task().Num

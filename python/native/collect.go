@@ -54,7 +54,7 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 			jobs = append(jobs, job)
 		}
 	}
-	answer := collectAnswer{Errors: map[int]*failure{}}
+	answer := collectAnswer{Steps: []int{}, Errors: map[int]*failure{}}
 	var e *lockstep.Experience
 	var left any
 	if q.Device {

@@ -29,6 +29,14 @@ type episodes struct {
 	num          int64          // environments
 }
 
+// episodeNow is episode, as soon as calls of other threads are over.
+func (r *roll) episodeNow(memory unsafe.Pointer) error {
+	ctx := context.Background()
+	r.acquire(ctx)
+	defer r.release()
+	return r.episode(ctx, memory)
+}
+
 // episode computes a step of environments, with rewards, ends and observations.
 func (r *roll) episode(ctx context.Context, memory unsafe.Pointer) (err error) {
 	defer func() { r.err = err }()

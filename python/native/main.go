@@ -14,7 +14,6 @@ package main
 import "C"
 
 import (
-	"context"
 	"time"
 	"unsafe"
 )
@@ -125,7 +124,7 @@ func lockstep_environments_step(handle C.int64_t, memory unsafe.Pointer) C.int {
 //export lockstep_episodes_step
 func lockstep_episodes_step(handle C.int64_t, memory unsafe.Pointer) C.int {
 	r, err := get[*roll](int64(handle))
-	if err != nil || r.episode(context.Background(), memory) != nil {
+	if err != nil || r.episodeNow(memory) != nil {
 		return 1
 	}
 	return 0

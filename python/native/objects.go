@@ -3,9 +3,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"unsafe"
 )
@@ -66,6 +68,48 @@ func count() int {
 // A method answers a request about an object.
 type method func(t *task, handle int64, request, buffer []byte) (any, error)
 
+// A turn is held by the call that uses an object which one call at a time may use.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// acquire waits for calls of other threads.
+func (t turn) acquire(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) release() { <-t }
+
+// last ends an object's use: now, or as soon as the call that uses it is over.
+func (t turn) last(end func() error) error {
+	select {
+	case t <- struct{}{}:
+		return end()
+	default:
+		go func() {
+			t <- struct{}{}
+			end()
+		}()
+		return nil
+	}
+}
+
+// A taken object is used by one call at a time.
+type taken interface {
+	acquire(ctx context.Context) error
+	release()
+}
+
 // of is a method of objects of type T with requests of type Q.
 func of[T, Q any](f func(t *task, object T, request Q, buffer []byte) (any, error)) method {
 	return func(t *task, handle int64, request, buffer []byte) (any, error) {
@@ -77,16 +121,23 @@ func of[T, Q any](f func(t *task, object T, request Q, buffer []byte) (any, erro
 		if err := parse(request, &q); err != nil {
 			return nil, err
 		}
+		if o, ok := any(object).(taken); ok {
+			if err := o.acquire(t); err != nil {
+				return nil, err
+			}
+			defer o.release()
+		}
 		return f(t, object, q, buffer)
 	}
 }
 
 // parse reads a request.
 func parse(request []byte, q any) error {
-	if err := json.Unmarshal(request, q); err != nil {
-		return usagef("request: %v", err)
+	err := json.Unmarshal(request, q)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return usagef("%s: %s, want one of type %v", strings.ToLower(wrong.Field), wrong.Value, wrong.Type)
 	}
-	return nil
+	return usage(err)
 }
 
 // floats is a buffer as n numbers.

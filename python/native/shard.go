@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"lockstep/defaults"
 	"lockstep/reference"
 	"lockstep/runs"
 )
@@ -42,7 +43,7 @@ func planShards(t *task, q planRequest) (any, error) {
 	q.Model = model
 	for i, path := range q.Data {
 		if path == "own" {
-			if _, q.Data[i], err = own(); err != nil {
+			if _, q.Data[i], err = defaults.Keep(); err != nil {
 				return nil, err
 			}
 		}

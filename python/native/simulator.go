@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 
 	"lockstep"
 	"lockstep/defaults"
@@ -12,6 +11,7 @@ import (
 	"lockstep/generate"
 	"lockstep/gpu/driver"
 	"lockstep/internal/assets"
+	"lockstep/internal/model"
 	"lockstep/internal/routecache"
 	"lockstep/reference"
 )
@@ -48,15 +48,15 @@ func open(_ *task, _ int64, request, _ []byte) (any, error) {
 			return nil, usageError{err}
 		}
 	}
-	model, notices, err := findModel(q.Model)
+	path, notices, err := findModel(q.Model)
 	if err != nil {
 		return nil, err
 	}
-	s, more, err := engines.Choose(q.Engine, engines.Config{Model: model, Profile: profile, Workers: q.Workers, Stream: &q.Stream}, q.Profile != "host")
+	s, more, err := engines.Choose(q.Engine, engines.Config{Model: path, Profile: profile, Workers: q.Workers, Stream: &q.Stream}, q.Profile != "host")
 	if err != nil {
 		return nil, usage(err)
 	}
-	a := openAnswer{Engine: s.Name(), Profile: s.Profile(), Model: model, Notices: append(notices, more...)}
+	a := openAnswer{Engine: s.Name(), Profile: s.Profile(), Model: path, Notices: append(notices, more...)}
 	if g, ok := s.(interface{ Info() (driver.Info, error) }); ok {
 		if info, err := g.Info(); err == nil && info.Shared {
 			a.GPU = &info.Number
@@ -67,30 +67,26 @@ func open(_ *task, _ int64, request, _ []byte) (any, error) {
 }
 
 // findModel is the model asked for, else the challenge's, else the project's own.
-func findModel(path string) (model string, notices []string, err error) {
+func findModel(path string) (found string, notices []string, err error) {
 	switch path {
 	case "":
-		found, err := assets.Find(assets.Model)
+		found, err = assets.Find(assets.Model)
+		if err == nil {
+			if notice, foreign := model.Foreign(found); foreign {
+				notices = append(notices, notice)
+			}
+		}
 		if err == nil || os.Getenv("LOCKSTEP_ASSETS") != "" {
-			return found, nil, err
+			return found, notices, err
 		}
 		notices = []string{"using the project's own network, since the challenge's is not here: costs are not comparable with the challenge's"}
-		model, _, err = own()
-		return model, notices, err
+		path, _, err = defaults.Keep()
+		return path, notices, err
 	case "own":
-		model, _, err = own()
-		return model, nil, err
+		path, _, err = defaults.Keep()
+		return path, nil, err
 	}
 	return path, nil, nil
-}
-
-// own writes the project's own network and routes to the user's cache folder.
-func own() (model, routes string, err error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", "", err
-	}
-	return defaults.Write(filepath.Join(cache, "lockstep", "defaults"))
 }
 
 // routes are routes that are loaded.
@@ -117,13 +113,13 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	for _, path := range q.Paths {
 		if path == "own" && len(q.Paths) == 1 {
 			var err error
-			if _, path, err = own(); err != nil {
+			if _, path, err = defaults.Keep(); err != nil {
 				return nil, err
 			}
 		}
 		found, err := lockstep.RouteFiles(path, q.Limit)
 		if err != nil {
-			return nil, err
+			return nil, usage(err)
 		}
 		files = append(files, found...)
 	}

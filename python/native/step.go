@@ -12,6 +12,7 @@ import (
 
 // roll is rollouts that Python steers, one step at a time.
 type roll struct {
+	turn
 	n         int
 	simulator *simulator
 	jobs      []lockstep.Job
@@ -59,7 +60,7 @@ func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &roll{n: len(picked), simulator: s, jobs: make([]lockstep.Job, len(picked))}
+	r := &roll{turn: newTurn(), n: len(picked), simulator: s, jobs: make([]lockstep.Job, len(picked))}
 	for i, route := range picked {
 		r.jobs[i].Route = route
 		if q.Draws > 0 {
@@ -97,11 +98,14 @@ func newExperience(jobs []lockstep.Job) *lockstep.Experience {
 	}
 }
 
-func (r *roll) Close() error { return r.stepper.Close() }
+func (r *roll) Close() error { return r.last(r.stepper.Close) }
 
-// step computes a step.
+// step computes a step, as soon as calls of other threads are over.
 func (r *roll) step(commands, lataccels []float64) error {
-	return r.stepIn(context.Background(), commands, lataccels)
+	ctx := context.Background()
+	r.acquire(ctx)
+	defer r.release()
+	return r.stepIn(ctx, commands, lataccels)
 }
 
 func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err error) {
@@ -144,6 +148,8 @@ func (r *roll) write() {
 // stepOnDevice begins a step with commands and lataccels at addresses of the device's
 // memory.
 func (r *roll) stepOnDevice(commands, lataccels uintptr) (err error) {
+	r.acquire(context.Background())
+	defer r.release()
 	defer func() { r.err = err }()
 	defer recovered(&err)
 	d, err := r.device()
@@ -429,14 +435,17 @@ func fork(t *task, r *roll, q forkRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	return resetAnswer{Handle: put(&forks{n: len(q.Index), Planner: forked})}, nil
+	return resetAnswer{Handle: put(&forks{turn: newTurn(), n: len(q.Index), Planner: forked})}, nil
 }
 
 // forks are candidates that were begun from a snapshot.
 type forks struct {
+	turn
 	lockstep.Planner
 	n int
 }
+
+func (f *forks) Close() error { return f.last(f.Planner.Close) }
 
 // advance rolls candidates on. The buffer has the commands, then room for the costs and,
 // if asked for, the trajectories.
@@ -457,5 +466,9 @@ func advance(t *task, f *forks, q struct {
 		lataccels = all[n+f.n:]
 	}
 	clear(all[n : n+f.n])
-	return nothing{}, f.Roll(t, all[:n], all[n:n+f.n], lataccels)
+	err = f.Roll(t, all[:n], all[n:n+f.n], lataccels)
+	if err != nil && f.Done() {
+		err = usage(err)
+	}
+	return nothing{}, err
 }

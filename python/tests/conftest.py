@@ -8,6 +8,9 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 
+# Seconds that a program of a test may take. No machine is too slow for it: it ends what hangs.
+PATIENCE = 1800
+
 
 def assets():
     """The folder with the challenge's network and routes, or None."""

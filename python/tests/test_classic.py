@@ -188,6 +188,8 @@ def test_bad_input():
         ({"options": {"reset_mask": np.zeros(3, bool)}}, ValueError, "no environment"),
         ({"options": {"reset_mask": np.ones(2, bool)}}, ValueError, "mask of 2"),
         ({"options": {"low": 3, "high": 2}}, ValueError, "must be ordered"),
+        ({"options": {"low": np.nan}}, ValueError, "not finite"),
+        ({"seed": 2**70}, ValueError, "seed: number 1180591620717411303424"),
     ]:
         with pytest.raises(kind, match=message):
             envs.reset(**how)
@@ -201,6 +203,9 @@ def test_bad_input():
         ({"name": "CartPole-v1", "g": 3}, "has no option"),
         ({"name": "Pendulum-v1", "g": "heavy"}, "finite number"),
         ({"name": "CartPole-v1", "num_envs": 0}, "at least 1"),
+        ({"name": "CartPole-v1", "num_envs": 10**12}, "at most 16777216"),
+        ({"name": "CartPole-v1", "workers": 0}, "workers=0"),
+        ({"name": "CartPole-v1", "render_mode": "human"}, "render_mode"),
         ({"name": "CartPole-v2"}, "is unknown"),
         ({"name": "CartPole-v1", "engine": "warp"}, "no engine"),
     ]:

@@ -237,6 +237,25 @@ def test_bad_input(short_routes):
     for bad in ({"obs": "pixels"}, {"noise": "white"}, {"engine": "reference"}, {"num_envs": 0}):
         with pytest.raises(ValueError, match=r"obs|noise|engine|num_envs"):
             lockstep.VectorEnv(**{"num_envs": 1, "routes": short_routes} | bad)
+    for bad, kind, message in [
+        ({"num_envs": 2.5}, TypeError, "float"),
+        ({"num_envs": 10**9}, MemoryError, "num_envs=1000000000"),
+        ({"routes": short_routes[:0]}, ValueError, "routes: there is none"),
+        ({"observation_space": Box(0, 1, (2,))}, ValueError, "obs is no function"),
+        ({"render_mode": "human"}, ValueError, "render_mode='human'"),
+    ]:
+        with pytest.raises(kind, match=message):
+            lockstep.VectorEnv(**{"num_envs": 1, "routes": short_routes} | bad)
+    for options in ({"route": 1.5}, {"route": "1"}):
+        with pytest.raises(TypeError, match="integer"):
+            env.reset(options=options)
+    env.reset(seed=0)
+    for action in (np.zeros(1, complex), ["left"], [None]):
+        with pytest.raises(TypeError, match=r"action: .*, want float32"):
+            env.step(action)
+    envs.close()
+    with pytest.raises(ResetNeeded):
+        envs.step(np.zeros((3, 1)))
     with pytest.raises(ValueError, match="NotAMode"):
         lockstep.VectorEnv(1, short_routes, autoreset_mode="NotAMode")
 

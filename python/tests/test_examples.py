@@ -9,14 +9,14 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import REPOSITORY
+from conftest import PATIENCE, REPOSITORY
 
 EXAMPLES = REPOSITORY / "python" / "examples"
 
 
 def run(name, *arguments):
     command = [sys.executable, EXAMPLES / name, "--engine", "reference", "--model", "own", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -10,6 +10,7 @@ import pytest
 from conftest import REPOSITORY, write_route
 
 GOLDENS = REPOSITORY / "golden" / "testdata"
+NETWORK = lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
 DEFAULTS = GOLDENS / "default" / "ort1.30-avx2-expU-sinfma-csv2"
 
 
@@ -218,6 +219,64 @@ def test_bad_simulators(tmp_path):
         lockstep.Simulator(model=tmp_path / "bad.onnx")
     assert "bad.onnx" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"engine": 3}, TypeError, "engine: int, want a str"),
+        ({"profile": None}, TypeError, "profile: NoneType"),
+        ({"model": ""}, ValueError, "model: an empty name"),
+        ({"workers": 2**63}, ValueError, "workers: number 9223372036854775808, want one of type int"),
+        ({"stream": 2**64}, ValueError, "stream: number 18446744073709551616"),
+    ],
+)
+def test_bad_arguments_of_simulators(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        lockstep.Simulator(**{"engine": "reference", "model": "own"} | arguments)
+
+
+def test_bad_paths(sim, tmp_path):
+    for paths, kind, message in [
+        ("", ValueError, 'paths: an empty name: want files, folders, or "own"'),
+        (["own", ""], ValueError, "paths: an empty name"),
+        ([], ValueError, "paths: none"),
+        (3, TypeError, "int"),
+        (b"own", TypeError, "str"),
+        ("a\0b", ValueError, "invalid"),
+        (tmp_path, ValueError, "no .csv file in this folder"),
+    ]:
+        with pytest.raises(kind, match=message):
+            sim.load(paths)
+    for limit in (0, -1):
+        with pytest.raises(ValueError, match=f"limit={limit}: want 1 or more"):
+            sim.load("own", limit=limit)
+
+
+def test_what_no_machine_can_hold(sim, short_routes):
+    """It is refused before it is begun, with its size."""
+    for call in (
+        lambda: sim.collect(NETWORK, short_routes, samples=10**9),
+        lambda: sim.reset(short_routes[np.zeros(10**8, np.int8)]),
+        lambda: sim.rollout(short_routes[np.zeros(10**7, np.int8)], np.zeros((10**5, 3))),
+        lambda: sim.reset(short_routes).snapshot().fork(np.zeros(10**8, np.int8), "own"),
+    ):
+        with pytest.raises(MemoryError, match=r"take [0-9,]+ GB, and this machine has"):
+            call()
+
+
+def test_a_function_that_returns_what_is_none(sim, short_routes):
+    for answer, kind, message in [
+        (np.zeros(3), ValueError, r"controller returned: shape \(3,\), want \(5,\)"),
+        ("left", ValueError, "left"),
+        (1j, TypeError, "complex"),
+    ]:
+        with pytest.raises(kind, match=message):
+            sim.rollout(short_routes, lambda step, answer=answer: answer)
+    failed = sim.rollout(short_routes, lambda step: np.full(5, math.nan))
+    for i, name in enumerate(short_routes.names):
+        assert str(failed.errors[0, i]).endswith(f"route {name}, step 20: the command is NaN")
+    assert np.isnan(failed.costs).all()
 
 
 def test_closed(short_routes):

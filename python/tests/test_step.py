@@ -187,6 +187,43 @@ def test_bad_out(sim, short_routes):
         np.testing.assert_array_equal(every_other, rollouts.lataccel)
 
 
+def test_commands_that_are_all_nan_fail_all(sim, short_routes):
+    """Each rollout has its error, here and where candidates are rolled."""
+    with sim.reset(short_routes[:2]) as rollouts:
+        snapshot = rollouts.snapshot()
+        assert np.isnan(rollouts.advance([math.nan, math.nan])).all()
+        assert (rollouts.step, rollouts.done, list(rollouts.errors)) == (101, True, [0, 1])
+        assert "NaN" in str(rollouts.errors[1])
+        assert rollouts.snapshot().step == 101
+        with pytest.raises(ValueError, match="have ended"):
+            rollouts.advance([0, 0])
+        rollouts.restore(snapshot)
+        candidates = snapshot.fork([0, 1], "own")
+        assert np.isnan(candidates.roll(np.full((1, 2), math.nan))).all()
+        with pytest.raises(ValueError, match="have ended or failed"):
+            candidates.roll(np.zeros((1, 2)))
+
+
+def test_bad_input_of_features(sim, short_routes):
+    with sim.reset(short_routes, step=50) as rollouts, pytest.raises(ValueError, match="from step 100 on"):
+        rollouts.features()
+    with sim.reset(short_routes) as rollouts:
+        for out, kind in [
+            ([0.0], TypeError),
+            (np.zeros((5, 256)), ValueError),
+            (np.zeros((256, 5), np.float32).T, ValueError),
+            (np.zeros((4, 256), np.float32), ValueError),
+            (np.frombuffer(bytes(5 * 1024), np.float32).reshape(5, 256), ValueError),
+        ]:
+            with pytest.raises(kind, match="out"):
+                rollouts.features(out=out)
+    with pytest.raises(ValueError, match="routes: there is none"):
+        sim.reset(short_routes[:0])
+    for draws in (np.zeros((5, 500), complex), [["a"]] * 5):
+        with pytest.raises(TypeError, match="draws"):
+            sim.reset(short_routes, draws=draws)
+
+
 def test_closed(sim, short_routes):
     rollouts = sim.reset(short_routes)
     rollouts.close()

@@ -9,6 +9,7 @@ import sys
 import lockstep
 import numpy as np
 import pytest
+from conftest import PATIENCE
 from lockstep import tinyphysics
 
 pytest.importorskip("pandas")
@@ -59,7 +60,7 @@ def run(python, module, route, model, folder):
         env=os.environ | {"MPLBACKEND": "Agg", "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -148,8 +148,11 @@ def test_bad_input(sim, short_routes, network, tmp_path):
     ]:
         with pytest.raises(ValueError, match=message):
             lockstep.Network(weights, biases)
-    with pytest.raises(ValueError, match="scale"):
-        lockstep.Network(w, b, scale=0)
+    for scale in (0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="scale"):
+            lockstep.Network(w, b, scale=scale)
+    with pytest.raises(TypeError, match="real numbers"):
+        lockstep.Network([1j * w[0], w[1]], b)
     (tmp_path / "bad.onnx").write_bytes(b"nonsense")
     for policy, kind in [("pid", ValueError), (tmp_path / "bad.onnx", ValueError), ("nowhere.onnx", FileNotFoundError)]:
         with pytest.raises(kind) as caught:
@@ -157,8 +160,24 @@ def test_bad_input(sim, short_routes, network, tmp_path):
         assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="samples"):
         sim.collect(network, short_routes, samples=-1)
+    with pytest.raises(ValueError, match="policy: 2 of them, want one"):
+        sim.collect([network, network], short_routes)
+    none = sim.collect(network, short_routes[:0])
+    assert (len(none), none.reward.shape, none.errors) == (0, (0, 400), {})
+    for places, kind in [([0.5], TypeError), ([[0]], ValueError), ([-1], ValueError)]:
+        with pytest.raises(kind, match="place"):
+            sim.collect(network, short_routes).observe(places)
     with sim.reset(short_routes) as rollouts:
         snapshot = rollouts.snapshot()
+        for noise in (3, None):
+            with pytest.raises(TypeError, match="noise"):
+                snapshot.fork([0], noise)
+        with pytest.raises(ValueError, match=r"seeds: shape \(3,\), want \(2,\)"):
+            snapshot.fork([0, 1], "seeded", [1, 2, 3])
+        with pytest.raises(TypeError, match="of: int"):
+            lockstep.Snapshot.from_bytes(snapshot.to_bytes(), of=3)
+        with pytest.raises(TypeError, match="complex128"):
+            snapshot.fork([0], "own").roll([[1j]])
         for arguments, message in [
             (([7], "own"), "rollout 7"),
             (([0], "white"), "noise"),

@@ -147,7 +147,7 @@ func TestSharedStream(t *testing.T) {
 			}
 		}
 	}
-	hang := func(order func() error) (before, after byte) {
+	hang := func(order func() error, waits bool) (before, after byte) {
 		t.Helper()
 		check(first.Fill(at, 7, 8))
 		before = read(streams[0])
@@ -157,7 +157,11 @@ func TestSharedStream(t *testing.T) {
 		check(first.Fill(at, 1, 8))
 		check(order())
 		check(second.Fill(at, 2, 8))
-		time.Sleep(20 * time.Millisecond)
+		if waits {
+			time.Sleep(20 * time.Millisecond) // time enough for what must not happen
+		} else {
+			check(second.Synchronize(context.Background()))
+		}
 		os.Unsetenv("LOCKSTEP_STANDIN_FAULT")
 		check(first.Synchronize(context.Background()))
 		check(second.Synchronize(context.Background()))
@@ -172,7 +176,7 @@ func TestSharedStream(t *testing.T) {
 		"Precede":  {func() error { return first.Precede(streams[1]) }, 2},
 		"itself":   {func() error { return first.Follow(streams[0]) }, 1},
 	} {
-		if before, after := hang(c.order); before != 7 || after != c.want {
+		if before, after := hang(c.order, c.want == 2); before != 7 || after != c.want {
 			t.Errorf("%s: the memory has %d, then %d; want 7, then %d", name, before, after, c.want)
 		}
 	}
@@ -317,9 +321,12 @@ func TestLaunchFaults(t *testing.T) {
 			if err := d.Launch("lockstep_rollout_r1", 1, 32, 1000, make([]byte, 240)); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
-			begin := time.Now()
+			if c.fault == "hang" {
+				ctx, cancel = context.WithTimeout(ctx, 100*time.Millisecond)
+				defer cancel()
+			}
 			if err := d.Synchronize(ctx); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -327,9 +334,6 @@ func TestLaunchFaults(t *testing.T) {
 				t.Errorf("afterwards: error %v, want the same", err)
 			}
 			d.Close()
-			if e := time.Since(begin); e > time.Second {
-				t.Errorf("it took %v to see that", e)
-			}
 			t.Setenv("LOCKSTEP_STANDIN_FAULT", "")
 			d = open(t)
 			if _, err := d.Allocate(1 << 20); err != nil {

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"lockstep/internal/fileio"
 )
 
 // compileTime is how long one compilation may take.
@@ -110,11 +112,10 @@ func build(sources fs.FS, sanitize bool) (string, error) {
 		return "", fmt.Errorf("sources of the kernels: %w", err)
 	}
 
-	cache, err := os.UserCacheDir()
+	folder, err := fileio.CacheDir("emulated")
 	if err != nil {
 		return "", fmt.Errorf("the compiled kernels have no place to be kept: %w", err)
 	}
-	folder := filepath.Join(cache, "lockstep", "emulated")
 	program := filepath.Join(folder, hex.EncodeToString(key.Sum(nil))[:32])
 	building.Lock()
 	defer building.Unlock()

@@ -36,7 +36,9 @@ func main() {
 	ConstraintExpr("!noasm")
 	switch flag.Arg(0) + " " + flag.Arg(1) {
 	case "matmul avx2":
-		avx2.matMul(5, 1, 4)
+		avx2.matMul(3, 2, 4)
+		avx2.matMul(2, 2, 0)
+		avx2.matMul(5, 1, 0)
 		avx2.matMul(1, 4, 0)
 		avx2.matMul(1, 1, 0)
 	case "matmul avx512":

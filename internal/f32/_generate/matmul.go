@@ -14,13 +14,16 @@ const (
 	unroll     = 4 // steps of k in a round
 	lineBytes  = 64
 	perBase    = 5 // rows that one base register reaches: see rows.at
+	fewPanels  = 2 // so many have a base register each: see panels.at
 )
 
 // matMul emits a tile of Kernels.MatMul: so many rows of so many panels, for
 // every block of so many rows in turn.
 //
-// All chains of the tile stay in registers. A tile has at least 8 where it can:
-// two multiply-adds start each cycle and each takes four. Where rows are many, what follows
+// All chains of the tile stay in registers. A tile has at least 8 where it can, better 12:
+// two multiply-adds start each cycle and each takes four. Where another thread runs on the
+// core, it is loads that multiply-adds wait for: the nearer a tile is to a square of
+// vectors, the fewer it needs. Where rows are many, what follows
 // the tile's panels in memory is fetched ahead to the second cache: a product would wait
 // for weights that come from the last one. An address that holds nothing does no harm.
 //
@@ -82,29 +85,49 @@ func (l level) matMul(rowCount, panels, fetch int) {
 				l.zero(v)
 			}
 		}
-		x, y := newRows(clone(a), lda, lda3, rowCount), newRows(load("b"), panel, panel3, panels)
+		x, y := newRows(clone(a), lda, lda3, rowCount), newPanels(load("b"), stride, panel, panel3, panels)
 
-		// step adds one product to each chain: of column u of A, counted from
-		// x, and the row of B that y is at, which moves on.
+		// step adds one product to each chain: of column u of A and row u of B, counted
+		// from where x and y are. What fewer registers hold is loaded first.
+		broadcast := func(i, u int) Op {
+			v := l.vector()
+			VBROADCASTSS(x.at(i).Offset(4*u), v)
+			return v
+		}
+		vector := func(j, u int) Op {
+			b := y.at(j*l.bytes/panelBytes, u).Offset(j * l.bytes % panelBytes)
+			if rowCount == 1 { // used once
+				return b
+			}
+			v := l.vector()
+			VMOVUPS(b, v)
+			return v
+		}
 		step := func(u int) {
-			vectors := make([]Op, columns)
-			for j := range vectors {
-				b := y.at(j * l.bytes / panelBytes).Offset(j * l.bytes % panelBytes)
-				vectors[j] = b
-				if rowCount > 1 { // used more than once
-					v := l.vector()
-					VMOVUPS(b, v)
-					vectors[j] = v
+			if rowCount < columns {
+				held := make([]Op, rowCount)
+				for i := range held {
+					held[i] = broadcast(i, u)
+				}
+				for j := range columns {
+					v := vector(j, u)
+					for i, row := range acc {
+						VFMADD231PS(v, held[i], row[j])
+					}
+				}
+			} else {
+				held := make([]Op, columns)
+				for j := range held {
+					held[j] = vector(j, u)
+				}
+				for i, row := range acc {
+					v := broadcast(i, u)
+					for j, chain := range row {
+						VFMADD231PS(held[j], v, chain)
+					}
 				}
 			}
-			for i, row := range acc {
-				v := l.vector()
-				VBROADCASTSS(x.at(i).Offset(4*u), v)
-				for j, chain := range row {
-					VFMADD231PS(vectors[j], v, chain)
-				}
-			}
-			y.move(stride)
+			y.stepped()
 		}
 		line := func(u int) {
 			if fetch > 0 && u%fetch == 0 {
@@ -121,6 +144,7 @@ func (l level) matMul(rowCount, panels, fetch int) {
 				line(u)
 			}
 			x.move(Imm(unroll * 4))
+			y.moved(unroll)
 			if fetch > 0 {
 				ADDQ(U32(uint32(unroll/fetch*lineBytes)), ahead)
 			}
@@ -131,6 +155,7 @@ func (l level) matMul(rowCount, panels, fetch int) {
 		repeat("step", k, func() {
 			step(0)
 			x.move(Imm(4))
+			y.moved(1)
 		})
 
 		ldc := loadBytes("ldc")
@@ -202,6 +227,50 @@ func (r rows) at(i int) Mem {
 func (r rows) move(bytes Op) {
 	for _, base := range r.base {
 		ADDQ(bytes, base)
+	}
+}
+
+// panels addresses rows of panels.
+type panels struct {
+	stride Register
+	each   []rows // of few: the rows of each
+	all    rows   // of more: the panels, at the row of a step
+}
+
+func newPanels(first, stride, panel, panel3 Register, count int) panels {
+	if count > fewPanels {
+		return panels{stride: stride, all: newRows(first, panel, panel3, count)}
+	}
+	p := panels{stride: stride}
+	stride3 := triple(stride)
+	for range count {
+		p.each = append(p.each, newRows(first, stride, stride3, unroll))
+		if len(p.each) < count {
+			first = clone(first)
+			ADDQ(panel, first)
+		}
+	}
+	return p
+}
+
+// at is the address of panel q at step u of a round.
+func (p panels) at(q, u int) Mem {
+	if p.each != nil {
+		return p.each[q].at(u)
+	}
+	return p.all.at(q)
+}
+
+// stepped follows a step, moved one or four of them.
+func (p panels) stepped() {
+	if p.each == nil {
+		p.all.move(p.stride)
+	}
+}
+
+func (p panels) moved(steps uint8) {
+	for _, rows := range p.each {
+		LEAQ(Mem{Base: rows.base[0], Index: p.stride, Scale: steps}, rows.base[0])
 	}
 }
 

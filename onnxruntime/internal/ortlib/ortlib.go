@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -33,11 +32,7 @@ const hint = "run `make onnxruntime`, or set " + Variable + " to a libonnxruntim
 
 // CachePath is where the library is kept for one user.
 func CachePath() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "lockstep", "onnxruntime", Version, FileName), nil
+	return fileio.CacheDir("onnxruntime", Version, FileName)
 }
 
 // Find returns the path of the library: $ONNXRUNTIME_LIB, which if set is the
