@@ -84,8 +84,9 @@ func TestSnapshot(t *testing.T) {
 	through := func(t *testing.T, p lockstep.Stepper, to, run int) {
 		lataccels := make([]float64, 2)
 		for p.Index() < to && !p.Done() {
-			if err := p.Step(ctx, command(p.Index(), run), lataccels); err != nil {
-				t.Fatal(err)
+			at := p.Index()
+			if err := p.Step(ctx, command(at, run), lataccels); err != nil || p.Index() != at+1 {
+				t.Fatalf("step %d: %v, and the next step is %d", at, err, p.Index())
 			}
 		}
 	}
@@ -100,7 +101,7 @@ func TestSnapshot(t *testing.T) {
 		shots[at] = shot
 	}
 	want, err := p.Results(ctx)
-	if err != nil || want[0].Err != nil || want[1].Err != nil {
+	if err != nil || len(want) != 2 || want[0].Err != nil || want[1].Err != nil {
 		t.Fatal(err, want)
 	}
 	for at, shot := range shots {
@@ -113,8 +114,8 @@ func TestSnapshot(t *testing.T) {
 					through(t, q, 1000, 1-run)
 				}
 				got, err := q.Results(ctx)
-				if err != nil {
-					t.Fatal(err)
+				if err != nil || len(got) != len(want) {
+					t.Fatalf("%d results, want %d: %v", len(got), len(want), err)
 				}
 				for j := range got {
 					if d := resultDifference(got[j], want[j]); d != "" {

@@ -115,6 +115,7 @@ type rollout struct {
 	steps   []*schema.Step // in full, if asked for
 	taught  [][]byte       // by stage: the values of those that can be taught
 	lacking bool           // one of them, at some step
+	past    int            // steps that are not compared
 	end     End
 }
 
@@ -162,9 +163,11 @@ func (c *comparison) collect(side int, tasks []Task, full bool) ([]rollout, erro
 	// Recordings have to be read in full for what they teach.
 	arrays := full || !c.live[side] && slices.ContainsFunc(c.family.Schema.Stages, func(g schema.Stage) bool { return g.Teach && g.IsArray() })
 	ends, err := c.sources[side].play(c.ctx, tasks, arrays, func(i int, s *schema.Step) {
-		if !c.past(s) {
-			rollouts[i].add(c.family.Schema, s, full)
+		if c.past(s) {
+			rollouts[i].past++
+			return
 		}
+		rollouts[i].add(c.family.Schema, s, full)
 	})
 	if err != nil {
 		return nil, err
@@ -197,6 +200,7 @@ type pairing struct {
 	c       *comparison
 	task    *Task
 	held    *rollout
+	past    int // steps that are not compared
 	next    int // of the held steps
 	seen    int // steps of the running side
 	running End
@@ -218,6 +222,7 @@ func sides[T any](p *pairing, held, running T) (want, got T) {
 // visit compares a step of the running side.
 func (p *pairing) visit(s *schema.Step) {
 	if p.c.past(s) {
+		p.past++
 		return
 	}
 	p.seen++
@@ -465,6 +470,7 @@ func (c *comparison) tally(t *Task, o *result) {
 	}
 	r.Rollouts = append(r.Rollouts, v)
 	r.Steps += o.first.steps
+	r.Past += max(o.first.held.past, o.first.past)
 	if o.second == nil {
 		r.Unjudged += o.first.unjudged
 	} else {

@@ -119,6 +119,9 @@ func (c *Comparison) Extent() string {
 	if len(missing) > 0 {
 		text += ", not compared: " + strings.Join(missing, ", ")
 	}
+	if r.Past > 0 {
+		text += fmt.Sprintf(", %d steps past the end not compared", r.Past)
+	}
 	failed := slices.DeleteFunc(slices.Clone(r.Rollouts), func(v parity.Verdict) bool { return v.Error == "" })
 	if len(failed) > 0 {
 		text += fmt.Sprintf(", %d end with an error on both sides: %s", len(failed), failed[0].Error)
