@@ -308,6 +308,8 @@ golden-policies: need-upstream $(VENV)/ready ## record exported controllers in t
 	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --out golden/policies/recordings.npz
 	@rm -rf build/own-route && mkdir -p build/own-route && cp defaults/routes/g00002.csv build/own-route
 	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default.npz
+	$(VENV)/bin/python scripts/avx2/mask.py build/avx2
+	PYTHONPATH=build/avx2 $(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default-avx2.npz
 
 CLASSIC_KERNELS := gpu/kernels/classic
 CLASSIC_MODULE := gpu/classic/module
