@@ -13,6 +13,7 @@ import (
 
 	"lockstep"
 	"lockstep/golden/goldentest"
+	"lockstep/parity/schema"
 )
 
 const header = "t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n"
@@ -98,7 +99,7 @@ func TestReadRouteForms(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff(want, got, cmp.Comparer(sameBits)); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.Comparer(schema.Equal[float64])); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -116,10 +117,6 @@ func shuffle(text string) string {
 		fmt.Fprintln(&b, strings.Join([]string{f[5], f[4], extra, f[3], f[2], f[1], f[0]}, ","))
 	}
 	return b.String()
-}
-
-func sameBits(a, b float64) bool {
-	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
 }
 
 func TestReadRouteErrors(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/arbitrary"
+	"lockstep/parity/schema"
 )
 
 // Sequences of calls: whatever an engine did before, what it does now is what the
@@ -174,7 +175,7 @@ func (m *steps) check(t *rapid.T) {
 		return
 	}
 	for i, want := range m.returned[len(m.returned)-1] {
-		if got := m.stepper.Lataccel(i); !same(got, want) {
+		if got := m.stepper.Lataccel(i); !schema.Equal(got, want) {
 			t.Fatalf("%s, rollout %d: lataccel %v, the last step gave %v", m.engine.name, i, got, want)
 		}
 	}
@@ -264,7 +265,7 @@ func (m *steps) finish(t *rapid.T) {
 func (m *steps) seen(t *rapid.T, i int, lataccel []float64) {
 	for k, got := range m.returned {
 		want := lataccel[min(lockstep.ContextLength+k, len(lataccel)-1)]
-		if !same(got[i], want) {
+		if !schema.Equal(got[i], want) {
 			t.Fatalf("%s, rollout %d: step %d returned %v, the trajectory has %v", m.engine.name, i, lockstep.ContextLength+k, got[i], want)
 		}
 	}

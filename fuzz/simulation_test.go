@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/arbitrary"
+	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 )
 
@@ -160,7 +161,7 @@ func step(t *rapid.T, cover func(string)) {
 				t.Fatalf("%s: step %d, want step %d", e.name, s.Index, len(lataccel))
 			}
 			if s.Index < lockstep.ControlStartIdx {
-				if want := min(max(r.SteerCommand[s.Index], -2), 2); !same(s.Action, want) {
+				if want := min(max(r.SteerCommand[s.Index], -2), 2); !schema.Equal(s.Action, want) {
 					fail(tinyphysics.Action, "%v, recorded is %v", s.Action, r.SteerCommand[s.Index])
 				}
 			} else if !(s.Action >= -2 && s.Action <= 2) {
@@ -222,7 +223,7 @@ func step(t *rapid.T, cover func(string)) {
 			} else {
 				cover("network in the warm-up")
 			}
-			if !same(s.Lataccel, want) {
+			if !schema.Equal(s.Lataccel, want) {
 				fail(tinyphysics.Lataccel, "%v, want %v from %v and prediction %v", s.Lataccel, want, current, s.Prediction)
 			}
 			lataccel = append(lataccel, s.Lataccel)
@@ -491,7 +492,7 @@ func teacher(t *rapid.T, cover func(string)) {
 						t.Fatalf("%s, step %d: action %d is %v, the teacher's %v", e.name, s.Index, i, s.States[4*i], want)
 					}
 				}
-				if want := clipped(bins[s.Sample], current, 0.5); s.Index >= lockstep.ControlStartIdx && !same(s.Lataccel, want) {
+				if want := clipped(bins[s.Sample], current, 0.5); s.Index >= lockstep.ControlStartIdx && !schema.Equal(s.Lataccel, want) {
 					t.Fatalf("%s, step %d: lataccel %v, want %v from the teacher's %v", e.name, s.Index, s.Lataccel, want, current)
 				}
 				cover("another's")

@@ -17,6 +17,7 @@ import (
 	"lockstep/golden/goldentest"
 	"lockstep/internal/libm"
 	"lockstep/internal/pandas"
+	"lockstep/parity/schema"
 )
 
 func TestPandas(t *testing.T) { check(t, 20, pandasNumber) }
@@ -249,7 +250,7 @@ func routeFile(t *rapid.T, cover func(string)) {
 			case "steerCommand":
 				x = -x
 			}
-			if !same(got[i], x) {
+			if !schema.Equal(got[i], x) {
 				t.Fatalf("%s, row %d: %v (%x), want %v (%x)", name, i, got[i], got[i], x, x)
 			}
 		}

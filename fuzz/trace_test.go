@@ -92,7 +92,7 @@ func resultDifference(got, want lockstep.Result) string {
 			return fmt.Sprintf("trajectory's %s has %d values, want %d", c.name, len(c.got), len(c.want))
 		}
 		for i := range c.got {
-			if !same(c.got[i], c.want[i]) {
+			if !schema.Equal(c.got[i], c.want[i]) {
 				return fmt.Sprintf("trajectory's %s differs at step %d: %v, want %v", c.name, i, c.got[i], c.want[i])
 			}
 		}
@@ -101,14 +101,10 @@ func resultDifference(got, want lockstep.Result) string {
 }
 
 func costsDifference(got, want lockstep.Costs) string {
-	if same(got.Lataccel, want.Lataccel) && same(got.Jerk, want.Jerk) && same(got.Total, want.Total) {
+	if schema.Equal(got.Lataccel, want.Lataccel) && schema.Equal(got.Jerk, want.Jerk) && schema.Equal(got.Total, want.Total) {
 		return ""
 	}
 	return fmt.Sprintf("costs %v, want %v", got, want)
-}
-
-func same(a, b float64) bool {
-	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b
 }
 
 // message is an error's first line: a panic's goes on with the stack.

@@ -14,6 +14,7 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/model"
 	"lockstep/internal/want"
+	"lockstep/parity/schema"
 	"lockstep/reference"
 )
 
@@ -115,7 +116,7 @@ func resultDifference(got, want lockstep.Result) string {
 	for _, c := range [][2]float64{
 		{got.Costs.Lataccel, want.Costs.Lataccel}, {got.Costs.Jerk, want.Costs.Jerk}, {got.Costs.Total, want.Costs.Total},
 	} {
-		if !same(c[0], c[1]) {
+		if !schema.Equal(c[0], c[1]) {
 			return fmt.Sprintf("costs %v, want %v", got.Costs, want.Costs)
 		}
 	}
@@ -124,7 +125,7 @@ func resultDifference(got, want lockstep.Result) string {
 	}
 	if g, w := got.Trajectory, want.Trajectory; g != nil {
 		for _, c := range [][2][]float64{{g.Target, w.Target}, {g.Lataccel, w.Lataccel}, {g.Action, w.Action}} {
-			if !slices.EqualFunc(c[0], c[1], same[float64]) {
+			if !slices.EqualFunc(c[0], c[1], schema.Equal[float64]) {
 				return "trajectories differ"
 			}
 		}

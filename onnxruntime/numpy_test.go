@@ -10,19 +10,15 @@ import (
 
 	"lockstep"
 	"lockstep/golden/goldentest"
+	"lockstep/parity/schema"
 	"lockstep/reference"
 )
 
 // The tables of this file are Python's own answers.
 
-// same holds for equal bit patterns, and for any two NaN.
-func same[T float32 | float64](a, b T) bool {
-	return math.Float64bits(float64(a)) == math.Float64bits(float64(b)) || a != a && b != b
-}
-
 func TestTokenizerPython(t *testing.T) {
 	for i, want := range goldentest.Array[float64](t, "bins") {
-		if !same(bins[i], want) {
+		if !schema.Equal(bins[i], want) {
 			t.Errorf("bin %d is %v, Python has %v", i, bins[i], want)
 		}
 	}
@@ -55,7 +51,7 @@ func TestSumPython(t *testing.T) {
 	lengths := goldentest.Array[int64](t, "psum_len")
 	x, y := goldentest.Array[float64](t, "psum_x"), goldentest.Array[float64](t, "psum_y")
 	for i, n := range lengths {
-		if got := sum(x[:n]); !same(got, y[i]) {
+		if got := sum(x[:n]); !schema.Equal(got, y[i]) {
 			t.Errorf("sum of %d float64 is %v, Python has %v", n, got, y[i])
 		}
 		x = x[n:]
@@ -63,7 +59,7 @@ func TestSumPython(t *testing.T) {
 	lengths = goldentest.Array[int64](t, "psum32_len")
 	x32, y32 := goldentest.Array[float32](t, "psum32_x"), goldentest.Array[float32](t, "psum32_y")
 	for i, n := range lengths {
-		if got := sum(x32[:n]); !same(got, y32[i]) {
+		if got := sum(x32[:n]); !schema.Equal(got, y32[i]) {
 			t.Errorf("sum of %d float32 is %v, Python has %v", n, got, y32[i])
 		}
 		x32 = x32[n:]
@@ -76,7 +72,7 @@ func TestCostsPython(t *testing.T) {
 	for i, want := range goldentest.Rows[float64](t, "cost_out") {
 		c := costs(targets[i], preds[i], scratch)
 		for j, got := range []float64{c.Lataccel, c.Jerk, c.Total} {
-			if !same(got, want[j]) {
+			if !schema.Equal(got, want[j]) {
 				t.Errorf("case %d: cost %d is %v, Python has %v", i, j, got, want[j])
 			}
 		}
@@ -90,10 +86,10 @@ func TestExpPython(t *testing.T) {
 	expRow(fused, 0, true)
 	differ := map[float32]bool{}
 	for i := range x {
-		if !same(unfused[i], y[i]) {
+		if !schema.Equal(unfused[i], y[i]) {
 			t.Errorf("e^%v = %v, Python has %v", x[i], unfused[i], y[i])
 		}
-		if !same(fused[i], y[i]) {
+		if !schema.Equal(fused[i], y[i]) {
 			differ[x[i]] = true
 		}
 	}
@@ -156,7 +152,7 @@ func TestExpFused(t *testing.T) {
 			expRow(row[:], 0, fused)
 			for i, got := range row {
 				x := math.Float32frombits(first + uint32(i)*stride)
-				if want := expFused(x, fused); !same(got, want) {
+				if want := expFused(x, fused); !schema.Equal(got, want) {
 					t.Fatalf("fused %v: e^%v (%08x) = %v, want %v", fused, x, math.Float32bits(x), got, want)
 				}
 			}
@@ -172,7 +168,7 @@ func TestSoftmaxPython(t *testing.T) {
 			total := f(x, probs, running, false)
 			var sum float64
 			for j, got := range probs {
-				if !same(got, want[i][j]) {
+				if !schema.Equal(got, want[i][j]) {
 					t.Fatalf("%s, case %d: probability %d is %v, Python has %v", name, i, j, got, want[i][j])
 				}
 				if sum += float64(got); running[j] != sum {
@@ -215,11 +211,11 @@ func TestSoftmaxVector(t *testing.T) {
 	plainSums, vectorSums := make([]float64, lockstep.VocabSize), make([]float64, lockstep.VocabSize)
 	compare := func(fail func(string, ...any), row []float32, fused bool) {
 		a, b := softmax(row, plain, plainSums, fused), vectorSoftmax(row, vector, vectorSums, fused)
-		if !same(a, b) {
+		if !schema.Equal(a, b) {
 			fail("fused %v: total is %v, plain %v", fused, b, a)
 		}
 		for i := range plain {
-			if !same(plain[i], vector[i]) || !same(plainSums[i], vectorSums[i]) {
+			if !schema.Equal(plain[i], vector[i]) || !schema.Equal(plainSums[i], vectorSums[i]) {
 				fail("fused %v: probability %d is %v, plain %v; running sum %v, plain %v", fused, i, vector[i], plain[i], vectorSums[i], plainSums[i])
 			}
 		}

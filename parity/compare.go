@@ -316,7 +316,7 @@ func (p *pairing) changed() (all []Effect) {
 	}
 	want, got := sides(p, p.held.end.Outcome, p.running.Outcome)
 	for i, name := range p.c.family.Schema.Outcome.Elements {
-		if i >= len(want) || i >= len(got) || math.Float64bits(want[i]) == math.Float64bits(got[i]) || want[i] != want[i] && got[i] != got[i] {
+		if i >= len(want) || i >= len(got) || schema.Equal(want[i], got[i]) {
 			continue
 		}
 		w, g := Float(want[i]), Float(got[i])

@@ -10,22 +10,15 @@ import (
 	"lockstep"
 	"lockstep/golden/goldentest"
 	"lockstep/internal/f32"
+	"lockstep/parity/schema"
 )
 
 // The tables of this file are Python's own answers.
 
-func equal64(a, b float64) bool {
-	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
-}
-
-func equal32(a, b float32) bool {
-	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
-}
-
 func TestTokenizerPython(t *testing.T) {
 	tokenizer := NewLataccelTokenizer()
 	for i, want := range goldentest.Array[float64](t, "bins") {
-		if got := tokenizer.Decode(i); !equal64(got, want) {
+		if got := tokenizer.Decode(i); !schema.Equal(got, want) {
 			t.Errorf("bin %d is %v, Python has %v", i, got, want)
 		}
 	}
@@ -82,7 +75,7 @@ func testSum[T float32 | float64](t *testing.T, table string) {
 	}
 	values, want := x.([]T), y.([]T)
 	for i, n := range goldentest.Array[int64](t, table+"_len") {
-		if got := sum(values[:n]); !equal64(float64(got), float64(want[i])) {
+		if got := sum(values[:n]); !schema.Equal(float64(got), float64(want[i])) {
 			t.Errorf("%s: sum of %d values is %v, Python has %v", table, n, got, want[i])
 		}
 		values = values[n:]
@@ -99,7 +92,7 @@ func TestCostsPython(t *testing.T) {
 		}
 		c := s.computeCost()
 		for j, got := range []float64{c.Lataccel, c.Jerk, c.Total} {
-			if !equal64(got, want[j]) {
+			if !schema.Equal(got, want[j]) {
 				t.Errorf("case %d: cost %d is %v, Python has %v", i, j, got, want[j])
 			}
 		}
@@ -110,10 +103,10 @@ func TestExpPython(t *testing.T) {
 	x, y := goldentest.Array[float32](t, "exp_x"), goldentest.Array[float32](t, "exp_y")
 	differ := map[float32]bool{}
 	for i := range x {
-		if got := f32.ExpNumPy(x[i], false); !equal32(got, y[i]) {
+		if got := f32.ExpNumPy(x[i], false); !schema.Equal(got, y[i]) {
 			t.Errorf("exp(%v) = %v, Python has %v", x[i], got, y[i])
 		}
-		if !equal32(f32.ExpNumPy(x[i], true), y[i]) {
+		if !schema.Equal(f32.ExpNumPy(x[i], true), y[i]) {
 			differ[x[i]] = true
 		}
 	}
@@ -129,7 +122,7 @@ func TestSoftmaxPython(t *testing.T) {
 		for i, x := range goldentest.Rows[float32](t, "softmax_x") {
 			m.softmax(x, lockstep.Temperature)
 			for j, got := range m.probs {
-				if !equal32(got, probs[i][j]) {
+				if !schema.Equal(got, probs[i][j]) {
 					t.Fatalf("kernels %s, case %d: probability %d is %v, Python has %v", kernels.Name, i, j, got, probs[i][j])
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/f32"
 	"lockstep/internal/model"
+	"lockstep/parity/schema"
 )
 
 func load(t testing.TB, profile lockstep.Profile) *Simulator {
@@ -156,7 +157,7 @@ func TestKernels(t *testing.T) {
 				got := make([]float32, (positions-first)*lockstep.VocabSize)
 				g.forward(got, states, tokens, first)
 				for i, v := range got {
-					if w := want[first*lockstep.VocabSize+i]; !equal32(v, w) {
+					if w := want[first*lockstep.VocabSize+i]; !schema.Equal(v, w) {
 						t.Fatalf("profile %s, kernels %s, from position %d: logit %d is %v, want %v", profile, kernels.Name, first, i, v, w)
 					}
 				}

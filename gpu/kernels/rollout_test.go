@@ -14,6 +14,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/golden"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 )
@@ -134,14 +135,14 @@ func difference(got, want *lockstep.Step) string {
 			return fmt.Sprintf("%s: %d of %d", name, len(got), len(want))
 		}
 		for i := range want {
-			if !same32(got[i], want[i]) {
+			if !schema.Equal(got[i], want[i]) {
 				return fmt.Sprintf("%s[%d]: %x, want %x", name, i, got[i], want[i])
 			}
 		}
 		return ""
 	}
 	number := func(name string, got, want float64) string {
-		if !same64(got, want) {
+		if !schema.Equal(got, want) {
 			return fmt.Sprintf("%s: %x, want %x", name, got, want)
 		}
 		return ""
@@ -288,18 +289,18 @@ func simulate(t testing.TB, job lockstep.Job, shortcuts lockstep.Shortcuts) lock
 func compareResult(t testing.TB, what string, got outcome, want lockstep.Result) {
 	t.Helper()
 	must(t, want.Err)
-	if !same64(got.costs.Lataccel, want.Costs.Lataccel) || !same64(got.costs.Jerk, want.Costs.Jerk) || !same64(got.costs.Total, want.Costs.Total) {
+	if !schema.Equal(got.costs.Lataccel, want.Costs.Lataccel) || !schema.Equal(got.costs.Jerk, want.Costs.Jerk) || !schema.Equal(got.costs.Total, want.Costs.Total) {
 		t.Errorf("%s: costs %v, want %v", what, got.costs, want.Costs)
 	}
 	n := len(want.Trajectory.Lataccel)
 	for i := range n {
-		if !same64(got.lataccel[i], want.Trajectory.Lataccel[i]) || !same64(got.action[i], want.Trajectory.Action[i]) {
+		if !schema.Equal(got.lataccel[i], want.Trajectory.Lataccel[i]) || !schema.Equal(got.action[i], want.Trajectory.Action[i]) {
 			t.Errorf("%s: lataccel and action of step %d are %v and %v, want %v and %v", what, i,
 				got.lataccel[i], got.action[i], want.Trajectory.Lataccel[i], want.Trajectory.Action[i])
 			return
 		}
 	}
-	if last := want.Trajectory.Lataccel[n-1]; got.status.code != statusOK || got.status.step != int64(n) || !same64(got.status.value, last) {
+	if last := want.Trajectory.Lataccel[n-1]; got.status.code != statusOK || got.status.step != int64(n) || !schema.Equal(got.status.value, last) {
 		t.Errorf("%s: ended with %+v, want step %d and lataccel %v", what, got.status, n, last)
 	}
 }
@@ -447,7 +448,7 @@ func TestFailures(t *testing.T) {
 		if result.Err == nil || !strings.Contains(result.Err.Error(), fmt.Sprintf("step %d", want[i].step)) {
 			t.Errorf("route %d: the reference says %v", i, result.Err)
 		}
-		if o.status.code != want[i].code || o.status.step != want[i].step || !same64(o.status.value, want[i].value) {
+		if o.status.code != want[i].code || o.status.step != want[i].step || !schema.Equal(o.status.value, want[i].value) {
 			t.Errorf("route %d: status %+v, want %+v", i, o.status, want[i])
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/kernels"
+	"lockstep/parity/schema"
 	"lockstep/reference"
 )
 
@@ -63,14 +64,11 @@ func unit[T any](t testing.TB, d driver.Device, kernel string, args *abiUnits, r
 	return out
 }
 
-func same32(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b }
-func same64(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b }
-
 func compare32(t *testing.T, what string, got, want []float32, input func(i int) string) {
 	t.Helper()
 	bad := 0
 	for i := range want {
-		if !same32(got[i], want[i]) {
+		if !schema.Equal(got[i], want[i]) {
 			if bad++; bad <= 5 {
 				t.Errorf("%s: %s gives %g (%08x), want %g (%08x)", what, input(i), got[i], math.Float32bits(got[i]), want[i], math.Float32bits(want[i]))
 			}
@@ -299,7 +297,7 @@ func TestElementary(t *testing.T) {
 			args := abiUnits{n: int64(len(x)), kind: kind, x: upload(t, d, x)}
 			different := map[float32]bool{}
 			for i, got := range unit[float32](t, d, "unit_float", &args, &args.y, len(x)) {
-				if !same32(got, want[i]) {
+				if !schema.Equal(got, want[i]) {
 					different[x[i]] = true
 				}
 			}
@@ -389,7 +387,7 @@ func TestSoftmax(t *testing.T) {
 	args.n, args.x = 2, upload(t, d, x)
 	got = unit[float32](t, d, "unit_softmax", &args, &args.y, len(x))
 	for i, p := range got {
-		if i < 1024 && p == p || i >= 1024 && !same32(p, want[i]) {
+		if i < 1024 && p == p || i >= 1024 && !schema.Equal(p, want[i]) {
 			t.Fatalf("with a NaN in row 0, element %d of row %d is %v", i%1024, i/1024, p)
 		}
 	}
@@ -496,7 +494,7 @@ func TestTokenizer(t *testing.T) {
 	args := abiUnits{n: lockstep.VocabSize}
 	bins := goldentest.Array[float64](t, "bins")
 	for i, got := range unit[float64](t, d, "unit_bin", &args, &args.c, lockstep.VocabSize) {
-		if !same64(got, bins[i]) {
+		if !schema.Equal(got, bins[i]) {
 			t.Errorf("bin %d is %v, Python has %v", i, got, bins[i])
 		}
 	}
@@ -530,7 +528,7 @@ func TestClip(t *testing.T) {
 	}
 	args := abiUnits{n: int64(len(want)), a: upload(t, d, x)}
 	for i, got := range unit[float64](t, d, "unit_clip", &args, &args.c, len(want)) {
-		if !same64(got, want[i]) {
+		if !schema.Equal(got, want[i]) {
 			t.Errorf("clip%v = %v, want %v", x[3*i:][:3], got, want[i])
 		}
 	}
@@ -571,7 +569,7 @@ func TestCosts(t *testing.T) {
 		if n <= lockstep.CostEndIdx-lockstep.ControlStartIdx {
 			lengths++
 			args := abiUnits{n: n, a: upload(t, d, x[:n])}
-			if got, want := unit[float64](t, d, "unit_mean", &args, &args.c, 1)[0], sums[i]/float64(n); !same64(got, want) {
+			if got, want := unit[float64](t, d, "unit_mean", &args, &args.c, 1)[0], sums[i]/float64(n); !schema.Equal(got, want) {
 				t.Errorf("mean of %d values is %v, Python has %v", n, got, want)
 			}
 		}

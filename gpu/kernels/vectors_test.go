@@ -8,6 +8,7 @@ import (
 	"lockstep/golden/vectors"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/parity/schema"
 )
 
 // TestVectors holds the device functions, executed on the CPU, to inputs on which
@@ -73,7 +74,7 @@ func vectorsOfProducts(t *testing.T, d driver.Device) {
 			args := abiUnits{n: 1, kind: kind, x: upload(t, d, v.Float32s("a")), w: upload(t, d, slices.Repeat(panel, panels))}
 			y := unit[float32](t, d, kernel, &args, &args.y, results)
 			for i := range y {
-				if !same32(y[i], y[0]) {
+				if !schema.Equal(y[i], y[0]) {
 					t.Errorf("%s, kind %d: result %d of equal ones is %x, the first %x", operation, kind, i, y[i], y[0])
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep/golden/goldentest"
+	"lockstep/parity/schema"
 )
 
 // TestParseFloatPython compares with pandas.read_csv on a column of floats.
@@ -25,10 +26,10 @@ func TestParseFloatPython(t *testing.T) {
 		for i, text := range texts {
 			want := math.Float64frombits(bits[i])
 			got, ok := ParseFloat(text, TwicePerDigit)
-			if !ok || !same(got, want) {
+			if !ok || !schema.Equal(got, want) {
 				t.Errorf("ParseFloat(%q) = %v, %v, pandas has %v", text, got, ok, want)
 			}
-			if exact, _ := ParseFloat(text, Correct); !same(exact, want) {
+			if exact, _ := ParseFloat(text, Correct); !schema.Equal(exact, want) {
 				differ++
 			}
 		}
@@ -53,10 +54,6 @@ func TestColumnPython(t *testing.T) {
 			t.Errorf("%q reads as %v, pandas has %v", texts[i], got, math.Float64frombits(bits[i]))
 		}
 	}
-}
-
-func same(a, b float64) bool {
-	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
 }
 
 func TestParseFloatRefuses(t *testing.T) {

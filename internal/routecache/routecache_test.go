@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
+	"lockstep/parity/schema"
 )
 
 // writeRoute writes a route of n rows whose values depend on k.
@@ -47,7 +47,7 @@ func folder(t testing.TB, n int) []string {
 	return files
 }
 
-var sameRoutes = cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b })
+var sameRoutes = cmp.Comparer(schema.Equal[float64])
 
 // check loads files and compares with what the loader parses.
 func check(t testing.TB, c Cache, files []string, cached, parsed int) {

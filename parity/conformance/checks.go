@@ -16,6 +16,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/golden"
 	"lockstep/parity"
+	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 )
 
@@ -112,7 +113,7 @@ func (s *suite) steps() {
 				if step.Index >= lockstep.ControlStartIdx {
 					want = min(max(step.Prediction, current-lockstep.MaxAccDelta), current+lockstep.MaxAccDelta)
 				}
-				if why == "" && !same(step.Lataccel, want) {
+				if why == "" && !schema.Equal(step.Lataccel, want) {
 					why = fmt.Sprintf("lataccel %v, want %v after %v with prediction %v", step.Lataccel, want, current, step.Prediction)
 				}
 				if why == "" && !(step.Draw >= 0 && step.Draw < 1) {
@@ -129,11 +130,11 @@ func (s *suite) steps() {
 
 // wrongChoice says what is wrong with the stages of a step that the network ran at.
 func wrongChoice(step *lockstep.Step) string {
-	schema := tinyphysics.Schema(0)
-	exposed := schema.NewStep()
+	s := tinyphysics.Schema(0)
+	exposed := s.NewStep()
 	tinyphysics.Expose(step, exposed)
 	for k, data := range exposed.Data {
-		if g := &schema.Stages[k]; g.IsArray() && !g.Optional && len(data) != g.Size() {
+		if g := &s.Stages[k]; g.IsArray() && !g.Optional && len(data) != g.Size() {
 			return fmt.Sprintf("stage %s has %d bytes, want %d", g.Name, len(data), g.Size())
 		}
 	}
@@ -142,7 +143,7 @@ func wrongChoice(step *lockstep.Step) string {
 		return fmt.Sprintf("stage cdf does not rise to 1 but to %v", step.CDF[1023])
 	case sample < 0 || sample > 1023 || !(step.Draw < step.CDF[sample]) || sample > 0 && step.Draw < step.CDF[sample-1]:
 		return fmt.Sprintf("sample %d is not where the draw %v falls", sample, step.Draw)
-	case !same(step.Prediction, bin(sample)):
+	case !schema.Equal(step.Prediction, bin(sample)):
 		return fmt.Sprintf("prediction %v, sample %d stands for %v", step.Prediction, sample, bin(sample))
 	}
 	return ""
@@ -255,7 +256,7 @@ func (s *suite) clipping() {
 			if step.Index >= lockstep.ControlStartIdx {
 				want = answer
 			}
-			if want = min(max(want, lockstep.SteerMin), lockstep.SteerMax); !same(step.Action, want) {
+			if want = min(max(want, lockstep.SteerMin), lockstep.SteerMax); !schema.Equal(step.Action, want) {
 				s.errorf("job %d, step %d: the controller answers %v, action is %v, want %v", i, step.Index, answer, step.Action, want)
 				break
 			}
@@ -510,7 +511,7 @@ func (s *suite) lengths() {
 				if c.Jerk == c.Jerk || c.Total == c.Total || c.Lataccel != c.Lataccel {
 					s.errorf("%d rows have one step that costs: costs %v, want a number, NaN and NaN", n, c)
 				}
-			} else if want := float64(c.Lataccel*lockstep.LatAccelCostMultiplier) + c.Jerk; !same(c.Total, want) {
+			} else if want := float64(c.Lataccel*lockstep.LatAccelCostMultiplier) + c.Jerk; !schema.Equal(c.Total, want) {
 				s.errorf("%d rows: total cost %v, want 50·%v + %v", n, c.Total, c.Lataccel, c.Jerk)
 			}
 		}

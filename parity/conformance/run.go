@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -256,6 +255,3 @@ func arrayDifference[T float32 | float64](name string, got, want []T) string {
 	}
 	return ""
 }
-
-// same reports whether two numbers have the same bits, or both are none.
-func same(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b }

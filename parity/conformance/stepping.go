@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"lockstep"
+	"lockstep/parity/schema"
 )
 
 // stepping: rollouts that are run one step at a time, some of them steered from
@@ -246,7 +247,7 @@ func (d *driver) through(p lockstep.Stepper, to int) {
 			if p.Err(i) != nil {
 				want = math.NaN()
 			}
-			if !same(got, want) || !same(got, p.Lataccel(i)) {
+			if !schema.Equal(got, want) || !schema.Equal(got, p.Lataccel(i)) {
 				d.suite.fatalf("job %d, step %d: lataccel %v, Lataccel gives %v, want %v", i, lockstep.ContextLength+step, got, p.Lataccel(i), want)
 			}
 		}

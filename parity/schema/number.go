@@ -50,6 +50,10 @@ func bitsOf[T number](x T) uint64 {
 	}
 }
 
+// Equal reports whether two numbers have the same bits, or both are NaN: which NaN an
+// operation gives depends on the order of its operands, which nothing prescribes.
+func Equal[T number](a, b T) bool { return bitsOf(a) == bitsOf(b) || a != a && b != b }
+
 // Float is the number of a pattern.
 func (t Type) Float(bits uint64) float64 {
 	switch t {

@@ -27,6 +27,25 @@ func distance(a, b uint64, sign uint, infinity uint64) uint64 {
 	return d.Abs(d).Uint64()
 }
 
+// TestEqual: zeros differ by their sign, all NaN are one.
+func TestEqual(t *testing.T) {
+	nan, other := math.NaN(), math.Float64frombits(0xfff8000000000123)
+	for _, c := range []struct {
+		a, b float64
+		want bool
+	}{
+		{1, 1, true}, {1, math.Nextafter(1, 2), false}, {0, math.Copysign(0, -1), false}, {nan, other, true}, {nan, 1, false}, {1, nan, false},
+		{math.Inf(1), math.Inf(1), true}, {math.Inf(1), math.Inf(-1), false},
+	} {
+		if got := Equal(c.a, c.b); got != c.want {
+			t.Errorf("%v and %v: %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+	if one := float32(1); Equal(one, math.Nextafter32(one, 2)) || !Equal(one, one) {
+		t.Error("float32")
+	}
+}
+
 func TestULPs(t *testing.T) {
 	tiny32, tiny64 := float32(math.SmallestNonzeroFloat32), math.SmallestNonzeroFloat64
 	zero32, zero64 := float32(math.Copysign(0, -1)), math.Copysign(0, -1)
