@@ -102,13 +102,19 @@ func testEngines(names string) []engines.Engine {
 		}
 	}
 	for fault := range strings.SplitSeq(names, ",") {
-		missing := func() error { return nil }
-		if fault == "absent" {
-			missing = func() error { return errors.New("no device") }
+		var missing, broken error
+		device := &want.Want{Name: want.GPU.Name, What: "a device", Find: func() (string, error) { return "", errors.New("no device") }}
+		switch fault {
+		case "absent":
+			missing = errors.New("no device")
+		case "denied": // it is here all the same
+			missing, device.Find = errors.New("no device"), func() (string, error) { return "/dev/twin", nil }
+		case "broken":
+			broken = errors.New("it does not open")
 		}
-		list = append(list, engines.Engine{Name: "twin", Want: want.GPU, Own: true, Missing: missing, New: func(c engines.Config) (lockstep.Simulator, error) {
+		list = append(list, engines.Engine{Name: "twin", Want: device, Own: true, Missing: func() error { return missing }, New: func(c engines.Config) (lockstep.Simulator, error) {
 			r, err := reference.New(c.Model, c.Profile)
-			return &planted{Simulator: r, fault: fault}, err
+			return &planted{Simulator: r, fault: fault}, errors.Join(err, broken)
 		}})
 	}
 	return list
@@ -159,6 +165,8 @@ func TestCompareEngines(t *testing.T) {
 		"absent":             {"absent", "", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: no device", "nothing was compared"}},
 		"absent, by name":    {"absent", "reference twin", exitUsage, []string{"not run         twin against reference, tinyphysics-default.onnx: twin: no device"}},
 		"absent, allowed":    {"absent", "--allow-absent", exitOK, []string{"not run         twin"}},
+		"denied":             {"denied", "--allow-absent", exitUsage, []string{"failed          twin against reference, tinyphysics-default.onnx: twin: a device is here (/dev/twin), but what needs it says: no device"}},
+		"broken":             {"broken", "--allow-absent", exitUsage, []string{"failed          twin against reference, tinyphysics-default.onnx: twin: it does not open"}},
 		"another profile":    {"profile", "--profile ort1.30-avx2-expU-sinfma-csv2", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: it computes with profile ort1.30-avx2-expF-sinfma-csv2 on this machine"}},
 		"unknown profile":    {"unknown", "", exitUsage, []string{"parity is not claimed"}},
 		"unknown, inexact":   {"unknown", "--inexact", exitOK, []string{"equal           twin"}},
