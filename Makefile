@@ -14,7 +14,7 @@ STATICCHECK := $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/lockstep
@@ -77,7 +77,7 @@ test-avx512: ## the AVX-512 kernels, on an emulated CPU where this one has none
 	@scripts/avx512/test.sh
 
 .PHONY: test-nocgo
-test-nocgo: ## the program without cgo: the reference alone
+test-nocgo: ## the program without cgo; a recording is compared
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(ONE_GOLDEN) ./parity
 
@@ -192,9 +192,6 @@ bench: build ## ratios measured in one run; with UPSTREAM=DIR also against Pytho
 	@if [ -n "$(UPSTREAM)" ]; then $(MAKE) --no-print-directory $(VENV)/ready; fi
 	-@$(MAKE) --no-print-directory onnxruntime >/dev/null
 	$(BIN) bench $(if $(UPSTREAM),--upstream $(UPSTREAM) --python $(VENV)/bin/python) $(BENCHFLAGS)
-	LOCKSTEP_UPSTREAM=$(abspath $(UPSTREAM)) LOCKSTEP_PYTHON=$(if $(UPSTREAM),$(abspath $(VENV)/bin/python)) \
-		$(GO) test -run '^$$' -bench 'versus|plain-go' -benchtime 3x ./reference
-	$(GO) test -run '^$$' -bench . -benchtime 200ms ./internal/f32
 	$(GO) test -run '^$$' -bench . -benchtime 3x ./internal/routecache
 	LOCKSTEP_UPSTREAM=$(abspath $(UPSTREAM)) LOCKSTEP_PYTHON=$(if $(UPSTREAM),$(abspath $(VENV)/bin/python)) \
 		$(GO) test -run '^$$' -bench . -benchtime 5x ./reference ./internal/f32
@@ -233,7 +230,7 @@ generate-check: ## check that the committed assembly is what its generator makes
 
 .PHONY: lint
 lint: ## gofmt, vet, staticcheck, shell syntax
-	@for f in .ci/run scripts/avx512/*.sh scripts/generate-check.sh; do bash -n $$f || exit 1; done
+	@for f in .ci/run $$(git ls-files '*.sh'); do bash -n $$f || exit 1; done
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt-ed:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm ./...
@@ -257,8 +254,8 @@ test-python: ## the Python package: a wheel from a source distribution, then its
 	GO=$(GO) $(PYTHON_VENV)/bin/python -m build --outdir build/dist .
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check "$$(echo build/dist/*.whl)[test]"
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps build/dist/*.whl
-	$(PYTHON_VENV)/bin/ruff format --check python golden/classic
-	$(PYTHON_VENV)/bin/ruff check python
+	$(PYTHON_VENV)/bin/ruff format --check
+	$(PYTHON_VENV)/bin/ruff check
 	$(PYTHON_VENV)/bin/mypy
 	$(PYTHON_VENV)/bin/pytest $(PYTESTFLAGS)
 
@@ -311,6 +308,8 @@ golden-policies: need-upstream $(VENV)/ready ## record exported controllers in t
 	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --out golden/policies/recordings.npz
 	@rm -rf build/own-route && mkdir -p build/own-route && cp defaults/routes/g00002.csv build/own-route
 	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default.npz
+	$(VENV)/bin/python scripts/avx2/mask.py build/avx2
+	PYTHONPATH=build/avx2 $(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default-avx2.npz
 
 CLASSIC_KERNELS := gpu/kernels/classic
 CLASSIC_MODULE := gpu/classic/module
@@ -390,3 +389,17 @@ bench-avx2: build need-upstream $(VENV)/ready ## bench with AVX2 alone, in ONNX 
 	$(VENV)/bin/python scripts/avx2/mask.py build/avx2
 	PYTHONPATH=build/avx2 ONNXRUNTIME_LIB=$$(echo $(CURDIR)/build/avx2/onnxruntime/capi/libonnxruntime.so.*) \
 		$(BIN) bench --kernels avx2 --upstream $(UPSTREAM) --python $(VENV)/bin/python $(BENCHFLAGS)
+
+.PHONY: test-torch
+test-torch: ## the Python package beside PyTorch: training, resume, export, the order of imports
+	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)
+	GO=$(GO) $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check '.[test,torch]'
+	$(PYTHON_VENV)/bin/pytest python/tests/test_examples.py python/tests/test_process.py
+
+.PHONY: bench-memory
+bench-memory: build ## how much memory a run over 5,000 generated routes takes at most
+	@mkdir -p build
+	$(BIN) generate --num_routes 5000 --out build/routes-5000
+	$(PYTHON) -c 'import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); \
+		print("at most", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024, "MB resident")' \
+		$(BIN) rollout --engine batched --data_path build/routes-5000 --num_segs 5000

@@ -67,6 +67,13 @@ type DeviceStepper interface {
 	// DeviceLataccels is the address of an array of the rollouts' own.
 	DeviceLataccels() uintptr
 
+	// ObserveOnDevice writes what a network sees of each rollout at the next step, from
+	// ControlStartIdx on: (rollouts, ObservationSize) float32, at an address in the device's
+	// memory, or in an array of the rollouts' own if that is 0. It returns where, when the
+	// device has been told. The row of a rollout that has ended or failed is 0; what is NaN
+	// stays NaN.
+	ObserveOnDevice(into uintptr) (uintptr, error)
+
 	DeviceOrder
 
 	// Sync waits for the device and learns what failed.

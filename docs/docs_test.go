@@ -46,8 +46,9 @@ func TestEnvironment(t *testing.T) {
 	patterns := []*regexp.Regexp{
 		regexp.MustCompile(`["'](LOCKSTEP_[A-Z_]*[A-Z])=?["']`),
 		regexp.MustCompile(`(?:os\.Getenv|os\.LookupEnv|environ\.get)\(["']([A-Z_]+)["']`),
+		regexp.MustCompile(`\$\{(LOCKSTEP_[A-Z_]*[A-Z])\b`), // in scripts
 	}
-	read := map[string]bool{"ONNXRUNTIME_LIB": true}
+	read := map[string]bool{"ONNXRUNTIME_LIB": true, "HOME": true, "TMPDIR": true} // the last two by os.UserCacheDir and os.TempDir
 	for _, w := range want.All {
 		read[w.Variable()] = true
 	}
@@ -62,7 +63,7 @@ func TestEnvironment(t *testing.T) {
 				}
 			}
 		}
-	}, ".go", ".py", ".cpp")
+	}, ".go", ".py", ".cpp", ".sh")
 	data, err := os.ReadFile("environment.md")
 	if err != nil {
 		t.Fatal(err)

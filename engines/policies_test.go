@@ -64,7 +64,7 @@ func compareRolled(t *testing.T, jobs []lockstep.Job, got, want []rolled) {
 						break
 					}
 				}
-				if element >= 0 {
+				if element >= 0 && element < len(g.observation) {
 					t.Errorf("%s, step %d: %s is %v, want %v", name, w.index, lockstep.ObservationElement(element), g.observation[element], w.observation[element])
 				} else {
 					t.Errorf("%s: step %+v, want %+v", name, g, w)

@@ -140,6 +140,9 @@ func rollout(t interface {
 		}
 	}
 	for i, r := range e.Simulate(context.Background(), jobs, opts) {
+		if i < 0 || i >= len(jobs) {
+			t.Fatalf("%s: a result of job %d, there are %d", e.name, i, len(jobs))
+		}
 		out[i].result = r
 		seen[i]++
 	}

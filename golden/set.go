@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"lockstep/internal/fileio"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"lockstep"
+	"lockstep/internal/fileio"
 )
 
 // Set is a folder of recordings made by one Python installation.
@@ -67,10 +68,28 @@ func OpenSet(dir string) (*Set, error) {
 	if err == nil && has.Profile == nil {
 		err = errors.New("no profile")
 	}
+	if err == nil {
+		err = s.complete()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
+}
+
+// complete is an error if a recording in the folder is not listed: it would be compared
+// with nothing.
+func (s *Set) complete() error {
+	files, err := filepath.Glob(filepath.Join(s.Dir, "*.npz"))
+	for _, file := range files {
+		if !slices.ContainsFunc(s.Recordings, func(e Entry) bool { return e.File == filepath.Base(file) }) {
+			return fmt.Errorf("%s is there and is not listed: restore its entry, or remove the file", filepath.Base(file))
+		}
+	}
+	if len(s.Recordings) == 0 {
+		return errors.New("no recordings")
+	}
+	return err
 }
 
 // Sets opens every set in a folder of sets, in the order of their names. A folder

@@ -58,7 +58,7 @@ func TestSetsSkips(t *testing.T) {
 	write(t, filepath.Join(root, "units.npz"), "")
 	write(t, filepath.Join(root, "notes", "README.md"), "")
 	for _, name := range []string{"b", "a"} {
-		write(t, filepath.Join(root, name, "provenance.json"), `{"profile": "ort1.23-avx2-expF-sinfma-csvexact", "later": 1}`)
+		write(t, filepath.Join(root, name, "provenance.json"), `{"profile": "ort1.23-avx2-expF-sinfma-csvexact", "later": 1, "recordings": [{}]}`)
 	}
 	sets, err := golden.Sets(root)
 	if err != nil || len(sets) != 2 || filepath.Base(sets[0].Dir) != "a" || filepath.Base(sets[1].Dir) != "b" {
@@ -76,6 +76,7 @@ func TestSetErrors(t *testing.T) {
 		"unknown profile": {`{"profile": "ort9-avx2-expU-sinfma-csv2"}`, `profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known`},
 		"no profile":      {`{"recordings": []}`, "no profile"},
 		"null profile":    {`{"profile": null}`, "no profile"},
+		"no recordings":   {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": []}`, "no recordings"},
 		"wrong type":      {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"seed": -1}]}`, "cannot unmarshal number -1"},
 	} {
 		root := t.TempDir()
@@ -89,6 +90,14 @@ func TestSetErrors(t *testing.T) {
 				t.Errorf("%s, %s: %v, want %s: …%s…", name, what, err, path, c.want)
 			}
 		}
+	}
+	const one = `{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"file": "00000.pid.npz"}]}`
+	unlisted := t.TempDir()
+	write(t, filepath.Join(unlisted, "provenance.json"), one)
+	write(t, filepath.Join(unlisted, "00000.pid.npz"), "")
+	write(t, filepath.Join(unlisted, "00001.pid.npz"), "")
+	if _, err := golden.OpenSet(unlisted); err == nil || !strings.HasSuffix(err.Error(), "provenance.json: 00001.pid.npz is there and is not listed: restore its entry, or remove the file") {
+		t.Errorf("a recording that is not listed: %v", err)
 	}
 	root := t.TempDir()
 	lost := filepath.Join(root, "lost")

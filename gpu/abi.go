@@ -69,9 +69,13 @@ type (
 		Rollout, Step int64
 	}
 	observingBlock struct {
-		Places, Route, Routes            driver.Pointer
+		Places, Route                    driver.Pointer
+		Step, End                        int64
+		Job, Status, Routes              driver.Pointer
 		RollLataccel, VEgo, AEgo, Target driver.Pointer
-		Lataccel, Action, Out            driver.Pointer
+		Lataccel, Action                 driver.Pointer
+		Stride                           int64
+		Out                              driver.Pointer
 	}
 	traceBlock struct {
 		Action, Draw, Prediction, Lataccel float64
@@ -101,7 +105,7 @@ const (
 )
 
 // interfaceVersion is kVersion of kernels/layout.cuh, lockstep_layout's first word.
-const interfaceVersion = 4
+const interfaceVersion = 5
 
 // variant is a kernel for blocks of so many routes.
 type variant struct{ routes, shared int }

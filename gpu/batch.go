@@ -132,9 +132,10 @@ func (s shape) downEnd(p places) int64 {
 // host is how many bytes of the host's memory the data pass through.
 func (s shape) host(p places) int64 { return p.upEnd + s.downEnd(p) - p.trace }
 
-// rows is how many of its route's rows a launch wants: plans look beyond the end.
+// rows is how many of its route's rows a launch wants: plans look beyond the end, and so
+// do observations of rollouts in step.
 func (t *task) rows(k kind) int {
-	if k.policies {
+	if k.policies || k.commands {
 		return min(t.job.Route.Len(), t.end+lockstep.FuturePlanSteps)
 	}
 	return t.end

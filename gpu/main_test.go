@@ -259,6 +259,9 @@ func traces(t fataler, s lockstep.Simulator, jobs []lockstep.Job, opts lockstep.
 func results(t fataler, s lockstep.Simulator, ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) []lockstep.Result {
 	out, seen := make([]lockstep.Result, len(jobs)), make([]int, len(jobs))
 	for i, r := range s.Simulate(ctx, jobs, opts) {
+		if i < 0 || i >= len(jobs) {
+			t.Fatalf("a result of job %d, there are %d", i, len(jobs))
+		}
 		out[i] = r
 		seen[i]++
 	}

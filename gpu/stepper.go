@@ -108,6 +108,48 @@ func (s *stepper) DeviceLataccels() uintptr {
 	return uintptr(b.device(b.at.now))
 }
 
+// ObserveOnDevice computes an observation of each rollout, with nothing from the host.
+func (s *stepper) ObserveOnDevice(into uintptr) (uintptr, error) {
+	const from, size = lockstep.ControlStartIdx, 4 * lockstep.ObservationSize
+	step, r := s.Index(), s.engine
+	if step < from {
+		return 0, fmt.Errorf("step %d: there are observations from step %d on", step, from)
+	}
+	b := r.batch
+	err := b.simulator.use(context.Background(), b.on, func(c *connection) (err error) {
+		if into == 0 {
+			if r.observations == 0 {
+				if r.observations, err = c.Allocate(int64(size * len(r.tasks))); err != nil {
+					return err
+				}
+			}
+			into = uintptr(r.observations)
+		}
+		l := b.block
+		k := observingBlock{
+			Step: int64(step), End: math.MaxInt64, Job: l.Job, Status: l.Status, Routes: l.Routes,
+			RollLataccel: l.RollLataccel, VEgo: l.VEgo, AEgo: l.AEgo, Target: l.Target,
+			Lataccel: l.Lataccel + 8*from, Action: l.Action + 8*from, Stride: l.Stride, Out: driver.Pointer(into),
+		}
+		if lockstep.Shortcuts(l.Shortcuts)&lockstep.StopAtCostEnd != 0 {
+			k.End = lockstep.CostEndIdx
+		}
+		if err := c.Launch("lockstep_observe", len(r.tasks), observeThreads, 0, viewBytes([]observingBlock{k})); err != nil {
+			return err
+		}
+		for j := range r.tasks { // of some failures the host alone knows
+			if s.Err(j) == nil {
+				continue
+			}
+			if err := c.Fill(driver.Pointer(into)+driver.Pointer(size*j), 0, size); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return into, err
+}
+
 // Follow has the device wait for a stream.
 func (s *stepper) Follow(stream uintptr) error {
 	b := s.engine.batch
@@ -135,6 +177,8 @@ type rollouts struct {
 	// and memory of the last Fetch.
 	lataccel, action [][]float64
 	memory           []memoryBlock
+
+	observations driver.Pointer // room for them on the device, or 0
 
 	start    int    // the step at which they begin
 	begun    bool   // the device has what was before, and the draws
@@ -364,6 +408,10 @@ func (r *rollouts) Close() error {
 		}
 	}
 	r.controllers = nil
+	if r.observations != 0 {
+		r.batch.simulator.use(context.Background(), r.batch.on, func(c *connection) error { return c.Release(r.observations) })
+		r.observations = 0
+	}
 	r.batch.release()
 	return failed
 }

@@ -84,8 +84,9 @@ func TestSnapshot(t *testing.T) {
 	through := func(t *testing.T, p lockstep.Stepper, to, run int) {
 		lataccels := make([]float64, 2)
 		for p.Index() < to && !p.Done() {
-			if err := p.Step(ctx, command(p.Index(), run), lataccels); err != nil {
-				t.Fatal(err)
+			at := p.Index()
+			if err := p.Step(ctx, command(at, run), lataccels); err != nil || p.Index() != at+1 {
+				t.Fatalf("step %d: %v, and the next step is %d", at, err, p.Index())
 			}
 		}
 	}
@@ -100,7 +101,7 @@ func TestSnapshot(t *testing.T) {
 		shots[at] = shot
 	}
 	want, err := p.Results(ctx)
-	if err != nil || want[0].Err != nil || want[1].Err != nil {
+	if err != nil || len(want) != 2 || want[0].Err != nil || want[1].Err != nil {
 		t.Fatal(err, want)
 	}
 	for at, shot := range shots {
@@ -113,8 +114,8 @@ func TestSnapshot(t *testing.T) {
 					through(t, q, 1000, 1-run)
 				}
 				got, err := q.Results(ctx)
-				if err != nil {
-					t.Fatal(err)
+				if err != nil || len(got) != len(want) {
+					t.Fatalf("%d results, want %d: %v", len(got), len(want), err)
 				}
 				for j := range got {
 					if d := resultDifference(got[j], want[j]); d != "" {
@@ -241,6 +242,79 @@ func TestStepOnDevice(t *testing.T) {
 		if err := q.StepOnDevice(uintptr(given), 0); !contains(err, "on the host") || q.Index() != lockstep.ContextLength {
 			t.Errorf("with %v on the host: %v", job.Policy, err)
 		}
+	}
+}
+
+// TestObserveOnDevice observes rollouts in step in the device's memory: nothing passes
+// through the host, and the bits are those of observations made from the histories.
+func TestObserveOnDevice(t *testing.T) {
+	s := newSimulator(t, Config{Open: sharedDevice(t)})
+	ctx := context.Background()
+	jobs := []lockstep.Job{ // the second is given NaN, the third ends early
+		{Route: shorten(routes()[0], 106)}, {Route: shorten(routes()[1], 106)}, {Route: shorten(routes()[2], 104)},
+		{Route: routes()[1], Policy: lockstep.DefaultPID}, // its plan goes on behind the last step
+	}
+	const n, size, from, to, bad = 4, lockstep.ObservationSize, lockstep.ControlStartIdx, 106, 102
+	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
+	onHost := reset(t, s, jobs, opts)
+	p := reset(t, s, jobs, opts).(lockstep.DeviceStepper)
+	if _, err := p.ObserveOnDevice(0); !contains(err, "step 20: there are observations from step 100 on") {
+		t.Errorf("before there are any: %v", err)
+	}
+	e := &lockstep.Experience{Jobs: jobs, Results: make([]lockstep.Result, n),
+		Lataccel: make([]float64, n*lockstep.ExperienceSteps), Action: make([]float64, n*lockstep.ExperienceSteps)}
+	c := s.connection
+	var given, into driver.Pointer
+	must := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	given, err = c.Allocate(8 * n)
+	must(err)
+	into, err = c.Allocate(4 * n * size)
+	must(err)
+	for step := lockstep.ContextLength; step < to; step++ {
+		commands := make([]float64, n)
+		for i := range commands {
+			commands[i] = math.Sin(0.7 * float64(n*step+i))
+		}
+		if step == bad {
+			commands[1] = math.NaN()
+		}
+		if step >= from {
+			shot, err := onHost.Snapshot(ctx)
+			must(err)
+			want := make([]float32, n*size)
+			for i, r := range shot.Rollouts {
+				copy(e.Lataccel[i*lockstep.ExperienceSteps:], r.Lataccel[from:])
+				copy(e.Action[i*lockstep.ExperienceSteps:], r.Action[from:])
+				if onHost.Running(i) {
+					must(s.Observe(e, []lockstep.Place{{Rollout: i, Step: step - from}}, want[i*size:][:size]))
+				}
+			}
+			must(c.Fill(into, 0xff, 4*n*size), c.Synchronize(ctx))
+			before := s.Stats()
+			at, err := p.ObserveOnDevice(uintptr(into))
+			own, failed := p.ObserveOnDevice(0)
+			must(err, failed)
+			if d := s.Stats().Sub(before); at != uintptr(into) || d.Launches != 2 || d.Uploads+d.Downloads+d.Copies+d.Synchronisations != 0 {
+				t.Errorf("step %d: %+v, want two launches and nothing through the host", step, d.Counts)
+			}
+			same(t, s, fmt.Sprintf("step %d", step), at, want)
+			same(t, s, fmt.Sprintf("step %d, in its own array", step), own, want)
+		}
+		must(onHost.Step(ctx, commands, make([]float64, n)), c.Upload(given, viewBytes(commands)), c.Synchronize(ctx))
+		if step == from+1 { // of this one the host knows
+			must(p.Step(ctx, commands, make([]float64, n)))
+		} else {
+			must(p.StepOnDevice(uintptr(given), 0))
+		}
+	}
+	if onHost.Running(1) || onHost.Running(2) || !onHost.Running(3) {
+		t.Error("want a rollout that failed, one that ended, and one that goes on")
 	}
 }
 

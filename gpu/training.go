@@ -142,6 +142,7 @@ func (x *excerpt) layout(from driver.Pointer) (k observingBlock, total int64) {
 	}
 	k.Lataccel = place(len(x.rollouts)*lockstep.ExperienceSteps, float)
 	k.Action = place(len(x.rollouts)*lockstep.ExperienceSteps, float)
+	k.Stride = lockstep.ExperienceSteps
 	k.Out = place(len(x.places)*lockstep.ObservationSize, unsafe.Sizeof(float32(0)))
 	return k, all.end
 }

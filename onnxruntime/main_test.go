@@ -140,13 +140,8 @@ func traces(t interface{ Fatalf(string, ...any) }, s lockstep.Simulator, jobs []
 		out[i] = &trace{}
 		jobs[i].Observe = out[i].observe
 	}
-	seen := 0
-	for i, r := range s.Simulate(context.Background(), jobs, opts) {
+	for i, r := range results(t, s, context.Background(), jobs, opts) {
 		out[i].result = r
-		seen++
-	}
-	if seen != len(jobs) {
-		t.Fatalf("%d results for %d jobs", seen, len(jobs))
 	}
 	return out
 }
@@ -155,6 +150,9 @@ func traces(t interface{ Fatalf(string, ...any) }, s lockstep.Simulator, jobs []
 func results(t interface{ Fatalf(string, ...any) }, s lockstep.Simulator, ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) []lockstep.Result {
 	out, seen := make([]lockstep.Result, len(jobs)), make([]int, len(jobs))
 	for i, r := range s.Simulate(ctx, jobs, opts) {
+		if i < 0 || i >= len(jobs) {
+			t.Fatalf("a result of job %d, there are %d", i, len(jobs))
+		}
 		out[i] = r
 		seen[i]++
 	}

@@ -131,10 +131,10 @@ func Results(ctx context.Context, e Engine, tasks []Task) ([]CaseResult, error) 
 func CheckResults(s *schema.Schema, tasks []Task, want, got []CaseResult) (*Report, error) {
 	// The hash of a rollout is of all stages.
 	r := &Report{Exact: true, Compared: map[string]int{}, Stages: s.Required()}
+	if len(want) != len(tasks) || len(got) != len(tasks) {
+		return nil, fmt.Errorf("%d results of %d rollouts, and %d are kept", len(got), len(tasks), len(want))
+	}
 	for i, w := range want {
-		if i >= len(got) || i >= len(tasks) {
-			return nil, fmt.Errorf("rollout %d: no result", i)
-		}
 		g, key := got[i], tasks[i].Key
 		name := rolloutText(s, key)
 		switch {

@@ -56,7 +56,7 @@ func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts
 		return nil, err
 	}
 	c.tolerated = make([]Tolerance, len(f.Schema.Stages))
-	c.report = &Report{Want: want.Info(), Got: got.Info(), Exact: !opts.Inexact, Budget: opts.Budget, Compared: map[string]int{}}
+	c.report = &Report{Want: want.Info(), Got: got.Info(), Exact: !opts.Inexact, Budget: opts.Budget, Compared: map[string]int{}, Lacking: map[string]int{}}
 	for i := range f.Schema.Stages {
 		c.report.Stages = append(c.report.Stages, f.Schema.Stages[i].Name)
 	}
@@ -115,6 +115,7 @@ type rollout struct {
 	steps   []*schema.Step // in full, if asked for
 	taught  [][]byte       // by stage: the values of those that can be taught
 	lacking bool           // one of them, at some step
+	past    int            // steps that are not compared
 	end     End
 }
 
@@ -162,9 +163,11 @@ func (c *comparison) collect(side int, tasks []Task, full bool) ([]rollout, erro
 	// Recordings have to be read in full for what they teach.
 	arrays := full || !c.live[side] && slices.ContainsFunc(c.family.Schema.Stages, func(g schema.Stage) bool { return g.Teach && g.IsArray() })
 	ends, err := c.sources[side].play(c.ctx, tasks, arrays, func(i int, s *schema.Step) {
-		if !c.past(s) {
-			rollouts[i].add(c.family.Schema, s, full)
+		if c.past(s) {
+			rollouts[i].past++
+			return
 		}
+		rollouts[i].add(c.family.Schema, s, full)
 	})
 	if err != nil {
 		return nil, err
@@ -197,6 +200,7 @@ type pairing struct {
 	c       *comparison
 	task    *Task
 	held    *rollout
+	past    int // steps that are not compared
 	next    int // of the held steps
 	seen    int // steps of the running side
 	running End
@@ -218,6 +222,7 @@ func sides[T any](p *pairing, held, running T) (want, got T) {
 // visit compares a step of the running side.
 func (p *pairing) visit(s *schema.Step) {
 	if p.c.past(s) {
+		p.past++
 		return
 	}
 	p.seen++
@@ -275,7 +280,7 @@ func (p *pairing) finish(running End) {
 		if p.task.Job == nil && held.rollout != nil && running.rollout != nil {
 			want, got = sides(p, held.rollout, running.rollout)
 		}
-		if d := diffRollouts(want.Inputs, got.Inputs); d != nil {
+		if d := diffRollouts(want.Inputs, got.Inputs, p.task.Job != nil && len(want.Inputs) > 0); d != nil {
 			d.Step, d.Stage = -1, p.c.family.Schema.Key[0]
 			p.note(d)
 			// From other inputs all else differs, too.
@@ -465,6 +470,7 @@ func (c *comparison) tally(t *Task, o *result) {
 	}
 	r.Rollouts = append(r.Rollouts, v)
 	r.Steps += o.first.steps
+	r.Past += max(o.first.held.past, o.first.past)
 	if o.second == nil {
 		r.Unjudged += o.first.unjudged
 	} else {
@@ -476,6 +482,11 @@ func (c *comparison) tally(t *Task, o *result) {
 	for i, n := range append(o.first.compared, o.first.outcomes) {
 		if n > 0 {
 			r.Compared[r.Stages[i]] += n
+		}
+	}
+	for i, n := range o.first.lacking {
+		if n > 0 {
+			r.Lacking[r.Stages[i]] += n
 		}
 	}
 	flips := &judged.flips

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"lockstep/parity/schema"
 )
@@ -22,7 +23,8 @@ type judge struct {
 	steps    int // compared
 	unjudged int // with different histories
 	compared []int
-	outcomes int // compared
+	lacking  []int // of those that must be there, the outcome last, how many a recording has not
+	outcomes int   // compared
 	differs  bool
 	findings []Finding
 	evidence map[string][2]*schema.Step // of the first finding of each stage, without arrays
@@ -48,7 +50,7 @@ func newJudge(f *Family, live [2]bool, forced, inexact bool) *judge {
 	n := len(f.Schema.Stages)
 	j := &judge{
 		family: f, live: live, forced: forced, inexact: inexact, evidence: map[string][2]*schema.Step{},
-		compared: make([]int, n), effects: make([]Effect, n), tolerated: make([]Tolerance, n), last: make([]int, n),
+		compared: make([]int, n), lacking: make([]int, n+1), effects: make([]Effect, n), tolerated: make([]Tolerance, n), last: make([]int, n),
 	}
 	for i := range j.last {
 		j.last[i], j.effects[i].Stage = -1, f.Schema.Stages[i].Name
@@ -79,8 +81,11 @@ func (j *judge) step(want, got *schema.Step) {
 			}
 		}
 		relation := j.relate(i, want, got)
-		if relation == equal || relation == different {
+		switch {
+		case relation == equal || relation == different:
 			j.compared[i]++
+		case s.At(step).Has(i):
+			j.lacking[i]++
 		}
 		if relation == different && g.Effect {
 			j.effects[i].add(step, g.Type.Float(want.Bits[i]), g.Type.Float(got.Bits[i]))
@@ -211,6 +216,7 @@ func (j *judge) flip(stage string, want, got *schema.Step) bool {
 // end compares the outcomes.
 func (j *judge) end(want, got []float64) *Divergence {
 	if want == nil || got == nil {
+		j.lacking[len(j.compared)]++
 		return nil
 	}
 	j.outcomes++
@@ -226,11 +232,18 @@ func (j *judge) end(want, got []float64) *Divergence {
 	return d
 }
 
-// diffRollouts compares what is known of two rollouts' inputs.
-func diffRollouts(want, got map[string]string) *Divergence {
+// diffRollouts compares what is known of two rollouts' inputs. Where all names are known,
+// got may have no other.
+func diffRollouts(want, got map[string]string, all bool) *Divergence {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if other, ok := got[name]; ok && other != want[name] {
 			return &Divergence{Index: -1, Want: name + " " + want[name], Got: other}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[name]; all && !ok {
+			names := strings.Join(slices.Sorted(maps.Keys(want)), ", ")
+			return &Divergence{Index: -1, Want: "inputs of the names " + names, Got: fmt.Sprintf("one named %.60q", name)}
 		}
 	}
 	return nil

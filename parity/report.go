@@ -58,9 +58,16 @@ type Report struct {
 	Forced   int `json:"forced_steps"`
 	Unjudged int `json:"unjudged_steps"`
 
+	// Past is how many steps were not compared, since they are beyond the schema's end.
+	Past int `json:"steps_past_end,omitempty"`
+
 	// Compared is how many values of each stage were held to each other without
 	// forcing: what a recording lacks and what shortcuts left out is not among them.
 	Compared map[string]int `json:"compared"`
+
+	// Lacking is how many values of each stage a recording has not, of those that its
+	// steps must have.
+	Lacking map[string]int `json:"lacking,omitempty"`
 
 	// Findings are counted over all steps of all rollouts, by stage.
 	Findings []StageFindings `json:"findings"`

@@ -33,6 +33,9 @@ func simulate(t testing.TB, s *Simulator, job lockstep.Job, shortcuts lockstep.S
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
+		if r.Trajectory == nil {
+			t.Fatal("no trajectory")
+		}
 		return r
 	}
 	t.Fatal("no result")

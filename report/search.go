@@ -37,14 +37,14 @@ func ClassOf(p lockstep.Policy) Class {
 	return ClassTable
 }
 
-// Search is what a search for policies came to: total costs by route, beside the
-// routes' floors. NewSearch makes it.
+// Search is what a search for policies came to: total costs by route, beside their
+// bounds, of which the first are the routes' floors. NewSearch makes it.
 type Search struct {
 	Title   string
 	Columns []SearchColumn
 	Routes  []string
-	Floors  []float64 // of each route: no trajectory costs less
-	Curve   *Curve    // nil for none
+	Bounds  []Bound
+	Curve   *Curve // nil for none
 	Origin
 }
 
@@ -55,12 +55,23 @@ type SearchColumn struct {
 	Totals []float64
 }
 
+// Bound is what costs are seen beside, by route.
+type Bound struct {
+	Name   string
+	Totals []float64
+}
+
+// Mean is the mean over the routes.
+func (b Bound) Mean() float64 { return meanTotal(b.Totals) }
+
 // NewSearch is a report on routes, of no policies yet.
 func NewSearch(title string, routes []*lockstep.Route) *Search {
 	s := &Search{Title: title}
+	floor := Bound{Name: "floor"}
 	for _, r := range routes {
-		s.Routes, s.Floors = append(s.Routes, r.Name), append(s.Floors, search.Floor(r))
+		s.Routes, floor.Totals = append(s.Routes, r.Name), append(floor.Totals, search.Floor(r))
 	}
+	s.Bounds = []Bound{floor}
 	return s
 }
 
@@ -88,9 +99,6 @@ func (c SearchColumn) Short() string {
 	return fmt.Sprintf("%.12s…", c.Policy)
 }
 
-// MeanFloor is the mean of the floors.
-func (s *Search) MeanFloor() float64 { return meanTotal(s.Floors) }
-
 // meanTotal is the mean of the Python program.
 func meanTotal(totals []float64) float64 {
 	costs := make([]lockstep.Costs, len(totals))
@@ -103,8 +111,11 @@ func meanTotal(totals []float64) float64 {
 // WriteText writes a line for each route, the means, and what each policy is.
 func (s *Search) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(name, floor string, cell func(c SearchColumn) string) {
-		fmt.Fprintf(t, "%s\t%s\t", name, floor)
+	row := func(name string, bound func(b Bound) string, cell func(c SearchColumn) string) {
+		fmt.Fprintf(t, "%s\t", name)
+		for _, b := range s.Bounds {
+			fmt.Fprintf(t, "%s\t", bound(b))
+		}
 		for _, c := range s.Columns {
 			fmt.Fprintf(t, "%s\t", cell(c))
 		}
@@ -112,12 +123,12 @@ func (s *Search) WriteText(w io.Writer) error {
 	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
 	fmt.Fprintln(t)
-	row("route", "floor", SearchColumn.Short)
+	row("route", func(b Bound) string { return b.Name }, SearchColumn.Short)
 	for i, name := range s.Routes {
-		row(name, number(s.Floors[i]), func(c SearchColumn) string { return number(c.Totals[i]) })
+		row(name, func(b Bound) string { return number(b.Totals[i]) }, func(c SearchColumn) string { return number(c.Totals[i]) })
 	}
-	row("mean", number(s.MeanFloor()), func(c SearchColumn) string { return number(c.Mean()) })
-	row("geometric mean", "", func(c SearchColumn) string { return number(search.GeometricMean(c.Totals)) })
+	row("mean", func(b Bound) string { return number(b.Mean()) }, func(c SearchColumn) string { return number(c.Mean()) })
+	row("geometric mean", func(Bound) string { return "" }, func(c SearchColumn) string { return number(search.GeometricMean(c.Totals)) })
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -149,15 +160,17 @@ type searchPage struct {
 }
 
 type searchRow struct {
-	Name   string
-	Floor  float64
-	Totals []float64
+	Name           string
+	Bounds, Totals []float64
 }
 
 func newSearchPage(s *Search) searchPage {
 	p := searchPage{Search: s, Facts: s.Origin.facts()}
 	for i, name := range s.Routes {
-		row := searchRow{Name: name, Floor: s.Floors[i]}
+		row := searchRow{Name: name}
+		for _, b := range s.Bounds {
+			row.Bounds = append(row.Bounds, b.Totals[i])
+		}
 		for _, c := range s.Columns {
 			row.Totals = append(row.Totals, c.Totals[i])
 		}

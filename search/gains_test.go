@@ -2,13 +2,11 @@ package search
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"reflect"
 	"testing"
 
 	"lockstep"
-	"lockstep/internal/assets/assetstest"
 )
 
 // objective is least at known gains.
@@ -90,17 +88,6 @@ func TestGeometricMean(t *testing.T) {
 		// The objective goes through logarithms, which round: no simulator's bits are compared here.
 		if got := GeometricMean(c.costs); math.Abs(got-c.want) > 1e-15*c.want {
 			t.Errorf("%v: %v, want %v", c.costs, got, c.want)
-		}
-	}
-}
-
-// TestFloor: the official routes' floors are known.
-func TestFloor(t *testing.T) {
-	want := []string{"5.317", "3.059", "0.918", "0.890", "218.390", "165.157"}
-	for i, name := range assetstest.RouteNames {
-		r := assetstest.Route(t, name, lockstep.Profile{})
-		if got := fmt.Sprintf("%.3f", Floor(r)); got != want[i] {
-			t.Errorf("route %s: %s, want %s", name, got, want[i])
 		}
 	}
 }

@@ -5,56 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"lockstep"
 )
 
-// Plan is a search over tables of actions, one route's apart from another's, with a
-// receding horizon. From where the rollouts are, the policy that the plan begins with
-// goes on over the horizon by itself, once for each seed: what it does is the first
+// Plan is a search over tables of actions, one route's apart from another's, that knows
+// the routes' draws, with a receding horizon. From where the rollouts are, the policy that
+// the plan begins with goes on over the horizon by itself: what it does is the first
 // candidate. The others add to its actions: what the last plan came to, that and a hat at
 // each of some knots, which gives the derivatives of the lataccels, of which the cost is
 // a quadratic function, and so the offsets that would be best (Gauss and Newton), for
-// several dampings (Levenberg). What costs least on average over the seeds is kept, so never
-// what costs more than the policy. Then the rollouts go on by a window, and so on to the
-// end.
-//
-// With OwnNoise what is found knows the draws. With the others an action follows from what
-// has happened up to its window alone: the rollouts meet draws that no candidate has seen.
+// several dampings (Levenberg). What costs least is kept, so never what costs more than the
+// policy. Then the rollouts go on by a window, and so on to the end.
 type Plan struct {
-	Noise   lockstep.NoiseKind
-	Seeds   int // each candidate is rolled on under so many; 1 unless the noise is seeded
 	Rounds  int
-	Window  int    // steps that the rollouts go on by
-	Horizon int    // steps that a candidate is rolled on
-	Seed    uint64 // of seeded noise
-}
-
-// NewPlan is a plan with what has proved good for a kind of noise. Where the draws are not
-// known, only a plan made anew answers them, so that the window is one step; that corrects
-// what one round leaves, and farther ahead than 16 steps the noise would decide.
-func NewPlan(kind lockstep.NoiseKind, seed uint64) *Plan {
-	p := &Plan{Noise: kind, Seeds: 1, Rounds: 1, Window: 1, Horizon: 16, Seed: seed}
-	switch kind {
-	case lockstep.OwnNoise:
-		p.Rounds, p.Window, p.Horizon = 2, 5, 24
-	case lockstep.SeededNoise:
-		p.Seeds = 8
-	}
-	return p
+	Window  int // steps that the rollouts go on by
+	Horizon int // steps that a candidate is rolled on
 }
 
 // Check refuses what is no plan.
 func (p *Plan) Check() error {
 	switch {
-	case p.Rounds < 1 || p.Seeds < 1:
-		return fmt.Errorf("%d rounds and %d seeds: want 1 at least", p.Rounds, p.Seeds)
+	case p.Rounds < 1:
+		return fmt.Errorf("%d rounds: want 1 at least", p.Rounds)
 	case p.Window < 1 || p.Horizon < p.Window:
 		return fmt.Errorf("a window of %d steps and a horizon of %d: want 1 at least, and no shorter a horizon", p.Window, p.Horizon)
-	case p.Seeds > 1 && p.Noise != lockstep.SeededNoise:
-		return fmt.Errorf("%d seeds go with seeded noise, not with %s", p.Seeds, p.Noise)
 	}
 	return nil
 }
@@ -63,26 +39,18 @@ func (p *Plan) Check() error {
 // that cost.
 func (p *Plan) Rollouts() int {
 	windows := (lockstep.TableSteps + p.Window - 1) / p.Window
-	candidates := (1 + p.Rounds*(1+len(knotsOf(p.Horizon))+len(dampings))) * p.Seeds
+	candidates := 1 + p.Rounds*(1+len(knotsOf(p.Horizon))+len(dampings))
 	return 2 + windows*candidates*p.Horizon/lockstep.TableSteps
 }
 
 const (
 	nudge = 0.1 // of an action, by which derivatives are found
 	delay = 8   // steps until most of what an action does is seen
-)
 
-// price is that of a change of the action, squared. Rough actions are none that the network
-// knows, and worth nothing. Where the draws are known, it is about what the jerk costs that
-// a change makes, twice. Where they are not, a plan made of means believes too much in
-// answering every deviation at once, and pays in jerk: 200 and 300 are about as good, and
-// much better than 50 and less, or 600.
-func (p *Plan) price() float64 {
-	if p.Noise == lockstep.OwnNoise {
-		return 50
-	}
-	return 200
-}
+	// price is that of a change of the action, squared: about what the jerk costs that it
+	// makes, twice. Rough actions are none that the network knows, and worth nothing.
+	price = 50
+)
 
 // dampings are what is added to the curvature, as parts of its mean.
 var dampings = []float64{0.003, 0.03, 0.3, 3}
@@ -135,23 +103,21 @@ func plus(a []float64, size float64, b []float64) []float64 {
 func steer(u float64) float64 { return min(max(u, lockstep.SteerMin), lockstep.SteerMax) }
 
 // Run plans for each of the routes, which have different names, from a policy. Progress
-// is told of the steps that are planned, of TableSteps.
-func (p *Plan) Run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(step int)) (*lockstep.Table, error) {
+// is told of what is planned, in rollouts.
+func (p *Plan) Run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	return p.run(ctx, sim, routes, from, progress)
 }
 
-func (p *Plan) run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(step int)) (*lockstep.Table, error) {
-	names := map[string]bool{}
+func (p *Plan) run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error) {
+	if err := distinct(routes); err != nil {
+		return nil, err
+	}
 	longest := 0
 	for _, r := range routes {
-		if names[r.Name] {
-			return nil, fmt.Errorf("two routes are named %s: a table could not tell them apart", r.Name)
-		}
-		names[r.Name] = true
-		longest = max(longest, costing(r))
+		longest = max(longest, len(costing(r)))
 	}
 	d, err := p.depart(ctx, sim, routes, from)
 	if err != nil {
@@ -165,7 +131,7 @@ func (p *Plan) run(ctx context.Context, sim lockstep.StepSimulator, routes []*lo
 		if err := d.drive(ctx, at, min(p.Window, longest-at)); err != nil {
 			return nil, err
 		}
-		progress(min(at+p.Window, longest))
+		progress(len(routes) * p.Rollouts() * min(at+p.Window, longest) / longest)
 	}
 	actions := map[string][]float64{}
 	for i, r := range routes {
@@ -176,14 +142,21 @@ func (p *Plan) run(ctx context.Context, sim lockstep.StepSimulator, routes []*lo
 	}
 	table, err := lockstep.NewTable(actions)
 	if err == nil {
-		table.Noise = p.Noise
+		table.Noise = lockstep.OwnNoise
 	}
 	return table, err
 }
 
-// costing is the number of a route's steps that cost.
-func costing(r *lockstep.Route) int {
-	return min(r.Len(), lockstep.CostEndIdx) - lockstep.ControlStartIdx
+// distinct refuses routes of the same name.
+func distinct(routes []*lockstep.Route) error {
+	names := map[string]bool{}
+	for _, r := range routes {
+		if names[r.Name] {
+			return fmt.Errorf("two routes are named %s: a table could not tell them apart", r.Name)
+		}
+		names[r.Name] = true
+	}
+	return nil
 }
 
 // drives are the rollouts of a plan: the cars, steered by what is planned, with the
@@ -207,7 +180,7 @@ var coarse = lockstep.Options{Shortcuts: lockstep.CostOnly}
 func (p *Plan) depart(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy) (*drives, error) {
 	d := &drives{Plan: p, sim: sim, routes: routes}
 	var err error
-	if d.policy, err = p.native(ctx, sim, routes, from); err != nil {
+	if d.policy, err = native(ctx, sim, routes, from); err != nil {
 		return nil, err
 	}
 	cars, passengers := make([]lockstep.Job, len(routes)), make([]lockstep.Job, len(routes))
@@ -242,17 +215,14 @@ func (p *Plan) depart(ctx context.Context, sim lockstep.StepSimulator, routes []
 func (d *drives) close() error { return errors.Join(d.cars.Close(), d.passenger.Close()) }
 
 // native is a policy that an engine can be asked for anywhere on a route. Of one that it
-// cannot, that is a table of the actions that it takes under the plan's noise: those under
-// the routes' own would tell of draws that are to come.
-func (p *Plan) native(ctx context.Context, sim lockstep.Simulator, routes []*lockstep.Route, from lockstep.Policy) (lockstep.Native, error) {
+// cannot, that is a table of the actions that it takes.
+func native(ctx context.Context, sim lockstep.Simulator, routes []*lockstep.Route, from lockstep.Policy) (lockstep.Native, error) {
 	if n, ok := from.(lockstep.Native); ok {
 		return n, nil
 	}
 	jobs, actions := make([]lockstep.Job, len(routes)), map[string][]float64{}
-	noise := p.noise(-1, len(routes), len(routes))
 	for i, r := range routes {
 		jobs[i] = lockstep.Job{Route: r, Policy: from}
-		noise.Apply(&jobs[i], i)
 	}
 	for i, result := range sim.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
 		if result.Err != nil {
@@ -263,15 +233,6 @@ func (p *Plan) native(ctx context.Context, sim lockstep.Simulator, routes []*loc
 		actions[routes[i].Name] = table
 	}
 	return lockstep.NewTable(actions)
-}
-
-// noise is that of m candidates at a step, the seeds in turns: the same for all candidates.
-func (p *Plan) noise(at, m, seeds int) lockstep.Noise {
-	n := lockstep.Noise{Kind: p.Noise}
-	for k := 0; k < m && p.Noise == lockstep.SeededNoise; k++ {
-		n.Seeds = append(n.Seeds, uint32(rand.New(rand.NewPCG(p.Seed, uint64(at)<<32|uint64(k%seeds))).Uint64()))
-	}
-	return n
 }
 
 // remember asks the passengers for what they remember.
@@ -341,13 +302,13 @@ func (d *drives) plan(ctx context.Context, at, horizon int) ([]choice, error) {
 	tried := make([][][]float64, len(d.routes)) // (routes, candidates, horizon): offsets
 	for i := range d.routes {
 		best[i] = choice{make([]float64, horizon), free.cost(i, 0)}
-		last := plus(d.tables[i][at:at+horizon], -1, free.mean(i, best[i].offset))
+		last := plus(d.tables[i][at:at+horizon], -1, free.actions(i, best[i].offset))
 		clear(last[min(max(d.planned-at, 0), horizon):])
 		tried[i] = [][]float64{last}
 	}
 	for range d.Rounds {
 		for i := range d.routes {
-			now := free.mean(i, tried[i][0])
+			now := free.actions(i, tried[i][0])
 			for k, h := range knots {
 				tried[i] = append(tried[i], plus(tried[i][0], -math.Copysign(nudge, now[h]), hats[k]))
 			}
@@ -375,7 +336,7 @@ func (d *drives) plan(ctx context.Context, at, horizon int) ([]choice, error) {
 		}
 	}
 	for i := range d.routes {
-		copy(d.tables[i][at:], free.mean(i, best[i].offset))
+		copy(d.tables[i][at:], free.actions(i, best[i].offset))
 	}
 	d.planned = at + horizon
 	return best, nil

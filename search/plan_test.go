@@ -2,8 +2,10 @@ package search
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -65,7 +67,7 @@ func quiet(int) {}
 // plan is found again.
 func TestPlan(t *testing.T) {
 	sim, routes := shortRoutes(t)
-	plan := Plan{Noise: lockstep.OwnNoise, Seeds: 1, Rounds: 2, Window: 5, Horizon: 8, Seed: 3}
+	plan := Plan{Rounds: 2, Window: 5, Horizon: 8}
 	table, err := plan.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet)
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +92,7 @@ func TestPlan(t *testing.T) {
 }
 
 // TestPlanOfNothing: where nothing is tried, what is planned is to the last bit what the
-// policy does, whatever it remembers; of one that is asked anew at each step under any
-// noise, of one that knows the draws also by windows.
+// policy does, whatever it remembers, in windows of any size, and with the targets for aims.
 func TestPlanOfNothing(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	routes = routes[:1]
@@ -101,35 +102,36 @@ func TestPlanOfNothing(t *testing.T) {
 	}
 	for _, p := range []lockstep.Policy{lockstep.DefaultPID, policies.PIDFF, network} {
 		want := drivenBy(t, sim, routes, p)
-		for _, plan := range []Plan{
-			{Noise: lockstep.SeededNoise, Seeds: 3, Window: 1, Horizon: 2},
-			{Noise: lockstep.ExpectedNoise, Seeds: 1, Window: 1, Horizon: 1},
-			{Noise: lockstep.OwnNoise, Seeds: 1, Window: 4, Horizon: 5},
-		} {
-			table, err := plan.run(t.Context(), sim, routes, p, quiet)
+		for _, run := range []planRun{(&Plan{Window: 1, Horizon: 2}).run, (&Plan{Window: 4, Horizon: 5}).run, (&Aim{Seeds: 1}).run} {
+			table, err := run(t.Context(), sim, routes, p, quiet)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, r := range routes {
 				actions := want[i].Trajectory.Action[lockstep.ControlStartIdx:]
 				if !slices.Equal(table.Actions[r.Name][:len(actions)], actions) {
-					t.Errorf("route %s, %s noise: %v\nwant what %s does: %v", r.Name, plan.Noise, table.Actions[r.Name][:len(actions)], p, actions)
+					t.Errorf("route %s, %s noise: %v\nwant what %s does: %v", r.Name, table.Noise, table.Actions[r.Name][:len(actions)], p, actions)
 				}
 			}
 		}
 	}
 }
 
-// TestPlanIsHonest: a plan with noise that is not the route's does before a step what it
+type planRun = func(context.Context, lockstep.StepSimulator, []*lockstep.Route, lockstep.Policy, func(int)) (*lockstep.Table, error)
+
+// TestPlanIsHonest: a plan under noise that is not the route's does before a step what it
 // did, when the draws from that step on are others; a plan that knows the draws does not.
 func TestPlanIsHonest(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	routes = routes[:1]
 	const changed = 3 // the first step with another draw, of those that cost
-	for _, plan := range []Plan{
-		{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 1, Window: 1, Horizon: 4},
-		{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1, Window: 3, Horizon: 4}, // of which changed is a multiple
-		{Noise: lockstep.OwnNoise, Seeds: 1, Rounds: 1, Window: 1, Horizon: 4},
+	for _, c := range []struct {
+		noise lockstep.NoiseKind
+		run   planRun
+	}{
+		{lockstep.SeededNoise, (&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 1}).Run},
+		{lockstep.ExpectedNoise, (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 1}).Run},
+		{lockstep.OwnNoise, (&Plan{Rounds: 1, Window: 1, Horizon: 4}).Run},
 	} {
 		var tables []*lockstep.Table
 		for _, future := range []float64{0, 0.5} {
@@ -144,69 +146,163 @@ func TestPlanIsHonest(t *testing.T) {
 				}
 				others[i] = &other
 			}
-			table, err := plan.Run(t.Context(), sim, others, lockstep.DefaultPID, quiet)
+			table, err := c.run(t.Context(), sim, others, lockstep.DefaultPID, quiet)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if table.Noise != c.noise {
+				t.Errorf("a table of %s noise, want %s", table.Noise, c.noise)
 			}
 			tables = append(tables, table)
 		}
 		for _, r := range routes {
 			a, b := tables[0].Actions[r.Name], tables[1].Actions[r.Name]
 			// The action at the step itself is taken before its draw.
-			if same := slices.Equal(a[:changed+1], b[:changed+1]); same != (plan.Noise != lockstep.OwnNoise) || slices.Equal(a, b) {
-				t.Errorf("route %s, %s noise, windows of %d: %v\nand with other draws from step %d on: %v", r.Name, plan.Noise, plan.Window, a[:8], changed, b[:8])
+			if same := slices.Equal(a[:changed+1], b[:changed+1]); same != (c.noise != lockstep.OwnNoise) || slices.Equal(a, b) {
+				t.Errorf("route %s, %s noise: %v\nand with other draws from step %d on: %v", r.Name, c.noise, a[:8], changed, b[:8])
 			}
 		}
 	}
 }
 
-// TestPlanNeverWorse: what is chosen costs no more than the policy alone, on average over
-// the seeds; both are rolled out again.
+// TestAim: aims that are found cost less than the targets do, under draws that the search
+// has not seen; the same aims are found again; and a policy that follows nothing goes on so.
+func TestAim(t *testing.T) {
+	sim, _ := shortRoutes(t)
+	r, err := lockstep.Loader{}.Read(bytes.NewReader(generate.Route(5, 0)), "long.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes := []*lockstep.Route{r}
+	for _, column := range []*[]float64{&r.TargetLataccel, &r.RollLataccel, &r.VEgo, &r.AEgo, &r.SteerCommand} {
+		*column = (*column)[:140]
+	}
+	aim := Aim{Noise: lockstep.SeededNoise, Seeds: 4, Rounds: 1, Seed: 1}
+	ran := 0
+	table, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID, func(rollouts int) { ran = rollouts })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ran != aim.Rollouts() {
+		t.Errorf("%d rollouts, want %d", ran, aim.Rollouts())
+	}
+	was, is := drivenBy(t, sim, routes, lockstep.DefaultPID)[0].Costs.Total, drivenBy(t, sim, routes, table)[0].Costs.Total
+	if !(is < 0.9*was) || is < Floor(r) {
+		t.Errorf("from %v to %v, above a floor of %v", was, is, Floor(r))
+	}
+	if again, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID, quiet); err != nil || again.Name != table.Name {
+		t.Errorf("the same search again finds %v, not %v (%v)", again, table, err)
+	}
+	table, err = aim.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet)
+	if err != nil || slices.Max(table.Actions[r.Name]) != 0 || slices.Min(table.Actions[r.Name]) != 0 {
+		t.Errorf("zero aimed at something does %v (%v)", table, err)
+	}
+	if _, err := aim.Run(t.Context(), sim, []*lockstep.Route{r, r}, lockstep.Zero{}, quiet); err == nil || err.Error() != "two routes are named long: a table could not tell them apart" {
+		t.Error(err)
+	}
+	if err := (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 2, Rounds: 1}).Check(); err == nil || err.Error() != "2 seeds go with seeded noise, not with expected" {
+		t.Error(err)
+	}
+}
+
+// TestAimQuadratic: where lataccels are linear in the offsets, the quadratic function is
+// least where the total cost of what they are on average is; each knot is known by the steps
+// about it alone, since others are nudged in the same rollout. The mean cost has all drives.
+func TestAimQuadratic(t *testing.T) {
+	const n, knots = 120, 16
+	random := rand.New(rand.NewPCG(1, 1))
+	numbers := func(n int) []float64 {
+		all := make([]float64, n)
+		for i := range all {
+			all[i] = random.NormFloat64()
+		}
+		return all
+	}
+	r := &lockstep.Route{TargetLataccel: numbers(lockstep.ControlStartIdx + n)}
+	drives := []drive{{lataccel: numbers(n)}, {lataccel: numbers(n)}}
+	if got, want := meanCost(r, drives), (total(costing(r), drives[0].lataccel)+total(costing(r), drives[1].lataccel))/2; math.Abs(got-want) > 1e-9*want {
+		t.Errorf("a mean cost of %v, want %v", got, want)
+	}
+	var slopes [knots][]float64
+	nudged := [][]drive{{{lataccel: numbers(n)}}}
+	for range apart {
+		nudged = append(nudged, []drive{{lataccel: slices.Clone(nudged[0][0].lataccel)}})
+	}
+	for k := range slopes {
+		slopes[k] = make([]float64, n)
+		for h := max(0, k*knotSteps-ahead); h < min(n, (k+apart)*knotSteps-ahead); h++ {
+			slopes[k][h] = random.NormFloat64()
+			nudged[1+k%apart][0].lataccel[h] += aimNudge * slopes[k][h]
+		}
+	}
+	at := func(offsets []float64) float64 {
+		way := make([]float64, n)
+		for h := range way {
+			way[h] = (drives[0].lataccel[h] + drives[1].lataccel[h]) / 2
+			for k, o := range offsets {
+				way[h] += o * slopes[k][h]
+			}
+		}
+		return total(costing(r), way)
+	}
+	least := aimQuadratic(r, nudged, drives).least(0)
+	if len(least) != knots {
+		t.Fatalf("%d offsets, want %d", len(least), knots)
+	}
+	cost := at(least)
+	for k := range least {
+		for _, d := range []float64{-1e-3, 1e-3} {
+			other := slices.Clone(least)
+			if other[k] += d; !(at(other) > cost) {
+				t.Errorf("the offset of knot %d is not where the cost is least", k)
+			}
+		}
+	}
+}
+
+// TestPlanNeverWorse: what is chosen costs no more than the policy alone; both are rolled
+// out again.
 func TestPlanNeverWorse(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	better := 0
-	for _, plan := range []Plan{
-		{Noise: lockstep.SeededNoise, Seeds: 3, Rounds: 1, Window: 1, Horizon: 5},
-		{Noise: lockstep.ExpectedNoise, Seeds: 1, Rounds: 2, Window: 1, Horizon: 5},
-	} {
-		d, err := plan.depart(t.Context(), sim, routes, lockstep.DefaultPID)
+	plan := Plan{Rounds: 2, Window: 1, Horizon: 5}
+	d, err := plan.depart(t.Context(), sim, routes, lockstep.DefaultPID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	for at := range 3 {
+		chosen, err := d.plan(t.Context(), at, plan.Horizon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.close()
-		for at := range 3 {
-			chosen, err := d.plan(t.Context(), at, plan.Horizon)
-			if err != nil {
-				t.Fatal(err)
+		shot, err := d.cars.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		free, err := d.policyTrial(t.Context(), shot, at, plan.Horizon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var offsets [][][]float64
+		for _, c := range chosen {
+			offsets = append(offsets, [][]float64{c.offset})
+		}
+		again, err := d.try(t.Context(), shot, at, free, offsets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range routes {
+			cost, alone := again.cost(i, 0), free.cost(i, 0)
+			if cost != chosen[i].cost || cost > alone {
+				t.Errorf("route %s, step %d: chosen for %v, costs %v, the policy alone %v", r.Name, at, chosen[i].cost, cost, alone)
 			}
-			shot, err := d.cars.Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
+			if cost < alone {
+				better++
 			}
-			free, err := d.policyTrial(t.Context(), shot, at, plan.Horizon)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var offsets [][][]float64
-			for _, c := range chosen {
-				offsets = append(offsets, [][]float64{c.offset})
-			}
-			again, err := d.try(t.Context(), shot, at, free, offsets)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, r := range routes {
-				cost, alone := again.cost(i, 0), free.cost(i, 0)
-				if cost != chosen[i].cost || cost > alone {
-					t.Errorf("route %s, %s noise, step %d: chosen for %v, costs %v, the policy alone %v", r.Name, plan.Noise, at, chosen[i].cost, cost, alone)
-				}
-				if cost < alone {
-					better++
-				}
-			}
-			if err := d.drive(t.Context(), at, 1); err != nil {
-				t.Fatal(err)
-			}
+		}
+		if err := d.drive(t.Context(), at, 1); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if better == 0 {
@@ -214,17 +310,11 @@ func TestPlanNeverWorse(t *testing.T) {
 	}
 }
 
-// TestTrial: a candidate costs what it comes to under each seed, and its actions' price.
+// TestTrial: a candidate costs what it comes to, and its actions' price.
 func TestTrial(t *testing.T) {
-	plan := &Plan{Noise: lockstep.SeededNoise, Seeds: 2}
-	trial := &trial{
-		drives: &drives{Plan: plan}, from: &lockstep.Snapshot{}, free: make([][]float64, 2*2),
-		offset: make([][][]float64, 2), costs: make([]float64, 2*3*2),
-	}
-	for n := range trial.free {
-		trial.free[n] = []float64{0.25, 0.5 * float64(n%2)}
-	}
+	trial := &trial{from: &lockstep.Snapshot{}, offset: make([][][]float64, 2), costs: make([]float64, 2*3)}
 	for route := range trial.offset {
+		trial.free = append(trial.free, []float64{0.25, 0.5})
 		trial.from.Rollouts = append(trial.from.Rollouts, lockstep.RolloutState{Action: []float64{7, 1}})
 		for candidate := range 3 {
 			trial.offset[route] = append(trial.offset[route], []float64{0.25, 0.5 * float64(candidate)})
@@ -235,9 +325,8 @@ func TestTrial(t *testing.T) {
 	}
 	for route := range 2 {
 		for candidate := range 3 {
-			change := 0.5*float64(candidate) - 0.5 // without a seed's 0.5 more
-			first := 2 * (3*route + candidate)
-			want := plan.price()*(2*0.25+change*change+(change+0.5)*(change+0.5)) + float64(int(3)<<first)
+			change := 0.5 * float64(candidate)
+			want := price*(0.25+change*change) + float64(int(1)<<(3*route+candidate))
 			if got := trial.cost(route, candidate); got != want {
 				t.Errorf("route %d, candidate %d: %v, want %v", route, candidate, got, want)
 			}
@@ -253,6 +342,9 @@ func TestQuadratic(t *testing.T) {
 	q.add(3, -4, []float64{1, 2}) // 3·(x+2y-4)²
 	if got := q.least(0); math.Abs(got[0]+1) > 1e-12 || math.Abs(got[1]-2.5) > 1e-12 {
 		t.Errorf("%v, want -1 and 2.5", got)
+	}
+	if got := newQuadratic(2).least(0.1); !slices.Equal(got, []float64{0, 0}) {
+		t.Errorf("%v where it is flat, want none", got)
 	}
 	if got := q.least(1e9); math.Abs(got[0]) > 1e-6 || math.Abs(got[1]) > 1e-6 {
 		t.Errorf("%v with all damping, want none", got)

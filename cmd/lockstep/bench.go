@@ -371,7 +371,7 @@ func printBench(w io.Writer, m machine, rows []benchRow, c *benchCommand) error 
 			fmt.Fprintf(w, "; %.1f %% of the time is inside the network", 100*r.Inside)
 		}
 	}
-	_, err := fmt.Fprintln(w, "\nwhere the rest goes: RATIONALE.md, Where the time goes")
+	_, err := fmt.Fprintln(w, "\nwhere the rest goes: RATIONALE.md, Why a network of our own, and where the time goes")
 	return err
 }
 

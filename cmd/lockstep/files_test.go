@@ -64,6 +64,7 @@ func TestBadFiles(t *testing.T) {
 		{with(plan, "--from", "short.json"), "short.json"},
 		{with(plan, "--noise", "loud"), "loud"},
 		{with(plan, "--window", "0"), "a window of 0 steps"},
+		{with(plan, "--noise", "seeded", "--seeds", "0"), "3 rounds and 0 seeds: want 1 at least"},
 		{with(plan, "--out", "none/p.json"), "--out none/p.json: no such file"},
 		{with(plan, "--from", "gains.json", "--out", "gains.json"), "--out: gains.json is an input (--from), and would be lost"},
 		{with(export, "policy.onnx", "--out", "p.py"), "policy.onnx"},

@@ -6,7 +6,7 @@ floats. The bytes of a step are: actions (int32 or float32), states (float64), o
 (float32), rewards (float64), terminated, truncated, each column by column, little-endian, then
 the final observations of ended episodes with autoreset same-step.
 
-    python golden/classic.py < cases.json > results.json
+    python golden/classic/record.py < cases.json > results.json
 """
 
 import functools
@@ -34,6 +34,7 @@ MODES = {
 
 @functools.lru_cache(maxsize=4096)
 def philox(counter: tuple[int, ...], key: int) -> tuple[int, ...]:
+    """Philox4x32-10 of a counter of four words: four words."""
     k0, k1 = key & MASK, key >> 32
     for _ in range(10):
         a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
@@ -43,6 +44,7 @@ def philox(counter: tuple[int, ...], key: int) -> tuple[int, ...]:
 
 
 def uniform(seed: int, env: int, step: int, actions: int, limit: float) -> int | float:
+    """Draw an environment's action of a step, as docs/classic.md says; with none to choose from within ±limit."""
     block = philox((env & MASK, env >> 32, step // (128 if actions == 2 else 4), 0), seed)
     word = block[step % 4]
     if actions == 2:
@@ -53,6 +55,7 @@ def uniform(seed: int, env: int, step: int, actions: int, limit: float) -> int |
 
 
 def forward(layers: list[dict[str, list[float]]], x: list[np.float32]) -> list[np.float32]:
+    """A network of ReLU layers, added up one product after another in float32."""
     zero = np.float32(0)
     for i, layer in enumerate(layers):
         y = []
@@ -72,7 +75,8 @@ class Off:
         self.envs = [gymnasium.make(name, **options) for _ in range(num)]
         self.single_action_space = self.envs[0].action_space
 
-    def reset(self, seed: list[int] | None, options: dict[str, Any] | None) -> np.ndarray:
+    def reset(self, seed: list[int] | None, options: dict[str, Any] | None) -> tuple[np.ndarray, dict[str, Any]]:
+        """Reset those of the mask, or all: the observations of all."""
         mask = options.pop("reset_mask", None) if options else None
         if mask is None:
             mask = np.ones(len(self.envs), dtype=bool)
@@ -83,12 +87,14 @@ class Off:
         return np.array(self.observations), {}
 
     def step(self, actions: np.ndarray) -> tuple[Any, ...]:
-        answers = [env.step(a) for env, a in zip(self.envs, actions)]
+        """Step all: observations, rewards, terminated, truncated and no information."""
+        answers = [env.step(a) for env, a in zip(self.envs, actions, strict=True)]
         self.observations = [a[0] for a in answers]
-        return tuple(np.array([a[k] for a in answers]) for k in range(4)) + ({},)
+        return (*(np.array([a[k] for a in answers]) for k in range(4)), {})
 
 
 def make(case: dict[str, Any]) -> Any:
+    """Make a case's environments, with its options."""
     options = {
         k: json.loads(v) if k != "sutton_barto_reward" else v == "True"
         for k, v in case["options"].items()
@@ -112,12 +118,14 @@ def make(case: dict[str, Any]) -> Any:
 
 
 def states(envs: Any, shared: bool) -> np.ndarray:
+    """All state variables, a row each; shared says that the environments have one array of them."""
     if shared:
         return np.array(envs.unwrapped.state, dtype=np.float64)
     return np.array([np.array(e.unwrapped.state, dtype=np.float64) for e in envs.envs]).T
 
 
 def choose(case: dict[str, Any], space: Any, observations: np.ndarray, step: int) -> np.ndarray:
+    """Choose each environment's action, by the case's network or at random."""
     actions = int(space.n) if hasattr(space, "n") else 0
     limit = 0.0 if actions else float(space.high[0])
     chosen = []
@@ -131,6 +139,7 @@ def choose(case: dict[str, Any], space: Any, observations: np.ndarray, step: int
 
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Run a case; what its environments answered, in hashes and values."""
     envs, num = make(case), case["num"]
     shared = case["env"] == "CartPoleVectorEnv"
     discrete = hasattr(envs.single_action_space, "n")

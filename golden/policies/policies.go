@@ -4,7 +4,7 @@
 package policies
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -13,14 +13,14 @@ import (
 	"lockstep/internal/npz"
 )
 
-// recordings are those with the challenge's network and routes, ownRecordings those with
-// the network and a route of package defaults.
-var (
-	//go:embed recordings.npz
-	recordings []byte
-	//go:embed default.npz
-	ownRecordings []byte
-)
+// The files of recordings, each of one profile: Challenge's has the challenge's network and
+// routes, Own's the network and a route of package defaults.
+const Challenge = "recordings.npz"
+
+var Own = []string{"default.npz", "default-avx2.npz"}
+
+//go:embed *.npz
+var files embed.FS
 
 // Recording is one controller on one route, from step ContextLength on; what a network
 // computed is from ControlStartIdx on.
@@ -36,13 +36,12 @@ type Recording struct {
 	Raw         []float64
 }
 
-// Read reads the recordings, and the profile of the program that made them.
-func Read() (lockstep.Profile, []Recording, error) { return readAll(recordings) }
-
-// ReadOwn reads those with the network and a route of package defaults.
-func ReadOwn() (lockstep.Profile, []Recording, error) { return readAll(ownRecordings) }
-
-func readAll(data []byte) (lockstep.Profile, []Recording, error) {
+// Read reads a file of recordings, and the profile of the program that made them.
+func Read(file string) (lockstep.Profile, []Recording, error) {
+	data, err := files.ReadFile(file)
+	if err != nil {
+		return lockstep.Profile{}, nil, err
+	}
 	arrays, err := npz.Read(data)
 	if err != nil {
 		return lockstep.Profile{}, nil, err

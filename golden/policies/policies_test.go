@@ -49,7 +49,7 @@ func TestExport(t *testing.T) {
 // Python program: what the network saw and answered, every action and lataccel, and
 // the costs, on all routes.
 func TestTrajectory(t *testing.T) {
-	profile, recordings, err := policies.Read()
+	profile, recordings, err := policies.Read(policies.Challenge)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,18 +61,24 @@ func TestTrajectory(t *testing.T) {
 	})
 }
 
-// TestOwn is the same with the project's own network and a route of its own; slow engines
-// are here, with the network that steers.
+// TestOwn is the same with the project's own network and a route of its own, in each profile
+// that is recorded; slow engines are here in the first, with the network that steers.
 func TestOwn(t *testing.T) {
-	profile, recordings, err := policies.ReadOwn()
-	if err != nil || len(recordings) != len(byName(t)) {
-		t.Fatal(err, len(recordings))
-	}
 	model, routes, err := defaults.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	holdAll(t, true, profile, recordings, func(name string) (string, string) { return model, filepath.Join(routes, name+".csv") })
+	seen := map[lockstep.Profile]bool{}
+	for k, file := range policies.Own {
+		profile, recordings, err := policies.Read(file)
+		if err != nil || len(recordings) != len(byName(t)) || seen[profile] {
+			t.Fatal(file, profile, err, len(recordings))
+		}
+		seen[profile] = true
+		t.Run(profile.String(), func(t *testing.T) {
+			holdAll(t, k == 0, profile, recordings, func(name string) (string, string) { return model, filepath.Join(routes, name+".csv") })
+		})
+	}
 }
 
 func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []policies.Recording, files func(name string) (model, route string)) {

@@ -29,7 +29,7 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	if len(all) == 0 {
-		t.Log("the kernels have not been run on hardware")
+		t.Skip("the kernels have not been run on hardware: there is no evidence to check")
 	}
 }
 

@@ -10,62 +10,8 @@
 
 namespace lockstep {
 
-// multiply continues the chains of R rows of in over as many values of k as w has.
-template <int R, int N>
-__device__ __forceinline__ void multiply(float (&acc)[R], const float *in, const float4 (&w)[N]) {
-#pragma unroll
-  for (int j = 0; j < N; j++) {
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-      const float4 x = load4(in + r * kObservation + 4 * j);
-      acc[r] = fmaf(x.x, w[j].x, acc[r]);
-      acc[r] = fmaf(x.y, w[j].y, acc[r]);
-      acc[r] = fmaf(x.z, w[j].z, acc[r]);
-      acc[r] = fmaf(x.w, w[j].w, acc[r]);
-    }
-  }
-}
-
-// layer computes columns of a layer for those rows of in (R, kObservation) whose bits are
-// set. If nan is not null, it receives for each of them whether its input had one: weights
-// are finite, so that every sum is then NaN.
-template <int R>
-__noinline__ __device__ void layer(float *out, int out_stride, const float *in, const Layer &l, int columns, unsigned rows, bool relu,
-                                   int *nan) {
-  enum { kAhead = kLayerUnit / 8 };  // times four values of k; two such sets of weights are on their way in turn
-  const Thread t = this_thread();
-  const int inputs = static_cast<int>(l.inputs);
-  const auto load = [](float4 (&set)[kAhead], const float *w) {
-#pragma unroll
-    for (int j = 0; j < kAhead; j++) set[j] = load_weights(w + 4 * j * kLayerPanel);
-  };
-#pragma unroll 1
-  for (int column = t.index; column < columns; column += t.count) {
-    const float *w = l.weights + column / kLayerPanel * (inputs * kLayerPanel) + column % kLayerPanel * 4;
-    float4 even[kAhead], odd[kAhead];
-    float acc[R];
-#pragma unroll
-    for (int r = 0; r < R; r++) acc[r] = 0.0f;
-    load(even, w);
-    load(odd, w + kLayerUnit / 2 * kLayerPanel);
-#pragma unroll 1
-    for (int from = 0; from < inputs; from += kLayerUnit) {
-      w += from + kLayerUnit < inputs ? kLayerUnit * kLayerPanel : 0;
-      multiply<R>(acc, in + from, even);
-      load(even, w);
-      multiply<R>(acc, in + from + kLayerUnit / 2, odd);
-      load(odd, w + kLayerUnit / 2 * kLayerPanel);
-    }
-    const float bias = __ldg(l.weights + inputs * static_cast<int>(l.outputs) + column);
-#pragma unroll
-    for (int r = 0; r < R; r++) {
-      if ((rows >> r & 1) == 0) continue;
-      const float y = acc[r] + bias;
-      out[r * out_stride + column] = !relu || y > 0.0f ? y : 0.0f;
-      if (nan != nullptr && column == 0) nan[r] = acc[r] != acc[r] ? 1 : 0;
-    }
-  }
-}
+// kActStride is that of a route's row: the rows that lanes n and n^1 read are in other banks.
+enum { kActStride = kObservation + 4 };
 
 // view_of is what a job's observation is made of.
 __device__ __forceinline__ View view_of(const Launch &launch, const Drive &d) {
@@ -81,28 +27,42 @@ __device__ __forceinline__ View view_of(const Launch &launch, const Drive &d) {
   return view;
 }
 
-// decide turns a network's answer into a command.
-__noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_t step, Acted &acted, const float *observation,
-                                    const float *actor, const float *sp, bool nan) {
-  acted.nan = -1;
-  if (nan) {
-    int i = 0;
-    while (i < kObservation - 1 && observation[i] == observation[i]) i++;
-    acted.nan = i;
-    return;
+// column is one of all jobs or of all routes.
+__device__ __forceinline__ const double *column(const Launch &launch, int of) {
+  switch (of) {
+    case kActions: return launch.action;
+    case kLataccels: return launch.lataccel;
+    case kTargets: return launch.target;
+    case kRolls: return launch.roll_lataccel;
+    case kSpeeds: return launch.v_ego;
+    default: return launch.a_ego;
   }
-  const Job &job = launch.job[d.j];
+}
+
+// What act keeps in the buffer of the scores.
+template <int R>
+struct Acting {
+  Acted acted[R];
+  Actor network[R];  // copied, so that no layer waits for where it is
+  float actor[R][kActor], softplus[R][kActor];
+};
+static_assert(sizeof(Acting<1>) <= 4 * Block<1>::kScores && sizeof(Acting<6>) <= 4 * Block<6>::kScores, "it fits there");
+
+// decide turns a network's answer into a command. before is the command of the step before.
+__noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_t step, double scale, double before, int64_t sampled,
+                                    const float *observation, const float *actor, const float *sp, Acted &acted) {
+  if (acted.nan >= 0) return;
   double raw;
   float variate;
-  if (job.sampled != 0) {
+  if (sampled != 0) {
+    const Job &job = launch.job[d.j];
     variate = beta_variate(sp, job.seed, job.id, step);
     raw = __dmul_rn(2.0, static_cast<double>(variate)) - 1.0;
   } else {
     raw = mean_action(sp);
     variate = static_cast<float>((raw + 1.0) / 2.0);
   }
-  const double change = clip(__dmul_rn(raw, acted.actor->scale), -0.5, 0.5);
-  const double before = step == kControlStart ? 0.0 : launch.action[d.base + step - 1];
+  const double change = clip(__dmul_rn(raw, scale), -0.5, 0.5);
   acted.command = clip(before + change, -kSteerMax, kSteerMax);
   if (launch.variate != nullptr && step < kCostEnd) {
     const int64_t at = d.j * kTableSteps + step - kControlStart;
@@ -111,6 +71,7 @@ __noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_
     launch.softplus[2 * at + 1] = sp[1];
   }
   if (TraceStep *trace = traced(launch, d.j, step); trace != nullptr) {
+#pragma unroll 1
     for (int i = 0; i < kObservation; i++) trace->observation[i] = observation[i];
     trace->actor[0] = actor[0];
     trace->actor[1] = actor[1];
@@ -118,65 +79,113 @@ __noinline__ __device__ void decide(const Launch &launch, const Drive &d, int64_
   }
 }
 
-// act computes what the networks of the block's jobs answer at a step from
-// kControlStart on. observation, even and odd are (R, kObservation), of buffers that are
-// free; those of the first threads may use what they find in acted until they come to a
-// barrier. The pointers come one by one, so that the compiler knows where they point.
-template <int R>
-__noinline__ __device__ void act(const Launch &launch, const Drive *drives, int64_t step, Acted *acted, float *observation, float *even,
-                                 float *odd) {
-  float *actor = reinterpret_cast<float *>(acted + R);     // (R, kActor)
-  float *pairs = actor + R * kActor;                       // (R, kActor), their softplus
-  int *nan = reinterpret_cast<int *>(pairs + R * kActor);  // (R)
-  __syncthreads();  // everybody is done with the last step
-  if (const int r = thread_index(); r < R) {
-    const Drive &d = drives[r];
-    const bool acts = d.running != 0 && step < d.end && launch.job[d.j].kind == kNetwork;
-    acted[r].actor = acts ? launch.job[d.j].actor : nullptr;
+// first_nan is the first element of an observation that is NaN, or -1.
+__device__ __forceinline__ int first_nan(const float *observation) {
+  int first = -1;
+#pragma unroll 4
+  for (int i = kObservation - 4; i >= 0; i -= 4) {
+    const float4 x = load4(observation + i);
+    if (x.w != x.w) first = i + 3;
+    if (x.z != x.z) first = i + 2;
+    if (x.y != x.y) first = i + 1;
+    if (x.x != x.x) first = i;
   }
-  __syncthreads();
-  unsigned acting = 0;
-  for (int r = 0; r < R; r++) acting |= acted[r].actor != nullptr ? 1u << r : 0u;
-  if (acting == 0) return;
+  return first;
+}
 
+// act computes what the networks of the block's jobs answer at a step from kControlStart
+// on. observation, even and odd are (R, kActStride), of buffers that are free; those of
+// the first threads may use what they find in acting.acted until they come to a barrier.
+// The pointers come one by one, so that the compiler knows where they point.
+template <int R>
+__noinline__ __device__ void act(const Launch &launch, const Drive *drives, int64_t step, Acting<R> &acting, float *observation, float *even,
+                                 float *odd) {
+  __syncthreads();  // everybody is done with the last step
+  unsigned act = 0;
+  for (int r = 0; r < R; r++) act |= drives[r].running != 0 && step < drives[r].end && drives[r].actor != nullptr ? 1u << r : 0u;
+  if (act == 0) return;
+  const Thread t = this_thread();
+
+  // What the first threads decide with is on its way while the network is computed.
+  const bool decides = t.index < R && (act >> t.index & 1) != 0;
+  double before = 0.0;
+  int64_t sampled = 0;
+  if (decides) {
+    const Drive &d = drives[t.index];
+    if (step > kControlStart) before = launch.action[d.base + step - 1];
+    sampled = launch.job[d.j].sampled;
+  }
+  // The scalars take long; the threads that have none do the rest.
   each(R * kScalars, [&](int item) {
     const int r = item / kScalars, i = item % kScalars;
-    if ((acting >> r & 1) != 0) observation[r * kObservation + i] = observed_scalar(view_of(launch, drives[r]), step, i);
+    if ((act >> r & 1) != 0) observation[r * kActStride + i] = observed_scalar(view_of(launch, drives[r]), step, i);
   });
-  each(R * (kObservation - kScalars), [&](int item) {
-    const int r = item / (kObservation - kScalars), i = kScalars + item % (kObservation - kScalars);
-    if ((acting >> r & 1) != 0) observation[r * kObservation + i] = observed(view_of(launch, drives[r]), step, i);
+  each_behind(R * kScalars, kObservation - kScalars, [&](int item) {
+    const Element e = element(step, kScalars + item);
+    const double *of = column(launch, e.column);
+    double x[R];  // all of them are on their way at once
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+      const Drive &d = drives[r];
+      const int64_t row = e.row < d.rows ? e.row : d.rows - 1;
+      x[r] = (act >> r & 1) != 0 && (e.column != kActions || row >= kControlStart) ? of[(e.column < kTargets ? d.base : d.first_row) + row] : 0.0;
+    }
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+      if ((act >> r & 1) != 0) observation[r * kActStride + kScalars + item] = in_units(x[r], e.unit);
+    }
+  });
+  enum { kWords = sizeof(Actor) / sizeof(int64_t) };
+  each_behind(R * kScalars, R * kWords, [&](int item) {
+    const int r = item / kWords, i = item % kWords;
+    if ((act >> r & 1) != 0) reinterpret_cast<int64_t *>(acting.network + r)[i] = reinterpret_cast<const int64_t *>(drives[r].actor)[i];
   });
   __syncthreads();
 
+  // The last threads have no columns in a layer of 256.
+  if (const int r = t.count - 1 - t.index; r < R && (act >> r & 1) != 0) acting.acted[r].nan = first_nan(observation + r * kActStride);
 #pragma unroll 1
-  for (unsigned left = acting; left != 0;) {
-    // Those of one network together.
-    const Actor *network = nullptr;
+  for (unsigned left = act; left != 0;) {
+    // Those of one network together. What the layers of the others come to is not used.
+    const Actor *network = nullptr, *from = nullptr;
     unsigned rows = 0;
     for (int r = 0; r < R; r++) {
-      if ((left >> r & 1) == 0 || (network != nullptr && acted[r].actor != network)) continue;
-      network = acted[r].actor;
+      if ((left >> r & 1) == 0 || (from != nullptr && drives[r].actor != from)) continue;
+      if (from == nullptr) network = acting.network + r;
+      from = drives[r].actor;
       rows |= 1u << r;
     }
     left &= ~rows;
-    const int layers = static_cast<int>(network->layers);
+    const float *in = observation;
+    float *out = even;
+    Begin begin = kReady;
+    const Layer *l = network->layer, *last = l + network->layers - 1;
 #pragma unroll 1
-    for (int i = 0; i < layers; i++) {
-      const Layer &l = network->layer[i];
-      const bool last = i == layers - 1;
-      const float *in = i == 0 ? observation : (i & 1) != 0 ? even : odd;
-      layer<R>(last ? actor : (i & 1) != 0 ? odd : even, last ? kActor : kObservation, in, l, last ? kActor : static_cast<int>(l.outputs),
-               rows, !last, i == 0 ? nan : nullptr);
-      __syncthreads();
+    for (; l != last; l++) {
+      const int inputs = static_cast<int>(l->inputs), outputs = static_cast<int>(l->outputs);
+      last_product<R, 4>(out, kActStride, in, kActStride, l->weights, inputs, inputs, outputs, l->weights + inputs * outputs, begin);
+      in = out;
+      out = out == even ? odd : even;
+      begin = begin == kSecondHalf ? kFirstHalf : kSecondHalf;
     }
+    const int inputs = static_cast<int>(l->inputs);
+    last_product<R, 1>(out, kActStride, in, kActStride, l->weights, inputs, inputs, kActor, nullptr, begin);
+    __syncthreads();
+    each(R * kActor, [&](int item) {
+      const int r = item / kActor, i = item % kActor;
+      if ((rows >> r & 1) != 0) acting.actor[r][i] = out[r * kActStride + i] + __ldg(l->weights + inputs * static_cast<int>(l->outputs) + i);
+    });
+    if (left != 0) __syncthreads();
   }
   each(R * kActor, [&](int item) {
-    if ((acting >> item / kActor & 1) != 0) pairs[item] = softplus(actor[item]);
+    const int r = item / kActor, i = item % kActor;
+    if ((act >> r & 1) != 0) acting.softplus[r][i] = softplus(acting.actor[r][i]);
   });
   __syncthreads();
-  if (const int r = thread_index(); r < R && (acting >> r & 1) != 0) {
-    decide(launch, drives[r], step, acted[r], observation + r * kObservation, actor + r * kActor, pairs + r * kActor, nan[r] != 0);
+  if (decides) {
+    const int r = t.index;
+    decide(launch, drives[r], step, acting.network[r].scale, before, sampled, observation + r * kActStride, acting.actor[r], acting.softplus[r],
+           acting.acted[r]);
   }
 }
 

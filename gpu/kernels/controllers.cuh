@@ -21,6 +21,7 @@ __device__ __forceinline__ double pid(const double *gains, Memory &memory, doubl
 // plan_mean is the mean of a plan's rows from first to before end.
 __device__ __forceinline__ double plan_mean(const double *plan, int first, int end) {
   double sum = 0.0;
+#pragma unroll 1
   for (int i = first; i < end; i++) sum += plan[i];
   return sum / static_cast<double>(end - first);
 }
@@ -40,6 +41,7 @@ __noinline__ __device__ double pidff(const Launch &launch, Drive &d, int64_t ste
   double ff = __dmul_rn(gains[kFF], *now - launch.roll_lataccel[d.first_row + step]);
   const int64_t behind = d.rows - (step + 1);
   const int left = behind < kPlan ? static_cast<int>(behind) : kPlan;
+#pragma unroll 1
   for (int band = 0; band < 3; band++) {
     const int first = band == 0 ? 0 : band == 1 ? 3 : 8, next = band == 0 ? 3 : band == 1 ? 8 : 16;
     if (first >= left) break;

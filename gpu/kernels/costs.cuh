@@ -25,16 +25,26 @@ __noinline__ __device__ double pairwise_block(const Elements &a, int first, int 
     for (int i = 0; i < n; i++) s += a(first + i);
     return s;
   }
-  double r[8];
-#pragma unroll
-  for (int j = 0; j < 8; j++) r[j] = a(first + j);
-  int i = 8;
-  for (; i + 8 <= n; i += 8) {
-#pragma unroll
-    for (int j = 0; j < 8; j++) r[j] += a(first + i + j);
+  // One sum after the other, and pairs of them as they come: a block ends once, and this
+  // takes a fifth of the code of eight sums side by side.
+  double one = 0.0, two = 0.0, s = 0.0;
+  const int eights = n / 8 * 8;
+#pragma unroll 1
+  for (int j = 0; j < 8; j++) {
+    double r = a(first + j);
+#pragma unroll 1
+    for (int i = j + 8; i < eights; i += 8) r += a(first + i);
+    if ((j & 1) == 0) {
+      one = r;
+    } else if ((j & 2) == 0) {
+      two = one + r;
+    } else {
+      r = two + (one + r);
+      s = j == 3 ? r : s + r;
+    }
   }
-  double s = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-  for (; i < n; i++) s += a(first + i);
+#pragma unroll 1
+  for (int i = eights; i < n; i++) s += a(first + i);
   return s;
 }
 

@@ -20,6 +20,7 @@ struct Drive {
   double computed;     // the lataccel that this step computed
   int64_t sampled, serial;  // see Status
   int64_t running;           // 0 where there is no job, or it has failed
+  const Actor *actor;        // of a job that a network steers, otherwise null; set by kernels with policies
 };
 static_assert(sizeof(Drive) == kDrive, "layout.cuh has the size");
 
@@ -31,9 +32,8 @@ __device__ __forceinline__ TraceStep *traced(const Launch &launch, int64_t j, in
 
 // Acted is how a job's network acts in a step, see act.cuh.
 struct Acted {
-  const Actor *actor;  // null where none acts
   double command;
-  int64_t nan;         // element of the observation, or -1
+  int64_t nan;  // element of the observation, or -1
 };
 
 }  // namespace lockstep

@@ -90,12 +90,21 @@ __device__ __forceinline__ void product(float *out, const float *a, const float 
   product<R>(out, a, weights, weights + kWidth / kPanel / 2 * (kWidth * kPanel));
 }
 
+// each_behind calls f with the items that are this thread's, where the first threads have
+// something else to do; if there are no more, with all the others.
+template <class F>
+__device__ __forceinline__ void each_behind(int first, int items, F f) {
+  const Thread t = this_thread();
+  if (first >= t.count) first = 0;
+  if (t.index < first) return;
+#pragma unroll 1
+  for (int item = t.index - first; item < items; item += t.count - first) f(item);
+}
+
 // each calls f with the items that are this thread's.
 template <class F>
 __device__ __forceinline__ void each(int items, F f) {
-  const Thread t = this_thread();
-#pragma unroll 1
-  for (int item = t.index; item < items; item += t.count) f(item);
+  each_behind(0, items, f);
 }
 
 // each_own calls f with the offsets of the four columns that this thread has in
@@ -110,67 +119,106 @@ __device__ __forceinline__ void each_own(F f) {
   }
 }
 
-// load_columns reads one or two weights.
+// load_columns reads one weight or four.
 __device__ __forceinline__ void load_columns(float (&v)[1], const float *w) { v[0] = __ldg(w); }
-__device__ __forceinline__ void load_columns(float (&v)[2], const float *w) {
-  const float2 u = __ldg(reinterpret_cast<const float2 *>(w));
+__device__ __forceinline__ void load_columns(float (&v)[4], const float *w) {
+  const float4 u = load_weights(w);
   v[0] = u.x;
   v[1] = u.y;
+  v[2] = u.z;
+  v[3] = u.w;
 }
 
-// last_product computes Columns columns of a·W for Rows of R rows in each thread,
-// where there are few rows: at the last position. The first k of the weights' depth
-// values of k are used.
-template <int R, int Rows, int Columns>
-__noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride, const float *weights, int depth,
-                                          int k, int columns) {
-  enum { kAhead = Columns == 1 ? 64 : 16 };  // values of k whose weights are on their way
-  const Thread t = this_thread();
-  const int groups = columns / Columns;
-  for (int item = t.index; item < groups * ((R + Rows - 1) / Rows); item += t.count) {
-    const int column = item % groups * Columns, first = item / groups * Rows;
-    const float *w = weights + (column / kPanel) * (depth * kPanel) + column % kPanel;
-    float acc[Rows][Columns], now[kAhead][Columns], next[kAhead][Columns];
-    const float *rows[Rows];
+// load_ahead reads a set of weights, as many values of k as it has.
+template <int Ahead, int Columns>
+__device__ __forceinline__ void load_ahead(float (&set)[Ahead][Columns], const float *w) {
+#pragma unroll
+  for (int j = 0; j < Ahead; j++) load_columns(set[j], w + j * kPanel);
+}
+
+// multiply_set continues the chains of Rows rows over the values of k of a set.
+template <int Rows, int Ahead, int Columns>
+__device__ __forceinline__ void multiply_set(float (&acc)[Rows][Columns], const float *const (&rows)[Rows], int from,
+                                             const float (&set)[Ahead][Columns]) {
+#pragma unroll
+  for (int j = 0; j < Ahead; j += 4) {
 #pragma unroll
     for (int i = 0; i < Rows; i++) {
+      const float4 v = load4(rows[i] + from + j);
+#pragma unroll
+      for (int c = 0; c < Columns; c++) {
+        acc[i][c] = fmaf(v.x, set[j][c], acc[i][c]);
+        acc[i][c] = fmaf(v.y, set[j + 1][c], acc[i][c]);
+        acc[i][c] = fmaf(v.z, set[j + 2][c], acc[i][c]);
+        acc[i][c] = fmaf(v.w, set[j + 3][c], acc[i][c]);
+      }
+    }
+  }
+}
+
+// A Begin says how last_product does: kReady, where all of a is written; otherwise with a
+// barrier, up to which others may write a, and with a half of the threads, which has its
+// first weights loaded while the other half computes a.
+enum Begin { kReady, kFirstHalf, kSecondHalf };
+
+// last_product computes Columns columns of a·W for half of R rows in each thread, where
+// there are few rows: at the last position, and in the networks that steer. Lanes n and
+// n^1 have the same columns, lanes n and n^2 the same rows, and all rows of a column are
+// in one warp, so that a block reads a weight once. The first k of the weights' depth
+// values of k are used, a multiple of 64. Where there is a bias, it is added to four
+// columns, and ReLU follows.
+template <int R, int Columns>
+__noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride, const float *weights, int depth,
+                                          int k, int columns, const float *bias, Begin begin) {
+  enum { kFew = (R + 1) / 2, kGroups = (R + kFew - 1) / kFew, kAhead = Columns == 1 ? 64 : 16 };
+  const Thread t = this_thread();
+  const int items = columns / Columns * kGroups;
+  int item = t.index - (begin == kSecondHalf ? t.count / 2 : 0);
+  if (item < 0) item += t.count;
+#pragma unroll 1
+  for (; item < items || item < t.count; item += t.count) {
+    // A thread without an item loads as the first has it, and comes to the barrier.
+    const int column = item < items ? item / kGroups * Columns : 0, first = item % kGroups * kFew;
+    const float *w = weights + (column / kPanel) * (depth * kPanel) + column % kPanel;
+    float acc[kFew][Columns], now[kAhead][Columns], next[kAhead][Columns];
+    load_ahead(now, w);
+    if (begin != kReady && item < t.count) __syncthreads();
+    if (item >= items) break;
+    const float *rows[kFew];
+#pragma unroll
+    for (int i = 0; i < kFew; i++) {
       rows[i] = a + (first + i < R ? first + i : R - 1) * stride;
 #pragma unroll
       for (int c = 0; c < Columns; c++) acc[i][c] = 0.0f;
     }
-#pragma unroll
-    for (int j = 0; j < kAhead; j++) load_columns(now[j], w + j * kPanel);
 #pragma unroll 1
     for (int from = 0; from < k; from += kAhead) {
       w += from + kAhead < k ? kAhead * kPanel : 0;
-#pragma unroll
-      for (int j = 0; j < kAhead; j++) load_columns(next[j], w + j * kPanel);
-#pragma unroll
-      for (int j = 0; j < kAhead; j += 4) {
-#pragma unroll
-        for (int i = 0; i < Rows; i++) {
-          const float4 v = load4(rows[i] + from + j);
-#pragma unroll
-          for (int c = 0; c < Columns; c++) {
-            acc[i][c] = fmaf(v.x, now[j][c], acc[i][c]);
-            acc[i][c] = fmaf(v.y, now[j + 1][c], acc[i][c]);
-            acc[i][c] = fmaf(v.z, now[j + 2][c], acc[i][c]);
-            acc[i][c] = fmaf(v.w, now[j + 3][c], acc[i][c]);
-          }
-        }
-      }
+      load_ahead(next, w);
+      multiply_set(acc, rows, from, now);
 #pragma unroll
       for (int j = 0; j < kAhead; j++) {
 #pragma unroll
         for (int c = 0; c < Columns; c++) now[j][c] = next[j][c];
       }
     }
+    if (Columns > 1 && bias != nullptr) {
+      float b[Columns];
+      load_columns(b, bias + column);
 #pragma unroll
-    for (int i = 0; i < Rows; i++) {
-      if (first + i < R) {
+      for (int i = 0; i < kFew; i++) {
 #pragma unroll
-        for (int c = 0; c < Columns; c++) out[(first + i) * out_stride + column + c] = acc[i][c];
+        for (int c = 0; c < Columns; c++) {
+          const float y = acc[i][c] + b[c];
+          acc[i][c] = y > 0.0f ? y : 0.0f;
+        }
       }
+    }
+#pragma unroll
+    for (int i = 0; i < kFew; i++) {
+      if (first + i >= R) continue;
+#pragma unroll
+      for (int c = 0; c < Columns; c++) out[(first + i) * out_stride + column + c] = acc[i][c];
     }
   }
 }
@@ -344,6 +392,94 @@ __noinline__ __device__ void attention_softmax(float *row, int n, int64_t lanes)
 // float32(1/√32), the alpha of the scores' product.
 #define LOCKSTEP_SCORE_SCALE 0x1.6a09e6p-3f
 
+// score is one of a query and a key of a head.
+__device__ __forceinline__ float score(const float *q, const float *k) {
+  float acc = 0.0f;
+#pragma unroll
+  for (int p = 0; p < kHeadSize; p += 4) {
+    const float4 u = load4(q + p), v = load4(k + p);
+    acc = fmaf(u.x, v.x, acc);
+    acc = fmaf(u.y, v.y, acc);
+    acc = fmaf(u.z, v.z, acc);
+    acc = fmaf(u.w, v.w, acc);
+  }
+  return acc * LOCKSTEP_SCORE_SCALE;
+}
+
+// score_tile writes the scores of 4 queries and 5 keys, Stride apart as all rows, to
+// rows of s.
+template <int Stride>
+__device__ __forceinline__ void score_tile(float *s, int s_stride, const float *q, const float *k) {
+  float acc[4][5];
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+#pragma unroll
+    for (int j = 0; j < 5; j++) acc[i][j] = 0.0f;
+  }
+#pragma unroll 2
+  for (int p = 0; p < kHeadSize; p += 4) {
+    float4 u[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) u[i] = load4(q + i * Stride + p);
+#pragma unroll
+    for (int j = 0; j < 5; j++) {
+      const float4 v = load4(k + j * Stride + p);
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        acc[i][j] = fmaf(u[i].x, v.x, acc[i][j]);
+        acc[i][j] = fmaf(u[i].y, v.y, acc[i][j]);
+        acc[i][j] = fmaf(u[i].z, v.z, acc[i][j]);
+        acc[i][j] = fmaf(u[i].w, v.w, acc[i][j]);
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+#pragma unroll
+    for (int j = 0; j < 5; j++) s[i * s_stride + j] = acc[i][j] * LOCKSTEP_SCORE_SCALE;
+  }
+}
+
+// mixed is a column of P·V for a row p of P, over all 20 keys.
+template <int Stride>
+__device__ __forceinline__ float mixed(const float *p, const float *v) {
+  float acc = 0.0f;
+  // Loads of four by name: nvcc joins single ones in another way in each run, and
+  // `make kernels-check` would not find the same code again.
+#pragma unroll
+  for (int k = 0; k < kContext; k += 4) {
+    const float4 w = load4(p + k);
+    acc = fmaf(w.x, v[k * Stride], acc);
+    acc = fmaf(w.y, v[(k + 1) * Stride], acc);
+    acc = fmaf(w.z, v[(k + 2) * Stride], acc);
+    acc = fmaf(w.w, v[(k + 3) * Stride], acc);
+  }
+  return acc;
+}
+
+// mixed_tile writes 5 rows and 4 columns of P·V. P's rows are those of a head.
+template <int Stride>
+__device__ __forceinline__ void mixed_tile(float *out, const float *p, const float *v) {
+  float4 acc[5];
+#pragma unroll
+  for (int i = 0; i < 5; i++) acc[i] = zero4();
+#pragma unroll 1
+  for (int k = 0; k < kContext; k += 4) {
+    const float4 v0 = load4(v + k * Stride), v1 = load4(v + (k + 1) * Stride);
+    const float4 v2 = load4(v + (k + 2) * Stride), v3 = load4(v + (k + 3) * Stride);
+#pragma unroll
+    for (int i = 0; i < 5; i++) {
+      const float4 w = load4(p + i * kHeads * kContext + k);
+      fma4(acc[i], w.x, v0);
+      fma4(acc[i], w.y, v1);
+      fma4(acc[i], w.z, v2);
+      fma4(acc[i], w.w, v3);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 5; i++) store4(out + i * Stride, acc[i]);
+}
+
 // attention adds a layer's self-attention to the residual stream.
 template <int R>
 __device__ __forceinline__ void attention(const Launch &launch, const Activations &a, const float *layer) {
@@ -364,37 +500,7 @@ __device__ __forceinline__ void attention(const Launch &launch, const Activation
       if (key > row + 3) return;
       const float *q = a.work + (route * kContext + row) * B::kStride + head * kHeadSize;
       const float *k = a.work + (route * kContext + key) * B::kStride + kHalf + head * kHeadSize;
-      float acc[4][5];
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-#pragma unroll
-        for (int j = 0; j < 5; j++) acc[i][j] = 0.0f;
-      }
-#pragma unroll 2
-      for (int p = 0; p < kHeadSize; p += 4) {
-        float4 u[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) u[i] = load4(q + i * B::kStride + p);
-#pragma unroll
-        for (int j = 0; j < 5; j++) {
-          const float4 v = load4(k + j * B::kStride + p);
-#pragma unroll
-          for (int i = 0; i < 4; i++) {
-            acc[i][j] = fmaf(u[i].x, v.x, acc[i][j]);
-            acc[i][j] = fmaf(u[i].y, v.y, acc[i][j]);
-            acc[i][j] = fmaf(u[i].z, v.z, acc[i][j]);
-            acc[i][j] = fmaf(u[i].w, v.w, acc[i][j]);
-          }
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < 4; i++) {
-        float *s = a.scores + ((route * kContext + row + i) * kHeads + 2 * pair + head) * kContext + key;
-#pragma unroll
-        for (int j = 0; j < 5; j++) {
-          s[j] = acc[i][j] * LOCKSTEP_SCORE_SCALE;
-        }
-      }
+      score_tile<B::kStride>(a.scores + ((route * kContext + row) * kHeads + 2 * pair + head) * kContext + key, kHeads * kContext, q, k);
     });
     __syncthreads();
   }
@@ -410,24 +516,7 @@ __device__ __forceinline__ void attention(const Launch &launch, const Activation
     const int head = column / kHeadSize;
     const float *s = a.scores + ((route * kContext + row) * kHeads + head) * kContext;
     const float *v = a.work + route * kContext * B::kStride + column;
-    float4 acc[5];
-#pragma unroll
-    for (int i = 0; i < 5; i++) acc[i] = zero4();
-#pragma unroll
-    for (int k = 0; k < kContext; k += 4) {
-      const float4 v0 = load4(v + k * B::kStride), v1 = load4(v + (k + 1) * B::kStride);
-      const float4 v2 = load4(v + (k + 2) * B::kStride), v3 = load4(v + (k + 3) * B::kStride);
-#pragma unroll
-      for (int i = 0; i < 5; i++) {
-        const float4 p = load4(s + i * kHeads * kContext + k);
-        fma4(acc[i], p.x, v0);
-        fma4(acc[i], p.y, v1);
-        fma4(acc[i], p.z, v2);
-        fma4(acc[i], p.w, v3);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < 5; i++) store4(a.normed + (route * kContext + row + i) * B::kStride + column, acc[i]);
+    mixed_tile<B::kStride>(a.normed + (route * kContext + row) * B::kStride + column, s, v);
   });
   __syncthreads();
   product<R>(a.work, a.normed, layer + kProjection);
@@ -438,17 +527,18 @@ __device__ __forceinline__ void attention(const Launch &launch, const Activation
   __syncthreads();
 }
 
-// mlp adds a layer's perceptron to the residual stream. The hidden columns come in
-// chunks of 128; their share of the output stays in registers, but for a part of
-// that of the first two chunks, which waits in the scores' buffer.
-template <int R>
-__device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, const float *layer) {
+// add_panels adds ½·a·W to the residual stream, K being 512, of which ONNX Runtime makes
+// two panels. a comes in chunks of 128 columns, which chunk writes to work; the chains
+// stay in registers, but for a part of the first panel's sums, which waits in the scores'
+// buffer. It ends with a barrier.
+template <int R, class Chunk>
+__device__ __forceinline__ void add_panels(const Activations &a, const float *weights, Chunk chunk) {
   typedef Block<R> B;
-  enum { kPanels = kWidth / kPanel, kRoom = B::kScores / (4 * kMaxThreads), kKept = B::kTile < kRoom ? B::kTile : kRoom };
+  // With all the room taken, ptxas loads weights late for R = 5.
+  enum { kPanels = kWidth / kPanel, kRoom = B::kScores / (4 * kMaxThreads) - (R == 5 ? 1 : 0), kKept = B::kTile < kRoom ? B::kTile : kRoom };
   const auto kept = [&](int i) { return a.scores + 4 * (kMaxThreads * i + thread_index()); };
-  layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride, layer + kMLPNorm, a.work);
   // Eight warps compute all columns of the output at once, fewer take turns and
-  // compute the hidden ones anew in each.
+  // have the chunks written anew in each.
 #pragma unroll 1
   for (int turn = 0; turn < kPanels; turn += this_thread().warps) {
     float4 acc[B::kTile], half[B::kTile - kKept + 1];
@@ -457,21 +547,16 @@ __device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, 
 #pragma unroll
     for (int i = kKept; i < B::kTile; i++) half[i - kKept] = zero4();
 #pragma unroll 1
-    for (int chunk = 0; chunk < kHidden / kWidth; chunk++) {
-      product<R>(a.work, a.normed, layer + kFC + chunk * (kWidth * kWidth));
-      each_own<R>([&](int at) {
-        const float4 f = load4(a.work + at);
-        store4(a.work + at, make_float4(gelu(f.x), gelu(f.y), gelu(f.z), gelu(f.w)));
-      });
+    for (int c = 0; c < kHidden / kWidth; c++) {
+      chunk(c);
       __syncthreads();
       const Thread t = this_thread();
       const int panel = turn + t.warp;
       if (panel < kPanels) {
         const Tile tile(t);
         multiply<B::kTile, B::kStride, kWidth>(acc, a.work + tile.row * B::kStride,
-                                               layer + kOut + panel * (kHidden * kPanel) + chunk * (kWidth * kPanel) + tile.column);
-        if (chunk == 1) {
-          // ONNX Runtime cuts K at 256.
+                                               weights + panel * (kHidden * kPanel) + c * (kWidth * kPanel) + tile.column);
+        if (c == 1) {  // the first panel ends
 #pragma unroll
           for (int i = 0; i < B::kTile; i++) {
             const float4 h = make_float4(acc[i].x * 0.5f, acc[i].y * 0.5f, acc[i].z * 0.5f, acc[i].w * 0.5f);
@@ -509,13 +594,42 @@ __device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, 
   __syncthreads();
 }
 
+// mlp adds a layer's perceptron to the residual stream.
+template <int R>
+__device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, const float *layer) {
+  typedef Block<R> B;
+  layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride, layer + kMLPNorm, a.work);
+  add_panels<R>(a, layer + kOut, [&](int chunk) {
+    product<R>(a.work, a.normed, layer + kFC + chunk * (kWidth * kWidth));
+    each_own<R>([&](int at) {
+      const float4 f = load4(a.work + at);
+      store4(a.work + at, make_float4(gelu(f.x), gelu(f.y), gelu(f.z), gelu(f.w)));
+    });
+  });
+}
+
+// add_last_panels is add_panels for the last position alone: rows of x, stride apart. low
+// and high are room for as many.
+template <int R>
+__device__ __forceinline__ void add_last_panels(float *x, int stride, const float *hidden, int hidden_stride, const float *weights, float *low,
+                                                float *high) {
+  last_product<R, 1>(low, stride, hidden, hidden_stride, weights, kHidden, kHidden / 2, kWidth, nullptr, kReady);
+  last_product<R, 1>(high, stride, hidden + kHidden / 2, hidden_stride, weights + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth, nullptr, kReady);
+  __syncthreads();
+  each_last<R>(kWidth, [&](int r, int column) {
+    const int at = r * stride + column;
+    x[at] += fmaf(high[at], 0.5f, low[at] * 0.5f);
+  });
+  __syncthreads();
+}
+
 // last_layer is the last layer, the final norm and the head for the last position
 // alone: only keys and values depend on the others. The logits (R, 1024) come to
 // be in work.
 template <int R>
 __device__ __forceinline__ void last_layer(const Launch &launch, const Activations &a, const float *layer) {
   typedef Block<R> B;
-  enum { kHiddenStride = kHidden + 4, kFew = (R + 1) / 2, kMatrix = kWidth * kWidth };
+  enum { kHiddenStride = kHidden + 4, kMatrix = kWidth * kWidth };
   const float *qkv = layer + kQKV;
   const int64_t norm = launch.layer_norm;
   const float *last = a.residual + (kContext - 1) * B::kStride;  // of route 0; the next is 20 rows on
@@ -524,22 +638,13 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
   float *scores = a.scores;                         // (R, 4, 20)
   float *queries = scores + R * kHeads * kContext;  // (R, 128)
   product<R>(a.work, a.normed, qkv + kMatrix);
-  last_product<R, kFew, 1>(queries, kWidth, a.normed + (kContext - 1) * B::kStride, kContext * B::kStride, qkv, kWidth, kWidth, kWidth);
+  last_product<R, 1>(queries, kWidth, a.normed + (kContext - 1) * B::kStride, kContext * B::kStride, qkv, kWidth, kWidth, kWidth, nullptr, kReady);
   __syncthreads();
   each(R * kHeads * kContext, [&](int item) {
     const int key = item % kContext, head = item / kContext % kHeads, route = item / (kContext * kHeads);
     const float *q = queries + route * kWidth + head * kHeadSize;
     const float *k = a.work + (route * kContext + key) * B::kStride + head * kHeadSize;
-    float acc = 0.0f;
-#pragma unroll
-    for (int p = 0; p < kHeadSize; p += 4) {
-      const float4 u = load4(q + p), v = load4(k + p);
-      acc = fmaf(u.x, v.x, acc);
-      acc = fmaf(u.y, v.y, acc);
-      acc = fmaf(u.z, v.z, acc);
-      acc = fmaf(u.w, v.w, acc);
-    }
-    scores[item] = acc * LOCKSTEP_SCORE_SCALE;
+    scores[item] = score(q, k);
   });
   __syncthreads();
   product<R>(a.work, a.normed, qkv + 2 * kMatrix);
@@ -549,50 +654,30 @@ __device__ __forceinline__ void last_layer(const Launch &launch, const Activatio
   __syncthreads();
 
   // normed is free from here on, and work after the attention.
-  float *x = a.normed, *n = x + R * B::kStride, *mixed = n + R * B::kStride, *low = mixed + R * B::kStride;
+  float *x = a.normed, *n = x + R * B::kStride, *values = n + R * B::kStride, *low = values + R * B::kStride;
   float *hidden = low + R * B::kStride;
   each_last<R>(kWidth, [&](int route, int column) {
     const float *s = scores + (route * kHeads + column / kHeadSize) * kContext;
     const float *v = a.work + route * kContext * B::kStride + column;
-    float acc = 0.0f;
-    // Loads of four by name: nvcc joins single ones in another way in each run, and
-    // `make kernels-check` would not find the same code again.
-#pragma unroll
-    for (int k = 0; k < kContext; k += 4) {
-      const float4 p = load4(s + k);
-      acc = fmaf(p.x, v[k * B::kStride], acc);
-      acc = fmaf(p.y, v[(k + 1) * B::kStride], acc);
-      acc = fmaf(p.z, v[(k + 2) * B::kStride], acc);
-      acc = fmaf(p.w, v[(k + 3) * B::kStride], acc);
-    }
-    mixed[route * B::kStride + column] = acc;
+    values[route * B::kStride + column] = mixed<B::kStride>(s, v);
   });
   __syncthreads();
-  last_product<R, kFew, 1>(x, B::kStride, mixed, B::kStride, layer + kProjection, kWidth, kWidth, kWidth);
+  last_product<R, 1>(x, B::kStride, values, B::kStride, layer + kProjection, kWidth, kWidth, kWidth, nullptr, kReady);
   __syncthreads();
   each_last<R>(kWidth, [&](int r, int column) {
     x[r * B::kStride + column] = last[r * kContext * B::kStride + column] + x[r * B::kStride + column];
   });
   __syncthreads();
   layer_norm<B::kStride>(norm, R, n, x, B::kStride, layer + kMLPNorm, a.work);
-  last_product<R, R, 2>(hidden, kHiddenStride, n, B::kStride, layer + kFC, kWidth, kWidth, kHidden);
+  last_product<R, 4>(hidden, kHiddenStride, n, B::kStride, layer + kFC, kWidth, kWidth, kHidden, nullptr, kReady);
   __syncthreads();
   each_last<R>(kHidden, [&](int r, int column) {
     hidden[r * kHiddenStride + column] = gelu(hidden[r * kHiddenStride + column]);
   });
   __syncthreads();
-  // ONNX Runtime cuts K at 256.
-  const float *out = layer + kOut;
-  last_product<R, kFew, 1>(low, B::kStride, hidden, kHiddenStride, out, kHidden, kHidden / 2, kWidth);
-  last_product<R, kFew, 1>(mixed, B::kStride, hidden + kHidden / 2, kHiddenStride, out + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth);
-  __syncthreads();
-  each_last<R>(kWidth, [&](int r, int column) {
-    const int at = r * B::kStride + column;
-    x[at] += fmaf(mixed[at], 0.5f, low[at] * 0.5f);
-  });
-  __syncthreads();
+  add_last_panels<R>(x, B::kStride, hidden, kHiddenStride, layer + kOut, low, values);
   layer_norm<B::kStride>(norm, R, n, x, B::kStride, launch.weights + kFinalNorm, a.work);
-  last_product<R, R, 2>(a.work, kVocabulary, n, B::kStride, launch.weights + kHead, kWidth, kWidth, kVocabulary);
+  last_product<R, 4>(a.work, kVocabulary, n, B::kStride, launch.weights + kHead, kWidth, kWidth, kVocabulary, nullptr, kReady);
   __syncthreads();
 }
 

@@ -45,12 +45,12 @@ enum {
   kActor = 2,               // numbers that it answers
   kMaxLayers = 16,
   kLayerUnit = 64,          // layers are padded to multiples of it
-  kLayerPanel = 32,         // columns of a panel, which a warp computes
 };
 
-// A Layer is y = W·x + b. Inputs and outputs are padded, so that all threads do the
-// same. W lies in panels of 32 outputs (inputs/4, 32, 4), and behind all W the bias. What pads outputs is +0, and so is then what the next layer reads;
-// what pads inputs is -0, whose product with that changes no sum.
+// A Layer is y = W·x + b. Inputs and outputs are padded, so that all threads do the same.
+// W lies in panels of 16 outputs, as in weights.h, and behind all W the bias. What pads
+// outputs is +0, and so is then what the next layer reads; what pads inputs is -0, whose
+// product with that changes no sum.
 struct Layer {
   int64_t inputs, outputs;
   const float *weights;
@@ -165,14 +165,19 @@ struct Place {
   int64_t rollout, step;
 };
 
-// Observing is the argument of the kernel that observes, a block for each place.
+// Observing is the argument of the kernel that observes, a block for each place; without
+// places one for each rollout, at a step that counts as those of a route do.
 struct Observing {
   const Place *places;
-  const int64_t *route;  // of each rollout
+  const int64_t *route;    // of each rollout
+  int64_t step, end;       // without places: end is one past the last step of any rollout
+  const Job *job;          // and in the place of route
+  const Status *status;    // of those that are not kOK, and of those that have ended, 0 is seen
   const Route *routes;
   const double *roll_lataccel, *v_ego, *a_ego, *target;
-  const double *lataccel, *action;  // (rollouts, kTableSteps)
-  float *out;                       // (places, kObservation)
+  const double *lataccel, *action;  // (rollouts, stride), from kControlStart on
+  int64_t stride;
+  float *out;                       // (places or rollouts, kObservation)
 };
 
 }  // namespace lockstep

@@ -7,9 +7,9 @@
 namespace lockstep {
 
 enum {
-  kVersion = 4,       // of launch.h, weights.h and the names of the kernels
+  kVersion = 5,       // of launch.h, weights.h and the names of the kernels
   kMaxThreads = 256,  // of a block; any multiple of 32 up to it
-  kDrive = 112,       // bytes of rollout.cu's Drive
+  kDrive = 120,       // bytes of rollout.cu's Drive
 #ifdef __CUDACC__
   kGap = 0,
 #else

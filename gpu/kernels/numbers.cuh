@@ -10,6 +10,8 @@
 #define LOCKSTEP_SHARED(name) extern __shared__ float4 name[]
 // Part of it that nobody may read or write, where the CPU runs the kernels.
 #define LOCKSTEP_GUARD(pointer, bytes) ((void)0)
+// Some nanoseconds in which a warp does nothing.
+#define LOCKSTEP_SLEEP(ns) __nanosleep(ns)
 #else
 #include "cpu/cuda.h"
 #endif

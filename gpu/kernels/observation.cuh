@@ -44,6 +44,7 @@ __device__ __forceinline__ double scalar(const View &view, int64_t t, int i) {
   const double last = view.action(t - 1);
   double speed = __dmul_rn(v, v);
   speed = speed > 1.0 ? speed : 1.0;
+  const double errors = i == 10 ? sum_errors(view, t) : 0.0;  // before the others, so that its loads wait with theirs
   double x = 0.0, d = 1.0, s = 1.0, e = 1.0;
   switch (i) {
     case 0: x = target; d = 5.0; break;
@@ -56,7 +57,7 @@ __device__ __forceinline__ double scalar(const View &view, int64_t t, int i) {
     case 7: x = a; d = 4.0; break;
     case 8: x = roll; d = 2.0; break;
     case 9: x = last; d = 2.0; break;
-    case 10: x = sum_errors(view, t); d = 20.0; s = 0.1; e = 5.0; break;
+    case 10: x = errors; d = 20.0; s = 0.1; e = 5.0; break;
     case 11: x = view.target[t + 1 < view.rows ? t + 1 : t] - target; d = 0.1; e = 5.0; break;
     case 12: x = lataccel - before; d = 0.1; e = 5.0; break;
     case 13: x = last - view.action(t - 2); d = 0.1; e = 2.0; break;
@@ -79,18 +80,37 @@ __device__ __forceinline__ float observed_scalar(const View &view, int64_t t, in
   return limited(static_cast<float>(scalar(view, t, i)));
 }
 
-__device__ __forceinline__ float observed(const View &view, int64_t t, int i) {
-  if (i < kScalars + kContext) return limited(__fdiv_rn(static_cast<float>(view.action(t - kContext + (i - kScalars))), 2.0f));
-  i -= kScalars + kContext;
-  if (i < kContext) return limited(__fdiv_rn(static_cast<float>(view.lataccel(t - (kContext + 1) + i)), 5.0f));
+// Columns that elements from kScalars on come from.
+enum { kActions, kLataccels, kTargets, kRolls, kSpeeds, kAccelerations };
+
+// An Element is one of these: its column, row and unit. A row behind the last stands for
+// the last.
+struct Element {
+  int column;
+  int64_t row;
+  float unit;
+};
+
+__device__ __forceinline__ Element element(int64_t t, int i) {
+  i -= kScalars;
+  if (i < kContext) return {kActions, t - kContext + i, 2.0f};
   i -= kContext;
-  const int column = i / kPlanRows;
-  int64_t row = t + 1 + i % kPlanRows;
-  if (row > t + kPlanRows - 1) row = t + kPlanRows - 1;
-  if (row > view.rows - 1) row = view.rows - 1;
-  const double *of = column == 0 ? view.target : column == 1 ? view.roll : column == 2 ? view.v : view.a;
-  const float unit = column == 0 ? 5.0f : column == 1 ? 2.0f : column == 2 ? 40.0f : 4.0f;
-  return limited(__fdiv_rn(static_cast<float>(of[row]), unit));
+  if (i < kContext) return {kLataccels, t - (kContext + 1) + i, 5.0f};
+  i -= kContext;
+  const int column = i / kPlanRows, later = i % kPlanRows;
+  return {kTargets + column, t + (later < kPlanRows - 1 ? 1 + later : kPlanRows - 1), column == 0 ? 5.0f : column == 1 ? 2.0f : column == 2 ? 40.0f : 4.0f};
+}
+
+// in_units is an element from its number.
+__device__ __forceinline__ float in_units(double x, float unit) { return limited(__fdiv_rn(static_cast<float>(x), unit)); }
+
+__device__ __forceinline__ float observed(const View &view, int64_t t, int i) {
+  const Element e = element(t, i);
+  const int64_t row = e.row < view.rows ? e.row : view.rows - 1;
+  if (e.column == kActions) return in_units(view.action(row), e.unit);
+  if (e.column == kLataccels) return in_units(view.lataccel(row), e.unit);
+  const double *of = e.column == kTargets ? view.target : e.column == kRolls ? view.roll : e.column == kSpeeds ? view.v : view.a;
+  return in_units(of[row], e.unit);
 }
 
 }  // namespace lockstep

@@ -7,8 +7,16 @@ namespace lockstep {
 
 // observe computes an observation in each block.
 __device__ __forceinline__ void observe(const Observing &o) {
-  const Place &place = o.places[blockIdx.x];
-  const Route &route = o.routes[o.route[place.rollout]];
+  const bool placed = o.places != nullptr;
+  const int64_t rollout = placed ? o.places[blockIdx.x].rollout : blockIdx.x;
+  const int64_t step = placed ? kControlStart + o.places[blockIdx.x].step : o.step;
+  const Route &route = o.routes[placed ? o.route[rollout] : o.job[rollout].route];
+  float *out = o.out + static_cast<int64_t>(blockIdx.x) * kObservation;
+  const Thread t = this_thread();
+  if (!placed && (o.status[rollout].code != kOK || step >= route.rows || step >= o.end)) {
+    for (int i = t.index; i < kObservation; i += t.count) out[i] = 0.0f;
+    return;
+  }
   View view;
   view.roll = o.roll_lataccel + route.first;
   view.v = o.v_ego + route.first;
@@ -16,11 +24,8 @@ __device__ __forceinline__ void observe(const Observing &o) {
   view.target = o.target + route.first;
   view.rows = route.rows;
   view.early = view.target;
-  view.late = o.lataccel + place.rollout * kTableSteps;
-  view.actions = o.action + place.rollout * kTableSteps;
-  const int64_t step = kControlStart + place.step;
-  float *out = o.out + static_cast<int64_t>(blockIdx.x) * kObservation;
-  const Thread t = this_thread();
+  view.late = o.lataccel + rollout * o.stride;
+  view.actions = o.action + rollout * o.stride;
   for (int i = t.index; i < kScalars; i += t.count) out[i] = observed_scalar(view, step, i);
   for (int i = kScalars + t.index; i < kObservation; i += t.count) out[i] = observed(view, step, i);
 }

@@ -70,6 +70,7 @@ __noinline__ __device__ void begin(const Launch &launch, Drive &d, int64_t j, ui
   d.rows = d.end = route.rows;
   if ((launch.shortcuts & kStopAtCostEnd) != 0 && d.end > kCostEnd) d.end = kCostEnd;
   d.running = 1;
+  if constexpr (Policies) d.actor = launch.job[j].kind == kNetwork ? launch.job[j].actor : nullptr;
   const bool forked = Policies && launch.past_lataccel != nullptr;
   if (launch.first == kContext && !forked) {
     for (int64_t i = 0; i < kContext; i++) {
@@ -273,12 +274,15 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
   float *states = a.scores + B::kRows;                         // (rows, 4)
   double *cdf = reinterpret_cast<double *>(a.residual);        // (R, 1024)
   double *sums = reinterpret_cast<double *>(a.scores);         // (R, chunks)
-  Acted *acted = reinterpret_cast<Acted *>(a.scores);          // (R)
+  Acting<R> &acting = *reinterpret_cast<Acting<R> *>(a.scores);
 
   each((B::kPadded - B::kRows) * B::kStride, [&](int i) {
     const int at = B::kRows * B::kStride + i;
     a.residual[at] = a.normed[at] = a.work[at] = 0.0f;
   });
+  // Blocks that begin together read the same weights at the same time, step for step, and a
+  // phase of few sums for many weights waits for L2. So long rollouts begin up to 63 µs apart.
+  if (launch.end - launch.first >= kControlStart) LOCKSTEP_SLEEP(blockIdx.x % 64 * 1000);
   const int64_t first_job = launch.first_job + static_cast<int64_t>(blockIdx.x) * R;
   if constexpr (Policies) {
     if (launch.past_lataccel != nullptr) {
@@ -300,9 +304,9 @@ __device__ __forceinline__ void rollout(const Launch &launch, float *memory) {
   for (; step < launch.end; step++) {
     int *flag = flags + (step & 1) * R;
     if constexpr (Policies) {
-      if (step >= kControlStart) act<R>(launch, drives, step, acted, a.normed, a.work, a.residual);
+      if (step >= kControlStart) act<R>(launch, drives, step, acting, a.normed, a.work, a.residual);
     }
-    if (const int r = thread_index(); r < R) flag[r] = control<Policies>(launch, drives[r], step, acted + r);
+    if (const int r = thread_index(); r < R) flag[r] = control<Policies>(launch, drives[r], step, acting.acted + r);
     __syncthreads();
     int any = 0;
     for (int r = 0; r < R; r++) any |= flag[r];

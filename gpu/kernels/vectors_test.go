@@ -63,23 +63,32 @@ func holdAll[T any](t *testing.T, operation string, got []T) {
 }
 
 func vectorsOfProducts(t *testing.T, d driver.Device) {
-	const columns = 16
-	for _, kind := range []int64{0, 1, 2} {
-		vectors.Hold(t, "product", func(v vectors.Vector) any {
+	// hold asks for results of equal rows and columns: the second is w, in as many columns.
+	hold := func(operation, kernel string, kind int64, columns, panels, results int) {
+		vectors.Hold(t, operation, func(v vectors.Vector) any {
 			var panel []float32
 			for _, x := range v.Float32s("b") {
 				panel = append(panel, slices.Repeat([]float32{x}, columns)...)
 			}
-			args := abiUnits{n: 1, kind: kind, x: upload(t, d, v.Float32s("a")), w: upload(t, d, panel)}
-			y := unit[float32](t, d, "unit_product", &args, &args.y, columns)
+			args := abiUnits{n: 1, kind: kind, x: upload(t, d, v.Float32s("a")), w: upload(t, d, slices.Repeat(panel, panels))}
+			y := unit[float32](t, d, kernel, &args, &args.y, results)
 			for i := range y {
 				if !same32(y[i], y[0]) {
-					t.Errorf("kind %d: column %d of equal ones is %x, the first %x", kind, i, y[i], y[0])
+					t.Errorf("%s, kind %d: result %d of equal ones is %x, the first %x", operation, kind, i, y[i], y[0])
 				}
 			}
 			return y[:1]
 		})
 	}
+	for _, kind := range []int64{0, 1, 2} {
+		hold("product", "unit_product", kind, 16, 1, 16)
+	}
+	for _, kind := range []int64{0, 1} {
+		hold("score", "unit_score", kind, 1, 1, 20)
+		hold("attention-output", "unit_mixed", kind, 1, 1, 20)
+	}
+	hold("product-panels", "unit_panels", 0, 16, 8, 20*128)
+	hold("product-panels", "unit_panels", 1, 16, 8, 128)
 }
 
 func vectorsAround(t *testing.T, d driver.Device) {

@@ -43,9 +43,8 @@ func Pack(w *model.Weights) []float32 {
 	return out
 }
 
-// layerUnit and layerPanel are those of launch.h: layers are padded to multiples of the
-// one, and lie in panels of the other.
-const layerUnit, layerPanel = 64, 32
+// layerUnit is that of launch.h: layers are padded to multiples of it.
+const layerUnit = 64
 
 func padded(n int) int { return (n + layerUnit - 1) / layerUnit * layerUnit }
 
@@ -68,7 +67,7 @@ func PackLayer(l *lockstep.Layer) (inputs, outputs int, numbers []float32) {
 			if k < l.Inputs {
 				w = l.Weights[o*l.Inputs+k]
 			}
-			numbers[o/layerPanel*inputs*layerPanel+k/4*(4*layerPanel)+o%layerPanel*4+k%4] = w
+			numbers[(o/panel*inputs+k)*panel+o%panel] = w
 		}
 	}
 	copy(numbers[inputs*outputs:], l.Bias)

@@ -237,6 +237,9 @@ func (d *driver) through(p lockstep.Stepper, to int) {
 		if err := p.Step(context.Background(), commands, lataccels); err != nil {
 			d.suite.fatalf("Step %d: %w", lockstep.ContextLength+step, err)
 		}
+		if next := lockstep.ContextLength + step + 1; p.Index() != next {
+			d.suite.fatalf("Index is %d after Step %d, want %d", p.Index(), next-1, next)
+		}
 		for i, got := range lataccels {
 			steps := d.want[i].steps
 			want := steps[min(step, len(steps)-1)].Lataccel

@@ -113,6 +113,7 @@ func TestStepMutants(t *testing.T) {
 			p.Restore(ctx, s)
 			return nil
 		}}},
+		{"stands still", "Index is 20 after Step 20, want 21", stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error { return nil }}},
 		{"cannot restore", "Restore of a snapshot", stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error { return errors.New("no") }}},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

@@ -11,8 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -341,9 +343,14 @@ var targets = []struct {
 func (g *run) target(ctx context.Context, c *verdict.Check, name string) error {
 	c.Command = "make " + name
 	var printed capture
+	var leftOut []verdict.Case
 	// The targets say themselves what is built in.
 	env := slices.DeleteFunc(slices.Clone(g.env), func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") })
 	status, err := program(ctx, c, g.Root, env, []string{"make", "--no-print-directory", name}, func(line []byte) error {
+		if m := skipped.FindStringSubmatch(string(line)); m != nil {
+			n, _ := strconv.Atoi(m[1]) // digits
+			leftOut = append(leftOut, slices.Repeat([]verdict.Case{{Class: "pytest", Name: m[2], Outcome: verdict.NotRun, Message: m[2] + ": " + m[3]}}, n)...)
+		}
 		printed.Write(append(line, '\n'))
 		return nil
 	})
@@ -354,9 +361,12 @@ func (g *run) target(ctx context.Context, c *verdict.Check, name string) error {
 		c.Output = printed.String() + c.Output
 		return err
 	}
-	c.Cases = append(c.Cases, verdict.Case{Class: "make", Name: name, Outcome: verdict.Passed})
+	c.Cases = append(append(c.Cases, verdict.Case{Class: "make", Name: name, Outcome: verdict.Passed}), leftOut...)
 	return nil
 }
+
+// skipped is how pytest -rs prints that tests were left out: how many, where and why.
+var skipped = regexp.MustCompile(`^SKIPPED \[(\d+)\] (\S+?:\d+): (.*)$`)
 
 // mutants plants faults in the engines that have changed: all of them, or a sample.
 func (g *run) mutants(ctx context.Context, c *verdict.Check) error {

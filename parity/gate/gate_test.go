@@ -416,12 +416,16 @@ func TestTarget(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine\nbad:\n\t@echo spoilt; exit 1\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine\nless:\n\t@echo 'SKIPPED [2] python/tests/a.py:4: no torch'\nbad:\n\t@echo spoilt; exit 1\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	g := &run{Config: Config{Root: root}, env: os.Environ()}
 	var c verdict.Check
 	if err := g.target(t.Context(), &c, "good"); err != nil || c.Count(verdict.Passed) != 1 || c.Command != "make good" {
+		t.Errorf("%v, %+v", err, c)
+	}
+	c = verdict.Check{}
+	if err := g.target(t.Context(), &c, "less"); err != nil || c.Count(verdict.NotRun) != 2 || c.Cases[2].Message != "python/tests/a.py:4: no torch" {
 		t.Errorf("%v, %+v", err, c)
 	}
 	c = verdict.Check{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,6 +142,56 @@ func TestPatched(t *testing.T) {
 func TestFindRoot(t *testing.T) {
 	if _, err := FindRoot(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is not inside lockstep's source") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestJudge: a fault is caught where tests ran and failed. That go could not run them, for
+// the code or the machine, says nothing of it.
+func TestJudge(t *testing.T) {
+	failed := errors.New("exit status 1")
+	const outside = "panic: y\n\ngoroutine 7 [running]:\nFAIL\tlockstep/p\t0.009s\nFAIL\n"
+	for _, c := range []struct {
+		test, out, caught, want string // the test that is named, or the error's text
+		err                     error
+	}{
+		{test: "./p", out: "ok  \tlockstep/p\t0.002s\n"},
+		{test: "./p", out: "--- FAIL: TestOne (0.00s)\n    one_test.go:9: no\nFAIL\nFAIL\tlockstep/p\t0.002s\nFAIL\n", err: failed, caught: "TestOne"},
+		{test: "./p", out: "--- FAIL: TestOne (0.00s)\n" + outside, err: failed, caught: "TestOne"},
+		{test: "./p", out: outside, err: failed, caught: "./p does not end well"},
+		{test: "./p", out: "exit status 3\nFAIL\tlockstep/p\t0.002s\nFAIL\n", err: failed, caught: "./p does not end well"},
+		{test: "./p", out: "signal: killed\nFAIL\tlockstep/p\t0.003s\nFAIL\n", err: failed, want: "tests did not run: exit status 1\nsignal: killed"},
+		{test: "./p", out: "fork/exec /tmp/p.test: permission denied\nFAIL\tlockstep/p\t0.000s\nFAIL\n", err: failed, want: "permission denied"},
+		{test: "./p", out: "# lockstep/p\np/p.go:3:1: syntax error\nFAIL\tlockstep/p [build failed]\nFAIL\n", err: failed, want: "syntax error"},
+		{test: "./p", out: "# ./p\nFAIL\t./p [setup failed]\nFAIL\n", err: failed, want: "setup failed"},
+		{test: "./p", out: "go: writing stat cache: no space left on device\n", err: failed, want: "no space left on device"},
+		{test: "./p", out: "panic: of the go command\n", err: failed, want: "panic: of the go command"},
+		{test: "./p", err: exec.ErrNotFound, want: "executable file not found"},
+		{out: "=== RUN   TestProbe\n" + verdictLine + `{"caught":true,"stage":"cdf"}` + "\nok\n", caught: "cdf"},
+		{out: "=== RUN   TestProbe\n--- PASS: TestProbe (0.00s)\n", want: "no verdict"},
+		{out: "--- FAIL: TestProbe (0.00s)\n", err: failed, want: "no verdict: exit status 1"},
+	} {
+		v, err := (&Fault{Name: "f", Test: c.test}).judge([]byte(c.out), c.err)
+		if v.Caught != (c.caught != "") || v.Detail+v.Stage != c.caught {
+			t.Errorf("%q: %+v, want %q", c.out, v, c.caught)
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: error %v, want %q", c.out, err, c.want)
+		}
+	}
+}
+
+// TestFailingGo: where go itself fails for the machine, a fault was not tried.
+func TestFailingGo(t *testing.T) {
+	t.Setenv("GOTMPDIR", filepath.Join(t.TempDir(), "none"))
+	for _, f := range []Fault{{Name: "tested", Test: "./parity/schema"}, {Name: "probed", Engine: "reference"}} {
+		root, err := FindRoot(".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := (&planter{root}).plant(t.Context(), &f)
+		if m.Caught || !strings.Contains(m.Error, "creating work dir") {
+			t.Errorf("%+v", m)
+		}
 	}
 }
 

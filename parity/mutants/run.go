@@ -232,34 +232,47 @@ func (p *planter) overlay(dir string, contents map[string]string) (list string, 
 	return list, os.WriteFile(list, data, 0o666)
 }
 
-// failedTest is the line of a test that failed.
-var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+// Lines of go test: of a test that failed, of a package whose tests ran and did not pass,
+// and of one whose tests the machine did not start or ended.
+var (
+	failedTest    = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+	failedPackage = regexp.MustCompile(`(?m)^FAIL\t\S+\t[0-9.]+s$`)
+	notRun        = regexp.MustCompile(`(?m)^(fork/exec .*|signal: killed)\nFAIL\t`)
+)
 
 // verdictLine begins the line with TestProbe's verdict.
 const verdictLine = "verdict: "
 
-// test runs tests with the fault in them. It is caught if one fails; a package that does
-// not compile is an error, and so is a probe without a verdict.
-func (p *planter) test(ctx context.Context, f *Fault, args []string) (v Verdict, err error) {
+// test runs tests with the fault in them.
+func (p *planter) test(ctx context.Context, f *Fault, args []string) (Verdict, error) {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = p.root
 	out, err := command.CombinedOutput()
+	if ctx.Err() != nil {
+		return Verdict{}, ctx.Err()
+	}
+	return f.judge(out, err)
+}
+
+// judge reads what go test printed and ended with. The fault is caught if the tests ran
+// and one failed, or their program did not end well. A go command that fails in another way,
+// for the code or the machine, is an error, and so is a probe without a verdict.
+func (f *Fault) judge(out []byte, err error) (v Verdict, _ error) {
 	v.Check = "go test " + f.Test
 	_, text, probed := bytes.Cut(out, []byte("\n"+verdictLine))
-	var exit *exec.ExitError
-	switch m := failedTest.FindSubmatch(out); {
-	case ctx.Err() != nil:
-		return v, ctx.Err()
+	failed := failedTest.FindSubmatch(out)
+	switch {
 	case probed:
 		return v, json.NewDecoder(bytes.NewReader(text)).Decode(&v)
-	case err == nil && f.Test != "":
-		return v, nil
-	case f.Test == "" || !errors.As(err, &exit) || bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")):
-		return v, fmt.Errorf("testing with the fault %s: %w\n%s", f.Name, err, out)
-	case m == nil: // a panic outside of a test, or a hang
+	case f.Test == "":
+		return v, fmt.Errorf("testing with the fault %s: no verdict: %w\n%s", f.Name, cmp.Or(err, errors.New("all tests passed")), out)
+	case err == nil:
+	case failed != nil:
+		v.Caught, v.Detail = true, string(failed[1])
+	case failedPackage.Match(out) && !notRun.Match(out): // a panic outside of a test, or an exit
 		v.Caught, v.Detail = true, f.Test+" does not end well"
 	default:
-		v.Caught, v.Detail = true, string(m[1])
+		return v, fmt.Errorf("testing with the fault %s: its tests did not run: %w\n%s", f.Name, err, out)
 	}
 	return v, nil
 }

@@ -149,17 +149,16 @@ func TestCaseErrors(t *testing.T) {
 		"":                   "EOF",
 		`{"format":1}`:       "format version 1, want 2",
 		base + `"batch":[]}`: "no jobs",
-		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:                                                                                         "job 0: no route 1",
-		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:                                                                                        "job 0: no route -1",
-		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                                                                                          `job 0: policy "mpc" is not known`,
-		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                                                                                          "pid: 0 gains, want 3",
-		base + `"batch":[{"route":0,"policy":{"kind":"network"}}]}`:                                                                                      "job 0: the file of policy network: ",
-		base + `"batch":[{"route":0,"policy":{"kind":"table","file":"e30="}}]}`:                                                                          `job 0: the file of policy table: no kind of policy ""`,
-		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                                                                                           "route r: 100 rows, want 101 to",
-		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                                                                                           "cannot unmarshal number 1e9",
-		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:                                                                                      "99999999 rows, want 101 to",
-		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`:                                                                           "a column of 2 values, want 101 or one",
-		base + `"batch":[{"route":0,"policy":{"kind":"zero"}}],"results":[{"steps":1,"hash":"0000000000000000"},{"steps":1,"hash":"0000000000000000"}]}`: "results of 2 jobs, there are 1",
+		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:                "job 0: no route 1",
+		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:               "job 0: no route -1",
+		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                 `job 0: policy "mpc" is not known`,
+		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                 "pid: 0 gains, want 3",
+		base + `"batch":[{"route":0,"policy":{"kind":"network"}}]}`:             "job 0: the file of policy network: ",
+		base + `"batch":[{"route":0,"policy":{"kind":"table","file":"e30="}}]}`: `job 0: the file of policy table: no kind of policy ""`,
+		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                  "route r: 100 rows, want 101 to",
+		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                  "cannot unmarshal number 1e9",
+		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:             "99999999 rows, want 101 to",
+		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`:  "a column of 2 values, want 101 or one",
 	} {
 		path := filepath.Join(dir, "case.json")
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -368,8 +367,12 @@ func TestCaseCheck(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, err := c.Check(nil); err == nil || err.Error() != "rollout 0: no result" {
+	if _, err := c.Check(nil); err == nil || err.Error() != "0 results of 2 rollouts, and 2 are kept" {
 		t.Errorf("%v", err)
+	}
+	c.Results = c.Results[:1]
+	if _, err := c.Check(run(&toy{name: "a"})); err == nil || err.Error() != "2 results of 2 rollouts, and 1 are kept" {
+		t.Errorf("a case that lacks results: %v", err)
 	}
 	if got := PolicyName(nil); got != "" {
 		t.Errorf("no policy is called %q", got)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/schema"
 	"lockstep/parity/trace"
+	"lockstep/parity/verdict"
 )
 
 // tester is a testing.TB or a rapid.T.
@@ -53,6 +55,46 @@ func record(t testing.TB, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
+}
+
+// TestLacking: what a recording has not is counted, stage by stage, and an input of a name
+// that nobody knows is not passed over.
+func TestLacking(t *testing.T) {
+	jobs, a := toyJobs(3, 140), &toy{name: "a"}
+	f := record(t, a, jobs, lockstep.AllSteps, 0)
+	var fewer schema.Digests
+	for i := range f.Rollouts[1].Digests.Len() {
+		s := f.Rollouts[1].Digests.At(i)
+		if i > 0 {
+			s.Has &^= view.Set(Logits)
+		}
+		fewer.Append(s)
+	}
+	f.Rollouts[1].Digests = fewer
+	f.Rollouts[2].End.Outcome = nil
+	r := compare(t, parity.Traced(f), Live(a), jobs, parity.CompareOptions{})
+	if want := map[string]int{Logits: 119, Costs: 1}; r.Err() != nil || !maps.Equal(r.Lacking, want) {
+		t.Errorf("lacking %v, want %v; %v", r.Lacking, want, r.Err())
+	}
+	c := verdict.Comparison{Report: r}
+	if got, want := c.Extent(), "3 of 3 rollouts equal, 360 steps, not compared: 119 of logits, 1 of costs"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	broken := &toy{name: "b", fail: func(route string, step int) error {
+		if route == "00001" && step == 111 {
+			return errors.New("it broke")
+		}
+		return nil
+	}}
+	c.Report = compare(t, Live(broken), Live(broken), jobs, parity.CompareOptions{})
+	if got, want := c.Extent(), "3 of 3 rollouts equal, 331 steps, 1 end with an error on both sides: it broke"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	f.Rollouts[0].Inputs = map[string]string{"row": "140"}
+	r = compare(t, parity.Traced(f), Live(a), jobs, parity.CompareOptions{})
+	if want := `stage route: want inputs of the names a_ego, `; r.First == nil || !strings.Contains(r.First.Error(), want) || !strings.Contains(r.First.Error(), `got one named "row"`) {
+		t.Errorf("%v, want %s", r.Err(), want)
+	}
 }
 
 func TestCompareEqual(t *testing.T) {
@@ -396,8 +438,12 @@ func TestCompareMissingStages(t *testing.T) {
 	// Nor are steps after the last that costs, which a recording has.
 	long := toyJobs(1, 510)
 	r, err = Compare(context.Background(), parity.Traced(record(t, a, long, lockstep.AllSteps, 0)), Live(a), long, lockstep.CostOnly, parity.CompareOptions{})
-	if err != nil || r.Err() != nil || r.Steps != 480 {
-		t.Errorf("%v, %v, %d steps", err, r.Err(), r.Steps)
+	if err != nil || r.Err() != nil || r.Steps != 480 || r.Past != 10 {
+		t.Errorf("%v, %v, %d steps, %d past the end", err, r.Err(), r.Steps, r.Past)
+	}
+	past := verdict.Comparison{Report: r}
+	if got, want := past.Extent(), "1 of 1 rollouts equal, 480 steps, 10 steps past the end not compared"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 	r = compare(t, parity.Traced(record(t, a, long, lockstep.CostOnly, 0)), Live(a), long, parity.CompareOptions{})
 	if r.First == nil || r.First.Stage != schema.Extent || r.First.Step != 500 {

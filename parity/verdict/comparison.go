@@ -109,12 +109,22 @@ func (c *Comparison) Extent() string {
 	}
 	var missing []string
 	for _, stage := range r.Stages {
-		if r.Compared[stage] == 0 {
+		switch n := r.Compared[stage]; {
+		case n == 0:
 			missing = append(missing, stage)
+		case r.Lacking[stage] > 0:
+			missing = append(missing, fmt.Sprintf("%d of %s", r.Lacking[stage], stage))
 		}
 	}
 	if len(missing) > 0 {
 		text += ", not compared: " + strings.Join(missing, ", ")
+	}
+	if r.Past > 0 {
+		text += fmt.Sprintf(", %d steps past the end not compared", r.Past)
+	}
+	failed := slices.DeleteFunc(slices.Clone(r.Rollouts), func(v parity.Verdict) bool { return v.Error == "" })
+	if len(failed) > 0 {
+		text += fmt.Sprintf(", %d end with an error on both sides: %s", len(failed), failed[0].Error)
 	}
 	return text
 }

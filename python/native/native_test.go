@@ -32,3 +32,15 @@ func TestPanicInAStep(t *testing.T) {
 		t.Errorf("the error is %v, want the panic's", err)
 	}
 }
+
+// observed are rollouts whose observations are on a device.
+type observed struct{ lockstep.DeviceStepper }
+
+func (observed) ObserveOnDevice(into uintptr) (uintptr, error) { return into + 256, nil }
+
+func TestDeviceFeatures(t *testing.T) {
+	answer, err := deviceFeatures(nil, &roll{stepper: observed{}}, intoRequest{1024}, nil)
+	if err != nil || answer != (addressAnswer{1280}) {
+		t.Errorf("%v, %v; want where they are", answer, err)
+	}
+}

@@ -192,11 +192,14 @@ func init() { // they refer to one another
 		"costs":    of(costs),
 		"features": of(features),
 		"snapshot": of(snapshot),
-		"restore":  of(restore),
-		"fork":     of(fork),
-		"roll":     of(advance),
-		"bytes":    of(snapshotBytes),
-		"read":     readSnapshot,
+
+		"device_features": of(deviceFeatures),
+
+		"restore": of(restore),
+		"fork":    of(fork),
+		"roll":    of(advance),
+		"bytes":   of(snapshotBytes),
+		"read":    readSnapshot,
 
 		"environments":       makeEnvironments,
 		"environments_begin": of(beginEnvironments),

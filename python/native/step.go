@@ -300,6 +300,23 @@ func features(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 	return nothing{}, nil
 }
 
+type intoRequest struct{ Into uintptr }
+
+type addressAnswer struct {
+	Address uintptr `json:"address"`
+}
+
+// deviceFeatures is features in the device's memory, at an address there, or in an array of
+// the rollouts' own if that is 0. It answers where, and waits for nothing.
+func deviceFeatures(_ *task, r *roll, q intoRequest, _ []byte) (any, error) {
+	d, err := r.device()
+	if err != nil {
+		return nil, err
+	}
+	at, err := d.ObserveOnDevice(q.Into)
+	return addressAnswer{at}, err
+}
+
 // observe computes the observations of the rollouts that run: one row for each of the
 // places, which it sets. They are overwritten by the next.
 func (r *roll) observe(ctx context.Context) ([]float32, error) {

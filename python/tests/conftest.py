@@ -15,9 +15,9 @@ PATIENCE = 1800
 def assets():
     """The folder with the challenge's network and routes, or None."""
     folders = [os.environ["LOCKSTEP_ASSETS"]] if "LOCKSTEP_ASSETS" in os.environ else []
-    folders += [REPOSITORY / "assets", REPOSITORY.parent / "shared" / "assets"]
+    folders += [REPOSITORY / "assets"]
     found = [Path(f) for f in folders if (Path(f) / "tinyphysics.onnx").exists()]
-    if not found and os.environ.get("LOCKSTEP_REQUIRE_ASSETS"):
+    if not found and os.environ.get("LOCKSTEP_REQUIRE_ASSETS") == "1":
         raise FileNotFoundError("the challenge's files are required and not here: set LOCKSTEP_ASSETS")
     return found[0] if found else None
 

@@ -2,7 +2,7 @@
 
 Its library picks kernels by CPUID and XCR0 and has no option for it. It takes those for AVX-512 where the system keeps their registers, which it
 asks with "not rax; test al, 0xE0". Bits 3 and 4 of XCR0 belong to MPX, which Linux has not enabled since 5.6: asked for these as well, it never has
-all. Of the copy's code nothing else differs. It is for measuring alone, on the machine where it is made.
+all. Of the copy's code nothing else differs. It is for the machine where it is made, to measure and to record another profile.
 """
 
 import shutil

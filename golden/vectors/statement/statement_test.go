@@ -127,7 +127,7 @@ var holders = map[string]string{
 	"batched":      "softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F cdf choice decode encode clip sum sum32 costs pid",
 	"onnxruntime": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 tanh softmax-avx512 softmax-avx2 " +
 		"exp-numpy-U exp-numpy-F softmax-numpy-U softmax-numpy-F cdf choice decode encode clip sum sum32 costs pid",
-	"gpu/kernels": "product layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu " +
+	"gpu/kernels": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu " +
 		"softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode encode clip sum costs pid pidff observation",
 	"internal/policies": "pidff observation",
 	"internal/pandas":   "csv2 csvexact",

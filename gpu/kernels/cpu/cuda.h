@@ -36,6 +36,7 @@ void barrier(const char *file, int line);
 #define LOCKSTEP_ARGUMENT(type) const type &
 #define LOCKSTEP_SHARED(name) float4 *name = static_cast<float4 *>(lockstep::cpu::shared_memory())
 #define LOCKSTEP_GUARD(pointer, bytes) lockstep::cpu::guard(pointer, bytes)
+#define LOCKSTEP_SLEEP(ns) ((void)0)
 
 struct alignas(8) float2 {
   float x, y;

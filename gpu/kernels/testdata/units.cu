@@ -208,11 +208,83 @@ extern "C" __global__ void unit_product(const Units *u) {
           if (tile.row == 0) lockstep::store4(y + tile.column, acc[0]);
         }
         break;
-      case 1: lockstep::last_product<1, 1, 1>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel); break;
-      case 2: lockstep::last_product<1, 1, 2>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel); break;
+      case 1: lockstep::last_product<1, 1>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel, nullptr, lockstep::kReady); break;
+      case 2: lockstep::last_product<1, 4>(y, lockstep::kPanel, rows, B::kStride, panel, lockstep::kWidth, lockstep::kWidth, lockstep::kPanel, nullptr, lockstep::kReady); break;
     }
     __syncthreads();
   }
+}
+
+// unit_score: of a query x (32) and a key w (32), y (20). kind 0 is that of all positions,
+// a tile of equal ones, 1 that of the last one.
+extern "C" __global__ void unit_score(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  enum { kStride = lockstep::kHeadSize + 4, kScores = 20 };
+  float *q = reinterpret_cast<float *>(memory), *k = q + 4 * kStride, *s = k + 5 * kStride;
+  for (int i = lockstep::thread_index(); i < 5 * lockstep::kHeadSize; i += static_cast<int>(blockDim.x)) {
+    const int row = i / lockstep::kHeadSize, p = i % lockstep::kHeadSize;
+    if (row < 4) q[row * kStride + p] = u->x[p];
+    k[row * kStride + p] = u->w[p];
+  }
+  __syncthreads();
+  if (u->kind == 1) {
+    lockstep::each(kScores, [&](int i) { s[i] = lockstep::score(q + i / 5 * kStride, k + i % 5 * kStride); });
+  } else if (lockstep::thread_index() == 0) {
+    lockstep::score_tile<kStride>(s, 5, q, k);
+  }
+  __syncthreads();
+  lockstep::each(kScores, [&](int i) { u->y[i] = s[i]; });
+}
+
+// unit_mixed: of a row x (20) of P and a column w (20) of V, y (20). kind 0 is that of all
+// positions, a tile of equal ones, 1 that of the last one.
+extern "C" __global__ void unit_mixed(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  enum { kStride = 4, kRow = lockstep::kHeads * lockstep::kContext, kSums = 5 * kStride };
+  float *p = reinterpret_cast<float *>(memory), *v = p + 5 * kRow, *out = v + lockstep::kContext * kStride;
+  lockstep::each(5 * lockstep::kContext, [&](int i) { p[i / lockstep::kContext * kRow + i % lockstep::kContext] = u->x[i % lockstep::kContext]; });
+  lockstep::each(lockstep::kContext * kStride, [&](int i) { v[i] = u->w[i / kStride]; });
+  __syncthreads();
+  if (u->kind == 1) {
+    lockstep::each(kSums, [&](int i) { out[i] = lockstep::mixed<kStride>(p + i / kStride * kRow, v + i % kStride); });
+  } else if (lockstep::thread_index() == 0) {
+    lockstep::mixed_tile<kStride>(out, p, v);
+  }
+  __syncthreads();
+  lockstep::each(kSums, [&](int i) { u->y[i] = out[i]; });
+}
+
+// unit_panels: ½ of the product of x (512) with equal columns, w (8, 512, 16), added to -0,
+// which changes no bit: y (20, 128) for kind 0, that of all positions, and (128) for 1,
+// that of the last one.
+extern "C" __global__ void unit_panels(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  typedef lockstep::Block<1> B;
+  lockstep::Activations a;
+  a.residual = reinterpret_cast<float *>(memory);
+  a.normed = a.residual + B::kBuffer;
+  a.work = a.normed + B::kBuffer;
+  a.scores = a.work + B::kBuffer;
+  lockstep::each(B::kBuffer, [&](int i) {
+    a.residual[i] = -0.0f;
+    a.work[i] = 0.0f;
+  });
+  lockstep::each(lockstep::kHidden, [&](int i) { a.normed[i] = u->x[i]; });
+  __syncthreads();
+  if (u->kind == 1) {
+    lockstep::add_last_panels<1>(a.residual, B::kStride, a.normed, lockstep::kHidden, u->w, a.work, a.work + B::kStride);
+  } else {
+    lockstep::add_panels<1>(a, u->w, [&](int chunk) {
+      lockstep::each(B::kRows * lockstep::kWidth, [&](int i) {
+        const int k = i % lockstep::kWidth;
+        a.work[i / lockstep::kWidth * B::kStride + k] = u->x[chunk * lockstep::kWidth + k];
+      });
+    });
+  }
+  const int rows = u->kind == 1 ? 1 : B::kRows;
+  lockstep::each(rows * lockstep::kWidth, [&](int i) {
+    u->y[i] = a.residual[i / lockstep::kWidth * B::kStride + i % lockstep::kWidth];
+  });
 }
 
 // unit_cdf: x (1024) probabilities, c (1024) their distribution, as choose sees it.
@@ -252,6 +324,12 @@ extern "C" __global__ void unit_layer(const Units *u) {
   float *in = reinterpret_cast<float *>(memory);
   for (int k = static_cast<int>(threadIdx.x); k < lockstep::kObservation; k += static_cast<int>(blockDim.x)) in[k] = u->x[k];
   __syncthreads();
-  const lockstep::Layer layer = {u->i[0], u->i[1], u->w};
-  lockstep::layer<1>(u->y, lockstep::kObservation, in, layer, static_cast<int>(layer.outputs), 1, u->kind != 0, nullptr);
+  const int inputs = static_cast<int>(u->i[0]), outputs = static_cast<int>(u->i[1]);
+  const float *bias = u->w + inputs * outputs;
+  if (u->kind != 0) {
+    lockstep::last_product<1, 4>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w, inputs, inputs, outputs, bias, lockstep::kReady);
+  } else {
+    lockstep::last_product<1, 1>(u->y, lockstep::kObservation, in, lockstep::kObservation, u->w, inputs, inputs, outputs, nullptr, lockstep::kReady);
+    lockstep::each(outputs, [&](int column) { u->y[column] += bias[column]; });
+  }
 }
