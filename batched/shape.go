@@ -12,7 +12,7 @@ type shape struct{ chunk, group int }
 // then the other chunks for the fastest group.
 var (
 	chunks = []int{20, 40, 80}
-	groups = []int{1, 3} // 60 rows are whole blocks of three and of five
+	groups = []int{1, 3} // 60 rows are whole blocks of three and of six
 )
 
 // fastest is the fastest shape that is known on this CPU for workers with so many

@@ -11,16 +11,7 @@ var _ lockstep.Collector = (*Simulator)(nil)
 
 // Collect rolls jobs out that networks drive, and keeps what training needs.
 func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {
-	e, err := lockstep.NewExperience(jobs)
-	if err != nil {
-		return nil, err
-	}
-	for i, result := range s.simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, e) {
-		if e.Results[i] = result; result.Err != nil {
-			e.Clear(i)
-		}
-	}
-	return e, nil
+	return policies.Collect(ctx, s.simulate, jobs)
 }
 
 // Observe computes observations of collected rollouts.

@@ -24,10 +24,10 @@ func assembly() []*Kernels {
 var setAVX2 = &Kernels{
 	Name: "avx2",
 	MatMul: tiled(
-		band{3, []tile{{2, matMul3x2AVX2}}},
-		band{2, []tile{{2, matMul2x2AVX2}}},
-		band{5, []tile{{1, matMul5x1AVX2}}},
-		band{1, []tile{{4, matMul1x4AVX2}, {1, matMul1x1AVX2}}},
+		band{rows: 3, tiles: []tile{{2, matMul3x2AVX2}}},
+		band{rows: 2, tiles: []tile{{2, matMul2x2AVX2}}},
+		band{rows: 5, tiles: []tile{{1, matMul5x1AVX2}}},
+		band{rows: 1, tiles: []tile{{4, matMul1x4AVX2}, {1, matMul1x1AVX2}}},
 	),
 	LayerNorm: normalise(layerNormAVX2),
 	Gelu:      gelus(geluAVX2),
@@ -50,10 +50,11 @@ var setAVX2 = &Kernels{
 var setAVX512 = &Kernels{
 	Name: "avx512",
 	MatMul: tiled(
-		band{5, []tile{{4, matMul5x4AVX512}}},
-		band{10, []tile{{2, matMul10x2AVX512}, {1, matMul10x1AVX512}}},
-		band{2, []tile{{4, matMul2x4AVX512}}},
-		band{1, []tile{{8, matMul1x8AVX512}, {4, matMul1x4AVX512}, {1, matMul1x1AVX512}}},
+		band{rows: 6, tiles: []tile{{4, matMul6x4AVX512}}, whole: true},
+		band{rows: 5, tiles: []tile{{4, matMul5x4AVX512}}},
+		band{rows: 10, tiles: []tile{{2, matMul10x2AVX512}, {1, matMul10x1AVX512}}},
+		band{rows: 2, tiles: []tile{{4, matMul2x4AVX512}}},
+		band{rows: 1, tiles: []tile{{8, matMul1x8AVX512}, {4, matMul1x4AVX512}, {1, matMul1x1AVX512}}},
 	),
 	LayerNorm: normalise(layerNormAVX2), // its lanes are those of AVX2
 	Gelu:      gelus(geluAVX512),
@@ -78,6 +79,7 @@ var setAVX512 = &Kernels{
 type band struct {
 	rows  int
 	tiles []tile // widest first
+	whole bool   // only where no rows are left over
 }
 
 // A tile computes the rows of a band in so many panels, for blocks in turn.
@@ -107,7 +109,7 @@ func tiled(bands ...band) func(int, int, int, []float32, int, Panels, []float32,
 		i := 0
 		for _, band := range bands {
 			blocks := (m - i) / band.rows
-			if blocks == 0 || panels%band.tiles[len(band.tiles)-1].panels != 0 {
+			if blocks == 0 || band.whole && m%band.rows != 0 || panels%band.tiles[len(band.tiles)-1].panels != 0 {
 				continue
 			}
 			j := 0

@@ -4,6 +4,25 @@
 
 package f32
 
+// matMul6x4AVX512 computes blocks of 6 rows and 64 columns:
+//
+//	for i := range 6 * blocks {
+//		for j := range 64 {
+//			var acc float32
+//			for p := range k {
+//				acc = FMA(a[i*lda+p], b[j/16*panel+p*stride+j%16], acc)
+//			}
+//			if accumulate {
+//				c[i*ldc+j] = FMA(acc, alpha, c[i*ldc+j])
+//			} else {
+//				c[i*ldc+j] = acc * alpha
+//			}
+//		}
+//	}
+//
+//go:noescape
+func matMul6x4AVX512(blocks int, k int, a *float32, lda int, b *float32, stride int, panel int, c *float32, ldc int, alpha float32, accumulate bool)
+
 // matMul5x4AVX512 computes blocks of 5 rows and 64 columns:
 //
 //	for i := range 5 * blocks {

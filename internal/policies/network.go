@@ -1,6 +1,9 @@
 package policies
 
 import (
+	"context"
+	"iter"
+
 	"lockstep"
 )
 
@@ -67,6 +70,24 @@ func (a *Actor) Record(e *lockstep.Experience, rollout, step int, lataccel, acti
 	e.Raw[at], e.Softplus[2*at], e.Softplus[2*at+1] = a.Variate, a.Softplus[0], a.Softplus[1]
 	e.Reward[at] = float32(-StepCost(a.route.Len(), step, a.route.TargetLataccel[step], lataccel[step], lataccel[step-1]))
 	e.Lataccel[at], e.Action[at] = lataccel[step], action[step]
+}
+
+// Simulate is an engine's way of rolling jobs out. Of each step it records into training,
+// unless that is nil.
+type Simulate func(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result]
+
+// Collect rolls jobs out that networks drive: see lockstep.Collector.
+func Collect(ctx context.Context, simulate Simulate, jobs []lockstep.Job) (*lockstep.Experience, error) {
+	e, err := lockstep.NewExperience(jobs)
+	if err != nil {
+		return nil, err
+	}
+	for i, result := range simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}, e) {
+		if e.Results[i] = result; result.Err != nil {
+			e.Clear(i)
+		}
+	}
+	return e, nil
 }
 
 // Observe computes observations of collected rollouts: see lockstep.Collector.

@@ -38,13 +38,9 @@ func Brief() Option { return func(s *suite) { s.brief = true } }
 // have been made of the network of package defaults; defaults.Write writes its file.
 func Test(t *testing.T, sim lockstep.Simulator, opts ...Option) {
 	t.Helper()
-	s, err := newSuite(sim, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range checks {
-		t.Run(c.name, func(t *testing.T) {
-			errs, note := s.perform(c)
+	err := hold(sim, opts, func(name string, perform func() ([]error, string)) {
+		t.Run(name, func(t *testing.T) {
+			errs, note := perform()
 			for _, err := range errs {
 				t.Error(err)
 			}
@@ -52,24 +48,40 @@ func Test(t *testing.T, sim lockstep.Simulator, opts ...Option) {
 				t.Skip(note)
 			}
 		})
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-// Check does what Test does, outside of a test. The error joins all that is wrong;
-// each part begins with the name of its check.
-func Check(sim lockstep.Simulator, opts ...Option) error {
+// Check does what Test does, outside of a test. The error joins all that is wrong; each
+// part begins with the name of its check, and so does each line of what was left out,
+// which says why.
+func Check(sim lockstep.Simulator, opts ...Option) (leftOut []string, err error) {
+	var all []error
+	err = hold(sim, opts, func(name string, perform func() ([]error, string)) {
+		errs, note := perform()
+		for _, err := range errs {
+			all = append(all, fmt.Errorf("%s: %w", name, err))
+		}
+		if note != "" {
+			leftOut = append(leftOut, name+": "+note)
+		}
+	})
+	return leftOut, errors.Join(append(all, err)...)
+}
+
+// hold hands all checks of a simulator to run, in order. Performing one gives what is
+// wrong, or why it is left out.
+func hold(sim lockstep.Simulator, opts []Option, run func(name string, perform func() ([]error, string))) error {
 	s, err := newSuite(sim, opts)
 	if err != nil {
 		return err
 	}
-	var all []error
 	for _, c := range checks {
-		errs, _ := s.perform(c)
-		for _, err := range errs {
-			all = append(all, fmt.Errorf("%s: %w", c.name, err))
-		}
+		run(c.name, func() ([]error, string) { return s.perform(c) })
 	}
-	return errors.Join(all...)
+	return nil
 }
 
 // A check is one part of the contract. Cheap ones come first.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -600,7 +602,30 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestLeftOut: options leave out what they name, and say so.
+// TestREADME: the table has the checks, in their order, and the count of the mutants is
+// theirs.
+func TestREADME(t *testing.T) {
+	data, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\| \\S").FindAllStringSubmatch(string(data), -1) {
+		got = append(got, row[1])
+	}
+	for _, c := range checks {
+		want = append(want, c.name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the table is of %v, want %v", got, want)
+	}
+	if count := fmt.Sprintf(" has %d simulators with one fault each", len(mutants)); !strings.Contains(string(data), count) {
+		t.Errorf("README.md lacks %q", count)
+	}
+}
+
+// TestLeftOut: options leave out what they name, and say so. The simulator has no step
+// mode, so that stepping is always left out.
 func TestLeftOut(t *testing.T) {
 	for _, c := range []struct {
 		option Option

@@ -42,6 +42,7 @@ func main() {
 		avx2.matMul(1, 4, 0)
 		avx2.matMul(1, 1, 0)
 	case "matmul avx512":
+		avx512.matMul(6, 4, 2)
 		avx512.matMul(5, 4, 2)
 		avx512.matMul(2, 4, 0)
 		avx512.matMul(10, 2, 0)
