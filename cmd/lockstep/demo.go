@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
+	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
@@ -40,9 +43,12 @@ func (c *demoCommand) Run(env *environment) error {
 
 	all := []lockstep.Simulator{s.simulator}
 	var absent []string
+	broken := false // an engine that is here does not open
 	for _, e := range engines.Tried()[1:] {
 		sim, err := e.Open(engines.Config{Model: s.modelPath, Profile: s.simulator.Profile()})
 		if err != nil {
+			var lacks *want.Error
+			broken = broken || !errors.As(cmp.Or(e.Absent(), err), &lacks)
 			absent = append(absent, fmt.Sprintf("%s: not here (%v)", e.Name, err))
 			continue
 		}
@@ -64,8 +70,11 @@ func (c *demoCommand) Run(env *environment) error {
 	if _, err := assets.Find(assets.Model); err != nil {
 		fmt.Fprintln(env.stdout, "the challenge's own network: lockstep fetch model")
 	}
-	if different > 0 {
+	switch {
+	case different > 0:
 		return exitStatus(exitParity)
+	case broken:
+		return exitStatus(exitUsage)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"lockstep"
 	"lockstep/defaults"
@@ -229,7 +230,7 @@ func (s *simulation) jobs(policies []lockstep.Policy) []lockstep.Job {
 // simulate runs the jobs under a progress bar. Jobs that an interruption keeps
 // from finishing have its error.
 func (s *simulation) simulate(env *environment, jobs []lockstep.Job, options lockstep.Options) []lockstep.Result {
-	results := make([]lockstep.Result, len(jobs))
+	results := slices.Repeat([]lockstep.Result{{Err: errors.New("the engine gave no result")}}, len(jobs))
 	bar := progress.New(env.stderr, len(jobs), "rollouts")
 	for i, result := range s.simulator.Simulate(env.ctx, jobs, options) {
 		results[i] = result

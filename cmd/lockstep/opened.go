@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 
 	"lockstep"
 	"lockstep/engines"
+	"lockstep/internal/want"
 	"lockstep/parity/verdict"
 )
 
@@ -13,7 +16,7 @@ type opened struct {
 	*engines.Engine
 	lockstep.Simulator // nil if the engine did not open
 
-	absent        error
+	absent        error // a *want.Error if it need not be here; any other is a failure
 	notApplicable string
 }
 
@@ -21,7 +24,7 @@ type opened struct {
 func open(e *engines.Engine, config engines.Config, inexact bool) opened {
 	sim, err := e.Open(config)
 	if err != nil {
-		return opened{Engine: e, absent: err}
+		return opened{Engine: e, absent: cmp.Or(e.Absent(), err)}
 	}
 	o := opened{Engine: e, Simulator: sim}
 	switch err := engines.ProfileKnown(sim); {
@@ -59,11 +62,12 @@ func closeAll(all []opened) {
 
 // unable is the comparison that an engine does not take part in, and false if it does.
 func (o *opened) unable(k verdict.Comparison) (verdict.Comparison, bool) {
+	var absent *want.Error
 	switch {
-	case o.absent != nil && o.Want == nil:
-		k.Error = o.Engine.Name + ": " + o.absent.Error()
+	case errors.As(o.absent, &absent):
+		k.NotRun, k.Lacks = o.Engine.Name+": "+absent.Reason.Error(), absent.Want.Name
 	case o.absent != nil:
-		k.NotRun, k.Lacks = o.Engine.Name+": "+o.absent.Error(), o.Want.Name
+		k.Error = o.Engine.Name + ": " + o.absent.Error()
 	case o.notApplicable != "":
 		k.NotApplicable = o.Engine.Name + ": " + o.notApplicable
 	default:

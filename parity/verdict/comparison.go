@@ -107,6 +107,9 @@ func (c *Comparison) Extent() string {
 	if !r.Exact {
 		text += fmt.Sprintf(", %d tokens differ and are explained", r.Flips.Explained)
 	}
+	for _, t := range r.Tolerated {
+		text += fmt.Sprintf(", %s differs at %d steps, by up to %.3g where that is known", t.Stage, t.Steps, float64(t.Abs))
+	}
 	var missing []string
 	for _, stage := range r.Stages {
 		switch n := r.Compared[stage]; {

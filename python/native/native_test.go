@@ -27,7 +27,7 @@ func TestPanicInATask(t *testing.T) {
 }
 
 func TestPanicInAStep(t *testing.T) {
-	r := &roll{n: 1, stepper: broken{}}
+	r := &roll{turn: newTurn(), n: 1, stepper: broken{}}
 	if err := r.step(make([]float64, 1), make([]float64, 1)); err == nil || !strings.Contains(err.Error(), "in Step") {
 		t.Errorf("the error is %v, want the panic's", err)
 	}
