@@ -76,6 +76,7 @@ class Rollouts:
         self._own = there  # lataccels on the GPU
         self._there: Any = None  # those of the last step, if it was one there
         self._given: Any = None  # and what must live until that step is done
+        self._observed: Any = None  # until the last observation is
         self._learn()
 
     def __len__(self) -> int:
@@ -240,21 +241,26 @@ class Rollouts:
             raise RuntimeError("the library did not take the step")
         raise _native.error(why["error"])
 
-    def features(self, out: npt.NDArray[np.float32] | None = None) -> npt.NDArray[np.float32]:
+    def features(self, out: Any = None) -> Any:
         """Observe every rollout as the challenge's published networks do.
 
         Parameters
         ----------
         out : numpy.ndarray, optional
-            Receives what is returned; contiguous, float32.
+            Receives what is returned; contiguous, float32. On a GPU it may be there, as what
+            :meth:`advance` takes; nothing passes through the host then.
 
         Returns
         -------
         numpy.ndarray
             Shape (N, 256), clipped to ±5; 0 for rollouts that do not run. The numbers are those of
             the published controllers: target, lataccel, their errors and rates, 20 past actions
-            and lataccels, and a preview of 50 rows of target, roll, speed and acceleration.
+            and lataccels, and a preview of 50 rows of target, roll, speed and acceleration. A
+            :class:`DeviceArray`, which the next observation overwrites, if ``out`` is on a GPU or,
+            without one, the last step's actions were.
         """
+        if self._there is not None if out is None else type(out) is not np.ndarray and on_device(out):
+            return self._features_there(out)
         if out is None:
             out = np.empty((self._n, FEATURES), dtype=np.float32)
         elif not isinstance(out, np.ndarray):
@@ -267,6 +273,16 @@ class Rollouts:
             raise ValueError("out: the array is read-only")
         self._handle.call("features", out)
         return out
+
+    def _features_there(self, out: Any) -> Any:
+        """Observe on the GPU."""
+        if self._own is None:
+            raise TypeError('out: it is on a GPU and the rollouts are not: use engine="gpu"')
+        place, shape, into = self._own.place, (self._n, FEATURES), 0
+        if out is not None:
+            into, self._observed = place.address(out, "out", shape, self._handle, written=True, dtype="float32")
+        address = self._handle.call("device_features", into=into)["address"]
+        return DeviceArray(place, address, shape, self._handle, "float32") if out is None else out
 
     def costs(self) -> FloatArray:
         """The costs of rollouts that have ended.

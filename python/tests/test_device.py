@@ -101,14 +101,19 @@ def test_steps_on_the_gpu_are_steps(gpu, driver, three):
     with gpu.reset(three) as host, gpu.reset(three) as there:
         given = [Array(driver, a) for a in actions[:4]]
         outs = [Array(driver, np.zeros(3)) for _ in given]
+        seen = [Array(driver, np.zeros((3, 256), np.float32)) for _ in given]
         passed = driver.standin and driver.passed()
-        for a, out in zip(given, outs, strict=True):
+        for a, out, features in zip(given, outs, seen, strict=True):
             assert there.advance(a, out=out) is out
             assert there.lataccel is out
+            assert there.features(out=features) is features
+        own = there.features()
+        assert (own.shape, own.dtype) == ((3, 256), "float32")
         assert not driver.standin or driver.passed() == passed, "something went through the host"
-        want = [host.advance(a) for a in actions[:4]]
-        for out, w in zip(outs, want, strict=True):
-            np.testing.assert_array_equal(driver.download(out.address, 3), w)
+        for a, out, features in zip(actions[:4], outs, seen, strict=True):
+            np.testing.assert_array_equal(driver.download(out.address, 3), host.advance(a))
+            assert driver.download(features.address, 3 * 128).tobytes() == host.features().tobytes()
+        assert driver.download(own.__cuda_array_interface__["data"][0], 3 * 128).tobytes() == host.features().tobytes()
         # The rollouts' own array goes by both protocols, and in as it came out.
         own = there.advance(Array(driver, actions[4]))
         assert isinstance(own, lockstep.DeviceArray)
@@ -206,6 +211,12 @@ def test_bad_arrays(gpu, driver, three, sim, short_routes):
                 rollouts.advance(actions)
         with pytest.raises(TypeError, match="out: ndarray is not on the GPU"):
             rollouts.advance(good, out=np.zeros(3))
+        for out, error, message in [
+            (good, ValueError, r"shape \(3,\), want \(3, 256\)"),
+            (Array(driver, np.zeros((3, 256))), TypeError, "f8 on the GPU, want f4"),
+        ]:
+            with pytest.raises(error, match=message):
+                rollouts.features(out=out)
         with pytest.raises(ValueError, match="read-only"):
             rollouts.advance(good, out=Array(driver, np.zeros(3), data=(good.address, True)))
         own = rollouts.advance(good)
@@ -216,8 +227,10 @@ def test_bad_arrays(gpu, driver, three, sim, short_routes):
         rollouts.advance(good)
     with pytest.raises(lockstep.ClosedError):
         own.__cuda_array_interface__  # noqa: B018 it raises
-    with sim.reset(short_routes) as rollouts, pytest.raises(TypeError, match='use engine="gpu"'):
-        rollouts.advance(good)
+    with sim.reset(short_routes) as rollouts:
+        for call in (lambda: rollouts.advance(good), lambda: rollouts.features(out=good)):
+            with pytest.raises(TypeError, match='use engine="gpu"'):
+                call()
     with pytest.raises(ValueError, match="stream=-1"):
         lockstep.Simulator(engine="gpu", model="own", stream=-1)
 
