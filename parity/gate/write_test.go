@@ -303,7 +303,7 @@ func TestScore(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| fault | what is wrong | engine | caught | stage | named | rollouts | steps |\n|---|---|---|---|---|---|--:|--:|\n| m0 | A \\| B. | reference | yes | cdf | probs | 0 | 0 |\n",
-		"| m38 | A \\| B. | reference | yes | cdf | ✗ probs | 0 | 0 |\n| m39 | A \\| B. | reference | NO | cdf | probs | 0 | 0 |\n\nRun without a fault: reference.\n\n39 of 40 faults caught; the stage named rightly for 38 (95.0 %); no alarm in 1 runs without a fault.\n",
+		"| m38 | A \\| B. | reference | yes | cdf | ✗ probs | 0 | 0 |\n| m39 | A \\| B. | reference | NO | cdf | probs | 0 | 0 |\n\nRun without a fault: reference.\n\nAll 40 rows are of one run, at no known commit.\n\n39 of 40 faults caught; the stage named rightly for 38 (95.0 %); no alarm in 1 runs without a fault.\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())

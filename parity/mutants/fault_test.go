@@ -51,7 +51,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestREADME: the table is of these faults, and README.md has its totals.
+// TestREADME: the table is of these faults, and the totals here and in README.md are its.
 func TestREADME(t *testing.T) {
 	data, err := os.ReadFile("README.md")
 	if err != nil {
@@ -62,9 +62,9 @@ func TestREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(table), "\n")
-	if totals := lines[len(lines)-1]; !strings.Contains(totals, " faults caught") || !strings.Contains(string(main), "\n"+totals+"\n") {
-		t.Errorf("README.md has not the totals %q: run `make mutants`", totals)
+	totals := scoreOf(table).Totals()
+	if !strings.HasSuffix(table, "\n"+totals+"\n") || !strings.Contains(string(main), "\n"+totals+"\n") {
+		t.Errorf("the table comes to %q, which does not end parity/mutants/README.md or is not in README.md: run `make mutants`", totals)
 	}
 	faults, err := All()
 	if err != nil {
@@ -82,6 +82,72 @@ func TestREADME(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the table in parity/mutants/README.md is old, run `make mutants` (-faults +README):\n%s", d)
+	}
+}
+
+// scoreOf counts the rows of a table.
+func scoreOf(table string) *verdict.Score {
+	s := &verdict.Score{}
+	for line := range strings.Lines(table) {
+		if clean, ok := strings.CutPrefix(line, "Run without a fault: "); ok {
+			s.Clean = strings.Split(clean, ", ")
+		}
+		cells := strings.Split(strings.ReplaceAll(line, `\|`, ""), " | ")
+		if len(cells) != 8 || cells[0] == "| fault" {
+			continue
+		}
+		caught := cells[3] == "yes"
+		s.Mutants = append(s.Mutants, verdict.Mutant{Caught: caught, Right: caught && !strings.HasPrefix(cells[5], "✗")})
+	}
+	return s
+}
+
+// TestScoreOf: rows that were not caught or not named rightly are seen as such.
+func TestScoreOf(t *testing.T) {
+	want := &verdict.Score{Clean: []string{"reference", "./runs"}}
+	for i := range 4 {
+		want.Mutants = append(want.Mutants, verdict.Mutant{Name: "m", Title: "A | B.", Stage: "cdf", Named: "cdf", Caught: i < 3, Right: i < 2})
+	}
+	want.Mutants[3].Error = "no compiler"
+	var b strings.Builder
+	if err := want.WriteTable(&b, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := scoreOf(b.String()).Totals(); got != want.Totals() {
+		t.Errorf("%q, want %q", got, want.Totals())
+	}
+}
+
+// TestPlantKnown: what a ledger has is not tried again, and the table says how many rows are
+// its, and of what commit.
+func TestPlantKnown(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("package a // one two"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	keep := filepath.Join(t.TempDir(), "ledger.jsonl")
+	l, err := openLedger(keep, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults := []Fault{{Name: "one", Engine: "a", Edits: []Edit{{"a.go", "one", "1"}}}, {Name: "two", Engine: "a", Edits: []Edit{{"a.go", "two", "2"}}}}
+	for _, name := range []string{"a", "one"} {
+		if err := l.add(verdict.Mutant{Name: name, Caught: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Close()
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(root))
+	score, err := Plant(t.Context(), root, faults, keep, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "1 rows are of the last run, 1 of earlier ones of the same sources, at no known commit."; score.Origin() != want {
+		t.Errorf("%q, want %q", score.Origin(), want)
+	}
+	score.Known, score.Commit = 0, "commit 0123abcd"
+	if want := "All 2 rows are of one run, at commit 0123abcd."; score.Origin() != want {
+		t.Errorf("%q, want %q", score.Origin(), want)
 	}
 }
 

@@ -75,6 +75,7 @@ func Plant(ctx context.Context, root string, faults []Fault, keep string, report
 		return score, err
 	}
 	defer ledger.Close()
+	score.Commit = commitOf(ctx, root)
 	for _, f := range bare(faults) {
 		if err := p.alarm(ctx, &f, ledger); ctx.Err() != nil {
 			return score, ctx.Err()
@@ -96,6 +97,9 @@ func Plant(ctx context.Context, root string, faults []Fault, keep string, report
 				}
 				mutex.Lock()
 				score.Mutants[i] = m
+				if known {
+					score.Known++
+				}
 				if report != nil {
 					report(m)
 				}
@@ -112,6 +116,18 @@ func Plant(ctx context.Context, root string, faults []Fault, keep string, report
 	close(queue)
 	group.Wait()
 	return score, cmp.Or(ctx.Err(), err)
+}
+
+// commitOf names the commit of a module and says whether files differ from it; "" where Git
+// does not know.
+func commitOf(ctx context.Context, root string) string {
+	command := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty= with changes")
+	command.Dir = root
+	name, err := command.Output()
+	if err != nil {
+		return ""
+	}
+	return "commit " + strings.TrimSpace(string(name))
 }
 
 // plant tries a fault.

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,11 @@ type Score struct {
 	// Alarms are what was found in code without any fault, by engine.
 	Alarms []string `json:"alarms,omitempty"`
 	Clean  []string `json:"clean"` // engines in which nothing was found
+
+	// Known is how many of the faults this run did not try: an earlier one had kept what
+	// became of them, of the same sources. Commit is the one that they are of, if it is known.
+	Known  int    `json:"known"`
+	Commit string `json:"commit,omitempty"`
 }
 
 // RightShare is the share of the faults whose stage must be named rightly.
@@ -131,9 +137,18 @@ func (s *Score) WriteTable(w io.Writer, markdown bool) error {
 		}
 	}
 	plain.Flush()
-	b.WriteString("\nRun without a fault: " + strings.Join(s.Clean, ", ") + ".\n\n" + s.Totals() + "\n")
+	b.WriteString("\nRun without a fault: " + strings.Join(s.Clean, ", ") + ".\n\n" + s.Origin() + "\n\n" + s.Totals() + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Origin says in a sentence which runs the table's rows are of, at which commit.
+func (s *Score) Origin() string {
+	text := fmt.Sprintf("All %d rows are of one run", len(s.Mutants))
+	if s.Known > 0 {
+		text = fmt.Sprintf("%d rows are of the last run, %d of earlier ones of the same sources", len(s.Mutants)-s.Known, s.Known)
+	}
+	return text + ", at " + cmp.Or(s.Commit, "no known commit") + "."
 }
 
 // Totals is the sum of the table in a sentence.
