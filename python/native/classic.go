@@ -102,7 +102,9 @@ func whyEnvironments(_ *task, e *environments, _ nothing, _ []byte) (any, error)
 // float64 (N), actions of 4 bytes (N), observations and final ones float32 (D, N), and
 // both flags (N).
 func (e *environments) step(memory unsafe.Pointer) (err error) {
-	e.acquire(context.Background())
+	if err := e.acquire(context.Background()); err != nil {
+		return err
+	}
 	defer e.release()
 	defer func() { e.err = err }()
 	defer recovered(&err)

@@ -32,7 +32,9 @@ type episodes struct {
 // episodeNow is episode, as soon as calls of other threads are over.
 func (r *roll) episodeNow(memory unsafe.Pointer) error {
 	ctx := context.Background()
-	r.acquire(ctx)
+	if err := r.acquire(ctx); err != nil {
+		return err
+	}
 	defer r.release()
 	return r.episode(ctx, memory)
 }

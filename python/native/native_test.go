@@ -33,6 +33,46 @@ func TestPanicInAStep(t *testing.T) {
 	}
 }
 
+// TestTurn: a call that waits when the object is closed is told so, and so is every later one.
+func TestTurn(t *testing.T) {
+	turn := newTurn()
+	if err := turn.acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	if err := turn.last(func() error { close(ended); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan error)
+	for range 3 {
+		go func() {
+			err := turn.acquire(context.Background())
+			if err == nil {
+				turn.release()
+			}
+			waiting <- err
+		}()
+	}
+	turn.release()
+	for range 3 {
+		if err := <-waiting; err != nil && err != errClosed {
+			t.Error(err)
+		}
+	}
+	<-ended
+	if err := turn.acquire(context.Background()); err != errClosed {
+		t.Errorf("after the last: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := newTurn().acquire(gone); err != context.Canceled {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := (&roll{turn: turn}).step(nil, nil); err != errClosed {
+		t.Errorf("a step of what is closed: %v", err)
+	}
+}
+
 // observed are rollouts whose observations are on a device.
 type observed struct{ lockstep.DeviceStepper }
 

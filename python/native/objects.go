@@ -68,36 +68,44 @@ func count() int {
 // A method answers a request about an object.
 type method func(t *task, handle int64, request, buffer []byte) (any, error)
 
-// A turn is held by the call that uses an object which one call at a time may use.
+// A turn is taken by the call that uses an object which one call at a time may use, and
+// put back by it; after the last there is none.
 type turn chan struct{}
 
-func newTurn() turn { return make(turn, 1) }
+func newTurn() turn {
+	t := make(turn, 1)
+	t.release()
+	return t
+}
 
-// acquire waits for calls of other threads.
+// acquire waits for calls of other threads. It is an error if one of them was the last.
 func (t turn) acquire(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	default:
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	select {
-	case t <- struct{}{}:
+	case _, ok := <-t:
+		if !ok {
+			return errClosed
+		}
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (t turn) release() { <-t }
+func (t turn) release() { t <- struct{}{} }
 
 // last ends an object's use: now, or as soon as the call that uses it is over.
 func (t turn) last(end func() error) error {
 	select {
-	case t <- struct{}{}:
+	case <-t:
+		defer close(t)
 		return end()
 	default:
 		go func() {
-			t <- struct{}{}
+			<-t
+			defer close(t)
 			end()
 		}()
 		return nil

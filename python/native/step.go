@@ -103,7 +103,9 @@ func (r *roll) Close() error { return r.last(r.stepper.Close) }
 // step computes a step, as soon as calls of other threads are over.
 func (r *roll) step(commands, lataccels []float64) error {
 	ctx := context.Background()
-	r.acquire(ctx)
+	if err := r.acquire(ctx); err != nil {
+		return err
+	}
 	defer r.release()
 	return r.stepIn(ctx, commands, lataccels)
 }
@@ -148,7 +150,9 @@ func (r *roll) write() {
 // stepOnDevice begins a step with commands and lataccels at addresses of the device's
 // memory.
 func (r *roll) stepOnDevice(commands, lataccels uintptr) (err error) {
-	r.acquire(context.Background())
+	if err := r.acquire(context.Background()); err != nil {
+		return err
+	}
 	defer r.release()
 	defer func() { r.err = err }()
 	defer recovered(&err)
