@@ -10,6 +10,7 @@ import (
 
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/want"
 )
 
 // ownCache gives the test a cache folder of its own, and a working folder from
@@ -20,6 +21,9 @@ func ownCache(t *testing.T) (dir string) {
 	t.Setenv("XDG_CACHE_HOME", dir)
 	t.Setenv("HOME", dir)
 	t.Setenv("LOCKSTEP_ASSETS", "")
+	for _, w := range want.All {
+		t.Setenv(w.Variable(), "0") // nothing is here, and nothing has to be
+	}
 	t.Chdir(t.TempDir())
 	return dir
 }
