@@ -100,6 +100,7 @@ func TestUnforeseen(t *testing.T) {
 		{102, 0, w[0] * one},
 	} {
 		u.Observe(&lockstep.Step{Index: c.step, Probs: probs, Lataccel: c.lataccel})
+		// An estimate's sums, in another order; no simulator's.
 		if math.Abs(u.Cost-c.want) > 1e-12 {
 			t.Errorf("after step %d: %v, want %v", c.step, u.Cost, c.want)
 		}
