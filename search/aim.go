@@ -36,6 +36,9 @@ const (
 	atOnce    = 16  // routes
 )
 
+// aimKnots is how many knots there are for so many steps, the last at or behind their end.
+func aimKnots(steps []float64) int { return (len(steps)+knotSteps-1)/knotSteps + 1 }
+
 // aimDampings are what is added to the curvature, as parts of its mean.
 var aimDampings = []float64{0.03, 0.3}
 
@@ -70,7 +73,7 @@ func (a *Aim) run(ctx context.Context, sim lockstep.StepSimulator, routes []*loc
 	for some := range slices.Chunk(routes, atOnce) {
 		s := &aiming{Aim: a, sim: sim, routes: some, policy: from, ran: func(n int) { done += n; progress(done) }}
 		for _, r := range some {
-			s.offsets = append(s.offsets, make([]float64, (len(costing(r))+knotSteps-1)/knotSteps+1))
+			s.offsets = append(s.offsets, make([]float64, aimKnots(costing(r))))
 		}
 		for round := range a.Rounds {
 			if err := s.round(ctx, round); err != nil {
@@ -212,7 +215,7 @@ func (s *aiming) seeded(round int) lockstep.Noise {
 // drives with the offsets, and with those nudged; drives are those under some seeds.
 func aimQuadratic(r *lockstep.Route, nudged [][]drive, drives []drive) *quadratic {
 	target := costing(r)
-	knots := (len(target)+knotSteps-1)/knotSteps + 1
+	knots := aimKnots(target)
 	a, b := coefficients(len(target))
 	q := newQuadratic(knots)
 	slope, change, last := make([]float64, knots), make([]float64, knots), 0.0
