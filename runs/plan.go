@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 
@@ -115,10 +114,7 @@ func (p *Plan) text() []byte {
 
 // Write writes the plan to a file.
 func (p *Plan) Write(path string) error {
-	return fileio.Write(path, func(w io.Writer) error {
-		_, err := w.Write(p.text())
-		return err
-	})
+	return fileio.WriteFile(path, p.text())
 }
 
 // ReadPlan reads a plan.

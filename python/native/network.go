@@ -60,8 +60,5 @@ func exported(_ *task, p *lockstep.Network, q struct{ File string }, _ []byte) (
 	if err != nil {
 		return nil, err
 	}
-	return nothing{}, fileio.Write(q.File, func(w io.Writer) error {
-		_, err := w.Write(source)
-		return err
-	})
+	return nothing{}, fileio.WriteFile(q.File, source)
 }
