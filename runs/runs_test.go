@@ -338,7 +338,7 @@ func TestShards(t *testing.T) {
 		p, jobs := sweep(2, 5)
 		p.Shards = shards
 		dir := t.TempDir()
-		if err := WritePlan(dir, p, Inputs{}); err != nil {
+		if err := writePlan(dir, p, Inputs{}); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := Merge(dir); err != nil || len(m.Missing) != shards || m.Results != nil {
@@ -420,7 +420,7 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 
 	put := func(p *Plan, change func([]Result) []Result) string {
 		other := t.TempDir()
-		if err := WritePlan(other, p, Inputs{}); err != nil {
+		if err := writePlan(other, p, Inputs{}); err != nil {
 			t.Fatal(err)
 		}
 		_, jobs := sweep(2, 5)

@@ -45,7 +45,7 @@ func (c *evalCommand) Run(env *environment) error {
 		return err
 	}
 	defer s.close()
-	journal, err := s.journal(env, c.Out, nil, policies, c.Test, c.Baseline)
+	journal, err := s.journal(env, c.Out, nil, policies...)
 	if err != nil {
 		return err
 	}
