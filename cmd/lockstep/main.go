@@ -89,6 +89,15 @@ func (e *environment) interrupted(means string) error {
 	return exitStatus(exitInterrupted)
 }
 
+// ended is the error that a command's work ended with. That of an interruption says so,
+// and what it means.
+func (e *environment) ended(err error, means string) error {
+	if e.ctx.Err() != nil {
+		return e.interrupted(means)
+	}
+	return err
+}
+
 // exitStatus is an error whose message is already printed.
 type exitStatus int
 
