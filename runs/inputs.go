@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -197,21 +196,6 @@ func (in Inputs) write(dir string) error {
 		return err
 	}
 	return fileio.WriteFile(filepath.Join(dir, inputsName), append(text, '\n'))
-}
-
-// readInputs reads the inputs of a folder's plan.
-func readInputs(dir string) (in Inputs, err error) {
-	path := filepath.Join(dir, inputsName)
-	data, err := fileio.ReadFile(path, fileio.Record)
-	if err != nil {
-		return in, err
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return in, fmt.Errorf("%s: not the inputs of a plan: %w", path, err)
-	}
-	return in, nil
 }
 
 // NewPlan is the plan of all routes under each controller.

@@ -97,7 +97,7 @@ func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir stri
 	}
 	var text strings.Builder
 	err := (&Work{Simulator: s, Jobs: jobs, Journal: journal}).Stream(ctx, func(i int, r lockstep.Result) {
-		c, route := p.At(i)
+		c, route := p.Controllers[i/len(p.Routes)], p.Routes[i%len(p.Routes)]
 		fmt.Fprintf(&text, "%s %s %x %x %x %q\n", c.Name, route.Name, math.Float64bits(r.Costs.Lataccel), math.Float64bits(r.Costs.Jerk), math.Float64bits(r.Costs.Total), fmt.Sprint(r.Err))
 	})
 	return text.String(), err

@@ -68,7 +68,7 @@ func writePlan(dir string, p *Plan, in Inputs) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	if err := p.adopt(filepath.Join(dir, planName)); err != nil {
+	if err := p.adopt(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, shardsName), 0o777); err != nil {
@@ -77,12 +77,9 @@ func writePlan(dir string, p *Plan, in Inputs) error {
 	return in.write(dir)
 }
 
-// OpenPlan reads the plan of a folder.
-func OpenPlan(dir string) (*Plan, error) { return ReadPlan(filepath.Join(dir, planName)) }
-
 // OpenShards reads the plan of a folder of shards.
 func OpenShards(dir string) (*Plan, error) {
-	p, err := OpenPlan(dir)
+	p, err := openPlan(dir)
 	if err == nil && p.Shards == 0 {
 		err = fmt.Errorf("%s: the run is not in shards: lockstep shard plan makes one that is, in another folder", filepath.Join(dir, planName))
 	}
@@ -107,7 +104,7 @@ func RunShard(ctx context.Context, dir string, shard int, here Inputs, workers i
 	} else if len(there.sound) > 0 {
 		return there.sound[0], nil
 	}
-	in, err := readInputs(dir)
+	in, err := readRecord[Inputs](filepath.Join(dir, inputsName), "the inputs of a plan")
 	if err != nil {
 		return "", err
 	}
