@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io"
 
 	"lockstep"
 	"lockstep/export"
