@@ -45,7 +45,6 @@ func (c *tuneCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
 	if err := s.whole(); err != nil {
 		return err
 	}
