@@ -210,13 +210,8 @@ func openClassic(names []string, workers int, asked bool) (all []opened[classic.
 		if err != nil {
 			return nil, err
 		}
-		o := opened[classic.Engine]{name: name}
-		if o.engine, err = e.New(workers); err != nil {
-			o.err = missing(name, err, asked || i == 0)
-		} else {
-			o.identity = engines.ClassicIdentity(o.engine)
-		}
-		all = append(all, o)
+		engine, err := e.New(workers)
+		all = append(all, enter(name, engine, err, asked || i == 0, engines.ClassicIdentity))
 	}
 	return all, nil
 }

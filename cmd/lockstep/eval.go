@@ -47,7 +47,6 @@ func (c *evalCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	defer journal.Close()
 	start := time.Now()
 	runs, err := s.runs(env, policies, sampleRoutes, journal)
 	if err != nil {

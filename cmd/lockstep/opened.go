@@ -31,29 +31,33 @@ type (
 func (e notApplicable) Error() string { return string(e) }
 func (e different) Error() string     { return string(e) }
 
-// missing is why an engine does not open. One that need not be here does not apply where
-// nobody asked for it by its name.
-func missing(name string, err error, asked bool) error {
+// enter is an engine that was opened, or what kept it from that. One that need not be here
+// does not apply where nobody asked for it by its name.
+func enter[E any](name string, engine E, err error, asked bool, identity func(E) string) opened[E] {
 	var absent *want.Error
 	switch {
+	case err == nil:
+		return opened[E]{name: name, engine: engine, identity: identity(engine)}
 	case !errors.As(err, &absent):
-		return fmt.Errorf("%s: %w", name, err)
+		err = fmt.Errorf("%s: %w", name, err)
 	case asked:
-		return &want.Error{Want: absent.Want, Reason: fmt.Errorf("%s: %w", name, absent.Reason)}
+		err = &want.Error{Want: absent.Want, Reason: fmt.Errorf("%s: %w", name, absent.Reason)}
+	default:
+		err = notApplicable(fmt.Sprintf("%s: %v", name, absent.Reason))
 	}
-	return notApplicable(fmt.Sprintf("%s: %v", name, absent.Reason))
+	return opened[E]{name: name, err: err}
 }
 
 // open opens an engine in a profile.
 func open(e *engines.Engine, config engines.Config, inexact, asked bool) opened[lockstep.Simulator] {
 	sim, err := e.Open(config)
 	if err != nil {
-		return opened[lockstep.Simulator]{name: e.Name, err: missing(e.Name, cmp.Or(e.Absent(), err), asked)}
+		err = cmp.Or(e.Absent(), err)
 	}
-	o := opened[lockstep.Simulator]{name: e.Name, engine: sim, identity: engines.Identity(sim)}
-	switch err := engines.ProfileKnown(sim); {
-	case inexact:
-	case err != nil:
+	o := enter(e.Name, sim, err, asked, engines.Identity)
+	switch {
+	case err != nil || inexact:
+	case engines.ProfileKnown(sim) != nil:
 		o.err = notApplicable(e.Name + ": it computes in a way that is not known, parity is not claimed; --inexact compares in spite of that")
 	case sim.Profile() != config.Profile:
 		o.err = notApplicable(fmt.Sprintf("%s: it computes with profile %s on this machine", e.Name, sim.Profile()))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"lockstep"
+	"lockstep/classic"
 	"lockstep/classic/harness"
 	"lockstep/engines"
 	"lockstep/internal/assets"
@@ -78,11 +80,12 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *ass
 	if err != nil {
 		return err
 	}
+	all := []opened[lockstep.Simulator]{{name: list[0].Name}}
 	if modelPath == "" {
-		err := lacking("%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path, k.Model, k.ModelSHA256)
-		return p.made(replayed(k.Path, list[0].Name), nil, err)
+		all[0].err = lacking("%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path, k.Model, k.ModelSHA256)
+	} else {
+		all = openAll(list, engines.Config{Model: modelPath, Profile: k.Profile, Workers: k.Workers, Chunk: k.Chunk}, false, p.asked)
 	}
-	all := openAll(list, engines.Config{Model: modelPath, Profile: k.Profile, Workers: k.Workers, Chunk: k.Chunk}, false, p.asked)
 	defer closeAll(all...)
 	return replay(p, k, k.Path, k.Results, all)
 }
@@ -90,15 +93,16 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *ass
 // replayClassic repeats a case on those of the engines that compute classic control.
 func (p *comparisons) replayClassic(k *harness.Case, names []string) error {
 	own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, err := engines.ClassicNamed(name); return err != nil })
-	switch {
-	case len(names) == 0:
+	if len(names) == 0 {
 		own = triedClassic()
-	case len(own) == 0:
-		return p.made(replayed(k.Path, strings.Join(names, ",")), nil, notApplicable("no engine of these names computes classic control"))
 	}
 	all, err := openClassic(own, 0, p.asked)
 	if err != nil {
 		return err
+	}
+	if len(all) == 0 {
+		none := notApplicable("no engine of these names computes classic control")
+		all = []opened[classic.Engine]{{name: strings.Join(names, ","), err: none}}
 	}
 	return replay(p, k, k.Path, k.Results, all)
 }
@@ -114,12 +118,12 @@ type kept[E any] interface {
 // replay holds the first engine to the results that are kept with a case, and the others
 // to the first.
 func replay[E any](p *comparisons, k kept[E], path string, results []parity.CaseResult, all []opened[E]) error {
+	kept := verdict.Comparison{Kind: "replay", Want: keptResults, Got: all[0].name, Detail: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
 	r, err := check(p.env.ctx, k, results, all[0])
-	one := replayed(path, all[0].name)
-	if err := p.made(one, r, err); err != nil {
+	if err := p.made(kept, r, err); err != nil {
 		return err
 	}
-	return hold(p, verdict.Comparison{Kind: one.Kind, Detail: one.Detail}, all, func(want, got E) (*parity.Report, error) {
+	return hold(p, verdict.Comparison{Kind: kept.Kind, Detail: kept.Detail}, all, func(want, got E) (*parity.Report, error) {
 		return k.Compare(p.env.ctx, want, got)
 	}, nil)
 }
@@ -146,8 +150,3 @@ func check[E any](ctx context.Context, k kept[E], results []parity.CaseResult, o
 
 // keptResults is what the first engine is held to.
 const keptResults = "kept results"
-
-// replayed is the comparison of an engine with the results that are kept with a case.
-func replayed(path, engine string) verdict.Comparison {
-	return verdict.Comparison{Kind: "replay", Want: keptResults, Got: engine, Detail: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
-}

@@ -57,7 +57,6 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	defer journal.Close()
 
 	var before gpu.Stats
 	if c.Stats {
