@@ -51,12 +51,11 @@ type bench struct {
 	Machine machine       `json:"machine"`
 	Rows    []*contestant `json:"rows"`
 
-	env    *environment
-	files  []string // of the routes
-	jobs   []lockstep.Job
-	opened []lockstep.Simulator
-	truth  []lockstep.Costs // of the jobs, by the reference
-	peak   func() (fma int) // see f32.Kernels
+	env   *environment
+	files []string // of the routes
+	jobs  []lockstep.Job
+	truth []lockstep.Costs // of the jobs, by the reference
+	peak  func() (fma int) // see f32.Kernels
 }
 
 type machine struct {
@@ -86,7 +85,6 @@ func (c *benchCommand) Run(env *environment) error {
 	if err := b.load(data, c.Jobs); err != nil {
 		return err
 	}
-	defer b.close()
 	if c.Upstream == "" {
 		fmt.Fprintln(env.stderr, "lockstep: without --upstream the Python program is not measured")
 	} else {
@@ -94,7 +92,7 @@ func (c *benchCommand) Run(env *environment) error {
 		if err != nil {
 			return err
 		}
-		defer python.Close()
+		env.atEnd(func() { python.Close() })
 		b.enter("Python program", 1, 4, b.inPython(python))
 	}
 	if err := b.enterEngines(engines.Config{Model: model, Profile: b.Machine.Profile, Kernels: c.Kernels}); err != nil {
@@ -141,12 +139,6 @@ func (b *bench) load(data string, jobs int) (err error) {
 	return nil
 }
 
-func (b *bench) close() {
-	for _, s := range b.opened {
-		engines.Close(s)
-	}
-}
-
 // enter adds a contestant of so many jobs at the most.
 func (b *bench) enter(name string, cores, jobs int, run func([]lockstep.Job) ([]lockstep.Costs, error)) *contestant {
 	if cores > 1 {
@@ -173,7 +165,7 @@ func (b *bench) enterEngines(config engines.Config) error {
 				fmt.Fprintf(b.env.stderr, "lockstep: the engine %s is not measured: %v\n", e.Name, err)
 				break
 			}
-			b.opened = append(b.opened, s)
+			b.env.atEnd(func() { engines.Close(s) })
 			b.Machine.Engines[e.Name] = engines.Inside(s)
 			jobs, run := len(b.jobs), b.rolledOut(s, lockstep.CostOnly)
 			if b.truth == nil {

@@ -24,11 +24,10 @@ const exportChecks = 2
 
 // Run is the export command.
 func (c *exportCommand) Run(env *environment) error {
-	p, done, err := c.controller(env, "policy", c.Policy)
+	p, err := c.controller(env, "policy", c.Policy)
 	if err != nil {
 		return err
 	}
-	defer done()
 	native, ok := p.(lockstep.Native)
 	if !ok {
 		return fmt.Errorf("policy %s is a Python controller already", c.Policy)
@@ -59,7 +58,6 @@ func (c *exportCommand) check(env *environment, p lockstep.Native, source []byte
 	if err != nil {
 		return err
 	}
-	defer s.close()
 	if len(s.routes) == 0 {
 		return errors.New("no route could be loaded to check the controller on")
 	}
@@ -72,11 +70,10 @@ func (c *exportCommand) check(env *environment, p lockstep.Native, source []byte
 	if err := os.WriteFile(file, source, 0o600); err != nil {
 		return err
 	}
-	exported, done, err := c.controller(env, "policy", file)
+	exported, err := c.controller(env, "policy", file)
 	if err != nil {
 		return fmt.Errorf("the controller cannot be checked (--unchecked writes it all the same): %w", err)
 	}
-	defer done()
 	n := len(s.routes)
 	results := s.simulate(env, s.jobs([]lockstep.Policy{p, exported}), lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true})
 	for i, r := range s.routes {

@@ -60,11 +60,10 @@ func (c *shardPlanCommand) planned(env *environment) (in runs.Inputs, err error)
 		Model: model, Data: []string{data}, Limit: c.NumSegs, SeedPrefix: c.SeedPrefix,
 		Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20,
 	}
-	policies, done, err := c.policies(env)
+	policies, err := c.policies(env)
 	if err != nil {
 		return in, err
 	}
-	defer done()
 	for _, policy := range policies {
 		name := policy.String()
 		if python, ok := policy.(*lockstep.Batch); ok {
