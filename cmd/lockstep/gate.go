@@ -63,7 +63,7 @@ func (c *gateCommand) Run(env *environment) error {
 		return err
 	}
 	page := filepath.Join(c.Out, verdict.HTMLName)
-	if err := report.WriteGate(page, result, report.Origin{Command: append([]string{"lockstep"}, env.args...)}); err != nil {
+	if err := report.WriteGate(page, result, report.Origin{Command: env.command()}); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "\n%s, in %.0f s\nreport: %s\n", result.Verdict, result.Seconds, page)
