@@ -3,7 +3,6 @@
 package main
 
 import (
-
 	"lockstep"
 	"lockstep/export"
 	"lockstep/internal/fileio"
