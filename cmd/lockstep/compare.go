@@ -116,7 +116,7 @@ func (c *compareCommand) prepare(env *environment, p *comparisons, list []*engin
 			return nil, err
 		}
 		if !asked {
-			profile = commonProfile(list, modelPath)
+			profile = engines.Common(list, modelPath)
 		}
 		all = openAll(list, engines.Config{Model: modelPath, Profile: profile, Workers: c.Workers}, c.Inexact, p.asked)
 		env.atEnd(func() { closeAll(all...) })
