@@ -142,7 +142,7 @@ func (p *planter) plant(ctx context.Context, f *Fault) verdict.Mutant {
 // bare are what the faults are in, without a fault: engines, then packages.
 func bare(faults []Fault) (all []Fault) {
 	for _, f := range faults {
-		b := Fault{Name: f.Engine, Engine: f.Engine}
+		b := Fault{Name: strings.TrimSpace(f.Probe + " " + f.Engine), Engine: f.Engine, Probe: f.Probe}
 		if f.Test != "" {
 			b = Fault{Name: f.Test, Test: f.Test}
 		}
@@ -197,7 +197,7 @@ const patience = 10 * time.Minute
 const variants, probedVariants = "gpu/kernels/variants.h", "#define LOCKSTEP_VARIANTS(V) V(2)\n"
 
 // try plants a fault in a copy and runs the tests that must see it: those of its
-// package, or TestProbe.
+// package, or a TestProbe.
 func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, err
@@ -219,7 +219,10 @@ func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
 		tests = []string{"-run=^" + name + "$", folder}
 	}
 	if f.Test == "" {
-		tests = []string{"-v", "-run=^TestProbe$", "./parity/mutants", "-args", "-engine=" + f.Engine, "-kernels=" + f.Kernels}
+		tests = []string{"-v", "-run=^TestProbe$", cmp.Or(f.Probe, "./parity/mutants"), "-args", "-engine=" + f.Engine}
+		if f.Kernels != "" {
+			tests = append(tests, "-kernels="+f.Kernels)
+		}
 		contents[variants] = cmp.Or(contents[variants], probedVariants)
 	}
 	overlay, err := p.overlay(dir, contents)
@@ -256,8 +259,15 @@ var (
 	notRun        = regexp.MustCompile(`(?m)^(fork/exec .*|signal: killed)\nFAIL\t`)
 )
 
-// verdictLine begins the line with TestProbe's verdict.
+// verdictLine begins the line with a TestProbe's verdict.
 const verdictLine = "verdict: "
+
+// Print prints the verdict as Plant reads it.
+func (v *Verdict) Print() error {
+	text, err := json.Marshal(v)
+	fmt.Printf("%s%s\n", verdictLine, text)
+	return err
+}
 
 // test runs tests with the fault in them.
 func (p *planter) test(ctx context.Context, f *Fault, args []string) (Verdict, error) {

@@ -1,63 +1,65 @@
-// Command probe holds one engine of classic control to another through the harness
-// and prints the stages at fault: what the planted faults are noticed by.
-package main
+package harness_test
 
 import (
-	"context"
+	"cmp"
 	"flag"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
+	"testing"
 
 	"lockstep/classic"
 	"lockstep/classic/harness"
 	"lockstep/engines"
 	golden "lockstep/golden/classic"
 	"lockstep/parity"
+	"lockstep/parity/mutants"
 )
 
-func main() {
-	want := flag.String("want", "reference", "what is held to")
-	got := flag.String("got", "batched", "what is held to it")
-	flag.Parse()
-	stages, compared, err := probe(*want, *got)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "probe:", err)
-		os.Exit(2)
-	}
-	fmt.Printf("%d steps: %s\n", compared, strings.Join(stages, " "))
-	if len(stages) > 0 {
-		os.Exit(1)
-	}
-}
+var probedEngine = flag.String("engine", "batched", "what is held to the reference, or the reference to batched")
 
-// probe returns the stages that are the first at fault in some rollout, the most
-// frequent first, and how many steps were compared.
-func probe(want, got string) (stages []string, compared int, err error) {
+// TestProbe holds one engine of classic control to another through the harness, and prints
+// the verdict: the stage that is the first at fault in most rollouts. Faults are planted
+// under it; by itself it finds nothing.
+func TestProbe(t *testing.T) {
+	names := []string{"reference", *probedEngine}
+	if names[1] == names[0] {
+		names[0] = "batched"
+	}
+	if names[1] == "emulated" {
+		t.Setenv("XDG_CACHE_HOME", t.TempDir()) // where kernels are kept that were compiled
+	}
 	var sides [2]classic.Engine
-	for i, name := range []string{want, got} {
+	for i, name := range names {
+		var err error
 		if sides[i], err = engines.OpenClassic(name, 1); err != nil {
-			return nil, 0, err
+			t.Fatal(err)
 		}
 	}
-	counts := map[string]int{}
+	v := mutants.Verdict{Check: names[1] + " held to " + names[0]}
+	stages := map[string]int{}
 	for _, e := range classic.Environments {
 		for i := range 12 {
 			r := rollout(e, i)
-			report, err := r.Compare(context.Background(), sides[0], sides[1], parity.CompareOptions{})
+			report, err := r.Compare(t.Context(), sides[0], sides[1], parity.CompareOptions{})
 			if err != nil {
-				return nil, 0, err
+				t.Fatal(err)
 			}
-			compared += report.Steps * r.Num
+			v.Rollouts += r.Num
+			v.Steps += report.Steps * r.Num
 			if report.First != nil {
-				counts[report.First.Stage]++
+				stages[report.First.Stage]++
+				v.Caught, v.Detail = true, cmp.Or(v.Detail, report.Err().Error())
 			}
 		}
 	}
-	stages = slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] })
-	return stages, compared, nil
+	for _, stage := range slices.Sorted(maps.Keys(stages)) {
+		if stages[stage] > stages[v.Stage] {
+			v.Stage = stage
+		}
+	}
+	if err := v.Print(); err != nil || v.Caught || v.Steps == 0 {
+		t.Fatal(v.Detail, err)
+	}
 }
 
 // rollout is the i-th of an environment, with some options, mode and policy.
