@@ -39,7 +39,7 @@ func TestProbe(t *testing.T) {
 	stages := map[string]int{}
 	for _, e := range classic.Environments {
 		for i := range 12 {
-			r := rollout(e, i)
+			r := probed(e, i)
 			report, err := r.Compare(t.Context(), sides[0], sides[1], parity.CompareOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -62,8 +62,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// rollout is the i-th of an environment, with some options, mode and policy.
-func rollout(e classic.Environment, i int) *harness.Rollout {
+// probed is the i-th rollout of an environment, with some options, mode and policy.
+func probed(e classic.Environment, i int) *harness.Rollout {
 	key := uint64(i)
 	r := &harness.Rollout{
 		Environment: e.Name, Num: 10, Options: map[string]string{}, NumPy1: i == 4, Uniform: &key, Steps: 300,
