@@ -135,6 +135,9 @@ func (j *Journal) Result(i int) (Result, bool) {
 
 // Add adds results. They are on the disk when it returns.
 func (j *Journal) Add(results ...Result) error {
+	if j == nil || len(results) == 0 {
+		return nil
+	}
 	now := time.Now().UnixMilli()
 	j.pending = j.pending[:0]
 	for _, r := range results {

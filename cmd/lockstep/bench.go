@@ -119,7 +119,7 @@ func (b *bench) loadJobs() (err error) {
 	if b.files, err = lockstep.RouteFiles(dataPath, b.Jobs); err != nil {
 		return err
 	}
-	b.machine.Profile = commonProfile(b.modelPath)
+	b.machine.Profile = commonProfile(engines.Tried(), b.modelPath)
 	for i := range b.Jobs {
 		var job lockstep.Job
 		if k := i - len(b.files); k >= 0 {
@@ -240,9 +240,9 @@ func (k *contestant) measure(jobs []lockstep.Job, truth []lockstep.Costs, kernel
 
 // commonProfile is the arithmetic of the engine that has no other, which all others then
 // compute with; the host's where there is none.
-func commonProfile(modelPath string) lockstep.Profile {
+func commonProfile(list []*engines.Engine, modelPath string) lockstep.Profile {
 	profile := reference.HostProfile()
-	for _, e := range engines.Tried() {
+	for _, e := range list {
 		if !e.Own {
 			continue
 		}

@@ -27,11 +27,10 @@ const exportChecks = 2
 
 // Run is the export command.
 func (c *exportCommand) Run(env *environment) error {
-	p, done, err := c.controller(env, "policy", c.Policy)
+	p, err := c.controller(env, "policy", c.Policy)
 	if err != nil {
 		return err
 	}
-	defer done()
 	native, ok := p.(lockstep.Native)
 	if !ok {
 		return fmt.Errorf("policy %s is a Python controller already", c.Policy)
@@ -62,7 +61,6 @@ func (c *exportCommand) check(env *environment, p lockstep.Native, source []byte
 	if err != nil {
 		return err
 	}
-	defer s.close()
 	if len(s.routes) == 0 {
 		return errors.New("no route could be loaded to check the controller on")
 	}

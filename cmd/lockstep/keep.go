@@ -31,6 +31,7 @@ func (s *simulation) journal(env *environment, dir string, search *runs.Search, 
 	if err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
+	env.atEnd(func() { j.Close() })
 	if j.Dropped != "" {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", j.Dropped)
 	}

@@ -67,17 +67,15 @@ func (c *planCommand) Run(env *environment) error {
 		}
 		plans = append(plans, p)
 	}
-	from, done, err := c.controller(env, "--from", c.From)
+	from, err := c.controller(env, "--from", c.From)
 	if err != nil {
 		return err
 	}
-	defer done()
 	start := time.Now()
 	s, err := c.load(env)
 	if err != nil {
 		return err
 	}
-	defer s.close()
 	sim, ok := s.simulator.(lockstep.StepSimulator)
 	if !ok {
 		return fmt.Errorf("--engine %s: it has no step mode to plan with", s.simulator.Name())

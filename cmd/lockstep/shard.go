@@ -59,11 +59,10 @@ func (c *shardPlanCommand) shardInputs(env *environment) (in runs.Inputs, err er
 		return in, err
 	}
 	in.Model, in.Data = model, []string{data}
-	policies, done, err := c.policies(env)
+	policies, err := c.policies(env)
 	if err != nil {
 		return in, err
 	}
-	defer done()
 	for _, policy := range policies {
 		name := policy.String()
 		if _, custom := policy.(*lockstep.Batch); custom {

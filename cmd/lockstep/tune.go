@@ -45,7 +45,6 @@ func (c *tuneCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
 	if err := s.whole(); err != nil {
 		return err
 	}
@@ -54,7 +53,6 @@ func (c *tuneCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	defer journal.Close()
 	page := report.NewSearch("Gains of "+c.Kind, s.routes)
 	if err := c.search(env, s, gains, journal, page, start); err != nil {
 		return err
