@@ -6,7 +6,7 @@ import (
 	"lockstep/parity/schema"
 )
 
-// describe repeats a task up to the first divergence of a stage, describes it in full, and
+// describe repeats the task of the first divergence of a stage, describes it in full, and
 // enters it into the report; for the first of all it makes the plot. What is more than
 // maxDetails is left out.
 func (c *comparison) describe(o *result, d *Divergence) error {
@@ -72,7 +72,6 @@ func (c *comparison) fetch(side int, o *result, d *Divergence, alone bool) (foun
 	if alone {
 		tasks, at = tasks[at:at+1], 0
 	}
-	tasks[at].Until = d.Step + 1
 	if d.Forced && side == c.running {
 		tasks[at].Teacher = o.teacher
 	}

@@ -235,13 +235,11 @@ func (p *pairing) end(want, got []float64) {
 		return
 	}
 	p.compared[at]++
-	d := DifferOutcome(p.c.family.Schema, want, got)
-	if d == nil {
-		return
-	}
-	p.Equal = false
-	if !p.outcome {
-		p.find(-1, d.Stage, d)
+	if d := DifferOutcome(p.c.family.Schema, want, got); d != nil {
+		p.Equal = false
+		if !p.outcome {
+			p.find(-1, d.Stage, d)
+		}
 	}
 }
 

@@ -39,9 +39,6 @@ type Task struct {
 	// does.
 	Teacher *Teacher
 
-	// Until is one past the last step that is asked for; 0 asks for all.
-	Until int
-
 	nth int // among the tasks of the same key
 }
 
@@ -134,15 +131,7 @@ func (l *LiveSource) play(ctx context.Context, tasks []Task, h schema.Hash, _ bo
 }
 
 // run runs some tasks in one call, and enters their ends.
-func (l *LiveSource) run(ctx context.Context, tasks []Task, ends []End, visit func(i int, s *schema.Step)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	observe := func(i int, s *schema.Step) {
-		visit(i, s)
-		if until := tasks[i].Until; until > 0 && s.Index >= until-1 {
-			cancel() // enough was seen
-		}
-	}
+func (l *LiveSource) run(ctx context.Context, tasks []Task, ends []End, observe func(i int, s *schema.Step)) error {
 	for i, end := range l.Run(ctx, tasks, observe) {
 		if i < 0 || i >= len(tasks) {
 			return fmt.Errorf("%s: a result of rollout %d, there are %d", l.Info().Name, i, len(tasks))
@@ -166,10 +155,10 @@ type Recording interface {
 	// Rollouts are those that there are, in order.
 	Rollouts() []trace.Rollout
 
-	// Read shows the steps of the n-th rollout, with the digests of all arrays, and in
-	// full those that are known so of the steps for which full says it. It returns what
-	// is known of the rollout and what it came to.
-	Read(n int, full func(step int) bool, show func(s *schema.Step)) (trace.Rollout, End, error)
+	// Read shows the steps of the n-th rollout, with the digests of all arrays and, if
+	// full, those in full that are known so. It returns what is known of the rollout and
+	// what it came to.
+	Read(n int, full bool, show func(s *schema.Step)) (trace.Rollout, End, error)
 }
 
 // Recorded makes a source of a recording. Rollouts are found by their keys, those of the
@@ -207,8 +196,7 @@ func (r recorded) play(ctx context.Context, tasks []Task, _ schema.Hash, full bo
 		if t.nth >= len(known) {
 			continue
 		}
-		asked := func(step int) bool { return full && (t.Until == 0 || step == t.Until-1) }
-		about, end, err := r.Read(known[t.nth], asked, func(s *schema.Step) { visit(i, s) })
+		about, end, err := r.Read(known[t.nth], full, func(s *schema.Step) { visit(i, s) })
 		if err != nil {
 			return nil, err
 		}
@@ -233,11 +221,11 @@ func (t traced) Rollouts() (all []trace.Rollout) {
 	return all
 }
 
-func (t traced) Read(n int, full func(step int) bool, show func(s *schema.Step)) (trace.Rollout, End, error) {
+func (t traced) Read(n int, full bool, show func(s *schema.Step)) (trace.Rollout, End, error) {
 	run := t.File.Rollouts[n]
 	for k := range run.Digests.Len() {
 		s := run.Digests.At(k)
-		if full(s.Index) {
+		if full {
 			var err error
 			if s, err = t.Step(run, k); err != nil {
 				return run.Rollout, End{}, err
@@ -274,7 +262,7 @@ func pairUp(recordings []recorded, tasks []Task) ([]Task, error) {
 	}
 	seen := map[string]int{}
 	for i := range tasks {
-		tasks[i].Teacher, tasks[i].Until, tasks[i].nth = nil, 0, seen[tasks[i].Name()]
+		tasks[i].Teacher, tasks[i].nth = nil, seen[tasks[i].Name()]
 		seen[tasks[i].Name()]++
 	}
 	return tasks, nil
