@@ -264,12 +264,12 @@ func LoadCase(path string) (*Case, error) {
 func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }
 
 // Compare holds got to want on the case, exactly.
-func (c *Case) Compare(ctx context.Context, want, got parity.Source) (*parity.Report, error) {
+func (c *Case) Compare(ctx context.Context, want, got lockstep.Simulator) (*parity.Report, error) {
 	jobs, err := c.Jobs()
 	if err != nil {
 		return nil, err
 	}
-	return Compare(ctx, want, got, jobs, lockstep.Shortcuts(c.Shortcuts), parity.CompareOptions{
+	return Compare(ctx, Live(want), Live(got), jobs, lockstep.Shortcuts(c.Shortcuts), parity.CompareOptions{
 		Replay: func(*parity.Task) string { return c.Replay() },
 	})
 }
