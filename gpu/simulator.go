@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"lockstep"
@@ -160,6 +162,27 @@ func (s Stats) Host() time.Duration { return s.Wall - s.Upload - s.Kernel - s.Do
 // Sub is what was counted since t.
 func (s Stats) Sub(t Stats) Stats {
 	return Stats{s.Counts.Sub(t.Counts), s.Sampled - t.Sampled, s.Serial - t.Serial, s.Wall - t.Wall}
+}
+
+// WriteText prints what passed for people.
+func (s Stats) WriteText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\n\ttimes\tbytes\tms\t")
+	for _, row := range []struct {
+		name         string
+		times, bytes int64
+		took         time.Duration
+	}{
+		{"upload", s.Uploads, s.UploadBytes, s.Upload},
+		{"kernel", s.Launches, 0, s.Kernel},
+		{"download", s.Downloads, s.DownloadBytes, s.Download},
+	} {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.3f\t\n", row.name, row.times, row.bytes, 1e3*row.took.Seconds())
+	}
+	fmt.Fprintf(t, "host\t\t\t%.3f\t\n", 1e3*s.Host().Seconds())
+	t.Flush()
+	_, err := fmt.Fprintf(w, "%d synchronisations\n", s.Synchronisations)
+	return err
 }
 
 // Stats counts from the simulator's beginning: its opening, too, which uploads

@@ -60,7 +60,7 @@ func TestRegressions(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					report, err := c.Compare(t.Context(), tinyphysics.Live(want), tinyphysics.Live(sim))
+					report, err := c.Compare(t.Context(), want, sim)
 					if err != nil {
 						t.Fatal(err)
 					}

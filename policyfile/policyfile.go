@@ -15,6 +15,7 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"lockstep"
 	"lockstep/internal/fileio"
@@ -116,6 +117,30 @@ func (f *file) table() (*lockstep.Table, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// Grid reads gains of the pid controller: P,I,D on each line that is neither empty nor a
+// comment (#).
+func Grid(path string) (policies []lockstep.Policy, err error) {
+	text, err := fileio.ReadFile(path, fileio.List)
+	if err != nil {
+		return nil, err
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		pid, err := lockstep.KindPID.ParseGains(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+		policies = append(policies, pid)
+	}
+	if len(policies) == 0 {
+		return nil, fmt.Errorf("%s: no gains; want P,I,D on each line", path)
+	}
+	return policies, nil
 }
 
 // Write writes a policy to a file, which is whole or not there.

@@ -63,7 +63,7 @@ func (j *Journal) open() error {
 			return fmt.Errorf("%s: of an unknown run, since there is no %s beside it; give another folder, or remove this one, whole", path, planName)
 		}
 	}
-	if err := j.Plan.adopt(plan); err != nil {
+	if err := j.Plan.adopt(j.Dir); err != nil {
 		return err
 	}
 	var err error
@@ -135,6 +135,9 @@ func (j *Journal) Result(i int) (Result, bool) {
 
 // Add adds results. They are on the disk when it returns.
 func (j *Journal) Add(results ...Result) error {
+	if j == nil || len(results) == 0 {
+		return nil
+	}
 	now := time.Now().UnixMilli()
 	j.pending = j.pending[:0]
 	for _, r := range results {

@@ -20,13 +20,15 @@ type Work struct {
 	Jobs      []lockstep.Job
 	First     int // the number of the first job in the plan
 	Options   lockstep.Options
-	Journal   *Journal // nil keeps nothing
-	Done      func()   // called for each result as it is there, in whatever order; or nil
+	Known     map[int]lockstep.Result // by their numbers in the plan: these are not computed
+	Journal   *Journal                // nil keeps nothing
+	Done      func()                  // called for each result as it is there, in whatever order; or nil
 }
 
 // Stream runs the jobs and calls emit with the number in the plan and the result of
 // each, in order, as soon as those before it are there. With a journal, what it has is
-// not computed again, and a result is on the disk before it is emitted. When ctx ends,
+// not computed again, and a result is on the disk before it is emitted. A job of which the
+// engine gives no result has an error for one, which is not kept. When ctx ends,
 // what had finished is kept, results that others should precede are emitted last, and
 // the error is ctx's.
 func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) error {
@@ -37,14 +39,23 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) 
 	s := &stream{first: w.First, results: make([]*lockstep.Result, len(w.Jobs)), emit: emit}
 	var missing []int
 	var jobs []lockstep.Job
+	var fresh []Result // that are known, and not kept
 	for i, job := range w.Jobs {
-		if r, ok := w.Journal.Result(w.First + i); ok {
-			result := r.Result()
-			s.results[i] = &result
-			done()
+		result, known := w.Known[w.First+i]
+		switch kept, ok := w.Journal.Result(w.First + i); {
+		case known && !ok:
+			fresh = append(fresh, NewResult(w.First+i, result))
+		case ok && !known:
+			result = kept.Result()
+		case !ok:
+			missing, jobs = append(missing, i), append(jobs, job)
 			continue
 		}
-		missing, jobs = append(missing, i), append(jobs, job)
+		s.results[i] = &result
+		done()
+	}
+	if err := w.Journal.Add(fresh...); err != nil {
+		return err
 	}
 	s.advance()
 	if len(missing) == 0 {
@@ -90,8 +101,9 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) 
 			}
 		}
 	}
-	s.rest()
-	return ctx.Err()
+	err := ctx.Err()
+	s.rest(err != nil)
+	return err
 }
 
 // stream emits results in order, and keeps none that it has emitted.
@@ -110,11 +122,15 @@ func (s *stream) advance() {
 	}
 }
 
-// rest emits what is there behind a gap.
-func (s *stream) rest() {
+// rest emits what is there behind a gap, and what was to be in the gap unless that is for
+// an interruption.
+func (s *stream) rest(interrupted bool) {
 	for ; s.next < len(s.results); s.next++ {
-		if r := s.results[s.next]; r != nil {
+		switch r := s.results[s.next]; {
+		case r != nil:
 			s.emit(s.first+s.next, *r)
+		case !interrupted:
+			s.emit(s.first+s.next, lockstep.Result{Err: errors.New("the engine gave no result")})
 		}
 	}
 }

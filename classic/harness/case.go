@@ -142,6 +142,11 @@ func LoadCase(path string) (*Case, error) {
 // Path.
 func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }
 
+// Compare holds got to want on the case, exactly.
+func (c *Case) Compare(ctx context.Context, want, got classic.Engine) (*parity.Report, error) {
+	return c.Rollout.Compare(ctx, want, got, parity.CompareOptions{Replay: func(*parity.Task) string { return c.Replay() }})
+}
+
 // Run is what an engine computes of the case, to be kept in Results or compared with
 // them.
 func (c *Case) Run(ctx context.Context, e classic.Engine) ([]parity.CaseResult, error) {

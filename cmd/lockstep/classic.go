@@ -1,10 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"lockstep/classic/harness"
 	"lockstep/engines"
 	"lockstep/internal/progress"
-	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/verdict"
 	"lockstep/report"
@@ -42,10 +40,7 @@ func (envsCommand) Run(env *environment) error {
 // checkClassic refuses what would be passed over: flags of classic control without --env,
 // and of the others, with it, those that are not for both.
 func checkClassic(command *kong.Context) error {
-	asked := false
-	for _, p := range command.Path {
-		asked = asked || p.Flag != nil && p.Flag.Name == "env"
-	}
+	asked := slices.ContainsFunc(command.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "env" })
 	for _, p := range command.Path {
 		if p.Flag == nil {
 			continue
@@ -72,20 +67,29 @@ type classicFlags struct {
 	NumPy1    bool              `name:"numpy1" classic:"only" help:"Compute as Gymnasium does with NumPy 1."`
 }
 
+// task is what the flags describe.
+func (c *classicFlags) task() (classic.Task, error) {
+	t, err := classic.Make(c.Env, c.NumEnvs, c.Option)
+	if err != nil {
+		return t, err
+	}
+	if c.Steps < 1 {
+		return t, fmt.Errorf("--steps %d: at least 1 is needed", c.Steps)
+	}
+	t.NumPy1 = c.NumPy1
+	if t.Autoreset, err = classic.ParseAutoreset(c.Autoreset); err != nil {
+		return t, err
+	}
+	return t, t.Check()
+}
+
 // rollout rolls the environments out and prints what they came to.
 func (c *classicFlags) rollout(env *environment, engine string, workers int, stats, asJSON bool) error {
-	task, err := classic.Make(c.Env, c.NumEnvs, c.Option)
+	task, err := c.task()
 	if err != nil {
 		return err
 	}
-	task.NumPy1 = c.NumPy1
-	if task.Autoreset, err = classic.ParseAutoreset(c.Autoreset); err != nil {
-		return err
-	}
-	if c.Steps < 1 {
-		return fmt.Errorf("--steps %d: at least 1 is needed", c.Steps)
-	}
-	if engine == "auto" {
+	if engine == engines.Auto {
 		engine = ""
 	}
 	e, err := engines.OpenClassic(engine, workers)
@@ -120,34 +124,33 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 		}
 		return err
 	}
-	return c.result(env, e.Name(), v.Totals(), time.Since(start).Seconds(), asJSON, func() {
-		if stats {
-			fmt.Fprintln(env.stdout, ledger.Stats())
-		}
-	})
+	c.result(env, e.Name(), v.Totals(), time.Since(start).Seconds(), asJSON)
+	if stats && !asJSON {
+		fmt.Fprintln(env.stdout, ledger.Stats())
+	}
+	return nil
 }
 
 // result prints steps, time and returns.
-func (c *classicFlags) result(env *environment, engine string, t classic.Totals, seconds float64, asJSON bool, after func()) error {
+func (c *classicFlags) result(env *environment, engine string, t classic.Totals, seconds float64, asJSON bool) {
 	sum, episodes := 0.0, int64(0)
 	for i, r := range t.Rewards {
 		sum += r
 		episodes += t.Episodes[i]
 	}
-	if asJSON {
-		return json.NewEncoder(env.stdout).Encode(map[string]any{
-			"env": c.Env, "engine": engine, "num_envs": c.NumEnvs, "steps": t.Steps, "seconds": seconds,
-			"steps_per_second": float64(t.Steps) / seconds, "episodes": episodes, "reward": sum, "rewards": t.Rewards,
-		})
-	}
-	perEpisode := "no episode ended"
+	rate, perEpisode := float64(t.Steps)/seconds, "no episode ended"
 	if episodes > 0 {
 		perEpisode = fmt.Sprintf("%.6g a finished episode", sum/float64(episodes))
 	}
+	if asJSON {
+		env.json(map[string]any{
+			"env": c.Env, "engine": engine, "num_envs": c.NumEnvs, "steps": t.Steps, "seconds": seconds,
+			"steps_per_second": rate, "episodes": episodes, "reward": sum, "rewards": t.Rewards,
+		})
+		return
+	}
 	fmt.Fprintf(env.stdout, "%s, %s: %d steps in %.2f s, %.4g steps/s; %d episodes ended, rewards of %.10g, %s\n",
-		c.Env, engine, t.Steps, seconds, float64(t.Steps)/seconds, episodes, sum, perEpisode)
-	after()
-	return nil
+		c.Env, engine, t.Steps, seconds, rate, episodes, sum, perEpisode)
 }
 
 // classic holds engines of classic control to the first.
@@ -155,135 +158,60 @@ func (c *compareCommand) classic(env *environment, p *comparisons) error {
 	if c.Autoreset == classic.Disabled.String() {
 		return errors.New("--autoreset disabled: nobody resets what has ended: want next-step, same-step or off")
 	}
-	key := uint64(c.EnvSeed)
-	r := &harness.Rollout{Environment: c.Env, Options: c.Option, Num: c.NumEnvs, Autoreset: c.Autoreset, NumPy1: c.NumPy1, Steps: c.Steps, Uniform: &key}
-	for i := range c.NumEnvs {
-		r.Seeds = append(r.Seeds, c.EnvSeed+int64(i))
-	}
-	if e, err := classic.Find(c.Env); err == nil && e.Shared {
-		r.Seeds = []int64{c.EnvSeed}
-	}
-	if _, err := r.Task(); err != nil {
-		return err
-	}
-	names := c.Got
-	for _, e := range engines.Classic {
-		if len(c.Got) == 0 && !e.Slow && e.Name != c.Want {
-			names = append(names, e.Name)
-		}
-	}
-	all, err := openClassic(append([]string{c.Want}, names...), c.Workers)
+	task, err := c.task()
 	if err != nil {
 		return err
 	}
-	options := parity.CompareOptions{Replay: func(*parity.Task) string { return report.CommandLine(append([]string{"lockstep"}, env.args...)) }}
-	for _, o := range all[1:] {
-		if err := p.classic(verdict.Comparison{Kind: "engines", Detail: c.Env}, r, all[0], o, options); err != nil {
-			return err
+	key := uint64(c.EnvSeed)
+	r := &harness.Rollout{Environment: c.Env, Options: c.Option, Num: c.NumEnvs, Autoreset: c.Autoreset, NumPy1: c.NumPy1, Steps: c.Steps, Uniform: &key, Seeds: []int64{c.EnvSeed}}
+	for i := 1; i < c.NumEnvs && !task.Shared; i++ {
+		r.Seeds = append(r.Seeds, c.EnvSeed+int64(i))
+	}
+	names := append([]string{c.Want}, c.Got...)
+	if len(c.Got) == 0 {
+		names = append(names, slices.DeleteFunc(triedClassic(), func(name string) bool { return name == c.Want })...)
+	}
+	all, err := openClassic(names, c.Workers, p.asked)
+	if err != nil {
+		return err
+	}
+	options := parity.CompareOptions{Replay: func(*parity.Task) string { return report.CommandLine(env.command()) }}
+	err = hold(p, verdict.Comparison{Kind: "engines", Detail: c.Env}, all, func(want, got classic.Engine) (*parity.Report, error) {
+		return r.Compare(env.ctx, want, got, options)
+	}, func(want classic.Engine, got opened[classic.Engine]) (smallest, string, error) {
+		small, d, err := harness.Shrink(env.ctx, r, want, got.engine, 0)
+		if err != nil {
+			return nil, "", err
 		}
-		if c.Keep != "" && p.list[len(p.list)-1].Outcome() == verdict.Different {
-			if err := c.keepClassic(env, r, all[0], o); err != nil {
-				return err
-			}
-		}
+		k := &harness.Case{Case: parity.Case{What: c.Env, Stage: d.Stage, Engine: got.name}, Rollout: *small}
+		k.Results, err = k.Run(env.ctx, want)
+		return k, fmt.Sprintf("%d of %d environments, %d steps, stage %s", k.Num, r.Num, k.Steps, k.Stage), err
+	})
+	if err != nil {
+		return err
 	}
 	return p.end()
 }
 
-// openedClassic is an engine of classic control that runs, or the reason why not.
-type openedClassic struct {
-	*engines.ClassicEngine
-	classic.Engine
-	err error
+// triedClassic are the names of the engines of classic control that are not slow.
+func triedClassic() (names []string) {
+	for _, e := range engines.Classic {
+		if !e.Slow {
+			names = append(names, e.Name)
+		}
+	}
+	return names
 }
 
-func openClassic(names []string, workers int) (all []openedClassic, err error) {
-	for _, name := range names {
+// openClassic opens engines of classic control, of which the first is asked for by its name.
+func openClassic(names []string, workers int, asked bool) (all []opened[classic.Engine], err error) {
+	for i, name := range names {
 		e, err := engines.ClassicNamed(name)
 		if err != nil {
 			return nil, err
 		}
-		o := openedClassic{ClassicEngine: e}
-		o.Engine, o.err = e.New(workers)
-		all = append(all, o)
+		engine, err := e.New(workers)
+		all = append(all, enter(name, engine, err, asked || i == 0, engines.ClassicIdentity))
 	}
 	return all, nil
-}
-
-// classic makes the comparison k of two engines on a rollout, or adds why one cannot take
-// part.
-func (p *comparisons) classic(k verdict.Comparison, r *harness.Rollout, first, o openedClassic, options parity.CompareOptions) error {
-	k.Want, k.Got = first.ClassicEngine.Name, o.ClassicEngine.Name
-	for _, side := range []openedClassic{first, o} {
-		var absent *want.Error
-		if errors.As(side.err, &absent) {
-			k.NotRun, k.Lacks = side.ClassicEngine.Name+": "+side.err.Error(), side.Want.Name
-			p.add(p.unasked(k))
-			return nil
-		}
-		if side.err != nil {
-			return p.made(k, nil, fmt.Errorf("%s: %w", side.ClassicEngine.Name, side.err))
-		}
-		k.Identities = append(k.Identities, engines.ClassicIdentity(side.Engine))
-	}
-	report, err := r.Compare(p.env.ctx, first.Engine, o.Engine, options)
-	return p.made(k, report, err)
-}
-
-// keepClassic shrinks a rollout on which engines differ and keeps the case that is left.
-func (c *compareCommand) keepClassic(env *environment, r *harness.Rollout, first, o openedClassic) error {
-	small, d, err := harness.Shrink(env.ctx, r, first.Engine, o.Engine, 0)
-	if env.ctx.Err() != nil {
-		return env.interrupted(noReport)
-	}
-	if err != nil {
-		return fmt.Errorf("--keep: %w", err)
-	}
-	k := harness.Case{Case: parity.Case{What: c.Env, Stage: d.Stage, Engine: o.ClassicEngine.Name}, Rollout: *small}
-	if k.Results, err = k.Run(env.ctx, first.Engine); err == nil {
-		err = k.Save(c.Keep)
-	}
-	if err != nil {
-		return fmt.Errorf("--keep: %w", err)
-	}
-	var out io.Writer = env.stdout
-	if c.JSON {
-		out = env.stderr
-	}
-	fmt.Fprintf(out, "kept: %d of %d environments, %d steps, stage %s; replay: %s\n", k.Num, r.Num, k.Steps, k.Stage, k.Replay())
-	return nil
-}
-
-// replayClassic repeats a case on the engines of these names, or on all that run: the
-// first is held to what is kept with the case, the others to it.
-func (p *comparisons) replayClassic(c *harness.Case, names []string) error {
-	var own []string
-	for _, e := range engines.Classic {
-		if len(names) == 0 && !e.Slow {
-			own = append(own, e.Name)
-		}
-	}
-	for _, name := range names {
-		if _, err := engines.ClassicNamed(name); err == nil {
-			own = append(own, name)
-		}
-	}
-	kept := verdict.Comparison{Kind: "replay", Want: keptResults, Detail: stem(c.Path)}
-	if len(own) == 0 {
-		kept.Got, kept.NotApplicable = strings.Join(names, ","), "no engine of these names computes classic control"
-		p.add(kept)
-		return nil
-	}
-	all, err := openClassic(own, 0)
-	if err != nil {
-		return err
-	}
-	options := parity.CompareOptions{Replay: func(*parity.Task) string { return c.Replay() }}
-	for _, o := range all[1:] {
-		if err := p.classic(verdict.Comparison{Kind: "replay", Detail: kept.Detail}, &c.Rollout, all[0], o, options); err != nil {
-			return err
-		}
-	}
-	kept.Got = all[0].ClassicEngine.Name
-	return p.kept(kept, c, c.Results, func() ([]parity.CaseResult, error) { return c.Run(p.env.ctx, all[0].Engine) })
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -28,23 +28,11 @@ type compareCommand struct {
 	inputFlags
 	controllerFlags
 	classicFlags
-	compareFlags
 	outputFlags
-	Only string `name:"only" placeholder:"PATTERN" help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."`
-	Keep string `name:"keep" classic:"too" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."`
-}
-
-// compareFlags say what has to be equal.
-type compareFlags struct {
-	Inexact bool `name:"inexact" help:"For sides that do not claim the same bits: logits, probabilities and CDF may differ, and tokens if that explains it."`
-	Budget  int  `name:"budget" placeholder:"N" help:"How many explained tokens an inexact comparison excuses. Default: none."`
-}
-
-func (f *compareFlags) options() (parity.CompareOptions, error) {
-	if f.Budget < 0 || f.Budget > 0 && !f.Inexact {
-		return parity.CompareOptions{}, fmt.Errorf("--budget %d: want 0 or more, and --inexact with it", f.Budget)
-	}
-	return parity.CompareOptions{Inexact: f.Inexact, Budget: parity.Budget{Flips: f.Budget}}, nil
+	Inexact bool   `name:"inexact" help:"For sides that do not claim the same bits: logits, probabilities and CDF may differ, and tokens if that explains it."`
+	Budget  int    `name:"budget" placeholder:"N" help:"How many explained tokens an inexact comparison excuses. Default: none."`
+	Only    string `name:"only" placeholder:"PATTERN" help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."`
+	Keep    string `name:"keep" classic:"too" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."`
 }
 
 // outputFlags say what a command tells of its comparisons.
@@ -59,12 +47,12 @@ func (c *compareCommand) Run(env *environment) error {
 	if _, err := path.Match(c.Only, ""); err != nil {
 		return fmt.Errorf("--only %q: %w", c.Only, err)
 	}
-	options, err := c.options()
-	if err != nil {
-		return err
+	if c.Budget < 0 || c.Budget > 0 && !c.Inexact {
+		return fmt.Errorf("--budget %d: want 0 or more, and --inexact with it", c.Budget)
 	}
+	options := parity.CompareOptions{Inexact: c.Inexact, Budget: parity.Budget{Flips: c.Budget}}
 	options.Replay = func(task *parity.Task) string { return c.repeat(env, task.Name()) }
-	p := newComparisons(env, &c.outputFlags, len(c.Got) > 0)
+	p := &comparisons{env: env, output: &c.outputFlags, asked: len(c.Got) > 0 || c.AllowAbsent, keep: c.Keep}
 	if c.Env != "" {
 		return c.classic(env, p)
 	}
@@ -80,34 +68,18 @@ func (c *compareCommand) Run(env *environment) error {
 	}
 	switch {
 	case recordings:
-		err = c.goldens(env, p, options)
+		err = c.goldens(p, options)
 	case traces && len(c.Got) != 1:
 		err = fmt.Errorf("%s is compared with one engine, or with one trace: want A B", c.Want)
 	case traces:
-		err = c.traces(env, p, c.Got[0], options)
+		err = c.traces(env, p, options)
 	default:
-		var list []*engines.Engine
-		if list, err = c.sides(); err == nil {
-			err = c.engines(env, p, list, options)
-		}
+		err = c.engines(env, p, options)
 	}
 	if err != nil {
 		return err
 	}
 	return p.end()
-}
-
-// sides are the engines that are compared, the yardstick first.
-func (c *compareCommand) sides() ([]*engines.Engine, error) {
-	list, err := engines.ByName(append([]string{c.Want}, c.Got...)...)
-	if err == nil && len(c.Got) == 0 {
-		for _, e := range engines.Tried() {
-			if e.Name != c.Want {
-				list = append(list, e)
-			}
-		}
-	}
-	return list, err
 }
 
 // selected reports whether --only lets a name through.
@@ -118,8 +90,8 @@ func (c *compareCommand) selected(name string) bool {
 
 // repeat is the command line that repeats one rollout.
 func (c *compareCommand) repeat(env *environment, rollout string) string {
-	words := []string{"lockstep"}
-	args := env.args
+	var words []string
+	args := env.command()
 	for i := 0; i < len(args); i++ {
 		name, _, valued := strings.Cut(args[i], "=")
 		switch name {
@@ -135,118 +107,90 @@ func (c *compareCommand) repeat(env *environment, rollout string) string {
 	return report.CommandLine(append(words, "--only", rollout))
 }
 
-// engines holds engines to the first.
-func (c *compareCommand) engines(env *environment, p *comparisons, list []*engines.Engine, options parity.CompareOptions) error {
-	policies, done, err := c.policies(env)
-	if err != nil {
-		return err
-	}
-	defer done()
-	profile, asked, err := c.profile()
-	if err != nil {
-		return err
-	}
-	if c.NumSegs < 1 {
-		return fmt.Errorf("--num_segs %d: want 1 or more", c.NumSegs)
-	}
-	s := &simulation{}
-	if s.modelPath, s.dataPath, err = c.inputs(env); err != nil {
-		return err
-	}
-	files, err := lockstep.RouteFiles(s.dataPath, c.NumSegs)
-	if err != nil {
-		return err
-	}
-	all := openAll(list, engines.Config{Model: s.modelPath, Profile: profile, Workers: c.Workers}, asked, options.Inexact)
-	defer closeAll(all)
-	first := all[0]
-	var jobs []lockstep.Job
-	if first.Simulator != nil {
-		s.simulator = first.Simulator
-		if err := s.loadRoutes(env, &c.inputFlags, files); err != nil {
-			return err
+// prepare opens engines in one profile, and loads routes for the first if it runs: the
+// files that there are for the path of the data.
+func (c *compareCommand) prepare(env *environment, p *comparisons, list []*engines.Engine, files func(dataPath string) ([]string, error)) (s *simulation, all []opened[lockstep.Simulator], err error) {
+	s, err = c.load(env, files, func(_ *environment, modelPath string) (lockstep.Simulator, error) {
+		profile, asked, err := c.profile()
+		if err != nil {
+			return nil, err
 		}
-		if len(s.failed) > 0 {
-			return exitStatus(exitUsage)
+		if !asked {
+			profile = commonProfile(list, modelPath)
 		}
-		for _, job := range s.jobs(policies) {
-			if c.selected(job.Route.Name + "/" + job.Policy.String()) {
-				jobs = append(jobs, job)
-			}
-		}
-		if len(jobs) == 0 {
-			return fmt.Errorf("--only %q: no rollout has such a name", c.Only)
-		}
+		all = openAll(list, engines.Config{Model: modelPath, Profile: profile, Workers: c.Workers}, c.Inexact, p.asked)
+		env.atEnd(func() { closeAll(all...) })
+		return all[0].engine, nil
+	})
+	if err == nil && len(s.failed) > 0 {
+		err = exitStatus(exitUsage)
 	}
-	for _, o := range all[1:] {
-		k := verdict.Comparison{Kind: "engines", Want: first.Engine.Name, Got: o.Engine.Name, Detail: filepath.Base(s.modelPath)}
-		if p.leaveOut(k, first, o) {
-			continue
-		}
-		k.Identities = []string{engines.Identity(first.Simulator), engines.Identity(o.Simulator)}
-		if err := p.compare(k, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator), jobs, lockstep.AllSteps, options); err != nil {
-			return err
-		}
-		if made := &p.list[len(p.list)-1]; c.Keep != "" && made.Outcome() == verdict.Different {
-			if err := c.keep(env, s.modelPath, first, o, jobs); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return s, all, err
 }
 
-// keep shrinks a comparison that differs and keeps the case that is left.
-func (c *compareCommand) keep(env *environment, modelPath string, first, o opened, jobs []lockstep.Job) error {
+// engines holds engines to the first.
+func (c *compareCommand) engines(env *environment, p *comparisons, options parity.CompareOptions) error {
+	list, err := engines.ByName(append([]string{c.Want}, c.Got...)...)
+	if err != nil {
+		return err
+	}
+	if len(c.Got) == 0 {
+		list = append(list, slices.DeleteFunc(engines.Tried(), func(e *engines.Engine) bool { return e.Name == c.Want })...)
+	}
+	policies, err := c.policies(env)
+	if err != nil {
+		return err
+	}
+	s, all, err := c.prepare(env, p, list, c.files)
+	if err != nil {
+		return err
+	}
+	jobs := slices.DeleteFunc(s.jobs(policies), func(job lockstep.Job) bool { return !c.selected(job.Route.Name + "/" + job.Policy.String()) })
+	if len(jobs) == 0 && all[0].err == nil {
+		return fmt.Errorf("--only %q: no rollout has such a name", c.Only)
+	}
+	k := verdict.Comparison{Kind: "engines", Detail: filepath.Base(s.modelPath)}
+	return hold(p, k, all, func(want, got lockstep.Simulator) (*parity.Report, error) {
+		return tinyphysics.Compare(env.ctx, tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.AllSteps, options)
+	}, func(want lockstep.Simulator, got opened[lockstep.Simulator]) (smallest, string, error) {
+		return c.shrink(env, s.modelPath, jobs, want, got)
+	})
+}
+
+// shrink makes the smallest case of jobs on which engines differ.
+func (c *compareCommand) shrink(env *environment, modelPath string, jobs []lockstep.Job, want lockstep.Simulator, got opened[lockstep.Simulator]) (smallest, string, error) {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		switch jobs[i].Policy.(type) {
 		case lockstep.Zero, lockstep.PID, lockstep.PIDFF:
 		default:
 			var err error
-			if jobs[i], err = tinyphysics.Freeze(env.ctx, first.Simulator, jobs[i]); err != nil {
-				return fmt.Errorf("--keep: %w", err)
+			if jobs[i], err = tinyphysics.Freeze(env.ctx, want, jobs[i]); err != nil {
+				return nil, "", err
 			}
 		}
 	}
 	whole, err := tinyphysics.NewCase(jobs, lockstep.AllSteps)
 	if err != nil {
-		return fmt.Errorf("--keep: %w", err)
+		return nil, "", err
 	}
-	whole.Engine, whole.Profile, whole.Workers, whole.Model = o.Engine.Name, first.Profile(), c.Workers, filepath.Base(modelPath)
 	if whole.ModelSHA256, err = fileio.SHA256(modelPath); err != nil {
-		return err
+		return nil, "", err
 	}
-	switch whole.ModelSHA256 {
-	case defaults.ModelSHA256:
-		whole.Model = tinyphysics.DefaultModel
-	case model.OfficialSHA256:
-		whole.Model = tinyphysics.OfficialModel
-	}
+	names := map[string]string{defaults.ModelSHA256: tinyphysics.DefaultModel, model.OfficialSHA256: tinyphysics.OfficialModel}
+	whole.Model = cmp.Or(names[whole.ModelSHA256], filepath.Base(modelPath))
+	whole.Engine, whole.Profile, whole.Workers = got.name, want.Profile(), c.Workers
 	small, d, err := tinyphysics.Shrink(env.ctx, whole, func(ctx context.Context, k *tinyphysics.Case) (*parity.Divergence, error) {
-		r, err := k.Compare(ctx, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator))
+		r, err := k.Compare(ctx, want, got.engine)
 		if err != nil {
 			return nil, err
 		}
 		return r.First, nil
 	}, 0)
-	if env.ctx.Err() != nil {
-		return env.interrupted(noReport)
-	}
 	if err != nil {
-		return fmt.Errorf("--keep: %w", err)
+		return nil, "", err
 	}
 	small.What = strings.Join(d.Key, " ")
-	if small.Results, err = small.Run(env.ctx, first.Simulator); err != nil {
-		return fmt.Errorf("--keep: %w", err)
-	}
-	if err := small.Save(c.Keep); err != nil {
-		return fmt.Errorf("--keep: %w", err)
-	}
-	out := io.Writer(env.stdout)
-	if c.JSON {
-		out = env.stderr
-	}
-	fmt.Fprintf(out, "kept: %d of %d rollouts, %d rows, stage %s; replay: %s\n", len(small.Batch), len(jobs), small.Routes[0].Rows, small.Stage, small.Replay())
-	return nil
+	small.Results, err = small.Run(env.ctx, want)
+	return small, fmt.Sprintf("%d of %d rollouts, %d rows, stage %s", len(small.Batch), len(jobs), small.Routes[0].Rows, small.Stage), err
 }

@@ -267,8 +267,8 @@ func TestCompareStatus(t *testing.T) {
 		{nil, exitUsage, exitOK},
 	} {
 		for i, want := range []int{c.status, c.allowed} {
-			p := newComparisons(&environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard}, &outputFlags{AllowAbsent: i == 1}, false)
-			p.list = c.list
+			env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard}
+			p := &comparisons{env: env, output: &outputFlags{AllowAbsent: i == 1}, list: c.list}
 			err := p.end()
 			got := exitUsage // of any error
 			var status exitStatus
@@ -489,7 +489,8 @@ func TestCompareTraces(t *testing.T) {
 					return err
 				}
 				s.Has &= stages
-				r.Step(s)
+				clear(s.Data)
+				r.Observe(s)
 			}
 			r.End(outcome, nil)
 			return nil

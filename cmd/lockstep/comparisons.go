@@ -1,13 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
-	"lockstep"
+	"lockstep/internal/want"
 	"lockstep/parity"
-	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
 	"lockstep/report"
 )
@@ -16,22 +18,62 @@ import (
 type comparisons struct {
 	env    *environment
 	output *outputFlags
-	asked  bool // for its engines, by their names
+	asked  bool   // for its engines, by their names
+	keep   string // folder for the smallest cases that differ, if any
 	list   []verdict.Comparison
-}
-
-func newComparisons(env *environment, output *outputFlags, asked bool) *comparisons {
-	return &comparisons{env: env, output: output, asked: asked}
 }
 
 const noReport = "no report is written"
 
-// add prints a comparison and keeps it.
-func (p *comparisons) add(c verdict.Comparison) {
+// hold holds engines of a family, or sources, to the first of them, by compare. What differs is shrunk
+// if it is to be kept: to a case, of which shrink says a few words.
+func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E], compare func(want, got E) (*parity.Report, error), shrink func(want E, got opened[E]) (smallest, string, error)) error {
+	first := all[0]
+	for _, o := range all[1:] {
+		k.Want, k.Got, k.Identities = first.name, o.name, nil
+		var r *parity.Report
+		err := cmp.Or(first.err, o.err)
+		if err == nil {
+			k.Identities = slices.DeleteFunc([]string{first.identity, o.identity}, func(id string) bool { return id == "" })
+			r, err = compare(first.engine, o.engine)
+		}
+		if err := p.made(k, r, err); err != nil {
+			return err
+		}
+		if p.keep == "" || p.list[len(p.list)-1].Outcome() != verdict.Different {
+			continue
+		}
+		small, text, err := shrink(first.engine, o)
+		if err := p.kept(small, text, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// made prints and keeps a comparison: what was found, or the error that kept it from being
+// made. One for want of something is not run, and a notApplicable is none.
+func (p *comparisons) made(c verdict.Comparison, r *parity.Report, err error) error {
+	if p.env.ctx.Err() != nil {
+		return p.env.interrupted(noReport)
+	}
+	var absent *want.Error
+	var pointless notApplicable
+	var differs different
+	switch c.Report = r; {
+	case errors.As(err, &absent):
+		c.NotRun, c.Lacks = absent.Reason.Error(), absent.Want.Name
+	case errors.As(err, &pointless):
+		c.NotApplicable = pointless.Error()
+	case errors.As(err, &differs):
+		c.Differs = differs.Error()
+	case err != nil:
+		c.Error = err.Error()
+	}
 	p.list = append(p.list, c)
 	if p.output.JSON {
 		p.env.json(verdict.Line{Comparison: &c})
-		return
+		return nil
 	}
 	outcome := c.Outcome()
 	fmt.Fprintf(p.env.stdout, "%-14s  %s", outcome, c.Title())
@@ -46,77 +88,54 @@ func (p *comparisons) add(c verdict.Comparison) {
 	default:
 		fmt.Fprintf(p.env.stdout, ": %s\n", c.Why())
 	}
+	return nil
 }
 
-// unasked makes of an engine that cannot run, and that nobody asked for by its name,
-// one that does not apply.
-func (p *comparisons) unasked(k verdict.Comparison) verdict.Comparison {
-	if !p.asked && !p.output.AllowAbsent {
-		k.NotApplicable, k.NotRun = k.NotRun+k.NotApplicable, ""
-	}
-	return k
+// smallest is the case that is left of what differs.
+type smallest interface {
+	Save(dir string) error
+	Replay() string
 }
 
-// leaveOut adds a comparison that is not made, since one of its engines does not take
-// part, and reports whether it did.
-func (p *comparisons) leaveOut(k verdict.Comparison, first, o opened) bool {
-	if k, ok := first.unable(k); ok {
-		p.add(k)
-		return true
+// kept keeps a case, unless shrinking it failed.
+func (p *comparisons) kept(small smallest, text string, err error) error {
+	if p.env.ctx.Err() != nil {
+		return p.env.interrupted(noReport)
 	}
-	if k, ok := o.unable(k); ok {
-		p.add(p.unasked(k))
-		return true
+	if err == nil {
+		err = small.Save(p.keep)
 	}
-	return false
+	if err != nil {
+		return fmt.Errorf("--keep: %w", err)
+	}
+	out := io.Writer(p.env.stdout)
+	if p.output.JSON {
+		out = p.env.stderr
+	}
+	fmt.Fprintf(out, "kept: %s; replay: %s\n", text, small.Replay())
+	return nil
 }
 
 func indented(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")
 }
 
-// compare makes a comparison of two sources.
-func (p *comparisons) compare(c verdict.Comparison, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, options parity.CompareOptions) error {
-	r, err := tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
-	return p.made(c, r, err)
-}
-
-// made adds a comparison that was made, or the error that kept it from being made.
-func (p *comparisons) made(c verdict.Comparison, r *parity.Report, err error) error {
-	if p.env.ctx.Err() != nil {
-		return p.env.interrupted(noReport)
-	}
-	if c.Report = r; err != nil {
-		c.Error = err.Error()
-	}
-	p.add(c)
-	return nil
-}
-
 // end writes the report and returns the exit status that the comparisons deserve.
 func (p *comparisons) end() error {
 	file, allowAbsent := p.output.Report, p.output.AllowAbsent
 	s := verdict.Summary{Comparisons: len(p.list)}
+	counts := map[string]*int{
+		verdict.Equal: &s.Equal, verdict.Different: &s.Different, verdict.Failed: &s.Failed,
+		verdict.NotRun: &s.NotRun, verdict.NotApplicable: &s.NotApplicable,
+	}
 	for i := range p.list {
-		switch p.list[i].Outcome() {
-		case verdict.Equal:
-			s.Equal++
-		case verdict.Different:
-			s.Different++
-		case verdict.NotRun:
-			s.NotRun++
-		case verdict.NotApplicable:
-			s.NotApplicable++
-		default:
-			s.Failed++
-		}
+		*counts[p.list[i].Outcome()]++
 	}
 	if p.output.JSON {
 		p.env.json(verdict.Line{Summary: &s})
 	}
 	if file != "" {
-		origin := report.Origin{Command: append([]string{"lockstep"}, p.env.args...)}
-		if err := report.WriteParity(file, report.Parity{Comparisons: p.list, Origin: origin}); err != nil {
+		if err := report.WriteParity(file, report.Parity{Comparisons: p.list, Origin: report.Origin{Command: p.env.command()}}); err != nil {
 			return err
 		}
 		if !p.output.JSON {

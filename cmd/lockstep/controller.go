@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,70 +27,74 @@ type pythonFlags struct {
 	Memory  int64         `name:"memory" default:"0" placeholder:"MB" help:"Memory that a process of a Python controller may take; 0 for as much as there is."`
 }
 
-// policies are the controllers that the flags describe, and a function that ends
-// their use.
-func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, func() error, error) {
+// policies are the controllers that the flags describe.
+func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, error) {
 	if len(f.PID) == 0 && f.PIDGrid == "" {
-		policy, done, err := f.pythonFlags.controller(env, "--controller", f.Controller)
-		return []lockstep.Policy{policy}, done, err
+		policy, err := f.pythonFlags.controller(env, "--controller", f.Controller)
+		return []lockstep.Policy{policy}, err
 	}
 	if f.Controller != "pid" {
-		return nil, nil, fmt.Errorf("--pid and --pid-grid go with --controller pid")
+		return nil, fmt.Errorf("--pid and --pid-grid go with --controller pid")
 	}
 	var policies []lockstep.Policy
 	for _, text := range f.PID {
 		pid, err := lockstep.KindPID.ParseGains(text)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--pid %w", err)
+			return nil, fmt.Errorf("--pid %w", err)
 		}
 		policies = append(policies, pid)
 	}
 	if f.PIDGrid == "" {
-		return policies, nothing, nil
+		return policies, nil
 	}
-	grid, err := readGains(f.PIDGrid)
-	return append(policies, grid...), nothing, err
+	grid, err := policyfile.Grid(f.PIDGrid)
+	if err != nil {
+		return nil, fmt.Errorf("--pid-grid %w", err)
+	}
+	return append(policies, grid...), nil
 }
-
-func nothing() error { return nil }
 
 // controller is the policy of a name: zero, pid, a kind with its gains, a policy
 // file, a Python file, or the name of one in the folder controllers, as the Python
-// program knows them. The function ends its use.
-func (f pythonFlags) controller(env *environment, flag, name string) (lockstep.Policy, func() error, error) {
-	if policyfile.IsFile(name) {
-		p, err := policyfile.Load(name)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", flag, err)
-		}
-		return p, nothing, nil
-	}
+// program knows them.
+func (f pythonFlags) controller(env *environment, flag, name string) (p lockstep.Policy, err error) {
 	kind, _, _ := strings.Cut(name, "_")
-	if _, ok := lockstep.KindOf(kind); ok && !strings.HasSuffix(name, ".py") {
-		p, err := lockstep.ParsePolicy(name)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", flag, err)
-		}
-		return p, nothing, nil
+	_, known := lockstep.KindOf(kind)
+	switch {
+	case policyfile.IsFile(name):
+		p, err = policyfile.Load(name)
+	case known && !strings.HasSuffix(name, ".py"):
+		p, err = lockstep.ParsePolicy(name)
+	default:
+		return f.python(env, flag, name)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return p, nil
+}
+
+// python is the policy of a controller that is written in Python.
+func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Policy, error) {
 	file := controllerFile(name)
 	if _, err := os.Stat(file); err != nil && file != name {
-		return nil, nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
+		return nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
 	}
 	if f.Timeout <= 0 {
-		return nil, nil, fmt.Errorf("--timeout %v: want more than 0s", f.Timeout)
+		return nil, fmt.Errorf("--timeout %v: want more than 0s", f.Timeout)
 	}
 	if f.Memory < 0 {
-		return nil, nil, fmt.Errorf("--memory %d: want 0 or more", f.Memory)
+		return nil, fmt.Errorf("--memory %d: want 0 or more", f.Memory)
 	}
 	if _, err := fileio.ReadFile(file, fileio.Controller); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	c, err := pycontroller.New(env.ctx, pycontroller.Options{File: file, Stderr: env.stderr, Timeout: f.Timeout, Memory: f.Memory << 20})
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s %s: %w", flag, name, err)
+		return nil, fmt.Errorf("%s %s: %w", flag, name, err)
 	}
-	return c.Policy(), c.Close, nil
+	env.atEnd(func() { c.Close() })
+	return c.Policy(), nil
 }
 
 // controllerFile is the file of a controller that is written in Python: the name
@@ -101,33 +104,4 @@ func controllerFile(name string) string {
 		return name
 	}
 	return filepath.Join("controllers", name+".py")
-}
-
-// readGains reads gains of the pid controller: P,I,D on each line that is neither empty
-// nor a comment (#).
-func readGains(path string) (policies []lockstep.Policy, err error) {
-	f, err := fileio.Open(path, fileio.List)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	scanner := bufio.NewScanner(f)
-	for number := 1; scanner.Scan(); number++ {
-		line := strings.TrimSpace(strings.TrimPrefix(scanner.Text(), "\ufeff"))
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		pid, err := lockstep.KindPID.ParseGains(line)
-		if err != nil {
-			return nil, fmt.Errorf("--pid-grid %s:%d: %w", path, number, err)
-		}
-		policies = append(policies, pid)
-	}
-	if err := scanner.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(policies) == 0 {
-		return nil, fmt.Errorf("%s: no gains; want P,I,D on each line", path)
-	}
-	return policies, nil
 }

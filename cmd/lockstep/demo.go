@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -11,7 +10,6 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/model"
-	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
@@ -32,7 +30,6 @@ func (c *demoCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	defer s.close()
 	network := "the project's own network"
 	if w, err := model.Load(s.modelPath); err != nil {
 		return err
@@ -45,15 +42,14 @@ func (c *demoCommand) Run(env *environment) error {
 	var absent []string
 	broken := false // an engine that is here does not open
 	for _, e := range engines.Tried()[1:] {
-		sim, err := e.Open(engines.Config{Model: s.modelPath, Profile: s.simulator.Profile()})
-		if err != nil {
-			var lacks *want.Error
-			broken = broken || !errors.As(cmp.Or(e.Absent(), err), &lacks)
-			absent = append(absent, fmt.Sprintf("%s: not here (%v)", e.Name, err))
+		o := open(e, engines.Config{Model: s.modelPath, Profile: s.simulator.Profile()}, true, false)
+		defer closeAll(o)
+		if o.err == nil {
+			all = append(all, o.engine)
 			continue
 		}
-		defer engines.Close(sim)
-		all = append(all, sim)
+		broken = broken || !errors.As(o.err, new(notApplicable))
+		absent = append(absent, fmt.Sprintf("not here: %v", o.err))
 	}
 
 	runs, different, err := s.race(env, all)

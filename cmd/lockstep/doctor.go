@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -23,82 +22,80 @@ type doctorCommand struct{}
 // mends it. It exits 2 if what is needed for a rollout does not work.
 func (c *doctorCommand) Run(env *environment) error {
 	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
-	broken := false // what a rollout needs
-	line := func(mark, what, state string) { fmt.Fprintf(t, "%s\t%s\t%s\n", mark, what, state) }
-	const ok, missing, bad = "ok", "–", "BAD"
+	defer t.Flush()
+	line := func(what, state string, err error) {
+		mark := "ok"
+		var absent *want.Error
+		if errors.As(err, &absent) {
+			mark, state = "–", absent.Reason.Error()
+		} else if err != nil {
+			mark, state = "BAD", err.Error()
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", mark, what, state)
+	}
+	line("machine", fmt.Sprintf("%s, %d cores, %s", cpuModel(), runtime.GOMAXPROCS(0), runtime.Version()), nil)
+	line("arithmetic", reference.HostProfile().String(), nil)
 
-	line(ok, "machine", fmt.Sprintf("%s, %d cores, %s", cpuModel(), runtime.GOMAXPROCS(0), runtime.Version()))
-	line(ok, "arithmetic", reference.HostProfile().String())
-
-	w, err := model.Parse(defaults.Model())
+	_, err := model.Parse(defaults.Model())
+	line("own network", "embedded, "+defaults.ModelSHA256[:12]+"…", err)
 	if err != nil {
-		line(bad, "own network", err.Error())
-		t.Flush()
 		return exitStatus(exitUsage)
 	}
-	line(ok, "own network", "embedded, "+w.SHA256[:12]+"…")
-
-	path, err := assets.Find(assets.Model)
+	path, err := asset(assets.Model, "lockstep fetch model")
 	if err == nil {
-		if w, err = model.Load(path); err == nil && w.SHA256 != model.OfficialSHA256 {
-			err = errors.New("this is not the challenge's network")
+		w, bad := model.Load(path)
+		if bad == nil && w.SHA256 != model.OfficialSHA256 {
+			bad = errors.New("this is not the challenge's network")
 		}
-		if err != nil {
-			line(bad, "challenge's network", fmt.Sprintf("%v: delete it and run `lockstep fetch model`", err))
-		} else {
-			line(ok, "challenge's network", path)
+		if bad != nil {
+			err = fmt.Errorf("%w: delete it and run `lockstep fetch model`", bad)
 		}
-	} else {
-		line(missing, "challenge's network", remedy(err, "lockstep fetch model"))
 	}
-	if path, err := assets.Find(assets.Routes); err == nil {
-		files, err := lockstep.RouteFiles(path, -1)
-		if err != nil {
-			line(bad, "challenge's routes", err.Error())
-		} else {
-			line(ok, "challenge's routes", fmt.Sprintf("%s, %d files", path, len(files)))
-		}
-	} else {
-		line(missing, "challenge's routes", remedy(err, "lockstep fetch data"))
+	line("challenge's network", path, err)
+	var files []string
+	if path, err = asset(assets.Routes, "lockstep fetch data"); err == nil {
+		files, err = lockstep.RouteFiles(path, -1)
 	}
+	line("challenge's routes", fmt.Sprintf("%s, %d files", path, len(files)), err)
 
 	own, _, err := defaults.Keep()
 	if err != nil {
-		line(bad, "cache folder", err.Error())
-		t.Flush()
+		line("cache folder", "", err)
 		return exitStatus(exitUsage)
 	}
+	broken := false // what a rollout needs
 	for _, e := range engines.All {
-		what := "engine " + e.Name
-		var absent *want.Error
-		if err := e.Absent(); errors.As(err, &absent) {
-			line(missing, what, absent.Reason.Error())
-		} else if err == nil && e.Slow {
-			line(ok, what, "slow: it runs where it is asked for by its name")
-		} else if sim, opened := e.Open(engines.Config{Model: own, Profile: reference.HostProfile(), Workers: 1}); err != nil || opened != nil {
-			line(bad, what, cmp.Or(err, opened).Error())
-			broken = broken || e.Want == nil
-		} else {
-			line(ok, what, engines.Inside(sim))
-			engines.Close(sim)
+		state, err := "slow: it runs where it is asked for by its name", e.Absent()
+		if err == nil && !e.Slow {
+			var sim lockstep.Simulator
+			if sim, err = e.Open(engines.Config{Model: own, Profile: reference.HostProfile(), Workers: 1}); err == nil {
+				state = engines.Inside(sim)
+				engines.Close(sim)
+			}
 		}
+		line("engine "+e.Name, state, err)
+		broken = broken || err != nil && e.Want == nil
 	}
-	if python, err := want.Python.Find(); err != nil {
-		line(missing, "Python controllers", err.Error())
-	} else {
-		line(ok, "Python controllers", python)
+	python, err := want.Python.Find()
+	if err != nil {
+		err = &want.Error{Want: want.Python, Reason: err}
 	}
-	if err := t.Flush(); err != nil || !broken {
-		return err
+	line("Python controllers", python, err)
+	if broken {
+		return exitStatus(exitUsage)
 	}
-	return exitStatus(exitUsage)
+	return nil
 }
 
-// remedy is what mends that an asset is not found: to fetch it, or where the folder is
-// given, what that folder lacks.
-func remedy(lacks error, fetch string) string {
-	if os.Getenv("LOCKSTEP_ASSETS") != "" {
-		return lacks.Error()
+// asset is the path of an asset. That it is not found is mended by fetching it or, where
+// the folder is given, by what that folder lacks.
+func asset(name, fetch string) (string, error) {
+	path, err := assets.Find(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case os.Getenv("LOCKSTEP_ASSETS") != "":
+		return "", lacking("%v", err)
 	}
-	return fetch
+	return "", lacking("%s", fetch)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,17 +14,22 @@ import (
 	"lockstep/internal/assets"
 	"lockstep/internal/f32"
 	"lockstep/internal/model"
-	"lockstep/internal/progress"
 	"lockstep/internal/routecache"
 	"lockstep/reference"
 	"lockstep/report"
+	"lockstep/runs"
 )
+
+// pathFlags choose what is simulated.
+type pathFlags struct {
+	ModelPath string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
+	DataPath  string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
+	Own       bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
+}
 
 // inputFlags choose what is simulated, and with which arithmetic.
 type inputFlags struct {
-	ModelPath  string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
-	DataPath   string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
-	Own        bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
+	pathFlags
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
 	Workers    int    `name:"workers" classic:"too" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
 	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2; host is that of Python on this machine."`
@@ -48,40 +54,36 @@ type simulation struct {
 	dataPath  string
 	routes    []*lockstep.Route
 	failed    []report.RouteResult // routes that could not be loaded
-	closers   []func() error
-}
-
-func (s *simulation) close() {
-	for _, c := range s.closers {
-		c()
-	}
 }
 
 // load makes the simulator and loads the routes. What a user should know but is
 // no error goes to stderr.
 func (f *simulatorFlags) load(env *environment) (*simulation, error) {
-	if f.NumSegs < 1 {
-		return nil, fmt.Errorf("--num_segs %d: want 1 or more", f.NumSegs)
-	}
-	s := &simulation{}
-	var err error
+	return f.inputFlags.load(env, f.files, f.simulator)
+}
+
+// load makes a simulator, and loads the routes unless there is none.
+func (f *inputFlags) load(env *environment, files func(dataPath string) ([]string, error), simulator func(env *environment, modelPath string) (lockstep.Simulator, error)) (s *simulation, err error) {
+	s = &simulation{}
 	if s.modelPath, s.dataPath, err = f.inputs(env); err != nil {
 		return nil, err
 	}
-	files, err := lockstep.RouteFiles(s.dataPath, f.NumSegs)
+	paths, err := files(s.dataPath)
 	if err != nil {
 		return nil, err
 	}
-	var closer func() error
-	if s.simulator, closer, err = f.simulator(env, s.modelPath); err != nil {
-		return nil, err
+	if s.simulator, err = simulator(env, s.modelPath); err != nil || s.simulator == nil {
+		return s, err
 	}
-	s.closers = append(s.closers, closer)
-	if err := s.loadRoutes(env, &f.inputFlags, files); err != nil {
-		s.close()
-		return nil, err
+	return s, s.loadRoutes(env, f, paths)
+}
+
+// files are those of the routes that the flags choose.
+func (f *inputFlags) files(dataPath string) ([]string, error) {
+	if f.NumSegs < 1 {
+		return nil, fmt.Errorf("--num_segs %d: want 1 or more", f.NumSegs)
 	}
-	return s, nil
+	return lockstep.RouteFiles(dataPath, f.NumSegs)
 }
 
 // loadRoutes loads routes for the simulator's profile. Those that cannot be loaded
@@ -95,10 +97,8 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 	if stats.Problem != nil {
 		fmt.Fprintf(env.stderr, "lockstep: %v\n", stats.Problem)
 	}
-	select {
-	case <-env.ctx.Done():
+	if env.ctx.Err() != nil {
 		return env.interrupted("routes were being loaded")
-	default:
 	}
 	for i, file := range files {
 		if errs[i] != nil {
@@ -113,47 +113,38 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 
 // inputs are the paths of the model and of the routes: those given, else the
 // assets, else the project's own.
-func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err error) {
+func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err error) {
 	if f.Own {
 		if f.ModelPath != "" || f.DataPath != "" {
 			return "", "", errors.New("--own goes without --model_path and --data_path")
 		}
 		return defaults.Keep()
 	}
-	modelPath, dataPath = f.ModelPath, f.DataPath
-	var noModel, noRoutes error
-	if modelPath == "" {
-		modelPath, noModel = assets.Find(assets.Model)
-	}
-	if dataPath == "" {
-		dataPath, noRoutes = assets.Find(assets.Routes)
-	}
-	if noModel == nil && noRoutes == nil {
-		f.checkModel(env, modelPath)
-		return modelPath, dataPath, nil
-	}
-	if os.Getenv("LOCKSTEP_ASSETS") != "" { // these and no others were asked for
-		return "", "", cmp.Or(noModel, noRoutes)
-	}
-	ownModel, ownRoutes, err := defaults.Keep()
-	if err != nil {
-		return "", "", err
+	modelPath, noModel := orAsset(f.ModelPath, assets.Model)
+	dataPath, noRoutes := orAsset(f.DataPath, assets.Routes)
+	if lacks := cmp.Or(noModel, noRoutes); lacks != nil {
+		if os.Getenv("LOCKSTEP_ASSETS") != "" { // these and no others were asked for
+			return "", "", lacks
+		}
+		ownModel, ownRoutes, err := defaults.Keep()
+		if err != nil {
+			return "", "", err
+		}
+		modelPath, dataPath = cmp.Or(modelPath, ownModel), cmp.Or(dataPath, ownRoutes)
 	}
 	if noModel != nil {
-		modelPath = ownModel
 		fmt.Fprintln(env.stderr, "lockstep: using the project's own network, since the challenge's is not here (make assets): costs are not comparable with the challenge's")
 	} else {
 		f.checkModel(env, modelPath)
 	}
 	if noRoutes != nil {
-		dataPath = ownRoutes
 		fmt.Fprintln(env.stderr, "lockstep: using generated routes, since no others are given (--data_path)")
 	}
 	return modelPath, dataPath, nil
 }
 
 // checkModel warns of a network of the assets that is not what its name says.
-func (f *inputFlags) checkModel(env *environment, path string) {
+func (f *pathFlags) checkModel(env *environment, path string) {
 	if f.ModelPath != "" {
 		return // it is what was asked for
 	}
@@ -173,27 +164,28 @@ func (f *inputFlags) profile() (p lockstep.Profile, asked bool, err error) {
 
 // simulator makes the engine that the flags ask for. Without one it is the last that
 // can run, and the user is told why others cannot.
-func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep.Simulator, func() error, error) {
+func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep.Simulator, error) {
 	profile, asked, err := f.profile()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if f.Kernels != "" { // before auto tries the engines that have none
 		if _, err := f32.Named(f.Kernels); err != nil {
-			return nil, nil, fmt.Errorf("--kernels: %w", err)
+			return nil, fmt.Errorf("--kernels: %w", err)
 		}
 	}
 	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed, Kernels: f.Kernels}, asked)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	env.atEnd(func() { engines.Close(sim) })
 	if _, ok := sim.(interface{ Kernels() string }); !ok && f.Kernels != "" {
-		return nil, nil, errors.Join(fmt.Errorf("--kernels %s: the %s engine has none to choose: take --engine reference or batched", f.Kernels, sim.Name()), engines.Close(sim))
+		return nil, fmt.Errorf("--kernels %s: the %s engine has none to choose: take --engine reference or batched", f.Kernels, sim.Name())
 	}
 	for _, notice := range notices {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
 	}
-	return sim, func() error { return engines.Close(sim) }, nil
+	return sim, nil
 }
 
 func orAsset(path, asset string) (string, error) {
@@ -227,15 +219,10 @@ func (s *simulation) jobs(policies []lockstep.Policy) []lockstep.Job {
 	return jobs
 }
 
-// simulate runs the jobs under a progress bar. Jobs that an interruption keeps
-// from finishing have its error.
+// simulate runs the jobs under a progress bar. Those that an interruption keeps from
+// finishing have its error.
 func (s *simulation) simulate(env *environment, jobs []lockstep.Job, options lockstep.Options) []lockstep.Result {
-	results := slices.Repeat([]lockstep.Result{{Err: errors.New("the engine gave no result")}}, len(jobs))
-	bar := progress.New(env.stderr, len(jobs), "rollouts")
-	for i, result := range s.simulator.Simulate(env.ctx, jobs, options) {
-		results[i] = result
-		bar.Add(1)
-	}
-	bar.Clear()
+	results := slices.Repeat([]lockstep.Result{{Err: context.Canceled}}, len(jobs))
+	s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) { results[i] = result })
 	return results
 }

@@ -33,23 +33,20 @@ const sampleRoutes = 5
 func (c *evalCommand) Run(env *environment) error {
 	var policies []lockstep.Policy
 	for _, k := range []struct{ flag, name string }{{"--test_controller", c.Test}, {"--baseline_controller", c.Baseline}} {
-		policy, done, err := c.controller(env, k.flag, k.name)
+		policy, err := c.controller(env, k.flag, k.name)
 		if err != nil {
 			return err
 		}
-		defer done()
 		policies = append(policies, policy)
 	}
 	s, err := c.load(env)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	journal, err := s.journal(env, c.Out, nil, policies, c.Test, c.Baseline)
+	journal, err := s.journal(env, c.Out, nil, policies...)
 	if err != nil {
 		return err
 	}
-	defer journal.Close()
 	start := time.Now()
 	runs, err := s.runs(env, policies, sampleRoutes, journal)
 	if err != nil {
@@ -72,11 +69,8 @@ func (c *evalCommand) Run(env *environment) error {
 	eval.WriteText(env.stdout)
 	fmt.Fprintf(env.stdout, "report: %s\n", c.Report)
 	_, failed := runs[0].Costs()
-	if _, more := runs[1].Costs(); failed+more > 0 {
-		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts failed\n", failed+more, 2*len(runs[0].Routes))
-		return exitStatus(exitUsage)
-	}
-	return nil
+	_, more := runs[1].Costs()
+	return env.failed(failed+more, 2*len(runs[0].Routes))
 }
 
 // runs rolls all routes out under each policy. The first n routes come with
@@ -89,34 +83,23 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 	jobs := s.jobs(policies)
 	drawn := min(n, len(s.routes))
 	// Trajectories run to the end of their routes, which costs do not need.
-	var full, short []int
-	for i := range jobs {
+	var full []lockstep.Job
+	var numbers []int
+	for i, job := range jobs {
 		if i%len(s.routes) < drawn {
-			full = append(full, i)
-		} else {
-			short = append(short, i)
+			full, numbers = append(full, job), append(numbers, i)
 		}
+	}
+	known := map[int]lockstep.Result{}
+	for k, result := range s.simulate(env, full, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}) {
+		known[numbers[k]] = result
+	}
+	if env.ctx.Err() != nil {
+		return nil, env.interrupted(noReport)
 	}
 	results := make([]lockstep.Result, len(jobs))
-	pick := func(indices []int) (picked []lockstep.Job) {
-		for _, i := range indices {
-			picked = append(picked, jobs[i])
-		}
-		return picked
-	}
-	var drawnResults []runs.Result
-	for k, result := range s.simulate(env, pick(full), lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}) {
-		results[full[k]] = result
-		if env.ctx.Err() == nil {
-			drawnResults = append(drawnResults, runs.NewResult(full[k], result))
-		}
-	}
-	costs := lockstep.Options{Shortcuts: lockstep.CostOnly}
-	if journal == nil {
-		for k, result := range s.simulate(env, pick(short), costs) {
-			results[short[k]] = result
-		}
-	} else if err := s.kept(env, jobs, costs, journal, drawnResults, results); err != nil {
+	work := &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Known: known, Journal: journal}
+	if err := s.stream(env, work, func(i int, r lockstep.Result) { results[i] = r }); err != nil {
 		return nil, err
 	}
 	if env.ctx.Err() != nil {
@@ -141,31 +124,10 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 	return runs, nil
 }
 
-// kept rolls out what a journal lacks, beside the results that are there already, and
-// fills in the results that are not.
-func (s *simulation) kept(env *environment, jobs []lockstep.Job, options lockstep.Options, journal *runs.Journal, already []runs.Result, results []lockstep.Result) error {
-	there := map[int]bool{}
-	var fresh []runs.Result
-	for _, r := range already {
-		there[r.Rollout] = true
-		if _, ok := journal.Result(r.Rollout); !ok {
-			fresh = append(fresh, r)
-		}
-	}
-	if err := journal.Add(fresh...); err != nil {
-		return err
-	}
-	return s.stream(env, &runs.Work{Jobs: jobs, Options: options, Journal: journal}, func(i int, r lockstep.Result) {
-		if !there[i] {
-			results[i] = r
-		}
-	})
-}
-
 // origin is what it takes to make a report again.
 func (s *simulation) origin(env *environment, f *simulatorFlags, took time.Duration) report.Origin {
 	o := report.Origin{
-		Command:    append([]string{"lockstep"}, env.args...),
+		Command:    env.command(),
 		Model:      filepath.Base(s.modelPath),
 		Data:       s.dataPath,
 		SeedPrefix: f.SeedPrefix,
@@ -175,9 +137,7 @@ func (s *simulation) origin(env *environment, f *simulatorFlags, took time.Durat
 			{Name: "Built with", Value: runtime.Version()},
 		},
 	}
-	if sum, err := fileio.SHA256(s.modelPath); err == nil {
-		o.ModelSHA256 = sum
-	}
+	o.ModelSHA256, _ = fileio.SHA256(s.modelPath)
 	if v, ok := s.simulator.(interface{ Version() string }); ok {
 		o.Facts = append(o.Facts, report.Fact{Name: "ONNX Runtime", Value: v.Version()})
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"lockstep"
 	"lockstep/defaults"
@@ -18,11 +19,8 @@ import (
 )
 
 // goldens holds each engine to the recordings of the Python program.
-func (c *compareCommand) goldens(env *environment, p *comparisons, options parity.CompareOptions) error {
-	list, err := engines.Tried(), error(nil)
-	if len(c.Got) > 0 {
-		list, err = engines.ByName(c.Got...)
-	}
+func (c *compareCommand) goldens(p *comparisons, options parity.CompareOptions) error {
+	list, err := tried(c.Got)
 	if err != nil {
 		return err
 	}
@@ -42,31 +40,20 @@ func (c *compareCommand) goldens(env *environment, p *comparisons, options parit
 	if err != nil {
 		return err
 	}
-	matched := false
-	for _, set := range sets {
-		selected := *set
-		selected.Recordings = nil
-		for _, e := range set.Recordings {
-			policy, err := e.Policy()
-			if err != nil {
-				return fmt.Errorf("%s: %w", set.Dir, err)
-			}
-			if c.selected(e.Route + "/" + policy.String()) {
-				selected.Recordings = append(selected.Recordings, e)
-			}
-		}
-		if len(selected.Recordings) == 0 {
-			continue
-		}
-		matched = true
-		for _, e := range list {
-			if err := c.golden(p, e, &selected, library, options); err != nil {
-				return err
-			}
-		}
-	}
-	if !matched {
+	sets = slices.DeleteFunc(sets, func(set *golden.Set) bool {
+		set.Recordings = slices.DeleteFunc(set.Recordings, func(e golden.Entry) bool {
+			policy, err := e.Policy() // without one it is refused below
+			return err == nil && !c.selected(e.Route+"/"+policy.String())
+		})
+		return len(set.Recordings) == 0
+	})
+	if len(sets) == 0 {
 		return fmt.Errorf("--only %q: no recording under %s has such a name", c.Only, root)
+	}
+	for _, set := range sets {
+		if err := c.golden(p, list, set, library, options); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -80,55 +67,73 @@ func (f *inputFlags) library() (*assets.Library, error) {
 	return &assets.Library{Models: []string{f.ModelPath, ownModel, model}, Routes: []string{f.DataPath, ownRoutes, routes}}, err
 }
 
-// golden holds one engine to one set.
-func (c *compareCommand) golden(p *comparisons, e *engines.Engine, set *golden.Set, l *assets.Library, options parity.CompareOptions) error {
-	k := verdict.Comparison{Kind: "goldens", Want: filepath.Base(set.Dir), Got: e.Name, Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
+// tried are the engines of these names, or without any all that can run here but those that
+// are slow.
+func tried(names []string) ([]*engines.Engine, error) {
+	if len(names) == 0 {
+		return engines.Tried(), nil
+	}
+	return engines.ByName(names...)
+}
+
+// golden holds engines to one set.
+func (c *compareCommand) golden(p *comparisons, list []*engines.Engine, set *golden.Set, l *assets.Library, options parity.CompareOptions) error {
+	k := verdict.Comparison{Kind: "goldens", Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
 	if set.ModelSHA256 == defaults.ModelSHA256 {
 		k.Detail = "own network"
 	}
-	modelPath, err := l.Model(set.ModelSHA256)
-	if err != nil {
-		return err
-	}
-	if modelPath == "" {
-		k.NotRun, k.Lacks = fmt.Sprintf("the network of SHA-256 %s is not here: run `make assets`, or name it with --model_path", set.ModelSHA256), want.Assets.Name
-		p.add(k)
-		return nil
-	}
-	paths := map[string]string{}
-	for _, r := range set.Recordings {
-		if paths[r.Route], err = l.Route(r.Route, r.RouteCSV); err != nil {
-			return err
-		}
-		if paths[r.Route] == "" {
-			k.NotRun, k.Lacks = fmt.Sprintf("route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path", r.Route, r.RouteCSV), want.Assets.Name
-			p.add(k)
-			return nil
-		}
-		if sum, err := fileio.SHA256(filepath.Join(set.Dir, r.File)); err != nil || sum != r.SHA256 {
-			k.Error = fmt.Sprintf("%s is not what its provenance says, SHA-256 %s (%v)", filepath.Join(set.Dir, r.File), r.SHA256, err)
-			p.add(k)
-			return nil
-		}
-	}
-	o := open(e, engines.Config{Model: modelPath, Profile: set.Profile, Workers: c.Workers}, options.Inexact)
-	defer closeAll([]opened{o})
-	if k, ok := o.unable(k); ok {
-		p.add(p.unasked(k))
-		return nil
-	}
-	k.Identities = []string{engines.Identity(o.Simulator)}
 	source, err := tinyphysics.Golden(set)
 	if err != nil {
 		return err
 	}
-	jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
-		return lockstep.Loader{Profile: set.Profile}.Load(paths[name])
-	})
-	if err != nil {
-		k.Error = err.Error()
-		p.add(k)
-		return nil
+	modelPath, jobs, err := recorded(set, l)
+	first := opened[parity.Source]{name: filepath.Base(set.Dir), engine: source, err: err}
+	for _, e := range list {
+		o := opened[lockstep.Simulator]{name: e.Name, err: err}
+		if err == nil {
+			o = open(e, engines.Config{Model: modelPath, Profile: set.Profile, Workers: c.Workers}, c.Inexact, p.asked)
+		}
+		err := hold(p, k, []opened[parity.Source]{first, sourceOf(o)}, func(want, got parity.Source) (*parity.Report, error) {
+			return tinyphysics.Compare(p.env.ctx, want, got, jobs, lockstep.AllSteps, options)
+		}, nil)
+		closeAll(o)
+		if err != nil {
+			return err
+		}
 	}
-	return p.compare(k, source, tinyphysics.Live(o.Simulator), jobs, lockstep.AllSteps, options)
+	return nil
+}
+
+// recorded are the network and the jobs of a set, found by what they hold. Its recordings
+// must be those that it says.
+func recorded(set *golden.Set, l *assets.Library) (modelPath string, jobs []lockstep.Job, err error) {
+	if modelPath, err = l.Model(set.ModelSHA256); err == nil && modelPath == "" {
+		err = lacking("the network of SHA-256 %s is not here: run `make assets`, or name it with --model_path", set.ModelSHA256)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	sums := map[string]string{}
+	for _, r := range set.Recordings {
+		sums[r.Route] = r.RouteCSV
+		if sum, err := fileio.SHA256(filepath.Join(set.Dir, r.File)); err != nil || sum != r.SHA256 {
+			return "", nil, fmt.Errorf("%s is not what its provenance says, SHA-256 %s (%v)", filepath.Join(set.Dir, r.File), r.SHA256, err)
+		}
+	}
+	jobs, err = tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
+		path, err := l.Route(name, sums[name])
+		if err == nil && path == "" {
+			err = lacking("route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path", name, sums[name])
+		}
+		if err != nil {
+			return nil, err
+		}
+		return lockstep.Loader{Profile: set.Profile}.Load(path)
+	})
+	return modelPath, jobs, err
+}
+
+// lacking is the error of a comparison for want of an asset.
+func lacking(format string, args ...any) error {
+	return &want.Error{Want: want.Assets, Reason: fmt.Errorf(format, args...)}
 }

@@ -13,6 +13,7 @@ import (
 	"lockstep/internal/want"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -53,7 +54,14 @@ type environment struct {
 	args   []string // the command line, without the program's name
 	stdout *stickyWriter
 	stderr io.Writer
+	ends   []func() // of what a command uses until it ends
 }
+
+// atEnd has something called when the command ends, before what was to be called earlier.
+func (e *environment) atEnd(end func()) { e.ends = append(e.ends, end) }
+
+// command is the command line.
+func (e *environment) command() []string { return append([]string{"lockstep"}, e.args...) }
 
 // stickyWriter keeps the first error of its writer, and writes nothing after it: a
 // command need not look at each line that it prints. One that runs long ends where
@@ -89,6 +97,24 @@ func (e *environment) interrupted(means string) error {
 	return exitStatus(exitInterrupted)
 }
 
+// ended is the error that a command's work ended with. That of an interruption says so,
+// and what it means.
+func (e *environment) ended(err error, means string) error {
+	if e.ctx.Err() != nil {
+		return e.interrupted(means)
+	}
+	return err
+}
+
+// failed is what a command ends with of whose rollouts so many failed.
+func (e *environment) failed(n, all int) error {
+	if n == 0 {
+		return nil
+	}
+	fmt.Fprintf(e.stderr, "lockstep: %d of %d rollouts failed\n", n, all)
+	return exitStatus(exitUsage)
+}
+
 // exitStatus is an error whose message is already printed.
 type exitStatus int
 
@@ -120,6 +146,11 @@ func newParser(env *environment, helped *bool) (*kong.Kong, error) {
 
 func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Writer) int {
 	env := &environment{ctx: ctx, args: args, stdout: stdout, stderr: stderr}
+	defer func() {
+		for _, end := range slices.Backward(env.ends) {
+			end()
+		}
+	}()
 	helped := false
 	parser, err := newParser(env, &helped)
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -52,16 +51,13 @@ func (c *mutantsCommand) Run(env *environment) error {
 		return err
 	}
 	if c.JSON {
-		err = json.NewEncoder(env.stdout).Encode(score)
+		env.json(score)
 	} else {
-		err = score.WriteTable(env.stdout, c.Markdown)
-	}
-	if err != nil {
-		return err
+		score.WriteTable(env.stdout, c.Markdown)
 	}
 	if c.Report != "" {
-		origin := report.Origin{Command: append([]string{"lockstep"}, env.args...)}
-		if err := report.WriteParity(c.Report, report.Parity{Mutants: score.Mutants, Failure: score.Err(), Origin: origin}); err != nil {
+		page := report.Parity{Mutants: score.Mutants, Failure: score.Err(), Origin: report.Origin{Command: env.command()}}
+		if err := report.WriteParity(c.Report, page); err != nil {
 			return err
 		}
 	}

@@ -8,70 +8,84 @@ import (
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/internal/want"
-	"lockstep/parity/verdict"
+	"lockstep/parity"
+	"lockstep/parity/tinyphysics"
 )
 
-// opened is an engine that runs, or the reason why it does not.
-type opened struct {
-	*engines.Engine
-	lockstep.Simulator // nil if the engine did not open
+// opened is an engine of a family that takes part in comparisons, or another source, or
+// the reason why not.
+type opened[E any] struct {
+	name     string
+	engine   E
+	identity string // what an engine proves to be
+	err      error  // why it takes no part, see comparisons.made
+}
 
-	absent        error // a *want.Error if it need not be here; any other is a failure
+// Errors of comparisons that are no failures: why there is nothing to compare, on this
+// machine or at all, and what differs where there is no report on it.
+type (
 	notApplicable string
+	different     string
+)
+
+func (e notApplicable) Error() string { return string(e) }
+func (e different) Error() string     { return string(e) }
+
+// enter is an engine that was opened, or what kept it from that. One that need not be here
+// does not apply where nobody asked for it by its name.
+func enter[E any](name string, engine E, err error, asked bool, identity func(E) string) opened[E] {
+	var absent *want.Error
+	switch {
+	case err == nil:
+		return opened[E]{name: name, engine: engine, identity: identity(engine)}
+	case !errors.As(err, &absent):
+		err = fmt.Errorf("%s: %w", name, err)
+	case asked:
+		err = &want.Error{Want: absent.Want, Reason: fmt.Errorf("%s: %w", name, absent.Reason)}
+	default:
+		err = notApplicable(fmt.Sprintf("%s: %v", name, absent.Reason))
+	}
+	return opened[E]{name: name, err: err}
 }
 
 // open opens an engine in a profile.
-func open(e *engines.Engine, config engines.Config, inexact bool) opened {
+func open(e *engines.Engine, config engines.Config, inexact, asked bool) opened[lockstep.Simulator] {
 	sim, err := e.Open(config)
 	if err != nil {
-		return opened{Engine: e, absent: cmp.Or(e.Absent(), err)}
+		err = cmp.Or(e.Absent(), err)
 	}
-	o := opened{Engine: e, Simulator: sim}
-	switch err := engines.ProfileKnown(sim); {
-	case err != nil && !inexact:
-		o.notApplicable = "it computes in a way that is not known, parity is not claimed; --inexact compares in spite of that"
-	case sim.Profile() != config.Profile && !inexact:
-		o.notApplicable = fmt.Sprintf("it computes with profile %s on this machine", sim.Profile())
+	o := enter(e.Name, sim, err, asked, engines.Identity)
+	switch {
+	case err != nil || inexact:
+	case engines.ProfileKnown(sim) != nil:
+		o.err = notApplicable(e.Name + ": it computes in a way that is not known, parity is not claimed; --inexact compares in spite of that")
+	case sim.Profile() != config.Profile:
+		o.err = notApplicable(fmt.Sprintf("%s: it computes with profile %s on this machine", e.Name, sim.Profile()))
 	}
 	return o
 }
 
-// openAll opens engines in one profile: the one asked for, else that of those engines
-// whose arithmetic is their machine's.
-func openAll(list []*engines.Engine, config engines.Config, asked, inexact bool) (all []opened) {
-	for _, e := range list {
-		all = append(all, open(e, config, inexact))
-	}
-	for _, o := range all {
-		if o.Simulator != nil && o.Profile() != config.Profile && !asked {
-			closeAll(all)
-			config.Profile = o.Profile()
-			return openAll(list, config, true, inexact)
-		}
+// openAll opens engines in a profile, of which the first is asked for by its name.
+func openAll(list []*engines.Engine, config engines.Config, inexact, asked bool) (all []opened[lockstep.Simulator]) {
+	for i, e := range list {
+		all = append(all, open(e, config, inexact, asked || i == 0))
 	}
 	return all
 }
 
-func closeAll(all []opened) {
-	for _, o := range all {
-		if o.Simulator != nil {
-			engines.Close(o.Simulator)
-		}
+// sourceOf is the engine as a source, beside others.
+func sourceOf(o opened[lockstep.Simulator]) opened[parity.Source] {
+	s := opened[parity.Source]{name: o.name, identity: o.identity, err: o.err}
+	if o.err == nil {
+		s.engine = tinyphysics.Live(o.engine)
 	}
+	return s
 }
 
-// unable is the comparison that an engine does not take part in, and false if it does.
-func (o *opened) unable(k verdict.Comparison) (verdict.Comparison, bool) {
-	var absent *want.Error
-	switch {
-	case errors.As(o.absent, &absent):
-		k.NotRun, k.Lacks = o.Engine.Name+": "+absent.Reason.Error(), absent.Want.Name
-	case o.absent != nil:
-		k.Error = o.Engine.Name + ": " + o.absent.Error()
-	case o.notApplicable != "":
-		k.NotApplicable = o.Engine.Name + ": " + o.notApplicable
-	default:
-		return k, false
+func closeAll(all ...opened[lockstep.Simulator]) {
+	for _, o := range all {
+		if o.engine != nil {
+			engines.Close(o.engine)
+		}
 	}
-	return k, true
 }

@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/alecthomas/kong"
 
 	"lockstep/internal/assets"
+	"lockstep/internal/fileio"
 )
 
 // A namedFile is a file, and the flag or argument that names it.
@@ -21,32 +22,29 @@ type namedFile struct{ flag, path string }
 // tag io is in or out.
 func checkFiles(command *kong.Context) error {
 	var inputs, outputs []namedFile
-	add := func(name, io string, value any) {
-		path, ok := value.(string)
-		switch {
-		case !ok || path == "":
-		case io == "out":
-			outputs = append(outputs, namedFile{name, path})
-		case io == "in":
-			inputs = append(inputs, namedFile{name, path})
-		}
-	}
+	values := slices.Clone(command.Selected().Positional)
 	for _, flag := range command.Flags() {
-		value := command.FlagValue(flag)
-		for name, asset := range map[string]string{"model_path": assets.Model, "data_path": assets.Routes} {
-			if flag.Name == name && value == "" {
-				value, _ = assets.Find(asset)
-			}
-		}
-		add("--"+flag.Name, flag.Tag.Get("io"), value)
+		values = append(values, flag.Value)
 	}
-	for _, p := range command.Path {
-		if p.Positional != nil {
-			add(p.Positional.Name, p.Positional.Tag.Get("io"), p.Positional.Target.Interface())
+	for _, v := range values {
+		file := namedFile{flag: v.Name}
+		if v.Flag != nil {
+			file.flag = "--" + v.Name
+		}
+		file.path, _ = v.Target.Interface().(string)
+		if name := map[string]string{"model_path": assets.Model, "data_path": assets.Routes}[v.Name]; name != "" && file.path == "" {
+			file.path, _ = assets.Find(name)
+		}
+		switch io := v.Tag.Get("io"); {
+		case file.path == "":
+		case io == "out":
+			outputs = append(outputs, file)
+		case io == "in":
+			inputs = append(inputs, file)
 		}
 	}
 	for i, o := range outputs {
-		if err := checkWritable(o.path); err != nil {
+		if err := fileio.Writable(o.path); err != nil {
 			var at *os.PathError // of what is tried, whose name means nothing to the user
 			if errors.As(err, &at) {
 				err = at.Err
@@ -67,24 +65,6 @@ func checkFiles(command *kong.Context) error {
 	return nil
 }
 
-// checkWritable is nil if a file can be written under this name.
-func checkWritable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return errors.New("is a folder")
-	case err == nil && !info.Mode().IsRegular(): // a device or a pipe
-		return nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // as the file will be written
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
 // inFolder reports whether a file is there that is a route of a folder.
 func inFolder(path, folder string) bool {
 	_, err := os.Stat(path)
@@ -96,13 +76,10 @@ func inFolder(path, folder string) bool {
 func samePath(a, b string) bool {
 	x, err := os.Stat(a)
 	y, err2 := os.Stat(b)
-	if err == nil && err2 == nil {
-		return (x.Mode().IsRegular() || x.IsDir()) && os.SameFile(x, y)
+	if err != nil || err2 != nil {
+		p, _ := filepath.Abs(a)
+		q, _ := filepath.Abs(b)
+		return err != nil && err2 != nil && p == q
 	}
-	if err == nil || err2 == nil {
-		return false
-	}
-	p, err := filepath.Abs(a)
-	q, err2 := filepath.Abs(b)
-	return err == nil && err2 == nil && p == q
+	return (x.Mode().IsRegular() || x.IsDir()) && os.SameFile(x, y)
 }

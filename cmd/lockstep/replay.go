@@ -1,16 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"lockstep"
+	"lockstep/classic"
 	"lockstep/classic/harness"
 	"lockstep/engines"
 	"lockstep/internal/assets"
-	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
@@ -26,14 +29,11 @@ type replayCommand struct {
 // Run is the replay command. It repeats cases that were kept: the first engine is held
 // to the results that were kept with the case, the others to the first.
 func (c *replayCommand) Run(env *environment) error {
-	list, err := engines.Tried(), error(nil)
-	if len(c.Engines) > 0 {
-		list, err = engines.ByName(c.Engines...)
-	}
+	list, err := tried(c.Engines)
 	if err != nil {
 		return err
 	}
-	p := newComparisons(env, &c.outputFlags, len(c.Engines) > 0)
+	p := &comparisons{env: env, output: &c.outputFlags, asked: len(c.Engines) > 0 || c.AllowAbsent}
 	library, err := c.library()
 	if err != nil {
 		return err
@@ -74,69 +74,79 @@ func (c *replayCommand) Run(env *environment) error {
 	return p.end()
 }
 
-// replay repeats a case.
+// replay repeats a case of tinyphysics.
 func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *assets.Library) error {
-	kept := verdict.Comparison{Kind: "replay", Want: keptResults, Got: list[0].Name, Detail: stem(k.Path)}
 	modelPath, err := l.Model(k.ModelSHA256)
 	if err != nil {
 		return err
 	}
+	all := []opened[lockstep.Simulator]{{name: list[0].Name}}
 	if modelPath == "" {
-		kept.NotRun, kept.Lacks = fmt.Sprintf("%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path, k.Model, k.ModelSHA256), want.Assets.Name
-		p.add(kept)
-		return nil
+		all[0].err = lacking("%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path, k.Model, k.ModelSHA256)
+	} else {
+		all = openAll(list, engines.Config{Model: modelPath, Profile: k.Profile, Workers: k.Workers, Chunk: k.Chunk}, false, p.asked)
 	}
-	var all []opened
-	for _, e := range list {
-		all = append(all, open(e, engines.Config{Model: modelPath, Profile: k.Profile, Workers: k.Workers, Chunk: k.Chunk}, false))
+	defer closeAll(all...)
+	return replay(p, k, k.Path, k.Results, all)
+}
+
+// replayClassic repeats a case on those of the engines that compute classic control.
+func (p *comparisons) replayClassic(k *harness.Case, names []string) error {
+	own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, err := engines.ClassicNamed(name); return err != nil })
+	if len(names) == 0 {
+		own = triedClassic()
 	}
-	defer closeAll(all)
-	first := all[0]
-	if kept, unable := first.unable(kept); unable {
-		p.add(kept)
-	} else if err := p.kept(kept, k, k.Results, func() ([]parity.CaseResult, error) { return k.Run(p.env.ctx, first.Simulator) }); err != nil {
+	all, err := openClassic(own, 0, p.asked)
+	if err != nil {
 		return err
 	}
-	for _, o := range all[1:] {
-		one := verdict.Comparison{Kind: "replay", Want: first.Engine.Name, Got: o.Engine.Name, Detail: kept.Detail}
-		if p.leaveOut(one, first, o) {
-			continue
-		}
-		one.Identities = []string{engines.Identity(first.Simulator), engines.Identity(o.Simulator)}
-		report, err := k.Compare(p.env.ctx, tinyphysics.Live(first.Simulator), tinyphysics.Live(o.Simulator))
-		if err := p.made(one, report, err); err != nil {
-			return err
-		}
+	if len(all) == 0 {
+		none := notApplicable("no engine of these names computes classic control")
+		all = []opened[classic.Engine]{{name: strings.Join(names, ","), err: none}}
 	}
-	return nil
+	return replay(p, k, k.Path, k.Results, all)
+}
+
+// A kept is a case of a family of engines.
+type kept[E any] interface {
+	Replay() string
+	Compare(ctx context.Context, want, got E) (*parity.Report, error)
+	Run(ctx context.Context, e E) ([]parity.CaseResult, error)
+	Check(results []parity.CaseResult) (*parity.Report, error)
+}
+
+// replay holds the first engine to the results that are kept with a case, and the others
+// to the first.
+func replay[E any](p *comparisons, k kept[E], path string, results []parity.CaseResult, all []opened[E]) error {
+	kept := verdict.Comparison{Kind: "replay", Want: keptResults, Got: all[0].name, Detail: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
+	r, err := check(p.env.ctx, k, results, all[0])
+	if err := p.made(kept, r, err); err != nil {
+		return err
+	}
+	return hold(p, verdict.Comparison{Kind: kept.Kind, Detail: kept.Detail}, all, func(want, got E) (*parity.Report, error) {
+		return k.Compare(p.env.ctx, want, got)
+	}, nil)
+}
+
+// check holds what an engine computes of a case to the results that are kept with it.
+func check[E any](ctx context.Context, k kept[E], results []parity.CaseResult, o opened[E]) (*parity.Report, error) {
+	switch {
+	case o.err != nil:
+		return nil, o.err
+	case len(results) == 0:
+		return nil, notApplicable("no results are kept with the case")
+	}
+	got, err := k.Run(ctx, o.engine)
+	if err != nil {
+		return nil, err
+	}
+	r, err := k.Check(got)
+	if err != nil {
+		return nil, different(fmt.Sprintf("%v\nreplay: %s", err, k.Replay()))
+	}
+	r.Want.Name, r.Got = keptResults, parity.SideInfo{Name: o.name, Live: true}
+	return r, nil
 }
 
 // keptResults is what the first engine is held to.
 const keptResults = "kept results"
-
-// stem is a file's name without folder and ending.
-func stem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
-
-// kept adds the comparison of what an engine computes of a case with the results that
-// are kept with it.
-func (p *comparisons) kept(one verdict.Comparison, k interface {
-	Replay() string
-	Check([]parity.CaseResult) (*parity.Report, error)
-}, results []parity.CaseResult, run func() ([]parity.CaseResult, error)) error {
-	if len(results) == 0 {
-		one.NotApplicable = "no results are kept with the case"
-		p.add(one)
-		return nil
-	}
-	got, err := run()
-	if err != nil {
-		return p.made(one, nil, err)
-	}
-	r, err := k.Check(got)
-	if err != nil {
-		one.Differs = fmt.Sprintf("%v\nreplay: %s", err, k.Replay())
-	} else {
-		r.Want.Name, r.Got = one.Want, parity.SideInfo{Name: one.Got, Live: true}
-	}
-	return p.made(one, r, nil)
-}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"text/tabwriter"
 	"time"
 
 	"lockstep"
@@ -36,17 +34,15 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if c.Env != "" {
 		return c.classicFlags.rollout(env, c.Engine, c.Workers, c.Stats, c.JSON)
 	}
-	policies, done, err := c.policies(env)
+	policies, err := c.policies(env)
 	if err != nil {
 		return err
 	}
-	defer done()
 	c.timed = c.Stats
 	s, err := c.load(env)
 	if err != nil {
 		return err
 	}
-	defer s.close()
 	ledger, ok := s.simulator.(interface{ Stats() gpu.Stats })
 	if c.Stats && !ok {
 		return fmt.Errorf("--stats goes with --engine gpu; the %s engine has no device", s.simulator.Name())
@@ -57,11 +53,10 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if c.Out != "" && c.Trace != "" {
 		return errors.New("--out and --trace do not go together: a trace is whole or not there")
 	}
-	journal, err := s.journal(env, c.Out, nil, policies, c.Controller)
+	journal, err := s.journal(env, c.Out, nil, policies...)
 	if err != nil {
 		return err
 	}
-	defer journal.Close()
 
 	var before gpu.Stats
 	if c.Stats {
@@ -82,21 +77,26 @@ func (c *rolloutCommand) Run(env *environment) error {
 	}
 	lines.End()
 	if c.Stats {
-		printStats(env, ledger.Stats().Sub(before), c.JSON)
+		stats := ledger.Stats().Sub(before)
+		if c.JSON {
+			env.json(struct {
+				Stats gpu.Stats     `json:"stats"`
+				Host  time.Duration `json:"host_ns"`
+			}{stats, stats.Host()})
+		} else {
+			stats.WriteText(env.stdout)
+		}
 	}
 	return cmp.Or(err, status(env, lines))
 }
 
 // status is what a command ends with that prints all results.
 func status(env *environment, l *report.Lines) error {
-	switch all := len(l.Controllers) * (len(l.Routes) + len(l.Unread)); {
-	case l.Finished+l.Failed < all:
+	all := len(l.Controllers) * (len(l.Routes) + len(l.Unread))
+	if l.Finished+l.Failed < all {
 		return env.interrupted(fmt.Sprintf("%d of %d rollouts have finished", l.Finished, all))
-	case l.Failed > 0:
-		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts failed\n", l.Failed, all)
-		return exitStatus(exitUsage)
 	}
-	return nil
+	return env.failed(l.Failed, all)
 }
 
 // stream runs the jobs and adds each result as soon as those before it are there. An
@@ -130,20 +130,17 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 	}
 	err = trace.WriteFile(c.Trace, header, full, func(w *trace.Writer) error {
 		writers := make([]*trace.RolloutWriter, len(jobs))
-		steps := sync.Pool{New: func() any { return header.Schema.NewStep() }} // as many as are observed at once
 		for i := range jobs {
+			step := header.Schema.NewStep()
 			writers[i] = w.Begin(tinyphysics.Of(jobs[i]))
 			jobs[i].Observe = func(s *lockstep.Step) {
-				step := steps.Get().(*schema.Step)
 				tinyphysics.Expose(s, step)
 				writers[i].Observe(step)
-				steps.Put(step)
 			}
 		}
 		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) {
 			lines.Add(i, result)
 			writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
-			writers[i] = nil
 		})
 		return cmp.Or(stopped, env.ctx.Err())
 	})
@@ -151,31 +148,4 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 		return fmt.Errorf("--trace %s: %w", c.Trace, err)
 	}
 	return nil
-}
-
-// printStats prints the ledger of a device.
-func printStats(env *environment, s gpu.Stats, asJSON bool) {
-	if asJSON {
-		env.json(struct {
-			Stats gpu.Stats     `json:"stats"`
-			Host  time.Duration `json:"host_ns"`
-		}{s, s.Host()})
-		return
-	}
-	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\n\ttimes\tbytes\tms\t")
-	for _, row := range []struct {
-		name         string
-		times, bytes int64
-		took         time.Duration
-	}{
-		{"upload", s.Uploads, s.UploadBytes, s.Upload},
-		{"kernel", s.Launches, 0, s.Kernel},
-		{"download", s.Downloads, s.DownloadBytes, s.Download},
-	} {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%.3f\t\n", row.name, row.times, row.bytes, 1e3*row.took.Seconds())
-	}
-	fmt.Fprintf(t, "host\t\t\t%.3f\t\n", 1e3*s.Host().Seconds())
-	t.Flush()
-	fmt.Fprintf(env.stdout, "%d synchronisations\n", s.Synchronisations)
 }

@@ -17,16 +17,50 @@ import (
 	"lockstep/report"
 )
 
-// traces compares a trace with another, or with an engine.
-func (c *compareCommand) traces(env *environment, p *comparisons, got string, options parity.CompareOptions) error {
-	options.Replay = func(*parity.Task) string { return report.CommandLine(append([]string{"lockstep"}, env.args...)) }
-	switch {
-	case engines.Known(c.Want):
-		return c.live(env, p, c.Want, got, true, options)
-	case engines.Known(got):
-		return c.live(env, p, got, c.Want, false, options)
+// traces compares a trace with another, or with an engine: on the routes and controllers
+// of the trace, in its profile.
+func (c *compareCommand) traces(env *environment, p *comparisons, options parity.CompareOptions) error {
+	options.Replay = func(*parity.Task) string { return report.CommandLine(env.command()) }
+	k := verdict.Comparison{Kind: "traces"}
+	names := []string{c.Want, c.Got[0]}
+	if samePath(names[0], names[1]) {
+		return fmt.Errorf("%s and %s are one file: nothing would be proved", names[0], names[1])
 	}
-	return diffTraces(env, p, c.Want, got, options)
+	var files []*trace.File
+	sides, live := make([]opened[parity.Source], 2), -1
+	for i, name := range names {
+		if engines.Known(name) {
+			live = i
+			continue
+		}
+		f, err := openTrace(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		files = append(files, f)
+		sides[i] = opened[parity.Source]{name: name, engine: parity.Traced(f)}
+	}
+	var jobs []lockstep.Job
+	shortcuts := lockstep.AllSteps
+	if live < 0 {
+		if a, b := files[0].Header.ModelSHA256, files[1].Header.ModelSHA256; a != "" && b != "" && a != b {
+			return fmt.Errorf("%s is of the network %s, %s of %s", names[0], a, names[1], b)
+		}
+	} else {
+		// A recording that stops where costs end, or leaves out the warm-up, says so.
+		taken, err := tinyphysics.ParseShortcuts(files[0].Header.Shortcuts)
+		if err != nil {
+			return fmt.Errorf("%s: %w", files[0].Name, err)
+		}
+		shortcuts |= taken & lockstep.StopAtCostEnd
+		if sides[live], k.Detail, jobs, err = c.live(env, p, names[live], files[0]); err != nil {
+			return err
+		}
+	}
+	return hold(p, k, sides, func(want, got parity.Source) (*parity.Report, error) {
+		return tinyphysics.Compare(env.ctx, want, got, jobs, shortcuts, options)
+	}, nil)
 }
 
 // openTrace opens a trace. An engine's name that is not known would be a file that is
@@ -39,144 +73,79 @@ func openTrace(path string) (*trace.File, error) {
 	return f, err
 }
 
-// diffTraces compares two traces.
-func diffTraces(env *environment, p *comparisons, want, got string, options parity.CompareOptions) error {
-	if samePath(want, got) {
-		return fmt.Errorf("%s and %s are one file: nothing would be proved", want, got)
+// live is an engine with the jobs of a trace, and the name of their network.
+func (c *compareCommand) live(env *environment, p *comparisons, name string, t *trace.File) (o opened[parity.Source], network string, jobs []lockstep.Job, err error) {
+	if t.Header.Profile != "" && c.Profile == "host" {
+		c.Profile = t.Header.Profile
 	}
-	var files []*trace.File
-	for _, path := range []string{want, got} {
-		f, err := openTrace(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		files = append(files, f)
-	}
-	if a, b := files[0].Header.ModelSHA256, files[1].Header.ModelSHA256; a != "" && b != "" && a != b {
-		return fmt.Errorf("%s is of the network %s, %s of %s", want, a, got, b)
-	}
-	return p.compare(verdict.Comparison{Kind: "traces", Want: want, Got: got}, parity.Traced(files[0]), parity.Traced(files[1]), nil, lockstep.AllSteps, options)
-}
-
-// live compares an engine and a trace: on the routes and controllers of the trace, in
-// its profile.
-func (c *compareCommand) live(env *environment, p *comparisons, name, path string, engineFirst bool, options parity.CompareOptions) error {
-	f, err := openTrace(path)
+	policies, err := c.policies(env)
 	if err != nil {
-		return err
-	}
-	defer f.Close()
-	profile, asked, err := c.profile()
-	if err != nil {
-		return err
-	}
-	if f.Header.Profile != "" && !asked {
-		if profile, err = lockstep.ParseProfile(f.Header.Profile); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	s := &simulation{}
-	if s.modelPath, s.dataPath, err = c.inputs(env); err != nil {
-		return err
-	}
-	if sum := f.Header.ModelSHA256; sum != "" {
-		if got, err := fileio.SHA256(s.modelPath); err != nil {
-			return err
-		} else if got != sum {
-			return fmt.Errorf("%s is of the network with SHA-256 %s, and %s has %s: name the right one with --model_path", path, sum, s.modelPath, got)
-		}
+		return o, "", nil, err
 	}
 	list, err := engines.ByName(name)
 	if err != nil {
-		return err
+		return o, "", nil, err
 	}
-	o := open(list[0], engines.Config{Model: s.modelPath, Profile: profile, Workers: c.Workers}, options.Inexact)
-	defer closeAll([]opened{o})
-	if o.absent != nil {
-		return fmt.Errorf("%s: %w", name, o.absent)
-	}
-	if o.notApplicable != "" {
-		return fmt.Errorf("%s: %s", name, o.notApplicable)
-	}
-	policies, done, err := c.policies(env)
+	s, all, err := c.prepare(env, p, list, func(dataPath string) ([]string, error) { return traceFiles(t, dataPath) })
 	if err != nil {
-		return err
+		return o, "", nil, err
 	}
-	defer done()
-	s.simulator = o.Simulator
-	jobs, err := s.traced(env, &c.inputFlags, f, policies)
-	if err != nil {
-		return err
-	}
-	// A recording that stops where costs end, or leaves out the warm-up, says so.
-	shortcuts, err := tinyphysics.ParseShortcuts(f.Header.Shortcuts)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	k := verdict.Comparison{Kind: "traces", Want: path, Got: name, Detail: filepath.Base(s.modelPath), Identities: []string{engines.Identity(o.Simulator)}}
-	var want, got parity.Source = parity.Traced(f), tinyphysics.Live(o.Simulator)
-	if engineFirst {
-		k.Want, k.Got = k.Got, k.Want
-		want, got = got, want
-	}
-	return p.compare(k, want, got, jobs, lockstep.AllSteps|shortcuts&lockstep.StopAtCostEnd, options)
-}
-
-// traced are the jobs of a trace: its routes, from the data, and its controllers,
-// which are those given or known by their names.
-func (s *simulation) traced(env *environment, f *inputFlags, t *trace.File, policies []lockstep.Policy) ([]lockstep.Job, error) {
-	if len(t.Rollouts) == 0 {
-		return nil, fmt.Errorf("%s: no rollout in it", t.Name)
-	}
-	files, err := lockstep.RouteFiles(s.dataPath, -1)
-	if err != nil {
-		return nil, err
-	}
-	needed := map[string]bool{}
-	for _, r := range t.Rollouts {
-		needed[r.Key[0]] = true
-	}
-	files = slices.DeleteFunc(files, func(file string) bool { return !needed[stem(file)] })
-	for name := range needed {
-		if !slices.ContainsFunc(files, func(file string) bool { return stem(file) == name }) {
-			return nil, fmt.Errorf("%s: route %q is not under %s: name its folder with --data_path", t.Name, name, s.dataPath)
+	if sum := t.Header.ModelSHA256; sum != "" {
+		if got, err := fileio.SHA256(s.modelPath); err != nil {
+			return o, "", nil, err
+		} else if got != sum {
+			return o, "", nil, fmt.Errorf("%s is of the network with SHA-256 %s, and %s has %s: name the right one with --model_path", t.Name, sum, s.modelPath, got)
 		}
 	}
-	if err := s.loadRoutes(env, f, files); err != nil {
-		return nil, err
+	routes := map[string]*lockstep.Route{}
+	for _, route := range s.routes {
+		routes[route.Name] = route
 	}
-	if len(s.failed) > 0 {
-		return nil, exitStatus(exitUsage)
-	}
-	var jobs []lockstep.Job
 	for _, r := range t.Rollouts {
 		policy, err := namedPolicy(r.Key[1], policies)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
+			return o, "", nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
-		i := slices.IndexFunc(s.routes, func(route *lockstep.Route) bool { return route.Name == r.Key[0] })
-		if i < 0 {
-			return nil, fmt.Errorf("%s: route %q was not loaded", t.Name, r.Key[0])
-		}
-		jobs = append(jobs, lockstep.Job{Route: s.routes[i], Policy: policy})
+		jobs = append(jobs, lockstep.Job{Route: routes[r.Key[0]], Policy: policy})
 	}
-	return jobs, nil
+	return sourceOf(all[0]), filepath.Base(s.modelPath), jobs, nil
+}
+
+// traceFiles are those of the routes of a trace.
+func traceFiles(t *trace.File, dataPath string) (needed []string, err error) {
+	if len(t.Rollouts) == 0 {
+		return nil, fmt.Errorf("%s: no rollout in it", t.Name)
+	}
+	files, err := lockstep.RouteFiles(dataPath, -1)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]string{}
+	for _, file := range files {
+		of[lockstep.RouteName(file)] = file
+	}
+	for _, r := range t.Rollouts {
+		if of[r.Key[0]] == "" {
+			return nil, fmt.Errorf("%s: route %q is not under %s: name its folder with --data_path", t.Name, r.Key[0], dataPath)
+		}
+		needed = append(needed, of[r.Key[0]])
+	}
+	slices.Sort(needed)
+	return slices.Compact(needed), nil
 }
 
 // namedPolicy is the policy of a name: one of those given, or one of a kind
 // that gains make.
 func namedPolicy(name string, given []lockstep.Policy) (lockstep.Policy, error) {
-	for _, policy := range given {
-		if policy.String() == name {
-			return policy, nil
-		}
+	if i := slices.IndexFunc(given, func(p lockstep.Policy) bool { return p.String() == name }); i >= 0 {
+		return given[i], nil
 	}
-	if policy, err := lockstep.ParsePolicy(name); err == nil {
-		return policy, nil
-	}
-	if name == "" {
+	policy, err := lockstep.ParsePolicy(name)
+	switch {
+	case name == "":
 		return nil, errors.New("a rollout without a controller's name")
+	case err != nil:
+		return nil, fmt.Errorf("controller %q is not known: give it with --controller", name)
 	}
-	return nil, fmt.Errorf("controller %q is not known: give it with --controller", name)
+	return policy, nil
 }

@@ -72,8 +72,33 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
+// WriteFile writes bytes to a file as Write does.
+func WriteFile(path string, data []byte) error {
+	return Write(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
 // beside begins the names of files that are being written.
 const beside = ".tmp-"
+
+// Writable is nil if Write could write a file under this name, as far as is known before.
+func Writable(path string) error {
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
+		return errors.New("is a folder")
+	case err == nil && !info.Mode().IsRegular():
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	f, err := createBeside(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
 
 // createBeside makes a new file in the folder of a path. os.CreateTemp would make
 // it with a mode that knows nothing of the umask.

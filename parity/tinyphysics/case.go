@@ -66,13 +66,9 @@ type CaseColumn []parity.Float
 
 // MarshalJSON writes the array or the value.
 func (c CaseColumn) MarshalJSON() ([]byte, error) {
-	for _, x := range c {
-		if math.Float64bits(float64(x)) != math.Float64bits(float64(c[0])) {
-			return json.Marshal([]parity.Float(c))
-		}
-	}
-	if len(c) == 0 {
-		return []byte("[]"), nil
+	other := func(x parity.Float) bool { return math.Float64bits(float64(x)) != math.Float64bits(float64(c[0])) }
+	if len(c) == 0 || slices.ContainsFunc(c, other) {
+		return json.Marshal(append([]parity.Float{}, c...))
 	}
 	return json.Marshal(c[0])
 }
@@ -268,12 +264,12 @@ func LoadCase(path string) (*Case, error) {
 func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }
 
 // Compare holds got to want on the case, exactly.
-func (c *Case) Compare(ctx context.Context, want, got parity.Source) (*parity.Report, error) {
+func (c *Case) Compare(ctx context.Context, want, got lockstep.Simulator) (*parity.Report, error) {
 	jobs, err := c.Jobs()
 	if err != nil {
 		return nil, err
 	}
-	return Compare(ctx, want, got, jobs, lockstep.Shortcuts(c.Shortcuts), parity.CompareOptions{
+	return Compare(ctx, Live(want), Live(got), jobs, lockstep.Shortcuts(c.Shortcuts), parity.CompareOptions{
 		Replay: func(*parity.Task) string { return c.Replay() },
 	})
 }

@@ -248,7 +248,7 @@ func TestShrink(t *testing.T) {
 				s.Action++
 			}
 		}}
-		report, err := c.Compare(ctx, Live(&toy{name: "a"}), Live(b))
+		report, err := c.Compare(ctx, &toy{name: "a"}, b)
 		if err != nil {
 			return nil, err
 		}
