@@ -118,10 +118,7 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 		bar.Add(n)
 	}
 	bar.Clear()
-	if err != nil {
-		if env.ctx.Err() != nil {
-			return env.interrupted("nothing is kept")
-		}
+	if err := env.ended(err, "nothing is kept"); err != nil {
 		return err
 	}
 	c.result(env, e.Name(), v.Totals(), time.Since(start).Seconds(), asJSON)
