@@ -27,7 +27,8 @@ const noReport = "no report is written"
 
 // hold holds engines of a family, or sources, to the first of them, by compare. What differs is shrunk
 // if it is to be kept: to a case, of which shrink says a few words.
-func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E], compare func(want, got E) (*parity.Report, error), shrink func(want E, got opened[E]) (smallest, string, error)) error {
+func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E],
+	compare func(want, got E) (*parity.Report, error), shrink func(want E, got opened[E]) (smallest, string, error)) error {
 	first := all[0]
 	for _, o := range all[1:] {
 		k.Want, k.Got, k.Identities = first.name, o.name, nil
