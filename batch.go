@@ -47,6 +47,7 @@ func NewBatchStep(n int) *BatchStep {
 // one.
 type Batch struct {
 	Name string
+	File string // of its source, if it comes from a file
 
 	// New makes the controller of some routes. It may be called from several
 	// goroutines at once.

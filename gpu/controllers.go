@@ -145,10 +145,10 @@ func (b *batchController) start(d *rollouts) {
 		routes[k] = d.tasks[j].job.Route
 	}
 	b.step = lockstep.NewBatchStep(len(b.jobs))
-	var err error
-	if panicked := guard.Do(func() { b.controller, err = b.policy.New(routes) }); panicked != nil {
-		err = panicked
-	}
+	err := guard.Try(func() (err error) {
+		b.controller, err = b.policy.New(routes)
+		return err
+	})
 	if err != nil {
 		for _, j := range b.jobs {
 			d.cannotMake(j, err)
@@ -182,11 +182,7 @@ func (b *batchController) update(d *rollouts, step int) {
 	if !any {
 		return
 	}
-	var err error
-	if panicked := guard.Do(func() { err = b.controller.Update(in) }); panicked != nil {
-		err = panicked
-	}
-	if err != nil {
+	if err := guard.Try(func() error { return b.controller.Update(in) }); err != nil {
 		b.fail(d, err)
 		return
 	}

@@ -177,10 +177,10 @@ func (b *batch) start(c *chunk) {
 		routes[k] = c.slots[slot].route
 	}
 	b.step = lockstep.NewBatchStep(len(b.slots))
-	var err error
-	if panicked := guard.Do(func() { b.controller, err = b.policy.New(routes) }); panicked != nil {
-		err = panicked
-	}
+	err := guard.Try(func() (err error) {
+		b.controller, err = b.policy.New(routes)
+		return err
+	})
 	if err != nil {
 		b.fail(c, 0, err)
 	}
@@ -212,11 +212,7 @@ func (b *batch) update(c *chunk, step int) {
 	if !any {
 		return
 	}
-	var err error
-	if panicked := guard.Do(func() { err = b.controller.Update(in) }); panicked != nil {
-		err = panicked
-	}
-	if err != nil {
+	if err := guard.Try(func() error { return b.controller.Update(in) }); err != nil {
 		b.fail(c, step, err)
 		return
 	}

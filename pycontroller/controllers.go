@@ -177,7 +177,7 @@ func New(ctx context.Context, options Options) (*Controllers, error) {
 	if o.Stderr == nil {
 		o.Stderr = os.Stderr
 	}
-	c.policy = &lockstep.Batch{Name: name, New: c.newChunk}
+	c.policy = &lockstep.Batch{Name: name, File: o.File, New: c.newChunk}
 	c.unwatch = context.AfterFunc(ctx, func() { c.end(fmt.Errorf("%w: %w", errClosed, ctx.Err())) })
 	w, _, err := c.take(false)
 	if err != nil {

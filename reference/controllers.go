@@ -15,7 +15,7 @@ func newController(job *lockstep.Job, kernels *f32.Kernels) (lockstep.Controller
 	case lockstep.Zero:
 		return zero{}, none, nil
 	case lockstep.PID:
-		return &pid{p: p.P, i: p.I, d: p.D}, none, nil
+		return NewPID(p), none, nil
 	case lockstep.PIDFF:
 		return &pidff{PIDFF: p}, none, nil
 	case *lockstep.Network:
@@ -78,6 +78,11 @@ func (zero) memory() []float64  { return nil }
 func (zero) remember([]float64) {}
 
 func (zero) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) float64 { return 0 }
+
+// NewPID makes the PID controller of one rollout.
+func NewPID(gains lockstep.PID) lockstep.Controller {
+	return &pid{p: gains.P, i: gains.I, d: gains.D}
+}
 
 // pid is a simple PID controller.
 type pid struct {

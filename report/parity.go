@@ -95,7 +95,7 @@ func WriteGate(path string, r *verdict.Result, o Origin) error {
 		}
 		page.Checks = append(page.Checks, row)
 	}
-	page.Skips = skips(r.Checks)
+	page.Skips = r.Skips(verdict.NotRun, verdict.NotApplicable)
 	require := strings.Join(r.Require, ", ")
 	if r.RequireHardware {
 		require = strings.TrimPrefix(require+", hardware", ", ")
@@ -125,7 +125,7 @@ type parityPage struct {
 	Divergences []divergencePart
 	Mutants     []mutantRow
 	Caught      string
-	Skips       []skipRow
+	Skips       []verdict.Skip
 	Facts       []Fact
 }
 
@@ -159,15 +159,9 @@ func newCheckRow(c *verdict.Check) checkRow {
 	if c.Outcome != verdict.Failed {
 		return r
 	}
-	for _, k := range c.Cases {
-		if k.Outcome != verdict.Failed {
-			continue
-		}
-		if len(r.Failures) == maxMessages {
-			r.More = c.Count(verdict.Failed)
-			break
-		}
-		r.Failures = append(r.Failures, k.Class+" "+k.Name+": "+k.Message)
+	r.Failures = c.Failures()
+	if n := len(r.Failures); n > maxMessages {
+		r.More, r.Failures = n, r.Failures[:maxMessages]
 	}
 	if len(r.Failures) == 0 {
 		r.Output = c.Output
@@ -236,31 +230,6 @@ type mutantRow struct {
 	verdict.Mutant
 	Class, Word, NamedClass string
 	Took                    string
-}
-
-type skipRow struct {
-	Check, Message string
-	Count          int
-}
-
-// skips are the reasons for which cases were not run, each once.
-func skips(checks []verdict.Check) []skipRow {
-	var rows []skipRow
-	at := map[[2]string]int{}
-	for i := range checks {
-		for _, k := range checks[i].Cases {
-			if k.Outcome != verdict.NotRun && k.Outcome != verdict.NotApplicable {
-				continue
-			}
-			key := [2]string{checks[i].Name, k.Message}
-			if _, ok := at[key]; !ok {
-				at[key] = len(rows)
-				rows = append(rows, skipRow{key[0], key[1], 0})
-			}
-			rows[at[key]].Count++
-		}
-	}
-	return rows
 }
 
 func newParityPage(comparisons []verdict.Comparison, mutants []verdict.Mutant, o Origin) *parityPage {

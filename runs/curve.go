@@ -53,21 +53,15 @@ func (c *Curve) Columns() [][]float64 {
 }
 
 // WriteText draws each column in a line: its first and its last number, and bars in
-// between.
-func (c *Curve) WriteText(w io.Writer) error {
+// between. The writer keeps its own errors.
+func (c *Curve) WriteText(w io.Writer) {
 	if len(c.Rows) == 0 {
-		return nil
+		return
 	}
-	if _, err := fmt.Fprintf(w, "%s %.6g\n", c.Names[0], c.Rows[len(c.Rows)-1][0]); err != nil {
-		return err
-	}
+	fmt.Fprintf(w, "%s %.6g\n", c.Names[0], c.Rows[len(c.Rows)-1][0])
 	for i, values := range c.Columns()[1:] {
-		_, err := fmt.Fprintf(w, "%-20s %9.6g to %9.6g  %s\n", c.Names[i+1], values[0], values[len(values)-1], bars(values))
-		if err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "%-20s %9.6g to %9.6g  %s\n", c.Names[i+1], values[0], values[len(values)-1], bars(values))
 	}
-	return nil
 }
 
 // bars draws numbers, as many of them as fit into a line, evenly picked and the last

@@ -44,9 +44,12 @@ func TestCurve(t *testing.T) {
 			}
 			continue
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		var text strings.Builder
-		if err != nil || p.Plan != nil || p.Done() || p.Curve.WriteText(&text) != nil || text.String() != test.draws {
-			t.Errorf("%q: %v, %q; want %q", test.text, err, text.String(), test.draws)
+		if p.WriteText(&text); p.Plan != nil || p.Done() || text.String() != test.draws {
+			t.Errorf("%q: %q; want %q", test.text, text.String(), test.draws)
 		}
 	}
 }

@@ -1,14 +1,12 @@
 package runs
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -48,7 +46,8 @@ type Opened struct {
 	Plan      *Plan
 	Notices   []string
 
-	close []func() error
+	inputs Inputs // with absolute paths
+	close  []func() error
 }
 
 // Close ends engine and controllers.
@@ -70,7 +69,11 @@ func (in Inputs) Open(ctx context.Context, workers int) (*Opened, error) {
 // without a plan. Of the others the jobs have nothing, and the entries in the plan that
 // it makes are believed.
 func (in Inputs) openPart(ctx context.Context, workers int, plan *Plan, from, to int) (*Opened, error) {
-	o := &Opened{}
+	in, err := in.absolute()
+	if err != nil {
+		return nil, err
+	}
+	o := &Opened{inputs: in}
 	needs := func(first, end int) bool { return plan == nil || first < to && from < end }
 	if err := o.open(ctx, in, workers, plan, needs); err != nil {
 		return nil, errors.Join(err, o.Close())
@@ -102,7 +105,7 @@ func (o *Opened) open(ctx context.Context, in Inputs, workers int, plan *Plan, n
 			if policy, err = o.policy(ctx, in, name); err != nil {
 				return err
 			}
-			if c, err = NewController(policy, name); err != nil {
+			if c, err = NewController(policy); err != nil {
 				return err
 			}
 		} else if k < len(plan.Controllers) {
@@ -167,8 +170,8 @@ func (o *Opened) policy(ctx context.Context, in Inputs, name string) (lockstep.P
 	return lockstep.ParsePolicy(name)
 }
 
-// Absolute makes the paths of files absolute, so that they are found from any folder.
-func (in Inputs) Absolute() (Inputs, error) {
+// absolute makes the paths of files absolute, so that they are found from any folder.
+func (in Inputs) absolute() (Inputs, error) {
 	absolute := func(path *string) error {
 		p, err := filepath.Abs(*path)
 		*path = p
@@ -192,25 +195,7 @@ func (in Inputs) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return fileio.Write(filepath.Join(dir, inputsName), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
-}
-
-// ReadInputs reads the inputs of a folder's plan.
-func ReadInputs(dir string) (in Inputs, err error) {
-	path := filepath.Join(dir, inputsName)
-	data, err := fileio.ReadFile(path, fileio.Record)
-	if err != nil {
-		return in, err
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return in, fmt.Errorf("%s: not the inputs of a plan: %w", path, err)
-	}
-	return in, nil
+	return fileio.WriteFile(filepath.Join(dir, inputsName), append(text, '\n'))
 }
 
 // NewPlan is the plan of all routes under each controller.
@@ -229,11 +214,10 @@ func PlanRoutes(routes []*lockstep.Route) (entries []Route) {
 
 // NewController is a policy's entry in a plan. The name of a policy holds what it is
 // made of, but for one that is written in Python, which is in a file.
-func NewController(p lockstep.Policy, file string) (Controller, error) {
-	c := Controller{Name: p.String()}
-	var err error
-	if _, custom := p.(*lockstep.Batch); custom {
-		c.SHA256, err = hashPython(file)
+func NewController(p lockstep.Policy) (c Controller, err error) {
+	c.Name = p.String()
+	if b, ok := p.(*lockstep.Batch); ok {
+		c.SHA256, err = hashPython(b.File)
 	}
 	return c, err
 }

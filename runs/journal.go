@@ -63,7 +63,7 @@ func (j *Journal) open() error {
 			return fmt.Errorf("%s: of an unknown run, since there is no %s beside it; give another folder, or remove this one, whole", path, planName)
 		}
 	}
-	if err := j.Plan.adopt(plan); err != nil {
+	if err := j.Plan.adopt(j.Dir); err != nil {
 		return err
 	}
 	var err error

@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
+	"path/filepath"
 
 	"lockstep"
 	"lockstep/internal/fileio"
@@ -90,11 +90,6 @@ func (p *Plan) Rollouts() int {
 	return controllers * len(p.Routes)
 }
 
-// At is the controller and the route of a rollout that is not of a search.
-func (p *Plan) At(i int) (Controller, Route) {
-	return p.Controllers[i/len(p.Routes)], p.Routes[i%len(p.Routes)]
-}
-
 // Key identifies the plan: the SHA-256 of its text.
 func (p *Plan) Key() string {
 	sum := sha256.Sum256(p.text())
@@ -113,25 +108,27 @@ func (p *Plan) text() []byte {
 	return append(text, '\n')
 }
 
-// Write writes the plan to a file.
-func (p *Plan) Write(path string) error {
-	return fileio.Write(path, func(w io.Writer) error {
-		_, err := w.Write(p.text())
-		return err
-	})
-}
-
-// ReadPlan reads a plan.
-func ReadPlan(path string) (*Plan, error) {
+// readRecord reads what is in a file, which has no fields but its own.
+func readRecord[T any](path, name string) (*T, error) {
 	data, err := fileio.ReadFile(path, fileio.Record)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{}
+	v := new(T)
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(p); err != nil {
-		return nil, fmt.Errorf("%s: not a plan: %w", path, err)
+	if err := d.Decode(v); err != nil {
+		return nil, fmt.Errorf("%s: not %s: %w", path, name, err)
+	}
+	return v, nil
+}
+
+// openPlan reads the plan of a folder.
+func openPlan(dir string) (*Plan, error) {
+	path := filepath.Join(dir, planName)
+	p, err := readRecord[Plan](path, "a plan")
+	if err != nil {
+		return nil, err
 	}
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -184,15 +181,16 @@ func (p *Plan) Difference(q *Plan) string {
 	return ""
 }
 
-// adopt writes the plan to a file, or holds it to the plan that is there.
-func (p *Plan) adopt(path string) error {
-	old, err := ReadPlan(path)
+// adopt writes the plan into a folder, or holds it to the plan that is there.
+func (p *Plan) adopt(dir string) error {
+	path := filepath.Join(dir, planName)
+	old, err := openPlan(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		if err := p.check(); err != nil {
 			return err
 		}
-		return p.Write(path)
+		return fileio.WriteFile(path, p.text())
 	case err != nil:
 		return err
 	}

@@ -97,7 +97,7 @@ func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir stri
 	}
 	var text strings.Builder
 	err := (&Work{Simulator: s, Jobs: jobs, Journal: journal}).Stream(ctx, func(i int, r lockstep.Result) {
-		c, route := p.At(i)
+		c, route := p.Controllers[i/len(p.Routes)], p.Routes[i%len(p.Routes)]
 		fmt.Fprintf(&text, "%s %s %x %x %x %q\n", c.Name, route.Name, math.Float64bits(r.Costs.Lataccel), math.Float64bits(r.Costs.Jerk), math.Float64bits(r.Costs.Total), fmt.Sprint(r.Err))
 	})
 	return text.String(), err
@@ -338,7 +338,7 @@ func TestShards(t *testing.T) {
 		p, jobs := sweep(2, 5)
 		p.Shards = shards
 		dir := t.TempDir()
-		if err := WritePlan(dir, p, Inputs{}); err != nil {
+		if err := writePlan(dir, p, Inputs{}); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := Merge(dir); err != nil || len(m.Missing) != shards || m.Results != nil {
@@ -420,7 +420,7 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 
 	put := func(p *Plan, change func([]Result) []Result) string {
 		other := t.TempDir()
-		if err := WritePlan(other, p, Inputs{}); err != nil {
+		if err := writePlan(other, p, Inputs{}); err != nil {
 			t.Fatal(err)
 		}
 		_, jobs := sweep(2, 5)

@@ -2,12 +2,12 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,9 +49,16 @@ func (p *Plan) shardText(shard int, results []Result) []byte {
 	return fmt.Appendf(text, "sha256 %x\n", sum)
 }
 
-// WritePlan puts a plan and its inputs into a folder for shards to be run in, which is
-// made if it is not there. A folder of another plan is refused.
-func WritePlan(dir string, p *Plan, in Inputs) error {
+// WritePlan puts the plan, in so many shards, and its inputs into a folder for these to be
+// run in, which is made if it is not there. A folder of another plan is refused.
+func (o *Opened) WritePlan(dir string, shards int) error {
+	o.Plan.Shards = shards
+	in := o.inputs
+	in.Engine, in.Python = o.Simulator.Name(), "" // a shard runs in its machine's Python
+	return writePlan(dir, o.Plan, in)
+}
+
+func writePlan(dir string, p *Plan, in Inputs) error {
 	if p.Shards < 1 {
 		return fmt.Errorf("%d shards: want 1 or more", p.Shards)
 	}
@@ -61,7 +68,7 @@ func WritePlan(dir string, p *Plan, in Inputs) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	if err := p.adopt(filepath.Join(dir, planName)); err != nil {
+	if err := p.adopt(dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, shardsName), 0o777); err != nil {
@@ -70,12 +77,9 @@ func WritePlan(dir string, p *Plan, in Inputs) error {
 	return in.write(dir)
 }
 
-// OpenPlan reads the plan of a folder.
-func OpenPlan(dir string) (*Plan, error) { return ReadPlan(filepath.Join(dir, planName)) }
-
 // OpenShards reads the plan of a folder of shards.
 func OpenShards(dir string) (*Plan, error) {
-	p, err := OpenPlan(dir)
+	p, err := openPlan(dir)
 	if err == nil && p.Shards == 0 {
 		err = fmt.Errorf("%s: the run is not in shards: lockstep shard plan makes one that is, in another folder", filepath.Join(dir, planName))
 	}
@@ -84,9 +88,10 @@ func OpenShards(dir string) (*Plan, error) {
 
 // RunShard computes one shard of the plan in a folder and returns its file, which
 // appears whole or not at all under a name that has its number and its content's
-// hash. A shard that is there, and sound, is not computed again. The inputs must be those of the
+// hash. A shard that is there, and sound, is not computed again. Where this machine has network,
+// routes and Python elsewhere than planned, here says. The inputs must be those of the
 // plan, down to the contents of what the shard needs: no more is loaded.
-func RunShard(ctx context.Context, dir string, shard int, in Inputs, workers int, done func()) (string, error) {
+func RunShard(ctx context.Context, dir string, shard int, here Inputs, workers int, done func()) (string, error) {
 	p, err := OpenShards(dir)
 	if err != nil {
 		return "", err
@@ -98,6 +103,14 @@ func RunShard(ctx context.Context, dir string, shard int, in Inputs, workers int
 		return "", err
 	} else if len(there.sound) > 0 {
 		return there.sound[0], nil
+	}
+	in, err := readRecord[Inputs](filepath.Join(dir, inputsName), "the inputs of a plan")
+	if err != nil {
+		return "", err
+	}
+	in.Model, in.Python = cmp.Or(here.Model, in.Model), here.Python
+	if len(here.Data) > 0 {
+		in.Data = here.Data
 	}
 	from, to := p.Range(shard)
 	o, err := in.openPart(ctx, workers, p, from, to)
@@ -124,10 +137,7 @@ func (p *Plan) runShard(ctx context.Context, dir string, shard int, sim lockstep
 	}
 	text := p.shardText(shard, results)
 	path := filepath.Join(dir, shardsName, fmt.Sprintf("%06d-%s.shard", shard, hash16(text)))
-	return path, fileio.Write(path, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return path, fileio.WriteFile(path, text)
 }
 
 // shardFiles are the files of a shard, in the order of their names.

@@ -37,7 +37,7 @@ func Watch(dir string) (*Progress, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	plan, err := OpenPlan(dir)
+	plan, err := openPlan(dir)
 	if curve != nil && errors.Is(err, fs.ErrNotExist) {
 		return &Progress{Curve: curve}, nil
 	} else if err != nil {
@@ -80,17 +80,15 @@ func (p *Plan) keptShards(dir string) (*kept, error) {
 	return k, nil
 }
 
-// WriteText says how far the run is, and what it came to so far.
-func (p *Progress) WriteText(w io.Writer) error {
+// WriteText says how far the run is, and what it came to so far. The writer keeps its own
+// errors.
+func (p *Progress) WriteText(w io.Writer) {
 	if p.Plan != nil {
-		if err := p.writePlan(w); err != nil {
-			return err
-		}
+		p.writePlan(w)
 	}
 	if p.Curve != nil {
-		return p.Curve.WriteText(w)
+		p.Curve.WriteText(w)
 	}
-	return nil
 }
 
 // mostWatched is how many controllers are shown.
@@ -98,7 +96,7 @@ const mostWatched = 10
 
 // writePlan says how far the rollouts are, and what the controllers came to, the best
 // first.
-func (p *Progress) writePlan(w io.Writer) error {
+func (p *Progress) writePlan(w io.Writer) {
 	text := progress.Describe(p.Finished, p.Plan.Rollouts(), "rollouts", p.Rate)
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.Failed)
@@ -106,9 +104,7 @@ func (p *Progress) writePlan(w io.Writer) error {
 	if !p.Last.IsZero() {
 		text += ", last at " + p.Last.Format(time.TimeOnly)
 	}
-	if _, err := fmt.Fprintf(w, "%s, %v\n%s\n", p.Plan.Engine, p.Plan.Profile, text); err != nil {
-		return err
-	}
+	fmt.Fprintf(w, "%s, %v\n%s\n", p.Plan.Engine, p.Plan.Profile, text)
 	type score struct {
 		name   string
 		routes int
@@ -134,12 +130,9 @@ func (p *Progress) writePlan(w io.Writer) error {
 	})
 	for n, s := range scores {
 		if n == mostWatched {
-			_, err := fmt.Fprintf(w, "and %d others\n", len(scores)-n)
-			return err
+			fmt.Fprintf(w, "and %d others\n", len(scores)-n)
+			return
 		}
-		if _, err := fmt.Fprintf(w, "%-40s %d of %d routes, average total_cost so far: %s\n", s.name, s.routes, len(p.Plan.Routes), reference.FormatCost(s.mean)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "%-40s %d of %d routes, average total_cost so far: %s\n", s.name, s.routes, len(p.Plan.Routes), reference.FormatCost(s.mean))
 	}
-	return nil
 }

@@ -146,6 +146,9 @@ func TestBench(t *testing.T) {
 		t.Errorf("no jobs: exit %d, %s", status, stderr)
 	}
 	nowhere := filepath.Join(t.TempDir(), "nothere")
+	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--model_path", nowhere); status != exitUsage || !strings.Contains(stderr, "open "+nowhere) {
+		t.Errorf("no network: exit %d, %s", status, stderr)
+	}
 	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--upstream", nowhere); status != exitUsage || !strings.HasPrefix(stderr, "lockstep: "+nowhere+" is no checkout of") {
 		t.Errorf("no checkout: exit %d, %s", status, stderr)
 	}

@@ -489,7 +489,8 @@ func TestCompareTraces(t *testing.T) {
 					return err
 				}
 				s.Has &= stages
-				r.Step(s)
+				clear(s.Data)
+				r.Observe(s)
 			}
 			r.End(outcome, nil)
 			return nil

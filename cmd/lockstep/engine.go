@@ -20,11 +20,16 @@ import (
 	"lockstep/runs"
 )
 
+// pathFlags choose what is simulated.
+type pathFlags struct {
+	ModelPath string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
+	DataPath  string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
+	Own       bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
+}
+
 // inputFlags choose what is simulated, and with which arithmetic.
 type inputFlags struct {
-	ModelPath  string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
-	DataPath   string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
-	Own        bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
+	pathFlags
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
 	Workers    int    `name:"workers" classic:"too" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
 	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2; host is that of Python on this machine."`
@@ -108,7 +113,7 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 
 // inputs are the paths of the model and of the routes: those given, else the
 // assets, else the project's own.
-func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err error) {
+func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err error) {
 	if f.Own {
 		if f.ModelPath != "" || f.DataPath != "" {
 			return "", "", errors.New("--own goes without --model_path and --data_path")
@@ -139,7 +144,7 @@ func (f *inputFlags) inputs(env *environment) (modelPath, dataPath string, err e
 }
 
 // checkModel warns of a network of the assets that is not what its name says.
-func (f *inputFlags) checkModel(env *environment, path string) {
+func (f *pathFlags) checkModel(env *environment, path string) {
 	if f.ModelPath != "" {
 		return // it is what was asked for
 	}

@@ -43,7 +43,7 @@ func (c *evalCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	journal, err := s.journal(env, c.Out, nil, policies, c.Test, c.Baseline)
+	journal, err := s.journal(env, c.Out, nil, policies...)
 	if err != nil {
 		return err
 	}

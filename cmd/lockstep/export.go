@@ -3,15 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"lockstep"
 	"lockstep/export"
 	"lockstep/internal/fileio"
-	"lockstep/pycontroller"
 )
 
 type exportCommand struct {
@@ -44,7 +41,7 @@ func (c *exportCommand) Run(env *environment) error {
 			return fmt.Errorf("%w; nothing is written", err)
 		}
 	}
-	if err := fileio.Write(c.Out, func(w io.Writer) error { _, err := w.Write(source); return err }); err != nil {
+	if err := fileio.WriteFile(c.Out, source); err != nil {
 		return err
 	}
 	if c.Unchecked {
@@ -73,23 +70,20 @@ func (c *exportCommand) check(env *environment, p lockstep.Native, source []byte
 	if err := os.WriteFile(file, source, 0o600); err != nil {
 		return err
 	}
-	python, err := pycontroller.New(env.ctx, pycontroller.Options{File: file, Stderr: env.stderr, Timeout: c.Timeout, Memory: c.Memory << 20})
+	exported, err := c.controller(env, "policy", file)
 	if err != nil {
 		return fmt.Errorf("the controller cannot be checked (--unchecked writes it all the same): %w", err)
 	}
-	defer python.Close()
 	n := len(s.routes)
-	results := s.simulate(env, s.jobs([]lockstep.Policy{p, python.Policy()}), lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true})
+	results := s.simulate(env, s.jobs([]lockstep.Policy{p, exported}), lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true})
 	for i, r := range s.routes {
-		engine, exported := results[i], results[n+i]
-		if err := errors.Join(engine.Err, exported.Err); err != nil {
-			return err
+		if err := errors.Join(results[i].Err, results[n+i].Err); err != nil {
+			return env.ended(err, "nothing is written")
 		}
-		if a, b := engine.Trajectory, exported.Trajectory; !slices.Equal(a.Action, b.Action) || !slices.Equal(a.Lataccel, b.Lataccel) {
-			for step := range a.Action {
-				if a.Action[step] != b.Action[step] || a.Lataccel[step] != b.Lataccel[step] {
-					return fmt.Errorf("route %s, step %d: the exported controller steers %v, the engine %v", r.Name, step, b.Action[step], a.Action[step])
-				}
+		a, b := results[i].Trajectory, results[n+i].Trajectory
+		for step := range a.Action {
+			if a.Action[step] != b.Action[step] || a.Lataccel[step] != b.Lataccel[step] {
+				return fmt.Errorf("route %s, step %d: the exported controller steers %v, the engine %v", r.Name, step, b.Action[step], a.Action[step])
 			}
 		}
 	}

@@ -38,20 +38,14 @@ func (c *fetchCommand) Run(env *environment) error {
 	var of fetch.Origin
 	if c.What == "model" {
 		result, err = server.Model(env.ctx, c.Out)
-	} else {
-		result, of, err = server.Routes(env.ctx, c.Revision, c.Out)
+	} else if result, of, err = server.Routes(env.ctx, c.Revision, c.Out); of.Revision != "" {
+		result += " (revision " + of.Revision + ")"
 	}
 	if bar != nil {
 		bar.Clear()
 	}
-	switch {
-	case env.ctx.Err() != nil:
-		return env.interrupted("the same command goes on where it stopped")
-	case err != nil:
+	if err := env.ended(err, "the same command goes on where it stopped"); err != nil {
 		return err
-	}
-	if of.Revision != "" {
-		result += " (revision " + of.Revision + ")"
 	}
 	fmt.Fprintln(env.stdout, result)
 	return nil

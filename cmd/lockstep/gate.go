@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"lockstep/engines"
 	"lockstep/internal/want"
 	"lockstep/parity/gate"
 	"lockstep/parity/mutants"
@@ -48,22 +47,8 @@ func (c *gateCommand) Run(env *environment) error {
 		return err
 	}
 	result, err := gate.Run(env.ctx, gate.Config{
-		Root: root, Base: c.Base, Engines: engines.Names(), All: c.All, Require: require,
-		RequireHardware: c.RequireHardware, Limit: c.Limit, Program: gateProgram,
-		Plan: func(change verdict.Change) {
-			fmt.Fprintf(env.stdout, "%s\n", change.Why)
-			for _, file := range change.Files[:min(len(change.Files), 20)] {
-				fmt.Fprintf(env.stdout, "      %s\n", file)
-			}
-			if n := len(change.Files) - 20; n > 0 {
-				fmt.Fprintf(env.stdout, "      and %d more\n", n)
-			}
-		},
-		Report: func(check *verdict.Check) {
-			if check.Outcome != "" {
-				check.WriteText(env.stdout)
-			}
-		},
+		Root: root, Base: c.Base, All: c.All, Require: require,
+		RequireHardware: c.RequireHardware, Limit: c.Limit, Program: gateProgram, Out: env.stdout,
 	})
 	if env.ctx.Err() != nil {
 		return env.interrupted("there is no verdict, and nothing is written")
@@ -71,7 +56,9 @@ func (c *gateCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	result.WriteSkips(env.stdout)
+	for _, s := range result.Skips(verdict.NotRun) {
+		fmt.Fprintf(env.stdout, "not run: %s, %d cases: %s\n", s.Check, s.Count, strings.ReplaceAll(s.Message, "\n", " "))
+	}
 	if err := result.Write(c.Out); err != nil {
 		return err
 	}

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"lockstep"
-	"lockstep/internal/f32"
+	"lockstep/reference"
 )
 
 // networkFMA is how many fused multiply-adds one prediction needs: those of the graph's
@@ -19,9 +20,9 @@ const networkFMA = 13.06e6
 // over the same seconds on the same cores, whose clock, and what neighbours leave of it,
 // changes from one second to the next.
 type gauge struct {
-	kernels *f32.Kernels
-	fma     atomic.Int64
-	nanos   atomic.Int64
+	peak  func() (fma int) // of the kernels; nil for none
+	fma   atomic.Int64
+	nanos atomic.Int64
 }
 
 // A rollout stops once in so many steps for a probe of so many calls, of 3 µs or so.
@@ -30,45 +31,41 @@ const (
 	probeCalls = 50
 )
 
-// jobs are the same jobs under controllers that probe, if there is anything to probe:
-// those that have a PID controller.
+// jobs are the same jobs, of PID controllers, under some that probe, if there is anything
+// to probe.
 func (g *gauge) jobs(jobs []lockstep.Job) []lockstep.Job {
-	probing := make([]lockstep.Job, len(jobs))
-	for i, job := range jobs {
-		probing[i] = job
-		if gains, ok := job.Policy.(lockstep.PID); ok && g.kernels != nil && g.kernels.Peak != nil {
-			probing[i].Policy = lockstep.Custom{
-				Name: gains.String(),
-				New:  func() lockstep.Controller { return &probingPID{gauge: g, gains: gains, calls: i} },
-			}
+	if g.peak == nil {
+		return jobs
+	}
+	all := slices.Clone(jobs)
+	for i := range all {
+		gains := all[i].Policy.(lockstep.PID)
+		all[i].Policy = lockstep.Custom{
+			Name: gains.String(),
+			New:  func() lockstep.Controller { return &probing{Controller: reference.NewPID(gains), gauge: g, calls: i} },
 		}
 	}
-	return probing
+	return all
 }
 
-// probingPID is a PID controller that probes.
-type probingPID struct {
-	gauge            *gauge
-	gains            lockstep.PID
-	integral, before float64
-	calls            int
+// probing is a controller that probes.
+type probing struct {
+	lockstep.Controller
+	gauge *gauge
+	calls int
 }
 
-func (c *probingPID) Update(target, current float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
+func (c *probing) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
 	if c.calls++; c.calls%probeSteps == 0 {
 		c.gauge.probe()
 	}
-	e := target - current
-	c.integral += e
-	change := e - c.before
-	c.before = e
-	return float64(c.gains.P*e) + float64(c.gains.I*c.integral) + float64(c.gains.D*change)
+	return c.Controller.Update(target, current, state, plan)
 }
 
 func (g *gauge) probe() {
 	n, start := 0, time.Now()
 	for range probeCalls {
-		n += g.kernels.Peak()
+		n += g.peak()
 	}
 	g.nanos.Add(int64(time.Since(start)))
 	g.fma.Add(int64(n))
@@ -77,19 +74,15 @@ func (g *gauge) probe() {
 // spent is the time of all probes, in seconds of one core.
 func (g *gauge) spent() float64 { return time.Duration(g.nanos.Load()).Seconds() }
 
-// share is that of a core's peak which so many predictions in so many seconds of one core
-// are; 0 if nothing was probed.
-func (g *gauge) share(calls int, seconds float64) float64 {
+// share is that of a core's peak which the predictions that the costs of some jobs need,
+// in so many seconds of one core, are; 0 if nothing was probed.
+func (g *gauge) share(jobs []lockstep.Job, seconds float64) float64 {
 	if g.fma.Load() == 0 {
 		return 0
 	}
-	return float64(calls) * networkFMA / seconds / (float64(g.fma.Load()) / g.spent())
-}
-
-// calls is how many predictions the costs of some jobs need.
-func calls(jobs []lockstep.Job) (n int) {
+	calls := 0
 	for i := range jobs {
-		n += jobs[i].End(lockstep.CostOnly) - lockstep.ControlStartIdx
+		calls += jobs[i].End(lockstep.CostOnly) - lockstep.ControlStartIdx
 	}
-	return n
+	return float64(calls) * networkFMA / seconds / (float64(g.fma.Load()) / g.spent())
 }

@@ -16,12 +16,9 @@ type generateCommand struct {
 // Run is the generate command.
 func (c *generateCommand) Run(env *environment) error {
 	bar := progress.New(env.stderr, c.NumRoutes, "routes")
-	err := generate.Write(env.ctx, c.Out, generate.Options{NumRoutes: c.NumRoutes, Seed: c.Seed, Progress: func(done int) { bar.Set(done) }})
+	err := generate.Write(env.ctx, c.Out, generate.Options{NumRoutes: c.NumRoutes, Seed: c.Seed, Progress: bar.Set})
 	bar.Clear()
-	switch {
-	case env.ctx.Err() != nil:
-		return env.interrupted("the same command goes on where it stopped")
-	case err != nil:
+	if err := env.ended(err, "the same command goes on where it stopped"); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "%d routes of seed %d in %s\n", c.NumRoutes, c.Seed, c.Out)

@@ -8,15 +8,14 @@ import (
 )
 
 // journal opens the folder of a run, if one is given (--out), and says what was wrong
-// with it. The names are those that the policies were asked for by, the last one that of
-// all others.
-func (s *simulation) journal(env *environment, dir string, search *runs.Search, policies []lockstep.Policy, names ...string) (*runs.Journal, error) {
+// with it.
+func (s *simulation) journal(env *environment, dir string, search *runs.Search, policies ...lockstep.Policy) (*runs.Journal, error) {
 	if dir == "" {
 		return nil, nil
 	}
 	var controllers []runs.Controller
-	for i, policy := range policies {
-		c, err := runs.NewController(policy, controllerFile(names[min(i, len(names)-1)]))
+	for _, policy := range policies {
+		c, err := runs.NewController(policy)
 		if err != nil {
 			return nil, err
 		}

@@ -264,8 +264,8 @@ func TestKeepTune(t *testing.T) {
 		"--gains: " + data:                                                                         {"--gains", filepath.Join(data, "g00000.csv"), "--data_path", filepath.Join(data, "g00000.csv")},
 		"--generations 0: want 1 or more":                                                          {"--generations", "0"},
 		"a population of 7: want 8 to 100000":                                                      {"--population", "7"},
-		`--kind "table2": want pid or pidff`:                                                       {"--kind", "table2"},
-		"gains of table cannot be searched":                                                        {"--kind", "table"},
+		`--kind must be one of "pid","pidff" but got "table2"`:                                     {"--kind", "table2"},
+		`--kind must be one of "pid","pidff" but got "table"`:                                      {"--kind", "table"},
 		"--budget 1ns: not even one generation":                                                    {"--budget", "1ns"},
 	} {
 		if status, _, stderr := lockstepRun(t.Context(), args(extra...)...); status != exitUsage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {

@@ -97,6 +97,15 @@ func (e *environment) interrupted(means string) error {
 	return exitStatus(exitInterrupted)
 }
 
+// ended is the error that a command's work ended with. That of an interruption says so,
+// and what it means.
+func (e *environment) ended(err error, means string) error {
+	if e.ctx.Err() != nil {
+		return e.interrupted(means)
+	}
+	return err
+}
+
 // failed is what a command ends with of whose rollouts so many failed.
 func (e *environment) failed(n, all int) error {
 	if n == 0 {

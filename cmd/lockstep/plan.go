@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
+	"slices"
 	"time"
 
 	"lockstep"
@@ -18,7 +18,7 @@ type planCommand struct {
 	simulatorFlags
 	pythonFlags
 	From    string   `name:"from" io:"in" default:"pid" placeholder:"NAME|FILE" help:"The policy whose actions the plan begins with. Default: ${default}."`
-	Noise   []string `name:"noise" default:"own" placeholder:"own,seeded,expected" help:"What is tried under: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
+	Noise   []string `name:"noise" default:"own" enum:"own,seeded,expected" placeholder:"own,seeded,expected" help:"What is tried under: the route's own draws, which makes a table that knows them; those of other seeds; or expected values. Several are planned one after the other. Default: ${default}."`
 	Rounds  *int     `name:"rounds" placeholder:"N" help:"Of a window with the route's own noise (default: 2), else of the whole route (3)."`
 	Window  int      `name:"window" default:"5" placeholder:"STEPS" help:"With the route's own noise: steps after which is planned again. Default: ${default}."`
 	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"With the route's own noise: steps that a candidate is rolled on. Default: ${default}."`
@@ -36,33 +36,30 @@ type planner interface {
 }
 
 // planner is the one for a noise.
-func (c *planCommand) planner(noise string) (planner, error) {
-	kind, err := lockstep.ParseNoise(noise)
-	if err != nil {
-		return nil, fmt.Errorf("--%w", err)
-	}
-	rounds := func(n int) int {
-		if c.Rounds != nil {
-			return *c.Rounds
-		}
-		return n
-	}
-	var p planner = &search.Plan{Rounds: rounds(2), Window: c.Window, Horizon: c.Horizon}
+func (c *planCommand) planner(noise string) planner {
+	kind, _ := lockstep.ParseNoise(noise) // which has such a name
+	rounds, seeds := 3, 1
 	switch kind {
+	case lockstep.OwnNoise:
+		rounds = 2
 	case lockstep.SeededNoise:
-		p = &search.Aim{Noise: kind, Seeds: c.Seeds, Rounds: rounds(3), Seed: c.Seed}
-	case lockstep.ExpectedNoise:
-		p = &search.Aim{Noise: kind, Seeds: 1, Rounds: rounds(3)}
+		seeds = c.Seeds
 	}
-	return p, p.Check()
+	if c.Rounds != nil {
+		rounds = *c.Rounds
+	}
+	if kind == lockstep.OwnNoise {
+		return &search.Plan{Rounds: rounds, Window: c.Window, Horizon: c.Horizon}
+	}
+	return &search.Aim{Noise: kind, Seeds: seeds, Rounds: rounds, Seed: c.Seed}
 }
 
 // Run is the plan command.
 func (c *planCommand) Run(env *environment) error {
 	var plans []planner
 	for _, noise := range c.Noise {
-		p, err := c.planner(noise)
-		if err != nil {
+		p := c.planner(noise)
+		if err := p.Check(); err != nil {
 			return err
 		}
 		plans = append(plans, p)
@@ -84,43 +81,30 @@ func (c *planCommand) Run(env *environment) error {
 		return err
 	}
 	page := report.NewSearch("Plans from "+from.String(), s.routes)
-	draws := make([]float64, len(s.routes))
-	for i := range draws {
-		draws[i] = math.Inf(1)
-	}
-	if err := s.score(env, page, from, draws); err != nil {
+	page.Bounds = append(page.Bounds, report.Bound{Name: "draws unknown", Totals: slices.Repeat([]float64{math.Inf(1)}, len(s.routes))})
+	if err := s.score(env, page, from); err != nil {
 		return err
 	}
 	var table *lockstep.Table
-	for _, p := range plans {
-		bar := progress.New(env.stderr, p.Rollouts()*len(s.routes), "rollouts")
-		table, err = p.Run(env.ctx, sim, s.routes, from, func(rollouts int) { bar.Set(rollouts) })
-		bar.Clear()
-		if env.ctx.Err() != nil {
-			return env.interrupted("nothing is written")
-		}
-		if err != nil {
-			return err
-		}
-		if err := s.score(env, page, table, draws); err != nil {
-			return err
-		}
-	}
-	unknown := report.Bound{Name: "draws unknown"}
-	for i, floor := range page.Bounds[0].Totals {
-		unknown.Totals = append(unknown.Totals, floor+draws[i])
-	}
-	page.Bounds = append(page.Bounds, unknown)
 	for k, p := range plans {
+		bar := progress.New(env.stderr, p.Rollouts()*len(s.routes), "rollouts")
+		table, err = p.Run(env.ctx, sim, s.routes, from, bar.Set)
+		bar.Clear()
+		if err := env.ended(err, "nothing is written"); err != nil {
+			return err
+		}
 		fmt.Fprintf(env.stdout, "%s noise: as much as %d rollouts of each route\n", c.Noise[k], p.Rollouts())
+		if err := s.score(env, page, table); err != nil {
+			return err
+		}
 	}
 	page.Origin = s.origin(env, &c.simulatorFlags, time.Since(start))
 	return c.write(env, page, table)
 }
 
-// score rolls a policy out on all routes, and adds what it came to. Draws are the least
-// that these have added to a route's floor.
-func (s *simulation) score(env *environment, page *report.Search, p lockstep.Policy, draws []float64) error {
+// score rolls a policy out on all routes, and adds what it came to. What the draws have
+// added to a route's floor, at the least, is the route's second bound.
+func (s *simulation) score(env *environment, page *report.Search, p lockstep.Policy) error {
 	jobs := s.jobs([]lockstep.Policy{p})
 	observers := make([]*search.Unforeseen, len(jobs))
 	for i := range jobs {
@@ -128,19 +112,15 @@ func (s *simulation) score(env *environment, page *report.Search, p lockstep.Pol
 		jobs[i].Observe = observers[i].Observe
 	}
 	results := s.simulate(env, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
-	if env.ctx.Err() != nil {
-		return env.interrupted("nothing is written")
-	}
+	floor, unknown := page.Bounds[0].Totals, page.Bounds[1].Totals
 	for i, o := range observers {
-		draws[i] = min(draws[i], o.Cost)
+		unknown[i] = min(unknown[i], floor[i]+o.Cost)
 	}
-	return page.Add(p, results)
+	return env.ended(page.Add(p, results), "nothing is written")
 }
 
 func (c *planCommand) write(env *environment, page *report.Search, table *lockstep.Table) error {
-	if err := page.WriteText(env.stdout); err != nil {
-		return err
-	}
+	page.WriteText(env.stdout)
 	from, floor, unknown := page.Columns[0], page.Bounds[0], page.Bounds[1]
 	way := func(to float64) float64 { return 100 * (from.Mean() - to) / (from.Mean() - floor.Mean()) }
 	for k, to := range page.Columns[1:] {
@@ -150,6 +130,6 @@ func (c *planCommand) write(env *environment, page *report.Search, table *lockst
 	if err := policyfile.Write(c.Out, table); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "table: %s (%s noise)\n", c.Out, strings.ToLower(c.Noise[len(c.Noise)-1]))
+	fmt.Fprintf(env.stdout, "table: %s (%s noise)\n", c.Out, c.Noise[len(c.Noise)-1])
 	return writeSearch(env, c.Report, page)
 }

@@ -53,7 +53,7 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if c.Out != "" && c.Trace != "" {
 		return errors.New("--out and --trace do not go together: a trace is whole or not there")
 	}
-	journal, err := s.journal(env, c.Out, nil, policies, c.Controller)
+	journal, err := s.journal(env, c.Out, nil, policies...)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
-	"lockstep"
 	"time"
 
+	"lockstep"
 	"lockstep/internal/progress"
 	"lockstep/policyfile"
 	"lockstep/report"
@@ -27,7 +27,7 @@ type shardPlanCommand struct {
 
 // Run is the shard plan command.
 func (c *shardPlanCommand) Run(env *environment) error {
-	in, err := c.shardInputs(env)
+	in, err := c.planned(env)
 	if err != nil {
 		return err
 	}
@@ -39,76 +39,65 @@ func (c *shardPlanCommand) Run(env *environment) error {
 	for _, notice := range o.Notices {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
 	}
-	o.Plan.Shards, in.Engine = c.Shards, o.Simulator.Name()
-	if err := runs.WritePlan(c.Out, o.Plan, in); err != nil {
+	if err := o.WritePlan(c.Out, c.Shards); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "%d rollouts in %d shards, plan %s\n", o.Plan.Rollouts(), o.Plan.Shards, o.Plan.Key())
 	return nil
 }
 
-// shardInputs are what the flags describe.
-func (c *shardPlanCommand) shardInputs(env *environment) (in runs.Inputs, err error) {
+// planned is what the flags describe.
+func (c *shardPlanCommand) planned(env *environment) (in runs.Inputs, err error) {
 	profile, _, err := c.profile()
 	if err != nil {
 		return in, err
 	}
-	in = runs.Inputs{Limit: c.NumSegs, SeedPrefix: c.SeedPrefix, Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20}
 	model, data, err := c.inputs(env)
 	if err != nil {
 		return in, err
 	}
-	in.Model, in.Data = model, []string{data}
+	in = runs.Inputs{
+		Model: model, Data: []string{data}, Limit: c.NumSegs, SeedPrefix: c.SeedPrefix,
+		Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20,
+	}
 	policies, err := c.policies(env)
 	if err != nil {
 		return in, err
 	}
 	for _, policy := range policies {
 		name := policy.String()
-		if _, custom := policy.(*lockstep.Batch); custom {
-			name = controllerFile(c.Controller)
+		if python, ok := policy.(*lockstep.Batch); ok {
+			name = python.File
 		} else if policyfile.IsFile(c.Controller) {
 			name = c.Controller
 		}
 		in.Controllers = append(in.Controllers, name)
 	}
-	return in.Absolute()
+	return in, nil
 }
 
 type shardRunCommand struct {
-	Out       string `name:"out" required:"" placeholder:"DIR" help:"The folder of the plan."`
-	Index     int    `name:"index" required:"" placeholder:"I" help:"Which part, from 0 on."`
-	ModelPath string `name:"model_path" placeholder:"FILE" help:"Where the network is on this machine, if not where it was planned."`
-	DataPath  string `name:"data_path" placeholder:"FILE|DIR" help:"Where the routes are on this machine, if not where they were planned."`
-	Workers   int    `name:"workers" placeholder:"N" help:"Cores to use. Default: all."`
+	Out       string   `name:"out" required:"" placeholder:"DIR" help:"The folder of the plan."`
+	Index     int      `name:"index" required:"" placeholder:"I" help:"Which part, from 0 on."`
+	ModelPath string   `name:"model_path" placeholder:"FILE" help:"Where the network is on this machine, if not where it was planned."`
+	DataPath  []string `name:"data_path" sep:"none" placeholder:"FILE|DIR" help:"Where the routes are on this machine, if not where they were planned."`
+	Workers   int      `name:"workers" placeholder:"N" help:"Cores to use. Default: all."`
 }
 
 // Run is the shard run command.
 func (c *shardRunCommand) Run(env *environment) error {
-	in, err := runs.ReadInputs(c.Out)
-	if err != nil {
-		return err
-	}
-	if c.ModelPath != "" {
-		in.Model = c.ModelPath
-	}
-	if c.DataPath != "" {
-		in.Data = []string{c.DataPath}
-	}
 	plan, err := runs.OpenShards(c.Out)
 	if err != nil {
 		return err
 	}
 	bar := progress.New(env.stderr, plan.Rollouts()/plan.Shards, "rollouts")
-	file, err := runs.RunShard(env.ctx, c.Out, c.Index, in, c.Workers, func() { bar.Add(1) })
+	file, err := runs.RunShard(env.ctx, c.Out, c.Index, runs.Inputs{Model: c.ModelPath, Data: c.DataPath}, c.Workers, func() { bar.Add(1) })
 	bar.Clear()
-	if env.ctx.Err() != nil {
-		return env.interrupted("nothing of this shard is kept")
+	if err := env.ended(err, "nothing of this shard is kept"); err != nil {
+		return err
 	}
-	if err == nil {
-		fmt.Fprintln(env.stdout, file)
-	}
-	return err
+	fmt.Fprintln(env.stdout, file)
+	return nil
 }
 
 type shardMergeCommand struct {

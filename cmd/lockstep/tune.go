@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"lockstep"
@@ -16,7 +15,7 @@ import (
 
 type tuneCommand struct {
 	simulatorFlags
-	Kind        string        `name:"kind" default:"pidff" help:"What is tuned: the gains of pid or of pidff. Default: ${default}."`
+	Kind        string        `name:"kind" default:"pidff" enum:"pid,pidff" help:"What is tuned: the gains of pid or of pidff. Default: ${default}."`
 	Population  int           `name:"population" default:"24" placeholder:"N" help:"Sets of gains that are tried together. Default: ${default}."`
 	Generations int           `name:"generations" default:"60" placeholder:"N" help:"The most generations. Default: ${default}."`
 	Budget      time.Duration `name:"budget" default:"10m" placeholder:"TIME" help:"No generation begins that would not end within it, as long as the last one took. Default: ${default}."`
@@ -29,10 +28,7 @@ type tuneCommand struct {
 
 // Run is the tune command.
 func (c *tuneCommand) Run(env *environment) error {
-	kind, ok := lockstep.KindOf(c.Kind)
-	if !ok {
-		return fmt.Errorf("--kind %q: want pid or pidff", c.Kind)
-	}
+	kind, _ := lockstep.KindOf(c.Kind)
 	if c.Generations < 1 {
 		return fmt.Errorf("--generations %d: want 1 or more", c.Generations)
 	}
@@ -49,7 +45,7 @@ func (c *tuneCommand) Run(env *environment) error {
 		return err
 	}
 	plan := &runs.Search{Kind: c.Kind, Seed: c.Seed, Population: c.Population, Generations: c.Generations}
-	journal, err := s.journal(env, c.Out, plan, []lockstep.Policy{lockstep.DefaultPID}, "")
+	journal, err := s.journal(env, c.Out, plan, lockstep.DefaultPID)
 	if err != nil {
 		return err
 	}
@@ -101,16 +97,11 @@ func (s *simulation) sweep(env *environment, journal *runs.Journal, first int, p
 	work := &runs.Work{Jobs: s.jobs(policies), First: first, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}
 	results := make([]lockstep.Result, len(work.Jobs))
 	err := s.stream(env, work, func(i int, r lockstep.Result) { results[i-first] = r })
-	if env.ctx.Err() != nil {
-		return nil, env.interrupted("with --out the same command goes on where it stopped")
-	}
-	return results, err
+	return results, env.ended(err, "with --out the same command goes on where it stopped")
 }
 
 func (c *tuneCommand) write(env *environment, best lockstep.Native, page *report.Search) error {
-	if err := page.WriteText(env.stdout); err != nil {
-		return err
-	}
+	page.WriteText(env.stdout)
 	if err := policyfile.Write(c.Gains, best); err != nil {
 		return err
 	}
@@ -118,7 +109,7 @@ func (c *tuneCommand) write(env *environment, best lockstep.Native, page *report
 	if c.Python != "" {
 		source, err := export.Controller(best)
 		if err == nil {
-			err = fileio.Write(c.Python, func(w io.Writer) error { _, err := w.Write(source); return err })
+			err = fileio.WriteFile(c.Python, source)
 		}
 		if err != nil {
 			return err

@@ -15,22 +15,17 @@ type watchCommand struct {
 
 // Run is the watch command. It reads the folder's files alone.
 func (c *watchCommand) Run(env *environment) error {
-	terminal := progress.Terminal(env.stdout.w)
-	every := progress.Every
-	if terminal {
-		every = time.Second
+	every, home := progress.Every, ""
+	if progress.Terminal(env.stdout.w) && !c.Once {
+		every, home = time.Second, "\x1b[H\x1b[J" // from the top of an empty screen
 	}
 	for {
 		p, err := runs.Watch(c.Dir)
 		if err != nil {
 			return err
 		}
-		if terminal && !c.Once {
-			fmt.Fprint(env.stdout, "\x1b[H\x1b[J") // from the top of an empty screen
-		}
-		if err := p.WriteText(env.stdout); err != nil {
-			return err
-		}
+		fmt.Fprint(env.stdout, home)
+		p.WriteText(env.stdout)
 		if c.Once || p.Done() {
 			return nil
 		}

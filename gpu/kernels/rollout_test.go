@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/golden"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/parity"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
@@ -51,6 +53,28 @@ func routes(t testing.TB) []*lockstep.Route {
 	return all
 }
 
+// computed is a simulator of rollouts that were computed before, by their names.
+type computed map[string]*outcome
+
+func name(j lockstep.Job) string { return j.Route.Name + "/" + j.Policy.String() }
+
+func (computed) Name() string              { return "kernels" }
+func (computed) Profile() lockstep.Profile { return lockstep.Profile{} }
+
+func (c computed) Simulate(_ context.Context, jobs []lockstep.Job, _ lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		for i, job := range jobs {
+			o := c[name(job)]
+			for s := range job.Route.Len() - lockstep.ContextLength {
+				job.Observe(o.steps[s].step(lockstep.ContextLength + s))
+			}
+			if !yield(i, lockstep.Result{Costs: o.costs}) {
+				return
+			}
+		}
+	}
+}
+
 // TestGolden holds whole rollouts to what Python recorded with the embedded
 // network: every stage of every step, and the costs, for several routes to a
 // block, numbers of threads, and orders of the threads.
@@ -61,17 +85,14 @@ func TestGolden(t *testing.T) {
 		t.Fatal("no recordings")
 	}
 	for _, set := range sets {
-		var recordings []*golden.Recording
+		jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) { return route(t, name, set.Profile), nil })
+		must(t, err)
+		source, err := tinyphysics.Golden(set)
+		must(t, err)
 		r := rollouts{profile: set.Profile, traced: [2]int{lockstep.ContextLength, 0}}
-		for _, e := range set.Recordings {
-			recording, err := set.Read(e)
-			must(t, err)
-			policy, err := e.Policy()
-			must(t, err)
-			recordings = append(recordings, recording)
-			r.routes = append(r.routes, route(t, e.Route, set.Profile))
-			r.policies = append(r.policies, policy)
-			r.traced[1] = max(r.traced[1], r.routes[len(r.routes)-1].Len())
+		for _, job := range jobs {
+			r.routes, r.policies = append(r.routes, job.Route), append(r.policies, job.Policy)
+			r.traced[1] = max(r.traced[1], job.Route.Len())
 		}
 		for _, c := range []struct {
 			block, threads, from, to int
@@ -87,19 +108,16 @@ func TestGolden(t *testing.T) {
 				part := r
 				part.block, part.threads = c.block, c.threads
 				part.routes, part.policies = r.routes[c.from:c.to], r.policies[c.from:c.to]
+				sim := computed{}
 				for i, o := range run(t, d, part) {
-					recording := recordings[c.from+i]
-					var steps []*lockstep.Step
-					for s := range recording.Steps() {
-						steps = append(steps, o.steps[s].step(lockstep.ContextLength+s))
-					}
-					if err := tinyphysics.CheckRecording(recording, steps, o.costs); err != nil {
-						t.Errorf("%s, %v: %v", recording.Route, part.policies[i], err)
-					}
+					sim[name(jobs[c.from+i])] = &o
 					if o.status.code != statusOK || int(o.status.step) != part.routes[i].Len() {
-						t.Errorf("%s: %+v", recording.Route, o.status)
+						t.Errorf("%s: %+v", part.routes[i].Name, o.status)
 					}
 				}
+				report, err := tinyphysics.Compare(t.Context(), source, tinyphysics.Live(sim), jobs[c.from:c.to], lockstep.AllSteps, parity.CompareOptions{})
+				must(t, err)
+				must(t, report.Err())
 			})
 		}
 	}

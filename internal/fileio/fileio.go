@@ -72,6 +72,14 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
+// WriteFile writes bytes to a file as Write does.
+func WriteFile(path string, data []byte) error {
+	return Write(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
 // beside begins the names of files that are being written.
 const beside = ".tmp-"
 

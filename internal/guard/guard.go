@@ -16,6 +16,14 @@ func Do(f func()) error {
 	return failure
 }
 
+// Try is Do for a function that may return an error itself.
+func Try(f func() error) (err error) {
+	if ended := Do(func() { err = f() }); ended != nil {
+		return ended
+	}
+	return err
+}
+
 // Each calls f(0) to f(n-1), one after the other in a goroutine of their own. A call
 // that ends early is reported to failed, and the next one follows.
 func Each(n int, f func(i int), failed func(i int, err error)) {

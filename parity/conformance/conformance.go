@@ -1,11 +1,10 @@
 package conformance
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +37,13 @@ func Brief() Option { return func(s *suite) { s.brief = true } }
 // have been made of the network of package defaults; defaults.Write writes its file.
 func Test(t *testing.T, sim lockstep.Simulator, opts ...Option) {
 	t.Helper()
-	err := hold(sim, opts, func(name string, perform func() ([]error, string)) {
-		t.Run(name, func(t *testing.T) {
-			errs, note := perform()
+	s, err := newSuite(sim, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		t.Run(c.name, func(t *testing.T) {
+			errs, note := s.perform(c)
 			for _, err := range errs {
 				t.Error(err)
 			}
@@ -48,9 +51,6 @@ func Test(t *testing.T, sim lockstep.Simulator, opts ...Option) {
 				t.Skip(note)
 			}
 		})
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -58,59 +58,50 @@ func Test(t *testing.T, sim lockstep.Simulator, opts ...Option) {
 // part begins with the name of its check, and so does each line of what was left out,
 // which says why.
 func Check(sim lockstep.Simulator, opts ...Option) (leftOut []string, err error) {
-	var all []error
-	err = hold(sim, opts, func(name string, perform func() ([]error, string)) {
-		errs, note := perform()
-		for _, err := range errs {
-			all = append(all, fmt.Errorf("%s: %w", name, err))
-		}
-		if note != "" {
-			leftOut = append(leftOut, name+": "+note)
-		}
-	})
-	return leftOut, errors.Join(append(all, err)...)
-}
-
-// hold hands all checks of a simulator to run, in order. Performing one gives what is
-// wrong, or why it is left out.
-func hold(sim lockstep.Simulator, opts []Option, run func(name string, perform func() ([]error, string))) error {
 	s, err := newSuite(sim, opts)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var all []error
 	for _, c := range checks {
-		run(c.name, func() ([]error, string) { return s.perform(c) })
+		errs, note := s.perform(c)
+		for _, err := range errs {
+			all = append(all, fmt.Errorf("%s: %w", c.name, err))
+		}
+		if note != "" {
+			leftOut = append(leftOut, c.name+": "+note)
+		}
 	}
-	return nil
+	return leftOut, errors.Join(all...)
 }
 
 // A check is one part of the contract. Cheap ones come first.
 type check struct {
 	name  string
 	check func(*suite)
+
+	whole bool // it runs whole routes
+	exact bool // it is about the same bits as others'
 }
 
 var checks = []check{
-	{"identity", (*suite).identity},
-	{"nothing", (*suite).nothing},
-	{"results", (*suite).results},
-	{"observe", (*suite).observing},
-	{"steps", (*suite).steps},
-	{"trajectory", (*suite).trajectory},
-	{"shortcuts", (*suite).shortcuts},
-	{"draws", (*suite).draws},
-	{"policies", (*suite).policies},
-	{"clipping", (*suite).clipping},
-	{"teacher", (*suite).teacher},
-	{"inputs", (*suite).inputs},
-	{"failures", (*suite).failures},
-	{"cancel", (*suite).cancellation},
-	{"break", (*suite).breaking},
-	{"batches", (*suite).batches},
-	{"stepping", (*suite).stepping},
-	{"lengths", (*suite).lengths},
-	{"reference", (*suite).parity},
-	{"goldens", (*suite).goldens},
+	{name: "identity", check: (*suite).identity},
+	{name: "nothing", check: (*suite).nothing},
+	{name: "results", check: (*suite).results},
+	{name: "observe", check: (*suite).observing},
+	{name: "shortcuts", check: (*suite).shortcuts},
+	{name: "draws", check: (*suite).draws},
+	{name: "policies", check: (*suite).policies},
+	{name: "clipping", check: (*suite).clipping},
+	{name: "teacher", check: (*suite).teacher},
+	{name: "failures", check: (*suite).failures},
+	{name: "cancel", check: (*suite).cancellation},
+	{name: "break", check: (*suite).breaking},
+	{name: "batches", check: (*suite).batches},
+	{name: "stepping", check: (*suite).stepping},
+	{name: "lengths", check: (*suite).lengths, whole: true},
+	{name: "reference", check: (*suite).parity, whole: true, exact: true},
+	{name: "goldens", check: (*suite).goldens, whole: true, exact: true},
 }
 
 // suite is a simulator under test, and what it is held to.
@@ -138,37 +129,29 @@ func newSuite(sim lockstep.Simulator, opts []Option) (*suite, error) {
 	if err := guard.Do(func() { profile = sim.Profile() }); err != nil {
 		return nil, fmt.Errorf("the simulator has no profile: %w", err)
 	}
-	names, err := fs.Glob(defaults.Routes(), "*.csv")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(defaults.Routes(), name)
+	return s, guard.Do(func() {
+		dir := must(os.MkdirTemp("", "lockstep-conformance-"))
+		defer os.RemoveAll(dir)
+		model, folder, err := defaults.Write(dir)
 		if err != nil {
-			return nil, err
+			guard.Fail(err)
 		}
-		route, err := lockstep.Loader{Profile: profile}.Read(bytes.NewReader(text), name)
-		if err != nil {
-			return nil, err
+		for _, file := range must(lockstep.RouteFiles(folder, defaults.NumRoutes)) {
+			s.routes = append(s.routes, must(lockstep.Loader{Profile: profile}.Load(file)))
 		}
-		s.routes = append(s.routes, route)
-	}
-	dir, err := os.MkdirTemp("", "lockstep-conformance-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	model, _, err := defaults.Write(dir)
-	if err != nil {
-		return nil, err
-	}
-	s.ref, err = reference.New(model, profile)
-	return s, err
+		s.ref = must(reference.New(model, profile))
+	})
 }
 
 // perform runs a check and returns what is wrong, or why it is left out.
 func (s *suite) perform(c check) (errs []error, note string) {
 	s.errs, s.note = nil, ""
+	switch {
+	case c.exact && s.contractOnly:
+		return nil, "left out: no parity is claimed"
+	case c.whole && s.brief:
+		return nil, "left out: whole routes, which Brief leaves to other tests"
+	}
 	if err := guard.Do(func() { c.check(s) }); err != nil {
 		s.errs = append(s.errs, err)
 	}
@@ -184,20 +167,17 @@ func (s *suite) errorf(format string, args ...any) {
 	s.errs = append(s.errs, err)
 }
 
-// leaveOut tells whether a check is left out, and notes why.
-func (s *suite) leaveOut(needsParity bool) bool {
-	switch {
-	case needsParity && s.contractOnly:
-		s.note = "left out: no parity is claimed"
-	case s.brief:
-		s.note = "left out: whole routes, which Brief leaves to other tests"
-	}
-	return s.note != ""
-}
-
 // fatalf notes what is wrong and ends the check.
 func (s *suite) fatalf(format string, args ...any) {
 	guard.Fail(fmt.Errorf(format, args...))
+}
+
+// must is a value that there has to be, or the check's end.
+func must[T any](value T, err error) T {
+	if err != nil {
+		guard.Fail(err)
+	}
+	return value
 }
 
 // short is a route's first rows.
@@ -205,6 +185,15 @@ func short(r *lockstep.Route, rows int) *lockstep.Route {
 	c := r.First(rows)
 	c.Name = fmt.Sprintf("%s[:%d]", r.Name, rows)
 	return c
+}
+
+// copied is a route with columns of its own.
+func copied(r *lockstep.Route) *lockstep.Route {
+	c := *r
+	for _, column := range c.Columns() {
+		*column = slices.Clone(*column)
+	}
+	return &c
 }
 
 // firstLine leaves a panic's stack out.

@@ -14,33 +14,41 @@ import (
 // Engine holds an engine of any family to what parity.Engine promises, on some tasks:
 // each has one end; every step is shown, once and in order, with all stages that the
 // schema does not call optional, of their sizes; a rollout has the same bits alone, in
-// another order, beside others and forced onto its own trajectory; a context that has
-// ended ends rollouts that are not finished. The error joins all that is wrong.
-func Engine(ctx context.Context, e parity.Engine, tasks []parity.Task) error {
+// another order, beside others, forced onto its own trajectory, and in batches of these
+// sizes, in which tasks come more than once; a context that has ended ends rollouts that
+// are not finished. The error joins all that is wrong.
+func Engine(ctx context.Context, e parity.Engine, tasks []parity.Task, batches ...int) error {
 	if len(tasks) == 0 {
 		return errors.New("no tasks: nothing is held to anything")
 	}
 	h := &holder{ctx: ctx, engine: e}
-	whole := h.run(tasks)
-	if len(h.errs) > 0 {
+	var order []int
+	if h.first = h.run(tasks); len(h.errs) > 0 {
 		return errors.Join(h.errs...)
 	}
-	backwards := slices.Clone(tasks)
-	slices.Reverse(backwards)
-	again := h.run(backwards)
-	slices.Reverse(again)
-	var alone []shown
 	for i := range tasks {
-		alone = append(alone, h.run(tasks[i:i+1])...)
+		order = append(order, i)
+		h.again("alone", tasks, i)
 	}
-	doubled := h.run(append(slices.Clone(tasks), tasks...))
-	if len(h.errs) == 0 {
-		h.same("in another order", tasks, whole, again)
-		h.same("alone", tasks, whole, alone)
-		h.same("beside its twin", tasks, whole, doubled[:len(tasks)])
-		h.same("as a twin", tasks, whole, doubled[len(tasks):])
+	h.again("beside its twin", tasks, append(order, order...)...)
+	slices.Reverse(order)
+	h.again("in another order", tasks, order...)
+	for _, n := range batches {
+		var batch []int
+		for i := range n {
+			batch = append(batch, (i*i+n)%len(tasks))
+		}
+		h.again(fmt.Sprintf("in a batch of %d", n), tasks, batch...)
 	}
-	h.taught(tasks, whole)
+	if slices.ContainsFunc(e.Schema().Stages, func(g schema.Stage) bool { return g.Teach }) {
+		own := slices.Clone(tasks)
+		for i := range own {
+			if h.first[i].end.Err == nil {
+				own[i].Teacher = parity.NewTeacher(e.Schema(), h.first[i].steps)
+			}
+		}
+		h.again("taught its own trajectory", own, order...)
+	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for i, end := range e.Run(ended, tasks, func(int, *schema.Step) {}) {
@@ -61,6 +69,7 @@ type shown struct {
 type holder struct {
 	ctx    context.Context
 	engine parity.Engine
+	first  []shown // of each task
 
 	mutex sync.Mutex
 	errs  []error
@@ -107,42 +116,41 @@ func (h *holder) observe(s *schema.Schema, tasks []parity.Task, all []shown, i i
 		h.errorf("%s: step %d is shown, want step %d next, before the end", name, step.Index, want)
 	}
 	step.Sum(schema.XXH64)
-	if missing := s.At(step.Index) &^ step.Has; missing != 0 {
-		for k := range s.Stages {
-			if missing.Has(k) {
-				h.errorf("%s, step %d: stage %s is missing", name, step.Index, s.Stages[k].Name)
-			}
-		}
-	}
-	for k, data := range step.Data {
-		if g := &s.Stages[k]; data != nil && (len(data) != g.Size() || !g.IsArray()) {
-			h.errorf("%s, step %d: stage %s has %d bytes, want %d", name, step.Index, g.Name, len(data), g.Size())
-		}
+	if err := incomplete(s, step); err != nil {
+		h.errorf("%s, step %d: %w", name, step.Index, err)
 	}
 	all[i].steps = append(all[i].steps, step.Clone())
 }
 
-// same holds rollouts to those that were shown first.
-func (h *holder) same(how string, tasks []parity.Task, want, got []shown) {
-	for i := range tasks {
-		if err := parity.Differs(h.engine.Schema(), want[i].steps, got[i].steps, want[i].end, got[i].end); err != nil {
-			h.errorf("%s, %s: %w", tasks[i].Name(), how, err)
+// incomplete says which stages a step lacks, or has in another size.
+func incomplete(s *schema.Schema, step *schema.Step) error {
+	var errs []error
+	for k, data := range step.Data {
+		switch g := &s.Stages[k]; {
+		case s.At(step.Index).Has(k) && !step.Has.Has(k):
+			errs = append(errs, fmt.Errorf("stage %s is missing", g.Name))
+		case data != nil && (len(data) != g.Size() || !g.IsArray()):
+			errs = append(errs, fmt.Errorf("stage %s has %d bytes, want %d", g.Name, len(data), g.Size()))
 		}
 	}
+	return errors.Join(errs...)
 }
 
-// taught forces each rollout onto its own trajectory.
-func (h *holder) taught(tasks []parity.Task, want []shown) {
-	if !slices.ContainsFunc(h.engine.Schema().Stages, func(g schema.Stage) bool { return g.Teach }) {
+// again runs some of the tasks once more, and holds them to what was shown first.
+func (h *holder) again(how string, tasks []parity.Task, order ...int) {
+	some := make([]parity.Task, len(order))
+	for k, i := range order {
+		some[k] = tasks[i]
+	}
+	known := len(h.errs)
+	got := h.run(some)
+	if len(h.errs) > known {
 		return
 	}
-	own := slices.Clone(tasks)
-	for i := range own {
-		if want[i].end.Err == nil {
-			own[i].Teacher = parity.NewTeacher(h.engine.Schema(), want[i].steps)
+	for k, i := range order {
+		want := &h.first[i]
+		if err := parity.Differs(h.engine.Schema(), want.steps, got[k].steps, want.end, got[k].end); err != nil {
+			h.errorf("%s, %s: %w", tasks[i].Name(), how, err)
 		}
-	}
-	if got := h.run(own); len(h.errs) == 0 {
-		h.same("taught its own trajectory", tasks, want, got)
 	}
 }

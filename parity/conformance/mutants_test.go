@@ -105,13 +105,6 @@ func controllers(change func(new func() lockstep.Controller) func() lockstep.Con
 	})
 }
 
-// update is a controller made of a function.
-type update func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64
-
-func (u update) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-	return u(target, current, state, plan)
-}
-
 // route changes the routes that the simulator sees.
 func route(change func(r *lockstep.Route)) func(*wrapper, lockstep.Simulator) {
 	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
@@ -184,11 +177,12 @@ var mutants = []mutant{
 				}
 			}
 		}
-	}, "results", "job 0 of 8, route g00002[:104], controller pid: lataccel cost"},
+	}, "results", "job 0 of 8, route g00002[:104], controller pid: stage trajectory's target"},
 	{"a cost one ulp off", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
 		r.Costs.Lataccel = math.Nextafter(r.Costs.Lataccel, math.Inf(1))
+		r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
 		return r
-	}), "results", "lataccel cost"},
+	}), "results", "stage costs, index 0 (lataccel): want "},
 	{"takes the first observer for all", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
 		for i := range jobs {
 			jobs[i].Observe = jobs[0].Observe
@@ -202,7 +196,7 @@ var mutants = []mutant{
 			}
 			return sim.Simulate(ctx, jobs, opts)
 		}
-	}, "results", "Observe is called for 0 steps"},
+	}, "results", "job 0, its route or its teacher was written to"},
 	{"leaves a step out", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		if s.Index != 50 {
 			observe(s)
@@ -273,26 +267,26 @@ var mutants = []mutant{
 			}()
 		}
 		observe(s)
-	}), "results", "while Observe runs: stage probs[7]: "},
+	}), "results", "while Observe runs: step 100, stage probs, index 7: "},
 	{"stages of skipped steps", func(w *wrapper, sim lockstep.Simulator) {
 		inputs(func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt {
 			opts.Shortcuts &^= lockstep.SkipWarmup
 			return ctx
 		})(w, sim)
-	}, "results", "step 20, stage logits: the network ran is true, want false"},
+	}, "results", "step 20: the network was to be skipped"},
 	{"a logit one ulp off at one step", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		if s.Logits != nil && s.Index == 102 {
 			s = clone(s)
 			s.Logits[1000] = math.Nextafter32(s.Logits[1000], 100)
 		}
 		observe(s)
-	}), "results", "step 102, stage logits[1000]:"},
+	}), "results", "step 102, stage logits, index 1000: want "},
 	{"unnormalised CDF", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		if s = clone(s); s.CDF != nil {
 			s.CDF[1023] = math.Nextafter(1, 0)
 		}
 		observe(s)
-	}), "results", "stage cdf[1023]: 0.9999999999999999"},
+	}), "results", "stage cdf does not rise to 1 but to 0.9999999999999999"},
 	{"a trajectory that nobody asked for", inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
 		opts.Trajectory = true
 		return ctx
@@ -306,25 +300,25 @@ var mutants = []mutant{
 			t.Action = t.Action[:len(t.Action)-1]
 		}
 		return r
-	}), "results", "trajectory's action: 103 values, want 104"},
+	}), "results", "stage trajectory's action: want 104 values, got 103 values"},
 	{"a trajectory that is the route's own", results(func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
 		if t := r.Trajectory; t != nil {
 			t.Target = jobs[i].Route.TargetLataccel
 		}
 		return r
-	}), "trajectory", "writing to the trajectory changes the route's target"},
+	}), "results", "writing to the trajectory changes the route's target"},
 	{"SkipWarmup without its draws", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		if s.Index < lockstep.ControlStartIdx && s.Logits == nil {
 			s = clone(s)
 			s.Draw = 0
 		}
 		observe(s)
-	}), "results", "stage draw: 0"},
+	}), "results", "step 20, stage draw, index 0: want "},
 	{"draws one late", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		s = clone(s)
 		s.Draw = lockstep.Draws(job.Route.Seed, 1000)[s.Index-lockstep.ContextLength+1]
 		observe(s)
-	}), "results", "stage draw:"},
+	}), "results", "step 20, stage draw, index 0: want "},
 	{"trusts the route's draws", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		if d := job.Route.Draws; len(d) >= job.Route.Len()-lockstep.ContextLength {
 			s = clone(s)
@@ -353,7 +347,7 @@ var mutants = []mutant{
 			}
 			return ctx
 		})(w, sim)
-	}, "policies", "controller weave: step 100, stage action:"},
+	}, "policies", "controller weave: step 100, stage action,"},
 	{"New twice for a job", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
 		return func() lockstep.Controller { new(); return new() }
 	}), "policies", "New made 2 controllers, want 1"},
@@ -379,7 +373,7 @@ var mutants = []mutant{
 				return c.Update(target, current, state, plan)
 			})
 		}
-	}), "policies", "the controller is told plan's lataccel: 48 values, want 49"},
+	}), "policies", "controller weave: step 100, stage action,"},
 	{"controllers see the target as lataccel", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
 		return func() lockstep.Controller {
 			c := new()
@@ -413,7 +407,7 @@ var mutants = []mutant{
 			jobs[i].Teacher = nil
 		}
 		return ctx
-	}), "teacher", "step 100, stage tokens"},
+	}), "teacher", "step 100, stage lataccel, index 0: want "},
 	{"reports the teacher's action as its own", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		if job.Teacher != nil && len(job.Teacher.Action) > s.Index {
 			s = clone(s)
@@ -428,7 +422,7 @@ var mutants = []mutant{
 			}
 		}
 		return ctx
-	}), "teacher", "job 1 has a teacher that is too short, and no error"},
+	}), "failures", "the teacher is too short: no error"},
 	{"writes to the route", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
 		for i := range jobs {
 			if r := jobs[i].Route; len(r.Draws) > 5 {
@@ -436,7 +430,7 @@ var mutants = []mutant{
 			}
 		}
 		return ctx
-	}), "inputs", "its route was written to"},
+	}), "results", "job 0, its route or its teacher was written to"},
 	{"an error spreads to the next job", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(yield func(int, lockstep.Result) bool) {
@@ -452,7 +446,7 @@ var mutants = []mutant{
 				}
 			}
 		}
-	}, "failures", "differs beside job 0, which fails: error"},
+	}, "failures", "differs beside job 0, which fails: 81 steps and error "},
 	{"NaN steers straight on", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
 		return func() lockstep.Controller {
 			c := new()
@@ -485,7 +479,7 @@ var mutants = []mutant{
 	}), "failures", "the job failed, and has costs or a trajectory"},
 	{"ignores the context", inputs(func(_ ctxt, _ []lockstep.Job, _ *lockstep.Options) ctxt {
 		return context.Background()
-	}), "cancel", "in a context that has ended: error <nil>, want context.Canceled"},
+	}), "cancel", "in a context that has ended: error <nil>, want context canceled"},
 	{"looks at the context at the start only", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			if ctx.Err() == nil {
@@ -502,7 +496,7 @@ var mutants = []mutant{
 				}
 			}
 		}
-	}, "break", "panic in Simulate"},
+	}, "break", "break: in Simulate: panic: "},
 	{"works on after break", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(yield func(int, lockstep.Result) bool) {
@@ -534,33 +528,33 @@ var mutants = []mutant{
 			jobs = slices.Clone(jobs)
 			if len(jobs) >= 33 {
 				r := *jobs[32].Route
-				r.SteerCommand = jobs[31].Route.SteerCommand[:lockstep.ControlStartIdx]
+				r.SteerCommand = slices.Concat(r.SteerCommand[:lockstep.ContextLength], jobs[31].Route.SteerCommand[lockstep.ContextLength:lockstep.ControlStartIdx])
 				jobs[32].Route = &r
 			}
 			return sim.Simulate(ctx, jobs, opts)
 		}
-	}, "batches", "as job 32 of 33: step"},
+	}, "batches", "in a batch of 33: step "},
 	{"costs that end a step late", results(func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result {
 		if jobs[i].Route.Len() > lockstep.CostEndIdx && opts.Shortcuts&lockstep.StopAtCostEnd == 0 {
 			r.Costs.Jerk *= 1.01
 			r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
 		}
 		return r
-	}), "lengths", "jerk cost"},
+	}), "lengths", "(jerk): want "},
 	{"a jerk of one step that costs", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
 		if math.IsNaN(r.Costs.Jerk) {
 			r.Costs.Jerk, r.Costs.Total = 0, r.Costs.Lataccel*50
 		}
 		return r
-	}), "results", "jerk cost: 0"},
+	}), "results", "NaN NaN}"},
 	{"a fault late in one route", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		if s.Index == 590 && job.Route.Name == "g00008" {
 			s = clone(s)
 			s.Probs[3] = math.Nextafter32(s.Probs[3], 1)
 		}
 		observe(s)
-	}), "reference", "step 590, stage probs[3]"},
-	{"a wrong seed", route(func(r *lockstep.Route) { r.Seed++ }), "results", "stage draw"},
+	}), "reference", "step 590, stage probs, index 3: want "},
+	{"a wrong seed", route(func(r *lockstep.Route) { r.Seed++ }), "results", "stage draw, index 0: want "},
 	{"never ends", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(func(int, lockstep.Result) bool) { time.Sleep(20 * time.Second) }

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,83 +9,39 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"lockstep"
 )
 
+// update is a controller made of a function.
+type update func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64
+
+func (u update) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+	return u(target, current, state, plan)
+}
+
 // weave is a policy whose answers depend on all that a controller is told.
-var weave = lockstep.Custom{Name: "weave", New: func() lockstep.Controller { return &weaver{} }}
-
-type weaver struct{ memory float64 }
-
-func (w *weaver) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-	w.memory = float64(0.9*w.memory) + target - current
-	sum := float64(0.2*w.memory) - float64(0.01*state.RollLataccel) + float64(1e-4*state.VEgo) + float64(1e-3*state.AEgo)
-	for i, x := range plan.Lataccel {
-		sum += float64(0.01*x) + float64(1e-4*plan.VEgo[i]) + float64(1e-3*plan.RollLataccel[i]) + float64(1e-3*plan.AEgo[i])
-	}
-	return sum
-}
-
-// function is a controller made of a function of the step.
-type function struct {
-	step   int
-	update func(step int) float64
-}
-
-func (f *function) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
-	f.step++
-	return f.update(lockstep.ContextLength + f.step - 1)
-}
-
-func custom(name string, update func(step int) float64) lockstep.Custom {
-	return lockstep.Custom{Name: name, New: func() lockstep.Controller { return &function{update: update} }}
-}
-
-func constant(x float64) lockstep.Custom {
-	return custom(fmt.Sprint("constant ", x), func(int) float64 { return x })
-}
-
-// A call is what a controller is told at one step.
-type call struct {
-	target, current float64
-	state           lockstep.State
-	plan            lockstep.FuturePlan
-}
-
-// spy is a controller that keeps what it is told.
-type spy struct{ calls []call }
-
-func (s *spy) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-	s.calls = append(s.calls, call{target, current, state, plan})
-	return 0.1 * (target - current)
-}
-
-// told holds what a controller was told to the route and the steps that followed.
-func told(calls []call, r *rollout) string {
-	if len(calls) != len(r.steps) {
-		return fmt.Sprintf("the controller was asked %d times in %d steps", len(calls), len(r.steps))
-	}
-	route := r.job.Route
-	current := route.TargetLataccel[lockstep.ContextLength-1]
-	for k, c := range calls {
-		step := lockstep.ContextLength + k
-		plan := route.FuturePlan(step)
-		state := route.State(step)
-		if d := cmp.Or(
-			arrayDifference("target, lataccel, roll lataccel, v ego, a ego",
-				[]float64{c.target, c.current, c.state.RollLataccel, c.state.VEgo, c.state.AEgo},
-				[]float64{route.TargetLataccel[step], current, state.RollLataccel, state.VEgo, state.AEgo}),
-			arrayDifference("plan's lataccel", c.plan.Lataccel, plan.Lataccel),
-			arrayDifference("plan's roll lataccel", c.plan.RollLataccel, plan.RollLataccel),
-			arrayDifference("plan's v ego", c.plan.VEgo, plan.VEgo),
-			arrayDifference("plan's a ego", c.plan.AEgo, plan.AEgo),
-		); d != "" {
-			return fmt.Sprintf("step %d: the controller is told %s", step, d)
+var weave = lockstep.Custom{Name: "weave", New: func() lockstep.Controller {
+	memory := 0.0
+	return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+		memory = float64(0.9*memory) + target - current - float64(0.01*state.RollLataccel) + float64(1e-4*state.VEgo) + float64(1e-3*state.AEgo)
+		for i, x := range plan.Lataccel {
+			memory += float64(1e-3*x) + float64(1e-5*plan.VEgo[i]) + float64(1e-4*plan.RollLataccel[i]) + float64(1e-4*plan.AEgo[i])
 		}
-		current = r.steps[k].Lataccel
-	}
-	return ""
+		return float64(0.2 * memory)
+	})
+}}
+
+// custom is a policy whose answers depend on the step alone.
+func custom(name string, answer func(step int) float64) lockstep.Custom {
+	return lockstep.Custom{Name: name, New: func() lockstep.Controller {
+		step := lockstep.ContextLength - 1
+		return update(func(float64, float64, lockstep.State, lockstep.FuturePlan) float64 {
+			step++
+			return answer(step)
+		})
+	}}
 }
 
 // policies: every kind of policy; each job has a controller of its own, which is
@@ -101,219 +56,206 @@ func (s *suite) policies() {
 		{Route: route, Policy: weave},
 	}, brief)
 
-	for _, shortcuts := range []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory} {
-		jobs := s.some()
-		var mutex sync.Mutex
-		spies := make([][]*spy, len(jobs))
-		for i := range jobs {
-			jobs[i].Policy = lockstep.Custom{Name: fmt.Sprint("spy ", i), New: func() lockstep.Controller {
-				mutex.Lock()
-				defer mutex.Unlock()
-				spies[i] = append(spies[i], &spy{})
-				return spies[i][len(spies[i])-1]
-			}}
-		}
-		for i, r := range s.good(jobs, lockstep.Options{Shortcuts: shortcuts}) {
-			if len(spies[i]) != 1 {
-				s.errorf("job %d: New made %d controllers, want 1", i, len(spies[i]))
-			} else if d := told(spies[i][0].calls, r); d != "" {
-				s.errorf("job %d: %s", i, d)
-			}
+	jobs := s.some()
+	made, asked := make([]atomic.Int32, len(jobs)), make([]atomic.Int32, len(jobs))
+	for i := range jobs {
+		jobs[i].Policy = lockstep.Custom{Name: "counted", New: func() lockstep.Controller {
+			made[i].Add(1)
+			c := weave.New()
+			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+				asked[i].Add(1)
+				return c.Update(target, current, state, plan)
+			})
+		}}
+	}
+	for i, r := range s.run(context.Background(), jobs, brief) {
+		if made, asked := made[i].Load(), int(asked[i].Load()); made != 1 {
+			s.errorf("job %d: New made %d controllers, want 1", i, made)
+		} else if asked != len(r.steps) {
+			s.errorf("job %d: the controller was asked %d times in %d steps", i, asked, len(r.steps))
+		} else if err := r.wrong(brief); err != nil {
+			s.errorf("job %d: %w", i, err)
 		}
 	}
-	// One policy for several jobs: no state may be shared.
-	same := s.some()
-	for i := range same {
-		same[i].Policy = weave
-	}
-	s.hold(same, brief)
 	s.batchPolicies()
 }
 
-// batchPolicies: batch controllers are made for all of the jobs, are told the
-// right things and closed once.
+// batchPolicies: of one policy for several jobs no state may be shared; batch controllers
+// are made for all of the jobs, steer them as if each had its own, and are closed once.
 func (s *suite) batchPolicies() {
 	jobs := s.some()
 	jobs = append(jobs, jobs[0])
-	watch := &watched{}
-	policy := &lockstep.Batch{Name: "watched", New: watch.make}
+	left := map[*lockstep.Route]int{} // jobs more than controllers
+	for i := range jobs {
+		jobs[i].Policy = weave
+		left[jobs[i].Route]++
+	}
+	want := s.hold(jobs, brief)
+	var mutex sync.Mutex
+	var all []*watched
+	policy := &lockstep.Batch{Name: "watched", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		w := &watched{next: lockstep.ContextLength, routes: slices.Clone(routes)}
+		for _, route := range routes {
+			left[route]--
+			w.each = append(w.each, weave.New())
+		}
+		all = append(all, w)
+		return w, nil
+	}}
 	for i := range jobs {
 		jobs[i].Policy = policy
 	}
-	got := s.good(jobs, brief)
-	watch.mutex.Lock()
-	defer watch.mutex.Unlock()
-	if len(watch.faults) > 0 {
-		s.fatalf("batch controller: %s", watch.faults[0])
+	for i, r := range s.good(jobs, brief) {
+		s.same(r, want[i], "job %d, steered by a batch controller", i)
 	}
-	routes := map[*lockstep.Route]int{}
-	for _, b := range watch.made {
-		if b.closed != 1 {
-			s.errorf("a batch controller was closed %d times, want once", b.closed)
+	for _, w := range all {
+		if w.fault != nil {
+			s.fatalf("batch controller: %w", w.fault)
 		}
-		for k, r := range b.routes {
-			routes[r]++
-			i := slices.IndexFunc(got, func(r *rollout) bool { return r.job.Route == b.routes[k] })
-			if i < 0 {
-				s.fatalf("a batch controller was made for a route that is in no job")
-			}
-			if d := told(b.calls[k], got[i]); d != "" {
-				s.errorf("batch controller, route %s: %s", r.Name, d)
-			}
+		if w.closed != 1 {
+			s.errorf("a batch controller was closed %d times, want once", w.closed)
 		}
 	}
-	want := map[*lockstep.Route]int{}
-	for _, j := range jobs {
-		want[j.Route]++
-	}
-	for r, n := range want {
-		if routes[r] != n {
-			s.errorf("batch controllers were made %d times for route %s, which is in %d jobs", routes[r], r.Name, n)
+	for route, n := range left {
+		if n != 0 {
+			s.errorf("route %s is in %d jobs more than batch controllers were made for it", route.Name, n)
 		}
 	}
 }
 
-// watched makes batch controllers and keeps what they are told.
+// watched is a batch controller that keeps the first thing that is wrong with how it is
+// called.
 type watched struct {
 	mutex  sync.Mutex
-	made   []*watchedBatch
-	faults []string
-}
-
-type watchedBatch struct {
-	parent *watched
 	routes []*lockstep.Route
-	calls  [][]call
-	each   []spy
+	each   []lockstep.Controller
 	next   int
 	closed int
+	fault  error
 }
 
-func (w *watched) make(routes []*lockstep.Route) (lockstep.BatchController, error) {
+func (w *watched) Update(s *lockstep.BatchStep) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	b := &watchedBatch{parent: w, routes: slices.Clone(routes), calls: make([][]call, len(routes)), each: make([]spy, len(routes)), next: lockstep.ContextLength}
-	w.made = append(w.made, b)
-	return b, nil
-}
-
-func (b *watchedBatch) fault(format string, args ...any) {
-	b.parent.faults = append(b.parent.faults, fmt.Sprintf(format, args...))
-}
-
-func (b *watchedBatch) Update(s *lockstep.BatchStep) error {
-	b.parent.mutex.Lock()
-	defer b.parent.mutex.Unlock()
-	if s.Step != b.next {
-		b.fault("step %d, want step %d next", s.Step, b.next)
+	n := len(w.routes)
+	switch {
+	case w.fault != nil:
+	case s.Step != w.next:
+		w.fault = fmt.Errorf("step %d, want step %d next", s.Step, w.next)
+	case w.closed > 0:
+		w.fault = fmt.Errorf("step %d after Close", s.Step)
+	case len(s.Running) != n || len(s.TargetLataccel) != n || len(s.CurrentLataccel) != n || len(s.State) != n || len(s.Plan) != n || len(s.Steer) != n || len(s.Err) != n:
+		w.fault = fmt.Errorf("step %d: not all slices have an element for each of %d routes", s.Step, n)
 	}
-	if b.closed > 0 {
-		b.fault("step %d after Close", s.Step)
-	}
-	b.next = s.Step + 1
-	if n := len(b.routes); len(s.Running) != n || len(s.TargetLataccel) != n || len(s.CurrentLataccel) != n || len(s.State) != n || len(s.Plan) != n || len(s.Steer) != n || len(s.Err) != n {
-		b.fault("step %d: not all slices have an element for each of %d routes", s.Step, n)
-		return nil
-	}
-	for k, r := range b.routes {
+	w.next++
+	for k, r := range w.routes {
+		if w.fault != nil {
+			break
+		}
 		if running := s.Step < r.Len(); s.Running[k] != running {
-			b.fault("step %d of route %s: Running is %v, want %v", s.Step, r.Name, s.Running[k], running)
-		}
-		if s.Running[k] {
-			s.Steer[k] = b.each[k].Update(s.TargetLataccel[k], s.CurrentLataccel[k], s.State[k], s.Plan[k])
-			b.calls[k] = b.each[k].calls
+			w.fault = fmt.Errorf("step %d of route %s: Running is %v, want %v", s.Step, r.Name, s.Running[k], running)
+		} else if running {
+			s.Steer[k] = w.each[k].Update(s.TargetLataccel[k], s.CurrentLataccel[k], s.State[k], s.Plan[k])
 		}
 	}
+	return w.fault
+}
+
+func (w *watched) Close() error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.closed++
 	return nil
 }
 
-func (b *watchedBatch) Close() error {
-	b.parent.mutex.Lock()
-	defer b.parent.mutex.Unlock()
-	b.closed++
-	return nil
+// failing are the ways in which a job can fail.
+var failing = []struct {
+	name string
+	edit func(j *lockstep.Job) // of a job with policy Zero on a route of its own, of 106 rows
+	want string                // part of the error
+	is   error                 // what it wraps
+}{
+	{"the controller panics", by(custom("fails", once(104, outOfFuel))), "step 104: panic: out of fuel", nil},
+	{"the controller panics in the warm-up", by(custom("fails", once(30, outOfFuel))), "step 30: panic: out of fuel", nil},
+	{"the controller answers NaN", by(custom("fails", once(103, math.NaN))), "step 10", nil},
+	{"making the controller panics", made(func() lockstep.Controller { panic("out of fuel") }), "out of fuel", nil},
+	{"New makes no controller", made(func() lockstep.Controller { return nil }), "", nil},
+	{"the policy has no New", made(nil), "", nil},
+	{"the job has no policy", by(nil), "", nil},
+	{"Observe panics", seen(once(102, outOfFuel)), "out of fuel", nil},
+	{"the controller calls Goexit", by(custom("fails", once(104, exit))), "step 104: ", nil},
+	{"making the controller calls Goexit", made(func() lockstep.Controller { exit(); return nil }), "", nil},
+	{"Observe calls Goexit", seen(once(20, exit)), "", nil},
+	{"the batch controller calls Goexit", batch(func(*lockstep.BatchStep) error { exit(); return nil }, nil), "", nil},
+	{"the job has no route", func(j *lockstep.Job) { j.Route = nil }, "", nil},
+	{"the batch controller fails", batch(func(*lockstep.BatchStep) error { return errOutOfFuel }, nil), "", errOutOfFuel},
+	{"the batch controller fails its route", batch(func(s *lockstep.BatchStep) error { s.Err[0] = errOutOfFuel; return nil }, nil), "", errOutOfFuel},
+	{"the batch controller panics", batch(func(*lockstep.BatchStep) error { panic("out of fuel") }, nil), "out of fuel", nil},
+	{"making the batch controller fails", batch(nil, errOutOfFuel), "", errOutOfFuel},
+	{"a target is NaN", func(j *lockstep.Job) { j.Route.TargetLataccel[95] = math.NaN() }, "", nil},
+	{"a speed is NaN", func(j *lockstep.Job) { j.Route.VEgo[104] = math.NaN() }, "", nil},
+	{"the teacher is too short", func(j *lockstep.Job) { j.Teacher = taught(106, 105) }, "", nil},
+	{"the teacher has nothing", func(j *lockstep.Job) { j.Teacher = taught(0, 0) }, "", nil},
+	{"the route is too short", func(j *lockstep.Job) { j.Route = short(j.Route, 50) }, "", nil},
 }
 
 var errOutOfFuel = errors.New("out of fuel")
 
-// broken is a batch controller that fails at step 103.
-type broken struct {
-	update func(*lockstep.BatchStep) error
+func outOfFuel() float64 { panic("out of fuel") }
+func exit() float64      { runtime.Goexit(); return 0 }
+
+// once calls a function at a step.
+func once(step int, f func() float64) func(now int) float64 {
+	return func(now int) float64 {
+		if now == step {
+			return f()
+		}
+		return 0
+	}
 }
+
+func by(p lockstep.Policy) func(*lockstep.Job) { return func(j *lockstep.Job) { j.Policy = p } }
+
+func made(new func() lockstep.Controller) func(*lockstep.Job) {
+	return by(lockstep.Custom{Name: "fails", New: new})
+}
+
+func batch(update broken, err error) func(*lockstep.Job) {
+	return by(&lockstep.Batch{Name: "fails", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return update, err }})
+}
+
+// broken is a batch controller that does something else at step 103.
+type broken func(*lockstep.BatchStep) error
 
 func (b broken) Update(s *lockstep.BatchStep) error {
 	if s.Step == 103 {
-		return b.update(s)
+		return b(s)
 	}
 	return nil
 }
 
 func (broken) Close() error { return nil }
 
-// A failure is a job that must fail, alone.
-type failure struct {
-	name string
-	bad  lockstep.Job
-	want string // part of the error
-	is   error  // what it wraps
+func seen(f func(step int) float64) func(*lockstep.Job) {
+	return func(j *lockstep.Job) { j.Observe = func(s *lockstep.Step) { f(s.Index) } }
 }
 
-// failing are the ways in which a job on a route can fail.
-func failing(route *lockstep.Route) []failure {
-	at := func(step int, f func() float64) lockstep.Custom {
-		return custom("fails", func(now int) float64 {
-			if now == step {
-				return f()
-			}
-			return 0
-		})
-	}
-	outOfFuel := func() float64 { panic("out of fuel") }
-	exit := func() float64 { runtime.Goexit(); return 0 }
-	batch := func(update func(*lockstep.BatchStep) error) *lockstep.Batch {
-		return &lockstep.Batch{Name: "fails", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return broken{update}, nil }}
-	}
-	edited := func(f func(*lockstep.Route)) *lockstep.Route {
-		r := copied(route)
-		f(r)
-		return r
-	}
-	return []failure{
-		{"the controller panics", lockstep.Job{Route: route, Policy: at(104, outOfFuel)}, "step 104: panic: out of fuel", nil},
-		{"the controller panics in the warm-up", lockstep.Job{Route: route, Policy: at(30, outOfFuel)}, "step 30: panic: out of fuel", nil},
-		{"the controller answers NaN", lockstep.Job{Route: route, Policy: at(103, math.NaN)}, "step 10", nil},
-		{"making the controller panics", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { panic("out of fuel") }}}, "out of fuel", nil},
-		{"New makes no controller", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { return nil }}}, "", nil},
-		{"the policy has no New", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails"}}, "", nil},
-		{"the job has no policy", lockstep.Job{Route: route}, "", nil},
-		{"Observe panics", lockstep.Job{Route: route, Policy: lockstep.Zero{}, Observe: func(step *lockstep.Step) {
-			if step.Index == 102 {
-				panic("out of fuel")
-			}
-		}}, "out of fuel", nil},
-		{"the controller calls Goexit", lockstep.Job{Route: route, Policy: at(104, exit)}, "step 104: ", nil},
-		{"making the controller calls Goexit", lockstep.Job{Route: route, Policy: lockstep.Custom{Name: "fails", New: func() lockstep.Controller { exit(); return nil }}}, "", nil},
-		{"Observe calls Goexit", lockstep.Job{Route: route, Policy: lockstep.Zero{}, Observe: func(*lockstep.Step) { exit() }}, "", nil},
-		{"the batch controller calls Goexit", lockstep.Job{Route: route, Policy: batch(func(*lockstep.BatchStep) error { exit(); return nil })}, "", nil},
-		{"the job has no route", lockstep.Job{Policy: lockstep.Zero{}}, "", nil},
-		{"the batch controller fails", lockstep.Job{Route: route, Policy: batch(func(*lockstep.BatchStep) error { return errOutOfFuel })}, "", errOutOfFuel},
-		{"the batch controller fails its route", lockstep.Job{Route: route, Policy: batch(func(step *lockstep.BatchStep) error { step.Err[0] = errOutOfFuel; return nil })}, "", errOutOfFuel},
-		{"the batch controller panics", lockstep.Job{Route: route, Policy: batch(func(*lockstep.BatchStep) error { panic("out of fuel") })}, "out of fuel", nil},
-		{"making the batch controller fails", lockstep.Job{Route: route, Policy: &lockstep.Batch{Name: "fails", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return nil, errOutOfFuel }}}, "", errOutOfFuel},
-		{"a target is NaN", lockstep.Job{Route: edited(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: lockstep.Zero{}}, "", nil},
-		{"a speed is NaN", lockstep.Job{Route: edited(func(r *lockstep.Route) { r.VEgo[104] = math.NaN() }), Policy: lockstep.Zero{}}, "", nil},
-		{"the route is too short", lockstep.Job{Route: short(route, 50), Policy: lockstep.Zero{}}, "", nil},
-	}
+// taught is a teacher of zeros.
+func taught(lataccels, actions int) *lockstep.Trajectory {
+	return &lockstep.Trajectory{Lataccel: make([]float64, lataccels), Action: make([]float64, actions)}
 }
 
 // failures: what fails a job is that job's error, and leaves the others alone.
 func (s *suite) failures() {
-	for _, c := range failing(short(s.routes[2], 106)) {
-		jobs := s.some()
-		want := s.good(jobs, brief)
+	for _, c := range failing {
+		want := s.good(s.some(), brief)
+		bad := lockstep.Job{Route: copied(short(s.routes[2], 106)), Policy: lockstep.Zero{}}
+		c.edit(&bad)
 		for _, place := range []int{0, 2} {
 			jobs := s.some()
-			jobs[place] = c.bad
+			jobs[place] = bad
 			for i, r := range s.run(context.Background(), jobs, brief) {
 				err := r.result.Err
 				switch {
@@ -325,7 +267,7 @@ func (s *suite) failures() {
 					s.errorf("%s: error %q does not say %q", c.name, firstLine(err), c.want)
 				case c.is != nil && !errors.Is(err, c.is):
 					s.errorf("%s: error %q does not wrap the controller's", c.name, firstLine(err))
-				case c.bad.Route != nil && !strings.Contains(err.Error(), c.bad.Route.Name):
+				case bad.Route != nil && !strings.Contains(err.Error(), bad.Route.Name):
 					s.errorf("%s: error %q does not name the route", c.name, firstLine(err))
 				case r.result.Trajectory != nil || r.result.Costs != (lockstep.Costs{}):
 					s.errorf("%s: the job failed, and has costs or a trajectory", c.name)

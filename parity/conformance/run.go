@@ -1,9 +1,11 @@
 package conformance
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -41,8 +43,8 @@ func (r *rollout) observe(s *lockstep.Step) {
 	if s.Index == lockstep.ControlStartIdx {
 		time.Sleep(2 * time.Millisecond) // time enough for others to write to them
 	}
-	if d := stepDifference(s, c); d != "" {
-		r.faults = append(r.faults, fmt.Sprintf("step %d changes while Observe runs: %s", s.Index, d))
+	if d := parity.DifferStep(whole, exposed(c)[0], exposed(s)[0]); d != nil {
+		r.faults = append(r.faults, fmt.Sprintf("a step changes while Observe runs: %v", d))
 	}
 	r.steps = append(r.steps, c)
 	if r.job.Observe != nil {
@@ -65,10 +67,11 @@ func (s *suite) run(ctx context.Context, jobs []lockstep.Job, opts lockstep.Opti
 }
 
 // simulate runs jobs into their rollouts. Each must have one result; what is wrong with
-// the results' number or with the calls of Observe is noted.
+// the results' number or with the calls of Observe is noted, and that jobs, routes or
+// teachers were written to.
 func (s *suite) simulate(ctx context.Context, jobs []lockstep.Job, all []*rollout, opts lockstep.Options) {
-	results := make([]int, len(jobs))
-	s.within(func() error {
+	before, results := given(jobs), make([]int, len(jobs))
+	s.within(1, func() error {
 		for i, r := range s.sim.Simulate(ctx, jobs, opts) {
 			if i < 0 || i >= len(jobs) {
 				return fmt.Errorf("a result for job %d of %d", i, len(jobs))
@@ -84,11 +87,22 @@ func (s *suite) simulate(ctx context.Context, jobs []lockstep.Job, all []*rollou
 	if i := slices.Index(results, 0); i >= 0 {
 		s.fatalf("job %d of %d has no result", i, len(jobs))
 	}
-	for i, r := range all {
-		if len(r.faults) > 0 {
-			s.fatalf("job %d: %s", i, r.faults[0])
+	for i, now := range given(jobs) {
+		if len(all[i].faults) > 0 {
+			s.fatalf("job %d: %s", i, all[i].faults[0])
+		}
+		if now != before[i] {
+			s.fatalf("job %d, its route or its teacher was written to", i)
 		}
 	}
+}
+
+// given are jobs and all that they are computed from, in words.
+func given(jobs []lockstep.Job) (all []string) {
+	for _, j := range jobs {
+		all = append(all, fmt.Sprint(j, j.Route, j.Teacher))
+	}
+	return all
 }
 
 // observed makes jobs that are observed.
@@ -101,9 +115,9 @@ func observed(jobs []lockstep.Job) ([]*rollout, []lockstep.Job) {
 	return all, jobs
 }
 
-// within calls f, and ends the check if that fails, panics or takes too long. In
-// the last case f still runs, so that it must not touch the suite.
-func (s *suite) within(f func() error) {
+// within calls f, which calls Simulate so often, and ends the check if that fails, panics
+// or takes too long. In the last case f still runs, so that it must not touch the suite.
+func (s *suite) within(calls int, f func() error) {
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -117,34 +131,132 @@ func (s *suite) within(f func() error) {
 		if err != nil {
 			s.fatalf("%w", err)
 		}
-	case <-time.After(s.timeout):
-		s.fatalf("Simulate does not end within %v", s.timeout)
+	case <-time.After(time.Duration(calls) * s.timeout):
+		s.fatalf("Simulate does not end within %v", time.Duration(calls)*s.timeout)
 	}
 }
 
-// good runs jobs that must not fail.
+// good runs jobs that must not fail, and whose rollouts must follow from them.
 func (s *suite) good(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
 	all := s.run(context.Background(), jobs, opts)
 	for i, r := range all {
-		if r.result.Err != nil {
-			s.fatalf("job %d of %d, %s: %s", i, len(jobs), jobName(r.job), firstLine(r.result.Err))
-		}
-		if want := stepsOf(r.job, opts); len(r.steps) != want {
-			s.fatalf("job %d of %d, %s: Observe is called for %d steps, want %d", i, len(jobs), jobName(r.job), len(r.steps), want)
+		if err := r.wrong(opts); err != nil {
+			s.fatalf("job %d of %d, %s: %w", i, len(jobs), jobName(r.job), err)
 		}
 	}
 	return all
 }
 
-// expected runs jobs on the reference, one by one.
-func (s *suite) expected(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
-	var all []*rollout
-	for _, job := range jobs {
-		one, jobs := observed([]lockstep.Job{job})
-		for _, r := range s.ref.Simulate(context.Background(), jobs, opts) {
-			one[0].result = r
+// wrong says where a rollout does not follow from its job and its own stages, or is nil:
+// the number of steps, what a controller that is code answers to what it has to be told,
+// the way from the CDF to lataccel, the draws, the histories in the states and in the
+// trajectory, the total cost.
+func (r *rollout) wrong(opts lockstep.Options) error {
+	const c = lockstep.ContextLength
+	route, end := r.job.Route, r.job.End(opts.Shortcuts)
+	switch {
+	case r.result.Err != nil:
+		return errors.New(firstLine(r.result.Err))
+	case len(r.steps) != end-c:
+		return fmt.Errorf("Observe is called for %d steps, want %d", len(r.steps), end-c)
+	}
+	var controller lockstep.Controller
+	if p, ok := r.job.Policy.(lockstep.Custom); ok {
+		controller = p.New()
+	}
+	draws := lockstep.Draws(route.Seed, end-c)
+	lataccel, action := slices.Clone(route.TargetLataccel[:c]), slices.Clone(route.SteerCommand[:c])
+	for k, step := range r.steps {
+		at, want := c+k, *step
+		target, before := route.TargetLataccel[at], lataccel[at-1]
+		want.Draw = draws[k]
+		if controller != nil {
+			want.Action = controller.Update(target, before, route.State(at), route.FuturePlan(at))
 		}
-		all = append(all, one[0])
+		if at < lockstep.ControlStartIdx {
+			want.Action, want.Lataccel = route.SteerCommand[at], target
+		} else {
+			want.Lataccel = min(max(step.Prediction, before-lockstep.MaxAccDelta), before+lockstep.MaxAccDelta)
+		}
+		want.Action = min(max(want.Action, lockstep.SteerMin), lockstep.SteerMax)
+		shown := exposed(&want, step)
+		if d := parity.DifferStep(whole, shown[0], shown[1]); d != nil {
+			return d
+		}
+		if t := r.job.Teacher; t != nil {
+			want.Lataccel, want.Action = t.Lataccel[at], t.Action[at]
+		}
+		lataccel, action = append(lataccel, want.Lataccel), append(action, want.Action)
+		if at < lockstep.ControlStartIdx && opts.Shortcuts&lockstep.SkipWarmup != 0 {
+			if !reflect.DeepEqual(step, skipped(step)) {
+				return fmt.Errorf("step %d: the network was to be skipped: want nil stages, sample -1 and prediction 0, sample is %d", at, step.Sample)
+			}
+		} else if err := wrongChoice(step, shown[1], action[k+1:]); err != nil {
+			return fmt.Errorf("step %d: %w", at, err)
+		}
+	}
+	var t *lockstep.Trajectory
+	if opts.Trajectory {
+		t = &lockstep.Trajectory{Target: route.TargetLataccel[:end], Lataccel: lataccel, Action: action}
+	}
+	if err := trajectoryDiffers(r.result.Trajectory, t); err != nil {
+		return err
+	}
+	if t != nil && &r.result.Trajectory.Target[0] == &route.TargetLataccel[0] {
+		return errors.New("writing to the trajectory changes the route's target")
+	}
+	got := r.result.Costs
+	want := lockstep.Costs{Lataccel: got.Lataccel, Jerk: got.Jerk, Total: float64(got.Lataccel*lockstep.LatAccelCostMultiplier) + got.Jerk}
+	if end == lockstep.MinRows { // one step that costs, and no jerk
+		want.Jerk, want.Total = math.NaN(), math.NaN()
+	}
+	if got.Lataccel != got.Lataccel || !schema.Equal(got.Jerk, want.Jerk) || !schema.Equal(got.Total, want.Total) {
+		return fmt.Errorf("costs %v, want %v", got, want)
+	}
+	return nil
+}
+
+// skipped is a step as it is shown if the network is not run at it.
+func skipped(s *lockstep.Step) *lockstep.Step {
+	return &lockstep.Step{Index: s.Index, Action: s.Action, Draw: s.Draw, Sample: -1, Lataccel: s.Lataccel}
+}
+
+// wrongChoice says what is wrong with the stages of a step that the network ran at, after
+// these actions.
+func wrongChoice(step *lockstep.Step, shown *schema.Step, actions []float64) error {
+	if err := incomplete(whole, shown); err != nil {
+		return err
+	}
+	for k, want := range actions {
+		if got := step.States[4*k]; got != float32(want) {
+			return fmt.Errorf("action %d of the states is %v, want %v", k, got, float32(want))
+		}
+	}
+	switch sample := step.Sample; {
+	case step.CDF[1023] != 1 || !slices.IsSorted(step.CDF):
+		return fmt.Errorf("stage cdf does not rise to 1 but to %v", step.CDF[1023])
+	case sample < 0 || sample > 1023 || !(step.Draw < step.CDF[sample]) || sample > 0 && step.Draw < step.CDF[sample-1]:
+		return fmt.Errorf("sample %d is not where the draw %v falls", sample, step.Draw)
+	case !schema.Equal(step.Prediction, bin(sample)):
+		return fmt.Errorf("prediction %v, sample %d stands for %v", step.Prediction, sample, bin(sample))
+	}
+	return nil
+}
+
+// bin is the lateral acceleration of a token.
+func bin(token int) float64 {
+	if token == lockstep.VocabSize-1 {
+		return lockstep.LataccelMax
+	}
+	const width = (lockstep.LataccelMax - lockstep.LataccelMin) / (lockstep.VocabSize - 1)
+	return float64(float64(token)*width) + lockstep.LataccelMin
+}
+
+// expected runs jobs on the reference.
+func (s *suite) expected(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
+	all, order := observed(jobs)
+	for i, r := range s.ref.Simulate(context.Background(), order, opts) {
+		all[i].result = r
 	}
 	return all
 }
@@ -163,8 +275,8 @@ func (s *suite) hold(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
 
 // same notes where a rollout parts from another.
 func (s *suite) same(got, want *rollout, format string, args ...any) {
-	if d := difference(got, want); d != "" {
-		s.errorf("%s: %s", fmt.Sprintf(format, args...), d)
+	if err := differs(got, want); err != nil {
+		s.errorf("%s: %w", fmt.Sprintf(format, args...), err)
 	}
 }
 
@@ -172,86 +284,53 @@ func jobName(j lockstep.Job) string {
 	return fmt.Sprintf("route %s, controller %v", j.Route.Name, j.Policy)
 }
 
-// end is one past the last step of a job.
-func end(j lockstep.Job, opts lockstep.Options) int {
-	if opts.Shortcuts&lockstep.StopAtCostEnd != 0 {
-		return min(j.Route.Len(), lockstep.CostEndIdx)
+// whole is the schema of rollouts without shortcuts.
+var whole = tinyphysics.Schema(0)
+
+// exposed are steps as they are compared.
+func exposed(steps ...*lockstep.Step) (all []*schema.Step) {
+	for _, s := range steps {
+		to := whole.NewStep()
+		tinyphysics.Expose(s, to)
+		to.Sum(schema.XXH64)
+		all = append(all, to)
 	}
-	return j.Route.Len()
+	return all
 }
 
-func stepsOf(j lockstep.Job, opts lockstep.Options) int { return end(j, opts) - lockstep.ContextLength }
+// differs says where two rollouts part, or is nil.
+func differs(got, want *rollout) error {
+	end := func(r lockstep.Result) parity.End {
+		end := parity.End{Outcome: tinyphysics.Outcome(r.Costs)}
+		if r.Err != nil {
+			end.Err = errors.New(firstLine(r.Err))
+		}
+		return end
+	}
+	if err := parity.Differs(whole, exposed(want.steps...), exposed(got.steps...), end(want.result), end(got.result)); err != nil {
+		return err
+	}
+	return trajectoryDiffers(got.result.Trajectory, want.result.Trajectory)
+}
 
-// difference says where two rollouts part, or "".
-func difference(got, want *rollout) string {
-	for i := range min(len(got.steps), len(want.steps)) {
-		if d := stepDifference(got.steps[i], want.steps[i]); d != "" {
-			return fmt.Sprintf("step %d, %s", want.steps[i].Index, d)
+// resultDiffers is differs of rollouts whose steps were not observed.
+func resultDiffers(got, want lockstep.Result) error {
+	return differs(&rollout{result: got}, &rollout{result: want})
+}
+
+func trajectoryDiffers(got, want *lockstep.Trajectory) error {
+	if got == nil || want == nil {
+		if got != want {
+			return fmt.Errorf("a trajectory is there: %v, want %v", got != nil, want != nil)
+		}
+		return nil
+	}
+	columns := func(t *lockstep.Trajectory) [][]float64 { return [][]float64{t.Target, t.Lataccel, t.Action} }
+	for i, name := range []string{"target", "lataccel", "action"} {
+		if d := parity.Differ(columns(want)[i], columns(got)[i]); d != nil {
+			d.Step, d.Stage = -1, "trajectory's "+name
+			return d
 		}
 	}
-	if len(got.steps) != len(want.steps) {
-		return fmt.Sprintf("%d steps, want %d", len(got.steps), len(want.steps))
-	}
-	return resultDifference(got.result, want.result)
-}
-
-// stepDifference names the first stage in which two steps differ, and the place in
-// it.
-func stepDifference(got, want *lockstep.Step) string {
-	if (got.Logits == nil) != (want.Logits == nil) {
-		return fmt.Sprintf("stage logits: the network ran is %v, want %v", got.Logits != nil, want.Logits != nil)
-	}
-	s := tinyphysics.Schema(0)
-	w, g := s.NewStep(), s.NewStep()
-	tinyphysics.Expose(want, w)
-	tinyphysics.Expose(got, g)
-	w.Sum(schema.XXH64)
-	g.Sum(schema.XXH64)
-	if d := parity.DifferStep(s, w, g); d != nil {
-		if !s.Stages[s.Index(d.Stage)].IsArray() {
-			d.Index = -1
-		}
-		return "stage " + place(d.Stage, d)
-	}
-	if got.Index != want.Index {
-		return fmt.Sprintf("index %d, want %d", got.Index, want.Index)
-	}
-	return ""
-}
-
-// place says where two arrays differ: "probs[3]: 2 (40000000), want 1 (3f800000)".
-func place(name string, d *parity.Divergence) string {
-	if d.Index >= 0 {
-		name += fmt.Sprintf("[%d]", d.Index)
-	}
-	return fmt.Sprintf("%s: %s, want %s", name, d.Got, d.Want)
-}
-
-func resultDifference(got, want lockstep.Result) string {
-	if (got.Err == nil) != (want.Err == nil) {
-		return fmt.Sprintf("error %s, want %s", firstLine(got.Err), firstLine(want.Err))
-	}
-	if d := parity.DifferOutcome(tinyphysics.Schema(0), tinyphysics.Outcome(want.Costs), tinyphysics.Outcome(got.Costs)); d != nil {
-		d.Index = -1
-		return place(d.Element+" cost", d)
-	}
-	g, w := got.Trajectory, want.Trajectory
-	if (g == nil) != (w == nil) {
-		return fmt.Sprintf("a trajectory is there: %v, want %v", g != nil, w != nil)
-	}
-	if g == nil {
-		return ""
-	}
-	return cmp.Or(
-		arrayDifference("trajectory's target", g.Target, w.Target),
-		arrayDifference("trajectory's lataccel", g.Lataccel, w.Lataccel),
-		arrayDifference("trajectory's action", g.Action, w.Action),
-	)
-}
-
-func arrayDifference[T float32 | float64](name string, got, want []T) string {
-	if d := parity.Differ(want, got); d != nil {
-		return place(name, d)
-	}
-	return ""
+	return nil
 }

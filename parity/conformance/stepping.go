@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -25,74 +26,137 @@ func (s *suite) stepping() {
 	if s.contractOnly {
 		want = s.good(jobs, brief)
 	}
-	const outside = 3
 	jobs[outside].Policy = nil
-	var commands []float64 // of the job that is steered from outside
-	for _, step := range want[outside].steps {
-		commands = append(commands, step.Action)
-	}
-	drive := &driver{suite: s, jobs: jobs, outside: outside, commands: commands, want: want}
+	d := &driver{suite: s, sim: sim, jobs: jobs, want: want}
 
 	all, order := observed(jobs)
-	p := drive.reset(sim, order)
+	p := d.reset(sim, order)
 	defer p.Close()
-	drive.through(p, 1000)
+	d.through(p, 1000)
 	for i, r := range all {
 		for _, fault := range r.faults {
 			s.errorf("job %d: %s", i, fault)
 		}
-		r.result = drive.results(p)[i]
+		r.result = d.ended(p)[i]
 		s.same(r, want[i], "job %d, run step by step", i)
 	}
-	s.snapshots(drive, sim)
-	s.stepFaults(drive, sim)
-	s.failsOnce(drive, sim)
+	d.snapshots()
+	d.faults()
+	d.failsOnce()
+}
+
+// outside is the job that is steered from outside.
+const outside = 3
+
+// driver steers rollouts of a simulator, one of them from outside.
+type driver struct {
+	*suite
+	sim  lockstep.StepSimulator
+	jobs []lockstep.Job
+	want []*rollout
+}
+
+func (d *driver) reset(sim lockstep.StepSimulator, jobs []lockstep.Job) lockstep.Stepper {
+	p, err := sim.Reset(context.Background(), jobs, brief)
+	if err != nil {
+		d.fatalf("Reset: %w", err)
+	}
+	if p.Index() != lockstep.ContextLength {
+		d.fatalf("Index is %d after Reset", p.Index())
+	}
+	return p
+}
+
+// through steps until a step is reached, or all has ended.
+func (d *driver) through(p lockstep.Stepper, to int) {
+	commands, lataccels := make([]float64, len(d.jobs)), make([]float64, len(d.jobs))
+	for p.Index() < to && !p.Done() {
+		at := p.Index()
+		clear(commands)
+		if steps := d.want[outside].steps; at < lockstep.ContextLength+len(steps) {
+			commands[outside] = steps[at-lockstep.ContextLength].Action
+		}
+		if err := p.Step(context.Background(), commands, lataccels); err != nil {
+			d.fatalf("Step %d: %w", at, err)
+		}
+		if p.Index() != at+1 {
+			d.fatalf("Index is %d after Step %d, want %d", p.Index(), at, at+1)
+		}
+		for i, got := range lataccels {
+			steps := d.want[i].steps
+			want := steps[min(at-lockstep.ContextLength, len(steps)-1)].Lataccel
+			if p.Err(i) != nil {
+				want = math.NaN()
+			}
+			if !schema.Equal(got, want) || !schema.Equal(got, p.Lataccel(i)) {
+				d.fatalf("job %d, step %d: lataccel %v, Lataccel gives %v, want %v", i, at, got, p.Lataccel(i), want)
+			}
+		}
+	}
+}
+
+func (d *driver) ended(p lockstep.Stepper) []lockstep.Result {
+	results, err := p.Results(context.Background())
+	if err != nil || len(results) != len(d.jobs) {
+		d.fatalf("Results: %d for %d jobs, error %v", len(results), len(d.jobs), err)
+	}
+	return results
+}
+
+// finish steps to the end, where all but some job must have the results that they have
+// if they run through.
+func (d *driver) finish(p lockstep.Stepper, but int, how string) []lockstep.Result {
+	d.through(p, 1000)
+	results := d.ended(p)
+	for i, r := range results {
+		if err := resultDiffers(r, d.want[i].result); err != nil && i != but {
+			d.errorf("job %d, %s: %w", i, how, err)
+		}
+	}
+	return results
+}
+
+// snapshot steps until a step is reached, and takes a snapshot.
+func (d *driver) snapshot(p lockstep.Stepper, at int) *lockstep.Snapshot {
+	d.through(p, at)
+	shot, err := p.Snapshot(context.Background())
+	if err != nil {
+		d.fatalf("Snapshot before step %d: %w", p.Index(), err)
+	}
+	return shot
+}
+
+func (d *driver) restore(p lockstep.Stepper, shot *lockstep.Snapshot) {
+	if err := p.Restore(context.Background(), shot); err != nil {
+		d.fatalf("Restore of a snapshot before step %d: %w", shot.Step, err)
+	}
+	if p.Index() != shot.Step {
+		d.fatalf("Index is %d after the Restore of a snapshot before step %d", p.Index(), shot.Step)
+	}
 }
 
 // snapshots goes back to snapshots before, at and after the ends of rollouts.
-func (s *suite) snapshots(drive *driver, sim lockstep.StepSimulator) {
-	ctx := context.Background()
-	p, other := drive.reset(sim, drive.jobs), drive.reset(sim, drive.jobs)
-	defer p.Close()
-	defer other.Close()
-	simulators := []lockstep.Stepper{p, other}
-	if ref, ok := s.ref.(lockstep.StepSimulator); ok && !s.contractOnly {
-		r := drive.reset(ref, drive.jobs)
-		defer r.Close()
-		simulators = append(simulators, r)
+func (d *driver) snapshots() {
+	sims := []lockstep.StepSimulator{d.sim, d.sim}
+	if ref, ok := d.ref.(lockstep.StepSimulator); ok && !d.contractOnly {
+		sims = append(sims, ref)
 	}
-	snapshot := func(p lockstep.Stepper) *lockstep.Snapshot {
-		shot, err := p.Snapshot(ctx)
-		if err != nil {
-			s.fatalf("Snapshot before step %d: %w", p.Index(), err)
-		}
-		return shot
+	var steppers []lockstep.Stepper
+	for _, sim := range sims {
+		p := d.reset(sim, d.jobs)
+		defer p.Close()
+		steppers = append(steppers, p)
 	}
-	restore := func(p lockstep.Stepper, shot *lockstep.Snapshot) {
-		if err := p.Restore(ctx, shot); err != nil {
-			s.fatalf("Restore of a snapshot before step %d: %w", shot.Step, err)
-		}
-		if p.Index() != shot.Step {
-			s.fatalf("Index is %d after the Restore of a snapshot before step %d", p.Index(), shot.Step)
-		}
-	}
-	begin := snapshot(p)
+	p := steppers[0]
+	begin := d.snapshot(p, lockstep.ContextLength)
 	for _, at := range []int{60, 102} {
-		for _, from := range simulators {
-			restore(from, begin)
-			drive.through(from, at)
-			shot := snapshot(from)
-			drive.through(from, 1000)
-			for _, to := range simulators {
-				for range 2 {
-					restore(to, shot)
-					drive.through(to, 1000)
-					for i, r := range drive.results(to) {
-						if d := resultDifference(r, drive.want[i].result); d != "" {
-							s.errorf("job %d, from a snapshot before step %d: %s", i, at, d)
-						}
-					}
-				}
+		for _, from := range steppers {
+			d.restore(from, begin)
+			shot := d.snapshot(from, at)
+			d.through(from, 1000)
+			for _, to := range slices.Concat(steppers, steppers) {
+				d.restore(to, shot)
+				d.finish(to, -1, fmt.Sprintf("from a snapshot before step %d", at))
 			}
 		}
 	}
@@ -104,160 +168,77 @@ func (s *suite) snapshots(drive *driver, sim lockstep.StepSimulator) {
 		"with a lataccel too few": func(s *lockstep.Snapshot) { s.Rollouts[1].Lataccel = s.Rollouts[1].Lataccel[1:] },
 		"without a PID's memory":  func(s *lockstep.Snapshot) { s.Rollouts[0].Policy = nil },
 	} {
-		shot := snapshot(p)
-		change(shot)
-		if p.Restore(ctx, shot) == nil {
-			s.errorf("Restore takes a snapshot %s", what)
+		shot := d.snapshot(p, 0)
+		if change(shot); p.Restore(context.Background(), shot) == nil {
+			d.errorf("Restore takes a snapshot %s", what)
 		}
 	}
 }
 
-// stepFaults: a command that is NaN fails its own rollout, and what cannot be
-// simulated is refused.
-func (s *suite) stepFaults(drive *driver, sim lockstep.StepSimulator) {
+// faults: a command that is NaN fails its own rollout until it is taken back, and what
+// cannot be simulated is refused.
+func (d *driver) faults() {
 	ctx := context.Background()
-	p := drive.reset(sim, drive.jobs)
+	p := d.reset(d.sim, d.jobs)
 	defer p.Close()
-	drive.through(p, 101)
-	before, err := p.Snapshot(ctx)
-	if err != nil {
-		s.fatalf("Snapshot before step 101: %w", err)
-	}
-	n := len(drive.jobs)
+	before := d.snapshot(p, 101)
+	n := len(d.jobs)
 	commands, lataccels := slices.Repeat([]float64{math.NaN()}, n), make([]float64, n)
 	if err := p.Step(ctx, commands, lataccels); err != nil {
-		s.fatalf("Step with a command that is NaN: %w", err)
+		d.fatalf("Step with a command that is NaN: %w", err)
 	}
-	if p.Err(drive.outside) == nil || p.Running(drive.outside) || lataccels[drive.outside] == lataccels[drive.outside] {
-		s.errorf("a rollout whose command was NaN goes on, with lataccel %v and error %v", lataccels[drive.outside], p.Err(drive.outside))
+	if p.Err(outside) == nil || p.Running(outside) || lataccels[outside] == lataccels[outside] {
+		d.errorf("a rollout whose command was NaN goes on, with lataccel %v and error %v", lataccels[outside], p.Err(outside))
 	}
-	drive.through(p, 1000)
-	for i, r := range drive.results(p) {
-		if i == drive.outside {
-			if r.Err == nil {
-				s.errorf("a rollout whose command was NaN has a result")
-			}
-		} else if d := resultDifference(r, drive.want[i].result); d != "" {
-			s.errorf("job %d beside one that failed: %s", i, d)
-		}
+	if r := d.finish(p, outside, "beside one that failed"); r[outside].Err == nil {
+		d.errorf("a rollout whose command was NaN has a result")
 	}
 	if err := p.Step(ctx, make([]float64, n), lataccels); err == nil {
-		s.errorf("Step computes a step after the last")
+		d.errorf("Step computes a step after the last")
 	}
-	s.takenBack(drive, p, before)
+	d.restore(p, before)
+	d.finish(p, -1, "taken back to before one failed")
 	if err := p.Step(ctx, make([]float64, n-1), lataccels); err == nil {
-		s.errorf("Step takes %d commands for %d rollouts", n-1, n)
+		d.errorf("Step takes %d commands for %d rollouts", n-1, n)
 	}
-	taught := drive.jobs[1]
-	taught.Teacher = &lockstep.Trajectory{Lataccel: make([]float64, 200), Action: make([]float64, 200)}
+	forced := d.jobs[1]
+	forced.Teacher = taught(200, 200)
 	for what, jobs := range map[string][]lockstep.Job{
 		"no jobs":               nil,
-		"a job without a route": {drive.jobs[0], {Policy: lockstep.Zero{}}},
-		"one teacher for two":   {drive.jobs[0], taught},
+		"a job without a route": {d.jobs[0], {Policy: lockstep.Zero{}}},
+		"one teacher for two":   {d.jobs[0], forced},
 	} {
-		if p, err := sim.Reset(ctx, jobs, brief); err == nil {
+		if p, err := d.sim.Reset(ctx, jobs, brief); err == nil {
 			p.Close()
-			s.errorf("Reset takes %s", what)
+			d.errorf("Reset takes %s", what)
 		}
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	q := drive.reset(sim, drive.jobs)
+	q := d.reset(d.sim, d.jobs)
 	defer q.Close()
 	if err := q.Step(ended, make([]float64, n), lataccels); !errors.Is(err, context.Canceled) || q.Index() != lockstep.ContextLength {
-		s.errorf("Step after the context's end: %v, and the next step is %d", err, q.Index())
+		d.errorf("Step after the context's end: %v, and the next step is %d", err, q.Index())
 	}
-	drive.through(q, 30)
+	d.through(q, 30)
 }
 
-// takenBack: from a snapshot before a rollout failed all go on.
-func (s *suite) takenBack(drive *driver, p lockstep.Stepper, before *lockstep.Snapshot) {
-	if err := p.Restore(context.Background(), before); err != nil {
-		s.fatalf("Restore of a snapshot from before a rollout failed: %w", err)
-	}
-	drive.through(p, 1000)
-	for i, r := range drive.results(p) {
-		if d := resultDifference(r, drive.want[i].result); d != "" {
-			s.errorf("job %d, taken back to before one failed: %s", i, d)
-		}
-	}
-}
-
-// failsOnce: so they do where an observer was what failed.
-func (s *suite) failsOnce(drive *driver, sim lockstep.StepSimulator) {
-	jobs, fails := slices.Clone(drive.jobs), true
+// failsOnce: from a snapshot before an observer failed all go on, too.
+func (d *driver) failsOnce() {
+	jobs, fails := slices.Clone(d.jobs), true
 	jobs[0].Observe = func(step *lockstep.Step) {
 		if fails && step.Index == 102 {
 			panic("it fails once")
 		}
 	}
-	p := drive.reset(sim, jobs)
+	p := d.reset(d.sim, jobs)
 	defer p.Close()
-	drive.through(p, 102)
-	before, err := p.Snapshot(context.Background())
-	if err != nil {
-		s.fatalf("Snapshot before step 102: %w", err)
-	}
-	drive.through(p, 1000)
+	before := d.snapshot(p, 102)
+	d.through(p, 1000)
 	if p.Err(0) == nil {
-		s.errorf("a rollout whose observer panicked goes on")
+		d.errorf("a rollout whose observer panicked goes on")
 	}
 	fails = false
-	s.takenBack(drive, p, before)
-}
-
-// driver steers rollouts, one of them from outside.
-type driver struct {
-	suite    *suite
-	jobs     []lockstep.Job
-	outside  int
-	commands []float64 // of that one, from step ContextLength on
-	want     []*rollout
-}
-
-func (d *driver) reset(sim lockstep.StepSimulator, jobs []lockstep.Job) lockstep.Stepper {
-	p, err := sim.Reset(context.Background(), jobs, brief)
-	if err != nil {
-		d.suite.fatalf("Reset: %w", err)
-	}
-	if p.Index() != lockstep.ContextLength {
-		d.suite.fatalf("Index is %d after Reset", p.Index())
-	}
-	return p
-}
-
-// through steps until a step is reached, or all has ended.
-func (d *driver) through(p lockstep.Stepper, to int) {
-	commands, lataccels := make([]float64, len(d.jobs)), make([]float64, len(d.jobs))
-	for p.Index() < to && !p.Done() {
-		step := p.Index() - lockstep.ContextLength
-		clear(commands)
-		if step < len(d.commands) {
-			commands[d.outside] = d.commands[step]
-		}
-		if err := p.Step(context.Background(), commands, lataccels); err != nil {
-			d.suite.fatalf("Step %d: %w", lockstep.ContextLength+step, err)
-		}
-		if next := lockstep.ContextLength + step + 1; p.Index() != next {
-			d.suite.fatalf("Index is %d after Step %d, want %d", p.Index(), next-1, next)
-		}
-		for i, got := range lataccels {
-			steps := d.want[i].steps
-			want := steps[min(step, len(steps)-1)].Lataccel
-			if p.Err(i) != nil {
-				want = math.NaN()
-			}
-			if !schema.Equal(got, want) || !schema.Equal(got, p.Lataccel(i)) {
-				d.suite.fatalf("job %d, step %d: lataccel %v, Lataccel gives %v, want %v", i, lockstep.ContextLength+step, got, p.Lataccel(i), want)
-			}
-		}
-	}
-}
-
-func (d *driver) results(p lockstep.Stepper) []lockstep.Result {
-	results, err := p.Results(context.Background())
-	if err != nil || len(results) != len(d.jobs) {
-		d.suite.fatalf("Results: %d for %d jobs, error %v", len(results), len(d.jobs), err)
-	}
-	return results
+	d.restore(p, before)
+	d.finish(p, -1, "taken back to before its observer failed")
 }

@@ -70,7 +70,7 @@ func TestStepMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stepping := check{"stepping", (*suite).stepping}
+	stepping := check{name: "stepping", check: (*suite).stepping}
 	for _, c := range []struct {
 		name, want string
 		fault      stepFault

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,25 +20,24 @@ type step struct {
 
 	beside bool // of the others, not after them
 
-	// leave, if not empty, says why the check does not run.
-	leave string
-	run   func(ctx context.Context, c *verdict.Check) error
+	// run makes the check. A leaving is why it does not run after all.
+	run func(ctx context.Context, c *verdict.Check) error
 }
+
+// A leaving is the reason why a check does not run.
+type leaving string
+
+func (l leaving) Error() string { return string(l) }
 
 // execute runs a check and judges it. Whatever goes wrong in it is a failure of it.
 func (s *step) execute(ctx context.Context, limit time.Duration, require []string) verdict.Check {
 	c := verdict.Check{Name: s.name, Title: s.title, Cases: []verdict.Case{}} // and not null in JSON
-	if s.leave != "" {
-		c.Outcome, c.Why = verdict.NotRun, s.leave
-		return c
-	}
 	start := time.Now()
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := protect(func() error { return s.run(limited, &c) })
+	err := guard.Try(func() error { return s.run(limited, &c) })
 	c.Seconds = time.Since(start).Seconds()
-	var leave leaving
-	if errors.As(err, &leave) {
+	if leave, ok := errors.AsType[leaving](err); ok {
 		c.Outcome, c.Why = verdict.NotRun, leave.Error()
 		return c
 	}
@@ -47,14 +46,6 @@ func (s *step) execute(ctx context.Context, limit time.Duration, require []strin
 	}
 	c.Judge(err, require)
 	return c
-}
-
-// protect turns a panic into an error.
-func protect(f func() error) (err error) {
-	if panicked := guard.Do(func() { err = f() }); panicked != nil {
-		return panicked
-	}
-	return err
 }
 
 // How much of a program's output is kept: a crash is told at its beginning, all else
@@ -67,40 +58,21 @@ const (
 // capture keeps the beginning and the end of what is written.
 type capture struct {
 	head, tail []byte
-	cut        bool // something between them is gone
+	between    string // says that something is gone
 }
 
 func (c *capture) Write(p []byte) (int, error) {
-	n := len(p)
-	room := min(headKept-len(c.head), n)
+	room := min(headKept-len(c.head), len(p))
 	c.head = append(c.head, p[:room]...)
 	c.tail = append(c.tail, p[room:]...)
-	if len(c.tail) > 2*tailKept {
-		c.trim()
-	}
-	return n, nil
-}
-
-func (c *capture) trim() {
 	if surplus := len(c.tail) - tailKept; surplus > 0 {
-		c.tail = append(c.tail[:0], c.tail[surplus:]...)
-		c.cut = true
+		c.tail, c.between = slices.Delete(c.tail, 0, surplus), "\n[…]\n"
 	}
+	return len(p), nil
 }
 
 func (c *capture) String() string {
-	c.trim()
-	between := ""
-	if c.cut {
-		between = "\n[…]\n"
-	}
-	return strings.ToValidUTF8(string(c.head)+between+string(c.tail), "\uFFFD")
-}
-
-// firstLine is that of a text that has something in it.
-func firstLine(text string) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return first
+	return strings.ToValidUTF8(string(c.head)+c.between+string(c.tail), "\uFFFD")
 }
 
 // maxLine bounds a line: the report of a comparison of some thousand rollouts.
@@ -111,36 +83,37 @@ const maxLine = 256 << 20
 func program(ctx context.Context, c *verdict.Check, dir string, env []string, words []string, line func([]byte) error) (status int, err error) {
 	command := exec.CommandContext(ctx, words[0], words[1:]...)
 	command.Dir, command.Env = dir, env
-	// What a killed program started may hold its output open.
 	command.WaitDelay = 5 * time.Second
 	var stderr capture
 	command.Stderr = &stderr
-	output, into := io.Pipe()
-	command.Stdout = into
-	read := make(chan error, 1)
-	go func() {
-		err := protect(func() error {
-			lines := bufio.NewScanner(output)
-			lines.Buffer(nil, maxLine)
-			for lines.Scan() {
-				if err := line(lines.Bytes()); err != nil {
-					return err
-				}
+	output, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		return 0, err
+	}
+	// What a killed program started may hold its output open.
+	defer context.AfterFunc(ctx, func() { output.Close() })()
+	bad := guard.Try(func() error {
+		lines := bufio.NewScanner(output)
+		lines.Buffer(nil, maxLine)
+		for lines.Scan() {
+			if err := line(lines.Bytes()); err != nil {
+				return err
 			}
-			return lines.Err()
-		})
-		output.Close() // what is printed beyond an error ends the program
-		read <- err
-	}()
-	err = command.Run()
-	into.Close()
-	var exit *exec.ExitError
-	switch bad := <-read; {
+		}
+		return lines.Err()
+	})
+	output.Close() // what is printed beyond an error ends the program
+	err = command.Wait()
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	switch {
 	case bad != nil:
 		err = bad
-	case errors.As(err, &exit) && exit.Exited():
+	case ended && exit.Exited():
 		status, err = exit.ExitCode(), nil
-	case errors.As(err, &exit):
+	case ended:
 		err = fmt.Errorf("it crashed: %v", err)
 	}
 	if status != 0 || err != nil {

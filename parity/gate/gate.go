@@ -3,12 +3,12 @@ package gate
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
-	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"lockstep/internal/assets"
+	"lockstep/engines"
 	"lockstep/internal/want"
 	"lockstep/parity/mutants"
 	"lockstep/parity/verdict"
@@ -27,10 +27,9 @@ import (
 
 // Config says what is judged, and by what.
 type Config struct {
-	Root    string   // of the module, see mutants.FindRoot
-	Base    string   // revision to compare with; everything runs if it is empty or not known
-	Engines []string // all implementations, the yardstick first
-	All     bool     // every fault is planted, not a sample of those in what has changed
+	Root string // of the module, see mutants.FindRoot
+	Base string // revision to compare with; everything runs if it is empty or not known
+	All  bool   // every fault is planted, not a sample of those in what has changed
 
 	// Require are the names of the wants whose absence is a failure.
 	Require []string
@@ -38,19 +37,15 @@ type Config struct {
 	// RequireHardware asks for evidence that the kernels, as they are, ran on a GPU.
 	RequireHardware bool
 
-	// Limit is how long a check may take; 20 minutes if 0.
+	// Limit is how long a check may take.
 	Limit time.Duration
 
 	// Program, if not nil, is the command that takes the place of the lockstep that
 	// is built from the folder.
 	Program []string
 
-	// Plan is told what has changed, before anything runs.
-	Plan func(verdict.Change)
-
-	// Report is told of each check when it begins, without an outcome, and when it
-	// has ended.
-	Report func(*verdict.Check)
+	// Out is told what has changed, before anything runs, and of each check that has ended.
+	Out io.Writer
 
 	steps func(*run) []step // of a test
 }
@@ -61,38 +56,25 @@ type run struct {
 	change  verdict.Change
 	dir     string // for files of its own
 	env     []string
-	program []string
-	broken  string // why there is no program
+	program []string // nil until it is built
 }
 
 // Run runs the checks. The error is of an interruption; all else that goes wrong is in
 // the result.
 func Run(ctx context.Context, config Config) (*verdict.Result, error) {
-	if config.Limit <= 0 {
-		config.Limit = 20 * time.Minute
-	}
-	if config.Report == nil {
-		config.Report = func(*verdict.Check) {}
-	}
-	g := &run{Config: config, program: config.Program}
-	r := &verdict.Result{
-		Checks: []verdict.Check{},
-		Start:  time.Now().UTC().Truncate(time.Second), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
-		Engines: config.Engines, Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
-	}
 	start := time.Now()
-	g.change = Changed(ctx, config.Root, config.Base, config.Engines)
-	r.Change = g.change
-	var err error
-	if g.dir, err = os.MkdirTemp("", "lockstep-gate-"); err != nil {
+	r := &verdict.Result{
+		Change: Changed(ctx, config.Root, config.Base), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
+		Engines: engines.Names(), Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
+		Start: start.UTC().Truncate(time.Second),
+	}
+	dir, err := os.MkdirTemp("", "lockstep-gate-")
+	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(g.dir)
-	g.env = environment(config.Require)
-
-	if config.Plan != nil {
-		config.Plan(g.change)
-	}
+	defer os.RemoveAll(dir)
+	r.Change.WriteText(config.Out)
+	g := &run{Config: config, change: r.Change, dir: dir, env: environment(config.Require)}
 	steps := (*run).plan
 	if config.steps != nil {
 		steps = config.steps
@@ -111,17 +93,13 @@ func Run(ctx context.Context, config Config) (*verdict.Result, error) {
 func (g *run) both(ctx context.Context, steps []step) []verdict.Check {
 	checks := make([]verdict.Check, len(steps))
 	var telling sync.Mutex
-	tell := func(c *verdict.Check) {
-		telling.Lock()
-		defer telling.Unlock()
-		g.Report(c)
-	}
 	lane := func(beside bool) {
 		for i, s := range steps {
 			if s.beside == beside && ctx.Err() == nil {
-				tell(&verdict.Check{Name: s.name, Title: s.title})
 				checks[i] = s.execute(ctx, g.Limit, g.Require)
-				tell(&checks[i])
+				telling.Lock()
+				checks[i].WriteText(g.Out)
+				telling.Unlock()
 			}
 		}
 	}
@@ -144,13 +122,8 @@ func environment(require []string) []string {
 
 // Required are the wants that the environment requires: LOCKSTEP_REQUIRE_ASSETS=1 and
 // so on.
-func Required() (require []string) {
-	for _, w := range want.All {
-		if w.Required() {
-			require = append(require, w.Name)
-		}
-	}
-	return require
+func Required() []string {
+	return slices.DeleteFunc(want.Names(), func(name string) bool { return !want.ByName(name).Required() })
 }
 
 // plan is the checks of a change, cheap ones first.
@@ -164,7 +137,7 @@ func (g *run) plan() []step {
 			return g.target(ctx, c, t.name)
 		}})
 	}
-	for _, engine := range g.Engines {
+	for _, engine := range engines.Names() {
 		steps = append(steps, step{
 			name: "goldens/" + engine, title: "All stages of all recorded rollouts of the Python program, from engine " + engine + ".",
 			run: func(ctx context.Context, c *verdict.Check) error {
@@ -172,21 +145,19 @@ func (g *run) plan() []step {
 			},
 		})
 	}
-	steps = append(steps,
+	return append(steps,
 		step{name: "engines", title: "All engines against each other, all stages of all steps.", run: func(ctx context.Context, c *verdict.Check) error {
-			return g.unlessAbsent(c, g.engines(ctx, c))
+			return g.unlessAbsent(c, g.live(ctx, c))
 		}},
-		step{name: "regressions", title: "Every case that once failed, on every engine.", run: g.regressions},
+		step{name: "regressions", title: "Every case that once failed, on every engine.", run: func(ctx context.Context, c *verdict.Check) error {
+			return g.compare(ctx, c, "replay", "parity/testdata/regressions", "--engines", strings.Join(engines.Names(), ","))
+		}},
 		step{name: "tests", title: "All tests and properties.", run: func(ctx context.Context, c *verdict.Check) error {
 			return goTest(ctx, c, g.Root, g.env, "-skip="+checked, "./...")
 		}},
 		step{name: "hardware", title: "Evidence that these very kernels ran on a GPU.", run: g.hardware},
+		step{name: "mutants", beside: true, title: "The harness finds planted faults and names their stages.", run: g.mutants},
 	)
-	mutate := step{name: "mutants", beside: true, title: "The harness finds planted faults and names their stages.", run: g.mutants}
-	if !g.All && len(g.change.Engines) == 0 {
-		mutate.leave = "no engine has changed; --all plants faults in spite of that"
-	}
-	return append(steps, mutate)
 }
 
 // checked are the tests whose comparisons other checks make.
@@ -201,19 +172,12 @@ func (g *run) documentation(_ context.Context, c *verdict.Check) error {
 }
 
 // build compiles everything, and the program that the other checks run.
-func (g *run) build(ctx context.Context, c *verdict.Check) (err error) {
-	defer func() {
-		if err != nil {
-			g.broken = err.Error()
-		}
-	}()
+func (g *run) build(ctx context.Context, c *verdict.Check) error {
 	c.Command = "go build ./..."
-	binary := filepath.Join(g.dir, "lockstep")
-	builds := [][]string{{"go", "build", "./..."}, {"go", "build", "-o", binary, "./cmd/lockstep"}}
-	if g.Program != nil {
-		builds = builds[:1]
-	} else {
-		g.program = []string{binary}
+	builds, built := [][]string{{"go", "build", "./..."}}, g.Program
+	if built == nil {
+		built = []string{filepath.Join(g.dir, "lockstep")}
+		builds = append(builds, []string{"go", "build", "-o", built[0], "./cmd/lockstep"})
 	}
 	for _, words := range builds {
 		status, err := program(ctx, c, g.Root, g.env, words, func([]byte) error { return nil })
@@ -225,20 +189,18 @@ func (g *run) build(ctx context.Context, c *verdict.Check) (err error) {
 		}
 	}
 	c.Cases = append(c.Cases, verdict.Case{Class: "build", Name: "./...", Outcome: verdict.Passed})
+	g.program = built
 	return nil
 }
 
 // compare runs lockstep compare or replay with --json and takes what it prints.
 func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) error {
-	if g.broken != "" {
-		return errors.New("there is no program to run: " + g.broken)
+	if g.program == nil {
+		return errors.New("there is no program to run: the check build has failed")
 	}
-	if c.Command != "" {
-		c.Command += "; "
-	}
-	c.Command += "lockstep " + strings.Join(args, " ")
+	c.Command = strings.TrimPrefix(c.Command+"; lockstep "+strings.Join(args, " "), "; ")
 	words := slices.Concat(g.program, args, []string{"--json", "--allow-absent"})
-	from, announced := len(c.Comparisons), -1
+	n, announced, bad := 0, -1, false
 	status, err := program(ctx, c, g.Root, g.env, words, func(line []byte) error {
 		var one verdict.Line
 		if err := json.Unmarshal(line, &one); err != nil {
@@ -250,25 +212,23 @@ func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) err
 		case one.Comparison == nil:
 			return fmt.Errorf("lockstep printed %.200q, which is no comparison", line)
 		default:
+			n++
 			c.Comparisons = append(c.Comparisons, *one.Comparison)
+			c.Cases = append(c.Cases, one.Cases()...)
+			bad = bad || one.Outcome() == verdict.Different || one.Outcome() == verdict.Failed
 		}
 		return nil
 	})
-	bad := false
-	for i := from; i < len(c.Comparisons); i++ {
-		k := &c.Comparisons[i]
-		c.Cases = append(c.Cases, k.Cases()...)
-		bad = bad || k.Outcome() == verdict.Different || k.Outcome() == verdict.Failed
-	}
-	switch n := len(c.Comparisons) - from; {
+	said, _, _ := strings.Cut(strings.TrimSpace(c.Output), "\n")
+	switch {
 	case err != nil:
 		return err
 	case announced < 0:
-		return fmt.Errorf("lockstep ended with status %d before its last line: %s", status, firstLine(c.Output))
+		return fmt.Errorf("lockstep ended with status %d before its last line: %s", status, said)
 	case announced != n:
 		return fmt.Errorf("lockstep printed %d comparisons of %d", n, announced)
 	case status != 0 && !bad:
-		return fmt.Errorf("lockstep ended with status %d, and no comparison says why: %s", status, firstLine(c.Output))
+		return fmt.Errorf("lockstep ended with status %d, and no comparison says why: %s", status, said)
 	case status == 0 && bad:
 		return errors.New("lockstep ended with status 0, although a comparison failed")
 	}
@@ -278,46 +238,31 @@ func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) err
 // unlessAbsent leaves a check out if nothing could be compared in it for want of what
 // is not required: an engine that cannot run on this machine.
 func (g *run) unlessAbsent(c *verdict.Check, err error) error {
-	if err != nil || len(c.Cases) == 0 {
-		return err
+	other := func(k verdict.Case) bool {
+		return k.Outcome != verdict.NotRun || k.Lacks == "" || slices.Contains(g.Require, k.Lacks)
 	}
-	for i := range c.Cases {
-		if k := &c.Cases[i]; k.Outcome != verdict.NotRun || k.Lacks == "" || slices.Contains(g.Require, k.Lacks) {
-			return nil
-		}
+	if err != nil || len(c.Cases) == 0 || slices.ContainsFunc(c.Cases, other) {
+		return err
 	}
 	return leaving(c.Cases[0].Message + "; not required")
 }
 
-// engines compares engines on the project's own network, and on the official one
-// where it is.
-func (g *run) engines(ctx context.Context, c *verdict.Check) error {
-	engines := append([]string{"compare"}, g.Engines...)
-	own := append(slices.Clone(engines), "--own")
+// live compares engines on the project's own network, and on the official one where it
+// is.
+func (g *run) live(ctx context.Context, c *verdict.Check) error {
+	all := append([]string{"compare"}, engines.Names()...)
+	own := append(slices.Clone(all), "--own")
 	if err := g.compare(ctx, c, append(own, "--num_segs", "4")...); err != nil {
 		return err
 	}
 	if err := g.compare(ctx, c, append(own, "--num_segs", "2", "--controller", "zero")...); err != nil {
 		return err
 	}
-	_, err := assets.Find(assets.Model)
-	if err == nil {
-		_, err = assets.Find(assets.Routes)
-	}
-	if err != nil {
+	if _, err := want.Assets.Find(); err != nil {
 		c.Cases = append(c.Cases, verdict.Case{Class: "engines", Name: "official network", Outcome: verdict.NotRun, Lacks: want.Assets.Name, Message: err.Error()})
 		return nil
 	}
-	return g.compare(ctx, c, append(engines, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
-}
-
-// regressions replays what is kept under parity/testdata/regressions.
-func (g *run) regressions(ctx context.Context, c *verdict.Check) error {
-	files, err := fs.Glob(os.DirFS(g.Root), "parity/testdata/regressions/*.json")
-	if err != nil || len(files) == 0 {
-		return errors.Join(errors.New("no case is kept in parity/testdata/regressions"), err)
-	}
-	return g.compare(ctx, c, "replay", "parity/testdata/regressions", "--engines", strings.Join(g.Engines, ","))
+	return g.compare(ctx, c, append(all, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
 }
 
 // targets are what the Makefile checks, besides comparisons and tests. A line adds one.
@@ -370,16 +315,16 @@ var skipped = regexp.MustCompile(`^SKIPPED \[(\d+)\] (\S+?:\d+): (.*)$`)
 
 // mutants plants faults in the engines that have changed: all of them, or a sample.
 func (g *run) mutants(ctx context.Context, c *verdict.Check) error {
+	if !g.All && len(g.change.Engines) == 0 {
+		return leaving("no engine has changed; --all plants faults in spite of that")
+	}
 	faults, err := mutants.All()
 	if err != nil {
 		return err
 	}
 	c.Command = "lockstep mutants"
-	wrong := 0 // stages that may be named wrongly
-	if g.All {
-		wrong = verdict.MayBeWrong(len(faults))
-	} else {
-		all := len(faults)
+	wrong := verdict.MayBeWrong(len(faults))
+	if all := len(faults); !g.All {
 		faults = sample(faults, g.change)
 		wrong = max(1, verdict.MayBeWrong(len(faults)))
 		c.Note = fmt.Sprintf("a sample, %d of %d faults", len(faults), all)
@@ -401,32 +346,23 @@ const sampleSize = 10
 // ordinary tests must see, as many of each. Which ones they are depends on the commit, so
 // that all have their turn.
 func sample(faults []mutants.Fault, change verdict.Change) []mutants.Fault {
-	ranks := map[string]uint64{}
-	for _, f := range faults {
-		h := fnv.New64a()
-		io.WriteString(h, change.Head+" "+f.Name)
-		ranks[f.Name] = h.Sum64()
-	}
-	drawn := slices.Clone(faults)
-	slices.SortFunc(drawn, func(a, b mutants.Fault) int { return cmp.Compare(ranks[a.Name], ranks[b.Name]) })
-	touched := func(f mutants.Fault) bool {
-		return slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return slices.Contains(change.Files, e.File) })
-	}
+	var touched, others []mutants.Fault
 	turns, turn := map[string]int{}, map[string]int{} // which one of its engine a fault is, by name
-	for _, f := range drawn {
-		kind := f.Engine
+	for _, i := range rand.New(rand.NewChaCha8(sha256.Sum256([]byte(change.Head)))).Perm(len(faults)) {
+		f, kind := faults[i], faults[i].Engine
 		if f.Test != "" {
 			kind = "tests"
 		}
 		switch {
-		case touched(f):
-			turn[f.Name] = 0
+		case slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return slices.Contains(change.Files, e.File) }):
+			touched = append(touched, f)
 		case kind == "tests" && change.Everything || kind != "tests" && slices.Contains(change.Engines, kind):
+			others = append(others, f)
 			turns[kind]++
 			turn[f.Name] = turns[kind]
 		}
 	}
-	drawn = slices.DeleteFunc(drawn, func(f mutants.Fault) bool { _, ok := turn[f.Name]; return !ok })
-	slices.SortStableFunc(drawn, func(a, b mutants.Fault) int { return cmp.Compare(turn[a.Name], turn[b.Name]) })
+	slices.SortStableFunc(others, func(a, b mutants.Fault) int { return cmp.Compare(turn[a.Name], turn[b.Name]) })
+	drawn := append(touched, others...)
 	return drawn[:min(len(drawn), sampleSize)]
 }

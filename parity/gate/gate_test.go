@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -171,9 +172,9 @@ func TestUnlessAbsent(t *testing.T) {
 
 // TestParityUnbuilt: a program that does not build has compared nothing.
 func TestParityUnbuilt(t *testing.T) {
-	g := &run{broken: "syntax error"}
+	g := &run{}
 	s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k) }}
-	if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != verdict.Failed || !strings.Contains(got.Why, "no program to run: syntax error") {
+	if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != verdict.Failed || !strings.Contains(got.Why, "no program to run: the check build has failed") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -187,7 +188,6 @@ func passing(_ context.Context, c *verdict.Check) error {
 func TestExecute(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     func(context.Context, *verdict.Check) error
-		leave   string
 		outcome string
 		why     string
 	}{
@@ -200,7 +200,6 @@ func TestExecute(t *testing.T) {
 		"fails":   {run: func(ctx context.Context, c *verdict.Check) error { passing(ctx, c); return errors.New("why not") }, outcome: verdict.Failed, why: "why not"},
 		"nothing": {run: func(context.Context, *verdict.Check) error { return nil }, outcome: verdict.Failed, why: "no case was run"},
 		"hangs":   {run: func(ctx context.Context, c *verdict.Check) error { passing(ctx, c); <-ctx.Done(); return nil }, outcome: verdict.Failed, why: "did not end within"},
-		"left":    {leave: "not today", outcome: verdict.NotRun, why: "not today"},
 		"leaves":  {run: func(context.Context, *verdict.Check) error { return leaving("not today") }, outcome: verdict.NotRun, why: "not today"},
 		"skips all": {run: func(_ context.Context, c *verdict.Check) error {
 			c.Cases = []verdict.Case{{Outcome: verdict.NotRun, Message: "no CPU"}}
@@ -212,7 +211,7 @@ func TestExecute(t *testing.T) {
 			if name == "hangs" {
 				limit = 10 * time.Millisecond
 			}
-			s := step{name: name, leave: c.leave, run: c.run}
+			s := step{name: name, run: c.run}
 			if got := s.execute(t.Context(), limit, nil); got.Outcome != c.outcome || !strings.HasPrefix(got.Why, c.why) && !strings.Contains(got.Why, c.why) {
 				t.Errorf("%s because %q, want %s because %q", got.Outcome, got.Why, c.outcome, c.why)
 			}
@@ -226,7 +225,7 @@ func TestRun(t *testing.T) {
 	steps := func(steps ...step) func(*run) []step { return func(*run) []step { return steps } }
 	fine := step{name: "fine", run: passing}
 	bad := step{name: "bad", run: func(context.Context, *verdict.Check) error { return errors.New("no") }}
-	left := step{name: "left", leave: "not now"}
+	left := step{name: "left", run: func(context.Context, *verdict.Check) error { return leaving("not now") }}
 	for _, c := range []struct {
 		steps   func(*run) []step
 		passed  bool
@@ -238,33 +237,33 @@ func TestRun(t *testing.T) {
 		{steps(left), false, "blocked: no check was run"},
 		{steps(), false, "blocked: no check was run"},
 	} {
-		var begun, ended []string
-		r, err := Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines, steps: c.steps, Report: func(c *verdict.Check) {
-			if c.Outcome == "" {
-				begun = append(begun, c.Name)
-			} else {
-				ended = append(ended, c.Name)
-			}
-		}})
+		var out strings.Builder
+		r, err := Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: &out, steps: c.steps})
 		if err != nil || r.Passed != c.passed || r.Verdict != c.verdict {
 			t.Errorf("%+v, %v; want %v, %s", r, err, c.passed, c.verdict)
 		}
 		if data, err := json.Marshal(r); err != nil || bytes.Contains(data, []byte("null")) {
 			t.Errorf("a list that is null, %v: %s", err, data)
 		}
-		if !slices.Equal(begun, ended) || len(ended) != len(r.Checks) {
-			t.Errorf("begun %v, ended %v, %d checks", begun, ended, len(r.Checks))
+		told := "every check runs: nothing differs from base\n"
+		for i := range r.Checks {
+			var line strings.Builder
+			r.Checks[i].WriteText(&line)
+			told += line.String()
+		}
+		if out.String() != told {
+			t.Errorf("%q is told, want %q", out.String(), told)
 		}
 	}
 
 	write(t, root, "README.md", "second")
-	r, err := Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines})
+	r, err := Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
 	if err != nil || !r.Passed || r.Verdict != "passed: only documentation differs, nothing was compared" || len(r.Checks) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// One file more, and all that is missing here is found missing.
 	write(t, root, "reference/gpt.go", "package reference")
-	r, err = Run(t.Context(), Config{Root: root, Base: "base", Engines: testEngines})
+	r, err = Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
 	if err != nil || r.Passed || len(r.Checks) < 8 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -276,7 +275,7 @@ func TestRun(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := step{name: "stop", run: func(context.Context, *verdict.Check) error { cancel(); return nil }}
-	if r, err := Run(ctx, Config{Root: root, steps: steps(fine, stop, fine)}); !errors.Is(err, context.Canceled) || r != nil {
+	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard, steps: steps(fine, stop, fine)}); !errors.Is(err, context.Canceled) || r != nil {
 		t.Errorf("interrupted: %+v, %v", r, err)
 	}
 }
@@ -292,11 +291,9 @@ func TestPlan(t *testing.T) {
 	}
 	all = append(all, "engines", "regressions", "tests", "hardware", "mutants")
 	names := func(change verdict.Change, everything bool) (names []string) {
-		g := &run{Config: Config{Engines: testEngines, All: everything}, change: change}
+		g := &run{Config: Config{All: everything}, change: change}
 		for _, s := range g.plan() {
-			if s.leave == "" {
-				names = append(names, s.name)
-			}
+			names = append(names, s.name)
 		}
 		return names
 	}
@@ -309,8 +306,11 @@ func TestPlan(t *testing.T) {
 	if got := names(verdict.Change{Engines: []string{"gpu"}}, false); !slices.Equal(got, all) {
 		t.Errorf("gpu: %v", got)
 	}
-	if got := names(verdict.Change{}, false); !slices.Equal(got, all[:len(all)-1]) {
+	if got := names(verdict.Change{}, false); !slices.Equal(got, all) {
 		t.Errorf("tools: %v", got)
+	}
+	if err := new(run).mutants(t.Context(), &verdict.Check{}); !errors.As(err, new(leaving)) {
+		t.Errorf("tools: faults are planted, %v", err)
 	}
 	if got := names(verdict.Change{}, true); !slices.Equal(got, all) {
 		t.Errorf("tools, with --all: %v", got)
@@ -392,15 +392,15 @@ func TestBoth(t *testing.T) {
 		c.Cases = append(c.Cases, verdict.Case{Name: "a", Outcome: verdict.Passed})
 		return nil
 	}
-	reported := 0
-	g := &run{Config: Config{Limit: time.Minute, Report: func(*verdict.Check) { reported++ }}}
+	var out strings.Builder
+	g := &run{Config: Config{Limit: time.Minute, Out: &out}}
 	checks := g.both(t.Context(), []step{{name: "a", run: meet}, {name: "b", beside: true, run: meet}, {name: "c", run: meet}, {name: "d", beside: true, run: meet}})
 	var names []string
 	for _, c := range checks {
 		names = append(names, c.Name+" "+c.Outcome)
 	}
-	if want := []string{"a passed", "b passed", "c passed", "d passed"}; !slices.Equal(names, want) || reported != 8 {
-		t.Errorf("%v, want %v; %d reports", names, want, reported)
+	if want := []string{"a passed", "b passed", "c passed", "d passed"}; !slices.Equal(names, want) || strings.Count(out.String(), "\n") != 4 {
+		t.Errorf("%v, want %v; told %q", names, want, out.String())
 	}
 }
 

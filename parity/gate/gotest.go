@@ -1,10 +1,12 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"lockstep/internal/want"
@@ -13,30 +15,33 @@ import (
 
 // testEvent is a line of go test -json.
 type testEvent struct {
-	Action      string
-	Package     string
-	ImportPath  string // of a package that does not compile
-	Test        string
-	Elapsed     float64
-	Output      string
-	FailedBuild string
+	Action     string
+	Package    string
+	ImportPath string // of a package that does not compile
+	Test       string
+	Elapsed    float64
+	Output     string
 }
 
-// messageKept bounds what is kept of one test's output.
-const messageKept = 8 << 10
-
-// A testLog makes cases of the lines of go test -json.
+// A testLog is what go test -json tells of tests, in the order in which they began.
 type testLog struct {
-	cases   []verdict.Case
-	running map[testKey]*runningTest // what has begun and has not ended
+	tests []*test
+	known map[testKey]*test
 }
 
-type testKey struct{ pkg, test string } // no test is the package
+type testKey struct{ pkg, name string } // no name is the package
 
-type runningTest struct {
-	output  string
+// within is what holds a test: another one, or its package.
+func (k testKey) within() testKey {
+	return testKey{k.pkg, k.name[:max(strings.LastIndexByte(k.name, '/'), 0)]}
+}
+
+type test struct {
+	testKey
+	output  capture
 	lacking string // the line that tells of something lacking
-	parent  bool   // other tests are in it
+	ended   string // pass, skip, fail, or "" if it did not end
+	seconds float64
 }
 
 // line takes one line.
@@ -48,91 +53,57 @@ func (l *testLog) line(data []byte) error {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return fmt.Errorf("go test -json printed %.200q: %w", data, err)
 	}
-	if e.Package == "" {
-		e.Package, _, _ = strings.Cut(e.ImportPath, " ")
-	}
-	key := testKey{e.Package, e.Test}
-	t := l.running[key]
+	built, _, _ := strings.Cut(e.ImportPath, " ")
+	key := testKey{cmp.Or(e.Package, built), e.Test}
+	t := l.known[key]
 	if t == nil {
-		t = &runningTest{}
-		l.running[key] = t
+		t = &test{testKey: key}
+		l.tests, l.known[key] = append(l.tests, t), t
 	}
 	switch e.Action {
-	case "run":
-		if i := strings.LastIndexByte(e.Test, '/'); i >= 0 {
-			if parent := l.running[testKey{e.Package, e.Test[:i]}]; parent != nil {
-				parent.parent = true
-			}
-		}
-		return nil
 	case "output", "build-output":
-		t.output += e.Output
-		t.output = t.output[max(len(t.output)-messageKept, 0):]
+		t.output.Write([]byte(e.Output))
 		if want.Read(e.Output) != nil {
 			t.lacking = strings.TrimSpace(e.Output)
 		}
-		return nil
-	case "pass":
-		// A test that ran without something says so in its log. A package or a test
-		// that only holds others is no case of its own.
-		if t.lacking != "" {
-			l.add(e, verdict.NotRun, t.lacking, t.lacking)
-		} else if e.Test != "" && !t.parent {
-			l.add(e, verdict.Passed, "", "")
-		}
-	case "skip":
-		if e.Test != "" { // and not a package without test files
-			l.add(e, verdict.NotRun, skipReason(t.output), t.lacking)
-		}
-	case "fail", "build-fail":
-		if e.Test == "" && e.Action == "fail" && e.FailedBuild == "" {
-			l.crashed(e.Package)
-		}
-		if !l.failedWithin(e.Package, e.Test) { // else what is in it says so
-			l.add(e, verdict.Failed, t.output, "")
-		}
-	default:
-		return nil
+	case "pass", "skip", "fail", "build-fail":
+		t.ended, t.seconds = strings.TrimPrefix(e.Action, "build-"), e.Elapsed
 	}
-	delete(l.running, key)
 	return nil
 }
 
-// add makes a case of a test's end; lacking is the line that tells of what it lacked.
-func (l *testLog) add(e testEvent, outcome, message, lacking string) {
-	c := verdict.Case{
-		Class: e.Package, Name: e.Test, Outcome: outcome, Seconds: e.Elapsed,
-		Message: strings.ToValidUTF8(strings.TrimSpace(message), "\uFFFD"),
-	}
-	if c.Name == "" {
-		c.Name = "package"
-	}
-	if w := want.Read(lacking); w != nil {
-		c.Lacks = w.Name
-	}
-	l.cases = append(l.cases, c)
-}
-
-// crashed adds the tests of a package that did not end.
-func (l *testLog) crashed(pkg string) {
-	for key, t := range l.running {
-		if key.pkg == pkg && key.test != "" {
-			l.add(testEvent{Package: pkg, Test: key.test}, verdict.Failed, "it did not end; the test program crashed:\n"+t.output, "")
-			delete(l.running, key)
+// cases are what the tests came to. One that holds others is a case only where it alone
+// failed, and a package where it could not be tested.
+func (l *testLog) cases() (all []verdict.Case) {
+	holds, failed := map[testKey]bool{}, map[testKey]bool{} // others, and of these one that failed
+	for _, t := range slices.Backward(l.tests) {
+		c := verdict.Case{Class: t.pkg, Name: cmp.Or(t.name, "package"), Seconds: t.seconds}
+		output, inner := t.output.String(), t.name == "" || holds[t.testKey]
+		switch {
+		case t.ended == "pass" && t.lacking != "": // one that ran without something says so in its log
+			c.Outcome, c.Message = verdict.NotRun, t.lacking
+		case t.ended == "pass" && !inner:
+			c.Outcome = verdict.Passed
+		case t.ended == "skip" && t.name != "": // and not a package without test files
+			c.Outcome, c.Message = verdict.NotRun, skipReason(output)
+		case t.ended == "fail" && !failed[t.testKey]: // else what is in it says so
+			c.Outcome, c.Message = verdict.Failed, output
+		case t.ended == "" && t.name != "" && !failed[t.testKey]:
+			c.Outcome, c.Message = verdict.Failed, "it did not end; the test program crashed:\n"+output
+		}
+		if w := want.Read(t.lacking); w != nil && c.Outcome == verdict.NotRun {
+			c.Lacks = w.Name
+		}
+		if t.name != "" {
+			holds[t.within()] = true
+			failed[t.within()] = failed[t.within()] || failed[t.testKey] || c.Outcome == verdict.Failed
+		}
+		if c.Message = strings.TrimSpace(c.Message); c.Outcome != "" {
+			all = append(all, c)
 		}
 	}
-}
-
-// failedWithin reports whether a test in that test, or any of the package if it is
-// empty, has failed.
-func (l *testLog) failedWithin(pkg, test string) bool {
-	for i := range l.cases {
-		k := &l.cases[i]
-		if k.Class == pkg && k.Outcome == verdict.Failed && (test == "" || strings.HasPrefix(k.Name, test+"/")) {
-			return true
-		}
-	}
-	return false
+	slices.Reverse(all)
+	return all
 }
 
 // mute are the lines of a test's output that do not say why it is skipped: those of the
@@ -155,9 +126,9 @@ func skipReason(output string) string {
 func goTest(ctx context.Context, c *verdict.Check, dir string, env []string, args ...string) error {
 	words := append([]string{"go", "test", "-json", "-count=1", "-timeout=0"}, args...) // the gate has its own limit
 	c.Command = "go test -count=1 " + strings.Join(args, " ")
-	log := testLog{running: map[testKey]*runningTest{}}
+	log := testLog{known: map[testKey]*test{}}
 	status, err := program(ctx, c, dir, env, words, log.line)
-	c.Cases = append(c.Cases, log.cases...)
+	c.Cases = append(c.Cases, log.cases()...)
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,6 @@ import (
 	"lockstep/parity/verdict"
 )
 
-// A leaving is the reason why a check does not run after all.
-type leaving string
-
-func (l leaving) Error() string { return string(l) }
-
 // hardware holds the kernels to their recorded runs on GPUs. Runs of other kernels are
 // no evidence; what only stands in for a GPU, and what found a difference, is refused.
 func (g *run) hardware(_ context.Context, c *verdict.Check) error {

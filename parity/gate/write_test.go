@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -239,20 +240,22 @@ func TestText(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.WriteSkips(&b); err != nil {
-		t.Fatal(err)
-	}
 	for _, want := range []string{
 		"ok    build                     1 cases     0.0 s\n",
 		"FAIL  goldens/onnxruntime       2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.onnxruntime.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep compare goldens\n",
 		"2 cases     0.0 s, 1 not run, 1 not applicable\n",
 		"FAIL  mutants                   0 cases     0.0 s\n      it crashed: signal: killed\n      go: out of memory\n",
 		"–     hardware             not run: not required\n",
-		"not run: tests, 1 cases: this CPU has no AVX-512\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, b.String())
 		}
+	}
+	if got, want := r.Skips(verdict.NotRun), []verdict.Skip{{Check: "tests", Message: "this CPU has no AVX-512", Count: 1}}; !slices.Equal(got, want) {
+		t.Errorf("skips %v, want %v", got, want)
+	}
+	if got := r.Skips(verdict.NotRun, verdict.NotApplicable); len(got) != 2 {
+		t.Errorf("skips %v, want two", got)
 	}
 	c := verdict.Check{Name: "many", Outcome: verdict.Failed, Why: "9 of 9 cases failed"}
 	for range 9 {
@@ -284,9 +287,9 @@ func TestScore(t *testing.T) {
 		{score(40, 40, 40), ""},
 		{score(40, 38, 40), ""},
 		{score(40, 37, 40), "37 of 40 stages are named rightly, 40 of them caught: want 38 or more"},
-		{score(39, 39, 40), "m39 was not caught"},
+		{score(39, 39, 40), "m39: not caught: A | B."},
 		{alarm, "false alarm: reference, without a fault: stage logits"},
-		{untried, "m7 could not be tried: its text is found 0 times"},
+		{untried, "m7: could not be tried: its text is found 0 times"},
 	} {
 		err := c.score.Err()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -10,6 +10,7 @@
 package mutants
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -50,17 +51,10 @@ type Edit struct {
 }
 
 // All reads the faults, in the order of their names.
-func All() ([]Fault, error) {
-	names, err := fs.Glob(files, "faults/*.txt")
-	if err != nil {
-		return nil, err
-	}
-	var faults []Fault
+func All() (faults []Fault, err error) {
+	names, _ := fs.Glob(files, "faults/*.txt") // the pattern is one
 	for _, name := range names {
-		data, err := files.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
+		data, _ := files.ReadFile(name) // it is there
 		f, err := parse(strings.TrimSuffix(path.Base(name), ".txt"), data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -77,11 +71,7 @@ func parse(name string, data []byte) (Fault, error) {
 	archive := txtar.Parse(data)
 	title, keys, _ := strings.Cut(string(archive.Comment), "\n")
 	f := Fault{Name: name, Title: title}
-	for line := range strings.Lines(keys) {
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
+	for line := range strings.FieldsFuncSeq(keys, func(r rune) bool { return r == '\n' }) {
 		key, value, _ := strings.Cut(line, ": ")
 		into := map[string]*string{"stage": &f.Stage, "engine": &f.Engine, "kernels": &f.Kernels, "test": &f.Test}[key]
 		if into == nil {
@@ -109,12 +99,8 @@ func parse(name string, data []byte) (Fault, error) {
 	if len(f.Edits) == 0 || len(archive.Files)%2 != 0 {
 		return f, fmt.Errorf("%d sections, want pairs of a text and its replacement", len(archive.Files))
 	}
-	if f.Engine == "" {
-		f.Engine, _, _ = strings.Cut(f.Edits[0].File, "/")
-		if names := engines.Of(f.Edits[0].File); len(names) > 0 {
-			f.Engine = names[0]
-		}
-	}
+	folder, _, _ := strings.Cut(f.Edits[0].File, "/")
+	f.Engine = cmp.Or(f.Engine, append(engines.Of(f.Edits[0].File), folder)[0])
 	return f, nil
 }
 

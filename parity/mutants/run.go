@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,22 +35,13 @@ type Verdict struct {
 // go.mod.
 func FindRoot(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	for d := dir; ; d = filepath.Dir(d) {
-		data, err := os.ReadFile(filepath.Join(d, "go.mod"))
-		if err == nil && bytes.HasPrefix(data, []byte("module lockstep\n")) {
+	for d, last := dir, ""; err == nil && d != last; d, last = filepath.Dir(d), d {
+		if data, _ := os.ReadFile(filepath.Join(d, "go.mod")); bytes.HasPrefix(data, []byte("module lockstep\n")) {
 			return d, nil
 		}
-		if d == filepath.Dir(d) {
-			return "", fmt.Errorf("%s is not inside lockstep's source", dir)
-		}
 	}
+	return "", cmp.Or(err, fmt.Errorf("%s is not inside lockstep's source", dir))
 }
-
-// A planter plants faults in the module in a folder.
-type planter struct{ root string }
 
 // Plant runs the harness first on the module as it is, which must find nothing, then
 // with each fault, two at a time or as many as half of the cores. It calls report, which
@@ -57,7 +49,7 @@ type planter struct{ root string }
 // fits the code; with another error comes the score of what was done until then. If keep
 // names a file, that is kept there, and is not done again while the sources are the same.
 func Plant(ctx context.Context, root string, faults []Fault, keep string, report func(verdict.Mutant)) (*verdict.Score, error) {
-	score, p := &verdict.Score{}, &planter{root}
+	score := &verdict.Score{}
 	if len(faults) == 0 {
 		return score, errors.New("no fault is selected")
 	}
@@ -74,10 +66,9 @@ func Plant(ctx context.Context, root string, faults []Fault, keep string, report
 	if err != nil {
 		return score, err
 	}
-	defer ledger.Close()
 	score.Commit = commitOf(ctx, root)
 	for _, f := range bare(faults) {
-		if err := p.alarm(ctx, &f, ledger); ctx.Err() != nil {
+		if err := f.alarm(ctx, root, ledger); ctx.Err() != nil {
 			return score, ctx.Err()
 		} else if err != nil {
 			score.Alarms = append(score.Alarms, err.Error())
@@ -85,35 +76,30 @@ func Plant(ctx context.Context, root string, faults []Fault, keep string, report
 			score.Clean = append(score.Clean, f.Name)
 		}
 	}
+	known := maps.Clone(ledger.Known)
 	var mutex sync.Mutex
 	var group sync.WaitGroup
-	queue := make(chan int)
-	for range max(runtime.GOMAXPROCS(0)/2, 2) {
+	slots := make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 2))
+	for i, f := range faults {
+		slots <- struct{}{}
 		group.Go(func() {
-			for i := range queue {
-				m, known := ledger.known[faults[i].Name]
-				if !known {
-					m = p.plant(ctx, &faults[i])
-				}
-				mutex.Lock()
-				score.Mutants[i] = m
-				if known {
-					score.Known++
-				}
-				if report != nil {
-					report(m)
-				}
-				if !known && err == nil {
-					err = ledger.add(m)
-				}
-				mutex.Unlock()
+			defer func() { <-slots }()
+			m, tried := known[f.Name]
+			if !tried {
+				m = f.plant(ctx, root)
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			if score.Mutants[i] = m; tried {
+				score.Known++
+			} else {
+				err = cmp.Or(err, ledger.add(m))
+			}
+			if report != nil {
+				report(m)
 			}
 		})
 	}
-	for i := range faults {
-		queue <- i
-	}
-	close(queue)
 	group.Wait()
 	return score, cmp.Or(ctx.Err(), err)
 }
@@ -131,35 +117,32 @@ func commitOf(ctx context.Context, root string) string {
 }
 
 // plant tries a fault.
-func (p *planter) plant(ctx context.Context, f *Fault) verdict.Mutant {
+func (f *Fault) plant(ctx context.Context, root string) verdict.Mutant {
 	start := time.Now()
-	v, err := p.try(ctx, f)
+	v, err := f.try(ctx, root)
 	m := f.mutant(v, err)
 	m.Seconds = time.Since(start).Seconds()
 	return m
 }
 
-// bare are what the faults are in, without a fault: engines, then packages.
+// bare are what the faults are in, without a fault: engines, then packages by their names.
 func bare(faults []Fault) (all []Fault) {
 	for _, f := range faults {
-		b := Fault{Name: f.Engine, Engine: f.Engine}
-		if f.Test != "" {
-			b = Fault{Name: f.Test, Test: f.Test}
-		}
+		b := Fault{Name: cmp.Or(f.Test, f.Engine), Test: f.Test, Engine: f.Engine}
 		if !slices.ContainsFunc(all, func(a Fault) bool { return a.Name == b.Name }) {
 			all = append(all, b)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Fault) int { return cmp.Compare(min(len(a.Test), 1), min(len(b.Test), 1)) })
+	slices.SortStableFunc(all, func(a, b Fault) int { return cmp.Compare(a.Test, b.Test) })
 	return all
 }
 
 // alarm is what the harness finds where there is no fault, or that it compared nothing.
-func (p *planter) alarm(ctx context.Context, f *Fault, l *ledger) error {
-	if _, clean := l.known[f.Name]; clean {
+func (f *Fault) alarm(ctx context.Context, root string, l *ledger) error {
+	if _, clean := l.Known[f.Name]; clean {
 		return nil
 	}
-	v, err := p.try(ctx, f)
+	v, err := f.try(ctx, root)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", f.Name, err)
@@ -198,7 +181,7 @@ const variants, probedVariants = "gpu/kernels/variants.h", "#define LOCKSTEP_VAR
 
 // try plants a fault in a copy and runs the tests that must see it: those of its
 // package, or TestProbe.
-func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
+func (f *Fault) try(ctx context.Context, root string) (v Verdict, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, err
 	}
@@ -209,43 +192,41 @@ func (p *planter) try(ctx context.Context, f *Fault) (v Verdict, err error) {
 		return v, err
 	}
 	defer os.RemoveAll(dir)
-	contents, err := f.patched(p.root)
+	contents, err := f.patched(root)
 	if err != nil {
 		return v, err
 	}
-	folder, name, named := strings.Cut(f.Test, " ")
-	tests := []string{folder}
-	if named {
-		tests = []string{"-run=^" + name + "$", folder}
-	}
+	folder, name, _ := strings.Cut(f.Test, " ")
+	tests := []string{"-run=^(" + cmp.Or(name, ".*") + ")$", folder}
 	if f.Test == "" {
 		tests = []string{"-v", "-run=^TestProbe$", "./parity/mutants", "-args", "-engine=" + f.Engine, "-kernels=" + f.Kernels}
 		contents[variants] = cmp.Or(contents[variants], probedVariants)
 	}
-	overlay, err := p.overlay(dir, contents)
+	list, err := overlay(root, dir, contents)
 	if err != nil {
 		return v, err
 	}
-	return p.test(ctx, f, append([]string{"test", "-overlay", overlay, "-count=1", "-failfast", "-vet=off", "-timeout=0"}, tests...))
+	words := []string{"test", "-overlay", list, "-count=1", "-failfast", "-vet=off", "-timeout=0"}
+	command := exec.CommandContext(ctx, "go", append(words, tests...)...)
+	command.Dir = root
+	out, err := command.CombinedOutput()
+	if ctx.Err() != nil {
+		return v, ctx.Err()
+	}
+	return f.judge(out, err)
 }
 
 // overlay writes the patched files to dir, and the list with which the go command takes
 // them for the module's, also where it embeds them.
-func (p *planter) overlay(dir string, contents map[string]string) (list string, err error) {
-	replace := map[string]string{}
+func overlay(root, dir string, contents map[string]string) (list string, err error) {
+	replace, list := map[string]string{}, filepath.Join(dir, "overlay.json")
 	for file, content := range contents {
 		copied := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(copied, []byte(content), 0o666); err != nil {
-			return "", err
-		}
-		replace[filepath.Join(p.root, filepath.FromSlash(file))] = copied
+		replace[filepath.Join(root, filepath.FromSlash(file))] = copied
+		err = errors.Join(err, os.WriteFile(copied, []byte(content), 0o666))
 	}
-	data, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	list = filepath.Join(dir, "overlay.json")
-	return list, os.WriteFile(list, data, 0o666)
+	text, _ := json.Marshal(map[string]any{"Replace": replace}) // strings
+	return list, errors.Join(err, os.WriteFile(list, text, 0o666))
 }
 
 // Lines of go test: of a test that failed, of a package whose tests ran and did not pass,
@@ -258,17 +239,6 @@ var (
 
 // verdictLine begins the line with TestProbe's verdict.
 const verdictLine = "verdict: "
-
-// test runs tests with the fault in them.
-func (p *planter) test(ctx context.Context, f *Fault, args []string) (Verdict, error) {
-	command := exec.CommandContext(ctx, "go", args...)
-	command.Dir = p.root
-	out, err := command.CombinedOutput()
-	if ctx.Err() != nil {
-		return Verdict{}, ctx.Err()
-	}
-	return f.judge(out, err)
-}
 
 // judge reads what go test printed and ended with. The fault is caught if the tests ran
 // and one failed, or their program did not end well. A go command that fails in another way,

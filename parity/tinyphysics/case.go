@@ -66,13 +66,9 @@ type CaseColumn []parity.Float
 
 // MarshalJSON writes the array or the value.
 func (c CaseColumn) MarshalJSON() ([]byte, error) {
-	for _, x := range c {
-		if math.Float64bits(float64(x)) != math.Float64bits(float64(c[0])) {
-			return json.Marshal([]parity.Float(c))
-		}
-	}
-	if len(c) == 0 {
-		return []byte("[]"), nil
+	other := func(x parity.Float) bool { return math.Float64bits(float64(x)) != math.Float64bits(float64(c[0])) }
+	if len(c) == 0 || slices.ContainsFunc(c, other) {
+		return json.Marshal(append([]parity.Float{}, c...))
 	}
 	return json.Marshal(c[0])
 }

@@ -140,22 +140,15 @@ func taught(r *lockstep.Route, t *parity.Teacher) *lockstep.Trajectory {
 	}
 }
 
-// shortcutNames are the words for shortcuts in files.
-var shortcutNames = []struct {
-	name string
-	bit  lockstep.Shortcuts
-}{
-	{"skip_warmup", lockstep.SkipWarmup},
-	{"stop_at_cost_end", lockstep.StopAtCostEnd},
-	{"last_position", lockstep.LastPosition},
-}
+// shortcutNames are the words for shortcuts in files, in the order of their bits.
+var shortcutNames = []string{"skip_warmup", "stop_at_cost_end", "last_position"}
 
 // Words are the words for shortcuts in files, and ParseShortcuts is the inverse.
 func Words(s lockstep.Shortcuts) []string {
 	words := []string{}
-	for _, n := range shortcutNames {
-		if s&n.bit != 0 {
-			words = append(words, n.name)
+	for bit, name := range shortcutNames {
+		if s>>bit&1 == 1 {
+			words = append(words, name)
 		}
 	}
 	return words
@@ -164,16 +157,11 @@ func Words(s lockstep.Shortcuts) []string {
 // ParseShortcuts reads words for shortcuts.
 func ParseShortcuts(words []string) (s lockstep.Shortcuts, err error) {
 	for _, word := range words {
-		known := lockstep.Shortcuts(0)
-		for _, n := range shortcutNames {
-			if n.name == word {
-				known = n.bit
-			}
-		}
-		if known == 0 {
+		bit := slices.Index(shortcutNames, word)
+		if bit < 0 {
 			return 0, fmt.Errorf("shortcut %.60q is not known", word)
 		}
-		s |= known
+		s |= 1 << bit
 	}
 	return s, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 
@@ -21,8 +22,7 @@ var (
 // A choice is how one draw chose a token on both sides: the first whose CDF is
 // greater than the draw.
 type choice struct {
-	draw      float64 // of the wanted side
-	want, got chosen
+	want, got *chosen
 
 	// apart is the greatest difference between the two CDFs at any token.
 	apart float64
@@ -57,9 +57,9 @@ func explain(want, got *schema.Step) *parity.Explanation {
 	return &parity.Explanation{
 		Explained: c.explained, Why: c.why,
 		Text: fmt.Sprintf("draw %v: token %d, %.3g from the nearest edge of the CDF; got token %d, %.3g from it; greatest difference of the CDFs %.3g",
-			c.draw, c.want.token, c.want.margin, c.got.token, c.got.margin, c.apart),
+			c.want.draw, c.want.token, c.want.margin, c.got.token, c.got.margin, c.apart),
 		Facts: []parity.Fact{
-			{Name: "draw", Value: digits(c.draw)},
+			{Name: "draw", Value: digits(c.want.draw)},
 			{Name: "nearest edge", Value: fmt.Sprintf("%s wanted, margin %.3g; %s got, margin %.3g", digits(c.want.edge), c.want.margin, digits(c.got.edge), c.got.margin)},
 			{Name: "tokens", Value: fmt.Sprintf("%d wanted, %d got", c.want.token, c.got.token)},
 			{Name: "CDFs", Value: fmt.Sprintf("%.3g apart at most", c.apart)},
@@ -72,26 +72,26 @@ func newChoice(want, got *schema.Step) *choice {
 	if w == nil || g == nil || len(w.cdf) != len(g.cdf) {
 		return nil
 	}
-	c := &choice{draw: w.draw, want: *w, got: *g}
 	apart, _ := parity.Farthest(view.Stages[cdf].Type, want.Data[cdf], got.Data[cdf])
-	if c.apart = float64(apart.Abs); w.token == g.token {
-		return c
-	}
-	if math.Float64bits(w.draw) != math.Float64bits(g.draw) {
-		c.why = "the draws differ"
-	} else if c.why = w.wrong("the wanted CDF"); c.why == "" {
-		c.why = g.wrong("the CDF got")
-	}
-	if c.why != "" {
+	c := &choice{want: w, got: g, apart: float64(apart.Abs)}
+	if w.token == g.token {
 		return c
 	}
 	// Between the tokens lie the edges from the lower token's to that before the
 	// higher. The side with the lower token has them above the draw, the other below:
 	// by the distance of the furthest its CDF would have to be another for the other token.
-	if w.token > g.token {
-		w, g = g, w
+	low, high := w, g
+	if low.token > high.token {
+		low, high = high, low
 	}
-	if c.explained = w.cdf[g.token-1]-w.draw <= c.apart && g.draw-g.cdf[w.token] <= c.apart; !c.explained {
+	c.why = cmp.Or(w.wrong("the wanted CDF"), g.wrong("the CDF got"))
+	switch {
+	case math.Float64bits(w.draw) != math.Float64bits(g.draw):
+		c.why = "the draws differ"
+	case c.why != "":
+	case low.cdf[high.token-1]-low.draw <= c.apart && high.draw-high.cdf[low.token] <= c.apart:
+		c.explained = true
+	default:
 		c.why = "the CDFs differ by less than the margins"
 	}
 	return c
@@ -116,14 +116,9 @@ func newChosen(s *schema.Step) *chosen {
 
 // wrong says why a side's token is not the one that its own CDF gives, or "".
 func (c *chosen) wrong(name string) string {
-	for i, x := range c.cdf {
-		if !(x >= 0) || i > 0 && !(x >= c.cdf[i-1]) {
-			return name + " is none"
-		}
-	}
 	right := sort.Search(len(c.cdf), func(i int) bool { return c.cdf[i] > c.draw })
 	switch {
-	case right == len(c.cdf):
+	case !(c.cdf[0] >= 0) || !slices.IsSorted(c.cdf) || right == len(c.cdf): // NaN is less than all numbers
 		return name + " is none"
 	case int64(right) != c.token:
 		return fmt.Sprintf("%s gives token %d, not %d", name, right, c.token)

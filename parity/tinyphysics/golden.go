@@ -32,21 +32,17 @@ func Golden(set *golden.Set) (parity.Source, error) {
 
 // GoldenJobs are the jobs that a set recorded, on routes that load gives by their names.
 func GoldenJobs(set *golden.Set, load func(route string) (*lockstep.Route, error)) ([]lockstep.Job, error) {
-	routes := map[string]*lockstep.Route{}
 	var jobs []lockstep.Job
 	for _, e := range set.Recordings {
-		if routes[e.Route] == nil {
-			route, err := load(e.Route)
-			if err != nil {
-				return nil, err
-			}
-			routes[e.Route] = route
+		route, err := load(e.Route)
+		if err != nil {
+			return nil, err
 		}
 		policy, err := e.Policy()
 		if err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, lockstep.Job{Route: routes[e.Route], Policy: policy})
+		jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 	}
 	return jobs, nil
 }
@@ -72,18 +68,12 @@ func (g *goldens) Read(n int, _ func(int) bool, show func(s *schema.Step)) (trac
 	if err != nil {
 		return trace.Rollout{}, parity.End{}, err
 	}
-	showRecording(r, show)
-	return rollout(entry.Route, g.rollouts[n].Key[1], entry.Rows, entry.Seed, r.RouteHash), parity.End{Outcome: Outcome(r.Costs)}, nil
-}
-
-// showRecording shows the steps of a recording.
-func showRecording(r *golden.Recording, show func(s *schema.Step)) {
-	const n, m = lockstep.ContextLength, 4 * lockstep.ContextLength
-	s, own := view.NewStep(), &lockstep.Step{}
+	const tokens, states = lockstep.ContextLength, 4 * lockstep.ContextLength
+	s := view.NewStep()
 	for i := range r.Steps() {
-		*own = lockstep.Step{
+		own := &lockstep.Step{
 			Index: lockstep.ContextLength + i, Action: r.Action[i], Draw: r.Draw[i], Prediction: r.Prediction[i], Lataccel: r.Lataccel[i],
-			Sample: int(r.Sample[i]), Tokens: r.Tokens[i*n : (i+1)*n], States: r.States[i*m : (i+1)*m],
+			Sample: int(r.Sample[i]), Tokens: r.Tokens[i*tokens : (i+1)*tokens], States: r.States[i*states : (i+1)*states],
 		}
 		Expose(own, s)
 		s.Sum(schema.SHA256)
@@ -94,17 +84,5 @@ func showRecording(r *golden.Recording, show func(s *schema.Step)) {
 		}
 		show(s)
 	}
-}
-
-// CheckRecording holds one rollout, given as its steps and costs, to a recording.
-func CheckRecording(r *golden.Recording, steps []*lockstep.Step, costs lockstep.Costs) error {
-	var want, got []*schema.Step
-	showRecording(r, func(s *schema.Step) { want = append(want, s.Clone()) })
-	for _, s := range steps {
-		to := view.NewStep()
-		Expose(s, to)
-		to.Sum(schema.SHA256)
-		got = append(got, to)
-	}
-	return parity.Differs(&view.Schema, want, got, parity.End{Outcome: Outcome(r.Costs)}, parity.End{Outcome: Outcome(costs)})
+	return rollout(entry.Route, g.rollouts[n].Key[1], entry.Rows, entry.Seed, r.RouteHash), parity.End{Outcome: Outcome(r.Costs)}, nil
 }

@@ -7,7 +7,6 @@
 package tinyphysics
 
 import (
-	_ "embed"
 	"slices"
 
 	"lockstep"
@@ -112,8 +111,3 @@ func Expose(from *lockstep.Step, to *schema.Step) { view.Expose(from.Index, from
 
 // Arrays are the stages that traces may hold as digests.
 var Arrays = view.Arrays()
-
-// JSON is Schema(0) for other languages.
-//
-//go:embed schema.json
-var JSON []byte

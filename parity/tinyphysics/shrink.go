@@ -35,7 +35,7 @@ func try(s *shrinker, change func(c *Case)) bool {
 
 // keep is the case with only some jobs, and the routes that they need.
 func (c *Case) keep(jobs []CaseJob) *Case {
-	d := c.clone()
+	d := *c
 	d.Routes, d.Batch = nil, nil
 	at := map[int]int{}
 	for _, j := range jobs {
@@ -53,10 +53,10 @@ func (c *Case) keep(jobs []CaseJob) *Case {
 
 // fewerJobs leaves out jobs: all but the one that fails, else ever smaller parts.
 func fewerJobs(s *shrinker) {
-	for _, j := range s.Best.Batch {
-		policy, err := j.Policy.policy()
-		if err == nil && len(s.Best.Batch) > 1 && slices.Equal(s.Divergence.Key, []string{s.Best.Routes[j.Route].Name, PolicyName(policy)}) {
-			if s.Try(s.Best.keep([]CaseJob{j})) {
+	tasks, _ := s.Best.tasks() // which ran
+	for i := range tasks {
+		if len(tasks) > 1 && slices.Equal(s.Divergence.Key, tasks[i].Key) {
+			if s.Try(s.Best.keep(s.Best.Batch[i : i+1])) {
 				return
 			}
 			break

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -22,9 +21,8 @@ type File struct {
 	// that it can be compared only with digests of the same kind.
 	Hashed schema.Set
 
-	hash   schema.Hash // of the digests in memory
-	at     io.ReaderAt
-	closer io.Closer
+	hash schema.Hash // of the digests in memory
+	at   io.ReaderAt
 }
 
 // A Run is one rollout of a file.
@@ -34,6 +32,8 @@ type Run struct {
 	Digests schema.Digests
 
 	offsets []int64 // of the step records
+	last    int     // step
+	ended   bool
 }
 
 // Open reads a file and keeps it open.
@@ -45,10 +45,8 @@ func Open(path string) (*File, error) {
 	t, err := NewFile(f, path)
 	if err != nil {
 		f.Close()
-		return nil, err
 	}
-	t.closer = f
-	return t, nil
+	return t, err
 }
 
 // NewFile reads a trace from its beginning to its end.
@@ -72,78 +70,27 @@ func (f *File) Rehash(h schema.Hash) error {
 	return f.index(&h)
 }
 
-func (f *File) index(rehash *schema.Hash) error {
-	r, err := NewReader(io.NewSectionReader(f.at, 0, 1<<62), f.Name)
-	if err != nil {
-		return err
-	}
-	f.Header, f.Rollouts, f.Hashed, f.hash = *r.Header(), nil, 0, r.Header().Digest
-	if rehash != nil {
-		f.hash = *rehash
-	}
-	arrays := f.Header.Schema.Arrays()
-	for {
-		record, err := r.Next()
-		if err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		switch {
-		case record.Rollout != nil:
-			f.Rollouts = append(f.Rollouts, &Run{Rollout: *record.Rollout})
-		case record.Step != nil:
-			s, run := record.Step, f.Rollouts[record.ID]
-			if rehash != nil {
-				s.Sum(*rehash)
-			}
-			for i, data := range s.Data {
-				if data == nil {
-					f.Hashed |= s.Has & arrays & (1 << i)
-				}
-			}
-			run.Digests.Append(s)
-			run.offsets = append(run.offsets, record.Offset)
-		case record.End != nil:
-			f.Rollouts[record.ID].End = *record.End
-		}
-	}
-}
-
 // Step reads the i-th step of a rollout, with the arrays that the file holds in full.
 func (f *File) Step(r *Run, i int) (*schema.Step, error) {
-	known := r.Digests.At(i)
-	fail := func(err error) (*schema.Step, error) {
+	known, s := r.Digests.At(i), f.Header.Schema.NewStep()
+	record, err := readRecord(io.NewSectionReader(f.at, r.offsets[i], 1<<62), nil)
+	if err == nil && record[0] == kindStep {
+		err = decodeStep(&f.Header.Schema, s, record[payload+4:])
+		s.Sum(f.hash)
+	}
+	if err == nil && (record[0] != kindStep || s.Index != known.Index || s.Has != known.Has || !slices.Equal(s.Bits, known.Bits)) {
+		err = errors.New("the file has changed since it was opened")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: step %d of %s at offset %d: %w", f.Name, known.Index, r.Name(), r.offsets[i], err)
-	}
-	changed := errors.New("the file has changed since it was opened")
-	var head [5]byte
-	if _, err := f.at.ReadAt(head[:], r.offsets[i]); err != nil {
-		return fail(cut(err))
-	}
-	n := binary.LittleEndian.Uint32(head[1:])
-	if head[0] != kindStep || n < 4 || n > maxRecord {
-		return fail(changed)
-	}
-	payload := make([]byte, n)
-	if _, err := f.at.ReadAt(payload, r.offsets[i]+int64(len(head))); err != nil {
-		return fail(cut(err))
-	}
-	s := f.Header.Schema.NewStep()
-	if err := decodeStep(&f.Header.Schema, s, payload[4:]); err != nil {
-		return fail(err)
-	}
-	s.Sum(f.hash)
-	if s.Index != known.Index || s.Has != known.Has || !slices.Equal(s.Bits, known.Bits) {
-		return fail(changed)
 	}
 	return s, nil
 }
 
-// Close closes the file.
+// Close closes what the trace is read from.
 func (f *File) Close() error {
-	if f.closer == nil {
-		return nil
+	if c, ok := f.at.(io.Closer); ok {
+		return c.Close()
 	}
-	return f.closer.Close()
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"lockstep/parity/schema"
@@ -18,6 +19,9 @@ const (
 	// Bounds on what a reader takes into memory at once.
 	maxHeader = 1 << 20
 	maxRecord = 1 << 20
+
+	// payload is where a record's begins, after its kind and length.
+	payload = 5
 )
 
 // Kinds of records.
@@ -70,12 +74,10 @@ func (h Hex) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
 func (h *Hex) UnmarshalText(text []byte) error {
-	var x uint64
-	n, err := fmt.Sscanf(string(text), "%016x", &x)
-	if n != 1 || err != nil || Hex(x).String() != string(text) {
+	x, err := strconv.ParseUint(string(text), 16, 64)
+	if *h = Hex(x); err != nil || h.String() != string(text) {
 		return fmt.Errorf("hash %.60q: want 16 hexadecimal digits", text)
 	}
-	*h = Hex(x)
 	return nil
 }
 
@@ -92,9 +94,6 @@ func unmarshal(data []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	err := d.Decode(to)
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		e.Value = fmt.Sprintf("%.60s", e.Value)
-	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("a JSON object that is cut off")
 	}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,234 +14,211 @@ import (
 	"lockstep/parity/schema"
 )
 
-// An Error is a fault of a trace file. Record counts the records from 1; 0 is the
-// header. Offset is where the record begins.
-type Error struct {
-	File   string
-	Record int64
-	Offset int64
-	Err    error
-}
-
-func (e *Error) Error() string {
-	if e.Record == 0 {
-		return fmt.Sprintf("%s: header: %v", e.File, e.Err)
-	}
-	return fmt.Sprintf("%s: record %d at offset %d: %v", e.File, e.Record, e.Offset, e.Err)
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// A Record is one record of a trace: of its three pointers one is set.
-type Record struct {
-	ID      int // of the rollout
-	Offset  int64
-	Rollout *Rollout
-	Step    *schema.Step // valid until the next record is read
-	End     *End
-}
-
-// A Reader reads a trace record by record, and checks it as it does: structure,
-// counts, and at its end the checksum.
-type Reader struct {
-	name   string
+// A reader reads a trace into a File, and checks it as it does: structure, counts, and at
+// its end the checksum.
+type reader struct {
+	*File
 	r      *bufio.Reader
-	header Header
-
-	crc     uint32 // of all that was read
-	record  int64
-	offset  int64 // of the next record
-	begun   int64 // of the current one
-	payload []byte
-	step    *schema.Step
-	steps   uint64
-	running []progress // by rollout
-	done    bool
+	crc    uint32 // of all that was read
+	number int64  // of the record, from 1; 0 is the header
+	offset int64  // where it begins
+	record []byte
+	values *schema.Step
 }
 
-// progress is what a reader remembers of a rollout.
-type progress struct {
-	steps uint32
-	last  int32
-	ended bool
-}
-
-// NewReader reads the header. The name is the file's, for errors.
-func NewReader(r io.Reader, name string) (*Reader, error) {
-	t := &Reader{name: name, r: bufio.NewReaderSize(r, 1<<16)}
-	var fixed [16]byte
-	if err := t.read(fixed[:]); err != nil || string(fixed[:8]) != magic {
-		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errors.New("not a trace: it does not begin with " + fmt.Sprintf("%q", magic))
+// index reads the file from its beginning to its end. It makes digests of the kind that is
+// given, else of the header's.
+func (f *File) index(digest *schema.Hash) error {
+	f.Header, f.Rollouts, f.Hashed = Header{}, nil, 0
+	r := &reader{File: f, r: bufio.NewReaderSize(io.NewSectionReader(f.at, 0, 1<<62), 1<<16)}
+	if err := r.head(); err != nil {
+		return r.fail(err)
+	}
+	if f.hash = f.Header.Digest; digest != nil {
+		f.hash = *digest
+	}
+	for last := false; !last; r.offset += int64(len(r.record)) {
+		r.number++
+		var err error
+		if last, err = r.next(); err != nil {
+			return r.fail(err)
 		}
-		return nil, t.fail(err)
+	}
+	return nil
+}
+
+// fail names the file and the record of an error.
+func (r *reader) fail(err error) error {
+	if r.number == 0 {
+		return fmt.Errorf("%s: header: %w", r.Name, err)
+	}
+	return fmt.Errorf("%s: record %d at offset %d: %w", r.Name, r.number, r.offset, err)
+}
+
+// errCut is the end of a file that is too short.
+var errCut = errors.New("the file is cut off here")
+
+// fill reads a part of a file.
+func fill(r io.Reader, b []byte) error {
+	_, err := io.ReadFull(r, b)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errCut
+	}
+	return err
+}
+
+// head reads all before the records.
+func (r *reader) head() error {
+	fixed := make([]byte, 16)
+	if err := fill(r.r, fixed); string(fixed[:8]) != magic && (err == nil || err == errCut) {
+		return fmt.Errorf("not a trace: it does not begin with %q", magic)
+	} else if err != nil {
+		return err
 	}
 	if v := binary.LittleEndian.Uint32(fixed[8:]); v != version {
-		return nil, t.fail(fmt.Errorf("version %d of the format, want %d: record it again", v, version))
+		return fmt.Errorf("version %d of the format, want %d: record it again", v, version)
 	}
 	n := binary.LittleEndian.Uint32(fixed[12:])
 	if n > maxHeader {
-		return nil, t.fail(fmt.Errorf("%d bytes of description, want %d at most", n, maxHeader))
+		return fmt.Errorf("%d bytes of description, want %d at most", n, maxHeader)
 	}
 	text := make([]byte, n)
-	if err := t.read(text); err != nil {
-		return nil, t.fail(cut(err))
-	}
-	if err := unmarshal(text, &t.header); err != nil {
-		return nil, t.fail(err)
-	}
-	if err := t.header.Schema.Validate(); err != nil {
-		return nil, t.fail(err)
-	}
-	t.step = t.header.Schema.NewStep()
-	t.offset = int64(len(fixed)) + int64(n)
-	return t, nil
-}
-
-// Header is the trace's.
-func (t *Reader) Header() *Header { return &t.header }
-
-// read reads bytes and goes on with the checksum.
-func (t *Reader) read(b []byte) error {
-	_, err := io.ReadFull(t.r, b)
-	t.crc = crc32.Update(t.crc, crc32.IEEETable, b)
-	return err
-}
-
-// cut names the end of a file that is too short.
-func cut(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file is cut off here")
-	}
-	return err
-}
-
-func (t *Reader) fail(err error) error {
-	return &Error{File: t.name, Record: t.record, Offset: t.begun, Err: err}
-}
-
-// Next returns the next record. At the end of a trace that is whole the error is
-// io.EOF.
-func (t *Reader) Next() (Record, error) {
-	if t.done {
-		return Record{}, io.EOF
-	}
-	t.record++
-	t.begun = t.offset
-	r := Record{Offset: t.begun}
-	if err := t.next(&r); err == io.EOF && t.done {
-		return Record{}, io.EOF
-	} else if err != nil {
-		return Record{}, t.fail(cut(err))
-	}
-	return r, nil
-}
-
-func (t *Reader) next(r *Record) error {
-	var head [5]byte
-	if err := t.read(head[:]); err != nil {
+	if err := fill(r.r, text); err != nil {
 		return err
 	}
-	kind, n := head[0], binary.LittleEndian.Uint32(head[1:])
+	if err := unmarshal(text, &r.Header); err != nil {
+		return err
+	}
+	r.offset = int64(len(fixed) + len(text))
+	r.crc = crc32.ChecksumIEEE(append(fixed, text...))
+	if err := r.Header.Schema.Validate(); err != nil {
+		return err
+	}
+	r.values = r.Header.Schema.NewStep()
+	return nil
+}
+
+// readRecord reads a record into a buffer.
+func readRecord(r io.Reader, b []byte) ([]byte, error) {
+	b = slices.Grow(b[:0], payload)[:payload]
+	if err := fill(r, b); err != nil {
+		return b, err
+	}
+	n := binary.LittleEndian.Uint32(b[1:])
 	if n < 4 || n > maxRecord {
-		return fmt.Errorf("a record of %d bytes, want 4 at least and %d at most", n, maxRecord)
+		return b, fmt.Errorf("a record of %d bytes, want 4 at least and %d at most", n, maxRecord)
 	}
-	if kind == kindClose {
-		return t.close(n)
+	b = slices.Grow(b, int(n))[:payload+n]
+	return b, fill(r, b[payload:])
+}
+
+// next reads a record, and reports whether it is the last.
+func (r *reader) next() (last bool, err error) {
+	if r.record, err = readRecord(r.r, r.record); err != nil {
+		return false, err
 	}
-	t.payload = slices.Grow(t.payload[:0], int(n))[:n]
-	if err := t.read(t.payload); err != nil {
-		return err
-	}
-	t.offset += int64(len(head)) + int64(n)
-	id, rest := binary.LittleEndian.Uint32(t.payload), t.payload[4:]
-	r.ID = int(id)
-	if kind == kindBegin {
-		return t.begin(r, rest)
-	}
-	if int64(id) >= int64(len(t.running)) || t.running[id].ended {
-		return fmt.Errorf("rollout %d is not under way", id)
-	}
-	run := &t.running[id]
-	switch kind {
-	case kindStep:
-		if err := decodeStep(&t.header.Schema, t.step, rest); err != nil {
-			return err
-		}
-		t.step.Sum(t.header.Digest)
-		if int32(t.step.Index) <= run.last {
-			return fmt.Errorf("step %d after step %d", t.step.Index, run.last)
-		}
-		run.last = int32(t.step.Index)
-		run.steps++
-		t.steps++
-		r.Step = t.step
-	case kindEnd:
-		end, err := decodeEnd(rest, len(t.header.Schema.Outcome.Elements))
-		if err != nil {
-			return err
-		}
-		if end.Steps != int(run.steps) {
-			return fmt.Errorf("rollout %d ends after %d steps, the trace holds %d", id, end.Steps, run.steps)
-		}
-		run.ended = true
-		r.End = end
+	end := len(r.record) - 4
+	crc := crc32.Update(r.crc, crc32.IEEETable, r.record[:end])
+	r.crc = crc32.Update(crc, crc32.IEEETable, r.record[end:])
+	id, rest := binary.LittleEndian.Uint32(r.record[payload:]), r.record[payload+4:]
+	switch kind := r.record[0]; {
+	case kind == kindClose:
+		return true, r.close(id, rest, crc)
+	case kind == kindBegin:
+		return false, r.begin(id, rest)
+	case int64(id) >= int64(len(r.Rollouts)) || r.Rollouts[id].ended:
+		return false, fmt.Errorf("rollout %d is not under way", id)
+	case kind == kindStep:
+		return false, r.step(r.Rollouts[id], rest)
+	case kind == kindEnd:
+		return false, r.end(r.Rollouts[id], rest)
 	default:
-		return fmt.Errorf("a record of unknown kind %q", kind)
+		return false, fmt.Errorf("a record of unknown kind %q", kind)
 	}
+}
+
+func (r *reader) begin(id uint32, text []byte) error {
+	if int64(id) != int64(len(r.Rollouts)) {
+		return fmt.Errorf("rollout %d begins, want %d next", id, len(r.Rollouts))
+	}
+	run := &Run{last: -1}
+	if err := unmarshal(text, &run.Rollout); err != nil {
+		return err
+	}
+	if want := r.Header.Schema.Key; len(run.Key) != len(want) {
+		return fmt.Errorf("a key of %d words, want %.100s", len(run.Key), fmt.Sprint(want))
+	}
+	r.Rollouts = append(r.Rollouts, run)
 	return nil
 }
 
-func (t *Reader) begin(r *Record, text []byte) error {
-	if r.ID != len(t.running) {
-		return fmt.Errorf("rollout %d begins, want %d next", r.ID, len(t.running))
-	}
-	r.Rollout = new(Rollout)
-	if err := unmarshal(text, r.Rollout); err != nil {
+func (r *reader) step(run *Run, rest []byte) error {
+	s := r.values
+	if err := decodeStep(&r.Header.Schema, s, rest); err != nil {
 		return err
 	}
-	if want := t.header.Schema.Key; len(r.Rollout.Key) != len(want) {
-		return fmt.Errorf("a key of %d words, want %.100s", len(r.Rollout.Key), fmt.Sprint(want))
+	if s.Index <= run.last {
+		return fmt.Errorf("step %d after step %d", s.Index, run.last)
 	}
-	t.running = append(t.running, progress{last: -1})
+	for i, data := range s.Data {
+		if data == nil && r.Header.Schema.Stages[i].IsArray() {
+			r.Hashed |= s.Has & (1 << i)
+		}
+	}
+	s.Sum(r.hash)
+	run.last = s.Index
+	run.Digests.Append(s)
+	run.offsets = append(run.offsets, r.offset)
 	return nil
 }
 
-// close checks the record of n bytes that ends the file; all well it returns io.EOF.
-func (t *Reader) close(n uint32) error {
-	var counts [12]byte
-	var sum [4]byte
-	if n != uint32(len(counts)+len(sum)) {
-		return fmt.Errorf("an end of %d bytes, want %d", n, len(counts)+len(sum))
+func (r *reader) end(run *Run, p []byte) error {
+	if len(p) < 5 {
+		return errors.New("an end record that is too short")
 	}
-	if err := t.read(counts[:]); err != nil {
-		return err
+	steps, has, rest := int(binary.LittleEndian.Uint32(p)), p[4], p[5:]
+	switch {
+	case steps != run.Digests.Len():
+		return fmt.Errorf("%.40s ends after %d steps, the trace holds %d", run.Name(), steps, run.Digests.Len())
+	case has == endOutcome && len(rest) == 8*len(r.Header.Schema.Outcome.Elements):
+		run.End.Outcome = append([]float64{}, schema.Elements[float64](rest)...)
+	case has == endError:
+		run.End.Error = cmp.Or(string(rest), "unknown error")
+	case has != 0 || len(rest) != 0:
+		return fmt.Errorf("an end record of %d bytes after flags %02x", len(rest), has)
 	}
-	crc := t.crc
-	if err := t.read(sum[:]); err != nil {
-		return err
+	run.End.Steps, run.ended = steps, true
+	return nil
+}
+
+// close checks the end of the file: the numbers of rollouts and steps, and the checksum of
+// all before it.
+func (r *reader) close(rollouts uint32, rest []byte, crc uint32) error {
+	if len(rest) != 12 {
+		return fmt.Errorf("an end of %d bytes, want 16", 4+len(rest))
 	}
-	if rollouts := binary.LittleEndian.Uint32(counts[:]); int64(rollouts) != int64(len(t.running)) {
-		return fmt.Errorf("the trace holds %d rollouts, its end says %d", len(t.running), rollouts)
-	}
-	if n := binary.LittleEndian.Uint64(counts[4:]); n != t.steps {
-		return fmt.Errorf("the trace holds %d steps, its end says %d", t.steps, n)
-	}
-	for id, run := range t.running {
+	n, want := binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint32(rest[8:])
+	steps := uint64(0)
+	for id, run := range r.Rollouts {
 		if !run.ended {
 			return fmt.Errorf("rollout %d was not ended", id)
 		}
+		steps += uint64(run.Digests.Len())
 	}
-	if want := binary.LittleEndian.Uint32(sum[:]); want != crc {
+	switch {
+	case int64(rollouts) != int64(len(r.Rollouts)):
+		return fmt.Errorf("the trace holds %d rollouts, its end says %d", len(r.Rollouts), rollouts)
+	case n != steps:
+		return fmt.Errorf("the trace holds %d steps, its end says %d", steps, n)
+	case want != crc:
 		return fmt.Errorf("the file is damaged: its checksum is %08x, its end says %08x", crc, want)
 	}
-	if _, err := t.r.ReadByte(); err == nil {
+	if _, err := r.r.ReadByte(); err == nil {
 		return errors.New("more follows after the end of the trace")
 	} else if err != io.EOF {
 		return err
 	}
-	t.done = true
-	return io.EOF
+	return nil
 }
 
 // decodeStep decodes a step's payload after the rollout. Data aliases it; digests of
@@ -289,23 +267,4 @@ func decodeStep(s *schema.Schema, to *schema.Step, p []byte) error {
 		return fmt.Errorf("%d bytes too many in a step record", len(p))
 	}
 	return nil
-}
-
-// decodeEnd decodes an end's payload after the rollout.
-func decodeEnd(p []byte, outcome int) (*End, error) {
-	if len(p) < 5 {
-		return nil, errors.New("an end record that is too short")
-	}
-	end, has, rest := &End{Steps: int(binary.LittleEndian.Uint32(p))}, p[4], p[5:]
-	switch {
-	case has == endOutcome && len(rest) == 8*outcome:
-		end.Outcome = append([]float64{}, schema.Elements[float64](rest)...)
-	case has == endError:
-		if end.Error = string(rest); end.Error == "" {
-			end.Error = "unknown error"
-		}
-	case has != 0 || len(rest) != 0:
-		return nil, fmt.Errorf("an end record of %d bytes after flags %02x", len(rest), has)
-	}
-	return end, nil
 }

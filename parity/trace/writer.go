@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -20,10 +21,9 @@ type Writer struct {
 	header Header
 	full   schema.Set
 
-	buffers sync.Pool // of *[]byte, for records: as many as steps are written at once
-
 	mutex    sync.Mutex
 	w        io.Writer
+	record   []byte // that is being written
 	crc      uint32
 	rollouts uint32
 	open     int // rollouts that have not ended
@@ -47,7 +47,7 @@ func NewWriter(w io.Writer, h Header, full schema.Set) (*Writer, error) {
 	b := binary.LittleEndian.AppendUint32([]byte(magic), version)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
 	t := &Writer{header: h, full: full & h.Schema.Arrays(), w: w}
-	t.write(append(b, text...))
+	t.write(append(b, text...), nil)
 	return t, t.err
 }
 
@@ -74,12 +74,11 @@ func (w *Writer) Begin(r Rollout) *RolloutWriter {
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	w.fail(err)
-	id := w.rollouts
+	o := &RolloutWriter{writer: w, id: w.rollouts, name: r.Name(), last: -1}
 	w.rollouts++
 	w.open++
-	w.put(r.Name(), append(record(nil, kindBegin, id), text...))
-	return &RolloutWriter{writer: w, id: id, name: r.Name(), last: -1}
+	o.put(append(w.begin(kindBegin, o.id), text...), err)
+	return o
 }
 
 // Close writes the end of the file. It returns the first error of all that was
@@ -87,51 +86,30 @@ func (w *Writer) Begin(r Rollout) *RolloutWriter {
 func (w *Writer) Close() error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
+	var err error
 	if w.open > 0 {
-		w.fail(fmt.Errorf("%d rollouts of the trace were not ended", w.open))
+		err = fmt.Errorf("%d rollouts of the trace were not ended", w.open)
 	}
-	b := binary.LittleEndian.AppendUint64(record(nil, kindClose, w.rollouts), w.steps)
-	b = seal(append(b, 0, 0, 0, 0))
-	w.write(b[:len(b)-4])
-	w.write(binary.LittleEndian.AppendUint32(nil, w.crc))
-	if w.err != nil {
-		return w.err
-	}
-	w.err = errors.New("the trace is closed")
-	return nil
+	b := binary.LittleEndian.AppendUint64(w.begin(kindClose, w.rollouts), w.steps)
+	binary.LittleEndian.PutUint32(b[1:], uint32(len(b)+4-payload))
+	w.write(b, err)
+	w.write(binary.LittleEndian.AppendUint32(nil, w.crc), nil)
+	err = w.err
+	w.err = cmp.Or(err, errors.New("the trace is closed"))
+	return err
 }
 
-// fail keeps the first error, and write writes unless there is one, with the mutex held.
-func (w *Writer) fail(err error) {
-	if w.err == nil {
-		w.err = err
-	}
-}
-
-func (w *Writer) write(b []byte) {
-	if w.err == nil {
+// write writes unless there is an error, with the mutex held.
+func (w *Writer) write(b []byte, err error) {
+	if w.err = cmp.Or(w.err, err); w.err == nil {
 		w.crc = crc32.Update(w.crc, crc32.IEEETable, b)
 		_, w.err = w.w.Write(b)
 	}
 }
 
-// put writes a record of a rollout, unless no reader would take it.
-func (w *Writer) put(rollout string, b []byte) {
-	if n := len(b) - 5; n > maxRecord {
-		w.fail(fmt.Errorf("%.40s: a record of %d bytes, want %d at most", rollout, n, maxRecord))
-	}
-	w.write(seal(b))
-}
-
-// record begins a record; seal enters its length.
-func record(b []byte, kind byte, first uint32) []byte {
-	b = append(b[:0], kind, 0, 0, 0, 0)
-	return binary.LittleEndian.AppendUint32(b, first)
-}
-
-func seal(b []byte) []byte {
-	binary.LittleEndian.PutUint32(b[1:], uint32(len(b)-5))
-	return b
+// begin begins a record, whose length is not known.
+func (w *Writer) begin(kind byte, first uint32) []byte {
+	return binary.LittleEndian.AppendUint32(append(w.record[:0], kind, 0, 0, 0, 0), first)
 }
 
 // A RolloutWriter writes one rollout, from one goroutine at a time. It has no buffer:
@@ -144,28 +122,34 @@ type RolloutWriter struct {
 	last   int
 }
 
-// Observe writes a step, whose digests it makes.
-func (r *RolloutWriter) Observe(s *schema.Step) {
-	s.Sum(r.writer.header.Digest)
-	r.Step(s)
+// put writes a record, unless it is none for err, or no reader would take it, with the
+// mutex held.
+func (r *RolloutWriter) put(b []byte, err error) {
+	w := r.writer
+	n := len(b) - payload
+	if err == nil && n > maxRecord {
+		err = fmt.Errorf("%.40s: a record of %d bytes, want %d at most", r.name, n, maxRecord)
+	}
+	binary.LittleEndian.PutUint32(b[1:], uint32(n))
+	w.record = b
+	w.write(b, err)
 }
 
-// Step writes a step whose digests are those of the header's Hash.
-func (r *RolloutWriter) Step(s *schema.Step) {
+// Observe writes a step, whose digests it makes.
+func (r *RolloutWriter) Observe(s *schema.Step) {
+	w := r.writer
+	s.Sum(w.header.Digest)
 	var err error
 	if s.Index <= r.last || s.Index > math.MaxInt32 {
 		err = fmt.Errorf("%s: step %d after step %d", r.name, s.Index, r.last)
 	}
-	w := r.writer
-	buffer, ok := w.buffers.Get().(*[]byte)
-	if !ok {
-		buffer = new([]byte)
-	}
-	defer w.buffers.Put(buffer)
-	flags := uint64(0)
-	b := record(*buffer, kindStep, r.id)
-	b = binary.LittleEndian.AppendUint32(b, uint32(s.Index))
-	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0)
+	r.steps++
+	r.last = s.Index
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	b := binary.LittleEndian.AppendUint32(w.begin(kindStep, r.id), uint32(s.Index))
+	flags, place := uint64(0), len(b)
+	b = binary.LittleEndian.AppendUint64(b, flags)
 	stages := w.header.Schema.Stages
 	for i := range stages {
 		g := &stages[i]
@@ -184,23 +168,18 @@ func (r *RolloutWriter) Step(s *schema.Step) {
 			b = append(b, s.Data[i]...)
 		}
 	}
-	binary.LittleEndian.PutUint64(b[13:], flags)
-	*buffer = b
-	r.steps++
-	r.last = s.Index
-
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.fail(err)
-	w.put(r.name, b)
+	binary.LittleEndian.PutUint64(b[place:], flags)
 	w.steps++
+	r.put(b, err)
 }
 
 // End ends the rollout with what came of it: an error, or the outcome if it is known.
 func (r *RolloutWriter) End(outcome []float64, failure error) {
-	b := record(nil, kindEnd, r.id)
-	b = binary.LittleEndian.AppendUint32(b, r.steps)
-	want := len(r.writer.header.Schema.Outcome.Elements)
+	w := r.writer
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	b := binary.LittleEndian.AppendUint32(w.begin(kindEnd, r.id), r.steps)
+	want := len(w.header.Schema.Outcome.Elements)
 	var err error
 	switch {
 	case failure != nil:
@@ -213,10 +192,6 @@ func (r *RolloutWriter) End(outcome []float64, failure error) {
 	default:
 		b = append(append(b, endOutcome), schema.Bytes(outcome)...)
 	}
-	w := r.writer
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.fail(err)
-	w.put(r.name, b)
 	w.open--
+	r.put(b, err)
 }

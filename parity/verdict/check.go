@@ -45,6 +45,16 @@ func (c *Check) Count(outcome string) (n int) {
 	return n
 }
 
+// Failures are the cases that failed, in words.
+func (c *Check) Failures() (all []string) {
+	for _, k := range c.Cases {
+		if k.Outcome == Failed {
+			all = append(all, k.Class+" "+k.Name+": "+k.Message)
+		}
+	}
+	return all
+}
+
 // Mutant is a planted fault and what the harness said to it.
 type Mutant struct {
 	Name     string  `json:"name"`
@@ -75,8 +85,6 @@ func (c *Check) Judge(err error, require []string) {
 	switch {
 	case err != nil:
 		c.Why = err.Error()
-	case failed == 1:
-		c.Why = fmt.Sprintf("1 of %d cases failed", failed+passed)
 	case failed > 0:
 		c.Why = fmt.Sprintf("%d of %d cases failed", failed, failed+passed)
 	case passed == 0 && len(c.Cases) > 0:
@@ -123,25 +131,19 @@ type Result struct {
 
 // Judge sets the verdict.
 func (r *Result) Judge() {
-	failed, passed := 0, 0
+	n := map[string]int{}
 	for i := range r.Checks {
-		switch r.Checks[i].Outcome {
-		case Failed:
-			failed++
-		case Passed:
-			passed++
-		}
+		n[r.Checks[i].Outcome]++
 	}
+	r.Passed = n[Failed] == 0 && n[Passed] > 0
 	switch {
-	case failed > 0:
-		r.Verdict = fmt.Sprintf("blocked: %d of %d checks failed", failed, failed+passed)
-	case passed == 0:
+	case n[Failed] > 0:
+		r.Verdict = fmt.Sprintf("blocked: %d of %d checks failed", n[Failed], n[Failed]+n[Passed])
+	case !r.Passed:
 		r.Verdict = "blocked: no check was run"
 	case r.Change.Documentation:
-		r.Passed = true
 		r.Verdict = "passed: only documentation differs, nothing was compared"
 	default:
-		r.Passed = true
-		r.Verdict = fmt.Sprintf("passed: %d checks", passed)
+		r.Verdict = fmt.Sprintf("passed: %d checks", n[Passed])
 	}
 }

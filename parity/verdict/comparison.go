@@ -134,25 +134,18 @@ func (c *Comparison) Extent() string {
 
 // Title names the comparison.
 func (c *Comparison) Title() string {
-	title := fmt.Sprintf("%s against %s", c.Got, c.Want)
-	if c.Detail != "" {
-		title += ", " + c.Detail
-	}
-	return title
+	return strings.TrimSuffix(fmt.Sprintf("%s against %s, %s", c.Got, c.Want, c.Detail), ", ")
 }
 
 // Cases are the rollouts of a comparison, or the comparison itself if it has none.
 func (c *Comparison) Cases() []Case {
-	class := c.Kind + "." + c.Got + "." + c.Want
-	if c.Detail != "" {
-		class += "." + c.Detail
-	}
+	class := strings.TrimSuffix(strings.Join([]string{c.Kind, c.Got, c.Want, c.Detail}, "."), ".")
 	outcome, why := c.judge()
 	whole := Case{Class: class, Name: "comparison", Outcome: outcome, Message: why, Lacks: c.Lacks}
+	if outcome == Different {
+		whole.Outcome = Failed
+	}
 	if c.Report == nil || outcome != Equal && outcome != Different {
-		if whole.Outcome == Different {
-			whole.Outcome = Failed
-		}
 		return []Case{whole}
 	}
 	var cases []Case
@@ -174,7 +167,6 @@ func (c *Comparison) Cases() []Case {
 		cases = append(cases, one)
 	}
 	if outcome == Different && !failed { // a budget
-		whole.Outcome = Failed
 		cases = append(cases, whole)
 	}
 	return cases

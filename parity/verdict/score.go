@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"math"
 	"strings"
 	"text/tabwriter"
 )
@@ -24,9 +24,6 @@ type Score struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-// RightShare is the share of the faults whose stage must be named rightly.
-const RightShare = 0.95
-
 // Counts are how many faults were caught, and how many of their stages were named
 // rightly.
 func (s *Score) Counts() (caught, right int) {
@@ -41,14 +38,8 @@ func (s *Score) Counts() (caught, right int) {
 	return caught, right
 }
 
-// MayBeWrong is how many of n stages may be named wrongly.
-func MayBeWrong(n int) int {
-	wrong := 0
-	for float64(n-wrong-1) >= RightShare*float64(n) {
-		wrong++
-	}
-	return wrong
-}
+// MayBeWrong is how many of n stages may be named wrongly: no more than 5 %.
+func MayBeWrong(n int) int { return n - int(math.Ceil(0.95*float64(n))) }
 
 // Err is nil if all faults were caught, enough stages were named rightly, and there
 // was no false alarm.
@@ -58,15 +49,9 @@ func (s *Score) Err() error { return s.Judge(MayBeWrong(len(s.Mutants))) }
 func (s *Score) Judge(wrong int) error {
 	caught, right := s.Counts()
 	var errs []error
-	for _, alarm := range s.Alarms {
-		errs = append(errs, errors.New("false alarm: "+alarm))
-	}
-	for i := range s.Mutants {
-		switch m := &s.Mutants[i]; {
-		case m.Error != "":
-			errs = append(errs, fmt.Errorf("%s could not be tried: %s", m.Name, m.Error))
-		case !m.Caught:
-			errs = append(errs, fmt.Errorf("%s was not caught", m.Name))
+	for _, k := range s.Cases() {
+		if k.Outcome == Failed {
+			errs = append(errs, errors.New(k.Name+": "+k.Message))
 		}
 	}
 	if n := len(s.Mutants); right < n-wrong {
@@ -84,12 +69,11 @@ func (s *Score) Cases() []Case {
 	for _, alarm := range s.Alarms {
 		cases = append(cases, Case{Class: "mutants", Name: "no fault", Outcome: Failed, Message: "false alarm: " + alarm})
 	}
-	for i := range s.Mutants {
-		m := &s.Mutants[i]
+	for _, m := range s.Mutants {
 		one := Case{Class: "mutants", Name: m.Name, Outcome: Passed, Seconds: m.Seconds}
 		switch {
 		case m.Error != "":
-			one.Outcome, one.Message = Failed, m.Error
+			one.Outcome, one.Message = Failed, "could not be tried: "+m.Error
 		case !m.Caught:
 			one.Outcome, one.Message = Failed, "not caught: "+m.Title
 		case !m.Right: // allowed for a few
@@ -102,42 +86,40 @@ func (s *Score) Cases() []Case {
 
 // WriteTable writes the faults as a table: Markdown, or plain text.
 func (s *Score) WriteTable(w io.Writer, markdown bool) error {
-	rows := [][]string{{"fault", "what is wrong", "engine", "caught", "stage", "named", "rollouts", "steps"}}
-	word := func(yes bool) string {
-		if yes {
-			return "yes"
+	titled := func(name, title string) string {
+		if markdown { // else it is too long for a terminal
+			return name + "\t" + title
 		}
-		return "NO"
+		return name
 	}
-	for i := range s.Mutants {
-		m := &s.Mutants[i]
-		caught, named := word(m.Caught), m.Named
-		if m.Error != "" {
+	lines := []string{titled("fault", "what is wrong") + "\tengine\tcaught\tstage\tnamed\trollouts\tsteps"}
+	for _, m := range s.Mutants {
+		caught, named := "NO", m.Named
+		switch {
+		case m.Error != "":
 			caught = "not tried"
+		case m.Caught && !m.Right:
+			caught, named = "yes", "✗ "+named
+		case m.Caught:
+			caught = "yes"
 		}
-		if m.Caught && !m.Right {
-			named = "✗ " + named
-		}
-		rows = append(rows, []string{m.Name, m.Title, m.Engine, caught, m.Stage, named, fmt.Sprint(m.Rollouts), fmt.Sprint(m.Steps)})
+		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%d", titled(m.Name, m.Title), m.Engine, caught, m.Stage, named, m.Rollouts, m.Steps))
 	}
 	var b strings.Builder
-	plain := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for i, row := range rows {
-		if !markdown {
-			row = slices.Delete(row, 1, 2) // too long for a terminal
-			fmt.Fprintln(plain, strings.Join(row, "\t"))
-			continue
+	if markdown {
+		cells := strings.NewReplacer("|", `\|`, "\t", " | ")
+		for i, line := range lines {
+			b.WriteString("| " + cells.Replace(line) + " |\n")
+			if i == 0 {
+				b.WriteString("|---|---|---|---|---|---|--:|--:|\n")
+			}
 		}
-		for _, cell := range row {
-			b.WriteString("| " + strings.ReplaceAll(cell, "|", `\|`) + " ")
-		}
-		b.WriteString("|\n")
-		if i == 0 {
-			b.WriteString("|---|---|---|---|---|---|--:|--:|\n")
-		}
+	} else {
+		plain := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(plain, strings.Join(lines, "\n"))
+		plain.Flush()
 	}
-	plain.Flush()
-	b.WriteString("\nRun without a fault: " + strings.Join(s.Clean, ", ") + ".\n\n" + s.Origin() + "\n\n" + s.Totals() + "\n")
+	fmt.Fprintf(&b, "\nRun without a fault: %s.\n\n%s\n\n%s\n", strings.Join(s.Clean, ", "), s.Origin(), s.Totals())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -155,11 +137,7 @@ func (s *Score) Origin() string {
 func (s *Score) Totals() string {
 	caught, right := s.Counts()
 	n := len(s.Mutants)
-	share := 0.0
-	if n > 0 {
-		share = 100 * float64(right) / float64(n)
-	}
-	text := fmt.Sprintf("%d of %d faults caught; the stage named rightly for %d (%.1f %%); ", caught, n, right, share)
+	text := fmt.Sprintf("%d of %d faults caught; the stage named rightly for %d (%.1f %%); ", caught, n, right, 100*float64(right)/float64(max(n, 1)))
 	if len(s.Alarms) == 0 {
 		return text + fmt.Sprintf("no alarm in %d runs without a fault.", len(s.Clean))
 	}

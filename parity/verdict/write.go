@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"lockstep/internal/fileio"
@@ -38,188 +39,160 @@ func Clear(dir string) error {
 // Write writes the result as JSON and JUnit XML. Each file appears whole or not at
 // all.
 func (r *Result) Write(dir string) error {
-	if err := fileio.Write(filepath.Join(dir, JUnitName), r.writeJUnit); err != nil {
+	junit, err := xml.MarshalIndent(r.junit(), "", " ")
+	if err != nil {
 		return err
 	}
-	return fileio.Write(filepath.Join(dir, JSONName), func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", " ")
-		return e.Encode(r)
-	})
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		fileio.WriteFile(filepath.Join(dir, JUnitName), slices.Concat([]byte(xml.Header), junit, []byte("\n"))),
+		fileio.WriteFile(filepath.Join(dir, JSONName), append(text, '\n')),
+	)
 }
 
-// The elements of JUnit's XML, as most programs read it: attributes in the order of
-// its schema.
-type (
-	junitCounts struct {
-		Name     string `xml:"name,attr"`
-		Tests    int    `xml:"tests,attr"`
-		Failures int    `xml:"failures,attr"`
-		Errors   int    `xml:"errors,attr"`
-		Skipped  int    `xml:"skipped,attr"`
-		Time     string `xml:"time,attr"`
-	}
-	junitSuites struct {
-		XMLName xml.Name `xml:"testsuites"`
-		junitCounts
-		Suites []junitSuite `xml:"testsuite"`
-	}
-	junitSuite struct {
-		junitCounts
-		Timestamp  string          `xml:"timestamp,attr"`
-		Hostname   string          `xml:"hostname,attr"`
-		Properties []junitProperty `xml:"properties>property"`
-		Cases      []junitCase     `xml:"testcase"`
-		Output     string          `xml:"system-out,omitempty"`
-	}
-	junitProperty struct {
-		Name  string `xml:"name,attr"`
-		Value string `xml:"value,attr"`
-	}
-	junitCase struct {
-		Class   string        `xml:"classname,attr"`
-		Name    string        `xml:"name,attr"`
-		Time    string        `xml:"time,attr"`
-		Skipped *junitMessage `xml:"skipped"`
-		Error   *junitMessage `xml:"error"`
-		Failure *junitMessage `xml:"failure"`
-	}
-	junitMessage struct {
-		Message string `xml:"message,attr"`
-		Type    string `xml:"type,attr,omitempty"`
-		Text    string `xml:",chardata"`
-	}
-)
+// A node is an element of JUnit's XML.
+type node struct {
+	XMLName xml.Name
+	Attrs   []xml.Attr `xml:",any,attr"`
+	Text    string     `xml:",chardata"`
+	Nodes   []node
+}
 
-// writeJUnit writes a suite for each check. A check that failed as a whole has a case
-// of its own for that, an error.
-func (r *Result) writeJUnit(w io.Writer) error {
+// newNode makes an element; its attributes are names, each with its value.
+func newNode(name, text string, nodes []node, attributes ...any) node {
+	n := node{XMLName: xml.Name{Local: name}, Text: text, Nodes: nodes}
+	for pair := range slices.Chunk(attributes, 2) {
+		n.Attrs = append(n.Attrs, xml.Attr{Name: xml.Name{Local: pair[0].(string)}, Value: fmt.Sprint(pair[1])})
+	}
+	return n
+}
+
+// junit is a result as most programs read JUnit's XML, attributes in the order of its schema:
+// a suite for each check. One that failed as a whole has a case of its own for that, an error.
+func (r *Result) junit() node {
 	seconds := func(s float64) string { return fmt.Sprintf("%.3f", s) }
-	all := junitSuites{junitCounts: junitCounts{Name: "lockstep gate", Time: seconds(r.Seconds)}}
+	counted := func(name string, took float64, n map[string]int) []any {
+		return []any{"name", name, "tests", n["testcase"], "failures", n["failure"], "errors", n["error"], "skipped", n["skipped"], "time", seconds(took)}
+	}
+	elements := map[string]string{Failed: "failure", NotRun: "skipped", NotApplicable: "skipped"}
+	types := map[string][]any{"failure": {"type", "difference"}, "error": {"type", "check"}}
+	var suites []node
+	total := map[string]int{}
 	for i := range r.Checks {
-		c := &r.Checks[i]
-		s := junitSuite{
-			junitCounts: junitCounts{Name: c.Name, Time: seconds(c.Seconds)}, Timestamp: r.Start.Format("2006-01-02T15:04:05"), Hostname: "localhost",
-			Properties: []junitProperty{{"outcome", c.Outcome}, {"command", c.Command}, {"base", r.Change.Base}, {"commit", r.Change.Head}},
-			Output:     c.Output,
+		c, n := &r.Checks[i], map[string]int{}
+		var properties []node
+		for _, p := range [][2]string{{"outcome", c.Outcome}, {"command", c.Command}, {"base", r.Change.Base}, {"commit", r.Change.Head}} {
+			properties = append(properties, newNode("property", "", nil, "name", p[0], "value", p[1]))
+		}
+		nodes := []node{newNode("properties", "", properties)}
+		add := func(class, name string, took float64, element, text string) {
+			var outcome []node
+			if first, _, _ := strings.Cut(text, "\n"); element != "" {
+				outcome = append(outcome, newNode(element, text, nil, append([]any{"message", first}, types[element]...)...))
+			}
+			nodes = append(nodes, newNode("testcase", "", outcome, "classname", class, "name", name, "time", seconds(took)))
+			for _, count := range []map[string]int{n, total} {
+				count["testcase"]++
+				count[element]++
+			}
 		}
 		for _, k := range c.Cases {
-			one := junitCase{Class: c.Name + "." + k.Class, Name: k.Name, Time: seconds(k.Seconds)}
-			first, _, _ := strings.Cut(k.Message, "\n")
-			switch k.Outcome {
-			case Failed:
-				one.Failure = &junitMessage{Message: first, Type: "difference", Text: k.Message}
-				s.Failures++
-			case NotRun, NotApplicable:
-				one.Skipped = &junitMessage{Message: first, Text: k.Message}
-				s.Skipped++
-			}
-			s.Cases = append(s.Cases, one)
+			add(c.Name+"."+k.Class, k.Name, k.Seconds, elements[k.Outcome], k.Message)
 		}
-		whole := junitCase{Class: c.Name, Name: "check", Time: seconds(0)}
 		switch {
-		case c.Outcome == Failed && s.Failures == 0:
-			whole.Error = &junitMessage{Message: strings.SplitN(c.Why, "\n", 2)[0], Type: "check", Text: c.Why}
-			s.Errors++
-			s.Cases = append(s.Cases, whole)
+		case c.Outcome == Failed && n["failure"] == 0:
+			add(c.Name, "check", 0, "error", c.Why)
 		case c.Outcome == NotRun:
-			whole.Skipped = &junitMessage{Message: c.Why}
-			s.Skipped++
-			s.Cases = append(s.Cases, whole)
+			add(c.Name, "check", 0, "skipped", c.Why)
 		}
-		s.Tests = len(s.Cases)
-		all.Tests += s.Tests
-		all.Failures += s.Failures
-		all.Errors += s.Errors
-		all.Skipped += s.Skipped
-		all.Suites = append(all.Suites, s)
+		if c.Output != "" {
+			nodes = append(nodes, newNode("system-out", c.Output, nil))
+		}
+		suites = append(suites, newNode("testsuite", "", nodes, append(counted(c.Name, c.Seconds, n), "timestamp", r.Start.Format("2006-01-02T15:04:05"), "hostname", "localhost")...))
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", " ")
-	if err := e.Encode(all); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return newNode("testsuites", "", suites, counted("lockstep gate", r.Seconds, total)...)
 }
 
 // MaxShown is how many failures of a check the text shows; the files have all.
 const MaxShown = 5
 
+// some are the first of lines, indented, and how many more there are.
+func some(lines []string, n int) string {
+	text := strings.Join(lines[:min(len(lines), n)], "\n")
+	if more := len(lines) - n; more > 0 {
+		text += fmt.Sprintf("\nand %d more", more)
+	}
+	return indented(text)
+}
+
+func indented(text string) (out string) {
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		out += "      " + strings.TrimRight(line, "\n") + "\n"
+	}
+	return out
+}
+
 // WriteText writes a check that has ended as people read it: a line, and for a failure
 // what failed.
 func (c *Check) WriteText(w io.Writer) error {
-	var b strings.Builder
 	word := map[string]string{Passed: "ok", Failed: "FAIL", NotRun: "–"}[c.Outcome]
-	fmt.Fprintf(&b, "%-5s %-20s", word, c.Name)
+	text := fmt.Sprintf("%-5s %-20s", word, c.Name)
 	if c.Outcome == NotRun {
-		fmt.Fprintf(&b, " not run: %s\n", c.Why)
+		text += " not run: " + c.Why
 	} else {
-		fmt.Fprintf(&b, " %6d cases %7.1f s", c.Count(Passed)+c.Count(Failed), c.Seconds)
-		if n := c.Count(NotRun); n > 0 {
-			fmt.Fprintf(&b, ", %d not run", n)
-		}
-		if n := c.Count(NotApplicable); n > 0 {
-			fmt.Fprintf(&b, ", %d not applicable", n)
+		text += fmt.Sprintf(" %6d cases %7.1f s", c.Count(Passed)+c.Count(Failed), c.Seconds)
+		for _, outcome := range []string{NotRun, NotApplicable} {
+			if n := c.Count(outcome); n > 0 {
+				text += fmt.Sprintf(", %d %s", n, outcome)
+			}
 		}
 		if c.Note != "" {
-			b.WriteString("; " + c.Note)
-		}
-		b.WriteByte('\n')
-	}
-	indent := func(text string) {
-		for line := range strings.Lines(strings.TrimRight(text, "\n")) {
-			b.WriteString("      " + strings.TrimRight(line, "\n") + "\n")
+			text += "; " + c.Note
 		}
 	}
+	text += "\n"
 	if c.Outcome == Failed {
-		indent(c.Why)
-		shown := 0
-		for i := range c.Cases {
-			k := &c.Cases[i]
-			if k.Outcome != Failed {
-				continue
-			}
-			if shown++; shown > MaxShown {
-				indent(fmt.Sprintf("and %d more", c.Count(Failed)-MaxShown))
-				break
-			}
-			indent(k.Class + " " + k.Name + ": " + k.Message)
-		}
-		if c.Output != "" && shown == 0 {
-			indent(c.Output)
+		failures := c.Failures()
+		text += indented(c.Why) + some(failures, MaxShown)
+		if len(failures) == 0 {
+			text += indented(c.Output)
 		}
 		if c.Command != "" {
-			indent("repeat: " + c.Command)
+			text += indented("repeat: " + c.Command)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, text)
 	return err
 }
 
-// WriteSkips writes what was not run, with each reason once.
-func (r *Result) WriteSkips(w io.Writer) error {
-	type reason struct{ check, message string }
-	count := map[reason]int{}
-	var order []reason
-	for i := range r.Checks {
-		for _, k := range r.Checks[i].Cases {
-			if k.Outcome != NotRun {
+// WriteText writes what differs, and what that calls for.
+func (c *Change) WriteText(w io.Writer) error {
+	_, err := io.WriteString(w, c.Why+"\n"+some(c.Files, 20))
+	return err
+}
+
+// A Skip is why some cases of a check were not run.
+type Skip struct {
+	Check, Message string
+	Count          int // of the cases
+}
+
+// Skips are the reasons for which cases have one of some outcomes, each once.
+func (r *Result) Skips(outcomes ...string) (all []Skip) {
+	for _, c := range r.Checks {
+		for _, k := range c.Cases {
+			if !slices.Contains(outcomes, k.Outcome) {
 				continue
 			}
-			key := reason{r.Checks[i].Name, k.Message}
-			if count[key]++; count[key] == 1 {
-				order = append(order, key)
+			i := slices.IndexFunc(all, func(s Skip) bool { return s.Check == c.Name && s.Message == k.Message })
+			if i < 0 {
+				i, all = len(all), append(all, Skip{Check: c.Name, Message: k.Message})
 			}
+			all[i].Count++
 		}
 	}
-	for _, key := range order {
-		if _, err := fmt.Fprintf(w, "not run: %s, %d cases: %s\n", key.check, count[key], strings.ReplaceAll(key.message, "\n", " ")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all
 }

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"io"
-
 	"lockstep"
 	"lockstep/export"
 	"lockstep/internal/fileio"
@@ -60,8 +58,5 @@ func exported(_ *task, p *lockstep.Network, q struct{ File string }, _ []byte) (
 	if err != nil {
 		return nil, err
 	}
-	return nothing{}, fileio.Write(q.File, func(w io.Writer) error {
-		_, err := w.Write(source)
-		return err
-	})
+	return nothing{}, fileio.WriteFile(q.File, source)
 }

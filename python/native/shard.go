@@ -51,17 +51,12 @@ func planShards(t *task, q planRequest) (any, error) {
 	if q.Profile == "host" {
 		q.Profile = reference.HostProfile().String()
 	}
-	in, err := q.Inputs.Absolute()
-	if err != nil {
-		return nil, err
-	}
-	o, err := in.Open(t, q.Workers)
+	o, err := q.Inputs.Open(t, q.Workers)
 	if err != nil {
 		return nil, err
 	}
 	defer o.Close()
-	in.Engine, in.Python, o.Plan.Shards = o.Simulator.Name(), "", q.Shards // a shard runs in its machine's Python
-	if err := runs.WritePlan(q.Out, o.Plan, in); err != nil {
+	if err := o.WritePlan(q.Out, q.Shards); err != nil {
 		return nil, usage(err)
 	}
 	return planAnswer{o.Plan.Key(), o.Plan.Rollouts(), append(notices, o.Notices...)}, nil
@@ -77,18 +72,8 @@ type shardRequest struct {
 
 // runShard computes one part and answers with its file.
 func runShard(t *task, q shardRequest) (any, error) {
-	in, err := runs.ReadInputs(q.Out)
-	if err != nil {
-		return nil, err
-	}
-	if q.Model != "" {
-		in.Model = q.Model
-	}
-	if len(q.Data) > 0 {
-		in.Data = q.Data
-	}
-	in.Python = q.Python
-	return runs.RunShard(t, q.Out, q.Index, in, q.Workers, func() { t.done.Add(1) })
+	here := runs.Inputs{Model: q.Model, Data: q.Data, Python: q.Python}
+	return runs.RunShard(t, q.Out, q.Index, here, q.Workers, func() { t.done.Add(1) })
 }
 
 type mergeAnswer struct {
