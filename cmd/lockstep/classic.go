@@ -115,11 +115,8 @@ func (c *rolloutCommand) classic(env *environment) error {
 		bar.Add(n)
 	}
 	bar.Clear()
-	switch {
-	case err != nil && env.ctx.Err() != nil:
-		return env.interrupted("nothing is kept")
-	case err != nil:
-		return err
+	if err != nil {
+		return env.ended(err, "nothing is kept")
 	}
 	t, seconds := v.Totals(), time.Since(start).Seconds()
 	sum, episodes := 0.0, int64(0)

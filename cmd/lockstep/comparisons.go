@@ -100,14 +100,11 @@ type smallest interface {
 
 // kept keeps a case, unless shrinking it failed.
 func (p *comparisons) kept(small smallest, text string, err error) error {
-	if p.env.ctx.Err() != nil {
-		return p.env.interrupted(noReport)
-	}
 	if err == nil {
 		err = small.Save(p.keep)
 	}
 	if err != nil {
-		return fmt.Errorf("--keep: %w", err)
+		return p.env.ended(fmt.Errorf("--keep: %w", err), noReport)
 	}
 	out := io.Writer(p.env.stdout)
 	if p.output.JSON {
