@@ -187,9 +187,9 @@ func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []
 	return nil, nil, err
 }
 
-// CommonProfile is the arithmetic of the engine in a list that has no other, which all
-// others then compute with; the host's where there is none.
-func CommonProfile(list []*Engine, model string) lockstep.Profile {
+// Common is the profile that all engines of a list can compute with: that of the one
+// whose arithmetic is its machine's, if it runs here, or else the host's.
+func Common(list []*Engine, model string) lockstep.Profile {
 	host := reference.HostProfile()
 	for _, e := range list {
 		if !e.Own {

@@ -80,7 +80,7 @@ func (c *benchCommand) Run(env *environment) error {
 		return err
 	}
 	b := &bench{env: env, peak: kernels.Peak, Machine: machine{
-		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: engines.CommonProfile(engines.Tried(), model)}}
+		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: engines.Common(engines.Tried(), model)}}
 	if err := b.load(data, c.Jobs); err != nil {
 		return err
 	}
@@ -149,9 +149,6 @@ func (b *bench) enter(name string, cores, jobs int, run func([]lockstep.Job) ([]
 	return k
 }
 
-// networkTimer is a simulator that knows how long it was inside the network.
-type networkTimer interface{ NetworkTime() time.Duration }
-
 // enterEngines enters each engine with one thread and, where it has several, with all. The
 // first of them is the reference.
 func (b *bench) enterEngines(config engines.Config) error {
@@ -176,7 +173,7 @@ func (b *bench) enterEngines(config engines.Config) error {
 				b.enter("ONNX Runtime, naive batch", 1, 32, b.rolledOut(s, 0))
 			}
 			k := b.enter(e.Name, config.Workers, jobs, run)
-			timer, ok := s.(networkTimer)
+			timer, ok := s.(interface{ NetworkTime() time.Duration }) // inside the network
 			if !ok {
 				break // it has one thread, or is not made of any
 			}

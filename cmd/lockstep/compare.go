@@ -110,7 +110,7 @@ func (c *compareCommand) prepare(p *comparisons, list []*engines.Engine, files f
 			return nil, err
 		}
 		if !asked {
-			profile = engines.CommonProfile(list, modelPath)
+			profile = engines.Common(list, modelPath)
 		}
 		all = openAll(list, engines.Config{Model: modelPath, Profile: profile, Workers: c.Workers}, c.Inexact, p.asked)
 		p.env.atEnd(func() { closeAll(all...) })

@@ -50,8 +50,8 @@ func (c *gateCommand) Run(env *environment) error {
 		Root: root, Base: c.Base, All: c.All, Require: require,
 		RequireHardware: c.RequireHardware, Limit: c.Limit, Program: gateProgram, Out: env.stdout,
 	})
-	if err != nil || env.ctx.Err() != nil {
-		return env.ended(err, "there is no verdict, and nothing is written")
+	if err := env.ended(err, "there is no verdict, and nothing is written"); err != nil {
+		return err
 	}
 	for _, s := range result.Skips(verdict.NotRun) {
 		fmt.Fprintf(env.stdout, "not run: %s, %d cases: %s\n", s.Check, s.Count, strings.ReplaceAll(s.Message, "\n", " "))
