@@ -55,9 +55,9 @@ func ClassicNamed(name string) (*ClassicEngine, error) {
 	return nil, fmt.Errorf("no engine %q computes classic control: there are %s", name, strings.Join(names, ", "))
 }
 
-// OpenClassic makes the engine of that name; the last one that can run for "".
+// OpenClassic makes the engine of that name; the last one that can run for Auto, or for "".
 func OpenClassic(name string, workers int) (classic.Engine, error) {
-	if name != "" {
+	if name != "" && name != Auto {
 		e, err := ClassicNamed(name)
 		if err != nil {
 			return nil, err

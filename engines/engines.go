@@ -187,6 +187,22 @@ func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []
 	return nil, nil, err
 }
 
+// Common is the profile that all engines of a list can compute with: that of the one
+// whose arithmetic is its machine's, if it runs here, or else the host's.
+func Common(list []*Engine, model string) lockstep.Profile {
+	host := reference.HostProfile()
+	for _, e := range list {
+		if !e.Own {
+			continue
+		}
+		if s, err := e.Open(Config{Model: model, Profile: host, Workers: 1}); err == nil {
+			defer Close(s)
+			return s.Profile()
+		}
+	}
+	return host
+}
+
 // Absent is nil if the engine can run here; a *want.Error if it need not; and another
 // error if what it wants is required, or here although the engine says that it is not.
 func (e *Engine) Absent() error {

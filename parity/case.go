@@ -112,16 +112,14 @@ func (c *Case) Replay() string {
 // Results is what an engine computes of tasks, to be kept with a case or compared with
 // what was.
 func Results(ctx context.Context, e Engine, tasks []Task) ([]CaseResult, error) {
-	rolling := make([]uint64, len(tasks))
 	results := make([]CaseResult, len(tasks))
 	observe := func(i int, s *schema.Step) {
 		s.Sum(schema.XXH64)
 		results[i].Steps++
-		rolling[i] = e.Schema().Roll(schema.XXH64, rolling[i], s)
+		results[i].Hash = trace.Hex(e.Schema().Roll(schema.XXH64, uint64(results[i].Hash), s))
 	}
 	for i, end := range e.Run(ctx, tasks, observe) {
-		results[i].Hash, results[i].Error = trace.Hex(rolling[i]), end.Err != nil
-		results[i].Outcome = Floats(end.Outcome)
+		results[i].Error, results[i].Outcome = end.Err != nil, Floats(end.Outcome)
 	}
 	return results, ctx.Err()
 }

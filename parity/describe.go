@@ -6,132 +6,100 @@ import (
 	"lockstep/parity/schema"
 )
 
-// describe repeats a task up to a finding, and describes it in full. For the first
-// divergence it makes the plot.
-func (c *comparison) describe(o *result, f Finding, plot bool) (*Divergence, error) {
-	t := &o.block[o.at]
-	p, forced := o.first, false
-	if !slices.Contains(p.findings, f) || c.opts.Inexact && o.second != nil && slices.Contains(o.second.findings, f) {
-		p, forced = o.second, o.teacher != nil
+// describe repeats the task of the first divergence of a stage, describes it in full, and
+// enters it into the report; for the first of all it makes the plot. What is more than
+// maxDetails is left out.
+func (c *comparison) describe(o *result, d *Divergence) error {
+	r, t := c.report, &o.block[o.at]
+	if r.First != nil && len(r.Others) == maxDetails-1 {
+		return nil
 	}
-	var d *Divergence
 	var pair [2]*schema.Step
-	if i := slices.IndexFunc(p.special, func(d *Divergence) bool { return d.Stage == f.Stage }); i >= 0 {
-		d = p.special[i]
-	} else {
+	if at := c.family.Schema.Index(d.Stage); at >= 0 {
 		var err error
-		if d, pair, err = c.repeated(o, p.evidence[f.Stage], f, forced); err != nil {
-			return nil, err
+		if pair, err = c.repeated(o, d, at); err != nil {
+			return err
 		}
-		d.Rollout, d.Key, d.Step, d.Stage = rolloutText(c.family.Schema, t.Key), t.Key, f.Step, f.Stage
-		if c.family.Explain != nil && pair[wanted] != nil && pair[gotten] != nil {
+		if pair[wanted] != nil && pair[gotten] != nil {
 			d.Explanation = c.family.Explain(pair[wanted], pair[gotten])
 		}
 	}
-	d.Forced = forced
 	if c.opts.Replay != nil && t.Job != nil {
 		d.Replay = c.opts.Replay(t)
 	}
-	if !plot || f.Stage == c.family.Schema.Key[0] {
-		return d, nil
+	if r.First != nil {
+		r.Others = append(r.Others, d)
+		return nil
 	}
-	return d, c.plot(t, d, pair)
+	if r.First = d; d.Stage != c.family.Schema.Key[0] {
+		want, got := sides(o.first, &o.first.held.digests, &o.first.running.digests)
+		r.Plot = &Plot{Rollout: d.Rollout, Step: d.Step, Charts: c.family.Plot(t, [2]*schema.Digests{want, got}, pair)}
+	}
+	return nil
 }
 
-// repeated looks for a finding again, in full: first in the rollout alone, then in the
-// batch that it was found in.
-func (c *comparison) repeated(o *result, known [2]*schema.Step, f Finding, forced bool) (d *Divergence, pair [2]*schema.Step, err error) {
-	at := c.family.Schema.Index(f.Stage)
+// repeated looks for a divergence again, and fills it in: first in the rollout alone, then
+// in the batch that it was found in.
+func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema.Step, err error) {
 	g := &c.family.Schema.Stages[at]
-	for _, alone := range []bool{true, false} {
-		if !alone && (forced || len(o.block) == 1) {
+	for i, neighbours := range []int{0, len(o.block) - 1} {
+		if i > 0 && (neighbours == 0 || d.Forced) {
 			break
 		}
-		shown := true
 		for side := range pair {
-			if pair[side], err = c.fetch(side, o, f.Step, forced, alone); err != nil {
-				return nil, pair, err
+			if pair[side], err = c.fetch(side, o, d, neighbours == 0); err != nil {
+				return pair, err
 			}
-			s := pair[side]
-			shown = shown && s != nil && s.Has.Has(at) == known[side].Has.Has(at) && s.Bits[at] == known[side].Bits[at]
 		}
-		if !shown {
+		if pair[wanted] == nil || pair[gotten] == nil {
 			continue
 		}
-		if d = diffStage(g, at, pair[wanted], pair[gotten]); d != nil {
-			if !alone {
-				d.Neighbours = len(o.block) - 1
-			}
-			return d, pair, nil
+		if again := diffDigests(g, at, pair[wanted], pair[gotten]); again != nil && again.Want == d.Want && again.Got == d.Got {
+			full := diffStage(g, at, pair[wanted], pair[gotten])
+			d.Index, d.Element, d.Values, d.Want, d.Got, d.ULPs = full.Index, full.Element, full.Values, full.Want, full.Got, full.ULPs
+			d.Neighbours = neighbours
+			return pair, nil
 		}
 	}
-	d = diffStage(g, at, known[wanted], known[gotten])
 	d.Unrepeated = true
-	return d, pair, nil
+	return pair, nil
 }
 
-// fetch gets one step of a task, in full where the side has it, or nil if it is not
+// fetch gets the step of a divergence, in full where the side has it, or nil if it is not
 // there any more.
-func (c *comparison) fetch(side int, o *result, step int, forced, alone bool) (*schema.Step, error) {
+func (c *comparison) fetch(side int, o *result, d *Divergence, alone bool) (found *schema.Step, err error) {
 	tasks, at := slices.Clone(o.block), o.at
 	if alone {
 		tasks, at = tasks[at:at+1], 0
 	}
-	tasks[at].Until = step + 1
-	if forced && side == c.running {
+	if d.Forced && side == c.running {
 		tasks[at].Teacher = o.teacher
 	}
-	var found *schema.Step
-	_, err := c.sources[side].play(c.ctx, tasks, true, func(i int, s *schema.Step) {
-		if i == at && s.Index == step && found == nil {
+	_, err = c.play(side, tasks, true, func(i int, s *schema.Step) {
+		if i == at && s.Index == d.Step && found == nil {
 			found = s.Clone()
 		}
 	})
 	return found, err
 }
 
-// plot fills in the report's plot.
-func (c *comparison) plot(t *Task, d *Divergence, at [2]*schema.Step) error {
-	var both [2]*schema.Digests
-	for side := range c.sources {
-		rollouts, err := c.collect(side, []Task{*t}, false)
-		if err != nil {
-			return err
-		}
-		digests := &rollouts[0].digests
-		for i := range digests.Len() {
-			if digests.At(i).Index != c.family.Schema.First+i {
-				digests.Cut(i)
-				break
-			}
-		}
-		both[side] = digests
-	}
-	draw := c.family.Plot
-	if draw == nil {
-		draw = c.family.plotEffects
-	}
-	c.report.Plot = &Plot{Rollout: d.Rollout, Step: d.Step, Charts: draw(t, both, at)}
-	return nil
-}
-
 // plotEffects draws the stages with an effect.
 func (f *Family) plotEffects(_ *Task, sides [2]*schema.Digests, _ [2]*schema.Step) (charts []Chart) {
-	for i := range f.Schema.Stages {
-		if g := &f.Schema.Stages[i]; g.Effect {
-			charts = append(charts, Chart{Label: g.Name, First: f.Schema.First, Lines: []Line{
-				{"wanted", f.Column(sides[wanted], g.Name)}, {"got", f.Column(sides[gotten], g.Name)},
-			}})
+	for _, g := range f.Schema.Stages {
+		if g.Effect {
+			charts = append(charts, Chart{Label: g.Name, First: f.Schema.First, Lines: f.Lines(sides, g.Name)})
 		}
 	}
 	return charts
 }
 
-// Column are a rollout's values of a stage that is a number.
-func (f *Family) Column(d *schema.Digests, stage string) (column []Float) {
-	i := f.Schema.Index(stage)
-	for k := range d.Len() {
-		column = append(column, Float(f.Schema.Stages[i].Type.Float(d.At(k).Bits[i])))
+// Lines are both sides' values of a stage that is a number, at steps of which none before is lacking.
+func (f *Family) Lines(sides [2]*schema.Digests, stage string) []Line {
+	lines, i := []Line{{Name: "wanted"}, {Name: "got"}}, f.Schema.Index(stage)
+	for side, d := range sides {
+		for k := 0; k < d.Len() && d.At(k).Index == f.Schema.First+k; k++ {
+			lines[side].Values = append(lines[side].Values, Float(f.Schema.Stages[i].Type.Float(d.At(k).Bits[i])))
+		}
 	}
-	return column
+	return lines
 }

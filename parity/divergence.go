@@ -41,19 +41,18 @@ type Divergence struct {
 
 // Place says where it is: "route 00000, controller pid, step 101, stage logits, index 7".
 func (d *Divergence) Place() string {
-	var b strings.Builder
-	b.WriteString(d.Rollout)
+	text := d.Rollout
 	if d.Step >= 0 {
-		fmt.Fprintf(&b, ", step %d", d.Step)
+		text += fmt.Sprintf(", step %d", d.Step)
 	}
-	fmt.Fprintf(&b, ", stage %s", d.Stage)
+	text += ", stage " + d.Stage
 	if d.Index >= 0 {
-		fmt.Fprintf(&b, ", index %d", d.Index)
+		text += fmt.Sprintf(", index %d", d.Index)
 	}
 	if d.Element != "" {
-		fmt.Fprintf(&b, " (%s)", d.Element)
+		text += " (" + d.Element + ")"
 	}
-	return strings.TrimPrefix(b.String(), ", ")
+	return strings.TrimPrefix(text, ", ")
 }
 
 // Repeated says what is to be said of a difference that was not simply there again, or "".
@@ -70,24 +69,23 @@ func (d *Divergence) Repeated() string {
 }
 
 func (d *Divergence) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: want %s, got %s", d.Place(), d.Want, d.Got)
+	text := fmt.Sprintf("%s: want %s, got %s", d.Place(), d.Want, d.Got)
 	if d.ULPs > 0 {
-		fmt.Fprintf(&b, ", %d ulp apart", d.ULPs)
+		text += fmt.Sprintf(", %d ulp apart", d.ULPs)
 	}
 	if d.Values > 1 {
-		fmt.Fprintf(&b, ", %d values differ", d.Values)
+		text += fmt.Sprintf(", %d values differ", d.Values)
 	}
-	if text := d.Repeated(); text != "" {
-		b.WriteString("; " + text)
+	if repeated := d.Repeated(); repeated != "" {
+		text += "; " + repeated
 	}
 	if d.Explanation != nil {
-		fmt.Fprintf(&b, "\n%v", d.Explanation)
+		text += "\n" + d.Explanation.String()
 	}
 	if d.Replay != "" {
-		fmt.Fprintf(&b, "\nreplay: %s", d.Replay)
+		text += "\nreplay: " + d.Replay
 	}
-	return b.String()
+	return text
 }
 
 // rolloutText names a rollout by the words of its key: "route 00000, controller pid".
@@ -163,17 +161,50 @@ func Farthest(t schema.Type, a, b []byte) (d Difference, ok bool) {
 		return d, false
 	}
 	for i := 0; i < len(a); i += t.Size() {
-		x, y := t.Bits(a[i:]), t.Bits(b[i:])
-		if x == y {
-			continue
+		if x, y := t.Bits(a[i:]), t.Bits(b[i:]); x != y {
+			d.Abs, d.ULPs = max(d.Abs, apart(t.Float(x), t.Float(y))), max(d.ULPs, t.ULPs(x, y))
 		}
-		abs := math.Abs(t.Float(x) - t.Float(y))
-		if abs != abs {
-			abs = math.Inf(1)
-		}
-		d.Abs, d.ULPs = max(d.Abs, Float(abs)), max(d.ULPs, t.ULPs(x, y))
 	}
 	return d, true
+}
+
+// apart is how far two numbers are from each other.
+func apart(a, b float64) Float {
+	if abs := math.Abs(a - b); abs == abs {
+		return Float(abs)
+	}
+	return Float(math.Inf(1))
+}
+
+// diffStage compares a stage, in full where both steps have it so.
+func diffStage(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
+	d := diffDigests(g, i, want, got)
+	if d != nil && want.Data[i] != nil && got.Data[i] != nil {
+		d = diff(g.Type, want.Data[i], got.Data[i])
+		d.Element = g.Element(d.Index)
+	}
+	return d
+}
+
+// diffDigests compares a stage as far as digests tell.
+func diffDigests(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
+	w, has := want.Has.Has(i), got.Has.Has(i)
+	switch both := w && has; {
+	case both && want.Bits[i] == got.Bits[i]:
+		return nil
+	case both && !g.IsArray():
+		return diff(g.Type, g.Type.AppendBits(nil, want.Bits[i]), g.Type.AppendBits(nil, got.Bits[i]))
+	}
+	text := func(has bool, bits uint64) string {
+		switch {
+		case !has:
+			return "no value"
+		case g.IsArray():
+			return fmt.Sprintf("values of hash %016x", bits)
+		}
+		return "a value, " + g.Type.Show(bits)
+	}
+	return &Divergence{Index: -1, Want: text(w, want.Bits[i]), Got: text(has, got.Bits[i])}
 }
 
 // Differ compares two arrays bit by bit, and returns the first index at which they

@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -18,29 +19,23 @@ func (x Float) MarshalJSON() ([]byte, error) {
 	switch {
 	case f != f:
 		return fmt.Appendf(nil, `"NaN:%016x"`, math.Float64bits(f)), nil
-	case math.IsInf(f, 1):
-		return []byte(`"Inf"`), nil
-	case math.IsInf(f, -1):
-		return []byte(`"-Inf"`), nil
+	case math.IsInf(f, 0):
+		return strconv.AppendQuote(nil, strings.TrimPrefix(fmt.Sprint(f), "+")), nil
 	}
 	return strconv.AppendFloat(nil, f, 'g', -1, 64), nil
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (x *Float) UnmarshalJSON(data []byte) error {
-	text, quoted := strings.CutPrefix(string(data), `"`)
-	text = strings.TrimSuffix(text, `"`)
+	text := strings.Trim(string(data), `"`)
 	f, err := strconv.ParseFloat(text, 64)
-	if digits, nan := strings.CutPrefix(text, "NaN:"); quoted && nan {
+	if digits, nan := strings.CutPrefix(text, "NaN:"); nan {
 		var bits uint64
 		bits, err = strconv.ParseUint(digits, 16, 64)
-		if f = math.Float64frombits(bits); f == f {
-			err = strconv.ErrSyntax
-		}
-	} else if quoted && text != "Inf" && text != "-Inf" {
-		err = strconv.ErrSyntax
+		f = math.Float64frombits(bits)
 	}
-	if err != nil {
+	back, _ := Float(f).MarshalJSON()
+	if err != nil || data[0] == '"' && !bytes.Equal(back, data) { // a text is none but those
 		return fmt.Errorf("%.60s is no number: want one, or Inf, -Inf, or NaN: and its bits", data)
 	}
 	*x = Float(f)
@@ -51,13 +46,9 @@ func (x *Float) UnmarshalJSON(data []byte) error {
 func Floats(a []float64) []Float  { return convert[Float](a) }
 func Numbers(a []Float) []float64 { return convert[float64](a) }
 
-func convert[To, From ~float64](a []From) []To {
-	if a == nil {
-		return nil
-	}
-	out := make([]To, len(a))
-	for i, x := range a {
-		out[i] = To(x)
+func convert[To, From ~float64](a []From) (out []To) {
+	for _, x := range a {
+		out = append(out, To(x))
 	}
 	return out
 }

@@ -1,276 +1,285 @@
 package parity
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"lockstep/parity/schema"
+	"lockstep/parity/trace"
 )
 
-// A judge compares one rollout of two sides step by step, and finds the stages at fault
-// by walking the schema: a stage is at fault if all that it is computed from is equal on
-// both sides and it is not. When one side is forced onto the other's trajectory, the
-// stages that are taught are equal as inputs, whatever was computed. A stage that a side
-// does not have is as equal as its own inputs are.
-type judge struct {
-	family  *Family
-	live    [2]bool // sides that must show every stage
-	forced  bool
-	inexact bool
+// pairing is both sides of one task, which it compares step by step. It finds the stages
+// at fault by walking the schema: a stage is at fault if all that it is computed from is
+// equal on both sides and it is not. When one side is forced onto the other's trajectory,
+// the stages that are taught are equal as inputs, whatever was computed. A stage that a
+// side does not have is as equal as its own inputs are.
+type pairing struct {
+	Verdict // without its findings and flips
 
-	steps    int // compared
-	unjudged int // with different histories
-	compared []int
-	lacking  []int // of those that must be there, the outcome last, how many a recording has not
-	outcomes int   // compared
-	differs  bool
-	findings []Finding
-	evidence map[string][2]*schema.Step // of the first finding of each stage, without arrays
-	effects  []Effect                   // by stage
+	c       *comparison
+	task    *Task
+	held    *rollout
+	running *rollout
+	inexact bool // soft stages may differ
+
+	unjudged  int // steps with different histories
+	compared  []int
+	lacking   []int         // of those that must be there, how many a recording has not; as compared by stage, the outcome last
+	findings  []*Divergence // as far as digests tell
+	flips     FlipCounts
+	tolerated []Tolerance // by stage
 
 	last    []int // by stage, the last step whose value may have differed; -1 is none
 	outcome bool  // that of a stage that the outcome is computed from, where it counts
-
-	flips     FlipCounts
-	tolerated []Tolerance // by stage
 }
-
-// Sides.
-const (
-	wanted = iota
-	gotten
-)
 
 // maxExamples bounds the flips that a report describes.
 const maxExamples = 20
 
-func newJudge(f *Family, live [2]bool, forced, inexact bool) *judge {
-	n := len(f.Schema.Stages)
-	j := &judge{
-		family: f, live: live, forced: forced, inexact: inexact, evidence: map[string][2]*schema.Step{},
-		compared: make([]int, n), lacking: make([]int, n+1), effects: make([]Effect, n), tolerated: make([]Tolerance, n), last: make([]int, n),
+// newPairing compares both sides of a task.
+func newPairing(c *comparison, t *Task, held, running *rollout, inexact bool) *pairing {
+	n := len(c.family.Schema.Stages)
+	p := &pairing{
+		Verdict: Verdict{Rollout: rolloutText(c.family.Schema, t.Key), Key: t.Key, Equal: true, Forced: t.Teacher != nil},
+		c:       c, task: t, held: held, running: running, inexact: inexact, compared: make([]int, n+1), lacking: make([]int, n+1),
+		tolerated: make([]Tolerance, n), last: slices.Repeat([]int{-1}, n),
 	}
-	for i := range j.last {
-		j.last[i], j.effects[i].Stage = -1, f.Schema.Stages[i].Name
+	for _, g := range c.family.Schema.Stages {
+		p.Effects = append(p.Effects, Effect{Stage: g.Name})
 	}
-	return j
+	p.run()
+	p.changed(sides(p, held.end.Outcome, running.end.Outcome))
+	if held.end.Err != nil && running.end.Err != nil {
+		p.Error = held.end.Err.Error()
+	}
+	return p
+}
+
+// sides puts what is held and what runs in order.
+func sides[T any](p *pairing, held, running T) (want, got T) {
+	if p.c.held == wanted {
+		return held, running
+	}
+	return running, held
+}
+
+// run compares the steps of both sides, what they were computed from, and how they ended.
+func (p *pairing) run() {
+	s, held, running := p.c.family.Schema, p.held, p.running
+	n, next := min(held.digests.Len(), running.digests.Len()), s.First
+	for p.Steps < n {
+		want, got := sides(p, held.step(p.Steps), running.step(p.Steps))
+		if want.Index != got.Index {
+			break
+		}
+		p.Steps++
+		p.step(want, got)
+		p.WantHash = trace.Hex(s.Roll(p.c.hash, uint64(p.WantHash), want))
+		p.GotHash = trace.Hex(s.Roll(p.c.hash, uint64(p.GotHash), got))
+		next = want.Index + 1
+	}
+	if d := p.inputs(); d != nil {
+		// From other inputs all else differs, too.
+		p.findings = nil
+		p.find(-1, s.Key[0], d)
+		return
+	}
+	if p.Steps < running.digests.Len() {
+		next = running.digests.At(p.Steps).Index
+	}
+	lacks, failed := held.end.of == nil, held.end.Err != nil
+	switch {
+	case p.Steps < n:
+		p.extent(next, fmt.Sprintf("step %d next", held.digests.At(p.Steps).Index), fmt.Sprintf("step %d", next))
+	case n < running.digests.Len() && (lacks || failed):
+		p.extent(next, held.end.String(), fmt.Sprintf("step %d", next))
+	case n < running.digests.Len():
+		p.extent(next, fmt.Sprintf("%d steps", n), "one more")
+	case lacks != (running.end.of == nil), failed != (running.end.Err != nil):
+		p.extent(next, held.end.String(), running.end.String())
+	case n < held.digests.Len():
+		p.extent(next, fmt.Sprintf("%d steps", held.digests.Len()), fmt.Sprintf("%d", n))
+	case !failed:
+		p.end(sides(p, held.end.Outcome, running.end.Outcome))
+	}
 }
 
 // step compares one step, which is the same on both sides.
-func (j *judge) step(want, got *schema.Step) {
-	step, s := want.Index, j.family.Schema
-	j.steps++
+func (p *pairing) step(want, got *schema.Step) {
+	step, s := want.Index, p.c.family.Schema
+	warm, required := s.Warm(step), s.At(step)
 	var unequal, loose schema.Set // loose are those that differ and may, and what depends on them
 	judged := true
 	for i := range s.Stages {
 		g := &s.Stages[i]
 		clean, excused := true, false
-		if !(g.Given && s.Warm(step)) {
-			for _, in := range g.From {
-				k := s.Index(in.Stage)
-				switch {
-				case j.forced && s.Stages[k].Teach:
-				case in.Steps == 0:
-					clean = clean && !unequal.Has(k)
-					excused = excused || loose.Has(k)
-				case j.last[k] >= 0 && (in.Steps == schema.All || j.last[k] >= step-in.Steps):
-					clean, judged = false, false
-				}
+		for _, in := range g.From {
+			k := s.Index(in.Stage)
+			switch {
+			case g.Given && warm, p.Forced && s.Stages[k].Teach:
+			case in.Steps == 0:
+				clean = clean && !unequal.Has(k)
+				excused = excused || loose.Has(k)
+			case p.last[k] >= 0 && (in.Steps == schema.All || p.last[k] >= step-in.Steps):
+				clean, judged = false, false
 			}
 		}
-		relation := j.relate(i, want, got)
+		has := [2]bool{want.Has.Has(i), got.Has.Has(i)}
+		both, missing := has[wanted] && has[gotten], p.missing(has, required.Has(i), g.Optional)
+		different := both && want.Bits[i] != got.Bits[i]
 		switch {
-		case relation == equal || relation == different:
-			j.compared[i]++
-		case s.At(step).Has(i):
-			j.lacking[i]++
+		case both:
+			p.compared[i]++
+		case required.Has(i):
+			p.lacking[i]++
 		}
-		if relation == different && g.Effect {
-			j.effects[i].add(step, g.Type.Float(want.Bits[i]), g.Type.Float(got.Bits[i]))
+		if different && g.Effect {
+			p.Effects[i].add(step, g.Type.Float(want.Bits[i]), g.Type.Float(got.Bits[i]))
 		}
-		if relation == different || relation == missing {
-			j.differs = true
-		}
+		p.Equal = p.Equal && !different && !missing
 		switch {
-		case relation == equal:
-		case relation == absent:
+		case both && !different:
+		case !both && !missing:
 			if !clean {
 				unequal |= 1 << i
 			} else if excused {
 				loose |= 1 << i
 			}
-		case clean && j.inexact && g.Soft && relation == different:
+		case clean && p.inexact && g.Soft && different:
 			loose |= 1 << i
-			j.tolerate(i, want, got)
+			p.tolerate(i, want, got)
 		default:
 			unequal |= 1 << i
-			if clean && !(j.inexact && j.explains(g) && j.flip(g.Name, want, got) && excused) {
-				j.find(Finding{step, g.Name}, want, got)
+			if clean && !(p.inexact && p.explains(g) && p.flip(g.Name, want, got) && excused) {
+				p.find(step, g.Name, diffDigests(g, i, want, got))
 			}
 		}
 		if unequal.Has(i) || loose.Has(i) {
-			j.last[i] = step
-			j.outcome = j.outcome || j.counts(g, step) && !(j.forced && g.Teach)
+			p.last[i] = step
+			p.outcome = p.outcome || s.Outcome.Counts(g.Name, step) && !(p.Forced && g.Teach)
 		}
 	}
 	if !judged {
-		j.unjudged++
+		p.unjudged++
 	}
 }
 
-// find notes a finding. want and got are nil if it is of no step.
-func (j *judge) find(f Finding, want, got *schema.Step) {
-	j.findings = append(j.findings, f)
-	if _, ok := j.evidence[f.Stage]; !ok && want != nil {
-		bare := func(s *schema.Step) *schema.Step {
-			c := &schema.Step{Index: s.Index, Has: s.Has, Bits: s.Bits, Data: make([][]byte, len(s.Data))}
-			return c.Clone()
-		}
-		j.evidence[f.Stage] = [2]*schema.Step{bare(want), bare(got)}
-	}
-}
-
-// counts reports whether the outcome is computed from a stage at a step.
-func (j *judge) counts(g *schema.Stage, step int) bool {
-	o := &j.family.Schema.Outcome
-	for _, from := range o.From {
-		if from == g.Name {
-			return step >= o.Begin && (o.End == 0 || step < o.End)
-		}
-	}
-	return false
-}
-
-// Relations of a stage's values on both sides.
-const (
-	equal     = iota
-	different // both have one
-	missing   // a side lacks one that it should have
-	absent    // a side lacks one, as it may
-)
-
-func (j *judge) relate(i int, want, got *schema.Step) int {
-	has := [2]bool{want.Has.Has(i), got.Has.Has(i)}
-	if has[wanted] && has[gotten] {
-		if want.Bits[i] == got.Bits[i] {
-			return equal
-		}
-		return different
-	}
-	s := j.family.Schema
-	required := s.At(want.Index).Has(i)
+// missing reports whether a live side lacks a value that it should have: one that is
+// required or that the other side has, beside another live side or a value.
+func (p *pairing) missing(has [2]bool, required, optional bool) bool {
 	for side, other := range [2]int{gotten, wanted} {
-		if !has[side] && j.live[side] && (has[other] && (required || s.Stages[i].Optional) || required && j.live[other]) {
-			return missing
-		}
-	}
-	return absent
-}
-
-// explains reports whether a stage is one that differences of soft stages explain: one
-// that is computed from them, and is none.
-func (j *judge) explains(g *schema.Stage) bool {
-	for _, in := range g.From {
-		if from := j.family.Schema.Stages[j.family.Schema.Index(in.Stage)]; !g.Soft && in.Steps == 0 && from.Soft {
+		if !has[side] && p.c.live[side] && (has[other] && (required || optional) || required && p.c.live[other]) {
 			return true
 		}
 	}
 	return false
 }
 
-// tolerate notes how far a stage is off that may be.
-func (j *judge) tolerate(i int, want, got *schema.Step) {
-	d, ok := Farthest(j.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
-	one := Tolerance{Steps: 1, Step: want.Index, Difference: d}
-	if !ok {
-		one.Unknown = 1
+// find notes a divergence. In an inexact comparison stages and outcomes are judged in
+// the second pass.
+func (p *pairing) find(step int, stage string, d *Divergence) {
+	p.Equal = false
+	if p.inexact == p.c.opts.Inexact || stage == schema.Extent || stage == p.c.family.Schema.Key[0] {
+		d.Rollout, d.Key, d.Step, d.Stage, d.Forced = p.Rollout, p.Key, step, stage, p.Forced
+		p.findings = append(p.findings, d)
 	}
-	j.tolerated[i].add(&one)
+}
+
+// extent notes that the sides went differently far.
+func (p *pairing) extent(step int, held, running string) {
+	want, got := sides(p, held, running)
+	p.find(step, schema.Extent, &Divergence{Index: -1, Want: want, Got: got})
+}
+
+// explains reports whether a stage is one that differences of soft stages explain: one
+// that is computed from them, and is none.
+func (p *pairing) explains(g *schema.Stage) bool {
+	s := p.c.family.Schema
+	return !g.Soft && slices.ContainsFunc(g.From, func(in schema.Input) bool { return in.Steps == 0 && s.Stages[s.Index(in.Stage)].Soft })
+}
+
+// tolerate notes how far a stage is off that may be.
+func (p *pairing) tolerate(i int, want, got *schema.Step) {
+	d, known := Farthest(p.c.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
+	p.tolerated[i].add(&Tolerance{Steps: 1, Step: want.Index, Difference: d})
+	if !known {
+		p.tolerated[i].Unknown++
+	}
 }
 
 // flip notes a stage that came out otherwise after soft ones, and reports whether they
 // explain it.
-func (j *judge) flip(stage string, want, got *schema.Step) bool {
-	j.flips.Stage = stage
-	var e *Explanation
-	if j.family.Explain != nil {
-		e = j.family.Explain(want, got)
-	}
-	if e == nil {
-		e = &Explanation{Why: "what it is chosen from is not known"}
-	}
-	e.Step = want.Index
+func (p *pairing) flip(stage string, want, got *schema.Step) bool {
+	e := cmp.Or(p.c.family.Explain(want, got), &Explanation{Why: "what it is chosen from is not known"})
+	e.Step, p.flips.Stage = want.Index, stage
 	if e.Explained {
-		j.flips.Explained++
+		p.flips.Explained++
 	} else {
-		j.flips.Unexplained++
+		p.flips.Unexplained++
 	}
-	if len(j.flips.Examples) < maxExamples {
-		j.flips.Examples = append(j.flips.Examples, e)
+	if len(p.flips.Examples) < maxExamples {
+		p.flips.Examples = append(p.flips.Examples, e)
 	}
 	return e.Explained
 }
 
 // end compares the outcomes.
-func (j *judge) end(want, got []float64) *Divergence {
+func (p *pairing) end(want, got []float64) {
+	at := len(p.compared) - 1
 	if want == nil || got == nil {
-		j.lacking[len(j.compared)]++
-		return nil
+		p.lacking[at]++
+		return
 	}
-	j.outcomes++
-	d := DifferOutcome(j.family.Schema, want, got)
-	if d == nil {
-		return nil
-	}
-	j.differs = true
-	if j.outcome {
-		return nil
-	}
-	j.find(Finding{-1, d.Stage}, nil, nil)
-	return d
-}
-
-// diffRollouts compares what is known of two rollouts' inputs. Where all names are known,
-// got may have no other.
-func diffRollouts(want, got map[string]string, all bool) *Divergence {
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if other, ok := got[name]; ok && other != want[name] {
-			return &Divergence{Index: -1, Want: name + " " + want[name], Got: other}
+	p.compared[at]++
+	if d := DifferOutcome(p.c.family.Schema, want, got); d != nil {
+		p.Equal = false
+		if !p.outcome {
+			p.find(-1, d.Stage, d)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(got)) {
-		if _, ok := want[name]; all && !ok {
-			names := strings.Join(slices.Sorted(maps.Keys(want)), ", ")
+}
+
+// inputs is where the rollouts were computed from other inputs than the task's or, without
+// a job, than each other.
+func (p *pairing) inputs() *Divergence {
+	want, got := sides(p, p.held.end.of, p.running.end.of)
+	if p.task.Job == nil {
+		return diffInputs(want, got, false)
+	}
+	all := len(p.task.Inputs) > 0
+	return cmp.Or(diffInputs(&p.task.Rollout, want, all), diffInputs(&p.task.Rollout, got, all))
+}
+
+// diffInputs compares what is known of two rollouts' inputs. Where all names are known,
+// got may have no other.
+func diffInputs(want, got *trace.Rollout, all bool) *Divergence {
+	if want == nil || got == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(got.Inputs)) {
+		known, ok := want.Inputs[name]
+		if ok && known != got.Inputs[name] {
+			return &Divergence{Index: -1, Want: name + " " + known, Got: got.Inputs[name]}
+		}
+		if all && !ok {
+			names := strings.Join(slices.Sorted(maps.Keys(want.Inputs)), ", ")
 			return &Divergence{Index: -1, Want: "inputs of the names " + names, Got: fmt.Sprintf("one named %.60q", name)}
 		}
 	}
 	return nil
 }
 
-// diffStage describes the difference of a stage in full where both sides have it so.
-func diffStage(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
-	w, has := want.Has.Has(i), got.Has.Has(i)
-	if w && has && want.Bits[i] == got.Bits[i] {
-		return nil
-	}
-	if want.Data[i] != nil && got.Data[i] != nil {
-		d := diff(g.Type, want.Data[i], got.Data[i])
-		d.Element = g.Element(d.Index)
-		return d
-	}
-	if w && has && !g.IsArray() {
-		return diff(g.Type, g.Type.AppendBits(nil, want.Bits[i]), g.Type.AppendBits(nil, got.Bits[i]))
-	}
-	text := func(has bool, bits uint64) string {
-		switch {
-		case !has:
-			return "no value"
-		case g.IsArray():
-			return fmt.Sprintf("values of hash %016x", bits)
+// changed enters what the differences did to the rollout, which came to want and got.
+func (p *pairing) changed(want, got []float64) {
+	p.Effects = slices.DeleteFunc(p.Effects, func(e Effect) bool { return e.Steps == 0 })
+	o := &p.c.family.Schema.Outcome
+	for i, name := range o.Elements[:min(len(o.Elements), len(want), len(got))] {
+		if w, g := Float(want[i]), Float(got[i]); !schema.Equal(want[i], got[i]) {
+			p.Effects = append(p.Effects, Effect{Stage: o.Name + " " + name, Step: -1, Apart: Float(math.Abs(want[i] - got[i])), Want: &w, Got: &g})
 		}
-		return "a value, " + g.Type.Show(bits)
 	}
-	return &Divergence{Index: -1, Want: text(w, want.Bits[i]), Got: text(has, got.Bits[i])}
 }

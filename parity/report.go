@@ -3,7 +3,6 @@ package parity
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -23,9 +22,6 @@ type CompareOptions struct {
 
 	// Replay gives the command that repeats one task's comparison, for reports.
 	Replay func(*Task) string
-
-	// Progress is called, from one goroutine, when some tasks have been compared.
-	Progress func(done, total int)
 }
 
 // Budget bounds what an inexact comparison excuses.
@@ -146,11 +142,7 @@ func (e *Effect) add(step int, want, got float64) {
 		e.Step = step
 	}
 	e.Steps++
-	apart := math.Abs(want - got)
-	if apart != apart {
-		apart = math.Inf(1)
-	}
-	e.Apart = max(e.Apart, Float(apart))
+	e.Apart = max(e.Apart, apart(want, got))
 }
 
 func (e *Effect) String() string {
@@ -228,12 +220,8 @@ func (r *Report) OK() bool { return r.Err() == nil }
 // what they did; the Divergence is found in it by errors.As.
 func (r *Report) Err() error {
 	var errs []error
-	switch {
-	case r.First != nil:
+	if r.First != nil {
 		errs = append(errs, r.First)
-	case len(r.Findings) > 0:
-		f := r.Findings[0]
-		errs = append(errs, &Divergence{Rollout: f.Rollout, Key: f.Key, Step: f.Step, Stage: f.Stage, Index: -1, Want: "the same", Got: "another value"})
 	}
 	if n := r.Flips.Explained; n > r.Budget.Flips {
 		errs = append(errs, fmt.Errorf("%d explained flips, the budget is %d", n, r.Budget.Flips))
@@ -254,7 +242,11 @@ func (r *Report) Err() error {
 		bare := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return v.Steps == 0 && v.Error == "" })
 		switch {
 		case r.Nothing():
-			return errors.New("nothing was compared" + r.failures())
+			text := "nothing was compared"
+			if i := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return v.Error != "" }); i >= 0 {
+				text += ", both sides failed: " + r.Rollouts[i].Error
+			}
+			return errors.New(text)
 		case bare >= 0: // both sides have nothing but what it came to
 			return errors.New(r.Rollouts[bare].Rollout + ": nothing was compared")
 		case r.Exact && at >= 0:
@@ -272,20 +264,7 @@ func (r *Report) Err() error {
 }
 
 // Nothing reports whether no value was held to another, and nothing was found to differ.
-func (r *Report) Nothing() bool {
-	return r.First == nil && len(r.Findings) == 0 && (r.Steps == 0 || len(r.Compared) == 0)
-}
-
-// failures is the first error with which a rollout ended on both sides, where there is
-// nothing else to say; or "".
-func (r *Report) failures() string {
-	for i := range r.Rollouts {
-		if v := &r.Rollouts[i]; v.Error != "" {
-			return ", both sides failed: " + v.Error
-		}
-	}
-	return ""
-}
+func (r *Report) Nothing() bool { return r.First == nil && (r.Steps == 0 || len(r.Compared) == 0) }
 
 // counts says how much differs: "12 findings in logits, in 3 of 18 rollouts".
 func (r *Report) counts() string {
@@ -310,36 +289,31 @@ const maxEffects = 20
 // which step, by how much. It is "" if none did.
 func (r *Report) Effects() string {
 	var lines []string
-	n := 0
-	for i := range r.Rollouts {
-		v := &r.Rollouts[i]
-		if len(v.Effects) == 0 {
-			continue
-		}
-		if n++; n > maxEffects {
-			continue
-		}
+	for _, v := range r.Rollouts {
 		var parts []string
-		for k := range v.Effects {
-			parts = append(parts, v.Effects[k].String())
+		for _, e := range v.Effects {
+			parts = append(parts, e.String())
 		}
-		lines = append(lines, v.Rollout+": "+strings.Join(parts, "; "))
+		if len(parts) > 0 {
+			lines = append(lines, v.Rollout+": "+strings.Join(parts, "; "))
+		}
 	}
+	n := len(lines)
 	switch {
 	case n == 0 && r.Equal() < len(r.Rollouts):
 		return "no rollout went another way for it"
 	case n == 0:
 		return ""
 	case n > maxEffects:
-		lines = append(lines, fmt.Sprintf("and %d more", n-maxEffects))
+		lines = append(lines[:maxEffects], fmt.Sprintf("and %d more", n-maxEffects))
 	}
 	return fmt.Sprintf("%d of %d rollouts went another way:\n  %s", n, len(r.Rollouts), strings.Join(lines, "\n  "))
 }
 
 // Equal is how many rollouts are the same to the bit.
 func (r *Report) Equal() (n int) {
-	for i := range r.Rollouts {
-		if r.Rollouts[i].Equal {
+	for _, v := range r.Rollouts {
+		if v.Equal {
 			n++
 		}
 	}

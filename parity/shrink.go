@@ -3,8 +3,8 @@ package parity
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
+	"sort"
 )
 
 // ErrNoDivergence is Shrink's answer to a case that does not fail.
@@ -94,46 +94,32 @@ func Fewer[C, E any](s *Shrinker[C], list func(c C) []E, with func(c C, list []E
 // Least looks for the least number from low on with which the case fails, by halves:
 // size gives that of a case, and cut makes a case of one.
 func Least[C any](s *Shrinker[C], low int, size func(c C) int, cut func(c C, n int) C) {
-	for fails := low - 1; fails+1 < size(s.Best); {
-		n := (fails + size(s.Best)) / 2
-		if !s.Try(cut(s.Best, n)) {
-			if s.Done() {
-				return
-			}
-			fails = n
-		}
-	}
+	sort.Search(size(s.Best)-low, func(i int) bool { return s.Try(cut(s.Best, low+i)) })
 }
 
 // Simpler makes numbers zero, or all equal to the first, or zero in parts, down to an
 // eighth. clone copies a case, and of gives the numbers of one, to be changed.
 func Simpler[C any](s *Shrinker[C], clone func(c C) C, of func(c C) []Float) {
-	try := func(change func(a []Float)) bool {
+	// fill makes some of them x, and reports whether they are.
+	fill := func(from, to int, x Float) bool {
 		c := clone(s.Best)
-		change(of(c))
+		part := of(c)[from:to]
+		if Differ(Numbers(part), slices.Repeat([]float64{float64(x)}, len(part))) == nil {
+			return true
+		}
+		for i := range part {
+			part[i] = x
+		}
 		return s.Try(c)
 	}
-	numbers := func() []Float { return of(clone(s.Best)) }
-	same := func(a []Float, x Float) bool {
-		return !slices.ContainsFunc(a, func(y Float) bool { return math.Float64bits(float64(x)) != math.Float64bits(float64(y)) })
-	}
-	n := len(numbers())
-	if n == 0 || same(numbers(), 0) || try(func(a []Float) { clear(a) }) || same(numbers(), numbers()[0]) {
-		return
-	}
-	if try(func(a []Float) {
-		for i := range a {
-			a[i] = a[0]
-		}
-	}) {
+	numbers := of(clone(s.Best))
+	n := len(numbers)
+	if n == 0 || fill(0, n, 0) || fill(0, n, numbers[0]) {
 		return
 	}
 	for parts := 2; parts <= 8; parts *= 2 {
 		for k := range parts {
-			from, to := k*n/parts, (k+1)*n/parts
-			if !same(numbers()[from:to], 0) {
-				try(func(a []Float) { clear(a[from:to]) })
-			}
+			fill(k*n/parts, (k+1)*n/parts, 0)
 		}
 	}
 }

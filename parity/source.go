@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,47 +39,7 @@ type Task struct {
 	// does.
 	Teacher *Teacher
 
-	// Until is one past the last step that is asked for; 0 asks for all.
-	Until int
-
 	nth int // among the tasks of the same key
-}
-
-// A Teacher is a trajectory: the values of the schema's Teach stages at every step.
-type Teacher struct {
-	schema  *schema.Schema
-	columns [][]byte // by stage
-	steps   int
-}
-
-// NewTeacher is the trajectory of a rollout's steps, nil if they lack something.
-func NewTeacher(s *schema.Schema, steps []*schema.Step) *Teacher {
-	r := rollout{end: End{found: true}}
-	for _, step := range steps {
-		r.add(s, step, false)
-	}
-	return r.teacher(s, len(steps))
-}
-
-// Taught are a teacher's values of a stage from the first step on, one array after the
-// other if they are arrays; nil without a teacher.
-func Taught[T float32 | float64 | int32 | int64 | uint8](t *Teacher, stage string) []T {
-	if t == nil {
-		return nil
-	}
-	return schema.Elements[T](t.columns[t.schema.Index(stage)])
-}
-
-// Steps is how many steps a trajectory has.
-func (t *Teacher) Steps() int { return t.steps }
-
-// Overwrite puts the teacher's arrays of its k-th step in place of those of s, where
-// these lie: an engine that shows its own goes on from them.
-func (t *Teacher) Overwrite(k int, s *schema.Step) {
-	for i, column := range t.columns {
-		size := len(column) / t.steps
-		copy(s.Data[i], column[k*size:(k+1)*size])
-	}
 }
 
 // An Engine computes rollouts. An adapter makes one of a simulator.
@@ -100,13 +61,12 @@ type End struct {
 	Outcome []float64
 	Err     error
 
-	rollout *trace.Rollout // that was recorded
-	found   bool
+	of *trace.Rollout // that was recorded or computed; nil if there is none
 }
 
 func (e *End) String() string {
 	switch {
-	case !e.found:
+	case e.of == nil:
 		return "no such rollout"
 	case e.Err != nil:
 		return fmt.Sprintf("the error %q", e.Err)
@@ -119,17 +79,10 @@ type Source interface {
 	Info() SideInfo
 	Schema() *schema.Schema
 
-	// digest is the hash of the source's digests, and whether it can have no other;
-	// rehash sets it.
-	digest() (h schema.Hash, fixed bool)
-	rehash(h schema.Hash) error
-
-	// rollouts are those of a recording, in order.
-	rollouts() []trace.Rollout
-
 	// play shows every step of the tasks, in order for each of them, possibly of
-	// several at once, and returns their ends. Recordings give arrays only if full.
-	play(ctx context.Context, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error)
+	// several at once, and returns their ends. Live engines' digests are of hash h;
+	// recordings have their own, and give arrays only if full.
+	play(ctx context.Context, tasks []Task, h schema.Hash, full bool, visit func(i int, s *schema.Step)) ([]End, error)
 }
 
 // LiveSource is an engine.
@@ -139,16 +92,10 @@ type LiveSource struct {
 	// Parallel is how many calls of Run share the work, for engines that use one core
 	// themselves; 1 if 0. The engine must allow it.
 	Parallel int
-
-	hash schema.Hash
 }
 
 // Live makes a source of an engine.
 func Live(e Engine) *LiveSource { return &LiveSource{Engine: e} }
-
-func (l *LiveSource) digest() (schema.Hash, bool) { return l.hash, false }
-func (l *LiveSource) rehash(h schema.Hash) error  { l.hash = h; return nil }
-func (l *LiveSource) rollouts() []trace.Rollout   { return nil }
 
 // Info names the engine.
 func (l *LiveSource) Info() SideInfo {
@@ -157,59 +104,43 @@ func (l *LiveSource) Info() SideInfo {
 	return info
 }
 
-// errStop ends a rollout of which enough was seen.
-var errStop = errors.New("enough was seen")
-
-func (l *LiveSource) play(ctx context.Context, tasks []Task, _ bool, visit func(i int, s *schema.Step)) ([]End, error) {
-	ends := make([]End, len(tasks))
-	share := min(max(l.Parallel, 1), len(tasks))
-	errs := make([]error, share)
+func (l *LiveSource) play(ctx context.Context, tasks []Task, h schema.Hash, _ bool, visit func(i int, s *schema.Step)) ([]End, error) {
+	ends, errs := make([]End, len(tasks)), make([]error, len(tasks))
+	share := max(l.Parallel, 1)
+	size := (len(tasks) + share - 1) / share
 	var calls sync.WaitGroup
-	for k := range share {
+	for from := 0; from < len(tasks); from += size {
+		to := min(from+size, len(tasks))
 		calls.Go(func() {
-			var own []int // of the tasks
-			for i := k; i < len(tasks); i += share {
-				own = append(own, i)
-			}
-			errs[k] = l.run(ctx, tasks, own, visit, ends)
+			errs[from] = l.run(ctx, tasks[from:to], ends[from:to], func(i int, s *schema.Step) {
+				s.Sum(h)
+				visit(from+i, s)
+			})
 		})
 	}
 	calls.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	for i := range ends {
+		if ends[i].of == nil {
+			ends[i] = End{of: &tasks[i].Rollout, Err: errors.New("the engine gave no result")}
+		}
+	}
 	return ends, errors.Join(errs...)
 }
 
-// run runs those tasks in one call.
-func (l *LiveSource) run(ctx context.Context, tasks []Task, own []int, visit func(i int, s *schema.Step), ends []End) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	some := make([]Task, len(own))
-	for k, i := range own {
-		some[k] = tasks[i]
-	}
-	observe := func(k int, s *schema.Step) {
-		s.Sum(l.hash)
-		visit(own[k], s)
-		if until := some[k].Until; until > 0 && s.Index >= until-1 {
-			cancel(errStop)
+// run runs some tasks in one call, and enters their ends.
+func (l *LiveSource) run(ctx context.Context, tasks []Task, ends []End, observe func(i int, s *schema.Step)) error {
+	for i, end := range l.Run(ctx, tasks, observe) {
+		if i < 0 || i >= len(tasks) {
+			return fmt.Errorf("%s: a result of rollout %d, there are %d", l.Info().Name, i, len(tasks))
 		}
-	}
-	for k, end := range l.Run(ctx, some, observe) {
-		if k < 0 || k >= len(own) {
-			return fmt.Errorf("%s: a result of rollout %d, there are %d", l.Info().Name, k, len(own))
+		if ends[i].of != nil {
+			return fmt.Errorf("%s: rollout %d has two results", l.Info().Name, i)
 		}
-		if ends[own[k]].found {
-			return fmt.Errorf("%s: rollout %d has two results", l.Info().Name, k)
-		}
-		end.found = true
-		ends[own[k]] = end
-	}
-	for _, i := range own {
-		if !ends[i].found {
-			ends[i] = End{found: true, Err: errors.New("the engine gave no result")}
-		}
+		ends[i] = end
+		ends[i].of = &tasks[i].Rollout
 	}
 	return nil
 }
@@ -224,10 +155,10 @@ type Recording interface {
 	// Rollouts are those that there are, in order.
 	Rollouts() []trace.Rollout
 
-	// Read shows the steps of the n-th rollout, with the digests of all arrays, and in
-	// full those that are known so of the steps for which full says it. It returns what
-	// is known of the rollout and what it came to.
-	Read(n int, full func(step int) bool, show func(s *schema.Step)) (trace.Rollout, End, error)
+	// Read shows the steps of the n-th rollout, with the digests of all arrays and, if
+	// full, those in full that are known so. It returns what is known of the rollout and
+	// what it came to.
+	Read(n int, full bool, show func(s *schema.Step)) (trace.Rollout, End, error)
 }
 
 // Recorded makes a source of a recording. Rollouts are found by their keys, those of the
@@ -245,27 +176,17 @@ type recorded struct {
 	named map[string][]int
 }
 
-type rehasher interface{ Rehash(schema.Hash) error }
-
-func (r recorded) digest() (h schema.Hash, fixed bool) {
-	_, can := r.Recording.(rehasher)
-	f, ok := r.Recording.(traced)
-	return r.Digest(), !can || ok && f.Hashed != 0
-}
-
 func (r recorded) rehash(h schema.Hash) error {
 	if h == r.Digest() {
 		return nil
 	}
-	if f, ok := r.Recording.(rehasher); ok {
+	if f, ok := r.Recording.(interface{ Rehash(schema.Hash) error }); ok {
 		return f.Rehash(h)
 	}
 	return fmt.Errorf("%s holds digests of kind %s, not %s", r.Info().Name, r.Digest(), h)
 }
 
-func (r recorded) rollouts() []trace.Rollout { return r.Rollouts() }
-
-func (r recorded) play(ctx context.Context, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
+func (r recorded) play(ctx context.Context, tasks []Task, _ schema.Hash, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
 	ends := make([]End, len(tasks))
 	for i, t := range tasks {
 		if err := ctx.Err(); err != nil {
@@ -275,12 +196,11 @@ func (r recorded) play(ctx context.Context, tasks []Task, full bool, visit func(
 		if t.nth >= len(known) {
 			continue
 		}
-		asked := func(step int) bool { return full && (t.Until == 0 || step == t.Until-1) }
-		about, end, err := r.Read(known[t.nth], asked, func(s *schema.Step) { visit(i, s) })
+		about, end, err := r.Read(known[t.nth], full, func(s *schema.Step) { visit(i, s) })
 		if err != nil {
 			return nil, err
 		}
-		end.found, end.rollout = true, &about
+		end.of = &about
 		ends[i] = end
 	}
 	return ends, nil
@@ -301,11 +221,11 @@ func (t traced) Rollouts() (all []trace.Rollout) {
 	return all
 }
 
-func (t traced) Read(n int, full func(step int) bool, show func(s *schema.Step)) (trace.Rollout, End, error) {
+func (t traced) Read(n int, full bool, show func(s *schema.Step)) (trace.Rollout, End, error) {
 	run := t.File.Rollouts[n]
 	for k := range run.Digests.Len() {
 		s := run.Digests.At(k)
-		if full(s.Index) {
+		if full {
 			var err error
 			if s, err = t.Step(run, k); err != nil {
 				return run.Rollout, End{}, err
@@ -322,86 +242,69 @@ func (t traced) Read(n int, full func(step int) bool, show func(s *schema.Step))
 
 // pairUp completes the tasks, or without any makes those of all rollouts of both
 // recordings.
-func pairUp(want, got Source, tasks []Task) ([]Task, error) {
+func pairUp(recordings []recorded, tasks []Task) ([]Task, error) {
 	tasks = slices.Clone(tasks)
 	if tasks == nil {
-		if want.Info().Live || got.Info().Live {
+		if len(recordings) < 2 {
 			return nil, errors.New("a live engine is compared on jobs, and none are given")
 		}
-		counts := map[string]int{}
-		for _, r := range want.rollouts() {
-			tasks = append(tasks, Task{Rollout: r})
-			counts[r.Name()]++
-		}
-		for _, r := range got.rollouts() {
-			if counts[r.Name()]--; counts[r.Name()] < 0 {
-				tasks = append(tasks, Task{Rollout: r})
+		most := map[string]int{}
+		for _, r := range recordings {
+			seen := map[string]int{}
+			for _, about := range r.Rollouts() {
+				name := about.Name()
+				if seen[name]++; seen[name] > most[name] {
+					most[name]++
+					tasks = append(tasks, Task{Rollout: about})
+				}
 			}
 		}
 	}
 	seen := map[string]int{}
 	for i := range tasks {
-		tasks[i].Teacher, tasks[i].Until, tasks[i].nth = nil, 0, seen[tasks[i].Name()]
+		tasks[i].Teacher, tasks[i].nth = nil, seen[tasks[i].Name()]
 		seen[tasks[i].Name()]++
 	}
 	return tasks, nil
 }
 
-// agree makes both sources hash alike, and returns the hash: that of one which cannot
-// change, else of a recording, whose change takes time.
-func agree(want, got Source) (schema.Hash, error) {
-	h := schema.XXH64
-	for _, decides := range []bool{false, true} {
-		for _, s := range []Source{got, want} {
-			if own, fixed := s.digest(); !s.Info().Live && fixed == decides {
-				h = own
-			}
+// agree makes recordings hash alike, and returns the hash: that of the first with which
+// all can.
+func agree(recordings []recorded) (h schema.Hash, err error) {
+	for _, r := range recordings {
+		h = r.Digest()
+		var failed error
+		for _, other := range recordings {
+			failed = cmp.Or(failed, other.rehash(h))
 		}
+		if failed == nil {
+			return h, nil
+		}
+		err = cmp.Or(err, failed)
 	}
-	if err := want.rehash(h); err != nil {
-		return h, err
-	}
-	return h, got.rehash(h)
+	return h, err
 }
 
-// arranged shows a source's steps in the order of another schema.
-type arranged struct {
-	Source
-	to *schema.Schema
-	at []int // stage of the source for each, or -1
-}
-
-// arrange makes a source show steps of a schema.
-func arrange(s Source, to *schema.Schema) (Source, error) {
+// arrange makes a source's steps those of a schema.
+func arrange(s Source, to *schema.Schema) (func(*schema.Step) *schema.Step, error) {
 	from := s.Schema()
 	if err := schema.Agree(to, from); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Info().Name, err)
 	}
-	a := &arranged{Source: s, to: to}
-	same := len(from.Stages) == len(to.Stages)
-	for i := range to.Stages {
-		k := from.Index(to.Stages[i].Name)
-		a.at = append(a.at, k)
-		same = same && k == i
+	if slices.EqualFunc(to.Stages, from.Stages, func(a, b schema.Stage) bool { return a.Name == b.Name }) {
+		return func(s *schema.Step) *schema.Step { return s }, nil
 	}
-	if same {
-		return s, nil
-	}
-	return a, nil
-}
-
-func (a *arranged) play(ctx context.Context, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
-	return a.Source.play(ctx, tasks, full, func(i int, s *schema.Step) {
-		own := a.to.NewStep()
+	return func(s *schema.Step) *schema.Step {
+		own := to.NewStep()
 		own.Index = s.Index
-		for to, from := range a.at {
-			if from >= 0 && s.Has.Has(from) {
-				own.Has |= 1 << to
-				own.Bits[to], own.Data[to] = s.Bits[from], s.Data[from]
+		for i := range to.Stages {
+			if at := from.Index(to.Stages[i].Name); at >= 0 && s.Has.Has(at) {
+				own.Has |= 1 << i
+				own.Bits[i], own.Data[i] = s.Bits[at], s.Data[at]
 			}
 		}
-		visit(i, own)
-	})
+		return own
+	}, nil
 }
 
 // Record runs tasks on an engine and writes a trace of them, with its name, profile and

@@ -30,11 +30,9 @@ func (c *demoCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	network := "the project's own network"
-	if w, err := model.Load(s.modelPath); err != nil {
-		return err
-	} else if w.SHA256 == model.OfficialSHA256 {
-		network = "the challenge's network"
+	network := "the challenge's network"
+	if _, foreign := model.Foreign(s.modelPath); foreign {
+		network = "the project's own network"
 	}
 	fmt.Fprintf(env.stdout, "%d routes, %s, arithmetic %s\n\n", len(s.routes), network, s.simulator.Profile())
 

@@ -63,7 +63,7 @@ func (f *simulatorFlags) load(env *environment) (*simulation, error) {
 }
 
 // load makes a simulator, and loads the routes unless there is none.
-func (f *inputFlags) load(env *environment, files func(dataPath string) ([]string, error), simulator func(env *environment, modelPath string) (lockstep.Simulator, error)) (s *simulation, err error) {
+func (f *inputFlags) load(env *environment, files func(string) ([]string, error), simulator func(*environment, string) (lockstep.Simulator, error)) (s *simulation, err error) {
 	s = &simulation{}
 	if s.modelPath, s.dataPath, err = f.inputs(env); err != nil {
 		return nil, err

@@ -99,11 +99,8 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 	}
 	results := make([]lockstep.Result, len(jobs))
 	work := &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Known: known, Journal: journal}
-	if err := s.stream(env, work, func(i int, r lockstep.Result) { results[i] = r }); err != nil {
-		return nil, err
-	}
-	if env.ctx.Err() != nil {
-		return nil, env.interrupted(noReport)
+	if err := s.stream(env, work, func(i int, r lockstep.Result) { results[i] = r }); err != nil || env.ctx.Err() != nil {
+		return nil, env.ended(err, noReport)
 	}
 	var runs []report.Run
 	for k, policy := range policies {

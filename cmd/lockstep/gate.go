@@ -50,10 +50,7 @@ func (c *gateCommand) Run(env *environment) error {
 		Root: root, Base: c.Base, All: c.All, Require: require,
 		RequireHardware: c.RequireHardware, Limit: c.Limit, Program: gateProgram, Out: env.stdout,
 	})
-	if env.ctx.Err() != nil {
-		return env.interrupted("there is no verdict, and nothing is written")
-	}
-	if err != nil {
+	if err := env.ended(err, "there is no verdict, and nothing is written"); err != nil {
 		return err
 	}
 	for _, s := range result.Skips(verdict.NotRun) {

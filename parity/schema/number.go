@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"unsafe"
 )
 
@@ -63,32 +62,20 @@ func (t Type) Float(bits uint64) float64 {
 		return math.Float64frombits(bits)
 	case "int32":
 		return float64(int32(bits))
-	case "uint8":
-		return float64(uint8(bits))
 	}
 	return float64(int64(bits))
 }
 
 // Bits is the pattern of the number that begins the data.
 func (t Type) Bits(data []byte) uint64 {
-	switch t.Size() {
-	case 1:
-		return uint64(data[0])
-	case 4:
-		return uint64(binary.LittleEndian.Uint32(data))
-	}
-	return binary.LittleEndian.Uint64(data)
+	var word [8]byte
+	copy(word[:], data[:t.Size()])
+	return binary.LittleEndian.Uint64(word[:])
 }
 
 // AppendBits is the inverse of Bits.
 func (t Type) AppendBits(data []byte, bits uint64) []byte {
-	switch t.Size() {
-	case 1:
-		return append(data, byte(bits))
-	case 4:
-		return binary.LittleEndian.AppendUint32(data, uint32(bits))
-	}
-	return binary.LittleEndian.AppendUint64(data, bits)
+	return binary.LittleEndian.AppendUint64(data, bits)[:len(data)+t.Size()]
 }
 
 // Show formats a number with enough digits to read it back and, of a float, its bits.
@@ -112,10 +99,7 @@ func (t Type) ULPs(a, b uint64) uint64 {
 	}
 	sign := 8*uint(t.Size()) - 1
 	x, y := ordered(a, sign), ordered(b, sign)
-	if x < y {
-		x, y = y, x
-	}
-	return uint64(x) - uint64(y)
+	return uint64(max(x, y)) - uint64(min(x, y))
 }
 
 // ordered maps bit patterns to integers in the order of the numbers, with both
@@ -145,12 +129,9 @@ func Bytes[T number](a []T) []byte {
 
 // Elements is the inverse of Bytes. It copies.
 func Elements[T number](data []byte) []T {
-	if len(data) == 0 {
-		return nil
-	}
 	out := make([]T, len(data)/TypeOf[T]().Size())
 	if _, err := binary.Decode(data, binary.LittleEndian, out); err != nil {
 		panic(err) // a number of fixed size
 	}
-	return slices.Clip(out)
+	return out
 }

@@ -117,7 +117,7 @@ func (w *walks) run(i int, teacher *parity.Teacher, show func(s *schema.Step)) (
 	return outcome
 }
 
-func (w *walks) Read(i int, _ func(int) bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
+func (w *walks) Read(i int, _ bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
 	return w.about(i), parity.End{Outcome: w.run(i, nil, show)}, nil
 }
 
@@ -127,7 +127,7 @@ type ended struct {
 	outcome []float64
 }
 
-func (e ended) Read(i int, full func(int) bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
+func (e ended) Read(i int, full bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
 	about, _, err := e.walks.Read(i, full, show)
 	return about, parity.End{Outcome: e.outcome}, err
 }

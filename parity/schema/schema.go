@@ -85,6 +85,11 @@ type Outcome struct {
 	End      int      `json:"end,omitempty"`
 }
 
+// Counts reports whether it is computed from a stage at a step.
+func (o *Outcome) Counts(stage string, step int) bool {
+	return slices.Contains(o.From, stage) && step >= o.Begin && (o.End == 0 || step < o.End)
+}
+
 // Extent is the name of the stage that is at fault where rollouts do not have the same
 // steps or do not end alike.
 const Extent = "steps"
@@ -108,7 +113,7 @@ func (s *Schema) Validate() error {
 	case s.First < 0 || s.Warmup < 0 || s.End < 0:
 		return fail("steps %d, %d and %d, want none below 0", s.First, s.Warmup, s.End)
 	}
-	names := append([]string{s.Key[0], s.Outcome.Name, Extent}, make([]string, 0, len(s.Stages))...)
+	names := []string{s.Key[0], s.Outcome.Name, Extent}
 	for i := range s.Stages {
 		g := &s.Stages[i]
 		if g.Name == "" || slices.Contains(names, g.Name) {

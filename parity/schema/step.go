@@ -112,7 +112,7 @@ func (s *Schema) Roll(h Hash, rolling uint64, step *Step) uint64 {
 // A View is a Schema, and where the values of its stages lie in steps of type S.
 type View[S any] struct {
 	Schema
-	get []func(from S, at int, to *Step)
+	fields []Field[S]
 }
 
 // A Field is one stage of a View.
@@ -140,9 +140,9 @@ func Array[S any, T number](stage Stage, get func(S) []T) Field[S] {
 
 // NewView completes a schema with its stages. It panics if the schema is none.
 func NewView[S any](s Schema, fields ...Field[S]) *View[S] {
-	v := &View[S]{Schema: s}
+	v := &View[S]{s, fields}
 	for _, f := range fields {
-		v.Stages, v.get = append(v.Stages, f.stage), append(v.get, f.get)
+		v.Stages = append(v.Stages, f.stage)
 	}
 	if err := v.Validate(); err != nil {
 		panic(err)
@@ -155,35 +155,31 @@ func NewView[S any](s Schema, fields ...Field[S]) *View[S] {
 func (v *View[S]) Expose(index int, from S, to *Step) {
 	to.Clear()
 	to.Index = index
-	for i, get := range v.get {
-		get(from, i, to)
+	for i := range v.fields {
+		v.fields[i].get(from, i, to)
 	}
 }
 
-// Digests are the steps of a rollout without their arrays, 16 bytes and 8 for each stage.
+// Digests are the steps of a rollout without their arrays, 8 bytes and 8 for each stage.
 type Digests struct {
-	stages int
-	index  []int32
-	has    []Set
-	bits   []uint64
+	width int      // of a row
+	rows  []uint64 // of each step its index and below 32 bits what it has, and its bits
 }
 
 // Len is the number of steps.
-func (d *Digests) Len() int { return len(d.index) }
+func (d *Digests) Len() int { return len(d.rows) / max(d.width, 1) }
 
 // Append adds a step.
 func (d *Digests) Append(s *Step) {
-	d.stages = len(s.Bits)
-	d.index, d.has = append(d.index, int32(s.Index)), append(d.has, s.Has)
-	d.bits = append(d.bits, s.Bits...)
+	d.width = 1 + len(s.Bits)
+	d.rows = append(append(d.rows, uint64(s.Index)<<32|uint64(s.Has)), s.Bits...)
 }
 
 // At is the i-th step. It aliases the digests.
 func (d *Digests) At(i int) *Step {
-	return &Step{Index: int(d.index[i]), Has: d.has[i], Bits: d.bits[i*d.stages : (i+1)*d.stages], Data: make([][]byte, d.stages)}
+	row := d.rows[i*d.width : (i+1)*d.width]
+	return &Step{Index: int(row[0] >> 32), Has: Set(row[0]), Bits: row[1:], Data: make([][]byte, d.width-1)}
 }
 
 // Cut leaves the first n steps.
-func (d *Digests) Cut(n int) {
-	d.index, d.has, d.bits = d.index[:n], d.has[:n], d.bits[:n*d.stages]
-}
+func (d *Digests) Cut(n int) { d.rows = d.rows[:n*d.width] }

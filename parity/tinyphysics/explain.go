@@ -132,16 +132,13 @@ const plotTokens = 12
 // plot draws lataccel and steer command of both sides, and both CDFs around the draw.
 func plot(task *parity.Task, sides [2]*schema.Digests, at [2]*schema.Step) []parity.Chart {
 	family := parity.Family{Schema: &view.Schema}
-	lines := func(stage string) []parity.Line {
-		return []parity.Line{{Name: "wanted", Values: family.Column(sides[0], stage)}, {Name: "got", Values: family.Column(sides[1], stage)}}
-	}
 	var target []parity.Float
 	if j, ok := task.Job.(job); ok {
 		target = parity.Floats(j.Route.TargetLataccel[min(lockstep.ContextLength, j.Route.Len()):])
 	}
 	charts := []parity.Chart{
-		{Label: "lateral acceleration", Unit: "m/s²", Span: 0.2, First: view.First, Lines: append([]parity.Line{{Name: "target", Values: target}}, lines(Lataccel)...)},
-		{Label: "steer command", Unit: "within ±2", Span: 0.1, First: view.First, Lines: lines(Action)},
+		{Label: "lateral acceleration", Unit: "m/s²", Span: 0.2, First: view.First, Lines: append([]parity.Line{{Name: "target", Values: target}}, family.Lines(sides, Lataccel)...)},
+		{Label: "steer command", Unit: "within ±2", Span: 0.1, First: view.First, Lines: family.Lines(sides, Action)},
 	}
 	w, g := newChosen(at[0]), newChosen(at[1])
 	known := cmp.Or(w, g)

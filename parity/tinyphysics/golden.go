@@ -61,7 +61,7 @@ func (g *goldens) Schema() *schema.Schema    { return &view.Schema }
 func (g *goldens) Digest() schema.Hash       { return schema.SHA256 }
 func (g *goldens) Rollouts() []trace.Rollout { return g.rollouts }
 
-func (g *goldens) Read(n int, _ func(int) bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
+func (g *goldens) Read(n int, _ bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
 	entry := g.set.Recordings[n]
 	r, err := g.set.Read(entry)
 	if err != nil {
