@@ -223,8 +223,8 @@ func (b *bench) measure(k *contestant) error {
 	}
 	k.rates = append(k.rates, float64(len(jobs)*k.Cores)/seconds)
 	k.inside = append(k.inside, (k.network()-before).Seconds()/seconds)
-	if share := g.share(jobs, seconds); share > 0 {
-		k.peaks = append(k.peaks, share)
+	if g.fma.Load() > 0 {
+		k.peaks = append(k.peaks, g.share(jobs, seconds))
 	}
 	for i, c := range costs {
 		k.Rollouts++

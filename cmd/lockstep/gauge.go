@@ -71,11 +71,8 @@ func (c *probing) Update(target, current float64, state lockstep.State, plan loc
 func (g *gauge) spent() float64 { return time.Duration(g.nanos.Load()).Seconds() }
 
 // share is that of a core's peak which the predictions that the costs of some jobs need,
-// in so many seconds of one core, are; 0 if nothing was probed.
+// in so many seconds of one core, are.
 func (g *gauge) share(jobs []lockstep.Job, seconds float64) float64 {
-	if g.fma.Load() == 0 {
-		return 0
-	}
 	calls := 0
 	for i := range jobs {
 		calls += jobs[i].End(lockstep.CostOnly) - lockstep.ControlStartIdx
