@@ -55,7 +55,8 @@ mutants: build ## plant every fault, and write what was noticed into parity/muta
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine, and some of each kind that only tests see
 	$(BIN) mutants --only '*-digitize-side'
-	for faults in golden-provenance-lost 'vectors-first-*' 'compare-first-*' trace-checksum cache-name-only engines-identity kernels-epsilon route-digits; do \
+	for faults in golden-provenance-lost 'vectors-first-*' 'compare-first-*' trace-checksum cache-name-only engines-identity kernels-epsilon route-digits \
+		classic-reference-pow-square classic-batched-argmax; do \
 		$(BIN) mutants --only "$$faults" || exit 1; done
 
 .PHONY: gate
@@ -327,8 +328,8 @@ nvcc-classic:
 	for f in report.txt sources.sha256; do if [ -n "$(CHECK)" ]; then cmp build/classic/$$f $(CLASSIC_MODULE)/$$f || exit 1; else cp build/classic/$$f $(CLASSIC_MODULE)/; fi; done
 
 .PHONY: mutants-classic
-mutants-classic: ## plant every fault of classic control, and read what the harness says
-	LOCKSTEP_CLASSIC_FAULTS=all $(GO) test -count 1 -timeout 60m -v -run '^TestFaults$$' ./classic/harness
+mutants-classic: build ## plant every fault of classic control, and read what the harness says
+	$(BIN) mutants --only 'classic-*'
 
 .PHONY: bench-classic
 bench-classic: $(GYMNASIUM)/requirements/ready ## classic control on one core as multiples of Gymnasium's speed, in CPU time of one run

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -82,80 +83,15 @@ var columnNames = [...]string{"roll", "vEgo", "aEgo", "targetLateralAcceleration
 // that steerCommand may be empty, or anything numeric, from row ControlStartIdx
 // on.
 func (l Loader) Read(r io.Reader, path string) (*Route, error) {
-	in := csv.NewReader(skipBOM(r))
-	in.FieldsPerRecord = -1
-	in.ReuseRecord = true
-	in.LazyQuotes = true
-
-	fail := func(field int, format string, args ...any) (*Route, error) {
-		line, column := in.FieldPos(field)
-		return nil, &RouteError{File: path, Line: line, Column: column, Err: fmt.Errorf(format, args...)}
-	}
-	readError := func(err error) (*Route, error) {
-		var e *csv.ParseError
-		if errors.As(err, &e) {
-			return nil, &RouteError{File: path, Line: e.Line, Column: e.Column, Err: e.Err}
-		}
-		return nil, &RouteError{File: path, Err: err}
-	}
-
-	header, err := in.Read()
-	if err == io.EOF {
-		return nil, &RouteError{File: path, Err: errors.New("empty: want a header line and at least 101 rows")}
-	} else if err != nil {
-		return readError(err)
-	}
-	var at [len(columnNames)]int // field index of each column
-	for i, name := range columnNames {
-		at[i] = -1
-		for j, have := range header {
-			if have == name {
-				at[i] = j
-				break
-			}
-		}
-		if at[i] < 0 {
-			return fail(0, "no column %q; want %s", name, strings.Join(columnNames[:], ", "))
-		}
-	}
-	fields := len(header)
-
 	var columns [len(columnNames)]pandas.Column
 	for i := range columns {
 		if l.Profile.CSV == CSVExact {
 			columns[i].Rounding = pandas.Correct
 		}
 	}
-	rows := 0
-	for ; ; rows++ {
-		record, err := in.Read()
-		if err == io.EOF {
-			break
-		} else if err != nil {
-			return readError(err)
-		}
-		if len(record) > fields {
-			return fail(fields, "row %d has %d fields, the header has %d", rows, len(record), fields)
-		}
-		for i, j := range at {
-			field, position := "", len(record)-1 // a short record lacks its last fields
-			if j < len(record) {
-				field, position = record[j], j
-			}
-			x, ok := columns[i].Append(field)
-			optional := i == steerColumn && rows >= ControlStartIdx
-			switch {
-			case !ok:
-				return fail(position, "%s: %.60q is not a number", columnNames[i], field)
-			case optional:
-			case field == "":
-				return fail(position, "%s: missing in row %d%s", columnNames[i], rows, steerHint(i))
-			case math.IsNaN(x) || math.IsInf(x, 0):
-				return fail(position, "%s: %.60q is not finite%s", columnNames[i], field, steerHint(i))
-			case i == rollColumn && math.Abs(x) >= libm.SinLimit:
-				return fail(position, "roll: %g is outside ±%g rad, where the sine is known bit for bit", x, libm.SinLimit)
-			}
-		}
+	rows, err := newRecords(r, path).read(&columns)
+	if err != nil {
+		return nil, err
 	}
 	if rows < MinRows {
 		return nil, &RouteError{File: path, Err: fmt.Errorf("%d rows; want at least %d: steps 0 to 99 warm up, costs count from step 100", rows, MinRows)}
@@ -178,6 +114,86 @@ func (l Loader) Read(r io.Reader, path string) (*Route, error) {
 		route.SteerCommand[i] = -steer // logged positive to the left
 	}
 	return route, nil
+}
+
+// records are those of a route's CSV text. Their errors say where it is wrong.
+type records struct {
+	*csv.Reader
+	path string
+}
+
+func newRecords(r io.Reader, path string) *records {
+	in := &records{csv.NewReader(skipBOM(r)), path}
+	in.FieldsPerRecord = -1
+	in.ReuseRecord = true
+	in.LazyQuotes = true
+	return in
+}
+
+// next is the next record, or the error io.EOF.
+func (in *records) next() ([]string, error) {
+	record, err := in.Read()
+	var e *csv.ParseError
+	switch {
+	case errors.As(err, &e):
+		err = &RouteError{File: in.path, Line: e.Line, Column: e.Column, Err: e.Err}
+	case err != nil && err != io.EOF:
+		err = &RouteError{File: in.path, Err: err}
+	}
+	return record, err
+}
+
+// fail is what is wrong with a field of the last record.
+func (in *records) fail(field int, format string, args ...any) error {
+	line, column := in.FieldPos(field)
+	return &RouteError{File: in.path, Line: line, Column: column, Err: fmt.Errorf(format, args...)}
+}
+
+// read reads all records into the columns, and counts them, without the header.
+func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err error) {
+	header, err := in.next()
+	if err == io.EOF {
+		return 0, &RouteError{File: in.path, Err: errors.New("empty: want a header line and at least 101 rows")}
+	} else if err != nil {
+		return 0, err
+	}
+	fields := len(header)
+	var at [len(columnNames)]int // field index of each column
+	for i, name := range columnNames {
+		if at[i] = slices.Index(header, name); at[i] < 0 {
+			return 0, in.fail(0, "no column %q; want %s", name, strings.Join(columnNames[:], ", "))
+		}
+	}
+	for ; ; rows++ {
+		record, err := in.next()
+		if err == io.EOF {
+			return rows, nil
+		} else if err != nil {
+			return 0, err
+		}
+		if len(record) > fields {
+			return 0, in.fail(fields, "row %d has %d fields, the header has %d", rows, len(record), fields)
+		}
+		for i, j := range at {
+			field, position := "", len(record)-1 // a short record lacks its last fields
+			if j < len(record) {
+				field, position = record[j], j
+			}
+			x, ok := columns[i].Append(field)
+			optional := i == steerColumn && rows >= ControlStartIdx
+			switch {
+			case !ok:
+				return 0, in.fail(position, "%s: %.60q is not a number", columnNames[i], field)
+			case optional:
+			case field == "":
+				return 0, in.fail(position, "%s: missing in row %d%s", columnNames[i], rows, steerHint(i))
+			case math.IsNaN(x) || math.IsInf(x, 0):
+				return 0, in.fail(position, "%s: %.60q is not finite%s", columnNames[i], field, steerHint(i))
+			case i == rollColumn && math.Abs(x) >= libm.SinLimit:
+				return 0, in.fail(position, "roll: %g is outside ±%g rad, where the sine is known bit for bit", x, libm.SinLimit)
+			}
+		}
+	}
 }
 
 func steerHint(column int) string {

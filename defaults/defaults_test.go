@@ -200,7 +200,7 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 // none of them embedded, the PID's mean total cost is at most a third of the zero
 // controller's.
 func TestDrives(t *testing.T) {
-	n := 100
+	n := 50
 	if testing.Short() {
 		n = 16
 	}

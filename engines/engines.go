@@ -120,8 +120,11 @@ func Names() (names []string) {
 // Known reports whether an engine has that name.
 func Known(name string) bool { return slices.Contains(Names(), name) }
 
-// ByName are the engines of these names, which must differ.
+// ByName are the engines of these names, which must differ; without any those of Tried.
 func ByName(names ...string) (list []*Engine, err error) {
+	if len(names) == 0 {
+		return Tried(), nil
+	}
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("engine %s is named twice", name)
@@ -185,6 +188,22 @@ func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []
 		absent = append(absent, fmt.Sprintf("the %s one cannot run: %v", e.Name, err))
 	}
 	return nil, nil, err
+}
+
+// Common is the profile that all engines of a list can compute with: that of the one
+// whose arithmetic is its machine's, if it runs here, or else the host's.
+func Common(list []*Engine, model string) lockstep.Profile {
+	host := reference.HostProfile()
+	for _, e := range list {
+		if !e.Own {
+			continue
+		}
+		if s, err := e.Open(Config{Model: model, Profile: host, Workers: 1}); err == nil {
+			defer Close(s)
+			return s.Profile()
+		}
+	}
+	return host
 }
 
 // Absent is nil if the engine can run here; a *want.Error if it need not; and another

@@ -60,104 +60,152 @@ var kinds = [...]kind{
 // A row of a route, with lockstep.Route's signs.
 type row struct{ vEgo, aEgo, roll, target, steer float64 }
 
+// A trip is one simulated drive, at one step of it.
+type trip struct {
+	random
+	kind
+	car
+
+	// Speed, in m/s: the one that the trip keeps to, the one that is wanted now, the car's.
+	cruising, wanted, speed float64
+	accel                   float64 // m/s²
+	mood, surge             *drift
+	moody, surging          float64
+
+	// Road: its curvature asks for a lateral acceleration.
+	size, banking, crown float64 // of its turns; at rest, rad
+	curve, curveLeft     float64 // 1/m, s
+	bend, lean           *smooth
+	uneven               *drift
+	unevenness           float64
+	plan                 [preview + 1]float64 // m/s² that it asks for, from this step on
+
+	wander, fidget *drift // of the driver
+	wandering      float64
+
+	wind, shake      *drift // outside, and of the measurement
+	gust, kick, bump float64
+	shaking          float64
+	shaken           [3]float64
+}
+
+// newTrip draws all that stays as it is on a trip, in an order that must stay: the
+// routes of a seed are those of these draws.
+func newTrip(r random) *trip {
+	t := &trip{random: r, kind: pick(r)}
+	t.cruising = r.span(t.cruise)
+	t.wanted, t.speed = t.cruising, t.cruising
+	t.size, t.banking = r.span(t.turn), r.span(t.bank)
+	t.crown = 0.02 + float64(0.013*r.normal())
+	t.bend, t.lean = newSmooth(r.span(t.ease), 0), newSmooth(1.2, t.crown)
+	t.uneven, t.unevenness = newDrift(r, 2.5), r.span(span{0.0005, 0.009})
+	t.wander, t.wandering = newDrift(r, 0.9), r.span(span{0.02, 0.12})
+	t.mood, t.moody = newDrift(r, 8), r.span(span{0.02, 0.3})
+	t.surge, t.surging = newDrift(r, 0.17), r.span(span{0.02, 0.15})
+	t.fidget = newDrift(r, 0.5)
+	t.wind = newDrift(r, windTime)
+	t.shake, t.shaking = newDrift(r, 0.6), r.span(span{0.2, 0.9})
+	t.offset = float64(offsetSpread * r.normal())
+	return t
+}
+
 // drive simulates one route.
 func drive(r random) []row {
-	k := pick(r)
-	cruise := r.span(k.cruise)
-	wanted, speed, accel := cruise, cruise, 0.0
-	turn := r.span(k.turn)
-	banking := r.span(k.bank)
-	crown := 0.02 + float64(0.013*r.normal())
-
-	curve, curveLeft := 0.0, 0.0 // 1/m, s
-	bend, bank := newSmooth(r.span(k.ease), 0), newSmooth(1.2, crown)
-	uneven, unevenness := newDrift(r, 2.5), r.span(span{0.0005, 0.009})
-	wander, wandering := newDrift(r, 0.9), r.span(span{0.02, 0.12})
-	mood, moody := newDrift(r, 8), r.span(span{0.02, 0.3})
-	surge, surging := newDrift(r, 0.17), r.span(span{0.02, 0.15})
-	fidget := newDrift(r, 0.5)
-	wind := newDrift(r, windTime)
-	shake, shaking, shaken := newDrift(r, 0.6), r.span(span{0.2, 0.9}), [3]float64{}
-	gust, kick, bump := 0.0, 0.0, 0.0
-
-	c := car{offset: float64(offsetSpread * r.normal())}
-	var plan [preview + 1]float64 // m/s² that the road asks for, from this step on
+	t := newTrip(r)
 	out := make([]row, 0, rows)
 	for i := range settle + rows {
-		// Speed.
-		hold := k.hold
-		if wanted == 0 {
-			hold = 7
-		}
-		if r.Float64() < step/hold {
-			wanted = float64(cruise * (1 + float64(k.vary*r.normal())))
-			if r.Float64() < k.stop {
-				wanted = 0
-			}
-		}
-		pace := wanted + float64(moody*mood.step())
-		if wanted == 0 {
-			pace = 0
-		}
-		goal := clip(0.6*(pace-speed), -2.4, 1.6)
-		accel += float64((goal - accel) * (step / 0.8))
-		speed = max(speed+float64(step*accel), 0)
-		logged := accel + float64(surging*surge.step())
-		if wanted == 0 && speed < 0.05 {
-			speed, accel, logged = 0, 0, 0
-		}
-
-		// Road: its curvature asks for a lateral acceleration, up to what the car holds.
-		if curveLeft -= step; curveLeft <= 0 {
-			curveLeft = r.span(k.length)
-			curve = 0
-			if r.Float64() >= k.straight {
-				v := max(speed, 5)
-				curve = float64(turn*r.normal()) / float64(v*v)
-			}
-		}
-		road := bend.step(clip(curve, -0.05, 0.05))
-		x := float64(float64(road*speed)*speed) / limit
-		copy(plan[:], plan[1:])
-		plan[preview] = float64(limit * (x / math.Sqrt(1+float64(x*x))))
-		lean := bank.step(crown + clip(float64(banking*plan[0]), -0.08, 0.08))
-		rough := uneven.step()
-		if speed > 0 {
-			lean += float64(unevenness * rough)
-		} else if n := len(out); n > 0 {
+		logged := t.pace()
+		lean := t.road()
+		if n := len(out); t.speed == 0 && n > 0 {
 			lean = out[n-1].roll
 		}
-		roll := float64(gravity * sine(lean))
-
-		// The driver steers for what comes, and after the error.
-		moving := speed / (speed + 3)
-		wish := plan[0] + float64(float64(wandering*wander.step())*moving)
-		command := c.steer(plan[preview], speed, roll)
-		command += float64(0.2*(wish-c.lataccel)) + float64(0.015*fidget.step())
-		command = clip(command, -steerLimit, steerLimit)
-
-		// Wind, and a bump now and then.
-		kick = float64(0.6 * kick)
-		if r.Float64() < 0.01 {
-			kick += float64(float64(0.3*r.normal()) * min(1, speed/20))
-		}
-		bump += float64(0.4 * (kick - bump))
-		gust += float64(0.4 * (wind.step() - gust))
-		windy := min(1, float64(speed*speed)/625)
-		c.drive(command, speed, roll, float64(float64(windSpread*windy)*gust)+bump)
-
-		// The log is smoother than the measurements that the network learns from.
-		shaken = [3]float64{shake.step(), shaken[0], shaken[1]}
-		noise := float64(float64(shaking*(shaken[0]+shaken[1]+shaken[2])/3) * float64(noiseSpeed*speed))
-		target := c.lataccel + noise
-		if speed == 0 && math.Abs(target) < 1e-6 {
-			target = 0
-		}
-		if i >= settle {
-			out = append(out, row{vEgo: speed, aEgo: logged, roll: lean, target: target, steer: command})
+		command := t.travel(float64(gravity * sine(lean)))
+		if target := t.measured(); i >= settle {
+			out = append(out, row{vEgo: t.speed, aEgo: logged, roll: lean, target: target, steer: command})
 		}
 	}
 	return out
+}
+
+// pace moves the speed on by one step, and gives the acceleration that is logged.
+func (t *trip) pace() (logged float64) {
+	hold := t.hold
+	if t.wanted == 0 {
+		hold = 7
+	}
+	if t.Float64() < step/hold {
+		t.wanted = float64(t.cruising * (1 + float64(t.vary*t.normal())))
+		if t.Float64() < t.stop {
+			t.wanted = 0
+		}
+	}
+	pace := t.wanted + float64(t.moody*t.mood.step())
+	if t.wanted == 0 {
+		pace = 0
+	}
+	goal := clip(0.6*(pace-t.speed), -2.4, 1.6)
+	t.accel += float64((goal - t.accel) * (step / 0.8))
+	t.speed = max(t.speed+float64(step*t.accel), 0)
+	logged = t.accel + float64(t.surging*t.surge.step())
+	if t.wanted == 0 && t.speed < 0.05 {
+		t.speed, t.accel, logged = 0, 0, 0
+	}
+	return logged
+}
+
+// road moves the road on by one step: what it asks for, up to what the car holds, and its
+// banking in rad.
+func (t *trip) road() (lean float64) {
+	if t.curveLeft -= step; t.curveLeft <= 0 {
+		t.curveLeft = t.span(t.length)
+		t.curve = 0
+		if t.Float64() >= t.straight {
+			v := max(t.speed, 5)
+			t.curve = float64(t.size*t.normal()) / float64(v*v)
+		}
+	}
+	road := t.bend.step(clip(t.curve, -0.05, 0.05))
+	x := float64(float64(road*t.speed)*t.speed) / limit
+	copy(t.plan[:], t.plan[1:])
+	t.plan[preview] = float64(limit * (x / math.Sqrt(1+float64(x*x))))
+	lean = t.lean.step(t.crown + clip(float64(t.banking*t.plan[0]), -0.08, 0.08))
+	rough := t.uneven.step()
+	if t.speed > 0 {
+		lean += float64(t.unevenness * rough)
+	}
+	return lean
+}
+
+// travel lets the driver steer for what comes and after the error, moves the car on by one
+// step in the wind, with a bump now and then, and gives the driver's command.
+func (t *trip) travel(roll float64) (command float64) {
+	moving := t.speed / (t.speed + 3)
+	wish := t.plan[0] + float64(float64(t.wandering*t.wander.step())*moving)
+	command = t.steer(t.plan[preview], t.speed, roll)
+	command += float64(0.2*(wish-t.lataccel)) + float64(0.015*t.fidget.step())
+	command = clip(command, -steerLimit, steerLimit)
+
+	t.kick = float64(0.6 * t.kick)
+	if t.Float64() < 0.01 {
+		t.kick += float64(float64(0.3*t.normal()) * min(1, t.speed/20))
+	}
+	t.bump += float64(0.4 * (t.kick - t.bump))
+	t.gust += float64(0.4 * (t.wind.step() - t.gust))
+	windy := min(1, float64(t.speed*t.speed)/625)
+	t.drive(command, t.speed, roll, float64(float64(windSpread*windy)*t.gust)+t.bump)
+	return command
+}
+
+// measured is the lateral acceleration that is logged, in m/s². The log is smoother than
+// the measurements that the network learns from.
+func (t *trip) measured() float64 {
+	t.shaken = [3]float64{t.shake.step(), t.shaken[0], t.shaken[1]}
+	noise := float64(float64(t.shaking*(t.shaken[0]+t.shaken[1]+t.shaken[2])/3) * float64(noiseSpeed*t.speed))
+	target := t.lataccel + noise
+	if t.speed == 0 && math.Abs(target) < 1e-6 {
+		target = 0
+	}
+	return target
 }
 
 func pick(r random) kind {

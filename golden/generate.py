@@ -55,14 +55,14 @@ CONTROLLERS = {
     "pid_0.3_0.05_-0.1": ("pid", {"p": 0.3, "i": 0.05, "d": -0.1}),
 }
 
-FIRST_STEP = 20       # the program's first step index
-CONTROL_START = 100   # the first step that the controller steers
+FIRST_STEP = 20  # the program's first step index
+CONTROL_START = 100  # the first step that the controller steers
 EVEN_FULL_STEPS = 24  # at least so many steps keep all logits and probabilities
 MARKED_STEPS = (20, 99, 100, 101, 499, 500)
 COSTS = ("lataccel_cost", "jerk_cost", "total_cost")
 ROUTE_COLUMNS = ("roll_lataccel", "v_ego", "a_ego", "target_lataccel", "steer_command")
 CPU_FLAGS = ("sse4_1", "avx", "f16c", "fma", "avx2", "avx_vnni", "avx512f", "avx512dq",
-             "avx512bw", "avx512vl", "avx512_vnni", "amx_tile")
+             "avx512bw", "avx512vl", "avx512_vnni", "amx_tile")  # fmt: skip
 CPU_SWITCHES = ("GLIBC_TUNABLES", "NPY_DISABLE_CPU_FEATURES")  # environment that hides CPU features
 
 
@@ -80,11 +80,12 @@ def refuse(message):
 
 # --- small shared tools -----------------------------------------------------
 
+
 def sha256_file(path):
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError as error:
-        raise Failed(f"{path}: cannot be read ({error.strerror}): give an existing file")
+        raise Failed(f"{path}: cannot be read ({error.strerror}): give an existing file") from error
 
 
 def hash64(array):
@@ -100,8 +101,7 @@ def npz_bytes(arrays):
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, array in arrays.items():
             member = io.BytesIO()
-            np.lib.format.write_array(member, np.ascontiguousarray(array), version=(1, 0),
-                                      allow_pickle=False)
+            np.lib.format.write_array(member, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
             info = zipfile.ZipInfo(name + ".npy", date_time=(1980, 1, 1, 0, 0, 0))
             info.compress_type = zipfile.ZIP_DEFLATED
             info.create_system = 3
@@ -164,7 +164,7 @@ def layer_norm_double_mean(x, weight, bias, epsilon):
     mean = F32(((d[0] + d[2]) + (d[1] + d[3])) / len(x))
     a = np.zeros(8, np.float32)
     for i in range(0, len(x), 8):
-        t = x[i:i + 8] - mean
+        t = x[i : i + 8] - mean
         a = fma32(t, t, a)
     r = a[:4] + a[4:]
     variance = ((r[0] + r[2]) + (r[1] + r[3])) / F32(len(x)) + epsilon
@@ -223,6 +223,7 @@ def softmax_lanes(x, width):
 
 # --- probes -------------------------------------------------------------------
 
+
 def probe_row(n, salt):
     """n exact float32 between 0 and 4 with 22 fraction bits, from a multiplicative hash."""
     return np.array([(i + salt) * 2654435761 % 2**24 / 2**22 for i in range(n)], np.float32)
@@ -267,21 +268,28 @@ def one_node_model(op, opset, attributes, n, initializers):
         node += _field(5, _field(1, name) + _field(number, value) + _field(20, kind))
     graph = _field(1, node) + _field(2, "probe")
     for name, array in initializers.items():
-        graph += _field(5, _field(1, len(array)) + _field(2, 1) + _field(8, name)
-                        + _field(9, array.astype("<f4").tobytes()))
+        graph += _field(
+            5, _field(1, len(array)) + _field(2, 1) + _field(8, name) + _field(9, array.astype("<f4").tobytes())
+        )
     graph += _field(11, _field(1, "x") + _field(2, tensor_type))
     graph += _field(12, _field(1, "y") + _field(2, tensor_type))
     return _field(1, 8) + _field(7, graph) + _field(8, _field(1, "") + _field(2, opset))
 
 
-NORM_MODEL = one_node_model("LayerNormalization", 17, {"axis": -1, "epsilon": float(NORM_EPSILON)},
-                            128, {"weight": NORM_WEIGHT, "bias": NORM_BIAS})
+NORM_MODEL = one_node_model(
+    "LayerNormalization",
+    17,
+    {"axis": -1, "epsilon": float(NORM_EPSILON)},
+    128,
+    {"weight": NORM_WEIGHT, "bias": NORM_BIAS},
+)
 SOFTMAX_MODEL = one_node_model("Softmax", 13, {"axis": -1}, 20, {})
 
 
 def run_one_node(model, row):
     """Ask the installed ONNX Runtime, with the session options of the upstream program."""
     import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -297,7 +305,7 @@ def row_answer(row):
 
 
 def probe_exp():
-    return f"{int(np.exp(np.array([0xbf851592], np.uint32).view(np.float32)).view(np.uint32)[0]):08x}"
+    return f"{int(np.exp(np.array([0xBF851592], np.uint32).view(np.float32)).view(np.uint32)[0]):08x}"
 
 
 def probe_sin():
@@ -310,6 +318,7 @@ def probe_math_exp():
 
 def probe_csv():
     import pandas
+
     return float(pandas.read_csv(io.StringIO("x\n31.452678722615314\n"))["x"][0]).hex()
 
 
@@ -346,7 +355,7 @@ def known_answers():
             "0x1.f73e2c0b53a53p+4": "csvexact",
         },
         "math_exp": {"0x1.e92c1fd116c7fp+3": "fma", "0x1.e92c1fd116c80p+3": "nofma"},
-    }
+    }  # fmt: skip
 
 
 PROBES = {
@@ -356,7 +365,7 @@ PROBES = {
     "sin": ("np.sin(np.array([0.251296]))", probe_sin),
     "csv": ("pandas.read_csv of 31.452678722615314", probe_csv),
     "math_exp": ("math.exp(2.726979)", probe_math_exp),
-}
+}  # fmt: skip
 PROFILE_PROBES = ("layer_norm", "softmax", "exp32", "sin", "csv")
 
 
@@ -380,15 +389,17 @@ def fingerprint():
 def profile_name(probes):
     for name, entry in probes.items():
         if entry["answer"] is None:
-            refuse(f"probe {name} ({entry['question']}) cannot run: {entry['error']}: "
-                   "install requirements.txt")
+            refuse(f"probe {name} ({entry['question']}) cannot run: {entry['error']}: install requirements.txt")
         if entry["name"] is None:
-            refuse(f"probe {name} ({entry['question']}) answered {entry['answer']}, none of "
-                   f"{sorted(entry['known'].values())}: this arithmetic is not a known profile")
+            refuse(
+                f"probe {name} ({entry['question']}) answered {entry['answer']}, none of "
+                f"{sorted(entry['known'].values())}: this arithmetic is not a known profile"
+            )
     return "-".join(probes[name]["name"] for name in PROFILE_PROBES)
 
 
 # --- provenance ------------------------------------------------------------
+
 
 def package_version(name):
     try:
@@ -420,25 +431,26 @@ def machine():
         "platform": sysconfig.get_platform(),
         "python": platform.python_version(),
         "packages": {name: package_version(name) for name in ("numpy", "onnxruntime", "pandas")},
-    }
+    }  # fmt: skip
 
 
 def upstream_provenance():
-    return {"repository": UPSTREAM_REPOSITORY, "commit": UPSTREAM_COMMIT,
-            "sha256": dict(UPSTREAM_SHA256)}
+    return {"repository": UPSTREAM_REPOSITORY, "commit": UPSTREAM_COMMIT, "sha256": dict(UPSTREAM_SHA256)}
 
 
 # --- the upstream program ----------------------------------------------------
+
 
 def check_upstream(folder):
     for name, expected in UPSTREAM_SHA256.items():
         path = Path(folder) / name
         if not path.is_file():
-            refuse(f"{path}: missing: --upstream must hold {UPSTREAM_REPOSITORY} "
-                   f"at commit {UPSTREAM_COMMIT}")
+            refuse(f"{path}: missing: --upstream must hold {UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT}")
         if sha256_file(path) != expected:
-            refuse(f"{path}: not the file of {UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT} "
-                   "(SHA-256 differs): check that commit out unmodified")
+            refuse(
+                f"{path}: not the file of {UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT} "
+                "(SHA-256 differs): check that commit out unmodified"
+            )
 
 
 def load_upstream(folder):
@@ -454,7 +466,7 @@ def load_upstream(folder):
     try:
         program = importlib.import_module("tinyphysics")
     except ImportError as error:
-        raise Failed(f"upstream program cannot be imported ({error}): install requirements.txt")
+        raise Failed(f"upstream program cannot be imported ({error}): install requirements.txt") from error
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return program
 
@@ -497,7 +509,7 @@ class Recorder:
         self.step_index = FIRST_STEP
         self.rows = {name: [] for name in (
             "tokens", "states", "logits_hash", "probs_hash", "cdf_hash", "logits", "probs",
-            "draw", "sample", "prediction", "lataccel", "action")}
+            "draw", "sample", "prediction", "lataccel", "action")}  # fmt: skip
 
     def keep(self, **values):
         for name, value in values.items():
@@ -527,8 +539,10 @@ class Recorder:
         cdf /= cdf[-1]
         found = int(np.searchsorted(cdf, draw, side="right"))
         if found != sample or copy.random_sample() != self.peek():
-            raise Failed(f"step {self.step_index}: np.random.choice returned {sample}, the CDF says "
-                         f"{found}: this numpy samples in another way")
+            raise Failed(
+                f"step {self.step_index}: np.random.choice returned {sample}, the CDF says "
+                f"{found}: this numpy samples in another way"
+            )
         self.keep(probs_hash=hash64(p), cdf_hash=hash64(cdf), draw=draw, sample=int(sample))
         if self.step_index in self.full_steps:
             self.keep(probs=p.copy())
@@ -598,15 +612,20 @@ def record(program, model, route, controller_name):
 
     columns = {name: np.asarray(simulator.data[name].values, np.float64) for name in ROUTE_COLUMNS}
     columns["steer_command"] = columns["steer_command"][:CONTROL_START]
-    arrays = recorder.arrays({
-        "tokens": np.int64, "states": np.float32,
-        "logits_hash": np.uint64, "probs_hash": np.uint64, "cdf_hash": np.uint64,
-    })
+    arrays = recorder.arrays(
+        {
+            "tokens": np.int64,
+            "states": np.float32,
+            "logits_hash": np.uint64,
+            "probs_hash": np.uint64,
+            "cdf_hash": np.uint64,
+        }
+    )
     arrays["full_steps"] = np.array(full_steps, np.int64)
     arrays.update(recorder.arrays({
         "logits": np.float32, "probs": np.float32, "draw": np.float64, "sample": np.int64,
         "prediction": np.float64, "lataccel": np.float64, "action": np.float64,
-    }))
+    }))  # fmt: skip
     arrays["costs"] = np.array([costs[name] for name in COSTS], np.float64)
     arrays["route_hash"] = np.array([hash64(columns[name]) for name in ROUTE_COLUMNS], np.uint64)
     check_shapes(arrays, rows - FIRST_STEP, len(full_steps), path)
@@ -627,17 +646,19 @@ def record(program, model, route, controller_name):
         "rows": rows,
         "seed": seed,
         "seed_string": path,
-    }
+    }  # fmt: skip
     return named, entry
 
 
 def check_shapes(arrays, steps, full, path):
     shapes = {"tokens": (steps, 20), "states": (steps, 20, 4), "logits": (full, 1024),
-              "probs": (full, 1024), "full_steps": (full,), "costs": (3,), "route_hash": (5,)}
+              "probs": (full, 1024), "full_steps": (full,), "costs": (3,), "route_hash": (5,)}  # fmt: skip
     for name, array in arrays.items():
         if array.shape != shapes.get(name, (steps,)):
-            raise Failed(f"{path}: {name} has shape {array.shape}, expected "
-                         f"{shapes.get(name, (steps,))}: the wrapped program behaved unexpectedly")
+            raise Failed(
+                f"{path}: {name} has shape {array.shape}, expected "
+                f"{shapes.get(name, (steps,))}: the wrapped program behaved unexpectedly"
+            )
 
 
 def record_all(options, wanted, folder, profile, probes):
@@ -650,22 +671,28 @@ def record_all(options, wanted, folder, profile, probes):
         try:
             model = program.TinyPhysicsModel(model_path, debug=False)
         except Exception as error:
-            raise Failed(f"{options.model}: the upstream program cannot load it "
-                         f"({type(error).__name__}): give tinyphysics.onnx")
+            raise Failed(
+                f"{options.model}: the upstream program cannot load it ({type(error).__name__}): give tinyphysics.onnx"
+            ) from error
         for route, controller_name in wanted:
             try:
                 named, entry = record(program, model, route, controller_name)
             except Failed:
                 raise
             except Exception as error:
-                raise Failed(f"{route}.csv: the upstream program failed on it "
-                             f"({type(error).__name__}: {error}): check the route and the model")
+                raise Failed(
+                    f"{route}.csv: the upstream program failed on it "
+                    f"({type(error).__name__}: {error}): check the route and the model"
+                ) from error
             data = npz_bytes(named)
             entry["npz_sha256"] = hashlib.sha256(data).hexdigest()
             write_whole(folder / entry["file"], data)
             entries.append(entry)
-            print(f"{entry['file']}: {entry['rows']} rows, {len(data)} bytes, "
-                  f"total_cost {entry['costs']['total_cost']['repr']}", flush=True)
+            print(
+                f"{entry['file']}: {entry['rows']} rows, {len(data)} bytes, "
+                f"total_cost {entry['costs']['total_cost']['repr']}",
+                flush=True,
+            )
     provenance = {
         "fingerprint": {name: {k: entry[k] for k in ("question", "answer", "name")}
                         for name, entry in probes.items()},
@@ -675,17 +702,20 @@ def record_all(options, wanted, folder, profile, probes):
         "profile": profile,
         "recordings": entries,
         "upstream": upstream_provenance(),
-    }
+    }  # fmt: skip
     write_whole(folder / "provenance.json", json_text(provenance).encode())
     return provenance
 
 
 # --- commands ------------------------------------------------------------------
 
+
 def check_model(options):
     if sha256_file(options.model) != MODEL_SHA256 and not options.other_model:
-        refuse(f"{options.model}: SHA-256 is not {MODEL_SHA256} of the official model: "
-               "give that file, or --other-model to record a different one on purpose")
+        refuse(
+            f"{options.model}: SHA-256 is not {MODEL_SHA256} of the official model: "
+            "give that file, or --other-model to record a different one on purpose"
+        )
 
 
 def wanted_recordings(options):
@@ -748,8 +778,10 @@ def first_difference(old, new):
         different = np.argwhere(bits_of(a) != bits_of(b))
         if len(different):
             at = tuple(different[0].tolist())
-            return (f"{name}{list(at)}: committed {with_bits(a[at])}, regenerated {with_bits(b[at])} "
-                    f"({len(different)} of {a.size} differ)")
+            return (
+                f"{name}{list(at)}: committed {with_bits(a[at])}, regenerated {with_bits(b[at])} "
+                f"({len(different)} of {a.size} differ)"
+            )
     return None
 
 
@@ -758,7 +790,7 @@ def load_npz(path):
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except Exception as error:
-        raise Failed(f"{path}: not a readable .npz ({type(error).__name__}): restore it")
+        raise Failed(f"{path}: not a readable .npz ({type(error).__name__}): restore it") from error
 
 
 def check_comparable(committed, options, where):
@@ -767,8 +799,10 @@ def check_comparable(committed, options, where):
     recorded = committed["machine"]["packages"]
     for name in recorded:
         if here.get(name) != recorded[name]:
-            refuse(f"{where}: recorded with {name} {recorded[name]}, here is {here.get(name)}: "
-                   "install the recorded version")
+            refuse(
+                f"{where}: recorded with {name} {recorded[name]}, here is {here.get(name)}: "
+                "install the recorded version"
+            )
     if committed["upstream"] != upstream_provenance():
         refuse(f"{where}: recorded from another upstream commit: regenerate with --out")
     if committed["model_sha256"] != sha256_file(options.model):
@@ -789,14 +823,16 @@ def command_check(options):
     where = folder / "provenance.json"
     if not where.is_file():
         there = sorted(p.parent.name for p in Path(options.check).glob("*/provenance.json"))
-        refuse(f"{options.check}: no recordings of this machine's profile {profile} "
-               f"(there are: {', '.join(there) or 'none'})")
+        refuse(
+            f"{options.check}: no recordings of this machine's profile {profile} "
+            f"(there are: {', '.join(there) or 'none'})"
+        )
     try:
         committed = json.loads(where.read_text())
         wanted = [(entry["route"], entry["recording"]) for entry in committed["recordings"]]
         check_comparable(committed, options, where)
     except (ValueError, KeyError, TypeError) as error:
-        raise Failed(f"{where}: not a provenance file ({type(error).__name__}): restore it")
+        raise Failed(f"{where}: not a provenance file ({type(error).__name__}): restore it") from error
 
     stray = {path.name for path in folder.glob("*.npz")} - {f"{r}.{c}.npz" for r, c in wanted}
     if stray:
@@ -812,8 +848,7 @@ def command_check(options):
                 raise Failed(f"{path}: arrays are equal, but its SHA-256 is not the one in {where}")
             for key in old:
                 if key != "npz_sha256" and old[key] != new.get(key):
-                    raise Failed(f"{where}: {old['file']}: {key}: committed {old[key]!r}, "
-                                 f"regenerated {new.get(key)!r}")
+                    raise Failed(f"{where}: {old['file']}: {key}: committed {old[key]!r}, regenerated {new.get(key)!r}")
     print(f"{folder}: {len(wanted)} recordings equal in every bit")
 
 
@@ -829,20 +864,18 @@ def command_probe():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--upstream", metavar="DIR",
-                        help=f"{UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT}")
+    parser.add_argument("--upstream", metavar="DIR", help=f"{UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT}")
     parser.add_argument("--model", metavar="FILE", help="tinyphysics.onnx")
     parser.add_argument("--routes", metavar="DIR", help="folder of <route>.csv files")
     parser.add_argument("--out", metavar="DIR", help="write <DIR>/<profile>/, replacing it")
     parser.add_argument("--check", metavar="DIR", help="regenerate and compare with <DIR>/<profile>/")
     parser.add_argument("--probe-only", action="store_true", help="print the fingerprint and stop")
     parser.add_argument("--only-routes", nargs="+", metavar="ROUTE", help="record these routes only")
-    parser.add_argument("--only-controllers", nargs="+", choices=list(CONTROLLERS),
-                        help="record these controllers only")
-    parser.add_argument("--emulator", metavar="TEXT",
-                        help="what emulates this CPU, to be kept in provenance.json")
-    parser.add_argument("--other-model", action="store_true",
-                        help="record with a model that is not the official one")
+    parser.add_argument(
+        "--only-controllers", nargs="+", choices=list(CONTROLLERS), help="record these controllers only"
+    )
+    parser.add_argument("--emulator", metavar="TEXT", help="what emulates this CPU, to be kept in provenance.json")
+    parser.add_argument("--other-model", action="store_true", help="record with a model that is not the official one")
     options = parser.parse_args()
     if options.probe_only:
         return command_probe()

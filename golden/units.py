@@ -39,6 +39,7 @@ c29506d2 c2992f7f c2a180d8 c2a2e3bc c2a70c69 c2ab3515 c2af5dc2
 
 # --- inputs -------------------------------------------------------------------
 
+
 def random_for(table):
     """A generator of its own per table: changing one table leaves the others' inputs alone."""
     return np.random.RandomState(int.from_bytes(hashlib.sha256(table.encode()).digest()[:4], "big"))
@@ -67,6 +68,7 @@ def neighbours(values):
 
 # --- reading of CSV text ------------------------------------------------------------
 
+
 def csv_floats(rng):
     """Texts of one float column, at least 12000."""
     unit = rng.random_sample(12000) + 1.0
@@ -85,40 +87,43 @@ def csv_floats(rng):
     texts += [f"{x:.25f}" for x in spread(rng, 500, -60, 30).tolist()]
     texts += [f"{x:.20e}" for x in spread(rng, 700, -1000, 1000).tolist()]
     texts += [f"{x:.3e}".replace("e", "E") for x in spread(rng, 200, -1000, 1000).tolist()]
-    texts += ["0" * int(z) + repr(x) for z, x in
-              zip(rng.randint(1, 25, 400), np.abs(spread(rng, 400, -3, 60)).tolist())]
+    texts += [
+        "0" * int(z) + repr(x) for z, x in zip(rng.randint(1, 25, 400), np.abs(spread(rng, 400, -3, 60)).tolist())
+    ]
     texts += ["".join(map(str, rng.randint(0, 10, n))) for n in rng.randint(15, 41, 300)]
-    texts += ["".join(map(str, rng.randint(0, 10, n))) + "." + "".join(map(str, rng.randint(0, 10, m)))
-              for n, m in zip(rng.randint(0, 25, 400), rng.randint(1, 30, 400))]
-    texts += [f"{int(a)}e{int(e)}" for a, e in
-              zip(rng.randint(1, 10**9, 300), rng.randint(-330, 299, 300))]
-    texts += [f"{int(a)}.{int(b)}e{int(e):+04d}" for a, b, e in
-              zip(rng.randint(0, 10**6, 300), rng.randint(0, 10**6, 300), rng.randint(-400, 300, 300))]
+    texts += [
+        "".join(map(str, rng.randint(0, 10, n))) + "." + "".join(map(str, rng.randint(0, 10, m)))
+        for n, m in zip(rng.randint(0, 25, 400), rng.randint(1, 30, 400))
+    ]
+    texts += [f"{int(a)}e{int(e)}" for a, e in zip(rng.randint(1, 10**9, 300), rng.randint(-330, 299, 300))]
+    texts += [
+        f"{int(a)}.{int(b)}e{int(e):+04d}"
+        for a, b, e in zip(rng.randint(0, 10**6, 300), rng.randint(0, 10**6, 300), rng.randint(-400, 300, 300))
+    ]
     # subnormals and both ends of the range
     texts += [repr(x) for x in np.ldexp(rng.random_sample(300), -1022).tolist()]
     texts += [repr(float(k) * 5e-324) for k in range(1, 60)]
     texts += ["2.2250738585072014e-308", "2.2250738585072009e-308", "1e-308", "1e-309", "1e-616",
-              "1e-617", "1e-700", "123456789e-320", "9e307", "1.7e308", "0.001e310", "00000e5"]
+              "1e-617", "1e-700", "123456789e-320", "9e307", "1.7e308", "0.001e310", "00000e5"]  # fmt: skip
     # signs, points, blanks, zeros
     texts += ["0", "-0", "+0", "0.0", "-0.0", ".5", "-.5", "+.5", "5.", "-5.", "+5.25", "1e5", "1E+05",
-              "-1e-5", "0e0", "-0e10", "000.125", "1", "-17", "9007199254740993", "18446744073709551616"]
+              "-1e-5", "0e0", "-0e10", "000.125", "1", "-17", "9007199254740993", "18446744073709551616"]  # fmt: skip
     decorated = [repr(x) for x in spread(rng, 300, -20, 20).tolist()]
     blanks = ["", " ", "  ", "\t", " \t "]
-    texts += [blanks[i % 5] + ("" if t[0] == "-" else "+") + t + blanks[i // 5 % 5]
-              for i, t in enumerate(decorated)]
+    texts += [blanks[i % 5] + ("" if t[0] == "-" else "+") + t + blanks[i // 5 % 5] for i, t in enumerate(decorated)]
     return texts
 
 
 CSV_SPECIAL = ["", "nan", "NaN", "-nan", "-NaN", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "null",
                "NULL", "<NA>", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "inf", "-inf", "+inf",
-               "Infinity", "-Infinity", "+Infinity", "INF", "iNfInItY"]
+               "Infinity", "-Infinity", "+Infinity", "INF", "iNfInItY"]  # fmt: skip
 
 
 def csv_integers(rng):
     texts = [str(int(x)) for x in spread(rng, 600, 0, 62)]
     texts += [str(k) for k in range(-60, 61)]
     texts += [str(2**k + d) for k in range(50, 63) for d in (-1, 0, 1)]
-    texts += [str(-2**k + d) for k in range(50, 63) for d in (-1, 0, 1)]
+    texts += [str(-(2**k) + d) for k in range(50, 63) for d in (-1, 0, 1)]
     texts += ["+5", "-0", "007", "-0012", " 7", "9223372036854775807", "-9223372036854775808"]
     return texts
 
@@ -126,11 +131,13 @@ def csv_integers(rng):
 def read_column(texts, kind):
     """What pandas makes of the texts in one column, and the bits as float64."""
     import pandas
+
     body = "n,x\n" + "".join(f"{i},{text}\n" for i, text in enumerate(texts))
     column = pandas.read_csv(io.StringIO(body))["x"]
     if column.dtype != kind or len(column) != len(texts):
-        raise Failed(f"pandas read a column as {column.dtype}, expected {kind}: an input text is not "
-                     "a number to this pandas")
+        raise Failed(
+            f"pandas read a column as {column.dtype}, expected {kind}: an input text is not a number to this pandas"
+        )
     return column.values.astype(np.float64).view(np.uint64)
 
 
@@ -144,16 +151,20 @@ def csv_tables():
     return {
         "csv_text": as_bytes(floats), "csv_bits": read_column(floats, np.float64),
         "csv_special_text": as_bytes(CSV_SPECIAL),
-        "csv_special_bits": read_column(CSV_SPECIAL + ["0.5"], np.float64)[:-1],
+        "csv_special_bits": read_column([*CSV_SPECIAL, "0.5"], np.float64)[:-1],
         "csv_int_text": as_bytes(integers), "csv_int_bits": read_column(integers, np.int64),
-    }
+    }  # fmt: skip
 
 
 # --- sine, exp ------------------------------------------------------------------------
 
+
 def sin_table():
     rng = random_for("sin")
-    sign = lambda n: rng.choice([-1.0, 1.0], n)
+
+    def sign(n):
+        return rng.choice([-1.0, 1.0], n)
+
     x = np.concatenate([
         [0.0, -0.0, 5e-324, -5e-324, 0.251296, float.fromhex("-0x1.bb1e259cc50a3p-3")],
         np.ldexp(rng.random_sample(300), -1022) * sign(300),       # subnormal
@@ -164,7 +175,7 @@ def sin_table():
         rng.uniform(-0.3, 0.3, 7000),
         bell(rng, 4000) * 0.03,
         rng.uniform(-0.855, 0.855, 4967),
-    ])
+    ])  # fmt: skip
     x = x[np.abs(x) < 0.855]
     return {"sin_x": x, "sin_y": np.sin(x)}
 
@@ -172,7 +183,7 @@ def sin_table():
 def exp_table():
     rng = random_for("exp")
     variants = np.array([int(word, 16) for word in EXP_VARIANT_BITS], np.uint32).view(np.float32)
-    ends = np.array([0xc2cff1b4, 0xc2cff1b5], np.uint32).view(np.float32)  # last non-zero, first zero
+    ends = np.array([0xC2CFF1B4, 0xC2CFF1B5], np.uint32).view(np.float32)  # last non-zero, first zero
     x = np.concatenate([
         np.array([0.0, -0.0, -110.0, -1e-45], np.float32), variants, neighbours(variants), ends,
         neighbours((-(np.arange(150) + 0.5) * 0.6931471805599453).astype(np.float32)),
@@ -182,25 +193,26 @@ def exp_table():
         (-rng.random_sample(3000) * rng.random_sample(3000) * 16).astype(np.float32),
         -np.abs(spread(rng, 1500, -149, -5)).astype(np.float32),
         rng.uniform(-104, -87, 1600).astype(np.float32),           # subnormal results
-    ])
+    ])  # fmt: skip
     x = x[(x >= -110) & (x <= 0)]
     return {"exp_x": x, "exp_y": np.exp(x)}
 
 
 # --- seeds, draws, choice --------------------------------------------------------------
 
+
 def seed_table():
     texts = [f"data/{k:05d}.csv" for k in range(150)]
     texts += [f"data/{k:05d}.csv" for k in (4744, 4959, 9999, 10000, 19999)]
     texts += ["", ".", "a", "data", "./data/00000.csv", "data//00000.csv", "/data/00000.csv",
-              "data\\00000.csv", "DATA/00000.CSV", "data/00000.csv ", "data/\u00e4\u00f6\u00fc.csv"]
-    texts += ["x" * k for k in range(50, 84)]                      # md5 block boundaries
+              "data\\00000.csv", "DATA/00000.CSV", "data/00000.csv ", "data/\u00e4\u00f6\u00fc.csv"]  # fmt: skip
+    texts += ["x" * k for k in range(50, 84)]  # md5 block boundaries
     seeds = [int(hashlib.md5(text.encode()).hexdigest(), 16) % 10**4 for text in texts]
     return {"seed_text": as_bytes(texts), "seed": np.array(seeds, np.int64)}
 
 
 def draw_table():
-    seeds = [0, 1, 2, 3285, 9739, 3963, 9999, 4294967295] + random_for("rng").randint(0, 10000, 42).tolist()
+    seeds = [0, 1, 2, 3285, 9739, 3963, 9999, 4294967295, *random_for("rng").randint(0, 10000, 42).tolist()]
     draws = []
     for seed in seeds:
         np.random.seed(seed)
@@ -211,7 +223,7 @@ def draw_table():
 def choice_table(softmax):
     rng = random_for("choice")
     logits = (bell(rng, 64, 1024) * np.linspace(0.05, 12, 64)[:, None]).astype(np.float32)
-    logits[8::8] -= (np.arange(1024) % 3 > 0) * np.float32(300)    # runs of zero probability
+    logits[8::8] -= (np.arange(1024) % 3 > 0) * np.float32(300)  # runs of zero probability
     p = softmax(logits / np.float32(0.8))
     p[1] = 0
     p[1, 1023] = 1
@@ -220,7 +232,7 @@ def choice_table(softmax):
     p[3] = np.float32(1 / 1024)
     p[4, p[4] < 1e-3] = -0.0
     p[4] /= np.sum(p[4])
-    p[5] *= np.float32(1.0003)                                     # just inside choice's tolerance
+    p[5] *= np.float32(1.0003)  # just inside choice's tolerance
     seeds = rng.randint(0, 10000, 64)
     out = []
     for seed, row in zip(seeds, p):
@@ -231,6 +243,7 @@ def choice_table(softmax):
 
 # --- tokenizer, sums, costs, softmax -------------------------------------------------------
 
+
 def tokenizer_table(program):
     tokenizer = program.LataccelTokenizer()
     rng = random_for("tokenizer")
@@ -238,14 +251,14 @@ def tokenizer_table(program):
         neighbours(tokenizer.bins), tokenizer.bins.astype(np.float32).astype(np.float64),
         neighbours([5.0, -5.0]), [0.0, -0.0, 6.0, -6.0, 1e300, -1e300, np.inf, -np.inf, 5e-324, -5e-324],
         rng.uniform(-5.5, 5.5, 6000), bell(rng, 4000), [np.nan],
-    ])
+    ])  # fmt: skip
     return {"bins": tokenizer.bins, "enc_x": x, "enc_y": tokenizer.encode(x).astype(np.int64)}
 
 
 def sum_table(prefix, dtype, extra):
     """np.sum of rows of every length 0..420 and of some longer ones; the rows lie one after another."""
     rng = random_for(prefix)
-    lengths = list(range(421)) + [500, 511, 512, 513, 640, 777, 999, 1000, 1023, 1025, 1500] + extra
+    lengths = [*range(421), 500, 511, 512, 513, 640, 777, 999, 1000, 1023, 1025, 1500, *extra]
     rows = []
     for i, n in enumerate(lengths):
         row = bell(rng, n) * 2.0 ** int(rng.randint(-20, 21))
@@ -270,8 +283,9 @@ def cost_table(program):
     pred[1] = target[1]
     out = []
     for t, p in zip(target, pred):
-        history = SimpleNamespace(target_lataccel_history=[0.0] * 100 + t.tolist(),
-                                  current_lataccel_history=[0.0] * 100 + p.tolist())
+        history = SimpleNamespace(
+            target_lataccel_history=[0.0] * 100 + t.tolist(), current_lataccel_history=[0.0] * 100 + p.tolist()
+        )
         costs = program.TinyPhysicsSimulator.compute_cost(history)
         out.append([costs[name] for name in generate.COSTS])
     return {"cost_target": target, "cost_pred": pred, "cost_out": np.array(out)}
@@ -280,8 +294,8 @@ def cost_table(program):
 def softmax_table(softmax):
     rng = random_for("softmax")
     x = (bell(rng, 64, 1024) * np.linspace(0.1, 30, 64)[:, None]).astype(np.float32)
-    x[1::8, ::2] -= 200                                            # floods of underflow
-    x[2::8, 700] += 90                                             # one spike
+    x[1::8, ::2] -= 200  # floods of underflow
+    x[2::8, 700] += 90  # one spike
     x[3] = 0
     return {"softmax_x": x, "softmax_y": softmax(x / 0.8)}
 
@@ -291,7 +305,7 @@ def format_table():
     x = [10.0**k for k in range(-30, 31)] + [-(10.0**k) for k in range(-6, 7)]
     x += [999.95, 999.94999, 999.96, 9999.5, 9999.4, 9999.6, 99.995, 99.985, 0.0001, 0.00009999,
           0.000099995, 0.00001, 0.00012345, 0.5, 0.25, 1.0005, 1.00049, 2.5, 1234.5, 1235.5, 12345.0,
-          0.0, -0.0, float("nan"), float("inf"), float("-inf"), 5e-324, 1.7976931348623157e308]
+          0.0, -0.0, float("nan"), float("inf"), float("-inf"), 5e-324, 1.7976931348623157e308]  # fmt: skip
     x += [float(k) for k in range(-20, 121)] + [float(k * 111) for k in range(1, 100)]
     x += [k + 0.05 for k in range(100, 150)] + [k / 16 for k in range(1000, 1100)]
     x += spread(rng, 500, -20, 20).tolist() + spread(rng, 150, -1000, 1000).tolist()
@@ -302,7 +316,10 @@ def format_table():
 def probe_table():
     """The two network probes, so that other programs can put the same question."""
     norm = (generate.NORM_X, generate.NORM_WEIGHT, generate.NORM_BIAS, generate.NORM_EPSILON)
-    as_array = lambda data: np.frombuffer(data, np.uint8)
+
+    def as_array(data):
+        return np.frombuffer(data, np.uint8)
+
     return {
         "probe_layer_norm_onnx": as_array(generate.NORM_MODEL),
         "probe_layer_norm_x": generate.NORM_X,
@@ -313,22 +330,37 @@ def probe_table():
         "probe_softmax_x": generate.SOFTMAX_X,
         "probe_softmax_avx512": generate.softmax_lanes(generate.SOFTMAX_X, 16),
         "probe_softmax_avx2": generate.softmax_lanes(generate.SOFTMAX_X, 8),
-    }
+    }  # fmt: skip
 
 
 def all_tables(upstream):
     program = generate.load_upstream(upstream)
-    softmax = lambda x: program.TinyPhysicsModel.softmax(None, x)
+
+    def softmax(x):
+        return program.TinyPhysicsModel.softmax(None, x)
+
     tables = {"format": np.array([FORMAT], np.int64)}
-    for part in (csv_tables(), sin_table(), exp_table(), seed_table(), draw_table(),
-                 tokenizer_table(program), sum_table("psum", np.float64, [1024] * 3),
-                 sum_table("psum32", np.float32, [1024] * 60), cost_table(program),
-                 softmax_table(softmax), choice_table(softmax), format_table(), probe_table()):
+    for part in (
+        csv_tables(),
+        sin_table(),
+        exp_table(),
+        seed_table(),
+        draw_table(),
+        tokenizer_table(program),
+        sum_table("psum", np.float64, [1024] * 3),
+        sum_table("psum32", np.float32, [1024] * 60),
+        cost_table(program),
+        softmax_table(softmax),
+        choice_table(softmax),
+        format_table(),
+        probe_table(),
+    ):
         tables.update(part)
     return tables
 
 
 # --- commands ----------------------------------------------------------------------------------
+
 
 def surroundings():
     """The answers these tables depend on; refuses where one of them is unknown."""
@@ -337,8 +369,9 @@ def surroundings():
     for name in UNIT_PROBES:
         entry = probes[name]
         if entry["name"] is None:
-            refuse(f"probe {name} ({entry['question']}): {entry.get('error') or entry['answer']}: "
-                   "not a known arithmetic")
+            refuse(
+                f"probe {name} ({entry['question']}): {entry.get('error') or entry['answer']}: not a known arithmetic"
+            )
         chosen[name] = {key: entry[key] for key in ("question", "answer", "name")}
     here = generate.machine()
     del here["packages"]["onnxruntime"]
@@ -357,7 +390,7 @@ def command_write(options):
         "tables": {name: {"dtype": array.dtype.str, "shape": list(array.shape)}
                    for name, array in tables.items()},
         "upstream": generate.upstream_provenance(),
-    }
+    }  # fmt: skip
     out = Path(options.out).resolve()
     generate.write_whole(out / "units.npz", data)
     generate.write_whole(out / "units.json", generate.json_text(provenance).encode())
@@ -375,19 +408,17 @@ def command_check(options):
     except OSError:
         refuse(f"{where}: cannot be read: give the folder of units.npz and units.json")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Failed(f"{where}: not a provenance file ({type(error).__name__}): restore it")
+        raise Failed(f"{where}: not a provenance file ({type(error).__name__}): restore it") from error
     around = surroundings()
     for name, answer in answers.items():
         here = around["fingerprint"].get(name, {}).get("answer")
         if here != answer:
-            refuse(f"{where}: probe {name} answered {answer} when recorded, here {here}: "
-                   "another arithmetic")
+            refuse(f"{where}: probe {name} answered {answer} when recorded, here {here}: another arithmetic")
     for name, version in recorded.items():
         here = around["machine"]["packages"].get(name)
         if here != version:
             refuse(f"{where}: recorded with {name} {version}, here is {here}: install that version")
-    difference = generate.first_difference(generate.load_npz(folder / "units.npz"),
-                                           all_tables(options.upstream))
+    difference = generate.first_difference(generate.load_npz(folder / "units.npz"), all_tables(options.upstream))
     if difference:
         raise Failed(f"{folder / 'units.npz'}: {difference}")
     if generate.sha256_file(folder / "units.npz") != expected_sha256:
@@ -397,8 +428,12 @@ def command_check(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--upstream", metavar="DIR", required=True,
-                        help=f"{generate.UPSTREAM_REPOSITORY} at commit {generate.UPSTREAM_COMMIT}")
+    parser.add_argument(
+        "--upstream",
+        metavar="DIR",
+        required=True,
+        help=f"{generate.UPSTREAM_REPOSITORY} at commit {generate.UPSTREAM_COMMIT}",
+    )
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("--out", metavar="DIR", help="write DIR/units.npz and DIR/units.json")
     action.add_argument("--check", metavar="DIR", help="recompute and compare with DIR/units.npz")

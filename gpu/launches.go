@@ -42,43 +42,6 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 	var trace []byte
 	var outcomes []outcome
 	begin := time.Now()
-
-	// collect ends a launch. What observers are to see is copied, since they are
-	// called when others may have the device and its buffers.
-	collect := func() error {
-		last := int(b.block.End) == b.shape.stride
-		to := b.at.lataccel
-		if last {
-			to = b.shape.downEnd(b.at)
-		}
-		from := b.at.trace
-		if k.kept && !k.traced {
-			from = b.at.status
-		}
-		if err := b.fetch(r.ctx, from, to); err != nil {
-			return err
-		}
-		trace = bytes.Clone(b.down(b.at.trace, b.at.status))
-		statuses := b.statuses()
-		for j := range outcomes {
-			o := &outcomes[j]
-			if o.err == nil {
-				o.err, o.step = statuses[j].err(), int(statuses[j].Step)
-			}
-			if last && o.err == nil {
-				o.result = b.result(j)
-				r.tally(statuses[j])
-				if k.kept {
-					if err := r.kept.record(b, j); err != nil {
-						return err
-					}
-				} else if k.training {
-					b.record(r.training, j)
-				}
-			}
-		}
-		return nil
-	}
 	err := r.use(r.ctx, nil, func(c *connection) (err error) {
 		if b, err = r.load(c, tasks, k, r.opts.Shortcuts); err != nil {
 			return err
@@ -89,7 +52,8 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 		if err := b.launch(k.policies); err != nil {
 			return err
 		}
-		return collect()
+		trace, err = r.collect(b, k, outcomes)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -108,17 +72,56 @@ func (r *run) launch(tasks []*task, k kind) ([]outcome, error) {
 			return outcomes, nil
 		}
 		begin = time.Now()
-		err := r.use(r.ctx, b.on, func(c *connection) error {
+		err := r.use(r.ctx, b.on, func(c *connection) (err error) {
 			b.aim(int(b.block.End))
 			if err := b.launch(k.policies); err != nil {
 				return err
 			}
-			return collect()
+			trace, err = r.collect(b, k, outcomes)
+			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
+}
+
+// collect ends a launch. What observers are to see is copied, since they are called when
+// others may have the device and its buffers.
+func (r *run) collect(b *batch, k kind, outcomes []outcome) (trace []byte, err error) {
+	last := int(b.block.End) == b.shape.stride
+	to := b.at.lataccel
+	if last {
+		to = b.shape.downEnd(b.at)
+	}
+	from := b.at.trace
+	if k.kept && !k.traced {
+		from = b.at.status
+	}
+	if err := b.fetch(r.ctx, from, to); err != nil {
+		return nil, err
+	}
+	trace = bytes.Clone(b.down(b.at.trace, b.at.status))
+	statuses := b.statuses()
+	for j := range outcomes {
+		o := &outcomes[j]
+		if o.err == nil {
+			o.err, o.step = statuses[j].err(), int(statuses[j].Step)
+		}
+		if !last || o.err != nil {
+			continue
+		}
+		o.result = b.result(j)
+		r.tally(statuses[j])
+		if k.kept {
+			if err := r.kept.record(b, j); err != nil {
+				return nil, err
+			}
+		} else if k.training {
+			b.record(r.training, j)
+		}
+	}
+	return trace, nil
 }
 
 // replay shows a task's observer the steps of the last launch.

@@ -134,79 +134,19 @@ func columns(matrix []float32, stride, from, to int) []float32 {
 
 // rebuild makes the model that GraphRebuilt describes.
 func rebuild(w *model.Weights) []byte {
-	const rows, heads, size, width = model.Context, model.Heads, model.HeadSize, model.Width
+	const rows, width = model.Context, model.Width
 	b := &builder{}
-	norm := func(name, x string, n model.Norm) string {
-		return b.node("LayerNormalization", name, attributes{{Name: "axis", Int: -1}, {Name: "epsilon", Float: epsilon}},
-			x, constant(b, name+"_weight", n.Weight, width), constant(b, name+"_bias", n.Bias, width))
-	}
-	product := func(name, x string, factor []float32, k, n int64) string {
-		return b.node("MatMul", name, nil, x, constant(b, name+"_factor", factor, k, n))
-	}
-
-	t := product("state_product", "states", w.StateEmbedding, model.StateSize, model.Half)
+	t := b.product("state_product", "states", w.StateEmbedding, model.StateSize, model.Half)
 	t = b.node("Add", "state", nil, constant(b, "state_bias", w.StateBias, model.Half), t)
 	e := b.node("Gather", "token", axis(0), constant(b, "token_embedding", w.TokenEmbedding, model.Vocabulary, model.Half), "tokens")
 	x := b.node("Concat", "embedding", axis(-1), t, e)
 	x = b.node("Add", "positioned", nil, x, constant(b, "position_embedding", w.PositionEmbedding, rows, 1, width))
-
-	mask := make([]float32, rows*rows) // 0, or -∞ where the key is later
-	for i := range mask {
-		if i%rows > i/rows {
-			mask[i] = float32(math.Inf(-1))
-		}
-	}
 	for i, l := range w.Layers {
 		name := func(s string) string { return fmt.Sprintf("%d_%s", i, s) }
-		last := i == model.LayerCount-1
-		n := norm(name("attention_norm"), x, l.AttentionNorm)
-		queries := n
-		if last {
-			row := b.ints("last", rows-1)
-			queries = b.node("Gather", name("query_norm"), axis(0), n, row)
-			x = b.node("Gather", name("query_input"), axis(0), x, row)
-		}
-		split := func(part, x string, from int) string {
-			y := product(name(part), x, columns(l.QKV, 3*width, from, from+width), width, width)
-			return b.node("Reshape", name(part+"_heads"), nil, y, b.ints("heads", 0, -1, heads, size))
-		}
-		q, k, v := split("q", queries, 0), split("k", n, width), split("v", n, 2*width)
-		scores := b.node(fusedMatMul, name("scores"), attributes{
-			{Name: "alpha", Float: scoreScale}, {Name: "transB", Int: 1},
-			{Name: "transBatchA", Int: 1}, {Name: "transBatchB", Int: 1},
-		}, q, k)
-		if !last { // the last position sees all others
-			scores = b.node("Add", name("masked"), nil, scores, constant(b, "mask", mask, rows, rows))
-		}
-		weights := b.node("Softmax", name("weights"), axis(-1), scores)
-		scale := float32(1)
-		if last {
-			scale = 2
-		}
-		a := b.node(fusedMatMul, name("attention"), attributes{{Name: "alpha", Float: scale}, {Name: "transBatchB", Int: 1}}, weights, v)
-		if last {
-			a = b.node("Reshape", name("attention_row"), nil, a, b.ints("one_row", 1, -1, width))
-			a = b.node(fusedMatMul, name("projection"), alpha(0.5), a, constant(b, name("projection_factor"), l.Projection, width, width))
-		} else {
-			a = b.node("Transpose", name("attention_rows"), perm(2, 0, 1, 3), a)
-			a = b.node("Reshape", name("attention_joined"), nil, a, b.ints("rows", rows, -1, width))
-			a = product(name("projection"), a, l.Projection, width, width)
-		}
-		x = b.node("Add", name("attended"), nil, x, a)
-
-		f := product(name("fc"), norm(name("mlp_norm"), x, l.MLPNorm), l.FC, width, model.Hidden)
-		c := b.node("Mul", name("square"), nil, f, f)
-		c = b.node("Mul", name("cube"), nil, f, c)
-		c = b.node("Mul", name("scaled_cube"), nil, b.scalar("gelu_cubic", geluCubic), c)
-		c = b.node("Add", name("polynomial"), nil, f, c)
-		c = b.node("Mul", name("argument"), nil, b.scalar("gelu_scale", geluScale), c)
-		c = b.node("Tanh", name("tanh"), nil, c)
-		c = b.node("Add", name("one_plus"), nil, b.scalar("one", 1), c)
-		c = b.node("Mul", name("gelu"), nil, f, c)
-		c = b.node(fusedMatMul, name("out"), alpha(0.5), c, constant(b, name("out_factor"), l.Out, model.Hidden, width))
-		x = b.node("Add", name("done"), nil, x, c)
+		x = b.attention(name, l, x, i == model.LayerCount-1)
+		x = b.perceptron(name, l, x)
 	}
-	product("output", norm("final_norm", x, w.FinalNorm), w.Head, width, model.Vocabulary)
+	b.product("output", b.norm("final_norm", x, w.FinalNorm), w.Head, width, model.Vocabulary)
 
 	m := onnx.Model{Opset: 17, Graph: onnx.Graph{
 		Nodes:        b.nodes,
@@ -218,4 +158,74 @@ func rebuild(w *model.Weights) []byte {
 		Outputs: []onnx.Value{{Name: "output", Type: onnx.Float, Dims: []int64{1, -1, model.Vocabulary}}},
 	}}
 	return m.Encode(8, map[string]int64{"com.microsoft": 1})
+}
+
+func (b *builder) norm(name, x string, n model.Norm) string {
+	return b.node("LayerNormalization", name, attributes{{Name: "axis", Int: -1}, {Name: "epsilon", Float: epsilon}},
+		x, constant(b, name+"_weight", n.Weight, model.Width), constant(b, name+"_bias", n.Bias, model.Width))
+}
+
+func (b *builder) product(name, x string, factor []float32, k, n int64) string {
+	return b.node("MatMul", name, nil, x, constant(b, name+"_factor", factor, k, n))
+}
+
+// attention adds a layer's attention to x: to all of its rows, or in the last layer to
+// the last, which is all that is left of x then.
+func (b *builder) attention(name func(string) string, l model.Layer, x string, last bool) string {
+	const rows, heads, size, width = model.Context, model.Heads, model.HeadSize, model.Width
+	n := b.norm(name("attention_norm"), x, l.AttentionNorm)
+	queries := n
+	if last {
+		row := b.ints("last", rows-1)
+		queries = b.node("Gather", name("query_norm"), axis(0), n, row)
+		x = b.node("Gather", name("query_input"), axis(0), x, row)
+	}
+	split := func(part, x string, from int) string {
+		y := b.product(name(part), x, columns(l.QKV, 3*width, from, from+width), width, width)
+		return b.node("Reshape", name(part+"_heads"), nil, y, b.ints("heads", 0, -1, heads, size))
+	}
+	q, k, v := split("q", queries, 0), split("k", n, width), split("v", n, 2*width)
+	scores := b.node(fusedMatMul, name("scores"), attributes{
+		{Name: "alpha", Float: scoreScale}, {Name: "transB", Int: 1},
+		{Name: "transBatchA", Int: 1}, {Name: "transBatchB", Int: 1},
+	}, q, k)
+	if !last { // the last position sees all others
+		mask := make([]float32, rows*rows) // 0, or -∞ where the key is later
+		for i := range mask {
+			if i%rows > i/rows {
+				mask[i] = float32(math.Inf(-1))
+			}
+		}
+		scores = b.node("Add", name("masked"), nil, scores, constant(b, "mask", mask, rows, rows))
+	}
+	weights := b.node("Softmax", name("weights"), axis(-1), scores)
+	scale := float32(1)
+	if last {
+		scale = 2
+	}
+	a := b.node(fusedMatMul, name("attention"), attributes{{Name: "alpha", Float: scale}, {Name: "transBatchB", Int: 1}}, weights, v)
+	if last {
+		a = b.node("Reshape", name("attention_row"), nil, a, b.ints("one_row", 1, -1, width))
+		a = b.node(fusedMatMul, name("projection"), alpha(0.5), a, constant(b, name("projection_factor"), l.Projection, width, width))
+	} else {
+		a = b.node("Transpose", name("attention_rows"), perm(2, 0, 1, 3), a)
+		a = b.node("Reshape", name("attention_joined"), nil, a, b.ints("rows", rows, -1, width))
+		a = b.product(name("projection"), a, l.Projection, width, width)
+	}
+	return b.node("Add", name("attended"), nil, x, a)
+}
+
+// perceptron adds a layer's perceptron to x.
+func (b *builder) perceptron(name func(string) string, l model.Layer, x string) string {
+	f := b.product(name("fc"), b.norm(name("mlp_norm"), x, l.MLPNorm), l.FC, model.Width, model.Hidden)
+	c := b.node("Mul", name("square"), nil, f, f)
+	c = b.node("Mul", name("cube"), nil, f, c)
+	c = b.node("Mul", name("scaled_cube"), nil, b.scalar("gelu_cubic", geluCubic), c)
+	c = b.node("Add", name("polynomial"), nil, f, c)
+	c = b.node("Mul", name("argument"), nil, b.scalar("gelu_scale", geluScale), c)
+	c = b.node("Tanh", name("tanh"), nil, c)
+	c = b.node("Add", name("one_plus"), nil, b.scalar("one", 1), c)
+	c = b.node("Mul", name("gelu"), nil, f, c)
+	c = b.node(fusedMatMul, name("out"), alpha(0.5), c, constant(b, name("out_factor"), l.Out, model.Hidden, model.Width))
+	return b.node("Add", name("done"), nil, x, c)
 }

@@ -1,5 +1,5 @@
 // Package policyfile reads and writes the files that policies come from: a network
-// in ONNX, gains and tables of actions in JSON.
+// in ONNX, gains and tables of actions in JSON, and lists of gains to sweep over.
 //
 //	{"policy": "pidff", "gains": [0.3, 0.1, -0.05, …]}   in the order of the kind
 //	{"policy": "table", "noise": "own", "actions": {"00000": [400 numbers], …}}   by route

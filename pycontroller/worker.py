@@ -85,6 +85,7 @@ def limit_memory(limit):
 
 # --- loading -----------------------------------------------------------------
 
+
 def stand_in(name, **names):
     """A module that offers names of the challenge's own, for files outside a checkout of it."""
     module = types.ModuleType(name)
@@ -106,7 +107,7 @@ def load(file):
     that is in no package becomes part of one.
     """
     folder, name = os.path.split(file)
-    stem = name[:-len(".py")]
+    stem = name[: -len(".py")]
     in_package = os.path.exists(os.path.join(folder, "__init__.py"))
     in_checkout = in_package or os.path.basename(folder) == "controllers"
     root = os.path.dirname(folder) if in_checkout else folder
@@ -123,10 +124,23 @@ def load(file):
     State.__module__ = FuturePlan.__module__ = "tinyphysics"
     if importlib.util.find_spec("tinyphysics") is None:
         stand_in(
-            "tinyphysics", State=State, FuturePlan=FuturePlan, BaseController=BaseController,
-            ACC_G=9.81, FPS=10, CONTROL_START_IDX=CONTROL_START_IDX, COST_END_IDX=500, CONTEXT_LENGTH=20,
-            VOCAB_SIZE=1024, LATACCEL_RANGE=[-5, 5], STEER_RANGE=[-2, 2], MAX_ACC_DELTA=0.5, DEL_T=0.1,
-            LAT_ACCEL_COST_MULTIPLIER=50.0, FUTURE_PLAN_STEPS=FUTURE_PLAN_STEPS)
+            "tinyphysics",
+            State=State,
+            FuturePlan=FuturePlan,
+            BaseController=BaseController,
+            ACC_G=9.81,
+            FPS=10,
+            CONTROL_START_IDX=CONTROL_START_IDX,
+            COST_END_IDX=500,
+            CONTEXT_LENGTH=20,
+            VOCAB_SIZE=1024,
+            LATACCEL_RANGE=[-5, 5],
+            STEER_RANGE=[-2, 2],
+            MAX_ACC_DELTA=0.5,
+            DEL_T=0.1,
+            LAT_ACCEL_COST_MULTIPLIER=50.0,
+            FUTURE_PLAN_STEPS=FUTURE_PLAN_STEPS,
+        )
 
     before = random.getstate()
     module = importlib.import_module(package + "." + stem)
@@ -148,7 +162,7 @@ def cut(text, limit):
     """A text's beginning and end, if it is long."""
     if len(text) <= limit:
         return text
-    return "%s ... (%d characters) ... %s" % (text[:limit // 2], len(text), text[-limit // 2:])
+    return "%s ... (%d characters) ... %s" % (text[: limit // 2], len(text), text[-limit // 2 :])
 
 
 def describe(error):
@@ -156,8 +170,9 @@ def describe(error):
     if isinstance(error, Failed):
         return cut(" ".join(str(error).split()), MESSAGE), ""
     frames = error.__traceback__
-    while frames and (frames.tb_frame.f_globals is globals()
-                      or frames.tb_frame.f_globals.get("__name__", "").startswith("importlib")):
+    while frames and (
+        frames.tb_frame.f_globals is globals() or frames.tb_frame.f_globals.get("__name__", "").startswith("importlib")
+    ):
         frames = frames.tb_next
     text = cut("".join(traceback.format_exception(type(error), error, frames)).rstrip(), TRACEBACK)
     line = type(error).__name__
@@ -179,6 +194,7 @@ def pack_errors(errors):
 
 
 # --- steering ----------------------------------------------------------------
+
 
 class Route:
     """One route's controller, and its columns with the types that the program gives them."""
@@ -248,8 +264,10 @@ def global_stream(np):
     return ask
 
 
-DREW = Failed("update changed np.random's global stream. The challenge's program draws its simulation from "
-              "the same stream, so no result would be the program's: use np.random.default_rng(seed) instead")
+DREW = Failed(
+    "update changed np.random's global stream. The challenge's program draws its simulation from "
+    "the same stream, so no result would be the program's: use np.random.default_rng(seed) instead"
+)
 
 
 class Steering:
@@ -274,7 +292,7 @@ class Steering:
     def update(self, message):
         np, FuturePlan, stream = self.np, self.FuturePlan, self.stream
         step, n = struct.unpack_from("<I", message, 1)[0], len(self.routes)
-        running = message[5:5 + n]
+        running = message[5 : 5 + n]
         current = list(np.frombuffer(message, "<f8", n, 5 + n))  # of np.float64
         steer, errors, exact = [0.0] * n, [], (float, np.float64)
         before = stream()  # of a seed that no controller could set again unnoticed
@@ -310,7 +328,10 @@ def main():
         try:
             import numpy as np
         except ImportError as error:
-            raise Failed("this Python cannot import numpy (%s): install it there, or set LOCKSTEP_PYTHON to a Python that has it" % error)
+            raise Failed(
+                "this Python cannot import numpy (%s): install it there, or set LOCKSTEP_PYTHON to a Python that has it"
+                % error
+            ) from error
         steering = Steering(*load(sys.argv[1]), np=np)
     except BaseException as error:
         reply(pack_errors([(0, error)]))

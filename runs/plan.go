@@ -90,6 +90,17 @@ func (p *Plan) Rollouts() int {
 	return controllers * len(p.Routes)
 }
 
+// Names are those of the plan's controllers and of its routes.
+func (p *Plan) Names() (controllers, routes []string) {
+	for _, c := range p.Controllers {
+		controllers = append(controllers, c.Name)
+	}
+	for _, r := range p.Routes {
+		routes = append(routes, r.Name)
+	}
+	return controllers, routes
+}
+
 // Key identifies the plan: the SHA-256 of its text.
 func (p *Plan) Key() string {
 	sum := sha256.Sum256(p.text())

@@ -14,7 +14,6 @@ import (
 	"lockstep/internal/f32"
 	"lockstep/internal/progress"
 	"lockstep/internal/upstream"
-	"lockstep/reference"
 )
 
 type benchCommand struct {
@@ -81,7 +80,7 @@ func (c *benchCommand) Run(env *environment) error {
 		return err
 	}
 	b := &bench{env: env, peak: kernels.Peak, Machine: machine{
-		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: commonProfile(engines.Tried(), model)}}
+		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: engines.Common(engines.Tried(), model)}}
 	if err := b.load(data, c.Jobs); err != nil {
 		return err
 	}
@@ -150,9 +149,6 @@ func (b *bench) enter(name string, cores, jobs int, run func([]lockstep.Job) ([]
 	return k
 }
 
-// networkTimer is a simulator that knows how long it was inside the network.
-type networkTimer interface{ NetworkTime() time.Duration }
-
 // enterEngines enters each engine with one thread and, where it has several, with all. The
 // first of them is the reference.
 func (b *bench) enterEngines(config engines.Config) error {
@@ -177,7 +173,7 @@ func (b *bench) enterEngines(config engines.Config) error {
 				b.enter("ONNX Runtime, naive batch", 1, 32, b.rolledOut(s, 0))
 			}
 			k := b.enter(e.Name, config.Workers, jobs, run)
-			timer, ok := s.(networkTimer)
+			timer, ok := s.(interface{ NetworkTime() time.Duration }) // inside the network
 			if !ok {
 				break // it has one thread, or is not made of any
 			}
@@ -185,22 +181,6 @@ func (b *bench) enterEngines(config engines.Config) error {
 		}
 	}
 	return nil
-}
-
-// commonProfile is the arithmetic of the engine in a list that has no other, which all
-// others then compute with; the host's where there is none.
-func commonProfile(list []*engines.Engine, model string) lockstep.Profile {
-	host := reference.HostProfile()
-	for _, e := range list {
-		if !e.Own {
-			continue
-		}
-		if s, err := e.Open(engines.Config{Model: model, Profile: host, Workers: 1}); err == nil {
-			defer engines.Close(s)
-			return s.Profile()
-		}
-	}
-	return host
 }
 
 // rolledOut runs jobs on a simulator.

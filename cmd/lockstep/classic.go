@@ -83,16 +83,13 @@ func (c *classicFlags) task() (classic.Task, error) {
 	return t, t.Check()
 }
 
-// rollout rolls the environments out and prints what they came to.
-func (c *classicFlags) rollout(env *environment, engine string, workers int, stats, asJSON bool) error {
+// classic rolls environments out and prints steps, time and returns.
+func (c *rolloutCommand) classic(env *environment) error {
 	task, err := c.task()
 	if err != nil {
 		return err
 	}
-	if engine == engines.Auto {
-		engine = ""
-	}
-	e, err := engines.OpenClassic(engine, workers)
+	e, err := engines.OpenClassic(c.Engine, c.Workers)
 	if err != nil {
 		return err
 	}
@@ -102,7 +99,7 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 	}
 	defer v.Close()
 	ledger, ok := v.(interface{ Stats() string })
-	if stats && !ok {
+	if c.Stats && !ok {
 		return fmt.Errorf("--stats goes with --engine gpu or emulated; the %s engine has no device", e.Name())
 	}
 	if err := v.Reset(classic.Reset{Seed: c.EnvSeed}); err != nil {
@@ -119,42 +116,35 @@ func (c *classicFlags) rollout(env *environment, engine string, workers int, sta
 	}
 	bar.Clear()
 	if err != nil {
-		if env.ctx.Err() != nil {
-			return env.interrupted("nothing is kept")
-		}
-		return err
+		return env.ended(err, "nothing is kept")
 	}
-	c.result(env, e.Name(), v.Totals(), time.Since(start).Seconds(), asJSON)
-	if stats && !asJSON {
-		fmt.Fprintln(env.stdout, ledger.Stats())
-	}
-	return nil
-}
-
-// result prints steps, time and returns.
-func (c *classicFlags) result(env *environment, engine string, t classic.Totals, seconds float64, asJSON bool) {
+	t, seconds := v.Totals(), time.Since(start).Seconds()
 	sum, episodes := 0.0, int64(0)
 	for i, r := range t.Rewards {
 		sum += r
 		episodes += t.Episodes[i]
 	}
-	rate, perEpisode := float64(t.Steps)/seconds, "no episode ended"
+	if c.JSON {
+		env.json(map[string]any{
+			"env": c.Env, "engine": e.Name(), "num_envs": c.NumEnvs, "steps": t.Steps, "seconds": seconds,
+			"steps_per_second": float64(t.Steps) / seconds, "episodes": episodes, "reward": sum, "rewards": t.Rewards,
+		})
+		return nil
+	}
+	perEpisode := "no episode ended"
 	if episodes > 0 {
 		perEpisode = fmt.Sprintf("%.6g a finished episode", sum/float64(episodes))
 	}
-	if asJSON {
-		env.json(map[string]any{
-			"env": c.Env, "engine": engine, "num_envs": c.NumEnvs, "steps": t.Steps, "seconds": seconds,
-			"steps_per_second": rate, "episodes": episodes, "reward": sum, "rewards": t.Rewards,
-		})
-		return
-	}
 	fmt.Fprintf(env.stdout, "%s, %s: %d steps in %.2f s, %.4g steps/s; %d episodes ended, rewards of %.10g, %s\n",
-		c.Env, engine, t.Steps, seconds, rate, episodes, sum, perEpisode)
+		c.Env, e.Name(), t.Steps, seconds, float64(t.Steps)/seconds, episodes, sum, perEpisode)
+	if c.Stats {
+		fmt.Fprintln(env.stdout, ledger.Stats())
+	}
+	return nil
 }
 
 // classic holds engines of classic control to the first.
-func (c *compareCommand) classic(env *environment, p *comparisons) error {
+func (c *compareCommand) classic(p *comparisons) error {
 	if c.Autoreset == classic.Disabled.String() {
 		return errors.New("--autoreset disabled: nobody resets what has ended: want next-step, same-step or off")
 	}
@@ -163,44 +153,33 @@ func (c *compareCommand) classic(env *environment, p *comparisons) error {
 		return err
 	}
 	key := uint64(c.EnvSeed)
-	r := &harness.Rollout{Environment: c.Env, Options: c.Option, Num: c.NumEnvs, Autoreset: c.Autoreset, NumPy1: c.NumPy1, Steps: c.Steps, Uniform: &key, Seeds: []int64{c.EnvSeed}}
+	r := &harness.Rollout{
+		Environment: c.Env, Options: c.Option, Num: c.NumEnvs, Autoreset: c.Autoreset, NumPy1: c.NumPy1,
+		Steps: c.Steps, Uniform: &key, Seeds: []int64{c.EnvSeed},
+	}
 	for i := 1; i < c.NumEnvs && !task.Shared; i++ {
 		r.Seeds = append(r.Seeds, c.EnvSeed+int64(i))
 	}
 	names := append([]string{c.Want}, c.Got...)
 	if len(c.Got) == 0 {
-		names = append(names, slices.DeleteFunc(triedClassic(), func(name string) bool { return name == c.Want })...)
+		names = append(names, slices.DeleteFunc(engines.TriedClassic(), func(name string) bool { return name == c.Want })...)
 	}
 	all, err := openClassic(names, c.Workers, p.asked)
 	if err != nil {
 		return err
 	}
-	options := parity.CompareOptions{Replay: func(*parity.Task) string { return report.CommandLine(env.command()) }}
-	err = hold(p, verdict.Comparison{Kind: "engines", Detail: c.Env}, all, func(want, got classic.Engine) (*parity.Report, error) {
-		return r.Compare(env.ctx, want, got, options)
+	options := parity.CompareOptions{Replay: func(*parity.Task) string { return report.CommandLine(p.env.command()) }}
+	return hold(p, verdict.Comparison{Kind: "engines", Detail: c.Env}, all, func(want, got classic.Engine) (*parity.Report, error) {
+		return r.Compare(p.env.ctx, want, got, options)
 	}, func(want classic.Engine, got opened[classic.Engine]) (smallest, string, error) {
-		small, d, err := harness.Shrink(env.ctx, r, want, got.engine, 0)
+		small, d, err := harness.Shrink(p.env.ctx, r, want, got.engine, 0)
 		if err != nil {
 			return nil, "", err
 		}
 		k := &harness.Case{Case: parity.Case{What: c.Env, Stage: d.Stage, Engine: got.name}, Rollout: *small}
-		k.Results, err = k.Run(env.ctx, want)
+		k.Results, err = k.Run(p.env.ctx, want)
 		return k, fmt.Sprintf("%d of %d environments, %d steps, stage %s", k.Num, r.Num, k.Steps, k.Stage), err
 	})
-	if err != nil {
-		return err
-	}
-	return p.end()
-}
-
-// triedClassic are the names of the engines of classic control that are not slow.
-func triedClassic() (names []string) {
-	for _, e := range engines.Classic {
-		if !e.Slow {
-			names = append(names, e.Name)
-		}
-	}
-	return names
 }
 
 // openClassic opens engines of classic control, of which the first is asked for by its name.

@@ -14,8 +14,5 @@ static int stdout_closed(void) { return closed; }
 */
 import "C"
 
-// canTellClosed: see stdoutClosed.
-const canTellClosed = true
-
 // stdoutClosed reports whether the program began without a standard output.
 func stdoutClosed() bool { return C.stdout_closed() != 0 }

@@ -2,8 +2,5 @@
 
 package main
 
-// canTellClosed: see stdoutClosed.
-const canTellClosed = false
-
 // stdoutClosed cannot tell here whether the program began without a standard output.
 func stdoutClosed() bool { return false }

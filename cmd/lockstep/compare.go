@@ -53,28 +53,27 @@ func (c *compareCommand) Run(env *environment) error {
 	options := parity.CompareOptions{Inexact: c.Inexact, Budget: parity.Budget{Flips: c.Budget}}
 	options.Replay = func(task *parity.Task) string { return c.repeat(env, task.Name()) }
 	p := &comparisons{env: env, output: &c.outputFlags, asked: len(c.Got) > 0 || c.AllowAbsent, keep: c.Keep}
-	if c.Env != "" {
-		return c.classic(env, p)
-	}
 	info, err := os.Stat(c.Want)
 	// An engine's name is an engine, also where its folder is.
 	recordings := c.Want == "goldens" || err == nil && info.IsDir() && !engines.Known(c.Want)
-	traces := !recordings && (!engines.Known(c.Want) || slices.ContainsFunc(c.Got, func(name string) bool { return !engines.Known(name) }))
-	if c.Keep != "" && (recordings || traces || c.Inexact) {
+	traces := !recordings && c.Env == "" && (!engines.Known(c.Want) || slices.ContainsFunc(c.Got, func(name string) bool { return !engines.Known(name) }))
+	if c.Keep != "" && c.Env == "" && (recordings || traces || c.Inexact) {
 		return errors.New("--keep goes with engines, and exact comparisons")
 	}
 	if traces && c.Only != "" {
 		return errors.New("--only goes with engines and goldens")
 	}
 	switch {
+	case c.Env != "":
+		err = c.classic(p)
 	case recordings:
 		err = c.goldens(p, options)
 	case traces && len(c.Got) != 1:
 		err = fmt.Errorf("%s is compared with one engine, or with one trace: want A B", c.Want)
 	case traces:
-		err = c.traces(env, p, options)
+		err = c.traces(p, options)
 	default:
-		err = c.engines(env, p, options)
+		err = c.engines(p, options)
 	}
 	if err != nil {
 		return err
@@ -91,35 +90,30 @@ func (c *compareCommand) selected(name string) bool {
 // repeat is the command line that repeats one rollout.
 func (c *compareCommand) repeat(env *environment, rollout string) string {
 	var words []string
-	args := env.command()
-	for i := 0; i < len(args); i++ {
-		name, _, valued := strings.Cut(args[i], "=")
-		switch name {
-		case "--json", "--allow-absent":
-		case "--only", "--report":
-			if !valued {
-				i++
-			}
-		default:
-			words = append(words, args[i])
+	value := false // of a flag that is left out
+	for _, word := range env.command() {
+		name, _, valued := strings.Cut(word, "=")
+		if !value && !slices.Contains([]string{"--json", "--allow-absent", "--only", "--report"}, name) {
+			words = append(words, word)
 		}
+		value = !valued && (name == "--only" || name == "--report")
 	}
 	return report.CommandLine(append(words, "--only", rollout))
 }
 
 // prepare opens engines in one profile, and loads routes for the first if it runs: the
 // files that there are for the path of the data.
-func (c *compareCommand) prepare(env *environment, p *comparisons, list []*engines.Engine, files func(dataPath string) ([]string, error)) (s *simulation, all []opened[lockstep.Simulator], err error) {
-	s, err = c.load(env, files, func(_ *environment, modelPath string) (lockstep.Simulator, error) {
+func (c *compareCommand) prepare(p *comparisons, list []*engines.Engine, files func(string) ([]string, error)) (s *simulation, all []opened[lockstep.Simulator], err error) {
+	s, err = c.load(p.env, files, func(_ *environment, modelPath string) (lockstep.Simulator, error) {
 		profile, asked, err := c.profile()
 		if err != nil {
 			return nil, err
 		}
 		if !asked {
-			profile = commonProfile(list, modelPath)
+			profile = engines.Common(list, modelPath)
 		}
 		all = openAll(list, engines.Config{Model: modelPath, Profile: profile, Workers: c.Workers}, c.Inexact, p.asked)
-		env.atEnd(func() { closeAll(all...) })
+		p.env.atEnd(func() { closeAll(all...) })
 		return all[0].engine, nil
 	})
 	if err == nil && len(s.failed) > 0 {
@@ -129,7 +123,7 @@ func (c *compareCommand) prepare(env *environment, p *comparisons, list []*engin
 }
 
 // engines holds engines to the first.
-func (c *compareCommand) engines(env *environment, p *comparisons, options parity.CompareOptions) error {
+func (c *compareCommand) engines(p *comparisons, options parity.CompareOptions) error {
 	list, err := engines.ByName(append([]string{c.Want}, c.Got...)...)
 	if err != nil {
 		return err
@@ -137,11 +131,11 @@ func (c *compareCommand) engines(env *environment, p *comparisons, options parit
 	if len(c.Got) == 0 {
 		list = append(list, slices.DeleteFunc(engines.Tried(), func(e *engines.Engine) bool { return e.Name == c.Want })...)
 	}
-	policies, err := c.policies(env)
+	policies, err := c.policies(p.env)
 	if err != nil {
 		return err
 	}
-	s, all, err := c.prepare(env, p, list, c.files)
+	s, all, err := c.prepare(p, list, c.files)
 	if err != nil {
 		return err
 	}
@@ -151,21 +145,21 @@ func (c *compareCommand) engines(env *environment, p *comparisons, options parit
 	}
 	k := verdict.Comparison{Kind: "engines", Detail: filepath.Base(s.modelPath)}
 	return hold(p, k, all, func(want, got lockstep.Simulator) (*parity.Report, error) {
-		return tinyphysics.Compare(env.ctx, tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.AllSteps, options)
+		return tinyphysics.Compare(p.env.ctx, tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.AllSteps, options)
 	}, func(want lockstep.Simulator, got opened[lockstep.Simulator]) (smallest, string, error) {
-		return c.shrink(env, s.modelPath, jobs, want, got)
+		return c.shrink(p.env.ctx, s.modelPath, jobs, want, got)
 	})
 }
 
 // shrink makes the smallest case of jobs on which engines differ.
-func (c *compareCommand) shrink(env *environment, modelPath string, jobs []lockstep.Job, want lockstep.Simulator, got opened[lockstep.Simulator]) (smallest, string, error) {
+func (c *compareCommand) shrink(ctx context.Context, modelPath string, jobs []lockstep.Job, want lockstep.Simulator, got opened[lockstep.Simulator]) (smallest, string, error) {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		switch jobs[i].Policy.(type) {
 		case lockstep.Zero, lockstep.PID, lockstep.PIDFF:
 		default:
 			var err error
-			if jobs[i], err = tinyphysics.Freeze(env.ctx, want, jobs[i]); err != nil {
+			if jobs[i], err = tinyphysics.Freeze(ctx, want, jobs[i]); err != nil {
 				return nil, "", err
 			}
 		}
@@ -180,7 +174,7 @@ func (c *compareCommand) shrink(env *environment, modelPath string, jobs []locks
 	names := map[string]string{defaults.ModelSHA256: tinyphysics.DefaultModel, model.OfficialSHA256: tinyphysics.OfficialModel}
 	whole.Model = cmp.Or(names[whole.ModelSHA256], filepath.Base(modelPath))
 	whole.Engine, whole.Profile, whole.Workers = got.name, want.Profile(), c.Workers
-	small, d, err := tinyphysics.Shrink(env.ctx, whole, func(ctx context.Context, k *tinyphysics.Case) (*parity.Divergence, error) {
+	small, d, err := tinyphysics.Shrink(ctx, whole, func(_ context.Context, k *tinyphysics.Case) (*parity.Divergence, error) {
 		r, err := k.Compare(ctx, want, got.engine)
 		if err != nil {
 			return nil, err
@@ -191,6 +185,6 @@ func (c *compareCommand) shrink(env *environment, modelPath string, jobs []locks
 		return nil, "", err
 	}
 	small.What = strings.Join(d.Key, " ")
-	small.Results, err = small.Run(env.ctx, want)
+	small.Results, err = small.Run(ctx, want)
 	return small, fmt.Sprintf("%d of %d rollouts, %d rows, stage %s", len(small.Batch), len(jobs), small.Routes[0].Rows, small.Stage), err
 }

@@ -27,7 +27,8 @@ const noReport = "no report is written"
 
 // hold holds engines of a family, or sources, to the first of them, by compare. What differs is shrunk
 // if it is to be kept: to a case, of which shrink says a few words.
-func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E], compare func(want, got E) (*parity.Report, error), shrink func(want E, got opened[E]) (smallest, string, error)) error {
+func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E],
+	compare func(want, got E) (*parity.Report, error), shrink func(want E, got opened[E]) (smallest, string, error)) error {
 	first := all[0]
 	for _, o := range all[1:] {
 		k.Want, k.Got, k.Identities = first.name, o.name, nil
@@ -99,14 +100,11 @@ type smallest interface {
 
 // kept keeps a case, unless shrinking it failed.
 func (p *comparisons) kept(small smallest, text string, err error) error {
-	if p.env.ctx.Err() != nil {
-		return p.env.interrupted(noReport)
-	}
 	if err == nil {
 		err = small.Save(p.keep)
 	}
 	if err != nil {
-		return fmt.Errorf("--keep: %w", err)
+		return p.env.ended(fmt.Errorf("--keep: %w", err), noReport)
 	}
 	out := io.Writer(p.env.stdout)
 	if p.output.JSON {

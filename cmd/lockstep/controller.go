@@ -74,11 +74,15 @@ func (f pythonFlags) controller(env *environment, flag, name string) (p lockstep
 	return p, nil
 }
 
-// python is the policy of a controller that is written in Python.
+// python is the policy of a controller that is written in Python: of its file, or of that
+// of this name in ./controllers.
 func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Policy, error) {
-	file := controllerFile(name)
-	if _, err := os.Stat(file); err != nil && file != name {
-		return nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
+	file := name
+	if !strings.HasSuffix(name, ".py") {
+		file = filepath.Join("controllers", name+".py")
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
+		}
 	}
 	if f.Timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %v: want more than 0s", f.Timeout)
@@ -95,13 +99,4 @@ func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Polic
 	}
 	env.atEnd(func() { c.Close() })
 	return c.Policy(), nil
-}
-
-// controllerFile is the file of a controller that is written in Python: the name
-// itself, or that of one in ./controllers.
-func controllerFile(name string) string {
-	if strings.HasSuffix(name, ".py") {
-		return name
-	}
-	return filepath.Join("controllers", name+".py")
 }

@@ -30,11 +30,9 @@ func (c *demoCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	network := "the project's own network"
-	if w, err := model.Load(s.modelPath); err != nil {
-		return err
-	} else if w.SHA256 == model.OfficialSHA256 {
-		network = "the challenge's network"
+	network := "the challenge's network"
+	if _, foreign := model.Foreign(s.modelPath); foreign {
+		network = "the project's own network"
 	}
 	fmt.Fprintf(env.stdout, "%d routes, %s, arithmetic %s\n\n", len(s.routes), network, s.simulator.Profile())
 
@@ -59,7 +57,7 @@ func (c *demoCommand) Run(env *environment) error {
 	for _, line := range absent {
 		fmt.Fprintln(env.stdout, line)
 	}
-	if err := report.WriteRollout(c.Report, report.Rollout{Run: runs[0], Mean: reference.MeanCosts, Origin: s.origin(env, &flags, time.Since(start))}); err != nil {
+	if err := report.WriteRollout(c.Report, report.Rollout{Run: runs[0], Origin: s.origin(env, &flags, time.Since(start))}); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "\nthe drives, to look at: %s\n", c.Report)

@@ -9,7 +9,6 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
-	"lockstep/reference"
 	"lockstep/report"
 	"lockstep/runs"
 	"lockstep/search"
@@ -52,7 +51,7 @@ func (c *evalCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	eval := report.Eval{Test: runs[0], Baseline: runs[1], Mean: reference.MeanCosts, Origin: s.origin(env, &c.simulatorFlags, time.Since(start))}
+	eval := report.Eval{Test: runs[0], Baseline: runs[1], Origin: s.origin(env, &c.simulatorFlags, time.Since(start))}
 	if err := report.WriteEval(c.Report, eval); err != nil {
 		return err
 	}
@@ -99,11 +98,8 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 	}
 	results := make([]lockstep.Result, len(jobs))
 	work := &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Known: known, Journal: journal}
-	if err := s.stream(env, work, func(i int, r lockstep.Result) { results[i] = r }); err != nil {
-		return nil, err
-	}
-	if env.ctx.Err() != nil {
-		return nil, env.interrupted(noReport)
+	if err := s.stream(env, work, func(i int, r lockstep.Result) { results[i] = r }); err != nil || env.ctx.Err() != nil {
+		return nil, env.ended(err, noReport)
 	}
 	var runs []report.Run
 	for k, policy := range policies {

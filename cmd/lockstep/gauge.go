@@ -57,18 +57,14 @@ type probing struct {
 
 func (c *probing) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
 	if c.calls++; c.calls%probeSteps == 0 {
-		c.gauge.probe()
+		n, start := 0, time.Now()
+		for range probeCalls {
+			n += c.gauge.peak()
+		}
+		c.gauge.nanos.Add(int64(time.Since(start)))
+		c.gauge.fma.Add(int64(n))
 	}
 	return c.Controller.Update(target, current, state, plan)
-}
-
-func (g *gauge) probe() {
-	n, start := 0, time.Now()
-	for range probeCalls {
-		n += g.peak()
-	}
-	g.nanos.Add(int64(time.Since(start)))
-	g.fma.Add(int64(n))
 }
 
 // spent is the time of all probes, in seconds of one core.

@@ -44,10 +44,7 @@ func (c *mutantsCommand) Run(env *environment) error {
 	bar := progress.New(env.stderr, len(faults), "faults")
 	score, err := mutants.Plant(env.ctx, root, faults, c.Out, func(verdict.Mutant) { bar.Add(1) })
 	bar.Clear()
-	if env.ctx.Err() != nil {
-		return env.interrupted("with --out the same command goes on where it stopped")
-	}
-	if err != nil {
+	if err := env.ended(err, "with --out the same command goes on where it stopped"); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,7 +20,7 @@ type namedFile struct{ flag, path string }
 // in place of an input. Which files those are, the fields of the commands say: their
 // tag io is in or out.
 func checkFiles(command *kong.Context) error {
-	var inputs, outputs []namedFile
+	files := map[string][]namedFile{}
 	values := slices.Clone(command.Selected().Positional)
 	for _, flag := range command.Flags() {
 		values = append(values, flag.Value)
@@ -35,28 +34,20 @@ func checkFiles(command *kong.Context) error {
 		if name := map[string]string{"model_path": assets.Model, "data_path": assets.Routes}[v.Name]; name != "" && file.path == "" {
 			file.path, _ = assets.Find(name)
 		}
-		switch io := v.Tag.Get("io"); {
-		case file.path == "":
-		case io == "out":
-			outputs = append(outputs, file)
-		case io == "in":
-			inputs = append(inputs, file)
+		if io := v.Tag.Get("io"); file.path != "" {
+			files[io] = append(files[io], file)
 		}
 	}
-	for i, o := range outputs {
+	for i, o := range files["out"] {
 		if err := fileio.Writable(o.path); err != nil {
-			var at *os.PathError // of what is tried, whose name means nothing to the user
-			if errors.As(err, &at) {
-				err = at.Err
-			}
 			return fmt.Errorf("%s %s: %w", o.flag, o.path, err)
 		}
-		for _, other := range outputs[:i] {
+		for _, other := range files["out"][:i] {
 			if samePath(o.path, other.path) {
 				return fmt.Errorf("%s and %s: both would be %s", other.flag, o.flag, o.path)
 			}
 		}
-		for _, input := range inputs {
+		for _, input := range files["in"] {
 			if samePath(o.path, input.path) || inFolder(o.path, input.path) {
 				return fmt.Errorf("%s: %s is an input (%s), and would be lost", o.flag, o.path, input.flag)
 			}

@@ -29,7 +29,7 @@ type replayCommand struct {
 // Run is the replay command. It repeats cases that were kept: the first engine is held
 // to the results that were kept with the case, the others to the first.
 func (c *replayCommand) Run(env *environment) error {
-	list, err := tried(c.Engines)
+	list, err := engines.ByName(c.Engines...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *ass
 func (p *comparisons) replayClassic(k *harness.Case, names []string) error {
 	own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, err := engines.ClassicNamed(name); return err != nil })
 	if len(names) == 0 {
-		own = triedClassic()
+		own = engines.TriedClassic()
 	}
 	all, err := openClassic(own, 0, p.asked)
 	if err != nil {
@@ -118,12 +118,12 @@ type kept[E any] interface {
 // replay holds the first engine to the results that are kept with a case, and the others
 // to the first.
 func replay[E any](p *comparisons, k kept[E], path string, results []parity.CaseResult, all []opened[E]) error {
-	kept := verdict.Comparison{Kind: "replay", Want: keptResults, Got: all[0].name, Detail: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
+	one := verdict.Comparison{Kind: "replay", Want: keptResults, Got: all[0].name, Detail: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
 	r, err := check(p.env.ctx, k, results, all[0])
-	if err := p.made(kept, r, err); err != nil {
+	if err := p.made(one, r, err); err != nil {
 		return err
 	}
-	return hold(p, verdict.Comparison{Kind: kept.Kind, Detail: kept.Detail}, all, func(want, got E) (*parity.Report, error) {
+	return hold(p, verdict.Comparison{Kind: one.Kind, Detail: one.Detail}, all, func(want, got E) (*parity.Report, error) {
 		return k.Compare(p.env.ctx, want, got)
 	}, nil)
 }

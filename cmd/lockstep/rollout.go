@@ -32,7 +32,7 @@ type rolloutCommand struct {
 // Run is the rollout command.
 func (c *rolloutCommand) Run(env *environment) error {
 	if c.Env != "" {
-		return c.classicFlags.rollout(env, c.Engine, c.Workers, c.Stats, c.JSON)
+		return c.classic(env)
 	}
 	policies, err := c.policies(env)
 	if err != nil {

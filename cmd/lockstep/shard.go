@@ -27,9 +27,30 @@ type shardPlanCommand struct {
 
 // Run is the shard plan command.
 func (c *shardPlanCommand) Run(env *environment) error {
-	in, err := c.planned(env)
+	profile, _, err := c.profile()
 	if err != nil {
 		return err
+	}
+	model, data, err := c.inputs(env)
+	if err != nil {
+		return err
+	}
+	in := runs.Inputs{
+		Model: model, Data: []string{data}, Limit: c.NumSegs, SeedPrefix: c.SeedPrefix,
+		Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20,
+	}
+	policies, err := c.policies(env)
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		name := policy.String()
+		if python, ok := policy.(*lockstep.Batch); ok {
+			name = python.File
+		} else if policyfile.IsFile(c.Controller) {
+			name = c.Controller
+		}
+		in.Controllers = append(in.Controllers, name)
 	}
 	o, err := in.Open(env.ctx, c.Workers)
 	if err != nil {
@@ -44,36 +65,6 @@ func (c *shardPlanCommand) Run(env *environment) error {
 	}
 	fmt.Fprintf(env.stdout, "%d rollouts in %d shards, plan %s\n", o.Plan.Rollouts(), o.Plan.Shards, o.Plan.Key())
 	return nil
-}
-
-// planned is what the flags describe.
-func (c *shardPlanCommand) planned(env *environment) (in runs.Inputs, err error) {
-	profile, _, err := c.profile()
-	if err != nil {
-		return in, err
-	}
-	model, data, err := c.inputs(env)
-	if err != nil {
-		return in, err
-	}
-	in = runs.Inputs{
-		Model: model, Data: []string{data}, Limit: c.NumSegs, SeedPrefix: c.SeedPrefix,
-		Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20,
-	}
-	policies, err := c.policies(env)
-	if err != nil {
-		return in, err
-	}
-	for _, policy := range policies {
-		name := policy.String()
-		if python, ok := policy.(*lockstep.Batch); ok {
-			name = python.File
-		} else if policyfile.IsFile(c.Controller) {
-			name = c.Controller
-		}
-		in.Controllers = append(in.Controllers, name)
-	}
-	return in, nil
 }
 
 type shardRunCommand struct {
@@ -122,20 +113,13 @@ func (c *shardMergeCommand) Run(env *environment) error {
 		return exitStatus(exitParity)
 	}
 	lines := &report.Lines{Out: env.stdout, Errors: env.stderr, JSON: c.JSON, Engine: m.Plan.Engine, Profile: m.Plan.Profile, Start: start}
-	for _, controller := range m.Plan.Controllers {
-		lines.Controllers = append(lines.Controllers, controller.Name)
-	}
-	for _, route := range m.Plan.Routes {
-		lines.Routes = append(lines.Routes, route.Name)
-	}
+	lines.Controllers, lines.Routes = m.Plan.Names()
 	for _, r := range m.Results {
 		lines.Add(r.Rollout, r.Result())
 	}
 	lines.End()
 	if c.JSON {
-		env.json(struct {
-			SHA256 string `json:"sha256"`
-		}{m.SHA256})
+		env.json(map[string]string{"sha256": m.SHA256})
 	} else {
 		fmt.Fprintf(env.stdout, "sha256 %s\n", m.SHA256)
 	}

@@ -19,8 +19,8 @@ import (
 
 // traces compares a trace with another, or with an engine: on the routes and controllers
 // of the trace, in its profile.
-func (c *compareCommand) traces(env *environment, p *comparisons, options parity.CompareOptions) error {
-	options.Replay = func(*parity.Task) string { return report.CommandLine(env.command()) }
+func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) error {
+	options.Replay = func(*parity.Task) string { return report.CommandLine(p.env.command()) }
 	k := verdict.Comparison{Kind: "traces"}
 	names := []string{c.Want, c.Got[0]}
 	if samePath(names[0], names[1]) {
@@ -54,12 +54,12 @@ func (c *compareCommand) traces(env *environment, p *comparisons, options parity
 			return fmt.Errorf("%s: %w", files[0].Name, err)
 		}
 		shortcuts |= taken & lockstep.StopAtCostEnd
-		if sides[live], k.Detail, jobs, err = c.live(env, p, names[live], files[0]); err != nil {
+		if sides[live], k.Detail, jobs, err = c.live(p, names[live], files[0]); err != nil {
 			return err
 		}
 	}
 	return hold(p, k, sides, func(want, got parity.Source) (*parity.Report, error) {
-		return tinyphysics.Compare(env.ctx, want, got, jobs, shortcuts, options)
+		return tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
 	}, nil)
 }
 
@@ -74,11 +74,11 @@ func openTrace(path string) (*trace.File, error) {
 }
 
 // live is an engine with the jobs of a trace, and the name of their network.
-func (c *compareCommand) live(env *environment, p *comparisons, name string, t *trace.File) (o opened[parity.Source], network string, jobs []lockstep.Job, err error) {
+func (c *compareCommand) live(p *comparisons, name string, t *trace.File) (o opened[parity.Source], network string, jobs []lockstep.Job, err error) {
 	if t.Header.Profile != "" && c.Profile == "host" {
 		c.Profile = t.Header.Profile
 	}
-	policies, err := c.policies(env)
+	policies, err := c.policies(p.env)
 	if err != nil {
 		return o, "", nil, err
 	}
@@ -86,7 +86,7 @@ func (c *compareCommand) live(env *environment, p *comparisons, name string, t *
 	if err != nil {
 		return o, "", nil, err
 	}
-	s, all, err := c.prepare(env, p, list, func(dataPath string) ([]string, error) { return traceFiles(t, dataPath) })
+	s, all, err := c.prepare(p, list, func(dataPath string) ([]string, error) { return traceFiles(t, dataPath) })
 	if err != nil {
 		return o, "", nil, err
 	}

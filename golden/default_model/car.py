@@ -6,7 +6,6 @@ command, speed, roll, wind, and then torque, angle and lateral acceleration.
 """
 
 import numpy as np
-
 from simulation import Car
 
 rng = np.random.default_rng(7)

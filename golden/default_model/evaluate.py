@@ -13,9 +13,9 @@ import tempfile
 
 import numpy as np
 import onnx
-import onnxruntime
-
 from simulation import STEP, Car
+
+import onnxruntime
 
 BINS = np.linspace(-5, 5, 1024)
 TEMPERATURE, MAX_CHANGE = 0.8, 0.5  # the challenge's
@@ -60,7 +60,7 @@ def car_response(speed, command):
 
 def rise(response):
     """Seconds from the step until 63 % of the final value, between measurements by a line."""
-    after = response[BEFORE - 1:] / response[-10:].mean()
+    after = response[BEFORE - 1 :] / response[-10:].mean()
     i = int(np.argmax(after >= 0.632))
     return STEP * (i - 1 + (0.632 - after[i - 1]) / (after[i] - after[i - 1]))
 
@@ -72,8 +72,10 @@ def responses(path, plot):
     print("| speed (m/s) | step | final, model (m/s²) | car | 63 % after, model (s) | car |")
     print("|---|---|---|---|---|---|")
     for (speed, command), (model, car) in curves.items():
-        print(f"| {speed:g} | {command:g} | {model[-10:].mean():.2f} | {car[-10:].mean():.2f} "
-              f"| {rise(model):.2f} | {rise(car):.2f} |")
+        print(
+            f"| {speed:g} | {command:g} | {model[-10:].mean():.2f} | {car[-10:].mean():.2f} "
+            f"| {rise(model):.2f} | {rise(car):.2f} |"
+        )
     if plot:
         os.environ["MPLBACKEND"] = "Agg"
         import matplotlib.pyplot as plt
@@ -100,9 +102,14 @@ def operators(path):
         optimised = os.path.join(folder, "optimised.onnx")
         session(path, optimised)
         nodes = onnx.load(optimised).graph.node
-    return [(n.domain, n.op_type, sorted(
-        (a.name, onnx.helper.get_attribute_value(a)) for a in n.attribute if not a.HasField("t")))
-        for n in nodes]
+    return [
+        (
+            n.domain,
+            n.op_type,
+            sorted((a.name, onnx.helper.get_attribute_value(a)) for a in n.attribute if not a.HasField("t")),
+        )
+        for n in nodes
+    ]
 
 
 def compare(path, official):
@@ -110,18 +117,21 @@ def compare(path, official):
     if ours != theirs:
         different = [i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b]
         at = different[0] if different else min(len(ours), len(theirs))
-        sys.exit(f"{path}: operator {at} of the optimised graph differs from that of {official}: "
-                 f"{ours[at:at + 1]}, {theirs[at:at + 1]} ({len(ours)} and {len(theirs)} operators)")
-    print(f"ONNX Runtime {onnxruntime.__version__} executes the same {len(ours)} operators, "
-          "in the same order and with the same attributes, for both models")
+        sys.exit(
+            f"{path}: operator {at} of the optimised graph differs from that of {official}: "
+            f"{ours[at : at + 1]}, {theirs[at : at + 1]} ({len(ours)} and {len(theirs)} operators)"
+        )
+    print(
+        f"ONNX Runtime {onnxruntime.__version__} executes the same {len(ours)} operators, "
+        "in the same order and with the same attributes, for both models"
+    )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", metavar="FILE", required=True)
     parser.add_argument("--plot", metavar="FILE", help="draw the responses as PNG")
-    parser.add_argument("--official", metavar="FILE",
-                        help="the challenge's model, to compare graphs with")
+    parser.add_argument("--official", metavar="FILE", help="the challenge's model, to compare graphs with")
     options = parser.parse_args()
     if options.official:
         compare(options.model, options.official)

@@ -21,26 +21,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-STEP = 0.1             # s between measurements
+STEP = 0.1  # s between measurements
 SUBSTEPS = 10
-GAIN = 2.1             # m/s^2 per unit of steer command in a fast steady turn
-TORQUE_LAG = 0.08      # s
-TORQUE_RATE = 5.0      # units of steer command per s
-CENTRING = 11.0        # m/s^2 per rad
-DAMPING = 16.0         # m/s^2 per rad/s
-ANGLE_LIMIT = 0.6      # rad at the road wheels
-ANGLE_RATE = 1.5       # rad/s
-WHEELBASE = 2.7        # m
-UNDERSTEER = 0.0025    # rad per m/s^2
-GRIP = 9.0             # m/s^2
-TYRE_LAG = 0.03        # s
-RELAXATION = 0.4       # m
-OFFSET = 0.08          # standard deviation, units of steer command
-WIND = 0.06            # standard deviation at 25 m/s and above, m/s^2
-WIND_TIME = 3.0        # s
-NOISE_STILL = 0.0035   # standard deviation of the measurement at standstill, m/s^2
-NOISE_SPEED = 0.001    # and what each m/s adds
-STEER_LIMIT = 2.0      # the challenge's
+GAIN = 2.1  # m/s^2 per unit of steer command in a fast steady turn
+TORQUE_LAG = 0.08  # s
+TORQUE_RATE = 5.0  # units of steer command per s
+CENTRING = 11.0  # m/s^2 per rad
+DAMPING = 16.0  # m/s^2 per rad/s
+ANGLE_LIMIT = 0.6  # rad at the road wheels
+ANGLE_RATE = 1.5  # rad/s
+WHEELBASE = 2.7  # m
+UNDERSTEER = 0.0025  # rad per m/s^2
+GRIP = 9.0  # m/s^2
+TYRE_LAG = 0.03  # s
+RELAXATION = 0.4  # m
+OFFSET = 0.08  # standard deviation, units of steer command
+WIND = 0.06  # standard deviation at 25 m/s and above, m/s^2
+WIND_TIME = 3.0  # s
+NOISE_STILL = 0.0035  # standard deviation of the measurement at standstill, m/s^2
+NOISE_SPEED = 0.001  # and what each m/s adds
+STEER_LIMIT = 2.0  # the challenge's
 LATACCEL_LIMIT = 5.0
 
 
@@ -71,8 +71,7 @@ class Car:
         for _ in range(SUBSTEPS):
             rate = np.clip((self.command - self.torque) / TORQUE_LAG, -TORQUE_RATE, TORQUE_RATE)
             self.torque = self.torque + dt * rate
-            push = (GAIN * (self.torque + self.offset) - (self.lataccel - roll)
-                    - CENTRING * self.angle)
+            push = GAIN * (self.torque + self.offset) - (self.lataccel - roll) - CENTRING * self.angle
             rate = np.clip(push / DAMPING, -ANGLE_RATE, ANGLE_RATE)
             self.angle = np.clip(self.angle + dt * rate, -ANGLE_LIMIT, ANGLE_LIMIT)
             steady = GRIP * sat(turn * (self.angle + UNDERSTEER * roll) / GRIP) + wind
@@ -146,8 +145,12 @@ def simulate(seed, drives, steps):
     # stops and goes.
     cruise = rng.choice([7.0, 13.0, 20.0, 30.0], drives, p=[0.18, 0.2, 0.22, 0.4])
     town = rng.random(drives) < 0.125
-    wanted = Hold(rng, 12.0, lambda n: np.where(town & (rng.random(n) < 0.45), 0.0,
-                  np.clip(cruise * (1 + 0.12 * normal(n)), 0, 42)), drives)
+    wanted = Hold(
+        rng,
+        12.0,
+        lambda n: np.where(town & (rng.random(n) < 0.45), 0.0, np.clip(cruise * (1 + 0.12 * normal(n)), 0, 42)),
+        drives,
+    )
     speed, accel = wanted.value, np.zeros(drives)
     bumps = Drift(rng, 0.3, drives)
 
@@ -202,12 +205,13 @@ def simulate(seed, drives, steps):
         pid = p * error + i * integral + d * (error - previous)
         previous = error
         ease = (target - roll) / GAIN + CENTRING / GAIN * target * (
-            WHEELBASE / np.maximum(speed * speed, 9.0) + UNDERSTEER)
+            WHEELBASE / np.maximum(speed * speed, 9.0) + UNDERSTEER
+        )
         action = np.select(
             [choice == n for n in range(len(DRIVERS))],
             [pid, ease + 0.25 * (target - measured) * (restless > 0.02) + restless * fidget.step(),
              reach * walk.step(), reach * hold.step(),
-             reach * np.sin(2 * np.pi * k * STEP / wave + phase), np.zeros(drives)])
+             reach * np.sin(2 * np.pi * k * STEP / wave + phase), np.zeros(drives)])  # fmt: skip
         # Whoever does not drive by PID keeps its integral where it would take over smoothly.
         integral = np.where(choice == 0, before, (action - p * error) / i)
         action = np.clip(action, -STEER_LIMIT, STEER_LIMIT)

@@ -18,20 +18,20 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simulation import LATACCEL_LIMIT, simulate
 
 import export
 from export import CONTEXT, EPSILON, HALF, HEADS, HIDDEN, LAYERS, STATE, VOCABULARY, WIDTH
-from simulation import LATACCEL_LIMIT, simulate
 
 BINS = np.linspace(-LATACCEL_LIMIT, LATACCEL_LIMIT, VOCABULARY)
 BIN = BINS[1] - BINS[0]
-SETTLE = 20          # first steps of a drive that are not used
-DRIVE = 400          # steps of a drive
+SETTLE = 20  # first steps of a drive that are not used
+DRIVE = 400  # steps of a drive
 STATE_MEAN = np.array([0.0, 0.2, 18.0, 0.0], np.float32)
 STATE_SCALE = np.array([0.6, 0.3, 10.0, 0.6], np.float32)
 RATE, WARMUP, DECAY = 1.5e-3, 200, 0.02
 MATRICES = {"qkv", "projection", "fc", "out", "head"}  # the weights that decay
-CHUNK = 25           # steps in one call
+CHUNK = 25  # steps in one call
 
 
 def tokens_of(lataccel):
@@ -72,7 +72,7 @@ def initial(rng):
         "final_norm_weight": np.ones(WIDTH),
         "final_norm_bias": np.zeros(WIDTH),
         "head": normal(WIDTH, HALF, scale=0.02) @ waves(rng, HALF).T,
-    }
+    }  # fmt: skip
     return {name: jnp.asarray(array, jnp.float32) for name, array in weights.items()}
 
 
@@ -88,8 +88,13 @@ def forward(w, states, tokens):
     def heads(x):
         return x.reshape(-1, CONTEXT, HEADS, WIDTH // HEADS).transpose(0, 2, 1, 3)
 
-    x = jnp.concatenate([states.reshape(rows, STATE) @ w["state_embedding"] + w["state_bias"],
-                         w["token_embedding"][tokens.reshape(rows)]], -1)
+    x = jnp.concatenate(
+        [
+            states.reshape(rows, STATE) @ w["state_embedding"] + w["state_bias"],
+            w["token_embedding"][tokens.reshape(rows)],
+        ],
+        -1,
+    )
     x = (x.reshape(-1, CONTEXT, WIDTH) + w["position_embedding"]).reshape(rows, WIDTH)
     mask = jnp.tril(jnp.ones((CONTEXT, CONTEXT), bool))
     for i in range(LAYERS):
@@ -142,8 +147,7 @@ class Data:
         """Windows: at position p, token of step s+p-1, state of step s+p, target step s+p."""
         drive = rng.integers(len(self.tokens), size=(size, 1))
         step = rng.integers(SETTLE, DRIVE - CONTEXT, size=(size, 1)) + np.arange(CONTEXT)
-        return (self.states[drive, step], self.tokens[drive, step - 1],
-                self.mean[drive, step], self.sigma[drive, step])
+        return (self.states[drive, step], self.tokens[drive, step - 1], self.mean[drive, step], self.sigma[drive, step])
 
 
 def train(seed, steps, batch, drives, report=print):
@@ -152,6 +156,7 @@ def train(seed, steps, batch, drives, report=print):
     data, held_out = Data([seed, 0], drives), Data([seed, 1], 256)
     report(f"simulated {drives + 256} drives of {DRIVE} steps in {time.time() - began:.0f} s")
     weights = initial(rng)
+
     def update(state, inputs):
         w, m, v, t = state
         value, gradient = jax.value_and_grad(loss)(w, *inputs)
@@ -165,8 +170,7 @@ def train(seed, steps, batch, drives, report=print):
             g = g * scale
             new_m[name] = 0.9 * m[name] + 0.1 * g
             new_v[name] = 0.98 * v[name] + 0.02 * g * g
-            direction = (new_m[name] / (1 - 0.9 ** (t + 1))) / (
-                jnp.sqrt(new_v[name] / (1 - 0.98 ** (t + 1))) + 1e-8)
+            direction = (new_m[name] / (1 - 0.9 ** (t + 1))) / (jnp.sqrt(new_v[name] / (1 - 0.98 ** (t + 1))) + 1e-8)
             decay = DECAY if name in MATRICES else 0.0
             new_w[name] = w[name] - rate * (direction + decay * w[name])
         return (new_w, new_m, new_v, t + 1), value
@@ -183,9 +187,11 @@ def train(seed, steps, batch, drives, report=print):
         state, values = updates(state, [np.stack(part) for part in zip(*batches)])
         losses.append(float(values.mean()))
         if (t + CHUNK) % 250 == 0 or t + CHUNK >= steps:
-            report(f"step {t + CHUNK}: loss {np.mean(losses[-10:]):.4f}, held out "
-                   f"{float(evaluate(state[0], *check)):.4f} (noise {floor:.4f}), "
-                   f"{time.time() - began:.0f} s")
+            report(
+                f"step {t + CHUNK}: loss {np.mean(losses[-10:]):.4f}, held out "
+                f"{float(evaluate(state[0], *check)):.4f} (noise {floor:.4f}), "
+                f"{time.time() - began:.0f} s"
+            )
             yield t + CHUNK, state[0]
 
 
@@ -198,8 +204,9 @@ def main():
     parser.add_argument("--drives", type=int, default=16384)
     options = parser.parse_args()
     began = time.time()
-    for step, weights in train(options.seed, options.steps, options.batch, options.drives,
-                               lambda line: print(line, flush=True)):
+    for step, weights in train(
+        options.seed, options.steps, options.batch, options.drives, lambda line: print(line, flush=True)
+    ):
         if step % 1000 == 0 or step >= options.steps:
             export.save(folded(jax.device_get(weights)), options.out)
     print(f"{options.out}: written after {time.time() - began:.0f} s")

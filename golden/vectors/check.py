@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pandas as pd
 from onnx import TensorProto, helper, numpy_helper
+
+import onnxruntime as ort
 
 Arrays = dict[str, Any]
 BINS = np.linspace(-5, 5, 1024)
@@ -70,7 +71,9 @@ def read_csv(text: str) -> np.ndarray:
     return pd.read_csv(io.StringIO("x\n0.5\n" + text + "\n"))["x"].to_numpy()[1:].astype(np.float64)
 
 
-def network(x: np.ndarray, operator: str, constants: dict[str, np.ndarray] | None = None, domain: str = "", **attributes: Any) -> np.ndarray:
+def network(
+    x: np.ndarray, operator: str, constants: dict[str, np.ndarray] | None = None, domain: str = "", **attributes: Any
+) -> np.ndarray:
     """One node on one row in ONNX Runtime, as the whole network is run."""
     constants = constants or {}
     node = helper.make_node(operator, ["x", *constants], ["y"], domain=domain, **attributes)
@@ -81,7 +84,9 @@ def network(x: np.ndarray, operator: str, constants: dict[str, np.ndarray] | Non
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, width])],
         [numpy_helper.from_array(v, name) for name, v in constants.items()],
     )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    )
     model.ir_version = 8
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -150,7 +155,10 @@ def main() -> int:
         results = {name: differing(archive, name, run) for name in names.split()}
         right = [name for name, (bad, count) in results.items() if bad == 0 and count > 0]
         failed |= not right
-        print(f"{'ok  ' if right else 'FAIL'} " + ", ".join(f"{name}: {bad} of {count} differ" for name, (bad, count) in results.items()))
+        print(
+            f"{'ok  ' if right else 'FAIL'} "
+            + ", ".join(f"{name}: {bad} of {count} differ" for name, (bad, count) in results.items())
+        )
     asked = {name for names in RUN for name in names.split()}
     rest = sorted({key.partition("/")[0] for key in archive.files} - asked)
     print("no program has by itself: " + ", ".join(rest))

@@ -131,7 +131,9 @@ class Rollouts:
         self.action.index_copy_(1, t, action.clamp(-2, 2)[:, None])
 
         at = t + 1 + self.window
-        states = torch.cat((self.action.index_select(1, at)[:, None].float(), self.state_columns.index_select(2, at)), 1)
+        states = torch.cat(
+            (self.action.index_select(1, at)[:, None].float(), self.state_columns.index_select(2, at)), 1
+        )
         tokens = torch.bucketize(self.lataccel.index_select(1, at - 1).clamp(-5, 5), self.bins)
         probabilities = (self.network.logits(states.transpose(1, 2), tokens) / 0.8).softmax(1)
         cdf = probabilities.double().cumsum(1)
@@ -216,7 +218,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="a line of JSON for each mode")
     args = parser.parse_args()
     for figure in figures(args.data, args.device, args.runs):
-        text = json.dumps(figure) if args.json else "{name} ({version}): {routes} routes in {seconds:.3f} s, mean cost {mean_cost:.3f}".format(**figure)
+        text = (
+            json.dumps(figure)
+            if args.json
+            else "{name} ({version}): {routes} routes in {seconds:.3f} s, mean cost {mean_cost:.3f}".format(**figure)
+        )
         if not args.json and "exact_mean_cost" in figure:
             text += (
                 "; exact {exact_mean_cost:.3f}, {routes_within_1e-6} routes within 1e-6,"

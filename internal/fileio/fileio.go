@@ -83,8 +83,15 @@ func WriteFile(path string, data []byte) error {
 // beside begins the names of files that are being written.
 const beside = ".tmp-"
 
-// Writable is nil if Write could write a file under this name, as far as is known before.
-func Writable(path string) error {
+// Writable is nil if Write could write a file under this name, as far as is known before,
+// or says why not, without the name.
+func Writable(path string) (err error) {
+	defer func() {
+		var at *os.PathError
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+	}()
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
 		return errors.New("is a folder")

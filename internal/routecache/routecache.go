@@ -126,15 +126,20 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 	if path == "" || parsed.Load() == 0 {
 		return
 	}
+	if err := write(path, merged(old, fresh)); err != nil {
+		stats.Problem = fmt.Errorf("route cache: %w", err)
+	}
+}
 
-	// The new file holds what was parsed and, of the old one, what was not
-	// found to be out of date.
+// merged are the entries of the new file, by name: what was parsed, which may be nil, and,
+// of the old file, what was not found to be out of date.
+func merged(old []entry, fresh []*entry) []*entry {
 	var entries []*entry
 	replaced := map[string]bool{}
-	for _, i := range indices {
-		if fresh[i] != nil {
-			entries = append(entries, fresh[i])
-			replaced[fresh[i].name] = true
+	for _, e := range fresh {
+		if e != nil {
+			entries = append(entries, e)
+			replaced[e.name] = true
 		}
 	}
 	for i := range old {
@@ -143,9 +148,7 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 		}
 	}
 	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.name, b.name) })
-	if err := write(path, entries); err != nil {
-		stats.Problem = fmt.Errorf("route cache: %w", err)
-	}
+	return entries
 }
 
 // path is the cache file of a folder: it depends on all that the content of a

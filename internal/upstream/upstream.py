@@ -47,7 +47,10 @@ def main():
         start = time.perf_counter()
         costs, _, _ = tinyphysics.run_rollout(path, "pid", model)
         seconds = time.perf_counter() - start
-        return {"seconds": seconds, "costs": [float(costs[k]).hex() for k in ("lataccel_cost", "jerk_cost", "total_cost")]}
+        return {
+            "seconds": seconds,
+            "costs": [float(costs[k]).hex() for k in ("lataccel_cost", "jerk_cost", "total_cost")],
+        }
 
     def network(request):
         session = tinyphysics.TinyPhysicsModel(model, debug=False).ort_session

@@ -62,16 +62,12 @@ func (s *suite) results() {
 func (s *suite) observing() {
 	jobs := s.some()
 	want := s.good(jobs, brief)
-	for _, other := range []bool{true, false} {
-		got, order := observed(jobs)
-		for i := range order {
-			if i%2 == 1 || !other {
-				order[i].Observe, want[i].steps = nil, nil
-			}
+	for _, unseen := range [][]int{{1, 3}, {0, 1, 2, 3, 4}} {
+		for _, i := range unseen {
+			want[i].steps = nil
 		}
-		s.simulate(context.Background(), order, got, brief)
-		for i, r := range got {
-			s.same(r, want[i], "job %d, observed is %v", i, order[i].Observe != nil)
+		for i, r := range s.run(context.Background(), jobs, brief, unseen...) {
+			s.same(r, want[i], "job %d, where the jobs %v are not observed", i, unseen)
 		}
 	}
 }
@@ -245,13 +241,11 @@ func (s *suite) lengths() {
 		jobs = append(jobs, lockstep.Job{Route: short(longer, n), Policy: lockstep.DefaultPID})
 	}
 	for _, shortcuts := range []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory} {
-		if shortcuts == lockstep.FullTrajectory {
-			jobs = jobs[4:] // those that it makes longer, and one
-		}
 		all := s.hold(jobs, lockstep.Options{Shortcuts: shortcuts, Trajectory: true})
 		if a, b := all[len(all)-3].result.Costs, all[len(all)-1].result.Costs; a != b {
 			s.errorf("shortcuts %03b: costs %v of 500 rows and %v of the same and more", shortcuts, a, b)
 		}
+		jobs = jobs[len(jobs)-3:] // those that the other shortcuts make longer, and one
 	}
 }
 

@@ -220,7 +220,7 @@ var mutants = []mutant{
 		if s.Index != job.Route.Len()-1 {
 			observe(s)
 		}
-	}), "results", "Observe is called for 83 steps, want 84"},
+	}), "results", "83 steps are observed, want 84"},
 	{"Observe after the result", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(yield func(int, lockstep.Result) bool) {
@@ -329,7 +329,7 @@ var mutants = []mutant{
 	{"ignores StopAtCostEnd", inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
 		opts.Shortcuts &^= lockstep.StopAtCostEnd
 		return ctx
-	}), "lengths", "Observe is called for 481 steps, want 480"},
+	}), "lengths", "481 steps are observed, want 480"},
 	{"one controller for all jobs", func(w *wrapper, sim lockstep.Simulator) {
 		made := map[string]lockstep.Controller{}
 		inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {

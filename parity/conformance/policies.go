@@ -114,8 +114,8 @@ func (s *suite) batchPolicies() {
 		if w.fault != nil {
 			s.fatalf("batch controller: %w", w.fault)
 		}
-		if w.closed != 1 {
-			s.errorf("a batch controller was closed %d times, want once", w.closed)
+		if n := w.closed.Load(); n != 1 {
+			s.errorf("a batch controller was closed %d times, want once", n)
 		}
 	}
 	for route, n := range left {
@@ -132,7 +132,7 @@ type watched struct {
 	routes []*lockstep.Route
 	each   []lockstep.Controller
 	next   int
-	closed int
+	closed atomic.Int32
 	fault  error
 }
 
@@ -144,18 +144,15 @@ func (w *watched) Update(s *lockstep.BatchStep) error {
 	case w.fault != nil:
 	case s.Step != w.next:
 		w.fault = fmt.Errorf("step %d, want step %d next", s.Step, w.next)
-	case w.closed > 0:
+	case w.closed.Load() > 0:
 		w.fault = fmt.Errorf("step %d after Close", s.Step)
 	case len(s.Running) != n || len(s.TargetLataccel) != n || len(s.CurrentLataccel) != n || len(s.State) != n || len(s.Plan) != n || len(s.Steer) != n || len(s.Err) != n:
 		w.fault = fmt.Errorf("step %d: not all slices have an element for each of %d routes", s.Step, n)
 	}
 	w.next++
-	for k, r := range w.routes {
-		if w.fault != nil {
-			break
-		}
-		if running := s.Step < r.Len(); s.Running[k] != running {
-			w.fault = fmt.Errorf("step %d of route %s: Running is %v, want %v", s.Step, r.Name, s.Running[k], running)
+	for k := 0; k < n && w.fault == nil; k++ {
+		if running := s.Step < w.routes[k].Len(); s.Running[k] != running {
+			w.fault = fmt.Errorf("step %d of route %s: Running is %v, want %v", s.Step, w.routes[k].Name, s.Running[k], running)
 		} else if running {
 			s.Steer[k] = w.each[k].Update(s.TargetLataccel[k], s.CurrentLataccel[k], s.State[k], s.Plan[k])
 		}
@@ -164,9 +161,7 @@ func (w *watched) Update(s *lockstep.BatchStep) error {
 }
 
 func (w *watched) Close() error {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.closed++
+	w.closed.Add(1)
 	return nil
 }
 
@@ -180,13 +175,13 @@ var failing = []struct {
 	{"the controller panics", by(custom("fails", once(104, outOfFuel))), "step 104: panic: out of fuel", nil},
 	{"the controller panics in the warm-up", by(custom("fails", once(30, outOfFuel))), "step 30: panic: out of fuel", nil},
 	{"the controller answers NaN", by(custom("fails", once(103, math.NaN))), "step 10", nil},
-	{"making the controller panics", made(func() lockstep.Controller { panic("out of fuel") }), "out of fuel", nil},
-	{"New makes no controller", made(func() lockstep.Controller { return nil }), "", nil},
-	{"the policy has no New", made(nil), "", nil},
+	{"making the controller panics", by(lockstep.Custom{Name: "fails", New: func() lockstep.Controller { panic("out of fuel") }}), "out of fuel", nil},
+	{"New makes no controller", by(lockstep.Custom{Name: "fails", New: func() lockstep.Controller { return nil }}), "", nil},
+	{"the policy has no New", by(lockstep.Custom{Name: "fails"}), "", nil},
 	{"the job has no policy", by(nil), "", nil},
 	{"Observe panics", seen(once(102, outOfFuel)), "out of fuel", nil},
 	{"the controller calls Goexit", by(custom("fails", once(104, exit))), "step 104: ", nil},
-	{"making the controller calls Goexit", made(func() lockstep.Controller { exit(); return nil }), "", nil},
+	{"making the controller calls Goexit", by(lockstep.Custom{Name: "fails", New: func() lockstep.Controller { exit(); return nil }}), "", nil},
 	{"Observe calls Goexit", seen(once(20, exit)), "", nil},
 	{"the batch controller calls Goexit", batch(func(*lockstep.BatchStep) error { exit(); return nil }, nil), "", nil},
 	{"the job has no route", func(j *lockstep.Job) { j.Route = nil }, "", nil},
@@ -217,10 +212,6 @@ func once(step int, f func() float64) func(now int) float64 {
 }
 
 func by(p lockstep.Policy) func(*lockstep.Job) { return func(j *lockstep.Job) { j.Policy = p } }
-
-func made(new func() lockstep.Controller) func(*lockstep.Job) {
-	return by(lockstep.Custom{Name: "fails", New: new})
-}
 
 func batch(update broken, err error) func(*lockstep.Job) {
 	return by(&lockstep.Batch{Name: "fails", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return update, err }})

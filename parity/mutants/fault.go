@@ -36,6 +36,9 @@ type Fault struct {
 	Engine  string // the engine that it is in
 	Kernels string // of the reference's kernels, the set that it is in; any if empty
 
+	// Probe is the package whose TestProbe sees it; this one if empty.
+	Probe string
+
 	// Test is a package whose ordinary tests must fail, in place of a stage, and after a
 	// space the name of one where all of them take long: of a fault in the harness
 	// itself, or of one that only they can see.
@@ -73,13 +76,13 @@ func parse(name string, data []byte) (Fault, error) {
 	f := Fault{Name: name, Title: title}
 	for line := range strings.FieldsFuncSeq(keys, func(r rune) bool { return r == '\n' }) {
 		key, value, _ := strings.Cut(line, ": ")
-		into := map[string]*string{"stage": &f.Stage, "engine": &f.Engine, "kernels": &f.Kernels, "test": &f.Test}[key]
+		into := map[string]*string{"stage": &f.Stage, "engine": &f.Engine, "kernels": &f.Kernels, "probe": &f.Probe, "test": &f.Test}[key]
 		if into == nil {
-			return f, fmt.Errorf("line %q is not known, want stage, test, engine or kernels", line)
+			return f, fmt.Errorf("line %q is not known, want stage, test, probe, engine or kernels", line)
 		}
 		*into = value
 	}
-	if f.Stage != "" && !tinyphysics.Schema(0).Known(f.Stage) {
+	if f.Stage != "" && f.Probe == "" && !tinyphysics.Schema(0).Known(f.Stage) {
 		return f, fmt.Errorf("stage %.60q is not known", f.Stage)
 	}
 	if (f.Stage == "") == (f.Test == "") {

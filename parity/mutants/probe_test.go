@@ -3,7 +3,6 @@ package mutants
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -62,9 +61,7 @@ func TestProbe(t *testing.T) {
 	if err := p.probe(t.Context()); err != nil && !errors.Is(err, errCaught) {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(&p.verdict)
-	fmt.Printf("%s%s\n", verdictLine, text)
-	if err != nil || p.verdict.Caught {
+	if err := p.verdict.Print(); err != nil || p.verdict.Caught {
 		t.Fatal(err)
 	}
 }

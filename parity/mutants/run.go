@@ -128,7 +128,7 @@ func (f *Fault) plant(ctx context.Context, root string) verdict.Mutant {
 // bare are what the faults are in, without a fault: engines, then packages by their names.
 func bare(faults []Fault) (all []Fault) {
 	for _, f := range faults {
-		b := Fault{Name: cmp.Or(f.Test, f.Engine), Test: f.Test, Engine: f.Engine}
+		b := Fault{Name: cmp.Or(f.Test, strings.TrimSpace(f.Probe+" "+f.Engine)), Test: f.Test, Probe: f.Probe, Engine: f.Engine}
 		if !slices.ContainsFunc(all, func(a Fault) bool { return a.Name == b.Name }) {
 			all = append(all, b)
 		}
@@ -180,7 +180,7 @@ const patience = 10 * time.Minute
 const variants, probedVariants = "gpu/kernels/variants.h", "#define LOCKSTEP_VARIANTS(V) V(2)\n"
 
 // try plants a fault in a copy and runs the tests that must see it: those of its
-// package, or TestProbe.
+// package, or a TestProbe.
 func (f *Fault) try(ctx context.Context, root string) (v Verdict, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, err
@@ -199,7 +199,10 @@ func (f *Fault) try(ctx context.Context, root string) (v Verdict, err error) {
 	folder, name, _ := strings.Cut(f.Test, " ")
 	tests := []string{"-run=^(" + cmp.Or(name, ".*") + ")$", folder}
 	if f.Test == "" {
-		tests = []string{"-v", "-run=^TestProbe$", "./parity/mutants", "-args", "-engine=" + f.Engine, "-kernels=" + f.Kernels}
+		tests = []string{"-v", "-run=^TestProbe$", cmp.Or(f.Probe, "./parity/mutants"), "-args", "-engine=" + f.Engine}
+		if f.Kernels != "" {
+			tests = append(tests, "-kernels="+f.Kernels)
+		}
 		contents[variants] = cmp.Or(contents[variants], probedVariants)
 	}
 	list, err := overlay(root, dir, contents)
@@ -237,8 +240,15 @@ var (
 	notRun        = regexp.MustCompile(`(?m)^(fork/exec .*|signal: killed)\nFAIL\t`)
 )
 
-// verdictLine begins the line with TestProbe's verdict.
+// verdictLine begins the line with a TestProbe's verdict.
 const verdictLine = "verdict: "
+
+// Print prints the verdict as Plant reads it.
+func (v *Verdict) Print() error {
+	text, err := json.Marshal(v)
+	fmt.Printf("%s%s\n", verdictLine, text)
+	return err
+}
 
 // judge reads what go test printed and ended with. The fault is caught if the tests ran
 // and one failed, or their program did not end well. A go command that fails in another way,

@@ -3,6 +3,7 @@ package tinyphysics
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"lockstep"
 	"lockstep/golden"
@@ -14,17 +15,15 @@ import (
 // Golden makes a source of a set of recordings of the Python program.
 func Golden(set *golden.Set) (parity.Source, error) {
 	g := &goldens{set: set}
-	seen := map[string]bool{}
 	for _, e := range set.Recordings {
 		policy, err := e.Policy()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", set.Dir, err)
 		}
 		r := trace.Rollout{Key: []string{e.Route, policy.String()}}
-		if seen[r.Name()] {
+		if slices.ContainsFunc(g.rollouts, func(o trace.Rollout) bool { return slices.Equal(o.Key, r.Key) }) {
 			return nil, fmt.Errorf("%s: two recordings of %s", set.Dir, r.Name())
 		}
-		seen[r.Name()] = true
 		g.rollouts = append(g.rollouts, r)
 	}
 	return parity.Recorded(g), nil

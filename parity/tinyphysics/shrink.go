@@ -87,11 +87,8 @@ func (c *Case) cut(n int) *Case {
 }
 
 // rows are those of the longest route.
-func (c *Case) rows() (n int) {
-	for _, r := range c.Routes {
-		n = max(n, r.Rows)
-	}
-	return n
+func (c *Case) rows() int {
+	return slices.MaxFunc(c.Routes, func(a, b CaseRoute) int { return a.Rows - b.Rows }).Rows
 }
 
 // fewerRows looks for the fewest, first just beyond the step that fails.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "golden"))
-import generate  # noqa: E402
+import generate
 
 CONTROLLERS = ("preview", "strict")
 ROUTES = ("00000", "00002", "00004", "00006", "04744", "04959")
@@ -42,7 +42,8 @@ def main():
                 answer, _, _ = program.run_rollout(f"data/{route}.csv", controller, model)
                 costs.setdefault(controller, {})[route] = {
                     name: {"hex": float(answer[name]).hex(), "repr": repr(float(answer[name]))}
-                    for name in generate.COSTS}
+                    for name in generate.COSTS
+                }
         routes = {route: generate.sha256_file(f"data/{route}.csv") for route in ROUTES}
     print(generate.json_text({
         "controllers_sha256": {name: hashlib.sha256((folder / f"{name}.py").read_bytes()).hexdigest()
@@ -54,7 +55,7 @@ def main():
         "routes_sha256": routes,
         "upstream": {"repository": generate.UPSTREAM_REPOSITORY, "commit": generate.UPSTREAM_COMMIT,
                      "sha256": dict(generate.UPSTREAM_SHA256)},
-    }), end="")
+    }), end="")  # fmt: skip
     return 0
 
 

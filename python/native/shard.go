@@ -94,12 +94,7 @@ func mergeShards(_ *task, q struct{ Out string }) (any, error) {
 		return nil, err
 	}
 	a := mergeAnswer{Shards: m.Plan.Shards, Missing: m.Missing, Wrong: m.Wrong, SHA256: m.SHA256, Errors: map[int]string{}}
-	for _, c := range m.Plan.Controllers {
-		a.Controllers = append(a.Controllers, c.Name)
-	}
-	for _, r := range m.Plan.Routes {
-		a.Routes = append(a.Routes, r.Name)
-	}
+	a.Controllers, a.Routes = m.Plan.Names()
 	for _, r := range m.Results {
 		var costs [3]float64
 		put3(costs[:], r.Result())

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -79,35 +80,7 @@ func build(sources fs.FS, sanitize bool) (string, error) {
 	flags := flags(sanitize)
 	key := sha256.New()
 	fmt.Fprintf(key, "%s\n%s\n%q\n", compiler, version, flags)
-	files := map[string][]byte{}
-	var units []unit
-	err = fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := fs.ReadFile(sources, name)
-		if err != nil {
-			return err
-		}
-		files[name] = data
-		fmt.Fprintf(key, "%q %d\n%s\n", name, len(data), data)
-		switch filepath.Ext(name) {
-		case ".cpp":
-			units = append(units, unit{source: name})
-		case ".cu":
-			parts, err := parts(sources, data)
-			if err != nil {
-				return err
-			}
-			for _, p := range parts {
-				units = append(units, unit{name, p})
-			}
-			if parts == nil {
-				units = append(units, unit{source: name})
-			}
-		}
-		return nil
-	})
+	units, err := unitsOf(sources, key)
 	if err != nil {
 		return "", fmt.Errorf("sources of the kernels: %w", err)
 	}
@@ -133,14 +106,8 @@ func build(sources fs.FS, sanitize bool) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	for name, data := range files {
-		path := filepath.Join(work, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			return "", err
-		}
+	if err := os.CopyFS(work, sources); err != nil {
+		return "", err
 	}
 	if err := compile(compiler, flags, work, units); err != nil {
 		return "", err
@@ -150,6 +117,38 @@ func build(sources fs.FS, sanitize bool) (string, error) {
 	}
 	removeOld(folder)
 	return program, nil
+}
+
+// unitsOf are the calls of the compiler that make a program of sources, all of which it
+// writes to a hash.
+func unitsOf(sources fs.FS, key io.Writer) (units []unit, err error) {
+	err = fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(sources, name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(key, "%q %d\n%s\n", name, len(data), data)
+		switch filepath.Ext(name) {
+		case ".cpp":
+			units = append(units, unit{source: name})
+		case ".cu":
+			parts, err := parts(sources, data)
+			if err != nil {
+				return err
+			}
+			for _, p := range parts {
+				units = append(units, unit{name, p})
+			}
+			if parts == nil {
+				units = append(units, unit{source: name})
+			}
+		}
+		return nil
+	})
+	return units, err
 }
 
 // removeOld removes what has not been used for a long time: programs of other

@@ -91,6 +91,11 @@ func run(nvcc, sources, out string, check bool) error {
 	}
 	files["report.txt"] = []byte(report)
 	fmt.Print(report)
+	return keep(files, sources, out, check)
+}
+
+// keep writes files to a folder, or holds those that are there to them.
+func keep(files map[string][]byte, sources, out string, check bool) error {
 	for name, data := range files {
 		path := filepath.Join(out, name)
 		if check {

@@ -40,7 +40,8 @@ func layerNorm() {
 		Label(label)
 		CMPQ(left, Imm(uint64(rows)))
 		JL(LabelRef(label + "_done"))
-		normalise(label, rows, n, length, length3, x, y, weight, bias)
+		block := &lines{label, rows, n, length, length3}
+		block.normalise(x, y, weight, bias)
 		for range rows {
 			ADDQ(length, x)
 			ADDQ(length, y)
@@ -53,39 +54,79 @@ func layerNorm() {
 	RET()
 }
 
-// normalise emits the code for so many rows.
-func normalise(label string, rows int, n, length, length3, x, y, weight, bias Register) {
-	// eights emits a loop over a row. at is the address of eight elements of row r.
-	eights := func(name string, from Register, body func(at func(r int) Mem, base Register)) {
-		count, p := clone(n), clone(from)
-		SHRQ(Imm(3), count)
-		repeat(label+"_"+name, count, func() {
-			body(func(r int) Mem {
-				if r == 3 {
-					return Mem{Base: p, Index: length3, Scale: 1}
-				}
-				if r == 0 {
-					return Mem{Base: p}
-				}
-				return Mem{Base: p, Index: length, Scale: uint8(r)}
-			}, p)
-			ADDQ(Imm(32), p)
-		})
-	}
-	ymm := func() vectors {
-		v := make(vectors, rows)
-		for r := range v {
-			v[r] = YMM()
-		}
-		return v
-	}
-
+// normalise emits the code of all three passes.
+func (l *lines) normalise(x, y, weight, bias Register) {
 	Comment("Means: four sums in float64 each")
-	d, mean := ymm(), ymm()
+	mean, count := l.means(x)
+	Comment("Variances: eight chains each")
+	a := l.inverses(x, mean, count)
+
+	// The offset of y, weight and bias from x, of the same place in a row.
+	toY, toWeight, toBias := clone(y), clone(weight), clone(bias)
+	SUBQ(x, toY)
+	SUBQ(x, toWeight)
+	SUBQ(x, toBias)
+	yRow := GP64()
+	l.eights("scale", x, func(at func(int) Mem, p Register) {
+		w, b := YMM(), YMM()
+		VMOVUPS(Mem{Base: p, Index: toWeight, Scale: 1}, w)
+		VMOVUPS(Mem{Base: p, Index: toBias, Scale: 1}, b)
+		LEAQ(Mem{Base: p, Index: toY, Scale: 1}, yRow)
+		for r := range a {
+			v := YMM()
+			VMOVUPS(at(r), v)
+			VSUBPS(mean[r], v, v)
+			VMULPS(a[r], v, v)
+			VFMADD213PS(b, w, v)
+			to := at(r)
+			to.Base = yRow
+			VMOVUPS(v, to)
+		}
+	})
+}
+
+// lines are rows that are normalised side by side.
+type lines struct {
+	label           string // of the code's loops
+	rows            int
+	n               Register // elements of a row
+	length, length3 Register // bytes of one row, and of three
+}
+
+// eights emits a loop over a row. at is the address of eight elements of row r.
+func (l *lines) eights(name string, from Register, body func(at func(r int) Mem, base Register)) {
+	count, p := clone(l.n), clone(from)
+	SHRQ(Imm(3), count)
+	repeat(l.label+"_"+name, count, func() {
+		body(func(r int) Mem {
+			if r == 3 {
+				return Mem{Base: p, Index: l.length3, Scale: 1}
+			}
+			if r == 0 {
+				return Mem{Base: p}
+			}
+			return Mem{Base: p, Index: l.length, Scale: uint8(r)}
+		}, p)
+		ADDQ(Imm(32), p)
+	})
+}
+
+// vectors are one for each row.
+func (l *lines) vectors() vectors {
+	v := make(vectors, l.rows)
+	for r := range v {
+		v[r] = YMM()
+	}
+	return v
+}
+
+// means emits the means of the rows, spread. What it leaves in count is n, in float64.
+func (l *lines) means(x Register) (mean vectors, count VecVirtual) {
+	d, mean := l.vectors(), l.vectors()
 	for r := range d {
 		VXORPD(d[r], d[r], d[r])
 	}
-	eights("sum", x, func(at func(int) Mem, _ Register) {
+	l.eights("sum", x, func(at func(int) Mem, _ Register) {
 		for half := range 2 {
 			for r := range d {
 				v := YMM()
@@ -94,9 +135,9 @@ func normalise(label string, rows int, n, length, length3, x, y, weight, bias Re
 			}
 		}
 	})
-	count := XMM()
+	count = XMM()
 	VXORPS(count, count, count)
-	VCVTSI2SDQ(n, count, count)
+	VCVTSI2SDQ(l.n, count, count)
 	for r := range d {
 		high := XMM()
 		VEXTRACTF128(Imm(1), d[r], high)
@@ -107,13 +148,16 @@ func normalise(label string, rows int, n, length, length3, x, y, weight, bias Re
 		VCVTSD2SS(d[r].AsX(), d[r].AsX(), d[r].AsX())
 		VBROADCASTSS(d[r].AsX(), mean[r])
 	}
+	return mean, count
+}
 
-	Comment("Variances: eight chains each")
-	a := ymm()
+// inverses emits 1 / sqrt(variance + Epsilon) of the rows, spread.
+func (l *lines) inverses(x Register, mean vectors, count VecVirtual) vectors {
+	a := l.vectors()
 	for r := range a {
 		VXORPS(a[r], a[r], a[r])
 	}
-	eights("square", x, func(at func(int) Mem, _ Register) {
+	l.eights("square", x, func(at func(int) Mem, _ Register) {
 		for r := range a {
 			t := YMM()
 			VMOVUPS(at(r), t)
@@ -121,7 +165,7 @@ func normalise(label string, rows int, n, length, length3, x, y, weight, bias Re
 			VFMADD231PS(t, t, a[r])
 		}
 	})
-	VCVTSI2SSQ(n, count, count)
+	VCVTSI2SSQ(l.n, count, count)
 	one := XMM()
 	VMOVSS(avx2.constant(1), one)
 	for r := range a {
@@ -139,27 +183,5 @@ func normalise(label string, rows int, n, length, length3, x, y, weight, bias Re
 		VDIVSS(a[r].AsX(), one, a[r].AsX())
 		VBROADCASTSS(a[r].AsX(), a[r])
 	}
-
-	// The offset of y, weight and bias from x, of the same place in a row.
-	toY, toWeight, toBias := clone(y), clone(weight), clone(bias)
-	SUBQ(x, toY)
-	SUBQ(x, toWeight)
-	SUBQ(x, toBias)
-	yRow := GP64()
-	eights("scale", x, func(at func(int) Mem, p Register) {
-		w, b := YMM(), YMM()
-		VMOVUPS(Mem{Base: p, Index: toWeight, Scale: 1}, w)
-		VMOVUPS(Mem{Base: p, Index: toBias, Scale: 1}, b)
-		LEAQ(Mem{Base: p, Index: toY, Scale: 1}, yRow)
-		for r := range a {
-			v := YMM()
-			VMOVUPS(at(r), v)
-			VSUBPS(mean[r], v, v)
-			VMULPS(a[r], v, v)
-			VFMADD213PS(b, w, v)
-			to := at(r)
-			to.Base = yRow
-			VMOVUPS(v, to)
-		}
-	})
+	return a
 }

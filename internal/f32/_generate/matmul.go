@@ -29,6 +29,69 @@ const (
 //
 // fetch is the number of steps for a line; 0 if nothing is fetched ahead.
 func (l level) matMul(rowCount, panels, fetch int) {
+	l.declare(rowCount, panels)
+	blocks := load("blocks")
+	a, lda := load("a"), loadBytes("lda")
+	c := load("c")
+	stride := loadBytes("stride")
+	var lda3, panel, panel3 Register // where needed
+	if rowCount > 3 {
+		lda3 = triple(lda)
+	}
+	if panels > 1 || fetch > 0 {
+		panel = loadBytes("panel")
+	}
+	if panels > 3 {
+		panel3 = triple(panel)
+	}
+	var ahead Register // the next line to fetch
+	if fetch > 0 {
+		ahead = load("b")
+		advance(ahead, panel, panels)
+	}
+	t := l.tile(rowCount, panels*panelBytes/l.bytes)
+
+	repeat("block", blocks, func() {
+		for _, row := range t.acc {
+			for _, v := range row {
+				l.zero(v)
+			}
+		}
+		t.x, t.y = newRows(clone(a), lda, lda3, rowCount), newPanels(load("b"), stride, panel, panel3, panels)
+		Comment("k, four steps at a time")
+		k := load("k")
+		SHRQ(Imm(2), k)
+		repeat("steps", k, func() {
+			for u := range unroll {
+				t.step(u)
+				if fetch > 0 && u%fetch == 0 {
+					PREFETCHT1(Mem{Base: ahead}.Offset(u / fetch * lineBytes))
+				}
+			}
+			t.x.move(Imm(unroll * 4))
+			t.y.moved(unroll)
+			if fetch > 0 {
+				ADDQ(U32(uint32(unroll/fetch*lineBytes)), ahead)
+			}
+		})
+		Comment("The rest of k")
+		k = load("k")
+		ANDQ(Imm(unroll-1), k)
+		repeat("step", k, func() {
+			t.step(0)
+			t.x.move(Imm(4))
+			t.y.moved(1)
+		})
+		ldc := t.finish(c)
+		advance(a, lda, rowCount)
+		advance(c, ldc, rowCount)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// declare begins the function, and says what it computes.
+func (l level) declare(rowCount, panels int) {
 	name := fmt.Sprintf("matMul%dx%d%s", rowCount, panels, l.name)
 	TEXT(name, 0, "func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, ldc int, alpha float32, accumulate bool)")
 	Pragma("noescape")
@@ -49,149 +112,107 @@ func (l level) matMul(rowCount, panels, fetch int) {
 		"\t\t}",
 		"\t}",
 	)
+}
 
-	blocks := load("blocks")
-	a, lda := load("a"), loadBytes("lda")
-	c := load("c")
-	stride := loadBytes("stride")
-	var lda3, panel, panel3 Register // where needed
-	if rowCount > 3 {
-		lda3 = triple(lda)
-	}
-	if panels > 1 || fetch > 0 {
-		panel = loadBytes("panel")
-	}
-	if panels > 3 {
-		panel3 = triple(panel)
-	}
-	var ahead Register // the next line to fetch
-	if fetch > 0 {
-		ahead = load("b")
-		advance(ahead, panel, panels)
-	}
+// tile is a block of the product in registers: its chains, and where the factors are read.
+type tile struct {
+	level
+	acc [][]VecVirtual // rows of vectors
+	x   rows
+	y   panels
+}
 
-	columns := panels * panelBytes / l.bytes // vectors in a row of the tile
-	acc := make([][]VecVirtual, rowCount)
-	for i := range acc {
-		acc[i] = make([]VecVirtual, columns)
-		for j := range acc[i] {
-			acc[i][j] = l.vector()
+func (l level) tile(rowCount, columns int) *tile {
+	t := &tile{level: l, acc: make([][]VecVirtual, rowCount)}
+	for i := range t.acc {
+		t.acc[i] = make([]VecVirtual, columns)
+		for j := range t.acc[i] {
+			t.acc[i][j] = l.vector()
 		}
 	}
+	return t
+}
 
-	repeat("block", blocks, func() {
-		for _, row := range acc {
-			for _, v := range row {
-				l.zero(v)
+// step adds one product to each chain: of column u of A and row u of B, counted from where
+// x and y are. What fewer registers hold is loaded first.
+func (t *tile) step(u int) {
+	if len(t.acc) < len(t.acc[0]) {
+		held := make([]Op, len(t.acc))
+		for i := range held {
+			held[i] = t.broadcast(i, u)
+		}
+		for j := range t.acc[0] {
+			v := t.load(j, u)
+			for i, row := range t.acc {
+				VFMADD231PS(v, held[i], row[j])
 			}
 		}
-		x, y := newRows(clone(a), lda, lda3, rowCount), newPanels(load("b"), stride, panel, panel3, panels)
+	} else {
+		held := make([]Op, len(t.acc[0]))
+		for j := range held {
+			held[j] = t.load(j, u)
+		}
+		for i, row := range t.acc {
+			v := t.broadcast(i, u)
+			for j, chain := range row {
+				VFMADD231PS(held[j], v, chain)
+			}
+		}
+	}
+	t.y.stepped()
+}
 
-		// step adds one product to each chain: of column u of A and row u of B, counted
-		// from where x and y are. What fewer registers hold is loaded first.
-		broadcast := func(i, u int) Op {
-			v := l.vector()
-			VBROADCASTSS(x.at(i).Offset(4*u), v)
-			return v
-		}
-		vector := func(j, u int) Op {
-			b := y.at(j*l.bytes/panelBytes, u).Offset(j * l.bytes % panelBytes)
-			if rowCount == 1 { // used once
-				return b
-			}
-			v := l.vector()
-			VMOVUPS(b, v)
-			return v
-		}
-		step := func(u int) {
-			if rowCount < columns {
-				held := make([]Op, rowCount)
-				for i := range held {
-					held[i] = broadcast(i, u)
-				}
-				for j := range columns {
-					v := vector(j, u)
-					for i, row := range acc {
-						VFMADD231PS(v, held[i], row[j])
-					}
-				}
-			} else {
-				held := make([]Op, columns)
-				for j := range held {
-					held[j] = vector(j, u)
-				}
-				for i, row := range acc {
-					v := broadcast(i, u)
-					for j, chain := range row {
-						VFMADD231PS(held[j], v, chain)
-					}
-				}
-			}
-			y.stepped()
-		}
-		line := func(u int) {
-			if fetch > 0 && u%fetch == 0 {
-				PREFETCHT1(Mem{Base: ahead}.Offset(u / fetch * lineBytes))
-			}
-		}
+// broadcast is an element of A in all places of a vector.
+func (t *tile) broadcast(i, u int) Op {
+	v := t.vector()
+	VBROADCASTSS(t.x.at(i).Offset(4*u), v)
+	return v
+}
 
-		Comment("k, four steps at a time")
-		k := load("k")
-		SHRQ(Imm(2), k)
-		repeat("steps", k, func() {
-			for u := range unroll {
-				step(u)
-				line(u)
-			}
-			x.move(Imm(unroll * 4))
-			y.moved(unroll)
-			if fetch > 0 {
-				ADDQ(U32(uint32(unroll/fetch*lineBytes)), ahead)
-			}
-		})
-		Comment("The rest of k")
-		k = load("k")
-		ANDQ(Imm(unroll-1), k)
-		repeat("step", k, func() {
-			step(0)
-			x.move(Imm(4))
-			y.moved(1)
-		})
+// load is a vector of B.
+func (t *tile) load(j, u int) Op {
+	b := t.y.at(j*t.bytes/panelBytes, u).Offset(j * t.bytes % panelBytes)
+	if len(t.acc) == 1 { // used once
+		return b
+	}
+	v := t.vector()
+	VMOVUPS(b, v)
+	return v
+}
 
-		ldc := loadBytes("ldc")
-		var ldc3 Register
-		if rowCount > 3 {
-			ldc3 = triple(ldc)
-		}
-		alpha := l.vector()
-		VBROADCASTSS(argument("alpha"), alpha)
-		out := newRows(clone(c), ldc, ldc3, rowCount)
-		store := func(last func(c Mem, chain Register)) {
-			for i, row := range acc {
-				for j, chain := range row {
-					at := out.at(i).Offset(j * l.bytes)
-					last(at, chain)
-					VMOVUPS(chain, at)
-				}
+// finish scales the chains, or adds them scaled to what is at c, and stores them
+// there, in rows ldc bytes apart.
+func (t *tile) finish(c Register) (ldc Register) {
+	ldc = loadBytes("ldc")
+	var ldc3 Register
+	if len(t.acc) > 3 {
+		ldc3 = triple(ldc)
+	}
+	alpha := t.vector()
+	VBROADCASTSS(argument("alpha"), alpha)
+	out := newRows(clone(c), ldc, ldc3, len(t.acc))
+	store := func(last func(c Mem, chain Register)) {
+		for i, row := range t.acc {
+			for j, chain := range row {
+				at := out.at(i).Offset(j * t.bytes)
+				last(at, chain)
+				VMOVUPS(chain, at)
 			}
 		}
-		CMPB(argument("accumulate"), Imm(0))
-		JNE(LabelRef("accumulate"))
-		CMPL(argument("alpha"), U32(math.Float32bits(1)))
-		JE(LabelRef("one"))
-		store(func(_ Mem, chain Register) { VMULPS(alpha, chain, chain) })
-		JMP(LabelRef("next"))
-		Label("one")
-		store(func(Mem, Register) {})
-		JMP(LabelRef("next"))
-		Label("accumulate")
-		store(func(c Mem, chain Register) { VFMADD213PS(c, alpha, chain) })
-		Label("next")
-		advance(a, lda, rowCount)
-		advance(c, ldc, rowCount)
-	})
-	VZEROUPPER()
-	RET()
+	}
+	CMPB(argument("accumulate"), Imm(0))
+	JNE(LabelRef("accumulate"))
+	CMPL(argument("alpha"), U32(math.Float32bits(1)))
+	JE(LabelRef("one"))
+	store(func(_ Mem, chain Register) { VMULPS(alpha, chain, chain) })
+	JMP(LabelRef("next"))
+	Label("one")
+	store(func(Mem, Register) {})
+	JMP(LabelRef("next"))
+	Label("accumulate")
+	store(func(c Mem, chain Register) { VFMADD213PS(c, alpha, chain) })
+	Label("next")
+	return ldc
 }
 
 // rows addresses rows, or panels, that lie a stride apart.

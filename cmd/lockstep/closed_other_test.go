@@ -1,0 +1,6 @@
+//go:build !cgo || !unix
+
+package main
+
+// canTellClosed: see stdoutClosed.
+const canTellClosed = false
