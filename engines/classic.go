@@ -55,6 +55,16 @@ func ClassicNamed(name string) (*ClassicEngine, error) {
 	return nil, fmt.Errorf("no engine %q computes classic control: there are %s", name, strings.Join(names, ", "))
 }
 
+// TriedClassic are the names of those that are tried where none is asked for by name.
+func TriedClassic() (names []string) {
+	for _, e := range Classic {
+		if !e.Slow {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
 // OpenClassic makes the engine of that name; the last one that can run for Auto, or for "".
 func OpenClassic(name string, workers int) (classic.Engine, error) {
 	if name != "" && name != Auto {

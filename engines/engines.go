@@ -120,8 +120,11 @@ func Names() (names []string) {
 // Known reports whether an engine has that name.
 func Known(name string) bool { return slices.Contains(Names(), name) }
 
-// ByName are the engines of these names, which must differ.
+// ByName are the engines of these names, which must differ; without any those of Tried.
 func ByName(names ...string) (list []*Engine, err error) {
+	if len(names) == 0 {
+		return Tried(), nil
+	}
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("engine %s is named twice", name)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"lockstep"
+	"lockstep/reference"
 )
 
 // worstCount is the length of the lists of worst routes.
@@ -82,7 +83,7 @@ func newEvalPage(e Eval) evalPage {
 		return p
 	}
 
-	means := []lockstep.Costs{e.Mean(test), e.Mean(baseline)}
+	means := []lockstep.Costs{reference.MeanCosts(test), reference.MeanCosts(baseline)}
 	p.Table = comparison(p.Test, p.Baseline, means, []lockstep.Costs{medians(test), medians(baseline)})
 	p.judge(means[0].Total, means[1].Total, identical)
 	p.Wins = shares(p.All)
@@ -127,7 +128,7 @@ func (e Eval) WriteText(w io.Writer) error {
 			continue
 		}
 		controller := []string{e.Test.Controller, e.Baseline.Controller}[i]
-		if _, err := fmt.Fprintf(w, "%-9s %-20s %d routes, %s\n", role, controller, len(costs[i]), costsText("average ", e.Mean(costs[i]))); err != nil {
+		if _, err := fmt.Fprintf(w, "%-9s %-20s %d routes, %s\n", role, controller, len(costs[i]), costsText("average ", reference.MeanCosts(costs[i]))); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -48,9 +47,6 @@ func (r Run) Costs() (costs []lockstep.Costs, failed int) {
 	return costs, failed
 }
 
-// MeanFunc is the mean of each cost, as the caller computes it: reference.MeanCosts.
-type MeanFunc func([]lockstep.Costs) lockstep.Costs
-
 // Origin is what it takes to make a report again. Empty parts are left out.
 type Origin struct {
 	Command     []string // command line, from the program's name on
@@ -68,22 +64,17 @@ type Fact struct{ Name, Value string }
 // Rollouts with trajectories in both runs are drawn.
 type Eval struct {
 	Test, Baseline Run
-	Mean           MeanFunc
 	Origin
 }
 
 // Rollout is one controller over some routes. Those with trajectories are drawn.
 type Rollout struct {
 	Run
-	Mean MeanFunc
 	Origin
 }
 
 // WriteEval writes the report on two controllers.
 func WriteEval(path string, e Eval) error {
-	if e.Mean == nil {
-		return errors.New("report: no function for the mean")
-	}
 	if err := sameRoutes(e.Test, e.Baseline); err != nil {
 		return err
 	}
@@ -92,9 +83,6 @@ func WriteEval(path string, e Eval) error {
 
 // WriteRollout writes the report on one controller.
 func WriteRollout(path string, r Rollout) error {
-	if r.Mean == nil {
-		return errors.New("report: no function for the mean")
-	}
 	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "rollout.html", newRolloutPage(r)) })
 }
 

@@ -19,18 +19,8 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/reference"
 )
-
-// testMean stands for reference.MeanCosts; its lataccel mean is recognisable.
-func testMean(costs []lockstep.Costs) lockstep.Costs {
-	var sum lockstep.Costs
-	for _, c := range costs {
-		sum.Jerk += c.Jerk
-		sum.Total += c.Total
-	}
-	n := float64(len(costs))
-	return lockstep.Costs{Lataccel: 0.123456789012345, Jerk: sum.Jerk / n, Total: sum.Total / n}
-}
 
 func costs(lataccel, jerk float64) lockstep.Costs {
 	return lockstep.Costs{Lataccel: lataccel, Jerk: jerk, Total: 50*lataccel + jerk}
@@ -97,7 +87,7 @@ func TestClasses(t *testing.T) {
 
 func testEval(n int) Eval {
 	return Eval{
-		Test: testRun("pid", n, 1.25), Baseline: testRun("zero", n, 2.5), Mean: testMean,
+		Test: testRun("pid", n, 1.25), Baseline: testRun("zero", n, 2.5),
 		Origin: Origin{
 			Command: []string{"lockstep", "eval", "--data_path", "my data"}, Model: "tinyphysics.onnx", ModelSHA256: "5beca7f07a3e",
 			Data: "my data", SeedPrefix: "data", Facts: []Fact{{"Go", "go1.26"}},
@@ -327,12 +317,15 @@ func checkLine(t *testing.T, svg, path *element, from int, want []float64) {
 func TestEval(t *testing.T) {
 	e := testEval(30)
 	p := writeEval(t, e)
+	test, _ := e.Test.Costs()
+	baseline, _ := e.Baseline.Costs()
+	mean, other := reference.MeanCosts(test).Lataccel, reference.MeanCosts(baseline).Lataccel
 	p.wantText(t, "The test controller beats the baseline", "test: pid", "baseline: zero", "over 30 routes",
 		"lockstep eval --data_path 'my data'", "tinyphysics.onnx", "5beca7f07a3e", "ort1.30-avx512-expU-sinfma-csv2", "reference", "go1.26",
-		"0.123456789012345")
+		exact(mean))
 	tables := p.all("table", "")
 	means := cells(p.all("table", "aggregate")[0])
-	if len(means) != 6 || means[1][0] != "mean lataccel" || means[1][1] != "0.1230.123456789012345" || means[1][3] != "0.000" {
+	if len(means) != 6 || means[1][0] != "mean lataccel" || means[1][1] != fixed(mean)+exact(mean) || means[1][3] != signed(mean-other) {
 		t.Errorf("means and medians are %q", means)
 	}
 	var total []float64
@@ -396,7 +389,7 @@ func TestRollout(t *testing.T) {
 		route.TargetLataccel = append(route.TargetLataccel, 0)
 	}
 	run.Routes[0].Route = route
-	p := writeRollout(t, Rollout{Run: run, Mean: testMean})
+	p := writeRollout(t, Rollout{Run: run})
 	drives := p.all("figure", "drive")
 	if len(drives) != 5 {
 		t.Fatalf("%d rollouts drawn", len(drives))
@@ -426,7 +419,7 @@ func TestRollout(t *testing.T) {
 	if len(p.all("details", "")) != 0 {
 		t.Error("a short table is folded")
 	}
-	long := writeRollout(t, Rollout{Run: testRun("pid", 300, 1), Mean: testMean})
+	long := writeRollout(t, Rollout{Run: testRun("pid", 300, 1)})
 	if n := len(cells(long.all("details", "")[0].all("table", "")[0])); n != 300 {
 		t.Errorf("%d of 300 routes in the folded table", n)
 	}
@@ -459,8 +452,8 @@ func TestVerdict(t *testing.T) {
 		"no routes":   {nil, nil, []string{"Nothing to compare"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			writeEval(t, Eval{Test: run("a", c.test...), Baseline: run("b", c.baseline...), Mean: testMean}).wantText(t, c.want...)
-			writeRollout(t, Rollout{Run: run("a", c.test...), Mean: testMean})
+			writeEval(t, Eval{Test: run("a", c.test...), Baseline: run("b", c.baseline...)}).wantText(t, c.want...)
+			writeRollout(t, Rollout{Run: run("a", c.test...)})
 		})
 	}
 }
@@ -470,14 +463,15 @@ func TestFailures(t *testing.T) {
 	e.Test.Routes[3].Err = errors.New("mine.py, step 123:\nZeroDivisionError <&>")
 	e.Test.Routes[3].Costs.Total = 987654.321 // must not be seen
 	e.Baseline.Routes[4].Err = errors.New("no such file")
-	compared := 0
-	e.Mean = func(c []lockstep.Costs) lockstep.Costs {
-		compared = len(c)
-		return testMean(c)
-	}
 	p := writeEval(t, e)
-	if compared != 10 {
-		t.Errorf("means over %d routes, want the 10 that have both costs", compared)
+	var both []lockstep.Costs
+	for i, r := range e.Test.Routes {
+		if i != 3 && i != 4 {
+			both = append(both, r.Costs)
+		}
+	}
+	if mean := cells(p.all("table", "aggregate")[0])[1][1]; !strings.HasSuffix(mean, exact(reference.MeanCosts(both).Lataccel)) {
+		t.Errorf("the mean is %s, want that of the 10 routes that have both costs", mean)
 	}
 	p.wantText(t, "2 of 24 rollouts failed", "mine.py, step 123:\nZeroDivisionError <&>", "no such file", "over 10 routes")
 	if strings.Contains(p.text, "987654.321") {
@@ -496,7 +490,7 @@ func TestFailures(t *testing.T) {
 	if n := len(cells(p.all("table", "left")[0])); n != 100 {
 		t.Errorf("%d failures listed", n)
 	}
-	writeRollout(t, Rollout{Run: all.Test, Mean: testMean}).wantText(t, "No route has a cost", "300 of 300 routes failed")
+	writeRollout(t, Rollout{Run: all.Test}).wantText(t, "No route has a cost", "300 of 300 routes failed")
 }
 
 // TestEscaping gives every string of the input a text that means something else
@@ -513,7 +507,7 @@ func TestEscaping(t *testing.T) {
 		e.Test.Routes[5].Err = errors.New(text)
 		e.Origin = Origin{Command: []string{text}, Model: text, ModelSHA256: text, Data: text, SeedPrefix: text, Facts: []Fact{{text, text}}}
 		plain := writeEval(t, testEval(6))
-		for _, p := range []*page{writeEval(t, e), writeRollout(t, Rollout{Run: e.Test, Mean: testMean, Origin: e.Origin})} {
+		for _, p := range []*page{writeEval(t, e), writeRollout(t, Rollout{Run: e.Test, Origin: e.Origin})} {
 			p.wantText(t, text)
 			var names, plainNames []string
 			p.walk(func(e *element) { names = append(names, e.name) })
@@ -541,7 +535,7 @@ func TestSameInputSameBytes(t *testing.T) {
 	if a, b := writeEval(t, e), writeEval(t, e); !bytes.Equal(a.bytes, b.bytes) {
 		t.Error("two reports of one input differ")
 	}
-	r := Rollout{Run: e.Test, Mean: testMean, Origin: e.Origin}
+	r := Rollout{Run: e.Test, Origin: e.Origin}
 	if a, b := writeRollout(t, r), writeRollout(t, r); !bytes.Equal(a.bytes, b.bytes) {
 		t.Error("two rollout reports of one input differ")
 	}
@@ -565,14 +559,14 @@ func TestSize(t *testing.T) {
 // TestShortRoute is a route of 101 rows: one step costs, so that there is no jerk.
 func TestShortRoute(t *testing.T) {
 	run := Run{Controller: "pid", Routes: []RouteResult{{Name: "short", Result: lockstep.Result{Costs: costs(1.5, math.NaN()), Trajectory: wave(101, 0.1)}}}}
-	e := Eval{Test: run, Baseline: run, Mean: func([]lockstep.Costs) lockstep.Costs { return costs(1.5, math.NaN()) }}
+	e := Eval{Test: run, Baseline: run}
 	p := writeEval(t, e)
 	p.wantText(t, "No difference", "1.500", "NaN")
 	edges := p.all("figure", "drive")[0].all("span", "edge")
 	if len(edges) != 1 || !strings.Contains(edges[0].attrs["class"], "flip") || edges[0].attrs["style"] != "left:99.01%" {
 		t.Errorf("marks of a short route: %v", edges)
 	}
-	writeRollout(t, Rollout{Run: run, Mean: e.Mean}).wantText(t, "NaN")
+	writeRollout(t, Rollout{Run: run}).wantText(t, "NaN")
 }
 
 // TestOddTrajectories must not fail, and must not draw what is not there.
@@ -591,7 +585,7 @@ func TestOddTrajectories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			trajectory := &lockstep.Trajectory{Target: c.values, Lataccel: c.values, Action: c.values}
-			p := writeRollout(t, Rollout{Run: Run{Routes: []RouteResult{{Name: "odd", Result: lockstep.Result{Trajectory: trajectory}}}}, Mean: testMean})
+			p := writeRollout(t, Rollout{Run: Run{Routes: []RouteResult{{Name: "odd", Result: lockstep.Result{Trajectory: trajectory}}}}})
 			svg := p.all("figure", "drive")[0].all("svg", "")[0]
 			got := values(t, svg, svg.all("path", "target")[0])
 			if len(got) != c.want {
@@ -618,11 +612,6 @@ func TestRefused(t *testing.T) {
 	e.Baseline.Routes[1].Name = "else"
 	if err := WriteEval(path, e); err == nil || !strings.Contains(err.Error(), `"else"`) {
 		t.Errorf("other routes: %v", err)
-	}
-	e = testEval(3)
-	e.Mean = nil
-	if err := WriteEval(path, e); err == nil {
-		t.Error("no mean: no error")
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a refused report was written")
@@ -653,7 +642,7 @@ func TestWholeOrNot(t *testing.T) {
 	e := testEval(3)
 	for name, write := range map[string]func(string) error{
 		"eval":    func(path string) error { return WriteEval(path, e) },
-		"rollout": func(path string) error { return WriteRollout(path, Rollout{Run: e.Test, Mean: testMean}) },
+		"rollout": func(path string) error { return WriteRollout(path, Rollout{Run: e.Test}) },
 		"csv":     func(path string) error { return WriteCSV(path, e.Costs()) },
 		"parquet": func(path string) error { return WriteParquet(path, e.Costs()) },
 	} {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"lockstep"
+	"lockstep/reference"
 )
 
 type rolloutPage struct {
@@ -61,7 +62,7 @@ func newRolloutPage(r Rollout) rolloutPage {
 		row.Tracking = bar(lockstep.LatAccelCostMultiplier*row.Costs.Lataccel, highest)
 		row.Jerk = bar(row.Costs.Jerk, highest)
 	}
-	p.Mean = r.Mean(costs)
+	p.Mean = reference.MeanCosts(costs)
 	p.Table = summary(p.Mean, medians(costs))
 	p.Long = len(p.All) > longTable
 	if p.Long {

@@ -162,7 +162,7 @@ func (c *compareCommand) classic(p *comparisons) error {
 	}
 	names := append([]string{c.Want}, c.Got...)
 	if len(c.Got) == 0 {
-		names = append(names, slices.DeleteFunc(triedClassic(), func(name string) bool { return name == c.Want })...)
+		names = append(names, slices.DeleteFunc(engines.TriedClassic(), func(name string) bool { return name == c.Want })...)
 	}
 	all, err := openClassic(names, c.Workers, p.asked)
 	if err != nil {
@@ -180,16 +180,6 @@ func (c *compareCommand) classic(p *comparisons) error {
 		k.Results, err = k.Run(p.env.ctx, want)
 		return k, fmt.Sprintf("%d of %d environments, %d steps, stage %s", k.Num, r.Num, k.Steps, k.Stage), err
 	})
-}
-
-// triedClassic are the names of the engines of classic control that are not slow.
-func triedClassic() (names []string) {
-	for _, e := range engines.Classic {
-		if !e.Slow {
-			names = append(names, e.Name)
-		}
-	}
-	return names
 }
 
 // openClassic opens engines of classic control, of which the first is asked for by its name.

@@ -803,7 +803,7 @@ func TestGate(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--require luck": `--require "luck": want some of assets, onnxruntime, compiler, python, gymnasium, gpu`,
+		"--require luck": `--require must be one of "assets","onnxruntime","compiler","python","gymnasium","gpu" but got "luck"`,
 		"--limit=-1s":    "--limit -1s: want more than 0",
 	} {
 		if status, _, stderr := lockstepRun(t.Context(), append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {

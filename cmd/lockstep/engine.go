@@ -195,17 +195,21 @@ func orAsset(path, asset string) (string, error) {
 	return assets.Find(asset)
 }
 
-// whole is an error if a route could not be loaded: a search would leave it out.
-func (s *simulation) whole() error {
+// loadWhole is load for a search, which would leave out routes that could not be loaded.
+func (f *simulatorFlags) loadWhole(env *environment) (*simulation, error) {
+	s, err := f.load(env)
+	if err != nil {
+		return nil, err
+	}
 	if len(s.failed) > 0 {
-		return fmt.Errorf("%d routes could not be loaded, and a search would leave them out: mend them, or take them out of %s", len(s.failed), s.dataPath)
+		return nil, fmt.Errorf("%d routes could not be loaded, and a search would leave them out: mend them, or take them out of %s", len(s.failed), s.dataPath)
 	}
 	for _, r := range s.routes {
 		if r.Len() == lockstep.MinRows {
-			return fmt.Errorf("route %s has %d rows, one step that costs count, and so no jerk: its cost is NaN, whatever a search finds; take it out of %s", r.Name, r.Len(), s.dataPath)
+			return nil, fmt.Errorf("route %s has %d rows, one step that costs count, and so no jerk: its cost is NaN, whatever a search finds; take it out of %s", r.Name, r.Len(), s.dataPath)
 		}
 	}
-	return nil
+	return s, nil
 }
 
 // jobs are all rollouts: for each policy all routes.

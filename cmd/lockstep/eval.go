@@ -9,7 +9,6 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
-	"lockstep/reference"
 	"lockstep/report"
 	"lockstep/runs"
 	"lockstep/search"
@@ -52,7 +51,7 @@ func (c *evalCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	eval := report.Eval{Test: runs[0], Baseline: runs[1], Mean: reference.MeanCosts, Origin: s.origin(env, &c.simulatorFlags, time.Since(start))}
+	eval := report.Eval{Test: runs[0], Baseline: runs[1], Origin: s.origin(env, &c.simulatorFlags, time.Since(start))}
 	if err := report.WriteEval(c.Report, eval); err != nil {
 		return err
 	}

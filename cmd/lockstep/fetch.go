@@ -27,11 +27,9 @@ func (c *fetchCommand) Run(env *environment) error {
 		return err
 	}
 	defer lock.Close()
-	var bar *progress.Progress
+	bar := progress.New(env.stderr, 0, "MB")
 	server := fetch.Default(func(done, total int64) {
-		if bar == nil {
-			bar = progress.New(env.stderr, int(max(total, 0)>>20), "MB")
-		}
+		bar.Of(int(max(total, 0) >> 20))
 		bar.Set(int(done >> 20))
 	})
 	var result string
@@ -41,9 +39,7 @@ func (c *fetchCommand) Run(env *environment) error {
 	} else if result, of, err = server.Routes(env.ctx, c.Revision, c.Out); of.Revision != "" {
 		result += " (revision " + of.Revision + ")"
 	}
-	if bar != nil {
-		bar.Clear()
-	}
+	bar.Clear()
 	if err := env.ended(err, "the same command goes on where it stopped"); err != nil {
 		return err
 	}

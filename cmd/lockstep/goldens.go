@@ -20,7 +20,7 @@ import (
 
 // goldens holds each engine to the recordings of the Python program.
 func (c *compareCommand) goldens(p *comparisons, options parity.CompareOptions) error {
-	list, err := tried(c.Got)
+	list, err := engines.ByName(c.Got...)
 	if err != nil {
 		return err
 	}
@@ -65,15 +65,6 @@ func (f *inputFlags) library() (*assets.Library, error) {
 	model, _ := assets.Find(assets.Model)
 	routes, _ := assets.Find(assets.Routes)
 	return &assets.Library{Models: []string{f.ModelPath, ownModel, model}, Routes: []string{f.DataPath, ownRoutes, routes}}, err
-}
-
-// tried are the engines of these names, or without any all that can run here but those that
-// are slow.
-func tried(names []string) ([]*engines.Engine, error) {
-	if len(names) == 0 {
-		return engines.Tried(), nil
-	}
-	return engines.ByName(names...)
 }
 
 // golden holds engines to one set.

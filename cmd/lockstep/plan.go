@@ -69,16 +69,13 @@ func (c *planCommand) Run(env *environment) error {
 		return err
 	}
 	start := time.Now()
-	s, err := c.load(env)
+	s, err := c.loadWhole(env)
 	if err != nil {
 		return err
 	}
 	sim, ok := s.simulator.(lockstep.StepSimulator)
 	if !ok {
 		return fmt.Errorf("--engine %s: it has no step mode to plan with", s.simulator.Name())
-	}
-	if err := s.whole(); err != nil {
-		return err
 	}
 	page := report.NewSearch("Plans from "+from.String(), s.routes)
 	page.Bounds = append(page.Bounds, report.Bound{Name: "draws unknown", Totals: slices.Repeat([]float64{math.Inf(1)}, len(s.routes))})

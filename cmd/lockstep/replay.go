@@ -29,7 +29,7 @@ type replayCommand struct {
 // Run is the replay command. It repeats cases that were kept: the first engine is held
 // to the results that were kept with the case, the others to the first.
 func (c *replayCommand) Run(env *environment) error {
-	list, err := tried(c.Engines)
+	list, err := engines.ByName(c.Engines...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *ass
 func (p *comparisons) replayClassic(k *harness.Case, names []string) error {
 	own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, err := engines.ClassicNamed(name); return err != nil })
 	if len(names) == 0 {
-		own = triedClassic()
+		own = engines.TriedClassic()
 	}
 	all, err := openClassic(own, 0, p.asked)
 	if err != nil {

@@ -37,11 +37,8 @@ func (c *tuneCommand) Run(env *environment) error {
 		return err
 	}
 	start := time.Now()
-	s, err := c.load(env)
+	s, err := c.loadWhole(env)
 	if err != nil {
-		return err
-	}
-	if err := s.whole(); err != nil {
 		return err
 	}
 	plan := &runs.Search{Kind: c.Kind, Seed: c.Seed, Population: c.Population, Generations: c.Generations}

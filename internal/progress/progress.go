@@ -20,6 +20,7 @@ const Every = 10 * time.Second
 type Progress struct {
 	bar  *progressbar.ProgressBar
 	done atomic.Int64
+	of   atomic.Int64
 	end  chan struct{} // ends the lines; nil on a terminal
 }
 
@@ -34,9 +35,10 @@ func New(w io.Writer, n int, what string) *Progress {
 		progressbar.OptionSetItsString(what),
 		progressbar.OptionThrottle(100*time.Millisecond),
 	)}
+	p.of.Store(int64(n))
 	if !terminal {
 		p.end = make(chan struct{})
-		go p.lines(w, n, what)
+		go p.lines(w, what)
 	}
 	return p
 }
@@ -47,7 +49,7 @@ func Terminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (p *Progress) lines(w io.Writer, n int, what string) {
+func (p *Progress) lines(w io.Writer, what string) {
 	start := time.Now()
 	ticker := time.NewTicker(Every)
 	defer ticker.Stop()
@@ -57,7 +59,7 @@ func (p *Progress) lines(w io.Writer, n int, what string) {
 			return
 		case <-ticker.C:
 			done := int(p.done.Load())
-			fmt.Fprintf(w, "lockstep: %s\n", Describe(done, n, what, float64(done)/time.Since(start).Seconds()))
+			fmt.Fprintf(w, "lockstep: %s\n", Describe(done, int(p.of.Load()), what, float64(done)/time.Since(start).Seconds()))
 		}
 	}
 }
@@ -70,6 +72,12 @@ func Describe(done, n int, what string, perSecond float64) string {
 		text += fmt.Sprintf(", %.3g/s, %v left", perSecond, left.Round(time.Second))
 	}
 	return text
+}
+
+// Of says that there are n in all, of something that is known only when it comes.
+func (p *Progress) Of(n int) {
+	p.of.Store(int64(n))
+	p.bar.ChangeMax(n)
 }
 
 // Add counts n more. It may be called from any goroutine.

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,39 +79,47 @@ func (c *capture) String() string {
 // maxLine bounds a line: the report of a comparison of some thousand rollouts.
 const maxLine = 256 << 20
 
+// lines calls a function with each line that is written, up to its first error, which ends
+// the program that writes.
+type lines struct {
+	call func([]byte) error
+	part []byte // of a line that has not ended
+	err  error
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	for line := range bytes.Lines(p) {
+		l.part = append(l.part, line...)
+		if whole, ended := bytes.CutSuffix(l.part, []byte("\n")); ended {
+			l.err = guard.Try(func() error { return l.call(whole) })
+			l.part = l.part[:0]
+		}
+		if len(l.part) > maxLine {
+			l.err = bufio.ErrTooLong
+		}
+		if l.err != nil {
+			return 0, l.err
+		}
+	}
+	return len(p), nil
+}
+
 // program runs a program in a folder and gives each line of its standard output to
 // line. An exit status is returned as it is; the error is of all else.
 func program(ctx context.Context, c *verdict.Check, dir string, env []string, words []string, line func([]byte) error) (status int, err error) {
 	command := exec.CommandContext(ctx, words[0], words[1:]...)
 	command.Dir, command.Env = dir, env
-	command.WaitDelay = 5 * time.Second
-	var stderr capture
-	command.Stderr = &stderr
-	output, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
+	command.WaitDelay = 5 * time.Second // what it started may hold its output open
+	output, stderr := lines{call: line}, capture{}
+	command.Stdout, command.Stderr = &output, &stderr
+	err = command.Run()
+	if output.err == nil && len(output.part) > 0 {
+		output.Write([]byte("\n")) // which the last line may lack
 	}
-	if err != nil {
-		return 0, err
-	}
-	// What a killed program started may hold its output open.
-	defer context.AfterFunc(ctx, func() { output.Close() })()
-	bad := guard.Try(func() error {
-		lines := bufio.NewScanner(output)
-		lines.Buffer(nil, maxLine)
-		for lines.Scan() {
-			if err := line(lines.Bytes()); err != nil {
-				return err
-			}
-		}
-		return lines.Err()
-	})
-	output.Close() // what is printed beyond an error ends the program
-	err = command.Wait()
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
-	case bad != nil:
-		err = bad
+	case output.err != nil:
+		err = output.err
 	case ended && exit.Exited():
 		status, err = exit.ExitCode(), nil
 	case ended:

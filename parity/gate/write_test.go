@@ -6,6 +6,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -340,6 +341,7 @@ func TestCapture(t *testing.T) {
 // TestLines: a program's last line may lack its end, and an error of the function
 // ends the program.
 func TestLines(t *testing.T) {
+	t.Parallel()
 	var got []string
 	var c verdict.Check
 	status, err := program(t.Context(), &c, ".", nil, []string{"printf", "one\ntwo"}, func(line []byte) error {
@@ -359,6 +361,10 @@ func TestLines(t *testing.T) {
 	defer cancel()
 	if _, err := program(ctx, &c, ".", nil, []string{"sleep", "20"}, func([]byte) error { return nil }); err == nil {
 		t.Error("a program that was ended has no error")
+	}
+	// What it started outlives it, and holds its output open.
+	if _, err := program(t.Context(), &c, ".", nil, []string{"sh", "-c", "sleep 40 & echo x"}, func([]byte) error { return nil }); !errors.Is(err, exec.ErrWaitDelay) {
+		t.Errorf("error %v, want %v", err, exec.ErrWaitDelay)
 	}
 	if _, err := program(t.Context(), &c, ".", nil, []string{"/nowhere/none"}, func([]byte) error { return nil }); err == nil {
 		t.Error("a program that is not there has no error")
