@@ -45,9 +45,8 @@ func (c *Case) Load(path string, whole any) error {
 	if err != nil {
 		return err
 	}
-	var head struct{ Format int }
-	if err := json.Unmarshal(data, &head); err == nil && head.Format != caseFormat {
-		return fmt.Errorf("%s: format version %d, want %d", path, head.Format, caseFormat)
+	if err := json.Unmarshal(data, c); err == nil && c.Format != caseFormat {
+		return fmt.Errorf("%s: format version %d, want %d", path, c.Format, caseFormat)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

@@ -143,10 +143,12 @@ func (c *comparison) collect(side int, tasks []Task, full bool) ([]*rollout, err
 	return rollouts, nil
 }
 
-// pass compares some tasks. The side that is held runs unless it is given, then the other
-// one, forced by its teachers.
-func (c *comparison) pass(tasks []Task, held []*rollout, teachers []*Teacher, inexact bool) (pairings []*pairing, err error) {
-	if held == nil {
+// pass compares some tasks: first all, and again, with what was held of them, those that
+// differ, the other side forced by their teachers. In an inexact comparison all stages are
+// in full then.
+func (c *comparison) pass(tasks []Task, held []*rollout, teachers []*Teacher) (pairings []*pairing, err error) {
+	inexact := held != nil && c.opts.Inexact
+	if held == nil || inexact {
 		if held, err = c.collect(c.held, tasks, inexact); err != nil {
 			return nil, err
 		}
@@ -168,15 +170,17 @@ func (c *comparison) pass(tasks []Task, held []*rollout, teachers []*Teacher, in
 	return pairings, nil
 }
 
-// block compares some tasks: all of them, and then again those that differ, forced where
-// possible and, in an inexact comparison, with all stages in full.
+// block compares some tasks, in both passes.
 func (c *comparison) block(tasks []Task) error {
 	start := time.Now()
-	pairings, err := c.pass(tasks, nil, nil, false)
+	pairings, err := c.pass(tasks, nil, nil)
 	if err != nil {
 		return err
 	}
 	var results, again []*result
+	var own []Task // of those again
+	var held []*rollout
+	var teachers []*Teacher
 	for i, p := range pairings {
 		o := &result{block: tasks, at: i, first: p}
 		results = append(results, o)
@@ -187,30 +191,22 @@ func (c *comparison) block(tasks []Task) error {
 			o.teacher = p.held.teacher(p.running.digests.Len())
 		}
 		if o.teacher != nil || c.opts.Inexact {
-			again = append(again, o)
+			again, own, held, teachers = append(again, o), append(own, tasks[i]), append(held, p.held), append(teachers, o.teacher)
 		}
 	}
 	c.took += time.Since(start)
-	size := max(len(again), 1)
+	size := len(again)
 	if c.opts.Inexact {
 		size = groupSize
 	}
-	for group := range slices.Chunk(again, size) {
-		var own []Task
-		var held []*rollout
-		var teachers []*Teacher
-		for _, o := range group {
-			own, teachers = append(own, tasks[o.at]), append(teachers, o.teacher)
-			if !c.opts.Inexact {
-				held = append(held, o.first.held)
-			}
-		}
-		pairings, err := c.pass(own, held, teachers, c.opts.Inexact)
+	for from := 0; from < len(again); from += size {
+		to := min(from+size, len(again))
+		pairings, err := c.pass(own[from:to], held[from:to], teachers[from:to])
 		if err != nil {
 			return err
 		}
 		for k, p := range pairings {
-			group[k].second = p
+			again[from+k].second = p
 		}
 	}
 	for _, o := range results {
@@ -246,7 +242,6 @@ func (c *comparison) tally(o *result) error {
 	r, first, last, findings := c.report, o.first, cmp.Or(o.second, o.first), c.findings(o)
 	v := first.Verdict
 	v.Findings, v.Flips, v.Forced = len(findings), last.flips.Explained, last.Forced
-	in := map[string]bool{}
 	for i, d := range findings {
 		at := slices.IndexFunc(r.Findings, func(s StageFindings) bool { return s.Stage == d.Stage })
 		if at < 0 {
@@ -257,8 +252,7 @@ func (c *comparison) tally(o *result) error {
 			}
 		}
 		r.Findings[at].Findings++
-		if !in[d.Stage] {
-			in[d.Stage] = true
+		if !slices.ContainsFunc(findings[:i], func(before *Divergence) bool { return before.Stage == d.Stage }) {
 			r.Findings[at].Rollouts++
 		}
 		if i == 0 {
@@ -272,26 +266,19 @@ func (c *comparison) tally(o *result) error {
 	if v.Forced {
 		r.Forced += last.Steps
 	}
-	for i, stage := range r.Stages {
-		if n := first.compared[i]; n > 0 {
-			r.Compared[stage] += n
-		}
-		if n := first.lacking[i]; n > 0 {
-			r.Lacking[stage] += n
-		}
+	for stage, n := range first.compared {
+		r.Compared[stage] += n
+	}
+	for stage, n := range first.lacking {
+		r.Lacking[stage] += n
 	}
 	r.Flips.Stage = cmp.Or(last.flips.Stage, r.Flips.Stage)
 	r.Flips.Explained += last.flips.Explained
 	r.Flips.Unexplained += last.flips.Unexplained
-	for _, e := range last.flips.Examples[:min(len(last.flips.Examples), maxExamples-len(r.Flips.Examples))] {
-		e.Rollout = v.Rollout
-		r.Flips.Examples = append(r.Flips.Examples, e)
-	}
+	examples := append(r.Flips.Examples, last.flips.Examples...)
+	r.Flips.Examples = examples[:min(len(examples), maxExamples)]
 	for i := range last.tolerated {
-		if n := &last.tolerated[i]; n.Steps > 0 {
-			n.Rollout = v.Rollout
-			r.Tolerated[i].add(n)
-		}
+		r.Tolerated[i].add(&last.tolerated[i])
 	}
 	return nil
 }

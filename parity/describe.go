@@ -42,12 +42,23 @@ func (c *comparison) describe(o *result, d *Divergence) error {
 // in the batch that it was found in.
 func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema.Step, err error) {
 	g := &c.family.Schema.Stages[at]
-	for i, neighbours := range []int{0, len(o.block) - 1} {
-		if i > 0 && (neighbours == 0 || d.Forced) {
-			break
-		}
+	batches := [][]Task{o.block[o.at : o.at+1], o.block}
+	if d.Forced || len(o.block) == 1 {
+		batches = batches[:1]
+	}
+	for k, batch := range batches {
+		pair = [2]*schema.Step{}
 		for side := range pair {
-			if pair[side], err = c.fetch(side, o, d, neighbours == 0); err != nil {
+			tasks := slices.Clone(batch)
+			if d.Forced && side == c.running {
+				tasks[0].Teacher = o.teacher
+			}
+			_, err = c.play(side, tasks, true, func(i int, s *schema.Step) {
+				if i == k*o.at && s.Index == d.Step && pair[side] == nil {
+					pair[side] = s.Clone()
+				}
+			})
+			if err != nil {
 				return pair, err
 			}
 		}
@@ -57,30 +68,12 @@ func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema
 		if again := diffDigests(g, at, pair[wanted], pair[gotten]); again != nil && again.Want == d.Want && again.Got == d.Got {
 			full := diffStage(g, at, pair[wanted], pair[gotten])
 			d.Index, d.Element, d.Values, d.Want, d.Got, d.ULPs = full.Index, full.Element, full.Values, full.Want, full.Got, full.ULPs
-			d.Neighbours = neighbours
+			d.Neighbours = len(batch) - 1
 			return pair, nil
 		}
 	}
 	d.Unrepeated = true
 	return pair, nil
-}
-
-// fetch gets the step of a divergence, in full where the side has it, or nil if it is not
-// there any more.
-func (c *comparison) fetch(side int, o *result, d *Divergence, alone bool) (found *schema.Step, err error) {
-	tasks, at := slices.Clone(o.block), o.at
-	if alone {
-		tasks, at = tasks[at:at+1], 0
-	}
-	if d.Forced && side == c.running {
-		tasks[at].Teacher = o.teacher
-	}
-	_, err = c.play(side, tasks, true, func(i int, s *schema.Step) {
-		if i == at && s.Index == d.Step && found == nil {
-			found = s.Clone()
-		}
-	})
-	return found, err
 }
 
 // plotEffects draws the stages with an effect.

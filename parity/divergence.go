@@ -188,23 +188,22 @@ func diffStage(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
 
 // diffDigests compares a stage as far as digests tell.
 func diffDigests(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
-	w, has := want.Has.Has(i), got.Has.Has(i)
-	switch both := w && has; {
+	switch both := want.Has.Has(i) && got.Has.Has(i); {
 	case both && want.Bits[i] == got.Bits[i]:
 		return nil
 	case both && !g.IsArray():
 		return diff(g.Type, g.Type.AppendBits(nil, want.Bits[i]), g.Type.AppendBits(nil, got.Bits[i]))
 	}
-	text := func(has bool, bits uint64) string {
+	text := func(s *schema.Step) string {
 		switch {
-		case !has:
+		case !s.Has.Has(i):
 			return "no value"
 		case g.IsArray():
-			return fmt.Sprintf("values of hash %016x", bits)
+			return fmt.Sprintf("values of hash %016x", s.Bits[i])
 		}
-		return "a value, " + g.Type.Show(bits)
+		return "a value, " + g.Type.Show(s.Bits[i])
 	}
-	return &Divergence{Index: -1, Want: text(w, want.Bits[i]), Got: text(has, got.Bits[i])}
+	return &Divergence{Index: -1, Want: text(want), Got: text(got)}
 }
 
 // Differ compares two arrays bit by bit, and returns the first index at which they
@@ -217,10 +216,7 @@ func Differ[T float32 | float64 | int32 | int64 | uint8](want, got []T) *Diverge
 // one of them lacks; nil if there is none.
 func DifferStep(s *schema.Schema, want, got *schema.Step) *Divergence {
 	for i := range s.Stages {
-		if !want.Has.Has(i) && !got.Has.Has(i) {
-			continue
-		}
-		if d := diffStage(&s.Stages[i], i, want, got); d != nil {
+		if d := diffStage(&s.Stages[i], i, want, got); d != nil && (want.Has | got.Has).Has(i) {
 			d.Step, d.Stage = want.Index, s.Stages[i].Name
 			return d
 		}

@@ -26,10 +26,10 @@ type pairing struct {
 	running *rollout
 	inexact bool // soft stages may differ
 
-	unjudged  int // steps with different histories
-	compared  []int
-	lacking   []int         // of those that must be there, how many a recording has not; as compared by stage, the outcome last
-	findings  []*Divergence // as far as digests tell
+	unjudged  int            // steps with different histories
+	compared  map[string]int // by stage and outcome
+	lacking   map[string]int // of those that must be there, how many a recording has not
+	findings  []*Divergence  // as far as digests tell
 	flips     FlipCounts
 	tolerated []Tolerance // by stage
 
@@ -45,7 +45,7 @@ func newPairing(c *comparison, t *Task, held, running *rollout, inexact bool) *p
 	n := len(c.family.Schema.Stages)
 	p := &pairing{
 		Verdict: Verdict{Rollout: rolloutText(c.family.Schema, t.Key), Key: t.Key, Equal: true, Forced: t.Teacher != nil},
-		c:       c, task: t, held: held, running: running, inexact: inexact, compared: make([]int, n+1), lacking: make([]int, n+1),
+		c:       c, task: t, held: held, running: running, inexact: inexact, compared: map[string]int{}, lacking: map[string]int{},
 		tolerated: make([]Tolerance, n), last: slices.Repeat([]int{-1}, n),
 	}
 	for _, g := range c.family.Schema.Stages {
@@ -116,9 +116,10 @@ func (p *pairing) step(want, got *schema.Step) {
 	judged := true
 	for i := range s.Stages {
 		g := &s.Stages[i]
-		clean, excused := true, false
+		clean, excused, chosen := true, false, false // chosen is what is computed from soft stages, and is none
 		for _, in := range g.From {
 			k := s.Index(in.Stage)
+			chosen = chosen || in.Steps == 0 && s.Stages[k].Soft && !g.Soft
 			switch {
 			case g.Given && warm, p.Forced && s.Stages[k].Teach:
 			case in.Steps == 0:
@@ -131,11 +132,10 @@ func (p *pairing) step(want, got *schema.Step) {
 		has := [2]bool{want.Has.Has(i), got.Has.Has(i)}
 		both, missing := has[wanted] && has[gotten], p.missing(has, required.Has(i), g.Optional)
 		different := both && want.Bits[i] != got.Bits[i]
-		switch {
-		case both:
-			p.compared[i]++
-		case required.Has(i):
-			p.lacking[i]++
+		if both {
+			p.compared[g.Name]++
+		} else if required.Has(i) {
+			p.lacking[g.Name]++
 		}
 		if different && g.Effect {
 			p.Effects[i].add(step, g.Type.Float(want.Bits[i]), g.Type.Float(got.Bits[i]))
@@ -151,16 +151,21 @@ func (p *pairing) step(want, got *schema.Step) {
 			}
 		case clean && p.inexact && g.Soft && different:
 			loose |= 1 << i
-			p.tolerate(i, want, got)
+			d, known := Farthest(g.Type, want.Data[i], got.Data[i])
+			p.tolerated[i].add(&Tolerance{Steps: 1, Rollout: p.Rollout, Step: step, Difference: d})
+			if !known {
+				p.tolerated[i].Unknown++
+			}
 		default:
 			unequal |= 1 << i
-			if clean && !(p.inexact && p.explains(g) && p.flip(g.Name, want, got) && excused) {
+			if clean && !(p.inexact && chosen && p.flip(g.Name, want, got) && excused) {
 				p.find(step, g.Name, diffDigests(g, i, want, got))
 			}
 		}
 		if unequal.Has(i) || loose.Has(i) {
 			p.last[i] = step
-			p.outcome = p.outcome || s.Outcome.Counts(g.Name, step) && !(p.Forced && g.Teach)
+			o := &s.Outcome
+			p.outcome = p.outcome || slices.Contains(o.From, g.Name) && step >= o.Begin && (o.End == 0 || step < o.End) && !(p.Forced && g.Teach)
 		}
 	}
 	if !judged {
@@ -195,27 +200,11 @@ func (p *pairing) extent(step int, held, running string) {
 	p.find(step, schema.Extent, &Divergence{Index: -1, Want: want, Got: got})
 }
 
-// explains reports whether a stage is one that differences of soft stages explain: one
-// that is computed from them, and is none.
-func (p *pairing) explains(g *schema.Stage) bool {
-	s := p.c.family.Schema
-	return !g.Soft && slices.ContainsFunc(g.From, func(in schema.Input) bool { return in.Steps == 0 && s.Stages[s.Index(in.Stage)].Soft })
-}
-
-// tolerate notes how far a stage is off that may be.
-func (p *pairing) tolerate(i int, want, got *schema.Step) {
-	d, known := Farthest(p.c.family.Schema.Stages[i].Type, want.Data[i], got.Data[i])
-	p.tolerated[i].add(&Tolerance{Steps: 1, Step: want.Index, Difference: d})
-	if !known {
-		p.tolerated[i].Unknown++
-	}
-}
-
 // flip notes a stage that came out otherwise after soft ones, and reports whether they
 // explain it.
 func (p *pairing) flip(stage string, want, got *schema.Step) bool {
 	e := cmp.Or(p.c.family.Explain(want, got), &Explanation{Why: "what it is chosen from is not known"})
-	e.Step, p.flips.Stage = want.Index, stage
+	e.Rollout, e.Step, p.flips.Stage = p.Rollout, want.Index, stage
 	if e.Explained {
 		p.flips.Explained++
 	} else {
@@ -229,13 +218,13 @@ func (p *pairing) flip(stage string, want, got *schema.Step) bool {
 
 // end compares the outcomes.
 func (p *pairing) end(want, got []float64) {
-	at := len(p.compared) - 1
+	s := p.c.family.Schema
 	if want == nil || got == nil {
-		p.lacking[at]++
+		p.lacking[s.Outcome.Name]++
 		return
 	}
-	p.compared[at]++
-	if d := DifferOutcome(p.c.family.Schema, want, got); d != nil {
+	p.compared[s.Outcome.Name]++
+	if d := DifferOutcome(s, want, got); d != nil {
 		p.Equal = false
 		if !p.outcome {
 			p.find(-1, d.Stage, d)

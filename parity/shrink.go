@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,9 +21,6 @@ const defaultRuns = 300
 // ends the search. Shrink returns the smallest case found and its divergence. The error
 // is run's, or ErrNoDivergence.
 func Shrink[C any](ctx context.Context, c C, run func(ctx context.Context, c C) (*Divergence, error), limit int, passes ...func(*Shrinker[C])) (C, *Divergence, error) {
-	if limit <= 0 {
-		limit = defaultRuns
-	}
 	first, err := run(ctx, c)
 	if err == nil && first == nil {
 		err = ErrNoDivergence
@@ -30,7 +28,7 @@ func Shrink[C any](ctx context.Context, c C, run func(ctx context.Context, c C) 
 	if err != nil {
 		return c, nil, err
 	}
-	s := &Shrinker[C]{Best: c, Divergence: first, ctx: ctx, run: run, left: limit - 1}
+	s := &Shrinker[C]{Best: c, Divergence: first, ctx: ctx, run: run, left: cmp.Or(limit, defaultRuns) - 1}
 	for _, pass := range passes {
 		pass(s)
 	}
@@ -59,14 +57,8 @@ func (s *Shrinker[C]) Try(c C) bool {
 	}
 	s.left--
 	d, err := s.run(s.ctx, c)
-	if err == nil {
-		err = s.ctx.Err()
-	}
-	if err != nil {
-		s.err = err
-		return false
-	}
-	if d == nil || d.Stage != s.Divergence.Stage {
+	s.err = cmp.Or(err, s.ctx.Err())
+	if s.err != nil || d == nil || d.Stage != s.Divergence.Stage {
 		return false
 	}
 	s.Best, s.Divergence = c, d
@@ -77,15 +69,12 @@ func (s *Shrinker[C]) Try(c C) bool {
 // case that has another.
 func Fewer[C, E any](s *Shrinker[C], list func(c C) []E, with func(c C, list []E) C) {
 	for size := len(list(s.Best)) / 2; size > 0; size /= 2 {
-		for from := 0; from < len(list(s.Best)) && len(list(s.Best)) > 1; {
+		for from := 0; from < len(list(s.Best)) && len(list(s.Best)) > 1 && !s.Done(); {
 			all := list(s.Best)
 			to := min(from+size, len(all))
 			rest := slices.Delete(slices.Clone(all), from, to)
 			if len(rest) == 0 || !s.Try(with(s.Best, rest)) {
 				from = to
-			}
-			if s.Done() {
-				return
 			}
 		}
 	}

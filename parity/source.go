@@ -110,12 +110,24 @@ func (l *LiveSource) play(ctx context.Context, tasks []Task, h schema.Hash, _ bo
 	size := (len(tasks) + share - 1) / share
 	var calls sync.WaitGroup
 	for from := 0; from < len(tasks); from += size {
-		to := min(from+size, len(tasks))
+		own := tasks[from:min(from+size, len(tasks))]
 		calls.Go(func() {
-			errs[from] = l.run(ctx, tasks[from:to], ends[from:to], func(i int, s *schema.Step) {
+			observe := func(i int, s *schema.Step) {
 				s.Sum(h)
 				visit(from+i, s)
-			})
+			}
+			for i, end := range l.Run(ctx, own, observe) {
+				if i < 0 || i >= len(own) {
+					errs[from] = fmt.Errorf("%s: a result of rollout %d, there are %d", l.Info().Name, i, len(own))
+					return
+				}
+				if ends[from+i].of != nil {
+					errs[from] = fmt.Errorf("%s: rollout %d has two results", l.Info().Name, i)
+					return
+				}
+				end.of = &own[i].Rollout
+				ends[from+i] = end
+			}
 		})
 	}
 	calls.Wait()
@@ -128,21 +140,6 @@ func (l *LiveSource) play(ctx context.Context, tasks []Task, h schema.Hash, _ bo
 		}
 	}
 	return ends, errors.Join(errs...)
-}
-
-// run runs some tasks in one call, and enters their ends.
-func (l *LiveSource) run(ctx context.Context, tasks []Task, ends []End, observe func(i int, s *schema.Step)) error {
-	for i, end := range l.Run(ctx, tasks, observe) {
-		if i < 0 || i >= len(tasks) {
-			return fmt.Errorf("%s: a result of rollout %d, there are %d", l.Info().Name, i, len(tasks))
-		}
-		if ends[i].of != nil {
-			return fmt.Errorf("%s: rollout %d has two results", l.Info().Name, i)
-		}
-		ends[i] = end
-		ends[i].of = &tasks[i].Rollout
-	}
-	return nil
 }
 
 // A Recording holds rollouts that were recorded with digests of one kind. One that can
@@ -248,13 +245,11 @@ func pairUp(recordings []recorded, tasks []Task) ([]Task, error) {
 		if len(recordings) < 2 {
 			return nil, errors.New("a live engine is compared on jobs, and none are given")
 		}
-		most := map[string]int{}
-		for _, r := range recordings {
+		for side, r := range recordings {
 			seen := map[string]int{}
 			for _, about := range r.Rollouts() {
 				name := about.Name()
-				if seen[name]++; seen[name] > most[name] {
-					most[name]++
+				if seen[name]++; side == wanted || seen[name] > len(recordings[wanted].named[name]) {
 					tasks = append(tasks, Task{Rollout: about})
 				}
 			}

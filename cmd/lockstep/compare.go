@@ -56,16 +56,14 @@ func (c *compareCommand) Run(env *environment) error {
 	info, err := os.Stat(c.Want)
 	// An engine's name is an engine, also where its folder is.
 	recordings := c.Want == "goldens" || err == nil && info.IsDir() && !engines.Known(c.Want)
-	traces := !recordings && c.Env == "" && (!engines.Known(c.Want) || slices.ContainsFunc(c.Got, func(name string) bool { return !engines.Known(name) }))
-	if c.Keep != "" && c.Env == "" && (recordings || traces || c.Inexact) {
-		return errors.New("--keep goes with engines, and exact comparisons")
-	}
-	if traces && c.Only != "" {
-		return errors.New("--only goes with engines and goldens")
-	}
+	traces := !recordings && (!engines.Known(c.Want) || slices.ContainsFunc(c.Got, func(name string) bool { return !engines.Known(name) }))
 	switch {
 	case c.Env != "":
 		err = c.classic(p)
+	case c.Keep != "" && (recordings || traces || c.Inexact):
+		err = errors.New("--keep goes with engines, and exact comparisons")
+	case traces && c.Only != "":
+		err = errors.New("--only goes with engines and goldens")
 	case recordings:
 		err = c.goldens(p, options)
 	case traces && len(c.Got) != 1:

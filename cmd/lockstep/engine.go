@@ -134,23 +134,15 @@ func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err er
 	}
 	if noModel != nil {
 		fmt.Fprintln(env.stderr, "lockstep: using the project's own network, since the challenge's is not here (make assets): costs are not comparable with the challenge's")
-	} else {
-		f.checkModel(env, modelPath)
+	} else if f.ModelPath == "" { // that of the assets need not be what its name says
+		if notice, foreign := model.Foreign(modelPath); foreign {
+			fmt.Fprintln(env.stderr, "lockstep:", notice)
+		}
 	}
 	if noRoutes != nil {
 		fmt.Fprintln(env.stderr, "lockstep: using generated routes, since no others are given (--data_path)")
 	}
 	return modelPath, dataPath, nil
-}
-
-// checkModel warns of a network of the assets that is not what its name says.
-func (f *pathFlags) checkModel(env *environment, path string) {
-	if f.ModelPath != "" {
-		return // it is what was asked for
-	}
-	if notice, foreign := model.Foreign(path); foreign {
-		fmt.Fprintln(env.stderr, "lockstep:", notice)
-	}
 }
 
 // profile is the profile asked for, and whether one was.
@@ -169,10 +161,8 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	if err != nil {
 		return nil, err
 	}
-	if f.Kernels != "" { // before auto tries the engines that have none
-		if _, err := f32.Named(f.Kernels); err != nil {
-			return nil, fmt.Errorf("--kernels: %w", err)
-		}
+	if _, err := f32.Named(f.Kernels); err != nil { // before auto tries the engines that have none
+		return nil, fmt.Errorf("--kernels: %w", err)
 	}
 	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed, Kernels: f.Kernels}, asked)
 	if err != nil {
@@ -213,8 +203,7 @@ func (f *simulatorFlags) loadWhole(env *environment) (*simulation, error) {
 }
 
 // jobs are all rollouts: for each policy all routes.
-func (s *simulation) jobs(policies []lockstep.Policy) []lockstep.Job {
-	var jobs []lockstep.Job
+func (s *simulation) jobs(policies []lockstep.Policy) (jobs []lockstep.Job) {
 	for _, policy := range policies {
 		for _, route := range s.routes {
 			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})

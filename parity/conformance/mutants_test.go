@@ -479,7 +479,7 @@ var mutants = []mutant{
 	}), "failures", "the job failed, and has costs or a trajectory"},
 	{"ignores the context", inputs(func(_ ctxt, _ []lockstep.Job, _ *lockstep.Options) ctxt {
 		return context.Background()
-	}), "cancel", "in a context that has ended: error <nil>, want context canceled"},
+	}), "cancel", "in a context that has ended: error <nil>, want context.DeadlineExceeded"},
 	{"looks at the context at the start only", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			if ctx.Err() == nil {

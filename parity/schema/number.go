@@ -33,8 +33,7 @@ func (t Type) Size() int {
 
 // TypeOf is the type of a Go number.
 func TypeOf[T number]() Type {
-	var x T
-	return Type(fmt.Sprintf("%T", x))
+	return Type(fmt.Sprintf("%T", *new(T)))
 }
 
 // bitsOf is a number's pattern, in as many of the low bits as it has.

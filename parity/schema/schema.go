@@ -85,11 +85,6 @@ type Outcome struct {
 	End      int      `json:"end,omitempty"`
 }
 
-// Counts reports whether it is computed from a stage at a step.
-func (o *Outcome) Counts(stage string, step int) bool {
-	return slices.Contains(o.From, stage) && step >= o.Begin && (o.End == 0 || step < o.End)
-}
-
 // Extent is the name of the stage that is at fault where rollouts do not have the same
 // steps or do not end alike.
 const Extent = "steps"
@@ -234,7 +229,7 @@ type Set uint32
 // Has reports whether the stage at an index is in the set.
 func (set Set) Has(stage int) bool { return set>>stage&1 == 1 }
 
-// Arrays are the stages that are arrays, and Stages those that are computed at a step.
+// Arrays are the stages that are arrays.
 func (s *Schema) Arrays() Set {
 	return s.filter(func(g *Stage) bool { return g.IsArray() })
 }

@@ -180,6 +180,3 @@ func (d *Digests) At(i int) *Step {
 	row := d.rows[i*d.width : (i+1)*d.width]
 	return &Step{Index: int(row[0] >> 32), Has: Set(row[0]), Bits: row[1:], Data: make([][]byte, d.width-1)}
 }
-
-// Cut leaves the first n steps.
-func (d *Digests) Cut(n int) { d.rows = d.rows[:n*d.width] }

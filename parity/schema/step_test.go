@@ -204,9 +204,8 @@ func TestKept(t *testing.T) {
 			t.Errorf("the digests of step %d are %v, of %v", i, d, k)
 		}
 	}
-	digests.Cut(1)
-	digests.Append(kept[2])
-	if d := digests.At(1); digests.Len() != 2 || d.Index != 12 || d.Bits[0] != kept[2].Bits[0] {
-		t.Errorf("after a cut the second step is %v", d)
+	digests.Append(kept[0])
+	if d := digests.At(3); digests.Len() != 4 || d.Index != 10 || d.Bits[0] != kept[0].Bits[0] {
+		t.Errorf("after one more the last step is %v", d)
 	}
 }
