@@ -9,18 +9,14 @@ import (
 // describe repeats the task of the first divergence of a stage, describes it in full, and
 // enters it into the report; for the first of all it makes the plot. What is more than
 // maxDetails is left out.
-func (c *comparison) describe(o *result, d *Divergence) error {
+func (c *comparison) describe(o *result, d *Divergence) {
 	r, t := c.report, &o.block[o.at]
 	if r.First != nil && len(r.Others) == maxDetails-1 {
-		return nil
+		return
 	}
 	var pair [2]*schema.Step
 	if at := c.family.Schema.Index(d.Stage); at >= 0 {
-		var err error
-		if pair, err = c.repeated(o, d, at); err != nil {
-			return err
-		}
-		if pair[wanted] != nil && pair[gotten] != nil {
+		if pair = c.repeated(o, d, at); pair[wanted] != nil && pair[gotten] != nil {
 			d.Explanation = c.family.Explain(pair[wanted], pair[gotten])
 		}
 	}
@@ -29,18 +25,18 @@ func (c *comparison) describe(o *result, d *Divergence) error {
 	}
 	if r.First != nil {
 		r.Others = append(r.Others, d)
-		return nil
+		return
 	}
 	if r.First = d; d.Stage != c.family.Schema.Key[0] {
 		want, got := sides(o.first, &o.first.held.digests, &o.first.running.digests)
 		r.Plot = &Plot{Rollout: d.Rollout, Step: d.Step, Charts: c.family.Plot(t, [2]*schema.Digests{want, got}, pair)}
 	}
-	return nil
 }
 
 // repeated looks for a divergence again, and fills it in: first in the rollout alone, then
-// in the batch that it was found in.
-func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema.Step, err error) {
+// in the batch that it was found in. Each repetition runs to its end, which takes as long
+// again as that rollout, or its whole block, on both sides.
+func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema.Step) {
 	g := &c.family.Schema.Stages[at]
 	batches := [][]Task{o.block[o.at : o.at+1], o.block}
 	if d.Forced || len(o.block) == 1 {
@@ -53,13 +49,14 @@ func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema
 			if d.Forced && side == c.running {
 				tasks[0].Teacher = o.teacher
 			}
-			_, err = c.play(side, tasks, true, func(i int, s *schema.Step) {
+			_, err := c.play(side, tasks, true, func(i int, s *schema.Step) {
 				if i == k*o.at && s.Index == d.Step && pair[side] == nil {
 					pair[side] = s.Clone()
 				}
 			})
 			if err != nil {
-				return pair, err
+				d.Unread = err.Error()
+				return [2]*schema.Step{}
 			}
 		}
 		if pair[wanted] == nil || pair[gotten] == nil {
@@ -69,11 +66,11 @@ func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema
 			full := diffStage(g, at, pair[wanted], pair[gotten])
 			d.Index, d.Element, d.Values, d.Want, d.Got, d.ULPs = full.Index, full.Element, full.Values, full.Want, full.Got, full.ULPs
 			d.Neighbours = len(batch) - 1
-			return pair, nil
+			return pair
 		}
 	}
 	d.Unrepeated = true
-	return pair, nil
+	return pair
 }
 
 // plotEffects draws the stages with an effect.

@@ -27,10 +27,11 @@ type Divergence struct {
 	// other's trajectory. Neighbours, if not 0, that the rollout does not show it alone,
 	// only together with so many others: another batch may take other code. Unrepeated
 	// that it did not show again at all, so that an engine does not always compute the
-	// same.
-	Forced     bool `json:"forced,omitempty"`
-	Neighbours int  `json:"neighbours,omitempty"`
-	Unrepeated bool `json:"unrepeated,omitempty"`
+	// same. Unread that it could not be looked at again, and why.
+	Forced     bool   `json:"forced,omitempty"`
+	Neighbours int    `json:"neighbours,omitempty"`
+	Unrepeated bool   `json:"unrepeated,omitempty"`
+	Unread     string `json:"unread,omitempty"`
 
 	// Explanation is how the step's choice was made on both sides, if that is known.
 	Explanation *Explanation `json:"explanation,omitempty"`
@@ -58,6 +59,8 @@ func (d *Divergence) Place() string {
 // Repeated says what is to be said of a difference that was not simply there again, or "".
 func (d *Divergence) Repeated() string {
 	switch {
+	case d.Unread != "":
+		return "it could not be repeated: " + d.Unread
 	case d.Unrepeated && d.Forced: // it was found in a batch, and looked for alone
 		return "alone a repetition did not show it again: another batch takes another kernel, or an engine does not always compute the same"
 	case d.Unrepeated:

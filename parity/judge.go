@@ -52,6 +52,7 @@ func newPairing(c *comparison, t *Task, held, running *rollout, inexact bool) *p
 		p.Effects = append(p.Effects, Effect{Stage: g.Name})
 	}
 	p.run()
+	held.full, running.full = nil, nil // that many more may be run
 	p.changed(sides(p, held.end.Outcome, running.end.Outcome))
 	if held.end.Err != nil && running.end.Err != nil {
 		p.Error = held.end.Err.Error()

@@ -235,7 +235,7 @@ func (r *Report) Err() error {
 			errs = append(errs, fmt.Errorf("%s, step %d: %s is %g apart, the budget is %g", t.Rollout, t.Step, t.Stage, float64(t.Abs), float64(budget)))
 		}
 	}
-	if len(errs) == 0 {
+	if len(errs) == 0 && len(r.Findings) == 0 {
 		// A rollout that differs in ways that nothing was found for is a difference all
 		// the same, where equality is claimed.
 		at := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return !v.Equal })
@@ -264,7 +264,9 @@ func (r *Report) Err() error {
 }
 
 // Nothing reports whether no value was held to another, and nothing was found to differ.
-func (r *Report) Nothing() bool { return r.First == nil && (r.Steps == 0 || len(r.Compared) == 0) }
+func (r *Report) Nothing() bool {
+	return len(r.Findings) == 0 && r.First == nil && (r.Steps == 0 || len(r.Compared) == 0)
+}
 
 // counts says how much differs: "12 findings in logits, in 3 of 18 rollouts".
 func (r *Report) counts() string {

@@ -143,7 +143,7 @@ func (l *LiveSource) play(ctx context.Context, tasks []Task, h schema.Hash, _ bo
 }
 
 // A Recording holds rollouts that were recorded with digests of one kind. One that can
-// have others has a method Rehash(schema.Hash) error.
+// have others has a method Rehash(schema.Hash) error, see trace.ErrHashed.
 type Recording interface {
 	Info() SideInfo
 	Schema() *schema.Schema
@@ -180,7 +180,7 @@ func (r recorded) rehash(h schema.Hash) error {
 	if f, ok := r.Recording.(interface{ Rehash(schema.Hash) error }); ok {
 		return f.Rehash(h)
 	}
-	return fmt.Errorf("%s holds digests of kind %s, not %s", r.Info().Name, r.Digest(), h)
+	return fmt.Errorf("%s holds digests of kind %s, not %s, and %w", r.Info().Name, r.Digest(), h, trace.ErrHashed)
 }
 
 func (r recorded) play(ctx context.Context, tasks []Task, _ schema.Hash, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
@@ -272,8 +272,8 @@ func agree(recordings []recorded) (h schema.Hash, err error) {
 		for _, other := range recordings {
 			failed = cmp.Or(failed, other.rehash(h))
 		}
-		if failed == nil {
-			return h, nil
+		if !errors.Is(failed, trace.ErrHashed) {
+			return h, failed
 		}
 		err = cmp.Or(err, failed)
 	}

@@ -43,7 +43,7 @@ type rollout struct {
 	schema  *schema.Schema
 	digests schema.Digests
 	full    []*schema.Step // the steps in full, if asked for
-	columns [][]byte       // by stage: the values of those that can be taught
+	columns [][]byte       // by stage: the values of those that can be taught, of a rollout that teaches
 	lacking bool           // a step, or what can be taught of one
 	past    int            // steps beyond the schema's end, which are not compared
 	end     End
@@ -62,16 +62,12 @@ func (r *rollout) step(i int) *schema.Step {
 
 // add keeps a step.
 func (r *rollout) add(step *schema.Step, full bool) {
-	if end := r.schema.End; end > 0 && step.Index >= end {
-		r.past++
-		return
-	}
 	r.lacking = r.lacking || step.Index != r.schema.First+r.digests.Len()
 	r.digests.Append(step)
 	if full {
 		r.full = append(r.full, step.Clone())
 	}
-	for i := range r.schema.Stages {
+	for i := range r.columns {
 		g := &r.schema.Stages[i]
 		switch {
 		case !g.Teach:

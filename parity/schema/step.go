@@ -178,5 +178,5 @@ func (d *Digests) Append(s *Step) {
 // At is the i-th step. It aliases the digests.
 func (d *Digests) At(i int) *Step {
 	row := d.rows[i*d.width : (i+1)*d.width]
-	return &Step{Index: int(row[0] >> 32), Has: Set(row[0]), Bits: row[1:], Data: make([][]byte, d.width-1)}
+	return &Step{Index: int(int64(row[0]) >> 32), Has: Set(row[0]), Bits: row[1:], Data: make([][]byte, d.width-1)}
 }

@@ -21,8 +21,9 @@ type File struct {
 	// that it can be compared only with digests of the same kind.
 	Hashed schema.Set
 
-	hash schema.Hash // of the digests in memory
-	at   io.ReaderAt
+	hash   schema.Hash // of the digests in memory
+	at     io.ReaderAt
+	closer io.Closer // nil if at is the caller's
 }
 
 // A Run is one rollout of a file.
@@ -45,27 +46,35 @@ func Open(path string) (*File, error) {
 	t, err := NewFile(f, path)
 	if err != nil {
 		f.Close()
+		return nil, err
 	}
-	return t, err
+	t.closer = f
+	return t, nil
 }
 
-// NewFile reads a trace from its beginning to its end.
+// NewFile reads a trace from its beginning to its end. The reader stays the caller's.
 func NewFile(at io.ReaderAt, name string) (*File, error) {
 	f := &File{Name: name, at: at}
-	return f, f.index(nil)
+	if err := f.index(nil); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // Digest is the kind of the digests in memory.
 func (f *File) Digest() schema.Hash { return f.hash }
 
+// ErrHashed is in the error of a recording that can have no digests of another kind.
+var ErrHashed = errors.New("not all arrays in full")
+
 // Rehash computes the digests of the arrays that are held in full anew, with another
-// hash. It is an error if there are others.
+// hash. It is ErrHashed if there are others.
 func (f *File) Rehash(h schema.Hash) error {
 	if h == f.hash {
 		return nil
 	}
 	if f.Hashed != 0 {
-		return fmt.Errorf("%s holds digests of kind %s, not %s: write it again with the other, or in full", f.Name, f.hash, h)
+		return fmt.Errorf("%s holds digests of kind %s, not %s, and %w: write it again with the other, or in full", f.Name, f.hash, h, ErrHashed)
 	}
 	return f.index(&h)
 }
@@ -87,10 +96,10 @@ func (f *File) Step(r *Run, i int) (*schema.Step, error) {
 	return s, nil
 }
 
-// Close closes what the trace is read from.
+// Close closes the file that Open opened.
 func (f *File) Close() error {
-	if c, ok := f.at.(io.Closer); ok {
-		return c.Close()
+	if f.closer == nil {
+		return nil
 	}
-	return nil
+	return f.closer.Close()
 }

@@ -89,7 +89,7 @@ type End struct {
 }
 
 // unmarshal decodes JSON without keys that are not known. Its error is a line, however
-// long the value that does not fit.
+// long the value that does not fit: the middle is left out, and what names the key stays.
 func unmarshal(data []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -101,7 +101,8 @@ func unmarshal(data []byte, to any) error {
 		err = errors.New("more than one JSON object")
 	}
 	if err != nil && len(err.Error()) > 300 {
-		err = fmt.Errorf("%.300s…", err.Error())
+		text := err.Error()
+		err = fmt.Errorf("%.150s…%s", text, strings.ToValidUTF8(text[len(text)-150:], ""))
 	}
 	return err
 }

@@ -27,15 +27,14 @@ type reader struct {
 }
 
 // index reads the file from its beginning to its end. It makes digests of the kind that is
-// given, else of the header's.
+// given, else of the header's. On an error f stays as it is.
 func (f *File) index(digest *schema.Hash) error {
-	f.Header, f.Rollouts, f.Hashed = Header{}, nil, 0
-	r := &reader{File: f, r: bufio.NewReaderSize(io.NewSectionReader(f.at, 0, 1<<62), 1<<16)}
+	r := &reader{File: &File{Name: f.Name, at: f.at, closer: f.closer}, r: bufio.NewReaderSize(io.NewSectionReader(f.at, 0, 1<<62), 1<<16)}
 	if err := r.head(); err != nil {
 		return r.fail(err)
 	}
-	if f.hash = f.Header.Digest; digest != nil {
-		f.hash = *digest
+	if r.hash = r.Header.Digest; digest != nil {
+		r.hash = *digest
 	}
 	for last := false; !last; r.offset += int64(len(r.record)) {
 		r.number++
@@ -44,6 +43,7 @@ func (f *File) index(digest *schema.Hash) error {
 			return r.fail(err)
 		}
 	}
+	*f = *r.File
 	return nil
 }
 

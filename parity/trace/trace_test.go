@@ -17,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -507,6 +508,11 @@ func TestRehash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		a.at = bytes.NewReader(x.Bytes()[:x.Len()-1])
+		if err := a.Rehash(schema.SHA256); err == nil || a.Digest() != schema.XXH64 || len(a.Rollouts) != 2 || a.Header.Schema.Name == "" {
+			t.Errorf("%v, and digests of kind %s of %d rollouts; want an error, and all as it was", err, a.Digest(), len(a.Rollouts))
+		}
+		a.at = bytes.NewReader(x.Bytes())
 		err = a.Rehash(schema.SHA256)
 		if full != everything {
 			if err == nil || !strings.Contains(err.Error(), "a.trace holds digests of kind xxh64, not sha256") || a.Hashed != drift.Set("states") {
@@ -523,6 +529,68 @@ func TestRehash(t *testing.T) {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 			}
+		}
+	}
+}
+
+// lent is a reader that is not to be closed by whom it is lent to.
+type lent struct {
+	*bytes.Reader
+	closed int
+}
+
+func (l *lent) Close() error { l.closed++; return nil }
+
+// TestLent: a reader stays its caller's, and what cannot be read is no file.
+func TestLent(t *testing.T) {
+	var b bytes.Buffer
+	random := rand.New(rand.NewPCG(7, 7))
+	if err := write(&b, Header{}, everything, invent(random, 2, 3), random); err != nil {
+		t.Fatal(err)
+	}
+	data := b.Bytes()
+	l := &lent{Reader: bytes.NewReader(data)}
+	f, err := NewFile(l, "a.trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil || l.closed > 0 {
+		t.Errorf("closed %d times: %v", l.closed, err)
+	}
+	if f, err := NewFile(bytes.NewReader(data[:len(data)-1]), "a.trace"); f != nil || err == nil {
+		t.Errorf("%v beside %v", f, err)
+	}
+	path := filepath.Join(t.TempDir(), "a.trace")
+	if err := os.WriteFile(path, data[:len(data)-1], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Open(path); f != nil || err == nil {
+		t.Errorf("%v beside %v", f, err)
+	}
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if f, err = Open(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Rehash(schema.SHA256), f.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after it was closed: %v", err)
+	}
+}
+
+// TestLongValue: what is wrong with a long value is a line that names its key.
+func TestLongValue(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"schema": {"first": ` + strings.Repeat("9", 1000) + `}}`: "Schema.schema.first of type int",
+		`{"schema": {"first": ` + strings.Repeat("ä", 1000) + `}}`: "invalid character 'Ã'",
+		`{"` + strings.Repeat("ä", 1000) + `": 1}`:                 `unknown field "ää`,
+	} {
+		err := unmarshal([]byte(text), new(Header))
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 || !utf8.ValidString(err.Error()) {
+			t.Errorf("%v; want %s", err, want)
 		}
 	}
 }

@@ -23,7 +23,6 @@ type Writer struct {
 
 	mutex    sync.Mutex
 	w        io.Writer
-	record   []byte // that is being written
 	crc      uint32
 	rollouts uint32
 	open     int // rollouts that have not ended
@@ -77,7 +76,7 @@ func (w *Writer) Begin(r Rollout) *RolloutWriter {
 	o := &RolloutWriter{writer: w, id: w.rollouts, name: r.Name(), last: -1}
 	w.rollouts++
 	w.open++
-	o.put(append(w.begin(kindBegin, o.id), text...), err)
+	o.put(append(begin(kindBegin, o.id), text...), err)
 	return o
 }
 
@@ -90,7 +89,7 @@ func (w *Writer) Close() error {
 	if w.open > 0 {
 		err = fmt.Errorf("%d rollouts of the trace were not ended", w.open)
 	}
-	b := binary.LittleEndian.AppendUint64(w.begin(kindClose, w.rollouts), w.steps)
+	b := binary.LittleEndian.AppendUint64(begin(kindClose, w.rollouts), w.steps)
 	binary.LittleEndian.PutUint32(b[1:], uint32(len(b)+4-payload))
 	w.write(b, err)
 	w.write(binary.LittleEndian.AppendUint32(nil, w.crc), nil)
@@ -108,8 +107,8 @@ func (w *Writer) write(b []byte, err error) {
 }
 
 // begin begins a record, whose length is not known.
-func (w *Writer) begin(kind byte, first uint32) []byte {
-	return binary.LittleEndian.AppendUint32(append(w.record[:0], kind, 0, 0, 0, 0), first)
+func begin(kind byte, first uint32) []byte {
+	return binary.LittleEndian.AppendUint32(append(make([]byte, 0, 512), kind, 0, 0, 0, 0), first)
 }
 
 // A RolloutWriter writes one rollout, from one goroutine at a time. It has no buffer:
@@ -131,7 +130,6 @@ func (r *RolloutWriter) put(b []byte, err error) {
 		err = fmt.Errorf("%.40s: a record of %d bytes, want %d at most", r.name, n, maxRecord)
 	}
 	binary.LittleEndian.PutUint32(b[1:], uint32(n))
-	w.record = b
 	w.write(b, err)
 }
 
@@ -145,9 +143,7 @@ func (r *RolloutWriter) Observe(s *schema.Step) {
 	}
 	r.steps++
 	r.last = s.Index
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	b := binary.LittleEndian.AppendUint32(w.begin(kindStep, r.id), uint32(s.Index))
+	b := binary.LittleEndian.AppendUint32(begin(kindStep, r.id), uint32(s.Index))
 	flags, place := uint64(0), len(b)
 	b = binary.LittleEndian.AppendUint64(b, flags)
 	stages := w.header.Schema.Stages
@@ -169,6 +165,8 @@ func (r *RolloutWriter) Observe(s *schema.Step) {
 		}
 	}
 	binary.LittleEndian.PutUint64(b[place:], flags)
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	w.steps++
 	r.put(b, err)
 }
@@ -176,9 +174,7 @@ func (r *RolloutWriter) Observe(s *schema.Step) {
 // End ends the rollout with what came of it: an error, or the outcome if it is known.
 func (r *RolloutWriter) End(outcome []float64, failure error) {
 	w := r.writer
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	b := binary.LittleEndian.AppendUint32(w.begin(kindEnd, r.id), r.steps)
+	b := binary.LittleEndian.AppendUint32(begin(kindEnd, r.id), r.steps)
 	want := len(w.header.Schema.Outcome.Elements)
 	var err error
 	switch {
@@ -192,6 +188,8 @@ func (r *RolloutWriter) End(outcome []float64, failure error) {
 	default:
 		b = append(append(b, endOutcome), schema.Bytes(outcome)...)
 	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
 	w.open--
 	r.put(b, err)
 }
