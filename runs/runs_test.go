@@ -384,6 +384,40 @@ func TestShards(t *testing.T) {
 	}
 }
 
+// deaf gives no result for the second job.
+type deaf struct{ *toy }
+
+func (s deaf) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		for i, r := range s.toy.Simulate(ctx, jobs, opts) {
+			if i != 1 && !yield(i, r) {
+				return
+			}
+		}
+	}
+}
+
+// TestShardWithoutResult: a shard of which the engine gives no result for a rollout is not
+// there, and is computed again.
+func TestShardWithoutResult(t *testing.T) {
+	p, jobs := sweep(2, 5)
+	p.Shards = 1
+	dir := t.TempDir()
+	if err := writePlan(dir, p, Inputs{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.runShard(t.Context(), dir, 0, deaf{newToy(1)}, jobs, nil)
+	if !errors.Is(err, errNoResult) || !strings.Contains(err.Error(), "shard 0, rollout 1: ") {
+		t.Errorf("error %v", err)
+	}
+	if m, err := Merge(dir); err != nil || len(m.Missing) != 1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if _, err := p.runShard(t.Context(), dir, 0, newToy(1), jobs, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // damageShards holds Merge to notice what is wrong with a file.
 func damageShards(t *testing.T, dir string, p *Plan) {
 	files, err := shardFiles(dir, 0)

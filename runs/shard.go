@@ -128,11 +128,15 @@ func RunShard(ctx context.Context, dir string, shard int, here Inputs, workers i
 func (p *Plan) runShard(ctx context.Context, dir string, shard int, sim lockstep.Simulator, jobs []lockstep.Job, done func()) (string, error) {
 	from, _ := p.Range(shard)
 	results := make([]Result, 0, len(jobs))
+	var lost error
 	work := Work{Simulator: sim, Jobs: jobs, First: from, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Done: done}
 	err := work.Stream(ctx, func(i int, r lockstep.Result) {
+		if r.Err == errNoResult {
+			lost = fmt.Errorf("shard %d, rollout %d: %w", shard, i, r.Err)
+		}
 		results = append(results, NewResult(i, r))
 	})
-	if err != nil {
+	if err := cmp.Or(err, lost); err != nil {
 		return "", err
 	}
 	text := p.shardText(shard, results)

@@ -36,30 +36,19 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) 
 	if done == nil {
 		done = func() {}
 	}
-	s := &stream{first: w.First, results: make([]*lockstep.Result, len(w.Jobs)), emit: emit}
-	var missing []int
-	var jobs []lockstep.Job
-	var fresh []Result // that are known, and not kept
-	for i, job := range w.Jobs {
-		result, known := w.Known[w.First+i]
-		switch kept, ok := w.Journal.Result(w.First + i); {
-		case known && !ok:
-			fresh = append(fresh, NewResult(w.First+i, result))
-		case ok && !known:
-			result = kept.Result()
-		case !ok:
-			missing, jobs = append(missing, i), append(jobs, job)
-			continue
-		}
-		s.results[i] = &result
-		done()
-	}
-	if err := w.Journal.Add(fresh...); err != nil {
+	s := &stream{first: w.First, emit: emit}
+	var missing []int // of the jobs, without a result
+	var err error
+	if s.results, missing, err = w.there(done); err != nil {
 		return err
 	}
 	s.advance()
 	if len(missing) == 0 {
 		return nil
+	}
+	var jobs []lockstep.Job
+	for _, i := range missing {
+		jobs = append(jobs, w.Jobs[i])
 	}
 
 	var stop atomic.Bool
@@ -101,10 +90,35 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) 
 			}
 		}
 	}
-	err := ctx.Err()
+	err = ctx.Err()
 	s.rest(err != nil)
 	return err
 }
+
+// there are the results that are known or kept, and which have none. Those that are known
+// are kept from now on.
+func (w *Work) there(done func()) (results []*lockstep.Result, missing []int, err error) {
+	results = make([]*lockstep.Result, len(w.Jobs))
+	var fresh []Result
+	for i := range w.Jobs {
+		result, known := w.Known[w.First+i]
+		switch kept, ok := w.Journal.Result(w.First + i); {
+		case known && !ok:
+			fresh = append(fresh, NewResult(w.First+i, result))
+		case ok && !known:
+			result = kept.Result()
+		case !ok:
+			missing = append(missing, i)
+			continue
+		}
+		results[i] = &result
+		done()
+	}
+	return results, missing, w.Journal.Add(fresh...)
+}
+
+// errNoResult is in place of what an engine does not give. It is no result to be kept.
+var errNoResult = errors.New("the engine gave no result")
 
 // stream emits results in order, and keeps none that it has emitted.
 type stream struct {
@@ -130,7 +144,7 @@ func (s *stream) rest(interrupted bool) {
 		case r != nil:
 			s.emit(s.first+s.next, *r)
 		case !interrupted:
-			s.emit(s.first+s.next, lockstep.Result{Err: errors.New("the engine gave no result")})
+			s.emit(s.first+s.next, lockstep.Result{Err: errNoResult})
 		}
 	}
 }

@@ -95,7 +95,7 @@ func Writable(path string) (err error) {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
 		return errors.New("is a folder")
-	case err == nil && !info.Mode().IsRegular():
+	case err == nil && !info.Mode().IsRegular(): // a device or a pipe
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err

@@ -61,13 +61,15 @@ func (s *suite) results() {
 // observing: the same comes of jobs of which every other one is observed, or none.
 func (s *suite) observing() {
 	jobs := s.some()
-	want := s.good(jobs, brief)
-	for _, unseen := range [][]int{{1, 3}, {0, 1, 2, 3, 4}} {
-		for _, i := range unseen {
-			want[i].steps = nil
-		}
-		for i, r := range s.run(context.Background(), jobs, brief, unseen...) {
-			s.same(r, want[i], "job %d, where the jobs %v are not observed", i, unseen)
+	for _, opts := range []lockstep.Options{brief, {Shortcuts: lockstep.CostOnly}} {
+		want := s.good(jobs, opts)
+		for _, unseen := range [][]int{{1, 3}, {0, 1, 2, 3, 4}} {
+			for _, i := range unseen {
+				want[i].steps = nil
+			}
+			for i, r := range s.run(context.Background(), jobs, opts, unseen...) {
+				s.same(r, want[i], "job %d, where the jobs %v are not observed", i, unseen)
+			}
 		}
 	}
 }
@@ -224,10 +226,15 @@ func (s *suite) breaking() {
 // beside jobs that end earlier or later, and taught its own trajectory, and in a context
 // that was cancelled it has no result; see Engine.
 func (s *suite) batches() {
-	tasks := must(tinyphysics.Tasks(s.some(), brief.Shortcuts))
+	jobs := s.some()
+	tasks := must(tinyphysics.Tasks(jobs, brief.Shortcuts))
 	s.within(20, func() error {
-		return Engine(context.Background(), tinyphysics.Engine(s.sim, brief.Shortcuts), tasks, 2, 3, 4, 7, 16, 33, 70)
+		return Engine(context.Background(), tinyphysics.Engine(s.sim, brief.Shortcuts), tasks, 2, 3, 4, 7, 16, 33)
 	})
+	want := s.good(jobs, brief)
+	for i, r := range s.good(slices.Repeat(jobs, 14), brief) {
+		s.same(r, want[i%len(jobs)], "job %d of 70, and alone", i)
+	}
 }
 
 // lengths: routes that end before, at and after the step where the costs do.

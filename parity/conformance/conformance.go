@@ -187,9 +187,10 @@ func short(r *lockstep.Route, rows int) *lockstep.Route {
 	return c
 }
 
-// copied is a route with columns of its own.
+// copied is a route with columns and draws of its own.
 func copied(r *lockstep.Route) *lockstep.Route {
 	c := *r
+	c.Draws = slices.Clone(c.Draws)
 	for _, column := range c.Columns() {
 		*column = slices.Clone(*column)
 	}

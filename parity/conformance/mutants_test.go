@@ -105,6 +105,22 @@ func controllers(change func(new func() lockstep.Controller) func() lockstep.Con
 	})
 }
 
+// planned changes the plans that custom controllers are told.
+func planned(change func(*lockstep.FuturePlan)) func(*wrapper, lockstep.Simulator) {
+	return controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+		return func() lockstep.Controller {
+			c := new()
+			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+				for _, column := range []*[]float64{&plan.Lataccel, &plan.RollLataccel, &plan.VEgo, &plan.AEgo} {
+					*column = slices.Clone(*column)
+				}
+				change(&plan)
+				return c.Update(target, current, state, plan)
+			})
+		}
+	})
+}
+
 // route changes the routes that the simulator sees.
 func route(change func(r *lockstep.Route)) func(*wrapper, lockstep.Simulator) {
 	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
@@ -555,6 +571,48 @@ var mutants = []mutant{
 		observe(s)
 	}), "reference", "step 590, stage probs, index 3: want "},
 	{"a wrong seed", route(func(r *lockstep.Route) { r.Seed++ }), "results", "stage draw, index 0: want "},
+	{"other costs where nobody observes and only costs are asked for", results(func(jobs []lockstep.Job, opts lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+		if opts.Shortcuts == lockstep.CostOnly && !slices.ContainsFunc(jobs, func(j lockstep.Job) bool { return j.Observe != nil }) {
+			r.Costs.Jerk, r.Costs.Total = r.Costs.Jerk+1, r.Costs.Total+1
+		}
+		return r
+	}), "observe", "where the jobs [0 1 2 3 4] are not observed: stage costs, index 1 (jerk)"},
+	{"another trajectory in batches of 17 and more", results(func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+		if len(jobs) > 16 && r.Trajectory != nil && i > 0 {
+			r.Trajectory.Lataccel[40] = 1
+		}
+		return r
+	}), "batches", "job 1 of 70"},
+	{"a plan's speeds one ulp off", planned(func(p *lockstep.FuturePlan) {
+		for i, v := range p.VEgo {
+			p.VEgo[i] = math.Nextafter(v, 100)
+		}
+	}), "policies", "stage action, index 0: want "},
+	{"a plan's roll for its acceleration", planned(func(p *lockstep.FuturePlan) { p.RollLataccel, p.AEgo = p.AEgo, p.RollLataccel }), "policies", "stage action, index 0: want "},
+	{"a plan's speeds one too long", planned(func(p *lockstep.FuturePlan) { p.VEgo = append(p.VEgo, 1) }), "policies", "stage action, index 0: want "},
+	{"two controllers where only costs are asked for", inputs(func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt {
+		for i := range jobs {
+			if c, ok := jobs[i].Policy.(lockstep.Custom); ok && opts.Shortcuts == lockstep.CostOnly {
+				c.New()
+			}
+		}
+		return ctx
+	}), "policies", "New made 2 controllers, want 1"},
+	{"a total that is no sum", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+		r.Costs.Total++
+		return r
+	}), "results", "costs {"},
+	{"no states", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		s = clone(s)
+		s.States = nil
+		observe(s)
+	}), "results", "stage states"},
+	{"the states' actions one step old", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+		if s = clone(s); s.States != nil {
+			s.States[4*7] = s.States[4*6]
+		}
+		observe(s)
+	}), "results", "action 7 of the states is "},
 	{"never ends", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(func(int, lockstep.Result) bool) { time.Sleep(20 * time.Second) }

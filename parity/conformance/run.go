@@ -244,11 +244,14 @@ func bin(token int) float64 {
 	return float64(float64(token)*width) + lockstep.LataccelMin
 }
 
-// expected runs jobs on the reference.
-func (s *suite) expected(jobs []lockstep.Job, opts lockstep.Options) []*rollout {
-	all, order := observed(jobs)
-	for i, r := range s.ref.Simulate(context.Background(), order, opts) {
-		all[i].result = r
+// expected runs jobs on the reference, one by one.
+func (s *suite) expected(jobs []lockstep.Job, opts lockstep.Options) (all []*rollout) {
+	for _, job := range jobs {
+		one, order := observed([]lockstep.Job{job})
+		for _, r := range s.ref.Simulate(context.Background(), order, opts) {
+			one[0].result = r
+		}
+		all = append(all, one...)
 	}
 	return all
 }
