@@ -62,6 +62,25 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestFaultStages: the stages of faults that a TestProbe sees are known.
+func TestFaultStages(t *testing.T) {
+	task, err := classic.Make("CartPole-v1", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.Autoreset = classic.SameStep // all stages are there
+	faults, err := mutants.All()
+	probed := slices.DeleteFunc(faults, func(f mutants.Fault) bool { return f.Probe == "" })
+	if err != nil || len(probed) == 0 {
+		t.Fatalf("%d faults, %v", len(probed), err)
+	}
+	for _, f := range probed {
+		if !harness.NewView(task).Known(f.Stage) {
+			t.Errorf("fault %s: stage %q is not known", f.Name, f.Stage)
+		}
+	}
+}
+
 // probed is the i-th rollout of an environment, with some options, mode and policy.
 func probed(e classic.Environment, i int) *harness.Rollout {
 	key := uint64(i)

@@ -48,6 +48,8 @@ type contestant struct {
 // bench is one run of the command.
 type bench struct {
 	Machine machine       `json:"machine"`
+	Model   string        `json:"model"` // the network's path
+	Data    string        `json:"data"`  // the routes'
 	Rows    []*contestant `json:"rows"`
 
 	env   *environment
@@ -79,7 +81,7 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{env: env, peak: kernels.Peak, Machine: machine{
+	b := &bench{env: env, peak: kernels.Peak, Model: model, Data: data, Machine: machine{
 		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: engines.Common(engines.Tried(), model)}}
 	if err := b.load(data, c.Jobs); err != nil {
 		return err
@@ -280,7 +282,7 @@ func (b *bench) print(c *benchCommand) {
 			fmt.Fprintf(w, "%s: %s\n", name, inside)
 		}
 	}
-	fmt.Fprintf(w, "profile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n", m.Profile, c.Jobs, c.Repetitions)
+	fmt.Fprintf(w, "network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n", b.Model, b.Data, m.Profile, c.Jobs, c.Repetitions)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\troutes/s\tparity with the reference")
 	others := b.Rows[:len(b.Rows)-1]

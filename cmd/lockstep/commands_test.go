@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/defaults"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/want"
@@ -133,6 +134,23 @@ func mkdir(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestBenchOwn: without assets it measures what the project has, and says so.
+func TestBenchOwn(t *testing.T) {
+	ownCache(t)
+	shortRoute(t, "short.csv", 102, nil)
+	model, _, err := defaults.Keep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"bench", "--jobs", "1", "--repetitions", "1", "--data_path", "short.csv"}
+	for _, want := range []string{"\nnetwork " + model + ", routes short.csv\n", `"model":"` + model + `","data":"short.csv"`} {
+		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitOK || !strings.Contains(stdout, want) {
+			t.Errorf("exit %d, %q is not in\n%s%s", status, want, stdout, stderr)
+		}
+		args = append(args, "--json")
+	}
 }
 
 // TestBench holds the table to what a short run gives.

@@ -39,7 +39,7 @@ type compareCommand struct {
 type outputFlags struct {
 	Report      string `name:"report" classic:"too" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
 	JSON        bool   `name:"json" classic:"too" help:"Print one JSON object a line: one for each comparison, then a summary."`
-	AllowAbsent bool   `name:"allow-absent" classic:"too" help:"Engines, networks and routes that are not here are left out, and named, instead of failing."`
+	AllowAbsent bool   `name:"allow-absent" classic:"too" help:"Engines, networks and routes that are not here are left out, and named, instead of failing, unless nothing is left to compare."`
 }
 
 // Run is the compare command.

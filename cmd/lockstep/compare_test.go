@@ -176,7 +176,8 @@ func TestCompareEngines(t *testing.T) {
 		"inexact token":      {"sample", "--inexact --budget 100", exitParity, []string{"unexplained: "}},
 		"absent":             {"absent", "", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: no device", "nothing was compared"}},
 		"absent, by name":    {"absent", "reference twin", exitUsage, []string{"not run         twin against reference, tinyphysics-default.onnx: twin: no device"}},
-		"absent, allowed":    {"absent", "--allow-absent", exitOK, []string{"not run         twin"}},
+		"absent, allowed":    {"absent,equal", "--allow-absent", exitOK, []string{"not run         twin", "equal           twin"}},
+		"nothing but absent": {"absent", "--allow-absent", exitUsage, []string{"not run         twin", "nothing was compared"}},
 		"denied":             {"denied", "--allow-absent", exitUsage, []string{"failed          twin against reference, tinyphysics-default.onnx: twin: a device is here (/dev/twin), but what needs it says: no device"}},
 		"broken":             {"broken", "--allow-absent", exitUsage, []string{"failed          twin against reference, tinyphysics-default.onnx: twin: it does not open"}},
 		"another profile":    {"profile", "--profile ort1.30-avx2-expU-sinfma-csv2", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: it computes with profile ort1.30-avx2-expF-sinfma-csv2 on this machine"}},
@@ -208,8 +209,6 @@ func TestCompareEngines(t *testing.T) {
 	}
 }
 
-// TestCompareStatus: what could not be compared counts for more than what differs, and
-// what was not run only where that is allowed.
 // TestCompareBadRoute: where a route cannot be read the others are not equal without it.
 func TestCompareBadRoute(t *testing.T) {
 	plant(t, "equal")
@@ -247,8 +246,46 @@ func TestRace(t *testing.T) {
 	if r := s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{}); r[0].Err != nil || r[1].Err == nil {
 		t.Errorf("errors %v and %v, want one of the rollout that has no result", r[0].Err, r[1].Err)
 	}
+	var stop context.CancelFunc
+	env.ctx, stop = context.WithTimeout(t.Context(), 0)
+	defer stop()
+	for _, r := range s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{}) {
+		if !errors.Is(r.Err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want the one that ended the run", r.Err)
+		}
+	}
 }
 
+// lackingCase is a case whose comparisons fail for want of something.
+type lackingCase struct{}
+
+func (lackingCase) Replay() string { return "" }
+func (lackingCase) Compare(context.Context, string, string) (*parity.Report, error) {
+	return nil, lacking("gone")
+}
+func (lackingCase) Run(context.Context, string) ([]parity.CaseResult, error) {
+	return nil, lacking("gone")
+}
+func (lackingCase) Check([]parity.CaseResult) (*parity.Report, error) { return nil, nil }
+
+// TestLackingLater: what does not open is left out; what opens, and fails for want of something
+// when it runs, is a failure.
+func TestLackingLater(t *testing.T) {
+	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard}
+	p := &comparisons{env: env, output: &outputFlags{AllowAbsent: true}}
+	all := []opened[string]{{name: "first"}, {name: "absent", err: lacking("none")}, {name: "other"}}
+	if err := replay(p, lackingCase{}, "case.json", []parity.CaseResult{{}}, all); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{verdict.Failed, verdict.NotRun, verdict.Failed} {
+		if c := p.list[i]; c.Outcome() != want {
+			t.Errorf("%s is %s, want %s", c.Title(), c.Outcome(), want)
+		}
+	}
+}
+
+// TestCompareStatus: what could not be compared counts for more than what differs, and
+// what was not run only where that is allowed.
 func TestCompareStatus(t *testing.T) {
 	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Compared: map[string]int{"lataccel": 1}, Rollouts: []parity.Verdict{{Steps: 1, Equal: true}}}}
 	differs, broken, absent, other := verdict.Comparison{Differs: "x"}, verdict.Comparison{Error: "x"}, verdict.Comparison{NotRun: "x"}, verdict.Comparison{NotApplicable: "x"}
@@ -263,8 +300,9 @@ func TestCompareStatus(t *testing.T) {
 		{[]verdict.Comparison{equal, differs, absent}, exitUsage, exitParity},
 		{[]verdict.Comparison{equal, differs}, exitParity, exitParity},
 		{[]verdict.Comparison{differs, broken}, exitUsage, exitUsage},
-		{[]verdict.Comparison{other}, exitUsage, exitOK},
-		{nil, exitUsage, exitOK},
+		{[]verdict.Comparison{absent}, exitUsage, exitUsage},
+		{[]verdict.Comparison{other}, exitUsage, exitUsage},
+		{nil, exitUsage, exitUsage},
 	} {
 		for i, want := range []int{c.status, c.allowed} {
 			env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard}
@@ -436,6 +474,7 @@ func TestCompareReplay(t *testing.T) {
 	for args, want := range map[string]string{
 		filepath.Join(dir, "none.json"): "no such file",
 		t.TempDir():                     "no case in it",
+		t.TempDir() + " --allow-absent": "no case in it",
 		file + " --engines warp":        `engine "warp" is not known`,
 	} {
 		if status, _, stderr := lockstepRun(t.Context(), append([]string{"replay"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
@@ -558,6 +597,11 @@ func TestCompareTraces(t *testing.T) {
 		if status != c.status || !strings.Contains(stdout+stderr, c.want) {
 			t.Errorf("%s: exit %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout, stderr)
 		}
+	}
+	plant(t, "absent")
+	args := append(append([]string{"compare"}, inputs...), path("a.trace"), "twin", "--allow-absent")
+	if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stdout, "not run         twin") || !strings.Contains(stderr, "nothing was compared") {
+		t.Errorf("an absent engine: exit %d\n%s%s", status, stdout, stderr)
 	}
 	page := path("report.html")
 	if status, _, _ := lockstepRun(t.Context(), "compare", path("full.trace"), path("planted.trace"), "--report", page, "--json"); status != exitParity {

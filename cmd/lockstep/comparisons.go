@@ -36,7 +36,9 @@ func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E],
 		err := cmp.Or(first.err, o.err)
 		if err == nil {
 			k.Identities = slices.DeleteFunc([]string{first.identity, o.identity}, func(id string) bool { return id == "" })
-			r, err = compare(first.engine, o.engine)
+			if r, err = compare(first.engine, o.engine); err != nil {
+				err = errors.New(err.Error()) // whatever it wraps: what has opened is not left out
+			}
 		}
 		if err := p.made(k, r, err); err != nil {
 			return err
@@ -120,7 +122,6 @@ func indented(text string) string {
 
 // end writes the report and returns the exit status that the comparisons deserve.
 func (p *comparisons) end() error {
-	file, allowAbsent := p.output.Report, p.output.AllowAbsent
 	s := verdict.Summary{Comparisons: len(p.list)}
 	counts := map[string]*int{
 		verdict.Equal: &s.Equal, verdict.Different: &s.Different, verdict.Failed: &s.Failed,
@@ -132,7 +133,7 @@ func (p *comparisons) end() error {
 	if p.output.JSON {
 		p.env.json(verdict.Line{Summary: &s})
 	}
-	if file != "" {
+	if file := p.output.Report; file != "" {
 		if err := report.WriteParity(file, report.Parity{Comparisons: p.list, Origin: report.Origin{Command: p.env.command()}}); err != nil {
 			return err
 		}
@@ -141,11 +142,11 @@ func (p *comparisons) end() error {
 		}
 	}
 	switch {
-	case s.Failed > 0 || s.NotRun > 0 && !allowAbsent:
+	case s.Failed > 0 || s.NotRun > 0 && !p.output.AllowAbsent:
 		return exitStatus(exitUsage)
 	case s.Different > 0:
 		return exitStatus(exitParity)
-	case s.Equal == 0 && !allowAbsent:
+	case s.Equal == 0:
 		return errors.New("nothing was compared")
 	}
 	return nil

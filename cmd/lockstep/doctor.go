@@ -36,11 +36,12 @@ func (c *doctorCommand) Run(env *environment) error {
 	line("machine", fmt.Sprintf("%s, %d cores, %s", cpuModel(), runtime.GOMAXPROCS(0), runtime.Version()), nil)
 	line("arithmetic", reference.HostProfile().String(), nil)
 
-	_, err := model.Parse(defaults.Model())
-	line("own network", "embedded, "+defaults.ModelSHA256[:12]+"…", err)
+	w, err := model.Parse(defaults.Model())
 	if err != nil {
+		line("own network", "", err)
 		return exitStatus(exitUsage)
 	}
+	line("own network", "embedded, "+w.SHA256[:12]+"…", nil)
 	path, err := asset(assets.Model, "lockstep fetch model")
 	if err == nil {
 		w, bad := model.Load(path)

@@ -22,8 +22,8 @@ import (
 
 // pathFlags choose what is simulated.
 type pathFlags struct {
-	ModelPath string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets."`
-	DataPath  string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets."`
+	ModelPath string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets, else the project's own."`
+	DataPath  string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets, else the project's own."`
 	Own       bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
 }
 
@@ -213,9 +213,11 @@ func (s *simulation) jobs(policies []lockstep.Policy) (jobs []lockstep.Job) {
 }
 
 // simulate runs the jobs under a progress bar. Those that an interruption keeps from
-// finishing have its error.
+// finishing have its error, and all have one that ends the whole run.
 func (s *simulation) simulate(env *environment, jobs []lockstep.Job, options lockstep.Options) []lockstep.Result {
 	results := slices.Repeat([]lockstep.Result{{Err: context.Canceled}}, len(jobs))
-	s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) { results[i] = result })
+	if err := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) { results[i] = result }); err != nil {
+		return slices.Repeat([]lockstep.Result{{Err: err}}, len(jobs))
+	}
 	return results
 }

@@ -1,19 +1,22 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"lockstep/defaults"
 	"lockstep/parity/mutants"
 )
 
 // TestPlantedFault: a fault in an engine turns the command red, from its source to its
-// exit status.
+// exit status; and the doctor names the network that is built in.
 func TestPlantedFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
@@ -44,6 +47,11 @@ func TestPlantedFault(t *testing.T) {
 			replace[filepath.Join(root, e.File)] = copied
 		}
 	}
+	network := strings.Replace(string(defaults.Model()), "lockstep", "lockstop", 1) // its producer
+	replace[filepath.Join(root, "defaults", defaults.ModelName)] = filepath.Join(dir, defaults.ModelName)
+	if err := os.WriteFile(filepath.Join(dir, defaults.ModelName), []byte(network), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil || len(replace) == 0 {
 		t.Fatalf("no fault to plant: %v", err)
@@ -61,5 +69,11 @@ func TestPlantedFault(t *testing.T) {
 	var status *exec.ExitError
 	if !errors.As(err, &status) || status.ExitCode() != exitParity || !strings.Contains(string(out), "stage tokens") {
 		t.Errorf("%v\n%s", err, out)
+	}
+	t.Setenv("XDG_CACHE_HOME", dir)
+	out, _ = exec.CommandContext(t.Context(), program, "doctor").Output()
+	sum := sha256.Sum256([]byte(network))
+	if want := fmt.Sprintf("embedded, %x…", sum[:6]); !strings.Contains(string(out), want) {
+		t.Errorf("the doctor does not say %q:\n%s", want, out)
 	}
 }

@@ -138,7 +138,7 @@ func check[E any](ctx context.Context, k kept[E], results []parity.CaseResult, o
 	}
 	got, err := k.Run(ctx, o.engine)
 	if err != nil {
-		return nil, err
+		return nil, errors.New(err.Error()) // as in hold
 	}
 	r, err := k.Check(got)
 	if err != nil {

@@ -101,6 +101,7 @@ func TestParity(t *testing.T) {
 		"different, exit 0":   {script: []string{line(comparison(tinyphysics.Logits)), announce(1)}, outcome: verdict.Failed, why: "status 0, although a comparison failed"},
 		"equal, exit 1":       {script: []string{line(comparison()), announce(1), "exit 1"}, outcome: verdict.Failed, why: "status 1, and no comparison says why"},
 		"usage":               {script: []string{"stderr no such flag", "exit 2"}, outcome: verdict.Failed, why: "no such flag"},
+		"no regression kept":  {script: []string{"stderr lockstep: parity/testdata/regressions: no case in it", "exit 2"}, outcome: verdict.Failed, why: "before its last line: lockstep: parity/testdata/regressions: no case in it"},
 		"crash":               {script: []string{line(comparison()), "die"}, outcome: verdict.Failed, why: "it crashed: signal: killed"},
 		"crash after the end": {script: []string{line(comparison()), announce(1), "die"}, outcome: verdict.Failed, why: "it crashed"},
 		"hang":                {script: []string{line(comparison()), announce(1), "hang"}, outcome: verdict.Failed, why: "did not end within"},
@@ -114,6 +115,7 @@ func TestParity(t *testing.T) {
 			outcome: verdict.Failed, why: "1 of 1 cases failed",
 		},
 		"not run":           {script: []string{line(comparison()), line(absent), announce(2)}, outcome: verdict.Passed, passed: 2},
+		"absent, exit 2":    {script: []string{line(absent), announce(1), "stderr lockstep: nothing was compared", "exit 2"}, outcome: verdict.Failed, why: "no case was run: no device"},
 		"nothing but that":  {script: []string{line(absent), announce(1)}, outcome: verdict.Failed, why: "no case was run: no device"},
 		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.GPU.Name}, outcome: verdict.Failed, why: "1 of 3 cases failed", passed: 2},
 		"another required":  {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.Python.Name}, outcome: verdict.Passed, passed: 2},
@@ -170,12 +172,17 @@ func TestUnlessAbsent(t *testing.T) {
 	}
 }
 
-// TestParityUnbuilt: a program that does not build has compared nothing.
+// TestParityUnbuilt: a program that does not build has compared nothing, and why is said.
 func TestParityUnbuilt(t *testing.T) {
-	g := &run{}
+	g := &run{Config: Config{Root: t.TempDir()}, env: os.Environ()}
 	s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k) }}
-	if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != verdict.Failed || !strings.Contains(got.Why, "no program to run: the check build has failed") {
-		t.Errorf("%+v", got)
+	for _, want := range []string{"the check build has failed", "go build ended with status 1"} {
+		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != verdict.Failed || !strings.Contains(got.Why, "no program to run: "+want) {
+			t.Errorf("%+v, want %q", got, want)
+		}
+		if err := g.build(t.Context(), &verdict.Check{}); err == nil {
+			t.Error("an empty folder builds")
+		}
 	}
 }
 

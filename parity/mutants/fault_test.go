@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -299,6 +300,11 @@ func TestLedger(t *testing.T) {
 	write(source, "package b")
 	open()
 	write(source, "package a")
-	write(path, string(text[:len(text)-9]))
-	open()
+	for _, damaged := range []string{string(text[:len(text)-9]), "null", "[]", string(regexp.MustCompile(`"known":.*}`).ReplaceAll(text, []byte(`"known":null}`)))} {
+		write(path, damaged)
+		if err := open().add(verdict.Mutant{Name: "four"}); err != nil {
+			t.Fatal(err)
+		}
+		open("four")
+	}
 }

@@ -39,7 +39,7 @@ func openLedger(path, root string) (*ledger, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if json.Unmarshal(text, l) != nil || l.Sources != sources {
+	if json.Unmarshal(text, l) != nil || l.Sources != sources || l.Known == nil {
 		l.Sources, l.Known = sources, map[string]verdict.Mutant{}
 	}
 	return l, l.write()
