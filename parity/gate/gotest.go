@@ -40,6 +40,7 @@ type test struct {
 	testKey
 	output  capture
 	lacking string // the line that tells of something lacking
+	holds   bool   // others
 	ended   string // pass, skip, fail, or "" if it did not end
 	seconds float64
 }
@@ -59,6 +60,9 @@ func (l *testLog) line(data []byte) error {
 	if t == nil {
 		t = &test{testKey: key}
 		l.tests, l.known[key] = append(l.tests, t), t
+		if in := l.known[key.within()]; in != nil && in.ended == "" { // and not a neighbour with a slash in its name
+			in.holds = true
+		}
 	}
 	switch e.Action {
 	case "output", "build-output":
@@ -75,10 +79,10 @@ func (l *testLog) line(data []byte) error {
 // cases are what the tests came to. One that holds others is a case only where it alone
 // failed, and a package where it could not be tested.
 func (l *testLog) cases() (all []verdict.Case) {
-	holds, failed := map[testKey]bool{}, map[testKey]bool{} // others, and of these one that failed
+	failed := map[testKey]bool{} // one within it
 	for _, t := range slices.Backward(l.tests) {
 		c := verdict.Case{Class: t.pkg, Name: cmp.Or(t.name, "package"), Seconds: t.seconds}
-		output, inner := t.output.String(), t.name == "" || holds[t.testKey]
+		output, inner := t.output.String(), t.name == "" || t.holds
 		switch {
 		case t.ended == "pass" && t.lacking != "": // one that ran without something says so in its log
 			c.Outcome, c.Message = verdict.NotRun, t.lacking
@@ -86,16 +90,15 @@ func (l *testLog) cases() (all []verdict.Case) {
 			c.Outcome = verdict.Passed
 		case t.ended == "skip" && t.name != "": // and not a package without test files
 			c.Outcome, c.Message = verdict.NotRun, skipReason(output)
-		case t.ended == "fail" && !failed[t.testKey]: // else what is in it says so
+		case t.ended == "fail" && !(inner && failed[t.testKey]): // else what is in it says so
 			c.Outcome, c.Message = verdict.Failed, output
-		case t.ended == "" && t.name != "" && !failed[t.testKey]:
+		case t.ended == "" && t.name != "" && !(inner && failed[t.testKey]):
 			c.Outcome, c.Message = verdict.Failed, "it did not end; the test program crashed:\n"+output
 		}
 		if w := want.Read(t.lacking); w != nil && c.Outcome == verdict.NotRun {
 			c.Lacks = w.Name
 		}
 		if t.name != "" {
-			holds[t.within()] = true
 			failed[t.within()] = failed[t.within()] || failed[t.testKey] || c.Outcome == verdict.Failed
 		}
 		if c.Message = strings.TrimSpace(c.Message); c.Outcome != "" {

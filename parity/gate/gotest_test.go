@@ -23,6 +23,7 @@ func TestGoTest(t *testing.T) {
 	}{
 		"pass":       {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { t.Run(\"x\", func(*testing.T) {}); t.Run(\"y\", func(*testing.T) {}) }"}, outcome: verdict.Passed, passed: 3},
 		"fail":       {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { t.Run(\"x\", func(t *testing.T) { t.Error(\"one bit\") }) }"}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1, failed: []string{"TestB/x", "one bit"}},
+		"slashes":    {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { for _, n := range []string{\"x\", \"x/y\", \"x/y/z\"} { t.Run(n, func(*testing.T) {}) } }"}, outcome: verdict.Passed, passed: 3},
 		"no tests":   {files: map[string]string{"a.go": "package a"}, outcome: verdict.Failed, why: "no case was run"},
 		"build":      {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { nothing() }", "b/b_test.go": strings.Replace(head, "package a", "package b", 1) + "func TestB(t *testing.T) {}"}, outcome: verdict.Failed, passed: 1, failed: []string{"package", "undefined: nothing"}},
 		"panic":      {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { panic(\"oops\") }"}, outcome: verdict.Failed, passed: 1, failed: []string{"TestB", "oops"}},
