@@ -139,11 +139,15 @@ kernels-check: $(NVCC_VENV)/ready ## compile them and compare with what is commi
 nvcc:
 	$(GO) run ./gpu/module/build -nvcc $(CUDA_HOME)/bin/nvcc $(NVCC_FLAGS)
 
+# Cases of each property: `go test ./gpu` tries them all on the emulated device.
+CHECKS ?= 25
+
 .PHONY: test-cuda-standin
 test-cuda-standin: $(CUDA_LINK)/libcuda.a ## the program with the GPU in it, on a stand-in driver that runs the kernels on the CPU
 	@$(MAKE) --no-print-directory standin
 	$(WITH_CUDA) $(GO) vet -tags cuda ./gpu/... ./cmd/...
-	LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REQUIRE_GPU=1 $(WITH_CUDA) $(GO) test -tags cuda $(TESTFLAGS) ./gpu ./gpu/driver/cuda
+	LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REQUIRE_GPU=1 $(WITH_CUDA) $(GO) test -tags cuda $(TESTFLAGS) ./gpu/driver/cuda
+	LD_LIBRARY_PATH=$(abspath build/standin) LOCKSTEP_REQUIRE_GPU=1 $(WITH_CUDA) $(GO) test -tags cuda $(TESTFLAGS) ./gpu -rapid.checks $(CHECKS)
 
 .PHONY: standin
 standin:
@@ -173,9 +177,9 @@ gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where noth
 # Native fuzz targets, and how many executions of each fuzz-ci runs. Where a rollout is one, a second has some 20.
 FUZZ_TARGETS := .:FuzzReadRoute:20000 ./internal/pandas:FuzzParseFloat:20000 ./internal/npz:FuzzRead:20000 ./internal/npz:FuzzReadArray:20000 \
 	./internal/onnx:FuzzParse:20000 ./internal/routecache:FuzzParse:20000 \
-	./fuzz:FuzzTokenizer:500 ./fuzz:FuzzStep:200 ./fuzz:FuzzDraws:200 ./fuzz:FuzzBatch:200 ./fuzz:FuzzAgreement:40 \
-	./fuzz:FuzzShortcuts:20 ./fuzz:FuzzTeacher:200 ./fuzz:FuzzLongRoutes:20 ./fuzz:FuzzCalls:5 ./fuzz:FuzzStepping:80 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \
-	./fuzz:FuzzClassic:200 ./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:1500 ./fuzz:FuzzReadTrace:10000
+	./fuzz:FuzzTokenizer:300 ./fuzz:FuzzStep:100 ./fuzz:FuzzDraws:100 ./fuzz:FuzzBatch:100 ./fuzz:FuzzAgreement:20 \
+	./fuzz:FuzzShortcuts:20 ./fuzz:FuzzTeacher:100 ./fuzz:FuzzLongRoutes:20 ./fuzz:FuzzCalls:5 ./fuzz:FuzzStepping:40 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \
+	./fuzz:FuzzClassic:100 ./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:1500 ./fuzz:FuzzReadTrace:10000
 FUZZTIME := 5m
 
 .PHONY: fuzz

@@ -3,6 +3,7 @@ package golden_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,30 @@ func TestSetsSkips(t *testing.T) {
 	}
 	if got, want := sets[0].Profile.String(), "ort1.23-avx2-expF-sinfma-csvexact"; got != want {
 		t.Errorf("profile %s, want %s", got, want)
+	}
+}
+
+// TestAll: the sets are those of a folder, of the folders in it, or the folder is one.
+func TestAll(t *testing.T) {
+	root := t.TempDir()
+	if sets, err := golden.All(root); err == nil || !strings.Contains(err.Error(), "no recordings") {
+		t.Errorf("%v, %v", sets, err)
+	}
+	for _, name := range []string{"a", "own/b", "own/c"} {
+		write(t, filepath.Join(root, name, "provenance.json"), `{"profile": "ort1.23-avx2-expF-sinfma-csvexact", "recordings": [{}]}`)
+	}
+	for dir, want := range map[string][]string{".": {"a", "b", "c"}, "own": {"b", "c"}, "own/c": {"c"}} {
+		sets, err := golden.All(filepath.Join(root, dir))
+		var got []string
+		for _, s := range sets {
+			got = append(got, filepath.Base(s.Dir))
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v; want %v", dir, got, err, want)
+		}
+	}
+	if sets, err := golden.All(filepath.Join(root, "none")); err == nil {
+		t.Errorf("no folder has the sets %v", sets)
 	}
 }
 
