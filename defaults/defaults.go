@@ -12,7 +12,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -111,8 +110,5 @@ func replace(path string, data []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	return fileio.Write(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return fileio.WriteFile(path, data)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,8 +66,5 @@ func writeNew(path string, data []byte) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return fileio.Write(path, func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return fileio.WriteFile(path, data)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -90,10 +89,7 @@ func (c *Case) Save(dir string, whole any) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	err = fileio.Write(path, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
+	err = fileio.WriteFile(path, append(text, '\n'))
 	if err == nil {
 		c.Path = path
 	}

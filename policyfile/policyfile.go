@@ -145,13 +145,11 @@ func Grid(path string) (policies []lockstep.Policy, err error) {
 
 // Write writes a policy to a file, which is whole or not there.
 func Write(path string, p lockstep.Native) error {
-	return fileio.Write(path, func(w io.Writer) error {
-		data, err := Marshal(p)
-		if err == nil {
-			_, err = w.Write(data)
-		}
+	data, err := Marshal(p)
+	if err != nil {
 		return err
-	})
+	}
+	return fileio.WriteFile(path, data)
 }
 
 // Marshal is what a policy's file holds.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -234,8 +233,5 @@ func (e *Evidence) Write(folder string) (string, error) {
 		return "", err
 	}
 	file := filepath.Join(folder, FileName(e.Device))
-	return file, fileio.Write(file, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
+	return file, fileio.WriteFile(file, append(text, '\n'))
 }

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,10 +105,7 @@ func keep(files map[string][]byte, sources, out string, check bool) error {
 			}
 			continue
 		}
-		err := fileio.Write(path, func(w io.Writer) error {
-			_, err := w.Write(data)
-			return err
-		})
+		err := fileio.WriteFile(path, data)
 		if err != nil {
 			return err
 		}
