@@ -49,6 +49,14 @@ type Batch struct {
 	Name string
 	File string // of its source, if it comes from a file
 
+	// SHA256 is of the source that New's controllers run, in hexadecimal; empty where
+	// that is not known.
+	SHA256 string
+
+	// Made is what else these controllers are made of, as far as it is known: each line begins
+	// with a name, and ends with a version or the hash of a content.
+	Made []string
+
 	// New makes the controller of some routes. It may be called from several
 	// goroutines at once.
 	New func(routes []*Route) (BatchController, error)

@@ -1,6 +1,11 @@
 package lockstep
 
-import "gonum.org/v1/gonum/mathext/prng"
+import (
+	"crypto/md5"
+	"fmt"
+
+	"gonum.org/v1/gonum/mathext/prng"
+)
 
 // Draws returns the first n uniform variates of NumPy's generator after
 // np.random.seed(seed): MT19937, and for each variate 53 bits of two of its
@@ -17,16 +22,44 @@ func Draws(seed uint32, n int) []float64 {
 	return draws
 }
 
-// Uniforms are the job's first n draws, the one way to them: those given, else the
-// route's. Those kept with the route serve unless they are too few or, by their first,
-// another seed's; then they are made anew.
-func (j *Job) Uniforms(n int) []float64 {
-	draws, seed := j.Route.Draws, j.Route.Seed
-	switch {
-	case j.Draws != nil:
-		return j.Draws
-	case len(draws) >= n && (n == 0 || draws[0] == Draws(seed, 1)[0]):
-		return draws[:n:n]
+// Seed is the seed of a route's random draws: the MD5 of its path as the Python
+// program was given it, read as a 128-bit big-endian number, modulo 10,000.
+func Seed(path string) uint32 {
+	var seed uint32
+	for _, b := range md5.Sum([]byte(path)) {
+		seed = (seed<<8 | uint32(b)) % 10_000
 	}
-	return Draws(seed, n)
+	return seed
+}
+
+// NoiseKind is a kind of noise.
+type NoiseKind uint8
+
+const (
+	// OwnNoise is the route's: what is found with it knows the draws, and every
+	// report says so.
+	OwnNoise NoiseKind = iota + 1
+	// SeededNoise is that of Draws(seed, ·), so that nothing is known of the route's.
+	SeededNoise
+	// ExpectedNoise is none: each prediction is its distribution's mean.
+	ExpectedNoise
+)
+
+var noiseNames = []string{OwnNoise: "own", SeededNoise: "seeded", ExpectedNoise: "expected"}
+
+func (k NoiseKind) String() string {
+	if k < OwnNoise || k > ExpectedNoise {
+		return fmt.Sprintf("noise %d", k)
+	}
+	return noiseNames[k]
+}
+
+// ParseNoise is the kind of a name: own, seeded or expected.
+func ParseNoise(name string) (NoiseKind, error) {
+	for k := OwnNoise; k <= ExpectedNoise; k++ {
+		if noiseNames[k] == name {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("noise %.30q: want own, seeded or expected", name)
 }

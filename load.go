@@ -3,12 +3,12 @@ package lockstep
 import (
 	"bufio"
 	"bytes"
-	"crypto/md5"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"lockstep/internal/fileio"
 	"lockstep/internal/libm"
 	"lockstep/internal/pandas"
 )
@@ -85,9 +86,7 @@ var columnNames = [...]string{"roll", "vEgo", "aEgo", "targetLateralAcceleration
 func (l Loader) Read(r io.Reader, path string) (*Route, error) {
 	var columns [len(columnNames)]pandas.Column
 	for i := range columns {
-		if l.Profile.CSV == CSVExact {
-			columns[i].Rounding = pandas.Correct
-		}
+		columns[i].Rounding = pandas.Rounding(l.Profile.CSV)
 	}
 	rows, err := newRecords(r, path).read(&columns)
 	if err != nil {
@@ -211,16 +210,6 @@ func (l Loader) seedPath(file string) string {
 	return strings.TrimSuffix(prefix, "/") + "/" + file
 }
 
-// Seed is the seed of a route's random draws: the MD5 of its path as the Python
-// program was given it, read as a 128-bit big-endian number, modulo 10,000.
-func Seed(path string) uint32 {
-	var seed uint32
-	for _, b := range md5.Sum([]byte(path)) {
-		seed = (seed<<8 | uint32(b)) % 10_000
-	}
-	return seed
-}
-
 // skipBOM drops a UTF-8 byte order mark at the start of the text.
 func skipBOM(r io.Reader) io.Reader {
 	b := bufio.NewReaderSize(r, 1<<16)
@@ -228,4 +217,55 @@ func skipBOM(r io.Reader) io.Reader {
 		b.Discard(3)
 	}
 	return b
+}
+
+// RouteFiles lists the CSV files of a folder in the order of their names, at
+// most limit of them unless limit is negative; a path to a file is itself.
+func RouteFiles(path string, limit int) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.EqualFold(filepath.Ext(e.Name()), ".csv") {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no .csv file in this folder", path)
+	}
+	if limit >= 0 && limit < len(files) {
+		files = files[:limit]
+	}
+	return files, nil
+}
+
+// Load reads the route in a file.
+func (l Loader) Load(path string) (*Route, error) {
+	text, err := ReadRouteFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return l.Read(bytes.NewReader(text), path)
+}
+
+// ReadRouteFile is the text of a route's file, for Read. Its error is a *RouteError.
+func ReadRouteFile(path string) ([]byte, error) {
+	text, err := fileio.ReadFile(path, fileio.Route)
+	var e *os.PathError
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	if err != nil {
+		return nil, &RouteError{File: path, Err: err}
+	}
+	return text, nil
 }

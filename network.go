@@ -136,9 +136,11 @@ var observationParts = []struct {
 	{"target plan", FuturePlanSteps}, {"roll plan", FuturePlanSteps}, {"v ego plan", FuturePlanSteps}, {"a ego plan", FuturePlanSteps},
 }
 
-// ObservationNames are the names of an observation's elements, such as "action
-// change" and "roll plan 7".
-var ObservationNames = func() (names [ObservationSize]string) {
+// ObservationName names an element of an observation, such as "action change" or
+// "roll plan 7".
+func ObservationName(i int) string { return observationNames[i] }
+
+var observationNames = func() (names [ObservationSize]string) {
 	i := 0
 	for _, p := range observationParts {
 		for k := range p.count {
@@ -155,7 +157,7 @@ var ObservationNames = func() (names [ObservationSize]string) {
 // ObservationElement is how an error names an element: observation[13] (action
 // change).
 func ObservationElement(i int) string {
-	return "observation[" + strconv.Itoa(i) + "] (" + ObservationNames[i] + ")"
+	return "observation[" + strconv.Itoa(i) + "] (" + ObservationName(i) + ")"
 }
 
 // Sampling asks a network for a sampled action in place of the mean. The draws of a

@@ -1,7 +1,6 @@
 package lockstep
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -37,65 +36,100 @@ const (
 	KindTable
 )
 
-// KindInfo describes a kind of policy. Command line, cases, recordings and devices
-// know of a kind what stands here.
+// KindInfo is a kind's row. Command line, files, cases, recordings, devices, searches and
+// the Python package know of a kind what stands here; what computes it is in the engines.
 type KindInfo struct {
 	Name   string
-	Gains  []string // names of its numbers, in order
-	Memory []string // names of what it remembers from step to step, all 0 at first
+	Gains  []Gain   // in order
+	Memory []string // names of the numbers that it remembers from step to step, all 0 at first
 
 	// File is the extension of the file that holds the parameters of a kind
 	// without gains; package policyfile reads it.
 	File string
 
-	gains []float64 // by default; nil if there is no default
-	make  func(gains []float64) Native
+	// Default is what the kind's name alone stands for, or nil.
+	Default Native
+
+	// New makes a policy of as many gains as there are; nil for a kind that has a File.
+	New func(gains []float64) Native
 }
 
-// Kinds are all kinds of native policies.
-var Kinds = []KindInfo{
-	KindZero: {Name: "zero", gains: []float64{}, make: func([]float64) Native { return Zero{} }},
+// Gain is a number of a policy, and where a search for it begins, how wide, and what
+// bounds it.
+type Gain struct {
+	Name                    string
+	Start, Width, Low, High float64
+}
+
+// free is a gain that nothing bounds.
+func free(name string, start, width float64) Gain {
+	return Gain{name, start, width, math.Inf(-1), math.Inf(1)}
+}
+
+// kinds are all kinds of native policies: a row for each constant.
+var kinds = [...]KindInfo{
+	KindZero: {Name: "zero", Default: Zero{}, New: func([]float64) Native { return Zero{} }},
 	KindPID: {
-		Name: "pid", Gains: []string{"P", "I", "D"}, Memory: []string{"integral", "error"},
-		gains: DefaultPID.Gains(),
-		make:  func(g []float64) Native { return PID{g[0], g[1], g[2]} },
+		Name:    "pid",
+		Gains:   []Gain{free("P", 0.195, 0.1), free("I", 0.1, 0.05), free("D", -0.053, 0.08)},
+		Memory:  []string{"integral", "error"},
+		Default: DefaultPID(),
+		New:     func(g []float64) Native { return PID{g[0], g[1], g[2]} },
 	},
 	KindPIDFF: {
-		Name:   "pidff",
-		Gains:  []string{"P", "I", "D", "ff0", "ff1", "ff2", "ff3", "ffv", "smooth", "leak"},
+		Name: "pidff",
+		Gains: []Gain{
+			free("P", 0.195, 0.1), free("I", 0.1, 0.05), free("D", -0.053, 0.08),
+			free("ff0", 0, 0.15), free("ff1", 0, 0.15), free("ff2", 0, 0.15), free("ff3", 0, 0.15),
+			free("ffv", 0, 0.2), {"smooth", 0.1, 0.2, 0, 0.95}, {"leak", 0.02, 0.03, 0, 0.5},
+		},
 		Memory: []string{"integral", "error", "command"},
-		make:   func(g []float64) Native { return PIDFF{g[0], g[1], g[2], [4]float64(g[3:7]), g[7], g[8], g[9]} },
+		New:    func(g []float64) Native { return PIDFF{g[0], g[1], g[2], [4]float64(g[3:7]), g[7], g[8], g[9]} },
 	},
 	KindNetwork: {Name: "network", File: ".onnx"},
 	KindTable:   {Name: "table", File: ".json"},
 }
 
+// Kinds are all kinds of native policies, in the order of their numbers.
+func Kinds() []KindInfo { return slices.Clone(kinds[:]) }
+
+// Info is the kind's row.
+func (k Kind) Info() KindInfo { return kinds[k] }
+
+// GainNames are the names of the kind's gains, in order.
+func (k KindInfo) GainNames() (names []string) {
+	for _, g := range k.Gains {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
 func (k Kind) String() string {
-	if k < 0 || int(k) >= len(Kinds) {
+	if k < 0 || int(k) >= len(kinds) {
 		return fmt.Sprintf("kind %d", int(k))
 	}
-	return Kinds[k].Name
+	return kinds[k].Name
 }
 
 // KindOf finds a kind by its name.
 func KindOf(name string) (Kind, bool) {
-	i := slices.IndexFunc(Kinds, func(k KindInfo) bool { return k.Name == name })
+	i := slices.IndexFunc(kinds[:], func(k KindInfo) bool { return k.Name == name })
 	return Kind(i), i >= 0
 }
 
 // New makes a policy of a kind with gains, which may be any numbers.
 func (k Kind) New(gains []float64) (Native, error) {
-	if k < 0 || int(k) >= len(Kinds) {
+	if k < 0 || int(k) >= len(kinds) {
 		return nil, fmt.Errorf("no kind of policy %d", int(k))
 	}
-	info := &Kinds[k]
-	if info.make == nil {
+	info := &kinds[k]
+	if info.New == nil {
 		return nil, fmt.Errorf("a policy of kind %s comes from a file (%s), not from gains", info.Name, info.File)
 	}
 	if len(gains) != len(info.Gains) {
-		return nil, fmt.Errorf("%s: %d gains, want %d%s", info.Name, len(gains), len(info.Gains), parenthesis(info.Gains))
+		return nil, fmt.Errorf("%s: %d gains, want %d%s", info.Name, len(gains), len(info.Gains), parenthesis(info.GainNames()))
 	}
-	return info.make(gains), nil
+	return info.New(gains), nil
 }
 
 func parenthesis(words []string) string {
@@ -118,11 +152,11 @@ func GainsOf(p Policy) []float64 {
 func ParsePolicy(name string) (Native, error) {
 	words := strings.Split(name, "_")
 	k, ok := KindOf(words[0])
-	if !ok || Kinds[k].make == nil {
+	if !ok || kinds[k].New == nil {
 		return nil, fmt.Errorf("policy %.60q is not known, want one of %s", name, strings.Join(gainKinds(), ", "))
 	}
-	if gains := Kinds[k].gains; len(words) == 1 && gains != nil {
-		return k.New(gains)
+	if p := kinds[k].Default; len(words) == 1 && p != nil {
+		return p, nil
 	}
 	gains, err := parseGains(k, words[1:])
 	if err != nil {
@@ -141,7 +175,7 @@ func (k Kind) ParseGains(text string) (Native, error) {
 }
 
 func parseGains(k Kind, words []string) ([]float64, error) {
-	names := Kinds[k].Gains
+	names := kinds[k].GainNames()
 	if len(words) != len(names) {
 		return nil, fmt.Errorf("want the %d gains of %s: %s", len(names), k, strings.Join(names, ","))
 	}
@@ -158,8 +192,8 @@ func parseGains(k Kind, words []string) ([]float64, error) {
 
 // gainKinds are the names of the kinds that gains make.
 func gainKinds() (names []string) {
-	for _, k := range Kinds {
-		if k.make != nil {
+	for _, k := range kinds {
+		if k.New != nil {
 			names = append(names, k.Name)
 		}
 	}
@@ -172,8 +206,8 @@ type Zero struct{}
 // PID is the challenge's PID controller with its three gains.
 type PID struct{ P, I, D float64 }
 
-// DefaultPID has the gains of the challenge's own PID controller.
-var DefaultPID = PID{P: 0.195, I: 0.100, D: -0.053}
+// DefaultPID is the challenge's own PID controller.
+func DefaultPID() PID { return PID{P: 0.195, I: 0.100, D: -0.053} }
 
 // PIDFF is a PID controller with feed-forward from the plan. With the target T, the
 // lataccel L after the previous step, and state and plan of this step it answers
@@ -195,7 +229,7 @@ type PIDFF struct {
 
 // PlanBands are the rows of the plan that FF[1] to FF[3] see: from, to. Where the
 // plan is shorter, a band is what is left of it; an empty one adds nothing.
-var PlanBands = [3][2]int{{0, 3}, {3, 8}, {8, 16}}
+func PlanBands() [3][2]int { return [3][2]int{{0, 3}, {3, 8}, {8, 16}} }
 
 // Table is a policy that holds its actions: for each route that it knows, by name,
 // one for each of TableSteps steps from ControlStartIdx on. Before them it answers 0,
@@ -280,7 +314,7 @@ func (n *Network) String() string {
 func (c Custom) String() string { return c.Name }
 
 func (c PID) String() string {
-	if c == DefaultPID {
+	if c == DefaultPID() {
 		return "pid"
 	}
 	return gainName(c)
@@ -295,24 +329,5 @@ func gainName(p Native) string {
 	return strings.Join(words, "_")
 }
 
-// checkPolicy refuses a job whose policy cannot run as the job says.
-func (j *Job) checkPolicy() error {
-	switch p := j.Policy.(type) {
-	case nil, Zero, PID, PIDFF, Custom, *Batch:
-	case *Table:
-		if p == nil || len(p.Actions[j.Route.Name]) != TableSteps {
-			return fmt.Errorf("the table %v has no actions for route %.60q", j.Policy, j.Route.Name)
-		}
-	case *Network:
-		if p == nil || len(p.Layers) == 0 {
-			return errors.New("a network that NewNetwork did not make")
-		}
-		return nil
-	default:
-		return fmt.Errorf("no controller of type %T", p)
-	}
-	if j.Sampling != nil {
-		return fmt.Errorf("policy %v has no distribution to sample from: sampling goes with a network", j.Policy)
-	}
-	return nil
-}
+// shortest formats x with the fewest digits that read back as x.
+func shortest(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

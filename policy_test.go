@@ -11,7 +11,7 @@ import (
 
 // TestKinds: the table of kinds and the types of policies say the same.
 func TestKinds(t *testing.T) {
-	for i, info := range lockstep.Kinds {
+	for i, info := range lockstep.Kinds() {
 		kind := lockstep.Kind(i)
 		if got, ok := lockstep.KindOf(info.Name); !ok || got != kind || kind.String() != info.Name {
 			t.Errorf("kind %d is named %s, which is kind %d", i, info.Name, got)
@@ -34,7 +34,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%v reads back as %v, %v", p, read, err)
 		}
 	}
-	if p, err := lockstep.ParsePolicy("pid"); err != nil || p != lockstep.DefaultPID {
+	if p, err := lockstep.ParsePolicy("pid"); err != nil || p != lockstep.DefaultPID() {
 		t.Errorf("pid is %v, %v", p, err)
 	}
 }
@@ -82,7 +82,7 @@ func TestCheckPolicy(t *testing.T) {
 	for want, job := range map[string]lockstep.Job{
 		`the table ` + table.Name + ` has no actions for route "a"`:                   {Policy: table},
 		"a network that NewNetwork did not make":                                      {Policy: (*lockstep.Network)(nil)},
-		"policy pid has no distribution to sample from: sampling goes with a network": {Policy: lockstep.DefaultPID, Sampling: &lockstep.Sampling{}},
+		"policy pid has no distribution to sample from: sampling goes with a network": {Policy: lockstep.DefaultPID(), Sampling: &lockstep.Sampling{}},
 		"no controller of type lockstep_test.stranger":                                {Policy: stranger{}},
 	} {
 		job.Route = route
@@ -90,7 +90,7 @@ func TestCheckPolicy(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	for _, p := range []lockstep.Policy{nil, lockstep.Zero{}, lockstep.DefaultPID, lockstep.PIDFF{}, lockstep.Custom{}, &lockstep.Batch{}} {
+	for _, p := range []lockstep.Policy{nil, lockstep.Zero{}, lockstep.DefaultPID(), lockstep.PIDFF{}, lockstep.Custom{}, &lockstep.Batch{}} {
 		if err := (&lockstep.Job{Route: route, Policy: p}).Check(0); err != nil {
 			t.Errorf("%v: %v", p, err)
 		}
@@ -99,13 +99,13 @@ func TestCheckPolicy(t *testing.T) {
 
 type stranger struct{ lockstep.Policy }
 
-func TestObservationNames(t *testing.T) {
+func TestObservationName(t *testing.T) {
 	for i, want := range map[int]string{
 		0: "target", 2: "error", 9: "last action", 13: "action change", 15: "grip left", 16: "action history 0", 35: "action history 19",
 		36: "lataccel history 0", 56: "target plan 0", 105: "target plan 49", 106: "roll plan 0", 156: "v ego plan 0", 206: "a ego plan 0", 255: "a ego plan 49",
 	} {
-		if lockstep.ObservationNames[i] != want {
-			t.Errorf("element %d is %s, want %s", i, lockstep.ObservationNames[i], want)
+		if lockstep.ObservationName(i) != want {
+			t.Errorf("element %d is %s, want %s", i, lockstep.ObservationName(i), want)
 		}
 	}
 	if got := lockstep.ObservationElement(13); got != "observation[13] (action change)" {

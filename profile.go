@@ -2,7 +2,10 @@ package lockstep
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"lockstep/internal/pandas"
 )
 
 // Profile names the arithmetic of one Python installation: the few choices in
@@ -62,66 +65,92 @@ const (
 type CSV uint8
 
 const (
-	CSV2     CSV = iota // pandas up to 2.x: two roundings for every digit
-	CSVExact            // correctly rounded
+	CSV2     = CSV(pandas.TwicePerDigit) // pandas up to 2.x: two roundings for every digit
+	CSVExact = CSV(pandas.Correct)       // correctly rounded
 )
 
-// The words of the text form, indexed by the constants above.
-var (
-	layerNormWords = []string{"ort1.30", "ort1.27", "ort1.23"}
-	softmaxWords   = []string{"avx512", "avx2"}
-	expWords       = []string{"expU", "expF"}
-	sinWords       = []string{"sinfma"}
-	csvWords       = []string{"csv2", "csvexact"}
-)
+// A Form is one way in which Python's packages compute a part of the arithmetic.
+type Form struct {
+	Word string // in a profile's name
+	What string // the versions and machines that have it
+}
+
+// forms are the rows that profiles are made of: for each word of a name, in order, what
+// it can be, by the constants above.
+var forms = [...][]Form{
+	{
+		LayerNorm130: {"ort1.30", "ONNX Runtime from 1.30 on, x86-64 with AVX2"},
+		LayerNorm127: {"ort1.27", "ONNX Runtime 1.27 to 1.29"},
+		LayerNorm123: {"ort1.23", "ONNX Runtime up to 1.26"},
+	},
+	{
+		SoftmaxAVX512: {"avx512", "x86-64 with AVX-512"},
+		SoftmaxAVX2:   {"avx2", "x86-64 with AVX2"},
+	},
+	{
+		ExpU: {"expU", "NumPy from PyPI, x86-64 with AVX2"},
+		ExpF: {"expF", "NumPy built by a compiler that contracts, x86-64 with AVX2"},
+	},
+	{
+		SinFMA: {"sinfma", "glibc's, on a CPU with FMA"},
+	},
+	{
+		CSV2:     {"csv2", "pandas up to 3.0, x86-64"},
+		CSVExact: {"csvexact", "pandas from 3.1 on"},
+	},
+}
+
+// parts are a profile's, in the order of forms.
+func (p *Profile) parts() [len(forms)]*uint8 {
+	return [...]*uint8{(*uint8)(&p.LayerNorm), (*uint8)(&p.Softmax), (*uint8)(&p.Exp), (*uint8)(&p.Sin), (*uint8)(&p.CSV)}
+}
+
+// Forms are what part k of a profile can be: the words that can stand at place k of its
+// name, from 0 on.
+func Forms(k int) []Form { return slices.Clone(forms[k]) }
 
 // String returns the profile's name.
 func (p Profile) String() string {
-	return strings.Join([]string{
-		layerNormWords[p.LayerNorm], softmaxWords[p.Softmax], expWords[p.Exp], sinWords[p.Sin], csvWords[p.CSV],
-	}, "-")
+	var words []string
+	for k, part := range p.parts() {
+		words = append(words, forms[k][*part].Word)
+	}
+	return strings.Join(words, "-")
 }
 
 // ParseProfile reads a profile's name.
 func ParseProfile(name string) (Profile, error) {
 	words := strings.Split(name, "-")
-	if len(words) != 5 {
+	if len(words) != len(forms) {
 		return Profile{}, fmt.Errorf("profile %.60q: want five words such as %s", name, Profile{})
 	}
 	var p Profile
-	var err error
-	pick := func(word string, words []string) uint8 {
-		for i, w := range words {
-			if w == word {
-				return uint8(i)
+	for k, part := range p.parts() {
+		i := slices.IndexFunc(forms[k], func(f Form) bool { return f.Word == words[k] })
+		if i < 0 {
+			var known []string
+			for _, f := range forms[k] {
+				known = append(known, f.Word)
 			}
+			return Profile{}, fmt.Errorf("profile %.60q: %.60q is not known, want one of %s", name, words[k], strings.Join(known, ", "))
 		}
-		if err == nil {
-			err = fmt.Errorf("profile %.60q: %.60q is not known, want one of %s", name, word, strings.Join(words, ", "))
-		}
-		return 0
+		*part = uint8(i)
 	}
-	p.LayerNorm = LayerNorm(pick(words[0], layerNormWords))
-	p.Softmax = Softmax(pick(words[1], softmaxWords))
-	p.Exp = Exp(pick(words[2], expWords))
-	p.Sin = Sin(pick(words[3], sinWords))
-	p.CSV = CSV(pick(words[4], csvWords))
-	return p, err
+	return p, nil
 }
 
 // Profiles lists every profile there is.
 func Profiles() []Profile {
-	var all []Profile
-	for ln := range layerNormWords {
-		for sm := range softmaxWords {
-			for ex := range expWords {
-				for si := range sinWords {
-					for cs := range csvWords {
-						all = append(all, Profile{LayerNorm(ln), Softmax(sm), Exp(ex), Sin(si), CSV(cs)})
-					}
-				}
+	all := []Profile{{}}
+	for k := range forms {
+		var longer []Profile
+		for _, p := range all {
+			for i := range forms[k] {
+				*p.parts()[k] = uint8(i)
+				longer = append(longer, p)
 			}
 		}
+		all = longer
 	}
 	return all
 }

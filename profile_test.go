@@ -47,7 +47,7 @@ func TestParseProfileErrors(t *testing.T) {
 func TestPolicyNames(t *testing.T) {
 	for want, p := range map[string]lockstep.Policy{
 		"zero":               lockstep.Zero{},
-		"pid":                lockstep.DefaultPID,
+		"pid":                lockstep.DefaultPID(),
 		"pid_0.3_0.05_-0.1":  lockstep.PID{P: 0.3, I: 0.05, D: -0.1},
 		"mine":               lockstep.Custom{Name: "mine"},
 		"pid_1e-07_-0_1e+20": lockstep.PID{P: 1e-7, I: minusZero(), D: 1e20},

@@ -13,8 +13,11 @@ import (
 
 	"lockstep"
 	"lockstep/golden/goldentest"
+	"lockstep/internal/fuzzing"
 	"lockstep/parity/schema"
 )
+
+func TestMain(m *testing.M) { os.Exit(fuzzing.Main(m)) }
 
 const header = "t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n"
 
@@ -219,6 +222,7 @@ func FuzzReadRoute(f *testing.F) {
 	f.Add(shuffle(csvRows(103, nil)))
 	f.Add(header + "1,2,3")
 	f.Fuzz(func(t *testing.T, text string) {
+		defer fuzzing.Ended()
 		r, err := read(text)
 		if err != nil {
 			var e *lockstep.RouteError

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 )
 
 // A Simulator rolls routes out. Implementations differ in how they compute and
@@ -90,6 +89,42 @@ func (j *Job) Check(shortcuts Shortcuts) error {
 		return fmt.Errorf("%d draws are given, want %d", len(j.Draws), n)
 	}
 	return j.checkPolicy()
+}
+
+// checkPolicy refuses a job whose policy cannot run as the job says.
+func (j *Job) checkPolicy() error {
+	switch p := j.Policy.(type) {
+	case *Table:
+		if p == nil || len(p.Actions[j.Route.Name]) != TableSteps {
+			return fmt.Errorf("the table %v has no actions for route %.60q", j.Policy, j.Route.Name)
+		}
+	case *Network:
+		if p == nil || len(p.Layers) == 0 {
+			return errors.New("a network that NewNetwork did not make")
+		}
+		return nil
+	case nil, Native, Custom, *Batch:
+	default:
+		return fmt.Errorf("no controller of type %T", p)
+	}
+	if j.Sampling != nil {
+		return fmt.Errorf("policy %v has no distribution to sample from: sampling goes with a network", j.Policy)
+	}
+	return nil
+}
+
+// Uniforms are the job's first n draws, the one way to them: those given, else the
+// route's. Those kept with the route serve unless they are too few or, by their first,
+// another seed's; then they are made anew.
+func (j *Job) Uniforms(n int) []float64 {
+	draws, seed := j.Route.Draws, j.Route.Seed
+	switch {
+	case j.Draws != nil:
+		return j.Draws
+	case len(draws) >= n && (n == 0 || draws[0] == Draws(seed, 1)[0]):
+		return draws[:n:n]
+	}
+	return Draws(seed, n)
 }
 
 // Failed is the error of a job that failed at a step, 0 if before the first.
@@ -180,6 +215,3 @@ type Costs struct {
 	Jerk     float64 `json:"jerk_cost"`     // 100 · mean squared lateral jerk
 	Total    float64 `json:"total_cost"`    // 50 · Lataccel + Jerk
 }
-
-// shortest formats x with the fewest digits that read back as x.
-func shortest(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

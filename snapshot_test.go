@@ -24,7 +24,7 @@ func jobs() []lockstep.Job {
 	route := func(name string) *lockstep.Route {
 		return &lockstep.Route{Name: name, TargetLataccel: make([]float64, 110)}
 	}
-	return []lockstep.Job{{Route: route("a"), Policy: lockstep.DefaultPID}, {Route: route("b"), Policy: lockstep.Zero{}}}
+	return []lockstep.Job{{Route: route("a"), Policy: lockstep.DefaultPID()}, {Route: route("b"), Policy: lockstep.Zero{}}}
 }
 
 // TestSnapshotBytes: a snapshot keeps its bits through its bytes, and no changed or

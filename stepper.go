@@ -1,6 +1,10 @@
 package lockstep
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // A StepSimulator also runs rollouts one step at a time, for controllers that
 // live outside: a training loop, a planner, another language. Results equal
@@ -29,6 +33,10 @@ type Stepper interface {
 	// failed, the last one if it ended.
 	Lataccel(rollout int) float64
 
+	// Cost is what the last step of a rollout cost, the part of the total cost that Roll adds
+	// up; 0 where the step does not count, NaN if the rollout failed.
+	Cost(rollout int) float64
+
 	// Err is why a rollout failed, with route and step, or nil.
 	Err(rollout int) error
 
@@ -46,7 +54,26 @@ type Stepper interface {
 	Snapshot(ctx context.Context) (*Snapshot, error)
 	Restore(ctx context.Context, s *Snapshot) error
 
-	// Close frees what the rollouts hold.
+	// Fork begins candidates in step: the k-th continues rollout index[k] of a snapshot of
+	// this Stepper's jobs, under the noise. They share nothing, are steered by commands, and
+	// have no observers. An index may come repeatedly.
+	Fork(ctx context.Context, s *Snapshot, index []int, noise Noise) (Stepper, error)
+
+	// Roll computes as many steps as there are commands for all rollouts:
+	// commands[h·M+k] is that of rollout k of M at the h-th of them. It adds to
+	// costs[k] what the steps cost, the partial cost: in the order of steps, for
+	// each from ControlStartIdx to CostEndIdx-1,
+	//
+	//	(5000/n)·((T-L)·(T-L)) + (100/(n-1))·(j·j),  j = (L - L before)/0.1,
+	//
+	// where n is the number of the route's steps that cost, and the first of them
+	// has no j. Over all steps that is the total cost but for rounding. If
+	// lataccels is not nil, it receives the trajectories, in the form of commands.
+	// A rollout that fails has the cost NaN.
+	Roll(ctx context.Context, commands, costs, lataccels []float64) error
+
+	// Close frees what the rollouts hold. From then on Step, Results, Snapshot, Restore,
+	// Fork and Roll give an error; to close it again does nothing.
 	Close() error
 }
 
@@ -57,11 +84,10 @@ type DeviceStepper interface {
 	Stepper
 
 	// StepOnDevice computes one step as Step does, with commands and lataccels, float64,
-	// in the device's memory; which may be the same; lataccels of 0 is DeviceLataccels. It returns when the
-	// device has been told, before the step is done: the memory must stay as it is
-	// until then. A command that is NaN fails its rollout when it counts, from step
-	// ControlStartIdx on. All rollouts must be such that the device steers or commands
-	// do, and none has an observer.
+	// in the device's memory; which may be the same; lataccels of 0 is DeviceLataccels. It returns
+	// when the device has been told, before the step is done: the memory must stay as it is until
+	// then. A command that is NaN fails its rollout when it counts, from step ControlStartIdx on.
+	// All rollouts must be such that the device steers or commands do, and none has an observer.
 	StepOnDevice(commands, lataccels uintptr) error
 
 	// DeviceLataccels is the address of an array of the rollouts' own.
@@ -88,21 +114,57 @@ type DeviceOrder interface {
 	Precede(stream uintptr) error
 }
 
-// A Snapshot is the state of rollouts between two steps. It is data: a simulator's
-// state is its histories, and draws are a function of seed and step.
-type Snapshot struct {
-	Profile  Profile
-	Model    string // SHA-256 of the network's file, in hexadecimal
-	Step     int    // the next one
-	Rollouts []RolloutState
+// Noise says which draws candidates see. The zero Noise is none: it must be said.
+type Noise struct {
+	Kind  NoiseKind
+	Seeds []uint32 // of SeededNoise: one for each candidate
 }
 
-// RolloutState is the state of one rollout: its histories up to Snapshot.Step, or
-// to its end or failure.
-type RolloutState struct {
-	Route    string
-	Lataccel []float64 // m/s²
-	Action   []float64 // steer command after clipping
-	Policy   []float64 // what the policy remembers, in the order of its kind; nil without
-	Err      string    // why it failed, or empty
+// check refuses noise that is not said, or not for so many candidates.
+func (n Noise) check(candidates int) error {
+	switch {
+	case n.Kind < OwnNoise || n.Kind > ExpectedNoise:
+		return errors.New("no noise is chosen: want own, seeded or expected")
+	case n.Kind == SeededNoise && len(n.Seeds) != candidates:
+		return fmt.Errorf("%d seeds for %d candidates", len(n.Seeds), candidates)
+	case n.Kind != SeededNoise && n.Seeds != nil:
+		return fmt.Errorf("seeds go with seeded noise, not with %s", n.Kind)
+	}
+	return nil
+}
+
+// Apply gives a job the noise of the k-th candidate, in place of its own.
+func (n Noise) Apply(job *Job, k int) {
+	switch n.Kind {
+	case SeededNoise:
+		job.Draws = Draws(n.Seeds[k], job.Route.Len()-ContextLength)
+	case ExpectedNoise:
+		job.Expected = true
+	}
+}
+
+// Candidates are the jobs of a fork, to which the noise is yet to be applied, and the
+// snapshot from which they start: a copy of the parts of s that index names.
+func Candidates(jobs []Job, s *Snapshot, index []int, noise Noise) ([]Job, *Snapshot, error) {
+	if err := noise.check(len(index)); err != nil {
+		return nil, nil, err
+	}
+	if len(index) == 0 {
+		return nil, nil, errors.New("no candidates")
+	}
+	if len(s.Rollouts) != len(jobs) {
+		return nil, nil, fmt.Errorf("a snapshot of %d rollouts for %d jobs", len(s.Rollouts), len(jobs))
+	}
+	candidates := make([]Job, len(index))
+	part := *s
+	part.Rollouts = make([]RolloutState, len(index))
+	for k, i := range index {
+		if i < 0 || i >= len(jobs) {
+			return nil, nil, fmt.Errorf("candidate %d: no rollout %d, want 0 to %d", k, i, len(jobs)-1)
+		}
+		candidates[k] = Job{Route: jobs[i].Route, Draws: jobs[i].Draws, Expected: jobs[i].Expected}
+		part.Rollouts[k] = s.Rollouts[i]
+		part.Rollouts[k].Policy = nil
+	}
+	return candidates, &part, nil
 }

@@ -61,7 +61,7 @@ func BenchmarkNetwork(b *testing.B) {
 				least, shares := math.Inf(1), make([]float64, 50)
 				for i := range shares {
 					before, start := peak(), time.Now()
-					n.run(size[0])
+					n.Run(size[0])
 					each := time.Since(start).Seconds() / float64(size[0])
 					least = min(least, each)
 					shares[i] = 100 * usefulFMA / each / ((before + peak()) / 2)
@@ -141,8 +141,8 @@ func BenchmarkParts(b *testing.B) {
 			best := map[string]time.Duration{}
 			for range 200 {
 				clear(watch.spent)
-				watch.take("all", func() { plain.run(chunk) })
-				n.run(chunk)
+				watch.take("all", func() { plain.Run(chunk) })
+				n.Run(chunk)
 				for part, took := range watch.spent {
 					if before, known := best[part]; !known || took < before {
 						best[part] = took
@@ -188,7 +188,7 @@ func BenchmarkActor(b *testing.B) {
 	for b.Loop() {
 		ratios = ratios[:0]
 		for range 20 {
-			pid := took(lockstep.DefaultPID)
+			pid := took(lockstep.DefaultPID())
 			ratios = append(ratios, took(actor)/pid)
 		}
 	}

@@ -1,11 +1,10 @@
 package batched
 
 import (
-	"errors"
 	"fmt"
 
 	"lockstep"
-	"lockstep/internal/guard"
+	"lockstep/internal/hostcontrol"
 	"lockstep/internal/policies"
 )
 
@@ -37,7 +36,8 @@ func newController(job *lockstep.Job) (c controller, err error) {
 	case *lockstep.Table:
 		return table{p.Actions[job.Route.Name]}, nil
 	case lockstep.Custom:
-		return c, guard.Do(func() { c = &custom{p.New()} })
+		host, err := hostcontrol.New(p, job.Route)
+		return hosted{host}, err
 	case *lockstep.Batch:
 		return nil, nil
 	}
@@ -68,82 +68,60 @@ func (c *pid) update(r *rollout) float64 {
 func (c *pid) memory() []float64    { return []float64{c.integral, c.before} }
 func (c *pid) remember(m []float64) { c.integral, c.before = m[0], m[1] }
 
-// custom is a controller of the user's own.
-type custom struct{ lockstep.Controller }
+// hosted is a controller of the user's own.
+type hosted struct{ *hostcontrol.Group }
 
-func (c *custom) update(r *rollout) float64 {
-	route := r.job.Route
-	return c.Update(r.target[r.step], r.current, route.State(r.step), route.FuturePlan(r.step))
+func (c hosted) update(r *rollout) float64 {
+	seat := &c.Seats[0]
+	*seat = hostcontrol.Seat{Running: true, Lataccel: r.current}
+	c.Ask(r.step)
+	r.err = seat.Err
+	return seat.Command
 }
 
 // gang is rollouts that move together: one with a controller of its own, or those that
 // one batch controller steers, which are all at the same step.
 type gang struct {
 	rollouts []*rollout
-	policy   *lockstep.Batch // nil for one rollout
-	batch    lockstep.BatchController
-	step     *lockstep.BatchStep
+	policy   *lockstep.Batch    // nil for one rollout
+	host     *hostcontrol.Group // of the policy, from the first step on
 }
 
 // ask lets a gang's batch controller answer the next step, and makes the controller for
 // the first one. Errors are noted in the rollouts.
 func (g *gang) ask() {
-	var err error
-	if ended := guard.Do(func() {
-		if g.batch == nil {
-			err = g.start()
+	if g.host == nil {
+		routes := make([]*lockstep.Route, len(g.rollouts))
+		for k, r := range g.rollouts {
+			routes[k] = r.job.Route
 		}
-		if err == nil {
-			g.present()
-			err = g.batch.Update(g.step)
+		host, err := hostcontrol.New(g.policy, routes...)
+		if err != nil {
+			for _, r := range g.rollouts {
+				r.err = err
+			}
+			return
 		}
-	}); ended != nil {
-		err = ended
+		g.host = host
 	}
+	step := 0
 	for k, r := range g.rollouts {
-		switch {
-		case !r.running():
-		case err != nil:
-			r.err = err
-		case g.step.Err[k] != nil:
-			r.err = g.step.Err[k]
-		default:
-			r.command = g.step.Steer[k]
+		g.host.Seats[k] = hostcontrol.Seat{Running: r.running(), Lataccel: r.current}
+		if r.running() {
+			step = r.step
+		}
+	}
+	g.host.Ask(step)
+	for k, r := range g.rollouts {
+		if seat := &g.host.Seats[k]; seat.Running {
+			r.command, r.err = seat.Command, seat.Err
 		}
 	}
 }
 
-func (g *gang) start() (err error) {
-	routes := make([]*lockstep.Route, len(g.rollouts))
-	for k, r := range g.rollouts {
-		routes[k] = r.job.Route
-	}
-	g.step = lockstep.NewBatchStep(len(routes))
-	if g.batch, err = g.policy.New(routes); err == nil && g.batch == nil {
-		err = errors.New("the policy made no controller")
-	}
-	return err
-}
-
-// present writes what the controller sees of the step.
-func (g *gang) present() {
-	s := g.step
-	clear(s.Err)
-	for k, r := range g.rollouts {
-		if s.Running[k] = r.running(); !s.Running[k] {
-			continue
-		}
-		s.Step = r.step
-		s.TargetLataccel[k], s.CurrentLataccel[k] = r.target[r.step], r.current
-		s.State[k], s.Plan[k] = r.job.Route.State(r.step), r.job.Route.FuturePlan(r.step)
-	}
-}
-
-// close ends the use of the batch controller. Results are out by then, so that an error
-// can no longer be anybody's.
+// close ends the use of the batch controller.
 func (g *gang) close() {
-	if b := g.batch; b != nil {
-		g.batch = nil
-		guard.Do(func() { b.Close() })
+	if g.host != nil {
+		g.host.Close()
 	}
 }

@@ -102,11 +102,10 @@ func (w *weights) inOrder() {
 // layer's queries on, only the last position counts: one row for each sequence.
 type network struct {
 	*weights
-	kernels   *f32.Kernels
-	layerNorm func(y, x, weight, bias []float32)
-	softmax   func(s []float32, rows, stride, first int)
-	capacity  int // sequences
-	group     int // sequences that a layer computes together
+	kernels    *f32.Kernels
+	arithmetic f32.Arithmetic
+	capacity   int // sequences
+	group      int // sequences that a layer computes together
 
 	states []float32 // (capacity, 20, 4), the input
 	tokens []int32   // (capacity, 20), the input
@@ -128,17 +127,8 @@ type network struct {
 // newNetwork makes the buffers. The group is a divisor of the capacity or fits in it.
 func newNetwork(w *weights, kernels *f32.Kernels, profile lockstep.Profile, capacity, group int) *network {
 	n := &network{
-		weights: w, kernels: kernels, layerNorm: kernels.LayerNorm, softmax: kernels.Softmax512,
+		weights: w, kernels: kernels, arithmetic: kernels.For(profile),
 		capacity: capacity, group: min(group, capacity),
-	}
-	switch profile.LayerNorm {
-	case lockstep.LayerNorm127:
-		n.layerNorm = f32.LayerNorm127
-	case lockstep.LayerNorm123:
-		n.layerNorm = f32.LayerNorm123
-	}
-	if profile.Softmax == lockstep.SoftmaxAVX2 {
-		n.softmax = kernels.Softmax256
 	}
 	rows := positions * n.group
 	for _, b := range []struct {
@@ -163,8 +153,13 @@ func newNetwork(w *weights, kernels *f32.Kernels, profile lockstep.Profile, capa
 	return n
 }
 
-// run computes the logits of the first count sequences.
-func (n *network) run(count int) {
+func (n *network) Tokens() []int32   { return n.tokens }
+func (n *network) States() []float32 { return n.states }
+func (n *network) Logits() []float32 { return n.logits }
+func (n *network) Close() error      { return nil }
+
+// Run computes the logits of the first count sequences.
+func (n *network) Run(count int) error {
 	n.embed(count)
 	for i := range n.blocks {
 		b := &n.blocks[i]
@@ -176,8 +171,9 @@ func (n *network) run(count int) {
 			n.block(b, s, min(n.group, count-s))
 		}
 	}
-	n.layerNorm(n.n[:count*width], n.y[:count*width], n.FinalNorm.Weight, n.FinalNorm.Bias)
+	n.arithmetic.LayerNorm(n.n[:count*width], n.y[:count*width], n.FinalNorm.Weight, n.FinalNorm.Bias)
 	n.product(count, n.n, width, n.head, vocabulary, n.logits, vocabulary, 1, false)
+	return nil
 }
 
 // product computes c = alpha·(a·b), or c += alpha·(a·b), for b of so many columns.
@@ -203,7 +199,7 @@ func (n *network) embed(count int) {
 func (n *network) block(b *block, first, count int) {
 	rows := count * positions
 	x := n.x[first*positions*width:][:rows*width]
-	n.layerNorm(n.n[:rows*width], x, b.attentionNorm.Weight, b.attentionNorm.Bias)
+	n.arithmetic.LayerNorm(n.n[:rows*width], x, b.attentionNorm.Weight, b.attentionNorm.Bias)
 	n.product(rows, n.n, width, b.all, qkvStride, n.qkv, qkvStride, 1, false)
 	for s := range count {
 		qkv := n.qkv[s*positions*qkvStride:][:positions*qkvStride]
@@ -212,7 +208,7 @@ func (n *network) block(b *block, first, count int) {
 		}
 	}
 	n.product(rows, n.a, width, b.projection, width, x, width, 1, true)
-	n.layerNorm(n.n[:rows*width], x, b.mlpNorm.Weight, b.mlpNorm.Bias)
+	n.arithmetic.LayerNorm(n.n[:rows*width], x, b.mlpNorm.Weight, b.mlpNorm.Bias)
 	n.perceptron(b, rows)
 	n.kernels.Add(x, n.a[:rows*width])
 }
@@ -229,7 +225,7 @@ func (n *network) attend(queries []float32, queryStride int, keys, out []float32
 	rows, split := positions-first, max(0, seeing/10*10-first)
 	n.kernels.MatMul(split, 1, headSize, queries, queryStride, keysT, scores, scoreStride, scoreScale, false)
 	n.kernels.MatMul(rows-split, 2, headSize, queries[split*queryStride:], queryStride, keysT, scores[split*scoreStride:], scoreStride, scoreScale, false)
-	n.softmax(scores, rows, scoreStride, first)
+	n.arithmetic.Softmax(scores, rows, scoreStride, first)
 	n.kernels.MatMul(rows, headSize/f32.PanelWidth, positions, scores, scoreStride,
 		f32.Panels{Data: keys[width:], Stride: qkvStride, Panel: f32.PanelWidth}, out, width, 1, false)
 }
@@ -251,12 +247,12 @@ func (n *network) lastBlock(b *block, count int) {
 	for s := range count {
 		copy(y[s*width:][:width], n.x[(s*positions+last)*width:])
 	}
-	n.layerNorm(normalised, y, b.attentionNorm.Weight, b.attentionNorm.Bias)
+	n.arithmetic.LayerNorm(normalised, y, b.attentionNorm.Weight, b.attentionNorm.Bias)
 	n.product(count, normalised, width, b.queries, width, n.q, width, 1, false)
 	for first := 0; first < count; first += n.group {
 		group := min(n.group, count-first)
 		rows := group * positions
-		n.layerNorm(n.n[:rows*width], n.x[first*positions*width:][:rows*width], b.attentionNorm.Weight, b.attentionNorm.Bias)
+		n.arithmetic.LayerNorm(n.n[:rows*width], n.x[first*positions*width:][:rows*width], b.attentionNorm.Weight, b.attentionNorm.Bias)
 		n.product(rows, n.n, width, b.keysAndValues, 2*width, n.qkv[width:], qkvStride, 1, false)
 		for s := range group {
 			qkv := n.qkv[s*positions*qkvStride:][:positions*qkvStride]
@@ -267,7 +263,7 @@ func (n *network) lastBlock(b *block, count int) {
 		}
 	}
 	n.product(count, n.lastA, width, b.projection, width, y, width, 1, true)
-	n.layerNorm(normalised, y, b.mlpNorm.Weight, b.mlpNorm.Bias)
+	n.arithmetic.LayerNorm(normalised, y, b.mlpNorm.Weight, b.mlpNorm.Bias)
 	n.perceptron(b, count)
 	n.kernels.Add(y, n.a[:count*width])
 }

@@ -64,9 +64,9 @@ func pairwise[T float32 | float64](a []T) T {
 
 // probabilities turns a row of logits into NumPy's softmax at the task's temperature.
 func (w *worker) probabilities(probs, logits []float32) {
-	k := w.network.kernels
+	k := w.kernels
 	k.Divide(probs, logits, lockstep.Temperature)
-	k.ExpNumPy(probs, probs, -k.Max(probs), w.fusedExp)
+	w.exp(probs, probs, -k.Max(probs))
 	k.Divide(probs, probs, pairwise(probs))
 }
 

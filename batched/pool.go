@@ -12,10 +12,12 @@ import (
 // network. It takes a job whenever it holds less. One that holds more gives some away
 // as soon as another holds less and finds nothing, and whoever holds two gives one to
 // a worker that has none. This happens between steps, and a rollout that
-// changes hands loses nothing.
+// changes hands loses nothing. Until the first result is there, a worker holds a few
+// rollouts only, however many it could: whoever reads the results is not kept waiting for all
+// that it computes together.
 //
 // While a batch controller answers, in a goroutine of its own, its rollouts are with no
-// worker; others compute.
+// worker; others compute. No more than two gangs a worker have one at a time.
 type pool struct {
 	workers, capacity int
 	begin             func(unit) *gang // nil if none of its jobs can begin
@@ -24,14 +26,20 @@ type pool struct {
 
 	mutex      sync.Mutex
 	changed    sync.Cond
-	units      []unit  // that nobody began
+	alone      []unit  // that nobody began, each of a job
+	together   []unit  // that nobody began, with batch controllers
 	ready      []*gang // that no worker holds
-	unfinished int     // jobs without a result
-	waiting    int     // workers that hold nothing
-	wanting    bool    // a worker holds less than its share
+	asking     int     // gangs with batch controllers
+	jobs       int
+	unfinished int  // jobs without a result
+	waiting    int  // workers that hold nothing
+	wanting    bool // a worker holds less than its share
 
 	away sync.WaitGroup // goroutines with batch controllers
 }
+
+// atFirst is how many rollouts a worker holds until there is a result.
+const atFirst = 4
 
 // unit is the jobs of a gang, by their index.
 type unit struct {
@@ -40,9 +48,10 @@ type unit struct {
 }
 
 // newPool makes a pool of jobs. Those with the same batch policy are put together, in
-// so many units that while some of their controllers answer there is work with others.
+// so many units that while some of their controllers answer there is work with others. The
+// first ones are small.
 func newPool(jobs []lockstep.Job, workers, capacity int) *pool {
-	p := &pool{workers: workers, capacity: capacity, unfinished: len(jobs)}
+	p := &pool{workers: workers, capacity: capacity, jobs: len(jobs), unfinished: len(jobs)}
 	p.changed.L = &p.mutex
 	count := map[*lockstep.Batch]int{}
 	for i := range jobs {
@@ -50,21 +59,24 @@ func newPool(jobs []lockstep.Job, workers, capacity int) *pool {
 			count[b]++
 		}
 	}
-	open := map[*lockstep.Batch]int{} // unit that is filled
+	open, begun := map[*lockstep.Batch]int{}, map[*lockstep.Batch]int{} // the unit that is filled; units
 	for i := range jobs {
 		b, _ := jobs[i].Policy.(*lockstep.Batch)
 		if b == nil {
-			p.units = append(p.units, unit{jobs: []int{i}})
+			p.alone = append(p.alone, unit{jobs: []int{i}})
 			continue
 		}
-		k, ok := open[b]
 		size := min(capacity, max(1, (count[b]+2*workers-1)/(2*workers)))
-		if !ok || len(p.units[k].jobs) == size {
-			k = len(p.units)
-			open[b] = k
-			p.units = append(p.units, unit{policy: b})
+		if begun[b] <= workers {
+			size = min(size, atFirst)
 		}
-		p.units[k].jobs = append(p.units[k].jobs, i)
+		k, ok := open[b]
+		if !ok || len(p.together[k].jobs) >= size {
+			k = len(p.together)
+			open[b], begun[b] = k, begun[b]+1
+			p.together = append(p.together, unit{policy: b})
+		}
+		p.together[k].jobs = append(p.together[k].jobs, i)
 	}
 	return p
 }
@@ -107,7 +119,7 @@ func (p *pool) take(mine []*gang) []*gang {
 		held += len(g.rollouts)
 	}
 	for {
-		share := max(1, min((p.unfinished+p.workers-1)/p.workers, p.capacity))
+		share := p.share()
 		for len(mine) > 1 && (p.wanting && held > share || p.waiting > len(p.ready)) {
 			g := mine[len(mine)-1]
 			mine, held = mine[:len(mine)-1], held-len(g.rollouts)
@@ -115,7 +127,7 @@ func (p *pool) take(mine []*gang) []*gang {
 			p.changed.Signal()
 		}
 		// What is ready is for those who wait; who holds something takes what is over.
-		for held < share && (held == 0 || len(p.units)+len(p.ready) > p.waiting) {
+		for held < share && (held == 0 || len(p.alone)+len(p.together)+len(p.ready) > p.waiting) {
 			g := p.next(p.capacity - held)
 			if g == nil {
 				break
@@ -132,6 +144,33 @@ func (p *pool) take(mine []*gang) []*gang {
 	}
 }
 
+// share is how many rollouts a worker holds. The mutex is held.
+func (p *pool) share() int {
+	share := min((p.unfinished+p.workers-1)/p.workers, p.capacity)
+	if p.unfinished == p.jobs {
+		share = min(share, atFirst)
+	}
+	return max(1, share)
+}
+
+// unit takes the first unit that may begin, if there is one. The mutex is held.
+func (p *pool) unit() (u unit, ok bool) {
+	from, most := &p.alone, 2*p.workers
+	if p.unfinished == p.jobs {
+		most = p.workers
+	}
+	if len(p.together) > 0 && p.asking < most &&
+		(len(p.alone) == 0 || p.together[0].jobs[0] < p.alone[0].jobs[0]) {
+		from = &p.together
+		p.asking++
+	}
+	if len(*from) == 0 {
+		return u, false
+	}
+	u, *from = (*from)[0], (*from)[1:]
+	return u, true
+}
+
 // next is a gang of at most so many rollouts, or nil. The mutex is held, but not while
 // the gang begins.
 func (p *pool) next(room int) *gang {
@@ -142,15 +181,16 @@ func (p *pool) next(room int) *gang {
 				return g
 			}
 		}
-		if len(p.units) == 0 {
+		u, ok := p.unit()
+		if !ok {
 			return nil
 		}
-		u := p.units[0]
-		p.units = p.units[1:]
 		p.mutex.Unlock()
 		g := p.begin(u)
 		p.mutex.Lock()
 		switch {
+		case g == nil && u.policy != nil:
+			p.asking--
 		case g == nil:
 		case g.policy != nil:
 			p.ask(g)
@@ -200,15 +240,19 @@ func (p *pool) settle(g *gang) bool {
 	}
 	if !runs && g.policy != nil {
 		p.away.Go(g.close)
+		p.mutex.Lock()
+		p.asking--
+		p.changed.Signal() // another may begin
+		p.mutex.Unlock()
 	}
 	return runs
 }
 
-// finished counts a job that has its result.
+// finished counts a job that has its result. After the first one more may begin.
 func (p *pool) finished() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.unfinished--; p.unfinished == 0 {
+	if p.unfinished--; p.unfinished == 0 || p.unfinished == p.jobs-1 {
 		p.changed.Broadcast()
 	}
 }

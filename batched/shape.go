@@ -25,6 +25,9 @@ func (s *Simulator) fastest(rollouts int) shape {
 	if s.config.Chunk > 0 {
 		least = s.config.Chunk
 	}
+	if s.config.Open != nil {
+		return shape{least, 1}
+	}
 	if rollouts < least || s.kernels.Peak == nil { // plain Go is limited by its arithmetic
 		return shape{least, groups[0]}
 	}
@@ -61,7 +64,7 @@ func (s *Simulator) took(of shape) time.Duration {
 	n := newNetwork(s.weights, s.kernels, s.profile, of.chunk, of.group)
 	for range 3 {
 		start := time.Now()
-		n.run(of.chunk)
+		n.Run(of.chunk)
 		if took := time.Since(start) / time.Duration(of.chunk); best == 0 || took < best {
 			best = took
 		}

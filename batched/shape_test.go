@@ -2,7 +2,6 @@ package batched
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,6 +10,7 @@ import (
 	"lockstep/defaults"
 	"lockstep/internal/f32"
 	"lockstep/internal/model"
+	"lockstep/internal/simtest"
 )
 
 // TestShapes: the bits of a sequence do not depend on how many others are computed with
@@ -36,13 +36,13 @@ func TestShapes(t *testing.T) {
 		for i := range n.states[:count*positions*model.StateSize] {
 			n.states[i] = float32(math.Sin(float64(i) + float64(tokens[0])))
 		}
-		n.run(count)
+		n.Run(count)
 		for s := range count {
 			copy(alone.tokens, n.tokens[s*positions:])
 			copy(alone.states, n.states[s*positions*model.StateSize:])
-			alone.run(1)
-			if got := n.logits[s*vocabulary:][:vocabulary]; !slices.Equal(got, alone.logits) {
-				t.Fatalf("sequence %d of %d, chunk %d, group %d: other logits than alone", s, count, chunk, group)
+			alone.Run(1)
+			if err := simtest.Same("logits", n.logits[s*vocabulary:][:vocabulary], alone.logits[:vocabulary]); err != nil {
+				t.Fatalf("batched, sequence %d of %d, chunk %d, group %d, against alone: %v", s, count, chunk, group, err)
 			}
 		}
 	})

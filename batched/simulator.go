@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/f32"
+	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 )
 
@@ -20,7 +21,23 @@ type Config struct {
 	Profile   lockstep.Profile // any
 	Workers   int              // threads; GOMAXPROCS if 0
 	Chunk     int              // the most rollouts that a worker holds; what is fastest here if 0
-	Kernels   string           // "avx512", "avx2" or "go"; the best that the CPU runs if empty
+	Kernels   string           // "avx512", "avx2", "neon" or "go"; the best that the CPU runs if empty
+
+	// Open, if not nil, makes the networks of workers in place of our own: of so many
+	// sequences, and whether only the last position is asked for.
+	Open func(capacity int, last bool) (Network, error)
+	// Inside says what computes in these networks.
+	Inside func() string
+}
+
+// A Network computes the logits of sequences, for one goroutine at a time. Its arrays
+// have room for its capacity.
+type Network interface {
+	Tokens() []int32   // (capacity, 20), the input
+	States() []float32 // (capacity, 20, 4), the input
+	Logits() []float32 // (capacity, 1024) of the last position
+	Run(count int) error
+	Close() error
 }
 
 // MaxChunk bounds Config.Chunk.
@@ -41,7 +58,7 @@ type Simulator struct {
 	networkTime atomic.Int64 // ns
 }
 
-var _ lockstep.StepSimulator = (*Simulator)(nil)
+var _ lockstep.Implementation = (*Simulator)(nil)
 
 // New makes a simulator.
 func New(config Config) (*Simulator, error) {
@@ -55,11 +72,17 @@ func New(config Config) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
+	s := &Simulator{config: config, profile: config.Profile, kernels: kernels, times: map[shape]time.Duration{}}
+	if config.Open != nil {
+		s.model, err = fileio.SHA256(config.ModelPath)
+		return s, err
+	}
 	w, err := model.Load(config.ModelPath)
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{config: config, weights: packWeights(w), model: w.SHA256, profile: config.Profile, kernels: kernels, times: map[shape]time.Duration{}}, nil
+	s.weights, s.model = packWeights(w), w.SHA256
+	return s, nil
 }
 
 // Name is "batched".
@@ -68,17 +91,22 @@ func (s *Simulator) Name() string { return "batched" }
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
 
-// Model is the SHA-256 of the network's file.
-func (s *Simulator) Model() string { return s.model }
+// About says what computes.
+func (s *Simulator) About() lockstep.About {
+	about := lockstep.About{
+		Model:       s.model,
+		NetworkTime: func() time.Duration { return time.Duration(s.networkTime.Load()) },
+	}
+	if s.config.Open != nil {
+		about.Inside = s.config.Inside()
+	} else {
+		about.Inside, about.Kernels = "a network of its own, kernels "+s.kernels.Name, s.kernels.Name
+	}
+	return about
+}
 
-// Kernels is the name of the set of kernels.
-func (s *Simulator) Kernels() string { return s.kernels.Name }
-
-// Inside says what computes.
-func (s *Simulator) Inside() string { return "a network of its own, kernels " + s.kernels.Name }
-
-// NetworkTime is how long the workers have been inside the network, all together.
-func (s *Simulator) NetworkTime() time.Duration { return time.Duration(s.networkTime.Load()) }
+// Close does nothing: workers give their networks back when their work is done.
+func (s *Simulator) Close() error { return nil }
 
 // Simulate runs the jobs on all workers. What a job adds to its route is some 30 KB
 // while it runs.
@@ -89,6 +117,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 // simulate is Simulate, which also keeps what training needs, unless training is nil.
 func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
+		lockstep.Computes(ctx, s)
 		type outcome struct {
 			index  int
 			result lockstep.Result
@@ -105,8 +134,13 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		}
 		p := newPool(jobs, s.config.Workers, shape.chunk)
 		p.begin = func(u unit) *gang {
-			g := &gang{policy: u.policy}
+			g, ended := &gang{policy: u.policy}, context.Cause(ctx)
 			for _, i := range u.jobs {
+				if ended != nil { // which many jobs may share: nothing is made of it
+					report(i, lockstep.Result{Err: ended})
+					p.finished()
+					continue
+				}
 				r, err := begin(&jobs[i], i, opts.Shortcuts)
 				if err != nil {
 					report(i, lockstep.Result{Err: jobs[i].Failed(0, err)})
@@ -129,7 +163,14 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 				return
 			}
 			if workers[k] == nil {
-				workers[k] = s.newWorker(shape, opts.Shortcuts, training)
+				w, err := s.newWorker(shape, opts.Shortcuts, training)
+				if err != nil {
+					for _, r := range all {
+						r.err = err
+					}
+					return
+				}
+				workers[k] = w
 			}
 			workers[k].advance(all)
 		}
@@ -142,6 +183,9 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		}
 		go func() {
 			p.run()
+			for _, w := range workers {
+				w.close()
+			}
 			close(outcomes)
 		}()
 		defer func() {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"lockstep"
@@ -33,7 +34,7 @@ func jobs(t *testing.T, rows ...int) (all []lockstep.Job) {
 			t.Fatal(err)
 		}
 		r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel = r.RollLataccel[:n], r.VEgo[:n], r.AEgo[:n], r.TargetLataccel[:n]
-		all = append(all, lockstep.Job{Route: r, Policy: lockstep.DefaultPID})
+		all = append(all, lockstep.Job{Route: r, Policy: lockstep.DefaultPID()})
 	}
 	return all
 }
@@ -127,6 +128,61 @@ func TestCancel(t *testing.T) {
 		t.Errorf("step %d is computed after the context ended at %d; %d results of %d", last, step, ended, len(sample))
 	}
 }
+
+// still is a batch controller that answers 0.
+type still struct{}
+
+func (still) Update(*lockstep.BatchStep) error { return nil }
+func (still) Close() error                     { return nil }
+
+// TestCancelMany: of many jobs few begin before there is a first result, and none after the
+// context's end.
+func TestCancelMany(t *testing.T) {
+	model, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var begun atomic.Int64
+	alone := lockstep.Custom{Name: "alone", New: func() lockstep.Controller {
+		begun.Add(1)
+		return constant{}
+	}}
+	together := &lockstep.Batch{Name: "together", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+		begun.Add(int64(len(routes)))
+		return still{}, nil
+	}}
+	for _, policy := range []lockstep.Policy{alone, together} {
+		begun.Store(0)
+		s, err := batched.New(batched.Config{ModelPath: model, Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		many := slices.Repeat(jobs(t, 101), 10_000)
+		for i := range many {
+			many[i].Policy = policy
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		first, results := int64(0), 0
+		for _, r := range s.Simulate(ctx, many, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+			if results++; results == 1 {
+				if first = begun.Load(); r.Err != nil {
+					t.Error(r.Err)
+				}
+				cancel()
+			}
+		}
+		if results != len(many) || first > 1000 || begun.Load() > 2000 {
+			t.Errorf("%v: %d results of %d; %d rollouts had begun at the first, %d at the end",
+				policy, results, len(many), first, begun.Load())
+		}
+	}
+}
+
+// constant answers 0.
+type constant struct{}
+
+func (constant) Update(float64, float64, lockstep.State, lockstep.FuturePlan) float64 { return 0 }
 
 // TestConfig: what cannot be is refused.
 func TestConfig(t *testing.T) {

@@ -43,9 +43,13 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		p.rollouts = append(p.rollouts, r)
 	}
 	for range min(s.config.Workers, len(jobs)) {
-		p.workers = append(p.workers, s.newWorker(shape, opts.Shortcuts, nil))
+		w, err := s.newWorker(shape, opts.Shortcuts, nil)
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		p.workers = append(p.workers, w)
 	}
-	return stepping.New(p, s, jobs, opts), nil
+	return stepping.New(p, s, s.model, jobs, opts), nil
 }
 
 // stepped are the rollouts of a Stepper.
@@ -126,10 +130,18 @@ func (p *stepped) Cost(i, step int) float64 {
 	return policies.StepCost(r.job.Route.Len(), step, r.target[step], r.lataccel[step], r.lataccel[step-1])
 }
 
+// Elsewhere is nowhere.
+func (p *stepped) Elsewhere() stepping.Elsewhere { return nil }
+
 // Close ends the use of batch controllers.
 func (p *stepped) Close() error {
 	for _, g := range p.gangs {
 		g.close()
 	}
-	return nil
+	var err error
+	for _, w := range p.workers {
+		err = errors.Join(err, w.close())
+	}
+	p.workers = nil
+	return err
 }

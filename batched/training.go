@@ -7,8 +7,6 @@ import (
 	"lockstep/internal/policies"
 )
 
-var _ lockstep.Collector = (*Simulator)(nil)
-
 // Collect rolls jobs out that networks drive, and keeps what training needs.
 func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {
 	return policies.Collect(ctx, s.simulate, jobs)

@@ -8,6 +8,7 @@ import (
 	"lockstep/golden/vectors"
 	"lockstep/internal/f32"
 	"lockstep/internal/policytest"
+	"lockstep/internal/simtest"
 )
 
 // TestPythonPolicy holds a policy's network to vectors of others, on all kernels.
@@ -29,16 +30,17 @@ func TestPythonPolicy(t *testing.T) {
 // alternatives give other bits.
 func TestVectors(t *testing.T) {
 	for _, set := range f32.Available() {
-		for operation, softmax := range map[string]func(s []float32, rows, stride, first int){"softmax-avx512": set.Softmax512, "softmax-avx2": set.Softmax256} {
+		for operation, form := range map[string]lockstep.Softmax{"softmax-avx512": lockstep.SoftmaxAVX512, "softmax-avx2": lockstep.SoftmaxAVX2} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				row := slices.Clone(v.Float32s("x"))
-				softmax(row, 1, len(row), int(v.Int("n"))-1)
+				set.For(lockstep.Profile{Softmax: form}).Softmax(row, 1, len(row), int(v.Int("n"))-1)
 				return row
 			})
 		}
-		for operation, fused := range map[string]bool{"softmax-numpy-U": false, "softmax-numpy-F": true} {
+		for operation, form := range map[string]lockstep.Exp{"softmax-numpy-U": lockstep.ExpU, "softmax-numpy-F": lockstep.ExpF} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
-				w, probs := &worker{network: &network{kernels: set}, fusedExp: fused}, make([]float32, vocabulary)
+				exp := set.For(lockstep.Profile{Exp: form}).Exp
+				w, probs := &worker{Simulator: &Simulator{kernels: set}, exp: exp}, make([]float32, vocabulary)
 				w.probabilities(probs, v.Float32s("x"))
 				return probs
 			})
@@ -49,8 +51,8 @@ func TestVectors(t *testing.T) {
 		all := make([]float64, (lanes+1)*vocabulary)
 		runningSums(all, slices.Repeat(v.Float32s("p"), lanes+1))
 		for row := range slices.Chunk(all, vocabulary) {
-			if !slices.Equal(row, all[:vocabulary]) {
-				t.Error("equal rows have other sums")
+			if err := simtest.Same("sums", row, all[:vocabulary]); err != nil {
+				t.Errorf("batched, of equal rows: %v", err)
 			}
 		}
 		return all[:vocabulary]

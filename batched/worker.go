@@ -10,13 +10,12 @@ import (
 // worker advances rollouts by a step, for one goroutine at a time.
 type worker struct {
 	*Simulator
-	network   *network
-	fusedExp  bool // variant of NumPy's exponential
+	network   Network
+	exp       func(y, x []float32, shift float32) // NumPy's
 	shortcuts lockstep.Shortcuts
 	training  *lockstep.Experience // to be filled, or nil
 
 	predicted []*rollout // those that the network runs for
-	custom    []*rollout // those that code of the user's own steers or observes
 	acting    []*rollout // those whose networks act, until they have
 	ready     []*rollout // those of them that one network steers
 	packed    map[*lockstep.Network]*actorNetwork
@@ -27,17 +26,35 @@ type worker struct {
 	shown     lockstep.Step
 }
 
-func (s *Simulator) newWorker(shape shape, shortcuts lockstep.Shortcuts, training *lockstep.Experience) *worker {
+func (s *Simulator) newWorker(shape shape, shortcuts lockstep.Shortcuts, training *lockstep.Experience) (*worker, error) {
+	open := s.config.Open
+	if open == nil {
+		open = func(capacity int, _ bool) (Network, error) {
+			return newNetwork(s.weights, s.kernels, s.profile, capacity, shape.group), nil
+		}
+	}
+	n, err := open(shape.chunk, shortcuts&lockstep.LastPosition != 0)
+	if err != nil {
+		return nil, err
+	}
 	return &worker{
 		Simulator: s,
-		network:   newNetwork(s.weights, s.kernels, s.profile, shape.chunk, shape.group),
-		fusedExp:  s.profile.Exp == lockstep.ExpF,
+		network:   n,
+		exp:       s.kernels.For(s.profile).Exp,
 		shortcuts: shortcuts,
 		training:  training,
 		probs:     make([]float32, shape.chunk*vocabulary),
 		sums:      make([]float64, shape.chunk*vocabulary),
 		cdf:       make([]float64, vocabulary),
+	}, nil
+}
+
+// close gives the network back.
+func (w *worker) close() error {
+	if w == nil {
+		return nil
 	}
+	return w.network.Close()
 }
 
 // advance computes a step of rollouts that run, each at its own, a chunk at most. Their
@@ -46,6 +63,7 @@ func (s *Simulator) newWorker(shape shape, shortcuts lockstep.Shortcuts, trainin
 func (w *worker) advance(rollouts []*rollout) {
 	w.control(rollouts)
 	w.predicted = w.predicted[:0]
+	tokens, states := w.network.Tokens(), w.network.States()
 	for _, r := range rollouts {
 		if r.err != nil {
 			continue
@@ -57,7 +75,7 @@ func (w *worker) advance(rollouts []*rollout) {
 			continue
 		}
 		k := len(w.predicted)
-		if r.err = r.window(w.network.tokens[k*positions:], w.network.states[k*positions*4:]); r.err == nil {
+		if r.err = r.window(tokens[k*positions:], states[k*positions*4:]); r.err == nil {
 			w.predicted = append(w.predicted, r)
 		}
 	}
@@ -75,24 +93,17 @@ func (w *worker) advance(rollouts []*rollout) {
 
 // control asks the rollouts' own controllers.
 func (w *worker) control(rollouts []*rollout) {
-	w.custom, w.acting = w.custom[:0], w.acting[:0]
+	w.acting = w.acting[:0]
 	for _, r := range rollouts {
-		switch c := r.controller.(type) {
-		case nil:
-		case *custom:
-			w.custom = append(w.custom, r)
-		default:
-			r.command = c.update(r)
-			if _, ok := c.(actor); ok && r.step >= lockstep.ControlStartIdx {
-				w.acting = append(w.acting, r)
-			}
+		if r.controller == nil {
+			continue
+		}
+		r.command = r.controller.update(r)
+		if _, ok := r.controller.(actor); ok && r.step >= lockstep.ControlStartIdx {
+			w.acting = append(w.acting, r)
 		}
 	}
 	w.actTogether()
-	guard.Each(len(w.custom), func(i int) {
-		r := w.custom[i]
-		r.command = r.controller.update(r)
-	}, func(i int, err error) { w.custom[i].err = err })
 }
 
 // predict runs the network and moves the rollouts by what it says.
@@ -102,9 +113,16 @@ func (w *worker) predict() {
 		return
 	}
 	start := time.Now()
-	w.network.run(n)
+	err := w.network.Run(n)
 	w.networkTime.Add(int64(time.Since(start)))
-	logits := func(i int) []float32 { return w.network.logits[i*vocabulary:][:vocabulary] }
+	if err != nil {
+		for _, r := range w.predicted {
+			r.err = err
+		}
+		return
+	}
+	all := w.network.Logits()
+	logits := func(i int) []float32 { return all[i*vocabulary:][:vocabulary] }
 	probs := func(i int) []float32 { return w.probs[i*vocabulary:][:vocabulary] }
 	for i := range n {
 		w.probabilities(probs(i), logits(i))

@@ -41,6 +41,9 @@ type Vector interface {
 	// Totals are sums since the last Reset of all environments.
 	Totals() Totals
 
+	// Stats says what has passed between host and device; nothing where there is no device.
+	Stats() string
+
 	Close() error
 }
 

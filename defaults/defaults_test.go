@@ -20,6 +20,7 @@ import (
 	"lockstep/generate"
 	"lockstep/golden"
 	"lockstep/internal/model"
+	"lockstep/internal/simtest"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
@@ -125,10 +126,10 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestTrajectory holds the reference to recordings of the Python program with
+// TestRecordings holds the reference to recordings of the Python program with
 // the embedded network and routes: all stages of all steps, and the costs, bit by
 // bit. No asset of others is needed.
-func TestTrajectory(t *testing.T) {
+func TestRecordings(t *testing.T) {
 	sets, err := golden.Sets(goldenRoot)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 	}
 	for i, hash := range golden.HashRoute(route) {
 		if hash != recording.RouteHash[i] {
-			t.Fatalf("route column %s differs from what Python loaded", golden.RouteColumns[i])
+			t.Fatalf("route column %s differs from what Python loaded", golden.RouteColumns()[i])
 		}
 	}
 	policy, err := entry.Policy()
@@ -200,9 +201,9 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 // none of them embedded, the PID's mean total cost is at most a third of the zero
 // controller's.
 func TestDrives(t *testing.T) {
-	n := 50
-	if testing.Short() {
-		n = 16
+	n := 16
+	if simtest.Whole(t) {
+		n = 50
 	}
 	const seed = 1
 	sim := simulator(t, lockstep.Profile{})
@@ -210,7 +211,7 @@ func TestDrives(t *testing.T) {
 	each(n, func(i int) {
 		r := read(t, generate.FileName(i), generate.Route(seed, i), sim.Profile())
 		zero[i] = run(t, sim, lockstep.Job{Route: r, Policy: lockstep.Zero{}}, lockstep.Options{Shortcuts: lockstep.CostOnly}).Costs
-		pid[i] = run(t, sim, lockstep.Job{Route: r, Policy: lockstep.DefaultPID}, lockstep.Options{Shortcuts: lockstep.CostOnly}).Costs
+		pid[i] = run(t, sim, lockstep.Job{Route: r, Policy: lockstep.DefaultPID()}, lockstep.Options{Shortcuts: lockstep.CostOnly}).Costs
 	})
 	var meanZero, meanPID lockstep.Costs
 	for i := range n {

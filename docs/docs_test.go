@@ -41,7 +41,7 @@ func files(t *testing.T, f func(path, text string), extensions ...string) {
 	}
 }
 
-// TestEnvironment: the list is of the variables that the code reads.
+// TestEnvironment: the list is of the variables that the code reads, each in one row.
 func TestEnvironment(t *testing.T) {
 	patterns := []*regexp.Regexp{
 		regexp.MustCompile(`["'](LOCKSTEP_[A-Z_]*[A-Z])=?["']`),
@@ -95,8 +95,8 @@ func TestLinks(t *testing.T) {
 				t.Errorf("%s: the link to %s leads nowhere", path, m[1])
 			}
 		}
-		if path == filepath.Join("..", "README.md") && strings.Count(text, "\n") > 130 {
-			t.Errorf("README.md has %d lines, want 130 at most", strings.Count(text, "\n"))
+		if n := len(strings.Fields(text)); path == filepath.Join("..", "README.md") && n > 700 {
+			t.Errorf("README.md has %d words, want 700 at most", n)
 		}
 	}, ".md")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	batchedclassic "lockstep/batched/classic"
@@ -20,6 +21,9 @@ type ClassicEngine struct {
 	Want   *want.Want // what it needs of the machine, or nil
 	Slow   bool       // runs only where it is asked for by its name
 
+	// Compiled: see Engine.
+	Compiled bool
+
 	// New makes it; Workers is how many threads it may use, 0 being its choice.
 	New func(workers int) (classic.Engine, error)
 }
@@ -34,6 +38,8 @@ var Classic = []ClassicEngine{
 		e, err := gpuclassic.OnCPU(workers)
 		return e, want.Compiler.Denied(err)
 	}},
+	compiledClassic("ptx"),
+	compiledClassic("sass"),
 	{Name: "batched", Folder: "batched/classic", New: func(workers int) (classic.Engine, error) {
 		return batchedclassic.Engine{Workers: workers}, nil
 	}},
@@ -41,6 +47,19 @@ var Classic = []ClassicEngine{
 		e, err := gpuclassic.OnGPU()
 		return e, want.GPU.Denied(err)
 	}},
+}
+
+// compiledClassic is the engine that executes the shipped PTX, or machine code.
+func compiledClassic(name string) ClassicEngine {
+	return ClassicEngine{Name: name, Folder: "gpu/translate", Want: want.Compiler, Slow: true, Compiled: true, New: func(workers int) (classic.Engine, error) {
+		e, err := gpuclassic.Translated(name, workers)
+		return e, want.Compiler.Denied(err)
+	}}
+}
+
+// CheckedClassic are the engines that every check runs.
+func CheckedClassic() []ClassicEngine {
+	return slices.DeleteFunc(slices.Clone(Classic), func(e ClassicEngine) bool { return e.Compiled })
 }
 
 // ClassicNamed is the engine of that name.

@@ -1,4 +1,4 @@
-// Package engines is the one list of the implementations of lockstep.Simulator: what
+// Package engines is the one list of the implementations of lockstep.Implementation: what
 // each wants, what it is, and how it is opened. Commands, tests, fuzz targets,
 // benchmarks, planted faults and the gate take them from here.
 package engines
@@ -6,7 +6,6 @@ package engines
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -37,6 +36,7 @@ type Config struct {
 type Engine struct {
 	Name   string
 	Folder string // of its code
+	Rests  string // folder of the engine whose code it shares all of but its network's, or empty
 
 	// Want is what it needs of the machine, or nil.
 	Want *want.Want
@@ -45,43 +45,47 @@ type Engine struct {
 	// so that it runs only where it is asked for by its name.
 	Slow bool
 
-	// Own: some of its arithmetic is its machine's, whatever profile is asked for.
-	// The others compute with any.
+	// Own: a library of this machine does some of its arithmetic, as ONNX Runtime does for
+	// onnxruntime, so its profile is the library's, whatever profile is asked for. The
+	// other engines compute with any profile.
 	Own bool
 
-	// Quiet: where it is absent, who has not asked for it hears nothing of it.
+	// Compiled: it executes the kernels of another engine as they were compiled, one
+	// instruction after the other, and checks every access. `make test-compiled` holds it to
+	// the recordings; what Checked runs would take it too long.
+	Compiled bool
+
+	// Quiet: if it is absent, no message says so, unless it was asked for by its name.
 	Quiet bool
 
 	// Missing is why it cannot run here, or nil; New makes a simulator. Absent and Open
 	// are the ways to them.
 	Missing func() error
-	New     func(Config) (lockstep.Simulator, error)
+	New     func(Config) (lockstep.Implementation, error)
 }
 
 // All are the engines: first the one that others are held to, last the one that is
 // tried first where none is asked for. A line adds one.
 var All = []Engine{
-	{Name: "reference", Folder: "reference", Missing: never, New: func(c Config) (lockstep.Simulator, error) {
+	{Name: "reference", Folder: "reference", Missing: never, New: func(c Config) (lockstep.Implementation, error) {
 		s, err := reference.New(c.Model, c.Profile)
 		if err == nil && c.Kernels != "" {
 			s, err = s.WithKernels(c.Kernels)
 		}
 		return opened(s, err)
 	}},
-	{Name: "emulated", Folder: "gpu", Want: want.Compiler, Slow: true, Missing: emulated.Available, New: func(c Config) (lockstep.Simulator, error) {
-		options := emulated.Options{Processors: c.Workers}
-		if c.Shuffled {
-			options.Order = emulated.Shuffled
-		}
-		return openGPU(c, func() (driver.Device, error) { return emulated.Open(options) })
+	{Name: "emulated", Folder: "gpu", Want: want.Compiler, Slow: true, Missing: emulated.Available, New: func(c Config) (lockstep.Implementation, error) {
+		return openGPU(c, func() (driver.Device, error) { return emulated.Open(threads(c)) })
 	}},
-	{Name: "onnxruntime", Folder: "onnxruntime", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Simulator, error) {
+	compiled("ptx"),
+	compiled("sass"),
+	{Name: "onnxruntime", Folder: "onnxruntime", Rests: "batched", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Implementation, error) {
 		return opened(onnxruntime.New(onnxruntime.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk}))
 	}},
-	{Name: "batched", Folder: "batched", Missing: never, New: func(c Config) (lockstep.Simulator, error) {
+	{Name: "batched", Folder: "batched", Missing: never, New: func(c Config) (lockstep.Implementation, error) {
 		return opened(batched.New(batched.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk, Kernels: c.Kernels}))
 	}},
-	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Missing: gpu.Available, New: func(c Config) (lockstep.Simulator, error) {
+	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Missing: gpu.Available, New: func(c Config) (lockstep.Implementation, error) {
 		if c.Stream == nil {
 			return openGPU(c, gpu.OpenDevice)
 		}
@@ -89,14 +93,30 @@ var All = []Engine{
 	}},
 }
 
+// compiled is the engine that executes the shipped PTX, or the shipped machine code.
+func compiled(name string) Engine {
+	return Engine{Name: name, Folder: "gpu/translate", Want: want.Compiler, Slow: true, Compiled: true, Missing: emulated.Available, New: func(c Config) (lockstep.Implementation, error) {
+		return openGPU(c, func() (driver.Device, error) { return gpu.OpenTranslated(name, threads(c)) })
+	}}
+}
+
+// threads say how the CPU executes kernels.
+func threads(c Config) emulated.Options {
+	options := emulated.Options{Processors: c.Workers}
+	if c.Shuffled {
+		options.Order = emulated.Shuffled
+	}
+	return options
+}
+
 func never() error { return nil }
 
-func openGPU(c Config, device func() (driver.Device, error)) (lockstep.Simulator, error) {
+func openGPU(c Config, device func() (driver.Device, error)) (lockstep.Implementation, error) {
 	return opened(gpu.New(gpu.Config{ModelPath: c.Model, Profile: c.Profile, RoutesPerBlock: c.Chunk, Timed: c.Timed, Open: device}))
 }
 
 // opened keeps a nil pointer from becoming a simulator.
-func opened[S lockstep.Simulator](s S, err error) (lockstep.Simulator, error) {
+func opened[S lockstep.Implementation](s S, err error) (lockstep.Implementation, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +126,21 @@ func opened[S lockstep.Simulator](s S, err error) (lockstep.Simulator, error) {
 // Reference is the one that others are held to.
 func Reference() *Engine { return &All[0] }
 
-// Others are the engines that are held to the reference.
-func Others() []Engine { return All[1:] }
+// Checked are the engines that every check runs.
+func Checked() []Engine {
+	return slices.DeleteFunc(slices.Clone(All), func(e Engine) bool { return e.Compiled })
+}
+
+// CheckedNames are theirs.
+func CheckedNames() (names []string) {
+	for _, e := range Checked() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// Others are those of Checked that are held to the reference.
+func Others() []Engine { return Checked()[1:] }
 
 // Names are those of the engines.
 func Names() (names []string) {
@@ -138,15 +171,19 @@ func ByName(names ...string) (list []*Engine, err error) {
 	return list, nil
 }
 
-// Of are the names of the engines whose code a file is, by its path from the module's
-// root.
+// Of are the engines that a file is of: those whose folder it is in, then those that rest on them.
 func Of(file string) (names []string) {
+	in := func(folder string) bool { return folder != "" && strings.HasPrefix(file, folder+"/") }
+	var rest []string
 	for _, e := range All {
-		if strings.HasPrefix(file, e.Folder+"/") {
+		switch {
+		case in(e.Folder):
 			names = append(names, e.Name)
+		case in(e.Rests):
+			rest = append(rest, e.Name)
 		}
 	}
-	return names
+	return append(names, rest...)
 }
 
 // Tried are the engines that are tried where none is asked for by name.
@@ -165,7 +202,7 @@ const Auto = "auto"
 // Choose opens the engine of a name, or for Auto the one that it stands for. If exact is
 // set, the engine must compute with the profile of c, whatever its machine does. The
 // notices are what a user of it should be told, one line each.
-func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []string, err error) {
+func Choose(name string, c Config, exact bool) (s lockstep.Implementation, notices []string, err error) {
 	candidates := Tried()
 	if name != Auto {
 		if candidates, err = ByName(name); err != nil {
@@ -176,10 +213,10 @@ func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []
 	for _, e := range slices.Backward(candidates) {
 		s, err = e.Open(c)
 		if err == nil && exact && s.Profile() != c.Profile {
-			err = errors.Join(fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.Name, s.Profile(), c.Profile), Close(s))
+			err = errors.Join(fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.Name, s.Profile(), c.Profile), s.Close())
 		}
 		if err == nil {
-			notices = Notices(s)
+			notices = s.About().Notices
 			if len(absent) > 0 {
 				notices = append(notices, fmt.Sprintf("using the %s engine, since %s", e.Name, strings.Join(absent, ", and ")))
 			}
@@ -190,16 +227,16 @@ func Choose(name string, c Config, exact bool) (s lockstep.Simulator, notices []
 	return nil, nil, err
 }
 
-// Common is the profile that all engines of a list can compute with: that of the one
-// whose arithmetic is its machine's, if it runs here, or else the host's.
-func Common(list []*Engine, model string) lockstep.Profile {
-	host := reference.HostProfile()
+// Common is the profile that all engines of a list can compute with. If one of them has
+// the arithmetic of its machine's library (Own) and runs here, that is its profile;
+// otherwise it is the host's.
+func Common(list []*Engine, model string, host lockstep.Profile) lockstep.Profile {
 	for _, e := range list {
 		if !e.Own {
 			continue
 		}
 		if s, err := e.Open(Config{Model: model, Profile: host, Workers: 1}); err == nil {
-			defer Close(s)
+			defer s.Close()
 			return s.Profile()
 		}
 	}
@@ -216,8 +253,8 @@ func (e *Engine) Absent() error {
 	return e.Want.Denied(reason)
 }
 
-// Open opens the engine; Close ends it.
-func (e *Engine) Open(c Config) (lockstep.Simulator, error) {
+// Open opens the engine.
+func (e *Engine) Open(c Config) (lockstep.Implementation, error) {
 	if err := e.Missing(); err != nil {
 		return nil, err
 	}
@@ -226,54 +263,11 @@ func (e *Engine) Open(c Config) (lockstep.Simulator, error) {
 	case err != nil:
 		return nil, err
 	case s.Name() != e.Name:
-		return nil, errors.Join(fmt.Errorf("what is opened as engine %s calls itself %s", e.Name, s.Name()), Close(s))
+		return nil, errors.Join(fmt.Errorf("what is opened as engine %s calls itself %s", e.Name, s.Name()), s.Close())
 	case !e.Own && s.Profile() != c.Profile:
-		return nil, errors.Join(fmt.Errorf("engine %s has profile %v, want %v", e.Name, s.Profile(), c.Profile), Close(s))
+		return nil, errors.Join(fmt.Errorf("engine %s has profile %v, want %v", e.Name, s.Profile(), c.Profile), s.Close())
 	}
 	return s, nil
-}
-
-// Close ends the use of an engine.
-func Close(s lockstep.Simulator) error {
-	if c, ok := s.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
-}
-
-// ProfileKnown is nil unless nobody knows how the engine computes here, so that no
-// parity is claimed.
-func ProfileKnown(s lockstep.Simulator) error {
-	if k, ok := s.(interface{ ProfileKnown() bool }); ok && !k.ProfileKnown() {
-		return fmt.Errorf("%s computes here in a way that is not known: parity is not claimed", s.Name())
-	}
-	return nil
-}
-
-// Notices are what a user of the engine should be told, one line each.
-func Notices(s lockstep.Simulator) []string {
-	if n, ok := s.(interface{ Notices() []string }); ok {
-		return n.Notices()
-	}
-	return nil
-}
-
-// Inside says what computes in the engine: the library's version, the kernels' hash,
-// the device.
-func Inside(s lockstep.Simulator) string {
-	if i, ok := s.(interface{ Inside() string }); ok {
-		return i.Inside()
-	}
-	return ""
-}
-
-// Identity is what the engine proves to be, whatever it is called: its type, and what
-// computes in it. Sides of a comparison with one identity are the same engine.
-func Identity(s lockstep.Simulator) string {
-	if inside := Inside(s); inside != "" {
-		return fmt.Sprintf("%T: %s", s, inside)
-	}
-	return fmt.Sprintf("%T", s)
 }
 
 // TB is what ForTest needs of a test.
@@ -286,7 +280,7 @@ type TB interface {
 // ForTest opens the engine until the end of a test. The test is skipped where the
 // engine is absent, as Absent says, and fails where it is here and the engine
 // does not open, as with kernels that do not compile.
-func (e *Engine) ForTest(t TB, c Config) lockstep.Simulator {
+func (e *Engine) ForTest(t TB, c Config) lockstep.Implementation {
 	t.Helper()
 	want.Skip(t, e.Absent())
 	s, err := e.Open(c)
@@ -294,11 +288,11 @@ func (e *Engine) ForTest(t TB, c Config) lockstep.Simulator {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := Close(s); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := ProfileKnown(s); err != nil {
+	if err := s.About().Unproven; err != nil {
 		want.Skip(t, e.Want.Lacks(err))
 	}
 	return s

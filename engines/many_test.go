@@ -43,7 +43,7 @@ func TestManyPolicies(t *testing.T) {
 				if wants[own.Profile] == nil {
 					wants[own.Profile] = roll(r, jobs, options)
 				}
-				compareRolled(t, jobs, roll(s, jobs, options), wants[own.Profile])
+				trial{e.Name, own, options}.compareRolled(t, jobs, roll(s, jobs, options), wants[own.Profile])
 				holdForks(t, s, r, routes, uint64(from))
 			})
 		}
@@ -82,14 +82,14 @@ func mixedJobs(t *testing.T, routes []*lockstep.Route, seed uint64) (jobs []lock
 }
 
 // holdForks holds forks from some step to the reference's, under each kind of noise.
-func holdForks(t *testing.T, s, reference lockstep.Simulator, routes []*lockstep.Route, seed uint64) {
+func holdForks(t *testing.T, s, reference lockstep.Implementation, routes []*lockstep.Route, seed uint64) {
 	t.Helper()
 	const candidates, steps = 6, 8
 	random := rand.New(rand.NewPCG(seed, 5))
 	list := []*lockstep.Route{routes[random.IntN(len(routes))], routes[random.IntN(len(routes))]}
 	last := max(list[0].Len(), list[1].Len()) - 1
 	at := lockstep.ControlStartIdx + random.IntN(min(last-lockstep.ControlStartIdx+1, 60)) // where one may have ended
-	jobs := []lockstep.Job{{Route: list[0], Policy: lockstep.DefaultPID}, {Route: list[1], Policy: lockstep.PIDFF{P: 0.2, FF: [4]float64{0.3, 0.1}, Smooth: 0.3}}}
+	jobs := []lockstep.Job{{Route: list[0], Policy: lockstep.DefaultPID()}, {Route: list[1], Policy: lockstep.PIDFF{P: 0.2, FF: [4]float64{0.3, 0.1}, Smooth: 0.3}}}
 	commands, index, seeds := make([]float64, steps*candidates), make([]int, candidates), make([]uint32, candidates)
 	for i := range commands {
 		commands[i] = 3 * (random.Float64() - 0.5)
@@ -99,7 +99,7 @@ func holdForks(t *testing.T, s, reference lockstep.Simulator, routes []*lockstep
 	}
 	for _, noise := range []lockstep.Noise{{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: seeds}, {Kind: lockstep.ExpectedNoise}} {
 		var both []string
-		for _, sim := range []lockstep.Simulator{reference, s} {
+		for _, sim := range []lockstep.Implementation{reference, s} {
 			p := planner(t, sim, jobs, at)
 			f := fork(t, p, snap(t, p), index, noise)
 			costs, lataccels := make([]float64, candidates), make([]float64, len(commands))

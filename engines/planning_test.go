@@ -10,23 +10,19 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 )
 
-// planner is an engine's with the jobs at a step, or nil.
-func planner(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job, step int) lockstep.Planner {
+// planner is an engine's with the jobs at a step.
+func planner(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, step int) lockstep.Stepper {
 	t.Helper()
-	stepper, ok := s.(lockstep.StepSimulator)
-	if !ok {
-		return nil
-	}
-	p, err := stepper.Reset(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	p, err := s.Reset(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
 	through(t, p, len(jobs), step)
-	q, _ := p.(lockstep.Planner)
-	return q
+	return p
 }
 
 // through steps to a step with no command, and returns the lataccels on the way.
@@ -42,7 +38,7 @@ func through(t *testing.T, p lockstep.Stepper, n, step int) (lataccels []float64
 	return lataccels
 }
 
-func snap(t *testing.T, p lockstep.Planner) *lockstep.Snapshot {
+func snap(t *testing.T, p lockstep.Stepper) *lockstep.Snapshot {
 	t.Helper()
 	shot, err := p.Snapshot(context.Background())
 	if err != nil {
@@ -62,7 +58,7 @@ func snap(t *testing.T, p lockstep.Planner) *lockstep.Snapshot {
 	return read
 }
 
-func fork(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []int, n lockstep.Noise) lockstep.Planner {
+func fork(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, index []int, n lockstep.Noise) lockstep.Stepper {
 	t.Helper()
 	f, err := p.Fork(context.Background(), shot, index, n)
 	if err != nil {
@@ -77,7 +73,7 @@ func fork(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []int
 func TestFork(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)
-	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[2], Policy: lockstep.PID{P: 0.3, I: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID()}, {Route: routes[2], Policy: lockstep.PID{P: 0.3, I: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
 	jobs[0].Draws, jobs[2].Expected = lockstep.Draws(99, 200), true // a candidate's own noise is its rollout's
 	feedforward := slices.Clone(jobs)
 	feedforward[1].Policy = lockstep.PIDFF{P: 0.3, Smooth: 0.2}
@@ -97,7 +93,7 @@ func TestFork(t *testing.T) {
 		noise       lockstep.NoiseKind
 	}
 	want := map[asked]string{}
-	for _, e := range All {
+	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, c)
 			for _, ff := range []bool{false, true} {
@@ -130,7 +126,7 @@ func TestFork(t *testing.T) {
 
 // forked is what candidates come to together, each as it would alone; of a slow engine's
 // one is tried alone.
-func forked(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []int, noise lockstep.Noise, commands []float64, at int, slow bool) string {
+func forked(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, index []int, noise lockstep.Noise, commands []float64, at int, slow bool) string {
 	t.Helper()
 	m, steps := len(index), len(commands)/len(index)
 	f := fork(t, p, shot, index, noise)
@@ -165,15 +161,15 @@ func forked(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, index []i
 
 // holdRestored sees that rollouts whose policies remember go back to a snapshot, and goes
 // back to it.
-func holdRestored(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, n int) {
+func holdRestored(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, n int) {
 	t.Helper()
 	var first []float64
 	for range 2 {
 		lataccels := through(t, p, n, shot.Step+3)
 		if first == nil {
 			first = lataccels
-		} else if !slices.Equal(lataccels, first) {
-			t.Errorf("from a snapshot rollouts go elsewhere: %v, want %v", lataccels, first)
+		} else if err := simtest.Same("lataccels", lataccels, first); err != nil {
+			t.Errorf("from a snapshot at step %d, %d rollouts side by side: %v", shot.Step, n, err)
 		}
 		if err := p.Restore(t.Context(), shot); err != nil {
 			t.Fatal(err)
@@ -183,7 +179,7 @@ func holdRestored(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, n i
 
 // holdOwn sees that forks left the rollouts alone, and that with their own noise and
 // actions candidates come to what the rollouts come to.
-func holdOwn(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, jobs []lockstep.Job) {
+func holdOwn(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, jobs []lockstep.Job) {
 	t.Helper()
 	const steps = 10
 	n := len(jobs)
@@ -200,8 +196,8 @@ func holdOwn(t *testing.T, p lockstep.Planner, shot *lockstep.Snapshot, jobs []l
 	if err := f.Roll(context.Background(), commands, costs, lataccels); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(lataccels, free) {
-		t.Errorf("with a rollout's own actions a candidate goes elsewhere: %v, want %v", lataccels, free)
+	if err := simtest.Same("lataccels", lataccels, free); err != nil {
+		t.Errorf("candidates with their rollouts' own actions, %d side by side from step %d on: %v", n, shot.Step, err)
 	}
 	for i := range n {
 		var cost float64
@@ -236,19 +232,19 @@ func TestRestore(t *testing.T) {
 			jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: p})
 		}
 	}
-	jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: lockstep.DefaultPID, Expected: true})
-	if len(kinds) != len(lockstep.Kinds) {
-		t.Errorf("%d kinds of policies, there are %d", len(kinds), len(lockstep.Kinds))
+	jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: lockstep.DefaultPID(), Expected: true})
+	if len(kinds) != len(lockstep.Kinds()) {
+		t.Errorf("%d kinds of policies, there are %d", len(kinds), len(lockstep.Kinds()))
 	}
 	const at, end = 104, 110
 	n := len(jobs)
-	for _, e := range All {
+	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, c)
 			here, elsewhere := planner(t, s, jobs, at), planner(t, s, jobs, at-2)
 			shot := snap(t, here)
 			want := through(t, here, n, end)
-			for _, p := range []lockstep.Planner{here, elsewhere, here} {
+			for _, p := range []lockstep.Stepper{here, elsewhere, here} {
 				if err := p.Restore(context.Background(), shot); err != nil {
 					t.Fatal(err)
 				}
@@ -267,8 +263,8 @@ func TestRestore(t *testing.T) {
 func TestForkErrors(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 2)
-	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID}, {Route: routes[1], Policy: lockstep.Zero{}}}
-	for _, e := range All {
+	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID()}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
 			p := planner(t, e.ForTest(t, c), jobs, 102)
 			ctx := context.Background()

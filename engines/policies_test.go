@@ -2,16 +2,18 @@ package engines
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 
 	"lockstep"
 	"lockstep/generate"
+	"lockstep/internal/simtest"
 )
 
 // seenStep is what is compared of a step, with its arrays copied.
@@ -28,7 +30,7 @@ type rolled struct {
 	result lockstep.Result
 }
 
-func roll(s lockstep.Simulator, jobs []lockstep.Job, options lockstep.Options) []rolled {
+func roll(s lockstep.Implementation, jobs []lockstep.Job, options lockstep.Options) []rolled {
 	all := make([]rolled, len(jobs))
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -46,36 +48,79 @@ func roll(s lockstep.Simulator, jobs []lockstep.Job, options lockstep.Options) [
 	return all
 }
 
-// compareRolled holds rollouts to the reference's.
-func compareRolled(t *testing.T, jobs []lockstep.Job, got, want []rolled) {
+// A trial is an engine that is held to the reference, and how both are opened.
+type trial struct {
+	engine  string
+	config  Config
+	options lockstep.Options
+}
+
+// compareRolled holds rollouts to the reference's. It names engine, job, step, array and both
+// values, and which of the two a third engine agrees with.
+func (c trial) compareRolled(t *testing.T, jobs []lockstep.Job, got, want []rolled) {
 	t.Helper()
 	for i := range want {
-		name := fmt.Sprintf("job %d, route %s, %v", i, jobs[i].Route.Name, jobs[i].Policy)
-		if len(got[i].steps) != len(want[i].steps) {
-			t.Errorf("%s: %d steps, want %d (%v)", name, len(got[i].steps), len(want[i].steps), got[i].result.Err)
-			continue
-		}
-		for k, w := range want[i].steps {
-			if g := got[i].steps[k]; !reflect.DeepEqual(g, w) {
-				element := slices.IndexFunc(w.observation, func(x float32) bool { return x != x })
-				for n := range min(len(w.observation), len(g.observation)) {
-					if g.observation[n] != w.observation[n] {
-						element = n
-						break
-					}
-				}
-				if element >= 0 && element < len(g.observation) {
-					t.Errorf("%s, step %d: %s is %v, want %v", name, w.index, lockstep.ObservationElement(element), g.observation[element], w.observation[element])
-				} else {
-					t.Errorf("%s: step %+v, want %+v", name, g, w)
-				}
-				break
-			}
-		}
-		if g, w := fmt.Sprint(got[i].result.Costs, got[i].result.Err), fmt.Sprint(want[i].result.Costs, want[i].result.Err); g != w {
-			t.Errorf("%s: %s, want %s", name, g, w)
+		if err := sameRolled(got[i], want[i]); err != nil {
+			t.Errorf("%s, job %d, route %s, %v: %v; %s", c.engine, i, jobs[i].Route.Name, jobs[i].Policy, err, c.third(jobs[i], got[i], want[i]))
 		}
 	}
+}
+
+// together have their policies from one package, so that neither is a second opinion on the other.
+var together = []string{"batched", "onnxruntime"}
+
+// third says whom another engine agrees with: the reference may be wrong as well.
+func (c trial) third(job lockstep.Job, got, want rolled) string {
+	for _, e := range Others() {
+		if e.Name == c.engine || slices.Contains(together, e.Name) && slices.Contains(together, c.engine) {
+			continue
+		}
+		s, err := e.Open(c.config)
+		if err != nil || s.Profile() != c.config.Profile {
+			continue
+		}
+		own := roll(s, []lockstep.Job{job}, c.options)[0]
+		s.Close()
+		switch {
+		case sameRolled(own, want) == nil:
+			return fmt.Sprintf("%s agrees with the reference, so %s is wrong", e.Name, c.engine)
+		case sameRolled(own, got) == nil:
+			return fmt.Sprintf("%s agrees with it, so the reference is wrong", e.Name)
+		}
+		return fmt.Sprintf("%s agrees with neither", e.Name)
+	}
+	return "there is no third engine here to say who is wrong"
+}
+
+// sameRolled tells the first difference of a job's steps and of what it came to.
+func sameRolled(got, want rolled) error {
+	if len(got.steps) != len(want.steps) {
+		return fmt.Errorf("%d steps, want %d (%v)", len(got.steps), len(want.steps), got.result.Err)
+	}
+	for k := range want.steps {
+		g, w := &got.steps[k], &want.steps[k]
+		err := cmp.Or(
+			simtest.Same("observation", g.observation, w.observation), simtest.Same("actor", g.actor, w.actor),
+			simtest.Same("index, sample", []int64{int64(g.index), int64(g.sample)}, []int64{int64(w.index), int64(w.sample)}),
+			g.number("raw", g.raw, w.raw), g.number("action", g.action, w.action), g.number("draw", g.draw, w.draw),
+			g.number("prediction", g.prediction, w.prediction), g.number("lataccel", g.lataccel, w.lataccel))
+		var d *simtest.Difference
+		if seen := simtest.Same("observation", g.observation, w.observation); errors.As(seen, &d) {
+			err = fmt.Errorf("%s: %w", lockstep.ObservationElement(d.Index), seen)
+		}
+		if err != nil {
+			return fmt.Errorf("step %d: %w", w.index, err)
+		}
+	}
+	if g, w := fmt.Sprint(got.result.Costs, got.result.Err), fmt.Sprint(want.result.Costs, want.result.Err); g != w {
+		return fmt.Errorf("it comes to %s, want %s", g, w)
+	}
+	return nil
+}
+
+// number compares two numbers by their bits.
+func (*seenStep) number(name string, got, want uint64) error {
+	return simtest.SameBits(name, []float64{math.Float64frombits(got)}, []float64{math.Float64frombits(want)})
 }
 
 // policyRoutes are short ones, of different lengths.
@@ -113,7 +158,7 @@ func somePolicies(t *testing.T, routes []*lockstep.Route, seed uint64) (list []l
 		}
 		list = append(list, p)
 	}
-	for i, info := range lockstep.Kinds {
+	for i, info := range lockstep.Kinds() {
 		kind := lockstep.Kind(i)
 		switch kind {
 		case lockstep.KindNetwork:
@@ -176,7 +221,7 @@ func TestPolicies(t *testing.T) {
 // against runs jobs on all engines and holds them to the reference.
 func against(t *testing.T, c Config, jobs []lockstep.Job, options lockstep.Options) {
 	var want []rolled
-	for _, e := range All {
+	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, c)
 			if profile := s.Profile(); want == nil || profile != c.Profile {
@@ -187,7 +232,7 @@ func against(t *testing.T, c Config, jobs []lockstep.Job, options lockstep.Optio
 				}
 				want = roll(r, jobs, options)
 			}
-			compareRolled(t, jobs, roll(s, jobs, options), want)
+			trial{e.Name, c, options}.compareRolled(t, jobs, roll(s, jobs, options), want)
 		})
 	}
 }
@@ -210,14 +255,10 @@ func TestCollect(t *testing.T) {
 	}
 	var want *lockstep.Experience
 	var observed []float32
-	for _, e := range All {
+	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, c)
-			collector, ok := s.(lockstep.Collector)
-			if !ok {
-				t.Fatal("it does not collect")
-			}
-			got, err := collector.Collect(context.Background(), jobs)
+			got, err := s.Collect(context.Background(), jobs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,12 +271,22 @@ func TestCollect(t *testing.T) {
 					t.Errorf("job %d: %s, want %s", i, g, w)
 				}
 			}
-			if fmt.Sprint(got.Raw, got.Softplus, got.Reward, got.Lataccel, got.Action) != fmt.Sprint(want.Raw, want.Softplus, want.Reward, want.Lataccel, want.Action) {
-				t.Error("other training data")
-			}
 			all := make([]float32, len(observed))
-			if err := collector.Observe(got, nil, all); err != nil || !slices.Equal(all, observed) {
-				t.Errorf("other observations than the network saw, %v", err)
+			if err := errors.Join(s.Observe(got, nil, all), simtest.Same("observations", all, observed)); err != nil {
+				t.Errorf("%s, of what the reference's networks saw: %v", e.Name, err)
+			}
+			for _, err := range []error{
+				simtest.Same("raw", got.Raw, want.Raw), simtest.Same("softplus", got.Softplus, want.Softplus), simtest.Same("reward", got.Reward, want.Reward),
+				simtest.Same("lataccel", got.Lataccel, want.Lataccel), simtest.Same("action", got.Action, want.Action),
+			} {
+				var d *simtest.Difference
+				if errors.As(err, &d) {
+					at := d.Index * len(want.Raw) / d.Of // of the numbers of a step
+					job, step := at/lockstep.ExperienceSteps, lockstep.ControlStartIdx+at%lockstep.ExperienceSteps
+					t.Errorf("%s, job %d, route %s, step %d: %v (wanted by the reference)", e.Name, job, jobs[job].Route.Name, step, err)
+				} else if err != nil {
+					t.Errorf("%s: %v", e.Name, err)
+				}
 			}
 			places, err := got.Places(nil, all)
 			if err != nil {
@@ -248,16 +299,16 @@ func TestCollect(t *testing.T) {
 				at[i] = random.IntN(len(places))
 				some[i] = places[at[i]]
 			}
-			if err := collector.Observe(got, some, few); err != nil {
+			if err := s.Observe(got, some, few); err != nil {
 				t.Fatal(err)
 			}
 			for i, k := range at {
 				const n = lockstep.ObservationSize
-				if !slices.Equal(few[i*n:(i+1)*n], observed[k*n:(k+1)*n]) {
-					t.Fatalf("gathered row %d is not that of %v", i, some[i])
+				if err := simtest.Same("observation", few[i*n:(i+1)*n], observed[k*n:(k+1)*n]); err != nil {
+					t.Fatalf("%s, gathered row %d, %v: %v", e.Name, i, some[i], err)
 				}
 			}
-			if err := collector.Observe(got, []lockstep.Place{{Rollout: 0, Step: 399}}, few[:256]); err == nil || err.Error() != "place 0: rollout 0 has no step 399" {
+			if err := s.Observe(got, []lockstep.Place{{Rollout: 0, Step: 399}}, few[:256]); err == nil || err.Error() != "place 0: rollout 0 has no step 399" {
 				t.Error(err)
 			}
 		})

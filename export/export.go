@@ -14,28 +14,26 @@ import (
 	"lockstep/policyfile"
 )
 
-//go:embed pid.py pidff.py network.py
+//go:embed *.py
 var sources embed.FS
 
 // Controller is the Python source of a policy's controller.
 func Controller(p lockstep.Native) ([]byte, error) {
 	values := map[string]string{}
-	switch p := p.(type) {
-	case lockstep.PID, lockstep.PIDFF:
-		var gains []string
-		for _, g := range lockstep.GainsOf(p) {
-			gains = append(gains, strconv.FormatFloat(g, 'g', -1, 64))
+	if gains := lockstep.GainsOf(p); gains != nil {
+		var words []string
+		for _, g := range gains {
+			words = append(words, strconv.FormatFloat(g, 'g', -1, 64))
 		}
-		values[fmt.Sprintf("(0.0,) * %d", len(gains))] = "(" + strings.Join(gains, ", ") + ")"
-	case *lockstep.Network:
+		values[fmt.Sprintf("(0.0,) * %d", len(words))] = "(" + strings.Join(words, ", ") + ")"
+	}
+	if p, ok := p.(*lockstep.Network); ok {
 		values["SCALE = 0.25"] = "SCALE = " + strconv.FormatFloat(p.Scale, 'g', -1, 64)
 		values[`MODEL = ""`] = `MODEL = "` + base64.StdEncoding.EncodeToString(policyfile.Encode(p)) + `"`
-	default:
-		return nil, fmt.Errorf("a policy of kind %s is not exported: want pid, pidff or a network (zero is the challenge's own, and no controller knows its route, which a table would need)", p.Kind())
 	}
 	data, err := sources.ReadFile(p.Kind().String() + ".py")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("a policy of kind %s is not exported: want pid, pidff or a network (zero is the challenge's own, and no controller knows its route, which a table would need)", p.Kind())
 	}
 	source := string(data)
 	for from, to := range values {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"lockstep/classic"
 	"lockstep/engines"
 	golden "lockstep/golden/classic"
+	"lockstep/internal/fuzzing"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
@@ -84,51 +87,19 @@ func classicActions(t *rapid.T, task classic.Task) classic.Actions {
 	return a
 }
 
-// sameColumn reports whether two columns have the same bits.
-func sameColumn[T float32 | float64 | int32 | bool | int64 | uint64](a, b []T) error {
-	if len(a) != len(b) {
-		return fmt.Errorf("%d and %d values", len(a), len(b))
-	}
-	for i := range a {
-		x, y := any(a[i]), any(b[i])
-		if xf, ok := x.(float64); ok {
-			x, y = math.Float64bits(xf), math.Float64bits(y.(float64))
-		}
-		if xf, ok := x.(float32); ok {
-			x, y = math.Float32bits(xf), math.Float32bits(y.(float32))
-		}
-		if x != y {
-			return fmt.Errorf("value %d is %v and %v", i, a[i], b[i])
-		}
-	}
-	return nil
-}
-
-// sameTransition tells the first column that differs, or nil.
+// sameTransition tells which columns differ, and where first, or nil.
 func sameTransition(a, b *classic.Transition) error {
-	for _, c := range []struct {
-		name string
-		err  error
-	}{
-		{"actions", errors.Join(sameColumn(a.Actions.Discrete, b.Actions.Discrete), sameColumn(a.Actions.Continuous, b.Actions.Continuous))},
-		{"states", sameColumn(a.States, b.States)},
-		{"observations", sameColumn(a.Observations, b.Observations)},
-		{"rewards", sameColumn(a.Rewards, b.Rewards)},
-		{"terminated", sameColumn(a.Terminated, b.Terminated)},
-		{"truncated", sameColumn(a.Truncated, b.Truncated)},
-		{"final observations", sameColumn(a.Final, b.Final)},
-	} {
-		if c.err != nil {
-			return fmt.Errorf("%s: %w", c.name, c.err)
-		}
-	}
-	return nil
+	return errors.Join(
+		simtest.SameBits("actions", b.Actions.Discrete, a.Actions.Discrete), simtest.SameBits("actions", b.Actions.Continuous, a.Actions.Continuous),
+		simtest.SameBits("states", b.States, a.States), simtest.SameBits("observations", b.Observations, a.Observations),
+		simtest.SameBits("rewards", b.Rewards, a.Rewards), simtest.SameBits("terminated", b.Terminated, a.Terminated),
+		simtest.SameBits("truncated", b.Truncated, a.Truncated), simtest.SameBits("final observations", b.Final, a.Final))
 }
 
 // classicEngines are those that take part, the reference first.
 func classicEngines(t testing.TB) []classic.Engine {
 	var all []classic.Engine
-	for _, e := range engines.Classic {
+	for _, e := range engines.CheckedClassic() {
 		engine, err := e.New(2)
 		var absent *want.Error
 		if errors.As(err, &absent) {
@@ -157,104 +128,24 @@ func sameSnapshot(a, b *classic.Snapshot) error {
 	if a.Steps != b.Steps {
 		steps = fmt.Errorf("%d and %d steps", a.Steps, b.Steps)
 	}
-	return errors.Join(steps, sameColumn(a.States, b.States), sameColumn(a.Observations, b.Observations), sameColumn(a.Elapsed, b.Elapsed),
-		sameColumn(a.Ended, b.Ended), sameColumn(a.Generators, b.Generators))
+	return errors.Join(steps, simtest.SameBits("states", b.States, a.States), simtest.SameBits("observations", b.Observations, a.Observations),
+		simtest.SameBits("elapsed", b.Elapsed, a.Elapsed), simtest.SameBits("ended", b.Ended, a.Ended), simtest.SameBits("generators", b.Generators, a.Generators))
 }
 
 // Sequences of calls: all engines answer them with the same bits, or refuse them
 // with the same words and stay as they were.
-func FuzzClassic(f *testing.F) { f.Fuzz(rapid.MakeFuzz(classicCalls(classicEngines(f)))) }
-func TestClassic(t *testing.T) { rapid.Check(t, classicCalls(classicEngines(t))) }
-
-func classicCalls(all []classic.Engine) func(*rapid.T) {
-	return func(t *rapid.T) {
-		task := classicTask(t)
-		vectors := make([]classic.Vector, len(all))
-		for i, e := range all {
-			v, err := e.Make(task)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer v.Close()
-			vectors[i] = v
-		}
-		var kept *classic.Snapshot // of the last engine
-		// together does the same to all and compares what they say.
-		together := func(what string, do func(v classic.Vector) ([]classic.Transition, error)) {
-			var first []classic.Transition
-			var complaint string
-			for i, v := range vectors {
-				got, err := do(v)
-				text := ""
-				if err != nil {
-					text = err.Error()
-				} else {
-					got = append(got, observed(v))
-				}
-				if i == 0 {
-					first, complaint = got, text
-					continue
-				}
-				if text != complaint {
-					t.Fatalf("%s: %s says %q, %s %q", what, all[0].Name(), complaint, all[i].Name(), text)
-				}
-				for k := range got {
-					if err := sameTransition(&first[k], &got[k]); err != nil {
-						t.Fatalf("%s: step %d: %s and %s: %v", what, k, all[0].Name(), all[i].Name(), err)
-					}
-				}
-				a, b := vectors[0].Totals(), v.Totals()
-				if err := errors.Join(sameColumn(a.Rewards, b.Rewards), sameColumn(a.Episodes, b.Episodes)); err != nil || a.Steps != b.Steps {
-					t.Fatalf("%s: totals of %s and %s: %d and %d steps, %v", what, all[0].Name(), all[i].Name(), a.Steps, b.Steps, err)
-				}
-			}
-		}
-		for range rapid.IntRange(1, 6).Draw(t, "calls") {
-			switch rapid.SampledFrom([]string{"reset", "step", "step", "uniform", "network", "snapshot", "restore"}).Draw(t, "call") {
-			case "snapshot":
-				var first *classic.Snapshot
-				together("snapshot", func(v classic.Vector) ([]classic.Transition, error) {
-					s, err := v.Snapshot()
-					if err == nil && first != nil {
-						if err := sameSnapshot(first, s); err != nil {
-							t.Fatalf("snapshot: %v", err)
-						}
-					}
-					if err == nil {
-						first, kept = s, s
-					}
-					return nil, err
-				})
-			case "restore":
-				together("restore", func(v classic.Vector) ([]classic.Transition, error) { return nil, v.Restore(kept) })
-
-			case "reset":
-				r := classicReset(t, task)
-				together("reset", func(v classic.Vector) ([]classic.Transition, error) { return nil, v.Reset(r) })
-			case "step":
-				a := classicActions(t, task)
-				together("step", func(v classic.Vector) ([]classic.Transition, error) {
-					transition := classic.NewTransition(task)
-					return []classic.Transition{transition}, v.Step(a, &transition)
-				})
-			case "uniform":
-				seed, steps := rapid.Uint64().Draw(t, "key"), rapid.IntRange(1, 40).Draw(t, "steps")
-				together("run", classicRun(task, classic.Policy{Uniform: &seed}, steps))
-			case "network":
-				together("network", classicRun(task, classic.Policy{Network: golden.Goals[task.Name]}, rapid.IntRange(1, 40).Draw(t, "steps")))
-			}
-		}
+func FuzzClassic(f *testing.F) {
+	calls := classicHistories(classicEngines(f))
+	// From few bytes rapid draws nothing, and the execution ends before its first call.
+	for seed := range byte(4) {
+		input := make([]byte, 1<<14)
+		rand.NewChaCha8([32]byte{seed}).Read(input)
+		f.Add(input)
 	}
-}
-
-func classicRun(task classic.Task, p classic.Policy, steps int) func(v classic.Vector) ([]classic.Transition, error) {
-	return func(v classic.Vector) ([]classic.Transition, error) {
-		record := make([]classic.Transition, steps)
-		for i := range record {
-			record[i] = classic.NewTransition(task)
-		}
-		return record, v.Run(context.Background(), p, steps, record)
-	}
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
+		calls(t, func(string) {})
+		fuzzing.Ended()
+	}))
 }
 
 // TestClassicLong holds the fastest engine to the reference for LOCKSTEP_CLASSIC_STEPS steps
@@ -286,6 +177,16 @@ func TestClassicLong(t *testing.T) {
 		t.Errorf("%d steps were compared, %d are wanted", compared, total)
 	}
 	t.Logf("%d steps of %d environments: no difference", compared, len(classic.Environments))
+}
+
+func classicRun(task classic.Task, p classic.Policy, steps int) func(v classic.Vector) ([]classic.Transition, error) {
+	return func(v classic.Vector) ([]classic.Transition, error) {
+		record := make([]classic.Transition, steps)
+		for i := range record {
+			record[i] = classic.NewTransition(task)
+		}
+		return record, v.Run(context.Background(), p, steps, record)
+	}
 }
 
 // longRun is one round of at most some hundred thousand steps.

@@ -6,7 +6,10 @@
 // up; on the committed inputs of testdata/fuzz/FuzzX, which `go test` runs as
 // well; and as a native fuzz target,
 //
-//	go test ./fuzz -run '^$' -fuzz '^FuzzX$'
+//	go test ./fuzz -fuzz '^FuzzX$'
+//
+// That runs no tests before it and shortens no input for long, unless -run and
+// -fuzzminimizetime say otherwise: see internal/fuzzing.
 //
 // `make fuzz` runs them all, `make fuzz-ci` for a fixed number of executions.
 //

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/engines"
 	"lockstep/golden/vectors"
 	"lockstep/internal/arbitrary"
 )
@@ -31,7 +30,7 @@ func oneStep(t *testing.T, i implementation, model []byte, p lockstep.Profile) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer engines.Close(s)
+	defer s.Close()
 	job := lockstep.Job{Route: past(waves()), Policy: lockstep.Zero{}, Observe: func(step *lockstep.Step) {
 		if step.Logits != nil {
 			logits, probs = slices.Clone(step.Logits), slices.Clone(step.Probs)

@@ -21,8 +21,8 @@ import (
 func TestCalls(t *testing.T)    { check(t, 0.05, calls) }
 func TestStepping(t *testing.T) { check(t, 0.6, stepping) }
 
-func FuzzCalls(f *testing.F)    { fuzz(f, calls) }
-func FuzzStepping(f *testing.F) { fuzz(f, stepping) }
+func FuzzCalls(f *testing.F)    { fuzzEngines(f, calls) }
+func FuzzStepping(f *testing.F) { fuzzEngines(f, stepping) }
 
 // calls: batches larger and smaller than the one before, draws that are given and
 // then the route's own, a teacher and then none, one that is broken off.
@@ -69,7 +69,7 @@ func calls(t *rapid.T, cover func(string)) {
 		},
 		"broken off": func(t *rapid.T) {
 			cover("broken off")
-			jobs := arbitrary.Jobs(7, rapid.Just(lockstep.MinRows), rapid.Just[lockstep.Policy](lockstep.DefaultPID)).Draw(t, "jobs")
+			jobs := arbitrary.Jobs(7, rapid.Just(lockstep.MinRows), rapid.Just[lockstep.Policy](lockstep.DefaultPID())).Draw(t, "jobs")
 			for _, e := range all {
 				for range e.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 					break
@@ -96,7 +96,7 @@ func stepping(t *rapid.T, cover func(string)) {
 	ref := load(arbitrary.Network{})[0]
 	e := rapid.SampledFrom(distinct(arbitrary.Network{})).Draw(t, "engine")
 	cover(e.name)
-	m := &steps{engine: e, reference: ref, cover: cover, simulator: e.Simulator.(lockstep.StepSimulator)}
+	m := &steps{engine: e, reference: ref, cover: cover, simulator: e.Implementation}
 	m.reset(t)
 	t.Repeat(map[string]func(*rapid.T){"": m.check, "step": m.step, "snapshot": m.snapshot, "restore": m.restore, "again": m.again})
 	m.finish(t)
@@ -125,7 +125,7 @@ type saved struct {
 
 // reset begins anew, with commands from outside for some rollouts.
 func (m *steps) reset(t *rapid.T) {
-	native := rapid.SampledFrom([]lockstep.Policy{nil, nil, lockstep.Zero{}, lockstep.DefaultPID})
+	native := rapid.SampledFrom([]lockstep.Policy{nil, nil, lockstep.Zero{}, lockstep.DefaultPID()})
 	routes := rapid.SliceOfN(arbitrary.Route(rapid.IntRange(lockstep.MinRows, 106)), 1, 3).Draw(t, "routes")
 	m.jobs = nil
 	for range rapid.IntRange(1, 5).Draw(t, "rollouts") {

@@ -28,14 +28,14 @@ func TestShortcuts(t *testing.T)  { check(t, 0.2, shortcuts) }
 func TestTeacher(t *testing.T)    { check(t, 0.4, teacher) }
 func TestLongRoutes(t *testing.T) { check(t, 0.12, longRoutes) }
 
-func FuzzTokenizer(f *testing.F)  { fuzz(f, tokenizer) }
-func FuzzStep(f *testing.F)       { fuzz(f, step) }
-func FuzzDraws(f *testing.F)      { fuzz(f, draws) }
-func FuzzBatch(f *testing.F)      { fuzz(f, batch) }
-func FuzzAgreement(f *testing.F)  { fuzz(f, agreement) }
-func FuzzShortcuts(f *testing.F)  { fuzz(f, shortcuts) }
-func FuzzTeacher(f *testing.F)    { fuzz(f, teacher) }
-func FuzzLongRoutes(f *testing.F) { fuzz(f, longRoutes) }
+func FuzzTokenizer(f *testing.F)  { fuzzEngines(f, tokenizer) }
+func FuzzStep(f *testing.F)       { fuzzEngines(f, step) }
+func FuzzDraws(f *testing.F)      { fuzzEngines(f, draws) }
+func FuzzBatch(f *testing.F)      { fuzzEngines(f, batch) }
+func FuzzAgreement(f *testing.F)  { fuzzEngines(f, agreement) }
+func FuzzShortcuts(f *testing.F)  { fuzzEngines(f, shortcuts) }
+func FuzzTeacher(f *testing.F)    { fuzzEngines(f, teacher) }
+func FuzzLongRoutes(f *testing.F) { fuzzEngines(f, longRoutes) }
 
 func TestAgreement(t *testing.T) {
 	if len(load(arbitrary.Network{})) == 1 {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/engines"
 	"lockstep/internal/arbitrary"
 	"lockstep/internal/want"
 	"lockstep/pycontroller"
@@ -58,7 +57,7 @@ func testSize(t *testing.T, path string, size arbitrary.Size, n int) {
 				break
 			}
 		}
-		engines.Close(s)
+		s.Close()
 	}
 }
 

@@ -134,9 +134,9 @@ var columnsOfFile = []string{"roll", "vEgo", "aEgo", "targetLateralAcceleration"
 // place.
 func routeFile(t *rapid.T, cover func(string)) {
 	profile := lockstep.Profile{CSV: rapid.SampledFrom([]lockstep.CSV{lockstep.CSV2, lockstep.CSVExact}).Draw(t, "pandas")}
-	parse := pandasFloat
+	parse := remembered(pandasFloat)
 	if profile.CSV == lockstep.CSVExact {
-		parse = exactFloat
+		parse = remembered(exactFloat)
 	}
 	n := rapid.IntRange(95, 140).Draw(t, "rows")
 	header := rapid.Permutation(append([]string{"t", "other"}, columnsOfFile...)).Draw(t, "columns")
@@ -263,6 +263,23 @@ func routeFile(t *rapid.T, cover func(string)) {
 	}
 	if len(r.Draws) != n-lockstep.ContextLength {
 		t.Fatalf("%d draws", len(r.Draws))
+	}
+}
+
+// remembered computes each text's value once: a column repeats a few of them in its rows.
+func remembered(parse func(string) (float64, bool)) func(string) (float64, bool) {
+	type number struct {
+		x  float64
+		ok bool
+	}
+	known := map[string]number{}
+	return func(s string) (float64, bool) {
+		n, ok := known[s]
+		if !ok {
+			n.x, n.ok = parse(s)
+			known[s] = n
+		}
+		return n.x, n.ok
 	}
 }
 

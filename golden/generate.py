@@ -798,7 +798,7 @@ def check_comparable(committed, options, where):
     here = machine()["packages"]
     recorded = committed["machine"]["packages"]
     for name in recorded:
-        if here.get(name) != recorded[name]:
+        if here.get(name) != recorded[name] and not options.other_packages:
             refuse(
                 f"{where}: recorded with {name} {recorded[name]}, here is {here.get(name)}: "
                 "install the recorded version"
@@ -875,6 +875,9 @@ def main():
         "--only-controllers", nargs="+", choices=list(CONTROLLERS), help="record these controllers only"
     )
     parser.add_argument("--emulator", metavar="TEXT", help="what emulates this CPU, to be kept in provenance.json")
+    parser.add_argument(
+        "--other-packages", action="store_true", help="check under other versions than the recorded ones on purpose"
+    )
     parser.add_argument("--other-model", action="store_true", help="record with a model that is not the official one")
     options = parser.parse_args()
     if options.probe_only:

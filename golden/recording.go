@@ -52,7 +52,9 @@ func Hash[T float32 | float64](a []T) uint64 {
 }
 
 // RouteColumns names the columns of HashRoute.
-var RouteColumns = [5]string{"roll_lataccel", "v_ego", "a_ego", "target_lataccel", "steer_command"}
+func RouteColumns() [5]string {
+	return [5]string{"roll_lataccel", "v_ego", "a_ego", "target_lataccel", "steer_command"}
+}
 
 // HashRoute hashes a route's columns; of the steer command only the rows that
 // every route has, before ControlStartIdx.

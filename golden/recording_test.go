@@ -163,12 +163,12 @@ func TestObserve(t *testing.T) {
 
 	// A bit of any column counts, steer only where it is needed.
 	columns := [][]float64{drive.RollLataccel, drive.VEgo, drive.AEgo, drive.TargetLataccel, drive.SteerCommand}
-	for i, name := range golden.RouteColumns {
+	for i, name := range golden.RouteColumns() {
 		at := &columns[i][lockstep.ControlStartIdx-1]
 		*at = math.Float64frombits(math.Float64bits(*at) ^ 1)
 		for j, hash := range golden.HashRoute(drive) {
 			if differs := hash != r.RouteHash[j]; differs != (i == j) {
-				t.Errorf("a bit of %s: the hash of %s differs: %v", name, golden.RouteColumns[j], differs)
+				t.Errorf("a bit of %s: the hash of %s differs: %v", name, golden.RouteColumns()[j], differs)
 			}
 		}
 		*at = math.Float64frombits(math.Float64bits(*at) ^ 1)

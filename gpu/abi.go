@@ -161,7 +161,7 @@ func readLayout(words []int64, weights int) (layout, error) {
 		l.variants = append(l.variants, variant{int(words[fixed+2*i]), int(words[fixed+2*i+1])})
 	}
 	var kinds []int64
-	for _, k := range lockstep.Kinds {
+	for _, k := range lockstep.Kinds() {
 		kinds = append(kinds, int64(len(k.Gains)), int64(len(k.Memory)))
 	}
 	if have := words[fixed+2*len(l.variants):]; !slices.Equal(have, kinds) {

@@ -2,9 +2,10 @@ package gpu
 
 import (
 	"context"
+	"slices"
 
 	"lockstep"
-	"lockstep/internal/guard"
+	"lockstep/internal/hostcontrol"
 )
 
 // steps runs a group whose controllers are on the host.
@@ -61,146 +62,68 @@ func (r *run) drive(p *stepper) {
 	}
 }
 
-// hostController computes the commands of some of the jobs.
-type hostController interface {
-	// update writes the commands of those that run, and fails those whose
-	// controller fails.
-	update(d *rollouts, step int)
-	// close ends the controller's use.
-	close()
+// hosted is the jobs that a controller on the host steers.
+type hosted struct {
+	*hostcontrol.Group
+	jobs []int
 }
 
-// controllers makes those of all jobs. Jobs with the same *Batch share one.
-func (d *rollouts) makeControllers() []hostController {
-	var all []hostController
-	var batches []*batchController
-	of := map[*lockstep.Batch]*batchController{}
+// makeControllers makes those of all jobs. Jobs with the same *Batch share one.
+func (d *rollouts) makeControllers() (all []*hosted) {
+	of := map[*lockstep.Batch]*hosted{}
 	for j, t := range d.tasks {
-		switch policy := t.job.Policy.(type) {
-		case lockstep.Custom:
-			c := &customController{job: j}
-			if err := guard.Do(func() { c.controller = policy.New() }); err != nil {
-				d.cannotMake(j, err)
-				continue
-			}
-			all = append(all, c)
-		case *lockstep.Batch:
-			b := of[policy]
-			if b == nil {
-				b = &batchController{policy: policy}
-				of[policy] = b
-				batches = append(batches, b)
-			}
-			b.jobs = append(b.jobs, j)
+		batch, shared := t.job.Policy.(*lockstep.Batch)
+		if _, custom := t.job.Policy.(lockstep.Custom); !custom && !shared {
+			continue
+		}
+		if h := of[batch]; shared && h != nil {
+			h.jobs = append(h.jobs, j)
+			continue
+		}
+		h := &hosted{jobs: []int{j}}
+		all = append(all, h)
+		if shared {
+			of[batch] = h
 		}
 	}
-	for _, b := range batches {
-		b.start(d)
-		all = append(all, b)
-	}
-	return all
+	return slices.DeleteFunc(all, func(h *hosted) bool { return !d.make(h) })
 }
 
-// cannotMake notes why a job has no controller.
-func (d *rollouts) cannotMake(j int, err error) {
+// make makes a controller, or notes why some jobs have none.
+func (d *rollouts) make(h *hosted) bool {
+	routes := make([]*lockstep.Route, len(h.jobs))
+	for k, j := range h.jobs {
+		routes[k] = d.tasks[j].job.Route
+	}
+	var err error
+	if h.Group, err = hostcontrol.New(d.tasks[h.jobs[0]].job.Policy, routes...); err == nil {
+		return true
+	}
 	if d.unmade == nil {
 		d.unmade = make([]error, len(d.tasks))
 	}
-	d.unmade[j] = err
-}
-
-// customController steers one job.
-type customController struct {
-	job        int
-	controller lockstep.Controller
-}
-
-func (*customController) close() {}
-
-func (c *customController) update(d *rollouts, step int) {
-	if !d.running[c.job] {
-		return
+	for _, j := range h.jobs {
+		d.unmade[j] = err
 	}
-	t := d.tasks[c.job]
-	route := t.job.Route
-	err := guard.Do(func() {
-		d.command[c.job] = c.controller.Update(route.TargetLataccel[step], d.lataccel[c.job][step-1], route.State(step), route.FuturePlan(step))
-	})
-	if err != nil {
-		d.failJob(c.job, err)
-	}
+	return false
 }
 
-// batchController steers several jobs at once.
-type batchController struct {
-	policy     *lockstep.Batch
-	jobs       []int
-	controller lockstep.BatchController
-	step       *lockstep.BatchStep
-}
-
-func (b *batchController) start(d *rollouts) {
-	routes := make([]*lockstep.Route, len(b.jobs))
-	for k, j := range b.jobs {
-		routes[k] = d.tasks[j].job.Route
-	}
-	b.step = lockstep.NewBatchStep(len(b.jobs))
-	err := guard.Try(func() (err error) {
-		b.controller, err = b.policy.New(routes)
-		return err
-	})
-	if err != nil {
-		for _, j := range b.jobs {
-			d.cannotMake(j, err)
-		}
-	}
-}
-
-func (b *batchController) fail(d *rollouts, err error) {
-	for _, j := range b.jobs {
+// update writes the commands of the jobs that run, and fails those whose controller fails.
+func (h *hosted) update(d *rollouts, step int) {
+	for k, j := range h.jobs {
+		h.Seats[k] = hostcontrol.Seat{Running: d.running[j]}
 		if d.running[j] {
-			d.failJob(j, err)
+			h.Seats[k].Lataccel = d.lataccel[j][step-1]
 		}
 	}
-}
-
-func (b *batchController) update(d *rollouts, step int) {
-	in := b.step
-	in.Step = step
-	clear(in.Err)
-	any := false
-	for k, j := range b.jobs {
-		in.Running[k] = d.running[j]
-		if !in.Running[k] {
-			continue
-		}
-		any = true
-		route := d.tasks[j].job.Route
-		in.TargetLataccel[k], in.CurrentLataccel[k] = route.TargetLataccel[step], d.lataccel[j][step-1]
-		in.State[k], in.Plan[k] = route.State(step), route.FuturePlan(step)
-	}
-	if !any {
-		return
-	}
-	if err := guard.Try(func() error { return b.controller.Update(in) }); err != nil {
-		b.fail(d, err)
-		return
-	}
-	for k, j := range b.jobs {
-		switch {
-		case !d.running[j]:
-		case in.Err[k] != nil:
-			d.failJob(j, in.Err[k])
+	h.Ask(step)
+	for k, j := range h.jobs {
+		switch seat := &h.Seats[k]; {
+		case !seat.Running:
+		case seat.Err != nil:
+			d.failJob(j, seat.Err)
 		default:
-			d.command[j] = in.Steer[k]
+			d.command[j] = seat.Command
 		}
-	}
-}
-
-// close ends the controller's use. Results are out by then, so an error can no
-// longer be anybody's.
-func (b *batchController) close() {
-	if b.controller != nil {
-		guard.Do(func() { b.controller.Close() })
 	}
 }

@@ -249,6 +249,9 @@ func (s *Simulator) synchronize(ctx context.Context, c *connection, steps int64)
 	limit := s.config.Watchdog
 	if limit == 0 {
 		limit = baseWatchdog + time.Duration(steps)*stepWatchdog/time.Duration(max(c.info.Multiprocessors, 1))
+		if c.info.Emulated {
+			limit *= 10
+		}
 	}
 	watchdog := watchdogError{limit}
 	inner, cancel := context.WithTimeoutCause(ctx, limit, watchdog)

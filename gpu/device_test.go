@@ -117,7 +117,7 @@ func TestRecovery(t *testing.T) {
 		d, err := emulated.Open(emulated.Options{})
 		return &broken{d, f}, err
 	}})
-	jobs := []lockstep.Job{{Route: shorten(routes()[0], 104), Policy: lockstep.DefaultPID}, {Route: shorten(routes()[1], 104), Policy: weavePolicy}}
+	jobs := []lockstep.Job{{Route: shorten(routes()[0], 104), Policy: lockstep.DefaultPID()}, {Route: shorten(routes()[1], 104), Policy: weavePolicy}}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
 	want := results(t, s, context.Background(), jobs, opts)
 
@@ -175,8 +175,8 @@ func TestRecovery(t *testing.T) {
 func TestWatchdog(t *testing.T) {
 	onCPU(t)
 	s := newSimulator(t, Config{})
-	long := []lockstep.Job{{Route: routes()[0], Policy: lockstep.DefaultPID}}
-	short := []lockstep.Job{{Route: shorten(routes()[0], 101), Policy: lockstep.DefaultPID}}
+	long := []lockstep.Job{{Route: routes()[0], Policy: lockstep.DefaultPID()}}
+	short := []lockstep.Job{{Route: shorten(routes()[0], 101), Policy: lockstep.DefaultPID()}}
 	s.config.Watchdog = 100 * time.Millisecond
 	r := results(t, s, context.Background(), long, lockstep.Options{Shortcuts: lockstep.AllSteps})[0]
 	if !contains(r.Err, "did not finish within 100ms") {

@@ -66,7 +66,7 @@ func onHardware(t *testing.T) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return info.Name != "emulated" && info.Name != "stand-in"
+	return !info.Emulated && info.Name != "stand-in"
 }
 
 // holdGoldens has a test for each recording, whose name goes into the evidence of a GPU.

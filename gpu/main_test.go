@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"lockstep/golden"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/reference"
 )
@@ -35,6 +37,9 @@ func device(t testing.TB, options emulated.Options) func() (driver.Device, error
 		t.Fatal(err)
 	}
 	want.Compiler.Need(t)
+	if name := os.Getenv("LOCKSTEP_ENGINE"); name != "" && name != "emulated" && options.Sources == nil && !options.Sanitize {
+		return func() (driver.Device, error) { return OpenTranslated(name, options) }
+	}
 	return func() (driver.Device, error) { return emulated.Open(options) }
 }
 
@@ -169,32 +174,19 @@ func (tr *trace) observe(s *lockstep.Step) {
 }
 
 func same64(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
-func same32(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
 
-// stepDifference names the first stage in which two steps differ, or "".
+// stepDifference names the first stage in which two steps differ, a and what b has, or "".
 func stepDifference(a, b *lockstep.Step) string {
-	for _, c := range []struct {
-		stage string
-		same  bool
-	}{
-		{"index", a.Index == b.Index},
-		{"observation", slices.EqualFunc(a.Observation, b.Observation, same32)},
-		{"actor", slices.EqualFunc(a.Actor, b.Actor, same32)},
-		{"raw", same64(a.Raw, b.Raw)},
-		{"action", same64(a.Action, b.Action)},
-		{"tokens", slices.Equal(a.Tokens, b.Tokens)},
-		{"states", slices.EqualFunc(a.States, b.States, same32)},
-		{"logits", slices.EqualFunc(a.Logits, b.Logits, same32)},
-		{"probs", slices.EqualFunc(a.Probs, b.Probs, same32)},
-		{"cdf", slices.EqualFunc(a.CDF, b.CDF, same64)},
-		{"draw", same64(a.Draw, b.Draw)},
-		{"sample", a.Sample == b.Sample},
-		{"prediction", same64(a.Prediction, b.Prediction)},
-		{"lataccel", same64(a.Lataccel, b.Lataccel)},
-	} {
-		if !c.same {
-			return c.stage
-		}
+	number := func(stage string, a, b float64) error { return simtest.SameBits(stage, []float64{a}, []float64{b}) }
+	whole := func(stage string, a, b int) error { return simtest.Same(stage, []int64{int64(a)}, []int64{int64(b)}) }
+	if err := cmp.Or(
+		whole("index", a.Index, b.Index), simtest.SameBits("observation", a.Observation, b.Observation), simtest.SameBits("actor", a.Actor, b.Actor),
+		number("raw", a.Raw, b.Raw), number("action", a.Action, b.Action), simtest.SameBits("tokens", a.Tokens, b.Tokens),
+		simtest.SameBits("states", a.States, b.States), simtest.SameBits("logits", a.Logits, b.Logits), simtest.SameBits("probs", a.Probs, b.Probs),
+		simtest.SameBits("cdf", a.CDF, b.CDF), number("draw", a.Draw, b.Draw), whole("sample", a.Sample, b.Sample),
+		number("prediction", a.Prediction, b.Prediction), number("lataccel", a.Lataccel, b.Lataccel),
+	); err != nil {
+		return err.Error()
 	}
 	return ""
 }
@@ -207,7 +199,7 @@ func (tr *trace) difference(want *trace) string {
 		}
 	}
 	if len(tr.steps) != len(want.steps) {
-		return fmt.Sprintf("%d steps, want %d", len(tr.steps), len(want.steps))
+		return fmt.Sprintf("%d steps, want %d (error %v)", len(tr.steps), len(want.steps), tr.result.Err)
 	}
 	return resultDifference(tr.result, want.result)
 }
@@ -228,10 +220,8 @@ func resultDifference(got, want lockstep.Result) string {
 		return fmt.Sprintf("trajectory %v, want %v", got.Trajectory, want.Trajectory)
 	}
 	if g, w := got.Trajectory, want.Trajectory; g != nil {
-		for _, c := range [][2][]float64{{g.Target, w.Target}, {g.Lataccel, w.Lataccel}, {g.Action, w.Action}} {
-			if !slices.EqualFunc(c[0], c[1], same64) {
-				return "trajectories differ"
-			}
+		if err := cmp.Or(simtest.SameBits("target", g.Target, w.Target), simtest.SameBits("lataccel", g.Lataccel, w.Lataccel), simtest.SameBits("action", g.Action, w.Action)); err != nil {
+			return "trajectories: " + err.Error()
 		}
 	}
 	return ""
@@ -239,7 +229,7 @@ func resultDifference(got, want lockstep.Result) string {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-var policies = []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
+var policies = []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
 
 // traces runs jobs and returns the trace of each.
 func traces(t fataler, s lockstep.Simulator, jobs []lockstep.Job, opts lockstep.Options) []*trace {

@@ -12,11 +12,12 @@ import (
 	"lockstep/internal/stepping"
 )
 
-var _ stepping.Forker = (*rollouts)(nil)
+// Elsewhere is the device.
+func (r *rollouts) Elsewhere() stepping.Elsewhere { return r }
 
 // Fork begins candidates. The snapshot goes up once; each candidate copies what it goes
 // on from when its first launch begins.
-func (r *rollouts) Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Planner, error) {
+func (r *rollouts) Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Stepper, error) {
 	s := r.batch.simulator
 	k := kind{commands: true, policies: true, trajectory: opts.Trajectory, past: shot}
 	var tasks []*task

@@ -17,10 +17,14 @@ func kindOf(p lockstep.Policy) int64 {
 }
 
 // beyondPID reports whether a job wants the kernels that know every kind of policy, and
-// expected values.
+// expected values: the others know the challenge's own controllers, and commands of the
+// host's.
 func beyondPID(job *lockstep.Job) bool {
-	kind := kindOf(job.Policy)
-	return job.Expected || kind != hostKind && lockstep.Kind(kind) > lockstep.KindPID
+	switch kindOf(job.Policy) {
+	case hostKind, int64(lockstep.KindZero), int64(lockstep.KindPID):
+		return job.Expected
+	}
+	return true
 }
 
 // parameters writes the policies of a batch's jobs, which go up with the rest of it.

@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"lockstep"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/simtest"
 )
 
 // network is a random one with hidden layers of these widths.
@@ -52,7 +52,7 @@ func everyKind(route *lockstep.Route) []lockstep.Job {
 	pidff := lockstep.PIDFF{P: 0.2, I: 0.1, D: -0.05, FF: [4]float64{0.1, 0.2, -0.1, 0.05}, FFV: 0.3, Smooth: 0.2, Leak: 0.05}
 	return []lockstep.Job{
 		{Route: route, Policy: wide}, {Route: route, Policy: pidff}, {Route: route, Policy: narrow, Sampling: &lockstep.Sampling{Seed: 1 << 40, ID: 7}},
-		{Route: route, Policy: table}, {Route: route, Policy: lockstep.DefaultPID, Expected: true}, {Route: route, Policy: wide},
+		{Route: route, Policy: table}, {Route: route, Policy: lockstep.DefaultPID(), Expected: true}, {Route: route, Policy: wide},
 	}
 }
 
@@ -119,8 +119,8 @@ func TestCollectLedger(t *testing.T) {
 			t.Errorf("an observation fits 4 KiB: %v", err)
 		}
 		s.config.MemoryLimit = 24 << 10
-		if err := s.Observe(e, nil, few); err != nil || !slices.Equal(few, into) {
-			t.Errorf("in little memory the observations are others: %v", err)
+		if err := errors.Join(s.Observe(e, nil, few), simtest.Same("observations", few, into)); err != nil {
+			t.Errorf("%s in little memory, %d rows, against itself: %v", s.Name(), rows, err)
 		}
 		s.config.MemoryLimit = 0
 	}
@@ -194,7 +194,7 @@ func TestCollectOnDevice(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CollectOnDevice(ctx, []lockstep.Job{{Route: broken, Policy: lockstep.DefaultPID}}); err == nil {
+	if _, err := s.CollectOnDevice(ctx, []lockstep.Job{{Route: broken, Policy: lockstep.DefaultPID()}}); err == nil {
 		t.Error("gains leave training data")
 	}
 	s.config.Open = func() (driver.Device, error) { return nil, errors.New("no device") }
@@ -207,9 +207,9 @@ func TestCollectOnDevice(t *testing.T) {
 // same holds numbers on the device to others, bit by bit.
 func same[T float32 | float64](t *testing.T, s *Simulator, what string, at uintptr, want []T) {
 	t.Helper()
-	have := make([]byte, len(viewBytes(want)))
+	got := make([]T, len(want))
 	err := s.use(context.Background(), nil, func(c *connection) error {
-		if err := c.Download(have, driver.Pointer(at)); err != nil {
+		if err := c.Download(viewBytes(got), driver.Pointer(at)); err != nil {
 			return err
 		}
 		return s.synchronize(context.Background(), c, 0)
@@ -217,8 +217,8 @@ func same[T float32 | float64](t *testing.T, s *Simulator, what string, at uintp
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(have, viewBytes(want)) {
-		t.Errorf("%s on the device: other bits than those that Collect brings", what)
+	if err := simtest.SameBits(what, got, want); err != nil {
+		t.Errorf("%s, on the device against what Collect brings: %v", s.Name(), err)
 	}
 }
 
@@ -227,7 +227,7 @@ func same[T float32 | float64](t *testing.T, s *Simulator, what string, at uintp
 func TestRollLedger(t *testing.T) {
 	s := newSimulator(t, Config{})
 	ctx := context.Background()
-	p := reset(t, s, []lockstep.Job{{Route: shorten(routes()[0], 110)}, {Route: shorten(routes()[1], 110)}}, lockstep.Options{Shortcuts: lockstep.CostOnly}).(lockstep.Planner)
+	p := reset(t, s, []lockstep.Job{{Route: shorten(routes()[0], 110)}, {Route: shorten(routes()[1], 110)}}, lockstep.Options{Shortcuts: lockstep.CostOnly})
 	through := make([]float64, 2*82)
 	if err := p.Roll(ctx, through, make([]float64, 2), nil); err != nil || p.Index() != 102 {
 		t.Fatal(err, p.Index())

@@ -16,7 +16,6 @@ import (
 	"lockstep/gpu/driver"
 	"lockstep/gpu/kernels"
 	"lockstep/internal/model"
-	"lockstep/internal/stepping"
 )
 
 // Config says what a simulator is made of.
@@ -76,7 +75,7 @@ type Simulator struct {
 	serial     int64
 }
 
-var _ stepping.Source = (*Simulator)(nil)
+var _ lockstep.Implementation = (*Simulator)(nil)
 
 // New makes a simulator and opens its device.
 func New(config Config) (*Simulator, error) {
@@ -99,25 +98,24 @@ func New(config Config) (*Simulator, error) {
 		return nil, err
 	}
 	if info.Emulated {
-		s.name = "emulated"
+		s.name = info.Name
 	}
 	return s, nil
 }
 
-// Name is "gpu", or "emulated" where the kernels run on the CPU.
+// Name is "gpu", or that of the device where the kernels run on the CPU.
 func (s *Simulator) Name() string { return s.name }
 
-// Inside says what computes: the hash of the kernels' sources, and the device.
-func (s *Simulator) Inside() string {
-	info, err := s.Info()
-	if err != nil {
-		return err.Error()
+// About says what computes: the hash of the kernels' sources, and the device.
+func (s *Simulator) About() lockstep.About {
+	about := lockstep.About{Model: s.model}
+	if info, err := s.Info(); err != nil {
+		about.Inside = err.Error()
+	} else {
+		about.Inside = fmt.Sprintf("kernels %.12s on %s, driver %s", info.Kernels, info.Name, info.Driver)
 	}
-	return fmt.Sprintf("kernels %.12s on %s, driver %s", info.Kernels, info.Name, info.Driver)
+	return about
 }
-
-// Model is the SHA-256 of the network's file.
-func (s *Simulator) Model() string { return s.model }
 
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.config.Profile }
@@ -214,6 +212,7 @@ func (s *Simulator) tally(status statusBlock) {
 // uploads each route once.
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
+		lockstep.Computes(ctx, s)
 		(&run{Simulator: s, ctx: ctx, opts: opts, yield: yield}).all(jobs)
 	}
 }

@@ -22,7 +22,7 @@ func TestStandin(t *testing.T) {
 		t.Skipf("not on the stand-in driver: %v, %v", info.Name, err)
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
-	jobs := []lockstep.Job{{Route: shorten(routes()[0], 103), Policy: lockstep.DefaultPID}, {Route: shorten(routes()[1], 103), Policy: weavePolicy}}
+	jobs := []lockstep.Job{{Route: shorten(routes()[0], 103), Policy: lockstep.DefaultPID()}, {Route: shorten(routes()[1], 103), Policy: weavePolicy}}
 	want := results(t, s, context.Background(), jobs, opts)
 	for _, c := range []struct{ fault, want string }{
 		{"launch", "CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure"},

@@ -9,7 +9,6 @@ import (
 
 	"lockstep"
 	"lockstep/gpu/driver"
-	"lockstep/internal/guard"
 	"lockstep/internal/stepping"
 )
 
@@ -84,7 +83,7 @@ func (s *Simulator) reset(ctx context.Context, tasks []*task, k kind, opts locks
 		copy(r.action[j], action)
 	}
 	r.controllers = r.makeControllers()
-	return &stepper{stepping.New(r, s, jobs, opts), r}, nil
+	return &stepper{stepping.New(r, s, s.model, jobs, opts), r}, nil
 }
 
 var _ lockstep.DeviceStepper = (*stepper)(nil)
@@ -110,6 +109,9 @@ func (s *stepper) DeviceLataccels() uintptr {
 
 // ObserveOnDevice computes an observation of each rollout, with nothing from the host.
 func (s *stepper) ObserveOnDevice(into uintptr) (uintptr, error) {
+	if err := s.Open(); err != nil {
+		return 0, err
+	}
 	const from, size = lockstep.ControlStartIdx, 4 * lockstep.ObservationSize
 	step, r := s.Index(), s.engine
 	if step < from {
@@ -169,7 +171,7 @@ func (s *stepper) Sync(ctx context.Context) error { return s.Fetch(ctx) }
 type rollouts struct {
 	batch       *batch
 	tasks       []*task
-	controllers []hostController
+	controllers []*hosted
 	unmade      []error // why jobs have no controller, by job; nil if all have
 	command     []float64
 
@@ -329,7 +331,7 @@ func (r *rollouts) Memory(j int) ([]float64, error) {
 	case nil:
 		return nil, nil
 	case lockstep.Native:
-		return slices.Clone(r.memory[j][:len(lockstep.Kinds[policy.Kind()].Memory)]), nil
+		return slices.Clone(r.memory[j][:len(policy.Kind().Info().Memory)]), nil
 	}
 	return nil, errors.New("what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy")
 }
@@ -401,11 +403,8 @@ func (r *rollouts) Cost(j, step int) float64 {
 
 // Close ends the controllers' use and frees the device's memory.
 func (r *rollouts) Close() error {
-	var failed error
 	for _, c := range r.controllers {
-		if err := guard.Do(c.close); failed == nil { // the first
-			failed = err
-		}
+		c.Close()
 	}
 	r.controllers = nil
 	if r.observations != 0 {
@@ -413,5 +412,5 @@ func (r *rollouts) Close() error {
 		r.observations = 0
 	}
 	r.batch.release()
-	return failed
+	return nil
 }

@@ -22,7 +22,7 @@ func TestStepper(t *testing.T) {
 	ctx := context.Background()
 	jobs := []lockstep.Job{
 		{Route: shorten(routes()[0], 107), Policy: weavePolicy},
-		{Route: shorten(routes()[1], 103), Policy: lockstep.DefaultPID},
+		{Route: shorten(routes()[1], 103), Policy: lockstep.DefaultPID()},
 		{Route: shorten(routes()[2], 105)},
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
@@ -78,7 +78,7 @@ func reset(t *testing.T, s *Simulator, jobs []lockstep.Job, opts lockstep.Option
 func TestSnapshot(t *testing.T) {
 	s := newSimulator(t, Config{})
 	ctx := context.Background()
-	jobs := []lockstep.Job{{Route: shorten(routes()[0], 105), Policy: lockstep.DefaultPID}, {Route: shorten(routes()[1], 102)}}
+	jobs := []lockstep.Job{{Route: shorten(routes()[0], 105), Policy: lockstep.DefaultPID()}, {Route: shorten(routes()[1], 102)}}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	command := func(step, run int) []float64 { return []float64{0, math.Sin(float64(step)*0.7 + float64(run))} }
 	through := func(t *testing.T, p lockstep.Stepper, to, run int) {
@@ -134,7 +134,7 @@ func TestStepOnDevice(t *testing.T) {
 	ctx := context.Background()
 	jobs := []lockstep.Job{
 		{Route: shorten(routes()[0], 107)},
-		{Route: shorten(routes()[1], 103), Policy: lockstep.DefaultPID},
+		{Route: shorten(routes()[1], 103), Policy: lockstep.DefaultPID()},
 		{Route: shorten(routes()[2], 105)},
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
@@ -252,7 +252,7 @@ func TestObserveOnDevice(t *testing.T) {
 	ctx := context.Background()
 	jobs := []lockstep.Job{ // the second is given NaN, the third ends early
 		{Route: shorten(routes()[0], 106)}, {Route: shorten(routes()[1], 106)}, {Route: shorten(routes()[2], 104)},
-		{Route: routes()[1], Policy: lockstep.DefaultPID}, // its plan goes on behind the last step
+		{Route: routes()[1], Policy: lockstep.DefaultPID()}, // its plan goes on behind the last step
 	}
 	const n, size, from, to, bad = 4, lockstep.ObservationSize, lockstep.ControlStartIdx, 106, 102
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}

@@ -9,8 +9,6 @@ import (
 	"lockstep/gpu/driver"
 )
 
-var _ lockstep.Collector = (*Simulator)(nil)
-
 // Collect rolls jobs out that networks drive. The device writes what training needs; it
 // comes down with the results.
 func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {

@@ -9,42 +9,6 @@ import (
 	"lockstep/internal/onnx"
 )
 
-// Graph says how the network is put to ONNX Runtime. Only the last of its 20
-// output positions is used, so that much of it can be left out. Every graph here
-// keeps every bit of that position.
-//
-// What looks like the natural pruning does not, a single query row with a plain
-// product of weights and values: for one row ONNX Runtime multiplies and adds
-// where it otherwise fuses.
-type Graph int
-
-const (
-	// GraphRebuilt is made of the model's weights anew. It computes what
-	// GraphOneRow does, with positions outermost, in shape (20, batch, 128):
-	// then the products inside attention read queries, keys and values as they
-	// lie, which saves most transpositions.
-	GraphRebuilt Graph = iota
-	// GraphOneRow is the model with one query row in the last block, whose
-	// product of weights and values is doubled and projection halved: exact
-	// scalings, with which ONNX Runtime fuses.
-	GraphOneRow
-	// GraphTwoRows is the model with the last two query rows in the last
-	// block's attention, and one row from its projection on.
-	GraphTwoRows
-	// GraphHead is the model without the other positions' final norm and head.
-	GraphHead
-	// GraphFull is the model as it is.
-	GraphFull
-
-	// graphUnscaled is GraphOneRow without the scalings. It changes bits and
-	// serves the tests, which must see that.
-	graphUnscaled
-)
-
-func (g Graph) String() string {
-	return [...]string{"rebuilt", "one row", "two rows", "head", "full", "unscaled"}[g]
-}
-
 // network is a model that sessions are made of.
 type network struct {
 	data           []byte
@@ -52,21 +16,22 @@ type network struct {
 	positionsFirst bool // inputs have shape (20, batch, ·), not (batch, 20, ·)
 }
 
-// newNetwork makes a network of a model. Any graph but GraphFull is refused for
-// all models but the one that is known.
-func newNetwork(data []byte, g Graph) (network, error) {
-	if g == GraphFull {
-		return network{data: data, positions: model.Context}, nil
-	}
+// lastPosition makes a network that computes only what the last of the model's 20 positions
+// depends on, which is all that a rollout uses, with every bit of it. It refuses any model but
+// the one that is known.
+//
+// The graph is made of the model's weights anew, with positions outermost, in shape
+// (20, batch, 128): then the products inside attention read queries, keys and values as they lie,
+// which saves most transpositions. The last block has one query row. For one row ONNX Runtime
+// multiplies and adds where it otherwise fuses, which changes bits. So that product of weights and
+// values is given the factor 2, with which ONNX Runtime fuses, and the projection behind it the
+// factor ½; both are exact.
+func lastPosition(data []byte) (network, error) {
 	weights, err := model.Parse(data)
 	if err != nil {
 		return network{}, err
 	}
-	if g == GraphRebuilt {
-		return network{data: rebuild(weights), positions: 1, positionsFirst: true}, nil
-	}
-	data, err = prune(data, g)
-	return network{data: data, positions: 1}, err
+	return network{data: rebuild(weights, 2), positions: 1, positionsFirst: true}, nil
 }
 
 const (
@@ -132,8 +97,9 @@ func columns(matrix []float32, stride, from, to int) []float32 {
 	return out
 }
 
-// rebuild makes the model that GraphRebuilt describes.
-func rebuild(w *model.Weights) []byte {
+// rebuild makes the model that lastPosition describes. Scale is the factor in the last block; with
+// 1 the bits are others.
+func rebuild(w *model.Weights, scale float32) []byte {
 	const rows, width = model.Context, model.Width
 	b := &builder{}
 	t := b.product("state_product", "states", w.StateEmbedding, model.StateSize, model.Half)
@@ -143,7 +109,11 @@ func rebuild(w *model.Weights) []byte {
 	x = b.node("Add", "positioned", nil, x, constant(b, "position_embedding", w.PositionEmbedding, rows, 1, width))
 	for i, l := range w.Layers {
 		name := func(s string) string { return fmt.Sprintf("%d_%s", i, s) }
-		x = b.attention(name, l, x, i == model.LayerCount-1)
+		if i < model.LayerCount-1 {
+			x = b.attention(name, l, x)
+		} else {
+			x = b.lastAttention(name, l, x, scale)
+		}
 		x = b.perceptron(name, l, x)
 	}
 	b.product("output", b.norm("final_norm", x, w.FinalNorm), w.Head, width, model.Vocabulary)
@@ -169,50 +139,60 @@ func (b *builder) product(name, x string, factor []float32, k, n int64) string {
 	return b.node("MatMul", name, nil, x, constant(b, name+"_factor", factor, k, n))
 }
 
-// attention adds a layer's attention to x: to all of its rows, or in the last layer to
-// the last, which is all that is left of x then.
-func (b *builder) attention(name func(string) string, l model.Layer, x string, last bool) string {
-	const rows, heads, size, width = model.Context, model.Heads, model.HeadSize, model.Width
+// attention adds a layer's attention to x.
+func (b *builder) attention(name func(string) string, l model.Layer, x string) string {
+	const rows, width = model.Context, model.Width
 	n := b.norm(name("attention_norm"), x, l.AttentionNorm)
-	queries := n
-	if last {
-		row := b.ints("last", rows-1)
-		queries = b.node("Gather", name("query_norm"), axis(0), n, row)
-		x = b.node("Gather", name("query_input"), axis(0), x, row)
+	mask := make([]float32, rows*rows) // 0, or -∞ where the key is later
+	for i := range mask {
+		if i%rows > i/rows {
+			mask[i] = float32(math.Inf(-1))
+		}
 	}
-	split := func(part, x string, from int) string {
-		y := b.product(name(part), x, columns(l.QKV, 3*width, from, from+width), width, width)
-		return b.node("Reshape", name(part+"_heads"), nil, y, b.ints("heads", 0, -1, heads, size))
-	}
-	q, k, v := split("q", queries, 0), split("k", n, width), split("v", n, 2*width)
-	scores := b.node(fusedMatMul, name("scores"), attributes{
+	scores := b.node("Add", name("masked"), nil, b.scores(name, l, n, n), constant(b, "mask", mask, rows, rows))
+	a := b.weighted(name, l, scores, n, 1)
+	a = b.node("Transpose", name("attention_rows"), perm(2, 0, 1, 3), a)
+	a = b.node("Reshape", name("attention_joined"), nil, a, b.ints("rows", rows, -1, width))
+	a = b.product(name("projection"), a, l.Projection, width, width)
+	return b.node("Add", name("attended"), nil, x, a)
+}
+
+// lastAttention adds a layer's attention to the last row of x, which sees all others, and leaves
+// out the other rows.
+func (b *builder) lastAttention(name func(string) string, l model.Layer, x string, scale float32) string {
+	const width = model.Width
+	n := b.norm(name("attention_norm"), x, l.AttentionNorm)
+	row := b.ints("last", model.Context-1)
+	query := b.node("Gather", name("query_norm"), axis(0), n, row)
+	a := b.weighted(name, l, b.scores(name, l, query, n), n, scale)
+	a = b.node("Reshape", name("attention_row"), nil, a, b.ints("one_row", 1, -1, width))
+	factor := constant(b, name("projection_factor"), l.Projection, width, width)
+	a = b.node(fusedMatMul, name("projection"), alpha(1/scale), a, factor)
+	return b.node("Add", name("attended"), nil, b.node("Gather", name("query_input"), axis(0), x, row), a)
+}
+
+// scores are those of some rows' queries with all rows' keys.
+func (b *builder) scores(name func(string) string, l model.Layer, queries, n string) string {
+	q, k := b.heads(name, "q", l, queries, 0), b.heads(name, "k", l, n, model.Width)
+	return b.node(fusedMatMul, name("scores"), attributes{
 		{Name: "alpha", Float: scoreScale}, {Name: "transB", Int: 1},
 		{Name: "transBatchA", Int: 1}, {Name: "transBatchB", Int: 1},
 	}, q, k)
-	if !last { // the last position sees all others
-		mask := make([]float32, rows*rows) // 0, or -∞ where the key is later
-		for i := range mask {
-			if i%rows > i/rows {
-				mask[i] = float32(math.Inf(-1))
-			}
-		}
-		scores = b.node("Add", name("masked"), nil, scores, constant(b, "mask", mask, rows, rows))
-	}
-	weights := b.node("Softmax", name("weights"), axis(-1), scores)
-	scale := float32(1)
-	if last {
-		scale = 2
-	}
-	a := b.node(fusedMatMul, name("attention"), attributes{{Name: "alpha", Float: scale}, {Name: "transBatchB", Int: 1}}, weights, v)
-	if last {
-		a = b.node("Reshape", name("attention_row"), nil, a, b.ints("one_row", 1, -1, width))
-		a = b.node(fusedMatMul, name("projection"), alpha(0.5), a, constant(b, name("projection_factor"), l.Projection, width, width))
-	} else {
-		a = b.node("Transpose", name("attention_rows"), perm(2, 0, 1, 3), a)
-		a = b.node("Reshape", name("attention_joined"), nil, a, b.ints("rows", rows, -1, width))
-		a = b.product(name("projection"), a, l.Projection, width, width)
-	}
-	return b.node("Add", name("attended"), nil, x, a)
+}
+
+// weighted are the sums of the values of all rows, weighted by the softmax of scores, times scale.
+func (b *builder) weighted(name func(string) string, l model.Layer, scores, n string, scale float32) string {
+	weights, v := b.node("Softmax", name("weights"), axis(-1), scores), b.heads(name, "v", l, n, 2*model.Width)
+	return b.node(fusedMatMul, name("attention"), attributes{
+		{Name: "alpha", Float: scale}, {Name: "transBatchB", Int: 1},
+	}, weights, v)
+}
+
+// heads are the queries, keys or values of x, the columns from the one given, head by head.
+func (b *builder) heads(name func(string) string, part string, l model.Layer, x string, from int) string {
+	const width = model.Width
+	y := b.product(name(part), x, columns(l.QKV, 3*width, from, from+width), width, width)
+	return b.node("Reshape", name(part+"_heads"), nil, y, b.ints("heads", 0, -1, model.Heads, model.HeadSize))
 }
 
 // perceptron adds a layer's perceptron to x.

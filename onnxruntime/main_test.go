@@ -57,7 +57,7 @@ func newReference(t testing.TB, profile lockstep.Profile) *reference.Simulator {
 	return s
 }
 
-var threePolicies = []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
+var threePolicies = []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
 
 // shorten is a route's first rows.
 func shorten(r *lockstep.Route, rows int) *lockstep.Route {
@@ -184,7 +184,7 @@ func routes(t testing.TB, profile lockstep.Profile) []*lockstep.Route {
 // windows are the network's inputs at some steps of a real rollout, batches of
 // them, and batches of noise.
 func windows(t testing.TB, s *Simulator, n int) (states [][]float32, tokens [][]int64) {
-	job := lockstep.Job{Route: routes(t, s.Profile())[0], Policy: lockstep.DefaultPID}
+	job := lockstep.Job{Route: routes(t, s.Profile())[0], Policy: lockstep.DefaultPID()}
 	job.Observe = func(step *lockstep.Step) {
 		if step.Logits != nil && len(states) < n/2+1 {
 			states = append(states, slices.Clone(step.States))

@@ -1,19 +1,14 @@
 package onnxruntime
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"lockstep"
+	"lockstep/batched"
 	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/internal/onnx"
@@ -37,11 +32,6 @@ type Config struct {
 	// Profile says which arithmetic NumPy has. The network's, LayerNorm and
 	// Softmax, is the library's and not asked for here.
 	Profile lockstep.Profile
-
-	// Graph is how the network is put to ONNX Runtime where only the last
-	// position is asked for, with lockstep.LastPosition. Without that, and for
-	// a network that is not known, it is GraphFull.
-	Graph Graph
 }
 
 // DefaultChunk is a number of sequences whose activations fit the cache. More of
@@ -53,6 +43,8 @@ const MaxChunk = 4096
 
 // errNoCgo is New's answer in a build without cgo.
 var errNoCgo = errors.New("this program was built without cgo and so without ONNX Runtime: build it with CGO_ENABLED=1 and a C compiler, or use the reference engine")
+
+var errUnproven = errors.New("onnxruntime computes here in a way that is not known: parity is not claimed")
 
 // FindLibrary returns the path of ONNX Runtime's shared library: the environment
 // variable ONNXRUNTIME_LIB or, if it is not set, the file that
@@ -68,22 +60,18 @@ func Available() error {
 	return err
 }
 
-// Simulator is the ONNX Runtime implementation of lockstep.Simulator. Its methods may
-// be called from several goroutines. Close ends it.
+// Simulator is package batched with its network run by ONNX Runtime. Its methods may be called
+// from several goroutines. Close ends it.
 type Simulator struct {
+	*batched.Simulator
 	config   Config
 	version  string
-	model    string // SHA-256 of the network's file
 	profile  lockstep.Profile
 	known    bool
 	notices  []string
 	networks [2]network // by whether only the last position is computed
 	sessions *pool
-
-	networkTime atomic.Int64 // ns
 }
-
-var _ lockstep.StepSimulator = (*Simulator)(nil)
 
 // New makes a simulator.
 func New(config Config) (*Simulator, error) {
@@ -102,9 +90,6 @@ func New(config Config) (*Simulator, error) {
 	}
 	if c.Chunk > MaxChunk {
 		return nil, fmt.Errorf("chunks of %d routes: want %d at most", c.Chunk, MaxChunk)
-	}
-	if c.Graph < GraphRebuilt || c.Graph > GraphFull {
-		return nil, fmt.Errorf("no graph %d", c.Graph)
 	}
 	var err error
 	if c.Library == "" {
@@ -125,24 +110,36 @@ func New(config Config) (*Simulator, error) {
 	if s.version != ortlib.Version {
 		s.notice("ONNX Runtime %s: the recordings were made with %s", s.version, ortlib.Version)
 	}
-	network, known, err := probeProfile()
+	unknown, err := s.probe(c.Profile)
 	if err != nil {
 		return nil, err
 	}
-	s.profile, s.known = c.Profile, known
-	s.profile.LayerNorm, s.profile.Softmax = network.LayerNorm, network.Softmax
-	if !known {
-		s.notice("ONNX Runtime %s computes on this CPU in none of the ways that are known: parity is not claimed", s.version)
+	s.known = len(unknown) == 0
+	for _, a := range unknown {
+		s.notice("ONNX Runtime %s computes on this CPU in a way that no profile has (probe %s: %s): parity is not claimed", s.version, a.Probe, a.Describe())
 	}
-	sum := sha256.Sum256(data)
-	s.model = hex.EncodeToString(sum[:])
-	return s, s.load(data)
+	if err := s.load(data); err != nil {
+		return nil, err
+	}
+	// Not s itself, which is garbage when nobody else has it.
+	sessions, networks, version, library := s.sessions, s.networks, s.version, c.Library
+	s.Simulator, err = batched.New(batched.Config{
+		ModelPath: c.ModelPath, Profile: s.profile, Workers: c.Workers, Chunk: c.Chunk,
+		Open: func(_ int, last bool) (batched.Network, error) {
+			if last {
+				return open(sessions, networks[1])
+			}
+			return open(sessions, networks[0])
+		},
+		Inside: sync.OnceValue(func() string { return inside(version, library) }),
+	})
+	return s, err
 }
 
 // load prepares the networks and makes a first session, to see that it can be.
 func (s *Simulator) load(data []byte) error {
-	full, _ := newNetwork(data, GraphFull)
-	last, err := newNetwork(data, s.config.Graph)
+	full := network{data: data, positions: model.Context}
+	last, err := lastPosition(data)
 	if err != nil {
 		s.notice("the network is not the known one, so all of it is computed, and parity is not claimed: %v", err)
 		s.known = false
@@ -191,125 +188,37 @@ func checkModel(data []byte) error {
 // Name is "onnxruntime".
 func (s *Simulator) Name() string { return "onnxruntime" }
 
-// Profile is the arithmetic that the simulator computes with; see ProfileKnown.
-func (s *Simulator) Profile() lockstep.Profile { return s.profile }
-
-// Model is the SHA-256 of the network's file.
-func (s *Simulator) Model() string { return s.model }
-
-// ProfileKnown is false if the library or the network is one whose arithmetic
-// nobody has established, so that no parity can be claimed.
-func (s *Simulator) ProfileKnown() bool { return s.known }
-
-// Notices are what a user should be told, one line each; usually there is none.
-func (s *Simulator) Notices() []string { return s.notices }
+// About says what computes. It is unproven if the library or the network is one whose
+// arithmetic nobody has established.
+func (s *Simulator) About() lockstep.About {
+	about := s.Simulator.About()
+	about.Notices = s.notices
+	if !s.known {
+		about.Unproven = errUnproven
+	}
+	return about
+}
 
 // Version is ONNX Runtime's.
 func (s *Simulator) Version() string { return s.version }
 
-// Inside says what computes: the library's version and hash.
-func (s *Simulator) Inside() string {
-	sum, err := fileio.SHA256(s.config.Library)
+// inside says what computes: the library's version and hash.
+func inside(version, library string) string {
+	sum, err := fileio.SHA256(library)
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("ONNX Runtime %s, SHA-256 %.12s", s.version, sum)
+	return fmt.Sprintf("ONNX Runtime %s, SHA-256 %.12s", version, sum)
 }
 
 // Library is the path of ONNX Runtime's shared library.
 func (s *Simulator) Library() string { return s.config.Library }
-
-// NetworkTime is how long the simulator's workers have been inside the network,
-// all together.
-func (s *Simulator) NetworkTime() time.Duration { return time.Duration(s.networkTime.Load()) }
 
 // Close frees the sessions, those in use when they are no longer. The library
 // stays loaded.
 func (s *Simulator) Close() error {
 	s.sessions.close()
 	return nil
-}
-
-// Simulate runs the jobs in chunks, in which all routes are at the same step.
-//
-// Jobs may share routes: a sweep of K policies over N routes is K·N jobs. What a
-// job adds to its route is some 30 KB while it runs.
-func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
-	return s.simulate(ctx, jobs, opts, nil)
-}
-
-// simulate is Simulate, which also keeps what training needs, unless training is nil.
-func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
-	return func(yield func(int, lockstep.Result) bool) {
-		size := chunkSize(len(jobs), s.config.Workers, s.config.Chunk)
-		type outcome struct {
-			index  int
-			result lockstep.Result
-		}
-		outcomes := make(chan outcome, s.config.Chunk)
-		abandoned := make(chan struct{})
-		var next atomic.Int64
-		var workers sync.WaitGroup
-		for range min(s.config.Workers, (len(jobs)+size-1)/size) {
-			workers.Go(func() {
-				w := s.newWorker(opts, training)
-				w.stopped = func() error {
-					select {
-					case <-abandoned:
-						return context.Canceled
-					default:
-						return ctx.Err()
-					}
-				}
-				w.report = func(index int, r lockstep.Result) {
-					select {
-					case outcomes <- outcome{index, r}:
-					case <-abandoned:
-					}
-				}
-				w.failed = func(index, step int, err error) {
-					w.report(index, lockstep.Result{Err: jobs[index].Failed(step, err)})
-				}
-				defer w.close()
-				for {
-					to := int(next.Add(int64(size)))
-					from := to - size
-					if from >= len(jobs) {
-						return
-					}
-					w.run(jobs, from, min(to, len(jobs)))
-				}
-			})
-		}
-		go func() {
-			workers.Wait()
-			close(outcomes)
-		}()
-		defer workers.Wait()
-		defer close(abandoned)
-		for o := range outcomes {
-			if !yield(o.index, o.result) {
-				return
-			}
-		}
-	}
-}
-
-// newWorker makes a worker that reports to nobody yet.
-func (s *Simulator) newWorker(opts lockstep.Options, training *lockstep.Experience) *worker {
-	last := 0
-	if opts.Shortcuts&lockstep.LastPosition != 0 {
-		last = 1
-	}
-	return &worker{simulator: s, network: s.networks[last], opts: opts, fused: s.profile.Exp == lockstep.ExpF, training: training}
-}
-
-// chunkSize cuts n jobs into chunks of equal size, so many that the workers get
-// equally many.
-func chunkSize(n, workers, largest int) int {
-	rounds := (n + workers*largest - 1) / (workers * largest)
-	chunks := max(rounds*workers, 1)
-	return max((n+chunks-1)/chunks, 1)
 }
 
 // pool keeps sessions for their next use.

@@ -14,7 +14,8 @@ import (
 const (
 	// blockSize is how many rollouts are in memory at once, with 100 bytes a step and side.
 	blockSize = 256
-	// groupSize is the same for rollouts with all stages in full, 10 MB each and side in tinyphysics.
+	// groupSize is the same for rollouts with all stages in full, 10 MB each and side in
+	// tinyphysics.
 	groupSize = 8
 
 	// maxDetails is how many divergences are described in full, one for each stage.
@@ -80,6 +81,7 @@ func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts
 		r.Stages, r.Tolerated = append(r.Stages, g.Name), append(r.Tolerated, Tolerance{Stage: g.Name})
 	}
 	r.Stages, c.report = append(r.Stages, f.Schema.Outcome.Name), r
+	r.Exercised = newExercised(f.Branches)
 	for block := range slices.Chunk(c.tasks, blockSize) {
 		if err := c.block(block); err != nil {
 			return nil, err
@@ -90,6 +92,7 @@ func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts
 		return i >= 0 && f.Schema.Stages[i].Optional && r.Compared[stage] == 0
 	})
 	r.Tolerated = slices.DeleteFunc(r.Tolerated, func(t Tolerance) bool { return t.Steps == 0 })
+	r.Want, r.Got = want.Info(), got.Info() // again: by now it is known what has computed
 	took := time.Since(start)
 	r.Seconds, r.After = took.Seconds(), (took - c.took).Seconds()
 	return r, nil
@@ -107,6 +110,9 @@ type comparison struct {
 	running int
 	opts    CompareOptions
 	tasks   []Task
+
+	watchers []Watcher // of the tasks of the first pass, as it runs
+	watched  int       // the side that they look at
 
 	took   time.Duration // by the first pass
 	report *Report
@@ -140,6 +146,9 @@ func (c *comparison) collect(side int, tasks []Task, full bool) ([]*rollout, err
 		if end := c.family.Schema.End; end > 0 && s.Index >= end {
 			rollouts[i].past++
 			return
+		}
+		if c.watchers != nil && side == c.watched {
+			c.watchers[i].Step(s)
 		}
 		rollouts[i].add(s, full)
 	})
@@ -182,10 +191,12 @@ func (c *comparison) pass(tasks []Task, held []*rollout, teachers []*Teacher) (p
 // block compares some tasks, in both passes.
 func (c *comparison) block(tasks []Task) error {
 	start := time.Now()
+	c.watch(tasks)
 	pairings, err := c.pass(tasks, nil, nil)
 	if err != nil {
 		return err
 	}
+	c.seen(pairings)
 	var results, again []*result
 	var own []Task // of those again
 	var held []*rollout

@@ -83,7 +83,8 @@ func (f *Family) plotEffects(_ *Task, sides [2]*schema.Digests, _ [2]*schema.Ste
 	return charts
 }
 
-// Lines are both sides' values of a stage that is a number, at steps of which none before is lacking.
+// Lines are both sides' values of a stage that is a number, at steps of which none before is
+// lacking.
 func (f *Family) Lines(sides [2]*schema.Digests, stage string) []Line {
 	lines, i := []Line{{Name: "wanted"}, {Name: "got"}}, f.Schema.Index(stage)
 	for side, d := range sides {

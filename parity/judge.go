@@ -109,82 +109,6 @@ func (p *pairing) run() {
 	}
 }
 
-// step compares one step, which is the same on both sides.
-func (p *pairing) step(want, got *schema.Step) {
-	step, s := want.Index, p.c.family.Schema
-	warm, required := s.Warm(step), s.At(step)
-	var unequal, loose schema.Set // loose are those that differ and may, and what depends on them
-	judged := true
-	for i := range s.Stages {
-		g := &s.Stages[i]
-		clean, excused, chosen := true, false, false // chosen is what is computed from soft stages, and is none
-		for _, in := range g.From {
-			k := s.Index(in.Stage)
-			chosen = chosen || in.Steps == 0 && s.Stages[k].Soft && !g.Soft
-			switch {
-			case g.Given && warm, p.Forced && s.Stages[k].Teach:
-			case in.Steps == 0:
-				clean = clean && !unequal.Has(k)
-				excused = excused || loose.Has(k)
-			case p.last[k] >= 0 && (in.Steps == schema.All || p.last[k] >= step-in.Steps):
-				clean, judged = false, false
-			}
-		}
-		has := [2]bool{want.Has.Has(i), got.Has.Has(i)}
-		both, missing := has[wanted] && has[gotten], p.missing(has, required.Has(i), g.Optional)
-		different := both && want.Bits[i] != got.Bits[i]
-		if both {
-			p.compared[g.Name]++
-		} else if required.Has(i) {
-			p.lacking[g.Name]++
-		}
-		if different && g.Effect {
-			p.Effects[i].add(step, g.Type.Float(want.Bits[i]), g.Type.Float(got.Bits[i]))
-		}
-		p.Equal = p.Equal && !different && !missing
-		switch {
-		case both && !different:
-		case !both && !missing:
-			if !clean {
-				unequal |= 1 << i
-			} else if excused {
-				loose |= 1 << i
-			}
-		case clean && p.inexact && g.Soft && different:
-			loose |= 1 << i
-			d, known := Farthest(g.Type, want.Data[i], got.Data[i])
-			p.tolerated[i].add(&Tolerance{Steps: 1, Rollout: p.Rollout, Step: step, Difference: d})
-			if !known {
-				p.tolerated[i].Unknown++
-			}
-		default:
-			unequal |= 1 << i
-			if clean && !(p.inexact && chosen && p.flip(g.Name, want, got) && excused) {
-				p.find(step, g.Name, diffDigests(g, i, want, got))
-			}
-		}
-		if unequal.Has(i) || loose.Has(i) {
-			p.last[i] = step
-			o := &s.Outcome
-			p.outcome = p.outcome || slices.Contains(o.From, g.Name) && step >= o.Begin && (o.End == 0 || step < o.End) && !(p.Forced && g.Teach)
-		}
-	}
-	if !judged {
-		p.unjudged++
-	}
-}
-
-// missing reports whether a live side lacks a value that it should have: one that is
-// required or that the other side has, beside another live side or a value.
-func (p *pairing) missing(has [2]bool, required, optional bool) bool {
-	for side, other := range [2]int{gotten, wanted} {
-		if !has[side] && p.c.live[side] && (has[other] && (required || optional) || required && p.c.live[other]) {
-			return true
-		}
-	}
-	return false
-}
-
 // find notes a divergence. In an inexact comparison stages and outcomes are judged in
 // the second pass.
 func (p *pairing) find(step int, stage string, d *Divergence) {
@@ -199,22 +123,6 @@ func (p *pairing) find(step int, stage string, d *Divergence) {
 func (p *pairing) extent(step int, held, running string) {
 	want, got := sides(p, held, running)
 	p.find(step, schema.Extent, &Divergence{Index: -1, Want: want, Got: got})
-}
-
-// flip notes a stage that came out otherwise after soft ones, and reports whether they
-// explain it.
-func (p *pairing) flip(stage string, want, got *schema.Step) bool {
-	e := cmp.Or(p.c.family.Explain(want, got), &Explanation{Why: "what it is chosen from is not known"})
-	e.Rollout, e.Step, p.flips.Stage = p.Rollout, want.Index, stage
-	if e.Explained {
-		p.flips.Explained++
-	} else {
-		p.flips.Unexplained++
-	}
-	if len(p.flips.Examples) < maxExamples {
-		p.flips.Examples = append(p.flips.Examples, e)
-	}
-	return e.Explained
 }
 
 // end compares the outcomes.

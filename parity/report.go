@@ -79,6 +79,10 @@ type Report struct {
 	// Tolerated is how far the stages that may differ in an inexact comparison did.
 	Tolerated []Tolerance `json:"tolerated,omitempty"`
 
+	// Exercised is what of the specification the rollouts went through; nil where its
+	// branches have no names.
+	Exercised *Exercised `json:"exercised,omitempty"`
+
 	// Plot is what happened around the first divergence.
 	Plot *Plot `json:"plot,omitempty"`
 
@@ -93,6 +97,9 @@ type SideInfo struct {
 	Name    string `json:"name"`
 	Profile string `json:"profile,omitempty"`
 	Live    bool   `json:"live"`
+
+	// Computed names what computed its rollouts, where engines say so.
+	Computed []string `json:"computed,omitempty"`
 }
 
 // Verdict is the outcome for one rollout.

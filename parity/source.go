@@ -24,6 +24,11 @@ type Family struct {
 	// Plot draws what happened around a divergence; if nil, the stages with an effect
 	// are drawn. sides are both rollouts without forcing, at the steps that differ.
 	Plot func(task *Task, sides [2]*schema.Digests, at [2]*schema.Step) []Chart
+
+	// Branches are those of the specification, and Watch makes what looks for them in a
+	// rollout; both may be nil.
+	Branches []Branch
+	Watch    func(task *Task) Watcher
 }
 
 // A Task is one rollout of a comparison.
@@ -142,12 +147,15 @@ func (l *LiveSource) play(ctx context.Context, tasks []Task, h schema.Hash, _ bo
 	return ends, errors.Join(errs...)
 }
 
-// A Recording holds rollouts that were recorded with digests of one kind. One that can
-// have others has a method Rehash(schema.Hash) error, see trace.ErrHashed.
+// A Recording holds rollouts that were recorded with digests of one kind.
 type Recording interface {
 	Info() SideInfo
 	Schema() *schema.Schema
 	Digest() schema.Hash
+
+	// Rehash makes digests of another kind. Where they cannot be had, the error is a
+	// trace.ErrHashed.
+	Rehash(h schema.Hash) error
 
 	// Rollouts are those that there are, in order.
 	Rollouts() []trace.Rollout
@@ -177,10 +185,7 @@ func (r recorded) rehash(h schema.Hash) error {
 	if h == r.Digest() {
 		return nil
 	}
-	if f, ok := r.Recording.(interface{ Rehash(schema.Hash) error }); ok {
-		return f.Rehash(h)
-	}
-	return fmt.Errorf("%s holds digests of kind %s, not %s, and %w", r.Info().Name, r.Digest(), h, trace.ErrHashed)
+	return r.Recording.Rehash(h)
 }
 
 func (r recorded) play(ctx context.Context, tasks []Task, _ schema.Hash, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
@@ -263,8 +268,8 @@ func pairUp(recordings []recorded, tasks []Task) ([]Task, error) {
 	return tasks, nil
 }
 
-// agree makes recordings hash alike, and returns the hash: that of the first with which
-// all can.
+// agree makes recordings hash alike, and returns the hash: it tries the hash of each
+// recording in turn, and picks the first that every recording supports.
 func agree(recordings []recorded) (h schema.Hash, err error) {
 	for _, r := range recordings {
 		h = r.Digest()

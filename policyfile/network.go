@@ -114,24 +114,7 @@ func (r *reader) follow(n *onnx.Node) error {
 	}
 	switch n.OpType {
 	case "Gemm":
-		if len(n.Inputs) != 3 {
-			return fmt.Errorf("%d inputs, want 3: a layer has a bias", len(n.Inputs))
-		}
-		transposed := false
-		for _, a := range n.Attributes {
-			switch {
-			case a.Name == "transB" && (a.Int == 0 || a.Int == 1):
-				transposed = a.Int == 1
-			case a.Name == "transA" && a.Int == 0:
-			case (a.Name == "alpha" || a.Name == "beta") && a.Float == 1:
-			default:
-				return fmt.Errorf("attribute %.30q has a value that is not supported", a.Name)
-			}
-		}
-		if err := r.weights(n.Inputs[1], transposed); err != nil {
-			return err
-		}
-		return r.bias(n.Inputs[2])
+		return r.gemm(n)
 	case "MatMul":
 		if len(n.Inputs) != 2 {
 			return fmt.Errorf("%d inputs, want 2", len(n.Inputs))
@@ -149,6 +132,28 @@ func (r *reader) follow(n *onnx.Node) error {
 		return nil
 	}
 	return fmt.Errorf("operator not supported: want Gemm, MatMul, Add and Relu")
+}
+
+// gemm reads a layer that is one node.
+func (r *reader) gemm(n *onnx.Node) error {
+	if len(n.Inputs) != 3 {
+		return fmt.Errorf("%d inputs, want 3: a layer has a bias", len(n.Inputs))
+	}
+	transposed := false
+	for _, a := range n.Attributes {
+		switch {
+		case a.Name == "transB" && (a.Int == 0 || a.Int == 1):
+			transposed = a.Int == 1
+		case a.Name == "transA" && a.Int == 0:
+		case (a.Name == "alpha" || a.Name == "beta") && a.Float == 1:
+		default:
+			return fmt.Errorf("attribute %.30q has a value that is not supported", a.Name)
+		}
+	}
+	if err := r.weights(n.Inputs[1], transposed); err != nil {
+		return err
+	}
+	return r.bias(n.Inputs[2])
 }
 
 // weights begins a layer with the weights of an initializer (in, out), or (out, in)

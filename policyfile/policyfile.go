@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,7 @@ import (
 // IsFile reports whether a name is that of a policy's file, by its extension.
 func IsFile(name string) bool {
 	ext := filepath.Ext(name)
-	return ext == ".onnx" || ext == ".json"
+	return slices.ContainsFunc(lockstep.Kinds(), func(k lockstep.KindInfo) bool { return ext != "" && k.File == ext })
 }
 
 // Load reads a policy from a file. An error names the file and what does not fit.
@@ -42,7 +43,7 @@ func Load(path string) (lockstep.Native, error) {
 
 // Unmarshal reads a policy from the bytes of a file with an extension.
 func Unmarshal(data []byte, ext string) (lockstep.Native, error) {
-	if ext == lockstep.Kinds[lockstep.KindNetwork].File {
+	if ext == lockstep.KindNetwork.Info().File {
 		return Network(data)
 	}
 	return parse(data)

@@ -22,6 +22,8 @@ type part struct {
 	from, to    int // the routes
 
 	worker  *worker
+	routes  []*lockstep.Route
+	shown   []int         // the row of each route up to which the process has seen it
 	failed  error         // of the process
 	unmade  map[int]error // routes whose controller could not be made, counted from the part's first
 	message []byte
@@ -83,18 +85,13 @@ func (p *part) start(routes []*lockstep.Route) error {
 	}
 }
 
-// load gives a worker the routes, each with a message of its own, since making a
-// controller may take long.
+// load makes a worker's controllers, each with a message of its own, since that may
+// take long.
 func (p *part) load(w *worker, routes []*lockstep.Route) error {
-	p.unmade = map[int]error{}
-	for i, r := range routes {
-		message := append(p.message[:0], 'S')
-		message = binary.LittleEndian.AppendUint32(message, uint32(i))
-		for _, column := range [][]float64{r.TargetLataccel, r.RollLataccel, r.VEgo, r.AEgo} {
-			message = appendFloats(message, column)
-		}
-		p.message = message
-		answer, err := w.ask(message)
+	p.unmade, p.routes, p.shown = map[int]error{}, routes, make([]int, len(routes))
+	for i := range routes {
+		p.message = binary.LittleEndian.AppendUint32(append(p.message[:0], 'S'), uint32(i))
+		answer, err := w.ask(p.message)
 		if err == nil {
 			err = w.eachError(answer, len(routes), func(i int, err error) { p.unmade[i] = err })
 		}
@@ -133,12 +130,12 @@ func (p *part) update(s *lockstep.BatchStep) {
 		message = append(message, running)
 	}
 	message = appendFloats(message, s.CurrentLataccel[p.from:p.to])
-	p.message = message
+	p.message = p.appendRows(message, s)
 	if !any {
 		return
 	}
 	n := p.to - p.from
-	answer, err := p.worker.ask(message)
+	answer, err := p.worker.ask(p.message)
 	if err == nil && len(answer) < 8*n {
 		err = p.worker.lost(errGarbled)
 	}
@@ -157,6 +154,29 @@ func (p *part) update(s *lockstep.BatchStep) {
 		p.worker = nil
 		fail(err)
 	}
+}
+
+// appendRows adds what the plans of this step show and the process has not seen. Nothing
+// else of a route is ever in it, so that no controller finds the rest there.
+func (p *part) appendRows(message []byte, s *lockstep.BatchStep) []byte {
+	n := p.to - p.from
+	counts := len(message)
+	message = append(message, make([]byte, 4*n)...)
+	running := message[counts-9*n : counts-8*n]
+	for i, r := range p.routes {
+		if running[i] == 0 {
+			continue
+		}
+		from, to := max(p.shown[i], s.Step), min(s.Step+lockstep.FuturePlanSteps, r.Len())
+		for k := from; k < to; k++ {
+			message = appendFloats(message, []float64{r.TargetLataccel[k], r.RollLataccel[k], r.VEgo[k], r.AEgo[k]})
+		}
+		if to > from {
+			binary.LittleEndian.PutUint32(message[counts+4*i:], uint32(to-from))
+		}
+		p.shown[i] = max(p.shown[i], to)
+	}
+	return message
 }
 
 func appendFloats(b []byte, values []float64) []byte {

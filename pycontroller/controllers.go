@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/sandbox"
 )
 
 // Options say which controller runs, and how.
@@ -43,6 +44,9 @@ type Options struct {
 	// package, or named controllers, it runs in the folder above, as in a checkout
 	// of the challenge; else in its own folder.
 	File string
+
+	// Source is what the file held when it was read; New reads it if this is nil.
+	Source *Source
 
 	// Python is the interpreter, which must have numpy and whatever the controller
 	// imports; FindPython's if empty.
@@ -61,6 +65,13 @@ type Options struct {
 	// if 0: a controller that asks for more gets a MemoryError, and the machine stays
 	// usable.
 	Memory int64
+
+	// Sandbox denies processes the network and all writing of files. New fails where the
+	// machine cannot.
+	Sandbox bool
+
+	// Watch, if not nil, gets what the controller touches beyond its arguments.
+	Watch *Watch
 
 	// Stderr gets what controllers print, os.Stderr if nil. It is written to by
 	// one goroutine at a time.
@@ -84,23 +95,23 @@ var closeGrace = 5 * time.Second
 // environment variable LOCKSTEP_PYTHON, or python3 or python in PATH.
 func FindPython() (string, error) {
 	if python := os.Getenv("LOCKSTEP_PYTHON"); python != "" {
-		path, err := lookUp(python)
+		path, err := LookUp(python)
 		if err != nil {
 			return "", fmt.Errorf("LOCKSTEP_PYTHON: %w", err)
 		}
 		return path, nil
 	}
 	for _, name := range []string{"python3", "python"} {
-		if path, err := lookUp(name); err == nil {
+		if path, err := LookUp(name); err == nil {
 			return path, nil
 		}
 	}
 	return "", errors.New("no Python in PATH: install Python 3 with numpy, or set LOCKSTEP_PYTHON to one")
 }
 
-// lookUp is exec.LookPath with an absolute path, since workers are started here
+// LookUp is exec.LookPath with an absolute path, since workers are started here
 // and nowhere else.
-func lookUp(program string) (string, error) {
+func LookUp(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
 		return "", err
@@ -124,15 +135,16 @@ func (e *Error) Error() string {
 
 // errClosed is the answer of controllers that were closed, with a context's error if
 // that ended them.
-var errClosed = errors.New("the Python controllers were closed")
+var errClosed = lockstep.Passing(errors.New("the Python controllers were closed"))
 
 // Controllers are a controller's Python processes. Methods may be called from
 // several goroutines. Close ends them.
 type Controllers struct {
 	options Options
-	path    string // absolute, of the file
+	given   []byte // the source, as processes are given it
 	policy  *lockstep.Batch
 	unwatch func() bool // the context
+	inputs  inputs
 
 	mu     sync.Mutex
 	closed error            // why they are, or nil
@@ -144,8 +156,13 @@ type Controllers struct {
 // New starts a first process and loads the controller, to see that it can be. When
 // ctx ends, all processes do, whatever they are at.
 func New(ctx context.Context, options Options) (*Controllers, error) {
-	c := &Controllers{options: options, all: map[*worker]bool{}}
+	c := &Controllers{options: options, all: map[*worker]bool{}, inputs: inputs{file: options.File}}
 	o := &c.options
+	if o.Sandbox {
+		if err := sandbox.Available(); err != nil {
+			return nil, fmt.Errorf("there is no sandbox here: %w", err)
+		}
+	}
 	info, err := os.Stat(o.File)
 	switch {
 	case err != nil:
@@ -157,13 +174,16 @@ func New(ctx context.Context, options Options) (*Controllers, error) {
 	if strings.Contains(name, ".") || name == "" {
 		return nil, fmt.Errorf("%s: Python cannot import a file of this name: rename it to one without a dot before .py", o.File)
 	}
-	if c.path, err = filepath.Abs(o.File); err != nil {
-		return nil, err
+	if o.Source == nil {
+		if o.Source, err = ReadSource(o.File); err != nil {
+			return nil, err
+		}
 	}
+	c.given = o.Source.message()
 	if o.Python == "" {
 		o.Python, err = FindPython()
 	} else {
-		o.Python, err = lookUp(o.Python)
+		o.Python, err = LookUp(o.Python)
 	}
 	if err != nil {
 		return nil, err
@@ -177,13 +197,14 @@ func New(ctx context.Context, options Options) (*Controllers, error) {
 	if o.Stderr == nil {
 		o.Stderr = os.Stderr
 	}
-	c.policy = &lockstep.Batch{Name: name, File: o.File, New: c.newChunk}
+	c.policy = &lockstep.Batch{Name: name, File: o.File, SHA256: o.Source.SHA256(), New: c.newChunk}
 	c.unwatch = context.AfterFunc(ctx, func() { c.end(fmt.Errorf("%w: %w", errClosed, ctx.Err())) })
 	w, _, err := c.take(false)
 	if err != nil {
 		c.Close()
 		return nil, err
 	}
+	c.policy.Made = c.inputs.made()
 	c.give(w)
 	return c, nil
 }
@@ -233,7 +254,8 @@ func (c *Controllers) whyClosed() error {
 
 // take returns a worker for the use of one chunk: one that is not in use, if
 // reuse is set and there is one, else a new one. Nobody ever waits for another
-// chunk's, so engines may run as many chunks at once as they like.
+// chunk's, so engines may run as many chunks at once as they like. Its errors are passing
+// ones: the file was loaded once, and so can be.
 func (c *Controllers) take(reuse bool) (w *worker, reused bool, err error) {
 	c.mu.Lock()
 	if c.closed != nil || c.late >= maxLate {
@@ -241,7 +263,9 @@ func (c *Controllers) take(reuse bool) (w *worker, reused bool, err error) {
 		if c.closed != nil {
 			return nil, false, c.closed
 		}
-		return nil, false, fmt.Errorf("%s: given up, since %d times in a row there was no answer within %v", c.options.File, c.late, c.options.Timeout)
+		return nil, false, lockstep.Passing(fmt.Errorf(
+			"%s: given up, since %d times in a row there was no answer within %v",
+			c.options.File, c.late, c.options.Timeout))
 	}
 	if reuse {
 		for w, busy := range c.all {
@@ -254,8 +278,8 @@ func (c *Controllers) take(reuse bool) (w *worker, reused bool, err error) {
 	}
 	c.mu.Unlock()
 
-	if w, err = startWorker(&c.options, c.path, &c.stderr); err != nil {
-		return nil, false, err
+	if w, err = startWorker(&c.options, &c.inputs, &c.stderr); err != nil {
+		return nil, false, lockstep.Passing(err)
 	}
 	c.mu.Lock()
 	closed := c.closed
@@ -267,9 +291,9 @@ func (c *Controllers) take(reuse bool) (w *worker, reused bool, err error) {
 		w.end(0)
 		return nil, false, closed
 	}
-	if err := w.greet(); err != nil {
+	if err := w.greet(c.given); err != nil {
 		c.drop(w)
-		return nil, false, cmp.Or(c.whyClosed(), err)
+		return nil, false, cmp.Or(c.whyClosed(), lockstep.Passing(err))
 	}
 	return w, false, nil
 }

@@ -13,7 +13,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
+
+	"lockstep"
+	"lockstep/internal/group"
+	"lockstep/internal/plain"
+	"lockstep/internal/sandbox"
 )
 
 //go:embed worker.py
@@ -37,38 +41,58 @@ type worker struct {
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
+	seen    *sight // what Options.Watch gets, or nil
 	stderr  *tail
+	inputs  *inputs
 	answer  []byte
 
 	once  sync.Once
 	ended atomic.Bool // waited for: the number may be another process's
 }
 
-// startWorker starts a process with the file at an absolute path; its greeting is still to be read.
-func startWorker(o *Options, path string, stderr *sync.Mutex) (*worker, error) {
-	w := &worker{options: o, stderr: &tail{lock: stderr, out: o.Stderr}}
-	w.command = exec.Command(o.Python, "-u", "-X", "faulthandler", "-c", script, path, strconv.FormatInt(o.Memory, 10))
-	w.command.Stderr = w.stderr
+// startWorker starts a process, which is still to be greeted.
+func startWorker(o *Options, inputs *inputs, stderr *sync.Mutex) (*worker, error) {
+	w := &worker{options: o, inputs: inputs, stderr: &tail{lock: stderr, out: plain.NewWriter(o.Stderr)}}
+	w.command = exec.Command(o.Python, "-u", "-X", "faulthandler",
+		"-c", script, o.Source.path, strconv.FormatInt(o.Memory, 10))
+	w.command.Stderr, w.command.Env = w.stderr, environment()
 	w.command.WaitDelay = time.Second // for children of the controller's that keep stderr open
-	setGroup(w.command)
+	group.Set(w.command)
 	var err error
-	if w.in, err = w.command.StdinPipe(); err != nil {
+	if w.seen, err = o.Watch.prepare(w.command); err != nil {
 		return nil, err
 	}
-	out, err := w.command.StdoutPipe()
+	err = w.run()
+	w.seen.started(err)
 	if err != nil {
 		return nil, err
-	}
-	w.out = bufio.NewReader(out)
-	if err := w.command.Start(); err != nil {
-		return nil, fmt.Errorf("Python cannot be run: %w", err)
 	}
 	return w, nil
 }
 
-// greet reads what the process answers to having been started.
-func (w *worker) greet() error {
-	answer, err := w.ask(nil)
+// run starts the process with pipes to it.
+func (w *worker) run() (err error) {
+	if w.in, err = w.command.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := w.command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	w.out = bufio.NewReader(out)
+	start := w.command.Start
+	if w.options.Sandbox {
+		start = func() error { return sandbox.Start(w.command.Start) }
+	}
+	if err := start(); err != nil {
+		return fmt.Errorf("Python cannot be run: %w", err)
+	}
+	return nil
+}
+
+// greet gives the process its source, and reads what it answers to it.
+func (w *worker) greet(source []byte) error {
+	answer, err := w.ask(source)
 	if err == nil {
 		var failed error
 		if err = w.eachError(answer, 1, func(_ int, err error) { failed = err }); err == nil {
@@ -87,11 +111,11 @@ func (w *worker) ask(message []byte) ([]byte, error) {
 	expired := make(chan struct{})
 	timer := time.AfterFunc(w.options.Timeout, func() {
 		defer close(expired)
-		if askForStack(w.command.Process) {
+		if group.AskForStack(w.command.Process) {
 			time.Sleep(stackGrace)
 		}
 		if !w.ended.Load() {
-			kill(w.command.Process)
+			group.Kill(w.command.Process)
 		}
 	})
 	err := w.exchange(message)
@@ -107,14 +131,12 @@ func (w *worker) ask(message []byte) ([]byte, error) {
 
 func (w *worker) exchange(message []byte) error {
 	var length [4]byte
-	if message != nil {
-		binary.LittleEndian.PutUint32(length[:], uint32(len(message)))
-		if _, err := w.in.Write(length[:]); err != nil {
-			return err
-		}
-		if _, err := w.in.Write(message); err != nil {
-			return err
-		}
+	binary.LittleEndian.PutUint32(length[:], uint32(len(message)))
+	if _, err := w.in.Write(length[:]); err != nil {
+		return err
+	}
+	if _, err := w.in.Write(message); err != nil {
+		return err
 	}
 	if _, err := io.ReadFull(w.out, length[:]); err != nil {
 		return err
@@ -131,31 +153,36 @@ func (w *worker) exchange(message []byte) error {
 	return err
 }
 
-// eachError reads the errors of an answer for n routes.
+// eachError reads the errors of an answer for n routes, and what inputs came with it.
 func (w *worker) eachError(answer []byte, n int, f func(route int, err error)) error {
 	r := reader{data: answer}
 	for range r.uint32() {
-		route, message, traceback := r.uint32(), r.text(), r.text()
+		route, memory, message, traceback := r.uint32(), r.uint32(), r.text(), r.text()
 		if r.short || route >= n {
 			return w.lost(errGarbled)
 		}
-		f(route, &Error{File: w.options.File, Message: visible(message), Traceback: visible(traceback)})
+		var failed error = &Error{
+			File: w.options.File, Message: plain.Text(message), Traceback: plain.Text(traceback),
+		}
+		if memory != 0 { // of which this process had less than another may have
+			failed = lockstep.Passing(failed)
+		}
+		f(route, failed)
+	}
+	var changed error
+	for range r.uint32() {
+		name, now := r.text(), r.text()
+		if r.short {
+			break
+		}
+		if err := w.inputs.add(name, now); changed == nil {
+			changed = err
+		}
 	}
 	if r.short || len(r.data) > 0 {
 		return w.lost(errGarbled)
 	}
-	return nil
-}
-
-// visible is a text without control characters but for the ends of lines: a terminal
-// would obey them.
-func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
+	return changed
 }
 
 // reader takes an answer apart. Once it was too short, all is zero.
@@ -195,7 +222,7 @@ func (w *worker) lost(err error) error {
 	if last := w.stderr.lines(); last != "" {
 		e.text += "; its last lines:\n" + last
 	}
-	return e
+	return lockstep.Passing(e)
 }
 
 // lostError is the end of a process.
@@ -212,16 +239,17 @@ func (e *lostError) Unwrap() error { return e.err }
 // several goroutines.
 func (w *worker) end(grace time.Duration) {
 	w.once.Do(func() {
-		timer := time.AfterFunc(grace, func() { kill(w.command.Process) })
+		timer := time.AfterFunc(grace, func() { group.Kill(w.command.Process) })
 		w.in.Close()
 		w.command.Wait()
 		w.ended.Store(true)
 		timer.Stop()
-		kill(w.command.Process) // what it has started and left behind
+		group.Kill(w.command.Process) // what it has started and left behind
+		w.seen.ended()
 	})
 }
 
-// tail passes on what it is given and keeps the last of it.
+// tail passes on what it is given, without what a terminal would obey, and keeps the last of it.
 type tail struct {
 	lock *sync.Mutex // of out
 	out  io.Writer
@@ -252,5 +280,5 @@ func (t *tail) lines() string {
 	defer t.lock.Unlock()
 	last := strings.TrimSpace(string(t.last[max(0, len(t.last)-tailBytes):]))
 	lines := strings.Split(last, "\n")
-	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+	return plain.Text(strings.Join(lines[max(0, len(lines)-tailLines):], "\n"))
 }

@@ -19,6 +19,11 @@ SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 GLIBC = "2.28"
 
 
+def module(root: Path) -> str:
+    """The path of the Go module."""
+    return (root / "go.mod").read_text().split(maxsplit=2)[1]
+
+
 def portable() -> bool:
     return os.environ.get("LOCKSTEP_PORTABLE", "") not in ("", "0")
 
@@ -51,10 +56,12 @@ class GoBuildHook(BuildHookInterface):
         go = os.environ.get("GO") or shutil.which("go")
         if go is None:
             raise SystemExit("Go 1.26 or newer is missing: install it, or set GO to the go command")
+        flags = os.environ.get("GOFLAGS", "").split()
+        tags = ["library", *(f.partition("=")[2] for f in flags if f.lstrip("-").startswith("tags="))]
         subprocess.run(
-            [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false",
-             "-ldflags", f"-s -w -X main.version={self.metadata.version}",
-             "-o", str(library), "./python/native"],
+            [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-tags", ",".join(tags),
+             "-ldflags", f"-s -w -X {module(root)}/python/native.version={self.metadata.version}",
+             "-o", str(library), "./cmd/lockstep"],
             cwd=root, env=environment, check=True,
         )  # fmt: skip
         library.with_suffix(".h").unlink(missing_ok=True)

@@ -103,7 +103,7 @@ func BenchmarkRollout(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		return simulate(b, s, lockstep.Job{Route: route, Policy: lockstep.DefaultPID}, shortcuts).Costs
+		return simulate(b, s, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, shortcuts).Costs
 	}
 	for name, shortcuts := range map[string]lockstep.Shortcuts{"cost-only": lockstep.CostOnly, "trajectory": lockstep.FullTrajectory, "all-steps": lockstep.AllSteps} {
 		b.Run(name, func(b *testing.B) {
@@ -125,7 +125,7 @@ func BenchmarkRollout(b *testing.B) {
 		python := startPython(b)
 		var slow, fast time.Duration
 		for b.Loop() {
-			d, want, err := python.Rollout(path, lockstep.DefaultPID)
+			d, want, err := python.Rollout(path, lockstep.DefaultPID())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -122,7 +122,7 @@ func (c *pidff) Update(target, current float64, state lockstep.State, plan locks
 	c.prevError = e
 
 	ff := float64(c.FF[0] * (target - state.RollLataccel))
-	for k, band := range lockstep.PlanBands {
+	for k, band := range lockstep.PlanBands() {
 		rows := plan.Lataccel[min(band[0], len(plan.Lataccel)):min(band[1], len(plan.Lataccel))]
 		if len(rows) == 0 {
 			continue

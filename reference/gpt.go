@@ -13,10 +13,8 @@ import (
 // goroutine.
 type gpt struct {
 	*parameters
-	kernels   *f32.Kernels
-	layerNorm func(y, x, weight, bias []float32)
-	exp       func(y, x []float32, shift float32)
-	lanes     int // of the attention softmax's sum
+	kernels    *f32.Kernels
+	arithmetic f32.Arithmetic
 
 	x      []float32 // (20, 128), residual stream
 	n      []float32 // (20, 128), normalised
@@ -77,12 +75,10 @@ func pack(w *model.Weights) *parameters {
 }
 
 func newGPT(p *parameters, profile lockstep.Profile, kernels *f32.Kernels) *gpt {
-	g := &gpt{
+	return &gpt{
 		parameters: p,
 		kernels:    kernels,
-		layerNorm:  kernels.LayerNorm,
-		exp:        kernels.Exp512,
-		lanes:      16,
+		arithmetic: kernels.For(profile),
 		x:          make([]float32, positions*width),
 		n:          make([]float32, positions*width),
 		qkv:        make([]float32, positions*qkvStride),
@@ -91,16 +87,6 @@ func newGPT(p *parameters, profile lockstep.Profile, kernels *f32.Kernels) *gpt 
 		a:          make([]float32, positions*width),
 		hidden:     make([]float32, positions*model.Hidden),
 	}
-	switch profile.LayerNorm {
-	case lockstep.LayerNorm127:
-		g.layerNorm = f32.LayerNorm127
-	case lockstep.LayerNorm123:
-		g.layerNorm = f32.LayerNorm123
-	}
-	if profile.Softmax == lockstep.SoftmaxAVX2 {
-		g.exp, g.lanes = kernels.Exp256, 8
-	}
-	return g
 }
 
 // forward computes the logits of the positions from first on, of shape
@@ -140,7 +126,7 @@ func (g *gpt) embed(states []float32, tokens []int64) {
 
 // norm normalises the rows of x from first on.
 func (g *gpt) norm(w model.Norm, first int) {
-	g.layerNorm(g.n[first*width:], g.x[first*width:], w.Weight, w.Bias)
+	g.arithmetic.LayerNorm(g.n[first*width:], g.x[first*width:], w.Weight, w.Bias)
 }
 
 // attention adds to the rows of x from first on the block's self-attention.
@@ -180,9 +166,9 @@ func (g *gpt) softmax(row []float32, n int) {
 		highest = max(highest, s)
 	}
 	e := row[:n]
-	g.exp(e, e, -highest)
+	g.arithmetic.Weights(e, e, -highest)
 	clear(row[n:])
-	total := laneSum(row, g.lanes)
+	total := laneSum(row, g.arithmetic.Lanes)
 	q := 1 / total
 	for j := range e {
 		e[j] *= q

@@ -14,7 +14,6 @@ type tinyPhysicsModel struct {
 	tokenizer *LataccelTokenizer
 	gpt       *gpt
 	random    *Random
-	fusedExp  bool
 	first     int // first position whose logits are computed
 
 	tokens []int64   // (20)
@@ -30,7 +29,6 @@ func newTinyPhysicsModel(p *parameters, profile lockstep.Profile, kernels *f32.K
 	m := &tinyPhysicsModel{
 		tokenizer: NewLataccelTokenizer(),
 		gpt:       newGPT(p, profile, kernels),
-		fusedExp:  profile.Exp == lockstep.ExpF,
 		tokens:    make([]int64, positions),
 		states:    make([]float32, positions*model.StateSize),
 		probs:     make([]float32, lockstep.VocabSize),
@@ -58,7 +56,7 @@ func (m *tinyPhysicsModel) softmax(x []float32, temperature float32) {
 			highest = e[i]
 		}
 	}
-	m.gpt.kernels.ExpNumPy(e, e, -highest, m.fusedExp)
+	m.gpt.arithmetic.Exp(e, e, -highest)
 	total := sum(e)
 	for i := range e {
 		e[i] /= total

@@ -118,7 +118,7 @@ func TestExpPython(t *testing.T) {
 func TestSoftmaxPython(t *testing.T) {
 	probs := goldentest.Rows[float32](t, "softmax_y")
 	for _, kernels := range f32.Available() {
-		m := &tinyPhysicsModel{gpt: &gpt{kernels: kernels}, probs: make([]float32, lockstep.VocabSize)}
+		m := &tinyPhysicsModel{gpt: &gpt{arithmetic: kernels.For(lockstep.Profile{})}, probs: make([]float32, lockstep.VocabSize)}
 		for i, x := range goldentest.Rows[float32](t, "softmax_x") {
 			m.softmax(x, lockstep.Temperature)
 			for j, got := range m.probs {

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"lockstep"
@@ -19,7 +20,7 @@ type Simulator struct {
 	kernels    *f32.Kernels
 }
 
-var _ lockstep.StepSimulator = (*Simulator)(nil)
+var _ lockstep.Implementation = (*Simulator)(nil)
 
 // New makes a simulator from the network's ONNX file.
 func New(modelPath string, profile lockstep.Profile) (*Simulator, error) {
@@ -27,7 +28,12 @@ func New(modelPath string, profile lockstep.Profile) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSimulator(weights, profile, f32.Best()), nil
+	return Of(weights, profile), nil
+}
+
+// Of makes a simulator from weights.
+func Of(weights *model.Weights, profile lockstep.Profile) *Simulator {
+	return newSimulator(weights, profile, f32.Best())
 }
 
 func newSimulator(weights *model.Weights, profile lockstep.Profile, kernels *f32.Kernels) *Simulator {
@@ -40,14 +46,18 @@ func (s *Simulator) Name() string { return "reference" }
 // Profile is the arithmetic that the simulator was made with.
 func (s *Simulator) Profile() lockstep.Profile { return s.profile }
 
-// Model is the SHA-256 of the network's file.
-func (s *Simulator) Model() string { return s.model }
+// About says what computes, such as kernels "avx512", "avx2", "neon" or "go".
+func (s *Simulator) About() lockstep.About {
+	return lockstep.About{
+		Inside:  "the specification, kernels " + s.kernels.Name,
+		Model:   s.model,
+		Kernels: s.kernels.Name,
+		OneCore: true,
+	}
+}
 
-// Kernels names the kernels that this CPU runs: "avx512", "avx2" or "go".
-func (s *Simulator) Kernels() string { return s.kernels.Name }
-
-// Inside says what computes.
-func (s *Simulator) Inside() string { return "the specification, kernels " + s.kernels.Name }
+// Close does nothing: a simulator holds memory alone.
+func (s *Simulator) Close() error { return nil }
 
 // WithKernels returns a simulator with the same weights that runs the named
 // kernels, whose bits are the same.
@@ -56,12 +66,31 @@ func (s *Simulator) WithKernels(name string) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{parameters: s.parameters, profile: s.profile, kernels: kernels}, nil
+	other := *s
+	other.kernels = kernels
+	return &other, nil
+}
+
+// Logits runs the network alone, as the Python program's ort_session does: it writes the logits
+// of all positions, of shape (20, 1024), for states of shape (20, 4) and 20 tokens.
+func (s *Simulator) Logits(logits, states []float32, tokens []int64) error {
+	if len(logits) != positions*model.Vocabulary || len(states) != positions*model.StateSize || len(tokens) != positions {
+		return fmt.Errorf("%d logits, %d states and %d tokens, want %d, %d and %d",
+			len(logits), len(states), len(tokens), positions*model.Vocabulary, positions*model.StateSize, positions)
+	}
+	for i, token := range tokens {
+		if token < 0 || token >= model.Vocabulary {
+			return fmt.Errorf("token %d at position %d, want 0 to %d", token, i, model.Vocabulary-1)
+		}
+	}
+	newGPT(s.parameters, s.profile, s.kernels).forward(logits, states, tokens, 0)
+	return nil
 }
 
 // Simulate runs the jobs in their order.
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
+		lockstep.Computes(ctx, s)
 		m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
 		for i := range jobs {
 			if !yield(i, run(ctx, m, &jobs[i], opts, nil)) {
@@ -74,6 +103,9 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 // run rolls one job out. A controller or observer that ends early fails its own job.
 // What is to be recorded of a step, record does at its end.
 func run(ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options, record func(*tinyPhysicsSimulator)) (result lockstep.Result) {
+	if err := ctx.Err(); err != nil { // which many jobs may share: nothing is made of it
+		return lockstep.Result{Err: err}
+	}
 	if err := job.Check(opts.Shortcuts); err != nil {
 		return lockstep.Result{Err: job.Failed(0, err)}
 	}

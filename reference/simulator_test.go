@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/f32"
 	"lockstep/internal/model"
+	"lockstep/internal/simtest"
 	"lockstep/parity/schema"
 )
 
@@ -49,7 +50,7 @@ func TestShortcuts(t *testing.T) {
 		profile := HostProfile()
 		s, route := load(t, profile), assetstest.Route(t, name, profile)
 		full := map[int]lockstep.Step{}
-		job := lockstep.Job{Route: route, Policy: lockstep.DefaultPID}
+		job := lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}
 		job.Observe = func(step *lockstep.Step) { full[step.Index] = clone(step) }
 		want := simulate(t, s, job, 0)
 		if len(full) != route.Len()-lockstep.ContextLength {
@@ -81,8 +82,8 @@ func TestShortcuts(t *testing.T) {
 			if got.Costs != want.Costs {
 				t.Errorf("shortcuts %b: costs %v, want %v", shortcuts, got.Costs, want.Costs)
 			}
-			if !slices.Equal(got.Trajectory.Lataccel, want.Trajectory.Lataccel[:end]) || !slices.Equal(got.Trajectory.Action, want.Trajectory.Action[:end]) {
-				t.Errorf("shortcuts %b: trajectory differs", shortcuts)
+			if err := errors.Join(simtest.Same("lataccel", got.Trajectory.Lataccel, want.Trajectory.Lataccel[:end]), simtest.Same("action", got.Trajectory.Action, want.Trajectory.Action[:end])); err != nil {
+				t.Errorf("reference, shortcuts %b against none: %v", shortcuts, err)
 			}
 		}
 	}
@@ -207,7 +208,7 @@ func TestUnknownKernels(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	plain, err := s.WithKernels("go")
-	if err != nil || plain.Kernels() != "go" {
+	if err != nil || plain.About().Kernels != "go" {
 		t.Errorf("got %v, %v", plain, err)
 	}
 }

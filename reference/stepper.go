@@ -34,7 +34,7 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 			return nil, fmt.Errorf("job %d: %w", i, jobs[i].Failed(0, err))
 		}
 	}
-	return stepping.New(r, s, jobs, opts), nil
+	return stepping.New(r, s, s.model, jobs, opts), nil
 }
 
 // rollouts are those of a Stepper. They take turns at one model.
@@ -98,6 +98,9 @@ func (r *rollouts) Result(i int) lockstep.Result { return r.all[i].result(r.opts
 func (r *rollouts) Cost(i, step int) float64 {
 	return stepCost(r.all[i].data, step, r.all[i].currentLataccelHistory)
 }
+
+// Elsewhere is nowhere.
+func (r *rollouts) Elsewhere() stepping.Elsewhere { return nil }
 
 // Close ends the controllers' use.
 func (r *rollouts) Close() error {

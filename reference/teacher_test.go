@@ -2,12 +2,13 @@ package reference
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/simtest"
 )
 
 // teacher is a trajectory of any values, beyond what a rollout can reach.
@@ -74,8 +75,8 @@ func TestTeacher(t *testing.T) {
 		}
 		got := simulate(t, s, job, shortcuts)
 		n := len(got.Trajectory.Lataccel)
-		if !slices.Equal(got.Trajectory.Lataccel[20:], taught.Lataccel[20:n]) || !slices.Equal(got.Trajectory.Action[20:], taught.Action[20:n]) {
-			t.Error("the trajectory is not the teacher's")
+		if err := errors.Join(simtest.Same("lataccel", got.Trajectory.Lataccel[20:], taught.Lataccel[20:n]), simtest.Same("action", got.Trajectory.Action[20:], taught.Action[20:n])); err != nil {
+			t.Errorf("reference, from step 20 on, against the teacher: %v", err)
 		}
 		for i, current := range seen {
 			if want := before(lockstep.ContextLength+i, 1); current != want {
@@ -95,11 +96,13 @@ func TestTeacher(t *testing.T) {
 func TestTeacherOwn(t *testing.T) {
 	profile := HostProfile()
 	s, route := load(t, profile), assetstest.Route(t, "00002", profile)
-	job := lockstep.Job{Route: route, Policy: lockstep.DefaultPID}
+	job := lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}
 	free := simulate(t, s, job, lockstep.FullTrajectory)
 	job.Teacher = free.Trajectory
-	if got := simulate(t, s, job, lockstep.FullTrajectory); got.Costs != free.Costs || !slices.Equal(got.Trajectory.Lataccel, free.Trajectory.Lataccel) {
+	if got := simulate(t, s, job, lockstep.FullTrajectory); got.Costs != free.Costs {
 		t.Errorf("costs %v, want %v", got.Costs, free.Costs)
+	} else if err := simtest.Same("lataccel", got.Trajectory.Lataccel, free.Trajectory.Lataccel); err != nil {
+		t.Errorf("reference, taught by itself: %v", err)
 	}
 	job.Teacher = &lockstep.Trajectory{Lataccel: free.Trajectory.Lataccel, Action: free.Trajectory.Action[:300]}
 	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{}) {

@@ -6,8 +6,6 @@ import (
 	"lockstep"
 )
 
-var _ lockstep.Collector = (*Simulator)(nil)
-
 // Collect rolls jobs out that networks drive, and keeps what training needs.
 func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {
 	e, err := lockstep.NewExperience(jobs)

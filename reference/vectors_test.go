@@ -13,18 +13,17 @@ import (
 // alternatives give other bits.
 func TestVectors(t *testing.T) {
 	for _, set := range f32.Available() {
-		for operation, g := range map[string]*gpt{
-			"softmax-avx512": {exp: set.Exp512, lanes: 16}, "softmax-avx2": {exp: set.Exp256, lanes: 8},
-		} {
+		for operation, form := range map[string]lockstep.Softmax{"softmax-avx512": lockstep.SoftmaxAVX512, "softmax-avx2": lockstep.SoftmaxAVX2} {
+			g := &gpt{arithmetic: set.For(lockstep.Profile{Softmax: form})}
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				row := slices.Clone(v.Float32s("x"))
 				g.softmax(row, int(v.Int("n")))
 				return row
 			})
 		}
-		for operation, fused := range map[string]bool{"softmax-numpy-U": false, "softmax-numpy-F": true} {
+		for operation, form := range map[string]lockstep.Exp{"softmax-numpy-U": lockstep.ExpU, "softmax-numpy-F": lockstep.ExpF} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
-				m := &tinyPhysicsModel{gpt: &gpt{kernels: set}, fusedExp: fused, probs: make([]float32, lockstep.VocabSize)}
+				m := &tinyPhysicsModel{gpt: &gpt{arithmetic: set.For(lockstep.Profile{Exp: form})}, probs: make([]float32, lockstep.VocabSize)}
 				m.softmax(v.Float32s("x"), lockstep.Temperature)
 				return m.probs
 			})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/installed"
 	"lockstep/reference"
 )
 
@@ -21,6 +22,7 @@ type Lines struct {
 	Unread              []RouteResult // routes that could not be loaded: each fails under each controller
 	Engine              string
 	Profile             lockstep.Profile
+	Found               *installed.Found // of the Python that was asked for the profile, nil if none was
 
 	Out, Errors io.Writer
 	JSON        bool
@@ -118,7 +120,9 @@ func (l *Lines) endController() {
 			Interrupted int       `json:"interrupted"`
 			Mean        jsonCosts `json:"mean"`
 			Seconds     float64   `json:"seconds"`
-		}{controller, finished, failed, len(l.Routes) - finished - l.failures, toJSON(mean), time.Since(l.Start).Seconds()})
+
+			Arithmetic *installed.Found `json:"arithmetic,omitempty"`
+		}{controller, finished, failed, len(l.Routes) - finished - l.failures, toJSON(mean), time.Since(l.Start).Seconds(), l.Found})
 	case finished == 0:
 	case sweep:
 		fmt.Fprintf(l.Out, "%-28s  %d routes, %s\n", controller, finished, costsText("average ", mean))

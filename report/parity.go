@@ -122,6 +122,7 @@ type parityPage struct {
 	Stages      []string   // columns of Verdicts
 	Verdicts    []verdictRow
 	Identities  []string // of the engines, what they prove to be
+	Exercised   []exercisedPart
 	Divergences []divergencePart
 	Mutants     []mutantRow
 	Caught      string
@@ -226,6 +227,41 @@ func newVerdict(c *verdict.Comparison, stages []string) verdictRow {
 	return r
 }
 
+// exercisedPart is what of the specification one comparison went through, and its drives.
+type exercisedPart struct {
+	Title, Text, Nearest string
+	Branches             []parity.BranchTimes
+	Drives               []Fact // of each rollout, how much was compared
+	More                 int    // drives that are not listed
+}
+
+// maxDrives is how many drives of a comparison are listed.
+const maxDrives = 200
+
+func newExercisedPart(c *verdict.Comparison) *exercisedPart {
+	if c.Report == nil || c.Report.Exercised == nil {
+		return nil
+	}
+	e := c.Report.Exercised
+	part := &exercisedPart{Title: c.Title(), Text: e.String(), Branches: e.Branches}
+	if e.Nearest != nil {
+		part.Nearest = e.Nearest.String()
+	}
+	for i := range c.Report.Rollouts {
+		if i == maxDrives {
+			part.More = len(c.Report.Rollouts) - i
+			break
+		}
+		v := &c.Report.Rollouts[i]
+		text := plural(v.Steps, "step")
+		if v.Error != "" {
+			text += ", then on both sides: " + strings.SplitN(v.Error, "\n", 2)[0]
+		}
+		part.Drives = append(part.Drives, Fact{v.Name(), text})
+	}
+	return part
+}
+
 type mutantRow struct {
 	verdict.Mutant
 	Class, Word, NamedClass string
@@ -245,6 +281,9 @@ func newParityPage(comparisons []verdict.Comparison, mutants []verdict.Mutant, o
 			p.Divergences = append(p.Divergences, d)
 		}
 		p.Verdicts = append(p.Verdicts, row)
+		if e := newExercisedPart(c); e != nil {
+			p.Exercised = append(p.Exercised, *e)
+		}
 		p.Identities = append(p.Identities, c.Identities...)
 	}
 	slices.Sort(p.Identities)

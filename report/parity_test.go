@@ -398,3 +398,28 @@ func TestVerdictContrast(t *testing.T) {
 		}
 	}
 }
+
+// TestParityExercised: the page of an equal comparison says what of the specification was
+// gone through and what never was, which drives were compared, and how near one came to
+// another.
+func TestParityExercised(t *testing.T) {
+	c := testComparison()
+	c.Report.Exercised = &parity.Exercised{
+		Branches: []parity.BranchTimes{
+			{Branch: parity.Branch{Name: "cut plan", Is: "by the end"}, Times: 7, Rollouts: 2},
+			{Branch: parity.Branch{Name: "no plan", Is: "at the last step"}},
+		},
+		Nearest: &parity.Nearest{Rollout: "route 00002, controller pid", Step: 321, Distance: 0x1p-20},
+	}
+	c.Report.Rollouts[1].Error = "it broke\nin a place"
+	html := string(writeParity(t, Parity{Comparisons: []verdict.Comparison{c}}).bytes)
+	for _, want := range []string{
+		"exercised 1 of 2 branches of the specification; never: no plan; the draw nearest to an edge of the CDF is 9.54e-07 from it, at route 00002, controller pid, step 321.",
+		`<th scope="row">cut plan</th><td>by the end</td><td>7</td><td>2</td>`, `<th scope="row">no plan</th><td>at the last step</td><td class="none">never</td>`,
+		"<dt>00000/pid</dt><dd>580 steps</dd>", "580 steps, then on both sides: it broke<",
+	} {
+		if !strings.Contains(html, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func TestClasses(t *testing.T) {
 		}
 	}
 	e := testEval(3)
-	e.Baseline.Class = ClassOf(lockstep.DefaultPID)
+	e.Baseline.Class = ClassOf(lockstep.DefaultPID())
 	for class, differ := range map[Class]bool{ClassController: false, ClassOracle: true} {
 		e.Test.Class = class
 		var text strings.Builder

@@ -52,7 +52,14 @@ type Search struct {
 type SearchColumn struct {
 	Policy string
 	Class  Class
+	Gains  []NamedGain // none where the policy has none
 	Totals []float64
+}
+
+// NamedGain is a gain and its name.
+type NamedGain struct {
+	Name  string
+	Value float64
 }
 
 // Bound is what costs are seen beside, by route.
@@ -78,6 +85,12 @@ func NewSearch(title string, routes []*lockstep.Route) *Search {
 // Add adds a policy's results on the routes. One that failed is an error.
 func (s *Search) Add(policy lockstep.Policy, results []lockstep.Result) error {
 	c := SearchColumn{Policy: policy.String(), Class: ClassOf(policy)}
+	if native, ok := policy.(lockstep.Native); ok {
+		names := native.Kind().Info().GainNames()
+		for i, value := range lockstep.GainsOf(policy) {
+			c.Gains = append(c.Gains, NamedGain{names[i], value})
+		}
+	}
 	for _, r := range results {
 		if r.Err != nil {
 			return r.Err
@@ -191,7 +204,7 @@ func curveChart(c Curve) *chart {
 		n = max(n, len(values)-1)
 	}
 	out := &chart{Label: c.Label, Class: "time", Width: width, Height: height, XLabel: c.X, YLabel: c.Label, Y: s.ticks(5)}
-	out.X = scale{lo: 0, hi: float64(n)}.ticks(6)
+	out.X = scale{lo: 0, hi: float64(n)}.ticks(min(6, n)) // whole steps
 	for i, name := range c.Names {
 		path := ""
 		for k, v := range c.Values[i] {

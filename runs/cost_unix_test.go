@@ -23,7 +23,8 @@ import (
 // TestStreamingCost measures what streaming, and what keeping a run with its fsyncs,
 // costs of a batched run on all cores: the ratio of the least processor's times of rounds
 // that run each in turn, since what else the machine does only adds to a time. The ratios
-// within rounds, and by the clock, are printed. It needs an idle machine, and runs where LOCKSTEP_STREAMING is set.
+// within rounds, and by the clock, are printed. It needs an idle machine, and runs where
+// LOCKSTEP_STREAMING is set.
 func TestStreamingCost(t *testing.T) {
 	if os.Getenv("LOCKSTEP_STREAMING") == "" {
 		t.Skip("LOCKSTEP_STREAMING is not set")

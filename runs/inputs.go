@@ -2,14 +2,14 @@ package runs
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"runtime"
+	"strings"
+	"sync"
 	"time"
 
 	"lockstep"
@@ -37,11 +37,15 @@ type Inputs struct {
 	Python      string        `json:"python,omitempty"`
 	Timeout     time.Duration `json:"timeout,omitempty"` // of Python controllers
 	Memory      int64         `json:"memory,omitempty"`
+	Sandbox     bool          `json:"sandbox,omitempty"`
+
+	// Program is the file of the program that computes, if it is not that of the process.
+	Program string `json:"-"`
 }
 
 // Opened is what inputs describe, ready to run.
 type Opened struct {
-	Simulator lockstep.Simulator
+	Simulator lockstep.Implementation
 	Jobs      []lockstep.Job // all rollouts, in the plan's order
 	Plan      *Plan
 	Notices   []string
@@ -91,7 +95,7 @@ func (o *Opened) open(ctx context.Context, in Inputs, workers int, plan *Plan, n
 	if o.Simulator, o.Notices, err = engines.Choose(in.Engine, engines.Config{Model: in.Model, Profile: profile, Workers: workers}, true); err != nil {
 		return err
 	}
-	o.close = append(o.close, func() error { return engines.Close(o.Simulator) })
+	o.close = append(o.close, o.Simulator.Close)
 	routes, entries, err := in.routes(ctx, profile, workers, plan, needs)
 	if err != nil {
 		return err
@@ -116,7 +120,7 @@ func (o *Opened) open(ctx context.Context, in Inputs, workers int, plan *Plan, n
 			o.Jobs = append(o.Jobs, lockstep.Job{Route: route, Policy: policy})
 		}
 	}
-	if o.Plan, err = NewPlan(o.Simulator, in.Model, controllers, entries); plan != nil && err == nil {
+	if o.Plan, err = NewPlan(in.Program, o.Simulator, in.Model, controllers, entries); plan != nil && err == nil {
 		o.Plan.Shards = plan.Shards
 	}
 	return err
@@ -160,7 +164,7 @@ func (o *Opened) policy(ctx context.Context, in Inputs, name string) (lockstep.P
 	case policyfile.IsFile(name):
 		return policyfile.Load(name)
 	case filepath.Ext(name) == ".py":
-		c, err := pycontroller.New(ctx, pycontroller.Options{File: name, Python: in.Python, Timeout: in.Timeout, Memory: in.Memory})
+		c, err := pycontroller.New(ctx, pycontroller.Options{File: name, Python: in.Python, Timeout: in.Timeout, Memory: in.Memory, Sandbox: in.Sandbox})
 		if err != nil {
 			return nil, err
 		}
@@ -198,10 +202,25 @@ func (in Inputs) write(dir string) error {
 	return fileio.WriteFile(filepath.Join(dir, inputsName), append(text, '\n'))
 }
 
-// NewPlan is the plan of all routes under each controller.
-func NewPlan(sim lockstep.Simulator, model string, controllers []Controller, routes []Route) (*Plan, error) {
-	sum, err := fileio.SHA256(model)
-	return &Plan{Version: Version, Model: sum, Profile: sim.Profile(), Engine: sim.Name(), Build: build(sim), Controllers: controllers, Routes: routes}, err
+// NewPlan is the plan of all routes under each controller, computed by a program; "" is that of
+// the process.
+func NewPlan(program string, sim lockstep.Simulator, model string, controllers []Controller,
+	routes []Route,
+) (*Plan, error) {
+	network, err := fileio.SHA256(model)
+	if err != nil {
+		return nil, err
+	}
+	code, err := hashProgram(program)
+	if err != nil {
+		return nil, fmt.Errorf("the program that computes cannot be read, so that no plan can hold "+
+			"its hash: %w", err)
+	}
+	return &Plan{
+		Version: Version, Model: network, Profile: sim.Profile(), Engine: sim.Name(),
+		Build:       fmt.Sprintf("%s, %s, program %s", lockstep.Identity(sim), runtime.Version(), code),
+		Controllers: controllers, Routes: routes,
+	}, nil
 }
 
 // PlanRoutes are loaded routes' entries in a plan.
@@ -213,43 +232,39 @@ func PlanRoutes(routes []*lockstep.Route) (entries []Route) {
 }
 
 // NewController is a policy's entry in a plan. The name of a policy holds what it is
-// made of, but for one that is written in Python, which is in a file.
-func NewController(p lockstep.Policy) (c Controller, err error) {
-	c.Name = p.String()
+// made of, but for one that is written in Python: its processes are given the bytes of which
+// it has the hash.
+func NewController(p lockstep.Policy) (Controller, error) {
+	c := Controller{Name: p.String()}
 	if b, ok := p.(*lockstep.Batch); ok {
-		c.SHA256, err = hashPython(b.File)
+		if c.SHA256 = b.SHA256; c.SHA256 == "" {
+			return c, fmt.Errorf("controller %s: nobody knows the hash of its source, "+
+				"so that no plan can hold it", c.Name)
+		}
+		c.Made = strings.Join(b.Made, "\n")
 	}
-	return c, err
+	return c, nil
 }
 
-// hashPython hashes a controller's file and all Python beside it, since it may import
-// that.
-func hashPython(file string) (string, error) {
-	entries, err := os.ReadDir(filepath.Dir(file)) // in the order of their names
+// hashProgram is the hash of a program's file. What it computes follows from that; its version
+// says less, since all changes that nobody has committed have the same one. "" is the process's.
+func hashProgram(file string) (string, error) {
+	if file == "" {
+		return ownHash()
+	}
+	return fileio.SHA256(file)
+}
+
+// ownHash reads the program that runs, also where its file has been replaced since it began.
+var ownHash = sync.OnceValues(func() (string, error) {
+	if runtime.GOOS == "linux" {
+		if sum, err := fileio.SHA256("/proc/self/exe"); err == nil {
+			return sum, nil
+		}
+	}
+	file, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	h := sha256.New()
-	for _, e := range entries {
-		if e.IsDir() || filepath.Ext(e.Name()) != ".py" {
-			continue
-		}
-		sum, err := fileio.SHA256(filepath.Join(filepath.Dir(file), e.Name()))
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%s %s\n", sum, e.Name())
-	}
-	fmt.Fprintln(h, filepath.Base(file))
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// build says what the engine is made of, and from which sources: a program's version
-// has the revision, and whether there were changes.
-func build(sim lockstep.Simulator) string {
-	text := engines.Identity(sim)
-	if info, ok := debug.ReadBuildInfo(); ok {
-		text += ", " + info.GoVersion + ", " + info.Main.Path + " " + info.Main.Version
-	}
-	return text
-}
+	return fileio.SHA256(file)
+})

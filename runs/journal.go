@@ -2,12 +2,13 @@ package runs
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"lockstep/internal/fileio"
@@ -17,36 +18,32 @@ import (
 const (
 	planName    = "plan.json"
 	resultsName = "results"
-	lockName    = "lock"
 )
 
 // Journal is the folder of a run; nil keeps nothing. It is for one goroutine at a time, and for one
-// process: a lock keeps others out, and ends with the process that has it.
+// process: who writes to its results has locked them, and the lock ends with the process. Nothing
+// that stands in them is ever cut off or written over.
 type Journal struct {
 	Dir  string
 	Plan *Plan
 
-	// Dropped says what at the end of the results was not whole, as a power cut may
-	// leave it, and is computed again; or is empty.
+	// Dropped says which lines of the results are no whole records of this run, as a power
+	// cut may leave them, so that what they held is computed again; or is empty.
 	Dropped string
 
 	have    map[int]Result
-	lock    *os.File
-	results *os.File
+	key     string // the plan's
+	results fileio.File
 	pending []byte
 }
 
 // OpenJournal opens the folder of a run, which it makes if there is none. A folder
 // of another plan is refused.
 func OpenJournal(dir string, plan *Plan) (*Journal, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := fileio.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	lock, err := fileio.Lock(filepath.Join(dir, lockName))
-	if err != nil {
-		return nil, err
-	}
-	j := &Journal{Dir: dir, Plan: plan, lock: lock}
+	j := &Journal{Dir: dir, Plan: plan, key: plan.Key()}
 	if err := j.open(); err != nil {
 		j.Close()
 		return nil, err
@@ -57,71 +54,185 @@ func OpenJournal(dir string, plan *Plan) (*Journal, error) {
 // open holds the folder to the plan, and reads the results that are there. Results
 // without a plan may be anybody's.
 func (j *Journal) open() error {
-	plan, path := filepath.Join(j.Dir, planName), filepath.Join(j.Dir, resultsName)
-	if _, err := os.Stat(plan); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	path := filepath.Join(j.Dir, resultsName)
+	if _, err := fileio.Disk.Stat(filepath.Join(j.Dir, planName)); errors.Is(err, fs.ErrNotExist) {
+		if info, err := fileio.Disk.Lstat(path); err == nil && (info.Size() > 0 || !info.Mode().IsRegular()) {
 			return fmt.Errorf("%s: of an unknown run, since there is no %s beside it; give another folder, or remove this one, whole", path, planName)
 		}
 	}
-	if err := j.Plan.adopt(j.Dir); err != nil {
+	if err := j.Plan.adopt(j.Dir); err != nil { // before anything is made in another run's folder
 		return err
 	}
 	var err error
-	if j.results, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666); err != nil {
+	if j.results, err = lockResults(path); err != nil {
 		return err
 	}
-	kept, err := readResults(path, j.Plan.Rollouts())
+	if err := j.Plan.adopt(j.Dir); err != nil { // another process may have been first
+		return err
+	}
+	kept, err := readResults(path, j.Plan)
 	if err != nil {
 		return err
 	}
-	j.have, j.Dropped = kept.have, kept.dropped
-	if err := j.results.Truncate(kept.whole); err != nil {
+	j.have, j.Dropped = kept.have, kept.dropped(path)
+	if _, err := j.results.Seek(0, io.SeekEnd); err != nil {
 		return err
 	}
-	if _, err := j.results.Seek(kept.whole, io.SeekStart); err != nil {
+	var text []byte
+	if kept.open {
+		text = append(text, '\n')
+	}
+	if !kept.headed && len(kept.have) == 0 {
+		text = append(text, head(j.key)...)
+	}
+	if _, err := j.results.Write(text); err != nil {
 		return err
 	}
-	return fileio.SyncDir(j.Dir)
+	// Before any record: a power cut may leave what comes behind, and zeros in the head's place.
+	return errors.Join(j.results.Sync(), fileio.SyncDir(j.Dir))
+}
+
+// lockResults opens and locks the file that results are written to. A link may lead to
+// anybody's file.
+func lockResults(path string) (fileio.File, error) {
+	for try := 0; ; try++ {
+		if info, err := fileio.Disk.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s: not a regular file (%v), and results are written to nothing else; "+
+				"give another folder", path, info.Mode().Type())
+		}
+		f, err := fileio.Disk.Lock(path)
+		if err != nil {
+			return nil, err
+		}
+		if err = inPlace(f, path); err == nil {
+			return f, nil
+		}
+		f.Close() // it was removed before it was locked
+		if try == 10 {
+			return nil, err
+		}
+	}
+}
+
+// inPlace is an error unless the open file is what is found at the path.
+func inPlace(f fileio.File, path string) error {
+	ours, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := fileio.Disk.Lstat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil || !fileio.Disk.SameFile(ours, there) {
+		return fmt.Errorf("%s: removed or replaced under way, so that nothing of this run is kept", path)
+	}
+	return nil
 }
 
 // kept is what a journal's results hold.
 type kept struct {
 	have        map[int]Result
 	first, last time.Time // when results came
-	whole       int64     // bytes of whole records
-	dropped     string    // what is wrong with what follows
+	headed      bool      // the plan's head is there
+	open        bool      // the last line has no end
+	damaged     int       // lines that are neither the head nor whole records of this run
+	line        int       // the first of them
+	why         error     // it is none
 }
 
-// readResults reads a journal's results, up to the first record that is not whole.
-func readResults(path string, n int) (*kept, error) {
+// maxLine is longer than any record.
+const maxLine = 1 << 20
+
+// head is a line at the beginning of a plan's results.
+func head(key string) []byte {
+	return fmt.Appendf(nil, "results of plan %s\n", key)
+}
+
+// readResults reads a plan's results. Lines that are damaged are passed over. A file that has
+// nothing of this plan is refused.
+func readResults(path string, plan *Plan) (*kept, error) {
 	f, err := fileio.Open(path, fileio.Journal)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	in := bufio.NewReader(f)
+	in := bufio.NewReaderSize(f, maxLine)
 	k := &kept{have: map[int]Result{}}
+	head, begin := head(plan.Key()), ""
 	for number := 1; ; number++ {
-		text, err := in.ReadBytes('\n')
-		if err == io.EOF { // whatever is left, the process ended while it wrote it
-			return k, nil
-		} else if err != nil {
+		text, err := readLine(in)
+		if err != nil && err != io.EOF {
 			return nil, err
 		}
-		r, ms, err := parseLine(text[:len(text)-1], n)
-		if err != nil {
-			k.dropped = fmt.Sprintf("%s:%d: %v: what follows is computed again", path, number, err)
-			return k, nil
+		if number == 1 {
+			// Of a head that was not written whole, what is there before the zeros.
+			begin, _, _ = strings.Cut(string(text[:min(len(text), 90)]), "\x00")
+			begin = strings.TrimSuffix(begin, "\n")
 		}
-		if _, twice := k.have[r.Rollout]; twice {
-			return nil, fmt.Errorf("%s:%d: rollout %d stands there twice", path, number, r.Rollout)
+		if len(text) > 0 {
+			k.open = text[len(text)-1] != '\n'
+			if err := k.add(plan, head, text, number); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", path, number, err)
+			}
 		}
-		k.have[r.Rollout] = r
-		if k.last = time.UnixMilli(ms); k.first.IsZero() {
+		if err == io.EOF {
+			break
+		}
+	}
+	if !k.headed && len(k.have) == 0 && !bytes.HasPrefix(head, []byte(begin)) {
+		return nil, fmt.Errorf("%s: begins with %q, and has neither the head %q nor any record of "+
+			"this run: it is another's; give another folder, or remove this one, whole",
+			path, begin, bytes.TrimSpace(head))
+	}
+	return k, nil
+}
+
+// readLine reads a line with its end. Of one that is longer than any record, as the zeros that
+// a power cut may leave, it is a part.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	text, err := in.ReadSlice('\n')
+	for err == bufio.ErrBufferFull {
+		if text, err = in.ReadSlice('\n'); err == io.EOF && len(text) == 0 {
+			return []byte{0}, err
+		}
+	}
+	return text, err
+}
+
+// add takes what a line holds. A result may stand there twice, since a record that could not be
+// read for once was computed again. The error is of one that is not the same.
+func (k *kept) add(plan *Plan, head, text []byte, number int) error {
+	if bytes.Equal(text, head) {
+		k.headed = true
+		return nil
+	}
+	results, why := parseLines(bytes.TrimSuffix(text, []byte("\n")), plan.Key(), plan.Rollouts())
+	if why != nil && !k.open { // else the process ended while it wrote it
+		if k.damaged++; k.damaged == 1 {
+			k.line, k.why = number, why
+		}
+	}
+	for _, r := range results {
+		if before, twice := k.have[r.Rollout]; twice && !before.same(r.Result) {
+			return fmt.Errorf("rollout %d stands there twice, with different results, so that a "+
+				"machine is broken; remove the folder, whole", r.Rollout)
+		}
+		k.have[r.Rollout] = r.Result
+		if k.last = time.UnixMilli(r.ms); k.first.IsZero() {
 			k.first = k.last
 		}
-		k.whole += int64(len(text))
 	}
+	return nil
+}
+
+// dropped says which lines were passed over.
+func (k *kept) dropped(path string) string {
+	if k.damaged == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: %v: such lines, of which there are %d, stay where they are and "+
+		"are passed over; what they held is computed again", path, k.line, k.why, k.damaged)
 }
 
 // Result is a rollout's result, if the journal has it.
@@ -138,19 +249,27 @@ func (j *Journal) Add(results ...Result) error {
 	if j == nil || len(results) == 0 {
 		return nil
 	}
-	now := time.Now().UnixMilli()
+	now := fileio.Disk.Now().UnixMilli()
 	j.pending = j.pending[:0]
 	for _, r := range results {
 		if _, twice := j.have[r.Rollout]; twice {
 			return fmt.Errorf("%s: rollout %d was computed twice", j.Dir, r.Rollout)
 		}
-		j.pending = appendLine(j.pending, r, now)
+		j.pending = appendLine(j.pending, j.key, r, now)
 		j.have[r.Rollout] = r
 	}
 	if _, err := j.results.Write(j.pending); err != nil {
 		return err
 	}
-	return j.results.Sync()
+	return errors.Join(j.results.Sync(), j.Check())
+}
+
+// Check is an error if the results are no longer in their folder.
+func (j *Journal) Check() error {
+	if j == nil {
+		return nil
+	}
+	return inPlace(j.results, filepath.Join(j.Dir, resultsName))
 }
 
 // WriteCurve writes the curve of a search so far into the folder.
@@ -166,9 +285,8 @@ func (j *Journal) Close() error {
 	if j == nil {
 		return nil
 	}
-	var err error
-	if j.results != nil {
-		err = j.results.Close()
+	if j.results == nil {
+		return nil
 	}
-	return errors.Join(err, j.lock.Close())
+	return j.results.Close()
 }

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -11,13 +12,15 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"lockstep"
 	"lockstep/internal/fileio"
 )
 
 // Version is of plans; it changes with what one means.
-const Version = 1
+const Version = 2
 
 // Plan is what a run computes.
 type Plan struct {
@@ -36,6 +39,7 @@ type Plan struct {
 type Controller struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256,omitempty"` // of its source or parameters, where the name does not hold them
+	Made   string `json:"made,omitempty"`   // what else it is made of: see lockstep.Batch.Made
 }
 
 func (c Controller) String() string {
@@ -150,7 +154,8 @@ func openPlan(dir string) (*Plan, error) {
 func (p *Plan) check() error {
 	switch {
 	case p.Version != Version:
-		return fmt.Errorf("a plan of version %d, want %d", p.Version, Version)
+		return fmt.Errorf("a plan of version %d, want %d: it is another lockstep's, whose results may "+
+			"hold what was lost with a process; give another folder", p.Version, Version)
 	case p.Rollouts() == 0:
 		return errors.New("a plan of no rollouts")
 	case p.Shards < 0 || p.Shards > p.Rollouts():
@@ -180,7 +185,9 @@ func (p *Plan) Difference(q *Plan) string {
 		return fmt.Sprintf("%d shards, there %d", q.Shards, p.Shards)
 	}
 	for i, c := range p.Controllers {
-		if c != q.Controllers[i] {
+		if other := q.Controllers[i]; c.Name == other.Name && c.SHA256 == other.SHA256 && c.Made != other.Made {
+			return fmt.Sprintf("controller %d is made of %s, there of %s", i, others(other.Made, c.Made), others(c.Made, other.Made))
+		} else if c != other {
 			return fmt.Sprintf("controller %d is %v, there it is %v", i, q.Controllers[i], c)
 		}
 	}
@@ -190,6 +197,17 @@ func (p *Plan) Difference(q *Plan) string {
 		}
 	}
 	return ""
+}
+
+// others are the lines of what one controller is made of, and another is not.
+func others(of, not string) string {
+	var lines []string
+	for line := range strings.SplitSeq(of, "\n") {
+		if !slices.Contains(strings.Split(not, "\n"), line) {
+			lines = append(lines, line)
+		}
+	}
+	return cmp.Or(strings.Join(lines, ", "), "nothing else")
 }
 
 // adopt writes the plan into a folder, or holds it to the plan that is there.

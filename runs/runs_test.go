@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -168,8 +169,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestJournal damages the results: what is whole before is kept, what is not is
-// computed again, and nothing is taken for a result that is none.
+// TestJournal damages the results: what is whole is kept, before the damage and behind it, what is
+// not is computed again, nothing is taken for a result that is none, and nothing is cut off.
 func TestJournal(t *testing.T) {
 	p, jobs := sweep(2, 5)
 	dir := t.TempDir()
@@ -182,38 +183,235 @@ func TestJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := 0; cut < len(good); cut += 13 {
-		for _, data := range [][]byte{good[:cut], append(slices.Clone(good[:cut]), 0), append(append(slices.Clone(good[:cut]), good[cut]^1), good[cut+1:]...)} {
-			if err := os.WriteFile(path, data, 0o666); err != nil {
-				t.Fatal(err)
+	begin := bytes.IndexByte(good, '\n') + 1 // of the records
+	// resume ends the run once more, after a result, lets it go on, and holds what is computed to
+	// what is lost.
+	resume := func(what string, data []byte, lost int) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for _, after := range []int{1, len(jobs), len(jobs)} {
+			ctx, cancel := context.WithCancel(context.Background())
+			s := newToy(2)
+			s.stop = func(n int) {
+				if n == after {
+					cancel()
+				}
 			}
-			// The run is ended once more, after a result, goes on, and is done.
-			left := len(jobs) - bytes.Count(good[:cut], []byte("\n"))
-			for _, after := range []int{1, len(jobs), len(jobs)} {
-				ctx, cancel := context.WithCancel(context.Background())
-				s := newToy(2)
-				s.stop = func(n int) {
-					if n == after {
-						cancel()
+			got, err := emitted(ctx, s, p, jobs, dir)
+			cancel()
+			if err == nil && got != whole || err != nil && (after > 1 || !errors.Is(err, context.Canceled)) {
+				t.Fatalf("%s: %v\n%s", what, err, cmp.Diff(whole, got))
+			}
+			if lost -= len(s.computed); lost < 0 {
+				t.Fatalf("%s: %d more are computed than were lost", what, -lost)
+			}
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(now, data) {
+			t.Fatalf("%s: something was cut off, %v", what, err)
+		}
+	}
+	for cut := 0; cut < len(good); cut += 17 {
+		left := len(jobs) - max(0, bytes.Count(good[:cut], []byte("\n"))-1)
+		resume(fmt.Sprintf("cut at byte %d", cut), good[:cut], left)
+		if cut >= begin {
+			resume(fmt.Sprintf("a zero at byte %d", cut), append(slices.Clone(good[:cut]), 0), left)
+		}
+		flipped := slices.Clone(good)
+		flipped[cut] ^= 1
+		lost := 1
+		if cut < begin || good[cut] == '\n' {
+			lost = 0
+		}
+		resume(fmt.Sprintf("a bit at byte %d", cut), flipped, lost)
+	}
+	damaged := slices.Clone(good)
+	damaged[begin+20] ^= 1
+	if err := os.WriteFile(path, damaged, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	j, err := OpenJournal(dir, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	const said = "results:2: a record with another checksum: such lines, of which there are 1,"
+	if !strings.Contains(j.Dropped, said) {
+		t.Errorf("it says %q, want %q", j.Dropped, said)
+	}
+	for i, x := range good {
+		if flipped := slices.Clone(good); x == '\n' {
+			flipped[i] = ' '
+			resume(fmt.Sprintf("the end of a line at byte %d", i), flipped, 0)
+		}
+	}
+
+	lines := bytes.SplitAfter(good, []byte("\n"))
+	resume("a result that stands twice", append(slices.Clone(good), lines[1]...), 0)
+	other := appendLine(nil, p.Key(), Result{Rollout: 3, Err: "other"}, 0)
+	if err := os.WriteFile(path, append(slices.Clone(good), other...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, err = OpenJournal(dir, p)
+	if err == nil || !strings.Contains(err.Error(), "results:12: rollout 3 stands there twice, with different") {
+		t.Errorf("two results of one rollout: %v", err)
+	}
+}
+
+// TestSparse: what a power cut may leave behind the last result takes no memory.
+func TestSparse(t *testing.T) {
+	p, jobs := sweep(1, 5)
+	dir := t.TempDir()
+	whole, err := emitted(t.Context(), newToy(1), p, jobs, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, resultsName)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hole = 256 << 20
+	if err := os.Truncate(path, info.Size()-3+hole); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(make([]byte, 3), info.Size()-3); err != nil { // the last result is damaged
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for want := 1; want >= 0; want-- {
+		s := newToy(2)
+		if got, err := emitted(t.Context(), s, p, jobs, dir); err != nil || got != whole || len(s.computed) != want {
+			t.Errorf("%d are computed, want %d; %v\n%s", len(s.computed), want, err, cmp.Diff(whole, got))
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > hole/8 {
+		t.Errorf("%d bytes of memory for a hole of %d", n, hole)
+	}
+}
+
+// TestGone: a run whose folder or results are taken away under way fails, and does not write to
+// what is there in their place; a second one finds the folder usable.
+func TestGone(t *testing.T) {
+	for what, take := range map[string]func(dir string) error{
+		"the folder":  os.RemoveAll,
+		"the results": func(dir string) error { return os.Remove(filepath.Join(dir, resultsName)) },
+		"both, others are there": func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+"-moved"), os.Mkdir(dir, 0o777))
+		},
+	} {
+		for _, at := range []int{0, 7, 9} { // of ten jobs
+			p, jobs := sweep(2, 5)
+			dir := filepath.Join(t.TempDir(), "run")
+			s := newToy(1)
+			s.stop = func(n int) {
+				if n == at {
+					if err := take(dir); err != nil {
+						t.Error(err)
 					}
 				}
-				got, err := emitted(ctx, s, p, jobs, dir)
-				cancel()
-				if err == nil && got != whole || err != nil && (after > 1 || !errors.Is(err, context.Canceled)) {
-					t.Fatalf("cut at byte %d: %v\n%s", cut, err, cmp.Diff(whole, got))
-				}
-				if left -= len(s.computed); left < 0 {
-					t.Fatalf("cut at byte %d: %d more are computed than were lost", cut, -left)
+			}
+			if _, err := emitted(t.Context(), s, p, jobs, dir); err == nil || !strings.Contains(err.Error(), "removed or replaced under way") {
+				t.Errorf("%s, before result %d: %v", what, at, err)
+			}
+			whole, _ := emitted(t.Context(), newToy(1), p, jobs, "")
+			if what == "the results" {
+				if got, err := emitted(t.Context(), newToy(1), p, jobs, dir); err != nil || got != whole {
+					t.Errorf("%s, again: %v\n%s", what, err, cmp.Diff(whole, got))
 				}
 			}
 		}
 	}
-	twice := append(slices.Clone(good), good[:bytes.IndexByte(good, '\n')+1]...)
-	if err := os.WriteFile(path, twice, 0o666); err != nil {
+}
+
+// TestLinked: results that are a link to somebody's file are refused, and that file stays as it is.
+func TestLinked(t *testing.T) {
+	p, _ := sweep(1, 5)
+	for _, text := range []string{"", "theirs\n"} {
+		dir, theirs := t.TempDir(), filepath.Join(t.TempDir(), "theirs")
+		if err := os.WriteFile(theirs, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.adopt(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(theirs, filepath.Join(dir, resultsName)); err != nil {
+			t.Fatal(err)
+		}
+		if j, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "not a regular file (L") {
+			t.Errorf("a link: %v", err)
+			j.Close()
+		}
+		if now, err := os.ReadFile(theirs); err != nil || string(now) != text {
+			t.Errorf("their file holds %q, %v", now, err)
+		}
+	}
+}
+
+// TestForeign: results of another plan are not this one's, neither as a whole file nor a
+// record at a time; a folder of an older lockstep is refused.
+func TestForeign(t *testing.T) {
+	p, jobs := sweep(1, 5)
+	q, others := sweep(1, 5)
+	for i := range others {
+		others[i].Policy = lockstep.PID{P: 100}
+	}
+	q.Controllers[0].Name = others[0].Policy.String()
+	dir, other := t.TempDir(), t.TempDir()
+	whole, err := emitted(t.Context(), newToy(1), p, jobs, dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "results:11: rollout") {
-		t.Errorf("a result that stands twice: %v", err)
+	if _, err := emitted(t.Context(), newToy(1), q, others, other); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, resultsName)
+	own, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := os.ReadFile(filepath.Join(other, resultsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, foreign, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "it is another's") {
+		t.Errorf("another run's results: %v", err)
+	}
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, foreign) {
+		t.Errorf("what is refused was changed: %v", err)
+	}
+	if _, err := Watch(dir); err == nil || !strings.Contains(err.Error(), "it is another's") {
+		t.Errorf("another run's results are watched: %v", err)
+	}
+	_, records, _ := bytes.Cut(foreign, []byte("\n"))
+	begin := own[:bytes.IndexByte(own, '\n')+1]
+	if err := os.WriteFile(path, append(slices.Clone(begin), records...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s := newToy(2)
+	if got, err := emitted(t.Context(), s, p, jobs, dir); err != nil || got != whole || len(s.computed) != len(jobs) {
+		t.Errorf("another run's records: %d are computed, %v\n%s", len(s.computed), err, cmp.Diff(whole, got))
+	}
+
+	old := filepath.Join(dir, planName)
+	text := bytes.Replace(p.text(), []byte(`"version": 2`), []byte(`"version": 1`), 1)
+	if err := os.WriteFile(old, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, err = OpenJournal(dir, p)
+	if err == nil || !strings.Contains(err.Error(), "a plan of version 1, want 2: it is another lockstep's") {
+		t.Errorf("an old folder: %v", err)
 	}
 }
 
@@ -229,17 +427,27 @@ func TestFolder(t *testing.T) {
 	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "another process is at work") {
 		t.Errorf("two at once: %v", err)
 	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 { // the lock is that of the results
+		t.Errorf("%v, %v; want plan and results", entries, err)
+	}
 	j.Close()
 	for want, change := range map[string]func(*Plan){
-		"the network has":                 func(p *Plan) { p.Model = "n" },
-		"the engine is other":             func(p *Plan) { p.Engine = "other" },
-		"the engine's build is other":     func(p *Plan) { p.Build = "other" },
-		"the profile is ort1.30-avx2":     func(p *Plan) { p.Profile.Softmax = lockstep.SoftmaxAVX2 },
-		`route 1 is "1" (seed 8`:          func(p *Plan) { p.Routes = slices.Clone(p.Routes); p.Routes[1].Seed = 8 },
-		"the search is none":              func(p *Plan) { p.Search = nil },
-		"the search is 9 gen":             func(p *Plan) { p.Search = &Search{"pid", 1, 8, 9} },
-		"4 routes, there 5":               func(p *Plan) { p.Routes = p.Routes[:4] },
-		`controller 0 is "pid_0.1_0_0" (`: func(p *Plan) { p.Controllers = []Controller{{p.Controllers[0].Name, "x"}, p.Controllers[1]} },
+		"the network has":             func(p *Plan) { p.Model = "n" },
+		"the engine is other":         func(p *Plan) { p.Engine = "other" },
+		"the engine's build is other": func(p *Plan) { p.Build = "other" },
+		"the profile is ort1.30-avx2": func(p *Plan) { p.Profile.Softmax = lockstep.SoftmaxAVX2 },
+		`route 1 is "1" (seed 8`:      func(p *Plan) { p.Routes = slices.Clone(p.Routes); p.Routes[1].Seed = 8 },
+		"the search is none":          func(p *Plan) { p.Search = nil },
+		"the search is 9 gen":         func(p *Plan) { p.Search = &Search{"pid", 1, 8, 9} },
+		"4 routes, there 5":           func(p *Plan) { p.Routes = p.Routes[:4] },
+		`controller 0 is "pid_0.1_0_0" (`: func(p *Plan) {
+			p.Controllers = []Controller{{Name: p.Controllers[0].Name, SHA256: "x"}, p.Controllers[1]}
+		},
+		`controller 0 is made of file gain.txt 02, there of nothing else`: func(p *Plan) {
+			p.Controllers = slices.Clone(p.Controllers)
+			p.Controllers[0].Made = "file gain.txt 02"
+		},
 	} {
 		other := *p
 		change(&other)
@@ -369,7 +577,7 @@ func TestShards(t *testing.T) {
 			if w.Err != "" {
 				w.Err += "\nand more"
 			}
-			if string(appendLine(nil, r, 0)) != string(appendLine(nil, w, 0)) {
+			if string(appendLine(nil, "", r, 0)) != string(appendLine(nil, "", w, 0)) {
 				t.Errorf("rollout %d: %+v, want %+v", i, r, w)
 			}
 		}
@@ -381,6 +589,72 @@ func TestShards(t *testing.T) {
 	}
 	if len(merged) != 1 {
 		t.Errorf("hashes %v depend on the number of shards", merged)
+	}
+}
+
+// lossy loses some jobs, as the death of their process does.
+type lossy struct {
+	*toy
+	lost map[int]bool
+}
+
+func (s lossy) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+	return func(yield func(int, lockstep.Result) bool) {
+		for i, r := range s.toy.Simulate(ctx, jobs, opts) {
+			if s.lost[i] {
+				r = lockstep.Result{Err: fmt.Errorf("route: %w", lockstep.Passing(errors.New("killed")))}
+			}
+			if !yield(i, r) {
+				return
+			}
+		}
+	}
+}
+
+// TestLost: what was lost with a process is told and never kept, in no folder and in no shard,
+// and the next run computes it, and nothing else.
+func TestLost(t *testing.T) {
+	p, jobs := sweep(2, 5)
+	whole, err := emitted(t.Context(), newToy(1), p, jobs, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal, err := OpenJournal(t.TempDir(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	s := lossy{newToy(1), map[int]bool{2: true, 7: true}}
+	known := map[int]lockstep.Result{4: {Err: lockstep.Passing(errors.New("late"))}}
+	work := &Work{Simulator: s, Jobs: jobs, Journal: journal, Known: known}
+	told := 0
+	err = work.Stream(t.Context(), func(_ int, r lockstep.Result) {
+		if lockstep.IsPassing(r.Err) {
+			told++
+		}
+	})
+	if err != nil || told != 3 || len(journal.have) != len(jobs)-3 {
+		t.Errorf("%d are told to be lost, %d are kept, %v; want 3 of %d", told, len(journal.have), err, len(jobs))
+	}
+	journal.Close()
+	again := newToy(2)
+	got, err := emitted(t.Context(), again, p, jobs, journal.Dir)
+	if err != nil || got != whole || len(again.computed) != 3 {
+		t.Errorf("again: %d are computed, %v\n%s", len(again.computed), err, cmp.Diff(whole, got))
+	}
+
+	p.Shards = 1
+	dir := t.TempDir()
+	if err := writePlan(dir, p, Inputs{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.runShard(t.Context(), dir, 0, s, jobs, nil)
+	if err == nil || !strings.Contains(err.Error(), "2 of its rollouts were lost") ||
+		!strings.Contains(err.Error(), "shard 0, rollout 7: route: killed") {
+		t.Errorf("a shard: %v", err)
+	}
+	if m, err := Merge(dir); err != nil || len(m.Missing) != 1 {
+		t.Errorf("a shard with what was lost is kept: %+v, %v", m, err)
 	}
 }
 

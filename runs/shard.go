@@ -7,8 +7,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -43,7 +43,7 @@ func (p *Plan) shardText(shard int, results []Result) []byte {
 	}
 	text := append(head, '\n')
 	for _, r := range results {
-		text = appendLine(text, r, 0)
+		text = appendLine(text, "", r, 0)
 	}
 	sum := sha256.Sum256(text)
 	return fmt.Appendf(text, "sha256 %x\n", sum)
@@ -65,13 +65,13 @@ func writePlan(dir string, p *Plan, in Inputs) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := fileio.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	if err := p.adopt(dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(dir, shardsName), 0o777); err != nil {
+	if err := fileio.MkdirAll(filepath.Join(dir, shardsName), 0o777); err != nil {
 		return err
 	}
 	return in.write(dir)
@@ -88,7 +88,8 @@ func OpenShards(dir string) (*Plan, error) {
 
 // RunShard computes one shard of the plan in a folder and returns its file, which
 // appears whole or not at all under a name that has its number and its content's
-// hash. A shard that is there, and sound, is not computed again. Where this machine has network,
+// hash. A shard with a rollout that failed with a passing error does not appear. One that is
+// there, and sound, is not computed again. Where this machine has network,
 // routes and Python elsewhere than planned, here says. The inputs must be those of the
 // plan, down to the contents of what the shard needs: no more is loaded.
 func RunShard(ctx context.Context, dir string, shard int, here Inputs, workers int, done func()) (string, error) {
@@ -99,16 +100,14 @@ func RunShard(ctx context.Context, dir string, shard int, here Inputs, workers i
 	if shard < 0 || shard >= p.Shards {
 		return "", fmt.Errorf("shard %d: the plan has %d, from 0 on", shard, p.Shards)
 	}
-	if there, err := p.readShards(dir, shard); err != nil {
-		return "", err
-	} else if len(there.sound) > 0 {
-		return there.sound[0], nil
+	if path, err := p.keptShard(dir, shard); err != nil || path != "" {
+		return path, err
 	}
 	in, err := readRecord[Inputs](filepath.Join(dir, inputsName), "the inputs of a plan")
 	if err != nil {
 		return "", err
 	}
-	in.Model, in.Python = cmp.Or(here.Model, in.Model), here.Python
+	in.Model, in.Python, in.Program = cmp.Or(here.Model, in.Model), here.Python, here.Program
 	if len(here.Data) > 0 {
 		in.Data = here.Data
 	}
@@ -124,20 +123,34 @@ func RunShard(ctx context.Context, dir string, shard int, here Inputs, workers i
 	return p.runShard(ctx, dir, shard, o.Simulator, o.Jobs[from:to], done)
 }
 
+// keptShard is the file of a shard that is there, and sound, or empty. Who wrote it may have been
+// ended before the folder knew of it on the disk.
+func (p *Plan) keptShard(dir string, shard int) (string, error) {
+	there, err := p.readShards(dir, shard)
+	if err != nil || len(there.sound) == 0 {
+		return "", err
+	}
+	return there.sound[0], fileio.SyncDir(filepath.Join(dir, shardsName))
+}
+
 // runShard computes a shard, of which the jobs are.
 func (p *Plan) runShard(ctx context.Context, dir string, shard int, sim lockstep.Simulator, jobs []lockstep.Job, done func()) (string, error) {
 	from, _ := p.Range(shard)
 	results := make([]Result, 0, len(jobs))
-	var lost error
+	var lost []error
 	work := Work{Simulator: sim, Jobs: jobs, First: from, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Done: done}
 	err := work.Stream(ctx, func(i int, r lockstep.Result) {
-		if r.Err == errNoResult {
-			lost = fmt.Errorf("shard %d, rollout %d: %w", shard, i, r.Err)
+		if lockstep.IsPassing(r.Err) {
+			lost = append(lost, fmt.Errorf("shard %d, rollout %d: %w", shard, i, r.Err))
 		}
 		results = append(results, NewResult(i, r))
 	})
-	if err := cmp.Or(err, lost); err != nil {
+	if err != nil {
 		return "", err
+	}
+	if len(lost) > 0 {
+		return "", fmt.Errorf("shard %d is not kept, and the same command computes it: "+
+			"%d of its rollouts were lost:\n%w", shard, len(lost), errors.Join(lost...))
 	}
 	text := p.shardText(shard, results)
 	path := filepath.Join(dir, shardsName, fmt.Sprintf("%06d-%s.shard", shard, hash16(text)))
@@ -146,7 +159,7 @@ func (p *Plan) runShard(ctx context.Context, dir string, shard int, sim lockstep
 
 // shardFiles are the files of a shard, in the order of their names.
 func shardFiles(dir string, shard int) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, shardsName))
+	entries, err := fileio.Disk.ReadDir(filepath.Join(dir, shardsName))
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +212,7 @@ func Merge(dir string) (*Merged, error) {
 	whole.Shards = 0
 	text := append([]byte(whole.Key()), '\n')
 	for _, r := range m.Results {
-		text = appendLine(text, r, 0)
+		text = appendLine(text, "", r, 0)
 	}
 	sum := sha256.Sum256(text)
 	m.SHA256 = hex.EncodeToString(sum[:])
@@ -258,7 +271,7 @@ func (p *Plan) readShard(path string, shard int) ([]Result, error) {
 	from, to := p.Range(shard)
 	var results []Result
 	for k, text := range lines[1:] {
-		r, _, err := parseLine(text, p.Rollouts())
+		r, _, err := parseLine(text, "", p.Rollouts())
 		if err == nil && r.Rollout != from+k {
 			err = fmt.Errorf("rollout %d, want %d next", r.Rollout, from+k)
 		}

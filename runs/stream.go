@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -27,10 +28,10 @@ type Work struct {
 
 // Stream runs the jobs and calls emit with the number in the plan and the result of
 // each, in order, as soon as those before it are there. With a journal, what it has is
-// not computed again, and a result is on the disk before it is emitted. A job of which the
-// engine gives no result has an error for one, which is not kept. When ctx ends,
-// what had finished is kept, results that others should precede are emitted last, and
-// the error is ctx's.
+// not computed again, and a result is on the disk before it is emitted. A passing error is
+// emitted and never kept, and so is that of a job of which the engine gives no result. When
+// ctx ends, what had finished is kept, results that others should precede are emitted last,
+// and the error is ctx's.
 func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) error {
 	done := w.Done
 	if done == nil {
@@ -68,9 +69,11 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) 
 	}()
 	for batch := queue.take(); batch != nil; batch = queue.take() {
 		if w.Journal != nil {
-			records := make([]Result, len(batch))
-			for k, f := range batch {
-				records[k] = NewResult(w.First+f.job, f.result)
+			var records []Result
+			for _, f := range batch {
+				if !lockstep.IsPassing(f.result.Err) {
+					records = append(records, NewResult(w.First+f.job, f.result))
+				}
 			}
 			if err := w.Journal.Add(records...); err != nil {
 				stop.Store(true)
@@ -92,7 +95,7 @@ func (w *Work) Stream(ctx context.Context, emit func(i int, r lockstep.Result)) 
 	}
 	err = ctx.Err()
 	s.rest(err != nil)
-	return err
+	return cmp.Or(w.Journal.Check(), err)
 }
 
 // there are the results that are known or kept, and which have none. Those that are known
@@ -104,7 +107,9 @@ func (w *Work) there(done func()) (results []*lockstep.Result, missing []int, er
 		result, known := w.Known[w.First+i]
 		switch kept, ok := w.Journal.Result(w.First + i); {
 		case known && !ok:
-			fresh = append(fresh, NewResult(w.First+i, result))
+			if !lockstep.IsPassing(result.Err) {
+				fresh = append(fresh, NewResult(w.First+i, result))
+			}
 		case ok && !known:
 			result = kept.Result()
 		case !ok:
@@ -118,7 +123,7 @@ func (w *Work) there(done func()) (results []*lockstep.Result, missing []int, er
 }
 
 // errNoResult is in place of what an engine does not give. It is no result to be kept.
-var errNoResult = errors.New("the engine gave no result")
+var errNoResult = lockstep.Passing(errors.New("the engine gave no result"))
 
 // stream emits results in order, and keeps none that it has emitted.
 type stream struct {

@@ -44,7 +44,7 @@ func Watch(dir string) (*Progress, error) {
 		return nil, err
 	}
 	p := &Progress{Plan: plan, Curve: curve}
-	k, err := readResults(filepath.Join(dir, resultsName), plan.Rollouts())
+	k, err := readResults(filepath.Join(dir, resultsName), plan)
 	if plan.Shards > 0 {
 		k, err = plan.keptShards(dir)
 	}

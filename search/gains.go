@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"lockstep"
 )
@@ -23,7 +24,7 @@ type Gains struct {
 	History []Generation
 
 	kind       lockstep.Kind
-	space      space
+	gains      []lockstep.Gain
 	population int
 	seed       uint64
 	objective  float64 // of Best
@@ -43,43 +44,36 @@ type Generation struct {
 	Median float64 // of the population
 }
 
-// space is where a search over a kind's gains begins, how wide, and what bounds it.
-type space struct{ start, width, low, high []float64 }
-
-var free = math.Inf(1)
-
-var spaces = map[lockstep.Kind]space{
-	lockstep.KindPID: {
-		start: lockstep.DefaultPID.Gains(), width: []float64{0.1, 0.05, 0.08},
-		low: []float64{-free, -free, -free}, high: []float64{free, free, free},
-	},
-	lockstep.KindPIDFF: {
-		start: append(lockstep.DefaultPID.Gains(), 0, 0, 0, 0, 0, 0.1, 0.02),
-		width: []float64{0.1, 0.05, 0.08, 0.15, 0.15, 0.15, 0.15, 0.2, 0.2, 0.03},
-		low:   []float64{-free, -free, -free, -free, -free, -free, -free, -free, 0, 0},
-		high:  []float64{free, free, free, free, free, free, free, free, 0.95, 0.5},
-	},
+// Kinds are the names of the kinds whose gains can be searched.
+func Kinds() (names []string) {
+	for _, k := range lockstep.Kinds() {
+		if len(k.Gains) > 0 {
+			names = append(names, k.Name)
+		}
+	}
+	return names
 }
 
-// NewGains begins a search over a kind's gains at the default PID controller.
+// NewGains begins a search over a kind's gains.
 func NewGains(kind lockstep.Kind, population int, seed uint64) (*Gains, error) {
-	s, ok := spaces[kind]
-	if !ok {
-		return nil, fmt.Errorf("gains of %s cannot be searched: want pid or pidff", kind)
+	gains := kind.Info().Gains
+	if len(gains) == 0 {
+		return nil, fmt.Errorf("%s has no gains to search: want one of %s", kind, strings.Join(Kinds(), ", "))
 	}
 	if population < 8 || population > 100_000 {
 		return nil, fmt.Errorf("a population of %d: want 8 to 100000", population)
 	}
-	n := len(s.start)
+	n := len(gains)
 	g := &Gains{
-		kind: kind, space: s, population: population, seed: seed, objective: math.Inf(1),
-		mean: slices.Clone(s.start), step: 1, drawn: make([]float64, n), path: make([]float64, n),
+		kind: kind, gains: gains, population: population, seed: seed, objective: math.Inf(1),
+		step: 1, drawn: make([]float64, n), path: make([]float64, n),
 	}
-	for i := range n {
+	for i, gain := range gains {
+		g.mean = append(g.mean, gain.Start)
 		g.c = append(g.c, make([]float64, n))
 		g.c[i][i] = 1
 	}
-	g.Best = g.policy(s.start)
+	g.Best = g.policy(g.mean)
 	return g, nil
 }
 
@@ -134,8 +128,8 @@ func (g *Gains) candidates() []lockstep.Policy {
 		}
 		gains := make([]float64, len(z))
 		for i := range gains {
-			x := g.mean[i] + float64(g.space.width[i]*g.step*dot(a[i], z))
-			gains[i] = min(max(x, g.space.low[i]), g.space.high[i])
+			x := g.mean[i] + float64(g.gains[i].Width*g.step*dot(a[i], z))
+			gains[i] = min(max(x, g.gains[i].Low), g.gains[i].High)
 		}
 		all = append(all, g.policy(gains))
 	}
@@ -163,7 +157,7 @@ func (g *Gains) learn(candidates []lockstep.Policy, objectives []float64) (bette
 		}
 		y := make([]float64, len(g.mean))
 		for i, x := range lockstep.GainsOf(candidates[k]) {
-			y[i] = (x - g.mean[i]) / (g.space.width[i] * g.step)
+			y[i] = (x - g.mean[i]) / (g.gains[i].Width * g.step)
 		}
 		steps = append(steps, y)
 	}
@@ -205,7 +199,7 @@ func (g *Gains) adapt(steps [][]float64) {
 		follow = 0 // while the step size is far too small
 	}
 	for i, y := range move {
-		g.mean[i] += float64(g.space.width[i] * g.step * y)
+		g.mean[i] += float64(g.gains[i].Width * g.step * y)
 		g.path[i] = float64((1-cc)*g.path[i]) + float64(follow*math.Sqrt(cc*(2-cc)*mu)*y)
 	}
 	keep := 1 - c1 - cm + float64((1-follow)*c1*cc*(2-cc))

@@ -85,7 +85,8 @@ func TestGeometricMean(t *testing.T) {
 		{[]float64{16, 1, 1, 1}, 2}, {[]float64{1, 16, 1, 1}, 2}, {[]float64{1, 1, 1, 16}, 2}, {[]float64{8}, 8},
 		{[]float64{1, math.NaN()}, math.MaxFloat64}, {[]float64{math.Inf(1), 1}, math.MaxFloat64},
 	} {
-		// The objective goes through logarithms, which round: no simulator's bits are compared here.
+		// The objective goes through logarithms, which round: no simulator's bits are compared
+		// here.
 		if got := GeometricMean(c.costs); math.Abs(got-c.want) > 1e-15*c.want {
 			t.Errorf("%v: %v, want %v", c.costs, got, c.want)
 		}

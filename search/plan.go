@@ -47,8 +47,9 @@ const (
 	nudge = 0.1 // of an action, by which derivatives are found
 	delay = 8   // steps until most of what an action does is seen
 
-	// price is that of a change of the action, squared: about what the jerk costs that it
-	// makes, twice. Rough actions are none that the network knows, and worth nothing.
+	// price is the penalty on the squared change of the action. It is about twice the cost
+	// of the jerk that the change makes: the network has not learnt how a car answers rough
+	// actions, so what it predicts for them is worth nothing.
 	price = 50
 )
 
@@ -167,7 +168,7 @@ type drives struct {
 	sim       lockstep.StepSimulator
 	routes    []*lockstep.Route
 	policy    lockstep.Native
-	cars      lockstep.Planner
+	cars      lockstep.Stepper
 	passenger lockstep.Stepper
 	memory    [][]float64 // of the passengers, at the cars' step
 	tables    [][]float64 // of each route: what was done, and what is planned
@@ -191,13 +192,8 @@ func (p *Plan) depart(ctx context.Context, sim lockstep.StepSimulator, routes []
 	if d.passenger, err = sim.Reset(ctx, passengers, coarse); err != nil {
 		return nil, err
 	}
-	stepper, err := sim.Reset(ctx, cars, coarse)
-	if err != nil {
+	if d.cars, err = sim.Reset(ctx, cars, coarse); err != nil {
 		return nil, errors.Join(err, d.passenger.Close())
-	}
-	var ok bool
-	if d.cars, ok = stepper.(lockstep.Planner); !ok {
-		return nil, errors.Join(fmt.Errorf("engine %s does not plan", sim.Name()), stepper.Close(), d.passenger.Close())
 	}
 	none := make([]float64, len(routes))
 	for err == nil && d.cars.Index() < lockstep.ControlStartIdx {
@@ -214,8 +210,8 @@ func (p *Plan) depart(ctx context.Context, sim lockstep.StepSimulator, routes []
 
 func (d *drives) close() error { return errors.Join(d.cars.Close(), d.passenger.Close()) }
 
-// native is a policy that an engine can be asked for anywhere on a route. Of one that it
-// cannot, that is a table of the actions that it takes.
+// native is a policy that an engine can compute from anywhere on a route. A policy that is
+// not native runs once over each route, and the table of its actions takes its place.
 func native(ctx context.Context, sim lockstep.Simulator, routes []*lockstep.Route, from lockstep.Policy) (lockstep.Native, error) {
 	if n, ok := from.(lockstep.Native); ok {
 		return n, nil

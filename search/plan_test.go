@@ -100,7 +100,7 @@ func TestPlanOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []lockstep.Policy{lockstep.DefaultPID, policies.PIDFF, network} {
+	for _, p := range []lockstep.Policy{lockstep.DefaultPID(), policies.PIDFF, network} {
 		want := drivenBy(t, sim, routes, p)
 		for _, run := range []planRun{(&Plan{Window: 1, Horizon: 2}).run, (&Plan{Window: 4, Horizon: 5}).run, (&Aim{Seeds: 1}).run} {
 			table, err := run(t.Context(), sim, routes, p, quiet)
@@ -146,7 +146,7 @@ func TestPlanIsHonest(t *testing.T) {
 				}
 				others[i] = &other
 			}
-			table, err := c.run(t.Context(), sim, others, lockstep.DefaultPID, quiet)
+			table, err := c.run(t.Context(), sim, others, lockstep.DefaultPID(), quiet)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,18 +179,18 @@ func TestAim(t *testing.T) {
 	}
 	aim := Aim{Noise: lockstep.SeededNoise, Seeds: 4, Rounds: 1, Seed: 1}
 	ran := 0
-	table, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID, func(rollouts int) { ran = rollouts })
+	table, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID(), func(rollouts int) { ran = rollouts })
 	if err != nil {
 		t.Fatal(err)
 	}
 	if ran != aim.Rollouts() {
 		t.Errorf("%d rollouts, want %d", ran, aim.Rollouts())
 	}
-	was, is := drivenBy(t, sim, routes, lockstep.DefaultPID)[0].Costs.Total, drivenBy(t, sim, routes, table)[0].Costs.Total
+	was, is := drivenBy(t, sim, routes, lockstep.DefaultPID())[0].Costs.Total, drivenBy(t, sim, routes, table)[0].Costs.Total
 	if !(is < 0.9*was) || is < Floor(r) {
 		t.Errorf("from %v to %v, above a floor of %v", was, is, Floor(r))
 	}
-	if again, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID, quiet); err != nil || again.Name != table.Name {
+	if again, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID(), quiet); err != nil || again.Name != table.Name {
 		t.Errorf("the same search again finds %v, not %v (%v)", again, table, err)
 	}
 	table, err = aim.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet)
@@ -267,7 +267,7 @@ func TestPlanNeverWorse(t *testing.T) {
 	sim, routes := shortRoutes(t)
 	better := 0
 	plan := Plan{Rounds: 2, Window: 1, Horizon: 5}
-	d, err := plan.depart(t.Context(), sim, routes, lockstep.DefaultPID)
+	d, err := plan.depart(t.Context(), sim, routes, lockstep.DefaultPID())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (d *drives) policyTrial(ctx context.Context, shot *lockstep.Snapshot, at, h
 	if err := stepper.Restore(ctx, &part); err != nil {
 		return nil, err
 	}
-	if err := stepper.(lockstep.Planner).Roll(ctx, make([]float64, horizon*m), t.costs, t.lataccels); err != nil {
+	if err := stepper.Roll(ctx, make([]float64, horizon*m), t.costs, t.lataccels); err != nil {
 		return nil, err
 	}
 	end, err := stepper.Snapshot(ctx)

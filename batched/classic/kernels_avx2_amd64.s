@@ -456,77 +456,78 @@ loop:
 	VCMPPD    $0x11, constants<>+1248(SB), Y6, Y6
 	VANDPD    constants<>+0(SB), Y0, Y7
 	VCMPPD    $0x11, constants<>+32(SB), Y7, Y7
-	VSUBPD    Y0, Y0, Y8
-	VBLENDVPD Y6, Y4, Y5, Y9
-	VBLENDVPD Y7, Y0, Y9, Y9
+	VBLENDVPD Y6, Y4, Y5, Y8
+	VBLENDVPD Y7, Y0, Y8, Y8
+	VSUBPD    Y0, Y0, Y9
 	VSUBPD    Y4, Y3, Y4
 	VADDPD    constants<>+1216(SB), Y4, Y4
 	VBLENDVPD Y6, Y4, Y2, Y4
-	VBLENDVPD Y7, Y8, Y4, Y4
+	VBLENDVPD Y7, Y9, Y4, Y4
 
 	// sin(a + da)
-	VANDPD       constants<>+0(SB), Y9, Y10
-	VADDPD       constants<>+64(SB), Y10, Y11
-	VSUBPD       constants<>+64(SB), Y11, Y12
-	VSUBPD       Y12, Y10, Y10
-	VANDPD       constants<>+96(SB), Y11, Y11
-	VPSLLQ       $0x02, Y11, Y11
-	VMULPD       Y10, Y10, Y12
-	VANDPD       constants<>+352(SB), Y9, Y13
-	VXORPD       Y13, Y4, Y13
-	VMULPD       Y12, Y10, Y14
-	VMOVUPD      constants<>+160(SB), Y15
-	VFMADD231PD  constants<>+128(SB), Y12, Y15
-	VMOVUPD      Y13, Y16
-	VFMADD231PD  Y15, Y14, Y16
-	VADDPD       Y16, Y10, Y14
-	VMOVUPD      constants<>+192(SB), Y15
-	VFMADD213PD  constants<>+224(SB), Y12, Y15
-	VFMADD213PD  constants<>+256(SB), Y12, Y15
-	VMULPD       Y15, Y12, Y12
-	VMOVUPD      Y12, Y12
-	VFMADD231PD  Y13, Y10, Y12
-	VMOVUPD      constants<>+288(SB), Y10
-	VMOVUPD      constants<>+320(SB), Y13
-	VGATHERQPD   Y13, 24(DI)(Y11*8), Y10
-	VMOVUPD      constants<>+288(SB), Y13
-	VMOVUPD      constants<>+320(SB), Y15
-	VGATHERQPD   Y15, 8(DI)(Y11*8), Y13
-	VMOVUPD      Y13, Y13
-	VFMADD231PD  Y14, Y10, Y13
-	VMOVUPD      constants<>+288(SB), Y10
-	VMOVUPD      constants<>+320(SB), Y15
-	VGATHERQPD   Y15, (DI)(Y11*8), Y10
-	VMOVUPD      Y13, Y13
-	VFNMADD231PD Y10, Y12, Y13
+	VANDPD       constants<>+0(SB), Y8, Y9
+	VADDPD       constants<>+64(SB), Y9, Y10
+	VSUBPD       constants<>+64(SB), Y10, Y11
+	VSUBPD       Y11, Y9, Y9
+	VANDPD       constants<>+96(SB), Y10, Y10
+	VPSLLQ       $0x02, Y10, Y10
+	VMULPD       Y9, Y9, Y11
+	VANDPD       constants<>+352(SB), Y8, Y12
+	VXORPD       Y12, Y4, Y12
+	VMULPD       Y11, Y9, Y13
+	VMOVUPD      constants<>+160(SB), Y14
+	VFMADD231PD  constants<>+128(SB), Y11, Y14
+	VMOVUPD      Y12, Y15
+	VFMADD231PD  Y14, Y13, Y15
+	VADDPD       Y15, Y9, Y13
+	VMOVUPD      constants<>+192(SB), Y14
+	VFMADD213PD  constants<>+224(SB), Y11, Y14
+	VFMADD213PD  constants<>+256(SB), Y11, Y14
+	VMULPD       Y14, Y11, Y11
+	VMOVUPD      Y11, Y11
+	VFMADD231PD  Y12, Y9, Y11
+	VMOVUPD      constants<>+288(SB), Y9
+	VMOVUPD      constants<>+320(SB), Y12
+	VGATHERQPD   Y12, 24(DI)(Y10*8), Y9
 	VMOVUPD      constants<>+288(SB), Y12
-	VMOVUPD      constants<>+320(SB), Y15
-	VGATHERQPD   Y15, 16(DI)(Y11*8), Y12
-	VMOVUPD      Y13, Y11
-	VFMADD231PD  Y12, Y14, Y11
-	VADDPD       Y11, Y10, Y10
-	VANDPD       constants<>+0(SB), Y10, Y10
-	VANDPD       constants<>+352(SB), Y9, Y11
-	VORPD        Y11, Y10, Y10
-	VANDPD       constants<>+0(SB), Y9, Y11
-	VCMPPD       $0x11, constants<>+384(SB), Y11, Y11
-	VMULPD       Y9, Y9, Y12
-	VMOVUPD      constants<>+416(SB), Y13
-	VFMADD213PD  constants<>+448(SB), Y12, Y13
-	VFMADD213PD  constants<>+480(SB), Y12, Y13
-	VFMADD213PD  constants<>+512(SB), Y12, Y13
-	VFMADD213PD  constants<>+544(SB), Y12, Y13
-	VMULPD       constants<>+256(SB), Y4, Y14
-	VMOVUPD      Y14, Y14
-	VFMSUB231PD  Y9, Y13, Y14
+	VMOVUPD      constants<>+320(SB), Y14
+	VGATHERQPD   Y14, 8(DI)(Y10*8), Y12
+	VMOVUPD      Y12, Y12
+	VFMADD231PD  Y13, Y9, Y12
+	VMOVUPD      constants<>+288(SB), Y9
+	VMOVUPD      constants<>+320(SB), Y14
+	VGATHERQPD   Y14, (DI)(Y10*8), Y9
+	VMOVUPD      Y12, Y12
+	VFNMADD231PD Y9, Y11, Y12
+	VMOVUPD      constants<>+288(SB), Y11
+	VMOVUPD      constants<>+320(SB), Y14
+	VGATHERQPD   Y14, 16(DI)(Y10*8), Y11
+	VMOVUPD      Y12, Y10
+	VFMADD231PD  Y11, Y13, Y10
+	VADDPD       Y10, Y9, Y9
+	VANDPD       constants<>+0(SB), Y9, Y9
+	VANDPD       constants<>+352(SB), Y8, Y10
+	VORPD        Y10, Y9, Y9
+	VANDPD       constants<>+0(SB), Y8, Y10
+	VCMPPD       $0x11, constants<>+384(SB), Y10, Y10
+	VMULPD       Y8, Y8, Y11
+	VMOVUPD      constants<>+416(SB), Y12
+	VFMADD213PD  constants<>+448(SB), Y11, Y12
+	VFMADD213PD  constants<>+480(SB), Y11, Y12
+	VFMADD213PD  constants<>+512(SB), Y11, Y12
+	VFMADD213PD  constants<>+544(SB), Y11, Y12
+	VMULPD       constants<>+256(SB), Y4, Y13
+	VMOVUPD      Y13, Y13
+	VFMSUB231PD  Y8, Y12, Y13
 	VMOVUPD      Y4, Y4
-	VFMADD231PD  Y14, Y12, Y4
-	VADDPD       Y4, Y9, Y4
-	VBLENDVPD    Y11, Y4, Y10, Y4
+	VFMADD231PD  Y13, Y11, Y4
+	VADDPD       Y4, Y8, Y4
+	VBLENDVPD    Y10, Y4, Y9, Y4
 	VBLENDVPD    Y6, Y3, Y5, Y3
 	VBLENDVPD    Y7, Y0, Y3, Y3
+	VSUBPD       Y0, Y0, Y5
 	VBLENDVPD    Y6, constants<>+1216(SB), Y2, Y2
-	VBLENDVPD    Y7, Y8, Y2, Y2
+	VBLENDVPD    Y7, Y5, Y2, Y2
 
 	// cos(a + da)
 	VANDPD       constants<>+0(SB), Y3, Y5
@@ -690,77 +691,78 @@ loop:
 	VCMPPD    $0x11, constants<>+1248(SB), Y6, Y6
 	VANDPD    constants<>+0(SB), Y0, Y7
 	VCMPPD    $0x11, constants<>+32(SB), Y7, Y7
-	VSUBPD    Y0, Y0, Y8
-	VBLENDVPD Y6, Y4, Y5, Y9
-	VBLENDVPD Y7, Y0, Y9, Y9
+	VBLENDVPD Y6, Y4, Y5, Y8
+	VBLENDVPD Y7, Y0, Y8, Y8
+	VSUBPD    Y0, Y0, Y9
 	VSUBPD    Y4, Y3, Y4
 	VADDPD    constants<>+1216(SB), Y4, Y4
 	VBLENDVPD Y6, Y4, Y2, Y4
-	VBLENDVPD Y7, Y8, Y4, Y4
+	VBLENDVPD Y7, Y9, Y4, Y4
 
 	// sin(a + da)
-	VANDPD       constants<>+0(SB), Y9, Y10
-	VADDPD       constants<>+64(SB), Y10, Y11
-	VSUBPD       constants<>+64(SB), Y11, Y12
-	VSUBPD       Y12, Y10, Y10
-	VANDPD       constants<>+96(SB), Y11, Y11
-	VPSLLQ       $0x02, Y11, Y11
-	VMULPD       Y10, Y10, Y12
-	VANDPD       constants<>+352(SB), Y9, Y13
-	VXORPD       Y13, Y4, Y13
-	VMULPD       Y12, Y10, Y14
-	VMOVUPD      constants<>+160(SB), Y15
-	VFMADD231PD  constants<>+128(SB), Y12, Y15
-	VMOVUPD      Y13, Y16
-	VFMADD231PD  Y15, Y14, Y16
-	VADDPD       Y16, Y10, Y14
-	VMOVUPD      constants<>+192(SB), Y15
-	VFMADD213PD  constants<>+224(SB), Y12, Y15
-	VFMADD213PD  constants<>+256(SB), Y12, Y15
-	VMULPD       Y15, Y12, Y12
-	VMOVUPD      Y12, Y12
-	VFMADD231PD  Y13, Y10, Y12
-	VMOVUPD      constants<>+288(SB), Y10
-	VMOVUPD      constants<>+320(SB), Y13
-	VGATHERQPD   Y13, 24(SI)(Y11*8), Y10
-	VMOVUPD      constants<>+288(SB), Y13
-	VMOVUPD      constants<>+320(SB), Y15
-	VGATHERQPD   Y15, 8(SI)(Y11*8), Y13
-	VMOVUPD      Y13, Y13
-	VFMADD231PD  Y14, Y10, Y13
-	VMOVUPD      constants<>+288(SB), Y10
-	VMOVUPD      constants<>+320(SB), Y15
-	VGATHERQPD   Y15, (SI)(Y11*8), Y10
-	VMOVUPD      Y13, Y13
-	VFNMADD231PD Y10, Y12, Y13
+	VANDPD       constants<>+0(SB), Y8, Y9
+	VADDPD       constants<>+64(SB), Y9, Y10
+	VSUBPD       constants<>+64(SB), Y10, Y11
+	VSUBPD       Y11, Y9, Y9
+	VANDPD       constants<>+96(SB), Y10, Y10
+	VPSLLQ       $0x02, Y10, Y10
+	VMULPD       Y9, Y9, Y11
+	VANDPD       constants<>+352(SB), Y8, Y12
+	VXORPD       Y12, Y4, Y12
+	VMULPD       Y11, Y9, Y13
+	VMOVUPD      constants<>+160(SB), Y14
+	VFMADD231PD  constants<>+128(SB), Y11, Y14
+	VMOVUPD      Y12, Y15
+	VFMADD231PD  Y14, Y13, Y15
+	VADDPD       Y15, Y9, Y13
+	VMOVUPD      constants<>+192(SB), Y14
+	VFMADD213PD  constants<>+224(SB), Y11, Y14
+	VFMADD213PD  constants<>+256(SB), Y11, Y14
+	VMULPD       Y14, Y11, Y11
+	VMOVUPD      Y11, Y11
+	VFMADD231PD  Y12, Y9, Y11
+	VMOVUPD      constants<>+288(SB), Y9
+	VMOVUPD      constants<>+320(SB), Y12
+	VGATHERQPD   Y12, 24(SI)(Y10*8), Y9
 	VMOVUPD      constants<>+288(SB), Y12
-	VMOVUPD      constants<>+320(SB), Y15
-	VGATHERQPD   Y15, 16(SI)(Y11*8), Y12
-	VMOVUPD      Y13, Y11
-	VFMADD231PD  Y12, Y14, Y11
-	VADDPD       Y11, Y10, Y10
-	VANDPD       constants<>+0(SB), Y10, Y10
-	VANDPD       constants<>+352(SB), Y9, Y11
-	VORPD        Y11, Y10, Y10
-	VANDPD       constants<>+0(SB), Y9, Y11
-	VCMPPD       $0x11, constants<>+384(SB), Y11, Y11
-	VMULPD       Y9, Y9, Y12
-	VMOVUPD      constants<>+416(SB), Y13
-	VFMADD213PD  constants<>+448(SB), Y12, Y13
-	VFMADD213PD  constants<>+480(SB), Y12, Y13
-	VFMADD213PD  constants<>+512(SB), Y12, Y13
-	VFMADD213PD  constants<>+544(SB), Y12, Y13
-	VMULPD       constants<>+256(SB), Y4, Y14
-	VMOVUPD      Y14, Y14
-	VFMSUB231PD  Y9, Y13, Y14
+	VMOVUPD      constants<>+320(SB), Y14
+	VGATHERQPD   Y14, 8(SI)(Y10*8), Y12
+	VMOVUPD      Y12, Y12
+	VFMADD231PD  Y13, Y9, Y12
+	VMOVUPD      constants<>+288(SB), Y9
+	VMOVUPD      constants<>+320(SB), Y14
+	VGATHERQPD   Y14, (SI)(Y10*8), Y9
+	VMOVUPD      Y12, Y12
+	VFNMADD231PD Y9, Y11, Y12
+	VMOVUPD      constants<>+288(SB), Y11
+	VMOVUPD      constants<>+320(SB), Y14
+	VGATHERQPD   Y14, 16(SI)(Y10*8), Y11
+	VMOVUPD      Y12, Y10
+	VFMADD231PD  Y11, Y13, Y10
+	VADDPD       Y10, Y9, Y9
+	VANDPD       constants<>+0(SB), Y9, Y9
+	VANDPD       constants<>+352(SB), Y8, Y10
+	VORPD        Y10, Y9, Y9
+	VANDPD       constants<>+0(SB), Y8, Y10
+	VCMPPD       $0x11, constants<>+384(SB), Y10, Y10
+	VMULPD       Y8, Y8, Y11
+	VMOVUPD      constants<>+416(SB), Y12
+	VFMADD213PD  constants<>+448(SB), Y11, Y12
+	VFMADD213PD  constants<>+480(SB), Y11, Y12
+	VFMADD213PD  constants<>+512(SB), Y11, Y12
+	VFMADD213PD  constants<>+544(SB), Y11, Y12
+	VMULPD       constants<>+256(SB), Y4, Y13
+	VMOVUPD      Y13, Y13
+	VFMSUB231PD  Y8, Y12, Y13
 	VMOVUPD      Y4, Y4
-	VFMADD231PD  Y14, Y12, Y4
-	VADDPD       Y4, Y9, Y4
-	VBLENDVPD    Y11, Y4, Y10, Y4
+	VFMADD231PD  Y13, Y11, Y4
+	VADDPD       Y4, Y8, Y4
+	VBLENDVPD    Y10, Y4, Y9, Y4
 	VBLENDVPD    Y6, Y3, Y5, Y3
 	VBLENDVPD    Y7, Y0, Y3, Y3
+	VSUBPD       Y0, Y0, Y5
 	VBLENDVPD    Y6, constants<>+1216(SB), Y2, Y2
-	VBLENDVPD    Y7, Y8, Y2, Y2
+	VBLENDVPD    Y7, Y5, Y2, Y2
 
 	// cos(a + da)
 	VANDPD       constants<>+0(SB), Y3, Y5

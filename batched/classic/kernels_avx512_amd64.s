@@ -660,9 +660,9 @@ loop:
 	VCMPPD    $0x11, constants<>+2432(SB), Z20, K1
 	VANDPD    constants<>+0(SB), Z0, Z20
 	VCMPPD    $0x11, constants<>+64(SB), Z20, K2
-	VSUBPD    Z0, Z0, Z20
 	VBLENDMPD Z18, Z19, K1, Z1
 	VBLENDMPD Z0, Z1, K2, Z2
+	VSUBPD    Z0, Z0, Z20
 	VSUBPD    Z18, Z17, Z18
 	VADDPD    constants<>+2368(SB), Z18, Z18
 	VBLENDMPD Z18, Z16, K1, Z3
@@ -670,67 +670,68 @@ loop:
 
 	// sin(a + da)
 	VANDPD       constants<>+0(SB), Z2, Z18
-	VADDPD       constants<>+128(SB), Z18, Z21
-	VSUBPD       constants<>+128(SB), Z21, Z22
-	VSUBPD       Z22, Z18, Z18
-	VANDPD       constants<>+192(SB), Z21, Z21
-	VPSLLQ       $0x02, Z21, Z21
-	VMULPD       Z18, Z18, Z22
-	VANDPD       constants<>+640(SB), Z2, Z23
-	VXORPD       Z23, Z4, Z23
-	VMULPD       Z22, Z18, Z24
-	VMOVUPD      constants<>+320(SB), Z25
-	VFMADD231PD  constants<>+256(SB), Z22, Z25
-	VMOVUPD      Z23, Z26
-	VFMADD231PD  Z25, Z24, Z26
-	VADDPD       Z26, Z18, Z24
-	VMOVUPD      constants<>+384(SB), Z25
-	VFMADD213PD  constants<>+448(SB), Z22, Z25
-	VFMADD213PD  constants<>+512(SB), Z22, Z25
-	VMULPD       Z25, Z22, Z22
+	VADDPD       constants<>+128(SB), Z18, Z20
+	VSUBPD       constants<>+128(SB), Z20, Z21
+	VSUBPD       Z21, Z18, Z18
+	VANDPD       constants<>+192(SB), Z20, Z20
+	VPSLLQ       $0x02, Z20, Z20
+	VMULPD       Z18, Z18, Z21
+	VANDPD       constants<>+640(SB), Z2, Z22
+	VXORPD       Z22, Z4, Z22
+	VMULPD       Z21, Z18, Z23
+	VMOVUPD      constants<>+320(SB), Z24
+	VFMADD231PD  constants<>+256(SB), Z21, Z24
+	VMOVUPD      Z22, Z25
+	VFMADD231PD  Z24, Z23, Z25
+	VADDPD       Z25, Z18, Z23
+	VMOVUPD      constants<>+384(SB), Z24
+	VFMADD213PD  constants<>+448(SB), Z21, Z24
+	VFMADD213PD  constants<>+512(SB), Z21, Z24
+	VMULPD       Z24, Z21, Z21
+	VMOVUPD      Z21, Z21
+	VFMADD231PD  Z22, Z18, Z21
+	VMOVUPD      constants<>+576(SB), Z18
+	KXNORB       K0, K0, K3
+	VGATHERQPD   24(DI)(Z20*8), K3, Z18
+	VMOVUPD      constants<>+576(SB), Z22
+	KXNORB       K0, K0, K3
+	VGATHERQPD   8(DI)(Z20*8), K3, Z22
 	VMOVUPD      Z22, Z22
 	VFMADD231PD  Z23, Z18, Z22
 	VMOVUPD      constants<>+576(SB), Z18
 	KXNORB       K0, K0, K3
-	VGATHERQPD   24(DI)(Z21*8), K3, Z18
-	VMOVUPD      constants<>+576(SB), Z23
+	VGATHERQPD   (DI)(Z20*8), K3, Z18
+	VMOVUPD      Z22, Z22
+	VFNMADD231PD Z18, Z21, Z22
+	VMOVUPD      constants<>+576(SB), Z21
 	KXNORB       K0, K0, K3
-	VGATHERQPD   8(DI)(Z21*8), K3, Z23
-	VMOVUPD      Z23, Z23
-	VFMADD231PD  Z24, Z18, Z23
-	VMOVUPD      constants<>+576(SB), Z18
-	KXNORB       K0, K0, K3
-	VGATHERQPD   (DI)(Z21*8), K3, Z18
-	VMOVUPD      Z23, Z23
-	VFNMADD231PD Z18, Z22, Z23
-	VMOVUPD      constants<>+576(SB), Z22
-	KXNORB       K0, K0, K3
-	VGATHERQPD   16(DI)(Z21*8), K3, Z22
-	VMOVUPD      Z23, Z21
-	VFMADD231PD  Z22, Z24, Z21
-	VADDPD       Z21, Z18, Z18
+	VGATHERQPD   16(DI)(Z20*8), K3, Z21
+	VMOVUPD      Z22, Z20
+	VFMADD231PD  Z21, Z23, Z20
+	VADDPD       Z20, Z18, Z18
 	VANDPD       constants<>+0(SB), Z18, Z18
-	VANDPD       constants<>+640(SB), Z2, Z21
-	VORPD        Z21, Z18, Z18
-	VANDPD       constants<>+0(SB), Z2, Z21
-	VCMPPD       $0x11, constants<>+704(SB), Z21, K3
-	VMULPD       Z2, Z2, Z21
-	VMOVUPD      constants<>+768(SB), Z22
-	VFMADD213PD  constants<>+832(SB), Z21, Z22
-	VFMADD213PD  constants<>+896(SB), Z21, Z22
-	VFMADD213PD  constants<>+960(SB), Z21, Z22
-	VFMADD213PD  constants<>+1024(SB), Z21, Z22
-	VMULPD       constants<>+512(SB), Z4, Z23
-	VMOVUPD      Z23, Z23
-	VFMSUB231PD  Z2, Z22, Z23
-	VMOVUPD      Z4, Z22
-	VFMADD231PD  Z23, Z21, Z22
-	VADDPD       Z22, Z2, Z21
-	VBLENDMPD    Z21, Z18, K3, Z5
+	VANDPD       constants<>+640(SB), Z2, Z20
+	VORPD        Z20, Z18, Z18
+	VANDPD       constants<>+0(SB), Z2, Z20
+	VCMPPD       $0x11, constants<>+704(SB), Z20, K3
+	VMULPD       Z2, Z2, Z20
+	VMOVUPD      constants<>+768(SB), Z21
+	VFMADD213PD  constants<>+832(SB), Z20, Z21
+	VFMADD213PD  constants<>+896(SB), Z20, Z21
+	VFMADD213PD  constants<>+960(SB), Z20, Z21
+	VFMADD213PD  constants<>+1024(SB), Z20, Z21
+	VMULPD       constants<>+512(SB), Z4, Z22
+	VMOVUPD      Z22, Z22
+	VFMSUB231PD  Z2, Z21, Z22
+	VMOVUPD      Z4, Z21
+	VFMADD231PD  Z22, Z20, Z21
+	VADDPD       Z21, Z2, Z20
+	VBLENDMPD    Z20, Z18, K3, Z5
 	VBLENDMPD    Z17, Z19, K1, Z6
 	VBLENDMPD    Z0, Z6, K2, Z7
+	VSUBPD       Z0, Z0, Z17
 	VBLENDMPD    constants<>+2368(SB), Z16, K1, Z8
-	VBLENDMPD    Z20, Z8, K2, Z9
+	VBLENDMPD    Z17, Z8, K2, Z9
 
 	// cos(a + da)
 	VANDPD       constants<>+0(SB), Z7, Z16
@@ -894,9 +895,9 @@ loop:
 	VCMPPD    $0x11, constants<>+2432(SB), Z24, K1
 	VANDPD    constants<>+0(SB), Z0, Z24
 	VCMPPD    $0x11, constants<>+64(SB), Z24, K2
-	VSUBPD    Z0, Z0, Z24
 	VBLENDMPD Z22, Z23, K1, Z4
 	VBLENDMPD Z0, Z4, K2, Z5
+	VSUBPD    Z0, Z0, Z24
 	VSUBPD    Z22, Z3, Z22
 	VADDPD    constants<>+2368(SB), Z22, Z22
 	VBLENDMPD Z22, Z2, K1, Z6
@@ -904,67 +905,68 @@ loop:
 
 	// sin(a + da)
 	VANDPD       constants<>+0(SB), Z5, Z22
-	VADDPD       constants<>+128(SB), Z22, Z25
-	VSUBPD       constants<>+128(SB), Z25, Z26
-	VSUBPD       Z26, Z22, Z22
-	VANDPD       constants<>+192(SB), Z25, Z25
-	VPSLLQ       $0x02, Z25, Z25
-	VMULPD       Z22, Z22, Z26
-	VANDPD       constants<>+640(SB), Z5, Z27
-	VXORPD       Z27, Z7, Z27
-	VMULPD       Z26, Z22, Z28
-	VMOVUPD      constants<>+320(SB), Z29
-	VFMADD231PD  constants<>+256(SB), Z26, Z29
-	VMOVUPD      Z27, Z30
-	VFMADD231PD  Z29, Z28, Z30
-	VADDPD       Z30, Z22, Z28
-	VMOVUPD      constants<>+384(SB), Z29
-	VFMADD213PD  constants<>+448(SB), Z26, Z29
-	VFMADD213PD  constants<>+512(SB), Z26, Z29
-	VMULPD       Z29, Z26, Z26
+	VADDPD       constants<>+128(SB), Z22, Z24
+	VSUBPD       constants<>+128(SB), Z24, Z25
+	VSUBPD       Z25, Z22, Z22
+	VANDPD       constants<>+192(SB), Z24, Z24
+	VPSLLQ       $0x02, Z24, Z24
+	VMULPD       Z22, Z22, Z25
+	VANDPD       constants<>+640(SB), Z5, Z26
+	VXORPD       Z26, Z7, Z26
+	VMULPD       Z25, Z22, Z27
+	VMOVUPD      constants<>+320(SB), Z28
+	VFMADD231PD  constants<>+256(SB), Z25, Z28
+	VMOVUPD      Z26, Z29
+	VFMADD231PD  Z28, Z27, Z29
+	VADDPD       Z29, Z22, Z27
+	VMOVUPD      constants<>+384(SB), Z28
+	VFMADD213PD  constants<>+448(SB), Z25, Z28
+	VFMADD213PD  constants<>+512(SB), Z25, Z28
+	VMULPD       Z28, Z25, Z25
+	VMOVUPD      Z25, Z25
+	VFMADD231PD  Z26, Z22, Z25
+	VMOVUPD      constants<>+576(SB), Z22
+	KXNORB       K0, K0, K3
+	VGATHERQPD   24(SI)(Z24*8), K3, Z22
+	VMOVUPD      constants<>+576(SB), Z26
+	KXNORB       K0, K0, K3
+	VGATHERQPD   8(SI)(Z24*8), K3, Z26
 	VMOVUPD      Z26, Z26
 	VFMADD231PD  Z27, Z22, Z26
 	VMOVUPD      constants<>+576(SB), Z22
 	KXNORB       K0, K0, K3
-	VGATHERQPD   24(SI)(Z25*8), K3, Z22
-	VMOVUPD      constants<>+576(SB), Z27
+	VGATHERQPD   (SI)(Z24*8), K3, Z22
+	VMOVUPD      Z26, Z26
+	VFNMADD231PD Z22, Z25, Z26
+	VMOVUPD      constants<>+576(SB), Z25
 	KXNORB       K0, K0, K3
-	VGATHERQPD   8(SI)(Z25*8), K3, Z27
-	VMOVUPD      Z27, Z27
-	VFMADD231PD  Z28, Z22, Z27
-	VMOVUPD      constants<>+576(SB), Z22
-	KXNORB       K0, K0, K3
-	VGATHERQPD   (SI)(Z25*8), K3, Z22
-	VMOVUPD      Z27, Z27
-	VFNMADD231PD Z22, Z26, Z27
-	VMOVUPD      constants<>+576(SB), Z26
-	KXNORB       K0, K0, K3
-	VGATHERQPD   16(SI)(Z25*8), K3, Z26
-	VMOVUPD      Z27, Z25
-	VFMADD231PD  Z26, Z28, Z25
-	VADDPD       Z25, Z22, Z22
+	VGATHERQPD   16(SI)(Z24*8), K3, Z25
+	VMOVUPD      Z26, Z24
+	VFMADD231PD  Z25, Z27, Z24
+	VADDPD       Z24, Z22, Z22
 	VANDPD       constants<>+0(SB), Z22, Z22
-	VANDPD       constants<>+640(SB), Z5, Z25
-	VORPD        Z25, Z22, Z22
-	VANDPD       constants<>+0(SB), Z5, Z25
-	VCMPPD       $0x11, constants<>+704(SB), Z25, K3
-	VMULPD       Z5, Z5, Z25
-	VMOVUPD      constants<>+768(SB), Z26
-	VFMADD213PD  constants<>+832(SB), Z25, Z26
-	VFMADD213PD  constants<>+896(SB), Z25, Z26
-	VFMADD213PD  constants<>+960(SB), Z25, Z26
-	VFMADD213PD  constants<>+1024(SB), Z25, Z26
-	VMULPD       constants<>+512(SB), Z7, Z27
-	VMOVUPD      Z27, Z27
-	VFMSUB231PD  Z5, Z26, Z27
-	VMOVUPD      Z7, Z26
-	VFMADD231PD  Z27, Z25, Z26
-	VADDPD       Z26, Z5, Z25
-	VBLENDMPD    Z25, Z22, K3, Z8
+	VANDPD       constants<>+640(SB), Z5, Z24
+	VORPD        Z24, Z22, Z22
+	VANDPD       constants<>+0(SB), Z5, Z24
+	VCMPPD       $0x11, constants<>+704(SB), Z24, K3
+	VMULPD       Z5, Z5, Z24
+	VMOVUPD      constants<>+768(SB), Z25
+	VFMADD213PD  constants<>+832(SB), Z24, Z25
+	VFMADD213PD  constants<>+896(SB), Z24, Z25
+	VFMADD213PD  constants<>+960(SB), Z24, Z25
+	VFMADD213PD  constants<>+1024(SB), Z24, Z25
+	VMULPD       constants<>+512(SB), Z7, Z26
+	VMOVUPD      Z26, Z26
+	VFMSUB231PD  Z5, Z25, Z26
+	VMOVUPD      Z7, Z25
+	VFMADD231PD  Z26, Z24, Z25
+	VADDPD       Z25, Z5, Z24
+	VBLENDMPD    Z24, Z22, K3, Z8
 	VBLENDMPD    Z3, Z23, K1, Z9
 	VBLENDMPD    Z0, Z9, K2, Z10
+	VSUBPD       Z0, Z0, Z3
 	VBLENDMPD    constants<>+2368(SB), Z2, K1, Z11
-	VBLENDMPD    Z24, Z11, K2, Z12
+	VBLENDMPD    Z3, Z11, K2, Z12
 
 	// cos(a + da)
 	VANDPD       constants<>+0(SB), Z10, Z2

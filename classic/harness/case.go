@@ -108,7 +108,9 @@ func (r *Rollout) Compare(ctx context.Context, want, got classic.Engine, opts pa
 		return nil, err
 	}
 	view := NewView(t)
-	return parity.Compare(ctx, parity.Family{}, parity.Live(&Engine{want, view}), parity.Live(&Engine{got, view}), r.Tasks(), opts)
+	family := parity.Family{}
+	family.Branches, family.Watch = watching(t, view)
+	return parity.Compare(ctx, family, parity.Live(&Engine{want, view}), parity.Live(&Engine{got, view}), r.Tasks(), opts)
 }
 
 // A Case is a rollout on which engines differed, as a JSON file, with what the reference

@@ -82,7 +82,7 @@ func TestEngines(t *testing.T) {
 
 // TestConformance: every engine keeps what parity.Engine promises, forced rollouts among it.
 func TestConformance(t *testing.T) {
-	for _, engine := range engines.Classic {
+	for _, engine := range engines.CheckedClassic() {
 		t.Run(engine.Name, func(t *testing.T) {
 			made, err := engine.New(2)
 			want.Skip(t, err)

@@ -12,6 +12,7 @@ import (
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/internal/f32"
+	"lockstep/internal/installed"
 	"lockstep/internal/progress"
 	"lockstep/internal/upstream"
 )
@@ -22,7 +23,7 @@ type benchCommand struct {
 	Repetitions int    `name:"repetitions" default:"5" help:"Measurements of each contestant, in turns."`
 	Upstream    string `name:"upstream" placeholder:"DIR" help:"A checkout of commaai/controls_challenge, to measure the unmodified Python program too."`
 	Python      string `name:"python" default:"python3" placeholder:"FILE" help:"Python with the packages of golden/requirements.txt."`
-	Kernels     string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched, and of the peak: avx512, avx2 or go. Default: the best that this CPU runs."`
+	Kernels     string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched, and of the peak: avx512, avx2, neon or go. Default: the best that this CPU runs."`
 	JSON        bool   `name:"json" help:"Print JSON."`
 }
 
@@ -64,7 +65,10 @@ type machine struct {
 	Cores   int               `json:"cores"`
 	Go      string            `json:"go"`
 	Engines map[string]string `json:"engines"` // what computes in each
-	Profile lockstep.Profile  `json:"profile"`
+	Profile lockstep.Profile  `json:"profile"` // of the engines
+
+	// Arithmetic is that of the Python that was asked: the Python program's, if that is measured.
+	Arithmetic *installed.Found `json:"arithmetic,omitempty"`
 }
 
 // Run is the bench command: all contestants take turns, so that what else the
@@ -81,8 +85,17 @@ func (c *benchCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
+	python := ""
+	if c.Upstream != "" {
+		python = c.Python
+	}
+	host, err := env.profile(installed.Host, python)
+	if err != nil {
+		return err
+	}
 	b := &bench{env: env, peak: kernels.Peak, Model: model, Data: data, Machine: machine{
-		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: engines.Common(engines.Tried(), model)}}
+		CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0), Go: runtime.Version(), Engines: map[string]string{}, Profile: engines.Common(engines.Tried(), model, host), Arithmetic: env.found}}
+	env.computed, env.told = b.Machine.Profile, c.JSON
 	if err := b.load(data, c.Jobs); err != nil {
 		return err
 	}
@@ -133,7 +146,7 @@ func (b *bench) load(data string, jobs int) (err error) {
 		}
 	}
 	for i := range jobs {
-		gains := lockstep.DefaultPID
+		gains := lockstep.DefaultPID()
 		gains.P += float64(i/len(routes)) / 1000
 		b.jobs = append(b.jobs, lockstep.Job{Route: routes[i%len(routes)], Policy: gains})
 	}
@@ -163,8 +176,8 @@ func (b *bench) enterEngines(config engines.Config) error {
 				fmt.Fprintf(b.env.stderr, "lockstep: the engine %s is not measured: %v\n", e.Name, err)
 				break
 			}
-			b.env.atEnd(func() { engines.Close(s) })
-			b.Machine.Engines[e.Name] = engines.Inside(s)
+			b.env.atEnd(func() { s.Close() })
+			b.Machine.Engines[e.Name] = s.About().Inside
 			jobs, run := len(b.jobs), b.rolledOut(s, lockstep.CostOnly)
 			if b.truth == nil {
 				jobs = 8
@@ -175,18 +188,18 @@ func (b *bench) enterEngines(config engines.Config) error {
 				b.enter("ONNX Runtime, naive batch", 1, 32, b.rolledOut(s, 0))
 			}
 			k := b.enter(e.Name, config.Workers, jobs, run)
-			timer, ok := s.(interface{ NetworkTime() time.Duration }) // inside the network
-			if !ok {
+			network := s.About().NetworkTime
+			if network == nil {
 				break // it has one thread, or is not made of any
 			}
-			k.network = timer.NetworkTime
+			k.network = network
 		}
 	}
 	return nil
 }
 
 // rolledOut runs jobs on a simulator.
-func (b *bench) rolledOut(s lockstep.Simulator, shortcuts lockstep.Shortcuts) func([]lockstep.Job) ([]lockstep.Costs, error) {
+func (b *bench) rolledOut(s lockstep.Implementation, shortcuts lockstep.Shortcuts) func([]lockstep.Job) ([]lockstep.Costs, error) {
 	return func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
 		costs := make([]lockstep.Costs, len(jobs))
 		for i, r := range s.Simulate(b.env.ctx, jobs, lockstep.Options{Shortcuts: shortcuts}) {
@@ -204,7 +217,7 @@ func (b *bench) inPython(p *upstream.Program) func([]lockstep.Job) ([]lockstep.C
 	return func(jobs []lockstep.Job) (costs []lockstep.Costs, err error) {
 		costs = make([]lockstep.Costs, len(jobs))
 		for i := range jobs {
-			if _, costs[i], err = p.Rollout(b.files[i%len(b.files)], b.jobs[i].Policy.(lockstep.PID)); err != nil {
+			if _, costs[i], err = p.Rollout(b.files[i%len(b.files)], b.jobs[i].Policy); err != nil {
 				return nil, err
 			}
 		}
@@ -282,6 +295,8 @@ func (b *bench) print(c *benchCommand) {
 			fmt.Fprintf(w, "%s: %s\n", name, inside)
 		}
 	}
+	b.env.tell()
+	b.env.told = true
 	fmt.Fprintf(w, "network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n", b.Model, b.Data, m.Profile, c.Jobs, c.Repetitions)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\troutes/s\tparity with the reference")

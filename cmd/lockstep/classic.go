@@ -98,8 +98,7 @@ func (c *rolloutCommand) classic(env *environment) error {
 		return err
 	}
 	defer v.Close()
-	ledger, ok := v.(interface{ Stats() string })
-	if c.Stats && !ok {
+	if c.Stats && v.Stats() == "" {
 		return fmt.Errorf("--stats goes with --engine gpu or emulated; the %s engine has no device", e.Name())
 	}
 	if err := v.Reset(classic.Reset{Seed: c.EnvSeed}); err != nil {
@@ -138,7 +137,7 @@ func (c *rolloutCommand) classic(env *environment) error {
 	fmt.Fprintf(env.stdout, "%s, %s: %d steps in %.2f s, %.4g steps/s; %d episodes ended, rewards of %.10g, %s\n",
 		c.Env, e.Name(), t.Steps, seconds, float64(t.Steps)/seconds, episodes, sum, perEpisode)
 	if c.Stats {
-		fmt.Fprintln(env.stdout, ledger.Stats())
+		fmt.Fprintln(env.stdout, v.Stats())
 	}
 	return nil
 }

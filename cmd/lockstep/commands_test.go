@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lockstep/defaults"
 	"lockstep/internal/assets"
@@ -84,7 +85,7 @@ func TestControllerNames(t *testing.T) {
 	ownCache(t)
 	for _, args := range [][]string{{"rollout", "--controller", "mpc"}, {"eval", "--test_controller", "mpc"}} {
 		status, _, stderr := lockstepRun(t.Context(), args...)
-		if want := `"mpc": want zero, pid, a policy file, a Python file, or the name of one in ./controllers`; status != exitUsage || !strings.Contains(stderr, want) {
+		if want := `"mpc": want one of ` + kinds() + `, a policy file, a Python file, or the name of one in ./controllers`; status != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit %d, stderr %q; want 2 and %s", args, status, stderr, want)
 		}
 	}
@@ -150,6 +151,19 @@ func TestBenchOwn(t *testing.T) {
 			t.Errorf("exit %d, %q is not in\n%s%s", status, want, stdout, stderr)
 		}
 		args = append(args, "--json")
+	}
+}
+
+// TestBenchInterrupted: a measurement that is ended says so, by its exit status, too.
+func TestBenchInterrupted(t *testing.T) {
+	ownCache(t)
+	shortRoute(t, "short.csv", 102, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	args := []string{"bench", "--jobs", "10000", "--repetitions", "1000", "--data_path", "short.csv"}
+	if status, stdout, stderr := lockstepRun(ctx, args...); status != exitInterrupted ||
+		!strings.Contains(stderr, "lockstep: interrupted; ") || stdout != "" {
+		t.Errorf("exit %d, %s%s", status, stdout, stderr)
 	}
 }
 

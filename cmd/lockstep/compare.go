@@ -53,30 +53,39 @@ func (c *compareCommand) Run(env *environment) error {
 	options := parity.CompareOptions{Inexact: c.Inexact, Budget: parity.Budget{Flips: c.Budget}}
 	options.Replay = func(task *parity.Task) string { return c.repeat(env, task.Name()) }
 	p := &comparisons{env: env, output: &c.outputFlags, asked: len(c.Got) > 0 || c.AllowAbsent, keep: c.Keep}
-	info, err := os.Stat(c.Want)
-	// An engine's name is an engine, also where its folder is.
-	recordings := c.Want == "goldens" || err == nil && info.IsDir() && !engines.Known(c.Want)
-	traces := !recordings && (!engines.Known(c.Want) || slices.ContainsFunc(c.Got, func(name string) bool { return !engines.Known(name) }))
-	switch {
-	case c.Env != "":
-		err = c.classic(p)
-	case c.Keep != "" && (recordings || traces || c.Inexact):
-		err = errors.New("--keep goes with engines, and exact comparisons")
-	case traces && c.Only != "":
-		err = errors.New("--only goes with engines and goldens")
-	case recordings:
-		err = c.goldens(p, options)
-	case traces && len(c.Got) != 1:
-		err = fmt.Errorf("%s is compared with one engine, or with one trace: want A B", c.Want)
-	case traces:
-		err = c.traces(p, options)
-	default:
-		err = c.engines(p, options)
-	}
-	if err != nil {
+	if err := c.sides(p, options); err != nil {
 		return err
 	}
 	return p.end()
+}
+
+// sides compares what the two sides are: engines, recordings or traces.
+func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) error {
+	unknown := func(name string) bool { return !engines.Known(name) }
+	recordings := c.Want == "goldens" || c.folder()
+	traces := !recordings && (unknown(c.Want) || slices.ContainsFunc(c.Got, unknown))
+	switch {
+	case c.Env != "":
+		return c.classic(p)
+	case c.Keep != "" && (recordings || traces || c.Inexact):
+		return errors.New("--keep goes with engines, and exact comparisons")
+	case traces && c.Only != "":
+		return errors.New("--only goes with engines and goldens")
+	case recordings:
+		return c.goldens(p, options)
+	case traces && len(c.Got) != 1:
+		return fmt.Errorf("%s is compared with one engine, or with one trace: want A B", c.Want)
+	case traces:
+		return c.traces(p, options)
+	}
+	return c.engines(p, options)
+}
+
+// folder reports whether the yardstick is a folder: an engine's name is an engine, also where
+// its folder is.
+func (c *compareCommand) folder() bool {
+	info, err := os.Stat(c.Want)
+	return err == nil && info.IsDir() && !engines.Known(c.Want)
 }
 
 // selected reports whether --only lets a name through.
@@ -101,15 +110,16 @@ func (c *compareCommand) repeat(env *environment, rollout string) string {
 
 // prepare opens engines in one profile, and loads routes for the first if it runs: the
 // files that there are for the path of the data.
-func (c *compareCommand) prepare(p *comparisons, list []*engines.Engine, files func(string) ([]string, error)) (s *simulation, all []opened[lockstep.Simulator], err error) {
-	s, err = c.load(p.env, files, func(_ *environment, modelPath string) (lockstep.Simulator, error) {
-		profile, asked, err := c.profile()
+func (c *compareCommand) prepare(p *comparisons, list []*engines.Engine, files func(string) ([]string, error)) (s *simulation, all []opened[lockstep.Implementation], err error) {
+	s, err = c.load(p.env, files, func(_ *environment, modelPath string) (lockstep.Implementation, error) {
+		profile, asked, err := c.profile(p.env)
 		if err != nil {
 			return nil, err
 		}
 		if !asked {
-			profile = engines.Common(list, modelPath)
+			profile = engines.Common(list, modelPath, profile)
 		}
+		p.env.computed = profile
 		all = openAll(list, engines.Config{Model: modelPath, Profile: profile, Workers: c.Workers}, c.Inexact, p.asked)
 		p.env.atEnd(func() { closeAll(all...) })
 		return all[0].engine, nil
@@ -137,29 +147,52 @@ func (c *compareCommand) engines(p *comparisons, options parity.CompareOptions) 
 	if err != nil {
 		return err
 	}
-	jobs := slices.DeleteFunc(s.jobs(policies), func(job lockstep.Job) bool { return !c.selected(job.Route.Name + "/" + job.Policy.String()) })
+	jobs := s.jobs(policies)
+	if c.plain() && all[0].err == nil {
+		hard, err := tinyphysics.Hard(p.env.ctx, all[0].engine)
+		if err != nil {
+			return err
+		}
+		jobs = append(hard, jobs...)
+	}
+	jobs = slices.DeleteFunc(jobs, func(job lockstep.Job) bool { return !c.selected(job.Route.Name + "/" + job.Policy.String()) })
 	if len(jobs) == 0 && all[0].err == nil {
 		return fmt.Errorf("--only %q: no rollout has such a name", c.Only)
 	}
 	k := verdict.Comparison{Kind: "engines", Detail: filepath.Base(s.modelPath)}
-	return hold(p, k, all, func(want, got lockstep.Simulator) (*parity.Report, error) {
-		return tinyphysics.Compare(p.env.ctx, tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.AllSteps, options)
-	}, func(want lockstep.Simulator, got opened[lockstep.Simulator]) (smallest, string, error) {
+	return hold(p, k, all, func(want, got lockstep.Implementation) (*parity.Report, error) {
+		r, err := tinyphysics.Compare(p.env.ctx, tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.AllSteps, options)
+		if err != nil || !r.OK() {
+			return r, err
+		}
+		for _, side := range []parity.SideInfo{r.Want, r.Got} {
+			if len(side.Computed) == 0 {
+				return nil, fmt.Errorf("%s does not say what computes its rollouts: an engine's Simulate calls lockstep.Computes", side.Name)
+			}
+		}
+		return r, nil
+	}, func(want lockstep.Implementation, got opened[lockstep.Implementation]) (smallest, string, error) {
 		return c.shrink(p.env.ctx, s.modelPath, jobs, want, got)
 	})
 }
 
+// plain reports whether neither routes nor controllers are the user's: then what is built
+// in goes through every branch of the specification. Draws on the edges of a CDF prove
+// nothing where CDFs may differ.
+func (c *compareCommand) plain() bool {
+	return c.DataPath == "" && c.Controller == "pid" && len(c.PID) == 0 && c.PIDGrid == "" && !c.Inexact
+}
+
 // shrink makes the smallest case of jobs on which engines differ.
-func (c *compareCommand) shrink(ctx context.Context, modelPath string, jobs []lockstep.Job, want lockstep.Simulator, got opened[lockstep.Simulator]) (smallest, string, error) {
-	jobs = slices.Clone(jobs)
+func (c *compareCommand) shrink(ctx context.Context, modelPath string, jobs []lockstep.Job, want lockstep.Implementation, got opened[lockstep.Implementation]) (smallest, string, error) {
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(job lockstep.Job) bool { return job.Teacher != nil }) // which no case holds
 	for i := range jobs {
-		switch jobs[i].Policy.(type) {
-		case lockstep.Zero, lockstep.PID, lockstep.PIDFF:
-		default:
-			var err error
-			if jobs[i], err = tinyphysics.Freeze(ctx, want, jobs[i]); err != nil {
-				return nil, "", err
-			}
+		if p, ok := jobs[i].Policy.(lockstep.Native); ok && p.Kind().Info().New != nil {
+			continue // a case holds its gains
+		}
+		var err error
+		if jobs[i], err = tinyphysics.Freeze(ctx, want, jobs[i]); err != nil {
+			return nil, "", err
 		}
 	}
 	whole, err := tinyphysics.NewCase(jobs, lockstep.AllSteps)

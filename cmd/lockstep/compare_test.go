@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -20,8 +21,10 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/installed"
 	"lockstep/internal/want"
 	"lockstep/parity"
+	"lockstep/parity/branches"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
 	"lockstep/parity/verdict"
@@ -31,6 +34,10 @@ import (
 // TestMain: with LOCKSTEP_TEST_ENGINES the test program is lockstep with those
 // engines.
 func TestMain(m *testing.M) {
+	// What the Python of this machine has, tests of package installed ask.
+	if os.Getenv(installed.Variable) == "" {
+		os.Setenv(installed.Variable, installed.Pins)
+	}
 	if names := os.Getenv("LOCKSTEP_TEST_ENGINES"); names != "" {
 		engines.All = testEngines(names)
 		os.Exit(run(context.Background(), os.Args[1:], &stickyWriter{w: os.Stdout}, os.Stderr))
@@ -40,7 +47,7 @@ func TestMain(m *testing.M) {
 
 // planted is the reference by another name, with a fault in a step.
 type planted struct {
-	lockstep.Simulator
+	lockstep.Implementation
 	fault, name string
 }
 
@@ -52,14 +59,25 @@ func (p *planted) Name() string {
 }
 
 func (p *planted) Profile() lockstep.Profile {
-	profile := p.Simulator.Profile()
+	profile := p.Implementation.Profile()
 	if p.fault == "profile" {
 		profile.Exp = 1 - profile.Exp
 	}
 	return profile
 }
 
-func (p *planted) ProfileKnown() bool { return p.fault != "unknown" }
+func (p *planted) About() lockstep.About {
+	about := lockstep.About{Inside: "a fault"}
+	if p.fault == "unknown" {
+		about.Unproven = errors.New("nobody knows")
+	}
+	return about
+}
+
+// wrapper is the reference by another name.
+type wrapper struct{ *reference.Simulator }
+
+func (wrapper) Name() string { return "twin" }
 
 // Simulate flips the last bit of what the fault names at step 123, after it was
 // computed.
@@ -67,6 +85,12 @@ func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockst
 	if p.fault == "crash" {
 		os.Stderr.WriteString("fatal error: unexpected signal\n")
 		os.Exit(9)
+	}
+	if p.fault != "delegates" { // what it is for a test is no wrapper, but an engine like others
+		if p.fault != "silent" {
+			lockstep.Computes(ctx, p)
+		}
+		ctx, _ = lockstep.WithComputing(ctx) // so that nobody hears the reference in it
 	}
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -89,7 +113,7 @@ func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockst
 		}
 	}
 	return func(yield func(int, lockstep.Result) bool) {
-		for i, r := range p.Simulator.Simulate(ctx, jobs, opts) {
+		for i, r := range p.Implementation.Simulate(ctx, jobs, opts) {
 			switch {
 			case p.fault == "costs" && i == 1:
 				r.Costs.Jerk = math.Nextafter(r.Costs.Jerk, 0)
@@ -108,9 +132,9 @@ func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockst
 func testEngines(names string) []engines.Engine {
 	list := []engines.Engine{*engines.Reference()}
 	if names == "itself" { // the twin under the reference's name
-		list[0].New = func(c engines.Config) (lockstep.Simulator, error) {
+		list[0].New = func(c engines.Config) (lockstep.Implementation, error) {
 			r, err := reference.New(c.Model, c.Profile)
-			return &planted{Simulator: r, fault: names, name: "reference"}, err
+			return &planted{Implementation: r, fault: names, name: "reference"}, err
 		}
 	}
 	for fault := range strings.SplitSeq(names, ",") {
@@ -124,9 +148,12 @@ func testEngines(names string) []engines.Engine {
 		case "broken":
 			broken = errors.New("it does not open")
 		}
-		list = append(list, engines.Engine{Name: "twin", Want: device, Own: true, Missing: func() error { return missing }, New: func(c engines.Config) (lockstep.Simulator, error) {
+		list = append(list, engines.Engine{Name: "twin", Folder: "twin", Want: device, Own: true, Missing: func() error { return missing }, New: func(c engines.Config) (lockstep.Implementation, error) {
 			r, err := reference.New(c.Model, c.Profile)
-			return &planted{Simulator: r, fault: fault}, errors.Join(err, broken)
+			if fault == "embeds" {
+				return wrapper{r}, err
+			}
+			return &planted{Implementation: r, fault: fault}, errors.Join(err, broken)
 		}})
 	}
 	return list
@@ -185,13 +212,16 @@ func TestCompareEngines(t *testing.T) {
 		"unknown, inexact":   {"unknown", "--inexact", exitOK, []string{"equal           twin"}},
 		"one engine":         {"equal", "reference", exitOK, []string{"equal           twin against reference"}},
 		"the other way":      {"equal", "twin reference", exitOK, []string{"equal           reference against twin"}},
-		"itself":             {"itself", "reference twin", exitUsage, []string{"both sides are *main.planted: nothing is proved"}},
+		"itself":             {"itself", "reference twin", exitUsage, []string{"both sides are *main.planted: a fault: nothing is proved"}},
+		"embedded":           {"embeds", "", exitUsage, []string{"failed          twin against reference", ": *reference.Simulator: the specification, kernels ", " computes on both sides, whatever they are called: that they are equal proves nothing"}},
+		"delegated":          {"delegates", "reference twin", exitUsage, []string{"failed          twin against reference", " computes on both sides"}},
+		"hidden":             {"silent", "", exitUsage, []string{"twin does not say what computes its rollouts: an engine's Simulate calls lockstep.Computes"}},
 		"unknown engine":     {"equal", "reference warp", exitUsage, []string{"warp: no such file or directory: want a trace, or an engine: reference, twin"}},
 		"twice":              {"equal", "twin twin", exitUsage, []string{"engine twin is named twice"}},
 		"only":               {"equal", "--only nothing", exitUsage, []string{`--only "nothing": no rollout has such a name`}},
 		"bad pattern":        {"equal", "--only [", exitUsage, []string{`--only "[": syntax error in pattern`}},
 		"budget":             {"equal", "--budget 3", exitUsage, []string{"--budget 3: want 0 or more, and --inexact with it"}},
-		"model of one's own": {"equal", "--own", exitUsage, []string{"--own goes without --model_path and --data_path"}},
+		"model of one's own": {"equal", "--own", exitUsage, []string{"--own is the project's network, and --model_path another: for the project's routes with that, --data_path own"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plant(t, c.twin)
@@ -238,11 +268,11 @@ func TestRace(t *testing.T) {
 	}
 	var stdout strings.Builder
 	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: &stdout}, stderr: io.Discard}
-	runs, different, err := s.race(env, []lockstep.Simulator{ref, &planted{Simulator: ref, fault: "equal"}, &planted{Simulator: ref, fault: "costs"}, &planted{Simulator: ref, fault: "none"}})
+	runs, different, err := s.race(env, []lockstep.Implementation{ref, &planted{Implementation: ref, fault: "equal"}, &planted{Implementation: ref, fault: "costs"}, &planted{Implementation: ref, fault: "none"}})
 	if err != nil || different != 2 || len(runs) != 2 || !strings.Contains(stdout.String(), "every lataccel, action and cost equal") || !strings.Contains(stdout.String(), "1 rollouts differ") {
 		t.Errorf("%d differ, %v:\n%s", different, err, &stdout)
 	}
-	s.simulator = &planted{Simulator: ref, fault: "none"}
+	s.simulator = &planted{Implementation: ref, fault: "none"}
 	if r := s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{}); r[0].Err != nil || r[1].Err == nil {
 		t.Errorf("errors %v and %v, want one of the rollout that has no result", r[0].Err, r[1].Err)
 	}
@@ -598,6 +628,16 @@ func TestCompareTraces(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout, stderr)
 		}
 	}
+	// Of which profiles the sides are stands before what they come to.
+	for others, want := range map[string]string{
+		"expF.trace": "two profiles: " + path("full.trace") + " has " + header.Profile + ", " + path("expF.trace") + " has ",
+		"a.trace":    "both sides have profile " + header.Profile + "\nequal  ",
+	} {
+		_, stdout, _ := lockstepRun(t.Context(), "compare", path("full.trace"), path(others))
+		if !strings.HasPrefix(stdout, want) || others == "expF.trace" && !strings.Contains(stdout, ", and bits differ where these do\ndifferent  ") {
+			t.Errorf("%s: %s, want %s…", others, stdout, want)
+		}
+	}
 	plant(t, "absent")
 	args := append(append([]string{"compare"}, inputs...), path("a.trace"), "twin", "--allow-absent")
 	if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stdout, "not run         twin") || !strings.Contains(stderr, "nothing was compared") {
@@ -664,9 +704,15 @@ func sourceTree(t *testing.T) string {
 	write("go.mod", "module lockstep\n\ngo 1.26\n")
 	write("a.go", "package lockstep\n")
 	write("a_test.go", "package lockstep\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n")
-	write("report/page.go", "package report\n")
+	write("twin/twin.go", "package twin\n")
+	write("twin/twin_test.go", "package twin\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n")
 	write("README.md", "first\n")
-	write("Makefile", "%:\n\t@:\n") // every target passes
+	// Every target passes, and so does a test of each package that some of them must have run.
+	write("Makefile", `%:
+	@for folder in fuzz generate reference reference/classic batched batched/classic parity parity/trace onnxruntime \
+		internal/routecache cmd/lockstep gpu gpu/classic gpu/driver/cuda; do \
+		echo '{"Action":"pass","Package":"lockstep/'$$folder'","Test":"TestA"}'; done
+`)
 	const set = "golden/testdata/default/ort1.30-avx2-expU-sinfma-csv2"
 	for file, shorten := range map[string]func(string) string{
 		set + "/g00002.zero.npz": nil,
@@ -752,7 +798,7 @@ func TestGate(t *testing.T) {
 		t.Helper()
 		plant(t, twin)
 		t.Setenv("LOCKSTEP_TEST_ENGINES", twin)
-		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"gate", "--base", "base", "--out", out}, args...)...)
+		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"gate", "--base", "base", "--keep-going", "--out", out}, args...)...)
 		data, err := os.ReadFile(filepath.Join(out, verdict.JSONName))
 		if err != nil {
 			t.Fatalf("exit %d, %v\n%s%s", status, err, stdout, stderr)
@@ -803,8 +849,8 @@ func TestGate(t *testing.T) {
 		t.Errorf("documentation: exit %d\n%s", status, stdout)
 	}
 
-	edit("report/page.go", "package report\n\n// changed\n")
-	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 20 {
+	edit("twin/twin.go", "package twin\n\n// changed\n")
+	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 24 {
 		t.Errorf("equal engines: exit %d\n%s", status, stdout)
 	}
 	// The same without what is required.
@@ -822,7 +868,7 @@ func TestGate(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<td class="bad" title="2 findings">✗ 2</td>`, // of the logits of two recordings
-		"route g00002, controller zero, step 123, stage logits", "route g00000, controller pid, step 123, stage logits, index 7",
+		"route g00002, controller zero, step 123, stage logits", "route hard-steps, controller pid_3_0_0, step 123, stage logits, index 7",
 		"bits wanted", "lateral acceleration", "cumulative probability", "lockstep compare golden/testdata twin --only g00002/zero",
 	} {
 		if !strings.Contains(string(html), want) {
@@ -847,7 +893,7 @@ func TestGate(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--require luck": `--require must be one of "assets","onnxruntime","compiler","python","gymnasium","gpu" but got "luck"`,
+		"--require luck": `--require must be one of "` + strings.Join(want.Names(), `","`) + `" but got "luck"`,
 		"--limit=-1s":    "--limit -1s: want more than 0",
 	} {
 		if status, _, stderr := lockstepRun(t.Context(), append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
@@ -871,5 +917,10 @@ func TestCompareBesideFolders(t *testing.T) {
 	status, stdout, stderr := lockstepRun(t.Context(), "compare", "reference", "batched", "--own", "--num_segs", "1")
 	if status != exitOK {
 		t.Errorf("exit %d, %s%s", status, stdout, stderr)
+	}
+	// What is compared unless somebody says what goes through all of the specification.
+	n := len(branches.TinyPhysics)
+	if want := fmt.Sprintf("exercised %d of %[1]d branches of the specification; the draw nearest to an edge of the CDF is 0 from it, at route hard-edges", n); !strings.Contains(stdout, want) {
+		t.Errorf("%q is not in\n%s", want, stdout)
 	}
 }

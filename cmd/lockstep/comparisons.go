@@ -20,18 +20,23 @@ type comparisons struct {
 	output *outputFlags
 	asked  bool   // for its engines, by their names
 	keep   string // folder for the smallest cases that differ, if any
-	list   []verdict.Comparison
+
+	profiles []string // of both sides, as they were printed last
+	list     []verdict.Comparison
 }
 
 const noReport = "no report is written"
 
-// hold holds engines of a family, or sources, to the first of them, by compare. What differs is shrunk
-// if it is to be kept: to a case, of which shrink says a few words.
+// hold holds engines of a family, or sources, to the first of them, by compare. What differs is
+// shrunk if it is to be kept: to a case, of which shrink says a few words.
 func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E],
 	compare func(want, got E) (*parity.Report, error), shrink func(want E, got opened[E]) (smallest, string, error)) error {
 	first := all[0]
 	for _, o := range all[1:] {
-		k.Want, k.Got, k.Identities = first.name, o.name, nil
+		k.Want, k.Got, k.Identities, k.Profiles = first.name, o.name, nil, nil
+		if first.profile != "" && o.profile != "" {
+			k.Profiles = []string{first.profile, o.profile}
+		}
 		var r *parity.Report
 		err := cmp.Or(first.err, o.err)
 		if err == nil {
@@ -78,11 +83,18 @@ func (p *comparisons) made(c verdict.Comparison, r *parity.Report, err error) er
 		p.env.json(verdict.Line{Comparison: &c})
 		return nil
 	}
+	if c.Report != nil && len(c.Profiles) > 0 && !slices.Equal(c.Profiles, p.profiles) {
+		p.profiles = c.Profiles
+		fmt.Fprintln(p.env.stdout, c.BothProfiles())
+	}
 	outcome := c.Outcome()
 	fmt.Fprintf(p.env.stdout, "%-14s  %s", outcome, c.Title())
 	switch outcome {
 	case verdict.Equal:
 		fmt.Fprintf(p.env.stdout, ": %s\n", c.Extent())
+		if text := c.Exercised(); text != "" {
+			fmt.Fprintf(p.env.stdout, "%-14s  %s\n", "", text)
+		}
 	case verdict.Different:
 		if c.Report != nil {
 			fmt.Fprintf(p.env.stdout, ": %s", c.Extent())
@@ -131,6 +143,9 @@ func (p *comparisons) end() error {
 		*counts[p.list[i].Outcome()]++
 	}
 	if p.output.JSON {
+		if p.env.told = true; p.env.found != nil {
+			s.Arithmetic = p.env.found
+		}
 		p.env.json(verdict.Line{Summary: &s})
 	}
 	if file := p.output.Report; file != "" {

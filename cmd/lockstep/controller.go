@@ -16,7 +16,7 @@ import (
 // controllerFlags choose what steers.
 type controllerFlags struct {
 	pythonFlags
-	Controller string   `name:"controller" io:"in" default:"pid" placeholder:"NAME|FILE" help:"The controller: zero, pid, a kind with its gains such as pid_0.3_0.05_-0.1, a policy file (.onnx, .json), or one written in Python: its file, or its name if it is in ./controllers. Default: pid."`
+	Controller string   `name:"controller" io:"in" default:"pid" placeholder:"NAME|FILE" help:"The controller: of a kind that engines compute, with its gains, such as pid_0.3_0.05_-0.1 (kinds: ${kinds}); a policy file (.onnx, .json); or one written in Python, its file, or its name if it is in ./controllers. Default: pid."`
 	PID        []string `name:"pid" sep:"none" placeholder:"P,I,D" help:"Gains of the pid controller, 0.195,0.1,-0.053 by default. Repeated, a sweep over all of them."`
 	PIDGrid    string   `name:"pid-grid" io:"in" placeholder:"FILE" help:"Sweep over the gains in a file, P,I,D on each line."`
 }
@@ -24,7 +24,22 @@ type controllerFlags struct {
 // pythonFlags bound what a controller that is written in Python may take.
 type pythonFlags struct {
 	Timeout time.Duration `name:"timeout" default:"60s" help:"How long a Python controller may take to load, or to answer for one step of its routes, before it is ended."`
+	Sandbox bool          `name:"sandbox" help:"Deny a Python controller the network and all writing of files, by Linux's Landlock and seccomp; an error where this machine has neither."`
 	Memory  int64         `name:"memory" default:"0" placeholder:"MB" help:"Memory that a process of a Python controller may take; 0 for as much as there is."`
+}
+
+// kinds are those of policies that engines compute, with the names of their gains or with
+// what file they come from.
+func kinds() string {
+	var list []string
+	for _, k := range lockstep.Kinds() {
+		text := strings.Join(append([]string{k.Name}, k.GainNames()...), "_")
+		if k.File != "" {
+			text += " from a " + k.File + " file"
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
 }
 
 // policies are the controllers that the flags describe.
@@ -81,9 +96,22 @@ func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Polic
 	if !strings.HasSuffix(name, ".py") {
 		file = filepath.Join("controllers", name+".py")
 		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("%s %q: want zero, pid, a policy file, a Python file, or the name of one in ./controllers", flag, name)
+			return nil, fmt.Errorf("%s %q: want one of %s, a policy file, a Python file, or the name of one in ./controllers", flag, name, kinds())
 		}
 	}
+	c, err := f.open(env, flag, file, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	env.atEnd(func() { c.Close() })
+	return c.Policy(), nil
+}
+
+// open starts a controller's file, or its source if that was read before, watched or not. The
+// caller closes it.
+func (f pythonFlags) open(
+	env *environment, flag, file string, source *pycontroller.Source, watch *pycontroller.Watch,
+) (*pycontroller.Controllers, error) {
 	if f.Timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %v: want more than 0s", f.Timeout)
 	}
@@ -93,10 +121,12 @@ func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Polic
 	if _, err := fileio.ReadFile(file, fileio.Controller); err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	c, err := pycontroller.New(env.ctx, pycontroller.Options{File: file, Stderr: env.stderr, Timeout: f.Timeout, Memory: f.Memory << 20})
+	c, err := pycontroller.New(env.ctx, pycontroller.Options{
+		File: file, Source: source, Stderr: env.stderr, Timeout: f.Timeout, Memory: f.Memory << 20,
+		Sandbox: f.Sandbox, Watch: watch,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", flag, name, err)
+		return nil, fmt.Errorf("%s %s: %w", flag, file, err)
 	}
-	env.atEnd(func() { c.Close() })
-	return c.Policy(), nil
+	return c, nil
 }

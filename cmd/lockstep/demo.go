@@ -34,9 +34,9 @@ func (c *demoCommand) Run(env *environment) error {
 	if _, foreign := model.Foreign(s.modelPath); foreign {
 		network = "the project's own network"
 	}
-	fmt.Fprintf(env.stdout, "%d routes, %s, arithmetic %s\n\n", len(s.routes), network, s.simulator.Profile())
+	fmt.Fprintf(env.stdout, "%d routes, %s\n\n", len(s.routes), network)
 
-	all := []lockstep.Simulator{s.simulator}
+	all := []lockstep.Implementation{s.simulator}
 	var absent []string
 	broken := false // an engine that is here does not open
 	for _, e := range engines.Tried()[1:] {
@@ -75,9 +75,9 @@ func (c *demoCommand) Run(env *environment) error {
 
 // race rolls the routes out on each engine and prints how fast they were, what drives
 // cost, and how many rollouts differ from the first engine's, whose runs it returns.
-func (s *simulation) race(env *environment, all []lockstep.Simulator) (runs []report.Run, different int, err error) {
-	defer func(first lockstep.Simulator) { s.simulator = first }(s.simulator)
-	policies := []lockstep.Policy{lockstep.DefaultPID, lockstep.Zero{}}
+func (s *simulation) race(env *environment, all []lockstep.Implementation) (runs []report.Run, different int, err error) {
+	defer func(first lockstep.Implementation) { s.simulator = first }(s.simulator)
+	policies := []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}}
 	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "engine\troutes/s\tpid: average total_cost\tzero: average total_cost\tparity\t")
 	for i, sim := range all {
@@ -102,7 +102,7 @@ func (s *simulation) race(env *environment, all []lockstep.Simulator) (runs []re
 			costs, _ := got[k].Costs()
 			means[k] = reference.MeanCosts(costs)
 		}
-		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, reference.FormatCost(means[0].Total), reference.FormatCost(means[1].Total), verdict, engines.Inside(sim))
+		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, reference.FormatCost(means[0].Total), reference.FormatCost(means[1].Total), verdict, sim.About().Inside)
 	}
 	return runs, different, t.Flush()
 }

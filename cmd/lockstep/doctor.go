@@ -11,12 +11,15 @@ import (
 	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets"
+	"lockstep/internal/fileio"
+	"lockstep/internal/installed"
 	"lockstep/internal/model"
 	"lockstep/internal/want"
-	"lockstep/reference"
 )
 
-type doctorCommand struct{}
+type doctorCommand struct {
+	Fingerprint string `name:"fingerprint" io:"out" placeholder:"FILE" help:"Ask Python's libraries afresh, and write to a file all that they answered: what somebody needs to add its arithmetic."`
+}
 
 // Run is the doctor command: one line for each part, with the one command that
 // mends it. It exits 2 if what is needed for a rollout does not work.
@@ -34,7 +37,9 @@ func (c *doctorCommand) Run(env *environment) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", mark, what, state)
 	}
 	line("machine", fmt.Sprintf("%s, %d cores, %s", cpuModel(), runtime.GOMAXPROCS(0), runtime.Version()), nil)
-	line("arithmetic", reference.HostProfile().String(), nil)
+	if err := c.arithmetic(env, line); err != nil {
+		return err
+	}
 
 	w, err := model.Parse(defaults.Model())
 	if err != nil {
@@ -68,10 +73,10 @@ func (c *doctorCommand) Run(env *environment) error {
 	for _, e := range engines.All {
 		state, err := "slow: it runs where it is asked for by its name", e.Absent()
 		if err == nil && !e.Slow {
-			var sim lockstep.Simulator
-			if sim, err = e.Open(engines.Config{Model: own, Profile: reference.HostProfile(), Workers: 1}); err == nil {
-				state = engines.Inside(sim)
-				engines.Close(sim)
+			var sim lockstep.Implementation
+			if sim, err = e.Open(engines.Config{Model: own, Profile: env.computed, Workers: 1}); err == nil {
+				state = sim.About().Inside
+				sim.Close()
 			}
 		}
 		line("engine "+e.Name, state, err)
@@ -84,6 +89,38 @@ func (c *doctorCommand) Run(env *environment) error {
 	line("Python controllers", python, err)
 	if broken {
 		return exitStatus(exitUsage)
+	}
+	return nil
+}
+
+// arithmetic says which Python was asked for its arithmetic, and what it answered.
+func (c *doctorCommand) arithmetic(env *environment, line func(what, state string, err error)) (err error) {
+	env.told = true
+	if c.Fingerprint != "" {
+		data, found, err := installed.Fingerprint(env.ctx, "")
+		if err != nil {
+			return fmt.Errorf("--fingerprint: %w", err)
+		}
+		if err := fileio.WriteFile(c.Fingerprint, data); err != nil {
+			return err
+		}
+		env.found, env.computed = found, found.Profile
+	} else if env.computed, env.found, err = installed.Choose(env.ctx, installed.Host, ""); err != nil {
+		return err
+	}
+	if env.found == nil {
+		line("arithmetic", env.computed.String()+", which "+installed.Variable+" names", nil)
+		return nil
+	}
+	line("arithmetic", env.found.String(), nil)
+	if len(env.found.Answers) > 0 {
+		line("probes", env.found.Summary(), nil)
+	}
+	for _, warning := range env.found.Warnings() {
+		line("probes", "", errors.New(warning))
+	}
+	if c.Fingerprint != "" {
+		line("fingerprint", c.Fingerprint, nil)
 	}
 	return nil
 }

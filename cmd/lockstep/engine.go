@@ -13,18 +13,18 @@ import (
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/f32"
+	"lockstep/internal/installed"
 	"lockstep/internal/model"
 	"lockstep/internal/routecache"
-	"lockstep/reference"
 	"lockstep/report"
 	"lockstep/runs"
 )
 
 // pathFlags choose what is simulated.
 type pathFlags struct {
-	ModelPath string `name:"model_path" io:"in" placeholder:"FILE" help:"The network, an ONNX file. Default: tinyphysics.onnx from the assets, else the project's own."`
-	DataPath  string `name:"data_path" io:"in" placeholder:"FILE|DIR" help:"A route, or a folder of routes (CSV). Default: the routes of the assets, else the project's own."`
-	Own       bool   `name:"own" help:"The project's own network and routes, whatever else is here."`
+	ModelPath string `name:"model_path" io:"in" placeholder:"FILE|own" help:"The network, an ONNX file, or own for the project's. Default: tinyphysics.onnx from the assets, else the project's own."`
+	DataPath  string `name:"data_path" io:"in" placeholder:"FILE|DIR|own" help:"A route, a folder of routes (CSV), or own for the project's. Default: the routes of the assets, else the project's own."`
+	Own       bool   `name:"own" help:"The project's own network, whatever else is here, and its own routes unless --data_path names others."`
 }
 
 // inputFlags choose what is simulated, and with which arithmetic.
@@ -32,7 +32,7 @@ type inputFlags struct {
 	pathFlags
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
 	Workers    int    `name:"workers" classic:"too" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
-	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2; host is that of Python on this machine."`
+	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2. host is that of Python on this machine, which is asked; pins is that of the challenge's pinned packages on this CPU."`
 	SeedPrefix string `name:"seed_prefix" default:"data" help:"Folder in the path that seeds the random draws: <seed_prefix>/<file name>."`
 	NoCache    bool   `name:"no-cache" classic:"too" help:"Do not keep parsed routes in the user's cache folder."`
 }
@@ -42,14 +42,14 @@ type simulatorFlags struct {
 	inputFlags
 	Engine string `name:"engine" classic:"too" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
 
-	Kernels string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched: avx512, avx2, or go, the plain loops that the others are held to. Default: the best that this CPU runs."`
+	Kernels string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched: avx512, avx2, neon, or go, the plain loops that the others are held to. Default: the best that this CPU runs."`
 
 	timed bool // the engine takes times for Stats
 }
 
 // simulation is what the flags describe, loaded.
 type simulation struct {
-	simulator lockstep.Simulator
+	simulator lockstep.Implementation
 	modelPath string
 	dataPath  string
 	routes    []*lockstep.Route
@@ -63,7 +63,7 @@ func (f *simulatorFlags) load(env *environment) (*simulation, error) {
 }
 
 // load makes a simulator, and loads the routes unless there is none.
-func (f *inputFlags) load(env *environment, files func(string) ([]string, error), simulator func(*environment, string) (lockstep.Simulator, error)) (s *simulation, err error) {
+func (f *inputFlags) load(env *environment, files func(string) ([]string, error), simulator func(*environment, string) (lockstep.Implementation, error)) (s *simulation, err error) {
 	s = &simulation{}
 	if s.modelPath, s.dataPath, err = f.inputs(env); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (f *inputFlags) files(dataPath string) ([]string, error) {
 func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string) error {
 	cache := routecache.Cache{Loader: lockstep.Loader{Profile: s.simulator.Profile(), SeedPrefix: f.SeedPrefix}}
 	if len(files) > 1 && !f.NoCache {
-		cache.Dir, _ = routecache.DefaultDir() // without a home there is no cache
+		cache.UseDefault()
 	}
 	routes, errs, stats := cache.Load(env.ctx, files)
 	if stats.Problem != nil {
@@ -114,14 +114,18 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 // inputs are the paths of the model and of the routes: those given, else the
 // assets, else the project's own.
 func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err error) {
+	given := *f
 	if f.Own {
-		if f.ModelPath != "" || f.DataPath != "" {
-			return "", "", errors.New("--own goes without --model_path and --data_path")
+		if f.ModelPath != "" {
+			return "", "", errors.New("--own is the project's network, and --model_path another: for the project's routes with that, --data_path own")
 		}
-		return defaults.Keep()
+		given.ModelPath, given.DataPath = ownFiles, cmp.Or(f.DataPath, ownFiles)
 	}
-	modelPath, noModel := orAsset(f.ModelPath, assets.Model)
-	dataPath, noRoutes := orAsset(f.DataPath, assets.Routes)
+	if err := given.ownPaths(); err != nil {
+		return "", "", err
+	}
+	modelPath, noModel := orAsset(given.ModelPath, assets.Model)
+	dataPath, noRoutes := orAsset(given.DataPath, assets.Routes)
 	if lacks := cmp.Or(noModel, noRoutes); lacks != nil {
 		if os.Getenv("LOCKSTEP_ASSETS") != "" { // these and no others were asked for
 			return "", "", lacks
@@ -133,8 +137,8 @@ func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err er
 		modelPath, dataPath = cmp.Or(modelPath, ownModel), cmp.Or(dataPath, ownRoutes)
 	}
 	if noModel != nil {
-		fmt.Fprintln(env.stderr, "lockstep: using the project's own network, since the challenge's is not here (make assets): costs are not comparable with the challenge's")
-	} else if f.ModelPath == "" { // that of the assets need not be what its name says
+		fmt.Fprintln(env.stderr, "lockstep: using the project's own network, since the challenge's is not here (lockstep fetch model): costs are not comparable with the challenge's")
+	} else if given.ModelPath == "" { // that of the assets need not be what its name says
 		if notice, foreign := model.Foreign(modelPath); foreign {
 			fmt.Fprintln(env.stderr, "lockstep:", notice)
 		}
@@ -145,19 +149,47 @@ func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err er
 	return modelPath, dataPath, nil
 }
 
-// profile is the profile asked for, and whether one was.
-func (f *inputFlags) profile() (p lockstep.Profile, asked bool, err error) {
-	if f.Profile == "host" {
-		return reference.HostProfile(), false, nil
+// ownFiles stands for the project's own network or routes in place of a path.
+const ownFiles = "own"
+
+// ownPaths puts the project's own files where they are asked for.
+func (f *pathFlags) ownPaths() error {
+	if f.ModelPath != ownFiles && f.DataPath != ownFiles {
+		return nil
 	}
-	p, err = lockstep.ParseProfile(f.Profile)
-	return p, true, err
+	model, routes, err := defaults.Keep()
+	if f.ModelPath == ownFiles {
+		f.ModelPath = model
+	}
+	if f.DataPath == ownFiles {
+		f.DataPath = routes
+	}
+	return err
+}
+
+// profile is the profile asked for, and whether one was: else it is that of Python on this
+// machine, and the user is told what is not known of that.
+func (f *inputFlags) profile(env *environment) (p lockstep.Profile, asked bool, err error) {
+	p, err = env.profile(f.Profile, "")
+	return p, f.Profile != installed.Host, err
+}
+
+// profile is that of a name, as installed.Choose has it.
+func (e *environment) profile(name, python string) (p lockstep.Profile, err error) {
+	if p, e.found, err = installed.Choose(e.ctx, name, python); err != nil || e.found == nil {
+		return p, err
+	}
+	e.computed = p
+	for _, line := range e.found.Warnings() {
+		fmt.Fprintf(e.stderr, "lockstep: %s\n", line)
+	}
+	return p, nil
 }
 
 // simulator makes the engine that the flags ask for. Without one it is the last that
 // can run, and the user is told why others cannot.
-func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep.Simulator, error) {
-	profile, asked, err := f.profile()
+func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep.Implementation, error) {
+	profile, asked, err := f.profile(env)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +200,9 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	if err != nil {
 		return nil, err
 	}
-	env.atEnd(func() { engines.Close(sim) })
-	if _, ok := sim.(interface{ Kernels() string }); !ok && f.Kernels != "" {
+	env.atEnd(func() { sim.Close() })
+	env.computed = sim.Profile()
+	if f.Kernels != "" && sim.About().Kernels == "" {
 		return nil, fmt.Errorf("--kernels %s: the %s engine has none to choose: take --engine reference or batched", f.Kernels, sim.Name())
 	}
 	for _, notice := range notices {

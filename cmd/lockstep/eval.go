@@ -133,9 +133,10 @@ func (s *simulation) origin(env *environment, f *simulatorFlags, took time.Durat
 			{Name: "Built with", Value: runtime.Version()},
 		},
 	}
-	o.ModelSHA256, _ = fileio.SHA256(s.modelPath)
-	if v, ok := s.simulator.(interface{ Version() string }); ok {
-		o.Facts = append(o.Facts, report.Fact{Name: "ONNX Runtime", Value: v.Version()})
+	if env.found != nil {
+		o.Facts = append(o.Facts, report.Fact{Name: "Python's arithmetic", Value: env.found.String()})
 	}
+	o.ModelSHA256, _ = fileio.SHA256(s.modelPath)
+	o.Facts = append(o.Facts, report.Fact{Name: "Computed by", Value: s.simulator.About().Inside})
 	return o
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"lockstep/internal/assets"
 	"lockstep/internal/fetch"
 	"lockstep/internal/progress"
 )
@@ -16,28 +15,13 @@ type fetchCommand struct {
 
 // Run is the fetch command. An interrupted download goes on where it stopped.
 func (c *fetchCommand) Run(env *environment) error {
-	if c.Out == "" {
-		var err error
-		if c.Out, err = assets.CacheFolder(); err != nil {
-			return err
-		}
-	}
-	lock, err := fetch.Lock(c.Out)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
 	bar := progress.New(env.stderr, 0, "MB")
-	server := fetch.Default(func(done, total int64) {
+	result, revision, err := fetch.Asset(env.ctx, c.What, c.Revision, c.Out, func(done, total int64) {
 		bar.Of(int(max(total, 0) >> 20))
 		bar.Set(int(done >> 20))
 	})
-	var result string
-	var of fetch.Origin
-	if c.What == "model" {
-		result, err = server.Model(env.ctx, c.Out)
-	} else if result, of, err = server.Routes(env.ctx, c.Revision, c.Out); of.Revision != "" {
-		result += " (revision " + of.Revision + ")"
+	if revision != "" {
+		result += " (revision " + revision + ")"
 	}
 	bar.Clear()
 	if err := env.ended(err, "the same command goes on where it stopped"); err != nil {

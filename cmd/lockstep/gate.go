@@ -19,6 +19,9 @@ type gateCommand struct {
 	All             bool          `name:"all" help:"Plant every fault, not a sample, whatever has changed."`
 	Require         []string      `name:"require" enum:"${wants}" placeholder:"WANT,..." help:"Fail where these are missing, as LOCKSTEP_REQUIRE_ASSETS=1 and so on do: ${enum}."`
 	RequireHardware bool          `name:"require-hardware" help:"Fail without evidence that the kernels, as they are, ran on a GPU."`
+	Tested          []string      `name:"tested" io:"in" placeholder:"LOG,..." help:"Logs of go test -json of this very revision: these tests do not run again."`
+	KeepGoing       bool          `name:"keep-going" help:"Run the checks that are left when one has failed."`
+	Packages        bool          `name:"packages" help:"Only print the packages whose tests the change may concern, and run nothing."`
 	Limit           time.Duration `name:"limit" default:"20m" help:"How long one check may take. Default: 20m."`
 }
 
@@ -35,12 +38,18 @@ func (c *gateCommand) Run(env *environment) error {
 		return fmt.Errorf("--limit %v: want more than 0", c.Limit)
 	}
 	require := slices.Compact(slices.Sorted(slices.Values(append(gate.Required(), c.Require...))))
+	if c.Packages {
+		for _, folder := range gate.Changed(env.ctx, root, c.Base).Packages {
+			fmt.Fprintln(env.stdout, "./"+strings.TrimPrefix(folder, "./"))
+		}
+		return nil
+	}
 	if err := verdict.Clear(c.Out); err != nil {
 		return err
 	}
 	result, err := gate.Run(env.ctx, gate.Config{
 		Root: root, Base: c.Base, All: c.All, Require: require,
-		RequireHardware: c.RequireHardware, Limit: c.Limit, Program: gateProgram, Out: env.stdout,
+		RequireHardware: c.RequireHardware, Tested: c.Tested, KeepGoing: c.KeepGoing, Limit: c.Limit, Program: gateProgram, Out: env.stdout,
 	})
 	if err := env.ended(err, "there is no verdict, and nothing is written"); err != nil {
 		return err

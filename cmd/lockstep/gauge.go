@@ -17,8 +17,8 @@ const networkFMA = 13.06e6
 // A gauge measures how many fused multiply-adds a core does in a second with nothing else
 // to do, while a run is under way: the controllers of its rollouts stop now and then for
 // a probe, whose time is taken off the run's. So a mean over a run is set against a mean
-// over the same seconds on the same cores, whose clock, and what neighbours leave of it,
-// changes from one second to the next.
+// over the same seconds on the same cores: their clock changes from one second to the next,
+// and so does other programs' load on them.
 type gauge struct {
 	peak  func() (fma int) // of the kernels; nil for none
 	fma   atomic.Int64

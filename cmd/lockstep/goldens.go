@@ -78,9 +78,9 @@ func (c *compareCommand) golden(p *comparisons, list []*engines.Engine, set *gol
 		return err
 	}
 	modelPath, jobs, err := recorded(set, l)
-	first := opened[parity.Source]{name: filepath.Base(set.Dir), engine: source, err: err}
+	first := opened[parity.Source]{name: filepath.Base(set.Dir), engine: source, profile: set.Profile.String(), err: err}
 	for _, e := range list {
-		o := opened[lockstep.Simulator]{name: e.Name, err: err}
+		o := opened[lockstep.Implementation]{name: e.Name, err: err}
 		if err == nil {
 			o = open(e, engines.Config{Model: modelPath, Profile: set.Profile, Workers: c.Workers}, c.Inexact, p.asked)
 		}
@@ -99,7 +99,7 @@ func (c *compareCommand) golden(p *comparisons, list []*engines.Engine, set *gol
 // must be those that it says.
 func recorded(set *golden.Set, l *assets.Library) (modelPath string, jobs []lockstep.Job, err error) {
 	if modelPath, err = l.Model(set.ModelSHA256); err == nil && modelPath == "" {
-		err = lacking("the network of SHA-256 %s is not here: run `make assets`, or name it with --model_path", set.ModelSHA256)
+		err = lacking("the network of SHA-256 %s is not here: run `lockstep fetch model`, or name it with --model_path", set.ModelSHA256)
 	}
 	if err != nil {
 		return "", nil, err

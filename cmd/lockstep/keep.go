@@ -21,7 +21,7 @@ func (s *simulation) journal(env *environment, dir string, search *runs.Search, 
 		}
 		controllers = append(controllers, c)
 	}
-	plan, err := runs.NewPlan(s.simulator, s.modelPath, controllers, runs.PlanRoutes(s.routes))
+	plan, err := runs.NewPlan(libraryFile, s.simulator, s.modelPath, controllers, runs.PlanRoutes(s.routes))
 	if err != nil {
 		return nil, err
 	}

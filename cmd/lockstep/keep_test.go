@@ -9,12 +9,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"lockstep/generate"
+	"lockstep/internal/want"
+	"lockstep/runs"
 )
 
 // program builds the command and returns its path.
@@ -121,14 +124,27 @@ func TestKill(t *testing.T) {
 		checkKept(t, dir, gains*(routes-1))
 	}
 	t.Logf("%d kills, %d runs to the end in between", kills, finished+1)
+
+	// Another program refuses the folder, though its version has the same name.
+	text, err := os.ReadFile(lockstep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lockstep += "2"
+	if err := os.WriteFile(lockstep, append(text, 0), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if got, stderr, err := run(t.Context(), "--out", dir); err == nil || got != "" ||
+		!strings.Contains(stderr, "is of another run: the engine's build is") {
+		t.Errorf("of another program: %v\n%s%s", err, got, stderr)
+	}
 }
 
 // checkKept holds a folder to one result for each rollout.
 func checkKept(t *testing.T, dir string, rollouts int) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "results"))
-	if err != nil || bytes.Count(text, []byte("\n")) != rollouts {
-		t.Fatalf("%d results, %v; want %d", bytes.Count(text, []byte("\n")), err, rollouts)
+	if p, err := runs.Watch(dir); err != nil || p.Finished != rollouts {
+		t.Fatalf("%+v, %v; want %d results", p, err, rollouts)
 	}
 }
 
@@ -153,7 +169,7 @@ func TestKeep(t *testing.T) {
 	}{
 		{append(args, "--controller", "zero"), "--out: " + filepath.Join(dir, "plan.json") + ` is of another run: controller 0 is "zero"`},
 		{append(args, "--trace", filepath.Join(t.TempDir(), "x")), "--out and --trace do not go together"},
-		{[]string{"rollout", "--data_path", data, "--out", filepath.Join(blocked, "x")}, "--out: mkdir " + blocked},
+		{[]string{"rollout", "--data_path", data, "--out", filepath.Join(blocked, "x")}, "--out: stat " + filepath.Join(blocked, "x") + ": not a directory"},
 		{[]string{"watch", t.TempDir()}, "plan.json: no such file"},
 		{[]string{"rollout", "--data_path", ""}, "the argument after --data_path is empty"},
 		{[]string{"rollout", "--data_path="}, "--data_path is empty"},
@@ -163,6 +179,106 @@ func TestKeep(t *testing.T) {
 		if status, _, stderr := first(test.args...); status != exitUsage || !strings.Contains(stderr, test.want) {
 			t.Errorf("%v: exit %d, %q; want %q", test.args, status, stderr, test.want)
 		}
+	}
+}
+
+// TestKeepLost: rollouts whose process is killed or late are named, are an exit status, and are
+// in no folder and no shard; the same command computes them.
+func TestKeepLost(t *testing.T) {
+	want.Python.Need(t)
+	data, dir := shortRoutes(t, 3), t.TempDir()
+	if err := os.Remove(filepath.Join(data, "g00002.csv")); err != nil { // no plan holds what cannot be loaded
+		t.Fatal(err)
+	}
+	file, disturbed := filepath.Join(dir, "c.py"), filepath.Join(dir, "disturbed")
+	writeController(t, file, "import os, signal, time\nFILE = os.path.join(os.path.dirname(__file__), 'disturbed')",
+		"exec(open(FILE).read()) if os.path.exists(FILE) else None; return 0.1")
+	flags := []string{"--engine", "reference", "--data_path", data, "--controller", file}
+	for name, text := range map[string]string{
+		"killed":     "os.kill(os.getpid(), signal.SIGKILL)",
+		"terminated": "os.kill(os.getpid(), signal.SIGTERM)",
+		"late":       "time.sleep(1000)",
+	} {
+		out := filepath.Join(dir, name)
+		wait := "60s" // also for a busy machine to import NumPy
+		if name == "late" {
+			wait = "5s"
+		}
+		timed := append(slices.Clone(flags), "--timeout", wait)
+		run := append(append([]string{"rollout"}, timed...), "--out", out)
+		plan := append(append([]string{"shard", "plan", "--shards", "1"}, timed...), "--out", out+"-shards")
+		if status, _, stderr := lockstepRun(t.Context(), plan...); status != exitOK {
+			t.Fatalf("%s: exit %d, %s", name, status, stderr)
+		}
+		shard := []string{"shard", "run", "--index", "0", "--out", out + "-shards"}
+		if err := os.WriteFile(disturbed, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		for want, args := range map[string][]string{
+			"when the same command is run again: g00000 of c, g00001 of c\n":  run,
+			"shard 0 is not kept, and the same command computes it: 2 of its": shard,
+		} {
+			if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stderr, want) {
+				t.Errorf("%s: exit %d, %s; want %q", name, status, stderr, want)
+			}
+		}
+		if err := os.Remove(disturbed); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{run, shard} {
+			if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitOK {
+				t.Errorf("%s, again: exit %d, %s%s", name, status, stdout, stderr)
+			}
+		}
+		checkKept(t, out, 2)
+	}
+}
+
+// TestKeepEdited: a controller that is edited while its run is under way is, in every process,
+// what its plan has the hash of; the next run is of another one, and is refused.
+func TestKeepEdited(t *testing.T) {
+	want.Python.Need(t)
+	data, dir := shortRoutes(t, 5), t.TempDir()
+	file, out := filepath.Join(dir, "c.py"), filepath.Join(dir, "run")
+	// Each process edits the file and steers one route: the next has another process.
+	const first = "import os\nmade = 0\n" + `
+class Controller:
+    def __init__(self):
+        global made
+        if made == 1: os._exit(0)
+        made += 1
+    def update(self, target_lataccel, current_lataccel, state, future_plan):
+        EDIT
+        return 0.1
+`
+	steer := func(text string, args ...string) (int, string, string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		args = append([]string{"rollout", "--engine", "reference", "--data_path", data, "--controller", file}, args...)
+		return lockstepRun(t.Context(), args...)
+	}
+	_, undisturbed, stderr := steer(strings.ReplaceAll(first, "EDIT", "pass"))
+	if strings.Count(undisturbed, "lataccel_cost") != 5 { // four and their average
+		t.Fatalf("undisturbed: %s%s", undisturbed, stderr)
+	}
+	edit := "open(" + strconv.Quote(file) + ", 'w').write(" +
+		"'class Controller:\\n def update(self, *args, **named): return 0.7\\n')"
+	text := strings.ReplaceAll(first, "EDIT", edit)
+	if _, stdout, stderr := steer(text, "--out", out); stdout != undisturbed {
+		t.Errorf("edited while it ran: %swant %s%s", stdout, undisturbed, stderr)
+	}
+	edited, err := os.ReadFile(file)
+	if err != nil || string(edited) == text {
+		t.Fatalf("it was not edited: %v", err)
+	}
+	if status, _, stderr := steer(string(edited), "--out", out); status != exitUsage ||
+		!strings.Contains(stderr, "is of another run: controller 0 is") {
+		t.Errorf("the edited one: exit %d, %s", status, stderr)
+	}
+	if _, stdout, stderr := steer(text, "--out", out); stdout != undisturbed {
+		t.Errorf("the first again: %s%s", stdout, stderr)
 	}
 }
 
@@ -268,8 +384,9 @@ func TestKeepTune(t *testing.T) {
 		`--kind must be one of "pid","pidff" but got "table"`:                                      {"--kind", "table"},
 		"--budget 1ns: not even one generation":                                                    {"--budget", "1ns"},
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), args(extra...)...); status != exitUsage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%v: exit %d, %s; want %q", extra, status, stderr, want)
+		status, _, stderr := lockstepRun(t.Context(), args(extra...)...)
+		if said := withoutNotices(stderr); status != exitUsage || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
+			t.Errorf("%v: exit %d, %s; want %q", extra, status, said, want)
 		}
 	}
 	if status, _, _ := lockstepRun(cancelled, args("--out", run)...); status != exitInterrupted {

@@ -5,12 +5,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"lockstep/engines"
-	"lockstep/internal/want"
 	"os"
 	"os/signal"
 	"slices"
@@ -18,14 +15,11 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-)
 
-// Exit statuses.
-const (
-	exitOK          = 0
-	exitParity      = 1   // two computations differ
-	exitUsage       = 2   // bad usage or bad input
-	exitInterrupted = 130 // as shells report Ctrl-C
+	"lockstep/engines"
+	"lockstep/internal/plain"
+	"lockstep/internal/want"
+	"lockstep/search"
 )
 
 type commands struct {
@@ -37,6 +31,7 @@ type commands struct {
 	Replay   replayCommand   `cmd:"" help:"Repeat cases that were kept, on every engine."`
 	Mutants  mutantsCommand  `cmd:"" help:"Plant faults in the engines, one at a time, and see whether each is found and its stage named."`
 	Gate     gateCommand     `cmd:"" help:"Run what a change must pass before it is merged."`
+	Verify   verifyCommand   `cmd:"" help:"Score a Python controller in the unmodified rules, and say what it touches beyond its arguments."`
 	Tune     tuneCommand     `cmd:"" help:"Search for the gains of a controller."`
 	Plan     planCommand     `cmd:"" help:"Search for the actions of each route."`
 	Export   exportCommand   `cmd:"" help:"Write a policy as a controller of the challenge, in Python."`
@@ -46,81 +41,17 @@ type commands struct {
 	Bench    benchCommand    `cmd:"" help:"Measure speed, as ratios within one run."`
 	Fetch    fetchCommand    `cmd:"" help:"Download the challenge's network or routes."`
 	Doctor   doctorCommand   `cmd:"" help:"Say what is here, what is missing, and what mends it."`
+	Version  versionCommand  `cmd:"" help:"Say which release and commit this is, and which profiles it has."`
 }
 
-// environment is what a command may touch of the world.
-type environment struct {
-	ctx    context.Context
-	args   []string // the command line, without the program's name
-	stdout *stickyWriter
-	stderr io.Writer
-	ends   []func() // of what a command uses until it ends
-}
+// libraryFile is the file of the code that runs, if it is not that of the process: the Python
+// package's library.
+var libraryFile string
 
-// atEnd has something called when the command ends, before what was to be called earlier.
-func (e *environment) atEnd(end func()) { e.ends = append(e.ends, end) }
+func main() { os.Exit(begin(os.Args[1:])) }
 
-// command is the command line.
-func (e *environment) command() []string { return append([]string{"lockstep"}, e.args...) }
-
-// stickyWriter keeps the first error of its writer, and writes nothing after it: a
-// command need not look at each line that it prints. One that runs long ends where
-// nobody reads any more.
-type stickyWriter struct {
-	w   io.Writer
-	err error
-	end func() // called with the first error
-}
-
-func (w *stickyWriter) Write(p []byte) (n int, err error) {
-	if w.err == nil {
-		if n, w.err = w.w.Write(p); w.err != nil && w.end != nil {
-			w.end()
-		}
-	}
-	return n, w.err
-}
-
-// json prints a value as one line. One that has no such form is a mistake, and is an
-// error of the output.
-func (e *environment) json(v any) {
-	if err := json.NewEncoder(e.stdout).Encode(v); err != nil && e.stdout.err == nil {
-		e.stdout.err = err
-	}
-}
-
-// interrupted says that the user ended a command, and what that means.
-func (e *environment) interrupted(means string) error {
-	if e.stdout.err == nil { // which is why, else
-		fmt.Fprintf(e.stderr, "lockstep: interrupted; %s\n", means)
-	}
-	return exitStatus(exitInterrupted)
-}
-
-// ended is the error that a command's work ended with. That of an interruption says so,
-// and what it means.
-func (e *environment) ended(err error, means string) error {
-	if e.ctx.Err() != nil {
-		return e.interrupted(means)
-	}
-	return err
-}
-
-// failed is what a command ends with of whose rollouts so many failed.
-func (e *environment) failed(n, all int) error {
-	if n == 0 {
-		return nil
-	}
-	fmt.Fprintf(e.stderr, "lockstep: %d of %d rollouts failed\n", n, all)
-	return exitStatus(exitUsage)
-}
-
-// exitStatus is an error whose message is already printed.
-type exitStatus int
-
-func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
-func main() {
+// begin runs a command line in this process, and returns its exit status.
+func begin(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)                            // a second Ctrl-C ends what the first does not reach
@@ -128,7 +59,7 @@ func main() {
 	if stdoutClosed() {
 		os.Stdout.Close() // that of /dev/null, which Go opens in its place
 	}
-	os.Exit(run(ctx, os.Args[1:], &stickyWriter{w: os.Stdout, end: stop}, os.Stderr))
+	return run(ctx, args, &stickyWriter{w: os.Stdout, end: stop}, os.Stderr)
 }
 
 // newParser is the command line's. It notes that help was asked for, and printed.
@@ -136,7 +67,7 @@ func newParser(env *environment, helped *bool) (*kong.Kong, error) {
 	return kong.New(&commands{},
 		kong.Name("lockstep"),
 		kong.Description("The tinyphysics simulator, equal to the Python program bit for bit."),
-		kong.Vars{"engines": strings.Join(engines.Names(), ","), "wants": strings.Join(want.Names(), ", ")},
+		kong.Vars{"engines": strings.Join(engines.Names(), ","), "wants": strings.Join(want.Names(), ", "), "kinds": kinds(), "tuned": strings.Join(search.Kinds(), ",")},
 		kong.Writers(env.stdout, env.stderr),
 		kong.Exit(func(int) { *helped = true }), // after --help
 		kong.Bind(env),
@@ -145,6 +76,8 @@ func newParser(env *environment, helped *bool) (*kong.Kong, error) {
 }
 
 func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Writer) int {
+	// Whoever wrote it: controllers, journals, names of files.
+	stdout.w, stderr = plain.NewWriter(stdout.w), plain.NewWriter(stderr)
 	env := &environment{ctx: ctx, args: args, stdout: stdout, stderr: stderr}
 	defer func() {
 		for _, end := range slices.Backward(env.ends) {
@@ -175,11 +108,17 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 		err = fmt.Errorf("standard output: %w", env.stdout.err)
 	}
 	var status exitStatus
+	if errors.As(err, &status) || err == nil {
+		env.tell()
+	}
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &status):
 		return int(status)
+	case ctx.Err() != nil && env.stdout.err == nil: // which is why, whatever it failed of
+		env.interrupted(err.Error())
+		return exitInterrupted
 	default:
 		fmt.Fprintf(stderr, "lockstep: %v\n", err)
 		return exitUsage

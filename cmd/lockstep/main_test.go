@@ -45,6 +45,13 @@ func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stder
 	return status, out.String(), errs.String()
 }
 
+// withoutNotices leaves out the lines that say whose network and routes are used: they stand
+// before an error where the challenge's are not here.
+func withoutNotices(stderr string) string {
+	lines := strings.SplitAfter(stderr, "\n")
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "lockstep: using ") }), "")
+}
+
 // rollout runs the rollout command in the goldens' profile, which must succeed
 // and say nothing on stderr.
 func rollout(t *testing.T, args ...string) (stdout string) {
@@ -272,7 +279,7 @@ func TestUsage(t *testing.T) {
 		{"drive", "unexpected argument drive"},
 		{"rollout extra", "unexpected argument extra"},
 		{"rollout --speed 9", "unknown flag --speed"},
-		{"rollout --controller mpc", `--controller "mpc": want zero, pid, a policy file, a Python file, or the name of one in ./controllers`},
+		{"rollout --controller mpc", `--controller "mpc": want one of zero, pid_P_I_D, pidff_P_I_D_ff0_ff1_ff2_ff3_ffv_smooth_leak, network from a .onnx file, table from a .json file, a policy file, a Python file, or the name of one in ./controllers`},
 		{"rollout --engine warp", `--engine must be one of "auto","reference"`},
 		{"rollout --pid 1,2", `--pid "1,2": want the 3 gains of pid: P,I,D`},
 		{"rollout --pid 1,2,3,4", `--pid "1,2,3,4": want the 3 gains of pid: P,I,D`},
@@ -485,8 +492,8 @@ func TestProgress(t *testing.T) {
 
 func TestParsePID(t *testing.T) {
 	for text, want := range map[string]lockstep.PID{
-		"0.195,0.1,-0.053":    lockstep.DefaultPID,
-		" 0.195 , .1,-5.3e-2": lockstep.DefaultPID,
+		"0.195,0.1,-0.053":    lockstep.DefaultPID(),
+		" 0.195 , .1,-5.3e-2": lockstep.DefaultPID(),
 		"-0,0,1e308":          {P: math.Copysign(0, -1), D: 1e308},
 	} {
 		if got, err := lockstep.KindPID.ParseGains(text); err != nil || got != want || math.Signbit(lockstep.GainsOf(got)[0]) != math.Signbit(want.P) {

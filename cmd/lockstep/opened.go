@@ -18,6 +18,7 @@ type opened[E any] struct {
 	name     string
 	engine   E
 	identity string // what an engine proves to be
+	profile  string // that its bits are of, "" if it has none
 	err      error  // why it takes no part, see comparisons.made
 }
 
@@ -49,15 +50,18 @@ func enter[E any](name string, engine E, err error, asked bool, identity func(E)
 }
 
 // open opens an engine in a profile.
-func open(e *engines.Engine, config engines.Config, inexact, asked bool) opened[lockstep.Simulator] {
+func open(e *engines.Engine, config engines.Config, inexact, asked bool) opened[lockstep.Implementation] {
 	sim, err := e.Open(config)
 	if err != nil {
 		err = cmp.Or(e.Absent(), err)
 	}
-	o := enter(e.Name, sim, err, asked, engines.Identity)
+	o := enter(e.Name, sim, err, asked, func(s lockstep.Implementation) string { return lockstep.Identity(s) })
+	if err == nil {
+		o.profile = sim.Profile().String()
+	}
 	switch {
 	case err != nil || inexact:
-	case engines.ProfileKnown(sim) != nil:
+	case sim.About().Unproven != nil:
 		o.err = notApplicable(e.Name + ": it computes in a way that is not known, parity is not claimed; --inexact compares in spite of that")
 	case sim.Profile() != config.Profile:
 		o.err = notApplicable(fmt.Sprintf("%s: it computes with profile %s on this machine", e.Name, sim.Profile()))
@@ -66,7 +70,7 @@ func open(e *engines.Engine, config engines.Config, inexact, asked bool) opened[
 }
 
 // openAll opens engines in a profile, of which the first is asked for by its name.
-func openAll(list []*engines.Engine, config engines.Config, inexact, asked bool) (all []opened[lockstep.Simulator]) {
+func openAll(list []*engines.Engine, config engines.Config, inexact, asked bool) (all []opened[lockstep.Implementation]) {
 	for i, e := range list {
 		all = append(all, open(e, config, inexact, asked || i == 0))
 	}
@@ -74,18 +78,18 @@ func openAll(list []*engines.Engine, config engines.Config, inexact, asked bool)
 }
 
 // sourceOf is the engine as a source, beside others.
-func sourceOf(o opened[lockstep.Simulator]) opened[parity.Source] {
-	s := opened[parity.Source]{name: o.name, identity: o.identity, err: o.err}
+func sourceOf(o opened[lockstep.Implementation]) opened[parity.Source] {
+	s := opened[parity.Source]{name: o.name, identity: o.identity, profile: o.profile, err: o.err}
 	if o.err == nil {
 		s.engine = tinyphysics.Live(o.engine)
 	}
 	return s
 }
 
-func closeAll(all ...opened[lockstep.Simulator]) {
+func closeAll(all ...opened[lockstep.Implementation]) {
 	for _, o := range all {
 		if o.engine != nil {
-			engines.Close(o.engine)
+			o.engine.Close()
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -28,37 +27,13 @@ type planCommand struct {
 	Report  string   `name:"report" io:"out" placeholder:"FILE" help:"A report."`
 }
 
-// planner is a search for a table of actions: search.Plan or search.Aim.
-type planner interface {
-	Check() error
-	Rollouts() int
-	Run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error)
-}
-
-// planner is the one for a noise.
-func (c *planCommand) planner(noise string) planner {
-	kind, _ := lockstep.ParseNoise(noise) // which has such a name
-	rounds, seeds := 3, 1
-	switch kind {
-	case lockstep.OwnNoise:
-		rounds = 2
-	case lockstep.SeededNoise:
-		seeds = c.Seeds
-	}
-	if c.Rounds != nil {
-		rounds = *c.Rounds
-	}
-	if kind == lockstep.OwnNoise {
-		return &search.Plan{Rounds: rounds, Window: c.Window, Horizon: c.Horizon}
-	}
-	return &search.Aim{Noise: kind, Seeds: seeds, Rounds: rounds, Seed: c.Seed}
-}
-
 // Run is the plan command.
 func (c *planCommand) Run(env *environment) error {
-	var plans []planner
+	var plans []search.Planner
+	planning := search.Planning{Rounds: c.Rounds, Window: c.Window, Horizon: c.Horizon, Seeds: c.Seeds, Seed: c.Seed}
 	for _, noise := range c.Noise {
-		p := c.planner(noise)
+		kind, _ := lockstep.ParseNoise(noise) // which has such a name
+		p := planning.Planner(kind)
 		if err := p.Check(); err != nil {
 			return err
 		}
@@ -73,10 +48,6 @@ func (c *planCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	sim, ok := s.simulator.(lockstep.StepSimulator)
-	if !ok {
-		return fmt.Errorf("--engine %s: it has no step mode to plan with", s.simulator.Name())
-	}
 	page := report.NewSearch("Plans from "+from.String(), s.routes)
 	page.Bounds = append(page.Bounds, report.Bound{Name: "draws unknown", Totals: slices.Repeat([]float64{math.Inf(1)}, len(s.routes))})
 	if err := s.score(env, page, from); err != nil {
@@ -85,7 +56,7 @@ func (c *planCommand) Run(env *environment) error {
 	var table *lockstep.Table
 	for k, p := range plans {
 		bar := progress.New(env.stderr, p.Rollouts()*len(s.routes), "rollouts")
-		table, err = p.Run(env.ctx, sim, s.routes, from, bar.Set)
+		table, err = p.Run(env.ctx, s.simulator, s.routes, from, bar.Set)
 		bar.Clear()
 		if err := env.ended(err, "nothing is written"); err != nil {
 			return err

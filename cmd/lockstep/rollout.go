@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"lockstep"
@@ -25,6 +27,7 @@ type rolloutCommand struct {
 	JSON        bool   `name:"json" classic:"too" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
 	Trace       string `name:"trace" io:"out" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
 	Stats       bool   `name:"stats" classic:"too" help:"Print what passed between host and GPU, and the times that its own clock took."`
+	Debug       bool   `name:"debug" help:"Print lataccel and target of every tenth step of a rollout, as the Python program does for one route; lockstep eval draws drives."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
 }
@@ -43,51 +46,91 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	ledger, ok := s.simulator.(interface{ Stats() gpu.Stats })
-	if c.Stats && !ok {
-		return fmt.Errorf("--stats goes with --engine gpu; the %s engine has no device", s.simulator.Name())
-	}
-	if c.TraceValues && c.Trace == "" {
-		return errors.New("--trace-values goes with --trace")
-	}
-	if c.Out != "" && c.Trace != "" {
-		return errors.New("--out and --trace do not go together: a trace is whole or not there")
+	if err := c.check(s.simulator); err != nil {
+		return err
 	}
 	journal, err := s.journal(env, c.Out, nil, policies...)
 	if err != nil {
 		return err
 	}
 
-	var before gpu.Stats
-	if c.Stats {
-		before = ledger.Stats()
-	}
-	lines := &report.Lines{Out: env.stdout, Errors: env.stderr, JSON: c.JSON, Engine: s.simulator.Name(), Profile: s.simulator.Profile(), Unread: s.failed, Start: time.Now()}
+	tellStats := c.stats(env, s.simulator)
+	lines := &report.Lines{Out: env.stdout, Errors: env.stderr, JSON: c.JSON, Engine: s.simulator.Name(), Profile: s.simulator.Profile(), Found: env.found, Unread: s.failed, Start: time.Now()}
+	env.told = c.JSON
 	for _, policy := range policies {
 		lines.Controllers = append(lines.Controllers, policy.String())
 	}
 	for _, route := range s.routes {
 		lines.Routes = append(lines.Routes, route.Name)
 	}
-	jobs := s.jobs(policies)
+	jobs, options := s.jobs(policies), lockstep.Options{Shortcuts: lockstep.CostOnly}
+	if c.Debug && c.debugged(env, jobs) {
+		options.Shortcuts = lockstep.FullTrajectory // the program goes on behind the last step that costs
+	}
 	if c.Trace != "" && len(jobs) > 0 {
 		err = c.traced(env, s, jobs, lines)
 	} else {
-		err = s.stream(env, &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}, lines.Add)
+		err = s.stream(env, &runs.Work{Jobs: jobs, Options: options, Journal: journal}, lines.Add)
 	}
 	lines.End()
-	if c.Stats {
-		stats := ledger.Stats().Sub(before)
-		if c.JSON {
-			env.json(struct {
-				Stats gpu.Stats     `json:"stats"`
-				Host  time.Duration `json:"host_ns"`
-			}{stats, stats.Host()})
-		} else {
+	tellStats()
+	return cmp.Or(err, status(env, lines))
+}
+
+// check says which flags do not go together, or not with the engine.
+func (c *rolloutCommand) check(engine lockstep.Implementation) error {
+	_, device := engine.(*gpu.Simulator)
+	switch {
+	case c.Stats && !device:
+		return fmt.Errorf("--stats goes with --engine gpu; the %s engine has no device", engine.Name())
+	case c.TraceValues && c.Trace == "":
+		return errors.New("--trace-values goes with --trace")
+	case c.Debug && (c.Out != "" || c.Trace != ""):
+		return errors.New("--debug goes without --out and --trace")
+	case c.Out != "" && c.Trace != "":
+		return errors.New("--out and --trace do not go together: a trace is whole or not there")
+	}
+	return nil
+}
+
+// stats returns the function that prints, with --stats, what the device has done since now.
+func (c *rolloutCommand) stats(env *environment, engine lockstep.Implementation) func() {
+	if !c.Stats {
+		return func() {}
+	}
+	device := engine.(*gpu.Simulator) // check has seen it
+	before := device.Stats()
+	return func() {
+		stats := device.Stats().Sub(before)
+		if !c.JSON {
 			stats.WriteText(env.stdout)
+			return
+		}
+		env.json(struct {
+			Stats gpu.Stats     `json:"stats"`
+			Host  time.Duration `json:"host_ns"`
+		}{stats, stats.Host()})
+	}
+}
+
+// debugged has the steps of the one job printed as the Python program prints them with --debug.
+// Of a folder that prints nothing, and says so here.
+func (c *rolloutCommand) debugged(env *environment, jobs []lockstep.Job) bool {
+	if len(jobs) != 1 {
+		fmt.Fprintf(env.stderr, "lockstep: --debug prints the steps of one rollout, and these are %d: name one route and one controller\n", len(jobs))
+		return false
+	}
+	out := io.Writer(env.stdout)
+	if c.JSON {
+		out = env.stderr
+	}
+	targets := jobs[0].Route.TargetLataccel
+	jobs[0].Observe = func(s *lockstep.Step) {
+		if next := s.Index + 1; next%10 == 0 {
+			fmt.Fprintf(out, "Step %-5d: Current lataccel: %6.2f, Target lataccel: %6.2f\n", next, s.Lataccel, targets[s.Index])
 		}
 	}
-	return cmp.Or(err, status(env, lines))
+	return true
 }
 
 // status is what a command ends with that prints all results.
@@ -100,12 +143,24 @@ func status(env *environment, l *report.Lines) error {
 }
 
 // stream runs the jobs and adds each result as soon as those before it are there. An
-// interruption is no error: who adds knows what is missing.
+// interruption is no error: who adds knows what is missing. Which rollouts were lost, and so
+// are not in the folder of a run, is said.
 func (s *simulation) stream(env *environment, work *runs.Work, add func(int, lockstep.Result)) error {
 	bar := progress.New(env.stderr, len(work.Jobs), "rollouts")
-	defer bar.Clear()
 	work.Simulator, work.Done = s.simulator, func() { bar.Add(1) }
-	err := work.Stream(env.ctx, add)
+	var lost []string
+	err := work.Stream(env.ctx, func(i int, r lockstep.Result) {
+		if lockstep.IsPassing(r.Err) {
+			job := work.Jobs[i-work.First]
+			lost = append(lost, fmt.Sprintf("%s of %s", job.Route.Name, job.Policy))
+		}
+		add(i, r)
+	})
+	bar.Clear()
+	if work.Journal != nil && len(lost) > 0 {
+		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts were lost, are not kept, and are computed "+
+			"when the same command is run again: %s\n", len(lost), len(work.Jobs), strings.Join(lost, ", "))
+	}
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -27,7 +27,7 @@ type shardPlanCommand struct {
 
 // Run is the shard plan command.
 func (c *shardPlanCommand) Run(env *environment) error {
-	profile, _, err := c.profile()
+	profile, _, err := c.profile(env)
 	if err != nil {
 		return err
 	}
@@ -36,8 +36,8 @@ func (c *shardPlanCommand) Run(env *environment) error {
 		return err
 	}
 	in := runs.Inputs{
-		Model: model, Data: []string{data}, Limit: c.NumSegs, SeedPrefix: c.SeedPrefix,
-		Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20,
+		Program: libraryFile, Model: model, Data: []string{data}, Limit: c.NumSegs, SeedPrefix: c.SeedPrefix,
+		Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20, Sandbox: c.Sandbox,
 	}
 	policies, err := c.policies(env)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *shardRunCommand) Run(env *environment) error {
 		return err
 	}
 	bar := progress.New(env.stderr, plan.Rollouts()/plan.Shards, "rollouts")
-	file, err := runs.RunShard(env.ctx, c.Out, c.Index, runs.Inputs{Model: c.ModelPath, Data: c.DataPath}, c.Workers, func() { bar.Add(1) })
+	file, err := runs.RunShard(env.ctx, c.Out, c.Index, runs.Inputs{Program: libraryFile, Model: c.ModelPath, Data: c.DataPath}, c.Workers, func() { bar.Add(1) })
 	bar.Clear()
 	if err := env.ended(err, "nothing of this shard is kept"); err != nil {
 		return err

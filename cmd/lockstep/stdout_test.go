@@ -86,6 +86,7 @@ func TestStandardOutput(t *testing.T) {
 		"replay":      {"--engines", "reference"},
 		"mutants":     nil,
 		"gate":        nil,
+		"verify":      nil, // it wants a Python
 		"tune":        append([]string{"--population", "8", "--generations", "1"}, data...),
 		"plan":        append([]string{"--rounds", "1", "--horizon", "10"}, data...),
 		"export":      {"pid", "--out", "pid.py", "--unchecked"},
@@ -97,6 +98,7 @@ func TestStandardOutput(t *testing.T) {
 		"bench":       {"--jobs", "1", "--repetitions", "1", "--model_path", own, "--data_path", short},
 		"fetch":       {"data", "--out", "fetched"},
 		"doctor":      {},
+		"version":     {},
 	}
 	cases, err := filepath.Glob(filepath.Join(root, "parity", "testdata", "regressions", "*.json"))
 	if err != nil || len(cases) == 0 {

@@ -17,15 +17,12 @@ import (
 	"lockstep/report"
 )
 
-// traces compares a trace with another, or with an engine: on the routes and controllers
-// of the trace, in its profile.
+// traces compares a trace with another, of whatever simulator; or with an engine, on the
+// routes and controllers of the trace, in its profile.
 func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) error {
 	options.Replay = func(*parity.Task) string { return report.CommandLine(p.env.command()) }
 	k := verdict.Comparison{Kind: "traces"}
 	names := []string{c.Want, c.Got[0]}
-	if samePath(names[0], names[1]) {
-		return fmt.Errorf("%s and %s are one file: nothing would be proved", names[0], names[1])
-	}
 	var files []*trace.File
 	sides, live := make([]opened[parity.Source], 2), -1
 	for i, name := range names {
@@ -39,15 +36,14 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 		}
 		defer f.Close()
 		files = append(files, f)
-		sides[i] = opened[parity.Source]{name: name, engine: parity.Traced(f)}
+		sides[i] = opened[parity.Source]{name: name, engine: parity.Traced(f), profile: f.Header.Profile}
 	}
 	var jobs []lockstep.Job
 	shortcuts := lockstep.AllSteps
-	if live < 0 {
-		if a, b := files[0].Header.ModelSHA256, files[1].Header.ModelSHA256; a != "" && b != "" && a != b {
-			return fmt.Errorf("%s is of the network %s, %s of %s", names[0], a, names[1], b)
+	if live >= 0 {
+		if own, name := tinyphysics.Schema(shortcuts).Name, files[0].Header.Schema.Name; name != own {
+			return fmt.Errorf("%s is of the simulator %.60q, and engines compute %s: compare it with another trace", files[0].Name, name, own)
 		}
-	} else {
 		// A recording that stops where costs end, or leaves out the warm-up, says so.
 		taken, err := tinyphysics.ParseShortcuts(files[0].Header.Shortcuts)
 		if err != nil {
@@ -59,6 +55,9 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 		}
 	}
 	return hold(p, k, sides, func(want, got parity.Source) (*parity.Report, error) {
+		if live < 0 {
+			return tinyphysics.CompareTraces(p.env.ctx, files[0], files[1], options)
+		}
 		return tinyphysics.Compare(p.env.ctx, want, got, jobs, shortcuts, options)
 	}, nil)
 }

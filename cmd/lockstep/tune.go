@@ -15,7 +15,7 @@ import (
 
 type tuneCommand struct {
 	simulatorFlags
-	Kind        string        `name:"kind" default:"pidff" enum:"pid,pidff" help:"What is tuned: the gains of pid or of pidff. Default: ${default}."`
+	Kind        string        `name:"kind" default:"pidff" enum:"${tuned}" help:"The kind of policy whose gains are tuned: one of ${tuned}. Default: ${default}."`
 	Population  int           `name:"population" default:"24" placeholder:"N" help:"Sets of gains that are tried together. Default: ${default}."`
 	Generations int           `name:"generations" default:"60" placeholder:"N" help:"The most generations. Default: ${default}."`
 	Budget      time.Duration `name:"budget" default:"10m" placeholder:"TIME" help:"No generation begins that would not end within it, as long as the last one took. Default: ${default}."`
@@ -42,7 +42,7 @@ func (c *tuneCommand) Run(env *environment) error {
 		return err
 	}
 	plan := &runs.Search{Kind: c.Kind, Seed: c.Seed, Population: c.Population, Generations: c.Generations}
-	journal, err := s.journal(env, c.Out, plan, lockstep.DefaultPID)
+	journal, err := s.journal(env, c.Out, plan, lockstep.DefaultPID())
 	if err != nil {
 		return err
 	}
@@ -56,11 +56,11 @@ func (c *tuneCommand) Run(env *environment) error {
 
 // search runs generations. Each is one sweep: its candidates times the routes.
 func (c *tuneCommand) search(env *environment, s *simulation, gains *search.Gains, journal *runs.Journal, page *report.Search, start time.Time) error {
-	yardstick, err := s.sweep(env, journal, 0, []lockstep.Policy{lockstep.DefaultPID})
+	yardstick, err := s.sweep(env, journal, 0, []lockstep.Policy{lockstep.DefaultPID()})
 	if err != nil {
 		return err
 	}
-	if err := page.Add(lockstep.DefaultPID, yardstick); err != nil {
+	if err := page.Add(lockstep.DefaultPID(), yardstick); err != nil {
 		return err
 	}
 	curve := &runs.Curve{Names: []string{"generation", "best", "mean", "median"}}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"lockstep/internal/plain"
 	"lockstep/internal/progress"
 	"lockstep/runs"
 )
@@ -24,7 +25,7 @@ func (c *watchCommand) Run(env *environment) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprint(env.stdout, home)
+		fmt.Fprint(plain.Raw(env.stdout.w), home)
 		p.WriteText(env.stdout)
 		if c.Once || p.Done() {
 			return nil

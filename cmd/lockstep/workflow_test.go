@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -77,7 +79,7 @@ func TestWorkflow(t *testing.T) {
 
 	// Every make target and every lockstep command that a step or a comment names.
 	targets := regexp.MustCompile("make ([a-z-]+)").FindAllStringSubmatch(text, -1)
-	if len(targets) < 2 {
+	if len(targets) < 1 {
 		t.Errorf("%d make commands", len(targets))
 	}
 	for _, m := range targets {
@@ -85,9 +87,10 @@ func TestWorkflow(t *testing.T) {
 			t.Errorf("make %s: no such target", m[1])
 		}
 	}
-	for _, target := range []string{"gate", "gate-gpu"} {
-		if !strings.Contains(text, "run: make "+target+" BASE=\"$BASE\"\n") {
-			t.Errorf("no step makes %s with the base", target)
+	// A job names what it is merged into, by the environment or as an argument.
+	for _, want := range []string{"run: .ci/run\n", "run: make gate-gpu BASE=\"$BASE\"\n", "\n  BASE: ${{"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the workflow lacks %q", want)
 		}
 	}
 	commands := regexp.MustCompile(`\$\(BIN\) ([a-z]+)`).FindAllStringSubmatch(string(makefile), -1)
@@ -106,6 +109,98 @@ func TestWorkflow(t *testing.T) {
 	for _, flag := range []string{"--base", "--require-hardware"} {
 		if _, help, _ := lockstepRun(t.Context(), "gate", "--help"); !strings.Contains(help, flag) || !strings.Contains(string(makefile), flag) {
 			t.Errorf("make gate and lockstep gate do not both know %s", flag)
+		}
+	}
+}
+
+// TestMerge runs the last step of the workflow: what may be merged, for each end of the
+// jobs before it.
+func TestMerge(t *testing.T) {
+	data, err := os.ReadFile("../../.github/workflows/parity.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	script := text[strings.LastIndex(text, "        run: |\n")+len("        run: |\n"):]
+	for _, c := range []struct {
+		parity, gpu, runner, fork string
+		merged                    bool
+	}{
+		{"success", "success", "true", "false", true},
+		{"success", "skipped", "true", "true", true}, // a fork's code runs on nobody's machine
+		{"success", "skipped", "true", "false", false},
+		{"success", "skipped", "", "false", true}, // there is no GPU
+		{"success", "skipped", "", "true", true},
+		{"success", "failure", "true", "true", false},
+		{"success", "failure", "", "false", false},
+		{"success", "cancelled", "true", "true", false},
+		{"failure", "success", "true", "false", false},
+		{"skipped", "skipped", "true", "true", false},
+		{"cancelled", "skipped", "", "true", false},
+	} {
+		// As the runner does: bash -e.
+		command := exec.CommandContext(t.Context(), "bash", "-e", "-c", script)
+		command.Env = append(os.Environ(), "PARITY="+c.parity, "PARITY_GPU="+c.gpu, "GPU_RUNNER="+c.runner, "FORK="+c.fork)
+		out, err := command.CombinedOutput()
+		if (err == nil) != c.merged {
+			t.Errorf("%+v: %v\n%s", c, err, out)
+		}
+	}
+	if !strings.Contains(text, "FORK: ${{ github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name != github.repository }}") {
+		t.Error("the last job is not told of forks as the job on a GPU is")
+	}
+}
+
+// TestVerdict: the last lines of .ci/run come although what it leaves cannot be taken away.
+func TestVerdict(t *testing.T) {
+	data, err := os.ReadFile("../../.ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, finish, _ := strings.Cut(string(data), "\nfinish() {")
+	finish, _, found := strings.Cut(finish, "\n}\n")
+	if !found {
+		t.Fatal(".ci/run has no function finish")
+	}
+	script := "set -euo pipefail\nrm() { return 1; }; cp() { return 1; }; mkdir() { return 1; }\n" +
+		"folder=. clone=. pass='the second' lines=('ci: the first took 1 s')\nfinish() {" + finish + "\n}\ntrap finish EXIT\n"
+	for _, c := range []struct{ ends, want string }{
+		{"true", "\nci: the first took 1 s\nci: passed\n"},
+		{"false", "\nci: the first took 1 s\nci: FAILED in the second\n"},
+	} {
+		command := exec.Command("bash", "-c", script+c.ends)
+		command.Dir = t.TempDir()
+		for _, name := range []string{"gate", "test.json"} { // which cannot be copied
+			if err := os.MkdirAll(filepath.Join(command.Dir, "build", name), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := command.Output()
+		if string(out) != c.want || (err == nil) != (c.ends == "true") {
+			t.Errorf("%s: %q, %v; want %q", c.ends, out, err, c.want)
+		}
+	}
+}
+
+// TestMissing: a variant of scripts/missing.sh fails if nothing could be taken away, and one
+// that is not known is refused.
+func TestMissing(t *testing.T) {
+	stubs := t.TempDir()
+	for name, text := range map[string]string{"make": "exit 0", "git": "exit 1"} {
+		if err := os.WriteFile(filepath.Join(stubs, name), []byte("#!/bin/sh\n"+text+"\n"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ variant, want string }{
+		{"no-network", "no-network: ok\n"},
+		{"odd-path", "odd-path: FAILED\n"}, // without a clone
+		{"no-such", "missing.sh: no-such is no variant: want one of no-compiler no-python "},
+	} {
+		command := exec.Command("bash", "../../scripts/missing.sh", c.variant)
+		command.Env = append(os.Environ(), "PATH="+stubs+string(os.PathListSeparator)+os.Getenv("PATH"))
+		out, err := command.CombinedOutput()
+		if !strings.Contains(string(out), c.want) || (err == nil) != (c.variant == "no-network") {
+			t.Errorf("%s: %v, %q; want %q", c.variant, err, out, c.want)
 		}
 	}
 }

@@ -4,7 +4,7 @@ Reads a JSON list of cases on standard input and prints it with the results: SHA
 answers after every `every` steps, and the values of the first `values` steps as hexadecimal
 floats. The bytes of a step are: actions (int32 or float32), states (float64), observations
 (float32), rewards (float64), terminated, truncated, each column by column, little-endian, then
-the final observations of ended episodes with autoreset same-step.
+the final observations of ended episodes with autoreset same-step. Every NaN is np.nan's bytes.
 
     python golden/classic/record.py < cases.json > results.json
 """
@@ -151,6 +151,8 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
     def put(row: list[np.ndarray], step: int) -> None:
         for column in row:
+            if column.dtype.kind == "f":  # which NaN an operation gives nothing prescribes
+                column = np.where(np.isnan(column), column.dtype.type(np.nan), column)
             digest.update(np.ascontiguousarray(column).astype(column.dtype.newbyteorder("<")).tobytes())
         if step <= case["values"]:
             case["first"].append([[float(x).hex() for x in column.ravel()] for column in row])

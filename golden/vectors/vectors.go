@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"lockstep/internal/npz"
 )
@@ -53,22 +52,35 @@ const want = "want"
 
 var read = sync.OnceValues(func() (map[string][]Vector, error) { return Decode(archive) })
 
-// All are an operation's vectors. It fails the test if there are none.
-func All(t testing.TB, operation string) []Vector {
-	t.Helper()
+// Of are an operation's vectors.
+func Of(operation string) ([]Vector, error) {
 	all, err := read()
+	if err == nil && len(all[operation]) == 0 {
+		err = fmt.Errorf("golden/vectors has no vectors of the operation %q", operation)
+	}
+	return all[operation], err
+}
+
+// TB is what All, Hold and Map need of a test: programs read the vectors, too.
+type TB interface {
+	Helper()
+	Errorf(string, ...any)
+	Fatal(...any)
+}
+
+// All are an operation's vectors. It fails the test if there are none.
+func All(t TB, operation string) []Vector {
+	t.Helper()
+	all, err := Of(operation)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all[operation]) == 0 {
-		t.Fatalf("golden/vectors has no vectors of the operation %q", operation)
-	}
-	return all[operation]
+	return all
 }
 
 // Hold runs an operation on each of its vectors and fails where the result, of
 // the type of Vector.Want, has other bits.
-func Hold(t testing.TB, operation string, run func(v Vector) any) {
+func Hold(t TB, operation string, run func(v Vector) any) {
 	t.Helper()
 	for i, v := range All(t, operation) {
 		if d := Difference(run(v), v.Want); d != "" {
@@ -80,7 +92,7 @@ func Hold(t testing.TB, operation string, run func(v Vector) any) {
 
 // Map holds y = f(x) of each element to the vectors of an operation with one
 // argument x: all in one call, in calls of every length up to 40, and in place.
-func Map(t testing.TB, operation string, f func(y, x []float32)) {
+func Map(t TB, operation string, f func(y, x []float32)) {
 	t.Helper()
 	var x, wanted []float32
 	for _, v := range All(t, operation) {

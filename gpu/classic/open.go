@@ -1,11 +1,14 @@
 package classic
 
 import (
+	"fmt"
+
 	"lockstep/gpu/classic/module"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/cuda"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/kernels/classic"
+	"lockstep/gpu/translate"
 )
 
 // OnGPU is the engine on the GPU that gpu.OpenDevice takes.
@@ -15,6 +18,21 @@ func OnGPU() (Engine, error) {
 	}
 	return Engine{Kind: "gpu", Open: func() (driver.Device, error) {
 		return cuda.Open(cuda.Options{PTX: module.PTX, Kernels: module.Sources(), Cubins: map[int]func() (string, error){9: module.Cubin}})
+	}}, nil
+}
+
+// Translated is the engine that executes the shipped kernels on the CPU, by so many
+// workers: "ptx", or "sass", the machine code for compute capability 9.
+func Translated(name string, workers int) (Engine, error) {
+	if err := emulated.Available(); err != nil {
+		return Engine{}, err
+	}
+	kernels, ok := translate.Shipped(module.Sources(), module.PTX, module.Cubin, module.Listing)[name]
+	if !ok {
+		return Engine{}, fmt.Errorf("no kernels %q are shipped, want ptx or sass", name)
+	}
+	return Engine{Kind: name, Open: func() (driver.Device, error) {
+		return kernels.Open(name, emulated.Options{Processors: workers})
 	}}, nil
 }
 

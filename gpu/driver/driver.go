@@ -45,8 +45,8 @@ type Device interface {
 	Symbol(name string) (Pointer, int64, error)
 
 	// Launch starts a kernel, whose only argument is a struct with these bytes, or
-	// the Pointer that they are, with so many blocks of so many threads, and bytes of shared memory for each block.
-	// The argument goes with the launch and is no upload.
+	// the Pointer that they are, with so many blocks of so many threads, and bytes of shared memory
+	// for each block. The argument goes with the launch and is no upload.
 	Launch(kernel string, blocks, threads, shared int, argument []byte) error
 
 	// Follow has what is given from now on wait for what a stream of the caller's, a

@@ -1,6 +1,6 @@
 // Package hardware keeps what was run on real GPUs: one file for each, named after
-// it, which `make gpu-test` and `make gpu-bench` write, outcome by outcome. The hash of the kernels'
-// sources in it tells whether later kernels still have that evidence.
+// it, which `make gpu-test` and `make gpu-bench` write, outcome by outcome. The hash of the
+// kernels' sources in it tells whether later kernels still have that evidence.
 package hardware
 
 import (
@@ -105,6 +105,13 @@ type Peer struct {
 	Same    int     `json:"routes_within_1e-6"`
 	Median  float64 `json:"median_difference"` // of a route's cost, as a part of the exact one
 	Largest float64 `json:"largest_difference"`
+
+	// Steps at which it draws another token from the exact history, so that a lataccel is
+	// another: of all routes and steps.
+	Wrong int `json:"wrong_tokens"`
+	Of    int `json:"of_tokens"`
+
+	Expected []float64 `json:"expected_s,omitempty"` // from and to, said before it was measured
 }
 
 // Verdicts.
@@ -121,7 +128,7 @@ const (
 var Sanitizers = []string{"memcheck", "racecheck", "initcheck", "synccheck"}
 
 // standins are devices that are none.
-var standins = []string{"stand-in", "emulated"}
+var standins = []string{"stand-in", "emulated", "ptx", "sass"}
 
 // CheckDevice refuses what was run on something that is not a GPU.
 func (e *Evidence) CheckDevice() error {
@@ -155,6 +162,12 @@ func (e *Evidence) Judge() {
 	if e.CheckDevice() != nil {
 		e.Verdict = Rehearsal
 	}
+}
+
+// Tested tells whether the tests were run, all of them, and none failed.
+func (e *Evidence) Tested() bool {
+	bad := func(o Outcome) bool { return o.Result == Fail || o.Result == NotRun }
+	return len(e.Tests) > 0 && len(e.Goldens) > 0 && !slices.ContainsFunc(e.Tests, bad)
 }
 
 // Check refuses evidence that is none: of something that is not a GPU, of a

@@ -9,13 +9,18 @@ cost-only launch of the kernels does, without their bits. A line for each mode s
 how long all steps took, and how far the costs are from the exact ones in the folder,
 which tells that the work was done. They are not equal: products are summed in another
 order, so that now and then another token is drawn, and from there on it is another rollout
-of the same distribution.
+of the same distribution. So a last pass gives it the exact past at every step, and counts
+how often it draws another token from that.
+
+A mode is computed in four ways: all routes at once or in chunks whose activations stay in the
+L2 cache, and with and without torch.compile.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -25,8 +30,41 @@ from torch.nn import functional
 CONTEXT, CONTROL, END, VOCABULARY = 20, 100, 500, 1024
 WIDTH, HALF, HEADS, HIDDEN, LAYERS, PANEL = 128, 64, 4, 512, 4, 16
 GAINS = (0.195, 0.100, -0.053)
-# How products are computed: the dtype of weights and activations, and TF32.
-MODES = {"fp32": (torch.float32, False), "tf32": (torch.float32, True), "fp16": (torch.float16, False)}
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How products are computed, and how long 5,000 routes were expected to take on an H200
+    in the best way, before any of it had run on a GPU."""
+
+    dtype: torch.dtype
+    tf32: bool
+    expected: tuple[float, float]
+
+
+MODES = {
+    "fp32": Mode(torch.float32, False, (1.9, 2.6)),
+    "tf32": Mode(torch.float32, True, (1.0, 1.5)),
+    "fp16": Mode(torch.float16, False, (0.55, 0.85)),
+}
+EXPECTED_ROUTES = 5000
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the network is called."""
+
+    chunk: int  # routes at once; 0 for all
+    compiled: bool
+
+    def __str__(self) -> str:
+        return (f", chunks of {self.chunk}" if self.chunk else "") + (", torch.compile" if self.compiled else "")
+
+
+# The largest activations of 500 routes, 20 by 512 hidden columns, are 20 MB in float32. An
+# H100 has 50 MB of L2.
+CHUNK = 500
+WAYS = [Way(0, False), Way(CHUNK, False), Way(0, True), Way(CHUNK, True)]
 
 
 class Network:
@@ -90,7 +128,7 @@ class Network:
 class Rollouts:
     """All routes in step, with the challenge's PID controller."""
 
-    def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
+    def __init__(self, folder: Path, device: str, dtype: torch.dtype, way: Way) -> None:
         shape = json.loads((folder / "shape.json").read_text())
         n, rows = shape["routes"], shape["rows"]
 
@@ -98,17 +136,24 @@ class Rollouts:
             data = bytearray((folder / name).read_bytes())
             return torch.frombuffer(data, dtype=dtype).view(shape or (-1,)).to(device)
 
-        self.network = Network(read("weights.f32", torch.float32), dtype)
+        network = Network(read("weights.f32", torch.float32), dtype)
+        self.logits = torch.compile(network.logits, dynamic=False) if way.compiled else network.logits
+        self.chunk = way.chunk or n
         columns = read("columns.f64", torch.float64, n, 4, rows)
         self.state_columns, self.target = columns[:, :3].float().contiguous(), columns[:, 3].contiguous()
         self.steer, self.draws = read("steer.f64", torch.float64, n, CONTROL), read("draws.f64", torch.float64, n, rows)
-        self.bins = torch.linspace(-5, 5, VOCABULARY, dtype=torch.float64, device=device)
+        # As numpy.linspace has them; torch.linspace rounds otherwise, and a lataccel that is a
+        # bin becomes the next one's token.
+        bins = torch.arange(VOCABULARY, dtype=torch.float64) * (10 / (VOCABULARY - 1)) - 5
+        bins[-1] = 5
+        self.bins = bins.to(device)
         self.window = torch.arange(-CONTEXT, 0, device=device)
         self.lataccel, self.action = self.target.clone(), torch.zeros_like(self.target)
         self.step = torch.zeros(1, dtype=torch.int64, device=device)
         self.integral, self.error = self.target.new_zeros(n), self.target.new_zeros(n)
-        exact = folder / "costs.f64"
-        self.exact = read(exact.name, torch.float64) if exact.stat().st_size > 0 else None
+        self.exact_costs = read("costs.f64", torch.float64)
+        self.exact = read("lataccel.f64", torch.float64, n, rows)
+        self.wrong = torch.zeros((), dtype=torch.int64, device=device)
         self.begin()
 
     def begin(self) -> None:
@@ -135,7 +180,10 @@ class Rollouts:
             (self.action.index_select(1, at)[:, None].float(), self.state_columns.index_select(2, at)), 1
         )
         tokens = torch.bucketize(self.lataccel.index_select(1, at - 1).clamp(-5, 5), self.bins)
-        probabilities = (self.network.logits(states.transpose(1, 2), tokens) / 0.8).softmax(1)
+        states = states.transpose(1, 2)
+        chunks = zip(states.split(self.chunk), tokens.split(self.chunk), strict=True)
+        logits = torch.cat([self.logits(s, t) for s, t in chunks])
+        probabilities = (logits / 0.8).softmax(1)
         cdf = probabilities.double().cumsum(1)
         draw = self.draws.index_select(1, t) * cdf[:, -1:]
         token = torch.searchsorted(cdf, draw, right=True).clamp(max=VOCABULARY - 1)[:, 0]
@@ -147,19 +195,24 @@ class Rollouts:
         tracking = (target - lataccel).square().mean(1) * 100
         return 50 * tracking + (lataccel.diff(dim=1) / 0.1).square().mean(1) * 100
 
+    def teach(self) -> None:
+        """Counts what the step before has other than the exact lataccel, and takes that."""
+        t = self.step - 1
+        exact = self.exact.index_select(1, t)
+        self.wrong.add_((self.lataccel.index_select(1, t) != exact).sum())
+        self.lataccel.index_copy_(1, t, exact)
+
     def compare(self) -> dict[str, float]:
         """How far the costs are from the exact ones."""
         costs = self.costs()
-        figures = {"mean_cost": costs.mean().item()}
-        if self.exact is not None:
-            difference = (costs - self.exact).abs() / self.exact
-            figures |= {
-                "exact_mean_cost": self.exact.mean().item(),
-                "routes_within_1e-6": int((difference < 1e-6).sum()),
-                "median_difference": difference.median().item(),
-                "largest_difference": difference.max().item(),
-            }
-        return figures
+        difference = (costs - self.exact_costs).abs() / self.exact_costs
+        return {
+            "mean_cost": costs.mean().item(),
+            "exact_mean_cost": self.exact_costs.mean().item(),
+            "routes_within_1e-6": int((difference < 1e-6).sum()),
+            "median_difference": difference.median().item(),
+            "largest_difference": difference.max().item(),
+        }
 
 
 def graph(advance: Callable[[], None]) -> Callable[[], None]:
@@ -177,10 +230,9 @@ def graph(advance: Callable[[], None]) -> Callable[[], None]:
 
 
 @torch.inference_mode()
-def measure(folder: Path, device: str, mode: str, runs: int) -> dict[str, object]:
-    dtype, tf32 = MODES[mode]
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    rollouts = Rollouts(folder, device, dtype)
+def measure(folder: Path, device: str, mode: str, way: Way, runs: int) -> dict[str, object]:
+    torch.backends.cuda.matmul.allow_tf32 = MODES[mode].tf32
+    rollouts = Rollouts(folder, device, MODES[mode].dtype, way)
     advance = graph(rollouts.advance) if device == "cuda" else rollouts.advance
     best = float("inf")
     for _ in range(runs):
@@ -191,13 +243,23 @@ def measure(folder: Path, device: str, mode: str, runs: int) -> dict[str, object
             advance()
         synchronize(device)
         best = min(best, time.perf_counter() - begin)
-    return {
-        "name": f"PyTorch {mode}, a CUDA graph for a step" if device == "cuda" else f"PyTorch {mode} on {device}",
+    routes, steps = len(rollouts.steer), END - CONTROL
+    figures = {
+        "name": (f"PyTorch {mode}, a CUDA graph for a step" if device == "cuda" else f"PyTorch {mode} on {device}")
+        + str(way),
         "version": torch.__version__,
-        "routes": len(rollouts.steer),
-        "steps": END - CONTROL,
+        "routes": routes,
+        "steps": steps,
         "seconds": best,
     } | rollouts.compare()
+    rollouts.begin()
+    for _ in range(steps):
+        advance()
+        rollouts.teach()
+    figures |= {"wrong_tokens": int(rollouts.wrong), "of_tokens": routes * steps}
+    if device == "cuda" and routes == EXPECTED_ROUTES:
+        figures["expected_s"] = MODES[mode].expected
+    return figures
 
 
 def synchronize(device: str) -> None:
@@ -205,30 +267,39 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def figures(folder: Path, device: str, runs: int) -> Iterator[dict[str, object]]:
-    for mode in MODES if device == "cuda" else ["fp32"]:
-        yield measure(folder, device, mode, runs)
+def figures(folder: Path, device: str, modes: list[str], ways: list[Way], runs: int) -> Iterator[dict[str, object]]:
+    """Each way in all modes, before the next: what a deadline cuts off is torch.compile."""
+    for way in ways:
+        for mode in modes:
+            try:
+                yield measure(folder, device, mode, way, runs)
+            except Exception as error:  # one way fails, of a compiler that is missing; others do not
+                print(f"PyTorch {mode}{way}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+
+
+def line(figure: dict[str, object]) -> str:
+    """A row of the table."""
+    return (
+        "{name} ({version}): {routes} routes in {seconds:.3f} s, {wrong_tokens} of {of_tokens} tokens wrong;"
+        " mean cost {mean_cost:.3f}, exact {exact_mean_cost:.3f}, {routes_within_1e-6} routes within 1e-6,"
+        " median difference {median_difference:.2g}, largest {largest_difference:.2g}"
+    ).format(**figure) + ("; {} to {} s were expected".format(*figure["expected_s"]) if "expected_s" in figure else "")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder that record has written")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--modes", nargs="+", choices=MODES, help="all on a GPU, fp32 on a CPU if not given")
     parser.add_argument("--runs", type=int, default=3, help="of which the fastest counts")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each mode")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each mode, too")
     args = parser.parse_args()
-    for figure in figures(args.data, args.device, args.runs):
-        text = (
-            json.dumps(figure)
-            if args.json
-            else "{name} ({version}): {routes} routes in {seconds:.3f} s, mean cost {mean_cost:.3f}".format(**figure)
-        )
-        if not args.json and "exact_mean_cost" in figure:
-            text += (
-                "; exact {exact_mean_cost:.3f}, {routes_within_1e-6} routes within 1e-6,"
-                " median difference {median_difference:.2g}, largest {largest_difference:.2g}"
-            ).format(**figure)
-        print(text, flush=True)
+    cuda = args.device == "cuda"
+    modes = args.modes or (list(MODES) if cuda else ["fp32"])
+    for figure in figures(args.data, args.device, modes, WAYS if cuda else WAYS[:1], args.runs):
+        print(line(figure), flush=True)
+        if args.json:
+            print(json.dumps(figure), flush=True)
 
 
 if __name__ == "__main__":

@@ -102,13 +102,13 @@ func TestUnknownKind(t *testing.T) {
 	}{{false, int64(lockstep.KindPIDFF)}, {false, 5}, {true, 5}, {true, -2}} {
 		t.Run(fmt.Sprintf("policies %v, kind %d", c.policies, c.kind), func(t *testing.T) {
 			r := rollouts{shortcuts: lockstep.CostOnly, block: 2, all: c.policies, kinds: map[int]int64{1: c.kind},
-				routes: []*lockstep.Route{route, route}, policies: []lockstep.Policy{lockstep.DefaultPID, lockstep.DefaultPID}}
+				routes: []*lockstep.Route{route, route}, policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()}}
 			out := run(t, d, r)
 			want := abiStatus{code: statusNoController, step: lockstep.ContextLength, value: float64(c.kind)}
 			if out[1].status != want {
 				t.Errorf("status %+v, want %+v", out[1].status, want)
 			}
-			compareResult(t, "the neighbour", out[0], simulate(t, lockstep.Job{Route: route, Policy: lockstep.DefaultPID}, r.shortcuts))
+			compareResult(t, "the neighbour", out[0], simulate(t, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, r.shortcuts))
 		})
 	}
 }

@@ -156,9 +156,9 @@ __device__ __forceinline__ void multiply_set(float (&acc)[Rows][Columns], const 
   }
 }
 
-// A Begin says how last_product does: kReady, where all of a is written; otherwise with a
-// barrier, up to which others may write a, and with a half of the threads, which has its
-// first weights loaded while the other half computes a.
+// A Begin selects how last_product begins. kReady: its input a is written already. Otherwise
+// the first or second half of the threads loads its first weights while the other half still
+// writes a; then all wait at a barrier, and that half begins.
 enum Begin { kReady, kFirstHalf, kSecondHalf };
 
 // last_product computes Columns columns of a·W for half of R rows in each thread, where

@@ -145,7 +145,7 @@ func download[T any](t testing.TB, d driver.Device, p driver.Pointer, n int) []T
 
 func synchronize(t testing.TB, d driver.Device) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
 	must(t, d.Synchronize(ctx))
 }

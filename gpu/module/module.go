@@ -5,14 +5,10 @@ package module
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
-	"path"
 	"slices"
 	"sync"
 )
@@ -55,6 +51,9 @@ var ptx []byte
 //go:embed rollout.sm_90.cubin.gz
 var cubin []byte
 
+//go:embed rollout.sm_90.sass.gz
+var listing []byte
+
 // ReadManifest is that of the kernels in this program.
 func ReadManifest() (Manifest, error) {
 	var m Manifest
@@ -70,6 +69,9 @@ var PTX = sync.OnceValues(func() (string, error) { return unpack(ptx) })
 // Cubin is for GPUs of compute capability 9.x.
 var Cubin = sync.OnceValues(func() (string, error) { return unpack(cubin) })
 
+// Listing is the text of the cubin's instructions, see translate.Listing.
+var Listing = sync.OnceValues(func() (string, error) { return unpack(listing) })
+
 func unpack(data []byte) (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -80,30 +82,6 @@ func unpack(data []byte) (string, error) {
 		return "", fmt.Errorf("compiled kernels: %w", err)
 	}
 	return string(text), nil
-}
-
-// HashSources is the hash of all that a GPU's kernels are made of: the names and
-// bytes of the files in the kernels' folder itself, in order.
-func HashSources(sources fs.FS) (string, error) {
-	var names []string
-	for _, pattern := range []string{"*.cu", "*.cuh", "*.h"} {
-		found, err := fs.Glob(sources, pattern)
-		if err != nil {
-			return "", err
-		}
-		names = append(names, found...)
-	}
-	slices.Sort(names)
-	h := sha256.New()
-	for _, name := range names {
-		data, err := fs.ReadFile(sources, name)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%s %d\n", path.Base(name), len(data))
-		h.Write(data)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // AllFlags lists every flag of every target, for the manifest.

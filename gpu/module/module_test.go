@@ -1,8 +1,11 @@
 package module_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"io/fs"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,7 +13,9 @@ import (
 	"testing/fstest"
 
 	"lockstep/gpu/kernels"
+	"lockstep/gpu/kernels/classic"
 	"lockstep/gpu/module"
+	"lockstep/internal/want"
 )
 
 // TestManifest is red when the kernels were changed, or their flags, and not
@@ -20,12 +25,8 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := module.HashSources(kernels.Sources)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if hash != m.Sources {
-		t.Errorf("the kernels have the hash %.12s, but those that were compiled had %.12s: run `make kernels`", hash, m.Sources)
+	if got := hash(t, kernels.Sources); got != m.Sources {
+		t.Errorf("the kernels have the hash %.12s, but those that were compiled had %.12s: run `make kernels`", got, m.Sources)
 	}
 	if !slices.Equal(m.Flags, module.AllFlags()) {
 		t.Errorf("compiled with the flags %q, now they are %q: run `make kernels`", m.Flags, module.AllFlags())
@@ -75,24 +76,100 @@ func TestPTX(t *testing.T) {
 	}
 }
 
-func TestHashSources(t *testing.T) {
-	base := fstest.MapFS{"a.cu": {Data: []byte("1")}, "b.h": {Data: []byte("2")}, "cpu/c.h": {Data: []byte("3")}, "x.go": {Data: []byte("4")}}
-	hash := func(f fstest.MapFS) string {
-		h, err := module.HashSources(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
+// hash is that of some sources.
+func hash(t *testing.T, sources fs.FS) string {
+	t.Helper()
+	h, err := module.HashSources(sources)
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := hash(base)
-	for name, same := range map[string]bool{"a.cu": false, "b.h": false, "cpu/c.h": true, "x.go": true, "new.cuh": false} {
-		other := fstest.MapFS{}
+	return h
+}
+
+// TestHashSources: the hash is of all that the compiler sees, and of nothing else.
+func TestHashSources(t *testing.T) {
+	const first = "#pragma once\n#define F(x) (x) // doubled\nfloat f(float a) {\n\treturn a+F(a) > 1e-3f ? a : '\"'; /* one\ntwo */\n}\n"
+	base := map[string]string{"a.cu": first, "b.h": `const char *s = "a  // b";`, "cpu/c.h": "3", "x.go": "4"}
+	hashWith := func(name, text string) string {
+		files := fstest.MapFS{}
 		for k, v := range base {
-			other[k] = v
+			files[k] = &fstest.MapFile{Data: []byte(v)}
 		}
-		other[name] = &fstest.MapFile{Data: []byte("changed")}
-		if (hash(other) == want) != same {
-			t.Errorf("after a change of %s the hash is the same: %v", name, !same)
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+		return hash(t, files)
+	}
+	want := hashWith("x.go", "4")
+	change := func(old, new string) string {
+		if !strings.Contains(first, old) {
+			t.Fatalf("there is no %q", old)
+		}
+		return strings.Replace(first, old, new, 1)
+	}
+	for _, c := range []struct {
+		name, text string
+		same       bool
+	}{
+		{"cpu/c.h", "changed", true},
+		{"x.go", "changed", true},
+		{"new.cuh", "", false},
+		{"a.cu", change("doubled", `"changed" */ /*`), true},
+		{"a.cu", change(" // doubled", "  \\\n /* also\nhere */"), true},
+		{"a.cu", change("one\ntwo", "return b;"), true},
+		{"a.cu", change("\treturn a+F(a)", "  return a /**/ +\n F ( a )\r\n"), true},
+		{"a.cu", strings.ReplaceAll(first, "\n", "\r\n"), true},
+		{"a.cu", change("a+F", "a-F"), false},
+		{"a.cu", change("a+F", "a++F"), false},
+		{"a.cu", change("return a", "returna"), false},
+		{"a.cu", change("1e-3f", "1e-3"), false},
+		{"a.cu", change("F(x)", "F (x)"), false}, // a macro without arguments
+		{"a.cu", change("\n#define", " #define"), false},
+		{"a.cu", change("(x) //", "(x) \n//"), true},
+		{"a.cu", change("(x) //", "\n(x) //"), false},
+		{"a.cu", change("'\"'", "'/'"), false},
+		{"b.h", `const char *s = "a // b";`, false},
+		{"b.h", `const char *s = "a  // c";`, false},
+		{"b.h", `const char *s /* \" */ = "a  // b"; // "`, true},
+	} {
+		if got := hashWith(c.name, c.text) == want; got != c.same {
+			t.Errorf("%s, changed to %q: the hash is the same: %v", c.name, c.text, got)
+		}
+	}
+	// Who asks for lines or for his own text sees white space: then all of it counts.
+	for _, asking := range []string{"int l = __LINE__;", "#define S(x) #x", "assert(a);", `auto s = R"(x  // y)";`} {
+		base["b.h"] = asking
+		if hashWith("a.cu", first) == hashWith("a.cu", change("doubled", "changed")) {
+			t.Errorf("with %q in another file a comment does not count", asking)
+		}
+	}
+}
+
+var pragma = regexp.MustCompile(`(?m)^#pragma once$`)
+
+// TestHashComments: what another compiler leaves of the kernels when it takes their comments
+// away has the same hash.
+func TestHashComments(t *testing.T) {
+	compiler := want.Compiler.Need(t)
+	for name, sources := range map[string]fs.FS{"rollout": kernels.Sources, "classic": classic.Sources} {
+		kept, stripped := fstest.MapFS{}, fstest.MapFS{}
+		files, err := fs.Glob(sources, "*")
+		if err != nil || len(files) < 5 {
+			t.Fatalf("%s: %d files, %v", name, len(files), err)
+		}
+		for _, file := range files {
+			data, err := fs.ReadFile(sources, file)
+			if err != nil {
+				continue // a folder
+			}
+			c := exec.Command(compiler, "-fpreprocessed", "-dD", "-E", "-P", "-x", "c++", "-")
+			c.Stdin = bytes.NewReader(pragma.ReplaceAll(data, nil)) // which it would not print
+			kept[file] = &fstest.MapFile{Data: pragma.ReplaceAll(data, nil)}
+			if data, err = c.Output(); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			stripped[file] = &fstest.MapFile{Data: data}
+		}
+		if hash(t, stripped) != hash(t, kept) {
+			t.Errorf("%s: the compiler sees something else than what is hashed", name)
 		}
 	}
 }

@@ -6,9 +6,10 @@
 // does more shared memory than a kernel was allowed. Environment variables,
 // which are read at each call, make it fail on purpose:
 //
-//   LOCKSTEP_STANDIN_FAULT   no-device, old-driver (11.8), driver-12 (takes no PTX
-//                            of 13.0), capability (7.5), module, launch (the kernel
-//                            is aborted), hang (it ends when the fault does)
+//   LOCKSTEP_STANDIN_FAULT   no-device, old-driver (11.8), driver-12 (takes no
+//                            machine code and no PTX of 13.0), capability (7.5), module,
+//                            launch (the kernel is aborted), hang (it ends when the fault
+//                            does)
 //   LOCKSTEP_STANDIN_MEMORY  bytes of device memory, at the first call
 //   LOCKSTEP_STANDIN_MAJOR   compute capability, 9 if not set: 8 takes PTX
 #include <cuda.h>
@@ -344,13 +345,18 @@ CUresult cuStreamQuery(CUstream stream) {
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values) {
   return use([&](Device &) {
     const bool machine_code = memcmp(image, "\177ELF", 4) == 0;
-    const bool ptx = !machine_code && strstr(static_cast<const char *>(image), ".version 9.0") != nullptr;
+    const bool machine_code_12 = machine_code && fault("driver-12");
+    const bool ptx_9 = !machine_code && strstr(static_cast<const char *>(image), ".version 9.0") != nullptr;
+    const bool ptx = ptx_9 || (!machine_code && strstr(static_cast<const char *>(image), ".version 8.0") != nullptr);
     const char *log = nullptr;
     CUresult result = CUDA_SUCCESS;
     if (fault("module") || (!machine_code && !ptx) || (machine_code && number("LOCKSTEP_STANDIN_MAJOR", 9) != 9)) {
       log = "ptxas fatal : planted by the\nstand-in";
       result = CUDA_ERROR_INVALID_IMAGE;
-    } else if (fault("driver-12")) {
+    } else if (machine_code_12) {
+      log = "";
+      result = CUDA_ERROR_INVALID_IMAGE;
+    } else if (ptx_9 && fault("driver-12")) {
       log = "ptxas application ptx input, line 9; fatal   : Unsupported .version 9.0; current version is '8.4'";
       result = CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     }

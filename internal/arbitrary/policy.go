@@ -30,7 +30,7 @@ func PID() *rapid.Generator[lockstep.PID] {
 func Policy() *rapid.Generator[lockstep.Policy] {
 	return rapid.OneOf(
 		rapid.Just[lockstep.Policy](lockstep.Zero{}),
-		rapid.Just[lockstep.Policy](lockstep.DefaultPID),
+		rapid.Just[lockstep.Policy](lockstep.DefaultPID()),
 		rapid.Map(PID(), func(p lockstep.PID) lockstep.Policy { return p }),
 		rapid.Custom(func(t *rapid.T) lockstep.Policy {
 			s := script{seed: rapid.Uint64Range(0, 1<<16).Draw(t, "seed"), at: -1}

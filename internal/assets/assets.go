@@ -34,10 +34,7 @@ func Folders() []string {
 			folders = append(folders, filepath.Join(root, "assets"))
 		}
 	}
-	if dir, err := CacheFolder(); err == nil {
-		folders = append(folders, dir)
-	}
-	return folders
+	return append(folders, fileio.CacheDirs(cacheName)...)
 }
 
 // moduleRoot is the nearest folder above with a go.mod, or empty.
@@ -54,9 +51,12 @@ func moduleRoot(dir string) string {
 	}
 }
 
-// CacheFolder is where downloaded assets are kept for one user.
+// cacheName is the cache folder's for assets.
+const cacheName = "assets"
+
+// CacheFolder is where downloaded assets are put for one user.
 func CacheFolder() (string, error) {
-	return fileio.CacheDir("assets")
+	return fileio.CacheDir(cacheName)
 }
 
 // Find returns the path of an asset. An error says how to get it.

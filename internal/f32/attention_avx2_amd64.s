@@ -25,9 +25,9 @@ rows:
 	MOVQ  BX, R10
 	MOVQ  DX, R11
 	TESTQ R9, R9
-	JZ    eight_done
+	JZ    columns_done
 
-eight:
+columns:
 	VMOVUPS      (R10), Y0
 	VMOVUPS      (R10)(SI*1), Y1
 	VMOVUPS      (R10)(SI*2), Y2
@@ -51,9 +51,9 @@ eight:
 	ADDQ         $0x20, R10
 	ADDQ         $0x00000200, R11
 	DECQ         R9
-	JNZ          eight
+	JNZ          columns
 
-eight_done:
+columns_done:
 	LEAQ  (BX)(SI*4), BX
 	ADDQ  $0x10, DX
 	INCQ  R8

@@ -8,8 +8,8 @@ import (
 )
 
 // reportShare reports the speed of run in percent of the peak just before and after it: the
-// median of many short runs, the tenth part below and above which the others are. What
-// neighbours leave of a core changes within milliseconds.
+// median of many short runs, the tenth part below and above which the others are. Other
+// programs' load on a core changes within milliseconds.
 func reportShare(b *testing.B, peak, run func() (fma int)) {
 	rate := func(run func() int) float64 {
 		n, start := 0, time.Now()
@@ -80,8 +80,8 @@ func BenchmarkElementwise(b *testing.B) {
 			{"Gelu", 512, func(n int) { set.Gelu(y[:n], x[:n]) }},
 			{"Exp512", 20, func(n int) { set.Exp512(y[:n], x[:n], -1) }},
 			{"Exp256", 20, func(n int) { set.Exp256(y[:n], x[:n], -1) }},
-			{"ExpNumPy", 1024, func(n int) { set.ExpNumPy(y[:n], x[:n], -1, false) }},
-			{"ExpNumPyFused", 1024, func(n int) { set.ExpNumPy(y[:n], x[:n], -1, true) }},
+			{"ExpNumPy", 1024, func(n int) { set.ExpNumPy(y[:n], x[:n], -1) }},
+			{"ExpNumPyFused", 1024, func(n int) { set.ExpNumPyFused(y[:n], x[:n], -1) }},
 		} {
 			b.Run(fmt.Sprintf("%s/%s/%d", set.Name, kernel.name, kernel.n), func(b *testing.B) {
 				for b.Loop() {

@@ -19,3 +19,7 @@ package f32
 //go:generate go run -C _generate . -out ../attention_avx512_amd64.s -stubs ../attention_avx512_amd64.go -pkg f32 attention avx512
 //go:generate go run -C _generate . -out ../probe_avx2_amd64.s -stubs ../probe_avx2_amd64.go -pkg f32 probe avx2
 //go:generate go run -C _generate . -out ../probe_avx512_amd64.s -stubs ../probe_avx512_amd64.go -pkg f32 probe avx512
+//go:generate go run -C _generate . -out ../matmul_neon_arm64.s -stubs ../matmul_neon_arm64.go -pkg f32 matmul neon
+//go:generate go run -C _generate . -out ../elementwise_neon_arm64.s -stubs ../elementwise_neon_arm64.go -pkg f32 elementwise neon
+//go:generate go run -C _generate . -out ../attention_neon_arm64.s -stubs ../attention_neon_arm64.go -pkg f32 attention neon
+//go:generate go run -C _generate . -out ../probe_neon_arm64.s -stubs ../probe_neon_arm64.go -pkg f32 probe neon

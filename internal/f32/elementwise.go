@@ -202,10 +202,17 @@ var (
 	expQ2 = math.Float32frombits(0x3cb0e832)
 )
 
-// expNumPy is the specification of Kernels.ExpNumPy.
-func expNumPy(y, x []float32, shift float32, fused bool) {
+// expNumPy and expNumPyFused are the specifications of Kernels.ExpNumPy and
+// Kernels.ExpNumPyFused.
+func expNumPy(y, x []float32, shift float32) {
 	for i, v := range x {
-		y[i] = ExpNumPy(v+shift, fused)
+		y[i] = ExpNumPy(v+shift, false)
+	}
+}
+
+func expNumPyFused(y, x []float32, shift float32) {
+	for i, v := range x {
+		y[i] = ExpNumPy(v+shift, true)
 	}
 }
 

@@ -1,7 +1,6 @@
 package f32
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -215,11 +214,11 @@ func TestExp256(t *testing.T) {
 }
 
 func TestExpNumPy(t *testing.T) {
-	for _, fused := range []bool{false, true} {
-		t.Run(fmt.Sprintf("fused=%t", fused), func(t *testing.T) {
-			mapping(t, around, func(k *Kernels, y, x []float32, shift float32) { k.ExpNumPy(y, x, shift, fused) })
-		})
-	}
+	mapping(t, around, func(k *Kernels, y, x []float32, shift float32) { k.ExpNumPy(y, x, shift) })
+}
+
+func TestExpNumPyFused(t *testing.T) {
+	mapping(t, around, func(k *Kernels, y, x []float32, shift float32) { k.ExpNumPyFused(y, x, shift) })
 }
 
 func TestDivide(t *testing.T) {
@@ -346,8 +345,8 @@ func TestSweep(t *testing.T) {
 		{"Gelu", 0, func(k *Kernels, y, x []float32) { k.Gelu(y, x) }},
 		{"Exp512", sign, func(k *Kernels, y, x []float32) { k.Exp512(y, x, 0) }},
 		{"Exp256", sign, func(k *Kernels, y, x []float32) { k.Exp256(y, x, 0) }},
-		{"ExpNumPy", 0, func(k *Kernels, y, x []float32) { k.ExpNumPy(y, x, 0, false) }},
-		{"ExpNumPyFused", 0, func(k *Kernels, y, x []float32) { k.ExpNumPy(y, x, 0, true) }},
+		{"ExpNumPy", 0, func(k *Kernels, y, x []float32) { k.ExpNumPy(y, x, 0) }},
+		{"ExpNumPyFused", 0, func(k *Kernels, y, x []float32) { k.ExpNumPyFused(y, x, 0) }},
 	} {
 		t.Run(kernel.name, func(t *testing.T) {
 			step := uint64(1009)
@@ -448,8 +447,8 @@ func TestOutOfRange(t *testing.T) {
 			"Add":                {func(c []float32) { set.Add(c[:9], make([]float32, 10)) }, "f32: Add: y is too short"},
 			"Exp512":             {func(c []float32) { set.Exp512(c[:9], make([]float32, 10), 0) }, "f32: Exp512: y is too short"},
 			"Exp256":             {func(c []float32) { set.Exp256(c[:9], make([]float32, 10), 0) }, "f32: Exp256: y is too short"},
-			"ExpNumPy":           {func(c []float32) { set.ExpNumPy(c[:9], make([]float32, 10), 0, false) }, "f32: ExpNumPy: y is too short"},
-			"ExpNumPyFused":      {func(c []float32) { set.ExpNumPy(c[:9], make([]float32, 10), 0, true) }, "f32: ExpNumPy: y is too short"},
+			"ExpNumPy":           {func(c []float32) { set.ExpNumPy(c[:9], make([]float32, 10), 0) }, "f32: ExpNumPy: y is too short"},
+			"ExpNumPyFused":      {func(c []float32) { set.ExpNumPyFused(c[:9], make([]float32, 10), 0) }, "f32: ExpNumPyFused: y is too short"},
 		} {
 			t.Run(set.Name+"/"+name, func(t *testing.T) {
 				c := newMemory(1000)
@@ -478,7 +477,7 @@ func TestNoAllocations(t *testing.T) {
 			"Gelu":      func() { set.Gelu(x, x) },
 			"Exp512":    func() { set.Exp512(x, x, 0) },
 			"Exp256":    func() { set.Exp256(x, x, 0) },
-			"ExpNumPy":  func() { set.ExpNumPy(x, x, 0, true) },
+			"ExpNumPy":  func() { set.ExpNumPyFused(x, x, 0) },
 			"Divide":    func() { set.Divide(x, x, 1) },
 			"Add":       func() { set.Add(x, x) },
 			"Max":       func() { set.Max(x) },

@@ -43,8 +43,8 @@ func TestReadsNoFurther(t *testing.T) {
 				set.Gelu(y, x)
 				set.Exp512(y, x, 0)
 				set.Exp256(y, x, 0)
-				set.ExpNumPy(y, x, 0, false)
-				set.ExpNumPy(y, x, 0, true)
+				set.ExpNumPy(y, x, 0)
+				set.ExpNumPyFused(y, x, 0)
 				if n%8 == 0 {
 					set.LayerNorm(y, x, x, x)
 				}

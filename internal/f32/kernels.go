@@ -9,7 +9,7 @@ import (
 //
 // Slices given to one call must not overlap unless they are the same slice.
 type Kernels struct {
-	// Name is "go", "avx2" or "avx512".
+	// Name is "go", "avx2", "avx512" or "neon".
 	Name string
 
 	// MatMul computes C = alpha·(A·B), or C += alpha·(A·B) if accumulate, for A
@@ -32,8 +32,9 @@ type Kernels struct {
 	// softmax on CPUs with AVX-512 and with AVX2, for x + shift <= 0.
 	Exp512, Exp256 func(y, x []float32, shift float32)
 
-	// ExpNumPy computes y = e^(x + shift) as NumPy does.
-	ExpNumPy func(y, x []float32, shift float32, fused bool)
+	// ExpNumPy computes y = e^(x + shift) as NumPy does, ExpNumPyFused as it does where
+	// its compiler fuses the range reduction.
+	ExpNumPy, ExpNumPyFused func(y, x []float32, shift float32)
 
 	// Softmax512 and Softmax256 replace rows of attention's scores by their causal
 	// softmax, as ONNX Runtime computes it on CPUs with AVX-512 and with AVX2: row i
@@ -59,20 +60,20 @@ type Kernels struct {
 
 // Go is the specification: the plain Go functions.
 var Go = &Kernels{
-	Name:      "go",
-	MatMul:    matMul,
-	LayerNorm: layerNorm,
-	Gelu:      gelu,
-	Exp512:    exp512,
-	Exp256:    exp256,
-	ExpNumPy:  expNumPy,
-
-	Softmax512: softmax512,
-	Softmax256: softmax256,
-	Transpose:  transpose,
-	Divide:     divide,
-	Add:        add,
-	Max:        highest,
+	Name:          "go",
+	MatMul:        matMul,
+	LayerNorm:     layerNorm,
+	Gelu:          gelu,
+	Exp512:        exp512,
+	Exp256:        exp256,
+	ExpNumPy:      expNumPy,
+	ExpNumPyFused: expNumPyFused,
+	Softmax512:    softmax512,
+	Softmax256:    softmax256,
+	Transpose:     transpose,
+	Divide:        divide,
+	Add:           add,
+	Max:           highest,
 }
 
 // Available lists the sets that this CPU runs, the fastest first. Go is always

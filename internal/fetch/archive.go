@@ -35,10 +35,17 @@ func Extract(archive, name, to string) error {
 // unpacking is the pattern of folders that routes are unpacked into.
 const unpacking = ".routes-*"
 
-// errDamaged is an archive's that no attempt could unpack.
-var errDamaged = errors.New("the archive is damaged: run the same command again")
+// errDamaged marks an archive whose content cannot be used, and errForeign one of others.
+var (
+	errDamaged = errors.New("the archive is damaged: run the same command again")
+	errForeign = errors.New("these are not the challenge's routes")
+)
 
-// damaged is an error of an archive's content; one of the disk is no fault of it.
+// unpackedLimit is more bytes than all routes have.
+const unpackedLimit = 8 << 30
+
+// damaged marks an error as damage of the archive, which loading it again may mend. Errors
+// of the file system stay as they are: the archive is not at fault.
 func damaged(err error) error {
 	if here := (*os.PathError)(nil); errors.As(err, &here) {
 		return err
@@ -47,8 +54,8 @@ func damaged(err error) error {
 }
 
 // unpack writes the CSV files of an archive to a folder that appears whole or not at
-// all. Some of them must be there and have a known hash. The archive's own folders are left out, as the
-// Python program does.
+// all. Some of them must be there and have a known hash. The archive's own folders are left out, as
+// the Python program does.
 func unpack(ctx context.Context, archive, target string, sums map[string]string) error {
 	z, err := zip.OpenReader(archive)
 	if err != nil {
@@ -57,7 +64,9 @@ func unpack(ctx context.Context, archive, target string, sums map[string]string)
 	defer z.Close()
 	var size uint64
 	for _, f := range z.File {
-		size += f.UncompressedSize64
+		if size += min(f.UncompressedSize64, unpackedLimit+1); size > unpackedLimit {
+			return fmt.Errorf("%s: more than %d bytes are in it: %w", archive, int64(unpackedLimit), errForeign)
+		}
 	}
 	if err := room(filepath.Dir(target), int64(size)); err != nil {
 		return err
@@ -67,7 +76,7 @@ func unpack(ctx context.Context, archive, target string, sums map[string]string)
 		return err
 	}
 	defer os.RemoveAll(work) // nothing is left of it once it is renamed
-	files := 0
+	seen := map[string]bool{}
 	for _, f := range z.File {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -76,22 +85,25 @@ func unpack(ctx context.Context, archive, target string, sums map[string]string)
 		if f.FileInfo().IsDir() || !strings.HasSuffix(name, ".csv") || strings.HasPrefix(name, ".") {
 			continue
 		}
+		if seen[name] {
+			return fmt.Errorf("%s: two files are named %q: %w", archive, name, errForeign)
+		}
+		seen[name] = true
 		if err := extract(f, filepath.Join(work, name)); err != nil {
 			return fmt.Errorf("%s: %s: %w", archive, f.Name, damaged(err))
 		}
-		files++
 	}
-	if files == 0 {
+	if len(seen) == 0 {
 		return fmt.Errorf("%s holds no routes: %w", archive, errDamaged)
 	}
 	for name, want := range sums {
 		switch sum, err := fileio.SHA256(filepath.Join(work, name)); {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("%s: these are not the challenge's routes: %s is not among them", archive, name)
+			return fmt.Errorf("%s: %w: %s is not among them", archive, errForeign, name)
 		case err != nil:
 			return err
 		case sum != want:
-			return fmt.Errorf("%s: %s is not the challenge's: SHA-256 %s, want %s", archive, name, sum, want)
+			return fmt.Errorf("%s: %w: %s has SHA-256 %s, want %s", archive, errForeign, name, sum, want)
 		}
 	}
 	if err := os.Chmod(work, 0o755); err != nil {
@@ -114,6 +126,6 @@ func extract(f *zip.File, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(out, io.LimitReader(in, int64(f.UncompressedSize64)+1)) // which fails there
 	return errors.Join(err, out.Close())
 }

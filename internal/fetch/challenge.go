@@ -38,6 +38,28 @@ var routeSums = map[string]string{
 	"04959.csv": "86bbbfb7ae309fba6dba704d28197f2154aba1ae42af0e190f7005a970e37689",
 }
 
+// Asset loads the challenge's "model" or its "data" into a folder, the user's cache folder if it
+// is "", alone there. It returns its path, and the revision of the data where that is known.
+func Asset(ctx context.Context, what, revision, dir string, progress func(done, total int64)) (path, of string, err error) {
+	if dir == "" {
+		if dir, err = assets.CacheFolder(); err != nil {
+			return "", "", err
+		}
+	}
+	lock, err := Lock(dir)
+	if err != nil {
+		return "", "", err
+	}
+	defer lock.Close()
+	server := Default(progress)
+	if what == "model" {
+		path, err = server.Model(ctx, dir)
+		return path, "", err
+	}
+	path, origin, err := server.Routes(ctx, revision, dir)
+	return path, origin.Revision, err
+}
+
 // Model loads the challenge's network into a folder, if it is not there, and returns
 // its path.
 func (s *Server) Model(ctx context.Context, dir string) (string, error) {
@@ -100,7 +122,7 @@ func (s *Server) routes(ctx context.Context, from, revision, dir string, sums ma
 		return "", of, err
 	}
 	if err := unpack(ctx, archive, target, sums); err != nil {
-		if errors.Is(err, errDamaged) {
+		if errors.Is(err, errDamaged) || errors.Is(err, errForeign) {
 			os.Remove(archive) // it would fail for ever; a full disk would not
 		}
 		return "", of, err

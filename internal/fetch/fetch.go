@@ -25,7 +25,7 @@ func Lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	return fileio.Lock(filepath.Join(dir, lockName))
+	return fileio.Disk.Lock(filepath.Join(dir, lockName))
 }
 
 // Server is how files are loaded.
@@ -33,11 +33,27 @@ type Server struct {
 	Client   *http.Client
 	Idle     time.Duration           // how long nothing may come
 	Progress func(done, total int64) // bytes; total is -1 where the server does not say
+	Limit    int64                   // of bytes that are believed to be a file; 0: fileLimit
 }
+
+// fileLimit is more than any file that is fetched has.
+const fileLimit = 8 << 30
 
 // Default is a server as it should be.
 func Default(progress func(done, total int64)) *Server {
-	return &Server{Client: http.DefaultClient, Idle: time.Minute, Progress: progress}
+	return &Server{Client: &http.Client{CheckRedirect: secure}, Idle: time.Minute, Progress: progress}
+}
+
+// secure follows redirections as http does, but for those to where anybody on the way could
+// answer.
+func secure(request *http.Request, via []*http.Request) error {
+	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
+		return fmt.Errorf("redirected to %s, which is not https", request.URL)
+	}
+	if len(via) >= 10 {
+		return errors.New("redirected 10 times")
+	}
+	return nil
 }
 
 // Origin is what a server says of a file: the commit that it is of and the SHA-256 of
@@ -83,7 +99,12 @@ func (s *Server) load(ctx context.Context, from, to string) (of Origin, err erro
 	if err != nil {
 		return of, err
 	}
-	defer f.Close()
+	defer func() {
+		if info, failed := f.Stat(); err != nil && failed == nil && info.Size() == 0 {
+			os.Remove(to) // there is nothing to go on with
+		}
+		f.Close()
+	}()
 	have, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return of, err
@@ -116,6 +137,10 @@ func (s *Server) load(ctx context.Context, from, to string) (of Origin, err erro
 			return of, err
 		}
 	case http.StatusPartialContent:
+		if got, want := response.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", have); !strings.HasPrefix(got, want) {
+			return of, errors.Join(fmt.Errorf("%s: its server was asked to go on at byte %d, and sends %q: "+
+				"run the same command again", from, have, got), os.Remove(to))
+		}
 	case http.StatusRequestedRangeNotSatisfiable: // all of it is here
 		return of, nil
 	default:
@@ -128,10 +153,15 @@ func (s *Server) load(ctx context.Context, from, to string) (of Origin, err erro
 	if response.ContentLength >= 0 {
 		w.total = have + response.ContentLength
 	}
-	if _, err = io.Copy(io.MultiWriter(f, w), response.Body); err != nil {
+	limit := cmp.Or(s.Limit, fileLimit)
+	body := io.LimitReader(response.Body, limit-have+1)
+	if _, err = io.Copy(io.MultiWriter(f, w), body); err == nil && w.done > limit {
+		return of, errors.Join(fmt.Errorf("%s: more than the %d bytes that it may have: not used", from, limit), os.Remove(to))
+	}
+	if err != nil {
 		return of, cmp.Or(stalled(ctx), fmt.Errorf("%s: %w; the same command goes on where it stopped", from, err))
 	}
-	return of, errors.Join(f.Sync(), f.Close())
+	return of, f.Sync()
 }
 
 // stalled is why a download was stopped from here, or nil.

@@ -205,7 +205,7 @@ func TestFetchFaults(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	known := map[string]string{"00000.csv": sum([]byte("other content"))}
-	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil || !strings.Contains(err.Error(), "00000.csv is not the challenge's") {
+	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil || !strings.Contains(err.Error(), "not the challenge's routes: 00000.csv has SHA-256") {
 		t.Errorf("other routes: %v", err)
 	}
 	known = map[string]string{"00009.csv": ""}

@@ -25,14 +25,14 @@ import (
 // leads to what is replaced, and a device or named pipe is written to as it is.
 func Write(path string, write func(w io.Writer) error) (err error) {
 	mode := fs.FileMode(0o666) // less the umask
-	switch info, err := os.Stat(path); {
+	switch info, err := Disk.Stat(path); {
 	case err == nil && info.IsDir():
 		return &os.PathError{Op: "write", Path: path, Err: errors.New("is a folder")}
 	case err == nil && !info.Mode().IsRegular():
 		return through(path, info.Mode(), write)
 	case err == nil:
 		mode = info.Mode().Perm()
-		if path, err = filepath.EvalSymlinks(path); err != nil {
+		if path, err = Disk.EvalSymlinks(path); err != nil {
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
 			f.Close()
-			os.Remove(f.Name())
+			Disk.Remove(f.Name())
 		}
 	}()
 	if err := buffered(f, write); err != nil {
@@ -66,7 +66,7 @@ func Write(path string, write func(w io.Writer) error) (err error) {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := Disk.Rename(f.Name(), path); err != nil {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -92,7 +92,7 @@ func Writable(path string) (err error) {
 			err = at.Err
 		}
 	}()
-	switch info, err := os.Stat(path); {
+	switch info, err := Disk.Stat(path); {
 	case err == nil && info.IsDir():
 		return errors.New("is a folder")
 	case err == nil && !info.Mode().IsRegular(): // a device or a pipe
@@ -104,22 +104,38 @@ func Writable(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	return errors.Join(f.Close(), Disk.Remove(f.Name()))
+}
+
+// Sweep removes from a cache's folder what writers have left that were killed: files that have
+// the names of those that are being written, and that nobody has written to for an hour.
+func Sweep(dir string) {
+	entries, err := Disk.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && info.Mode().IsRegular() && strings.HasPrefix(e.Name(), beside) && Disk.Now().Sub(info.ModTime()) > time.Hour {
+			Disk.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // createBeside makes a new file in the folder of a path. os.CreateTemp would make
 // it with a mode that knows nothing of the umask.
-func createBeside(path string) (*os.File, error) {
+func createBeside(path string) (File, error) {
 	for try := 0; ; try++ {
 		name := filepath.Join(filepath.Dir(path), fmt.Sprintf("%s%016x", beside, rand.Uint64()))
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := Disk.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err == nil || !errors.Is(err, fs.ErrExist) || try == 100 {
 			return f, err
 		}
 	}
 }
 
-// patience is how long a named pipe is waited for to have a reader.
+// patience is how long a named pipe is waited for to have a reader, and a file that does not end
+// for its bytes.
 var patience = 10 * time.Second
 
 // through writes to what has no bytes to be replaced.
@@ -128,8 +144,8 @@ func through(path string, mode fs.FileMode, write func(w io.Writer) error) error
 	if mode&fs.ModeNamedPipe != 0 {
 		flags |= syscall.O_NONBLOCK // opening one that nobody reads would wait for ever
 	}
-	f, err := os.OpenFile(path, flags, 0)
-	for end := time.Now().Add(patience); errors.Is(err, syscall.ENXIO) && time.Now().Before(end); f, err = os.OpenFile(path, flags, 0) {
+	f, err := Disk.OpenFile(path, flags, 0)
+	for end := time.Now().Add(patience); errors.Is(err, syscall.ENXIO) && time.Now().Before(end); f, err = Disk.OpenFile(path, flags, 0) {
 		time.Sleep(patience / 100)
 	}
 	if errors.Is(err, syscall.ENXIO) {
@@ -141,7 +157,7 @@ func through(path string, mode fs.FileMode, write func(w io.Writer) error) error
 	return errors.Join(buffered(f, write), f.Close())
 }
 
-func buffered(f *os.File, write func(w io.Writer) error) error {
+func buffered(f File, write func(w io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 1<<16)
 	if err := write(w); err != nil {
 		return err
@@ -149,10 +165,33 @@ func buffered(f *os.File, write func(w io.Writer) error) error {
 	return w.Flush()
 }
 
+// MkdirAll makes a folder, and those above it, if they are not there. When it returns, the
+// folder above knows of it on the disk, too, whoever has made it.
+func MkdirAll(path string, mode fs.FileMode) error {
+	above := filepath.Dir(path)
+	switch info, err := Disk.Stat(path); {
+	case err == nil && !info.IsDir():
+		return &os.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+	case errors.Is(err, fs.ErrNotExist) && above != path:
+		if err := MkdirAll(above, mode); err != nil {
+			return err
+		}
+		if err := Disk.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	if err := SyncDir(above); !errors.Is(err, fs.ErrPermission) { // it may not be ours to read
+		return err
+	}
+	return nil
+}
+
 // SyncDir puts a folder's entries on the disk: a file is there after a power cut
 // only if its folder knows of it.
 func SyncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := Disk.OpenFile(dir, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -187,14 +226,41 @@ var (
 
 // Open opens a file of a kind for reading. It must be a regular file: a named pipe
 // would wait for a writer for ever, and a device has no end.
-func Open(path string, kind Kind) (*os.File, error) {
+func Open(path string, kind Kind) (File, error) {
 	// A named pipe must not be opened to be looked at.
-	if info, err := os.Stat(path); err == nil {
+	info, err := Disk.Stat(path)
+	if err == nil {
 		if err := kind.check(path, info); err != nil {
 			return nil, err
 		}
 	}
-	return os.Open(path)
+	f, openErr := Disk.OpenFile(path, os.O_RDONLY, 0)
+	if openErr != nil || err != nil || info.Size() > 0 {
+		return f, openErr
+	}
+	// The kernel's own, such as /proc/kmsg, are regular and empty by name, and may wait for ever.
+	if d, ok := f.(deadline); ok && d.SetReadDeadline(time.Now().Add(patience)) == nil {
+		return endless{f, kind}, nil
+	}
+	return f, nil
+}
+
+// A deadline is a file of which reads can be ended. Those of files on disks cannot, and end.
+type deadline interface{ SetReadDeadline(t time.Time) error }
+
+// endless is a file that may have no end. Who reads it hears so.
+type endless struct {
+	File
+	kind Kind
+}
+
+func (f endless) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = &os.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("gave nothing more and did not end "+
+			"for %v, so that it is not %s", patience, f.kind.Name)}
+	}
+	return n, err
 }
 
 func (k Kind) check(path string, info fs.FileInfo) error {

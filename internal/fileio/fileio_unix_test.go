@@ -26,6 +26,16 @@ func TestCacheDir(t *testing.T) {
 	if got, err := fileio.CacheDir("a", "b"); err != nil || got != filepath.Join(cache, "lockstep", "a", "b") {
 		t.Errorf("with a home: %s, %v", got, err)
 	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", file) // in which not even root can make a folder
+	if got, err := fileio.CacheDir("a"); err != nil || !strings.HasPrefix(got, filepath.Join(dir, "lockstep-")) {
+		t.Errorf("with a home that nothing can be written to: %s, %v", got, err)
+	} else if dirs := fileio.CacheDirs("a"); len(dirs) != 1 || dirs[0] != got {
+		t.Errorf("with a home that is no folder: %q, want %s", dirs, got)
+	}
 	t.Setenv("HOME", "")
 	private := filepath.Join(dir, fmt.Sprintf("lockstep-%d", os.Getuid()))
 	for range 2 { // made, found

@@ -4,6 +4,7 @@ package fileio
 
 import (
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,5 +45,62 @@ func TestWritePipe(t *testing.T) {
 	}
 	if got := <-read; got != "text" {
 		t.Errorf("%q was read", got)
+	}
+}
+
+// kernels is a disk with a file of the kernel's: regular, empty by what is said of it, and
+// without an end.
+type kernels struct {
+	machine
+	file *os.File
+}
+
+func (k kernels) OpenFile(string, int, fs.FileMode) (File, error) { return k.file, nil }
+
+// TestOpenEndless: a file that neither gives anything nor ends, as /proc/kmsg, is refused after
+// a while; an empty one is read at once.
+func TestOpenEndless(t *testing.T) {
+	defer func(disk FileSystem, wait time.Duration) { Disk, patience = disk, wait }(Disk, patience)
+	path := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(path, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kind := Kind{"a test", 5}
+	if data, err := ReadFile(path, kind); err != nil || len(data) > 0 {
+		t.Errorf("an empty one: %q, %v", data, err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	Disk, patience = kernels{file: r}, 50*time.Millisecond
+	ended := time.AfterFunc(10*time.Second, func() { w.Close() }) // as nobody ends the kernel's
+	defer ended.Stop()
+	if _, err := ReadFile(path, kind); err == nil || !strings.Contains(err.Error(), "did not end for 50ms, so that it is not a test") {
+		t.Errorf("one without an end: %v", err)
+	}
+}
+
+// TestSweep: what killed writers have left is removed from a cache, and nothing else is.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-2 * time.Hour)
+	for name, at := range map[string]time.Time{
+		beside + "left": old, beside + "written-now": time.Now(), "old": old,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	Sweep(dir)
+	Sweep(filepath.Join(dir, "none"))
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 2 || left[0].Name() != beside+"written-now" || left[1].Name() != "old" {
+		t.Errorf("%v, %v", left, err)
 	}
 }

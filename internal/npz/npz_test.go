@@ -21,8 +21,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"lockstep/internal/fuzzing"
 	"lockstep/internal/want"
 )
+
+func TestMain(m *testing.M) { os.Exit(fuzzing.Main(m)) }
 
 const testdata = "../../golden/testdata"
 
@@ -585,6 +588,7 @@ func FuzzReadArray(f *testing.F) {
 }
 
 func testRead(t *testing.T, data []byte) {
+	defer fuzzing.Ended()
 	const limit = 1 << 16
 	arrays, err := read(data, limit)
 	if err != nil {

@@ -14,9 +14,12 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/fuzzing"
 	"lockstep/internal/model"
 	"lockstep/internal/onnx"
 )
+
+func TestMain(m *testing.M) { os.Exit(fuzzing.Main(m)) }
 
 // message encodes fields of a protocol buffer: number, value, number, value...
 // A []int64 is packed, an []any repeats its field for each element.
@@ -449,6 +452,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(message(7, message(5, message(1, []int64{1 << 31, -1}, 2, onnx.Float, 8, "w", 9, "\x00"))))
 	f.Add(message(7, message(11, value("x", 1, -1), 12, value("x", 7, 0, 1))))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		defer fuzzing.Ended()
 		m, err := onnx.Parse(data)
 		if _, err := model.Parse(data); err == nil {
 			t.Fatal("passes for the network")

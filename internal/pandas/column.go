@@ -88,77 +88,89 @@ func ParseFloat(field string, rounding Rounding) (float64, bool) {
 
 func parseNumber(field string, rounding Rounding) (float64, bool) {
 	s := trim(field)
-	negative := false
+	sign := 1.0
 	if s != "" && (s[0] == '+' || s[0] == '-') {
-		negative = s[0] == '-'
+		if s[0] == '-' {
+			sign = -1
+		}
 		s = s[1:]
 	}
 	if strings.EqualFold(s, "inf") || strings.EqualFold(s, "infinity") {
-		if negative {
-			return math.Inf(-1), true
-		}
-		return math.Inf(1), true
+		return math.Inf(int(sign)), true
 	}
-
-	var number float64
-	var digits, exponent int
-	i := 0
-	for ; i < len(s) && isDigit(s[i]); i++ {
-		if digits < maxDigits {
-			number = float64(number*10) + float64(s[i]-'0')
-			digits++
-		} else {
-			exponent++
-		}
-	}
-	if i < len(s) && s[i] == '.' {
-		for i++; i < len(s) && isDigit(s[i]); i++ {
-			if digits < maxDigits {
-				number = float64(number*10) + float64(s[i]-'0')
-				digits++
-				exponent--
-			}
-		}
-	}
-	if digits == 0 {
+	m, rest := mantissa(s)
+	exponent, ok := exponentOf(rest)
+	if !ok || m.digits == 0 {
 		return 0, false
 	}
-	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
-		j := i + 1
-		negativeExponent := false
-		if j < len(s) && (s[j] == '+' || s[j] == '-') {
-			negativeExponent = s[j] == '-'
-			j++
-		}
-		start, n := j, 0
-		for ; j < len(s) && isDigit(s[j]); j++ {
-			n = min(n*10+int(s[j]-'0'), 1<<20)
-		}
-		if j == start {
-			return 0, false
-		}
-		if negativeExponent {
-			n = -n
-		}
-		exponent += n
-		i = j
-	}
-	if i != len(s) {
-		return 0, false
-	}
-
+	number := scale(m.number, m.exponent+exponent)
 	if rounding == Correct {
 		number, _ = strconv.ParseFloat(s, 64)
-	} else {
-		number = scale(number, exponent)
 	}
 	if math.IsInf(number, 0) {
 		return 0, false
 	}
-	if negative {
-		number = -number
+	return math.Copysign(number, sign), true
+}
+
+// decimal is number·10^exponent, as it was read from so many digits.
+type decimal struct {
+	number           float64
+	digits, exponent int
+}
+
+// add reads a digit, with a rounding after the product and one after the sum. It reports
+// whether the digit counts.
+func (d *decimal) add(digit byte) bool {
+	if d.digits == maxDigits {
+		return false
 	}
-	return number, true
+	d.number = float64(d.number*10) + float64(digit-'0')
+	d.digits++
+	return true
+}
+
+// mantissa reads digits with at most one point, and returns what follows them.
+func mantissa(s string) (d decimal, rest string) {
+	for ; s != "" && isDigit(s[0]); s = s[1:] {
+		if !d.add(s[0]) {
+			d.exponent++
+		}
+	}
+	if s == "" || s[0] != '.' {
+		return d, s
+	}
+	for s = s[1:]; s != "" && isDigit(s[0]); s = s[1:] {
+		if d.add(s[0]) {
+			d.exponent--
+		}
+	}
+	return d, s
+}
+
+// exponentOf reads an exponent, with its letter, to the end; it is 0 if nothing is left.
+func exponentOf(s string) (n int, ok bool) {
+	if s == "" {
+		return 0, true
+	}
+	if s[0] != 'e' && s[0] != 'E' {
+		return 0, false
+	}
+	digits := strings.TrimPrefix(s[1:], "-")
+	negative := len(digits) < len(s)-1
+	if !negative {
+		digits = strings.TrimPrefix(digits, "+")
+	}
+	for i := range len(digits) {
+		if !isDigit(digits[i]) {
+			return 0, false
+		}
+		n = min(n*10+int(digits[i]-'0'), 1<<20)
+	}
+	if negative {
+		n = -n
+	}
+	return n, digits != ""
 }
 
 // scale returns number·10^exponent, infinity where that is out of range.

@@ -2,6 +2,7 @@ package pandas
 
 import (
 	"math"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,8 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep/golden/goldentest"
+	"lockstep/internal/fuzzing"
 	"lockstep/parity/schema"
 )
+
+func TestMain(m *testing.M) { os.Exit(fuzzing.Main(m)) }
 
 // TestParseFloatPython compares with pandas.read_csv on a column of floats.
 func TestParseFloatPython(t *testing.T) {
@@ -84,6 +88,7 @@ func FuzzParseFloat(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		defer fuzzing.Ended()
 		got, ok := ParseFloat(text, TwicePerDigit)
 		want, correct := ParseFloat(text, Correct)
 		mantissa, _, _ := strings.Cut(strings.ToLower(text), "e")

@@ -25,7 +25,7 @@ func (f *FeedForward) Command(r *lockstep.Route, step int, current float64) floa
 	d := e - f.Memory[1]
 
 	ff := float64(g.FF[0] * (t - r.RollLataccel[step]))
-	for k, band := range lockstep.PlanBands {
+	for k, band := range lockstep.PlanBands() {
 		// Row 0 of the plan is that of the next step.
 		from, to := step+1+band[0], min(step+1+band[1], step+lockstep.FuturePlanSteps, len(target))
 		if from >= to {

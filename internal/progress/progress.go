@@ -11,6 +11,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"lockstep/internal/plain"
 )
 
 // Every is how often a line comes.
@@ -27,6 +29,7 @@ type Progress struct {
 // New begins the progress of n of something, such as "rollouts".
 func New(w io.Writer, n int, what string) *Progress {
 	terminal := Terminal(w)
+	w = plain.Raw(w)
 	p := &Progress{bar: progressbar.NewOptions(n,
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionSetVisibility(terminal),
@@ -45,7 +48,7 @@ func New(w io.Writer, n int, what string) *Progress {
 
 // Terminal reports whether a writer is one.
 func Terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := plain.Raw(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

@@ -1,6 +1,7 @@
 package routecache
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"unsafe"
 
@@ -21,15 +21,15 @@ import (
 //	8 bytes  magic
 //	8 bytes  length of the index
 //	4 bytes  CRC-32C of the index, 4 bytes zero
-//	index    for each route: length of its name, name, state of its file, seed,
-//	         rows, offset and CRC-32C of its data; padded with zeros to a
-//	         multiple of 8
+//	index    for each route: length of its name, name, SHA-256 of its file,
+//	         seed, rows, offset and CRC-32C of its data; padded with zeros to
+//	         a multiple of 8
 //	data     for each route its five columns and its draws, float64
 //
 // Data starts at a multiple of 8, so that the file in memory serves as the columns.
 const (
-	formatVersion = 2
-	magic         = "lockstp\x02"
+	formatVersion = 3
+	magic         = "lockstp\x03"
 	headerSize    = 24
 	columns       = 5
 	maxRows       = 1 << 24
@@ -42,28 +42,19 @@ var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // entry is one route of a cache file.
 type entry struct {
-	name     string // of the route's file
-	state    state  // of the route's file
+	name     string            // of the route's file
+	file     [sha256.Size]byte // SHA-256 of the route's file
 	seed     uint32
 	rows     int
 	checksum uint32
 	data     []float64 // columns and draws; aliases the cache file's bytes
 }
 
-// state tells one content of a file from another without reading it: whoever
-// renames, replaces, or writes a file and sets its time back, changes one of these.
-type state struct {
-	size     uint64
-	modified uint64 // ns since 1970
-	changed  uint64 // ns since 1970, of the inode; 0 where the system has none
-	inode    uint64
-}
-
 // values is how many numbers a route of n rows has.
 func values(rows int) int { return columns*rows + rows - lockstep.ContextLength }
 
-func newEntry(name string, at state, r *lockstep.Route) *entry {
-	e := &entry{name: name, state: at, seed: r.Seed, rows: r.Len()}
+func newEntry(name string, file [sha256.Size]byte, r *lockstep.Route) *entry {
+	e := &entry{name: name, file: file, seed: r.Seed, rows: r.Len()}
 	e.data = make([]float64, 0, values(e.rows))
 	for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand, r.Draws} {
 		e.data = append(e.data, column...)
@@ -102,9 +93,10 @@ func write(path string, entries []*entry) error {
 	if !littleEndian {
 		return errors.New("not on a big-endian machine")
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+	if err := fileio.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
+	fileio.Sweep(filepath.Dir(path))
 	index := appendIndex(nil, entries, 0)
 	index = appendIndex(nil, entries, headerSize+len(index)) // offsets do not change its length
 	head := append([]byte(magic), make([]byte, headerSize-len(magic))...)
@@ -129,9 +121,7 @@ func appendIndex(b []byte, entries []*entry, offset int) []byte {
 	for _, e := range entries {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(e.name)))
 		b = append(b, e.name...)
-		for _, x := range []uint64{e.state.size, e.state.modified, e.state.changed, e.state.inode} {
-			b = binary.LittleEndian.AppendUint64(b, x)
-		}
+		b = append(b, e.file[:]...)
 		b = binary.LittleEndian.AppendUint32(b, e.seed)
 		b = binary.LittleEndian.AppendUint32(b, uint32(e.rows))
 		b = binary.LittleEndian.AppendUint64(b, uint64(offset))
@@ -187,10 +177,10 @@ func parse(data []byte) ([]entry, error) {
 			return entries, nil
 		}
 		e := entry{
-			name:  name,
-			state: state{size: r.uint64(), modified: r.uint64(), changed: r.uint64(), inode: r.uint64()},
-			seed:  binary.LittleEndian.Uint32(r.take(4)),
-			rows:  int(binary.LittleEndian.Uint32(r.take(4))),
+			name: name,
+			file: [sha256.Size]byte(r.take(sha256.Size)),
+			seed: binary.LittleEndian.Uint32(r.take(4)),
+			rows: int(binary.LittleEndian.Uint32(r.take(4))),
 		}
 		offset := r.uint64()
 		e.checksum = binary.LittleEndian.Uint32(r.take(4))

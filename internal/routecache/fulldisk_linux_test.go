@@ -1,6 +1,8 @@
 package routecache
 
 import (
+	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -13,4 +15,26 @@ func limited(t *testing.T, test func(dir string)) {
 	}
 	defer syscall.Unmount(dir, 0)
 	test(dir)
+}
+
+// coarse is a file system whose time stamps are whole seconds. Between tests on it, debug
+// changes what it holds.
+func coarse(t *testing.T) (dir string, debug func(command string)) {
+	image := filepath.Join(t.TempDir(), "image")
+	dir = t.TempDir()
+	run := func(program string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+			t.Skipf("no file system with coarse time stamps can be made or mounted here: %s: %v %s",
+				program, err, out)
+		}
+	}
+	run("mke2fs", "-q", "-I", "128", image, "8M")
+	run("mount", "-o", "loop", image, dir)
+	t.Cleanup(func() { syscall.Unmount(dir, 0) })
+	return dir, func(command string) {
+		run("umount", dir)
+		run("debugfs", "-w", "-R", command, image)
+		run("mount", "-o", "loop", image, dir)
+	}
 }

@@ -1,13 +1,14 @@
 // Package routecache loads folders of route files, in parallel, and keeps what
 // it parsed in one file per folder, which later runs read instead.
 //
-// An entry is valid as long as its route file has the same size, inode, and times
-// of modification and of change. The cache only ever saves time: whatever is wrong with it,
-// routes are parsed from their files, and a new cache replaces the old one as a
-// whole.
+// An entry is of a file's content, which is read each time: parsing is what takes long, and
+// no time stamp tells whether a file has changed, since clocks stand still and go back. The
+// cache only ever saves time: whatever is wrong with it, routes are parsed from their files,
+// and a new cache replaces the old one as a whole.
 package routecache
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -19,7 +20,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"lockstep"
 	"lockstep/internal/fileio"
@@ -29,6 +29,8 @@ import (
 type Cache struct {
 	// Dir holds the cache files; if empty, nothing is cached.
 	Dir string
+	// Also are folders in which a cache file is looked for that is not in Dir.
+	Also []string
 	// Loader parses what is not in the cache.
 	Loader lockstep.Loader
 	// Workers is how many files are parsed at a time; GOMAXPROCS if 0.
@@ -44,9 +46,10 @@ type Stats struct {
 	Problem error
 }
 
-// DefaultDir is the user's cache folder for routes.
-func DefaultDir() (string, error) {
-	return fileio.CacheDir("routes")
+// UseDefault has the cache in the user's cache folder, or none without a place for one.
+func (c *Cache) UseDefault() {
+	c.Dir, _ = fileio.CacheDir("routes")
+	c.Also = fileio.CacheDirs("routes")
 }
 
 // Load returns the routes of the files, in their order. A file that is no route
@@ -76,6 +79,11 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 		if path, err = c.path(dir); err == nil {
 			old, err = read(path)
 		}
+		for _, also := range c.Also {
+			if os.IsNotExist(err) {
+				old, err = read(filepath.Join(also, filepath.Base(path)))
+			}
+		}
 		if err != nil && !os.IsNotExist(err) {
 			stats.Problem = fmt.Errorf("route cache: %w", err)
 		}
@@ -96,25 +104,23 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 		default:
 		}
 		name := filepath.Base(files[i])
-		before, err := stat(files[i])
-		if e := known[name]; err == nil && e != nil && e.state == before && e.intact() {
+		text, err := lockstep.ReadRouteFile(files[i])
+		if err != nil {
+			errs[i] = err
+			return
+		}
+		file := sha256.Sum256(text)
+		if e := known[name]; e != nil && e.file == file && e.intact() {
 			routes[i] = e.route()
 			cached.Add(1)
 			return
 		}
-		if err == nil && path != "" {
-			// Within a tick of the file system's clock it may change again and look the same.
-			time.Sleep(tick - before.age())
-		}
-		routes[i], errs[i] = c.Loader.Load(files[i])
-		if errs[i] != nil {
+		if routes[i], errs[i] = c.Loader.Read(bytes.NewReader(text), files[i]); errs[i] != nil {
 			return
 		}
 		parsed.Add(1)
-		if err == nil { // a file that changed meanwhile has another state from now on
-			fresh[i] = newEntry(name, before, routes[i])
-			routes[i] = fresh[i].route() // so that it is not in memory twice
-		}
+		fresh[i] = newEntry(name, file, routes[i])
+		routes[i] = fresh[i].route() // so that it is not in memory twice
 	})
 	stats.Cached += int(cached.Load())
 	stats.Parsed += int(parsed.Load())
@@ -161,9 +167,6 @@ func (c Cache) path(dir string) (string, error) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", formatVersion, dir, c.Loader.Profile, c.Loader.SeedPrefix))
 	return filepath.Join(c.Dir, hex.EncodeToString(sum[:16])+".routes"), nil
 }
-
-// tick is longer than the clocks of file systems stand still.
-const tick = 20 * time.Millisecond
 
 // parallel calls work(0) … work(n-1) on the cache's workers.
 func (c Cache) parallel(n int, work func(int)) {

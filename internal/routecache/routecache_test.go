@@ -3,6 +3,7 @@ package routecache
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -18,8 +19,11 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
+	"lockstep/internal/fuzzing"
 	"lockstep/parity/schema"
 )
+
+func TestMain(m *testing.M) { os.Exit(fuzzing.Main(m)) }
 
 // writeRoute writes a route of n rows whose values depend on k.
 func writeRoute(t testing.TB, path string, n, k int) {
@@ -81,6 +85,36 @@ func TestLoad(t *testing.T) {
 	check(t, Cache{Dir: c.Dir, Loader: lockstep.Loader{SeedPrefix: "other"}}, files, 0, 20)
 	check(t, Cache{Dir: c.Dir, Loader: lockstep.Loader{Profile: lockstep.Profile{CSV: lockstep.CSVExact}}}, files, 0, 20)
 	check(t, c, files, 20, 0)
+}
+
+// TestSwept: what a process has left that was killed while it wrote the cache goes with the next
+// one that writes it.
+func TestSwept(t *testing.T) {
+	c := Cache{Dir: t.TempDir()}
+	left := filepath.Join(c.Dir, ".tmp-0123456789abcdef")
+	if err := os.WriteFile(left, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(left, old, old); err != nil {
+		t.Fatal(err)
+	}
+	check(t, c, folder(t, 1), 0, 1)
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+// TestAlso: what is kept in a folder that nothing is written to any more is read.
+func TestAlso(t *testing.T) {
+	files := folder(t, 8)
+	old := Cache{Dir: t.TempDir()}
+	check(t, old, files[:5], 0, 5)
+	c := Cache{Dir: t.TempDir(), Also: []string{t.TempDir(), old.Dir}}
+	check(t, c, files[:5], 5, 0)
+	check(t, c, files, 5, 3) // what it writes has both
+	check(t, Cache{Dir: c.Dir}, files, 8, 0)
+	check(t, old, files[:5], 5, 0)
 }
 
 func TestStale(t *testing.T) {
@@ -162,6 +196,33 @@ func TestSameLooking(t *testing.T) {
 	}
 	check(t, c, files, 4, 2)
 	check(t, c, files, 6, 0)
+}
+
+// TestCoarse edits a file where time stamps are whole seconds, and loads one whose stamps lie in
+// the future.
+func TestCoarse(t *testing.T) {
+	dir, debug := coarse(t)
+	file := filepath.Join(dir, "a.csv")
+	c := Cache{Dir: t.TempDir()}
+	writeRoute(t, file, 101, 1)
+	check(t, c, []string{file}, 0, 1)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range 6 {
+		edited := fmt.Appendf(nil, ",0.%d,", (k+6)%10)
+		if err := os.WriteFile(file, bytes.Replace(text, []byte(",0.5,"), edited, 1), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		check(t, c, []string{file}, 0, 1)
+	}
+	debug("set_inode_field /a.csv ctime 203601010000")
+	began := time.Now()
+	check(t, Cache{Dir: t.TempDir()}, []string{file}, 0, 1)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
 }
 
 func cacheFile(t testing.TB, dir string) string {
@@ -308,9 +369,10 @@ func FuzzParse(f *testing.F) {
 	f.Add(good, true)
 	f.Add(good[:100], false)
 	far := slices.Clone(good)
-	far[headerSize+2+len("0.csv")+8+8+4+4+6]++ // offset of the data, by 2⁴⁸ bytes
+	far[headerSize+2+len("0.csv")+sha256.Size+4+4+6]++ // offset of the data, by 2⁴⁸ bytes
 	f.Add(far, true)
 	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
+		defer fuzzing.Ended()
 		data = append(make([]byte, 0, len(data)+8), data...) // aligned, as a mapping is
 		if sealed && len(data) >= headerSize {               // so that what is behind the checksum is reached
 			if n := binary.LittleEndian.Uint64(data[8:]); n <= uint64(len(data)-headerSize) {

@@ -3,6 +3,7 @@
 package stepping
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,9 @@ import (
 
 // ErrNaN is why a rollout fails whose command is none.
 var ErrNaN = errors.New("the command is NaN")
+
+// ErrClosed is why a Stepper refuses what needs its rollouts after Close.
+var ErrClosed = errors.New("the stepper is closed, and its rollouts are gone: make another with Reset")
 
 // An Engine computes the rollouts of a Stepper, which are numbered like its jobs.
 type Engine interface {
@@ -36,34 +40,31 @@ type Engine interface {
 	Result(rollout int) lockstep.Result
 
 	// Cost is the part of the total cost that the last step of a rollout had, if it
-	// costs: see lockstep.Planner.
+	// costs: see lockstep.Stepper's Roll.
 	Cost(rollout, step int) float64
+
+	// Elsewhere is where the rollouts are, or nil if they are in the host's memory.
+	Elsewhere() Elsewhere
 
 	// Close frees what the rollouts hold.
 	Close() error
 }
 
-// A Fetcher is an engine whose rollouts are elsewhere: Fetch brings from there what
-// Histories, Memory and Result give. Without it, Histories has the lataccels alone.
-type Fetcher interface {
-	Engine
+// Elsewhere is an engine whose rollouts are not in the host's memory, where steps are
+// computed of which the host learns later.
+type Elsewhere interface {
+	// Fetch brings from there what Histories, Memory and Result give. Without it, Histories
+	// has the lataccels alone.
 	Fetch(ctx context.Context) error
-}
 
-// An Unseen is an engine that computes steps of which the host learns by Fetch: see
-// StepUnseen. Failure is at which step a rollout failed and why, as of the last Fetch.
-type Unseen interface {
-	Fetcher
+	// Failure is at which step a rollout failed and why, as of the last Fetch or Roll.
 	Failure(rollout int) (step int, err error)
-}
 
-// A Forker is an engine whose rollouts are elsewhere, where candidates begin, too: those
-// of jobs without policies, the k-th of which continues rollout index[k] of a snapshot.
-type Forker interface {
-	Unseen
-	Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, s *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Planner, error)
+	// Fork begins candidates there: those of jobs without policies, the k-th of which
+	// continues rollout index[k] of a snapshot.
+	Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, s *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Stepper, error)
 
-	// Roll is lockstep.Planner's, of steps that some rollout has. Of rollouts that do not
+	// Roll is lockstep.Stepper's, of steps that some rollout has. Of rollouts that do not
 	// run or that fail, see Failure, costs and lataccels mean nothing. CanRoll reports
 	// whether all of it is done there.
 	Roll(step int, commands, costs, lataccels []float64) error
@@ -72,11 +73,14 @@ type Forker interface {
 
 // Fetch brings from the engine what the host does not know.
 func (s *Stepper) Fetch(ctx context.Context) error {
-	f, ok := s.engine.(Fetcher)
-	if !ok {
+	if err := s.Open(); err != nil {
+		return err
+	}
+	there := s.engine.Elsewhere()
+	if there == nil {
 		return nil
 	}
-	if err := f.Fetch(ctx); err != nil {
+	if err := there.Fetch(ctx); err != nil {
 		return err
 	}
 	if !s.unseen {
@@ -86,7 +90,7 @@ func (s *Stepper) Fetch(ctx context.Context) error {
 		if s.errs[i] != nil {
 			continue
 		}
-		if step, err := s.engine.(Unseen).Failure(i); err != nil {
+		if step, err := there.Failure(i); err != nil {
 			s.errs[i], s.failed[i] = s.jobs[i].Failed(step, err), step
 			continue
 		}
@@ -99,6 +103,9 @@ func (s *Stepper) Fetch(ctx context.Context) error {
 
 // StepUnseen has f compute a step, of which no more is known than that it was begun.
 func (s *Stepper) StepUnseen(f func(step int) error) error {
+	if err := s.Open(); err != nil {
+		return err
+	}
 	if s.Done() {
 		return s.ended()
 	}
@@ -114,17 +121,11 @@ func (s *Stepper) ended() error {
 	return fmt.Errorf("step %d: all rollouts have ended or failed", s.step)
 }
 
-// A Source makes steppers: it is the simulator of an engine.
-type Source interface {
-	lockstep.StepSimulator
-	// Model is the SHA-256 of the network's file.
-	Model() string
-}
-
-// Stepper is a lockstep.Planner of an engine's rollouts.
+// Stepper is a lockstep.Stepper of an engine's rollouts.
 type Stepper struct {
 	engine   Engine
-	source   Source
+	source   lockstep.StepSimulator
+	model    string // SHA-256 of the network's file
 	opts     lockstep.Options
 	profile  lockstep.Profile
 	jobs     []lockstep.Job
@@ -135,9 +136,10 @@ type Stepper struct {
 	failed   []int   // step
 	running  []int   // of the step that is computed
 	unseen   bool    // there were steps of which the host knows nothing
+	closed   bool
 }
 
-var _ lockstep.Planner = (*Stepper)(nil)
+var _ lockstep.Stepper = (*Stepper)(nil)
 
 // Check refuses jobs that no Stepper can hold.
 func Check(jobs []lockstep.Job, opts lockstep.Options) error {
@@ -158,9 +160,13 @@ func Check(jobs []lockstep.Job, opts lockstep.Options) error {
 }
 
 // New makes a Stepper of jobs that are checked and of which the engine has rollouts at
-// step ContextLength.
-func New(engine Engine, source Source, jobs []lockstep.Job, opts lockstep.Options) *Stepper {
-	s := &Stepper{engine: engine, source: source, opts: opts, profile: source.Profile(), jobs: slices.Clone(jobs), step: lockstep.ContextLength}
+// step ContextLength. The source's Reset makes others, and the model is the SHA-256 of its
+// network's file.
+func New(engine Engine, source lockstep.StepSimulator, model string, jobs []lockstep.Job, opts lockstep.Options) *Stepper {
+	s := &Stepper{
+		engine: engine, source: source, model: model, opts: opts, profile: source.Profile(),
+		jobs: slices.Clone(jobs), step: lockstep.ContextLength,
+	}
 	s.ends, s.lataccel = make([]int, len(jobs)), make([]float64, len(jobs))
 	s.errs, s.failed = make([]error, len(jobs)), make([]int, len(jobs))
 	for i := range jobs {
@@ -201,7 +207,7 @@ func (s *Stepper) Err(rollout int) error { return s.errs[rollout] }
 
 // Step computes one step. It does not end before all rollouts have done it.
 func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(s.Open(), ctx.Err()); err != nil {
 		return err
 	}
 	if len(commands) != len(s.jobs) || len(lataccels) != len(s.jobs) {
@@ -269,7 +275,7 @@ func (s *Stepper) Snapshot(ctx context.Context) (*lockstep.Snapshot, error) {
 	if err := s.Fetch(ctx); err != nil {
 		return nil, err
 	}
-	shot := &lockstep.Snapshot{Profile: s.profile, Model: s.source.Model(), Step: s.step, Rollouts: make([]lockstep.RolloutState, len(s.jobs))}
+	shot := &lockstep.Snapshot{Profile: s.profile, Model: s.model, Step: s.step, Rollouts: make([]lockstep.RolloutState, len(s.jobs))}
 	for i := range s.jobs {
 		r := &shot.Rollouts[i]
 		r.Route = s.jobs[i].Route.Name
@@ -292,6 +298,9 @@ func (s *Stepper) Snapshot(ctx context.Context) (*lockstep.Snapshot, error) {
 
 // Restore goes back to a snapshot. One that does not fit changes nothing.
 func (s *Stepper) Restore(_ context.Context, shot *lockstep.Snapshot) error {
+	if err := s.Open(); err != nil {
+		return err
+	}
 	if err := s.fits(shot); err != nil {
 		return fmt.Errorf("the snapshot does not fit: %w", err)
 	}
@@ -329,8 +338,8 @@ func (s *Stepper) fits(shot *lockstep.Snapshot) error {
 		return errors.New("there is none")
 	case shot.Profile != s.profile:
 		return fmt.Errorf("it is of profile %v, want %v", shot.Profile, s.profile)
-	case shot.Model != s.source.Model():
-		return fmt.Errorf("it is of the model %.12s…, want %.12s…", shot.Model, s.source.Model())
+	case shot.Model != s.model:
+		return fmt.Errorf("it is of the model %.12s…, want %.12s…", shot.Model, s.model)
 	case len(shot.Rollouts) != len(s.jobs):
 		return fmt.Errorf("it has %d rollouts, want %d", len(shot.Rollouts), len(s.jobs))
 	case shot.Step < lockstep.ContextLength:
@@ -357,7 +366,10 @@ func (s *Stepper) fits(shot *lockstep.Snapshot) error {
 
 // Fork begins candidates from a snapshot of these rollouts. They have rollouts, and so
 // memory, of their own.
-func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Planner, error) {
+func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Stepper, error) {
+	if err := s.Open(); err != nil {
+		return nil, err
+	}
 	if err := s.fits(shot); err != nil {
 		return nil, fmt.Errorf("the snapshot does not fit: %w", err)
 	}
@@ -365,8 +377,8 @@ func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int
 	if err != nil {
 		return nil, err
 	}
-	if f, ok := s.engine.(Forker); ok {
-		return f.Fork(ctx, jobs, s.opts, shot, index, noise)
+	if there := s.engine.Elsewhere(); there != nil {
+		return there.Fork(ctx, jobs, s.opts, shot, index, noise)
 	}
 	for k := range jobs {
 		noise.Apply(&jobs[k], k)
@@ -378,21 +390,23 @@ func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int
 	if err := p.Restore(ctx, part); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	return p.(lockstep.Planner), nil // the same engine's, so one as this is
+	return p, nil
 }
 
 // Roll computes some steps, and what they cost.
 func (s *Stepper) Roll(ctx context.Context, commands, costs, lataccels []float64) error {
+	if err := s.Open(); err != nil {
+		return err
+	}
 	m := len(s.jobs)
 	if len(costs) != m || len(commands)%m != 0 || lataccels != nil && len(lataccels) != len(commands) {
 		return fmt.Errorf("%d commands, %d costs and %d lataccels for %d rollouts", len(commands), len(costs), len(lataccels), m)
 	}
-	if f, ok := s.engine.(Forker); ok && f.CanRoll() {
-		return s.rollThere(ctx, f, commands, costs, lataccels)
+	if there := s.engine.Elsewhere(); there != nil && there.CanRoll() {
+		return s.rollThere(ctx, there, commands, costs, lataccels)
 	}
 	after := make([]float64, m)
 	for len(commands) > 0 {
-		step := s.step
 		if err := s.Step(ctx, commands[:m], after); err != nil {
 			return err
 		}
@@ -401,19 +415,26 @@ func (s *Stepper) Roll(ctx context.Context, commands, costs, lataccels []float64
 			lataccels = lataccels[copy(lataccels, after):]
 		}
 		for i := range costs {
-			switch {
-			case s.errs[i] != nil:
-				costs[i] = math.NaN()
-			case step >= lockstep.ControlStartIdx && step < min(s.ends[i], lockstep.CostEndIdx):
-				costs[i] += s.engine.Cost(i, step)
-			}
+			costs[i] += s.Cost(i)
 		}
 	}
 	return nil
 }
 
+// Cost is what the last step of a rollout cost.
+func (s *Stepper) Cost(rollout int) float64 {
+	step := s.step - 1
+	switch {
+	case s.errs[rollout] != nil:
+		return math.NaN()
+	case step < lockstep.ControlStartIdx || step >= min(s.ends[rollout], lockstep.CostEndIdx):
+		return 0
+	}
+	return s.engine.Cost(rollout, step)
+}
+
 // rollThere has the engine roll, in one go.
-func (s *Stepper) rollThere(ctx context.Context, f Forker, commands, costs, lataccels []float64) error {
+func (s *Stepper) rollThere(ctx context.Context, there Elsewhere, commands, costs, lataccels []float64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -435,10 +456,10 @@ func (s *Stepper) rollThere(ctx context.Context, f Forker, commands, costs, lata
 		lataccels = lataccels[:len(commands)]
 	}
 	if len(commands) > 0 {
-		if err := f.Roll(first, commands, costs, lataccels); err != nil {
+		if err := there.Roll(first, commands, costs, lataccels); err != nil {
 			return err
 		}
-		s.step = s.learn(f, first, end, commands)
+		s.step = s.learn(there, first, end, commands)
 		for i := range s.jobs {
 			if s.errs[i] != nil {
 				costs[i] = math.NaN()
@@ -461,14 +482,14 @@ func (s *Stepper) rollThere(ctx context.Context, f Forker, commands, costs, lata
 
 // learn enters what rolling from a step to before another came to. It returns the step
 // at which that ended, because all have failed.
-func (s *Stepper) learn(f Forker, first, end int, commands []float64) int {
+func (s *Stepper) learn(there Elsewhere, first, end int, commands []float64) int {
 	m, over := len(s.jobs), first
 	for i := range s.jobs {
 		if !s.Running(i) {
 			continue
 		}
 		to := min(end, s.ends[i])
-		at, err := f.Failure(i)
+		at, err := there.Failure(i)
 		if err == nil {
 			at = to
 		}
@@ -483,11 +504,25 @@ func (s *Stepper) learn(f Forker, first, end int, commands []float64) int {
 			continue
 		}
 		over = end
-		lataccel, _ := f.Histories(i)
+		lataccel, _ := s.engine.Histories(i)
 		s.lataccel[i] = lataccel[to-1]
 	}
 	return over
 }
 
-// Close frees what the rollouts hold.
-func (s *Stepper) Close() error { return s.engine.Close() }
+// Open is nil until Close, and ErrClosed from then on.
+func (s *Stepper) Open() error {
+	if s.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Close frees what the rollouts hold, once.
+func (s *Stepper) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.engine.Close()
+}

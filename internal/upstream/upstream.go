@@ -69,9 +69,9 @@ func (p *Program) Close() error {
 	return errors.Join(err, os.RemoveAll(p.folder))
 }
 
-// Rollout runs one route file with the PID controller, loading included, under
-// the path data/<file name>, and returns its time and costs.
-func (p *Program) Rollout(file string, pid lockstep.PID) (time.Duration, lockstep.Costs, error) {
+// Rollout runs one route file with the PID controller or with zero, loading included,
+// under the path data/<file name>, and returns its time and costs.
+func (p *Program) Rollout(file string, policy lockstep.Policy) (time.Duration, lockstep.Costs, error) {
 	dir, name := filepath.Split(file)
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -88,7 +88,15 @@ func (p *Program) Rollout(file string, pid lockstep.PID) (time.Duration, lockste
 		Seconds float64
 		Costs   [3]string
 	}
-	if err := p.ask(map[string]any{"rollout": filepath.Join(link, name), "gains": []float64{pid.P, pid.I, pid.D}}, &answer); err != nil {
+	request := map[string]any{"rollout": filepath.Join(link, name)}
+	switch policy := policy.(type) {
+	case lockstep.PID:
+		request["gains"] = []float64{policy.P, policy.I, policy.D}
+	case lockstep.Zero:
+	default:
+		return 0, lockstep.Costs{}, fmt.Errorf("the Python program is asked for pid and zero alone, not %v", policy)
+	}
+	if err := p.ask(request, &answer); err != nil {
 		return 0, lockstep.Costs{}, err
 	}
 	var costs [3]float64

@@ -5,7 +5,7 @@
 Reads one JSON request a line and answers with one JSON line:
   {"rollout": "path/to/data/00000.csv", "gains": [p, i, d]}
       one call of the program's run_rollout, loading included; the path string
-      seeds its draws. -> {"seconds": s, "costs": ["0x…", "0x…", "0x…"]}
+      seeds its draws. Without gains the controller is zero. -> {"seconds": s, "costs": ["0x…", "0x…", "0x…"]}
   {"network": n}
       n calls of its ONNX Runtime session on one sequence.
       -> {"seconds": the fastest call}
@@ -40,12 +40,13 @@ def main():
             c.p, c.i, c.d = request["gains"]
             return c
 
+        name = "pid" if "gains" in request else "zero"
         pid.Controller = controller
-        folder, name = os.path.split(os.path.abspath(request["rollout"]))
+        folder, file = os.path.split(os.path.abspath(request["rollout"]))
         os.chdir(os.path.dirname(folder))
-        path = os.path.join(os.path.basename(folder), name)
+        path = os.path.join(os.path.basename(folder), file)
         start = time.perf_counter()
-        costs, _, _ = tinyphysics.run_rollout(path, "pid", model)
+        costs, _, _ = tinyphysics.run_rollout(path, name, model)
         seconds = time.perf_counter() - start
         return {
             "seconds": seconds,

@@ -6,6 +6,7 @@
 package want
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -34,12 +35,24 @@ var (
 	Assets      = &Want{"assets", "the official network and routes", findAssets}
 	ONNXRuntime = &Want{"onnxruntime", "ONNX Runtime's library, and cgo to load it", findONNXRuntime}
 	Compiler    = &Want{"compiler", "a C++ compiler", findCompiler}
-	Python      = &Want{"python", "a Python with numpy", sync.OnceValues(findPython)}
-	Gymnasium   = &Want{"gymnasium", "a Python with Gymnasium", sync.OnceValues(findGymnasium)}
+	Python      = &Want{"python", "a Python with numpy", oncePerPython(findPython)}
+	Gymnasium   = &Want{"gymnasium", "a Python with Gymnasium", oncePerPython(findGymnasium)}
 	GPU         = &Want{"gpu", "a GPU, and a program built for it", findGPU}
+	Package     = &Want{"package", "a Python in which the package is installed", oncePerPython(findPackage)}
 
-	All = []*Want{Assets, ONNXRuntime, Compiler, Python, Gymnasium, GPU}
+	All = []*Want{Assets, ONNXRuntime, Compiler, Python, Gymnasium, GPU, Package}
 )
+
+// oncePerPython keeps what find answers, by the Python that the environment names: a test may
+// name another one for its own duration.
+func oncePerPython(find func() (string, error)) func() (string, error) {
+	var answers sync.Map
+	return func() (string, error) {
+		python := os.Getenv("LOCKSTEP_PYTHON")
+		answer, _ := answers.LoadOrStore(python, sync.OnceValues(find))
+		return answer.(func() (string, error))()
+	}
+}
 
 // Names are those of all wants.
 func Names() (names []string) {
@@ -153,11 +166,7 @@ func findONNXRuntime() (string, error) {
 		_, err := os.Stat(path)
 		return path, err
 	}
-	pattern, err := fileio.CacheDir("onnxruntime", "*", "libonnxruntime*")
-	if err != nil {
-		return "", err
-	}
-	return first(pattern)
+	return first(fileio.CacheDirs("onnxruntime", "*", "libonnxruntime*")...)
 }
 
 func findCompiler() (string, error) {
@@ -191,17 +200,27 @@ func findPython() (string, error) {
 
 // findGymnasium finds the Python that `make test-classic` makes, or another one.
 func findGymnasium() (string, error) {
-	name := os.Getenv("LOCKSTEP_GYMNASIUM")
+	return findModule("LOCKSTEP_GYMNASIUM", "gymnasium", "a Python with Gymnasium", "make test-classic")
+}
+
+// findPackage finds the Python that `make test-python` makes, or another one.
+func findPackage() (string, error) {
+	return findModule("LOCKSTEP_PACKAGE", "lockstep", "a Python with this package", "make test-python")
+}
+
+// findModule finds the Python that a variable names, which must have a module.
+func findModule(variable, module, what, target string) (string, error) {
+	name := os.Getenv(variable)
 	if name == "" {
-		return "", errors.New("set LOCKSTEP_GYMNASIUM to a Python with Gymnasium, or run `make test-classic`")
+		return "", fmt.Errorf("set %s to %s, or run `%s`", variable, what, target)
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("LOCKSTEP_GYMNASIUM: %w", err)
+		return "", fmt.Errorf("%s: %w", variable, err)
 	}
-	if out, err := exec.Command(path, "-c", "import gymnasium").CombinedOutput(); err != nil {
+	if out, err := exec.Command(path, "-c", "import "+module).CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return "", fmt.Errorf("%s: %s: set LOCKSTEP_GYMNASIUM to one with Gymnasium", path, lines[len(lines)-1])
+		return "", fmt.Errorf("%s: %s: set %s to %s", path, lines[len(lines)-1], variable, what)
 	}
 	return filepath.Abs(path)
 }
@@ -217,14 +236,17 @@ func findGPU() (string, error) {
 	return first("/dev/dxg")
 }
 
-// first is the first file of a pattern.
-func first(pattern string) (string, error) {
-	files, err := filepath.Glob(pattern)
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("no file %s", pattern)
+// first is the first file of patterns.
+func first(patterns ...string) (string, error) {
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			return "", err
+		}
+		if len(files) > 0 {
+			return files[0], nil
+		}
 	}
-	if err != nil {
-		return "", err
-	}
-	return files[0], nil
+	where := cmp.Or(strings.Join(patterns, " or "), "anywhere, for want of a cache folder")
+	return "", fmt.Errorf("no file %s", where)
 }

@@ -144,3 +144,14 @@ func TestFind(t *testing.T) {
 		t.Error("found what is not there")
 	}
 }
+
+// TestNamed: what one test's Python answered is not what the next one's answers.
+func TestNamed(t *testing.T) {
+	answer := oncePerPython(func() (string, error) { return os.Getenv("LOCKSTEP_PYTHON"), nil })
+	for _, python := range []string{"first", "second"} {
+		t.Setenv("LOCKSTEP_PYTHON", python)
+		if found, err := answer(); found != python || err != nil {
+			t.Errorf("%s: %s, %v", python, found, err)
+		}
+	}
+}

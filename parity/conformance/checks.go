@@ -26,10 +26,10 @@ var brief = lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: tru
 // some are short jobs with different routes, lengths and policies.
 func (s *suite) some() []lockstep.Job {
 	return []lockstep.Job{
-		{Route: short(s.routes[2], 104), Policy: lockstep.DefaultPID},
+		{Route: short(s.routes[2], 104), Policy: lockstep.DefaultPID()},
 		{Route: short(s.routes[5], 101), Policy: lockstep.Zero{}},
 		{Route: short(s.routes[7], 107), Policy: lockstep.PID{P: 2, I: -0.3, D: 0.7}},
-		{Route: short(s.routes[10], 103), Policy: lockstep.DefaultPID},
+		{Route: short(s.routes[10], 103), Policy: lockstep.DefaultPID()},
 		{Route: short(s.routes[15], 105), Policy: weave},
 	}
 }
@@ -76,7 +76,7 @@ func (s *suite) observing() {
 
 // shortcuts: what a combination computes at all is the same as without any.
 func (s *suite) shortcuts() {
-	jobs := []lockstep.Job{{Route: short(s.routes[2], 102), Policy: lockstep.DefaultPID}, {Route: short(s.routes[5], 103), Policy: weave}}
+	jobs := []lockstep.Job{{Route: short(s.routes[2], 102), Policy: lockstep.DefaultPID()}, {Route: short(s.routes[5], 103), Policy: weave}}
 	full := s.good(jobs, lockstep.Options{Trajectory: true})
 	for some := lockstep.SkipWarmup; some <= lockstep.CostOnly; some++ {
 		for i, r := range s.good(jobs, lockstep.Options{Shortcuts: some, Trajectory: true}) {
@@ -127,7 +127,7 @@ func (s *suite) clipping() {
 			wild.SteerCommand[i] = math.NaN() // not recorded
 		}
 	}
-	s.hold([]lockstep.Job{{Route: wild, Policy: lockstep.DefaultPID}, {Route: wild, Policy: lockstep.Zero{}}}, brief)
+	s.hold([]lockstep.Job{{Route: wild, Policy: lockstep.DefaultPID()}, {Route: wild, Policy: lockstep.Zero{}}}, brief)
 }
 
 // teacher: another's trajectory, longer than needed and not what would have come, is
@@ -158,7 +158,7 @@ func (s *suite) cancellation() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	route := twice(s.routes[2])
-	jobs := []lockstep.Job{{Route: route, Policy: lockstep.DefaultPID}, {Route: route, Policy: lockstep.Zero{}}, {Route: route, Policy: weave}}
+	jobs := []lockstep.Job{{Route: route, Policy: lockstep.DefaultPID()}, {Route: route, Policy: lockstep.Zero{}}, {Route: route, Policy: weave}}
 	seen(once(110, func() float64 { cancel(); return 0 }))(&jobs[0])
 	for i, r := range s.run(ctx, jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory}) {
 		if !errors.Is(r.result.Err, context.Canceled) {
@@ -242,7 +242,7 @@ func (s *suite) lengths() {
 	longer := twice(s.routes[15])
 	var jobs []lockstep.Job
 	for _, n := range []int{101, 102, 103, 499, 500, 501, 601} {
-		jobs = append(jobs, lockstep.Job{Route: short(longer, n), Policy: lockstep.DefaultPID})
+		jobs = append(jobs, lockstep.Job{Route: short(longer, n), Policy: lockstep.DefaultPID()})
 	}
 	for _, shortcuts := range []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory} {
 		all := s.hold(jobs, lockstep.Options{Shortcuts: shortcuts, Trajectory: true})
@@ -256,11 +256,11 @@ func (s *suite) lengths() {
 // parity: all stages of whole routes have the reference's bits.
 func (s *suite) parity() {
 	s.hold([]lockstep.Job{
-		{Route: s.routes[0], Policy: lockstep.DefaultPID},
+		{Route: s.routes[0], Policy: lockstep.DefaultPID()},
 		{Route: s.routes[4], Policy: weave},
 		{Route: s.routes[8], Policy: lockstep.PID{P: 5, I: 2, D: -3}},
 	}, brief)
-	s.hold([]lockstep.Job{{Route: s.routes[13], Policy: lockstep.DefaultPID}}, lockstep.Options{Trajectory: true})
+	s.hold([]lockstep.Job{{Route: s.routes[13], Policy: lockstep.DefaultPID()}}, lockstep.Options{Trajectory: true})
 }
 
 // goldens: what Python recorded with the same network, routes and arithmetic.

@@ -12,7 +12,7 @@ import (
 // TestEngines: every engine conforms in the profile that it has here. A slow one runs
 // whole routes for the tests of parity.
 func TestEngines(t *testing.T) {
-	for _, e := range engines.All {
+	for _, e := range engines.Checked() {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			model, _, err := defaults.Write(t.TempDir())

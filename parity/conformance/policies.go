@@ -50,7 +50,7 @@ func (s *suite) policies() {
 	route := short(s.routes[7], 160) // longer than a plan
 	s.hold([]lockstep.Job{
 		{Route: route, Policy: lockstep.Zero{}},
-		{Route: route, Policy: lockstep.DefaultPID},
+		{Route: route, Policy: lockstep.DefaultPID()},
 		{Route: route, Policy: lockstep.PID{}},
 		{Route: route, Policy: lockstep.PID{P: 1e9, I: -1e-9, D: math.MaxFloat64}},
 		{Route: route, Policy: weave},

@@ -197,8 +197,13 @@ func (r *rollout) wrong(opts lockstep.Options) error {
 	if t != nil && &r.result.Trajectory.Target[0] == &route.TargetLataccel[0] {
 		return errors.New("writing to the trajectory changes the route's target")
 	}
-	got := r.result.Costs
-	want := lockstep.Costs{Lataccel: got.Lataccel, Jerk: got.Jerk, Total: float64(got.Lataccel*lockstep.LatAccelCostMultiplier) + got.Jerk}
+	return wrongCosts(r.result.Costs, end)
+}
+
+// wrongCosts says where costs do not follow from one another.
+func wrongCosts(got lockstep.Costs, end int) error {
+	want := got
+	want.Total = float64(got.Lataccel*lockstep.LatAccelCostMultiplier) + got.Jerk
 	if end == lockstep.MinRows { // one step that costs, and no jerk
 		want.Jerk, want.Total = math.NaN(), math.NaN()
 	}

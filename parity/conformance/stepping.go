@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -40,6 +41,7 @@ func (s *suite) stepping() {
 	d.snapshots()
 	d.faults()
 	d.failsOnce()
+	d.closed()
 }
 
 // outside is the job that is steered from outside.
@@ -235,4 +237,32 @@ func (d *driver) failsOnce() {
 	fails = false
 	d.restore(p, before)
 	d.finish(p, -1, "taken back to before its observer failed")
+}
+
+// closed: a Stepper that is closed refuses what needs its rollouts.
+func (d *driver) closed() {
+	ctx, n := context.Background(), len(d.jobs)
+	p := d.reset(d.sim, d.jobs)
+	shot := d.snapshot(p, 30)
+	for _, when := range []string{"once", "again"} {
+		if err := p.Close(); err != nil {
+			d.errorf("Close, %s: %w", when, err)
+		}
+	}
+	asked := map[string]func() error{
+		"Step":     func() error { return p.Step(ctx, make([]float64, n), make([]float64, n)) },
+		"Results":  func() error { _, err := p.Results(ctx); return err },
+		"Snapshot": func() error { _, err := p.Snapshot(ctx); return err },
+		"Restore":  func() error { return p.Restore(ctx, shot) },
+		"Roll":     func() error { return p.Roll(ctx, make([]float64, n), make([]float64, n), nil) },
+		"Fork": func() error {
+			_, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.OwnNoise})
+			return err
+		},
+	}
+	for _, what := range slices.Sorted(maps.Keys(asked)) {
+		if asked[what]() == nil {
+			d.errorf("%s after Close gives no error", what)
+		}
+	}
 }

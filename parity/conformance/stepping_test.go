@@ -31,6 +31,14 @@ type stepFault struct {
 	step     func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error
 	snapshot func(*lockstep.Snapshot)
 	restore  func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error
+	open     bool // Close does nothing
+}
+
+func (f *stepFault) Close() error {
+	if f.open {
+		return nil
+	}
+	return f.Stepper.Close()
 }
 
 func (f *stepFault) Step(ctx ctxt, commands, lataccels []float64) error {
@@ -113,6 +121,7 @@ func TestStepMutants(t *testing.T) {
 			p.Restore(ctx, s)
 			return nil
 		}}},
+		{"is never closed", "Step after Close gives no error", stepFault{open: true}},
 		{"stands still", "Index is 20 after Step 20, want 21", stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error { return nil }}},
 		{"cannot restore", "Restore of a snapshot", stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error { return errors.New("no") }}},
 	} {

@@ -26,8 +26,9 @@ func documentation(file string) bool {
 // which of the engines that may concern. It never fails: where it cannot tell, the answer
 // is everything.
 func Changed(ctx context.Context, root, base string) verdict.Change {
-	c := verdict.Change{Base: base, Files: []string{}, Engines: []string{}, Documentation: true}
+	c := verdict.Change{Base: base, Files: []string{}, Engines: []string{}, Packages: []string{everyPackage}, Documentation: true}
 	err := differing(ctx, root, &c)
+	known := err == nil
 	found := map[string]bool{}
 	for _, file := range c.Files {
 		if documentation(file) {
@@ -49,13 +50,18 @@ func Changed(ctx context.Context, root, base string) verdict.Change {
 	}
 	switch {
 	case err != nil:
-		c.Everything, c.Documentation, c.Why = true, false, "every check runs: "+err.Error()
+		c.Everything, c.Documentation, c.Why = true, false, "every engine is checked: "+err.Error()
 	case c.Documentation:
 		c.Why = "documentation only"
 	case len(c.Engines) == 0:
 		c.Why = "no engine has changed"
 	default:
 		c.Why = "changed: " + strings.Join(c.Engines, ", ")
+	}
+	if known {
+		if c.Packages, err = reached(ctx, root, c.Files); err != nil {
+			c.Packages, c.Why = []string{everyPackage}, c.Why+"; all tests run: "+err.Error()
+		}
 	}
 	return c
 }

@@ -19,6 +19,7 @@ func repository(t *testing.T) string {
 		write(t, root, file, "first\n")
 	}
 	write(t, root, ".gitignore", "/build/\n")
+	write(t, root, "go.mod", "module a\n\ngo 1.26\n")
 	command(t, root, "init", "--quiet")
 	commit(t, root)
 	command(t, root, "tag", "base")
@@ -85,6 +86,10 @@ func TestChanged(t *testing.T) {
 				write(t, root, "reference/gpt.go", "x")
 			},
 			engines: []string{"reference", "emulated", "gpu"}, why: "changed: reference, emulated, gpu",
+		},
+		"an engine that another rests on": {
+			change:  func(t *testing.T, root string) { write(t, root, "batched/worker.go", "x") },
+			engines: []string{"onnxruntime", "batched"}, why: "changed: onnxruntime, batched",
 		},
 		"removed": {
 			change:  func(t *testing.T, root string) { command(t, root, "rm", "--quiet", "gpu/abi.go"); commit(t, root) },

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -11,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"lockstep/internal/group"
 	"lockstep/internal/guard"
+	"lockstep/parity/gate/testlog"
 	"lockstep/parity/verdict"
 )
 
@@ -49,33 +52,6 @@ func (s *step) execute(ctx context.Context, limit time.Duration, require []strin
 	return c
 }
 
-// How much of a program's output is kept: a crash is told at its beginning, all else
-// at its end.
-const (
-	headKept = 4 << 10
-	tailKept = 12 << 10
-)
-
-// capture keeps the beginning and the end of what is written.
-type capture struct {
-	head, tail []byte
-	between    string // says that something is gone
-}
-
-func (c *capture) Write(p []byte) (int, error) {
-	room := min(headKept-len(c.head), len(p))
-	c.head = append(c.head, p[:room]...)
-	c.tail = append(c.tail, p[room:]...)
-	if surplus := len(c.tail) - tailKept; surplus > 0 {
-		c.tail, c.between = slices.Delete(c.tail, 0, surplus), "\n[…]\n"
-	}
-	return len(p), nil
-}
-
-func (c *capture) String() string {
-	return strings.ToValidUTF8(string(c.head)+c.between+string(c.tail), "\uFFFD")
-}
-
 // maxLine bounds a line: the report of a comparison of some thousand rollouts.
 const maxLine = 256 << 20
 
@@ -107,12 +83,15 @@ func (l *lines) Write(p []byte) (int, error) {
 // program runs a program in a folder and gives each line of its standard output to
 // line. An exit status is returned as it is; the error is of all else.
 func program(ctx context.Context, c *verdict.Check, dir string, env []string, words []string, line func([]byte) error) (status int, err error) {
-	command := exec.CommandContext(ctx, words[0], words[1:]...)
+	command := group.Command(ctx, words[0], words[1:]...)
 	command.Dir, command.Env = dir, env
 	command.WaitDelay = 5 * time.Second // what it started may hold its output open
-	output, stderr := lines{call: line}, capture{}
+	output, stderr := lines{call: line}, testlog.Capture{}
 	command.Stdout, command.Stderr = &output, &stderr
 	err = command.Run()
+	if command.Process != nil {
+		group.Kill(command.Process) // what it has started and left behind
+	}
 	if output.err == nil && len(output.part) > 0 {
 		output.Write([]byte("\n")) // which the last line may lack
 	}
@@ -130,3 +109,71 @@ func program(ctx context.Context, c *verdict.Check, dir string, env []string, wo
 	}
 	return status, err
 }
+
+// goTest runs tests of packages of the module, never from the cache: that does not
+// know of libraries and programs which tests load.
+func goTest(ctx context.Context, c *verdict.Check, dir string, env []string, args ...string) error {
+	words := append([]string{"go", "test", "-json", "-count=1", "-timeout=0"}, args...) // the gate has its own limit
+	c.Command = "go test -count=1 " + strings.Join(args, " ")
+	var log testlog.Log
+	status, err := program(ctx, c, dir, env, words, log.Line)
+	c.Cases = append(c.Cases, log.Cases()...)
+	if err != nil {
+		return err
+	}
+	if status != 0 && c.Count(verdict.Failed) == 0 {
+		return fmt.Errorf("go test ended with status %d, and no test has failed", status)
+	}
+	return nil
+}
+
+// testRuns are what go test prints when it runs several times, perhaps of the same packages.
+type testRuns []*testRun
+
+type testRun struct {
+	log      testlog.Log
+	packages map[string]bool
+}
+
+// line takes one line of go test -json. A package that begins again is another run's.
+func (r *testRuns) line(data []byte) error {
+	var event struct{ Action, Package string }
+	if err := json.Unmarshal(data, &event); err != nil {
+		return fmt.Errorf("go test -json printed %.200q: %w", data, err)
+	}
+	if runs := *r; len(runs) == 0 || event.Action == "start" && runs[len(runs)-1].packages[event.Package] {
+		*r = append(runs, &testRun{packages: map[string]bool{}})
+	}
+	last := (*r)[len(*r)-1]
+	last.packages[event.Package] = true
+	return last.log.Line(data)
+}
+
+// cases are those of all runs. One is added, which fails, for each package that must pass and
+// does not occur, or of which nothing passed in a run and nothing says what it lacked.
+func (r testRuns) cases(passing []string) (all []verdict.Case) {
+	told := map[string]bool{}
+	for _, run := range r {
+		cases := run.log.Cases()
+		all = append(all, cases...)
+		for _, folder := range passing {
+			name := modulePath + "/" + folder
+			told[name] = told[name] || run.packages[name]
+			counts := func(k verdict.Case) bool {
+				return k.Class == name && (k.Outcome != verdict.NotRun || k.Lacks != "")
+			}
+			if run.packages[name] && !slices.ContainsFunc(cases, counts) {
+				all = append(all, verdict.Case{Class: name, Name: "package", Outcome: verdict.Failed, Message: "none of its tests was run"})
+			}
+		}
+	}
+	for _, folder := range passing {
+		if name := modulePath + "/" + folder; !told[name] {
+			all = append(all, verdict.Case{Class: name, Name: "package", Outcome: verdict.Failed, Message: "go test was not run in it"})
+		}
+	}
+	return all
+}
+
+// modulePath is what import paths begin with.
+const modulePath = "lockstep"

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -8,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -21,6 +25,7 @@ import (
 
 	"lockstep/engines"
 	"lockstep/internal/want"
+	"lockstep/parity/gate/testlog"
 	"lockstep/parity/mutants"
 	"lockstep/parity/verdict"
 )
@@ -44,6 +49,14 @@ type Config struct {
 	// is built from the folder.
 	Program []string
 
+	// Tested are the logs of the tests of this very revision, if they have run already, as
+	// testlog.ReadFiles takes them. A package that the change may concern and that is in none of
+	// them is an error, and so is a log that does not say that it is of this revision.
+	Tested []string
+
+	// KeepGoing runs the checks that are left when one has failed.
+	KeepGoing bool
+
 	// Out is told what has changed, before anything runs, and of each check that has ended.
 	Out io.Writer
 
@@ -54,7 +67,9 @@ type Config struct {
 type run struct {
 	Config
 	change  verdict.Change
-	dir     string // for files of its own
+	tested  []verdict.Case  // of Config.Tested
+	logged  map[string]bool // import paths of the packages that these logs have
+	dir     string          // for files of its own
 	env     []string
 	program []string // nil until it is built
 	broken  error    // why it is not
@@ -66,7 +81,7 @@ func Run(ctx context.Context, config Config) (*verdict.Result, error) {
 	start := time.Now()
 	r := &verdict.Result{
 		Change: Changed(ctx, config.Root, config.Base), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
-		Engines: engines.Names(), Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
+		Engines: engines.CheckedNames(), Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
 		Start: start.UTC().Truncate(time.Second),
 	}
 	dir, err := os.MkdirTemp("", "lockstep-gate-")
@@ -76,6 +91,11 @@ func Run(ctx context.Context, config Config) (*verdict.Result, error) {
 	defer os.RemoveAll(dir)
 	r.Change.WriteText(config.Out)
 	g := &run{Config: config, change: r.Change, dir: dir, env: environment(config.Require)}
+	if g.Tested != nil {
+		if err := g.readTested(ctx); err != nil {
+			return nil, err
+		}
+	}
 	steps := (*run).plan
 	if config.steps != nil {
 		steps = config.steps
@@ -89,19 +109,82 @@ func Run(ctx context.Context, config Config) (*verdict.Result, error) {
 	return r, nil
 }
 
+// readTested reads the logs, which must be of what is judged and have all that it may concern.
+func (g *run) readTested(ctx context.Context) (err error) {
+	if g.change.Head == "" {
+		return errors.New("--tested: this is no git checkout with a commit, so no log can be of it")
+	}
+	if g.tested, g.logged, err = testlog.ReadFiles(g.change.Head, g.Tested...); err != nil {
+		return err
+	}
+	missing, err := g.unlogged(ctx, g.change.Packages)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%s: the change may concern %s, and no log has it: run `make test` for it, too", strings.Join(g.Tested, ", "), missing[0])
+	}
+	return err
+}
+
+// unlogged are the packages of these folders that no log has, by their import paths.
+func (g *run) unlogged(ctx context.Context, folders []string) (missing []string, err error) {
+	if len(folders) == 0 {
+		return nil, nil
+	}
+	args := []string{"list"}
+	for _, folder := range folders {
+		args = append(args, "./"+strings.TrimPrefix(folder, "./"))
+	}
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir, command.Env = g.Root, g.env
+	out, err := command.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("go list: %w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		if !g.logged[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing, err
+}
+
+// stopped is the name of a check that has failed, so that no other one goes on.
+type stopped string
+
+func (s stopped) Error() string {
+	return "the check " + string(s) + " has failed; --keep-going runs what is left"
+}
+
 // both runs the steps one after the other, and beside them those that are to run
 // beside them: most keep one core busy. The checks are in the order of the steps.
 func (g *run) both(ctx context.Context, steps []step) []verdict.Check {
 	checks := make([]verdict.Check, len(steps))
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	var telling sync.Mutex
 	lane := func(beside bool) {
 		for i, s := range steps {
-			if s.beside == beside && ctx.Err() == nil {
-				checks[i] = s.execute(ctx, g.Limit, g.Require)
-				telling.Lock()
-				checks[i].WriteText(g.Out)
-				telling.Unlock()
+			if s.beside != beside {
+				continue
 			}
+			if failed, ok := errors.AsType[stopped](context.Cause(ctx)); ok {
+				checks[i] = verdict.Check{Name: s.name, Title: s.title, Cases: []verdict.Case{}, Outcome: verdict.NotRun, Why: failed.Error()}
+				continue
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			c := s.execute(ctx, g.Limit, g.Require)
+			telling.Lock()
+			failed, ended := errors.AsType[stopped](context.Cause(ctx))
+			switch {
+			case ended: // it was ended in its course
+				c.Outcome, c.Why, c.Cases = verdict.NotRun, failed.Error(), []verdict.Case{}
+			case c.Outcome == verdict.Failed && !g.KeepGoing:
+				stop(stopped(s.name))
+			}
+			checks[i] = c
+			c.WriteText(g.Out)
+			telling.Unlock()
 		}
 	}
 	var other sync.WaitGroup
@@ -127,42 +210,173 @@ func Required() []string {
 	return slices.DeleteFunc(want.Names(), func(name string) bool { return !want.ByName(name).Required() })
 }
 
-// plan is the checks of a change, cheap ones first.
+// plan is the checks of a change: sharp ones first, which take seconds, and of the others
+// cheap ones first.
 func (g *run) plan() []step {
+	tests := step{name: "tests", title: "All tests and properties that the change may concern.", run: g.tests}
 	if g.change.Documentation {
-		return []step{{name: "documentation", title: "Only documentation differs.", run: g.documentation}}
+		steps := []step{{name: "documentation", title: "Only documentation differs.", run: g.documentation}}
+		if len(g.change.Packages) > 0 {
+			steps = append(steps, tests)
+		}
+		return steps
 	}
-	steps := []step{{name: "build", title: "Everything compiles.", run: g.build}}
+	steps := []step{
+		{name: "build", title: "Everything compiles.", run: g.build},
+		{name: "sharp", title: "Compiled kernels belong to their sources; distinguishing vectors; short rollouts.", run: g.sharp},
+	}
 	for _, t := range targets {
 		steps = append(steps, step{name: t.name, title: t.title, beside: t.beside, run: func(ctx context.Context, c *verdict.Check) error {
-			return g.target(ctx, c, t.name)
+			if why := g.untouched(ctx, t.name, t.of); why != "" {
+				return leaving(why)
+			}
+			return g.target(ctx, c, t.name, strings.Fields(t.passing))
 		}})
 	}
-	for _, engine := range engines.Names() {
+	for _, engine := range engines.CheckedNames() {
 		steps = append(steps, step{
 			name: "goldens/" + engine, title: "All stages of all recorded rollouts of the Python program, from engine " + engine + ".",
-			run: func(ctx context.Context, c *verdict.Check) error {
-				return g.unlessAbsent(c, g.compare(ctx, c, "compare", "golden/testdata", engine))
-			},
+			run: g.comparing(func(ctx context.Context, c *verdict.Check) error {
+				return g.compare(ctx, c, "compare", "golden/testdata", engine)
+			}, []string{engine}, "lockstep/parity", "TestTrajectory", engine),
 		})
 	}
 	return append(steps,
-		step{name: "engines", title: "All engines against each other, all stages of all steps.", run: func(ctx context.Context, c *verdict.Check) error {
-			return g.unlessAbsent(c, g.live(ctx, c))
-		}},
-		step{name: "regressions", title: "Every case that once failed, on every engine.", run: func(ctx context.Context, c *verdict.Check) error {
-			return g.compare(ctx, c, "replay", "parity/testdata/regressions", "--engines", strings.Join(engines.Names(), ","))
-		}},
-		step{name: "tests", title: "All tests and properties.", run: func(ctx context.Context, c *verdict.Check) error {
-			return goTest(ctx, c, g.Root, g.env, "-skip="+checked, "./...")
-		}},
+		step{name: "engines", title: "All engines against each other, all stages of all steps.", run: g.comparing(g.live, engines.CheckedNames(), "", "", "")},
+		step{name: "regressions", title: "Every case that once failed, on every engine.", run: g.comparing(func(ctx context.Context, c *verdict.Check) error {
+			return g.compare(ctx, c, "replay", "parity/testdata/regressions", "--engines", strings.Join(engines.CheckedNames(), ","))
+		}, engines.CheckedNames(), "lockstep/parity", "TestRegressions", "")},
+		tests,
 		step{name: "hardware", title: "Evidence that these very kernels ran on a GPU.", run: g.hardware},
 		step{name: "mutants", beside: true, title: "The harness finds planted faults and names their stages.", run: g.mutants},
 	)
 }
 
-// checked are the tests whose comparisons other checks make.
-const checked = "^(TestTrajectory|TestRegressions)$"
+// compared are the tests whose comparisons other checks make.
+const compared = "TestTrajectory|TestRegressions"
+
+// comparing is a check of engines. It does not run if none of them has changed, or if the
+// logs tell that a test has made the comparisons: one of a package, that has a part for an
+// engine.
+func (g *run) comparing(run func(context.Context, *verdict.Check) error, of []string, pkg, test, part string) func(context.Context, *verdict.Check) error {
+	return func(ctx context.Context, c *verdict.Check) error {
+		if !g.All && !slices.ContainsFunc(of, func(name string) bool { return slices.Contains(g.change.Engines, name) }) {
+			return leaving("no engine of it has changed; --all runs it in spite of that")
+		}
+		if pkg != "" && slices.ContainsFunc(g.tested, func(k verdict.Case) bool {
+			return k.Class == pkg && k.Outcome == verdict.Passed && strings.HasPrefix(k.Name, test+"/") && (part == "" || strings.Contains(k.Name+"/", "/"+part+"/"))
+		}) {
+			return leaving(test + " has made these comparisons: " + strings.Join(g.Tested, ", "))
+		}
+		return g.unlessAbsent(c, run(ctx, c))
+	}
+}
+
+// tests runs the tests of the packages that the change may concern or, where logs of them
+// are given, takes what these tell.
+func (g *run) tests(ctx context.Context, c *verdict.Check) error {
+	if g.Tested != nil {
+		c.Command, c.Cases = "make test", slices.Clone(g.tested)
+		return nil
+	}
+	packages := []string{}
+	for _, folder := range g.change.Packages {
+		packages = append(packages, "./"+strings.TrimPrefix(folder, "./"))
+	}
+	if len(packages) == 0 {
+		return leaving("no package's tests may be concerned")
+	}
+	skip := "-skip=^(" + compared + "|" + sharp + ")$"
+	if g.change.Documentation {
+		skip = "-skip=^$"
+	}
+	return goTest(ctx, c, g.Root, g.env, append([]string{skip}, packages...)...)
+}
+
+// sharp are the tests that find most faults of kernels and arithmetic, in seconds.
+const sharp = "TestManifest|TestModule|TestVectors|TestShort"
+
+// sharp runs them, wherever they are.
+func (g *run) sharp(ctx context.Context, c *verdict.Check) error {
+	packages, err := having(g.Root, regexp.MustCompile(`(?m)^func (`+sharp+`)\(`))
+	if err != nil {
+		return err
+	}
+	if len(packages) == 0 {
+		return leaving("no package has such a test")
+	}
+	if g.Tested != nil {
+		if packages, err = g.unlogged(ctx, packages); err != nil {
+			return err
+		}
+		if len(packages) == 0 {
+			return leaving("all of them have run: " + strings.Join(g.Tested, ", "))
+		}
+	}
+	return goTest(ctx, c, g.Root, g.env, append([]string{"-run=^(" + sharp + ")$"}, packages...)...)
+}
+
+// having are the packages with a test file that has what is looked for.
+func having(root string, pattern *regexp.Regexp) (packages []string, err error) {
+	err = testFiles(root, func(file string) error {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if folder := "./" + path.Dir(file); err == nil && pattern.Match(text) && !slices.Contains(packages, folder) {
+			packages = append(packages, folder)
+		}
+		return err
+	})
+	return packages, err
+}
+
+// testFiles calls a function with each test file of a module, by its path from the root.
+func testFiles(root string, each func(file string) error) error {
+	return fs.WalkDir(os.DirFS(root), ".", func(file string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && skippedFolder(name):
+			return fs.SkipDir
+		case !strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		return each(file)
+	})
+}
+
+// skippedFolder reports whether the go command looks for no packages in a folder of this name,
+// or what is built lies there.
+func skippedFolder(name string) bool {
+	return name == "testdata" || name == "build" || name == "node_modules" || name != "." && name[0] == '.'
+}
+
+// untouched says why a target need not run, or nothing: of are folders, with all below them,
+// of packages whose tests it runs or whose program it makes. "." is the root's package alone.
+func (g *run) untouched(ctx context.Context, name string, of []string) string {
+	if g.All || of == nil || slices.Contains(g.change.Packages, everyPackage) {
+		return ""
+	}
+	if name == kernelsCheck && slices.ContainsFunc(g.change.Files, compiled) && sameKernels(ctx, g.Root, filepath.Join(g.dir, "base"), g.change.MergeBase) &&
+		!slices.ContainsFunc(g.change.Files, func(file string) bool { return compiled(file) && !kernelSource(file) }) {
+		return "of the kernels only what no compiler sees has changed"
+	}
+	for _, folder := range of {
+		within := func(name string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
+		if slices.ContainsFunc(g.change.Packages, within) || slices.ContainsFunc(g.change.Files, within) {
+			return ""
+		}
+	}
+	return "nothing of " + strings.Join(of, ", ") + " has changed"
+}
+
+// kernelSource reports whether nvcc reads a file, compiled whether the check of what it
+// makes depends on it.
+func kernelSource(file string) bool {
+	return slices.Contains(kernelFolders, path.Dir(file)) && slices.Contains([]string{".cu", ".cuh", ".h"}, path.Ext(file))
+}
+
+func compiled(file string) bool {
+	return kernelSource(file) || strings.HasPrefix(file, "gpu/module/") || strings.HasPrefix(file, "gpu/classic/module/")
+}
 
 // documentation is the short pass.
 func (g *run) documentation(_ context.Context, c *verdict.Check) error {
@@ -252,7 +466,7 @@ func (g *run) unlessAbsent(c *verdict.Check, err error) error {
 // live compares engines on the project's own network, and on the official one where it
 // is.
 func (g *run) live(ctx context.Context, c *verdict.Check) error {
-	all := append([]string{"compare"}, engines.Names()...)
+	all := append([]string{"compare"}, engines.CheckedNames()...)
 	own := append(slices.Clone(all), "--own")
 	if err := g.compare(ctx, c, append(own, "--num_segs", "4")...); err != nil {
 		return err
@@ -267,33 +481,53 @@ func (g *run) live(ctx context.Context, c *verdict.Check) error {
 	return g.compare(ctx, c, append(all, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
 }
 
-// targets are what the Makefile checks, besides comparisons and tests. A line adds one.
+// targets are what the Makefile checks, besides comparisons and tests. A line adds one, with
+// the folders of packages that it tests or makes: a change that no test of theirs may be
+// concerned by leaves it out. Those without any always run. passing are the packages of which
+// some test must pass each time that go test runs in it, with TESTFLAGS.
 var targets = []struct {
 	name, title string
 	beside      bool
+	of          []string
+	passing     string
 }{
-	{"lint", "Formatted, vetted, without what static analysis finds.", false},
-	{"generate-check", "The assembly is what its generator makes.", false},
-	{"test-noasm", "The plain loops, without assembly.", true},
-	{"test-nocgo", "Without cgo.", false},
-	{"test-fused", "With a compiler that may fuse products into sums.", false},
-	{"test-race", "Under the race detector.", true},
-	{"fuzz-ci", "Every fuzz target, for a fixed number of executions.", false},
-	{"test-python", "The Python package, its linters and tests.", true},
-	{"classic-ci", "Classic control, live against Gymnasium.", false},
-	{"test-avx512", "The AVX-512 kernels, emulated where this CPU has none.", true},
-	{"kernels-check", "The CUDA kernels are what nvcc makes of their sources.", true},
-	{"test-cuda-standin", "The program with CUDA in it, on a stand-in driver.", true},
+	{"lint", "Formatted, vetted, without what static analysis finds.", false, nil, ""},
+	{"generate-check", "Assembly and tables are what their generators make.", false, []string{"internal/f32", "batched/classic", "scripts", "internal/tables"}, ""},
+	{"test-noasm", "The plain loops, without assembly.", true, []string{"reference", "internal/f32"}, "reference parity"},
+	{"test-nocgo", "Without cgo.", false, nil, "parity"},
+	{"test-missing", "With one thing of the machine missing at a time.", false, nil, ""},
+	{"test-fused", "With a compiler that may fuse products into sums.", false, []string{"generate", ".", "internal", "golden", "reference", "batched"}, "generate reference batched reference/classic batched/classic parity"},
+	{"test-race", "Under the race detector.", true, []string{"onnxruntime", "internal/routecache", "parity/trace", "cmd/lockstep", "gpu"}, "onnxruntime internal/routecache parity/trace cmd/lockstep gpu"},
+	{"fuzz-ci", "Every fuzz target, for a fixed number of executions.", false, []string{"fuzz", ".", "internal"}, ""},
+	{"test-python", "The Python package, its linters and tests.", false, []string{"python/native", "python", "cmd/lockstep"}, ""},
+	{"classic-ci", "Classic control, live against Gymnasium.", false, []string{"classic/harness", "fuzz"}, "fuzz"},
+	{"test-avx512", "The AVX-512 kernels, emulated where this CPU has none.", true, []string{"internal/f32", "reference", "scripts"}, ""},
+	{"test-arm64-short", "The arm64 kernels and a recording, emulated where this machine is another.", true, []string{"internal/f32", "batched", "scripts"}, ""},
+	{kernelsCheck, "The CUDA kernels are what nvcc makes of their sources.", true, []string{"gpu/module", "gpu/classic/module", "gpu/kernels"}, ""},
+	{"test-compiled", "The shipped PTX and machine code, executed: recordings and short policies.", true, []string{"gpu"}, "gpu/translate gpu gpu/classic"},
+	{"test-cuda-standin", "The program with CUDA in it, on a stand-in driver.", true, []string{"gpu", "cmd/lockstep"}, "gpu/driver/cuda gpu"},
 }
 
-// target makes one of the targets.
-func (g *run) target(ctx context.Context, c *verdict.Check, name string) error {
+// kernelsCheck takes minutes, and nothing but what the compiler sees can change its outcome.
+const kernelsCheck = "kernels-check"
+
+// target makes one of the targets. Where tests of packages must pass, it has go test print
+// events, and its cases are those tests.
+func (g *run) target(ctx context.Context, c *verdict.Check, name string, passing []string) error {
 	c.Command = "make " + name
-	var printed capture
+	var printed testlog.Capture
 	var leftOut []verdict.Case
+	var tests testRuns
+	words := []string{"make", "--no-print-directory", name}
+	if len(passing) > 0 {
+		words = append(words, "TESTFLAGS=-json")
+	}
 	// The targets say themselves what is built in.
 	env := slices.DeleteFunc(slices.Clone(g.env), func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") })
-	status, err := program(ctx, c, g.Root, env, []string{"make", "--no-print-directory", name}, func(line []byte) error {
+	status, err := program(ctx, c, g.Root, env, words, func(line []byte) error {
+		if len(passing) > 0 && bytes.HasPrefix(line, []byte(`{"`)) {
+			return tests.line(line)
+		}
 		if m := skipped.FindStringSubmatch(string(line)); m != nil {
 			n, _ := strconv.Atoi(m[1]) // digits
 			leftOut = append(leftOut, slices.Repeat([]verdict.Case{{Class: "pytest", Name: m[2], Outcome: verdict.NotRun, Message: m[2] + ": " + m[3]}}, n)...)
@@ -301,6 +535,7 @@ func (g *run) target(ctx context.Context, c *verdict.Check, name string) error {
 		printed.Write(append(line, '\n'))
 		return nil
 	})
+	c.Cases = append(c.Cases, tests.cases(passing)...)
 	if err == nil && status != 0 {
 		err = fmt.Errorf("make %s ended with status %d", name, status)
 	}
@@ -308,9 +543,18 @@ func (g *run) target(ctx context.Context, c *verdict.Check, name string) error {
 		c.Output = printed.String() + c.Output
 		return err
 	}
-	c.Cases = append(append(c.Cases, verdict.Case{Class: "make", Name: name, Outcome: verdict.Passed}), leftOut...)
-	return nil
+	if why := notRun.FindStringSubmatch(strings.TrimSpace(printed.String())); why != nil {
+		return leaving(why[1])
+	}
+	if len(passing) == 0 {
+		c.Cases = append(c.Cases, verdict.Case{Class: "make", Name: name, Outcome: verdict.Passed})
+	}
+	c.Cases = append(c.Cases, leftOut...)
+	return g.unlessAbsent(c, nil)
 }
+
+// notRun is all that a target says of which nothing was run.
+var notRun = regexp.MustCompile(`^not run: (.*)$`)
 
 // skipped is how pytest -rs prints that tests were left out: how many, where and why.
 var skipped = regexp.MustCompile(`^SKIPPED \[(\d+)\] (\S+?:\d+): (.*)$`)
@@ -330,6 +574,9 @@ func (g *run) mutants(ctx context.Context, c *verdict.Check) error {
 		faults = sample(faults, g.change)
 		wrong = max(1, verdict.MayBeWrong(len(faults)))
 		c.Note = fmt.Sprintf("a sample, %d of %d faults", len(faults), all)
+	}
+	if len(faults) == 0 {
+		return leaving("no fault is planted in what has changed")
 	}
 	score, err := mutants.Plant(ctx, g.Root, faults, "", nil)
 	c.Mutants = score.Mutants

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lockstep/engines"
 	"lockstep/gpu/hardware"
 	"lockstep/gpu/module"
 	"lockstep/internal/want"
@@ -240,19 +242,19 @@ func TestRun(t *testing.T) {
 	}{
 		{steps(fine, left), true, "passed: 1 checks"},
 		{steps(fine, bad, left), false, "blocked: 1 of 2 checks failed"},
-		{steps(bad, bad), false, "blocked: 2 of 2 checks failed"},
+		{steps(bad, bad, fine), false, "blocked: 2 of 3 checks failed"},
 		{steps(left), false, "blocked: no check was run"},
 		{steps(), false, "blocked: no check was run"},
 	} {
 		var out strings.Builder
-		r, err := Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: &out, steps: c.steps})
+		r, err := Run(t.Context(), Config{Root: root, Base: "base", KeepGoing: true, Limit: time.Minute, Out: &out, steps: c.steps})
 		if err != nil || r.Passed != c.passed || r.Verdict != c.verdict {
 			t.Errorf("%+v, %v; want %v, %s", r, err, c.passed, c.verdict)
 		}
 		if data, err := json.Marshal(r); err != nil || bytes.Contains(data, []byte("null")) {
 			t.Errorf("a list that is null, %v: %s", err, data)
 		}
-		told := "every check runs: nothing differs from base\n"
+		told := "every engine is checked: nothing differs from base\n"
 		for i := range r.Checks {
 			var line strings.Builder
 			r.Checks[i].WriteText(&line)
@@ -263,14 +265,26 @@ func TestRun(t *testing.T) {
 		}
 	}
 
+	// Without KeepGoing the first that fails ends it, those beside it, too.
+	long := step{name: "long", beside: true, run: func(ctx context.Context, c *verdict.Check) error { <-ctx.Done(); return ctx.Err() }}
+	r, err := Run(t.Context(), Config{Root: root, Limit: time.Minute, Out: io.Discard, steps: steps(fine, long, bad, fine, bad)})
+	if err != nil || r.Passed || r.Verdict != "blocked: 1 of 2 checks failed" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for i, want := range []string{verdict.Passed, verdict.NotRun, verdict.Failed, verdict.NotRun, verdict.NotRun} {
+		if c := r.Checks[i]; c.Outcome != want || want == verdict.NotRun && !strings.Contains(c.Why, "the check bad has failed") {
+			t.Errorf("check %d, %s: %s because %q, want %s", i, c.Name, c.Outcome, c.Why, want)
+		}
+	}
+
 	write(t, root, "README.md", "second")
-	r, err := Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
+	r, err = Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
 	if err != nil || !r.Passed || r.Verdict != "passed: only documentation differs, nothing was compared" || len(r.Checks) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// One file more, and all that is missing here is found missing.
 	write(t, root, "reference/gpt.go", "package reference")
-	r, err = Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
+	r, err = Run(t.Context(), Config{Root: root, Base: "base", All: true, KeepGoing: true, Limit: time.Minute, Out: io.Discard})
 	if err != nil || r.Passed || len(r.Checks) < 8 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -289,11 +303,11 @@ func TestRun(t *testing.T) {
 
 // TestPlan: what runs for which change.
 func TestPlan(t *testing.T) {
-	all := []string{"build"}
+	all := []string{"build", "sharp"}
 	for _, target := range targets {
 		all = append(all, target.name)
 	}
-	for _, engine := range testEngines {
+	for _, engine := range engines.CheckedNames() {
 		all = append(all, "goldens/"+engine)
 	}
 	all = append(all, "engines", "regressions", "tests", "hardware", "mutants")
@@ -306,6 +320,9 @@ func TestPlan(t *testing.T) {
 	}
 	if got := names(verdict.Change{Documentation: true}, false); !slices.Equal(got, []string{"documentation"}) {
 		t.Errorf("documentation: %v", got)
+	}
+	if got := names(verdict.Change{Documentation: true, Packages: []string{"docs"}}, false); !slices.Equal(got, []string{"documentation", "tests"}) {
+		t.Errorf("documentation that tests read: %v", got)
 	}
 	if got := names(verdict.Change{Everything: true, Engines: testEngines}, false); !slices.Equal(got, all) {
 		t.Errorf("everything: %v", got)
@@ -321,6 +338,136 @@ func TestPlan(t *testing.T) {
 	}
 	if got := names(verdict.Change{}, true); !slices.Equal(got, all) {
 		t.Errorf("tools, with --all: %v", got)
+	}
+}
+
+// TestComparing: a check of engines runs if one of them has changed, and no test has made
+// its comparisons.
+func TestComparing(t *testing.T) {
+	at := func(name, outcome string) []verdict.Case {
+		return []verdict.Case{{Class: "a/parity", Name: name, Outcome: outcome}}
+	}
+	for _, c := range []struct {
+		changed []string
+		tested  []verdict.Case
+		all     bool
+		left    string
+	}{
+		{[]string{"twin"}, nil, false, ""},
+		{[]string{"other"}, nil, false, "no engine of it has changed"},
+		{nil, nil, true, ""},
+		{[]string{"twin"}, at("TestAll/set/twin/route", verdict.Passed), false, "TestAll has made these comparisons: log"},
+		{[]string{"twin"}, at("TestAll/set/twin", verdict.Passed), false, "TestAll has made these comparisons: log"},
+		{[]string{"twin"}, at("TestAll/set/twin/route", verdict.NotRun), false, ""},
+		{[]string{"twin"}, at("TestAll/set/twins/route", verdict.Passed), false, ""},
+		{[]string{"twin"}, at("TestOther/set/twin/route", verdict.Passed), false, ""},
+	} {
+		g := &run{Config: Config{All: c.all, Tested: []string{"log"}}, change: verdict.Change{Engines: c.changed}, tested: c.tested}
+		err := g.comparing(passing, []string{"twin", "last"}, "a/parity", "TestAll", "twin")(t.Context(), &verdict.Check{})
+		if leave := (leaving)(""); c.left == "" && err != nil || c.left != "" && (!errors.As(err, &leave) || !strings.HasPrefix(leave.Error(), c.left)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestTested: what logs tell takes the place of the tests, and what is required must be in
+// them. A log of another revision, of fewer tests or of too few packages is refused.
+func TestTested(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "go.mod", "module a\n\ngo 1.26\n")
+	write(t, root, "a_test.go", "package a\n")
+	write(t, root, "b/b_test.go", "package b\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) {}\n")
+	command(t, root, "init", "--quiet")
+	commit(t, root)
+	head, err := git(t.Context(), root, "rev-parse", "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := t.TempDir()
+	origin := func(revision, only string) string {
+		return fmt.Sprintf("{\"Action\":\"origin\",\"Revision\":%q,\"Only\":%q}\n", revision, only)
+	}
+	const (
+		first = `{"Action":"pass","Package":"a","Test":"TestA"}
+{"Action":"output","Package":"a","Test":"TestB","Output":"not run for want of assets: none"}
+{"Action":"skip","Package":"a","Test":"TestB"}
+{"Action":"pass","Package":"a"}
+`
+		b = `{"Action":"skip","Package":"a/b"}` + "\n"
+	)
+	write(t, logs, "log", origin(head, "")+first+b)
+	write(t, logs, "later", origin(head, "")+`{"Action":"pass","Package":"a","Test":"TestB"}`)
+	write(t, logs, "half", origin(head, "")+first)
+	write(t, logs, "begun", origin(head, "")+first+`{"Action":"start","Package":"a/b"}`)
+	write(t, logs, "old", origin(strings.Repeat("0", 40), "")+first+b)
+	write(t, logs, "only", origin(head, "g00002/pid")+first+b)
+	write(t, logs, "any", first+b)
+	steps := func(g *run) []step {
+		return []step{{name: "sharp", run: g.sharp}, {name: "tests", run: g.tests}}
+	}
+	for _, c := range []struct {
+		logs    []string
+		require []string
+		passed  int
+		verdict string // or a part of the error
+	}{
+		{[]string{"log"}, nil, 1, "passed: 1 checks"},
+		{[]string{"log"}, []string{want.Assets.Name}, 1, "blocked: 1 of 1 checks failed"},
+		{[]string{"log", "later"}, []string{want.Assets.Name}, 2, "passed: 1 checks"},
+		{[]string{"half"}, nil, 0, "the change may concern a/b, and no log has it"},
+		{[]string{"begun"}, nil, 0, "the change may concern a/b, and no log has it"},
+		{[]string{"old"}, nil, 0, "it is of revision 000000000000"},
+		{[]string{"log", "old"}, nil, 0, "it is of revision 000000000000"},
+		{[]string{"only"}, nil, 0, "LOCKSTEP_ONLY was"},
+		{[]string{"any"}, nil, 0, "does not say of which revision"},
+		{[]string{"none"}, nil, 0, "no such file"},
+	} {
+		files := []string{}
+		for _, log := range c.logs {
+			files = append(files, filepath.Join(logs, log))
+		}
+		config := Config{Root: root, Tested: files, Require: c.require, Limit: time.Minute, Out: io.Discard, steps: steps}
+		r, err := Run(t.Context(), config)
+		if c.passed == 0 {
+			if err == nil || !strings.Contains(err.Error(), c.verdict) {
+				t.Errorf("%v: %v, want %q", c.logs, err, c.verdict)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != c.verdict || r.Checks[1].Count(verdict.Passed) != c.passed || r.Checks[0].Outcome != verdict.NotRun {
+			t.Errorf("%v, %v: %+v", c.logs, c.require, r)
+		}
+	}
+
+	// The sharp tests of packages that no log has run.
+	g := &run{Config: Config{Root: root, Tested: []string{"half"}}, env: os.Environ(), logged: map[string]bool{"a": true}}
+	s := step{run: g.sharp}
+	if c := s.execute(t.Context(), time.Minute, nil); c.Outcome != verdict.Passed || len(c.Cases) != 1 || c.Cases[0].Name != "TestVectors" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestSharp: the tests that find most faults are found wherever they are.
+func TestSharp(t *testing.T) {
+	packages, err := having(filepath.Join("..", ".."), regexp.MustCompile(`(?m)^func (`+sharp+`)\(`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"./gpu/module", "./gpu/classic", "./gpu/kernels", "./gpu", "./reference", "./batched", "./onnxruntime"} {
+		if !slices.Contains(packages, want) {
+			t.Errorf("%s is not among %v", want, packages)
+		}
+	}
+	root := t.TempDir()
+	write(t, root, "go.mod", "module a\n\ngo 1.26\n")
+	write(t, root, "a/a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) { t.Error(\"one bit\") }\n\nfunc TestLong(t *testing.T) {}\n")
+	g := &run{Config: Config{Root: root}, env: append(os.Environ(), "GOFLAGS=")}
+	s := step{run: g.sharp}
+	if c := s.execute(t.Context(), time.Minute, nil); c.Outcome != verdict.Failed || len(c.Cases) != 1 || c.Cases[0].Name != "TestVectors" {
+		t.Errorf("%+v", c)
 	}
 }
 
@@ -362,7 +509,7 @@ func TestSample(t *testing.T) {
 	if d := cmp.Diff(map[string]int{"emulated": sampleSize}, engines(sample(all, verdict.Change{Engines: []string{"emulated", "gpu"}}))); d != "" {
 		t.Errorf("gpu (-want +got):\n%s", d)
 	}
-	const file = "onnxruntime/controllers.go"
+	const file = "batched/rollout.go"
 	isTouched := func(f mutants.Fault) bool {
 		return slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return e.File == file })
 	}
@@ -378,8 +525,8 @@ func TestSample(t *testing.T) {
 	if got := sample(all, verdict.Change{Files: []string{file}}); len(got) != touched || !isTouched(got[0]) {
 		t.Errorf("%s: %d faults, want %d", file, len(got), touched)
 	}
-	if got := sample(all, verdict.Change{Files: []string{file}, Engines: []string{"onnxruntime"}}); len(got) != sampleSize || !isTouched(got[touched-1]) || isTouched(got[touched]) {
-		t.Errorf("%s, onnxruntime: %d faults, want %d, the first %d in the file", file, len(got), sampleSize, touched)
+	if got := sample(all, verdict.Change{Files: []string{file}, Engines: []string{"batched"}}); len(got) != sampleSize || !isTouched(got[touched-1]) || isTouched(got[touched]) {
+		t.Errorf("%s, batched: %d faults, want %d, the first %d in the file", file, len(got), sampleSize, touched)
 	}
 	if got := sample(all, verdict.Change{}); len(got) != 0 {
 		t.Errorf("no change: %d faults", len(got))
@@ -423,21 +570,106 @@ func TestTarget(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine\nless:\n\t@echo 'SKIPPED [2] python/tests/a.py:4: no torch'\nbad:\n\t@echo spoilt; exit 1\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine; echo 'not run: a part'; echo fine\nless:\n\t@echo 'SKIPPED [2] python/tests/a.py:4: no torch'\nbad:\n\t@echo spoilt; exit 1\nnone:\n\t@echo 'not run: no emulator'\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	g := &run{Config: Config{Root: root}, env: os.Environ()}
 	var c verdict.Check
-	if err := g.target(t.Context(), &c, "good"); err != nil || c.Count(verdict.Passed) != 1 || c.Command != "make good" {
+	if err := g.target(t.Context(), &c, "good", nil); err != nil || c.Count(verdict.Passed) != 1 || c.Command != "make good" {
 		t.Errorf("%v, %+v", err, c)
 	}
 	c = verdict.Check{}
-	if err := g.target(t.Context(), &c, "less"); err != nil || c.Count(verdict.NotRun) != 2 || c.Cases[2].Message != "python/tests/a.py:4: no torch" {
+	if err := g.target(t.Context(), &c, "less", nil); err != nil || c.Count(verdict.NotRun) != 2 || c.Cases[2].Message != "python/tests/a.py:4: no torch" {
 		t.Errorf("%v, %+v", err, c)
 	}
 	c = verdict.Check{}
-	if err := g.target(t.Context(), &c, "bad"); err == nil || !strings.HasPrefix(c.Output, "spoilt\n") || len(c.Cases) != 0 {
+	if err := g.target(t.Context(), &c, "none", nil); err == nil || err.Error() != leaving("no emulator").Error() || len(c.Cases) != 0 {
 		t.Errorf("%v, %+v", err, c)
+	}
+	c = verdict.Check{}
+	if err := g.target(t.Context(), &c, "bad", nil); err == nil || !strings.HasPrefix(c.Output, "spoilt\n") || len(c.Cases) != 0 {
+		t.Errorf("%v, %+v", err, c)
+	}
+}
+
+// TestTargetTests: of a target that runs tests, those that are left out are told, and one that
+// has run nothing of a package which must pass fails.
+func TestTargetTests(t *testing.T) {
+	const (
+		start = `{"Action":"start","Package":"lockstep/a"}`
+		pass  = `{"Action":"pass","Package":"lockstep/a","Test":"TestA"}`
+		none  = `{"Action":"output","Package":"lockstep/a","Output":"testing: warning: no tests to run\n"}`
+		end   = `{"Action":"pass","Package":"lockstep/a"}`
+		says  = `{"Action":"output","Package":"lockstep/a","Test":"TestA","Output":"a.go:1: not run for want of assets: no model\n"}`
+		skip  = `{"Action":"skip","Package":"lockstep/a","Test":"TestA"}`
+		half  = `{"Action":"output","Package":"lockstep/a","Test":"TestA","Output":"not run for want of assets: no model\n"}`
+		fail  = `{"Action":"fail","Package":"lockstep/a","Test":"TestA"}`
+	)
+	for name, c := range map[string]struct {
+		lines   []string
+		require []string
+		outcome string
+		why     string // or a part of the failed case's message
+	}{
+		"passed":                 {lines: []string{start, pass, end}, outcome: verdict.Passed},
+		"no tests":               {lines: []string{start, none, end}, outcome: verdict.Failed, why: "none of its tests was run"},
+		"none in a second run":   {lines: []string{start, pass, end, start, none, end}, outcome: verdict.Failed, why: "none of its tests was run"},
+		"another package":        {lines: []string{strings.ReplaceAll(pass, "/a", "/b")}, outcome: verdict.Failed, why: "go test was not run in it"},
+		"nothing":                {lines: nil, outcome: verdict.Failed, why: "go test was not run in it"},
+		"skipped without a want": {lines: []string{start, skip, end}, outcome: verdict.Failed, why: "none of its tests was run"},
+		"skipped":                {lines: []string{start, says, skip, end}, outcome: verdict.NotRun, why: "no model; not required"},
+		"skipped, required":      {lines: []string{start, strings.ReplaceAll(pass, "TestA", "TestB"), says, skip, end}, require: []string{want.Assets.Name}, outcome: verdict.Failed, why: "assets is required"},
+		"skipped, not required":  {lines: []string{start, strings.ReplaceAll(pass, "TestA", "TestB"), says, skip, end}, outcome: verdict.Passed},
+		"half, required":         {lines: []string{start, half, pass, end}, require: []string{want.Assets.Name}, outcome: verdict.Failed, why: "assets is required"},
+		"failed":                 {lines: []string{start, fail}, outcome: verdict.Failed, why: "1 of 1 cases failed"},
+		"no event":               {lines: []string{`{"`}, outcome: verdict.Failed, why: "go test -json printed"},
+	} {
+		root := t.TempDir()
+		write(t, root, "events", strings.Join(c.lines, "\n")+"\n")
+		write(t, root, "Makefile", "some:\n\t@echo \"$(TESTFLAGS)\" > flags; cat events\n")
+		g := &run{Config: Config{Root: root, Require: c.require}, env: os.Environ()}
+		s := step{name: "some", run: func(ctx context.Context, k *verdict.Check) error {
+			return g.target(ctx, k, "some", []string{"a"})
+		}}
+		got := s.execute(t.Context(), time.Minute, c.require)
+		said := got.Why
+		for _, k := range got.Cases {
+			if k.Outcome == verdict.Failed {
+				said += "\n" + k.Message
+			}
+		}
+		if got.Outcome != c.outcome || !strings.Contains(said, c.why) {
+			t.Errorf("%s: %s because %q, want %s because %q\n%+v", name, got.Outcome, said, c.outcome, c.why, got.Cases)
+		}
+		if flags, err := os.ReadFile(filepath.Join(root, "flags")); err != nil || string(flags) != "-json\n" {
+			t.Errorf("%s: flags %q, %v", name, flags, err)
+		}
+	}
+}
+
+// TestTargetFlags: the targets whose tests must pass hand TESTFLAGS to every go test.
+func TestTargetFlags(t *testing.T) {
+	data, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(data), "\\\n", "")
+	for _, target := range targets {
+		_, recipe, found := strings.Cut(text, "\n"+target.name+":")
+		if !found || target.passing == "" {
+			continue
+		}
+		if target.name == "classic-ci" { // makes it
+			_, recipe, _ = strings.Cut(text, "\ntest-classic:")
+		}
+		recipe, _, _ = strings.Cut(recipe, "\n\n")
+		recipe = strings.ReplaceAll(recipe, "$(ONE_GOLDEN)", "$(GO) test $(TESTFLAGS)")
+		if n := strings.Count(recipe, "$(GO) test "); n == 0 || n != strings.Count(recipe, "$(TESTFLAGS)") {
+			t.Errorf("%s: %d times go test, %d times with TESTFLAGS", target.name, n, strings.Count(recipe, "$(TESTFLAGS)"))
+		}
+	}
+	if !strings.Contains(text, "\nONE_GOLDEN := LOCKSTEP_ONLY=g00002/pid $(GO) test $(TESTFLAGS) ") {
+		t.Error("ONE_GOLDEN does not take TESTFLAGS")
 	}
 }
 

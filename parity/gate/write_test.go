@@ -323,22 +323,6 @@ func TestScore(t *testing.T) {
 	}
 }
 
-func TestCapture(t *testing.T) {
-	var c capture
-	for range 10 {
-		c.Write([]byte(strings.Repeat("a", 10000)))
-	}
-	c.Write([]byte("the end"))
-	if s := c.String(); len(s) > headKept+tailKept+10 || !strings.HasPrefix(s, "aaa") || !strings.HasSuffix(s, "athe end") || !strings.Contains(s, "\n[…]\n") {
-		t.Errorf("%d bytes", len(s))
-	}
-	c = capture{}
-	c.Write([]byte("short\xff"))
-	if c.String() != "short\uFFFD" {
-		t.Errorf("%q", c.String())
-	}
-}
-
 // TestLines: a program's last line may lack its end, and an error of the function
 // ends the program.
 func TestLines(t *testing.T) {
@@ -363,9 +347,14 @@ func TestLines(t *testing.T) {
 	if _, err := program(ctx, &c, ".", nil, []string{"sleep", "20"}, func([]byte) error { return nil }); err == nil {
 		t.Error("a program that was ended has no error")
 	}
-	// What it started outlives it, and holds its output open.
-	if _, err := program(t.Context(), &c, ".", nil, []string{"sh", "-c", "sleep 40 & echo x"}, func([]byte) error { return nil }); !errors.Is(err, exec.ErrWaitDelay) {
+	// What it started outlives it, and holds its output open; then it is ended, too.
+	late := filepath.Join(t.TempDir(), "late")
+	if _, err := program(t.Context(), &c, ".", nil, []string{"sh", "-c", "(sleep 7; touch '" + late + "') & echo x"}, func([]byte) error { return nil }); !errors.Is(err, exec.ErrWaitDelay) {
 		t.Errorf("error %v, want %v", err, exec.ErrWaitDelay)
+	}
+	time.Sleep(3 * time.Second)
+	if _, err := os.Stat(late); err == nil {
+		t.Error("what a program left behind goes on")
 	}
 	if _, err := program(t.Context(), &c, ".", nil, []string{"/nowhere/none"}, func([]byte) error { return nil }); err == nil {
 		t.Error("a program that is not there has no error")

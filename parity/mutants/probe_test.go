@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -23,6 +24,7 @@ import (
 	"lockstep/golden/policies"
 	"lockstep/internal/arbitrary"
 	"lockstep/internal/assets"
+	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
@@ -41,6 +43,7 @@ func TestProbe(t *testing.T) {
 	if *probedEngine == "" {
 		for _, e := range engines.Tried() {
 			t.Run(e.Name, func(t *testing.T) {
+				want.Skip(t, e.Absent())
 				p := newProber(t, e)
 				err := errors.Join(p.policies(t.Context()), p.drawsOnEdges(t.Context()))
 				if err != nil || p.verdict.Steps == 0 {
@@ -164,7 +167,7 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 				}
 			}
 		}
-		if err := engines.Close(engine); err != nil {
+		if err := engine.Close(); err != nil {
 			return err
 		}
 	}
@@ -194,7 +197,7 @@ func (p *prober) policies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.peers(p.model, func(want, got lockstep.Simulator) error {
+	return p.peers(p.model, func(want, got lockstep.Implementation) error {
 		var jobs []lockstep.Job
 		for i := range routes {
 			route, err := loadOwn(want.Profile(), fmt.Sprintf("g%05d", i))
@@ -237,7 +240,7 @@ func (p *prober) edges(ctx context.Context) error {
 		if err := os.WriteFile(model, network.Model(), 0o666); err != nil {
 			return err
 		}
-		err := p.peers(model, func(want, got lockstep.Simulator) error {
+		err := p.peers(model, func(want, got lockstep.Implementation) error {
 			for b := range batches {
 				draw := arbitrary.Jobs(edgeJobs, arbitrary.ShortRows(), arbitrary.Policy())
 				if (n+b)%2 == 1 {
@@ -274,14 +277,14 @@ func (p *prober) slow() bool { return p.kernels == "go" || p.engine.Slow }
 // drawsOnEdges puts the last draw of short routes on an edge of the distribution
 // or right below it, where no draw of a generator ever comes.
 func (p *prober) drawsOnEdges(ctx context.Context) error {
-	return p.peers(p.model, func(want, got lockstep.Simulator) error {
+	return p.peers(p.model, func(want, got lockstep.Implementation) error {
 		var jobs []lockstep.Job
 		for i := range 8 {
 			route, err := loadOwn(want.Profile(), fmt.Sprintf("g%05d", i))
 			if err != nil {
 				return err
 			}
-			jobs = append(jobs, lockstep.Job{Route: route.First(lockstep.MinRows), Policy: lockstep.DefaultPID})
+			jobs = append(jobs, lockstep.Job{Route: route.First(lockstep.MinRows), Policy: lockstep.DefaultPID()})
 		}
 		const last = lockstep.MinRows - lockstep.ContextLength - 1
 		for i := range jobs {
@@ -329,7 +332,7 @@ func (p *prober) compare(ctx context.Context, check string, want, got parity.Sou
 }
 
 // open makes the engine that is probed.
-func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Simulator, error) {
+func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Implementation, error) {
 	config := engines.Config{Model: model, Profile: profile, Kernels: p.kernels}
 	if p.engine.Slow {
 		config.Chunk = 2
@@ -339,23 +342,27 @@ func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Simulato
 
 // peers calls f with the engine and the one that it is held to: the reference, and
 // the reference to the first engine that can run and is not slow.
-func (p *prober) peers(model string, f func(want, got lockstep.Simulator) error) (err error) {
+func (p *prober) peers(model string, f func(want, got lockstep.Implementation) error) (err error) {
 	peer := engines.Reference()
 	if p.engine.Name == peer.Name {
-		peer = engines.Tried()[1]
+		others := slices.DeleteFunc(engines.Tried(), func(e *engines.Engine) bool { return e.Name == peer.Name || e.Absent() != nil })
+		if len(others) == 0 {
+			return errors.New("no engine is here that the reference could be held to")
+		}
+		peer = others[0]
 	}
 	got, err := p.open(model, reference.HostProfile())
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, engines.Close(got)) }()
+	defer func() { err = errors.Join(err, got.Close()) }()
 	want, err := peer.Open(engines.Config{Model: model, Profile: got.Profile()})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, engines.Close(want)) }()
+	defer func() { err = errors.Join(err, want.Close()) }()
 	if want.Profile() != got.Profile() { // the peer's is its machine's
-		if err := engines.Close(got); err != nil {
+		if err := got.Close(); err != nil {
 			return err
 		}
 		if got, err = p.open(model, want.Profile()); err != nil {

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"lockstep/internal/group"
 	"lockstep/parity/verdict"
 )
 
@@ -210,8 +211,8 @@ func (f *Fault) try(ctx context.Context, root string) (v Verdict, err error) {
 		return v, err
 	}
 	words := []string{"test", "-overlay", list, "-count=1", "-failfast", "-vet=off", "-timeout=0"}
-	command := exec.CommandContext(ctx, "go", append(words, tests...)...)
-	command.Dir = root
+	command := group.Command(ctx, "go", append(words, tests...)...)
+	command.Dir, command.Env = root, append(os.Environ(), "LOCKSTEP_WHOLE=1")
 	out, err := command.CombinedOutput()
 	if ctx.Err() != nil {
 		return v, ctx.Err()

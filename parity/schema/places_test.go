@@ -56,6 +56,8 @@ func (w *walks) Info() parity.SideInfo  { return parity.SideInfo{Name: "walks"} 
 func (w *walks) Schema() *schema.Schema { return &places.Schema }
 func (w *walks) Digest() schema.Hash    { return schema.XXH64 }
 
+func (w *walks) Rehash(schema.Hash) error { return trace.ErrHashed }
+
 var inputs = []string{"gains", "seed", "steer_command"}
 
 func (w *walks) about(i int) trace.Rollout {

@@ -10,15 +10,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // A Schema describes the rollouts of one family of simulators.
 type Schema struct {
 	Name string `json:"name"`
 
-	// Key names what tells rollouts apart, such as a route and a controller. The first
-	// of them is what a rollout is computed from; a finding that it differs is of the
-	// stage of its name.
+	// Key names what tells rollouts apart, such as a route and a controller. A rollout is
+	// computed from Key[0], for example its route. If the two sides have other contents
+	// for it, that is a finding whose stage is Key[0].
 	Key []string `json:"key"`
 
 	// First is the index of a rollout's first step. Steps before Warmup are a warm-up,
@@ -108,6 +110,11 @@ func (s *Schema) Validate() error {
 	case s.First < 0 || s.Warmup < 0 || s.End < 0:
 		return fail("steps %d, %d and %d, want none below 0", s.First, s.Warmup, s.End)
 	}
+	for _, name := range s.names() {
+		if strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return fail("the name %.60q has characters that cannot be printed", name)
+		}
+	}
 	names := []string{s.Key[0], s.Outcome.Name, Extent}
 	for i := range s.Stages {
 		g := &s.Stages[i]
@@ -117,11 +124,9 @@ func (s *Schema) Validate() error {
 		if err := g.validate(); err != nil {
 			return fail("stage %.60q: %w", g.Name, err)
 		}
-		for _, in := range g.From {
-			at := s.Index(in.Stage)
-			if at < 0 || in.Steps < All || in.Steps == 0 && at >= i {
-				return fail("stage %.60q is computed from %.60q of %d steps before, which is not there yet", g.Name, in.Stage, in.Steps)
-			}
+		if in := s.early(i); in != nil {
+			return fail("stage %.60q is computed from %.60q of %d steps before, which is not there yet",
+				g.Name, in.Stage, in.Steps)
 		}
 		names = append(names, g.Name)
 	}
@@ -131,6 +136,29 @@ func (s *Schema) Validate() error {
 		}
 	}
 	return nil
+}
+
+// early is an input of stage i that is not there yet when it is computed, or nil.
+func (s *Schema) early(i int) *Input {
+	for k, in := range s.Stages[i].From {
+		at := s.Index(in.Stage)
+		if at < 0 || in.Steps < All || in.Steps == 0 && at >= i {
+			return &s.Stages[i].From[k]
+		}
+	}
+	return nil
+}
+
+// names are all that reports print of a schema.
+func (s *Schema) names() []string {
+	all := slices.Concat([]string{s.Name, s.Outcome.Name}, s.Key, s.Outcome.Elements)
+	for i := range s.Stages {
+		all = append(all, s.Stages[i].Name)
+		for _, e := range s.Stages[i].Elements {
+			all = append(all, e.Name)
+		}
+	}
+	return all
 }
 
 func (g *Stage) validate() error {

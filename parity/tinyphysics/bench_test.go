@@ -53,7 +53,7 @@ func BenchmarkTrace(b *testing.B) {
 				var jobs []lockstep.Job
 				var writers []*trace.RolloutWriter
 				for _, name := range assetstest.RouteNames {
-					job := lockstep.Job{Route: assetstest.Route(b, name, sim.Profile()), Policy: lockstep.DefaultPID}
+					job := lockstep.Job{Route: assetstest.Route(b, name, sim.Profile()), Policy: lockstep.DefaultPID()}
 					o := w.Begin(Of(job))
 					step := view.NewStep()
 					job.Observe = func(s *lockstep.Step) {

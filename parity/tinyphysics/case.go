@@ -170,7 +170,7 @@ func casePolicy(p lockstep.Policy) (CasePolicy, error) {
 	case lockstep.Native:
 		c := CasePolicy{Kind: p.Kind().String(), Gains: parity.Floats(lockstep.GainsOf(p))}
 		var err error
-		if lockstep.Kinds[p.Kind()].File != "" {
+		if p.Kind().Info().File != "" {
 			c.File, err = policyfile.Marshal(p)
 		}
 		return c, err
@@ -190,7 +190,7 @@ func (p *CasePolicy) policy() (lockstep.Policy, error) {
 	if !ok {
 		return nil, fmt.Errorf("policy %.60q is not known, want script or one of the kinds of policies", p.Kind)
 	}
-	if ext := lockstep.Kinds[kind].File; ext != "" {
+	if ext := kind.Info().File; ext != "" {
 		policy, err := policyfile.Unmarshal(p.File, ext)
 		if err == nil && policy.Kind() != kind {
 			err = fmt.Errorf("a policy of kind %s", policy.Kind())

@@ -6,29 +6,50 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 
 	"lockstep"
 	"lockstep/golden"
 	"lockstep/parity"
+	"lockstep/parity/branches"
 	"lockstep/parity/schema"
 	"lockstep/parity/trace"
 )
 
-// Compare holds got to want on those jobs, whose Observe and Teacher it sets itself, with
-// live engines taking these shortcuts; see parity.Compare.
+// Compare holds got to want on those jobs, whose Observe it sets itself, and their
+// Teacher where it forces a side and they have none, with live engines taking these shortcuts; see
+// parity.Compare.
 func Compare(ctx context.Context, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, opts parity.CompareOptions) (*parity.Report, error) {
 	tasks, err := Tasks(jobs, shortcuts)
 	if err != nil {
 		return nil, err
 	}
-	family := parity.Family{Schema: Schema(shortcuts), Explain: explain, Plot: plot}
+	family := parity.Family{Schema: Schema(shortcuts), Explain: explain, Plot: plot, Branches: branches.TinyPhysics, Watch: watch}
 	if jobs == nil {
 		tasks = nil
 	}
 	return parity.Compare(ctx, family, want, got, tasks, opts)
+}
+
+// CompareTraces holds one trace to another, all rollouts of both: as traces of this simulator
+// if want is one, and of any other with what its schema says.
+func CompareTraces(ctx context.Context, want, got *trace.File, opts parity.CompareOptions) (*parity.Report, error) {
+	a, err := os.Stat(want.Name)
+	b, err2 := os.Stat(got.Name)
+	if err == nil && err2 == nil && os.SameFile(a, b) {
+		return nil, fmt.Errorf("%s and %s are one file: nothing would be proved", want.Name, got.Name)
+	}
+	if a, b := want.Header.ModelSHA256, got.Header.ModelSHA256; a != "" && b != "" && a != b {
+		return nil, fmt.Errorf("%s is of the network %s, %s of %s", want.Name, a, got.Name, b)
+	}
+	if want.Header.Schema.Name == view.Name {
+		return Compare(ctx, parity.Traced(want), parity.Traced(got), nil, lockstep.AllSteps, opts)
+	}
+	return parity.Compare(ctx, parity.Family{}, parity.Traced(want), parity.Traced(got), nil, opts)
 }
 
 // job is the Job of a task.
@@ -47,7 +68,7 @@ func Tasks(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) ([]parity.Task, er
 		if n := len(j.Route.SteerCommand); n < lockstep.ControlStartIdx {
 			return nil, fmt.Errorf("route %s: %d steer commands, want %d at least", j.Route.Name, n, lockstep.ControlStartIdx)
 		}
-		j.Observe, j.Teacher = nil, nil
+		j.Observe = nil
 		tasks = append(tasks, parity.Task{Rollout: Of(j), Job: job{j, shortcuts}})
 	}
 	return tasks, nil
@@ -58,9 +79,9 @@ func Of(j lockstep.Job) trace.Rollout {
 	return rollout(j.Route.Name, PolicyName(j.Policy), j.Route.Len(), j.Route.Seed, golden.HashRoute(j.Route))
 }
 
-func rollout(route, policy string, rows int, seed uint32, columns [len(golden.RouteColumns)]uint64) trace.Rollout {
+func rollout(route, policy string, rows int, seed uint32, columns [5]uint64) trace.Rollout {
 	r := trace.Rollout{Key: []string{route, policy}, Inputs: map[string]string{"rows": strconv.Itoa(rows), "seed": strconv.Itoa(int(seed))}}
-	for i, name := range golden.RouteColumns {
+	for i, name := range golden.RouteColumns() {
 		r.Inputs[name] = "of hash " + trace.Hex(columns[i]).String()
 	}
 	return r
@@ -74,12 +95,12 @@ func PolicyName(p lockstep.Policy) string {
 	return p.String()
 }
 
-// Live makes a source of a simulator. The reference, which uses one core, is called from
-// all of them.
+// Live makes a source of a simulator. One that says that it keeps one core busy is called
+// from all of them.
 func Live(sim lockstep.Simulator) *parity.LiveSource {
 	l := parity.Live(Engine(sim, 0))
-	// Not so what is wrapped around it, which need not allow it and lacks this method.
-	if _, ok := sim.(interface{ Kernels() string }); ok && sim.Name() == "reference" {
+	// Not what is wrapped around such a one: it need not allow it, and says nothing of itself.
+	if d, ok := sim.(lockstep.Describer); ok && d.About().OneCore {
 		l.Parallel = runtime.GOMAXPROCS(0)
 	}
 	return l
@@ -87,27 +108,39 @@ func Live(sim lockstep.Simulator) *parity.LiveSource {
 
 // Engine makes an engine of a simulator, for traces of rollouts with these shortcuts.
 func Engine(sim lockstep.Simulator, shortcuts lockstep.Shortcuts) parity.Engine {
-	return engine{sim, Schema(shortcuts)}
+	return &engine{sim: sim, schema: Schema(shortcuts)}
 }
 
 type engine struct {
 	sim    lockstep.Simulator
 	schema *schema.Schema
+
+	mutex    sync.Mutex
+	computed []string // names of what has computed rollouts
 }
 
-func (e engine) Info() parity.SideInfo {
-	return parity.SideInfo{Name: e.sim.Name(), Profile: e.sim.Profile().String()}
+func (e *engine) Info() parity.SideInfo {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return parity.SideInfo{Name: e.sim.Name(), Profile: e.sim.Profile().String(), Computed: slices.Clone(e.computed)}
 }
 
-func (e engine) Schema() *schema.Schema { return e.schema }
+// learn keeps the names of what has computed rollouts.
+func (e *engine) learn(names []string) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	e.computed = slices.Compact(slices.Sorted(slices.Values(append(e.computed, names...))))
+}
 
-func (e engine) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+func (e *engine) Schema() *schema.Schema { return e.schema }
+
+func (e *engine) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
 	jobs := make([]lockstep.Job, len(tasks))
 	options := lockstep.Options{}
 	for i, t := range tasks {
 		own, to := t.Job.(job), e.schema.NewStep()
 		jobs[i], options.Shortcuts = own.Job, own.shortcuts
-		if t.Teacher != nil {
+		if t.Teacher != nil && own.Teacher == nil {
 			jobs[i].Teacher = taught(own.Route, t.Teacher)
 		}
 		jobs[i].Observe = func(s *lockstep.Step) {
@@ -116,6 +149,8 @@ func (e engine) Run(ctx context.Context, tasks []parity.Task, observe func(i int
 		}
 	}
 	return func(yield func(int, parity.End) bool) {
+		ctx, computed := lockstep.WithComputing(ctx)
+		defer func() { e.learn(computed()) }()
 		for i, r := range e.sim.Simulate(ctx, jobs, options) {
 			end := parity.End{Err: r.Err}
 			if r.Err == nil {

@@ -152,7 +152,7 @@ func TestInexactProfiles(t *testing.T) {
 		}
 		sims = append(sims, s)
 	}
-	jobs := []lockstep.Job{{Route: assetstest.Route(t, "04744", lockstep.Profile{}), Policy: lockstep.DefaultPID}}
+	jobs := []lockstep.Job{{Route: assetstest.Route(t, "04744", lockstep.Profile{}), Policy: lockstep.DefaultPID()}}
 	jobs[0].Route = firstRows(jobs[0].Route, 200)
 	r := compare(t, Live(sims[0]), Live(sims[1]), jobs, parity.CompareOptions{Inexact: true})
 	if err := r.Err(); err != nil {

@@ -61,6 +61,10 @@ func (g *goldens) Schema() *schema.Schema    { return &view.Schema }
 func (g *goldens) Digest() schema.Hash       { return schema.SHA256 }
 func (g *goldens) Rollouts() []trace.Rollout { return g.rollouts }
 
+func (g *goldens) Rehash(h schema.Hash) error {
+	return fmt.Errorf("%s holds digests of kind %s, not %s, and %w", g.Info().Name, g.Digest(), h, trace.ErrHashed)
+}
+
 func (g *goldens) Read(n int, _ bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
 	entry := g.set.Recordings[n]
 	r, err := g.set.Read(entry)

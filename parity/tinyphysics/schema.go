@@ -73,7 +73,8 @@ var view = schema.NewView(
 
 // observationElements are the names of an observation's elements.
 func observationElements() (all []schema.Element) {
-	for _, name := range lockstep.ObservationNames {
+	for i := range lockstep.ObservationSize {
+		name := lockstep.ObservationName(i)
 		if n := len(all); n > 0 && all[n-1].Name == name {
 			all[n-1].Count++
 		} else {

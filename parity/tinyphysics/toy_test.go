@@ -173,7 +173,7 @@ func toyJobs(n, rows int) []lockstep.Job {
 			}
 			return out
 		}
-		jobs = append(jobs, lockstep.Job{Policy: lockstep.DefaultPID, Route: &lockstep.Route{
+		jobs = append(jobs, lockstep.Job{Policy: lockstep.DefaultPID(), Route: &lockstep.Route{
 			Name: fmt.Sprintf("%05d", i), Seed: uint32(i), RollLataccel: column(), VEgo: column(), AEgo: column(), TargetLataccel: column(), SteerCommand: column(),
 		}})
 	}

@@ -124,7 +124,7 @@ r = w.begin(["00000", "pid"])
 for bad in ({"tokens": np.arange(19)}, {"sample": 1.5}, {"logits": np.zeros(1025, np.float32)}, {"lataccel": [1.0, 2.0]}, {"lataccell": 1.0}):
     try:
         w.step(r, 20, **bad)
-    except (AssertionError, TypeError, ValueError, KeyError):
+    except (TypeError, ValueError):
         continue
     sys.exit(f"{bad} was written")
 `, filepath.Join(t.TempDir(), "mine.trace"))

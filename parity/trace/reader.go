@@ -10,6 +10,10 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"lockstep/parity/schema"
 )
@@ -89,6 +93,10 @@ func (r *reader) head() error {
 	if err := unmarshal(text, &r.Header); err != nil {
 		return err
 	}
+	h := &r.Header
+	for _, word := range []*string{&h.Producer, &h.Engine, &h.Profile, &h.ModelSHA256, &h.Comment} {
+		*word = printable(*word)
+	}
 	r.offset = int64(len(fixed) + len(text))
 	r.crc = crc32.ChecksumIEEE(append(fixed, text...))
 	if err := r.Header.Schema.Validate(); err != nil {
@@ -137,6 +145,15 @@ func (r *reader) next() (last bool, err error) {
 	}
 }
 
+// printable is a text of a stranger's with what a terminal would obey escaped as in Go.
+func printable(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}
+
 func (r *reader) begin(id uint32, text []byte) error {
 	if int64(id) != int64(len(r.Rollouts)) {
 		return fmt.Errorf("rollout %d begins, want %d next", id, len(r.Rollouts))
@@ -145,6 +162,14 @@ func (r *reader) begin(id uint32, text []byte) error {
 	if err := unmarshal(text, &run.Rollout); err != nil {
 		return err
 	}
+	for i, word := range run.Key {
+		run.Key[i] = printable(word)
+	}
+	inputs := make(map[string]string, len(run.Inputs))
+	for name, text := range run.Inputs {
+		inputs[printable(name)] = printable(text)
+	}
+	run.Inputs = inputs
 	if want := r.Header.Schema.Key; len(run.Key) != len(want) {
 		return fmt.Errorf("a key of %d words, want %.100s", len(run.Key), fmt.Sprint(want))
 	}
@@ -183,7 +208,7 @@ func (r *reader) end(run *Run, p []byte) error {
 	case has == endOutcome && len(rest) == 8*len(r.Header.Schema.Outcome.Elements):
 		run.End.Outcome = append([]float64{}, schema.Elements[float64](rest)...)
 	case has == endError:
-		run.End.Error = cmp.Or(string(rest), "unknown error")
+		run.End.Error = cmp.Or(printable(string(rest)), "unknown error")
 	case has != 0 || len(rest) != 0:
 		return fmt.Errorf("an end record of %d bytes after flags %02x", len(rest), has)
 	}

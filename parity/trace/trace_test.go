@@ -282,6 +282,7 @@ func TestHostile(t *testing.T) {
 		{"shape", described(func(s *schema.Schema) { s.Stages[1].Shape = []int{1 << 30, 1 << 30} }), "524288 bytes at most"},
 		{"no dimension", described(func(s *schema.Schema) { s.Stages[1].Shape = []int{0} }), "dimensions of 1 and more"},
 		{"name twice", described(func(s *schema.Schema) { s.Stages[1].Name = "action" }), "another's"},
+		{"name that a terminal obeys", described(func(s *schema.Schema) { s.Stages[1].Name = "\x1b[2J" }), "characters that cannot be printed"},
 		{"from later", described(func(s *schema.Schema) { s.Stages[0].From = []schema.Input{schema.Same("tokens")} }), "is not there yet"},
 		{"many stages", described(func(s *schema.Schema) { s.Stages = slices.Repeat(s.Stages, 7) }), "35 stages"},
 		{"no end", ok, fmt.Sprintf("a.trace: record 1 at offset %d: the file is cut off here", len(ok))},

@@ -18,7 +18,15 @@ import zlib
 import numpy as np
 
 
+def check(right, text):
+    if not right:
+        raise ValueError(text)
+
+
 class Writer:
+    """A trace that is being written. The schema says what a rollout is and has; a header's other
+    words may be engine, profile, comment. What was not closed is no trace."""
+
     def __init__(self, path, schema, **header):
         self.file, self.crc, self.steps, self.schema = open(path, "wb"), 0, [], schema
         self.stages = {stage["name"]: (i, stage) for i, stage in enumerate(schema["stages"])}
@@ -30,11 +38,12 @@ class Writer:
         self.file.write(data)
 
     def record(self, kind, payload):
-        assert len(payload) <= 1 << 20, f"a record of {len(payload)} bytes, want {1 << 20} at most"
+        check(len(payload) <= 1 << 20, f"a record of {len(payload)} bytes, want {1 << 20} at most")
         self.write(kind + struct.pack("<I", len(payload)) + payload)
 
     def begin(self, key, **inputs):
-        assert len(key) == len(self.schema["key"]), key
+        words = ", ".join(self.schema["key"])
+        check(len(key) == len(self.schema["key"]), f"key {key}: want {words}")
         self.steps.append(0)
         text = json.dumps({"key": list(key), "inputs": {name: str(x) for name, x in inputs.items()}})
         self.record(b"B", struct.pack("<I", len(self.steps) - 1) + text.encode())
@@ -42,11 +51,16 @@ class Writer:
 
     def step(self, rollout, index, **values):
         flags, data = 0, b""
+        for name in values:
+            known = ", ".join(self.stages)
+            check(name in self.stages, f"step {index}: no stage {name!r}, want one of {known}")
         for name in sorted(values, key=lambda name: self.stages[name][0]):
             i, stage = self.stages[name]
             dtype = np.dtype(stage["type"]).newbyteorder("<")
             array = np.asarray(values[name]).astype(dtype, casting="same_kind")
-            assert array.size == np.prod(stage.get("shape", ())), (name, array.shape)
+            shape = tuple(stage.get("shape", ()))
+            fits = array.size == np.prod(shape)
+            check(fits, f"step {index}: {name} has shape {array.shape}, want {shape}")
             flags |= 2 << 2 * i
             data += array.tobytes()
         self.record(b"S", struct.pack("<IIQ", rollout, index, flags) + data)
@@ -57,7 +71,8 @@ class Writer:
         if error:
             has, data = 2, error.encode()
         elif outcome is not None:
-            assert len(outcome) == len(self.schema["outcome"]["elements"]), outcome
+            elements = self.schema["outcome"]["elements"]
+            check(len(outcome) == len(elements), f"outcome {outcome}: want {', '.join(elements)}")
             has, data = 1, struct.pack(f"<{len(outcome)}d", *outcome)
         self.record(b"E", struct.pack("<IIB", rollout, self.steps[rollout], has) + data)
 

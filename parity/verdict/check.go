@@ -103,7 +103,7 @@ type Change struct {
 	Head      string   `json:"head,omitempty"`       // commit that is checked out
 	Files     []string `json:"files"`                // that differ, committed or not, from the module's root
 
-	// Everything tells that every check runs, and Why.
+	// Everything tells that every engine is checked, and Why.
 	Everything bool   `json:"everything"`
 	Why        string `json:"why"`
 
@@ -112,6 +112,9 @@ type Change struct {
 
 	// Engines are the implementations that the change may concern.
 	Engines []string `json:"engines"`
+
+	// Packages are the folders of the packages whose tests it may concern, or "./...".
+	Packages []string `json:"packages"`
 }
 
 // Result is the outcome of the gate.

@@ -8,7 +8,8 @@ import (
 	"lockstep/parity"
 )
 
-// Line is a line of `lockstep compare --json`, or of replay: a comparison, or at the end the summary.
+// Line is a line of `lockstep compare --json`, or of replay: a comparison, or at the end the
+// summary.
 type Line struct {
 	*Comparison
 	Summary *Summary `json:"summary,omitempty"`
@@ -22,17 +23,26 @@ type Summary struct {
 	Failed        int `json:"failed"`
 	NotRun        int `json:"not_run"`
 	NotApplicable int `json:"not_applicable"`
+
+	// Arithmetic is that of the Python that was asked for the profile, nil if none was.
+	Arithmetic any `json:"arithmetic,omitempty"`
 }
 
-// Comparison is one engine, or trace, held to something. Of Report, Differs, Error, NotRun and NotApplicable one is set.
+// Comparison is one engine, or trace, held to something. Of Report, Differs, Error, NotRun and
+// NotApplicable one is set.
 type Comparison struct {
 	Kind   string `json:"kind"`   // goldens, engines, replay, traces
 	Want   string `json:"want"`   // what is held to: a set of goldens, an engine, a file
 	Got    string `json:"got"`    // what is judged: an engine, a file
 	Detail string `json:"detail"` // the network, the file, whatever tells comparisons apart
 
-	// Identities are what the engines prove to be, see engines.Identity.
+	// Identities are what the engines say that they are, see lockstep.Identity; what has
+	// computed is in the report.
 	Identities []string `json:"identities,omitempty"`
+
+	// Profiles are those that the bits of both sides are of: of Want, and of Got. There
+	// are none where a side has none.
+	Profiles []string `json:"profiles,omitempty"`
 
 	Report *parity.Report `json:"report,omitempty"`
 
@@ -92,9 +102,32 @@ func (c *Comparison) judge() (outcome, why string) {
 		return Failed, c.Report.Err().Error()
 	}
 	if err := c.Report.Err(); err != nil {
+		if c.twoProfiles() {
+			return Different, c.BothProfiles() + ":\n" + err.Error()
+		}
 		return Different, err.Error()
 	}
+	for _, name := range c.Report.Want.Computed {
+		if slices.Contains(c.Report.Got.Computed, name) {
+			return Failed, fmt.Sprintf("%s computes on both sides, whatever they are called: that they are equal proves nothing", name)
+		}
+	}
 	return Equal, ""
+}
+
+func (c *Comparison) twoProfiles() bool {
+	return len(c.Profiles) == 2 && c.Profiles[0] != c.Profiles[1]
+}
+
+// BothProfiles says in a line of which profiles the bits of both sides are.
+func (c *Comparison) BothProfiles() string {
+	switch {
+	case len(c.Profiles) != 2:
+		return ""
+	case c.twoProfiles():
+		return fmt.Sprintf("two profiles: %s has %s, %s has %s, and bits differ where these do", c.Want, c.Profiles[0], c.Got, c.Profiles[1])
+	}
+	return "both sides have profile " + c.Profiles[0]
 }
 
 // Extent says how much was compared, "" if there is no report.
@@ -128,6 +161,19 @@ func (c *Comparison) Extent() string {
 	failed := slices.DeleteFunc(slices.Clone(r.Rollouts), func(v parity.Verdict) bool { return v.Error == "" })
 	if len(failed) > 0 {
 		text += fmt.Sprintf(", %d end with an error on both sides: %s", len(failed), failed[0].Error)
+	}
+	return text
+}
+
+// Exercised says what of the specification the drives went through, and how near one came
+// to another; "" where nobody knows.
+func (c *Comparison) Exercised() string {
+	if c.Report == nil || c.Report.Exercised == nil {
+		return ""
+	}
+	text := c.Report.Exercised.String()
+	if n := c.Report.Exercised.Nearest; n != nil {
+		text += "; " + n.String()
 	}
 	return text
 }

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from lockstep.envs import Env, VectorEnv
     from lockstep.errors import ClosedError, RouteError, SimulationError
     from lockstep.network import Network
-    from lockstep.parity import BatchedSimulator, Comparison, compare
+    from lockstep.parity import BatchedSimulator, Comparison, TraceWriter, compare, compare_traces
     from lockstep.rollouts import Candidates, Rollouts, Snapshot
+    from lockstep.search import Tuned, fetch, plan, tune
     from lockstep.simulator import Result, Route, Routes, Simulator, generate
     from lockstep.tinyphysics import TinyPhysicsModel, TinyPhysicsSimulator, run_rollout
     from lockstep.training import Experience
@@ -46,11 +47,17 @@ __all__ = [
     "Snapshot",
     "TinyPhysicsModel",
     "TinyPhysicsSimulator",
+    "TraceWriter",
+    "Tuned",
     "VectorEnv",
     "__version__",
     "compare",
+    "compare_traces",
+    "fetch",
     "generate",
+    "plan",
     "run_rollout",
+    "tune",
 ]
 
 
@@ -62,13 +69,15 @@ _MODULES = {
     "envs": ["Env", "VectorEnv"],
     "errors": ["ClosedError", "RouteError", "SimulationError"],
     "network": ["Network"],
-    "parity": ["BatchedSimulator", "Comparison", "compare"],
+    "parity": ["BatchedSimulator", "Comparison", "TraceWriter", "compare", "compare_traces"],
     "rollouts": ["Candidates", "Rollouts", "Snapshot"],
+    "search": ["Tuned", "fetch", "plan", "tune"],
     "simulator": ["Result", "Route", "Routes", "Simulator", "generate"],
     "tinyphysics": ["TinyPhysicsModel", "TinyPhysicsSimulator", "run_rollout"],
     "training": ["Experience"],
     "_native": [],
     "classic": [],
+    "ray": [],
     "shards": [],
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}

@@ -8,12 +8,15 @@ The names are Gymnasium's with ``lockstep/`` before them, and so are the options
 answers what ``gymnasium.vector.SyncVectorEnv`` of as many single environments answers, rewards
 float64; ``lockstep/CartPoleVectorEnv-v1`` is Gymnasium's own vector class for CartPole, with its one
 generator for all environments. Actions are checked more strictly: float32 where Gymnasium has
-float32, integers where it has integers, none that is NaN.
+float32, integers where it has integers, none that is NaN. The states can be set. Other attributes of
+Gymnasium's environments can be read; what an environment computes with is given when it is made.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import inspect
 import operator
 import secrets
 from collections.abc import Mapping, Sequence
@@ -37,10 +40,8 @@ MODES = {
     AutoresetMode.SAME_STEP: "same-step",
     AutoresetMode.DISABLED: "disabled",
 }
+MODES_OF_RENDERING = ("rgb_array", "human")
 POLE = [4.8, np.inf, 24 * 2 * np.pi / 360, np.inf]
-
-# Options that Gymnasium's environments have as attributes.
-ATTRIBUTES = ("kinematics_integrator", "book_or_nips")
 
 # The greatest observation; the least is minus that, or the second.
 BOUNDS: dict[str, list[list[float]]] = {
@@ -64,8 +65,11 @@ class _Core:
         engine: str,
         workers: int | None,
         numpy1: bool,
+        render_mode: str | None,
         options: dict[str, Any],
     ) -> None:
+        if render_mode not in (None, *MODES_OF_RENDERING):
+            raise ValueError(f"render_mode={render_mode!r:.60}: want None, {' or '.join(MODES_OF_RENDERING)}")
         answer = _native.call(
             "environments",
             environment=name,
@@ -86,6 +90,9 @@ class _Core:
         ends = np.cumsum([8 * num, 4 * num, 4 * num * d, 4 * num * d, num, num])
         parts = np.split(memory, ends[:-1])
         self._memory = memory
+        self.given, self.autoreset = options, autoreset
+        self.render_mode = render_mode
+        self.acted = np.zeros(num, dtype=np.bool_)  # whether the last step was an action, if it is drawn
         self._arguments = (ctypes.c_int64(self.handle.id), ctypes.c_void_p(memory.ctypes.data))
         self.rewards = parts[0].view(np.float64)
         self.actions = parts[1].view(np.int32 if self.discrete else np.float32)
@@ -93,6 +100,7 @@ class _Core:
         self.terminated, self.truncated = (p.view(np.bool_) for p in parts[4:])
         self._native_step = _native.library().lockstep_environments_step
         self.seeded = False
+        self.turn = _native.Turn("environments")
 
         high = np.array(BOUNDS[name][0], dtype=np.float32)
         low = np.array(BOUNDS[name][1], dtype=np.float32) if len(BOUNDS[name]) > 1 else -high
@@ -115,10 +123,18 @@ class _Core:
             "high": [float(options["high"])] * n if "high" in options else self.high.tolist(),
         }
 
+    def close(self) -> None:
+        """Free the environments, and what they were drawn with."""
+        self.handle.close()
+        if "twin" in self.__dict__:
+            self.twin.close()
+
     def reset(self, **request: Any) -> None:
         """Begin episodes, and observe."""
         self.handle.call("environments_begin", self.observations, **request)
         self.seeded = True
+        begun = np.asarray(request.get("mask", True))
+        self.acted = self.acted & ~begun
 
     def step(self, actions: Any) -> None:
         """Compute a step; what it answers is in the memory."""
@@ -128,14 +144,18 @@ class _Core:
         if given.dtype.kind not in "iu" if self.discrete else given.dtype != np.float32:
             raise TypeError(f"actions: {given.dtype}, want {'integers' if self.discrete else 'float32'}")
         self.actions[...] = given.astype(np.int64).clip(-1, 1 << 30) if self.discrete else given.reshape(-1)
-        if _native._forked:
-            _native.check_fork()
+        self.handle.check_fork()
         if not self.seeded:
             raise ResetNeeded("call reset first")
+        again = self.terminated | self.truncated if self.render_mode else None
         if self._native_step(*self._arguments):  # also where they have been closed
             self.handle.call("environments_why")
             raise RuntimeError("the library did not take the step")
+        if again is not None:  # a step that resets an environment ignores its action
+            ended = {"next-step": again, "same-step": self.terminated | self.truncated}
+            self.acted = ~ended.get(self.autoreset, np.zeros_like(again))
 
+    @property
     def states(self) -> npt.NDArray[np.float64]:
         """The environments' states, float64, shape (N, S)."""
         n = {"Pendulum-v1": 2, "MountainCar-v0": 2, "MountainCarContinuous-v0": 2}.get(self.name, 4)
@@ -143,8 +163,77 @@ class _Core:
         self.handle.call("environments_state", out)
         return out.T
 
+    @states.setter
+    def states(self, states: Any) -> None:
+        given = np.asarray(states)
+        want = self.states.shape
+        if given.shape != want or given.dtype not in (np.float64, np.float32):
+            raise ValueError(f"state: {given.dtype} of shape {given.shape}, want float64 of shape {want}")
+        if not self.seeded:
+            raise ResetNeeded("call reset first")
+        columns = np.ascontiguousarray(given.T, dtype=np.float64)
+        self.handle.call("environments_set", columns, single=given.dtype == np.float32)
 
-class Env(gymnasium.Env[npt.NDArray[np.float32], Any]):
+    @functools.cached_property
+    def twin(self) -> Any:
+        """Gymnasium's own environment, which has the attributes and draws the states."""
+        name = self.name.replace("VectorEnv", "-v1")
+        parameters = inspect.signature(type(gymnasium.make(name).unwrapped).__init__).parameters
+        taken = {key: value for key, value in self.given.items() if key in parameters}
+        mode = self.render_mode or "rgb_array"
+        env = gymnasium.make(name, render_mode=mode, disable_env_checker=True, **taken).unwrapped
+        for key in self.given.keys() - taken:
+            if hasattr(env, key):
+                setattr(env, key, self.given[key])
+        return env
+
+    def render(self, i: int) -> Any:
+        """A picture of environment i, uint8 (height, width, 3), as Gymnasium draws it."""
+        if not self.seeded:
+            raise ResetNeeded("call reset first")
+        twin, state = self.twin, self.states[i]
+        twin.state = state
+        if self.name == "Pendulum-v1":  # whose torque is drawn, too
+            torque = np.clip(self.actions[i], -twin.max_torque, twin.max_torque)
+            twin.last_u = torque if self.acted[i] else None
+        return twin.render()
+
+
+class _Fixed:
+    """An environment whose attributes are Gymnasium's, to be read alone."""
+
+    _core: _Core
+
+    def __getattr__(self, name: str) -> Any:
+        core = self.__dict__.get("_core")
+        if core is None or name.startswith("_") or not _is_constant(core.twin, name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        value = getattr(core.twin, name)
+        if isinstance(value, list):
+            return tuple(value)  # whose elements nobody can change in vain
+        if isinstance(value, np.ndarray):
+            value = value.view()
+            value.flags.writeable = False
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        core = self.__dict__.get("_core")
+        if core is not None and name in ("np_random", "steps_beyond_terminated", "last_u"):
+            raise AttributeError(f"{name}: it cannot be set: the library has its own; reset takes a seed")
+        if core is not None and not hasattr(type(self), name) and _is_constant(core.twin, name):
+            raise AttributeError(
+                f"{name}: it cannot be changed, since nothing would heed it: "
+                "give what Gymnasium takes as an option, or book_or_nips and kinematics_integrator, to gymnasium.make"
+            )
+        super().__setattr__(name, value)
+
+
+def _is_constant(env: Any, name: str) -> bool:
+    """Whether Gymnasium's environment computes or draws with such an attribute."""
+    return isinstance(getattr(env, name, None), (bool, int, float, str, list, np.ndarray)) and name != "state"
+
+
+class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
     """One environment, as ``gymnasium.make`` has it below its wrappers.
 
     Parameters
@@ -160,58 +249,63 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], Any]):
         ``kinematics_integrator`` of CartPole, ``book_or_nips`` of Acrobot.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 as in the base class
+    metadata: dict[str, Any] = {"render_modes": list(MODES_OF_RENDERING), "render_fps": 50}  # noqa: RUF012 as in the base class
 
     def __init__(
         self, name: str, engine: str = "auto", numpy1: bool = False, render_mode: str | None = None, **options: Any
     ) -> None:
-        if render_mode is not None:
-            raise ValueError(f"render_mode={render_mode!r:.60}: there is none, want None")
         self.render_mode = render_mode
-        self._core = _Core(name, 1, "off", engine, 1, numpy1, {"max_episode_steps": -1} | options)
+        options = {"max_episode_steps": -1} | options
+        self._core = _Core(name, 1, "off", engine, 1, numpy1, render_mode, options)
+        if render_mode is not None:
+            self.metadata = self.metadata | {"render_fps": self._core.twin.metadata["render_fps"]}
         self.observation_space: Space[Any] = self._core.observation_space
         self.action_space: Space[Any] = self._core.action_space
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in ATTRIBUTES:  # else it would be set, and nothing would heed it
-            raise AttributeError(f"{name}: it cannot be changed: give it to gymnasium.make")
-        super().__setattr__(name, value)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Begin an episode; ``options`` are Gymnasium's bounds of the first state."""
-        super().reset(seed=seed)
+        super().reset(seed=None if seed is None else operator.index(seed))
         if seed is None and not self._core.seeded:
             seed = secrets.randbits(60)
         which = {"continue": True} if seed is None else {"seed": operator.index(seed)}
         self._core.reset(**which, **self._core.bounds(options))
+        if self.render_mode == "human":
+            self.render()
         return self._core.observations[:, 0].copy(), {}
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Act once."""
         core = self._core
-        core.step(np.asarray(action).reshape(1))
-        return (
-            core.observations[:, 0].copy(),
-            float(core.rewards[0]),
-            bool(core.terminated[0]),
-            bool(core.truncated[0]),
-            {},
-        )
+        with core.turn:
+            core.step(np.asarray(action).reshape(1))
+            if self.render_mode == "human":
+                self.render()
+            ends = bool(core.terminated[0]), bool(core.truncated[0])
+            return core.observations[:, 0].copy(), float(core.rewards[0]), *ends, {}
 
     @property
     def state(self) -> npt.NDArray[np.float64]:
-        """The state, float64, shape (S,)."""
-        state: npt.NDArray[np.float64] = self._core.states()[0]
+        """The state, float64, shape (S,). It can be set, as planners do."""
+        state: npt.NDArray[np.float64] = self._core.states[0]
         return state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        given = np.asarray(state)
+        self._core.states = given[np.newaxis] if given.ndim else given
+
+    def render(self) -> Any:
+        """A picture, uint8 (height, width, 3), as Gymnasium draws it; with ``"human"`` a window. Needs pygame."""
+        return None if self.render_mode is None else self._core.render(0)
 
     def close(self) -> None:
         """Free it."""
-        self._core.handle.close()
+        self._core.close()
 
 
-class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any]]):
+class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any]]):
     """Many environments in step. The same as as many single ones, in every bit.
 
     Parameters
@@ -245,15 +339,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         render_mode: str | None = None,
         **options: Any,
     ) -> None:
-        self.num_envs = num_envs
-        if render_mode is not None:
-            raise ValueError(f"render_mode={render_mode!r:.60}: there is none, want None")
+        self.num_envs = num_envs = operator.index(num_envs)
+        if render_mode == "human":
+            raise ValueError("render_mode='human': a window shows one environment; want None or 'rgb_array'")
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
+        self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
         if max_episode_steps is not None:
             options["max_episode_steps"] = max_episode_steps
-        self._core = _Core(name, num_envs, MODES[self.autoreset_mode], engine, workers, numpy1, options)
+        self._core = _Core(name, num_envs, MODES[self.autoreset_mode], engine, workers, numpy1, render_mode, options)
         self._copy = copy
         self.single_observation_space, self.single_action_space = self._core.observation_space, self._core.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -284,8 +378,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
             if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
                 raise TypeError("options['reset_mask']: want a numpy array of bool")
             request["mask"] = mask.tolist()
-        self._core.reset(**request, **self._core.bounds(bounds))
-        return self._observed(), {}
+        with self._core.turn:
+            self._core.reset(**request, **self._core.bounds(bounds))
+            return self._observed(), {}
 
     def _observed(self) -> npt.NDArray[np.float32]:
         if self._copy:
@@ -298,12 +393,13 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
         """Act once in each; ``actions`` has shape (N,), or (N, 1) where they are float32."""
         core = self._core
-        core.step(actions)
-        infos: dict[str, Any] = {}
-        if self.autoreset_mode is AutoresetMode.SAME_STEP:
-            infos = self._finals(core.terminated | core.truncated)
-        rewards = core.rewards.astype(np.float32) if core.shared else core.rewards.copy()
-        return self._observed(), rewards, core.terminated.copy(), core.truncated.copy(), infos
+        with core.turn:
+            core.step(actions)
+            infos: dict[str, Any] = {}
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                infos = self._finals(core.terminated | core.truncated)
+            rewards = core.rewards.astype(np.float32) if core.shared else core.rewards.copy()
+            return self._observed(), rewards, core.terminated.copy(), core.truncated.copy(), infos
 
     def _finals(self, ended: npt.NDArray[np.bool_]) -> dict[str, Any]:
         """The last observations of episodes that have ended, as Gymnasium tells them."""
@@ -317,9 +413,17 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
 
     @property
     def states(self) -> npt.NDArray[np.float64]:
-        """The states, float64, shape (N, S)."""
-        return self._core.states()
+        """The states, float64, shape (N, S). They can be set."""
+        return self._core.states
+
+    @states.setter
+    def states(self, states: Any) -> None:
+        self._core.states = states
+
+    def render(self) -> tuple[Any, ...] | None:
+        """A picture of each environment, uint8 (height, width, 3), as Gymnasium draws it. Needs pygame."""
+        return None if self.render_mode is None else tuple(self._core.render(i) for i in range(self.num_envs))
 
     def close_extras(self, **_: Any) -> None:
         """Free them."""
-        self._core.handle.close()
+        self._core.close()

@@ -3,6 +3,7 @@
 =============================  ================================================================
 ``"zero"``, ``"pid"``          the challenge's own controllers
 ``"pid_0.3_0.05_-0.1"``        a kind and its gains, as in reports
+``{"pid": array}``             gains of one kind, one controller or a row for each
 array (3,) or (K, 3)           gains P, I, D of PID controllers
 array (10,) or (K, 10)         gains of PID controllers with feed-forward, ``pidff``
 array (N, 400)                 a table: an action for each route and step from 100 on
@@ -18,25 +19,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from lockstep._kinds import GAINS
 from lockstep.network import Network
 from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN, Rollouts, spread
-
-if TYPE_CHECKING:
-    from lockstep.simulator import Routes
 
 __all__ = ["BatchStep", "Controllers"]
 
 FloatArray = npt.NDArray[np.float64]
 
-# Kinds of policies by the number of their gains.
-GAINS = {3: "pid", 10: "pidff"}
 TABLE_STEPS = COST_END_IDX - CONTROL_START_IDX
 
 
@@ -71,7 +68,14 @@ class BatchStep:
     running: npt.NDArray[np.bool_]
 
 
-Controllers = Union[str, "os.PathLike[str]", npt.ArrayLike, Sequence[Any], Callable[[BatchStep], npt.ArrayLike]]
+Controllers = Union[
+    str,
+    "os.PathLike[str]",
+    npt.ArrayLike,
+    Mapping[str, npt.ArrayLike],
+    Sequence[Any],
+    Callable[[BatchStep], npt.ArrayLike],
+]
 
 
 def specify(controllers: Any, routes: int) -> list[dict[str, Any]]:
@@ -80,6 +84,8 @@ def specify(controllers: Any, routes: int) -> list[dict[str, Any]]:
         return [_named(os.fspath(controllers))]
     if isinstance(controllers, Network):
         return [controllers.specify()]
+    if isinstance(controllers, Mapping):
+        return [spec for kind, gains in controllers.items() for spec in _gains(kind, gains)]
     if isinstance(controllers, Sequence) and any(
         isinstance(c, (str, os.PathLike, np.ndarray, Network)) for c in controllers
     ):
@@ -106,27 +112,60 @@ def _numbers(controllers: Any, routes: int) -> list[dict[str, Any]]:
         raise TypeError(
             f"controllers: {type(controllers).__name__}, want a name, a path, an array of gains, or one of actions"
         ) from None
-    shape = array.shape
-    if array.ndim == 1:
-        array = array[np.newaxis]
-    if array.ndim != 2 or not len(array) or array.shape[1] not in (*GAINS, TABLE_STEPS):
-        raise ValueError(f"controllers: an array of shape {shape}, want (K, 3), (K, 10) or (N, {TABLE_STEPS})")
-    if not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        raise ValueError(f"controllers[{row}, {column}]: {array[row, column]}, want a finite number")
-    if array.shape[1] == TABLE_STEPS:
+    width = array.shape[-1] if array.ndim else 0
+    if width == TABLE_STEPS:
+        array = _rows(array, width)
         if len(array) != routes:
             raise ValueError(f"controllers: actions for {len(array)} routes, want {routes}")
         return [{"kind": "table", "tables": array.tolist()}]
-    return [{"kind": GAINS[array.shape[1]], "gains": row} for row in array.tolist()]
+    kinds = [kind for kind, names in GAINS.items() if len(names) == width]
+    if len(kinds) > 1:
+        known = ", ".join(kinds)
+        raise ValueError(f"controllers: {width} gains may be of {known}: say which, as {{{kinds[0]!r}: array}}")
+    if not kinds or array.ndim > 2 or not array.size:
+        shapes = ", ".join(f"(K, {len(names)})" for names in GAINS.values())
+        raise ValueError(f"controllers: an array of shape {array.shape}, want {shapes} or (N, {TABLE_STEPS})")
+    return _gains(kinds[0], array)
+
+
+def _gains(kind: Any, gains: Any) -> list[dict[str, Any]]:
+    """One controller for each row of gains of a kind."""
+    if kind not in GAINS:
+        raise ValueError(f"controllers: kind {kind!r:.60}, want one of {', '.join(GAINS)}")
+    rows = _rows(np.asarray(gains, dtype=np.float64), len(GAINS[kind]))
+    return [{"kind": kind, "gains": row} for row in rows.tolist()]
+
+
+def _rows(array: FloatArray, width: int) -> FloatArray:
+    """Rows of so many finite numbers."""
+    rows = array[np.newaxis] if array.ndim == 1 else array
+    if rows.ndim != 2 or not len(rows) or rows.shape[1] != width:
+        raise ValueError(f"controllers: an array of shape {array.shape}, want (K, {width})")
+    if not np.isfinite(rows).all():
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        raise ValueError(f"controllers[{row}, {column}]: {rows[row, column]}, want a finite number")
+    return rows
+
+
+def distinct(names: list[str], specs: list[dict[str, Any]]) -> list[str]:
+    """Names of which no two are the same: of those that are, files have their paths, others their places."""
+    full = [spec.get("file", name) if names.count(name) > 1 else name for name, spec in zip(names, specs, strict=True)]
+    seen: dict[str, int] = {}
+    for i, name in enumerate(full):
+        seen[name] = seen.get(name, 0) + 1
+        if seen[name] > 1:
+            full[i] = f"{name} ({seen[name]})"
+    return full
 
 
 def steer(
-    rollouts: Rollouts, routes: Routes, controller: Callable[[BatchStep], npt.ArrayLike]
+    rollouts: Rollouts, columns: Sequence[FloatArray], controller: Callable[[BatchStep], npt.ArrayLike]
 ) -> tuple[FloatArray, FloatArray]:
-    """Steer rollouts by a function to their ends, and return histories of lataccel and action."""
-    n, columns = len(routes), [_columns(route) for route in routes]
-    rows = int(routes.rows.max(initial=0))
+    """Steer rollouts by a function to their ends, and return histories of lataccel and action.
+
+    The columns are those of each route, of shape (5, rows).
+    """
+    n, rows = len(columns), max((column.shape[1] for column in columns), default=0)
     padded = np.full((5, n, rows + 1), np.nan)
     for i, column in enumerate(columns):
         padded[:, i, : column.shape[1]] = column
@@ -154,7 +193,3 @@ def steer(
         if i >= CONTROL_START_IDX:
             action[running, i] = np.clip(commands[running], STEER_MIN, STEER_MAX)
     return lataccel, action
-
-
-def _columns(route: Any) -> FloatArray:
-    return np.stack([route.roll_lataccel, route.v_ego, route.a_ego, route.target_lataccel, route.steer_command])

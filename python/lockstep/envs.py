@@ -26,7 +26,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from lockstep import _memory
+from lockstep import _memory, _native
 from lockstep.rollouts import (
     CONTEXT_LENGTH,
     CONTROL_START_IDX,
@@ -72,8 +72,8 @@ class _Task:
             raise ValueError("routes: there is none")
         if noise not in ("route", "seed"):
             raise ValueError(f'noise={noise!r:.60}: want "route" or "seed"')
-        if render_mode is not None:
-            raise ValueError(f"render_mode={render_mode!r:.60}: there is none, want None")
+        if render_mode not in (None, "rgb_array"):
+            raise ValueError(f"render_mode={render_mode!r:.60}: want None or 'rgb_array'")
         self.seeded = noise == "seed"
         self.featured = False  # whether the library observes
         if callable(obs):
@@ -112,6 +112,25 @@ class _Task:
         return np.where(running[:, np.newaxis], rows, np.float32(0))
 
 
+def _picture(route: Any, lataccel: list[float]) -> npt.NDArray[np.uint8]:
+    """A drive up to now: target and lataccel from step 90 on, uint8 (240, 640, 3)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 2.4), dpi=100, layout="constrained")
+    canvas: Any = FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    first, end = CONTROL_START_IDX - 10, min(len(route.target_lataccel), COST_END_IDX)
+    steps, target = np.arange(first, end), route.target_lataccel[first:end]
+    axes.plot(steps / 10, target, color="tab:green", label="target")
+    axes.plot((CONTROL_START_IDX + np.arange(len(lataccel))) / 10, lataccel, color="tab:blue", label="lataccel")
+    axes.axvline((CONTROL_START_IDX + len(lataccel)) / 10, color="0.7", linewidth=1)
+    axes.set(xlim=(first / 10, end / 10), xlabel="s", ylabel="m/s²", title=route.name)
+    axes.legend(loc="upper right")
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
 class _Episodes:
     """The order of one environment's routes, and its noise."""
 
@@ -122,11 +141,17 @@ class _Episodes:
 
     def next(self, options: dict[str, Any] | None) -> tuple[int, list[npt.NDArray[np.float64]]]:
         """The next episode's route, and its draws if they are not the route's own."""
+        for key in set(options or {}) - {"route", "reset_mask"}:
+            raise ValueError(f"options[{key!r:.60}]: there is none such: want 'route', or 'reset_mask' of a vector")
         route = (options or {}).get("route")
         if route is None:
             if not self._order:
                 self._order = self._random.permutation(len(self._task.routes)).tolist()[::-1]
             route = self._order.pop()
+        elif isinstance(route, str):
+            if route not in self._task.routes.names:
+                raise ValueError(f"options['route']={route!r:.60}: no route has that name")
+            route = self._task.routes.names.index(route)
         elif not 0 <= operator.index(route) < len(self._task.routes):
             raise ValueError(f"options['route']={route}: want 0 to {len(self._task.routes) - 1}")
         if not self._task.seeded:
@@ -152,7 +177,7 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         Engine, model, profile and workers, as :class:`Simulator` has them, if ``routes`` is a path.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 as in the base class
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as in the base class
 
     def __init__(
         self,
@@ -173,8 +198,8 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
-        """Begin an episode. ``options={"route": 3}`` chooses the route."""
-        super().reset(seed=seed)
+        """Begin an episode. ``options={"route": 3}`` chooses the route, or its name does."""
+        super().reset(seed=None if seed is None else operator.index(seed))
         if seed is not None or self._episodes is None:
             self._episodes = _Episodes(self._task, self.np_random)
         route, draws = self._episodes.next(options)
@@ -184,6 +209,7 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         self._rollouts = self._task.reset([route], draws)
         self._end = int(self._task.ends[route])
         self._before = float(self._route.target_lataccel[CONTROL_START_IDX - 1])
+        self._driven: list[float] = []
         self._ended = False
         return self._observe(), {"route": self._route.name}
 
@@ -211,6 +237,7 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
             jerk = (lataccel - self._before) / DEL_T
             reward -= JERK_WEIGHT / (steps - 1) * (jerk * jerk)
         self._before = lataccel
+        self._driven.append(lataccel)
         self._ended = step + 1 == self._end
         info = {"costs": self._rollouts.costs()[0]} if self._ended else {}
         return self._observe(), reward, self._ended, False, info
@@ -220,6 +247,14 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         row = self._task.rows(self._rollouts, self._routes, self._rollouts.running)[0]
         clock = (self._rollouts.step - CONTROL_START_IDX) / (self._end - CONTROL_START_IDX)
         return np.append(row, np.float32(clock))
+
+    def render(self) -> Any:
+        """A picture of the episode up to now, uint8 (240, 640, 3), if ``render_mode`` says so."""
+        if self.render_mode is None:
+            return None
+        if self._rollouts is None:
+            raise ResetNeeded("call reset first")
+        return _picture(self._route, self._driven)
 
     def close(self) -> None:
         """End the episode."""
@@ -236,15 +271,15 @@ class _Cohort:
         rollouts: Rollouts,
         routes: Routes,
         envs: npt.NDArray[np.intp],
-        num_envs: int,
-        shared: Sequence[npt.NDArray[Any] | None],
+        words: dict[str, npt.NDArray[Any] | int],
     ) -> None:
         self.rollouts = rollouts
         self.routes = routes
         self.envs = envs.astype(np.int64)  # of each rollout; -1 if its environment has gone on to another
-        # Addresses, as the struct episodes in python/native/episodes.go has them.
-        arrays = [self.envs, *rollouts._buffer, *shared]
-        self.memory = np.array([0 if a is None else a.ctypes.data for a in arrays] + [num_envs], dtype=np.intp)
+        commands, lataccels = rollouts._buffer
+        self._words = words | {"environment": self.envs, "commands": commands, "lataccels": lataccels}
+        # The struct of that name in python/native/episodes.go.
+        self.memory = _native.struct("episodes", self._words)
 
 
 class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
@@ -276,12 +311,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         render_mode: str | None = None,
         **simulator: Any,
     ) -> None:
-        if operator.index(num_envs) < 1:
+        num_envs = operator.index(num_envs)
+        if num_envs < 1:
             raise ValueError(f"num_envs={num_envs}: want 1 or more")
         _memory.check(f"num_envs={num_envs}: their rollouts", num_envs * ROLLOUT_BYTES)
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
+        if render_mode is not None:
+            raise ValueError(f"render_mode={render_mode!r:.60}: a vector is not drawn, want None: Env is")
         self.metadata = {**Env.metadata, "autoreset_mode": self.autoreset_mode}
         self._task = _Task(routes, obs, noise, observation_space, render_mode, simulator)
         self.single_observation_space = self._task.observation_space
@@ -292,6 +330,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         self._episodes: list[_Episodes | None] = [None] * num_envs
         self._cohorts: list[_Cohort] = []
         self._begun = False  # every environment has begun an episode
+        self._turn = _native.Turn("environments")
         # What the library reads and writes at a step. Its addresses are asked for once.
         self._actions, self._rewards = np.zeros(num_envs), np.zeros(num_envs)
         self._ended = np.ones(num_envs, dtype=np.bool_)
@@ -316,12 +355,13 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
                 raise ValueError(
                     f"options['reset_mask']: shape {mask.shape}, want ({self.num_envs},) with a True in it"
                 )
-        for i in np.flatnonzero(mask):
-            if seeds[i] is not None or self._episodes[i] is None:
-                self._episodes[i] = _Episodes(self._task, seeding.np_random(seeds[i])[0])
-        self._begun = None not in self._episodes
-        infos = self._begin(mask, options, {})
-        return self._observations(), infos
+        with self._turn:
+            for i in np.flatnonzero(mask):
+                if seeds[i] is not None or self._episodes[i] is None:
+                    self._episodes[i] = _Episodes(self._task, seeding.np_random(seeds[i])[0])
+            self._begun = None not in self._episodes
+            infos = self._begin(mask, options, {})
+            return self._observations(), infos
 
     def _begin(
         self, mask: npt.NDArray[np.bool_], options: dict[str, Any] | None, infos: dict[str, Any]
@@ -332,8 +372,14 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         picked = [route for route, _ in episodes]
         self._leave(mask)
         rollouts = self._task.reset(picked, [d for _, draws in episodes for d in draws])
-        shared = [self._actions, self._rewards, self._ended, self._obs if self._task.featured else None]
-        cohort = _Cohort(rollouts, self._task.routes[picked], envs, self.num_envs, shared)
+        words: dict[str, npt.NDArray[Any] | int] = {
+            "actions": self._actions,
+            "rewards": self._rewards,
+            "ended": self._ended,
+            "observations": self._obs if self._task.featured else 0,
+            "num": self.num_envs,
+        }
+        cohort = _Cohort(rollouts, self._task.routes[picked], envs, words)
         self._cohorts.append(cohort)
         for i, name in zip(envs, cohort.routes.names, strict=True):
             infos = self._add_info(infos, {"route": name}, int(i))
@@ -385,34 +431,35 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
             raise TypeError(f"actions: {commands.dtype}, want float32")
         if not self._begun:
             raise ResetNeeded("call reset first")
-        again = self._ended.copy()
-        resets = bool(again.any())
-        if resets and self.autoreset_mode is not AutoresetMode.NEXT_STEP:
-            raise ResetNeeded(
-                f"environment {int(np.argmax(again))}: the episode has ended: reset it by options['reset_mask']"
-            )
-        self._actions[...] = commands.reshape(-1)
-        if np.isnan(self._actions.min()):
-            nan = np.isnan(self._actions) & ~again
-            if nan.any():
-                raise ValueError(f"actions: NaN for environment {int(np.argmax(nan))}")
-        self._rewards[...] = 0
-        self._ended[...] = False
-        infos: dict[str, Any] = {}
-        for cohort in self._cohorts:
-            if resets and not ((cohort.envs >= 0) & ~again[cohort.envs]).any():
-                continue
-            cohort.rollouts._advance_episodes(cohort.memory)
-            if not self._task.featured:
-                self._look(cohort)
-        ended = self._ended.copy()
-        if ended.any():
-            infos = self._finish(ended, infos)
-            if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                again, resets = ended, True
-        if resets:
-            infos = self._begin(again, None, infos)
-        return self._observations(), self._rewards.copy(), ended, np.zeros(self.num_envs, dtype=np.bool_), infos
+        with self._turn:
+            again = self._ended.copy()
+            resets = bool(again.any())
+            if resets and self.autoreset_mode is not AutoresetMode.NEXT_STEP:
+                raise ResetNeeded(
+                    f"environment {int(np.argmax(again))}: the episode has ended: reset it by options['reset_mask']"
+                )
+            self._actions[...] = commands.reshape(-1)
+            if np.isnan(self._actions.min()):
+                nan = np.isnan(self._actions) & ~again
+                if nan.any():
+                    raise ValueError(f"actions: NaN for environment {int(np.argmax(nan))}")
+            self._rewards[...] = 0
+            self._ended[...] = False
+            infos: dict[str, Any] = {}
+            for cohort in self._cohorts:
+                if resets and not ((cohort.envs >= 0) & ~again[cohort.envs]).any():
+                    continue
+                cohort.rollouts._advance_episodes(cohort.memory)
+                if not self._task.featured:
+                    self._look(cohort)
+            ended = self._ended.copy()
+            if ended.any():
+                infos = self._finish(ended, infos)
+                if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                    again, resets = ended, True
+            if resets:
+                infos = self._begin(again, None, infos)
+            return self._observations(), self._rewards.copy(), ended, np.zeros(self.num_envs, dtype=np.bool_), infos
 
     def _finish(self, ended: npt.NDArray[np.bool_], infos: dict[str, Any]) -> dict[str, Any]:
         """Tell of episodes that end at this step."""

@@ -7,7 +7,8 @@ stage by stage and step by step. Two forms are understood:
 * one with the *challenge's interface*: a function of a route's path and a controller that makes an object
   with the attributes of ``TinyPhysicsSimulator``, such as ``functools.partial(TinyPhysicsSimulator, model)``.
 
-Or give the path of a trace, which parity/trace/writer.py of the repository writes from any program.
+Or give the path of a trace, which a :class:`TraceWriter` writes from any program. Two traces are held to each
+other by :func:`compare_traces`, of whatever simulator they are: no engine takes part.
 """
 
 from __future__ import annotations
@@ -25,11 +26,17 @@ from lockstep import _native, _trace
 from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN
 from lockstep.simulator import Routes, Simulator, handle_of
 
-__all__ = ["BatchedSimulator", "Comparison", "compare"]
+__all__ = ["BatchedSimulator", "Comparison", "TraceWriter", "compare", "compare_traces"]
+
+TraceWriter = _trace.Writer
 
 FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_GAINS = (0.195, 0.100, -0.053)
+
+# Steer from end to end, so that on every route that comes along, the clips of lataccel and of
+# the command are active to both sides. With the challenge's gains none is, on the default routes.
+SATURATING_GAINS = (3.0, 0.0, 0.0)
 STAGES = ("tokens", "states", "logits", "probs", "cdf", "draw", "sample", "prediction", "lataccel")
 
 
@@ -77,6 +84,9 @@ class Comparison:
         the differences did to rollouts.
     extent, effects : str
         How much was compared; and what differences that are excused did to rollouts.
+    exercised : str
+        How many of the specification's branches the rollouts went through, which they never did,
+        and how near a draw came to another token. What is equal says nothing of the others.
     json : dict
         The same as the command line's ``--json`` prints.
     """
@@ -89,13 +99,14 @@ class Comparison:
         self.why: str = answer["why"]
         self.extent: str = answer["extent"]
         self.effects: str = answer["effects"]
+        self.exercised: str = answer["exercised"]
         self.json: dict[str, Any] = answer["json"]
 
     @property
     def text(self) -> str:
         """The report as text."""
         title = f"{self.outcome}  {self.title}" + (f": {self.extent}" if self.extent else "")
-        return "\n".join(part for part in (title, self.why, self.effects) if part)
+        return "\n".join(part for part in (title, self.why, self.effects, self.exercised) if part)
 
     def __repr__(self) -> str:
         return self.text
@@ -113,7 +124,7 @@ def compare(
     routes: Routes | None = None,
     inexact: bool = False,
     budget: int = 0,
-    gains: npt.ArrayLike = DEFAULT_GAINS,
+    gains: npt.ArrayLike = (DEFAULT_GAINS, SATURATING_GAINS),
     name: str = "mine",
 ) -> Comparison:
     """Hold a simulator, or a trace of one, to an engine.
@@ -131,7 +142,8 @@ def compare(
     budget : int
         How many explained tokens an inexact comparison excuses.
     gains : array_like
-        P, I, D of the PID controller that drives.
+        P, I, D of the PID controller that drives, shape (3,), or of several, (K, 3). By default the
+        challenge's, and some that reach every bound of the simulator, both ways.
     name : str
         What it is called in the report.
 
@@ -140,12 +152,14 @@ def compare(
     Comparison
         With the first stage whose inputs are equal and whose output is not.
     """
-    if budget < 0 or (budget and not inexact):
-        raise ValueError(f"budget={budget}: want 0 or more, and inexact=True with it")
+    _check_budget(budget, inexact)
     if routes is None:
         routes = Simulator(engine="reference", model="own").load("own", limit=3)
     handle_of(routes)
     simulator = routes.simulator
+    drivers = np.atleast_2d(np.asarray(gains, dtype=np.float64))
+    if drivers.ndim != 2 or drivers.shape[1] != 3 or not len(drivers) or not np.isfinite(drivers).all():
+        raise ValueError(f"gains: {np.asarray(gains).tolist()}, want three finite numbers, or some rows of three")
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
         if isinstance(mine, (str, os.PathLike)):
             trace = os.fspath(mine)
@@ -158,13 +172,14 @@ def compare(
                 profile=simulator.profile,
                 shortcuts=["stop_at_cost_end"],
             )
-            drive = _Drive(writer, routes, np.asarray(gains, dtype=np.float64))
-            if hasattr(mine, "reset") and hasattr(mine, "step"):
-                drive.batched(mine)
-            elif callable(mine):
-                drive.single(mine)
-            else:
-                raise TypeError(f"mine: {type(mine).__name__}, want reset and step, a function, or a trace's path")
+            for driver in drivers:
+                drive = _Drive(writer, routes, driver)
+                if hasattr(mine, "reset") and hasattr(mine, "step"):
+                    drive.batched(mine)
+                elif callable(mine):
+                    drive.single(mine)
+                else:
+                    raise TypeError(f"mine: {type(mine).__name__}, want reset and step, a function, or a trace's path")
             writer.close()
         answer = simulator._handle.long_call(
             "compare",
@@ -172,11 +187,40 @@ def compare(
             mine=name,
             routes=handle_of(routes).id,
             positions=routes.positions,
-            controllers=[{"kind": "pid", "gains": list(map(float, np.asarray(gains)))}],
+            controllers=[{"kind": "pid", "gains": driver} for driver in drivers.tolist()],
             inexact=inexact,
             budget=budget,
         )
     return Comparison(answer)
+
+
+def compare_traces(
+    want: str | os.PathLike[str], got: str | os.PathLike[str], inexact: bool = False, budget: int = 0
+) -> Comparison:
+    """Hold one trace to another, both of one simulator, whichever that is.
+
+    Parameters
+    ----------
+    want, got : path-like
+        The yardstick, and what is held to it. What their stages are they say themselves.
+    inexact, budget
+        As of :func:`compare`.
+
+    Returns
+    -------
+    Comparison
+        With the first stage whose inputs are equal and whose output is not.
+    """
+    _check_budget(budget, inexact)
+    answer = _native.long_call(
+        "compare_traces", 0, want=os.fspath(want), got=os.fspath(got), inexact=inexact, budget=budget
+    )
+    return Comparison(answer)
+
+
+def _check_budget(budget: int, inexact: bool) -> None:
+    if budget < 0 or (budget and not inexact):
+        raise ValueError(f"budget={budget}: want 0 or more, and inexact=True with it")
 
 
 class _PID:
@@ -198,8 +242,6 @@ class _Drive:
     """Drives a simulator and records it."""
 
     def __init__(self, writer: Any, routes: Routes, gains: FloatArray) -> None:
-        if gains.shape != (3,) or not np.isfinite(gains).all():
-            raise ValueError(f"gains: {gains.tolist()}, want three finite numbers")
         self.writer, self.routes, self.gains = writer, routes, gains
         words = (
             ["pid"] if tuple(gains) == DEFAULT_GAINS else ["pid", *(repr(g).removesuffix(".0") for g in gains.tolist())]

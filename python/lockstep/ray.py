@@ -4,11 +4,11 @@ On a cluster whose machines see one folder::
 
     python -m lockstep.ray FOLDER --address auto
 
-computes what is missing of the plan in FOLDER (``lockstep shard plan``, or
-:func:`lockstep.shards.plan`), shows how far it is, and prints the merged result. The
-driver, a worker or a node may end at any moment: a shard is whole or not there, the same
-command goes on with those that are missing, and one that was computed twice must be equal
-in every bit. Ray schedules and repeats; nothing here does.
+computes what is missing of the plan in FOLDER, which :func:`lockstep.shards.plan` of the same
+wheel has made, shows how far it is, and prints the merged result. The driver, a worker or a
+node may end at any moment: a shard is whole or not there, the same command goes on with those
+that are missing, and one that was computed twice must be equal in every bit. Ray schedules and
+repeats; nothing here does.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import threading
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,7 @@ class Rollouts:
             ctypes.c_void_p(self._lataccel.ctypes.data),
             ctypes.c_int64(self._n),
         )
-        self._turn = threading.Lock()  # of who uses these
+        self._turn = _native.Turn("rollouts")  # of who uses these
         self._out: Any = None  # the array that lataccels went to, once it was looked at
         self._native_step = _native.library().lockstep_step
         self._own = there  # lataccels on the GPU
@@ -156,15 +155,10 @@ class Rollouts:
             actions = self._check(actions)
         if out is not None and out is not self._out:
             self._check_out(out)
-        if not self._turn.acquire(False):
-            raise RuntimeError(
-                "another thread advances these rollouts: their steps have an order, which one thread gives"
-            )
-        try:
+        with self._turn:
             self._there = None
             commands[...] = actions
-            if _native._forked:
-                _native.check_fork()
+            self._handle.check_fork()
             if self._n <= INLINE:
                 if self._native_step(*self._arguments):  # also where it has been closed
                     self._raise()
@@ -175,14 +169,11 @@ class Rollouts:
                 return self._lataccel.copy()
             out[...] = self._lataccel
             return out
-        finally:
-            self._turn.release()
 
     def _advance_episodes(self, memory: npt.NDArray[np.intp]) -> None:
         """Compute one step with what ``episodes`` in python/native/episodes.go has."""
         self._there = None
-        if _native._forked:
-            _native.check_fork()
+        self._handle.check_fork()
         if self._n <= INLINE:
             if _native.library().lockstep_episodes_step(self._arguments[0], memory.ctypes.data):
                 self._raise()
@@ -201,7 +192,7 @@ class Rollouts:
             lataccels, kept, out = 0, None, self._own
         else:
             lataccels, kept = place.address(out, "out", (self._n,), self._handle, written=True)
-        _native.check_fork()
+        self._handle.check_fork()
         if _native.library().lockstep_step_on_device(handle, commands, lataccels):
             self._raise()
         self._there, self._given = out, (given, kept)

@@ -19,14 +19,17 @@ which order or in how many parts they were computed.
 
 from __future__ import annotations
 
+import operator
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from lockstep import _native
+from lockstep._progress import Progress, told
+from lockstep.controllers import Controllers, specify
 from lockstep.errors import SimulationError
 from lockstep.simulator import Result, count_workers
 
@@ -96,7 +99,7 @@ class Merged:
 def plan(
     folder: str | os.PathLike[str],
     data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    controllers: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = "pid",
+    controllers: Controllers = "pid",
     shards: int = 1,
     *,
     engine: str = "auto",
@@ -114,8 +117,8 @@ def plan(
         A folder that all machines see; made if it is not there.
     data : path-like or sequence of them
         Route files and folders of them; ``"own"`` are the project's.
-    controllers : str, path-like, or a sequence of these
-        Names such as ``"pid"`` and ``"pid_0.3_0.05_-0.1"``, policy files, Python files.
+    controllers : str, path-like, array, or a sequence of these
+        Names such as ``"pid"`` and ``"pid_0.3_0.05_-0.1"``, policy files, Python files, gains.
     shards : int
         In how many parts.
     engine, model, profile, workers
@@ -129,23 +132,33 @@ def plan(
         If the folder holds another plan.
     """
     paths = [data] if isinstance(data, (str, os.PathLike)) else list(data)
-    names = [controllers] if isinstance(controllers, (str, os.PathLike)) else list(controllers)
     answer = _native.long_call(
         "plan_shards",
         0,
         out=os.fspath(folder),
-        shards=shards,
+        shards=operator.index(shards),
         data=[os.fspath(p) for p in paths],
-        controllers=[os.fspath(c) for c in names],
+        controllers=[_name(spec) for spec in specify(controllers, 0)],
         engine=engine,
         model=os.fspath(model or ""),
         profile=profile,
         limit=-1 if limit is None else limit,
         seed_prefix=seed_prefix,
         workers=count_workers(workers),
-        python=sys.executable,
+        python=_native.interpreter(),
+        program=os.fspath(_native.file()),
     )
-    return Plan(os.fspath(folder), answer["key"], answer["rollouts"], shards)
+    return Plan(os.fspath(folder), answer["key"], answer["rollouts"], operator.index(shards))
+
+
+def _name(spec: dict[str, Any]) -> str:
+    """What a plan knows a controller by."""
+    if "gains" in spec:
+        return "_".join([spec["kind"], *map(repr, spec["gains"])])
+    if "handle" in spec or "tables" in spec:
+        raise TypeError("controllers: a plan has names, files and gains: save the network into a file")
+    name: str = spec.get("file", spec["kind"])
+    return name
 
 
 def run(
@@ -155,7 +168,7 @@ def run(
     model: str | os.PathLike[str] | None = None,
     data: Sequence[str | os.PathLike[str]] = (),
     workers: int | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Progress = None,
 ) -> str:
     """Compute one part and return its file. One that is there is not computed again.
 
@@ -169,8 +182,8 @@ def run(
         Where network and routes are on this machine, if not where they were planned.
     workers : int, optional
         Cores to use; by default what OMP_NUM_THREADS says, else what the process may use.
-    progress : callable, optional
-        Called with how many of its rollouts have ended.
+    progress : True, tqdm or callable, optional
+        As in :meth:`lockstep.Simulator.rollout`; called with how many of its rollouts have ended.
 
     Raises
     ------
@@ -180,13 +193,14 @@ def run(
     path: str = _native.long_call(
         "run_shard",
         0,
-        progress=progress,
+        progress=told(progress),
         out=os.fspath(folder),
         index=index,
         model=os.fspath(model or ""),
         data=[os.fspath(p) for p in data],
         workers=count_workers(workers),
-        python=sys.executable,
+        python=_native.interpreter(),
+        program=os.fspath(_native.file()),
     )
     return path
 

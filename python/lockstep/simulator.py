@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import hashlib
 import operator
 import os
@@ -15,7 +17,8 @@ import numpy.typing as npt
 
 from lockstep import _memory, _native
 from lockstep._device import DeviceArray, Place
-from lockstep.controllers import Controllers, specify, steer
+from lockstep._progress import Progress, told
+from lockstep.controllers import Controllers, distinct, specify, steer
 from lockstep.network import Network
 from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, REAL, ROLLOUT_BYTES, Rollouts
 from lockstep.training import ARRAY_BYTES, Experience
@@ -144,7 +147,7 @@ class Routes(Sequence[Route]):
         return self._columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What K controllers on N routes gave.
 
@@ -185,8 +188,47 @@ class Result:
         """A hash of all costs as bits: equal exactly if every cost is."""
         return hashlib.sha256(np.ascontiguousarray(self.costs, dtype="<f8").tobytes()).hexdigest()
 
+    def __repr__(self) -> str:
+        means = ", ".join(
+            f"{name:.40} {total:.6g}" for name, total in zip(self.controllers[:3], self.mean[:, 2], strict=False)
+        )
+        more = ", …" if len(self.controllers) > 3 else ""
+        failed = f"; {len(self.errors)} failed" if self.errors else ""
+        return f"<{len(self.routes)} routes, mean total cost: {means}{more}{failed}>"
+
+    def _table(self) -> dict[str, list[Any]]:
+        """Columns with a row for each rollout, controller after controller."""
+        k, n = self.costs.shape[:2]
+        table: dict[str, list[Any]] = {
+            "controller": [name for name in self.controllers for _ in range(n)],
+            "route": self.routes * k,
+        }
+        table |= {name: self.costs[:, :, i].ravel().tolist() for i, name in enumerate(COSTS)}
+        table["error"] = [str(self.errors[i, j]) if (i, j) in self.errors else None for i in range(k) for j in range(n)]
+        return table
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row for each rollout. Needs the package pandas."""
+        import pandas as pd
+
+        return pd.DataFrame(self._table())
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a table with a row for each rollout; the costs have all digits, and none where the rollout failed.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, which appears whole or not at all.
+        """
+        table = self._table()
+        with _whole(path) as part, open(part, "w", newline="", encoding="utf-8") as f:
+            rows = csv.writer(f)
+            rows.writerow(table)
+            rows.writerows(["" if x is None or x != x else x for x in row] for row in zip(*table.values(), strict=True))
+
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write a table with a row for each rollout. Needs the package pyarrow.
+        """Write the table of :meth:`to_pandas`. Needs the package pyarrow.
 
         Parameters
         ----------
@@ -196,17 +238,37 @@ class Result:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        k, n = self.costs.shape[:2]
-        table: dict[str, Any] = {"controller": np.repeat(self.controllers, n), "route": self.routes * k}
-        table |= {name: self.costs[:, :, i].ravel() for i, name in enumerate(COSTS)}
-        table["error"] = [str(self.errors[i, j]) if (i, j) in self.errors else None for i in range(k) for j in range(n)]
-        part = f"{os.fspath(path)}.{os.getpid()}.part"
-        try:
-            pq.write_table(pa.table(table), part)
-            os.replace(part, path)
-        finally:
-            if os.path.exists(part):
-                os.remove(part)
+        with _whole(path) as part:
+            pq.write_table(pa.table(self._table()), part)
+
+    def plot(self) -> Any:
+        """Draw each controller's total costs in ascending order, and return matplotlib's Figure.
+
+        A line below another is better on that share of the routes. Needs the package matplotlib.
+        """
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 4), layout="constrained")
+        axes = figure.subplots()
+        for name, totals in zip(self.controllers, self.costs[:, :, 2], strict=True):
+            ok = np.sort(totals[~np.isnan(totals)])
+            share = 100 * np.arange(1, len(ok) + 1) / max(len(ok), 1)
+            axes.plot(share, ok, marker="." if len(ok) < 50 else None, label=f"{name:.40}")
+        axes.set(xlabel="% of the routes", ylabel="total cost, at most", yscale="log")
+        axes.legend()
+        return figure
+
+
+@contextlib.contextmanager
+def _whole(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A name to write to, of what becomes the file when it is whole."""
+    part = f"{os.fspath(path)}.{os.getpid()}.part"
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
 
 
 def count_workers(asked: int | None) -> int:
@@ -236,8 +298,10 @@ class Simulator:
         the project's own where that is not at hand, with a warning; a file of the challenge's
         name that is another network is warned of, too.
     profile : str
-        The arithmetic, such as ``"ort1.30-avx512-expU-sinfma-csv2"``; ``"host"`` is that of
-        Python on this machine.
+        The arithmetic, such as ``"ort1.30-avx512-expU-sinfma-csv2"``; ``"host"`` is that of this
+        Python's NumPy, pandas and ONNX Runtime, which are asked in a process of their own, and
+        ``"pins"`` that of the challenge's pinned packages on this CPU. ``Simulator.arithmetic``
+        is what they answered, None if they were not asked.
     workers : int, optional
         Cores to use. By default what OMP_NUM_THREADS says, else what the process may use.
     stream : int
@@ -267,11 +331,13 @@ class Simulator:
             raise ValueError(f"stream={stream}: want a CUDA stream's number")
         if model is not None and not os.fspath(model):
             raise ValueError('model: an empty name: want a file, "own", or None')
-        answer = _native.call(
+        answer = _native.long_call(
             "open",
+            0,
             engine=_native.text("engine", engine),
             model="" if model is None else os.fspath(model),
             profile=_native.text("profile", profile),
+            python=_native.interpreter(),
             workers=self.workers,
             stream=operator.index(stream),
         )
@@ -279,6 +345,8 @@ class Simulator:
         self.engine: str = answer["engine"]
         self.profile: str = answer["profile"]
         self.model: str = answer["model"]
+        self.arithmetic: dict[str, Any] | None = answer["arithmetic"]
+        self.arithmetic_source: str = answer["source"]
         self.notices: list[str] = answer["notices"] or []
         for notice in self.notices:
             warnings.warn(notice, stacklevel=2)
@@ -343,6 +411,9 @@ class Simulator:
             cache=bool(cache),
             workers=self.workers,
         )
+        return self._routes(answer, strict)
+
+    def _routes(self, answer: dict[str, Any], strict: bool) -> Routes:
         handle = _native.Handle(answer["handle"], "routes")
         if strict and answer["failed"]:
             raise _native.error(answer["failed"][0])
@@ -354,7 +425,7 @@ class Simulator:
         routes: Routes,
         controllers: Controllers = "pid",
         trajectory: bool = False,
-        progress: Callable[[int, int], object] | None = None,
+        progress: Progress = None,
     ) -> Result:
         """Roll every route out with every controller.
 
@@ -366,22 +437,24 @@ class Simulator:
             See :mod:`lockstep.controllers`. A callable goes alone.
         trajectory : bool
             Ask for the histories, too; rollouts then go on to the routes' ends.
-        progress : callable, optional
-            Called with how many rollouts have ended, and of how many.
+        progress : True, tqdm or callable, optional
+            A bar of tqdm's, its class, or True for the one that fits; or a function, called with how
+            many rollouts have ended, and of how many.
 
         Returns
         -------
         Result
             Costs of shape (K, N, 3). A rollout that fails leaves the others alone.
         """
+        tell = told(progress)
         if callable(controllers):
-            return self._steered(routes, controllers, trajectory, progress)
+            return self._steered(routes, controllers, trajectory, tell)
         specs = specify(controllers, len(routes))
         k, n = len(specs), len(routes)
         rows = int(routes.rows.max(initial=0)) if trajectory else 0
         _memory.check(f"{k * n:,} rollouts", k * n * (JOB_BYTES + 8 * (3 + 2 * rows)))
         flat = np.full(k * n * (3 + 2 * rows), np.nan)
-        report = None if progress is None else lambda done: progress(done, k * n)
+        report = None if tell is None else lambda done: tell(done, k * n)
         answer = self._handle.long_call(
             "rollout",
             flat,
@@ -391,11 +464,11 @@ class Simulator:
             controllers=specs,
             rows=rows,
         )
-        if progress is not None:
-            progress(k * n, k * n)
+        if tell is not None:
+            tell(k * n, k * n)
         histories = flat[3 * k * n :].reshape(k, n, 2, rows) if trajectory else None
         return Result(
-            controllers=answer["names"],
+            controllers=distinct(answer["names"], specs),
             routes=routes.names,
             costs=flat[: 3 * k * n].reshape(k, n, 3),
             errors={divmod(int(job), n): _native.error(failure) for job, failure in answer["errors"].items()},
@@ -408,15 +481,15 @@ class Simulator:
         routes: Routes,
         controller: Callable[[Any], npt.ArrayLike],
         trajectory: bool,
-        progress: Callable[[int, int], object] | None,
+        tell: Callable[..., object] | None,
     ) -> Result:
         """Roll out with a function of Python's."""
         with self.reset(routes, step=CONTEXT_LENGTH) as rollouts:
-            lataccel, action = steer(rollouts, routes, controller)
+            lataccel, action = steer(rollouts, [routes._load()[i] for i in routes.positions], controller)
             costs = rollouts.costs()[np.newaxis]
             errors = {(0, i): error for i, error in rollouts.errors.items()}
-        if progress is not None:
-            progress(len(routes), len(routes))
+        if tell is not None:
+            tell(len(routes), len(routes))
         return Result(
             controllers=[getattr(controller, "__name__", type(controller).__name__)],
             routes=routes.names,
@@ -478,7 +551,7 @@ class Simulator:
         routes: Routes,
         samples: int = 0,
         seed: int = 0,
-        progress: Callable[[int, int], object] | None = None,
+        progress: Progress = None,
         device: bool = False,
     ) -> Experience:
         """Roll out with a network and keep what training needs.
@@ -494,8 +567,9 @@ class Simulator:
             evaluation. All rollouts are held in memory at once.
         seed : int
             Of the sampled actions, such as the epoch. A draw depends on seed, rollout and step alone.
-        progress : callable, optional
-            Called with how many rollouts have ended, and of how many.
+        progress : True, tqdm or callable, optional
+            A bar of tqdm's, its class, or True for the one that fits; or a function, called with how
+            many rollouts have ended, and of how many.
         device : bool
             Whether to leave the arrays in the GPU's memory, as :class:`lockstep.DeviceArray`. Only
             with ``engine="gpu"``.
@@ -505,7 +579,7 @@ class Simulator:
         Experience
             Of R = N·max(samples, 1) rollouts.
         """
-        total = len(routes) * max(operator.index(samples), 1)
+        total, tell = len(routes) * max(operator.index(samples), 1), told(progress)
         if samples < 0 or not 0 <= operator.index(seed) < 2**64:
             raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
         arrays = 0 if device else 2 * ARRAY_BYTES  # the library's, and those that are returned
@@ -517,7 +591,7 @@ class Simulator:
             raise ValueError(f"policy: {len(spec)} of them, want one")
         answer = self._handle.long_call(
             "collect",
-            progress=None if progress is None else lambda done: progress(done, total),
+            progress=None if tell is None else lambda done: tell(done, total),
             routes=handle_of(routes).id,
             positions=routes.positions,
             policy=spec[0],

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package native
 
 import (
 	"context"
@@ -91,6 +91,34 @@ func states(_ *task, e *environments, _ nothing, buffer []byte) (any, error) {
 		e.Observe(nil, out)
 	}
 	return nothing{}, err
+}
+
+// setStates puts the environments into states, (S, N), and leaves all else as it is, which is
+// what setting Gymnasium's attribute state does. Single says that they were float32: NumPy
+// computes a step in the type of the state. MountainCarContinuous has float64 after a reset and
+// float32 from its first step on, Acrobot appends either to float64, all others have float64.
+func setStates(_ *task, e *environments, q struct{ Single bool }, buffer []byte) (any, error) {
+	in, err := floats[float64](buffer, len(e.Task().State)*e.Task().Num)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.Snapshot()
+	if err != nil {
+		return nil, usage(err)
+	}
+	for i, elapsed := range s.Elapsed {
+		dynamics := e.Task().Dynamics
+		single := dynamics == classic.MountainCarContinuous && elapsed > 0
+		if dynamics != classic.Acrobot && single != q.Single {
+			want := map[bool]string{true: "float32, as after a step", false: "float64"}[single]
+			return nil, usagef("state: environment %d computes with %s: give an array of that type", i, want)
+		}
+	}
+	copy(s.States, in)
+	if err := e.Restore(s); err != nil {
+		return nil, usagef("state: %w", err)
+	}
+	return nothing{}, nil
 }
 
 // whyEnvironments is the error of the last step.

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package native
 
 import (
 	"unsafe"
@@ -27,11 +27,7 @@ type collectAnswer struct {
 // collect rolls out with a network and keeps what training needs: rollout k of route i
 // of n has number k·n+i.
 func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
-	collector, ok := s.Simulator.(lockstep.Collector)
-	if !ok {
-		return nil, usagef("the %s engine collects no training data", s.Name())
-	}
-	onDevice, ok := s.Simulator.(lockstep.DeviceCollector)
+	onDevice, ok := s.Implementation.(lockstep.DeviceCollector)
 	if q.Device && !ok {
 		return nil, usagef("the %s engine leaves nothing on a device", s.Name())
 	}
@@ -65,8 +61,8 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 			left = &deviceExperience{there}
 		}
 	} else {
-		e, err = collector.Collect(t, jobs)
-		left = &experience{collector, e}
+		e, err = s.Collect(t, jobs)
+		left = &experience{s, e}
 	}
 	if err == nil {
 		err = t.Err()

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package native
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"lockstep"
-	"lockstep/engines"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
@@ -32,18 +31,21 @@ type compareRequest struct {
 }
 
 type compareAnswer struct {
-	Handle  int64           `json:"handle"`
-	Outcome string          `json:"outcome"`
-	Title   string          `json:"title"`
-	Why     string          `json:"why"`
-	Extent  string          `json:"extent"`
-	Effects string          `json:"effects"` // that Why does not tell
-	JSON    json.RawMessage `json:"json"`
+	Handle  int64  `json:"handle"`
+	Outcome string `json:"outcome"`
+	Title   string `json:"title"`
+	Why     string `json:"why"`
+	Extent  string `json:"extent"`
+	Effects string `json:"effects"` // that Why does not tell
+
+	Exercised string `json:"exercised"` // "" where that is not known
+
+	JSON json.RawMessage `json:"json"`
 }
 
 // compare holds a trace to a simulator, on the trace's rollouts.
 func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
-	if err := engines.ProfileKnown(s.Simulator); err != nil && !q.Inexact {
+	if err := s.Implementation.About().Unproven; err != nil && !q.Inexact {
 		return nil, usage(err)
 	}
 	picked, err := pick(q.Routes, q.Positions)
@@ -88,7 +90,36 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 	c := &verdict.Comparison{Kind: "diff", Want: s.Name(), Got: q.Mine}
 	options := parity.CompareOptions{Inexact: q.Inexact, Budget: parity.Budget{Flips: q.Budget}}
 	shortcuts = lockstep.AllSteps | shortcuts&lockstep.StopAtCostEnd
-	c.Report, err = tinyphysics.Compare(t, tinyphysics.Live(s.Simulator), parity.Traced(f), jobs, shortcuts, options)
+	c.Report, err = tinyphysics.Compare(t, tinyphysics.Live(s.Implementation), parity.Traced(f), jobs, shortcuts, options)
+	return judged(c, err)
+}
+
+type tracesRequest struct {
+	Want, Got string
+	Inexact   bool
+	Budget    int
+}
+
+// compareTraces holds one trace to another, whatever simulator they are of.
+func compareTraces(t *task, q tracesRequest) (any, error) {
+	want, err := trace.Open(q.Want)
+	if err != nil {
+		return nil, usage(err)
+	}
+	defer want.Close()
+	got, err := trace.Open(q.Got)
+	if err != nil {
+		return nil, usage(err)
+	}
+	defer got.Close()
+	c := &verdict.Comparison{Kind: "traces", Want: q.Want, Got: q.Got}
+	options := parity.CompareOptions{Inexact: q.Inexact, Budget: parity.Budget{Flips: q.Budget}}
+	c.Report, err = tinyphysics.CompareTraces(t, want, got, options)
+	return judged(c, err)
+}
+
+// judged is what Python is told of a comparison, or of the error of one that was not made.
+func judged(c *verdict.Comparison, err error) (any, error) {
 	if err != nil {
 		c.Error = err.Error()
 	}
@@ -100,6 +131,7 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 	if c.Report != nil && a.Outcome == verdict.Equal {
 		a.Effects = c.Report.Effects()
 	}
+	a.Exercised = c.Exercised()
 	a.Handle = put(c)
 	return a, nil
 }

@@ -1,23 +1,19 @@
 //go:build cgo
 
-package main
+package native
 
 import (
 	"context"
 	"math"
+	"reflect"
 	"unsafe"
 
 	"lockstep"
 )
 
-// The weights of a step's reward: see lockstep.Costs.
-const (
-	lataccelWeight = 50 * 100.0
-	jerkWeight     = 100.0
-)
-
 // episodes are rollouts as environments: where a step finds what it is given, and
-// writes what it answers. Environments may be other rollouts', too.
+// writes what it answers. Environments may be other rollouts', too. Python makes it, by the
+// names of the fields (python/lockstep/envs.py): each is a word, an address or a number.
 type episodes struct {
 	environment  unsafe.Pointer // of each rollout, int64; -1 if it has gone on to other rollouts
 	commands     unsafe.Pointer // float64, room for each rollout
@@ -27,6 +23,15 @@ type episodes struct {
 	ended        unsafe.Pointer // bool, of each environment
 	observations unsafe.Pointer // float32, (environments, ObservationSize+1), the last a clock; nil for none
 	num          int64          // environments
+}
+
+// episodesFields are the names of the words of episodes, in order: with them Python makes one.
+func episodesFields(*task, nothing) (any, error) {
+	var names []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[episodes]()) {
+		names = append(names, field.Name)
+	}
+	return names, nil
 }
 
 // episodeNow is episode, as soon as calls of other threads are over.
@@ -49,12 +54,12 @@ func (r *roll) episode(ctx context.Context, memory unsafe.Pointer) (err error) {
 	actions, rewards := unsafe.Slice((*float64)(m.actions), m.num), unsafe.Slice((*float64)(m.rewards), m.num)
 	ended := unsafe.Slice((*bool)(m.ended), m.num)
 	step := r.stepper.Index()
-	if r.before == nil {
-		r.before, r.ran = make([]float64, r.n), make([]bool, r.n)
+	if r.ran == nil {
+		r.ran = make([]bool, r.n)
 	}
 	for i, e := range environment {
 		// A rollout that nobody asks for is ended by a command that is none.
-		r.ran[i], r.before[i], commands[i] = e >= 0 && r.stepper.Running(i), r.stepper.Lataccel(i), math.NaN()
+		r.ran[i], commands[i] = e >= 0 && r.stepper.Running(i), math.NaN()
 		if r.ran[i] {
 			commands[i] = actions[e]
 		}
@@ -69,16 +74,8 @@ func (r *roll) episode(ctx context.Context, memory unsafe.Pointer) (err error) {
 		if err := r.stepper.Err(i); err != nil {
 			return err
 		}
-		route := r.jobs[i].Route
-		end := min(route.Len(), lockstep.CostEndIdx)
-		n := float64(end - lockstep.ControlStartIdx)
-		off := route.TargetLataccel[step] - lataccels[i]
-		reward := -float64(lataccelWeight / n * float64(off*off))
-		if step > lockstep.ControlStartIdx {
-			jerk := (lataccels[i] - r.before[i]) / lockstep.DelT
-			reward -= float64(jerkWeight / (n - 1) * float64(jerk*jerk))
-		}
-		rewards[e], ended[e] = reward, step+1 == end
+		rewards[e] = -r.stepper.Cost(i)
+		ended[e] = step+1 == min(r.jobs[i].Route.Len(), lockstep.CostEndIdx)
 	}
 	if m.observations == nil {
 		return nil

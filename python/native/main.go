@@ -1,5 +1,6 @@
-// Command native is the library behind the Python package, built with
-// -buildmode=c-shared. See python/lockstep/_native.py for its other side.
+// Package native is the library behind the Python package. It is built from cmd/lockstep with
+// -buildmode=c-shared and the tag library, so that the command line is in it, too. See
+// python/lockstep/_native.py for its other side.
 //
 // Objects stay on this side; Python holds handles. A call has a method's name, the
 // handle of the object that it is of, a request in JSON, and a buffer of the caller's
@@ -7,7 +8,7 @@
 // in turns so that it sees signals in between. A step of few rollouts has a function
 // of its own. A panic becomes an error, here and in every goroutine, so that no mistake
 // ends the interpreter.
-package main
+package native
 
 // #include <stdint.h>
 // #include <stdlib.h>
@@ -20,8 +21,6 @@ import (
 
 // version is that of the Python package that the library was built for.
 var version = "unknown"
-
-func main() {}
 
 //export lockstep_version
 func lockstep_version() *C.char { return C.CString(version) }

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package native
 
 import (
 	"context"
@@ -120,7 +120,7 @@ type taken interface {
 
 // of is a method of objects of type T with requests of type Q.
 func of[T, Q any](f func(t *task, object T, request Q, buffer []byte) (any, error)) method {
-	return func(t *task, handle int64, request, buffer []byte) (any, error) {
+	return func(t *task, handle int64, request, buffer []byte) (_ any, failed error) {
 		object, err := get[T](handle)
 		if err != nil {
 			return nil, err
@@ -128,6 +128,13 @@ func of[T, Q any](f func(t *task, object T, request Q, buffer []byte) (any, erro
 		var q Q
 		if err := parse(request, &q); err != nil {
 			return nil, err
+		}
+		if s, ok := any(object).(*simulator); ok {
+			done, err := s.use(t)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { failed = done(failed) }()
 		}
 		if o, ok := any(object).(taken); ok {
 			if err := o.acquire(t); err != nil {
@@ -167,16 +174,17 @@ var methods map[string]method
 
 func init() { // they refer to one another
 	methods = map[string]method{
-		"open":     open,
-		"generate": generated,
-		"close":    func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
+		"open":      open,
+		"installed": without(askInstalled),
+		"generate":  generated,
+		"close":     func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
 
 		"load":    of(load),
 		"columns": of(columns),
 		"rollout": of(rollout),
 		"reset":   of(reset),
 
-		"predict": of(predict),
+		"logits":  of(logits),
 		"network": network,
 		"save":    of(save),
 		"export":  of(exported),
@@ -193,8 +201,9 @@ func init() { // they refer to one another
 		"precede":     of(precede),
 		"synchronize": of(synchronize),
 
-		"episodes_show": of(showEpisodes),
-		"episodes_step": of(stepEpisodes),
+		"episodes_fields": without(episodesFields),
+		"episodes_show":   of(showEpisodes),
+		"episodes_step":   of(stepEpisodes),
 
 		"why":      of(why),
 		"costs":    of(costs),
@@ -212,14 +221,21 @@ func init() { // they refer to one another
 		"environments":       makeEnvironments,
 		"environments_begin": of(beginEnvironments),
 		"environments_state": of(states),
+		"environments_set":   of(setStates),
 		"environments_why":   of(whyEnvironments),
 
-		"plan_shards":  without(planShards),
-		"run_shard":    without(runShard),
-		"merge_shards": without(mergeShards),
-		"schema":       schemaOf,
-		"compare":      of(compare),
-		"page":         of(page),
+		"fetch":        without(fetched),
+		"tune":         of(tune),
+		"plan_actions": of(planActions),
+		"plan_size":    without(planSize),
+
+		"plan_shards":    without(planShards),
+		"run_shard":      without(runShard),
+		"merge_shards":   without(mergeShards),
+		"schema":         schemaOf,
+		"compare":        of(compare),
+		"compare_traces": without(compareTraces),
+		"page":           of(page),
 
 		"handles": func(*task, int64, []byte, []byte) (any, error) { return count(), nil },
 		"panic":   func(*task, int64, []byte, []byte) (any, error) { panic("as was asked for") },

@@ -1,13 +1,13 @@
 //go:build cgo
 
-package main
+package native
 
 import (
 	"fmt"
 	"math"
 
 	"lockstep/defaults"
-	"lockstep/reference"
+	"lockstep/internal/installed"
 	"lockstep/runs"
 )
 
@@ -25,6 +25,7 @@ func without[Q any](f func(t *task, request Q) (any, error)) method {
 type planRequest struct {
 	runs.Inputs
 	Out             string
+	Program         string // the file of this library
 	Shards, Workers int
 }
 
@@ -48,9 +49,14 @@ func planShards(t *task, q planRequest) (any, error) {
 			}
 		}
 	}
-	if q.Profile == "host" {
-		q.Profile = reference.HostProfile().String()
+	profile, found, err := installed.Choose(t, q.Profile, q.Python)
+	if err != nil {
+		return nil, usage(err)
 	}
+	if q.Profile = profile.String(); found != nil {
+		notices = append(notices, found.Warnings()...)
+	}
+	q.Inputs.Program = q.Program
 	o, err := q.Inputs.Open(t, q.Workers)
 	if err != nil {
 		return nil, err
@@ -67,12 +73,13 @@ type shardRequest struct {
 	Model          string   // where it is on this machine, if not where it was planned
 	Data           []string // likewise
 	Python         string   // that runs controllers
+	Program        string   // the file of this library
 	Index, Workers int
 }
 
 // runShard computes one part and answers with its file.
 func runShard(t *task, q shardRequest) (any, error) {
-	here := runs.Inputs{Model: q.Model, Data: q.Data, Python: q.Python}
+	here := runs.Inputs{Model: q.Model, Data: q.Data, Python: q.Python, Program: q.Program}
 	return runs.RunShard(t, q.Out, q.Index, here, q.Workers, func() { t.done.Add(1) })
 }
 

@@ -1,28 +1,65 @@
 //go:build cgo
 
-package main
+package native
 
 import (
+	"context"
 	"os"
+	"sync"
 
 	"lockstep"
 	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/generate"
-	"lockstep/gpu/driver"
+	"lockstep/gpu"
 	"lockstep/internal/assets"
+	"lockstep/internal/installed"
 	"lockstep/internal/model"
 	"lockstep/internal/routecache"
-	"lockstep/reference"
 )
 
-// simulator is an engine that is open.
-type simulator struct{ lockstep.Simulator }
+// simulator is an engine that is open. Its end ends the calls that use it, and waits for them.
+type simulator struct {
+	lockstep.Implementation
+	ended context.Context
+	end   context.CancelFunc
+	uses  sync.RWMutex
+}
 
-func (s *simulator) Close() error { return engines.Close(s.Simulator) }
+func newSimulator(s lockstep.Implementation) *simulator {
+	ended, end := context.WithCancel(context.Background())
+	return &simulator{Implementation: s, ended: ended, end: end}
+}
+
+func (s *simulator) Close() error {
+	s.end()
+	s.uses.Lock()
+	defer s.uses.Unlock()
+	return s.Implementation.Close()
+}
+
+// use begins a call's use of the engine; closing the engine ends the call. The function
+// that it returns ends the use, and gives a call that was ended so its error.
+func (s *simulator) use(t *task) (done func(error) error, err error) {
+	s.uses.RLock()
+	if s.ended.Err() != nil {
+		s.uses.RUnlock()
+		return nil, errClosed
+	}
+	stop := context.AfterFunc(s.ended, t.cancel)
+	return func(err error) error {
+		stop()
+		s.uses.RUnlock()
+		if err != nil && s.ended.Err() != nil {
+			return errClosed
+		}
+		return err
+	}, nil
+}
 
 type openRequest struct {
 	Engine, Model, Profile string
+	Python                 string // that is asked which profile it has, where Profile is "host"
 	Workers                int
 	Stream                 uintptr // on the GPU
 }
@@ -33,37 +70,55 @@ type openAnswer struct {
 	Profile lockstep.Profile `json:"profile"`
 	Model   string           `json:"model"`
 	Notices []string         `json:"notices"`
-	GPU     *int             `json:"gpu"` // number of the GPU whose memory rollouts share with the caller, if they do
+
+	// Arithmetic is what the Python answered, and what of it is not known; Source a line of it.
+	Arithmetic *installed.Found `json:"arithmetic"`
+	Source     string           `json:"source"`
+
+	GPU *int `json:"gpu"` // number of the GPU whose memory rollouts share with the caller, if they do
 }
 
-func open(_ *task, _ int64, request, _ []byte) (any, error) {
+func open(t *task, _ int64, request, _ []byte) (any, error) {
 	var q openRequest
 	if err := parse(request, &q); err != nil {
 		return nil, err
 	}
-	profile := reference.HostProfile()
-	if q.Profile != "host" {
-		var err error
-		if profile, err = lockstep.ParseProfile(q.Profile); err != nil {
-			return nil, usageError{err}
-		}
+	profile, found, err := installed.Choose(t, q.Profile, q.Python)
+	if err != nil {
+		return nil, usage(err)
 	}
 	path, notices, err := findModel(q.Model)
 	if err != nil {
 		return nil, err
 	}
-	s, more, err := engines.Choose(q.Engine, engines.Config{Model: path, Profile: profile, Workers: q.Workers, Stream: &q.Stream}, q.Profile != "host")
+	s, more, err := engines.Choose(q.Engine, engines.Config{Model: path, Profile: profile, Workers: q.Workers, Stream: &q.Stream}, q.Profile != installed.Host)
 	if err != nil {
 		return nil, usage(err)
 	}
-	a := openAnswer{Engine: s.Name(), Profile: s.Profile(), Model: path, Notices: append(notices, more...)}
-	if g, ok := s.(interface{ Info() (driver.Info, error) }); ok {
+	a := openAnswer{Engine: s.Name(), Profile: s.Profile(), Model: path, Notices: append(notices, more...), Arithmetic: found}
+	if found != nil {
+		a.Source = found.String()
+		a.Notices = append(a.Notices, found.Warnings()...)
+	}
+	if g, ok := s.(*gpu.Simulator); ok {
 		if info, err := g.Info(); err == nil && info.Shared {
 			a.GPU = &info.Number
 		}
 	}
-	a.Handle = put(&simulator{s})
+	a.Handle = put(newSimulator(s))
 	return a, nil
+}
+
+type installedAnswer struct {
+	Profile lockstep.Profile `json:"profile"`
+	Whole   bool             `json:"whole"` // all parts of it were answered for
+	Source  string           `json:"source"`
+}
+
+// askInstalled asks a Python for its arithmetic, whatever is computed with.
+func askInstalled(t *task, q struct{ Python string }) (any, error) {
+	found := installed.Find(t, q.Python)
+	return installedAnswer{found.Profile, found.Complete(), found.String()}, t.Err()
 }
 
 // findModel is the model asked for, else the challenge's, else the project's own.
@@ -125,7 +180,7 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	}
 	cache := routecache.Cache{Loader: lockstep.Loader{Profile: s.Profile(), SeedPrefix: q.SeedPrefix}, Workers: q.Workers}
 	if q.Cache && len(files) > 1 {
-		cache.Dir, _ = routecache.DefaultDir()
+		cache.UseDefault()
 	}
 	loaded, errs, _ := cache.Load(t, files)
 	answer := loadAnswer{Names: []string{}, Files: []string{}, Rows: []int{}, Failed: []failure{}}

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package main
+package native
 
 import (
 	"context"
@@ -28,9 +28,7 @@ type roll struct {
 	places     []lockstep.Place
 	rows       []float32
 
-	// Of a step of episodes: lataccels before it, and which rollouts it computed.
-	before []float64
-	ran    []bool
+	ran []bool // which rollouts the last step of episodes computed
 }
 
 type resetRequest struct {
@@ -48,10 +46,6 @@ type resetAnswer struct {
 // reset begins rollouts and goes on with them to a step, up to which the recorded
 // commands steer. The buffer has their draws, if any are given.
 func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
-	stepping, ok := s.Simulator.(lockstep.StepSimulator)
-	if !ok {
-		return nil, usagef("the %s engine has no step mode", s.Name())
-	}
 	picked, err := pick(q.Routes, q.Positions)
 	if err != nil {
 		return nil, err
@@ -68,7 +62,7 @@ func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
 		}
 	}
 	r.experience = newExperience(r.jobs)
-	if r.stepper, err = stepping.Reset(context.Background(), r.jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}); err != nil {
+	if r.stepper, err = s.Reset(context.Background(), r.jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}); err != nil {
 		return nil, usage(err)
 	}
 	commands, lataccels := make([]float64, r.n), make([]float64, r.n)
@@ -324,10 +318,6 @@ func deviceFeatures(_ *task, r *roll, q intoRequest, _ []byte) (any, error) {
 // observe computes the observations of the rollouts that run: one row for each of the
 // places, which it sets. They are overwritten by the next.
 func (r *roll) observe(ctx context.Context) ([]float32, error) {
-	collector, ok := r.simulator.Simulator.(lockstep.Collector)
-	if !ok {
-		return nil, usagef("the %s engine computes no observations", r.simulator.Name())
-	}
 	if err := r.sync(ctx); err != nil {
 		return nil, err
 	}
@@ -349,7 +339,7 @@ func (r *roll) observe(ctx context.Context) ([]float32, error) {
 	if len(rows) == 0 {
 		return rows, nil
 	}
-	return rows, collector.Observe(r.experience, r.places, rows)
+	return rows, r.simulator.Observe(r.experience, r.places, rows)
 }
 
 // A snapshot belongs to no rollouts.
@@ -440,10 +430,6 @@ type forkRequest struct {
 
 // fork begins candidates from a snapshot of the rollouts.
 func fork(t *task, r *roll, q forkRequest, _ []byte) (any, error) {
-	planner, ok := r.stepper.(lockstep.Planner)
-	if !ok {
-		return nil, usagef("the %s engine has no forks", r.simulator.Name())
-	}
 	s, err := get[*lockstep.Snapshot](q.Snapshot)
 	if err != nil {
 		return nil, err
@@ -452,21 +438,21 @@ func fork(t *task, r *roll, q forkRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	forked, err := planner.Fork(t, s, q.Index, lockstep.Noise{Kind: kind, Seeds: q.Seeds})
+	forked, err := r.stepper.Fork(t, s, q.Index, lockstep.Noise{Kind: kind, Seeds: q.Seeds})
 	if err != nil {
 		return nil, usage(err)
 	}
-	return resetAnswer{Handle: put(&forks{turn: newTurn(), n: len(q.Index), Planner: forked})}, nil
+	return resetAnswer{Handle: put(&forks{turn: newTurn(), n: len(q.Index), Stepper: forked})}, nil
 }
 
 // forks are candidates that were begun from a snapshot.
 type forks struct {
 	turn
-	lockstep.Planner
+	lockstep.Stepper
 	n int
 }
 
-func (f *forks) Close() error { return f.last(f.Planner.Close) }
+func (f *forks) Close() error { return f.last(f.Stepper.Close) }
 
 // advance rolls candidates on. The buffer has the commands, then room for the costs and,
 // if asked for, the trajectories.

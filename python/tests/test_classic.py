@@ -1,7 +1,10 @@
 """Classic control: every bit of Gymnasium's own environments, on seeds and options of the day."""
 
 import copy
+import functools
+import os
 import secrets
+import threading
 
 import gymnasium
 import lockstep
@@ -71,10 +74,7 @@ def test_single(name, options, seed):
     assert ours.unwrapped.state.dtype == np.float64
 
 
-def test_attributes_are_options():
-    env = gymnasium.make("lockstep/CartPole-v1").unwrapped
-    with pytest.raises(AttributeError, match="give it to gymnasium"):
-        env.kinematics_integrator = "semi-implicit"
+def test_options():
     with pytest.raises(ValueError, match="euler or semi-implicit"):
         gymnasium.make("lockstep/CartPole-v1", kinematics_integrator="implicit")
 
@@ -224,3 +224,133 @@ def test_nothing_is_left():
         envs.close()
         gymnasium.make("lockstep/Pendulum-v1").close()
     assert lockstep._native.call("handles") == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attributes(name):
+    """Whatever Gymnasium's environment computes with is read here, too, and cannot be set in vain."""
+    theirs, ours = gymnasium.make(name).unwrapped, gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1).unwrapped
+    vector = gymnasium.make_vec(f"lockstep/{name}", num_envs=2, numpy1=NUMPY1).unwrapped
+    names = {n for n in [*vars(theirs), *vars(type(theirs))] if not n.startswith("_")}
+    constants = {n for n in names if isinstance(getattr(theirs, n), (int, float, str, list, np.ndarray))}
+    assert len(constants) >= 8
+    for constant in constants:
+        assert np.array_equal(getattr(ours, constant), getattr(theirs, constant)), constant
+        for made in (ours, vector):
+            with pytest.raises(AttributeError, match=f"{constant}: it cannot be changed"):
+                setattr(made, constant, getattr(theirs, constant))
+        if isinstance(getattr(theirs, constant), (list, np.ndarray)):
+            with pytest.raises((TypeError, ValueError), match="assignment"):
+                getattr(ours, constant)[0] = 2
+    with pytest.raises(AttributeError, match="cannot be changed"):  # as a wrapper's users would
+        gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1).set_wrapper_attr(constant, 1.0)
+    with pytest.raises(AttributeError, match="cannot be set"):
+        ours.np_random = np.random.default_rng(1)
+    ours.note = "a wrapper's"
+    assert ours.note == "a wrapper's"
+    for key, value in (OPTIONS[name] | ATTRIBUTES.get(name, {})).items():
+        given = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, **{key: value}).unwrapped
+        assert key == "sutton_barto_reward" or getattr(given, key) == value
+    with pytest.raises(AttributeError, match="gravitation"):
+        ours.gravitation  # noqa: B018
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_states_that_are_set(name, seed):
+    """From there on the same as Gymnasium's environment that was put there."""
+    theirs, ours = gymnasium.make(name), gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1)
+    envs = gymnasium.make_vec(f"lockstep/{name}", num_envs=3, numpy1=NUMPY1)
+    with pytest.raises(ResetNeeded):
+        ours.unwrapped.state = np.zeros(4 if name in ("CartPole-v1", "Acrobot-v1") else 2)
+    for env in (theirs, ours, envs):
+        env.reset(seed=seed)
+    random, state = np.random.default_rng(seed), np.asarray(theirs.unwrapped.state)
+    theirs.action_space.seed(seed)
+    for _ in range(20):
+        state = (state + random.uniform(-0.01, 0.01, state.shape)).astype(np.asarray(theirs.unwrapped.state).dtype)
+        theirs.unwrapped.state, ours.unwrapped.state = state.copy(), state
+        envs.unwrapped.states = np.tile(state, (3, 1))
+        action = theirs.action_space.sample()
+        want = theirs.step(action)
+        assert same_step(ours.step(action), want)
+        assert equal(envs.step(np.array([action] * 3))[0][1], want[0])
+        state = ours.unwrapped.state
+        assert equal(state, np.array(theirs.unwrapped.state, dtype=np.float64))
+        if want[2]:
+            break
+    far = [] if name == "CartPole-v1" else [np.full(len(state), 1e300)]  # which no episode reaches
+    if name != "Acrobot-v1":  # where NumPy computes alike with both types
+        other = np.float64 if np.asarray(theirs.unwrapped.state).dtype == np.float32 else np.float32
+        far.append(state.astype(other))
+    for wrong in (np.zeros(7), 1.0, *far):
+        with pytest.raises(ValueError, match="state"):
+            ours.unwrapped.state = wrong
+    assert equal(ours.unwrapped.state, state)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pictures(name, seed, monkeypatch):
+    """Gymnasium's own, of our states."""
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    theirs = gymnasium.make(name, render_mode="rgb_array")
+    ours = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, render_mode="rgb_array")
+    envs = gymnasium.make_vec(f"lockstep/{name}", num_envs=2, numpy1=NUMPY1, render_mode="rgb_array")
+    assert ours.metadata["render_fps"] == theirs.metadata["render_fps"]
+    for env in (theirs, ours, envs):
+        env.reset(seed=seed)
+    assert equal(ours.render(), theirs.render())
+    theirs.action_space.seed(seed)
+    for _ in range(3):
+        action = theirs.action_space.sample()
+        for env in (theirs, ours):
+            env.step(action)
+        envs.step(np.array([action] * 2))
+        assert equal(ours.render(), theirs.render())
+        assert equal(envs.render()[0], theirs.render())
+    for env in (theirs, ours, envs):
+        env.close()
+    window = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, render_mode="human")
+    window.reset(seed=seed)
+    window.step(action)
+    window.close()
+    with pytest.raises(ValueError, match="human"):
+        gymnasium.make_vec(f"lockstep/{name}", num_envs=2, numpy1=NUMPY1, render_mode="human")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_processes_forked_after_use():
+    """Gymnasium's vector of processes, forked from one that has used the library."""
+    one = gymnasium.make("lockstep/CartPole-v1", numpy1=NUMPY1)
+    want = one.reset(seed=3)[0]
+    make = [functools.partial(gymnasium.make, "lockstep/CartPole-v1", numpy1=NUMPY1)] * 2
+    envs = gymnasium.vector.AsyncVectorEnv(make, context="fork")
+    try:
+        assert equal(envs.reset(seed=[3, 4])[0][0], want)
+        assert equal(envs.step(np.array([1, 0]))[0][0], one.step(1)[0])
+    finally:
+        envs.close()
+
+
+def test_two_threads():
+    """The second that steps the same environments is refused, at once."""
+    envs = gymnasium.make_vec("lockstep/CartPole-v1", num_envs=200_000, numpy1=NUMPY1, workers=1)
+    envs.reset(seed=1)
+    actions, refused, begin = np.zeros(200_000, dtype=np.int64), [], threading.Barrier(2)
+
+    def work():
+        begin.wait()
+        for _ in range(200):
+            try:
+                envs.step(actions)
+            except RuntimeError as e:
+                refused.append(str(e))
+                return
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 1
+    assert "thread" in refused[0]

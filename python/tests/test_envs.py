@@ -1,6 +1,7 @@
 """Environments: Gymnasium's own checks, and the vector held to single ones in every bit."""
 
 import copy
+import itertools
 
 import gymnasium
 import lockstep
@@ -10,6 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from lockstep import _native
 
 
 def equal(a, b):
@@ -41,6 +43,7 @@ def test_registered():
     obs, info = env.reset(seed=3, options={"route": 2})
     assert obs.shape == (257,)
     assert info["route"] == "g00002"
+    assert env.reset(seed=np.int64(3), options={"route": "g00003"})[1]["route"] == "g00003"
     env.close()
     envs = gymnasium.make_vec("lockstep/Controls-v0", num_envs=3, routes="own", engine="reference", model="own")
     assert isinstance(envs.unwrapped, lockstep.VectorEnv)
@@ -246,8 +249,12 @@ def test_bad_input(short_routes):
     ]:
         with pytest.raises(kind, match=message):
             lockstep.VectorEnv(**{"num_envs": 1, "routes": short_routes} | bad)
-    for options in ({"route": 1.5}, {"route": "1"}):
-        with pytest.raises(TypeError, match="integer"):
+    for options, kind, message in [
+        ({"route": 1.5}, TypeError, "integer"),
+        ({"route": "nowhere"}, ValueError, "'nowhere': no route has that name"),
+        ({"routes": 1}, ValueError, r"options\['routes'\]: there is none such"),
+    ]:
+        with pytest.raises(kind, match=message):
             env.reset(options=options)
     env.reset(seed=0)
     for action in (np.zeros(1, complex), ["left"], [None]):
@@ -277,3 +284,28 @@ def test_engines_are_equal(tiny_routes, workers):
         a, b = lockstep.VectorEnv(5, tiny_routes, noise=noise), lockstep.VectorEnv(5, other, noise=noise)
         for x, y in zip(drive(a, 3, 12), drive(b, 3, 12), strict=True):
             assert all(equal(p, q) for p, q in zip(x, y, strict=True))
+
+
+def test_pictures(short_routes):
+    """Of the drive up to now: more of it after a step; none where nobody asked."""
+    pytest.importorskip("matplotlib")
+    env = lockstep.Env(short_routes, render_mode="rgb_array")
+    with pytest.raises(ResetNeeded):
+        env.render()
+    env.reset(seed=1)
+    pictures = [env.render()]
+    for _ in range(3):
+        env.step(np.array([0.5], dtype=np.float32))
+        pictures.append(env.render())
+    assert {(p.shape, p.dtype.name) for p in pictures} == {((240, 640, 3), "uint8")}
+    assert all(not np.array_equal(a, b) for a, b in itertools.pairwise(pictures))
+    assert lockstep.Env(short_routes).render() is None
+    for make in (lockstep.Env, lambda routes, **o: lockstep.VectorEnv(2, routes, **o)):
+        with pytest.raises(ValueError, match="render_mode"):
+            make(short_routes, render_mode="human")
+    check_env(lockstep.Env(short_routes, render_mode="rgb_array"), skip_render_check=True)
+
+
+def test_addresses_go_by_the_names_of_fields():
+    with pytest.raises(TypeError, match=r"the library has the fields .*'rewards'.*, not \['num'\]"):
+        _native.struct("episodes", {"num": 1})

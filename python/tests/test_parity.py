@@ -49,7 +49,8 @@ class Mine:
             sample = int(cdf.searchsorted(draw, side="right"))
             prediction = self.bins[sample]
             last = self.lataccels[k][-1]
-            lataccel = np.clip(prediction, last - 0.5, last + 0.5) if i >= 100 else route.target_lataccel[i]
+            lataccel = prediction if self.fault == "no clip" else np.clip(prediction, last - 0.5, last + 0.5)
+            lataccel = lataccel if i >= 100 else route.target_lataccel[i]
             self.lataccels[k].append(lataccel)
             row = dict(tokens=tokens, states=states, logits=logits, probs=probs, cdf=cdf, draw=draw, sample=sample)
             got.append(row | {"prediction": prediction, "lataccel": lataccel})
@@ -65,8 +66,15 @@ def few(sim, short_routes):
 def test_equal(sim, few, tmp_path):
     found = lockstep.compare(Mine(sim.model), few)
     assert found.equal, found.text
-    assert found.json["report"]["steps"] == 84 + 87
-    assert found.text.endswith(": 2 of 2 rollouts equal, 171 steps")
+    assert found.json["report"]["steps"] == 2 * (84 + 87)
+    assert ": 4 of 4 rollouts equal, 342 steps\n" in found.text
+    # What is equal says nothing of what no drive went through.
+    assert found.text.endswith(found.exercised)
+    assert " branches of the specification; never: " in found.exercised
+    times = {branch["name"]: branch["times"] for branch in found.json["report"]["exercised"]["branches"]}
+    assert times["pid"] == 4
+    assert times["warm-up"] == 4 * 80
+    assert times["table"] == 0
     found.to_html(tmp_path / "report.html")
     assert "<html" in (tmp_path / "report.html").read_text()
 
@@ -76,7 +84,7 @@ def test_faults_are_named(sim, few, fault, stage, tmp_path):
     found = lockstep.compare(Mine(sim.model, fault), few, name="port")
     assert found.outcome == "different"
     assert "port against reference" in found.text
-    assert " of 2 rollouts equal, " in found.text
+    assert " of 4 rollouts equal, " in found.text
     # What the fault did: which rollouts end otherwise, from which step on, by how much; or nothing.
     assert ("rollouts went another way:" in found.text) != ("no rollout went another way for it" in found.text)
     if "another way:" in found.text:
@@ -87,6 +95,24 @@ def test_faults_are_named(sim, few, fault, stage, tmp_path):
     assert first["stage"] == stage
     found.to_html(tmp_path / "report.html")
     assert stage in (tmp_path / "report.html").read_text()
+
+
+def test_the_default_inputs_reach_every_bound(sim):
+    """A simulator without the clip of lataccel was equal by the challenge's gains alone."""
+    found = lockstep.compare(Mine(sim.model, "no clip"))
+    assert found.outcome == "different"
+    assert found.json["report"]["first"]["stage"] == "lataccel"
+    assert found.json["report"]["first"]["key"][1] == "pid_3_0_0"
+    routes = sim.load("own", limit=3)
+    exercised = {branch["name"] for branch in found.json["report"]["exercised"]["branches"] if branch["times"]}
+    assert {f"{what} clipped {side}" for what in ("lataccel", "command") for side in ("above", "below")} <= exercised
+    result = sim.rollout(routes, np.array([lockstep.parity.SATURATING_GAINS]), trajectory=True)
+    actions, moves = result.action[0], np.diff(result.lataccel[0])
+    for i, rows in enumerate(routes.rows):
+        part = slice(100, min(rows, 500))
+        assert {-2.0, 2.0} <= set(actions[i][part].tolist())
+        assert moves[i][part].min() < -0.4999
+        assert moves[i][part].max() > 0.4999
 
 
 def test_few_stages(sim, few):
@@ -114,6 +140,55 @@ def test_the_challenges_interface(sim, few):
     assert "predict" not in vars(model)  # the recorder is gone
 
 
+FALL = {
+    "name": "fall",
+    "key": ["start"],
+    "stages": [
+        {"name": "force", "type": "float32", "from": [{"stage": "place", "steps": 1}]},
+        {"name": "place", "type": "float64", "shape": [2], "from": [{"stage": "force"}]},
+    ],
+    "outcome": {"name": "result", "elements": ["depth"], "from": ["place"]},
+}
+
+
+def fall(path, force=-9.81, schema=FALL):
+    """Two falls by a simulator that nobody else knows."""
+    trace = lockstep.TraceWriter(path, schema)
+    for start in [100.0, 50.0]:
+        rollout, height = trace.begin([str(start)]), start
+        for step in range(5):
+            pull = np.float32(force if step == 3 else -9.81)
+            height += float(pull)
+            trace.step(rollout, step, force=pull, place=[0.5, height])
+        trace.end(rollout, outcome=[height])
+    trace.close()
+    return path
+
+
+def test_traces_of_any_simulator(tmp_path):
+    want, got = fall(tmp_path / "want.trace"), fall(tmp_path / "got.trace")
+    found = lockstep.compare_traces(want, got)
+    assert found.equal, found.text
+    assert found.text == f"equal  {got} against {want}: 2 of 2 rollouts equal, 10 steps"
+    found = lockstep.compare_traces(want, fall(tmp_path / "wrong.trace", -9.8))
+    assert found.outcome == "different"
+    first = found.json["report"]["first"]
+    assert (first["stage"], first["step"], first["key"]) == ("force", 3, ["100.0"])
+    found.to_html(tmp_path / "report.html")
+    assert "force" in (tmp_path / "report.html").read_text()
+    rise = fall(tmp_path / "rise.trace", schema=FALL | {"name": "rise"})
+    assert "fall and rise are other simulators" in lockstep.compare_traces(want, rise).why
+    assert "are one file: nothing would be proved" in lockstep.compare_traces(want, want).why
+    with pytest.raises(ValueError, match="budget"):
+        lockstep.compare_traces(want, got, budget=1)
+    with pytest.raises(FileNotFoundError):
+        lockstep.compare_traces(want, tmp_path / "nowhere.trace")
+    writer = lockstep.TraceWriter(tmp_path / "bad.trace", FALL)
+    rollout = writer.begin(["1"])
+    with pytest.raises(ValueError, match="no stage 'farce', want one of force, place"):
+        writer.step(rollout, 0, farce=1.0)
+
+
 def test_bad_input(few, sim, tmp_path):
     class Broken:
         def reset(self, routes):
@@ -133,6 +208,9 @@ def test_bad_input(few, sim, tmp_path):
             lockstep.compare(broken, few)
     with pytest.raises(TypeError, match="int"):
         lockstep.compare(3, few)
+    for gains in [(1, 2), [[1, 2, 3], [1, 2, np.nan]], np.zeros((0, 3)), np.zeros((1, 1, 3))]:
+        with pytest.raises(ValueError, match="gains: "):
+            lockstep.compare(broken, few, gains=gains)
     with pytest.raises(ValueError, match="budget"):
         lockstep.compare(broken, few, budget=2)
     with pytest.raises(FileNotFoundError):

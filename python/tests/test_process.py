@@ -1,7 +1,9 @@
 """What the library does to its process: forks, signals, import orders, memory."""
 
 import contextlib
+import copy
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -42,30 +44,67 @@ def want():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_fork_after_use_is_an_error():
-    """And no hang, which would be ended by the alarm."""
+def test_fork_after_use():
+    """What a child makes works there, in a child's child, too; what the parent made says whose it is."""
     out = python(
         f"""
         import os, signal
         want = cost()
         sim = lockstep.Simulator(engine="reference", model="own")
+        rollouts = sim.reset(sim.load("own", limit=1))
         reader, writer = os.pipe()
         if os.fork() == 0:
             signal.alarm({PATIENCE // 2})
-            answers = []
-            for use in (lambda: cost(), lambda: sim.load("own")):
+            answers = [cost() == want]
+            for use in (lambda: sim.load("own"), lambda: rollouts.advance([0.0])):
                 try:
                     use()
                 except RuntimeError as e:
                     answers.append("forked" in str(e) and "spawn" in str(e))
-            del sim
+            del sim, rollouts
+            if os.fork() == 0:
+                os._exit(0 if cost() == want else 1)
+            answers.append(os.wait()[1])
             os.write(writer, repr(answers).encode())
             os._exit(0)
         os.close(writer)
         print(os.read(reader, 1000).decode(), os.wait()[1], cost() == want)
         """
     )
-    assert out == "[True, True] 0 True"
+    assert out == "[True, True, True, 0] 0 True"
+
+
+def test_copies_are_refused(sim, short_routes):
+    """A copy would be of a number alone, and closed with the first of the two."""
+    for thing in (
+        sim,
+        short_routes,
+        sim.reset(short_routes),
+        lockstep.VectorEnv(2, short_routes),
+        lockstep.Env(short_routes),
+    ):
+        for way in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="neither copied nor pickled"):
+                way(thing)
+
+
+def test_close_during_a_rollout():
+    """Ends it, in the thread that waits for it."""
+    out = python(
+        """
+        import threading
+        import numpy as np
+        sim = lockstep.Simulator(engine="batched", model="own", workers=1)
+        routes, many = sim.load("own"), np.tile([0.2, 0.1, -0.05], (1000, 1))
+        closer = threading.Thread(target=sim.close)
+        try:
+            sim.rollout(routes, many, progress=lambda done, of: closer.ident or closer.start())
+        except lockstep.ClosedError as e:
+            closer.join()
+            print("closed" in str(e))
+        """
+    )
+    assert out == "True"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -167,7 +206,7 @@ def test_threads_take_turns(sim, short_routes):
                 rollouts.advance(np.zeros(300), out=out)
     assert rollouts.step == 100
     thread.start()
-    while not rollouts._turn.locked() and thread.is_alive():
+    while not rollouts._turn._lock.locked() and thread.is_alive():
         pass
     rollouts.close()
     thread.join()

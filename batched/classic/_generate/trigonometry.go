@@ -140,13 +140,13 @@ func (l level) trig(x, table Register, sine bool) (sin, cos Register) {
 	sum := l.add(y, l.number(halfPiRest))
 	near := l.compare(l.abs(x), less, l.number(edge2))
 	nearest := l.compare(l.abs(x), less, l.number(edge1))
-	zero := l.sub(x, x)
+	// Zero is made twice: kept, it would be a seventeenth vector, which AVX2 does not have.
 	aS := l.choose(nearest, x, l.choose(near, sum, a))
-	daS := l.choose(nearest, zero, l.choose(near, l.add(l.sub(y, sum), l.number(halfPiRest)), da))
+	daS := l.choose(nearest, l.sub(x, x), l.choose(near, l.add(l.sub(y, sum), l.number(halfPiRest)), da))
 	Comment("sin(a + da)")
 	vS := l.sinSum(aS, daS, table)
 	aC := l.choose(nearest, x, l.choose(near, y, a))
-	daC := l.choose(nearest, zero, l.choose(near, l.number(halfPiRest), da))
+	daC := l.choose(nearest, l.sub(x, x), l.choose(near, l.number(halfPiRest), da))
 	Comment("cos(a + da)")
 	vC := l.cosSum(aC, daC, table)
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command speed prints how many times faster than Gymnasium one core computes
 // classic control, in CPU time of one run: uniform actions, all answers written.
 package main

@@ -199,7 +199,7 @@ func ties() (draws []func(r *rand.Rand) map[string]any) {
 }
 
 // observation is what a network sees at the step where the histories end: see
-// lockstep.ObservationNames.
+// lockstep.ObservationName.
 func observation(a *Arithmetic, v vectors.Vector) any {
 	target, roll, speed, acceleration := v.Float64s("target"), v.Float64s("roll"), v.Float64s("speed"), v.Float64s("acceleration")
 	lataccel, action := v.Float64s("lataccel"), v.Float64s("action")

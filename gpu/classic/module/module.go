@@ -17,16 +17,22 @@ var ptx []byte
 //go:embed classic.cubin.gz
 var cubin []byte
 
+//go:embed classic.sass.gz
+var listing []byte
+
 //go:embed sources.sha256
 var sources string
 
 // Sources is the hash of what the kernels were compiled from.
 func Sources() string { return strings.TrimSpace(sources) }
 
-// PTX is for any GPU of compute capability 8.0 or newer, Cubin for 9.0.
+// PTX is for any GPU of compute capability 8.0 or newer, Cubin for 9.0; Listing is the text
+// of its instructions, see translate.Listing.
 var (
 	PTX   = sync.OnceValues(func() (string, error) { return unpack(ptx) })
 	Cubin = sync.OnceValues(func() (string, error) { return unpack(cubin) })
+
+	Listing = sync.OnceValues(func() (string, error) { return unpack(listing) })
 )
 
 func unpack(data []byte) (string, error) {

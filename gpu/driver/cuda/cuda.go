@@ -28,8 +28,8 @@ const Built = true
 
 // What is needed at least.
 const (
-	leastDriver     = 12000 // the kernels are built for 13.0
-	kernelsDriver   = 13000
+	leastDriver     = 12000 // takes PTX of version 8.0
+	kernelsDriver   = 13000 // takes what nvcc 13.0 makes: PTX of version 9.0, and its machine code
 	leastCapability = 8
 )
 
@@ -56,7 +56,7 @@ func find() (cu.Device, error) {
 		return 0, fmt.Errorf("the CUDA driver does not start: %w", err)
 	}
 	if v := cu.Version(); v < leastDriver {
-		return 0, fmt.Errorf("the driver is for CUDA %s, which is too old: want one for CUDA %s or newer", version(v), version(kernelsDriver))
+		return 0, fmt.Errorf("the driver is for CUDA %s, which is too old: want one for CUDA %s or newer", version(v), version(leastDriver))
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
@@ -206,13 +206,22 @@ func (d *Device) describe() error {
 	return nil
 }
 
+// forDriver is PTX as a driver for CUDA v takes it. One for CUDA 12 takes version 8.0, and
+// the kernels have nothing newer in them than that: ptxas makes the same code of both.
+func forDriver(text string, v int) string {
+	if v >= kernelsDriver {
+		return text
+	}
+	return strings.Replace(text, "\n.version 9.0\n", "\n.version 8.0\n", 1)
+}
+
 // image is what the module is loaded from, and what to call it.
 func (d *Device) image(options Options) (text, kind string, err error) {
-	cubin := options.Cubins[d.info.Major]
+	cubin, driver := options.Cubins[d.info.Major], cu.Version()
 	switch chosen := os.Getenv(KernelsVariable); {
-	case chosen == "ptx", chosen == "" && cubin == nil:
+	case chosen == "ptx", chosen == "" && (cubin == nil || driver < kernelsDriver):
 		text, err = options.PTX()
-		return text, "PTX", err
+		return forDriver(text, driver), "PTX", err
 	case chosen == "", chosen == "cubin" && cubin != nil:
 		text, err = cubin()
 		return text, "machine code", err

@@ -11,12 +11,14 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"testing/fstest"
 	"time"
 
 	"lockstep/internal/fileio"
@@ -61,6 +63,26 @@ func parts(sources fs.FS, source []byte) ([]string, error) {
 	return found, nil
 }
 
+// kernelFlags are those for a kernel of translated instructions, which is a library of
+// its own. A higher level of optimisation takes minutes and makes it little faster.
+func kernelFlags() []string {
+	return append(flags(false), "-O1", "-w", "-fno-strict-aliasing", "-shared")
+}
+
+// buildKernel returns the path of the library that a kernel in C++ makes.
+func buildKernel(sources fs.FS, kernel string) (string, error) {
+	all := fstest.MapFS{"kernel.cpp": {Data: []byte(kernel)}}
+	header, err := fs.ReadFile(sources, KernelHeader)
+	if err != nil {
+		return "", err
+	}
+	all[path.Base(KernelHeader)] = &fstest.MapFile{Data: header}
+	return buildProgram(all, kernelFlags(), "kernel")
+}
+
+// KernelHeader is what kernels of translated instructions include, in the program's sources.
+const KernelHeader = "machine/machine.h"
+
 // A unit is one call of the compiler.
 type unit struct {
 	source string
@@ -73,11 +95,14 @@ var building sync.Mutex
 // build returns the path of the program that is the device, compiling it into the
 // user's cache folder if it is not there. Two processes may do so at once.
 func build(sources fs.FS, sanitize bool) (string, error) {
+	return buildProgram(sources, flags(sanitize), "device")
+}
+
+func buildProgram(sources fs.FS, flags []string, name string) (string, error) {
 	compiler, version, err := findCompiler()
 	if err != nil {
 		return "", err
 	}
-	flags := flags(sanitize)
 	key := sha256.New()
 	fmt.Fprintf(key, "%s\n%s\n%q\n", compiler, version, flags)
 	units, err := unitsOf(sources, key)
@@ -85,20 +110,16 @@ func build(sources fs.FS, sanitize bool) (string, error) {
 		return "", fmt.Errorf("sources of the kernels: %w", err)
 	}
 
-	folder, err := fileio.CacheDir("emulated")
+	sum := hex.EncodeToString(key.Sum(nil))[:32]
+	building.Lock()
+	defer building.Unlock()
+	folder, err := fileio.ProgramDir("emulated")
 	if err != nil {
 		return "", fmt.Errorf("the compiled kernels have no place to be kept: %w", err)
 	}
-	program := filepath.Join(folder, hex.EncodeToString(key.Sum(nil))[:32])
-	building.Lock()
-	defer building.Unlock()
-	if _, err := os.Stat(program); err == nil {
-		now := time.Now()
-		os.Chtimes(program, now, now) // not to be removed soon
+	folders := append(fileio.CacheDirs("emulated"), folder)
+	if program := fileio.Kept(folders, sum); program != "" {
 		return program, nil
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
 	}
 	// Compiled beside its place, so that renaming it is one step.
 	work, err := os.MkdirTemp(folder, ".tmp-*")
@@ -109,10 +130,11 @@ func build(sources fs.FS, sanitize bool) (string, error) {
 	if err := os.CopyFS(work, sources); err != nil {
 		return "", err
 	}
-	if err := compile(compiler, flags, work, units); err != nil {
+	if err := compile(compiler, flags, work, name, units); err != nil {
 		return "", err
 	}
-	if err := os.Rename(filepath.Join(work, "device"), program); err != nil {
+	program, err := fileio.Keep(folder, sum, filepath.Join(work, name))
+	if err != nil {
 		return "", err
 	}
 	removeOld(folder)
@@ -152,23 +174,27 @@ func unitsOf(sources fs.FS, key io.Writer) (units []unit, err error) {
 }
 
 // removeOld removes what has not been used for a long time: programs of other
-// versions of the sources, and what ended compilations left.
+// versions of the sources, and, much earlier, what compilations left that were killed.
 func removeOld(folder string) {
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > keep {
+		unused := keep
+		if strings.HasPrefix(e.Name(), ".tmp-") {
+			unused = 6 * compileTime
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > unused {
 			os.RemoveAll(filepath.Join(folder, e.Name()))
 		}
 	}
 }
 
-// compile compiles the units, several at once, and links them as device.
-func compile(compiler string, flags []string, work string, units []unit) error {
+// compile compiles the units, several at once, and links them.
+func compile(compiler string, flags []string, work, name string, units []unit) error {
 	ctx, cancel := context.WithTimeout(context.Background(), compileTime)
 	defer cancel()
 	errs := make([]error, len(units))
 	slots := make(chan struct{}, runtime.NumCPU())
-	link := append(slices.Clone(flags), "-rdynamic", "-pthread", "-o", "device")
+	link := append(slices.Clone(flags), "-rdynamic", "-pthread", "-o", name)
 	var all sync.WaitGroup
 	for i, u := range units {
 		object := fmt.Sprintf("%d.o", i)

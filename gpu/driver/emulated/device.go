@@ -46,6 +46,17 @@ type Options struct {
 	Seed       uint64 // of Shuffled
 	Memory     int64  // bytes of device memory; 0 means 4 GiB
 	Processors int    // blocks that run at the same time; 0 means one for each CPU
+
+	// Translated are kernels that Sources do not have: each is compiled when it is first
+	// launched.
+	Translated *Translated
+}
+
+// Translated are kernels in C++ that were made of compiled ones, see package translate.
+type Translated struct {
+	Name   string                            // of the device
+	Of     string                            // the hash of the sources that were compiled
+	Kernel func(name string) (string, error) // in C++
 }
 
 // sharedPerBlock is what sm_90 has. Kept by cpu/device.h too.
@@ -63,6 +74,7 @@ const (
 	opLaunch
 	opMark
 	opFree
+	opLoad
 )
 
 // Its results, as in cpu/device.h.
@@ -77,6 +89,7 @@ const (
 type Device struct {
 	options Options
 	kernels string // hash of the sources
+	loaded  map[string]bool
 	process *exec.Cmd
 	stdin   io.WriteCloser
 	stdout  io.ReadCloser
@@ -140,7 +153,10 @@ func Open(options Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{options: options, kernels: hash, stderr: &excerpt{}, served: make(chan struct{})}
+	if options.Translated != nil {
+		hash = options.Translated.Of
+	}
+	d := &Device{options: options, kernels: hash, loaded: map[string]bool{}, stderr: &excerpt{}, served: make(chan struct{})}
 	d.work, d.idle = sync.NewCond(&d.mu), sync.NewCond(&d.mu)
 	d.process = exec.Command(program, strconv.FormatInt(options.Memory, 10), strconv.Itoa(options.Processors),
 		string(options.Order), strconv.FormatUint(options.Seed, 10))
@@ -300,8 +316,12 @@ func (d *Device) call(c *command) error {
 
 // Info describes the emulated device.
 func (d *Device) Info() driver.Info {
+	name := "emulated"
+	if d.options.Translated != nil {
+		name = d.options.Translated.Name
+	}
 	return driver.Info{
-		Name:            "emulated",
+		Name:            name,
 		Driver:          "CPU",
 		Kernels:         d.kernels,
 		Emulated:        true,
@@ -368,8 +388,27 @@ func (d *Device) Symbol(name string) (driver.Pointer, int64, error) {
 
 // Launch starts a kernel.
 func (d *Device) Launch(kernel string, blocks, threads, shared int, argument []byte) error {
+	if d.options.Translated != nil && !d.loaded[kernel] {
+		if err := d.load(kernel); err != nil {
+			return err
+		}
+	}
 	return d.enqueue(&command{what: "launch", op: opLaunch, a: uint64(blocks), b: uint64(threads), c: uint64(shared),
 		d: uint64(len(argument)), payload: append(bytes.Clone(argument), kernel...)})
+}
+
+// load compiles a kernel, if that was not done before, and adds it to the process.
+func (d *Device) load(kernel string) error {
+	text, err := d.options.Translated.Kernel(kernel)
+	if err != nil {
+		return err
+	}
+	library, err := buildKernel(d.options.Sources, text)
+	if err != nil {
+		return fmt.Errorf("compiling kernel %s: %w", kernel, err)
+	}
+	d.loaded[kernel] = true
+	return d.enqueue(&command{what: "loading " + kernel, op: opLoad, payload: []byte(library)})
 }
 
 var errNoStreams = errors.New("the kernels on the CPU are a process of their own: there are no streams of the caller's")

@@ -3,9 +3,11 @@
 // kernels. It is part of the folder that `make gpu-bundle` makes, and needs nothing
 // but that folder and a driver.
 //
+//	record first OUT           all of it in one command of ten minutes: see steps.go
 //	record tests OUT           runs the tests
 //	record sanitize TOOL OUT   runs TestShort under a tool of compute-sanitizer
-//	record bench OUT           times 792 and 5,000 routes, and the peer
+//	record ptx OUT             runs TestShort with what the driver compiles of the PTX
+//	record bench OUT           times 5,000 and 792 routes, and the peer
 //	record profile OUT         has ncu look at one launch
 //
 // Each verb ends within -deadline, and says of what it did not come to that it was
@@ -42,10 +44,11 @@ import (
 	"lockstep/gpu/hardware"
 	"lockstep/gpu/kernels"
 	"lockstep/gpu/module"
+	"lockstep/internal/group"
 	"lockstep/internal/model"
 )
 
-const usage = `usage: record [-deadline 9m] [-rehearse] tests OUT | sanitize TOOL OUT | bench OUT | profile OUT`
+const usage = `usage: record [-deadline 9m] [-rehearse] first OUT | tests OUT | sanitize TOOL OUT | ptx OUT | bench OUT | profile OUT`
 
 func main() {
 	deadline := flag.Duration("deadline", 9*time.Minute, "when the verb ends")
@@ -69,16 +72,14 @@ func run(ctx context.Context, rehearse bool, words []string) error {
 		return err
 	}
 	r := &recorder{bundle: filepath.Dir(program), say: os.Stdout}
-	switch {
-	case len(words) == 2 && words[0] == "launch": // for profile
+	if len(words) == 2 && words[0] == "launch" { // for profile
 		return launch(ctx)
-	case len(words) == 2 && words[0] == "tests", len(words) == 2 && words[0] == "bench", len(words) == 2 && words[0] == "profile":
-		r.out = words[1]
-	case len(words) == 3 && words[0] == "sanitize" && slices.Contains(hardware.Sanitizers, words[1]):
-		r.out = words[2]
-	default:
-		return fmt.Errorf("%s, with TOOL one of %s", usage, strings.Join(hardware.Sanitizers, ", "))
 	}
+	verb, err := r.verb(words)
+	if err != nil {
+		return err
+	}
+	r.out = words[len(words)-1]
 	if err := r.identify(); err != nil {
 		return err
 	}
@@ -88,16 +89,7 @@ func run(ctx context.Context, rehearse bool, words []string) error {
 	if err := r.earlier(); err != nil {
 		return err
 	}
-	switch words[0] {
-	case "tests":
-		err = r.tests(ctx)
-	case "sanitize":
-		err = r.sanitize(ctx, words[1])
-	case "bench":
-		err = r.bench(ctx)
-	case "profile":
-		err = r.profile(ctx)
-	}
+	err = verb(ctx)
 	if saved := r.save(); err == nil {
 		err = saved
 	}
@@ -176,8 +168,8 @@ func (r *recorder) program(ctx context.Context, see func(line string) error, nam
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = r.bundle, 10*time.Second
 	// A tool's own children end with it: one that went on would take the GPU from the next.
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	group.Set(c)
+	c.Cancel = func() error { group.Kill(c.Process); return nil }
 	c.Env = append(os.Environ(), "LOCKSTEP_REQUIRE_GPU=1", "LOCKSTEP_GOLDENS="+filepath.Join(r.bundle, "goldens"))
 	out, in := io.Pipe()
 	c.Stdout, c.Stderr = in, in
@@ -276,8 +268,15 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 	return nil
 }
 
-// sanitizerFound is the exit status that compute-sanitizer is told to use.
+// sanitizerFound is the exit status that compute-sanitizer is told to use. It is not told
+// to report API errors, which would be findings, too: the driver asks a stream whether it
+// has done its work, and "not ready" is an answer.
 const sanitizerFound = 9
+
+// finding is what it says of the kernels: not its title and its sums, not what goes on
+// from the line before, and not what a call of the API answered.
+var finding = regexp.MustCompile(`^========= (\S.*)$`)
+var noFinding = regexp.MustCompile(`COMPUTE-SANITIZER|SUMMARY|^Program hit `)
 
 // unable are what compute-sanitizer says where it cannot work.
 var unable = regexp.MustCompile(`(?i)not supported|unable to|timed? ?out|no attachable process|internal sanitizer error|target application (terminated|returned an error) before`)
@@ -304,18 +303,20 @@ func (r *recorder) sanitized(ctx context.Context, tool, sanitizer string) hardwa
 		if strings.HasPrefix(line, "=========") {
 			if excuse == "" && unable.MatchString(line) {
 				excuse = strings.Trim(line, "= ")
-			} else if found == "" && !strings.Contains(line, "COMPUTE-SANITIZER") {
-				found = strings.Trim(line, "= ")
+			} else if m := finding.FindStringSubmatch(line); m != nil && found == "" && !noFinding.MatchString(m[1]) {
+				found = m[1]
 			}
 		}
 		return nil
-	}, sanitizer, "--tool", tool, "--error-exitcode", fmt.Sprint(sanitizerFound), "./gpu.test", "-test.run=^TestShort$", "-test.v", "-test.timeout=0")
+	}, sanitizer, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", fmt.Sprint(sanitizerFound), "./gpu.test", "-test.run=^TestShort$", "-test.v", "-test.timeout=0")
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		o.Note = context.Cause(ctx).Error()
 	case excuse != "":
 		o.Note = excuse
+	case errors.As(err, &exit) && exit.ExitCode() == sanitizerFound && found == "":
+		o.Note = "it says that it found errors, and none of the kernels"
 	case errors.As(err, &exit) && exit.ExitCode() == sanitizerFound:
 		o.Result, o.Note = hardware.Fail, found
 	case test == "FAIL":
@@ -344,8 +345,8 @@ func find(names ...string) (string, error) {
 // wholeRound is how many routes the largest blocks hold on 132 multiprocessors.
 const wholeRound = 6 * 132
 
-// benchRoutes are how many routes are timed: a whole round, and what the challenge has. LOCKSTEP_BENCH_ROUTES gives another
-// number, for machines that are slow.
+// benchRoutes are how many routes are timed: what the challenge has, and a whole round.
+// LOCKSTEP_BENCH_ROUTES gives another number, for machines that are slow.
 func benchRoutes() ([]int, error) {
 	if text := os.Getenv("LOCKSTEP_BENCH_ROUTES"); text != "" {
 		n := 0
@@ -354,7 +355,7 @@ func benchRoutes() ([]int, error) {
 		}
 		return []int{n}, nil
 	}
-	return []int{wholeRound, 5000}, nil
+	return []int{5000, wholeRound}, nil
 }
 
 // benchKernels are the kernels that are compared: those of LOCKSTEP_KERNELS, of which
@@ -372,7 +373,8 @@ var benchCases = []struct {
 	{"network", 0, 0}, {"network", 6, 256},
 }
 
-// benchPolicies are theirs: the network is of the size that is trained, with weights that are in no order.
+// benchPolicies are theirs: the network is of the size that is trained, with weights that are in no
+// order.
 func benchPolicies() (map[string]lockstep.Policy, error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	numbers := func(n int) []float32 {
@@ -389,16 +391,32 @@ func benchPolicies() (map[string]lockstep.Policy, error) {
 		inputs = outputs
 	}
 	network, err := lockstep.NewNetwork(layers, lockstep.DefaultScale)
-	return map[string]lockstep.Policy{"pid": lockstep.DefaultPID, "network": network}, err
+	return map[string]lockstep.Policy{"pid": lockstep.DefaultPID(), "network": network}, err
 }
 
-// bench times cost-only rollouts for every size of block, and sees that all of a policy
-// give the same bits. A figure is kept whatever comes after it.
+// bench times cost-only rollouts, first as they are run where nobody chooses, then for
+// every size of block, and then the peer: what a deadline cuts off is the least wanted.
 func (r *recorder) bench(ctx context.Context) error {
 	sizes, err := benchRoutes()
 	if err != nil {
 		return err
 	}
+	err = r.benchCases(ctx, "bench", sizes, len(benchCases))
+	return errors.Join(err, r.peers(ctx, sizes))
+}
+
+// benchOne times the first case alone, with the most routes.
+func (r *recorder) benchOne(ctx context.Context) error {
+	sizes, err := benchRoutes()
+	if err != nil {
+		return err
+	}
+	return r.benchCases(ctx, benchOneName, sizes[:1], 1)
+}
+
+// benchCases times the first of the cases, and sees that all of a policy give the same
+// bits. A figure is kept whatever comes after it.
+func (r *recorder) benchCases(ctx context.Context, name string, sizes []int, cases int) error {
 	policies, err := benchPolicies()
 	if err != nil {
 		return err
@@ -408,61 +426,70 @@ func (r *recorder) bench(ctx context.Context) error {
 		return err
 	}
 	defer w.close()
-	result := hardware.Outcome{Name: "bench", Result: hardware.Pass}
-	worse := func(how, note string) {
-		if result.Result != hardware.Fail {
-			result.Result, result.Note = how, note
-		}
-		fmt.Fprintln(r.say, note)
-	}
-	for _, n := range sizes {
-		jobs, err := w.jobs(n)
-		if err != nil {
-			return err
-		}
-		first := map[string][]lockstep.Costs{} // by policy
-		for _, kernels := range benchKernels() {
-			for _, c := range benchCases {
-				name := fmt.Sprintf("%d routes, %s, %d per block, %d threads, kernels %q", n, c.policy, c.routes, c.threads, kernels)
-				if ctx.Err() != nil {
-					worse(hardware.NotRun, name+": "+context.Cause(ctx).Error())
-					continue
-				}
-				os.Setenv(cuda.KernelsVariable, kernels)
-				for i := range jobs {
-					jobs[i].Policy = policies[c.policy]
-				}
-				f, costs, err := measure(ctx, gpu.Config{ModelPath: w.model, RoutesPerBlock: c.routes, Threads: c.threads, Timed: true}, jobs)
-				if err != nil {
-					worse(hardware.NotRun, name+": "+err.Error())
-					continue
-				}
-				f.Kernels, f.Policy = kernels, c.policy
-				for _, c := range costs {
-					f.Cost += c.Total / float64(len(costs))
-				}
-				r.evidence.Measure(f)
-				fmt.Fprintf(r.say, "%s: kernel %.3f s, upload %.4f s, download %.4f s, all %.3f s\n", name, f.Kernel, f.Upload, f.Download, f.Wall)
-				if first[c.policy] == nil {
-					first[c.policy] = costs
-				}
-				if i := differs(costs, first[c.policy]); i >= 0 {
-					worse(hardware.Fail, fmt.Sprintf("%s: job %d has costs %v, others gave %v", name, i, costs[i], first[c.policy][i]))
-				}
-				if err := r.save(); err != nil {
+	b := &bencher{r: r, result: hardware.Outcome{Name: name, Result: hardware.Pass}, first: map[string][]lockstep.Costs{}}
+	defer os.Setenv(cuda.KernelsVariable, os.Getenv(cuda.KernelsVariable))
+	for _, c := range benchCases[:cases] {
+		for _, n := range sizes {
+			jobs, err := w.jobs(n)
+			if err != nil {
+				return err
+			}
+			for i := range jobs {
+				jobs[i].Policy = policies[c.policy]
+			}
+			for _, kernels := range benchKernels() {
+				config := gpu.Config{ModelPath: w.model, RoutesPerBlock: c.routes, Threads: c.threads, Timed: true}
+				if err := b.time(ctx, c.policy, kernels, config, jobs); err != nil {
 					return err
 				}
 			}
 		}
-		data := filepath.Join(w.dir, "peer")
-		if err := writePeer(data, w.model, jobs, first["pid"]); err != nil {
-			return err
-		}
-		if err := r.peer(ctx, n, data); err != nil {
-			return err
-		}
 	}
-	return r.note(&r.evidence.Others, result)
+	return r.note(&r.evidence.Others, b.result)
+}
+
+// bencher times cases, one after the other.
+type bencher struct {
+	r      *recorder
+	result hardware.Outcome
+	first  map[string][]lockstep.Costs // by number of routes and policy
+}
+
+// worse makes the outcome worse.
+func (b *bencher) worse(how, note string) {
+	if b.result.Result != hardware.Fail {
+		b.result.Result, b.result.Note = how, note
+	}
+	fmt.Fprintln(b.r.say, note)
+}
+
+// time measures one case, and writes the evidence.
+func (b *bencher) time(ctx context.Context, policy, kernels string, config gpu.Config, jobs []lockstep.Job) error {
+	name := fmt.Sprintf("%d routes, %s, %d per block, %d threads, kernels %q", len(jobs), policy, config.RoutesPerBlock, config.Threads, kernels)
+	if ctx.Err() != nil {
+		b.worse(hardware.NotRun, name+": "+context.Cause(ctx).Error())
+		return nil
+	}
+	os.Setenv(cuda.KernelsVariable, kernels)
+	f, costs, err := measure(ctx, config, jobs)
+	if err != nil {
+		b.worse(hardware.NotRun, name+": "+err.Error())
+		return nil
+	}
+	f.Kernels, f.Policy = kernels, policy
+	for _, c := range costs {
+		f.Cost += c.Total / float64(len(costs))
+	}
+	b.r.evidence.Measure(f)
+	fmt.Fprintf(b.r.say, "%s: kernel %.3f s, upload %.4f s, download %.4f s, all %.3f s\n", name, f.Kernel, f.Upload, f.Download, f.Wall)
+	same := fmt.Sprint(len(jobs), " ", policy)
+	if b.first[same] == nil {
+		b.first[same] = costs
+	}
+	if i := differs(costs, b.first[same]); i >= 0 {
+		b.worse(hardware.Fail, fmt.Sprintf("%s: job %d has costs %v, others gave %v", name, i, costs[i], b.first[same][i]))
+	}
+	return b.r.save()
 }
 
 // differs is the first place in which costs differ, or -1.
@@ -475,9 +502,59 @@ func differs(a, b []lockstep.Costs) int {
 	return -1
 }
 
+// peers times the peer at the work of each size, given the exact rollouts of it.
+func (r *recorder) peers(ctx context.Context, sizes []int) error {
+	w, err := newWork()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for _, n := range sizes {
+		jobs, err := w.jobs(n)
+		if err != nil {
+			return err
+		}
+		data := filepath.Join(w.dir, fmt.Sprint("peer", n))
+		exact, err := rollouts(ctx, w.model, jobs)
+		if err == nil {
+			err = writePeer(data, w.model, jobs, exact)
+		}
+		if err != nil {
+			o := hardware.Outcome{Name: peerName(n), Result: hardware.NotRun, Note: err.Error()}
+			if err := r.note(&r.evidence.Others, o); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.peer(ctx, n, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func peerName(routes int) string { return fmt.Sprintf("peer of %d routes", routes) }
+
+// rollouts are the exact ones.
+func rollouts(ctx context.Context, modelPath string, jobs []lockstep.Job) ([]lockstep.Result, error) {
+	s, err := gpu.New(gpu.Config{ModelPath: modelPath})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	out := make([]lockstep.Result, len(jobs))
+	for i, r := range s.Simulate(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		out[i] = r
+	}
+	return out, nil
+}
+
 // peer times PyTorch at the same work, where there is PyTorch.
 func (r *recorder) peer(ctx context.Context, routes int, data string) error {
-	o := hardware.Outcome{Name: fmt.Sprintf("peer of %d routes", routes), Result: hardware.NotRun}
+	o := hardware.Outcome{Name: peerName(routes), Result: hardware.NotRun}
 	args := []string{"peer.py", "--data", data, "--json"}
 	if r.evidence.CheckDevice() != nil {
 		args = append(args, "--device", "cpu", "--runs", "1")
@@ -504,19 +581,16 @@ func (r *recorder) peer(ctx context.Context, routes int, data string) error {
 }
 
 // writePeer writes what peer.py reads: the packed weights, the routes' columns (roll
-// lataccel, v ego, a ego, target), recorded commands, draws, that of step s at s, and the
-// total costs to compare with, if there are any.
-func writePeer(folder, modelPath string, jobs []lockstep.Job, costs []lockstep.Costs) error {
+// lataccel, v ego, a ego, target), recorded commands, draws, that of step s at s, and of
+// the exact rollouts the lataccels and the total costs.
+func writePeer(folder, modelPath string, jobs []lockstep.Job, exact []lockstep.Result) error {
 	weights, err := model.Load(modelPath)
 	if err != nil {
 		return err
 	}
 	rows := lockstep.CostEndIdx
-	var columns, steer, draws, totals []float64
-	for _, c := range costs {
-		totals = append(totals, c.Total)
-	}
-	for _, j := range jobs {
+	var columns, steer, draws, totals, lataccels []float64
+	for i, j := range jobs {
 		r := j.Route
 		if r.Len() < rows {
 			return fmt.Errorf("route %s has %d rows, want %d for the peer", r.Name, r.Len(), rows)
@@ -525,6 +599,7 @@ func writePeer(folder, modelPath string, jobs []lockstep.Job, costs []lockstep.C
 			columns = append(columns, c[:rows]...)
 		}
 		steer = append(steer, r.SteerCommand[:lockstep.ControlStartIdx]...)
+		totals, lataccels = append(totals, exact[i].Costs.Total), append(lataccels, exact[i].Trajectory.Lataccel[:rows]...)
 		draws = append(append(draws, make([]float64, lockstep.ContextLength)...), lockstep.Draws(r.Seed, rows-lockstep.ContextLength)...)
 	}
 	shape, err := json.Marshal(map[string]int{"routes": len(jobs), "rows": rows})
@@ -534,7 +609,7 @@ func writePeer(folder, modelPath string, jobs []lockstep.Job, costs []lockstep.C
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	for name, data := range map[string]any{"weights.f32": kernels.Pack(weights), "columns.f64": columns, "steer.f64": steer, "draws.f64": draws, "costs.f64": totals, "shape.json": shape} {
+	for name, data := range map[string]any{"weights.f32": kernels.Pack(weights), "columns.f64": columns, "steer.f64": steer, "draws.f64": draws, "costs.f64": totals, "lataccel.f64": lataccels, "shape.json": shape} {
 		var b bytes.Buffer
 		if err := binary.Write(&b, binary.LittleEndian, data); err != nil {
 			return err
@@ -549,7 +624,7 @@ func writePeer(folder, modelPath string, jobs []lockstep.Job, costs []lockstep.C
 // profile has Nsight Compute look at one launch, and writes its report and two pages
 // of it beside the evidence.
 func (r *recorder) profile(ctx context.Context) error {
-	o := hardware.Outcome{Name: "profile", Result: hardware.NotRun}
+	o := hardware.Outcome{Name: profileName, Result: hardware.NotRun}
 	ncu, err := find("ncu", "/usr/local/cuda/bin/ncu")
 	if err != nil {
 		o.Note = err.Error()
@@ -559,7 +634,7 @@ func (r *recorder) profile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	base := filepath.Join(out, strings.TrimSuffix(hardware.FileName(r.evidence.Device), ".json"))
+	base := filepath.Join(out, r.base())
 	ignore := func(string) error { return nil }
 	err = r.program(ctx, ignore, ncu, "--set", "full", "--clock-control", "none", "--launch-count", "1", "--kill", "yes", "-f", "-o", base, "./record", "launch", out)
 	// Killed as it was told, the program ends with an error; the report tells.
@@ -635,7 +710,7 @@ func (w *work) jobs(n int) ([]lockstep.Job, error) {
 	for i := range jobs {
 		r := *routes[i%len(routes)]
 		r.Seed, r.Draws = uint32(i), nil
-		jobs[i] = lockstep.Job{Route: &r, Policy: lockstep.DefaultPID}
+		jobs[i] = lockstep.Job{Route: &r, Policy: lockstep.DefaultPID()}
 	}
 	return jobs, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"lockstep"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
+	"lockstep/gpu/driver/cuda"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/hardware"
 	"lockstep/internal/want"
@@ -37,20 +39,31 @@ func (s said) Write(p []byte) (int, error) {
 // a failure, what it cannot do was not run, and each outcome is in the file at once.
 func TestSanitized(t *testing.T) {
 	for name, c := range map[string]struct{ says, result, note string }{
-		"clean":       {"echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: 0 errors'", hardware.Pass, ""},
-		"found":       {"echo '========= COMPUTE-SANITIZER'; echo '========= Invalid __global__ read'; echo '--- PASS: TestShort (0.1s)'; exit 9", hardware.Fail, "Invalid __global__ read"},
-		"other bits":  {"echo '--- FAIL: TestShort (0.1s)'; exit 1", hardware.Fail, "the test failed under the tool"},
-		"unsupported": {"echo '========= Error: Device not supported.'; exit 1", hardware.NotRun, "Device not supported"},
-		"no test":     {"echo PASS", hardware.NotRun, "the test was not run"},
-		"slow":        {"echo begun; sleep 400", hardware.NotRun, "the deadline"},
+		"clean":            {"echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: 0 errors'", hardware.Pass, ""},
+		"found":            {"echo '========= COMPUTE-SANITIZER'; echo '========= Invalid __global__ read'; echo '--- PASS: TestShort (0.1s)'; exit 9", hardware.Fail, "Invalid __global__ read"},
+		"asked of the API": {`case " $* " in *" --report-api-errors no "*) echo '--- PASS: TestShort (0.1s)' ;; *) echo '========= Program hit CUDA_ERROR_NOT_READY (error 600) due to "device not ready" on CUDA API call to cuStreamQuery.'; exit 9 ;; esac`, hardware.Pass, ""},
+		"only the API":     {`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '=========     Saved host backtrace'; echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: 1 error'; exit 9`, hardware.NotRun, "none of the kernels"},
+		"API and kernel":   {`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '========= Error: Race reported between'; echo '--- PASS: TestShort (0.1s)'; exit 9`, hardware.Fail, "Race reported"},
+		"other bits":       {"echo '--- FAIL: TestShort (0.1s)'; exit 1", hardware.Fail, "the test failed under the tool"},
+		"unsupported":      {"echo '========= Error: Device not supported.'; exit 1", hardware.NotRun, "Device not supported"},
+		"no test":          {"echo PASS", hardware.NotRun, "the test was not run"},
+		"slow":             {"echo begun; sleep 400", hardware.NotRun, "the deadline"},
+		"lacking":          {"", hardware.NotRun, "there is no compute-sanitizer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			tool := filepath.Join(dir, "compute-sanitizer")
-			if err := os.WriteFile(tool, []byte("#!/bin/sh\n"+c.says+"\n"), 0o755); err != nil {
-				t.Fatal(err)
+			if c.says == "" {
+				t.Setenv("PATH", dir)
+				if path, err := find("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer"); err == nil {
+					t.Skipf("a machine with %s lacks nothing", path)
+				}
+			} else {
+				tool := filepath.Join(dir, "compute-sanitizer")
+				if err := os.WriteFile(tool, []byte("#!/bin/sh\n"+c.says+"\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 			}
-			t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 			ctx, cancel := context.WithCancelCause(context.Background())
 			defer cancel(nil)
 			said := said{"begun", func() { cancel(errors.New("the deadline ended it")) }}
@@ -82,9 +95,9 @@ func TestSanitized(t *testing.T) {
 // evidence, recording by recording, and so is what they did not come to.
 func TestTests(t *testing.T) {
 	dir := t.TempDir()
-	for name, script := range map[string]string{
-		"cuda": `[ $1 = -test.v ] && echo '--- PASS: TestOpen (0.1s)' || echo TestOpen`,
-		"gpu": `[ $1 = -test.v ] && cat <<'SAYS' || { echo TestGoldens; echo TestLate; }
+	writePrograms(t, dir, map[string]string{
+		"cuda.test": `[ $1 = -test.v ] && echo '--- PASS: TestOpen (0.1s)' || echo TestOpen`,
+		"gpu.test": `[ $1 = -test.v ] && cat <<'SAYS' || { echo TestGoldens; echo TestLate; }
     --- PASS: TestGoldens/p (0.1s)
         --- PASS: TestGoldens/p/blocks_of_6 (0.1s)
             --- PASS: TestGoldens/p/blocks_of_6/g.pid (0.1s)
@@ -92,11 +105,7 @@ func TestTests(t *testing.T) {
 --- FAIL: TestGoldens (0.1s)
 SAYS
 `,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name+".test"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	r := &recorder{bundle: dir, out: filepath.Join(dir, "out"), say: io.Discard, evidence: &hardware.Evidence{Device: "NVIDIA T"}}
 	if err := r.tests(context.Background()); err == nil || r.evidence.Verdict != hardware.Fail {
 		t.Errorf("error %v, verdict %q of a failed test", err, r.evidence.Verdict)
@@ -107,6 +116,93 @@ SAYS
 	want := []hardware.Outcome{{Name: "cuda.TestOpen", Result: hardware.Pass}, {Name: "gpu.TestGoldens", Result: hardware.Fail}, {Name: "gpu.TestLate", Result: hardware.NotRun, Note: "the program ended before it"}}
 	if !slices.Equal(r.evidence.Tests, want) {
 		t.Errorf("tests %+v, want %+v", r.evidence.Tests, want)
+	}
+}
+
+// writePrograms writes shell scripts in the place of programs.
+func writePrograms(t *testing.T, dir string, scripts map[string]string) {
+	t.Helper()
+	for name, script := range scripts {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestFirst does the first minutes twice, with shell scripts for programs and no GPU: the
+// steps come in their order, a tool that hangs takes its share alone, what has passed is
+// not done again, and one archive is left beside the evidence.
+func TestFirst(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	writePrograms(t, dir, map[string]string{
+		"cuda.test": `[ "$1" = -test.v ] && echo '--- PASS: TestOpen (0.1s)' || echo TestOpen`,
+		"gpu.test": `case $1 in -test.list*) echo TestShort ;; -test.run*) echo "    --- PASS: TestShort/p,_blocks_of_6 with $LOCKSTEP_KERNELS"; echo '--- PASS: TestShort (0s)' ;;
+*) echo '        --- PASS: TestGoldens/p/blocks_of_6/g.pid (0.1s)'; echo '--- PASS: TestShort (0s)' ;; esac`,
+		"compute-sanitizer": `[ "$2" = memcheck ] && sleep 400; echo '--- PASS: TestShort (0s)'`,
+	})
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("LOCKSTEP_BENCH_ROUTES", "1")
+	t.Setenv(cuda.KernelsVariable, "")
+	first := func() string {
+		t.Helper()
+		var said strings.Builder
+		r := &recorder{bundle: dir, out: out, say: &said, evidence: &hardware.Evidence{Device: "NVIDIA T"}}
+		if err := r.earlier(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := r.first(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return said.String()
+	}
+	order := func(said string, want ...string) {
+		t.Helper()
+		at := 0
+		for _, w := range want {
+			i := strings.Index(said[at:], "== "+w)
+			if i < 0 {
+				t.Fatalf("no %q behind what is before it in %s", w, said)
+			}
+			at += i
+		}
+	}
+	said := first()
+	order(said, "gpu.TestShort: pass", benchOneName+": not run", "profile: not run", "racecheck: pass",
+		"memcheck: not run its share of the deadline", "initcheck: pass", "synccheck: pass", "ptx: pass", "bench: not run")
+	if !strings.Contains(said, "blocks_of_6 with ptx") {
+		t.Errorf("the PTX was not chosen: %s", said)
+	}
+	said = first()
+	order(said, "tests: an earlier command has done it", benchOneName+": not run", "racecheck: an earlier", "memcheck: not run", "ptx: an earlier")
+
+	names, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archives := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, ".tar.gz") {
+			archives++
+			text, err := exec.Command("tar", "-tzf", name).Output()
+			if want := "NVIDIA-T.json\nNVIDIA-T.log\n"; err != nil || string(text) != want {
+				t.Errorf("%s has %q, want %q; %v", name, text, want, err)
+			}
+		}
+	}
+	if archives == 0 || len(names) != archives+1 || !slices.Contains(names, filepath.Join(out, "NVIDIA-T.json")) {
+		t.Errorf("%q are left, want the evidence and archives", names)
+	}
+}
+
+// TestVerb refuses words that ask for nothing.
+func TestVerb(t *testing.T) {
+	r := &recorder{}
+	for _, words := range [][]string{nil, {"first"}, {"tests", "a", "b"}, {"sanitize", "a"}, {"sanitize", "lint", "a"}, {"launch", "a"}, {"all", "a"}} {
+		if _, err := r.verb(words); err == nil || !strings.Contains(err.Error(), "usage") {
+			t.Errorf("%q: error %v, want the usage", words, err)
+		}
 	}
 }
 

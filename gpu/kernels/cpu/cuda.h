@@ -25,7 +25,7 @@ extern thread_local Index thread_index, block_index, block_size;
 
 void *shared_memory();
 void guard(void *p, int64_t bytes);
-void barrier(const char *file, int line);
+void barrier(const char *file, int line, uint64_t path = 0);
 
 }  // namespace lockstep::cpu
 

@@ -33,6 +33,7 @@
 namespace lockstep::cpu {
 
 thread_local Index thread_index, block_index, block_size;
+Watch *watch = nullptr;
 
 namespace {
 
@@ -116,9 +117,53 @@ struct Fiber {
   Context context;
   const char *file = nullptr;  // of the barrier at which it waits
   int line = 0;
+  uint64_t path = 0;  // by which it came there
   bool done = false;
   char *stack = nullptr;
   void *shadow = nullptr;  // the sanitizer's
+};
+
+// Stacks are those of a block's threads, each above a guard. They are kept from one launch to
+// the next: mapping them takes longer than a short kernel runs.
+class Stacks {
+ public:
+  explicit Stacks(size_t count) {
+    std::lock_guard lock(mutex_);
+    auto found = std::find_if(idle_.begin(), idle_.end(), [&](const Mapped &m) { return m.count >= count; });
+    if (found != idle_.end()) {
+      mapped_ = *found;
+      idle_.erase(found);
+      return;
+    }
+    void *memory = mmap(nullptr, kStack * count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return;
+    mapped_ = {static_cast<char *>(memory), count};
+    for (size_t i = 0; i < count; i++) mprotect(of(i), 4096, PROT_NONE);  // an overflow faults
+  }
+  ~Stacks() {
+    if (!mapped()) return;
+    std::lock_guard lock(mutex_);
+    idle_.push_back(mapped_);
+  }
+  Stacks(const Stacks &) = delete;
+  Stacks &operator=(const Stacks &) = delete;
+
+  bool mapped() const { return mapped_.memory != nullptr; }
+  char *of(size_t thread) const { return mapped_.memory + thread * kStack; }
+  // abandon gives them back to the system: threads that did not end have left frames on them.
+  void abandon() {
+    munmap(mapped_.memory, kStack * mapped_.count);
+    mapped_ = {};
+  }
+
+ private:
+  struct Mapped {
+    char *memory = nullptr;
+    size_t count = 0;
+  };
+  static inline std::mutex mutex_;
+  static inline std::vector<Mapped> idle_;
+  Mapped mapped_;
 };
 
 using Kernel = void (*)(const void *);
@@ -127,24 +172,19 @@ using Kernel = void (*)(const void *);
 class Worker {
  public:
   Worker(Kernel kernel, const void *argument, int threads, int64_t shared, Order order, uint64_t seed)
-      : kernel_(kernel), argument_(argument), fibers_(static_cast<size_t>(threads)), shared_(shared), order_(order), random_(seed) {
-    size_t bytes = kStack * fibers_.size();
-    void *stacks = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stacks == MAP_FAILED) {
+      : kernel_(kernel), argument_(argument), stacks_(static_cast<size_t>(threads)), fibers_(static_cast<size_t>(threads)), shared_(shared),
+        order_(order), random_(seed) {
+    if (!stacks_.mapped()) {
       failure = "no memory for the stacks of the threads";
       return;
     }
-    stacks_ = static_cast<char *>(stacks);
-    for (size_t i = 0; i < fibers_.size(); i++) {
-      fibers_[i].stack = stacks_ + i * kStack;
-      mprotect(fibers_[i].stack, 4096, PROT_NONE);  // an overflow faults
-    }
+    for (size_t i = 0; i < fibers_.size(); i++) fibers_[i].stack = stacks_.of(i);
     memory_ = new_guarded(shared_);
     if (memory_ == nullptr) failure = "no memory for the block's shared memory";
   }
 
   ~Worker() {
-    if (stacks_ != nullptr) munmap(stacks_, kStack * fibers_.size());
+    if (!failure.empty() && stacks_.mapped()) stacks_.abandon();
     free(memory_);
   }
 
@@ -155,21 +195,23 @@ class Worker {
   std::string failure;
 
  private:
-  friend void lockstep::cpu::barrier(const char *, int);
+  friend void lockstep::cpu::barrier(const char *, int, uint64_t);
+  friend void lockstep::cpu::stop(const std::string &);
   friend void *lockstep::cpu::shared_memory();
   static void enter();
   void start(Fiber &fiber, size_t index);
   void resume(Fiber &fiber);
   void yield(Fiber &fiber, bool last);
   std::string overrun();
+  std::string apart();
 
   Kernel kernel_;
   const void *argument_;
+  Stacks stacks_;
   std::vector<Fiber> fibers_;
   int64_t shared_;
   Order order_;
   std::mt19937_64 random_;
-  char *stacks_ = nullptr;
   void *memory_ = nullptr;
   struct Guard {
     void *pointer;
@@ -250,6 +292,7 @@ void Worker::yield(Fiber &fiber, bool last) {
 
 std::string place(const Fiber &f) {
   if (f.done) return "has ended";
+  if (*f.file == 0) return "waits at " + watch->place(f.line);
   const char *name = strrchr(f.file, '/');
   return std::string("waits at ") + (name != nullptr ? name + 1 : f.file) + ":" + std::to_string(f.line);
 }
@@ -281,39 +324,63 @@ std::string Worker::overrun() {
   return "";
 }
 
+// apart tells how threads did not come to the same barrier together, or is empty.
+std::string Worker::apart() {
+  const Fiber &first = fibers_[0];
+  for (size_t i = 1; i < fibers_.size(); i++) {
+    const Fiber &f = fibers_[i];
+    if (f.done != first.done || (!f.done && (f.line != first.line || strcmp(f.file, first.file) != 0))) {
+      return "the threads do not meet at one barrier: thread 0 " + place(first) + ", thread " + std::to_string(i) + " " + place(f);
+    }
+    const Fiber &warp = fibers_[i / 32 * 32];
+    if (!f.done && f.path != warp.path) {
+      return "a barrier under divergence: thread " + std::to_string(i) + " " + place(f) + ", apart from thread " + std::to_string(i / 32 * 32) + " of its warp";
+    }
+  }
+  return "";
+}
+
 void Worker::run(unsigned block) {
   worker = this;
   block_index.x = block;
   block_size.x = static_cast<unsigned>(fibers_.size());
   poison(static_cast<char *>(memory_) + kGuard, shared_);
+  if (watch != nullptr) watch->began(static_cast<char *>(memory_) + kGuard, shared_);
   for (size_t i = 0; i < fibers_.size(); i++) start(fibers_[i], i);
   std::vector<size_t> turns(fibers_.size());
   std::iota(turns.begin(), turns.end(), size_t{0});
   if (order_ == Order::kDescending) std::iota(turns.rbegin(), turns.rend(), size_t{0});
   for (bool done = false; !done;) {
     if (order_ == Order::kShuffled) std::shuffle(turns.begin(), turns.end(), random_);
-    for (size_t i : turns) resume(fibers_[i]);
-    const Fiber &first = fibers_[0];
-    for (size_t i = 1; i < fibers_.size(); i++) {
-      const Fiber &f = fibers_[i];
-      if (f.done != first.done || (!f.done && (f.line != first.line || strcmp(f.file, first.file) != 0))) {
-        failure = "block " + std::to_string(block) + ": the threads do not meet at one barrier: thread 0 " + place(first) +
-                  ", thread " + std::to_string(i) + " " + place(f);
-        return;
-      }
+    for (size_t i : turns) {
+      resume(fibers_[i]);
+      if (!failure.empty()) return;
     }
-    done = first.done;
+    std::string wrong = apart();
+    if (wrong.empty() && watch != nullptr) wrong = watch->passed();
+    if (!wrong.empty()) {
+      failure = "block " + std::to_string(block) + ": " + wrong;
+      return;
+    }
+    done = fibers_[0].done;
   }
   if (std::string where = overrun(); !where.empty()) failure = "block " + std::to_string(block) + " wrote " + where;
 }
 
 }  // namespace
 
-void barrier(const char *file, int line) {
+void barrier(const char *file, int line, uint64_t path) {
   Fiber &fiber = *worker->current_;
   fiber.file = file;
   fiber.line = line;
+  fiber.path = path;
   worker->yield(fiber, false);
+}
+
+void stop(const std::string &why) {
+  worker->failure = why;
+  worker->yield(*worker->current_, true);
+  abort();  // nobody goes on with it
 }
 
 void guard(void *p, int64_t bytes) { worker->guard(p, bytes); }
@@ -338,12 +405,14 @@ Result Device::allocate(int64_t bytes, uint64_t *pointer) {
   used_ += bytes;
   *pointer = reinterpret_cast<uint64_t>(memory) + kGuard;
   allocations_[*pointer] = {memory, bytes};
+  if (watch != nullptr) watch->allocated(*pointer, bytes);
   return Result::kOK;
 }
 
 Result Device::release(uint64_t pointer) {
   auto a = allocations_.find(pointer);
   if (a == allocations_.end()) return fail(Result::kInvalid, "released memory that was not allocated");
+  if (watch != nullptr) watch->released(pointer);
   used_ -= a->second.bytes;
   free(a->second.memory);
   allocations_.erase(a);
@@ -364,6 +433,7 @@ Result Device::within(uint64_t pointer, int64_t bytes, const char *what) {
 Result Device::upload(uint64_t to, const void *from, int64_t bytes) {
   if (Result r = within(to, bytes, "upload"); r != Result::kOK) return r;
   memcpy(reinterpret_cast<void *>(to), from, static_cast<size_t>(bytes));
+  if (watch != nullptr) watch->written(to, bytes);
   return Result::kOK;
 }
 
@@ -377,12 +447,14 @@ Result Device::copy(uint64_t to, uint64_t from, int64_t bytes) {
   if (Result r = within(to, bytes, "copy"); r != Result::kOK) return r;
   if (Result r = within(from, bytes, "copy"); r != Result::kOK) return r;
   memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), static_cast<size_t>(bytes));
+  if (watch != nullptr) watch->copied(to, from, bytes);
   return Result::kOK;
 }
 
 Result Device::fill(uint64_t to, int value, int64_t bytes) {
   if (Result r = within(to, bytes, "fill"); r != Result::kOK) return r;
   memset(reinterpret_cast<void *>(to), value, static_cast<size_t>(bytes));
+  if (watch != nullptr) watch->written(to, bytes);
   return Result::kOK;
 }
 
@@ -395,7 +467,15 @@ Result Device::symbol(const std::string &name, uint64_t *pointer, int64_t *bytes
   }
   *pointer = reinterpret_cast<uint64_t>(p);
   *bytes = static_cast<int64_t>(static_cast<const ElfW(Sym) *>(entry)->st_size);
-  symbols_[*pointer] = *bytes;
+  if (symbols_.emplace(*pointer, *bytes).second && watch != nullptr) {
+    watch->allocated(*pointer, *bytes);
+    watch->written(*pointer, *bytes);
+  }
+  return Result::kOK;
+}
+
+Result Device::load(const std::string &library) {
+  if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) return fail(Result::kInvalid, dlerror());
   return Result::kOK;
 }
 
@@ -422,6 +502,11 @@ Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads
   std::unique_ptr<void, void (*)(void *)> copy(new_guarded(bytes), free);
   void *own = static_cast<char *>(copy.get()) + kGuard;
   if (bytes > 0) memcpy(own, argument, static_cast<size_t>(bytes));
+  if (watch != nullptr) {
+    watch->allocated(reinterpret_cast<uint64_t>(own), bytes);
+    watch->written(reinterpret_cast<uint64_t>(own), bytes);
+    watch->launched();
+  }
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::string failure;
@@ -440,6 +525,7 @@ Result Device::launch(const std::string &kernel, int64_t blocks, int64_t threads
   for (int64_t i = 1; i < std::min<int64_t>(options_.workers, blocks); i++) others.emplace_back(work, options_.seed + static_cast<uint64_t>(i));
   work(options_.seed);
   for (auto &o : others) o.join();
+  if (watch != nullptr) watch->released(reinterpret_cast<uint64_t>(own));
   if (!failure.empty()) return fail(Result::kFailed, kernel + ": " + failure);
   if (Result r = check_guards(); r != Result::kOK) return fail(r, kernel + ": " + message);
   return Result::kOK;

@@ -20,6 +20,27 @@ enum class Result {
   kFailed,       // the kernel did something wrong
 };
 
+// A Watch hears what happens to memory, and checks what kernels do with it. There is one
+// where the kernels are translated instructions, see package translate.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  virtual void allocated(uint64_t pointer, int64_t bytes) = 0;  // and variables
+  virtual void released(uint64_t pointer) = 0;
+  virtual void written(uint64_t to, int64_t bytes) = 0;  // by the host
+  virtual void copied(uint64_t to, uint64_t from, int64_t bytes) = 0;
+  virtual void launched() = 0;
+  // On the thread that runs the block: it begins, with so much shared memory; all its
+  // threads have passed a barrier, which gives a reason why that cannot be.
+  virtual void began(void *shared, int64_t bytes) = 0;
+  virtual std::string passed() = 0;
+  virtual std::string place(int at) = 0;  // where an instruction is
+};
+extern Watch *watch;
+
+// stop ends the launch, called by a kernel's thread.
+[[noreturn]] void stop(const std::string &why);
+
 class Device {
  public:
   struct Options {
@@ -45,6 +66,8 @@ class Device {
   // within tells whether bytes from pointer on lie in one allocation or variable.
   Result within(uint64_t pointer, int64_t bytes, const char *what);
   Result symbol(const std::string &name, uint64_t *pointer, int64_t *bytes);
+  // load adds the kernels of a shared library.
+  Result load(const std::string &library);
 
   // launch returns when the kernel has ended. Its only argument is the struct with
   // so many bytes, which it takes by reference, or a pointer.

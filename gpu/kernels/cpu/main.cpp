@@ -39,6 +39,7 @@ enum Operation : uint64_t {
   kLaunch,        // a blocks, b threads, c shared, d bytes of the argument; payload argument, name
   kMark,          // value: nanoseconds
   kFree,          // value: bytes
+  kLoad,          // payload path of a shared library
 };
 
 bool receive(void *to, size_t bytes) {
@@ -143,6 +144,9 @@ int main(int argc, char **argv) {
       }
       case kFree:
         value = static_cast<uint64_t>(device.free_memory());
+        break;
+      case kLoad:
+        result = device.load(text);
         break;
       default:
         result = Result::kInvalid;

@@ -11,15 +11,18 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
 	"lockstep/gpu/kernels"
 	"lockstep/gpu/module"
+	"lockstep/gpu/translate"
 	"lockstep/internal/fileio"
 )
 
@@ -28,7 +31,33 @@ func main() {
 	sources := flag.String("sources", "gpu/kernels", "folder of the sources")
 	out := flag.String("out", "gpu/module", "folder of what is made")
 	check := flag.Bool("check", false, "compare with what is there and write nothing")
+	cubin := flag.String("list", "", "print the listing of a cubin and compile nothing")
+	assembled := flag.String("assemble", "", "with -list: assemble this PTX, and want the cubin's instructions")
+	hash := flag.Bool("hash", false, "print the hash of the sources and compile nothing")
 	flag.Parse()
+	if *hash {
+		sum, err := module.HashSources(os.DirFS(*sources))
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "kernels:", err)
+			os.Exit(1)
+		}
+		fmt.Println(sum)
+		return
+	}
+	if *assembled != "" {
+		if err := assemble(*nvcc, *assembled, *cubin); err != nil {
+			fmt.Fprintln(os.Stderr, "kernels:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if *cubin != "" {
+		if err := list(*nvcc, *cubin); err != nil {
+			fmt.Fprintln(os.Stderr, "kernels:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(*nvcc, *sources, *out, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "kernels:", err)
 		os.Exit(1)
@@ -84,10 +113,27 @@ func run(nvcc, sources, out string, check bool) error {
 		return err
 	}
 	files["manifest.json"] = append(text, '\n')
-	report, err := describe(nvcc, work, messages)
-	if err != nil {
+	texts := map[string]string{} // of what is machine code, as nvdisasm prints it
+	for _, t := range module.Targets {
+		name, ok := strings.CutSuffix(t.Name, ".cubin")
+		if !ok {
+			continue
+		}
+		cubin := filepath.Join(work, t.Name)
+		if texts[t.Name], err = disassembly(nvcc, cubin); err != nil {
+			return err
+		}
+		listing, err := listingOf(cubin, texts[t.Name])
+		if err != nil {
+			return err
+		}
+		files[name+".sass.gz"] = pack([]byte(listing))
+	}
+	ptx, machineCode := filepath.Join(work, module.Targets[0].Name), filepath.Join(work, module.Targets[1].Name)
+	if err := assemble(nvcc, ptx, machineCode); err != nil {
 		return err
 	}
+	report := describe(texts, messages)
 	files["report.txt"] = []byte(report)
 	fmt.Print(report)
 	return keep(files, sources, out, check)
@@ -144,9 +190,75 @@ func pack(data []byte) []byte {
 	return b.Bytes()
 }
 
+// disassembly is what the nvdisasm beside nvcc says of a cubin.
+func disassembly(nvcc, cubin string) (string, error) {
+	disassembler := filepath.Join(filepath.Dir(nvcc), "nvdisasm")
+	if _, err := os.Stat(disassembler); err != nil {
+		return "", fmt.Errorf("no nvdisasm beside nvcc: %w", err)
+	}
+	text, err := exec.Command(disassembler, cubin).Output()
+	if err != nil {
+		return "", fmt.Errorf("nvdisasm: %w", err)
+	}
+	return string(text), nil
+}
+
+// listingOf is what of that is kept beside the cubin.
+func listingOf(cubin, text string) (string, error) {
+	data, err := os.ReadFile(cubin)
+	if err != nil {
+		return "", err
+	}
+	return translate.Listing(data, text)
+}
+
+// list prints the listing of a cubin.
+func list(nvcc, cubin string) error {
+	text, err := disassembly(nvcc, cubin)
+	if err != nil {
+		return err
+	}
+	listing, err := listingOf(cubin, text)
+	fmt.Print(listing)
+	return err
+}
+
+// assemble makes machine code of PTX, and holds it to a cubin that was made of the sources:
+// what is executed where PTX is compiled by the driver has the same instructions.
+func assemble(nvcc, ptx, cubin string) error {
+	again := ptx + ".cubin"
+	defer os.Remove(again)
+	out, err := exec.Command(filepath.Join(filepath.Dir(nvcc), "ptxas"), "-arch=sm_90", "-o", again, ptx).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ptxas: %w\n%s", err, out)
+	}
+	var texts [2]string
+	for i, file := range []string{cubin, again} {
+		text, err := disassembly(nvcc, file)
+		if err != nil {
+			return err
+		}
+		listing, err := listingOf(file, text)
+		if err != nil {
+			return err
+		}
+		_, texts[i], _ = strings.Cut(listing, "\n") // without the cubin's hash
+	}
+	if texts[0] == texts[1] {
+		return nil
+	}
+	lines := strings.Split(texts[1], "\n")
+	for i, line := range strings.Split(texts[0], "\n") {
+		if i >= len(lines) || line != lines[i] {
+			return fmt.Errorf("%s assembled is not %s: line %d of its listing is not %q", filepath.Base(ptx), filepath.Base(cubin), i+2, line)
+		}
+	}
+	return fmt.Errorf("%s assembled has more than %s", filepath.Base(ptx), filepath.Base(cubin))
+}
+
 // describe is the compiler's report on each kernel, and what its machine code is
 // made of.
-func describe(nvcc, work string, messages []string) (string, error) {
+func describe(texts map[string]string, messages []string) string {
 	var out strings.Builder
 	kernel, function := "", "" // the function is empty for the kernel itself
 	entry := regexp.MustCompile(`Compiling entry function '(\w+)' for '(\w+)'`)
@@ -165,21 +277,10 @@ func describe(nvcc, work string, messages []string) (string, error) {
 			fmt.Fprintf(&out, "%s%s: %s\n", kernel, function, strings.TrimSpace(strings.TrimPrefix(line, "ptxas info    :")))
 		}
 	}
-	disassembler := filepath.Join(filepath.Dir(nvcc), "nvdisasm")
-	if _, err := os.Stat(disassembler); err != nil {
-		return "", fmt.Errorf("no nvdisasm beside nvcc: %w", err)
-	}
-	for _, t := range module.Targets {
-		if !strings.HasSuffix(t.Name, ".cubin") {
-			continue
-		}
-		text, err := exec.Command(disassembler, filepath.Join(work, t.Name)).Output()
-		if err != nil {
-			return "", fmt.Errorf("nvdisasm: %w", err)
-		}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		fmt.Fprintln(&out, "\nMachine code: a step with the functions that it calls; the innermost loops that hold most of a kernel's FFMA instructions;")
 		fmt.Fprintln(&out, "how many instructions a loop's loads of weights come before their use, at least; loads and stores of spilled registers in it")
-		for _, k := range disassemble(string(text)) {
+		for _, k := range disassemble(texts[name]) {
 			fmt.Fprintf(&out, "%s: %d instructions, %d FFMA; a step %d instructions, %.1f KB\n", k.name, k.all.total, k.all.fma,
 				k.step, float64(k.step*instructionBytes)/1024)
 			for _, l := range k.loops {
@@ -192,5 +293,5 @@ func describe(nvcc, work string, messages []string) (string, error) {
 			}
 		}
 	}
-	return out.String(), nil
+	return out.String()
 }

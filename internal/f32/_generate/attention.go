@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -35,8 +36,11 @@ func (l level) softmax(name, formula string, sixteen bool, exp func(vectors) vec
 	most := (context + l.lanes() - 1) / l.lanes()
 	type variant struct{ rows, vectors int }
 	variants := []variant{{1, 1}, {1, 2}, {1, 3}}
-	if l.bytes == 64 {
+	switch {
+	case l.wide():
 		variants = []variant{{4, 1}, {2, 2}, {1, 2}}
+	case l.narrow():
+		variants = append(variants, variant{1, 4}, variant{1, 5})
 	}
 	Label("next")
 	TESTQ(rows, rows)
@@ -81,10 +85,13 @@ func (l level) softmaxRows(rows, count int, s, stride, first Register, sixteen b
 		masks[r] = l.columns(n, count)
 		for k := range count {
 			v, mem := l.load(negativeInfinity), Mem{Base: at[r]}.Offset(k*l.bytes)
-			if l.bytes == 64 {
+			switch x := l.vector(); {
+			case l.wide():
 				VMOVUPS(mem, masks[r][k], v)
-			} else {
-				x := l.vector()
+			case l.narrow():
+				VMOVUPS(mem, x) // all of a row is there
+				VBLENDVPS(masks[r][k], x, v, v)
+			default:
 				VMASKMOVPS(mem, masks[r][k], x)
 				VBLENDVPS(masks[r][k], x, v, v)
 			}
@@ -127,7 +134,7 @@ func (l level) softmaxRows(rows, count int, s, stride, first Register, sixteen b
 // columns returns masks of the first n columns, in so many vectors.
 func (l level) columns(n Register, count int) []Register {
 	masks := make([]Register, count)
-	if l.bytes == 64 {
+	if l.wide() {
 		ones, bits := GP64(), GP64()
 		MOVQ(U32(1<<context-1), ones)
 		BZHIQ(n, ones, bits)
@@ -153,7 +160,7 @@ func (l level) columns(n Register, count int) []Register {
 
 // keep makes the elements that do not count +0.
 func (l level) keep(mask, v Register) {
-	if l.bytes == 64 {
+	if l.wide() {
 		VMOVAPS_Z(v, mask, v)
 		return
 	}
@@ -162,6 +169,9 @@ func (l level) keep(mask, v Register) {
 
 // reciprocalSum emits 1 / sum(e) of a row whose elements beyond the last are +0.
 func (l level) reciprocalSum(row vectors, sixteen bool) VecVirtual {
+	if l.narrow() {
+		return l.reciprocalFours(row, sixteen)
+	}
 	c := YMM()
 	add := func(parts ...Register) {
 		VMOVUPS(parts[0], c)
@@ -173,7 +183,7 @@ func (l level) reciprocalSum(row vectors, sixteen bool) VecVirtual {
 	zero := YMM()
 	VXORPS(zero, zero, zero)
 	var low, high, rest Register = row[0].AsY(), zero, zero
-	if l.bytes == 64 {
+	if l.wide() {
 		h := YMM()
 		VEXTRACTF64X4(Imm(1), row[0], h)
 		high = h
@@ -206,6 +216,36 @@ func (l level) reciprocalSum(row vectors, sixteen bool) VecVirtual {
 	return c
 }
 
+// reciprocalFours is that of vectors of four: of eight lanes, low and high are four each.
+// What is not there is +0, and changes no sum.
+func (l level) reciprocalFours(row vectors, sixteen bool) VecVirtual {
+	order := [][]int{{0, 2, 4}, {1, 3}}
+	if sixteen {
+		order[0] = []int{0, 4, 2}
+	}
+	lanes := make(vectors, 2)
+	for half, parts := range order {
+		lanes[half] = l.vector()
+		l.zero(lanes[half])
+		for i, k := range parts {
+			switch {
+			case k >= len(row):
+			case i == 0:
+				VMOVUPS(row[k], lanes[half])
+			default:
+				VADDPS(row[k], lanes[half], lanes[half])
+			}
+		}
+	}
+	c, one := lanes[0], l.vector()
+	special("FADDP", []Op{lanes[1], c}, []Op{c})
+	special("FADDP", []Op{c, c}, []Op{c})
+	special("FADDPS", []Op{c}, []Op{c})
+	VMOVSS(l.constant(1), one)
+	VDIVSS(c, one, c)
+	return c
+}
+
 // storeColumns writes a row's 20 columns, those beyond its vectors being +0.
 func (l level) storeColumns(at Register, row vectors) {
 	for column := 0; column < context; column += l.lanes() {
@@ -230,12 +270,12 @@ func (l level) storeColumns(at Register, row vectors) {
 	}
 }
 
-// transpose emits Kernels.Transpose: four rows of eight columns at a time.
-func transpose() {
-	TEXT("transposeAVX2", 0, "func(rows, columns int, y, x *float32, stride int)")
+// transpose emits Kernels.Transpose: four rows of as many columns as a vector has at a time.
+func (l level) transpose() {
+	TEXT("transpose"+l.name, 0, "func(rows, columns int, y, x *float32, stride int)")
 	Pragma("noescape")
 	Doc(
-		"transposeAVX2 transposes rows, a multiple of 4, of columns, a multiple of 8:",
+		"transpose"+l.name+" transposes rows, a multiple of 4, of columns, a multiple of 8:",
 		"",
 		"\ty[j/16*16*columns+p*16+j%16] = x[j*stride+p]",
 	)
@@ -245,16 +285,16 @@ func transpose() {
 	SHRQ(Imm(2), rows)
 	j := GP64() // row of the panel, in fours
 	XORQ(j, j)
-	SHRQ(Imm(3), columns)
+	SHRQ(Imm(uint64(bits.TrailingZeros(uint(l.lanes())))), columns)
 	repeat("rows", rows, func() {
-		eights, from, to := clone(columns), clone(x), clone(y)
-		repeat("eight", eights, func() {
-			a, b, c, d := YMM(), YMM(), YMM(), YMM()
+		groups, from, to := clone(columns), clone(x), clone(y)
+		repeat("columns", groups, func() {
+			a, b, c, d := l.vector(), l.vector(), l.vector(), l.vector()
 			VMOVUPS(Mem{Base: from}, a)
 			VMOVUPS(Mem{Base: from, Index: stride, Scale: 1}, b)
 			VMOVUPS(Mem{Base: from, Index: stride, Scale: 2}, c)
 			VMOVUPS(Mem{Base: from, Index: stride3, Scale: 1}, d)
-			low, high, low2, high2 := YMM(), YMM(), YMM(), YMM()
+			low, high, low2, high2 := l.vector(), l.vector(), l.vector(), l.vector()
 			VUNPCKLPS(b, a, low)
 			VUNPCKHPS(b, a, high)
 			VUNPCKLPS(d, c, low2)
@@ -265,10 +305,12 @@ func transpose() {
 			VUNPCKHPD(high2, high, d)
 			for p, v := range []VecVirtual{a, b, c, d} {
 				VMOVUPS(v.AsX(), Mem{Base: to}.Offset(64*p))
-				VEXTRACTF128(Imm(1), v, Mem{Base: to}.Offset(64*(p+4)))
+				if !l.narrow() {
+					VEXTRACTF128(Imm(1), v, Mem{Base: to}.Offset(64*(p+4)))
+				}
 			}
-			ADDQ(Imm(32), from)
-			ADDQ(U32(8*64), to)
+			ADDQ(Imm(uint64(l.bytes)), from)
+			ADDQ(U32(uint32(l.lanes()*64)), to)
 		})
 		LEAQ(Mem{Base: x, Index: stride, Scale: 4}, x)
 		ADDQ(Imm(16), y)

@@ -141,30 +141,26 @@ func (l level) maximum() {
 	for i := range m {
 		m[i] = l.load(negativeInfinity)
 	}
-	// higher emits m = x > m ? x : m, which NaN is not.
-	higher := func(x Op, m Register) {
-		v := l.vector()
-		VMOVUPS(x, v)
-		VMAXPS(m, v, m)
-	}
 	l.blocks(n, len(m), func(count int) {
 		for i := range count {
-			higher(Mem{Base: x}.Offset(i*l.bytes), m[i])
+			v := l.vector()
+			VMOVUPS(Mem{Base: x}.Offset(i*l.bytes), v)
+			l.greater(v, m[i])
 		}
 		ADDQ(U32(uint32(count*l.bytes)), x)
 	})
 	ANDQ(Imm(uint64(l.lanes()-1)), n)
 	JZ(LabelRef("fold"))
-	v := l.load(negativeInfinity)
-	if l.bytes == 64 {
-		mask := l.below(n)
-		VMOVUPS(Mem{Base: x}, mask, v)
+	if l.narrow() {
+		repeat("one", n, func() {
+			v := l.vector()
+			VBROADCASTSS(Mem{Base: x}, v)
+			l.greater(v, m[0])
+			ADDQ(Imm(4), x)
+		})
 	} else {
-		mask, rest := l.below(n), l.vector()
-		VMASKMOVPS(Mem{Base: x}, mask, rest)
-		VBLENDVPS(mask, rest, v, v)
+		l.greaterRest(x, n, m[0])
 	}
-	VMAXPS(m[0], v, m[0])
 	Label("fold")
 	VMAXPS(m[1], m[0], m[0])
 	VMAXPS(m[3], m[2], m[2])
@@ -174,10 +170,41 @@ func (l level) maximum() {
 	RET()
 }
 
+// greater emits m = v > m ? v : m, which NaN is not.
+func (l level) greater(v, m Register) {
+	if l.narrow() {
+		mask := l.vector()
+		special("FCMGT", []Op{m, v}, []Op{mask})
+		special("BIT", []Op{mask, v}, []Op{m})
+		return
+	}
+	VMAXPS(m, v, m)
+}
+
+// greaterRest emits greater for the elements below n.
+func (l level) greaterRest(x, n, m Register) {
+	v := l.load(negativeInfinity)
+	if l.wide() {
+		mask := l.below(n)
+		VMOVUPS(Mem{Base: x}, mask, v)
+	} else {
+		mask, rest := l.below(n), l.vector()
+		VMASKMOVPS(Mem{Base: x}, mask, rest)
+		VBLENDVPS(mask, rest, v, v)
+	}
+	l.greater(v, m)
+}
+
 // highest emits the largest element of a vector, in its first place.
 func (l level) highest(v Register) VecVirtual {
 	w := v.(VecVirtual)
-	if l.bytes == 64 {
+	if l.narrow() {
+		m := l.vector()
+		special("FMAXNMP", []Op{v, v}, []Op{m})
+		special("FMAXNMP", []Op{m, m}, []Op{m})
+		return m
+	}
+	if l.wide() {
 		high := YMM()
 		VEXTRACTF64X4(Imm(1), w, high)
 		low := YMM()
@@ -320,7 +347,7 @@ func (l level) reduce(x, m vectors) {
 func (l level) scale(p, m vectors) {
 	Comment("p·2^m, rounded once")
 	for i := range p {
-		if l.bytes == 64 {
+		if l.wide() {
 			VSCALEFPS(m[i], p[i], p[i])
 			continue
 		}
@@ -345,6 +372,12 @@ func (l level) powerOfTwo(m Register) {
 func (l level) horner(p, y vectors, coefficients ...float32) {
 	for _, c := range coefficients {
 		for i := range p {
+			if l.narrow() { // a sum takes the place of its addend
+				next := l.load(c)
+				VFMADD231PS(y[i], p[i], next)
+				p[i] = next
+				continue
+			}
 			l.with(c, VFMADD213PS, VFMADD213PS_BCST, y[i], p[i])
 		}
 	}
@@ -360,7 +393,7 @@ const (
 
 // where sets y to value where x compares to bound.
 func (l level) where(x Register, predicate Constant, bound, value float32, y Register) {
-	if l.bytes == 64 {
+	if l.wide() {
 		mask := K()
 		VCMPPS(predicate, l.load(bound), x, mask)
 		VMOVUPS(l.load(value), mask, y)
@@ -412,9 +445,15 @@ func (l level) mapping(side int, body func(x vectors, y func(i int) Op) vectors)
 	ANDQ(Imm(uint64(l.lanes()-1)), n)
 	JZ(LabelRef("done"))
 	Comment("The rest")
+	if l.narrow() {
+		repeat("one", n, func() { l.mapOne(x, y, body) })
+		Label("done")
+		RET()
+		return
+	}
 	v, w := l.vector(), l.vector()
 	other := func(int) Op { return w }
-	if l.bytes == 64 {
+	if l.wide() {
 		mask := l.below(n)
 		VMOVUPS_Z(Mem{Base: x}, mask, v)
 		VMOVUPS_Z(Mem{Base: y}, mask, w)
@@ -428,6 +467,16 @@ func (l level) mapping(side int, body func(x vectors, y func(i int) Op) vectors)
 	Label("done")
 	VZEROUPPER()
 	RET()
+}
+
+// mapOne emits a mapping of one element, and goes on to the next.
+func (l level) mapOne(x, y Register, body func(x vectors, y func(i int) Op) vectors) {
+	v, w := l.vector(), l.vector()
+	VMOVSS(Mem{Base: x}, v)
+	VMOVSS(Mem{Base: y}, w)
+	VMOVSS(body(vectors{v}, func(int) Op { return w })[0], Mem{Base: y})
+	ADDQ(Imm(4), x)
+	ADDQ(Imm(4), y)
 }
 
 // blocks emits loops over the whole vectors of n elements: side of them at a time, then
@@ -452,7 +501,7 @@ func (l level) below(n Register) Register {
 	rest := l.vector()
 	VMOVQ(n, rest.AsX())
 	VPBROADCASTD(rest.AsX(), rest)
-	if l.bytes == 64 {
+	if l.wide() {
 		mask := K()
 		VPCMPGTD(l.lane(), rest, mask)
 		return mask
@@ -473,7 +522,7 @@ var (
 // two cache lines each, since the linker aligns the table to 32.
 func (l level) constant(v float32) Mem {
 	lanes := l.lanes()
-	if l.bytes == 64 {
+	if l.wide() {
 		lanes = 1
 	}
 	return l.entry(fmt.Sprint(v), lanes, func(int) uint32 { return math.Float32bits(v) })
@@ -481,7 +530,7 @@ func (l level) constant(v float32) Mem {
 
 // with emits an instruction whose first operand is a constant.
 func (l level) with(c float32, instruction, broadcasting func(...Op), operands ...Op) {
-	if l.bytes == 64 {
+	if l.wide() {
 		instruction = broadcasting
 	}
 	instruction(append([]Op{l.constant(c)}, operands...)...)
@@ -514,7 +563,7 @@ func (l level) entry(name string, lanes int, word func(i int) uint32) Mem {
 // load returns a register with all elements v.
 func (l level) load(v float32) VecVirtual {
 	r := l.vector()
-	if l.bytes == 64 {
+	if l.wide() {
 		VBROADCASTSS(l.constant(v), r)
 	} else {
 		VMOVUPS(l.constant(v), r)

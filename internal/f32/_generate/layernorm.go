@@ -6,13 +6,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// layerNorm emits Kernels.LayerNorm: its lanes are those of AVX2. Four rows are
-// computed side by side, since each sum waits for its own additions.
-func layerNorm() {
-	TEXT("layerNormAVX2", 0, "func(rows, n int, y, x, weight, bias *float32)")
+// layerNorm emits Kernels.LayerNorm: its lanes are those of AVX2, of which NEON has half in
+// a vector. Four rows are computed side by side, since each sum waits for its own additions.
+func (l level) layerNorm() {
+	TEXT("layerNorm"+l.name, 0, "func(rows, n int, y, x, weight, bias *float32)")
 	Pragma("noescape")
 	Doc(
-		"layerNormAVX2 normalises rows of n elements, a multiple of 8:",
+		"layerNorm"+l.name+" normalises rows of n elements, a multiple of 8:",
 		"",
 		"\tvar d [4]float64",
 		"\tfor i, v := range x {",
@@ -40,7 +40,7 @@ func layerNorm() {
 		Label(label)
 		CMPQ(left, Imm(uint64(rows)))
 		JL(LabelRef(label + "_done"))
-		block := &lines{label, rows, n, length, length3}
+		block := &lines{l, label, rows, n, length, length3}
 		block.normalise(x, y, weight, bias)
 		for range rows {
 			ADDQ(length, x)
@@ -68,25 +68,28 @@ func (l *lines) normalise(x, y, weight, bias Register) {
 	SUBQ(x, toBias)
 	yRow := GP64()
 	l.eights("scale", x, func(at func(int) Mem, p Register) {
-		w, b := YMM(), YMM()
-		VMOVUPS(Mem{Base: p, Index: toWeight, Scale: 1}, w)
-		VMOVUPS(Mem{Base: p, Index: toBias, Scale: 1}, b)
-		LEAQ(Mem{Base: p, Index: toY, Scale: 1}, yRow)
-		for r := range a {
-			v := YMM()
-			VMOVUPS(at(r), v)
-			VSUBPS(mean[r], v, v)
-			VMULPS(a[r], v, v)
-			VFMADD213PS(b, w, v)
-			to := at(r)
-			to.Base = yRow
-			VMOVUPS(v, to)
+		for part := 0; part < 32; part += l.bytes {
+			w, b := l.vector(), l.vector()
+			VMOVUPS(Mem{Base: p, Index: toWeight, Scale: 1}.Offset(part), w)
+			VMOVUPS(Mem{Base: p, Index: toBias, Scale: 1}.Offset(part), b)
+			LEAQ(Mem{Base: p, Index: toY, Scale: 1}, yRow)
+			for r := range a {
+				v := l.vector()
+				VMOVUPS(at(r).Offset(part), v)
+				VSUBPS(mean[r], v, v)
+				VMULPS(a[r], v, v)
+				VFMADD213PS(b, w, v)
+				to := at(r).Offset(part)
+				to.Base = yRow
+				VMOVUPS(v, to)
+			}
 		}
 	})
 }
 
 // lines are rows that are normalised side by side.
 type lines struct {
+	level
 	label           string // of the code's loops
 	rows            int
 	n               Register // elements of a row
@@ -115,7 +118,7 @@ func (l *lines) eights(name string, from Register, body func(at func(r int) Mem,
 func (l *lines) vectors() vectors {
 	v := make(vectors, l.rows)
 	for r := range v {
-		v[r] = YMM()
+		v[r] = l.vector()
 	}
 	return v
 }
@@ -126,22 +129,28 @@ func (l *lines) means(x Register) (mean vectors, count VecVirtual) {
 	for r := range d {
 		VXORPD(d[r], d[r], d[r])
 	}
-	l.eights("sum", x, func(at func(int) Mem, _ Register) {
-		for half := range 2 {
-			for r := range d {
-				v := YMM()
-				VCVTPS2PD(at(r).Offset(16*half), v)
-				VADDPD(v, d[r], d[r])
+	if l.narrow() {
+		l.sumsInPairs(x, d)
+	} else {
+		l.eights("sum", x, func(at func(int) Mem, _ Register) {
+			for half := range 2 {
+				for r := range d {
+					v := YMM()
+					VCVTPS2PD(at(r).Offset(16*half), v)
+					VADDPD(v, d[r], d[r])
+				}
 			}
-		}
-	})
+		})
+	}
 	count = XMM()
 	VXORPS(count, count, count)
 	VCVTSI2SDQ(l.n, count, count)
 	for r := range d {
 		high := XMM()
-		VEXTRACTF128(Imm(1), d[r], high)
-		VADDPD(high, d[r].AsX(), d[r].AsX())
+		if !l.narrow() {
+			VEXTRACTF128(Imm(1), d[r], high)
+			VADDPD(high, d[r].AsX(), d[r].AsX())
+		}
 		VUNPCKHPD(d[r].AsX(), d[r].AsX(), high)
 		VADDSD(high, d[r].AsX(), d[r].AsX())
 		VDIVSD(count, d[r].AsX(), d[r].AsX())
@@ -151,34 +160,72 @@ func (l *lines) means(x Register) (mean vectors, count VecVirtual) {
 	return mean, count
 }
 
-// inverses emits 1 / sqrt(variance + Epsilon) of the rows, spread.
-func (l *lines) inverses(x Register, mean vectors, count VecVirtual) vectors {
-	a := l.vectors()
-	for r := range a {
-		VXORPS(a[r], a[r], a[r])
+// sumsInPairs leaves in d the sums 0 + 2 and 1 + 3 of the four of each row.
+func (l *lines) sumsInPairs(x Register, d vectors) {
+	upper := l.vectors()
+	for r := range d {
+		VXORPD(upper[r], upper[r], upper[r])
 	}
-	l.eights("square", x, func(at func(int) Mem, _ Register) {
-		for r := range a {
-			t := YMM()
-			VMOVUPS(at(r), t)
-			VSUBPS(mean[r], t, t)
-			VFMADD231PS(t, t, a[r])
+	l.eights("sum", x, func(at func(int) Mem, _ Register) {
+		for half := range 2 {
+			for r := range d {
+				v, low := l.vector(), l.vector()
+				VMOVUPS(at(r).Offset(16*half), v)
+				special("FCVTL", []Op{v}, []Op{low})
+				VADDPD(low, d[r], d[r])
+				special("FCVTL2", []Op{v}, []Op{v})
+				VADDPD(v, upper[r], upper[r])
+			}
 		}
 	})
+	for r := range d {
+		VADDPD(upper[r], d[r], d[r])
+	}
+}
+
+// inverses emits 1 / sqrt(variance + Epsilon) of the rows, spread.
+func (l *lines) inverses(x Register, mean vectors, count VecVirtual) vectors {
+	chains := []vectors{l.vectors()} // eight of each row, in one vector or two
+	if l.narrow() {
+		chains = append(chains, l.vectors())
+	}
+	for _, part := range chains {
+		for r := range part {
+			VXORPS(part[r], part[r], part[r])
+		}
+	}
+	l.eights("square", x, func(at func(int) Mem, _ Register) {
+		for k, part := range chains {
+			for r := range part {
+				t := l.vector()
+				VMOVUPS(at(r).Offset(k*l.bytes), t)
+				VSUBPS(mean[r], t, t)
+				VFMADD231PS(t, t, part[r])
+			}
+		}
+	})
+	a := chains[0]
 	VCVTSI2SSQ(l.n, count, count)
 	one := XMM()
-	VMOVSS(avx2.constant(1), one)
+	VMOVSS(l.constant(1), one)
 	for r := range a {
 		Comment("1 / sqrt(variance + Epsilon)")
 		high := XMM()
-		VEXTRACTF128(Imm(1), a[r], high)
-		VADDPS(high, a[r].AsX(), a[r].AsX())
-		VMOVHLPS(a[r].AsX(), a[r].AsX(), high)
-		VADDPS(high, a[r].AsX(), a[r].AsX())
-		VMOVSHDUP(a[r].AsX(), high)
-		VADDSS(high, a[r].AsX(), a[r].AsX())
+		if l.narrow() {
+			VADDPS(chains[1][r], a[r], a[r])
+			special("EXT", []Op{a[r]}, []Op{high})
+			VADDPS(high, a[r], a[r])
+			special("FADDPS", []Op{a[r]}, []Op{a[r]})
+		} else {
+			VEXTRACTF128(Imm(1), a[r], high)
+			VADDPS(high, a[r].AsX(), a[r].AsX())
+			VMOVHLPS(a[r].AsX(), a[r].AsX(), high)
+			VADDPS(high, a[r].AsX(), a[r].AsX())
+			VMOVSHDUP(a[r].AsX(), high)
+			VADDSS(high, a[r].AsX(), a[r].AsX())
+		}
 		VDIVSS(count, a[r].AsX(), a[r].AsX())
-		VADDSS(avx2.constant(0x1.4f8b58p-17), a[r].AsX(), a[r].AsX())
+		VADDSS(l.constant(0x1.4f8b58p-17), a[r].AsX(), a[r].AsX())
 		VSQRTSS(a[r].AsX(), a[r].AsX(), a[r].AsX())
 		VDIVSS(a[r].AsX(), one, a[r].AsX())
 		VBROADCASTSS(a[r].AsX(), a[r])

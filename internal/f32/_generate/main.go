@@ -3,7 +3,7 @@
 //
 //	go run . -out FILE.s -stubs FILE.go -pkg f32 KIND LEVEL
 //
-// KIND is matmul, elementwise, attention or probe; LEVEL is avx2 or avx512.
+// KIND is matmul, elementwise, attention or probe; LEVEL is avx2, avx512 or neon.
 package main
 
 import (
@@ -26,10 +26,15 @@ type level struct {
 var (
 	avx2   = level{"AVX2", 32, YMM, 2}
 	avx512 = level{"AVX512", 64, ZMM, 4}
+	neon   = level{"NEON", 16, XMM, 4} // of arm64: see type arm
 )
 
 // lanes is the number of float32 in a vector.
 func (l level) lanes() int { return l.bytes / 4 }
+
+// wide and narrow say how much of x86's longest vector a level's is.
+func (l level) wide() bool   { return l.bytes == 64 }
+func (l level) narrow() bool { return l.bytes == 16 }
 
 func main() {
 	flag.Parse()
@@ -51,7 +56,7 @@ func main() {
 		avx512.matMul(1, 4, 0)
 		avx512.matMul(1, 1, 0)
 	case "elementwise avx2":
-		layerNorm()
+		avx2.layerNorm()
 		avx2.gelu()
 		avx2.exps()
 		avx2.rest()
@@ -60,7 +65,7 @@ func main() {
 		avx512.exps()
 		avx512.rest()
 	case "attention avx2":
-		transpose()
+		avx2.transpose()
 		avx2.softmaxes()
 	case "attention avx512":
 		avx512.softmaxes()
@@ -69,8 +74,30 @@ func main() {
 		avx2.peak()
 	case "probe avx512":
 		avx512.peak()
+	case "matmul neon":
+		neon.product(6, 1)
+		neon.product(5, 1)
+		neon.product(2, 2)
+		neon.product(1, 4)
+		neon.product(1, 1)
+	case "elementwise neon":
+		neon.layerNorm()
+		neon.gelu()
+		neon.exps()
+		neon.rest()
+	case "attention neon":
+		neon.transpose()
+		neon.softmaxes()
+	case "probe neon":
+		fma()
+		neon.peak()
 	default:
 		log.Fatalf("no file %q", flag.Args())
+	}
+	if flag.Arg(1) == "neon" {
+		value := func(name string) string { return flag.Lookup(name).Value.String() }
+		generateARM(value("out"), value("stubs"), value("pkg"))
+		return
 	}
 	Generate()
 }
@@ -114,7 +141,7 @@ func advance(p, stride Register, n int) {
 
 // zero clears a vector.
 func (l level) zero(v Register) {
-	if l.bytes == 64 {
+	if l.wide() {
 		VPXORD(v, v, v)
 	} else {
 		VXORPS(v, v, v)

@@ -39,12 +39,12 @@ func library() (string, error) {
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != ortlib.Platform {
 		return "", fmt.Errorf("no library is pinned for %s: set %s to a libonnxruntime of version %s", platform, ortlib.Variable, ortlib.Version)
 	}
+	if path, err := ortlib.Find(); err == nil {
+		return path, nil
+	}
 	path, err := ortlib.CachePath()
 	if err != nil {
 		return "", err
-	}
-	if sum, err := fileio.SHA256(path); err == nil && sum == ortlib.SHA256 {
-		return path, nil
 	}
 	folder := filepath.Dir(path)
 	lock, err := fetch.Lock(folder)

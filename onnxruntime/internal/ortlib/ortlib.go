@@ -30,10 +30,11 @@ const (
 
 const hint = "run `make onnxruntime`, or set " + Variable + " to a libonnxruntime of version " + Version
 
-// CachePath is where the library is kept for one user.
-func CachePath() (string, error) {
-	return fileio.CacheDir("onnxruntime", Version, FileName)
-}
+// cacheNames are those of the library below the cache folder.
+var cacheNames = []string{"onnxruntime", Version, FileName}
+
+// CachePath is where the library is put for one user.
+func CachePath() (string, error) { return fileio.CacheDir(cacheNames...) }
 
 // Find returns the path of the library: $ONNXRUNTIME_LIB, which if set is the
 // only place, or else the cached file, if it is whole.
@@ -41,20 +42,23 @@ func Find() (string, error) {
 	if path := os.Getenv(Variable); path != "" {
 		return path, nil
 	}
+	for _, path := range fileio.CacheDirs(cacheNames...) {
+		if sum, err := fileio.SHA256(path); err == nil && sum == SHA256 {
+			return path, nil
+		}
+	}
 	path, err := CachePath()
 	if err != nil {
 		return "", fmt.Errorf("no ONNX Runtime: %w; %s", err, hint)
 	}
-	sum, err := fileio.SHA256(path)
-	switch {
+	switch sum, err := fileio.SHA256(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("no ONNX Runtime on this machine: %s", hint)
 	case err != nil:
 		return "", fmt.Errorf("no ONNX Runtime: %w; %s", err, hint)
-	case sum != SHA256:
+	default:
 		return "", fmt.Errorf("%s is damaged (SHA-256 %.12s, want %.12s): %s", path, sum, SHA256, hint)
 	}
-	return path, nil
 }
 
 // Check refuses what is not a whole shared library for this CPU that exports

@@ -1,0 +1,77 @@
+//go:build unix
+
+package fileio_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lockstep/internal/fileio"
+)
+
+// TestKept: a program is found as long as it is what was kept and nobody else can have written it,
+// and is kept anew once it is not.
+func TestKept(t *testing.T) {
+	for what, spoil := range map[string]func(folder, program string) error{
+		"":              func(_, _ string) error { return nil },
+		"a flipped bit": func(_, program string) error { return os.WriteFile(program, []byte("Program"), 0o755) },
+		"mode 0777 of the folder": func(folder, _ string) error {
+			return os.Chmod(folder, 0o777)
+		},
+		"mode 0777 of the folder above": func(folder, _ string) error {
+			return os.Chmod(filepath.Dir(folder), 0o777)
+		},
+		"mode 0777":   func(_, program string) error { return os.Chmod(program, 0o777) },
+		"mode 0775":   func(_, program string) error { return os.Chmod(program, 0o775) },
+		"a link":      func(_, program string) error { return linked(program) },
+		"a new owner": func(_, program string) error { return os.Chown(program, 12345, 12345) },
+		"a folder of a new owner": func(folder, _ string) error {
+			return os.Chown(folder, 12345, 12345)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			home := t.TempDir()
+			t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
+			t.Setenv("TMPDIR", home)
+			keep := func() (folder, program string) {
+				t.Helper()
+				folder, err := fileio.ProgramDir("programs")
+				if err != nil {
+					t.Fatal(err)
+				}
+				made := filepath.Join(folder, "made")
+				if err := os.WriteFile(made, []byte("program"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if program, err = fileio.Keep(folder, "key", made); err != nil {
+					t.Fatal(err)
+				}
+				if got := fileio.Kept([]string{folder}, "key"); got != program {
+					t.Errorf("found %q, want %s", got, program)
+				}
+				return folder, program
+			}
+			folder, program := keep()
+			if err := spoil(folder, program); err != nil {
+				t.Skip("for want of the right to do so: ", err)
+			}
+			want := ""
+			if what == "" {
+				want = program
+			}
+			if got := fileio.Kept([]string{folder}, "key"); got != want {
+				t.Errorf("found %q, want %q", got, want)
+			}
+			keep()
+		})
+	}
+}
+
+func linked(program string) error {
+	elsewhere := filepath.Join(filepath.Dir(program), "elsewhere")
+	if err := os.Rename(program, elsewhere); err != nil {
+		return err
+	}
+	return os.Symlink(elsewhere, program)
+}

@@ -1,0 +1,2 @@
+// Package group ends processes together with what they have started.
+package group

@@ -1,0 +1,114 @@
+// Package hostcontrol drives controllers that run on the host, for engines that roll many
+// routes out: a lockstep.Custom steers one rollout, a lockstep.Batch several in step. It
+// computes nothing, so that engines may share it as they share routes and draws.
+package hostcontrol
+
+import (
+	"errors"
+	"fmt"
+
+	"lockstep"
+	"lockstep/internal/guard"
+)
+
+// Seat is one rollout at the step that its controller is asked for.
+type Seat struct {
+	Running  bool    // it has neither ended nor failed; if not, nothing is asked of it
+	Lataccel float64 // m/s² after the step before
+
+	// What the controller answers: the steer command, before clipping, or why the rollout
+	// fails.
+	Command float64
+	Err     error
+}
+
+// Group is the rollouts that one controller steers. They are at the same step.
+type Group struct {
+	Seats []Seat // of the routes, in their order
+
+	routes     []*lockstep.Route
+	controller lockstep.BatchController
+	step       *lockstep.BatchStep
+}
+
+// New makes the controller of a policy, which is a lockstep.Custom and has one route or is a
+// *lockstep.Batch.
+func New(policy lockstep.Policy, routes ...*lockstep.Route) (*Group, error) {
+	g := &Group{
+		Seats:  make([]Seat, len(routes)),
+		routes: routes,
+		step:   lockstep.NewBatchStep(len(routes)),
+	}
+	err := guard.Try(func() (err error) {
+		switch p := policy.(type) {
+		case lockstep.Custom:
+			g.controller = alone{p.New()}
+		case *lockstep.Batch:
+			if g.controller, err = p.New(routes); err == nil && g.controller == nil {
+				err = errors.New("the policy made no controller")
+			}
+		default:
+			err = fmt.Errorf("no controller of type %T", policy)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Ask has the controller answer a step for the seats that run. Whatever it does to itself,
+// those have an error, and nothing else is touched.
+func (g *Group) Ask(step int) {
+	if !g.present(step) {
+		return
+	}
+	err := guard.Try(func() error { return g.controller.Update(g.step) })
+	for k := range g.Seats {
+		s := &g.Seats[k]
+		switch {
+		case !s.Running:
+		case err != nil:
+			s.Err = err
+		default:
+			s.Command, s.Err = g.step.Steer[k], g.step.Err[k]
+		}
+	}
+}
+
+// present writes what the controller sees of a step, and reports whether a seat runs.
+func (g *Group) present(step int) (runs bool) {
+	in := g.step
+	in.Step = step
+	clear(in.Err)
+	for k, s := range g.Seats {
+		if in.Running[k] = s.Running; !s.Running {
+			continue
+		}
+		runs = true
+		route := g.routes[k]
+		in.TargetLataccel[k], in.CurrentLataccel[k] = route.TargetLataccel[step], s.Lataccel
+		in.State[k], in.Plan[k] = route.State(step), route.FuturePlan(step)
+	}
+	return runs
+}
+
+// Close ends the controller's use. Results are out by then, so that an error can no longer
+// be anybody's.
+func (g *Group) Close() {
+	if c := g.controller; c != nil {
+		g.controller = nil
+		guard.Do(func() { c.Close() })
+	}
+}
+
+// alone is the controller of one rollout as one of a batch.
+type alone struct{ lockstep.Controller }
+
+func (c alone) Update(s *lockstep.BatchStep) error {
+	s.Steer[0] = c.Controller.Update(s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0])
+	return nil
+}
+
+func (alone) Close() error { return nil }

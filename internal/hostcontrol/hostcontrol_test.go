@@ -1,0 +1,117 @@
+package hostcontrol
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockstep"
+)
+
+// route has a target that tells its steps apart.
+func route() *lockstep.Route {
+	r := &lockstep.Route{}
+	for _, column := range r.Columns() {
+		for i := range lockstep.MinRows {
+			*column = append(*column, float64(i))
+		}
+	}
+	return r
+}
+
+// scripted answers 10·target + lataccel, and does to itself what its fields say.
+type scripted struct {
+	err    error
+	ones   map[int]error // of one route
+	panics bool
+	asked  [][]bool // which routes ran
+	closed int
+}
+
+func (c *scripted) Update(s *lockstep.BatchStep) error {
+	c.asked = append(c.asked, append([]bool(nil), s.Running...))
+	if c.panics {
+		panic("it panics")
+	}
+	for k := range s.Steer {
+		s.Steer[k], s.Err[k] = 10*s.TargetLataccel[k]+s.CurrentLataccel[k], c.ones[k]
+	}
+	return c.err
+}
+
+func (c *scripted) Close() error { c.closed++; panic("nobody hears it") }
+
+func batch(c lockstep.BatchController, err error) *lockstep.Batch {
+	return &lockstep.Batch{New: func([]*lockstep.Route) (lockstep.BatchController, error) { return c, err }}
+}
+
+// TestAsk: seats that run have the controller's answer or its error, the others keep what
+// they have, and without any nobody is asked.
+func TestAsk(t *testing.T) {
+	whole, one := errors.New("whole"), errors.New("one")
+	for name, c := range map[string]struct {
+		scripted
+		want string
+	}{
+		"answers":        {want: "25 <nil>, 7 <nil>, 26 <nil>"},
+		"fails one":      {scripted{ones: map[int]error{2: one}}, "25 <nil>, 7 <nil>, 26 one"},
+		"fails idle one": {scripted{ones: map[int]error{1: one}}, "25 <nil>, 7 <nil>, 26 <nil>"},
+		"fails all":      {scripted{err: whole}, "7 whole, 7 <nil>, 7 whole"},
+		"panics":         {scripted{panics: true}, "7 panic: it panics, 7 <nil>, 7 panic: it panics"},
+	} {
+		g, err := New(batch(&c.scripted, nil), route(), route(), route())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range g.Seats {
+			g.Seats[k] = Seat{Running: k != 1, Lataccel: float64(5 + k/2), Command: 7}
+		}
+		g.Ask(2)
+		var got []string
+		for _, s := range g.Seats {
+			line, _, _ := strings.Cut(fmt.Sprint(s.Command, " ", s.Err), "\n")
+			got = append(got, line)
+		}
+		if got := strings.Join(got, ", "); got != c.want || fmt.Sprint(c.asked) != "[[true false true]]" {
+			t.Errorf("%s: %s, asked %v; want %s", name, got, c.asked, c.want)
+		}
+		clear(g.Seats)
+		if g.Ask(3); len(c.asked) != 1 {
+			t.Errorf("%s: it was asked for nobody", name)
+		}
+		if g.Close(); c.closed != 1 {
+			t.Errorf("%s: closed %d times", name, c.closed)
+		}
+	}
+}
+
+// TestNew: what makes no controller is an error, and a controller of one route sees it.
+func TestNew(t *testing.T) {
+	for want, policy := range map[string]lockstep.Policy{
+		"made no controller":     batch(nil, nil),
+		"cannot":                 batch(nil, errors.New("cannot")),
+		"it panics":              lockstep.Custom{New: func() lockstep.Controller { panic("it panics") }},
+		"no controller of type ": lockstep.Zero{},
+	} {
+		if g, err := New(policy, route()); g != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%T: %v, want %q", policy, err, want)
+		}
+	}
+	g, err := New(lockstep.Custom{New: func() lockstep.Controller { return sees{} }}, route())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Seats[0] = Seat{Running: true, Lataccel: 5}
+	if g.Ask(3); g.Seats[0].Command != 3*1000+5*100+3*10+4 || g.Seats[0].Err != nil {
+		t.Errorf("%+v", g.Seats[0])
+	}
+	g.Close()
+}
+
+// sees answers what it sees.
+type sees struct{}
+
+func (sees) Update(target, current float64, s lockstep.State, plan lockstep.FuturePlan) float64 {
+	return 1000*target + 100*current + 10*s.VEgo + plan.Lataccel[0]
+}

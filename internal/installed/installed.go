@@ -1,0 +1,356 @@
+// Package installed finds the arithmetic of an installation of Python: that of its NumPy,
+// pandas and ONNX Runtime on this machine. A process asks them the probes of package
+// fingerprint, and for ten steps of a rollout; what they answer is kept by interpreter,
+// packages and CPU.
+package installed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"lockstep"
+	"lockstep/internal/fingerprint"
+	"lockstep/pycontroller"
+	"lockstep/reference"
+)
+
+// Found is the arithmetic that a Python was found to have.
+type Found struct {
+	Profile  lockstep.Profile     `json:"profile"`            // to compute with
+	Python   string               `json:"python,omitempty"`   // that was asked
+	Version  string               `json:"version,omitempty"`  // its
+	Packages map[string]string    `json:"packages,omitempty"` // their versions
+	Answers  []fingerprint.Answer `json:"answers,omitempty"`  // in the order of a profile's words
+	Rollout  Rollout              `json:"rollout"`
+
+	// Unasked is why no Python answered, so that the profile is that of the challenge's pins.
+	Unasked string `json:"unasked,omitempty"`
+}
+
+// The names that stand for a profile: that of the Python of this machine, and that which the
+// challenge's pinned packages have on this CPU.
+const (
+	Host = "host"
+	Pins = "pins"
+)
+
+// Variable is the environment variable that says what Host stands for.
+const Variable = "LOCKSTEP_PROFILE"
+
+// Choose is the profile of a name: Host, Pins, or a profile's own. Where a Python was to
+// be asked, found says which and what it answered; python names it, that which runs
+// controllers if empty.
+func Choose(
+	ctx context.Context,
+	name, python string,
+) (p lockstep.Profile, found *Found, err error) {
+	variable := os.Getenv("LOCKSTEP_PROFILE")
+	given := name == Host && variable != "" && variable != Host
+	if given {
+		name = variable
+	}
+	switch name {
+	case Host:
+		found = Find(ctx, python)
+		return found.Profile, found, ctx.Err()
+	case Pins:
+		return reference.HostProfile(), nil, nil
+	}
+	if p, err = lockstep.ParseProfile(name); err != nil && given {
+		err = fmt.Errorf("%s: %w", Variable, err)
+	}
+	return p, nil, err
+}
+
+var (
+	memory = map[string]*Found{} // by the Python that was named
+	lock   sync.Mutex
+)
+
+// Find is the arithmetic of a Python, that which runs controllers if none is named. A process
+// finds it once.
+func Find(ctx context.Context, python string) *Found {
+	lock.Lock()
+	defer lock.Unlock()
+	if f := memory[python]; f != nil {
+		return f
+	}
+	f := find(ctx, python)
+	if ctx.Err() == nil {
+		memory[python] = f
+	}
+	return f
+}
+
+func find(ctx context.Context, python string) *Found {
+	path, err := interpreter(ctx, python)
+	if err != nil {
+		return &Found{Profile: reference.HostProfile(), Unasked: err.Error()}
+	}
+	key := newKey(path)
+	if f := key.read(); f != nil {
+		return f
+	}
+	r, err := ask(ctx, path)
+	f := judge(path, r, err)
+	if f.whole() {
+		key.write(f, r)
+	}
+	return f
+}
+
+// Ask asks a Python afresh, and returns all that it answered.
+func Ask(ctx context.Context, python string) (*Found, *Replies, error) {
+	path, err := interpreter(ctx, python)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := ask(ctx, path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return judge(path, r, nil), r, nil
+}
+
+// judge says which arithmetic answers are of. Parts that nobody answered for are those of
+// the challenge's pins.
+func judge(python string, r *Replies, failed error) *Found {
+	f := &Found{
+		Profile:  reference.HostProfile(),
+		Python:   python,
+		Version:  r.Python,
+		Packages: r.Packages,
+	}
+	if failed != nil {
+		f.Unasked = fmt.Sprintf("%s: %v", python, failed)
+	}
+	probes, err := fingerprint.Probes()
+	if err != nil {
+		f.Unasked = err.Error()
+		return f
+	}
+	for k, p := range probes {
+		reply, ok := r.Replies[p.Name]
+		var a fingerprint.Answer
+		switch {
+		case !ok && f.Unasked != "":
+			continue
+		case !ok:
+			a = fingerprint.Answer{
+				Probe: p.Name,
+				Rows:  len(p.Rows),
+				Error: "the process ended before it answered",
+			}
+		case reply.Missing || reply.Error != "":
+			a = fingerprint.Answer{
+				Probe:   p.Name,
+				Rows:    len(p.Rows),
+				Missing: reply.Missing,
+				Error:   reply.Error,
+			}
+		default:
+			a = p.Judge(reply.Bits)
+			if a.Form != "" {
+				f.Profile, _ = fingerprint.Replace(f.Profile, k, a.Form)
+			}
+		}
+		f.Answers = append(f.Answers, a)
+	}
+	f.Rollout = judgeRollout(f.Profile, r)
+	return f
+}
+
+// whole reports whether every probe was answered, or cannot be since its package is not
+// installed. Else the next command asks again.
+func (f *Found) whole() bool {
+	for _, a := range f.Answers {
+		if a.Error != "" {
+			return false
+		}
+	}
+	return f.Unasked == "" && len(f.Answers) > 0 && f.Rollout.Error == ""
+}
+
+// Complete reports whether every part of the profile is what a library answered.
+func (f *Found) Complete() bool {
+	for _, a := range f.Answers {
+		if _, ok := fingerprint.Replace(f.Profile, index(a.Probe), a.Form); !ok {
+			return false
+		}
+	}
+	return len(f.Answers) > 0
+}
+
+// Known reports whether all that was asked was answered in a form that the profile has.
+func (f *Found) Known() bool { return len(f.Warnings()) == 0 }
+
+// Source says in a phrase where the profile is from.
+func (f *Found) Source() string {
+	var versions, missing []string
+	if f.Version != "" {
+		versions = append(versions, "Python "+f.Version)
+	}
+	for _, name := range packages {
+		if v := f.Packages[name]; v != "" {
+			versions = append(versions, name+" "+v)
+		}
+	}
+	answered := 0
+	for _, a := range f.Answers {
+		if a.Bits != "" {
+			answered++
+		} else if a.Missing {
+			missing = append(missing, strings.Split(f.Profile.String(), "-")[index(a.Probe)])
+		}
+	}
+	pins, since := "that of the challenge's pinned packages on this CPU", ", since "
+	if !hostKnown() {
+		pins = "not that of the challenge's pinned packages, whose arithmetic on this CPU no engine computes"
+		since = "; no Python answered: "
+	}
+	if answered == 0 {
+		why := f.Unasked
+		if why == "" {
+			why = f.Python + " has no numpy, pandas and onnxruntime to be asked"
+			if len(missing) < len(f.Answers) {
+				why = f.Python + " could not answer"
+			}
+		}
+		return pins + since + why
+	}
+	text := fmt.Sprintf("as %s answered (%s)", f.Python, strings.Join(versions, ", "))
+	if len(missing) > 0 {
+		text += fmt.Sprintf(
+			"; without packages to ask, %s is %s",
+			strings.Join(missing, " and "),
+			pins,
+		)
+	}
+	return text
+}
+
+// hostKnown is reference.HostKnown, but in tests of other CPUs.
+var hostKnown = reference.HostKnown
+
+// index is the place of a probe in a profile's name.
+func index(probe string) int {
+	k, _ := fingerprint.Part(probe)
+	return k
+}
+
+// String is the profile, and where it is from.
+func (f *Found) String() string { return fmt.Sprintf("profile %s, %s", f.Profile, f.Source()) }
+
+// Warnings are what is not known of the arithmetic, one line each, with what is computed
+// instead and what that means.
+func (f *Found) Warnings() (lines []string) {
+	const means = "its results may differ in their last bits, its costs seldom, " +
+		"and equality with it is not claimed; `lockstep doctor --fingerprint FILE` writes what is needed to add it"
+	words := strings.Split(f.Profile.String(), "-")
+	answered, assumed := false, false
+	for _, a := range f.Answers {
+		answered = answered || a.Bits != ""
+		word := words[index(a.Probe)]
+		switch {
+		case a.Missing:
+			assumed = true
+		case a.Error != "":
+			lines = append(
+				lines,
+				fmt.Sprintf(
+					"%s: probe %s could not be answered (%s): %s is assumed",
+					f.Python,
+					a.Probe,
+					a.Error,
+					word,
+				),
+			)
+		case a.Form != word:
+			lines = append(
+				lines,
+				fmt.Sprintf(
+					"%s: probe %s: %s, which no profile has (%s): %s is computed instead: %s",
+					f.Python,
+					a.Probe,
+					a.Describe(),
+					f.versions(a.Probe),
+					word,
+					means,
+				),
+			)
+		}
+	}
+	switch r := f.Rollout; {
+	case r.Error != "" && answered:
+		lines = append(
+			lines,
+			fmt.Sprintf("%s: probe rollout could not be answered: %s", f.Python, r.Error),
+		)
+	case r.Equal < r.Steps && len(lines) == 0:
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"%s: probe rollout: answer %s has the logits and lataccels of %s at %d of %d steps, "+
+					"though all other probes answer so (%s): %s",
+				f.Python,
+				r.Bits,
+				f.Profile,
+				r.Equal,
+				r.Steps,
+				f.versions(""),
+				means,
+			),
+		)
+	}
+	if (assumed || !answered) && !hostKnown() {
+		lines = append(
+			lines,
+			"what the challenge's pinned packages compute on this CPU no profile has, which of x86-64 "+
+				"wants AVX2 and FMA; on arm64 layer norm, softmax and exponential are other ones: "+
+				"costs may differ from those of a Python on it",
+		)
+	}
+	return lines
+}
+
+// versions are those of the package that a probe asks, or of all, as text.
+func (f *Found) versions(probe string) string {
+	var all []string
+	_, asked := fingerprint.Part(probe)
+	for _, name := range packages {
+		if probe == "" || asked == name {
+			all = append(all, name+" "+f.Packages[name])
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// packages are those that decide on the arithmetic.
+var packages = []string{"numpy", "pandas", "onnxruntime"}
+
+// interpreter is the path of the Python that is asked. A script in its place, as pyenv's,
+// is asked which one it runs, which may be another one in each folder.
+func interpreter(ctx context.Context, python string) (path string, err error) {
+	if python == "" {
+		path, err = pycontroller.FindPython()
+	} else {
+		path, err = pycontroller.LookUp(python)
+	}
+	if err != nil || !isScript(path) {
+		return path, err
+	}
+	out, err := run(ctx, path, nil, "-c", "import sys; print('"+mark+"' + sys.executable)")
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), mark); ok && name != "" {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w", path, errors.New("it does not say which Python it runs"))
+}

@@ -1,0 +1,449 @@
+package installed
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep"
+	"lockstep/internal/fingerprint"
+	"lockstep/internal/want"
+	"lockstep/reference"
+)
+
+// replies are those of an installation that has some forms, and its profile's elsewhere.
+func replies(t *testing.T, words ...string) *Replies {
+	t.Helper()
+	r := &Replies{
+		Python:   "3.99.0",
+		Packages: map[string]string{"numpy": "9.1", "pandas": "9.2", "onnxruntime": "9.3"},
+		Replies:  map[string]Reply{"rollout": {}},
+	}
+	probes, err := fingerprint.Probes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, p := range probes {
+		word := strings.Split(reference.HostProfile().String(), "-")[k]
+		for i := range p.Forms {
+			if slices.Contains(words, p.Forms[i].Word) {
+				word = p.Forms[i].Word
+			}
+		}
+		i := slices.IndexFunc(p.Forms, func(f fingerprint.Form) bool { return f.Word == word })
+		r.Replies[p.Name] = Reply{Bits: p.Expected(&p.Forms[i])}
+	}
+	r.rollout(t, judge("", r, nil))
+	return r
+}
+
+// rollout sets the answer to the last probe: that of a profile.
+func (r *Replies) rollout(t *testing.T, f *Found) {
+	t.Helper()
+	logits, lataccels, err := expectedRollout(f.Profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Logits, r.Lataccel = slices.Concat(logits...), slices.Concat(lataccels...)
+}
+
+// TestJudge: a profile's words are found one by one, and an answer that no profile has is
+// named, with what is computed instead.
+func TestJudge(t *testing.T) {
+	pins := reference.HostProfile()
+	for word, k := range map[string]int{"ort1.27": 0, "ort1.23": 0, "avx2": 1, "avx512": 1, "expF": 2, "csvexact": 4} {
+		want, _ := fingerprint.Replace(pins, k, word)
+		f := judge("py", replies(t, word), nil)
+		if f.Profile != want || !f.Known() || !f.Complete() || !f.whole() || f.Rollout.Equal != 10 {
+			t.Errorf("%s: %+v, warnings %q", word, f, f.Warnings())
+		}
+		if source := f.Source(); !strings.Contains(
+			source,
+			"as py answered (Python 3.99.0, numpy 9.1, pandas 9.2, onnxruntime 9.3)",
+		) {
+			t.Errorf("%s: %s", word, source)
+		}
+	}
+	for word, c := range map[string]struct{ probe, version string }{
+		"ort1.30arm": {"layer_norm", "onnxruntime 9.3"}, "ort1.23arm": {"layer_norm", "onnxruntime 9.3"},
+		"neon": {"softmax", "onnxruntime 9.3"}, "expC": {"exp", "numpy 9.1"},
+		"sinsvml": {"sin", "numpy 9.1"}, "csvfma": {"csv", "pandas 9.2"},
+	} {
+		f := judge("py", replies(t, word), nil)
+		text := strings.Join(f.Warnings(), "\n")
+		for _, part := range []string{
+			"py: probe " + c.probe + ": " + word + ", which no profile has (" + c.version + ")",
+			strings.Split(pins.String(), "-")[index(c.probe)] + " is computed instead", "--fingerprint",
+		} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %q, want …%s…", word, text, part)
+			}
+		}
+		if f.Profile != pins || f.Known() || f.Complete() || !f.whole() {
+			t.Errorf("%s: %+v", word, f)
+		}
+	}
+	r := replies(t)
+	r.Replies["csv"].Bits[3] ^= 1
+	if text := strings.Join(judge("py", r, nil).Warnings(), "\n"); !strings.Contains(
+		text,
+		"probe csv: answer ",
+	) ||
+		!strings.Contains(text, "is no known form; csv2 has 11 of its 12 rows") {
+		t.Errorf("a bit of the answer to csv is another: %q", text)
+	}
+}
+
+// TestOtherCPU: where no profile is that of the pinned packages, none is said to be, neither
+// where no Python answered nor where a package is missing.
+func TestOtherCPU(t *testing.T) {
+	hostKnown = func() bool { return false }
+	defer func() { hostKnown = reference.HostKnown }()
+	r := replies(t, "neon")
+	r.Replies["exp"] = Reply{Missing: true}
+	for want, f := range map[string]*Found{
+		"not that of the challenge's pinned packages, whose arithmetic on this CPU no engine computes; no Python answered: none": {Unasked: "none"},
+		"; without packages to ask, expU is not that of the challenge's pinned packages, ":                                       judge("py", r, nil),
+	} {
+		if got := f.Source(); !strings.Contains(got, want) || strings.Contains(got, "is that of") {
+			t.Errorf("%s, want …%s…", got, want)
+		}
+		if text := strings.Join(f.Warnings(), "\n"); !strings.Contains(text, "on arm64 layer norm, softmax and exponential are other ones") {
+			t.Errorf("warnings %q", text)
+		}
+	}
+}
+
+// TestJudgeRollout: one bit of one logit, or of one lataccel, is noticed.
+func TestJudgeRollout(t *testing.T) {
+	for _, change := range []func(r *Replies){
+		func(r *Replies) { r.Logits[4*1024*7+9] ^= 1 },
+		func(r *Replies) { r.Lataccel[8*7] ^= 1 },
+	} {
+		r := replies(t)
+		change(r)
+		f := judge("py", r, nil)
+		if text := strings.Join(f.Warnings(), "\n"); f.Rollout.Equal != 9 ||
+			!strings.Contains(text, "at 9 of 10 steps") ||
+			!strings.Contains(text, f.Rollout.Bits) {
+			t.Errorf("%+v, warnings %q", f.Rollout, text)
+		}
+	}
+	r := replies(t)
+	r.Logits = r.Logits[4:]
+	if f := judge("py", r, nil); f.whole() || f.Known() {
+		t.Errorf("a logit is missing: %+v", f.Rollout)
+	}
+}
+
+// anyPython is a Python, with numpy or without.
+func anyPython(t *testing.T) string {
+	t.Helper()
+	path, err := interpreter(t.Context(), "")
+	if err != nil {
+		want.Skip(t, want.Python.Lacks(err))
+	}
+	return path
+}
+
+// alone makes a Python find no packages but those of a new folder, and nothing that was kept.
+func alone(t *testing.T, packages map[string]string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	for name, text := range packages {
+		if err := os.WriteFile(filepath.Join(folder, name+".py"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PYTHONPATH", folder)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return folder
+}
+
+func kept(t *testing.T) []string {
+	t.Helper()
+	files, _ := filepath.Glob(
+		filepath.Join(os.Getenv("XDG_CACHE_HOME"), "lockstep", "profiles", "*"),
+	)
+	return files
+}
+
+// TestLive asks the Python of this machine, and asks for what its answers are kept.
+func TestLive(t *testing.T) {
+	python := want.Python.Need(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	f := find(t.Context(), python)
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if !f.whole() || len(f.Answers) != 5 || f.Packages["numpy"] == "" || f.Version == "" {
+		t.Fatalf("%s: %+v", f, f)
+	}
+	if f.Rollout.Equal != f.Rollout.Steps || len(f.Warnings()) > 0 && f.Complete() {
+		t.Errorf("%s: rollout %+v, warnings %q", f, f.Rollout, f.Warnings())
+	}
+	data, again, err := Fingerprint(t.Context(), python)
+	if err != nil || again.Profile != f.Profile || !json.Valid(data) {
+		t.Errorf("fingerprint: %v, %d bytes, profile %v, want %v", err, len(data), again, f.Profile)
+	}
+}
+
+// TestBroken: a Python that cannot answer is said to be one, in bounded time, and is asked
+// again by the next command.
+func TestBroken(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the fake Pythons are shell scripts")
+	}
+	defer func(d time.Duration) { limit = d }(limit)
+	for name, c := range map[string]struct {
+		script, want string
+		limit        time.Duration
+	}{
+		"hangs":            {"sleep 1000", "no answer within", 200 * time.Millisecond},
+		"hangs, with one":  {"sleep 1000 & sleep 1000", "no answer within", 200 * time.Millisecond},
+		"fails":            {"echo no such thing >&2; exit 3", `exit status 3: "no such thing"`, time.Minute},
+		"says nothing":     {"exit 0", "does not say which Python it runs", time.Minute},
+		"is no Python":     {"echo lockstep-answer", "does not say which Python it runs", time.Minute},
+		"prints for ever":  {"exec yes", "printed more than", time.Minute},
+		"names no program": {"echo lockstep-answer /nowhere/python", "no such file", time.Minute},
+		"names another":    {"echo lockstep-answer /bin/cat", "cat", time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone(t, nil)
+			path := filepath.Join(t.TempDir(), "python")
+			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			limit = c.limit
+			f := find(t.Context(), path)
+			if f.Profile != reference.HostProfile() || !strings.Contains(f.Source(), c.want) ||
+				!strings.Contains(f.Source(), "pinned") ||
+				f.whole() ||
+				f.Complete() {
+				t.Errorf("%s\n%+v", f.Source(), f)
+			}
+			if files := kept(t); len(files) > 0 {
+				t.Errorf("kept: %q", files)
+			}
+		})
+	}
+}
+
+// TestPackages: each package is asked, missing or broken, for itself.
+func TestPackages(t *testing.T) {
+	python := anyPython(t)
+	if out, err := exec.Command(python, "-S", "-c", "").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	fake := "__version__ = '0.0'\n"
+	for name, c := range map[string]struct {
+		packages map[string]string
+		want     map[string]string // by probe
+		source   string
+		kept     int
+	}{
+		"broken numpy": {map[string]string{"numpy": "raise ImportError('no library\\nat all')"},
+			map[string]string{"exp": "ImportError: no library at all", "layer_norm": "ImportError: no library at all"}, "could not answer", 0},
+		"not numpy": {map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": fake},
+			map[string]string{"exp": "AttributeError: ", "csv": "AttributeError: ", "softmax": "AttributeError: "}, "could not answer", 0},
+		"crash": {map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": "import os; os.abort()"},
+			map[string]string{"exp": "AttributeError: ", "layer_norm": "the process ended before it answered"}, "", 0},
+		"loud": {map[string]string{"numpy": "print('lockstep-answer {}')\nraise ImportError('x')"}, map[string]string{"exp": "ImportError: x"}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone(t, c.packages)
+			f := find(t.Context(), python)
+			for _, a := range f.Answers {
+				if text, ok := c.want[a.Probe]; ok && !strings.Contains(a.Error, text) {
+					t.Errorf("probe %s: %+v, want …%s…", a.Probe, a, text)
+				}
+			}
+			if !strings.Contains(f.Source(), c.source) || f.Profile != reference.HostProfile() ||
+				len(f.Answers) == 0 ||
+				f.whole() ||
+				f.Known() {
+				t.Errorf("%s\n%+v", f.Source(), f)
+			}
+			if files := kept(t); len(files) != c.kept {
+				t.Errorf("kept: %q, want %d", files, c.kept)
+			}
+		})
+	}
+}
+
+// TestKept: what was answered is not asked again until a package comes, goes or changes, or
+// the record is damaged.
+func TestKept(t *testing.T) {
+	python := anyPython(t)
+	gone := map[string]string{}
+	for _, name := range packages {
+		gone[name] = "raise ModuleNotFoundError(name='" + name + "')"
+	}
+	t.Setenv("PYTHONUSERBASE", t.TempDir())
+	site, err := exec.Command(python, "-c", "import site; print(site.getusersitepackages())").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := alone(t, gone)
+	if f := find(t.Context(), python); !f.whole() || f.Complete() ||
+		!strings.Contains(f.Source(), "has no numpy, pandas and onnxruntime") {
+		t.Fatalf("%s\n%+v", f.Source(), f)
+	}
+	files := kept(t)
+	if len(files) != 1 {
+		t.Fatalf("kept: %q, want one file", files)
+	}
+	// mark changes what was kept, to see whether it is read.
+	mark := func() {
+		t.Helper()
+		data, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r record
+		if err := json.Unmarshal(data, &r); err != nil {
+			t.Fatal(err)
+		}
+		r.Found.Version = "kept"
+		if data, err = json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(files[0], data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isKept := func() bool { return find(t.Context(), python).Version == "kept" }
+	if mark(); !isKept() {
+		t.Error("asked again though nothing has changed")
+	}
+	if err := os.WriteFile(filepath.Join(folder, "another.py"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if isKept() {
+		t.Error("not asked again after a package was installed")
+	}
+	if mark(); !isKept() {
+		t.Error("asked again though nothing has changed since")
+	}
+	if err := os.MkdirAll(strings.TrimSpace(string(site)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if isKept() {
+		t.Error("not asked again after the user's own packages got a folder")
+	}
+	if mark(); !isKept() {
+		t.Error("asked again though nothing has changed since the user's own packages got a folder")
+	}
+	t.Setenv("NPY_DISABLE_CPU_FEATURES", "AVX512F")
+	if isKept() {
+		t.Error("not asked again with another environment")
+	}
+	t.Setenv("NPY_DISABLE_CPU_FEATURES", "")
+	os.Unsetenv("NPY_DISABLE_CPU_FEATURES")
+	if err := os.WriteFile(files[0], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := find(t.Context(), python); f.Version == "kept" || !f.whole() {
+		t.Errorf("a damaged record: %+v", f)
+	}
+}
+
+// TestKey: a relative path in a list of folders is another in another folder.
+func TestKey(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, name := range folders {
+		for _, list := range []string{"packages", "./packages", "/a" + string(filepath.ListSeparator)} {
+			t.Setenv(name, list)
+			t.Chdir(t.TempDir())
+			here := newKey("/python")
+			if newKey("/python") != here {
+				t.Errorf("%s=%s: two keys in one folder", name, list)
+			}
+			t.Chdir(t.TempDir())
+			if newKey("/python") == here {
+				t.Errorf("%s=%s: one key in two folders", name, list)
+			}
+		}
+		t.Setenv(name, "")
+		here := newKey("/python")
+		if t.Chdir(t.TempDir()); newKey("/python") != here {
+			t.Errorf("%s is empty: two keys", name)
+		}
+	}
+}
+
+// TestChoose: names, and the variable that says what host stands for.
+func TestChoose(t *testing.T) {
+	const name = "ort1.23-avx2-expF-sinfma-csvexact"
+	choose := func(asked string) string {
+		p, found, err := Choose(t.Context(), asked, "/nowhere/python")
+		if err != nil {
+			return err.Error()
+		}
+		if found != nil {
+			return "found: " + found.Source()
+		}
+		return p.String()
+	}
+	for _, c := range []struct{ variable, name, want string }{
+		{"", name, name},
+		{"", Pins, reference.HostProfile().String()},
+		{"", Host, "found: that of the challenge's pinned packages on this CPU, since "},
+		{"", "x", `profile "x": want five words`},
+		{name, Host, name},
+		{name, Pins, reference.HostProfile().String()},
+		{Pins, Host, reference.HostProfile().String()},
+		{Host, Host, "found: "},
+		{"x", Host, `LOCKSTEP_PROFILE: profile "x": want five words`},
+		{"x", name, name},
+	} {
+		t.Setenv(Variable, c.variable)
+		if got := choose(c.name); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s=%s, profile %s: %s, want %s…", Variable, c.variable, c.name, got, c.want)
+		}
+	}
+	t.Setenv(Variable, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := Choose(ctx, Host, "python-that-nobody-has"); err == nil {
+		t.Error("no error of an interruption")
+	}
+}
+
+// TestAsked: what was kept for other questions, or was judged by other forms, is not read.
+func TestAsked(t *testing.T) {
+	line, err := questions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := sha256.New()
+	h.Write(line)
+	probes, err := fingerprint.Probes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range probes {
+		for i := range p.Forms {
+			fmt.Fprintln(h, p.Forms[i].Word)
+			h.Write(p.Expected(&p.Forms[i]))
+		}
+	}
+	for _, p := range lockstep.Profiles() {
+		fmt.Fprintln(h, p)
+	}
+	if sum := hex.EncodeToString(h.Sum(nil)[:8]); sum != asked {
+		t.Errorf("the questions or the forms are others: set asked, in cache.go, to %q", sum)
+	}
+}

@@ -1,0 +1,61 @@
+// Package plain has text that others have written, such as controllers, journals and file names,
+// as a terminal may be given it: without what that would obey.
+package plain
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text has U+FFFD in place of each character that is neither visible nor a space, tab or end of
+// line: control characters, those that turn the direction of writing, bytes that are no UTF-8.
+func Text(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) || r == '\n' || r == '\t' {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// Writer writes Text of what it is given. It may be used by several goroutines.
+type Writer struct {
+	w    io.Writer
+	mu   sync.Mutex
+	rest []byte // the beginning of a character
+}
+
+// NewWriter is one that writes to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// Write writes all but a character whose end is still to come.
+func (p *Writer) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := append(p.rest, b...)
+	whole := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if last := text[len(text)-back:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				whole -= back
+			}
+			break
+		}
+	}
+	p.rest = append([]byte(nil), text[whole:]...)
+	if _, err := io.WriteString(p.w, Text(string(text[:whole]))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Raw is what a Writer writes to, for one's own control of a terminal; another writer is itself.
+func Raw(w io.Writer) io.Writer {
+	if p, ok := w.(*Writer); ok {
+		return p.w
+	}
+	return w
+}

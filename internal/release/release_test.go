@@ -1,0 +1,182 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep/internal/simtest"
+)
+
+// TestCheck: a version is refused that the project's files do not name, and so is what is not
+// committed.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(changeLog, "# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-01-02\n")
+	write(python, "__version__ = \"1.2.3\"\n")
+	if err := check(dir, "1.2.3"); err != nil {
+		t.Error(err)
+	}
+	refused := func(version, want string) {
+		t.Helper()
+		if err := check(dir, version); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", version, err, want)
+		}
+	}
+	refused("v1.2.3", "want one such as 1.2.3")
+	refused("1.2.4", `no heading such as "## [1.2.4]`)
+	write(python, "__version__ = \"1.2.30\"\n")
+	refused("1.2.3", "is of another version")
+
+	git := func(args ...string) {
+		t.Helper()
+		command := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("add", ".")
+	if _, err := head(dir); err == nil || !strings.Contains(err.Error(), "not committed") {
+		t.Errorf("changes: %v", err)
+	}
+	git("commit", "-q", "-m", "one")
+	if commit, err := head(dir); err != nil || len(commit) != 40 {
+		t.Errorf("%q, %v", commit, err)
+	}
+}
+
+// TestArchive: an archive has what it is to have, and nothing of when and where it was made.
+func TestArchive(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
+	read := func(platform string) []byte {
+		t.Helper()
+		out, binary := t.TempDir(), filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(binary, []byte("a program"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := archive(out, platform, "1.2.3", binary, []byte("licences")); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeSums(out); err != nil {
+			t.Fatal(err)
+		}
+		check := exec.Command("sha256sum", "-c", sumsName)
+		check.Dir = out
+		if text, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, text)
+		}
+		files, err := filepath.Glob(filepath.Join(out, "lockstep_1.2.3_*"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for _, platform := range []string{"linux/amd64", "darwin/arm64", "windows/amd64"} {
+		if !bytes.Equal(read(platform), read(platform)) {
+			t.Errorf("%s: two archives of the same differ", platform)
+		}
+	}
+	z, err := gzip.NewReader(bytes.NewReader(read("linux/arm64")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names = append(names, filepath.Base(h.Name)); h.ModTime.Unix() != 0 || h.Uname != "" || (h.Mode == 0o755) != (len(names) == 1) {
+			t.Errorf("%+v", h)
+		}
+	}
+	if want := []string{"lockstep", licences, "LICENSE", "README.md", changeLog}; !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
+	}
+}
+
+// TestModules: what a program is built of is listed with its versions, and each has a licence.
+func TestModules(t *testing.T) {
+	modules, err := modulesOf(os.Args[0])
+	if err != nil || len(modules) == 0 || !slices.ContainsFunc(modules, func(m module) bool { return m.Path == goModule }) {
+		t.Fatal(modules, err)
+	}
+	modules = append(modules, module{"golang.org/x/sys", "v0"}) // of which tests' programs may have none
+	text, err := licencesOf(modules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Format     string `json:"bomFormat"`
+		Components []struct{ Name, PURL string }
+	}
+	if err := json.Unmarshal(sbom("1.2.3", "0123", modules), &doc); err != nil || doc.Format != "CycloneDX" || len(doc.Components) != len(modules) {
+		t.Errorf("%v: %+v", err, doc)
+	}
+	for i, m := range modules {
+		if !bytes.Contains(text, []byte("==== "+m.Path+" "+m.Version+": ")) {
+			t.Errorf("no licence of %s", m.Path)
+		}
+		if want := "pkg:golang/" + m.Path + "@" + m.Version; doc.Components[i].PURL != want {
+			t.Errorf("%q, want %q", doc.Components[i].PURL, want)
+		}
+	}
+	if _, err := folderOf(module{"example.com/none", "v1"}); err == nil {
+		t.Error("a module that is not there has a folder")
+	}
+}
+
+// TestBuild: a program is the same bytes from two folders, and says its version and commit.
+func TestBuild(t *testing.T) {
+	if !simtest.Whole(t) {
+		t.Skip("it builds the program twice: make test-whole, make release-check")
+	}
+	var built [2][]byte
+	for i, name := range []string{"a", "another-folder"} {
+		folder := filepath.Join(t.TempDir(), name)
+		if out, err := exec.Command("git", "clone", "-q", filepath.Join("..", ".."), folder).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(folder)
+			to := filepath.Join(t.TempDir(), "lockstep")
+			if err := build("linux/amd64", "1.2.3", "0123abcd", to); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if built[i], err = os.ReadFile(to); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if !bytes.Equal(built[0], built[1]) || !bytes.Contains(built[0], []byte("0123abcd")) {
+		t.Errorf("%d and %d bytes differ, or have no commit", len(built[0]), len(built[1]))
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockstep/internal/simtest"
+)
+
+// TestRename: under another path all packages are found, and nothing has the old one.
+func TestRename(t *testing.T) {
+	const to = "example.org/team/faster"
+	root := filepath.Join(t.TempDir(), "clone")
+	command := func(name string, args ...string) string {
+		t.Helper()
+		c := exec.Command(name, args...)
+		c.Dir, c.Env = root, append(os.Environ(), "GOPROXY=off")
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	if out, err := exec.Command("git", "clone", "-q", filepath.Join("..", ".."), root).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	from := strings.TrimSpace(command("go", "list", "-m"))
+	count := len(strings.Fields(command("go", "list", "./...")))
+	if err := run(root, "Not A Path"); err == nil || !strings.Contains(err.Error(), "want a path such as") {
+		t.Errorf("no path: %v", err)
+	}
+	if err := run(root, to); err != nil {
+		t.Fatal(err)
+	}
+	// Of each package, its own path and those of what it and its tests import.
+	const imports = "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}"
+	packages := strings.Split(strings.TrimSpace(command("go", "list", "-f", imports, "./...")), "\n")
+	if len(packages) != count {
+		t.Errorf("%d packages, want %d", len(packages), count)
+	}
+	for _, p := range strings.Fields(strings.Join(packages, " ")) {
+		if p == from || strings.HasPrefix(p, from+"/") {
+			t.Errorf("%s is still there", p)
+		}
+	}
+	if simtest.Whole(t) {
+		command("go", "vet", "./...")
+		command("go", "test", "./engines", "./parity/gate", "./parity/mutants", "-run", "^(TestImports|TestFaults|TestReads)$")
+	}
+	if err := run(root, from); err != nil {
+		t.Fatal(err)
+	}
+	if changed := command("git", "status", "--porcelain"); changed != "" {
+		t.Errorf("back again, there are changes:\n%s%s", changed, command("git", "diff"))
+	}
+}
+
+// TestSource: what is changed in a file, and what is not.
+func TestSource(t *testing.T) {
+	const text = `package a // lockstep/runs
+
+import "lockstep"
+import (
+	"lockstep"
+	b "lockstep/runs"
+)
+
+var name, dir, class, start, other = "lockstep", "lockstep/none", "lockstep/runs", ` + "`x lockstep/runs`" + `, "x/lockstep/runs"
+`
+	const want = `package a // lockstep/runs
+
+import "e.org/x"
+import (
+	"e.org/x"
+	b "e.org/x/runs"
+)
+
+var name, dir, class, start, other = "lockstep", "lockstep/none", "e.org/x/runs", ` + "`x e.org/x/runs`" + `, "x/lockstep/runs"
+`
+	r := renaming{"lockstep", "e.org/x", func(name string) bool { return name == "runs" }}
+	if got := string(r.source([]byte(text))); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,91 @@
+package pycontroller
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+)
+
+// TestInputs: what a controller reads beside its source is known, by its content, and is the same
+// for all processes of a run.
+func TestInputs(t *testing.T) {
+	const gain, late, module = "0.25\n", "0.5\n", "factor = 1\n"
+	dir := write(t, map[string]string{
+		"gain.txt": gain, "late.txt": late, "unread.txt": "", filepath.Join("lib", "other.py"): module,
+		"c.py": `import os, sys, tempfile
+from lib.other import factor
+here = os.path.dirname(os.path.abspath(__file__))
+gain = float(open(os.path.join(here, "gain.txt")).read())
+open(os.devnull).close()
+class Controller:
+    def update(self, target_lataccel, current_lataccel, state, future_plan):
+        with open(os.path.join(here, "own.txt"), "a") as f: f.write("x")  # and what it writes is not
+        open(os.path.join(here, "own.txt")).close()
+        return gain * factor + float(open(os.path.join(here, "late.txt")).read())
+`})
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hash := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+	made := func() (*Controllers, []string) {
+		c := open(t, Options{File: filepath.Join(dir, "c.py"), Stderr: &buffer{}})
+		list := c.Policy().Made
+		for _, prefix := range []string{"Python 3.", "package numpy "} {
+			if !slices.ContainsFunc(list, func(line string) bool { return strings.HasPrefix(line, prefix) }) {
+				t.Errorf("%q: nothing begins with %q", list, prefix)
+			}
+		}
+		return c, slices.DeleteFunc(slices.Clone(list), func(line string) bool {
+			return !strings.HasPrefix(line, "file ") && !strings.HasPrefix(line, "module lib.")
+		})
+	}
+	c, got := made()
+	if want := []string{"file gain.txt " + hash(gain), "module lib.other " + hash(module)}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	steered := func(want float64) error {
+		t.Helper()
+		outcomes, err := drive(c, testRoutes(1, 110))
+		if err != nil {
+			return err
+		}
+		if steer := outcomes[0].steer; outcomes[0].err == nil && steer[len(steer)-1] != want {
+			t.Errorf("%v, want %v", steer, want)
+		}
+		return outcomes[0].err
+	}
+	if err := steered(0.75); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"late.txt": late, "gain.txt": gain, filepath.Join("lib", "other.py"): module} {
+		put(name, strings.Replace(text, "=", "=  ", 1)+" ")
+		c.mu.Lock()
+		idle := c.all
+		c.mu.Unlock()
+		for w := range idle {
+			c.drop(w)
+		}
+		err := steered(0.75)
+		contains(t, err, "has changed since the run began", strings.TrimSuffix(filepath.Base(name), ".py"))
+		if !lockstep.IsPassing(err) {
+			t.Errorf("%s: it would be kept: %v", name, err)
+		}
+		put(name, text)
+		if err := steered(0.75); err != nil {
+			t.Errorf("%s, put back: %v", name, err)
+		}
+	}
+	put("gain.txt", "0.5\n")
+	if _, got := made(); len(got) != 2 || got[0] != "file gain.txt "+hash("0.5\n") {
+		t.Errorf("edited: %q", got)
+	}
+}

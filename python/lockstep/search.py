@@ -1,0 +1,168 @@
+"""Searches: gains for all routes, and actions for each. The command line's ``tune`` and ``plan``."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lockstep import _native
+from lockstep._progress import Progress, told
+from lockstep.controllers import TABLE_STEPS, specify
+from lockstep.simulator import Routes, handle_of
+
+__all__ = ["Tuned", "fetch", "plan", "tune"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search for gains has come to.
+
+    Attributes
+    ----------
+    controller : str
+        The best controller's name, which :meth:`Simulator.rollout <lockstep.Simulator.rollout>` takes.
+    gains : numpy.ndarray
+        Its gains.
+    history : numpy.ndarray
+        Of each generation the best, mean and median objective, shape (G, 3): geometric means of
+        the routes' total costs.
+    """
+
+    controller: str
+    gains: FloatArray
+    history: FloatArray
+
+
+def tune(
+    routes: Routes,
+    kind: str = "pidff",
+    population: int = 24,
+    generations: int = 60,
+    budget: float = 600.0,
+    seed: int = 1,
+    progress: Progress = None,
+) -> Tuned:
+    """Search for the gains of a controller on all routes.
+
+    Parameters
+    ----------
+    routes : Routes
+        The routes; their simulator computes.
+    kind : str
+        ``"pid"`` or ``"pidff"``.
+    population, generations : int
+        How many sets of gains are tried together, and how often.
+    budget : float
+        Seconds. No generation begins that would not end within them, as long as the last one took.
+    seed : int
+        Of what is drawn.
+    progress : True, tqdm or callable, optional
+        As in :meth:`lockstep.Simulator.rollout`.
+    """
+    tell = told(progress)
+    total = operator.index(population) * operator.index(generations) * len(routes)
+    answer = routes.simulator._handle.long_call(
+        "tune",
+        progress=None if tell is None else lambda done: tell(done, total),
+        routes=handle_of(routes).id,
+        positions=routes.positions,
+        kind=_native.text("kind", kind),
+        population=population,
+        generations=generations,
+        budget=float(budget),
+        seed=operator.index(seed),
+    )
+    return Tuned(answer["name"], np.array(answer["gains"]), np.array(answer["history"]))
+
+
+def plan(
+    routes: Routes,
+    start: Any = "pid",
+    noise: str = "own",
+    rounds: int | None = None,
+    window: int = 5,
+    horizon: int = 24,
+    seeds: int = 24,
+    seed: int = 1,
+    progress: Progress = None,
+) -> FloatArray:
+    """Search for the actions of each route.
+
+    Parameters
+    ----------
+    routes : Routes
+        N routes of different names; their simulator computes.
+    start : str, path-like, array or Network
+        The controller whose actions the plan begins with.
+    noise : {"own", "seeded", "expected"}
+        What is tried under. With ``"own"`` the actions know the route's draws, which must be said
+        where their costs are reported.
+    rounds : int, optional
+        With the route's own noise of each window, by default 2, else of the whole route, 3.
+    window, horizon : int
+        With the route's own noise: steps after which is planned again, and that a candidate is rolled on.
+    seeds : int
+        With seeded noise: how many a round has.
+    seed : int
+        Of what is drawn.
+    progress : True, tqdm or callable, optional
+        As in :meth:`lockstep.Simulator.rollout`.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (N, 400), which :meth:`lockstep.Simulator.rollout` takes as a controller.
+    """
+    spec = specify(start, len(routes))
+    if len(spec) != 1:
+        raise ValueError(f"start: {len(spec)} controllers, want one")
+    request: dict[str, Any] = {
+        "noise": _native.text("noise", noise),
+        "rounds": rounds,
+        "window": window,
+        "horizon": horizon,
+        "seeds": seeds,
+        "seed": operator.index(seed),
+    }
+    total = len(routes) * int(_native.call("plan_size", **request))
+    tell = told(progress)
+    actions = np.zeros((len(routes), TABLE_STEPS))
+    routes.simulator._handle.long_call(
+        "plan_actions",
+        actions,
+        progress=None if tell is None else lambda done: tell(done, total),
+        routes=handle_of(routes).id,
+        positions=routes.positions,
+        **{"from": spec[0]},
+        **request,
+    )
+    if tell is not None:
+        tell(total, total)
+    return actions
+
+
+def fetch(what: str, revision: str = "", out: str = "", progress: Progress = None) -> str:
+    """Download the challenge's network or routes, and return their path. Nothing is loaded twice.
+
+    Parameters
+    ----------
+    what : {"model", "data"}
+        The network, 4 MB, or the routes, 0.6 GB and 1.2 GB unpacked.
+    revision : str
+        Of the routes: a commit of their repository, or ``"main"``; by default the one that was
+        loaded into the folder before, else ``"main"``.
+    out : str
+        The folder; by default the user's cache folder, where all look.
+    progress : True, tqdm or callable, optional
+        As in :meth:`lockstep.Simulator.rollout`, in MB; of how many is not known.
+    """
+    if what not in ("model", "data"):
+        raise ValueError(f'what={what!r:.60}: want "model" or "data"')
+    path: str = _native.long_call("fetch", 0, progress=told(progress), what=what, revision=revision, out=out)["path"]
+    return path
