@@ -14,6 +14,8 @@ type Snapshot struct {
 	Elapsed      []int32   // (N), steps of the episode; 0 after a reset
 	Ended        []bool    // (N): its end was not reset yet; with Off, it has terminated since its reset
 	Generators   []uint64  // (4, N), (4, 1) if shared: PCG64's state and increment, high words first
+	Rewards      []float64 // (N), as in Totals
+	Episodes     []int64   // (N), as in Totals
 }
 
 // NewSnapshot returns one with all buffers.
@@ -24,6 +26,8 @@ func NewSnapshot(t Task) *Snapshot {
 		Elapsed:      make([]int32, t.Num),
 		Ended:        make([]bool, t.Num),
 		Generators:   make([]uint64, 4*t.generators()),
+		Rewards:      make([]float64, t.Num),
+		Episodes:     make([]int64, t.Num),
 	}
 }
 
@@ -51,9 +55,9 @@ func (t Task) CheckSnapshot(s *Snapshot) error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("%s: no snapshot", t.Name)
-	case len(s.States) != len(t.State)*n, len(s.Observations) != len(t.Observation)*n, len(s.Elapsed) != n, len(s.Ended) != n, len(s.Generators) != 4*generators:
-		return fmt.Errorf("%s: a snapshot of %d states, %d observations, %d steps, %d ends and %d words of generators is not one of %d environments",
-			t.Name, len(s.States), len(s.Observations), len(s.Elapsed), len(s.Ended), len(s.Generators), n)
+	case len(s.States) != len(t.State)*n, len(s.Observations) != len(t.Observation)*n, len(s.Elapsed) != n, len(s.Ended) != n, len(s.Generators) != 4*generators, len(s.Rewards) != n, len(s.Episodes) != n:
+		return fmt.Errorf("%s: a snapshot of %d states, %d observations, %d steps, %d ends, %d words of generators and totals of %d and %d is not one of %d environments",
+			t.Name, len(s.States), len(s.Observations), len(s.Elapsed), len(s.Ended), len(s.Generators), len(s.Rewards), len(s.Episodes), n)
 	case s.Steps < 0:
 		return fmt.Errorf("%s: a snapshot after %d steps", t.Name, s.Steps)
 	}

@@ -34,7 +34,6 @@ type Vector interface {
 	Observe(observations []float32, states []float64)
 
 	// Snapshot is where the environments are, and Restore has them go on from there.
-	// Totals are left as they are.
 	Snapshot() (*Snapshot, error)
 	Restore(*Snapshot) error
 

@@ -319,6 +319,8 @@ func (v *vector) Snapshot() (*classic.Snapshot, error) {
 	for _, b := range v.blocks {
 		put(s.Elapsed, b.steps, b, 1, v.task.Num)
 		put(s.Ended, b.ended, b, 1, v.task.Num)
+		put(s.Rewards, b.totals, b, 1, v.task.Num)
+		put(s.Episodes, b.episodes, b, 1, v.task.Num)
 		for i := range b.count {
 			if !v.task.Shared {
 				store(&b.generators[i], v.task.Num, b.first+i)
@@ -353,6 +355,8 @@ func (v *vector) Restore(s *classic.Snapshot) error {
 			copy(b.observed(k)[:b.count], s.Observations[k*v.task.Num+b.first:])
 		}
 		copy(b.steps[:b.count], s.Elapsed[b.first:])
+		copy(b.totals[:b.count], s.Rewards[b.first:])
+		copy(b.episodes[:b.count], s.Episodes[b.first:])
 		for i := range b.count {
 			if !v.task.Shared {
 				b.generators[i] = load(v.task.Num, b.first+i)

@@ -45,7 +45,7 @@ const (
 
 	threads = 128
 	// room is how many bytes of answers a launch may write.
-	room = 256 << 20
+	room = 64 << 20
 )
 
 // kernels are the names of the dynamics in the kernels' names.
@@ -84,11 +84,12 @@ type vector struct {
 	device *driver.Ledger
 	launch launch
 
-	outputs      driver.Pointer // answers and actions of a launch
-	outputsBytes int64
-	network      driver.Pointer
-	networkBytes int64
+	tables  *block // what a launch reads: tables, then seeds and mask of a reset
+	kept    *block // the environments between launches
+	fresh   int64  // how many bytes of kept the host knows
+	answers *block // what a launch is given and answers; it grows
 
+	opened    driver.Counts // what opening has cost
 	seeded    bool
 	low, high []float64 // of CartPoleVectorEnv's resets
 	ended     []bool
@@ -96,18 +97,47 @@ type vector struct {
 	broken    error // of the device, which then answers nothing
 }
 
+// A block is memory of the device and as much of the host, so that what lies there passes at once.
+type block struct {
+	device driver.Pointer
+	host   []byte
+	used   int64 // bytes that are given out
+}
+
+// newBlock reserves so many bytes on both sides.
+func (v *vector) newBlock(bytes int64) (*block, error) {
+	p, err := v.device.Allocate(bytes)
+	if err != nil {
+		return nil, err
+	}
+	host, err := v.device.HostMemory(bytes)
+	if err != nil {
+		return nil, errors.Join(err, v.device.Release(p))
+	}
+	return &block{device: p, host: host}, nil
+}
+
+// take gives out the next bytes. Places are aligned as the device likes them.
+func (b *block) take(bytes int64) (driver.Pointer, []byte) {
+	at := b.used
+	b.used += aligned(bytes)
+	return b.device + driver.Pointer(at), b.host[at : at+bytes]
+}
+
+func aligned(bytes int64) int64 { return (bytes + 255) &^ 255 }
+
 func (v *vector) Task() classic.Task { return v.task }
 
-// Stats says what has passed between host and device.
+// Stats says what has passed between host and device since it was opened.
 func (v *vector) Stats() string {
-	c := v.device.Counts()
+	c := v.device.Counts().Sub(v.opened)
 	return fmt.Sprintf("%d launches, %d synchronisations, %d uploads of %d bytes, %d downloads of %d bytes",
 		c.Launches, c.Synchronisations, c.Uploads, c.UploadBytes, c.Downloads, c.DownloadBytes)
 }
 
 func (v *vector) Close() error { return v.device.Close() }
 
-// allocate puts tables and zeros on the device.
+// allocate holds the kernels to this program, and has memory for the environments.
 func (v *vector) allocate() error {
 	const symbol = "lockstep_classic_layout"
 	p, size, err := v.device.Symbol(symbol)
@@ -124,38 +154,10 @@ func (v *vector) allocate() error {
 	if want := int64(unsafe.Sizeof(launch{})); len(layout) != 1 || layout[0] != want {
 		return fmt.Errorf("the kernels' %s is %d, this program's is [%d]: build them again with `make kernels`", symbol, layout, want)
 	}
-	sincos := append(libm.SinCosTable(), make([]float64, 4*128-len(libm.SinCosTable()))...)
-	log, exp, log2f, exp2f := libm.PowTables()
+	if err := v.reserve(); err != nil {
+		return fmt.Errorf("%s: %d environments: %w", v.task.Name, v.task.Num, err)
+	}
 	n, t, l := int64(v.task.Num), v.task, &v.launch
-	for _, table := range []struct {
-		to   *driver.Pointer
-		data []byte
-	}{
-		{&l.SinCos, bytesOf(sincos)}, {&l.TwoOverPi, bytesOf(libm.TwoOverPi())},
-		{&l.PowLog, bytesOf(log)}, {&l.ExpTable, bytesOf(exp)}, {&l.PowfLog, bytesOf(log2f)}, {&l.Exp2f, bytesOf(exp2f)},
-	} {
-		if *table.to, err = v.device.Allocate(int64(len(table.data))); err != nil {
-			return err
-		}
-		if err := v.device.Upload(*table.to, table.data); err != nil {
-			return err
-		}
-	}
-	for _, b := range []struct {
-		to    *driver.Pointer
-		bytes int64
-	}{
-		{&l.State, 8 * n * int64(len(t.State))}, {&l.Generator, 32 * n}, {&l.Elapsed, 4 * n}, {&l.Flags, 4 * n},
-		{&l.Observation, 4 * n * int64(len(t.Observation))}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n},
-		{&l.Seeds, 8 * n}, {&l.Mask, n},
-	} {
-		if *b.to, err = v.device.Allocate(b.bytes); err != nil {
-			return fmt.Errorf("%s: %d environments: %w", t.Name, n, err)
-		}
-		if err := v.device.Fill(*b.to, 0, b.bytes); err != nil {
-			return err
-		}
-	}
 	l.Num, l.Autoreset, l.Limit = n, int64(t.Autoreset), int64(t.MaxSteps)
 	if t.MaxSteps == 0 {
 		l.Limit = math.MaxInt32
@@ -163,8 +165,98 @@ func (v *vector) allocate() error {
 	l.NumPy1, l.SuttonBarto, l.SemiImplicit, l.Nips, l.Shared = word(t.NumPy1), word(t.SuttonBarto), word(t.SemiImplicit), word(t.Nips), word(t.Shared)
 	l.GoalVelocity, l.Gravity = t.GoalVelocity, t.Gravity
 	l.Actions, l.ActionLimit = int64(t.Actions), float64(t.Limit)
-	v.ended = make([]bool, n)
-	return v.device.Synchronize(context.Background())
+	v.ended, v.opened = make([]bool, n), v.device.Counts()
+	return nil
+}
+
+// reserve lays tables and environments out. The first reset uploads the tables.
+func (v *vector) reserve() (err error) {
+	sincos := append(libm.SinCosTable(), make([]float64, 4*128-len(libm.SinCosTable()))...)
+	log, exp, log2f, exp2f := libm.PowTables()
+	n, l := int64(v.task.Num), &v.launch
+	tables := []struct {
+		to   *driver.Pointer
+		data []byte
+	}{
+		{&l.SinCos, bytesOf(sincos)}, {&l.TwoOverPi, bytesOf(libm.TwoOverPi())},
+		{&l.PowLog, bytesOf(log)}, {&l.ExpTable, bytesOf(exp)}, {&l.PowfLog, bytesOf(log2f)}, {&l.Exp2f, bytesOf(exp2f)},
+	}
+	size := aligned(8*n) + aligned(n)
+	for _, table := range tables {
+		size += aligned(int64(len(table.data)))
+	}
+	if v.tables, err = v.newBlock(size); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		to, host := v.tables.take(int64(len(table.data)))
+		*table.to = to
+		copy(host, table.data)
+	}
+	size = 0
+	for _, c := range v.columns() {
+		size += aligned(c.bytes)
+	}
+	if v.kept, err = v.newBlock(size); err != nil {
+		return err
+	}
+	for _, c := range v.columns() {
+		*c.to, _ = v.kept.take(c.bytes)
+	}
+	return v.device.Fill(v.kept.device, 0, size)
+}
+
+// A column is one of the arrays that stay on the device.
+type column struct {
+	to    *driver.Pointer
+	bytes int64
+}
+
+// columns are the arrays between launches, those first that the host asks for most.
+func (v *vector) columns() []column {
+	n, l := int64(v.task.Num), &v.launch
+	return []column{
+		{&l.Flags, 4 * n}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n}, {&l.Observation, 4 * n * int64(len(v.task.Observation))},
+		{&l.State, 8 * n * int64(len(v.task.State))}, {&l.Elapsed, 4 * n}, {&l.Generator, 32 * n},
+	}
+}
+
+// host is what the host has of a column.
+func (v *vector) host(c column) []byte {
+	at := int64(*c.to - v.kept.device)
+	return v.kept.host[at : at+c.bytes]
+}
+
+// Places in columns.
+const (
+	flags = iota
+	totals
+	episodes
+	observation
+	state
+	elapsed
+	generator
+)
+
+// download has the host know the columns up to one. The device has done it after Synchronize.
+func (v *vector) download(last int) error {
+	c := v.columns()[last]
+	end := int64(*c.to-v.kept.device) + c.bytes
+	if end <= v.fresh {
+		return nil
+	}
+	from := aligned(v.fresh)
+	v.fresh = end
+	return v.device.Download(v.kept.host[from:end], v.kept.device+driver.Pointer(from))
+}
+
+// know has the host know the columns up to one, now.
+func (v *vector) know(last int) error {
+	c := v.columns()[last]
+	if v.broken == nil && int64(*c.to-v.kept.device)+c.bytes <= v.fresh {
+		return nil
+	}
+	return v.do(context.Background(), func() error { return v.download(last) })
 }
 
 func word(b bool) int64 {
@@ -182,6 +274,12 @@ func bytesOf[T any](values []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])))
 }
 
+// valuesOf is bytes as elements without pointers.
+func valuesOf[T any](bytes []byte) []T {
+	var x T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/int(unsafe.Sizeof(x)))
+}
+
 // do keeps the first error of the device.
 func (v *vector) do(ctx context.Context, f func() error) error {
 	if v.broken != nil {
@@ -190,6 +288,9 @@ func (v *vector) do(ctx context.Context, f func() error) error {
 	err := f()
 	if err == nil {
 		err = v.device.Synchronize(ctx)
+	}
+	if err != nil {
+		v.fresh = 0
 	}
 	if err != nil && !errors.Is(err, driver.ErrOutOfMemory) {
 		v.broken = err
@@ -218,8 +319,52 @@ func (v *vector) Reset(r classic.Reset) error {
 	if err := v.task.CheckReset(r, v.seeded); err != nil {
 		return err
 	}
-	n := v.task.Num
-	seeds, mask := make([]int64, n), make([]byte, n)
+	from := v.tables.used // the tables are there, once there were environments
+	if !v.seeded {
+		from = 0
+	}
+	uploaded := *v.tables
+	var seedBytes, mask []byte
+	l := v.launch
+	l.Seeds, seedBytes = uploaded.take(8 * l.Num)
+	l.Mask, mask = uploaded.take(l.Num)
+	v.given(r, valuesOf[int64](seedBytes), mask)
+	low, high := v.task.Bounds(r)
+	bound(&l, low, high)
+	err := v.do(context.Background(), func() error {
+		if err := v.device.Upload(uploaded.device+driver.Pointer(from), uploaded.host[from:uploaded.used]); err != nil {
+			return err
+		}
+		if r.Mask == nil {
+			if err := v.device.Fill(l.Total, 0, int64(l.Episodes-l.Total)+8*l.Num); err != nil {
+				return err
+			}
+		}
+		v.fresh = 0
+		if v.task.Shared {
+			if err := v.start("lockstep_reset_shared", l, true); err != nil {
+				return err
+			}
+		} else if err := v.start("lockstep_reset_"+kernels[v.task.Dynamics], l, false); err != nil {
+			return err
+		}
+		return v.download(observation)
+	})
+	if err != nil {
+		return err
+	}
+	v.seeded, v.low, v.high = true, low, high
+	for i := range mask {
+		v.ended[i] = v.ended[i] && mask[i] == 0
+	}
+	if r.Mask == nil {
+		v.steps = 0
+	}
+	return nil
+}
+
+// given writes what a reset is told for each environment.
+func (v *vector) given(r classic.Reset, seeds []int64, mask []byte) {
 	for i := range seeds {
 		switch {
 		case r.Seeds != nil:
@@ -231,36 +376,8 @@ func (v *vector) Reset(r classic.Reset) error {
 		default:
 			seeds[i] = r.Seed + int64(i)
 		}
-		if r.Mask == nil || r.Mask[i] {
-			mask[i] = 1
-		}
+		mask[i] = byte(word(r.Mask == nil || r.Mask[i]))
 	}
-	l := v.launch
-	low, high := v.task.Bounds(r)
-	bound(&l, low, high)
-	err := v.do(context.Background(), func() error {
-		if err := errors.Join(v.device.Upload(l.Seeds, bytesOf(seeds)), v.device.Upload(l.Mask, mask)); err != nil {
-			return err
-		}
-		if v.task.Shared {
-			return v.start("lockstep_reset_shared", l, true)
-		}
-		return v.start("lockstep_reset_"+kernels[v.task.Dynamics], l, false)
-	})
-	if err != nil {
-		return err
-	}
-	v.seeded, v.low, v.high = true, low, high
-	for i := range mask {
-		v.ended[i] = v.ended[i] && mask[i] == 0
-	}
-	if r.Mask == nil {
-		v.steps = 0
-		return v.do(context.Background(), func() error {
-			return errors.Join(v.device.Fill(l.Total, 0, 8*l.Num), v.device.Fill(l.Episodes, 0, 8*l.Num))
-		})
-	}
-	return nil
 }
 
 func (v *vector) Step(actions classic.Actions, t *classic.Transition) error {
@@ -325,27 +442,36 @@ type output struct {
 	at    *driver.Pointer
 	bytes int64
 	to    func(t *classic.Transition) []byte
+	host  []byte // of all steps
 }
 
-// outputs are those that a record asks for.
-func (v *vector) asked(l *launch, record []classic.Transition, policy classic.Policy) (all []output) {
+// chosen reports whether the output is the actions.
+func (o *output) chosen(l *launch) bool { return o.at == &l.Discrete || o.at == &l.Continuous }
+
+// asked are the outputs that a record asks for, in the order in which they lie: first what is
+// uploaded alone, then the final observations, of which a step leaves some alone, then the rest.
+func (v *vector) asked(l *launch, record []classic.Transition, recorded bool) (all []output) {
 	n, t := int64(v.task.Num), v.task
-	for _, o := range []output{
-		{&l.Discrete, 4 * n, func(t *classic.Transition) []byte { return bytesOf(t.Actions.Discrete) }},
-		{&l.Continuous, 4 * n, func(t *classic.Transition) []byte { return bytesOf(t.Actions.Continuous) }},
-		{&l.States, 8 * n * int64(len(t.State)), func(t *classic.Transition) []byte { return bytesOf(t.States) }},
-		{&l.Observations, 4 * n * int64(len(t.Observation)), func(t *classic.Transition) []byte { return bytesOf(t.Observations) }},
-		{&l.Rewards, 8 * n, func(t *classic.Transition) []byte { return bytesOf(t.Rewards) }},
-		{&l.Terminated, n, func(t *classic.Transition) []byte { return bytesOf(t.Terminated) }},
-		{&l.Truncated, n, func(t *classic.Transition) []byte { return bytesOf(t.Truncated) }},
-		{&l.Final, 4 * n * int64(len(t.Observation)), func(t *classic.Transition) []byte { return bytesOf(t.Final) }},
-	} {
+	outputs := []output{
+		{&l.Final, 4 * n * int64(len(t.Observation)), func(t *classic.Transition) []byte { return bytesOf(t.Final) }, nil},
+		{&l.Discrete, 4 * n, func(t *classic.Transition) []byte { return bytesOf(t.Actions.Discrete) }, nil},
+		{&l.Continuous, 4 * n, func(t *classic.Transition) []byte { return bytesOf(t.Actions.Continuous) }, nil},
+		{&l.States, 8 * n * int64(len(t.State)), func(t *classic.Transition) []byte { return bytesOf(t.States) }, nil},
+		{&l.Observations, 4 * n * int64(len(t.Observation)), func(t *classic.Transition) []byte { return bytesOf(t.Observations) }, nil},
+		{&l.Rewards, 8 * n, func(t *classic.Transition) []byte { return bytesOf(t.Rewards) }, nil},
+		{&l.Terminated, n, func(t *classic.Transition) []byte { return bytesOf(t.Terminated) }, nil},
+		{&l.Truncated, n, func(t *classic.Transition) []byte { return bytesOf(t.Truncated) }, nil},
+	}
+	if recorded {
+		outputs[0], outputs[1], outputs[2] = outputs[1], outputs[2], outputs[0]
+	}
+	for _, o := range outputs {
 		wanted := false
 		for i := range record {
 			wanted = wanted || len(o.to(&record[i])) > 0
 		}
-		given := policy.Recorded != nil && (o.at == &l.Discrete && t.Actions > 0 || o.at == &l.Continuous && t.Actions == 0)
-		if wanted || given {
+		given := recorded && (o.at == &l.Discrete && t.Actions > 0 || o.at == &l.Continuous && t.Actions == 0)
+		if wanted && !(recorded && o.chosen(l)) || given {
 			all = append(all, o)
 		}
 	}
@@ -356,13 +482,13 @@ func (v *vector) asked(l *launch, record []classic.Transition, policy classic.Po
 func (v *vector) chunk(record []classic.Transition) int {
 	var l launch
 	bytes := int64(1)
-	for _, o := range v.asked(&l, record, classic.Policy{}) {
+	for _, o := range v.asked(&l, record, false) {
 		bytes += o.bytes
 	}
 	return int(max(min(room/bytes, 1<<16), 1))
 }
 
-// advance is one launch.
+// advance is one launch, with at most one upload before it and two downloads behind it.
 func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, record []classic.Transition) error {
 	l := v.launch
 	l.Steps, l.First = int64(steps), v.steps
@@ -371,14 +497,18 @@ func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, 
 		low, high = v.low, v.high
 	}
 	bound(&l, low, high)
-	asked := v.asked(&l, record, policy)
-	return v.do(ctx, func() error {
-		if err := v.place(asked, int64(steps)); err != nil {
+	asked := v.asked(&l, record, policy.Recorded != nil)
+	err := v.do(ctx, func() error {
+		uploaded, answered, err := v.place(&l, policy, asked, record, int64(steps))
+		if err != nil {
 			return err
 		}
-		if err := v.choose(&l, policy, asked, record); err != nil {
-			return err
+		if uploaded > 0 {
+			if err := v.device.Upload(v.answers.device, v.answers.host[:uploaded]); err != nil {
+				return err
+			}
 		}
+		v.fresh = 0
 		if err := v.start("lockstep_steps_"+kernels[v.task.Dynamics], l, false); err != nil {
 			return err
 		}
@@ -388,116 +518,120 @@ func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, 
 				return err
 			}
 		}
-		for _, o := range asked {
-			for i := range record {
-				if to := o.to(&record[i]); len(to) > 0 && !(policy.Recorded != nil && (o.at == &l.Discrete || o.at == &l.Continuous)) {
-					if err := v.device.Download(to, *o.at+driver.Pointer(int64(i)*o.bytes)); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		flags := make([]int32, v.task.Num)
-		if err := v.device.Download(bytesOf(flags), l.Flags); err != nil {
-			return err
-		}
-		if err := v.device.Synchronize(ctx); err != nil {
-			return err
-		}
-		for i, f := range flags {
-			v.ended[i] = f&flagEnded != 0
-		}
-		v.steps += int64(steps)
-		return nil
-	})
-}
-
-// place gives each output its memory.
-func (v *vector) place(asked []output, steps int64) error {
-	need := int64(0)
-	for _, o := range asked {
-		need += (o.bytes*steps + 255) &^ 255
-	}
-	if need > v.outputsBytes {
-		if v.outputs != 0 {
-			if err := v.device.Release(v.outputs); err != nil {
+		if end := v.answers.used; end > answered {
+			if err := v.device.Download(v.answers.host[answered:end], v.answers.device+driver.Pointer(answered)); err != nil {
 				return err
 			}
-			v.outputs, v.outputsBytes = 0, 0
 		}
-		p, err := v.device.Allocate(need)
-		if err != nil {
-			return err
+		if policy.Recorded != nil {
+			return v.download(flags)
 		}
-		v.outputs, v.outputsBytes = p, need
+		return v.download(episodes)
+	})
+	if err != nil {
+		return err
 	}
-	at := v.outputs
-	for _, o := range asked {
-		*o.at = at
-		at += driver.Pointer((o.bytes*steps + 255) &^ 255)
+	v.scatter(&l, policy, asked, record)
+	for i, f := range valuesOf[int32](v.host(v.columns()[flags])) {
+		v.ended[i] = f&flagEnded != 0
 	}
+	v.steps += int64(steps)
 	return nil
 }
 
-// choose uploads what actions come from, and what the step leaves alone.
-func (v *vector) choose(l *launch, policy classic.Policy, asked []output, record []classic.Transition) error {
-	for _, o := range asked {
-		if o.at != &l.Final {
-			continue
-		}
-		for i := range record {
-			if err := v.device.Upload(*o.at+driver.Pointer(int64(i)*o.bytes), o.to(&record[i])); err != nil {
-				return err
+// scatter writes what a launch has answered where it is asked for.
+func (v *vector) scatter(l *launch, policy classic.Policy, asked []output, record []classic.Transition) {
+	for i := range record {
+		for _, o := range asked {
+			if to := o.to(&record[i]); !(policy.Recorded != nil && o.chosen(l)) {
+				copy(to, o.host[int64(i)*o.bytes:])
 			}
+		}
+		if policy.Recorded != nil {
+			copy(record[i].Actions.Discrete, policy.Recorded[i].Discrete)
+			copy(record[i].Actions.Continuous, policy.Recorded[i].Continuous)
+		}
+	}
+}
+
+// place gives the network and each output their memory, and writes there what is uploaded: so many
+// bytes from the beginning. What is answered begins where the second number says.
+func (v *vector) place(l *launch, policy classic.Policy, asked []output, record []classic.Transition, steps int64) (uploaded, answered int64, err error) {
+	weights := v.network(l, policy.Network)
+	need := aligned(int64(4 * len(weights)))
+	for _, o := range asked {
+		need += aligned(o.bytes * steps)
+	}
+	if err := v.grow(need); err != nil {
+		return 0, 0, err
+	}
+	if len(weights) > 0 {
+		var host []byte
+		l.Network, host = v.answers.take(int64(4 * len(weights)))
+		copy(host, bytesOf(weights))
+		uploaded = v.answers.used
+	}
+	answered = uploaded
+	for i := range asked {
+		o := &asked[i]
+		begin := v.answers.used
+		*o.at, o.host = v.answers.take(o.bytes * steps)
+		switch given := policy.Recorded != nil && o.chosen(l); {
+		case given:
+			for k, a := range policy.Recorded {
+				copy(o.host[int64(k)*o.bytes:], bytesOf(a.Discrete))
+				copy(o.host[int64(k)*o.bytes:], bytesOf(a.Continuous))
+			}
+			uploaded, answered = v.answers.used, v.answers.used
+		case o.at == &l.Final:
+			for k := range record {
+				copy(o.host[int64(k)*o.bytes:], o.to(&record[k]))
+			}
+			uploaded, answered = v.answers.used, begin
 		}
 	}
 	switch {
 	case policy.Uniform != nil:
 		l.Policy, l.Key = policyUniform, *policy.Uniform
 	case policy.Network != nil:
-		return v.uploadNetwork(l, policy.Network)
+		l.Policy = policyNetwork
 	default:
 		l.Policy = policyRecorded
-		for i, a := range policy.Recorded {
-			to, data := l.Discrete, bytesOf(a.Discrete)
-			if v.task.Actions == 0 {
-				to, data = l.Continuous, bytesOf(a.Continuous)
-			}
-			if err := v.device.Upload(to+driver.Pointer(i*len(data)), data); err != nil {
-				return err
-			}
-			if i < len(record) {
-				copy(record[i].Actions.Discrete, a.Discrete)
-				copy(record[i].Actions.Continuous, a.Continuous)
-			}
-		}
 	}
-	return nil
+	return uploaded, answered, nil
 }
 
-func (v *vector) uploadNetwork(l *launch, n *classic.Network) error {
-	var weights []float32
-	l.Policy, l.Layers = policyNetwork, int64(len(n.Layers))
+// grow has the answers' block hold so many bytes, all of them to be given out.
+func (v *vector) grow(bytes int64) error {
+	if v.answers != nil && bytes <= int64(len(v.answers.host)) {
+		v.answers.used = 0
+		return nil
+	}
+	if old := v.answers; old != nil {
+		v.answers = nil
+		if err := errors.Join(v.device.Release(old.device), v.device.ReleaseHost(old.host)); err != nil {
+			return err
+		}
+	}
+	b, err := v.newBlock(max(bytes, 256))
+	if err == nil {
+		v.answers = b
+	}
+	return err
+}
+
+// network describes the policy's network, if there is one; its numbers lie layer by layer.
+func (v *vector) network(l *launch, n *classic.Network) (weights []float32) {
+	if n == nil {
+		return nil
+	}
+	l.Layers = int64(len(n.Layers))
 	l.Widths[0] = int64(len(v.task.Observation))
 	for i, layer := range n.Layers {
 		weights = append(append(weights, layer.Weights...), layer.Bias...)
 		l.Widths[i+1] = int64(len(layer.Bias))
 	}
-	if need := int64(4 * len(weights)); need > v.networkBytes {
-		if v.network != 0 {
-			if err := v.device.Release(v.network); err != nil {
-				return err
-			}
-			v.network, v.networkBytes = 0, 0
-		}
-		p, err := v.device.Allocate(need)
-		if err != nil {
-			return err
-		}
-		v.network, v.networkBytes = p, need
-	}
-	l.Network = v.network
-	return v.device.Upload(v.network, bytesOf(weights))
+	return weights
 }
 
 // flagOf is the flag that a Snapshot's Ended is.
@@ -508,24 +642,30 @@ func (v *vector) flagOf() int32 {
 	return flagEnded
 }
 
+// places are a snapshot's arrays, each with its column.
+func places(s *classic.Snapshot) map[int][]byte {
+	return map[int][]byte{
+		totals: bytesOf(s.Rewards), episodes: bytesOf(s.Episodes), observation: bytesOf(s.Observations),
+		state: bytesOf(s.States), elapsed: bytesOf(s.Elapsed), generator: bytesOf(s.Generators),
+	}
+}
+
 func (v *vector) Snapshot() (*classic.Snapshot, error) {
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {
 		return nil, err
 	}
+	if err := v.know(generator); err != nil {
+		return nil, err
+	}
 	s := classic.NewSnapshot(v.task)
 	s.Steps = v.steps
-	flags := make([]int32, v.task.Num)
-	err := v.do(context.Background(), func() error {
-		return errors.Join(
-			v.device.Download(bytesOf(s.States), v.launch.State), v.device.Download(bytesOf(s.Observations), v.launch.Observation),
-			v.device.Download(bytesOf(s.Elapsed), v.launch.Elapsed), v.device.Download(bytesOf(s.Generators), v.launch.Generator),
-			v.device.Download(bytesOf(flags), v.launch.Flags),
-		)
-	})
-	for i, f := range flags {
+	for column, to := range places(s) {
+		copy(to, v.host(v.columns()[column]))
+	}
+	for i, f := range valuesOf[int32](v.host(v.columns()[flags])) {
 		s.Ended[i] = f&v.flagOf() != 0
 	}
-	return s, err
+	return s, nil
 }
 
 func (v *vector) Restore(s *classic.Snapshot) error {
@@ -535,24 +675,24 @@ func (v *vector) Restore(s *classic.Snapshot) error {
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {
 		return err
 	}
-	flags := make([]int32, v.task.Num)
+	for column, from := range places(s) {
+		copy(v.host(v.columns()[column]), from)
+	}
 	for i, ended := range s.Ended {
+		flag := int32(0)
 		if ended {
-			flags[i] = v.flagOf()
+			flag = v.flagOf()
 		}
 		if s.Elapsed[i] == 0 && !v.task.Shared {
-			flags[i] |= flagWide
+			flag |= flagWide
 		}
+		valuesOf[int32](v.host(v.columns()[flags]))[i] = flag
 	}
 	err := v.do(context.Background(), func() error {
-		return errors.Join(
-			v.device.Upload(v.launch.State, bytesOf(s.States)), v.device.Upload(v.launch.Observation, bytesOf(s.Observations)),
-			v.device.Upload(v.launch.Elapsed, bytesOf(s.Elapsed)), v.device.Upload(v.launch.Generator, bytesOf(s.Generators)),
-			v.device.Upload(v.launch.Flags, bytesOf(flags)),
-		)
+		return v.device.Upload(v.kept.device, v.kept.host[:v.kept.used])
 	})
 	if err == nil {
-		v.steps = s.Steps
+		v.steps, v.fresh = s.Steps, v.kept.used
 		copy(v.ended, s.Ended)
 	}
 	return err
@@ -560,24 +700,25 @@ func (v *vector) Restore(s *classic.Snapshot) error {
 
 // Observe leaves the buffers alone if the device has failed.
 func (v *vector) Observe(observations []float32, states []float64) {
-	v.do(context.Background(), func() error {
-		if len(observations) > 0 {
-			if err := v.device.Download(bytesOf(observations), v.launch.Observation); err != nil {
-				return err
-			}
-		}
-		if len(states) > 0 {
-			return v.device.Download(bytesOf(states), v.launch.State)
-		}
-		return nil
-	})
+	last := observation
+	if len(states) > 0 {
+		last = state
+	}
+	if v.know(last) != nil {
+		return
+	}
+	copy(bytesOf(observations), v.host(v.columns()[observation]))
+	if len(states) > 0 {
+		copy(bytesOf(states), v.host(v.columns()[state]))
+	}
 }
 
 func (v *vector) Totals() classic.Totals {
 	n := v.task.Num
 	t := classic.Totals{Steps: v.steps * int64(n), Rewards: make([]float64, n), Episodes: make([]int64, n)}
-	v.do(context.Background(), func() error {
-		return errors.Join(v.device.Download(bytesOf(t.Rewards), v.launch.Total), v.device.Download(bytesOf(t.Episodes), v.launch.Episodes))
-	})
+	if v.know(episodes) == nil {
+		copy(bytesOf(t.Rewards), v.host(v.columns()[totals]))
+		copy(bytesOf(t.Episodes), v.host(v.columns()[episodes]))
+	}
 	return t
 }

@@ -296,6 +296,7 @@ func (v *vector) Snapshot() (*classic.Snapshot, error) {
 	copy(s.Ended, v.ended)
 	for i := range v.slots {
 		s.Elapsed[i] = int32(v.slots[i].elapsed)
+		s.Rewards[i], s.Episodes[i] = v.slots[i].rewards, v.slots[i].episodes
 	}
 	all := v.generators()
 	for i, g := range all {
@@ -336,6 +337,7 @@ func (v *vector) Restore(s *classic.Snapshot) error {
 			slot.observation[d] = s.Observations[d*n+i]
 		}
 		slot.elapsed = int(s.Elapsed[i])
+		slot.rewards, slot.episodes = s.Rewards[i], s.Episodes[i]
 		switch e := slot.environment.(type) {
 		case *cartPole:
 			e.beyond = s.Ended[i]
