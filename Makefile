@@ -33,7 +33,7 @@ build: ## build bin/lockstep
 # Without ONNX Runtime everything works but the engine onnxruntime; it says so itself.
 .PHONY: onnxruntime
 onnxruntime: ## fetch ONNX Runtime's library into the user's cache folder
-	@$(GO) run ./onnxruntime/internal/fetch
+	@$(GO) run ./batched/onnxruntime/internal/fetch
 
 .PHONY: run
 run: build ## roll routes out on every engine that is here, compare the bits, draw the drives
@@ -143,14 +143,14 @@ test-nocgo: ## the program without cgo; a recording is compared
 
 .PHONY: test-fused
 test-fused: ## the same with a compiler that may fuse products into sums
-	GOAMD64=v3 $(GO) test $(TESTFLAGS) ./generate
+	GOAMD64=v3 $(GO) test $(TESTFLAGS) ./internal/generate
 	GOAMD64=v3 $(GO) test $(TESTFLAGS) . ./internal/... ./golden/... ./reference ./batched -run 'Python|Plain|Trajectory'
 	GOAMD64=v3 $(GO) test $(TESTFLAGS) ./reference/classic ./batched/classic
 	GOAMD64=v3 $(GO) test $(TESTFLAGS) ./parity -run '^TestTrajectory$$/.*/.*/^(reference|batched)$$'
 
 .PHONY: test-race
 test-race: ## the concurrent packages under the race detector; what is skipped has one thread, or is slow and has a twin
-	$(GO) test -timeout 30m $(TESTFLAGS) -race -short ./onnxruntime ./internal/routecache -skip 'StagesReference|Graph|ExpFused|Vectors|Python|Librar'
+	$(GO) test -timeout 30m $(TESTFLAGS) -race -short ./batched/onnxruntime ./internal/routecache -skip 'StagesReference|Graph|ExpFused|Vectors|Python|Librar'
 	$(GO) test -timeout 30m $(TESTFLAGS) -race ./parity/trace -skip Python
 	$(GO) test -timeout 30m $(TESTFLAGS) -race -short ./cmd/lockstep -skip 'Gate|Keep|Stats|StandardOutput|BadFiles|Verify|Goldens|CompareTraces|Replay|Kill|Demo|Own|Debug|Arithmetic|Eval|Bench|Fingerprint|Doctor'
 	$(GO) test -timeout 30m $(TESTFLAGS) -race ./gpu -run 'Turns|Recovery|Watchdog|Cancel|Break|Closed'
@@ -477,10 +477,10 @@ golden-policies: need-upstream $(VENV)/ready ## record exported controllers in t
 	@mkdir -p build/controllers
 	LOCKSTEP_EXPORT=$(call quoted,$(abspath build/controllers)) $(GO) test -count=1 ./golden/policies -run Export
 	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model $(ASSETS)/tinyphysics.onnx --routes $(ASSETS)/routes --controllers build/controllers --out golden/policies/recordings.npz
-	@rm -rf build/own-route && mkdir -p build/own-route && cp defaults/routes/g00002.csv build/own-route
-	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default.npz
+	@rm -rf build/own-route && mkdir -p build/own-route && cp internal/defaults/routes/g00002.csv build/own-route
+	$(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model internal/defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default.npz
 	$(VENV)/bin/python scripts/avx2/mask.py build/avx2
-	PYTHONPATH=build/avx2 $(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default-avx2.npz
+	PYTHONPATH=build/avx2 $(VENV)/bin/python golden/policies/record.py --upstream $(UPSTREAM) --model internal/defaults/tinyphysics-default.onnx --routes build/own-route --controllers build/controllers --out golden/policies/default-avx2.npz
 
 CLASSIC_KERNELS := gpu/kernels/classic
 CLASSIC_MODULE := gpu/classic/module

@@ -8,8 +8,8 @@ import (
 	"os"
 
 	"lockstep"
-	"lockstep/defaults"
-	"lockstep/generate"
+	"lockstep/internal/defaults"
+	"lockstep/internal/generate"
 	"lockstep/reference"
 )
 

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/f32"
 	"lockstep/internal/model"
 	"lockstep/internal/simtest"

@@ -11,7 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/f32"
 	"lockstep/reference"
 )

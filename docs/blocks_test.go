@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 	"lockstep/internal/group"
 	"lockstep/internal/want"

@@ -11,11 +11,11 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
+	"lockstep/batched/onnxruntime"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/internal/want"
-	"lockstep/onnxruntime"
 	"lockstep/reference"
 )
 
@@ -79,7 +79,7 @@ var All = []Engine{
 	}},
 	compiled("ptx"),
 	compiled("sass"),
-	{Name: "onnxruntime", Folder: "onnxruntime", Rests: "batched", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Implementation, error) {
+	{Name: "onnxruntime", Folder: "batched/onnxruntime", Rests: "batched", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Implementation, error) {
 		return opened(onnxruntime.New(onnxruntime.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk}))
 	}},
 	{Name: "batched", Folder: "batched", Missing: never, New: func(c Config) (lockstep.Implementation, error) {
@@ -171,13 +171,20 @@ func ByName(names ...string) (list []*Engine, err error) {
 	return list, nil
 }
 
-// Of are the engines that a file is of: those whose folder it is in, then those that rest on them.
+// Of are the engines that a file is of: those whose folder it is in, then those that rest on
+// them. The folder of an engine that rests on another may lie in the other's, and is not of it.
 func Of(file string) (names []string) {
 	in := func(folder string) bool { return folder != "" && strings.HasPrefix(file, folder+"/") }
+	above := "" // the folder of the engine that rests on a file's
+	for _, e := range All {
+		if e.Rests != "" && in(e.Folder) {
+			above = e.Rests
+		}
+	}
 	var rest []string
 	for _, e := range All {
 		switch {
-		case in(e.Folder):
+		case in(e.Folder) && e.Folder != above:
 			names = append(names, e.Name)
 		case in(e.Rests):
 			rest = append(rest, e.Name)

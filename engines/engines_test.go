@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/reference"

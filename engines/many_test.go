@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/generate"
+	"lockstep/internal/generate"
 )
 
 var many = flag.Int("routes", 0, "TestManyPolicies: so many routes, whole ones; else a few short ones")

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/generate"
+	"lockstep/internal/generate"
 	"lockstep/internal/simtest"
 )
 

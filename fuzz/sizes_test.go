@@ -7,8 +7,8 @@ import (
 
 	"lockstep"
 	"lockstep/internal/arbitrary"
+	"lockstep/internal/pycontroller"
 	"lockstep/internal/want"
-	"lockstep/pycontroller"
 )
 
 // TestSizes runs every engine through a table of sizes: results and every stage's

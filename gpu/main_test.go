@@ -15,10 +15,10 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/golden"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/defaults"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/reference"

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"

@@ -17,11 +17,11 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/golden"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/defaults"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/parity"

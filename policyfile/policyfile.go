@@ -1,5 +1,6 @@
 // Package policyfile reads and writes the files that policies come from: a network
-// in ONNX, gains and tables of actions in JSON, and lists of gains to sweep over.
+// in ONNX, gains and tables of actions in JSON, and lists of gains to sweep over;
+// and writes policies as controllers of the challenge's own program.
 //
 //	{"policy": "pidff", "gains": [0.3, 0.1, -0.05, …]}   in the order of the kind
 //	{"policy": "table", "noise": "own", "actions": {"00000": [400 numbers], …}}   by route

@@ -85,7 +85,7 @@ func testGate() *verdict.Result {
 	return &verdict.Result{
 		Verdict: "blocked: 2 of 3 checks failed", Seconds: 61.5, Require: []string{"assets"}, RequireHardware: true, Machine: "linux/amd64, 2 cores", Go: "go1.26",
 		Start:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Change: verdict.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"onnxruntime/graph.go", "gpu/a<b>.cu"}, Why: "changed: onnxruntime, gpu"},
+		Change: verdict.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"batched/onnxruntime/graph.go", "gpu/a<b>.cu"}, Why: "changed: onnxruntime, gpu"},
 		Checks: []verdict.Check{
 			{Name: "build", Title: "Everything compiles.", Outcome: verdict.Passed, Cases: []verdict.Case{{Outcome: verdict.Passed}}},
 			{Name: "engines", Title: "All engines.", Outcome: verdict.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep compare",

@@ -8,8 +8,8 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/internal/search"
 	"lockstep/reference"
-	"lockstep/search"
 )
 
 // Class is what a cost is a cost of. Costs of different classes are not compared.

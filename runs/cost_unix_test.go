@@ -16,8 +16,8 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
-	"lockstep/defaults"
-	"lockstep/generate"
+	"lockstep/internal/defaults"
+	"lockstep/internal/generate"
 )
 
 // TestStreamingCost measures what streaming, and what keeping a run with its fsyncs,

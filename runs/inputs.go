@@ -15,9 +15,9 @@ import (
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/internal/fileio"
+	"lockstep/internal/pycontroller"
 	"lockstep/internal/routecache"
 	"lockstep/policyfile"
-	"lockstep/pycontroller"
 )
 
 // inputsName is the file of a plan's inputs.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/reference"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"lockstep/classic"
-	"lockstep/classic/harness"
 	"lockstep/engines"
 	"lockstep/internal/progress"
 	"lockstep/parity"
+	"lockstep/parity/gymnasium"
 	"lockstep/parity/verdict"
 	"lockstep/report"
 )
@@ -152,7 +152,7 @@ func (c *compareCommand) classic(p *comparisons) error {
 		return err
 	}
 	key := uint64(c.EnvSeed)
-	r := &harness.Rollout{
+	r := &gymnasium.Rollout{
 		Environment: c.Env, Options: c.Option, Num: c.NumEnvs, Autoreset: c.Autoreset, NumPy1: c.NumPy1,
 		Steps: c.Steps, Uniform: &key, Seeds: []int64{c.EnvSeed},
 	}
@@ -171,11 +171,11 @@ func (c *compareCommand) classic(p *comparisons) error {
 	return hold(p, verdict.Comparison{Kind: "engines", Detail: c.Env}, all, func(want, got classic.Engine) (*parity.Report, error) {
 		return r.Compare(p.env.ctx, want, got, options)
 	}, func(want classic.Engine, got opened[classic.Engine]) (smallest, string, error) {
-		small, d, err := harness.Shrink(p.env.ctx, r, want, got.engine, 0)
+		small, d, err := gymnasium.Shrink(p.env.ctx, r, want, got.engine, 0)
 		if err != nil {
 			return nil, "", err
 		}
-		k := &harness.Case{Case: parity.Case{What: c.Env, Stage: d.Stage, Engine: got.name}, Rollout: *small}
+		k := &gymnasium.Case{Case: parity.Case{What: c.Env, Stage: d.Stage, Engine: got.name}, Rollout: *small}
 		k.Results, err = k.Run(p.env.ctx, want)
 		return k, fmt.Sprintf("%d of %d environments, %d steps, stage %s", k.Num, r.Num, k.Steps, k.Stage), err
 	})

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/defaults"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/defaults"
 	"lockstep/internal/want"
 )
 

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
+	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/parity"

@@ -17,10 +17,10 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/defaults"
 	"lockstep/internal/installed"
 	"lockstep/internal/want"
 	"lockstep/parity"

@@ -9,8 +9,8 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/internal/pycontroller"
 	"lockstep/policyfile"
-	"lockstep/pycontroller"
 )
 
 // controllerFlags choose what steers.

@@ -8,9 +8,9 @@ import (
 	"text/tabwriter"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets"
+	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 	"lockstep/internal/installed"
 	"lockstep/internal/model"

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/internal/assets"
+	"lockstep/internal/defaults"
 	"lockstep/internal/f32"
 	"lockstep/internal/installed"
 	"lockstep/internal/model"

@@ -9,9 +9,9 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/internal/search"
 	"lockstep/report"
 	"lockstep/runs"
-	"lockstep/search"
 )
 
 type evalCommand struct {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"lockstep"
-	"lockstep/export"
 	"lockstep/internal/fileio"
+	"lockstep/policyfile"
 )
 
 type exportCommand struct {
@@ -32,7 +32,7 @@ func (c *exportCommand) Run(env *environment) error {
 	if !ok {
 		return fmt.Errorf("policy %s is a Python controller already", c.Policy)
 	}
-	source, err := export.Controller(native)
+	source, err := policyfile.Export(native)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/policyfile"
 )
 

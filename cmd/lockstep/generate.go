@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"lockstep/generate"
+	"lockstep/internal/generate"
 	"lockstep/internal/progress"
 )
 

@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/golden"
 	"lockstep/internal/assets"
+	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 	"lockstep/internal/want"
 	"lockstep/parity"

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/generate"
+	"lockstep/internal/generate"
 	"lockstep/internal/want"
 	"lockstep/runs"
 )

@@ -18,8 +18,8 @@ import (
 
 	"lockstep/engines"
 	"lockstep/internal/plain"
+	"lockstep/internal/search"
 	"lockstep/internal/want"
-	"lockstep/search"
 )
 
 type commands struct {

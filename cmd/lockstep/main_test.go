@@ -18,11 +18,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"lockstep"
+	"lockstep/batched/onnxruntime"
 	"lockstep/golden"
 	"lockstep/golden/goldentest"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
-	"lockstep/onnxruntime"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"

@@ -8,9 +8,9 @@ import (
 
 	"lockstep"
 	"lockstep/internal/progress"
+	"lockstep/internal/search"
 	"lockstep/policyfile"
 	"lockstep/report"
-	"lockstep/search"
 )
 
 type planCommand struct {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/parity/mutants"
 )
 
@@ -48,7 +48,7 @@ func TestPlantedFault(t *testing.T) {
 		}
 	}
 	network := strings.Replace(string(defaults.Model()), "lockstep", "lockstop", 1) // its producer
-	replace[filepath.Join(root, "defaults", defaults.ModelName)] = filepath.Join(dir, defaults.ModelName)
+	replace[filepath.Join(root, "internal", "defaults", defaults.ModelName)] = filepath.Join(dir, defaults.ModelName)
 	if err := os.WriteFile(filepath.Join(dir, defaults.ModelName), []byte(network), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,10 @@ import (
 
 	"lockstep"
 	"lockstep/classic"
-	"lockstep/classic/harness"
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/parity"
+	"lockstep/parity/gymnasium"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
 )
@@ -51,8 +51,8 @@ func (c *replayCommand) Run(env *environment) error {
 			return fmt.Errorf("%s: no case in it", path)
 		}
 		for _, file := range files {
-			if harness.IsCase(file) {
-				k, err := harness.LoadCase(file)
+			if gymnasium.IsCase(file) {
+				k, err := gymnasium.LoadCase(file)
 				if err != nil {
 					return err
 				}
@@ -102,7 +102,7 @@ func (k keptCase) Run(ctx context.Context, e lockstep.Implementation) ([]parity.
 }
 
 // replayClassic repeats a case on those of the engines that compute classic control.
-func (p *comparisons) replayClassic(k *harness.Case, names []string) error {
+func (p *comparisons) replayClassic(k *gymnasium.Case, names []string) error {
 	own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, err := engines.ClassicNamed(name); return err != nil })
 	if len(names) == 0 {
 		own = engines.TriedClassic()

@@ -12,9 +12,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"lockstep/defaults"
-	"lockstep/generate"
 	"lockstep/internal/assets"
+	"lockstep/internal/defaults"
+	"lockstep/internal/generate"
 	"lockstep/parity/mutants"
 )
 

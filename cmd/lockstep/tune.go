@@ -5,12 +5,11 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/export"
 	"lockstep/internal/fileio"
+	"lockstep/internal/search"
 	"lockstep/policyfile"
 	"lockstep/report"
 	"lockstep/runs"
-	"lockstep/search"
 )
 
 type tuneCommand struct {
@@ -104,7 +103,7 @@ func (c *tuneCommand) write(env *environment, best lockstep.Native, page *report
 	}
 	fmt.Fprintf(env.stdout, "gains: %s (%s)\n", c.Gains, best)
 	if c.Python != "" {
-		source, err := export.Controller(best)
+		source, err := policyfile.Export(best)
 		if err == nil {
 			err = fileio.WriteFile(c.Python, source)
 		}

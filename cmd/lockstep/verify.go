@@ -18,7 +18,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
-	"lockstep/pycontroller"
+	"lockstep/internal/pycontroller"
 	"lockstep/runs"
 )
 

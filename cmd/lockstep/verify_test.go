@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/internal/pycontroller"
 	"lockstep/internal/want"
-	"lockstep/pycontroller"
 )
 
 // writeController writes a controller of which update has this body.

@@ -2,7 +2,7 @@
 """Print a drive of the simulated car as hexadecimal floats, one step a line: steer
 command, speed, roll, wind, and then torque, angle and lateral acceleration.
 
-  car.py > ../../generate/testdata/car.txt    package generate is held to it bit for bit
+  car.py > ../../internal/generate/testdata/car.txt    package generate is held to it bit for bit
 """
 
 import numpy as np

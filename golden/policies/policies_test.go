@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
-	"lockstep/export"
 	"lockstep/golden"
 	"lockstep/golden/policies"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/defaults"
+	"lockstep/policyfile"
 )
 
 // byName are the recorded policies.
@@ -35,7 +35,7 @@ func TestExport(t *testing.T) {
 		dir = t.TempDir()
 	}
 	for name, p := range byName(t) {
-		source, err := export.Controller(p)
+		source, err := policyfile.Export(p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,10 +12,10 @@ import (
 	"unsafe"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/kernels"
+	"lockstep/internal/defaults"
 	"lockstep/internal/model"
 	"lockstep/internal/want"
 )

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/golden"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/defaults"
 	"lockstep/internal/simtest"
 	"lockstep/parity"
 	"lockstep/parity/schema"

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/model"
 )
 

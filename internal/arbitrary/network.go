@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/onnx"
 )
 

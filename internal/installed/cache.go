@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/cpu"
 
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/fileio"
 )
 

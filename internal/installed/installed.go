@@ -14,7 +14,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fingerprint"
-	"lockstep/pycontroller"
+	"lockstep/internal/pycontroller"
 	"lockstep/reference"
 )
 

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/fingerprint"
 	"lockstep/internal/group"
-	"lockstep/pycontroller"
+	"lockstep/internal/pycontroller"
 )
 
 //go:embed probe.py

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/fingerprint"
 )
 

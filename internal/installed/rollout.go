@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/model"
 	"lockstep/reference"
 )

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
-	"lockstep/generate"
 	"lockstep/internal/assets"
+	"lockstep/internal/defaults"
+	"lockstep/internal/generate"
 	"lockstep/internal/installed"
 	"lockstep/internal/upstream"
 	"lockstep/internal/want"

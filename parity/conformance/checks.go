@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/golden"
+	"lockstep/internal/defaults"
 	"lockstep/internal/guard"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"

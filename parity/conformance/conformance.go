@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/guard"
 	"lockstep/reference"
 )

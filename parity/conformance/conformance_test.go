@@ -3,8 +3,8 @@ package conformance_test
 import (
 	"testing"
 
-	"lockstep/defaults"
 	"lockstep/engines"
+	"lockstep/internal/defaults"
 	"lockstep/parity/conformance"
 	"lockstep/reference"
 )

@@ -5,7 +5,7 @@ import (
 	"log"
 	"os"
 
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/parity/conformance"
 	"lockstep/reference"
 )

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/golden"
+	"lockstep/internal/defaults"
 	"lockstep/internal/simtest"
 	"lockstep/reference"
 )

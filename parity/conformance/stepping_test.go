@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/reference"
 )
 

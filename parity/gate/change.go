@@ -15,7 +15,7 @@ import (
 )
 
 // tools are the folders of what computes nothing that is compared.
-var tools = []string{"report/", "generate/", "pycontroller/", "cmd/", "scripts/"}
+var tools = []string{"report/", "internal/generate/", "internal/pycontroller/", "cmd/", "scripts/"}
 
 // documentation reports whether nothing of a file is read by a program.
 func documentation(file string) bool {

@@ -15,7 +15,7 @@ import (
 func repository(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for _, file := range []string{"README.md", "LICENSE", "route.go", "reference/gpt.go", "onnxruntime/graph.go", "gpu/abi.go", "gpu/README.md", "golden/testdata/a.npz", "golden/testdata/notes.md", "report/page.go", "cmd/lockstep/main.go", "Makefile"} {
+	for _, file := range []string{"README.md", "LICENSE", "route.go", "reference/gpt.go", "batched/onnxruntime/graph.go", "gpu/abi.go", "gpu/README.md", "golden/testdata/a.npz", "golden/testdata/notes.md", "report/page.go", "cmd/lockstep/main.go", "Makefile"} {
 		write(t, root, file, "first\n")
 	}
 	write(t, root, ".gitignore", "/build/\n")
@@ -77,7 +77,7 @@ func TestChanged(t *testing.T) {
 			why:    "golden/testdata/notes.md concerns every engine",
 		},
 		"one engine, committed": {
-			change:  func(t *testing.T, root string) { write(t, root, "onnxruntime/graph.go", "x"); commit(t, root) },
+			change:  func(t *testing.T, root string) { write(t, root, "batched/onnxruntime/graph.go", "x"); commit(t, root) },
 			engines: []string{"onnxruntime"}, why: "changed: onnxruntime",
 		},
 		"two engines, not committed": {
@@ -153,13 +153,13 @@ func TestChanged(t *testing.T) {
 func TestChangedSince(t *testing.T) {
 	root := repository(t)
 	command(t, root, "checkout", "--quiet", "-b", "mine")
-	write(t, root, "onnxruntime/graph.go", "mine")
+	write(t, root, "batched/onnxruntime/graph.go", "mine")
 	commit(t, root)
 	command(t, root, "checkout", "--quiet", "-b", "theirs", "base")
 	write(t, root, "reference/gpt.go", "theirs")
 	commit(t, root)
 	command(t, root, "checkout", "--quiet", "mine")
-	if c := Changed(t.Context(), root, "theirs"); !slices.Equal(c.Files, []string{"onnxruntime/graph.go"}) {
+	if c := Changed(t.Context(), root, "theirs"); !slices.Equal(c.Files, []string{"batched/onnxruntime/graph.go"}) {
 		t.Errorf("%+v, want my file alone", c)
 	}
 }

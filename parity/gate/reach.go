@@ -54,7 +54,6 @@ var readers = []reader{
 	{"golden/testdata/", "", []string{"internal/npz"}},
 	{"reference/", ".go", []string{"engines"}}, // which implementation imports which
 	{"batched/", ".go", []string{"engines"}},
-	{"onnxruntime/", ".go", []string{"engines"}},
 	{"gpu/", ".go", []string{"engines"}},
 	{"", "_test.go", []string{"golden/vectors/statement", "parity/gate"}}, // what tests name
 }

@@ -25,7 +25,7 @@ import (
 func blocked() *verdict.Result {
 	c := comparison(tinyphysics.Logits)
 	r := &verdict.Result{
-		Change:  verdict.Change{Base: "main", Head: "abc", Files: []string{"onnxruntime/graph.go"}, Engines: []string{"onnxruntime"}, Why: "changed: onnxruntime"},
+		Change:  verdict.Change{Base: "main", Head: "abc", Files: []string{"batched/onnxruntime/graph.go"}, Engines: []string{"onnxruntime"}, Why: "changed: onnxruntime"},
 		Require: []string{want.Assets.Name}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
 		Checks: []verdict.Check{
 			{Name: "build", Cases: []verdict.Case{{Class: "build", Name: "./...", Outcome: verdict.Passed}}},

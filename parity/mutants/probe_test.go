@@ -18,12 +18,12 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
 	"lockstep/golden"
 	"lockstep/golden/policies"
 	"lockstep/internal/arbitrary"
 	"lockstep/internal/assets"
+	"lockstep/internal/defaults"
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"

@@ -8,8 +8,8 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
+	"lockstep/batched/onnxruntime"
 	"lockstep/internal/assets/assetstest"
-	"lockstep/onnxruntime"
 	"lockstep/parity"
 	"lockstep/parity/schema"
 	"lockstep/parity/trace"

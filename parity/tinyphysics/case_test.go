@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/parity"
 	"lockstep/reference"
 )

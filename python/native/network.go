@@ -4,7 +4,6 @@ package native
 
 import (
 	"lockstep"
-	"lockstep/export"
 	"lockstep/internal/fileio"
 	"lockstep/policyfile"
 )
@@ -54,7 +53,7 @@ func save(_ *task, p *lockstep.Network, q struct{ File string }, _ []byte) (any,
 
 // exported writes a network as a controller of the challenge, one Python file.
 func exported(_ *task, p *lockstep.Network, q struct{ File string }, _ []byte) (any, error) {
-	source, err := export.Controller(p)
+	source, err := policyfile.Export(p)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"math"
 
 	"lockstep"
+	"lockstep/internal/pycontroller"
 	"lockstep/policyfile"
-	"lockstep/pycontroller"
 )
 
 // controllerSpec names a policy.

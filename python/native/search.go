@@ -7,7 +7,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fetch"
-	"lockstep/search"
+	"lockstep/internal/search"
 )
 
 type fetchRequest struct{ What, Revision, Out string }

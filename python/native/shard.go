@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"lockstep/defaults"
+	"lockstep/internal/defaults"
 	"lockstep/internal/installed"
 	"lockstep/runs"
 )

@@ -8,11 +8,11 @@ import (
 	"sync"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/engines"
-	"lockstep/generate"
 	"lockstep/gpu"
 	"lockstep/internal/assets"
+	"lockstep/internal/defaults"
+	"lockstep/internal/generate"
 	"lockstep/internal/installed"
 	"lockstep/internal/model"
 	"lockstep/internal/routecache"

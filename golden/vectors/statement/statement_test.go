@@ -125,7 +125,7 @@ var holders = map[string]string{
 	"internal/f32": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu",
 	"reference":    "softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode encode clip sum sum32 costs pid pidff observation",
 	"batched":      "softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F cdf choice decode encode clip sum sum32 costs pid",
-	"onnxruntime": "product product-panels score attention-output " +
+	"batched/onnxruntime": "product product-panels score attention-output " +
 		"layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 tanh softmax-avx512 softmax-avx2",
 	"gpu/kernels": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu " +
 		"softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode encode clip sum costs pid pidff observation",

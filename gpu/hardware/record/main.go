@@ -38,12 +38,12 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/gpu"
 	"lockstep/gpu/driver/cuda"
 	"lockstep/gpu/hardware"
 	"lockstep/gpu/kernels"
 	"lockstep/gpu/module"
+	"lockstep/internal/defaults"
 	"lockstep/internal/group"
 	"lockstep/internal/model"
 )

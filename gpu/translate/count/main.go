@@ -13,12 +13,12 @@ import (
 	"path/filepath"
 
 	"lockstep"
-	"lockstep/defaults"
 	"lockstep/gpu"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/module"
 	"lockstep/gpu/translate"
+	"lockstep/internal/defaults"
 )
 
 func main() {

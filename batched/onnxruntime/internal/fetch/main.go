@@ -14,9 +14,9 @@ import (
 	"runtime"
 	"strings"
 
+	"lockstep/batched/onnxruntime/internal/ortlib"
 	"lockstep/internal/fetch"
 	"lockstep/internal/fileio"
-	"lockstep/onnxruntime/internal/ortlib"
 )
 
 func main() {

@@ -1,4 +1,4 @@
-package harness_test
+package gymnasium_test
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"lockstep/classic"
-	"lockstep/classic/harness"
 	"lockstep/engines"
 	golden "lockstep/golden/classic"
 	"lockstep/internal/want"
 	"lockstep/parity"
 	"lockstep/parity/conformance"
+	"lockstep/parity/gymnasium"
 )
 
 func must(t *testing.T, err error) {
@@ -32,17 +32,17 @@ func open(t *testing.T, name string) classic.Engine {
 	return e
 }
 
-// compare holds an engine to the reference through the harness.
-func compare(t *testing.T, got classic.Engine, r *harness.Rollout) *parity.Report {
+// compare holds an engine to the reference through the gymnasium.
+func compare(t *testing.T, got classic.Engine, r *gymnasium.Rollout) *parity.Report {
 	t.Helper()
 	report, err := r.Compare(context.Background(), open(t, "reference"), got, parity.CompareOptions{})
 	must(t, err)
 	return report
 }
 
-func rollout(e classic.Environment, mode classic.Autoreset) *harness.Rollout {
+func rollout(e classic.Environment, mode classic.Autoreset) *gymnasium.Rollout {
 	key := uint64(5)
-	r := &harness.Rollout{Environment: e.Name, Num: 9, Autoreset: mode.String(), Seeds: []int64{3, 4, 5, 6, 7, 8, 9, 10, 1 << 40}, Uniform: &key, Steps: 250}
+	r := &gymnasium.Rollout{Environment: e.Name, Num: 9, Autoreset: mode.String(), Seeds: []int64{3, 4, 5, 6, 7, 8, 9, 10, 1 << 40}, Uniform: &key, Steps: 250}
 	if mode == classic.NextStep {
 		r.Uniform, r.Network = nil, golden.Goals[e.Name]
 	}
@@ -100,7 +100,7 @@ func TestConformance(t *testing.T) {
 					must(t, err)
 					tasks := append(r.Tasks(), other.Tasks()...)
 					tasks[1].Key = []string{"another"}
-					if err := conformance.Engine(t.Context(), &harness.Engine{Classic: made, View: harness.NewView(task)}, tasks); err != nil {
+					if err := conformance.Engine(t.Context(), &gymnasium.Engine{Classic: made, View: gymnasium.NewView(task)}, tasks); err != nil {
 						t.Errorf("%s, %v: %v", e.Name, mode, err)
 					}
 				}
@@ -217,21 +217,21 @@ func TestShrink(t *testing.T) {
 	}}
 	r := rollout(classic.Environments[0], classic.NextStep)
 	r.Options = map[string]string{"sutton_barto_reward": "True"}
-	small, d, err := harness.Shrink(t.Context(), r, good, bad, 0)
+	small, d, err := gymnasium.Shrink(t.Context(), r, good, bad, 0)
 	must(t, err)
 	if d.Stage != "reward" || small.Num != 1 || small.Uniform != nil || small.Network != nil || len(small.Actions) != small.Steps || small.Steps > 100 || small.Options["sutton_barto_reward"] != "" {
 		t.Errorf("%v: %+v", d, small)
 	}
 	dir := t.TempDir()
-	c := harness.Case{Case: parity.Case{What: "x beyond 0.1", Stage: d.Stage, Engine: "faulty"}, Rollout: *small}
+	c := gymnasium.Case{Case: parity.Case{What: "x beyond 0.1", Stage: d.Stage, Engine: "faulty"}, Rollout: *small}
 	c.Results, err = c.Run(t.Context(), good)
 	must(t, err)
 	must(t, c.Save(dir))
 	path := filepath.Join(dir, "reward-faulty-x-beyond-0-1.json")
-	if !harness.IsCase(path) {
+	if !gymnasium.IsCase(path) {
 		t.Errorf("%s is no case", path)
 	}
-	kept, err := harness.LoadCase(path)
+	kept, err := gymnasium.LoadCase(path)
 	must(t, err)
 	for _, one := range []struct {
 		engine classic.Engine
@@ -260,7 +260,7 @@ func TestBadCase(t *testing.T) {
 		`{"format": 2, "environment": "CartPoleVectorEnv", "num": 2, "autoreset": "same-step", "seeds": [1], "steps": 2, "actions": [1, 0, 1, 1]}`: "resets at the next step",
 	} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, err := harness.LoadCase(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := gymnasium.LoadCase(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

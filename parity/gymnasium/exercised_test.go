@@ -1,12 +1,12 @@
-package harness_test
+package gymnasium_test
 
 import (
 	"strings"
 	"testing"
 
 	"lockstep/classic"
-	"lockstep/classic/harness"
 	"lockstep/parity/branches"
+	"lockstep/parity/gymnasium"
 )
 
 // TestHard: the hard rollouts of the environments go through every branch of the
@@ -15,7 +15,7 @@ func TestHard(t *testing.T) {
 	all := map[string]bool{}
 	for _, e := range classic.Environments {
 		times := map[string]int{}
-		for _, r := range harness.Hard(e) {
+		for _, r := range gymnasium.Hard(e) {
 			report := compare(t, open(t, "batched"), r)
 			must(t, report.Err())
 			for _, x := range report.Exercised.Branches {

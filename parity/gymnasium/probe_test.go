@@ -1,4 +1,4 @@
-package harness_test
+package gymnasium_test
 
 import (
 	"cmp"
@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"lockstep/classic"
-	"lockstep/classic/harness"
 	"lockstep/engines"
 	golden "lockstep/golden/classic"
 	"lockstep/parity"
+	"lockstep/parity/gymnasium"
 	"lockstep/parity/mutants"
 )
 
@@ -75,16 +75,16 @@ func TestFaultStages(t *testing.T) {
 		t.Fatalf("%d faults, %v", len(probed), err)
 	}
 	for _, f := range probed {
-		if !harness.NewView(task).Known(f.Stage) {
+		if !gymnasium.NewView(task).Known(f.Stage) {
 			t.Errorf("fault %s: stage %q is not known", f.Name, f.Stage)
 		}
 	}
 }
 
 // probed is the i-th rollout of an environment, with some options, mode and policy.
-func probed(e classic.Environment, i int) *harness.Rollout {
+func probed(e classic.Environment, i int) *gymnasium.Rollout {
 	key := uint64(i)
-	r := &harness.Rollout{
+	r := &gymnasium.Rollout{
 		Environment: e.Name, Num: 10, Options: map[string]string{}, NumPy1: i == 4, Uniform: &key, Steps: 300,
 		Autoreset: []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}[i%3].String(),
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockstep/batched/onnxruntime/internal/ortlib"
 	"lockstep/internal/assets/assetstest"
-	"lockstep/onnxruntime/internal/ortlib"
 )
 
 // compile makes a shared library of C source.

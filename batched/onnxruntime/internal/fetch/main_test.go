@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"lockstep/onnxruntime/internal/ortlib"
+	"lockstep/batched/onnxruntime/internal/ortlib"
 )
 
 // setup gives the test a cache folder of its own and only the programs given, as

@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/defaults"
-	"lockstep/generate"
 	"lockstep/golden"
+	"lockstep/internal/defaults"
+	"lockstep/internal/generate"
 	"lockstep/internal/model"
 	"lockstep/internal/simtest"
 	"lockstep/parity"
@@ -27,7 +27,7 @@ import (
 )
 
 // goldenRoot holds recordings of the Python program with this network.
-const goldenRoot = "../golden/testdata/default"
+const goldenRoot = "../../golden/testdata/default"
 
 func TestModel(t *testing.T) {
 	w, err := model.Parse(defaults.Model())

@@ -9,10 +9,10 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
+	"lockstep/batched/onnxruntime/internal/ortlib"
 	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/internal/onnx"
-	"lockstep/onnxruntime/internal/ortlib"
 )
 
 // Config says what a simulator is made of.

@@ -12,9 +12,9 @@ import (
 
 	"lockstep"
 	"lockstep/batched"
-	"lockstep/defaults"
-	"lockstep/generate"
 	"lockstep/golden/policies"
+	"lockstep/internal/defaults"
+	"lockstep/internal/generate"
 )
 
 // shortRoutes are two of different lengths, with an engine and the project's own network.

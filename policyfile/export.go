@@ -1,7 +1,4 @@
-// Package export writes policies as controllers of the challenge: one Python file,
-// which needs NumPy and, for a network, ONNX Runtime. In the challenge's own program
-// it has the actions of the engines, bit for bit.
-package export
+package policyfile
 
 import (
 	"embed"
@@ -11,14 +8,15 @@ import (
 	"strings"
 
 	"lockstep"
-	"lockstep/policyfile"
 )
 
 //go:embed *.py
 var sources embed.FS
 
-// Controller is the Python source of a policy's controller.
-func Controller(p lockstep.Native) ([]byte, error) {
+// Export writes a policy as a controller of the challenge: the source of one Python file,
+// which needs NumPy and, for a network, ONNX Runtime. In the challenge's own program
+// it has the actions of the engines, bit for bit.
+func Export(p lockstep.Native) ([]byte, error) {
 	values := map[string]string{}
 	if gains := lockstep.GainsOf(p); gains != nil {
 		var words []string
@@ -29,7 +27,7 @@ func Controller(p lockstep.Native) ([]byte, error) {
 	}
 	if p, ok := p.(*lockstep.Network); ok {
 		values["SCALE = 0.25"] = "SCALE = " + strconv.FormatFloat(p.Scale, 'g', -1, 64)
-		values[`MODEL = ""`] = `MODEL = "` + base64.StdEncoding.EncodeToString(policyfile.Encode(p)) + `"`
+		values[`MODEL = ""`] = `MODEL = "` + base64.StdEncoding.EncodeToString(Encode(p)) + `"`
 	}
 	data, err := sources.ReadFile(p.Kind().String() + ".py")
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package harness shows Gymnasium's classic control environments to package parity: a
+// Package gymnasium shows Gymnasium's classic control environments to package parity: a
 // Schema of a task's environments in step, and an engine's environments as rollouts.
-package harness
+package gymnasium
 
 import (
 	"context"

@@ -12,8 +12,8 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"lockstep/batched/onnxruntime/internal/ortlib"
 	"lockstep/internal/model"
-	"lockstep/onnxruntime/internal/ortlib"
 )
 
 // Built tells whether this program was built with cgo, which ONNX Runtime needs.
