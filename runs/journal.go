@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -262,6 +263,35 @@ func (j *Journal) Add(results ...Result) error {
 		return err
 	}
 	return errors.Join(j.results.Sync(), j.Check())
+}
+
+// Chosen is what a step of a search chose for some routes, whose records begin at first: what is
+// kept of it, or what choose returns, which is on the disk before it is returned.
+func (j *Journal) Chosen(first, routes int, choose func() ([][]float64, error)) ([][]float64, error) {
+	var kept [][]float64
+	for i := range routes {
+		if r, ok := j.have[first+i]; ok {
+			kept = append(kept, r.Chosen)
+		}
+	}
+	if len(kept) == routes {
+		return kept, nil
+	}
+	chosen, err := choose()
+	if err != nil {
+		return nil, err
+	}
+	var fresh []Result
+	for i := range chosen {
+		r := Result{Rollout: first + i, Chosen: slices.Clone(chosen[i])}
+		if before, ok := j.have[r.Rollout]; !ok {
+			fresh = append(fresh, r)
+		} else if !before.same(r) {
+			return nil, fmt.Errorf("%s: step %d was chosen otherwise before, so that a machine is broken "+
+				"or the policy is not the same each time; remove the folder, whole", j.Dir, r.Rollout)
+		}
+	}
+	return chosen, j.Add(fresh...)
 }
 
 // Check is an error if the results are no longer in their folder.

@@ -32,6 +32,7 @@ type Plan struct {
 	Controllers []Controller     `json:"controllers"`
 	Routes      []Route          `json:"routes"`
 	Search      *Search          `json:"search,omitempty"`
+	Planning    *Planning        `json:"planning,omitempty"`
 	Shards      int              `json:"shards,omitempty"`
 }
 
@@ -65,6 +66,26 @@ func (s *Search) String() string {
 	return fmt.Sprintf("%d generations of %d %s, seed %d", s.Generations, s.Population, s.Kind, s.Seed)
 }
 
+// Planning is a search of each route's actions, from the plan's controller. Each record is what
+// one of its steps chose for a route.
+type Planning struct {
+	Noise   []string `json:"noise"` // one search for each
+	Rounds  int      `json:"rounds"` // 0: the search's own
+	Window  int      `json:"window"`
+	Horizon int      `json:"horizon"`
+	Seeds   int      `json:"seeds"`
+	Seed    uint64   `json:"seed"`
+	Steps   int      `json:"steps"` // of all searches together
+}
+
+func (p *Planning) String() string {
+	if p == nil {
+		return "none"
+	}
+	return fmt.Sprintf("of %s noise with %d rounds (0: as many as it has), windows of %d steps and horizons of %d, "+
+		"%d seeds, seed %d", strings.Join(p.Noise, " and "), p.Rounds, p.Window, p.Horizon, p.Seeds, p.Seed)
+}
+
 // Route is one route of a plan.
 type Route struct {
 	Name   string `json:"name"`
@@ -85,8 +106,11 @@ func PlanRoute(r *lockstep.Route) Route {
 	return Route{Name: r.Name, Seed: r.Seed, SHA256: hex.EncodeToString(h.Sum(nil))}
 }
 
-// Rollouts is how many rollouts the plan has.
+// Rollouts is how many rollouts the plan has, or choices if it is one of actions.
 func (p *Plan) Rollouts() int {
+	if p.Planning != nil {
+		return p.Planning.Steps * len(p.Routes)
+	}
 	controllers := len(p.Controllers)
 	if p.Search != nil {
 		controllers += p.Search.Population * p.Search.Generations
@@ -181,6 +205,8 @@ func (p *Plan) Difference(q *Plan) string {
 		return fmt.Sprintf("%d routes, there %d", len(q.Routes), len(p.Routes))
 	case p.Search.String() != q.Search.String():
 		return fmt.Sprintf("the search is %v, there it is %v", q.Search, p.Search)
+	case p.Planning.String() != q.Planning.String():
+		return fmt.Sprintf("the planning is %v, there it is %v", q.Planning, p.Planning)
 	case p.Shards != q.Shards:
 		return fmt.Sprintf("%d shards, there %d", q.Shards, p.Shards)
 	}

@@ -13,11 +13,12 @@ import (
 	"lockstep"
 )
 
-// Result is what one rollout of a plan came to.
+// Result is what one rollout of a plan came to, or what a step of a search chose for a route.
 type Result struct {
 	Rollout int
 	Costs   lockstep.Costs
-	Err     string // why it failed, or empty
+	Err     string    // why it failed, or empty
+	Chosen  []float64 // of a step of a search, or nil
 }
 
 // maxError is the longest error that is kept, in bytes; however JSON writes it, its record is
@@ -52,6 +53,7 @@ type line struct {
 	Rollout int      `json:"rollout"`
 	Costs   *[3]bits `json:"costs,omitempty"` // lataccel, jerk, total
 	Error   string   `json:"error,omitempty"`
+	Chosen  []bits   `json:"chosen,omitempty"`
 	Time    int64    `json:"ms,omitempty"` // since 1970, in a journal
 }
 
@@ -79,7 +81,10 @@ func checksum(key string, text []byte) uint32 {
 // a shard, which has the plan's key in its name and is hashed as a whole.
 func appendLine(b []byte, key string, r Result, ms int64) []byte {
 	l := line{Rollout: r.Rollout, Error: r.Err, Time: ms}
-	if r.Err == "" {
+	for _, x := range r.Chosen {
+		l.Chosen = append(l.Chosen, bits(x))
+	}
+	if r.Err == "" && len(r.Chosen) == 0 {
 		l.Costs = &[3]bits{bits(r.Costs.Lataccel), bits(r.Costs.Jerk), bits(r.Costs.Total)}
 	}
 	text, err := json.Marshal(l)
@@ -102,14 +107,28 @@ func parseLine(text []byte, key string, n int) (r Result, ms int64, err error) {
 	if err := json.Unmarshal(text[9:], &l); err != nil {
 		return r, 0, err
 	}
-	if l.Rollout < 0 || l.Rollout >= n || (l.Costs == nil) != (l.Error != "") {
+	if l.Rollout < 0 || l.Rollout >= n || !l.whole() {
 		return r, 0, fmt.Errorf("a record that makes no sense, of rollout %d of %d", l.Rollout, n)
 	}
 	r = Result{Rollout: l.Rollout, Err: l.Error}
 	if l.Costs != nil {
 		r.Costs = lockstep.Costs{Lataccel: float64(l.Costs[0]), Jerk: float64(l.Costs[1]), Total: float64(l.Costs[2])}
 	}
+	for _, x := range l.Chosen {
+		r.Chosen = append(r.Chosen, float64(x))
+	}
 	return r, l.Time, nil
+}
+
+// whole reports whether a record says what came, and one thing alone.
+func (l *line) whole() bool {
+	says := 0
+	for _, there := range []bool{l.Costs != nil, l.Error != "", len(l.Chosen) > 0} {
+		if there {
+			says++
+		}
+	}
+	return says == 1
 }
 
 // timed is a result and when it came.

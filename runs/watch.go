@@ -94,10 +94,18 @@ func (p *Progress) WriteText(w io.Writer) {
 // mostWatched is how many controllers are shown.
 const mostWatched = 10
 
+// unit is what the records of a plan are.
+func (p *Plan) unit() string {
+	if p.Planning != nil {
+		return "choices"
+	}
+	return "rollouts"
+}
+
 // writePlan says how far the rollouts are, and what the controllers came to, the best
 // first.
 func (p *Progress) writePlan(w io.Writer) {
-	text := progress.Describe(p.Finished, p.Plan.Rollouts(), "rollouts", p.Rate)
+	text := progress.Describe(p.Finished, p.Plan.Rollouts(), p.Plan.unit(), p.Rate)
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.Failed)
 	}
@@ -105,6 +113,9 @@ func (p *Progress) writePlan(w io.Writer) {
 		text += ", last at " + p.Last.Format(time.TimeOnly)
 	}
 	fmt.Fprintf(w, "%s, %v\n%s\n", p.Plan.Engine, p.Plan.Profile, text)
+	if p.Plan.Planning != nil {
+		return // what is chosen has no costs yet
+	}
 	type score struct {
 		name   string
 		routes int

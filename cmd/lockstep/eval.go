@@ -42,7 +42,7 @@ func (c *evalCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	journal, err := s.journal(env, c.Out, nil, policies...)
+	journal, err := s.journal(env, c.Out, runs.Plan{}, policies...)
 	if err != nil {
 		return err
 	}

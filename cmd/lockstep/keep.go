@@ -7,9 +7,12 @@ import (
 	"lockstep/runs"
 )
 
+// goesOn is what an interruption means for a search.
+const goesOn = "with --out the same command goes on where it stopped"
+
 // journal opens the folder of a run, if one is given (--out), and says what was wrong
-// with it.
-func (s *simulation) journal(env *environment, dir string, search *runs.Search, policies ...lockstep.Policy) (*runs.Journal, error) {
+// with it. Of is the search that it is, if it is one.
+func (s *simulation) journal(env *environment, dir string, of runs.Plan, policies ...lockstep.Policy) (*runs.Journal, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -25,7 +28,7 @@ func (s *simulation) journal(env *environment, dir string, search *runs.Search, 
 	if err != nil {
 		return nil, err
 	}
-	plan.Search = search
+	plan.Search, plan.Planning = of.Search, of.Planning
 	j, err := runs.OpenJournal(dir, plan)
 	if err != nil {
 		return nil, fmt.Errorf("--out: %w", err)

@@ -61,47 +61,48 @@ func shortRoutes(t *testing.T, n int) string {
 
 var secondsPattern = regexp.MustCompile(`"seconds":[^}]*`)
 
-// TestKill kills a run that is kept, again and again at random moments, and holds what
-// it prints in the end to an undisturbed run. LOCKSTEP_KILLS is how often.
-func TestKill(t *testing.T) {
-	kills := 4
-	if text := os.Getenv("LOCKSTEP_KILLS"); text != "" {
-		var err error
-		if kills, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lockstep := program(t)
-	const routes, gains = 60, 5
-	args := []string{"rollout", "--own", "--engine", "reference", "--json", "--no-cache"}
-	args[1] = "--data_path=" + shortRoutes(t, routes)
-	for g := range gains {
-		args = append(args, fmt.Sprintf("--pid=0.%d,0.1,-0.05", g+1))
-	}
-	run := func(ctx context.Context, extra ...string) (string, string, error) {
-		var stdout, stderr bytes.Buffer
-		command := exec.CommandContext(ctx, lockstep, append(args, extra...)...)
-		command.Stdout, command.Stderr = &stdout, &stderr
-		err := command.Run()
-		return secondsPattern.ReplaceAllString(stdout.String(), ""), stderr.String(), err
-	}
-	begin := time.Now()
-	want, stderr, err := run(t.Context())
-	took := time.Since(begin)
-	if n := strings.Count(want, "\n"); err == nil || n != gains*(routes+1) || strings.Count(want, `"error"`) != gains {
-		t.Fatalf("undisturbed: %d lines, %v\n%s", n, err, stderr)
-	}
+// disturbed is a command that keeps a run, and is killed at random moments.
+type disturbed struct {
+	program string
+	args    []string
+	file    string // that it writes at its end, or empty
+	kept    int    // records
+}
 
+// run runs the command, and returns what it prints and writes.
+func (d *disturbed) run(ctx context.Context, extra ...string) (stdout, stderr string, err error) {
+	var out, errors bytes.Buffer
+	command := exec.CommandContext(ctx, d.program, append(slices.Clone(d.args), extra...)...)
+	command.Stdout, command.Stderr = &out, &errors
+	err = command.Run()
+	stdout = secondsPattern.ReplaceAllString(out.String(), "")
+	if ctx.Err() == nil && d.file != "" {
+		text, _ := os.ReadFile(d.file) // which is missed, where there is none
+		stdout += string(text)
+	}
+	return stdout, errors.String(), err
+}
+
+// kill kills the command again and again, lets it go on, and holds what it prints in the end to an
+// undisturbed run. It returns the folder.
+func (d *disturbed) kill(t *testing.T, kills int) (dir string) {
+	t.Helper()
+	begin := time.Now()
+	want, stderr, _ := d.run(t.Context())
+	took := time.Since(begin)
+	if strings.Count(want, "\n") < 5 {
+		t.Fatalf("%s, undisturbed: %s%s", d.args[0], want, stderr)
+	}
 	random := rand.New(rand.NewPCG(7, 7))
-	dir := filepath.Join(t.TempDir(), "run")
+	dir = filepath.Join(t.TempDir(), "run")
 	finished := 0
 	for killed := 0; killed < kills; {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Float64()*float64(took)))
-		part, stderr, err := run(ctx, "--out", dir)
+		part, stderr, err := d.run(ctx, "--out", dir)
 		ended := ctx.Err() == nil
 		cancel()
 		if whole := part[:strings.LastIndex(part, "\n")+1]; !strings.HasPrefix(want, whole) {
-			t.Fatalf("kill %d: printed what is not the beginning of the undisturbed run:\n%s", killed, whole)
+			t.Fatalf("%s, kill %d: printed what is not the beginning of the undisturbed run:\n%s", d.args[0], killed, whole)
 		}
 		if !ended {
 			killed++
@@ -109,35 +110,87 @@ func TestKill(t *testing.T) {
 		}
 		// It ended by itself: it has printed everything, and begins anew.
 		if part != want {
-			t.Fatalf("after %d kills: %v\n%s", killed, err, stderr)
+			t.Fatalf("%s, after %d kills: %v\n%s", d.args[0], killed, err, stderr)
 		}
 		finished++
-		checkKept(t, dir, gains*(routes-1))
+		checkKept(t, dir, d.kept)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 { // what is left of it, and a run that is finished
-		if got, stderr, err := run(t.Context(), "--out", dir); got != want {
-			t.Fatalf("in the end: %v\n%s", err, stderr)
+		if got, stderr, err := d.run(t.Context(), "--out", dir); got != want {
+			t.Fatalf("%s, in the end: %v\n%s", d.args[0], err, stderr)
 		}
-		checkKept(t, dir, gains*(routes-1))
+		checkKept(t, dir, d.kept)
 	}
-	t.Logf("%d kills, %d runs to the end in between", kills, finished+1)
+	t.Logf("%s: %d kills, %d runs to the end in between, each equal to an undisturbed one", d.args[0], kills, finished+1)
+	return dir
+}
+
+// TestKill kills runs that are kept, again and again at random moments, and holds what they print
+// in the end to undisturbed ones. LOCKSTEP_KILLS is how often a rollout is killed; a search, of
+// gains and of actions, is a quarter as often.
+func TestKill(t *testing.T) {
+	kills := numberFrom(t, "LOCKSTEP_KILLS", 4)
+	lockstep := program(t)
+	const routes, gains = 60, 5
+	data := shortRoutes(t, routes)
+	common := []string{"--data_path=" + data, "--engine", "reference", "--no-cache"}
+	rollout := &disturbed{program: lockstep, args: append([]string{"rollout", "--json"}, common...), kept: gains * (routes - 1)}
+	for g := range gains {
+		rollout.args = append(rollout.args, fmt.Sprintf("--pid=0.%d,0.1,-0.05", g+1))
+	}
+	dir := rollout.kill(t, kills)
+	if got, stderr, err := rollout.run(t.Context()); err == nil ||
+		strings.Count(got, "\n") != gains*(routes+1) || strings.Count(got, `"error"`) != gains {
+		t.Fatalf("undisturbed: %v, %s\n%s", err, got, stderr)
+	}
+
+	if err := os.Remove(filepath.Join(data, fmt.Sprintf("g%05d.csv", routes-1))); err != nil { // a search leaves out nothing
+		t.Fatal(err)
+	}
+	const some = 7
+	common = append(common, "--num_segs", fmt.Sprint(some))
+	file := filepath.Join(t.TempDir(), "found.json")
+	tune := &disturbed{
+		program: lockstep, file: file, kept: some * (1 + 3*8),
+		args: append([]string{"tune", "--population", "8", "--generations", "3", "--gains", file}, common...),
+	}
+	tune.kill(t, kills/4)
+	plan := &disturbed{
+		program: lockstep, file: file, kept: some * (6 + 2), // windows of 11 steps, a round and the actions
+		args: append([]string{"plan", "--noise", "own,expected", "--rounds", "1", "--window", "2", "--horizon", "6", "--table", file}, common...),
+	}
+	plan.kill(t, kills/4)
 
 	// Another program refuses the folder, though its version has the same name.
 	text, err := os.ReadFile(lockstep)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lockstep += "2"
-	if err := os.WriteFile(lockstep, append(text, 0), 0o777); err != nil {
+	rollout.program += "2"
+	if err := os.WriteFile(rollout.program, append(text, 0), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if got, stderr, err := run(t.Context(), "--out", dir); err == nil || got != "" ||
+	if got, stderr, err := rollout.run(t.Context(), "--out", dir); err == nil || got != "" ||
 		!strings.Contains(stderr, "is of another run: the engine's build is") {
 		t.Errorf("of another program: %v\n%s%s", err, got, stderr)
 	}
+}
+
+// numberFrom is a number in the environment, or another where there is none.
+func numberFrom(t *testing.T, name string, or int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return or
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q: want a number above 0", name, text)
+	}
+	return n
 }
 
 // checkKept holds a folder to one result for each rollout.
@@ -389,6 +442,70 @@ func TestKeepTune(t *testing.T) {
 			t.Errorf("%v: exit %d, %s; want %q", extra, status, said, want)
 		}
 	}
+	if status, _, _ := lockstepRun(cancelled, args("--out", run)...); status != exitInterrupted {
+		t.Errorf("interrupted: exit %d", status)
+	}
+}
+
+// TestKeepPlan ends a search of actions at any choice, lets it go on, and holds it to an
+// undisturbed one: what it prints and writes, and that nothing is chosen twice.
+func TestKeepPlan(t *testing.T) {
+	data, dir := shortRoutes(t, 3), t.TempDir()
+	if err := os.Remove(filepath.Join(data, "g00002.csv")); err != nil { // a search leaves out nothing
+		t.Fatal(err)
+	}
+	table, run := filepath.Join(dir, "table.json"), filepath.Join(dir, "run")
+	args := func(extra ...string) []string {
+		return append([]string{"plan", "--engine", "reference", "--no-cache", "--data_path", data,
+			"--noise", "own,expected", "--rounds", "1", "--window", "2", "--horizon", "4", "--table", table}, extra...)
+	}
+	plan := func(extra ...string) string {
+		t.Helper()
+		status, stdout, stderr := lockstepRun(t.Context(), args(extra...)...)
+		text, err := os.ReadFile(table)
+		if status != exitOK || err != nil {
+			t.Fatalf("exit %d, %v: %s", status, err, stderr)
+		}
+		return stdout + string(text)
+	}
+	const choices = 2 * (3 + 2) // routes, windows of 6 steps, a round and the actions
+	want := plan()
+	if got := plan("--out", run); got != want {
+		t.Errorf("kept:\n%swant:\n%s", got, want)
+	}
+	checkKept(t, run, choices)
+	results := filepath.Join(run, "results")
+	text, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []int{0, 5, 50, 99, 100} { // % of the choices that are there
+		if err := os.WriteFile(results, text[:len(text)*part/100], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if got := plan("--out", run); got != want {
+			t.Errorf("resumed at %d %%:\n%swant:\n%s", part, got, want)
+		}
+		checkKept(t, run, choices)
+	}
+	if status, stdout, stderr := lockstepRun(t.Context(), "watch", run); status != exitOK ||
+		!strings.Contains(stdout, fmt.Sprintf("%d of %[1]d choices", choices)) || strings.Contains(stdout, "average") {
+		t.Errorf("watch: exit %d, %s%s", status, stdout, stderr)
+	}
+	for want, extra := range map[string][]string{
+		"windows of 2 steps and horizons of 5": {"--horizon", "5"},
+		"seed 2, there it is":          {"--seed", "2"},
+		"noise with 2 rounds": {"--rounds", "2"},
+		`controller 0 is "zero"`:       {"--from", "zero"},
+		`route 0 is "g00000" (seed`:    {"--seed_prefix", "other"},
+	} {
+		status, _, stderr := lockstepRun(t.Context(), args(append(extra, "--out", run)...)...)
+		if said := withoutNotices(stderr); status != exitUsage || !strings.Contains(said, want) {
+			t.Errorf("%v: exit %d, %s; want %q", extra, status, said, want)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
 	if status, _, _ := lockstepRun(cancelled, args("--out", run)...); status != exitInterrupted {
 		t.Errorf("interrupted: exit %d", status)
 	}

@@ -11,6 +11,7 @@ import (
 	"lockstep/internal/search"
 	"lockstep/policyfile"
 	"lockstep/report"
+	"lockstep/runs"
 )
 
 type planCommand struct {
@@ -23,7 +24,8 @@ type planCommand struct {
 	Horizon int      `name:"horizon" default:"24" placeholder:"STEPS" help:"With the route's own noise: steps that a candidate is rolled on. Default: ${default}."`
 	Seeds   int      `name:"seeds" default:"24" placeholder:"N" help:"With seeded noise: how many a round has. Default: ${default}."`
 	Seed    uint64   `name:"seed" default:"1" placeholder:"N" help:"Of what is drawn. Default: ${default}."`
-	Out     string   `name:"out" io:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
+	Out     string   `name:"out" placeholder:"DIR" help:"Keep the search in a folder: the same command goes on where it was ended. lockstep watch DIR shows how far it is."`
+	Table   string   `name:"table" io:"out" default:"plan.json" placeholder:"FILE" help:"The table of actions, for --controller; of several noises, that of the last. Default: ${default}."`
 	Report  string   `name:"report" io:"out" placeholder:"FILE" help:"A report."`
 }
 
@@ -48,17 +50,26 @@ func (c *planCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
+	journal, err := s.journal(env, c.Out, runs.Plan{Planning: c.kept(plans, s.routes)}, from)
+	if err != nil {
+		return err
+	}
 	page := report.NewSearch("Plans from "+from.String(), s.routes)
 	page.Bounds = append(page.Bounds, report.Bound{Name: "draws unknown", Totals: slices.Repeat([]float64{math.Inf(1)}, len(s.routes))})
 	if err := s.score(env, page, from); err != nil {
 		return err
 	}
 	var table *lockstep.Table
+	first := 0 // of the steps of the next search
 	for k, p := range plans {
+		if journal != nil {
+			p.KeptBy(keepChoices(journal, first, len(s.routes)))
+		}
+		first += p.Steps(s.routes)
 		bar := progress.New(env.stderr, p.Rollouts()*len(s.routes), "rollouts")
 		table, err = p.Run(env.ctx, s.simulator, s.routes, from, bar.Set)
 		bar.Clear()
-		if err := env.ended(err, "nothing is written"); err != nil {
+		if err := env.ended(err, goesOn); err != nil {
 			return err
 		}
 		fmt.Fprintf(env.stdout, "%s noise: as much as %d rollouts of each route\n", c.Noise[k], p.Rollouts())
@@ -68,6 +79,26 @@ func (c *planCommand) Run(env *environment) error {
 	}
 	page.Origin = s.origin(env, &c.simulatorFlags, time.Since(start))
 	return c.write(env, page, table)
+}
+
+// kept are the searches, for the folder that keeps them.
+func (c *planCommand) kept(plans []search.Planner, routes []*lockstep.Route) *runs.Planning {
+	kept := &runs.Planning{Noise: c.Noise, Window: c.Window, Horizon: c.Horizon, Seeds: c.Seeds, Seed: c.Seed}
+	if c.Rounds != nil {
+		kept.Rounds = *c.Rounds
+	}
+	for _, p := range plans {
+		kept.Steps += p.Steps(routes)
+	}
+	return kept
+}
+
+// keepChoices keeps what the steps of a search choose, of which the first has a number among
+// those of all searches. Each has one record for each of the routes.
+func keepChoices(journal *runs.Journal, begin, routes int) search.Keep {
+	return func(step, first, some int, choose func() ([][]float64, error)) ([][]float64, error) {
+		return journal.Chosen((begin+step)*routes+first, some, choose)
+	}
 }
 
 // score rolls a policy out on all routes, and adds what it came to. What the draws have
@@ -84,7 +115,7 @@ func (s *simulation) score(env *environment, page *report.Search, p lockstep.Pol
 	for i, o := range observers {
 		unknown[i] = min(unknown[i], floor[i]+o.Cost)
 	}
-	return env.ended(page.Add(p, results), "nothing is written")
+	return env.ended(page.Add(p, results), goesOn)
 }
 
 func (c *planCommand) write(env *environment, page *report.Search, table *lockstep.Table) error {
@@ -95,9 +126,9 @@ func (c *planCommand) write(env *environment, page *report.Search, table *lockst
 		fmt.Fprintf(env.stdout, "%s (%s noise): %.1f %% of the way from %s to the floor\n", to.Short(), c.Noise[k], way(to.Mean()), from.Policy)
 	}
 	fmt.Fprintf(env.stdout, "who does not know the draws can expect %.1f %% of it at the most\n", way(unknown.Mean()))
-	if err := policyfile.Write(c.Out, table); err != nil {
+	if err := policyfile.Write(c.Table, table); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "table: %s (%s noise)\n", c.Out, c.Noise[len(c.Noise)-1])
+	fmt.Fprintf(env.stdout, "table: %s (%s noise)\n", c.Table, c.Noise[len(c.Noise)-1])
 	return writeSearch(env, c.Report, page)
 }

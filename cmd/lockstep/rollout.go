@@ -49,7 +49,7 @@ func (c *rolloutCommand) Run(env *environment) error {
 	if err := c.check(s.simulator); err != nil {
 		return err
 	}
-	journal, err := s.journal(env, c.Out, nil, policies...)
+	journal, err := s.journal(env, c.Out, runs.Plan{}, policies...)
 	if err != nil {
 		return err
 	}

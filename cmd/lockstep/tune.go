@@ -41,7 +41,7 @@ func (c *tuneCommand) Run(env *environment) error {
 		return err
 	}
 	plan := &runs.Search{Kind: c.Kind, Seed: c.Seed, Population: c.Population, Generations: c.Generations}
-	journal, err := s.journal(env, c.Out, plan, lockstep.DefaultPID())
+	journal, err := s.journal(env, c.Out, runs.Plan{Search: plan}, lockstep.DefaultPID())
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *simulation) sweep(env *environment, journal *runs.Journal, first int, p
 	work := &runs.Work{Jobs: s.jobs(policies), First: first, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}
 	results := make([]lockstep.Result, len(work.Jobs))
 	err := s.stream(env, work, func(i int, r lockstep.Result) { results[i-first] = r })
-	return results, env.ended(err, "with --out the same command goes on where it stopped")
+	return results, env.ended(err, goesOn)
 }
 
 func (c *tuneCommand) write(env *environment, best lockstep.Native, page *report.Search) error {

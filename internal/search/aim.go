@@ -22,6 +22,7 @@ import (
 // smooth; lataccels and costs are averages over the seeds. What is found are the actions of
 // the policy with its aims under the route's own draws: each follows from what has happened.
 type Aim struct {
+	keeping
 	Noise  lockstep.NoiseKind // SeededNoise or ExpectedNoise
 	Seeds  int                // each round rolls out under so many others; 1 unless the noise is seeded
 	Rounds int
@@ -53,6 +54,9 @@ func (a *Aim) Check() error {
 	return nil
 }
 
+// Steps is how many rounds there are, and the last step, the actions.
+func (a *Aim) Steps([]*lockstep.Route) int { return a.Rounds + 1 }
+
 // Rollouts is how much a search computes for a route, as a number of rollouts.
 func (a *Aim) Rollouts() int { return 1 + a.Rounds*(1+apart+a.Seeds*(1+len(aimDampings))) }
 
@@ -69,26 +73,19 @@ func (a *Aim) run(ctx context.Context, sim lockstep.StepSimulator, routes []*loc
 		return nil, err
 	}
 	actions := map[string][]float64{}
-	done := 0
+	done, first := 0, 0
 	for some := range slices.Chunk(routes, atOnce) {
 		s := &aiming{Aim: a, sim: sim, routes: some, policy: from, ran: func(n int) { done += n; progress(done) }}
-		for _, r := range some {
-			s.offsets = append(s.offsets, make([]float64, aimKnots(costing(r))))
-		}
-		for round := range a.Rounds {
-			if err := s.round(ctx, round); err != nil {
-				return nil, err
-			}
-		}
-		drives, err := s.sweep(ctx, lockstep.Noise{Kind: lockstep.OwnNoise}, 1, s.kept())
+		tables, err := s.search(ctx, first)
 		if err != nil {
 			return nil, err
 		}
 		for i, r := range some {
-			table := make([]float64, lockstep.TableSteps)
-			copy(table, drives[i][0][0].action)
-			actions[r.Name] = table
+			actions[r.Name] = tables[i]
 		}
+		first += len(some)
+		done = first * a.Rollouts() // also where a step was kept, and nothing ran
+		progress(done)
 	}
 	table, err := lockstep.NewTable(actions)
 	if err == nil {
@@ -105,6 +102,32 @@ type aiming struct {
 	policy  lockstep.Policy
 	offsets [][]float64 // of each route: at its knots, m/s²
 	ran     func(rollouts int)
+}
+
+// search takes the steps of the search for the routes, of which the first has a number, and
+// returns their actions.
+func (s *aiming) search(ctx context.Context, first int) (tables [][]float64, err error) {
+	for _, r := range s.routes {
+		s.offsets = append(s.offsets, make([]float64, aimKnots(costing(r))))
+		tables = append(tables, make([]float64, lockstep.TableSteps))
+	}
+	for round := range s.Rounds {
+		err := s.step(round, first, s.offsets, func() error { return s.round(ctx, round) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	err = s.step(s.Rounds, first, tables, func() error {
+		drives, err := s.sweep(ctx, lockstep.Noise{Kind: lockstep.OwnNoise}, 1, s.kept())
+		if err != nil {
+			return err
+		}
+		for i := range tables {
+			copy(tables[i], drives[i][0][0].action)
+		}
+		return nil
+	})
+	return tables, err
 }
 
 // sweep rolls the policy out with some offsets of each route, each under all seeds of the
@@ -194,7 +217,7 @@ func (s *aiming) round(ctx context.Context, round int) error {
 		for k, offsets := range tried[i] {
 			best.better(offsets, meanCost(r, then[i][k]))
 		}
-		s.offsets[i] = best.offset
+		copy(s.offsets[i], best.offset)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 // several dampings (Levenberg). What costs least is kept, so never what costs more than the
 // policy. Then the rollouts go on by a window, and so on to the end.
 type Plan struct {
+	keeping
 	Rounds  int
 	Window  int // steps that the rollouts go on by
 	Horizon int // steps that a candidate is rolled on
@@ -33,6 +34,19 @@ func (p *Plan) Check() error {
 		return fmt.Errorf("a window of %d steps and a horizon of %d: want 1 at least, and no shorter a horizon", p.Window, p.Horizon)
 	}
 	return nil
+}
+
+// Steps is how many windows there are.
+func (p *Plan) Steps(routes []*lockstep.Route) int {
+	return (longest(routes) + p.Window - 1) / p.Window
+}
+
+// longest is the most steps that cost on a route.
+func longest(routes []*lockstep.Route) (steps int) {
+	for _, r := range routes {
+		steps = max(steps, len(costing(r)))
+	}
+	return steps
 }
 
 // Rollouts is how much a plan computes for a route, as a number of rollouts of all steps
@@ -116,17 +130,14 @@ func (p *Plan) run(ctx context.Context, sim lockstep.StepSimulator, routes []*lo
 	if err := distinct(routes); err != nil {
 		return nil, err
 	}
-	longest := 0
-	for _, r := range routes {
-		longest = max(longest, len(costing(r)))
-	}
+	longest := longest(routes)
 	d, err := p.depart(ctx, sim, routes, from)
 	if err != nil {
 		return nil, err
 	}
 	defer d.close()
 	for at := 0; at < longest; at += p.Window {
-		if _, err := d.plan(ctx, at, min(p.Horizon, longest-at)); err != nil {
+		if err := d.window(ctx, at, min(p.Horizon, longest-at)); err != nil {
 			return nil, err
 		}
 		if err := d.drive(ctx, at, min(p.Window, longest-at)); err != nil {
@@ -281,6 +292,20 @@ func (d *drives) drive(ctx context.Context, at, window int) error {
 	return nil
 }
 
+// window plans from a step on, as a step of the search that may be kept.
+func (d *drives) window(ctx context.Context, at, horizon int) error {
+	var chosen [][]float64
+	for _, table := range d.tables {
+		chosen = append(chosen, table[at:at+horizon])
+	}
+	err := d.step(at/d.Window, 0, chosen, func() error {
+		_, err := d.plan(ctx, at, horizon)
+		return err
+	})
+	d.planned = at + horizon
+	return err
+}
+
 // plan betters the tables from a step on, over a horizon, as seen from where the cars are.
 // It returns what is chosen for each route.
 func (d *drives) plan(ctx context.Context, at, horizon int) ([]choice, error) {
@@ -334,7 +359,6 @@ func (d *drives) plan(ctx context.Context, at, horizon int) ([]choice, error) {
 	for i := range d.routes {
 		copy(d.tables[i][at:], free.actions(i, best[i].offset))
 	}
-	d.planned = at + horizon
 	return best, nil
 }
 

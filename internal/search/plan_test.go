@@ -3,9 +3,11 @@ package search
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -362,5 +364,72 @@ func TestBetter(t *testing.T) {
 	}
 	if c.better([]float64{2}, 2); c.cost != 2 || c.offset[0] != 2 {
 		t.Errorf("a cost of 2 does not replace one of 3: %v", c)
+	}
+}
+
+// TestKept ends searches before each of their steps, and lets them go on: what they find is to the
+// last bit what an undisturbed one finds, and no step is taken twice.
+func TestKept(t *testing.T) {
+	sim, routes := shortRoutes(t)
+	many := slices.Clone(routes)
+	for i := range atOnce - 1 { // so that some are searched behind the others
+		other := *routes[i%2]
+		other.Name = fmt.Sprintf("%s-%d", other.Name, i)
+		other.Seed += uint32(i)
+		many = append(many, &other)
+	}
+	for _, c := range []struct {
+		planner Planner
+		routes  []*lockstep.Route
+		steps   int // that are kept
+	}{
+		{&Plan{Rounds: 1, Window: 2, Horizon: 4}, routes, 5}, // 7 and 9 steps cost
+		{&Aim{Noise: lockstep.SeededNoise, Seeds: 2, Rounds: 1}, many, 2 * 2},
+	} {
+		want, err := c.planner.Run(t.Context(), sim, c.routes, lockstep.DefaultPID(), quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := map[[2]int][][]float64{}
+		ended := errors.New("ended")
+		var table *lockstep.Table
+		err = ended
+		for runs := 0; err == ended; runs++ {
+			if runs > c.steps {
+				t.Fatalf("%T: it does not end", c.planner)
+			}
+			computed := 0
+			c.planner.KeptBy(func(step, first, n int, choose func() ([][]float64, error)) ([][]float64, error) {
+				at := [2]int{step, first}
+				if there, ok := kept[at]; ok {
+					return there, nil
+				}
+				if computed++; computed > 1 {
+					return nil, ended
+				}
+				chosen, err := choose()
+				if len(chosen) != n || step >= c.planner.Steps(c.routes) || first+n > len(c.routes) {
+					t.Errorf("%T: step %d of %d, routes from %d on: %d of %d", c.planner, step,
+						c.planner.Steps(c.routes), first, len(chosen), n)
+				}
+				for _, numbers := range chosen {
+					kept[at] = append(kept[at], slices.Clone(numbers))
+				}
+				return chosen, err
+			})
+			told := 0
+			table, err = c.planner.Run(t.Context(), sim, c.routes, lockstep.DefaultPID(), func(n int) { told = n })
+			if err == nil && told != c.planner.Rollouts()*len(c.routes) {
+				t.Errorf("%T: progress ends at %d", c.planner, told)
+			}
+		}
+		if err != nil || !reflect.DeepEqual(table, want) || len(kept) != c.steps {
+			t.Errorf("%T: %v in %d steps, %v; want %v in %d", c.planner, table, len(kept), err, want, c.steps)
+		}
+		kept[[2]int{}][0] = kept[[2]int{}][0][1:]
+		_, err = c.planner.Run(t.Context(), sim, c.routes, lockstep.DefaultPID(), quiet)
+		if err == nil || !strings.HasPrefix(err.Error(), "step 0 of the search is not kept as it was chosen") {
+			t.Errorf("%T, with too few numbers: %v", c.planner, err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"fmt"
 
 	"lockstep"
 )
@@ -10,7 +11,44 @@ import (
 type Planner interface {
 	Check() error
 	Rollouts() int // how much it computes for a route, as a number of rollouts
+
+	// Steps is in how many a search of these routes chooses something for each, and KeptBy
+	// has a search keep what each step chooses, so that another goes on behind it.
+	Steps(routes []*lockstep.Route) int
+	KeptBy(Keep)
+
 	Run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error)
+}
+
+// Keep keeps what a step of a search chooses for some routes, of which it knows the number of the
+// first and how many they are. It returns what was kept of this step before, or else what choose
+// returns. All else that a search knows follows from what its steps have chosen.
+type Keep func(step, first, routes int, choose func() ([][]float64, error)) ([][]float64, error)
+
+// keeping is a search that may be kept.
+type keeping struct{ keep Keep }
+
+// KeptBy has the search keep what it chooses.
+func (k *keeping) KeptBy(keep Keep) { k.keep = keep }
+
+// step takes a step: choose puts what it chooses for each route into chosen, or what was kept of
+// it is there.
+func (k *keeping) step(step, first int, chosen [][]float64, choose func() error) error {
+	if k.keep == nil {
+		return choose()
+	}
+	kept, err := k.keep(step, first, len(chosen), func() ([][]float64, error) { return chosen, choose() })
+	if err != nil {
+		return err
+	}
+	for i, into := range chosen {
+		if len(kept) != len(chosen) || len(kept[i]) != len(into) {
+			return fmt.Errorf("step %d of the search is not kept as it was chosen: remove what is "+
+				"kept, whole", step)
+		}
+		copy(into, kept[i])
+	}
+	return nil
 }
 
 // Planning is what a planner is made of.
