@@ -69,7 +69,7 @@ func (s *Search) String() string {
 // Planning is a search of each route's actions, from the plan's controller. Each record is what
 // one of its steps chose for a route.
 type Planning struct {
-	Noise   []string `json:"noise"` // one search for each
+	Noise   []string `json:"noise"`  // one search for each
 	Rounds  int      `json:"rounds"` // 0: the search's own
 	Window  int      `json:"window"`
 	Horizon int      `json:"horizon"`
