@@ -761,6 +761,7 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 			"one lost":       func(r []Result) []Result { return slices.Delete(r, i, i+1) },
 			"one twice":      func(r []Result) []Result { return slices.Insert(r, i, r[i]) },
 			"one for next":   func(r []Result) []Result { r[i].Rollout++; return r },
+			"one chosen":     func(r []Result) []Result { r[i] = Result{Rollout: r[i].Rollout, Chosen: []float64{1}}; return r },
 			"one for before": func(r []Result) []Result { r[len(r)-1-i].Rollout--; return r },
 		} {
 			path = put(p, change)

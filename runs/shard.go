@@ -272,8 +272,11 @@ func (p *Plan) readShard(path string, shard int) ([]Result, error) {
 	var results []Result
 	for k, text := range lines[1:] {
 		r, _, err := parseLine(text, "", p.Rollouts())
-		if err == nil && (r.Rollout != from+k || r.Chosen != nil) {
-			err = fmt.Errorf("rollout %d, want the result of %d next", r.Rollout, from+k)
+		if err == nil && r.Rollout != from+k {
+			err = fmt.Errorf("rollout %d, want %d next", r.Rollout, from+k)
+		}
+		if err == nil && r.Chosen != nil {
+			err = errors.New("what a search chose, and no result")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", k+2, err)
