@@ -83,7 +83,8 @@ func (p *Planning) String() string {
 		return "none"
 	}
 	return fmt.Sprintf("of %s noise with %d rounds (0: as many as it has), windows of %d steps and horizons of %d, "+
-		"%d seeds, seed %d", strings.Join(p.Noise, " and "), p.Rounds, p.Window, p.Horizon, p.Seeds, p.Seed)
+		"%d seeds, seed %d, in %d steps",
+		strings.Join(p.Noise, " and "), p.Rounds, p.Window, p.Horizon, p.Seeds, p.Seed, p.Steps)
 }
 
 // Route is one route of a plan.

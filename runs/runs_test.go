@@ -494,6 +494,7 @@ func TestDifference(t *testing.T) {
 	made := func() *Plan {
 		p, _ := sweep(2, 3)
 		p.Search, p.Shards = &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 10}, 2
+		p.Planning = &Planning{Noise: []string{"own", "seeded"}, Window: 5, Horizon: 24, Seeds: 1, Steps: 9}
 		return p
 	}
 	p, q := made(), made()
