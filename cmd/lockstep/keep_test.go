@@ -494,7 +494,7 @@ func TestKeepPlan(t *testing.T) {
 	}
 	for want, extra := range map[string][]string{
 		"windows of 2 steps and horizons of 5": {"--horizon", "5"},
-		"seed 2, there it is":                  {"--seed", "2"},
+		"seed 2, in 5 steps, there":            {"--seed", "2"},
 		"noise with 2 rounds":                  {"--rounds", "2"},
 		`controller 0 is "zero"`:               {"--from", "zero"},
 		`route 0 is "g00000" (seed`:            {"--seed_prefix", "other"},
