@@ -371,8 +371,16 @@ test-ray: ## shards as tasks of Ray, on a cluster of three nodes on this machine
 	$(PYTHON_VENV)/bin/pytest -m ray python/tests/test_shards.py
 
 .PHONY: test-kills
-test-kills: ## a kept run of 300 rollouts, killed a hundred times
-	LOCKSTEP_KILLS=100 $(GO) test ./cmd/lockstep -run '^TestKill$$' -v -timeout 60m
+test-kills: ## a kept run of 300 rollouts, killed a hundred times, and searches, killed 25 times each
+	LOCKSTEP_KILLS=100 $(GO) test -count 1 $(TESTFLAGS) ./cmd/lockstep -run '^TestKill$$' -v -timeout 60m
+
+.PHONY: test-damages
+test-damages: ## a thousand damages of runs, searches, shards, caches and traces: what reads them prints the same or an error
+	LOCKSTEP_DAMAGES=1000 $(GO) test -count 1 $(TESTFLAGS) ./cmd/lockstep -run '^TestDamages$$' -v -timeout 60m
+
+.PHONY: test-edits
+test-edits: ## Python controllers, what they import and read, networks and routes, each edited at 50 moments of a run
+	LOCKSTEP_EDITS=50 $(GO) test -count 1 $(TESTFLAGS) ./cmd/lockstep -run '^TestEdits$$' -v -timeout 60m
 
 .PHONY: test-faults
 test-faults: ## runs, shards and caches on a disk that fails on purpose: HISTORIES of them, of the seed SEED

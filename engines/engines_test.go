@@ -7,6 +7,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/defaults"
+	"lockstep/internal/fileio"
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/reference"
@@ -44,6 +45,9 @@ func TestIdentity(t *testing.T) {
 				t.Errorf("%s proves to be %q, as %q does", e.Name, id, other)
 			}
 			identities[id] = e.Name
+			if sum, err := fileio.SHA256(c.Model); err != nil || s.About().Model != sum {
+				t.Errorf("%s has the network %q, want %q (%v)", e.Name, s.About().Model, sum, err)
+			}
 			t.Log(id)
 		})
 	}

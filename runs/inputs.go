@@ -120,7 +120,7 @@ func (o *Opened) open(ctx context.Context, in Inputs, workers int, plan *Plan, n
 			o.Jobs = append(o.Jobs, lockstep.Job{Route: route, Policy: policy})
 		}
 	}
-	if o.Plan, err = NewPlan(in.Program, o.Simulator, in.Model, controllers, entries); plan != nil && err == nil {
+	if o.Plan, err = NewPlan(in.Program, o.Simulator, controllers, entries); plan != nil && err == nil {
 		o.Plan.Shards = plan.Shards
 	}
 	return err
@@ -204,12 +204,10 @@ func (in Inputs) write(dir string) error {
 
 // NewPlan is the plan of all routes under each controller, computed by a program; "" is that of
 // the process.
-func NewPlan(program string, sim lockstep.Simulator, model string, controllers []Controller,
-	routes []Route,
-) (*Plan, error) {
-	network, err := fileio.SHA256(model)
-	if err != nil {
-		return nil, err
+func NewPlan(program string, sim lockstep.Implementation, controllers []Controller, routes []Route) (*Plan, error) {
+	network := sim.About().Model // of what it has read: the file may be another by now
+	if network == "" {
+		return nil, fmt.Errorf("the %s engine does not say which network it has, so that no plan can hold it", sim.Name())
 	}
 	code, err := hashProgram(program)
 	if err != nil {

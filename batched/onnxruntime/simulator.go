@@ -1,6 +1,7 @@
 package onnxruntime
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"runtime"
@@ -124,7 +125,7 @@ func New(config Config) (*Simulator, error) {
 	// Not s itself, which is garbage when nobody else has it.
 	sessions, networks, version, library := s.sessions, s.networks, s.version, c.Library
 	s.Simulator, err = batched.New(batched.Config{
-		ModelPath: c.ModelPath, Profile: s.profile, Workers: c.Workers, Chunk: c.Chunk,
+		Model: fmt.Sprintf("%x", sha256.Sum256(data)), Profile: s.profile, Workers: c.Workers, Chunk: c.Chunk,
 		Open: func(_ int, last bool) (batched.Network, error) {
 			if last {
 				return open(sessions, networks[1])

@@ -14,7 +14,6 @@ import (
 	"lockstep"
 	"lockstep/engines"
 	"lockstep/internal/defaults"
-	"lockstep/internal/fileio"
 	"lockstep/internal/model"
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
@@ -199,9 +198,7 @@ func (c *compareCommand) shrink(ctx context.Context, modelPath string, jobs []lo
 	if err != nil {
 		return nil, "", err
 	}
-	if whole.ModelSHA256, err = fileio.SHA256(modelPath); err != nil {
-		return nil, "", err
-	}
+	whole.ModelSHA256 = want.About().Model
 	names := map[string]string{defaults.ModelSHA256: tinyphysics.DefaultModel, model.OfficialSHA256: tinyphysics.OfficialModel}
 	whole.Model = cmp.Or(names[whole.ModelSHA256], filepath.Base(modelPath))
 	whole.Engine, whole.Profile, whole.Workers = got.name, want.Profile(), c.Workers

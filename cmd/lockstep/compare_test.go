@@ -42,7 +42,11 @@ func TestMain(m *testing.M) {
 		engines.All = testEngines(names)
 		os.Exit(run(context.Background(), os.Args[1:], &stickyWriter{w: os.Stdout}, os.Stderr))
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if programs != "" {
+		os.RemoveAll(programs)
+	}
+	os.Exit(status)
 }
 
 // planted is the reference by another name, with a fault in a step.

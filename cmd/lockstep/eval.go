@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/internal/fileio"
 	"lockstep/internal/search"
 	"lockstep/report"
 	"lockstep/runs"
@@ -136,7 +135,7 @@ func (s *simulation) origin(env *environment, f *simulatorFlags, took time.Durat
 	if env.found != nil {
 		o.Facts = append(o.Facts, report.Fact{Name: "Python's arithmetic", Value: env.found.String()})
 	}
-	o.ModelSHA256, _ = fileio.SHA256(s.modelPath)
+	o.ModelSHA256 = s.simulator.About().Model
 	o.Facts = append(o.Facts, report.Fact{Name: "Computed by", Value: s.simulator.About().Inside})
 	return o
 }

@@ -24,7 +24,7 @@ func (s *simulation) journal(env *environment, dir string, of runs.Plan, policie
 		}
 		controllers = append(controllers, c)
 	}
-	plan, err := runs.NewPlan(libraryFile, s.simulator, s.modelPath, controllers, runs.PlanRoutes(s.routes))
+	plan, err := runs.NewPlan(libraryFile, s.simulator, controllers, runs.PlanRoutes(s.routes))
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,12 +21,28 @@ import (
 	"lockstep/runs"
 )
 
+// programs is a folder for the command, once it is built. TestMain removes it.
+var programs string
+
+// build builds the command, once for all tests.
+var build = sync.OnceValues(func() (path string, err error) {
+	if programs, err = os.MkdirTemp("", "lockstep-program-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(programs, "lockstep")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, err
+})
+
 // program builds the command and returns its path.
 func program(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "lockstep")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

@@ -11,7 +11,6 @@ import (
 
 	"lockstep"
 	"lockstep/gpu"
-	"lockstep/internal/fileio"
 	"lockstep/internal/progress"
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
@@ -170,20 +169,16 @@ func (s *simulation) stream(env *environment, work *runs.Work, add func(int, loc
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves
 // no trace; the error is of the trace alone.
 func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep.Job, lines *report.Lines) error {
-	sum, err := fileio.SHA256(s.modelPath)
-	if err != nil {
-		return err
-	}
 	options := lockstep.Options{Shortcuts: lockstep.AllSteps}
 	header := trace.Header{
 		Producer: "lockstep", Engine: s.simulator.Name(), Profile: s.simulator.Profile().String(),
-		ModelSHA256: sum, Digest: schema.XXH3, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
+		ModelSHA256: s.simulator.About().Model, Digest: schema.XXH3, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
 	}
 	full := schema.Set(0)
 	if c.TraceValues {
 		full = tinyphysics.Arrays
 	}
-	err = trace.WriteFile(c.Trace, header, full, func(w *trace.Writer) error {
+	err := trace.WriteFile(c.Trace, header, full, func(w *trace.Writer) error {
 		writers := make([]*trace.RolloutWriter, len(jobs))
 		for i := range jobs {
 			step := header.Schema.NewStep()

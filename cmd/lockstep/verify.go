@@ -152,10 +152,8 @@ func (c *verifyCommand) score(env *environment) (*score, error) {
 	}
 	got := &score{
 		Format: scoreFormat, Profile: s.simulator.Profile().String(), SeedPrefix: c.SeedPrefix,
-		Files: []hashed{}, Touched: []pycontroller.Touch{}, Depends: map[string]string{},
-	}
-	if got.Network, err = fileio.SHA256(s.modelPath); err != nil {
-		return nil, err
+		Network: s.simulator.About().Model,
+		Files:   []hashed{}, Touched: []pycontroller.Touch{}, Depends: map[string]string{},
 	}
 	got.Controller.Path = c.Controller
 	if c.source, err = pycontroller.ReadSource(c.Controller); err != nil {
