@@ -241,7 +241,7 @@ gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where noth
 	$(WITH_CUDA) GOFLAGS=-tags=cuda LOCKSTEP_REQUIRE_GPU=1 $(MAKE) --no-print-directory gate GATEFLAGS="--require-hardware $(GATEFLAGS)"
 
 # Native fuzz targets, and how many executions of each fuzz-ci runs. Where a rollout is one, a second has some 20.
-FUZZ_TARGETS := .:FuzzReadRoute:20000 ./internal/pandas:FuzzParseFloat:20000 ./internal/npz:FuzzRead:20000 ./internal/npz:FuzzReadArray:20000 \
+FUZZ_TARGETS := ./routefile:FuzzReadRoute:20000 ./internal/pandas:FuzzParseFloat:20000 ./internal/npz:FuzzRead:20000 ./internal/npz:FuzzReadArray:20000 \
 	./internal/onnx:FuzzParse:20000 ./internal/routecache:FuzzParse:20000 \
 	./fuzz:FuzzTokenizer:300 ./fuzz:FuzzStep:100 ./fuzz:FuzzDraws:100 ./fuzz:FuzzBatch:100 ./fuzz:FuzzAgreement:20 \
 	./fuzz:FuzzShortcuts:10 ./fuzz:FuzzTeacher:100 ./fuzz:FuzzLongRoutes:10 ./fuzz:FuzzCalls:5 ./fuzz:FuzzStepping:40 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \

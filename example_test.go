@@ -11,6 +11,7 @@ import (
 	"lockstep/internal/defaults"
 	"lockstep/internal/generate"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // A route is rolled out under a controller.
@@ -31,7 +32,7 @@ func Example() {
 	text := generate.Route(1, 0)
 	// Some 8 s of it, the last 12 steps of which cost: the first line names the columns.
 	lines := bytes.SplitAfter(text, []byte("\n"))[:1+112]
-	loader := lockstep.Loader{Profile: profile}
+	loader := routefile.Loader{Profile: profile}
 	route, err := loader.Read(bytes.NewReader(bytes.Join(lines, nil)), "data/00000.csv")
 	if err != nil {
 		log.Fatal(err)

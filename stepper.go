@@ -114,6 +114,25 @@ type DeviceOrder interface {
 	Precede(stream uintptr) error
 }
 
+// A Snapshot is the state of rollouts between two steps. It is data: a simulator's
+// state is its histories, and draws are a function of seed and step.
+type Snapshot struct {
+	Profile  Profile
+	Model    string // SHA-256 of the network's file, in hexadecimal
+	Step     int    // the next one
+	Rollouts []RolloutState
+}
+
+// RolloutState is the state of one rollout: its histories up to Snapshot.Step, or
+// to its end or failure.
+type RolloutState struct {
+	Route    string
+	Lataccel []float64 // m/s²
+	Action   []float64 // steer command after clipping
+	Policy   []float64 // what the policy remembers, in the order of its kind; nil without
+	Err      string    // why it failed, or empty
+}
+
 // Noise says which draws candidates see. The zero Noise is none: it must be said.
 type Noise struct {
 	Kind  NoiseKind

@@ -14,6 +14,7 @@ import (
 	"lockstep/internal/defaults"
 	"lockstep/internal/f32"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // jobs are of the default routes' first rows.
@@ -28,7 +29,7 @@ func jobs(t *testing.T, rows ...int) (all []lockstep.Job) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := lockstep.Loader{Profile: reference.HostProfile()}.Read(f, names[i])
+		r, err := routefile.Loader{Profile: reference.HostProfile()}.Read(f, names[i])
 		f.Close()
 		if err != nil {
 			t.Fatal(err)

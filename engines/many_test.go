@@ -10,6 +10,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/generate"
+	"lockstep/routefile"
 )
 
 var many = flag.Int("routes", 0, "TestManyPolicies: so many routes, whole ones; else a few short ones")
@@ -54,7 +55,7 @@ func TestManyPolicies(t *testing.T) {
 func wholeRoutes(t *testing.T, from, to int) (routes []*lockstep.Route) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		r, err := lockstep.Loader{}.Read(bytes.NewReader(generate.Route(78, i)), fmt.Sprintf("g%d.csv", i))
+		r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(78, i)), fmt.Sprintf("g%d.csv", i))
 		if err != nil {
 			t.Fatal(err)
 		}

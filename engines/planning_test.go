@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/simtest"
+	"lockstep/internal/snapshot"
 )
 
 // planner is an engine's with the jobs at a step.
@@ -44,15 +45,15 @@ func snap(t *testing.T, p lockstep.Stepper) *lockstep.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := shot.MarshalBinary() // its bytes are all of it
+	data, err := snapshot.Marshal(shot) // its bytes are all of it
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(data) > 4000*len(shot.Rollouts) {
 		t.Errorf("a snapshot of %d rollouts at step %d has %d bytes", len(shot.Rollouts), shot.Step, len(data))
 	}
-	read := &lockstep.Snapshot{}
-	if err := read.UnmarshalBinary(data); err != nil {
+	read, err := snapshot.Unmarshal(data)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return read

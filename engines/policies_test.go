@@ -14,6 +14,7 @@ import (
 	"lockstep"
 	"lockstep/internal/generate"
 	"lockstep/internal/simtest"
+	"lockstep/routefile"
 )
 
 // seenStep is what is compared of a step, with its arrays copied.
@@ -128,7 +129,7 @@ func policyRoutes(t *testing.T, n int) []*lockstep.Route {
 	t.Helper()
 	var routes []*lockstep.Route
 	for i := range n {
-		r, err := lockstep.Loader{}.Read(bytes.NewReader(generate.Route(77, i)), fmt.Sprintf("r%d.csv", i))
+		r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, i)), fmt.Sprintf("r%d.csv", i))
 		if err != nil {
 			t.Fatal(err)
 		}

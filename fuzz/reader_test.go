@@ -40,6 +40,7 @@ import (
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/trace"
+	"lockstep/routefile"
 )
 
 // What reads files must take any bytes: no panic, no allocation beyond what the
@@ -77,9 +78,9 @@ const deflate = 1032
 
 var routeReader = reader{
 	read: func(data []byte, fail func(string, ...any)) error {
-		r, err := lockstep.Loader{}.Read(bytes.NewReader(data), "x.csv")
+		r, err := routefile.Loader{}.Read(bytes.NewReader(data), "x.csv")
 		if err != nil {
-			var e *lockstep.RouteError
+			var e *routefile.Error
 			if !errors.As(err, &e) || e.File != "x.csv" {
 				fail("%v is no RouteError of the file", err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/arbitrary"
+	"lockstep/internal/snapshot"
 	"lockstep/parity/schema"
 )
 
@@ -188,12 +189,11 @@ func (m *steps) snapshot(t *rapid.T) {
 	}
 	if rapid.Bool().Draw(t, "by way of bytes") {
 		m.cover("a snapshot by way of bytes")
-		data, err := s.MarshalBinary()
+		data, err := snapshot.Marshal(s)
 		if err != nil {
 			t.Fatalf("%s: %v", m.engine.name, err)
 		}
-		s = &lockstep.Snapshot{}
-		if err := s.UnmarshalBinary(data); err != nil {
+		if s, err = snapshot.Unmarshal(data); err != nil {
 			t.Fatalf("%s: %v", m.engine.name, err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"lockstep/internal/libm"
 	"lockstep/internal/pandas"
 	"lockstep/parity/schema"
+	"lockstep/routefile"
 )
 
 func TestPandas(t *testing.T) { check(t, 20, pandasNumber) }
@@ -214,9 +215,9 @@ func routeFile(t *rapid.T, cover func(string)) {
 		}
 	}
 
-	r, err := lockstep.Loader{Profile: profile, SeedPrefix: "data"}.Read(&text, "folder/00000.csv")
+	r, err := routefile.Loader{Profile: profile, SeedPrefix: "data"}.Read(&text, "folder/00000.csv")
 	if bad || n < lockstep.MinRows {
-		var e *lockstep.RouteError
+		var e *routefile.Error
 		if !errors.As(err, &e) || e.File != "folder/00000.csv" {
 			t.Fatalf("error %v, want a RouteError of the file", err)
 		}

@@ -22,6 +22,7 @@ import (
 	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // device opens what the tests run on: a GPU in a build with the tag cuda, the
@@ -120,7 +121,7 @@ var routes = sync.OnceValue(func() []*lockstep.Route {
 		if err != nil {
 			panic(err)
 		}
-		route, err := lockstep.Loader{}.Read(f, name)
+		route, err := routefile.Loader{}.Read(f, name)
 		f.Close()
 		if err != nil {
 			panic(err)

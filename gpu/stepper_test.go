@@ -12,6 +12,7 @@ import (
 	"lockstep"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/snapshot"
 )
 
 // TestStepper drives rollouts by hand, with a snapshot on the way that goes to other
@@ -336,8 +337,8 @@ func compareEnds(t *testing.T, got, want lockstep.Stepper) {
 			t.Errorf("job %d: %s", j, d)
 		}
 	}
-	a, _ := shots[0].MarshalBinary()
-	b, _ := shots[1].MarshalBinary()
+	a, _ := snapshot.Marshal(shots[0])
+	b, _ := snapshot.Marshal(shots[1])
 	if !slices.Equal(a, b) {
 		t.Error("the snapshots differ")
 	}

@@ -27,6 +27,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 const goldenRoot = "../golden/testdata"
@@ -92,7 +93,7 @@ func testSet(
 				t.Fatalf("%s has SHA-256 %s, the recording was made of %s", path, got, entry.RouteCSV)
 			}
 		}
-		return lockstep.Loader{Profile: set.Profile}.Load(path)
+		return routefile.Loader{Profile: set.Profile}.Load(path)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +189,7 @@ func TestTrajectoryEngines(t *testing.T) {
 			}
 			var jobs []lockstep.Job
 			for _, r := range names {
-				route, err := lockstep.Loader{Profile: sim.Profile()}.Load(filepath.Join(routes, r+".csv"))
+				route, err := routefile.Loader{Profile: sim.Profile()}.Load(filepath.Join(routes, r+".csv"))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,6 +11,7 @@ import (
 	"lockstep/internal/f32"
 	"lockstep/internal/model"
 	"lockstep/internal/upstream"
+	"lockstep/routefile"
 )
 
 // These benchmarks print ratios of times measured in turns in one run, since
@@ -99,7 +100,7 @@ func BenchmarkRollout(b *testing.B) {
 	path, profile := assetstest.RoutePath(b, "00000"), HostProfile()
 	s := load(b, profile)
 	rollout := func(b *testing.B, s *Simulator, shortcuts lockstep.Shortcuts) lockstep.Costs {
-		route, err := lockstep.Loader{Profile: profile}.Load(path)
+		route, err := routefile.Loader{Profile: profile}.Load(path)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"lockstep/batched"
 	"lockstep/internal/defaults"
 	"lockstep/internal/generate"
+	"lockstep/routefile"
 )
 
 // TestStreamingCost measures what streaming, and what keeping a run with its fsyncs,
@@ -40,7 +41,7 @@ func TestStreamingCost(t *testing.T) {
 	const routes, gains = 16, 2
 	var loaded []*lockstep.Route
 	for i := range routes {
-		r, err := lockstep.Loader{}.Read(bytes.NewReader(generate.Route(5, i)), fmt.Sprintf("r%d.csv", i))
+		r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(5, i)), fmt.Sprintf("r%d.csv", i))
 		if err != nil {
 			t.Fatal(err)
 		}

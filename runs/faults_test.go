@@ -23,6 +23,7 @@ import (
 	"lockstep/internal/faulty"
 	"lockstep/internal/fileio"
 	"lockstep/internal/routecache"
+	"lockstep/routefile"
 )
 
 var (
@@ -362,7 +363,7 @@ var versions = sync.OnceValue(func() (v [3]struct {
 		for row := range lockstep.MinRows {
 			text += fmt.Sprintf("0.0,2%d.5,0.25,0.%02d,0.5\n", i, row%100)
 		}
-		route, err := lockstep.Loader{}.Read(strings.NewReader(text), "0.csv")
+		route, err := routefile.Loader{}.Read(strings.NewReader(text), "0.csv")
 		if err != nil {
 			panic(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"lockstep/internal/pycontroller"
 	"lockstep/internal/routecache"
 	"lockstep/policyfile"
+	"lockstep/routefile"
 )
 
 // inputsName is the file of a plan's inputs.
@@ -130,7 +131,7 @@ func (o *Opened) open(ctx context.Context, in Inputs, workers int, plan *Plan, n
 func (in Inputs) routes(ctx context.Context, profile lockstep.Profile, workers int, plan *Plan, needs func(first, end int) bool) (routes []*lockstep.Route, entries []Route, err error) {
 	var files []string
 	for _, path := range in.Data {
-		found, err := lockstep.RouteFiles(path, in.Limit)
+		found, err := routefile.List(path, in.Limit)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -140,7 +141,7 @@ func (in Inputs) routes(ctx context.Context, profile lockstep.Profile, workers i
 	var some []string // of the files
 	var at []int      // their places
 	for i, file := range files {
-		if entries[i].Name = lockstep.RouteName(file); plan != nil && i < len(plan.Routes) && plan.Routes[i].Name == entries[i].Name {
+		if entries[i].Name = routefile.Name(file); plan != nil && i < len(plan.Routes) && plan.Routes[i].Name == entries[i].Name {
 			entries[i] = plan.Routes[i]
 		}
 		for k := range in.Controllers {
@@ -150,7 +151,7 @@ func (in Inputs) routes(ctx context.Context, profile lockstep.Profile, workers i
 			}
 		}
 	}
-	loaded, errs, _ := routecache.Cache{Loader: lockstep.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(ctx, some)
+	loaded, errs, _ := routecache.Cache{Loader: routefile.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(ctx, some)
 	for k, i := range at {
 		if errs[k] == nil {
 			routes[i], entries[i] = loaded[k], PlanRoute(loaded[k])

@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/installed"
 	"lockstep/internal/progress"
 	"lockstep/internal/upstream"
+	"lockstep/routefile"
 )
 
 type benchCommand struct {
@@ -136,12 +137,12 @@ func (c *benchCommand) Run(env *environment) error {
 
 // load makes the jobs: the routes in turn, each time with other gains.
 func (b *bench) load(data string, jobs int) (err error) {
-	if b.files, err = lockstep.RouteFiles(data, jobs); err != nil {
+	if b.files, err = routefile.List(data, jobs); err != nil {
 		return err
 	}
 	routes := make([]*lockstep.Route, len(b.files))
 	for i, file := range b.files {
-		if routes[i], err = (lockstep.Loader{Profile: b.Machine.Profile}).Load(file); err != nil {
+		if routes[i], err = (routefile.Loader{Profile: b.Machine.Profile}).Load(file); err != nil {
 			return err
 		}
 	}

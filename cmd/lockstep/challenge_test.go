@@ -12,6 +12,7 @@ import (
 	"lockstep"
 	"lockstep/internal/defaults"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // TestDebug: what the challenge's program prints of one route with --debug, and a word where
@@ -20,7 +21,7 @@ func TestDebug(t *testing.T) {
 	inputs := shortInputs(t)
 	shortRoute(t, filepath.Join(inputs[3], "a.csv"), 512, nil) // past the steps that cost
 	one := []string{"rollout", "--model_path", inputs[1], "--data_path", filepath.Join(inputs[3], "a.csv"), "--engine", "reference", "--debug"}
-	route, err := lockstep.Loader{Profile: reference.HostProfile()}.Load(one[4])
+	route, err := routefile.Loader{Profile: reference.HostProfile()}.Load(one[4])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	"lockstep/parity/trace"
 	"lockstep/parity/verdict"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // TestMain: with LOCKSTEP_TEST_ENGINES the test program is lockstep with those
@@ -264,7 +265,7 @@ func TestRace(t *testing.T) {
 	}
 	s := &simulation{simulator: ref}
 	for _, name := range []string{"a", "b"} {
-		route, err := lockstep.Loader{}.Load(filepath.Join(inputs[3], name+".csv"))
+		route, err := routefile.Loader{}.Load(filepath.Join(inputs[3], name+".csv"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
 	"lockstep/report"
+	"lockstep/routefile"
 )
 
 type demoCommand struct {
@@ -24,7 +25,7 @@ type demoCommand struct {
 // on every engine that is here, compares all stages of all steps, and draws what
 // happened.
 func (c *demoCommand) Run(env *environment) error {
-	flags := simulatorFlags{inputFlags: inputFlags{NumSegs: 10, Profile: "host", SeedPrefix: lockstep.DefaultSeedPrefix}, Engine: "reference"}
+	flags := simulatorFlags{inputFlags: inputFlags{NumSegs: 10, Profile: "host", SeedPrefix: routefile.DefaultSeedPrefix}, Engine: "reference"}
 	start := time.Now()
 	s, err := flags.load(env)
 	if err != nil {

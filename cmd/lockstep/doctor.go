@@ -15,6 +15,7 @@ import (
 	"lockstep/internal/installed"
 	"lockstep/internal/model"
 	"lockstep/internal/want"
+	"lockstep/routefile"
 )
 
 type doctorCommand struct {
@@ -60,7 +61,7 @@ func (c *doctorCommand) Run(env *environment) error {
 	line("challenge's network", path, err)
 	var files []string
 	if path, err = asset(assets.Routes, "lockstep fetch data"); err == nil {
-		files, err = lockstep.RouteFiles(path, -1)
+		files, err = routefile.List(path, -1)
 	}
 	line("challenge's routes", fmt.Sprintf("%s, %d files", path, len(files)), err)
 

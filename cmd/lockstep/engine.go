@@ -17,6 +17,7 @@ import (
 	"lockstep/internal/model"
 	"lockstep/internal/routecache"
 	"lockstep/report"
+	"lockstep/routefile"
 	"lockstep/runs"
 )
 
@@ -83,13 +84,13 @@ func (f *inputFlags) files(dataPath string) ([]string, error) {
 	if f.NumSegs < 1 {
 		return nil, fmt.Errorf("--num_segs %d: want 1 or more", f.NumSegs)
 	}
-	return lockstep.RouteFiles(dataPath, f.NumSegs)
+	return routefile.List(dataPath, f.NumSegs)
 }
 
 // loadRoutes loads routes for the simulator's profile. Those that cannot be loaded
 // are told to the user and kept in failed. The error is of an interruption.
 func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string) error {
-	cache := routecache.Cache{Loader: lockstep.Loader{Profile: s.simulator.Profile(), SeedPrefix: f.SeedPrefix}}
+	cache := routecache.Cache{Loader: routefile.Loader{Profile: s.simulator.Profile(), SeedPrefix: f.SeedPrefix}}
 	if len(files) > 1 && !f.NoCache {
 		cache.UseDefault()
 	}
@@ -103,7 +104,7 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 	for i, file := range files {
 		if errs[i] != nil {
 			fmt.Fprintf(env.stderr, "lockstep: %v\n", errs[i])
-			s.failed = append(s.failed, report.RouteResult{Name: lockstep.RouteName(file), Result: lockstep.Result{Err: errs[i]}})
+			s.failed = append(s.failed, report.RouteResult{Name: routefile.Name(file), Result: lockstep.Result{Err: errs[i]}})
 		} else {
 			s.routes = append(s.routes, routes[i])
 		}

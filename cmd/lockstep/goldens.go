@@ -16,6 +16,7 @@ import (
 	"lockstep/parity/mutants"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
+	"lockstep/routefile"
 )
 
 // goldens holds each engine to the recordings of the Python program.
@@ -119,7 +120,7 @@ func recorded(set *golden.Set, l *assets.Library) (modelPath string, jobs []lock
 		if err != nil {
 			return nil, err
 		}
-		return lockstep.Loader{Profile: set.Profile}.Load(path)
+		return routefile.Loader{Profile: set.Profile}.Load(path)
 	})
 	return modelPath, jobs, err
 }

@@ -15,6 +15,7 @@ import (
 	"lockstep/parity/trace"
 	"lockstep/parity/verdict"
 	"lockstep/report"
+	"lockstep/routefile"
 )
 
 // traces compares a trace with another, of whatever simulator; or with an engine, on the
@@ -115,13 +116,13 @@ func traceFiles(t *trace.File, dataPath string) (needed []string, err error) {
 	if len(t.Rollouts) == 0 {
 		return nil, fmt.Errorf("%s: no rollout in it", t.Name)
 	}
-	files, err := lockstep.RouteFiles(dataPath, -1)
+	files, err := routefile.List(dataPath, -1)
 	if err != nil {
 		return nil, err
 	}
 	of := map[string]string{}
 	for _, file := range files {
-		of[lockstep.RouteName(file)] = file
+		of[routefile.Name(file)] = file
 	}
 	for _, r := range t.Rollouts {
 		if of[r.Key[0]] == "" {

@@ -16,6 +16,7 @@ import (
 	"lockstep/internal/assets/assetstest"
 	"lockstep/internal/defaults"
 	"lockstep/policyfile"
+	"lockstep/routefile"
 )
 
 // byName are the recorded policies.
@@ -85,7 +86,7 @@ func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []pol
 	t.Helper()
 	list := byName(t)
 	var jobs []lockstep.Job
-	loader := lockstep.Loader{Profile: profile}
+	loader := routefile.Loader{Profile: profile}
 	model := ""
 	for _, r := range recordings {
 		var path string

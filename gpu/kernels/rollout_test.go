@@ -20,6 +20,7 @@ import (
 	"lockstep/parity/schema"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // step is a traced step as observers see it.
@@ -37,7 +38,7 @@ func route(t testing.TB, name string, profile lockstep.Profile) *lockstep.Route 
 	f, err := defaults.Routes().Open(name + ".csv")
 	must(t, err)
 	defer f.Close()
-	r, err := lockstep.Loader{Profile: profile}.Read(f, name+".csv")
+	r, err := routefile.Loader{Profile: profile}.Read(f, name+".csv")
 	must(t, err)
 	return r
 }

@@ -24,6 +24,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // goldenRoot holds recordings of the Python program with this network.
@@ -84,7 +85,7 @@ func TestWrite(t *testing.T) {
 	if data, err := os.ReadFile(modelPath); err != nil || !bytes.Equal(data, defaults.Model()) {
 		t.Errorf("%s does not hold the network: %v", modelPath, err)
 	}
-	routes, err := lockstep.RouteFiles(routesPath, -1)
+	routes, err := routefile.List(routesPath, -1)
 	if err != nil || len(routes) != defaults.NumRoutes {
 		t.Fatalf("%d routes, %v; want %d", len(routes), err, defaults.NumRoutes)
 	}
@@ -406,7 +407,7 @@ func load(t *testing.T, name string, profile lockstep.Profile) *lockstep.Route {
 }
 
 func read(t *testing.T, name string, text []byte, profile lockstep.Profile) *lockstep.Route {
-	r, err := lockstep.Loader{Profile: profile}.Read(bytes.NewReader(text), name)
+	r, err := routefile.Loader{Profile: profile}.Read(bytes.NewReader(text), name)
 	if err != nil {
 		t.Error(err)
 		runtime.Goexit()

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"lockstep"
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/routefile"
 )
 
 // server is one of the test's, and how it is asked.
@@ -110,7 +110,7 @@ func TestFetchData(t *testing.T) {
 	if err != nil || got != filepath.Join(out, assets.Routes) {
 		t.Fatalf("%q, %v", got, err)
 	}
-	files, err := lockstep.RouteFiles(got, -1)
+	files, err := routefile.List(got, -1)
 	if err != nil || len(files) != 2 || filepath.Dir(files[1]) != got {
 		t.Errorf("%v, %v; want two routes in the folder", files, err)
 	}

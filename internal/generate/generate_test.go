@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/routefile"
 )
 
 // TestRouteBytes pins what seeds give. The bytes must be the same on every
@@ -176,7 +177,7 @@ func TestWrite(t *testing.T) {
 	if err := Write(t.Context(), dir, opts); err != nil { // more of the same seed
 		t.Fatal(err)
 	}
-	files, err := lockstep.RouteFiles(dir, -1)
+	files, err := routefile.List(dir, -1)
 	if err != nil || len(files) != 5 {
 		t.Fatalf("%d files, %v; want 5", len(files), err)
 	}

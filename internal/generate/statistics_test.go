@@ -10,6 +10,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/routefile"
 )
 
 // statistics are what generated routes are compared with real ones by, and the
@@ -102,7 +103,7 @@ func TestStatisticsOfRealRoutes(t *testing.T) {
 
 func route(t *testing.T, seed uint64, k int) *lockstep.Route {
 	t.Helper()
-	r, err := lockstep.Loader{Profile: lockstep.Profile{CSV: lockstep.CSVExact}}.Read(bytes.NewReader(Route(seed, k)), FileName(k))
+	r, err := routefile.Loader{Profile: lockstep.Profile{CSV: lockstep.CSVExact}}.Read(bytes.NewReader(Route(seed, k)), FileName(k))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"lockstep/internal/defaults"
 	"lockstep/internal/model"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // The last probe is the beginning of a rollout that steers with 0: the project's own
@@ -61,7 +62,7 @@ func newRolloutQuestion() (rolloutQuestion, error) {
 		Route: strings.Join(
 			lines[:1+rolloutEnd],
 			"",
-		), Seed: lockstep.DefaultSeedPrefix + "/" + rolloutRoute,
+		), Seed: routefile.DefaultSeedPrefix + "/" + rolloutRoute,
 		First: rolloutFirst, End: rolloutEnd,
 	}, nil
 }
@@ -109,7 +110,7 @@ func expectedRollout(p lockstep.Profile) (logits, lataccels [][]byte, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	route, err := lockstep.Loader{Profile: p}.Read(strings.NewReader(q.Route), rolloutRoute)
+	route, err := routefile.Loader{Profile: p}.Read(strings.NewReader(q.Route), rolloutRoute)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/routefile"
 )
 
 // A cache file is, in little-endian order:
@@ -70,7 +71,7 @@ func (e *entry) intact() bool { return crc32.Checksum(bytesOf(e.data), castagnol
 func (e *entry) route() *lockstep.Route {
 	column := func(i int) []float64 { return e.data[i*e.rows : (i+1)*e.rows : (i+1)*e.rows] }
 	return &lockstep.Route{
-		Name:           lockstep.RouteName(e.name),
+		Name:           routefile.Name(e.name),
 		Seed:           e.seed,
 		Draws:          e.data[columns*e.rows:],
 		RollLataccel:   column(0),

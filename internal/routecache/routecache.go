@@ -23,6 +23,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/routefile"
 )
 
 // Cache loads routes.
@@ -32,7 +33,7 @@ type Cache struct {
 	// Also are folders in which a cache file is looked for that is not in Dir.
 	Also []string
 	// Loader parses what is not in the cache.
-	Loader lockstep.Loader
+	Loader routefile.Loader
 	// Workers is how many files are parsed at a time; GOMAXPROCS if 0.
 	Workers int
 }
@@ -104,7 +105,7 @@ func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indic
 		default:
 		}
 		name := filepath.Base(files[i])
-		text, err := lockstep.ReadRouteFile(files[i])
+		text, err := routefile.Text(files[i])
 		if err != nil {
 			errs[i] = err
 			return

@@ -21,6 +21,7 @@ import (
 	"lockstep"
 	"lockstep/internal/fuzzing"
 	"lockstep/parity/schema"
+	"lockstep/routefile"
 )
 
 func TestMain(m *testing.M) { os.Exit(fuzzing.Main(m)) }
@@ -82,8 +83,8 @@ func TestLoad(t *testing.T) {
 	check(t, Cache{}, files, 0, 20)
 
 	// What else a route depends on has a cache of its own.
-	check(t, Cache{Dir: c.Dir, Loader: lockstep.Loader{SeedPrefix: "other"}}, files, 0, 20)
-	check(t, Cache{Dir: c.Dir, Loader: lockstep.Loader{Profile: lockstep.Profile{CSV: lockstep.CSVExact}}}, files, 0, 20)
+	check(t, Cache{Dir: c.Dir, Loader: routefile.Loader{SeedPrefix: "other"}}, files, 0, 20)
+	check(t, Cache{Dir: c.Dir, Loader: routefile.Loader{Profile: lockstep.Profile{CSV: lockstep.CSVExact}}}, files, 0, 20)
 	check(t, c, files, 20, 0)
 }
 

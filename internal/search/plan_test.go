@@ -17,6 +17,7 @@ import (
 	"lockstep/golden/policies"
 	"lockstep/internal/defaults"
 	"lockstep/internal/generate"
+	"lockstep/routefile"
 )
 
 // shortRoutes are two of different lengths, with an engine and the project's own network.
@@ -32,7 +33,7 @@ func shortRoutes(t *testing.T) (lockstep.StepSimulator, []*lockstep.Route) {
 	}
 	var routes []*lockstep.Route
 	for i := range 2 {
-		r, err := lockstep.Loader{}.Read(bytes.NewReader(generate.Route(5, i)), fmt.Sprintf("r%d.csv", i))
+		r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(5, i)), fmt.Sprintf("r%d.csv", i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestPlanIsHonest(t *testing.T) {
 // has not seen; the same aims are found again; and a policy that follows nothing goes on so.
 func TestAim(t *testing.T) {
 	sim, _ := shortRoutes(t)
-	r, err := lockstep.Loader{}.Read(bytes.NewReader(generate.Route(5, 0)), "long.csv")
+	r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(5, 0)), "long.csv")
 	if err != nil {
 		t.Fatal(err)
 	}

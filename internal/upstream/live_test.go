@@ -16,6 +16,7 @@ import (
 	"lockstep/internal/installed"
 	"lockstep/internal/upstream"
 	"lockstep/internal/want"
+	"lockstep/routefile"
 )
 
 var (
@@ -47,11 +48,11 @@ func TestLive(t *testing.T) {
 		key = rand.Uint64N(1 << 32)
 	}
 	t.Logf("%s; network %s, routes of seed %d", found, filepath.Base(model), key)
-	dir := filepath.Join(t.TempDir(), lockstep.DefaultSeedPrefix)
+	dir := filepath.Join(t.TempDir(), routefile.DefaultSeedPrefix)
 	if err := generate.Write(t.Context(), dir, generate.Options{NumRoutes: *routes, Seed: key}); err != nil {
 		t.Fatal(err)
 	}
-	files, err := lockstep.RouteFiles(dir, -1)
+	files, err := routefile.List(dir, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestLive(t *testing.T) {
 	var wanted []lockstep.Costs
 	for _, file := range files {
 		for _, policy := range []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}} {
-			route, err := lockstep.Loader{Profile: found.Profile}.Load(file)
+			route, err := routefile.Loader{Profile: found.Profile}.Load(file)
 			if err != nil {
 				t.Fatal(err)
 			}

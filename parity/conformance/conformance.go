@@ -13,6 +13,7 @@ import (
 	"lockstep/internal/defaults"
 	"lockstep/internal/guard"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // An Option changes what a simulator is held to.
@@ -136,8 +137,8 @@ func newSuite(sim lockstep.Simulator, opts []Option) (*suite, error) {
 		if err != nil {
 			guard.Fail(err)
 		}
-		for _, file := range must(lockstep.RouteFiles(folder, defaults.NumRoutes)) {
-			s.routes = append(s.routes, must(lockstep.Loader{Profile: profile}.Load(file)))
+		for _, file := range must(routefile.List(folder, defaults.NumRoutes)) {
+			s.routes = append(s.routes, must(routefile.Loader{Profile: profile}.Load(file)))
 		}
 		s.ref = must(reference.New(model, profile))
 	})

@@ -456,7 +456,7 @@ func TestSharp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"./gpu/module", "./gpu/classic", "./gpu/kernels", "./gpu", "./reference", "./batched", "./onnxruntime"} {
+	for _, want := range []string{"./gpu/module", "./gpu/classic", "./gpu/kernels", "./gpu", "./reference", "./batched", "./batched/onnxruntime"} {
 		if !slices.Contains(packages, want) {
 			t.Errorf("%s is not among %v", want, packages)
 		}

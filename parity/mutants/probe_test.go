@@ -28,6 +28,7 @@ import (
 	"lockstep/parity"
 	"lockstep/parity/tinyphysics"
 	"lockstep/reference"
+	"lockstep/routefile"
 )
 
 // What Plant has TestProbe hold, with a fault in it.
@@ -107,7 +108,7 @@ func (p *prober) probe(ctx context.Context) error {
 		}
 		if p.officialModel != "" && !p.engine.Slow {
 			load := func(profile lockstep.Profile, name string) (*lockstep.Route, error) {
-				return lockstep.Loader{Profile: profile}.Load(filepath.Join(p.officialRoutes, name+".csv"))
+				return routefile.Loader{Profile: profile}.Load(filepath.Join(p.officialRoutes, name+".csv"))
 			}
 			if err := p.recordings(ctx, "golden/testdata", p.officialModel, load); err != nil {
 				return err
@@ -128,7 +129,7 @@ func loadOwn(profile lockstep.Profile, name string) (*lockstep.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lockstep.Loader{Profile: profile}.Read(bytes.NewReader(text), path.Join("data", name+".csv"))
+	return routefile.Loader{Profile: profile}.Read(bytes.NewReader(text), path.Join("data", name+".csv"))
 }
 
 // slowRecordings is how many recordings a slow engine is held to.

@@ -208,7 +208,7 @@ func init() { // they refer to one another
 		"why":      of(why),
 		"costs":    of(costs),
 		"features": of(features),
-		"snapshot": of(snapshot),
+		"snapshot": of(takeSnapshot),
 
 		"device_features": of(deviceFeatures),
 

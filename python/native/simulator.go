@@ -16,6 +16,7 @@ import (
 	"lockstep/internal/installed"
 	"lockstep/internal/model"
 	"lockstep/internal/routecache"
+	"lockstep/routefile"
 )
 
 // simulator is an engine that is open. Its end ends the calls that use it, and waits for them.
@@ -172,13 +173,13 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 				return nil, err
 			}
 		}
-		found, err := lockstep.RouteFiles(path, q.Limit)
+		found, err := routefile.List(path, q.Limit)
 		if err != nil {
 			return nil, usage(err)
 		}
 		files = append(files, found...)
 	}
-	cache := routecache.Cache{Loader: lockstep.Loader{Profile: s.Profile(), SeedPrefix: q.SeedPrefix}, Workers: q.Workers}
+	cache := routecache.Cache{Loader: routefile.Loader{Profile: s.Profile(), SeedPrefix: q.SeedPrefix}, Workers: q.Workers}
 	if q.Cache && len(files) > 1 {
 		cache.UseDefault()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/internal/snapshot"
 )
 
 // roll is rollouts that Python steers, one step at a time.
@@ -343,7 +344,7 @@ func (r *roll) observe(ctx context.Context) ([]float32, error) {
 }
 
 // A snapshot belongs to no rollouts.
-func snapshot(t *task, r *roll, _ nothing, _ []byte) (any, error) {
+func takeSnapshot(t *task, r *roll, _ nothing, _ []byte) (any, error) {
 	s, err := r.stepper.Snapshot(t)
 	if err != nil {
 		return nil, err
@@ -363,7 +364,7 @@ func describeSnapshot(s *lockstep.Snapshot) snapshotAnswer {
 	for i := range s.Rollouts {
 		a.Routes = append(a.Routes, s.Rollouts[i].Route)
 	}
-	if data, err := s.MarshalBinary(); err == nil {
+	if data, err := snapshot.Marshal(s); err == nil {
 		a.Bytes = len(data)
 	}
 	return a
@@ -371,7 +372,7 @@ func describeSnapshot(s *lockstep.Snapshot) snapshotAnswer {
 
 // snapshotBytes writes a snapshot down.
 func snapshotBytes(_ *task, s *lockstep.Snapshot, _ nothing, buffer []byte) (any, error) {
-	data, err := s.MarshalBinary()
+	data, err := snapshot.Marshal(s)
 	if err == nil && copy(buffer, data) != len(data) {
 		err = fmt.Errorf("a buffer of %d bytes for %d", len(buffer), len(data))
 	}
@@ -379,11 +380,11 @@ func snapshotBytes(_ *task, s *lockstep.Snapshot, _ nothing, buffer []byte) (any
 }
 
 func readSnapshot(_ *task, _ int64, _, buffer []byte) (any, error) {
-	var s lockstep.Snapshot
-	if err := s.UnmarshalBinary(buffer); err != nil {
+	s, err := snapshot.Unmarshal(buffer)
+	if err != nil {
 		return nil, usage(err)
 	}
-	return describeSnapshot(&s), nil
+	return describeSnapshot(s), nil
 }
 
 // restore puts rollouts back to where they were in a snapshot.

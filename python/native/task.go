@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"lockstep"
+	"lockstep/routefile"
 )
 
 // task is a call on its way.
@@ -109,7 +109,7 @@ func usage(err error) error {
 func describe(err error) *failure {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	f := &failure{Type: "SimulationError", Message: text}
-	var route *lockstep.RouteError
+	var route *routefile.Error
 	var usage usageError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

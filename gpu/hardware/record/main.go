@@ -46,6 +46,7 @@ import (
 	"lockstep/internal/defaults"
 	"lockstep/internal/group"
 	"lockstep/internal/model"
+	"lockstep/routefile"
 )
 
 const usage = `usage: record [-deadline 9m] [-rehearse] first OUT | tests OUT | sanitize TOOL OUT | ptx OUT | bench OUT | profile OUT`
@@ -694,13 +695,13 @@ func (w *work) close() { os.RemoveAll(w.dir) }
 
 // jobs are rollouts of n routes of their own memory and draws.
 func (w *work) jobs(n int) ([]lockstep.Job, error) {
-	files, err := lockstep.RouteFiles(w.routes, -1)
+	files, err := routefile.List(w.routes, -1)
 	if err != nil {
 		return nil, err
 	}
 	var routes []*lockstep.Route
 	for _, file := range files {
-		r, err := lockstep.Loader{}.Load(file)
+		r, err := routefile.Loader{}.Load(file)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,7 @@ import (
 	"lockstep/gpu/module"
 	"lockstep/gpu/translate"
 	"lockstep/internal/defaults"
+	"lockstep/routefile"
 )
 
 func main() {
@@ -65,13 +66,13 @@ func run(routes, steps int) error {
 		return err
 	}
 	defer s.Close()
-	files, err := lockstep.RouteFiles(folder, -1)
+	files, err := routefile.List(folder, -1)
 	if err != nil {
 		return err
 	}
 	var jobs []lockstep.Job
 	for i := range routes {
-		r, err := lockstep.Loader{}.Load(files[i%len(files)])
+		r, err := routefile.Loader{}.Load(files[i%len(files)])
 		if err != nil {
 			return err
 		}

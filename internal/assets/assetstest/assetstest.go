@@ -8,6 +8,7 @@ import (
 	"lockstep"
 	"lockstep/internal/assets"
 	"lockstep/internal/want"
+	"lockstep/routefile"
 )
 
 // Find returns the path of an asset. Where it is absent the test is skipped, or
@@ -37,7 +38,7 @@ func RoutePath(t testing.TB, name string) string {
 // Route loads a real route.
 func Route(t testing.TB, name string, profile lockstep.Profile) *lockstep.Route {
 	t.Helper()
-	route, err := lockstep.Loader{Profile: profile}.Load(RoutePath(t, name))
+	route, err := routefile.Loader{Profile: profile}.Load(RoutePath(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package lockstep
+// Package routefile reads routes from the challenge's CSV files, bit for bit as pandas does
+// in the Python program.
+package routefile
 
 import (
 	"bufio"
@@ -16,32 +18,33 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"lockstep"
 	"lockstep/internal/fileio"
 	"lockstep/internal/libm"
 	"lockstep/internal/pandas"
 )
 
-// A RouteError says what is wrong with a route file and where. Line and Column
+// An Error says what is wrong with a route file and where. Line and Column
 // count from 1, in bytes; they are 0 where the whole file is meant.
-type RouteError struct {
+type Error struct {
 	File         string
 	Line, Column int
 	Err          error
 }
 
-func (e *RouteError) Error() string {
+func (e *Error) Error() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("%s: %v", printable(e.File), e.Err)
 	}
 	return fmt.Sprintf("%s:%d:%d: %v", printable(e.File), e.Line, e.Column, e.Err)
 }
 
-func (e *RouteError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
 // A Loader reads routes from the challenge's CSV files. The zero value reads
 // them as the Python program does when it is run on a folder named data.
 type Loader struct {
-	Profile Profile
+	Profile lockstep.Profile
 
 	// SeedPrefix is the folder in the path string that seeds the draws,
 	// "data" if empty; the string is SeedPrefix, a slash and the file's name.
@@ -51,9 +54,9 @@ type Loader struct {
 // DefaultSeedPrefix is the folder that everyone's published costs are for.
 const DefaultSeedPrefix = "data"
 
-// RouteName is the name of the route in a file: the file's without its extension, with
+// Name is the name of the route in a file: the file's without its extension, with
 // what cannot be printed escaped as in Go.
-func RouteName(path string) string {
+func Name(path string) string {
 	return printable(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 }
 
@@ -83,7 +86,7 @@ var columnNames = [...]string{"roll", "vEgo", "aEgo", "targetLateralAcceleration
 // are ignored. Every field of the used columns must be a finite number, except
 // that steerCommand may be empty, or anything numeric, from row ControlStartIdx
 // on.
-func (l Loader) Read(r io.Reader, path string) (*Route, error) {
+func (l Loader) Read(r io.Reader, path string) (*lockstep.Route, error) {
 	var columns [len(columnNames)]pandas.Column
 	for i := range columns {
 		columns[i].Rounding = pandas.Rounding(l.Profile.CSV)
@@ -92,22 +95,22 @@ func (l Loader) Read(r io.Reader, path string) (*Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rows < MinRows {
-		return nil, &RouteError{File: path, Err: fmt.Errorf("%d rows; want at least %d: steps 0 to 99 warm up, costs count from step 100", rows, MinRows)}
+	if rows < lockstep.MinRows {
+		return nil, &Error{File: path, Err: fmt.Errorf("%d rows; want at least %d: steps 0 to 99 warm up, costs count from step 100", rows, lockstep.MinRows)}
 	}
 
-	route := &Route{
-		Name:           RouteName(path),
-		Seed:           Seed(l.seedPath(filepath.Base(path))),
+	route := &lockstep.Route{
+		Name:           Name(path),
+		Seed:           lockstep.Seed(l.seedPath(filepath.Base(path))),
 		RollLataccel:   columns[rollColumn].Float64s(),
 		VEgo:           columns[vEgoColumn].Float64s(),
 		AEgo:           columns[aEgoColumn].Float64s(),
 		TargetLataccel: columns[targetColumn].Float64s(),
 		SteerCommand:   columns[steerColumn].Float64s(),
 	}
-	route.Draws = Draws(route.Seed, rows-ContextLength)
+	route.Draws = lockstep.Draws(route.Seed, rows-lockstep.ContextLength)
 	for i, roll := range route.RollLataccel {
-		route.RollLataccel[i] = libm.Sin(roll) * AccG
+		route.RollLataccel[i] = libm.Sin(roll) * lockstep.AccG
 	}
 	for i, steer := range route.SteerCommand {
 		route.SteerCommand[i] = -steer // logged positive to the left
@@ -135,9 +138,9 @@ func (in *records) next() ([]string, error) {
 	var e *csv.ParseError
 	switch {
 	case errors.As(err, &e):
-		err = &RouteError{File: in.path, Line: e.Line, Column: e.Column, Err: e.Err}
+		err = &Error{File: in.path, Line: e.Line, Column: e.Column, Err: e.Err}
 	case err != nil && err != io.EOF:
-		err = &RouteError{File: in.path, Err: err}
+		err = &Error{File: in.path, Err: err}
 	}
 	return record, err
 }
@@ -145,14 +148,14 @@ func (in *records) next() ([]string, error) {
 // fail is what is wrong with a field of the last record.
 func (in *records) fail(field int, format string, args ...any) error {
 	line, column := in.FieldPos(field)
-	return &RouteError{File: in.path, Line: line, Column: column, Err: fmt.Errorf(format, args...)}
+	return &Error{File: in.path, Line: line, Column: column, Err: fmt.Errorf(format, args...)}
 }
 
 // read reads all records into the columns, and counts them, without the header.
 func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err error) {
 	header, err := in.next()
 	if err == io.EOF {
-		return 0, &RouteError{File: in.path, Err: errors.New("empty: want a header line and at least 101 rows")}
+		return 0, &Error{File: in.path, Err: errors.New("empty: want a header line and at least 101 rows")}
 	} else if err != nil {
 		return 0, err
 	}
@@ -179,7 +182,7 @@ func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err
 				field, position = record[j], j
 			}
 			x, ok := columns[i].Append(field)
-			optional := i == steerColumn && rows >= ControlStartIdx
+			optional := i == steerColumn && rows >= lockstep.ControlStartIdx
 			switch {
 			case !ok:
 				return 0, in.fail(position, "%s: %.60q is not a number", columnNames[i], field)
@@ -197,7 +200,7 @@ func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err
 
 func steerHint(column int) string {
 	if column == steerColumn {
-		return fmt.Sprintf("; steer is needed before row %d", ControlStartIdx)
+		return fmt.Sprintf("; steer is needed before row %d", lockstep.ControlStartIdx)
 	}
 	return ""
 }
@@ -219,9 +222,9 @@ func skipBOM(r io.Reader) io.Reader {
 	return b
 }
 
-// RouteFiles lists the CSV files of a folder in the order of their names, at
+// List names the CSV files of a folder in the order of their names, at
 // most limit of them unless limit is negative; a path to a file is itself.
-func RouteFiles(path string, limit int) ([]string, error) {
+func List(path string, limit int) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -249,23 +252,23 @@ func RouteFiles(path string, limit int) ([]string, error) {
 }
 
 // Load reads the route in a file.
-func (l Loader) Load(path string) (*Route, error) {
-	text, err := ReadRouteFile(path)
+func (l Loader) Load(path string) (*lockstep.Route, error) {
+	text, err := Text(path)
 	if err != nil {
 		return nil, err
 	}
 	return l.Read(bytes.NewReader(text), path)
 }
 
-// ReadRouteFile is the text of a route's file, for Read. Its error is a *RouteError.
-func ReadRouteFile(path string) ([]byte, error) {
+// Text is the text of a route's file, for Read. Its error is an *Error.
+func Text(path string) ([]byte, error) {
 	text, err := fileio.ReadFile(path, fileio.Route)
 	var e *os.PathError
 	if errors.As(err, &e) {
 		err = e.Err
 	}
 	if err != nil {
-		return nil, &RouteError{File: path, Err: err}
+		return nil, &Error{File: path, Err: err}
 	}
 	return text, nil
 }

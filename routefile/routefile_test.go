@@ -1,0 +1,230 @@
+package routefile_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lockstep"
+	"lockstep/internal/fuzzing"
+	"lockstep/parity/schema"
+	"lockstep/routefile"
+)
+
+func TestMain(m *testing.M) { os.Exit(fuzzing.Main(m)) }
+
+const header = "t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n"
+
+// csvRows makes a route's text; edit may change the fields of a row.
+func csvRows(n int, edit func(row int, fields []string)) string {
+	var b strings.Builder
+	b.WriteString(header)
+	for i := range n {
+		fields := []string{fmt.Sprint(float64(i) / 10), "30.5", "-0.25", "0.01", fmt.Sprint(float64(i) / 1000), "0.125"}
+		if i >= lockstep.ControlStartIdx {
+			fields[5] = ""
+		}
+		if edit != nil {
+			edit(i, fields)
+		}
+		b.WriteString(strings.Join(fields, ",") + "\n")
+	}
+	return b.String()
+}
+
+func read(text string) (*lockstep.Route, error) {
+	return routefile.Loader{}.Read(strings.NewReader(text), "routes/00000.csv")
+}
+
+func TestReadRoute(t *testing.T) {
+	r, err := read(csvRows(120, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Name != "00000" || r.Seed != 3285 || r.Len() != 120 {
+		t.Errorf("name %s, seed %d, %d rows; want 00000, 3285, 120", r.Name, r.Seed, r.Len())
+	}
+	want := lockstep.State{RollLataccel: 0x1.91df4eba48eaap-04, VEgo: 30.5, AEgo: -0.25}
+	if got := r.State(7); got.VEgo != want.VEgo || got.AEgo != want.AEgo || math.Abs(got.RollLataccel-0.0981) > 1e-4 {
+		t.Errorf("State(7) = %v, want %v", got, want)
+	}
+	if r.SteerCommand[0] != -0.125 || !math.IsNaN(r.SteerCommand[100]) || r.TargetLataccel[99] != 0.099 {
+		t.Errorf("steer %v, %v, target %v", r.SteerCommand[0], r.SteerCommand[100], r.TargetLataccel[99])
+	}
+}
+
+// TestReadRouteForms reads the same route in other forms of CSV.
+func TestReadRouteForms(t *testing.T) {
+	plain := csvRows(110, nil)
+	want, err := read(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shuffled := shuffle(plain)
+	for name, text := range map[string]string{
+		"CRLF":                strings.ReplaceAll(plain, "\n", "\r\n"),
+		"byte order mark":     "\xef\xbb\xbf" + plain,
+		"no last newline":     strings.TrimSuffix(plain, "\n"),
+		"blank lines":         strings.ReplaceAll(plain, "\n", "\n\n"),
+		"quotes":              strings.ReplaceAll(plain, "30.5", `"30.5"`),
+		"other column order":  shuffled,
+		"a column twice":      strings.Replace(strings.ReplaceAll(plain, "\n", ",0.7\n"), ",0.7", ",roll", 1), // the first counts
+		"spaces":              strings.ReplaceAll(plain, "30.5", " 30.5 "),
+		"no empty last field": strings.ReplaceAll(plain, ",\n", "\n"),
+		"NaN in steer":        strings.ReplaceAll(plain, ",\n", ",NaN\n"),
+	} {
+		got, err := read(text)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got, cmp.Comparer(schema.Equal[float64])); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// shuffle reverses the columns and adds one of text.
+func shuffle(text string) string {
+	var b strings.Builder
+	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		f := strings.Split(line, ",")
+		extra := "note"
+		if i > 0 {
+			extra = "x"
+		}
+		fmt.Fprintln(&b, strings.Join([]string{f[5], f[4], extra, f[3], f[2], f[1], f[0]}, ","))
+	}
+	return b.String()
+}
+
+func TestReadRouteErrors(t *testing.T) {
+	set := func(row, column int, text string) string {
+		return csvRows(120, func(i int, fields []string) {
+			if i == row {
+				fields[column] = text
+			}
+		})
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "routes/00000.csv: empty: want a header line and at least 101 rows"},
+		{"header only", header, "routes/00000.csv: 0 rows; want at least 101: steps 0 to 99 warm up, costs count from step 100"},
+		{"too short", csvRows(100, nil), "routes/00000.csv: 100 rows; want at least 101: steps 0 to 99 warm up, costs count from step 100"},
+		{"no column", strings.Replace(csvRows(120, nil), "roll", "Roll", 1), `routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, targetLateralAcceleration, steerCommand`},
+		{"no number", set(3, 1, "fast"), `routes/00000.csv:5:5: vEgo: "fast" is not a number`},
+		{"empty field", set(3, 2, ""), "routes/00000.csv:5:10: aEgo: missing in row 3"},
+		{"NaN", set(3, 4, "nan"), `routes/00000.csv:5:21: targetLateralAcceleration: "nan" is not finite`},
+		{"infinity", set(3, 1, "-inf"), `routes/00000.csv:5:5: vEgo: "-inf" is not finite`},
+		{"too large", set(3, 1, "1e999"), `routes/00000.csv:5:5: vEgo: "1e999" is not a number`},
+		{"roll", set(3, 3, "2e8"), "routes/00000.csv:5:16: roll: 2e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for bit"},
+		{"no steer", set(99, 5, ""), "routes/00000.csv:101:27: steerCommand: missing in row 99; steer is needed before row 100"},
+		{"steer text", set(105, 5, "left"), `routes/00000.csv:107:28: steerCommand: "left" is not a number`},
+		{"too many fields", set(3, 5, "1,2"), "routes/00000.csv:5:29: row 3 has 7 fields, the header has 6"},
+	} {
+		_, err := read(c.text)
+		var e *routefile.Error
+		if !errors.As(err, &e) || err.Error() != c.want {
+			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
+		}
+	}
+	if _, err := read(set(110, 5, "inf")); err != nil {
+		t.Errorf("an infinite steer command after row 100 is not used, but %v", err)
+	}
+}
+
+func TestLoadMissing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.csv")
+	_, err := routefile.Loader{}.Load(path)
+	if want := path + ": no such file or directory"; err == nil || err.Error() != want || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if _, err := (routefile.Loader{}).Load(t.TempDir()); err == nil {
+		t.Error("a folder loads as a route")
+	}
+}
+
+func TestSeedPrefix(t *testing.T) {
+	text := csvRows(101, nil)
+	for prefix, want := range map[string]uint32{"": 3285, "data": 3285, "data/": 3285, "./data": lockstep.Seed("./data/00000.csv")} {
+		r, err := routefile.Loader{SeedPrefix: prefix}.Read(strings.NewReader(text), "routes/00000.csv")
+		if err != nil || r.Seed != want {
+			t.Errorf("prefix %q: seed %v, want %d (%v)", prefix, r.Seed, want, err)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.csv", "a.csv", "c.CSV", "notes.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "0.csv"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int][]string{-1: {"a.csv", "b.csv", "c.CSV"}, 2: {"a.csv", "b.csv"}} {
+		files, err := routefile.List(dir, limit)
+		var got []string
+		for _, f := range files {
+			got = append(got, filepath.Base(f))
+		}
+		if err != nil || !cmp.Equal(got, want) {
+			t.Errorf("limit %d: %v, %v; want %v", limit, got, err, want)
+		}
+	}
+	empty := t.TempDir()
+	if _, err := routefile.List(empty, -1); err == nil || err.Error() != empty+": no .csv file in this folder" {
+		t.Errorf("empty folder: %v", err)
+	}
+	if _, err := routefile.List(filepath.Join(dir, "none"), -1); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+// FuzzReadRoute looks for text that crashes the loader or loads as something
+// that is no route.
+func FuzzReadRoute(f *testing.F) {
+	f.Add(csvRows(101, nil))
+	f.Add(shuffle(csvRows(103, nil)))
+	f.Add(header + "1,2,3")
+	f.Fuzz(func(t *testing.T, text string) {
+		defer fuzzing.Ended()
+		r, err := read(text)
+		if err != nil {
+			var e *routefile.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("%v is no Error", err)
+			}
+			return
+		}
+		for _, column := range [][]float64{r.RollLataccel, r.VEgo, r.AEgo, r.TargetLataccel, r.SteerCommand[:lockstep.ControlStartIdx]} {
+			for i, x := range column {
+				if math.IsNaN(x) || math.IsInf(x, 0) {
+					t.Fatalf("row %d is %v", i, x)
+				}
+			}
+		}
+	})
+}
+
+// TestName: names hold nothing that a terminal would obey.
+func TestName(t *testing.T) {
+	for path, want := range map[string]string{
+		"data/00000.csv": "00000", "a b.csv": "a b", "é.csv": "é", "x": "x", "\x1b[2J.csv": `\x1b[2J`, "a\nb.csv": `a\nb`, "\xff.csv": `\xff`,
+	} {
+		if got := routefile.Name(path); got != want {
+			t.Errorf("%q is named %q, want %q", path, got, want)
+		}
+	}
+	e := &routefile.Error{File: "\x1b]0;x\a.csv", Line: 2, Column: 3, Err: errors.New("bad")}
+	if got, want := e.Error(), `\x1b]0;x\a.csv:2:3: bad`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
