@@ -226,6 +226,7 @@ gpu-first: gpu-bundle ## on a GPU: all of the first ten minutes, in order; adds 
 .PHONY: gpu-test
 gpu-test: gpu-bundle ## on a GPU: goldens, properties and compute-sanitizer; writes gpu/hardware/<GPU>.json
 	build/gpu-bundle/run tests gpu/hardware
+	build/gpu-bundle/run challenge gpu/hardware
 	for tool in memcheck racecheck initcheck synccheck; do build/gpu-bundle/run sanitize $$tool gpu/hardware || exit 1; done
 
 .PHONY: gpu-bench

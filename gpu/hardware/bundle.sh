@@ -20,7 +20,7 @@ gzip -9n "$out/gpu.test" "$out/cuda.test" "$out/record" # what travels is small;
 cp gpu/module/manifest.json gpu/module/report.txt "$out/"
 cat > "$out/run" <<'RUN'
 #!/bin/sh
-# run first OUT does all in one command of ten minutes; run tests OUT | run sanitize TOOL OUT |
+# run first OUT does all in one command of ten minutes; run tests OUT | run challenge OUT | run sanitize TOOL OUT |
 # run ptx OUT | run bench OUT | run profile OUT do its parts: see record.
 # OUT gets <GPU>.json, to which each verb adds: put an earlier one there first. LOCKSTEP_DEADLINE
 # is 9m if not set; LOCKSTEP_REHEARSE=1 runs without a GPU, too, for no evidence.

@@ -32,6 +32,9 @@ type Evidence struct {
 	// stage of every step, by profile, size of block and name.
 	Goldens []string `json:"goldens"`
 
+	// Challenge is the answer to these kernels' challenge: see Answer.
+	Challenge string `json:"challenge"`
+
 	Tests     []Outcome `json:"tests"`
 	Sanitizer []Outcome `json:"compute_sanitizer"`
 	Others    []Outcome `json:"others,omitempty"` // benchmark, peer, profile
@@ -141,7 +144,8 @@ func (e *Evidence) CheckDevice() error {
 }
 
 // Judge sets the verdict: "fail" if anything failed; "incomplete" if no test passed,
-// no golden was reproduced, something was not run, or a sanitizer's tool is missing;
+// no golden was reproduced, no challenge answered, something was not run, or a sanitizer's
+// tool is missing;
 // "rehearsal" if there was no GPU; "pass" otherwise.
 func (e *Evidence) Judge() {
 	passed := map[string]bool{}
@@ -156,7 +160,7 @@ func (e *Evidence) Judge() {
 			e.Verdict = Incomplete
 		}
 	}
-	if len(e.Tests) == 0 || len(e.Goldens) == 0 || slices.ContainsFunc(Sanitizers, func(tool string) bool { return !passed[tool] }) {
+	if len(e.Tests) == 0 || len(e.Goldens) == 0 || e.Challenge == "" || slices.ContainsFunc(Sanitizers, func(tool string) bool { return !passed[tool] }) {
 		e.Verdict = Incomplete
 	}
 	if e.CheckDevice() != nil {
@@ -179,8 +183,10 @@ func (e *Evidence) Check() error {
 	switch {
 	case e.Device == "" || e.Driver == "":
 		return errors.New("no device or no driver is named")
-	case !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(e.Kernels):
+	case !isHash.MatchString(e.Kernels):
 		return fmt.Errorf("kernel_sources_sha256 %q is not a hash", e.Kernels)
+	case !isHash.MatchString(e.Challenge):
+		return fmt.Errorf("challenge %q is not a hash", e.Challenge)
 	case e.Verdict != Pass:
 		return fmt.Errorf("verdict %q, want %q", e.Verdict, Pass)
 	case len(e.Goldens) == 0:
@@ -203,6 +209,8 @@ func (e *Evidence) Check() error {
 	}
 	return nil
 }
+
+var isHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // FileName is that of a device's evidence.
 func FileName(device string) string {

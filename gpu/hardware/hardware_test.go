@@ -6,8 +6,12 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"lockstep"
+	"lockstep/batched"
 	"lockstep/gpu/kernels"
 	"lockstep/gpu/module"
+	"lockstep/internal/defaults"
+	"lockstep/reference"
 )
 
 // TestEvidence checks what is committed, and says which of it is of the present
@@ -37,7 +41,39 @@ func good() *Evidence {
 	return &Evidence{
 		Device: "NVIDIA H200", Driver: "CUDA 13.0, 580.1", Kernels: strings.Repeat("0a", 32), Date: "2026-11-21",
 		Goldens: []string{"g00002.pid"}, Tests: []Outcome{{Name: "TestGoldens", Result: Pass}}, Verdict: Pass,
+		Challenge: strings.Repeat("b0", 32),
 		Sanitizer: []Outcome{{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass}, {Name: "initcheck", Result: Pass}, {Name: "synccheck", Result: Pass}},
+	}
+}
+
+// TestAnswer: engines give one answer to a challenge, and kernels whose hash is another have
+// another.
+func TestAnswer(t *testing.T) {
+	network, _, err := defaults.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := reference.New(network, lockstep.Profile{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast, err := batched.New(batched.Config{ModelPath: network})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := strings.Repeat("0a", 32)
+	answers := map[string]string{}
+	for _, c := range []struct {
+		name, kernels string
+		sim           lockstep.Simulator
+	}{{"reference", hash, spec}, {"batched", hash, fast}, {"other kernels", "1" + hash[1:], fast}} {
+		if answers[c.name], err = Answer(t.Context(), c.sim, c.kernels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := answers["reference"]
+	if answers["batched"] != want || answers["other kernels"] == want {
+		t.Errorf("answers %v", answers)
 	}
 }
 
@@ -51,6 +87,7 @@ func TestRefused(t *testing.T) {
 		"device emulated is not a GPU": func(e *Evidence) { e.Device = "emulated" },
 		"no device":                    func(e *Evidence) { e.Device = "" },
 		"is not a hash":                func(e *Evidence) { e.Kernels = "main" },
+		`challenge "yes" is not`:       func(e *Evidence) { e.Challenge = "yes" },
 		"verdict":                      func(e *Evidence) { e.Verdict = Fail },
 		"no golden":                    func(e *Evidence) { e.Goldens = nil },
 		"no test":                      func(e *Evidence) { e.Tests = nil },
@@ -72,14 +109,15 @@ func TestRefused(t *testing.T) {
 // TestJudge gives verdicts on what is there and what is not.
 func TestJudge(t *testing.T) {
 	for want, spoil := range map[string]func(*Evidence){
-		"pass":         func(*Evidence) {},
-		"pass ":        func(e *Evidence) { e.Others = []Outcome{{"profile", NotRun, "no ncu"}} },
-		"fail":         func(e *Evidence) { e.Sanitizer[1].Result = Fail },
-		"fail ":        func(e *Evidence) { e.Others = []Outcome{{"bench", Fail, "other bits"}} },
-		"incomplete":   func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
-		"incomplete ":  func(e *Evidence) { e.Tests = append(e.Tests, Outcome{"TestLate", NotRun, "deadline"}) },
-		"rehearsal":    func(e *Evidence) { e.Device = "stand-in" },
-		"incomplete  ": func(e *Evidence) { e.Goldens = nil },
+		"pass":          func(*Evidence) {},
+		"pass ":         func(e *Evidence) { e.Others = []Outcome{{"profile", NotRun, "no ncu"}} },
+		"fail":          func(e *Evidence) { e.Sanitizer[1].Result = Fail },
+		"fail ":         func(e *Evidence) { e.Others = []Outcome{{"bench", Fail, "other bits"}} },
+		"incomplete":    func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
+		"incomplete ":   func(e *Evidence) { e.Tests = append(e.Tests, Outcome{"TestLate", NotRun, "deadline"}) },
+		"rehearsal":     func(e *Evidence) { e.Device = "stand-in" },
+		"incomplete  ":  func(e *Evidence) { e.Goldens = nil },
+		"incomplete   ": func(e *Evidence) { e.Challenge = "" },
 	} {
 		e := good()
 		e.Verdict = ""

@@ -721,6 +721,9 @@ func TestHardware(t *testing.T) {
 		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: hash, Date: "2026-01-02",
 		Goldens: []string{"g00002.pid"}, Tests: []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}}, Verdict: hardware.Pass,
 	}
+	if evidence.Challenge, err = answer(t.Context(), hash); err != nil {
+		t.Fatal(err)
+	}
 	for _, tool := range hardware.Sanitizers {
 		evidence.Sanitizer = append(evidence.Sanitizer, hardware.Outcome{Name: tool, Result: hardware.Pass})
 	}
@@ -728,6 +731,18 @@ func TestHardware(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold("a run", true, verdict.Passed, "")
+	answered := evidence.Challenge
+	if evidence.Challenge, err = answer(t.Context(), strings.Repeat("0a", 32)); err != nil || evidence.Challenge == answered {
+		t.Fatalf("two challenges have the answer %s, %v", answered, err)
+	}
+	if _, err := evidence.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	hold("with the answer of other kernels", false, verdict.Failed, "")
+	evidence.Challenge = answered
+	if _, err := evidence.Write(folder); err != nil {
+		t.Fatal(err)
+	}
 	change("second")
 	hold("of other kernels", true, verdict.Failed, "no recorded run of these kernels, ")
 	hold("not required", false, verdict.NotRun, "not required")

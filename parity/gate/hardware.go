@@ -9,14 +9,17 @@ import (
 	"path/filepath"
 	"slices"
 
+	"lockstep"
 	"lockstep/gpu/hardware"
 	"lockstep/gpu/module"
+	"lockstep/internal/defaults"
 	"lockstep/parity/verdict"
+	"lockstep/reference"
 )
 
 // hardware holds the kernels to their recorded runs on GPUs. Runs of other kernels are
 // no evidence; what only stands in for a GPU, and what found a difference, is refused.
-func (g *run) hardware(_ context.Context, c *verdict.Check) error {
+func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 	kernels, err := module.HashSources(os.DirFS(filepath.Join(g.Root, "gpu", "kernels")))
 	if err != nil {
 		return err
@@ -30,10 +33,15 @@ func (g *run) hardware(_ context.Context, c *verdict.Check) error {
 		k := verdict.Case{Class: "hardware", Name: file, Outcome: verdict.Passed, Message: runs[file].Device + " ran these kernels"}
 		if ran := runs[file].Kernels; ran != kernels {
 			k.Outcome, k.Message = verdict.NotApplicable, fmt.Sprintf("%s ran other kernels, %.12s", runs[file].Device, ran)
+		} else if want, err := answer(ctx, kernels); err != nil {
+			return err
+		} else if got := runs[file].Challenge; got != want {
+			k.Outcome, k.Message = verdict.Failed, fmt.Sprintf("the answer to the challenge of these kernels, %.12s, is not the "+
+				"reference's, %.12s: this was not computed, or not rightly; run `make gpu-test` on %s again", got, want, runs[file].Device)
 		}
 		c.Cases = append(c.Cases, k)
 	}
-	if c.Count(verdict.Passed) > 0 {
+	if c.Count(verdict.Passed)+c.Count(verdict.Failed) > 0 {
 		return nil
 	}
 	why := fmt.Sprintf("no recorded run of these kernels, %.12s, on a GPU: run `make gpu-test` where one is", kernels)
@@ -41,4 +49,22 @@ func (g *run) hardware(_ context.Context, c *verdict.Check) error {
 		return errors.New(why)
 	}
 	return leaving(why + "; not required")
+}
+
+// answer is the reference's to the challenge of kernels.
+func answer(ctx context.Context, kernels string) (string, error) {
+	dir, err := os.MkdirTemp("", "lockstep-gate-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	network, _, err := defaults.Write(dir)
+	if err != nil {
+		return "", err
+	}
+	sim, err := reference.New(network, lockstep.Profile{})
+	if err != nil {
+		return "", err
+	}
+	return hardware.Answer(ctx, sim, kernels)
 }

@@ -5,6 +5,7 @@
 //
 //	record first OUT           all of it in one command of ten minutes: see steps.go
 //	record tests OUT           runs the tests
+//	record challenge OUT       rolls out what follows from the hash of the kernels
 //	record sanitize TOOL OUT   runs TestShort under a tool of compute-sanitizer
 //	record ptx OUT             runs TestShort with what the driver compiles of the PTX
 //	record bench OUT           times 5,000 and 792 routes, and the peer
@@ -49,7 +50,7 @@ import (
 	"lockstep/routefile"
 )
 
-const usage = `usage: record [-deadline 9m] [-rehearse] first OUT | tests OUT | sanitize TOOL OUT | ptx OUT | bench OUT | profile OUT`
+const usage = `usage: record [-deadline 9m] [-rehearse] first OUT | tests OUT | challenge OUT | sanitize TOOL OUT | ptx OUT | bench OUT | profile OUT`
 
 func main() {
 	deadline := flag.Duration("deadline", 9*time.Minute, "when the verb ends")
@@ -218,6 +219,24 @@ func (r *recorder) tests(ctx context.Context) error {
 		return errors.New("tests failed")
 	}
 	return nil
+}
+
+// challenge answers the challenge of these kernels, which the gate answers, too.
+func (r *recorder) challenge(ctx context.Context) error {
+	w, err := newWork()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	s, err := gpu.New(gpu.Config{ModelPath: w.model})
+	if err != nil {
+		return r.note(&r.evidence.Others, hardware.Outcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()})
+	}
+	defer s.Close()
+	if r.evidence.Challenge, err = hardware.Answer(ctx, s, r.evidence.Kernels); err != nil {
+		return r.note(&r.evidence.Others, hardware.Outcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()})
+	}
+	return r.note(&r.evidence.Others, hardware.Outcome{Name: challengeName, Result: hardware.Pass})
 }
 
 // testProgram notes the outcome of each test of a program, and of those that it did
