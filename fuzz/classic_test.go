@@ -99,7 +99,7 @@ func sameTransition(a, b *classic.Transition) error {
 // classicEngines are those that take part, the reference first.
 func classicEngines(t testing.TB) []classic.Engine {
 	var all []classic.Engine
-	for _, e := range engines.CheckedClassic() {
+	for _, e := range engines.Classic.Checked() {
 		engine, err := e.New(2)
 		var absent *want.Error
 		if errors.As(err, &absent) {

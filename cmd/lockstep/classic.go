@@ -3,12 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"lockstep/classic"
 	"lockstep/engines"
@@ -37,59 +34,44 @@ func (envsCommand) Run(env *environment) error {
 	return w.Flush()
 }
 
-// checkClassic refuses what would be passed over: flags of classic control without --env,
-// and of the others, with it, those that are not for both.
-func checkClassic(command *kong.Context) error {
-	asked := slices.ContainsFunc(command.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == "env" })
-	for _, p := range command.Path {
-		if p.Flag == nil {
-			continue
-		}
-		switch of := p.Flag.Tag.Get("classic"); {
-		case of == "only" && !asked:
-			return fmt.Errorf("--%s goes with --env", p.Flag.Name)
-		case of == "" && asked:
-			return fmt.Errorf("--%s does not go with --env", p.Flag.Name)
-		}
-	}
-	return nil
+// classicFlags are those of a classic control environment.
+type classicFlags struct {
+	Env       string            `name:"env" family:"classic" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
+	NumEnvs   int               `name:"num-envs" family:"classic" default:"1" help:"How many of them."`
+	Steps     int               `name:"steps" family:"classic" default:"1000" help:"How many steps of each."`
+	EnvSeed   int64             `name:"env-seed" family:"classic" default:"0" help:"Seed of the first environment, and of the actions."`
+	Option    map[string]string `name:"option" family:"classic" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
+	Autoreset string            `name:"autoreset" family:"classic" default:"next-step" help:"next-step, same-step, disabled or off."`
+	NumPy1    bool              `name:"numpy1" family:"classic" help:"Compute as Gymnasium does with NumPy 1."`
 }
 
-// classicFlags are those of a classic control environment. A tag says which flags go
-// with --env only, and which do too.
-type classicFlags struct {
-	Env       string            `name:"env" classic:"only" placeholder:"NAME" help:"A classic control environment, with uniform actions, instead of routes: lockstep envs lists them."`
-	NumEnvs   int               `name:"num-envs" classic:"only" default:"1" help:"How many of them."`
-	Steps     int               `name:"steps" classic:"only" default:"1000" help:"How many steps of each."`
-	EnvSeed   int64             `name:"env-seed" classic:"only" default:"0" help:"Seed of the first environment, and of the actions."`
-	Option    map[string]string `name:"option" classic:"only" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
-	Autoreset string            `name:"autoreset" classic:"only" default:"next-step" help:"next-step, same-step, disabled or off."`
-	NumPy1    bool              `name:"numpy1" classic:"only" help:"Compute as Gymnasium does with NumPy 1."`
-}
+func (*classicFlags) tag() (tag, flag string) { return "classic", "env" }
+
+func (f *classicFlags) asked() bool { return f.Env != "" }
 
 // task is what the flags describe.
-func (c *classicFlags) task() (classic.Task, error) {
-	t, err := classic.Make(c.Env, c.NumEnvs, c.Option)
+func (f *classicFlags) task() (classic.Task, error) {
+	t, err := classic.Make(f.Env, f.NumEnvs, f.Option)
 	if err != nil {
 		return t, err
 	}
-	if c.Steps < 1 {
-		return t, fmt.Errorf("--steps %d: at least 1 is needed", c.Steps)
+	if f.Steps < 1 {
+		return t, fmt.Errorf("--steps %d: at least 1 is needed", f.Steps)
 	}
-	t.NumPy1 = c.NumPy1
-	if t.Autoreset, err = classic.ParseAutoreset(c.Autoreset); err != nil {
+	t.NumPy1 = f.NumPy1
+	if t.Autoreset, err = classic.ParseAutoreset(f.Autoreset); err != nil {
 		return t, err
 	}
 	return t, t.Check()
 }
 
-// classic rolls environments out and prints steps, time and returns.
-func (c *rolloutCommand) classic(env *environment) error {
-	task, err := c.task()
+// rollout rolls environments out and prints steps, time and returns.
+func (f *classicFlags) rollout(env *environment, c *rolloutCommand) error {
+	task, err := f.task()
 	if err != nil {
 		return err
 	}
-	e, err := engines.OpenClassic(c.Engine, c.Workers)
+	e, err := engines.Classic.Open(c.Engine, c.Workers)
 	if err != nil {
 		return err
 	}
@@ -101,14 +83,14 @@ func (c *rolloutCommand) classic(env *environment) error {
 	if c.Stats && v.Stats() == "" {
 		return fmt.Errorf("--stats goes with --engine gpu or emulated; the %s engine has no device", e.Name())
 	}
-	if err := v.Reset(classic.Reset{Seed: c.EnvSeed}); err != nil {
+	if err := v.Reset(classic.Reset{Seed: f.EnvSeed}); err != nil {
 		return err
 	}
-	key := uint64(c.EnvSeed)
-	bar := progress.New(env.stderr, c.Steps, "steps")
+	key := uint64(f.EnvSeed)
+	bar := progress.New(env.stderr, f.Steps, "steps")
 	start := time.Now()
-	for done := 0; done < c.Steps && err == nil; {
-		n := min(1000, c.Steps-done)
+	for done := 0; done < f.Steps && err == nil; {
+		n := min(1000, f.Steps-done)
 		err = v.Run(env.ctx, classic.Policy{Uniform: &key}, n, nil)
 		done += n
 		bar.Add(n)
@@ -125,7 +107,7 @@ func (c *rolloutCommand) classic(env *environment) error {
 	}
 	if c.JSON {
 		env.json(map[string]any{
-			"env": c.Env, "engine": e.Name(), "num_envs": c.NumEnvs, "steps": t.Steps, "seconds": seconds,
+			"env": f.Env, "engine": e.Name(), "num_envs": f.NumEnvs, "steps": t.Steps, "seconds": seconds,
 			"steps_per_second": float64(t.Steps) / seconds, "episodes": episodes, "reward": sum, "rewards": t.Rewards,
 		})
 		return nil
@@ -135,61 +117,55 @@ func (c *rolloutCommand) classic(env *environment) error {
 		perEpisode = fmt.Sprintf("%.6g a finished episode", sum/float64(episodes))
 	}
 	fmt.Fprintf(env.stdout, "%s, %s: %d steps in %.2f s, %.4g steps/s; %d episodes ended, rewards of %.10g, %s\n",
-		c.Env, e.Name(), t.Steps, seconds, float64(t.Steps)/seconds, episodes, sum, perEpisode)
+		f.Env, e.Name(), t.Steps, seconds, float64(t.Steps)/seconds, episodes, sum, perEpisode)
 	if c.Stats {
 		fmt.Fprintln(env.stdout, v.Stats())
 	}
 	return nil
 }
 
-// classic holds engines of classic control to the first.
-func (c *compareCommand) classic(p *comparisons) error {
-	if c.Autoreset == classic.Disabled.String() {
+// compare holds engines of classic control to the first.
+func (f *classicFlags) compare(p *comparisons, c *compareCommand) error {
+	if f.Autoreset == classic.Disabled.String() {
 		return errors.New("--autoreset disabled: nobody resets what has ended: want next-step, same-step or off")
 	}
-	task, err := c.task()
+	task, err := f.task()
 	if err != nil {
 		return err
 	}
-	key := uint64(c.EnvSeed)
+	key := uint64(f.EnvSeed)
 	r := &gymnasium.Rollout{
-		Environment: c.Env, Options: c.Option, Num: c.NumEnvs, Autoreset: c.Autoreset, NumPy1: c.NumPy1,
-		Steps: c.Steps, Uniform: &key, Seeds: []int64{c.EnvSeed},
+		Environment: f.Env, Options: f.Option, Num: f.NumEnvs, Autoreset: f.Autoreset, NumPy1: f.NumPy1,
+		Steps: f.Steps, Uniform: &key, Seeds: []int64{f.EnvSeed},
 	}
-	for i := 1; i < c.NumEnvs && !task.Shared; i++ {
-		r.Seeds = append(r.Seeds, c.EnvSeed+int64(i))
+	for i := 1; i < f.NumEnvs && !task.Shared; i++ {
+		r.Seeds = append(r.Seeds, f.EnvSeed+int64(i))
 	}
-	names := append([]string{c.Want}, c.Got...)
-	if len(c.Got) == 0 {
-		names = append(names, slices.DeleteFunc(engines.TriedClassic(), func(name string) bool { return name == c.Want })...)
-	}
-	all, err := openClassic(names, c.Workers, p.asked)
+	all, err := openMembers(&engines.Classic, held(&engines.Classic, c), c.Workers, p.asked)
 	if err != nil {
 		return err
 	}
 	options := parity.CompareOptions{Replay: func(*parity.Task) string { return report.CommandLine(p.env.command()) }}
-	return hold(p, verdict.Comparison{Kind: "engines", Detail: c.Env}, all, func(want, got classic.Engine) (*parity.Report, error) {
+	return hold(p, verdict.Comparison{Kind: "engines", Detail: f.Env}, all, func(want, got classic.Engine) (*parity.Report, error) {
 		return r.Compare(p.env.ctx, want, got, options)
 	}, func(want classic.Engine, got opened[classic.Engine]) (smallest, string, error) {
 		small, d, err := gymnasium.Shrink(p.env.ctx, r, want, got.engine, 0)
 		if err != nil {
 			return nil, "", err
 		}
-		k := &gymnasium.Case{Case: parity.Case{What: c.Env, Stage: d.Stage, Engine: got.name}, Rollout: *small}
+		k := &gymnasium.Case{Case: parity.Case{What: f.Env, Stage: d.Stage, Engine: got.name}, Rollout: *small}
 		k.Results, err = k.Run(p.env.ctx, want)
 		return k, fmt.Sprintf("%d of %d environments, %d steps, stage %s", k.Num, r.Num, k.Steps, k.Stage), err
 	})
 }
 
-// openClassic opens engines of classic control, of which the first is asked for by its name.
-func openClassic(names []string, workers int, asked bool) (all []opened[classic.Engine], err error) {
-	for i, name := range names {
-		e, err := engines.ClassicNamed(name)
-		if err != nil {
-			return nil, err
-		}
-		engine, err := e.New(workers)
-		all = append(all, enter(name, engine, err, asked || i == 0, engines.ClassicIdentity))
+// replay repeats a case of classic control.
+func (*classicFlags) replay(p *comparisons, file string, names []string) (func() error, error) {
+	if !gymnasium.IsCase(file) {
+		return nil, nil
 	}
-	return all, nil
+	k, err := gymnasium.LoadCase(file)
+	return func() error {
+		return replayMembers(p, &engines.Classic, k, k.Path, k.Results, names)
+	}, err
 }

@@ -130,19 +130,19 @@ func TestCompareEnv(t *testing.T) {
 	if status, stdout, stderr := lockstepRun(t.Context(), append(whole, "reference", "batched", "--json")...); status != exitOK || !strings.Contains(stdout, `"compared":{"action":200,"elapsed":200,"ended":200,"final":200,`) {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
-	before := engines.Classic
+	before := engines.Classic.Engines
 	plant := func(bad bool) {
-		twin := engines.ClassicEngine{Name: "shifted", New: func(int) (classic.Engine, error) {
-			e, err := engines.OpenClassic("reference", 0)
+		twin := engines.Member[classic.Engine]{Name: "shifted", New: func(int) (classic.Engine, error) {
+			e, err := engines.Classic.Open("reference", 0)
 			if !bad {
-				return engines.OpenClassic("batched", 0)
+				return engines.Classic.Open("batched", 0)
 			}
 			return shifted{e}, err
 		}}
-		engines.Classic = append(slices.Clone(before), twin)
+		engines.Classic.Engines = append(slices.Clone(before), twin)
 	}
 	plant(true)
-	t.Cleanup(func() { engines.Classic = before })
+	t.Cleanup(func() { engines.Classic.Engines = before })
 	status, stdout, stderr := lockstepRun(t.Context(), append(whole, "reference", "shifted", "--keep", dir)...)
 	if status != exitParity {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)

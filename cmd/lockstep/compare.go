@@ -26,19 +26,19 @@ type compareCommand struct {
 	Got  []string `arg:"" name:"b" optional:"" help:"What is held to it: engines, or a trace. Default: all that can run here, but emulated, which is slow."`
 	inputFlags
 	controllerFlags
-	classicFlags
+	familyFlags
 	outputFlags
 	Inexact bool   `name:"inexact" help:"For sides that do not claim the same bits: logits, probabilities and CDF may differ, and tokens if that explains it."`
 	Budget  int    `name:"budget" placeholder:"N" help:"How many explained tokens an inexact comparison excuses. Default: none."`
 	Only    string `name:"only" placeholder:"PATTERN" help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."`
-	Keep    string `name:"keep" classic:"too" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."`
+	Keep    string `name:"keep" family:"every" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."`
 }
 
 // outputFlags say what a command tells of its comparisons.
 type outputFlags struct {
-	Report      string `name:"report" classic:"too" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
-	JSON        bool   `name:"json" classic:"too" help:"Print one JSON object a line: one for each comparison, then a summary."`
-	AllowAbsent bool   `name:"allow-absent" classic:"too" help:"Engines, networks and routes that are not here are left out, and named, instead of failing, unless nothing is left to compare."`
+	Report      string `name:"report" family:"every" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
+	JSON        bool   `name:"json" family:"every" help:"Print one JSON object a line: one for each comparison, then a summary."`
+	AllowAbsent bool   `name:"allow-absent" family:"every" help:"Engines, networks and routes that are not here are left out, and named, instead of failing, unless nothing is left to compare."`
 }
 
 // Run is the compare command.
@@ -60,12 +60,13 @@ func (c *compareCommand) Run(env *environment) error {
 
 // sides compares what the two sides are: engines, recordings or traces.
 func (c *compareCommand) sides(p *comparisons, options parity.CompareOptions) error {
+	if f := c.family(); f != nil {
+		return f.compare(p, c)
+	}
 	unknown := func(name string) bool { return !engines.Known(name) }
 	recordings := c.Want == "goldens" || c.folder()
 	traces := !recordings && (unknown(c.Want) || slices.ContainsFunc(c.Got, unknown))
 	switch {
-	case c.Env != "":
-		return c.classic(p)
 	case c.Keep != "" && (recordings || traces || c.Inexact):
 		return errors.New("--keep goes with engines, and exact comparisons")
 	case traces && c.Only != "":

@@ -32,16 +32,16 @@ type pathFlags struct {
 type inputFlags struct {
 	pathFlags
 	NumSegs    int    `name:"num_segs" default:"100" help:"At most this many routes of a folder, in the order of their names."`
-	Workers    int    `name:"workers" classic:"too" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
+	Workers    int    `name:"workers" family:"every" placeholder:"N" help:"Cores that an engine for many routes uses. Default: all."`
 	Profile    string `name:"profile" default:"host" help:"Arithmetic to compute with, such as ort1.30-avx512-expU-sinfma-csv2. host is that of Python on this machine, which is asked; pins is that of the challenge's pinned packages on this CPU."`
 	SeedPrefix string `name:"seed_prefix" default:"data" help:"Folder in the path that seeds the random draws: <seed_prefix>/<file name>."`
-	NoCache    bool   `name:"no-cache" classic:"too" help:"Do not keep parsed routes in the user's cache folder."`
+	NoCache    bool   `name:"no-cache" family:"every" help:"Do not keep parsed routes in the user's cache folder."`
 }
 
 // simulatorFlags choose what is simulated, and by which engine.
 type simulatorFlags struct {
 	inputFlags
-	Engine string `name:"engine" classic:"too" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
+	Engine string `name:"engine" family:"every" default:"auto" enum:"auto,${engines}" help:"The implementation: ${enum}. auto is the fastest that can run here; emulated is the gpu engine's kernels on the CPU."`
 
 	Kernels string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched: avx512, avx2, neon, or go, the plain loops that the others are held to. Default: the best that this CPU runs."`
 

@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, stdout *stickyWriter, stderr io.Wri
 	if helped {
 		err = nil
 	} else if err == nil {
-		if err = cmp.Or(checkClassic(command), checkFiles(command)); err == nil {
+		if err = cmp.Or(checkFamily(command), checkFiles(command)); err == nil {
 			err = command.Run()
 		}
 	}

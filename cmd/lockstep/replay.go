@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"lockstep"
-	"lockstep/classic"
 	"lockstep/engines"
 	"lockstep/internal/assets"
 	"lockstep/parity"
-	"lockstep/parity/gymnasium"
 	"lockstep/parity/tinyphysics"
 	"lockstep/parity/verdict"
 )
@@ -51,19 +48,11 @@ func (c *replayCommand) Run(env *environment) error {
 			return fmt.Errorf("%s: no case in it", path)
 		}
 		for _, file := range files {
-			if gymnasium.IsCase(file) {
-				k, err := gymnasium.LoadCase(file)
-				if err != nil {
-					return err
-				}
-				replays = append(replays, func() error { return p.replayClassic(k, c.Engines) })
-				continue
-			}
-			k, err := tinyphysics.LoadCase(file)
+			replay, err := p.ofCase(file, c.Engines, list, library)
 			if err != nil {
 				return err
 			}
-			replays = append(replays, func() error { return p.replay(k, list, library) })
+			replays = append(replays, replay)
 		}
 	}
 	for _, replay := range replays {
@@ -72,6 +61,18 @@ func (c *replayCommand) Run(env *environment) error {
 		}
 	}
 	return p.end()
+}
+
+// ofCase is the repetition of the case in a file, whatever family it is of.
+func (p *comparisons) ofCase(file string, names []string, list []*engines.Engine,
+	l *assets.Library) (func() error, error) {
+	for _, f := range new(familyFlags).families() {
+		if replay, err := f.replay(p, file, names); replay != nil || err != nil {
+			return replay, err
+		}
+	}
+	k, err := tinyphysics.LoadCase(file)
+	return func() error { return p.replay(k, list, l) }, err
 }
 
 // replay repeats a case of tinyphysics.
@@ -99,23 +100,6 @@ func (k keptCase) Compare(ctx context.Context, want, got lockstep.Implementation
 
 func (k keptCase) Run(ctx context.Context, e lockstep.Implementation) ([]parity.CaseResult, error) {
 	return k.Case.Run(ctx, e)
-}
-
-// replayClassic repeats a case on those of the engines that compute classic control.
-func (p *comparisons) replayClassic(k *gymnasium.Case, names []string) error {
-	own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, err := engines.ClassicNamed(name); return err != nil })
-	if len(names) == 0 {
-		own = engines.TriedClassic()
-	}
-	all, err := openClassic(own, 0, p.asked)
-	if err != nil {
-		return err
-	}
-	if len(all) == 0 {
-		none := notApplicable("no engine of these names computes classic control")
-		all = []opened[classic.Engine]{{name: strings.Join(names, ","), err: none}}
-	}
-	return replay(p, k, k.Path, k.Results, all)
 }
 
 // A kept is a case of a family of engines.

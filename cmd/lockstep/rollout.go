@@ -22,10 +22,10 @@ import (
 type rolloutCommand struct {
 	simulatorFlags
 	controllerFlags
-	classicFlags
-	JSON        bool   `name:"json" classic:"too" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
+	familyFlags
+	JSON        bool   `name:"json" family:"every" help:"Print one JSON object a line: one for each route, then a summary; so for each set of gains."`
 	Trace       string `name:"trace" io:"out" placeholder:"FILE" help:"Write every stage of every step as a trace, for lockstep compare, and for NumPy through parity/trace/reader.py."`
-	Stats       bool   `name:"stats" classic:"too" help:"Print what passed between host and GPU, and the times that its own clock took."`
+	Stats       bool   `name:"stats" family:"every" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	Debug       bool   `name:"debug" help:"Print lataccel and target of every tenth step of a rollout, as the Python program does for one route; lockstep eval draws drives."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
 	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
@@ -33,8 +33,8 @@ type rolloutCommand struct {
 
 // Run is the rollout command.
 func (c *rolloutCommand) Run(env *environment) error {
-	if c.Env != "" {
-		return c.classic(env)
+	if f := c.family(); f != nil {
+		return f.rollout(env, c)
 	}
 	policies, err := c.policies(env)
 	if err != nil {

@@ -27,7 +27,7 @@ func must(t *testing.T, err error) {
 
 func open(t *testing.T, name string) classic.Engine {
 	t.Helper()
-	e, err := engines.OpenClassic(name, 2)
+	e, err := engines.Classic.Open(name, 2)
 	must(t, err)
 	return e
 }
@@ -82,7 +82,7 @@ func TestEngines(t *testing.T) {
 
 // TestConformance: every engine keeps what parity.Engine promises, forced rollouts among it.
 func TestConformance(t *testing.T) {
-	for _, engine := range engines.CheckedClassic() {
+	for _, engine := range engines.Classic.Checked() {
 		t.Run(engine.Name, func(t *testing.T) {
 			made, err := engine.New(2)
 			want.Skip(t, err)

@@ -31,7 +31,7 @@ func TestProbe(t *testing.T) {
 	var sides [2]classic.Engine
 	for i, name := range names {
 		var err error
-		if sides[i], err = engines.OpenClassic(name, 1); err != nil {
+		if sides[i], err = engines.Classic.Open(name, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

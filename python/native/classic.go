@@ -51,7 +51,7 @@ func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
 	if q.Engine == engines.Auto {
 		q.Engine = ""
 	}
-	e, err := engines.OpenClassic(q.Engine, q.Workers)
+	e, err := engines.Classic.Open(q.Engine, q.Workers)
 	if err != nil {
 		return nil, usage(err)
 	}

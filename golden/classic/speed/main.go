@@ -56,7 +56,7 @@ func run(python, script string, num int) error {
 
 // measure is steps per second of CPU time.
 func measure(name string, num int) (float64, error) {
-	engine, err := engines.OpenClassic("batched", 1)
+	engine, err := engines.Classic.Open("batched", 1)
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"lockstep/engines"
+	"lockstep/parity"
+)
+
+// familyFlags are the flags of the families of simulators beside tinyphysics. A family is one
+// line here, and one in families.
+type familyFlags struct {
+	classicFlags
+}
+
+// families are those of which the command line can ask for something.
+func (f *familyFlags) families() []family {
+	return []family{&f.classicFlags}
+}
+
+// A family is what the commands ask of a family of simulators.
+type family interface {
+	// tag is the tag family:"…" of the flags that go with this family only, and flag the name
+	// of the one that asks for it. With family:"every" a flag goes with each of them, without
+	// a tag with tinyphysics only.
+	tag() (tag, flag string)
+
+	// asked reports whether that flag is given.
+	asked() bool
+
+	// rollout and compare are what these commands do if the family is asked for.
+	rollout(env *environment, c *rolloutCommand) error
+	compare(p *comparisons, c *compareCommand) error
+
+	// replay is the repetition of a kept case on the engines of these names, or nil if the
+	// file is of no case of this family.
+	replay(p *comparisons, file string, names []string) (func() error, error)
+}
+
+// family is the family that is asked for, or nil for tinyphysics.
+func (f *familyFlags) family() family {
+	for _, one := range f.families() {
+		if one.asked() {
+			return one
+		}
+	}
+	return nil
+}
+
+// checkFamily refuses what would be passed over: flags of a family that is not asked for, and
+// with one that is, flags that do not go with it.
+func checkFamily(command *kong.Context) error {
+	asking := map[string]string{} // flag by tag
+	tag, flag := "", ""           // of the family that is asked for
+	for _, one := range new(familyFlags).families() {
+		t, name := one.tag()
+		asking[t] = name
+		if slices.ContainsFunc(command.Path, func(p *kong.Path) bool {
+			return p.Flag != nil && p.Flag.Name == name
+		}) {
+			tag, flag = t, name
+		}
+	}
+	for _, p := range command.Path {
+		if p.Flag == nil {
+			continue
+		}
+		switch of := p.Flag.Tag.Get("family"); {
+		case of == "every" || of == tag:
+		case of != "":
+			return fmt.Errorf("--%s goes with --%s", p.Flag.Name, asking[of])
+		default:
+			return fmt.Errorf("--%s does not go with --%s", p.Flag.Name, flag)
+		}
+	}
+	return nil
+}
+
+// openMembers opens engines of a family, of which the first is asked for by its name.
+func openMembers[E interface{ Name() string }](f *engines.Family[E], names []string, workers int, asked bool) (all []opened[E], err error) {
+	for i, name := range names {
+		e, err := f.Named(name)
+		if err != nil {
+			return nil, err
+		}
+		engine, err := e.New(workers)
+		all = append(all, enter(name, engine, err, asked || i == 0, f.Identity))
+	}
+	return all, nil
+}
+
+// held are the names of the yardstick and of what is held to it: of all that are tried if the
+// command names none.
+func held[E interface{ Name() string }](f *engines.Family[E], c *compareCommand) []string {
+	others := c.Got
+	if len(others) == 0 {
+		others = slices.DeleteFunc(f.Tried(), func(name string) bool { return name == c.Want })
+	}
+	return append([]string{c.Want}, others...)
+}
+
+// replayMembers repeats a case on those engines of the names that are of the family.
+func replayMembers[E interface{ Name() string }](p *comparisons, f *engines.Family[E], k kept[E],
+	path string, results []parity.CaseResult, names []string) error {
+	own := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, err := f.Named(name)
+		return err != nil
+	})
+	if len(names) == 0 {
+		own = f.Tried()
+	}
+	all, err := openMembers(f, own, 0, p.asked)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		none := notApplicable("no engine of these names computes " + f.Simulates)
+		all = []opened[E]{{name: strings.Join(names, ","), err: none}}
+	}
+	return replay(p, k, path, results, all)
+}
