@@ -13,7 +13,6 @@ UPSTREAM  ?=
 # and run without a network once they are here.
 GOTESTSUM   := $(GO) tool -modfile=scripts/tools.mod gotestsum
 STATICCHECK := $(GO) tool -modfile=scripts/tools.mod staticcheck
-GREMLINS    := $(GO) tool -modfile=scripts/tools.mod gremlins
 GOCYCLO     := $(GO) tool -modfile=scripts/tools.mod gocyclo
 
 # A path as one word of a shell command, whatever is in it.
@@ -88,15 +87,12 @@ mutants: build ## plant every fault, and write what was noticed into parity/muta
 	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
 	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
-# A package for make mutation, and the operators that gremlins leaves out by itself.
-PKG       ?= ./parity/schema
-OPERATORS := --invert-logical --invert-loopctrl --invert-assignments --invert-bitwise --invert-bwassign --remove-self-assignments
+# A package for make mutation, and flags (--tests './parity ./fuzz', --seed 7).
+PKG ?= ./parity/schema
 
 .PHONY: mutation
-mutation: ## judge a package's own tests by mutants that nobody chose (PKG=./parity/schema), and enter the score in parity/mutants/MUTATION.md
-	@mkdir -p build
-	$(GREMLINS) unleash $(PKG) $(OPERATORS) --workers 1 --timeout-coefficient 20 --output $(abspath build/mutation.json)
-	$(GO) run ./parity/mutants/score $(PKG) build/mutation.json
+mutation: ## judge a package's tests by mutants that nobody chose (PKG=./parity/schema), and enter the score in parity/mutants/MUTATION.md
+	$(GO) run ./parity/mutants/mutation --enter $(MUTATIONFLAGS) $(PKG)
 
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine, and some of each kind that only tests see

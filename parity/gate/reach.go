@@ -49,7 +49,7 @@ var readers = []reader{
 	{"pyproject.toml", "", []string{"python/native", "docs"}},
 	{"ARITHMETIC.md", "", []string{"golden/vectors/statement"}},
 	{"parity/conformance/README.md", "", []string{"parity/conformance"}},
-	{"parity/mutants/equivalent.tsv", "", []string{"parity/mutants/score"}},
+	{"parity/mutants/equivalent.tsv", "", []string{"parity/mutants/mutation"}},
 	{"parity/tinyphysics/schema.json", "", []string{"parity/trace"}},
 	{"golden/testdata/", "", []string{"internal/npz"}},
 	{"reference/", ".go", []string{"engines"}}, // which implementation imports which
@@ -61,7 +61,7 @@ var readers = []reader{
 // sources are the packages whose tests read any source: planted faults and equivalent mutants
 // quote them, the documentation's tests hold pages to them, and the path of the module stands
 // in all.
-var sources = []string{"parity/mutants", "parity/mutants/score", "docs", "internal/rename"}
+var sources = []string{"parity/mutants", "parity/mutants/mutation", "docs", "internal/rename"}
 
 // listed is what go list prints of a package.
 type listed struct {

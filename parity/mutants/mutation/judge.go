@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A test is one of a program's, with what it needs when no mutant is chosen and which it reaches.
+type test struct {
+	in      *program
+	name    string
+	seconds float64
+	reached []byte
+}
+
+const (
+	patience = 10  // how many times its own time a test may take with a mutant
+	cheap    = 0.5 // seconds that tests take together which are run at once
+)
+
+// grace is given besides, since others use the machine, too.
+var grace = 5 * time.Second
+
+// start runs tests of a program with a mutant, or with none (-1): what they print, if they fail.
+func (p *program) start(names []string, mutant int, reached string, limit time.Duration) (string, error) {
+	ctx, stop := context.WithTimeout(context.Background(), limit)
+	defer stop()
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = regexp.QuoteMeta(name)
+	}
+	// A mutant that allocates without end is not to take the machine's memory.
+	args := append([]string{"-c", `ulimit -d 6000000; exec "$0" "$@"`, p.path, "-test.failfast",
+		"-test.run", "^(" + strings.Join(quoted, "|") + ")$"}, p.flags...)
+	cmd := exec.CommandContext(ctx, "sh", args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), fmt.Sprintf("LOCKSTEP_MUTANT=%d", mutant), "LOCKSTEP_MUTANTS_REACHED="+reached)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return out.String(), err
+}
+
+// record runs each test alone, without a mutant: its time, and the mutants that it reaches.
+func (b *build) record(programs []program, leave *regexp.Regexp) (tests []test, err error) {
+	for i := range programs {
+		p := &programs[i]
+		cmd := exec.Command(p.path, "-test.list", "^(Test|Example|Fuzz)")
+		cmd.Dir = p.dir
+		out, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("which tests %s has: %w", p.dir, err)
+		}
+		for _, name := range strings.Fields(string(out)) {
+			if leave != nil && leave.MatchString(name) {
+				continue
+			}
+			t := test{in: p, name: name}
+			path := filepath.Join(b.work, "reached")
+			if err := os.WriteFile(path, make([]byte, max(len(b.mutants), 1)), 0o600); err != nil {
+				return nil, err
+			}
+			begin := time.Now()
+			if out, err := p.start([]string{name}, -1, path, 5*time.Minute); err != nil {
+				return nil, fmt.Errorf("%s of %s fails without a mutant (--leave leaves tests out): %w: %s", name, p.dir, err, out)
+			}
+			t.seconds = time.Since(begin).Seconds()
+			if t.reached, err = os.ReadFile(path); err != nil {
+				return nil, err
+			}
+			tests = append(tests, t)
+		}
+	}
+	slices.SortStableFunc(tests, func(a, b test) int { return int(1e6 * (a.seconds - b.seconds)) })
+	return tests, nil
+}
+
+// judge says whether the tests that reach a mutant see it: those that cost least first.
+func judge(tests []test, m int) (status string, err error) {
+	status = "NOT COVERED"
+	type batch struct {
+		in      *program
+		names   []string
+		seconds float64
+	}
+	var batches []batch
+	for _, t := range tests {
+		if t.reached[m] == 0 {
+			continue
+		}
+		status = "LIVED"
+		i := slices.IndexFunc(batches, func(b batch) bool { return b.in == t.in && b.seconds+t.seconds < cheap })
+		if i < 0 {
+			i, batches = len(batches), append(batches, batch{in: t.in})
+		}
+		batches[i].names = append(batches[i].names, t.name)
+		batches[i].seconds += t.seconds
+	}
+	for _, b := range batches {
+		limit := time.Duration(patience*b.seconds*float64(time.Second)) + grace
+		_, err := b.in.start(b.names, m, "", limit)
+		var exit *exec.ExitError
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return "TIMED OUT", nil
+		case errors.As(err, &exit):
+			return "KILLED", nil
+		case err != nil:
+			return "", err
+		}
+	}
+	return status, nil
+}
+
+// sample is some of so many mutants, in an order that a seed decides.
+func sample(all []int, most int, seed uint64) []int {
+	r := rand.New(rand.NewPCG(seed, 0))
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(len(all), most)]
+}

@@ -1,0 +1,234 @@
+// Command mutation changes a package's code in every place that one of its operators fits, and
+// tells which of these mutants the tests do not see: see `make mutation`. All mutants are in one
+// program, in which a variable of the environment chooses one, so that nothing is compiled or
+// linked for a single mutant; each is judged by the tests that reach it. The operators and
+// their names are those of gremlins.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockstep/internal/fileio"
+)
+
+// Options say what is judged, and how much of it.
+type options struct {
+	tests, leave, tags, diff string
+	seed                     uint64
+	most                     int
+	budget                   time.Duration
+	enter                    bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.tests, "tests", "", "folders of other packages whose tests judge, too, with spaces")
+	flag.StringVar(&o.leave, "leave", "", "tests that do not judge: an expression")
+	flag.StringVar(&o.tags, "tags", "", "of the build")
+	flag.StringVar(&o.diff, "diff", "", "only lines that differ from this revision")
+	flag.Uint64Var(&o.seed, "seed", 0, "of the sample; 0: another each time, with --diff the commit's")
+	flag.IntVar(&o.most, "most", 400, "mutants that are judged of a package")
+	flag.DurationVar(&o.budget, "budget", 0, "time after which no other mutant is judged; 0: none")
+	flag.BoolVar(&o.enter, "enter", false, "enter the score into "+ledger)
+	flag.Parse()
+	if err := run(o, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func git(args ...string) (string, error) {
+	out, err := exec.Command("git", args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// run is called in the module's root.
+func run(o options, folders []string) error {
+	begin := time.Now()
+	commit, err := git("rev-parse", "--short=7", "HEAD")
+	if err != nil {
+		return err
+	}
+	if o.seed == 0 {
+		o.seed = uint64(begin.UnixNano()) % 1e6
+		if o.diff != "" {
+			if o.seed, err = strconv.ParseUint(commit, 16, 64); err != nil {
+				return err
+			}
+		}
+	}
+	changed := map[string]map[int]bool{}
+	if o.diff != "" {
+		if folders, changed, err = difference(o.diff); err != nil {
+			return err
+		}
+	} else if len(folders) != 1 {
+		return errors.New("want one package's folder, as in ./runs")
+	}
+	var red []string
+	for _, folder := range folders {
+		folder = strings.TrimPrefix(strings.TrimSuffix(folder, "/"), "./")
+		s, err := o.score(folder, begin, changed)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			continue
+		}
+		for _, line := range s.alive {
+			fmt.Println(line)
+		}
+		fmt.Printf("%s: %d of %d mutants judged, %d killed, %d equivalent: %.0f %% (%s); seed %d, %.0f s\n", folder, s.judged, s.mutants,
+			s.killed, s.equivalent, s.percent(), s.interval(), o.seed, time.Since(begin).Seconds())
+		if len(s.alive) > 0 && strict(folder) {
+			red = append(red, folder)
+		}
+		if o.enter {
+			if err := enterRow(folder, commit, o.seed, s); err != nil {
+				return err
+			}
+		}
+	}
+	if o.diff != "" && len(red) > 0 {
+		return fmt.Errorf("mutants of changed lines live in %s: write a test that sees them, or a row of %s that says why none can",
+			strings.Join(red, ", "), equivalents)
+	}
+	return nil
+}
+
+func enterRow(folder, commit string, seed uint64, s *score) error {
+	text, err := os.ReadFile(ledger)
+	if err != nil {
+		return err
+	}
+	return fileio.WriteFile(ledger, []byte(enter(string(text), folder, commit, seed, s)))
+}
+
+// strict is whether a living mutant of a change is red: of engines and of arithmetic.
+func strict(folder string) bool {
+	for _, name := range []string{"reference", "batched", "gpu", "internal/f32", "internal/libm", "internal/pandas", "internal/policies"} {
+		if folder == name || strings.HasPrefix(folder, name+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// score makes the mutants of a folder's package and judges them; none where nothing was changed.
+func (o *options) score(folder string, begin time.Time, changed map[string]map[int]bool) (*score, error) {
+	table, err := os.ReadFile(equivalents)
+	if err != nil {
+		return nil, err
+	}
+	known, err := parseEquivalents(string(table))
+	if err != nil {
+		return nil, err
+	}
+	b := &build{tags: o.tags}
+	if b.root, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	if b.work, err = os.MkdirTemp("", "lockstep-mutation-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(b.work)
+	return b.score(folder, o, known, begin, changed)
+}
+
+func (b *build) score(folder string, o *options, known []equivalent, begin time.Time, changed map[string]map[int]bool) (*score, error) {
+	if err := b.list("./" + folder); err != nil {
+		return nil, err
+	}
+	programs, left, err := b.make(append([]string{"./" + folder}, strings.Fields(o.tests)...))
+	if err != nil {
+		return nil, err
+	}
+	var mine []int // of the change, or all
+	for i, m := range b.mutants {
+		if o.diff == "" || changed[m.File][m.Line] {
+			mine = append(mine, i)
+		}
+	}
+	if len(mine) == 0 {
+		return nil, nil
+	}
+	fmt.Printf("%s: %d mutants, %d places left since they do not compile, after %.0f s\n", folder, len(mine), left, time.Since(begin).Seconds())
+	var leave *regexp.Regexp
+	if o.leave != "" {
+		if leave, err = regexp.Compile(o.leave); err != nil {
+			return nil, err
+		}
+	}
+	tests, err := b.record(programs, leave)
+	if err != nil {
+		return nil, err
+	}
+	of := make([]mutant, 0, len(mine))
+	chosen := sample(slices.Clone(mine), o.most, o.seed)
+	for n, i := range chosen {
+		if o.budget > 0 && time.Since(begin) > o.budget {
+			fmt.Printf("%s: the time is over; %d of %d were judged\n", folder, n, len(chosen))
+			break
+		}
+		if b.mutants[i].status, err = judge(tests, i); err != nil {
+			return nil, err
+		}
+	}
+	for _, i := range mine {
+		of = append(of, b.mutants[i])
+	}
+	return count(of, known, b.lines)
+}
+
+var hunk = regexp.MustCompile(`^@@ -\S+ \+(\d+)(?:,(\d+))? @@`)
+
+// difference is the folders and lines of Go that are other than in a revision.
+func difference(base string) (folders []string, lines map[string]map[int]bool, err error) {
+	out, err := exec.Command("git", "diff", "-U0", "--no-ext-diff", "--diff-filter=AM", "--merge-base", base, "--", "*.go", ":!*_test.go").Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("git diff %s: %w", base, err)
+	}
+	lines = map[string]map[int]bool{}
+	file := ""
+	for line := range bytes.Lines(out) {
+		text := strings.TrimSpace(string(line))
+		if name, ok := strings.CutPrefix(text, "+++ b/"); ok {
+			file, lines[name] = name, map[int]bool{}
+			if folder := filepath.Dir(name); !slices.Contains(folders, folder) {
+				folders = append(folders, folder)
+			}
+		}
+		m := hunk.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		from, err := strconv.Atoi(m[1])
+		if err != nil {
+			return nil, nil, err
+		}
+		many := 1
+		if m[2] != "" {
+			if many, err = strconv.Atoi(m[2]); err != nil {
+				return nil, nil, err
+			}
+		}
+		for i := range many {
+			lines[file][from+i] = true
+		}
+	}
+	return folders, lines, nil
+}

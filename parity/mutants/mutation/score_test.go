@@ -1,0 +1,179 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const toy = "parity/mutants/mutation/testdata/toy"
+
+// TestToy: of a package of which it is known, the runner names the mutants that live, counts
+// those that are seen, one of them since it never ends, and leaves what does not compile.
+func TestToy(t *testing.T) {
+	t.Chdir("../../..")
+	defer func(was time.Duration) { grace = was }(grace)
+	grace = time.Second / 2
+	at := func(place string) string { return toy + "/toy.go:" + place }
+	want := []string{
+		at("28:43\tARITHMETIC_BASE\tlived\tfunc missed(a float64) float64 { return a * 2 }"),
+		at("30:35\tCONDITIONALS_BOUNDARY\tnot covered\tfunc never(a int) bool { return a < 1 }"),
+		at("30:35\tCONDITIONALS_NEGATION\tnot covered\tfunc never(a int) bool { return a < 1 }"),
+	}
+	known := []equivalent{{toy + "/toy.go", "11", selfless, "r.at[i] += i*b - -i", "r.at[i] is 0"}}
+	b := &build{work: t.TempDir()}
+	var err error
+	if b.root, err = os.Getwd(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.score(toy, &options{most: 400}, known, time.Now(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.alive, want) || s.mutants != 35 || s.judged != 35 || s.killed != 31 || s.equivalent != 1 {
+		t.Errorf("%+v, want alive %q", s, want)
+	}
+	endless, jumps, places := "", 0, map[string]bool{}
+	for _, m := range b.mutants {
+		places[m.Operator] = true
+		if m.Operator == step && b.lines[m.File][m.Line-1] == "\t\tn--" {
+			endless = m.status
+		}
+		if m.Operator == loop {
+			jumps++
+		}
+	}
+	if endless != "TIMED OUT" {
+		t.Errorf("a loop that never ends is %q", endless)
+	}
+	if jumps != 1 { // with a break the function at the end has no end, and does not compile
+		t.Errorf("%d of loop control are there, want 1", jumps)
+	}
+	for _, operator := range []string{arithmetic, boundary, negation, step, negative, logical, assignment, bitwise, bitwiseSelf, selfless} {
+		if !places[operator] {
+			t.Errorf("no mutant by %s", operator)
+		}
+	}
+}
+
+// TestCount: what was not judged counts for nothing, and an equivalent one only at its place.
+func TestCount(t *testing.T) {
+	all := []mutant{{boundary, "b.go", 1, 6, "KILLED"}, {step, "b.go", 1, 9, "TIMED OUT"}, {arithmetic, "b.go", 2, 8, "LIVED"},
+		{negative, "b.go", 2, 8, "LIVED"}, {arithmetic, "b.go", 2, 12, "NOT COVERED"}, {arithmetic, "b.go", 2, 1, ""}}
+	lines := map[string][]string{"b.go": {"for i < n {", "\tx = y + z"}}
+	row := equivalent{"b.go", "8", arithmetic, "x = y + z", "since"}
+	s, err := count(all, []equivalent{row}, lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.mutants != 6 || s.judged != 5 || s.killed != 2 || s.equivalent != 1 || s.percent() != 50 {
+		t.Errorf("%+v, %v %%", s, s.percent())
+	}
+	if got := s.interval(); got != "15–85 %" { // Wilson's for 2 of 4
+		t.Errorf("the interval of 2 of 4 is %s", got)
+	}
+	if len(s.alive) != 2 || !strings.Contains(s.alive[1], negative) || !strings.Contains(s.alive[0], "2:12") {
+		t.Errorf("alive: %q", s.alive)
+	}
+	row.text = "x = y"
+	if s, err := count(all, []equivalent{row}, lines); err != nil || s.equivalent != 0 {
+		t.Errorf("a row of another line: %+v, %v", s, err)
+	}
+	if _, err := count(all[5:], nil, lines); err == nil {
+		t.Error("none was judged, and there is a score")
+	}
+}
+
+// TestEnter: a package has one row, the last one.
+func TestEnter(t *testing.T) {
+	const table = "# Scores\n\n| package |\n|---|\n"
+	text := enter(table, "a/b", "1234567", 3, &score{mutants: 5, judged: 5, killed: 2, equivalent: 1})
+	if want := table + "| a/b | 1234567 | 3 | 5 | 5 | 2 | 1 | 50 % | all |\n"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+	text = enter(text, "a", "1234567", 4, &score{mutants: 1, judged: 1, equivalent: 1})
+	text = enter(text, "a/b", "89abcde", 5, &score{mutants: 4, judged: 4, killed: 3})
+	if want := table + "| a/b | 89abcde | 5 | 4 | 4 | 3 | 0 | 75 % | all |\n| a | 1234567 | 4 | 1 | 1 | 0 | 1 | 100 % | all |\n"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+}
+
+// TestSample: a seed decides which are judged, and another takes others.
+func TestSample(t *testing.T) {
+	all := func() (a []int) {
+		for i := range 100 {
+			a = append(a, i)
+		}
+		return a
+	}
+	one, again, other := sample(all(), 40, 1), sample(all(), 40, 1), sample(all(), 40, 2)
+	if len(one) != 40 || !slices.Equal(one, again) || slices.Equal(one, other) {
+		t.Errorf("%v, again %v, by another seed %v", one, again, other)
+	}
+	slices.Sort(one)
+	if len(slices.Compact(one)) != 40 {
+		t.Error("a mutant is there twice")
+	}
+}
+
+// TestDifference: the lines of Go that a change has, and no others.
+func TestDifference(t *testing.T) {
+	t.Chdir(t.TempDir())
+	do := func(args ...string) {
+		t.Helper()
+		args = append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("init", "-q")
+	write("p/a.go", "package p\n\nvar a = 1\n\nvar b = 2\n")
+	do("add", ".")
+	do("commit", "-q", "-m", "one")
+	write("p/a.go", "package p\n\nvar a = 3\n\nvar b = 2\nvar c = 4\nvar d = 5\n")
+	write("p/a_test.go", "package p\n")
+	write("q/c.md", "text\n")
+	do("add", ".")
+	folders, lines, err := difference("HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := lines["p/a.go"]; !slices.Equal(folders, []string{"p"}) || len(lines) != 1 || len(got) != 3 || !got[3] || !got[6] || !got[7] {
+		t.Errorf("folders %q, lines %v", folders, lines)
+	}
+}
+
+// TestEquivalents: the table that is kept can be read, and each line that it names is there.
+func TestEquivalents(t *testing.T) {
+	const root = "../../../"
+	table, err := os.ReadFile(root + equivalents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := parseEquivalents(string(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range known {
+		text, err := os.ReadFile(root + e.file)
+		if err != nil || !strings.Contains(string(text), e.text) {
+			t.Errorf("%s: the line %q is not there: %v", e.file, e.text, err)
+		}
+	}
+	if _, err := parseEquivalents("file\tcolumn\toperator\tline\treason\na\t1\tX\tx\t\n"); err == nil {
+		t.Error("a row without a reason is read")
+	}
+}
