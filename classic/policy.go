@@ -2,6 +2,7 @@ package classic
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -26,7 +27,18 @@ type Policy struct {
 // max(y, 0), -0 being 0. The action is the first largest output, or the only one.
 type Network struct {
 	Layers []Layer
+
+	// Noise, if there is any, is added to the outputs, so that actions are drawn: of 2ⁿ
+	// numbers, n at most 16, output j of environment e at step t gets element w >> (32-n). Here
+	// w is word j of the Philox4x32-10 block of counter (e, 0, t, 0) with the key Seed, and steps
+	// are counted as for Policy.Uniform. With quantiles of Gumbel's distribution the actions
+	// follow the softmax of the outputs, with those of the normal one a Gaussian.
+	Noise []float32 `json:",omitempty"`
+	Seed  uint64    `json:",omitempty"`
 }
+
+// NoiseShift is how far a word is shifted to be a place in the noise.
+func (n *Network) NoiseShift() int { return 32 - (bits.Len(uint(len(n.Noise))) - 1) }
 
 // A Layer has Weights of shape (len(Bias), inputs), row by row.
 type Layer struct {
@@ -38,6 +50,7 @@ const (
 	MaxLayers = 4
 	MaxWidth  = 64 // outputs of a layer
 	MaxWeight = 1000
+	MaxNoise  = 1 << 16 // numbers
 )
 
 // Check tells why the policy cannot act in the task for so many steps, or nil.
@@ -59,6 +72,14 @@ func (p Policy) Check(t Task, steps int) error {
 	}
 	if len(p.Network.Layers) > MaxLayers {
 		return fmt.Errorf("%s: the network has %d layers: at most %d can be", t.Name, len(p.Network.Layers), MaxLayers)
+	}
+	if n := len(p.Network.Noise); n > MaxNoise || n&(n-1) != 0 {
+		return fmt.Errorf("%s: the network has %d numbers of noise: want none or a power of two up to %d", t.Name, n, MaxNoise)
+	}
+	for i, x := range p.Network.Noise {
+		if !(x >= -MaxWeight && x <= MaxWeight) {
+			return fmt.Errorf("%s: number %d of the network's noise is %g: they must be within ±%d", t.Name, i, x, MaxWeight)
+		}
 	}
 	inputs := len(t.Observation)
 	for i, l := range p.Network.Layers {

@@ -220,7 +220,14 @@ func (h *classicHistory) uniform() {
 }
 
 func (h *classicHistory) network() {
-	h.run("network", classic.Policy{Network: golden.Goals[h.task.Name]}, h.steps(), rapid.Bool().Draw(h.t, "recorded"))
+	n := *golden.Goals[h.task.Name]
+	if bits := rapid.IntRange(-1, 5).Draw(h.t, "bits of noise"); bits >= 0 {
+		for i := range 1 << bits {
+			n.Noise = append(n.Noise, float32(i%7)-3)
+		}
+		n.Seed = rapid.Uint64().Draw(h.t, "seed of noise")
+	}
+	h.run("network", classic.Policy{Network: &n}, h.steps(), rapid.Bool().Draw(h.t, "recorded"))
 }
 
 func (h *classicHistory) recorded() {

@@ -8,7 +8,7 @@ func (b *block) act(p classic.Policy, t int64) {
 	case p.Uniform != nil:
 		b.uniform(*p.Uniform, t)
 	case p.Network != nil:
-		b.network(p.Network)
+		b.network(p.Network, uint32(t))
 	}
 }
 
@@ -55,7 +55,7 @@ func (b *block) uniform(key uint64, t int64) {
 
 // network computes actions from the last observations: layer by layer, output by
 // output, all environments at a time.
-func (b *block) network(p *classic.Network) {
+func (b *block) network(p *classic.Network, t uint32) {
 	if b.inputs == nil {
 		b.inputs = make([]float32, 2*classic.MaxWidth*b.n)
 	}
@@ -84,6 +84,9 @@ func (b *block) network(p *classic.Network) {
 		}
 		inputs, x = len(l.Bias), y
 	}
+	if len(p.Noise) > 0 {
+		b.disturb(p, x[:inputs*b.n], t)
+	}
 	if b.task.Actions == 0 {
 		copy(b.forces, x[:b.n])
 		return
@@ -96,5 +99,17 @@ func (b *block) network(p *classic.Network) {
 			}
 		}
 		b.actions[i] = int32(best)
+	}
+}
+
+// disturb adds the network's noise to its outputs y.
+func (b *block) disturb(p *classic.Network, y []float32, t uint32) {
+	shift := p.NoiseShift()
+	for i := range b.count {
+		var w [4]uint32
+		w[0], w[1], w[2], w[3] = philox(uint32(b.first+i), t, p.Seed)
+		for j := 0; j*b.n < len(y); j++ {
+			y[j*b.n+i] += p.Noise[int(w[j]>>shift)]
+		}
 	}
 }

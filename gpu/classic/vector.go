@@ -26,7 +26,8 @@ type launch struct {
 	ActionLimit     float64
 	Layers          int64
 	Widths          [9]int64
-	Network         driver.Pointer
+	Network, Noise  driver.Pointer
+	NoiseShift      int64
 
 	SinCos, TwoOverPi, PowLog, ExpTable, PowfLog, Exp2f driver.Pointer
 
@@ -557,8 +558,8 @@ func (v *vector) scatter(l *launch, policy classic.Policy, asked []output, recor
 // place gives the network and each output their memory, and writes there what is uploaded: so many
 // bytes from the beginning. What is answered begins where the second number says.
 func (v *vector) place(l *launch, policy classic.Policy, asked []output, record []classic.Transition, steps int64) (uploaded, answered int64, err error) {
-	weights := v.network(l, policy.Network)
-	need := aligned(int64(4 * len(weights)))
+	weights, noise := v.network(l, policy.Network)
+	need := aligned(int64(4*len(weights))) + aligned(int64(4*len(noise)))
 	for _, o := range asked {
 		need += aligned(o.bytes * steps)
 	}
@@ -569,8 +570,13 @@ func (v *vector) place(l *launch, policy classic.Policy, asked []output, record 
 		var host []byte
 		l.Network, host = v.answers.take(int64(4 * len(weights)))
 		copy(host, bytesOf(weights))
-		uploaded = v.answers.used
 	}
+	if len(noise) > 0 {
+		var host []byte
+		l.Noise, host = v.answers.take(int64(4 * len(noise)))
+		copy(host, bytesOf(noise))
+	}
+	uploaded = v.answers.used
 	answered = uploaded
 	for i := range asked {
 		o := &asked[i]
@@ -594,7 +600,7 @@ func (v *vector) place(l *launch, policy classic.Policy, asked []output, record 
 	case policy.Uniform != nil:
 		l.Policy, l.Key = policyUniform, *policy.Uniform
 	case policy.Network != nil:
-		l.Policy = policyNetwork
+		l.Policy, l.Key = policyNetwork, policy.Network.Seed
 	default:
 		l.Policy = policyRecorded
 	}
@@ -621,9 +627,9 @@ func (v *vector) grow(bytes int64) error {
 }
 
 // network describes the policy's network, if there is one; its numbers lie layer by layer.
-func (v *vector) network(l *launch, n *classic.Network) (weights []float32) {
+func (v *vector) network(l *launch, n *classic.Network) (weights, noise []float32) {
 	if n == nil {
-		return nil
+		return nil, nil
 	}
 	l.Layers = int64(len(n.Layers))
 	l.Widths[0] = int64(len(v.task.Observation))
@@ -631,7 +637,8 @@ func (v *vector) network(l *launch, n *classic.Network) (weights []float32) {
 		weights = append(append(weights, layer.Weights...), layer.Bias...)
 		l.Widths[i+1] = int64(len(layer.Bias))
 	}
-	return weights
+	l.NoiseShift = int64(n.NoiseShift())
+	return weights, n.Noise
 }
 
 // flagOf is the flag that a Snapshot's Ended is.

@@ -14,6 +14,12 @@ func (v *vector) act(p classic.Policy, step int) classic.Actions {
 			continue
 		}
 		y := forward(p.Network, v.slots[i].observation)
+		if noise := p.Network.Noise; len(noise) > 0 {
+			block := philox([4]uint32{uint32(i), 0, uint32(v.steps), 0}, p.Network.Seed)
+			for j := range y {
+				y[j] += noise[int(block[j]>>p.Network.NoiseShift())]
+			}
+		}
 		if v.task.Actions == 0 {
 			a.Continuous = append(a.Continuous, y[0])
 		} else {

@@ -30,10 +30,26 @@ __device__ __forceinline__ void store(const Launch &l, int64_t e, const E &env, 
   l.flags[e] = flags;
 }
 
+// largest is the action that a network's outputs stand for.
+__device__ __forceinline__ Action largest(const Launch &l, const float *y) {
+  int best = 0;
+  for (int j = 1; j < l.widths[l.layers]; j++) {
+    if (y[j] > y[best]) best = j;
+  }
+  return Action{best, y[0]};
+}
+
+// drawn is largest with noise.
+__device__ __noinline__ Action drawn(const Launch &l, int64_t e, uint32_t step, float *y) {
+  const Words words = philox(static_cast<uint32_t>(e), step, l.key);
+  for (int j = 0; j < l.widths[l.layers]; j++) y[j] += l.noise[words.w[j] >> l.noise_shift];
+  return largest(l, y);
+}
+
 // network is the policy's outputs for an observation; the last layer's lie in the
 // buffer that it returns.
 template <class E>
-__device__ __noinline__ Action forward(const Launch &l, const float *o) {
+__device__ __noinline__ Action forward(const Launch &l, int64_t e, uint32_t step, const float *o) {
   float buffer[2][kMaxWidth];
   for (int k = 0; k < E::kObservation; k++) buffer[0][k] = o[k];
   const float *w = l.network;
@@ -49,12 +65,7 @@ __device__ __noinline__ Action forward(const Launch &l, const float *o) {
     }
     w = bias + outputs;
   }
-  const float *y = buffer[from];
-  int best = 0;
-  for (int j = 1; j < l.widths[l.layers]; j++) {
-    if (y[j] > y[best]) best = j;
-  }
-  return Action{best, y[0]};
+  return l.noise == nullptr ? largest(l, buffer[from]) : drawn(l, e, step, buffer[from]);
 }
 
 // Chooser chooses the actions of one environment.
@@ -68,8 +79,8 @@ struct Chooser {
       const int64_t at = step * l.num + e;
       return l.actions > 0 ? Action{l.discrete[at], 0} : Action{0, l.continuous[at]};
     }
-    if (l.policy == kNetwork) return forward<E>(l, o);
     const uint32_t t = static_cast<uint32_t>(l.first + step);
+    if (l.policy == kNetwork) return forward<E>(l, e, t, o);
     const uint32_t per = l.actions == 2 ? 128 : 4;
     if (block != t / per) {
       block = t / per;

@@ -28,10 +28,12 @@ struct Launch {
   double low[4], width[4];  // of the reset's draws
 
   int64_t policy, actions;  // actions: how many there are, 0 if they are float32
-  uint64_t key;             // of the uniform actions
+  uint64_t key;             // of the uniform actions, or of the noise
   double action_limit;
   int64_t layers, widths[kMaxLayers + 1];  // of the network; widths[0] is its inputs
   const float *network;                    // weights and biases, layer by layer
+  const float *noise;                      // added to its outputs, or null
+  int64_t noise_shift;                     // of a random word, to a place there
 
   const double *sincos, *two_over_pi;  // (128, 4), (47)
   const uint64_t *pow_log, *exp_table, *powf_log, *exp2f;
