@@ -71,6 +71,12 @@ func newBlock(t *classic.Task, k *kernels, first, count int) *block {
 	if t.MaxSteps == 0 {
 		b.limit = math.MaxInt32
 	}
+	if t.Dynamics == classic.Pendulum {
+		b.force, b.sine = &b.forces[0], &b.scratch[sine][0]
+		b.normalSquare, b.speedSquare = &b.scratch[squareNormal][0], &b.scratch[squareSpeed][0]
+		b.pull = float64(t.Gravity*3) / 2
+		b.logs, b.exps = &log2fTable[0], &exp2fTable[0]
+	}
 	switch {
 	case t.Dynamics == classic.Acrobot:
 		b.going, b.end = -1, 0

@@ -8,7 +8,10 @@ type kernels struct {
 
 	// cartPole and mountainCar step lanes from a first one on and return the lane
 	// where they stopped: l.n, or one whose vector they leave to the Go function.
-	cartPole, mountainCar func(l *lanes, from int) (next int)
+	cartPole, mountainCar, pendulum func(l *lanes, from int) (next int)
+
+	// normal computes the angle of a pendulum within a turn; x's length is a multiple of 8.
+	normal func(x, y []float64)
 
 	// sincos computes sine and cosine of x, whose length is a multiple of 8.
 	sincos func(x, sin, cos []float64)
@@ -31,6 +34,19 @@ var plain = &kernels{
 			l.mountainCarLane(i)
 		}
 		return l.n
+	},
+	pendulum: func(l *lanes, from int) int {
+		for i := from; i < l.n; i++ {
+			l.pendulumLane(i, false)
+		}
+		return l.n
+	},
+	normal: func(x, y []float64) {
+		turn := 2 * pi
+		inverse := 1 / turn
+		for i, v := range x {
+			y[i] = remainder(v+pi, turn, inverse) - pi
+		}
 	},
 	sincos: func(x, sin, cos []float64) {
 		for i := range x {

@@ -15,7 +15,13 @@ func assembly() []*kernels {
 		return sets
 	}
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
-		sets = append(sets, set("avx512", 8, cartPoleAVX512, mountainCarAVX512, sincosAVX512, squareAVX512))
+		wide := set("avx512", 8, cartPoleAVX512, mountainCarAVX512, sincosAVX512, squareAVX512)
+		wide.pendulum = func(l *lanes, from int) int { return pendulumAVX512((*int64)(unsafe.Pointer(l)), from) }
+		wide.normal = func(x, y []float64) {
+			check(len(x), len(y), len(y))
+			normalAVX512(len(x), unsafe.SliceData(x), unsafe.SliceData(y))
+		}
+		sets = append(sets, wide)
 	}
 	return append(sets, set("avx2", 4, cartPoleAVX2, mountainCarAVX2, sincosAVX2, squareAVX2))
 }
@@ -27,6 +33,7 @@ func set(name string, width int, cartPole, mountainCar func(*int64, int) int,
 	}
 	return &kernels{
 		name: name, width: width, cartPole: step(cartPole), mountainCar: step(mountainCar),
+		pendulum: plain.pendulum, normal: plain.normal,
 		sincos: func(x, sin, cos []float64) {
 			check(len(x), len(sin), len(cos))
 			sincos(len(x), unsafe.SliceData(x), unsafe.SliceData(sin), unsafe.SliceData(cos), &table[0])

@@ -24,3 +24,14 @@ func sincosAVX512(n int, x *float64, sin *float64, cos *float64, table *float64)
 //
 //go:noescape
 func squareAVX512(n int, x *float64, y *float64, sure *bool)
+
+// normalAVX512 computes n elements, a multiple of 8: see normal.
+//
+//go:noescape
+func normalAVX512(n int, x *float64, y *float64)
+
+// pendulumAVX512 computes pendulumLane for vectors of lanes, and stops at one with an angle
+// beyond what trig reduces.
+//
+//go:noescape
+func pendulumAVX512(l *int64, from int) (next int)

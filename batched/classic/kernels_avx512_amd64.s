@@ -613,7 +613,207 @@ DATA constants<>+3296(SB)/8, $0x4c70000000000000
 DATA constants<>+3304(SB)/8, $0x4c70000000000000
 DATA constants<>+3312(SB)/8, $0x4c70000000000000
 DATA constants<>+3320(SB)/8, $0x4c70000000000000
-GLOBL constants<>(SB), RODATA|NOPTR, $3328
+DATA constants<>+3328(SB)/8, $0x400921fb54442d18
+DATA constants<>+3336(SB)/8, $0x400921fb54442d18
+DATA constants<>+3344(SB)/8, $0x400921fb54442d18
+DATA constants<>+3352(SB)/8, $0x400921fb54442d18
+DATA constants<>+3360(SB)/8, $0x400921fb54442d18
+DATA constants<>+3368(SB)/8, $0x400921fb54442d18
+DATA constants<>+3376(SB)/8, $0x400921fb54442d18
+DATA constants<>+3384(SB)/8, $0x400921fb54442d18
+DATA constants<>+3392(SB)/8, $0x3fc45f306dc9c883
+DATA constants<>+3400(SB)/8, $0x3fc45f306dc9c883
+DATA constants<>+3408(SB)/8, $0x3fc45f306dc9c883
+DATA constants<>+3416(SB)/8, $0x3fc45f306dc9c883
+DATA constants<>+3424(SB)/8, $0x3fc45f306dc9c883
+DATA constants<>+3432(SB)/8, $0x3fc45f306dc9c883
+DATA constants<>+3440(SB)/8, $0x3fc45f306dc9c883
+DATA constants<>+3448(SB)/8, $0x3fc45f306dc9c883
+DATA constants<>+3456(SB)/8, $0x401921fb54442d18
+DATA constants<>+3464(SB)/8, $0x401921fb54442d18
+DATA constants<>+3472(SB)/8, $0x401921fb54442d18
+DATA constants<>+3480(SB)/8, $0x401921fb54442d18
+DATA constants<>+3488(SB)/8, $0x401921fb54442d18
+DATA constants<>+3496(SB)/8, $0x401921fb54442d18
+DATA constants<>+3504(SB)/8, $0x401921fb54442d18
+DATA constants<>+3512(SB)/8, $0x401921fb54442d18
+DATA constants<>+3520(SB)/8, $0x4000000040000000
+DATA constants<>+3528(SB)/8, $0x4000000040000000
+DATA constants<>+3536(SB)/8, $0x4000000040000000
+DATA constants<>+3544(SB)/8, $0x4000000040000000
+DATA constants<>+3552(SB)/8, $0x4000000040000000
+DATA constants<>+3560(SB)/8, $0x4000000040000000
+DATA constants<>+3568(SB)/8, $0x4000000040000000
+DATA constants<>+3576(SB)/8, $0x4000000040000000
+DATA constants<>+3584(SB)/8, $0xc0000000c0000000
+DATA constants<>+3592(SB)/8, $0xc0000000c0000000
+DATA constants<>+3600(SB)/8, $0xc0000000c0000000
+DATA constants<>+3608(SB)/8, $0xc0000000c0000000
+DATA constants<>+3616(SB)/8, $0xc0000000c0000000
+DATA constants<>+3624(SB)/8, $0xc0000000c0000000
+DATA constants<>+3632(SB)/8, $0xc0000000c0000000
+DATA constants<>+3640(SB)/8, $0xc0000000c0000000
+DATA constants<>+3648(SB)/8, $0x7fffffff7fffffff
+DATA constants<>+3656(SB)/8, $0x7fffffff7fffffff
+DATA constants<>+3664(SB)/8, $0x7fffffff7fffffff
+DATA constants<>+3672(SB)/8, $0x7fffffff7fffffff
+DATA constants<>+3680(SB)/8, $0x7fffffff7fffffff
+DATA constants<>+3688(SB)/8, $0x7fffffff7fffffff
+DATA constants<>+3696(SB)/8, $0x7fffffff7fffffff
+DATA constants<>+3704(SB)/8, $0x7fffffff7fffffff
+DATA constants<>+3712(SB)/8, $0x0d8000000d800000
+DATA constants<>+3720(SB)/8, $0x0d8000000d800000
+DATA constants<>+3728(SB)/8, $0x0d8000000d800000
+DATA constants<>+3736(SB)/8, $0x0d8000000d800000
+DATA constants<>+3744(SB)/8, $0x0d8000000d800000
+DATA constants<>+3752(SB)/8, $0x0d8000000d800000
+DATA constants<>+3760(SB)/8, $0x0d8000000d800000
+DATA constants<>+3768(SB)/8, $0x0d8000000d800000
+DATA constants<>+3776(SB)/8, $0x3f3300003f330000
+DATA constants<>+3784(SB)/8, $0x3f3300003f330000
+DATA constants<>+3792(SB)/8, $0x3f3300003f330000
+DATA constants<>+3800(SB)/8, $0x3f3300003f330000
+DATA constants<>+3808(SB)/8, $0x3f3300003f330000
+DATA constants<>+3816(SB)/8, $0x3f3300003f330000
+DATA constants<>+3824(SB)/8, $0x3f3300003f330000
+DATA constants<>+3832(SB)/8, $0x3f3300003f330000
+DATA constants<>+3840(SB)/8, $0x0000000f0000000f
+DATA constants<>+3848(SB)/8, $0x0000000f0000000f
+DATA constants<>+3856(SB)/8, $0x0000000f0000000f
+DATA constants<>+3864(SB)/8, $0x0000000f0000000f
+DATA constants<>+3872(SB)/8, $0x0000000f0000000f
+DATA constants<>+3880(SB)/8, $0x0000000f0000000f
+DATA constants<>+3888(SB)/8, $0x0000000f0000000f
+DATA constants<>+3896(SB)/8, $0x0000000f0000000f
+DATA constants<>+3904(SB)/8, $0xbff0000000000000
+DATA constants<>+3912(SB)/8, $0xbff0000000000000
+DATA constants<>+3920(SB)/8, $0xbff0000000000000
+DATA constants<>+3928(SB)/8, $0xbff0000000000000
+DATA constants<>+3936(SB)/8, $0xbff0000000000000
+DATA constants<>+3944(SB)/8, $0xbff0000000000000
+DATA constants<>+3952(SB)/8, $0xbff0000000000000
+DATA constants<>+3960(SB)/8, $0xbff0000000000000
+DATA constants<>+3968(SB)/8, $0x3fdec70a6ca7badd
+DATA constants<>+3976(SB)/8, $0x3fdec70a6ca7badd
+DATA constants<>+3984(SB)/8, $0x3fdec70a6ca7badd
+DATA constants<>+3992(SB)/8, $0x3fdec70a6ca7badd
+DATA constants<>+4000(SB)/8, $0x3fdec70a6ca7badd
+DATA constants<>+4008(SB)/8, $0x3fdec70a6ca7badd
+DATA constants<>+4016(SB)/8, $0x3fdec70a6ca7badd
+DATA constants<>+4024(SB)/8, $0x3fdec70a6ca7badd
+DATA constants<>+4032(SB)/8, $0xbfe7154748bef6c8
+DATA constants<>+4040(SB)/8, $0xbfe7154748bef6c8
+DATA constants<>+4048(SB)/8, $0xbfe7154748bef6c8
+DATA constants<>+4056(SB)/8, $0xbfe7154748bef6c8
+DATA constants<>+4064(SB)/8, $0xbfe7154748bef6c8
+DATA constants<>+4072(SB)/8, $0xbfe7154748bef6c8
+DATA constants<>+4080(SB)/8, $0xbfe7154748bef6c8
+DATA constants<>+4088(SB)/8, $0xbfe7154748bef6c8
+DATA constants<>+4096(SB)/8, $0x3ff71547652ab82b
+DATA constants<>+4104(SB)/8, $0x3ff71547652ab82b
+DATA constants<>+4112(SB)/8, $0x3ff71547652ab82b
+DATA constants<>+4120(SB)/8, $0x3ff71547652ab82b
+DATA constants<>+4128(SB)/8, $0x3ff71547652ab82b
+DATA constants<>+4136(SB)/8, $0x3ff71547652ab82b
+DATA constants<>+4144(SB)/8, $0x3ff71547652ab82b
+DATA constants<>+4152(SB)/8, $0x3ff71547652ab82b
+DATA constants<>+4160(SB)/8, $0x3fd27616c9496e0b
+DATA constants<>+4168(SB)/8, $0x3fd27616c9496e0b
+DATA constants<>+4176(SB)/8, $0x3fd27616c9496e0b
+DATA constants<>+4184(SB)/8, $0x3fd27616c9496e0b
+DATA constants<>+4192(SB)/8, $0x3fd27616c9496e0b
+DATA constants<>+4200(SB)/8, $0x3fd27616c9496e0b
+DATA constants<>+4208(SB)/8, $0x3fd27616c9496e0b
+DATA constants<>+4216(SB)/8, $0x3fd27616c9496e0b
+DATA constants<>+4224(SB)/8, $0xbfd71969a075c67a
+DATA constants<>+4232(SB)/8, $0xbfd71969a075c67a
+DATA constants<>+4240(SB)/8, $0xbfd71969a075c67a
+DATA constants<>+4248(SB)/8, $0xbfd71969a075c67a
+DATA constants<>+4256(SB)/8, $0xbfd71969a075c67a
+DATA constants<>+4264(SB)/8, $0xbfd71969a075c67a
+DATA constants<>+4272(SB)/8, $0xbfd71969a075c67a
+DATA constants<>+4280(SB)/8, $0xbfd71969a075c67a
+DATA constants<>+4288(SB)/8, $0x4000000000000000
+DATA constants<>+4296(SB)/8, $0x4000000000000000
+DATA constants<>+4304(SB)/8, $0x4000000000000000
+DATA constants<>+4312(SB)/8, $0x4000000000000000
+DATA constants<>+4320(SB)/8, $0x4000000000000000
+DATA constants<>+4328(SB)/8, $0x4000000000000000
+DATA constants<>+4336(SB)/8, $0x4000000000000000
+DATA constants<>+4344(SB)/8, $0x4000000000000000
+DATA constants<>+4352(SB)/8, $0x42e8000000000000
+DATA constants<>+4360(SB)/8, $0x42e8000000000000
+DATA constants<>+4368(SB)/8, $0x42e8000000000000
+DATA constants<>+4376(SB)/8, $0x42e8000000000000
+DATA constants<>+4384(SB)/8, $0x42e8000000000000
+DATA constants<>+4392(SB)/8, $0x42e8000000000000
+DATA constants<>+4400(SB)/8, $0x42e8000000000000
+DATA constants<>+4408(SB)/8, $0x42e8000000000000
+DATA constants<>+4416(SB)/8, $0x3fac6af84b912394
+DATA constants<>+4424(SB)/8, $0x3fac6af84b912394
+DATA constants<>+4432(SB)/8, $0x3fac6af84b912394
+DATA constants<>+4440(SB)/8, $0x3fac6af84b912394
+DATA constants<>+4448(SB)/8, $0x3fac6af84b912394
+DATA constants<>+4456(SB)/8, $0x3fac6af84b912394
+DATA constants<>+4464(SB)/8, $0x3fac6af84b912394
+DATA constants<>+4472(SB)/8, $0x3fac6af84b912394
+DATA constants<>+4480(SB)/8, $0x3fcebfce50fac4f3
+DATA constants<>+4488(SB)/8, $0x3fcebfce50fac4f3
+DATA constants<>+4496(SB)/8, $0x3fcebfce50fac4f3
+DATA constants<>+4504(SB)/8, $0x3fcebfce50fac4f3
+DATA constants<>+4512(SB)/8, $0x3fcebfce50fac4f3
+DATA constants<>+4520(SB)/8, $0x3fcebfce50fac4f3
+DATA constants<>+4528(SB)/8, $0x3fcebfce50fac4f3
+DATA constants<>+4536(SB)/8, $0x3fcebfce50fac4f3
+DATA constants<>+4544(SB)/8, $0x3fe62e42ff0c52d6
+DATA constants<>+4552(SB)/8, $0x3fe62e42ff0c52d6
+DATA constants<>+4560(SB)/8, $0x3fe62e42ff0c52d6
+DATA constants<>+4568(SB)/8, $0x3fe62e42ff0c52d6
+DATA constants<>+4576(SB)/8, $0x3fe62e42ff0c52d6
+DATA constants<>+4584(SB)/8, $0x3fe62e42ff0c52d6
+DATA constants<>+4592(SB)/8, $0x3fe62e42ff0c52d6
+DATA constants<>+4600(SB)/8, $0x3fe62e42ff0c52d6
+DATA constants<>+4608(SB)/8, $0x000000000000001f
+DATA constants<>+4616(SB)/8, $0x000000000000001f
+DATA constants<>+4624(SB)/8, $0x000000000000001f
+DATA constants<>+4632(SB)/8, $0x000000000000001f
+DATA constants<>+4640(SB)/8, $0x000000000000001f
+DATA constants<>+4648(SB)/8, $0x000000000000001f
+DATA constants<>+4656(SB)/8, $0x000000000000001f
+DATA constants<>+4664(SB)/8, $0x000000000000001f
+DATA constants<>+4672(SB)/8, $0x3a83126f3a83126f
+DATA constants<>+4680(SB)/8, $0x3a83126f3a83126f
+DATA constants<>+4688(SB)/8, $0x3a83126f3a83126f
+DATA constants<>+4696(SB)/8, $0x3a83126f3a83126f
+DATA constants<>+4704(SB)/8, $0x3a83126f3a83126f
+DATA constants<>+4712(SB)/8, $0x3a83126f3a83126f
+DATA constants<>+4720(SB)/8, $0x3a83126f3a83126f
+DATA constants<>+4728(SB)/8, $0x3a83126f3a83126f
+DATA constants<>+4736(SB)/8, $0x4040000040400000
+DATA constants<>+4744(SB)/8, $0x4040000040400000
+DATA constants<>+4752(SB)/8, $0x4040000040400000
+DATA constants<>+4760(SB)/8, $0x4040000040400000
+DATA constants<>+4768(SB)/8, $0x4040000040400000
+DATA constants<>+4776(SB)/8, $0x4040000040400000
+DATA constants<>+4784(SB)/8, $0x4040000040400000
+DATA constants<>+4792(SB)/8, $0x4040000040400000
+DATA constants<>+4800(SB)/8, $0x4020000000000000
+DATA constants<>+4808(SB)/8, $0x4020000000000000
+DATA constants<>+4816(SB)/8, $0x4020000000000000
+DATA constants<>+4824(SB)/8, $0x4020000000000000
+DATA constants<>+4832(SB)/8, $0x4020000000000000
+DATA constants<>+4840(SB)/8, $0x4020000000000000
+DATA constants<>+4848(SB)/8, $0x4020000000000000
+DATA constants<>+4856(SB)/8, $0x4020000000000000
+DATA constants<>+4864(SB)/8, $0xc020000000000000
+DATA constants<>+4872(SB)/8, $0xc020000000000000
+DATA constants<>+4880(SB)/8, $0xc020000000000000
+DATA constants<>+4888(SB)/8, $0xc020000000000000
+DATA constants<>+4896(SB)/8, $0xc020000000000000
+DATA constants<>+4904(SB)/8, $0xc020000000000000
+DATA constants<>+4912(SB)/8, $0xc020000000000000
+DATA constants<>+4920(SB)/8, $0xc020000000000000
+GLOBL constants<>(SB), RODATA|NOPTR, $4928
 
 // func mountainCarAVX512(l *int64, from int) (next int)
 // Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, BMI2
@@ -1082,4 +1282,379 @@ loop:
 
 done:
 	VZEROUPPER
+	RET
+
+// func normalAVX512(n int, x *float64, y *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·normalAVX512(SB), $0-24
+	MOVQ n+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	XORQ BX, BX
+
+loop:
+	CMPQ         BX, AX
+	JGE          done
+	VMOVUPD      (CX)(BX*8), Z0
+	VADDPD       constants<>+3328(SB), Z0, Z0
+	VMULPD       constants<>+3392(SB), Z0, Z4
+	VRNDSCALEPD  $0x03, Z4, Z4
+	VMOVUPD      Z0, Z5
+	VFNMADD231PD constants<>+3456(SB), Z4, Z5
+	VANDPD       constants<>+640(SB), Z0, Z6
+	VORPD        constants<>+1088(SB), Z6, Z6
+	VSUBPD       Z6, Z4, Z7
+	VMOVUPD      Z0, Z8
+	VFNMADD231PD constants<>+3456(SB), Z7, Z8
+	VADDPD       Z6, Z4, Z4
+	VMOVUPD      Z0, Z6
+	VFNMADD231PD constants<>+3456(SB), Z4, Z6
+	VCMPPD       $0x1c, constants<>+576(SB), Z5, K1
+	VXORPD       Z0, Z5, Z0
+	VPTESTMQ     constants<>+640(SB), Z0, K2
+	KANDB        K1, K2, K1
+	VANDPD       constants<>+0(SB), Z5, Z0
+	VCMPPD       $0x1d, constants<>+3456(SB), Z0, K2
+	VBLENDMPD    Z6, Z5, K2, Z1
+	VBLENDMPD    Z8, Z1, K1, Z2
+	VCMPPD       $0x11, constants<>+576(SB), Z2, K1
+	VADDPD       constants<>+3456(SB), Z2, Z0
+	VADDPD       constants<>+576(SB), Z2, Z4
+	VBLENDMPD    Z0, Z4, K1, Z3
+	VSUBPD       constants<>+3328(SB), Z3, Z0
+	VMOVUPD      Z0, (DX)(BX*8)
+	ADDQ         $0x08, BX
+	JMP          loop
+
+done:
+	VZEROUPPER
+	RET
+
+// func pendulumAVX512(l *int64, from int) (next int)
+// Requires: AVX, AVX2, AVX512DQ, AVX512F, AVX512VL, BMI2
+TEXT ·pendulumAVX512(SB), $0-24
+	MOVQ l+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ (AX), DX
+
+loop:
+	CMPQ        CX, DX
+	JGE         done
+	MOVQ        8(AX), BX
+	MOVQ        BX, SI
+	MOVQ        DX, DI
+	LEAQ        (BX)(DI*8), BX
+	MOVQ        112(AX), DI
+	VMOVUPS     (DI)(CX*4), Y0
+	VMINPS      constants<>+3520(SB), Y0, Y0
+	VMAXPS      constants<>+3584(SB), Y0, Y0
+	MOVQ        152(AX), DI
+	MOVQ        160(AX), R8
+	VPAND       constants<>+3648(SB), Y0, Y1
+	VCMPPS      $0x11, constants<>+3712(SB), Y1, K1
+	VPSUBD      constants<>+3776(SB), Y1, Y2
+	VPSRLD      $0x17, Y2, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VPSUBD      Y3, Y1, Y1
+	VCVTPS2PD   Y1, Z1
+	VPSRAD      $0x17, Y2, Y3
+	VCVTDQ2PD   Y3, Z3
+	VPSRLD      $0x13, Y2, Y2
+	VPAND       constants<>+3840(SB), Y2, Y2
+	VPMOVZXDQ   Y2, Z2
+	VPSLLQ      $0x01, Z2, Z2
+	VMOVUPD     constants<>+576(SB), Z23
+	KXNORB      K0, K0, K2
+	VGATHERQPD  (DI)(Z2*8), K2, Z23
+	VMOVUPD     constants<>+3904(SB), Z24
+	VFMADD231PD Z23, Z1, Z24
+	VMOVUPD     constants<>+576(SB), Z1
+	KXNORB      K0, K0, K2
+	VGATHERQPD  8(DI)(Z2*8), K2, Z1
+	VADDPD      Z3, Z1, Z1
+	VMULPD      Z24, Z24, Z2
+	VMOVUPD     constants<>+4032(SB), Z3
+	VFMADD231PD constants<>+3968(SB), Z24, Z3
+	VMOVUPD     Z1, Z1
+	VFMADD231PD constants<>+4096(SB), Z24, Z1
+	VMOVUPD     Z1, Z1
+	VFMADD231PD Z2, Z3, Z1
+	VMOVUPD     constants<>+4224(SB), Z3
+	VFMADD231PD constants<>+4160(SB), Z24, Z3
+	VMULPD      Z2, Z2, Z2
+	VMOVUPD     Z1, Z1
+	VFMADD231PD Z2, Z3, Z1
+	VMULPD      constants<>+4288(SB), Z1, Z1
+	VADDPD      constants<>+4352(SB), Z1, Z2
+	VSUBPD      constants<>+4352(SB), Z2, Z3
+	VSUBPD      Z3, Z1, Z1
+	VMOVUPD     constants<>+4480(SB), Z3
+	VFMADD231PD constants<>+4416(SB), Z1, Z3
+	VMULPD      Z1, Z1, Z23
+	VMOVUPD     constants<>+1088(SB), Z24
+	VFMADD231PD constants<>+4544(SB), Z1, Z24
+	VMOVUPD     Z24, Z1
+	VFMADD231PD Z23, Z3, Z1
+	VANDPD      constants<>+4608(SB), Z2, Z3
+	VMOVUPD     constants<>+576(SB), Z23
+	KXNORB      K0, K0, K2
+	VGATHERQPD  (R8)(Z3*8), K2, Z23
+	VPSLLQ      $0x2f, Z2, Z2
+	VPADDQ      Z23, Z2, Z2
+	VMULPD      Z2, Z1, Z1
+	VBLENDMPD   constants<>+576(SB), Z1, K1, Z4
+	VCVTPD2PS   Z4, Y1
+	VMULPS      constants<>+4672(SB), Y1, Y1
+	VCVTPS2PD   Y1, Z1
+	VMULPS      constants<>+4736(SB), Y0, Y0
+	VCVTPS2PD   Y0, Z0
+
+	// Speed and angle
+	VBROADCASTSD 144(AX), Z2
+	MOVQ         120(AX), DI
+	VMULPD       (DI)(CX*8), Z2, Z2
+	VADDPD       Z0, Z2, Z0
+	VMULPD       constants<>+1280(SB), Z0, Z0
+	VMOVUPD      (BX)(CX*8), Z2
+	VADDPD       Z0, Z2, Z0
+	VMINPD       constants<>+4800(SB), Z0, Z0
+	VMAXPD       constants<>+4864(SB), Z0, Z0
+	VMOVUPD      (SI)(CX*8), Z2
+	VMULPD       constants<>+1280(SB), Z0, Z3
+	VADDPD       Z3, Z2, Z2
+	VANDPD       constants<>+0(SB), Z2, Z3
+	VCMPPD       $0x15, constants<>+2496(SB), Z3, K1
+	KMOVB        K1, DI
+	TESTL        DI, DI
+	JNZ          done
+
+	// Reward
+	MOVQ    128(AX), DI
+	VMOVUPD (DI)(CX*8), Z3
+	MOVQ    136(AX), DI
+	VMOVUPD (DI)(CX*8), Z23
+	VMULPD  constants<>+1408(SB), Z23, Z23
+	VADDPD  Z23, Z3, Z3
+	VADDPD  Z1, Z3, Z1
+	VXORPD  constants<>+640(SB), Z1, Z1
+	VMOVUPD Z2, (SI)(CX*8)
+	VMOVUPD Z0, (BX)(CX*8)
+	KXORB   K3, K3, K3
+	KMOVB   K3, SI
+	MOVQ    48(AX), DI
+	MOVQ    $0x0101010101010101, R8
+	PDEPQ   R8, SI, R8
+	MOVQ    R8, (DI)(CX*1)
+
+	// Limit of steps
+	MOVQ         64(AX), SI
+	VMOVUPS      (SI)(CX*4), Y0
+	VPADDD       constants<>+1792(SB), Y0, Y0
+	VMOVUPS      Y0, (SI)(CX*4)
+	VPBROADCASTD 80(AX), Y3
+	VPCMPGTD     Y0, Y3, K1
+	KMOVB        K1, SI
+	XORL         $0xff, SI
+	MOVQ         56(AX), DI
+	MOVQ         $0x0101010101010101, R8
+	PDEPQ        R8, SI, R8
+	MOVQ         R8, (DI)(CX*1)
+	MOVQ         32(AX), SI
+	VMOVUPD      Z1, (SI)(CX*8)
+	MOVQ         40(AX), SI
+	VADDPD       (SI)(CX*8), Z1, Z0
+	VMOVUPD      Z0, (SI)(CX*8)
+
+	// Observation
+	MOVQ         72(AX), SI
+	VMOVUPD      constants<>+1984(SB), Z0
+	VFMADD231PD  constants<>+1920(SB), Z2, Z0
+	VSUBPD       constants<>+1984(SB), Z0, Z1
+	VMOVUPD      Z2, Z3
+	VFNMADD231PD constants<>+2048(SB), Z1, Z3
+	VMOVUPD      Z3, Z3
+	VFNMADD231PD constants<>+2112(SB), Z1, Z3
+	VMOVUPD      Z3, Z23
+	VFNMADD231PD constants<>+2176(SB), Z1, Z23
+	VSUBPD       Z23, Z3, Z3
+	VMOVUPD      Z3, Z3
+	VFNMADD231PD constants<>+2176(SB), Z1, Z3
+	VMOVUPD      Z23, Z24
+	VFNMADD231PD constants<>+2240(SB), Z1, Z24
+	VSUBPD       Z24, Z23, Z23
+	VMOVUPD      Z23, Z23
+	VFNMADD231PD constants<>+2240(SB), Z1, Z23
+	VADDPD       Z23, Z3, Z1
+
+	// Below 0.855469 there is nothing to reduce, below 2.426265 π/2 - |x|
+	VANDPD    constants<>+0(SB), Z2, Z3
+	VMOVUPD   constants<>+2304(SB), Z23
+	VSUBPD    Z3, Z23, Z3
+	VADDPD    constants<>+2368(SB), Z3, Z23
+	VANDPD    constants<>+0(SB), Z2, Z25
+	VCMPPD    $0x11, constants<>+2432(SB), Z25, K1
+	VANDPD    constants<>+0(SB), Z2, Z25
+	VCMPPD    $0x11, constants<>+64(SB), Z25, K2
+	VBLENDMPD Z23, Z24, K1, Z5
+	VBLENDMPD Z2, Z5, K2, Z6
+	VSUBPD    Z2, Z2, Z25
+	VSUBPD    Z23, Z3, Z23
+	VADDPD    constants<>+2368(SB), Z23, Z23
+	VBLENDMPD Z23, Z1, K1, Z7
+	VBLENDMPD Z25, Z7, K2, Z8
+
+	// sin(a + da)
+	VANDPD       constants<>+0(SB), Z6, Z23
+	VADDPD       constants<>+128(SB), Z23, Z25
+	VSUBPD       constants<>+128(SB), Z25, Z26
+	VSUBPD       Z26, Z23, Z23
+	VANDPD       constants<>+192(SB), Z25, Z25
+	VPSLLQ       $0x02, Z25, Z25
+	VMULPD       Z23, Z23, Z26
+	VANDPD       constants<>+640(SB), Z6, Z27
+	VXORPD       Z27, Z8, Z27
+	VMULPD       Z26, Z23, Z28
+	VMOVUPD      constants<>+320(SB), Z29
+	VFMADD231PD  constants<>+256(SB), Z26, Z29
+	VMOVUPD      Z27, Z30
+	VFMADD231PD  Z29, Z28, Z30
+	VADDPD       Z30, Z23, Z28
+	VMOVUPD      constants<>+384(SB), Z29
+	VFMADD213PD  constants<>+448(SB), Z26, Z29
+	VFMADD213PD  constants<>+512(SB), Z26, Z29
+	VMULPD       Z29, Z26, Z26
+	VMOVUPD      Z26, Z26
+	VFMADD231PD  Z27, Z23, Z26
+	VMOVUPD      constants<>+576(SB), Z23
+	KXNORB       K0, K0, K4
+	VGATHERQPD   24(SI)(Z25*8), K4, Z23
+	VMOVUPD      constants<>+576(SB), Z27
+	KXNORB       K0, K0, K4
+	VGATHERQPD   8(SI)(Z25*8), K4, Z27
+	VMOVUPD      Z27, Z27
+	VFMADD231PD  Z28, Z23, Z27
+	VMOVUPD      constants<>+576(SB), Z23
+	KXNORB       K0, K0, K4
+	VGATHERQPD   (SI)(Z25*8), K4, Z23
+	VMOVUPD      Z27, Z27
+	VFNMADD231PD Z23, Z26, Z27
+	VMOVUPD      constants<>+576(SB), Z26
+	KXNORB       K0, K0, K4
+	VGATHERQPD   16(SI)(Z25*8), K4, Z26
+	VMOVUPD      Z27, Z25
+	VFMADD231PD  Z26, Z28, Z25
+	VADDPD       Z25, Z23, Z23
+	VANDPD       constants<>+0(SB), Z23, Z23
+	VANDPD       constants<>+640(SB), Z6, Z25
+	VORPD        Z25, Z23, Z23
+	VANDPD       constants<>+0(SB), Z6, Z25
+	VCMPPD       $0x11, constants<>+704(SB), Z25, K4
+	VMULPD       Z6, Z6, Z25
+	VMOVUPD      constants<>+768(SB), Z26
+	VFMADD213PD  constants<>+832(SB), Z25, Z26
+	VFMADD213PD  constants<>+896(SB), Z25, Z26
+	VFMADD213PD  constants<>+960(SB), Z25, Z26
+	VFMADD213PD  constants<>+1024(SB), Z25, Z26
+	VMULPD       constants<>+512(SB), Z8, Z27
+	VMOVUPD      Z27, Z27
+	VFMSUB231PD  Z6, Z26, Z27
+	VMOVUPD      Z8, Z26
+	VFMADD231PD  Z27, Z25, Z26
+	VADDPD       Z26, Z6, Z25
+	VBLENDMPD    Z25, Z23, K4, Z9
+	VBLENDMPD    Z3, Z24, K1, Z10
+	VBLENDMPD    Z2, Z10, K2, Z11
+	VSUBPD       Z2, Z2, Z3
+	VBLENDMPD    constants<>+2368(SB), Z1, K1, Z12
+	VBLENDMPD    Z3, Z12, K2, Z13
+
+	// cos(a + da)
+	VANDPD       constants<>+0(SB), Z11, Z1
+	VADDPD       constants<>+128(SB), Z1, Z3
+	VSUBPD       constants<>+128(SB), Z3, Z23
+	VSUBPD       Z23, Z1, Z1
+	VANDPD       constants<>+192(SB), Z3, Z3
+	VPSLLQ       $0x02, Z3, Z3
+	VANDPD       constants<>+640(SB), Z11, Z23
+	VXORPD       Z23, Z13, Z23
+	VADDPD       Z23, Z1, Z1
+	VMULPD       Z1, Z1, Z23
+	VMULPD       Z23, Z1, Z24
+	VMOVUPD      constants<>+320(SB), Z25
+	VFMADD231PD  constants<>+256(SB), Z23, Z25
+	VMOVUPD      Z1, Z1
+	VFMADD231PD  Z25, Z24, Z1
+	VMOVUPD      constants<>+384(SB), Z24
+	VFMADD213PD  constants<>+448(SB), Z23, Z24
+	VFMADD213PD  constants<>+512(SB), Z23, Z24
+	VMULPD       Z24, Z23, Z23
+	VMOVUPD      constants<>+576(SB), Z24
+	KXNORB       K0, K0, K4
+	VGATHERQPD   (SI)(Z3*8), K4, Z24
+	VMOVUPD      constants<>+576(SB), Z25
+	KXNORB       K0, K0, K4
+	VGATHERQPD   16(SI)(Z3*8), K4, Z25
+	VMOVUPD      constants<>+576(SB), Z26
+	KXNORB       K0, K0, K4
+	VGATHERQPD   8(SI)(Z3*8), K4, Z26
+	VMOVUPD      constants<>+576(SB), Z27
+	KXNORB       K0, K0, K4
+	VGATHERQPD   24(SI)(Z3*8), K4, Z27
+	VMOVUPD      Z27, Z3
+	VFNMADD231PD Z1, Z26, Z3
+	VMOVUPD      Z3, Z3
+	VFNMADD231PD Z25, Z23, Z3
+	VMOVUPD      Z3, Z3
+	VFNMADD231PD Z24, Z1, Z3
+	VADDPD       Z3, Z25, Z1
+	VANDPD       constants<>+0(SB), Z2, Z3
+	VCMPPD       $0x15, constants<>+2496(SB), Z3, K4
+	VMOVUPD      constants<>+2624(SB), Z3
+	VPADDQ       Z3, Z0, Z3
+	VPTESTMQ     constants<>+2624(SB), Z3, K5
+	VBLENDMPD    Z1, Z9, K5, Z14
+	VPSLLQ       $0x3e, Z3, Z3
+	VANDPD       constants<>+640(SB), Z3, Z3
+	VXORPD       Z3, Z14, Z3
+	VBLENDMPD    Z9, Z3, K1, Z15
+	VBLENDMPD    Z1, Z15, K2, Z16
+	VBLENDMPD    constants<>+2560(SB), Z16, K4, Z17
+
+	// Sine
+	VANDPD    constants<>+0(SB), Z1, Z3
+	VANDPD    constants<>+640(SB), Z2, Z23
+	VORPD     Z23, Z3, Z3
+	VPTESTMQ  constants<>+2624(SB), Z0, K5
+	VBLENDMPD Z1, Z9, K5, Z18
+	VPSLLQ    $0x3e, Z0, Z0
+	VANDPD    constants<>+640(SB), Z0, Z0
+	VXORPD    Z0, Z18, Z0
+	VBLENDMPD Z3, Z0, K1, Z19
+	VBLENDMPD Z9, Z19, K2, Z20
+	VBLENDMPD constants<>+2560(SB), Z20, K4, Z21
+	VANDPD    constants<>+0(SB), Z2, Z0
+	VCMPPD    $0x11, constants<>+3072(SB), Z0, K1
+	VBLENDMPD Z2, Z21, K1, Z22
+	MOVQ      120(AX), SI
+	VMOVUPD   Z22, (SI)(CX*8)
+	MOVQ      16(AX), SI
+	MOVQ      SI, DI
+	MOVQ      DX, R8
+	LEAQ      (SI)(R8*4), R8
+	MOVQ      DX, R9
+	IMUL3Q    $0x00000002, DX, R9
+	LEAQ      (SI)(R9*4), SI
+	VMOVUPD   (BX)(CX*8), Z0
+	VCVTPD2PS Z17, Y1
+	VMOVUPS   Y1, (DI)(CX*4)
+	VCVTPD2PS Z22, Y1
+	VMOVUPS   Y1, (R8)(CX*4)
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (SI)(CX*4)
+	ADDQ      $0x08, CX
+	JMP       loop
+
+done:
+	VZEROUPPER
+	MOVQ CX, next+16(FP)
 	RET

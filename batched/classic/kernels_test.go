@@ -27,7 +27,9 @@ func TestLayout(t *testing.T) {
 		unsafe.Offsetof(l.n), unsafe.Offsetof(l.state), unsafe.Offsetof(l.observation), unsafe.Offsetof(l.action),
 		unsafe.Offsetof(l.reward), unsafe.Offsetof(l.total), unsafe.Offsetof(l.terminated), unsafe.Offsetof(l.truncated),
 		unsafe.Offsetof(l.elapsed), unsafe.Offsetof(l.table), unsafe.Offsetof(l.limit), unsafe.Offsetof(l.going),
-		unsafe.Offsetof(l.end), unsafe.Offsetof(l.goal),
+		unsafe.Offsetof(l.end), unsafe.Offsetof(l.goal), unsafe.Offsetof(l.force), unsafe.Offsetof(l.sine),
+		unsafe.Offsetof(l.normalSquare), unsafe.Offsetof(l.speedSquare), unsafe.Offsetof(l.pull),
+		unsafe.Offsetof(l.logs), unsafe.Offsetof(l.exps),
 	} {
 		if offset != uintptr(8*i) {
 			t.Errorf("field %d is at %d", i, offset)
@@ -92,6 +94,16 @@ func TestFunctions(t *testing.T) {
 				}
 			}
 			equal(t, k.name+": square", x, got[0], want[0])
+			turning := make([]float64, len(x))
+			for i, v := range x {
+				turning[i] = math.Remainder(v, 1e15) // as far as a state may be put
+				if i%5 == 0 && v == v {
+					turning[i] = math.Pi * float64(r.IntN(9)-4) // whole turns, or beside them
+				}
+			}
+			k.normal(turning, got[0])
+			plain.normal(turning, want[0])
+			equal(t, k.name+": angle in a turn", turning, got[0], want[0])
 			if unsure == 0 || unsure == len(x) {
 				t.Errorf("%s: %d of %d squares are unsure", k.name, unsure, len(x))
 			}
@@ -99,12 +111,23 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
+// force is one of all sizes, beyond the limits too.
+func force(r *rand.Rand) float32 {
+	switch r.IntN(4) {
+	case 0:
+		return float32(math.Ldexp(r.NormFloat64(), r.IntN(250)-125))
+	case 1:
+		return []float32{0, float32(math.Copysign(0, -1)), 2, -2, 0x1p-100, -0x1p-99, 0x1.fffffep-101}[r.IntN(7)]
+	}
+	return float32(3 * r.NormFloat64())
+}
+
 // TestSteps holds whole steps in assembly to the Go functions, with states of all
 // sizes, flags and limits.
 func TestSteps(t *testing.T) {
 	for _, k := range require(t) {
 		r := rand.New(rand.NewPCG(3, 4))
-		for _, name := range []string{"CartPole-v1", "MountainCar-v0"} {
+		for _, name := range []string{"CartPole-v1", "MountainCar-v0", "Pendulum-v1"} {
 			for round := range 400 {
 				task, err := classic.Make(name, 1+r.IntN(40), nil)
 				if err != nil {
@@ -117,9 +140,18 @@ func TestSteps(t *testing.T) {
 					got.states[i] = scale * r.NormFloat64()
 				}
 				for i := range got.actions {
-					got.actions[i] = int32(r.IntN(task.Actions))
+					if task.Actions > 0 {
+						got.actions[i] = int32(r.IntN(task.Actions))
+					}
+					got.forces[i] = force(r)
+				}
+				if name == "Pendulum-v1" && round%10 == 0 {
+					got.states[r.IntN(got.n)] *= 1e9 // beyond the kernel's
 				}
 				copy(want.states, got.states)
+				copy(want.forces, got.forces)
+				got.resume(got.ended)
+				want.resume(want.ended)
 				copy(want.actions, got.actions)
 				for range 3 {
 					got.move()

@@ -19,6 +19,13 @@ type lanes struct {
 	limit                 int     // of elapsed
 	going, end            float64 // rewards
 	goal                  float64 // velocity
+
+	// Pendulum's.
+	force                     *float32
+	sine                      *float64 // of the angle, from one step to the next
+	normalSquare, speedSquare *float64 // of the state before the step
+	pull                      float64
+	logs, exps                *uint64 // tables of power32
 }
 
 // at is element i of column k.
@@ -70,16 +77,42 @@ func (l *lanes) cartPoleLane(i int, semiImplicit bool) {
 
 // finish ends the step of a lane.
 func (l *lanes) finish(i int, terminated bool) {
-	elapsed := at(l.elapsed, l, 0, i)
-	*elapsed++
 	reward := l.going
 	if terminated {
 		reward = l.end
 	}
+	l.ends(i, terminated, reward)
+}
+
+// ends is finish with a reward of the lane's own.
+func (l *lanes) ends(i int, terminated bool, reward float64) {
+	elapsed := at(l.elapsed, l, 0, i)
+	*elapsed++
 	*at(l.terminated, l, 0, i) = terminated
 	*at(l.truncated, l, 0, i) = int(*elapsed) >= l.limit
 	*at(l.reward, l, 0, i) = reward
 	*at(l.total, l, 0, i) += reward
+}
+
+// pendulumLane is one step of one Pendulum.
+func (l *lanes) pendulumLane(i int, numpy1 bool) {
+	theta, speed, sin := at(l.state, l, 0, i), at(l.state, l, 1, i), at(l.sine, l, 0, i)
+	u := max(min(*at(l.force, l, 0, i), 2), -2)
+	effort, torque := float64(power32(u)*0.001), float64(u*3)
+	if numpy1 {
+		effort, torque = float64(u)*float64(u)*0.001, 3*float64(u)
+	}
+	cost := (*at(l.normalSquare, l, 0, i) + float64(*at(l.speedSquare, l, 0, i)*0.1)) + effort
+	v := *speed + float64((float64(l.pull**sin)+torque)*0.05)
+	v = max(min(v, 8), -8)
+	*speed = v
+	*theta += float64(v * 0.05)
+	var cos float64
+	*sin, cos = sincos(*theta)
+	for k, x := range [3]float64{cos, *sin, v} {
+		*at(l.observation, l, k, i) = float32(x)
+	}
+	l.ends(i, false, -cost)
 }
 
 // mountainCarLane is one step of one MountainCar.

@@ -129,39 +129,20 @@ func (b *block) reward1(i int, reward float64, terminated bool) {
 }
 
 // pendulums is a step of Pendulum. The sine of the angle is that of the last
-// observation.
+// observation. NumPy 1's rules, and vectors with an angle beyond the kernel's, are the
+// Go function's.
 func (b *block) pendulums() {
-	th, speed := b.row(0), b.row(1)
-	norm, normSquare, speedSquare := b.scratch[normal], b.scratch[squareNormal], b.scratch[squareSpeed]
-	sin, cos := b.scratch[sine], b.scratch[cosAngle]
-	turn := 2 * pi
-	inverse := 1 / turn
-	for i, x := range th {
-		norm[i] = remainder(x+pi, turn, inverse) - pi
-	}
-	b.kernels.square(norm, normSquare, b.sure)
-	b.kernels.square(speed, speedSquare, b.sure)
-	pull := float64(b.task.Gravity*3) / 2
-	for i := range th {
-		u := max(min(b.forces[i], 2), -2)
-		effort, torque := 0.0, 0.0
-		if b.task.NumPy1 {
-			effort = float64(u) * float64(u) * 0.001
-			torque = 3 * float64(u)
-		} else {
-			effort = float64(power32(u) * 0.001)
-			torque = float64(u * 3)
+	norm := b.scratch[normal]
+	b.kernels.normal(b.row(0), norm)
+	b.kernels.square(norm, b.scratch[squareNormal], b.sure)
+	b.kernels.square(b.row(1), b.scratch[squareSpeed], b.sure)
+	for i := 0; i < b.n; {
+		if !b.task.NumPy1 {
+			i = b.kernels.pendulum(&b.lanes, i)
 		}
-		cost := (normSquare[i] + float64(speedSquare[i]*0.1)) + effort
-		v := speed[i] + float64((float64(pull*sin[i])+torque)*0.05)
-		v = max(min(v, 8), -8)
-		speed[i] = v
-		th[i] += float64(v * 0.05)
-		b.reward1(i, -cost, false)
-	}
-	b.kernels.sincos(th, sin, cos)
-	for i := range th {
-		b.observed(0)[i], b.observed(1)[i], b.observed(2)[i] = float32(cos[i]), float32(sin[i]), float32(speed[i])
+		for end := min(i+8, b.n); i < end; i++ {
+			b.pendulumLane(i, b.task.NumPy1)
+		}
 	}
 }
 

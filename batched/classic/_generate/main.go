@@ -41,6 +41,10 @@ func main() {
 	l.mountainCar()
 	l.sincos()
 	l.square()
+	if l.wide() {
+		l.normal()
+		l.pendulum()
+	}
 	Generate()
 }
 
@@ -121,6 +125,7 @@ func (l level) shiftLeft(x Op, bits uint64) Register {
 const (
 	equal          = U8(0x00)
 	less           = U8(0x11)
+	notEqual       = U8(0x1c)
 	notLess        = U8(0x15)
 	greaterOrEqual = U8(0x1d)
 	greater        = U8(0x1e)
@@ -261,6 +266,13 @@ const (
 	fieldGoing
 	fieldEnd
 	fieldGoal
+	fieldForce
+	fieldSine
+	fieldNormalSquare
+	fieldSpeedSquare
+	fieldPull
+	fieldLogs
+	fieldExps
 )
 
 // broadcast fills a vector with a field.

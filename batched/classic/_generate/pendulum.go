@@ -1,0 +1,130 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// normal emits the angles of a pendulum within a turn, see remainder.
+func (l level) normal() {
+	TEXT("normal"+l.name, 0, "func(n int, x, y *float64)")
+	Pragma("noescape")
+	Doc("normal" + l.name + " computes n elements, a multiple of 8: see normal.")
+	n, x, y := Load(Param("n"), GP64()), Load(Param("x"), GP64()), Load(Param("y"), GP64())
+	i := GP64()
+	XORQ(i, i)
+	Label("loop")
+	CMPQ(i, n)
+	JGE(LabelRef("done"))
+	turn := 2 * pi
+	v := l.add(l.load(Mem{Base: x, Index: i, Scale: 8}), l.number(pi))
+	k := l.vector()
+	VRNDSCALEPD(Imm(3), l.mul(v, l.number(1/turn)), k) // towards zero
+	m := l.fnma(k, l.number(turn), v)
+	one := l.or(l.signOf(v), l.number(1))
+	fewer := l.fnma(l.sub(k, one), l.number(turn), v)
+	more := l.fnma(l.add(k, one), l.number(turn), v)
+	differ := l.both(l.compare(m, notEqual, l.number(0)), l.bit(l.xor(m, v), 63))
+	over := l.compare(l.abs(m), greaterOrEqual, l.number(turn))
+	m = l.choose(differ, fewer, l.choose(over, more, m))
+	negative := l.compare(m, less, l.number(0))
+	m = l.choose(negative, l.add(m, l.number(turn)), l.add(m, l.number(0))) // no -0
+	VMOVUPD(l.sub(m, l.number(pi)), Mem{Base: y, Index: i, Scale: 8})
+	ADDQ(Imm(uint64(l.lanes())), i)
+	JMP(LabelRef("loop"))
+	Label("done")
+	VZEROUPPER()
+	RET()
+}
+
+// integers is a half vector of x in all elements.
+func (l level) integers(x uint32) Mem { return l.word(uint64(x)<<32 | uint64(x)) }
+
+// power32 is glibc's powf(u, 2) of a half vector, as float32: see power32.
+func (l level) power32(u, logs, exps Register) Register {
+	word := func() VecVirtual { return l.half() }
+	bits, tm, high, z := word(), word(), word(), word()
+	VPAND(l.integers(1<<31-1), u, bits)
+	tiny := K()
+	VCMPPS(less, l.integers(0x0d800000), bits, tiny)
+	VPSUBD(l.integers(0x3f330000), bits, tm)
+	VPSRLD(Imm(23), tm, high)
+	VPSLLD(Imm(23), high, high)
+	VPSUBD(high, bits, z)
+	wide, k := l.vector(), l.vector()
+	VCVTPS2PD(z, wide)
+	VPSRAD(Imm(23), tm, high)
+	VCVTDQ2PD(high, k)
+	VPSRLD(Imm(19), tm, tm)
+	VPAND(l.integers(15), tm, tm)
+	index := l.vector()
+	VPMOVZXDQ(tm, index)
+	row := l.shiftLeft(index, 1)
+
+	r := l.fma(wide, l.gather(logs, row, 0), l.number(-1))
+	y0 := l.add(l.gather(logs, row, 8), k)
+	r2 := l.mul(r, r)
+	q := l.fma(r, l.number(0x1.ec70a6ca7baddp-2), l.number(-0x1.7154748bef6c8p-1))
+	q = l.fma(q, r2, l.fma(r, l.number(0x1.71547652ab82bp0), y0))
+	e := l.fma(r, l.number(0x1.27616c9496e0bp-2), l.number(-0x1.71969a075c67ap-2))
+	e = l.mul(l.fma(e, l.mul(r2, r2), q), l.number(2))
+	t := l.add(e, l.number(0x1.8p47))
+	f := l.sub(e, l.sub(t, l.number(0x1.8p47)))
+	p := l.fma(f, l.number(0x1.c6af84b912394p-5), l.number(0x1.ebfce50fac4f3p-3))
+	p = l.fma(p, l.mul(f, f), l.fma(f, l.number(0x1.62e42ff0c52d6p-1), l.number(1)))
+	scale := l.vector()
+	VPADDQ(l.gather(exps, l.and(t, l.word(31)), 0), l.shiftLeft(t, 47), scale)
+	y := l.half()
+	VCVTPD2PS(l.choose(tiny, l.number(0), l.mul(p, scale)), y)
+	return y
+}
+
+// pendulum emits a step of Pendulum.
+func (l level) pendulum() {
+	l.step("pendulum", []string{
+		"computes pendulumLane for vectors of lanes, and stops at one with an angle",
+		"beyond what trig reduces.",
+	}, func(p, i, n Register, leave func()) {
+		at := func(f int) Mem { return Mem{Base: field(p, f), Index: i, Scale: 8} }
+		state := columns(field(p, fieldState), i, n, 2, 8)
+		u, third := l.half(), l.half()
+		VMOVUPS(Mem{Base: field(p, fieldForce), Index: i, Scale: 4}, u)
+		VMINPS(l.integers(0x40000000), u, u)
+		VMAXPS(l.integers(0xc0000000), u, u)
+		effort := l.power32(u, field(p, fieldLogs), field(p, fieldExps))
+		small, cost, torque := l.half(), l.vector(), l.vector()
+		VMULPS(l.integers(0x3a83126f), effort, small) // float32(0.001)
+		VCVTPS2PD(small, cost)
+		VMULPS(l.integers(0x40400000), u, third) // 3
+		VCVTPS2PD(third, torque)
+
+		Comment("Speed and angle")
+		pull := l.mul(l.broadcast(p, fieldPull), at(fieldSine))
+		change := l.mul(l.add(pull, torque), l.number(0.05))
+		speed := l.add(l.load(state[1]), change)
+		VMINPD(l.number(8), speed, speed)
+		VMAXPD(l.number(-8), speed, speed)
+		theta := l.add(l.load(state[0]), l.mul(speed, l.number(0.05)))
+		outside := l.bits(l.compare(l.abs(theta), notLess, l.number(edge3)))
+		TESTL(outside, outside)
+		JNZ(LabelRef("done"))
+
+		Comment("Reward")
+		squares := l.add(l.load(at(fieldNormalSquare)), l.mul(l.load(at(fieldSpeedSquare)), l.number(0.1)))
+		reward := l.xor(l.add(squares, cost), l.word(signBit))
+		VMOVUPD(theta, state[0])
+		VMOVUPD(speed, state[1])
+		never := K()
+		KXORB(never, never, never)
+		l.finish(p, i, never, reward)
+
+		Comment("Observation")
+		sin, cos := l.trig(theta, field(p, fieldTable), true)
+		VMOVUPD(sin, at(fieldSine))
+		observation := columns(field(p, fieldObservation), i, n, 3, 4)
+		for k, v := range []Register{cos, sin, l.load(state[1])} {
+			l.observe(v, observation[k])
+		}
+	})
+}
