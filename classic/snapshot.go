@@ -109,3 +109,40 @@ func (t Task) CheckReady(seeded bool, ended []bool) error {
 	}
 	return nil
 }
+
+// Fork is a snapshot of as many environments as there are places: number k goes on where number
+// places[k] was. Environments that share a generator have one drawing order, and are refused.
+func (s *Snapshot) Fork(t Task, places []int) (*Snapshot, error) {
+	if t.Shared {
+		return nil, fmt.Errorf("%s: its environments share a generator, so that none can go on alone: take CartPole-v1", t.Name)
+	}
+	if err := t.CheckSnapshot(s); err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		if p < 0 || p >= t.Num {
+			return nil, fmt.Errorf("%s: environment %d is not in the snapshot: it has 0 to %d", t.Name, p, t.Num-1)
+		}
+	}
+	n := t.Num
+	t.Num = len(places)
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	return &Snapshot{
+		Steps: s.Steps, States: pick(s.States, n, places), Observations: pick(s.Observations, n, places),
+		Elapsed: pick(s.Elapsed, n, places), Ended: pick(s.Ended, n, places), Generators: pick(s.Generators, n, places),
+		Rewards: pick(s.Rewards, n, places), Episodes: pick(s.Episodes, n, places),
+	}, nil
+}
+
+// pick takes places of columns of n.
+func pick[T any](columns []T, n int, places []int) []T {
+	var out []T
+	for first := 0; first < len(columns); first += n {
+		for _, p := range places {
+			out = append(out, columns[first+p])
+		}
+	}
+	return out
+}

@@ -46,6 +46,12 @@ type Vector interface {
 	Close() error
 }
 
+// A RowStepper is a Vector that writes observations as NumPy has them.
+type RowStepper interface {
+	// StepRows is Step that writes the observations to rows, too, (N, D).
+	StepRows(actions Actions, t *Transition, rows []float32) error
+}
+
 // A Reset starts episodes of some environments.
 type Reset struct {
 	// Seed seeds environment i with Seed+i, and a shared generator with Seed. A

@@ -207,3 +207,35 @@ func TestCertain(t *testing.T) {
 		}
 	}
 }
+
+// TestStepRows holds rows to columns, in blocks and beside them.
+func TestStepRows(t *testing.T) {
+	for _, e := range classic.Environments {
+		task, err := classic.Make(e.Name, 300, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := Engine{}.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Reset(classic.Reset{Seed: 1}); err != nil {
+			t.Fatal(err)
+		}
+		d, answer := len(task.Observation), classic.NewTransition(task)
+		rows, actions := make([]float32, 300*d), classic.NewTransition(task).Actions
+		for range 3 {
+			if err := v.(classic.RowStepper).StepRows(actions, &answer, rows); err != nil {
+				t.Fatal(err)
+			}
+			for k, x := range answer.Observations {
+				if rows[k%300*d+k/300] != x {
+					t.Fatalf("%s: value %d of environment %d is %g, the column has %g", e.Name, k/300, k%300, rows[k%300*d+k/300], x)
+				}
+			}
+		}
+		if v.(classic.RowStepper).StepRows(actions, &answer, rows[1:]) == nil {
+			t.Error("rows that are too short are taken")
+		}
+	}
+}

@@ -134,13 +134,53 @@ func (v *vector) Step(actions classic.Actions, t *classic.Transition) error {
 	if err := v.task.CheckStep(actions, v.seeded, v.allEnded()); err != nil {
 		return err
 	}
+	v.stepInto(actions, t, nil)
+	return nil
+}
+
+// StepRows is Step that writes the observations to rows, too.
+func (v *vector) StepRows(actions classic.Actions, t *classic.Transition, rows []float32) error {
+	if want := v.task.Num * len(v.task.Observation); len(rows) != want {
+		return fmt.Errorf("%s: rows have %d values: %d environments have %d", v.task.Name, len(rows), v.task.Num, want)
+	}
+	if err := v.task.CheckTransition(t); err != nil {
+		return err
+	}
+	if err := v.task.CheckStep(actions, v.seeded, v.allEnded()); err != nil {
+		return err
+	}
+	v.stepInto(actions, t, rows)
+	return nil
+}
+
+func (v *vector) stepInto(actions classic.Actions, t *classic.Transition, rows []float32) {
 	v.each(func(b *block) {
 		b.take(actions)
 		v.step(b)
 		b.answer(t, v.task.Num)
+		if rows != nil {
+			d := len(v.task.Observation)
+			b.turned(rows[b.first*d : (b.first+b.count)*d])
+		}
 	})
 	v.steps++
-	return nil
+}
+
+// turned writes the observations row by row.
+func (b *block) turned(rows []float32) {
+	d := len(b.task.Observation)
+	if d == 4 {
+		x, y, z, w := b.observed(0), b.observed(1), b.observed(2), b.observed(3)
+		for i := 0; len(rows) >= 4; i, rows = i+1, rows[4:] {
+			rows[0], rows[1], rows[2], rows[3] = x[i], y[i], z[i], w[i]
+		}
+		return
+	}
+	for k := range d {
+		for i, x := range b.observed(k)[:b.count] {
+			rows[i*d+k] = x
+		}
+	}
 }
 
 // step is one step of a block.

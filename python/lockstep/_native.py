@@ -81,6 +81,7 @@ def _load() -> ctypes.CDLL:
         ("step_on_device", ctypes.c_int, [integer, ctypes.c_uint64, ctypes.c_uint64]),
         ("episodes_step", ctypes.c_int, [integer, pointer]),
         ("environments_step", ctypes.c_int, [integer, pointer]),
+        ("environments_rows", ctypes.c_int, [integer, pointer]),
         ("main", ctypes.c_int, [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p]),
     ]:
         function = getattr(lib, "lockstep_" + name)

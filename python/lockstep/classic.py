@@ -20,6 +20,7 @@ import inspect
 import operator
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -33,7 +34,7 @@ from gymnasium.vector.utils import batch_space
 from lockstep import _native
 from lockstep.simulator import count_workers
 
-__all__ = ["Env", "VectorEnv"]
+__all__ = ["Env", "Network", "Rollout", "Snapshot", "VectorEnv"]
 
 MODES = {
     AutoresetMode.NEXT_STEP: "next-step",
@@ -52,6 +53,106 @@ BOUNDS: dict[str, list[list[float]]] = {
     "Pendulum-v1": [[1.0, 1.0, 8.0]],
     "Acrobot-v1": [[1.0, 1.0, 1.0, 1.0, 4 * np.pi, 9 * np.pi]],
 }
+
+
+@dataclass(frozen=True)
+class Network:
+    """A perceptron that chooses actions inside the engine, in float32.
+
+    Layer by layer the products are added in order, each rounded first, and between layers what is
+    below 0 is 0. The action is the first largest output, or the only one.
+
+    Parameters
+    ----------
+    weights, biases : sequences of array_like
+        Of each layer, weights of shape (outputs, inputs), as ``torch.nn.Linear`` has them: up to
+        4 layers of up to 64 outputs, all within ±1000.
+    noise : array_like, optional
+        A power of two of numbers, up to 65,536, of which one, drawn anew for each output and step, is
+        added to the output. With :meth:`gumbel` actions follow the softmax of the outputs.
+    seed : int
+        Of these draws.
+    """
+
+    weights: Sequence[npt.ArrayLike]
+    biases: Sequence[npt.ArrayLike]
+    noise: npt.ArrayLike | None = None
+    seed: int = 0
+
+    @staticmethod
+    def gumbel(bits: int = 16) -> npt.NDArray[np.float32]:
+        """Quantiles of Gumbel's distribution, 2 to the power of ``bits`` of them."""
+        u = (np.arange(1 << bits) + 0.5) / (1 << bits)
+        return (-np.log(-np.log(u))).astype(np.float32)
+
+    def _parts(self) -> tuple[list[int], list[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
+        """Sizes of the layers, weights and biases in turn, and the noise."""
+        numbers: list[npt.NDArray[np.float32]] = []
+        sizes: list[int] = []
+        for w, b in zip(self.weights, self.biases, strict=True):
+            weights, bias = (np.asarray(x, dtype=np.float32) for x in (w, b))
+            if weights.ndim != 2 or bias.shape != weights.shape[:1] or (sizes and weights.shape[1] != sizes[-1]):
+                raise ValueError(f"layer {len(numbers) // 2}: weights {weights.shape} and bias {bias.shape} do not fit")
+            sizes += [weights.shape[1], weights.shape[0]] if not sizes else [weights.shape[0]]
+            numbers += [weights, bias]
+        return sizes, numbers, np.asarray([] if self.noise is None else self.noise, dtype=np.float32)
+
+    def save(self, file: str) -> None:
+        """Write an archive that ``lockstep rollout --env NAME --policy FILE`` reads."""
+        _, numbers, noise = self._parts()
+        arrays: dict[str, Any] = {f"{'bias' if i % 2 else 'weights'}{i // 2}": x for i, x in enumerate(numbers)}
+        if noise.size:
+            arrays |= {"noise": noise, "seed": np.array([self.seed], np.uint64)}
+        np.savez(file, **arrays)
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What a run has recorded, each of shape (steps, N) or (steps, N, values); None what was not asked for."""
+
+    states: npt.NDArray[np.float64] | None = None
+    rewards: npt.NDArray[np.float64] | None = None
+    observations: npt.NDArray[np.float32] | None = None
+    final_observations: npt.NDArray[np.float32] | None = None
+    actions: npt.NDArray[Any] | None = None
+    terminated: npt.NDArray[np.bool_] | None = None
+    truncated: npt.NDArray[np.bool_] | None = None
+
+
+class Snapshot:
+    """Where environments are between two steps: states, generators, limits and totals.
+
+    Attributes
+    ----------
+    num_envs : int
+        How many they are.
+    steps : int
+        Steps since all were reset.
+    """
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self._handle = _native.Handle(answer["handle"], "snapshot")
+        self.num_envs: int = answer["num"]
+        self.steps: int = answer["steps"]
+
+    def __repr__(self) -> str:
+        return f"<snapshot of {self.num_envs} environments after {self.steps} steps>"
+
+    def to_bytes(self) -> bytes:
+        """Write it down; all bits are kept."""
+        out = np.empty(self._handle.call("environments_bytes"), dtype=np.uint8)
+        self._handle.call("environments_bytes", out)
+        return out.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Snapshot:
+        """Read what :meth:`to_bytes` wrote, here or on another machine."""
+        return cls(_native.call("environments_read", 0, np.frombuffer(data, dtype=np.uint8)))
+
+    @property
+    def id(self) -> int:
+        """The number that the library knows it by."""
+        return self._handle.id
 
 
 class _Core:
@@ -99,6 +200,11 @@ class _Core:
         self.observations, self.final = (p.view(np.float32).reshape(d, num) for p in parts[2:4])
         self.terminated, self.truncated = (p.view(np.bool_) for p in parts[4:])
         self._native_step = _native.library().lockstep_environments_step
+        self._native_rows = _native.library().lockstep_environments_rows
+        self.words = np.zeros(7, dtype=np.int64)  # see rows in python/native/classic.go
+        self.words[6] = self.final.ctypes.data
+        self._rows = (self._arguments[0], ctypes.c_void_p(self.words.ctypes.data))
+        self.values: int = answer["states"]
         self.seeded = False
         self.turn = _native.Turn("environments")
 
@@ -155,11 +261,118 @@ class _Core:
             ended = {"next-step": again, "same-step": self.terminated | self.truncated}
             self.acted = ~ended.get(self.autoreset, np.zeros_like(again))
 
+    def rows(self, actions: Any, observations: npt.NDArray[np.float32]) -> list[npt.NDArray[Any]]:
+        """Compute a step into ``observations``, (N, D), and into new arrays: rewards and both flags."""
+        given = np.asarray(actions)
+        if given.shape != (self.num,) and (self.discrete or given.shape != (self.num, 1)):
+            raise ValueError(f"actions: shape {given.shape}, want ({self.num},{'' if self.discrete else ' 1'})")
+        if given.dtype.kind not in "iu" if self.discrete else given.dtype != np.float32:
+            raise TypeError(f"actions: {given.dtype}, want {'integers' if self.discrete else 'float32'}")
+        if self.discrete and given.dtype not in (np.int64, np.int32):
+            given = given.astype(np.int64)
+        given = np.ascontiguousarray(given)
+        self.handle.check_fork()
+        if not self.seeded:
+            raise ResetNeeded("call reset first")
+        out = [np.empty(self.num, dtype) for dtype in (np.float64, np.bool_, np.bool_)]
+        arrays = [given, observations, *out]
+        self.words[0], *self.words[2:6] = (a.__array_interface__["data"][0] for a in arrays)
+        self.words[1] = given.dtype == np.int64
+        if self._native_rows(*self._rows):  # also where they have been closed
+            self.handle.call("environments_why")
+            raise RuntimeError("the library did not take the step")
+        return out
+
+    def run(self, steps: int, policy: Any, seed: int, record: Sequence[str]) -> Rollout:
+        """Run steps in one call."""
+        steps = operator.index(steps)
+        d, s, n = self.observations.shape[0], self.values, self.num
+        kind = np.int32 if self.discrete else np.float32
+        shapes: dict[str, tuple[Any, tuple[int, ...]]] = {  # in the buffer's order
+            "states": (np.float64, (steps, s, n)),
+            "rewards": (np.float64, (steps, n)),
+            "observations": (np.float32, (steps, d, n)),
+            "final_observations": (np.float32, (steps, d, n)),
+            "actions": (kind, (steps, n)),
+            "policy": (np.float32, ()),
+            "terminated": (np.bool_, (steps, n)),
+            "truncated": (np.bool_, (steps, n)),
+        }
+        wrong = [name for name in record if name not in shapes or name == "policy"]
+        if wrong:
+            known = ", ".join(name for name in shapes if name != "policy")
+            raise ValueError(f"record: {wrong[0]!r:.60} is none of {known}")
+        if "final_observations" in record and self.autoreset != "same-step":
+            raise ValueError('record: final_observations are SameStep\'s: autoreset_mode="SameStep"')
+        if steps < 1:
+            raise ValueError(f"steps: {steps}, want 1 or more")
+        request, given = self._chosen(policy, seed, steps, kind)
+        shapes["policy"] = (np.float32, (given.size,) if "sizes" in request else ())
+        asked = [
+            name
+            for name in shapes
+            if name in record or (given.size and name == ("actions" if "table" in request else "policy"))
+        ]
+        sizes = [int(np.prod(shapes[name][1])) * np.dtype(shapes[name][0]).itemsize for name in asked]
+        buffer = np.zeros(max(sum(sizes), 1), dtype=np.uint8)[: sum(sizes)]
+        parts = dict(zip(asked, np.split(buffer, np.cumsum(sizes)[:-1]), strict=True)) if asked else {}
+        arrays = {name: parts[name].view(shapes[name][0]).reshape(shapes[name][1]) for name in asked}
+        if given.size:
+            arrays["actions" if "table" in request else "policy"][...] = given
+        if not self.seeded:
+            raise ResetNeeded("call reset first")
+        self.handle.long_call("environments_run", buffer, steps=steps, record=list(record), **request)
+        self.handle.call("environments_observe", self.observations)
+        return Rollout(**{name: a.transpose(0, 2, 1) if (a := arrays[name]).ndim == 3 else a for name in record})
+
+    def _chosen(self, policy: Any, seed: int, steps: int, kind: Any) -> tuple[dict[str, Any], npt.NDArray[Any]]:
+        """What a policy is in a request, and the numbers that go with it."""
+        if isinstance(policy, Network):
+            sizes, numbers, noise = policy._parts()
+            flat = np.concatenate([x.reshape(-1) for x in [*numbers, noise]])
+            return {"sizes": sizes, "noise": noise.size, "seed": operator.index(policy.seed)}, flat
+        if isinstance(policy, str):
+            if policy != "random":
+                raise ValueError(f"policy: {policy!r:.60}: want 'random', a table of actions, or a Network")
+            return {"uniform": operator.index(seed)}, np.empty(0)
+        table = np.asarray(policy)
+        if table.ndim and not self.discrete and table.shape[-1:] == (1,) and table.ndim == 3:
+            table = table[..., 0]
+        if table.shape not in ((steps,), (steps, self.num)):
+            raise ValueError(f"policy: a table of shape {table.shape}, want ({steps},) or ({steps}, {self.num})")
+        if table.dtype.kind not in "iu" if self.discrete else table.dtype != np.float32:
+            raise TypeError(f"policy: {table.dtype}, want {'integers' if self.discrete else 'float32'}")
+        if self.discrete:
+            table = table.astype(np.int64).clip(-1, 1 << 30)
+        return {"table": True}, np.broadcast_to(table.reshape(steps, -1), (steps, self.num)).astype(kind)
+
+    def totals(self) -> dict[str, Any]:
+        """Sums of rewards and episodes since all were reset, and what has passed to a device."""
+        out = np.empty(16 * self.num, dtype=np.uint8)
+        answer = self.handle.call("environments_totals", out)
+        half = 8 * self.num
+        sums = {"rewards": out[:half].view(np.float64), "episodes": out[half:].view(np.int64)}
+        return {"steps": answer["steps"], **sums, "stats": answer["stats"]}
+
+    def snapshot(self) -> Snapshot:
+        """Where the environments are."""
+        if not self.seeded:
+            raise ResetNeeded("call reset first")
+        return Snapshot(self.handle.call("environments_snapshot"))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Have them go on from a snapshot, also where they have never been reset."""
+        if not isinstance(snapshot, Snapshot):
+            raise TypeError(f"snapshot: {type(snapshot).__name__}, want what snapshot() returned")
+        if not self.seeded:
+            self.reset(seed=0)
+        self.handle.call("environments_restore", self.observations, snapshot=snapshot.id)
+        self.terminated[...], self.truncated[...], self.acted[...] = False, False, False
+
     @property
     def states(self) -> npt.NDArray[np.float64]:
         """The environments' states, float64, shape (N, S)."""
-        n = {"Pendulum-v1": 2, "MountainCar-v0": 2, "MountainCarContinuous-v0": 2}.get(self.name, 4)
-        out = np.empty((n, self.num))
+        out = np.empty((self.values, self.num))
         self.handle.call("environments_state", out)
         return out.T
 
@@ -296,6 +509,16 @@ class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
         given = np.asarray(state)
         self._core.states = given[np.newaxis] if given.ndim else given
 
+    def snapshot(self) -> Snapshot:
+        """Where the environment is between two steps."""
+        return self._core.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> npt.NDArray[np.float32]:
+        """Have it go on from a snapshot of one environment; its last observation is returned."""
+        with self._core.turn:
+            self._core.restore(snapshot)
+            return self._core.observations[:, 0].copy()
+
     def render(self) -> Any:
         """A picture, uint8 (height, width, 3), as Gymnasium draws it; with ``"human"`` a window. Needs pygame."""
         return None if self.render_mode is None else self._core.render(0)
@@ -349,6 +572,14 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
             options["max_episode_steps"] = max_episode_steps
         self._core = _Core(name, num_envs, MODES[self.autoreset_mode], engine, workers, numpy1, render_mode, options)
         self._copy = copy
+        how: dict[str, Any] = {
+            "copy": copy,
+            "engine": engine,
+            "workers": workers,
+            "numpy1": numpy1,
+            "render_mode": render_mode,
+        }
+        self._made = type(self), name, how | options | {"autoreset_mode": self.autoreset_mode}
         self.single_observation_space, self.single_action_space = self._core.observation_space, self._core.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -393,13 +624,77 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
         """Act once in each; ``actions`` has shape (N,), or (N, 1) where they are float32."""
         core = self._core
+        observations = np.empty_like(self._observations) if self._copy else self._observations
         with core.turn:
-            core.step(actions)
+            if core.render_mode is None:
+                rewards, terminated, truncated = core.rows(actions, observations)
+            else:
+                core.step(actions)
+                observations[...] = core.observations.T
+                rewards, terminated, truncated = (x.copy() for x in (core.rewards, core.terminated, core.truncated))
             infos: dict[str, Any] = {}
             if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                infos = self._finals(core.terminated | core.truncated)
-            rewards = core.rewards.astype(np.float32) if core.shared else core.rewards.copy()
-            return self._observed(), rewards, core.terminated.copy(), core.truncated.copy(), infos
+                infos = self._finals(terminated | truncated)
+            return observations, rewards.astype(np.float32) if core.shared else rewards, terminated, truncated, infos
+
+    def run(
+        self,
+        steps: int,
+        policy: Any = "random",
+        seed: int = 0,
+        record: Sequence[str] = ("observations", "actions", "rewards", "terminated", "truncated"),
+    ) -> Rollout:
+        """Run many steps in one call, with a policy inside the engine.
+
+        Parameters
+        ----------
+        steps : int
+            How many.
+        policy : "random", array_like or Network
+            Uniform actions; or a table of actions, (steps,) or (steps, N); or a network.
+        seed : int
+            Of ``"random"``.
+        record : sequence of str
+            What is returned of each step: ``states``, ``rewards``, ``observations``, ``final_observations``
+            (with SameStep), ``actions``, ``terminated``, ``truncated``. Nothing, for ``()``.
+
+        Returns
+        -------
+        Rollout
+        """
+        with self._core.turn:
+            return self._core.run(steps, policy, seed, record)
+
+    def totals(self) -> dict[str, Any]:
+        """Since all were reset: ``steps``, and of each environment ``rewards`` and ``episodes``.
+
+        ``stats`` says what has passed between host and device, where there is one.
+        """
+        return self._core.totals()
+
+    def snapshot(self) -> Snapshot:
+        """Where the environments are between two steps."""
+        return self._core.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> npt.NDArray[np.float32]:
+        """Have them go on from a snapshot; the last observations are returned, (N, D)."""
+        with self._core.turn:
+            self._core.restore(snapshot)
+            return self._observed()
+
+    def fork(self, index: Sequence[int], snapshot: Snapshot | None = None) -> VectorEnv:
+        """Begin other environments: number k goes on where number ``index[k]`` is, or was in the snapshot.
+
+        They share nothing with these, and draw the same resets.
+        """
+        places = [operator.index(i) for i in index]
+        with self._core.turn:
+            at = self._core.snapshot() if snapshot is None else snapshot
+            forked = Snapshot(self._core.handle.call("environments_fork", snapshot=at.id, index=places))
+        made, name, arguments = self._made
+        envs = made(name, len(places), **arguments)
+        envs.restore(forked)
+        return envs
 
     def _finals(self, ended: npt.NDArray[np.bool_]) -> dict[str, Any]:
         """The last observations of episodes that have ended, as Gymnasium tells them."""

@@ -117,6 +117,17 @@ func lockstep_environments_step(handle C.int64_t, memory unsafe.Pointer) C.int {
 	return 0
 }
 
+// lockstep_environments_rows is lockstep_environments_step of arrays as NumPy has them, see rows.
+//
+//export lockstep_environments_rows
+func lockstep_environments_rows(handle C.int64_t, memory unsafe.Pointer) C.int {
+	e, err := get[*environments](int64(handle))
+	if err != nil || e.stepRows(memory) != nil {
+		return 1
+	}
+	return 0
+}
+
 // lockstep_episodes_step computes one step of rollouts as environments, in memory of the
 // caller's, see episodes. It returns what lockstep_step does.
 //

@@ -224,6 +224,15 @@ func init() { // they refer to one another
 		"environments_set":   of(setStates),
 		"environments_why":   of(whyEnvironments),
 
+		"environments_observe":  of(observeEnvironments),
+		"environments_run":      of(runEnvironments),
+		"environments_totals":   of(totals),
+		"environments_snapshot": of(snapshotEnvironments),
+		"environments_restore":  of(restoreEnvironments),
+		"environments_fork":     of(forkEnvironments),
+		"environments_bytes":    of(placeBytes),
+		"environments_read":     readPlace,
+
 		"fetch":        without(fetched),
 		"tune":         of(tune),
 		"plan_actions": of(planActions),

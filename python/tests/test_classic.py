@@ -354,3 +354,137 @@ def test_two_threads():
         thread.join()
     assert len(refused) == 1
     assert "thread" in refused[0]
+
+
+def recorded(envs, steps, actions):
+    """What a loop over step returns, as a run records it, with given actions."""
+    rows = []
+    for t in range(steps):
+        observations, rewards, terminated, truncated, infos = envs.step(actions[t])
+        rows.append((observations, rewards, terminated, truncated, envs.states.copy(), infos))
+    return rows
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("name", NAMES)
+def test_run_is_steps(name, mode, seed):
+    def make():
+        return classic.VectorEnv(name, 5, autoreset_mode=mode, max_episode_steps=17, numpy1=NUMPY1)
+
+    with_finals = ("final_observations",) if mode == "SameStep" else ()
+    everything = ("states", "rewards", "observations", "actions", "terminated", "truncated", *with_finals)
+    ours, theirs = make(), make()
+    assert equal(ours.reset(seed=seed)[0], theirs.reset(seed=seed)[0])
+    inputs, outputs = ours.single_observation_space.shape[0], getattr(ours.single_action_space, "n", 1)
+    rng = np.random.default_rng(seed)
+    network = classic.Network(
+        [rng.normal(0, 0.2, (8, inputs)), rng.normal(0, 0.2, (outputs, 8))],
+        [np.zeros(8), np.zeros(outputs)],
+        classic.Network.gumbel(8),
+        seed,
+    )
+    chosen = []
+    for policy in ("random", network, "table"):
+        table = chosen[0] if policy == "table" else policy
+        run = ours.run(20, table, seed, record=everything)
+        for t, (obs, rewards, terminated, truncated, states, infos) in enumerate(recorded(theirs, 20, run.actions)):
+            assert equal(run.observations[t], obs)
+            assert equal(run.states[t], states)
+            assert equal(run.rewards[t], rewards)
+            assert equal(run.terminated[t], terminated)
+            assert equal(run.truncated[t], truncated)
+            for i in np.flatnonzero(infos.get("_final_obs", [])):
+                assert equal(run.final_observations[t][i], infos["final_obs"][i])
+        chosen.append(run.actions)
+    assert equal(chosen[2], chosen[0])
+    assert len({row.tobytes() for row in chosen[1]}) > 3
+    totals = ours.totals()
+    assert totals["steps"] == 300
+    assert totals["episodes"].sum() >= 15
+    assert equal(ours.states, theirs.states)
+    assert equal(ours.run(3, "random", seed, record=("rewards",)).rewards[0].shape, (5,))
+
+
+def test_run_refuses():
+    envs = classic.VectorEnv("CartPole-v1", 3)
+    with pytest.raises(ResetNeeded):
+        envs.run(3)
+    envs.reset(seed=1)
+    for policy, why in [
+        ("best", "want 'random', a table of actions, or a Network"),
+        (np.zeros((4, 3), int), r"a table of shape \(4, 3\), want \(3,\) or \(3, 3\)"),
+        (np.full((3, 3), 2), "action 2 is not one of 0 to 1"),
+        (classic.Network([np.zeros((3, 4))], [np.zeros(3)]), "3 outputs: it wants 2"),
+        (classic.Network([np.zeros((2, 4))], [np.zeros(2)], np.zeros(3)), "3 numbers of noise"),
+        (classic.Network([np.zeros((2, 4))], [np.zeros(3)]), "do not fit"),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            envs.run(3, policy)
+    with pytest.raises(TypeError, match="want integers"):
+        envs.run(3, np.zeros((3, 3)))
+    with pytest.raises(ValueError, match="'looks' is none of states, "):
+        envs.run(3, record=["looks"])
+    with pytest.raises(ValueError, match="SameStep"):
+        envs.run(3, record=["final_observations"])
+    with pytest.raises(ValueError, match="steps: 0"):
+        envs.run(0)
+    assert envs.totals()["steps"] == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_snapshots(name, seed):
+    envs = classic.VectorEnv(name, 4, max_episode_steps=15)
+    envs.reset(seed=seed)
+    envs.run(11, seed=seed)
+    snapshot = envs.snapshot()
+    assert (snapshot.num_envs, snapshot.steps) == (4, 11)
+    first = envs.run(12, seed=seed)
+    ends = envs.totals()
+    other = classic.VectorEnv(name, 4, max_episode_steps=15)  # never reset
+    for into, at in [(envs, snapshot), (other, classic.Snapshot.from_bytes(snapshot.to_bytes()))]:
+        into.restore(at)
+        again = into.run(12, seed=seed)
+        for field in ("observations", "actions", "rewards", "terminated", "truncated"):
+            assert equal(getattr(again, field), getattr(first, field))
+        assert all(equal(into.totals()[k], ends[k]) for k in ("rewards", "episodes"))
+    index = [3, 0, 3]
+    forked = envs.fork(index, snapshot)
+    for t in range(12):
+        assert equal(forked.step(first.actions[t][index])[0], first.observations[t][index])
+    assert equal(envs.snapshot().to_bytes(), other.snapshot().to_bytes())
+    with pytest.raises(ValueError, match="environment 4 is not in the snapshot"):
+        envs.fork([4])
+    with pytest.raises(ValueError, match="is not one of 3 environments"):
+        forked.restore(snapshot)
+    with pytest.raises(ValueError, match="zip"):
+        classic.Snapshot.from_bytes(snapshot.to_bytes()[:-30])
+    single = gymnasium.make(f"lockstep/{name}").unwrapped
+    single.reset(seed=seed)
+    at = single.snapshot()
+    step = single.step(single.action_space.sample())
+    single.restore(at)
+    assert single.snapshot().to_bytes() == at.to_bytes()
+    assert step is not None
+
+
+def test_shared_generator_is_not_forked():
+    envs = classic.VectorEnv("CartPoleVectorEnv", 3)
+    envs.reset(seed=1)
+    with pytest.raises(ValueError, match="share a generator"):
+        envs.fork([0])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+def test_actions_of_all_types(dtype):
+    envs, others = (classic.VectorEnv("Acrobot-v1", 70) for _ in range(2))
+    assert equal(envs.reset(seed=1)[0], others.reset(seed=1)[0])
+    for t in range(5):
+        actions = np.arange(70) * (t + 1) % 3
+        strided = np.repeat(actions, 2)[::2]
+        for a, b in zip(envs.step(actions.astype(dtype)), others.step(strided), strict=True):
+            assert equal(a, b)
+    for wrong in (-1, 3, 1 << 40, -(1 << 40)):
+        actions = np.zeros(70, np.int64)
+        actions[69] = wrong
+        with pytest.raises(ValueError, match="environment 69: action "):
+            envs.step(actions)
