@@ -70,19 +70,19 @@ func (p Policy) Check(t Task, steps int) error {
 	case p.Network == nil:
 		return nil
 	}
-	if len(p.Network.Layers) > MaxLayers {
-		return fmt.Errorf("%s: the network has %d layers: at most %d can be", t.Name, len(p.Network.Layers), MaxLayers)
+	return p.Network.check(t)
+}
+
+// check tells why the network cannot act in the task, or nil.
+func (n *Network) check(t Task) error {
+	if err := n.checkNoise(t); err != nil {
+		return err
 	}
-	if n := len(p.Network.Noise); n > MaxNoise || n&(n-1) != 0 {
-		return fmt.Errorf("%s: the network has %d numbers of noise: want none or a power of two up to %d", t.Name, n, MaxNoise)
-	}
-	for i, x := range p.Network.Noise {
-		if !(x >= -MaxWeight && x <= MaxWeight) {
-			return fmt.Errorf("%s: number %d of the network's noise is %g: they must be within ±%d", t.Name, i, x, MaxWeight)
-		}
+	if len(n.Layers) > MaxLayers {
+		return fmt.Errorf("%s: the network has %d layers: at most %d can be", t.Name, len(n.Layers), MaxLayers)
 	}
 	inputs := len(t.Observation)
-	for i, l := range p.Network.Layers {
+	for i, l := range n.Layers {
 		if len(l.Bias) < 1 || len(l.Bias) > MaxWidth || len(l.Weights) != len(l.Bias)*inputs {
 			return fmt.Errorf("%s: layer %d has %d weights and %d biases: with %d inputs and at most %d outputs that cannot be",
 				t.Name, i, len(l.Weights), len(l.Bias), inputs, MaxWidth)
@@ -94,8 +94,20 @@ func (p Policy) Check(t Task, steps int) error {
 		}
 		inputs = len(l.Bias)
 	}
-	if want := max(t.Environment.Actions, 1); inputs != want || len(p.Network.Layers) == 0 {
+	if want := max(t.Environment.Actions, 1); inputs != want || len(n.Layers) == 0 {
 		return fmt.Errorf("%s: the network has %d outputs: it wants %d", t.Name, inputs, want)
+	}
+	return nil
+}
+
+func (n *Network) checkNoise(t Task) error {
+	if k := len(n.Noise); k > MaxNoise || k&(k-1) != 0 {
+		return fmt.Errorf("%s: the network has %d numbers of noise: want none or a power of two up to %d", t.Name, k, MaxNoise)
+	}
+	for i, x := range n.Noise {
+		if !(x >= -MaxWeight && x <= MaxWeight) {
+			return fmt.Errorf("%s: number %d of the network's noise is %g: they must be within ±%d", t.Name, i, x, MaxWeight)
+		}
 	}
 	return nil
 }
