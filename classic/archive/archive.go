@@ -82,9 +82,10 @@ func elements[T npz.Number](r *reader, name string) []T {
 	return out
 }
 
-// Policy reads a policy from an archive: a table has the array actions, (steps,) or (steps, N), int32 or
-// int64, or float32; a network has weights0 (outputs, inputs), bias0, weights1 and so on, float32, and
-// may have noise, float32, and seed, uint64 or int64. Of a table the policy has as many steps.
+// Policy reads a policy from an archive. A table has the array actions, (steps,) or (steps, N),
+// int32 or int64, or float32. A network has weights0 (outputs, inputs), bias0, weights1 and so on,
+// float32, and may have noise, float32, and seed, uint64 or int64. Of a table the policy has as
+// many steps.
 func Policy(path string, t classic.Task) (classic.Policy, error) {
 	data, err := fileio.ReadFile(path, fileio.Policy)
 	if err != nil {

@@ -203,8 +203,8 @@ func (e *environments) stepRows(memory unsafe.Pointer) (err error) {
 }
 
 // runRequest is a run of steps, by one of its policies. The buffer has, in this order, what is
-// asked for or given: states, rewards (float64), observations, final observations (float32), actions,
-// weights and biases, noise (float32), both flags; each of the first and the flags is (steps, …).
+// asked for or given: states, rewards (float64), observations, final observations (float32),
+// actions, weights and biases, noise (float32), both flags; what is recorded is (steps, …).
 type runRequest struct {
 	Steps   int
 	Uniform *uint64
@@ -253,7 +253,9 @@ func runEnvironments(t *task, e *environments, q runRequest, buffer []byte) (any
 }
 
 // laidOut is the policy and the record that a request's buffer holds.
-func (e *environments) laidOut(q runRequest, buffer []byte) (policy classic.Policy, record []classic.Transition, err error) {
+func (e *environments) laidOut(q runRequest, buffer []byte) (
+	policy classic.Policy, record []classic.Transition, err error,
+) {
 	task, c := e.Task(), &cursor{buffer: buffer}
 	n, asked := task.Num, func(name string) int {
 		if slices.Contains(q.Record, name) {
