@@ -19,7 +19,7 @@ func started(t *testing.T, name string, num int) classic.Vector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engines.OpenClassic("batched", 1)
+	e, err := engines.Classic.Open("batched", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
