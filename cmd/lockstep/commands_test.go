@@ -104,6 +104,7 @@ func TestDemo(t *testing.T) {
 
 func TestDoctor(t *testing.T) {
 	dir := ownCache(t)
+	t.Setenv("ONNXRUNTIME_LIB", "") // one that is named is found
 	status, stdout, stderr := lockstepRun(t.Context(), "doctor")
 	if status != exitOK || stderr != "" {
 		t.Errorf("exit %d, stderr %q", status, stderr)
