@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"lockstep/classic"
+	"lockstep/classic/archive"
 	"lockstep/engines"
+	"lockstep/internal/npz"
 )
 
 // TestEnvs: the list has every environment, with its options.
@@ -73,7 +77,9 @@ func TestRolloutEnv(t *testing.T) {
 		"--env CartPole-v1 --option g=3":                    "CartPole-v1 has no option \"g\": it has max_episode_steps, ",
 		"--env Pendulum-v1 --option g=NaN":                  "Pendulum-v1: option g is \"NaN\": it wants a finite number",
 		"--env CartPole-v1 --autoreset never":               "autoreset mode \"never\" is unknown",
-		"--env CartPole-v1 --stats":                         "--stats goes with --engine gpu or emulated",
+		"--env CartPole-v1 --policy none.npz":               "--policy open none.npz: no such file",
+		"--env CartPole-v1 --policy classic_test.go":        "--policy classic_test.go: not an .npz archive: zip: ",
+		"--num-envs 2 --policy random":                      "--num-envs goes with --env",
 		"--env CartPole-v1 --autoreset disabled":            "CartPole-v1: environment 0 has ended: reset it before the next step",
 		"--env CartPoleVectorEnv --autoreset same-step":     "CartPoleVectorEnv resets at the next step",
 		"--env CartPole-v1 --engine gpu --steps 1000000000": "gpu",
@@ -178,5 +184,116 @@ func TestCompareEnv(t *testing.T) {
 		if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare", "--env", "CartPole-v1"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stdout+stderr, want) {
 			t.Errorf("%s: exit %d, %s%s, want %q", args, status, stdout, stderr, want)
 		}
+	}
+}
+
+// TestRolloutEnvKept: a run that is kept goes on where it was, on any engine, to what it would have
+// come to; watch says how far it is; a folder of another run is refused.
+func TestRolloutEnvKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	flags := []string{"rollout", "--env", "Pendulum-v1", "--num-envs", "3", "--steps", "1500", "--env-seed", "4", "--option", "g=9.5"}
+	type result struct {
+		Rewards  []float64
+		Episodes int
+		Stats    struct {
+			Steps int     `json:"steps_computed"`
+			Step  float64 `json:"ns_per_step"`
+		}
+	}
+	rollout := func(more ...string) (r result) {
+		t.Helper()
+		status, stdout, stderr := lockstepRun(t.Context(), append(append(slices.Clone(flags), "--json", "--stats"), more...)...)
+		if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || err != nil {
+			t.Fatalf("exit %d, %v: %s%s", status, err, stdout, stderr)
+		}
+		return r
+	}
+	want := rollout("--engine", "batched")
+	if want.Stats.Steps != 4500 || want.Stats.Step <= 0 {
+		t.Errorf("%+v", want.Stats)
+	}
+	task, err := classic.Make("Pendulum-v1", 3, map[string]string{"g": "9.5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engines.Classic.Open("batched", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := e.Make(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := uint64(4)
+	if err := errors.Join(v.Reset(classic.Reset{Seed: 4}), v.Run(t.Context(), classic.Policy{Uniform: &key}, 700, nil)); err != nil {
+		t.Fatal(err)
+	}
+	plan := archive.Plan{Environment: "Pendulum-v1", Options: map[string]string{"g": "9.5"}, Num: 3, Autoreset: "next-step", Seed: 4, Steps: 1500}
+	run, err := archive.OpenRun(dir, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage || !strings.Contains(stderr, "another process is at work here") {
+		t.Errorf("two at once: exit %d, %s", status, stderr)
+	}
+	s, err := v.Snapshot()
+	if err := errors.Join(err, run.Keep(s), run.Close()); err != nil {
+		t.Fatal(err)
+	}
+	watched := func(want string) {
+		t.Helper()
+		if status, stdout, stderr := lockstepRun(t.Context(), "watch", "--once", dir); status != exitOK || !strings.Contains(stdout, want) {
+			t.Errorf("watch: exit %d, %s%s, want %s", status, stdout, stderr, want)
+		}
+	}
+	watched("3 Pendulum-v1, seed 4\n700 of 1500 steps of each, 9 episodes ended")
+	for round, left := range []int{2400, 0} { // the second time all is there
+		if got := rollout("--engine", "reference", "--out", dir); !slices.Equal(got.Rewards, want.Rewards) || got.Episodes != want.Episodes || got.Stats.Steps != left {
+			t.Errorf("round %d: %+v, want %+v and %d steps", round, got, want, left)
+		}
+	}
+	watched("1500 of 1500 steps of each, ")
+	for args, why := range map[string]string{
+		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 5 --option g=9.5": "its seed is 4, not 5",
+		"--env Pendulum-v1 --num-envs 3 --steps 1501 --env-seed 4 --option g=9.5": "its number of steps is 1500, not 1501",
+		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 4":                `its option g is "9.5", not ""`,
+		"--env CartPole-v1 --num-envs 3 --steps 1500 --env-seed 4":                "its environment is Pendulum-v1, not CartPole-v1",
+	} {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--out", dir}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, why) {
+			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, why)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "environments.npz"), []byte("PK"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage || !strings.Contains(stderr, "environments.npz: not an .npz archive: zip: ") {
+		t.Errorf("damaged: exit %d, %s", status, stderr)
+	}
+}
+
+// TestPolicyEnv: a table and a network from files, in a rollout and in a comparison.
+func TestPolicyEnv(t *testing.T) {
+	dir := t.TempDir()
+	table, network := filepath.Join(dir, "table.npz"), filepath.Join(dir, "network.npz")
+	if err := errors.Join(
+		npz.WriteFile(table, []npz.Array{npz.New("actions", []int64{0, 1, 1, 0, 1}, 5)}),
+		npz.WriteFile(network, []npz.Array{
+			npz.New("weights0", []float32{0, 0, 0, 0, 0.1, 0.3, 1, 0.4}, 2, 4), npz.New("bias0", []float32{0, 0}, 2),
+		})); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"rollout --policy " + table:                                " 20 steps in ",
+		"rollout --engine reference --policy " + network:           " 4000 steps in ", // which balances
+		"compare reference batched --policy " + table:              "1 of 1 rollouts equal, 5 steps",
+		"compare reference batched --steps 60 --policy " + network: "1 of 1 rollouts equal, 60 steps",
+	} {
+		line := append(strings.Fields(args), "--env", "CartPole-v1", "--num-envs", "4")
+		if status, stdout, stderr := lockstepRun(t.Context(), line...); status != exitOK || !strings.Contains(stdout, want) {
+			t.Errorf("%s: exit %d, %s%s, want %s", args, status, stdout, stderr, want)
+		}
+	}
+	if status, _, stderr := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--steps", "4", "--policy", table); status != exitUsage || !strings.Contains(stderr, "--steps 4: the table of --policy has 5") {
+		t.Errorf("exit %d, %s", status, stderr)
 	}
 }

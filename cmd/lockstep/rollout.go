@@ -28,7 +28,7 @@ type rolloutCommand struct {
 	Stats       bool   `name:"stats" family:"every" help:"Print what passed between host and GPU, and the times that its own clock took."`
 	Debug       bool   `name:"debug" help:"Print lataccel and target of every tenth step of a rollout, as the Python program does for one route; lockstep eval draws drives."`
 	TraceValues bool   `name:"trace-values" help:"Write all arrays of a trace in full, 10 MB a rollout, not only their hashes."`
-	Out         string `name:"out" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
+	Out         string `name:"out" family:"every" placeholder:"DIR" help:"Keep the run in a folder: the same command goes on where it was ended, whatever ended it. lockstep watch DIR shows how far it is."`
 }
 
 // Run is the rollout command.

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"lockstep/internal/plain"
@@ -21,14 +24,9 @@ func (c *watchCommand) Run(env *environment) error {
 		every, home = time.Second, "\x1b[H\x1b[J" // from the top of an empty screen
 	}
 	for {
-		p, err := runs.Watch(c.Dir)
-		if err != nil {
+		done, err := c.look(env, home)
+		if err != nil || done || c.Once {
 			return err
-		}
-		fmt.Fprint(plain.Raw(env.stdout.w), home)
-		p.WriteText(env.stdout)
-		if c.Once || p.Done() {
-			return nil
 		}
 		select {
 		case <-env.ctx.Done():
@@ -36,4 +34,23 @@ func (c *watchCommand) Run(env *environment) error {
 		case <-time.After(every):
 		}
 	}
+}
+
+// look says how far the run is, of tinyphysics or of classic control, and whether it is done.
+func (c *watchCommand) look(env *environment, home string) (done bool, err error) {
+	var text bytes.Buffer
+	done, err = watchEnvironments(&text, c.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		var p *runs.Progress
+		if p, err = runs.Watch(c.Dir); err == nil {
+			p.WriteText(&text)
+			done = p.Done()
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	fmt.Fprint(plain.Raw(env.stdout.w), home)
+	env.stdout.Write(text.Bytes())
+	return done, nil
 }
