@@ -380,7 +380,7 @@ test-edits: ## Python controllers, what they import and read, networks and route
 	LOCKSTEP_EDITS=50 $(GO) test -count 1 $(TESTFLAGS) ./cmd/lockstep -run '^TestEdits$$' -v -timeout 60m
 
 .PHONY: test-faults
-test-faults: ## runs, shards and caches on a disk that fails on purpose: HISTORIES of them, of the seed SEED
+test-faults: ## runs, searches, shards and caches on a disk that fails on purpose: HISTORIES of them, of the seed SEED
 	$(GO) test $(TESTFLAGS) -count 1 -timeout 120m -v -run '^TestFaults$$' ./runs -args -histories $(HISTORIES) -seed $(SEED)
 HISTORIES := 100000
 SEED      ?= $(shell date +%s)

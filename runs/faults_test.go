@@ -32,7 +32,7 @@ var (
 	seed      = flag.Uint64("seed", 1, "TestFaults: of all of them")
 )
 
-// TestFaults has runs, shards and caches on a disk that fails on purpose, with processes that are
+// TestFaults has runs, searches, shards and caches on a disk that fails on purpose, with processes that are
 // ended at any call and power cuts. What is printed is right, or there is an error; what was
 // printed of a run that is kept is on the disk; and once nothing fails any more, the same command
 // ends with what it would have printed undisturbed.
@@ -64,6 +64,7 @@ var kinds = []struct {
 }{
 	{"runs", (*history).runs},
 	{"shards", (*history).shards},
+	{"searches", (*history).searches},
 	{"caches", (*history).caches},
 }
 
@@ -258,6 +259,69 @@ func (h *history) process(p *Plan, jobs []lockstep.Job, k, n int, safe map[int]b
 	}
 	h.count["whole"]++
 	return right == len(jobs), nil
+}
+
+// searches has a search of actions that is kept, each of whose choices follows from all before.
+func (h *history) searches() error {
+	p, _ := sweep(1, 1+h.rng.IntN(4))
+	p.Planning = &Planning{Noise: []string{"own"}, Steps: 1 + h.rng.IntN(4)}
+	safe, n := 0, 2+h.rng.IntN(5) // steps that must be on the disk, and processes
+	for k := range n {
+		h.trouble(k, n)
+		done, err := h.search(p, k, n, safe)
+		if err != nil {
+			return err
+		}
+		if safe = max(safe, done); k == n-1 && done < p.Planning.Steps && !h.damaged {
+			return errors.New("nothing fails any more, and yet the search does not end")
+		}
+		if h.rng.IntN(16) == 0 {
+			h.damaged = true
+			h.disk.Damage(filepath.Join(runDir, []string{planName, resultsName}[h.rng.IntN(2)]))
+		}
+	}
+	return nil
+}
+
+// search is one process of a search, and returns how many of its steps are kept.
+func (h *history) search(p *Plan, k, n, safe int) (done int, wrong error) {
+	h.note("process %d of %d", k+1, n)
+	flipped, routes := h.disk.Flipped, len(p.Routes)
+	journal, err := OpenJournal(runDir, p)
+	if err != nil {
+		return 0, h.clear(err)
+	}
+	defer journal.Close()
+	state := "begin"
+	for step := range p.Planning.Steps {
+		var right [][]float64
+		for i := range routes {
+			sum := sha256.Sum256(fmt.Append(nil, state, i))
+			right = append(right, []float64{float64(sum[0]), -1 / float64(sum[1]), 0}[:1+sum[2]%3])
+		}
+		chosen, err := journal.Chosen(step*routes, routes, func() ([][]float64, error) {
+			if step < safe && !h.damaged && !h.disk.Unsynced && h.disk.Flipped == flipped {
+				wrong = fmt.Errorf("step %d was kept, and is not on the disk", step)
+			}
+			if k < n-1 && h.rng.IntN(4) == 0 {
+				return nil, context.Canceled
+			}
+			return right, nil
+		})
+		if wrong != nil || h.disk.Ended() {
+			return done, wrong
+		}
+		if err != nil {
+			return done, h.clear(err)
+		}
+		if fmt.Sprint(chosen) != fmt.Sprint(right) {
+			return done, fmt.Errorf("step %d chose %v, want %v", step, chosen, right)
+		}
+		h.count["kept"]++
+		done, state = step+1, fmt.Sprint(state, chosen)
+	}
+	h.count["whole"]++
+	return done, nil
 }
 
 // shards has a plan in shards, each computed by processes of its own, and merged.

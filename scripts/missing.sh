@@ -14,7 +14,7 @@ no-python     ./internal/policies,./pycontroller                    Vectors|Clos
 no-numpy      ./internal/policies,./pycontroller                    Vectors|Close              python
 no-network    ./internal/want,./parity/gate/testlog                 .                          -
 read-only     ./internal/want,./gpu/driver/emulated,./reference     Find|Launch|Vectors        onnxruntime
-odd-path      ./internal/want,./parity/gate/testlog                 .                          -
+odd-path      ./internal/want,./gpu/driver/emulated,./parity/gate/testlog Find|Launch|Skip|Read|Named|Again|Origin|Capture -
 "
 
 for name in "$@"; do
