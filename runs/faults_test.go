@@ -32,10 +32,10 @@ var (
 	seed      = flag.Uint64("seed", 1, "TestFaults: of all of them")
 )
 
-// TestFaults has runs, searches, shards and caches on a disk that fails on purpose, with processes that are
-// ended at any call and power cuts. What is printed is right, or there is an error; what was
-// printed of a run that is kept is on the disk; and once nothing fails any more, the same command
-// ends with what it would have printed undisturbed.
+// TestFaults has runs, searches, shards and caches on a disk that fails on purpose, with processes
+// that are ended at any call and power cuts. What is printed is right, or there is an error; what
+// was printed of a run that is kept is on the disk; and once nothing fails any more, the same
+// command ends with what it would have printed undisturbed.
 func TestFaults(t *testing.T) {
 	count := map[string]int{}
 	for i := *first; i < *first+*histories; i++ {
