@@ -135,9 +135,96 @@ func TestNetworkErrors(t *testing.T) {
 		`0 outputs, want one: logits [n,2]`:                          func(g *onnx.Graph) { g.Outputs = nil },
 		`node 0 ("Gemm"): 2 inputs, want 3: a layer has a bias`:      func(g *onnx.Graph) { gemm(g, 0); g.Nodes[0].Inputs = g.Nodes[0].Inputs[:2] },
 		`node 0 ("Gemm"): attribute "alpha" has a value that is not`: func(g *onnx.Graph) { gemm(g, 0); g.Nodes[0].Attributes[0].Float = 2 },
+		`node 0 ("Gemm"): attribute "transA" has`:                    func(g *onnx.Graph) { gemm(g, 0); g.Nodes[0].Attributes[0] = onnx.Attribute{Name: "transA", Int: 1} },
+		`node 0 ("Gemm"): it does not follow "obs": want a chain`:    func(g *onnx.Graph) { gemm(g, 0); slices.Reverse(g.Nodes[0].Inputs) },
+		`node 2 ("Add"): it does not follow a MatMul`:                func(g *onnx.Graph) { g.Nodes[2].OpType, g.Nodes[2].Inputs = "Add", []string{"sum0", "bias0"} },
+		`node 1 ("Add"): it does not follow a MatMul`:                func(g *onnx.Graph) { n := &g.Nodes[1]; n.Inputs = append(n.Inputs, "bias0") },
+		`node 0 ("Relu"): it does not follow a layer`:                func(g *onnx.Graph) { g.Nodes[0].OpType = "Relu" },
+		`node 3 ("Relu"): it does not follow a layer`:                func(g *onnx.Graph) { g.Nodes[3].OpType = "Relu" },
+		`bias "bias0": shape [2 2], want [4]`:                        func(g *onnx.Graph) { g.Initializers[1].Dims = []int64{2, 2} },
+		`bias "bias0": shape [], want [4]`:                           func(g *onnx.Graph) { i := &g.Initializers[1]; i.Dims, i.Raw = nil, i.Raw[:4] },
+		`input "obs": element type 7`:                                func(g *onnx.Graph) { g.Inputs[0].Type = onnx.Int64 },
+		`input "obs": element type 1 and shape [-1 256 1]`:           func(g *onnx.Graph) { g.Inputs[0].Dims = append(g.Inputs[0].Dims, 1) },
+		`output "product1" is not that of the last layer`:            func(g *onnx.Graph) { g.Nodes = g.Nodes[:4]; g.Outputs[0].Name = "product1" },
 	} {
 		if _, err := policyfile.Network(edit(t, network(t, 4), f)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want …%s…", err, want)
+		}
+	}
+}
+
+// TestForms: what other programs write, and means the same.
+func TestForms(t *testing.T) {
+	n := network(t, 1)
+	for name, f := range map[string]func(g *onnx.Graph){
+		"bias before the product": func(g *onnx.Graph) { slices.Reverse(g.Nodes[1].Inputs) },
+		"transA of 0": func(g *onnx.Graph) {
+			gemm(g, 0)
+			g.Nodes[0].Attributes = append(g.Nodes[0].Attributes, onnx.Attribute{Name: "transA"})
+		},
+	} {
+		if read, err := policyfile.Network(edit(t, n, f)); err != nil || read.Name != n.Name {
+			t.Errorf("%s: %v, %v", name, read, err)
+		}
+	}
+	scalar := func(g *onnx.Graph) { g.Initializers[1].Dims = nil }
+	if _, err := policyfile.Network(edit(t, n, scalar)); err == nil || !strings.Contains(err.Error(), `bias "bias0": shape [], want [1]`) {
+		t.Error(err)
+	}
+	fine, err := lockstep.NewNetwork(n.Layers, 0.12345678901234567)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, err := policyfile.Network(policyfile.Encode(fine)); err != nil || read.Scale != fine.Scale {
+		t.Errorf("a scale of %v is read as %v, %v", fine.Scale, read, err)
+	}
+}
+
+// TestExport: a controller has the numbers to their last digit.
+func TestExport(t *testing.T) {
+	const fine = 0.12345678901234567
+	n, err := lockstep.NewNetwork(network(t).Layers, fine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, p := range map[string]lockstep.Native{
+		"(0.12345678901234566, -1e-09, 3)": lockstep.PID{P: fine, I: -1e-9, D: 3},
+		"SCALE = 0.12345678901234566":      n,
+	} {
+		if source, err := policyfile.Export(p); err != nil || strings.Count(string(source), want) != 1 {
+			t.Errorf("%s is not in what is exported once: %v", want, err)
+		}
+	}
+	if _, err := policyfile.Export(lockstep.Zero{}); err == nil || !strings.Contains(err.Error(), "a policy of kind zero is not exported") {
+		t.Error(err)
+	}
+}
+
+// TestGrid: lines of gains, and what is none.
+func TestGrid(t *testing.T) {
+	grid := func(text string) ([]lockstep.Policy, string, error) {
+		path := filepath.Join(t.TempDir(), "grid.txt")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		policies, err := policyfile.Grid(path)
+		return policies, path, err
+	}
+	want := []lockstep.Policy{lockstep.PID{P: 1, I: 2, D: 3}, lockstep.PID{P: 0.5, D: -1}}
+	if got, _, err := grid("\ufeff# gains\r\n1,2,3\r\n\n  \n#\n0.5,0,-1\n"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	for text, want := range map[string]string{"#\n\n": ": no gains; want P,I,D", "#\n1,2\n": ":2: "} {
+		if _, path, err := grid(text); err == nil || !strings.HasPrefix(err.Error(), path+want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := policyfile.Grid(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a grid that is not there is read")
+	}
+	for name, want := range map[string]bool{"a.onnx": true, "a.json": true, "a": false, "": false, "a.txt": false, "onnx": false} {
+		if policyfile.IsFile(name) != want {
+			t.Errorf("IsFile(%q) is %v", name, !want)
 		}
 	}
 }
