@@ -248,6 +248,7 @@ func (g *run) plan() []step {
 		}, engines.CheckedNames(), "lockstep/parity", "TestRegressions", "")},
 		tests,
 		step{name: "hardware", title: "Evidence that these very kernels ran on a GPU.", run: g.hardware},
+		step{name: "mutation", beside: true, title: "Tests see mutants of the lines that were changed.", run: g.mutation},
 		step{name: "mutants", beside: true, title: "The harness finds planted faults and names their stages.", run: g.mutants},
 	)
 }

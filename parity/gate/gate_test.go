@@ -310,7 +310,7 @@ func TestPlan(t *testing.T) {
 	for _, engine := range engines.CheckedNames() {
 		all = append(all, "goldens/"+engine)
 	}
-	all = append(all, "engines", "regressions", "tests", "hardware", "mutants")
+	all = append(all, "engines", "regressions", "tests", "hardware", "mutation", "mutants")
 	names := func(change verdict.Change, everything bool) (names []string) {
 		g := &run{Config: Config{All: everything}, change: change}
 		for _, s := range g.plan() {

@@ -23,7 +23,7 @@ import (
 // A listed package is what go list says of it.
 type listed struct {
 	ImportPath, Name, Dir, Export string
-	GoFiles                       []string
+	GoFiles, CgoFiles             []string
 }
 
 // A build is a package with all of its mutants, and the programs of the tests that judge them.
@@ -38,16 +38,19 @@ type build struct {
 
 // list has go list tell of a package and of what it imports.
 func (b *build) list(folder string) error {
-	cmd := exec.Command("go", "list", "-tags", b.tags, "-export", "-deps", "-json=ImportPath,Name,Dir,Export,GoFiles", folder)
+	cmd := exec.Command("go", "list", "-tags", b.tags, "-export", "-deps", "-json=ImportPath,Name,Dir,Export,GoFiles,CgoFiles", folder)
 	cmd.Dir, cmd.Stderr = b.root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("go list %s: %w", folder, err)
+		return unfit(fmt.Sprintf("go list %s: %v", folder, err))
 	}
 	b.exports = map[string]string{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed // the last is the package itself
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			if len(b.pkg.CgoFiles) > 0 || len(b.pkg.GoFiles) == 0 {
+				return unfit("it has C in it, or no Go for this machine")
+			}
 			return nil
 		} else if err != nil {
 			return err

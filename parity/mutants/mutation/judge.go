@@ -59,7 +59,7 @@ func (p *program) start(names []string, mutant int, reached string, limit time.D
 }
 
 // record runs each test alone, without a mutant: its time, and the mutants that it reaches.
-func (b *build) record(programs []program, leave *regexp.Regexp) (tests []test, err error) {
+func (b *build) record(programs []program, leave *regexp.Regexp, over func() bool) (tests []test, err error) {
 	for i := range programs {
 		p := &programs[i]
 		cmd := exec.Command(p.path, "-test.list", "^(Test|Example|Fuzz)")
@@ -71,6 +71,9 @@ func (b *build) record(programs []program, leave *regexp.Regexp) (tests []test, 
 		for _, name := range strings.Fields(string(out)) {
 			if leave != nil && leave.MatchString(name) {
 				continue
+			}
+			if over() {
+				return nil, unfit("the time was over before each of its tests had run once")
 			}
 			t := test{in: p, name: name}
 			path := filepath.Join(b.work, "reached")

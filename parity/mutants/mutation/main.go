@@ -83,6 +83,10 @@ func run(o options, folders []string) error {
 	for _, folder := range folders {
 		folder = strings.TrimPrefix(strings.TrimSuffix(folder, "/"), "./")
 		s, err := o.score(folder, begin, changed)
+		if o.diff != "" && errors.As(err, new(unfit)) {
+			fmt.Printf("%s: not judged: %v\n", folder, err)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -90,7 +94,7 @@ func run(o options, folders []string) error {
 			continue
 		}
 		for _, line := range s.alive {
-			fmt.Println(line)
+			fmt.Printf("%s\t%s\n", map[bool]string{true: "red", false: "shown"}[strict(folder)], line)
 		}
 		fmt.Printf("%s: %d of %d mutants judged, %d killed, %d equivalent: %.0f %% (%s); seed %d, %.0f s\n", folder, s.judged, s.mutants,
 			s.killed, s.equivalent, s.percent(), s.interval(), o.seed, time.Since(begin).Seconds())
@@ -109,6 +113,11 @@ func run(o options, folders []string) error {
 	}
 	return nil
 }
+
+// An unfit package cannot be judged, for a reason that is no fault of its tests.
+type unfit string
+
+func (u unfit) Error() string { return string(u) }
 
 func enterRow(folder, commit string, seed uint64, s *score) error {
 	text, err := os.ReadFile(ledger)
@@ -150,8 +159,17 @@ func (o *options) score(folder string, begin time.Time, changed map[string]map[i
 }
 
 func (b *build) score(folder string, o *options, known []equivalent, begin time.Time, changed map[string]map[int]bool) (*score, error) {
+	if o.over(begin) {
+		return nil, unfit("the time is over")
+	}
 	if err := b.list("./" + folder); err != nil {
 		return nil, err
+	}
+	if _, err := b.rewrite(nil); err != nil {
+		return nil, err
+	}
+	if o.diff != "" && !slices.ContainsFunc(b.mutants, func(m mutant) bool { return changed[m.File][m.Line] }) {
+		return nil, nil
 	}
 	programs, left, err := b.make(append([]string{"./" + folder}, strings.Fields(o.tests)...))
 	if err != nil {
@@ -163,9 +181,6 @@ func (b *build) score(folder string, o *options, known []equivalent, begin time.
 			mine = append(mine, i)
 		}
 	}
-	if len(mine) == 0 {
-		return nil, nil
-	}
 	fmt.Printf("%s: %d mutants, %d places left since they do not compile, after %.0f s\n", folder, len(mine), left, time.Since(begin).Seconds())
 	var leave *regexp.Regexp
 	if o.leave != "" {
@@ -173,14 +188,14 @@ func (b *build) score(folder string, o *options, known []equivalent, begin time.
 			return nil, err
 		}
 	}
-	tests, err := b.record(programs, leave)
+	tests, err := b.record(programs, leave, func() bool { return o.over(begin) })
 	if err != nil {
 		return nil, err
 	}
 	of := make([]mutant, 0, len(mine))
 	chosen := sample(slices.Clone(mine), o.most, o.seed)
 	for n, i := range chosen {
-		if o.budget > 0 && time.Since(begin) > o.budget {
+		if o.over(begin) {
 			fmt.Printf("%s: the time is over; %d of %d were judged\n", folder, n, len(chosen))
 			break
 		}
@@ -193,6 +208,8 @@ func (b *build) score(folder string, o *options, known []equivalent, begin time.
 	}
 	return count(of, known, b.lines)
 }
+
+func (o *options) over(begin time.Time) bool { return o.budget > 0 && time.Since(begin) > o.budget }
 
 var hunk = regexp.MustCompile(`^@@ -\S+ \+(\d+)(?:,(\d+))? @@`)
 
@@ -208,7 +225,8 @@ func difference(base string) (folders []string, lines map[string]map[int]bool, e
 		text := strings.TrimSpace(string(line))
 		if name, ok := strings.CutPrefix(text, "+++ b/"); ok {
 			file, lines[name] = name, map[int]bool{}
-			if folder := filepath.Dir(name); !slices.Contains(folders, folder) {
+			folder := filepath.Dir(name)
+			if hidden := strings.Contains("/"+folder, "/_") || strings.Contains("/"+folder+"/", "/testdata/"); !hidden && !slices.Contains(folders, folder) {
 				folders = append(folders, folder)
 			}
 		}
@@ -230,5 +248,13 @@ func difference(base string) (folders []string, lines map[string]map[int]bool, e
 			lines[file][from+i] = true
 		}
 	}
+	slices.SortStableFunc(folders, func(a, b string) int { // what may be red comes first
+		if strict(a) == strict(b) {
+			return 0
+		} else if strict(a) {
+			return -1
+		}
+		return 1
+	})
 	return folders, lines, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -77,7 +76,7 @@ func count(all []mutant, known []equivalent, lines map[string][]string) (*score,
 	}
 	slices.Sort(s.alive)
 	if s.judged == 0 {
-		return nil, errors.New("no mutant was judged")
+		return nil, unfit("no mutant was judged")
 	}
 	return s, nil
 }
