@@ -46,6 +46,11 @@ type Stepper interface {
 	// rollout; commands of rollouts that steer themselves or do not run are ignored.
 	Step(ctx context.Context, commands, lataccels []float64) error
 
+	// Observe computes what a Network sees of each rollout at the next step, from
+	// ControlStartIdx on: a row of ObservationSize numbers for each; 0 for one that does not
+	// run. An element that is NaN is an error, which names the rollout.
+	Observe(ctx context.Context, into []float32) error
+
 	// Results are those of the rollouts that have ended; the others' have an error.
 	Results(ctx context.Context) ([]Result, error)
 

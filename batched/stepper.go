@@ -96,6 +96,16 @@ func (p *stepped) Step(_ int, running []int, commands []float64, fail func(rollo
 	}
 }
 
+func (p *stepped) Observe(_ context.Context, step int, running []int, into []float32) error {
+	for _, i := range running {
+		r, o := p.rollouts[i], into[i*lockstep.ObservationSize:][:lockstep.ObservationSize]
+		if err := policies.ObserveAt(o, r.job.Route, step, r.lataccel, r.action); err != nil {
+			return r.job.Failed(step, err)
+		}
+	}
+	return nil
+}
+
 func (p *stepped) Histories(i int) (lataccel, action []float64) {
 	return p.rollouts[i].lataccel, p.rollouts[i].action
 }

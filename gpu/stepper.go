@@ -117,39 +117,84 @@ func (s *stepper) ObserveOnDevice(into uintptr) (uintptr, error) {
 	if step < from {
 		return 0, fmt.Errorf("step %d: there are observations from step %d on", step, from)
 	}
-	b := r.batch
-	err := b.simulator.use(context.Background(), b.on, func(c *connection) (err error) {
-		if into == 0 {
-			if r.observations == 0 {
-				if r.observations, err = c.Allocate(int64(size * len(r.tasks))); err != nil {
-					return err
-				}
-			}
-			into = uintptr(r.observations)
-		}
-		l := b.block
-		k := observingBlock{
-			Step: int64(step), End: math.MaxInt64, Job: l.Job, Status: l.Status, Routes: l.Routes,
-			RollLataccel: l.RollLataccel, VEgo: l.VEgo, AEgo: l.AEgo, Target: l.Target,
-			Lataccel: l.Lataccel + 8*from, Action: l.Action + 8*from, Stride: l.Stride, Out: driver.Pointer(into),
-		}
-		if lockstep.Shortcuts(l.Shortcuts)&lockstep.StopAtCostEnd != 0 {
-			k.End = lockstep.CostEndIdx
-		}
-		if err := c.Launch("lockstep_observe", len(r.tasks), observeThreads, 0, viewBytes([]observingBlock{k})); err != nil {
+	at := driver.Pointer(into)
+	err := r.use(context.Background(), func(c *connection) error {
+		if err := r.observe(c, step, &at); err != nil {
 			return err
 		}
 		for j := range r.tasks { // of some failures the host alone knows
 			if s.Err(j) == nil {
 				continue
 			}
-			if err := c.Fill(driver.Pointer(into)+driver.Pointer(size*j), 0, size); err != nil {
+			if err := c.Fill(at+driver.Pointer(size*j), 0, size); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return into, err
+	return uintptr(at), err
+}
+
+// observe has the device compute an observation of each rollout at a step, into an array of
+// the rollouts' own if no other is given.
+func (r *rollouts) observe(c *connection, step int, into *driver.Pointer) (err error) {
+	const from, size = lockstep.ControlStartIdx, 4 * lockstep.ObservationSize
+	if *into == 0 {
+		if r.observations == 0 {
+			if r.observations, err = c.Allocate(int64(size * len(r.tasks))); err != nil {
+				return err
+			}
+		}
+		*into = r.observations
+	}
+	l := r.batch.block
+	k := observingBlock{
+		Step: int64(step), End: math.MaxInt64, Job: l.Job, Status: l.Status, Routes: l.Routes,
+		RollLataccel: l.RollLataccel, VEgo: l.VEgo, AEgo: l.AEgo, Target: l.Target,
+		Lataccel: l.Lataccel + 8*from, Action: l.Action + 8*from, Stride: l.Stride, Out: *into,
+	}
+	if lockstep.Shortcuts(l.Shortcuts)&lockstep.StopAtCostEnd != 0 {
+		k.End = lockstep.CostEndIdx
+	}
+	parameters := viewBytes([]observingBlock{k})
+	return c.Launch("lockstep_observe", len(r.tasks), observeThreads, 0, parameters)
+}
+
+// use has the device that the rollouts are on.
+func (r *rollouts) use(ctx context.Context, f func(*connection) error) error {
+	return r.batch.simulator.use(ctx, r.batch.on, f)
+}
+
+// Observe computes observations on the device, and brings them.
+func (r *rollouts) Observe(ctx context.Context, step int, running []int, into []float32) error {
+	if !r.begun { // of candidates, what was before is not in its place yet
+		if err := r.launch(r.start, r.start, nil); err != nil {
+			return err
+		}
+	}
+	const size = lockstep.ObservationSize
+	all := make([]float32, len(into))
+	err := r.use(context.WithoutCancel(ctx), func(c *connection) error {
+		at := driver.Pointer(0)
+		if err := r.observe(c, step, &at); err != nil {
+			return err
+		}
+		if err := c.Download(viewBytes(all), at); err != nil {
+			return err
+		}
+		return r.batch.simulator.synchronize(ctx, c, int64(len(r.tasks)))
+	})
+	if err != nil {
+		return err
+	}
+	for _, j := range running {
+		row := all[size*j:][:size]
+		if k := slices.IndexFunc(row, func(x float32) bool { return x != x }); k >= 0 {
+			return r.tasks[j].job.Failed(step, notObserved(k))
+		}
+		copy(into[size*j:], row)
+	}
+	return nil
 }
 
 // Follow has the device wait for a stream.

@@ -20,7 +20,11 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 	m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
 	r := &rollouts{opts: opts}
 	for i := range jobs {
-		o := &rollout{tinyPhysicsSimulator: newTinyPhysicsSimulator(m, &jobs[i], opts.Shortcuts), done: func() error { return nil }}
+		o := &rollout{
+			tinyPhysicsSimulator: newTinyPhysicsSimulator(m, &jobs[i], opts.Shortcuts),
+			job:                  &jobs[i],
+			done:                 func() error { return nil },
+		}
 		o.random = m.random
 		r.all = append(r.all, o)
 		var err error
@@ -46,6 +50,7 @@ type rollouts struct {
 // rollout is one of them.
 type rollout struct {
 	*tinyPhysicsSimulator
+	job    *lockstep.Job
 	random *Random
 	done   func() error // ends the controller's use
 }
@@ -61,6 +66,17 @@ func (r *rollouts) Step(_ int, running []int, commands []float64, fail func(roll
 			guard.Fail(err)
 		}
 	}, func(k int, err error) { fail(running[k], err) })
+}
+
+func (r *rollouts) Observe(_ context.Context, step int, running []int, into []float32) error {
+	for _, i := range running {
+		t, o := r.all[i], into[i*lockstep.ObservationSize:][:lockstep.ObservationSize]
+		err := observe(o, t.data, step, t.currentLataccelHistory, t.actionHistory)
+		if err != nil {
+			return t.job.Failed(step, err)
+		}
+	}
+	return nil
 }
 
 func (r *rollouts) Histories(i int) (lataccel, action []float64) {

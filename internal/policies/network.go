@@ -90,6 +90,12 @@ func Collect(ctx context.Context, simulate Simulate, jobs []lockstep.Job) (*lock
 	return e, nil
 }
 
+// ObserveAt writes what a network sees at one step of a rollout, whose histories reach to the
+// step before.
+func ObserveAt(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error {
+	return preview(r, step).observe(o, r, step, lataccel, action)
+}
+
 // Observe computes observations of collected rollouts: see lockstep.Collector.
 func Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) error {
 	places, err := e.Places(places, into)

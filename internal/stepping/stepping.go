@@ -25,6 +25,10 @@ type Engine interface {
 	// have an element for each rollout. It calls fail for each that fails.
 	Step(step int, running []int, commands []float64, fail func(rollout int, err error))
 
+	// Observe computes what a network sees of the rollouts that run at the next step, in the
+	// row of each: see lockstep.Stepper. The error is that of a rollout, see lockstep.Job.Failed.
+	Observe(ctx context.Context, step int, running []int, into []float32) error
+
 	// Histories are those of a rollout. Beyond the last step that was computed they
 	// mean nothing.
 	Histories(rollout int) (lataccel, action []float64)
@@ -83,7 +87,7 @@ func (s *Stepper) Fetch(ctx context.Context) error {
 	if err := there.Fetch(ctx); err != nil {
 		return err
 	}
-	if !s.unseen {
+	if s.known == s.step {
 		return nil
 	}
 	for i := range s.jobs {
@@ -92,12 +96,9 @@ func (s *Stepper) Fetch(ctx context.Context) error {
 		}
 		if step, err := there.Failure(i); err != nil {
 			s.errs[i], s.failed[i] = s.jobs[i].Failed(step, err), step
-			continue
 		}
-		lataccel, _ := s.engine.Histories(i)
-		s.lataccel[i] = lataccel[min(s.step, s.ends[i])-1]
 	}
-	s.unseen = false
+	s.known = s.step
 	return nil
 }
 
@@ -113,7 +114,6 @@ func (s *Stepper) StepUnseen(f func(step int) error) error {
 		return err
 	}
 	s.step++
-	s.unseen = true
 	return nil
 }
 
@@ -123,20 +123,19 @@ func (s *Stepper) ended() error {
 
 // Stepper is a lockstep.Stepper of an engine's rollouts.
 type Stepper struct {
-	engine   Engine
-	source   lockstep.StepSimulator
-	model    string // SHA-256 of the network's file
-	opts     lockstep.Options
-	profile  lockstep.Profile
-	jobs     []lockstep.Job
-	ends     []int // one past the last step
-	step     int
-	lataccel []float64
-	errs     []error // with route and step
-	failed   []int   // step
-	running  []int   // of the step that is computed
-	unseen   bool    // there were steps of which the host knows nothing
-	closed   bool
+	engine  Engine
+	source  lockstep.StepSimulator
+	model   string // SHA-256 of the network's file
+	opts    lockstep.Options
+	profile lockstep.Profile
+	jobs    []lockstep.Job
+	ends    []int   // one past the last step
+	step    int     // the next one
+	known   int     // the first of which the host knows nothing: before step if some were unseen
+	errs    []error // with route and step
+	failed  []int   // step
+	running []int   // of the step that is computed
+	closed  bool
 }
 
 var _ lockstep.Stepper = (*Stepper)(nil)
@@ -165,13 +164,12 @@ func Check(jobs []lockstep.Job, opts lockstep.Options) error {
 func New(engine Engine, source lockstep.StepSimulator, model string, jobs []lockstep.Job, opts lockstep.Options) *Stepper {
 	s := &Stepper{
 		engine: engine, source: source, model: model, opts: opts, profile: source.Profile(),
-		jobs: slices.Clone(jobs), step: lockstep.ContextLength,
+		jobs: slices.Clone(jobs), step: lockstep.ContextLength, known: lockstep.ContextLength,
+		ends: make([]int, len(jobs)),
 	}
-	s.ends, s.lataccel = make([]int, len(jobs)), make([]float64, len(jobs))
 	s.errs, s.failed = make([]error, len(jobs)), make([]int, len(jobs))
 	for i := range jobs {
 		s.ends[i] = jobs[i].End(opts.Shortcuts)
-		s.lataccel[i] = jobs[i].Route.TargetLataccel[lockstep.ContextLength-1]
 	}
 	return s
 }
@@ -194,12 +192,13 @@ func (s *Stepper) Done() bool {
 	return true
 }
 
-// Lataccel is a rollout's after the last step.
+// Lataccel is a rollout's after the last step of which the host knows.
 func (s *Stepper) Lataccel(rollout int) float64 {
 	if s.errs[rollout] != nil {
 		return math.NaN()
 	}
-	return s.lataccel[rollout]
+	lataccel, _ := s.engine.Histories(rollout)
+	return lataccel[min(s.known, s.ends[rollout])-1]
 }
 
 // Err is why a rollout failed, or nil.
@@ -213,7 +212,7 @@ func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error
 	if len(commands) != len(s.jobs) || len(lataccels) != len(s.jobs) {
 		return fmt.Errorf("%d commands and %d lataccels for %d rollouts", len(commands), len(lataccels), len(s.jobs))
 	}
-	if s.unseen {
+	if s.known < s.step {
 		if err := s.Fetch(ctx); err != nil {
 			return err
 		}
@@ -234,13 +233,8 @@ func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error
 	if len(s.running) > 0 { // else all fail at this step
 		s.engine.Step(s.step, s.running, commands, s.fail)
 	}
-	for _, i := range s.running {
-		if s.errs[i] == nil {
-			lataccel, _ := s.engine.Histories(i)
-			s.lataccel[i] = lataccel[s.step]
-		}
-	}
 	s.step++
+	s.known = s.step
 	for i := range lataccels {
 		lataccels[i] = s.Lataccel(i)
 	}
@@ -249,6 +243,38 @@ func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error
 
 func (s *Stepper) fail(rollout int, err error) {
 	s.errs[rollout], s.failed[rollout] = s.jobs[rollout].Failed(s.step, err), s.step
+}
+
+// Observe computes what a network sees at the next step.
+func (s *Stepper) Observe(ctx context.Context, into []float32) error {
+	if err := cmp.Or(s.Open(), ctx.Err()); err != nil {
+		return err
+	}
+	if s.known < s.step {
+		if err := s.Fetch(ctx); err != nil {
+			return err
+		}
+	}
+	const from, size = lockstep.ControlStartIdx, lockstep.ObservationSize
+	switch {
+	case s.step < from:
+		return fmt.Errorf("step %d: there are observations from step %d on", s.step, from)
+	case len(into) != size*len(s.jobs):
+		return fmt.Errorf("room for %d numbers of observations, want %d for each of %d rollouts",
+			len(into), size, len(s.jobs))
+	}
+	s.running = s.running[:0]
+	for i := range s.jobs {
+		if s.Running(i) {
+			s.running = append(s.running, i)
+		} else {
+			clear(into[size*i:][:size])
+		}
+	}
+	if len(s.running) == 0 {
+		return nil
+	}
+	return s.engine.Observe(ctx, s.step, s.running, into)
 }
 
 // Results are those of the rollouts that have ended.
@@ -323,12 +349,12 @@ func (s *Stepper) Enter(shot *lockstep.Snapshot) {
 	for i := range s.jobs {
 		r := &shot.Rollouts[i]
 		n := len(r.Lataccel)
-		s.errs[i], s.failed[i], s.lataccel[i] = nil, 0, r.Lataccel[n-1]
+		s.errs[i], s.failed[i] = nil, 0
 		if r.Err != "" {
 			s.errs[i], s.failed[i] = errors.New(r.Err), n
 		}
 	}
-	s.step, s.unseen = shot.Step, false
+	s.step, s.known = shot.Step, shot.Step
 }
 
 // fits compares a snapshot with the jobs.
@@ -438,7 +464,7 @@ func (s *Stepper) rollThere(ctx context.Context, there Elsewhere, commands, cost
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.unseen {
+	if s.known < s.step {
 		if err := s.Fetch(ctx); err != nil {
 			return err
 		}
@@ -460,6 +486,7 @@ func (s *Stepper) rollThere(ctx context.Context, there Elsewhere, commands, cost
 			return err
 		}
 		s.step = s.learn(there, first, end, commands)
+		s.known = s.step
 		for i := range s.jobs {
 			if s.errs[i] != nil {
 				costs[i] = math.NaN()
@@ -469,7 +496,7 @@ func (s *Stepper) rollThere(ctx context.Context, there Elsewhere, commands, cost
 				case s.errs[i] != nil && s.failed[i] <= step:
 					lataccels[k] = math.NaN()
 				case step >= s.ends[i]:
-					lataccels[k] = s.lataccel[i]
+					lataccels[k] = s.Lataccel(i)
 				}
 			}
 		}
@@ -504,8 +531,6 @@ func (s *Stepper) learn(there Elsewhere, first, end int, commands []float64) int
 			continue
 		}
 		over = end
-		lataccel, _ := s.engine.Histories(i)
-		s.lataccel[i] = lataccel[to-1]
 	}
 	return over
 }

@@ -91,6 +91,55 @@ func (d *driver) through(p lockstep.Stepper, to int) {
 				d.fatalf("job %d, step %d: lataccel %v, Lataccel gives %v, want %v", i, at, got, p.Lataccel(i), want)
 			}
 		}
+		if next := p.Index(); next >= lockstep.ControlStartIdx && (next <= 106 || next%16 == 0) {
+			d.observe(p)
+		}
+	}
+}
+
+// observe holds what networks see at the next step to what the reference makes of the
+// histories that the rollouts should have.
+func (d *driver) observe(p lockstep.Stepper) {
+	const size, steps = lockstep.ObservationSize, lockstep.ExperienceSteps
+	ref, ok := d.ref.(lockstep.Collector)
+	if !ok {
+		return
+	}
+	n, at := len(d.jobs), p.Index()
+	got := slices.Repeat([]float32{7}, n*size)
+	if err := p.Observe(context.Background(), got); err != nil {
+		d.fatalf("Observe before step %d: %w", at, err)
+	}
+	e := &lockstep.Experience{
+		Jobs: d.jobs, Results: make([]lockstep.Result, n),
+		Lataccel: make([]float64, n*steps), Action: make([]float64, n*steps),
+	}
+	var places []lockstep.Place
+	for i := range d.jobs {
+		if !p.Running(i) {
+			continue
+		}
+		places = append(places, lockstep.Place{Rollout: i, Step: at - lockstep.ControlStartIdx})
+		for k, step := range d.want[i].steps[lockstep.ControlStartIdx-lockstep.ContextLength : at-lockstep.ContextLength] {
+			e.Lataccel[i*steps+k], e.Action[i*steps+k] = step.Lataccel, step.Action
+		}
+	}
+	if len(places) == 0 {
+		places = []lockstep.Place{} // and not all
+	}
+	rows := make([]float32, len(places)*size)
+	if err := ref.Observe(e, places, rows); err != nil {
+		d.fatalf("the reference's Observe of step %d: %w", at, err)
+	}
+	want := make([]float32, n*size)
+	for k, place := range places {
+		copy(want[place.Rollout*size:], rows[k*size:][:size])
+	}
+	for i := range want {
+		if !schema.Equal(got[i], want[i]) {
+			d.fatalf("job %d, step %d: %s is %v, want %v",
+				i/size, at, lockstep.ObservationElement(i%size), got[i], want[i])
+		}
 	}
 }
 

@@ -31,6 +31,7 @@ type stepFault struct {
 	step     func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error
 	snapshot func(*lockstep.Snapshot)
 	restore  func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error
+	observe  func(p lockstep.Stepper, into []float32)
 	open     bool // Close does nothing
 }
 
@@ -46,6 +47,14 @@ func (f *stepFault) Step(ctx ctxt, commands, lataccels []float64) error {
 		return f.Stepper.Step(ctx, commands, lataccels)
 	}
 	return f.step(f.Stepper, ctx, commands, lataccels)
+}
+
+func (f *stepFault) Observe(ctx ctxt, into []float32) error {
+	err := f.Stepper.Observe(ctx, into)
+	if err == nil && f.observe != nil {
+		f.observe(f.Stepper, into)
+	}
+	return err
 }
 
 func (f *stepFault) Snapshot(ctx ctxt) (*lockstep.Snapshot, error) {
@@ -84,7 +93,7 @@ func TestStepMutants(t *testing.T) {
 		fault      stepFault
 	}{
 		{"none", "<nil>", stepFault{}},
-		{"commands of the step before", "lataccel", stepFault{step: func() func(lockstep.Stepper, ctxt, []float64, []float64) error {
+		{"commands of the step before", "job 3, step 101: observation[9] (last action)", stepFault{step: func() func(lockstep.Stepper, ctxt, []float64, []float64) error {
 			last := map[lockstep.Stepper]float64{}
 			return func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
 				late := append([]float64(nil), commands...)
@@ -93,6 +102,20 @@ func TestStepMutants(t *testing.T) {
 				return p.Step(ctx, late, lataccels)
 			}
 		}()}},
+		{"a bit of an observation", "job 1, step 106: observation[13] (action change)", stepFault{
+			observe: func(p lockstep.Stepper, into []float32) {
+				if x := &into[lockstep.ObservationSize+13]; p.Index() == 106 {
+					*x = math.Float32frombits(math.Float32bits(*x) ^ 1)
+				}
+			},
+		}},
+		{"observations of what has ended", "job 0, step 104: observation[6] (v ego) is 0.5, want 0", stepFault{
+			observe: func(p lockstep.Stepper, into []float32) {
+				if !p.Running(0) {
+					into[6] = 0.5
+				}
+			},
+		}},
 		{"NaN is 0", "whose command was NaN goes on", stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
 			clean := append([]float64(nil), commands...)
 			for i, x := range clean {

@@ -87,8 +87,10 @@ func (r *roll) episode(ctx context.Context, memory unsafe.Pointer) (err error) {
 // show writes observations and clocks of environments: 0 and 1 after the end.
 func (r *roll) show(ctx context.Context, environment []int64, into []float32) error {
 	const size = lockstep.ObservationSize
-	rows, err := r.observe(ctx)
-	if err != nil {
+	if r.rows == nil {
+		r.rows = make([]float32, r.n*size)
+	}
+	if err := r.observe(ctx, r.rows); err != nil {
 		return err
 	}
 	step := r.stepper.Index()
@@ -98,13 +100,8 @@ func (r *roll) show(ctx context.Context, environment []int64, into []float32) er
 		}
 		end := min(r.jobs[i].Route.Len(), lockstep.CostEndIdx)
 		row := into[int(e)*(size+1):][:size+1]
-		clear(row[:size])
+		copy(row, r.rows[i*size:][:size])
 		row[size] = float32(float64(min(step, end)-lockstep.ControlStartIdx) / float64(end-lockstep.ControlStartIdx))
-	}
-	for k, p := range r.places {
-		if e := environment[p.Rollout]; e >= 0 {
-			copy(into[int(e)*(size+1):], rows[k*size:][:size])
-		}
 	}
 	return nil
 }

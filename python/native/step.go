@@ -22,14 +22,8 @@ type roll struct {
 	unseen    bool          // there were steps on the device of which the host knows nothing
 	spent     time.Duration // in the engine's steps
 
-	// What the rollouts did, in the form from which observations are made, and steps that
-	// are not in it yet: commands and lataccels.
-	experience *lockstep.Experience
-	unwritten  []float64
-	places     []lockstep.Place
-	rows       []float32
-
-	ran []bool // which rollouts the last step of episodes computed
+	rows []float32 // observations for environments
+	ran  []bool    // which rollouts the last step of episodes computed
 }
 
 type resetRequest struct {
@@ -62,7 +56,6 @@ func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
 			r.jobs[i].Draws = append([]float64(nil), draws[i*q.Draws:][:q.Draws]...)
 		}
 	}
-	r.experience = newExperience(r.jobs)
 	if r.stepper, err = s.Reset(context.Background(), r.jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}); err != nil {
 		return nil, usage(err)
 	}
@@ -82,15 +75,6 @@ func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
 		a.Lataccels = d.DeviceLataccels()
 	}
 	return a, nil
-}
-
-// newExperience is that of rollouts without a network.
-func newExperience(jobs []lockstep.Job) *lockstep.Experience {
-	n := len(jobs) * lockstep.ExperienceSteps
-	return &lockstep.Experience{
-		Jobs: jobs, Results: make([]lockstep.Result, len(jobs)),
-		Lataccel: make([]float64, n), Action: make([]float64, n),
-	}
 }
 
 func (r *roll) Close() error { return r.last(r.stepper.Close) }
@@ -118,28 +102,7 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 	start := time.Now()
 	err = r.stepper.Step(ctx, commands, lataccels)
 	r.spent += time.Since(start)
-	if err != nil {
-		return err
-	}
-	if index >= lockstep.ControlStartIdx {
-		r.unwritten = append(append(r.unwritten, commands...), lataccels...)
-	}
-	return nil
-}
-
-// write enters the steps since it was last called into the experience, for one rollout
-// after the other: each has memory of its own, which a step alone would touch for one number.
-func (r *roll) write() {
-	steps := len(r.unwritten) / (2 * max(r.n, 1))
-	first := r.stepper.Index() - lockstep.ControlStartIdx - steps
-	for i := range r.n {
-		for k := range min(steps, lockstep.ExperienceSteps-first) {
-			at, row := i*lockstep.ExperienceSteps+first+k, r.unwritten[2*r.n*k:]
-			r.experience.Action[at] = min(max(row[i], lockstep.SteerMin), lockstep.SteerMax)
-			r.experience.Lataccel[at] = row[r.n+i]
-		}
-	}
-	r.unwritten = r.unwritten[:0]
+	return err
 }
 
 // stepOnDevice begins a step with commands and lataccels at addresses of the device's
@@ -179,10 +142,7 @@ func (r *roll) sync(ctx context.Context) error {
 	if err == nil {
 		err = d.Sync(ctx)
 	}
-	if err == nil {
-		r.unseen = false
-		err = r.remember(ctx)
-	}
+	r.unseen = err != nil
 	return err
 }
 
@@ -283,20 +243,11 @@ func costs(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 // features writes the observation of each rollout at the next step; 0 for one that has
 // ended or failed.
 func features(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
-	const size = lockstep.ObservationSize
-	out, err := floats[float32](buffer, size*r.n)
+	out, err := floats[float32](buffer, lockstep.ObservationSize*r.n)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := r.observe(t)
-	if err != nil {
-		return nil, err
-	}
-	clear(out)
-	for k, p := range r.places {
-		copy(out[p.Rollout*size:], rows[k*size:][:size])
-	}
-	return nothing{}, nil
+	return nothing{}, r.observe(t, out)
 }
 
 type intoRequest struct{ Into uintptr }
@@ -316,31 +267,15 @@ func deviceFeatures(_ *task, r *roll, q intoRequest, _ []byte) (any, error) {
 	return addressAnswer{at}, err
 }
 
-// observe computes the observations of the rollouts that run: one row for each of the
-// places, which it sets. They are overwritten by the next.
-func (r *roll) observe(ctx context.Context) ([]float32, error) {
+// observe computes the observations of the rollouts.
+func (r *roll) observe(ctx context.Context, into []float32) error {
 	if err := r.sync(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	index := r.stepper.Index()
-	if index < lockstep.ControlStartIdx {
-		return nil, usagef("step %d: there are observations from step %d on", index, lockstep.ControlStartIdx)
+	if index := r.stepper.Index(); index < lockstep.ControlStartIdx {
+		return usagef("step %d: there are observations from step %d on", index, lockstep.ControlStartIdx)
 	}
-	r.write()
-	r.places = r.places[:0]
-	for i := range r.n {
-		if r.stepper.Running(i) {
-			r.places = append(r.places, lockstep.Place{Rollout: i, Step: index - lockstep.ControlStartIdx})
-		}
-	}
-	if r.rows == nil {
-		r.rows = make([]float32, r.n*lockstep.ObservationSize)
-	}
-	rows := r.rows[:len(r.places)*lockstep.ObservationSize]
-	if len(rows) == 0 {
-		return rows, nil
-	}
-	return rows, r.simulator.Observe(r.experience, r.places, rows)
+	return r.stepper.Observe(ctx, into)
 }
 
 // A snapshot belongs to no rollouts.
@@ -397,29 +332,7 @@ func restore(t *task, r *roll, q struct{ Snapshot int64 }, _ []byte) (any, error
 		return nil, usage(err)
 	}
 	r.unseen = false
-	r.take(s)
 	return nothing{}, nil
-}
-
-// remember brings what the rollouts did from the device.
-func (r *roll) remember(ctx context.Context) error {
-	s, err := r.stepper.Snapshot(ctx)
-	if err == nil {
-		r.take(s)
-	}
-	return err
-}
-
-// take makes the experience that of a snapshot.
-func (r *roll) take(s *lockstep.Snapshot) {
-	r.experience, r.unwritten = newExperience(r.jobs), nil
-	for i := range s.Rollouts {
-		state := &s.Rollouts[i]
-		for step := lockstep.ControlStartIdx; step < min(len(state.Lataccel), lockstep.CostEndIdx); step++ {
-			at := i*lockstep.ExperienceSteps + step - lockstep.ControlStartIdx
-			r.experience.Lataccel[at], r.experience.Action[at] = state.Lataccel[step], state.Action[step]
-		}
-	}
 }
 
 type forkRequest struct {
