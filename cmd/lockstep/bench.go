@@ -20,12 +20,13 @@ import (
 
 type benchCommand struct {
 	pathFlags
+	benchEnvFlags
 	Jobs        int    `name:"jobs" default:"256" help:"Rollouts of one measurement: the routes in turn, each time with other gains. Slower contestants run fewer."`
-	Repetitions int    `name:"repetitions" default:"5" help:"Measurements of each contestant, in turns."`
+	Repetitions int    `name:"repetitions" family:"every" default:"5" help:"Measurements of each contestant, in turns."`
 	Upstream    string `name:"upstream" placeholder:"DIR" help:"A checkout of commaai/controls_challenge, to measure the unmodified Python program too."`
-	Python      string `name:"python" default:"python3" placeholder:"FILE" help:"Python with the packages of golden/requirements.txt."`
+	Python      string `name:"python" family:"every" default:"python3" placeholder:"FILE" help:"Python with the packages of golden/requirements.txt."`
 	Kernels     string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched, and of the peak: avx512, avx2, neon or go. Default: the best that this CPU runs."`
-	JSON        bool   `name:"json" help:"Print JSON."`
+	JSON        bool   `name:"json" family:"every" help:"Print JSON."`
 }
 
 // A contestant is a way to roll jobs out, and its line of the table. Each measurement runs
@@ -77,6 +78,9 @@ type machine struct {
 func (c *benchCommand) Run(env *environment) error {
 	if c.Jobs < 1 || c.Repetitions < 1 {
 		return fmt.Errorf("--jobs %d, --repetitions %d: want 1 or more", c.Jobs, c.Repetitions)
+	}
+	if c.Env != "" {
+		return c.environments(env)
 	}
 	kernels, err := f32.Named(c.Kernels)
 	if err != nil {
@@ -256,11 +260,7 @@ func (b *bench) tabulate() {
 	for i, k := range b.Rows {
 		k.Rate, k.Inside, k.Peak = newSpread(k.rates), newSpread(k.inside).Median, newSpread(k.peaks)
 		for _, other := range b.Rows[:i] {
-			ratios := slices.Clone(k.rates)
-			for j, rate := range other.rates {
-				ratios[j] /= rate
-			}
-			k.Ratios[other.Name] = newSpread(ratios)
+			k.Ratios[other.Name] = newSpread(ratios(k.rates, other.rates))
 		}
 	}
 }

@@ -297,3 +297,76 @@ func TestPolicyEnv(t *testing.T) {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
 }
+
+// TestBenchEnv: every engine that runs here is measured, held to the reference, and what is
+// missing is named; what a Python answers is in the table.
+func TestBenchEnv(t *testing.T) {
+	python := filepath.Join(t.TempDir(), "python")
+	answers := "#!/bin/sh\necho '{\"contestants\": [\"Gymnasium, vector class\"], \"missing\": {\"EnvPool\": \"it is not here\"}}'\n" +
+		"while read line; do echo '{\"steps\": 640, \"seconds\": 0.5}'; done\n"
+	if err := os.WriteFile(python, []byte(answers), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	line := []string{"bench", "--env", "Acrobot-v1", "--num-envs", "8", "--steps", "640", "--repetitions", "2", "--json", "--python"}
+	status, stdout, stderr := lockstepRun(t.Context(), append(line, python)...)
+	var b struct {
+		Missing map[string]string
+		Rows    []struct {
+			Name   string
+			Rate   spread            `json:"steps_per_second"`
+			Ratios map[string]spread `json:"ratios"`
+			Equal  *bool             `json:"equal_to_reference"`
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &b); status != exitOK || err != nil {
+		t.Fatalf("exit %d, %v: %s%s", status, err, stdout, stderr)
+	}
+	if len(b.Rows) < 3 || b.Rows[0].Name != "Gymnasium, vector class" || b.Rows[0].Rate.Median != 1280 || b.Missing["EnvPool"] != "it is not here" {
+		t.Fatalf("%+v", b)
+	}
+	for i, row := range b.Rows[1:] {
+		if row.Equal == nil || !*row.Equal || row.Rate.Min <= 0 || len(row.Ratios) != i+1 {
+			t.Errorf("%+v", row)
+		}
+	}
+	if status, stdout, _ = lockstepRun(t.Context(), append(line, python+"-none")...); status != exitOK || !strings.Contains(stdout, "no such file") {
+		t.Errorf("exit %d, %s", status, stdout)
+	}
+	for args, want := range map[string]string{
+		"--env Acrobot-v1 --jobs 3":  "--jobs does not go with --env",
+		"--env Acrobot-v1 --steps 0": "--steps 0: want 1 or more",
+		"--num-envs 3":               "--num-envs goes with --env",
+		"--env Acrobat-v1":           "environment \"Acrobat-v1\" is unknown",
+	} {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"bench"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, want)
+		}
+	}
+	before := engines.Classic.Engines
+	t.Cleanup(func() { engines.Classic.Engines = before })
+	engines.Classic.Engines = append(slices.Clone(before), engines.Member[classic.Engine]{Name: "doubled", New: func(int) (classic.Engine, error) {
+		e, err := engines.Classic.Open("reference", 0)
+		return doubled{e}, err
+	}})
+	if status, stdout, _ := lockstepRun(t.Context(), append(line, python)...); status != exitParity || !strings.Contains(stdout, `"equal_to_reference":false`) {
+		t.Errorf("an engine that is another: exit %d, %s", status, stdout)
+	}
+}
+
+// doubled is the reference whose environments earn twice as much.
+type doubled struct{ classic.Engine }
+
+func (d doubled) Make(t classic.Task) (classic.Vector, error) {
+	v, err := d.Engine.Make(t)
+	return doubledVector{v}, err
+}
+
+type doubledVector struct{ classic.Vector }
+
+func (v doubledVector) Totals() classic.Totals {
+	t := v.Vector.Totals()
+	for i := range t.Rewards {
+		t.Rewards[i] *= 2
+	}
+	return t
+}
