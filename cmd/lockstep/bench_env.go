@@ -233,7 +233,7 @@ func startPython(ctx context.Context, python, name string, num, workers int) (*p
 func (p *pythonSteps) answer(to any) error {
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("Python has ended: %w", err)
+		return fmt.Errorf("the Python process has ended: %w", err)
 	}
 	return json.Unmarshal(line, to)
 }
