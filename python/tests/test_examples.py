@@ -79,3 +79,37 @@ def test_ppo_begins_with_a_teacher(tmp_path, sim, short_routes):
     printed = run("ppo.py", *sizes, "--teacher", file, "--run", tmp_path)
     assert f"{file}: {sim.rollout(sim.load(tmp_path / 'routes', limit=1), file).mean[0, 2]:.3f} on" in printed
     assert "epoch    0" in printed
+
+
+def test_ppo_classic(tmp_path):
+    gymnasium = pytest.importorskip("gymnasium")
+    file = tmp_path / "policy.npz"
+    command = [sys.executable, EXAMPLES / "ppo_classic.py", "--seed", "2", "--engine", "batched", "--save", file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("CartPole-v1 solved: ")
+    assert float(last.split()[-2]) <= 60  # CPU-seconds
+    # The file's network earns in Gymnasium's own environment what it earns in the engine.
+    arrays = np.load(file)
+    layers = [(arrays[f"weights{i}"], arrays[f"bias{i}"]) for i in range(2)]
+    from lockstep import classic
+
+    envs = classic.VectorEnv("CartPole-v1", 4)
+    envs.reset(seed=9)
+    mine = envs.run(500, classic.Network(*zip(*layers, strict=True)), record=("actions", "rewards", "observations"))
+    theirs = gymnasium.make("CartPole-v1")
+    for i in range(4):
+        x, _ = theirs.reset(seed=9 + i)
+        for t in range(500):
+            for k, (w, b) in enumerate(layers):
+                y = b.copy()
+                for column, v in zip(w.T, x, strict=True):
+                    y += column * v
+                x = np.maximum(y, 0) if k == 0 else y
+            assert np.argmax(x) == mine.actions[t, i]
+            x, reward, terminated, truncated, _ = theirs.step(mine.actions[t, i])
+            assert reward == mine.rewards[t, i]
+            assert np.array_equal(x, mine.observations[t, i])
+            if terminated or truncated:
+                break
