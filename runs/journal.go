@@ -64,6 +64,11 @@ func (j *Journal) open() error {
 	if err := j.Plan.adopt(j.Dir); err != nil { // before anything is made in another run's folder
 		return err
 	}
+	// Who wrote the plan may have been ended before the folder knew of it on the disk, and a power
+	// cut may leave the results alone.
+	if err := fileio.SyncDir(j.Dir); err != nil {
+		return err
+	}
 	var err error
 	if j.results, err = lockResults(path); err != nil {
 		return err
