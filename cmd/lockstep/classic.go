@@ -248,9 +248,9 @@ func (f *classicFlags) rollout(env *environment, c *rolloutCommand) error {
 	return nil
 }
 
-// watchEnvironments says how far a run of classic control is, and whether nothing is to come. Of a
+// watch says how far a run of classic control is, and whether nothing is to come. Of a
 // folder of another run it is an error of fs.ErrNotExist.
-func watchEnvironments(out io.Writer, dir string) (done bool, err error) {
+func (*classicFlags) watch(out io.Writer, dir string) (done bool, err error) {
 	p, s, at, err := archive.WatchRun(dir)
 	if err != nil {
 		return false, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -39,6 +40,10 @@ type family interface {
 	// replay is the repetition of a kept case on the engines of these names, or nil if the
 	// file is of no case of this family.
 	replay(p *comparisons, file string, names []string) (func() error, error)
+
+	// watch writes how far the run in a folder is, and reports whether it is done; the error
+	// is fs.ErrNotExist if it is no run of this family.
+	watch(out io.Writer, dir string) (done bool, err error)
 }
 
 // family is the family that is asked for, or nil for tinyphysics.

@@ -36,10 +36,15 @@ func (c *watchCommand) Run(env *environment) error {
 	}
 }
 
-// look says how far the run is, of tinyphysics or of classic control, and whether it is done.
+// look says how far the run is, of whatever family, and whether it is done.
 func (c *watchCommand) look(env *environment, home string) (done bool, err error) {
 	var text bytes.Buffer
-	done, err = watchEnvironments(&text, c.Dir)
+	err = fs.ErrNotExist
+	for _, f := range new(familyFlags).families() {
+		if done, err = f.watch(&text, c.Dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		var p *runs.Progress
 		if p, err = runs.Watch(c.Dir); err == nil {

@@ -22,6 +22,25 @@ type environments struct {
 	err     error   // of the last step
 }
 
+// environmentsMethods are what Python calls of them.
+func environmentsMethods() map[string]method {
+	return map[string]method{
+		"environments":          makeEnvironments,
+		"environments_begin":    of(beginEnvironments),
+		"environments_state":    of(states),
+		"environments_set":      of(setStates),
+		"environments_why":      of(whyEnvironments),
+		"environments_observe":  of(observeEnvironments),
+		"environments_run":      of(runEnvironments),
+		"environments_totals":   of(totals),
+		"environments_snapshot": of(snapshotEnvironments),
+		"environments_restore":  of(restoreEnvironments),
+		"environments_fork":     of(forkEnvironments),
+		"environments_bytes":    of(placeBytes),
+		"environments_read":     readPlace,
+	}
+}
+
 type environmentsAnswer struct {
 	Handle       int64     `json:"handle"`
 	Engine       string    `json:"engine"`

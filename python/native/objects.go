@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"unsafe"
@@ -218,21 +219,6 @@ func init() { // they refer to one another
 		"bytes":   of(snapshotBytes),
 		"read":    readSnapshot,
 
-		"environments":       makeEnvironments,
-		"environments_begin": of(beginEnvironments),
-		"environments_state": of(states),
-		"environments_set":   of(setStates),
-		"environments_why":   of(whyEnvironments),
-
-		"environments_observe":  of(observeEnvironments),
-		"environments_run":      of(runEnvironments),
-		"environments_totals":   of(totals),
-		"environments_snapshot": of(snapshotEnvironments),
-		"environments_restore":  of(restoreEnvironments),
-		"environments_fork":     of(forkEnvironments),
-		"environments_bytes":    of(placeBytes),
-		"environments_read":     readPlace,
-
 		"fetch":        without(fetched),
 		"tune":         of(tune),
 		"plan_actions": of(planActions),
@@ -249,4 +235,6 @@ func init() { // they refer to one another
 		"handles": func(*task, int64, []byte, []byte) (any, error) { return count(), nil },
 		"panic":   func(*task, int64, []byte, []byte) (any, error) { panic("as was asked for") },
 	}
+	// Those of a family of simulators beside tinyphysics: a line adds one's.
+	maps.Copy(methods, environmentsMethods())
 }
