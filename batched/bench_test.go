@@ -21,9 +21,10 @@ import (
 // FMAs of a sequence: what the network needs, whatever a kernel computes besides.
 const usefulFMA = 13_060_000
 
-// filledNetwork is a network with some input.
+// filledNetwork is a network with some input, that computes each sequence by itself.
 func filledNetwork(w *weights, kernels *f32.Kernels, s shape) *network {
 	n := newNetwork(w, kernels, lockstep.Profile{}, s.chunk, s.group)
+	n.alone = true
 	for i := range n.states {
 		n.states[i] = -1 + float32(i%80)*2/79
 	}

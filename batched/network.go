@@ -95,7 +95,7 @@ func (w *weights) inOrder() {
 }
 
 // network computes the last position's logits of up to capacity sequences, for one
-// goroutine at a time. Rows of x are (sequence, position).
+// goroutine at a time. Rows of x are (sequence, position), without those that plan leaves out.
 //
 // A layer takes a group of sequences after the other, so that what it computes on the
 // way stays in the cache, and the residual stream x alone is kept for all. From the last
@@ -110,6 +110,12 @@ type network struct {
 	states []float32 // (capacity, 20, 4), the input
 	tokens []int32   // (capacity, 20), the input
 	logits []float32 // (capacity, 1024), the output
+
+	plan   plan      // of the rows of a run
+	alone  bool      // each sequence is computed by itself
+	inputs []float32 // (20·capacity, 4), states of the rows
+	kept   []float32 // (20·capacity, 256), keys and values of rows that are lent
+	window []float32 // (20, 384), keys and values of a sequence that has some of others
 
 	x      []float32 // (20·capacity, 128), residual stream
 	n      []float32 // (20·group, 128), normalised
@@ -137,6 +143,9 @@ func newNetwork(w *weights, kernels *f32.Kernels, profile lockstep.Profile, capa
 	}{
 		{&n.states, capacity * positions * model.StateSize},
 		{&n.logits, capacity * vocabulary},
+		{&n.inputs, capacity * positions * model.StateSize},
+		{&n.kept, capacity * positions * 2 * width},
+		{&n.window, positions * qkvStride},
 		{&n.x, capacity * positions * width},
 		// In the last layer these have a row for each sequence.
 		{&n.n, max(rows, capacity) * width},
@@ -150,6 +159,7 @@ func newNetwork(w *weights, kernels *f32.Kernels, profile lockstep.Profile, capa
 		*b.buffer = make([]float32, b.size)
 	}
 	n.tokens = make([]int32, capacity*positions)
+	n.plan = newPlan(capacity)
 	return n
 }
 
@@ -160,20 +170,52 @@ func (n *network) Close() error      { return nil }
 
 // Run computes the logits of the first count sequences.
 func (n *network) Run(count int) error {
-	n.embed(count)
+	n.arrange(count, !n.alone)
+	if !n.compute() {
+		n.alone = true
+		n.arrange(count, false)
+		n.compute()
+	}
+	for s := count - 1; s >= 0; s-- { // a unique sequence's logits lie no later than its equals'
+		if u := n.plan.same[s]; u != s {
+			copy(n.logits[s*vocabulary:][:vocabulary], n.logits[u*vocabulary:])
+		}
+	}
+	return nil
+}
+
+// compute computes the logits of the unique sequences, or reports that it cannot since
+// something that is lent depends on who lends it.
+func (n *network) compute() bool {
+	n.embed()
+	unique := len(n.plan.unique)
 	for i := range n.blocks {
 		b := &n.blocks[i]
 		if i == len(n.blocks)-1 {
-			n.lastBlock(b, count)
+			n.lastBlock(b)
 			break
 		}
-		for s := 0; s < count; s += n.group {
-			n.block(b, s, min(n.group, count-s))
+		for from := 0; from < unique; {
+			to := n.together(from)
+			if !n.block(b, from, to) {
+				return false
+			}
+			from = to
 		}
 	}
-	n.arithmetic.LayerNorm(n.n[:count*width], n.y[:count*width], n.FinalNorm.Weight, n.FinalNorm.Bias)
-	n.product(count, n.n, width, n.head, vocabulary, n.logits, vocabulary, 1, false)
-	return nil
+	n.arithmetic.LayerNorm(n.n[:unique*width], n.y[:unique*width], n.FinalNorm.Weight, n.FinalNorm.Bias)
+	n.product(unique, n.n, width, n.head, vocabulary, n.logits, vocabulary, 1, false)
+	return true
+}
+
+// together is the end of the unique sequences that a layer computes together, from one on.
+func (n *network) together(from int) int {
+	p := &n.plan
+	to := from + 1
+	for to < len(p.unique) && p.start[to+1]-p.start[from] <= n.group*positions {
+		to++
+	}
+	return to
 }
 
 // product computes c = alpha·(a·b), or c += alpha·(a·b), for b of so many columns.
@@ -182,35 +224,50 @@ func (n *network) product(m int, a []float32, lda int, b f32.Panels, columns int
 }
 
 // embed computes x = concat(bias + states·W, E[tokens]) + P.
-func (n *network) embed(count int) {
-	x := n.x[:count*positions*width]
-	for i, token := range n.tokens[:count*positions] {
-		row := x[i*width:][:width]
-		copy(row, n.StateBias)
-		copy(row[model.Half:], n.TokenEmbedding[int(token)*model.Half:][:model.Half])
+func (n *network) embed() {
+	p := &n.plan
+	x := n.x[:p.count()*width]
+	for u, s := range p.unique {
+		from, shared := p.start[u], p.shared[u]
+		at := s*positions + shared
+		copy(n.inputs[from*model.StateSize:], n.states[at*model.StateSize:(s+1)*positions*model.StateSize])
+		for i, token := range n.tokens[at : (s+1)*positions] {
+			row := x[(from+i)*width:][:width]
+			copy(row, n.StateBias)
+			copy(row[model.Half:], n.TokenEmbedding[int(token)*model.Half:][:model.Half])
+		}
 	}
-	n.product(count*positions, n.states, model.StateSize, n.weights.states, model.Half, x, width, 1, true)
-	for s := range count {
-		n.kernels.Add(x[s*positions*width:][:positions*width], n.PositionEmbedding)
+	n.product(p.count(), n.inputs, model.StateSize, n.weights.states, model.Half, x, width, 1, true)
+	for u := range p.unique {
+		n.kernels.Add(x[p.start[u]*width:p.start[u+1]*width], n.PositionEmbedding[p.shared[u]*width:])
 	}
 }
 
-// block adds a block's attention and perceptron to the rows of so many sequences.
-func (n *network) block(b *block, first, count int) {
-	rows := count * positions
-	x := n.x[first*positions*width:][:rows*width]
+// block adds a block's attention and perceptron to the rows of some unique sequences,
+// or reports that something that is lent depends on who lends it.
+func (n *network) block(b *block, from, to int) bool {
+	p := &n.plan
+	first := p.start[from]
+	rows := p.start[to] - first
+	x := n.x[first*width:][:rows*width]
 	n.arithmetic.LayerNorm(n.n[:rows*width], x, b.attentionNorm.Weight, b.attentionNorm.Bias)
 	n.product(rows, n.n, width, b.all, qkvStride, n.qkv, qkvStride, 1, false)
-	for s := range count {
-		qkv := n.qkv[s*positions*qkvStride:][:positions*qkvStride]
+	n.lend(first, rows)
+	for u := from; u < to; u++ {
+		own := n.qkv[(p.start[u]-first)*qkvStride:]
+		keys, out := n.keysOf(u, own), n.a[(p.start[u]-first)*width:]
 		for h := range model.Heads {
-			n.attend(qkv[h*headSize:], qkvStride, qkv[width+h*headSize:], n.a[s*positions*width+h*headSize:], 0)
+			n.attend(own[h*headSize:], qkvStride, keys[h*headSize:], out[h*headSize:], p.shared[u])
 		}
+	}
+	if !n.ordinary(first, rows) {
+		return false
 	}
 	n.product(rows, n.a, width, b.projection, width, x, width, 1, true)
 	n.arithmetic.LayerNorm(n.n[:rows*width], x, b.mlpNorm.Weight, b.mlpNorm.Bias)
 	n.perceptron(b, rows)
 	n.kernels.Add(x, n.a[:rows*width])
+	return true
 }
 
 // attend computes one head's attention of one sequence for the positions from first
@@ -242,25 +299,30 @@ func (n *network) perceptron(b *block, rows int) {
 
 // lastBlock is block for the last position of each sequence, of which the keys and
 // values of all positions are needed. Its rows are those of y.
-func (n *network) lastBlock(b *block, count int) {
+func (n *network) lastBlock(b *block) {
+	p := &n.plan
+	count := len(p.unique)
 	y, normalised := n.y[:count*width], n.n[:count*width]
-	for s := range count {
-		copy(y[s*width:][:width], n.x[(s*positions+last)*width:])
+	for u := range count {
+		copy(y[u*width:][:width], n.x[(p.start[u+1]-1)*width:])
 	}
 	n.arithmetic.LayerNorm(normalised, y, b.attentionNorm.Weight, b.attentionNorm.Bias)
 	n.product(count, normalised, width, b.queries, width, n.q, width, 1, false)
-	for first := 0; first < count; first += n.group {
-		group := min(n.group, count-first)
-		rows := group * positions
-		n.arithmetic.LayerNorm(n.n[:rows*width], n.x[first*positions*width:][:rows*width], b.attentionNorm.Weight, b.attentionNorm.Bias)
+	for from := 0; from < count; {
+		to := n.together(from)
+		first := p.start[from]
+		rows := p.start[to] - first
+		n.arithmetic.LayerNorm(n.n[:rows*width], n.x[first*width:][:rows*width], b.attentionNorm.Weight, b.attentionNorm.Bias)
 		n.product(rows, n.n, width, b.keysAndValues, 2*width, n.qkv[width:], qkvStride, 1, false)
-		for s := range group {
-			qkv := n.qkv[s*positions*qkvStride:][:positions*qkvStride]
+		n.lend(first, rows)
+		for u := from; u < to; u++ {
+			keys := n.keysOf(u, n.qkv[(p.start[u]-first)*qkvStride:])
 			for h := range model.Heads {
-				at := (first+s)*width + h*headSize
-				n.attend(n.q[at:], width, qkv[width+h*headSize:], n.lastA[at:], last)
+				at := u*width + h*headSize
+				n.attend(n.q[at:], width, keys[h*headSize:], n.lastA[at:], last)
 			}
 		}
+		from = to
 	}
 	n.product(count, n.lastA, width, b.projection, width, y, width, 1, true)
 	n.arithmetic.LayerNorm(normalised, y, b.mlpNorm.Weight, b.mlpNorm.Bias)

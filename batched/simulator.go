@@ -56,6 +56,8 @@ type Simulator struct {
 	measuring sync.Mutex
 	times     map[shape]time.Duration // that were measured
 
+	alone bool // networks compute each sequence by itself: what they share is measured so
+
 	networkTime atomic.Int64 // ns
 }
 

@@ -30,7 +30,9 @@ func (s *Simulator) newWorker(shape shape, shortcuts lockstep.Shortcuts, trainin
 	open := s.config.Open
 	if open == nil {
 		open = func(capacity int, _ bool) (Network, error) {
-			return newNetwork(s.weights, s.kernels, s.profile, capacity, shape.group), nil
+			n := newNetwork(s.weights, s.kernels, s.profile, capacity, shape.group)
+			n.alone = s.alone
+			return n, nil
 		}
 	}
 	n, err := open(shape.chunk, shortcuts&lockstep.LastPosition != 0)
