@@ -609,3 +609,34 @@ func testRead(t *testing.T, data []byte) {
 		t.Fatalf("(-first +second):\n%s", diff)
 	}
 }
+
+// TestLimits: the largest sizes there may be, and one more.
+func TestLimits(t *testing.T) {
+	for _, c := range []struct {
+		elements string
+		shape    []int
+		fits     bool
+	}{
+		{"|u1", []int{MaxArray}, true}, {"|u1", []int{MaxArray, 1}, true}, {"|u1", []int{MaxArray + 1}, false}, {"|u1", []int{0, MaxArray + 1}, false},
+		{"<f8", []int{MaxArray / 8}, true}, {"<f8", []int{MaxArray/8 + 1}, false}, {"<f8", []int{MaxArray/8 + 1, 0}, false},
+		{"|S65535", []int{1}, true}, {"|S65536", []int{1}, false}, {"|S1", []int{1}, true}, {"|S0", []int{1}, false},
+	} {
+		if _, err := dataSize(c.elements, c.shape); (err == nil) != c.fits {
+			t.Errorf("%s of shape %v: %v", c.elements, c.shape, err)
+		}
+	}
+	w := &Writer{names: map[string]bool{}, total: MaxArchive - 8}
+	for i, want := range []error{nil, nil, errArchive} {
+		if err := w.check(New(fmt.Sprint(i), make([]uint8, 4), 4)); err != want {
+			t.Errorf("array %d of what room is left: %v, want %v", i, err, want)
+		}
+	}
+	for length, fits := range map[int]bool{1 << 16: true, 1<<16 + 1: false} {
+		text := fields("'|u1'", "False", "(1,)")
+		text += strings.Repeat(" ", length-len(text))
+		start := binary.LittleEndian.AppendUint32(append([]byte(magic), 2, 0), uint32(length))
+		if _, _, err := readHeader(strings.NewReader(string(start) + text)); (err == nil) != fits {
+			t.Errorf("a header of %d bytes: %v", length, err)
+		}
+	}
+}

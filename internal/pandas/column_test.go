@@ -60,6 +60,18 @@ func TestColumnPython(t *testing.T) {
 	}
 }
 
+// TestParseFloatEdges: the largest power of ten, and all that is white.
+func TestParseFloatEdges(t *testing.T) {
+	for text, want := range map[string]float64{"1e308": 1e308, "0.1e309": 1e308, "1e-308": 1e-308, " \t\n\v\f\r5\r\f\v\n\t ": 5} {
+		if got, ok := ParseFloat(text, TwicePerDigit); !ok || got != want {
+			t.Errorf("ParseFloat(%q) = %v, %v, want %v", text, got, ok, want)
+		}
+	}
+	if got, ok := ParseFloat("1e309", TwicePerDigit); ok {
+		t.Errorf("1e309 is %v", got)
+	}
+}
+
 func TestParseFloatRefuses(t *testing.T) {
 	for _, text := range []string{" ", "x", "-", "+", ".", "e5", "1e", "1e+", "1_000", "0x10", "1d5", "1e5.5", "1 2", "1,5", "--1", "+ 1", "1e400", "nan ", "NULLs"} {
 		for _, rounding := range []Rounding{TwicePerDigit, Correct} {
