@@ -210,10 +210,9 @@ func NewPlan(program string, sim lockstep.Implementation, controllers []Controll
 	if network == "" {
 		return nil, fmt.Errorf("the %s engine does not say which network it has, so that no plan can hold it", sim.Name())
 	}
-	code, err := hashProgram(program)
+	code, err := HashProgram(program)
 	if err != nil {
-		return nil, fmt.Errorf("the program that computes cannot be read, so that no plan can hold "+
-			"its hash: %w", err)
+		return nil, err
 	}
 	return &Plan{
 		Version: Version, Model: network, Profile: sim.Profile(), Engine: sim.Name(),
@@ -245,13 +244,19 @@ func NewController(p lockstep.Policy) (Controller, error) {
 	return c, nil
 }
 
-// hashProgram is the hash of a program's file. What it computes follows from that; its version
+// HashProgram is the hash of a program's file. What it computes follows from that; its version
 // says less, since all changes that nobody has committed have the same one. "" is the process's.
-func hashProgram(file string) (string, error) {
+func HashProgram(file string) (sum string, err error) {
 	if file == "" {
-		return ownHash()
+		sum, err = ownHash()
+	} else {
+		sum, err = fileio.SHA256(file)
 	}
-	return fileio.SHA256(file)
+	if err != nil {
+		return "", fmt.Errorf("the program that computes cannot be read, so that no plan can hold "+
+			"its hash: %w", err)
+	}
+	return sum, nil
 }
 
 // ownHash reads the program that runs, also where its file has been replaced since it began.

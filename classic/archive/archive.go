@@ -4,6 +4,7 @@ package archive
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 
@@ -16,7 +17,10 @@ import (
 const version = "lockstep classic snapshot 1"
 
 // Marshal writes a snapshot down; all bits are kept.
-func Marshal(s *classic.Snapshot) ([]byte, error) {
+func Marshal(s *classic.Snapshot) ([]byte, error) { return marshal(s) }
+
+// marshal writes a snapshot down, and more arrays behind it.
+func marshal(s *classic.Snapshot, more ...npz.Array) ([]byte, error) {
 	ended := make([]uint8, len(s.Ended))
 	for i, e := range s.Ended {
 		if e {
@@ -24,13 +28,13 @@ func Marshal(s *classic.Snapshot) ([]byte, error) {
 		}
 	}
 	var out bytes.Buffer
-	err := npz.Write(&out, []npz.Array{
+	err := npz.Write(&out, append([]npz.Array{
 		npz.Text("version", version), npz.New("steps", []int64{s.Steps}, 1),
 		npz.New("states", s.States, len(s.States)), npz.New("observations", s.Observations, len(s.Observations)),
 		npz.New("elapsed", s.Elapsed, len(s.Elapsed)), npz.New("ended", ended, len(ended)),
 		npz.New("generators", s.Generators, len(s.Generators)), npz.New("rewards", s.Rewards, len(s.Rewards)),
 		npz.New("episodes", s.Episodes, len(s.Episodes)),
-	})
+	}, more...))
 	return out.Bytes(), err
 }
 
@@ -85,15 +89,15 @@ func elements[T npz.Number](r *reader, name string) []T {
 // Policy reads a policy from an archive. A table has the array actions, (steps,) or (steps, N),
 // int32 or int64, or float32. A network has weights0 (outputs, inputs), bias0, weights1 and so on,
 // float32, and may have noise, float32, and seed, uint64 or int64. Of a table the policy has as
-// many steps.
-func Policy(path string, t classic.Task) (classic.Policy, error) {
+// many steps. The SHA-256 is of the file as it was read.
+func Policy(path string, t classic.Task) (policy classic.Policy, sum string, err error) {
 	data, err := fileio.ReadFile(path, fileio.Policy)
 	if err != nil {
-		return classic.Policy{}, err
+		return classic.Policy{}, "", err
 	}
 	arrays, err := npz.Read(data)
 	if err != nil {
-		return classic.Policy{}, fmt.Errorf("%s: %w", path, err)
+		return classic.Policy{}, "", fmt.Errorf("%s: %w", path, err)
 	}
 	var p classic.Policy
 	steps := 0
@@ -107,9 +111,9 @@ func Policy(path string, t classic.Task) (classic.Policy, error) {
 		err = p.Check(t, steps)
 	}
 	if err != nil {
-		return classic.Policy{}, fmt.Errorf("%s: %w", path, err)
+		return classic.Policy{}, "", fmt.Errorf("%s: %w", path, err)
 	}
-	return p, nil
+	return p, fmt.Sprintf("%x", sha256.Sum256(data)), nil
 }
 
 // recorded are a table's actions, for all environments where there is one a step.

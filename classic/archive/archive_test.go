@@ -9,6 +9,7 @@ import (
 
 	"lockstep/classic"
 	"lockstep/engines"
+	"lockstep/internal/fileio"
 	"lockstep/internal/npz"
 )
 
@@ -143,18 +144,21 @@ func TestPolicy(t *testing.T) {
 		if err := npz.WriteFile(path, c.arrays); err != nil {
 			t.Fatal(err)
 		}
-		p, err := Policy(path, c.task)
+		p, sum, err := Policy(path, c.task)
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 			continue
 		}
+		if want, _ := fileio.SHA256(path); sum != want {
+			t.Errorf("%v: its file has SHA-256 %s, want %s", err, sum, want)
+		}
 		if err != nil || len(p.Recorded) != c.steps || c.steps == 0 && (p.Network == nil || p.Network.Seed != 7 || len(p.Network.Noise) != 4) {
 			t.Errorf("%v: %+v, want %d steps", err, p, c.steps)
 		}
 	}
-	if _, err := Policy(filepath.Join(t.TempDir(), "none.npz"), cart); !os.IsNotExist(err) {
+	if _, _, err := Policy(filepath.Join(t.TempDir(), "none.npz"), cart); !os.IsNotExist(err) {
 		t.Errorf("%v of no file", err)
 	}
 }

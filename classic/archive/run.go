@@ -2,6 +2,7 @@ package archive
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"lockstep/classic"
 	"lockstep/internal/fileio"
+	"lockstep/internal/npz"
 )
 
 // Names in the folder of a run.
@@ -23,7 +25,11 @@ const (
 	lockName  = "lock"
 )
 
-// A Plan is what a run computes. No engine is in it, since all give the same bits.
+// planVersion is of plans; it changes with what one means.
+const planVersion = 2
+
+// A Plan is what a run computes. No engine is in it, since all give the same bits; but the program
+// is, since another may hold other engines.
 type Plan struct {
 	Version     int               `json:"version"`
 	Environment string            `json:"environment"`
@@ -34,12 +40,14 @@ type Plan struct {
 	Seed        int64             `json:"seed"`
 	Steps       int               `json:"steps"`            // of each environment
 	Policy      string            `json:"policy,omitempty"` // the SHA-256 of its file; none are uniform actions
+	Program     string            `json:"program"`          // the SHA-256 of its file
 }
 
 // A Run is the folder of a run, which one process at a time writes to.
 type Run struct {
 	Dir   string
 	Place *classic.Snapshot // where the run is; nil: at its beginning
+	key   string            // the plan's
 	lock  fileio.File
 	saved time.Time
 }
@@ -50,7 +58,7 @@ const every = 2 * time.Second
 // OpenRun opens the folder of a run, which it makes if there is none. That of another plan is
 // refused.
 func OpenRun(dir string, p Plan) (*Run, error) {
-	p.Version = 1
+	p.Version = planVersion
 	if err := fileio.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
@@ -58,7 +66,7 @@ func OpenRun(dir string, p Plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Dir: dir, lock: lock, saved: fileio.Disk.Now()}
+	r := &Run{Dir: dir, key: p.key(), lock: lock, saved: fileio.Disk.Now()}
 	if err := r.adopt(p); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -69,11 +77,7 @@ func OpenRun(dir string, p Plan) (*Run, error) {
 func (r *Run) adopt(p Plan) error {
 	there, s, _, err := WatchRun(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		text, err := json.MarshalIndent(p, "", "  ")
-		if err != nil {
-			return err
-		}
-		return fileio.WriteFile(filepath.Join(r.Dir, planName), append(text, '\n'))
+		return fileio.WriteFile(filepath.Join(r.Dir, planName), p.text())
 	}
 	if err != nil {
 		return err
@@ -85,6 +89,18 @@ func (r *Run) adopt(p Plan) error {
 	return nil
 }
 
+// text is the plan as it is written.
+func (p Plan) text() []byte {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		panic(err) // words and numbers
+	}
+	return append(text, '\n')
+}
+
+// key identifies the plan: where a run is says of which it is.
+func (p Plan) key() string { return fmt.Sprintf("%x", sha256.Sum256(p.text())) }
+
 // differs says in what the plan is not q, or nothing.
 func (p Plan) differs(q Plan) string {
 	for _, f := range []struct {
@@ -94,6 +110,7 @@ func (p Plan) differs(q Plan) string {
 		{"version", p.Version, q.Version}, {"environment", p.Environment, q.Environment}, {"number of environments", p.Num, q.Num},
 		{"autoreset", p.Autoreset, q.Autoreset}, {"numpy1", p.NumPy1, q.NumPy1}, {"seed", p.Seed, q.Seed},
 		{"number of steps", p.Steps, q.Steps}, {"policy", cmp.Or(p.Policy, "random"), cmp.Or(q.Policy, "random")},
+		{"program", p.Program, q.Program},
 	} {
 		if f.a != f.b {
 			return fmt.Sprintf("its %s is %v, not %v", f.name, f.a, f.b)
@@ -115,7 +132,7 @@ func (r *Run) Due() bool { return fileio.Disk.Now().Sub(r.saved) >= every }
 
 // Keep writes where the run is. It is on the disk when it returns.
 func (r *Run) Keep(s *classic.Snapshot) error {
-	data, err := Marshal(s)
+	data, err := marshal(s, npz.Text("run", r.key))
 	if err != nil {
 		return err
 	}
@@ -125,6 +142,18 @@ func (r *Run) Keep(s *classic.Snapshot) error {
 
 // Close ends the use of the folder.
 func (r *Run) Close() error { return r.lock.Close() }
+
+// of is an error unless an archive says that it is where the run of a plan is.
+func of(data []byte, key string) error {
+	all, err := npz.Read(data)
+	if err != nil {
+		return err
+	}
+	if text, err := npz.Strings(all["run"]); err != nil || len(text) != 1 || text[0] != key {
+		return fmt.Errorf("of another run than %.12s", key)
+	}
+	return nil
+}
 
 // WatchRun reads the plan of the run in a folder, how far it is, nil at its beginning, and when
 // that was written. It takes no lock.
@@ -137,6 +166,9 @@ func WatchRun(dir string) (p Plan, s *classic.Snapshot, at time.Time, err error)
 	if err := json.Unmarshal(text, &p); err != nil {
 		return p, nil, at, fmt.Errorf("%s: %v: remove the folder, whole", path, err)
 	}
+	if p.Version != planVersion {
+		return p, nil, at, fmt.Errorf("%s: a plan of version %d, want %d: remove the folder, whole", path, p.Version, planVersion)
+	}
 	path = filepath.Join(dir, stateName)
 	data, err := fileio.ReadFile(path, fileio.Arrays)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +176,10 @@ func WatchRun(dir string) (p Plan, s *classic.Snapshot, at time.Time, err error)
 	} else if err != nil {
 		return p, nil, at, err
 	}
-	if s, err = Unmarshal(data); err != nil {
+	if s, err = Unmarshal(data); err == nil {
+		err = of(data, p.key())
+	}
+	if err != nil {
 		return p, nil, at, fmt.Errorf("%s: %v: remove it, and the run begins anew", path, err)
 	}
 	if info, err := os.Stat(path); err == nil {

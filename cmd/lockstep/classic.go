@@ -11,12 +11,12 @@ import (
 	"lockstep/classic"
 	"lockstep/classic/archive"
 	"lockstep/engines"
-	"lockstep/internal/fileio"
 	"lockstep/internal/progress"
 	"lockstep/parity"
 	"lockstep/parity/gymnasium"
 	"lockstep/parity/verdict"
 	"lockstep/report"
+	"lockstep/runs"
 )
 
 // envsCommand lists the classic control environments.
@@ -47,6 +47,8 @@ type classicFlags struct {
 	Option    map[string]string `name:"option" family:"classic" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
 	Autoreset string            `name:"autoreset" family:"classic" default:"next-step" help:"next-step, same-step, disabled or off."`
 	NumPy1    bool              `name:"numpy1" family:"classic" help:"Compute as Gymnasium does with NumPy 1."`
+
+	policySum string // the SHA-256 of the policy's file, as it was read
 }
 
 func (*classicFlags) tag() (tag, flag string) { return "classic", "env" }
@@ -78,7 +80,7 @@ func (f *classicFlags) policy(t classic.Task) (p classic.Policy, steps int, err 
 	if f.Policy == random {
 		key := uint64(f.EnvSeed)
 		p.Uniform = &key
-	} else if p, err = archive.Policy(f.Policy, t); err != nil {
+	} else if p, f.policySum, err = archive.Policy(f.Policy, t); err != nil {
 		return p, 0, fmt.Errorf("--policy %w", err)
 	}
 	if p.Recorded != nil {
@@ -142,9 +144,10 @@ func (e *environments) keep(f *classicFlags, dir string) (err error) {
 		Environment: f.Env, Options: f.Option, Num: f.NumEnvs, Autoreset: f.Autoreset, NumPy1: f.NumPy1, Seed: f.EnvSeed, Steps: e.steps,
 	}
 	if f.Policy != random {
-		if p.Policy, err = fileio.SHA256(f.Policy); err != nil {
-			return err
-		}
+		p.Policy = f.policySum
+	}
+	if p.Program, err = runs.HashProgram(libraryFile); err != nil {
+		return err
 	}
 	if e.run, err = archive.OpenRun(dir, p); err != nil || e.run.Place == nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"lockstep/classic/archive"
 	"lockstep/engines"
 	"lockstep/internal/npz"
+	"lockstep/runs"
 )
 
 // TestEnvs: the list has every environment, with its options.
@@ -229,6 +230,9 @@ func TestRolloutEnvKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := archive.Plan{Environment: "Pendulum-v1", Options: map[string]string{"g": "9.5"}, Num: 3, Autoreset: "next-step", Seed: 4, Steps: 1500}
+	if plan.Program, err = runs.HashProgram(""); err != nil {
+		t.Fatal(err)
+	}
 	run, err := archive.OpenRun(dir, plan)
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +267,25 @@ func TestRolloutEnvKept(t *testing.T) {
 			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, why)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "environments.npz"), []byte("PK"), 0o666); err != nil {
+	// Where another run is, in a file of the same shape; and a run of another program.
+	other, state := filepath.Join(t.TempDir(), "other"), filepath.Join(dir, "environments.npz")
+	plan.Program = "another"
+	if run, err = archive.OpenRun(other, plan); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(run.Keep(s), run.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", other)...); status != exitUsage || !strings.Contains(stderr, "its program is another, not ") {
+		t.Errorf("of another program: exit %d, %s", status, stderr)
+	}
+	if err := os.Rename(filepath.Join(other, "environments.npz"), state); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage || !strings.Contains(stderr, "environments.npz: of another run than ") {
+		t.Errorf("where another run is: exit %d, %s", status, stderr)
+	}
+	if err := os.WriteFile(state, []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage || !strings.Contains(stderr, "environments.npz: not an .npz archive: zip: ") {
