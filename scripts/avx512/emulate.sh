@@ -2,7 +2,8 @@
 # emulate.sh DIR: boots Linux on an emulated CPU with AVX-512 (Bochs' Skylake-X),
 # runs DIR/run there with sh in a copy of DIR, prints its output and exits with its
 # status; 125 if the emulator failed. Programs in DIR must be static. Packages come
-# from Debian. BOCHS_BIN is another emulator, AVX512_TIMEOUT the limit in seconds.
+# from Debian. BOCHS_BIN is another emulator, AVX512_TIMEOUT the limit in seconds. A guest
+# that has not begun with the work after AVX512_BOOT seconds is started once more.
 set -euo pipefail
 cache=$(cd "$(dirname "$0")/../.." && pwd)/build/avx512
 packages='bochs bochs-term bochsbios vgabios busybox-static isolinux syslinux-common xorriso cpio'
@@ -44,7 +45,9 @@ prepare() {
 dir=$(cd "$1" && pwd)
 prepare
 work=$(mktemp -d "$cache/work.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+emulator=
+trap '[ -z "$emulator" ] || kill -KILL $emulator 2> /dev/null || true; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 
 mkdir -p "$work"/root/{bin,dev,proc,tmp} "$work/iso/isolinux"
 cp -RL "$dir" "$work/root/work"
@@ -56,6 +59,7 @@ $b mount -t devtmpfs dev /dev
 $b mount -t proc proc /proc
 $b stty -F /dev/ttyS1 115200 raw -echo
 cd /work
+echo @begun > /dev/ttyS1
 HOME=/tmp $b sh run > /dev/ttyS1 2>&1 < /dev/null
 $b printf '\n@exit %d\n' $? > /dev/ttyS1
 $b stty -F /dev/ttyS1 115200 raw -echo # returns when all is sent
@@ -108,14 +112,36 @@ error: action=ignore
 info: action=ignore
 debug: action=ignore
 I
-status=0
-limit=${AVX512_TIMEOUT:-900}
-TERM=linux timeout -s KILL "$limit" "$bochs" -q "${debugger[@]}" -f "$work/bochsrc" > "$work/bochs.out" 2>&1 < /dev/null || status=$?
-touch "$work/output"
+limit=${AVX512_TIMEOUT:-1500} boot=${AVX512_BOOT:-300} begin=$SECONDS status=0
+
+# attempt LIMIT runs the emulator for as many seconds at most; 137 if it ran past them, or
+# past $boot without the guest's first line.
+attempt() {
+  : > "$work/output"
+  TERM=linux "$bochs" -q "${debugger[@]}" -f "$work/bochsrc" > "$work/bochs.out" 2>&1 < /dev/null &
+  emulator=$!
+  local started=$SECONDS
+  while kill -0 $emulator 2> /dev/null; do
+    local ran=$((SECONDS - started))
+    if [ $ran -ge "$1" ] || { [ $ran -ge "$boot" ] && ! [ -s "$work/output" ]; }; then
+      kill -KILL $emulator || true
+    fi
+    sleep 1
+  done
+  wait $emulator
+}
+
+attempt "$limit" || status=$?
+if [ $status = 137 ] && ! [ -s "$work/output" ]; then
+  echo "emulate.sh: no line of the guest's in $boot s, it is started again" >&2
+  status=0
+  attempt $((limit - (SECONDS - begin))) || status=$?
+fi
+sed -i '/^@begun\r*$/d' "$work/output"
 code=$(tail -n 1 "$work/output" | sed -n 's/^@exit \([0-9]*\)$/\1/p')
 if [ -z "$code" ]; then
   cat "$work/output"
-  [ $status != 137 ] || give_up "not done after $limit s"
+  [ $status != 137 ] || give_up "not done after $((SECONDS - begin)) s; the guest's last line: $(tail -n 1 "$work/output")"
   tail -qn 20 "$work/console" "$work/bochs.log" "$work/bochs.out" >&2 || true
   give_up "the emulator ended (status $status) before the program did"
 fi
