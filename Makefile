@@ -241,7 +241,7 @@ gate-gpu: $(CUDA_LINK)/libcuda.a ## the gate on a machine with a GPU, where noth
 FUZZ_TARGETS := ./routefile:FuzzReadRoute:20000 ./internal/pandas:FuzzParseFloat:20000 ./internal/npz:FuzzRead:20000 ./internal/npz:FuzzReadArray:20000 \
 	./internal/onnx:FuzzParse:20000 ./internal/routecache:FuzzParse:20000 \
 	./fuzz:FuzzTokenizer:300 ./fuzz:FuzzStep:100 ./fuzz:FuzzDraws:100 ./fuzz:FuzzBatch:100 ./fuzz:FuzzAgreement:20 \
-	./fuzz:FuzzShortcuts:10 ./fuzz:FuzzTeacher:100 ./fuzz:FuzzLongRoutes:10 ./fuzz:FuzzCalls:5 ./fuzz:FuzzStepping:40 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \
+	./fuzz:FuzzShortcuts:10 ./fuzz:FuzzTeacher:100 ./fuzz:FuzzLongRoutes:10 ./fuzz:FuzzHistory:40 ./fuzz:FuzzPandas:10000 ./fuzz:FuzzCSV:1000 \
 	./fuzz:FuzzClassic:50 ./fuzz:FuzzReadRoute:5000 ./fuzz:FuzzReadModel:10000 ./fuzz:FuzzReadNPZ:10000 ./fuzz:FuzzReadGolden:5000 ./fuzz:FuzzReadCache:1500 ./fuzz:FuzzReadTrace:10000
 FUZZTIME := 5m
 
@@ -250,12 +250,12 @@ fuzz: ## run every fuzz target for FUZZTIME each
 	@for t in $(FUZZ_TARGETS); do p=$${t%%:*}; n=$${t#*:}; \
 		$(GO) test $$p -fuzz "^$${n%:*}\$$" -fuzztime $(FUZZTIME) || exit 1; done
 
-# Classic control's calls in any order, and tinyphysics', of which make test runs a few; see TestClassic.
+# Calls in any order, of both families, of which make test runs a few; see TestHistory.
 HISTORIES ?= 1000
 
 .PHONY: histories
 histories: ## any calls in any order, HISTORIES of them; every call has come after every other
-	$(GO) test ./fuzz -count=1 -timeout 4h -run '^(TestClassic|TestCalls|TestStepping)$$' -rapid.checks=$(HISTORIES) $(TESTFLAGS)
+	$(GO) test ./fuzz -count=1 -timeout 4h -run '^(TestClassic|TestHistory)$$' -rapid.checks=$(HISTORIES) $(TESTFLAGS)
 
 # A package's targets are built once: to link them takes longer than many of them run.
 .PHONY: fuzz-ci

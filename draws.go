@@ -36,8 +36,8 @@ func Seed(path string) uint32 {
 type NoiseKind uint8
 
 const (
-	// OwnNoise is the route's: what is found with it knows the draws, and every
-	// report says so.
+	// OwnNoise is the job's: of a route its own, and what is found with that knows the draws,
+	// and every report says so; of a fork the noise that it was given.
 	OwnNoise NoiseKind = iota + 1
 	// SeededNoise is that of Draws(seed, ·), so that nothing is known of the route's.
 	SeededNoise

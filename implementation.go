@@ -2,6 +2,7 @@ package lockstep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,9 +16,13 @@ type Implementation interface {
 	Collector
 	Describer
 
-	// Close frees what it holds. From then on it computes nothing.
+	// Close frees what it holds. From then on it computes nothing: jobs, those under way
+	// included, fail with ErrClosed.
 	Close() error
 }
+
+// ErrClosed is the error of what a simulator would have to compute after Close.
+var ErrClosed = errors.New("the simulator is closed")
 
 // A Describer says what it is.
 type Describer interface{ About() About }

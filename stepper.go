@@ -161,7 +161,7 @@ func (n Noise) check(candidates int) error {
 func (n Noise) Apply(job *Job, k int) {
 	switch n.Kind {
 	case SeededNoise:
-		job.Draws = Draws(n.Seeds[k], job.Route.Len()-ContextLength)
+		job.Draws, job.Expected = Draws(n.Seeds[k], job.Route.Len()-ContextLength), false
 	case ExpectedNoise:
 		job.Expected = true
 	}

@@ -98,7 +98,7 @@ func (g *gang) ask() {
 		host, err := hostcontrol.New(g.policy, routes...)
 		if err != nil {
 			for _, r := range g.rollouts {
-				r.err = err
+				r.err, r.step = err, 0 // before the first step
 			}
 			return
 		}

@@ -58,6 +58,7 @@ type Simulator struct {
 
 	alone bool // networks compute each sequence by itself: what they share is measured so
 
+	closed      atomic.Bool
 	networkTime atomic.Int64 // ns
 }
 
@@ -108,13 +109,24 @@ func (s *Simulator) About() lockstep.About {
 	return about
 }
 
-// Close does nothing: workers give their networks back when their work is done.
-func (s *Simulator) Close() error { return nil }
+// Close ends its use. Workers give their networks back when their work is done.
+func (s *Simulator) Close() error {
+	s.closed.Store(true)
+	return nil
+}
 
 // Simulate runs the jobs on all workers. What a job adds to its route is some 30 KB
 // while it runs.
 func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
 	return s.simulate(ctx, jobs, opts, nil)
+}
+
+// ended is why nothing more is computed, or nil.
+func (s *Simulator) ended(ctx context.Context) error {
+	if s.closed.Load() {
+		return lockstep.ErrClosed
+	}
+	return context.Cause(ctx)
 }
 
 // simulate is Simulate, which also keeps what training needs, unless training is nil.
@@ -137,7 +149,7 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		}
 		p := newPool(jobs, s.config.Workers, shape.chunk)
 		p.begin = func(u unit) *gang {
-			g, ended := &gang{policy: u.policy}, context.Cause(ctx)
+			g, ended := &gang{policy: u.policy}, s.ended(ctx)
 			for _, i := range u.jobs {
 				if ended != nil { // which many jobs may share: nothing is made of it
 					report(i, lockstep.Result{Err: ended})
@@ -159,7 +171,7 @@ func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		}
 		workers := make([]*worker, s.config.Workers)
 		p.advance = func(k int, all []*rollout) {
-			if err := context.Cause(ctx); err != nil {
+			if err := s.ended(ctx); err != nil {
 				for _, r := range all {
 					r.err = err
 				}

@@ -17,6 +17,9 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if s.closed.Load() {
+		return nil, lockstep.ErrClosed
+	}
 	if err := stepping.Check(jobs, opts); err != nil {
 		return nil, err
 	}

@@ -3,9 +3,7 @@ package fuzz
 import (
 	"context"
 	"errors"
-	"flag"
 	"slices"
-	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -20,32 +18,12 @@ var classicCallNames = []string{
 	"reset", "reset some", "step", "uniform", "network", "recorded", "long run", "snapshot", "restore", "reopen", "cancelled", "alone",
 }
 
-// manyHistories is how many make sure that every call has come after every other.
-const manyHistories = 1000
-
 // TestClassic: any calls in any order, with what an environment did before, and what its
 // neighbours do: all engines answer with the bits of the reference, and the reference with
 // those of each environment alone in a new one. `make histories` runs many.
 func TestClassic(t *testing.T) {
-	histories := classicHistories(classicEngines(t))
-	part := 0.2
-	if n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err == nil && n >= manyHistories {
-		part = 1
-	}
-	pairs := map[string]bool{}
-	check(t, part, func(t *rapid.T, _ func(string)) { histories(t, func(pair string) { pairs[pair] = true }) })
-	all := len(classicCallNames) * len(classicCallNames)
-	t.Logf("%d of %d pairs of calls, one after the other", len(pairs), all)
-	if part < 1 {
-		return
-	}
-	for _, a := range classicCallNames {
-		for _, b := range classicCallNames {
-			if !pairs[a+", "+b] {
-				t.Errorf("no history has %s and then %s", a, b)
-			}
-		}
-	}
+	p := classicHistories(classicEngines(t))
+	checkHistories(t, 0.2, classicCallNames, func(t *rapid.T, _, pair func(string)) { p(t, pair) })
 }
 
 // classicHistory is environments in every engine, the reference's first, and what is known

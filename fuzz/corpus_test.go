@@ -41,10 +41,11 @@ func init() {
 		}},
 		"FuzzTeacher":    {teacher, []string{"own", "another's", "failed", "draw on an edge"}},
 		"FuzzLongRoutes": {longRoutes, []string{"shorter than the costs", "as long as the costs", "longer"}},
-		"FuzzCalls":      {calls, []string{"a larger batch", "a smaller batch", "given draws", "teacher", "broken off"}},
-		"FuzzStepping":   {stepping, []string{"reference", "a snapshot by way of bytes", "a snapshot restored twice", "another number of rollouts", "one that fails"}},
-		"FuzzPandas":     {pandasNumber, []string{"no number", "rounded more than once", "zero", "subnormal", "a number"}},
-		"FuzzCSV":        {routeFile, []string{"a route", "a bad field", "too short", "a column of integers"}},
+		"FuzzHistory": {func(t *rapid.T, cover func(string)) { histories(t, cover, func(string) {}) }, []string{
+			"a larger batch", "one that fails", "a snapshot by way of bytes", "a fork under seeded noise", "sampled and expected values in one rollout",
+		}},
+		"FuzzPandas": {pandasNumber, []string{"no number", "rounded more than once", "zero", "subnormal", "a number"}},
+		"FuzzCSV":    {routeFile, []string{"a route", "a bad field", "too short", "a column of integers"}},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"lockstep"
 	"lockstep/gpu/driver"
 )
 
@@ -25,10 +26,7 @@ type buffer struct {
 	host   []byte
 }
 
-var (
-	errClosed = errors.New("the simulator is closed")
-	errLost   = errors.New("the device failed in between, and what it held is lost: reset the rollouts")
-)
+var errLost = errors.New("the device failed in between, and what it held is lost: reset the rollouts")
 
 // connect opens the device and uploads the weights.
 func (s *Simulator) connect(ctx context.Context) (*connection, error) {
@@ -204,7 +202,7 @@ func (s *Simulator) use(ctx context.Context, on *connection, f func(*connection)
 	}
 	defer func() { <-s.turn }()
 	if s.closed {
-		return errClosed
+		return lockstep.ErrClosed
 	}
 	if on != nil && on != s.connection {
 		return errLost

@@ -27,7 +27,7 @@ func (r *rollouts) Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.
 		t := &task{job: &jobs[i], index: i, end: jobs[i].End(opts.Shortcuts), origin: origin, seed: r.tasks[origin].seed}
 		switch noise.Kind {
 		case lockstep.SeededNoise:
-			t.seed = &noise.Seeds[i]
+			t.seed, t.job.Expected = &noise.Seeds[i], false
 		case lockstep.ExpectedNoise:
 			t.job.Expected = true
 		}

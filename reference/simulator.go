@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync/atomic"
 
 	"lockstep"
 	"lockstep/internal/f32"
@@ -18,6 +19,7 @@ type Simulator struct {
 	model      string // SHA-256 of its file
 	profile    lockstep.Profile
 	kernels    *f32.Kernels
+	closed     atomic.Bool
 }
 
 var _ lockstep.Implementation = (*Simulator)(nil)
@@ -56,8 +58,11 @@ func (s *Simulator) About() lockstep.About {
 	}
 }
 
-// Close does nothing: a simulator holds memory alone.
-func (s *Simulator) Close() error { return nil }
+// Close ends its use: a simulator holds memory alone.
+func (s *Simulator) Close() error {
+	s.closed.Store(true)
+	return nil
+}
 
 // WithKernels returns a simulator with the same weights that runs the named
 // kernels, whose bits are the same.
@@ -66,9 +71,7 @@ func (s *Simulator) WithKernels(name string) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	other := *s
-	other.kernels = kernels
-	return &other, nil
+	return &Simulator{parameters: s.parameters, model: s.model, profile: s.profile, kernels: kernels}, nil
 }
 
 // Logits runs the network alone, as the Python program's ort_session does: it writes the logits
@@ -93,7 +96,7 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 		lockstep.Computes(ctx, s)
 		m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
 		for i := range jobs {
-			if !yield(i, run(ctx, m, &jobs[i], opts, nil)) {
+			if !yield(i, s.run(ctx, m, &jobs[i], opts, nil)) {
 				return
 			}
 		}
@@ -102,9 +105,12 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 
 // run rolls one job out. A controller or observer that ends early fails its own job.
 // What is to be recorded of a step, record does at its end.
-func run(ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options, record func(*tinyPhysicsSimulator)) (result lockstep.Result) {
+func (s *Simulator) run(ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options, record func(*tinyPhysicsSimulator)) (result lockstep.Result) {
 	if err := ctx.Err(); err != nil { // which many jobs may share: nothing is made of it
 		return lockstep.Result{Err: err}
+	}
+	if s.closed.Load() {
+		return lockstep.Result{Err: lockstep.ErrClosed}
 	}
 	if err := job.Check(opts.Shortcuts); err != nil {
 		return lockstep.Result{Err: job.Failed(0, err)}

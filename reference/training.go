@@ -15,7 +15,7 @@ func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep
 	m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, lockstep.CostOnly)
 	for i := range jobs {
 		first := i * lockstep.ExperienceSteps
-		e.Results[i] = run(ctx, m, &jobs[i], lockstep.Options{Shortcuts: lockstep.CostOnly}, func(t *tinyPhysicsSimulator) {
+		e.Results[i] = s.run(ctx, m, &jobs[i], lockstep.Options{Shortcuts: lockstep.CostOnly}, func(t *tinyPhysicsSimulator) {
 			if t.stepIdx < lockstep.ControlStartIdx {
 				return
 			}

@@ -236,7 +236,7 @@ func (p *pool) get(n network) (*session, error) {
 	p.mutex.Lock()
 	if p.closed {
 		p.mutex.Unlock()
-		return nil, errors.New("the simulator is closed")
+		return nil, lockstep.ErrClosed
 	}
 	for i, s := range p.free {
 		if s.positions == n.positions {
