@@ -76,7 +76,7 @@ func checkFamily(command *kong.Context) error {
 		}
 		switch of := p.Flag.Tag.Get("family"); {
 		case of == "every" || of == tag:
-		case of != "":
+		case of != "" && tag == "":
 			return fmt.Errorf("--%s goes with --%s", p.Flag.Name, asking[of])
 		default:
 			return fmt.Errorf("--%s does not go with --%s", p.Flag.Name, flag)
