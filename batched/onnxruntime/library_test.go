@@ -113,7 +113,8 @@ func TestMissingLibrary(t *testing.T) {
 	t.Setenv("ONNXRUNTIME_LIB", "")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	_, err := New(Config{ModelPath: "any.onnx"})
-	if err == nil || !strings.Contains(err.Error(), "run `make onnxruntime`") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "run `make onnxruntime`") ||
+		!strings.Contains(err.Error(), "pip install onnxruntime==") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want one line that says what to run", err)
 	}
 	path, err := ortlib.CachePath()

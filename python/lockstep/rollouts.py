@@ -387,6 +387,44 @@ class Snapshot:
         )
         return Candidates(_native.Handle(answer["handle"], "candidates"), len(candidates), self.step, noise)
 
+    def gradient(self, actions: npt.ArrayLike, nudge: float = 0.1) -> tuple[FloatArray, FloatArray]:
+        """How the next lateral acceleration depends on the action, by finite differences.
+
+        Expected values are compared, of which each bit is the engine's: no draw is used. The network
+        sees past lateral accelerations as tokens, of which nothing has a derivative.
+
+        Parameters
+        ----------
+        actions : array_like
+            Steer commands, shape (N,).
+        nudge : float
+            By how much an action is raised and lowered; where that leaves ±2, only as far.
+
+        Returns
+        -------
+        lataccel : numpy.ndarray
+            Expected values after the step, m/s², shape (N,); at most 0.5 from those before it.
+        slope : numpy.ndarray
+            Their change for a unit of the action, m/s², shape (N,); 0 where that bound holds them.
+        """
+        u = np.asarray(actions)
+        n = len(self.routes)
+        if u.dtype.kind not in REAL or u.shape != (n,):
+            raise ValueError(f"actions: shape {u.shape} of {u.dtype}, want ({n},) of float64")
+        if not nudge > 0 or not np.isfinite(nudge):
+            raise ValueError(f"nudge={nudge}: want a number above 0")
+        tried = np.clip([u, u - nudge, u + nudge], -2.0, 2.0)
+        wide = tried[2] - tried[1]
+        if not (wide > 0).all():
+            raise ValueError(
+                f"actions[{int(np.argmin(wide > 0))}]: nudged by {nudge} it stays one number: "
+                "want an action within ±2, and a larger nudge"
+            )
+        with self.fork(np.tile(np.arange(n), 3), "expected") as candidates:
+            _, lataccel = candidates.roll(tried.reshape(1, 3 * n), trajectory=True)
+        here, low, high = lataccel.reshape(3, n)
+        return here.copy(), (high - low) / wide
+
 
 class Candidates:
     """M continuations of rollouts. Made by :meth:`Snapshot.fork`.

@@ -254,3 +254,32 @@ def test_nothing_is_left_of_many_resets(sim, short_routes):
     resets(10_000)
     assert lockstep._native.call("handles") == handles
     assert resident() - before < 20e6
+
+
+def test_gradients_are_differences_of_single_forks(sim, short_routes):
+    """Each number is one that a fork of one rollout and one action gives."""
+    n = len(short_routes)
+    actions = np.linspace(-0.9, 2.0, n)
+    with sim.reset(short_routes) as rollouts:
+        rollouts.advance(np.zeros(n))
+        snapshot = rollouts.snapshot()
+        expected, slope = snapshot.gradient(actions, nudge=0.25)
+
+        def lataccel(i, action):
+            with snapshot.fork([i], "expected") as one:
+                return one.roll([[action]], trajectory=True)[1][0, 0]
+
+        for i, u in enumerate(actions):
+            low, high = u - 0.25, min(u + 0.25, 2.0)
+            assert expected[i] == lataccel(i, u)
+            assert slope[i] == (lataccel(i, high) - lataccel(i, low)) / (high - low)
+        assert (slope != 0).any()
+        for wrong, nudge, why in [
+            (actions[1:], 0.1, "want"),
+            (actions + 9, 0.1, r"actions\[0\]"),
+            (actions, 0.0, "nudge=0"),
+            (actions, math.nan, "nudge=nan"),
+            (actions * math.nan, 0.1, r"actions\[0\]"),
+        ]:
+            with pytest.raises(ValueError, match=why):
+                snapshot.gradient(wrong, nudge)

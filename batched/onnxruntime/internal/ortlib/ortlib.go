@@ -28,7 +28,9 @@ const (
 	Variable = "ONNXRUNTIME_LIB"
 )
 
-const hint = "run `make onnxruntime`, or set " + Variable + " to a libonnxruntime of version " + Version
+const hint = "set " + Variable + " to a libonnxruntime of version " + Version + ", such as " +
+	"onnxruntime/capi/" + FileName + " of `pip install onnxruntime==" + Version + "`, or, where " +
+	"Lockstep's source is, run `make onnxruntime`"
 
 // cacheNames are those of the library below the cache folder.
 var cacheNames = []string{"onnxruntime", Version, FileName}
