@@ -118,6 +118,10 @@ func keepFiles(t *testing.T) (things []*keptFiles) {
 	cached := append(command("rollout", "--json"), sweep...)
 	add("caches of routes and the own network", root, dir, cached, cached)
 
+	root, dir = in("classic")
+	cart := []string{"rollout", "--env", "CartPole-v1", "--num-envs", "3", "--steps", "60", "--engine", "reference", "--json", "--out", dir}
+	add("a run of classic control", root, dir, cart, cart)
+
 	root, dir = in("traces")
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
