@@ -96,13 +96,17 @@ func run(o options, folders []string) error {
 		for _, line := range s.alive {
 			fmt.Printf("%s\t%s\n", map[bool]string{true: "red", false: "shown"}[strict(folder)], line)
 		}
-		fmt.Printf("%s: %d of %d mutants judged, %d killed, %d equivalent: %.0f %% (%s); seed %d, %.0f s\n", folder, s.judged, s.mutants,
-			s.killed, s.equivalent, s.percent(), s.interval(), o.seed, time.Since(begin).Seconds())
+		fmt.Printf("%s: %d of %d mutants judged, %d killed (%d by time), %d equivalent: %.0f %% (%s); seed %d, %.0f s\n", folder, s.judged, s.mutants,
+			s.killed, s.late, s.equivalent, s.percent(), s.interval(), o.seed, time.Since(begin).Seconds())
 		if len(s.alive) > 0 && strict(folder) {
 			red = append(red, folder)
 		}
 		if o.enter {
-			if err := enterRow(folder, commit, o.seed, s); err != nil {
+			name := folder
+			if o.tests != "" {
+				name += ", tests of " + o.tests + " too"
+			}
+			if err := enterRow(name, commit, o.seed, s); err != nil {
 				return err
 			}
 		}

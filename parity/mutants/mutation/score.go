@@ -15,6 +15,7 @@ const (
 // A score counts a package's mutants. Those that nothing runs live, too.
 type score struct {
 	mutants, judged, killed, equivalent int
+	late                                int      // of those killed, by time
 	alive                               []string // the others: where, what, and the line
 }
 
@@ -61,7 +62,10 @@ func count(all []mutant, known []equivalent, lines map[string][]string) (*score,
 		switch m.status {
 		case "":
 			continue
-		case "KILLED", "TIMED OUT":
+		case "TIMED OUT":
+			s.late++
+			s.killed++
+		case "KILLED":
 			s.killed++
 		default:
 			if slices.ContainsFunc(known, func(e equivalent) bool {

@@ -70,7 +70,7 @@ func TestCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.mutants != 6 || s.judged != 5 || s.killed != 2 || s.equivalent != 1 || s.percent() != 50 {
+	if s.mutants != 6 || s.judged != 5 || s.killed != 2 || s.late != 1 || s.equivalent != 1 || s.percent() != 50 {
 		t.Errorf("%+v, %v %%", s, s.percent())
 	}
 	if got := s.interval(); got != "15–85 %" { // Wilson's for 2 of 4
