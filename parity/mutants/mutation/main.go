@@ -82,33 +82,14 @@ func run(o options, folders []string) error {
 	var red []string
 	for _, folder := range folders {
 		folder = strings.TrimPrefix(strings.TrimSuffix(folder, "/"), "./")
-		s, err := o.score(folder, begin, changed)
+		lives, err := o.report(folder, commit, begin, changed)
 		if o.diff != "" && errors.As(err, new(unfit)) {
 			fmt.Printf("%s: not judged: %v\n", folder, err)
-			continue
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
-		if s == nil {
-			continue
-		}
-		for _, line := range s.alive {
-			fmt.Printf("%s\t%s\n", map[bool]string{true: "red", false: "shown"}[strict(folder)], line)
-		}
-		fmt.Printf("%s: %d of %d mutants judged, %d killed (%d by time), %d equivalent: %.0f %% (%s); seed %d, %.0f s\n", folder, s.judged, s.mutants,
-			s.killed, s.late, s.equivalent, s.percent(), s.interval(), o.seed, time.Since(begin).Seconds())
-		if len(s.alive) > 0 && strict(folder) {
+		if lives && strict(folder) {
 			red = append(red, folder)
-		}
-		if o.enter {
-			name := folder
-			if o.tests != "" {
-				name += ", tests of " + o.tests + " too"
-			}
-			if err := enterRow(name, commit, o.seed, s); err != nil {
-				return err
-			}
 		}
 	}
 	if o.diff != "" && len(red) > 0 {
@@ -116,6 +97,27 @@ func run(o options, folders []string) error {
 			strings.Join(red, ", "), equivalents)
 	}
 	return nil
+}
+
+// report judges a folder's package, prints what lives, and enters the score if it is to.
+func (o *options) report(folder, commit string, begin time.Time, changed map[string]map[int]bool) (lives bool, err error) {
+	s, err := o.score(folder, begin, changed)
+	if err != nil || s == nil {
+		return false, err
+	}
+	for _, line := range s.alive {
+		fmt.Printf("%s\t%s\n", map[bool]string{true: "red", false: "shown"}[strict(folder)], line)
+	}
+	fmt.Printf("%s: %d of %d mutants judged, %d killed (%d by time), %d equivalent: %.0f %% (%s); seed %d, %.0f s\n", folder, s.judged, s.mutants,
+		s.killed, s.late, s.equivalent, s.percent(), s.interval(), o.seed, time.Since(begin).Seconds())
+	if o.enter {
+		name := folder
+		if o.tests != "" {
+			name += ", tests of " + o.tests + " too"
+		}
+		err = enterRow(name, commit, o.seed, s)
+	}
+	return len(s.alive) > 0, err
 }
 
 // An unfit package cannot be judged, for a reason that is no fault of its tests.

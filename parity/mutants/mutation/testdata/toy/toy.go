@@ -1,6 +1,8 @@
 // Package toy has an expression for each operator of mutation, and tests that see some.
 package toy
 
+import "time"
+
 const width = 3 + 4 // a constant is left
 
 type row struct{ at [width - 1]int }
@@ -32,6 +34,7 @@ func never(a int) bool { return a < 1 }
 // endless goes on for ever when its step is turned.
 func endless(n uint) (all uint) {
 	for n != 0 {
+		time.Sleep(time.Millisecond)
 		n--
 		all++
 	}
