@@ -63,7 +63,7 @@ func TestEnvironment(t *testing.T) {
 				}
 			}
 		}
-	}, ".go", ".py", ".cpp", ".sh")
+	}, ".go", ".tmpl", ".py", ".cpp", ".sh")
 	data, err := os.ReadFile("environment.md")
 	if err != nil {
 		t.Fatal(err)
