@@ -94,6 +94,10 @@ PKG ?= ./parity/schema
 mutation: ## judge a package's tests by mutants that nobody chose (PKG=./parity/schema), and enter the score in parity/mutants/MUTATION.md
 	$(GO) run ./parity/mutants/mutation --enter $(MUTATIONFLAGS) $(PKG)
 
+.PHONY: mutation-diff
+mutation-diff: ## mutants of the lines of Go that differ from the revision BASE; after 200 s no other is judged
+	@$(GO) run ./parity/mutants/mutation --diff $(BASE) --budget 200s
+
 .PHONY: mutants-sample
 mutants-sample: build ## plant one fault in each engine, and some of each kind that only tests see
 	$(BIN) mutants --only '*-digitize-side'

@@ -714,7 +714,7 @@ func sourceTree(t *testing.T) string {
 	write("README.md", "first\n")
 	// Every target passes, and so does a test of each package that some of them must have run.
 	write("Makefile", `%:
-	@for folder in fuzz generate reference reference/classic batched batched/classic parity parity/trace onnxruntime \
+	@for folder in fuzz generate reference reference/classic batched batched/classic parity parity/trace batched/onnxruntime \
 		internal/routecache cmd/lockstep gpu gpu/classic gpu/driver/cuda; do \
 		echo '{"Action":"pass","Package":"lockstep/'$$folder'","Test":"TestA"}'; done
 `)
@@ -855,8 +855,8 @@ func TestGate(t *testing.T) {
 	}
 
 	edit("twin/twin.go", "package twin\n\n// changed\n")
-	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 24 {
-		t.Errorf("equal engines: exit %d\n%s", status, stdout)
+	if status, stdout, r := runGate("equal"); status != exitOK || len(r.Checks) != 25 {
+		t.Errorf("equal engines: exit %d, %d checks\n%s", status, len(r.Checks), stdout)
 	}
 	// The same without what is required.
 	if _, stdout, r := runGate("absent", "--require", "gpu", "--require-hardware"); !slices.Equal(failed(r), []string{"goldens/twin", "engines", "regressions", "hardware"}) {

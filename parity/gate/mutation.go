@@ -8,16 +8,13 @@ import (
 	"lockstep/parity/verdict"
 )
 
-// mutationTime is after how long no other mutant is judged. The last one is finished.
-const mutationTime = "200s"
-
 // mutation judges mutants of the lines of Go that a change touches. One that lives fails the
 // check where it is of an engine or of arithmetic; elsewhere it is shown.
 func (g *run) mutation(ctx context.Context, c *verdict.Check) error {
 	if g.change.MergeBase == "" {
 		return leaving("no revision to tell which lines were changed")
 	}
-	c.Command = "go run ./parity/mutants/mutation --diff " + g.change.MergeBase + " --budget " + mutationTime
+	c.Command = "make --no-print-directory mutation-diff BASE=" + g.change.MergeBase
 	var said []string
 	status, err := program(ctx, c, g.Root, g.env, strings.Fields(c.Command), func(line []byte) error {
 		if k, ok := ofMutant(strings.TrimSpace(string(line))); ok {

@@ -12,7 +12,7 @@ import (
 // TestMutation: a mutant that lives in an engine is red, one elsewhere is shown, and a program
 // that ends otherwise than its lines say is an error.
 func TestMutation(t *testing.T) {
-	const red, shown, sum = `red\ta.go:1:2\tARITHMETIC_BASE\tlived\tx + y\n`, `shown\tb.go:3:4\tINVERT_LOGICAL\tnot covered\tx && y\n`, `a: 1 of 1\n`
+	const red, shown, sum = "red\ta.go:1:2\tARITHMETIC_BASE\tlived\tx + y\n", "shown\tb.go:3:4\tINVERT_LOGICAL\tnot covered\tx && y\n", "a: 1 of 1\n"
 	for _, c := range []struct {
 		name, prints, status, why string
 		outcome                   string
@@ -26,10 +26,8 @@ func TestMutation(t *testing.T) {
 		{"it ends well in spite of one", red, "0", "although mutants live", verdict.Failed, 1, 0},
 	} {
 		root := t.TempDir()
-		write(t, root, "go.mod", "module a\n\ngo 1.26\n")
-		write(t, root, "parity/mutants/mutation/main.go", "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc main() {\n"+
-			"\tif os.Args[1] != \"--diff\" || os.Args[2] != \"theirs\" {\n\t\tpanic(os.Args)\n\t}\n"+
-			"\tfmt.Print(\""+c.prints+"\")\n\tos.Exit("+c.status+")\n}\n")
+		write(t, root, "said", c.prints)
+		write(t, root, "Makefile", "mutation-diff:\n\t@test $(BASE) = theirs && cat said && exit "+c.status+"\n")
 		g := &run{Config: Config{Root: root}, env: os.Environ(), change: verdict.Change{MergeBase: "theirs"}}
 		s := step{run: g.mutation}
 		got := s.execute(t.Context(), time.Minute, nil)
