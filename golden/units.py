@@ -20,9 +20,8 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
-
 import generate
+import numpy as np
 from generate import Failed, refuse
 
 FORMAT = 1

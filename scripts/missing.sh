@@ -10,8 +10,8 @@ unset "${!LOCKSTEP_@}"
 
 variants="
 no-compiler   ./internal/want,./gpu/driver/emulated                 Find|Launch                compiler,onnxruntime
-no-python     ./internal/policies,./pycontroller                    Vectors|Close              python
-no-numpy      ./internal/policies,./pycontroller                    Vectors|Close              python
+no-python     ./internal/policies,./internal/pycontroller                    Vectors|Close              python
+no-numpy      ./internal/policies,./internal/pycontroller                    Vectors|Close              python
 no-network    ./internal/want,./parity/gate/testlog                 .                          -
 read-only     ./internal/want,./gpu/driver/emulated,./reference     Find|Launch|Vectors        onnxruntime
 odd-path      ./internal/want,./gpu/driver/emulated,./parity/gate/testlog Find|Launch|Skip|Read|Named|Again|Origin|Capture -

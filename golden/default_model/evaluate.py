@@ -13,9 +13,8 @@ import tempfile
 
 import numpy as np
 import onnx
-from simulation import STEP, Car
-
 import onnxruntime
+from simulation import STEP, Car
 
 BINS = np.linspace(-5, 5, 1024)
 TEMPERATURE, MAX_CHANGE = 0.8, 0.5  # the challenge's

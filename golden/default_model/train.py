@@ -15,13 +15,12 @@ import time
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 os.environ["JAX_PLATFORMS"] = "cpu"
 
+import export
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simulation import LATACCEL_LIMIT, simulate
-
-import export
 from export import CONTEXT, EPSILON, HALF, HEADS, HIDDEN, LAYERS, STATE, VOCABULARY, WIDTH
+from simulation import LATACCEL_LIMIT, simulate
 
 BINS = np.linspace(-LATACCEL_LIMIT, LATACCEL_LIMIT, VOCABULARY)
 BIN = BINS[1] - BINS[0]

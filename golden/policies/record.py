@@ -16,9 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import numpy as np
-
 import generate
+import numpy as np
 from generate import Failed, hash64
 
 CONTROLLERS = ("pidff", "network")

@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pandas as pd
 from onnx import TensorProto, helper, numpy_helper
-
-import onnxruntime as ort
 
 Arrays = dict[str, Any]
 BINS = np.linspace(-5, 5, 1024)
