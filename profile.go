@@ -35,6 +35,9 @@ const (
 	// LayerNorm123 is that of versions up to 1.26: mean and mean square from
 	// one float32 chain each.
 	LayerNorm123
+	// LayerNorm130ARM is that of versions from 1.30 on for arm64: Welford's recurrence
+	// as a compiler leaves it that contracts products and sums.
+	LayerNorm130ARM
 )
 
 // Softmax is the number of lanes in the attention softmax, which is that of the
@@ -44,14 +47,16 @@ type Softmax uint8
 const (
 	SoftmaxAVX512 Softmax = iota // 16 lanes
 	SoftmaxAVX2                  // 8 lanes
+	SoftmaxNEON                  // 4 lanes
 )
 
-// Exp is NumPy's float32 exponential. The variants differ on 37 inputs.
+// Exp is NumPy's float32 exponential. The first two differ on 37 inputs.
 type Exp uint8
 
 const (
 	ExpU Exp = iota // range reduction rounds the product x·log2(e)
 	ExpF            // range reduction fuses it
+	ExpC            // glibc's, in float64
 )
 
 // Sin is the float64 sine of the route's roll.
@@ -82,14 +87,18 @@ var forms = [...][]Form{
 		LayerNorm130: {"ort1.30", "ONNX Runtime from 1.30 on, x86-64 with AVX2"},
 		LayerNorm127: {"ort1.27", "ONNX Runtime 1.27 to 1.29"},
 		LayerNorm123: {"ort1.23", "ONNX Runtime up to 1.26"},
+
+		LayerNorm130ARM: {"ort1.30arm", "ONNX Runtime from 1.30 on, arm64"},
 	},
 	{
 		SoftmaxAVX512: {"avx512", "x86-64 with AVX-512"},
 		SoftmaxAVX2:   {"avx2", "x86-64 with AVX2"},
+		SoftmaxNEON:   {"neon", "arm64"},
 	},
 	{
 		ExpU: {"expU", "NumPy from PyPI, x86-64 with AVX2"},
 		ExpF: {"expF", "NumPy built by a compiler that contracts, x86-64 with AVX2"},
+		ExpC: {"expC", "the C library's: arm64, and x86-64 without AVX2"},
 	},
 	{
 		SinFMA: {"sinfma", "glibc's, on a CPU with FMA"},

@@ -30,14 +30,14 @@ func TestPythonPolicy(t *testing.T) {
 // alternatives give other bits.
 func TestVectors(t *testing.T) {
 	for _, set := range f32.Available() {
-		for operation, form := range map[string]lockstep.Softmax{"softmax-avx512": lockstep.SoftmaxAVX512, "softmax-avx2": lockstep.SoftmaxAVX2} {
+		for operation, form := range map[string]lockstep.Softmax{"softmax-avx512": lockstep.SoftmaxAVX512, "softmax-avx2": lockstep.SoftmaxAVX2, "softmax-neon": lockstep.SoftmaxNEON} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				row := slices.Clone(v.Float32s("x"))
 				set.For(lockstep.Profile{Softmax: form}).Softmax(row, 1, len(row), int(v.Int("n"))-1)
 				return row
 			})
 		}
-		for operation, form := range map[string]lockstep.Exp{"softmax-numpy-U": lockstep.ExpU, "softmax-numpy-F": lockstep.ExpF} {
+		for operation, form := range map[string]lockstep.Exp{"softmax-numpy-U": lockstep.ExpU, "softmax-numpy-F": lockstep.ExpF, "softmax-numpy-C": lockstep.ExpC} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				exp := set.For(lockstep.Profile{Exp: form}).Exp
 				w, probs := &worker{Simulator: &Simulator{kernels: set}, exp: exp}, make([]float32, vocabulary)

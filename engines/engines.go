@@ -47,7 +47,7 @@ type Engine struct {
 
 	// Own: a library of this machine does some of its arithmetic, as ONNX Runtime does for
 	// onnxruntime, so its profile is the library's, whatever profile is asked for. The
-	// other engines compute with any profile.
+	// other engines compute with any profile but those that they lack.
 	Own bool
 
 	// Compiled: it executes the kernels of another engine as they were compiled, one
@@ -57,6 +57,10 @@ type Engine struct {
 
 	// Quiet: if it is absent, no message says so, unless it was asked for by its name.
 	Quiet bool
+
+	// Lacks is why it cannot compute with a profile, whatever the machine; nil, or an answer
+	// of nil, if it can.
+	Lacks func(lockstep.Profile) error
 
 	// Missing is why it cannot run here, or nil; New makes a simulator. Absent and Open
 	// are the ways to them.
@@ -74,7 +78,7 @@ var All = []Engine{
 		}
 		return opened(s, err)
 	}},
-	{Name: "emulated", Folder: "gpu", Want: want.Compiler, Slow: true, Missing: emulated.Available, New: func(c Config) (lockstep.Implementation, error) {
+	{Name: "emulated", Folder: "gpu", Want: want.Compiler, Slow: true, Lacks: gpu.Lacks, Missing: emulated.Available, New: func(c Config) (lockstep.Implementation, error) {
 		return openGPU(c, func() (driver.Device, error) { return emulated.Open(threads(c)) })
 	}},
 	compiled("ptx"),
@@ -85,7 +89,7 @@ var All = []Engine{
 	{Name: "batched", Folder: "batched", Missing: never, New: func(c Config) (lockstep.Implementation, error) {
 		return opened(batched.New(batched.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk, Kernels: c.Kernels}))
 	}},
-	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Missing: gpu.Available, New: func(c Config) (lockstep.Implementation, error) {
+	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Lacks: gpu.Lacks, Missing: gpu.Available, New: func(c Config) (lockstep.Implementation, error) {
 		if c.Stream == nil {
 			return openGPU(c, gpu.OpenDevice)
 		}
@@ -95,7 +99,7 @@ var All = []Engine{
 
 // compiled is the engine that executes the shipped PTX, or the shipped machine code.
 func compiled(name string) Engine {
-	return Engine{Name: name, Folder: "gpu/translate", Want: want.Compiler, Slow: true, Compiled: true, Missing: emulated.Available, New: func(c Config) (lockstep.Implementation, error) {
+	return Engine{Name: name, Folder: "gpu/translate", Want: want.Compiler, Slow: true, Compiled: true, Lacks: gpu.Lacks, Missing: emulated.Available, New: func(c Config) (lockstep.Implementation, error) {
 		return openGPU(c, func() (driver.Device, error) { return gpu.OpenTranslated(name, threads(c)) })
 	}}
 }
@@ -249,6 +253,9 @@ func Common(list []*Engine, model string, host lockstep.Profile) lockstep.Profil
 	}
 	return host
 }
+
+// Computes reports whether the engine has a profile's arithmetic.
+func (e *Engine) Computes(p lockstep.Profile) bool { return e.Lacks == nil || e.Lacks(p) == nil }
 
 // Absent is nil if the engine can run here; a *want.Error if it need not; and another
 // error if what it wants is required, or here although the engine says that it is not.

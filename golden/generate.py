@@ -194,6 +194,17 @@ def layer_norm_running(x, weight, bias, epsilon):
     return (x - mean) / np.sqrt(variance) * weight + bias
 
 
+def layer_norm_running_fused(x, weight, bias, epsilon):
+    """Welford's recurrence as a compiler leaves it that contracts products and sums (arm64)."""
+    mean, squares = F32(0), F32(0)
+    for i, value in enumerate(x):
+        t = value - mean
+        mean = mean + t / F32(i + 1)
+        squares = F32(fma32(t, value - mean, squares))
+    variance = squares / F32(len(x)) + epsilon
+    return fma32((x - mean) / np.sqrt(variance), weight, bias)
+
+
 def softmax_exp(x, width):
     """ONNX Runtime's float32 exp for x <= 0 as its softmax kernel of `width` lanes does it."""
     low = float.fromhex("-0x1.9fe36ap+6" if width == 16 else "-0x1.61814ap+6")
@@ -205,20 +216,21 @@ def softmax_exp(x, width):
     p = F32(float.fromhex("0x1.694p-10"))
     for c in ("0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3", "0x1.fffff6p-2", "0x1p0", "0x1p0"):
         p = fma32(p, x, F32(float.fromhex(c)))
-    if width == 8:  # the power of two is built from exponent bits: none below 2^-126
+    if width < 16:  # the power of two is built from exponent bits: none below 2^-126
         return np.where(m < -126, F32(0), p * np.exp2(np.maximum(m, -126)).astype(np.float32))
     return np.ldexp(p.astype(np.float64), m.astype(np.int64)).astype(np.float32)
 
 
 def softmax_lanes(x, width):
-    """Softmax whose sum runs in `width` lanes, folded 16 -> 8 -> pairs."""
+    """Softmax whose sum runs in `width` lanes, folded 16 -> 8 and then by pairs."""
     e = softmax_exp(x + (-x.max()), width)
     lane = np.zeros(width, np.float32)
     for j, value in enumerate(e):
         lane[j % width] += value
-    b = lane if width == 8 else lane[:8] + lane[8:]
-    total = ((b[0] + b[1]) + (b[2] + b[3])) + ((b[4] + b[5]) + (b[6] + b[7]))
-    return e * (F32(1) / total)
+    b = lane[:8] + lane[8:] if width == 16 else lane
+    while len(b) > 1:
+        b = b[0::2] + b[1::2]
+    return e * (F32(1) / b[0])
 
 
 # --- probes -------------------------------------------------------------------
@@ -235,6 +247,7 @@ NORM_BIAS = probe_row(128, 401)
 NORM_EPSILON = F32(float.fromhex("0x1.4f8b58p-17"))
 SOFTMAX_X = probe_row(20, 13)  # here the 8-lane and the 16-lane sum differ
 SOFTMAX_X[19] -= 90  # the 16-lane kernel keeps the subnormal, the 8-lane kernel gives 0
+SOFTMAX_PAIRS_X = probe_row(20, 14)  # on the first row four lanes have the sum of eight
 
 
 def _varint(n):
@@ -304,6 +317,11 @@ def row_answer(row):
     return f"{hash64(row):016x} {int(row.view(np.uint32)[0]):08x}"
 
 
+def both(softmax):
+    """A softmax's answer to the two rows of its probe."""
+    return row_answer(np.concatenate([softmax(SOFTMAX_X), softmax(SOFTMAX_PAIRS_X)]))
+
+
 def probe_exp():
     return f"{int(np.exp(np.array([0xBF851592], np.uint32).view(np.float32)).view(np.uint32)[0]):08x}"
 
@@ -327,7 +345,7 @@ def probe_layer_norm():
 
 
 def probe_softmax():
-    return row_answer(run_one_node(SOFTMAX_MODEL, SOFTMAX_X))
+    return both(lambda x: run_one_node(SOFTMAX_MODEL, x))
 
 
 def known_answers():
@@ -337,11 +355,13 @@ def known_answers():
         "layer_norm": {
             row_answer(layer_norm_double_mean(*norm)): "ort1.30",
             row_answer(layer_norm_running(*norm)): "ort1.27",
+            row_answer(layer_norm_running_fused(*norm)): "ort1.30arm",
             row_answer(layer_norm_sequential(*norm)): "ort1.23",
         },
         "softmax": {
-            row_answer(softmax_lanes(SOFTMAX_X, 16)): "avx512",
-            row_answer(softmax_lanes(SOFTMAX_X, 8)): "avx2",
+            both(lambda x: softmax_lanes(x, 16)): "avx512",
+            both(lambda x: softmax_lanes(x, 8)): "avx2",
+            both(lambda x: softmax_lanes(x, 4)): "neon",
         },
         "exp32": {"3eb504f4": "expU", "3eb504f2": "expF", "3eb504f3": "expC"},
         "sin": {
@@ -360,7 +380,7 @@ def known_answers():
 
 PROBES = {
     "layer_norm": ("LayerNormalization of one row of 128", probe_layer_norm),
-    "softmax": ("Softmax of one row of 20", probe_softmax),
+    "softmax": ("Softmax of two rows of 20", probe_softmax),
     "exp32": ("np.exp(float32 bits bf851592)", probe_exp),
     "sin": ("np.sin(np.array([0.251296]))", probe_sin),
     "csv": ("pandas.read_csv of 31.452678722615314", probe_csv),

@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -77,8 +78,29 @@ type Simulator struct {
 
 var _ lockstep.Implementation = (*Simulator)(nil)
 
+// Lacks is nil if the kernels have a profile's arithmetic, else what they lack.
+func Lacks(p lockstep.Profile) error {
+	var lacks []string
+	words := strings.Split(p.String(), "-")
+	for k, missing := range []bool{
+		p.LayerNorm == lockstep.LayerNorm130ARM, p.Softmax == lockstep.SoftmaxNEON, p.Exp == lockstep.ExpC,
+	} {
+		if missing {
+			lacks = append(lacks, words[k])
+		}
+	}
+	if lacks == nil {
+		return nil
+	}
+	return fmt.Errorf("profile %s: the GPU's kernels have no %s: take another engine, or a profile of x86-64",
+		p, strings.Join(lacks, ", no "))
+}
+
 // New makes a simulator and opens its device.
 func New(config Config) (*Simulator, error) {
+	if err := Lacks(config.Profile); err != nil {
+		return nil, err
+	}
 	weights, err := model.Load(config.ModelPath)
 	if err != nil {
 		return nil, err

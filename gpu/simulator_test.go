@@ -28,6 +28,9 @@ func TestProfiles(t *testing.T) {
 		if p.CSV != lockstep.CSV2 || p.Sin != lockstep.SinFMA {
 			continue // of the route's making
 		}
+		if Lacks(p) != nil {
+			continue // TestLacks
+		}
 		known := len(seen)
 		for _, form := range strings.Split(p.String(), "-") {
 			seen[form] = true
@@ -45,6 +48,27 @@ func TestProfiles(t *testing.T) {
 			}
 		}
 		s.Close()
+	}
+}
+
+// TestLacks: a profile whose arithmetic the kernels do not have is refused, by the words
+// that are lacking; all others are not.
+func TestLacks(t *testing.T) {
+	for _, p := range lockstep.Profiles() {
+		err := Lacks(p)
+		var want []string
+		for _, word := range strings.Split(p.String(), "-") {
+			if slices.Contains([]string{"ort1.30arm", "neon", "expC"}, word) {
+				want = append(want, "no "+word)
+			}
+		}
+		if (err != nil) != (want != nil) || err != nil && !strings.Contains(err.Error(), strings.Join(want, ", ")+": ") {
+			t.Errorf("%v: %v, want %q", p, err, want)
+		}
+	}
+	arm := lockstep.Profile{LayerNorm: lockstep.LayerNorm130ARM, Softmax: lockstep.SoftmaxNEON, Exp: lockstep.ExpC}
+	if s, err := New(Config{Profile: arm}); err == nil || err.Error() != Lacks(arm).Error() {
+		t.Errorf("a simulator of the profile %v: %v, %v", arm, s, err)
 	}
 }
 

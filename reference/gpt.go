@@ -175,10 +175,17 @@ func (g *gpt) softmax(row []float32, n int) {
 	}
 }
 
-// laneSum sums a row of 20 as a SIMD loop of 16 or 8 lanes does, and folds the
-// lanes in halves of 8.
+// laneSum sums a row of 20 as a SIMD loop of 16, 8 or 4 lanes does, folds 16 lanes to 8,
+// and adds lanes up by pairs.
 func laneSum(row []float32, lanes int) float32 {
 	r := (*[positions]float32)(row)
+	if lanes == 4 {
+		d := [4]float32(r[:4])
+		for j := 4; j < positions; j++ {
+			d[j%4] += r[j]
+		}
+		return (d[0] + d[1]) + (d[2] + d[3])
+	}
 	c := [8]float32(r[:8])
 	if lanes == 16 {
 		// Lane j is r[j] for j < 16, to which r[16+j] is added; then lanes j and

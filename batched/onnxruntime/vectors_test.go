@@ -43,6 +43,7 @@ func TestVectors(t *testing.T) {
 	vectors.Hold(t, "score", product(fusedMatMul, alpha(scoreScale)))
 	norm := map[lockstep.LayerNorm]string{
 		lockstep.LayerNorm130: "layer-norm-1.30", lockstep.LayerNorm127: "layer-norm-1.27", lockstep.LayerNorm123: "layer-norm-1.23",
+		lockstep.LayerNorm130ARM: "layer-norm-1.30arm",
 	}[profile.LayerNorm]
 	vectors.Hold(t, norm, func(v vectors.Vector) any {
 		return run(v.Float32s("x"), func(b *builder) {
@@ -50,7 +51,9 @@ func TestVectors(t *testing.T) {
 				constant(b, "weight", v.Float32s("weight"), 128), constant(b, "bias", v.Float32s("bias"), 128))
 		})
 	})
-	softmax := map[lockstep.Softmax]string{lockstep.SoftmaxAVX512: "softmax-avx512", lockstep.SoftmaxAVX2: "softmax-avx2"}[profile.Softmax]
+	softmax := map[lockstep.Softmax]string{
+		lockstep.SoftmaxAVX512: "softmax-avx512", lockstep.SoftmaxAVX2: "softmax-avx2", lockstep.SoftmaxNEON: "softmax-neon",
+	}[profile.Softmax]
 	vectors.Hold(t, softmax, func(v vectors.Vector) any {
 		x := slices.Clone(v.Float32s("x"))
 		for i := int(v.Int("n")); i < len(x); i++ {

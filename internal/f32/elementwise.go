@@ -79,6 +79,56 @@ func layerNorm123Row(y, x, weight, bias []float32) {
 	}
 }
 
+// LayerNorm130ARM is layer normalisation as ONNX Runtime from 1.30 on computes it on
+// arm64: Welford's recurrence, with the squares and the end fused.
+//
+// Each number of a row waits for the one before, through a division, so that rows are
+// taken four at a time.
+func LayerNorm130ARM(y, x, weight, bias []float32) {
+	n := len(weight)
+	for ; len(x) >= 4*n && n > 0; x, y = x[4*n:], y[4*n:] {
+		r0, r1, r2, r3 := x[:n], x[n:][:n], x[2*n:][:n], x[3*n:][:n]
+		var w0, w1, w2, w3 welford
+		for i := range n {
+			count := float32(i + 1)
+			w0.add(r0[i], count)
+			w1.add(r1[i], count)
+			w2.add(r2[i], count)
+			w3.add(r3[i], count)
+		}
+		w0.scale(y[:n], r0, weight, bias)
+		w1.scale(y[n:][:n], r1, weight, bias)
+		w2.scale(y[2*n:][:n], r2, weight, bias)
+		w3.scale(y[3*n:][:n], r3, weight, bias)
+	}
+	eachRow(layerNorm130ARMRow, y, x, weight, bias)
+}
+
+func layerNorm130ARMRow(y, x, weight, bias []float32) {
+	var w welford
+	for i, v := range x {
+		w.add(v, float32(i+1))
+	}
+	w.scale(y, x, weight, bias)
+}
+
+// welford is the mean of a row, and the squares of the distances from it.
+type welford struct{ mean, squares float32 }
+
+// add takes a row's next number into account, which makes so many.
+func (w *welford) add(v, count float32) {
+	t := v - w.mean
+	w.mean += t / count
+	w.squares = FMA(t, v-w.mean, w.squares)
+}
+
+func (w *welford) scale(y, x, weight, bias []float32) {
+	deviation := sqrt(w.squares/float32(len(x)) + Epsilon)
+	for i, v := range x {
+		y[i] = FMA((v-w.mean)/deviation, weight[i], bias[i])
+	}
+}
+
 // sqrt is the correctly rounded square root: rounding the float64 root again is
 // harmless, float64 having more than twice the digits.
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
@@ -213,6 +263,52 @@ func expNumPy(y, x []float32, shift float32) {
 func expNumPyFused(y, x []float32, shift float32) {
 	for i, v := range x {
 		y[i] = ExpNumPy(v+shift, true)
+	}
+}
+
+// ExpLibrary is glibc's float32 exponential, which NumPy takes on arm64: of
+// x·32·log2(e) = k + r in float64, 2^(k/32) from a table and a polynomial of degree 3
+// for 2^(r/32), nothing fused. Fused, one argument in [-104, -0x1p-13] has another bit.
+func ExpLibrary(x float32) float32 {
+	switch {
+	case x != x:
+		return x
+	case x > 0x1.62e42ep6:
+		return float32(math.Inf(1))
+	case x < -0x1.9fe368p6:
+		return 0
+	}
+	const scale, shift = 0x1.71547652b82fep+5, 0x1.8p52
+	const (
+		c0 = 0x1.c6af84b912394p-5 / 32 / 32 / 32
+		c1 = 0x1.ebfce50fac4f3p-3 / 32 / 32
+		c2 = 0x1.62e42ff0c52d6p-1 / 32
+	)
+	z := float64(x) * scale
+	kd := float64(z) + shift
+	k := math.Float64bits(kd)
+	r := float64(z) - (kd - shift)
+	s := math.Float64frombits(math.Float64bits(roots32[k%32]) + (k-k%32)<<47)
+	y := float64((float64(c0*r)+c1)*float64(r*r)) + (float64(c2*r) + 1)
+	return float32(y * s)
+}
+
+// roots32[i] is 2^(i/32), rounded correctly.
+var roots32 = [32]float64{
+	1, 0x1.059b0d3158574p0, 0x1.0b5586cf9890fp0, 0x1.11301d0125b51p0,
+	0x1.172b83c7d517bp0, 0x1.1d4873168b9aap0, 0x1.2387a6e756238p0, 0x1.29e9df51fdee1p0,
+	0x1.306fe0a31b715p0, 0x1.371a7373aa9cbp0, 0x1.3dea64c123422p0, 0x1.44e086061892dp0,
+	0x1.4bfdad5362a27p0, 0x1.5342b569d4f82p0, 0x1.5ab07dd485429p0, 0x1.6247eb03a5585p0,
+	0x1.6a09e667f3bcdp0, 0x1.71f75e8ec5f74p0, 0x1.7a11473eb0187p0, 0x1.82589994cce13p0,
+	0x1.8ace5422aa0dbp0, 0x1.93737b0cdc5e5p0, 0x1.9c49182a3f09p0, 0x1.a5503b23e255dp0,
+	0x1.ae89f995ad3adp0, 0x1.b7f76f2fb5e47p0, 0x1.c199bdd85529cp0, 0x1.cb720dcef9069p0,
+	0x1.d5818dcfba487p0, 0x1.dfc97337b9b5fp0, 0x1.ea4afa2a490dap0, 0x1.f50765b6e454p0,
+}
+
+// expLibrary is ExpLibrary of each x + shift.
+func expLibrary(y, x []float32, shift float32) {
+	for i, v := range x {
+		y[i] = ExpLibrary(v + shift)
 	}
 }
 

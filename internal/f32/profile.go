@@ -17,14 +17,18 @@ var (
 		lockstep.LayerNorm130: func(k *Kernels, a *Arithmetic) { a.LayerNorm = k.LayerNorm },
 		lockstep.LayerNorm127: func(_ *Kernels, a *Arithmetic) { a.LayerNorm = LayerNorm127 },
 		lockstep.LayerNorm123: func(_ *Kernels, a *Arithmetic) { a.LayerNorm = LayerNorm123 },
+
+		lockstep.LayerNorm130ARM: func(_ *Kernels, a *Arithmetic) { a.LayerNorm = LayerNorm130ARM },
 	}
 	softmaxes = [...]func(*Kernels, *Arithmetic){
 		lockstep.SoftmaxAVX512: func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax512, k.Exp512, 16 },
 		lockstep.SoftmaxAVX2:   func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax256, k.Exp256, 8 },
+		lockstep.SoftmaxNEON:   func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.softmax4, k.Exp256, 4 },
 	}
 	exponentials = [...]func(*Kernels, *Arithmetic){
 		lockstep.ExpU: func(k *Kernels, a *Arithmetic) { a.Exp = k.ExpNumPy },
 		lockstep.ExpF: func(k *Kernels, a *Arithmetic) { a.Exp = k.ExpNumPyFused },
+		lockstep.ExpC: func(_ *Kernels, a *Arithmetic) { a.Exp = expLibrary },
 	}
 )
 

@@ -26,6 +26,8 @@ func TestVectors(t *testing.T) {
 	}
 	holdLayerNorm(t, "layer-norm-1.27", LayerNorm127)
 	holdLayerNorm(t, "layer-norm-1.23", LayerNorm123)
+	holdLayerNorm(t, "layer-norm-1.30arm", LayerNorm130ARM)
+	vectors.Map(t, "exp-numpy-C", func(y, x []float32) { expLibrary(y, x, 0) })
 	vectors.Map(t, "tanh", func(y, x []float32) {
 		for i, v := range x {
 			y[i] = Tanh(v)

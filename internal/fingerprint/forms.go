@@ -16,9 +16,9 @@ import (
 
 // operations are those of golden/vectors that a probe asks.
 var operations = map[string][]string{
-	"layer_norm": {"layer-norm-1.30", "layer-norm-1.27", "layer-norm-1.23"},
-	"softmax":    {"softmax-avx512", "softmax-avx2"},
-	"exp":        {"exp-numpy-U", "exp-numpy-F"},
+	"layer_norm": {"layer-norm-1.30", "layer-norm-1.27", "layer-norm-1.23", "layer-norm-1.30arm"},
+	"softmax":    {"softmax-avx512", "softmax-avx2", "softmax-neon"},
+	"exp":        {"exp-numpy-U", "exp-numpy-F", "exp-numpy-C"},
 	"sin":        {"roll-lataccel"},
 	"csv":        {"csv2", "csvexact"},
 }
@@ -38,7 +38,6 @@ var layerNorm = &Probe{
 	Name: "layer_norm", What: "LayerNormalization of rows of 128", Package: "onnxruntime",
 	argument: "x", width: 4, operator: "LayerNormalization",
 	Forms: with(0, func(p lockstep.Profile) compute { return norm(f32.Go.For(p).LayerNorm) },
-		Form{Word: "ort1.30arm", What: "ONNX Runtime from 1.30 on, arm64", compute: norm(welfordFused)},
 		Form{Word: "ort1.23arm", What: "ONNX Runtime 1.23, arm64", compute: norm(squaresFused(false))},
 		Form{
 			Word:    "ort1.23arm+",
@@ -71,22 +70,8 @@ func norm(f func(y, x, weight, bias []float32)) compute {
 
 func root(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
-// welfordFused is Welford's recurrence as a compiler leaves it that contracts products
-// and sums.
-func welfordFused(y, x, weight, bias []float32) {
-	var mean, squares float32
-	for i, v := range x {
-		t := v - mean
-		mean += t / float32(i+1)
-		squares = f32.FMA(t, v-mean, squares)
-	}
-	deviation := root(squares/float32(len(x)) + f32.Epsilon)
-	for i, v := range x {
-		y[i] = f32.FMA((v-mean)/deviation, weight[i], bias[i])
-	}
-}
-
-// squaresFused is the sum and the sum of squares likewise. Whether the square of the mean
+// squaresFused is the sum and the sum of squares as a compiler leaves them that contracts
+// products and sums. Whether the square of the mean
 // is fused, too, was not established.
 func squaresFused(mean2 bool) func(y, x, weight, bias []float32) {
 	return func(y, x, weight, bias []float32) {
@@ -116,8 +101,7 @@ var softmax = &Probe{
 			a := f32.Go.For(p)
 			return lanes(a.Lanes, a.Weights)
 		},
-		Form{Word: "neon", What: "arm64, ONNX Runtime 1.32", compute: lanes(4, f32.Go.Exp256)},
-		Form{Word: "neon+", What: "the same, subnormal weights kept", compute: lanes(4, f32.Go.Exp512)},
+		Form{Word: "neon+", What: "arm64's, subnormal weights kept", compute: lanes(4, f32.Go.Exp512)},
 	),
 }
 
@@ -176,14 +160,9 @@ var exp = &Probe{
 			}
 		},
 		Form{
-			Word:    "expC",
-			What:    "the C library's: arm64, and x86-64 without AVX2",
-			compute: each(func(x float32) float32 { return expC(x, false) }),
-		},
-		Form{
 			Word:    "expC+",
 			What:    "the C library's on a CPU with FMA that NumPy is kept from",
-			compute: each(func(x float32) float32 { return expC(x, true) }),
+			compute: each(expFused),
 		},
 	),
 }
@@ -213,8 +192,8 @@ var roots = func() (table [32]float64) {
 	return table
 }()
 
-// expC is glibc's expf.
-func expC(x float32, fused bool) float32 {
+// expFused is glibc's expf with everything fused that can be.
+func expFused(x float32) float32 {
 	switch {
 	case x != x:
 		return x
@@ -229,19 +208,12 @@ func expC(x float32, fused bool) float32 {
 		c1 = 0x1.ebfce50fac4f3p-3 / 32 / 32
 		c2 = 0x1.62e42ff0c52d6p-1 / 32
 	)
-	add := func(a, b, c float64) float64 {
-		if fused {
-			return math.FMA(a, b, c)
-		}
-		return float64(a*b) + c
-	}
-	kd := add(scale, float64(x), shift)
+	kd := math.FMA(scale, float64(x), shift)
 	k := math.Float64bits(kd)
 	kd -= shift
-	r := add(scale, float64(x), -kd)
+	r := math.FMA(scale, float64(x), -kd)
 	s := math.Float64frombits(math.Float64bits(roots[k%32]) + (k-k%32)<<47)
-	z := add(c0, r, c1)
-	y := add(z, float64(r*r), add(c2, r, 1))
+	y := math.FMA(math.FMA(c0, r, c1), float64(r*r), math.FMA(c2, r, 1))
 	return float32(y * s)
 }
 

@@ -61,7 +61,7 @@ func (r *Replies) rollout(t *testing.T, f *Found) {
 // named, with what is computed instead.
 func TestJudge(t *testing.T) {
 	pins := reference.HostProfile()
-	for word, k := range map[string]int{"ort1.27": 0, "ort1.23": 0, "avx2": 1, "avx512": 1, "expF": 2, "csvexact": 4} {
+	for word, k := range map[string]int{"ort1.27": 0, "ort1.23": 0, "ort1.30arm": 0, "avx2": 1, "avx512": 1, "neon": 1, "expF": 2, "expC": 2, "csvexact": 4} {
 		want, _ := fingerprint.Replace(pins, k, word)
 		f := judge("py", replies(t, word), nil)
 		if f.Profile != want || !f.Known() || !f.Complete() || !f.whole() || f.Rollout.Equal != 10 {
@@ -75,8 +75,7 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	for word, c := range map[string]struct{ probe, version string }{
-		"ort1.30arm": {"layer_norm", "onnxruntime 9.3"}, "ort1.23arm": {"layer_norm", "onnxruntime 9.3"},
-		"neon": {"softmax", "onnxruntime 9.3"}, "expC": {"exp", "numpy 9.1"},
+		"ort1.23arm": {"layer_norm", "onnxruntime 9.3"}, "neon+": {"softmax", "onnxruntime 9.3"}, "expC+": {"exp", "numpy 9.1"},
 		"sinsvml": {"sin", "numpy 9.1"}, "csvfma": {"csv", "pandas 9.2"},
 	} {
 		f := judge("py", replies(t, word), nil)

@@ -21,18 +21,21 @@ const pairs = "(((0+1)+(2+3))+((4+5)+(6+7)))"
 // row of 1024 logits at temperature 0.8.
 func softmaxes() []Operation {
 	attention := func(name string, lanes int, exp func(*Arithmetic, float32) float32) Operation {
-		other := exp512
+		other, tree := exp512, pairs
 		if lanes == 16 {
 			other = exp256
 		}
+		if lanes == 4 {
+			tree = "" // of eight sums
+		}
 		return Operation{
-			Name: name, Line: "softmax's sum", Tries: 3000, Fold: pairs,
+			Name: name, Line: "softmax's sum", Tries: 3000, Fold: tree,
 			Right: func(a *Arithmetic, v vectors.Vector) any {
 				return attentionSoftmax(a, v.Float32s("x"), int(v.Int("n")), lanes, exp)
 			},
 			Others: map[string]func(v vectors.Vector) any{
 				"lanes of the other CPU": func(v vectors.Vector) any {
-					return attentionSoftmax(&Arithmetic{}, v.Float32s("x"), int(v.Int("n")), 24-lanes, exp)
+					return attentionSoftmax(&Arithmetic{}, v.Float32s("x"), int(v.Int("n")), map[int]int{16: 8, 8: 16, 4: 8}[lanes], exp)
 				},
 				"e^x of the other CPU": func(v vectors.Vector) any {
 					return attentionSoftmax(&Arithmetic{}, v.Float32s("x"), int(v.Int("n")), lanes, other)
@@ -54,20 +57,22 @@ func softmaxes() []Operation {
 		return func(r *rand.Rand) map[string]any { return args("x", normals(r, 1024, scale)) }
 	}
 	draws := []func(r *rand.Rand) map[string]any{row(1), row(6), row(0.1)}
-	numpy := func(name string, fusedReduction bool) Operation {
+	const u, f = false, true
+	numpy := func(name string, exp, other func(a *Arithmetic, x float32) float32) Operation {
 		return Operation{
 			Name: name, Line: "`softmax(x/0.8)`", Tries: 600, First: variantRows(), Draws: draws,
-			Right: func(a *Arithmetic, v vectors.Vector) any { return softmax(a, v.Float32s("x"), fusedReduction) },
+			Right: func(a *Arithmetic, v vectors.Vector) any { return softmax(a, v.Float32s("x"), exp) },
 			Others: map[string]func(v vectors.Vector) any{
 				"the other variant of e^x": func(v vectors.Vector) any {
-					return softmax(&Arithmetic{}, v.Float32s("x"), !fusedReduction)
+					return softmax(&Arithmetic{}, v.Float32s("x"), other)
 				},
 			},
 		}
 	}
 	return []Operation{
-		attention("softmax-avx512", 16, exp512), attention("softmax-avx2", 8, exp256),
-		numpy("softmax-numpy-U", false), numpy("softmax-numpy-F", true),
+		attention("softmax-avx512", 16, exp512), attention("softmax-avx2", 8, exp256), attention("softmax-neon", 4, exp256),
+		numpy("softmax-numpy-U", numpyExp(u), numpyExp(f)), numpy("softmax-numpy-F", numpyExp(f), numpyExp(u)),
+		numpy("softmax-numpy-C", expLibrary, numpyExp(u)),
 	}
 }
 
@@ -94,7 +99,11 @@ func attentionSoftmax(a *Arithmetic, x []float32, n, lanes int, exp func(*Arithm
 				c[i] += c[8+i]
 			}
 		}
-		sum = fold(a, "fold of the lanes", pairs, c[:8])
+		if lanes == 4 {
+			sum = fold(a, "fold of the lanes", "((0+1)+(2+3))", c)
+		} else {
+			sum = fold(a, "fold of the lanes", pairs, c[:8])
+		}
 	}
 	q := 1 / sum
 	divided := a.is("divided by the sum", "result")
@@ -153,7 +162,7 @@ func variantRows() (rows []map[string]any) {
 	return rows
 }
 
-func softmax(a *Arithmetic, x []float32, fusedReduction bool) []float32 {
+func softmax(a *Arithmetic, x []float32, exp func(*Arithmetic, float32) float32) []float32 {
 	p := make([]float32, len(x))
 	temperature := a.c("temperature", 0x1.99999ap-1)
 	inFloat64, late := a.is("divided in float64", "temperature"), a.is("after the maximum is subtracted", "temperature")
@@ -174,7 +183,7 @@ func softmax(a *Arithmetic, x []float32, fusedReduction bool) []float32 {
 		if late {
 			p[i] /= temperature
 		}
-		p[i] = expNumPy(&Arithmetic{}, p[i], fusedReduction)
+		p[i] = exp(&Arithmetic{}, p[i])
 	}
 	sum := pairwise(a, p)
 	if a.is(wide, "sum") {
@@ -372,7 +381,7 @@ func csv2(a *Arithmetic, text string) float64 {
 // random: the draws of a seed, the distribution and the choice.
 func random() []Operation {
 	distribution := func(r *rand.Rand) []float32 {
-		return softmax(&Arithmetic{}, normals(r, 1024, []float64{0.1, 1, 3}[r.IntN(3)]), false)
+		return softmax(&Arithmetic{}, normals(r, 1024, []float64{0.1, 1, 3}[r.IntN(3)]), numpyExp(false))
 	}
 	cdf := func(a *Arithmetic, p []float32) []float64 {
 		c := make([]float64, len(p))

@@ -2,6 +2,7 @@ package statement
 
 import (
 	"math"
+	"math/big"
 	"math/rand/v2"
 
 	"lockstep/golden/vectors"
@@ -176,6 +177,10 @@ func layerNorms() []Operation {
 		operation("layer-norm-1.23", "layer norm up to 1.26", layerNorm123, map[string]func(v vectors.Vector) any{
 			"the formula of 1.30": formula(layerNorm130), "the formula of 1.27": formula(layerNorm127),
 		}),
+		operation("layer-norm-1.30arm", "layer norm 1.30, arm64", layerNorm130ARM, map[string]func(v vectors.Vector) any{
+			"the formula of 1.30": formula(layerNorm130), "the formula of 1.27": formula(layerNorm127),
+			"the formula of 1.23": formula(layerNorm123),
+		}),
 	}
 }
 
@@ -233,6 +238,23 @@ func layerNorm127(a *Arithmetic, y, x, weight, bias []float32) {
 	}
 	deviation := root(squares/128 + a.c("epsilon", epsilon))
 	scaled(a, y, x, weight, bias, mean, deviation)
+}
+
+func layerNorm130ARM(a *Arithmetic, y, x, weight, bias []float32) {
+	var mean, squares float32
+	for i, v := range x {
+		t := v - mean
+		mean += a.div("mean", t, float32(i+1))
+		u := v - mean
+		if a.is("of the deviation from the mean before", "variance") {
+			u = t
+		}
+		squares = a.fma("variance", t, u, squares)
+	}
+	deviation := root(squares/128 + a.c("epsilon", epsilon))
+	for i, v := range x {
+		y[i] = a.fma("result", a.div("result", v-mean, deviation), weight[i], bias[i])
+	}
 }
 
 func layerNorm123(a *Arithmetic, y, x, weight, bias []float32) {
@@ -341,6 +363,17 @@ func elementary() []Operation {
 			Others: map[string]func(v vectors.Vector) any{"correctly rounded": libm},
 			Draws:  []func(r *rand.Rand) map[string]any{uniform(-104, 0), uniform(-104, -86), uniform(-1, 0), near(-0x1.9fe36ap+6), nearVariants},
 		},
+		{
+			// Its constants are of float64, whose last bit hardly ever shows in a float32.
+			Name: "exp-numpy-C", Line: "NumPy's e^x", First: append(allVariants(), args("x", []float32{-0x1.f8cbb2p+5})), Tries: 100_000,
+			Right: one(expLibrary),
+			Others: map[string]func(v vectors.Vector) any{
+				"that of x86-64":        func(v vectors.Vector) any { return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), u)} },
+				"that of x86-64, fused": func(v vectors.Vector) any { return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), f)} },
+				"ONNX Runtime's":        func(v vectors.Vector) any { return []float32{exp512(&Arithmetic{}, min(v.Float32("x"), 88))} },
+			},
+			Draws: []func(r *rand.Rand) map[string]any{uniform(-104, 0), uniform(-104, -86), uniform(-1, 0), near(-0x1.9fe368p+6), nearVariants},
+		},
 	}
 }
 
@@ -438,6 +471,42 @@ func expNumPy(a *Arithmetic, x float32, fusedReduction bool) float32 {
 	y := a.div("quotient", n, d)
 	return a.scale(y, q)
 }
+
+func numpyExp(fusedReduction bool) func(a *Arithmetic, x float32) float32 {
+	return func(a *Arithmetic, x float32) float32 { return expNumPy(a, x, fusedReduction) }
+}
+
+// expLibrary is glibc's expf for x <= 0 or NaN: 2^(k/32)·2^(r/32) in float64. The first
+// factor is computed here, where glibc has a table of what is correctly rounded.
+func expLibrary(a *Arithmetic, x float32) float32 {
+	switch low := float32(-0x1.9fe368p+6); {
+	case x != x:
+		return x
+	case x < low:
+		return 0
+	}
+	z := 0x1.71547652b82fep+5 * float64(x)
+	k := math.RoundToEven(z)
+	r := a.mulAdd64("reduction", 0x1.71547652b82fep+5, float64(x), -k)
+	p := a.mulAdd64("polynomial, 3", 0x1.c6af84b912394p-20, r, 0x1.ebfce50fac4f3p-13)
+	q := a.mulAdd64("polynomial, 1", 0x1.62e42ff0c52d6p-6, r, 1)
+	y := a.mulAdd64("polynomial, 2", p, float64(r*r), q)
+	i := (int(k)%32 + 32) % 32
+	return float32(y * math.Ldexp(powers32[i], (int(k)-i)/32))
+}
+
+// powers32[i] is 2^(i/32): the 32nd root of 2 is the root of the root, in 300 digits.
+var powers32 = func() (all [32]float64) {
+	step, power := big.NewFloat(2).SetPrec(300), big.NewFloat(1).SetPrec(300)
+	for range 5 {
+		step.Sqrt(step)
+	}
+	for i := range all {
+		all[i], _ = power.Float64()
+		power.Mul(power, step)
+	}
+	return all
+}()
 
 func tanh(a *Arithmetic, u float32) float32 {
 	z := min(max(u, -a.c("clamp", 9)), a.c("clamp", 9))
