@@ -252,6 +252,33 @@ func TestSoftmax256(t *testing.T) {
 	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax256(s, rows, stride, first) })
 }
 
+func TestSoftmax4(t *testing.T) {
+	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.softmax4(s, rows, stride, first) })
+}
+
+// TestLayerNorm130ARM: rows side by side have the bits of each one alone.
+func TestLayerNorm130ARM(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for rows := range 10 {
+		x, weight, bias := make([]float32, 128*rows), make([]float32, 128), make([]float32, 128)
+		for _, numbers := range [][]float32{x, weight, bias} {
+			for i := range numbers {
+				numbers[i] = float32(r.NormFloat64())
+			}
+		}
+		got, want := make([]float32, len(x)), make([]float32, len(x))
+		LayerNorm130ARM(got, x, weight, bias)
+		eachRow(layerNorm130ARMRow, want, x, weight, bias)
+		if !slices.EqualFunc(got, want, same) {
+			t.Errorf("%d rows: %x, want %x", rows, got, want)
+		}
+		LayerNorm130ARM(x, x, weight, bias)
+		if !slices.EqualFunc(x, want, same) {
+			t.Errorf("%d rows in place: %x, want %x", rows, x, want)
+		}
+	}
+}
+
 func softmax(t *testing.T, run func(k *Kernels, s []float32, rows, stride, first int)) {
 	each(t, func(t *rapid.T, set *Kernels) {
 		first := rapid.IntRange(0, Context-1).Draw(t, "first")

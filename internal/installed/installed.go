@@ -310,7 +310,8 @@ func (f *Found) Warnings() (lines []string) {
 		lines = append(
 			lines,
 			"what the challenge's pinned packages compute on this CPU no profile has, which of x86-64 "+
-				"wants AVX2 and FMA; on arm64 layer norm, softmax and exponential are other ones: "+
+				"wants AVX2 and FMA; on arm64 pandas up to 3.0 reads numbers otherwise, and the "+
+				"other forms are found by asking a Python: "+
 				"costs may differ from those of a Python on it",
 		)
 	}
