@@ -42,6 +42,7 @@ var committed = map[string]int{
 	"ort1.30-avx2-expU-sinfma-csv2":           18,
 	"ort1.30-avx2-expU-sinfma-csvexact":       2,
 	"ort1.30-avx512-expU-sinfma-csv2":         7,
+	"ort1.30arm-neon-expC-sinfma-csvexact":    1,
 }
 
 // everything reports whether neither -run nor LOCKSTEP_ONLY leaves a part out.

@@ -26,28 +26,20 @@ func softmax256(s []float32, rows, stride, first int) {
 	}
 }
 
-// softmax4 is the softmax of ONNX Runtime on arm64, as Kernels.Softmax256 but for the
-// sum: four lanes, which are folded by pairs. It has no assembly of its own but that of
-// the exponential.
-func (k *Kernels) softmax4(s []float32, rows, stride, first int) {
+// softmax4 is the specification of Kernels.Softmax4.
+func softmax4(s []float32, rows, stride, first int) {
 	for i := range rows {
-		causalSoftmax4(k.Exp256, (*[Context]float32)(s[i*stride:]), first+i+1)
+		causalSoftmax((*[Context]float32)(s[i*stride:]), first+i+1, Exp256, sum4)
 	}
 }
 
-func causalSoftmax4(exp func(y, x []float32, shift float32), row *[Context]float32, n int) {
-	exp(row[:n], row[:n], -highest(row[:n]))
-	clear(row[n:])
-	c := [4]float32(row[:4])
-	for j := 4; j < Context; j += 4 {
-		for lane := range c {
-			c[lane] += row[j+lane]
-		}
+// sum4 sums in four lanes.
+func sum4(e *[Context]float32) float32 {
+	c := [4]float32(e[:4])
+	for j := 4; j < Context; j++ {
+		c[j%4] += e[j]
 	}
-	q := 1 / ((c[0] + c[1]) + (c[2] + c[3]))
-	for j := range n {
-		row[j] *= q
-	}
+	return (c[0] + c[1]) + (c[2] + c[3])
 }
 
 // causalSoftmax is the softmax of the first n of a row's scores. The others are

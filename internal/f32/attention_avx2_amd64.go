@@ -17,7 +17,7 @@ func transposeAVX2(rows int, columns int, y *float32, x *float32, stride int)
 //	e := Exp512(x - m), or 0 where x does not count
 //	y = e * (1 / sum(e))
 //
-// with the sum in 16 or 8 lanes.
+// with the sum in 16 lanes.
 //
 //go:noescape
 func softmax512AVX2(rows int, s *float32, stride int, first int)
@@ -28,7 +28,7 @@ func softmax512AVX2(rows int, s *float32, stride int, first int)
 //	e := Exp256(x - m), or 0 where x does not count
 //	y = e * (1 / sum(e))
 //
-// with the sum in 16 or 8 lanes.
+// with the sum in 8 lanes.
 //
 //go:noescape
 func softmax256AVX2(rows int, s *float32, stride int, first int)

@@ -10,7 +10,7 @@ package f32
 //	e := Exp512(x - m), or 0 where x does not count
 //	y = e * (1 / sum(e))
 //
-// with the sum in 16 or 8 lanes.
+// with the sum in 16 lanes.
 //
 //go:noescape
 func softmax512AVX512(rows int, s *float32, stride int, first int)
@@ -21,7 +21,7 @@ func softmax512AVX512(rows int, s *float32, stride int, first int)
 //	e := Exp256(x - m), or 0 where x does not count
 //	y = e * (1 / sum(e))
 //
-// with the sum in 16 or 8 lanes.
+// with the sum in 8 lanes.
 //
 //go:noescape
 func softmax256AVX512(rows int, s *float32, stride int, first int)

@@ -17,7 +17,7 @@ func transposeNEON(rows int, columns int, y *float32, x *float32, stride int)
 //	e := Exp512(x - m), or 0 where x does not count
 //	y = e * (1 / sum(e))
 //
-// with the sum in 16 or 8 lanes.
+// with the sum in 16 lanes.
 //
 //go:noescape
 func softmax512NEON(rows int, s *float32, stride int, first int)
@@ -28,7 +28,18 @@ func softmax512NEON(rows int, s *float32, stride int, first int)
 //	e := Exp256(x - m), or 0 where x does not count
 //	y = e * (1 / sum(e))
 //
-// with the sum in 16 or 8 lanes.
+// with the sum in 8 lanes.
 //
 //go:noescape
 func softmax256NEON(rows int, s *float32, stride int, first int)
+
+// softmax4NEON computes rows of 20 columns, of which the first first+i+1 count in row i:
+//
+//	m := Max(x)
+//	e := Exp256(x - m), or 0 where x does not count
+//	y = e * (1 / sum(e))
+//
+// with the sum in 4 lanes.
+//
+//go:noescape
+func softmax4NEON(rows int, s *float32, stride int, first int)

@@ -1853,3 +1853,801 @@ not_1x4:
 done:
 	// no upper halves
 	RET
+
+// func softmax4NEON(rows int, s *float32, stride int, first int)
+TEXT ·softmax4NEON(SB), NOSPLIT, $0-32
+	MOVD $constants<>(SB), R20
+	MOVD rows+0(FP), R0
+	MOVD s+8(FP), R1
+	MOVD stride+16(FP), R2
+	LSL $0x02, R2
+	MOVD first+24(FP), R3
+
+next:
+	TST R0, R0
+	BEQ done
+	CMP $0x03, R3
+	BGT not_1x1
+	MOVD R3, R6
+	ADD $1, R6
+	FMOVD R6, F0
+	VDUP V0.S[0], V0.S4
+	FMOVQ 0(R20), F1
+	WORD $0x4ea13401 // cmgt v1.4s, v0.4s, v1.4s
+	FMOVQ 16(R20), F0
+	FMOVQ 0(R1), F2
+	VBIT V1.B16, V2.B16, V0.B16
+	VMOV V0.B16, V2.B16
+	WORD $0x6e22c442 // fmaxnmp v2.4s, v2.4s, v2.4s
+	WORD $0x6e22c442 // fmaxnmp v2.4s, v2.4s, v2.4s
+	VDUP V2.S[0], V2.S4
+	WORD $0x4ea2d400 // fsub v0.4s, v0.4s, v2.4s
+	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
+	// x = max(x, lowest)
+	FMOVQ 272(R20), F2
+	WORD $0x4e20f440 // fmax v0.4s, v2.4s, v0.4s
+	// m, and x reduced by m·ln 2
+	FMOVQ 48(R20), F2
+	FMOVQ 64(R20), F31
+	WORD $0x4e22cc1f // fmla v31.4s, v0.4s, v2.4s
+	VMOV V31.B16, V2.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd442 // fsub v2.4s, v2.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcc40 // fmla v0.4s, v2.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcc40 // fmla v0.4s, v2.4s, v31.4s
+	// p
+	FMOVQ 112(R20), F3
+	FMOVQ 128(R20), F4
+	WORD $0x4e20cc64 // fmla v4.4s, v3.4s, v0.4s
+	FMOVQ 144(R20), F3
+	WORD $0x4e20cc83 // fmla v3.4s, v4.4s, v0.4s
+	FMOVQ 160(R20), F4
+	WORD $0x4e20cc64 // fmla v4.4s, v3.4s, v0.4s
+	FMOVQ 176(R20), F3
+	WORD $0x4e20cc83 // fmla v3.4s, v4.4s, v0.4s
+	FMOVQ 192(R20), F4
+	WORD $0x4e20cc64 // fmla v4.4s, v3.4s, v0.4s
+	FMOVQ 192(R20), F3
+	WORD $0x4e20cc83 // fmla v3.4s, v4.4s, v0.4s
+	WORD $0x4e21a842 // fcvtns v2, v2.4s
+	VSHL $0x17, V2.S4, V2.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
+	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	VMOV V3.B16, V0.B16
+	WORD $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
+	WORD $0x7e30d800 // faddp v0, v0.2s
+	FMOVS 192(R20), F2
+	FDIVS F0, F2, F0
+	VDUP V0.S[0], V0.S4
+	WORD $0x6e20dc63 // fmul v3.4s, v3.4s, v0.4s
+	WORD $0x4e211c63 // and v3.16b, v3.16b, v1.16b
+	FMOVQ F3, 0(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 16(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 32(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 48(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 64(R1)
+	ADD R2, R1
+	ADD $0x01, R3
+	SUB $0x01, R0
+	B next
+
+not_1x1:
+	CMP $0x07, R3
+	BGT not_1x2
+	MOVD R3, R6
+	ADD $1, R6
+	FMOVD R6, F0
+	VDUP V0.S[0], V0.S4
+	FMOVQ 0(R20), F1
+	WORD $0x4ea13401 // cmgt v1.4s, v0.4s, v1.4s
+	FMOVQ 208(R20), F2
+	WORD $0x4ea23402 // cmgt v2.4s, v0.4s, v2.4s
+	FMOVQ 16(R20), F0
+	FMOVQ 0(R1), F3
+	VBIT V1.B16, V3.B16, V0.B16
+	FMOVQ 16(R20), F3
+	FMOVQ 16(R1), F4
+	VBIT V2.B16, V4.B16, V3.B16
+	VMOV V0.B16, V4.B16
+	WORD $0x4e24f464 // fmax v4.4s, v3.4s, v4.4s
+	WORD $0x6e24c484 // fmaxnmp v4.4s, v4.4s, v4.4s
+	WORD $0x6e24c484 // fmaxnmp v4.4s, v4.4s, v4.4s
+	VDUP V4.S[0], V4.S4
+	WORD $0x4ea4d400 // fsub v0.4s, v0.4s, v4.4s
+	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
+	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
+	WORD $0x4e221c63 // and v3.16b, v3.16b, v2.16b
+	// x = max(x, lowest)
+	FMOVQ 272(R20), F4
+	WORD $0x4e20f480 // fmax v0.4s, v4.4s, v0.4s
+	FMOVQ 272(R20), F4
+	WORD $0x4e23f483 // fmax v3.4s, v4.4s, v3.4s
+	// m, and x reduced by m·ln 2
+	FMOVQ 48(R20), F4
+	FMOVQ 48(R20), F5
+	FMOVQ 64(R20), F31
+	WORD $0x4e24cc1f // fmla v31.4s, v0.4s, v4.4s
+	VMOV V31.B16, V4.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e25cc7f // fmla v31.4s, v3.4s, v5.4s
+	VMOV V31.B16, V5.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd484 // fsub v4.4s, v4.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd4a5 // fsub v5.4s, v5.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcc80 // fmla v0.4s, v4.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcca3 // fmla v3.4s, v5.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcc80 // fmla v0.4s, v4.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcca3 // fmla v3.4s, v5.4s, v31.4s
+	// p
+	FMOVQ 112(R20), F6
+	FMOVQ 112(R20), F7
+	FMOVQ 128(R20), F8
+	WORD $0x4e20ccc8 // fmla v8.4s, v6.4s, v0.4s
+	FMOVQ 128(R20), F6
+	WORD $0x4e23cce6 // fmla v6.4s, v7.4s, v3.4s
+	FMOVQ 144(R20), F7
+	WORD $0x4e20cd07 // fmla v7.4s, v8.4s, v0.4s
+	FMOVQ 144(R20), F8
+	WORD $0x4e23ccc8 // fmla v8.4s, v6.4s, v3.4s
+	FMOVQ 160(R20), F6
+	WORD $0x4e20cce6 // fmla v6.4s, v7.4s, v0.4s
+	FMOVQ 160(R20), F7
+	WORD $0x4e23cd07 // fmla v7.4s, v8.4s, v3.4s
+	FMOVQ 176(R20), F8
+	WORD $0x4e20ccc8 // fmla v8.4s, v6.4s, v0.4s
+	FMOVQ 176(R20), F6
+	WORD $0x4e23cce6 // fmla v6.4s, v7.4s, v3.4s
+	FMOVQ 192(R20), F7
+	WORD $0x4e20cd07 // fmla v7.4s, v8.4s, v0.4s
+	FMOVQ 192(R20), F8
+	WORD $0x4e23ccc8 // fmla v8.4s, v6.4s, v3.4s
+	FMOVQ 192(R20), F6
+	WORD $0x4e20cce6 // fmla v6.4s, v7.4s, v0.4s
+	FMOVQ 192(R20), F0
+	WORD $0x4e23cd00 // fmla v0.4s, v8.4s, v3.4s
+	WORD $0x4e21a884 // fcvtns v4, v4.4s
+	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
+	VSHL $0x17, V4.S4, V4.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
+	VSHL $0x17, V5.S4, V5.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
+	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
+	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
+	WORD $0x6e231c63 // eor v3.16b, v3.16b, v3.16b
+	VMOV V6.B16, V3.B16
+	WORD $0x4e20d463 // fadd v3.4s, v3.4s, v0.4s
+	WORD $0x6e23d463 // faddp v3.4s, v3.4s, v3.4s
+	WORD $0x7e30d863 // faddp v3, v3.2s
+	FMOVS 192(R20), F4
+	FDIVS F3, F4, F3
+	VDUP V3.S[0], V3.S4
+	WORD $0x6e23dcc6 // fmul v6.4s, v6.4s, v3.4s
+	WORD $0x4e211cc6 // and v6.16b, v6.16b, v1.16b
+	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
+	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
+	FMOVQ F6, 0(R1)
+	FMOVQ F0, 16(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 32(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 48(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 64(R1)
+	ADD R2, R1
+	ADD $0x01, R3
+	SUB $0x01, R0
+	B next
+
+not_1x2:
+	CMP $0x0b, R3
+	BGT not_1x3
+	MOVD R3, R6
+	ADD $1, R6
+	FMOVD R6, F0
+	VDUP V0.S[0], V0.S4
+	FMOVQ 0(R20), F1
+	WORD $0x4ea13401 // cmgt v1.4s, v0.4s, v1.4s
+	FMOVQ 208(R20), F2
+	WORD $0x4ea23402 // cmgt v2.4s, v0.4s, v2.4s
+	FMOVQ 224(R20), F3
+	WORD $0x4ea33403 // cmgt v3.4s, v0.4s, v3.4s
+	FMOVQ 16(R20), F0
+	FMOVQ 0(R1), F4
+	VBIT V1.B16, V4.B16, V0.B16
+	FMOVQ 16(R20), F4
+	FMOVQ 16(R1), F5
+	VBIT V2.B16, V5.B16, V4.B16
+	FMOVQ 16(R20), F5
+	FMOVQ 32(R1), F6
+	VBIT V3.B16, V6.B16, V5.B16
+	VMOV V0.B16, V6.B16
+	WORD $0x4e26f486 // fmax v6.4s, v4.4s, v6.4s
+	WORD $0x4e26f4a6 // fmax v6.4s, v5.4s, v6.4s
+	WORD $0x6e26c4c6 // fmaxnmp v6.4s, v6.4s, v6.4s
+	WORD $0x6e26c4c6 // fmaxnmp v6.4s, v6.4s, v6.4s
+	VDUP V6.S[0], V6.S4
+	WORD $0x4ea6d400 // fsub v0.4s, v0.4s, v6.4s
+	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
+	WORD $0x4ea6d484 // fsub v4.4s, v4.4s, v6.4s
+	WORD $0x4e221c84 // and v4.16b, v4.16b, v2.16b
+	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
+	WORD $0x4e231ca5 // and v5.16b, v5.16b, v3.16b
+	// x = max(x, lowest)
+	FMOVQ 272(R20), F6
+	WORD $0x4e20f4c0 // fmax v0.4s, v6.4s, v0.4s
+	FMOVQ 272(R20), F6
+	WORD $0x4e24f4c4 // fmax v4.4s, v6.4s, v4.4s
+	FMOVQ 272(R20), F6
+	WORD $0x4e25f4c5 // fmax v5.4s, v6.4s, v5.4s
+	// m, and x reduced by m·ln 2
+	FMOVQ 48(R20), F6
+	FMOVQ 48(R20), F7
+	FMOVQ 48(R20), F8
+	FMOVQ 64(R20), F31
+	WORD $0x4e26cc1f // fmla v31.4s, v0.4s, v6.4s
+	VMOV V31.B16, V6.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e27cc9f // fmla v31.4s, v4.4s, v7.4s
+	VMOV V31.B16, V7.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e28ccbf // fmla v31.4s, v5.4s, v8.4s
+	VMOV V31.B16, V8.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd4c6 // fsub v6.4s, v6.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd4e7 // fsub v7.4s, v7.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd508 // fsub v8.4s, v8.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fccc0 // fmla v0.4s, v6.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcce4 // fmla v4.4s, v7.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcd05 // fmla v5.4s, v8.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fccc0 // fmla v0.4s, v6.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcce4 // fmla v4.4s, v7.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcd05 // fmla v5.4s, v8.4s, v31.4s
+	// p
+	FMOVQ 112(R20), F9
+	FMOVQ 112(R20), F10
+	FMOVQ 112(R20), F11
+	FMOVQ 128(R20), F12
+	WORD $0x4e20cd2c // fmla v12.4s, v9.4s, v0.4s
+	FMOVQ 128(R20), F9
+	WORD $0x4e24cd49 // fmla v9.4s, v10.4s, v4.4s
+	FMOVQ 128(R20), F10
+	WORD $0x4e25cd6a // fmla v10.4s, v11.4s, v5.4s
+	FMOVQ 144(R20), F11
+	WORD $0x4e20cd8b // fmla v11.4s, v12.4s, v0.4s
+	FMOVQ 144(R20), F12
+	WORD $0x4e24cd2c // fmla v12.4s, v9.4s, v4.4s
+	FMOVQ 144(R20), F9
+	WORD $0x4e25cd49 // fmla v9.4s, v10.4s, v5.4s
+	FMOVQ 160(R20), F10
+	WORD $0x4e20cd6a // fmla v10.4s, v11.4s, v0.4s
+	FMOVQ 160(R20), F11
+	WORD $0x4e24cd8b // fmla v11.4s, v12.4s, v4.4s
+	FMOVQ 160(R20), F12
+	WORD $0x4e25cd2c // fmla v12.4s, v9.4s, v5.4s
+	FMOVQ 176(R20), F9
+	WORD $0x4e20cd49 // fmla v9.4s, v10.4s, v0.4s
+	FMOVQ 176(R20), F10
+	WORD $0x4e24cd6a // fmla v10.4s, v11.4s, v4.4s
+	FMOVQ 176(R20), F11
+	WORD $0x4e25cd8b // fmla v11.4s, v12.4s, v5.4s
+	FMOVQ 192(R20), F12
+	WORD $0x4e20cd2c // fmla v12.4s, v9.4s, v0.4s
+	FMOVQ 192(R20), F9
+	WORD $0x4e24cd49 // fmla v9.4s, v10.4s, v4.4s
+	FMOVQ 192(R20), F10
+	WORD $0x4e25cd6a // fmla v10.4s, v11.4s, v5.4s
+	FMOVQ 192(R20), F11
+	WORD $0x4e20cd8b // fmla v11.4s, v12.4s, v0.4s
+	FMOVQ 192(R20), F0
+	WORD $0x4e24cd20 // fmla v0.4s, v9.4s, v4.4s
+	FMOVQ 192(R20), F4
+	WORD $0x4e25cd44 // fmla v4.4s, v10.4s, v5.4s
+	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
+	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
+	WORD $0x4e21a908 // fcvtns v8, v8.4s
+	VSHL $0x17, V6.S4, V6.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
+	VSHL $0x17, V7.S4, V7.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
+	VSHL $0x17, V8.S4, V8.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
+	WORD $0x6e26dd6b // fmul v11.4s, v11.4s, v6.4s
+	WORD $0x6e27dc00 // fmul v0.4s, v0.4s, v7.4s
+	WORD $0x6e28dc84 // fmul v4.4s, v4.4s, v8.4s
+	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
+	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
+	WORD $0x4e231c84 // and v4.16b, v4.16b, v3.16b
+	WORD $0x6e251ca5 // eor v5.16b, v5.16b, v5.16b
+	VMOV V11.B16, V5.B16
+	WORD $0x4e20d4a5 // fadd v5.4s, v5.4s, v0.4s
+	WORD $0x4e24d4a5 // fadd v5.4s, v5.4s, v4.4s
+	WORD $0x6e25d4a5 // faddp v5.4s, v5.4s, v5.4s
+	WORD $0x7e30d8a5 // faddp v5, v5.2s
+	FMOVS 192(R20), F6
+	FDIVS F5, F6, F5
+	VDUP V5.S[0], V5.S4
+	WORD $0x6e25dd6b // fmul v11.4s, v11.4s, v5.4s
+	WORD $0x4e211d6b // and v11.16b, v11.16b, v1.16b
+	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
+	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
+	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s
+	WORD $0x4e231c84 // and v4.16b, v4.16b, v3.16b
+	FMOVQ F11, 0(R1)
+	FMOVQ F0, 16(R1)
+	FMOVQ F4, 32(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 48(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 64(R1)
+	ADD R2, R1
+	ADD $0x01, R3
+	SUB $0x01, R0
+	B next
+
+not_1x3:
+	CMP $0x0f, R3
+	BGT not_1x4
+	MOVD R3, R6
+	ADD $1, R6
+	FMOVD R6, F0
+	VDUP V0.S[0], V0.S4
+	FMOVQ 0(R20), F1
+	WORD $0x4ea13401 // cmgt v1.4s, v0.4s, v1.4s
+	FMOVQ 208(R20), F2
+	WORD $0x4ea23402 // cmgt v2.4s, v0.4s, v2.4s
+	FMOVQ 224(R20), F3
+	WORD $0x4ea33403 // cmgt v3.4s, v0.4s, v3.4s
+	FMOVQ 240(R20), F4
+	WORD $0x4ea43404 // cmgt v4.4s, v0.4s, v4.4s
+	FMOVQ 16(R20), F0
+	FMOVQ 0(R1), F5
+	VBIT V1.B16, V5.B16, V0.B16
+	FMOVQ 16(R20), F5
+	FMOVQ 16(R1), F6
+	VBIT V2.B16, V6.B16, V5.B16
+	FMOVQ 16(R20), F6
+	FMOVQ 32(R1), F7
+	VBIT V3.B16, V7.B16, V6.B16
+	FMOVQ 16(R20), F7
+	FMOVQ 48(R1), F8
+	VBIT V4.B16, V8.B16, V7.B16
+	VMOV V0.B16, V8.B16
+	WORD $0x4e28f4a8 // fmax v8.4s, v5.4s, v8.4s
+	WORD $0x4e28f4c8 // fmax v8.4s, v6.4s, v8.4s
+	WORD $0x4e28f4e8 // fmax v8.4s, v7.4s, v8.4s
+	WORD $0x6e28c508 // fmaxnmp v8.4s, v8.4s, v8.4s
+	WORD $0x6e28c508 // fmaxnmp v8.4s, v8.4s, v8.4s
+	VDUP V8.S[0], V8.S4
+	WORD $0x4ea8d400 // fsub v0.4s, v0.4s, v8.4s
+	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
+	WORD $0x4ea8d4a5 // fsub v5.4s, v5.4s, v8.4s
+	WORD $0x4e221ca5 // and v5.16b, v5.16b, v2.16b
+	WORD $0x4ea8d4c6 // fsub v6.4s, v6.4s, v8.4s
+	WORD $0x4e231cc6 // and v6.16b, v6.16b, v3.16b
+	WORD $0x4ea8d4e7 // fsub v7.4s, v7.4s, v8.4s
+	WORD $0x4e241ce7 // and v7.16b, v7.16b, v4.16b
+	// x = max(x, lowest)
+	FMOVQ 272(R20), F8
+	WORD $0x4e20f500 // fmax v0.4s, v8.4s, v0.4s
+	FMOVQ 272(R20), F8
+	WORD $0x4e25f505 // fmax v5.4s, v8.4s, v5.4s
+	FMOVQ 272(R20), F8
+	WORD $0x4e26f506 // fmax v6.4s, v8.4s, v6.4s
+	FMOVQ 272(R20), F8
+	WORD $0x4e27f507 // fmax v7.4s, v8.4s, v7.4s
+	// m, and x reduced by m·ln 2
+	FMOVQ 48(R20), F8
+	FMOVQ 48(R20), F9
+	FMOVQ 48(R20), F10
+	FMOVQ 48(R20), F11
+	FMOVQ 64(R20), F31
+	WORD $0x4e28cc1f // fmla v31.4s, v0.4s, v8.4s
+	VMOV V31.B16, V8.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e29ccbf // fmla v31.4s, v5.4s, v9.4s
+	VMOV V31.B16, V9.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e2accdf // fmla v31.4s, v6.4s, v10.4s
+	VMOV V31.B16, V10.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e2bccff // fmla v31.4s, v7.4s, v11.4s
+	VMOV V31.B16, V11.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd508 // fsub v8.4s, v8.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd529 // fsub v9.4s, v9.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd54a // fsub v10.4s, v10.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd56b // fsub v11.4s, v11.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcd00 // fmla v0.4s, v8.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcd25 // fmla v5.4s, v9.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcd46 // fmla v6.4s, v10.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcd67 // fmla v7.4s, v11.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcd00 // fmla v0.4s, v8.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcd25 // fmla v5.4s, v9.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcd46 // fmla v6.4s, v10.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcd67 // fmla v7.4s, v11.4s, v31.4s
+	// p
+	FMOVQ 112(R20), F12
+	FMOVQ 112(R20), F13
+	FMOVQ 112(R20), F14
+	FMOVQ 112(R20), F15
+	FMOVQ 128(R20), F16
+	WORD $0x4e20cd90 // fmla v16.4s, v12.4s, v0.4s
+	FMOVQ 128(R20), F12
+	WORD $0x4e25cdac // fmla v12.4s, v13.4s, v5.4s
+	FMOVQ 128(R20), F13
+	WORD $0x4e26cdcd // fmla v13.4s, v14.4s, v6.4s
+	FMOVQ 128(R20), F14
+	WORD $0x4e27cdee // fmla v14.4s, v15.4s, v7.4s
+	FMOVQ 144(R20), F15
+	WORD $0x4e20ce0f // fmla v15.4s, v16.4s, v0.4s
+	FMOVQ 144(R20), F16
+	WORD $0x4e25cd90 // fmla v16.4s, v12.4s, v5.4s
+	FMOVQ 144(R20), F12
+	WORD $0x4e26cdac // fmla v12.4s, v13.4s, v6.4s
+	FMOVQ 144(R20), F13
+	WORD $0x4e27cdcd // fmla v13.4s, v14.4s, v7.4s
+	FMOVQ 160(R20), F14
+	WORD $0x4e20cdee // fmla v14.4s, v15.4s, v0.4s
+	FMOVQ 160(R20), F15
+	WORD $0x4e25ce0f // fmla v15.4s, v16.4s, v5.4s
+	FMOVQ 160(R20), F16
+	WORD $0x4e26cd90 // fmla v16.4s, v12.4s, v6.4s
+	FMOVQ 160(R20), F12
+	WORD $0x4e27cdac // fmla v12.4s, v13.4s, v7.4s
+	FMOVQ 176(R20), F13
+	WORD $0x4e20cdcd // fmla v13.4s, v14.4s, v0.4s
+	FMOVQ 176(R20), F14
+	WORD $0x4e25cdee // fmla v14.4s, v15.4s, v5.4s
+	FMOVQ 176(R20), F15
+	WORD $0x4e26ce0f // fmla v15.4s, v16.4s, v6.4s
+	FMOVQ 176(R20), F16
+	WORD $0x4e27cd90 // fmla v16.4s, v12.4s, v7.4s
+	FMOVQ 192(R20), F12
+	WORD $0x4e20cdac // fmla v12.4s, v13.4s, v0.4s
+	FMOVQ 192(R20), F13
+	WORD $0x4e25cdcd // fmla v13.4s, v14.4s, v5.4s
+	FMOVQ 192(R20), F14
+	WORD $0x4e26cdee // fmla v14.4s, v15.4s, v6.4s
+	FMOVQ 192(R20), F15
+	WORD $0x4e27ce0f // fmla v15.4s, v16.4s, v7.4s
+	FMOVQ 192(R20), F16
+	WORD $0x4e20cd90 // fmla v16.4s, v12.4s, v0.4s
+	FMOVQ 192(R20), F0
+	WORD $0x4e25cda0 // fmla v0.4s, v13.4s, v5.4s
+	FMOVQ 192(R20), F5
+	WORD $0x4e26cdc5 // fmla v5.4s, v14.4s, v6.4s
+	FMOVQ 192(R20), F6
+	WORD $0x4e27cde6 // fmla v6.4s, v15.4s, v7.4s
+	WORD $0x4e21a908 // fcvtns v8, v8.4s
+	WORD $0x4e21a929 // fcvtns v9, v9.4s
+	WORD $0x4e21a94a // fcvtns v10, v10.4s
+	WORD $0x4e21a96b // fcvtns v11, v11.4s
+	VSHL $0x17, V8.S4, V8.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
+	VSHL $0x17, V9.S4, V9.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
+	VSHL $0x17, V10.S4, V10.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
+	VSHL $0x17, V11.S4, V11.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
+	WORD $0x6e28de10 // fmul v16.4s, v16.4s, v8.4s
+	WORD $0x6e29dc00 // fmul v0.4s, v0.4s, v9.4s
+	WORD $0x6e2adca5 // fmul v5.4s, v5.4s, v10.4s
+	WORD $0x6e2bdcc6 // fmul v6.4s, v6.4s, v11.4s
+	WORD $0x4e211e10 // and v16.16b, v16.16b, v1.16b
+	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
+	WORD $0x4e231ca5 // and v5.16b, v5.16b, v3.16b
+	WORD $0x4e241cc6 // and v6.16b, v6.16b, v4.16b
+	WORD $0x6e271ce7 // eor v7.16b, v7.16b, v7.16b
+	VMOV V16.B16, V7.B16
+	WORD $0x4e20d4e7 // fadd v7.4s, v7.4s, v0.4s
+	WORD $0x4e25d4e7 // fadd v7.4s, v7.4s, v5.4s
+	WORD $0x4e26d4e7 // fadd v7.4s, v7.4s, v6.4s
+	WORD $0x6e27d4e7 // faddp v7.4s, v7.4s, v7.4s
+	WORD $0x7e30d8e7 // faddp v7, v7.2s
+	FMOVS 192(R20), F8
+	FDIVS F7, F8, F7
+	VDUP V7.S[0], V7.S4
+	WORD $0x6e27de10 // fmul v16.4s, v16.4s, v7.4s
+	WORD $0x4e211e10 // and v16.16b, v16.16b, v1.16b
+	WORD $0x6e27dc00 // fmul v0.4s, v0.4s, v7.4s
+	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
+	WORD $0x6e27dca5 // fmul v5.4s, v5.4s, v7.4s
+	WORD $0x4e231ca5 // and v5.16b, v5.16b, v3.16b
+	WORD $0x6e27dcc6 // fmul v6.4s, v6.4s, v7.4s
+	WORD $0x4e241cc6 // and v6.16b, v6.16b, v4.16b
+	FMOVQ F16, 0(R1)
+	FMOVQ F0, 16(R1)
+	FMOVQ F5, 32(R1)
+	FMOVQ F6, 48(R1)
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	FMOVQ F0, 64(R1)
+	ADD R2, R1
+	ADD $0x01, R3
+	SUB $0x01, R0
+	B next
+
+not_1x4:
+	MOVD R3, R6
+	ADD $1, R6
+	FMOVD R6, F0
+	VDUP V0.S[0], V0.S4
+	FMOVQ 0(R20), F1
+	WORD $0x4ea13401 // cmgt v1.4s, v0.4s, v1.4s
+	FMOVQ 208(R20), F2
+	WORD $0x4ea23402 // cmgt v2.4s, v0.4s, v2.4s
+	FMOVQ 224(R20), F3
+	WORD $0x4ea33403 // cmgt v3.4s, v0.4s, v3.4s
+	FMOVQ 240(R20), F4
+	WORD $0x4ea43404 // cmgt v4.4s, v0.4s, v4.4s
+	FMOVQ 256(R20), F5
+	WORD $0x4ea53405 // cmgt v5.4s, v0.4s, v5.4s
+	FMOVQ 16(R20), F0
+	FMOVQ 0(R1), F6
+	VBIT V1.B16, V6.B16, V0.B16
+	FMOVQ 16(R20), F6
+	FMOVQ 16(R1), F7
+	VBIT V2.B16, V7.B16, V6.B16
+	FMOVQ 16(R20), F7
+	FMOVQ 32(R1), F8
+	VBIT V3.B16, V8.B16, V7.B16
+	FMOVQ 16(R20), F8
+	FMOVQ 48(R1), F9
+	VBIT V4.B16, V9.B16, V8.B16
+	FMOVQ 16(R20), F9
+	FMOVQ 64(R1), F10
+	VBIT V5.B16, V10.B16, V9.B16
+	VMOV V0.B16, V10.B16
+	WORD $0x4e2af4ca // fmax v10.4s, v6.4s, v10.4s
+	WORD $0x4e2af4ea // fmax v10.4s, v7.4s, v10.4s
+	WORD $0x4e2af50a // fmax v10.4s, v8.4s, v10.4s
+	WORD $0x4e2af52a // fmax v10.4s, v9.4s, v10.4s
+	WORD $0x6e2ac54a // fmaxnmp v10.4s, v10.4s, v10.4s
+	WORD $0x6e2ac54a // fmaxnmp v10.4s, v10.4s, v10.4s
+	VDUP V10.S[0], V10.S4
+	WORD $0x4eaad400 // fsub v0.4s, v0.4s, v10.4s
+	WORD $0x4e211c00 // and v0.16b, v0.16b, v1.16b
+	WORD $0x4eaad4c6 // fsub v6.4s, v6.4s, v10.4s
+	WORD $0x4e221cc6 // and v6.16b, v6.16b, v2.16b
+	WORD $0x4eaad4e7 // fsub v7.4s, v7.4s, v10.4s
+	WORD $0x4e231ce7 // and v7.16b, v7.16b, v3.16b
+	WORD $0x4eaad508 // fsub v8.4s, v8.4s, v10.4s
+	WORD $0x4e241d08 // and v8.16b, v8.16b, v4.16b
+	WORD $0x4eaad529 // fsub v9.4s, v9.4s, v10.4s
+	WORD $0x4e251d29 // and v9.16b, v9.16b, v5.16b
+	// x = max(x, lowest)
+	FMOVQ 272(R20), F10
+	WORD $0x4e20f540 // fmax v0.4s, v10.4s, v0.4s
+	FMOVQ 272(R20), F10
+	WORD $0x4e26f546 // fmax v6.4s, v10.4s, v6.4s
+	FMOVQ 272(R20), F10
+	WORD $0x4e27f547 // fmax v7.4s, v10.4s, v7.4s
+	FMOVQ 272(R20), F10
+	WORD $0x4e28f548 // fmax v8.4s, v10.4s, v8.4s
+	FMOVQ 272(R20), F10
+	WORD $0x4e29f549 // fmax v9.4s, v10.4s, v9.4s
+	// m, and x reduced by m·ln 2
+	FMOVQ 48(R20), F10
+	FMOVQ 48(R20), F11
+	FMOVQ 48(R20), F12
+	FMOVQ 48(R20), F13
+	FMOVQ 48(R20), F14
+	FMOVQ 64(R20), F31
+	WORD $0x4e2acc1f // fmla v31.4s, v0.4s, v10.4s
+	VMOV V31.B16, V10.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e2bccdf // fmla v31.4s, v6.4s, v11.4s
+	VMOV V31.B16, V11.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e2cccff // fmla v31.4s, v7.4s, v12.4s
+	VMOV V31.B16, V12.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e2dcd1f // fmla v31.4s, v8.4s, v13.4s
+	VMOV V31.B16, V13.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4e2ecd3f // fmla v31.4s, v9.4s, v14.4s
+	VMOV V31.B16, V14.B16
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd54a // fsub v10.4s, v10.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd56b // fsub v11.4s, v11.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd58c // fsub v12.4s, v12.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd5ad // fsub v13.4s, v13.4s, v31.4s
+	FMOVQ 64(R20), F31
+	WORD $0x4ebfd5ce // fsub v14.4s, v14.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcd40 // fmla v0.4s, v10.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcd66 // fmla v6.4s, v11.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcd87 // fmla v7.4s, v12.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcda8 // fmla v8.4s, v13.4s, v31.4s
+	FMOVQ 80(R20), F31
+	WORD $0x4e3fcdc9 // fmla v9.4s, v14.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcd40 // fmla v0.4s, v10.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcd66 // fmla v6.4s, v11.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcd87 // fmla v7.4s, v12.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcda8 // fmla v8.4s, v13.4s, v31.4s
+	FMOVQ 96(R20), F31
+	WORD $0x4e3fcdc9 // fmla v9.4s, v14.4s, v31.4s
+	// p
+	FMOVQ 112(R20), F15
+	FMOVQ 112(R20), F16
+	FMOVQ 112(R20), F17
+	FMOVQ 112(R20), F18
+	FMOVQ 112(R20), F19
+	FMOVQ 128(R20), F20
+	WORD $0x4e20cdf4 // fmla v20.4s, v15.4s, v0.4s
+	FMOVQ 128(R20), F15
+	WORD $0x4e26ce0f // fmla v15.4s, v16.4s, v6.4s
+	FMOVQ 128(R20), F16
+	WORD $0x4e27ce30 // fmla v16.4s, v17.4s, v7.4s
+	FMOVQ 128(R20), F17
+	WORD $0x4e28ce51 // fmla v17.4s, v18.4s, v8.4s
+	FMOVQ 128(R20), F18
+	WORD $0x4e29ce72 // fmla v18.4s, v19.4s, v9.4s
+	FMOVQ 144(R20), F19
+	WORD $0x4e20ce93 // fmla v19.4s, v20.4s, v0.4s
+	FMOVQ 144(R20), F20
+	WORD $0x4e26cdf4 // fmla v20.4s, v15.4s, v6.4s
+	FMOVQ 144(R20), F15
+	WORD $0x4e27ce0f // fmla v15.4s, v16.4s, v7.4s
+	FMOVQ 144(R20), F16
+	WORD $0x4e28ce30 // fmla v16.4s, v17.4s, v8.4s
+	FMOVQ 144(R20), F17
+	WORD $0x4e29ce51 // fmla v17.4s, v18.4s, v9.4s
+	FMOVQ 160(R20), F18
+	WORD $0x4e20ce72 // fmla v18.4s, v19.4s, v0.4s
+	FMOVQ 160(R20), F19
+	WORD $0x4e26ce93 // fmla v19.4s, v20.4s, v6.4s
+	FMOVQ 160(R20), F20
+	WORD $0x4e27cdf4 // fmla v20.4s, v15.4s, v7.4s
+	FMOVQ 160(R20), F15
+	WORD $0x4e28ce0f // fmla v15.4s, v16.4s, v8.4s
+	FMOVQ 160(R20), F16
+	WORD $0x4e29ce30 // fmla v16.4s, v17.4s, v9.4s
+	FMOVQ 176(R20), F17
+	WORD $0x4e20ce51 // fmla v17.4s, v18.4s, v0.4s
+	FMOVQ 176(R20), F18
+	WORD $0x4e26ce72 // fmla v18.4s, v19.4s, v6.4s
+	FMOVQ 176(R20), F19
+	WORD $0x4e27ce93 // fmla v19.4s, v20.4s, v7.4s
+	FMOVQ 176(R20), F20
+	WORD $0x4e28cdf4 // fmla v20.4s, v15.4s, v8.4s
+	FMOVQ 176(R20), F15
+	WORD $0x4e29ce0f // fmla v15.4s, v16.4s, v9.4s
+	FMOVQ 192(R20), F16
+	WORD $0x4e20ce30 // fmla v16.4s, v17.4s, v0.4s
+	FMOVQ 192(R20), F17
+	WORD $0x4e26ce51 // fmla v17.4s, v18.4s, v6.4s
+	FMOVQ 192(R20), F18
+	WORD $0x4e27ce72 // fmla v18.4s, v19.4s, v7.4s
+	FMOVQ 192(R20), F19
+	WORD $0x4e28ce93 // fmla v19.4s, v20.4s, v8.4s
+	FMOVQ 192(R20), F20
+	WORD $0x4e29cdf4 // fmla v20.4s, v15.4s, v9.4s
+	FMOVQ 192(R20), F15
+	WORD $0x4e20ce0f // fmla v15.4s, v16.4s, v0.4s
+	FMOVQ 192(R20), F0
+	WORD $0x4e26ce20 // fmla v0.4s, v17.4s, v6.4s
+	FMOVQ 192(R20), F6
+	WORD $0x4e27ce46 // fmla v6.4s, v18.4s, v7.4s
+	FMOVQ 192(R20), F7
+	WORD $0x4e28ce67 // fmla v7.4s, v19.4s, v8.4s
+	FMOVQ 192(R20), F8
+	WORD $0x4e29ce88 // fmla v8.4s, v20.4s, v9.4s
+	WORD $0x4e21a94a // fcvtns v10, v10.4s
+	WORD $0x4e21a96b // fcvtns v11, v11.4s
+	WORD $0x4e21a98c // fcvtns v12, v12.4s
+	WORD $0x4e21a9ad // fcvtns v13, v13.4s
+	WORD $0x4e21a9ce // fcvtns v14, v14.4s
+	VSHL $0x17, V10.S4, V10.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
+	VSHL $0x17, V11.S4, V11.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
+	VSHL $0x17, V12.S4, V12.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf858c // add v12.4s, v12.4s, v31.4s
+	VSHL $0x17, V13.S4, V13.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf85ad // add v13.4s, v13.4s, v31.4s
+	VSHL $0x17, V14.S4, V14.S4
+	FMOVQ 192(R20), F31
+	WORD $0x4ebf85ce // add v14.4s, v14.4s, v31.4s
+	WORD $0x6e2addef // fmul v15.4s, v15.4s, v10.4s
+	WORD $0x6e2bdc00 // fmul v0.4s, v0.4s, v11.4s
+	WORD $0x6e2cdcc6 // fmul v6.4s, v6.4s, v12.4s
+	WORD $0x6e2ddce7 // fmul v7.4s, v7.4s, v13.4s
+	WORD $0x6e2edd08 // fmul v8.4s, v8.4s, v14.4s
+	WORD $0x4e211def // and v15.16b, v15.16b, v1.16b
+	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
+	WORD $0x4e231cc6 // and v6.16b, v6.16b, v3.16b
+	WORD $0x4e241ce7 // and v7.16b, v7.16b, v4.16b
+	WORD $0x4e251d08 // and v8.16b, v8.16b, v5.16b
+	WORD $0x6e291d29 // eor v9.16b, v9.16b, v9.16b
+	VMOV V15.B16, V9.B16
+	WORD $0x4e20d529 // fadd v9.4s, v9.4s, v0.4s
+	WORD $0x4e26d529 // fadd v9.4s, v9.4s, v6.4s
+	WORD $0x4e27d529 // fadd v9.4s, v9.4s, v7.4s
+	WORD $0x4e28d529 // fadd v9.4s, v9.4s, v8.4s
+	WORD $0x6e29d529 // faddp v9.4s, v9.4s, v9.4s
+	WORD $0x7e30d929 // faddp v9, v9.2s
+	FMOVS 192(R20), F10
+	FDIVS F9, F10, F9
+	VDUP V9.S[0], V9.S4
+	WORD $0x6e29ddef // fmul v15.4s, v15.4s, v9.4s
+	WORD $0x4e211def // and v15.16b, v15.16b, v1.16b
+	WORD $0x6e29dc00 // fmul v0.4s, v0.4s, v9.4s
+	WORD $0x4e221c00 // and v0.16b, v0.16b, v2.16b
+	WORD $0x6e29dcc6 // fmul v6.4s, v6.4s, v9.4s
+	WORD $0x4e231cc6 // and v6.16b, v6.16b, v3.16b
+	WORD $0x6e29dce7 // fmul v7.4s, v7.4s, v9.4s
+	WORD $0x4e241ce7 // and v7.16b, v7.16b, v4.16b
+	WORD $0x6e29dd08 // fmul v8.4s, v8.4s, v9.4s
+	WORD $0x4e251d08 // and v8.16b, v8.16b, v5.16b
+	FMOVQ F15, 0(R1)
+	FMOVQ F0, 16(R1)
+	FMOVQ F6, 32(R1)
+	FMOVQ F7, 48(R1)
+	FMOVQ F8, 64(R1)
+	ADD R2, R1
+	ADD $0x01, R3
+	SUB $0x01, R0
+	B next
+
+done:
+	// no upper halves
+	RET

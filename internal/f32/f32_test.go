@@ -253,7 +253,7 @@ func TestSoftmax256(t *testing.T) {
 }
 
 func TestSoftmax4(t *testing.T) {
-	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.softmax4(s, rows, stride, first) })
+	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax4(s, rows, stride, first) })
 }
 
 // TestLayerNorm130ARM: rows side by side have the bits of each one alone.

@@ -39,7 +39,8 @@ type Kernels struct {
 	// Softmax512 and Softmax256 replace rows of attention's scores by their causal
 	// softmax, as ONNX Runtime computes it on CPUs with AVX-512 and with AVX2: row i
 	// begins at i·stride and has Context scores, of which the first first+i+1 count.
-	Softmax512, Softmax256 func(s []float32, rows, stride, first int)
+	// Softmax4 is that of arm64, whose exponential is that of AVX2.
+	Softmax512, Softmax256, Softmax4 func(s []float32, rows, stride, first int)
 
 	// Transpose copies x, of shape (rows, columns) with a row stride, to y as the
 	// panels of its transpose, of shape (columns, rows): see Panels. Rows are a
@@ -70,6 +71,7 @@ var Go = &Kernels{
 	ExpNumPyFused: expNumPyFused,
 	Softmax512:    softmax512,
 	Softmax256:    softmax256,
+	Softmax4:      softmax4,
 	Transpose:     transpose,
 	Divide:        divide,
 	Add:           add,

@@ -33,6 +33,7 @@ var setAVX2 = &Kernels{
 
 	Softmax512: causal("Softmax512", softmax512AVX2),
 	Softmax256: causal("Softmax256", softmax256AVX2),
+	Softmax4:   causal("Softmax4", fours(exp256AVX2)),
 	Transpose:  transposing(transposeAVX2),
 	Divide:     withNumber("Divide", divideAVX2),
 	Add:        added(addAVX2),
@@ -58,6 +59,7 @@ var setAVX512 = &Kernels{
 
 	Softmax512: causal("Softmax512", softmax512AVX512),
 	Softmax256: causal("Softmax256", softmax256AVX512),
+	Softmax4:   causal("Softmax4", fours(exp256AVX512)),
 	Transpose:  transposing(transposeAVX2),
 	Divide:     withNumber("Divide", divideAVX512),
 	Add:        added(addAVX512),

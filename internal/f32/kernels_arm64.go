@@ -22,6 +22,7 @@ var setNEON = &Kernels{
 
 	Softmax512: causal("Softmax512", softmax512NEON),
 	Softmax256: causal("Softmax256", softmax256NEON),
+	Softmax4:   causal("Softmax4", softmax4NEON),
 	Transpose:  transposing(transposeNEON),
 	Divide:     withNumber("Divide", divideNEON),
 	Add:        added(addNEON),

@@ -23,7 +23,7 @@ var (
 	softmaxes = [...]func(*Kernels, *Arithmetic){
 		lockstep.SoftmaxAVX512: func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax512, k.Exp512, 16 },
 		lockstep.SoftmaxAVX2:   func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax256, k.Exp256, 8 },
-		lockstep.SoftmaxNEON:   func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.softmax4, k.Exp256, 4 },
+		lockstep.SoftmaxNEON:   func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax4, k.Exp256, 4 },
 	}
 	exponentials = [...]func(*Kernels, *Arithmetic){
 		lockstep.ExpU: func(k *Kernels, a *Arithmetic) { a.Exp = k.ExpNumPy },

@@ -12,15 +12,19 @@ import (
 // context is the number of columns of the softmax.
 const context = 20
 
-// softmaxes emits Kernels.Softmax512 and Kernels.Softmax256.
+// softmaxes emits Kernels.Softmax512 and Kernels.Softmax256, and where vectors have four
+// lanes Kernels.Softmax4.
 func (l level) softmaxes() {
-	l.softmax("softmax512", "Exp512", true, l.exp512)
-	l.softmax("softmax256", "Exp256", false, l.exp256)
+	l.softmax("softmax512", "Exp512", 16, l.exp512)
+	l.softmax("softmax256", "Exp256", 8, l.exp256)
+	if l.narrow() {
+		l.softmax("softmax4", "Exp256", 4, l.exp256)
+	}
 }
 
 // softmax emits a causal softmax. Rows are taken several at a time, where registers are
 // there for it, in so many vectors as their last one's columns need.
-func (l level) softmax(name, formula string, sixteen bool, exp func(vectors) vectors) {
+func (l level) softmax(name, formula string, lanes int, exp func(vectors) vectors) {
 	TEXT(name+l.name, 0, "func(rows int, s *float32, stride, first int)")
 	Pragma("noescape")
 	Doc(
@@ -30,7 +34,7 @@ func (l level) softmax(name, formula string, sixteen bool, exp func(vectors) vec
 		"\te := "+formula+"(x - m), or 0 where x does not count",
 		"\ty = e * (1 / sum(e))",
 		"",
-		"with the sum in 16 or 8 lanes.",
+		fmt.Sprintf("with the sum in %d lanes.", lanes),
 	)
 	rows, s, stride, first := load("rows"), load("s"), loadBytes("stride"), load("first")
 	most := (context + l.lanes() - 1) / l.lanes()
@@ -55,7 +59,7 @@ func (l level) softmax(name, formula string, sixteen bool, exp func(vectors) vec
 			CMPQ(first, Imm(uint64(v.vectors*l.lanes()-v.rows)))
 			JG(LabelRef(skip))
 		}
-		l.softmaxRows(v.rows, v.vectors, s, stride, first, sixteen, exp)
+		l.softmaxRows(v.rows, v.vectors, s, stride, first, lanes, exp)
 		for range v.rows {
 			ADDQ(stride, s)
 		}
@@ -70,7 +74,7 @@ func (l level) softmax(name, formula string, sixteen bool, exp func(vectors) vec
 }
 
 // softmaxRows emits the code for so many rows of so many vectors.
-func (l level) softmaxRows(rows, count int, s, stride, first Register, sixteen bool, exp func(vectors) vectors) {
+func (l level) softmaxRows(rows, count int, s, stride, first Register, lanes int, exp func(vectors) vectors) {
 	at := make([]Register, rows)
 	masks := make([][]Register, rows) // of the columns that count
 	var all vectors                   // of row r: all[r*count:][:count]
@@ -122,7 +126,7 @@ func (l level) softmaxRows(rows, count int, s, stride, first Register, sixteen b
 			l.keep(masks[r][k], v)
 		}
 		q := l.vector()
-		VBROADCASTSS(l.reciprocalSum(row, sixteen).AsX(), q)
+		VBROADCASTSS(l.reciprocalSum(row, lanes).AsX(), q)
 		for k, v := range row {
 			VMULPS(q, v, v)
 			l.keep(masks[r][k], v)
@@ -168,9 +172,9 @@ func (l level) keep(mask, v Register) {
 }
 
 // reciprocalSum emits 1 / sum(e) of a row whose elements beyond the last are +0.
-func (l level) reciprocalSum(row vectors, sixteen bool) VecVirtual {
+func (l level) reciprocalSum(row vectors, lanes int) VecVirtual {
 	if l.narrow() {
-		return l.reciprocalFours(row, sixteen)
+		return l.reciprocalFours(row, lanes)
 	}
 	c := YMM()
 	add := func(parts ...Register) {
@@ -198,7 +202,7 @@ func (l level) reciprocalSum(row vectors, sixteen bool) VecVirtual {
 			rest = row[2]
 		}
 	}
-	if sixteen {
+	if lanes == 16 {
 		add(low, rest, high)
 	} else {
 		add(low, high, rest)
@@ -218,27 +222,31 @@ func (l level) reciprocalSum(row vectors, sixteen bool) VecVirtual {
 
 // reciprocalFours is that of vectors of four: of eight lanes, low and high are four each.
 // What is not there is +0, and changes no sum.
-func (l level) reciprocalFours(row vectors, sixteen bool) VecVirtual {
-	order := [][]int{{0, 2, 4}, {1, 3}}
-	if sixteen {
-		order[0] = []int{0, 4, 2}
-	}
-	lanes := make(vectors, 2)
-	for half, parts := range order {
-		lanes[half] = l.vector()
-		l.zero(lanes[half])
+func (l level) reciprocalFours(row vectors, lanes int) VecVirtual {
+	order := map[int][][]int{
+		16: {{0, 4, 2}, {1, 3}},
+		8:  {{0, 2, 4}, {1, 3}},
+		4:  {{0, 1, 2, 3, 4}},
+	}[lanes]
+	var sums vectors
+	for _, parts := range order {
+		sum := l.vector()
+		l.zero(sum)
 		for i, k := range parts {
 			switch {
 			case k >= len(row):
 			case i == 0:
-				VMOVUPS(row[k], lanes[half])
+				VMOVUPS(row[k], sum)
 			default:
-				VADDPS(row[k], lanes[half], lanes[half])
+				VADDPS(row[k], sum, sum)
 			}
 		}
+		sums = append(sums, sum)
 	}
-	c, one := lanes[0], l.vector()
-	special("FADDP", []Op{lanes[1], c}, []Op{c})
+	c, one := sums[0], l.vector()
+	if len(sums) > 1 {
+		special("FADDP", []Op{sums[1], c}, []Op{c})
+	}
 	special("FADDP", []Op{c, c}, []Op{c})
 	special("FADDPS", []Op{c}, []Op{c})
 	VMOVSS(l.constant(1), one)
