@@ -62,7 +62,8 @@ func Name(path string) string {
 
 // printable is a text without control characters, which a terminal would obey.
 func printable(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+	if utf8.ValidString(text) &&
+		strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return text
 	}
 	return strings.Trim(strconv.Quote(text), `"`)
@@ -155,7 +156,9 @@ func (in *records) fail(field int, format string, args ...any) error {
 func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err error) {
 	header, err := in.next()
 	if err == io.EOF {
-		return 0, &Error{File: in.path, Err: errors.New("empty: want a header line and at least 101 rows")}
+		return 0, &Error{
+			File: in.path, Err: errors.New("empty: want a header line and at least 101 rows"),
+		}
 	} else if err != nil {
 		return 0, err
 	}
@@ -174,7 +177,8 @@ func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err
 			return 0, err
 		}
 		if len(record) > fields {
-			return 0, in.fail(fields, "row %d has %d fields, the header has %d", rows, len(record), fields)
+			return 0, in.fail(
+				fields, "row %d has %d fields, the header has %d", rows, len(record), fields)
 		}
 		for i, j := range at {
 			field, position := "", len(record)-1 // a short record lacks its last fields
@@ -188,11 +192,15 @@ func (in *records) read(columns *[len(columnNames)]pandas.Column) (rows int, err
 				return 0, in.fail(position, "%s: %.60q is not a number", columnNames[i], field)
 			case optional:
 			case field == "":
-				return 0, in.fail(position, "%s: missing in row %d%s", columnNames[i], rows, steerHint(i))
+				return 0, in.fail(
+					position, "%s: missing in row %d%s", columnNames[i], rows, steerHint(i))
 			case math.IsNaN(x) || math.IsInf(x, 0):
-				return 0, in.fail(position, "%s: %.60q is not finite%s", columnNames[i], field, steerHint(i))
+				return 0, in.fail(
+					position, "%s: %.60q is not finite%s", columnNames[i], field, steerHint(i))
 			case i == rollColumn && math.Abs(x) >= libm.SinLimit:
-				return 0, in.fail(position, "roll: %g is outside ±%g rad, where the sine is known bit for bit", x, libm.SinLimit)
+				return 0, in.fail(
+					position, "roll: %g is outside ±%g rad, where the sine is known bit for bit", x,
+					libm.SinLimit)
 			}
 		}
 	}

@@ -26,7 +26,10 @@ func csvRows(n int, edit func(row int, fields []string)) string {
 	var b strings.Builder
 	b.WriteString(header)
 	for i := range n {
-		fields := []string{fmt.Sprint(float64(i) / 10), "30.5", "-0.25", "0.01", fmt.Sprint(float64(i) / 1000), "0.125"}
+		fields := []string{
+			fmt.Sprint(float64(i) / 10), "30.5", "-0.25", "0.01", fmt.Sprint(float64(i) / 1000),
+			"0.125",
+		}
 		if i >= lockstep.ControlStartIdx {
 			fields[5] = ""
 		}
@@ -51,11 +54,14 @@ func TestReadRoute(t *testing.T) {
 		t.Errorf("name %s, seed %d, %d rows; want 00000, 3285, 120", r.Name, r.Seed, r.Len())
 	}
 	want := lockstep.State{RollLataccel: 0x1.91df4eba48eaap-04, VEgo: 30.5, AEgo: -0.25}
-	if got := r.State(7); got.VEgo != want.VEgo || got.AEgo != want.AEgo || math.Abs(got.RollLataccel-0.0981) > 1e-4 {
+	if got := r.State(7); got.VEgo != want.VEgo || got.AEgo != want.AEgo ||
+		math.Abs(got.RollLataccel-0.0981) > 1e-4 {
 		t.Errorf("State(7) = %v, want %v", got, want)
 	}
-	if r.SteerCommand[0] != -0.125 || !math.IsNaN(r.SteerCommand[100]) || r.TargetLataccel[99] != 0.099 {
-		t.Errorf("steer %v, %v, target %v", r.SteerCommand[0], r.SteerCommand[100], r.TargetLataccel[99])
+	if r.SteerCommand[0] != -0.125 || !math.IsNaN(r.SteerCommand[100]) ||
+		r.TargetLataccel[99] != 0.099 {
+		t.Errorf(
+			"steer %v, %v, target %v", r.SteerCommand[0], r.SteerCommand[100], r.TargetLataccel[99])
 	}
 }
 
@@ -119,13 +125,22 @@ func TestReadRouteErrors(t *testing.T) {
 		{"no column", strings.Replace(csvRows(120, nil), "roll", "Roll", 1), `routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, targetLateralAcceleration, steerCommand`},
 		{"no number", set(3, 1, "fast"), `routes/00000.csv:5:5: vEgo: "fast" is not a number`},
 		{"empty field", set(3, 2, ""), "routes/00000.csv:5:10: aEgo: missing in row 3"},
-		{"NaN", set(3, 4, "nan"), `routes/00000.csv:5:21: targetLateralAcceleration: "nan" is not finite`},
+		{
+			"NaN", set(3, 4, "nan"),
+			`routes/00000.csv:5:21: targetLateralAcceleration: "nan" is not finite`,
+		},
 		{"infinity", set(3, 1, "-inf"), `routes/00000.csv:5:5: vEgo: "-inf" is not finite`},
 		{"too large", set(3, 1, "1e999"), `routes/00000.csv:5:5: vEgo: "1e999" is not a number`},
 		{"roll", set(3, 3, "2e8"), "routes/00000.csv:5:16: roll: 2e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for bit"},
 		{"no steer", set(99, 5, ""), "routes/00000.csv:101:27: steerCommand: missing in row 99; steer is needed before row 100"},
-		{"steer text", set(105, 5, "left"), `routes/00000.csv:107:28: steerCommand: "left" is not a number`},
-		{"too many fields", set(3, 5, "1,2"), "routes/00000.csv:5:29: row 3 has 7 fields, the header has 6"},
+		{
+			"steer text", set(105, 5, "left"),
+			`routes/00000.csv:107:28: steerCommand: "left" is not a number`,
+		},
+		{
+			"too many fields", set(3, 5, "1,2"),
+			"routes/00000.csv:5:29: row 3 has 7 fields, the header has 6",
+		},
 	} {
 		_, err := read(c.text)
 		var e *routefile.Error
@@ -141,7 +156,8 @@ func TestReadRouteErrors(t *testing.T) {
 func TestLoadMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none.csv")
 	_, err := routefile.Loader{}.Load(path)
-	if want := path + ": no such file or directory"; err == nil || err.Error() != want || !errors.Is(err, os.ErrNotExist) {
+	if want := path + ": no such file or directory"; err == nil || err.Error() != want ||
+		!errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if _, err := (routefile.Loader{}).Load(t.TempDir()); err == nil {
@@ -152,7 +168,8 @@ func TestLoadMissing(t *testing.T) {
 func TestSeedPrefix(t *testing.T) {
 	text := csvRows(101, nil)
 	for prefix, want := range map[string]uint32{"": 3285, "data": 3285, "data/": 3285, "./data": lockstep.Seed("./data/00000.csv")} {
-		r, err := routefile.Loader{SeedPrefix: prefix}.Read(strings.NewReader(text), "routes/00000.csv")
+		r, err := routefile.Loader{SeedPrefix: prefix}.Read(
+			strings.NewReader(text), "routes/00000.csv")
 		if err != nil || r.Seed != want {
 			t.Errorf("prefix %q: seed %v, want %d (%v)", prefix, r.Seed, want, err)
 		}
@@ -180,7 +197,8 @@ func TestList(t *testing.T) {
 		}
 	}
 	empty := t.TempDir()
-	if _, err := routefile.List(empty, -1); err == nil || err.Error() != empty+": no .csv file in this folder" {
+	if _, err := routefile.List(empty, -1); err == nil ||
+		err.Error() != empty+": no .csv file in this folder" {
 		t.Errorf("empty folder: %v", err)
 	}
 	if _, err := routefile.List(filepath.Join(dir, "none"), -1); !errors.Is(err, os.ErrNotExist) {

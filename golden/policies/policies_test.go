@@ -82,7 +82,8 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []policies.Recording, files func(name string) (model, route string)) {
+func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []policies.Recording,
+	files func(name string) (model, route string)) {
 	t.Helper()
 	list := byName(t)
 	var jobs []lockstep.Job
@@ -106,20 +107,24 @@ func holdAll(t *testing.T, slow bool, profile lockstep.Profile, recordings []pol
 			if !slow {
 				continue
 			}
-			n := slices.IndexFunc(recordings, func(r policies.Recording) bool { return r.Policy == "network" })
+			n := slices.IndexFunc(
+				recordings, func(r policies.Recording) bool { return r.Policy == "network" })
 			jobs, recordings = jobs[n:n+1], recordings[n:n+1]
 		}
 		t.Run(e.Name, func(t *testing.T) {
 			s := e.ForTest(t, engines.Config{Model: model, Profile: profile})
 			if s.Profile() != profile {
-				t.Skipf("it computes with profile %s on this machine, the recordings are of %s", s.Profile(), profile)
+				t.Skipf(
+					"it computes with profile %s on this machine, the recordings are of %s",
+					s.Profile(), profile)
 			}
 			hold(t, s, jobs, recordings)
 		})
 	}
 }
 
-func hold(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job, recordings []policies.Recording) {
+func hold(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job,
+	recordings []policies.Recording) {
 	t.Helper()
 	jobs = slices.Clone(jobs)
 	faults := make([]string, len(jobs))
@@ -136,13 +141,18 @@ func hold(t *testing.T, s lockstep.Simulator, jobs []lockstep.Job, recordings []
 			case acts >= 0 && len(r.Raw) > 0 && golden.Hash(s.Observation) != r.Observation[acts]:
 				faults[i] = fmt.Sprintf("step %d: another observation", s.Index)
 			case acts >= 0 && len(r.Raw) > 0 && !slices.Equal(s.Actor, r.Actor[2*acts:2*acts+2]):
-				faults[i] = fmt.Sprintf("step %d: the network answers %v, want %v", s.Index, s.Actor, r.Actor[2*acts:2*acts+2])
+				faults[i] = fmt.Sprintf(
+					"step %d: the network answers %v, want %v", s.Index, s.Actor,
+					r.Actor[2*acts:2*acts+2])
 			case acts >= 0 && len(r.Raw) > 0 && s.Raw != r.Raw[acts]:
-				faults[i] = fmt.Sprintf("step %d: raw action %v, want %v", s.Index, s.Raw, r.Raw[acts])
+				faults[i] = fmt.Sprintf(
+					"step %d: raw action %v, want %v", s.Index, s.Raw, r.Raw[acts])
 			case s.Action != r.Action[at]:
-				faults[i] = fmt.Sprintf("step %d: action %v, want %v", s.Index, s.Action, r.Action[at])
+				faults[i] = fmt.Sprintf(
+					"step %d: action %v, want %v", s.Index, s.Action, r.Action[at])
 			case s.Lataccel != r.Lataccel[at]:
-				faults[i] = fmt.Sprintf("step %d: lataccel %v, want %v", s.Index, s.Lataccel, r.Lataccel[at])
+				faults[i] = fmt.Sprintf(
+					"step %d: lataccel %v, want %v", s.Index, s.Lataccel, r.Lataccel[at])
 			}
 		}
 	}

@@ -30,7 +30,9 @@ func Record(route *lockstep.Route, steps ...*lockstep.Step) *golden.Recording {
 
 // WriteFile writes recordings, each of another route, as generate.py does.
 func WriteFile(path string, profile lockstep.Profile, recordings ...*golden.Recording) error {
-	arrays := []npz.Array{npz.New("format", []int64{golden.FormatVersion}, 1), npz.Text("profile", profile.String())}
+	arrays := []npz.Array{
+		npz.New("format", []int64{golden.FormatVersion}, 1), npz.Text("profile", profile.String()),
+	}
 	for _, r := range recordings {
 		t, f := r.Steps(), len(r.FullSteps)
 		name := func(stage string) string { return r.Route + "/" + stage }

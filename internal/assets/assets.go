@@ -72,7 +72,8 @@ func Find(name string) (string, error) {
 		}
 	}
 	if dir := os.Getenv("LOCKSTEP_ASSETS"); dir != "" {
-		return "", fmt.Errorf("no %s in %s: set LOCKSTEP_ASSETS to a folder that holds it, or to none", name, dir)
+		return "", fmt.Errorf(
+			"no %s in %s: set LOCKSTEP_ASSETS to a folder that holds it, or to none", name, dir)
 	}
 	return "", fmt.Errorf("no %s found: %s", name, hint(name))
 }

@@ -124,7 +124,8 @@ func TestFindUnreadable(t *testing.T) {
 	top := tree(t)
 	file := put(t, filepath.Join(top, "file"))
 	t.Setenv("LOCKSTEP_ASSETS", file)
-	if _, err := Find(Model); err == nil || !strings.Contains(err.Error(), filepath.Join(file, Model)) {
+	if _, err := Find(Model); err == nil ||
+		!strings.Contains(err.Error(), filepath.Join(file, Model)) {
 		t.Errorf("%v, want an error that names %s", err, filepath.Join(file, Model))
 	}
 }

@@ -391,7 +391,9 @@ func (i *info) ModTime() time.Time { return i.modified }
 func (i *info) IsDir() bool        { return i.mode.IsDir() }
 func (i *info) Sys() any {
 	at := syscall.NsecToTimespec(i.modified.UnixNano())
-	return &syscall.Stat_t{Ino: i.inode, Size: int64(i.size), Uid: uint32(os.Getuid()), Mtim: at, Ctim: at}
+	return &syscall.Stat_t{
+		Ino: i.inode, Size: int64(i.size), Uid: uint32(os.Getuid()), Mtim: at, Ctim: at,
+	}
 }
 
 // file is an open file.
@@ -442,7 +444,8 @@ func (f *file) ReadAt(p []byte, at int64) (int, error) {
 	if n > 1 && d.rng.IntN(8) == 0 {
 		n = 1 + d.rng.IntN(n)
 	}
-	if d.Flip > 0 && n > 0 && d.rng.Float64() < d.Flip && (d.Skip == "" || !strings.HasPrefix(f.path, d.Skip)) {
+	if d.Flip > 0 && n > 0 && d.rng.Float64() < d.Flip &&
+		(d.Skip == "" || !strings.HasPrefix(f.path, d.Skip)) {
 		p[d.rng.IntN(n)] ^= 1 << d.rng.IntN(8)
 		d.Flipped++
 		d.note("bit flipped in what is read of %s", f.path)

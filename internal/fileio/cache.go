@@ -22,7 +22,8 @@ func CacheDir(names ...string) (string, error) {
 	}
 	if elsewhere && (err != nil || !writable(filepath.Join(cache, "lockstep"))) {
 		if cache, err = private(temporary()); err != nil {
-			return "", fmt.Errorf("no cache folder: %w: set HOME, or XDG_CACHE_HOME to a folder", err)
+			return "", fmt.Errorf(
+				"no cache folder: %w: set HOME, or XDG_CACHE_HOME to a folder", err)
 		}
 	}
 	return filepath.Join(append([]string{cache, "lockstep"}, names...)...), nil

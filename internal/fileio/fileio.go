@@ -116,7 +116,8 @@ func Sweep(dir string) {
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && info.Mode().IsRegular() && strings.HasPrefix(e.Name(), beside) && Disk.Now().Sub(info.ModTime()) > time.Hour {
+		if err == nil && info.Mode().IsRegular() && strings.HasPrefix(e.Name(), beside) &&
+			Disk.Now().Sub(info.ModTime()) > time.Hour {
 			Disk.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
@@ -149,7 +150,10 @@ func through(path string, mode fs.FileMode, write func(w io.Writer) error) error
 		time.Sleep(patience / 100)
 	}
 	if errors.Is(err, syscall.ENXIO) {
-		return &os.PathError{Op: "write", Path: path, Err: fmt.Errorf("nobody reads from this named pipe, which was waited for %v", patience)}
+		return &os.PathError{
+			Op: "write", Path: path,
+			Err: fmt.Errorf("nobody reads from this named pipe, which was waited for %v", patience),
+		}
 	}
 	if err != nil {
 		return err
@@ -197,7 +201,8 @@ func SyncDir(dir string) error {
 	}
 	defer d.Close()
 	// Some file systems cannot do so, and need not.
-	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrInvalid) {
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) &&
+		!errors.Is(err, fs.ErrInvalid) {
 		return err
 	}
 	return nil
@@ -291,7 +296,10 @@ func ReadFile(path string, kind Kind) ([]byte, error) {
 	}
 	_, err = data.ReadFrom(io.LimitReader(f, kind.Limit+1))
 	if err == nil && int64(data.Len()) > kind.Limit { // it has grown
-		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than the %d bytes that %s may have", kind.Limit, kind.Name)}
+		err = &os.PathError{
+			Op: "read", Path: path,
+			Err: fmt.Errorf("more than the %d bytes that %s may have", kind.Limit, kind.Name),
+		}
 	}
 	return data.Bytes(), err
 }

@@ -48,7 +48,8 @@ func TestWrite(t *testing.T) {
 	}
 	want("two")
 	none := filepath.Join(dir, "none", "a")
-	if err := fileio.Write(none, text("x")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), none+": ") {
+	if err := fileio.Write(none, text("x")); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), none+": ") {
 		t.Errorf("into a folder that is not there: %v", err)
 	}
 	if err := fileio.Write(dir, text("x")); err == nil {
@@ -62,7 +63,8 @@ func TestSHA256(t *testing.T) {
 	if err := fileio.Write(path, text("abc")); err != nil {
 		t.Fatal(err)
 	}
-	if sum, err := fileio.SHA256(path); err != nil || sum != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
+	if sum, err := fileio.SHA256(path); err != nil ||
+		sum != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
 		t.Errorf("%s, %v", sum, err)
 	}
 	if _, err := fileio.SHA256(path + "x"); !errors.Is(err, os.ErrNotExist) {

@@ -23,7 +23,8 @@ func TestCacheDir(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := fileio.CacheDir("a", "b"); err != nil || got != filepath.Join(cache, "lockstep", "a", "b") {
+	if got, err := fileio.CacheDir("a", "b"); err != nil ||
+		got != filepath.Join(cache, "lockstep", "a", "b") {
 		t.Errorf("with a home: %s, %v", got, err)
 	}
 	file := filepath.Join(dir, "file")
@@ -31,7 +32,8 @@ func TestCacheDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", file) // in which not even root can make a folder
-	if got, err := fileio.CacheDir("a"); err != nil || !strings.HasPrefix(got, filepath.Join(dir, "lockstep-")) {
+	if got, err := fileio.CacheDir("a"); err != nil ||
+		!strings.HasPrefix(got, filepath.Join(dir, "lockstep-")) {
 		t.Errorf("with a home that nothing can be written to: %s, %v", got, err)
 	} else if dirs := fileio.CacheDirs("a"); len(dirs) != 1 || dirs[0] != got {
 		t.Errorf("with a home that is no folder: %q, want %s", dirs, got)
@@ -39,7 +41,8 @@ func TestCacheDir(t *testing.T) {
 	t.Setenv("HOME", "")
 	private := filepath.Join(dir, fmt.Sprintf("lockstep-%d", os.Getuid()))
 	for range 2 { // made, found
-		if got, err := fileio.CacheDir("a"); err != nil || got != filepath.Join(private, "lockstep", "a") {
+		if got, err := fileio.CacheDir("a"); err != nil ||
+			got != filepath.Join(private, "lockstep", "a") {
 			t.Errorf("without a home: %s, %v", got, err)
 		}
 	}
@@ -48,7 +51,8 @@ func TestCacheDir(t *testing.T) {
 	}
 	refused := func(what string) {
 		t.Helper()
-		if got, err := fileio.CacheDir("a"); err == nil || !strings.Contains(err.Error(), "set HOME") {
+		if got, err := fileio.CacheDir("a"); err == nil ||
+			!strings.Contains(err.Error(), "set HOME") {
 			t.Errorf("%s: %s, %v", what, got, err)
 		}
 	}
@@ -99,7 +103,8 @@ func TestOpen(t *testing.T) {
 		{dir, five, "a folder, not a test"},
 		{plain + "x", five, "no such file"},
 	} {
-		if _, err := fileio.ReadFile(test.path, test.kind); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.path) {
+		if _, err := fileio.ReadFile(test.path, test.kind); err == nil ||
+			!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.path) {
 			t.Errorf("%s: %v, want %q", test.path, err, test.want)
 		}
 	}
@@ -132,7 +137,8 @@ func TestWriteKeeps(t *testing.T) {
 	old := syscall.Umask(0o077)
 	err := fileio.Write(filepath.Join(dir, "private"), text("x"))
 	syscall.Umask(old)
-	if info, e := os.Stat(filepath.Join(dir, "private")); err != nil || e != nil || info.Mode().Perm() != 0o600 {
+	if info, e := os.Stat(filepath.Join(dir, "private")); err != nil || e != nil ||
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("umask 077: mode %v, %v, %v", info.Mode(), err, e)
 	}
 

@@ -32,7 +32,8 @@ func trusted(path string, others fs.FileMode) error {
 	case !ours(info):
 		return fmt.Errorf("%s belongs to another user", path)
 	case info.Mode().Perm()&others != 0:
-		return fmt.Errorf("%s has mode %v, so that others can write to it", path, info.Mode().Perm())
+		return fmt.Errorf(
+			"%s has mode %v, so that others can write to it", path, info.Mode().Perm())
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func TestWritePipe(t *testing.T) {
 		return err
 	}
 	patience = 100 * time.Millisecond
-	if err := Write(path, write); err == nil || !strings.Contains(err.Error(), path+": nobody reads from this named pipe") {
+	if err := Write(path, write); err == nil ||
+		!strings.Contains(err.Error(), path+": nobody reads from this named pipe") {
 		t.Errorf("without a reader: %v", err)
 	}
 
@@ -77,7 +78,8 @@ func TestOpenEndless(t *testing.T) {
 	Disk, patience = kernels{file: r}, 50*time.Millisecond
 	ended := time.AfterFunc(10*time.Second, func() { w.Close() }) // as nobody ends the kernel's
 	defer ended.Stop()
-	if _, err := ReadFile(path, kind); err == nil || !strings.Contains(err.Error(), "did not end for 50ms, so that it is not a test") {
+	if _, err := ReadFile(path, kind); err == nil ||
+		!strings.Contains(err.Error(), "did not end for 50ms, so that it is not a test") {
 		t.Errorf("one without an end: %v", err)
 	}
 }
@@ -100,7 +102,8 @@ func TestSweep(t *testing.T) {
 	Sweep(dir)
 	Sweep(filepath.Join(dir, "none"))
 	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 2 || left[0].Name() != beside+"written-now" || left[1].Name() != "old" {
+	if err != nil || len(left) != 2 || left[0].Name() != beside+"written-now" ||
+		left[1].Name() != "old" {
 		t.Errorf("%v, %v", left, err)
 	}
 }

@@ -60,7 +60,10 @@ func fuzz(m *testing.M, pattern string, given map[string]bool) (int, error) {
 		}
 	}
 	if !given["test.run"] {
-		fmt.Fprintf(os.Stderr, "fuzzing %s; the tests of its package are not run before it (-run . runs them)\n", targets[0])
+		fmt.Fprintf(
+			os.Stderr,
+			"fuzzing %s; the tests of its package are not run before it (-run . runs them)\n",
+			targets[0])
 	}
 	dir, err := os.MkdirTemp("", "lockstep-fuzzing-")
 	if err != nil {

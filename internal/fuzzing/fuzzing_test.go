@@ -50,7 +50,10 @@ func TestTyped(t *testing.T) {
 			says: []string{alone, "test.fuzzminimizetime is 10x", "test.run is ^$\n", "execs: 300"}, not: "--- PASS: TestRan",
 		},
 		"flags of the user's own": {
-			args: []string{"-test.fuzz=^FuzzOne$", "-test.fuzztime=20x", "-test.fuzzminimizetime=7s", "-test.run=^TestRan$"}, ok: true,
+			args: []string{
+				"-test.fuzz=^FuzzOne$", "-test.fuzztime=20x", "-test.fuzzminimizetime=7s",
+				"-test.run=^TestRan$",
+			}, ok: true,
 			says: []string{"test.fuzzminimizetime is 7s", "--- PASS: TestRan"}, not: alone,
 		},
 		"several": {
@@ -62,7 +65,10 @@ func TestTyped(t *testing.T) {
 			args: []string{"-test.fuzz=FuzzTwo"},
 			says: []string{"-fuzz FuzzTwo means no target: there are FuzzOne, FuzzOneMore\n"}, not: "PASS",
 		},
-		"no pattern": {args: []string{"-test.fuzz=Fuzz("}, says: []string{"-fuzz Fuzz(: ", "missing closing )"}, not: "PASS"},
+		"no pattern": {
+			args: []string{"-test.fuzz=Fuzz("},
+			says: []string{"-fuzz Fuzz(: ", "missing closing )"}, not: "PASS",
+		},
 		"nothing ran": {
 			args: []string{"-test.fuzz=^FuzzOneMore$", "-test.fuzztime=100ms"},
 			says: []string{"FuzzOneMore: no execution came to its end, so nothing was found out"},
@@ -71,7 +77,8 @@ func TestTyped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// Whatever is wrong, this test is not run within itself.
-			args := append(c.args, "-test.v", "-test.skip=^TestTyped$", "-test.fuzzcachedir="+t.TempDir())
+			args := append(
+				c.args, "-test.v", "-test.skip=^TestTyped$", "-test.fuzzcachedir="+t.TempDir())
 			cmd := exec.Command(os.Args[0], args...)
 			cmd.Dir = t.TempDir() // where testdata would be written
 			out, err := cmd.CombinedOutput()

@@ -97,8 +97,11 @@ func TestFormat(t *testing.T) {
 	for k := range 20 {
 		text := string(Route(3, k))
 		lines := strings.SplitAfter(text, "\n")
-		if len(lines) != rows+2 || lines[rows+1] != "" || lines[0] != "t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n" {
-			t.Fatalf("route %d: %d lines, the first %q, the last %q", k, len(lines), lines[0], lines[len(lines)-1])
+		if len(lines) != rows+2 || lines[rows+1] != "" ||
+			lines[0] != "t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n" {
+			t.Fatalf(
+				"route %d: %d lines, the first %q, the last %q", k, len(lines), lines[0],
+				lines[len(lines)-1])
 		}
 		for i, line := range lines[1 : rows+1] {
 			fields := strings.Split(strings.TrimSuffix(line, "\n"), ",")
@@ -166,7 +169,9 @@ func TestKindsAddUp(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "routes")
 	var progress []int
-	opts := Options{NumRoutes: 3, Seed: 5, Progress: func(done int) { progress = append(progress, done) }}
+	opts := Options{
+		NumRoutes: 3, Seed: 5, Progress: func(done int) { progress = append(progress, done) },
+	}
 	if err := Write(t.Context(), dir, opts); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +200,8 @@ func TestWrite(t *testing.T) {
 	}
 
 	opts.Seed = 6
-	if err := Write(t.Context(), dir, opts); err == nil || !strings.Contains(err.Error(), "other bytes") {
+	if err := Write(t.Context(), dir, opts); err == nil ||
+		!strings.Contains(err.Error(), "other bytes") {
 		t.Errorf("another seed into the same folder: %v", err)
 	}
 	if data, _ := os.ReadFile(files[0]); !bytes.Equal(data, Route(5, 0)) {

@@ -121,7 +121,8 @@ func drive(r random) []row {
 		}
 		command := t.travel(float64(gravity * sine(lean)))
 		if target := t.measured(); i >= settle {
-			out = append(out, row{vEgo: t.speed, aEgo: logged, roll: lean, target: target, steer: command})
+			out = append(
+				out, row{vEgo: t.speed, aEgo: logged, roll: lean, target: target, steer: command})
 		}
 	}
 	return out

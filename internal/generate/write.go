@@ -61,7 +61,8 @@ func writeNew(path string, data []byte) error {
 		if bytes.Equal(old, data) {
 			return nil
 		}
-		return fmt.Errorf("%s: there already, with other bytes (of another seed?): give a new folder", path)
+		return fmt.Errorf(
+			"%s: there already, with other bytes (of another seed?): give a new folder", path)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -43,7 +43,8 @@ func TestDo(t *testing.T) {
 	if err := Do(func() {}); err != nil {
 		t.Error(err)
 	}
-	if err := Do(func() { var p *int; *p = 1 }); err == nil || !strings.Contains(err.Error(), "nil pointer") {
+	if err := Do(func() { var p *int; *p = 1 }); err == nil ||
+		!strings.Contains(err.Error(), "nil pointer") {
 		t.Errorf("error %v, want the panic's", err)
 	}
 }

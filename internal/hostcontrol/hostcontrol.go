@@ -107,7 +107,8 @@ func (g *Group) Close() {
 type alone struct{ lockstep.Controller }
 
 func (c alone) Update(s *lockstep.BatchStep) error {
-	s.Steer[0] = c.Controller.Update(s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0])
+	s.Steer[0] = c.Controller.Update(
+		s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0])
 	return nil
 }
 

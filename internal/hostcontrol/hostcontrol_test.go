@@ -43,7 +43,9 @@ func (c *scripted) Update(s *lockstep.BatchStep) error {
 func (c *scripted) Close() error { c.closed++; panic("nobody hears it") }
 
 func batch(c lockstep.BatchController, err error) *lockstep.Batch {
-	return &lockstep.Batch{New: func([]*lockstep.Route) (lockstep.BatchController, error) { return c, err }}
+	return &lockstep.Batch{
+		New: func([]*lockstep.Route) (lockstep.BatchController, error) { return c, err },
+	}
 }
 
 // TestAsk: seats that run have the controller's answer or its error, the others keep what
@@ -58,7 +60,9 @@ func TestAsk(t *testing.T) {
 		"fails one":      {scripted{ones: map[int]error{2: one}}, "25 <nil>, 7 <nil>, 26 one"},
 		"fails idle one": {scripted{ones: map[int]error{1: one}}, "25 <nil>, 7 <nil>, 26 <nil>"},
 		"fails all":      {scripted{err: whole}, "7 whole, 7 <nil>, 7 whole"},
-		"panics":         {scripted{panics: true}, "7 panic: it panics, 7 <nil>, 7 panic: it panics"},
+		"panics": {
+			scripted{panics: true}, "7 panic: it panics, 7 <nil>, 7 panic: it panics",
+		},
 	} {
 		g, err := New(batch(&c.scripted, nil), route(), route(), route())
 		if err != nil {
@@ -73,7 +77,8 @@ func TestAsk(t *testing.T) {
 			line, _, _ := strings.Cut(fmt.Sprint(s.Command, " ", s.Err), "\n")
 			got = append(got, line)
 		}
-		if got := strings.Join(got, ", "); got != c.want || fmt.Sprint(c.asked) != "[[true false true]]" {
+		if got := strings.Join(got, ", "); got != c.want ||
+			fmt.Sprint(c.asked) != "[[true false true]]" {
 			t.Errorf("%s: %s, asked %v; want %s", name, got, c.asked, c.want)
 		}
 		clear(g.Seats)
@@ -89,12 +94,15 @@ func TestAsk(t *testing.T) {
 // TestNew: what makes no controller is an error, and a controller of one route sees it.
 func TestNew(t *testing.T) {
 	for want, policy := range map[string]lockstep.Policy{
-		"made no controller":     batch(nil, nil),
-		"cannot":                 batch(nil, errors.New("cannot")),
-		"it panics":              lockstep.Custom{New: func() lockstep.Controller { panic("it panics") }},
+		"made no controller": batch(nil, nil),
+		"cannot":             batch(nil, errors.New("cannot")),
+		"it panics": lockstep.Custom{
+			New: func() lockstep.Controller { panic("it panics") },
+		},
 		"no controller of type ": lockstep.Zero{},
 	} {
-		if g, err := New(policy, route()); g != nil || err == nil || !strings.Contains(err.Error(), want) {
+		if g, err := New(policy, route()); g != nil || err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v, want %q", policy, err, want)
 		}
 	}

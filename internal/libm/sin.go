@@ -227,7 +227,8 @@ func nearest(a float64) (k int, h float64) {
 func sinSum(a, da float64) float64 {
 	if math.Abs(a) < 0.126 { // Taylor
 		xx := a * a
-		p := math.FMA(math.Float64frombits(0xbe5addffc2fcdf59), xx, math.Float64frombits(0x3ec71de27b9a7ed9))
+		p := math.FMA(
+			math.Float64frombits(0xbe5addffc2fcdf59), xx, math.Float64frombits(0x3ec71de27b9a7ed9))
 		p = math.FMA(p, xx, math.Float64frombits(0xbf2a01a019db08b8))
 		p = math.FMA(p, xx, math.Float64frombits(0x3f81111111110ece))
 		p = math.FMA(p, xx, math.Float64frombits(0xbfc5555555555555))

@@ -24,7 +24,9 @@ func TestParseFloatPython(t *testing.T) {
 	}{{"csv", 10000}, {"csv_special", 20}} {
 		texts, bits := goldentest.Strings(t, table.name+"_text"), goldentest.Array[uint64](t, table.name+"_bits")
 		if len(texts) < table.min || len(texts) != len(bits) {
-			t.Errorf("%s: %d texts and %d results, want %d or more", table.name, len(texts), len(bits), table.min)
+			t.Errorf(
+				"%s: %d texts and %d results, want %d or more", table.name, len(texts), len(bits),
+				table.min)
 		}
 		differ := 0
 		for i, text := range texts {

@@ -77,7 +77,8 @@ func (a *Actor) Record(e *lockstep.Experience, rollout, step int, lataccel, acti
 type Simulate func(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result]
 
 // Collect rolls jobs out that networks drive: see lockstep.Collector.
-func Collect(ctx context.Context, simulate Simulate, jobs []lockstep.Job) (*lockstep.Experience, error) {
+func Collect(ctx context.Context, simulate Simulate,
+	jobs []lockstep.Job) (*lockstep.Experience, error) {
 	e, err := lockstep.NewExperience(jobs)
 	if err != nil {
 		return nil, err

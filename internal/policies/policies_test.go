@@ -30,14 +30,20 @@ func TestVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, answers := NewFeedForward(policy.(lockstep.PIDFF)), []float64{}
-		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed")}
+		route := &lockstep.Route{
+			TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"),
+			VEgo: v.Float64s("speed"),
+		}
 		for k, lataccel := range v.Float64s("lataccel") {
 			answers = append(answers, c.Command(route, k, lataccel))
 		}
 		return answers
 	})
 	vectors.Hold(t, "observation", func(v vectors.Vector) any {
-		route := &lockstep.Route{TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"), VEgo: v.Float64s("speed"), AEgo: v.Float64s("acceleration")}
+		route := &lockstep.Route{
+			TargetLataccel: v.Float64s("target"), RollLataccel: v.Float64s("roll"),
+			VEgo: v.Float64s("speed"), AEgo: v.Float64s("acceleration"),
+		}
 		o := make([]float32, lockstep.ObservationSize)
 		if err := wholePlan(route).observe(o, route, len(v.Float64s("lataccel")), v.Float64s("lataccel"), v.Float64s("action")); err != nil {
 			t.Fatal(err)

@@ -110,7 +110,9 @@ func HoldProducts(t *testing.T, forward func(n *lockstep.Network, x []float32) [
 		got := forward(n, slices.Clone(obs[:rows*lockstep.ObservationSize]))
 		for i, x := range want[:rows*lockstep.ActorSize] {
 			if math.Float32bits(got[i]) != math.Float32bits(x) {
-				t.Fatalf("of %d observations: logit %d of observation %d is %v, want %v", rows, i%lockstep.ActorSize, i/lockstep.ActorSize, got[i], x)
+				t.Fatalf(
+					"of %d observations: logit %d of observation %d is %v, want %v", rows,
+					i%lockstep.ActorSize, i/lockstep.ActorSize, got[i], x)
 			}
 		}
 	}
@@ -126,7 +128,9 @@ func holdNetwork(t *testing.T, f Functions) {
 		x := obs[i*lockstep.ObservationSize:][:lockstep.ObservationSize]
 		got := f.Forward(n, slices.Clone(x))
 		if !slices.Equal(got, logits[2*i:2*i+2]) {
-			t.Fatalf("logits %d: %v, want %v (the first hidden layer's first: %v)", i, got, logits[2*i:2*i+2], layer1[i*256])
+			t.Fatalf(
+				"logits %d: %v, want %v (the first hidden layer's first: %v)", i, got,
+				logits[2*i:2*i+2], layer1[i*256])
 		}
 		pair := [2]float32(f.Softplus(got))
 		if pair != [2]float32(sp[2*i:]) {

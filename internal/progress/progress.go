@@ -62,7 +62,9 @@ func (p *Progress) lines(w io.Writer, what string) {
 			return
 		case <-ticker.C:
 			done := int(p.done.Load())
-			fmt.Fprintf(w, "lockstep: %s\n", Describe(done, int(p.of.Load()), what, float64(done)/time.Since(start).Seconds()))
+			fmt.Fprintf(
+				w, "lockstep: %s\n",
+				Describe(done, int(p.of.Load()), what, float64(done)/time.Since(start).Seconds()))
 		}
 	}
 }

@@ -30,7 +30,9 @@ func archive(out, platform, version, binary string, third []byte) error {
 	if err != nil {
 		return err
 	}
-	files := []file{{path.Join(name, executable), 0o755, text}, {path.Join(name, licences), 0o644, third}}
+	files := []file{
+		{path.Join(name, executable), 0o755, text}, {path.Join(name, licences), 0o644, third},
+	}
 	for _, also := range []string{"LICENSE", "README.md", changeLog} {
 		text, err := os.ReadFile(also)
 		if err != nil {

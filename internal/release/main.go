@@ -27,7 +27,9 @@ const (
 
 func main() {
 	version := flag.String("version", "", "such as 1.2.3")
-	out := flag.String("out", "", "the folder that is written to; what else it holds, such as wheels, has its checksum, too")
+	out := flag.String(
+		"out", "",
+		"the folder that is written to; what else it holds, such as wheels, has its checksum, too")
 	platforms := flag.String("platforms", "", "such as \"linux/amd64 windows/amd64\"")
 	flag.Parse()
 	if err := run(*version, *out, strings.Fields(*platforms)); err != nil {
@@ -95,7 +97,9 @@ func check(root, version string) error {
 	}
 	heading := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(version) + `\] - \d{4}-\d{2}-\d{2}$`)
 	if !heading.Match(changes) {
-		return fmt.Errorf("%s has no heading such as \"## [%s] - 2006-01-02\": say there what is new", changeLog, version)
+		return fmt.Errorf(
+			"%s has no heading such as \"## [%s] - 2006-01-02\": say there what is new", changeLog,
+			version)
 	}
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(python)))
 	if err != nil {
@@ -119,7 +123,8 @@ func head(root string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("git status: %w", err)
 	case changed != "":
-		return "", fmt.Errorf("there are changes that are not committed: commit them, or take them back\n%s", changed)
+		return "", fmt.Errorf(
+			"there are changes that are not committed: commit them, or take them back\n%s", changed)
 	}
 	return git("rev-parse", "HEAD")
 }

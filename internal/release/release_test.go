@@ -48,7 +48,9 @@ func TestCheck(t *testing.T) {
 
 	git := func(args ...string) {
 		t.Helper()
-		command := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+		command := exec.Command(
+			"git",
+			append([]string{"-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
 		command.Dir = dir
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -113,7 +115,8 @@ func TestArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if names = append(names, filepath.Base(h.Name)); h.ModTime.Unix() != 0 || h.Uname != "" || (h.Mode == 0o755) != (len(names) == 1) {
+		if names = append(names, filepath.Base(h.Name)); h.ModTime.Unix() != 0 || h.Uname != "" ||
+			(h.Mode == 0o755) != (len(names) == 1) {
 			t.Errorf("%+v", h)
 		}
 	}
@@ -125,7 +128,8 @@ func TestArchive(t *testing.T) {
 // TestModules: what a program is built of is listed with its versions, and each has a licence.
 func TestModules(t *testing.T) {
 	modules, err := modulesOf(os.Args[0])
-	if err != nil || len(modules) == 0 || !slices.ContainsFunc(modules, func(m module) bool { return m.Path == goModule }) {
+	if err != nil || len(modules) == 0 ||
+		!slices.ContainsFunc(modules, func(m module) bool { return m.Path == goModule }) {
 		t.Fatal(modules, err)
 	}
 	modules = append(modules, module{"golang.org/x/sys", "v0"}) // of which tests' programs may have none
@@ -137,7 +141,8 @@ func TestModules(t *testing.T) {
 		Format     string `json:"bomFormat"`
 		Components []struct{ Name, PURL string }
 	}
-	if err := json.Unmarshal(sbom("1.2.3", "0123", modules), &doc); err != nil || doc.Format != "CycloneDX" || len(doc.Components) != len(modules) {
+	if err := json.Unmarshal(sbom("1.2.3", "0123", modules), &doc); err != nil ||
+		doc.Format != "CycloneDX" || len(doc.Components) != len(modules) {
 		t.Errorf("%v: %+v", err, doc)
 	}
 	for i, m := range modules {

@@ -29,7 +29,8 @@ func TestRename(t *testing.T) {
 	}
 	from := strings.TrimSpace(command("go", "list", "-m"))
 	count := len(strings.Fields(command("go", "list", "./...")))
-	if err := run(root, "Not A Path"); err == nil || !strings.Contains(err.Error(), "want a path such as") {
+	if err := run(root, "Not A Path"); err == nil ||
+		!strings.Contains(err.Error(), "want a path such as") {
 		t.Errorf("no path: %v", err)
 	}
 	if err := run(root, to); err != nil {
@@ -37,7 +38,8 @@ func TestRename(t *testing.T) {
 	}
 	// Of each package, its own path and those of what it and its tests import.
 	const imports = "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}"
-	packages := strings.Split(strings.TrimSpace(command("go", "list", "-f", imports, "./...")), "\n")
+	packages := strings.Split(
+		strings.TrimSpace(command("go", "list", "-f", imports, "./...")), "\n")
 	if len(packages) != count {
 		t.Errorf("%d packages, want %d", len(packages), count)
 	}
@@ -48,7 +50,9 @@ func TestRename(t *testing.T) {
 	}
 	if simtest.Whole(t) {
 		command("go", "vet", "./...")
-		command("go", "test", "./engines", "./parity/gate", "./parity/mutants", "-run", "^(TestImports|TestFaults|TestReads)$")
+		command(
+			"go", "test", "./engines", "./parity/gate", "./parity/mutants", "-run",
+			"^(TestImports|TestFaults|TestReads)$")
 	}
 	if err := run(root, from); err != nil {
 		t.Fatal(err)

@@ -72,7 +72,8 @@ func (c Cache) Load(ctx context.Context, files []string) ([]*lockstep.Route, []e
 }
 
 // loadFolder loads the files at the given indices, all of one folder.
-func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indices []int, routes []*lockstep.Route, errs []error, stats *Stats) {
+func (c Cache) loadFolder(ctx context.Context, dir string, files []string, indices []int,
+	routes []*lockstep.Route, errs []error, stats *Stats) {
 	var path string
 	var old []entry
 	if c.Dir != "" {

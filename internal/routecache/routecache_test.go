@@ -32,7 +32,9 @@ func writeRoute(t testing.TB, path string, n, k int) {
 	var b strings.Builder
 	b.WriteString("t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n")
 	for i := range n {
-		fmt.Fprintf(&b, "%g,%g,0.5,%g,%g,%g\n", float64(i)/10, 20+float64(k)/7, float64(i%7)/1000, float64(i*k%100)/300, float64(i%9)/30)
+		fmt.Fprintf(
+			&b, "%g,%g,0.5,%g,%g,%g\n", float64(i)/10, 20+float64(k)/7, float64(i%7)/1000,
+			float64(i*k%100)/300, float64(i%9)/30)
 	}
 	if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
 		t.Fatal(err)
@@ -67,7 +69,8 @@ func check(t testing.TB, c Cache, files []string, cached, parsed int) {
 			t.Errorf("%s (-parsed +loaded):\n%s", file, diff)
 		}
 	}
-	if want := (Stats{Cached: cached, Parsed: parsed}); stats.Cached != cached || stats.Parsed != parsed || stats.Failed != 0 {
+	if want := (Stats{Cached: cached, Parsed: parsed}); stats.Cached != cached ||
+		stats.Parsed != parsed || stats.Failed != 0 {
 		t.Errorf("stats %+v, want %+v", stats, want)
 	}
 }
@@ -267,7 +270,8 @@ func TestDamaged(t *testing.T) {
 	}
 	for name, data := range map[string][]byte{
 		"empty": {}, "text": []byte("not a cache"), "cut in the header": good[:20], "cut in the index": good[:60],
-		"cut in the data": good[:len(good)-1], "absurd index length": append(append([]byte(magic), bytes.Repeat([]byte{0xff}, 16)...), good[24:]...),
+		"cut in the data": good[:len(good)-1], "absurd index length": append(
+			append([]byte(magic), bytes.Repeat([]byte{0xff}, 16)...), good[24:]...),
 	} {
 		t.Run(name, func(t *testing.T) { damage(t, data) })
 	}
@@ -306,7 +310,8 @@ func TestUnwritable(t *testing.T) {
 	if err := os.WriteFile(blocked, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	routes, errs, stats := Cache{Dir: filepath.Join(blocked, "routes")}.Load(context.Background(), files)
+	routes, errs, stats := Cache{Dir: filepath.Join(blocked, "routes")}.Load(
+		context.Background(), files)
 	if routes[0] == nil || routes[1] == nil || errs[0] != nil || errs[1] != nil {
 		t.Errorf("routes %v, errors %v", routes, errs)
 	}
@@ -377,7 +382,8 @@ func FuzzParse(f *testing.F) {
 		data = append(make([]byte, 0, len(data)+8), data...) // aligned, as a mapping is
 		if sealed && len(data) >= headerSize {               // so that what is behind the checksum is reached
 			if n := binary.LittleEndian.Uint64(data[8:]); n <= uint64(len(data)-headerSize) {
-				binary.LittleEndian.PutUint32(data[16:], crc32.Checksum(data[headerSize:headerSize+n], castagnoli))
+				binary.LittleEndian.PutUint32(
+					data[16:], crc32.Checksum(data[headerSize:headerSize+n], castagnoli))
 			}
 		}
 		entries, err := parse(data)

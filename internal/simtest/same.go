@@ -23,7 +23,8 @@ type value interface {
 // operation gives nothing prescribes. Else it names the array, the first element that differs and
 // both of its values, and counts those that differ.
 func Same[T value](array string, got, want []T) error {
-	return same(array, got, want, func(a, b T) bool { return bits(a) == bits(b) || a != a && b != b })
+	return same(
+		array, got, want, func(a, b T) bool { return bits(a) == bits(b) || a != a && b != b })
 }
 
 // SameBits is Same for arrays whose NaNs, too, have the same bits.

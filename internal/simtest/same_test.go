@@ -14,7 +14,10 @@ func TestSame(t *testing.T) {
 		{nil, nil, ""},
 		{[]float64{1, nan}, []float64{1, other}, ""},
 		{[]float64{1}, nil, "x has 1 values, want 0"},
-		{[]float64{1, 0, nan}, []float64{1, math.Copysign(0, -1), 3}, "x[1] is 0 (0), want -0 (8000000000000000); 2 of 3 values differ"},
+		{
+			[]float64{1, 0, nan}, []float64{1, math.Copysign(0, -1), 3},
+			"x[1] is 0 (0), want -0 (8000000000000000); 2 of 3 values differ",
+		},
 	} {
 		text := ""
 		if err := Same("x", c.got, c.want); err != nil {
@@ -27,7 +30,8 @@ func TestSame(t *testing.T) {
 	if err := SameBits("x", []float64{nan}, []float64{other}); err == nil {
 		t.Error("another NaN has the same bits")
 	}
-	if err := Same("ended", []bool{true, false}, []bool{true, true}); err == nil || err.Error() != "ended[1] is false (0), want true (1); 1 of 2 values differ" {
+	if err := Same("ended", []bool{true, false}, []bool{true, true}); err == nil ||
+		err.Error() != "ended[1] is false (0), want true (1); 1 of 2 values differ" {
 		t.Error(err)
 	}
 }

@@ -39,7 +39,9 @@ func Marshal(s *lockstep.Snapshot) ([]byte, error) {
 	var numbers []byte
 	for i := range s.Rollouts {
 		r := &s.Rollouts[i]
-		h.Rollouts = append(h.Rollouts, rollout{r.Route, [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}, r.Err})
+		h.Rollouts = append(
+			h.Rollouts,
+			rollout{r.Route, [3]int{len(r.Lataccel), len(r.Action), len(r.Policy)}, r.Err})
 		for _, column := range [][]float64{r.Lataccel, r.Action, r.Policy} {
 			for _, x := range column {
 				numbers = binary.LittleEndian.AppendUint64(numbers, math.Float64bits(x))
@@ -62,20 +64,23 @@ func Unmarshal(data []byte) (*lockstep.Snapshot, error) {
 		return nil, errors.New("not a snapshot: it does not begin with a snapshot's header")
 	}
 	if h.Version != version {
-		return nil, fmt.Errorf("a snapshot of version %d, this program reads version %d", h.Version, version)
+		return nil, fmt.Errorf(
+			"a snapshot of version %d, this program reads version %d", h.Version, version)
 	}
 	numbers := data[end+1:]
 	want := 4
 	for _, r := range h.Rollouts {
 		for _, n := range r.Lengths {
 			if n < 0 || n > len(numbers)/8 {
-				return nil, fmt.Errorf("the snapshot of route %.60q: %d numbers, more than the file has", r.Route, n)
+				return nil, fmt.Errorf(
+					"the snapshot of route %.60q: %d numbers, more than the file has", r.Route, n)
 			}
 			want += 8 * n
 		}
 	}
 	if len(numbers) != want {
-		return nil, fmt.Errorf("the snapshot has %d bytes of numbers, its header says %d", len(numbers), want)
+		return nil, fmt.Errorf(
+			"the snapshot has %d bytes of numbers, its header says %d", len(numbers), want)
 	}
 	if sum := binary.LittleEndian.Uint32(data[len(data)-4:]); sum != crc32.ChecksumIEEE(data[:len(data)-4]) {
 		return nil, errors.New("the snapshot is damaged: its checksum is another")
@@ -85,7 +90,8 @@ func Unmarshal(data []byte) (*lockstep.Snapshot, error) {
 		var columns [3][]float64
 		for k, n := range r.Lengths {
 			for range n {
-				columns[k] = append(columns[k], math.Float64frombits(binary.LittleEndian.Uint64(numbers)))
+				columns[k] = append(
+					columns[k], math.Float64frombits(binary.LittleEndian.Uint64(numbers)))
 				numbers = numbers[8:]
 			}
 		}

@@ -161,7 +161,8 @@ func Check(jobs []lockstep.Job, opts lockstep.Options) error {
 // New makes a Stepper of jobs that are checked and of which the engine has rollouts at
 // step ContextLength. The source's Reset makes others, and the model is the SHA-256 of its
 // network's file.
-func New(engine Engine, source lockstep.StepSimulator, model string, jobs []lockstep.Job, opts lockstep.Options) *Stepper {
+func New(engine Engine, source lockstep.StepSimulator, model string, jobs []lockstep.Job,
+	opts lockstep.Options) *Stepper {
 	s := &Stepper{
 		engine: engine, source: source, model: model, opts: opts, profile: source.Profile(),
 		jobs: slices.Clone(jobs), step: lockstep.ContextLength, known: lockstep.ContextLength,
@@ -210,7 +211,9 @@ func (s *Stepper) Step(ctx context.Context, commands, lataccels []float64) error
 		return err
 	}
 	if len(commands) != len(s.jobs) || len(lataccels) != len(s.jobs) {
-		return fmt.Errorf("%d commands and %d lataccels for %d rollouts", len(commands), len(lataccels), len(s.jobs))
+		return fmt.Errorf(
+			"%d commands and %d lataccels for %d rollouts", len(commands), len(lataccels),
+			len(s.jobs))
 	}
 	if s.known < s.step {
 		if err := s.Fetch(ctx); err != nil {
@@ -288,7 +291,8 @@ func (s *Stepper) Results(ctx context.Context) ([]lockstep.Result, error) {
 		case s.errs[i] != nil:
 			results[i].Err = s.errs[i]
 		case s.Running(i):
-			results[i].Err = s.jobs[i].Failed(s.step, fmt.Errorf("the rollout goes on to step %d", s.ends[i]-1))
+			results[i].Err = s.jobs[i].Failed(
+				s.step, fmt.Errorf("the rollout goes on to step %d", s.ends[i]-1))
 		default:
 			results[i] = s.engine.Result(i)
 		}
@@ -301,7 +305,10 @@ func (s *Stepper) Snapshot(ctx context.Context) (*lockstep.Snapshot, error) {
 	if err := s.Fetch(ctx); err != nil {
 		return nil, err
 	}
-	shot := &lockstep.Snapshot{Profile: s.profile, Model: s.model, Step: s.step, Rollouts: make([]lockstep.RolloutState, len(s.jobs))}
+	shot := &lockstep.Snapshot{
+		Profile: s.profile, Model: s.model, Step: s.step,
+		Rollouts: make([]lockstep.RolloutState, len(s.jobs)),
+	}
 	for i := range s.jobs {
 		r := &shot.Rollouts[i]
 		r.Route = s.jobs[i].Route.Name
@@ -377,14 +384,19 @@ func (s *Stepper) fits(shot *lockstep.Snapshot) error {
 		now, err := s.engine.Memory(i)
 		switch {
 		case r.Route != s.jobs[i].Route.Name:
-			return fmt.Errorf("rollout %d is of route %.60q, want %s", i, r.Route, s.jobs[i].Route.Name)
+			return fmt.Errorf(
+				"rollout %d is of route %.60q, want %s", i, r.Route, s.jobs[i].Route.Name)
 		case len(r.Lataccel) != len(r.Action) || len(r.Lataccel) != want && !short:
-			return fmt.Errorf("rollout %d has %d lataccels and %d actions, want %d of each", i, len(r.Lataccel), len(r.Action), want)
+			return fmt.Errorf(
+				"rollout %d has %d lataccels and %d actions, want %d of each", i, len(r.Lataccel),
+				len(r.Action), want)
 		case r.Err != "":
 		case err != nil:
 			return fmt.Errorf("rollout %d, controller %v: %w", i, s.jobs[i].Policy, err)
 		case len(r.Policy) != len(now):
-			return fmt.Errorf("rollout %d, controller %v: the policy remembers %d numbers, want %d", i, s.jobs[i].Policy, len(r.Policy), len(now))
+			return fmt.Errorf(
+				"rollout %d, controller %v: the policy remembers %d numbers, want %d", i,
+				s.jobs[i].Policy, len(r.Policy), len(now))
 		}
 	}
 	return nil
@@ -392,7 +404,8 @@ func (s *Stepper) fits(shot *lockstep.Snapshot) error {
 
 // Fork begins candidates from a snapshot of these rollouts. They have rollouts, and so
 // memory, of their own.
-func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Stepper, error) {
+func (s *Stepper) Fork(ctx context.Context, shot *lockstep.Snapshot, index []int,
+	noise lockstep.Noise) (lockstep.Stepper, error) {
 	if err := s.Open(); err != nil {
 		return nil, err
 	}
@@ -425,8 +438,11 @@ func (s *Stepper) Roll(ctx context.Context, commands, costs, lataccels []float64
 		return err
 	}
 	m := len(s.jobs)
-	if len(costs) != m || len(commands)%m != 0 || lataccels != nil && len(lataccels) != len(commands) {
-		return fmt.Errorf("%d commands, %d costs and %d lataccels for %d rollouts", len(commands), len(costs), len(lataccels), m)
+	if len(costs) != m || len(commands)%m != 0 || lataccels != nil &&
+		len(lataccels) != len(commands) {
+		return fmt.Errorf(
+			"%d commands, %d costs and %d lataccels for %d rollouts", len(commands), len(costs),
+			len(lataccels), m)
 	}
 	if there := s.engine.Elsewhere(); there != nil && there.CanRoll() {
 		return s.rollThere(ctx, there, commands, costs, lataccels)
@@ -460,7 +476,8 @@ func (s *Stepper) Cost(rollout int) float64 {
 }
 
 // rollThere has the engine roll, in one go.
-func (s *Stepper) rollThere(ctx context.Context, there Elsewhere, commands, costs, lataccels []float64) error {
+func (s *Stepper) rollThere(ctx context.Context, there Elsewhere, commands, costs,
+	lataccels []float64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

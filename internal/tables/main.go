@@ -32,7 +32,9 @@ func run(check bool) error {
 		return err
 	}
 	if len(names) != len(lockstep.Kinds()) {
-		return fmt.Errorf("policy.go has %d constants of type Kind and %d rows of kinds: want one for each", len(names), len(lockstep.Kinds()))
+		return fmt.Errorf(
+			"policy.go has %d constants of type Kind and %d rows of kinds: want one for each",
+			len(names), len(lockstep.Kinds()))
 	}
 	var failed error
 	for path, text := range map[string]string{

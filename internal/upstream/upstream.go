@@ -44,7 +44,8 @@ func Start(ctx context.Context, python, checkout, model string) (*Program, error
 		return nil, err
 	}
 	p := &Program{folder: folder}
-	p.command = exec.CommandContext(ctx, python, "-c", script, "--upstream", checkout, "--model", model)
+	p.command = exec.CommandContext(
+		ctx, python, "-c", script, "--upstream", checkout, "--model", model)
 	p.command.WaitDelay = 5 * time.Second
 	p.command.Stderr = &p.stderr
 	p.in, err = p.command.StdinPipe()
@@ -71,7 +72,8 @@ func (p *Program) Close() error {
 
 // Rollout runs one route file with the PID controller or with zero, loading included,
 // under the path data/<file name>, and returns its time and costs.
-func (p *Program) Rollout(file string, policy lockstep.Policy) (time.Duration, lockstep.Costs, error) {
+func (p *Program) Rollout(file string,
+	policy lockstep.Policy) (time.Duration, lockstep.Costs, error) {
 	dir, name := filepath.Split(file)
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -94,7 +96,8 @@ func (p *Program) Rollout(file string, policy lockstep.Policy) (time.Duration, l
 		request["gains"] = []float64{policy.P, policy.I, policy.D}
 	case lockstep.Zero:
 	default:
-		return 0, lockstep.Costs{}, fmt.Errorf("the Python program is asked for pid and zero alone, not %v", policy)
+		return 0, lockstep.Costs{}, fmt.Errorf(
+			"the Python program is asked for pid and zero alone, not %v", policy)
 	}
 	if err := p.ask(request, &answer); err != nil {
 		return 0, lockstep.Costs{}, err
@@ -105,7 +108,9 @@ func (p *Program) Rollout(file string, policy lockstep.Policy) (time.Duration, l
 			return 0, lockstep.Costs{}, err
 		}
 	}
-	return duration(answer.Seconds), lockstep.Costs{Lataccel: costs[0], Jerk: costs[1], Total: costs[2]}, nil
+	return duration(answer.Seconds), lockstep.Costs{
+		Lataccel: costs[0], Jerk: costs[1], Total: costs[2],
+	}, nil
 }
 
 // Network returns the fastest of n calls of the program's ONNX Runtime session

@@ -33,12 +33,16 @@ type Want struct {
 // The wants. A line adds one.
 var (
 	Assets      = &Want{"assets", "the official network and routes", findAssets}
-	ONNXRuntime = &Want{"onnxruntime", "ONNX Runtime's library, and cgo to load it", findONNXRuntime}
-	Compiler    = &Want{"compiler", "a C++ compiler", findCompiler}
-	Python      = &Want{"python", "a Python with numpy", oncePerPython(findPython)}
-	Gymnasium   = &Want{"gymnasium", "a Python with Gymnasium", oncePerPython(findGymnasium)}
-	GPU         = &Want{"gpu", "a GPU, and a program built for it", findGPU}
-	Package     = &Want{"package", "a Python in which the package is installed", oncePerPython(findPackage)}
+	ONNXRuntime = &Want{
+		"onnxruntime", "ONNX Runtime's library, and cgo to load it", findONNXRuntime,
+	}
+	Compiler  = &Want{"compiler", "a C++ compiler", findCompiler}
+	Python    = &Want{"python", "a Python with numpy", oncePerPython(findPython)}
+	Gymnasium = &Want{"gymnasium", "a Python with Gymnasium", oncePerPython(findGymnasium)}
+	GPU       = &Want{"gpu", "a GPU, and a program built for it", findGPU}
+	Package   = &Want{
+		"package", "a Python in which the package is installed", oncePerPython(findPackage),
+	}
 
 	All = []*Want{Assets, ONNXRuntime, Compiler, Python, Gymnasium, GPU, Package}
 )
@@ -193,19 +197,22 @@ func findPython() (string, error) {
 	}
 	if out, err := exec.Command(path, "-c", "import numpy").CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		return "", fmt.Errorf("%s: %s: set LOCKSTEP_PYTHON to one with numpy", path, lines[len(lines)-1])
+		return "", fmt.Errorf(
+			"%s: %s: set LOCKSTEP_PYTHON to one with numpy", path, lines[len(lines)-1])
 	}
 	return filepath.Abs(path)
 }
 
 // findGymnasium finds the Python that `make test-classic` makes, or another one.
 func findGymnasium() (string, error) {
-	return findModule("LOCKSTEP_GYMNASIUM", "gymnasium", "a Python with Gymnasium", "make test-classic")
+	return findModule(
+		"LOCKSTEP_GYMNASIUM", "gymnasium", "a Python with Gymnasium", "make test-classic")
 }
 
 // findPackage finds the Python that `make test-python` makes, or another one.
 func findPackage() (string, error) {
-	return findModule("LOCKSTEP_PACKAGE", "lockstep", "a Python with this package", "make test-python")
+	return findModule(
+		"LOCKSTEP_PACKAGE", "lockstep", "a Python with this package", "make test-python")
 }
 
 // findModule finds the Python that a variable names, which must have a module.

@@ -54,8 +54,14 @@ func TestSkip(t *testing.T) {
 		{false, none, "0", "skipped: not run for want of warp: no warp"},
 		{false, none, "1", "failed: LOCKSTEP_REQUIRE_WARP=1, but no warp"},
 		{true, nil, "", "passed"},
-		{true, none, "", "failed: a warp core is here (/dev/warp), but what needs it says: no warp"},
-		{true, none, "1", "failed: a warp core is here (/dev/warp), but what needs it says: no warp"},
+		{
+			true, none, "",
+			"failed: a warp core is here (/dev/warp), but what needs it says: no warp",
+		},
+		{
+			true, none, "1",
+			"failed: a warp core is here (/dev/warp), but what needs it says: no warp",
+		},
 	} {
 		w := &Want{"warp", "a warp core", func() (string, error) {
 			if c.here {
@@ -112,7 +118,10 @@ func TestFind(t *testing.T) {
 		variable, good, none string
 	}{
 		{Compiler, "CXX", file("bin/cc"), filepath.Join(dir, "bin", "none")},
-		{ONNXRuntime, "ONNXRUNTIME_LIB", file("lib/libonnxruntime.so"), filepath.Join(dir, "lib", "none")},
+		{
+			ONNXRuntime, "ONNXRUNTIME_LIB", file("lib/libonnxruntime.so"),
+			filepath.Join(dir, "lib", "none"),
+		},
 		{Assets, "LOCKSTEP_ASSETS", filepath.Dir(filepath.Dir(file("assets/routes/0.csv"))), dir},
 	} {
 		file("assets/tinyphysics.onnx")
@@ -134,7 +143,8 @@ func TestFind(t *testing.T) {
 		t.Error(err)
 	}
 	t.Setenv("STATUS", "1")
-	if _, err := findPython(); err == nil || !strings.Contains(err.Error(), "set LOCKSTEP_PYTHON to one with numpy") {
+	if _, err := findPython(); err == nil ||
+		!strings.Contains(err.Error(), "set LOCKSTEP_PYTHON to one with numpy") {
 		t.Errorf("a Python without numpy: %v", err)
 	}
 	if _, err := first(filepath.Join(dir, "bin", "py*")); err != nil {

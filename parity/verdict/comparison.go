@@ -125,7 +125,9 @@ func (c *Comparison) BothProfiles() string {
 	case len(c.Profiles) != 2:
 		return ""
 	case c.twoProfiles():
-		return fmt.Sprintf("two profiles: %s has %s, %s has %s, and bits differ where these do", c.Want, c.Profiles[0], c.Got, c.Profiles[1])
+		return fmt.Sprintf(
+			"two profiles: %s has %s, %s has %s, and bits differ where these do", c.Want,
+			c.Profiles[0], c.Got, c.Profiles[1])
 	}
 	return "both sides have profile " + c.Profiles[0]
 }
@@ -141,7 +143,9 @@ func (c *Comparison) Extent() string {
 		text += fmt.Sprintf(", %d tokens differ and are explained", r.Flips.Explained)
 	}
 	for _, t := range r.Tolerated {
-		text += fmt.Sprintf(", %s differs at %d steps, by up to %.3g where that is known", t.Stage, t.Steps, float64(t.Abs))
+		text += fmt.Sprintf(
+			", %s differs at %d steps, by up to %.3g where that is known", t.Stage, t.Steps,
+			float64(t.Abs))
 	}
 	var missing []string
 	for _, stage := range r.Stages {
@@ -158,9 +162,11 @@ func (c *Comparison) Extent() string {
 	if r.Past > 0 {
 		text += fmt.Sprintf(", %d steps past the end not compared", r.Past)
 	}
-	failed := slices.DeleteFunc(slices.Clone(r.Rollouts), func(v parity.Verdict) bool { return v.Error == "" })
+	failed := slices.DeleteFunc(
+		slices.Clone(r.Rollouts), func(v parity.Verdict) bool { return v.Error == "" })
 	if len(failed) > 0 {
-		text += fmt.Sprintf(", %d end with an error on both sides: %s", len(failed), failed[0].Error)
+		text += fmt.Sprintf(
+			", %d end with an error on both sides: %s", len(failed), failed[0].Error)
 	}
 	return text
 }
@@ -204,7 +210,8 @@ func (c *Comparison) Cases() []Case {
 			one.Outcome = Failed
 			one.Message = fmt.Sprintf("%d findings", v.Findings)
 			if v.First != nil {
-				one.Message += fmt.Sprintf(", the first at step %d, stage %s", v.First.Step, v.First.Stage)
+				one.Message += fmt.Sprintf(
+					", the first at step %d, stage %s", v.First.Step, v.First.Stage)
 			}
 			if d := c.Report.First; d != nil && slices.Equal(d.Key, v.Key) {
 				one.Message = d.Error()

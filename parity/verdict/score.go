@@ -63,7 +63,8 @@ func (s *Score) Judge(wrong int) error {
 func (s *Score) Cases() []Case {
 	var cases []Case
 	for _, engine := range s.Clean {
-		cases = append(cases, Case{Class: "mutants", Name: "no fault in " + engine, Outcome: Passed})
+		cases = append(
+			cases, Case{Class: "mutants", Name: "no fault in " + engine, Outcome: Passed})
 	}
 	for _, alarm := range s.Alarms {
 		cases = append(cases, Case{Class: "mutants", Name: "no fault", Outcome: Failed, Message: "false alarm: " + alarm})
@@ -91,7 +92,9 @@ func (s *Score) WriteTable(w io.Writer, markdown bool) error {
 		}
 		return name
 	}
-	lines := []string{titled("fault", "what is wrong") + "\tengine\tcaught\tstage\tnamed\trollouts\tsteps"}
+	lines := []string{
+		titled("fault", "what is wrong") + "\tengine\tcaught\tstage\tnamed\trollouts\tsteps",
+	}
 	for _, m := range s.Mutants {
 		caught, named := "NO", m.Named
 		switch {
@@ -118,7 +121,9 @@ func (s *Score) WriteTable(w io.Writer, markdown bool) error {
 		fmt.Fprintln(plain, strings.Join(lines, "\n"))
 		plain.Flush()
 	}
-	fmt.Fprintf(&b, "\nRun without a fault: %s.\n\n%s\n\n%s\n", strings.Join(s.Clean, ", "), s.Origin(), s.Totals())
+	fmt.Fprintf(
+		&b, "\nRun without a fault: %s.\n\n%s\n\n%s\n", strings.Join(s.Clean, ", "), s.Origin(),
+		s.Totals())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -127,7 +132,9 @@ func (s *Score) WriteTable(w io.Writer, markdown bool) error {
 func (s *Score) Origin() string {
 	text := fmt.Sprintf("All %d rows are of one run", len(s.Mutants))
 	if s.Known > 0 {
-		text = fmt.Sprintf("%d rows are of the last run, %d of earlier ones of the same sources", len(s.Mutants)-s.Known, s.Known)
+		text = fmt.Sprintf(
+			"%d rows are of the last run, %d of earlier ones of the same sources",
+			len(s.Mutants)-s.Known, s.Known)
 	}
 	return text + ", at " + cmp.Or(s.Commit, "no known commit") + "."
 }
@@ -136,7 +143,9 @@ func (s *Score) Origin() string {
 func (s *Score) Totals() string {
 	caught, right := s.Counts()
 	n := len(s.Mutants)
-	text := fmt.Sprintf("%d of %d faults caught; the stage named rightly for %d (%.1f %%); ", caught, n, right, 100*float64(right)/float64(max(n, 1)))
+	text := fmt.Sprintf(
+		"%d of %d faults caught; the stage named rightly for %d (%.1f %%); ", caught, n, right,
+		100*float64(right)/float64(max(n, 1)))
 	if len(s.Alarms) == 0 {
 		return text + fmt.Sprintf("no alarm in %d runs without a fault.", len(s.Clean))
 	}

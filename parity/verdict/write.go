@@ -29,7 +29,8 @@ func Clear(dir string) error {
 		return err
 	}
 	for _, name := range []string{JSONName, JUnitName, HTMLName} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -48,7 +49,8 @@ func (r *Result) Write(dir string) error {
 		return err
 	}
 	return errors.Join(
-		fileio.WriteFile(filepath.Join(dir, JUnitName), slices.Concat([]byte(xml.Header), junit, []byte("\n"))),
+		fileio.WriteFile(
+			filepath.Join(dir, JUnitName), slices.Concat([]byte(xml.Header), junit, []byte("\n"))),
 		fileio.WriteFile(filepath.Join(dir, JSONName), append(text, '\n')),
 	)
 }
@@ -65,7 +67,8 @@ type node struct {
 func newNode(name, text string, nodes []node, attributes ...any) node {
 	n := node{XMLName: xml.Name{Local: name}, Text: text, Nodes: nodes}
 	for pair := range slices.Chunk(attributes, 2) {
-		n.Attrs = append(n.Attrs, xml.Attr{Name: xml.Name{Local: pair[0].(string)}, Value: fmt.Sprint(pair[1])})
+		n.Attrs = append(
+			n.Attrs, xml.Attr{Name: xml.Name{Local: pair[0].(string)}, Value: fmt.Sprint(pair[1])})
 	}
 	return n
 }
@@ -75,7 +78,10 @@ func newNode(name, text string, nodes []node, attributes ...any) node {
 func (r *Result) junit() node {
 	seconds := func(s float64) string { return fmt.Sprintf("%.3f", s) }
 	counted := func(name string, took float64, n map[string]int) []any {
-		return []any{"name", name, "tests", n["testcase"], "failures", n["failure"], "errors", n["error"], "skipped", n["skipped"], "time", seconds(took)}
+		return []any{
+			"name", name, "tests", n["testcase"], "failures", n["failure"], "errors", n["error"],
+			"skipped", n["skipped"], "time", seconds(took),
+		}
 	}
 	elements := map[string]string{Failed: "failure", NotRun: "skipped", NotApplicable: "skipped"}
 	types := map[string][]any{"failure": {"type", "difference"}, "error": {"type", "check"}}
@@ -85,7 +91,8 @@ func (r *Result) junit() node {
 		c, n := &r.Checks[i], map[string]int{}
 		var properties []node
 		for _, p := range [][2]string{{"outcome", c.Outcome}, {"command", c.Command}, {"base", r.Change.Base}, {"commit", r.Change.Head}} {
-			properties = append(properties, newNode("property", "", nil, "name", p[0], "value", p[1]))
+			properties = append(
+				properties, newNode("property", "", nil, "name", p[0], "value", p[1]))
 		}
 		nodes := []node{newNode("properties", "", properties)}
 		add := func(class, name string, took float64, element, text string) {
@@ -187,7 +194,8 @@ func (r *Result) Skips(outcomes ...string) (all []Skip) {
 			if !slices.Contains(outcomes, k.Outcome) {
 				continue
 			}
-			i := slices.IndexFunc(all, func(s Skip) bool { return s.Check == c.Name && s.Message == k.Message })
+			i := slices.IndexFunc(
+				all, func(s Skip) bool { return s.Check == c.Name && s.Message == k.Message })
 			if i < 0 {
 				i, all = len(all), append(all, Skip{Check: c.Name, Message: k.Message})
 			}

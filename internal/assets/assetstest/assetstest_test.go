@@ -51,7 +51,10 @@ func TestAbsent(t *testing.T) {
 		lack string
 	}{
 		{"model", func(t testing.TB) { Model(t) }, assets.Model},
-		{"route", func(t testing.TB) { Route(t, "00000", lockstep.Profile{}) }, filepath.Join("routes", "00000.csv")},
+		{
+			"route", func(t testing.TB) { Route(t, "00000", lockstep.Profile{}) },
+			filepath.Join("routes", "00000.csv"),
+		},
 		{"other", func(t testing.TB) { Find(t, assets.PublishedCosts) }, assets.PublishedCosts},
 	} {
 		why := "no " + c.lack + " in " + dir + ": set LOCKSTEP_ASSETS to a folder that holds it, or to none"
@@ -62,7 +65,9 @@ func TestAbsent(t *testing.T) {
 		} {
 			t.Setenv("LOCKSTEP_REQUIRE_ASSETS", required)
 			if got := outcome(c.test); got != want {
-				t.Errorf("%s, LOCKSTEP_REQUIRE_ASSETS=%s:\n got %s\nwant %s", c.name, required, got, want)
+				t.Errorf(
+					"%s, LOCKSTEP_REQUIRE_ASSETS=%s:\n got %s\nwant %s", c.name, required, got,
+					want)
 			}
 			if strings.Contains(want, "\n") {
 				t.Errorf("%q is more than one line", want)
@@ -78,7 +83,8 @@ func TestPresent(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, assets.Routes), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	text := "t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n" + strings.Repeat("0,30,0,0,0,0\n", lockstep.MinRows)
+	text := "t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand\n" + strings.Repeat(
+		"0,30,0,0,0,0\n", lockstep.MinRows)
 	for name, text := range map[string]string{assets.Model: "model", filepath.Join(assets.Routes, "1.csv"): text, filepath.Join(assets.Routes, "2.csv"): "t\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
