@@ -382,7 +382,9 @@ type info struct {
 	modified time.Time
 }
 
-func (n *node) info(name string) *info { return &info{name, len(n.data), n.inode, n.mode, n.modified} }
+func (n *node) info(name string) *info {
+	return &info{name, len(n.data), n.inode, n.mode, n.modified}
+}
 
 func (i *info) Name() string       { return i.name }
 func (i *info) Size() int64        { return int64(i.size) }

@@ -33,7 +33,8 @@ func TestEach(t *testing.T) {
 		t.Errorf("calls (-want +got):\n%s", d)
 	}
 	const exit = " it called runtime.Goexit, as t.Fatal does false"
-	if d := cmp.Diff([]string{"0" + exit, "1 panic: one false", "3 own true", "5" + exit}, failed); d != "" {
+	want := []string{"0" + exit, "1 panic: one false", "3 own true", "5" + exit}
+	if d := cmp.Diff(want, failed); d != "" {
 		t.Errorf("failures (-want +got):\n%s", d)
 	}
 	Each(0, func(int) { t.Error("a call of none") }, nil)

@@ -32,7 +32,8 @@ func TestFunctionsPython(t *testing.T) {
 			}
 		}
 		if differ == 0 {
-			t.Errorf("%s: the simple formula gives the same bits on all values: they cannot tell the two apart", name)
+			t.Errorf("%s: the simple formula gives the same bits on all values: "+
+				"they cannot tell the two apart", name)
 		}
 	}
 }

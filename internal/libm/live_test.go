@@ -42,7 +42,8 @@ func liveAngles(n int) (x []float64) {
 	r := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	edges := []float64{0x1p-27, 0x1p-26, 0.126, 0x1.b6p-1, 0x1.368fdp1, SinLimit}
 	for i := range n {
-		beside := math.Float64bits(edges[i%len(edges)]) + uint64(i/len(edges)) - uint64(n/len(edges)/2)
+		beside := math.Float64bits(edges[i%len(edges)]) +
+			uint64(i/len(edges)) - uint64(n/len(edges)/2)
 		quarters := math.Ldexp(r.Float64(), r.IntN(1023))
 		x = append(x, math.Float64frombits(beside), math.Trunc(quarters)*halfPi,
 			math.Ldexp(1+r.Float64(), r.IntN(2046)-1022), SinLimit*(1+r.Float64()))

@@ -149,5 +149,6 @@ func Powf2(x float32) float32 {
 // bits less i·2⁴⁵; for each of 16 intervals 1/c and log₂ c; for i = 0..31 the bits
 // of 2^(i/32) less i·2⁴⁷.
 func PowTables() (log, exp, log2f, exp2f []uint64) {
-	return words("pow_log.hex", powLogHex), slices.Clone(expTable), words("powf_log2.hex", powfLogHex), slices.Clone(exp2fTable)
+	return words("pow_log.hex", powLogHex), slices.Clone(expTable),
+		words("powf_log2.hex", powfLogHex), slices.Clone(exp2fTable)
 }

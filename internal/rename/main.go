@@ -148,7 +148,8 @@ func (r renaming) text(text []byte) []byte {
 
 // below changes the paths of packages below the module's own.
 func (r renaming) below(text []byte) []byte {
-	pattern := regexp.MustCompile(`(^|[^A-Za-z0-9_./-])` + regexp.QuoteMeta(r.from) + `/([A-Za-z0-9_.-]*)`)
+	pattern := regexp.MustCompile(
+		`(^|[^A-Za-z0-9_./-])` + regexp.QuoteMeta(r.from) + `/([A-Za-z0-9_.-]*)`)
 	return pattern.ReplaceAllFunc(text, func(found []byte) []byte {
 		parts := pattern.FindSubmatch(found)
 		if len(parts[2]) > 0 && !r.folder(string(parts[2])) {

@@ -24,7 +24,8 @@ func TestRename(t *testing.T) {
 		}
 		return string(out)
 	}
-	if out, err := exec.Command("git", "clone", "-q", filepath.Join("..", ".."), root).CombinedOutput(); err != nil {
+	clone := exec.Command("git", "clone", "-q", filepath.Join("..", ".."), root)
+	if out, err := clone.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	from := strings.TrimSpace(command("go", "list", "-m"))
@@ -37,7 +38,8 @@ func TestRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Of each package, its own path and those of what it and its tests import.
-	const imports = "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}"
+	const imports = "{{.ImportPath}}{{range .Imports}} {{.}}{{end}}" +
+		"{{range .TestImports}} {{.}}{{end}}{{range .XTestImports}} {{.}}{{end}}"
 	packages := strings.Split(
 		strings.TrimSpace(command("go", "list", "-f", imports, "./...")), "\n")
 	if len(packages) != count {

@@ -49,8 +49,10 @@ func same[T value](array string, got, want []T, equal func(a, b T) bool) error {
 	if first < 0 {
 		return nil
 	}
-	return &Difference{first, len(got), fmt.Sprintf("%s[%d] is %v (%x), want %v (%x); %d of %d values differ",
-		array, first, got[first], bits(got[first]), want[first], bits(want[first]), differ, len(got))}
+	return &Difference{first, len(got), fmt.Sprintf(
+		"%s[%d] is %v (%x), want %v (%x); %d of %d values differ",
+		array, first, got[first], bits(got[first]), want[first], bits(want[first]),
+		differ, len(got))}
 }
 
 // bits is a value's pattern.

@@ -82,7 +82,8 @@ func Unmarshal(data []byte) (*lockstep.Snapshot, error) {
 		return nil, fmt.Errorf(
 			"the snapshot has %d bytes of numbers, its header says %d", len(numbers), want)
 	}
-	if sum := binary.LittleEndian.Uint32(data[len(data)-4:]); sum != crc32.ChecksumIEEE(data[:len(data)-4]) {
+	text, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
+	if sum != crc32.ChecksumIEEE(text) {
 		return nil, errors.New("the snapshot is damaged: its checksum is another")
 	}
 	s := &lockstep.Snapshot{Profile: h.Profile, Model: h.Model, Step: h.Step}
@@ -95,7 +96,9 @@ func Unmarshal(data []byte) (*lockstep.Snapshot, error) {
 				numbers = numbers[8:]
 			}
 		}
-		s.Rollouts = append(s.Rollouts, lockstep.RolloutState{Route: r.Route, Lataccel: columns[0], Action: columns[1], Policy: columns[2], Err: r.Err})
+		s.Rollouts = append(s.Rollouts, lockstep.RolloutState{
+			Route: r.Route, Lataccel: columns[0], Action: columns[1], Policy: columns[2], Err: r.Err,
+		})
 	}
 	return s, nil
 }

@@ -17,7 +17,8 @@ import (
 var ErrNaN = errors.New("the command is NaN")
 
 // ErrClosed is why a Stepper refuses what needs its rollouts after Close.
-var ErrClosed = errors.New("the stepper is closed, and its rollouts are gone: make another with Reset")
+var ErrClosed = errors.New(
+	"the stepper is closed, and its rollouts are gone: make another with Reset")
 
 // An Engine computes the rollouts of a Stepper, which are numbered like its jobs.
 type Engine interface {
@@ -66,7 +67,8 @@ type Elsewhere interface {
 
 	// Fork begins candidates there: those of jobs without policies, the k-th of which
 	// continues rollout index[k] of a snapshot.
-	Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, s *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Stepper, error)
+	Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, s *lockstep.Snapshot,
+		index []int, noise lockstep.Noise) (lockstep.Stepper, error)
 
 	// Roll is lockstep.Stepper's, of steps that some rollout has. Of rollouts that do not
 	// run or that fail, see Failure, costs and lataccels mean nothing. CanRoll reports

@@ -81,7 +81,8 @@ func constants(path, kind string) (names []string, err error) {
 func header(names []string) string {
 	var rows []string
 	for i, k := range lockstep.Kinds() {
-		rows = append(rows, fmt.Sprintf("K(k%s, %d, %d)", strings.TrimPrefix(names[i], "Kind"), len(k.Gains), len(k.Memory)))
+		rows = append(rows, fmt.Sprintf(
+			"K(k%s, %d, %d)", strings.TrimPrefix(names[i], "Kind"), len(k.Gains), len(k.Memory)))
 	}
 	return `// Made by internal/tables from lockstep.Kinds: run ` + "`make generate`" + ` and ` + "`make kernels`" + `.
 //

@@ -49,7 +49,8 @@ func TestLive(t *testing.T) {
 	}
 	t.Logf("%s; network %s, routes of seed %d", found, filepath.Base(model), key)
 	dir := filepath.Join(t.TempDir(), routefile.DefaultSeedPrefix)
-	if err := generate.Write(t.Context(), dir, generate.Options{NumRoutes: *routes, Seed: key}); err != nil {
+	options := generate.Options{NumRoutes: *routes, Seed: key}
+	if err := generate.Write(t.Context(), dir, options); err != nil {
 		t.Fatal(err)
 	}
 	files, err := routefile.List(dir, -1)

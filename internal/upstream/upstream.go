@@ -121,7 +121,9 @@ func (p *Program) Network(n int) (time.Duration, error) {
 	return duration(answer.Seconds), err
 }
 
-func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+func duration(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second))
+}
 
 func (p *Program) ask(request, answer any) error {
 	line, err := json.Marshal(request)
