@@ -18,7 +18,6 @@ var unheld = []string{
 	"h number",
 	"read generic desc[R0][R0.0+-0]",
 	"read global desc[R0][R0.0+-0]",
-	"read local [R0+-0]",
 	"read local [R0+0]",
 	"read shared [R0+-0]",
 	"read shared [R0+R0+-0]",
