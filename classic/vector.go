@@ -52,6 +52,22 @@ type RowStepper interface {
 	StepRows(actions Actions, t *Transition, rows []float32) error
 }
 
+// A DeviceRunner is a Vector that leaves what a run records in a device's memory, on which the
+// caller may work, too.
+type DeviceRunner interface {
+	// Place is the number of the GPU, and whether its memory is the caller's, too.
+	Place() (number int, shared bool)
+
+	// RunOnDevice is Run whose record stays where it is, until the next run: each array is
+	// (steps, values, N). Where the policy is empty the actions are at the address table, (steps,
+	// N), int32 or float32, and nobody checks them: of one that is none, the step is undefined.
+	RunOnDevice(ctx context.Context, policy Policy, table uintptr, steps int, record []string) (map[string]uintptr, error)
+
+	// Follow and Precede are lockstep.DeviceOrder's.
+	Follow(stream uintptr) error
+	Precede(stream uintptr) error
+}
+
 // A Reset starts episodes of some environments.
 type Reset struct {
 	// Seed seeds environment i with Seed+i, and a shared generator with Seed. A

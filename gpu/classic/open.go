@@ -12,12 +12,17 @@ import (
 )
 
 // OnGPU is the engine on the GPU that gpu.OpenDevice takes.
-func OnGPU() (Engine, error) {
+func OnGPU() (Engine, error) { return onGPU(nil) }
+
+// OnGPUOf is OnGPU for a caller who works there, too: see gpu.OpenDeviceOn.
+func OnGPUOf(stream uintptr) (Engine, error) { return onGPU(&stream) }
+
+func onGPU(stream *uintptr) (Engine, error) {
 	if err := cuda.Available(); err != nil {
 		return Engine{}, err
 	}
 	return Engine{Kind: "gpu", Open: func() (driver.Device, error) {
-		return cuda.Open(cuda.Options{PTX: module.PTX, Kernels: module.Sources(), Cubins: map[int]func() (string, error){9: module.Cubin}})
+		return cuda.Open(cuda.Options{PTX: module.PTX, Kernels: module.Sources(), Cubins: map[int]func() (string, error){9: module.Cubin}, Stream: stream})
 	}}, nil
 }
 

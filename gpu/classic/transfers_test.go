@@ -87,3 +87,98 @@ func TestTransfers(t *testing.T) {
 		})
 	}
 }
+
+// TestRunOnDevice: what stays on the device is what a run records, and nothing else passes.
+func TestRunOnDevice(t *testing.T) {
+	want.Compiler.Need(t)
+	engine, err := OnCPU(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := classic.Make("MountainCar-v0", 3, map[string]string{"max_episode_steps": "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both [2]*vector
+	for i := range both {
+		v, err := engine.Make(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		if err := v.Reset(classic.Reset{Seed: 2}); err != nil {
+			t.Fatal(err)
+		}
+		both[i] = v.(*vector)
+	}
+	const steps = 20
+	key, record := uint64(5), make([]classic.Transition, steps)
+	for i := range record {
+		record[i] = classic.NewTransition(task)
+	}
+	if err := both[0].Run(t.Context(), classic.Policy{Uniform: &key}, steps, record); err != nil {
+		t.Fatal(err)
+	}
+	before := both[1].device.Counts()
+	names := []string{"observations", "rewards", "actions", "truncated"}
+	where, err := both[1].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, steps, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := both[1].device.Counts().Sub(before)
+	if passed.Uploads != 0 || passed.Launches != 1 || passed.Synchronisations != 1 || passed.Downloads != 1 {
+		t.Errorf("%+v", passed)
+	}
+	for name, of := range map[string]func(*classic.Transition) []byte{
+		"observations": func(r *classic.Transition) []byte { return bytesOf(r.Observations) },
+		"rewards":      func(r *classic.Transition) []byte { return bytesOf(r.Rewards) },
+		"actions":      func(r *classic.Transition) []byte { return bytesOf(r.Actions.Discrete) },
+		"truncated":    func(r *classic.Transition) []byte { return bytesOf(r.Truncated) },
+	} {
+		var all []byte
+		for i := range record {
+			all = append(all, of(&record[i])...)
+		}
+		got := make([]byte, len(all))
+		if err := both[1].do(t.Context(), func() error { return both[1].device.Download(got, driver.Pointer(where[name])) }); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, all) {
+			t.Errorf("%s on the device are others", name)
+		}
+	}
+	// The actions that lie there as a table, in environments where these were chosen.
+	if err := both[0].Reset(classic.Reset{Seed: 2}); err != nil {
+		t.Fatal(err)
+	}
+	table, err := both[0].device.Allocate(4 * 3 * steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var actions []int32
+	for i := range record {
+		actions = append(actions, record[i].Actions.Discrete...)
+	}
+	if err := both[0].do(t.Context(), func() error { return both[0].device.Upload(table, bytesOf(actions)) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := both[0].RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), steps, nil); err != nil {
+		t.Fatal(err)
+	}
+	a, b := both[0].Totals(), both[1].Totals()
+	if !slices.Equal(a.Rewards, b.Rewards) || !slices.Equal(a.Episodes, b.Episodes) || a.Steps != b.Steps || a.Episodes[0] == 0 {
+		t.Errorf("%+v by the table, want %+v", a, b)
+	}
+	for _, bad := range []error{
+		second(both[0].RunOnDevice(t.Context(), classic.Policy{}, 0, steps, nil)),
+		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 0, nil)),
+		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 1, []string{"looks"})),
+		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 1, []string{"rewards", "rewards"})),
+	} {
+		if bad == nil {
+			t.Error("what cannot be is done")
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

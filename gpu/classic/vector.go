@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"lockstep/classic"
@@ -489,8 +490,8 @@ func (v *vector) chunk(record []classic.Transition) int {
 	return int(max(min(room/bytes, 1<<16), 1))
 }
 
-// advance is one launch, with at most one upload before it and two downloads behind it.
-func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, record []classic.Transition) error {
+// begin is a launch of so many steps, to be given its policy and outputs.
+func (v *vector) begin(steps int) launch {
 	l := v.launch
 	l.Steps, l.First = int64(steps), v.steps
 	low, high := v.task.Low, v.task.High
@@ -498,26 +499,17 @@ func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, 
 		low, high = v.low, v.high
 	}
 	bound(&l, low, high)
+	return l
+}
+
+// advance is one launch, with at most one upload before it and two downloads behind it.
+func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, record []classic.Transition) error {
+	l := v.begin(steps)
 	asked := v.asked(&l, record, policy.Recorded != nil)
 	err := v.do(ctx, func() error {
-		uploaded, answered, err := v.place(&l, policy, asked, record, int64(steps))
+		answered, err := v.launched(&l, policy, asked, record)
 		if err != nil {
 			return err
-		}
-		if uploaded > 0 {
-			if err := v.device.Upload(v.answers.device, v.answers.host[:uploaded]); err != nil {
-				return err
-			}
-		}
-		v.fresh = 0
-		if err := v.start("lockstep_steps_"+kernels[v.task.Dynamics], l, false); err != nil {
-			return err
-		}
-		if v.task.Shared {
-			l.Seeds = 0
-			if err := v.start("lockstep_reset_shared", l, true); err != nil {
-				return err
-			}
 		}
 		if end := v.answers.used; end > answered {
 			if err := v.device.Download(v.answers.host[answered:end], v.answers.device+driver.Pointer(answered)); err != nil {
@@ -529,15 +521,120 @@ func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, 
 		}
 		return v.download(episodes)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		v.scatter(&l, policy, asked, record)
+		v.took(steps)
 	}
-	v.scatter(&l, policy, asked, record)
+	return err
+}
+
+// launched gives a launch its memory, uploads what it needs, and starts it. What it answers begins
+// at the number returned.
+func (v *vector) launched(l *launch, policy classic.Policy, asked []output, record []classic.Transition) (answered int64, err error) {
+	uploaded, answered, err := v.place(l, policy, asked, record, l.Steps)
+	if err != nil {
+		return 0, err
+	}
+	if uploaded > 0 {
+		if err := v.device.Upload(v.answers.device, v.answers.host[:uploaded]); err != nil {
+			return 0, err
+		}
+	}
+	v.fresh = 0
+	if err := v.start("lockstep_steps_"+kernels[v.task.Dynamics], *l, false); err != nil || !v.task.Shared {
+		return answered, err
+	}
+	l.Seeds = 0
+	return answered, v.start("lockstep_reset_shared", *l, true)
+}
+
+// took notes that steps were done, once the flags are known.
+func (v *vector) took(steps int) {
 	for i, f := range valuesOf[int32](v.host(v.columns()[flags])) {
 		v.ended[i] = f&flagEnded != 0
 	}
 	v.steps += int64(steps)
-	return nil
+}
+
+// Place is where the device's arrays are.
+func (v *vector) Place() (number int, shared bool) {
+	info := v.device.Info()
+	return info.Number, info.Shared
+}
+
+// Follow has what is done from now on wait for a stream.
+func (v *vector) Follow(stream uintptr) error { return v.device.Follow(stream) }
+
+// Precede has a stream wait for what was done so far.
+func (v *vector) Precede(stream uintptr) error { return v.device.Precede(stream) }
+
+// RunOnDevice is one launch whose answers stay on the device.
+func (v *vector) RunOnDevice(
+	ctx context.Context, policy classic.Policy, table uintptr, steps int, record []string,
+) (map[string]uintptr, error) {
+	given := table != 0 && policy.Recorded == nil && policy.Uniform == nil && policy.Network == nil
+	if policy.Recorded != nil {
+		return nil, fmt.Errorf("%s: a table of the host's in a run on the device", v.task.Name)
+	}
+	if err := policy.Check(v.task, steps); err != nil && !given {
+		return nil, err
+	}
+	if v.task.Shared || v.task.Autoreset == classic.Disabled {
+		return nil, fmt.Errorf("%s, %v: a run on the device resets each environment by itself: take another autoreset, "+
+			"or CartPole-v1", v.task.Name, v.task.Autoreset)
+	}
+	if steps < 1 || steps > 1<<16 {
+		return nil, fmt.Errorf("%s: %d steps on the device: 1 to %d can be", v.task.Name, steps, 1<<16)
+	}
+	if err := v.task.CheckReady(v.seeded, nil); err != nil {
+		return nil, err
+	}
+	l := v.begin(steps)
+	asked, err := v.named(&l, record)
+	if err != nil {
+		return nil, err
+	}
+	if given && v.task.Actions > 0 {
+		l.Discrete = driver.Pointer(table)
+	} else if given {
+		l.Continuous = driver.Pointer(table)
+	}
+	if err := v.do(ctx, func() error {
+		if _, err := v.launched(&l, policy, asked, nil); err != nil {
+			return err
+		}
+		return v.download(episodes)
+	}); err != nil {
+		return nil, err
+	}
+	v.took(steps)
+	where := map[string]uintptr{}
+	for i, name := range record {
+		where[name] = uintptr(*asked[i].at)
+	}
+	return where, nil
+}
+
+// named are the outputs of these names.
+func (v *vector) named(l *launch, names []string) (all []output, err error) {
+	n, d, s := int64(v.task.Num), int64(len(v.task.Observation)), int64(len(v.task.State))
+	actions := &l.Discrete
+	if v.task.Actions == 0 {
+		actions = &l.Continuous
+	}
+	known := map[string]output{
+		"states": {at: &l.States, bytes: 8 * n * s}, "rewards": {at: &l.Rewards, bytes: 8 * n},
+		"observations": {at: &l.Observations, bytes: 4 * n * d}, "final_observations": {at: &l.Final, bytes: 4 * n * d},
+		"actions": {at: actions, bytes: 4 * n}, "terminated": {at: &l.Terminated, bytes: n}, "truncated": {at: &l.Truncated, bytes: n},
+	}
+	for i, name := range names {
+		o, ok := known[name]
+		if !ok || slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("%s: no array %q is left on the device, or it is named twice", v.task.Name, name)
+		}
+		all = append(all, o)
+	}
+	return all, nil
 }
 
 // scatter writes what a launch has answered where it is asked for.
@@ -589,7 +686,7 @@ func (v *vector) place(l *launch, policy classic.Policy, asked []output, record 
 				copy(o.host[int64(k)*o.bytes:], bytesOf(a.Continuous))
 			}
 			uploaded, answered = v.answers.used, v.answers.used
-		case o.at == &l.Final:
+		case o.at == &l.Final && record != nil:
 			for k := range record {
 				copy(o.host[int64(k)*o.bytes:], o.to(&record[k]))
 			}

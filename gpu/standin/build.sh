@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$root"
 
-key=$(cat gpu/kernels/*.cu gpu/kernels/*.cuh gpu/kernels/*.h gpu/kernels/cpu/*.h gpu/kernels/cpu/device.cpp gpu/standin/* \
+key=$(cat gpu/kernels/*.cu gpu/kernels/*.cuh gpu/kernels/*.h gpu/kernels/classic/* gpu/kernels/cpu/*.h gpu/kernels/cpu/device.cpp gpu/standin/* \
   gpu/driver/cuda/include/cuda.h gpu/driver/cuda/internal/stub/main.go | sha256sum)
 if [ -f "$out/libcuda.so.1" ] && [ "$(cat "$out/key" 2>/dev/null)" = "$key" ]; then exit 0; fi
 
@@ -37,6 +37,11 @@ for source in gpu/kernels/*.cu; do
     echo "$cxx $flags -x c++ -c $source -o $work/$name.o" >> "$work/jobs"
   fi
 done
+# These name the shim as they do beside it, in package emulated.
+mkdir "$work/classic"
+cp gpu/kernels/classic/*.cu gpu/kernels/classic/*.cuh gpu/kernels/classic/*.h "$work/classic"
+cp -r gpu/kernels/cpu "$work/classic/cpu"
+echo "$cxx $flags -x c++ -c $work/classic/classic.cu -o $work/classic.o" >> "$work/jobs"
 xargs -P "$(nproc)" -I{} sh -c '{}' < "$work/jobs"
 $cxx -shared -pthread -Wl,-soname,libcuda.so.1 -o "$work/libcuda.so.1" "$work"/*.o -ldl
 mv "$work/libcuda.so.1" "$out/libcuda.so.1"

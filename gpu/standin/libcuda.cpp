@@ -30,6 +30,7 @@
 #include <thread>
 
 #include "../kernels/cpu/device.h"
+#include "../kernels/classic/launch.h"
 #include "../kernels/launch.h"
 
 using lockstep::cpu::Device;
@@ -478,8 +479,10 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
   const Function *f = reinterpret_cast<Function *>(function);
   if (static_cast<int>(shared) > f->shared) return CUDA_ERROR_INVALID_VALUE;
   lockstep_standin_counts[kLaunches]++;
-  // A kernel says how many bytes its argument has; here, those of the largest.
-  const std::string argument(static_cast<const char *>(parameters[0]), sizeof(lockstep::Launch));
+  // A kernel says how many bytes its argument has; here, those of the largest of its family.
+  const bool of_classic = f->name.compare(0, 15, "lockstep_steps_") == 0 || f->name.compare(0, 15, "lockstep_reset_") == 0;
+  const std::string argument(static_cast<const char *>(parameters[0]),
+                             of_classic ? sizeof(lockstep::classic::Launch) : sizeof(lockstep::Launch));
   if (fault("launch")) return then(stream, [](Device &) { return CUDA_ERROR_LAUNCH_FAILED; });
   if (fault("hang")) {
     return use([&](Device &) {

@@ -11,8 +11,17 @@ from lockstep import _native
 __all__ = ["DeviceArray", "Place", "on_device"]
 
 CUDA, CUDA_MANAGED = 2, 13  # of DLPack
-FLOAT = 2
-BITS = {"float32": 32, "float64": 64}
+# Of each type, DLPack's code and bits, and NumPy's letter.
+TYPES = {"float32": (2, 32, "f"), "float64": (2, 64, "f"), "int32": (0, 32, "i"), "bool": (6, 8, "b")}
+LETTERS = {code: letter for code, _, letter in TYPES.values()}
+
+
+def kind_of(dtype: str) -> str:
+    """A type as the array interface names it, without the order of bytes."""
+    _, bits, letter = TYPES[dtype]
+    return f"{letter}{bits // 8}"
+
+
 # CUDA's numbers of the default stream: the driver's 0 is ambiguous in both protocols.
 DEFAULT_STREAM, LEGACY_STREAM = 0, 1
 
@@ -119,7 +128,7 @@ class Place:
         face = array.__cuda_array_interface__
         address, readonly = face["data"]
         self._check(what, tuple(face["shape"]), shape, face["typestr"][1:], dtype, self.gpu)
-        size = BITS[dtype] // 8
+        size = TYPES[dtype][1] // 8
         want = tuple(size * stride for stride in contiguous(shape))
         if face.get("strides") is not None and not adjacent(shape, face["strides"], want):
             raise ValueError(f"{what}: strides {face['strides']}, want a contiguous array")
@@ -136,7 +145,7 @@ class Place:
         capsule = array.__dlpack__(stream=self.stream)
         t = _Managed.from_address(_pointer(capsule, UNUSED)).tensor
         shape = tuple(t.shape[i] for i in range(t.ndim))
-        kind = f"{'f' if t.code == FLOAT else f'kind {t.code} '}{t.bits // 8}"
+        kind = f"{LETTERS.get(t.code, f'kind {t.code} ')}{t.bits // 8}"
         self._check(what, shape, want, kind, dtype, t.device_id)
         strides = tuple(t.strides[i] for i in range(t.ndim)) if t.strides else contiguous(shape)
         if not adjacent(shape, strides, contiguous(shape)):
@@ -146,8 +155,8 @@ class Place:
     def _check(self, what: str, shape: tuple[int, ...], want: tuple[int, ...], kind: str, dtype: str, gpu: int) -> None:
         if shape != want:
             raise ValueError(f"{what}: shape {shape}, want {want}")
-        if kind != f"f{BITS[dtype] // 8}":
-            raise TypeError(f"{what}: {kind} on the GPU, want f{BITS[dtype] // 8}, which is {dtype}: convert it there")
+        if kind != kind_of(dtype):
+            raise TypeError(f"{what}: {kind} on the GPU, want {kind_of(dtype)}, which is {dtype}: convert it there")
         if gpu != self.gpu:
             raise ValueError(f"{what}: on GPU {gpu}, and the simulator is on GPU {self.gpu}")
 
@@ -163,7 +172,7 @@ class DeviceArray:
     shape : tuple of int
         Its shape; it is contiguous.
     dtype : str
-        ``"float64"`` or ``"float32"``.
+        ``"float64"``, ``"float32"``, ``"int32"`` or ``"bool"``.
     """
 
     def __init__(
@@ -187,7 +196,7 @@ class DeviceArray:
         return {
             "version": 3,
             "shape": self.shape,
-            "typestr": f"<f{BITS[self.dtype] // 8}",
+            "typestr": ("|" if self.dtype == "bool" else "<") + kind_of(self.dtype),
             "data": (self._address, False),
             "strides": None,
             "stream": self.place.stream,
@@ -223,8 +232,9 @@ class DeviceArray:
             _native.call("precede", handle, stream=consumer)
         n = len(self.shape)
         shape = (ctypes.c_int64 * n)(*self.shape)
+        code, bits, _ = TYPES[self.dtype]
         managed = _Managed(
-            _Tensor(self._address, CUDA, self.place.gpu, n, FLOAT, BITS[self.dtype], 1, shape, None, 0), None, _deleter
+            _Tensor(self._address, CUDA, self.place.gpu, n, code, bits, 1, shape, None, 0), None, _deleter
         )
         address = ctypes.addressof(managed)
         _exported[address] = managed, shape, self

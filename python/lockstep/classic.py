@@ -32,6 +32,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from lockstep import _native
+from lockstep._device import DeviceArray, Place, on_device
 from lockstep.simulator import count_workers
 
 __all__ = ["Env", "Network", "Rollout", "Snapshot", "VectorEnv"]
@@ -168,6 +169,7 @@ class _Core:
         numpy1: bool,
         render_mode: str | None,
         options: dict[str, Any],
+        stream: int = 0,
     ) -> None:
         if render_mode not in (None, *MODES_OF_RENDERING):
             raise ValueError(f"render_mode={render_mode!r:.60}: want None, {' or '.join(MODES_OF_RENDERING)}")
@@ -179,10 +181,12 @@ class _Core:
             engine=_native.text("engine", engine),
             workers=count_workers(workers),
             numpy1=numpy1,
+            stream=operator.index(stream),
             options={key: str(value) for key, value in options.items()},
         )
         self.handle = _native.Handle(answer["handle"], "environments")
         self.engine: str = answer["engine"]
+        self.place = None if answer["gpu"] is None else Place(answer["gpu"], operator.index(stream))
         self.name, self.num, self.shared = name, num, answer["shared"]
         self.low, self.high = np.array(answer["low"]), np.array(answer["high"])
         self.discrete, d = answer["actions"] > 0, answer["observations"]
@@ -324,6 +328,42 @@ class _Core:
         self.handle.long_call("environments_run", buffer, steps=steps, record=list(record), **request)
         self.handle.call("environments_observe", self.observations)
         return Rollout(**{name: a.transpose(0, 2, 1) if (a := arrays[name]).ndim == 3 else a for name in record})
+
+    def run_there(self, steps: int, policy: Any, seed: int, record: Sequence[str]) -> Rollout:
+        """Run steps whose record stays on the GPU."""
+        if self.place is None:
+            raise ValueError(f'device=True: the {self.engine} engine has no arrays on a GPU: use engine="gpu"')
+        if not self.seeded:
+            raise ResetNeeded("call reset first")
+        steps = operator.index(steps)
+        d, s, n = self.observations.shape[0], self.values, self.num
+        kind = "int32" if self.discrete else "float32"
+        request: dict[str, Any] = {}
+        numbers, held = np.empty(0), None
+        if on_device(policy):
+            address, held = self.place.address(policy, "policy", (steps, n), self.handle, dtype=kind)
+            request = {"address": address}
+        else:
+            request, numbers = self._chosen(policy, seed, steps, np.int32 if self.discrete else np.float32)
+            if "table" in request:
+                raise TypeError("policy: with device=True a table is an array on the GPU")
+        buffer = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint8) if "sizes" in request else None
+        where = self.handle.long_call("environments_device", buffer, steps=steps, record=list(record), **request)
+        del held  # the steps are done
+        self.handle.call("environments_observe", self.observations)
+        shapes = {
+            "states": ((steps, s, n), "float64"),
+            "rewards": ((steps, n), "float64"),
+            "observations": ((steps, d, n), "float32"),
+            "final_observations": ((steps, d, n), "float32"),
+            "actions": ((steps, n), kind),
+            "terminated": ((steps, n), "bool"),
+            "truncated": ((steps, n), "bool"),
+        }
+        arrays: dict[str, Any] = {
+            name: DeviceArray(self.place, where[name], shapes[name][0], self.handle, shapes[name][1]) for name in record
+        }
+        return Rollout(**arrays)
 
     def _chosen(self, policy: Any, seed: int, steps: int, kind: Any) -> tuple[dict[str, Any], npt.NDArray[Any]]:
         """What a policy is in a request, and the numbers that go with it."""
@@ -547,6 +587,8 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
         As for :class:`Env`.
     workers : int, optional
         Cores to use. By default what OMP_NUM_THREADS says, else what the process may use.
+    stream : int
+        The CUDA stream on which the GPU's work goes, as for :class:`lockstep.Simulator`.
     """
 
     def __init__(
@@ -560,6 +602,7 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
         workers: int | None = None,
         numpy1: bool = False,
         render_mode: str | None = None,
+        stream: int = 0,
         **options: Any,
     ) -> None:
         self.num_envs = num_envs = operator.index(num_envs)
@@ -570,7 +613,9 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
         if max_episode_steps is not None:
             options["max_episode_steps"] = max_episode_steps
-        self._core = _Core(name, num_envs, MODES[self.autoreset_mode], engine, workers, numpy1, render_mode, options)
+        self._core = _Core(
+            name, num_envs, MODES[self.autoreset_mode], engine, workers, numpy1, render_mode, options, stream
+        )
         self._copy = copy
         how: dict[str, Any] = {
             "copy": copy,
@@ -643,6 +688,7 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
         policy: Any = "random",
         seed: int = 0,
         record: Sequence[str] = ("observations", "actions", "rewards", "terminated", "truncated"),
+        device: bool = False,
     ) -> Rollout:
         """Run many steps in one call, with a policy inside the engine.
 
@@ -657,13 +703,17 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
         record : sequence of str
             What is returned of each step: ``states``, ``rewards``, ``observations``, ``final_observations``
             (with SameStep), ``actions``, ``terminated``, ``truncated``. Nothing, for ``()``.
+        device : bool
+            With ``engine="gpu"``: leave the arrays on the GPU, each a :class:`lockstep.DeviceArray`, (steps, N)
+            or (steps, values, N), which the next run overwrites. A table is then an array there, int32 or float32;
+            nobody checks its actions.
 
         Returns
         -------
         Rollout
         """
         with self._core.turn:
-            return self._core.run(steps, policy, seed, record)
+            return (self._core.run_there if device else self._core.run)(steps, policy, seed, record)
 
     def totals(self) -> dict[str, Any]:
         """Since all were reset: ``steps``, and of each environment ``rewards`` and ``episodes``.

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"unsafe"
 
+	"lockstep"
 	"lockstep/classic"
 	"lockstep/classic/archive"
 	"lockstep/engines"
+	gpuclassic "lockstep/gpu/classic"
 )
 
 // environments are classic control environments in step.
@@ -33,6 +35,7 @@ func environmentsMethods() map[string]method {
 		"environments_observe":  of(observeEnvironments),
 		"environments_run":      of(runEnvironments),
 		"environments_totals":   of(totals),
+		"environments_device":   of(runOnDevice),
 		"environments_snapshot": of(snapshotEnvironments),
 		"environments_restore":  of(restoreEnvironments),
 		"environments_fork":     of(forkEnvironments),
@@ -51,6 +54,7 @@ type environmentsAnswer struct {
 	High         []float64 `json:"high"`
 	Shared       bool      `json:"shared"`
 	States       int       `json:"states"` // values of a state
+	GPU          *int      `json:"gpu"`    // number of that whose memory they share with the caller
 }
 
 // makeEnvironments makes a task's environments.
@@ -60,6 +64,7 @@ func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
 		Num, Workers                   int
 		Options                        map[string]string
 		NumPy1                         bool
+		Stream                         uintptr // on the GPU
 	}
 	if err := parse(request, &q); err != nil {
 		return nil, err
@@ -76,6 +81,9 @@ func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
 		q.Engine = ""
 	}
 	e, err := engines.Classic.Open(q.Engine, q.Workers)
+	if err == nil && e.Name() == "gpu" { // in the memory that the caller works in, too
+		e, err = gpuclassic.OnGPUOf(q.Stream)
+	}
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -83,11 +91,53 @@ func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	return environmentsAnswer{
+	a := environmentsAnswer{
 		Handle: put(&environments{turn: newTurn(), Vector: v}), Engine: e.Name(), Actions: t.Actions, Limit: t.Limit,
 		Observations: len(t.Observation), Low: t.Low, High: t.High, Shared: t.Shared,
 		States: len(t.State),
-	}, nil
+	}
+	if d, ok := v.(classic.DeviceRunner); ok {
+		if number, shared := d.Place(); shared {
+			a.GPU = &number
+		}
+	}
+	return a, nil
+}
+
+// device is the environments as those of a device whose memory is the caller's.
+func (e *environments) device() (classic.DeviceRunner, error) {
+	if d, ok := e.Vector.(classic.DeviceRunner); ok {
+		if _, shared := d.Place(); shared {
+			return d, nil
+		}
+	}
+	return nil, usagef("these environments have no arrays on a GPU")
+}
+
+// order is of what is on the device.
+func (e *environments) order() (lockstep.DeviceOrder, error) { return e.device() }
+
+// runOnDevice runs steps whose record stays on the device, and answers its addresses. The buffer
+// has the network, if there is one; a table is at an address on the device.
+func runOnDevice(t *task, e *environments, q struct {
+	runRequest
+	Address uintptr // of a table
+}, buffer []byte) (any, error) {
+	d, err := e.device()
+	if err != nil {
+		return nil, err
+	}
+	names := q.Record
+	q.Record = nil
+	policy, _, err := e.laidOut(q.runRequest, buffer)
+	if err != nil {
+		return nil, err
+	}
+	where, err := d.RunOnDevice(t, policy, q.Address, q.Steps, names)
+	if err != nil && t.Err() == nil {
+		err = usage(err)
+	}
+	return where, err
 }
 
 func (e *environments) Close() error { return e.last(e.Vector.Close) }

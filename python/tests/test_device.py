@@ -284,3 +284,76 @@ def test_only_a_gpu_keeps_what_is_collected(sim, short_routes):
     policy = lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
     with pytest.raises(ValueError, match="no arrays on a GPU"):
         sim.collect(policy, short_routes, device=True)
+
+
+def read(driver, array, dtype):
+    """What an array on the GPU holds, by the address that it exports."""
+    face = array.__cuda_array_interface__
+    assert face["shape"] == array.shape
+    assert np.dtype(face["typestr"]) == dtype
+    out = np.empty(array.shape, dtype)
+    driver.call(
+        "cuMemcpyDtoHAsync_v2",
+        ctypes.c_void_p(out.ctypes.data), ctypes.c_uint64(face["data"][0]), ctypes.c_size_t(out.nbytes), None,
+    )  # fmt: skip
+    driver.wait()
+    return out
+
+
+DTYPES = {
+    "observations": np.float32, "final_observations": np.float32, "rewards": np.float64, "states": np.float64,
+    "terminated": np.bool_, "truncated": np.bool_,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Acrobot-v1"])
+def test_classic(driver, name):
+    classic = pytest.importorskip("lockstep.classic", exc_type=ImportError)
+    envs, host = (
+        classic.VectorEnv(name, 5, autoreset_mode="SameStep", max_episode_steps=13, engine=engine)
+        for engine in ("gpu", "batched")
+    )
+    assert np.array_equal(envs.reset(seed=4)[0], host.reset(seed=4)[0])
+    names = [*DTYPES, "actions"]
+    inputs, outputs = envs.single_observation_space.shape[0], getattr(envs.single_action_space, "n", 1)
+    rng = np.random.default_rng(1)
+    network = classic.Network(
+        [rng.normal(0, 0.2, (outputs, inputs))], [np.zeros(outputs)], classic.Network.gumbel(6), 3
+    )
+    kind = np.int32 if outputs > 1 else np.float32
+    for policy in ("random", network):
+        before = driver.passed() if driver.standin else None
+        there = envs.run(40, policy, 7, record=names, device=True)
+        if before is not None:
+            uploads, _, _, bytes_down = (b - a for a, b in zip(before, driver.passed(), strict=True))
+            assert uploads == (1 if policy is network else 0)
+            assert bytes_down < 2000  # the record is 40 times as much
+        here = host.run(40, policy, 7, record=names)
+        ended = here.terminated | here.truncated
+        for field, dtype in (DTYPES | {"actions": kind}).items():
+            mine, theirs = read(driver, getattr(there, field), dtype), getattr(here, field)
+            mine = mine.transpose(0, 2, 1) if mine.ndim == 3 else mine
+            if field == "final_observations":
+                mine, theirs = mine[ended], theirs[ended]
+            assert np.array_equal(mine, theirs), field
+    kinds = []
+    for array in (there.rewards, there.actions, there.terminated):
+        capsule = array.__dlpack__(stream=-1)
+        tensor = _device._Managed.from_address(_device._pointer(capsule, _device.UNUSED)).tensor
+        kinds.append((tensor.code, tensor.bits, tensor.ndim))
+    assert kinds == [(2, 64, 2), (0 if outputs > 1 else 2, 32, 2), (6, 8, 2)]
+    table = here.actions.astype(kind)
+    array = Array(driver, table)
+    rewards = read(driver, envs.run(40, array, record=["rewards"], device=True).rewards, np.float64)
+    assert np.array_equal(rewards, host.run(40, table, record=["rewards"]).rewards)
+    for wrong, why in [
+        (np.zeros((40, 5), kind), "a table is an array on the GPU"),
+        (Array(driver, np.zeros((40, 5))), "f8 on the GPU, want"),
+    ]:
+        with pytest.raises(TypeError, match=why):
+            envs.run(40, wrong, device=True)
+    with pytest.raises(ValueError, match="the batched engine has no arrays on a GPU"):
+        host.run(3, device=True)
+    envs.close()
+    with pytest.raises(lockstep.ClosedError):
+        there.rewards.__dlpack__()
