@@ -42,7 +42,7 @@ __device__ __forceinline__ Action largest(const Launch &l, const float *y) {
 // drawn is largest with noise.
 __device__ __noinline__ Action drawn(const Launch &l, int64_t e, uint32_t step, float *y) {
   const Words words = philox(static_cast<uint32_t>(e), step, l.key);
-  for (int j = 0; j < l.widths[l.layers]; j++) y[j] += l.noise[words.w[j] >> l.noise_shift];
+  for (int j = 0; j < l.widths[l.layers]; j++) y[j] += l.noise[static_cast<uint64_t>(words.w[j]) >> l.noise_shift];
   return largest(l, y);
 }
 
