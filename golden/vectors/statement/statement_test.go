@@ -122,11 +122,12 @@ func TestLines(t *testing.T) {
 // holders are the packages whose tests hold an implementation to vectors, and
 // the operations that each has.
 var holders = map[string]string{
-	"internal/f32": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu",
-	"reference":    "softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode encode clip sum sum32 costs pid pidff observation",
-	"batched":      "softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F cdf choice decode encode clip sum sum32 costs pid",
+	"internal/f32": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 layer-norm-1.30arm " +
+		"exp512 exp256 exp-numpy-U exp-numpy-F exp-numpy-C tanh gelu",
+	"reference": "softmax-avx512 softmax-avx2 softmax-neon softmax-numpy-U softmax-numpy-F softmax-numpy-C draws cdf choice decode encode clip sum sum32 costs pid pidff observation",
+	"batched":   "softmax-avx512 softmax-avx2 softmax-neon softmax-numpy-U softmax-numpy-F softmax-numpy-C cdf choice decode encode clip sum sum32 costs pid",
 	"batched/onnxruntime": "product product-panels score attention-output " +
-		"layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 tanh softmax-avx512 softmax-avx2",
+		"layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 layer-norm-1.30arm tanh softmax-avx512 softmax-avx2 softmax-neon",
 	"gpu/kernels": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu " +
 		"softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode encode clip sum costs pid pidff observation",
 	"internal/policies": "pidff observation",
