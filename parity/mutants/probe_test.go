@@ -146,6 +146,9 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 		return err
 	}
 	for _, set := range sets {
+		if !p.engine.Computes(set.Profile) {
+			continue
+		}
 		engine, err := p.open(model, set.Profile)
 		if err != nil {
 			return err
