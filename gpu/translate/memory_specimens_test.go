@@ -68,13 +68,11 @@ add.s64 %%g2, %%g2, %%g3; selp.b64 %%g0, %%g0, %%g2, %%b; st.T [%%g0], %%a; bar.
 			place.body = strings.NewReplacer("s_generic_u32", place.name, "ld.u32", "ld.u8").Replace(place.body)
 			all = append(all, place)
 		}
-		if t != i {
-			local := strings.ReplaceAll(inLocal+"st.local.T [%m0], %a; st.local.T [%m0+16], %b; ld.local.T %d, [%m1];", "T", t)
-			if t == l { // no kernel loads one of those
-				local = strings.ReplaceAll(local, "ld.local.u64 %d, [%m1];", ".reg .f64 %x; ld.local.f64 %x, [%m1]; mov.b64 %d, %x;")
-			}
-			all = append(all, specimen{"s_local_" + t, []string{t, t, i}, t, local, chosen, false})
+		local := strings.ReplaceAll(inLocal+"st.local.T [%m0], %a; st.local.T [%m0+16], %b; ld.local.T %d, [%m1];", "T", t)
+		if t == l { // no kernel loads one of those
+			local = strings.ReplaceAll(local, "ld.local.u64 %d, [%m1];", ".reg .f64 %x; ld.local.f64 %x, [%m1]; mov.b64 %d, %x;")
 		}
+		all = append(all, specimen{"s_local_" + t, []string{t, t, i}, t, local, chosen, false})
 	}
 	return append(all,
 		specimen{"s_shared_byte", []string{i}, i, inShared + "st.shared.u32 [%w0], %a; bar.sync 0; ld.shared.u8 %d, [%w0+1];",
