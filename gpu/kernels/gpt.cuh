@@ -23,12 +23,14 @@ struct Activations {
 
 // multiply continues the chains of a lane's tile: rows 8 apart from a on, and the
 // four columns of a panel from w on, over K values of k. Weights come from the L2
-// cache, four rows of them ahead.
-template <int Tile, int Stride, int K>
+// cache, four rows of them ahead. At the end of each turn of the loop ptxas moves
+// registers, so one has as many Rounds of four values of k as a step's code has room
+// for in 128 KB.
+template <int Tile, int Stride, int K, int Rounds>
 __device__ __forceinline__ void multiply(float4 (&acc)[Tile], const float *a, const float *w) {
   float4 w0 = load_weights(w), w1 = load_weights(w + kPanel);
   float4 w2 = load_weights(w + 2 * kPanel), w3 = load_weights(w + 3 * kPanel);
-#pragma unroll 4
+#pragma unroll Rounds
   for (int k = 0; k < K; k += 4) {
     w += k + 4 < K ? 4 * kPanel : 0;
     const float4 n0 = load_weights(w), n1 = load_weights(w + kPanel);
@@ -75,7 +77,7 @@ __noinline__ __device__ void product(float *out, const float *a, const float *lo
     float4 acc[B::kTile];
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) acc[i] = zero4();
-    multiply<B::kTile, B::kStride, kWidth>(acc, a + tile.row * B::kStride, panel + tile.column);
+    multiply<B::kTile, B::kStride, kWidth, B::kRounds>(acc, a + tile.row * B::kStride, panel + tile.column);
 #pragma unroll
     for (int i = 0; i < B::kTile; i++) {
       const int row = tile.row + 8 * i;
@@ -156,10 +158,11 @@ __device__ __forceinline__ void multiply_set(float (&acc)[Rows][Columns], const 
   }
 }
 
-// A Begin selects how last_product begins. kReady: its input a is written already. Otherwise
+// A Begin selects how last_product begins. kReady: its input a is written already, and the
+// first threads compute; kReadyBehind: those from the middle of the block on. Otherwise
 // the first or second half of the threads loads its first weights while the other half still
 // writes a; then all wait at a barrier, and that half begins.
-enum Begin { kReady, kFirstHalf, kSecondHalf };
+enum Begin { kReady, kReadyBehind, kFirstHalf, kSecondHalf };
 
 // last_product computes Columns columns of a·W for half of R rows in each thread, where
 // there are few rows: at the last position, and in the networks that steer. Lanes n and
@@ -170,10 +173,10 @@ enum Begin { kReady, kFirstHalf, kSecondHalf };
 template <int R, int Columns>
 __noinline__ __device__ void last_product(float *out, int out_stride, const float *a, int stride, const float *weights, int depth,
                                           int k, int columns, const float *bias, Begin begin) {
-  enum { kFew = (R + 1) / 2, kGroups = (R + kFew - 1) / kFew, kAhead = Columns == 1 ? 64 : 16 };
+  enum { kFew = (R + 1) / 2, kGroups = (R + kFew - 1) / kFew, kAhead = Columns == 1 ? 64 : 16, kTurns = R <= 2 ? 2 : 1 };
   const Thread t = this_thread();
   const int items = columns / Columns * kGroups;
-  int item = t.index - (begin == kSecondHalf ? t.count / 2 : 0);
+  int item = t.index - ((begin & 1) != 0 ? t.count / 2 : 0);
   if (item < 0) item += t.count;
 #pragma unroll 1
   for (; item < items || item < t.count; item += t.count) {
@@ -182,7 +185,7 @@ __noinline__ __device__ void last_product(float *out, int out_stride, const floa
     const float *w = weights + (column / kPanel) * (depth * kPanel) + column % kPanel;
     float acc[kFew][Columns], now[kAhead][Columns], next[kAhead][Columns];
     load_ahead(now, w);
-    if (begin != kReady && item < t.count) __syncthreads();
+    if (begin >= kFirstHalf && item < t.count) __syncthreads();
     if (item >= items) break;
     const float *rows[kFew];
 #pragma unroll
@@ -192,10 +195,17 @@ __noinline__ __device__ void last_product(float *out, int out_stride, const floa
       for (int c = 0; c < Columns; c++) acc[i][c] = 0.0f;
     }
 #pragma unroll 1
-    for (int from = 0; from < k; from += kAhead) {
+    for (int from = 0; from < k; from += kTurns * kAhead) {
       w += from + kAhead < k ? kAhead * kPanel : 0;
       load_ahead(next, w);
       multiply_set(acc, rows, from, now);
+      if (kTurns == 2) {
+        if (from + kAhead >= k) break;
+        w += from + 2 * kAhead < k ? kAhead * kPanel : 0;
+        load_ahead(now, w);
+        multiply_set(acc, rows, from + kAhead, next);
+        continue;
+      }
 #pragma unroll
       for (int j = 0; j < kAhead; j++) {
 #pragma unroll
@@ -264,14 +274,16 @@ __noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, con
   float *mean_scale = scratch + rows * 16;             // (rows, 2) mean, and what x - mean is multiplied with or divided by
   if (formula == kLayerNorm130) {
     // The mean from four float64 sums, the variance from eight float32 chains.
+#pragma unroll 1
     for (int item = t.index; item < rows * 4; item += t.count) {
       const float *row = x + (item >> 2) * x_stride + (item & 3);
       double d = 0.0;
-#pragma unroll 8
+#pragma unroll 32
       for (int i = 0; i < kWidth; i += 4) d += static_cast<double>(row[i]);
       sums[item] = d;
     }
     __syncthreads();
+#pragma unroll 1
     for (int item = t.index; item < rows * 8; item += t.count) {
       const double *d = sums + (item >> 3) * 4;
       const float mean = static_cast<float>(((d[0] + d[2]) + (d[1] + d[3])) / 128.0);
@@ -286,6 +298,7 @@ __noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, con
       if ((item & 7) == 0) mean_scale[(item >> 3) * 2] = mean;
     }
     __syncthreads();
+#pragma unroll 1
     for (int row = t.index; row < rows; row += t.count) {
       const float *a = squares + row * 8;
       const float r0 = a[0] + a[4], r1 = a[1] + a[5], r2 = a[2] + a[6], r3 = a[3] + a[7];
@@ -293,6 +306,7 @@ __noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, con
       mean_scale[row * 2 + 1] = __fdiv_rn(1.0f, __fsqrt_rn(variance + epsilon));
     }
   } else {
+#pragma unroll 1
     for (int row = t.index; row < rows; row += t.count) {
       const float *v = x + row * x_stride;
       float mean = 0.0f, variance;
@@ -322,30 +336,39 @@ __noinline__ __device__ void layer_norm(int64_t formula, int rows, float *n, con
     }
   }
   __syncthreads();
-  for (int item = t.index; item < rows * (kWidth / 4); item += t.count) {
+  const auto put = [&](int item, auto normal) {
     const int row = item / (kWidth / 4), j = item % (kWidth / 4) * 4;
     const float mean = mean_scale[row * 2], s = mean_scale[row * 2 + 1];
-    const float4 w = load_weights(weights + j), b = load_weights(weights + kWidth + j);
-    float4 v = load4(x + row * x_stride + j);
-    if (formula == kLayerNorm130) {
-      v.x = fmaf((v.x - mean) * s, w.x, b.x);
-      v.y = fmaf((v.y - mean) * s, w.y, b.y);
-      v.z = fmaf((v.z - mean) * s, w.z, b.z);
-      v.w = fmaf((v.w - mean) * s, w.w, b.w);
-    } else {
-      v.x = __fmul_rn(__fdiv_rn(v.x - mean, s), w.x) + b.x;
-      v.y = __fmul_rn(__fdiv_rn(v.y - mean, s), w.y) + b.y;
-      v.z = __fmul_rn(__fdiv_rn(v.z - mean, s), w.z) + b.z;
-      v.w = __fmul_rn(__fdiv_rn(v.w - mean, s), w.w) + b.w;
+    const float4 w = load_weights(weights + j), b = load_weights(weights + kWidth + j), v = load4(x + row * x_stride + j);
+    store4(n + row * Stride + j, make_float4(normal(v.x - mean, s, w.x, b.x), normal(v.y - mean, s, w.y, b.y),
+                                             normal(v.z - mean, s, w.z, b.z), normal(v.w - mean, s, w.w, b.w)));
+  };
+  if (formula == kLayerNorm130) {
+#pragma unroll 1
+    for (int item = t.index; item < rows * (kWidth / 4); item += t.count) {
+      put(item, [](float d, float s, float w, float b) { return fmaf(d * s, w, b); });
     }
-    store4(n + row * Stride + j, v);
+  } else {
+#pragma unroll 1
+    for (int item = t.index; item < rows * (kWidth / 4); item += t.count) {
+      put(item, [](float d, float s, float w, float b) { return __fmul_rn(__fdiv_rn(d, s), w) + b; });
+    }
   }
   __syncthreads();
 }
 
-// exp_minus is e^(s-m) as in ONNX Runtime's softmax.
-__device__ __forceinline__ float exp_minus(float s, float m, int64_t lanes) {
-  return lanes == kSoftmaxAVX512 ? exp512(s - m) : exp256(s - m);
+// exponentials replaces the first n of 20 scores by e^(s-m) as in ONNX Runtime's softmax and
+// the others by +0. All are computed, side by side. None of the first n is above m; what stands
+// in place of the others may be anything.
+template <class F>
+__device__ __forceinline__ void exponentials(float *row, int n, float m, F exponential) {
+  const auto of = [&](float s) { return exponential(s - m > 0.0f ? 0.0f : s - m); };
+#pragma unroll 1
+  for (int j = 0; j < kContext; j += 4) {
+    const float4 v = load4(row + j);
+    const float x = of(v.x), y = of(v.y), z = of(v.z), w = of(v.w);
+    store4(row + j, make_float4(j < n ? x : 0.0f, j + 1 < n ? y : 0.0f, j + 2 < n ? z : 0.0f, j + 3 < n ? w : 0.0f));
+  }
 }
 
 // attention_softmax replaces the first n of 20 scores by their softmax and the
@@ -356,14 +379,10 @@ __noinline__ __device__ void attention_softmax(float *row, int n, int64_t lanes)
   for (int j = 1; j < kContext; j++) {
     if (j < n) m = highest(m, row[j]);
   }
-#pragma unroll 1
-  for (int j = 0; j < kContext; j += 4) {
-    float4 v = load4(row + j);
-    v.x = j < n ? exp_minus(v.x, m, lanes) : 0.0f;
-    v.y = j + 1 < n ? exp_minus(v.y, m, lanes) : 0.0f;
-    v.z = j + 2 < n ? exp_minus(v.z, m, lanes) : 0.0f;
-    v.w = j + 3 < n ? exp_minus(v.w, m, lanes) : 0.0f;
-    store4(row + j, v);
+  if (lanes == kSoftmaxAVX512) {
+    exponentials(row, n, m, [](float x) { return exp512(x); });
+  } else {
+    exponentials(row, n, m, [](float x) { return exp256(x); });
   }
   float c[8];
 #pragma unroll
@@ -406,26 +425,26 @@ __device__ __forceinline__ float score(const float *q, const float *k) {
   return acc * LOCKSTEP_SCORE_SCALE;
 }
 
-// score_tile writes the scores of 4 queries and 5 keys, Stride apart as all rows, to
+// score_tile writes the scores of some queries and 5 keys, Stride apart as all rows, to
 // rows of s.
-template <int Stride>
+template <int Stride, int Queries>
 __device__ __forceinline__ void score_tile(float *s, int s_stride, const float *q, const float *k) {
-  float acc[4][5];
+  float acc[Queries][5];
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < Queries; i++) {
 #pragma unroll
     for (int j = 0; j < 5; j++) acc[i][j] = 0.0f;
   }
 #pragma unroll 2
   for (int p = 0; p < kHeadSize; p += 4) {
-    float4 u[4];
+    float4 u[Queries];
 #pragma unroll
-    for (int i = 0; i < 4; i++) u[i] = load4(q + i * Stride + p);
+    for (int i = 0; i < Queries; i++) u[i] = load4(q + i * Stride + p);
 #pragma unroll
     for (int j = 0; j < 5; j++) {
       const float4 v = load4(k + j * Stride + p);
 #pragma unroll
-      for (int i = 0; i < 4; i++) {
+      for (int i = 0; i < Queries; i++) {
         acc[i][j] = fmaf(u[i].x, v.x, acc[i][j]);
         acc[i][j] = fmaf(u[i].y, v.y, acc[i][j]);
         acc[i][j] = fmaf(u[i].z, v.z, acc[i][j]);
@@ -434,7 +453,7 @@ __device__ __forceinline__ void score_tile(float *s, int s_stride, const float *
     }
   }
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < Queries; i++) {
 #pragma unroll
     for (int j = 0; j < 5; j++) s[i * s_stride + j] = acc[i][j] * LOCKSTEP_SCORE_SCALE;
   }
@@ -485,6 +504,7 @@ template <int R>
 __device__ __forceinline__ void attention(const Launch &launch, const Activations &a, const float *layer) {
   typedef Block<R> B;
   enum { kMatrix = kWidth * kWidth };  // of queries, keys or values
+  enum { kQueries = R == 1 ? 1 : R == 2 ? 2 : 4, kTiles = kContext / kQueries };  // of scores
   const float *qkv = layer + kQKV;
 
   layer_norm<B::kStride>(launch.layer_norm, B::kRows, a.normed, a.residual, B::kStride, layer + kAttentionNorm, a.work);
@@ -494,13 +514,13 @@ __device__ __forceinline__ void attention(const Launch &launch, const Activation
     const float *queries = qkv + pair * (kMatrix / 2);
     product<R>(a.work, a.normed, queries, queries + kMatrix);
     __syncthreads();
-    // Scores in tiles of 4 rows and 5 keys; those above the diagonal are not used.
-    each(R * 2 * 20, [&](int item) {
-      const int key = (item & 3) * 5, row = (item >> 2) % 5 * 4, head = item / 20 & 1, route = item / 40;
-      if (key > row + 3) return;
+    // Scores in tiles of 5 keys; those above the diagonal are not used.
+    each(R * 2 * 4 * kTiles, [&](int item) {
+      const int key = (item & 3) * 5, row = (item >> 2) % kTiles * kQueries, head = item / (4 * kTiles) & 1, route = item / (8 * kTiles);
+      if (key > row + kQueries - 1) return;
       const float *q = a.work + (route * kContext + row) * B::kStride + head * kHeadSize;
       const float *k = a.work + (route * kContext + key) * B::kStride + kHalf + head * kHeadSize;
-      score_tile<B::kStride>(a.scores + ((route * kContext + row) * kHeads + 2 * pair + head) * kContext + key, kHeads * kContext, q, k);
+      score_tile<B::kStride, kQueries>(a.scores + ((route * kContext + row) * kHeads + 2 * pair + head) * kContext + key, kHeads * kContext, q, k);
     });
     __syncthreads();
   }
@@ -554,7 +574,7 @@ __device__ __forceinline__ void add_panels(const Activations &a, const float *we
       const int panel = turn + t.warp;
       if (panel < kPanels) {
         const Tile tile(t);
-        multiply<B::kTile, B::kStride, kWidth>(acc, a.work + tile.row * B::kStride,
+        multiply<B::kTile, B::kStride, kWidth, B::kOutRounds>(acc, a.work + tile.row * B::kStride,
                                                weights + panel * (kHidden * kPanel) + c * (kWidth * kPanel) + tile.column);
         if (c == 1) {  // the first panel ends
 #pragma unroll
@@ -613,8 +633,15 @@ __device__ __forceinline__ void mlp(const Launch &launch, const Activations &a, 
 template <int R>
 __device__ __forceinline__ void add_last_panels(float *x, int stride, const float *hidden, int hidden_stride, const float *weights, float *low,
                                                 float *high) {
-  last_product<R, 1>(low, stride, hidden, hidden_stride, weights, kHidden, kHidden / 2, kWidth, nullptr, kReady);
-  last_product<R, 1>(high, stride, hidden + kHidden / 2, hidden_stride, weights + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth, nullptr, kReady);
+  if (R == 1 && this_thread().count == kMaxThreads) {
+    // A column for each thread, half of them those of the second panel.
+    const bool second = thread_index() >= kMaxThreads / 2;
+    last_product<R, 1>(second ? high : low, stride, hidden + (second ? kHidden / 2 : 0), hidden_stride,
+                       weights + (second ? kHidden / 2 * kPanel : 0), kHidden, kHidden / 2, kWidth, nullptr, second ? kReadyBehind : kReady);
+  } else {
+    last_product<R, 1>(low, stride, hidden, hidden_stride, weights, kHidden, kHidden / 2, kWidth, nullptr, kReady);
+    last_product<R, 1>(high, stride, hidden + kHidden / 2, hidden_stride, weights + kHidden / 2 * kPanel, kHidden, kHidden / 2, kWidth, nullptr, kReady);
+  }
   __syncthreads();
   each_last<R>(kWidth, [&](int r, int column) {
     const int at = r * stride + column;

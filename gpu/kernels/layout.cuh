@@ -52,6 +52,8 @@ struct Block {
     kRows = kContext * R,
     kTile = (kRows + 7) / 8,             // rows of one lane
     kPadded = 8 * kTile,
+    kRounds = R == 1 ? 32 : R == 2 ? 8 : 4,     // of four values of k in a turn of a product's loop
+    kOutRounds = R == 1 ? 16 : kRounds,         // of the MLP's output
     kStride = kWidth + 4,                // of a row: rows 8 apart share banks, others do not
     kBuffer = kPadded * kStride,         // floats of one of the three buffers of activations
     kScores = kRows * kHeads * kContext,

@@ -28,6 +28,7 @@ __device__ __forceinline__ void softmax(float *rows, float *scratch, bool fused)
     partial[r * t.count + t.index] = m;
   }
   __syncthreads();
+#pragma unroll 1
   for (int item = t.index; item < R * 16; item += t.count) {
     const float *p = partial + item * (t.count / 16);
     float m = p[0];
@@ -46,6 +47,7 @@ __device__ __forceinline__ void softmax(float *rows, float *scratch, bool fused)
   }
   __syncthreads();
   // np.sum: 1024 is eight blocks of 128, each of eight running sums.
+#pragma unroll 1
   for (int item = t.index; item < R * 64; item += t.count) {
     const float *e = rows + (item >> 3) * 128 + (item & 7);
     float s = e[0];
@@ -54,6 +56,7 @@ __device__ __forceinline__ void softmax(float *rows, float *scratch, bool fused)
     sums[item] = s;
   }
   __syncthreads();
+#pragma unroll 1
   for (int r = t.index; r < R; r += t.count) {
     float b[8];
 #pragma unroll
@@ -123,9 +126,10 @@ enum { kChunk = 32, kChunks = kVocabulary / kChunk };
 template <int R>
 __device__ __forceinline__ void add_chunks(double *sums, const float *probs) {
   const Thread t = this_thread();
+#pragma unroll 1
   for (int item = t.index; item < R * kChunks; item += t.count) {
     double sum = 0.0;
-#pragma unroll 4
+#pragma unroll 16
     for (int i = 0; i < kChunk; i++) sum += static_cast<double>(probs[item * kChunk + ((i + item) & (kChunk - 1))]);
     sums[item] = sum;
   }
@@ -153,23 +157,31 @@ constexpr double kMargin = 1e-12;
 // not tell: where the draw is within kMargin of an edge, and where the sum is not
 // well within is_distribution's tolerance. sums are those of the row's chunks.
 __device__ __forceinline__ int choose_near(const double *sums, const float *probs, double draw) {
-  double total = 0.0;
-#pragma unroll 4
-  for (int i = 0; i < kChunks; i++) total += sums[i];
+  double ends[kChunks];  // of the chunks; they do not decrease
+  ends[0] = sums[0];
+#pragma unroll
+  for (int i = 1; i < kChunks; i++) ends[i] = ends[i - 1] + sums[i];
+  const double total = ends[kChunks - 1];
   if (!(total >= 0.9997 && total <= 1.0003)) return -1;
   const double target = __dmul_rn(draw, total);
-  double below = 0.0, above = sums[0];
-  int chunk = 0;
-  while (above <= target && chunk < kChunks - 1) {
-    below = above;
-    above += sums[++chunk];
+  double below = 0.0;
+  int token = 0;
+#pragma unroll
+  for (int i = 0; i < kChunks - 1; i++) {
+    below = ends[i] <= target ? ends[i] : below;
+    token = ends[i] <= target ? (i + 1) * kChunk : token;
   }
-  int token = chunk * kChunk;
-  above = below + static_cast<double>(probs[token]);
-  while (above <= target && token % kChunk < kChunk - 1) {
-    below = above;
-    above += static_cast<double>(probs[++token]);
+  probs += token;
+  double end = below;
+  int past = 0;
+#pragma unroll 8
+  for (int i = 0; i < kChunk - 1; i++) {
+    end += static_cast<double>(probs[i]);
+    below = end <= target ? end : below;
+    past = end <= target ? i + 1 : past;
   }
+  token += past;
+  const double above = below + static_cast<double>(probs[past]);
   if (above - target > kMargin && (token == 0 || target - below > kMargin)) return token;
   return -1;
 }

@@ -57,8 +57,14 @@ func unitSources(t testing.TB) fstest.MapFS {
 // unit runs one of the kernels with 64 threads, and returns so many results of it.
 func unit[T any](t testing.TB, d driver.Device, kernel string, args *abiUnits, result *driver.Pointer, n int) []T {
 	t.Helper()
+	return unitOf[T](t, d, 64, kernel, args, result, n)
+}
+
+// unitOf is unit with so many threads.
+func unitOf[T any](t testing.TB, d driver.Device, threads int, kernel string, args *abiUnits, result *driver.Pointer, n int) []T {
+	t.Helper()
 	*result = room[T](t, d, n)
-	must(t, d.Launch(kernel, 1, 64, 128<<10, raw([]abiUnits{*args})))
+	must(t, d.Launch(kernel, 1, threads, 128<<10, raw([]abiUnits{*args})))
 	out := download[T](t, d, *result, n)
 	synchronize(t, d)
 	return out
@@ -484,6 +490,72 @@ func TestChooseNear(t *testing.T) {
 		}
 		if undecided := float64(near) / float64(len(draws)); i < 2 && (undecided < 0.45 || undecided > 0.55) || i == 4 && undecided != 1 {
 			t.Errorf("row %d: %d of %d draws are left undecided, want the half that is on edges, or all of what is no distribution", i, near, len(draws))
+		}
+	}
+}
+
+// some are n numbers of both signs and of different size.
+func some(random *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(random.NormFloat64())
+	}
+	return x
+}
+
+// dot is the chain of FMAs of a row with a column, from +0 on.
+func dot(k int, row, column func(k int) float32) (sum float32) {
+	for i := range k {
+		sum = fma(row(i), column(i), sum)
+	}
+	return sum
+}
+
+// TestScores: in tiles of 1, 2 and 4 queries a score has the bits that it has alone.
+func TestScores(t *testing.T) {
+	d := open(t, emulated.Options{Sources: unitSources(t), Order: emulated.Shuffled})
+	const size, keys = 32, 5
+	random := rand.New(rand.NewPCG(7, 8))
+	q, k := some(random, 4*size), some(random, keys*size)
+	var want []float32
+	for i := range 4 * keys {
+		row, key := q[i/keys*size:], k[i%keys*size:]
+		want = append(want, 0x1.6a09e6p-3*dot(size, func(p int) float32 { return row[p] }, func(p int) float32 { return key[p] }))
+	}
+	for _, queries := range []int64{0, 1, 2, 4} {
+		args := abiUnits{kind: queries, x: upload(t, d, q), w: upload(t, d, k)}
+		got := unit[float32](t, d, "unit_score", &args, &args.y, len(want))
+		compare32(t, fmt.Sprintf("tiles of %d queries", queries), got, want, func(i int) string { return fmt.Sprintf("query %d, key %d", i/keys, i%keys) })
+	}
+}
+
+// TestLastProduct: with one, two and three rows, sets of weights odd and even in number,
+// and each way to begin, a sum has the bits of its chain. What is behind the first k of
+// the weights is NaN.
+func TestLastProduct(t *testing.T) {
+	d := open(t, emulated.Options{Sources: unitSources(t), Order: emulated.Shuffled})
+	const depth, columns, panel = 256, 64, 16
+	random := rand.New(rand.NewPCG(9, 10))
+	for _, k := range []int64{64, 128, 192, 256} {
+		x, w := some(random, 3*depth), some(random, depth*columns)
+		for i := range w {
+			if i/panel%depth >= int(k) {
+				w[i] = float32(math.NaN())
+			}
+		}
+		var want []float32
+		for i := range 3 * columns {
+			row, column := x[i/columns*depth:], w[i%columns/panel*depth*panel+i%panel:]
+			want = append(want, dot(int(k), func(p int) float32 { return row[p] }, func(p int) float32 { return column[p*panel] }))
+		}
+		for _, kind := range []int64{11, 14, 21, 24, 31, 34} {
+			for begin := range int64(4) {
+				rows := kind / 10
+				args := abiUnits{n: rows, kind: kind, x: upload(t, d, x), w: upload(t, d, w), i: upload(t, d, []int64{k, begin})}
+				got := unit[float32](t, d, "unit_last", &args, &args.y, int(rows)*columns)
+				compare32(t, fmt.Sprintf("%d rows, %d columns of a thread, k %d, begin %d", rows, kind%10, k, begin), got, want[:len(got)],
+					func(i int) string { return fmt.Sprintf("row %d, column %d", i/columns, i%columns) })
+			}
 		}
 	}
 }

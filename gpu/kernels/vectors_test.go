@@ -65,14 +65,14 @@ func holdAll[T any](t *testing.T, operation string, got []T) {
 
 func vectorsOfProducts(t *testing.T, d driver.Device) {
 	// hold asks for results of equal rows and columns: the second is w, in as many columns.
-	hold := func(operation, kernel string, kind int64, columns, panels, results int) {
+	hold := func(operation, kernel string, kind int64, threads, columns, panels, results int) {
 		vectors.Hold(t, operation, func(v vectors.Vector) any {
 			var panel []float32
 			for _, x := range v.Float32s("b") {
 				panel = append(panel, slices.Repeat([]float32{x}, columns)...)
 			}
 			args := abiUnits{n: 1, kind: kind, x: upload(t, d, v.Float32s("a")), w: upload(t, d, slices.Repeat(panel, panels))}
-			y := unit[float32](t, d, kernel, &args, &args.y, results)
+			y := unitOf[float32](t, d, threads, kernel, &args, &args.y, results)
 			for i := range y {
 				if !schema.Equal(y[i], y[0]) {
 					t.Errorf("%s, kind %d: result %d of equal ones is %x, the first %x", operation, kind, i, y[i], y[0])
@@ -82,14 +82,21 @@ func vectorsOfProducts(t *testing.T, d driver.Device) {
 		})
 	}
 	for _, kind := range []int64{0, 1, 2} {
-		hold("product", "unit_product", kind, 16, 1, 16)
+		hold("product", "unit_product", kind, 64, 16, 1, 16)
+	}
+	for _, queries := range []int64{0, 1, 2, 4} {
+		vectors.Hold(t, "score", func(v vectors.Vector) any {
+			args := abiUnits{kind: queries, x: upload(t, d, slices.Repeat(v.Float32s("a"), 4)), w: upload(t, d, slices.Repeat(v.Float32s("b"), 5))}
+			return unit[float32](t, d, "unit_score", &args, &args.y, 20)[19:]
+		})
 	}
 	for _, kind := range []int64{0, 1} {
-		hold("score", "unit_score", kind, 1, 1, 20)
-		hold("attention-output", "unit_mixed", kind, 1, 1, 20)
+		hold("attention-output", "unit_mixed", kind, 64, 1, 1, 20)
 	}
-	hold("product-panels", "unit_panels", 0, 16, 8, 20*128)
-	hold("product-panels", "unit_panels", 1, 16, 8, 128)
+	// Of the last position, one panel after the other, and side by side in a block of 256.
+	hold("product-panels", "unit_panels", 0, 64, 16, 8, 20*128)
+	hold("product-panels", "unit_panels", 1, 64, 16, 8, 128)
+	hold("product-panels", "unit_panels", 1, 256, 16, 8, 128)
 }
 
 func vectorsAround(t *testing.T, d driver.Device) {

@@ -204,7 +204,7 @@ extern "C" __global__ void unit_product(const Units *u) {
           const lockstep::Tile tile(t);
           float4 acc[B::kTile];
           for (int i = 0; i < B::kTile; i++) acc[i] = lockstep::zero4();
-          lockstep::multiply<B::kTile, B::kStride, lockstep::kWidth>(acc, rows + tile.row * B::kStride, panel + tile.column);
+          lockstep::multiply<B::kTile, B::kStride, lockstep::kWidth, B::kRounds>(acc, rows + tile.row * B::kStride, panel + tile.column);
           if (tile.row == 0) lockstep::store4(y + tile.column, acc[0]);
         }
         break;
@@ -215,22 +215,52 @@ extern "C" __global__ void unit_product(const Units *u) {
   }
 }
 
-// unit_score: of a query x (32) and a key w (32), y (20). kind 0 is that of all positions,
-// a tile of equal ones, 1 that of the last one.
+// last is last_product of Rows rows of x with the first i[0] of 256 values of k of w
+// (64 columns), begun as i[1] says: y (Rows, 64).
+template <int Rows, int Columns>
+__device__ __forceinline__ void last(const Units *u, const float *rows) {
+  lockstep::last_product<Rows, Columns>(u->y, 64, rows, 256, u->w, 256, static_cast<int>(u->i[0]), 64, nullptr, static_cast<lockstep::Begin>(u->i[1]));
+}
+
+// unit_last: last by kind, ten times the rows and the columns of a thread.
+extern "C" __global__ void unit_last(const Units *u) {
+  LOCKSTEP_SHARED(memory);
+  float *rows = reinterpret_cast<float *>(memory);
+  lockstep::each(static_cast<int>(u->n) * 256, [&](int i) { rows[i] = u->x[i]; });
+  __syncthreads();
+  switch (u->kind) {
+    case 11: last<1, 1>(u, rows); break;
+    case 14: last<1, 4>(u, rows); break;
+    case 21: last<2, 1>(u, rows); break;
+    case 24: last<2, 4>(u, rows); break;
+    case 31: last<3, 1>(u, rows); break;
+    case 34: last<3, 4>(u, rows); break;
+  }
+}
+
+// unit_score: of queries x (4, 32) and keys w (5, 32), y (4, 5). kind 0 is that of the
+// last position, 1, 2 and 4 those of all positions, in tiles of so many queries.
 extern "C" __global__ void unit_score(const Units *u) {
   LOCKSTEP_SHARED(memory);
-  enum { kStride = lockstep::kHeadSize + 4, kScores = 20 };
+  enum { kSize = lockstep::kHeadSize, kStride = kSize + 4, kScores = 20 };
   float *q = reinterpret_cast<float *>(memory), *k = q + 4 * kStride, *s = k + 5 * kStride;
-  for (int i = lockstep::thread_index(); i < 5 * lockstep::kHeadSize; i += static_cast<int>(blockDim.x)) {
-    const int row = i / lockstep::kHeadSize, p = i % lockstep::kHeadSize;
-    if (row < 4) q[row * kStride + p] = u->x[p];
-    k[row * kStride + p] = u->w[p];
-  }
+  lockstep::each(4 * kSize, [&](int i) { q[i / kSize * kStride + i % kSize] = u->x[i]; });
+  lockstep::each(5 * kSize, [&](int i) { k[i / kSize * kStride + i % kSize] = u->w[i]; });
   __syncthreads();
-  if (u->kind == 1) {
-    lockstep::each(kScores, [&](int i) { s[i] = lockstep::score(q + i / 5 * kStride, k + i % 5 * kStride); });
-  } else if (lockstep::thread_index() == 0) {
-    lockstep::score_tile<kStride>(s, 5, q, k);
+  const int row = lockstep::thread_index();
+  float *scores = s + row * 5;
+  const float *queries = q + row * kStride;
+  switch (u->kind) {
+    case 0: lockstep::each(kScores, [&](int i) { s[i] = lockstep::score(q + i / 5 * kStride, k + i % 5 * kStride); }); break;
+    case 1:
+      if (row < 4) lockstep::score_tile<kStride, 1>(scores, 5, queries, k);
+      break;
+    case 2:
+      if (row < 4 && row % 2 == 0) lockstep::score_tile<kStride, 2>(scores, 5, queries, k);
+      break;
+    case 4:
+      if (row == 0) lockstep::score_tile<kStride, 4>(scores, 5, queries, k);
+      break;
   }
   __syncthreads();
   lockstep::each(kScores, [&](int i) { u->y[i] = s[i]; });

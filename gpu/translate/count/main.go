@@ -3,6 +3,7 @@
 // measured on a GPU.
 //
 //	go run ./gpu/translate/count -routes 6
+//	go run ./gpu/translate/count -cubin FILE   # another, with its listing in FILE.sass
 package main
 
 import (
@@ -25,14 +26,15 @@ import (
 func main() {
 	routes := flag.Int("routes", 6, "routes of the block: 1, 2, 4, 5 or 6")
 	steps := flag.Int("steps", 400, "steps that the network runs")
+	cubin := flag.String("cubin", "", "machine code to count, if it is not that shipped; its listing is in FILE.sass")
 	flag.Parse()
-	if err := run(*routes, *steps); err != nil {
+	if err := run(*routes, *steps, *cubin); err != nil {
 		fmt.Fprintln(os.Stderr, "count:", err)
 		os.Exit(1)
 	}
 }
 
-func run(routes, steps int) error {
+func run(routes, steps int, cubin string) error {
 	if most := lockstep.CostEndIdx - lockstep.ControlStartIdx; steps < 1 || steps > most {
 		return fmt.Errorf("-steps %d: want 1 to %d", steps, most)
 	}
@@ -48,7 +50,11 @@ func run(routes, steps int) error {
 	counts := filepath.Join(dir, "counts")
 	os.Setenv(translate.CountsVariable, counts)
 
-	all := translate.Shipped("counted", module.PTX, module.Cubin, module.Listing)
+	code, listing := module.Cubin, module.Listing
+	if cubin != "" {
+		code, listing = file(cubin), file(cubin+".sass")
+	}
+	all := translate.Shipped("counted", module.PTX, code, listing)
 	shipped := all["sass"]
 	read := shipped.Read
 	shipped.Read = func() (translate.Module, error) {
@@ -96,6 +102,14 @@ func run(routes, steps int) error {
 	}
 	show(intervals, float64(steps))
 	return nil
+}
+
+// file reads a file when it is asked for.
+func file(path string) func() (string, error) {
+	return func() (string, error) {
+		data, err := os.ReadFile(path)
+		return string(data), err
+	}
 }
 
 // show prints what a step has of each.
