@@ -11,7 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/simtest"
-	"lockstep/internal/snapshot"
+	"lockstep/snapshotfile"
 )
 
 // planner is an engine's with the jobs at a step.
@@ -45,14 +45,14 @@ func snap(t *testing.T, p lockstep.Stepper) *lockstep.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := snapshot.Marshal(shot) // its bytes are all of it
+	data, err := snapshotfile.Marshal(shot) // its bytes are all of it
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(data) > 4000*len(shot.Rollouts) {
 		t.Errorf("a snapshot of %d rollouts at step %d has %d bytes", len(shot.Rollouts), shot.Step, len(data))
 	}
-	read, err := snapshot.Unmarshal(data)
+	read, err := snapshotfile.Unmarshal(data)
 	if err != nil {
 		t.Fatal(err)
 	}

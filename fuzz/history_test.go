@@ -20,8 +20,8 @@ import (
 	"lockstep/internal/arbitrary"
 	"lockstep/internal/policytest"
 	"lockstep/internal/simtest"
-	"lockstep/internal/snapshot"
 	"lockstep/parity/schema"
+	"lockstep/snapshotfile"
 )
 
 // manyHistories is how many make sure that every call has come after every other.
@@ -636,11 +636,11 @@ func (h *history) snapshot() {
 	}
 	if rapid.Bool().Draw(h.T, "by way of bytes") {
 		h.cover("a snapshot by way of bytes")
-		data, err := snapshot.Marshal(s)
+		data, err := snapshotfile.Marshal(s)
 		if err != nil {
 			h.Fatalf("%s: %v", l.engine.name, err)
 		}
-		if s, err = snapshot.Unmarshal(data); err != nil {
+		if s, err = snapshotfile.Unmarshal(data); err != nil {
 			h.Fatalf("%s: %v", l.engine.name, err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"lockstep"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
-	"lockstep/internal/snapshot"
+	"lockstep/snapshotfile"
 )
 
 // TestStepper drives rollouts by hand, with a snapshot on the way that goes to other
@@ -337,8 +337,8 @@ func compareEnds(t *testing.T, got, want lockstep.Stepper) {
 			t.Errorf("job %d: %s", j, d)
 		}
 	}
-	a, _ := snapshot.Marshal(shots[0])
-	b, _ := snapshot.Marshal(shots[1])
+	a, _ := snapshotfile.Marshal(shots[0])
+	b, _ := snapshotfile.Marshal(shots[1])
 	if !slices.Equal(a, b) {
 		t.Error("the snapshots differ")
 	}

@@ -499,7 +499,7 @@ var targets = []struct {
 	{"test-missing", "With one thing of the machine missing at a time.", false, nil, ""},
 	{"test-fused", "With a compiler that may fuse products into sums.", false, []string{".", "routefile", "internal", "golden", "reference", "batched"}, "internal/generate reference batched reference/classic batched/classic parity"},
 	{"test-race", "Under the race detector.", true, []string{"batched/onnxruntime", "internal/routecache", "parity/trace", "cmd/lockstep", "gpu"}, "batched/onnxruntime internal/routecache parity/trace cmd/lockstep gpu"},
-	{"fuzz-ci", "Every fuzz target, for a fixed number of executions.", false, []string{"fuzz", "routefile", "internal"}, ""},
+	{"fuzz-ci", "Every fuzz target, for a fixed number of executions.", false, []string{"fuzz", "routefile", "snapshotfile", "internal"}, ""},
 	{"test-python", "The Python package, its linters and tests.", false, []string{"python/native", "python", "cmd/lockstep"}, ""},
 	{"classic-ci", "Classic control, live against Gymnasium.", false, []string{"parity/gymnasium", "fuzz"}, "fuzz"},
 	{"test-avx512", "The AVX-512 kernels, emulated where this CPU has none.", true, []string{"internal/f32", "reference", "scripts"}, ""},

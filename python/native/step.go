@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"lockstep"
-	"lockstep/internal/snapshot"
+	"lockstep/snapshotfile"
 )
 
 // roll is rollouts that Python steers, one step at a time.
@@ -299,7 +299,7 @@ func describeSnapshot(s *lockstep.Snapshot) snapshotAnswer {
 	for i := range s.Rollouts {
 		a.Routes = append(a.Routes, s.Rollouts[i].Route)
 	}
-	if data, err := snapshot.Marshal(s); err == nil {
+	if data, err := snapshotfile.Marshal(s); err == nil {
 		a.Bytes = len(data)
 	}
 	return a
@@ -307,7 +307,7 @@ func describeSnapshot(s *lockstep.Snapshot) snapshotAnswer {
 
 // snapshotBytes writes a snapshot down.
 func snapshotBytes(_ *task, s *lockstep.Snapshot, _ nothing, buffer []byte) (any, error) {
-	data, err := snapshot.Marshal(s)
+	data, err := snapshotfile.Marshal(s)
 	if err == nil && copy(buffer, data) != len(data) {
 		err = fmt.Errorf("a buffer of %d bytes for %d", len(buffer), len(data))
 	}
@@ -315,7 +315,7 @@ func snapshotBytes(_ *task, s *lockstep.Snapshot, _ nothing, buffer []byte) (any
 }
 
 func readSnapshot(_ *task, _ int64, _, buffer []byte) (any, error) {
-	s, err := snapshot.Unmarshal(buffer)
+	s, err := snapshotfile.Unmarshal(buffer)
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -1,4 +1,4 @@
-package snapshot_test
+package snapshotfile_test
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"lockstep"
-	"lockstep/internal/snapshot"
+	"lockstep/snapshotfile"
 )
 
 // TestBytes: a snapshot keeps its bits through its bytes, and no changed or
@@ -32,27 +32,27 @@ func TestBytes(t *testing.T) {
 	}
 	s.Rollouts[0].Lataccel[3] = math.Copysign(0, -1)
 	s.Rollouts[0].Action[5] = math.SmallestNonzeroFloat64
-	data, err := snapshot.Marshal(s)
+	data, err := snapshotfile.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := snapshot.Unmarshal(data)
+	read, err := snapshotfile.Unmarshal(data)
 	if err != nil || !reflect.DeepEqual(read, s) || !math.Signbit(read.Rollouts[0].Lataccel[3]) {
 		t.Fatalf("reads back as %+v, %v", read, err)
 	}
 	for i := range data {
 		damaged := append([]byte(nil), data...)
 		damaged[i] ^= 1
-		if _, err := snapshot.Unmarshal(damaged); err == nil {
+		if _, err := snapshotfile.Unmarshal(damaged); err == nil {
 			t.Fatalf("a snapshot whose byte %d is changed reads", i)
 		}
-		if _, err := snapshot.Unmarshal(data[:i]); err == nil {
+		if _, err := snapshotfile.Unmarshal(data[:i]); err == nil {
 			t.Fatalf("a snapshot that ends before byte %d reads", i)
 		}
 	}
 	later := strings.Replace(string(data), `"lockstep_snapshot":1`, `"lockstep_snapshot":2`, 1)
 	const want = "a snapshot of version 2, this program reads version 1"
-	if _, err := snapshot.Unmarshal([]byte(later)); err == nil || err.Error() != want {
+	if _, err := snapshotfile.Unmarshal([]byte(later)); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

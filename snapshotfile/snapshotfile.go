@@ -1,5 +1,5 @@
-// Package snapshot writes a lockstep.Snapshot as bytes, and reads it.
-package snapshot
+// Package snapshotfile writes a lockstep.Snapshot as bytes, and reads it.
+package snapshotfile
 
 import (
 	"bytes"
