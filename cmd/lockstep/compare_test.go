@@ -66,7 +66,7 @@ func (p *planted) Name() string {
 func (p *planted) Profile() lockstep.Profile {
 	profile := p.Implementation.Profile()
 	if p.fault == "profile" {
-		profile.Exp = 1 - profile.Exp
+		profile.Exp = (profile.Exp + 1) % lockstep.ExpC
 	}
 	return profile
 }
