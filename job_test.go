@@ -30,7 +30,10 @@ func TestJobLimits(t *testing.T) {
 		return r
 	}
 	teacher := func(lataccels, actions int) *lockstep.Trajectory {
-		return &lockstep.Trajectory{Lataccel: make([]float64, lataccels), Action: make([]float64, actions)}
+		return &lockstep.Trajectory{
+			Lataccel: make([]float64, lataccels),
+			Action:   make([]float64, actions),
+		}
 	}
 	warm := rows(n)
 	warm.SteerCommand = warm.SteerCommand[:lockstep.ControlStartIdx]
@@ -67,7 +70,8 @@ func TestJobLimits(t *testing.T) {
 		{"a table that is nil", lockstep.Job{Route: rows(n), Policy: (*lockstep.Table)(nil)}, 0, "has no actions"},
 		{"a network of nothing", lockstep.Job{Route: rows(n), Policy: &lockstep.Network{}}, 0, "NewNetwork did not make"},
 	} {
-		if err := c.job.Check(c.shortcuts); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := c.job.Check(c.shortcuts); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -92,7 +96,9 @@ func TestFailed(t *testing.T) {
 		}
 	}
 	once := lockstep.Passing(no)
-	if lockstep.Passing(nil) != nil || !lockstep.IsPassing(once) || lockstep.IsPassing(no) || lockstep.Passing(once) != once || !errors.Is(once, no) {
+	if lockstep.Passing(nil) != nil || !lockstep.IsPassing(once) || lockstep.IsPassing(no) ||
+		lockstep.Passing(once) != once ||
+		!errors.Is(once, no) {
 		t.Errorf("an error of the moment is %v", once)
 	}
 }
@@ -105,7 +111,9 @@ func TestFirst(t *testing.T) {
 		f := r.First(n)
 		for _, column := range f.Columns() {
 			if len(*column) != n || cap(*column) != n {
-				t.Errorf("%d rows have a column of %d with room for %d", n, len(*column), cap(*column))
+				t.Errorf(
+					"%d rows have a column of %d with room for %d", n, len(*column), cap(*column),
+				)
 			}
 		}
 		if !slices.Equal(f.Draws, r.Draws[:n-20]) {
@@ -133,8 +141,13 @@ func TestExperience(t *testing.T) {
 	}
 	const n = lockstep.ExperienceSteps
 	e, err := lockstep.NewExperience(jobs)
-	if err != nil || len(e.Raw) != 3*n || len(e.Softplus) != 6*n || len(e.Reward) != 3*n || len(e.Lataccel) != 3*n || len(e.Action) != 3*n {
-		t.Fatalf("room for %d, %d, %d, %d and %d numbers, %v", len(e.Raw), len(e.Softplus), len(e.Reward), len(e.Lataccel), len(e.Action), err)
+	if err != nil || len(e.Raw) != 3*n || len(e.Softplus) != 6*n || len(e.Reward) != 3*n ||
+		len(e.Lataccel) != 3*n ||
+		len(e.Action) != 3*n {
+		t.Fatalf(
+			"room for %d, %d, %d, %d and %d numbers, %v", len(e.Raw), len(e.Softplus),
+			len(e.Reward), len(e.Lataccel), len(e.Action), err,
+		)
 	}
 	if e.Steps(0) != 3 || e.Steps(1) != 400 || e.Steps(2) != 1 {
 		t.Errorf("%d, %d and %d steps", e.Steps(0), e.Steps(1), e.Steps(2))
@@ -151,7 +164,8 @@ func TestExperience(t *testing.T) {
 		t.Errorf("one place: %v, %v", got, err)
 	}
 	for _, p := range []lockstep.Place{{-1, 0}, {3, 0}, {0, -1}, {0, 3}, {1, 0}, {2, 1}} {
-		if err := e.Reached([]lockstep.Place{want[0], p}); err == nil || err.Error() != fmt.Sprintf("place 1: rollout %d has no step %d", p.Rollout, p.Step) {
+		if err := e.Reached([]lockstep.Place{want[0], p}); err == nil ||
+			err.Error() != fmt.Sprintf("place 1: rollout %d has no step %d", p.Rollout, p.Step) {
 			t.Errorf("%v: %v", p, err)
 		}
 	}
@@ -172,7 +186,10 @@ func TestExperience(t *testing.T) {
 		if i >= n && i < 2*n {
 			want = 0
 		}
-		if e.Raw[i] != want || e.Softplus[2*i] != want || e.Softplus[2*i+1] != want || e.Reward[i] != want || e.Lataccel[i] != float64(want) || e.Action[i] != float64(want) {
+		if e.Raw[i] != want || e.Softplus[2*i] != want || e.Softplus[2*i+1] != want ||
+			e.Reward[i] != want ||
+			e.Lataccel[i] != float64(want) ||
+			e.Action[i] != float64(want) {
 			t.Fatalf("number %d was not cleared as one of rollout 1 alone", i)
 		}
 	}
@@ -206,14 +223,18 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v has a policy", k)
 		}
 	}
-	if _, err := lockstep.KindPID.ParseGains("1,x,2"); err == nil || !strings.HasPrefix(err.Error(), `"1,x,2": gain I`) {
+	if _, err := lockstep.KindPID.ParseGains("1,x,2"); err == nil ||
+		!strings.HasPrefix(err.Error(), `"1,x,2": gain I`) {
 		t.Error(err)
 	}
 	for _, kind := range lockstep.Kinds() {
 		for _, g := range kind.Gains {
 			bounded := g.Name == "smooth" || g.Name == "leak"
-			if g.Low != math.Inf(-1) && !bounded || g.Low != 0 && bounded || g.Name == "D" && g.Start != -0.053 {
-				t.Errorf("%s: gain %s begins at %v, not below %v", kind.Name, g.Name, g.Start, g.Low)
+			if g.Low != math.Inf(-1) && !bounded || g.Low != 0 && bounded ||
+				g.Name == "D" && g.Start != -0.053 {
+				t.Errorf(
+					"%s: gain %s begins at %v, not below %v", kind.Name, g.Name, g.Start, g.Low,
+				)
 			}
 		}
 	}

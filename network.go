@@ -69,17 +69,27 @@ func NewNetwork(layers []Layer, scale float64) (*Network, error) {
 	if inputs != ActorSize {
 		return nil, fmt.Errorf("layer %d: %d outputs, want %d", len(layers)-1, inputs, ActorSize)
 	}
-	return &Network{Name: "network_" + fingerprint(numbers, scale), Layers: layers, Scale: scale}, nil
+	return &Network{
+		Name:   "network_" + fingerprint(numbers, scale),
+		Layers: layers,
+		Scale:  scale,
+	}, nil
 }
 
 // check refuses a layer that does not fit so many inputs of a largest magnitude, and
 // returns the largest magnitude of its outputs.
 func (l *Layer) check(inputs int, largest float64) (float64, error) {
 	if l.Inputs != inputs || l.Outputs < 1 || l.Outputs > ObservationSize {
-		return 0, fmt.Errorf("%d inputs and %d outputs, want %d and 1 to %d", l.Inputs, l.Outputs, inputs, ObservationSize)
+		return 0, fmt.Errorf(
+			"%d inputs and %d outputs, want %d and 1 to %d", l.Inputs, l.Outputs, inputs,
+			ObservationSize,
+		)
 	}
 	if len(l.Weights) != l.Inputs*l.Outputs || len(l.Bias) != l.Outputs {
-		return 0, fmt.Errorf("%d weights and %d biases, want %d and %d", len(l.Weights), len(l.Bias), l.Inputs*l.Outputs, l.Outputs)
+		return 0, fmt.Errorf(
+			"%d weights and %d biases, want %d and %d", len(l.Weights), len(l.Bias),
+			l.Inputs*l.Outputs, l.Outputs,
+		)
 	}
 	highest := 0.0
 	for o := range l.Outputs {
@@ -133,7 +143,9 @@ var observationParts = []struct {
 	{"target change", 1}, {"lataccel change", 1}, {"action change", 1},
 	{"grip", 1}, {"grip left", 1},
 	{"action history", ContextLength}, {"lataccel history", ContextLength},
-	{"target plan", FuturePlanSteps}, {"roll plan", FuturePlanSteps}, {"v ego plan", FuturePlanSteps}, {"a ego plan", FuturePlanSteps},
+	{
+		"target plan", FuturePlanSteps,
+	}, {"roll plan", FuturePlanSteps}, {"v ego plan", FuturePlanSteps}, {"a ego plan", FuturePlanSteps},
 }
 
 // ObservationName names an element of an observation, such as "action change" or

@@ -124,10 +124,15 @@ func (k Kind) New(gains []float64) (Native, error) {
 	}
 	info := &kinds[k]
 	if info.New == nil {
-		return nil, fmt.Errorf("a policy of kind %s comes from a file (%s), not from gains", info.Name, info.File)
+		return nil, fmt.Errorf(
+			"a policy of kind %s comes from a file (%s), not from gains", info.Name, info.File,
+		)
 	}
 	if len(gains) != len(info.Gains) {
-		return nil, fmt.Errorf("%s: %d gains, want %d%s", info.Name, len(gains), len(info.Gains), parenthesis(info.GainNames()))
+		return nil, fmt.Errorf(
+			"%s: %d gains, want %d%s", info.Name, len(gains), len(info.Gains),
+			parenthesis(info.GainNames()),
+		)
 	}
 	return info.New(gains), nil
 }
@@ -153,7 +158,9 @@ func ParsePolicy(name string) (Native, error) {
 	words := strings.Split(name, "_")
 	k, ok := KindOf(words[0])
 	if !ok || kinds[k].New == nil {
-		return nil, fmt.Errorf("policy %.60q is not known, want one of %s", name, strings.Join(gainKinds(), ", "))
+		return nil, fmt.Errorf(
+			"policy %.60q is not known, want one of %s", name, strings.Join(gainKinds(), ", "),
+		)
 	}
 	if p := kinds[k].Default; len(words) == 1 && p != nil {
 		return p, nil
@@ -177,7 +184,9 @@ func (k Kind) ParseGains(text string) (Native, error) {
 func parseGains(k Kind, words []string) ([]float64, error) {
 	names := kinds[k].GainNames()
 	if len(words) != len(names) {
-		return nil, fmt.Errorf("want the %d gains of %s: %s", len(names), k, strings.Join(names, ","))
+		return nil, fmt.Errorf(
+			"want the %d gains of %s: %s", len(names), k, strings.Join(names, ","),
+		)
 	}
 	gains := make([]float64, len(words))
 	for i, word := range words {
@@ -255,7 +264,10 @@ func NewTable(actions map[string][]float64) (*Table, error) {
 		}
 		for i, a := range actions[route] {
 			if math.IsNaN(a) || math.IsInf(a, 0) {
-				return nil, fmt.Errorf("route %.60q: the action at step %d is %v, want a finite number", route, ControlStartIdx+i, a)
+				return nil, fmt.Errorf(
+					"route %.60q: the action at step %d is %v, want a finite number", route,
+					ControlStartIdx+i, a,
+				)
 			}
 		}
 		all = append(all, []byte(route), actions[route])

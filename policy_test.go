@@ -51,22 +51,27 @@ func TestPolicyErrors(t *testing.T) {
 		"pid_1e999_2_3": `gain P is "1e999", want a finite number`,
 		"zero_1":        `want the 0 gains of zero`,
 	} {
-		if _, err := lockstep.ParsePolicy(name); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := lockstep.ParsePolicy(name); err == nil ||
+			!strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("ParsePolicy(%q): %v, want …%s…", name, err, want)
 		}
 	}
-	if _, err := lockstep.KindPID.New([]float64{1, 2}); err == nil || err.Error() != "pid: 2 gains, want 3 (P,I,D)" {
+	if _, err := lockstep.KindPID.New([]float64{1, 2}); err == nil ||
+		err.Error() != "pid: 2 gains, want 3 (P,I,D)" {
 		t.Error(err)
 	}
 	if _, err := lockstep.Kind(77).New(nil); err == nil || err.Error() != "no kind of policy 77" {
 		t.Error(err)
 	}
 	actions := make([]float64, lockstep.TableSteps)
-	if _, err := lockstep.NewTable(map[string][]float64{"a": actions, "b": actions[1:]}); err == nil || err.Error() != `route "b": 399 actions, want 400` {
+	if _, err := lockstep.NewTable(map[string][]float64{"a": actions, "b": actions[1:]}); err == nil ||
+		err.Error() != `route "b": 399 actions, want 400` {
 		t.Error(err)
 	}
 	actions[7] = math.NaN()
-	if _, err := lockstep.NewTable(map[string][]float64{"a": actions}); err == nil || err.Error() != `route "a": the action at step 107 is NaN, want a finite number` {
+	if _, err := lockstep.NewTable(map[string][]float64{"a": actions}); err == nil ||
+		err.Error() != `route "a": the action at step 107 is NaN, want a finite number` {
 		t.Error(err)
 	}
 }
@@ -74,7 +79,14 @@ func TestPolicyErrors(t *testing.T) {
 // TestCheckPolicy: what a job cannot do is refused before it runs.
 func TestCheckPolicy(t *testing.T) {
 	column := make([]float64, 101)
-	route := &lockstep.Route{Name: "a", RollLataccel: column, VEgo: column, AEgo: column, TargetLataccel: column, SteerCommand: column}
+	route := &lockstep.Route{
+		Name:           "a",
+		RollLataccel:   column,
+		VEgo:           column,
+		AEgo:           column,
+		TargetLataccel: column,
+		SteerCommand:   column,
+	}
 	table, err := lockstep.NewTable(map[string][]float64{"b": make([]float64, lockstep.TableSteps)})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +128,11 @@ func TestObservationName(t *testing.T) {
 // layers are those of a network of widths, all weights w.
 func layers(w float32, widths ...int) (all []lockstep.Layer) {
 	for i := range len(widths) - 1 {
-		l := lockstep.Layer{Inputs: widths[i], Outputs: widths[i+1], Bias: make([]float32, widths[i+1])}
+		l := lockstep.Layer{
+			Inputs:  widths[i],
+			Outputs: widths[i+1],
+			Bias:    make([]float32, widths[i+1]),
+		}
 		l.Weights = slices.Repeat([]float32{w}, widths[i]*widths[i+1])
 		all = append(all, l)
 	}

@@ -111,7 +111,10 @@ var forms = [...][]Form{
 
 // parts are a profile's, in the order of forms.
 func (p *Profile) parts() [len(forms)]*uint8 {
-	return [...]*uint8{(*uint8)(&p.LayerNorm), (*uint8)(&p.Softmax), (*uint8)(&p.Exp), (*uint8)(&p.Sin), (*uint8)(&p.CSV)}
+	return [...]*uint8{
+		(*uint8)(&p.LayerNorm), (*uint8)(&p.Softmax), (*uint8)(&p.Exp), (*uint8)(&p.Sin),
+		(*uint8)(&p.CSV),
+	}
 }
 
 // Forms are what part k of a profile can be: the words that can stand at place k of its
@@ -141,7 +144,10 @@ func ParseProfile(name string) (Profile, error) {
 			for _, f := range forms[k] {
 				known = append(known, f.Word)
 			}
-			return Profile{}, fmt.Errorf("profile %.60q: %.60q is not known, want one of %s", name, words[k], strings.Join(known, ", "))
+			return Profile{}, fmt.Errorf(
+				"profile %.60q: %.60q is not known, want one of %s", name, words[k],
+				strings.Join(known, ", "),
+			)
 		}
 		*part = uint8(i)
 	}

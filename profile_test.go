@@ -25,7 +25,8 @@ func TestProfileText(t *testing.T) {
 			t.Errorf("%s reads back as %v, %v", text, q, err)
 		}
 	}
-	if want := "ort1.30-avx512-expU-sinfma-csv2"; (lockstep.Profile{}).String() != want || !seen[want] {
+	if want := "ort1.30-avx512-expU-sinfma-csv2"; (lockstep.Profile{}).String() != want ||
+		!seen[want] {
 		t.Errorf("the zero profile is %s, want %s", lockstep.Profile{}, want)
 	}
 }
@@ -38,7 +39,8 @@ func TestParseProfileErrors(t *testing.T) {
 		"ort1.30-avx2-expU-sinfma-csv9":   `"csv9" is not known`,
 		"ort1.30-avx2-expU-sinfma-csv2-x": "want five words",
 	} {
-		if _, err := lockstep.ParseProfile(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := lockstep.ParseProfile(name); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("ParseProfile(%q): %v, want …%s…", name, err, want)
 		}
 	}

@@ -22,7 +22,10 @@ func TestFuturePlan(t *testing.T) {
 			}
 		}
 		if c.length > 0 && p.Lataccel[0] != r.TargetLataccel[c.step+1] {
-			t.Errorf("step %d: the plan starts with %v, want the next row's %v", c.step, p.Lataccel[0], r.TargetLataccel[c.step+1])
+			t.Errorf(
+				"step %d: the plan starts with %v, want the next row's %v", c.step, p.Lataccel[0],
+				r.TargetLataccel[c.step+1],
+			)
 		}
 	}
 }

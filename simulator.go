@@ -78,12 +78,19 @@ func (j *Job) Check(shortcuts Shortcuts) error {
 	if n < ControlStartIdx {
 		return fmt.Errorf("%d rows, want at least %d", n, MinRows)
 	}
-	if len(r.RollLataccel) != n || len(r.VEgo) != n || len(r.AEgo) != n || len(r.SteerCommand) < ControlStartIdx {
-		return fmt.Errorf("columns of %d, %d, %d, %d and %d rows, want equal numbers", len(r.RollLataccel), len(r.VEgo), len(r.AEgo), n, len(r.SteerCommand))
+	if len(r.RollLataccel) != n || len(r.VEgo) != n || len(r.AEgo) != n ||
+		len(r.SteerCommand) < ControlStartIdx {
+		return fmt.Errorf(
+			"columns of %d, %d, %d, %d and %d rows, want equal numbers", len(r.RollLataccel),
+			len(r.VEgo), len(r.AEgo), n, len(r.SteerCommand),
+		)
 	}
 	end := j.End(shortcuts)
 	if t := j.Teacher; t != nil && min(len(t.Lataccel), len(t.Action)) < end {
-		return fmt.Errorf("the teacher has %d lataccels and %d actions, want %d of each", len(t.Lataccel), len(t.Action), end)
+		return fmt.Errorf(
+			"the teacher has %d lataccels and %d actions, want %d of each", len(t.Lataccel),
+			len(t.Action), end,
+		)
 	}
 	if n := end - ContextLength; j.Draws != nil && len(j.Draws) < n {
 		return fmt.Errorf("%d draws are given, want %d", len(j.Draws), n)
@@ -108,7 +115,9 @@ func (j *Job) checkPolicy() error {
 		return fmt.Errorf("no controller of type %T", p)
 	}
 	if j.Sampling != nil {
-		return fmt.Errorf("policy %v has no distribution to sample from: sampling goes with a network", j.Policy)
+		return fmt.Errorf(
+			"policy %v has no distribution to sample from: sampling goes with a network", j.Policy,
+		)
 	}
 	return nil
 }

@@ -177,14 +177,18 @@ func Candidates(jobs []Job, s *Snapshot, index []int, noise Noise) ([]Job, *Snap
 		return nil, nil, errors.New("no candidates")
 	}
 	if len(s.Rollouts) != len(jobs) {
-		return nil, nil, fmt.Errorf("a snapshot of %d rollouts for %d jobs", len(s.Rollouts), len(jobs))
+		return nil, nil, fmt.Errorf(
+			"a snapshot of %d rollouts for %d jobs", len(s.Rollouts), len(jobs),
+		)
 	}
 	candidates := make([]Job, len(index))
 	part := *s
 	part.Rollouts = make([]RolloutState, len(index))
 	for k, i := range index {
 		if i < 0 || i >= len(jobs) {
-			return nil, nil, fmt.Errorf("candidate %d: no rollout %d, want 0 to %d", k, i, len(jobs)-1)
+			return nil, nil, fmt.Errorf(
+				"candidate %d: no rollout %d, want 0 to %d", k, i, len(jobs)-1,
+			)
 		}
 		candidates[k] = Job{Route: jobs[i].Route, Draws: jobs[i].Draws, Expected: jobs[i].Expected}
 		part.Rollouts[k] = s.Rollouts[i]

@@ -10,7 +10,12 @@ import (
 func snapshot() *lockstep.Snapshot {
 	return &lockstep.Snapshot{Step: 22, Rollouts: []lockstep.RolloutState{
 		{Route: "a", Lataccel: make([]float64, 22), Action: make([]float64, 22)},
-		{Route: "b", Lataccel: make([]float64, 21), Action: make([]float64, 21), Err: "step 21: no"},
+		{
+			Route:    "b",
+			Lataccel: make([]float64, 21),
+			Action:   make([]float64, 21),
+			Err:      "step 21: no",
+		},
 	}}
 }
 
@@ -19,7 +24,10 @@ func jobs() []lockstep.Job {
 	route := func(name string) *lockstep.Route {
 		return &lockstep.Route{Name: name, TargetLataccel: make([]float64, 110)}
 	}
-	return []lockstep.Job{{Route: route("a"), Policy: lockstep.DefaultPID()}, {Route: route("b"), Policy: lockstep.Zero{}}}
+	return []lockstep.Job{
+		{Route: route("a"), Policy: lockstep.DefaultPID()},
+		{Route: route("b"), Policy: lockstep.Zero{}},
+	}
 }
 
 // TestCandidates: a fork's jobs have the noise that was asked for, and no other.
@@ -33,7 +41,9 @@ func TestCandidates(t *testing.T) {
 		return candidates, part, err
 	}
 	own, part, err := fork(lockstep.Noise{Kind: lockstep.OwnNoise})
-	if err != nil || own[1].Draws != nil || own[1].Expected || own[1].Policy != nil || part.Rollouts[0].Route != "b" || part.Rollouts[2].Route != "a" {
+	if err != nil || own[1].Draws != nil || own[1].Expected || own[1].Policy != nil ||
+		part.Rollouts[0].Route != "b" ||
+		part.Rollouts[2].Route != "a" {
 		t.Errorf("own noise: %+v of %+v, %v", own, part, err)
 	}
 	seeded, _, err := fork(lockstep.Noise{Kind: lockstep.SeededNoise, Seeds: []uint32{1, 2, 2}})
@@ -54,7 +64,8 @@ func TestCandidates(t *testing.T) {
 		}
 	}
 	index = []int{2}
-	if _, _, err := fork(lockstep.Noise{Kind: lockstep.OwnNoise}); err == nil || err.Error() != "candidate 0: no rollout 2, want 0 to 1" {
+	if _, _, err := fork(lockstep.Noise{Kind: lockstep.OwnNoise}); err == nil ||
+		err.Error() != "candidate 0: no rollout 2, want 0 to 1" {
 		t.Error(err)
 	}
 }

@@ -87,7 +87,9 @@ func EmptyExperience(jobs []Job) (*Experience, error) {
 	for i := range jobs {
 		j := &jobs[i]
 		if _, ok := j.Policy.(*Network); !ok {
-			return nil, fmt.Errorf("job %d: policy %v leaves nothing to train with: want a network", i, j.Policy)
+			return nil, fmt.Errorf(
+				"job %d: policy %v leaves nothing to train with: want a network", i, j.Policy,
+			)
 		}
 	}
 	return &Experience{Jobs: jobs, Results: make([]Result, len(jobs))}, nil
@@ -122,7 +124,10 @@ func (e *Experience) Places(places []Place, into []float32) ([]Place, error) {
 		}
 	}
 	if len(into) != len(places)*ObservationSize {
-		return nil, fmt.Errorf("room for %d numbers of observations, want %d for each of %d", len(into), ObservationSize, len(places))
+		return nil, fmt.Errorf(
+			"room for %d numbers of observations, want %d for each of %d", len(into),
+			ObservationSize, len(places),
+		)
 	}
 	return places, e.Reached(places)
 }

@@ -49,30 +49,33 @@ func BenchmarkNetwork(b *testing.B) {
 		}
 		for _, size := range [][2]int{{1, 1}, {10, 1}, {20, 1}, {20, 4}, {40, 2}, {80, 2}, {80, 4}} {
 			n := filledNetwork(packed, kernels, shape{size[0], size[1]})
-			b.Run(fmt.Sprintf("%s/%d-in-groups-of-%d", kernels.Name, size[0], size[1]), func(b *testing.B) {
-				for b.Loop() {
-				}
-				peak := func() float64 {
-					fma, start := 0, time.Now()
-					for range 300 {
-						fma += kernels.Peak()
+			b.Run(
+				fmt.Sprintf("%s/%d-in-groups-of-%d", kernels.Name, size[0], size[1]),
+				func(b *testing.B) {
+					for b.Loop() {
 					}
-					return float64(fma) / time.Since(start).Seconds()
-				}
-				least, shares := math.Inf(1), make([]float64, 50)
-				for i := range shares {
-					before, start := peak(), time.Now()
-					n.Run(size[0])
-					each := time.Since(start).Seconds() / float64(size[0])
-					least = min(least, each)
-					shares[i] = 100 * usefulFMA / each / ((before + peak()) / 2)
-				}
-				slices.Sort(shares)
-				b.ReportMetric(least*1e6, "least-µs/sequence")
-				b.ReportMetric(shares[5], "%peak-p10")
-				b.ReportMetric(shares[25], "%peak")
-				b.ReportMetric(shares[45], "%peak-p90")
-			})
+					peak := func() float64 {
+						fma, start := 0, time.Now()
+						for range 300 {
+							fma += kernels.Peak()
+						}
+						return float64(fma) / time.Since(start).Seconds()
+					}
+					least, shares := math.Inf(1), make([]float64, 50)
+					for i := range shares {
+						before, start := peak(), time.Now()
+						n.Run(size[0])
+						each := time.Since(start).Seconds() / float64(size[0])
+						least = min(least, each)
+						shares[i] = 100 * usefulFMA / each / ((before + peak()) / 2)
+					}
+					slices.Sort(shares)
+					b.ReportMetric(least*1e6, "least-µs/sequence")
+					b.ReportMetric(shares[5], "%peak-p10")
+					b.ReportMetric(shares[25], "%peak")
+					b.ReportMetric(shares[45], "%peak-p90")
+				},
+			)
 		}
 	}
 }

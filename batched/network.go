@@ -131,7 +131,9 @@ type network struct {
 }
 
 // newNetwork makes the buffers. The group is a divisor of the capacity or fits in it.
-func newNetwork(w *weights, kernels *f32.Kernels, profile lockstep.Profile, capacity, group int) *network {
+func newNetwork(
+	w *weights, kernels *f32.Kernels, profile lockstep.Profile, capacity, group int,
+) *network {
 	n := &network{
 		weights: w, kernels: kernels, arithmetic: kernels.For(profile),
 		capacity: capacity, group: min(group, capacity),
@@ -203,7 +205,9 @@ func (n *network) compute() bool {
 			from = to
 		}
 	}
-	n.arithmetic.LayerNorm(n.n[:unique*width], n.y[:unique*width], n.FinalNorm.Weight, n.FinalNorm.Bias)
+	n.arithmetic.LayerNorm(
+		n.n[:unique*width], n.y[:unique*width], n.FinalNorm.Weight, n.FinalNorm.Bias,
+	)
 	n.product(unique, n.n, width, n.head, vocabulary, n.logits, vocabulary, 1, false)
 	return true
 }
@@ -219,8 +223,13 @@ func (n *network) together(from int) int {
 }
 
 // product computes c = alpha·(a·b), or c += alpha·(a·b), for b of so many columns.
-func (n *network) product(m int, a []float32, lda int, b f32.Panels, columns int, c []float32, ldc int, alpha float32, accumulate bool) {
-	n.kernels.MatMul(m, columns/f32.PanelWidth, b.Panel/b.Stride, a, lda, b, c, ldc, alpha, accumulate)
+func (n *network) product(
+	m int, a []float32, lda int, b f32.Panels, columns int, c []float32, ldc int, alpha float32,
+	accumulate bool,
+) {
+	n.kernels.MatMul(
+		m, columns/f32.PanelWidth, b.Panel/b.Stride, a, lda, b, c, ldc, alpha, accumulate,
+	)
 }
 
 // embed computes x = concat(bias + states·W, E[tokens]) + P.
@@ -230,7 +239,10 @@ func (n *network) embed() {
 	for u, s := range p.unique {
 		from, shared := p.start[u], p.shared[u]
 		at := s*positions + shared
-		copy(n.inputs[from*model.StateSize:], n.states[at*model.StateSize:(s+1)*positions*model.StateSize])
+		copy(
+			n.inputs[from*model.StateSize:],
+			n.states[at*model.StateSize:(s+1)*positions*model.StateSize],
+		)
 		for i, token := range n.tokens[at : (s+1)*positions] {
 			row := x[(from+i)*width:][:width]
 			copy(row, n.StateBias)
@@ -239,7 +251,9 @@ func (n *network) embed() {
 	}
 	n.product(p.count(), n.inputs, model.StateSize, n.weights.states, model.Half, x, width, 1, true)
 	for u := range p.unique {
-		n.kernels.Add(x[p.start[u]*width:p.start[u+1]*width], n.PositionEmbedding[p.shared[u]*width:])
+		n.kernels.Add(
+			x[p.start[u]*width:p.start[u+1]*width], n.PositionEmbedding[p.shared[u]*width:],
+		)
 	}
 }
 
@@ -280,11 +294,23 @@ func (n *network) attend(queries []float32, queryStride int, keys, out []float32
 	// Positions up to 15 see nothing of the second panel.
 	const seeing = f32.PanelWidth
 	rows, split := positions-first, max(0, seeing/10*10-first)
-	n.kernels.MatMul(split, 1, headSize, queries, queryStride, keysT, scores, scoreStride, scoreScale, false)
-	n.kernels.MatMul(rows-split, 2, headSize, queries[split*queryStride:], queryStride, keysT, scores[split*scoreStride:], scoreStride, scoreScale, false)
+	n.kernels.MatMul(
+		split, 1, headSize, queries, queryStride, keysT, scores, scoreStride, scoreScale, false,
+	)
+	n.kernels.MatMul(
+		rows-split, 2, headSize, queries[split*queryStride:], queryStride, keysT,
+		scores[split*scoreStride:], scoreStride, scoreScale, false,
+	)
 	n.arithmetic.Softmax(scores, rows, scoreStride, first)
-	n.kernels.MatMul(rows, headSize/f32.PanelWidth, positions, scores, scoreStride,
-		f32.Panels{Data: keys[width:], Stride: qkvStride, Panel: f32.PanelWidth}, out, width, 1, false)
+	n.kernels.MatMul(
+		rows, headSize/f32.PanelWidth, positions, scores, scoreStride,
+		f32.Panels{
+			Data:   keys[width:],
+			Stride: qkvStride,
+			Panel:  f32.PanelWidth,
+		},
+		out, width, 1, false,
+	)
 }
 
 // perceptron computes a = half of the block's perceptron of the rows of n.
@@ -312,7 +338,10 @@ func (n *network) lastBlock(b *block) {
 		to := n.together(from)
 		first := p.start[from]
 		rows := p.start[to] - first
-		n.arithmetic.LayerNorm(n.n[:rows*width], n.x[first*width:][:rows*width], b.attentionNorm.Weight, b.attentionNorm.Bias)
+		n.arithmetic.LayerNorm(
+			n.n[:rows*width], n.x[first*width:][:rows*width], b.attentionNorm.Weight,
+			b.attentionNorm.Bias,
+		)
 		n.product(rows, n.n, width, b.keysAndValues, 2*width, n.qkv[width:], qkvStride, 1, false)
 		n.lend(first, rows)
 		for u := from; u < to; u++ {

@@ -78,9 +78,11 @@ const lanes = 4
 func runningSums(sums []float64, probs []float32) {
 	for ; len(probs) >= lanes*vocabulary; sums, probs = sums[lanes*vocabulary:], probs[lanes*vocabulary:] {
 		p0, p1 := (*[vocabulary]float32)(probs), (*[vocabulary]float32)(probs[vocabulary:])
-		p2, p3 := (*[vocabulary]float32)(probs[2*vocabulary:]), (*[vocabulary]float32)(probs[3*vocabulary:])
+		p2, p3 := (*[vocabulary]float32)(probs[2*vocabulary:]),
+			(*[vocabulary]float32)(probs[3*vocabulary:])
 		r0, r1 := (*[vocabulary]float64)(sums), (*[vocabulary]float64)(sums[vocabulary:])
-		r2, r3 := (*[vocabulary]float64)(sums[2*vocabulary:]), (*[vocabulary]float64)(sums[3*vocabulary:])
+		r2, r3 := (*[vocabulary]float64)(sums[2*vocabulary:]),
+			(*[vocabulary]float64)(sums[3*vocabulary:])
 		var t0, t1, t2, t3 float64
 		for i := range vocabulary {
 			t0 += float64(p0[i])

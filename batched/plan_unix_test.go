@@ -45,7 +45,9 @@ func BenchmarkPlan(b *testing.B) {
 			sim.alone = alone
 			planner := search.Planning{Window: 5, Horizon: 24}.Planner(lockstep.OwnNoise)
 			start := processorTime(b)
-			_, err = planner.Run(context.Background(), sim, routes, lockstep.DefaultPID(), func(int) {})
+			_, err = planner.Run(
+				context.Background(), sim, routes, lockstep.DefaultPID(), func(int) {},
+			)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -102,7 +102,9 @@ func (w *worker) actTogether() {
 		})
 		out := p.run(w.kernels, len(w.ready))
 		for k, r := range w.ready {
-			r.command = r.controller.(actor).Act(r.step, out[k*lockstep.ObservationSize:][:lockstep.ActorSize], r.action)
+			r.command = r.controller.(actor).Act(
+				r.step, out[k*lockstep.ObservationSize:][:lockstep.ActorSize], r.action,
+			)
 		}
 	}
 }

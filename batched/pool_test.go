@@ -50,10 +50,14 @@ func TestPool(t *testing.T) {
 				start := time.Now()
 				p.run()
 				took := time.Since(start)
-				busy := float64(work.Load()) * float64(time.Millisecond) / float64(took) / float64(c.workers)
+				busy := float64(work.Load()) * float64(time.Millisecond) / float64(took) /
+					float64(c.workers)
 				t.Logf("%.1f %% busy", 100*busy)
 				if finished.Load() != int64(c.jobs) || busy < c.busy {
-					t.Errorf("%d of %d jobs finished; workers are busy %.1f %% of the time, want %.0f %%", finished.Load(), c.jobs, 100*busy, 100*c.busy)
+					t.Errorf(
+						"%d of %d jobs finished; workers are busy %.1f %% of the time, want %.0f %%",
+						finished.Load(), c.jobs, 100*busy, 100*c.busy,
+					)
 				}
 			})
 		})

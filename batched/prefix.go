@@ -24,7 +24,9 @@ type plan struct {
 
 func newPlan(capacity int) plan {
 	return plan{
-		unique: make([]int, 0, capacity), same: make([]int, capacity), start: make([]int, 1, capacity+1),
+		unique: make(
+			[]int, 0, capacity,
+		), same: make([]int, capacity), start: make([]int, 1, capacity+1),
 		shared: make([]int, 0, capacity), rows: make([][positions]int32, 0, capacity),
 		lent: make([]bool, capacity*positions),
 	}
@@ -65,7 +67,8 @@ func (p *plan) add(sequence, from, shared int) {
 			p.lent[rows[i]] = true
 		}
 	}
-	p.unique, p.shared, p.rows = append(p.unique, sequence), append(p.shared, shared), append(p.rows, rows)
+	p.unique, p.shared, p.rows = append(p.unique, sequence), append(p.shared, shared),
+		append(p.rows, rows)
 	p.start = append(p.start, first+positions-shared)
 }
 
@@ -77,7 +80,8 @@ func (n *network) common(a, b int) int {
 			return i
 		}
 		for k := range model.StateSize {
-			if math.Float32bits(n.states[x*model.StateSize+k]) != math.Float32bits(n.states[y*model.StateSize+k]) {
+			if math.Float32bits(n.states[x*model.StateSize+k]) !=
+				math.Float32bits(n.states[y*model.StateSize+k]) {
 				return i
 			}
 		}

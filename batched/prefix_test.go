@@ -74,7 +74,8 @@ func TestPrefixes(t *testing.T) {
 		for s := range count {
 			fill(n, random, s, 0)
 			if s > 0 && rapid.Bool().Draw(t, "follows") {
-				of, same := rapid.IntRange(0, s-1).Draw(t, "of"), rapid.IntRange(0, positions).Draw(t, "shared")
+				of, same := rapid.IntRange(0, s-1).Draw(t, "of"),
+					rapid.IntRange(0, positions).Draw(t, "shared")
 				follow(n, s, of, same)
 				most += same
 				if same < positions && rapid.Bool().Draw(t, "one") { // one number differs
@@ -91,11 +92,16 @@ func TestPrefixes(t *testing.T) {
 		}
 		n.Run(count)
 		if rows := count*positions - n.plan.count(); n.alone || rows < most {
-			t.Fatalf("%d rows are not computed, alone=%v: %d are equal to earlier ones", rows, n.alone, most)
+			t.Fatalf(
+				"%d rows are not computed, alone=%v: %d are equal to earlier ones", rows, n.alone,
+				most,
+			)
 		}
 		shared += most
 		if s, err := sameAlone(n, alone, count); err != nil {
-			t.Fatalf("batched, sequence %d of %d, group %d, against alone: %v", s, count, group, err)
+			t.Fatalf(
+				"batched, sequence %d of %d, group %d, against alone: %v", s, count, group, err,
+			)
 		}
 	})
 	if shared == 0 {
@@ -168,6 +174,9 @@ func TestMaskedSign(t *testing.T) {
 		bits[i] = math.Float32bits(n.a[(last-1)*width])
 	}
 	if bits != [2]uint32{1 << 31, 0} {
-		t.Errorf("sums that underflow are %#x behind masked values of -1 and 1, want those of -0 and 0", bits)
+		t.Errorf(
+			"sums that underflow are %#x behind masked values of -1 and 1, want those of -0 and 0",
+			bits,
+		)
 	}
 }

@@ -41,10 +41,13 @@ func newRollout(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) *rol
 	r.tokens, r.states = make([]int32, end), make([]float32, end*model.StateSize)
 	for i := range end {
 		row := r.states[i*model.StateSize:][:model.StateSize]
-		row[1], row[2], row[3] = float32(route.RollLataccel[i]), float32(route.VEgo[i]), float32(route.AEgo[i])
+		row[1], row[2], row[3] = float32(route.RollLataccel[i]), float32(route.VEgo[i]),
+			float32(route.AEgo[i])
 	}
 	r.draws = job.Uniforms(end - lockstep.ContextLength)
-	r.enter(route.TargetLataccel[:lockstep.ContextLength], route.SteerCommand[:lockstep.ContextLength])
+	r.enter(
+		route.TargetLataccel[:lockstep.ContextLength], route.SteerCommand[:lockstep.ContextLength],
+	)
 	return r
 }
 
@@ -123,7 +126,9 @@ func (r *rollout) window(tokens []int32, states []float32) error {
 func (r *rollout) result(trajectory bool) lockstep.Result {
 	const from = lockstep.ControlStartIdx
 	to := min(r.end, lockstep.CostEndIdx)
-	result := lockstep.Result{Costs: costsOf(r.target[from:to], r.lataccel[from:to], make([]float64, to-from))}
+	result := lockstep.Result{
+		Costs: costsOf(r.target[from:to], r.lataccel[from:to], make([]float64, to-from)),
+	}
 	if trajectory {
 		result.Trajectory = &lockstep.Trajectory{
 			Target:   slices.Clone(r.target[:r.end]),

@@ -31,7 +31,9 @@ func TestShapes(t *testing.T) {
 		group := rapid.IntRange(1, 5).Draw(t, "group")
 		count := rapid.IntRange(1, chunk).Draw(t, "count")
 		n := newNetwork(packed, f32.Best(), lockstep.Profile{}, chunk, group)
-		tokens := rapid.SliceOfN(rapid.Int32Range(0, vocabulary-1), count*positions, count*positions).Draw(t, "tokens")
+		tokens := rapid.SliceOfN(
+			rapid.Int32Range(0, vocabulary-1), count*positions, count*positions,
+		).Draw(t, "tokens")
 		copy(n.tokens, tokens)
 		for i := range n.states[:count*positions*model.StateSize] {
 			n.states[i] = float32(math.Sin(float64(i) + float64(tokens[0])))
@@ -42,7 +44,10 @@ func TestShapes(t *testing.T) {
 			copy(alone.states, n.states[s*positions*model.StateSize:])
 			alone.Run(1)
 			if err := simtest.Same("logits", n.logits[s*vocabulary:][:vocabulary], alone.logits[:vocabulary]); err != nil {
-				t.Fatalf("batched, sequence %d of %d, chunk %d, group %d, against alone: %v", s, count, chunk, group, err)
+				t.Fatalf(
+					"batched, sequence %d of %d, chunk %d, group %d, against alone: %v", s, count,
+					chunk, group, err,
+				)
 			}
 		}
 	})

@@ -76,7 +76,12 @@ func New(config Config) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulator{config: config, profile: config.Profile, kernels: kernels, times: map[shape]time.Duration{}}
+	s := &Simulator{
+		config:  config,
+		profile: config.Profile,
+		kernels: kernels,
+		times:   map[shape]time.Duration{},
+	}
 	if config.Open != nil {
 		s.model = config.Model
 		return s, nil
@@ -117,7 +122,9 @@ func (s *Simulator) Close() error {
 
 // Simulate runs the jobs on all workers. What a job adds to its route is some 30 KB
 // while it runs.
-func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (s *Simulator) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return s.simulate(ctx, jobs, opts, nil)
 }
 
@@ -130,7 +137,9 @@ func (s *Simulator) ended(ctx context.Context) error {
 }
 
 // simulate is Simulate, which also keeps what training needs, unless training is nil.
-func (s *Simulator) simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result] {
+func (s *Simulator) simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		lockstep.Computes(ctx, s)
 		type outcome struct {

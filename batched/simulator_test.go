@@ -78,7 +78,12 @@ func TestPlain(t *testing.T) {
 		want := logits(t, spec, sample)
 		for _, kernels := range f32.Available() {
 			t.Run(profile.String()+"/"+kernels.Name, func(t *testing.T) {
-				s, err := batched.New(batched.Config{ModelPath: model, Profile: profile, Kernels: kernels.Name, Workers: 1})
+				s, err := batched.New(batched.Config{
+					ModelPath: model,
+					Profile:   profile,
+					Kernels:   kernels.Name,
+					Workers:   1,
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +93,10 @@ func TestPlain(t *testing.T) {
 					}
 					for k := range got {
 						if math.Float32bits(got[k]) != math.Float32bits(want[i][k]) {
-							t.Fatalf("job %d, prediction %d, logit %d: %v, want %v", i, k/lockstep.VocabSize, k%lockstep.VocabSize, got[k], want[i][k])
+							t.Fatalf(
+								"job %d, prediction %d, logit %d: %v, want %v", i,
+								k/lockstep.VocabSize, k%lockstep.VocabSize, got[k], want[i][k],
+							)
 						}
 					}
 				}
@@ -126,7 +134,10 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	if last != step || ended != len(sample) {
-		t.Errorf("step %d is computed after the context ended at %d; %d results of %d", last, step, ended, len(sample))
+		t.Errorf(
+			"step %d is computed after the context ended at %d; %d results of %d", last, step,
+			ended, len(sample),
+		)
 	}
 }
 
@@ -148,10 +159,13 @@ func TestCancelMany(t *testing.T) {
 		begun.Add(1)
 		return constant{}
 	}}
-	together := &lockstep.Batch{Name: "together", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
-		begun.Add(int64(len(routes)))
-		return still{}, nil
-	}}
+	together := &lockstep.Batch{
+		Name: "together",
+		New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+			begun.Add(int64(len(routes)))
+			return still{}, nil
+		},
+	}
 	for _, policy := range []lockstep.Policy{alone, together} {
 		begun.Store(0)
 		s, err := batched.New(batched.Config{ModelPath: model, Workers: 2})

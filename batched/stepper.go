@@ -13,7 +13,9 @@ import (
 )
 
 // Reset puts rollouts of the jobs at step ContextLength.
-func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
+func (s *Simulator) Reset(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) (lockstep.Stepper, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -64,7 +66,9 @@ type stepped struct {
 	chunk    int // the most rollouts of one pass
 }
 
-func (p *stepped) Step(_ int, running []int, commands []float64, fail func(rollout int, err error)) {
+func (p *stepped) Step(
+	_ int, running []int, commands []float64, fail func(rollout int, err error),
+) {
 	for _, g := range p.gangs {
 		if slices.ContainsFunc(g.rollouts, (*rollout).running) {
 			g.ask()
@@ -90,7 +94,9 @@ func (p *stepped) Step(_ int, running []int, commands []float64, fail func(rollo
 	for k := 1; k < len(p.workers); k++ {
 		busy.Go(func() { advance(k) })
 	}
-	advance(0) // here, where the caller's thread is: to hand it over costs as much as a call from Python
+	advance(
+		0,
+	) // here, where the caller's thread is: to hand it over costs as much as a call from Python
 	busy.Wait()
 	for _, i := range running {
 		if err := p.rollouts[i].err; err != nil {
@@ -123,7 +129,9 @@ func (p *stepped) Memory(i int) ([]float64, error) {
 			return nil, nil
 		}
 	}
-	return nil, errors.New("what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy")
+	return nil, errors.New(
+		"what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy",
+	)
 }
 
 func (p *stepped) Restore(i, _ int, lataccel, action, memory []float64) error {
@@ -140,7 +148,9 @@ func (p *stepped) Result(i int) lockstep.Result { return p.rollouts[i].result(p.
 
 func (p *stepped) Cost(i, step int) float64 {
 	r := p.rollouts[i]
-	return policies.StepCost(r.job.Route.Len(), step, r.target[step], r.lataccel[step], r.lataccel[step-1])
+	return policies.StepCost(
+		r.job.Route.Len(), step, r.target[step], r.lataccel[step], r.lataccel[step-1],
+	)
 }
 
 // Elsewhere is nowhere.

@@ -8,7 +8,9 @@ import (
 )
 
 // Collect rolls jobs out that networks drive, and keeps what training needs.
-func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {
+func (s *Simulator) Collect(
+	ctx context.Context, jobs []lockstep.Job,
+) (*lockstep.Experience, error) {
 	return policies.Collect(ctx, s.simulate, jobs)
 }
 

@@ -33,14 +33,19 @@ func TestVectors(t *testing.T) {
 		for operation, form := range map[string]lockstep.Softmax{"softmax-avx512": lockstep.SoftmaxAVX512, "softmax-avx2": lockstep.SoftmaxAVX2, "softmax-neon": lockstep.SoftmaxNEON} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				row := slices.Clone(v.Float32s("x"))
-				set.For(lockstep.Profile{Softmax: form}).Softmax(row, 1, len(row), int(v.Int("n"))-1)
+				set.For(lockstep.Profile{Softmax: form}).Softmax(
+					row, 1, len(row), int(v.Int("n"))-1,
+				)
 				return row
 			})
 		}
 		for operation, form := range map[string]lockstep.Exp{"softmax-numpy-U": lockstep.ExpU, "softmax-numpy-F": lockstep.ExpF, "softmax-numpy-C": lockstep.ExpC} {
 			vectors.Hold(t, operation, func(v vectors.Vector) any {
 				exp := set.For(lockstep.Profile{Exp: form}).Exp
-				w, probs := &worker{Simulator: &Simulator{kernels: set}, exp: exp}, make([]float32, vocabulary)
+				w, probs := &worker{
+					Simulator: &Simulator{kernels: set},
+					exp:       exp,
+				}, make([]float32, vocabulary)
 				w.probabilities(probs, v.Float32s("x"))
 				return probs
 			})
@@ -65,15 +70,26 @@ func TestVectors(t *testing.T) {
 		}
 		return cdf
 	})
-	vectors.Hold(t, "choice", func(v vectors.Vector) any { return []int64{int64(choose(sums(v), v.Float64("u")))} })
+	vectors.Hold(
+		t, "choice",
+		func(v vectors.Vector) any { return []int64{int64(choose(sums(v), v.Float64("u")))} },
+	)
 	vectors.Hold(t, "decode", func(v vectors.Vector) any { return []float64{bins[v.Int("token")]} })
-	vectors.Hold(t, "encode", func(v vectors.Vector) any { return []int64{int64(tokenOf(v.Float64("x")))} })
+	vectors.Hold(
+		t, "encode", func(v vectors.Vector) any { return []int64{int64(tokenOf(v.Float64("x")))} },
+	)
 	vectors.Hold(t, "clip", func(v vectors.Vector) any {
 		current := v.Float64("current")
-		return []float64{clip(v.Float64("x"), current-lockstep.MaxAccDelta, current+lockstep.MaxAccDelta)}
+		return []float64{
+			clip(v.Float64("x"), current-lockstep.MaxAccDelta, current+lockstep.MaxAccDelta),
+		}
 	})
-	vectors.Hold(t, "sum", func(v vectors.Vector) any { return []float64{pairwise(v.Float64s("x"))} })
-	vectors.Hold(t, "sum32", func(v vectors.Vector) any { return []float32{pairwise(v.Float32s("x"))} })
+	vectors.Hold(
+		t, "sum", func(v vectors.Vector) any { return []float64{pairwise(v.Float64s("x"))} },
+	)
+	vectors.Hold(
+		t, "sum32", func(v vectors.Vector) any { return []float32{pairwise(v.Float32s("x"))} },
+	)
 	vectors.Hold(t, "costs", func(v vectors.Vector) any {
 		c := costsOf(v.Float64s("target"), v.Float64s("lataccel"), make([]float64, 400))
 		return []float64{c.Lataccel, c.Jerk, c.Total}

@@ -26,7 +26,9 @@ type worker struct {
 	shown     lockstep.Step
 }
 
-func (s *Simulator) newWorker(shape shape, shortcuts lockstep.Shortcuts, training *lockstep.Experience) (*worker, error) {
+func (s *Simulator) newWorker(
+	shape shape, shortcuts lockstep.Shortcuts, training *lockstep.Experience,
+) (*worker, error) {
 	open := s.config.Open
 	if open == nil {
 		open = func(capacity int, _ bool) (Network, error) {
@@ -147,7 +149,9 @@ func (w *worker) predict() {
 
 // observe shows a rollout's step to the job's observer. Where the network did not run,
 // there are no logits.
-func (w *worker) observe(r *rollout, token int, prediction float64, logits, probs []float32, sums []float64) {
+func (w *worker) observe(
+	r *rollout, token int, prediction float64, logits, probs []float32, sums []float64,
+) {
 	if r.job.Observe == nil {
 		return
 	}

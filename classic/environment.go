@@ -76,9 +76,12 @@ var Environments = []Environment{
 	},
 	{
 		Name: "Acrobot-v1", Dynamics: Acrobot,
-		State:       []string{"theta_1", "theta_2", "theta_1_dot", "theta_2_dot"},
-		Observation: []string{"cos_theta_1", "sin_theta_1", "cos_theta_2", "sin_theta_2", "theta_1_dot", "theta_2_dot"},
-		Actions:     3, MaxSteps: 500, Low: fill(4, -0.1), High: fill(4, 0.1),
+		State: []string{"theta_1", "theta_2", "theta_1_dot", "theta_2_dot"},
+		Observation: []string{
+			"cos_theta_1", "sin_theta_1", "cos_theta_2", "sin_theta_2", "theta_1_dot",
+			"theta_2_dot",
+		},
+		Actions: 3, MaxSteps: 500, Low: fill(4, -0.1), High: fill(4, 0.1),
 		options: []string{"book_or_nips"},
 	},
 }
@@ -94,5 +97,7 @@ func Find(name string) (*Environment, error) {
 		}
 		names = append(names, Environments[i].Name)
 	}
-	return nil, fmt.Errorf("environment %q is unknown: there are %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf(
+		"environment %q is unknown: there are %s", name, strings.Join(names, ", "),
+	)
 }

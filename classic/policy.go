@@ -64,9 +64,14 @@ func (p Policy) Check(t Task, steps int) error {
 	}
 	switch {
 	case set != 1:
-		return fmt.Errorf("%s: a policy is recorded actions, or uniform ones, or a network: %d are given", t.Name, set)
+		return fmt.Errorf(
+			"%s: a policy is recorded actions, or uniform ones, or a network: %d are given", t.Name,
+			set,
+		)
 	case p.Recorded != nil && len(p.Recorded) != steps:
-		return fmt.Errorf("%s: actions of %d steps were recorded: %d are wanted", t.Name, len(p.Recorded), steps)
+		return fmt.Errorf(
+			"%s: actions of %d steps were recorded: %d are wanted", t.Name, len(p.Recorded), steps,
+		)
 	case p.Network == nil:
 		return nil
 	}
@@ -79,17 +84,24 @@ func (n *Network) check(t Task) error {
 		return err
 	}
 	if len(n.Layers) > MaxLayers {
-		return fmt.Errorf("%s: the network has %d layers: at most %d can be", t.Name, len(n.Layers), MaxLayers)
+		return fmt.Errorf(
+			"%s: the network has %d layers: at most %d can be", t.Name, len(n.Layers), MaxLayers,
+		)
 	}
 	inputs := len(t.Observation)
 	for i, l := range n.Layers {
 		if len(l.Bias) < 1 || len(l.Bias) > MaxWidth || len(l.Weights) != len(l.Bias)*inputs {
-			return fmt.Errorf("%s: layer %d has %d weights and %d biases: with %d inputs and at most %d outputs that cannot be",
-				t.Name, i, len(l.Weights), len(l.Bias), inputs, MaxWidth)
+			return fmt.Errorf(
+				"%s: layer %d has %d weights and %d biases: with %d inputs and at most %d outputs that cannot be",
+				t.Name, i, len(l.Weights), len(l.Bias), inputs, MaxWidth,
+			)
 		}
 		for _, w := range slices.Concat(l.Weights, l.Bias) {
 			if !(w >= -MaxWeight && w <= MaxWeight) {
-				return fmt.Errorf("%s: layer %d has a weight of %g: they must be within ±%d", t.Name, i, w, MaxWeight)
+				return fmt.Errorf(
+					"%s: layer %d has a weight of %g: they must be within ±%d", t.Name, i, w,
+					MaxWeight,
+				)
 			}
 		}
 		inputs = len(l.Bias)
@@ -102,11 +114,17 @@ func (n *Network) check(t Task) error {
 
 func (n *Network) checkNoise(t Task) error {
 	if k := len(n.Noise); k > MaxNoise || k&(k-1) != 0 {
-		return fmt.Errorf("%s: the network has %d numbers of noise: want none or a power of two up to %d", t.Name, k, MaxNoise)
+		return fmt.Errorf(
+			"%s: the network has %d numbers of noise: want none or a power of two up to %d", t.Name,
+			k, MaxNoise,
+		)
 	}
 	for i, x := range n.Noise {
 		if !(x >= -MaxWeight && x <= MaxWeight) {
-			return fmt.Errorf("%s: number %d of the network's noise is %g: they must be within ±%d", t.Name, i, x, MaxWeight)
+			return fmt.Errorf(
+				"%s: number %d of the network's noise is %g: they must be within ±%d", t.Name, i, x,
+				MaxWeight,
+			)
 		}
 	}
 	return nil

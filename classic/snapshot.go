@@ -55,28 +55,47 @@ func (t Task) CheckSnapshot(s *Snapshot) error {
 	switch {
 	case s == nil:
 		return fmt.Errorf("%s: no snapshot", t.Name)
-	case len(s.States) != len(t.State)*n, len(s.Observations) != len(t.Observation)*n, len(s.Elapsed) != n, len(s.Ended) != n, len(s.Generators) != 4*generators, len(s.Rewards) != n, len(s.Episodes) != n:
-		return fmt.Errorf("%s: a snapshot of %d states, %d observations, %d steps, %d ends, %d words of generators and totals of %d and %d is not one of %d environments",
-			t.Name, len(s.States), len(s.Observations), len(s.Elapsed), len(s.Ended), len(s.Generators), len(s.Rewards), len(s.Episodes), n)
+	case len(s.States) != len(t.State)*n,
+		len(s.Observations) != len(t.Observation)*n,
+		len(s.Elapsed) != n,
+		len(s.Ended) != n,
+		len(s.Generators) != 4*generators,
+		len(s.Rewards) != n,
+		len(s.Episodes) != n:
+		return fmt.Errorf(
+			"%s: a snapshot of %d states, %d observations, %d steps, %d ends, %d words of generators and totals of %d and %d is not one of %d environments",
+			t.Name, len(s.States), len(s.Observations), len(s.Elapsed), len(s.Ended),
+			len(s.Generators), len(s.Rewards), len(s.Episodes), n,
+		)
 	case s.Steps < 0:
 		return fmt.Errorf("%s: a snapshot after %d steps", t.Name, s.Steps)
 	}
 	for k, x := range s.States {
 		if reach := t.reach(); math.Abs(x) > reach || x != x && !math.IsInf(reach, 1) {
-			return fmt.Errorf("%s: environment %d: a snapshot with %s %g: it must be within ±%g", t.Name, k%n, t.State[k/n], x, reach)
+			return fmt.Errorf(
+				"%s: environment %d: a snapshot with %s %g: it must be within ±%g", t.Name, k%n,
+				t.State[k/n], x, reach,
+			)
 		}
 	}
 	for i, e := range s.Elapsed {
 		switch {
 		case e < 0 || e == math.MaxInt32:
-			return fmt.Errorf("%s: environment %d: a snapshot after %d steps of an episode", t.Name, i, e)
+			return fmt.Errorf(
+				"%s: environment %d: a snapshot after %d steps of an episode", t.Name, i, e,
+			)
 		case s.Ended[i] && t.Autoreset == SameStep:
-			return fmt.Errorf("%s: environment %d: its end is reset in the same step (%v): a snapshot has none", t.Name, i, t.Autoreset)
+			return fmt.Errorf(
+				"%s: environment %d: its end is reset in the same step (%v): a snapshot has none",
+				t.Name, i, t.Autoreset,
+			)
 		}
 	}
 	for i, low := range s.Generators[3*generators:] {
 		if low%2 == 0 {
-			return fmt.Errorf("%s: environment %d: a generator's increment is odd, this one is not", t.Name, i)
+			return fmt.Errorf(
+				"%s: environment %d: a generator's increment is odd, this one is not", t.Name, i,
+			)
 		}
 	}
 	return nil
@@ -104,7 +123,9 @@ func (t Task) CheckReady(seeded bool, ended []bool) error {
 	}
 	for i, e := range ended {
 		if e {
-			return fmt.Errorf("%s: environment %d has ended: reset it before the next step", t.Name, i)
+			return fmt.Errorf(
+				"%s: environment %d has ended: reset it before the next step", t.Name, i,
+			)
 		}
 	}
 	return nil
@@ -114,14 +135,19 @@ func (t Task) CheckReady(seeded bool, ended []bool) error {
 // places[k] was. Environments that share a generator have one drawing order, and are refused.
 func (s *Snapshot) Fork(t Task, places []int) (*Snapshot, error) {
 	if t.Shared {
-		return nil, fmt.Errorf("%s: its environments share a generator, so that none can go on alone: take CartPole-v1", t.Name)
+		return nil, fmt.Errorf(
+			"%s: its environments share a generator, so that none can go on alone: take CartPole-v1",
+			t.Name,
+		)
 	}
 	if err := t.CheckSnapshot(s); err != nil {
 		return nil, err
 	}
 	for _, p := range places {
 		if p < 0 || p >= t.Num {
-			return nil, fmt.Errorf("%s: environment %d is not in the snapshot: it has 0 to %d", t.Name, p, t.Num-1)
+			return nil, fmt.Errorf(
+				"%s: environment %d is not in the snapshot: it has 0 to %d", t.Name, p, t.Num-1,
+			)
 		}
 	}
 	n := t.Num
@@ -131,7 +157,9 @@ func (s *Snapshot) Fork(t Task, places []int) (*Snapshot, error) {
 	}
 	return &Snapshot{
 		Steps: s.Steps, States: pick(s.States, n, places), Observations: pick(s.Observations, n, places),
-		Elapsed: pick(s.Elapsed, n, places), Ended: pick(s.Ended, n, places), Generators: pick(s.Generators, n, places),
+		Elapsed: pick(
+			s.Elapsed, n, places,
+		), Ended: pick(s.Ended, n, places), Generators: pick(s.Generators, n, places),
 		Rewards: pick(s.Rewards, n, places), Episodes: pick(s.Episodes, n, places),
 	}, nil
 }

@@ -35,7 +35,9 @@ func ParseAutoreset(name string) (Autoreset, error) {
 	if i := slices.Index(autoresets, name); i >= 0 {
 		return Autoreset(i), nil
 	}
-	return 0, fmt.Errorf("autoreset mode %q is unknown: there are %s", name, strings.Join(autoresets, ", "))
+	return 0, fmt.Errorf(
+		"autoreset mode %q is unknown: there are %s", name, strings.Join(autoresets, ", "),
+	)
 }
 
 // A Task is a number of environments of one kind.
@@ -69,11 +71,22 @@ var options = map[string]option{
 		t.MaxSteps = int(max(n, 0))
 		return true
 	}},
-	"sutton_barto_reward":   {"True or False", either(func(t *Task) *bool { return &t.SuttonBarto }, "False", "True")},
-	"kinematics_integrator": {"euler or semi-implicit", either(func(t *Task) *bool { return &t.SemiImplicit }, "euler", "semi-implicit")},
-	"book_or_nips":          {"book or nips", either(func(t *Task) *bool { return &t.Nips }, "book", "nips")},
-	"goal_velocity":         {"a finite number", finite(func(t *Task) *float64 { return &t.GoalVelocity })},
-	"g":                     {"a finite number", finite(func(t *Task) *float64 { return &t.Gravity })},
+	"sutton_barto_reward": {
+		"True or False", either(func(t *Task) *bool { return &t.SuttonBarto }, "False", "True"),
+	},
+	"kinematics_integrator": {
+		"euler or semi-implicit",
+		either(func(t *Task) *bool { return &t.SemiImplicit }, "euler", "semi-implicit"),
+	},
+	"book_or_nips": {
+		"book or nips", either(func(t *Task) *bool { return &t.Nips }, "book", "nips"),
+	},
+	"goal_velocity": {
+		"a finite number", finite(func(t *Task) *float64 { return &t.GoalVelocity }),
+	},
+	"g": {
+		"a finite number", finite(func(t *Task) *float64 { return &t.Gravity }),
+	},
 }
 
 func either(field func(*Task) *bool, no, yes string) func(*Task, string) bool {
@@ -109,10 +122,14 @@ func Make(name string, num int, given map[string]string) (Task, error) {
 	known := append([]string{"max_episode_steps"}, e.options...)
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, key) {
-			return Task{}, fmt.Errorf("%s has no option %q: it has %s", name, key, strings.Join(known, ", "))
+			return Task{}, fmt.Errorf(
+				"%s has no option %q: it has %s", name, key, strings.Join(known, ", "),
+			)
 		}
 		if o := options[key]; !o.set(&t, given[key]) {
-			return Task{}, fmt.Errorf("%s: option %s is %q: it wants %s", name, key, given[key], o.values)
+			return Task{}, fmt.Errorf(
+				"%s: option %s is %q: it wants %s", name, key, given[key], o.values,
+			)
 		}
 	}
 	return t, nil
@@ -124,9 +141,15 @@ func (t Task) Check() error {
 	case t.Environment == nil:
 		return fmt.Errorf("the task has no environment")
 	case t.Num < 1 || t.Num > MaxNum:
-		return fmt.Errorf("%s: %d environments: at least 1 are needed, and at most %d can be", t.Name, t.Num, MaxNum)
+		return fmt.Errorf(
+			"%s: %d environments: at least 1 are needed, and at most %d can be", t.Name, t.Num,
+			MaxNum,
+		)
 	case t.Shared && (t.Autoreset != NextStep || t.MaxSteps == 0):
-		return fmt.Errorf("%s resets at the next step, and has a limit of steps: for others take CartPole-v1", t.Name)
+		return fmt.Errorf(
+			"%s resets at the next step, and has a limit of steps: for others take CartPole-v1",
+			t.Name,
+		)
 	}
 	return nil
 }

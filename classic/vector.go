@@ -61,7 +61,9 @@ type DeviceRunner interface {
 	// RunOnDevice is Run whose record stays where it is, until the next run: each array is
 	// (steps, values, N). Where the policy is empty the actions are at the address table, (steps,
 	// N), int32 or float32, and nobody checks them: of one that is none, the step is undefined.
-	RunOnDevice(ctx context.Context, policy Policy, table uintptr, steps int, record []string) (map[string]uintptr, error)
+	RunOnDevice(
+		ctx context.Context, policy Policy, table uintptr, steps int, record []string,
+	) (map[string]uintptr, error)
 
 	// Follow and Precede are lockstep.DeviceOrder's.
 	Follow(stream uintptr) error
@@ -140,11 +142,16 @@ func (t Task) CheckReset(r Reset, seeded bool) error {
 	case r.Seeds != nil && t.Shared:
 		return fmt.Errorf("%s has one generator: give one seed", t.Name)
 	case r.Seeds == nil && r.Continue && !seeded:
-		return fmt.Errorf("%s: environment 0 has no generator yet: the first reset needs a seed", t.Name)
+		return fmt.Errorf(
+			"%s: environment 0 has no generator yet: the first reset needs a seed", t.Name,
+		)
 	case r.Seeds == nil && !r.Continue && r.Seed < 0:
 		return fmt.Errorf("%s: environment 0: seed %d is negative", t.Name, r.Seed)
 	case r.Seeds == nil && !r.Continue && !t.Shared && r.Seed > math.MaxInt64-int64(t.Num-1):
-		return fmt.Errorf("%s: environment %d: its seed is beyond %d", t.Name, math.MaxInt64-r.Seed+1, int64(math.MaxInt64))
+		return fmt.Errorf(
+			"%s: environment %d: its seed is beyond %d", t.Name, math.MaxInt64-r.Seed+1,
+			int64(math.MaxInt64),
+		)
 	}
 	for i, seed := range r.Seeds {
 		if seed < 0 {
@@ -167,10 +174,15 @@ func (t Task) checkMask(mask []bool, seeded bool) error {
 	any := false
 	for i, m := range mask {
 		if m && t.Autoreset != Disabled && t.Autoreset != Off {
-			return fmt.Errorf("%s: environment %d resets itself (%v): only all of them can be reset", t.Name, i, t.Autoreset)
+			return fmt.Errorf(
+				"%s: environment %d resets itself (%v): only all of them can be reset", t.Name, i,
+				t.Autoreset,
+			)
 		}
 		if !m && !seeded {
-			return fmt.Errorf("%s: environment %d has not been reset: the first reset is of all", t.Name, i)
+			return fmt.Errorf(
+				"%s: environment %d has not been reset: the first reset is of all", t.Name, i,
+			)
 		}
 		any = any || m
 	}
@@ -183,11 +195,18 @@ func (t Task) checkMask(mask []bool, seeded bool) error {
 func (t Task) checkBounds(r Reset) error {
 	low, high := t.Bounds(r)
 	if len(low) != len(t.Low) || len(high) != len(t.High) {
-		return fmt.Errorf("%s: %d and %d bounds of a reset: it draws %d values", t.Name, len(low), len(high), len(t.Low))
+		return fmt.Errorf(
+			"%s: %d and %d bounds of a reset: it draws %d values", t.Name, len(low), len(high),
+			len(t.Low),
+		)
 	}
 	for i := range low {
-		if reach := t.reach(); !(low[i] <= high[i]) || low[i] < -reach || high[i] > reach || math.IsInf(high[i]-low[i], 0) {
-			return fmt.Errorf("%s: bounds %g and %g of a reset: they must be ordered, finite and within ±%g", t.Name, low[i], high[i], reach)
+		if reach := t.reach(); !(low[i] <= high[i]) || low[i] < -reach || high[i] > reach ||
+			math.IsInf(high[i]-low[i], 0) {
+			return fmt.Errorf(
+				"%s: bounds %g and %g of a reset: they must be ordered, finite and within ±%g",
+				t.Name, low[i], high[i], reach,
+			)
 		}
 	}
 	return nil
@@ -213,11 +232,17 @@ func (t Task) checkActions(a Actions, ignored []bool) error {
 		given, other, want = other, given, "float32"
 	}
 	if other > 0 || given != t.Num {
-		return fmt.Errorf("%s: %d integer and %d float32 actions: it wants %d %s", t.Name, len(a.Discrete), len(a.Continuous), t.Num, want)
+		return fmt.Errorf(
+			"%s: %d integer and %d float32 actions: it wants %d %s", t.Name, len(a.Discrete),
+			len(a.Continuous), t.Num, want,
+		)
 	}
 	for i, x := range a.Discrete {
 		if (x < 0 || int(x) >= t.Environment.Actions) && (ignored == nil || !ignored[i]) {
-			return fmt.Errorf("%s: environment %d: action %d is not one of 0 to %d", t.Name, i, x, t.Environment.Actions-1)
+			return fmt.Errorf(
+				"%s: environment %d: action %d is not one of 0 to %d", t.Name, i, x,
+				t.Environment.Actions-1,
+			)
 		}
 	}
 	for i, x := range a.Continuous {
@@ -235,7 +260,10 @@ func (t Task) CheckTransition(r *Transition) error {
 	}
 	check := func(name string, got, values int) error {
 		if got != 0 && got != values*t.Num {
-			return fmt.Errorf("%s: %s has %d values: %d environments have %d", t.Name, name, got, t.Num, values*t.Num)
+			return fmt.Errorf(
+				"%s: %s has %d values: %d environments have %d", t.Name, name, got, t.Num,
+				values*t.Num,
+			)
 		}
 		return nil
 	}

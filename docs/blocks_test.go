@@ -129,21 +129,31 @@ func (b *block) readMarks(before string) error {
 			continue
 		}
 		if head != "left out" && head != "wants" {
-			return fmt.Errorf("%s: the comment before the block begins with %q: want left out, or wants", b, head)
+			return fmt.Errorf(
+				"%s: the comment before the block begins with %q: want left out, or wants", b, head,
+			)
 		}
 		for line := range strings.Lines(rest) {
 			begins, text, ok := strings.Cut(strings.TrimSpace(line), ": ")
 			if !ok || text == "" {
-				return fmt.Errorf("%s: %q in the comment before the block: want the beginning of a line, a colon and a reason", b, line)
+				return fmt.Errorf(
+					"%s: %q in the comment before the block: want the beginning of a line, a colon and a reason",
+					b, line,
+				)
 			}
 			if !b.mark(head, begins, text) {
-				return fmt.Errorf("%s: the comment before the block speaks of %q, and no line begins so", b, begins)
+				return fmt.Errorf(
+					"%s: the comment before the block speaks of %q, and no line begins so", b,
+					begins,
+				)
 			}
 		}
 	}
 	known := slices.Contains([]string{"sh", "python"}, b.language)
 	if !known && b.reason == "" {
-		return fmt.Errorf("%s: a block of %q is neither run nor left out for a reason", b, b.language)
+		return fmt.Errorf(
+			"%s: a block of %q is neither run nor left out for a reason", b, b.language,
+		)
 	}
 	return nil
 }
@@ -165,7 +175,10 @@ func (b *block) mark(head, begins, text string) bool {
 // drop leaves the lines out that begin so.
 func (b *block) drop(begins string) {
 	n := b.commands()
-	b.lines = slices.DeleteFunc(b.lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), begins) })
+	b.lines = slices.DeleteFunc(
+		b.lines,
+		func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), begins) },
+	)
 	b.leftOut += n - b.commands()
 }
 
@@ -189,7 +202,10 @@ type count struct{ blocks, ran, leftOut, lacking int }
 
 // runBlocks runs those of a language, page by page, each in a folder with what it may
 // name. lacks says why a want is not here, or nil.
-func runBlocks(t *testing.T, language string, lacks func(name string) error, run func(t *testing.T, all []*block, folder string)) {
+func runBlocks(
+	t *testing.T, language string, lacks func(name string) error,
+	run func(t *testing.T, all []*block, folder string),
+) {
 	var sum count
 	for page, all := range blocks(t) {
 		all = slices.DeleteFunc(all, func(b *block) bool { return b.language != language })
@@ -208,7 +224,10 @@ func runBlocks(t *testing.T, language string, lacks func(name string) error, run
 						b.drop(m.line)
 						sum.lacking += b.leftOut - n
 						b.output = nil
-						t.Run(fmt.Sprint(b.line, " ", m.text), func(t *testing.T) { want.Skip(t, reason) })
+						t.Run(
+							fmt.Sprint(b.line, " ", m.text),
+							func(t *testing.T) { want.Skip(t, reason) },
+						)
 					}
 				}
 				if sum.ran += b.commands(); b.commands() > 0 {
@@ -220,7 +239,10 @@ func runBlocks(t *testing.T, language string, lacks func(name string) error, run
 			}
 		})
 	}
-	t.Logf("%d blocks of %s: %d lines were run, %d are left out for a reason, %d lack something here", sum.blocks, language, sum.ran, sum.leftOut, sum.lacking)
+	t.Logf(
+		"%d blocks of %s: %d lines were run, %d are left out for a reason, %d lack something here",
+		sum.blocks, language, sum.ran, sum.leftOut, sum.lacking,
+	)
 	if sum.ran == 0 {
 		t.Errorf("no block of %s was run", language)
 	}
@@ -242,7 +264,10 @@ func TestReadBlocks(t *testing.T) {
 		}
 	}
 
-	all, err := readBlocks("p.md", "<!-- left out\nb: slow\n-->\n\n<!-- wants\nc: python\n-->\n```\na \\\n x\nb\nc # d\n```\n\n```output\ny\n```\n")
+	all, err := readBlocks(
+		"p.md",
+		"<!-- left out\nb: slow\n-->\n\n<!-- wants\nc: python\n-->\n```\na \\\n x\nb\nc # d\n```\n\n```output\ny\n```\n",
+	)
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
@@ -261,14 +286,18 @@ func TestShellBlocks(t *testing.T) {
 	lacks := func(name string) error {
 		w := want.ByName(name)
 		if w == nil {
-			return fmt.Errorf("a block wants %q: want one of %s", name, strings.Join(want.Names(), ", "))
+			return fmt.Errorf(
+				"a block wants %q: want one of %s", name, strings.Join(want.Names(), ", "),
+			)
 		}
 		_, err := w.Find()
 		return w.Lacks(err)
 	}
 	runBlocks(t, "sh", lacks, func(t *testing.T, all []*block, folder string) {
 		for _, b := range all {
-			script := "set -euo pipefail\ntrap 'echo \"ended with $?: $BASH_COMMAND\" >&2' ERR\n" + strings.Join(b.lines, "\n")
+			script := "set -euo pipefail\ntrap 'echo \"ended with $?: $BASH_COMMAND\" >&2' ERR\n" + strings.Join(
+				b.lines, "\n",
+			)
 			if stdout, ok := execute(t, b.String(), folder, bash, "-c", script); ok {
 				b.compare(t, stdout)
 			}
@@ -320,7 +349,10 @@ func execute(t *testing.T, what, folder, program string, args ...string) (printe
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		t.Errorf("%s does not run as typed: %v\n%s\n%s", what, err, tail(stdout.String()), tail(stderr.String()))
+		t.Errorf(
+			"%s does not run as typed: %v\n%s\n%s", what, err, tail(stdout.String()),
+			tail(stderr.String()),
+		)
 		return "", false
 	}
 	used := command.ProcessState.UserTime() + command.ProcessState.SystemTime()
@@ -403,7 +435,12 @@ func scratch(t *testing.T) string {
 	}
 	// Where no routes are named, those of ./assets are taken, fewer than the built-in ones.
 	link(t, filepath.Join(dir, "data"), filepath.Join(dir, "assets", "routes"))
-	write("controllers/mine.py", []byte("class Controller:\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        return 0.3 * (target_lataccel - current_lataccel)\n"))
+	write(
+		"controllers/mine.py",
+		[]byte(
+			"class Controller:\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        return 0.3 * (target_lataccel - current_lataccel)\n",
+		),
+	)
 	write("grid.txt", []byte("0.195,0.1,-0.053\n0.3,0.05,-0.1\n"))
 	link(t, built(t), filepath.Join(dir, "bin", "lockstep"))
 	sources(t, dir)
@@ -427,7 +464,8 @@ func sources(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || slices.Contains([]string{"build", "bin", "dist", "assets"}, e.Name()) {
+		if strings.HasPrefix(e.Name(), ".") ||
+			slices.Contains([]string{"build", "bin", "dist", "assets"}, e.Name()) {
 			continue
 		}
 		link(t, filepath.Join(root, e.Name()), filepath.Join(dir, e.Name()))

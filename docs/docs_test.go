@@ -24,7 +24,8 @@ func files(t *testing.T, f func(path, text string), extensions ...string) {
 			return err
 		}
 		if d.IsDir() {
-			if name := d.Name(); name != ".." && path != filepath.Join("..", "runs") && (strings.HasPrefix(name, ".") && name != ".ci" || slices.Contains([]string{"build", "bin", "testdata", "runs", "dist", "assets"}, name)) {
+			if name := d.Name(); name != ".." && path != filepath.Join("..", "runs") &&
+				(strings.HasPrefix(name, ".") && name != ".ci" || slices.Contains([]string{"build", "bin", "testdata", "runs", "dist", "assets"}, name)) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -48,7 +49,11 @@ func TestEnvironment(t *testing.T) {
 		regexp.MustCompile(`(?:os\.Getenv|os\.LookupEnv|environ\.get)\(["']([A-Z_]+)["']`),
 		regexp.MustCompile(`\$\{(LOCKSTEP_[A-Z_]*[A-Z])\b`), // in scripts
 	}
-	read := map[string]bool{"ONNXRUNTIME_LIB": true, "HOME": true, "TMPDIR": true} // the last two by os.UserCacheDir and os.TempDir
+	read := map[string]bool{
+		"ONNXRUNTIME_LIB": true,
+		"HOME":            true,
+		"TMPDIR":          true,
+	} // the last two by os.UserCacheDir and os.TempDir
 	for _, w := range want.All {
 		read[w.Variable()] = true
 	}
@@ -58,7 +63,8 @@ func TestEnvironment(t *testing.T) {
 		}
 		for _, pattern := range patterns {
 			for _, m := range pattern.FindAllStringSubmatch(text, -1) {
-				if !strings.Contains(m[1], "TEST_") && !strings.HasSuffix(m[1], "_WARP") { // of test programs alone
+				if !strings.Contains(m[1], "TEST_") &&
+					!strings.HasSuffix(m[1], "_WARP") { // of test programs alone
 					read[m[1]] = true
 				}
 			}
@@ -70,7 +76,8 @@ func TestEnvironment(t *testing.T) {
 	}
 	var listed []string
 	for line := range strings.Lines(string(data)) {
-		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok && strings.HasPrefix(line, "| `") {
+		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok &&
+			strings.HasPrefix(line, "| `") {
 			for _, m := range regexp.MustCompile("`([A-Z_]+)`").FindAllStringSubmatch(cell, -1) {
 				listed = append(listed, m[1])
 			}

@@ -14,10 +14,15 @@ import (
 )
 
 // promising is what a sentence says that promises how the program behaves.
-var promising = regexp.MustCompile(`\b(refuses?|refused|names (the|both|what|it|which|its)|(is|are) named|goes? on|going on|never|resumes?|resumed)\b`)
+var promising = regexp.MustCompile(
+	`\b(refuses?|refused|names (the|both|what|it|which|its)|(is|are) named|goes? on|going on|never|resumes?|resumed)\b`,
+)
 
 // promisingPages are those whose promises are held to tests.
-var promisingPages = []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "golden/README.md", "gpu/README.md", "parity/conformance/README.md"}
+var promisingPages = []string{
+	"README.md", "CONTRIBUTING.md", "docs/*.md", "golden/README.md", "gpu/README.md",
+	"parity/conformance/README.md",
+}
 
 // A promise is a line of promises.tsv: a page, words that stand on it, and the tests that
 // hold them, or a dash and why the words promise nothing.
@@ -52,7 +57,10 @@ var comments = regexp.MustCompile(`(?s)<!--.*?-->`)
 // words are a page's, without what readers do not see, a blank between any two.
 func words(t *testing.T, page string) string {
 	t.Helper()
-	return strings.Join(strings.Fields(comments.ReplaceAllString(string(read(t, filepath.Join("..", page))), "")), " ")
+	return strings.Join(
+		strings.Fields(comments.ReplaceAllString(string(read(t, filepath.Join("..", page))), "")),
+		" ",
+	)
 }
 
 // TestPromises: each promise in words has a test that is there, and stands on its page.
@@ -64,7 +72,9 @@ func TestPromises(t *testing.T) {
 			t.Fatalf("%s: %v, %v", pattern, found, err)
 		}
 		for _, page := range found {
-			pages = append(pages, filepath.ToSlash(strings.TrimPrefix(page, ".."+string(filepath.Separator))))
+			pages = append(
+				pages, filepath.ToSlash(strings.TrimPrefix(page, ".."+string(filepath.Separator))),
+			)
 		}
 	}
 	all := readPromises(t)
@@ -98,7 +108,10 @@ func TestPromises(t *testing.T) {
 		}
 		for _, m := range promising.FindAllStringIndex(text, -1) {
 			if n++; !kept[m[0]] {
-				t.Errorf("%s promises %q, and promises.tsv has no test of it", page, text[max(0, m[0]-60):min(len(text), m[1]+60)])
+				t.Errorf(
+					"%s promises %q, and promises.tsv has no test of it", page,
+					text[max(0, m[0]-60):min(len(text), m[1]+60)],
+				)
 			}
 		}
 	}
@@ -123,7 +136,8 @@ func findTest(name string) error {
 		}
 		return err
 	}
-	folder, function := strings.TrimSuffix(name, path.Ext(name)), strings.TrimPrefix(path.Ext(name), ".")
+	folder, function := strings.TrimSuffix(name, path.Ext(name)),
+		strings.TrimPrefix(path.Ext(name), ".")
 	files, err := filepath.Glob(filepath.Join("..", folder, "*_test.go"))
 	if err != nil {
 		return err
@@ -134,7 +148,8 @@ func findTest(name string) error {
 			return err
 		}
 		for _, d := range parsed.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == function && strings.HasPrefix(function, "Test") {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == function &&
+				strings.HasPrefix(function, "Test") {
 				return nil
 			}
 		}

@@ -9,27 +9,38 @@ import (
 )
 
 // Classic is Gymnasium's classic control.
-var Classic = Family[classic.Engine]{Simulates: "classic control", Engines: []Member[classic.Engine]{
-	{Name: "reference", Folder: "reference/classic", New: func(int) (classic.Engine, error) {
-		return referenceclassic.Engine{}, nil
-	}},
-	{
-		Name: "emulated", Folder: "gpu/classic", Want: want.Compiler, Slow: true,
-		New: func(workers int) (classic.Engine, error) {
-			e, err := gpuclassic.OnCPU(workers)
-			return e, want.Compiler.Denied(err)
+var Classic = Family[classic.Engine]{
+	Simulates: "classic control",
+	Engines: []Member[classic.Engine]{
+		{Name: "reference", Folder: "reference/classic", New: func(int) (classic.Engine, error) {
+			return referenceclassic.Engine{}, nil
+		}},
+		{
+			Name: "emulated", Folder: "gpu/classic", Want: want.Compiler, Slow: true,
+			New: func(workers int) (classic.Engine, error) {
+				e, err := gpuclassic.OnCPU(workers)
+				return e, want.Compiler.Denied(err)
+			},
+		},
+		compiledClassic("ptx"), compiledClassic("sass"),
+		{
+			Name:   "batched",
+			Folder: "batched/classic",
+			New: func(workers int) (classic.Engine, error) {
+				return batchedclassic.Engine{Workers: workers}, nil
+			},
+		},
+		{
+			Name:   "gpu",
+			Folder: "gpu/classic",
+			Want:   want.GPU,
+			New: func(int) (classic.Engine, error) {
+				e, err := gpuclassic.OnGPU()
+				return e, want.GPU.Denied(err)
+			},
 		},
 	},
-	compiledClassic("ptx"),
-	compiledClassic("sass"),
-	{Name: "batched", Folder: "batched/classic", New: func(workers int) (classic.Engine, error) {
-		return batchedclassic.Engine{Workers: workers}, nil
-	}},
-	{Name: "gpu", Folder: "gpu/classic", Want: want.GPU, New: func(int) (classic.Engine, error) {
-		e, err := gpuclassic.OnGPU()
-		return e, want.GPU.Denied(err)
-	}},
-}}
+}
 
 // compiledClassic is the engine that executes the shipped PTX, or machine code.
 func compiledClassic(name string) Member[classic.Engine] {

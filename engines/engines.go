@@ -71,37 +71,93 @@ type Engine struct {
 // All are the engines: first the one that others are held to, last the one that is
 // tried first where none is asked for. A line adds one.
 var All = []Engine{
-	{Name: "reference", Folder: "reference", Missing: never, New: func(c Config) (lockstep.Implementation, error) {
-		s, err := reference.New(c.Model, c.Profile)
-		if err == nil && c.Kernels != "" {
-			s, err = s.WithKernels(c.Kernels)
-		}
-		return opened(s, err)
-	}},
-	{Name: "emulated", Folder: "gpu", Want: want.Compiler, Slow: true, Lacks: gpu.Lacks, Missing: emulated.Available, New: func(c Config) (lockstep.Implementation, error) {
-		return openGPU(c, func() (driver.Device, error) { return emulated.Open(threads(c)) })
-	}},
+	{
+		Name:    "reference",
+		Folder:  "reference",
+		Missing: never,
+		New: func(c Config) (lockstep.Implementation, error) {
+			s, err := reference.New(c.Model, c.Profile)
+			if err == nil && c.Kernels != "" {
+				s, err = s.WithKernels(c.Kernels)
+			}
+			return opened(s, err)
+		},
+	},
+	{
+		Name:    "emulated",
+		Folder:  "gpu",
+		Want:    want.Compiler,
+		Slow:    true,
+		Lacks:   gpu.Lacks,
+		Missing: emulated.Available,
+		New: func(c Config) (lockstep.Implementation, error) {
+			return openGPU(c, func() (driver.Device, error) { return emulated.Open(threads(c)) })
+		},
+	},
 	compiled("ptx"),
 	compiled("sass"),
-	{Name: "onnxruntime", Folder: "batched/onnxruntime", Rests: "batched", Want: want.ONNXRuntime, Own: true, Missing: onnxruntime.Available, New: func(c Config) (lockstep.Implementation, error) {
-		return opened(onnxruntime.New(onnxruntime.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk}))
-	}},
-	{Name: "batched", Folder: "batched", Missing: never, New: func(c Config) (lockstep.Implementation, error) {
-		return opened(batched.New(batched.Config{ModelPath: c.Model, Profile: c.Profile, Workers: c.Workers, Chunk: c.Chunk, Kernels: c.Kernels}))
-	}},
-	{Name: "gpu", Folder: "gpu", Want: want.GPU, Quiet: true, Lacks: gpu.Lacks, Missing: gpu.Available, New: func(c Config) (lockstep.Implementation, error) {
-		if c.Stream == nil {
-			return openGPU(c, gpu.OpenDevice)
-		}
-		return openGPU(c, func() (driver.Device, error) { return gpu.OpenDeviceOn(*c.Stream) })
-	}},
+	{
+		Name:    "onnxruntime",
+		Folder:  "batched/onnxruntime",
+		Rests:   "batched",
+		Want:    want.ONNXRuntime,
+		Own:     true,
+		Missing: onnxruntime.Available,
+		New: func(c Config) (lockstep.Implementation, error) {
+			return opened(onnxruntime.New(onnxruntime.Config{
+				ModelPath: c.Model,
+				Profile:   c.Profile,
+				Workers:   c.Workers,
+				Chunk:     c.Chunk,
+			}))
+		},
+	},
+	{
+		Name:    "batched",
+		Folder:  "batched",
+		Missing: never,
+		New: func(c Config) (lockstep.Implementation, error) {
+			return opened(batched.New(batched.Config{
+				ModelPath: c.Model,
+				Profile:   c.Profile,
+				Workers:   c.Workers,
+				Chunk:     c.Chunk,
+				Kernels:   c.Kernels,
+			}))
+		},
+	},
+	{
+		Name:    "gpu",
+		Folder:  "gpu",
+		Want:    want.GPU,
+		Quiet:   true,
+		Lacks:   gpu.Lacks,
+		Missing: gpu.Available,
+		New: func(c Config) (lockstep.Implementation, error) {
+			if c.Stream == nil {
+				return openGPU(c, gpu.OpenDevice)
+			}
+			return openGPU(c, func() (driver.Device, error) { return gpu.OpenDeviceOn(*c.Stream) })
+		},
+	},
 }
 
 // compiled is the engine that executes the shipped PTX, or the shipped machine code.
 func compiled(name string) Engine {
-	return Engine{Name: name, Folder: "gpu/translate", Want: want.Compiler, Slow: true, Compiled: true, Lacks: gpu.Lacks, Missing: emulated.Available, New: func(c Config) (lockstep.Implementation, error) {
-		return openGPU(c, func() (driver.Device, error) { return gpu.OpenTranslated(name, threads(c)) })
-	}}
+	return Engine{
+		Name:     name,
+		Folder:   "gpu/translate",
+		Want:     want.Compiler,
+		Slow:     true,
+		Compiled: true,
+		Lacks:    gpu.Lacks,
+		Missing:  emulated.Available,
+		New: func(c Config) (lockstep.Implementation, error) {
+			return openGPU(
+				c, func() (driver.Device, error) { return gpu.OpenTranslated(name, threads(c)) },
+			)
+		},
+	}
 }
 
 // threads say how the CPU executes kernels.
@@ -116,7 +172,13 @@ func threads(c Config) emulated.Options {
 func never() error { return nil }
 
 func openGPU(c Config, device func() (driver.Device, error)) (lockstep.Implementation, error) {
-	return opened(gpu.New(gpu.Config{ModelPath: c.Model, Profile: c.Profile, RoutesPerBlock: c.Chunk, Timed: c.Timed, Open: device}))
+	return opened(gpu.New(gpu.Config{
+		ModelPath:      c.Model,
+		Profile:        c.Profile,
+		RoutesPerBlock: c.Chunk,
+		Timed:          c.Timed,
+		Open:           device,
+	}))
 }
 
 // opened keeps a nil pointer from becoming a simulator.
@@ -168,7 +230,9 @@ func ByName(names ...string) (list []*Engine, err error) {
 		}
 		k := slices.IndexFunc(All, func(e Engine) bool { return e.Name == name })
 		if k < 0 {
-			return nil, fmt.Errorf("engine %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf(
+				"engine %q is not known, want one of %s", name, strings.Join(Names(), ", "),
+			)
 		}
 		list = append(list, &All[k])
 	}
@@ -213,7 +277,9 @@ const Auto = "auto"
 // Choose opens the engine of a name, or for Auto the one that it stands for. If exact is
 // set, the engine must compute with the profile of c, whatever its machine does. The
 // notices are what a user of it should be told, one line each.
-func Choose(name string, c Config, exact bool) (s lockstep.Implementation, notices []string, err error) {
+func Choose(
+	name string, c Config, exact bool,
+) (s lockstep.Implementation, notices []string, err error) {
 	candidates := Tried()
 	if name != Auto {
 		if candidates, err = ByName(name); err != nil {
@@ -224,12 +290,23 @@ func Choose(name string, c Config, exact bool) (s lockstep.Implementation, notic
 	for _, e := range slices.Backward(candidates) {
 		s, err = e.Open(c)
 		if err == nil && exact && s.Profile() != c.Profile {
-			err = errors.Join(fmt.Errorf("the %s engine computes with profile %s on this machine, not %s", e.Name, s.Profile(), c.Profile), s.Close())
+			err = errors.Join(
+				fmt.Errorf(
+					"the %s engine computes with profile %s on this machine, not %s", e.Name,
+					s.Profile(), c.Profile,
+				),
+				s.Close(),
+			)
 		}
 		if err == nil {
 			notices = s.About().Notices
 			if len(absent) > 0 {
-				notices = append(notices, fmt.Sprintf("using the %s engine, since %s", e.Name, strings.Join(absent, ", and ")))
+				notices = append(
+					notices,
+					fmt.Sprintf(
+						"using the %s engine, since %s", e.Name, strings.Join(absent, ", and "),
+					),
+				)
 			}
 			return s, notices, nil
 		}
@@ -277,9 +354,14 @@ func (e *Engine) Open(c Config) (lockstep.Implementation, error) {
 	case err != nil:
 		return nil, err
 	case s.Name() != e.Name:
-		return nil, errors.Join(fmt.Errorf("what is opened as engine %s calls itself %s", e.Name, s.Name()), s.Close())
+		return nil, errors.Join(
+			fmt.Errorf("what is opened as engine %s calls itself %s", e.Name, s.Name()), s.Close(),
+		)
 	case !e.Own && s.Profile() != c.Profile:
-		return nil, errors.Join(fmt.Errorf("engine %s has profile %v, want %v", e.Name, s.Profile(), c.Profile), s.Close())
+		return nil, errors.Join(
+			fmt.Errorf("engine %s has profile %v, want %v", e.Name, s.Profile(), c.Profile),
+			s.Close(),
+		)
 	}
 	return s, nil
 }

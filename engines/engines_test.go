@@ -62,7 +62,8 @@ func TestOpen(t *testing.T) {
 	c := config(t)
 	e := *Reference()
 	e.Name = "warp"
-	if _, err := e.Open(c); err == nil || !strings.Contains(err.Error(), "what is opened as engine warp calls itself reference") {
+	if _, err := e.Open(c); err == nil ||
+		!strings.Contains(err.Error(), "what is opened as engine warp calls itself reference") {
 		t.Errorf("%v", err)
 	}
 	e = *Reference()
@@ -74,8 +75,16 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	none := errors.New("no warp")
-	here := &want.Want{Name: "warp", What: "a warp core", Find: func() (string, error) { return "/dev/warp", nil }}
-	absent := &want.Want{Name: "warp", What: "a warp core", Find: func() (string, error) { return "", none }}
+	here := &want.Want{
+		Name: "warp",
+		What: "a warp core",
+		Find: func() (string, error) { return "/dev/warp", nil },
+	}
+	absent := &want.Want{
+		Name: "warp",
+		What: "a warp core",
+		Find: func() (string, error) { return "", none },
+	}
 	e.Missing = func() error { return none }
 	var lack *want.Error
 	if e.Want = here; e.Absent() == nil || errors.As(e.Absent(), &lack) {
@@ -91,11 +100,14 @@ func TestOpen(t *testing.T) {
 
 // TestByName: names in their order, each once.
 func TestByName(t *testing.T) {
-	if list, err := ByName("gpu", "reference"); err != nil || len(list) != 2 || list[0].Name != "gpu" || list[1] != Reference() {
+	if list, err := ByName("gpu", "reference"); err != nil || len(list) != 2 ||
+		list[0].Name != "gpu" ||
+		list[1] != Reference() {
 		t.Errorf("%v, %v", list, err)
 	}
 	for names, want := range map[string]string{"warp": `engine "warp" is not known, want one of reference, `, "gpu gpu": "engine gpu is named twice"} {
-		if _, err := ByName(strings.Fields(names)...); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := ByName(strings.Fields(names)...); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", names, err)
 		}
 	}

@@ -33,30 +33,36 @@ func TestImports(t *testing.T) {
 	}
 	files := 0
 	for _, folder := range folders {
-		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			if of(filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))) != folder {
-				return nil // of an engine whose folder lies in this one
-			}
-			files++
-			parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-			if err != nil {
-				return err
-			}
-			for _, spec := range parsed.Imports {
-				name, err := strconv.Unquote(spec.Path.Value)
+		err := filepath.WalkDir(
+			filepath.Join("..", folder),
+			func(path string, d fs.DirEntry, err error) error {
+				if err != nil || filepath.Ext(path) != ".go" ||
+					strings.HasSuffix(path, "_test.go") {
+					return err
+				}
+				if of(
+					filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator))),
+				) != folder {
+					return nil // of an engine whose folder lies in this one
+				}
+				files++
+				parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
 				if err != nil {
 					return err
 				}
-				other := of(strings.TrimPrefix(name, "lockstep/"))
-				if other != "" && other != folder && other != rests[folder] {
-					t.Errorf("%s imports %s, another implementation", path, name)
+				for _, spec := range parsed.Imports {
+					name, err := strconv.Unquote(spec.Path.Value)
+					if err != nil {
+						return err
+					}
+					other := of(strings.TrimPrefix(name, "lockstep/"))
+					if other != "" && other != folder && other != rests[folder] {
+						t.Errorf("%s imports %s, another implementation", path, name)
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,9 @@ import (
 	"lockstep/routefile"
 )
 
-var many = flag.Int("routes", 0, "TestManyPolicies: so many routes, whole ones; else a few short ones")
+var many = flag.Int(
+	"routes", 0, "TestManyPolicies: so many routes, whole ones; else a few short ones",
+)
 
 // TestManyPolicies holds all kinds of policies on generated routes, sweeps and forks on
 // the engines that are no slow ones to the reference, step by step. Each batch of routes
@@ -27,7 +29,9 @@ func TestManyPolicies(t *testing.T) {
 			routes = wholeRoutes(t, from, min(from+batch, *many))
 		}
 		jobs := mixedJobs(t, routes, uint64(from))
-		options := lockstep.Options{Shortcuts: []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory}[from/batch%2]}
+		options := lockstep.Options{
+			Shortcuts: []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory}[from/batch%2],
+		}
 		wants := map[lockstep.Profile][]rolled{}
 		for _, e := range Others() {
 			if e.Slow {
@@ -44,7 +48,9 @@ func TestManyPolicies(t *testing.T) {
 				if wants[own.Profile] == nil {
 					wants[own.Profile] = roll(r, jobs, options)
 				}
-				trial{e.Name, own, options}.compareRolled(t, jobs, roll(s, jobs, options), wants[own.Profile])
+				trial{
+					e.Name, own, options,
+				}.compareRolled(t, jobs, roll(s, jobs, options), wants[own.Profile])
 				holdForks(t, s, r, routes, uint64(from))
 			})
 		}
@@ -55,7 +61,9 @@ func TestManyPolicies(t *testing.T) {
 func wholeRoutes(t *testing.T, from, to int) (routes []*lockstep.Route) {
 	t.Helper()
 	for i := from; i < to; i++ {
-		r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(78, i)), fmt.Sprintf("g%d.csv", i))
+		r, err := routefile.Loader{}.Read(
+			bytes.NewReader(generate.Route(78, i)), fmt.Sprintf("g%d.csv", i),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,15 +91,23 @@ func mixedJobs(t *testing.T, routes []*lockstep.Route, seed uint64) (jobs []lock
 }
 
 // holdForks holds forks from some step to the reference's, under each kind of noise.
-func holdForks(t *testing.T, s, reference lockstep.Implementation, routes []*lockstep.Route, seed uint64) {
+func holdForks(
+	t *testing.T, s, reference lockstep.Implementation, routes []*lockstep.Route, seed uint64,
+) {
 	t.Helper()
 	const candidates, steps = 6, 8
 	random := rand.New(rand.NewPCG(seed, 5))
 	list := []*lockstep.Route{routes[random.IntN(len(routes))], routes[random.IntN(len(routes))]}
 	last := max(list[0].Len(), list[1].Len()) - 1
-	at := lockstep.ControlStartIdx + random.IntN(min(last-lockstep.ControlStartIdx+1, 60)) // where one may have ended
-	jobs := []lockstep.Job{{Route: list[0], Policy: lockstep.DefaultPID()}, {Route: list[1], Policy: lockstep.PIDFF{P: 0.2, FF: [4]float64{0.3, 0.1}, Smooth: 0.3}}}
-	commands, index, seeds := make([]float64, steps*candidates), make([]int, candidates), make([]uint32, candidates)
+	at := lockstep.ControlStartIdx + random.IntN(
+		min(last-lockstep.ControlStartIdx+1, 60),
+	) // where one may have ended
+	jobs := []lockstep.Job{
+		{Route: list[0], Policy: lockstep.DefaultPID()},
+		{Route: list[1], Policy: lockstep.PIDFF{P: 0.2, FF: [4]float64{0.3, 0.1}, Smooth: 0.3}},
+	}
+	commands, index, seeds := make([]float64, steps*candidates), make([]int, candidates),
+		make([]uint32, candidates)
 	for i := range commands {
 		commands[i] = 3 * (random.Float64() - 0.5)
 	}

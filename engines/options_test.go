@@ -14,7 +14,9 @@ import (
 // options are the ways in which an engine can be opened for one network and profile.
 var options = map[string]Config{
 	"by default": {}, "three workers": {Workers: 3}, "two in step": {Workers: 1, Chunk: 2}, "timed": {Timed: true}, "shuffled": {Shuffled: true},
-	"kernels go": {Kernels: "go"}, "kernels avx2": {Kernels: "avx2"}, "kernels avx512": {Kernels: "avx512"},
+	"kernels go": {
+		Kernels: "go",
+	}, "kernels avx2": {Kernels: "avx2"}, "kernels avx512": {Kernels: "avx512"},
 }
 
 // entries are the ways to an engine's results. Each gives them as a text with all digits, and
@@ -44,7 +46,10 @@ var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lo
 		return fmt.Sprint(through(t, p, len(jobs), snapshotAt+1))
 	},
 	"fork": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, from *lockstep.Snapshot) string {
-		f := fork(t, planner(t, s, jobs, lockstep.ContextLength), from, []int{1, 0, 1}, lockstep.Noise{Kind: lockstep.OwnNoise})
+		f := fork(
+			t, planner(t, s, jobs, lockstep.ContextLength), from, []int{1, 0, 1},
+			lockstep.Noise{Kind: lockstep.OwnNoise},
+		)
 		costs, lataccels := make([]float64, 3), make([]float64, 3)
 		if err := f.Roll(context.Background(), []float64{0.1, -0.2, 0.3}, costs, lataccels); err != nil {
 			t.Fatal(err)
@@ -52,7 +57,9 @@ var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lo
 		return fmt.Sprint(costs, lataccels)
 	},
 	"collect": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, _ *lockstep.Snapshot) string {
-		i := slices.IndexFunc(jobs, func(j lockstep.Job) bool { _, ok := j.Policy.(*lockstep.Network); return ok })
+		i := slices.IndexFunc(
+			jobs, func(j lockstep.Job) bool { _, ok := j.Policy.(*lockstep.Network); return ok },
+		)
 		e, err := s.Collect(context.Background(), jobs[i:i+1])
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +68,9 @@ var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lo
 		if err := s.Observe(e, nil, observations); err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(e.Results, e.Raw, e.Softplus, e.Reward, e.Lataccel, e.Action, observations)
+		return fmt.Sprint(
+			e.Results, e.Raw, e.Softplus, e.Reward, e.Lataccel, e.Action, observations,
+		)
 	},
 }
 
@@ -71,7 +80,11 @@ const snapshotAt = lockstep.ControlStartIdx + 1
 // TestOptions: however an engine is opened, all ways to its results give the same.
 func TestOptions(t *testing.T) {
 	common := config(t)
-	covered := map[string]bool{"Model": true, "Profile": true, "Stream": true} // the last is of a GPU's
+	covered := map[string]bool{
+		"Model":   true,
+		"Profile": true,
+		"Stream":  true,
+	} // the last is of a GPU's
 	for _, o := range options {
 		for i := range reflect.TypeFor[Config]().NumField() {
 			if !reflect.ValueOf(o).Field(i).IsZero() {
@@ -84,7 +97,10 @@ func TestOptions(t *testing.T) {
 	}
 	routes := policyRoutes(t, 2)
 	list := somePolicies(t, routes, 6)
-	jobs := []lockstep.Job{{Route: routes[0], Policy: lockstep.DefaultPID()}, {Route: routes[1], Policy: list[len(list)-1]}}
+	jobs := []lockstep.Job{
+		{Route: routes[0], Policy: lockstep.DefaultPID()},
+		{Route: routes[1], Policy: list[len(list)-1]},
+	}
 	for _, p := range list {
 		if n, ok := p.(*lockstep.Network); ok && len(n.Layers) == 2 {
 			jobs[1].Policy = n

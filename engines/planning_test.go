@@ -15,7 +15,9 @@ import (
 )
 
 // planner is an engine's with the jobs at a step.
-func planner(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, step int) lockstep.Stepper {
+func planner(
+	t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, step int,
+) lockstep.Stepper {
 	t.Helper()
 	p, err := s.Reset(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
 	if err != nil {
@@ -50,7 +52,10 @@ func snap(t *testing.T, p lockstep.Stepper) *lockstep.Snapshot {
 		t.Fatal(err)
 	}
 	if len(data) > 4000*len(shot.Rollouts) {
-		t.Errorf("a snapshot of %d rollouts at step %d has %d bytes", len(shot.Rollouts), shot.Step, len(data))
+		t.Errorf(
+			"a snapshot of %d rollouts at step %d has %d bytes", len(shot.Rollouts), shot.Step,
+			len(data),
+		)
 	}
 	read, err := snapshotfile.Unmarshal(data)
 	if err != nil {
@@ -59,7 +64,9 @@ func snap(t *testing.T, p lockstep.Stepper) *lockstep.Snapshot {
 	return read
 }
 
-func fork(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, index []int, n lockstep.Noise) lockstep.Stepper {
+func fork(
+	t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, index []int, n lockstep.Noise,
+) lockstep.Stepper {
 	t.Helper()
 	f, err := p.Fork(context.Background(), shot, index, n)
 	if err != nil {
@@ -74,8 +81,14 @@ func fork(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, index []int
 func TestFork(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)
-	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID()}, {Route: routes[2], Policy: lockstep.PID{P: 0.3, I: 0.2}}, {Route: routes[1], Policy: lockstep.Zero{}}}
-	jobs[0].Draws, jobs[2].Expected = lockstep.Draws(99, 200), true // a candidate's own noise is its rollout's
+	jobs := []lockstep.Job{
+		{Route: routes[1], Policy: lockstep.DefaultPID()},
+		{Route: routes[2], Policy: lockstep.PID{P: 0.3, I: 0.2}},
+		{Route: routes[1], Policy: lockstep.Zero{}},
+	}
+	jobs[0].Draws, jobs[2].Expected = lockstep.Draws(
+		99, 200,
+	), true // a candidate's own noise is its rollout's
 	feedforward := slices.Clone(jobs)
 	feedforward[1].Policy = lockstep.PIDFF{P: 0.3, Smooth: 0.2}
 	const at, steps = 104, 10
@@ -87,7 +100,9 @@ func TestFork(t *testing.T) {
 		commands[i] = 3 * (random.Float64() - 0.5)
 	}
 	noises := []lockstep.Noise{
-		{Kind: lockstep.OwnNoise}, {Kind: lockstep.SeededNoise, Seeds: []uint32{0, 8, 8, math.MaxUint32, 0}}, {Kind: lockstep.ExpectedNoise},
+		{
+			Kind: lockstep.OwnNoise,
+		}, {Kind: lockstep.SeededNoise, Seeds: []uint32{0, 8, 8, math.MaxUint32, 0}}, {Kind: lockstep.ExpectedNoise},
 	}
 	type asked struct {
 		feedforward bool
@@ -120,14 +135,19 @@ func TestFork(t *testing.T) {
 			}
 		})
 	}
-	if len(want) != 2*len(noises) || want[asked{false, lockstep.OwnNoise}] == want[asked{false, lockstep.SeededNoise}] || want[asked{false, lockstep.OwnNoise}] == want[asked{false, lockstep.ExpectedNoise}] {
+	if len(want) != 2*len(noises) ||
+		want[asked{false, lockstep.OwnNoise}] == want[asked{false, lockstep.SeededNoise}] ||
+		want[asked{false, lockstep.OwnNoise}] == want[asked{false, lockstep.ExpectedNoise}] {
 		t.Errorf("the kinds of noise are not told apart: %v", want)
 	}
 }
 
 // forked is what candidates come to together, each as it would alone; of a slow engine's
 // one is tried alone.
-func forked(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, index []int, noise lockstep.Noise, commands []float64, at int, slow bool) string {
+func forked(
+	t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, index []int, noise lockstep.Noise,
+	commands []float64, at int, slow bool,
+) string {
 	t.Helper()
 	m, steps := len(index), len(commands)/len(index)
 	f := fork(t, p, shot, index, noise)
@@ -153,7 +173,10 @@ func forked(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, index []i
 		}
 		for h := range after {
 			if after[h] != lataccels[h*m+k] || cost[0] != costs[k] {
-				t.Fatalf("%s noise: candidate %d has lataccel %v at step %d, alone %v", noise.Kind, k, lataccels[h*m+k], at+h, after[h])
+				t.Fatalf(
+					"%s noise: candidate %d has lataccel %v at step %d, alone %v", noise.Kind, k,
+					lataccels[h*m+k], at+h, after[h],
+				)
 			}
 		}
 	}
@@ -198,7 +221,10 @@ func holdOwn(t *testing.T, p lockstep.Stepper, shot *lockstep.Snapshot, jobs []l
 		t.Fatal(err)
 	}
 	if err := simtest.Same("lataccels", lataccels, free); err != nil {
-		t.Errorf("candidates with their rollouts' own actions, %d side by side from step %d on: %v", n, shot.Step, err)
+		t.Errorf(
+			"candidates with their rollouts' own actions, %d side by side from step %d on: %v", n,
+			shot.Step, err,
+		)
 	}
 	for i := range n {
 		var cost float64
@@ -233,7 +259,9 @@ func TestRestore(t *testing.T) {
 			jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: p})
 		}
 	}
-	jobs = append(jobs, lockstep.Job{Route: routes[1], Policy: lockstep.DefaultPID(), Expected: true})
+	jobs = append(
+		jobs, lockstep.Job{Route: routes[1], Policy: lockstep.DefaultPID(), Expected: true},
+	)
 	if len(kinds) != len(lockstep.Kinds()) {
 		t.Errorf("%d kinds of policies, there are %d", len(kinds), len(lockstep.Kinds()))
 	}
@@ -251,7 +279,10 @@ func TestRestore(t *testing.T) {
 				}
 				for k, got := range through(t, p, n, end) {
 					if got != want[k] {
-						t.Errorf("%v: lataccel %v at step %d, want %v", jobs[k%n].Policy, got, at+k/n, want[k])
+						t.Errorf(
+							"%v: lataccel %v at step %d, want %v", jobs[k%n].Policy, got, at+k/n,
+							want[k],
+						)
 					}
 				}
 			}
@@ -264,7 +295,10 @@ func TestRestore(t *testing.T) {
 func TestForkErrors(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 2)
-	jobs := []lockstep.Job{{Route: routes[1], Policy: lockstep.DefaultPID()}, {Route: routes[1], Policy: lockstep.Zero{}}}
+	jobs := []lockstep.Job{
+		{Route: routes[1], Policy: lockstep.DefaultPID()},
+		{Route: routes[1], Policy: lockstep.Zero{}},
+	}
 	for _, e := range Checked() {
 		t.Run(e.Name, func(t *testing.T) {
 			p := planner(t, e.ForTest(t, c), jobs, 102)
@@ -284,15 +318,20 @@ func TestForkErrors(t *testing.T) {
 				"3 commands, 2 costs":          func() error { return p.Roll(ctx, make([]float64, 3), make([]float64, 2), nil) },
 				"2 commands, 2 costs and 3 la": func() error { return p.Roll(ctx, make([]float64, 2), make([]float64, 2), make([]float64, 3)) },
 			} {
-				if err := try(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				if err := try(); err == nil || !strings.Contains(err.Error(), want) ||
+					strings.Contains(err.Error(), "\n") {
 					t.Errorf("%v, want …%s…", err, want)
 				}
 			}
 			failed := *shot // whose policy was not asked
 			failed.Rollouts = slices.Clone(shot.Rollouts)
 			failed.Rollouts[0].Err, failed.Rollouts[0].Policy = "it failed", nil
-			if err := p.Restore(ctx, &failed); err != nil || p.Err(0) == nil || p.Err(0).Error() != "it failed" || p.Err(1) != nil {
-				t.Errorf("a snapshot with a rollout that failed: %v, %v, %v", err, p.Err(0), p.Err(1))
+			if err := p.Restore(ctx, &failed); err != nil || p.Err(0) == nil ||
+				p.Err(0).Error() != "it failed" ||
+				p.Err(1) != nil {
+				t.Errorf(
+					"a snapshot with a rollout that failed: %v, %v, %v", err, p.Err(0), p.Err(1),
+				)
 			}
 			f := fork(t, p, shot, []int{0, 0}, own)
 			costs := make([]float64, 2)
@@ -300,7 +339,10 @@ func TestForkErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if costs[0] == costs[0] || !(costs[1] > 0) || f.Err(0) == nil || f.Err(1) != nil {
-				t.Errorf("a command that is NaN costs its candidate %v and the other %v (%v, %v)", costs[0], costs[1], f.Err(0), f.Err(1))
+				t.Errorf(
+					"a command that is NaN costs its candidate %v and the other %v (%v, %v)",
+					costs[0], costs[1], f.Err(0), f.Err(1),
+				)
 			}
 		})
 	}

@@ -39,7 +39,9 @@ func roll(s lockstep.Implementation, jobs []lockstep.Job, options lockstep.Optio
 			bits := math.Float64bits
 			all[i].steps = append(all[i].steps, seenStep{
 				s.Index, slices.Clone(s.Observation), slices.Clone(s.Actor),
-				bits(s.Raw), bits(s.Action), bits(s.Draw), bits(s.Prediction), bits(s.Lataccel), s.Sample,
+				bits(
+					s.Raw,
+				), bits(s.Action), bits(s.Draw), bits(s.Prediction), bits(s.Lataccel), s.Sample,
 			})
 		}
 	}
@@ -62,7 +64,10 @@ func (c trial) compareRolled(t *testing.T, jobs []lockstep.Job, got, want []roll
 	t.Helper()
 	for i := range want {
 		if err := sameRolled(got[i], want[i]); err != nil {
-			t.Errorf("%s, job %d, route %s, %v: %v; %s", c.engine, i, jobs[i].Route.Name, jobs[i].Policy, err, c.third(jobs[i], got[i], want[i]))
+			t.Errorf(
+				"%s, job %d, route %s, %v: %v; %s", c.engine, i, jobs[i].Route.Name, jobs[i].Policy,
+				err, c.third(jobs[i], got[i], want[i]),
+			)
 		}
 	}
 }
@@ -73,7 +78,8 @@ var together = []string{"batched", "onnxruntime"}
 // third says whom another engine agrees with: the reference may be wrong as well.
 func (c trial) third(job lockstep.Job, got, want rolled) string {
 	for _, e := range Others() {
-		if e.Name == c.engine || slices.Contains(together, e.Name) && slices.Contains(together, c.engine) {
+		if e.Name == c.engine ||
+			slices.Contains(together, e.Name) && slices.Contains(together, c.engine) {
 			continue
 		}
 		s, err := e.Open(c.config)
@@ -101,10 +107,18 @@ func sameRolled(got, want rolled) error {
 	for k := range want.steps {
 		g, w := &got.steps[k], &want.steps[k]
 		err := cmp.Or(
-			simtest.Same("observation", g.observation, w.observation), simtest.Same("actor", g.actor, w.actor),
-			simtest.Same("index, sample", []int64{int64(g.index), int64(g.sample)}, []int64{int64(w.index), int64(w.sample)}),
-			g.number("raw", g.raw, w.raw), g.number("action", g.action, w.action), g.number("draw", g.draw, w.draw),
-			g.number("prediction", g.prediction, w.prediction), g.number("lataccel", g.lataccel, w.lataccel))
+			simtest.Same("observation", g.observation, w.observation),
+			simtest.Same("actor", g.actor, w.actor),
+			simtest.Same(
+				"index, sample", []int64{int64(g.index), int64(g.sample)},
+				[]int64{int64(w.index), int64(w.sample)},
+			),
+			g.number("raw", g.raw, w.raw),
+			g.number("action", g.action, w.action),
+			g.number("draw", g.draw, w.draw),
+			g.number("prediction", g.prediction, w.prediction),
+			g.number("lataccel", g.lataccel, w.lataccel),
+		)
 		var d *simtest.Difference
 		if seen := simtest.Same("observation", g.observation, w.observation); errors.As(seen, &d) {
 			err = fmt.Errorf("%s: %w", lockstep.ObservationElement(d.Index), seen)
@@ -121,7 +135,9 @@ func sameRolled(got, want rolled) error {
 
 // number compares two numbers by their bits.
 func (*seenStep) number(name string, got, want uint64) error {
-	return simtest.SameBits(name, []float64{math.Float64frombits(got)}, []float64{math.Float64frombits(want)})
+	return simtest.SameBits(
+		name, []float64{math.Float64frombits(got)}, []float64{math.Float64frombits(want)},
+	)
 }
 
 // policyRoutes are short ones, of different lengths.
@@ -129,7 +145,9 @@ func policyRoutes(t *testing.T, n int) []*lockstep.Route {
 	t.Helper()
 	var routes []*lockstep.Route
 	for i := range n {
-		r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(77, i)), fmt.Sprintf("r%d.csv", i))
+		r, err := routefile.Loader{}.Read(
+			bytes.NewReader(generate.Route(77, i)), fmt.Sprintf("r%d.csv", i),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +267,14 @@ func TestCollect(t *testing.T) {
 	for i, p := range somePolicies(t, routes, 4) {
 		if _, ok := p.(*lockstep.Network); ok {
 			for k, r := range routes {
-				jobs = append(jobs, lockstep.Job{Route: r, Policy: p, Sampling: &lockstep.Sampling{Seed: 5, ID: uint64(10*i + k)}})
+				jobs = append(
+					jobs,
+					lockstep.Job{
+						Route:    r,
+						Policy:   p,
+						Sampling: &lockstep.Sampling{Seed: 5, ID: uint64(10*i + k)},
+					},
+				)
 			}
 			jobs = append(jobs, lockstep.Job{Route: routes[0], Policy: p})
 		}
@@ -284,7 +309,10 @@ func TestCollect(t *testing.T) {
 				if errors.As(err, &d) {
 					at := d.Index * len(want.Raw) / d.Of // of the numbers of a step
 					job, step := at/lockstep.ExperienceSteps, lockstep.ControlStartIdx+at%lockstep.ExperienceSteps
-					t.Errorf("%s, job %d, route %s, step %d: %v (wanted by the reference)", e.Name, job, jobs[job].Route.Name, step, err)
+					t.Errorf(
+						"%s, job %d, route %s, step %d: %v (wanted by the reference)", e.Name, job,
+						jobs[job].Route.Name, step, err,
+					)
 				} else if err != nil {
 					t.Errorf("%s: %v", e.Name, err)
 				}
@@ -309,7 +337,8 @@ func TestCollect(t *testing.T) {
 					t.Fatalf("%s, gathered row %d, %v: %v", e.Name, i, some[i], err)
 				}
 			}
-			if err := s.Observe(got, []lockstep.Place{{Rollout: 0, Step: 399}}, few[:256]); err == nil || err.Error() != "place 0: rollout 0 has no step 399" {
+			if err := s.Observe(got, []lockstep.Place{{Rollout: 0, Step: 399}}, few[:256]); err == nil ||
+				err.Error() != "place 0: rollout 0 has no step 399" {
 				t.Error(err)
 			}
 		})
@@ -339,7 +368,8 @@ func collected(t *testing.T, c Config, jobs []lockstep.Job) (*lockstep.Experienc
 		for _, reward := range e.Reward[i*lockstep.ExperienceSteps:][:lockstep.ExperienceSteps] {
 			sum += float64(reward)
 		}
-		if total := x.result.Costs.Total; !math.IsNaN(total) && math.Abs(sum+total) > 1e-6*total { // rewards are float32
+		if total := x.result.Costs.Total; !math.IsNaN(total) &&
+			math.Abs(sum+total) > 1e-6*total { // rewards are float32
 			t.Errorf("job %d: the rewards' sum is %v, the cost %v", i, sum, total)
 		}
 		for _, s := range x.steps {

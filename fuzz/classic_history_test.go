@@ -61,7 +61,9 @@ func classicHistories(all []classic.Engine) func(t *rapid.T, cover func(pair str
 			"cancelled": h.cancelled, "alone": h.alone,
 		}
 		before := ""
-		if rapid.IntRange(0, 9).Draw(t, "not reset") < 9 { // what has not been reset refuses everything
+		if rapid.IntRange(0, 9).Draw(
+			t, "not reset",
+		) < 9 { // what has not been reset refuses everything
 			h.reset(nil)
 			before = "reset"
 		}
@@ -99,7 +101,9 @@ func (h *classicHistory) close() {
 
 // together does the same in all engines, compares what they answer or say, and where they
 // are then. It reports whether they did it.
-func (h *classicHistory) together(what string, do func(i int, v classic.Vector) ([]classic.Transition, error)) bool {
+func (h *classicHistory) together(
+	what string, do func(i int, v classic.Vector) ([]classic.Transition, error),
+) bool {
 	var first []classic.Transition
 	var complaint string
 	var totals classic.Totals
@@ -124,11 +128,17 @@ func (h *classicHistory) together(what string, do func(i int, v classic.Vector) 
 				continue // of a run that was not recorded
 			}
 			if err := sameTransition(&first[k], &got[k]); err != nil {
-				h.t.Fatalf("%s: step %d of %d: %s and %s: %v", what, k, len(got)-1, reference, name, err)
+				h.t.Fatalf(
+					"%s: step %d of %d: %s and %s: %v", what, k, len(got)-1, reference, name, err,
+				)
 			}
 		}
-		if err := errors.Join(simtest.SameBits("rewards", now.Rewards, totals.Rewards), simtest.SameBits("episodes", now.Episodes, totals.Episodes)); err != nil || now.Steps != totals.Steps {
-			h.t.Fatalf("%s: totals of %s and %s: %d and %d steps, %v", what, reference, name, totals.Steps, now.Steps, err)
+		if err := errors.Join(simtest.SameBits("rewards", now.Rewards, totals.Rewards), simtest.SameBits("episodes", now.Episodes, totals.Episodes)); err != nil ||
+			now.Steps != totals.Steps {
+			h.t.Fatalf(
+				"%s: totals of %s and %s: %d and %d steps, %v", what, reference, name, totals.Steps,
+				now.Steps, err,
+			)
 		}
 	}
 	return complaint == ""
@@ -142,7 +152,10 @@ func (h *classicHistory) reset(mask []bool) {
 	} else if h.task.Autoreset == classic.Disabled || h.task.Autoreset == classic.Off {
 		r.Mask = mask
 	}
-	if !h.together("reset", func(_ int, v classic.Vector) ([]classic.Transition, error) { return nil, v.Reset(r) }) {
+	if !h.together(
+		"reset",
+		func(_ int, v classic.Vector) ([]classic.Transition, error) { return nil, v.Reset(r) },
+	) {
 		return
 	}
 	if r.Mask == nil && !r.Continue {
@@ -264,7 +277,9 @@ func (h *classicHistory) snapshot() {
 		}
 		if err == nil && i > 0 {
 			if err := sameSnapshot(first, s); err != nil {
-				h.t.Fatalf("snapshots of %s and %s: %v", h.engines[0].Name(), h.engines[i].Name(), err)
+				h.t.Fatalf(
+					"snapshots of %s and %s: %v", h.engines[0].Name(), h.engines[i].Name(), err,
+				)
 			}
 		}
 		if i == from {
@@ -282,7 +297,10 @@ func (h *classicHistory) restore() {
 	if len(h.saved) > 0 {
 		s = h.saved[rapid.IntRange(0, len(h.saved)-1).Draw(h.t, "snapshot")]
 	}
-	if h.together("restore", func(_ int, v classic.Vector) ([]classic.Transition, error) { return nil, v.Restore(s.snapshot) }) {
+	if h.together(
+		"restore",
+		func(_ int, v classic.Vector) ([]classic.Transition, error) { return nil, v.Restore(s.snapshot) },
+	) {
 		h.log = slices.Clone(s.log)
 	}
 }
@@ -300,7 +318,8 @@ func (h *classicHistory) reopen() {
 // for it alone. Those of one generator are never alone; and the log of an environment may
 // begin where its generator's does not.
 func (h *classicHistory) alone() {
-	if h.task.Shared || len(h.log) == 0 || h.log[0].reset == nil || h.log[0].reset.Continue || h.log[0].reset.Mask != nil {
+	if h.task.Shared || len(h.log) == 0 || h.log[0].reset == nil || h.log[0].reset.Continue ||
+		h.log[0].reset.Mask != nil {
 		return
 	}
 	i := rapid.IntRange(0, h.task.Num-1).Draw(h.t, "environment")
@@ -327,7 +346,10 @@ func (h *classicHistory) alone() {
 			clear(one.Final)
 		}
 		if err := sameTransition(&answer, &one); err != nil {
-			h.t.Fatalf("entry %d of %d: environment %d of %d is not what it is alone: %v", k, len(h.log), i, h.task.Num, err)
+			h.t.Fatalf(
+				"entry %d of %d: environment %d of %d is not what it is alone: %v", k, len(h.log),
+				i, h.task.Num, err,
+			)
 		}
 	}
 }

@@ -30,7 +30,9 @@ func TestClassicLive(t *testing.T) {
 			compared := 0
 			for compared < total {
 				cases := liveCases(r, e, total-compared)
-				recording, err := golden.Record(t.Context(), python, "../golden/classic/record.py", cases)
+				recording, err := golden.Record(
+					t.Context(), python, "../golden/classic/record.py", cases,
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -59,7 +61,9 @@ func liveCases(r *rand.Rand, e classic.Environment, steps int) []golden.Case {
 	var cases []golden.Case
 	modes := []string{"next-step", "same-step", "disabled", "off"}
 	values := map[string][]string{
-		"max_episode_steps": {"1", "30", "250"}, "sutton_barto_reward": {"True"}, "kinematics_integrator": {"semi-implicit"},
+		"max_episode_steps": {
+			"1", "30", "250",
+		}, "sutton_barto_reward": {"True"}, "kinematics_integrator": {"semi-implicit"},
 		"book_or_nips": {"nips"}, "goal_velocity": {"0.01", "0.04"}, "g": {"9.81", "1.62"},
 	}
 	for steps > 0 && len(cases) < 20 {

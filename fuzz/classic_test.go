@@ -24,7 +24,9 @@ import (
 // classicTask draws environments with options.
 func classicTask(t *rapid.T) classic.Task {
 	e := rapid.SampledFrom(classic.Environments).Draw(t, "environment")
-	num := rapid.OneOf(rapid.IntRange(1, 20), rapid.SampledFrom([]int{7, 8, 9, 255, 256, 257, 600})).Draw(t, "num")
+	num := rapid.OneOf(
+		rapid.IntRange(1, 20), rapid.SampledFrom([]int{7, 8, 9, 255, 256, 257, 600}),
+	).Draw(t, "num")
 	task, err := classic.Make(e.Name, num, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -90,10 +92,15 @@ func classicActions(t *rapid.T, task classic.Task) classic.Actions {
 // sameTransition tells which columns differ, and where first, or nil.
 func sameTransition(a, b *classic.Transition) error {
 	return errors.Join(
-		simtest.SameBits("actions", b.Actions.Discrete, a.Actions.Discrete), simtest.SameBits("actions", b.Actions.Continuous, a.Actions.Continuous),
-		simtest.SameBits("states", b.States, a.States), simtest.SameBits("observations", b.Observations, a.Observations),
-		simtest.SameBits("rewards", b.Rewards, a.Rewards), simtest.SameBits("terminated", b.Terminated, a.Terminated),
-		simtest.SameBits("truncated", b.Truncated, a.Truncated), simtest.SameBits("final observations", b.Final, a.Final))
+		simtest.SameBits("actions", b.Actions.Discrete, a.Actions.Discrete),
+		simtest.SameBits("actions", b.Actions.Continuous, a.Actions.Continuous),
+		simtest.SameBits("states", b.States, a.States),
+		simtest.SameBits("observations", b.Observations, a.Observations),
+		simtest.SameBits("rewards", b.Rewards, a.Rewards),
+		simtest.SameBits("terminated", b.Terminated, a.Terminated),
+		simtest.SameBits("truncated", b.Truncated, a.Truncated),
+		simtest.SameBits("final observations", b.Final, a.Final),
+	)
 }
 
 // classicEngines are those that take part, the reference first.
@@ -128,8 +135,14 @@ func sameSnapshot(a, b *classic.Snapshot) error {
 	if a.Steps != b.Steps {
 		steps = fmt.Errorf("%d and %d steps", a.Steps, b.Steps)
 	}
-	return errors.Join(steps, simtest.SameBits("states", b.States, a.States), simtest.SameBits("observations", b.Observations, a.Observations),
-		simtest.SameBits("elapsed", b.Elapsed, a.Elapsed), simtest.SameBits("ended", b.Ended, a.Ended), simtest.SameBits("generators", b.Generators, a.Generators))
+	return errors.Join(
+		steps,
+		simtest.SameBits("states", b.States, a.States),
+		simtest.SameBits("observations", b.Observations, a.Observations),
+		simtest.SameBits("elapsed", b.Elapsed, a.Elapsed),
+		simtest.SameBits("ended", b.Ended, a.Ended),
+		simtest.SameBits("generators", b.Generators, a.Generators),
+	)
 }
 
 // Sequences of calls: all engines answer them with the same bits, or refuse them
@@ -160,7 +173,14 @@ func TestClassicLong(t *testing.T) {
 		total = int(n)
 	}
 	// Shares of the steps, by what a step of the reference costs.
-	shares := map[string]float64{"CartPole-v1": .27, "CartPoleVectorEnv": .18, "MountainCar-v0": .27, "MountainCarContinuous-v0": .14, "Pendulum-v1": .1, "Acrobot-v1": .04}
+	shares := map[string]float64{
+		"CartPole-v1":              .27,
+		"CartPoleVectorEnv":        .18,
+		"MountainCar-v0":           .27,
+		"MountainCarContinuous-v0": .14,
+		"Pendulum-v1":              .1,
+		"Acrobot-v1":               .04,
+	}
 	all := classicEngines(t)
 	compared := 0
 	for _, e := range classic.Environments {
@@ -179,7 +199,9 @@ func TestClassicLong(t *testing.T) {
 	t.Logf("%d steps of %d environments: no difference", compared, len(classic.Environments))
 }
 
-func classicRun(task classic.Task, p classic.Policy, steps int) func(v classic.Vector) ([]classic.Transition, error) {
+func classicRun(
+	task classic.Task, p classic.Policy, steps int,
+) func(v classic.Vector) ([]classic.Transition, error) {
 	return func(v classic.Vector) ([]classic.Transition, error) {
 		record := make([]classic.Transition, steps)
 		for i := range record {
@@ -235,7 +257,10 @@ func longRun(all []classic.Engine, e classic.Environment, round, left int) (int,
 		}
 		for i := range a {
 			if err := sameTransition(&a[i], &b[i]); err != nil {
-				return steps, fmt.Errorf("%v, seed %d, key %d: step %d: %w", task.Autoreset, key>>2, key, steps/num+i, err)
+				return steps, fmt.Errorf(
+					"%v, seed %d, key %d: step %d: %w", task.Autoreset, key>>2, key, steps/num+i,
+					err,
+				)
 			}
 		}
 		steps += num * chunk

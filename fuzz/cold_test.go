@@ -33,7 +33,10 @@ func TestCold(t *testing.T) {
 	}
 	const corpus = "testdata/fuzz/FuzzTokenizer"
 	before := names(t, corpus)
-	cmd := exec.Command(os.Args[0], "-test.fuzz=^FuzzTokenizer$", "-test.fuzztime=4x", "-test.fuzzcachedir="+filepath.Join(dir, "fuzz"))
+	cmd := exec.Command(
+		os.Args[0], "-test.fuzz=^FuzzTokenizer$", "-test.fuzztime=4x",
+		"-test.fuzzcachedir="+filepath.Join(dir, "fuzz"),
+	)
 	cmd.Env = append(os.Environ(), "CXX="+cxx, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {

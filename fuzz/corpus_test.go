@@ -14,7 +14,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "look for inputs that reach all edges, and write those missing to testdata/fuzz")
+var update = flag.Bool(
+	"update", false,
+	"look for inputs that reach all edges, and write those missing to testdata/fuzz",
+)
 
 // corpora are the properties whose inputs are random bits, and the edges that the
 // committed inputs must reach. Of a property that stops for want of bits `go
@@ -28,10 +31,31 @@ type corpus struct {
 
 func init() {
 	corpora = map[string]corpus{
-		"FuzzTokenizer": {tokenizer, []string{"NaN", "infinite", "beyond the ends", "a bin", "just above a bin", "just below a bin"}},
-		"FuzzStep":      {step, []string{"certain", "first or last token", "clipped", "not clipped", "network in the warm-up", "failed", "finished"}},
-		"FuzzDraws":     {draws, []string{"network in the warm-up", "route without draws", "route with too few draws", "route with others' draws", "teacher", "several jobs"}},
-		"FuzzBatch":     {batch, []string{"a job twice", "one fails among others", "more than three different jobs"}},
+		"FuzzTokenizer": {
+			tokenizer,
+			[]string{
+				"NaN", "infinite", "beyond the ends", "a bin", "just above a bin",
+				"just below a bin",
+			},
+		},
+		"FuzzStep": {
+			step,
+			[]string{
+				"certain", "first or last token", "clipped", "not clipped",
+				"network in the warm-up", "failed", "finished",
+			},
+		},
+		"FuzzDraws": {
+			draws,
+			[]string{
+				"network in the warm-up", "route without draws", "route with too few draws",
+				"route with others' draws", "teacher", "several jobs",
+			},
+		},
+		"FuzzBatch": {
+			batch,
+			[]string{"a job twice", "one fails among others", "more than three different jobs"},
+		},
 		"FuzzAgreement": {agreement, []string{
 			"network in the warm-up", "teacher", "failed", "failed after step 100", "finished",
 			"scale 0", "scale 0.001", "scale 0.02", "scale 0.1", "scale 0.5", "scale 3",
@@ -39,13 +63,23 @@ func init() {
 		"FuzzShortcuts": {shortcuts, []string{
 			"failed", "finished", "shortcuts 000", "shortcuts 001", "shortcuts 010", "shortcuts 011", "shortcuts 100", "shortcuts 101", "shortcuts 110", "shortcuts 111",
 		}},
-		"FuzzTeacher":    {teacher, []string{"own", "another's", "failed", "draw on an edge"}},
-		"FuzzLongRoutes": {longRoutes, []string{"shorter than the costs", "as long as the costs", "longer"}},
-		"FuzzHistory": {func(t *rapid.T, cover func(string)) { histories(t, cover, func(string) {}) }, []string{
-			"a larger batch", "one that fails", "a snapshot by way of bytes", "a fork under seeded noise", "sampled and expected values in one rollout",
-		}},
-		"FuzzPandas": {pandasNumber, []string{"no number", "rounded more than once", "zero", "subnormal", "a number"}},
-		"FuzzCSV":    {routeFile, []string{"a route", "a bad field", "too short", "a column of integers"}},
+		"FuzzTeacher": {teacher, []string{"own", "another's", "failed", "draw on an edge"}},
+		"FuzzLongRoutes": {
+			longRoutes, []string{"shorter than the costs", "as long as the costs", "longer"},
+		},
+		"FuzzHistory": {
+			func(t *rapid.T, cover func(string)) { histories(t, cover, func(string) {}) },
+			[]string{
+				"a larger batch", "one that fails", "a snapshot by way of bytes", "a fork under seeded noise", "sampled and expected values in one rollout",
+			},
+		},
+		"FuzzPandas": {
+			pandasNumber,
+			[]string{"no number", "rounded more than once", "zero", "subnormal", "a number"},
+		},
+		"FuzzCSV": {
+			routeFile, []string{"a route", "a bad field", "too short", "a column of integers"},
+		},
 	}
 }
 
@@ -94,7 +128,10 @@ func TestReaderCorpora(t *testing.T) {
 			}
 		}
 		if whole == 0 {
-			t.Errorf("none of the %d files in %s is whole: go test ./fuzz -run Corpora -update", len(files), dir)
+			t.Errorf(
+				"none of the %d files in %s is whole: go test ./fuzz -run Corpora -update",
+				len(files), dir,
+			)
 		}
 	}
 }

@@ -29,13 +29,19 @@ const manyHistories = 1000
 
 // checkHistories runs a property of histories of calls on a part of the cases, or on all if
 // there are many. It is told of each call and the one before it.
-func checkHistories(t *testing.T, part float64, calls []string, p func(t *rapid.T, cover, pair func(string))) {
+func checkHistories(
+	t *testing.T, part float64, calls []string, p func(t *rapid.T, cover, pair func(string)),
+) {
 	t.Helper()
-	if n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err == nil && n >= manyHistories {
+	if n, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err == nil &&
+		n >= manyHistories {
 		part = 1
 	}
 	pairs := map[string]bool{}
-	check(t, part, func(t *rapid.T, cover func(string)) { p(t, cover, func(pair string) { pairs[pair] = true }) })
+	check(
+		t, part,
+		func(t *rapid.T, cover func(string)) { p(t, cover, func(pair string) { pairs[pair] = true }) },
+	)
 	t.Logf("%d of %d pairs of calls, one after the other", len(pairs), len(calls)*len(calls))
 	if part < 1 {
 		return
@@ -80,7 +86,12 @@ type history struct {
 func histories(t *rapid.T, cover, pair func(string)) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
 	all := distinct(network)
-	h := &history{T: t, cover: cover, path: machine.write(network), rows: rapid.IntRange(lockstep.MinRows, 108)}
+	h := &history{
+		T:     t,
+		cover: cover,
+		path:  machine.write(network),
+		rows:  rapid.IntRange(lockstep.MinRows, 108),
+	}
 	defer os.Remove(h.path)
 	h.reference = h.open(all[0])
 	for _, e := range rapid.SliceOfNDistinct(rapid.SampledFrom(all), 1, 2, func(e engine) string { return e.name }).Draw(t, "engines") {
@@ -93,7 +104,9 @@ func histories(t *rapid.T, cover, pair func(string)) {
 		"step": h.step, "roll": h.roll, "results": h.results, "snapshot": h.snapshot, "restore": h.restore,
 		"restore elsewhere": h.restoreElsewhere, "foreign": h.foreign, "fork": h.fork, "close": h.close, "reopen": h.reopen,
 	}
-	often := append(slices.Clone(callNames), "step", "step", "step", "roll", "snapshot", "fork", "fork") // a rollout has many steps
+	often := append(
+		slices.Clone(callNames), "step", "step", "step", "roll", "snapshot", "fork", "fork",
+	) // a rollout has many steps
 	before := ""
 	for range rapid.IntRange(1, 32).Draw(t, "calls") {
 		call := rapid.SampledFrom(often).Draw(t, "call")
@@ -160,7 +173,10 @@ func refused() *rapid.Generator[lockstep.Policy] {
 	none := errors.New("no controller for anybody")
 	return rapid.SampledFrom([]lockstep.Policy{
 		lockstep.Custom{Name: "unmade", New: func() lockstep.Controller { panic(none) }},
-		&lockstep.Batch{Name: "unmade batch", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return nil, none }},
+		&lockstep.Batch{
+			Name: "unmade batch",
+			New:  func([]*lockstep.Route) (lockstep.BatchController, error) { return nil, none },
+		},
 	})
 }
 
@@ -174,16 +190,22 @@ func (h *history) native(route *lockstep.Route) lockstep.Policy {
 	if err != nil {
 		h.Fatal(err)
 	}
-	forward, err := lockstep.KindPIDFF.New([]float64{0.2, 0.1, -0.05, 0.1, 0.2, -0.1, 0.05, 0.1, 0.3, 0.02})
+	forward, err := lockstep.KindPIDFF.New(
+		[]float64{0.2, 0.1, -0.05, 0.1, 0.2, -0.1, 0.05, 0.1, 0.3, 0.02},
+	)
 	if err != nil {
 		h.Fatal(err)
 	}
-	return rapid.SampledFrom([]lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID(), forward, table, actor()}).Draw(h.T, "native policy")
+	return rapid.SampledFrom(
+		[]lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID(), forward, table, actor()},
+	).Draw(h.T, "native policy")
 }
 
 // simulate runs a batch of any jobs.
 func (h *history) simulate() {
-	jobs := arbitrary.Jobs(7, h.rows, rapid.OneOf(arbitrary.Policy(), arbitrary.FaultyPolicy(), refused())).Draw(h.T, "jobs")
+	jobs := arbitrary.Jobs(
+		7, h.rows, rapid.OneOf(arbitrary.Policy(), arbitrary.FaultyPolicy(), refused()),
+	).Draw(h.T, "jobs")
 	taught := rapid.Bool().Draw(h.T, "teacher")
 	var teacher *lockstep.Trajectory
 	if taught {
@@ -204,15 +226,24 @@ func (h *history) simulate() {
 			j.Expected = true
 		}
 		if _, ok := j.Policy.(*lockstep.Network); ok && rapid.Bool().Draw(h.T, "sampled") {
-			j.Sampling = &lockstep.Sampling{Seed: rapid.Uint64Range(0, 3).Draw(h.T, "key"), ID: uint64(i)}
+			j.Sampling = &lockstep.Sampling{
+				Seed: rapid.Uint64Range(0, 3).Draw(h.T, "key"),
+				ID:   uint64(i),
+			}
 		}
 		j.Teacher = teacher
 	}
 	var before lockstep.Trajectory
 	if taught {
-		before = lockstep.Trajectory{Lataccel: slices.Clone(teacher.Lataccel), Action: slices.Clone(teacher.Action)}
+		before = lockstep.Trajectory{
+			Lataccel: slices.Clone(teacher.Lataccel),
+			Action:   slices.Clone(teacher.Action),
+		}
 	}
-	opts := lockstep.Options{Shortcuts: lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(h.T, "shortcuts"), Trajectory: rapid.Bool().Draw(h.T, "trajectory")}
+	opts := lockstep.Options{
+		Shortcuts:  lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(h.T, "shortcuts"),
+		Trajectory: rapid.Bool().Draw(h.T, "trajectory"),
+	}
 	h.together(jobs, opts)
 	if !taught {
 		return
@@ -244,7 +275,9 @@ func (h *history) brokenOff() {
 
 // steered are up to n jobs that PID steers.
 func (h *history) steered(n int) []lockstep.Job {
-	return arbitrary.Jobs(n, h.rows, rapid.Just[lockstep.Policy](lockstep.DefaultPID())).Draw(h.T, "jobs")
+	return arbitrary.Jobs(n, h.rows, rapid.Just[lockstep.Policy](lockstep.DefaultPID())).Draw(
+		h.T, "jobs",
+	)
 }
 
 // collect: what rollouts leave for training is what each leaves alone.
@@ -252,7 +285,10 @@ func (h *history) collect() {
 	jobs := arbitrary.Jobs(3, h.rows, rapid.Just[lockstep.Policy](actor())).Draw(h.T, "jobs")
 	for i := range jobs {
 		if rapid.Bool().Draw(h.T, "sampled") {
-			jobs[i].Sampling = &lockstep.Sampling{Seed: rapid.Uint64().Draw(h.T, "key"), ID: rapid.Uint64Range(0, 3).Draw(h.T, "rollout")}
+			jobs[i].Sampling = &lockstep.Sampling{
+				Seed: rapid.Uint64().Draw(h.T, "key"),
+				ID:   rapid.Uint64Range(0, 3).Draw(h.T, "rollout"),
+			}
 		}
 	}
 	e := h.engine()
@@ -328,7 +364,8 @@ func copied(fates []fate) []fate {
 	fates = slices.Clone(fates)
 	for i := range fates {
 		f := &fates[i]
-		f.commands, f.lataccel, f.means = slices.Clone(f.commands), slices.Clone(f.lataccel), slices.Clone(f.means)
+		f.commands, f.lataccel, f.means = slices.Clone(f.commands), slices.Clone(f.lataccel),
+			slices.Clone(f.means)
 	}
 	return fates
 }
@@ -336,7 +373,12 @@ func copied(fates []fate) []fate {
 // reset begins rollouts in step: some steer themselves, some share a route or its name.
 func (h *history) reset() {
 	routes := rapid.SliceOfN(arbitrary.Route(h.rows), 1, 3).Draw(h.T, "routes")
-	l := &line{opts: lockstep.Options{Shortcuts: lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(h.T, "shortcuts"), Trajectory: true}}
+	l := &line{
+		opts: lockstep.Options{
+			Shortcuts:  lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(h.T, "shortcuts"),
+			Trajectory: true,
+		},
+	}
 	for range rapid.IntRange(1, 5).Draw(h.T, "rollouts") {
 		job := lockstep.Job{Route: rapid.SampledFrom(routes).Draw(h.T, "route")}
 		if rapid.Bool().Draw(h.T, "native") {
@@ -344,7 +386,9 @@ func (h *history) reset() {
 		}
 		switch rapid.IntRange(0, 5).Draw(h.T, "draws") {
 		case 0:
-			job.Draws = lockstep.Draws(rapid.Uint32Range(0, 9).Draw(h.T, "their seed"), job.Route.Len())
+			job.Draws = lockstep.Draws(
+				rapid.Uint32Range(0, 9).Draw(h.T, "their seed"), job.Route.Len(),
+			)
 		case 1:
 			job.Expected = true
 		}
@@ -385,7 +429,8 @@ func (h *history) commands(l *line) []float64 {
 	for i := range commands {
 		commands[i] = rapid.Float64Range(-3, 3).Draw(h.T, "command")
 	}
-	if l.Index() >= lockstep.ControlStartIdx && rapid.IntRange(0, 7).Draw(h.T, "not a number") == 7 {
+	if l.Index() >= lockstep.ControlStartIdx &&
+		rapid.IntRange(0, 7).Draw(h.T, "not a number") == 7 {
 		commands[rapid.IntRange(0, len(commands)-1).Draw(h.T, "of rollout")] = math.NaN()
 	}
 	return commands
@@ -421,14 +466,20 @@ func (h *history) step() {
 		l.enter(h, index, running, commands, lataccels)
 		for i := range l.fates {
 			if got := l.Lataccel(i); !schema.Equal(got, lataccels[i]) {
-				h.Fatalf("%s, rollout %d, step %d: Lataccel is %v, Step answered %v", l.engine.name, i, index, got, lataccels[i])
+				h.Fatalf(
+					"%s, rollout %d, step %d: Lataccel is %v, Step answered %v", l.engine.name, i,
+					index, got, lataccels[i],
+				)
 			}
 			want := 0.0
 			if running[i] {
 				want = l.fates[i].cost(index)
 			}
 			if got := l.Cost(i); l.Err(i) == nil && !schema.Equal(got, want) {
-				h.Fatalf("%s, rollout %d, step %d: it cost %v, want %v", l.engine.name, i, index, got, want)
+				h.Fatalf(
+					"%s, rollout %d, step %d: it cost %v, want %v", l.engine.name, i, index, got,
+					want,
+				)
 			}
 		}
 	}
@@ -447,7 +498,8 @@ func (l *line) enter(h *history, index int, running []bool, commands, lataccels 
 	for i := range l.fates {
 		f := &l.fates[i]
 		if running[i] {
-			f.commands, f.lataccel, f.means = append(f.commands, commands[i]), append(f.lataccel, lataccels[i]), append(f.means, f.mean)
+			f.commands, f.lataccel, f.means = append(f.commands, commands[i]),
+				append(f.lataccel, lataccels[i]), append(f.means, f.mean)
 			continue
 		}
 		last := math.NaN()
@@ -455,7 +507,10 @@ func (l *line) enter(h *history, index int, running []bool, commands, lataccels 
 			last = f.lataccel[len(f.lataccel)-1]
 		}
 		if !schema.Equal(lataccels[i], last) {
-			h.Fatalf("%s, rollout %d, which does not run, step %d: lataccel %v, want %v", l.engine.name, i, index, lataccels[i], last)
+			h.Fatalf(
+				"%s, rollout %d, which does not run, step %d: lataccel %v, want %v", l.engine.name,
+				i, index, lataccels[i], last,
+			)
 		}
 	}
 }
@@ -495,8 +550,12 @@ func (h *history) roll() {
 	}
 	running, failed := l.running(), make([]bool, m)
 	err := l.Roll(context.Background(), commands, costs, lataccels)
-	if over := l.Done() && l.Index() < index+steps; (err != nil) != over || !over && l.Index() != index+steps {
-		h.Fatalf("%s: after %d steps from %d comes %d, error %v", l.engine.name, steps, index, l.Index(), err)
+	if over := l.Done() && l.Index() < index+steps; (err != nil) != over ||
+		!over && l.Index() != index+steps {
+		h.Fatalf(
+			"%s: after %d steps from %d comes %d, error %v", l.engine.name, steps, index, l.Index(),
+			err,
+		)
 	}
 	steps = l.Index() - index // or where the last rollout failed
 	want := make([]float64, m)
@@ -518,7 +577,10 @@ func (h *history) roll() {
 			want[i] = math.NaN()
 		}
 		if !schema.Equal(costs[i], want[i]) {
-			h.Fatalf("%s, rollout %d, %d steps from %d: they cost %v, want %v", l.engine.name, i, steps, index, costs[i], want[i])
+			h.Fatalf(
+				"%s, rollout %d, %d steps from %d: they cost %v, want %v", l.engine.name, i, steps,
+				index, costs[i], want[i],
+			)
 		}
 	}
 }
@@ -531,13 +593,19 @@ func (h *history) results() { h.line().check(h) }
 func (l *line) check(h *history) {
 	results, err := l.Results(context.Background())
 	if err != nil || len(results) != len(l.fates) {
-		h.Fatalf("%s: %d results of %d rollouts, %v", l.engine.name, len(results), len(l.fates), err)
+		h.Fatalf(
+			"%s: %d results of %d rollouts, %v", l.engine.name, len(results), len(l.fates), err,
+		)
 	}
 	for i := range l.fates {
 		f := &l.fates[i]
-		at := fmt.Sprintf("%s, rollout %d of %d (%v), before step %d", l.engine.name, i, len(l.fates), l.jobs[i].Policy, l.Index())
+		at := fmt.Sprintf(
+			"%s, rollout %d of %d (%v), before step %d", l.engine.name, i, len(l.fates),
+			l.jobs[i].Policy, l.Index(),
+		)
 		lataccel, want := f.alone(h, l.opts)
-		if n := len(f.commands) - 1; n >= 0 && f.job.Policy == nil && math.IsNaN(f.commands[n]) { // of a controller the network would say it
+		if n := len(f.commands) - 1; n >= 0 && f.job.Policy == nil &&
+			math.IsNaN(f.commands[n]) { // of a controller the network would say it
 			lataccel = lataccel[:min(n, len(lataccel))]
 			want.Err = f.job.Failed(lockstep.ContextLength+n, errors.New("the command is NaN"))
 		}
@@ -554,8 +622,12 @@ func (l *line) check(h *history) {
 		switch {
 		case l.Err(i) != nil:
 			h.cover("one that fails")
-			if complaint(got.Err) != complaint(l.Err(i)) || complaint(got.Err) != complaint(want.Err) {
-				h.Fatalf("%s: the error of the result is %v, of the stepper %v, alone %v", at, got.Err, l.Err(i), want.Err)
+			if complaint(got.Err) != complaint(l.Err(i)) ||
+				complaint(got.Err) != complaint(want.Err) {
+				h.Fatalf(
+					"%s: the error of the result is %v, of the stepper %v, alone %v", at, got.Err,
+					l.Err(i), want.Err,
+				)
 			}
 		case l.Running(i):
 			if got.Err == nil || !strings.Contains(got.Err.Error(), "goes on") {
@@ -580,7 +652,10 @@ func complaint(err error) string { return controllerName.ReplaceAllString(messag
 func (f *fate) alone(h *history, opts lockstep.Options) ([]float64, lockstep.Result) {
 	job := f.job
 	if job.Policy == nil {
-		job.Policy = lockstep.Custom{Name: "commanded", New: func() lockstep.Controller { return &commandee{f.commands} }}
+		job.Policy = lockstep.Custom{
+			Name: "commanded",
+			New:  func() lockstep.Controller { return &commandee{f.commands} },
+		}
 	}
 	job.Expected = f.mean
 	if len(f.means) > 0 {
@@ -605,7 +680,9 @@ func (f *fate) alone(h *history, opts lockstep.Options) ([]float64, lockstep.Res
 }
 
 // watched is a value of each step of a job alone, and its result.
-func (h *history) watched(job lockstep.Job, opts lockstep.Options, value func(*lockstep.Step) float64) (values []float64, _ lockstep.Result) {
+func (h *history) watched(
+	job lockstep.Job, opts lockstep.Options, value func(*lockstep.Step) float64,
+) (values []float64, _ lockstep.Result) {
 	job.Observe = func(s *lockstep.Step) { values = append(values, value(s)) }
 	result := h.alone(job, opts).result
 	return values, result
@@ -614,7 +691,11 @@ func (h *history) watched(job lockstep.Job, opts lockstep.Options, value func(*l
 // teacher is the history that a fate had, and zeros behind it.
 func (f *fate) teacher() *lockstep.Trajectory {
 	r := f.job.Route
-	t := &lockstep.Trajectory{Target: r.TargetLataccel, Lataccel: make([]float64, r.Len()), Action: make([]float64, r.Len())}
+	t := &lockstep.Trajectory{
+		Target:   r.TargetLataccel,
+		Lataccel: make([]float64, r.Len()),
+		Action:   make([]float64, r.Len()),
+	}
 	copy(t.Lataccel[copy(t.Lataccel, r.TargetLataccel[:lockstep.ContextLength]):], f.lataccel)
 	copy(t.Action[copy(t.Action, r.SteerCommand[:lockstep.ContextLength]):], f.commands)
 	copy(t.Action, r.SteerCommand[:lockstep.ControlStartIdx])
@@ -704,8 +785,12 @@ func (h *history) restoreInto(l *line, s *saved) {
 		h.Fatalf("%s: restored at step %d, want %d", l.engine.name, l.Index(), s.Step)
 	}
 	for i := range l.fates {
-		if f := &l.fates[i]; len(f.lataccel) > 0 && !schema.Equal(l.Lataccel(i), f.lataccel[len(f.lataccel)-1]) {
-			h.Fatalf("%s, rollout %d: restored at lataccel %v, want %v", l.engine.name, i, l.Lataccel(i), f.lataccel[len(f.lataccel)-1])
+		if f := &l.fates[i]; len(f.lataccel) > 0 &&
+			!schema.Equal(l.Lataccel(i), f.lataccel[len(f.lataccel)-1]) {
+			h.Fatalf(
+				"%s, rollout %d: restored at lataccel %v, want %v", l.engine.name, i, l.Lataccel(i),
+				f.lataccel[len(f.lataccel)-1],
+			)
 		}
 	}
 }
@@ -717,7 +802,9 @@ func (h *history) foreign() {
 	case 0:
 		s.Model = strings.Repeat("0", len(s.Model))
 	case 1:
-		s.Rollouts = append(slices.Clone(s.Rollouts), slices.Repeat(s.Rollouts[:1], max(1, 1+len(l.jobs)-len(s.Rollouts)))...)
+		s.Rollouts = append(
+			slices.Clone(s.Rollouts),
+			slices.Repeat(s.Rollouts[:1], max(1, 1+len(l.jobs)-len(s.Rollouts)))...)
 	case 2:
 		s.Profile.CSV = s.Profile.CSV%2 + 1
 		s.Profile.Softmax++
@@ -731,7 +818,10 @@ func (h *history) foreign() {
 	}
 	for i, want := range before {
 		if got := l.Lataccel(i); l.Index() != index || !schema.Equal(got, want) {
-			h.Fatalf("%s, rollout %d: step %d and lataccel %v after a snapshot was refused, before %d and %v", l.engine.name, i, l.Index(), got, index, want)
+			h.Fatalf(
+				"%s, rollout %d: step %d and lataccel %v after a snapshot was refused, before %d and %v",
+				l.engine.name, i, l.Index(), got, index, want,
+			)
 		}
 	}
 }
@@ -741,9 +831,15 @@ func (h *history) fork() {
 	s := h.kept()
 	l := h.family(s)
 	index := rapid.SliceOfN(rapid.IntRange(0, len(s.fates)-1), 1, 4).Draw(h.T, "index")
-	noise := lockstep.Noise{Kind: rapid.SampledFrom([]lockstep.NoiseKind{lockstep.OwnNoise, lockstep.SeededNoise, lockstep.ExpectedNoise}).Draw(h.T, "noise")}
+	noise := lockstep.Noise{
+		Kind: rapid.SampledFrom(
+			[]lockstep.NoiseKind{lockstep.OwnNoise, lockstep.SeededNoise, lockstep.ExpectedNoise},
+		).Draw(h.T, "noise"),
+	}
 	if noise.Kind == lockstep.SeededNoise {
-		noise.Seeds = rapid.SliceOfN(rapid.Uint32Range(0, 9), len(index), len(index)).Draw(h.T, "seeds")
+		noise.Seeds = rapid.SliceOfN(rapid.Uint32Range(0, 9), len(index), len(index)).Draw(
+			h.T, "seeds",
+		)
 	}
 	p, err := l.Fork(context.Background(), s.Snapshot, index, noise)
 	if err != nil {
@@ -757,11 +853,17 @@ func (h *history) fork() {
 	all := copied(s.fates)
 	for k, i := range index {
 		f := copied(all[i : i+1])[0]
-		job := lockstep.Job{Route: f.job.Route, Draws: l.jobs[i].Draws, Expected: l.jobs[i].Expected}
+		job := lockstep.Job{
+			Route:    f.job.Route,
+			Draws:    l.jobs[i].Draws,
+			Expected: l.jobs[i].Expected,
+		}
 		f.commanded(h, l.opts)
 		switch noise.Kind {
 		case lockstep.SeededNoise:
-			job.Draws, job.Expected, f.mean = lockstep.Draws(noise.Seeds[k], f.job.Route.Len()-lockstep.ContextLength), false, false
+			job.Draws, job.Expected, f.mean = lockstep.Draws(
+				noise.Seeds[k], f.job.Route.Len()-lockstep.ContextLength,
+			), false, false
 			f.job.Draws = f.draws(s.Step, job.Draws)
 		case lockstep.ExpectedNoise:
 			job.Expected, f.mean = true, true
@@ -792,7 +894,10 @@ func (f *fate) draws(step int, others []float64) []float64 {
 	if own == nil {
 		own = lockstep.Draws(f.job.Route.Seed, f.job.Route.Len()-lockstep.ContextLength)
 	}
-	return slices.Concat(own[:min(step-lockstep.ContextLength, len(others))], others[min(step-lockstep.ContextLength, len(others)):])
+	return slices.Concat(
+		own[:min(step-lockstep.ContextLength, len(others))],
+		others[min(step-lockstep.ContextLength, len(others)):],
+	)
 }
 
 // close ends a line, if there is one.

@@ -45,14 +45,21 @@ func implementations() (all []implementation) {
 		}
 		all = append(all, implementation{Engine: e, name: e.Name, config: config})
 		if !e.Slow && i > 0 {
-			all = append(all, implementation{e, e.Name + " in chunks of 2", engines.Config{Workers: 1, Chunk: 2}, true})
+			all = append(
+				all,
+				implementation{
+					e, e.Name + " in chunks of 2", engines.Config{Workers: 1, Chunk: 2}, true,
+				},
+			)
 		}
 	}
 	return all
 }
 
 // open opens it with a network.
-func (i *implementation) open(model string, profile lockstep.Profile) (lockstep.Implementation, error) {
+func (i *implementation) open(
+	model string, profile lockstep.Profile,
+) (lockstep.Implementation, error) {
 	config := i.config
 	config.Model, config.Profile = model, profile
 	return i.Open(config)
@@ -84,7 +91,9 @@ var machine bench
 
 func TestMain(m *testing.M) {
 	const name = "lockstep-fuzz-"
-	dir, err := os.MkdirTemp("/dev/shm", name) // in memory, where Linux has that: the route cache syncs what it writes
+	dir, err := os.MkdirTemp(
+		"/dev/shm", name,
+	) // in memory, where Linux has that: the route cache syncs what it writes
 	if err != nil {
 		dir, err = os.MkdirTemp("", name)
 	}
@@ -92,7 +101,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	machine = bench{dir: dir, all: implementations(), absent: map[string]error{}, profile: reference.HostProfile()}
+	machine = bench{
+		dir:     dir,
+		all:     implementations(),
+		absent:  map[string]error{},
+		profile: reference.HostProfile(),
+	}
 	status := fuzzing.Main(m)
 	for _, o := range machine.open {
 		o.close()
@@ -194,7 +208,10 @@ func TestEngines(t *testing.T) {
 	probe()
 	t.Logf("profile %v", machine.profile)
 	for _, e := range machine.all {
-		t.Run(strings.ReplaceAll(e.name, " ", "-"), func(t *testing.T) { want.Skip(t, machine.absent[e.name]) })
+		t.Run(
+			strings.ReplaceAll(e.name, " ", "-"),
+			func(t *testing.T) { want.Skip(t, machine.absent[e.name]) },
+		)
 	}
 }
 
@@ -260,7 +277,10 @@ func fuzz(f *testing.F, p property) {
 	}
 	const how = "go test ./fuzz -run Corpora -update"
 	if finished < len(files) {
-		f.Errorf("%d of %d inputs are too short for what the property draws now: %s", len(files)-finished, len(files), how)
+		f.Errorf(
+			"%d of %d inputs are too short for what the property draws now: %s",
+			len(files)-finished, len(files), how,
+		)
 	}
 	for _, edge := range corpora[f.Name()].edges {
 		if !reached[edge] {

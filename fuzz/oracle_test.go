@@ -83,7 +83,9 @@ func (m *mt19937) word() uint32 {
 // uniform is NumPy's random_sample: 53 bits of two words, as a fraction.
 func (m *mt19937) uniform() float64 {
 	high, low := uint64(m.word()>>5), uint64(m.word()>>6)
-	return rounded(new(big.Rat).SetFrac(new(big.Int).SetUint64(high<<26|low), new(big.Int).Lsh(big.NewInt(1), 53)))
+	return rounded(new(big.Rat).SetFrac(
+		new(big.Int).SetUint64(high<<26|low), new(big.Int).Lsh(big.NewInt(1), 53),
+	))
 }
 
 func TestMT19937(t *testing.T) {
@@ -210,7 +212,9 @@ func pandasFloat(text string) (float64, bool) {
 
 // powerOf10 is the float64 nearest to a power of ten.
 func powerOf10(e int64) *big.Rat {
-	return rational(rounded(new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(e), nil))))
+	return rational(
+		rounded(new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(e), nil))),
+	)
 }
 
 // exactFloat reads a number with one rounding.

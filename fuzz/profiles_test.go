@@ -15,12 +15,17 @@ import (
 // networkProfiles are those that differ in what an engine computes; sine and CSV
 // are of the route's making.
 func networkProfiles() []lockstep.Profile {
-	return slices.DeleteFunc(lockstep.Profiles(), func(p lockstep.Profile) bool { return p.Sin != lockstep.SinFMA || p.CSV != lockstep.CSV2 })
+	return slices.DeleteFunc(
+		lockstep.Profiles(),
+		func(p lockstep.Profile) bool { return p.Sin != lockstep.SinFMA || p.CSV != lockstep.CSV2 },
+	)
 }
 
 // oneStep opens an engine with a network and a profile and returns the logits and
 // probabilities of step 100 of a route.
-func oneStep(t *testing.T, i implementation, model []byte, p lockstep.Profile) (profile lockstep.Profile, logits, probs []float32) {
+func oneStep(
+	t *testing.T, i implementation, model []byte, p lockstep.Profile,
+) (profile lockstep.Profile, logits, probs []float32) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "network.onnx")
 	if err := os.WriteFile(path, model, 0o600); err != nil {
@@ -31,11 +36,15 @@ func oneStep(t *testing.T, i implementation, model []byte, p lockstep.Profile) (
 		t.Fatal(err)
 	}
 	defer s.Close()
-	job := lockstep.Job{Route: past(waves()), Policy: lockstep.Zero{}, Observe: func(step *lockstep.Step) {
-		if step.Logits != nil {
-			logits, probs = slices.Clone(step.Logits), slices.Clone(step.Probs)
-		}
-	}}
+	job := lockstep.Job{
+		Route:  past(waves()),
+		Policy: lockstep.Zero{},
+		Observe: func(step *lockstep.Step) {
+			if step.Logits != nil {
+				logits, probs = slices.Clone(step.Logits), slices.Clone(step.Probs)
+			}
+		},
+	}
 	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
@@ -58,7 +67,10 @@ func waves() []float64 {
 // which they differ. A drive comes by none of those for thousands of steps.
 func TestProfiles(t *testing.T) {
 	probe()
-	operations := map[lockstep.Exp]string{lockstep.ExpU: "softmax-numpy-U", lockstep.ExpF: "softmax-numpy-F"}
+	operations := map[lockstep.Exp]string{
+		lockstep.ExpU: "softmax-numpy-U",
+		lockstep.ExpF: "softmax-numpy-F",
+	}
 	differ := 0
 	for k, v := range vectors.All(t, operations[lockstep.ExpU]) {
 		other := vectors.All(t, operations[lockstep.ExpF])[k]
@@ -81,7 +93,9 @@ func TestProfiles(t *testing.T) {
 				}
 				profile, logits, probs := oneStep(t, i, model, p)
 				if d := vectors.Difference(logits, v.Float32s("x")); d != "" {
-					t.Fatalf("%s, %v: the network does not answer its fixed logits: %s", i.name, p, d)
+					t.Fatalf(
+						"%s, %v: the network does not answer its fixed logits: %s", i.name, p, d,
+					)
 				}
 				if profile.Exp != p.Exp {
 					t.Errorf("%s has profile %v, want %v's exponential", i.name, profile, p)

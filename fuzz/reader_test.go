@@ -111,9 +111,13 @@ var routeReader = reader{
 	samples: func() [][]byte { return [][]byte{shortRoute(0), rows(101, "0,0,0,0,0\n")} },
 	bombs: func() [][]byte {
 		return [][]byte{
-			rows(50_000, "1,1,1,1,1\n"), rows(200_000, "\n"), []byte(strings.Repeat(",", 1<<20)), []byte(strings.Repeat("\"", 1<<20)), []byte(strings.Repeat("roll,", 1<<17)),
+			rows(
+				50_000, "1,1,1,1,1\n",
+			), rows(200_000, "\n"), []byte(strings.Repeat(",", 1<<20)), []byte(strings.Repeat("\"", 1<<20)), []byte(strings.Repeat("roll,", 1<<17)),
 			// What does not fit is long, and grows when it is quoted.
-			rows(1, strings.Repeat("\x01", 500)+",1,1,1,1\n"), rows(1, "1"+strings.Repeat("0", 5000)+",1,1,1,1\n"), rows(1, strings.Repeat("9", 5000)+"e-4999,1,1,1,1\n"),
+			rows(
+				1, strings.Repeat("\x01", 500)+",1,1,1,1\n",
+			), rows(1, "1"+strings.Repeat("0", 5000)+",1,1,1,1\n"), rows(1, strings.Repeat("9", 5000)+"e-4999,1,1,1,1\n"),
 		}
 	},
 }
@@ -125,7 +129,9 @@ func shortRoute(i int) []byte {
 }
 
 func rows(n int, row string) []byte {
-	return []byte("roll,vEgo,aEgo,targetLateralAcceleration,steerCommand\n" + strings.Repeat(row, n))
+	return []byte(
+		"roll,vEgo,aEgo,targetLateralAcceleration,steerCommand\n" + strings.Repeat(row, n),
+	)
 }
 
 var modelReader = reader{
@@ -141,15 +147,18 @@ var modelReader = reader{
 			for _, d := range t.Dims {
 				elements.Mul(elements, big.NewInt(d))
 			}
-			if x, err := t.Float32s(); err == nil && (len(x)*4 != len(t.Raw) || elements.Cmp(big.NewInt(int64(len(x)))) != 0) {
+			if x, err := t.Float32s(); err == nil &&
+				(len(x)*4 != len(t.Raw) || elements.Cmp(big.NewInt(int64(len(x)))) != 0) {
 				fail("%d floats of %d bytes and shape %v", len(x), len(t.Raw), t.Dims)
 			}
-			if x, err := t.Bools(); err == nil && (len(x) != len(t.Raw) || elements.Cmp(big.NewInt(int64(len(x)))) != 0) {
+			if x, err := t.Bools(); err == nil &&
+				(len(x) != len(t.Raw) || elements.Cmp(big.NewInt(int64(len(x)))) != 0) {
 				fail("%d bools of %d bytes and shape %v", len(x), len(t.Raw), t.Dims)
 			}
 		}
 		w, err := model.Parse(data)
-		if err == nil && (len(w.Head) != model.Width*model.Vocabulary || len(w.Layers[3].Out) != model.Hidden*model.Width) {
+		if err == nil &&
+			(len(w.Head) != model.Width*model.Vocabulary || len(w.Layers[3].Out) != model.Hidden*model.Width) {
 			fail("weights of %d and %d numbers", len(w.Head), len(w.Layers[3].Out))
 		}
 		return nil
@@ -166,13 +175,25 @@ var modelReader = reader{
 		many := func(number byte) []byte { return bytes.Repeat([]byte{number<<3 | 2, 0}, 1<<14) }
 		return [][]byte{
 			field(7, many(1)), field(7, many(5)), field(7, many(11)), // nodes, tensors, inputs
-			field(7, field(1, many(1))), field(7, field(1, many(5))), // inputs and attributes of a node
-			field(7, field(5, field(1, make([]byte, 1<<14)))),                                        // dimensions
-			field(7, field(5, append(field(8, bytes.Repeat([]byte{0x7f}, 500)), field(14, nil)...))), // a name
+			field(
+				7, field(1, many(1)),
+			), field(7, field(1, many(5))), // inputs and attributes of a node
+			field(7, field(5, field(1, make([]byte, 1<<14)))), // dimensions
+			field(
+				7, field(5, append(field(8, bytes.Repeat([]byte{0x7f}, 500)), field(14, nil)...)),
+			), // a name
 			field(7, append(field(1, field(5, field(8, make([]byte, 1<<14)))), field(1, nil)...)),
 			many(8),
-			field(7, field(5, []byte("\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x10\x01\x42\x01w\x4a\x01\x00"))),
-			field(7, field(5, []byte("\x08\x02\x10\x01\x42\x01w\x4a\x04\x00\x00\x00\x00"))), // two floats in four bytes
+			field(
+				7,
+				field(
+					5,
+					[]byte("\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x10\x01\x42\x01w\x4a\x01\x00"),
+				),
+			),
+			field(
+				7, field(5, []byte("\x08\x02\x10\x01\x42\x01w\x4a\x04\x00\x00\x00\x00")),
+			), // two floats in four bytes
 		}
 	},
 }
@@ -208,7 +229,10 @@ var npzReader = reader{
 				size *= n
 			}
 			if err != nil || len(a.Data) != size {
-				fail("array %q: %d bytes of type %s and shape %v", name, len(a.Data), a.Type, a.Shape)
+				fail(
+					"array %q: %d bytes of type %s and shape %v", name, len(a.Data), a.Type,
+					a.Shape,
+				)
 			}
 			npz.Elements[float32](a)
 			npz.Elements[int64](a)
@@ -219,15 +243,28 @@ var npzReader = reader{
 	// The data is decoded once, or split into strings of a byte each.
 	base: 1 << 20, perByte: 8 * deflate,
 	samples: func() [][]byte {
-		return [][]byte{archive(npz.New("a/b", []float32{1, 2}, 2), npz.New("c", []uint8{3}), npz.Text("s", "text")), archive()}
+		return [][]byte{
+			archive(
+				npz.New("a/b", []float32{1, 2}, 2), npz.New("c", []uint8{3}), npz.Text("s", "text"),
+			),
+			archive(),
+		}
 	},
 	bombs: func() [][]byte {
 		return [][]byte{
 			archive(npz.New("x", make([]uint8, 1<<24), 1<<24)),
-			archive(npz.New("x", make([]float64, 1<<20), 1<<20), npz.New("y", make([]float64, 1<<20), 1<<20)),
+			archive(
+				npz.New("x", make([]float64, 1<<20), 1<<20),
+				npz.New("y", make([]float64, 1<<20), 1<<20),
+			),
 			entry(strings.Repeat("\x7f", 500)+".npy", nil), entry(strings.Repeat("\x01", 500), nil),
-			entry("x.npy", header("|u1", strings.Repeat("\x01", 500))), entry("x.npy", header("|u1", "0,"+strings.Repeat("1000000000,", 64))),
-			entry(strings.Repeat("\U0001ffff", 100)+".npy", header("|u1", "0,"+strings.Repeat("1000000000,", 62)+"1000000000000000000")),
+			entry(
+				"x.npy", header("|u1", strings.Repeat("\x01", 500)),
+			), entry("x.npy", header("|u1", "0,"+strings.Repeat("1000000000,", 64))),
+			entry(
+				strings.Repeat("\U0001ffff", 100)+".npy",
+				header("|u1", "0,"+strings.Repeat("1000000000,", 62)+"1000000000000000000"),
+			),
 			entry("x.npy", header("|u1", "1073741824")),
 			entry("x.npy", header("|u1", "4611686018427387904, 4")),
 			entry("x.npy", header("|S1000000000", "1")),
@@ -263,7 +300,9 @@ func entry(name string, data []byte) []byte {
 // header is an array's, without data.
 func header(kind, shape string) []byte {
 	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s,), }\n", kind, shape)
-	return append(binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(text))), text...)
+	return append(
+		binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(text))),
+		text...)
 }
 
 var goldenReader = reader{
@@ -278,7 +317,10 @@ var goldenReader = reader{
 		}
 		for _, r := range recordings {
 			n, full := r.Steps(), len(r.FullSteps)
-			if len(r.Tokens) != 20*n || len(r.States) != 80*n || len(r.Lataccel) != n || len(r.Action) != n || len(r.Logits) != 1024*full || len(r.Probs) != 1024*full {
+			if len(r.Tokens) != 20*n || len(r.States) != 80*n || len(r.Lataccel) != n ||
+				len(r.Action) != n ||
+				len(r.Logits) != 1024*full ||
+				len(r.Probs) != 1024*full {
 				fail("a recording of %d steps and other lengths", n)
 			}
 			for _, step := range r.FullSteps {
@@ -326,7 +368,9 @@ var goldenReader = reader{
 
 // goldenSample is a recording of three steps.
 func goldenSample() []byte {
-	set, err := golden.OpenSet(filepath.Join(goldentest.Root(), "default", "ort1.30-avx2-expU-sinfma-csv2"))
+	set, err := golden.OpenSet(
+		filepath.Join(goldentest.Root(), "default", "ort1.30-avx2-expU-sinfma-csv2"),
+	)
 	if err != nil {
 		panic(err)
 	}
@@ -415,7 +459,9 @@ var cacheReader = reader{
 				b = append(b, entry(k)...)
 			}
 			b = append(b, make([]byte, 8-len(b)%8)...)
-			head := binary.LittleEndian.AppendUint64(slices.Clone(cached().good[:8]), uint64(len(b)))
+			head := binary.LittleEndian.AppendUint64(
+				slices.Clone(cached().good[:8]), uint64(len(b)),
+			)
 			head = binary.LittleEndian.AppendUint32(head, crc32.Checksum(b, castagnoli))
 			return slices.Concat(head, make([]byte, 4), b, zeros)
 		}
@@ -465,7 +511,11 @@ var traceReader = reader{
 	// in memory.
 	base: 8 << 20, perByte: 256,
 	samples: func() [][]byte {
-		return [][]byte{traced(0), traced(tinyphysics.Arrays), traced(tinyphysics.Schema(0).Set(tinyphysics.Tokens))}
+		return [][]byte{
+			traced(0),
+			traced(tinyphysics.Arrays),
+			traced(tinyphysics.Schema(0).Set(tinyphysics.Tokens)),
+		}
 	},
 	bombs: func() [][]byte {
 		good := traced(0)
@@ -498,10 +548,21 @@ var traceReader = reader{
 		for _, text := range []string{ // what does not fit is long, and grows when it is quoted
 			`{"digest": "` + long + `"}`, `{"shortcuts": ["` + long + `"]}`,
 		} {
-			files = append(files, append(binary.LittleEndian.AppendUint32(slices.Clone(good[:12]), uint32(len(text))), text...))
+			files = append(
+				files,
+				append(
+					binary.LittleEndian.AppendUint32(slices.Clone(good[:12]), uint32(len(text))),
+					text...),
+			)
 		}
 		for _, text := range []string{`{"key": ["` + long + `"]}`, `{"inputs": ` + strings.Repeat("1", 5000) + `}`, `{"` + long + `": 1}`} {
-			files = append(files, slices.Concat(head, []byte{'B'}, binary.LittleEndian.AppendUint32(nil, uint32(4+len(text))), make([]byte, 4), []byte(text)))
+			files = append(
+				files,
+				slices.Concat(
+					head, []byte{'B'}, binary.LittleEndian.AppendUint32(nil, uint32(4+len(text))),
+					make([]byte, 4), []byte(text),
+				),
+			)
 		}
 		for at := start; at < len(good); { // each record's first count is one more than it should
 			changed := slices.Clone(good)
@@ -520,7 +581,15 @@ var traceReader = reader{
 // traced is a trace of three steps of two rollouts, with some stages in full.
 func traced(full schema.Set) []byte {
 	var b bytes.Buffer
-	w, err := trace.NewWriter(&b, trace.Header{Producer: "fuzz", Profile: lockstep.Profile{}.String(), Schema: *tinyphysics.Schema(0)}, full)
+	w, err := trace.NewWriter(
+		&b,
+		trace.Header{
+			Producer: "fuzz",
+			Profile:  lockstep.Profile{}.String(),
+			Schema:   *tinyphysics.Schema(0),
+		},
+		full,
+	)
 	if err != nil {
 		panic(err)
 	}
@@ -530,7 +599,8 @@ func traced(full schema.Set) []byte {
 			s := &lockstep.Step{Index: 20 + k, Action: 0.5, Draw: 0.25, Sample: -1}
 			if k > 0 {
 				s.Tokens, s.States, s.Sample = make([]int64, 20), make([]float32, 80), k
-				s.Logits, s.Probs, s.CDF = make([]float32, 1024), make([]float32, 1024), make([]float64, 1024)
+				s.Logits, s.Probs, s.CDF = make([]float32, 1024), make([]float32, 1024),
+					make([]float64, 1024)
 			}
 			step := tinyphysics.Schema(0).NewStep()
 			tinyphysics.Expose(s, step)
@@ -558,7 +628,8 @@ func (r reader) test(data []byte, fail func(string, ...any)) {
 		return
 	}
 	text := err.Error()
-	if text == "" || len(text) > 1000 || !utf8.ValidString(text) || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+	if text == "" || len(text) > 1000 || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		fail("error %.200q of %d bytes, want a line that can be shown", text, len(text))
 	}
 }
@@ -576,7 +647,10 @@ func checkReader(t *testing.T, r reader) {
 	})
 	t.Run("bombs", func(t *testing.T) {
 		for i, data := range r.bombs() {
-			r.test(data, func(format string, args ...any) { t.Errorf("bomb %d: %s", i, fmt.Sprintf(format, args...)) })
+			r.test(
+				data,
+				func(format string, args ...any) { t.Errorf("bomb %d: %s", i, fmt.Sprintf(format, args...)) },
+			)
 		}
 	})
 	t.Run("damaged", func(t *testing.T) {

@@ -57,11 +57,15 @@ func past(values []float64) *lockstep.Route {
 
 // tokensOf are the tokens that an engine makes of 20 lataccels, or its error.
 func tokensOf(e engine, values []float64, fail func(string, ...any)) (tokens []int64, err error) {
-	job := lockstep.Job{Route: past(values), Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
-		if s.Index == lockstep.ControlStartIdx {
-			tokens = slices.Clone(s.Tokens)
-		}
-	}}
+	job := lockstep.Job{
+		Route:  past(values),
+		Policy: lockstep.Zero{},
+		Observe: func(s *lockstep.Step) {
+			if s.Index == lockstep.ControlStartIdx {
+				tokens = slices.Clone(s.Tokens)
+			}
+		},
+	}
 	for _, r := range e.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 		err = r.Err
 	}
@@ -74,8 +78,13 @@ func tokensOf(e engine, values []float64, fail func(string, ...any)) (tokens []i
 // tokenizer: 20 lataccels get the tokens of np.digitize, and one without a token
 // fails the job.
 func tokenizer(t *rapid.T, cover func(string)) {
-	value := rapid.OneOf(arbitrary.Lataccel(), rapid.SampledFrom([]float64{math.Inf(1), math.Inf(-1)}), rapid.Float64())
-	values := rapid.SliceOfN(value, lockstep.ContextLength, lockstep.ContextLength).Draw(t, "lataccels")
+	value := rapid.OneOf(
+		arbitrary.Lataccel(), rapid.SampledFrom([]float64{math.Inf(1), math.Inf(-1)}),
+		rapid.Float64(),
+	)
+	values := rapid.SliceOfN(value, lockstep.ContextLength, lockstep.ContextLength).Draw(
+		t, "lataccels",
+	)
 	if rapid.IntRange(0, 9).Draw(t, "one is no number") == 9 {
 		values[rapid.IntRange(0, len(values)-1).Draw(t, "which")] = math.NaN()
 	}
@@ -112,7 +121,10 @@ func tokenizer(t *rapid.T, cover func(string)) {
 		}
 		for i := range want {
 			if got[i] != want[i] {
-				t.Fatalf("%s: %v (%x) has token %d, want %d", e.name, values[i], values[i], got[i], want[i])
+				t.Fatalf(
+					"%s: %v (%x) has token %d, want %d", e.name, values[i], values[i], got[i],
+					want[i],
+				)
 			}
 		}
 	}
@@ -147,22 +159,35 @@ func TestTokenizerBins(t *testing.T) {
 // draw to the token, the token to its bin, the bin to lataccel.
 func step(t *rapid.T, cover func(string)) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
-	job := lockstep.Job{Route: arbitrary.Route(arbitrary.ShortRows()).Draw(t, "route"), Policy: arbitrary.Policy().Draw(t, "policy")}
-	opts := lockstep.Options{Shortcuts: rapid.SampledFrom([]lockstep.Shortcuts{lockstep.CostOnly, lockstep.SkipWarmup, lockstep.AllSteps}).Draw(t, "shortcuts"), Trajectory: true}
+	job := lockstep.Job{
+		Route:  arbitrary.Route(arbitrary.ShortRows()).Draw(t, "route"),
+		Policy: arbitrary.Policy().Draw(t, "policy"),
+	}
+	opts := lockstep.Options{
+		Shortcuts: rapid.SampledFrom(
+			[]lockstep.Shortcuts{lockstep.CostOnly, lockstep.SkipWarmup, lockstep.AllSteps},
+		).Draw(t, "shortcuts"),
+		Trajectory: true,
+	}
 	r := job.Route
 	for _, e := range distinct(network) {
 		lataccel := slices.Clone(r.TargetLataccel[:lockstep.ContextLength])
 		action := slices.Clone(r.SteerCommand[:lockstep.ContextLength])
 		job.Observe = func(s *lockstep.Step) {
 			fail := func(stage string, format string, args ...any) {
-				t.Fatalf("%s, step %d, stage %v: %s", e.name, s.Index, stage, fmt.Sprintf(format, args...))
+				t.Fatalf(
+					"%s, step %d, stage %v: %s", e.name, s.Index, stage,
+					fmt.Sprintf(format, args...),
+				)
 			}
 			if s.Index != len(lataccel) {
 				t.Fatalf("%s: step %d, want step %d", e.name, s.Index, len(lataccel))
 			}
 			if s.Index < lockstep.ControlStartIdx {
 				if want := min(max(r.SteerCommand[s.Index], -2), 2); !schema.Equal(s.Action, want) {
-					fail(tinyphysics.Action, "%v, recorded is %v", s.Action, r.SteerCommand[s.Index])
+					fail(
+						tinyphysics.Action, "%v, recorded is %v", s.Action, r.SteerCommand[s.Index],
+					)
 				}
 			} else if !(s.Action >= -2 && s.Action <= 2) {
 				fail(tinyphysics.Action, "%v is outside ±2", s.Action)
@@ -185,7 +210,8 @@ func step(t *rapid.T, cover func(string)) {
 			for i := range n {
 				k := s.Index - n + 1 + i
 				for j, x := range [4]float64{action[k], r.RollLataccel[k], r.VEgo[k], r.AEgo[k]} {
-					if got, want := s.States[4*i+j], float32(x); math.Float32bits(got) != math.Float32bits(want) {
+					if got, want := s.States[4*i+j], float32(x); math.Float32bits(got) !=
+						math.Float32bits(want) {
 						fail(tinyphysics.States, "index (%d, %d) is %v, want %v", i, j, got, want)
 					}
 				}
@@ -210,7 +236,10 @@ func step(t *rapid.T, cover func(string)) {
 				cover("first or last token")
 			}
 			if math.Float64bits(s.Prediction) != math.Float64bits(bins[sample]) {
-				fail(tinyphysics.Prediction, "%v, token %d is %v", s.Prediction, sample, bins[sample])
+				fail(
+					tinyphysics.Prediction, "%v, token %d is %v", s.Prediction, sample,
+					bins[sample],
+				)
 			}
 			want := r.TargetLataccel[s.Index]
 			if s.Index >= lockstep.ControlStartIdx {
@@ -224,7 +253,10 @@ func step(t *rapid.T, cover func(string)) {
 				cover("network in the warm-up")
 			}
 			if !schema.Equal(s.Lataccel, want) {
-				fail(tinyphysics.Lataccel, "%v, want %v from %v and prediction %v", s.Lataccel, want, current, s.Prediction)
+				fail(
+					tinyphysics.Lataccel, "%v, want %v from %v and prediction %v", s.Lataccel, want,
+					current, s.Prediction,
+				)
 			}
 			lataccel = append(lataccel, s.Lataccel)
 		}
@@ -244,8 +276,12 @@ func step(t *rapid.T, cover func(string)) {
 // shortcuts, the other jobs and their order, a teacher, or the draws that the
 // route carries.
 func draws(t *rapid.T, cover func(string)) {
-	jobs := arbitrary.Jobs(4, rapid.IntRange(lockstep.MinRows, 104), rapid.Just[lockstep.Policy](lockstep.Zero{})).Draw(t, "jobs")
-	opts := lockstep.Options{Shortcuts: arbitrary.Shortcuts().Draw(t, "shortcuts") | lockstep.SkipWarmup}
+	jobs := arbitrary.Jobs(
+		4, rapid.IntRange(lockstep.MinRows, 104), rapid.Just[lockstep.Policy](lockstep.Zero{}),
+	).Draw(t, "jobs")
+	opts := lockstep.Options{
+		Shortcuts: arbitrary.Shortcuts().Draw(t, "shortcuts") | lockstep.SkipWarmup,
+	}
 	if rapid.IntRange(0, 4).Draw(t, "without skipping") == 4 {
 		opts.Shortcuts &^= lockstep.SkipWarmup
 		jobs = jobs[:1]
@@ -269,7 +305,10 @@ func draws(t *rapid.T, cover func(string)) {
 		}
 		if rapid.Bool().Draw(t, "teacher") {
 			cover("teacher")
-			jobs[i].Teacher = &lockstep.Trajectory{Lataccel: make([]float64, r.Len()), Action: make([]float64, r.Len())}
+			jobs[i].Teacher = &lockstep.Trajectory{
+				Lataccel: make([]float64, r.Len()),
+				Action:   make([]float64, r.Len()),
+			}
 		}
 	}
 	if len(jobs) > 1 {
@@ -282,12 +321,16 @@ func draws(t *rapid.T, cover func(string)) {
 			jobs[i].Observe = func(s *lockstep.Step) {
 				steps[i]++
 				if k := s.Index - lockstep.ContextLength; s.Draw != want[r.Seed][k] {
-					t.Errorf("%s, job %d, seed %d, step %d: draw %v, want %v", e.name, i, r.Seed, s.Index, s.Draw, want[r.Seed][k])
+					t.Errorf(
+						"%s, job %d, seed %d, step %d: draw %v, want %v", e.name, i, r.Seed,
+						s.Index, s.Draw, want[r.Seed][k],
+					)
 				}
 			}
 		}
 		for i, tr := range rollout(t, e, jobs, opts) {
-			if end := jobs[i].Route.Len() - lockstep.ContextLength; tr.result.Err == nil && steps[i] != end {
+			if end := jobs[i].Route.Len() - lockstep.ContextLength; tr.result.Err == nil &&
+				steps[i] != end {
 				t.Errorf("%s, job %d: %d steps, want %d", e.name, i, steps[i], end)
 			}
 		}
@@ -299,7 +342,10 @@ func batch(t *rapid.T, cover func(string)) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
 	policy := rapid.OneOf(arbitrary.Policy(), arbitrary.Policy(), arbitrary.FaultyPolicy())
 	jobs := arbitrary.Jobs(6, rapid.IntRange(lockstep.MinRows, 106), policy).Draw(t, "jobs")
-	opts := lockstep.Options{Shortcuts: lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(t, "shortcuts"), Trajectory: true}
+	opts := lockstep.Options{
+		Shortcuts:  lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(t, "shortcuts"),
+		Trajectory: true,
+	}
 	order := rapid.Permutation(indices(len(jobs))).Draw(t, "order")
 	shuffled := make([]lockstep.Job, len(jobs))
 	for i, k := range order {
@@ -316,7 +362,10 @@ func batch(t *rapid.T, cover func(string)) {
 				cover("a job twice")
 			}
 			if d := together[i].difference(alone[key]); d != "" {
-				t.Fatalf("%s, %v, job %d of %d, controller %v, alone and in the batch: %s", e.name, network, i, len(jobs), job.Policy, d)
+				t.Fatalf(
+					"%s, %v, job %d of %d, controller %v, alone and in the batch: %s", e.name,
+					network, i, len(jobs), job.Policy, d,
+				)
 			}
 			if together[i].result.Err != nil && len(jobs) > 1 {
 				cover("one fails among others")
@@ -340,9 +389,16 @@ func indices(n int) []int {
 // step, or fail at the same step for the same reason.
 func agreement(t *rapid.T, cover func(string)) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
-	policy := rapid.OneOf(arbitrary.Policy(), arbitrary.Policy(), arbitrary.Policy(), arbitrary.FaultyPolicy())
-	jobs := arbitrary.Jobs(3, rapid.OneOf(rapid.IntRange(lockstep.MinRows, 110), arbitrary.ShortRows()), policy).Draw(t, "jobs")
-	opts := lockstep.Options{Shortcuts: lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(t, "shortcuts"), Trajectory: rapid.Bool().Draw(t, "trajectory")}
+	policy := rapid.OneOf(
+		arbitrary.Policy(), arbitrary.Policy(), arbitrary.Policy(), arbitrary.FaultyPolicy(),
+	)
+	jobs := arbitrary.Jobs(
+		3, rapid.OneOf(rapid.IntRange(lockstep.MinRows, 110), arbitrary.ShortRows()), policy,
+	).Draw(t, "jobs")
+	opts := lockstep.Options{
+		Shortcuts:  lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(t, "shortcuts"),
+		Trajectory: rapid.Bool().Draw(t, "trajectory"),
+	}
 	if rapid.IntRange(0, 4).Draw(t, "without skipping") == 4 {
 		opts.Shortcuts &^= lockstep.SkipWarmup
 		jobs = jobs[:1]
@@ -370,7 +426,10 @@ func agreement(t *rapid.T, cover func(string)) {
 	for _, e := range all[1:] {
 		for i, got := range rollout(t, e, jobs, opts) {
 			if d := got.difference(want[i]); d != "" {
-				t.Fatalf("%s and %s, %v, job %d of %d, shortcuts %b, controller %v: %s", e.name, all[0].name, network, i, len(jobs), opts.Shortcuts, jobs[i].Policy, d)
+				t.Fatalf(
+					"%s and %s, %v, job %d of %d, shortcuts %b, controller %v: %s", e.name,
+					all[0].name, network, i, len(jobs), opts.Shortcuts, jobs[i].Policy, d,
+				)
 			}
 		}
 	}
@@ -385,14 +444,21 @@ func trajectory(t *rapid.T, n int) *lockstep.Trajectory {
 			action[i] = x
 		}
 	}
-	return &lockstep.Trajectory{Target: r.TargetLataccel, Lataccel: r.TargetLataccel, Action: action}
+	return &lockstep.Trajectory{
+		Target:   r.TargetLataccel,
+		Lataccel: r.TargetLataccel,
+		Action:   action,
+	}
 }
 
 // shortcuts: what a combination of shortcuts computes at all has the bits that the
 // reference has without any.
 func shortcuts(t *rapid.T, cover func(string)) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
-	job := lockstep.Job{Route: arbitrary.Route(rapid.IntRange(lockstep.MinRows, 106)).Draw(t, "route"), Policy: arbitrary.Policy().Draw(t, "policy")}
+	job := lockstep.Job{
+		Route:  arbitrary.Route(rapid.IntRange(lockstep.MinRows, 106)).Draw(t, "route"),
+		Policy: arbitrary.Policy().Draw(t, "policy"),
+	}
 	some := arbitrary.Shortcuts().Draw(t, "shortcuts")
 	cover(fmt.Sprintf("shortcuts %03b", some))
 	all := load(network)
@@ -408,15 +474,22 @@ func shortcuts(t *rapid.T, cover func(string)) {
 			if d := stepsDifference(got.steps[:n], want.steps[:n]); d != "" {
 				t.Fatalf("%s, %v, shortcuts %b: %s", e.name, network, some, d)
 			}
-			if some&lockstep.SkipWarmup == 0 && message(got.result.Err) != message(want.result.Err) {
-				t.Fatalf("%s, %v, shortcuts %b: error %v, want %v", e.name, network, some, got.result.Err, want.result.Err)
+			if some&lockstep.SkipWarmup == 0 &&
+				message(got.result.Err) != message(want.result.Err) {
+				t.Fatalf(
+					"%s, %v, shortcuts %b: error %v, want %v", e.name, network, some,
+					got.result.Err, want.result.Err,
+				)
 			}
 			cover("failed")
 			continue
 		}
 		for _, s := range got.steps {
 			if skipped := some&lockstep.SkipWarmup != 0 && s.Index < lockstep.ControlStartIdx; s.ran == skipped {
-				t.Fatalf("%s, shortcuts %b, step %d: the network ran is %v", e.name, some, s.Index, s.ran)
+				t.Fatalf(
+					"%s, shortcuts %b, step %d: the network ran is %v", e.name, some, s.Index,
+					s.ran,
+				)
 			}
 		}
 		if d := stepsDifference(got.steps, want.steps); d != "" {
@@ -434,8 +507,14 @@ func shortcuts(t *rapid.T, cover func(string)) {
 // another's has that in its histories and nowhere else.
 func teacher(t *rapid.T, cover func(string)) {
 	network := arbitrary.Networks(seeds).Draw(t, "network")
-	job := lockstep.Job{Route: arbitrary.Route(rapid.IntRange(lockstep.MinRows, 110)).Draw(t, "route"), Policy: arbitrary.Policy().Draw(t, "policy")}
-	opts := lockstep.Options{Shortcuts: lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(t, "shortcuts"), Trajectory: true}
+	job := lockstep.Job{
+		Route:  arbitrary.Route(rapid.IntRange(lockstep.MinRows, 110)).Draw(t, "route"),
+		Policy: arbitrary.Policy().Draw(t, "policy"),
+	}
+	opts := lockstep.Options{
+		Shortcuts:  lockstep.SkipWarmup | arbitrary.Shortcuts().Draw(t, "shortcuts"),
+		Trajectory: true,
+	}
 	other := trajectory(t, job.Route.Len())
 	for _, e := range distinct(network) {
 		observed := job
@@ -486,14 +565,26 @@ func teacher(t *rapid.T, cover func(string)) {
 			if s.Logits != nil {
 				for i := range n {
 					if want, _ := token(other.Lataccel[s.Index-n+i]); s.Tokens[i] != want {
-						t.Fatalf("%s, step %d: token %d is %d, the teacher's %d", e.name, s.Index, i, s.Tokens[i], want)
+						t.Fatalf(
+							"%s, step %d: token %d is %d, the teacher's %d", e.name, s.Index, i,
+							s.Tokens[i], want,
+						)
 					}
-					if want := float32(other.Action[s.Index-n+1+i]); math.Float32bits(s.States[4*i]) != math.Float32bits(want) {
-						t.Fatalf("%s, step %d: action %d is %v, the teacher's %v", e.name, s.Index, i, s.States[4*i], want)
+					if want := float32(other.Action[s.Index-n+1+i]); math.Float32bits(
+						s.States[4*i],
+					) != math.Float32bits(want) {
+						t.Fatalf(
+							"%s, step %d: action %d is %v, the teacher's %v", e.name, s.Index, i,
+							s.States[4*i], want,
+						)
 					}
 				}
-				if want := clipped(bins[s.Sample], current, 0.5); s.Index >= lockstep.ControlStartIdx && !schema.Equal(s.Lataccel, want) {
-					t.Fatalf("%s, step %d: lataccel %v, want %v from the teacher's %v", e.name, s.Index, s.Lataccel, want, current)
+				if want := clipped(bins[s.Sample], current, 0.5); s.Index >= lockstep.ControlStartIdx &&
+					!schema.Equal(s.Lataccel, want) {
+					t.Fatalf(
+						"%s, step %d: lataccel %v, want %v from the teacher's %v", e.name, s.Index,
+						s.Lataccel, want, current,
+					)
 				}
 				cover("another's")
 			}
@@ -505,9 +596,13 @@ func teacher(t *rapid.T, cover func(string)) {
 		}
 		r := job.Route
 		want := lockstep.Trajectory{
-			Target:   r.TargetLataccel,
-			Lataccel: slices.Concat(r.TargetLataccel[:lockstep.ContextLength], other.Lataccel[lockstep.ContextLength:]),
-			Action:   slices.Concat(r.SteerCommand[:lockstep.ContextLength], other.Action[lockstep.ContextLength:]),
+			Target: r.TargetLataccel,
+			Lataccel: slices.Concat(
+				r.TargetLataccel[:lockstep.ContextLength], other.Lataccel[lockstep.ContextLength:],
+			),
+			Action: slices.Concat(
+				r.SteerCommand[:lockstep.ContextLength], other.Action[lockstep.ContextLength:],
+			),
 		}
 		if d := resultDifference(lockstep.Result{Trajectory: got.result.Trajectory}, lockstep.Result{Trajectory: &want}); d != "" {
 			t.Fatalf("%s, taught another's trajectory: %s", e.name, d)
@@ -518,7 +613,10 @@ func teacher(t *rapid.T, cover func(string)) {
 // longRoutes: around the step where costs end all engines agree, and a cost-only
 // rollout is the beginning of the full one.
 func longRoutes(t *rapid.T, cover func(string)) {
-	job := lockstep.Job{Route: arbitrary.Route(arbitrary.LongRows()).Draw(t, "route"), Policy: arbitrary.Policy().Draw(t, "policy")}
+	job := lockstep.Job{
+		Route:  arbitrary.Route(arbitrary.LongRows()).Draw(t, "route"),
+		Policy: arbitrary.Policy().Draw(t, "policy"),
+	}
 	n := job.Route.Len()
 	var want *run
 	for _, e := range distinct(arbitrary.Network{}) {

@@ -26,7 +26,10 @@ func TestSizes(t *testing.T) {
 
 func testSize(t *testing.T, path string, size arbitrary.Size, n int) {
 	ref := load(arbitrary.Network{})[0]
-	jobs, opts := size.Work(n), lockstep.Options{Shortcuts: lockstep.CostOnly &^ lockstep.StopAtCostEnd, Trajectory: true}
+	jobs, opts := size.Work(n), lockstep.Options{
+		Shortcuts:  lockstep.CostOnly &^ lockstep.StopAtCostEnd,
+		Trajectory: true,
+	}
 	if size.Python {
 		policy := fromPython(t)
 		for i := range jobs {
@@ -40,7 +43,10 @@ func testSize(t *testing.T, path string, size arbitrary.Size, n int) {
 		}
 	}
 	if 2*len(failed) > len(jobs) {
-		t.Fatalf("%v: %d jobs fail by themselves, so that hardly anything is compared: %v", size, len(failed), failed[0])
+		t.Fatalf(
+			"%v: %d jobs fail by themselves, so that hardly anything is compared: %v", size,
+			len(failed), failed[0],
+		)
 	}
 	for _, i := range machine.all {
 		if i.again || machine.absent[i.name] != nil || i.Slow && size.Slow {

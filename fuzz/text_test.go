@@ -85,18 +85,26 @@ func numberText(value *rapid.Generator[float64]) *rapid.Generator[string] {
 func pandasNumber(t *rapid.T, cover func(string)) {
 	digits := rapid.StringOfN(rapid.RuneFrom([]rune("0123456789")), 0, 24, -1)
 	composed := rapid.Custom(func(t *rapid.T) string {
-		s := rapid.SampledFrom([]string{"", "-", "+", " "}).Draw(t, "sign") + digits.Draw(t, "whole")
+		s := rapid.SampledFrom([]string{"", "-", "+", " "}).Draw(t, "sign") +
+			digits.Draw(t, "whole")
 		if rapid.Bool().Draw(t, "point") {
 			s += "." + digits.Draw(t, "fraction")
 		}
 		if rapid.Bool().Draw(t, "e") {
 			s += rapid.SampledFrom([]string{"e", "E", "e-", "e+"}).Draw(t, "letter")
-			s += strconv.Itoa(rapid.OneOf(rapid.IntRange(0, 700), rapid.SampledFrom([]int{307, 308, 309, 323, 324, 325, 615, 616, 617, 1 << 40})).Draw(t, "exponent"))
+			s += strconv.Itoa(
+				rapid.OneOf(
+					rapid.IntRange(0, 700),
+					rapid.SampledFrom([]int{307, 308, 309, 323, 324, 325, 615, 616, 617, 1 << 40}),
+				).Draw(t, "exponent"),
+			)
 		}
 		return s
 	})
 	damaged := rapid.StringOfN(rapid.RuneFrom([]rune("0123456789.eE+- _x,'")), 1, 12, -1)
-	text := rapid.OneOf(numberText(rapid.Float64()), numberText(rapid.Float64Range(-40, 40)), composed, damaged).Draw(t, "text")
+	text := rapid.OneOf(
+		numberText(rapid.Float64()), numberText(rapid.Float64Range(-40, 40)), composed, damaged,
+	).Draw(t, "text")
 	if text == "" {
 		return // a missing value
 	}
@@ -108,7 +116,10 @@ func pandasNumber(t *rapid.T, cover func(string)) {
 		want, valid := c.want(text)
 		got, ok := pandas.ParseFloat(text, c.rounding)
 		if ok != valid || ok && math.Float64bits(got) != math.Float64bits(want) {
-			t.Fatalf("%s: %q reads as %v (%x), %v; want %v (%x), %v", c.name, text, got, got, ok, want, want, valid)
+			t.Fatalf(
+				"%s: %q reads as %v (%x), %v; want %v (%x), %v", c.name, text, got, got, ok, want,
+				want, valid,
+			)
 		}
 	}
 	a, valid := pandasFloat(text)
@@ -134,7 +145,9 @@ var columnsOfFile = []string{"roll", "vEgo", "aEgo", "targetLateralAcceleration"
 // its columns and the writing of its numbers, and a bad field is named with its
 // place.
 func routeFile(t *rapid.T, cover func(string)) {
-	profile := lockstep.Profile{CSV: rapid.SampledFrom([]lockstep.CSV{lockstep.CSV2, lockstep.CSVExact}).Draw(t, "pandas")}
+	profile := lockstep.Profile{
+		CSV: rapid.SampledFrom([]lockstep.CSV{lockstep.CSV2, lockstep.CSVExact}).Draw(t, "pandas"),
+	}
 	parse := remembered(pandasFloat)
 	if profile.CSV == lockstep.CSVExact {
 		parse = remembered(exactFloat)
@@ -153,7 +166,10 @@ func routeFile(t *rapid.T, cover func(string)) {
 		}
 		texts := numberText(value)
 		if rapid.IntRange(0, 3).Draw(t, "integers") == 3 {
-			texts = rapid.SampledFrom([]string{"0", "-0", "+7", "-12", "9007199254740993", "1234567890123456789", "-9223372036854775808", "9223372036854775808"})
+			texts = rapid.SampledFrom([]string{
+				"0", "-0", "+7", "-12", "9007199254740993", "1234567890123456789",
+				"-9223372036854775808", "9223372036854775808",
+			})
 		}
 		some := rapid.SliceOfN(texts, 1, 4).Draw(t, name)
 		whole := true
@@ -162,7 +178,8 @@ func routeFile(t *rapid.T, cover func(string)) {
 			if name == "roll" && math.Abs(must(parse(s))) > 0.85 {
 				s = "0.5"
 			}
-			if name == "steerCommand" && len(fields[k]) >= lockstep.ControlStartIdx && random.IntN(2) == 0 {
+			if name == "steerCommand" && len(fields[k]) >= lockstep.ControlStartIdx &&
+				random.IntN(2) == 0 {
 				s = []string{"", "NaN", "inf", "-Infinity"}[random.IntN(4)]
 			}
 			x, ok := parse(s)
@@ -191,7 +208,9 @@ func routeFile(t *rapid.T, cover func(string)) {
 	if bad {
 		k := slices.Index(header, rapid.SampledFrom(columnsOfFile).Draw(t, "column"))
 		i := rapid.IntRange(0, min(n, lockstep.ControlStartIdx)-1).Draw(t, "row")
-		fields[k][i] = rapid.SampledFrom([]string{"", "nan", "inf", "-inf", "x", "1_0", "1e999", "0x10", "1 2", "--1"}).Draw(t, "field")
+		fields[k][i] = rapid.SampledFrom(
+			[]string{"", "nan", "inf", "-inf", "x", "1_0", "1e999", "0x10", "1 2", "--1"},
+		).Draw(t, "field")
 		badRow, badColumn = i, k
 	}
 	var text bytes.Buffer
@@ -223,7 +242,8 @@ func routeFile(t *rapid.T, cover func(string)) {
 		}
 		if bad {
 			cover("a bad field")
-			if line := 2 + badRow*strings.Count(newline, "\n") + strings.Count(newline, "\n") - 1; e.Line != line || e.Column != place {
+			if line := 2 + badRow*strings.Count(newline, "\n") + strings.Count(newline, "\n") - 1; e.Line != line ||
+				e.Column != place {
 				t.Fatalf("%v: at %d:%d, want %d:%d", err, e.Line, e.Column, line, place)
 			}
 		} else {

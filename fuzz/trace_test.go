@@ -61,7 +61,10 @@ func stepsDifference(got, want []stages) string {
 func (tr *run) difference(want *run) string {
 	for i := range min(len(tr.steps), len(want.steps)) {
 		if tr.steps[i].ran != want.steps[i].ran {
-			return fmt.Sprintf("step %d: the network ran is %v, want %v", want.steps[i].Index, tr.steps[i].ran, want.steps[i].ran)
+			return fmt.Sprintf(
+				"step %d: the network ran is %v, want %v", want.steps[i].Index, tr.steps[i].ran,
+				want.steps[i].ran,
+			)
 		}
 	}
 	if d := stepsDifference(tr.steps, want.steps); d != "" {
@@ -89,11 +92,16 @@ func resultDifference(got, want lockstep.Result) string {
 		got, want []float64
 	}{{"target", g.Target, w.Target}, {"lataccel", g.Lataccel, w.Lataccel}, {"action", g.Action, w.Action}} {
 		if len(c.got) != len(c.want) {
-			return fmt.Sprintf("trajectory's %s has %d values, want %d", c.name, len(c.got), len(c.want))
+			return fmt.Sprintf(
+				"trajectory's %s has %d values, want %d", c.name, len(c.got), len(c.want),
+			)
 		}
 		for i := range c.got {
 			if !schema.Equal(c.got[i], c.want[i]) {
-				return fmt.Sprintf("trajectory's %s differs at step %d: %v, want %v", c.name, i, c.got[i], c.want[i])
+				return fmt.Sprintf(
+					"trajectory's %s differs at step %d: %v, want %v", c.name, i, c.got[i],
+					c.want[i],
+				)
 			}
 		}
 	}
@@ -101,7 +109,8 @@ func resultDifference(got, want lockstep.Result) string {
 }
 
 func costsDifference(got, want lockstep.Costs) string {
-	if schema.Equal(got.Lataccel, want.Lataccel) && schema.Equal(got.Jerk, want.Jerk) && schema.Equal(got.Total, want.Total) {
+	if schema.Equal(got.Lataccel, want.Lataccel) && schema.Equal(got.Jerk, want.Jerk) &&
+		schema.Equal(got.Total, want.Total) {
 		return ""
 	}
 	return fmt.Sprintf("costs %v, want %v", got, want)

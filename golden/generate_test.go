@@ -38,7 +38,9 @@ g.run(check)`}, 1, "a[1]: committed 0.0 (0000000000000000), regenerated -0.0 (80
 		if err := command.Run(); !errors.As(err, &ended) || ended.ExitCode() != c.status {
 			t.Errorf("%q: %v, want status %d\n%s", c.args, err, c.status, &stderr)
 		}
-		if text := stderr.String(); !strings.HasPrefix(text, "generate.py: ") || !strings.Contains(text, c.want) || strings.Count(text, "\n") != 1 {
+		if text := stderr.String(); !strings.HasPrefix(text, "generate.py: ") ||
+			!strings.Contains(text, c.want) ||
+			strings.Count(text, "\n") != 1 {
 			t.Errorf("%q says %q, want one line with %q", c.args, text, c.want)
 		}
 	}

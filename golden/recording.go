@@ -140,12 +140,18 @@ func (r *Recording) checkFull() error {
 	for _, step := range r.FullSteps {
 		at := step - lockstep.ContextLength
 		if step <= last || at >= int64(r.Steps()) {
-			return fmt.Errorf("array %.60q: step %d after %d, of %d", r.Route+"/full_steps", step, last, lockstep.ContextLength+r.Steps())
+			return fmt.Errorf(
+				"array %.60q: step %d after %d, of %d", r.Route+"/full_steps", step, last,
+				lockstep.ContextLength+r.Steps(),
+			)
 		}
 		last = step
 		logits, probs, _ := r.Full(int(step))
 		if Hash(logits) != r.LogitsHash[at] || Hash(probs) != r.ProbsHash[at] {
-			return fmt.Errorf("route %.60q, step %d: logits or probs are not of the hash beside them", r.Route, step)
+			return fmt.Errorf(
+				"route %.60q, step %d: logits or probs are not of the hash beside them", r.Route,
+				step,
+			)
 		}
 	}
 	return nil
@@ -180,7 +186,9 @@ func get[T npz.Number](arrays map[string]npz.Array, name string, shape ...int) (
 		return nil, fmt.Errorf("no array %.60q", name)
 	}
 	if !slices.Equal(a.Shape, shape) {
-		return nil, fmt.Errorf("array %.60q: shape %.100s, want %v", name, fmt.Sprint(a.Shape), shape)
+		return nil, fmt.Errorf(
+			"array %.60q: shape %.100s, want %v", name, fmt.Sprint(a.Shape), shape,
+		)
 	}
 	return npz.Elements[T](a)
 }

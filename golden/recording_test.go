@@ -66,7 +66,14 @@ func step(index int, next func() uint64) *lockstep.Step {
 // route makes a route of any bit patterns.
 func route(name string, next func() uint64) *lockstep.Route {
 	column := func() []float64 { return noise(lockstep.MinRows, next, math.Float64frombits) }
-	return &lockstep.Route{Name: name, RollLataccel: column(), VEgo: column(), AEgo: column(), TargetLataccel: column(), SteerCommand: column()}
+	return &lockstep.Route{
+		Name:           name,
+		RollLataccel:   column(),
+		VEgo:           column(),
+		AEgo:           column(),
+		TargetLataccel: column(),
+		SteerCommand:   column(),
+	}
 }
 
 // record makes a recording of that many steps.
@@ -77,7 +84,11 @@ func record(name string, steps int, next func() uint64) *golden.Recording {
 		all = append(all, step(lockstep.ContextLength+i, next))
 	}
 	r := recordtest.Record(about, all...)
-	r.Costs = lockstep.Costs{Lataccel: math.Float64frombits(next()), Jerk: math.Float64frombits(next()), Total: math.Float64frombits(next())}
+	r.Costs = lockstep.Costs{
+		Lataccel: math.Float64frombits(next()),
+		Jerk:     math.Float64frombits(next()),
+		Total:    math.Float64frombits(next()),
+	}
 	return r
 }
 
@@ -108,7 +119,9 @@ func TestRoundTrip(t *testing.T) {
 			for i, at := range r.FullSteps {
 				if rapid.Bool().Draw(t, "full") {
 					steps = append(steps, at)
-					logits = append(logits, r.Logits[i*lockstep.VocabSize:(i+1)*lockstep.VocabSize]...)
+					logits = append(
+						logits,
+						r.Logits[i*lockstep.VocabSize:(i+1)*lockstep.VocabSize]...)
 					probs = append(probs, r.Probs[i*lockstep.VocabSize:(i+1)*lockstep.VocabSize]...)
 				}
 			}
@@ -122,7 +135,9 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortFunc(want, func(a, b *golden.Recording) int { return strings.Compare(a.Route, b.Route) })
+		slices.SortFunc(
+			want, func(a, b *golden.Recording) int { return strings.Compare(a.Route, b.Route) },
+		)
 		if diff := cmp.Diff(want, got, bitwise); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
@@ -151,7 +166,11 @@ func TestObserve(t *testing.T) {
 		if diff := cmp.Diff(s, got, bitwise); !ok || diff != "" {
 			t.Errorf("step %d (-want +got):\n%s", s.Index, diff)
 		}
-		if want := [3]uint64{golden.Hash(s.Logits), golden.Hash(s.Probs), golden.Hash(s.CDF)}; want != [3]uint64{r.LogitsHash[i], r.ProbsHash[i], r.CDFHash[i]} {
+		if want := [3]uint64{golden.Hash(s.Logits), golden.Hash(s.Probs), golden.Hash(s.CDF)}; want != [3]uint64{
+			r.LogitsHash[i],
+			r.ProbsHash[i],
+			r.CDFHash[i],
+		} {
 			t.Errorf("step %d: other hashes than %x", s.Index, want)
 		}
 	}
@@ -162,13 +181,18 @@ func TestObserve(t *testing.T) {
 	}
 
 	// A bit of any column counts, steer only where it is needed.
-	columns := [][]float64{drive.RollLataccel, drive.VEgo, drive.AEgo, drive.TargetLataccel, drive.SteerCommand}
+	columns := [][]float64{
+		drive.RollLataccel, drive.VEgo, drive.AEgo, drive.TargetLataccel, drive.SteerCommand,
+	}
 	for i, name := range golden.RouteColumns() {
 		at := &columns[i][lockstep.ControlStartIdx-1]
 		*at = math.Float64frombits(math.Float64bits(*at) ^ 1)
 		for j, hash := range golden.HashRoute(drive) {
 			if differs := hash != r.RouteHash[j]; differs != (i == j) {
-				t.Errorf("a bit of %s: the hash of %s differs: %v", name, golden.RouteColumns()[j], differs)
+				t.Errorf(
+					"a bit of %s: the hash of %s differs: %v", name, golden.RouteColumns()[j],
+					differs,
+				)
 			}
 		}
 		*at = math.Float64frombits(math.Float64bits(*at) ^ 1)
@@ -201,8 +225,12 @@ func TestHash(t *testing.T) {
 		for _, at := range r.FullSteps {
 			logits, probs, ok := r.Full(int(at))
 			i := at - lockstep.ContextLength
-			if !ok || golden.Hash(logits) != r.LogitsHash[i] || golden.Hash(probs) != r.ProbsHash[i] {
-				t.Errorf("%s, step %d: the logits or probabilities do not have the recorded hash", file, at)
+			if !ok || golden.Hash(logits) != r.LogitsHash[i] ||
+				golden.Hash(probs) != r.ProbsHash[i] {
+				t.Errorf(
+					"%s, step %d: the logits or probabilities do not have the recorded hash", file,
+					at,
+				)
 			}
 			full++
 		}
@@ -271,14 +299,20 @@ func TestReadErrors(t *testing.T) {
 
 		deeper := a
 		deeper.Shape = append(slices.Clone(a.Shape), 1)
-		expect(name+" deeper", changed(name, &deeper), fmt.Sprintf("array %q: shape %v, want %v", name, deeper.Shape, a.Shape))
+		expect(
+			name+" deeper", changed(name, &deeper),
+			fmt.Sprintf("array %q: shape %v, want %v", name, deeper.Shape, a.Shape),
+		)
 
 		text := a
 		text.Type = map[string]string{"<f4": "|S4"}[a.Type]
 		if text.Type == "" {
 			text.Type = "|S8"
 		}
-		expect(name+" as text", changed(name, &text), fmt.Sprintf("array %q: type %s, want %s", name, text.Type, a.Type))
+		expect(
+			name+" as text", changed(name, &text),
+			fmt.Sprintf("array %q: type %s, want %s", name, text.Type, a.Type),
+		)
 	}
 	if stages != 30 {
 		t.Errorf("%d arrays of two recordings, want 30", stages)
@@ -287,7 +321,10 @@ func TestReadErrors(t *testing.T) {
 	expect("no format", changed("format", nil), "not a recording: it has no array named format")
 	for _, version := range []int64{0, 2} {
 		other := npz.New("format", []int64{version}, 1)
-		expect("other format", changed("format", &other), fmt.Sprintf("format version %d, want 1", version))
+		expect(
+			"other format", changed("format", &other),
+			fmt.Sprintf("format version %d, want 1", version),
+		)
 	}
 	if err := changed("", nil); err != nil {
 		t.Errorf("unchanged: %v", err)
@@ -296,7 +333,10 @@ func TestReadErrors(t *testing.T) {
 	if err := os.WriteFile(path, []byte("hello"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	expect("text", func() error { _, err := golden.ReadFile(path); return err }(), "not an .npz archive: zip: not a valid zip file")
+	expect(
+		"text", func() error { _, err := golden.ReadFile(path); return err }(),
+		"not an .npz archive: zip: not a valid zip file",
+	)
 	if _, err := golden.ReadFile(filepath.Join(filepath.Dir(path), "none")); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
 	}

@@ -82,8 +82,12 @@ func OpenSet(dir string) (*Set, error) {
 func (s *Set) complete() error {
 	files, err := filepath.Glob(filepath.Join(s.Dir, "*.npz"))
 	for _, file := range files {
-		if !slices.ContainsFunc(s.Recordings, func(e Entry) bool { return e.File == filepath.Base(file) }) {
-			return fmt.Errorf("%s is there and is not listed: restore its entry, or remove the file", filepath.Base(file))
+		listed := func(e Entry) bool { return e.File == filepath.Base(file) }
+		if !slices.ContainsFunc(s.Recordings, listed) {
+			return fmt.Errorf(
+				"%s is there and is not listed: restore its entry, or remove the file",
+				filepath.Base(file),
+			)
 		}
 	}
 	if len(s.Recordings) == 0 {
@@ -109,7 +113,10 @@ func Sets(root string) ([]*Set, error) {
 		s, err := OpenSet(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			if recordings, _ := filepath.Glob(filepath.Join(dir, "*.npz")); len(recordings) > 0 {
-				return nil, fmt.Errorf("%s: %d recordings without provenance.json: restore it, or remove the folder", dir, len(recordings))
+				return nil, fmt.Errorf(
+					"%s: %d recordings without provenance.json: restore it, or remove the folder",
+					dir, len(recordings),
+				)
 			}
 			continue
 		} else if err != nil {

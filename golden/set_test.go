@@ -33,13 +33,17 @@ func TestSets(t *testing.T) {
 			}
 		}
 	}
-	if got := profiles[lockstep.Profile{Softmax: lockstep.SoftmaxAVX2}]; len(sets) < 4 || got != 18 {
+	if got := profiles[lockstep.Profile{Softmax: lockstep.SoftmaxAVX2}]; len(sets) < 4 ||
+		got != 18 {
 		t.Errorf("%d sets, %d recordings in the main one; want 4 or more, 18", len(sets), got)
 	}
 	e := sets[0].Recordings[0]
 	r, err := sets[0].Read(e)
 	if err != nil || r.Route != e.Route || r.Steps() != e.Rows-lockstep.ContextLength {
-		t.Errorf("route %s of %d steps, %v; want %s of %d", r.Route, r.Steps(), err, e.Route, e.Rows-lockstep.ContextLength)
+		t.Errorf(
+			"route %s of %d steps, %v; want %s of %d", r.Route, r.Steps(), err, e.Route,
+			e.Rows-lockstep.ContextLength,
+		)
 	}
 }
 
@@ -59,10 +63,14 @@ func TestSetsSkips(t *testing.T) {
 	write(t, filepath.Join(root, "units.npz"), "")
 	write(t, filepath.Join(root, "notes", "README.md"), "")
 	for _, name := range []string{"b", "a"} {
-		write(t, filepath.Join(root, name, "provenance.json"), `{"profile": "ort1.23-avx2-expF-sinfma-csvexact", "later": 1, "recordings": [{}]}`)
+		write(
+			t, filepath.Join(root, name, "provenance.json"),
+			`{"profile": "ort1.23-avx2-expF-sinfma-csvexact", "later": 1, "recordings": [{}]}`,
+		)
 	}
 	sets, err := golden.Sets(root)
-	if err != nil || len(sets) != 2 || filepath.Base(sets[0].Dir) != "a" || filepath.Base(sets[1].Dir) != "b" {
+	if err != nil || len(sets) != 2 || filepath.Base(sets[0].Dir) != "a" ||
+		filepath.Base(sets[1].Dir) != "b" {
 		t.Fatalf("%v, %v; want the sets a and b", sets, err)
 	}
 	if got, want := sets[0].Profile.String(), "ort1.23-avx2-expF-sinfma-csvexact"; got != want {
@@ -73,11 +81,15 @@ func TestSetsSkips(t *testing.T) {
 // TestAll: the sets are those of a folder, of the folders in it, or the folder is one.
 func TestAll(t *testing.T) {
 	root := t.TempDir()
-	if sets, err := golden.All(root); err == nil || !strings.Contains(err.Error(), "no recordings") {
+	if sets, err := golden.All(root); err == nil ||
+		!strings.Contains(err.Error(), "no recordings") {
 		t.Errorf("%v, %v", sets, err)
 	}
 	for _, name := range []string{"a", "own/b", "own/c"} {
-		write(t, filepath.Join(root, name, "provenance.json"), `{"profile": "ort1.23-avx2-expF-sinfma-csvexact", "recordings": [{}]}`)
+		write(
+			t, filepath.Join(root, name, "provenance.json"),
+			`{"profile": "ort1.23-avx2-expF-sinfma-csvexact", "recordings": [{}]}`,
+		)
 	}
 	for dir, want := range map[string][]string{".": {"a", "b", "c"}, "own": {"b", "c"}, "own/c": {"c"}} {
 		sets, err := golden.All(filepath.Join(root, dir))
@@ -111,7 +123,8 @@ func TestSetErrors(t *testing.T) {
 			"OpenSet": func() error { _, err := golden.OpenSet(filepath.Join(root, "set")); return err },
 			"Sets":    func() error { _, err := golden.Sets(root); return err },
 		} {
-			if err := open(); err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), c.want) {
+			if err := open(); err == nil || !strings.HasPrefix(err.Error(), path+": ") ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v, want %s: …%s…", name, what, err, path, c.want)
 			}
 		}
@@ -121,13 +134,18 @@ func TestSetErrors(t *testing.T) {
 	write(t, filepath.Join(unlisted, "provenance.json"), one)
 	write(t, filepath.Join(unlisted, "00000.pid.npz"), "")
 	write(t, filepath.Join(unlisted, "00001.pid.npz"), "")
-	if _, err := golden.OpenSet(unlisted); err == nil || !strings.HasSuffix(err.Error(), "provenance.json: 00001.pid.npz is there and is not listed: restore its entry, or remove the file") {
+	if _, err := golden.OpenSet(unlisted); err == nil ||
+		!strings.HasSuffix(
+			err.Error(),
+			"provenance.json: 00001.pid.npz is there and is not listed: restore its entry, or remove the file",
+		) {
 		t.Errorf("a recording that is not listed: %v", err)
 	}
 	root := t.TempDir()
 	lost := filepath.Join(root, "lost")
 	write(t, filepath.Join(lost, "00000.pid.npz"), "")
-	if _, err := golden.Sets(root); err == nil || err.Error() != lost+": 1 recordings without provenance.json: restore it, or remove the folder" {
+	if _, err := golden.Sets(root); err == nil ||
+		err.Error() != lost+": 1 recordings without provenance.json: restore it, or remove the folder" {
 		t.Errorf("a set without its provenance: %v", err)
 	}
 	none := filepath.Join(t.TempDir(), "none")
@@ -148,7 +166,8 @@ func TestSetReadErrors(t *testing.T) {
 	if err := recordtest.WriteFile(path, lockstep.Profile{}, record("a", 1, generator(1)), record("b", 1, generator(2))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Read(golden.Entry{File: "two.npz"}); err == nil || err.Error() != path+": 2 routes, want 1" {
+	if _, err := s.Read(golden.Entry{File: "two.npz"}); err == nil ||
+		err.Error() != path+": 2 routes, want 1" {
 		t.Errorf("two routes: %v, want %s: 2 routes, want 1", err, path)
 	}
 }
@@ -159,7 +178,8 @@ func TestPolicyErrors(t *testing.T) {
 		I float64 `json:"i"`
 		D float64 `json:"d"`
 	}{1, 2, 3}
-	if got, err := (golden.Entry{Controller: "pid", Gains: gains}).Policy(); err != nil || got != (lockstep.PID{P: 1, I: 2, D: 3}) {
+	if got, err := (golden.Entry{Controller: "pid", Gains: gains}).Policy(); err != nil ||
+		got != (lockstep.PID{P: 1, I: 2, D: 3}) {
 		t.Errorf("policy %v, %v; want the gains 1, 2, 3", got, err)
 	}
 	for _, e := range []golden.Entry{{File: "f", Controller: "pid"}, {File: "f", Controller: "mpc", Gains: gains}, {File: "f"}} {

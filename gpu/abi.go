@@ -130,13 +130,21 @@ type layout struct {
 func readLayout(words []int64, weights int) (layout, error) {
 	const fixed = 12
 	if len(words) < 1 {
-		return layout{}, errors.New("the module's lockstep_layout is empty: build the kernels again with `make kernels`")
+		return layout{}, errors.New(
+			"the module's lockstep_layout is empty: build the kernels again with `make kernels`",
+		)
 	}
 	if words[0] != interfaceVersion {
-		return layout{}, fmt.Errorf("the module's kernels have interface version %d, this program wants %d: build the kernels again with `make kernels`", words[0], interfaceVersion)
+		return layout{}, fmt.Errorf(
+			"the module's kernels have interface version %d, this program wants %d: build the kernels again with `make kernels`",
+			words[0], interfaceVersion,
+		)
 	}
 	if len(words) < fixed || words[fixed-1] < 1 || int64(len(words)) < fixed+2*words[fixed-1] {
-		return layout{}, fmt.Errorf("the module's lockstep_layout has %d words, which is too few: build the kernels again with `make kernels`", len(words))
+		return layout{}, fmt.Errorf(
+			"the module's lockstep_layout has %d words, which is too few: build the kernels again with `make kernels`",
+			len(words),
+		)
 	}
 	for i, c := range []struct {
 		name string
@@ -153,7 +161,10 @@ func readLayout(words []int64, weights int) (layout, error) {
 		{"weights", weights},
 	} {
 		if have := words[1+i]; have != int64(c.want) {
-			return layout{}, fmt.Errorf("the size of %s is %d in the module and %d in this program: build the kernels again with `make kernels`", c.name, have, c.want)
+			return layout{}, fmt.Errorf(
+				"the size of %s is %d in the module and %d in this program: build the kernels again with `make kernels`",
+				c.name, have, c.want,
+			)
 		}
 	}
 	l := layout{maxThreads: int(words[fixed-2])}
@@ -165,7 +176,10 @@ func readLayout(words []int64, weights int) (layout, error) {
 		kinds = append(kinds, int64(len(k.Gains)), int64(len(k.Memory)))
 	}
 	if have := words[fixed+2*len(l.variants):]; !slices.Equal(have, kinds) {
-		return layout{}, fmt.Errorf("the module's kinds of policies have %d gains and numbers remembered, this program's %d: build the kernels again with `make kernels`", have, kinds)
+		return layout{}, fmt.Errorf(
+			"the module's kinds of policies have %d gains and numbers remembered, this program's %d: build the kernels again with `make kernels`",
+			have, kinds,
+		)
 	}
 	return l, nil
 }
@@ -186,5 +200,7 @@ func viewBytes[T any](values []T) []byte {
 	if len(values) == 0 {
 		return nil
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])))
+	return unsafe.Slice(
+		(*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])),
+	)
 }

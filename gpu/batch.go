@@ -206,7 +206,9 @@ type batch struct {
 }
 
 // load puts as many of the tasks as fit the device's memory there.
-func (s *Simulator) load(c *connection, tasks []*task, k kind, shortcuts lockstep.Shortcuts) (*batch, error) {
+func (s *Simulator) load(
+	c *connection, tasks []*task, k kind, shortcuts lockstep.Shortcuts,
+) (*batch, error) {
 	room, err := s.room(c)
 	if err != nil {
 		return nil, err
@@ -218,8 +220,11 @@ func (s *Simulator) load(c *connection, tasks []*task, k kind, shortcuts lockste
 			if least.traced {
 				least.steps = 1
 			}
-			return nil, fmt.Errorf("one rollout takes %d KiB of device memory, and %s has %d KiB left: %w",
-				(least.places().total+1023)>>10, c.info.Name, max(room, 0)>>10, driver.ErrOutOfMemory)
+			return nil, fmt.Errorf(
+				"one rollout takes %d KiB of device memory, and %s has %d KiB left: %w",
+				(least.places().total+1023)>>10, c.info.Name, max(room, 0)>>10,
+				driver.ErrOutOfMemory,
+			)
 		}
 		b.tasks, b.at = tasks[:b.shape.jobs], b.shape.places()
 		if b.parts, err = s.plan(c, b.shape.jobs); err != nil {
@@ -246,11 +251,15 @@ func (s *Simulator) load(c *connection, tasks []*task, k kind, shortcuts lockste
 
 // release gives the memory back, if the device still has it.
 func (b *batch) release() {
-	b.simulator.use(context.Background(), b.on, func(c *connection) error { return c.give(b.buffer) })
+	b.simulator.use(
+		context.Background(), b.on, func(c *connection) error { return c.give(b.buffer) },
+	)
 }
 
 // device is an offset's address.
-func (b *batch) device(offset int64) driver.Pointer { return b.buffer.device + driver.Pointer(offset) }
+func (b *batch) device(offset int64) driver.Pointer {
+	return b.buffer.device + driver.Pointer(offset)
+}
 
 // up is n elements of what goes up, in the host's memory.
 func up[T any](b *batch, offset int64, n int) []T { return view[T](b.buffer.host[offset:], n) }
@@ -265,7 +274,8 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 	s, at := b.shape, b.at
 	clear(b.buffer.host[:at.upEnd])
 	routes, jobs := up[routeBlock](b, at.routes, s.routes), up[jobBlock](b, at.job, s.jobs)
-	steer, columns := up[float64](b, at.steer, s.routes*lockstep.ControlStartIdx), up[float64](b, at.columns, 4*s.rows)
+	steer, columns := up[float64](b, at.steer, s.routes*lockstep.ControlStartIdx),
+		up[float64](b, at.columns, 4*s.rows)
 	index, rows := map[*lockstep.Route]int{}, 0
 	policies := parameters{batch: b, actors: map[*lockstep.Network]driver.Pointer{}}
 	for j, t := range b.tasks {
@@ -290,7 +300,10 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 			copy(history[s.jobs*s.stride:], t.job.Teacher.Action[:t.end])
 		}
 		if s.draws && t.job.Draws != nil {
-			copy(up[float64](b, at.draws, s.jobs*s.stride)[j*s.stride+lockstep.ContextLength:], t.job.Draws[:t.end-lockstep.ContextLength])
+			copy(
+				up[float64](b, at.draws, s.jobs*s.stride)[j*s.stride+lockstep.ContextLength:],
+				t.job.Draws[:t.end-lockstep.ContextLength],
+			)
 		}
 	}
 
@@ -307,9 +320,13 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 	profile := b.simulator.config.Profile
 	b.block = launchBlock{
 		Jobs: int64(s.jobs), Stride: int64(s.stride), Shortcuts: int64(shortcuts),
-		LayerNorm: int64(profile.LayerNorm), Softmax: int64(profile.Softmax), Exp: int64(profile.Exp),
+		LayerNorm: int64(
+			profile.LayerNorm,
+		), Softmax: int64(profile.Softmax), Exp: int64(profile.Exp),
 		Weights: b.on.weights, Routes: b.device(at.routes), Job: b.device(at.job),
-		RollLataccel: column(0), VEgo: column(1), AEgo: column(2), Target: column(3), Steer: b.device(at.steer),
+		RollLataccel: column(
+			0,
+		), VEgo: column(1), AEgo: column(2), Target: column(3), Steer: b.device(at.steer),
 		Lataccel: b.device(at.lataccel), Action: b.device(at.action), Draws: b.device(at.draws),
 		Memory: b.device(at.memory), Status: b.device(at.status), Costs: b.device(at.costs),
 	}
@@ -324,7 +341,8 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 		b.block.Trace = b.device(at.trace)
 	}
 	if s.training {
-		b.block.Variate, b.block.Softplus, b.block.Reward = b.device(at.variate), b.device(at.softplus), b.device(at.reward)
+		b.block.Variate, b.block.Softplus, b.block.Reward = b.device(at.variate),
+			b.device(at.softplus), b.device(at.reward)
 	}
 	b.block.Width = int64(s.jobs)
 	if s.past != nil {
@@ -378,11 +396,15 @@ func (b *batch) statuses() []statusBlock {
 // result is a task's that ended well, of the last fetch.
 func (b *batch) result(j int) lockstep.Result {
 	c := view[costsBlock](b.down(b.at.costs, b.at.lataccel), b.shape.jobs)[j]
-	result := lockstep.Result{Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: c.Jerk, Total: c.Total}}
+	result := lockstep.Result{
+		Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: c.Jerk, Total: c.Total},
+	}
 	if b.shape.trajectory {
 		t := b.tasks[j]
 		history := func(from, to int64) []float64 {
-			return slices.Clone(view[float64](b.down(from, to), b.shape.jobs*b.shape.stride)[j*b.shape.stride:][:t.end])
+			return slices.Clone(
+				view[float64](b.down(from, to), b.shape.jobs*b.shape.stride)[j*b.shape.stride:][:t.end],
+			)
 		}
 		result.Trajectory = &lockstep.Trajectory{
 			Target:   slices.Clone(t.job.Route.TargetLataccel[:t.end]),

@@ -28,32 +28,83 @@ type plantedFault struct {
 // a linker or a careless edit of the translation could make.
 var compiledFaults = map[string][]plantedFault{
 	"ptx": {
-		{"a barrier removed", ".visible .entry lockstep_rollout_r1(", `bar\.sync\s+0;`, ";", "races"},
+		{
+			"a barrier removed", ".visible .entry lockstep_rollout_r1(", `bar\.sync\s+0;`, ";",
+			"races",
+		},
 		{"a barrier that not all reach", ".visible .entry lockstep_rollout_r1(", `bar\.sync\s+0;`,
 			"bar.sync 0;\n{ .reg .pred %q; .reg .b32 %w; mov.u32 %w, %tid.x; setp.lt.u32 %q, %w, 5; @%q bar.sync 0; }", "do not meet at one barrier"},
-		{"a product and a sum instead of a fused one", ".visible .entry lockstep_rollout_r1(", // not the first: its sum is 0
+		{
+			"a product and a sum instead of a fused one",
+			".visible .entry lockstep_rollout_r1(", // not the first: its sum is 0
 			`((?:fma\.rn\.f32[^;]*;\s*){2})fma\.rn\.f32\s+(%f\d+), (%f\d+), (%f\d+), (%f\d+);`,
-			"${1}mul.rn.f32 $2, $3, $4; add.rn.f32 $2, $2, $5;", ""},
-		{"an address of shared memory off by four", ".visible .entry lockstep_rollout_r1(", `(ld\.shared\.v4\.f32\s+\{.*\}, \[%r\d+)\]`, "$1+4]", "not aligned"},
-		{"an address of global memory off by four", ".visible .entry lockstep_rollout_r1(", `(ld\.global\.nc\.v4\.f32\s+\{.*\}, \[%rd\d+)\]`, "$1+4]", "not aligned"},
-		{"a weight of the next column", ".visible .entry lockstep_rollout_r1(", `(ld\.global\.nc\.f32\s+%f\d+, \[%rd\d+)\]`, "$1+4]", ""},
-		{"a store beyond shared memory", ".visible .entry lockstep_rollout_r1(", `(st\.shared\.f32\s+\[%r\d+)\]`, "$1+262144]", "out of bounds"},
-		{"a load beyond global memory", ".visible .entry lockstep_rollout_r1(", `(ld\.global\.f64\s+%fd\d+, \[%rd\d+)\]`, "$1+1073741824]", "out of bounds"},
-		{"a store that is left out", ".visible .entry lockstep_rollout_r1(", `st\.shared\.v4\.f32\s+\[.*;`, ";", ""},
+			"${1}mul.rn.f32 $2, $3, $4; add.rn.f32 $2, $2, $5;", "",
+		},
+		{
+			"an address of shared memory off by four", ".visible .entry lockstep_rollout_r1(",
+			`(ld\.shared\.v4\.f32\s+\{.*\}, \[%r\d+)\]`, "$1+4]", "not aligned",
+		},
+		{
+			"an address of global memory off by four", ".visible .entry lockstep_rollout_r1(",
+			`(ld\.global\.nc\.v4\.f32\s+\{.*\}, \[%rd\d+)\]`, "$1+4]", "not aligned",
+		},
+		{
+			"a weight of the next column", ".visible .entry lockstep_rollout_r1(",
+			`(ld\.global\.nc\.f32\s+%f\d+, \[%rd\d+)\]`, "$1+4]", "",
+		},
+		{
+			"a store beyond shared memory", ".visible .entry lockstep_rollout_r1(",
+			`(st\.shared\.f32\s+\[%r\d+)\]`, "$1+262144]", "out of bounds",
+		},
+		{
+			"a load beyond global memory", ".visible .entry lockstep_rollout_r1(",
+			`(ld\.global\.f64\s+%fd\d+, \[%rd\d+)\]`, "$1+1073741824]", "out of bounds",
+		},
+		{
+			"a store that is left out", ".visible .entry lockstep_rollout_r1(",
+			`st\.shared\.v4\.f32\s+\[.*;`, ";", "",
+		},
 		{"a signed shift", ".func _ZN8lockstep8draw_all", `shr\.u32`, "shr.s32", ""},
-		{"a loop that ends early", ".func _ZN8lockstep8draw_all", `setp\.ne\.s32(\s+%p\d+, %r\d+), 624`, "setp.ne.s32$1, 608", "nobody has written"},
-		{"an approximate quotient", ".visible .entry lockstep_rollout_r1(", `div\.rn\.f32`, "div.approx.f32", "opcode div.approx.f32 is not in ptx.txt"},
-		{"a sum that may be contracted", ".visible .entry lockstep_rollout_r1(", `add\.rn\.f32`, "add.f32", "opcode add.f32 is not in ptx.txt"},
-		{"a register that does not exist", ".visible .entry lockstep_rollout_r1(", `add\.rn\.f32\s+%f\d+`, "add.rn.f32 %f99999", "no register"},
+		{
+			"a loop that ends early", ".func _ZN8lockstep8draw_all",
+			`setp\.ne\.s32(\s+%p\d+, %r\d+), 624`, "setp.ne.s32$1, 608", "nobody has written",
+		},
+		{
+			"an approximate quotient", ".visible .entry lockstep_rollout_r1(", `div\.rn\.f32`,
+			"div.approx.f32", "opcode div.approx.f32 is not in ptx.txt",
+		},
+		{
+			"a sum that may be contracted", ".visible .entry lockstep_rollout_r1(", `add\.rn\.f32`,
+			"add.f32", "opcode add.f32 is not in ptx.txt",
+		},
+		{
+			"a register that does not exist", ".visible .entry lockstep_rollout_r1(",
+			`add\.rn\.f32\s+%f\d+`, "add.rn.f32 %f99999", "no register",
+		},
 	},
 	"sass": {
-		{"a barrier removed", "kernel lockstep_rollout_r1", `BAR\.SYNC\.DEFER_BLOCKING 0x0`, "NOP", "races"},
-		{"an FFMA unfused", "translated", `((?:float c = f32\(R\d+\)(?s:.*?)){9}float c = f32\(R\d+\); float d; )d = fused\(a, b, c\);`,
-			"${1}d = a * b; d = d + c;", ""},
+		{
+			"a barrier removed", "kernel lockstep_rollout_r1", `BAR\.SYNC\.DEFER_BLOCKING 0x0`,
+			"NOP", "races",
+		},
+		{
+			"an FFMA unfused", "translated",
+			`((?:float c = f32\(R\d+\)(?s:.*?)){9}float c = f32\(R\d+\); float d; )d = fused\(a, b, c\);`,
+			"${1}d = a * b; d = d + c;", "",
+		},
 		{"an FFMA that rounds to zero", "kernel lockstep_rollout_r1", `FFMA R`, "FFMA.RZ R", ""},
-		{"an address off by four", "kernel lockstep_rollout_r1", `(LDS\.128 R\d+, \[R\d+)\]`, "$1+0x4]", "not aligned"},
-		{"threads of a warp that do not come together again", "kernel lockstep_rollout_r1", `BSYNC B0`, "NOP", "a barrier under divergence"},
-		{"a modifier that is not known", "kernel lockstep_rollout_r1", `FADD R`, "FADD.SAT R", "the opcode is not in sass.txt"},
+		{
+			"an address off by four", "kernel lockstep_rollout_r1", `(LDS\.128 R\d+, \[R\d+)\]`,
+			"$1+0x4]", "not aligned",
+		},
+		{
+			"threads of a warp that do not come together again", "kernel lockstep_rollout_r1",
+			`BSYNC B0`, "NOP", "a barrier under divergence",
+		},
+		{
+			"a modifier that is not known", "kernel lockstep_rollout_r1", `FADD R`, "FADD.SAT R",
+			"the opcode is not in sass.txt",
+		},
 	},
 }
 
@@ -129,7 +180,11 @@ func TestCompiledFaults(t *testing.T) {
 	want.Compiler.Need(t)
 	jobs := []lockstep.Job{{Route: shorten(routes()[0], 102), Policy: lockstep.DefaultPID()}}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
-	profile := lockstep.Profile{LayerNorm: lockstep.LayerNorm130, Softmax: lockstep.SoftmaxAVX512, Exp: lockstep.ExpU}
+	profile := lockstep.Profile{
+		LayerNorm: lockstep.LayerNorm130,
+		Softmax:   lockstep.SoftmaxAVX512,
+		Exp:       lockstep.ExpU,
+	}
 	right := traces(t, newReference(t, profile), jobs, opts)[0]
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
@@ -137,9 +192,15 @@ func TestCompiledFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := newSimulator(t, Config{Profile: profile, RoutesPerBlock: 1, Open: func() (driver.Device, error) {
-				return translate.Kernels{Sources: f.name, Read: func() (translate.Module, error) { return m, nil }}.Open(engine, emulated.Options{})
-			}})
+			s := newSimulator(
+				t,
+				Config{Profile: profile, RoutesPerBlock: 1, Open: func() (driver.Device, error) {
+					return translate.Kernels{
+						Sources: f.name,
+						Read:    func() (translate.Module, error) { return m, nil },
+					}.Open(engine, emulated.Options{})
+				}},
+			)
 			got := traces(t, s, jobs, opts)[0]
 			switch difference := got.difference(right); {
 			case difference == "":

@@ -26,7 +26,9 @@ type buffer struct {
 	host   []byte
 }
 
-var errLost = errors.New("the device failed in between, and what it held is lost: reset the rollouts")
+var errLost = errors.New(
+	"the device failed in between, and what it held is lost: reset the rollouts",
+)
 
 // connect opens the device and uploads the weights.
 func (s *Simulator) connect(ctx context.Context) (*connection, error) {
@@ -34,7 +36,10 @@ func (s *Simulator) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{Ledger: &driver.Ledger{Device: device, Timed: s.config.Timed}, info: device.Info()}
+	c := &connection{
+		Ledger: &driver.Ledger{Device: device, Timed: s.config.Timed},
+		info:   device.Info(),
+	}
 	if err := s.prepare(ctx, c); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -45,7 +50,9 @@ func (s *Simulator) prepare(ctx context.Context, c *connection) error {
 	const name = "lockstep_layout"
 	from, bytes, err := c.Symbol(name)
 	if err != nil {
-		return fmt.Errorf("the module has no %s: build the kernels again with `make kernels`: %w", name, err)
+		return fmt.Errorf(
+			"the module has no %s: build the kernels again with `make kernels`: %w", name, err,
+		)
 	}
 	words := make([]int64, bytes/8)
 	if err := c.Download(viewBytes(words), from); err != nil {
@@ -61,11 +68,16 @@ func (s *Simulator) prepare(ctx context.Context, c *connection) error {
 		return err
 	}
 	if s.config.Threads > c.layout.maxThreads || s.config.Threads%32 != 0 {
-		return fmt.Errorf("%d threads per block: want a multiple of 32, %d at most", s.config.Threads, c.layout.maxThreads)
+		return fmt.Errorf(
+			"%d threads per block: want a multiple of 32, %d at most", s.config.Threads,
+			c.layout.maxThreads,
+		)
 	}
 	weights := viewBytes(s.weights)
 	if c.weights, err = c.Allocate(int64(len(weights))); err != nil {
-		return fmt.Errorf("%s: %d bytes for the network's weights: %w", c.info.Name, len(weights), err)
+		return fmt.Errorf(
+			"%s: %d bytes for the network's weights: %w", c.info.Name, len(weights), err,
+		)
 	}
 	if err := c.Upload(c.weights, weights); err != nil {
 		return err
@@ -89,7 +101,10 @@ func (s *Simulator) kernels(c *connection) ([]variant, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s gives a block %d bytes of shared memory, which is too little for any kernel", c.info.Name, c.info.SharedPerBlock)
+		return nil, fmt.Errorf(
+			"%s gives a block %d bytes of shared memory, which is too little for any kernel",
+			c.info.Name, c.info.SharedPerBlock,
+		)
 	}
 	if want := s.config.RoutesPerBlock; want != 0 {
 		i := len(all) - 1
@@ -239,14 +254,18 @@ func (s *Simulator) disconnect() {
 type watchdogError struct{ limit time.Duration }
 
 func (e watchdogError) Error() string {
-	return fmt.Sprintf("the device did not finish within %v and was given up; Config.Watchdog sets the limit", e.limit.Round(time.Millisecond))
+	return fmt.Sprintf(
+		"the device did not finish within %v and was given up; Config.Watchdog sets the limit",
+		e.limit.Round(time.Millisecond),
+	)
 }
 
 // synchronize waits for the device, which has so many steps of jobs to do.
 func (s *Simulator) synchronize(ctx context.Context, c *connection, steps int64) error {
 	limit := s.config.Watchdog
 	if limit == 0 {
-		limit = baseWatchdog + time.Duration(steps)*stepWatchdog/time.Duration(max(c.info.Multiprocessors, 1))
+		limit = baseWatchdog +
+			time.Duration(steps)*stepWatchdog/time.Duration(max(c.info.Multiprocessors, 1))
 		if c.info.Emulated {
 			limit *= 10
 		}

@@ -17,15 +17,19 @@ import (
 // TestLayout refuses modules of another interface.
 func TestLayout(t *testing.T) {
 	const weights = 7
-	good := []int64{interfaceVersion, 16, 8 * 20, 40, 24, 48 + 160 + 320 + 8192 + 8192 + 1024 + 8 + 8, 38 * 8, 8 * 50, 8 * 15, weights, 256, 2, 1, 1000, 2, 2000,
-		0, 0, 3, 2, 10, 3, 0, 0, 0, 0}
-	if l, err := readLayout(good, weights); err != nil || l.maxThreads != 256 || !slices.Equal(l.variants, []variant{{1, 1000}, {2, 2000}}) {
+	good := []int64{
+		interfaceVersion, 16, 8 * 20, 40, 24, 48 + 160 + 320 + 8192 + 8192 + 1024 + 8 + 8, 38 * 8,
+		8 * 50, 8 * 15, weights, 256, 2, 1, 1000, 2, 2000, 0, 0, 3, 2, 10, 3, 0, 0, 0, 0,
+	}
+	if l, err := readLayout(good, weights); err != nil || l.maxThreads != 256 ||
+		!slices.Equal(l.variants, []variant{{1, 1000}, {2, 2000}}) {
 		t.Fatalf("%+v, %v", l, err)
 	}
 	for i, want := range map[int]string{0: "version", 1: "Route", 2: "Job", 3: "Status", 4: "Memory", 5: "TraceStep", 6: "Launch", 7: "Actor", 8: "Observing", 9: "weights", 11: "too few", 18: "kinds", 23: "kinds"} {
 		bad := slices.Clone(good)
 		bad[i] += 8
-		if _, err := readLayout(bad, weights); !contains(err, want) || !contains(err, "make kernels") {
+		if _, err := readLayout(bad, weights); !contains(err, want) ||
+			!contains(err, "make kernels") {
 			t.Errorf("word %d changed: error %v, want one about %s", i, err, want)
 		}
 	}
@@ -117,7 +121,10 @@ func TestRecovery(t *testing.T) {
 		d, err := emulated.Open(emulated.Options{})
 		return &broken{d, f}, err
 	}})
-	jobs := []lockstep.Job{{Route: shorten(routes()[0], 104), Policy: lockstep.DefaultPID()}, {Route: shorten(routes()[1], 104), Policy: weavePolicy}}
+	jobs := []lockstep.Job{
+		{Route: shorten(routes()[0], 104), Policy: lockstep.DefaultPID()},
+		{Route: shorten(routes()[1], 104), Policy: weavePolicy},
+	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
 	want := results(t, s, context.Background(), jobs, opts)
 
@@ -152,11 +159,13 @@ func TestRecovery(t *testing.T) {
 		opened := f.opened
 		f.launch = c.fault
 		for i, r := range results(t, s, context.Background(), jobs[:1], opts) {
-			if !contains(r.Err, c.want) || !strings.HasPrefix(r.Err.Error(), "route "+jobs[i].Route.Name+", ") {
+			if !contains(r.Err, c.want) ||
+				!strings.HasPrefix(r.Err.Error(), "route "+jobs[i].Route.Name+", ") {
 				t.Errorf("%s: job %d: error %v, want one with %q", c.fault, i, r.Err, c.want)
 			}
 		}
-		if err := p.Step(context.Background(), []float64{0}, []float64{0}); err != nil || !contains(p.Err(0), "the device failed in between") {
+		if err := p.Step(context.Background(), []float64{0}, []float64{0}); err != nil ||
+			!contains(p.Err(0), "the device failed in between") {
 			t.Errorf("a Stepper on a device that failed: %v, %v", err, p.Err(0))
 		}
 		p.Close()
@@ -194,7 +203,10 @@ func TestTurns(t *testing.T) {
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
 	var jobs []lockstep.Job
 	for i := range 4 {
-		jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 102+i), Policy: policies[i%3]}, lockstep.Job{Route: shorten(routes()[i], 102+i), Policy: weavePolicy})
+		jobs = append(
+			jobs, lockstep.Job{Route: shorten(routes()[i], 102+i), Policy: policies[i%3]},
+			lockstep.Job{Route: shorten(routes()[i], 102+i), Policy: weavePolicy},
+		)
 	}
 	want := results(t, s, context.Background(), jobs, opts)
 	var all sync.WaitGroup

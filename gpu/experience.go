@@ -26,7 +26,9 @@ type experience struct {
 
 // CollectOnDevice is Collect, whose arrays stay on the device. Of the host's memory they
 // take nothing, and there are as many launches.
-func (s *Simulator) CollectOnDevice(ctx context.Context, jobs []lockstep.Job) (lockstep.DeviceExperience, error) {
+func (s *Simulator) CollectOnDevice(
+	ctx context.Context, jobs []lockstep.Job,
+) (lockstep.DeviceExperience, error) {
 	e, err := lockstep.EmptyExperience(jobs)
 	if err != nil {
 		return nil, err
@@ -36,7 +38,9 @@ func (s *Simulator) CollectOnDevice(ctx context.Context, jobs []lockstep.Job) (l
 		return nil, err
 	}
 	s.collect(ctx, e, x)
-	err = x.use(func(c *connection) error { return s.synchronize(context.WithoutCancel(ctx), c, 0) })
+	err = x.use(
+		func(c *connection) error { return s.synchronize(context.WithoutCancel(ctx), c, 0) },
+	)
 	if err != nil {
 		return nil, errors.Join(err, x.Close())
 	}
@@ -58,7 +62,8 @@ func (x *experience) allocate(c *connection) (err error) {
 	_, total := all.layout(0)
 	rest := arrays{end: total}
 	const float, steps = 4, lockstep.ExperienceSteps
-	raw, softplus, reward := rest.place(n*steps, float), rest.place(2*n*steps, float), rest.place(n*steps, float)
+	raw, softplus, reward := rest.place(n*steps, float), rest.place(2*n*steps, float),
+		rest.place(n*steps, float)
 	if x.memory, err = c.Allocate(rest.end); err != nil {
 		return fmt.Errorf("%d bytes for what %d rollouts leave: %w", rest.end, n, err)
 	}

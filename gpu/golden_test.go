@@ -55,7 +55,10 @@ func holdSet(t *testing.T, set *golden.Set, turn func(size int) bool) {
 			from, to = k*len(jobs)/len(blockSizes), (k+1)*len(jobs)/len(blockSizes)
 		}
 		t.Run(fmt.Sprintf("blocks of %d", size), func(t *testing.T) {
-			holdGoldens(t, newSimulator(t, Config{Profile: set.Profile, RoutesPerBlock: size}), jobs[from:to], recordings[from:to])
+			holdGoldens(
+				t, newSimulator(t, Config{Profile: set.Profile, RoutesPerBlock: size}),
+				jobs[from:to], recordings[from:to],
+			)
 		})
 	}
 }
@@ -85,7 +88,10 @@ func holdGoldens(t *testing.T, s *Simulator, jobs []lockstep.Job, recordings []*
 	}
 	// One in 10^11 draws or so is near an edge.
 	if stats := s.Stats(); stats.Sampled != steps || stats.Serial != 0 {
-		t.Errorf("%d tokens were drawn, %d of them from the running sum, want %d and none", stats.Sampled, stats.Serial, steps)
+		t.Errorf(
+			"%d tokens were drawn, %d of them from the running sum, want %d and none",
+			stats.Sampled, stats.Serial, steps,
+		)
 	}
 }
 

@@ -38,7 +38,9 @@ func device(t testing.TB, options emulated.Options) func() (driver.Device, error
 		t.Fatal(err)
 	}
 	want.Compiler.Need(t)
-	if name := os.Getenv("LOCKSTEP_ENGINE"); name != "" && name != "emulated" && options.Sources == nil && !options.Sanitize {
+	if name := os.Getenv("LOCKSTEP_ENGINE"); name != "" && name != "emulated" &&
+		options.Sources == nil &&
+		!options.Sanitize {
 		return func() (driver.Device, error) { return OpenTranslated(name, options) }
 	}
 	return func() (driver.Device, error) { return emulated.Open(options) }
@@ -170,7 +172,8 @@ type trace struct {
 
 func (tr *trace) observe(s *lockstep.Step) {
 	c := *s
-	c.Tokens, c.States, c.Logits, c.Probs, c.CDF = slices.Clone(s.Tokens), slices.Clone(s.States), slices.Clone(s.Logits), slices.Clone(s.Probs), slices.Clone(s.CDF)
+	c.Tokens, c.States, c.Logits, c.Probs, c.CDF = slices.Clone(s.Tokens), slices.Clone(s.States),
+		slices.Clone(s.Logits), slices.Clone(s.Probs), slices.Clone(s.CDF)
 	c.Observation, c.Actor = slices.Clone(s.Observation), slices.Clone(s.Actor)
 	tr.steps = append(tr.steps, c)
 }
@@ -201,7 +204,9 @@ func (tr *trace) difference(want *trace) string {
 		}
 	}
 	if len(tr.steps) != len(want.steps) {
-		return fmt.Sprintf("%d steps, want %d (error %v)", len(tr.steps), len(want.steps), tr.result.Err)
+		return fmt.Sprintf(
+			"%d steps, want %d (error %v)", len(tr.steps), len(want.steps), tr.result.Err,
+		)
 	}
 	return resultDifference(tr.result, want.result)
 }
@@ -231,7 +236,9 @@ func resultDifference(got, want lockstep.Result) string {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-var policies = []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
+var policies = []lockstep.Policy{
+	lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1},
+}
 
 // traces runs jobs and returns the trace of each.
 func traces(t fataler, s lockstep.Simulator, jobs []lockstep.Job, opts lockstep.Options) []*trace {
@@ -248,7 +255,10 @@ func traces(t fataler, s lockstep.Simulator, jobs []lockstep.Job, opts lockstep.
 }
 
 // results runs jobs and returns the result of each.
-func results(t fataler, s lockstep.Simulator, ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) []lockstep.Result {
+func results(
+	t fataler, s lockstep.Simulator, ctx context.Context, jobs []lockstep.Job,
+	opts lockstep.Options,
+) []lockstep.Result {
 	out, seen := make([]lockstep.Result, len(jobs)), make([]int, len(jobs))
 	for i, r := range s.Simulate(ctx, jobs, opts) {
 		if i < 0 || i >= len(jobs) {
@@ -265,4 +275,6 @@ func results(t fataler, s lockstep.Simulator, ctx context.Context, jobs []lockst
 	return out
 }
 
-func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
+func contains(err error, text string) bool {
+	return err != nil && strings.Contains(err.Error(), text)
+}

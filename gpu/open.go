@@ -21,7 +21,12 @@ func open(stream *uintptr) (driver.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cuda.Open(cuda.Options{PTX: module.PTX, Kernels: manifest.Sources, Cubins: map[int]func() (string, error){9: module.Cubin}, Stream: stream})
+	return cuda.Open(cuda.Options{
+		PTX:     module.PTX,
+		Kernels: manifest.Sources,
+		Cubins:  map[int]func() (string, error){9: module.Cubin},
+		Stream:  stream,
+	})
 }
 
 // Available is why there is no GPU to be used, or nil. It opens nothing.

@@ -17,14 +17,23 @@ func (r *rollouts) Elsewhere() stepping.Elsewhere { return r }
 
 // Fork begins candidates. The snapshot goes up once; each candidate copies what it goes
 // on from when its first launch begins.
-func (r *rollouts) Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, shot *lockstep.Snapshot, index []int, noise lockstep.Noise) (lockstep.Stepper, error) {
+func (r *rollouts) Fork(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, shot *lockstep.Snapshot,
+	index []int, noise lockstep.Noise,
+) (lockstep.Stepper, error) {
 	s := r.batch.simulator
 	k := kind{commands: true, policies: true, trajectory: opts.Trajectory, past: shot}
 	var tasks []*task
 	part := *shot
 	part.Rollouts = make([]lockstep.RolloutState, len(index))
 	for i, origin := range index {
-		t := &task{job: &jobs[i], index: i, end: jobs[i].End(opts.Shortcuts), origin: origin, seed: r.tasks[origin].seed}
+		t := &task{
+			job:    &jobs[i],
+			index:  i,
+			end:    jobs[i].End(opts.Shortcuts),
+			origin: origin,
+			seed:   r.tasks[origin].seed,
+		}
 		switch noise.Kind {
 		case lockstep.SeededNoise:
 			t.seed, t.job.Expected = &noise.Seeds[i], false
@@ -40,7 +49,13 @@ func (r *rollouts) Fork(ctx context.Context, jobs []lockstep.Job, opts lockstep.
 		return nil, err
 	}
 	if n := len(p.engine.tasks); n < len(jobs) {
-		return nil, errors.Join(p.Close(), fmt.Errorf("%d of %d candidates fit the device's memory: %w", n, len(jobs), driver.ErrOutOfMemory))
+		return nil, errors.Join(
+			p.Close(),
+			fmt.Errorf(
+				"%d of %d candidates fit the device's memory: %w", n, len(jobs),
+				driver.ErrOutOfMemory,
+			),
+		)
 	}
 	p.Enter(&part)
 	return p, nil

@@ -68,7 +68,9 @@ func (p *parameters) actor(n *lockstep.Network) driver.Pointer {
 	*block = actorBlock{Scale: n.Scale, Layers: int64(len(n.Layers))}
 	for i := range n.Layers {
 		inputs, outputs, numbers := kernels.PackLayer(&n.Layers[i])
-		block.Layer[i] = layerBlock{int64(inputs), int64(outputs), p.device(p.at.weights + int64(4*p.weights))}
+		block.Layer[i] = layerBlock{
+			int64(inputs), int64(outputs), p.device(p.at.weights + int64(4*p.weights)),
+		}
 		copy(up[float32](p.batch, p.at.weights, p.weights+len(numbers))[p.weights:], numbers)
 		p.weights += len(numbers)
 	}

@@ -21,7 +21,12 @@ func network(hidden ...int) *lockstep.Network {
 	var layers []lockstep.Layer
 	inputs := lockstep.ObservationSize
 	for _, outputs := range append(hidden, lockstep.ActorSize) {
-		l := lockstep.Layer{Inputs: inputs, Outputs: outputs, Weights: make([]float32, inputs*outputs), Bias: make([]float32, outputs)}
+		l := lockstep.Layer{
+			Inputs:  inputs,
+			Outputs: outputs,
+			Weights: make([]float32, inputs*outputs),
+			Bias:    make([]float32, outputs),
+		}
 		for i := range l.Weights {
 			l.Weights[i] = 0.4 * (random.Float32() - 0.5)
 		}
@@ -49,10 +54,24 @@ func everyKind(route *lockstep.Route) []lockstep.Job {
 		panic(err)
 	}
 	wide, narrow := network(256, 40), network(3)
-	pidff := lockstep.PIDFF{P: 0.2, I: 0.1, D: -0.05, FF: [4]float64{0.1, 0.2, -0.1, 0.05}, FFV: 0.3, Smooth: 0.2, Leak: 0.05}
+	pidff := lockstep.PIDFF{
+		P:      0.2,
+		I:      0.1,
+		D:      -0.05,
+		FF:     [4]float64{0.1, 0.2, -0.1, 0.05},
+		FFV:    0.3,
+		Smooth: 0.2,
+		Leak:   0.05,
+	}
 	return []lockstep.Job{
-		{Route: route, Policy: wide}, {Route: route, Policy: pidff}, {Route: route, Policy: narrow, Sampling: &lockstep.Sampling{Seed: 1 << 40, ID: 7}},
-		{Route: route, Policy: table}, {Route: route, Policy: lockstep.DefaultPID(), Expected: true}, {Route: route, Policy: wide},
+		{
+			Route:  route,
+			Policy: wide,
+		}, {Route: route, Policy: pidff}, {Route: route, Policy: narrow, Sampling: &lockstep.Sampling{Seed: 1 << 40, ID: 7}},
+		{
+			Route:  route,
+			Policy: table,
+		}, {Route: route, Policy: lockstep.DefaultPID(), Expected: true}, {Route: route, Policy: wide},
 	}
 }
 
@@ -65,7 +84,10 @@ func TestEveryKind(t *testing.T) {
 	var want []*trace
 	for _, c := range []struct{ size, threads int }{{1, 256}, {2, 96}, {6, 256}, {6, 32}} {
 		t.Run(fmt.Sprintf("blocks of %d, %d threads", c.size, c.threads), func(t *testing.T) {
-			s := newSimulatorOn(t, Config{RoutesPerBlock: c.size, Threads: c.threads}, emulated.Options{Order: emulated.Shuffled})
+			s := newSimulatorOn(
+				t, Config{RoutesPerBlock: c.size, Threads: c.threads},
+				emulated.Options{Order: emulated.Shuffled},
+			)
 			if want == nil {
 				want = traces(t, newReference(t, s.Profile()), jobs, opts)
 			}
@@ -80,7 +102,8 @@ func TestEveryKind(t *testing.T) {
 					t.Errorf("job %d, %v: %s", i, jobs[i].Policy, d)
 				}
 			}
-			if c := s.Stats().Sub(before); c.Uploads != 1 || c.Launches != 1 || c.Downloads != 1 || c.Synchronisations != 1 {
+			if c := s.Stats().Sub(before); c.Uploads != 1 || c.Launches != 1 || c.Downloads != 1 ||
+				c.Synchronisations != 1 {
 				t.Errorf("%+v, want one upload, launch, synchronisation and download", c.Counts)
 			}
 		})
@@ -95,23 +118,38 @@ func TestCollectLedger(t *testing.T) {
 	for _, rows := range []int{103, 113} {
 		var jobs []lockstep.Job
 		for i := range 3 {
-			jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], rows), Policy: policy, Sampling: &lockstep.Sampling{ID: uint64(i)}})
+			jobs = append(
+				jobs,
+				lockstep.Job{
+					Route:    shorten(routes()[i], rows),
+					Policy:   policy,
+					Sampling: &lockstep.Sampling{ID: uint64(i)},
+				},
+			)
 		}
 		before := s.Stats()
 		e, err := s.Collect(context.Background(), jobs)
 		if err != nil || e.Results[0].Err != nil {
 			t.Fatal(err, e.Results[0].Err)
 		}
-		if c := s.Stats().Sub(before); c.Uploads != 1 || c.Launches != 1 || c.Downloads != 1 || c.Synchronisations != 1 {
-			t.Errorf("%d rows: %+v, want one upload, launch, synchronisation and download", rows, c.Counts)
+		if c := s.Stats().Sub(before); c.Uploads != 1 || c.Launches != 1 || c.Downloads != 1 ||
+			c.Synchronisations != 1 {
+			t.Errorf(
+				"%d rows: %+v, want one upload, launch, synchronisation and download", rows,
+				c.Counts,
+			)
 		}
 		before = s.Stats()
 		into := make([]float32, 3*(rows-100)*lockstep.ObservationSize)
 		if err := s.Observe(e, nil, into); err != nil {
 			t.Fatal(err)
 		}
-		if c := s.Stats().Sub(before); c.Uploads != 1 || c.Launches != 1 || c.DownloadBytes != int64(4*len(into)) {
-			t.Errorf("%d rows: observing them takes %+v, want one upload, launch and download", rows, c.Counts)
+		if c := s.Stats().Sub(before); c.Uploads != 1 || c.Launches != 1 ||
+			c.DownloadBytes != int64(4*len(into)) {
+			t.Errorf(
+				"%d rows: observing them takes %+v, want one upload, launch and download", rows,
+				c.Counts,
+			)
 		}
 		few := make([]float32, len(into))
 		s.config.MemoryLimit = 4 << 10
@@ -137,7 +175,10 @@ func TestCollectOnDevice(t *testing.T) {
 	broken.VEgo[104] = math.NaN()
 	var jobs []lockstep.Job
 	for i, route := range []*lockstep.Route{shorten(routes()[0], 103), shorten(routes()[1], 113), broken, shorten(routes()[0], 103)} {
-		jobs = append(jobs, lockstep.Job{Route: route, Policy: policy, Sampling: &lockstep.Sampling{ID: uint64(i)}})
+		jobs = append(
+			jobs,
+			lockstep.Job{Route: route, Policy: policy, Sampling: &lockstep.Sampling{ID: uint64(i)}},
+		)
 	}
 	want, err := s.Collect(ctx, jobs)
 	if err != nil {
@@ -153,7 +194,8 @@ func TestCollectOnDevice(t *testing.T) {
 	}
 	e := x.Experience()
 	for i := range jobs {
-		if e.Results[i].Costs != want.Results[i].Costs || (e.Results[i].Err == nil) != (i != 2) || e.Steps(i) != want.Steps(i) {
+		if e.Results[i].Costs != want.Results[i].Costs || (e.Results[i].Err == nil) != (i != 2) ||
+			e.Steps(i) != want.Steps(i) {
 			t.Errorf("rollout %d: %+v, want %+v", i, e.Results[i], want.Results[i])
 		}
 	}
@@ -181,7 +223,10 @@ func TestCollectOnDevice(t *testing.T) {
 		if err := x.Observe(places[:n], uintptr(into)); err != nil {
 			t.Fatal(err)
 		}
-		same(t, s, fmt.Sprintf("observations of %d places", n), uintptr(into), observed[:n*lockstep.ObservationSize])
+		same(
+			t, s, fmt.Sprintf("observations of %d places", n), uintptr(into),
+			observed[:n*lockstep.ObservationSize],
+		)
 	}
 	if c := s.Stats().Sub(before); c.UploadBytes != 6*16 {
 		t.Errorf("%+v, want the places alone to go up", c.Counts)
@@ -227,7 +272,11 @@ func same[T float32 | float64](t *testing.T, s *Simulator, what string, at uintp
 func TestRollLedger(t *testing.T) {
 	s := newSimulator(t, Config{})
 	ctx := context.Background()
-	p := reset(t, s, []lockstep.Job{{Route: shorten(routes()[0], 110)}, {Route: shorten(routes()[1], 110)}}, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	p := reset(
+		t, s,
+		[]lockstep.Job{{Route: shorten(routes()[0], 110)}, {Route: shorten(routes()[1], 110)}},
+		lockstep.Options{Shortcuts: lockstep.CostOnly},
+	)
 	through := make([]float64, 2*82)
 	if err := p.Roll(ctx, through, make([]float64, 2), nil); err != nil || p.Index() != 102 {
 		t.Fatal(err, p.Index())
@@ -253,12 +302,17 @@ func TestRollLedger(t *testing.T) {
 		}
 		c := s.Stats().Sub(before)
 		if c.Launches != 1 || c.Uploads != 2 || c.Downloads != 2 {
-			t.Errorf("%d candidates: %+v, want one launch, uploads of snapshots and of commands, downloads of costs and of how they stand", m, c.Counts)
+			t.Errorf(
+				"%d candidates: %+v, want one launch, uploads of snapshots and of commands, downloads of costs and of how they stand",
+				m, c.Counts,
+			)
 		}
 		uploads[m] = c.UploadBytes
 		for k := range costs {
 			if !(costs[k] > 0) || costs[k] != costs[k%2] {
-				t.Errorf("candidate %d costs %v, the first of its origin %v", k, costs[k], costs[k%2])
+				t.Errorf(
+					"candidate %d costs %v, the first of its origin %v", k, costs[k], costs[k%2],
+				)
 			}
 		}
 		if err := f.Close(); err != nil {

@@ -24,7 +24,9 @@ func TestShort(t *testing.T) {
 		ref := newReference(t, profile)
 		var jobs []lockstep.Job
 		for i := range 7 {
-			jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 101+i%2), Policy: policies[i%3]})
+			jobs = append(
+				jobs, lockstep.Job{Route: shorten(routes()[i], 101+i%2), Policy: policies[i%3]},
+			)
 		}
 		opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 		observed := append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: weavePolicy})

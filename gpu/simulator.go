@@ -92,8 +92,10 @@ func Lacks(p lockstep.Profile) error {
 	if lacks == nil {
 		return nil
 	}
-	return fmt.Errorf("profile %s: the GPU's kernels have no %s: take another engine, or a profile of x86-64",
-		p, strings.Join(lacks, ", no "))
+	return fmt.Errorf(
+		"profile %s: the GPU's kernels have no %s: take another engine, or a profile of x86-64", p,
+		strings.Join(lacks, ", no "),
+	)
 }
 
 // New makes a simulator and opens its device.
@@ -108,13 +110,22 @@ func New(config Config) (*Simulator, error) {
 	if config.Open == nil {
 		config.Open = OpenDevice
 	}
-	if config.Threads < 0 || config.RoutesPerBlock < 0 || config.MemoryLimit < 0 || config.Watchdog < 0 {
-		return nil, errors.New("threads, routes per block, memory limit and watchdog cannot be negative")
+	if config.Threads < 0 || config.RoutesPerBlock < 0 || config.MemoryLimit < 0 ||
+		config.Watchdog < 0 {
+		return nil, errors.New(
+			"threads, routes per block, memory limit and watchdog cannot be negative",
+		)
 	}
 	if config.Threads == 0 {
 		config.Threads = defaultThreads
 	}
-	s := &Simulator{config: config, model: weights.SHA256, name: "gpu", weights: kernels.Pack(weights), turn: make(chan struct{}, 1)}
+	s := &Simulator{
+		config:  config,
+		model:   weights.SHA256,
+		name:    "gpu",
+		weights: kernels.Pack(weights),
+		turn:    make(chan struct{}, 1),
+	}
 	info, err := s.Info()
 	if err != nil {
 		return nil, err
@@ -181,7 +192,9 @@ func (s Stats) Host() time.Duration { return s.Wall - s.Upload - s.Kernel - s.Do
 
 // Sub is what was counted since t.
 func (s Stats) Sub(t Stats) Stats {
-	return Stats{s.Counts.Sub(t.Counts), s.Sampled - t.Sampled, s.Serial - t.Serial, s.Wall - t.Wall}
+	return Stats{
+		s.Counts.Sub(t.Counts), s.Sampled - t.Sampled, s.Serial - t.Serial, s.Wall - t.Wall,
+	}
 }
 
 // WriteText prints what passed for people.
@@ -197,7 +210,9 @@ func (s Stats) WriteText(w io.Writer) error {
 		{"kernel", s.Launches, 0, s.Kernel},
 		{"download", s.Downloads, s.DownloadBytes, s.Download},
 	} {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%.3f\t\n", row.name, row.times, row.bytes, 1e3*row.took.Seconds())
+		fmt.Fprintf(
+			t, "%s\t%d\t%d\t%.3f\t\n", row.name, row.times, row.bytes, 1e3*row.took.Seconds(),
+		)
 	}
 	fmt.Fprintf(t, "host\t\t\t%.3f\t\n", 1e3*s.Host().Seconds())
 	t.Flush()
@@ -232,7 +247,9 @@ func (s *Simulator) tally(status statusBlock) {
 //
 // Jobs may share routes: a sweep of K policies over N routes is K·N jobs, and
 // uploads each route once.
-func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (s *Simulator) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		lockstep.Computes(ctx, s)
 		(&run{Simulator: s, ctx: ctx, opts: opts, yield: yield}).all(jobs)
@@ -326,7 +343,9 @@ func (r *run) group(jobs []lockstep.Job) []*group {
 	for _, g := range groups {
 		// A block ends with the longest of its routes, and reads each network that it has
 		// once, so equal ones go together.
-		slices.SortStableFunc(g.tasks, func(a, b *task) int { return cmp.Or(b.end-a.end, network(a)-network(b)) })
+		slices.SortStableFunc(
+			g.tasks, func(a, b *task) int { return cmp.Or(b.end-a.end, network(a)-network(b)) },
+		)
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int {
 		return btoi(a.kind.commands) - btoi(b.kind.commands)
@@ -373,7 +392,12 @@ func (r *run) fail(t *task, step int, err error) {
 	if step >= 0 {
 		at = fmt.Sprintf(", step %d", step)
 	}
-	r.report(t, lockstep.Result{Err: fmt.Errorf("route %s, controller %v%s: %w", name, t.job.Policy, at, err)})
+	r.report(
+		t,
+		lockstep.Result{
+			Err: fmt.Errorf("route %s, controller %v%s: %w", name, t.job.Policy, at, err),
+		},
+	)
 }
 
 func (r *run) failAll(tasks []*task, step int, err error) {

@@ -39,12 +39,18 @@ func TestProfiles(t *testing.T) {
 			continue // each of its forms has been computed, in another profile
 		}
 		s := newSimulator(t, Config{Profile: p})
-		jobs := []lockstep.Job{{Route: shorten(routes()[0], 108), Policy: lockstep.DefaultPID()}, {Route: shorten(routes()[1], 101), Policy: lockstep.Zero{}}}
+		jobs := []lockstep.Job{
+			{Route: shorten(routes()[0], 108), Policy: lockstep.DefaultPID()},
+			{Route: shorten(routes()[1], 101), Policy: lockstep.Zero{}},
+		}
 		opts := lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true}
 		want := traces(t, newReference(t, p), jobs, opts)
 		for i, got := range traces(t, s, jobs, opts) {
 			if d := got.difference(want[i]); d != "" {
-				t.Errorf("profile %v, route %s, controller %v: %s", p, jobs[i].Route.Name, jobs[i].Policy, d)
+				t.Errorf(
+					"profile %v, route %s, controller %v: %s", p, jobs[i].Route.Name,
+					jobs[i].Policy, d,
+				)
 			}
 		}
 		s.Close()
@@ -62,11 +68,16 @@ func TestLacks(t *testing.T) {
 				want = append(want, "no "+word)
 			}
 		}
-		if (err != nil) != (want != nil) || err != nil && !strings.Contains(err.Error(), strings.Join(want, ", ")+": ") {
+		if (err != nil) != (want != nil) ||
+			err != nil && !strings.Contains(err.Error(), strings.Join(want, ", ")+": ") {
 			t.Errorf("%v: %v, want %q", p, err, want)
 		}
 	}
-	arm := lockstep.Profile{LayerNorm: lockstep.LayerNorm130ARM, Softmax: lockstep.SoftmaxNEON, Exp: lockstep.ExpC}
+	arm := lockstep.Profile{
+		LayerNorm: lockstep.LayerNorm130ARM,
+		Softmax:   lockstep.SoftmaxNEON,
+		Exp:       lockstep.ExpC,
+	}
 	if s, err := New(Config{Profile: arm}); err == nil || err.Error() != Lacks(arm).Error() {
 		t.Errorf("a simulator of the profile %v: %v, %v", arm, s, err)
 	}
@@ -114,20 +125,38 @@ func TestTeacher(t *testing.T) {
 			taught.Action = append(taught.Action, 6*random.Float64()-3)
 		}
 		for _, policy := range []lockstep.Policy{lockstep.DefaultPID(), weavePolicy} {
-			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy}, lockstep.Job{Route: route, Policy: policy, Teacher: taught})
+			jobs = append(
+				jobs, lockstep.Job{Route: route, Policy: policy},
+				lockstep.Job{Route: route, Policy: policy, Teacher: taught},
+			)
 		}
 	}
 	draws := make([]float64, 115)
 	for i := range draws {
 		draws[i] = float64(i) / 115
 	}
-	jobs = append(jobs,
-		lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: draws},
-		lockstep.Job{Route: jobs[0].Route, Policy: weavePolicy, Draws: draws, Teacher: jobs[1].Teacher})
-	faulty := map[int]string{len(jobs): "the teacher has 0 lataccels and 0 actions, want 115 of each", len(jobs) + 1: "3 draws are given, want 95"}
-	jobs = append(jobs,
-		lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Teacher: &lockstep.Trajectory{}},
-		lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: draws[:3]})
+	jobs = append(
+		jobs, lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: draws},
+		lockstep.Job{
+			Route:   jobs[0].Route,
+			Policy:  weavePolicy,
+			Draws:   draws,
+			Teacher: jobs[1].Teacher,
+		},
+	)
+	faulty := map[int]string{
+		len(jobs):     "the teacher has 0 lataccels and 0 actions, want 115 of each",
+		len(jobs) + 1: "3 draws are given, want 95",
+	}
+	jobs = append(
+		jobs,
+		lockstep.Job{
+			Route:   jobs[0].Route,
+			Policy:  lockstep.Zero{},
+			Teacher: &lockstep.Trajectory{},
+		},
+		lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: draws[:3]},
+	)
 	for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, lockstep.CostOnly} {
 		opts := lockstep.Options{Shortcuts: shortcuts, Trajectory: true}
 		want := traces(t, ref, jobs, opts)
@@ -146,11 +175,15 @@ func TestTeacher(t *testing.T) {
 // weave is a controller whose answers depend on all that it sees.
 type weave struct{ memory float64 }
 
-func (w *weave) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+func (w *weave) Update(
+	target, current float64, state lockstep.State, plan lockstep.FuturePlan,
+) float64 {
 	w.memory = float64(0.9*w.memory) + target - current
-	sum := float64(0.2*w.memory) - float64(0.01*state.RollLataccel) + float64(1e-4*state.VEgo) + float64(1e-3*state.AEgo)
+	sum := float64(0.2*w.memory) - float64(0.01*state.RollLataccel) + float64(1e-4*state.VEgo) +
+		float64(1e-3*state.AEgo)
 	for i, x := range plan.Lataccel {
-		sum += float64(0.01*x) + float64(1e-4*plan.VEgo[i]) + float64(1e-3*plan.RollLataccel[i]) + float64(1e-3*plan.AEgo[i])
+		sum += float64(0.01*x) + float64(1e-4*plan.VEgo[i]) + float64(1e-3*plan.RollLataccel[i]) +
+			float64(1e-3*plan.AEgo[i])
 	}
 	return sum
 }
@@ -161,7 +194,9 @@ type weaves struct{ each []weave }
 func (w *weaves) Update(s *lockstep.BatchStep) error {
 	for i := range w.each {
 		if s.Running[i] {
-			s.Steer[i] = w.each[i].Update(s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i])
+			s.Steer[i] = w.each[i].Update(
+				s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i],
+			)
 		}
 	}
 	return nil
@@ -176,11 +211,17 @@ func (w *weaves) Close() error {
 var weavesOpen atomic.Int64
 
 var (
-	weavePolicy  = lockstep.Custom{Name: "weave", New: func() lockstep.Controller { return &weave{} }}
-	weavesPolicy = &lockstep.Batch{Name: "weaves", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
-		weavesOpen.Add(1)
-		return &weaves{make([]weave, len(routes))}, nil
-	}}
+	weavePolicy = lockstep.Custom{
+		Name: "weave",
+		New:  func() lockstep.Controller { return &weave{} },
+	}
+	weavesPolicy = &lockstep.Batch{
+		Name: "weaves",
+		New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+			weavesOpen.Add(1)
+			return &weaves{make([]weave, len(routes))}, nil
+		},
+	}
 )
 
 // TestBatchInvariance draws batches of short routes, in any order and of any
@@ -203,7 +244,10 @@ func TestBatchInvariance(t *testing.T) {
 		route, rows, policy int
 		shortcuts           lockstep.Shortcuts
 	}
-	ways := []lockstep.Policy{lockstep.Zero{}, lockstep.DefaultPID(), lockstep.PID{P: 2, I: -0.3, D: 0.7}, weavePolicy, weavesPolicy}
+	ways := []lockstep.Policy{
+		lockstep.Zero{}, lockstep.DefaultPID(), lockstep.PID{P: 2, I: -0.3, D: 0.7}, weavePolicy,
+		weavesPolicy,
+	}
 	alone := map[key]*trace{}
 	want := func(t *rapid.T, k key, job lockstep.Job) *trace {
 		if alone[k] == nil {
@@ -215,7 +259,9 @@ func TestBatchInvariance(t *testing.T) {
 		c := rapid.SampledFrom(sizes).Draw(t, "routes per block, threads")
 		s := simulators[c]
 		s.config.MemoryLimit = rapid.SampledFrom([]int64{0, 2 << 20, 300 << 10}).Draw(t, "memory")
-		shortcuts := rapid.SampledFrom([]lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory, lockstep.SkipWarmup}).Draw(t, "shortcuts")
+		shortcuts := rapid.SampledFrom(
+			[]lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory, lockstep.SkipWarmup},
+		).Draw(t, "shortcuts")
 		n := rapid.SampledFrom([]int{1, 2, 3, 7, 13}).Draw(t, "jobs")
 		ways := ways
 		if rapid.IntRange(0, 3).Draw(t, "controllers on the host, if 0") != 0 {
@@ -230,13 +276,19 @@ func TestBatchInvariance(t *testing.T) {
 				shortcuts: shortcuts,
 			}
 			keys[i] = k
-			jobs[i] = lockstep.Job{Route: shorten(routes()[k.route], k.rows), Policy: ways[k.policy]}
+			jobs[i] = lockstep.Job{
+				Route:  shorten(routes()[k.route], k.rows),
+				Policy: ways[k.policy],
+			}
 		}
 		opts := lockstep.Options{Shortcuts: shortcuts, Trajectory: true}
 		if rapid.Bool().Draw(t, "traced") {
 			for i, got := range traces(t, s, jobs, opts) {
 				if d := got.difference(want(t, keys[i], jobs[i])); d != "" {
-					t.Fatalf("job %d of %d, route %s, controller %v: %s", i, n, jobs[i].Route.Name, jobs[i].Policy, d)
+					t.Fatalf(
+						"job %d of %d, route %s, controller %v: %s", i, n, jobs[i].Route.Name,
+						jobs[i].Policy, d,
+					)
 				}
 			}
 		} else {
@@ -270,7 +322,10 @@ func TestLedger(t *testing.T) {
 			for i := range batch {
 				r := batch[i].Route
 				if shorter[r] == nil {
-					shorter[r] = shorten(routes()[slices.IndexFunc(routes(), func(x *lockstep.Route) bool { return strings.HasPrefix(r.Name, x.Name) })], rows)
+					shorter[r] = shorten(
+						routes()[slices.IndexFunc(routes(), func(x *lockstep.Route) bool { return strings.HasPrefix(r.Name, x.Name) })],
+						rows,
+					)
 				}
 				batch[i].Route = shorter[r]
 			}
@@ -281,11 +336,18 @@ func TestLedger(t *testing.T) {
 				}
 			}
 			got := s.Stats().Sub(before)
-			if got.Uploads != 1 || got.Launches < 1 || got.Launches > 2 || got.Downloads != 1 || got.Synchronisations != 1 {
-				t.Errorf("%d jobs of %d steps: %+v, want one upload, synchronisation and download, and two launches at most", n, rows-20, got.Counts)
+			if got.Uploads != 1 || got.Launches < 1 || got.Launches > 2 || got.Downloads != 1 ||
+				got.Synchronisations != 1 {
+				t.Errorf(
+					"%d jobs of %d steps: %+v, want one upload, synchronisation and download, and two launches at most",
+					n, rows-20, got.Counts,
+				)
 			}
 			if limit := int64(2048 + 256*n); got.DownloadBytes > limit {
-				t.Errorf("%d jobs of %d steps: %d bytes were downloaded, want %d at most", n, rows-20, got.DownloadBytes, limit)
+				t.Errorf(
+					"%d jobs of %d steps: %d bytes were downloaded, want %d at most", n, rows-20,
+					got.DownloadBytes, limit,
+				)
 			}
 			if got.Upload != 0 || got.Kernel != 0 || got.Download != 0 || got.Wall != 0 {
 				t.Errorf("times were taken: %+v", got)
@@ -307,7 +369,10 @@ func TestLedger(t *testing.T) {
 		return jobs
 	}
 	if one, many := bytes(sweep(1)), bytes(sweep(20)); many-one > 20*160 {
-		t.Errorf("a sweep of 20 uploads %d bytes, one rollout %d: the route is there more than once", many, one)
+		t.Errorf(
+			"a sweep of 20 uploads %d bytes, one rollout %d: the route is there more than once",
+			many, one,
+		)
 	}
 
 	// Step by step: a command up and a status down for each job.
@@ -322,8 +387,15 @@ func TestLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := s.Stats().Sub(before)
-		if got.Uploads != 1 || got.Launches != 1 || got.Downloads != 1 || got.Synchronisations != 1 || got.Copies != 0 || got.UploadBytes > 512 || got.DownloadBytes > 256 {
-			t.Errorf("a step of 5 jobs: %+v, want one upload of 512 bytes, a launch and a download of 256 bytes at most", got.Counts)
+		if got.Uploads != 1 || got.Launches != 1 || got.Downloads != 1 ||
+			got.Synchronisations != 1 ||
+			got.Copies != 0 ||
+			got.UploadBytes > 512 ||
+			got.DownloadBytes > 256 {
+			t.Errorf(
+				"a step of 5 jobs: %+v, want one upload of 512 bytes, a launch and a download of 256 bytes at most",
+				got.Counts,
+			)
 		}
 	}
 }
@@ -333,10 +405,16 @@ func TestTimes(t *testing.T) {
 	s := newSimulator(t, Config{Timed: true})
 	before := s.Stats()
 	begin := time.Now()
-	results(t, s, context.Background(), []lockstep.Job{{Route: shorten(routes()[0], 120), Policy: lockstep.DefaultPID()}}, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	results(
+		t, s, context.Background(),
+		[]lockstep.Job{{Route: shorten(routes()[0], 120), Policy: lockstep.DefaultPID()}},
+		lockstep.Options{Shortcuts: lockstep.CostOnly},
+	)
 	wall := time.Since(begin)
 	got := s.Stats().Sub(before)
-	if got.Kernel <= 0 || got.Kernel > got.Wall || got.Wall > wall || got.Upload < 0 || got.Download < 0 || got.Upload+got.Kernel+got.Download > wall {
+	if got.Kernel <= 0 || got.Kernel > got.Wall || got.Wall > wall || got.Upload < 0 ||
+		got.Download < 0 ||
+		got.Upload+got.Kernel+got.Download > wall {
 		t.Errorf("times %+v of a run of %v", got, wall)
 	}
 }
@@ -345,7 +423,9 @@ func TestTimes(t *testing.T) {
 func TestMemory(t *testing.T) {
 	var jobs []lockstep.Job
 	for i := range 6 {
-		jobs = append(jobs, lockstep.Job{Route: shorten(routes()[i], 104+i%2), Policy: policies[i%3]})
+		jobs = append(
+			jobs, lockstep.Job{Route: shorten(routes()[i], 104+i%2), Policy: policies[i%3]},
+		)
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	ref := newReference(t, lockstep.Profile{})
@@ -365,7 +445,9 @@ func TestMemory(t *testing.T) {
 	// Traces of one rollout that do not fit are fetched in parts.
 	s.config.MemoryLimit = 400 << 10
 	before = s.Stats()
-	wanted := traces(t, ref, jobs[:2], lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true})
+	wanted := traces(
+		t, ref, jobs[:2], lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true},
+	)
 	for i, got := range traces(t, s, jobs[:2], lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true}) {
 		if d := got.difference(wanted[i]); d != "" {
 			t.Errorf("job %d: %s", i, d)
@@ -377,7 +459,8 @@ func TestMemory(t *testing.T) {
 
 	s.config.MemoryLimit = 4 << 10
 	for _, r := range results(t, s, context.Background(), jobs, opts) {
-		if !errors.Is(r.Err, driver.ErrOutOfMemory) || !contains(r.Err, "KiB") || strings.Contains(r.Err.Error(), "\n") {
+		if !errors.Is(r.Err, driver.ErrOutOfMemory) || !contains(r.Err, "KiB") ||
+			strings.Contains(r.Err.Error(), "\n") {
 			t.Errorf("without memory: %v", r.Err)
 		}
 	}
@@ -441,15 +524,22 @@ func TestFaults(t *testing.T) {
 	edit := func(f func(*lockstep.Route)) *lockstep.Route {
 		r := *good
 		r.Name = "edited"
-		r.TargetLataccel, r.SteerCommand, r.VEgo = slices.Clone(r.TargetLataccel), slices.Clone(r.SteerCommand), slices.Clone(r.VEgo)
+		r.TargetLataccel, r.SteerCommand, r.VEgo = slices.Clone(r.TargetLataccel),
+			slices.Clone(r.SteerCommand), slices.Clone(r.VEgo)
 		f(&r)
 		return &r
 	}
 	at := func(step int, f func() float64) lockstep.Policy {
-		return lockstep.Custom{Name: "bad", New: func() lockstep.Controller { return &failing{step: step, f: f} }}
+		return lockstep.Custom{
+			Name: "bad",
+			New:  func() lockstep.Controller { return &failing{step: step, f: f} },
+		}
 	}
 	batch := func(update func(s *lockstep.BatchStep) error) *lockstep.Batch {
-		return &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return brokenBatch{update}, nil }}
+		return &lockstep.Batch{
+			Name: "broken",
+			New:  func([]*lockstep.Route) (lockstep.BatchController, error) { return brokenBatch{update}, nil },
+		}
 	}
 	at104 := func(f func(s *lockstep.BatchStep) error) func(s *lockstep.BatchStep) error {
 		return func(s *lockstep.BatchStep) error {
@@ -518,7 +608,9 @@ func TestFaults(t *testing.T) {
 			if kindOf(c.bad.Policy) == hostKind {
 				neighbour.Policy, want = weavePolicy, onHost
 			}
-			got := results(t, s, context.Background(), []lockstep.Job{neighbour, c.bad, neighbour}, opts)
+			got := results(
+				t, s, context.Background(), []lockstep.Job{neighbour, c.bad, neighbour}, opts,
+			)
 			for _, i := range []int{0, 2} {
 				if d := resultDifference(got[i], want); d != "" {
 					t.Errorf("neighbour %d: %s", i, d)
@@ -684,10 +776,14 @@ func TestClosed(t *testing.T) {
 	job := lockstep.Job{Route: routes()[0], Policy: lockstep.Zero{}}
 	s.Close()
 	s.Close()
-	if r := results(t, s, context.Background(), []lockstep.Job{job}, lockstep.Options{})[0]; !contains(r.Err, "closed") {
+	if r := results(t, s, context.Background(), []lockstep.Job{job}, lockstep.Options{})[0]; !contains(
+		r.Err, "closed",
+	) {
 		t.Errorf("error %v, want that it is closed", r.Err)
 	}
-	if _, err := s.Reset(context.Background(), []lockstep.Job{job}, lockstep.Options{}); !contains(err, "closed") {
+	if _, err := s.Reset(context.Background(), []lockstep.Job{job}, lockstep.Options{}); !contains(
+		err, "closed",
+	) {
 		t.Errorf("error %v, want that it is closed", err)
 	}
 }
@@ -735,8 +831,11 @@ func TestRoutesPerBlock(t *testing.T) {
 				}
 			}
 			parts, err := s.plan(c, 100)
-			if err == nil && (len(parts) != 1 || parts[0].kernel.routes != want || parts[0].jobs != 100) {
-				t.Errorf("at most %d routes in a block: %+v, want a kernel for %d", most, parts, want)
+			if err == nil &&
+				(len(parts) != 1 || parts[0].kernel.routes != want || parts[0].jobs != 100) {
+				t.Errorf(
+					"at most %d routes in a block: %+v, want a kernel for %d", most, parts, want,
+				)
 			}
 			return err
 		})
@@ -762,7 +861,9 @@ func TestSharedMemory(t *testing.T) {
 			c.info.SharedPerBlock, c.info.Multiprocessors = d.shared, d.processors
 			parts, err := s.plan(c, 10*d.largest*d.processors)
 			if err == nil && (len(parts) != 1 || parts[0].kernel.routes != d.largest) {
-				t.Errorf("compute capability %s: %+v, want blocks of %d", d.capability, parts, d.largest)
+				t.Errorf(
+					"compute capability %s: %+v, want blocks of %d", d.capability, parts, d.largest,
+				)
 			}
 			return err
 		})
@@ -796,7 +897,8 @@ func TestPlan(t *testing.T) {
 
 // TestUnbuilt is what a program without CUDA says.
 func TestUnbuilt(t *testing.T) {
-	if err := Available(); err != nil && !contains(err, "make build-cuda") && !contains(err, "another engine") {
+	if err := Available(); err != nil && !contains(err, "make build-cuda") &&
+		!contains(err, "another engine") {
 		t.Errorf("error %q does not say what to do", err)
 	}
 }

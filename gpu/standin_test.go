@@ -22,7 +22,10 @@ func TestStandin(t *testing.T) {
 		t.Skipf("not on the stand-in driver: %v, %v", info.Name, err)
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
-	jobs := []lockstep.Job{{Route: shorten(routes()[0], 103), Policy: lockstep.DefaultPID()}, {Route: shorten(routes()[1], 103), Policy: weavePolicy}}
+	jobs := []lockstep.Job{
+		{Route: shorten(routes()[0], 103), Policy: lockstep.DefaultPID()},
+		{Route: shorten(routes()[1], 103), Policy: weavePolicy},
+	}
 	want := results(t, s, context.Background(), jobs, opts)
 	for _, c := range []struct{ fault, want string }{
 		{"launch", "CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure"},
@@ -34,7 +37,8 @@ func TestStandin(t *testing.T) {
 			}
 			t.Setenv("LOCKSTEP_STANDIN_FAULT", c.fault)
 			for i, r := range results(t, s, context.Background(), jobs, opts) {
-				if !contains(r.Err, c.want) || strings.Contains(r.Err.Error(), "\n") || !strings.HasPrefix(r.Err.Error(), "route "+jobs[i].Route.Name+", ") {
+				if !contains(r.Err, c.want) || strings.Contains(r.Err.Error(), "\n") ||
+					!strings.HasPrefix(r.Err.Error(), "route "+jobs[i].Route.Name+", ") {
 					t.Errorf("job %d: error %v, want one line with %q", i, r.Err, c.want)
 				}
 			}
@@ -74,7 +78,8 @@ func TestStandin(t *testing.T) {
 	}
 	s.Close()
 	t.Setenv("LOCKSTEP_STANDIN_MEMORY", "1000000")
-	if _, err := New(Config{ModelPath: path}); !errors.Is(err, driver.ErrOutOfMemory) || !contains(err, "CUDA_ERROR_OUT_OF_MEMORY") {
+	if _, err := New(Config{ModelPath: path}); !errors.Is(err, driver.ErrOutOfMemory) ||
+		!contains(err, "CUDA_ERROR_OUT_OF_MEMORY") {
 		t.Errorf("without memory for the weights: %v", err)
 	}
 }

@@ -16,7 +16,9 @@ import (
 // stays there: a step uploads a command for each job and downloads its lataccel.
 // Jobs with native policies are steered by the device. After another run's failure on
 // the same device the rollouts are lost.
-func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
+func (s *Simulator) Reset(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) (lockstep.Stepper, error) {
 	if err := stepping.Check(jobs, opts); err != nil {
 		return nil, err
 	}
@@ -35,7 +37,13 @@ func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockste
 		return nil, err
 	}
 	if n := len(p.engine.tasks); n < len(jobs) {
-		return nil, errors.Join(p.Close(), fmt.Errorf("%d of %d rollouts fit the device's memory: %w", n, len(jobs), driver.ErrOutOfMemory))
+		return nil, errors.Join(
+			p.Close(),
+			fmt.Errorf(
+				"%d of %d rollouts fit the device's memory: %w", n, len(jobs),
+				driver.ErrOutOfMemory,
+			),
+		)
 	}
 	for j, err := range p.engine.unmade {
 		if err != nil {
@@ -52,7 +60,9 @@ type stepper struct {
 }
 
 // reset takes as many of the tasks as fit.
-func (s *Simulator) reset(ctx context.Context, tasks []*task, k kind, opts lockstep.Options) (*stepper, error) {
+func (s *Simulator) reset(
+	ctx context.Context, tasks []*task, k kind, opts lockstep.Options,
+) (*stepper, error) {
 	r := &rollouts{}
 	err := s.use(ctx, nil, func(c *connection) (err error) {
 		if r.batch, err = s.load(c, tasks, k, opts.Shortcuts); err != nil {
@@ -91,7 +101,9 @@ var _ lockstep.DeviceStepper = (*stepper)(nil)
 // StepOnDevice computes a step with commands and lataccels in the device's memory.
 func (s *stepper) StepOnDevice(commands, lataccels uintptr) error {
 	if r := s.engine; len(r.controllers) > 0 || r.unmade != nil || r.batch.shape.traced {
-		return errors.New("a rollout has a controller or an observer on the host: step with the commands there")
+		return errors.New(
+			"a rollout has a controller or an observer on the host: step with the commands there",
+		)
 	}
 	if lataccels == 0 {
 		lataccels = s.DeviceLataccels()
@@ -200,13 +212,17 @@ func (r *rollouts) Observe(ctx context.Context, step int, running []int, into []
 // Follow has the device wait for a stream.
 func (s *stepper) Follow(stream uintptr) error {
 	b := s.engine.batch
-	return b.simulator.use(context.Background(), b.on, func(c *connection) error { return c.Follow(stream) })
+	return b.simulator.use(
+		context.Background(), b.on, func(c *connection) error { return c.Follow(stream) },
+	)
 }
 
 // Precede has a stream wait for the device.
 func (s *stepper) Precede(stream uintptr) error {
 	b := s.engine.batch
-	return b.simulator.use(context.Background(), b.on, func(c *connection) error { return c.Precede(stream) })
+	return b.simulator.use(
+		context.Background(), b.on, func(c *connection) error { return c.Precede(stream) },
+	)
 }
 
 // Sync waits for the device and learns what failed.
@@ -235,7 +251,9 @@ type rollouts struct {
 }
 
 // Step computes a step on the device. Its failure is that of all rollouts.
-func (r *rollouts) Step(step int, running []int, commands []float64, fail func(rollout int, err error)) {
+func (r *rollouts) Step(
+	step int, running []int, commands []float64, fail func(rollout int, err error),
+) {
 	r.restored, r.fail = 0, fail
 	clear(r.running)
 	for _, j := range running {
@@ -369,7 +387,9 @@ func (r *rollouts) Fetch(ctx context.Context) error {
 	})
 }
 
-func (r *rollouts) Histories(j int) (lataccel, action []float64) { return r.lataccel[j], r.action[j] }
+func (r *rollouts) Histories(j int) (lataccel, action []float64) {
+	return r.lataccel[j], r.action[j]
+}
 
 func (r *rollouts) Memory(j int) ([]float64, error) {
 	switch policy := r.tasks[j].job.Policy.(type) {
@@ -378,7 +398,9 @@ func (r *rollouts) Memory(j int) ([]float64, error) {
 	case lockstep.Native:
 		return slices.Clone(r.memory[j][:len(policy.Kind().Info().Memory)]), nil
 	}
-	return nil, errors.New("what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy")
+	return nil, errors.New(
+		"what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy",
+	)
 }
 
 // Restore uploads a rollout's histories and memory; a launch of no step then has the
@@ -421,7 +443,9 @@ func (r *rollouts) Restore(j, step int, lataccel, action, memory []float64) erro
 // Result is that of the last Fetch.
 func (r *rollouts) Result(j int) lockstep.Result {
 	c := r.batch.finished[j]
-	result := lockstep.Result{Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: c.Jerk, Total: c.Total}}
+	result := lockstep.Result{
+		Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: c.Jerk, Total: c.Total},
+	}
 	if r.batch.shape.trajectory {
 		result.Trajectory = &lockstep.Trajectory{
 			Target:   slices.Clone(r.tasks[j].job.Route.TargetLataccel[:r.tasks[j].end]),
@@ -453,7 +477,10 @@ func (r *rollouts) Close() error {
 	}
 	r.controllers = nil
 	if r.observations != 0 {
-		r.batch.simulator.use(context.Background(), r.batch.on, func(c *connection) error { return c.Release(r.observations) })
+		r.batch.simulator.use(
+			context.Background(), r.batch.on,
+			func(c *connection) error { return c.Release(r.observations) },
+		)
 		r.observations = 0
 	}
 	r.batch.release()

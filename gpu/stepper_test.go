@@ -40,11 +40,18 @@ func TestStepper(t *testing.T) {
 			t.Fatal(err)
 		}
 		for j := range jobs {
-			if running[j] && !same64(lataccels[j], want[j].steps[step-lockstep.ContextLength].Lataccel) {
-				t.Fatalf("job %d, step %d: lataccel %v, want %v", j, step, lataccels[j], want[j].steps[step-lockstep.ContextLength].Lataccel)
+			if running[j] &&
+				!same64(lataccels[j], want[j].steps[step-lockstep.ContextLength].Lataccel) {
+				t.Fatalf(
+					"job %d, step %d: lataccel %v, want %v", j, step, lataccels[j],
+					want[j].steps[step-lockstep.ContextLength].Lataccel,
+				)
 			}
 			if !running[j] && !same64(lataccels[j], before[j]) {
-				t.Errorf("job %d, step %d: lataccel %v after the end, want %v", j, step, lataccels[j], before[j])
+				t.Errorf(
+					"job %d, step %d: lataccel %v after the end, want %v", j, step, lataccels[j],
+					before[j],
+				)
 			}
 		}
 	}
@@ -63,7 +70,9 @@ func TestStepper(t *testing.T) {
 }
 
 // reset makes a Stepper that ends with the test.
-func reset(t *testing.T, s *Simulator, jobs []lockstep.Job, opts lockstep.Options) lockstep.Stepper {
+func reset(
+	t *testing.T, s *Simulator, jobs []lockstep.Job, opts lockstep.Options,
+) lockstep.Stepper {
 	t.Helper()
 	p, err := s.Reset(context.Background(), jobs, opts)
 	if err != nil {
@@ -79,7 +88,10 @@ func reset(t *testing.T, s *Simulator, jobs []lockstep.Job, opts lockstep.Option
 func TestSnapshot(t *testing.T) {
 	s := newSimulator(t, Config{})
 	ctx := context.Background()
-	jobs := []lockstep.Job{{Route: shorten(routes()[0], 105), Policy: lockstep.DefaultPID()}, {Route: shorten(routes()[1], 102)}}
+	jobs := []lockstep.Job{
+		{Route: shorten(routes()[0], 105), Policy: lockstep.DefaultPID()},
+		{Route: shorten(routes()[1], 102)},
+	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	command := func(step, run int) []float64 { return []float64{0, math.Sin(float64(step)*0.7 + float64(run))} }
 	through := func(t *testing.T, p lockstep.Stepper, to, run int) {
@@ -172,8 +184,12 @@ func TestStepOnDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if d := s.Stats().Sub(before); d.Launches != steps || d.Uploads+d.Downloads+d.Copies+d.Synchronisations != 0 {
-		t.Errorf("%d steps were %+v, want a launch for each and nothing through the host", steps, d.Counts)
+	if d := s.Stats().Sub(before); d.Launches != steps ||
+		d.Uploads+d.Downloads+d.Copies+d.Synchronisations != 0 {
+		t.Errorf(
+			"%d steps were %+v, want a launch for each and nothing through the host", steps,
+			d.Counts,
+		)
 	}
 	if p.Err(2) != nil || p.Index() != 107 || !p.Done() {
 		t.Errorf("before Sync: error %v, step %d", p.Err(2), p.Index())
@@ -184,7 +200,10 @@ func TestStepOnDevice(t *testing.T) {
 	}
 	for i := range want {
 		if !same64(got[i], want[i]) && !(math.IsNaN(got[i]) && math.IsNaN(want[i])) {
-			t.Fatalf("step %d, job %d: lataccel %v, want %v", lockstep.ContextLength+i/3, i%3, got[i], want[i])
+			t.Fatalf(
+				"step %d, job %d: lataccel %v, want %v", lockstep.ContextLength+i/3, i%3, got[i],
+				want[i],
+			)
 		}
 	}
 	for j := range jobs {
@@ -224,11 +243,17 @@ func TestStepOnDevice(t *testing.T) {
 		own := driver.Pointer(p.DeviceLataccels())
 		switch step {
 		case 103: // in the place of the commands
-			err = errors.Join(c.Copy(own, given+24*81, 24), p.StepOnDevice(uintptr(own), 0), c.Download(viewBytes(got[:3]), own), c.Synchronize(ctx))
+			err = errors.Join(
+				c.Copy(own, given+24*81, 24), p.StepOnDevice(uintptr(own), 0),
+				c.Download(viewBytes(got[:3]), own), c.Synchronize(ctx),
+			)
 		case 104:
 			err = p.Step(ctx, alone, got[:3])
 		default:
-			err = errors.Join(p.StepOnDevice(uintptr(given)+24*81, 0), c.Download(viewBytes(got[:3]), own), c.Synchronize(ctx))
+			err = errors.Join(
+				p.StepOnDevice(uintptr(given)+24*81, 0), c.Download(viewBytes(got[:3]), own),
+				c.Synchronize(ctx),
+			)
 		}
 		if err != nil || !slices.EqualFunc(got[:3], now, same64) {
 			t.Fatalf("step %d from a snapshot: lataccels %v, want %v; %v", step, got[:3], now, err)
@@ -240,7 +265,8 @@ func TestStepOnDevice(t *testing.T) {
 	}
 	for _, job := range []lockstep.Job{{Route: jobs[0].Route, Policy: weavePolicy}, {Route: jobs[0].Route, Observe: func(*lockstep.Step) {}}} {
 		q := reset(t, s, []lockstep.Job{job}, opts).(lockstep.DeviceStepper)
-		if err := q.StepOnDevice(uintptr(given), 0); !contains(err, "on the host") || q.Index() != lockstep.ContextLength {
+		if err := q.StepOnDevice(uintptr(given), 0); !contains(err, "on the host") ||
+			q.Index() != lockstep.ContextLength {
 			t.Errorf("with %v on the host: %v", job.Policy, err)
 		}
 	}
@@ -252,18 +278,27 @@ func TestObserveOnDevice(t *testing.T) {
 	s := newSimulator(t, Config{Open: sharedDevice(t)})
 	ctx := context.Background()
 	jobs := []lockstep.Job{ // the second is given NaN, the third ends early
-		{Route: shorten(routes()[0], 106)}, {Route: shorten(routes()[1], 106)}, {Route: shorten(routes()[2], 104)},
-		{Route: routes()[1], Policy: lockstep.DefaultPID()}, // its plan goes on behind the last step
+		{
+			Route: shorten(routes()[0], 106),
+		}, {Route: shorten(routes()[1], 106)}, {Route: shorten(routes()[2], 104)},
+		{
+			Route:  routes()[1],
+			Policy: lockstep.DefaultPID(),
+		}, // its plan goes on behind the last step
 	}
 	const n, size, from, to, bad = 4, lockstep.ObservationSize, lockstep.ControlStartIdx, 106, 102
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly}
 	onHost := reset(t, s, jobs, opts)
 	p := reset(t, s, jobs, opts).(lockstep.DeviceStepper)
-	if _, err := p.ObserveOnDevice(0); !contains(err, "step 20: there are observations from step 100 on") {
+	if _, err := p.ObserveOnDevice(0); !contains(
+		err, "step 20: there are observations from step 100 on",
+	) {
 		t.Errorf("before there are any: %v", err)
 	}
 	e := &lockstep.Experience{Jobs: jobs, Results: make([]lockstep.Result, n),
-		Lataccel: make([]float64, n*lockstep.ExperienceSteps), Action: make([]float64, n*lockstep.ExperienceSteps)}
+		Lataccel: make(
+			[]float64, n*lockstep.ExperienceSteps,
+		), Action: make([]float64, n*lockstep.ExperienceSteps)}
 	c := s.connection
 	var given, into driver.Pointer
 	must := func(errs ...error) {
@@ -293,7 +328,9 @@ func TestObserveOnDevice(t *testing.T) {
 				copy(e.Lataccel[i*lockstep.ExperienceSteps:], r.Lataccel[from:])
 				copy(e.Action[i*lockstep.ExperienceSteps:], r.Action[from:])
 				if onHost.Running(i) {
-					must(s.Observe(e, []lockstep.Place{{Rollout: i, Step: step - from}}, want[i*size:][:size]))
+					must(s.Observe(
+						e, []lockstep.Place{{Rollout: i, Step: step - from}}, want[i*size:][:size],
+					))
 				}
 			}
 			must(c.Fill(into, 0xff, 4*n*size), c.Synchronize(ctx))
@@ -301,13 +338,19 @@ func TestObserveOnDevice(t *testing.T) {
 			at, err := p.ObserveOnDevice(uintptr(into))
 			own, failed := p.ObserveOnDevice(0)
 			must(err, failed)
-			if d := s.Stats().Sub(before); at != uintptr(into) || d.Launches != 2 || d.Uploads+d.Downloads+d.Copies+d.Synchronisations != 0 {
-				t.Errorf("step %d: %+v, want two launches and nothing through the host", step, d.Counts)
+			if d := s.Stats().Sub(before); at != uintptr(into) || d.Launches != 2 ||
+				d.Uploads+d.Downloads+d.Copies+d.Synchronisations != 0 {
+				t.Errorf(
+					"step %d: %+v, want two launches and nothing through the host", step, d.Counts,
+				)
 			}
 			same(t, s, fmt.Sprintf("step %d", step), at, want)
 			same(t, s, fmt.Sprintf("step %d, in its own array", step), own, want)
 		}
-		must(onHost.Step(ctx, commands, make([]float64, n)), c.Upload(given, viewBytes(commands)), c.Synchronize(ctx))
+		must(
+			onHost.Step(ctx, commands, make([]float64, n)), c.Upload(given, viewBytes(commands)),
+			c.Synchronize(ctx),
+		)
 		if step == from+1 { // of this one the host knows
 			must(p.Step(ctx, commands, make([]float64, n)))
 		} else {
@@ -369,7 +412,8 @@ func TestStepperFaults(t *testing.T) {
 		{[]lockstep.Job{{Route: route}, {Route: route, Teacher: taught}}, "either all jobs have a teacher or none has"},
 		{[]lockstep.Job{{Route: route, Draws: make([]float64, 2)}}, "2 draws are given, want 82"},
 	} {
-		if _, err := s.Reset(ctx, c.jobs, lockstep.Options{}); !contains(err, c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := s.Reset(ctx, c.jobs, lockstep.Options{}); !contains(err, c.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one line with %q", err, c.want)
 		}
 	}
@@ -378,24 +422,30 @@ func TestStepperFaults(t *testing.T) {
 	for i := range many {
 		many[i] = lockstep.Job{Route: route}
 	}
-	if _, err := s.Reset(ctx, many, lockstep.Options{}); !errors.Is(err, driver.ErrOutOfMemory) || !contains(err, "of 20 rollouts fit") {
+	if _, err := s.Reset(ctx, many, lockstep.Options{}); !errors.Is(err, driver.ErrOutOfMemory) ||
+		!contains(err, "of 20 rollouts fit") {
 		t.Errorf("too many rollouts: %v", err)
 	}
 	s.config.MemoryLimit = 0
 
 	seen := 0
-	p := reset(t, s, []lockstep.Job{{Route: route}, {Route: route, Observe: func(step *lockstep.Step) {
-		seen = step.Index
-		if step.Index == 30 {
-			panic("seen enough")
-		}
-	}}}, lockstep.Options{Shortcuts: lockstep.SkipWarmup})
+	p := reset(
+		t, s,
+		[]lockstep.Job{{Route: route}, {Route: route, Observe: func(step *lockstep.Step) {
+			seen = step.Index
+			if step.Index == 30 {
+				panic("seen enough")
+			}
+		}}},
+		lockstep.Options{Shortcuts: lockstep.SkipWarmup},
+	)
 	lataccels := make([]float64, 2)
 	for p.Index() < 33 {
 		if err := p.Step(ctx, []float64{0, 0}, lataccels); err != nil {
 			t.Fatal(err)
 		}
-		if step := p.Index() - 1; math.IsNaN(lataccels[1]) != (step >= 30) || math.IsNaN(lataccels[0]) {
+		if step := p.Index() - 1; math.IsNaN(lataccels[1]) != (step >= 30) ||
+			math.IsNaN(lataccels[0]) {
 			t.Errorf("step %d: lataccels %v", step, lataccels)
 		}
 	}
@@ -403,7 +453,8 @@ func TestStepperFaults(t *testing.T) {
 		t.Errorf("job 1: error %v; its observer last saw step %d", err, seen)
 	}
 	results, err := p.Results(ctx)
-	if err != nil || !contains(results[0].Err, "the rollout goes on to step 101") || !contains(results[1].Err, "seen enough") {
+	if err != nil || !contains(results[0].Err, "the rollout goes on to step 101") ||
+		!contains(results[1].Err, "seen enough") {
 		t.Errorf("results %v, %v", results, err)
 	}
 }

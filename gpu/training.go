@@ -11,7 +11,9 @@ import (
 
 // Collect rolls jobs out that networks drive. The device writes what training needs; it
 // comes down with the results.
-func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {
+func (s *Simulator) Collect(
+	ctx context.Context, jobs []lockstep.Job,
+) (*lockstep.Experience, error) {
 	e, err := lockstep.NewExperience(jobs)
 	if err != nil {
 		return nil, err
@@ -22,7 +24,13 @@ func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep
 
 // collect fills an experience, on the device if it is to be kept there.
 func (s *Simulator) collect(ctx context.Context, e *lockstep.Experience, kept *experience) {
-	r := &run{Simulator: s, ctx: ctx, opts: lockstep.Options{Shortcuts: lockstep.CostOnly}, training: e, kept: kept}
+	r := &run{
+		Simulator: s,
+		ctx:       ctx,
+		opts:      lockstep.Options{Shortcuts: lockstep.CostOnly},
+		training:  e,
+		kept:      kept,
+	}
 	r.yield = func(i int, result lockstep.Result) bool {
 		if e.Results[i] = result; result.Err != nil && kept == nil {
 			e.Clear(i)
@@ -149,12 +157,16 @@ func (x *excerpt) layout(from driver.Pointer) (k observingBlock, total int64) {
 func (x *excerpt) write(host []byte) {
 	k, _ := x.layout(0)
 	for i, p := range x.places {
-		view[placeBlock](host[k.Places:], len(x.places))[i] = placeBlock{int64(x.rollout[p.Rollout]), int64(p.Step)}
+		view[placeBlock](host[k.Places:], len(x.places))[i] = placeBlock{
+			int64(x.rollout[p.Rollout]), int64(p.Step),
+		}
 	}
 	const steps = lockstep.ExperienceSteps
 	n := len(x.rollouts)
 	for i, rollout := range x.rollouts {
-		copy(view[float64](host[k.Lataccel:], n*steps)[i*steps:], x.Lataccel[rollout*steps:][:steps])
+		copy(
+			view[float64](host[k.Lataccel:], n*steps)[i*steps:], x.Lataccel[rollout*steps:][:steps],
+		)
 		copy(view[float64](host[k.Action:], n*steps)[i*steps:], x.Action[rollout*steps:][:steps])
 	}
 	x.writeRoutes(host)
@@ -168,7 +180,10 @@ func (x *excerpt) writeRoutes(host []byte) {
 	}
 	first := 0
 	for i, r := range x.routes {
-		view[routeBlock](host[k.Routes:], len(x.routes))[i] = routeBlock{Rows: int64(r.Len()), First: int64(first)}
+		view[routeBlock](host[k.Routes:], len(x.routes))[i] = routeBlock{
+			Rows:  int64(r.Len()),
+			First: int64(first),
+		}
 		copy(view[float64](host[k.RollLataccel:], x.rows)[first:], r.RollLataccel)
 		copy(view[float64](host[k.VEgo:], x.rows)[first:], r.VEgo)
 		copy(view[float64](host[k.AEgo:], x.rows)[first:], r.AEgo)
@@ -178,7 +193,9 @@ func (x *excerpt) writeRoutes(host []byte) {
 }
 
 // observe computes the observations of as many places as fit the device's memory.
-func (s *Simulator) observe(e *lockstep.Experience, places []lockstep.Place, into []float32) (n int, err error) {
+func (s *Simulator) observe(
+	e *lockstep.Experience, places []lockstep.Place, into []float32,
+) (n int, err error) {
 	ctx := context.Background()
 	err = s.use(ctx, nil, func(c *connection) error {
 		room, err := s.room(c)
@@ -188,7 +205,9 @@ func (s *Simulator) observe(e *lockstep.Experience, places []lockstep.Place, int
 		x := newExcerpt(e)
 		x.take(places, room)
 		if n = len(x.places); n == 0 {
-			return fmt.Errorf("an observation does not fit %d bytes: %w", room, driver.ErrOutOfMemory)
+			return fmt.Errorf(
+				"an observation does not fit %d bytes: %w", room, driver.ErrOutOfMemory,
+			)
 		}
 		_, total := x.layout(0)
 		b, err := c.take(total, total)

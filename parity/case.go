@@ -76,7 +76,9 @@ var (
 // and sets Path. Arrays of numbers take one line.
 func (c *Case) Save(dir string, whole any) error {
 	c.Format = caseFormat
-	name := strings.Trim(notWord.ReplaceAllString(strings.ToLower(c.Stage+"-"+c.Engine+"-"+c.What), "-"), "-")
+	name := strings.Trim(
+		notWord.ReplaceAllString(strings.ToLower(c.Stage+"-"+c.Engine+"-"+c.What), "-"), "-",
+	)
 	path := filepath.Join(dir, name[:min(len(name), 120)]+".json")
 	text, err := json.MarshalIndent(whole, "", "  ")
 	if err != nil {
@@ -125,7 +127,9 @@ func CheckResults(s *schema.Schema, tasks []Task, want, got []CaseResult) (*Repo
 	// The hash of a rollout is of all stages.
 	r := &Report{Exact: true, Compared: map[string]int{}, Stages: s.Required()}
 	if len(want) != len(tasks) || len(got) != len(tasks) {
-		return nil, fmt.Errorf("%d results of %d rollouts, and %d are kept", len(got), len(tasks), len(want))
+		return nil, fmt.Errorf(
+			"%d results of %d rollouts, and %d are kept", len(got), len(tasks), len(want),
+		)
 	}
 	for i, w := range want {
 		g, key := got[i], tasks[i].Key
@@ -142,7 +146,17 @@ func CheckResults(s *schema.Schema, tasks []Task, want, got []CaseResult) (*Repo
 			d.Rollout, d.Key = name, key
 			return nil, d
 		}
-		r.Rollouts = append(r.Rollouts, Verdict{Rollout: name, Key: key, Steps: g.Steps, Equal: true, WantHash: w.Hash, GotHash: g.Hash})
+		r.Rollouts = append(
+			r.Rollouts,
+			Verdict{
+				Rollout:  name,
+				Key:      key,
+				Steps:    g.Steps,
+				Equal:    true,
+				WantHash: w.Hash,
+				GotHash:  g.Hash,
+			},
+		)
 		r.Steps += g.Steps
 	}
 	for _, stage := range r.Stages {

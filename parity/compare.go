@@ -40,7 +40,9 @@ const (
 //
 // The error is of a comparison that could not be made; divergences are the
 // report's, see Report.Err.
-func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts CompareOptions) (*Report, error) {
+func Compare(
+	ctx context.Context, f Family, want, got Source, tasks []Task, opts CompareOptions,
+) (*Report, error) {
 	start := time.Now()
 	c := &comparison{ctx: ctx, family: &f, opts: opts, sources: [2]Source{want, got}}
 	var recordings []recorded
@@ -76,9 +78,17 @@ func Compare(ctx context.Context, f Family, want, got Source, tasks []Task, opts
 	if c.tasks, err = pairUp(recordings, tasks); err != nil {
 		return nil, err
 	}
-	r := &Report{Want: want.Info(), Got: got.Info(), Exact: !opts.Inexact, Budget: opts.Budget, Compared: map[string]int{}, Lacking: map[string]int{}}
+	r := &Report{
+		Want:     want.Info(),
+		Got:      got.Info(),
+		Exact:    !opts.Inexact,
+		Budget:   opts.Budget,
+		Compared: map[string]int{},
+		Lacking:  map[string]int{},
+	}
 	for _, g := range f.Schema.Stages {
-		r.Stages, r.Tolerated = append(r.Stages, g.Name), append(r.Tolerated, Tolerance{Stage: g.Name})
+		r.Stages, r.Tolerated = append(r.Stages, g.Name),
+			append(r.Tolerated, Tolerance{Stage: g.Name})
 	}
 	r.Stages, c.report = append(r.Stages, f.Schema.Outcome.Name), r
 	r.Exercised = newExercised(f.Branches)
@@ -127,8 +137,12 @@ type result struct {
 }
 
 // play runs a side, and shows its steps as the schema has them.
-func (c *comparison) play(side int, tasks []Task, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
-	return c.sources[side].play(c.ctx, tasks, c.hash, full, func(i int, s *schema.Step) { visit(i, c.arrange[side](s)) })
+func (c *comparison) play(
+	side int, tasks []Task, full bool, visit func(i int, s *schema.Step),
+) ([]End, error) {
+	return c.sources[side].play(
+		c.ctx, tasks, c.hash, full, func(i int, s *schema.Step) { visit(i, c.arrange[side](s)) },
+	)
 }
 
 // collect runs one side and keeps it.
@@ -141,7 +155,11 @@ func (c *comparison) collect(side int, tasks []Task, full bool) ([]*rollout, err
 		}
 	}
 	// Recordings have to be read in full for what they teach.
-	arrays := full || teaches && slices.ContainsFunc(c.family.Schema.Stages, func(g schema.Stage) bool { return g.Teach && g.IsArray() })
+	arrays := full ||
+		teaches &&
+			slices.ContainsFunc(
+				c.family.Schema.Stages, func(g schema.Stage) bool { return g.Teach && g.IsArray() },
+			)
 	ends, err := c.play(side, tasks, arrays, func(i int, s *schema.Step) {
 		if end := c.family.Schema.End; end > 0 && s.Index >= end {
 			rollouts[i].past++
@@ -164,7 +182,9 @@ func (c *comparison) collect(side int, tasks []Task, full bool) ([]*rollout, err
 // pass compares some tasks: first all, and again, with what was held of them, those that
 // differ, the other side forced by their teachers. In an inexact comparison all stages are
 // in full then.
-func (c *comparison) pass(tasks []Task, held []*rollout, teachers []*Teacher) (pairings []*pairing, err error) {
+func (c *comparison) pass(
+	tasks []Task, held []*rollout, teachers []*Teacher,
+) (pairings []*pairing, err error) {
 	inexact := held != nil && c.opts.Inexact
 	if held == nil || inexact {
 		if held, err = c.collect(c.held, tasks, inexact); err != nil {
@@ -204,14 +224,16 @@ func (c *comparison) block(tasks []Task) error {
 	for i, p := range pairings {
 		o := &result{block: tasks, at: i, first: p}
 		results = append(results, o)
-		if p.Equal || p.held.end.of == nil || p.running.end.of == nil || len(p.findings) > 0 && p.findings[0].Stage == c.family.Schema.Key[0] {
+		if p.Equal || p.held.end.of == nil || p.running.end.of == nil ||
+			len(p.findings) > 0 && p.findings[0].Stage == c.family.Schema.Key[0] {
 			continue
 		}
 		if c.live[c.running] {
 			o.teacher = p.held.teacher(p.running.digests.Len())
 		}
 		if o.teacher != nil || c.opts.Inexact {
-			again, own, held, teachers = append(again, o), append(own, tasks[i]), append(held, p.held), append(teachers, o.teacher)
+			again, own, held, teachers = append(again, o), append(own, tasks[i]),
+				append(held, p.held), append(teachers, o.teacher)
 		}
 	}
 	c.took += time.Since(start)
@@ -251,7 +273,9 @@ func (c *comparison) findings(o *result) []*Divergence {
 		}
 		return d.Step*step + c.family.Schema.Index(d.Stage)
 	}
-	slices.SortStableFunc(findings, func(a, b *Divergence) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(
+		findings, func(a, b *Divergence) int { return cmp.Compare(rank(a), rank(b)) },
+	)
 	return slices.CompactFunc(findings, func(a, b *Divergence) bool { return rank(a) == rank(b) })
 }
 
@@ -264,11 +288,16 @@ func (c *comparison) tally(o *result) {
 		at := slices.IndexFunc(r.Findings, func(s StageFindings) bool { return s.Stage == d.Stage })
 		if at < 0 {
 			at = len(r.Findings)
-			r.Findings = append(r.Findings, StageFindings{Stage: d.Stage, Rollout: v.Rollout, Key: v.Key, Step: d.Step})
+			r.Findings = append(
+				r.Findings,
+				StageFindings{Stage: d.Stage, Rollout: v.Rollout, Key: v.Key, Step: d.Step},
+			)
 			c.describe(o, d)
 		}
 		r.Findings[at].Findings++
-		if !slices.ContainsFunc(findings[:i], func(before *Divergence) bool { return before.Stage == d.Stage }) {
+		if !slices.ContainsFunc(
+			findings[:i], func(before *Divergence) bool { return before.Stage == d.Stage },
+		) {
 			r.Findings[at].Rollouts++
 		}
 		if i == 0 {

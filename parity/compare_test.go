@@ -24,7 +24,9 @@ type skipping struct {
 	step int
 }
 
-func (s skipping) Run(ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step)) iter.Seq2[int, parity.End] {
+func (s skipping) Run(
+	ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
 	return s.walker.Run(ctx, tasks, func(i int, step *schema.Step) {
 		if step.Index != s.step {
 			observe(i, step)
@@ -49,7 +51,9 @@ func (d *disk) ReadAt(p []byte, at int64) (int, error) {
 }
 
 // recorded are an engine's rollouts in a trace, which lies on a disk.
-func recorded(t *testing.T, e parity.Engine, h schema.Hash, tasks []parity.Task) (*trace.File, *disk) {
+func recorded(
+	t *testing.T, e parity.Engine, h schema.Hash, tasks []parity.Task,
+) (*trace.File, *disk) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "walk.trace")
 	must(t, parity.Record(t.Context(), e, tasks, trace.Header{Digest: h}, walks.Arrays(), path))
@@ -63,7 +67,9 @@ func recorded(t *testing.T, e parity.Engine, h schema.Hash, tasks []parity.Task)
 
 func compared(t *testing.T, want, got parity.Source, tasks []parity.Task) *parity.Report {
 	t.Helper()
-	r, err := parity.Compare(t.Context(), parity.Family{}, want, got, tasks, parity.CompareOptions{})
+	r, err := parity.Compare(
+		t.Context(), parity.Family{}, want, got, tasks, parity.CompareOptions{},
+	)
 	must(t, err)
 	return r
 }
@@ -78,8 +84,13 @@ func TestReadError(t *testing.T) {
 		got, d := recorded(t, walker{}, kinds[1], oneWalk)
 		size := d.Size()
 		for _, d.good = range []int64{0, 10, 100, size / 2, size - 22, size - 21, size - 1} {
-			if r, err := parity.Compare(t.Context(), parity.Family{}, parity.Traced(want), parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(err, errDisk) {
-				t.Errorf("%s and %s, %d of %d bytes are read: %+v, %v", kinds[0], kinds[1], d.good, size, r, err)
+			if r, err := parity.Compare(t.Context(), parity.Family{}, parity.Traced(want), parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(
+				err, errDisk,
+			) {
+				t.Errorf(
+					"%s and %s, %d of %d bytes are read: %+v, %v", kinds[0], kinds[1], d.good, size,
+					r, err,
+				)
 			}
 		}
 		d.good = 1 << 60
@@ -93,13 +104,19 @@ func TestUnread(t *testing.T) {
 	got, d := recorded(t, walker{4: {0, 1}}, schema.XXH64, oneWalk)
 	d.good = d.Size() / 2
 	r := compared(t, parity.Traced(want), parity.Traced(got), nil)
-	if r.First == nil || r.First.Stage != "reward" || r.First.Step != 4 || !strings.Contains(r.Err().Error(), "; it could not be repeated: walk.trace: step ") || !strings.Contains(r.Err().Error(), errDisk.Error()) {
+	if r.First == nil || r.First.Stage != "reward" || r.First.Step != 4 ||
+		!strings.Contains(r.Err().Error(), "; it could not be repeated: walk.trace: step ") ||
+		!strings.Contains(r.Err().Error(), errDisk.Error()) {
 		t.Errorf("%v", r.Err())
 	}
 	d.good = 1 << 60
 	ctx, cancel := context.WithCancel(t.Context())
-	f := parity.Family{Explain: func(_, _ *schema.Step) *parity.Explanation { cancel(); return nil }}
-	if _, err := parity.Compare(ctx, f, parity.Traced(want), parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(err, context.Canceled) {
+	f := parity.Family{
+		Explain: func(_, _ *schema.Step) *parity.Explanation { cancel(); return nil },
+	}
+	if _, err := parity.Compare(ctx, f, parity.Traced(want), parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(
+		err, context.Canceled,
+	) {
 		t.Errorf("interrupted while it described: %v", err)
 	}
 }
@@ -108,7 +125,8 @@ func TestUnread(t *testing.T) {
 // described as if it were that.
 func TestRepeatedOtherwise(t *testing.T) {
 	r := compared(t, parity.Live(walker{}), parity.Live(restless{walker{}}), oneWalk)
-	if d := r.First; d == nil || d.Stage != "reward" || d.Step != 0 || !d.Unrepeated || !strings.HasPrefix(d.Got, "1.2109375") {
+	if d := r.First; d == nil || d.Stage != "reward" || d.Step != 0 || !d.Unrepeated ||
+		!strings.HasPrefix(d.Got, "1.2109375") {
 		t.Errorf("%+v", d)
 	}
 }
@@ -118,7 +136,10 @@ func TestRepeatedOtherwise(t *testing.T) {
 func TestLackingStep(t *testing.T) {
 	want, _ := recorded(t, skipping{walker{}, 2}, schema.XXH64, oneWalk)
 	short := walker{4: {2, 0}} // leaves the field
-	if r := compared(t, parity.Traced(want), parity.Live(short), oneWalk); r.Forced != 0 || r.Rollouts[0].Forced || r.First == nil || r.First.Stage != schema.Extent {
+	if r := compared(t, parity.Traced(want), parity.Live(short), oneWalk); r.Forced != 0 ||
+		r.Rollouts[0].Forced ||
+		r.First == nil ||
+		r.First.Stage != schema.Extent {
 		t.Errorf("%d steps are forced: %v", r.Forced, r.Err())
 	}
 	got, _ := recorded(t, skipping{walker{5: {0, 1}}, 2}, schema.XXH64, oneWalk)
@@ -128,7 +149,9 @@ func TestLackingStep(t *testing.T) {
 	}
 	for _, line := range r.Plot.Charts[0].Lines {
 		if len(line.Values) != 2 {
-			t.Errorf("%s: %v; want two values before the one that is lacking", line.Name, line.Values)
+			t.Errorf(
+				"%s: %v; want two values before the one that is lacking", line.Name, line.Values,
+			)
 		}
 	}
 }
@@ -144,8 +167,17 @@ func TestComparedOnce(t *testing.T) {
 // TestFindingsAlone: findings are a difference in a report that describes none.
 func TestFindingsAlone(t *testing.T) {
 	var r parity.Report
-	must(t, json.Unmarshal([]byte(`{"want": {"name": "a"}, "got": {"name": "b"}, "findings": [{"stage": "reward", "findings": 3, "rollouts": 2}], "rollouts": [{"steps": 1, "equal": true}]}`), &r))
-	if r.Nothing() || r.OK() || !strings.Contains(r.Err().Error(), "a and b: 3 findings in reward, in 2 of 1 rollouts") {
+	must(
+		t,
+		json.Unmarshal(
+			[]byte(
+				`{"want": {"name": "a"}, "got": {"name": "b"}, "findings": [{"stage": "reward", "findings": 3, "rollouts": 2}], "rollouts": [{"steps": 1, "equal": true}]}`,
+			),
+			&r,
+		),
+	)
+	if r.Nothing() || r.OK() ||
+		!strings.Contains(r.Err().Error(), "a and b: 3 findings in reward, in 2 of 1 rollouts") {
 		t.Errorf("%v: %v", r.Nothing(), r.Err())
 	}
 }
@@ -156,7 +188,8 @@ func TestTeacherPastEnd(t *testing.T) {
 	for range (walker{}).Run(t.Context(), oneWalk, func(_ int, step *schema.Step) { step.Sum(schema.XXH64); steps = append(steps, step.Clone()) }) {
 	}
 	s.End = 4
-	if teacher := parity.NewTeacher(&s, steps); teacher == nil || teacher.Steps() != len(steps) || len(steps) <= s.End {
+	if teacher := parity.NewTeacher(&s, steps); teacher == nil || teacher.Steps() != len(steps) ||
+		len(steps) <= s.End {
 		t.Errorf("%v of %d steps", teacher, len(steps))
 	}
 }
@@ -165,14 +198,33 @@ func TestTeacherPastEnd(t *testing.T) {
 type wide float64
 
 var wides = schema.NewView(
-	schema.Schema{Name: "wide", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result", Elements: []string{"sum"}, From: []string{"sum"}}},
-	schema.Array(schema.Stage{Name: "all", Shape: []int{8192}, Teach: true, Soft: true, From: []schema.Input{schema.Last(1, "all")}}, func(all []float64) []float64 { return all }),
-	schema.Number(schema.Stage{Name: "sum", From: []schema.Input{schema.Same("all")}}, func(all []float64) (float64, bool) { return all[0], true }),
+	schema.Schema{
+		Name:    "wide",
+		Key:     []string{"start"},
+		Outcome: schema.Outcome{Name: "result", Elements: []string{"sum"}, From: []string{"sum"}},
+	},
+	schema.Array(
+		schema.Stage{
+			Name:  "all",
+			Shape: []int{8192},
+			Teach: true,
+			Soft:  true,
+			From:  []schema.Input{schema.Last(1, "all")},
+		},
+		func(all []float64) []float64 { return all },
+	),
+	schema.Number(
+		schema.Stage{Name: "sum", From: []schema.Input{schema.Same("all")}},
+		func(all []float64) (float64, bool) { return all[0], true },
+	),
 )
 
 func (w wide) Info() parity.SideInfo  { return parity.SideInfo{Name: "wide"} }
 func (w wide) Schema() *schema.Schema { return &wides.Schema }
-func (w wide) Run(_ context.Context, tasks []parity.Task, observe func(int, *schema.Step)) iter.Seq2[int, parity.End] {
+
+func (w wide) Run(
+	_ context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		all, into := make([]float64, 8192), wides.NewStep()
 		all[0] = float64(w)
@@ -193,7 +245,9 @@ func (w wide) Run(_ context.Context, tasks []parity.Task, observe func(int, *sch
 func TestKeptMemory(t *testing.T) {
 	var tasks []parity.Task
 	for i := range 24 {
-		tasks = append(tasks, parity.Task{Rollout: trace.Rollout{Key: []string{fmt.Sprint(i)}}, Job: i})
+		tasks = append(
+			tasks, parity.Task{Rollout: trace.Rollout{Key: []string{fmt.Sprint(i)}}, Job: i},
+		)
 	}
 	heap := func() int64 {
 		var m runtime.MemStats
@@ -202,11 +256,16 @@ func TestKeptMemory(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before, kept := heap(), int64(0)
-	f := parity.Family{Plot: func(*parity.Task, [2]*schema.Digests, [2]*schema.Step) []parity.Chart {
-		kept = heap() - before
-		return nil
-	}}
-	_, err := parity.Compare(t.Context(), f, parity.Live(wide(0)), parity.Live(wide(1)), tasks, parity.CompareOptions{Inexact: true})
+	f := parity.Family{
+		Plot: func(*parity.Task, [2]*schema.Digests, [2]*schema.Step) []parity.Chart {
+			kept = heap() - before
+			return nil
+		},
+	}
+	_, err := parity.Compare(
+		t.Context(), f, parity.Live(wide(0)), parity.Live(wide(1)), tasks,
+		parity.CompareOptions{Inexact: true},
+	)
 	must(t, err)
 	if side := int64(24 * 8 * 8192 * 8); kept < side || kept > 2*side {
 		t.Errorf("%d bytes are kept, one side has %d", kept, side)

@@ -29,7 +29,11 @@ func (c *comparison) describe(o *result, d *Divergence) {
 	}
 	if r.First = d; d.Stage != c.family.Schema.Key[0] {
 		want, got := sides(o.first, &o.first.held.digests, &o.first.running.digests)
-		r.Plot = &Plot{Rollout: d.Rollout, Step: d.Step, Charts: c.family.Plot(t, [2]*schema.Digests{want, got}, pair)}
+		r.Plot = &Plot{
+			Rollout: d.Rollout,
+			Step:    d.Step,
+			Charts:  c.family.Plot(t, [2]*schema.Digests{want, got}, pair),
+		}
 	}
 }
 
@@ -62,7 +66,9 @@ func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema
 		if pair[wanted] == nil || pair[gotten] == nil {
 			continue
 		}
-		if again := diffDigests(g, at, pair[wanted], pair[gotten]); again != nil && again.Want == d.Want && again.Got == d.Got {
+		if again := diffDigests(g, at, pair[wanted], pair[gotten]); again != nil &&
+			again.Want == d.Want &&
+			again.Got == d.Got {
 			full := diffStage(g, at, pair[wanted], pair[gotten])
 			d.Index, d.Element, d.Values, d.Want, d.Got, d.ULPs = full.Index, full.Element, full.Values, full.Want, full.Got, full.ULPs
 			d.Neighbours = len(batch) - 1
@@ -74,10 +80,14 @@ func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema
 }
 
 // plotEffects draws the stages with an effect.
-func (f *Family) plotEffects(_ *Task, sides [2]*schema.Digests, _ [2]*schema.Step) (charts []Chart) {
+func (f *Family) plotEffects(
+	_ *Task, sides [2]*schema.Digests, _ [2]*schema.Step,
+) (charts []Chart) {
 	for _, g := range f.Schema.Stages {
 		if g.Effect {
-			charts = append(charts, Chart{Label: g.Name, First: f.Schema.First, Lines: f.Lines(sides, g.Name)})
+			charts = append(
+				charts, Chart{Label: g.Name, First: f.Schema.First, Lines: f.Lines(sides, g.Name)},
+			)
 		}
 	}
 	return charts
@@ -89,7 +99,9 @@ func (f *Family) Lines(sides [2]*schema.Digests, stage string) []Line {
 	lines, i := []Line{{Name: "wanted"}, {Name: "got"}}, f.Schema.Index(stage)
 	for side, d := range sides {
 		for k := 0; k < d.Len() && d.At(k).Index == f.Schema.First+k; k++ {
-			lines[side].Values = append(lines[side].Values, Float(f.Schema.Stages[i].Type.Float(d.At(k).Bits[i])))
+			lines[side].Values = append(
+				lines[side].Values, Float(f.Schema.Stages[i].Type.Float(d.At(k).Bits[i])),
+			)
 		}
 	}
 	return lines

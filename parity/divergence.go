@@ -66,7 +66,10 @@ func (d *Divergence) Repeated() string {
 	case d.Unrepeated:
 		return "a repetition did not show it again: an engine does not always compute the same"
 	case d.Neighbours > 0:
-		return fmt.Sprintf("alone the rollout does not show it, beside its %d neighbours it does: another batch may take another kernel", d.Neighbours)
+		return fmt.Sprintf(
+			"alone the rollout does not show it, beside its %d neighbours it does: another batch may take another kernel",
+			d.Neighbours,
+		)
 	}
 	return ""
 }
@@ -140,7 +143,11 @@ type Difference struct {
 func diff(t schema.Type, want, got []byte) *Divergence {
 	size := t.Size()
 	if len(want) != len(got) {
-		return &Divergence{Index: -1, Want: fmt.Sprintf("%d values", len(want)/size), Got: fmt.Sprintf("%d values", len(got)/size)}
+		return &Divergence{
+			Index: -1,
+			Want:  fmt.Sprintf("%d values", len(want)/size),
+			Got:   fmt.Sprintf("%d values", len(got)/size),
+		}
 	}
 	var d *Divergence
 	for i := 0; i < len(want); i += size {
@@ -195,7 +202,9 @@ func diffDigests(g *schema.Stage, i int, want, got *schema.Step) *Divergence {
 	case both && want.Bits[i] == got.Bits[i]:
 		return nil
 	case both && !g.IsArray():
-		return diff(g.Type, g.Type.AppendBits(nil, want.Bits[i]), g.Type.AppendBits(nil, got.Bits[i]))
+		return diff(
+			g.Type, g.Type.AppendBits(nil, want.Bits[i]), g.Type.AppendBits(nil, got.Bits[i]),
+		)
 	}
 	text := func(s *schema.Step) string {
 		switch {
@@ -257,7 +266,9 @@ func Differs(s *schema.Schema, want, got []*schema.Step, wantEnd, gotEnd End) er
 		}
 	}
 	if len(want) != len(got) || (wantEnd.Err == nil) != (gotEnd.Err == nil) {
-		return fmt.Errorf("%d steps and error %v, want %d and %v", len(got), gotEnd.Err, len(want), wantEnd.Err)
+		return fmt.Errorf(
+			"%d steps and error %v, want %d and %v", len(got), gotEnd.Err, len(want), wantEnd.Err,
+		)
 	}
 	if d := DifferOutcome(s, wantEnd.Outcome, gotEnd.Outcome); d != nil {
 		return d

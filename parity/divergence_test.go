@@ -45,7 +45,8 @@ func TestDivergenceError(t *testing.T) {
 
 // TestDiffBits: equal means the same bits, and nothing else.
 func TestDiffBits(t *testing.T) {
-	quiet, payload := math.Float64frombits(0x7ff8000000000001), math.Float64frombits(0x7ff8000000000002)
+	quiet, payload := math.Float64frombits(0x7ff8000000000001),
+		math.Float64frombits(0x7ff8000000000002)
 	if d := diff("float64", schema.Bytes([]float64{quiet, math.Inf(1), math.Copysign(0, -1)}), schema.Bytes([]float64{quiet, math.Inf(1), math.Copysign(0, -1)})); d != nil {
 		t.Errorf("the same bits: %+v", d)
 	}
@@ -70,16 +71,25 @@ func TestDiffBits(t *testing.T) {
 func TestFloat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.OneOf(
-			rapid.Map(rapid.Uint64(), math.Float64frombits), rapid.Float64(),
-			rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.Float64frombits(0xfff8000000000000), math.SmallestNonzeroFloat64, math.MaxFloat64, 1e21, 1e-7}),
+			rapid.Map(rapid.Uint64(), math.Float64frombits),
+			rapid.Float64(),
+			rapid.SampledFrom([]float64{
+				0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(),
+				math.Float64frombits(0xfff8000000000000), math.SmallestNonzeroFloat64,
+				math.MaxFloat64, 1e21, 1e-7,
+			}),
 		).Draw(t, "x")
 		data, err := json.Marshal(Float(x))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var y Float
-		if err := json.Unmarshal(data, &y); err != nil || math.Float64bits(float64(y)) != math.Float64bits(x) {
-			t.Fatalf("%v (%016x) came back from %s as %v (%016x), %v", x, math.Float64bits(x), data, y, math.Float64bits(float64(y)), err)
+		if err := json.Unmarshal(data, &y); err != nil ||
+			math.Float64bits(float64(y)) != math.Float64bits(x) {
+			t.Fatalf(
+				"%v (%016x) came back from %s as %v (%016x), %v", x, math.Float64bits(x), data, y,
+				math.Float64bits(float64(y)), err,
+			)
 		}
 	})
 	for _, text := range []string{`"1"`, `"NaN"`, `"NaN:7ff0000000000000"`, `"NaN:x"`, `[1]`, `"inf"`, `1e999`, `{}`} {

@@ -37,7 +37,10 @@ type Nearest struct {
 }
 
 func (n *Nearest) String() string {
-	return fmt.Sprintf("the draw nearest to an edge of the CDF is %.3g from it, at %s, step %d", float64(n.Distance), n.Rollout, n.Step)
+	return fmt.Sprintf(
+		"the draw nearest to an edge of the CDF is %.3g from it, at %s, step %d",
+		float64(n.Distance), n.Rollout, n.Step,
+	)
 }
 
 // Exercised says which of the specification's branches the rollouts went through, and how
@@ -95,7 +98,10 @@ const maxNever = 8
 // String is "exercised 41 of 48; never: …".
 func (e *Exercised) String() string {
 	never := e.Never()
-	text := fmt.Sprintf("exercised %d of %d branches of the specification", len(e.Branches)-len(never), len(e.Branches))
+	text := fmt.Sprintf(
+		"exercised %d of %d branches of the specification", len(e.Branches)-len(never),
+		len(e.Branches),
+	)
 	if n := len(never); n > maxNever {
 		never = append(never[:maxNever], fmt.Sprintf("and %d more", n-maxNever))
 	}

@@ -44,8 +44,13 @@ const maxExamples = 20
 func newPairing(c *comparison, t *Task, held, running *rollout, inexact bool) *pairing {
 	n := len(c.family.Schema.Stages)
 	p := &pairing{
-		Verdict: Verdict{Rollout: rolloutText(c.family.Schema, t.Key), Key: t.Key, Equal: true, Forced: t.Teacher != nil},
-		c:       c, task: t, held: held, running: running, inexact: inexact, compared: map[string]int{}, lacking: map[string]int{},
+		Verdict: Verdict{
+			Rollout: rolloutText(c.family.Schema, t.Key),
+			Key:     t.Key,
+			Equal:   true,
+			Forced:  t.Teacher != nil,
+		},
+		c: c, task: t, held: held, running: running, inexact: inexact, compared: map[string]int{}, lacking: map[string]int{},
 		tolerated: make([]Tolerance, n), last: slices.Repeat([]int{-1}, n),
 	}
 	for _, g := range c.family.Schema.Stages {
@@ -95,7 +100,10 @@ func (p *pairing) run() {
 	lacks, failed := held.end.of == nil, held.end.Err != nil
 	switch {
 	case p.Steps < n:
-		p.extent(next, fmt.Sprintf("step %d next", held.digests.At(p.Steps).Index), fmt.Sprintf("step %d", next))
+		p.extent(
+			next, fmt.Sprintf("step %d next", held.digests.At(p.Steps).Index),
+			fmt.Sprintf("step %d", next),
+		)
 	case n < running.digests.Len() && (lacks || failed):
 		p.extent(next, held.end.String(), fmt.Sprintf("step %d", next))
 	case n < running.digests.Len():
@@ -113,7 +121,8 @@ func (p *pairing) run() {
 // the second pass.
 func (p *pairing) find(step int, stage string, d *Divergence) {
 	p.Equal = false
-	if p.inexact == p.c.opts.Inexact || stage == schema.Extent || stage == p.c.family.Schema.Key[0] {
+	if p.inexact == p.c.opts.Inexact || stage == schema.Extent ||
+		stage == p.c.family.Schema.Key[0] {
 		d.Rollout, d.Key, d.Step, d.Stage, d.Forced = p.Rollout, p.Key, step, stage, p.Forced
 		p.findings = append(p.findings, d)
 	}
@@ -165,7 +174,11 @@ func diffInputs(want, got *trace.Rollout, all bool) *Divergence {
 		}
 		if all && !ok {
 			names := strings.Join(slices.Sorted(maps.Keys(want.Inputs)), ", ")
-			return &Divergence{Index: -1, Want: "inputs of the names " + names, Got: fmt.Sprintf("one named %.60q", name)}
+			return &Divergence{
+				Index: -1,
+				Want:  "inputs of the names " + names,
+				Got:   fmt.Sprintf("one named %.60q", name),
+			}
 		}
 	}
 	return nil
@@ -177,7 +190,16 @@ func (p *pairing) changed(want, got []float64) {
 	o := &p.c.family.Schema.Outcome
 	for i, name := range o.Elements[:min(len(o.Elements), len(want), len(got))] {
 		if w, g := Float(want[i]), Float(got[i]); !schema.Equal(want[i], got[i]) {
-			p.Effects = append(p.Effects, Effect{Stage: o.Name + " " + name, Step: -1, Apart: Float(math.Abs(want[i] - got[i])), Want: &w, Got: &g})
+			p.Effects = append(
+				p.Effects,
+				Effect{
+					Stage: o.Name + " " + name,
+					Step:  -1,
+					Apart: Float(math.Abs(want[i] - got[i])),
+					Want:  &w,
+					Got:   &g,
+				},
+			)
 		}
 	}
 }

@@ -52,7 +52,16 @@ func TestRegressions(t *testing.T) {
 			}
 			for _, e := range engines.Others() {
 				t.Run(e.Name, func(t *testing.T) {
-					sim := e.ForTest(t, engines.Config{Model: model, Profile: c.Profile, Chunk: c.Chunk, Workers: c.Workers, Shuffled: true})
+					sim := e.ForTest(
+						t,
+						engines.Config{
+							Model:    model,
+							Profile:  c.Profile,
+							Chunk:    c.Chunk,
+							Workers:  c.Workers,
+							Shuffled: true,
+						},
+					)
 					want := ref
 					if sim.Profile() != c.Profile {
 						// A library of this machine does some of the engine's arithmetic, and has
@@ -87,7 +96,10 @@ func caseModel(t *testing.T, c *tinyphysics.Case) string {
 		t.Fatalf("model %q is not one that tests have", c.Model)
 	}
 	if got, err := fileio.SHA256(path); err != nil || got != c.ModelSHA256 {
-		t.Fatalf("the %s model has SHA-256 %s, the case was made with %s (%v)", c.Model, got, c.ModelSHA256, err)
+		t.Fatalf(
+			"the %s model has SHA-256 %s, the case was made with %s (%v)", c.Model, got,
+			c.ModelSHA256, err,
+		)
 	}
 	return path
 }

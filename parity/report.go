@@ -156,7 +156,10 @@ func (e *Effect) String() string {
 	if e.Want != nil && e.Got != nil {
 		return fmt.Sprintf("%s %v for %v", e.Stage, float64(*e.Got), float64(*e.Want))
 	}
-	return fmt.Sprintf("%s from step %d on, at %d steps, by up to %.6g", e.Stage, e.Step, e.Steps, float64(e.Apart))
+	return fmt.Sprintf(
+		"%s from step %d on, at %d steps, by up to %.6g", e.Stage, e.Step, e.Steps,
+		float64(e.Apart),
+	)
 }
 
 // StageFindings counts the findings of one stage.
@@ -236,17 +239,31 @@ func (r *Report) Err() error {
 	for _, t := range r.Tolerated {
 		budget, bounded := r.Budget.Apart[t.Stage]
 		if bounded && t.Unknown > 0 {
-			errs = append(errs, fmt.Errorf("at %d steps it is not known how far %s is apart, and there is a budget", t.Unknown, t.Stage))
+			errs = append(
+				errs,
+				fmt.Errorf(
+					"at %d steps it is not known how far %s is apart, and there is a budget",
+					t.Unknown, t.Stage,
+				),
+			)
 		}
 		if bounded && !(t.Abs <= budget) {
-			errs = append(errs, fmt.Errorf("%s, step %d: %s is %g apart, the budget is %g", t.Rollout, t.Step, t.Stage, float64(t.Abs), float64(budget)))
+			errs = append(
+				errs,
+				fmt.Errorf(
+					"%s, step %d: %s is %g apart, the budget is %g", t.Rollout, t.Step, t.Stage,
+					float64(t.Abs), float64(budget),
+				),
+			)
 		}
 	}
 	if len(errs) == 0 && len(r.Findings) == 0 {
 		// A rollout that differs in ways that nothing was found for is a difference all
 		// the same, where equality is claimed.
 		at := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return !v.Equal })
-		bare := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return v.Steps == 0 && v.Error == "" })
+		bare := slices.IndexFunc(
+			r.Rollouts, func(v Verdict) bool { return v.Steps == 0 && v.Error == "" },
+		)
 		switch {
 		case r.Nothing():
 			text := "nothing was compared"
@@ -257,7 +274,10 @@ func (r *Report) Err() error {
 		case bare >= 0: // both sides have nothing but what it came to
 			return errors.New(r.Rollouts[bare].Rollout + ": nothing was compared")
 		case r.Exact && at >= 0:
-			errs = append(errs, fmt.Errorf("%s differs, and no stage was found at fault", r.Rollouts[at].Rollout))
+			errs = append(
+				errs,
+				fmt.Errorf("%s differs, and no stage was found at fault", r.Rollouts[at].Rollout),
+			)
 		default:
 			return nil
 		}
@@ -283,10 +303,18 @@ func (r *Report) counts() string {
 		if f.Findings == 1 {
 			noun = "finding"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s in %s, in %d of %d rollouts", f.Findings, noun, f.Stage, f.Rollouts, len(r.Rollouts)))
+		parts = append(
+			parts,
+			fmt.Sprintf(
+				"%d %s in %s, in %d of %d rollouts", f.Findings, noun, f.Stage, f.Rollouts,
+				len(r.Rollouts),
+			),
+		)
 	}
 	if r.Unjudged > 0 {
-		parts = append(parts, fmt.Sprintf("%d steps of different histories were not judged", r.Unjudged))
+		parts = append(
+			parts, fmt.Sprintf("%d steps of different histories were not judged", r.Unjudged),
+		)
 	}
 	return strings.Join(parts, "; ")
 }
@@ -316,7 +344,10 @@ func (r *Report) Effects() string {
 	case n > maxEffects:
 		lines = append(lines[:maxEffects], fmt.Sprintf("and %d more", n-maxEffects))
 	}
-	return fmt.Sprintf("%d of %d rollouts went another way:\n  %s", n, len(r.Rollouts), strings.Join(lines, "\n  "))
+	return fmt.Sprintf(
+		"%d of %d rollouts went another way:\n  %s", n, len(r.Rollouts),
+		strings.Join(lines, "\n  "),
+	)
 }
 
 // Equal is how many rollouts are the same to the bit.

@@ -20,7 +20,10 @@ const defaultRuns = 300
 // Run compares a case and returns its first divergence, nil if there is none; an error
 // ends the search. Shrink returns the smallest case found and its divergence. The error
 // is run's, or ErrNoDivergence.
-func Shrink[C any](ctx context.Context, c C, run func(ctx context.Context, c C) (*Divergence, error), limit int, passes ...func(*Shrinker[C])) (C, *Divergence, error) {
+func Shrink[C any](
+	ctx context.Context, c C, run func(ctx context.Context, c C) (*Divergence, error), limit int,
+	passes ...func(*Shrinker[C]),
+) (C, *Divergence, error) {
 	first, err := run(ctx, c)
 	if err == nil && first == nil {
 		err = ErrNoDivergence
@@ -28,7 +31,13 @@ func Shrink[C any](ctx context.Context, c C, run func(ctx context.Context, c C) 
 	if err != nil {
 		return c, nil, err
 	}
-	s := &Shrinker[C]{Best: c, Divergence: first, ctx: ctx, run: run, left: cmp.Or(limit, defaultRuns) - 1}
+	s := &Shrinker[C]{
+		Best:       c,
+		Divergence: first,
+		ctx:        ctx,
+		run:        run,
+		left:       cmp.Or(limit, defaultRuns) - 1,
+	}
 	for _, pass := range passes {
 		pass(s)
 	}

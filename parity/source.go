@@ -87,7 +87,10 @@ type Source interface {
 	// play shows every step of the tasks, in order for each of them, possibly of
 	// several at once, and returns their ends. Live engines' digests are of hash h;
 	// recordings have their own, and give arrays only if full.
-	play(ctx context.Context, tasks []Task, h schema.Hash, full bool, visit func(i int, s *schema.Step)) ([]End, error)
+	play(
+		ctx context.Context, tasks []Task, h schema.Hash, full bool,
+		visit func(i int, s *schema.Step),
+	) ([]End, error)
 }
 
 // LiveSource is an engine.
@@ -109,7 +112,9 @@ func (l *LiveSource) Info() SideInfo {
 	return info
 }
 
-func (l *LiveSource) play(ctx context.Context, tasks []Task, h schema.Hash, _ bool, visit func(i int, s *schema.Step)) ([]End, error) {
+func (l *LiveSource) play(
+	ctx context.Context, tasks []Task, h schema.Hash, _ bool, visit func(i int, s *schema.Step),
+) ([]End, error) {
 	ends, errs := make([]End, len(tasks)), make([]error, len(tasks))
 	share := max(l.Parallel, 1)
 	size := (len(tasks) + share - 1) / share
@@ -123,7 +128,9 @@ func (l *LiveSource) play(ctx context.Context, tasks []Task, h schema.Hash, _ bo
 			}
 			for i, end := range l.Run(ctx, own, observe) {
 				if i < 0 || i >= len(own) {
-					errs[from] = fmt.Errorf("%s: a result of rollout %d, there are %d", l.Info().Name, i, len(own))
+					errs[from] = fmt.Errorf(
+						"%s: a result of rollout %d, there are %d", l.Info().Name, i, len(own),
+					)
 					return
 				}
 				if ends[from+i].of != nil {
@@ -188,7 +195,9 @@ func (r recorded) rehash(h schema.Hash) error {
 	return r.Recording.Rehash(h)
 }
 
-func (r recorded) play(ctx context.Context, tasks []Task, _ schema.Hash, full bool, visit func(i int, s *schema.Step)) ([]End, error) {
+func (r recorded) play(
+	ctx context.Context, tasks []Task, _ schema.Hash, full bool, visit func(i int, s *schema.Step),
+) ([]End, error) {
 	ends := make([]End, len(tasks))
 	for i, t := range tasks {
 		if err := ctx.Err(); err != nil {
@@ -254,7 +263,8 @@ func pairUp(recordings []recorded, tasks []Task) ([]Task, error) {
 			seen := map[string]int{}
 			for _, about := range r.Rollouts() {
 				name := about.Name()
-				if seen[name]++; side == wanted || seen[name] > len(recordings[wanted].named[name]) {
+				if seen[name]++; side == wanted ||
+					seen[name] > len(recordings[wanted].named[name]) {
 					tasks = append(tasks, Task{Rollout: about})
 				}
 			}
@@ -291,7 +301,9 @@ func arrange(s Source, to *schema.Schema) (func(*schema.Step) *schema.Step, erro
 	if err := schema.Agree(to, from); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Info().Name, err)
 	}
-	if slices.EqualFunc(to.Stages, from.Stages, func(a, b schema.Stage) bool { return a.Name == b.Name }) {
+	if slices.EqualFunc(
+		to.Stages, from.Stages, func(a, b schema.Stage) bool { return a.Name == b.Name },
+	) {
 		return func(s *schema.Step) *schema.Step { return s }, nil
 	}
 	return func(s *schema.Step) *schema.Step {
@@ -310,7 +322,9 @@ func arrange(s Source, to *schema.Schema) (func(*schema.Step) *schema.Step, erro
 // Record runs tasks on an engine and writes a trace of them, with its name, profile and
 // schema entered into the header. Rollouts that fail are recorded with their errors; the
 // error returned is the file's or the context's.
-func Record(ctx context.Context, e Engine, tasks []Task, h trace.Header, full schema.Set, path string) error {
+func Record(
+	ctx context.Context, e Engine, tasks []Task, h trace.Header, full schema.Set, path string,
+) error {
 	h.Engine, h.Profile, h.Schema = e.Info().Name, e.Info().Profile, *e.Schema()
 	return trace.WriteFile(path, h, full, func(w *trace.Writer) error {
 		writers := make([]*trace.RolloutWriter, len(tasks))

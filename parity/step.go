@@ -136,7 +136,8 @@ func (w *stepPair) values(stage int) values {
 // required or that the other side has, beside another live side or a value.
 func (p *pairing) missing(has [2]bool, required, optional bool) bool {
 	for side, other := range [2]int{gotten, wanted} {
-		if !has[side] && p.c.live[side] && (has[other] && (required || optional) || required && p.c.live[other]) {
+		if !has[side] && p.c.live[side] &&
+			(has[other] && (required || optional) || required && p.c.live[other]) {
 			return true
 		}
 	}
@@ -203,6 +204,7 @@ func (w *stepPair) remember(stage int) {
 	}
 	w.last[stage] = w.index
 	g, o := &w.s.Stages[stage], &w.s.Outcome
-	counts := w.index >= o.Begin && (o.End == 0 || w.index < o.End) && slices.Contains(o.From, g.Name)
+	counts := w.index >= o.Begin && (o.End == 0 || w.index < o.End) &&
+		slices.Contains(o.From, g.Name)
 	w.outcome = w.outcome || counts && !(w.Forced && g.Teach)
 }

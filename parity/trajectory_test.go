@@ -48,7 +48,8 @@ var committed = map[string]int{
 
 // everything reports whether neither -run nor LOCKSTEP_ONLY leaves a part out.
 func everything() bool {
-	return os.Getenv("LOCKSTEP_ONLY") == "" && !strings.Contains(flag.Lookup("test.run").Value.String(), "/")
+	return os.Getenv("LOCKSTEP_ONLY") == "" &&
+		!strings.Contains(flag.Lookup("test.run").Value.String(), "/")
 }
 
 // unlisted finds recordings in folders that are not in committed.
@@ -92,7 +93,9 @@ func testSet(
 		path := filepath.Join(routes, name+".csv")
 		if entry, ok := entries[name]; ok {
 			if got := fileSHA256(t, path); got != entry.RouteCSV {
-				t.Fatalf("%s has SHA-256 %s, the recording was made of %s", path, got, entry.RouteCSV)
+				t.Fatalf(
+					"%s has SHA-256 %s, the recording was made of %s", path, got, entry.RouteCSV,
+				)
 			}
 		}
 		return routefile.Loader{Profile: set.Profile}.Load(path)
@@ -109,7 +112,9 @@ func testSet(
 	}
 	for _, j := range jobs {
 		if rows[name(j)] != j.Route.Len() {
-			t.Errorf("%s has %d rows, its provenance says %d", name(j), j.Route.Len(), rows[name(j)])
+			t.Errorf(
+				"%s has %d rows, its provenance says %d", name(j), j.Route.Len(), rows[name(j)],
+			)
 		}
 	}
 	if len(jobs) > 0 {
@@ -123,11 +128,17 @@ func name(j lockstep.Job) string { return j.Route.Name + "/" + j.Policy.String()
 // testCompare holds a simulator to a source at every step of all jobs, in a subtest
 // for each.
 func testCompare(t *testing.T, want parity.Source, sim lockstep.Simulator, jobs []lockstep.Job) {
-	report, err := tinyphysics.Compare(t.Context(), want, tinyphysics.Live(sim), jobs, lockstep.AllSteps, parity.CompareOptions{
-		Replay: func(task *parity.Task) string {
-			return fmt.Sprintf("LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", task.Name(), strings.ReplaceAll(t.Name(), "/", "$/^"))
+	report, err := tinyphysics.Compare(
+		t.Context(), want, tinyphysics.Live(sim), jobs, lockstep.AllSteps,
+		parity.CompareOptions{
+			Replay: func(task *parity.Task) string {
+				return fmt.Sprintf(
+					"LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", task.Name(),
+					strings.ReplaceAll(t.Name(), "/", "$/^"),
+				)
+			},
 		},
-	})
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,18 +156,27 @@ func testCompare(t *testing.T, want parity.Source, sim lockstep.Simulator, jobs 
 				t.Errorf("%d steps were compared, the route has %d", v.Steps, n)
 			}
 			if !v.Equal || v.WantHash != v.GotHash {
-				t.Errorf("%d findings, the first %+v; hashes %016x and %016x", v.Findings, v.First, uint64(v.WantHash), uint64(v.GotHash))
+				t.Errorf(
+					"%d findings, the first %+v; hashes %016x and %016x", v.Findings, v.First,
+					uint64(v.WantHash), uint64(v.GotHash),
+				)
 			}
 		})
 	}
 	names := tinyphysics.Schema(0).Required()
 	for _, stage := range names[:len(names)-1] {
 		if report.Compared[stage] != steps || report.Steps != steps {
-			t.Errorf("stage %s was compared at %d of %d steps, want %d", stage, report.Compared[stage], report.Steps, steps)
+			t.Errorf(
+				"stage %s was compared at %d of %d steps, want %d", stage, report.Compared[stage],
+				report.Steps, steps,
+			)
 		}
 	}
 	if report.Compared[tinyphysics.Costs] != len(jobs) {
-		t.Errorf("costs were compared for %d of %d rollouts", report.Compared[tinyphysics.Costs], len(jobs))
+		t.Errorf(
+			"costs were compared for %d of %d rollouts", report.Compared[tinyphysics.Costs],
+			len(jobs),
+		)
 	}
 }
 
@@ -177,7 +197,8 @@ func TestTrajectoryEngines(t *testing.T) {
 	}
 	names := []string{"g00000", "g00001", "g00003", "g00004"}
 	if _, err := want.Assets.Find(); err == nil {
-		model, routes, names = assetstest.Model(t), assetstest.Find(t, assets.Routes), assetstest.RouteNames
+		model, routes, names = assetstest.Model(t), assetstest.Find(t, assets.Routes),
+			assetstest.RouteNames
 	}
 	for _, e := range engines.Others() {
 		if !e.Own {
@@ -191,7 +212,9 @@ func TestTrajectoryEngines(t *testing.T) {
 			}
 			var jobs []lockstep.Job
 			for _, r := range names {
-				route, err := routefile.Loader{Profile: sim.Profile()}.Load(filepath.Join(routes, r+".csv"))
+				route, err := routefile.Loader{
+					Profile: sim.Profile(),
+				}.Load(filepath.Join(routes, r+".csv"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,7 +251,13 @@ func TestTrajectoryPublishedCosts(t *testing.T) {
 			if row[0] != "pid(p=0.3 i=0.05 d=-0.1)" {
 				t.Fatalf("controller %q is not known", row[0])
 			}
-			jobs = append(jobs, lockstep.Job{Route: assetstest.Route(t, row[1], sim.Profile()), Policy: lockstep.PID{P: 0.3, I: 0.05, D: -0.1}})
+			jobs = append(
+				jobs,
+				lockstep.Job{
+					Route:  assetstest.Route(t, row[1], sim.Profile()),
+					Policy: lockstep.PID{P: 0.3, I: 0.05, D: -0.1},
+				},
+			)
 		}
 		for i, result := range sim.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 			if result.Err != nil {
@@ -236,7 +265,10 @@ func TestTrajectoryPublishedCosts(t *testing.T) {
 			}
 			for j, cost := range []float64{result.Costs.Lataccel, result.Costs.Jerk, result.Costs.Total} {
 				if got, want := strconv.FormatFloat(cost, 'g', -1, 64), rows[1+i][2+j]; got != want {
-					t.Errorf("route %s: %s is %s, published is %s", jobs[i].Route.Name, rows[0][2+j], got, want)
+					t.Errorf(
+						"route %s: %s is %s, published is %s", jobs[i].Route.Name, rows[0][2+j],
+						got, want,
+					)
 				}
 			}
 		}
@@ -252,7 +284,13 @@ func TestTrajectoryPublishedCosts(t *testing.T) {
 	}
 	for _, e := range engines.Others() {
 		t.Run(e.Name, func(t *testing.T) {
-			test(t, e.ForTest(t, engines.Config{Model: model, Profile: reference.HostProfile(), Shuffled: true}))
+			test(
+				t,
+				e.ForTest(
+					t,
+					engines.Config{Model: model, Profile: reference.HostProfile(), Shuffled: true},
+				),
+			)
 		})
 	}
 }
@@ -307,8 +345,13 @@ func TestTrajectory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if files, err := filepath.Glob(filepath.Join(set.Dir, "*.npz")); err != nil || len(files) != committed[dir] || len(set.Recordings) != committed[dir] {
-			t.Errorf("%s has %d files and its provenance names %d, want %d (%v)", set.Dir, len(files), len(set.Recordings), committed[dir], err)
+		if files, err := filepath.Glob(filepath.Join(set.Dir, "*.npz")); err != nil ||
+			len(files) != committed[dir] ||
+			len(set.Recordings) != committed[dir] {
+			t.Errorf(
+				"%s has %d files and its provenance names %d, want %d (%v)", set.Dir, len(files),
+				len(set.Recordings), committed[dir], err,
+			)
 		}
 		model, routes := ownModel, ownRoutes
 		if set.ModelSHA256 != defaults.ModelSHA256 {
@@ -329,9 +372,13 @@ func TestTrajectory(t *testing.T) {
 					continue // TestLacks: it says so where it is asked for it
 				}
 				t.Run(e.Name, func(t *testing.T) {
-					sim := e.ForTest(t, engines.Config{Model: model, Profile: set.Profile, Shuffled: true})
+					sim := e.ForTest(
+						t, engines.Config{Model: model, Profile: set.Profile, Shuffled: true},
+					)
 					if e.Own && sim.Profile() != set.Profile {
-						t.Skipf("%s computes with profile %s on this machine", e.Name, sim.Profile())
+						t.Skipf(
+							"%s computes with profile %s on this machine", e.Name, sim.Profile(),
+						)
 					}
 					compared[e.Name] += testSet(t, sim, set, model, routes, e.Slow && !whole)
 				})

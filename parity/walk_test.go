@@ -27,9 +27,29 @@ type place struct {
 }
 
 var walks = schema.NewView(
-	schema.Schema{Name: "walk", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result", Elements: []string{"sum"}, From: []string{"reward"}}},
-	schema.Array(schema.Stage{Name: "at", Shape: []int{2}, Teach: true, From: []schema.Input{schema.Last(1, "at")}, Elements: []schema.Element{{Name: "x", Count: 1}, {Name: "y", Count: 1}}}, func(p *place) []float64 { return p.at }),
-	schema.Number(schema.Stage{Name: "reward", Effect: true, From: []schema.Input{schema.Same("at")}}, func(p *place) (float32, bool) { return p.reward, true }),
+	schema.Schema{
+		Name: "walk",
+		Key:  []string{"start"},
+		Outcome: schema.Outcome{
+			Name:     "result",
+			Elements: []string{"sum"},
+			From:     []string{"reward"},
+		},
+	},
+	schema.Array(
+		schema.Stage{
+			Name:     "at",
+			Shape:    []int{2},
+			Teach:    true,
+			From:     []schema.Input{schema.Last(1, "at")},
+			Elements: []schema.Element{{Name: "x", Count: 1}, {Name: "y", Count: 1}},
+		},
+		func(p *place) []float64 { return p.at },
+	),
+	schema.Number(
+		schema.Stage{Name: "reward", Effect: true, From: []schema.Input{schema.Same("at")}},
+		func(p *place) (float32, bool) { return p.reward, true },
+	),
 )
 
 // A walker walks. At some steps it adds something to y, and to the reward, wrongly.
@@ -37,7 +57,10 @@ type walker map[int][2]float64
 
 func (walker) Info() parity.SideInfo  { return parity.SideInfo{Name: "walker"} }
 func (walker) Schema() *schema.Schema { return &walks.Schema }
-func (w walker) Run(ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step)) iter.Seq2[int, parity.End] {
+
+func (w walker) Run(
+	ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, task := range tasks {
 			from, into := task.Job.(start), walks.NewStep()
@@ -63,7 +86,9 @@ func (w walker) Run(ctx context.Context, tasks []parity.Task, observe func(int, 
 // A restless walker is never the same.
 type restless struct{ walker }
 
-func (r restless) Run(ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step)) iter.Seq2[int, parity.End] {
+func (r restless) Run(
+	ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
 	r.walker[0] = [2]float64{0, r.walker[0][1] + 1}
 	return r.walker.Run(ctx, tasks, observe)
 }
@@ -71,7 +96,9 @@ func (r restless) Run(ctx context.Context, tasks []parity.Task, observe func(int
 // A silent walker shows no step.
 type silent struct{ walker }
 
-func (s silent) Run(ctx context.Context, tasks []parity.Task, _ func(int, *schema.Step)) iter.Seq2[int, parity.End] {
+func (s silent) Run(
+	ctx context.Context, tasks []parity.Task, _ func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
 	return s.walker.Run(ctx, tasks, func(int, *schema.Step) {})
 }
 
@@ -84,7 +111,10 @@ type field struct {
 
 func (f field) tasks() (tasks []parity.Task) {
 	for i, s := range f.Starts {
-		tasks = append(tasks, parity.Task{Rollout: trace.Rollout{Key: []string{string(rune('a' + i))}}, Job: s})
+		tasks = append(
+			tasks,
+			parity.Task{Rollout: trace.Rollout{Key: []string{string(rune('a' + i))}}, Job: s},
+		)
 	}
 	return tasks
 }
@@ -97,12 +127,20 @@ func must(t *testing.T, err error) {
 
 // TestSecondSimulator compares, judges, traces, shrinks and replays another simulator.
 func TestSecondSimulator(t *testing.T) {
-	cases := field{Case: parity.Case{What: "a walk", Stage: "reward", Engine: "walker"}, Starts: []start{{0.5, 9}, {2.5, 50}, {-1, 12}}}
+	cases := field{
+		Case:   parity.Case{What: "a walk", Stage: "reward", Engine: "walker"},
+		Starts: []start{{0.5, 9}, {2.5, 50}, {-1, 12}},
+	}
 	must(t, conformance.Engine(t.Context(), walker{}, cases.tasks()))
-	if err := conformance.Engine(t.Context(), restless{walker{}}, cases.tasks()); err == nil || !strings.Contains(err.Error(), "a, in another order: step 0, stage reward, index 0: want 1.2109375 (3f9b0000)") {
+	if err := conformance.Engine(t.Context(), restless{walker{}}, cases.tasks()); err == nil ||
+		!strings.Contains(
+			err.Error(),
+			"a, in another order: step 0, stage reward, index 0: want 1.2109375 (3f9b0000)",
+		) {
 		t.Error(err)
 	}
-	if err := conformance.Engine(t.Context(), silent{walker{}}, cases.tasks()); err == nil || !strings.HasPrefix(err.Error(), "a: no step is shown\nb: ") {
+	if err := conformance.Engine(t.Context(), silent{walker{}}, cases.tasks()); err == nil ||
+		!strings.HasPrefix(err.Error(), "a: no step is shown\nb: ") {
 		t.Error(err)
 	}
 	if err := conformance.Engine(t.Context(), walker{}, nil); err == nil {
@@ -110,16 +148,23 @@ func TestSecondSimulator(t *testing.T) {
 	}
 	broken := walker{4: {0, 1}, 7: {0.125, 0}}
 	compare := func(f field, want, got parity.Source) *parity.Report {
-		r, err := parity.Compare(t.Context(), parity.Family{}, want, got, f.tasks(), parity.CompareOptions{})
+		r, err := parity.Compare(
+			t.Context(), parity.Family{}, want, got, f.tasks(), parity.CompareOptions{},
+		)
 		must(t, err)
 		return r
 	}
 	if r := compare(cases, parity.Live(walker{}), parity.Live(broken)); len(r.Findings) != 2 || r.Findings[0].Stage != "reward" || r.Findings[0].Step != 4 || r.Findings[1].Stage != "at" || r.Findings[1].Findings != 1 ||
-		r.First.Place() != "start a, step 4, stage reward, index 0" || r.Others[0].Element != "y" || r.Others[0].Index != 1 || len(r.Plot.Charts) != 1 ||
+		r.First.Place() != "start a, step 4, stage reward, index 0" ||
+		r.Others[0].Element != "y" ||
+		r.Others[0].Index != 1 ||
+		len(r.Plot.Charts) != 1 ||
 		!strings.Contains(r.Err().Error(), "2 of 3 rollouts went another way:\n  start a: reward from step 4 on, at ") {
 		t.Errorf("%+v, %v", r.Findings, r.Err())
 	}
-	if r := compare(cases, parity.Live(walker{}), parity.Live(walker{})); r.Err() != nil || r.Equal() != 3 || r.Rollouts[1].Steps >= 50 {
+	if r := compare(cases, parity.Live(walker{}), parity.Live(walker{})); r.Err() != nil ||
+		r.Equal() != 3 ||
+		r.Rollouts[1].Steps >= 50 {
 		t.Errorf("%v, %+v", r.Err(), r.Rollouts)
 	}
 
@@ -133,33 +178,54 @@ func TestSecondSimulator(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return parity.Traced(f)
 	}
-	if r, err := parity.Compare(t.Context(), parity.Family{}, traced(walker{}), traced(broken), nil, parity.CompareOptions{}); err != nil || r.Findings[0].Stage != "reward" || r.Unjudged == 0 {
+	if r, err := parity.Compare(t.Context(), parity.Family{}, traced(walker{}), traced(broken), nil, parity.CompareOptions{}); err != nil ||
+		r.Findings[0].Stage != "reward" ||
+		r.Unjudged == 0 {
 		t.Errorf("%v, %+v", err, r)
 	}
-	if r := compare(cases, traced(walker{}), parity.Live(broken)); len(r.Findings) != 2 || r.Unjudged != 0 {
+	if r := compare(cases, traced(walker{}), parity.Live(broken)); len(r.Findings) != 2 ||
+		r.Unjudged != 0 {
 		t.Errorf("forced onto a trace: %+v", r.Findings)
 	}
 
 	// The smallest case, kept and replayed.
-	small, d, err := parity.Shrink(t.Context(), cases, func(_ context.Context, f field) (*parity.Divergence, error) {
-		return compare(f, parity.Live(walker{}), parity.Live(broken)).First, nil
-	}, 0, func(s *parity.Shrinker[field]) {
-		parity.Fewer(s, func(f field) []start { return f.Starts }, func(f field, list []start) field { f.Starts = list; return f })
-		parity.Least(s, 1, func(f field) int { return f.Starts[0].Steps }, func(f field, n int) field { f.Starts = []start{{f.Starts[0].Seed, n}}; return f })
-	})
+	small, d, err := parity.Shrink(
+		t.Context(), cases,
+		func(_ context.Context, f field) (*parity.Divergence, error) {
+			return compare(f, parity.Live(walker{}), parity.Live(broken)).First, nil
+		},
+		0,
+		func(s *parity.Shrinker[field]) {
+			parity.Fewer(
+				s, func(f field) []start { return f.Starts },
+				func(f field, list []start) field { f.Starts = list; return f },
+			)
+			parity.Least(
+				s, 1, func(f field) int { return f.Starts[0].Steps },
+				func(f field, n int) field { f.Starts = []start{{f.Starts[0].Seed, n}}; return f },
+			)
+		},
+	)
 	if err != nil || len(small.Starts) != 1 || small.Starts[0].Steps != 5 || d.Stage != "reward" {
 		t.Fatalf("%v, %+v, %v", err, small, d)
 	}
 	small.Results, err = parity.Results(t.Context(), walker{}, small.tasks())
 	var kept field
-	must(t, errors.Join(err, small.Save(dir, &small), kept.Load(filepath.Join(dir, "reward-walker-a-walk.json"), &kept)))
+	must(
+		t,
+		errors.Join(
+			err, small.Save(dir, &small),
+			kept.Load(filepath.Join(dir, "reward-walker-a-walk.json"), &kept),
+		),
+	)
 	good, err := parity.Results(t.Context(), walker{}, kept.tasks())
 	must(t, err)
 	_, err = parity.CheckResults(&walks.Schema, kept.tasks(), kept.Results, good)
 	must(t, err)
 	bad, err := parity.Results(t.Context(), broken, kept.tasks())
 	must(t, err)
-	if _, err := parity.CheckResults(&walks.Schema, kept.tasks(), kept.Results, bad); err == nil || !strings.HasPrefix(err.Error(), "start a: stages of hash ") {
+	if _, err := parity.CheckResults(&walks.Schema, kept.tasks(), kept.Results, bad); err == nil ||
+		!strings.HasPrefix(err.Error(), "start a: stages of hash ") {
 		t.Errorf("%+v", bad)
 	}
 }

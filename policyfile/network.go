@@ -42,7 +42,9 @@ func Network(data []byte) (*lockstep.Network, error) {
 		}
 	}
 	if r.value != m.Graph.Outputs[0].Name || r.open {
-		return nil, fmt.Errorf("output %.60q is not that of the last layer", m.Graph.Outputs[0].Name)
+		return nil, fmt.Errorf(
+			"output %.60q is not that of the last layer", m.Graph.Outputs[0].Name,
+		)
 	}
 	if r.relu {
 		return nil, fmt.Errorf("a Relu after the last layer, want none")
@@ -82,7 +84,10 @@ func (r *reader) ends() error {
 			return fmt.Errorf("input %.60q, want %s [n,%d]", v.Name, e.name, e.size)
 		}
 		if v.Type != onnx.Float || len(v.Dims) != 2 || v.Dims[1] != e.size {
-			return fmt.Errorf("%s %.60q: element type %d and shape %v, want float (%d) and [n,%d]", e.kind, v.Name, v.Type, v.Dims, onnx.Float, e.size)
+			return fmt.Errorf(
+				"%s %.60q: element type %d and shape %v, want float (%d) and [n,%d]", e.kind,
+				v.Name, v.Type, v.Dims, onnx.Float, e.size,
+			)
 		}
 		if e.kind == "input" {
 			r.value = v.Name
@@ -203,7 +208,9 @@ func (r *reader) bias(name string) error {
 func (r *reader) floats(name string) ([]float32, []int64, error) {
 	t, ok := r.graph.Initializer(name)
 	if !ok {
-		return nil, nil, fmt.Errorf("%.60q is not an initializer: weights must be in the file", name)
+		return nil, nil, fmt.Errorf(
+			"%.60q is not an initializer: weights must be in the file", name,
+		)
 	}
 	values, err := t.Float32s()
 	return values, t.Dims, err
@@ -215,12 +222,16 @@ func Encode(n *lockstep.Network) []byte {
 	var g onnx.Graph
 	value := inputName
 	node := func(operator, output string, inputs ...string) {
-		g.Nodes = append(g.Nodes, onnx.Node{OpType: operator, Inputs: inputs, Outputs: []string{output}})
+		g.Nodes = append(
+			g.Nodes, onnx.Node{OpType: operator, Inputs: inputs, Outputs: []string{output}},
+		)
 		value = output
 	}
 	constant := func(name string, values []float32, dims ...int64) string {
 		raw, _ := binary.Append(nil, binary.LittleEndian, values)
-		g.Initializers = append(g.Initializers, onnx.Tensor{Name: name, Type: onnx.Float, Dims: dims, Raw: raw})
+		g.Initializers = append(
+			g.Initializers, onnx.Tensor{Name: name, Type: onnx.Float, Dims: dims, Raw: raw},
+		)
 		return name
 	}
 	for i, l := range n.Layers {
@@ -231,7 +242,10 @@ func Encode(n *lockstep.Network) []byte {
 				columns[k*l.Outputs+o] = l.Weights[o*l.Inputs+k]
 			}
 		}
-		node("MatMul", "product"+name, value, constant("weight"+name, columns, int64(l.Inputs), int64(l.Outputs)))
+		node(
+			"MatMul", "product"+name, value,
+			constant("weight"+name, columns, int64(l.Inputs), int64(l.Outputs)),
+		)
 		if i == len(n.Layers)-1 {
 			node("Add", outputName, value, constant("bias"+name, l.Bias, int64(l.Outputs)))
 		} else {
@@ -239,8 +253,16 @@ func Encode(n *lockstep.Network) []byte {
 			node("Relu", "hidden"+name, value)
 		}
 	}
-	g.Inputs = []onnx.Value{{Name: inputName, Type: onnx.Float, Dims: []int64{-1, lockstep.ObservationSize}}}
-	g.Outputs = []onnx.Value{{Name: outputName, Type: onnx.Float, Dims: []int64{-1, lockstep.ActorSize}}}
-	m := onnx.Model{Opset: 17, Graph: g, Metadata: map[string]string{scaleKey: strconv.FormatFloat(n.Scale, 'g', -1, 64)}}
+	g.Inputs = []onnx.Value{
+		{Name: inputName, Type: onnx.Float, Dims: []int64{-1, lockstep.ObservationSize}},
+	}
+	g.Outputs = []onnx.Value{
+		{Name: outputName, Type: onnx.Float, Dims: []int64{-1, lockstep.ActorSize}},
+	}
+	m := onnx.Model{
+		Opset:    17,
+		Graph:    g,
+		Metadata: map[string]string{scaleKey: strconv.FormatFloat(n.Scale, 'g', -1, 64)},
+	}
 	return m.Encode(8, nil)
 }

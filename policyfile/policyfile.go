@@ -26,7 +26,9 @@ import (
 // IsFile reports whether a name is that of a policy's file, by its extension.
 func IsFile(name string) bool {
 	ext := filepath.Ext(name)
-	return slices.ContainsFunc(lockstep.Kinds(), func(k lockstep.KindInfo) bool { return ext != "" && k.File == ext })
+	return slices.ContainsFunc(
+		lockstep.Kinds(), func(k lockstep.KindInfo) bool { return ext != "" && k.File == ext },
+	)
 }
 
 // Load reads a policy from a file. An error names the file and what does not fit.

@@ -29,7 +29,15 @@ func network(t *testing.T, widths ...int) *lockstep.Network {
 	var layers []lockstep.Layer
 	inputs := lockstep.ObservationSize
 	for _, n := range append(widths, lockstep.ActorSize) {
-		layers = append(layers, lockstep.Layer{Inputs: inputs, Outputs: n, Weights: numbers(inputs * n), Bias: numbers(n)})
+		layers = append(
+			layers,
+			lockstep.Layer{
+				Inputs:  inputs,
+				Outputs: n,
+				Weights: numbers(inputs * n),
+				Bias:    numbers(n),
+			},
+		)
 		inputs = n
 	}
 	n, err := lockstep.NewNetwork(layers, 0.3)
@@ -42,8 +50,11 @@ func network(t *testing.T, widths ...int) *lockstep.Network {
 // TestWriteLoad: a policy is the same after it was written.
 func TestWriteLoad(t *testing.T) {
 	actions := make([]float64, lockstep.TableSteps)
-	actions[1], actions[2], actions[3] = math.Copysign(0, -1), math.Nextafter(1, 2), math.SmallestNonzeroFloat64
-	table, err := lockstep.NewTable(map[string][]float64{"00000": actions, "b": make([]float64, lockstep.TableSteps)})
+	actions[1], actions[2], actions[3] = math.Copysign(0, -1), math.Nextafter(1, 2),
+		math.SmallestNonzeroFloat64
+	table, err := lockstep.NewTable(
+		map[string][]float64{"00000": actions, "b": make([]float64, lockstep.TableSteps)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +68,8 @@ func TestWriteLoad(t *testing.T) {
 		if err := policyfile.Write(path, p); err != nil {
 			t.Fatal(err)
 		}
-		if read, err := policyfile.Load(path); err != nil || !reflect.DeepEqual(read, p) || read.String() != p.String() {
+		if read, err := policyfile.Load(path); err != nil || !reflect.DeepEqual(read, p) ||
+			read.String() != p.String() {
 			t.Errorf("%v reads back as %v, %v", p, read, err)
 		}
 	}
@@ -83,8 +95,15 @@ func gemm(g *onnx.Graph, transposed int64) {
 			continue
 		}
 		product := &nodes[len(nodes)-1]
-		*product = onnx.Node{OpType: "Gemm", Inputs: []string{product.Inputs[0], product.Inputs[1], n.Inputs[1]}, Outputs: n.Outputs,
-			Attributes: []onnx.Attribute{{Name: "alpha", Float: 1}, {Name: "beta", Float: 1}, {Name: "transB", Int: transposed}}}
+		*product = onnx.Node{
+			OpType:  "Gemm",
+			Inputs:  []string{product.Inputs[0], product.Inputs[1], n.Inputs[1]},
+			Outputs: n.Outputs,
+			Attributes: []onnx.Attribute{
+				{Name: "alpha", Float: 1}, {Name: "beta", Float: 1},
+				{Name: "transB", Int: transposed},
+			},
+		}
 	}
 	g.Nodes = nodes
 	for i := range g.Initializers {
@@ -147,7 +166,9 @@ func TestNetworkErrors(t *testing.T) {
 		`input "obs": element type 1 and shape [-1 256 1]`:           func(g *onnx.Graph) { g.Inputs[0].Dims = append(g.Inputs[0].Dims, 1) },
 		`output "product1" is not that of the last layer`:            func(g *onnx.Graph) { g.Nodes = g.Nodes[:4]; g.Outputs[0].Name = "product1" },
 	} {
-		if _, err := policyfile.Network(edit(t, network(t, 4), f)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := policyfile.Network(edit(t, network(t, 4), f)); err == nil ||
+			!strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want …%s…", err, want)
 		}
 	}
@@ -168,14 +189,16 @@ func TestForms(t *testing.T) {
 		}
 	}
 	scalar := func(g *onnx.Graph) { g.Initializers[1].Dims = nil }
-	if _, err := policyfile.Network(edit(t, n, scalar)); err == nil || !strings.Contains(err.Error(), `bias "bias0": shape [], want [1]`) {
+	if _, err := policyfile.Network(edit(t, n, scalar)); err == nil ||
+		!strings.Contains(err.Error(), `bias "bias0": shape [], want [1]`) {
 		t.Error(err)
 	}
 	fine, err := lockstep.NewNetwork(n.Layers, 0.12345678901234567)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if read, err := policyfile.Network(policyfile.Encode(fine)); err != nil || read.Scale != fine.Scale {
+	if read, err := policyfile.Network(policyfile.Encode(fine)); err != nil ||
+		read.Scale != fine.Scale {
 		t.Errorf("a scale of %v is read as %v, %v", fine.Scale, read, err)
 	}
 }
@@ -191,11 +214,13 @@ func TestExport(t *testing.T) {
 		"(0.12345678901234566, -1e-09, 3)": lockstep.PID{P: fine, I: -1e-9, D: 3},
 		"SCALE = 0.12345678901234566":      n,
 	} {
-		if source, err := policyfile.Export(p); err != nil || strings.Count(string(source), want) != 1 {
+		if source, err := policyfile.Export(p); err != nil ||
+			strings.Count(string(source), want) != 1 {
 			t.Errorf("%s is not in what is exported once: %v", want, err)
 		}
 	}
-	if _, err := policyfile.Export(lockstep.Zero{}); err == nil || !strings.Contains(err.Error(), "a policy of kind zero is not exported") {
+	if _, err := policyfile.Export(lockstep.Zero{}); err == nil ||
+		!strings.Contains(err.Error(), "a policy of kind zero is not exported") {
 		t.Error(err)
 	}
 }
@@ -211,7 +236,8 @@ func TestGrid(t *testing.T) {
 		return policies, path, err
 	}
 	want := []lockstep.Policy{lockstep.PID{P: 1, I: 2, D: 3}, lockstep.PID{P: 0.5, D: -1}}
-	if got, _, err := grid("\ufeff# gains\r\n1,2,3\r\n\n  \n#\n0.5,0,-1\n"); err != nil || !reflect.DeepEqual(got, want) {
+	if got, _, err := grid("\ufeff# gains\r\n1,2,3\r\n\n  \n#\n0.5,0,-1\n"); err != nil ||
+		!reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 	for text, want := range map[string]string{"#\n\n": ": no gains; want P,I,D", "#\n1,2\n": ":2: "} {
@@ -252,7 +278,9 @@ func TestLoadErrors(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := policyfile.Load(path); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path+": ") || strings.Contains(err.Error(), "\n") {
+		if _, err := policyfile.Load(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), path+": ") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want …%s…", text, err, want)
 		}
 	}

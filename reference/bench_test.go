@@ -84,7 +84,9 @@ func BenchmarkNetwork(b *testing.B) {
 				b.Fatal(err)
 			}
 			ort = min(ort, d)
-			last = min(last, fastest(200, func() { g.forward(logits, states, tokens, positions-1) }))
+			last = min(
+				last, fastest(200, func() { g.forward(logits, states, tokens, positions-1) }),
+			)
 			all = min(all, fastest(200, func() { g.forward(logits, states, tokens, 0) }))
 		}
 		b.ReportMetric(ort.Seconds()*1e3, "ort-ms")
@@ -104,7 +106,9 @@ func BenchmarkRollout(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		return simulate(b, s, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, shortcuts).Costs
+		return simulate(
+			b, s, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, shortcuts,
+		).Costs
 	}
 	for name, shortcuts := range map[string]lockstep.Shortcuts{"cost-only": lockstep.CostOnly, "trajectory": lockstep.FullTrajectory, "all-steps": lockstep.AllSteps} {
 		b.Run(name, func(b *testing.B) {

@@ -7,7 +7,9 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	c, k := counter, key
 	for range 10 {
 		a, b := uint64(c[0])*0xd2511f53, uint64(c[2])*0xcd9e8d57
-		c = [4]uint32{uint32(b>>32) ^ c[1] ^ k[0], uint32(b), uint32(a>>32) ^ c[3] ^ k[1], uint32(a)}
+		c = [4]uint32{
+			uint32(b>>32) ^ c[1] ^ k[0], uint32(b), uint32(a>>32) ^ c[3] ^ k[1], uint32(a),
+		}
 		k[0] += 0x9e3779b9
 		k[1] += 0xbb67ae85
 	}
@@ -36,7 +38,10 @@ func betaVariate(sp [2]float32, seed, id uint64, step int) float32 {
 	ga := a + 1/lam
 	x := a / al // should no attempt be accepted
 	for attempt := range uint32(32) {
-		words := philox([4]uint32{attempt, uint32(step), uint32(id), uint32(id >> 32)}, [2]uint32{uint32(seed), uint32(seed >> 32)})
+		words := philox(
+			[4]uint32{attempt, uint32(step), uint32(id), uint32(id >> 32)},
+			[2]uint32{uint32(seed), uint32(seed >> 32)},
+		)
 		u1, u2 := uniform(words[0], words[1]), uniform(words[2], words[3])
 		v := min(float64(lam*log(u1/(1-u1))), 600)
 		w := float64(a * exp(v))

@@ -9,7 +9,9 @@ import (
 )
 
 // newController makes the controller of one rollout. The function ends its use.
-func newController(job *lockstep.Job, kernels *f32.Kernels) (lockstep.Controller, func() error, error) {
+func newController(
+	job *lockstep.Job, kernels *f32.Kernels,
+) (lockstep.Controller, func() error, error) {
 	none := func() error { return nil }
 	switch p := job.Policy.(type) {
 	case lockstep.Zero:
@@ -42,7 +44,9 @@ type batchOfOne struct {
 	step       *lockstep.BatchStep
 }
 
-func (b *batchOfOne) Update(targetLataccel, currentLataccel float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+func (b *batchOfOne) Update(
+	targetLataccel, currentLataccel float64, state lockstep.State, plan lockstep.FuturePlan,
+) float64 {
 	s := b.step
 	s.Step++
 	s.TargetLataccel[0], s.CurrentLataccel[0], s.State[0], s.Plan[0] = targetLataccel, currentLataccel, state, plan
@@ -94,7 +98,9 @@ type pid struct {
 func (c *pid) memory() []float64    { return []float64{c.errorIntegral, c.prevError} }
 func (c *pid) remember(m []float64) { c.errorIntegral, c.prevError = m[0], m[1] }
 
-func (c *pid) Update(targetLataccel, currentLataccel float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
+func (c *pid) Update(
+	targetLataccel, currentLataccel float64, _ lockstep.State, _ lockstep.FuturePlan,
+) float64 {
 	e := targetLataccel - currentLataccel
 	c.errorIntegral += e
 	errorDiff := e - c.prevError
@@ -115,7 +121,9 @@ func (c *pidff) remember(m []float64) {
 	c.errorIntegral, c.prevError, c.prevCommand = m[0], m[1], m[2]
 }
 
-func (c *pidff) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+func (c *pidff) Update(
+	target, current float64, state lockstep.State, plan lockstep.FuturePlan,
+) float64 {
 	e := target - current
 	c.errorIntegral = float64(c.errorIntegral*(1-c.Leak)) + e
 	errorDiff := e - c.prevError

@@ -18,7 +18,9 @@ func TestGivenDraws(t *testing.T) {
 	s, route := load(t, profile), assetstest.Route(t, "00000", profile)
 	own := lockstep.Draws(route.Seed, route.Len())
 	job := lockstep.Job{Route: route, Policy: lockstep.DefaultPID(), Draws: slices.Clone(own)}
-	free := simulate(t, s, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, lockstep.CostOnly)
+	free := simulate(
+		t, s, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, lockstep.CostOnly,
+	)
 	if got := simulate(t, s, job, lockstep.CostOnly); got.Costs != free.Costs {
 		t.Errorf("with its own draws: costs %v, want %v", got.Costs, free.Costs)
 	}

@@ -107,13 +107,19 @@ func (g *gpt) forward(logits, states []float32, tokens []int64, first int) {
 		g.mlp(&g.layers[i], from)
 	}
 	g.norm(g.FinalNorm, first)
-	g.kernels.MatMul(positions-first, model.Vocabulary/f32.PanelWidth, width, g.n[first*width:], width, g.head, logits, model.Vocabulary, 1, false)
+	g.kernels.MatMul(
+		positions-first, model.Vocabulary/f32.PanelWidth, width, g.n[first*width:], width, g.head,
+		logits, model.Vocabulary, 1, false,
+	)
 }
 
 // embed computes x = concat(bias + states·Wt, E[tokens]) + P.
 func (g *gpt) embed(states []float32, tokens []int64) {
 	t := g.n[:positions*model.Half]
-	g.kernels.MatMul(positions, model.Half/f32.PanelWidth, model.StateSize, states, model.StateSize, g.stateEmbedding, t, model.Half, 1, false)
+	g.kernels.MatMul(
+		positions, model.Half/f32.PanelWidth, model.StateSize, states, model.StateSize,
+		g.stateEmbedding, t, model.Half, 1, false,
+	)
 	for i, token := range tokens {
 		x, p := g.x[i*width:(i+1)*width], g.PositionEmbedding[i*width:]
 		state, e := t[i*model.Half:(i+1)*model.Half], g.TokenEmbedding[token*model.Half:]
@@ -134,8 +140,14 @@ func (g *gpt) attention(l *layer, first int) {
 	const panels = width / f32.PanelWidth // of each of queries, keys, values
 	rows := positions - first
 	g.norm(l.AttentionNorm, 0)
-	g.kernels.MatMul(rows, panels, width, g.n[first*width:], width, l.qkv, g.qkv[first*qkvStride:], qkvStride, 1, false)
-	g.kernels.MatMul(positions, 2*panels, width, g.n, width, l.qkv.Columns(panels), g.qkv[width:], qkvStride, 1, false)
+	g.kernels.MatMul(
+		rows, panels, width, g.n[first*width:], width, l.qkv, g.qkv[first*qkvStride:], qkvStride, 1,
+		false,
+	)
+	g.kernels.MatMul(
+		positions, 2*panels, width, g.n, width, l.qkv.Columns(panels), g.qkv[width:], qkvStride, 1,
+		false,
+	)
 
 	for h := range model.Heads {
 		queries, keys, values := g.qkv[h*model.HeadSize:], g.qkv[width+h*model.HeadSize:], g.qkv[2*width+h*model.HeadSize:]
@@ -147,15 +159,32 @@ func (g *gpt) attention(l *layer, first int) {
 			}
 		}
 		scores := g.scores[first*scoreStride:]
-		g.kernels.MatMul(rows, 2, model.HeadSize, queries[first*qkvStride:], qkvStride,
-			f32.Panels{Data: g.keysT, Stride: f32.PanelWidth, Panel: model.HeadSize * f32.PanelWidth}, scores, scoreStride, scoreScale, false)
+		g.kernels.MatMul(
+			rows, 2, model.HeadSize, queries[first*qkvStride:], qkvStride,
+			f32.Panels{
+				Data:   g.keysT,
+				Stride: f32.PanelWidth,
+				Panel:  model.HeadSize * f32.PanelWidth,
+			},
+			scores, scoreStride, scoreScale, false,
+		)
 		for i := first; i < positions; i++ {
 			g.softmax(g.scores[i*scoreStride:i*scoreStride+positions], i+1)
 		}
-		g.kernels.MatMul(rows, 2, positions, scores, scoreStride,
-			f32.Panels{Data: values, Stride: qkvStride, Panel: f32.PanelWidth}, g.a[first*width+h*model.HeadSize:], width, 1, false)
+		g.kernels.MatMul(
+			rows, 2, positions, scores, scoreStride,
+			f32.Panels{
+				Data:   values,
+				Stride: qkvStride,
+				Panel:  f32.PanelWidth,
+			},
+			g.a[first*width+h*model.HeadSize:], width, 1, false,
+		)
 	}
-	g.kernels.MatMul(rows, panels, width, g.a[first*width:], width, l.projection, g.x[first*width:], width, 1, true)
+	g.kernels.MatMul(
+		rows, panels, width, g.a[first*width:], width, l.projection, g.x[first*width:], width, 1,
+		true,
+	)
 }
 
 // softmax replaces the first n scores of a row by their softmax and the others,
@@ -213,11 +242,16 @@ func (g *gpt) mlp(l *layer, first int) {
 	rows := positions - first
 	g.norm(l.MLPNorm, first)
 	hidden := g.hidden[first*model.Hidden:]
-	g.kernels.MatMul(rows, model.Hidden/f32.PanelWidth, width, g.n[first*width:], width, l.fc, hidden, model.Hidden, 1, false)
+	g.kernels.MatMul(
+		rows, model.Hidden/f32.PanelWidth, width, g.n[first*width:], width, l.fc, hidden,
+		model.Hidden, 1, false,
+	)
 	g.kernels.Gelu(hidden, hidden)
 	out := g.a[first*width:]
 	g.kernels.MatMul(rows, panels, half, hidden, model.Hidden, l.out[0], out, width, 0.5, false)
-	g.kernels.MatMul(rows, panels, half, hidden[half:], model.Hidden, l.out[1], out, width, 0.5, true)
+	g.kernels.MatMul(
+		rows, panels, half, hidden[half:], model.Hidden, l.out[1], out, width, 0.5, true,
+	)
 	x := g.x[first*width:]
 	for i, v := range out {
 		x[i] += v

@@ -25,7 +25,9 @@ type tinyPhysicsModel struct {
 	sample int
 }
 
-func newTinyPhysicsModel(p *parameters, profile lockstep.Profile, kernels *f32.Kernels, shortcuts lockstep.Shortcuts) *tinyPhysicsModel {
+func newTinyPhysicsModel(
+	p *parameters, profile lockstep.Profile, kernels *f32.Kernels, shortcuts lockstep.Shortcuts,
+) *tinyPhysicsModel {
 	m := &tinyPhysicsModel{
 		tokenizer: NewLataccelTokenizer(),
 		gpt:       newGPT(p, profile, kernels),
@@ -77,7 +79,9 @@ func (m *tinyPhysicsModel) predict(temperature float32) (int, error) {
 
 // getCurrentLataccel predicts from the last 20 states and actions and the 20
 // lataccels before them.
-func (m *tinyPhysicsModel) getCurrentLataccel(simStates []lockstep.State, actions, pastPreds []float64) (float64, error) {
+func (m *tinyPhysicsModel) getCurrentLataccel(
+	simStates []lockstep.State, actions, pastPreds []float64,
+) (float64, error) {
 	for i, x := range pastPreds {
 		m.tokens[i] = m.tokenizer.Encode(x)
 		if m.tokens[i] >= lockstep.VocabSize {

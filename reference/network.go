@@ -21,7 +21,12 @@ type network struct {
 }
 
 func newNetwork(n *lockstep.Network, sampling *lockstep.Sampling, kernels *f32.Kernels) *network {
-	c := &network{Network: n, sampling: sampling, kernels: kernels, observation: make([]float32, lockstep.ObservationSize)}
+	c := &network{
+		Network:     n,
+		sampling:    sampling,
+		kernels:     kernels,
+		observation: make([]float32, lockstep.ObservationSize),
+	}
 	for _, l := range n.Layers {
 		columns := make([]float32, len(l.Weights))
 		for o := range l.Outputs {

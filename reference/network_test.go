@@ -14,7 +14,9 @@ func TestPythonPolicy(t *testing.T) {
 		t.Run(kernels.Name, func(t *testing.T) {
 			policytest.Hold(t, policytest.Functions{
 				Softplus: policytest.Each(softplus), Mean: meanAction,
-				Beta:    policytest.Each(func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) }),
+				Beta: policytest.Each(
+					func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) },
+				),
 				Observe: observe,
 				Forward: func(n *lockstep.Network, x []float32) []float32 { return newNetwork(n, nil, kernels).forward(x) },
 			})

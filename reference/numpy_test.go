@@ -83,7 +83,8 @@ func testSum[T float32 | float64](t *testing.T, table string) {
 }
 
 func TestCostsPython(t *testing.T) {
-	targets, preds := goldentest.Rows[float64](t, "cost_target"), goldentest.Rows[float64](t, "cost_pred")
+	targets, preds := goldentest.Rows[float64](t, "cost_target"),
+		goldentest.Rows[float64](t, "cost_pred")
 	warmup := make([]float64, lockstep.ControlStartIdx)
 	for i, want := range goldentest.Rows[float64](t, "cost_out") {
 		s := &tinyPhysicsSimulator{
@@ -118,12 +119,18 @@ func TestExpPython(t *testing.T) {
 func TestSoftmaxPython(t *testing.T) {
 	probs := goldentest.Rows[float32](t, "softmax_y")
 	for _, kernels := range f32.Available() {
-		m := &tinyPhysicsModel{gpt: &gpt{arithmetic: kernels.For(lockstep.Profile{})}, probs: make([]float32, lockstep.VocabSize)}
+		m := &tinyPhysicsModel{
+			gpt:   &gpt{arithmetic: kernels.For(lockstep.Profile{})},
+			probs: make([]float32, lockstep.VocabSize),
+		}
 		for i, x := range goldentest.Rows[float32](t, "softmax_x") {
 			m.softmax(x, lockstep.Temperature)
 			for j, got := range m.probs {
 				if !schema.Equal(got, probs[i][j]) {
-					t.Fatalf("kernels %s, case %d: probability %d is %v, Python has %v", kernels.Name, i, j, got, probs[i][j])
+					t.Fatalf(
+						"kernels %s, case %d: probability %d is %v, Python has %v", kernels.Name, i,
+						j, got, probs[i][j],
+					)
 				}
 			}
 		}
@@ -131,7 +138,8 @@ func TestSoftmaxPython(t *testing.T) {
 }
 
 func TestChoicePython(t *testing.T) {
-	seeds, samples := goldentest.Array[int64](t, "choice_seed"), goldentest.Rows[int64](t, "choice_out")
+	seeds, samples := goldentest.Array[int64](t, "choice_seed"),
+		goldentest.Rows[int64](t, "choice_out")
 	cdf := make([]float64, lockstep.VocabSize)
 	for i, p := range goldentest.Rows[float32](t, "choice_p") {
 		if err := cumulate(cdf, p); err != nil {
@@ -182,7 +190,9 @@ func TestRandomPython(t *testing.T) {
 
 func TestMeanCosts(t *testing.T) {
 	nan := math.NaN()
-	got := MeanCosts([]lockstep.Costs{{Lataccel: 1, Jerk: 2, Total: 52}, {Lataccel: 3, Jerk: nan, Total: nan}})
+	got := MeanCosts(
+		[]lockstep.Costs{{Lataccel: 1, Jerk: 2, Total: 52}, {Lataccel: 3, Jerk: nan, Total: nan}},
+	)
 	if want := (lockstep.Costs{Lataccel: 2, Jerk: 2, Total: 52}); got != want {
 		t.Errorf("got %v, want %v: NaN is left out", got, want)
 	}

@@ -38,8 +38,15 @@ func Of(weights *model.Weights, profile lockstep.Profile) *Simulator {
 	return newSimulator(weights, profile, f32.Best())
 }
 
-func newSimulator(weights *model.Weights, profile lockstep.Profile, kernels *f32.Kernels) *Simulator {
-	return &Simulator{parameters: pack(weights), model: weights.SHA256, profile: profile, kernels: kernels}
+func newSimulator(
+	weights *model.Weights, profile lockstep.Profile, kernels *f32.Kernels,
+) *Simulator {
+	return &Simulator{
+		parameters: pack(weights),
+		model:      weights.SHA256,
+		profile:    profile,
+		kernels:    kernels,
+	}
 }
 
 // Name is "reference".
@@ -71,15 +78,24 @@ func (s *Simulator) WithKernels(name string) (*Simulator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Simulator{parameters: s.parameters, model: s.model, profile: s.profile, kernels: kernels}, nil
+	return &Simulator{
+		parameters: s.parameters,
+		model:      s.model,
+		profile:    s.profile,
+		kernels:    kernels,
+	}, nil
 }
 
 // Logits runs the network alone, as the Python program's ort_session does: it writes the logits
 // of all positions, of shape (20, 1024), for states of shape (20, 4) and 20 tokens.
 func (s *Simulator) Logits(logits, states []float32, tokens []int64) error {
-	if len(logits) != positions*model.Vocabulary || len(states) != positions*model.StateSize || len(tokens) != positions {
-		return fmt.Errorf("%d logits, %d states and %d tokens, want %d, %d and %d",
-			len(logits), len(states), len(tokens), positions*model.Vocabulary, positions*model.StateSize, positions)
+	if len(logits) != positions*model.Vocabulary || len(states) != positions*model.StateSize ||
+		len(tokens) != positions {
+		return fmt.Errorf(
+			"%d logits, %d states and %d tokens, want %d, %d and %d", len(logits),
+			len(states), len(tokens), positions*model.Vocabulary, positions*model.StateSize,
+			positions,
+		)
 	}
 	for i, token := range tokens {
 		if token < 0 || token >= model.Vocabulary {
@@ -91,7 +107,9 @@ func (s *Simulator) Logits(logits, states []float32, tokens []int64) error {
 }
 
 // Simulate runs the jobs in their order.
-func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (s *Simulator) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		lockstep.Computes(ctx, s)
 		m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, opts.Shortcuts)
@@ -105,7 +123,10 @@ func (s *Simulator) Simulate(ctx context.Context, jobs []lockstep.Job, opts lock
 
 // run rolls one job out. A controller or observer that ends early fails its own job.
 // What is to be recorded of a step, record does at its end.
-func (s *Simulator) run(ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options, record func(*tinyPhysicsSimulator)) (result lockstep.Result) {
+func (s *Simulator) run(
+	ctx context.Context, m *tinyPhysicsModel, job *lockstep.Job, opts lockstep.Options,
+	record func(*tinyPhysicsSimulator),
+) (result lockstep.Result) {
 	if err := ctx.Err(); err != nil { // which many jobs may share: nothing is made of it
 		return lockstep.Result{Err: err}
 	}
@@ -179,7 +200,9 @@ type tinyPhysicsSimulator struct {
 	computed struct{ action, lataccel float64 } // at this step, whatever a teacher says
 }
 
-func newTinyPhysicsSimulator(m *tinyPhysicsModel, job *lockstep.Job, shortcuts lockstep.Shortcuts) *tinyPhysicsSimulator {
+func newTinyPhysicsSimulator(
+	m *tinyPhysicsModel, job *lockstep.Job, shortcuts lockstep.Shortcuts,
+) *tinyPhysicsSimulator {
 	t := &tinyPhysicsSimulator{
 		simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws, expected: job.Expected,
 		shortcuts: shortcuts, end: job.End(shortcuts),
@@ -221,7 +244,8 @@ func (t *tinyPhysicsSimulator) simStep(stepIdx int) error {
 	if t.expected {
 		t.prediction = t.simModel.expectation()
 	}
-	pred := clip(t.prediction, t.currentLataccel-lockstep.MaxAccDelta, t.currentLataccel+lockstep.MaxAccDelta)
+	pred := clip(t.prediction,
+		t.currentLataccel-lockstep.MaxAccDelta, t.currentLataccel+lockstep.MaxAccDelta)
 	if stepIdx >= lockstep.ControlStartIdx {
 		t.currentLataccel = pred
 	} else {
@@ -251,7 +275,9 @@ func (t *tinyPhysicsSimulator) command(stepIdx int) (float64, error) {
 	case table:
 		return c.at(stepIdx), nil
 	}
-	return t.controller.Update(t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan), nil
+	return t.controller.Update(
+		t.targetLataccelHistory[stepIdx], t.currentLataccel, t.stateHistory[stepIdx], t.futurePlan,
+	), nil
 }
 
 func (t *tinyPhysicsSimulator) controlStep(stepIdx int) error {

@@ -29,7 +29,9 @@ func load(t testing.TB, profile lockstep.Profile) *Simulator {
 }
 
 // simulate runs one job and fails the test if it fails.
-func simulate(t testing.TB, s *Simulator, job lockstep.Job, shortcuts lockstep.Shortcuts) lockstep.Result {
+func simulate(
+	t testing.TB, s *Simulator, job lockstep.Job, shortcuts lockstep.Shortcuts,
+) lockstep.Result {
 	t.Helper()
 	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: shortcuts, Trajectory: true}) {
 		if r.Err != nil {
@@ -65,10 +67,19 @@ func TestShortcuts(t *testing.T) {
 					if got.Logits != nil || got.Sample != -1 {
 						t.Errorf("shortcuts %b, step %d: the network ran", shortcuts, step.Index)
 					}
-					want = lockstep.Step{Index: want.Index, Action: want.Action, Draw: want.Draw, Sample: -1, Lataccel: want.Lataccel}
+					want = lockstep.Step{
+						Index:    want.Index,
+						Action:   want.Action,
+						Draw:     want.Draw,
+						Sample:   -1,
+						Lataccel: want.Lataccel,
+					}
 				}
 				if a, b := fmt.Sprintf("%x", want), fmt.Sprintf("%x", got); a != b {
-					t.Errorf("shortcuts %b, step %d differs from the full rollout", shortcuts, step.Index)
+					t.Errorf(
+						"shortcuts %b, step %d differs from the full rollout", shortcuts,
+						step.Index,
+					)
 				}
 			}
 			got := simulate(t, s, job, shortcuts)
@@ -77,7 +88,9 @@ func TestShortcuts(t *testing.T) {
 				end = lockstep.CostEndIdx
 			}
 			if steps != end-lockstep.ContextLength {
-				t.Errorf("shortcuts %b: %d steps, want %d", shortcuts, steps, end-lockstep.ContextLength)
+				t.Errorf(
+					"shortcuts %b: %d steps, want %d", shortcuts, steps, end-lockstep.ContextLength,
+				)
 			}
 			if got.Costs != want.Costs {
 				t.Errorf("shortcuts %b: costs %v, want %v", shortcuts, got.Costs, want.Costs)
@@ -91,7 +104,8 @@ func TestShortcuts(t *testing.T) {
 
 func clone(s *lockstep.Step) lockstep.Step {
 	c := *s
-	c.Tokens, c.States, c.Logits = slices.Clone(s.Tokens), slices.Clone(s.States), slices.Clone(s.Logits)
+	c.Tokens, c.States, c.Logits = slices.Clone(s.Tokens), slices.Clone(s.States),
+		slices.Clone(s.Logits)
 	c.Probs, c.CDF = slices.Clone(s.Probs), slices.Clone(s.CDF)
 	return c
 }
@@ -111,12 +125,22 @@ func TestDrawOffsets(t *testing.T) {
 		// The network is what costs time: skip it where that is possible.
 		shortcuts := lockstep.Shortcuts(rapid.IntRange(0, 7).Draw(t, "shortcuts"))
 		n := rapid.IntRange(lockstep.MinRows, lockstep.MinRows+20).Draw(t, "rows")
-		job := lockstep.Job{Route: shorten(route, n), Policy: lockstep.Zero{}, Observe: func(step *lockstep.Step) {
-			if got := step.Draw; got != want[step.Index-lockstep.ContextLength] {
-				t.Fatalf("step %d: draw %v, want %v", step.Index, got, want[step.Index-lockstep.ContextLength])
-			}
-		}}
-		jobs := []lockstep.Job{{Route: shorten(other, lockstep.MinRows), Policy: lockstep.Zero{}}, job}
+		job := lockstep.Job{
+			Route:  shorten(route, n),
+			Policy: lockstep.Zero{},
+			Observe: func(step *lockstep.Step) {
+				if got := step.Draw; got != want[step.Index-lockstep.ContextLength] {
+					t.Fatalf(
+						"step %d: draw %v, want %v", step.Index, got,
+						want[step.Index-lockstep.ContextLength],
+					)
+				}
+			},
+		}
+		jobs := []lockstep.Job{
+			{Route: shorten(other, lockstep.MinRows), Policy: lockstep.Zero{}},
+			job,
+		}
 		for _, r := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: shortcuts}) {
 			if r.Err != nil {
 				t.Fatal(r.Err)
@@ -149,7 +173,9 @@ func TestKernels(t *testing.T) {
 		for i := range states {
 			states[i] = scale * rapid.Float32Range(-40, 40).Draw(t, "state")
 		}
-		tokens := rapid.SliceOfN(rapid.Int64Range(0, lockstep.VocabSize-1), positions, positions).Draw(t, "tokens")
+		tokens := rapid.SliceOfN(
+			rapid.Int64Range(0, lockstep.VocabSize-1), positions, positions,
+		).Draw(t, "tokens")
 		want := make([]float32, positions*lockstep.VocabSize)
 		newGPT(parameters, profile, f32.Go).forward(want, states, tokens, 0)
 		for _, kernels := range f32.Available() {
@@ -159,7 +185,10 @@ func TestKernels(t *testing.T) {
 				g.forward(got, states, tokens, first)
 				for i, v := range got {
 					if w := want[first*lockstep.VocabSize+i]; !schema.Equal(v, w) {
-						t.Fatalf("profile %s, kernels %s, from position %d: logit %d is %v, want %v", profile, kernels.Name, first, i, v, w)
+						t.Fatalf(
+							"profile %s, kernels %s, from position %d: logit %d is %v, want %v",
+							profile, kernels.Name, first, i, v, w,
+						)
 					}
 				}
 			}
@@ -204,7 +233,8 @@ func TestProfilesDiffer(t *testing.T) {
 
 func TestUnknownKernels(t *testing.T) {
 	s := load(t, lockstep.Profile{})
-	if _, err := s.WithKernels("sse"); err == nil || !strings.Contains(err.Error(), `no kernels "sse" here, only `) {
+	if _, err := s.WithKernels("sse"); err == nil ||
+		!strings.Contains(err.Error(), `no kernels "sse" here, only `) {
 		t.Errorf("got %v", err)
 	}
 	plain, err := s.WithKernels("go")
@@ -225,7 +255,10 @@ func (f *function) Update(_, _ float64, _ lockstep.State, _ lockstep.FuturePlan)
 }
 
 func custom(name string, update func(step int) float64) lockstep.Custom {
-	return lockstep.Custom{Name: name, New: func() lockstep.Controller { return &function{update: update} }}
+	return lockstep.Custom{
+		Name: name,
+		New:  func() lockstep.Controller { return &function{update: update} },
+	}
 }
 
 // TestFailures: what fails one job leaves the others alone and says where.
@@ -251,7 +284,11 @@ func TestFailures(t *testing.T) {
 		{Route: route},
 		good,
 	}
-	wantErrors := []string{"", "route 00000, controller nan, step 150: probabilities contain NaN", "route 00000, controller panics, step 60: panic: out of fuel", "no controller of type <nil>", ""}
+	wantErrors := []string{
+		"", "route 00000, controller nan, step 150: probabilities contain NaN",
+		"route 00000, controller panics, step 60: panic: out of fuel",
+		"no controller of type <nil>", "",
+	}
 	for i, r := range s.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 		if wantErrors[i] == "" {
 			if r.Err != nil || r.Costs != want.Costs {
@@ -275,26 +312,35 @@ func (b batch) Close() error                       { *b.closed++; return nil }
 func TestBatchController(t *testing.T) {
 	profile := HostProfile()
 	s, route := load(t, profile), assetstest.Route(t, "00000", profile)
-	want := simulate(t, s, lockstep.Job{Route: route, Policy: lockstep.PID{P: 0.3}}, lockstep.CostOnly)
+	want := simulate(
+		t, s, lockstep.Job{Route: route, Policy: lockstep.PID{P: 0.3}}, lockstep.CostOnly,
+	)
 	made, closed := 0, 0
 	policy := func(update func(s *lockstep.BatchStep) error) *lockstep.Batch {
-		return &lockstep.Batch{Name: "batch", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
-			made++
-			if len(routes) != 1 || routes[0] != route {
-				t.Errorf("made for %v", routes)
-			}
-			return batch{update, &closed}, nil
-		}}
+		return &lockstep.Batch{
+			Name: "batch",
+			New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+				made++
+				if len(routes) != 1 || routes[0] != route {
+					t.Errorf("made for %v", routes)
+				}
+				return batch{update, &closed}, nil
+			},
+		}
 	}
 	next := lockstep.ContextLength
-	got := simulate(t, s, lockstep.Job{Route: route, Policy: policy(func(s *lockstep.BatchStep) error {
-		if s.Step != next || !s.Running[0] || s.State[0] != route.State(s.Step) {
-			t.Errorf("step %d, want %d: %v", s.Step, next, s)
-		}
-		next++
-		s.Steer[0] = 0.3 * (s.TargetLataccel[0] - s.CurrentLataccel[0])
-		return nil
-	})}, lockstep.CostOnly)
+	got := simulate(
+		t, s,
+		lockstep.Job{Route: route, Policy: policy(func(s *lockstep.BatchStep) error {
+			if s.Step != next || !s.Running[0] || s.State[0] != route.State(s.Step) {
+				t.Errorf("step %d, want %d: %v", s.Step, next, s)
+			}
+			next++
+			s.Steer[0] = 0.3 * (s.TargetLataccel[0] - s.CurrentLataccel[0])
+			return nil
+		})},
+		lockstep.CostOnly,
+	)
 	if got.Costs != want.Costs {
 		t.Errorf("costs %v, want %v", got.Costs, want.Costs)
 	}
@@ -304,7 +350,8 @@ func TestBatchController(t *testing.T) {
 		func(s *lockstep.BatchStep) error { return broken },
 	} {
 		for _, r := range s.Simulate(context.Background(), []lockstep.Job{{Route: route, Policy: policy(update)}}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
-			if !errors.Is(r.Err, broken) || r.Err.Error() != "route 00000, controller batch, step 20: broken" {
+			if !errors.Is(r.Err, broken) ||
+				r.Err.Error() != "route 00000, controller batch, step 20: broken" {
 				t.Errorf("got %v", r.Err)
 			}
 		}

@@ -10,7 +10,9 @@ import (
 )
 
 // Reset puts rollouts of the jobs at step ContextLength.
-func (s *Simulator) Reset(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
+func (s *Simulator) Reset(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) (lockstep.Stepper, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -58,7 +60,9 @@ type rollout struct {
 	done   func() error // ends the controller's use
 }
 
-func (r *rollouts) Step(_ int, running []int, commands []float64, fail func(rollout int, err error)) {
+func (r *rollouts) Step(
+	_ int, running []int, commands []float64, fail func(rollout int, err error),
+) {
 	guard.Each(len(running), func(k int) {
 		t := r.all[running[k]]
 		t.simModel.random = t.random
@@ -89,7 +93,9 @@ func (r *rollouts) Histories(i int) (lataccel, action []float64) {
 func (r *rollouts) Memory(i int) ([]float64, error) {
 	c, ok := r.all[i].controller.(rememberer)
 	if !ok {
-		return nil, fmt.Errorf("what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy")
+		return nil, fmt.Errorf(
+			"what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy",
+		)
 	}
 	return c.memory(), nil
 }

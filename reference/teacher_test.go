@@ -30,12 +30,16 @@ func TestTeacher(t *testing.T) {
 	taught := teacher(route)
 	tokenizer := NewLataccelTokenizer()
 	var seen []float64 // by the controller
-	job := lockstep.Job{Route: route, Teacher: taught, Policy: lockstep.Custom{Name: "watch", New: func() lockstep.Controller {
-		return controllerFunc(func(_, current float64) float64 {
-			seen = append(seen, current)
-			return 5
-		})
-	}}}
+	job := lockstep.Job{
+		Route:   route,
+		Teacher: taught,
+		Policy: lockstep.Custom{Name: "watch", New: func() lockstep.Controller {
+			return controllerFunc(func(_, current float64) float64 {
+				seen = append(seen, current)
+				return 5
+			})
+		}},
+	}
 	network := 0
 	for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, lockstep.CostOnly} {
 		seen = nil
@@ -52,7 +56,10 @@ func TestTeacher(t *testing.T) {
 				action, lataccel = clip(route.SteerCommand[i], -2, 2), route.TargetLataccel[i]
 			}
 			if step.Action != action || step.Lataccel != lataccel {
-				t.Errorf("step %d: action %v, lataccel %v; computed from the teacher's they are %v, %v", i, step.Action, step.Lataccel, action, lataccel)
+				t.Errorf(
+					"step %d: action %v, lataccel %v; computed from the teacher's they are %v, %v",
+					i, step.Action, step.Lataccel, action, lataccel,
+				)
 			}
 			if step.Logits == nil {
 				return
@@ -69,7 +76,9 @@ func TestTeacher(t *testing.T) {
 					want = want[j:]
 				}
 				if got := step.States[4*k]; got != float32(want[0]) {
-					t.Errorf("step %d: action %v enters the network, want %v", i, got, float32(want[0]))
+					t.Errorf(
+						"step %d: action %v enters the network, want %v", i, got, float32(want[0]),
+					)
 				}
 			}
 		}
@@ -80,7 +89,10 @@ func TestTeacher(t *testing.T) {
 		}
 		for i, current := range seen {
 			if want := before(lockstep.ContextLength+i, 1); current != want {
-				t.Errorf("step %d: the controller sees lataccel %v, want %v", lockstep.ContextLength+i, current, want)
+				t.Errorf(
+					"step %d: the controller sees lataccel %v, want %v", lockstep.ContextLength+i,
+					current, want,
+				)
 			}
 		}
 		if len(seen) != n-lockstep.ContextLength {
@@ -104,7 +116,10 @@ func TestTeacherOwn(t *testing.T) {
 	} else if err := simtest.Same("lataccel", got.Trajectory.Lataccel, free.Trajectory.Lataccel); err != nil {
 		t.Errorf("reference, taught by itself: %v", err)
 	}
-	job.Teacher = &lockstep.Trajectory{Lataccel: free.Trajectory.Lataccel, Action: free.Trajectory.Action[:300]}
+	job.Teacher = &lockstep.Trajectory{
+		Lataccel: free.Trajectory.Lataccel,
+		Action:   free.Trajectory.Action[:300],
+	}
 	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{}) {
 		const want = "route 00002, controller pid, step 0: the teacher has 600 lataccels and 300 actions, want 600 of each"
 		if r.Err == nil || r.Err.Error() != want {
@@ -115,6 +130,8 @@ func TestTeacherOwn(t *testing.T) {
 
 type controllerFunc func(target, current float64) float64
 
-func (f controllerFunc) Update(target, current float64, _ lockstep.State, _ lockstep.FuturePlan) float64 {
+func (f controllerFunc) Update(
+	target, current float64, _ lockstep.State, _ lockstep.FuturePlan,
+) float64 {
 	return f(target, current)
 }

@@ -7,7 +7,9 @@ import (
 )
 
 // Collect rolls jobs out that networks drive, and keeps what training needs.
-func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep.Experience, error) {
+func (s *Simulator) Collect(
+	ctx context.Context, jobs []lockstep.Job,
+) (*lockstep.Experience, error) {
 	e, err := lockstep.NewExperience(jobs)
 	if err != nil {
 		return nil, err
@@ -15,15 +17,18 @@ func (s *Simulator) Collect(ctx context.Context, jobs []lockstep.Job) (*lockstep
 	m := newTinyPhysicsModel(s.parameters, s.profile, s.kernels, lockstep.CostOnly)
 	for i := range jobs {
 		first := i * lockstep.ExperienceSteps
-		e.Results[i] = s.run(ctx, m, &jobs[i], lockstep.Options{Shortcuts: lockstep.CostOnly}, func(t *tinyPhysicsSimulator) {
-			if t.stepIdx < lockstep.ControlStartIdx {
-				return
-			}
-			at, n := first+t.stepIdx-lockstep.ControlStartIdx, t.controller.(*network)
-			e.Raw[at], e.Softplus[2*at], e.Softplus[2*at+1] = n.variate, n.softplus[0], n.softplus[1]
-			e.Reward[at] = float32(-stepCost(t.data, t.stepIdx, t.currentLataccelHistory))
-			e.Lataccel[at], e.Action[at] = t.currentLataccelHistory[t.stepIdx], t.actionHistory[t.stepIdx]
-		})
+		e.Results[i] = s.run(
+			ctx, m, &jobs[i], lockstep.Options{Shortcuts: lockstep.CostOnly},
+			func(t *tinyPhysicsSimulator) {
+				if t.stepIdx < lockstep.ControlStartIdx {
+					return
+				}
+				at, n := first+t.stepIdx-lockstep.ControlStartIdx, t.controller.(*network)
+				e.Raw[at], e.Softplus[2*at], e.Softplus[2*at+1] = n.variate, n.softplus[0], n.softplus[1]
+				e.Reward[at] = float32(-stepCost(t.data, t.stepIdx, t.currentLataccelHistory))
+				e.Lataccel[at], e.Action[at] = t.currentLataccelHistory[t.stepIdx], t.actionHistory[t.stepIdx]
+			},
+		)
 		if e.Results[i].Err != nil {
 			e.Clear(i)
 		}

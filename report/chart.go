@@ -35,10 +35,16 @@ type chart struct {
 func (c chart) GridPath() string {
 	var b strings.Builder
 	for _, t := range c.X {
-		b.WriteString("M" + strconv.Itoa(int(math.Round(t.at*float64(c.Width)))) + " 0v" + strconv.Itoa(c.Height))
+		b.WriteString(
+			"M" + strconv.Itoa(int(math.Round(t.at*float64(c.Width)))) + " 0v" +
+				strconv.Itoa(c.Height),
+		)
 	}
 	for _, t := range c.Y {
-		b.WriteString("M0 " + strconv.Itoa(int(math.Round((1-t.at)*float64(c.Height)))) + "h" + strconv.Itoa(c.Width))
+		b.WriteString(
+			"M0 " + strconv.Itoa(int(math.Round((1-t.at)*float64(c.Height)))) + "h" +
+				strconv.Itoa(c.Width),
+		)
 	}
 	return b.String()
 }
@@ -99,7 +105,8 @@ func (s scale) ticks(n int) []tick {
 		every := int(decades)/n + 1
 		for e := int(math.Floor(math.Log10(s.lo))) - 1; math.Pow10(e) <= s.hi; e++ {
 			for _, m := range mantissas {
-				if x := m * math.Pow10(e); x >= s.lo*(1-1e-9) && x <= s.hi*(1+1e-9) && e%every == 0 {
+				if x := m * math.Pow10(e); x >= s.lo*(1-1e-9) && x <= s.hi*(1+1e-9) &&
+					e%every == 0 {
 					ticks = append(ticks, tick{s.at(x), short(x)})
 				}
 			}
@@ -204,7 +211,9 @@ func linearScale(span float64, columns ...[]float64) scale {
 }
 
 // timeChart plots columns over the steps of a route, the first value at step from.
-func timeChart(label, yLabel string, steps, from, yTicks int, span float64, lines []line, columns ...[]float64) chart {
+func timeChart(
+	label, yLabel string, steps, from, yTicks int, span float64, lines []line, columns ...[]float64,
+) chart {
 	s := linearScale(span, columns...)
 	// Whole units on a thousandth or less of the range: far below a pixel.
 	exponent := int(math.Floor(math.Log10(s.hi-s.lo))) - 3
@@ -328,7 +337,13 @@ func newHistogram(title string, all ...series) histogram {
 				beyond++
 			default:
 				// Half-open bins, of which the last is closed, as in NumPy.
-				bin := max(0, min(binCount-1, sort.Search(binCount+1, func(i int) bool { return edge(i) > x })-1))
+				bin := max(
+					0,
+					min(
+						binCount-1,
+						sort.Search(binCount+1, func(i int) bool { return edge(i) > x })-1,
+					),
+				)
 				counts[i][bin]++
 				bins, highest = max(bins, bin+1), max(highest, counts[i][bin])
 			}
@@ -349,17 +364,23 @@ func newHistogram(title string, all ...series) histogram {
 	c.X = scale{lo: 0, hi: edge(bins)}.ticks(5)
 	c.Y = scale{lo: 0, hi: float64(c.Height)}.ticks(min(5, c.Height))
 	for i, s := range all {
-		c.Lines = append(c.Lines, line{Name: s.Name, Class: s.Class, Path: outline(counts[i][:bins], c.Height)})
+		c.Lines = append(
+			c.Lines, line{Name: s.Name, Class: s.Class, Path: outline(counts[i][:bins], c.Height)},
+		)
 	}
 	c.Label = "Histogram of the " + title + " in bins of " + short(edge(1))
 	h.Chart = c
 	note := "Bins of " + short(edge(1)) + "."
 	if tenth < 100 {
-		note = "Bins of " + short(edge(1)) + ": in bins of 10, nine tenths would lie in the first two."
+		note = "Bins of " + short(
+			edge(1),
+		) + ": in bins of 10, nine tenths would lie in the first two."
 	}
 	h.Notes = append(h.Notes, note)
 	if len(over) > 0 {
-		h.Notes = append(h.Notes, "Above "+short(edge(binCount))+" and not shown: "+strings.Join(over, ", ")+".")
+		h.Notes = append(
+			h.Notes, "Above "+short(edge(binCount))+" and not shown: "+strings.Join(over, ", ")+".",
+		)
 	}
 	if len(missing) > 0 {
 		h.Notes = append(h.Notes, "No number (NaN): "+strings.Join(missing, ", ")+".")

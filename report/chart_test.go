@@ -35,7 +35,10 @@ type require interface{ Fatalf(string, ...any) }
 
 // TestHistogramBins: bins are those of np.histogram(values, np.arange(0, 1000, 10)).
 func TestHistogramBins(t *testing.T) {
-	values := []float64{0, 9.999999999999998, 10, math.Nextafter(30, 0), 30, 979.9, 980, 990, math.Nextafter(990, 1000), 1e6, math.Inf(1), math.NaN(), 50, 50, 50}
+	values := []float64{
+		0, 9.999999999999998, 10, math.Nextafter(30, 0), 30, 979.9, 980, 990,
+		math.Nextafter(990, 1000), 1e6, math.Inf(1), math.NaN(), 50, 50, 50,
+	}
 	h := newHistogram("total cost", series{"a", "test", values})
 	counts := bars(t, h.Chart, h.Chart.Lines[0])
 	want := make([]int, 99)
@@ -49,7 +52,10 @@ func TestHistogramBins(t *testing.T) {
 }
 
 func TestHistogramIsTrimmed(t *testing.T) {
-	h := newHistogram("total cost", series{"a", "test", []float64{5, 105, 131}}, series{"b", "baseline", []float64{42}})
+	h := newHistogram(
+		"total cost", series{"a", "test", []float64{5, 105, 131}},
+		series{"b", "baseline", []float64{42}},
+	)
 	if h.Chart.Width != 20 || h.Chart.X[len(h.Chart.X)-1].Text != "200" {
 		t.Errorf("%d bins, axis %v", h.Chart.Width, h.Chart.X)
 	}
@@ -57,9 +63,12 @@ func TestHistogramIsTrimmed(t *testing.T) {
 
 // TestHistogramFiner: where bins of ten tell nothing, bins are narrower.
 func TestHistogramFiner(t *testing.T) {
-	h := newHistogram("lataccel cost", series{"a", "test", []float64{0.05, 0.1, 0.3, 1.25, 1.99, 2.6, 9.9, 9.95}})
+	h := newHistogram(
+		"lataccel cost", series{"a", "test", []float64{0.05, 0.1, 0.3, 1.25, 1.99, 2.6, 9.9, 9.95}},
+	)
 	counts := bars(t, h.Chart, h.Chart.Lines[0])
-	if !strings.HasPrefix(h.Notes[0], "Bins of 1: ") || !slices.Equal(counts, []int{3, 2, 1, 0, 0, 0, 0, 0, 0, 2}) {
+	if !strings.HasPrefix(h.Notes[0], "Bins of 1: ") ||
+		!slices.Equal(counts, []int{3, 2, 1, 0, 0, 0, 0, 0, 0, 2}) {
 		t.Errorf("%q: %v", h.Notes, counts)
 	}
 	h = newHistogram("lataccel cost", series{"a", "test", []float64{0.05, 0.1, 0.3, 1.25, 1.99}})
@@ -81,7 +90,13 @@ func TestHistogramOfLowCosts(t *testing.T) {
 }
 
 func anyCost() *rapid.Generator[float64] {
-	return rapid.OneOf(rapid.Float64Range(0, 3), rapid.Float64Range(0, 1000), rapid.Float64Min(0), rapid.SampledFrom([]float64{0, 10, 980, 990, math.NaN(), math.Inf(1), 1e6, math.SmallestNonzeroFloat64, math.MaxFloat64}))
+	return rapid.OneOf(
+		rapid.Float64Range(0, 3), rapid.Float64Range(0, 1000), rapid.Float64Min(0),
+		rapid.SampledFrom([]float64{
+			0, 10, 980, 990, math.NaN(), math.Inf(1), 1e6, math.SmallestNonzeroFloat64,
+			math.MaxFloat64,
+		}),
+	)
 }
 
 // TestHistogramCounts: every value is in a bin or in a note.
@@ -181,7 +196,8 @@ func TestCumulative(t *testing.T) {
 	x := scale{20, 1000, true} // the numbers around
 	thirty := int(math.Round(grid * x.at(30)))
 	hundred := int(math.Round(grid * x.at(100)))
-	want := "M0 5000h" + strconv.Itoa(thirty) + "v-2500h" + strconv.Itoa(hundred-thirty) + "v-1250h" + strconv.Itoa(grid-hundred) + "v-1250H5000"
+	want := "M0 5000h" + strconv.Itoa(thirty) + "v-2500h" + strconv.Itoa(hundred-thirty) +
+		"v-1250h" + strconv.Itoa(grid-hundred) + "v-1250H5000"
 	if c.Lines[0].Path != want {
 		t.Errorf("path %s, want %s", c.Lines[0].Path, want)
 	}

@@ -38,7 +38,9 @@ func (e Eval) Costs() Costs {
 }
 
 // The columns of a table of costs.
-var costColumns = []string{"role", "controller", "route", "lataccel_cost", "jerk_cost", "total_cost", "error"}
+var costColumns = []string{
+	"role", "controller", "route", "lataccel_cost", "jerk_cost", "total_cost", "error",
+}
 
 // each calls f for every row; costs is nil where the route failed.
 func (c Costs) each(f func(run RoleRun, route string, costs *lockstep.Costs, err error)) {
@@ -71,7 +73,8 @@ func WriteCSV(path string, c Costs) error {
 		c.each(func(run RoleRun, route string, costs *lockstep.Costs, err error) {
 			record := []string{string(run.Role), cell(run.Controller), cell(route), "", "", "", ""}
 			if costs != nil {
-				record[3], record[4], record[5] = exact(costs.Lataccel), exact(costs.Jerk), exact(costs.Total)
+				record[3], record[4], record[5] = exact(costs.Lataccel), exact(costs.Jerk),
+					exact(costs.Total)
 			}
 			if err != nil {
 				record[6] = cell(err.Error())
@@ -109,7 +112,10 @@ func WriteParquet(path string, c Costs) error {
 	var facts []Fact
 	for _, run := range c.Runs {
 		prefix := "lockstep." + string(run.Role) + "."
-		facts = append(facts, Fact{prefix + "engine", run.Engine}, Fact{prefix + "profile", run.Profile.String()})
+		facts = append(
+			facts, Fact{prefix + "engine", run.Engine},
+			Fact{prefix + "profile", run.Profile.String()},
+		)
 	}
 	for _, f := range c.Origin.facts() {
 		facts = append(facts, Fact{"lockstep." + strings.ReplaceAll(f.Name, " ", "_"), f.Value})

@@ -107,7 +107,9 @@ func TestParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	columns, facts := readParquet(t, data)
-	if facts["lockstep.test.profile"] != e.Test.Profile.String() || facts["lockstep.model_SHA-256"] != "5beca7f07a3e" || facts["lockstep.command"] != "lockstep eval --data_path 'my data'" {
+	if facts["lockstep.test.profile"] != e.Test.Profile.String() ||
+		facts["lockstep.model_SHA-256"] != "5beca7f07a3e" ||
+		facts["lockstep.command"] != "lockstep eval --data_path 'my data'" {
 		t.Errorf("metadata %v", facts)
 	}
 	var rows []costRow
@@ -180,14 +182,17 @@ func readParquet(t *testing.T, data []byte) (columns map[string][]any, facts map
 		element := schema[i+1].(fields)
 		m := chunk.(fields)[3].(fields)
 		name := element[4].(string)
-		if m[1] != element[1] || m[3].([]any)[0] != name || m[4] != int64(0) || m[5] != int64(rows) || m[9].(int64) != int64(end) {
+		if m[1] != element[1] || m[3].([]any)[0] != name || m[4] != int64(0) ||
+			m[5] != int64(rows) ||
+			m[9].(int64) != int64(end) {
 			t.Fatalf("column %s: %v, schema %v", name, m, element)
 		}
 		r := &thriftReader{t: t, in: data[end:]}
 		header := r.structure()
 		page := r.in[:header[3].(int64)]
 		end = n - len(r.in[len(page):])
-		if m[7].(int64) != int64(end)-m[9].(int64) || header[5].(fields)[1] != int64(rows) || header[2] != header[3] {
+		if m[7].(int64) != int64(end)-m[9].(int64) || header[5].(fields)[1] != int64(rows) ||
+			header[2] != header[3] {
 			t.Fatalf("column %s: sizes %v, %v", name, m, header)
 		}
 		present := make([]bool, rows)
@@ -212,7 +217,9 @@ func readParquet(t *testing.T, data []byte) (columns map[string][]any, facts map
 			case !there:
 				columns[name] = append(columns[name], nil)
 			case element[1] == int64(5):
-				columns[name] = append(columns[name], math.Float64frombits(binary.LittleEndian.Uint64(page)))
+				columns[name] = append(
+					columns[name], math.Float64frombits(binary.LittleEndian.Uint64(page)),
+				)
 				page = page[8:]
 			case element[1] == int64(6) && element[6] == int64(0):
 				length := binary.LittleEndian.Uint32(page)

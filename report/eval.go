@@ -65,7 +65,13 @@ func newEvalPage(e Eval) evalPage {
 		if t.Err != nil || b.Err != nil {
 			continue
 		}
-		row := pair{Name: t.Name, Test: t.Costs, Baseline: b.Costs, Difference: t.Costs.Total - b.Costs.Total, Floor: t.Floor}
+		row := pair{
+			Name:       t.Name,
+			Test:       t.Costs,
+			Baseline:   b.Costs,
+			Difference: t.Costs.Total - b.Costs.Total,
+			Floor:      t.Floor,
+		}
 		if t.Trajectory != nil && b.Trajectory != nil {
 			row.ID = driveID(i)
 			p.Samples = append(p.Samples, p.sample(row, *t.Trajectory, *b.Trajectory))
@@ -84,16 +90,26 @@ func newEvalPage(e Eval) evalPage {
 	}
 
 	means := []lockstep.Costs{reference.MeanCosts(test), reference.MeanCosts(baseline)}
-	p.Table = comparison(p.Test, p.Baseline, means, []lockstep.Costs{medians(test), medians(baseline)})
+	p.Table = comparison(
+		p.Test, p.Baseline, means, []lockstep.Costs{medians(test), medians(baseline)},
+	)
 	p.judge(means[0].Total, means[1].Total, identical)
 	p.Wins = shares(p.All)
 
 	for _, kind := range costKinds {
-		p.Histograms = append(p.Histograms, newHistogram(kind.Name,
-			series{p.Baseline, "baseline", column(baseline, kind.Value)}, series{p.Test, "test", column(test, kind.Value)}))
+		p.Histograms = append(p.Histograms, newHistogram(
+			kind.Name,
+			series{
+				p.Baseline, "baseline", column(baseline, kind.Value),
+			},
+			series{p.Test, "test", column(test, kind.Value)},
+		))
 	}
 	total := costKinds[0].Value
-	p.Cumulative = cumulativeChart(series{p.Baseline, "baseline", column(baseline, total)}, series{p.Test, "test", column(test, total)})
+	p.Cumulative = cumulativeChart(
+		series{p.Baseline, "baseline", column(baseline, total)},
+		series{p.Test, "test", column(test, total)},
+	)
 	p.Scatter = p.scatter()
 
 	worst := descending(p.All, func(r pair) float64 { return r.Test.Total })
@@ -111,7 +127,10 @@ func (e Eval) incomparable() string {
 	if e.Test.Class == e.Baseline.Class {
 		return ""
 	}
-	return fmt.Sprintf("Costs of different classes are not comparable: test is a %s, baseline a %s.", e.Test.Class, e.Baseline.Class)
+	return fmt.Sprintf(
+		"Costs of different classes are not comparable: test is a %s, baseline a %s.", e.Test.Class,
+		e.Baseline.Class,
+	)
 }
 
 // WriteText writes a line for each controller: its average over the routes that both
@@ -172,9 +191,14 @@ func (p *evalPage) judge(test, baseline float64, identical bool) {
 		if test > baseline {
 			word = "higher"
 		}
-		change = fmt.Sprintf(", %s %% %s", strconv.FormatFloat(100*math.Abs(test-baseline)/baseline, 'f', 1, 64), word)
+		change = fmt.Sprintf(
+			", %s %% %s", strconv.FormatFloat(100*math.Abs(test-baseline)/baseline, 'f', 1, 64),
+			word,
+		)
 	}
-	p.Detail = fmt.Sprintf("Mean total cost %s against %s%s, %s.", fixed(test), fixed(baseline), change, over)
+	p.Detail = fmt.Sprintf(
+		"Mean total cost %s against %s%s, %s.", fixed(test), fixed(baseline), change, over,
+	)
 }
 
 // shares counts who is cheaper.
@@ -238,7 +262,9 @@ func (p *evalPage) scatter() chart {
 		}
 		c.Points = append(c.Points, point{
 			Class: classes[winner(r)],
-			Path:  fmt.Sprintf("M%d %dh1", int(math.Round(grid*s.at(x))), int(math.Round(grid*(1-s.at(y))))),
+			Path: fmt.Sprintf(
+				"M%d %dh1", int(math.Round(grid*s.at(x))), int(math.Round(grid*(1-s.at(y)))),
+			),
 			Title: fmt.Sprintf("%s: test %s, baseline %s", r.Name, fixed(y), fixed(x)),
 		})
 	}
@@ -248,15 +274,24 @@ func (p *evalPage) scatter() chart {
 func (p *evalPage) sample(r pair, test, baseline lockstep.Trajectory) drive {
 	steps := max(len(test.Target), len(baseline.Target))
 	c := timeChart(
-		fmt.Sprintf("Lateral acceleration on route %s over %s s: target, %s, %s. Control starts at %s s.",
-			r.Name, seconds(steps), p.Test, p.Baseline, seconds(lockstep.ControlStartIdx)),
-		"lateral acceleration (m/s²)", steps, 0, 6, 1,
+		fmt.Sprintf(
+			"Lateral acceleration on route %s over %s s: target, %s, %s. Control starts at %s s.",
+			r.Name, seconds(steps), p.Test, p.Baseline, seconds(lockstep.ControlStartIdx),
+		),
+		"lateral acceleration (m/s²)",
+		steps,
+		0,
+		6,
+		1,
 		[]line{
 			{Name: "target", Class: "target"},
 			{Name: p.Baseline, Class: "baseline", Note: fixed(r.Baseline.Total)},
 			{Name: p.Test, Class: "test", Note: fixed(r.Test.Total)},
 		},
-		test.Target, baseline.Lataccel, test.Lataccel)
+		test.Target,
+		baseline.Lataccel,
+		test.Lataccel,
+	)
 	return drive{ID: r.ID, Name: r.Name, Steps: steps, Charts: []chart{c}}
 }
 

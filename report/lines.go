@@ -38,7 +38,10 @@ type Lines struct {
 // costsText is costs as the Python program prints them, each name behind a word.
 func costsText(word string, c lockstep.Costs) string {
 	f := reference.FormatCost
-	return fmt.Sprintf("%slataccel_cost: %s, %[1]sjerk_cost: %[3]s, %[1]stotal_cost: %[4]s", word, f(c.Lataccel), f(c.Jerk), f(c.Total))
+	return fmt.Sprintf(
+		"%slataccel_cost: %s, %[1]sjerk_cost: %[3]s, %[1]stotal_cost: %[4]s", word, f(c.Lataccel),
+		f(c.Jerk), f(c.Total),
+	)
 }
 
 // jsonCosts has null where JSON has no number: the jerk cost of a route with one step
@@ -125,7 +128,9 @@ func (l *Lines) endController() {
 		}{controller, finished, failed, len(l.Routes) - finished - l.failures, toJSON(mean), time.Since(l.Start).Seconds(), l.Found})
 	case finished == 0:
 	case sweep:
-		fmt.Fprintf(l.Out, "%-28s  %d routes, %s\n", controller, finished, costsText("average ", mean))
+		fmt.Fprintf(
+			l.Out, "%-28s  %d routes, %s\n", controller, finished, costsText("average ", mean),
+		)
 	default:
 		fmt.Fprintf(l.Out, "\nA%s\n", costsText("average ", mean)[1:])
 	}

@@ -22,7 +22,9 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	// The policy lets the browser load nothing at all and run this script only.
 	"policy": func() string {
 		sum := sha256.Sum256([]byte(text("script.js")))
-		return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(
+			sum[:],
+		) + "'"
 	},
 	"fixed":  fixed,
 	"signed": signed,
@@ -115,7 +117,9 @@ func aggregateOf(x float64) aggregateCell { return aggregateCell{fixed(x), exact
 // comparison has a column for each controller; means and medians are the test
 // controller's and the baseline's.
 func comparison(test, baseline string, means, medians []lockstep.Costs) aggregates {
-	a := aggregates{Columns: []aggregateColumn{{test, "test"}, {baseline, "baseline"}, {"difference", ""}}}
+	a := aggregates{
+		Columns: []aggregateColumn{{test, "test"}, {baseline, "baseline"}, {"difference", ""}},
+	}
 	for i, costs := range [][]lockstep.Costs{means, medians} {
 		var rows []aggregateRow
 		for _, kind := range costKinds {
@@ -135,7 +139,13 @@ func summary(mean, median lockstep.Costs) aggregates {
 	a := aggregates{Columns: []aggregateColumn{{"mean", ""}, {"median", ""}}}
 	var rows []aggregateRow
 	for _, kind := range costKinds {
-		rows = append(rows, aggregateRow{kind.Name, []aggregateCell{aggregateOf(kind.Value(mean)), aggregateOf(kind.Value(median))}})
+		rows = append(
+			rows,
+			aggregateRow{
+				kind.Name,
+				[]aggregateCell{aggregateOf(kind.Value(mean)), aggregateOf(kind.Value(median))},
+			},
+		)
 	}
 	a.Groups = append(a.Groups, rows)
 	return a
@@ -188,7 +198,9 @@ func CommandLine(words []string) string {
 	for i, word := range words {
 		quoted[i] = word
 		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
-			return !strings.ContainsRune("+-./:=@_,%^", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+			return !strings.ContainsRune("+-./:=@_,%^", r) && (r < '0' || r > '9') &&
+				(r < 'A' || r > 'Z') &&
+				(r < 'a' || r > 'z')
 		}) {
 			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}

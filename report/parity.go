@@ -101,7 +101,9 @@ func WriteGate(path string, r *verdict.Result, o Origin) error {
 		require = strings.TrimPrefix(require+", hardware", ", ")
 	}
 	facts := []Fact{
-		{"base", r.Change.Base}, {"compared with", r.Change.MergeBase}, {"commit", r.Change.Head}, {"required", require},
+		{
+			"base", r.Change.Base,
+		}, {"compared with", r.Change.MergeBase}, {"commit", r.Change.Head}, {"required", require},
 		{"machine", r.Machine}, {"Go", r.Go}, {"begun", r.Start.Format("2006-01-02 15:04:05 MST")},
 	}
 	for _, f := range facts {
@@ -131,7 +133,9 @@ type parityPage struct {
 }
 
 func (p *parityPage) write(path string) error {
-	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "parity.html", p) })
+	return fileio.Write(
+		path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "parity.html", p) },
+	)
 }
 
 // checkRow is one check of a gate.
@@ -154,7 +158,8 @@ func newCheckRow(c *verdict.Check) checkRow {
 	r := checkRow{
 		Name: c.Name, Title: c.Title, Why: c.Why, Note: c.Note, Command: c.Command, Seconds: strconv.FormatFloat(c.Seconds, 'f', 1, 64),
 		Brief: strings.SplitN(c.Why, "\n", 2)[0],
-		Cases: c.Count(verdict.Passed) + c.Count(verdict.Failed), Skipped: c.Count(verdict.NotRun) + c.Count(verdict.NotApplicable),
+		Cases: c.Count(verdict.Passed) + c.Count(verdict.Failed), Skipped: c.Count(verdict.NotRun) +
+			c.Count(verdict.NotApplicable),
 	}
 	r.Class, r.Word = outcomeClass(c.Outcome)
 	if c.Outcome != verdict.Failed {
@@ -216,7 +221,9 @@ func newVerdict(c *verdict.Comparison, stages []string) verdictRow {
 		cell := stageCell{Class: "none", Text: "–", Note: "not compared"}
 		switch n := c.Report.Compared[s]; {
 		case findings[s] > 0:
-			cell = stageCell{"bad", "✗ " + strconv.Itoa(findings[s]), plural(findings[s], "finding")}
+			cell = stageCell{
+				"bad", "✗ " + strconv.Itoa(findings[s]), plural(findings[s], "finding"),
+			}
 		case tolerated[s] > 0:
 			cell = stageCell{"none", "≈ " + strconv.Itoa(tolerated[s]), "differ and are excused"}
 		case n > 0:
@@ -268,7 +275,9 @@ type mutantRow struct {
 	Took                    string
 }
 
-func newParityPage(comparisons []verdict.Comparison, mutants []verdict.Mutant, o Origin) *parityPage {
+func newParityPage(
+	comparisons []verdict.Comparison, mutants []verdict.Mutant, o Origin,
+) *parityPage {
 	p := &parityPage{Facts: o.facts()}
 	p.Stages = stagesOf(comparisons)
 	for i := range comparisons {
@@ -308,7 +317,9 @@ func newParityPage(comparisons []verdict.Comparison, mutants []verdict.Mutant, o
 		p.Mutants = append(p.Mutants, row)
 	}
 	if len(mutants) > 0 {
-		p.Caught = fmt.Sprintf("%d of %d caught, the stage named rightly for %d", caught, len(mutants), right)
+		p.Caught = fmt.Sprintf(
+			"%d of %d caught, the stage named rightly for %d", caught, len(mutants), right,
+		)
 	}
 	return p
 }
@@ -511,7 +522,9 @@ func stepsChart(p *parity.Plot, c *parity.Chart) chart {
 	}
 	var columns [][]float64
 	for _, l := range c.Lines {
-		columns = append(columns, parity.Numbers(l.Values[min(from, len(l.Values)):min(to, len(l.Values))]))
+		columns = append(
+			columns, parity.Numbers(l.Values[min(from, len(l.Values)):min(to, len(l.Values))]),
+		)
 	}
 	s := linearScale(c.Span, columns...)
 	label := c.Label
@@ -519,16 +532,29 @@ func stepsChart(p *parity.Plot, c *parity.Chart) chart {
 		label += " (" + c.Unit + ")"
 	}
 	out := chart{
-		Label: fmt.Sprintf("%s on %s, steps %d to %d", c.Label, p.Rollout, c.First+from, c.First+to-1),
+		Label: fmt.Sprintf(
+			"%s on %s, steps %d to %d", c.Label, p.Rollout, c.First+from, c.First+to-1,
+		),
 		Class: "time", YLabel: label, XLabel: "step", Width: to - from - 1, Height: grid, Y: s.ticks(5),
 		X: scale{lo: float64(c.First + from), hi: float64(c.First + to - 1)}.ticks(6),
 	}
 	for i, l := range c.Lines {
-		out.Lines = append(out.Lines, line{Name: l.Name, Class: cmp.Or(lineClasses[l.Name], "target"), Path: linePath(columns[i], 0, s.hi, (s.hi-s.lo)/grid)})
+		out.Lines = append(
+			out.Lines,
+			line{
+				Name:  l.Name,
+				Class: cmp.Or(lineClasses[l.Name], "target"),
+				Path:  linePath(columns[i], 0, s.hi, (s.hi-s.lo)/grid),
+			},
+		)
 	}
 	if p.Step >= 0 {
 		at := float64(p.Step-c.First-from) / float64(max(1, out.Width))
-		m := mark{Class: "edge", Text: "step " + strconv.Itoa(p.Step), Left: percent(min(1, max(0, at)))}
+		m := mark{
+			Class: "edge",
+			Text:  "step " + strconv.Itoa(p.Step),
+			Left:  percent(min(1, max(0, at))),
+		}
 		if at > 0.6 {
 			m.Class += " flip"
 		}
@@ -572,7 +598,10 @@ func stairsChart(c *parity.Chart, n int) chart {
 			b.WriteString("H" + strconv.Itoa(i+width))
 		}
 		if b.Len() > 0 || l.Name != "draw" {
-			out.Lines = append(out.Lines, line{Name: l.Name, Class: cmp.Or(lineClasses[l.Name], "target"), Path: b.String()})
+			out.Lines = append(
+				out.Lines,
+				line{Name: l.Name, Class: cmp.Or(lineClasses[l.Name], "target"), Path: b.String()},
+			)
 		}
 	}
 	return out

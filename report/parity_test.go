@@ -20,8 +20,23 @@ import (
 // testComparison is of two rollouts. With a stage, the second differs there.
 func testComparison(stages ...string) verdict.Comparison {
 	r := &parity.Report{
-		Want: parity.SideInfo{Name: "reference"}, Got: parity.SideInfo{Name: "onnxruntime"}, Exact: true, Steps: 1160,
-		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Steps: 580, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Steps: 580, Equal: true}},
+		Want: parity.SideInfo{
+			Name: "reference",
+		}, Got: parity.SideInfo{Name: "onnxruntime"}, Exact: true, Steps: 1160,
+		Rollouts: []parity.Verdict{
+			{
+				Rollout: "route 00000, controller pid",
+				Key:     []string{"00000", "pid"},
+				Steps:   580,
+				Equal:   true,
+			},
+			{
+				Rollout: "route 00002, controller pid",
+				Key:     []string{"00002", "pid"},
+				Steps:   580,
+				Equal:   true,
+			},
+		},
 		Compared: map[string]int{},
 	}
 	r.Stages = tinyphysics.Schema(0).Required()
@@ -31,21 +46,60 @@ func testComparison(stages ...string) verdict.Comparison {
 	r.Compared[tinyphysics.Costs] = 2
 	r.Compared[tinyphysics.CDF] = 0
 	for _, s := range stages {
-		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 3, &parity.Finding{Step: 123, Stage: s}
-		r.Findings = append(r.Findings, parity.StageFindings{Stage: s, Findings: 3, Rollouts: 1, Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123})
+		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 3, &parity.Finding{
+			Step:  123,
+			Stage: s,
+		}
+		r.Findings = append(
+			r.Findings,
+			parity.StageFindings{
+				Stage:    s,
+				Findings: 3,
+				Rollouts: 1,
+				Rollout:  "route 00002, controller pid",
+				Key:      []string{"00002", "pid"},
+				Step:     123,
+			},
+		)
 	}
 	if len(stages) == 0 {
-		return verdict.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
+		return verdict.Comparison{
+			Kind:   "engines",
+			Want:   "reference",
+			Got:    "onnxruntime",
+			Detail: "tinyphysics.onnx",
+			Report: r,
+		}
 	}
 	r.First = &parity.Divergence{
 		Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
 		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep compare --only 00002/pid",
-		Explanation: &parity.Explanation{Rollout: "route 00002, controller pid", Step: 123, Text: "draw 0.5", Why: "the CDFs differ by less than the margins", Facts: []parity.Fact{
-			{Name: "nearest edge", Value: "0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02"}, {Name: "tokens", Value: "511 wanted, 512 got"}, {Name: "CDFs", Value: "1e-09 apart at most"},
-		}},
+		Explanation: &parity.Explanation{
+			Rollout: "route 00002, controller pid",
+			Step:    123,
+			Text:    "draw 0.5",
+			Why:     "the CDFs differ by less than the margins",
+			Facts: []parity.Fact{
+				{
+					Name:  "nearest edge",
+					Value: "0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02",
+				}, {Name: "tokens", Value: "511 wanted, 512 got"}, {Name: "CDFs", Value: "1e-09 apart at most"},
+			},
+		},
 	}
 	for _, s := range stages[1:] {
-		r.Others = append(r.Others, &parity.Divergence{Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 200, Stage: s, Index: -1, Want: "a", Got: "b"})
+		r.Others = append(
+			r.Others,
+			&parity.Divergence{
+				Rollout: "route 00002, controller pid",
+				Key:     []string{"00002", "pid"},
+				Step:    200,
+				Stage:   s,
+				Index:   -1,
+				Want:    "a",
+				Got:     "b",
+			},
+		)
 	}
 	r.Flips.Examples = []*parity.Explanation{r.First.Explanation}
 	line := func(n int, f func(i int) float64) (values []parity.Float) {
@@ -62,17 +116,52 @@ func testComparison(stages ...string) verdict.Comparison {
 		return 0
 	}
 	lines := func(want, got func(i int) float64, n int) []parity.Line {
-		return []parity.Line{{Name: "wanted", Values: line(n, want)}, {Name: "got", Values: line(n, got)}}
+		return []parity.Line{
+			{Name: "wanted", Values: line(n, want)}, {Name: "got", Values: line(n, got)},
+		}
 	}
 	p := &parity.Plot{Rollout: "route 00002, controller pid", Step: 123, Charts: []parity.Chart{
 		{Label: "lateral acceleration", Unit: "m/s²", Span: 0.2, First: 20, Lines: append(
-			lines(func(i int) float64 { return drive(i) + 0.1 }, func(i int) float64 { return drive(i) + 0.1 + off(i) }, 580), parity.Line{Name: "target", Values: line(580, drive)})},
-		{Label: "steer command", Unit: "within ±2", Span: 0.1, First: 20, Lines: lines(func(i int) float64 { return drive(i) / 2 }, func(i int) float64 { return drive(i)/2 - off(i) }, 580)},
-		{Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: 505, Stairs: "token", Note: "The first above the draw.", Lines: append(
-			lines(func(i int) float64 { return 0.35 + float64(i)/40 }, func(i int) float64 { return 0.345 + float64(i)/40 }, 14), parity.Line{Name: "draw", Values: []parity.Float{0.5}})},
+			lines(
+				func(i int) float64 { return drive(i) + 0.1 },
+				func(i int) float64 { return drive(i) + 0.1 + off(i) }, 580,
+			),
+			parity.Line{Name: "target", Values: line(580, drive)},
+		)},
+		{
+			Label: "steer command",
+			Unit:  "within ±2",
+			Span:  0.1,
+			First: 20,
+			Lines: lines(
+				func(i int) float64 { return drive(i) / 2 },
+				func(i int) float64 { return drive(i)/2 - off(i) }, 580,
+			),
+		},
+		{
+			Label:  "CDF around the draw",
+			Unit:   "cumulative probability",
+			Span:   1e-12,
+			First:  505,
+			Stairs: "token",
+			Note:   "The first above the draw.",
+			Lines: append(
+				lines(
+					func(i int) float64 { return 0.35 + float64(i)/40 },
+					func(i int) float64 { return 0.345 + float64(i)/40 }, 14,
+				),
+				parity.Line{Name: "draw", Values: []parity.Float{0.5}},
+			),
+		},
 	}}
 	r.Plot = p
-	return verdict.Comparison{Kind: "engines", Want: "reference", Got: "onnxruntime", Detail: "tinyphysics.onnx", Report: r}
+	return verdict.Comparison{
+		Kind:   "engines",
+		Want:   "reference",
+		Got:    "onnxruntime",
+		Detail: "tinyphysics.onnx",
+		Report: r,
+	}
 }
 
 func writeParity(t *testing.T, p Parity) *page {
@@ -84,17 +173,64 @@ func writeParity(t *testing.T, p Parity) *page {
 func testGate() *verdict.Result {
 	return &verdict.Result{
 		Verdict: "blocked: 2 of 3 checks failed", Seconds: 61.5, Require: []string{"assets"}, RequireHardware: true, Machine: "linux/amd64, 2 cores", Go: "go1.26",
-		Start:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Change: verdict.Change{Base: "main", MergeBase: "1234", Head: "5678", Files: []string{"batched/onnxruntime/graph.go", "gpu/a<b>.cu"}, Why: "changed: onnxruntime, gpu"},
+		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Change: verdict.Change{
+			Base:      "main",
+			MergeBase: "1234",
+			Head:      "5678",
+			Files:     []string{"batched/onnxruntime/graph.go", "gpu/a<b>.cu"},
+			Why:       "changed: onnxruntime, gpu",
+		},
 		Checks: []verdict.Check{
-			{Name: "build", Title: "Everything compiles.", Outcome: verdict.Passed, Cases: []verdict.Case{{Outcome: verdict.Passed}}},
-			{Name: "engines", Title: "All engines.", Outcome: verdict.Failed, Why: "1 of 2 cases failed", Seconds: 12.25, Command: "lockstep compare",
-				Cases:       []verdict.Case{{Outcome: verdict.Passed}, {Class: "engines.onnxruntime", Name: "00002/pid", Outcome: verdict.Failed, Message: "stage <logits>"}, {Outcome: verdict.NotApplicable, Message: "another profile"}},
-				Comparisons: []verdict.Comparison{testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw), {Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"}}},
-			{Name: "tests", Title: "Tests.", Outcome: verdict.Failed, Why: "it crashed: signal: killed", Output: "fatal error <x>"},
+			{
+				Name:    "build",
+				Title:   "Everything compiles.",
+				Outcome: verdict.Passed,
+				Cases:   []verdict.Case{{Outcome: verdict.Passed}},
+			},
+			{
+				Name:    "engines",
+				Title:   "All engines.",
+				Outcome: verdict.Failed,
+				Why:     "1 of 2 cases failed",
+				Seconds: 12.25,
+				Command: "lockstep compare",
+				Cases: []verdict.Case{
+					{Outcome: verdict.Passed},
+					{
+						Class:   "engines.onnxruntime",
+						Name:    "00002/pid",
+						Outcome: verdict.Failed,
+						Message: "stage <logits>",
+					},
+					{Outcome: verdict.NotApplicable, Message: "another profile"},
+				},
+				Comparisons: []verdict.Comparison{
+					testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw),
+					{Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device"},
+				},
+			},
+			{
+				Name:    "tests",
+				Title:   "Tests.",
+				Outcome: verdict.Failed,
+				Why:     "it crashed: signal: killed",
+				Output:  "fatal error <x>",
+			},
 			{Name: "hardware", Title: "Evidence.", Outcome: verdict.NotRun, Why: "not required"},
 			{Name: "mutants", Title: "Faults.", Outcome: verdict.Passed, Mutants: []verdict.Mutant{
-				{Name: "a-mask", Title: "The mask is off by one.", Engine: "reference", Stage: "logits", Caught: true, Named: "logits", Right: true, Rollouts: 1, Steps: 20, Seconds: 3.25},
+				{
+					Name:     "a-mask",
+					Title:    "The mask is off by one.",
+					Engine:   "reference",
+					Stage:    "logits",
+					Caught:   true,
+					Named:    "logits",
+					Right:    true,
+					Rollouts: 1,
+					Steps:    20,
+					Seconds:  3.25,
+				},
 				{Name: "b-cdf", Title: "Wrong.", Stage: "cdf", Caught: true, Named: "sample"},
 				{Name: "c", Title: "Missed.", Stage: "cdf"},
 				{Name: "d", Title: "Stale.", Stage: "cdf", Error: "its text is found 0 times"},
@@ -114,7 +250,14 @@ func writeGate(t *testing.T, r *verdict.Result) *page {
 func TestParityVerdicts(t *testing.T) {
 	p := writeParity(t, Parity{Comparisons: []verdict.Comparison{
 		testComparison(), testComparison(tinyphysics.Logits, tinyphysics.Draw),
-		{Kind: "goldens", Want: "ort1.30", Got: "gpu", Detail: "own network", NotRun: "gpu: no device", Identities: []string{"gpu of kernels abc", "another"}},
+		{
+			Kind:       "goldens",
+			Want:       "ort1.30",
+			Got:        "gpu",
+			Detail:     "own network",
+			NotRun:     "gpu: no device",
+			Identities: []string{"gpu of kernels abc", "another"},
+		},
 	}})
 	p.wantText(t, "1 of 2 comparisons differ", "What computed: another; gpu of kernels abc.")
 	table := p.all("table", "stages")[0]
@@ -149,13 +292,21 @@ func TestParityVerdicts(t *testing.T) {
 
 // TestParityDivergence: place, bit patterns, distance, margins, replay, and plots.
 func TestParityDivergence(t *testing.T) {
-	p := writeParity(t, Parity{Comparisons: []verdict.Comparison{testComparison(tinyphysics.Logits, tinyphysics.Draw)}})
+	p := writeParity(
+		t,
+		Parity{
+			Comparisons: []verdict.Comparison{testComparison(tinyphysics.Logits, tinyphysics.Draw)},
+		},
+	)
 	d := p.all("figure", "divergence")[0]
-	d.wantText(t,
-		"onnxruntime against reference, tinyphysics.onnx", "route 00002, controller pid, step 123, stage logits, index 7",
-		"1 (3f800000)", "1.0000001 (3f800001)", "1 ulp", "2 of this stage differ", "lockstep compare --only 00002/pid",
-		"0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02", "511 wanted, 512 got", "1e-09 apart at most",
-		"the CDFs differ by less than the margins", "route 00002, controller pid, step 200, stage draw: want a, got b",
+	d.wantText(
+		t, "onnxruntime against reference, tinyphysics.onnx",
+		"route 00002, controller pid, step 123, stage logits, index 7", "1 (3f800000)",
+		"1.0000001 (3f800001)", "1 ulp", "2 of this stage differ",
+		"lockstep compare --only 00002/pid",
+		"0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02",
+		"511 wanted, 512 got", "1e-09 apart at most", "the CDFs differ by less than the margins",
+		"route 00002, controller pid, step 200, stage draw: want a, got b",
 	)
 	var bits []string
 	for _, b := range d.all("span", "bits") {
@@ -164,7 +315,9 @@ func TestParityDivergence(t *testing.T) {
 			t.Errorf("%d parts of %s are marked", len(differ), b.text)
 		}
 	}
-	if want := "0 01111111 00000000000000000000000|0 01111111 00000000000000000000001"; strings.Join(bits, "|") != want {
+	if want := "0 01111111 00000000000000000000000|0 01111111 00000000000000000000001"; strings.Join(
+		bits, "|",
+	) != want {
 		t.Errorf("bits %q", bits)
 	}
 	svgs := d.all("svg", "")
@@ -204,7 +357,8 @@ func TestParityDivergence(t *testing.T) {
 	for _, path := range svgs[2].all("path", "line") {
 		stairs[path.attrs["data-name"]] = number.FindAllString(path.attrs["d"], -1)
 	}
-	if len(stairs["wanted"]) != 2+1+13*2 || len(stairs["got"]) != 2+1+13*2 || len(stairs["draw"]) != 3 {
+	if len(stairs["wanted"]) != 2+1+13*2 || len(stairs["got"]) != 2+1+13*2 ||
+		len(stairs["draw"]) != 3 {
 		t.Errorf("stairs %v", stairs)
 	}
 }
@@ -254,7 +408,8 @@ func TestParityOdd(t *testing.T) {
 				t.Fatalf("outcome %s", c.Outcome())
 			}
 			p := writeParity(t, Parity{Comparisons: []verdict.Comparison{c}})
-			if figures := p.all("figure", "divergence"); len(figures) != 1 || !strings.Contains(figures[0].text, "00002") {
+			if figures := p.all("figure", "divergence"); len(figures) != 1 ||
+				!strings.Contains(figures[0].text, "00002") {
 				t.Errorf("%d divergences", len(figures))
 			}
 			if strings.Contains(string(p.bytes), "NaN") && name != "no numbers" {
@@ -299,7 +454,11 @@ func TestParityHeadlines(t *testing.T) {
 // TestGateReport: checks, failures, what was not run, faults, and where it was.
 func TestGateReport(t *testing.T) {
 	p := writeGate(t, testGate())
-	p.wantText(t, "✗ Blocked", "blocked: 2 of 3 checks failed, in 62 s", "changed: onnxruntime, gpu", "gpu/a<b>.cu", "1234", "5678", "assets, hardware", "linux/amd64, 2 cores", "lockstep gate --base main")
+	p.wantText(
+		t, "✗ Blocked", "blocked: 2 of 3 checks failed, in 62 s", "changed: onnxruntime, gpu",
+		"gpu/a<b>.cu", "1234", "5678", "assets, hardware", "linux/amd64, 2 cores",
+		"lockstep gate --base main",
+	)
 	tables := p.all("table", "checks")
 	if len(tables) != 3 {
 		t.Fatalf("%d tables, want checks, faults and what was not run", len(tables))
@@ -336,7 +495,10 @@ func TestGateReport(t *testing.T) {
 	if len(figures) != 3 {
 		t.Fatalf("%d figures, want a divergence and two failures", len(figures))
 	}
-	figures[1].wantText(t, "engines", "1 of 2 cases failed", "lockstep compare", "1 failure", "engines.onnxruntime 00002/pid: stage <logits>")
+	figures[1].wantText(
+		t, "engines", "1 of 2 cases failed", "lockstep compare", "1 failure",
+		"engines.onnxruntime 00002/pid: stage <logits>",
+	)
 	figures[2].wantText(t, "tests", "it crashed: signal: killed", "fatal error <x>")
 
 	passed := testGate()
@@ -349,7 +511,10 @@ func TestGateReport(t *testing.T) {
 
 	many := testGate()
 	for range 30 {
-		many.Checks[1].Cases = append(many.Checks[1].Cases, verdict.Case{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "again"})
+		many.Checks[1].Cases = append(
+			many.Checks[1].Cases,
+			verdict.Case{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "again"},
+		)
 	}
 	writeGate(t, many).wantText(t, "20 failures of 31", "All are in gate.json.")
 }
@@ -409,7 +574,11 @@ func TestParityExercised(t *testing.T) {
 			{Branch: parity.Branch{Name: "cut plan", Is: "by the end"}, Times: 7, Rollouts: 2},
 			{Branch: parity.Branch{Name: "no plan", Is: "at the last step"}},
 		},
-		Nearest: &parity.Nearest{Rollout: "route 00002, controller pid", Step: 321, Distance: 0x1p-20},
+		Nearest: &parity.Nearest{
+			Rollout:  "route 00002, controller pid",
+			Step:     321,
+			Distance: 0x1p-20,
+		},
 	}
 	c.Report.Rollouts[1].Error = "it broke\nin a place"
 	html := string(writeParity(t, Parity{Comparisons: []verdict.Comparison{c}}).bytes)

@@ -78,21 +78,33 @@ func WriteEval(path string, e Eval) error {
 	if err := sameRoutes(e.Test, e.Baseline); err != nil {
 		return err
 	}
-	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "eval.html", newEvalPage(e)) })
+	return fileio.Write(
+		path,
+		func(w io.Writer) error { return pages.ExecuteTemplate(w, "eval.html", newEvalPage(e)) },
+	)
 }
 
 // WriteRollout writes the report on one controller.
 func WriteRollout(path string, r Rollout) error {
-	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "rollout.html", newRolloutPage(r)) })
+	return fileio.Write(
+		path,
+		func(w io.Writer) error { return pages.ExecuteTemplate(w, "rollout.html", newRolloutPage(r)) },
+	)
 }
 
 func sameRoutes(test, baseline Run) error {
 	if len(test.Routes) != len(baseline.Routes) {
-		return fmt.Errorf("report: %d routes of the test controller, %d of the baseline", len(test.Routes), len(baseline.Routes))
+		return fmt.Errorf(
+			"report: %d routes of the test controller, %d of the baseline", len(test.Routes),
+			len(baseline.Routes),
+		)
 	}
 	for i, r := range test.Routes {
 		if r.Name != baseline.Routes[i].Name {
-			return fmt.Errorf("report: route %d is %q for the test controller, %q for the baseline", i, r.Name, baseline.Routes[i].Name)
+			return fmt.Errorf(
+				"report: route %d is %q for the test controller, %q for the baseline", i, r.Name,
+				baseline.Routes[i].Name,
+			)
 		}
 	}
 	return nil

@@ -79,7 +79,9 @@ func TestClasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		const says = "different classes are not comparable: test is a table that knows the draws, baseline a controller."
-		if strings.Contains(text.String(), says) != differ || strings.Contains(string(html), says) != differ || !strings.Contains(string(html), "class of pid") {
+		if strings.Contains(text.String(), says) != differ ||
+			strings.Contains(string(html), says) != differ ||
+			!strings.Contains(string(html), "class of pid") {
 			t.Errorf("%s against a controller: %s%s", class, text.String(), html)
 		}
 	}
@@ -89,7 +91,9 @@ func testEval(n int) Eval {
 	return Eval{
 		Test: testRun("pid", n, 1.25), Baseline: testRun("zero", n, 2.5),
 		Origin: Origin{
-			Command: []string{"lockstep", "eval", "--data_path", "my data"}, Model: "tinyphysics.onnx", ModelSHA256: "5beca7f07a3e",
+			Command: []string{
+				"lockstep", "eval", "--data_path", "my data",
+			}, Model: "tinyphysics.onnx", ModelSHA256: "5beca7f07a3e",
 			Data: "my data", SeedPrefix: "data", Facts: []Fact{{"Go", "go1.26"}},
 		},
 	}
@@ -171,7 +175,8 @@ func parse(t *testing.T, data []byte) *page {
 func (e *element) all(name, class string) []*element {
 	var found []*element
 	for _, c := range e.children {
-		if c.name == name && (class == "" || slices.Contains(strings.Fields(c.attrs["class"]), class)) {
+		if c.name == name &&
+			(class == "" || slices.Contains(strings.Fields(c.attrs["class"]), class)) {
 			found = append(found, c)
 		}
 		found = append(found, c.all(name, class)...)
@@ -210,7 +215,9 @@ func (e *element) wantText(t *testing.T, texts ...string) {
 	}
 }
 
-var elsewhere = regexp.MustCompile(`(?i)https?:|url\(|@import|\bimport\b|\bfetch\b|XMLHttpRequest|WebSocket|srcset`)
+var elsewhere = regexp.MustCompile(
+	`(?i)https?:|url\(|@import|\bimport\b|\bfetch\b|XMLHttpRequest|WebSocket|srcset`,
+)
 
 // checkSelfContained checks that nothing is loaded, that the browser is told so,
 // and that links lead to places in the report.
@@ -222,7 +229,13 @@ func (p *page) checkSelfContained(t *testing.T) {
 	ids := map[string]bool{}
 	var links []string
 	p.walk(func(e *element) {
-		if slices.Contains([]string{"img", "link", "iframe", "object", "embed", "video", "audio", "source", "form", "image", "use", "base"}, e.name) {
+		if slices.Contains(
+			[]string{
+				"img", "link", "iframe", "object", "embed", "video", "audio", "source", "form",
+				"image", "use", "base",
+			},
+			e.name,
+		) {
 			t.Errorf("there is a <%s>", e.name)
 		}
 		for name, value := range e.attrs {
@@ -262,7 +275,9 @@ func (p *page) checkSelfContained(t *testing.T) {
 		t.Fatalf("%d scripts", len(scripts))
 	}
 	sum := sha256.Sum256(scripts[0][1])
-	want := "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	want := "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(
+		sum[:],
+	) + "'"
 	if got := p.all("meta", "")[1].attrs["content"]; got != want {
 		t.Errorf("policy %q, want %q", got, want)
 	}
@@ -309,7 +324,10 @@ func checkLine(t *testing.T, svg, path *element, from int, want []float64) {
 	for i, x := range want {
 		y, ok := got[from+i]
 		if !ok || math.Abs(x-y) > unit*(0.5+1e-6) {
-			t.Fatalf("%s at step %d is %v, want %v within half of %v", path.attrs["data-name"], from+i, y, x, unit)
+			t.Fatalf(
+				"%s at step %d is %v, want %v within half of %v", path.attrs["data-name"], from+i,
+				y, x, unit,
+			)
 		}
 	}
 }
@@ -320,12 +338,16 @@ func TestEval(t *testing.T) {
 	test, _ := e.Test.Costs()
 	baseline, _ := e.Baseline.Costs()
 	mean, other := reference.MeanCosts(test).Lataccel, reference.MeanCosts(baseline).Lataccel
-	p.wantText(t, "The test controller beats the baseline", "test: pid", "baseline: zero", "over 30 routes",
-		"lockstep eval --data_path 'my data'", "tinyphysics.onnx", "5beca7f07a3e", "ort1.30-avx512-expU-sinfma-csv2", "reference", "go1.26",
-		exact(mean))
+	p.wantText(
+		t, "The test controller beats the baseline", "test: pid", "baseline: zero",
+		"over 30 routes", "lockstep eval --data_path 'my data'", "tinyphysics.onnx", "5beca7f07a3e",
+		"ort1.30-avx512-expU-sinfma-csv2", "reference", "go1.26", exact(mean),
+	)
 	tables := p.all("table", "")
 	means := cells(p.all("table", "aggregate")[0])
-	if len(means) != 6 || means[1][0] != "mean lataccel" || means[1][1] != fixed(mean)+exact(mean) || means[1][3] != signed(mean-other) {
+	if len(means) != 6 || means[1][0] != "mean lataccel" ||
+		means[1][1] != fixed(mean)+exact(mean) ||
+		means[1][3] != signed(mean-other) {
 		t.Errorf("means and medians are %q", means)
 	}
 	var total []float64
@@ -343,8 +365,11 @@ func TestEval(t *testing.T) {
 	}
 	for i, row := range rows {
 		a, b := e.Test.Routes[i], e.Baseline.Routes[i]
-		want := []string{a.Name, fixed(a.Floor), fixed(a.Costs.Total), fixed(b.Costs.Total), signed(a.Costs.Total - b.Costs.Total),
-			fixed(a.Costs.Lataccel), fixed(b.Costs.Lataccel), fixed(a.Costs.Jerk), fixed(b.Costs.Jerk)}
+		want := []string{
+			a.Name, fixed(a.Floor), fixed(a.Costs.Total), fixed(b.Costs.Total),
+			signed(a.Costs.Total - b.Costs.Total), fixed(a.Costs.Lataccel),
+			fixed(b.Costs.Lataccel), fixed(a.Costs.Jerk), fixed(b.Costs.Jerk),
+		}
 		if !slices.Equal(row, want) {
 			t.Errorf("row %q, want %q", row, want)
 		}
@@ -368,13 +393,19 @@ func TestEval(t *testing.T) {
 				t.Errorf("the line of %s is named %q", name, line.attrs["data-name"])
 			}
 		}
-		d.wantText(t, e.Test.Routes[i].Name, fixed(e.Test.Routes[i].Costs.Total), fixed(e.Baseline.Routes[i].Costs.Total), "control start", "m/s²", "time (s)")
+		d.wantText(
+			t, e.Test.Routes[i].Name, fixed(e.Test.Routes[i].Costs.Total),
+			fixed(e.Baseline.Routes[i].Costs.Total), "control start", "m/s²", "time (s)",
+		)
 		if got := d.all("span", "edge")[0].attrs["style"]; got != "left:16.67%" {
 			t.Errorf("control starts at %s of the plot", got)
 		}
 	}
 	scatter := p.all("div", "scatter")[0]
-	if dots := scatter.all("path", "dot"); len(dots) != 30 || dots[3].text != "00003: test "+fixed(e.Test.Routes[3].Costs.Total)+", baseline "+fixed(e.Baseline.Routes[3].Costs.Total) {
+	if dots := scatter.all("path", "dot"); len(dots) != 30 ||
+		dots[3].text != "00003: test "+fixed(e.Test.Routes[3].Costs.Total)+", baseline "+fixed(
+			e.Baseline.Routes[3].Costs.Total,
+		) {
 		t.Errorf("%d points in the scatter plot, one says %q", len(dots), dots[3].text)
 	}
 }
@@ -412,7 +443,9 @@ func TestRollout(t *testing.T) {
 
 	table := cells(p.all("table", "costs")[0])
 	for i, r := range run.Routes {
-		if want := []string{r.Name, fixed(r.Floor), fixed(r.Costs.Total), fixed(r.Costs.Lataccel), fixed(r.Costs.Jerk), ""}; !slices.Equal(table[i], want) {
+		if want := []string{r.Name, fixed(r.Floor), fixed(r.Costs.Total), fixed(r.Costs.Lataccel), fixed(r.Costs.Jerk), ""}; !slices.Equal(
+			table[i], want,
+		) {
 			t.Errorf("row %q, want %q", table[i], want)
 		}
 	}
@@ -433,7 +466,9 @@ func TestVerdict(t *testing.T) {
 	run := func(controller string, all ...lockstep.Costs) Run {
 		r := Run{Controller: controller}
 		for i, c := range all {
-			r.Routes = append(r.Routes, RouteResult{Name: strconv.Itoa(i), Result: lockstep.Result{Costs: c}})
+			r.Routes = append(
+				r.Routes, RouteResult{Name: strconv.Itoa(i), Result: lockstep.Result{Costs: c}},
+			)
 		}
 		return r
 	}
@@ -452,7 +487,11 @@ func TestVerdict(t *testing.T) {
 		"no routes":   {nil, nil, []string{"Nothing to compare"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			writeEval(t, Eval{Test: run("a", c.test...), Baseline: run("b", c.baseline...)}).wantText(t, c.want...)
+			writeEval(
+				t, Eval{Test: run("a", c.test...), Baseline: run("b", c.baseline...)},
+			).wantText(
+				t,
+				c.want...)
 			writeRollout(t, Rollout{Run: run("a", c.test...)})
 		})
 	}
@@ -470,10 +509,15 @@ func TestFailures(t *testing.T) {
 			both = append(both, r.Costs)
 		}
 	}
-	if mean := cells(p.all("table", "aggregate")[0])[1][1]; !strings.HasSuffix(mean, exact(reference.MeanCosts(both).Lataccel)) {
+	if mean := cells(p.all("table", "aggregate")[0])[1][1]; !strings.HasSuffix(
+		mean, exact(reference.MeanCosts(both).Lataccel),
+	) {
 		t.Errorf("the mean is %s, want that of the 10 routes that have both costs", mean)
 	}
-	p.wantText(t, "2 of 24 rollouts failed", "mine.py, step 123:\nZeroDivisionError <&>", "no such file", "over 10 routes")
+	p.wantText(
+		t, "2 of 24 rollouts failed", "mine.py, step 123:\nZeroDivisionError <&>", "no such file",
+		"over 10 routes",
+	)
 	if strings.Contains(p.text, "987654.321") {
 		t.Error("the cost of a failed route is shown")
 	}
@@ -490,13 +534,18 @@ func TestFailures(t *testing.T) {
 	if n := len(cells(p.all("table", "left")[0])); n != 100 {
 		t.Errorf("%d failures listed", n)
 	}
-	writeRollout(t, Rollout{Run: all.Test}).wantText(t, "No route has a cost", "300 of 300 routes failed")
+	writeRollout(t, Rollout{Run: all.Test}).wantText(
+		t, "No route has a cost", "300 of 300 routes failed",
+	)
 }
 
 // TestEscaping gives every string of the input a text that means something else
 // in HTML, CSS, JavaScript or XML; all must appear as they are.
 func TestEscaping(t *testing.T) {
-	texts := []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `</style></title></svg>`, `&amp;&lt;`, `]]>--><!--`, `{{.}}`, `路線 é`}
+	texts := []string{
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
+		`</style></title></svg>`, `&amp;&lt;`, `]]>--><!--`, `{{.}}`, `路線 é`,
+	}
 	for _, text := range texts {
 		e := testEval(6)
 		e.Test.Controller, e.Baseline.Controller = text, text
@@ -505,7 +554,14 @@ func TestEscaping(t *testing.T) {
 			e.Test.Routes[i].Name, e.Baseline.Routes[i].Name = text, text
 		}
 		e.Test.Routes[5].Err = errors.New(text)
-		e.Origin = Origin{Command: []string{text}, Model: text, ModelSHA256: text, Data: text, SeedPrefix: text, Facts: []Fact{{text, text}}}
+		e.Origin = Origin{
+			Command:     []string{text},
+			Model:       text,
+			ModelSHA256: text,
+			Data:        text,
+			SeedPrefix:  text,
+			Facts:       []Fact{{text, text}},
+		}
 		plain := writeEval(t, testEval(6))
 		for _, p := range []*page{writeEval(t, e), writeRollout(t, Rollout{Run: e.Test, Origin: e.Origin})} {
 			p.wantText(t, text)
@@ -558,12 +614,21 @@ func TestSize(t *testing.T) {
 
 // TestShortRoute is a route of 101 rows: one step costs, so that there is no jerk.
 func TestShortRoute(t *testing.T) {
-	run := Run{Controller: "pid", Routes: []RouteResult{{Name: "short", Result: lockstep.Result{Costs: costs(1.5, math.NaN()), Trajectory: wave(101, 0.1)}}}}
+	run := Run{
+		Controller: "pid",
+		Routes: []RouteResult{
+			{
+				Name:   "short",
+				Result: lockstep.Result{Costs: costs(1.5, math.NaN()), Trajectory: wave(101, 0.1)},
+			},
+		},
+	}
 	e := Eval{Test: run, Baseline: run}
 	p := writeEval(t, e)
 	p.wantText(t, "No difference", "1.500", "NaN")
 	edges := p.all("figure", "drive")[0].all("span", "edge")
-	if len(edges) != 1 || !strings.Contains(edges[0].attrs["class"], "flip") || edges[0].attrs["style"] != "left:99.01%" {
+	if len(edges) != 1 || !strings.Contains(edges[0].attrs["class"], "flip") ||
+		edges[0].attrs["style"] != "left:99.01%" {
 		t.Errorf("marks of a short route: %v", edges)
 	}
 	writeRollout(t, Rollout{Run: run}).wantText(t, "NaN")
@@ -584,8 +649,21 @@ func TestOddTrajectories(t *testing.T) {
 		"large":    {[]float64{1e8, -1e8, math.MaxFloat64, -math.MaxFloat64, 1e-300}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trajectory := &lockstep.Trajectory{Target: c.values, Lataccel: c.values, Action: c.values}
-			p := writeRollout(t, Rollout{Run: Run{Routes: []RouteResult{{Name: "odd", Result: lockstep.Result{Trajectory: trajectory}}}}})
+			trajectory := &lockstep.Trajectory{
+				Target:   c.values,
+				Lataccel: c.values,
+				Action:   c.values,
+			}
+			p := writeRollout(
+				t,
+				Rollout{
+					Run: Run{
+						Routes: []RouteResult{
+							{Name: "odd", Result: lockstep.Result{Trajectory: trajectory}},
+						},
+					},
+				},
+			)
 			svg := p.all("figure", "drive")[0].all("svg", "")[0]
 			got := values(t, svg, svg.all("path", "target")[0])
 			if len(got) != c.want {
@@ -742,7 +820,8 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("fixed(%v) = %q, want %q", x, got, want)
 		}
 	}
-	if signed(3) != "+3.000" || signed(-3) != "−3.000" || signed(0.0001) != "0.000" || fixed(math.NaN()) != "NaN" {
+	if signed(3) != "+3.000" || signed(-3) != "−3.000" || signed(0.0001) != "0.000" ||
+		fixed(math.NaN()) != "NaN" {
 		t.Error("signs")
 	}
 }

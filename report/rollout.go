@@ -68,7 +68,10 @@ func newRolloutPage(r Rollout) rolloutPage {
 	if p.Long {
 		p.Worst = descending(p.All, func(r rolloutRow) float64 { return r.Costs.Total })[:worstCount]
 		for _, kind := range costKinds {
-			p.Histograms = append(p.Histograms, newHistogram(kind.Name, series{r.Controller, "test", column(costs, kind.Value)}))
+			p.Histograms = append(
+				p.Histograms,
+				newHistogram(kind.Name, series{r.Controller, "test", column(costs, kind.Value)}),
+			)
 		}
 	}
 	return p
@@ -92,8 +95,18 @@ func newDrive(row rolloutRow, controller string, r RouteResult) drive {
 		if len(d.Charts) == 0 {
 			yTicks = 6
 		}
-		c := timeChart(fmt.Sprintf("%s on route %s over %s s. Control starts at %s s.", label, r.Name, seconds(steps), seconds(lockstep.ControlStartIdx)),
-			label, steps, from, yTicks, span, lines, columns...)
+		c := timeChart(
+			fmt.Sprintf(
+				"%s on route %s over %s s. Control starts at %s s.", label, r.Name, seconds(steps),
+				seconds(lockstep.ControlStartIdx),
+			),
+			label,
+			steps,
+			from,
+			yTicks,
+			span,
+			lines,
+			columns...)
 		c.NoXText = true
 		if len(d.Charts) > 0 {
 			c.Class += " low"
@@ -103,12 +116,19 @@ func newDrive(row rolloutRow, controller string, r RouteResult) drive {
 		}
 		d.Charts = append(d.Charts, c)
 	}
-	add("lateral acceleration", "m/s²", 0, 1, []line{{Name: "target", Class: "target"}, {Name: controller, Class: "test"}}, t.Target, t.Lataccel)
+	add(
+		"lateral acceleration", "m/s²", 0, 1,
+		[]line{{Name: "target", Class: "target"}, {Name: controller, Class: "test"}}, t.Target,
+		t.Lataccel,
+	)
 	add("steer command", "within ±2", 0, 0.2, []line{{Name: "steer", Class: "ink"}}, t.Action)
 	add("lateral jerk", "m/s³", 1, 1, []line{{Name: "jerk", Class: "ink"}}, jerk(t.Lataccel))
 	if r.Route != nil {
 		n := min(steps, r.Route.Len())
-		add("lateral acceleration from road roll", "m/s²", 0, 0.5, []line{{Name: "roll", Class: "ink"}}, r.Route.RollLataccel[:n])
+		add(
+			"lateral acceleration from road roll", "m/s²", 0, 0.5,
+			[]line{{Name: "roll", Class: "ink"}}, r.Route.RollLataccel[:n],
+		)
 		add("speed", "m/s", 0, 2, []line{{Name: "speed", Class: "ink"}}, r.Route.VEgo[:n])
 	}
 	d.Charts[len(d.Charts)-1].NoXText = false

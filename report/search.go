@@ -138,10 +138,19 @@ func (s *Search) WriteText(w io.Writer) error {
 	fmt.Fprintln(t)
 	row("route", func(b Bound) string { return b.Name }, SearchColumn.Short)
 	for i, name := range s.Routes {
-		row(name, func(b Bound) string { return number(b.Totals[i]) }, func(c SearchColumn) string { return number(c.Totals[i]) })
+		row(
+			name, func(b Bound) string { return number(b.Totals[i]) },
+			func(c SearchColumn) string { return number(c.Totals[i]) },
+		)
 	}
-	row("mean", func(b Bound) string { return number(b.Mean()) }, func(c SearchColumn) string { return number(c.Mean()) })
-	row("geometric mean", func(Bound) string { return "" }, func(c SearchColumn) string { return number(search.GeometricMean(c.Totals)) })
+	row(
+		"mean", func(b Bound) string { return number(b.Mean()) },
+		func(c SearchColumn) string { return number(c.Mean()) },
+	)
+	row(
+		"geometric mean", func(Bound) string { return "" },
+		func(c SearchColumn) string { return number(search.GeometricMean(c.Totals)) },
+	)
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -162,7 +171,10 @@ type Curve struct {
 
 // WriteSearch writes the report on a search.
 func WriteSearch(path string, s *Search) error {
-	return fileio.Write(path, func(w io.Writer) error { return pages.ExecuteTemplate(w, "search.html", newSearchPage(s)) })
+	return fileio.Write(
+		path,
+		func(w io.Writer) error { return pages.ExecuteTemplate(w, "search.html", newSearchPage(s)) },
+	)
 }
 
 type searchPage struct {
@@ -203,7 +215,15 @@ func curveChart(c Curve) *chart {
 	for _, values := range c.Values {
 		n = max(n, len(values)-1)
 	}
-	out := &chart{Label: c.Label, Class: "time", Width: width, Height: height, XLabel: c.X, YLabel: c.Label, Y: s.ticks(5)}
+	out := &chart{
+		Label:  c.Label,
+		Class:  "time",
+		Width:  width,
+		Height: height,
+		XLabel: c.X,
+		YLabel: c.Label,
+		Y:      s.ticks(5),
+	}
 	out.X = scale{lo: 0, hi: float64(n)}.ticks(min(6, n)) // whole steps
 	for i, name := range c.Names {
 		path := ""
@@ -213,10 +233,14 @@ func curveChart(c Curve) *chart {
 				if path == "" {
 					letter = "M"
 				}
-				path += letter + strconv.Itoa(k*width/n) + " " + strconv.Itoa(int((1-s.at(v))*height))
+				path += letter + strconv.Itoa(k*width/n) + " " +
+					strconv.Itoa(int((1-s.at(v))*height))
 			}
 		}
-		out.Lines = append(out.Lines, line{Name: name, Class: [...]string{"test", "baseline", "ink"}[i%3], Path: path})
+		out.Lines = append(
+			out.Lines,
+			line{Name: name, Class: [...]string{"test", "baseline", "ink"}[i%3], Path: path},
+		)
 	}
 	return out
 }

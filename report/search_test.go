@@ -13,7 +13,11 @@ import (
 // columns, gains by their names, generations in whole numbers.
 func TestSearchPage(t *testing.T) {
 	best := lockstep.PIDFF{P: 0.25, I: 0.125, D: -0.5}
-	s := &Search{Title: "Gains of pidff", Routes: []string{"00000"}, Bounds: []Bound{{"floor", []float64{1}}}}
+	s := &Search{
+		Title:  "Gains of pidff",
+		Routes: []string{"00000"},
+		Bounds: []Bound{{"floor", []float64{1}}},
+	}
 	for _, policy := range []lockstep.Policy{lockstep.DefaultPID(), best} {
 		if err := s.Add(policy, []lockstep.Result{{Costs: lockstep.Costs{Total: 3}}}); err != nil {
 			t.Fatal(err)

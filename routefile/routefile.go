@@ -97,7 +97,13 @@ func (l Loader) Read(r io.Reader, path string) (*lockstep.Route, error) {
 		return nil, err
 	}
 	if rows < lockstep.MinRows {
-		return nil, &Error{File: path, Err: fmt.Errorf("%d rows; want at least %d: steps 0 to 99 warm up, costs count from step 100", rows, lockstep.MinRows)}
+		return nil, &Error{
+			File: path,
+			Err: fmt.Errorf(
+				"%d rows; want at least %d: steps 0 to 99 warm up, costs count from step 100", rows,
+				lockstep.MinRows,
+			),
+		}
 	}
 
 	route := &lockstep.Route{

@@ -60,7 +60,10 @@ func (c *Curve) WriteText(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s %.6g\n", c.Names[0], c.Rows[len(c.Rows)-1][0])
 	for i, values := range c.Columns()[1:] {
-		fmt.Fprintf(w, "%-20s %9.6g to %9.6g  %s\n", c.Names[i+1], values[0], values[len(values)-1], bars(values))
+		fmt.Fprintf(
+			w, "%-20s %9.6g to %9.6g  %s\n", c.Names[i+1], values[0], values[len(values)-1],
+			bars(values),
+		)
 	}
 }
 
@@ -99,7 +102,9 @@ func ReadCurve(dir string) (*Curve, error) {
 		return nil, err
 	}
 	text := string(data)
-	lines, err := csv.NewReader(strings.NewReader(text[:strings.LastIndexByte(text, '\n')+1])).ReadAll()
+	lines, err := csv.NewReader(
+		strings.NewReader(text[:strings.LastIndexByte(text, '\n')+1]),
+	).ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -12,12 +12,16 @@ import (
 // as it is there; what is none is refused with its line.
 func TestCurve(t *testing.T) {
 	dir := t.TempDir()
-	wrote := &Curve{Names: []string{"generation", "best", "mean"}, Rows: [][]float64{{1, 0.1, 3}, {2, 1e-300, math.NaN()}, {3, 0.05, math.Inf(1)}}}
+	wrote := &Curve{
+		Names: []string{"generation", "best", "mean"},
+		Rows:  [][]float64{{1, 0.1, 3}, {2, 1e-300, math.NaN()}, {3, 0.05, math.Inf(1)}},
+	}
 	if err := wrote.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	read, err := ReadCurve(dir)
-	if err != nil || len(read.Rows) != 3 || strings.Join(read.Names, " ") != "generation best mean" {
+	if err != nil || len(read.Rows) != 3 ||
+		strings.Join(read.Names, " ") != "generation best mean" {
 		t.Fatalf("%+v, %v", read, err)
 	}
 	for i, row := range wrote.Rows {

@@ -45,15 +45,19 @@ func TestFaults(t *testing.T) {
 		var wrong error
 		synctest.Test(t, func(*testing.T) { wrong = h.live(kind.run) })
 		if wrong != nil {
-			t.Fatalf("history %d of seed %d, %s: %v\n%s\nto repeat it: go test ./runs -run '^TestFaults$' "+
-				"-args -seed %d -first %d -histories 1",
-				i, *seed, kind.name, wrong, strings.Join(h.log(), "\n"), *seed, i)
+			t.Fatalf(
+				"history %d of seed %d, %s: %v\n%s\nto repeat it: go test ./runs -run '^TestFaults$' "+
+					"-args -seed %d -first %d -histories 1",
+				i, *seed, kind.name, wrong, strings.Join(h.log(), "\n"), *seed, i,
+			)
 		}
 	}
 	t.Logf("seed %d: %d histories, of which %v", *seed, *histories, count)
 	for _, what := range []string{"ended", "power cut", "failed", "whole", "kept", "cached", "parsed"} {
 		if *histories >= 1000 && count[what] == 0 {
-			t.Errorf("in none of %d histories was there a process or call that %s", *histories, what)
+			t.Errorf(
+				"in none of %d histories was there a process or call that %s", *histories, what,
+			)
 		}
 	}
 }
@@ -150,7 +154,9 @@ func hashed(job lockstep.Job) lockstep.Result {
 
 var errKilled = lockstep.Passing(errors.New("the Python process has ended: signal: killed"))
 
-func (s *hasher) Simulate(ctx context.Context, jobs []lockstep.Job, _ lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (s *hasher) Simulate(
+	ctx context.Context, jobs []lockstep.Job, _ lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		for n, i := range s.rng.Perm(len(jobs)) {
 			time.Sleep(time.Duration(s.rng.IntN(90)) * time.Millisecond)
@@ -212,7 +218,9 @@ func (h *history) runs() error {
 }
 
 // process is one of a run, and reports whether it ended well. The error is what is wrong.
-func (h *history) process(p *Plan, jobs []lockstep.Job, k, n int, safe map[int]bool) (whole bool, wrong error) {
+func (h *history) process(
+	p *Plan, jobs []lockstep.Job, k, n int, safe map[int]bool,
+) (whole bool, wrong error) {
 	h.note("process %d of %d", k+1, n)
 	flipped := h.disk.Flipped
 	journal, err := OpenJournal(runDir, p)
@@ -221,7 +229,8 @@ func (h *history) process(p *Plan, jobs []lockstep.Job, k, n int, safe map[int]b
 	}
 	defer journal.Close()
 	for i := range safe {
-		if _, ok := journal.Result(i); !ok && !h.damaged && !h.disk.Unsynced && h.disk.Flipped == flipped {
+		if _, ok := journal.Result(i); !ok && !h.damaged && !h.disk.Unsynced &&
+			h.disk.Flipped == flipped {
 			return false, fmt.Errorf("rollout %d was printed, and is not on the disk", i)
 		}
 	}
@@ -233,21 +242,26 @@ func (h *history) process(p *Plan, jobs []lockstep.Job, k, n int, safe map[int]b
 	}
 	s, ctx := h.engine(k, n, len(jobs))
 	right, next := 0, 0
-	err = (&Work{Simulator: s, Jobs: jobs, Journal: journal}).Stream(ctx, func(i int, r lockstep.Result) {
-		if h.disk.Ended() {
-			return // nobody sees it
-		}
-		switch {
-		case i < next:
-			wrong = fmt.Errorf("rollout %d after %d", i, next-1)
-		case printed(i, r) == printed(i, hashed(jobs[i])):
-			right++
-			safe[i] = true
-		case !lockstep.IsPassing(r.Err) || !s.lossy:
-			wrong = fmt.Errorf("printed %s, want %s", printed(i, r), printed(i, hashed(jobs[i])))
-		}
-		next = i + 1
-	})
+	err = (&Work{Simulator: s, Jobs: jobs, Journal: journal}).Stream(
+		ctx,
+		func(i int, r lockstep.Result) {
+			if h.disk.Ended() {
+				return // nobody sees it
+			}
+			switch {
+			case i < next:
+				wrong = fmt.Errorf("rollout %d after %d", i, next-1)
+			case printed(i, r) == printed(i, hashed(jobs[i])):
+				right++
+				safe[i] = true
+			case !lockstep.IsPassing(r.Err) || !s.lossy:
+				wrong = fmt.Errorf(
+					"printed %s, want %s", printed(i, r), printed(i, hashed(jobs[i])),
+				)
+			}
+			next = i + 1
+		},
+	)
 	if wrong != nil || h.disk.Ended() {
 		return false, wrong
 	}
@@ -354,7 +368,8 @@ func (h *history) shards() error {
 		case m.Results == nil:
 			h.note("missing %v, wrong %q", m.Missing, m.Wrong)
 			for _, shard := range m.Missing {
-				if safe[shard] && !h.damaged && !h.disk.Unsynced && h.disk.Flipped == flipped && h.disk.Rate == 0 {
+				if safe[shard] && !h.damaged && !h.disk.Unsynced && h.disk.Flipped == flipped &&
+					h.disk.Rate == 0 {
 					return fmt.Errorf("shard %d was computed, and is not on the disk", shard)
 				}
 			}

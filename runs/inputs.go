@@ -73,7 +73,9 @@ func (in Inputs) Open(ctx context.Context, workers int) (*Opened, error) {
 // openPart loads no more than what the rollouts from ≤ i < to of a plan need, or all
 // without a plan. Of the others the jobs have nothing, and the entries in the plan that
 // it makes are believed.
-func (in Inputs) openPart(ctx context.Context, workers int, plan *Plan, from, to int) (*Opened, error) {
+func (in Inputs) openPart(
+	ctx context.Context, workers int, plan *Plan, from, to int,
+) (*Opened, error) {
 	in, err := in.absolute()
 	if err != nil {
 		return nil, err
@@ -88,7 +90,9 @@ func (in Inputs) openPart(ctx context.Context, workers int, plan *Plan, from, to
 
 // open opens the parts one after the other; needs reports whether a range of rollouts
 // is needed.
-func (o *Opened) open(ctx context.Context, in Inputs, workers int, plan *Plan, needs func(first, end int) bool) error {
+func (o *Opened) open(
+	ctx context.Context, in Inputs, workers int, plan *Plan, needs func(first, end int) bool,
+) error {
 	profile, err := lockstep.ParseProfile(in.Profile)
 	if err != nil {
 		return err
@@ -121,14 +125,18 @@ func (o *Opened) open(ctx context.Context, in Inputs, workers int, plan *Plan, n
 			o.Jobs = append(o.Jobs, lockstep.Job{Route: route, Policy: policy})
 		}
 	}
-	if o.Plan, err = NewPlan(in.Program, o.Simulator, controllers, entries); plan != nil && err == nil {
+	if o.Plan, err = NewPlan(in.Program, o.Simulator, controllers, entries); plan != nil &&
+		err == nil {
 		o.Plan.Shards = plan.Shards
 	}
 	return err
 }
 
 // routes are the routes that are needed, nil for the others, and the entries of all.
-func (in Inputs) routes(ctx context.Context, profile lockstep.Profile, workers int, plan *Plan, needs func(first, end int) bool) (routes []*lockstep.Route, entries []Route, err error) {
+func (in Inputs) routes(
+	ctx context.Context, profile lockstep.Profile, workers int, plan *Plan,
+	needs func(first, end int) bool,
+) (routes []*lockstep.Route, entries []Route, err error) {
 	var files []string
 	for _, path := range in.Data {
 		found, err := routefile.List(path, in.Limit)
@@ -141,7 +149,8 @@ func (in Inputs) routes(ctx context.Context, profile lockstep.Profile, workers i
 	var some []string // of the files
 	var at []int      // their places
 	for i, file := range files {
-		if entries[i].Name = routefile.Name(file); plan != nil && i < len(plan.Routes) && plan.Routes[i].Name == entries[i].Name {
+		if entries[i].Name = routefile.Name(file); plan != nil && i < len(plan.Routes) &&
+			plan.Routes[i].Name == entries[i].Name {
 			entries[i] = plan.Routes[i]
 		}
 		for k := range in.Controllers {
@@ -151,7 +160,10 @@ func (in Inputs) routes(ctx context.Context, profile lockstep.Profile, workers i
 			}
 		}
 	}
-	loaded, errs, _ := routecache.Cache{Loader: routefile.Loader{Profile: profile, SeedPrefix: in.SeedPrefix}, Workers: workers}.Load(ctx, some)
+	loaded, errs, _ := routecache.Cache{
+		Loader:  routefile.Loader{Profile: profile, SeedPrefix: in.SeedPrefix},
+		Workers: workers,
+	}.Load(ctx, some)
 	for k, i := range at {
 		if errs[k] == nil {
 			routes[i], entries[i] = loaded[k], PlanRoute(loaded[k])
@@ -165,7 +177,16 @@ func (o *Opened) policy(ctx context.Context, in Inputs, name string) (lockstep.P
 	case policyfile.IsFile(name):
 		return policyfile.Load(name)
 	case filepath.Ext(name) == ".py":
-		c, err := pycontroller.New(ctx, pycontroller.Options{File: name, Python: in.Python, Timeout: in.Timeout, Memory: in.Memory, Sandbox: in.Sandbox})
+		c, err := pycontroller.New(
+			ctx,
+			pycontroller.Options{
+				File:    name,
+				Python:  in.Python,
+				Timeout: in.Timeout,
+				Memory:  in.Memory,
+				Sandbox: in.Sandbox,
+			},
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +204,11 @@ func (in Inputs) absolute() (Inputs, error) {
 		return err
 	}
 	err := absolute(&in.Model)
-	in.Data, in.Controllers = append([]string(nil), in.Data...), append([]string(nil), in.Controllers...)
+	in.Data, in.Controllers = append(
+		[]string(nil),
+		in.Data...), append(
+		[]string(nil),
+		in.Controllers...)
 	for i := range in.Data {
 		err = errors.Join(err, absolute(&in.Data[i]))
 	}
@@ -205,10 +230,15 @@ func (in Inputs) write(dir string) error {
 
 // NewPlan is the plan of all routes under each controller, computed by a program; "" is that of
 // the process.
-func NewPlan(program string, sim lockstep.Implementation, controllers []Controller, routes []Route) (*Plan, error) {
+func NewPlan(
+	program string, sim lockstep.Implementation, controllers []Controller, routes []Route,
+) (*Plan, error) {
 	network := sim.About().Model // of what it has read: the file may be another by now
 	if network == "" {
-		return nil, fmt.Errorf("the %s engine does not say which network it has, so that no plan can hold it", sim.Name())
+		return nil, fmt.Errorf(
+			"the %s engine does not say which network it has, so that no plan can hold it",
+			sim.Name(),
+		)
 	}
 	code, err := HashProgram(program)
 	if err != nil {

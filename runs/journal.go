@@ -57,8 +57,12 @@ func OpenJournal(dir string, plan *Plan) (*Journal, error) {
 func (j *Journal) open() error {
 	path := filepath.Join(j.Dir, resultsName)
 	if _, err := fileio.Disk.Stat(filepath.Join(j.Dir, planName)); errors.Is(err, fs.ErrNotExist) {
-		if info, err := fileio.Disk.Lstat(path); err == nil && (info.Size() > 0 || !info.Mode().IsRegular()) {
-			return fmt.Errorf("%s: of an unknown run, since there is no %s beside it; give another folder, or remove this one, whole", path, planName)
+		if info, err := fileio.Disk.Lstat(path); err == nil &&
+			(info.Size() > 0 || !info.Mode().IsRegular()) {
+			return fmt.Errorf(
+				"%s: of an unknown run, since there is no %s beside it; give another folder, or remove this one, whole",
+				path, planName,
+			)
 		}
 	}
 	if err := j.Plan.adopt(j.Dir); err != nil { // before anything is made in another run's folder
@@ -103,8 +107,11 @@ func (j *Journal) open() error {
 func lockResults(path string) (fileio.File, error) {
 	for try := 0; ; try++ {
 		if info, err := fileio.Disk.Lstat(path); err == nil && !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s: not a regular file (%v), and results are written to nothing else; "+
-				"give another folder", path, info.Mode().Type())
+			return nil, fmt.Errorf(
+				"%s: not a regular file (%v), and results are written to nothing else; "+
+					"give another folder",
+				path, info.Mode().Type(),
+			)
 		}
 		f, err := fileio.Disk.Lock(path)
 		if err != nil {
@@ -131,7 +138,9 @@ func inPlace(f fileio.File, path string) error {
 		return err
 	}
 	if err != nil || !fileio.Disk.SameFile(ours, there) {
-		return fmt.Errorf("%s: removed or replaced under way, so that nothing of this run is kept", path)
+		return fmt.Errorf(
+			"%s: removed or replaced under way, so that nothing of this run is kept", path,
+		)
 	}
 	return nil
 }
@@ -272,7 +281,9 @@ func (j *Journal) Add(results ...Result) error {
 
 // Chosen is what a step of a search chose for some routes, whose records begin at first: what is
 // kept of it, or what choose returns, which is on the disk before it is returned.
-func (j *Journal) Chosen(first, routes int, choose func() ([][]float64, error)) ([][]float64, error) {
+func (j *Journal) Chosen(
+	first, routes int, choose func() ([][]float64, error),
+) ([][]float64, error) {
 	var kept [][]float64
 	for i := range routes {
 		if r, ok := j.have[first+i]; ok {

@@ -63,7 +63,8 @@ func (s *Search) String() string {
 	if s == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%d generations of %d %s, seed %d", s.Generations, s.Population, s.Kind, s.Seed)
+	return fmt.Sprintf("%d generations of %d %s, seed %d",
+		s.Generations, s.Population, s.Kind, s.Seed)
 }
 
 // Planning is a search of each route's actions, from the plan's controller. Each record is what
@@ -82,9 +83,11 @@ func (p *Planning) String() string {
 	if p == nil {
 		return "none"
 	}
-	return fmt.Sprintf("of %s noise with %d rounds (0: as many as it has), windows of %d steps and horizons of %d, "+
-		"%d seeds, seed %d, in %d steps",
-		strings.Join(p.Noise, " and "), p.Rounds, p.Window, p.Horizon, p.Seeds, p.Seed, p.Steps)
+	return fmt.Sprintf(
+		"of %s noise with %d rounds (0: as many as it has), windows of %d steps and horizons of %d, "+
+			"%d seeds, seed %d, in %d steps",
+		strings.Join(p.Noise, " and "), p.Rounds, p.Window, p.Horizon, p.Seeds, p.Seed, p.Steps,
+	)
 }
 
 // Route is one route of a plan.
@@ -179,12 +182,17 @@ func openPlan(dir string) (*Plan, error) {
 func (p *Plan) check() error {
 	switch {
 	case p.Version != Version:
-		return fmt.Errorf("a plan of version %d, want %d: it is another lockstep's, whose results may "+
-			"hold what was lost with a process; give another folder", p.Version, Version)
+		return fmt.Errorf(
+			"a plan of version %d, want %d: it is another lockstep's, whose results may "+
+				"hold what was lost with a process; give another folder",
+			p.Version, Version,
+		)
 	case p.Rollouts() == 0:
 		return errors.New("a plan of no rollouts")
 	case p.Shards < 0 || p.Shards > p.Rollouts():
-		return fmt.Errorf("%d shards of %d rollouts: want no more shards than rollouts", p.Shards, p.Rollouts())
+		return fmt.Errorf(
+			"%d shards of %d rollouts: want no more shards than rollouts", p.Shards, p.Rollouts(),
+		)
 	}
 	return nil
 }
@@ -212,15 +220,22 @@ func (p *Plan) Difference(q *Plan) string {
 		return fmt.Sprintf("%d shards, there %d", q.Shards, p.Shards)
 	}
 	for i, c := range p.Controllers {
-		if other := q.Controllers[i]; c.Name == other.Name && c.SHA256 == other.SHA256 && c.Made != other.Made {
-			return fmt.Sprintf("controller %d is made of %s, there of %s", i, others(other.Made, c.Made), others(c.Made, other.Made))
+		if other := q.Controllers[i]; c.Name == other.Name && c.SHA256 == other.SHA256 &&
+			c.Made != other.Made {
+			return fmt.Sprintf(
+				"controller %d is made of %s, there of %s", i, others(other.Made, c.Made),
+				others(c.Made, other.Made),
+			)
 		} else if c != other {
 			return fmt.Sprintf("controller %d is %v, there it is %v", i, q.Controllers[i], c)
 		}
 	}
 	for i, r := range p.Routes {
 		if r != q.Routes[i] {
-			return fmt.Sprintf("route %d is %q (seed %d, %.12s), there it is %q (seed %d, %.12s)", i, q.Routes[i].Name, q.Routes[i].Seed, q.Routes[i].SHA256, r.Name, r.Seed, r.SHA256)
+			return fmt.Sprintf(
+				"route %d is %q (seed %d, %.12s), there it is %q (seed %d, %.12s)", i,
+				q.Routes[i].Name, q.Routes[i].Seed, q.Routes[i].SHA256, r.Name, r.Seed, r.SHA256,
+			)
 		}
 	}
 	return ""
@@ -251,7 +266,9 @@ func (p *Plan) adopt(dir string) error {
 		return err
 	}
 	if d := old.Difference(p); d != "" {
-		return fmt.Errorf("%s is of another run: %s; give another folder, or remove this one, whole", path, d)
+		return fmt.Errorf(
+			"%s is of another run: %s; give another folder, or remove this one, whole", path, d,
+		)
 	}
 	return nil
 }

@@ -29,7 +29,10 @@ const maxError = 1 << 16
 func NewResult(i int, r lockstep.Result) Result {
 	if r.Err != nil {
 		text := r.Err.Error()
-		return Result{Rollout: i, Err: strings.ToValidUTF8(text[:min(len(text), maxError)], "\ufffd")}
+		return Result{
+			Rollout: i,
+			Err:     strings.ToValidUTF8(text[:min(len(text), maxError)], "\ufffd"),
+		}
 	}
 	return Result{Rollout: i, Costs: r.Costs}
 }
@@ -112,7 +115,11 @@ func parseLine(text []byte, key string, n int) (r Result, ms int64, err error) {
 	}
 	r = Result{Rollout: l.Rollout, Err: l.Error}
 	if l.Costs != nil {
-		r.Costs = lockstep.Costs{Lataccel: float64(l.Costs[0]), Jerk: float64(l.Costs[1]), Total: float64(l.Costs[2])}
+		r.Costs = lockstep.Costs{
+			Lataccel: float64(l.Costs[0]),
+			Jerk:     float64(l.Costs[1]),
+			Total:    float64(l.Costs[2]),
+		}
 	}
 	for _, x := range l.Chosen {
 		r.Chosen = append(r.Chosen, float64(x))

@@ -33,7 +33,9 @@ type toy struct {
 func (*toy) Name() string              { return "toy" }
 func (*toy) Profile() lockstep.Profile { return lockstep.Profile{} }
 
-func (s *toy) Simulate(ctx context.Context, jobs []lockstep.Job, _ lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (s *toy) Simulate(
+	ctx context.Context, jobs []lockstep.Job, _ lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		for n, i := range s.order.Perm(len(jobs)) {
 			if s.stop != nil {
@@ -76,7 +78,11 @@ func sweep(gains, routes int) (*Plan, []lockstep.Job) {
 		policy := lockstep.PID{P: float64(g) + 0.1}
 		p.Controllers = append(p.Controllers, Controller{Name: policy.String()})
 		for r := range routes {
-			route := &lockstep.Route{Name: fmt.Sprint(r), Seed: uint32(7 * r), TargetLataccel: []float64{float64(r)}}
+			route := &lockstep.Route{
+				Name:           fmt.Sprint(r),
+				Seed:           uint32(7 * r),
+				TargetLataccel: []float64{float64(r)},
+			}
 			jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 			if g == 0 {
 				p.Routes = append(p.Routes, PlanRoute(route))
@@ -87,7 +93,9 @@ func sweep(gains, routes int) (*Plan, []lockstep.Job) {
 }
 
 // emitted streams and writes what is emitted as text.
-func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir string) (string, error) {
+func emitted(
+	ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir string,
+) (string, error) {
 	var journal *Journal
 	if dir != "" {
 		var err error
@@ -97,10 +105,17 @@ func emitted(ctx context.Context, s *toy, p *Plan, jobs []lockstep.Job, dir stri
 		defer journal.Close()
 	}
 	var text strings.Builder
-	err := (&Work{Simulator: s, Jobs: jobs, Journal: journal}).Stream(ctx, func(i int, r lockstep.Result) {
-		c, route := p.Controllers[i/len(p.Routes)], p.Routes[i%len(p.Routes)]
-		fmt.Fprintf(&text, "%s %s %x %x %x %q\n", c.Name, route.Name, math.Float64bits(r.Costs.Lataccel), math.Float64bits(r.Costs.Jerk), math.Float64bits(r.Costs.Total), fmt.Sprint(r.Err))
-	})
+	err := (&Work{Simulator: s, Jobs: jobs, Journal: journal}).Stream(
+		ctx,
+		func(i int, r lockstep.Result) {
+			c, route := p.Controllers[i/len(p.Routes)], p.Routes[i%len(p.Routes)]
+			fmt.Fprintf(
+				&text, "%s %s %x %x %x %q\n", c.Name, route.Name,
+				math.Float64bits(r.Costs.Lataccel), math.Float64bits(r.Costs.Jerk),
+				math.Float64bits(r.Costs.Total), fmt.Sprint(r.Err),
+			)
+		},
+	)
 	return text.String(), err
 }
 
@@ -121,7 +136,9 @@ func (c interrupted) Err() error {
 // has not yet reported, and holds what is emitted in the end to an undisturbed run.
 func TestResume(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, jobs := sweep(rapid.IntRange(1, 3).Draw(t, "gains"), rapid.IntRange(1, 12).Draw(t, "routes"))
+		p, jobs := sweep(
+			rapid.IntRange(1, 3).Draw(t, "gains"), rapid.IntRange(1, 12).Draw(t, "routes"),
+		)
 		whole, err := emitted(context.Background(), newToy(1), p, jobs, "")
 		if err != nil || strings.Count(whole, "\n") != len(jobs) {
 			t.Fatalf("%d lines, %v", strings.Count(whole, "\n"), err)
@@ -136,7 +153,12 @@ func TestResume(t *testing.T) {
 			s := newToy(rapid.Uint64().Draw(t, "seed"))
 			s.computed = computed
 			inner, cancel := context.WithCancel(context.Background())
-			ctx := interrupted{inner, rapid.SampledFrom([]error{context.Canceled, context.DeadlineExceeded}).Draw(t, "by")}
+			ctx := interrupted{
+				inner,
+				rapid.SampledFrom([]error{context.Canceled, context.DeadlineExceeded}).Draw(
+					t, "by",
+				),
+			}
 			at := rapid.IntRange(0, len(jobs)).Draw(t, "interrupted before")
 			s.stop = func(n int) {
 				if n == at {
@@ -157,7 +179,8 @@ func TestResume(t *testing.T) {
 		last := newToy(rapid.Uint64().Draw(t, "seed"))
 		last.computed = computed
 		for range 2 {
-			if got, err := emitted(context.Background(), last, p, jobs, dir); err != nil || got != whole {
+			if got, err := emitted(context.Background(), last, p, jobs, dir); err != nil ||
+				got != whole {
 				t.Fatalf("resumed: %v\n%s", err, cmp.Diff(whole, got))
 			}
 		}
@@ -201,7 +224,8 @@ func TestJournal(t *testing.T) {
 			}
 			got, err := emitted(ctx, s, p, jobs, dir)
 			cancel()
-			if err == nil && got != whole || err != nil && (after > 1 || !errors.Is(err, context.Canceled)) {
+			if err == nil && got != whole ||
+				err != nil && (after > 1 || !errors.Is(err, context.Canceled)) {
 				t.Fatalf("%s: %v\n%s", what, err, cmp.Diff(whole, got))
 			}
 			if lost -= len(s.computed); lost < 0 {
@@ -254,7 +278,8 @@ func TestJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = OpenJournal(dir, p)
-	if err == nil || !strings.Contains(err.Error(), "results:12: rollout 3 stands there twice, with different") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "results:12: rollout 3 stands there twice, with different") {
 		t.Errorf("two results of one rollout: %v", err)
 	}
 }
@@ -288,8 +313,12 @@ func TestSparse(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for want := 1; want >= 0; want-- {
 		s := newToy(2)
-		if got, err := emitted(t.Context(), s, p, jobs, dir); err != nil || got != whole || len(s.computed) != want {
-			t.Errorf("%d are computed, want %d; %v\n%s", len(s.computed), want, err, cmp.Diff(whole, got))
+		if got, err := emitted(t.Context(), s, p, jobs, dir); err != nil || got != whole ||
+			len(s.computed) != want {
+			t.Errorf(
+				"%d are computed, want %d; %v\n%s", len(s.computed), want, err,
+				cmp.Diff(whole, got),
+			)
 		}
 	}
 	runtime.ReadMemStats(&after)
@@ -319,12 +348,14 @@ func TestGone(t *testing.T) {
 					}
 				}
 			}
-			if _, err := emitted(t.Context(), s, p, jobs, dir); err == nil || !strings.Contains(err.Error(), "removed or replaced under way") {
+			if _, err := emitted(t.Context(), s, p, jobs, dir); err == nil ||
+				!strings.Contains(err.Error(), "removed or replaced under way") {
 				t.Errorf("%s, before result %d: %v", what, at, err)
 			}
 			whole, _ := emitted(t.Context(), newToy(1), p, jobs, "")
 			if what == "the results" {
-				if got, err := emitted(t.Context(), newToy(1), p, jobs, dir); err != nil || got != whole {
+				if got, err := emitted(t.Context(), newToy(1), p, jobs, dir); err != nil ||
+					got != whole {
 					t.Errorf("%s, again: %v\n%s", what, err, cmp.Diff(whole, got))
 				}
 			}
@@ -346,7 +377,8 @@ func TestLinked(t *testing.T) {
 		if err := os.Symlink(theirs, filepath.Join(dir, resultsName)); err != nil {
 			t.Fatal(err)
 		}
-		if j, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "not a regular file (L") {
+		if j, err := OpenJournal(dir, p); err == nil ||
+			!strings.Contains(err.Error(), "not a regular file (L") {
 			t.Errorf("a link: %v", err)
 			j.Close()
 		}
@@ -385,7 +417,8 @@ func TestForeign(t *testing.T) {
 	if err := os.WriteFile(path, foreign, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "it is another's") {
+	if _, err := OpenJournal(dir, p); err == nil ||
+		!strings.Contains(err.Error(), "it is another's") {
 		t.Errorf("another run's results: %v", err)
 	}
 	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, foreign) {
@@ -400,8 +433,12 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newToy(2)
-	if got, err := emitted(t.Context(), s, p, jobs, dir); err != nil || got != whole || len(s.computed) != len(jobs) {
-		t.Errorf("another run's records: %d are computed, %v\n%s", len(s.computed), err, cmp.Diff(whole, got))
+	if got, err := emitted(t.Context(), s, p, jobs, dir); err != nil || got != whole ||
+		len(s.computed) != len(jobs) {
+		t.Errorf(
+			"another run's records: %d are computed, %v\n%s", len(s.computed), err,
+			cmp.Diff(whole, got),
+		)
 	}
 
 	old := filepath.Join(dir, planName)
@@ -410,7 +447,8 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = OpenJournal(dir, p)
-	if err == nil || !strings.Contains(err.Error(), "a plan of version 1, want 2: it is another lockstep's") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "a plan of version 1, want 2: it is another lockstep's") {
 		t.Errorf("an old folder: %v", err)
 	}
 }
@@ -424,7 +462,8 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "another process is at work") {
+	if _, err := OpenJournal(dir, p); err == nil ||
+		!strings.Contains(err.Error(), "another process is at work") {
 		t.Errorf("two at once: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -458,13 +497,15 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%q: the same key", want)
 		}
 	}
-	if _, err := Merge(dir); err == nil || !strings.Contains(err.Error(), "the run is not in shards") {
+	if _, err := Merge(dir); err == nil ||
+		!strings.Contains(err.Error(), "the run is not in shards") {
 		t.Errorf("a run that is not in shards is merged: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, planName)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenJournal(dir, p); err == nil || !strings.Contains(err.Error(), "of an unknown run") {
+	if _, err := OpenJournal(dir, p); err == nil ||
+		!strings.Contains(err.Error(), "of an unknown run") {
 		t.Errorf("results without a plan: %v", err)
 	}
 }
@@ -494,7 +535,13 @@ func TestDifference(t *testing.T) {
 	made := func() *Plan {
 		p, _ := sweep(2, 3)
 		p.Search, p.Shards = &Search{Kind: "pid", Seed: 1, Population: 8, Generations: 10}, 2
-		p.Planning = &Planning{Noise: []string{"own", "seeded"}, Window: 5, Horizon: 24, Seeds: 1, Steps: 9}
+		p.Planning = &Planning{
+			Noise:   []string{"own", "seeded"},
+			Window:  5,
+			Horizon: 24,
+			Seeds:   1,
+			Steps:   9,
+		}
 		return p
 	}
 	p, q := made(), made()
@@ -531,7 +578,10 @@ func TestDifference(t *testing.T) {
 			v.SetString(v.String() + "x")
 		}
 		if p.Difference(q) == "" || q.Difference(p) == "" || p.Key() == q.Key() {
-			t.Errorf("plans that differ in %s are told apart by %q and %q, keys %.8s and %.8s", name, p.Difference(q), q.Difference(p), p.Key(), q.Key())
+			t.Errorf(
+				"plans that differ in %s are told apart by %q and %q, keys %.8s and %.8s", name,
+				p.Difference(q), q.Difference(p), p.Key(), q.Key(),
+			)
 		}
 		v.Set(was)
 	}
@@ -599,11 +649,15 @@ type lossy struct {
 	lost map[int]bool
 }
 
-func (s lossy) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (s lossy) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		for i, r := range s.toy.Simulate(ctx, jobs, opts) {
 			if s.lost[i] {
-				r = lockstep.Result{Err: fmt.Errorf("route: %w", lockstep.Passing(errors.New("killed")))}
+				r = lockstep.Result{
+					Err: fmt.Errorf("route: %w", lockstep.Passing(errors.New("killed"))),
+				}
 			}
 			if !yield(i, r) {
 				return
@@ -635,7 +689,10 @@ func TestLost(t *testing.T) {
 		}
 	})
 	if err != nil || told != 3 || len(journal.have) != len(jobs)-3 {
-		t.Errorf("%d are told to be lost, %d are kept, %v; want 3 of %d", told, len(journal.have), err, len(jobs))
+		t.Errorf(
+			"%d are told to be lost, %d are kept, %v; want 3 of %d", told, len(journal.have), err,
+			len(jobs),
+		)
 	}
 	journal.Close()
 	again := newToy(2)
@@ -662,7 +719,9 @@ func TestLost(t *testing.T) {
 // deaf gives no result for the second job.
 type deaf struct{ *toy }
 
-func (s deaf) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (s deaf) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		for i, r := range s.toy.Simulate(ctx, jobs, opts) {
 			if i != 1 && !yield(i, r) {
@@ -706,7 +765,8 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 	expect := func(what string, missing int, wrong string) {
 		t.Helper()
 		m, err := Merge(dir)
-		if err != nil || len(m.Missing) != missing || m.Results != nil || wrong != "" && !strings.Contains(strings.Join(m.Wrong, "\n"), wrong) {
+		if err != nil || len(m.Missing) != missing || m.Results != nil ||
+			wrong != "" && !strings.Contains(strings.Join(m.Wrong, "\n"), wrong) {
 			t.Errorf("%s: %v, %+v", what, err, m)
 		}
 	}

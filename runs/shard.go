@@ -81,7 +81,10 @@ func writePlan(dir string, p *Plan, in Inputs) error {
 func OpenShards(dir string) (*Plan, error) {
 	p, err := openPlan(dir)
 	if err == nil && p.Shards == 0 {
-		err = fmt.Errorf("%s: the run is not in shards: lockstep shard plan makes one that is, in another folder", filepath.Join(dir, planName))
+		err = fmt.Errorf(
+			"%s: the run is not in shards: lockstep shard plan makes one that is, in another folder",
+			filepath.Join(dir, planName),
+		)
 	}
 	return p, err
 }
@@ -92,7 +95,9 @@ func OpenShards(dir string) (*Plan, error) {
 // there, and sound, is not computed again. Where this machine has network,
 // routes and Python elsewhere than planned, here says. The inputs must be those of the
 // plan, down to the contents of what the shard needs: no more is loaded.
-func RunShard(ctx context.Context, dir string, shard int, here Inputs, workers int, done func()) (string, error) {
+func RunShard(
+	ctx context.Context, dir string, shard int, here Inputs, workers int, done func(),
+) (string, error) {
 	p, err := OpenShards(dir)
 	if err != nil {
 		return "", err
@@ -134,11 +139,20 @@ func (p *Plan) keptShard(dir string, shard int) (string, error) {
 }
 
 // runShard computes a shard, of which the jobs are.
-func (p *Plan) runShard(ctx context.Context, dir string, shard int, sim lockstep.Simulator, jobs []lockstep.Job, done func()) (string, error) {
+func (p *Plan) runShard(
+	ctx context.Context, dir string, shard int, sim lockstep.Simulator, jobs []lockstep.Job,
+	done func(),
+) (string, error) {
 	from, _ := p.Range(shard)
 	results := make([]Result, 0, len(jobs))
 	var lost []error
-	work := Work{Simulator: sim, Jobs: jobs, First: from, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Done: done}
+	work := Work{
+		Simulator: sim,
+		Jobs:      jobs,
+		First:     from,
+		Options:   lockstep.Options{Shortcuts: lockstep.CostOnly},
+		Done:      done,
+	}
 	err := work.Stream(ctx, func(i int, r lockstep.Result) {
 		if lockstep.IsPassing(r.Err) {
 			lost = append(lost, fmt.Errorf("shard %d, rollout %d: %w", shard, i, r.Err))
@@ -165,7 +179,8 @@ func shardFiles(dir string, shard int) ([]string, error) {
 	}
 	var files []string
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), fmt.Sprintf("%06d-", shard)) && strings.HasSuffix(e.Name(), ".shard") {
+		if strings.HasPrefix(e.Name(), fmt.Sprintf("%06d-", shard)) &&
+			strings.HasSuffix(e.Name(), ".shard") {
 			files = append(files, filepath.Join(dir, shardsName, e.Name()))
 		}
 	}
@@ -201,7 +216,13 @@ func Merge(dir string) (*Merged, error) {
 		case len(there.sound) == 0:
 			m.Missing = append(m.Missing, shard)
 		case len(there.sound) > 1: // their names, and so their contents, differ
-			m.Wrong = append(m.Wrong, fmt.Sprintf("shard %d was computed with different results, so that a machine is broken: %s", shard, strings.Join(there.sound, " and ")))
+			m.Wrong = append(
+				m.Wrong,
+				fmt.Sprintf(
+					"shard %d was computed with different results, so that a machine is broken: %s",
+					shard, strings.Join(there.sound, " and "),
+				),
+			)
 		}
 	}
 	if len(m.Missing)+len(m.Wrong) > 0 {
@@ -265,8 +286,10 @@ func (p *Plan) readShard(path string, shard int) ([]Result, error) {
 		return nil, fmt.Errorf("its first line: %w", err)
 	}
 	if want := (shardHead{p.Key(), shard, p.Shards}); head != want {
-		return nil, fmt.Errorf("it is shard %d of %d of plan %.12s, not %d of %d of plan %.12s: another profile, build, network, route or controller",
-			head.Shard, head.Of, head.Plan, want.Shard, want.Of, want.Plan)
+		return nil, fmt.Errorf(
+			"it is shard %d of %d of plan %.12s, not %d of %d of plan %.12s: another profile, build, network, route or controller",
+			head.Shard, head.Of, head.Plan, want.Shard, want.Of, want.Plan,
+		)
 	}
 	from, to := p.Range(shard)
 	var results []Result
@@ -284,7 +307,9 @@ func (p *Plan) readShard(path string, shard int) ([]Result, error) {
 		results = append(results, r)
 	}
 	if len(results) != to-from {
-		return nil, fmt.Errorf("it has %d results, want those of rollouts %d to %d", len(results), from, to-1)
+		return nil, fmt.Errorf(
+			"it has %d results, want those of rollouts %d to %d", len(results), from, to-1,
+		)
 	}
 	return results, nil
 }

@@ -144,6 +144,9 @@ func (p *Progress) writePlan(w io.Writer) {
 			fmt.Fprintf(w, "and %d others\n", len(scores)-n)
 			return
 		}
-		fmt.Fprintf(w, "%-40s %d of %d routes, average total_cost so far: %s\n", s.name, s.routes, len(p.Plan.Routes), reference.FormatCost(s.mean))
+		fmt.Fprintf(
+			w, "%-40s %d of %d routes, average total_cost so far: %s\n", s.name, s.routes,
+			len(p.Plan.Routes), reference.FormatCost(s.mean),
+		)
 	}
 }

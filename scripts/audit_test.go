@@ -35,7 +35,9 @@ func TestAudit(t *testing.T) {
 				}
 				return path
 			}
-			out, err := exec.Command("bash", "audit.sh", tool("govulncheck", c.vulncheck), tool("pip-audit", c.audit)).CombinedOutput()
+			out, err := exec.Command(
+				"bash", "audit.sh", tool("govulncheck", c.vulncheck), tool("pip-audit", c.audit),
+			).CombinedOutput()
 			status := 0
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {

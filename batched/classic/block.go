@@ -42,7 +42,11 @@ type block struct {
 }
 
 // scratchColumns is how many columns of scratch the dynamics use.
-var scratchColumns = map[classic.Dynamics]int{classic.MountainCarContinuous: cosAngle + 1, classic.Pendulum: work, classic.Acrobot: work + 24}
+var scratchColumns = map[classic.Dynamics]int{
+	classic.MountainCarContinuous: cosAngle + 1,
+	classic.Pendulum:              work,
+	classic.Acrobot:               work + 24,
+}
 
 func newBlock(t *classic.Task, k *kernels, first, count int) *block {
 	n := (count + 7) &^ 7
@@ -129,7 +133,8 @@ func (b *block) fresh(i int) {
 	case classic.Pendulum:
 		sin, cos := sincos(b.row(0)[i])
 		b.scratch[sine][i] = sin
-		b.observed(0)[i], b.observed(1)[i], b.observed(2)[i] = float32(cos), float32(sin), float32(b.row(1)[i])
+		b.observed(0)[i], b.observed(1)[i], b.observed(2)[i] = float32(cos), float32(sin),
+			float32(b.row(1)[i])
 	case classic.Acrobot:
 		for k := range 2 {
 			sin, cos := sincos32(float32(b.row(k)[i]))
@@ -184,7 +189,8 @@ func (b *block) step() {
 // fallen before.
 func (b *block) beyond() {
 	for i := range b.count {
-		if b.terminations[i] && b.ended[i] && b.task.Dynamics == classic.CartPole && !b.task.SuttonBarto {
+		if b.terminations[i] && b.ended[i] && b.task.Dynamics == classic.CartPole &&
+			!b.task.SuttonBarto {
 			b.rewards[i] = 0
 			b.totals[i]--
 		}

@@ -275,12 +275,18 @@ func power32(u float32) float32 {
 	r := math.FMA(z, math.Float64frombits(log2fTable[i]), -1)
 	y0 := math.Float64frombits(log2fTable[i+1]) + float64(int32(tm)>>23)
 	r2 := r * r
-	q := math.FMA(math.FMA(r, 0x1.ec70a6ca7baddp-2, -0x1.7154748bef6c8p-1), r2, math.FMA(r, 0x1.71547652ab82bp0, y0))
+	q := math.FMA(
+		math.FMA(r, 0x1.ec70a6ca7baddp-2, -0x1.7154748bef6c8p-1), r2,
+		math.FMA(r, 0x1.71547652ab82bp0, y0),
+	)
 	e := 2 * math.FMA(math.FMA(r, 0x1.27616c9496e0bp-2, -0x1.71969a075c67ap-2), r2*r2, q)
 	t := e + 0x1.8p47
 	f := e - (t - 0x1.8p47)
 	n := math.Float64bits(t)
-	p := math.FMA(math.FMA(f, 0x1.c6af84b912394p-5, 0x1.ebfce50fac4f3p-3), f*f, math.FMA(f, 0x1.62e42ff0c52d6p-1, 1))
+	p := math.FMA(
+		math.FMA(f, 0x1.c6af84b912394p-5, 0x1.ebfce50fac4f3p-3), f*f,
+		math.FMA(f, 0x1.62e42ff0c52d6p-1, 1),
+	)
 	return float32(p * math.Float64frombits(exp2fTable[n%32]+n<<47))
 }
 

@@ -26,8 +26,11 @@ func assembly() []*kernels {
 	return append(sets, set("avx2", 4, cartPoleAVX2, mountainCarAVX2, sincosAVX2, squareAVX2))
 }
 
-func set(name string, width int, cartPole, mountainCar func(*int64, int) int,
-	sincos func(int, *float64, *float64, *float64, *float64), square func(int, *float64, *float64, *bool)) *kernels {
+func set(
+	name string, width int, cartPole, mountainCar func(*int64, int) int,
+	sincos func(int, *float64, *float64, *float64, *float64),
+	square func(int, *float64, *float64, *bool),
+) *kernels {
 	step := func(run func(*int64, int) int) func(*lanes, int) int {
 		return func(l *lanes, from int) int { return run((*int64)(unsafe.Pointer(l)), from) }
 	}
@@ -36,7 +39,10 @@ func set(name string, width int, cartPole, mountainCar func(*int64, int) int,
 		pendulum: plain.pendulum, normal: plain.normal,
 		sincos: func(x, sin, cos []float64) {
 			check(len(x), len(sin), len(cos))
-			sincos(len(x), unsafe.SliceData(x), unsafe.SliceData(sin), unsafe.SliceData(cos), &table[0])
+			sincos(
+				len(x), unsafe.SliceData(x), unsafe.SliceData(sin), unsafe.SliceData(cos),
+				&table[0],
+			)
 			farAngles(x, sin, cos)
 		},
 		square: func(x, y []float64, sure []bool) {

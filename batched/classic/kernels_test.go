@@ -39,7 +39,10 @@ func TestLayout(t *testing.T) {
 
 // angles are beside every edge of the branches, and everywhere else.
 func angles(r *rand.Rand, n int) []float64 {
-	edges := []float64{0, 0x1p-27, 0x1p-26, 0.126, edge1, edge2, edge3, math.Pi / 4, math.Pi / 2, math.Pi, 110.0 / 128}
+	edges := []float64{
+		0, 0x1p-27, 0x1p-26, 0.126, edge1, edge2, edge3, math.Pi / 4, math.Pi / 2, math.Pi,
+		110.0 / 128,
+	}
 	x := make([]float64, n)
 	for i := range x {
 		switch i % 4 {
@@ -56,7 +59,13 @@ func angles(r *rand.Rand, n int) []float64 {
 			x[i] = -x[i]
 		}
 	}
-	copy(x, []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), edge3, -edge3, math.Nextafter(edge3, 0)})
+	copy(
+		x,
+		[]float64{
+			0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), edge3, -edge3,
+			math.Nextafter(edge3, 0),
+		},
+	)
 	return x
 }
 
@@ -162,11 +171,16 @@ func TestSteps(t *testing.T) {
 				equal(t, k.name+": "+name+": total", want.totals, got.totals, want.totals)
 				for i := range got.observations {
 					if got.observations[i] != want.observations[i] {
-						t.Fatalf("%s: %s: observation %d is %x, the Go function has %x", k.name, name, i, got.observations[i], want.observations[i])
+						t.Fatalf(
+							"%s: %s: observation %d is %x, the Go function has %x", k.name, name, i,
+							got.observations[i], want.observations[i],
+						)
 					}
 				}
 				for i := range got.steps {
-					if got.terminations[i] != want.terminations[i] || got.truncations[i] != want.truncations[i] || got.steps[i] != want.steps[i] {
+					if got.terminations[i] != want.terminations[i] ||
+						got.truncations[i] != want.truncations[i] ||
+						got.steps[i] != want.steps[i] {
 						t.Fatalf("%s: %s: flags of lane %d differ", k.name, name, i)
 					}
 				}
@@ -230,7 +244,10 @@ func TestStepRows(t *testing.T) {
 			}
 			for k, x := range answer.Observations {
 				if rows[k%300*d+k/300] != x {
-					t.Fatalf("%s: value %d of environment %d is %g, the column has %g", e.Name, k/300, k%300, rows[k%300*d+k/300], x)
+					t.Fatalf(
+						"%s: value %d of environment %d is %g, the column has %g", e.Name, k/300,
+						k%300, rows[k%300*d+k/300], x,
+					)
 				}
 			}
 		}

@@ -48,7 +48,8 @@ var (
 
 // cartPoleLane is one step of one CartPole.
 func (l *lanes) cartPoleLane(i int, semiImplicit bool) {
-	x, xDot, theta, thetaDot := at(l.state, l, 0, i), at(l.state, l, 1, i), at(l.state, l, 2, i), at(l.state, l, 3, i)
+	x, xDot, theta, thetaDot := at(l.state, l, 0, i), at(l.state, l, 1, i), at(l.state, l, 2, i),
+		at(l.state, l, 3, i)
 	force := -10.0
 	if *at(l.action, l, 0, i) == 1 {
 		force = 10

@@ -100,7 +100,9 @@ func (b *block) continuousCars() {
 
 // singleCar is the step of a car whose state is float32. A limit that replaces its
 // velocity is a float64 where it meets the goal.
-func (b *block) singleCar(i int, pull, slope float64, clipped bool) (position, velocity float64, terminated bool) {
+func (b *block) singleCar(
+	i int, pull, slope float64, clipped bool,
+) (position, velocity float64, terminated bool) {
 	if !clipped {
 		pull = float64(float32(b.forces[i]*0.0015) - float32(slope))
 	}

@@ -31,7 +31,9 @@ func (b *block) uniform(key uint64, t int64) {
 	}
 	if of := int64(step/per) + 1; of != b.wordsOf || key != b.wordsKey {
 		for i := range b.count {
-			b.words[0][i], b.words[1][i], b.words[2][i], b.words[3][i] = philox(uint32(b.first+i), step/per, key)
+			b.words[0][i], b.words[1][i], b.words[2][i], b.words[3][i] = philox(
+				uint32(b.first+i), step/per, key,
+			)
 		}
 		b.wordsOf, b.wordsKey = of, key
 	}

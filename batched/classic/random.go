@@ -15,7 +15,8 @@ func seeded(seed uint64) generator {
 		v *= h
 		return v ^ v>>16
 	}
-	pool[0], pool[1], pool[2], pool[3] = hash(uint32(seed)), hash(uint32(seed>>32)), hash(0), hash(0)
+	pool[0], pool[1], pool[2], pool[3] = hash(uint32(seed)), hash(uint32(seed>>32)), hash(0),
+		hash(0)
 	for i := range 16 {
 		from, to := i/4, i%4
 		if from == to {

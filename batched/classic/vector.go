@@ -141,7 +141,10 @@ func (v *vector) Step(actions classic.Actions, t *classic.Transition) error {
 // StepRows is Step that writes the observations to rows, too.
 func (v *vector) StepRows(actions classic.Actions, t *classic.Transition, rows []float32) error {
 	if want := v.task.Num * len(v.task.Observation); len(rows) != want {
-		return fmt.Errorf("%s: rows have %d values: %d environments have %d", v.task.Name, len(rows), v.task.Num, want)
+		return fmt.Errorf(
+			"%s: rows have %d values: %d environments have %d", v.task.Name, len(rows), v.task.Num,
+			want,
+		)
 	}
 	if err := v.task.CheckTransition(t); err != nil {
 		return err
@@ -224,7 +227,9 @@ func (v *vector) parallel(workers int, f func(b *block)) {
 // stretch is how many steps a block goes on alone.
 const stretch = 1024
 
-func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, record []classic.Transition) error {
+func (v *vector) Run(
+	ctx context.Context, policy classic.Policy, steps int, record []classic.Transition,
+) error {
 	if err := policy.Check(v.task, steps); err != nil {
 		return err
 	}
@@ -263,7 +268,9 @@ func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, reco
 }
 
 // runChecked goes step by step, since a step can be refused.
-func (v *vector) runChecked(ctx context.Context, policy classic.Policy, steps int, record []classic.Transition) error {
+func (v *vector) runChecked(
+	ctx context.Context, policy classic.Policy, steps int, record []classic.Transition,
+) error {
 	chosen := classic.Actions{}
 	for s := range steps {
 		if err := ctx.Err(); err != nil {
@@ -382,7 +389,9 @@ func (v *vector) Restore(s *classic.Snapshot) error {
 	}
 	v.steps = s.Steps
 	load := func(n, i int) generator {
-		return generator{s.Generators[i], s.Generators[n+i], s.Generators[2*n+i], s.Generators[3*n+i]}
+		return generator{
+			s.Generators[i], s.Generators[n+i], s.Generators[2*n+i], s.Generators[3*n+i],
+		}
 	}
 	if v.task.Shared {
 		v.shared = load(1, 0)

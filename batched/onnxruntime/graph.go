@@ -55,7 +55,10 @@ type attributes = []onnx.Attribute
 
 // node adds a node and returns the name of its output.
 func (b *builder) node(operator, output string, a attributes, inputs ...string) string {
-	b.nodes = append(b.nodes, onnx.Node{OpType: operator, Inputs: inputs, Outputs: []string{output}, Attributes: a})
+	b.nodes = append(
+		b.nodes,
+		onnx.Node{OpType: operator, Inputs: inputs, Outputs: []string{output}, Attributes: a},
+	)
 	return output
 }
 
@@ -104,9 +107,15 @@ func rebuild(w *model.Weights, scale float32) []byte {
 	b := &builder{}
 	t := b.product("state_product", "states", w.StateEmbedding, model.StateSize, model.Half)
 	t = b.node("Add", "state", nil, constant(b, "state_bias", w.StateBias, model.Half), t)
-	e := b.node("Gather", "token", axis(0), constant(b, "token_embedding", w.TokenEmbedding, model.Vocabulary, model.Half), "tokens")
+	e := b.node(
+		"Gather", "token", axis(0),
+		constant(b, "token_embedding", w.TokenEmbedding, model.Vocabulary, model.Half), "tokens",
+	)
 	x := b.node("Concat", "embedding", axis(-1), t, e)
-	x = b.node("Add", "positioned", nil, x, constant(b, "position_embedding", w.PositionEmbedding, rows, 1, width))
+	x = b.node(
+		"Add", "positioned", nil, x,
+		constant(b, "position_embedding", w.PositionEmbedding, rows, 1, width),
+	)
 	for i, l := range w.Layers {
 		name := func(s string) string { return fmt.Sprintf("%d_%s", i, s) }
 		if i < model.LayerCount-1 {
@@ -125,14 +134,20 @@ func rebuild(w *model.Weights, scale float32) []byte {
 			{Name: "states", Type: onnx.Float, Dims: []int64{rows, -1, model.StateSize}},
 			{Name: "tokens", Type: onnx.Int64, Dims: []int64{rows, -1}},
 		},
-		Outputs: []onnx.Value{{Name: "output", Type: onnx.Float, Dims: []int64{1, -1, model.Vocabulary}}},
+		Outputs: []onnx.Value{
+			{Name: "output", Type: onnx.Float, Dims: []int64{1, -1, model.Vocabulary}},
+		},
 	}}
 	return m.Encode(8, map[string]int64{"com.microsoft": 1})
 }
 
 func (b *builder) norm(name, x string, n model.Norm) string {
-	return b.node("LayerNormalization", name, attributes{{Name: "axis", Int: -1}, {Name: "epsilon", Float: epsilon}},
-		x, constant(b, name+"_weight", n.Weight, model.Width), constant(b, name+"_bias", n.Bias, model.Width))
+	return b.node(
+		"LayerNormalization", name,
+		attributes{{Name: "axis", Int: -1}, {Name: "epsilon", Float: epsilon}}, x,
+		constant(b, name+"_weight", n.Weight, model.Width),
+		constant(b, name+"_bias", n.Bias, model.Width),
+	)
 }
 
 func (b *builder) product(name, x string, factor []float32, k, n int64) string {
@@ -149,7 +164,9 @@ func (b *builder) attention(name func(string) string, l model.Layer, x string) s
 			mask[i] = float32(math.Inf(-1))
 		}
 	}
-	scores := b.node("Add", name("masked"), nil, b.scores(name, l, n, n), constant(b, "mask", mask, rows, rows))
+	scores := b.node(
+		"Add", name("masked"), nil, b.scores(name, l, n, n), constant(b, "mask", mask, rows, rows),
+	)
 	a := b.weighted(name, l, scores, n, 1)
 	a = b.node("Transpose", name("attention_rows"), perm(2, 0, 1, 3), a)
 	a = b.node("Reshape", name("attention_joined"), nil, a, b.ints("rows", rows, -1, width))
@@ -159,7 +176,9 @@ func (b *builder) attention(name func(string) string, l model.Layer, x string) s
 
 // lastAttention adds a layer's attention to the last row of x, which sees all others, and leaves
 // out the other rows.
-func (b *builder) lastAttention(name func(string) string, l model.Layer, x string, scale float32) string {
+func (b *builder) lastAttention(
+	name func(string) string, l model.Layer, x string, scale float32,
+) string {
 	const width = model.Width
 	n := b.norm(name("attention_norm"), x, l.AttentionNorm)
 	row := b.ints("last", model.Context-1)
@@ -168,7 +187,9 @@ func (b *builder) lastAttention(name func(string) string, l model.Layer, x strin
 	a = b.node("Reshape", name("attention_row"), nil, a, b.ints("one_row", 1, -1, width))
 	factor := constant(b, name("projection_factor"), l.Projection, width, width)
 	a = b.node(fusedMatMul, name("projection"), alpha(1/scale), a, factor)
-	return b.node("Add", name("attended"), nil, b.node("Gather", name("query_input"), axis(0), x, row), a)
+	return b.node(
+		"Add", name("attended"), nil, b.node("Gather", name("query_input"), axis(0), x, row), a,
+	)
 }
 
 // scores are those of some rows' queries with all rows' keys.
@@ -181,23 +202,32 @@ func (b *builder) scores(name func(string) string, l model.Layer, queries, n str
 }
 
 // weighted are the sums of the values of all rows, weighted by the softmax of scores, times scale.
-func (b *builder) weighted(name func(string) string, l model.Layer, scores, n string, scale float32) string {
-	weights, v := b.node("Softmax", name("weights"), axis(-1), scores), b.heads(name, "v", l, n, 2*model.Width)
+func (b *builder) weighted(
+	name func(string) string, l model.Layer, scores, n string, scale float32,
+) string {
+	weights, v := b.node("Softmax", name("weights"), axis(-1), scores),
+		b.heads(name, "v", l, n, 2*model.Width)
 	return b.node(fusedMatMul, name("attention"), attributes{
 		{Name: "alpha", Float: scale}, {Name: "transBatchB", Int: 1},
 	}, weights, v)
 }
 
 // heads are the queries, keys or values of x, the columns from the one given, head by head.
-func (b *builder) heads(name func(string) string, part string, l model.Layer, x string, from int) string {
+func (b *builder) heads(
+	name func(string) string, part string, l model.Layer, x string, from int,
+) string {
 	const width = model.Width
 	y := b.product(name(part), x, columns(l.QKV, 3*width, from, from+width), width, width)
-	return b.node("Reshape", name(part+"_heads"), nil, y, b.ints("heads", 0, -1, model.Heads, model.HeadSize))
+	return b.node(
+		"Reshape", name(part+"_heads"), nil, y, b.ints("heads", 0, -1, model.Heads, model.HeadSize),
+	)
 }
 
 // perceptron adds a layer's perceptron to x.
 func (b *builder) perceptron(name func(string) string, l model.Layer, x string) string {
-	f := b.product(name("fc"), b.norm(name("mlp_norm"), x, l.MLPNorm), l.FC, model.Width, model.Hidden)
+	f := b.product(
+		name("fc"), b.norm(name("mlp_norm"), x, l.MLPNorm), l.FC, model.Width, model.Hidden,
+	)
 	c := b.node("Mul", name("square"), nil, f, f)
 	c = b.node("Mul", name("cube"), nil, f, c)
 	c = b.node("Mul", name("scaled_cube"), nil, b.scalar("gelu_cubic", geluCubic), c)
@@ -206,6 +236,9 @@ func (b *builder) perceptron(name func(string) string, l model.Layer, x string) 
 	c = b.node("Tanh", name("tanh"), nil, c)
 	c = b.node("Add", name("one_plus"), nil, b.scalar("one", 1), c)
 	c = b.node("Mul", name("gelu"), nil, f, c)
-	c = b.node(fusedMatMul, name("out"), alpha(0.5), c, constant(b, name("out_factor"), l.Out, model.Hidden, model.Width))
+	c = b.node(
+		fusedMatMul, name("out"), alpha(0.5), c,
+		constant(b, name("out_factor"), l.Out, model.Hidden, model.Width),
+	)
 	return b.node("Add", name("done"), nil, x, c)
 }

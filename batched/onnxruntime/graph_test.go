@@ -42,7 +42,10 @@ func TestGraphs(t *testing.T) {
 			for i, row := range logits(t, net, size, states, tokens) {
 				for j := range row {
 					if row[j] != row[j] {
-						t.Fatalf("graph %s, batches of %d, sequence %d: logit %d is NaN", name, size, i, j)
+						t.Fatalf(
+							"graph %s, batches of %d, sequence %d: logit %d is NaN", name, size, i,
+							j,
+						)
 					}
 					if math.Float32bits(row[j]) != math.Float32bits(want[i][j]) {
 						differ++
@@ -50,10 +53,16 @@ func TestGraphs(t *testing.T) {
 				}
 			}
 			if name == "unscaled" && differ < n*model.Vocabulary/2 {
-				t.Errorf("graph %s, batches of %d: %d of %d logits differ, want most", name, size, differ, n*model.Vocabulary)
+				t.Errorf(
+					"graph %s, batches of %d: %d of %d logits differ, want most", name, size,
+					differ, n*model.Vocabulary,
+				)
 			}
 			if name != "unscaled" && differ > 0 {
-				t.Errorf("graph %s, batches of %d: %d of %d logits differ", name, size, differ, n*model.Vocabulary)
+				t.Errorf(
+					"graph %s, batches of %d: %d of %d logits differ", name, size, differ,
+					n*model.Vocabulary,
+				)
 			}
 		}
 	}
@@ -137,9 +146,15 @@ func TestUnknownNetwork(t *testing.T) {
 	}
 	defer s.Close()
 	if s.About().Unproven == nil || len(s.About().Notices) == 0 {
-		t.Errorf("unproven %v, notices %q; want that parity is not claimed", s.About().Unproven, s.About().Notices)
+		t.Errorf(
+			"unproven %v, notices %q; want that parity is not claimed", s.About().Unproven,
+			s.About().Notices,
+		)
 	}
-	job := lockstep.Job{Route: shorten(routes(t, s.Profile())[0], 110), Policy: lockstep.DefaultPID()}
+	job := lockstep.Job{
+		Route:  shorten(routes(t, s.Profile())[0], 110),
+		Policy: lockstep.DefaultPID(),
+	}
 	opts := lockstep.Options{Shortcuts: lockstep.SkipWarmup, Trajectory: true}
 	want := results(t, s, t.Context(), []lockstep.Job{job}, opts)
 	if want[0].Err != nil {

@@ -81,7 +81,9 @@ func TestLibraries(t *testing.T) {
 				s.Close()
 				t.Fatal("no error")
 			}
-			if message := err.Error(); !strings.Contains(message, c.want) || !strings.HasPrefix(message, c.path+": ") || strings.Contains(message, "\n") {
+			if message := err.Error(); !strings.Contains(message, c.want) ||
+				!strings.HasPrefix(message, c.path+": ") ||
+				strings.Contains(message, "\n") {
 				t.Errorf("error %q, want one line with the path and %q", message, c.want)
 			}
 		})
@@ -102,7 +104,9 @@ func TestOldLibrary(t *testing.T) {
 		return
 	}
 	_, err := New(Config{Library: compile(t, oldLibrary), ModelPath: assetstest.Model(t)})
-	if err == nil || !strings.Contains(err.Error(), "cannot be used, want version "+ortlib.Version) || strings.Contains(err.Error(), "\n") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "cannot be used, want version "+ortlib.Version) ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)
 	}
 	newSimulator(t, Config{})
@@ -114,7 +118,9 @@ func TestMissingLibrary(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	_, err := New(Config{ModelPath: "any.onnx"})
 	if err == nil || !strings.Contains(err.Error(), "run `make onnxruntime`") ||
-		!strings.Contains(err.Error(), "pip install onnxruntime==") || strings.Contains(err.Error(), "\n") {
+		!strings.Contains(
+			err.Error(), "pip install onnxruntime==",
+		) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, want one line that says what to run", err)
 	}
 	path, err := ortlib.CachePath()
@@ -124,7 +130,8 @@ func TestMissingLibrary(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("damaged"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FindLibrary(); err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "make onnxruntime") {
+	if _, err := FindLibrary(); err == nil || !strings.Contains(err.Error(), "is damaged") ||
+		!strings.Contains(err.Error(), "make onnxruntime") {
 		t.Errorf("error %v, want that the file is damaged and what to run", err)
 	}
 	t.Setenv("ONNXRUNTIME_LIB", "/elsewhere/libonnxruntime.so")

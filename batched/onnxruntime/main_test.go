@@ -57,7 +57,9 @@ func newReference(t testing.TB, profile lockstep.Profile) *reference.Simulator {
 	return s
 }
 
-var threePolicies = []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1}}
+var threePolicies = []lockstep.Policy{
+	lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 0.3, I: 0.05, D: -0.1},
+}
 
 // shorten is a route's first rows.
 func shorten(r *lockstep.Route, rows int) *lockstep.Route {
@@ -87,9 +89,15 @@ func hash(values any) uint64 {
 
 func (tr *trace) observe(s *lockstep.Step) {
 	tr.steps = append(tr.steps, map[string]uint64{
-		"0 index": uint64(s.Index), "1 action": hash(s.Action), "2 tokens": hash(s.Tokens), "3 states": hash(s.States),
-		"4 logits": hash(s.Logits), "5 probs": hash(s.Probs), "6 cdf": hash(s.CDF), "7 draw": hash(s.Draw),
-		"8 sample": uint64(s.Sample), "9 prediction": hash(s.Prediction), "a lataccel": hash(s.Lataccel),
+		"0 index": uint64(
+			s.Index,
+		), "1 action": hash(s.Action), "2 tokens": hash(s.Tokens), "3 states": hash(s.States),
+		"4 logits": hash(
+			s.Logits,
+		), "5 probs": hash(s.Probs), "6 cdf": hash(s.CDF), "7 draw": hash(s.Draw),
+		"8 sample": uint64(
+			s.Sample,
+		), "9 prediction": hash(s.Prediction), "a lataccel": hash(s.Lataccel),
 	})
 }
 
@@ -134,7 +142,10 @@ func resultDifference(got, want lockstep.Result) string {
 }
 
 // traces runs jobs and returns the trace of each.
-func traces(t interface{ Fatalf(string, ...any) }, s lockstep.Simulator, jobs []lockstep.Job, opts lockstep.Options) []*trace {
+func traces(
+	t interface{ Fatalf(string, ...any) }, s lockstep.Simulator, jobs []lockstep.Job,
+	opts lockstep.Options,
+) []*trace {
 	out := make([]*trace, len(jobs))
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -148,7 +159,10 @@ func traces(t interface{ Fatalf(string, ...any) }, s lockstep.Simulator, jobs []
 }
 
 // results runs jobs and returns the result of each.
-func results(t interface{ Fatalf(string, ...any) }, s lockstep.Simulator, ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) []lockstep.Result {
+func results(
+	t interface{ Fatalf(string, ...any) }, s lockstep.Simulator, ctx context.Context,
+	jobs []lockstep.Job, opts lockstep.Options,
+) []lockstep.Result {
 	out, seen := make([]lockstep.Result, len(jobs)), make([]int, len(jobs))
 	for i, r := range s.Simulate(ctx, jobs, opts) {
 		if i < 0 || i >= len(jobs) {
@@ -191,7 +205,10 @@ func windows(t testing.TB, s *Simulator, n int) (states [][]float32, tokens [][]
 			tokens = append(tokens, slices.Clone(step.Tokens))
 		}
 	}
-	results(t, s, context.Background(), []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.CostOnly})
+	results(
+		t, s, context.Background(), []lockstep.Job{job},
+		lockstep.Options{Shortcuts: lockstep.CostOnly},
+	)
 	state := uint64(n)
 	random := func() uint64 {
 		state = state*6364136223846793005 + 1442695040888963407

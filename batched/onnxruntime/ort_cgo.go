@@ -42,13 +42,18 @@ func loadLibrary(path string) (string, error) {
 	}
 	if loaded.file != nil {
 		if !os.SameFile(file, loaded.file) {
-			return "", fmt.Errorf("%s: this process has loaded %s already and can load only one ONNX Runtime", path, loaded.path)
+			return "", fmt.Errorf(
+				"%s: this process has loaded %s already and can load only one ONNX Runtime", path,
+				loaded.path,
+			)
 		}
 		return loaded.version, nil
 	}
 	ort.SetSharedLibraryPath(path)
 	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
-		return "", fmt.Errorf("%s: this ONNX Runtime cannot be used, want version %s: %w", path, ortlib.Version, err)
+		return "", fmt.Errorf(
+			"%s: this ONNX Runtime cannot be used, want version %s: %w", path, ortlib.Version, err,
+		)
 	}
 	loaded.path, loaded.version, loaded.file = path, ort.GetVersion(), file
 	return loaded.version, nil
@@ -89,7 +94,9 @@ func openSession(g network, capacity int) (*session, error) {
 		output:   make([]float32, capacity*g.positions*model.Vocabulary),
 		bindings: make([]*binding, capacity+1),
 	}
-	s.ort, err = ort.NewDynamicAdvancedSessionWithONNXData(g.data, []string{"states", "tokens"}, []string{"output"}, options)
+	s.ort, err = ort.NewDynamicAdvancedSessionWithONNXData(
+		g.data, []string{"states", "tokens"}, []string{"output"}, options,
+	)
 	if err != nil {
 		return nil, ortError(err)
 	}
@@ -144,7 +151,8 @@ func (s *session) bind(n int) (b *binding, err error) {
 	if b.ort, err = s.ort.CreateIoBinding(); err != nil {
 		return nil, err
 	}
-	outer, inner, outputOuter, outputInner := int64(n), int64(model.Context), int64(n), int64(s.positions)
+	outer, inner, outputOuter, outputInner := int64(n), int64(model.Context), int64(n),
+		int64(s.positions)
 	if s.positionsFirst {
 		outer, inner, outputOuter, outputInner = inner, outer, outputInner, outputOuter
 	}

@@ -43,9 +43,13 @@ const DefaultChunk = 32
 const MaxChunk = 4096
 
 // errNoCgo is New's answer in a build without cgo.
-var errNoCgo = errors.New("this program was built without cgo and so without ONNX Runtime: build it with CGO_ENABLED=1 and a C compiler, or use the reference engine")
+var errNoCgo = errors.New(
+	"this program was built without cgo and so without ONNX Runtime: build it with CGO_ENABLED=1 and a C compiler, or use the reference engine",
+)
 
-var errUnproven = errors.New("onnxruntime computes here in a way that is not known: parity is not claimed")
+var errUnproven = errors.New(
+	"onnxruntime computes here in a way that is not known: parity is not claimed",
+)
 
 // FindLibrary returns the path of ONNX Runtime's shared library: the environment
 // variable ONNXRUNTIME_LIB or, if it is not set, the file that
@@ -117,7 +121,10 @@ func New(config Config) (*Simulator, error) {
 	}
 	s.known = len(unknown) == 0
 	for _, a := range unknown {
-		s.notice("ONNX Runtime %s computes on this CPU in a way that no profile has (probe %s: %s): parity is not claimed", s.version, a.Probe, a.Describe())
+		s.notice(
+			"ONNX Runtime %s computes on this CPU in a way that no profile has (probe %s: %s): parity is not claimed",
+			s.version, a.Probe, a.Describe(),
+		)
 	}
 	if err := s.load(data); err != nil {
 		return nil, err
@@ -125,7 +132,9 @@ func New(config Config) (*Simulator, error) {
 	// Not s itself, which is garbage when nobody else has it.
 	sessions, networks, version, library := s.sessions, s.networks, s.version, c.Library
 	s.Simulator, err = batched.New(batched.Config{
-		Model: fmt.Sprintf("%x", sha256.Sum256(data)), Profile: s.profile, Workers: c.Workers, Chunk: c.Chunk,
+		Model: fmt.Sprintf(
+			"%x", sha256.Sum256(data),
+		), Profile: s.profile, Workers: c.Workers, Chunk: c.Chunk,
 		Open: func(_ int, last bool) (batched.Network, error) {
 			if last {
 				return open(sessions, networks[1])
@@ -142,7 +151,10 @@ func (s *Simulator) load(data []byte) error {
 	full := network{data: data, positions: model.Context}
 	last, err := lastPosition(data)
 	if err != nil {
-		s.notice("the network is not the known one, so all of it is computed, and parity is not claimed: %v", err)
+		s.notice(
+			"the network is not the known one, so all of it is computed, and parity is not claimed: %v",
+			err,
+		)
 		s.known = false
 		last = full
 	}
@@ -175,12 +187,19 @@ func checkModel(data []byte) error {
 		{"input", m.Graph.Inputs, onnx.Value{Name: "tokens", Type: onnx.Int64, Dims: []int64{-1, model.Context}}},
 		{"output", m.Graph.Outputs, onnx.Value{Name: "output", Type: onnx.Float, Dims: []int64{-1, model.Context, model.Vocabulary}}},
 	} {
-		i := slices.IndexFunc(v.have, func(have onnx.Value) bool { return have.Name == v.want.Name })
+		i := slices.IndexFunc(
+			v.have, func(have onnx.Value) bool { return have.Name == v.want.Name },
+		)
 		if i < 0 {
-			return fmt.Errorf("no %s named %s: this is not the tinyphysics network", v.kind, v.want.Name)
+			return fmt.Errorf(
+				"no %s named %s: this is not the tinyphysics network", v.kind, v.want.Name,
+			)
 		}
 		if have := v.have[i]; have.Type != v.want.Type || !slices.Equal(have.Dims, v.want.Dims) {
-			return fmt.Errorf("%s %s: element type %d and shape %v, want type %d and shape %v", v.kind, have.Name, have.Type, have.Dims, v.want.Type, v.want.Dims)
+			return fmt.Errorf(
+				"%s %s: element type %d and shape %v, want type %d and shape %v", v.kind, have.Name,
+				have.Type, have.Dims, v.want.Type, v.want.Dims,
+			)
 		}
 	}
 	return nil

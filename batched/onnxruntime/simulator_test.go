@@ -24,8 +24,12 @@ import (
 func TestStagesReference(t *testing.T) {
 	for _, exp := range []lockstep.Exp{lockstep.ExpU, lockstep.ExpF} {
 		s := newSimulator(t, Config{Profile: lockstep.Profile{Exp: exp}})
-		if s.Profile().Exp != exp || s.About().Unproven != nil || len(s.About().Notices) > 0 && s.Version() == "1.30.0" {
-			t.Fatalf("profile %v, unproven %v, notices %q", s.Profile(), s.About().Unproven, s.About().Notices)
+		if s.Profile().Exp != exp || s.About().Unproven != nil ||
+			len(s.About().Notices) > 0 && s.Version() == "1.30.0" {
+			t.Fatalf(
+				"profile %v, unproven %v, notices %q", s.Profile(), s.About().Unproven,
+				s.About().Notices,
+			)
 		}
 		t.Logf("profile %v", s.Profile())
 		var jobs []lockstep.Job
@@ -37,7 +41,10 @@ func TestStagesReference(t *testing.T) {
 				jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 			}
 		}
-		want := traces(t, newReference(t, s.Profile()), jobs, lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true})
+		want := traces(
+			t, newReference(t, s.Profile()), jobs,
+			lockstep.Options{Shortcuts: lockstep.AllSteps, Trajectory: true},
+		)
 		for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, 0} {
 			if shortcuts == 0 { // slower, and its network is the same for all policies
 				jobs, want = jobs[:6], want[:6]
@@ -47,7 +54,10 @@ func TestStagesReference(t *testing.T) {
 					t.Fatal(want[i].result.Err)
 				}
 				if d := got.difference(want[i]); d != "" {
-					t.Errorf("profile %v, shortcuts %d, route %s, controller %v: %s", s.Profile(), shortcuts, jobs[i].Route.Name, jobs[i].Policy, d)
+					t.Errorf(
+						"profile %v, shortcuts %d, route %s, controller %v: %s", s.Profile(),
+						shortcuts, jobs[i].Route.Name, jobs[i].Policy, d,
+					)
 				}
 			}
 		}
@@ -83,12 +93,18 @@ func TestLeaks(t *testing.T) {
 	for wait := time.Millisecond; runtime.NumGoroutine() > before; wait *= 2 {
 		if wait > 30*time.Second {
 			buffer := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buffer[:runtime.Stack(buffer, true)])
+			t.Fatalf(
+				"%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before,
+				buffer[:runtime.Stack(buffer, true)],
+			)
 		}
 		time.Sleep(wait)
 	}
 	if open, free := s.sessions.open, len(s.sessions.free); open != free || open > 4 {
-		t.Errorf("%d sessions are open, %d of them free; want two for either network at most", open, free)
+		t.Errorf(
+			"%d sessions are open, %d of them free; want two for either network at most", open,
+			free,
+		)
 	}
 
 	// Memory of simulators that are closed again.
@@ -142,7 +158,9 @@ func TestModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	narrow := onnx.Patch{Outputs: []onnx.Value{{Name: "output", Type: onnx.Float, Dims: []int64{-1, 1, 1024}}}}
+	narrow := onnx.Patch{
+		Outputs: []onnx.Value{{Name: "output", Type: onnx.Float, Dims: []int64{-1, 1, 1024}}},
+	}
 	narrowed, err := narrow.Apply(data)
 	if err != nil {
 		t.Fatal(err)
@@ -168,12 +186,15 @@ func TestModels(t *testing.T) {
 				s.Close()
 				t.Fatal("no error")
 			}
-			if !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			if !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q, want one line with the path and %q", err, c.want)
 			}
 		})
 	}
-	if _, err := New(Config{Library: lib, ModelPath: filepath.Join(t.TempDir(), "none.onnx")}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(Config{Library: lib, ModelPath: filepath.Join(t.TempDir(), "none.onnx")}); !errors.Is(
+		err, os.ErrNotExist,
+	) {
 		t.Errorf("error %v, want that there is no such file", err)
 	}
 	if _, err := New(Config{Library: lib, ModelPath: assetstest.Model(t), Chunk: MaxChunk + 1}); err == nil {

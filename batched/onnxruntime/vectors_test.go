@@ -47,8 +47,12 @@ func TestVectors(t *testing.T) {
 	}[profile.LayerNorm]
 	vectors.Hold(t, norm, func(v vectors.Vector) any {
 		return run(v.Float32s("x"), func(b *builder) {
-			b.node("LayerNormalization", "y", attributes{{Name: "axis", Int: -1}, {Name: "epsilon", Float: epsilon}}, "x",
-				constant(b, "weight", v.Float32s("weight"), 128), constant(b, "bias", v.Float32s("bias"), 128))
+			b.node(
+				"LayerNormalization", "y",
+				attributes{{Name: "axis", Int: -1}, {Name: "epsilon", Float: epsilon}}, "x",
+				constant(b, "weight", v.Float32s("weight"), 128),
+				constant(b, "bias", v.Float32s("bias"), 128),
+			)
 		})
 	})
 	softmax := map[lockstep.Softmax]string{
@@ -62,7 +66,9 @@ func TestVectors(t *testing.T) {
 		return run(x, func(b *builder) { b.node("Softmax", "y", axis(-1), "x") })
 	})
 	vectors.Map(t, "tanh", func(y, x []float32) {
-		copy(y, run(slices.Clone(x), func(b *builder) { b.node("Tanh", "y", nil, "x") }).([]float32))
+		copy(
+			y, run(slices.Clone(x), func(b *builder) { b.node("Tanh", "y", nil, "x") }).([]float32),
+		)
 	})
 }
 
@@ -72,6 +78,14 @@ func oneNode(node onnx.Node, n int64, constants ...onnx.Tensor) []byte {
 	value := func(name string) []onnx.Value {
 		return []onnx.Value{{Name: name, Type: onnx.Float, Dims: []int64{1, n}}}
 	}
-	m := onnx.Model{Opset: 17, Graph: onnx.Graph{Nodes: []onnx.Node{node}, Initializers: constants, Inputs: value("x"), Outputs: value("y")}}
+	m := onnx.Model{
+		Opset: 17,
+		Graph: onnx.Graph{
+			Nodes:        []onnx.Node{node},
+			Initializers: constants,
+			Inputs:       value("x"),
+			Outputs:      value("y"),
+		},
+	}
 	return m.Encode(8, nil)
 }

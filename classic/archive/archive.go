@@ -30,9 +30,13 @@ func marshal(s *classic.Snapshot, more ...npz.Array) ([]byte, error) {
 	var out bytes.Buffer
 	err := npz.Write(&out, append([]npz.Array{
 		npz.Text("version", version), npz.New("steps", []int64{s.Steps}, 1),
-		npz.New("states", s.States, len(s.States)), npz.New("observations", s.Observations, len(s.Observations)),
+		npz.New(
+			"states", s.States, len(s.States),
+		), npz.New("observations", s.Observations, len(s.Observations)),
 		npz.New("elapsed", s.Elapsed, len(s.Elapsed)), npz.New("ended", ended, len(ended)),
-		npz.New("generators", s.Generators, len(s.Generators)), npz.New("rewards", s.Rewards, len(s.Rewards)),
+		npz.New(
+			"generators", s.Generators, len(s.Generators),
+		), npz.New("rewards", s.Rewards, len(s.Rewards)),
 		npz.New("episodes", s.Episodes, len(s.Episodes)),
 	}, more...))
 	return out.Bytes(), err
@@ -44,13 +48,19 @@ func Unmarshal(data []byte) (*classic.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, err := npz.Strings(all["version"]); err != nil || len(text) != 1 || text[0] != version {
-		return nil, fmt.Errorf("not a snapshot of classic control: its version is %.60q, want %q", all["version"].Data, version)
+	if text, err := npz.Strings(all["version"]); err != nil || len(text) != 1 ||
+		text[0] != version {
+		return nil, fmt.Errorf(
+			"not a snapshot of classic control: its version is %.60q, want %q", all["version"].Data,
+			version,
+		)
 	}
 	r := reader{arrays: all}
 	steps := elements[int64](&r, "steps")
 	s := &classic.Snapshot{
-		States: elements[float64](&r, "states"), Observations: elements[float32](&r, "observations"),
+		States: elements[float64](
+			&r, "states",
+		), Observations: elements[float32](&r, "observations"),
 		Elapsed: elements[int32](&r, "elapsed"), Generators: elements[uint64](&r, "generators"),
 		Rewards: elements[float64](&r, "rewards"), Episodes: elements[int64](&r, "episodes"),
 	}
@@ -123,7 +133,9 @@ func recorded(a npz.Array, t classic.Task) ([]classic.Actions, error) {
 		width = a.Shape[1]
 	}
 	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] < 1 || width != 1 && width != t.Num {
-		return nil, fmt.Errorf("array \"actions\" has shape %v, want (steps,) or (steps, %d)", a.Shape, t.Num)
+		return nil, fmt.Errorf(
+			"array \"actions\" has shape %v, want (steps,) or (steps, %d)", a.Shape, t.Num,
+		)
 	}
 	all := make([]classic.Actions, a.Shape[0])
 	if t.Actions == 0 {
@@ -172,7 +184,13 @@ func network(arrays map[string]npz.Array) (*classic.Network, error) {
 		if _, ok := arrays[name]; !ok && i > 0 {
 			break
 		}
-		n.Layers = append(n.Layers, classic.Layer{Weights: elements[float32](&r, name), Bias: elements[float32](&r, fmt.Sprintf("bias%d", i))})
+		n.Layers = append(
+			n.Layers,
+			classic.Layer{
+				Weights: elements[float32](&r, name),
+				Bias:    elements[float32](&r, fmt.Sprintf("bias%d", i)),
+			},
+		)
 	}
 	if _, ok := arrays["noise"]; ok {
 		n.Noise = elements[float32](&r, "noise")

@@ -92,7 +92,8 @@ func TestFork(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k, p := range places {
-			if some.Rewards[k] != all.Rewards[p] || some.States[k] != all.States[p] || some.States[3+k] != all.States[5+p] {
+			if some.Rewards[k] != all.Rewards[p] || some.States[k] != all.States[p] ||
+				some.States[3+k] != all.States[5+p] {
 				t.Fatalf("environment %d goes on otherwise than %d", k, p)
 			}
 		}
@@ -146,7 +147,8 @@ func TestPolicy(t *testing.T) {
 		}
 		p, sum, err := Policy(path, c.task)
 		if c.want != "" {
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), path) {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.HasPrefix(err.Error(), path) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
 			continue
@@ -154,7 +156,8 @@ func TestPolicy(t *testing.T) {
 		if want, _ := fileio.SHA256(path); sum != want {
 			t.Errorf("%v: its file has SHA-256 %s, want %s", err, sum, want)
 		}
-		if err != nil || len(p.Recorded) != c.steps || c.steps == 0 && (p.Network == nil || p.Network.Seed != 7 || len(p.Network.Noise) != 4) {
+		if err != nil || len(p.Recorded) != c.steps ||
+			c.steps == 0 && (p.Network == nil || p.Network.Seed != 7 || len(p.Network.Noise) != 4) {
 			t.Errorf("%v: %+v, want %d steps", err, p, c.steps)
 		}
 	}

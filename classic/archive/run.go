@@ -83,7 +83,10 @@ func (r *Run) adopt(p Plan) error {
 		return err
 	}
 	if why := there.differs(p); why != "" {
-		return fmt.Errorf("%s: of another run: %s; give another folder, or remove this one, whole", filepath.Join(r.Dir, planName), why)
+		return fmt.Errorf(
+			"%s: of another run: %s; give another folder, or remove this one, whole",
+			filepath.Join(r.Dir, planName), why,
+		)
 	}
 	r.Place = s
 	return nil
@@ -167,7 +170,10 @@ func WatchRun(dir string) (p Plan, s *classic.Snapshot, at time.Time, err error)
 		return p, nil, at, fmt.Errorf("%s: %v: remove the folder, whole", path, err)
 	}
 	if p.Version != planVersion {
-		return p, nil, at, fmt.Errorf("%s: a plan of version %d, want %d: remove the folder, whole", path, p.Version, planVersion)
+		return p, nil, at, fmt.Errorf(
+			"%s: a plan of version %d, want %d: remove the folder, whole", path, p.Version,
+			planVersion,
+		)
 	}
 	path = filepath.Join(dir, stateName)
 	data, err := fileio.ReadFile(path, fileio.Arrays)

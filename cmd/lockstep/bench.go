@@ -159,12 +159,21 @@ func (b *bench) load(data string, jobs int) (err error) {
 }
 
 // enter adds a contestant of so many jobs at the most.
-func (b *bench) enter(name string, cores, jobs int, run func([]lockstep.Job) ([]lockstep.Costs, error)) *contestant {
+func (b *bench) enter(
+	name string, cores, jobs int, run func([]lockstep.Job) ([]lockstep.Costs, error),
+) *contestant {
 	if cores > 1 {
 		name = fmt.Sprintf("%s, %d cores", name, cores)
 	}
 	unknown := func() time.Duration { return 0 }
-	k := &contestant{Name: name, Cores: cores, Ratios: map[string]*spread{}, jobs: min(jobs, len(b.jobs)), run: run, network: unknown}
+	k := &contestant{
+		Name:    name,
+		Cores:   cores,
+		Ratios:  map[string]*spread{},
+		jobs:    min(jobs, len(b.jobs)),
+		run:     run,
+		network: unknown,
+	}
 	b.Rows = append(b.Rows, k)
 	return k
 }
@@ -204,7 +213,9 @@ func (b *bench) enterEngines(config engines.Config) error {
 }
 
 // rolledOut runs jobs on a simulator.
-func (b *bench) rolledOut(s lockstep.Implementation, shortcuts lockstep.Shortcuts) func([]lockstep.Job) ([]lockstep.Costs, error) {
+func (b *bench) rolledOut(
+	s lockstep.Implementation, shortcuts lockstep.Shortcuts,
+) func([]lockstep.Job) ([]lockstep.Costs, error) {
 	return func(jobs []lockstep.Job) ([]lockstep.Costs, error) {
 		costs := make([]lockstep.Costs, len(jobs))
 		for i, r := range s.Simulate(b.env.ctx, jobs, lockstep.Options{Shortcuts: shortcuts}) {
@@ -234,7 +245,9 @@ func (b *bench) inPython(p *upstream.Program) func([]lockstep.Job) ([]lockstep.C
 func (b *bench) measure(k *contestant) error {
 	g := &gauge{peak: b.peak}
 	jobs := b.jobs[:k.jobs]
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(k.Cores)) // or the runtime's own work has a core more
+	defer runtime.GOMAXPROCS(
+		runtime.GOMAXPROCS(k.Cores),
+	) // or the runtime's own work has a core more
 	before, start := k.network(), time.Now()
 	costs, err := k.run(g.jobs(jobs))
 	seconds := time.Since(start).Seconds()*float64(k.Cores) - g.spent() // of one core
@@ -258,7 +271,8 @@ func (b *bench) measure(k *contestant) error {
 // tabulate sets each contestant against those before it.
 func (b *bench) tabulate() {
 	for i, k := range b.Rows {
-		k.Rate, k.Inside, k.Peak = newSpread(k.rates), newSpread(k.inside).Median, newSpread(k.peaks)
+		k.Rate, k.Inside, k.Peak = newSpread(k.rates), newSpread(k.inside).Median,
+			newSpread(k.peaks)
 		for _, other := range b.Rows[:i] {
 			k.Ratios[other.Name] = newSpread(ratios(k.rates, other.rates))
 		}
@@ -298,7 +312,11 @@ func (b *bench) print(c *benchCommand) {
 	}
 	b.env.tell()
 	b.env.told = true
-	fmt.Fprintf(w, "network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n", b.Model, b.Data, m.Profile, c.Jobs, c.Repetitions)
+	fmt.Fprintf(
+		w,
+		"network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n",
+		b.Model, b.Data, m.Profile, c.Jobs, c.Repetitions,
+	)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\troutes/s\tparity with the reference")
 	others := b.Rows[:len(b.Rows)-1]
@@ -322,12 +340,17 @@ func (b *bench) print(c *benchCommand) {
 		if k.Peak == nil {
 			continue
 		}
-		fmt.Fprintf(w, "\n%s: %.1f %% (%.1f–%.1f) of its cores' peak of fused multiply-adds during the run", k.Name, 100*k.Peak.Median, 100*k.Peak.Min, 100*k.Peak.Max)
+		fmt.Fprintf(
+			w, "\n%s: %.1f %% (%.1f–%.1f) of its cores' peak of fused multiply-adds during the run",
+			k.Name, 100*k.Peak.Median, 100*k.Peak.Min, 100*k.Peak.Max,
+		)
 		if k.Inside > 0 {
 			fmt.Fprintf(w, "; %.1f %% of the time is inside the network", 100*k.Inside)
 		}
 	}
-	fmt.Fprintln(w, "\nwhere the rest goes: RATIONALE.md, Why a network of our own, and where the time goes")
+	fmt.Fprintln(
+		w, "\nwhere the rest goes: RATIONALE.md, Why a network of our own, and where the time goes",
+	)
 }
 
 // cpuModel is the CPU's name as Linux knows it, elsewhere its architecture.

@@ -123,13 +123,22 @@ func (b *benchEnv) enterEngines(env *environment, task classic.Task) error {
 		if want.Rewards == nil {
 			want, most = totals, min(b.Steps, 1_000_000)
 		}
-		equal := slices.Equal(want.Rewards, totals.Rewards) && slices.Equal(want.Episodes, totals.Episodes)
-		b.Rows = append(b.Rows, &entrant{Name: "Lockstep, " + m.Name, Equal: &equal, most: most, run: func(steps int64) (int64, float64, error) {
-			turns := max(1, int(steps/int64(task.Num)))
-			start := time.Now()
-			err := run(turns)
-			return int64(turns) * int64(task.Num), time.Since(start).Seconds(), err
-		}})
+		equal := slices.Equal(want.Rewards, totals.Rewards) &&
+			slices.Equal(want.Episodes, totals.Episodes)
+		b.Rows = append(
+			b.Rows,
+			&entrant{
+				Name:  "Lockstep, " + m.Name,
+				Equal: &equal,
+				most:  most,
+				run: func(steps int64) (int64, float64, error) {
+					turns := max(1, int(steps/int64(task.Num)))
+					start := time.Now()
+					err := run(turns)
+					return int64(turns) * int64(task.Num), time.Since(start).Seconds(), err
+				},
+			},
+		)
 	}
 	return nil
 }
@@ -139,12 +148,16 @@ func (b *benchEnv) enterPython(p *pythonSteps) {
 	maps.Copy(b.Missing, p.Missing)
 	for _, name := range p.Contestants {
 		most := b.Steps
-		if name == "Gymnasium, one environment" || name == "Gymnasium, SyncVectorEnv" || name == "PufferLib" {
+		if name == "Gymnasium, one environment" || name == "Gymnasium, SyncVectorEnv" ||
+			name == "PufferLib" {
 			most = min(most, 20_000)
 		}
-		b.Rows = append(b.Rows, &entrant{Name: name, most: most, run: func(steps int64) (int64, float64, error) {
-			return p.step(name, steps)
-		}})
+		b.Rows = append(
+			b.Rows,
+			&entrant{Name: name, most: most, run: func(steps int64) (int64, float64, error) {
+				return p.step(name, steps)
+			}},
+		)
 	}
 }
 
@@ -179,8 +192,11 @@ func ratios(a, b []float64) []float64 {
 }
 
 func (b *benchEnv) print(env *environment, c *benchCommand) {
-	fmt.Fprintf(env.stdout, "%s, %d cores; %s\n%d %s, %d steps, %d repetitions: median (least–greatest)\n\n",
-		b.CPU, b.Cores, b.Go, b.NumEnvs, b.Env, b.Steps, c.Repetitions)
+	fmt.Fprintf(
+		env.stdout,
+		"%s, %d cores; %s\n%d %s, %d steps, %d repetitions: median (least–greatest)\n\n", b.CPU,
+		b.Cores, b.Go, b.NumEnvs, b.Env, b.Steps, c.Repetitions,
+	)
 	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 	first := b.Rows[0]
 	fmt.Fprintf(t, "\tsteps/s\t× %s\tparity with the reference\n", first.Name)

@@ -20,7 +20,10 @@ import (
 func TestDebug(t *testing.T) {
 	inputs := shortInputs(t)
 	shortRoute(t, filepath.Join(inputs[3], "a.csv"), 512, nil) // past the steps that cost
-	one := []string{"rollout", "--model_path", inputs[1], "--data_path", filepath.Join(inputs[3], "a.csv"), "--engine", "reference", "--debug"}
+	one := []string{
+		"rollout", "--model_path", inputs[1], "--data_path", filepath.Join(inputs[3], "a.csv"),
+		"--engine", "reference", "--debug",
+	}
 	route, err := routefile.Loader{Profile: reference.HostProfile()}.Load(one[4])
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +38,10 @@ func TestDebug(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 		for i := 29; i < route.Len(); i += 10 {
-			fmt.Fprintf(&want, "Step %-5d: Current lataccel: %6.2f, Target lataccel: %6.2f\n", i+1, r.Trajectory.Lataccel[i], r.Trajectory.Target[i])
+			fmt.Fprintf(
+				&want, "Step %-5d: Current lataccel: %6.2f, Target lataccel: %6.2f\n", i+1,
+				r.Trajectory.Lataccel[i], r.Trajectory.Target[i],
+			)
 		}
 	}
 	if n := strings.Count(want.String(), "\n"); n != 49 {
@@ -46,7 +52,9 @@ func TestDebug(t *testing.T) {
 		t.Errorf("exit %d, %s\n%s\nwant\n%s", status, stderr, stdout, &want)
 	}
 	status, stdout, stderr = lockstepRun(t.Context(), append(one, "--json")...)
-	if first := strings.SplitAfter(stdout, "\n")[0]; status != exitOK || !json.Valid([]byte(first)) || !strings.Contains(stderr, want.String()) {
+	if first := strings.SplitAfter(stdout, "\n")[0]; status != exitOK ||
+		!json.Valid([]byte(first)) ||
+		!strings.Contains(stderr, want.String()) {
 		t.Errorf("exit %d, %s\n%s", status, stderr, stdout)
 	}
 	for args, says := range map[string]string{
@@ -54,7 +62,10 @@ func TestDebug(t *testing.T) {
 		"--out " + t.TempDir():                "--debug goes without --out and --trace",
 		"--trace " + t.TempDir() + "/a.trace": "--debug goes without --out and --trace",
 	} {
-		if _, stdout, stderr := lockstepRun(t.Context(), append(one, strings.Fields(args)...)...); strings.Contains(stdout, "Step ") || !strings.Contains(stderr, says) {
+		if _, stdout, stderr := lockstepRun(t.Context(), append(one, strings.Fields(args)...)...); strings.Contains(
+			stdout, "Step ",
+		) ||
+			!strings.Contains(stderr, says) {
 			t.Errorf("%s: %s, want %s\n%s", args, stderr, says, stdout)
 		}
 	}
@@ -80,7 +91,14 @@ func TestOwn(t *testing.T) {
 	}
 	costs := func(args ...string) string {
 		t.Helper()
-		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--engine", "reference", "--profile", "ort1.30-avx2-expU-sinfma-csv2", "--num_segs", "2"}, args...)...)
+		status, stdout, stderr := lockstepRun(
+			t.Context(),
+			append(
+				[]string{
+					"rollout", "--engine", "reference", "--profile",
+					"ort1.30-avx2-expU-sinfma-csv2", "--num_segs", "2",
+				},
+				args...)...)
 		if status != exitOK || strings.Contains(stderr, "own network") {
 			t.Fatalf("%q: exit %d, %s", args, status, stderr)
 		}
@@ -88,7 +106,8 @@ func TestOwn(t *testing.T) {
 	}
 	want := costs(inputs...)
 	for _, own := range [][]string{{"--model_path", "own"}, {"--own"}} {
-		if got := costs(append(own, "--data_path", inputs[3])...); got != want || !strings.Contains(got, "\nb  lataccel_cost") {
+		if got := costs(append(own, "--data_path", inputs[3])...); got != want ||
+			!strings.Contains(got, "\nb  lataccel_cost") {
 			t.Errorf("%q: %s, want %s", own, got, want)
 		}
 	}
@@ -110,7 +129,9 @@ func TestKindsHelp(t *testing.T) {
 	for what, text := range map[string]string{"the help": help, "the error": stderr} {
 		text = strings.Join(strings.Fields(text), "")
 		for _, k := range lockstep.Kinds() {
-			if name := strings.Join(append([]string{k.Name}, k.GainNames()...), "_"); !strings.Contains(text, name) {
+			if name := strings.Join(append([]string{k.Name}, k.GainNames()...), "_"); !strings.Contains(
+				text, name,
+			) {
 				t.Errorf("%s does not name %s", what, name)
 			}
 		}

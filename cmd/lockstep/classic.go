@@ -32,7 +32,10 @@ func (envsCommand) Run(env *environment) error {
 		if e.Actions == 0 {
 			actions = fmt.Sprintf("float32, ±%g", e.Limit)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", e.Name, actions, strings.Join(e.Observation, ", "), e.MaxSteps, strings.Join(e.Options(), ", "))
+		fmt.Fprintf(
+			w, "%s\t%s\t%s\t%d\t%s\n", e.Name, actions, strings.Join(e.Observation, ", "),
+			e.MaxSteps, strings.Join(e.Options(), ", "),
+		)
 	}
 	return w.Flush()
 }
@@ -197,7 +200,8 @@ func (e *environments) compute(env *environment) error {
 func (e *environments) stats() map[string]any {
 	s := map[string]any{
 		"set_up_seconds": e.setUp.Seconds(), "run_seconds": e.computing.Seconds(),
-		"ns_per_step": float64(e.computing) / float64(max(e.computed, 1)), "steps_computed": e.computed,
+		"ns_per_step":    float64(e.computing) / float64(max(e.computed, 1)),
+		"steps_computed": e.computed,
 	}
 	if device := e.Stats(); device != "" {
 		s["device"] = device
@@ -239,8 +243,11 @@ func (f *classicFlags) rollout(env *environment, c *rolloutCommand) error {
 	if episodes > 0 {
 		perEpisode = fmt.Sprintf("%.6g a finished episode", sum/float64(episodes))
 	}
-	fmt.Fprintf(env.stdout, "%s, %s: %d steps in %.2f s, %.4g steps/s; %d episodes ended, rewards of %.10g, %s\n",
-		f.Env, e.engine.Name(), t.Steps, seconds, rate, episodes, sum, perEpisode)
+	fmt.Fprintf(
+		env.stdout,
+		"%s, %s: %d steps in %.2f s, %.4g steps/s; %d episodes ended, rewards of %.10g, %s\n",
+		f.Env, e.engine.Name(), t.Steps, seconds, rate, episodes, sum, perEpisode,
+	)
 	if c.Stats {
 		fmt.Fprintf(env.stdout, "set-up %.4f s; %.4g ns a step in %d steps\n",
 			e.setUp.Seconds(), float64(e.computing)/float64(max(e.computed, 1)), e.computed)
@@ -266,16 +273,24 @@ func (*classicFlags) watch(out io.Writer, dir string) (done bool, err error) {
 			episodes += s.Episodes[i]
 		}
 		steps = int(s.Steps)
-		text = fmt.Sprintf("%d episodes ended, rewards of %.10g, last at %s", episodes, sum, at.Format(time.TimeOnly))
+		text = fmt.Sprintf(
+			"%d episodes ended, rewards of %.10g, last at %s", episodes, sum,
+			at.Format(time.TimeOnly),
+		)
 	}
-	fmt.Fprintf(out, "%d %s, seed %d\n%d of %d steps of each, %s\n", p.Num, p.Environment, p.Seed, steps, p.Steps, text)
+	fmt.Fprintf(
+		out, "%d %s, seed %d\n%d of %d steps of each, %s\n", p.Num, p.Environment, p.Seed, steps,
+		p.Steps, text,
+	)
 	return steps >= p.Steps, nil
 }
 
 // compare holds engines of classic control to the first.
 func (f *classicFlags) compare(p *comparisons, c *compareCommand) error {
 	if f.Autoreset == classic.Disabled.String() {
-		return errors.New("--autoreset disabled: nobody resets what has ended: want next-step, same-step or off")
+		return errors.New(
+			"--autoreset disabled: nobody resets what has ended: want next-step, same-step or off",
+		)
 	}
 	task, err := f.task()
 	if err != nil {
@@ -304,18 +319,29 @@ func (f *classicFlags) compare(p *comparisons, c *compareCommand) error {
 	if err != nil {
 		return err
 	}
-	options := parity.CompareOptions{Replay: func(*parity.Task) string { return report.CommandLine(p.env.command()) }}
-	return hold(p, verdict.Comparison{Kind: "engines", Detail: f.Env}, all, func(want, got classic.Engine) (*parity.Report, error) {
-		return r.Compare(p.env.ctx, want, got, options)
-	}, func(want classic.Engine, got opened[classic.Engine]) (smallest, string, error) {
-		small, d, err := gymnasium.Shrink(p.env.ctx, r, want, got.engine, 0)
-		if err != nil {
-			return nil, "", err
-		}
-		k := &gymnasium.Case{Case: parity.Case{What: f.Env, Stage: d.Stage, Engine: got.name}, Rollout: *small}
-		k.Results, err = k.Run(p.env.ctx, want)
-		return k, fmt.Sprintf("%d of %d environments, %d steps, stage %s", k.Num, r.Num, k.Steps, k.Stage), err
-	})
+	options := parity.CompareOptions{
+		Replay: func(*parity.Task) string { return report.CommandLine(p.env.command()) },
+	}
+	return hold(
+		p, verdict.Comparison{Kind: "engines", Detail: f.Env}, all,
+		func(want, got classic.Engine) (*parity.Report, error) {
+			return r.Compare(p.env.ctx, want, got, options)
+		},
+		func(want classic.Engine, got opened[classic.Engine]) (smallest, string, error) {
+			small, d, err := gymnasium.Shrink(p.env.ctx, r, want, got.engine, 0)
+			if err != nil {
+				return nil, "", err
+			}
+			k := &gymnasium.Case{
+				Case:    parity.Case{What: f.Env, Stage: d.Stage, Engine: got.name},
+				Rollout: *small,
+			}
+			k.Results, err = k.Run(p.env.ctx, want)
+			return k, fmt.Sprintf(
+				"%d of %d environments, %d steps, stage %s", k.Num, r.Num, k.Steps, k.Stage,
+			), err
+		},
+	)
 }
 
 // replay repeats a case of classic control.

@@ -30,7 +30,8 @@ func TestEnvs(t *testing.T) {
 	}
 	for i, e := range classic.Environments {
 		words := strings.Fields(lines[i+1])
-		if words[0] != e.Name || !strings.HasSuffix(lines[i+1], strings.Join(e.Options(), ", ")) || !slices.Contains(words, fmt.Sprint(e.MaxSteps)) {
+		if words[0] != e.Name || !strings.HasSuffix(lines[i+1], strings.Join(e.Options(), ", ")) ||
+			!slices.Contains(words, fmt.Sprint(e.MaxSteps)) {
 			t.Errorf("%q", lines[i+1])
 		}
 	}
@@ -49,24 +50,36 @@ func TestRolloutEnv(t *testing.T) {
 	for _, e := range classic.Environments {
 		var first result
 		for _, engine := range []string{"reference", "batched", "auto"} {
-			args := []string{"rollout", "--env", e.Name, "--num-envs", "5", "--steps", "1100", "--env-seed", "3", "--engine", engine}
+			args := []string{
+				"rollout", "--env", e.Name, "--num-envs", "5", "--steps", "1100", "--env-seed", "3",
+				"--engine", engine,
+			}
 			status, stdout, stderr := lockstepRun(t.Context(), append(args, "--json")...)
 			var r result
-			if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || stderr != "" || err != nil {
+			if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || stderr != "" ||
+				err != nil {
 				t.Fatalf("%s: exit %d, %v\n%s%s", e.Name, status, err, stdout, stderr)
 			}
-			if r.Env != e.Name || r.Steps != 5500 || len(r.Rewards) != 5 || engine != "auto" && r.Engine != engine {
+			if r.Env != e.Name || r.Steps != 5500 || len(r.Rewards) != 5 ||
+				engine != "auto" && r.Engine != engine {
 				t.Errorf("%+v", r)
 			}
 			if first.Env == "" {
 				first = r
 			}
 			if !slices.Equal(r.Rewards, first.Rewards) || r.Reward != first.Reward {
-				t.Errorf("%s: %s: %v, the reference has %v", e.Name, engine, r.Rewards, first.Rewards)
+				t.Errorf(
+					"%s: %s: %v, the reference has %v", e.Name, engine, r.Rewards, first.Rewards,
+				)
 			}
 		}
-		_, stdout, _ := lockstepRun(t.Context(), "rollout", "--env", e.Name, "--num-envs", "5", "--steps", "1100", "--env-seed", "3")
-		if want := e.Name + ", reference: 5500 steps in "; !strings.HasPrefix(stdout, want) || !strings.Contains(stdout, fmt.Sprintf("rewards of %.10g, ", first.Reward)) || strings.Count(stdout, "\n") != 1 {
+		_, stdout, _ := lockstepRun(
+			t.Context(), "rollout", "--env", e.Name, "--num-envs", "5", "--steps", "1100",
+			"--env-seed", "3",
+		)
+		if want := e.Name + ", reference: 5500 steps in "; !strings.HasPrefix(stdout, want) ||
+			!strings.Contains(stdout, fmt.Sprintf("rewards of %.10g, ", first.Reward)) ||
+			strings.Count(stdout, "\n") != 1 {
 			t.Errorf("%q", stdout)
 		}
 	}
@@ -89,8 +102,11 @@ func TestRolloutEnv(t *testing.T) {
 		"--env CartPole-v1 --controller pid":                "--controller does not go with --env",
 		"--num-envs 3":                                      "--num-envs goes with --env",
 	} {
-		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"rollout"}, strings.Fields(args)...)...)
-		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+		status, stdout, stderr := lockstepRun(
+			t.Context(),
+			append([]string{"rollout"}, strings.Fields(args)...)...)
+		if status != exitUsage || stdout != "" || !strings.Contains(stderr, want) ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q, want %q", args, status, stderr, want)
 		}
 	}
@@ -100,7 +116,8 @@ func TestRolloutEnv(t *testing.T) {
 func TestRolloutEnvInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if status, stdout, _ := lockstepRun(ctx, "rollout", "--env", "CartPole-v1", "--num-envs", "64", "--steps", "100000000"); status != exitInterrupted || stdout != "" {
+	if status, stdout, _ := lockstepRun(ctx, "rollout", "--env", "CartPole-v1", "--num-envs", "64", "--steps", "100000000"); status != exitInterrupted ||
+		stdout != "" {
 		t.Errorf("exit %d, %q", status, stdout)
 	}
 }
@@ -117,7 +134,9 @@ func (s shifted) Make(t classic.Task) (classic.Vector, error) {
 
 type shiftedVector struct{ classic.Vector }
 
-func (v shiftedVector) Run(ctx context.Context, p classic.Policy, steps int, record []classic.Transition) error {
+func (v shiftedVector) Run(
+	ctx context.Context, p classic.Policy, steps int, record []classic.Transition,
+) error {
 	err := v.Vector.Run(ctx, p, steps, record)
 	for i := range record {
 		for e := range record[i].Rewards {
@@ -133,24 +152,33 @@ func (v shiftedVector) Run(ctx context.Context, p classic.Policy, steps int, rec
 // replayed, and gone once it is mended.
 func TestCompareEnv(t *testing.T) {
 	dir := t.TempDir()
-	whole := []string{"compare", "--env", "CartPole-v1", "--num-envs", "6", "--steps", "200", "--autoreset", "same-step"}
-	if status, stdout, stderr := lockstepRun(t.Context(), append(whole, "reference", "batched", "--json")...); status != exitOK || !strings.Contains(stdout, `"compared":{"action":200,"elapsed":200,"ended":200,"final":200,`) {
+	whole := []string{
+		"compare", "--env", "CartPole-v1", "--num-envs", "6", "--steps", "200", "--autoreset",
+		"same-step",
+	}
+	if status, stdout, stderr := lockstepRun(t.Context(), append(whole, "reference", "batched", "--json")...); status != exitOK ||
+		!strings.Contains(stdout, `"compared":{"action":200,"elapsed":200,"ended":200,"final":200,`) {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
 	before := engines.Classic.Engines
 	plant := func(bad bool) {
-		twin := engines.Member[classic.Engine]{Name: "shifted", New: func(int) (classic.Engine, error) {
-			e, err := engines.Classic.Open("reference", 0)
-			if !bad {
-				return engines.Classic.Open("batched", 0)
-			}
-			return shifted{e}, err
-		}}
+		twin := engines.Member[classic.Engine]{
+			Name: "shifted",
+			New: func(int) (classic.Engine, error) {
+				e, err := engines.Classic.Open("reference", 0)
+				if !bad {
+					return engines.Classic.Open("batched", 0)
+				}
+				return shifted{e}, err
+			},
+		}
 		engines.Classic.Engines = append(slices.Clone(before), twin)
 	}
 	plant(true)
 	t.Cleanup(func() { engines.Classic.Engines = before })
-	status, stdout, stderr := lockstepRun(t.Context(), append(whole, "reference", "shifted", "--keep", dir)...)
+	status, stdout, stderr := lockstepRun(
+		t.Context(),
+		append(whole, "reference", "shifted", "--keep", dir)...)
 	if status != exitParity {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
@@ -167,7 +195,10 @@ func TestCompareEnv(t *testing.T) {
 		t.Fatalf("%v", files)
 	}
 	status, stdout, _ = lockstepRun(t.Context(), "replay", dir)
-	if status != exitParity || !strings.Contains(stdout, "equal           reference against kept results") || !strings.Contains(stdout, "different       shifted against reference") || !strings.Contains(stdout, "replay: lockstep replay "+files[0]) {
+	if status != exitParity ||
+		!strings.Contains(stdout, "equal           reference against kept results") ||
+		!strings.Contains(stdout, "different       shifted against reference") ||
+		!strings.Contains(stdout, "replay: lockstep replay "+files[0]) {
 		t.Errorf("exit %d\n%s", status, stdout)
 	}
 	plant(false)
@@ -182,7 +213,8 @@ func TestCompareEnv(t *testing.T) {
 		"reference warp":       "no engine \"warp\" computes classic control",
 		"reference reference":  "both sides are lockstep/reference/classic on reference: nothing is proved",
 	} {
-		if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare", "--env", "CartPole-v1"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stdout+stderr, want) {
+		if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare", "--env", "CartPole-v1"}, strings.Fields(args)...)...); status != exitUsage ||
+			!strings.Contains(stdout+stderr, want) {
 			t.Errorf("%s: exit %d, %s%s, want %q", args, status, stdout, stderr, want)
 		}
 	}
@@ -192,7 +224,10 @@ func TestCompareEnv(t *testing.T) {
 // come to; watch says how far it is; a folder of another run is refused.
 func TestRolloutEnvKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	flags := []string{"rollout", "--env", "Pendulum-v1", "--num-envs", "3", "--steps", "1500", "--env-seed", "4", "--option", "g=9.5"}
+	flags := []string{
+		"rollout", "--env", "Pendulum-v1", "--num-envs", "3", "--steps", "1500", "--env-seed", "4",
+		"--option", "g=9.5",
+	}
 	type result struct {
 		Rewards  []float64
 		Episodes int
@@ -203,7 +238,9 @@ func TestRolloutEnvKept(t *testing.T) {
 	}
 	rollout := func(more ...string) (r result) {
 		t.Helper()
-		status, stdout, stderr := lockstepRun(t.Context(), append(append(slices.Clone(flags), "--json", "--stats"), more...)...)
+		status, stdout, stderr := lockstepRun(
+			t.Context(),
+			append(append(slices.Clone(flags), "--json", "--stats"), more...)...)
 		if err := json.Unmarshal([]byte(stdout), &r); status != exitOK || err != nil {
 			t.Fatalf("exit %d, %v: %s%s", status, err, stdout, stderr)
 		}
@@ -229,7 +266,14 @@ func TestRolloutEnvKept(t *testing.T) {
 	if err := errors.Join(v.Reset(classic.Reset{Seed: 4}), v.Run(t.Context(), classic.Policy{Uniform: &key}, 700, nil)); err != nil {
 		t.Fatal(err)
 	}
-	plan := archive.Plan{Environment: "Pendulum-v1", Options: map[string]string{"g": "9.5"}, Num: 3, Autoreset: "next-step", Seed: 4, Steps: 1500}
+	plan := archive.Plan{
+		Environment: "Pendulum-v1",
+		Options:     map[string]string{"g": "9.5"},
+		Num:         3,
+		Autoreset:   "next-step",
+		Seed:        4,
+		Steps:       1500,
+	}
 	if plan.Program, err = runs.HashProgram(""); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +281,8 @@ func TestRolloutEnvKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage || !strings.Contains(stderr, "another process is at work here") {
+	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage ||
+		!strings.Contains(stderr, "another process is at work here") {
 		t.Errorf("two at once: exit %d, %s", status, stderr)
 	}
 	s, err := v.Snapshot()
@@ -246,13 +291,18 @@ func TestRolloutEnvKept(t *testing.T) {
 	}
 	watched := func(want string) {
 		t.Helper()
-		if status, stdout, stderr := lockstepRun(t.Context(), "watch", "--once", dir); status != exitOK || !strings.Contains(stdout, want) {
+		if status, stdout, stderr := lockstepRun(t.Context(), "watch", "--once", dir); status != exitOK ||
+			!strings.Contains(stdout, want) {
 			t.Errorf("watch: exit %d, %s%s, want %s", status, stdout, stderr, want)
 		}
 	}
 	watched("3 Pendulum-v1, seed 4\n700 of 1500 steps of each, 9 episodes ended")
 	for round, left := range []int{2400, 0} { // the second time all is there
-		if got := rollout("--engine", "reference", "--out", dir); !slices.Equal(got.Rewards, want.Rewards) || got.Episodes != want.Episodes || got.Stats.Steps != left {
+		if got := rollout("--engine", "reference", "--out", dir); !slices.Equal(
+			got.Rewards, want.Rewards,
+		) ||
+			got.Episodes != want.Episodes ||
+			got.Stats.Steps != left {
 			t.Errorf("round %d: %+v, want %+v and %d steps", round, got, want, left)
 		}
 	}
@@ -263,7 +313,8 @@ func TestRolloutEnvKept(t *testing.T) {
 		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 4":                `its option g is "9.5", not ""`,
 		"--env CartPole-v1 --num-envs 3 --steps 1500 --env-seed 4":                "its environment is Pendulum-v1, not CartPole-v1",
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--out", dir}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, why) {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--out", dir}, strings.Fields(args)...)...); status != exitUsage ||
+			!strings.Contains(stderr, why) {
 			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, why)
 		}
 	}
@@ -276,19 +327,22 @@ func TestRolloutEnvKept(t *testing.T) {
 	if err := errors.Join(run.Keep(s), run.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", other)...); status != exitUsage || !strings.Contains(stderr, "its program is another, not ") {
+	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", other)...); status != exitUsage ||
+		!strings.Contains(stderr, "its program is another, not ") {
 		t.Errorf("of another program: exit %d, %s", status, stderr)
 	}
 	if err := os.Rename(filepath.Join(other, "environments.npz"), state); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage || !strings.Contains(stderr, "environments.npz: of another run than ") {
+	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage ||
+		!strings.Contains(stderr, "environments.npz: of another run than ") {
 		t.Errorf("where another run is: exit %d, %s", status, stderr)
 	}
 	if err := os.WriteFile(state, []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage || !strings.Contains(stderr, "environments.npz: not an .npz archive: zip: ") {
+	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage ||
+		!strings.Contains(stderr, "environments.npz: not an .npz archive: zip: ") {
 		t.Errorf("damaged: exit %d, %s", status, stderr)
 	}
 }
@@ -311,11 +365,13 @@ func TestPolicyEnv(t *testing.T) {
 		"compare reference batched --steps 60 --policy " + network: "1 of 1 rollouts equal, 60 steps",
 	} {
 		line := append(strings.Fields(args), "--env", "CartPole-v1", "--num-envs", "4")
-		if status, stdout, stderr := lockstepRun(t.Context(), line...); status != exitOK || !strings.Contains(stdout, want) {
+		if status, stdout, stderr := lockstepRun(t.Context(), line...); status != exitOK ||
+			!strings.Contains(stdout, want) {
 			t.Errorf("%s: exit %d, %s%s, want %s", args, status, stdout, stderr, want)
 		}
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--steps", "4", "--policy", table); status != exitUsage || !strings.Contains(stderr, "--steps 4: the table of --policy has 5") {
+	if status, _, stderr := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--steps", "4", "--policy", table); status != exitUsage ||
+		!strings.Contains(stderr, "--steps 4: the table of --policy has 5") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
 }
@@ -329,7 +385,10 @@ func TestBenchEnv(t *testing.T) {
 	if err := os.WriteFile(python, []byte(answers), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	line := []string{"bench", "--env", "Acrobot-v1", "--num-envs", "8", "--steps", "640", "--repetitions", "2", "--json", "--python"}
+	line := []string{
+		"bench", "--env", "Acrobot-v1", "--num-envs", "8", "--steps", "640", "--repetitions", "2",
+		"--json", "--python",
+	}
 	status, stdout, stderr := lockstepRun(t.Context(), append(line, python)...)
 	var b struct {
 		Missing map[string]string
@@ -343,7 +402,9 @@ func TestBenchEnv(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &b); status != exitOK || err != nil {
 		t.Fatalf("exit %d, %v: %s%s", status, err, stdout, stderr)
 	}
-	if len(b.Rows) < 3 || b.Rows[0].Name != "Gymnasium, vector class" || b.Rows[0].Rate.Median != 1280 || b.Missing["EnvPool"] != "it is not here" {
+	if len(b.Rows) < 3 || b.Rows[0].Name != "Gymnasium, vector class" ||
+		b.Rows[0].Rate.Median != 1280 ||
+		b.Missing["EnvPool"] != "it is not here" {
 		t.Fatalf("%+v", b)
 	}
 	for i, row := range b.Rows[1:] {
@@ -351,7 +412,8 @@ func TestBenchEnv(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if status, stdout, _ = lockstepRun(t.Context(), append(line, python+"-none")...); status != exitOK || !strings.Contains(stdout, "no such file") {
+	if status, stdout, _ = lockstepRun(t.Context(), append(line, python+"-none")...); status != exitOK ||
+		!strings.Contains(stdout, "no such file") {
 		t.Errorf("exit %d, %s", status, stdout)
 	}
 	for args, want := range map[string]string{
@@ -360,17 +422,22 @@ func TestBenchEnv(t *testing.T) {
 		"--num-envs 3":               "--num-envs goes with --env",
 		"--env Acrobat-v1":           "environment \"Acrobat-v1\" is unknown",
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"bench"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"bench"}, strings.Fields(args)...)...); status != exitUsage ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, want)
 		}
 	}
 	before := engines.Classic.Engines
 	t.Cleanup(func() { engines.Classic.Engines = before })
-	engines.Classic.Engines = append(slices.Clone(before), engines.Member[classic.Engine]{Name: "doubled", New: func(int) (classic.Engine, error) {
-		e, err := engines.Classic.Open("reference", 0)
-		return doubled{e}, err
-	}})
-	if status, stdout, _ := lockstepRun(t.Context(), append(line, python)...); status != exitParity || !strings.Contains(stdout, `"equal_to_reference":false`) {
+	engines.Classic.Engines = append(
+		slices.Clone(before),
+		engines.Member[classic.Engine]{Name: "doubled", New: func(int) (classic.Engine, error) {
+			e, err := engines.Classic.Open("reference", 0)
+			return doubled{e}, err
+		}},
+	)
+	if status, stdout, _ := lockstepRun(t.Context(), append(line, python)...); status != exitParity ||
+		!strings.Contains(stdout, `"equal_to_reference":false`) {
 		t.Errorf("an engine that is another: exit %d, %s", status, stdout)
 	}
 }

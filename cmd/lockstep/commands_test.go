@@ -34,7 +34,8 @@ func ownCache(t *testing.T) (dir string) {
 func TestOwnModel(t *testing.T) {
 	ownCache(t)
 	status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--num_segs", "2")
-	if status != exitOK || strings.Count(stdout, "\n") != 4 || !strings.HasPrefix(stdout, "g00000  lataccel_cost: ") {
+	if status != exitOK || strings.Count(stdout, "\n") != 4 ||
+		!strings.HasPrefix(stdout, "g00000  lataccel_cost: ") {
 		t.Errorf("exit %d, stdout %q", status, stdout)
 	}
 	for _, want := range []string{"the project's own network", "generated routes"} {
@@ -46,12 +47,21 @@ func TestOwnModel(t *testing.T) {
 
 func TestGenerateAndEval(t *testing.T) {
 	ownCache(t)
-	if status, stdout, stderr := lockstepRun(t.Context(), "generate", "--num_routes", "3", "--seed", "5", "--out", "routes"); status != exitOK || stdout != "3 routes of seed 5 in routes\n" {
+	if status, stdout, stderr := lockstepRun(t.Context(), "generate", "--num_routes", "3", "--seed", "5", "--out", "routes"); status != exitOK ||
+		stdout != "3 routes of seed 5 in routes\n" {
 		t.Fatalf("exit %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
-	args := []string{"eval", "--data_path", "routes", "--test_controller", "pid", "--baseline_controller", "zero", "--engine", "reference", "--no-cache", "--csv", "costs.csv", "--parquet", "costs.parquet"}
+	args := []string{
+		"eval", "--data_path", "routes", "--test_controller", "pid", "--baseline_controller",
+		"zero", "--engine", "reference", "--no-cache", "--csv", "costs.csv", "--parquet",
+		"costs.parquet",
+	}
 	status, stdout, stderr := lockstepRun(t.Context(), args...)
-	if status != exitOK || !strings.Contains(stdout, "test      pid                  3 routes, average lataccel_cost: ") || !strings.Contains(stdout, "report: report.html\n") {
+	if status != exitOK ||
+		!strings.Contains(
+			stdout, "test      pid                  3 routes, average lataccel_cost: ",
+		) ||
+		!strings.Contains(stdout, "report: report.html\n") {
 		t.Fatalf("exit %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 	html, err := os.ReadFile("report.html")
@@ -85,7 +95,8 @@ func TestControllerNames(t *testing.T) {
 	ownCache(t)
 	for _, args := range [][]string{{"rollout", "--controller", "mpc"}, {"eval", "--test_controller", "mpc"}} {
 		status, _, stderr := lockstepRun(t.Context(), args...)
-		if want := `"mpc": want one of ` + kinds() + `, a policy file, a Python file, or the name of one in ./controllers`; status != exitUsage || !strings.Contains(stderr, want) {
+		if want := `"mpc": want one of ` + kinds() + `, a policy file, a Python file, or the name of one in ./controllers`; status != exitUsage ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%q: exit %d, stderr %q; want 2 and %s", args, status, stderr, want)
 		}
 	}
@@ -94,10 +105,12 @@ func TestControllerNames(t *testing.T) {
 func TestDemo(t *testing.T) {
 	ownCache(t)
 	status, stdout, stderr := lockstepRun(t.Context(), "demo")
-	if status != exitOK || !strings.Contains(stdout, "reference") || !strings.Contains(stdout, "the project's own network") {
+	if status != exitOK || !strings.Contains(stdout, "reference") ||
+		!strings.Contains(stdout, "the project's own network") {
 		t.Errorf("exit %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
-	if html, err := os.ReadFile("lockstep.html"); err != nil || !bytes.Contains(html, []byte("<svg")) {
+	if html, err := os.ReadFile("lockstep.html"); err != nil ||
+		!bytes.Contains(html, []byte("<svg")) {
 		t.Errorf("the report: %v", err)
 	}
 }
@@ -148,7 +161,8 @@ func TestBenchOwn(t *testing.T) {
 	}
 	args := []string{"bench", "--jobs", "1", "--repetitions", "1", "--data_path", "short.csv"}
 	for _, want := range []string{"\nnetwork " + model + ", routes short.csv\n", `"model":"` + model + `","data":"short.csv"`} {
-		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitOK || !strings.Contains(stdout, want) {
+		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitOK ||
+			!strings.Contains(stdout, want) {
 			t.Errorf("exit %d, %q is not in\n%s%s", status, want, stdout, stderr)
 		}
 		args = append(args, "--json")
@@ -161,7 +175,9 @@ func TestBenchInterrupted(t *testing.T) {
 	shortRoute(t, "short.csv", 102, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	args := []string{"bench", "--jobs", "10000", "--repetitions", "1000", "--data_path", "short.csv"}
+	args := []string{
+		"bench", "--jobs", "10000", "--repetitions", "1000", "--data_path", "short.csv",
+	}
 	if status, stdout, stderr := lockstepRun(ctx, args...); status != exitInterrupted ||
 		!strings.Contains(stderr, "lockstep: interrupted; ") || stdout != "" {
 		t.Errorf("exit %d, %s%s", status, stdout, stderr)
@@ -172,17 +188,21 @@ func TestBenchInterrupted(t *testing.T) {
 func TestBench(t *testing.T) {
 	assetstest.Model(t)
 	status, stdout, stderr := lockstepRun(t.Context(), "bench", "--jobs", "2", "--repetitions", "1")
-	if status != exitOK || !strings.Contains(stdout, "equal, 2 of 2") || strings.Contains(stdout, "DIFFERENT") {
+	if status != exitOK || !strings.Contains(stdout, "equal, 2 of 2") ||
+		strings.Contains(stdout, "DIFFERENT") {
 		t.Errorf("exit %d, stdout %s, stderr %s", status, stdout, stderr)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "0"); status != exitUsage || !strings.Contains(stderr, "want 1 or more") {
+	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "0"); status != exitUsage ||
+		!strings.Contains(stderr, "want 1 or more") {
 		t.Errorf("no jobs: exit %d, %s", status, stderr)
 	}
 	nowhere := filepath.Join(t.TempDir(), "nothere")
-	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--model_path", nowhere); status != exitUsage || !strings.Contains(stderr, "open "+nowhere) {
+	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--model_path", nowhere); status != exitUsage ||
+		!strings.Contains(stderr, "open "+nowhere) {
 		t.Errorf("no network: exit %d, %s", status, stderr)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--upstream", nowhere); status != exitUsage || !strings.HasPrefix(stderr, "lockstep: "+nowhere+" is no checkout of") {
+	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--upstream", nowhere); status != exitUsage ||
+		!strings.HasPrefix(stderr, "lockstep: "+nowhere+" is no checkout of") {
 		t.Errorf("no checkout: exit %d, %s", status, stderr)
 	}
 }

@@ -51,7 +51,12 @@ func (c *compareCommand) Run(env *environment) error {
 	}
 	options := parity.CompareOptions{Inexact: c.Inexact, Budget: parity.Budget{Flips: c.Budget}}
 	options.Replay = func(task *parity.Task) string { return c.repeat(env, task.Name()) }
-	p := &comparisons{env: env, output: &c.outputFlags, asked: len(c.Got) > 0 || c.AllowAbsent, keep: c.Keep}
+	p := &comparisons{
+		env:    env,
+		output: &c.outputFlags,
+		asked:  len(c.Got) > 0 || c.AllowAbsent,
+		keep:   c.Keep,
+	}
 	if err := c.sides(p, options); err != nil {
 		return err
 	}
@@ -100,7 +105,8 @@ func (c *compareCommand) repeat(env *environment, rollout string) string {
 	value := false // of a flag that is left out
 	for _, word := range env.command() {
 		name, _, valued := strings.Cut(word, "=")
-		if !value && !slices.Contains([]string{"--json", "--allow-absent", "--only", "--report"}, name) {
+		if !value &&
+			!slices.Contains([]string{"--json", "--allow-absent", "--only", "--report"}, name) {
 			words = append(words, word)
 		}
 		value = !valued && (name == "--only" || name == "--report")
@@ -110,20 +116,28 @@ func (c *compareCommand) repeat(env *environment, rollout string) string {
 
 // prepare opens engines in one profile, and loads routes for the first if it runs: the
 // files that there are for the path of the data.
-func (c *compareCommand) prepare(p *comparisons, list []*engines.Engine, files func(string) ([]string, error)) (s *simulation, all []opened[lockstep.Implementation], err error) {
-	s, err = c.load(p.env, files, func(_ *environment, modelPath string) (lockstep.Implementation, error) {
-		profile, asked, err := c.profile(p.env)
-		if err != nil {
-			return nil, err
-		}
-		if !asked {
-			profile = engines.Common(list, modelPath, profile)
-		}
-		p.env.computed = profile
-		all = openAll(list, engines.Config{Model: modelPath, Profile: profile, Workers: c.Workers}, c.Inexact, p.asked)
-		p.env.atEnd(func() { closeAll(all...) })
-		return all[0].engine, nil
-	})
+func (c *compareCommand) prepare(
+	p *comparisons, list []*engines.Engine, files func(string) ([]string, error),
+) (s *simulation, all []opened[lockstep.Implementation], err error) {
+	s, err = c.load(
+		p.env, files,
+		func(_ *environment, modelPath string) (lockstep.Implementation, error) {
+			profile, asked, err := c.profile(p.env)
+			if err != nil {
+				return nil, err
+			}
+			if !asked {
+				profile = engines.Common(list, modelPath, profile)
+			}
+			p.env.computed = profile
+			all = openAll(
+				list, engines.Config{Model: modelPath, Profile: profile, Workers: c.Workers},
+				c.Inexact, p.asked,
+			)
+			p.env.atEnd(func() { closeAll(all...) })
+			return all[0].engine, nil
+		},
+	)
 	if err == nil && len(s.failed) > 0 {
 		err = exitStatus(exitUsage)
 	}
@@ -137,7 +151,11 @@ func (c *compareCommand) engines(p *comparisons, options parity.CompareOptions) 
 		return err
 	}
 	if len(c.Got) == 0 {
-		list = append(list, slices.DeleteFunc(engines.Tried(), func(e *engines.Engine) bool { return e.Name == c.Want })...)
+		list = append(
+			list,
+			slices.DeleteFunc(
+				engines.Tried(), func(e *engines.Engine) bool { return e.Name == c.Want },
+			)...)
 	}
 	policies, err := c.policies(p.env)
 	if err != nil {
@@ -155,19 +173,28 @@ func (c *compareCommand) engines(p *comparisons, options parity.CompareOptions) 
 		}
 		jobs = append(hard, jobs...)
 	}
-	jobs = slices.DeleteFunc(jobs, func(job lockstep.Job) bool { return !c.selected(job.Route.Name + "/" + job.Policy.String()) })
+	jobs = slices.DeleteFunc(
+		jobs,
+		func(job lockstep.Job) bool { return !c.selected(job.Route.Name + "/" + job.Policy.String()) },
+	)
 	if len(jobs) == 0 && all[0].err == nil {
 		return fmt.Errorf("--only %q: no rollout has such a name", c.Only)
 	}
 	k := verdict.Comparison{Kind: "engines", Detail: filepath.Base(s.modelPath)}
 	return hold(p, k, all, func(want, got lockstep.Implementation) (*parity.Report, error) {
-		r, err := tinyphysics.Compare(p.env.ctx, tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.AllSteps, options)
+		r, err := tinyphysics.Compare(
+			p.env.ctx, tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.AllSteps,
+			options,
+		)
 		if err != nil || !r.OK() {
 			return r, err
 		}
 		for _, side := range []parity.SideInfo{r.Want, r.Got} {
 			if len(side.Computed) == 0 {
-				return nil, fmt.Errorf("%s does not say what computes its rollouts: an engine's Simulate calls lockstep.Computes", side.Name)
+				return nil, fmt.Errorf(
+					"%s does not say what computes its rollouts: an engine's Simulate calls lockstep.Computes",
+					side.Name,
+				)
 			}
 		}
 		return r, nil
@@ -180,12 +207,18 @@ func (c *compareCommand) engines(p *comparisons, options parity.CompareOptions) 
 // in goes through every branch of the specification. Draws on the edges of a CDF prove
 // nothing where CDFs may differ.
 func (c *compareCommand) plain() bool {
-	return c.DataPath == "" && c.Controller == "pid" && len(c.PID) == 0 && c.PIDGrid == "" && !c.Inexact
+	return c.DataPath == "" && c.Controller == "pid" && len(c.PID) == 0 && c.PIDGrid == "" &&
+		!c.Inexact
 }
 
 // shrink makes the smallest case of jobs on which engines differ.
-func (c *compareCommand) shrink(ctx context.Context, modelPath string, jobs []lockstep.Job, want lockstep.Implementation, got opened[lockstep.Implementation]) (smallest, string, error) {
-	jobs = slices.DeleteFunc(slices.Clone(jobs), func(job lockstep.Job) bool { return job.Teacher != nil }) // which no case holds
+func (c *compareCommand) shrink(
+	ctx context.Context, modelPath string, jobs []lockstep.Job, want lockstep.Implementation,
+	got opened[lockstep.Implementation],
+) (smallest, string, error) {
+	jobs = slices.DeleteFunc(
+		slices.Clone(jobs), func(job lockstep.Job) bool { return job.Teacher != nil },
+	) // which no case holds
 	for i := range jobs {
 		if p, ok := jobs[i].Policy.(lockstep.Native); ok && p.Kind().Info().New != nil {
 			continue // a case holds its gains
@@ -200,20 +233,30 @@ func (c *compareCommand) shrink(ctx context.Context, modelPath string, jobs []lo
 		return nil, "", err
 	}
 	whole.ModelSHA256 = want.About().Model
-	names := map[string]string{defaults.ModelSHA256: tinyphysics.DefaultModel, model.OfficialSHA256: tinyphysics.OfficialModel}
+	names := map[string]string{
+		defaults.ModelSHA256: tinyphysics.DefaultModel,
+		model.OfficialSHA256: tinyphysics.OfficialModel,
+	}
 	whole.Model = cmp.Or(names[whole.ModelSHA256], filepath.Base(modelPath))
 	whole.Engine, whole.Profile, whole.Workers = got.name, want.Profile(), c.Workers
-	small, d, err := tinyphysics.Shrink(ctx, whole, func(_ context.Context, k *tinyphysics.Case) (*parity.Divergence, error) {
-		r, err := k.Compare(ctx, want, got.engine)
-		if err != nil {
-			return nil, err
-		}
-		return r.First, nil
-	}, 0)
+	small, d, err := tinyphysics.Shrink(
+		ctx, whole,
+		func(_ context.Context, k *tinyphysics.Case) (*parity.Divergence, error) {
+			r, err := k.Compare(ctx, want, got.engine)
+			if err != nil {
+				return nil, err
+			}
+			return r.First, nil
+		},
+		0,
+	)
 	if err != nil {
 		return nil, "", err
 	}
 	small.What = strings.Join(d.Key, " ")
 	small.Results, err = small.Run(ctx, want)
-	return small, fmt.Sprintf("%d of %d rollouts, %d rows, stage %s", len(small.Batch), len(jobs), small.Routes[0].Rows, small.Stage), err
+	return small, fmt.Sprintf(
+		"%d of %d rollouts, %d rows, stage %s", len(small.Batch), len(jobs), small.Routes[0].Rows,
+		small.Stage,
+	), err
 }

@@ -86,7 +86,9 @@ func (wrapper) Name() string { return "twin" }
 
 // Simulate flips the last bit of what the fault names at step 123, after it was
 // computed.
-func (p *planted) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (p *planted) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	if p.fault == "crash" {
 		os.Stderr.WriteString("fatal error: unexpected signal\n")
 		os.Exit(9)
@@ -144,22 +146,38 @@ func testEngines(names string) []engines.Engine {
 	}
 	for fault := range strings.SplitSeq(names, ",") {
 		var missing, broken error
-		device := &want.Want{Name: want.GPU.Name, What: "a device", Find: func() (string, error) { return "", errors.New("no device") }}
+		device := &want.Want{
+			Name: want.GPU.Name,
+			What: "a device",
+			Find: func() (string, error) { return "", errors.New("no device") },
+		}
 		switch fault {
 		case "absent":
 			missing = errors.New("no device")
 		case "denied": // it is here all the same
-			missing, device.Find = errors.New("no device"), func() (string, error) { return "/dev/twin", nil }
+			missing, device.Find = errors.New(
+				"no device",
+			), func() (string, error) { return "/dev/twin", nil }
 		case "broken":
 			broken = errors.New("it does not open")
 		}
-		list = append(list, engines.Engine{Name: "twin", Folder: "twin", Want: device, Own: true, Missing: func() error { return missing }, New: func(c engines.Config) (lockstep.Implementation, error) {
-			r, err := reference.New(c.Model, c.Profile)
-			if fault == "embeds" {
-				return wrapper{r}, err
-			}
-			return &planted{Implementation: r, fault: fault}, errors.Join(err, broken)
-		}})
+		list = append(
+			list,
+			engines.Engine{
+				Name:    "twin",
+				Folder:  "twin",
+				Want:    device,
+				Own:     true,
+				Missing: func() error { return missing },
+				New: func(c engines.Config) (lockstep.Implementation, error) {
+					r, err := reference.New(c.Model, c.Profile)
+					if fault == "embeds" {
+						return wrapper{r}, err
+					}
+					return &planted{Implementation: r, fault: fault}, errors.Join(err, broken)
+				},
+			},
+		)
 	}
 	return list
 }
@@ -182,7 +200,10 @@ func shortInputs(t *testing.T) []string {
 	}
 	routes := filepath.Join(dir, "routes")
 	for name, target := range map[string]string{"a": "0.5", "b": "-0.25"} {
-		shortRoute(t, mkdir(t, filepath.Join(routes, name+".csv")), 130, func(text string) string { return strings.ReplaceAll(text, ",0.5,", ","+target+",") })
+		shortRoute(
+			t, mkdir(t, filepath.Join(routes, name+".csv")), 130,
+			func(text string) string { return strings.ReplaceAll(text, ",0.5,", ","+target+",") },
+		)
 	}
 	return []string{"--model_path", model, "--data_path", routes}
 }
@@ -251,7 +272,8 @@ func TestCompareBadRoute(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(inputs[3], "c.csv"), []byte("none"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare"}, inputs...)...); status != exitUsage || !strings.Contains(stderr, "c.csv") {
+	if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare"}, inputs...)...); status != exitUsage ||
+		!strings.Contains(stderr, "c.csv") {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
 }
@@ -273,12 +295,22 @@ func TestRace(t *testing.T) {
 	}
 	var stdout strings.Builder
 	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: &stdout}, stderr: io.Discard}
-	runs, different, err := s.race(env, []lockstep.Implementation{ref, &planted{Implementation: ref, fault: "equal"}, &planted{Implementation: ref, fault: "costs"}, &planted{Implementation: ref, fault: "none"}})
-	if err != nil || different != 2 || len(runs) != 2 || !strings.Contains(stdout.String(), "every lataccel, action and cost equal") || !strings.Contains(stdout.String(), "1 rollouts differ") {
+	runs, different, err := s.race(
+		env,
+		[]lockstep.Implementation{
+			ref, &planted{Implementation: ref, fault: "equal"},
+			&planted{Implementation: ref, fault: "costs"},
+			&planted{Implementation: ref, fault: "none"},
+		},
+	)
+	if err != nil || different != 2 || len(runs) != 2 ||
+		!strings.Contains(stdout.String(), "every lataccel, action and cost equal") ||
+		!strings.Contains(stdout.String(), "1 rollouts differ") {
 		t.Errorf("%d differ, %v:\n%s", different, err, &stdout)
 	}
 	s.simulator = &planted{Implementation: ref, fault: "none"}
-	if r := s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{}); r[0].Err != nil || r[1].Err == nil {
+	if r := s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{}); r[0].Err != nil ||
+		r[1].Err == nil {
 		t.Errorf("errors %v and %v, want one of the rollout that has no result", r[0].Err, r[1].Err)
 	}
 	var stop context.CancelFunc
@@ -308,7 +340,9 @@ func (lackingCase) Check([]parity.CaseResult) (*parity.Report, error) { return n
 func TestLackingLater(t *testing.T) {
 	env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard}
 	p := &comparisons{env: env, output: &outputFlags{AllowAbsent: true}}
-	all := []opened[string]{{name: "first"}, {name: "absent", err: lacking("none")}, {name: "other"}}
+	all := []opened[string]{
+		{name: "first"}, {name: "absent", err: lacking("none")}, {name: "other"},
+	}
 	if err := replay(p, lackingCase{}, "case.json", []parity.CaseResult{{}}, all); err != nil {
 		t.Fatal(err)
 	}
@@ -322,8 +356,23 @@ func TestLackingLater(t *testing.T) {
 // TestCompareStatus: what could not be compared counts for more than what differs, and
 // what was not run only where that is allowed.
 func TestCompareStatus(t *testing.T) {
-	equal := verdict.Comparison{Report: &parity.Report{Exact: true, Steps: 1, Compared: map[string]int{"lataccel": 1}, Rollouts: []parity.Verdict{{Steps: 1, Equal: true}}}}
-	differs, broken, absent, other := verdict.Comparison{Differs: "x"}, verdict.Comparison{Error: "x"}, verdict.Comparison{NotRun: "x"}, verdict.Comparison{NotApplicable: "x"}
+	equal := verdict.Comparison{
+		Report: &parity.Report{
+			Exact:    true,
+			Steps:    1,
+			Compared: map[string]int{"lataccel": 1},
+			Rollouts: []parity.Verdict{{Steps: 1, Equal: true}},
+		},
+	}
+	differs, broken, absent, other := verdict.Comparison{
+		Differs: "x",
+	}, verdict.Comparison{
+		Error: "x",
+	}, verdict.Comparison{
+		NotRun: "x",
+	}, verdict.Comparison{
+		NotApplicable: "x",
+	}
 	for _, c := range []struct {
 		list    []verdict.Comparison
 		status  int
@@ -340,7 +389,11 @@ func TestCompareStatus(t *testing.T) {
 		{nil, exitUsage, exitUsage},
 	} {
 		for i, want := range []int{c.status, c.allowed} {
-			env := &environment{ctx: t.Context(), stdout: &stickyWriter{w: io.Discard}, stderr: io.Discard}
+			env := &environment{
+				ctx:    t.Context(),
+				stdout: &stickyWriter{w: io.Discard},
+				stderr: io.Discard,
+			}
 			p := &comparisons{env: env, output: &outputFlags{AllowAbsent: i == 1}, list: c.list}
 			err := p.end()
 			got := exitUsage // of any error
@@ -361,7 +414,12 @@ func TestCompareStatus(t *testing.T) {
 func TestCompareReplayCommand(t *testing.T) {
 	plant(t, "logits")
 	inputs := shortInputs(t)
-	_, stdout, _ := lockstepRun(t.Context(), append(append([]string{"compare"}, inputs...), "--num_segs=3", "--pid", "1,0,0", "--pid=2,0,0", "--only", "b/*", "--report", filepath.Join(t.TempDir(), "r.html"))...)
+	_, stdout, _ := lockstepRun(
+		t.Context(),
+		append(
+			append([]string{"compare"}, inputs...), "--num_segs=3", "--pid", "1,0,0", "--pid=2,0,0",
+			"--only", "b/*", "--report", filepath.Join(t.TempDir(), "r.html"),
+		)...)
 	_, command, ok := strings.Cut(stdout, "replay: lockstep ")
 	if !ok {
 		t.Fatalf("no command in %s", stdout)
@@ -380,7 +438,10 @@ func TestCompareReplayCommand(t *testing.T) {
 func TestCompareJSON(t *testing.T) {
 	plant(t, "equal,logits,absent")
 	page := filepath.Join(t.TempDir(), "report.html")
-	args := append(append([]string{"compare"}, shortInputs(t)...), "--num_segs", "1", "--json", "--allow-absent", "--report", page)
+	args := append(
+		append([]string{"compare"}, shortInputs(t)...), "--num_segs", "1", "--json",
+		"--allow-absent", "--report", page,
+	)
 	status, stdout, stderr := lockstepRun(t.Context(), args...)
 	if status != exitParity || stderr != "" {
 		t.Errorf("exit %d, stderr %s", status, stderr)
@@ -399,10 +460,13 @@ func TestCompareJSON(t *testing.T) {
 			outcomes = append(outcomes, l.Comparison.Outcome())
 		}
 	}
-	if want := []string{verdict.Equal, verdict.Different, verdict.NotRun}; !slices.Equal(outcomes, want) {
+	if want := []string{verdict.Equal, verdict.Different, verdict.NotRun}; !slices.Equal(
+		outcomes, want,
+	) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
-	if want := (verdict.Summary{Comparisons: 3, Equal: 1, Different: 1, NotRun: 1}); summary == nil || *summary != want {
+	if want := (verdict.Summary{Comparisons: 3, Equal: 1, Different: 1, NotRun: 1}); summary == nil ||
+		*summary != want {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
 	html, err := os.ReadFile(page)
@@ -459,7 +523,11 @@ func TestCompareGoldens(t *testing.T) {
 	plant(t, "equal")
 	for _, args := range [][]string{{"goldens"}, {"../../golden/testdata"}, {"goldens", "reference"}} {
 		args := append([]string{"compare", "--only", "0000?/zero"}, args...)
-		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stdout, "not run         reference against ort1.30-avx2-expU-sinfma-csv2, network 5beca7f0: the network of SHA-256 ") {
+		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
+			!strings.Contains(
+				stdout,
+				"not run         reference against ort1.30-avx2-expU-sinfma-csv2, network 5beca7f0: the network of SHA-256 ",
+			) {
 			t.Errorf("%q: exit %d\n%s%s", args, status, stdout, stderr)
 		}
 	}
@@ -477,10 +545,12 @@ func TestCompareGoldens(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "g00002.pid.npz"), data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, stdout, _ := lockstepRun(t.Context(), "compare", dir, "--only", "g00002/pid"); status != exitUsage || !strings.Contains(stdout, "g00002.pid.npz is not what its provenance says") {
+	if status, stdout, _ := lockstepRun(t.Context(), "compare", dir, "--only", "g00002/pid"); status != exitUsage ||
+		!strings.Contains(stdout, "g00002.pid.npz is not what its provenance says") {
 		t.Errorf("another recording: exit %d\n%s", status, stdout)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "compare", t.TempDir()); status != exitUsage || !strings.Contains(stderr, "no recordings") {
+	if status, _, stderr := lockstepRun(t.Context(), "compare", t.TempDir()); status != exitUsage ||
+		!strings.Contains(stderr, "no recordings") {
 		t.Errorf("an empty folder: exit %d, %s", status, stderr)
 	}
 }
@@ -490,7 +560,14 @@ func TestCompareReplay(t *testing.T) {
 	const file = "../../parity/testdata/regressions/lataccel-clipped-at-every-step.json"
 	plant(t, "equal")
 	status, stdout, stderr := lockstepRun(t.Context(), "replay", file)
-	if status != exitOK || !strings.Contains(stdout, "equal           reference against kept results, lataccel-clipped-at-every-step: ") || !strings.Contains(stdout, "equal           twin against reference, lataccel-clipped-at-every-step: ") {
+	if status != exitOK ||
+		!strings.Contains(
+			stdout,
+			"equal           reference against kept results, lataccel-clipped-at-every-step: ",
+		) ||
+		!strings.Contains(
+			stdout, "equal           twin against reference, lataccel-clipped-at-every-step: ",
+		) {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
 	kept, err := tinyphysics.LoadCase(file)
@@ -502,8 +579,13 @@ func TestCompareReplay(t *testing.T) {
 	if err := kept.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	status, stdout, _ = lockstepRun(t.Context(), "replay", dir, "--engines", "reference", "--report", filepath.Join(dir, "r.html"))
-	if status != exitParity || !strings.Contains(stdout, "different       reference against kept results") || !strings.Contains(stdout, "replay: lockstep replay "+kept.Path) {
+	status, stdout, _ = lockstepRun(
+		t.Context(), "replay", dir, "--engines", "reference", "--report",
+		filepath.Join(dir, "r.html"),
+	)
+	if status != exitParity ||
+		!strings.Contains(stdout, "different       reference against kept results") ||
+		!strings.Contains(stdout, "replay: lockstep replay "+kept.Path) {
 		t.Errorf("another result: exit %d\n%s", status, stdout)
 	}
 	for args, want := range map[string]string{
@@ -512,7 +594,8 @@ func TestCompareReplay(t *testing.T) {
 		t.TempDir() + " --allow-absent": "no case in it",
 		file + " --engines warp":        `engine "warp" is not known`,
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"replay"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"replay"}, strings.Fields(args)...)...); status != exitUsage ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s; want %s", args, status, stderr, want)
 		}
 	}
@@ -521,7 +604,9 @@ func TestCompareReplay(t *testing.T) {
 // record writes a trace of two routes.
 func record(t *testing.T, inputs []string, file string, args ...string) {
 	t.Helper()
-	args = append(append([]string{"rollout", "--trace", file, "--no-cache"}, inputs...), append([]string{"--engine"}, args...)...)
+	args = append(
+		append([]string{"rollout", "--trace", file, "--no-cache"}, inputs...),
+		append([]string{"--engine"}, args...)...)
 	if status, _, stderr := lockstepRun(t.Context(), args...); status != exitOK {
 		t.Fatalf("%q: exit %d, %s", args, status, stderr)
 	}
@@ -537,12 +622,17 @@ func TestCompareTraces(t *testing.T) {
 	record(t, inputs, path("full.trace"), "reference", "--trace-values")
 	record(t, inputs, path("planted.trace"), "twin", "--trace-values")
 	record(t, inputs, path("pid.trace"), "reference", "--pid", "0.3,0.05,-0.1", "--pid", "1,0,0")
-	record(t, inputs, path("expF.trace"), "reference", "--profile", "ort1.23-avx2-expF-sinfma-csv2", "--trace-values")
+	record(
+		t, inputs, path("expF.trace"), "reference", "--profile", "ort1.23-avx2-expF-sinfma-csv2",
+		"--trace-values",
+	)
 	f, err := trace.Open(path("a.trace"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Rollouts) != 2 || f.Header.Engine != "reference" || len(f.Header.ModelSHA256) != 64 || f.Rollouts[0].Digests.Len() != 110 || f.Rollouts[0].End.Outcome == nil {
+	if len(f.Rollouts) != 2 || f.Header.Engine != "reference" || len(f.Header.ModelSHA256) != 64 ||
+		f.Rollouts[0].Digests.Len() != 110 ||
+		f.Rollouts[0].End.Outcome == nil {
 		t.Errorf("%d rollouts, %+v", len(f.Rollouts), f.Header)
 	}
 	header := f.Header
@@ -553,7 +643,9 @@ func TestCompareTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	stages, outcome := header.Schema.Set(tinyphysics.Sample, tinyphysics.Lataccel), f.Rollouts[0].End.Outcome
+	stages, outcome := header.Schema.Set(
+		tinyphysics.Sample, tinyphysics.Lataccel,
+	), f.Rollouts[0].End.Outcome
 	mine := func(name string, header trace.Header, route, policy string) {
 		err := trace.WriteFile(path(name), header, tinyphysics.Arrays, func(w *trace.Writer) error {
 			r := w.Begin(trace.Rollout{Key: []string{route, policy}})
@@ -630,7 +722,10 @@ func TestCompareTraces(t *testing.T) {
 		}
 		status, stdout, stderr := lockstepRun(t.Context(), args...)
 		if status != c.status || !strings.Contains(stdout+stderr, c.want) {
-			t.Errorf("%s: exit %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout, stderr)
+			t.Errorf(
+				"%s: exit %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout,
+				stderr,
+			)
 		}
 	}
 	// Of which profiles the sides are stands before what they come to.
@@ -639,20 +734,27 @@ func TestCompareTraces(t *testing.T) {
 		"a.trace":    "both sides have profile " + header.Profile + "\nequal  ",
 	} {
 		_, stdout, _ := lockstepRun(t.Context(), "compare", path("full.trace"), path(others))
-		if !strings.HasPrefix(stdout, want) || others == "expF.trace" && !strings.Contains(stdout, ", and bits differ where these do\ndifferent  ") {
+		if !strings.HasPrefix(stdout, want) ||
+			others == "expF.trace" &&
+				!strings.Contains(stdout, ", and bits differ where these do\ndifferent  ") {
 			t.Errorf("%s: %s, want %s…", others, stdout, want)
 		}
 	}
 	plant(t, "absent")
-	args := append(append([]string{"compare"}, inputs...), path("a.trace"), "twin", "--allow-absent")
-	if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stdout, "not run         twin") || !strings.Contains(stderr, "nothing was compared") {
+	args := append(
+		append([]string{"compare"}, inputs...), path("a.trace"), "twin", "--allow-absent",
+	)
+	if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
+		!strings.Contains(stdout, "not run         twin") ||
+		!strings.Contains(stderr, "nothing was compared") {
 		t.Errorf("an absent engine: exit %d\n%s%s", status, stdout, stderr)
 	}
 	page := path("report.html")
 	if status, _, _ := lockstepRun(t.Context(), "compare", path("full.trace"), path("planted.trace"), "--report", page, "--json"); status != exitParity {
 		t.Errorf("exit %d", status)
 	}
-	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "bits wanted") {
+	if html, err := os.ReadFile(page); err != nil ||
+		!strings.Contains(string(html), "bits wanted") {
 		t.Errorf("the report: %v", err)
 	}
 }
@@ -666,12 +768,14 @@ func TestRolloutTraceFile(t *testing.T) {
 		"--trace " + filepath.Join(dir, "none", "a.trace"): "--trace " + filepath.Join(dir, "none", "a.trace") + ": ",
 	} {
 		args := append([]string{"rollout", "--own", "--num_segs", "1"}, strings.Fields(args)...)
-		if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stderr, want) {
+		if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%q: exit %d, %s; want %s", args, status, stderr, want)
 		}
 	}
 	ctx := &countdown{t.Context(), 150} // in the second route
-	if status, _, stderr := lockstepRun(ctx, append([]string{"rollout", "--trace", file}, shortInputs(t)...)...); status != exitInterrupted || !strings.Contains(stderr, "interrupted; 1 of 2") {
+	if status, _, stderr := lockstepRun(ctx, append([]string{"rollout", "--trace", file}, shortInputs(t)...)...); status != exitInterrupted ||
+		!strings.Contains(stderr, "interrupted; 1 of 2") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
@@ -683,8 +787,15 @@ func TestRolloutTraceFile(t *testing.T) {
 func TestCompareONNXRuntime(t *testing.T) {
 	assetstest.Model(t)
 	want.ONNXRuntime.Need(t)
-	status, stdout, stderr := lockstepRun(t.Context(), "compare", "reference", "onnxruntime", "--data_path", assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1")
-	if status != exitOK || !strings.Contains(stdout, "equal           onnxruntime against reference, "+assets.Model+": 1 of 1 rollouts equal") {
+	status, stdout, stderr := lockstepRun(
+		t.Context(), "compare", "reference", "onnxruntime", "--data_path",
+		assetstest.RoutePath(t, "00000"), "--pid", "0.3,0.05,-0.1",
+	)
+	if status != exitOK ||
+		!strings.Contains(
+			stdout,
+			"equal           onnxruntime against reference, "+assets.Model+": 1 of 1 rollouts equal",
+		) {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
 }
@@ -710,7 +821,9 @@ func sourceTree(t *testing.T) string {
 	write("a.go", "package lockstep\n")
 	write("a_test.go", "package lockstep\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n")
 	write("twin/twin.go", "package twin\n")
-	write("twin/twin_test.go", "package twin\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n")
+	write(
+		"twin/twin_test.go", "package twin\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {}\n",
+	)
 	write("README.md", "first\n")
 	// Every target passes, and so does a test of each package that some of them must have run.
 	write("Makefile", `%:
@@ -749,8 +862,17 @@ func sourceTree(t *testing.T) string {
 	write("parity/p.go", "package parity\n")
 	write("golden/g.go", "package golden\n")
 	for _, args := range [][]string{{"init", "--quiet"}, {"add", "--all"}, {"commit", "--quiet", "-m", "first"}, {"tag", "base"}} {
-		c := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"}, args...)...)
-		c.Dir, c.Env = root, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		c := exec.Command(
+			"git",
+			append(
+				[]string{
+					"-c", "user.name=a", "-c", "user.email=a@example.org", "-c",
+					"commit.gpgsign=false",
+				},
+				args...)...)
+		c.Dir, c.Env = root, append(
+			os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		)
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("git %s: %v\n%s", args[0], err, out)
 		}
@@ -762,8 +884,16 @@ func sourceTree(t *testing.T) string {
 func TestCompareKeep(t *testing.T) {
 	plant(t, "logits")
 	dir := t.TempDir()
-	status, stdout, stderr := lockstepRun(t.Context(), append(append([]string{"compare"}, shortInputs(t)...), "--pid", "1,0,0", "--pid", "2,0,0", "--keep", dir)...)
-	if status != exitParity || !strings.Contains(stdout, "kept: 1 of 4 rollouts, 124 rows, stage logits; replay: lockstep replay "+dir) {
+	status, stdout, stderr := lockstepRun(
+		t.Context(),
+		append(
+			append([]string{"compare"}, shortInputs(t)...), "--pid", "1,0,0", "--pid", "2,0,0",
+			"--keep", dir,
+		)...)
+	if status != exitParity ||
+		!strings.Contains(
+			stdout, "kept: 1 of 4 rollouts, 124 rows, stage logits; replay: lockstep replay "+dir,
+		) {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "logits-twin-*.json"))
@@ -771,14 +901,17 @@ func TestCompareKeep(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	status, stdout, _ = lockstepRun(t.Context(), "replay", dir)
-	if status != exitParity || !strings.Contains(stdout, "equal           reference against kept results") || !strings.Contains(stdout, "different       twin against reference") {
+	if status != exitParity ||
+		!strings.Contains(stdout, "equal           reference against kept results") ||
+		!strings.Contains(stdout, "different       twin against reference") {
 		t.Errorf("exit %d\n%s", status, stdout)
 	}
 	plant(t, "equal")
 	if status, stdout, _ = lockstepRun(t.Context(), "replay", files[0]); status != exitOK {
 		t.Errorf("mended: exit %d\n%s", status, stdout)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "compare", "goldens", "--keep", dir); status != exitUsage || !strings.Contains(stderr, "--keep goes with engines") {
+	if status, _, stderr := lockstepRun(t.Context(), "compare", "goldens", "--keep", dir); status != exitUsage ||
+		!strings.Contains(stderr, "--keep goes with engines") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
 }
@@ -803,7 +936,9 @@ func TestGate(t *testing.T) {
 		t.Helper()
 		plant(t, twin)
 		t.Setenv("LOCKSTEP_TEST_ENGINES", twin)
-		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"gate", "--base", "base", "--keep-going", "--out", out}, args...)...)
+		status, stdout, stderr := lockstepRun(
+			t.Context(),
+			append([]string{"gate", "--base", "base", "--keep-going", "--out", out}, args...)...)
 		data, err := os.ReadFile(filepath.Join(out, verdict.JSONName))
 		if err != nil {
 			t.Fatalf("exit %d, %v\n%s%s", status, err, stdout, stderr)
@@ -850,7 +985,9 @@ func TestGate(t *testing.T) {
 	}
 
 	edit("README.md", "second\n")
-	if status, stdout, r := runGate("logits"); status != exitOK || !strings.HasPrefix(stdout, "documentation only\n      README.md\n") || len(r.Checks) != 1 {
+	if status, stdout, r := runGate("logits"); status != exitOK ||
+		!strings.HasPrefix(stdout, "documentation only\n      README.md\n") ||
+		len(r.Checks) != 1 {
 		t.Errorf("documentation: exit %d\n%s", status, stdout)
 	}
 
@@ -859,12 +996,16 @@ func TestGate(t *testing.T) {
 		t.Errorf("equal engines: exit %d, %d checks\n%s", status, len(r.Checks), stdout)
 	}
 	// The same without what is required.
-	if _, stdout, r := runGate("absent", "--require", "gpu", "--require-hardware"); !slices.Equal(failed(r), []string{"goldens/twin", "engines", "regressions", "hardware"}) {
+	if _, stdout, r := runGate("absent", "--require", "gpu", "--require-hardware"); !slices.Equal(
+		failed(r), []string{"goldens/twin", "engines", "regressions", "hardware"},
+	) {
 		t.Errorf("no GPU, but required: %v\n%s", failed(r), stdout)
 	}
 
 	_, stdout, r := runGate("logits")
-	if got, want := failed(r), []string{"goldens/twin", "engines", "regressions"}; !slices.Equal(got, want) {
+	if got, want := failed(r), []string{"goldens/twin", "engines", "regressions"}; !slices.Equal(
+		got, want,
+	) {
 		t.Errorf("failed: %v, want %v\n%s", got, want, stdout)
 	}
 	html, err := os.ReadFile(filepath.Join(out, verdict.HTMLName))
@@ -881,7 +1022,12 @@ func TestGate(t *testing.T) {
 		}
 	}
 
-	if _, stdout, r := runGate("crash"); !slices.Equal(failed(r), []string{"goldens/twin", "engines", "regressions"}) || !strings.Contains(stdout, "ended with status 9 before its last line: fatal error: unexpected signal") {
+	if _, stdout, r := runGate("crash"); !slices.Equal(
+		failed(r), []string{"goldens/twin", "engines", "regressions"},
+	) ||
+		!strings.Contains(
+			stdout, "ended with status 9 before its last line: fatal error: unexpected signal",
+		) {
 		t.Errorf("a crash: %v\n%s", failed(r), stdout)
 	}
 
@@ -901,12 +1047,14 @@ func TestGate(t *testing.T) {
 		"--require luck": `--require must be one of "` + strings.Join(want.Names(), `","`) + `" but got "luck"`,
 		"--limit=-1s":    "--limit -1s: want more than 0",
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage || !strings.Contains(stderr, want) {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s", args, status, stderr)
 		}
 	}
 	t.Chdir(t.TempDir())
-	if status, _, stderr := lockstepRun(t.Context(), "gate"); status != exitUsage || !strings.Contains(stderr, "is not inside lockstep's source") {
+	if status, _, stderr := lockstepRun(t.Context(), "gate"); status != exitUsage ||
+		!strings.Contains(stderr, "is not inside lockstep's source") {
 		t.Errorf("elsewhere: exit %d, %s", status, stderr)
 	}
 }
@@ -919,13 +1067,17 @@ func TestCompareBesideFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	status, stdout, stderr := lockstepRun(t.Context(), "compare", "reference", "batched", "--own", "--num_segs", "1")
+	status, stdout, stderr := lockstepRun(
+		t.Context(), "compare", "reference", "batched", "--own", "--num_segs", "1",
+	)
 	if status != exitOK {
 		t.Errorf("exit %d, %s%s", status, stdout, stderr)
 	}
 	// What is compared unless somebody says what goes through all of the specification.
 	n := len(branches.TinyPhysics)
-	if want := fmt.Sprintf("exercised %d of %[1]d branches of the specification; the draw nearest to an edge of the CDF is 0 from it, at route hard-edges", n); !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("exercised %d of %[1]d branches of the specification; the draw nearest to an edge of the CDF is 0 from it, at route hard-edges", n); !strings.Contains(
+		stdout, want,
+	) {
 		t.Errorf("%q is not in\n%s", want, stdout)
 	}
 }

@@ -29,8 +29,11 @@ const noReport = "no report is written"
 
 // hold holds engines of a family, or sources, to the first of them, by compare. What differs is
 // shrunk if it is to be kept: to a case, of which shrink says a few words.
-func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E],
-	compare func(want, got E) (*parity.Report, error), shrink func(want E, got opened[E]) (smallest, string, error)) error {
+func hold[E any](
+	p *comparisons, k verdict.Comparison, all []opened[E],
+	compare func(want, got E) (*parity.Report, error),
+	shrink func(want E, got opened[E]) (smallest, string, error),
+) error {
 	first := all[0]
 	for _, o := range all[1:] {
 		k.Want, k.Got, k.Identities, k.Profiles = first.name, o.name, nil, nil
@@ -40,7 +43,9 @@ func hold[E any](p *comparisons, k verdict.Comparison, all []opened[E],
 		var r *parity.Report
 		err := cmp.Or(first.err, o.err)
 		if err == nil {
-			k.Identities = slices.DeleteFunc([]string{first.identity, o.identity}, func(id string) bool { return id == "" })
+			k.Identities = slices.DeleteFunc(
+				[]string{first.identity, o.identity}, func(id string) bool { return id == "" },
+			)
 			if r, err = compare(first.engine, o.engine); err != nil {
 				err = errors.New(err.Error()) // whatever it wraps: what has opened is not left out
 			}

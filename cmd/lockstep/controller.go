@@ -72,7 +72,9 @@ func (f *controllerFlags) policies(env *environment) ([]lockstep.Policy, error) 
 // controller is the policy of a name: zero, pid, a kind with its gains, a policy
 // file, a Python file, or the name of one in the folder controllers, as the Python
 // program knows them.
-func (f pythonFlags) controller(env *environment, flag, name string) (p lockstep.Policy, err error) {
+func (f pythonFlags) controller(
+	env *environment, flag, name string,
+) (p lockstep.Policy, err error) {
 	kind, _, _ := strings.Cut(name, "_")
 	_, known := lockstep.KindOf(kind)
 	switch {
@@ -96,7 +98,10 @@ func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Polic
 	if !strings.HasSuffix(name, ".py") {
 		file = filepath.Join("controllers", name+".py")
 		if _, err := os.Stat(file); err != nil {
-			return nil, fmt.Errorf("%s %q: want one of %s, a policy file, a Python file, or the name of one in ./controllers", flag, name, kinds())
+			return nil, fmt.Errorf(
+				"%s %q: want one of %s, a policy file, a Python file, or the name of one in ./controllers",
+				flag, name, kinds(),
+			)
 		}
 	}
 	c, err := f.open(env, flag, file, nil, nil)

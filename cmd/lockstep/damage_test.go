@@ -43,7 +43,10 @@ func TestDamages(t *testing.T) {
 		case status != exitOK && strings.Contains(stderr.String(), "lockstep: ") && within(printed, thing.want):
 			refused[thing.name]++
 		default:
-			t.Errorf("%s, %s: exit %d, it prints\n%s%swant\n%s", thing.name, what, status, printed, stderr.String(), thing.want)
+			t.Errorf(
+				"%s, %s: exit %d, it prints\n%s%swant\n%s", thing.name, what, status, printed,
+				stderr.String(), thing.want,
+			)
 		}
 		if err := os.RemoveAll(thing.dir); err != nil {
 			t.Fatal(err)
@@ -53,7 +56,10 @@ func TestDamages(t *testing.T) {
 		}
 	}
 	for _, thing := range things {
-		t.Logf("%s: %d read as if they were sound, %d refused", thing.name, went[thing.name], refused[thing.name])
+		t.Logf(
+			"%s: %d read as if they were sound, %d refused", thing.name, went[thing.name],
+			refused[thing.name],
+		)
 	}
 	t.Logf("%d damages: none that printed something else without an error, no panic", damages)
 }
@@ -61,7 +67,8 @@ func TestDamages(t *testing.T) {
 // within reports whether all that is printed is what is to be printed of something.
 func within(printed, want string) bool {
 	for line := range strings.Lines(printed) {
-		if !strings.Contains(want, line) && !strings.HasPrefix(line, `{"controller"`) { // a sum says what failed
+		if !strings.Contains(want, line) &&
+			!strings.HasPrefix(line, `{"controller"`) { // a sum says what failed
 			return false
 		}
 	}
@@ -100,26 +107,38 @@ func keepFiles(t *testing.T) (things []*keptFiles) {
 	add("a run", root, dir, rollout, rollout)
 
 	root, dir = in("tune")
-	tune := append(command("tune", "--no-cache", "--population", "8", "--generations", "1"), "--kind", "pid",
-		"--gains", filepath.Join(root, "gains.json"), "--out", dir)
+	tune := append(
+		command("tune", "--no-cache", "--population", "8", "--generations", "1"), "--kind", "pid",
+		"--gains", filepath.Join(root, "gains.json"), "--out", dir,
+	)
 	add("a search of gains", root, dir, tune, tune)
 
 	root, dir = in("plan")
-	plan := append(command("plan", "--no-cache", "--rounds", "1", "--window", "2", "--horizon", "4"),
-		"--table", filepath.Join(root, "table.json"), "--out", dir)
+	plan := append(
+		command("plan", "--no-cache", "--rounds", "1", "--window", "2", "--horizon", "4"),
+		"--table", filepath.Join(root, "table.json"), "--out", dir,
+	)
 	add("a search of actions", root, dir, plan, plan)
 
 	root, dir = in("parts")
-	add("shards", root, dir, []string{"shard", "merge", "--json", "--out", dir},
+	add(
+		"shards", root, dir, []string{"shard", "merge", "--json", "--out", dir},
 		append(command("shard", "plan", "--shards", "2", "--out", dir), sweep...),
-		[]string{"shard", "run", "--index", "0", "--out", dir}, []string{"shard", "run", "--index", "1", "--out", dir})
+		[]string{
+			"shard", "run", "--index", "0", "--out", dir,
+		},
+		[]string{"shard", "run", "--index", "1", "--out", dir},
+	)
 
 	root, dir = in("cache")
 	cached := append(command("rollout", "--json"), sweep...)
 	add("caches of routes and the own network", root, dir, cached, cached)
 
 	root, dir = in("classic")
-	cart := []string{"rollout", "--env", "CartPole-v1", "--num-envs", "3", "--steps", "60", "--engine", "reference", "--json", "--out", dir}
+	cart := []string{
+		"rollout", "--env", "CartPole-v1", "--num-envs", "3", "--steps", "60", "--engine",
+		"reference", "--json", "--out", dir,
+	}
 	add("a run of classic control", root, dir, cart, cart)
 
 	root, dir = in("traces")
@@ -127,8 +146,11 @@ func keepFiles(t *testing.T) (things []*keptFiles) {
 		t.Fatal(err)
 	}
 	a, b := filepath.Join(dir, "a.trace"), filepath.Join(dir, "b.trace")
-	add("traces", root, dir, []string{"compare", a, b},
-		command("rollout", "--no-cache", "--trace", a), command("rollout", "--no-cache", "--trace", b))
+	add(
+		"traces", root, dir, []string{"compare", a, b},
+		command("rollout", "--no-cache", "--trace", a),
+		command("rollout", "--no-cache", "--trace", b),
+	)
 	return things
 }
 

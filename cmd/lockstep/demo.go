@@ -25,7 +25,14 @@ type demoCommand struct {
 // on every engine that is here, compares all stages of all steps, and draws what
 // happened.
 func (c *demoCommand) Run(env *environment) error {
-	flags := simulatorFlags{inputFlags: inputFlags{NumSegs: 10, Profile: "host", SeedPrefix: routefile.DefaultSeedPrefix}, Engine: "reference"}
+	flags := simulatorFlags{
+		inputFlags: inputFlags{
+			NumSegs:    10,
+			Profile:    "host",
+			SeedPrefix: routefile.DefaultSeedPrefix,
+		},
+		Engine: "reference",
+	}
 	start := time.Now()
 	s, err := flags.load(env)
 	if err != nil {
@@ -41,7 +48,9 @@ func (c *demoCommand) Run(env *environment) error {
 	var absent []string
 	broken := false // an engine that is here does not open
 	for _, e := range engines.Tried()[1:] {
-		o := open(e, engines.Config{Model: s.modelPath, Profile: s.simulator.Profile()}, true, false)
+		o := open(
+			e, engines.Config{Model: s.modelPath, Profile: s.simulator.Profile()}, true, false,
+		)
 		defer closeAll(o)
 		if o.err == nil {
 			all = append(all, o.engine)
@@ -76,7 +85,9 @@ func (c *demoCommand) Run(env *environment) error {
 
 // race rolls the routes out on each engine and prints how fast they were, what drives
 // cost, and how many rollouts differ from the first engine's, whose runs it returns.
-func (s *simulation) race(env *environment, all []lockstep.Implementation) (runs []report.Run, different int, err error) {
+func (s *simulation) race(
+	env *environment, all []lockstep.Implementation,
+) (runs []report.Run, different int, err error) {
 	defer func(first lockstep.Implementation) { s.simulator = first }(s.simulator)
 	policies := []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}}
 	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
@@ -103,7 +114,10 @@ func (s *simulation) race(env *environment, all []lockstep.Implementation) (runs
 			costs, _ := got[k].Costs()
 			means[k] = reference.MeanCosts(costs)
 		}
-		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, reference.FormatCost(means[0].Total), reference.FormatCost(means[1].Total), verdict, sim.About().Inside)
+		fmt.Fprintf(
+			t, "%s\t%.1f\t%s\t%s\t%s\t%s\n", sim.Name(), rate, reference.FormatCost(means[0].Total),
+			reference.FormatCost(means[1].Total), verdict, sim.About().Inside,
+		)
 	}
 	return runs, different, t.Flush()
 }
@@ -115,7 +129,9 @@ func differences(a, b []report.Run) int {
 	for k := range a {
 		for i := range a[k].Routes {
 			x, y := a[k].Routes[i], b[k].Routes[i]
-			if x.Err != nil || y.Err != nil || !sameCosts(x.Costs, y.Costs) || !same(x.Trajectory.Lataccel, y.Trajectory.Lataccel) || !same(x.Trajectory.Action, y.Trajectory.Action) {
+			if x.Err != nil || y.Err != nil || !sameCosts(x.Costs, y.Costs) ||
+				!same(x.Trajectory.Lataccel, y.Trajectory.Lataccel) ||
+				!same(x.Trajectory.Action, y.Trajectory.Action) {
 				n++
 			}
 		}
@@ -123,7 +139,9 @@ func differences(a, b []report.Run) int {
 	return n
 }
 
-func sameCosts(a, b lockstep.Costs) bool { return same(tinyphysics.Outcome(a), tinyphysics.Outcome(b)) }
+func sameCosts(a, b lockstep.Costs) bool {
+	return same(tinyphysics.Outcome(a), tinyphysics.Outcome(b))
+}
 
 // same reports whether all bits are.
 func same(a, b []float64) bool { return parity.Differ(a, b) == nil }

@@ -37,7 +37,10 @@ func (c *doctorCommand) Run(env *environment) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", mark, what, state)
 	}
-	line("machine", fmt.Sprintf("%s, %d cores, %s", cpuModel(), runtime.GOMAXPROCS(0), runtime.Version()), nil)
+	line(
+		"machine",
+		fmt.Sprintf("%s, %d cores, %s", cpuModel(), runtime.GOMAXPROCS(0), runtime.Version()), nil,
+	)
 	if err := c.arithmetic(env, line); err != nil {
 		return err
 	}
@@ -95,7 +98,9 @@ func (c *doctorCommand) Run(env *environment) error {
 }
 
 // arithmetic says which Python was asked for its arithmetic, and what it answered.
-func (c *doctorCommand) arithmetic(env *environment, line func(what, state string, err error)) (err error) {
+func (c *doctorCommand) arithmetic(
+	env *environment, line func(what, state string, err error),
+) (err error) {
 	env.told = true
 	if c.Fingerprint != "" {
 		data, found, err := installed.Fingerprint(env.ctx, "")

@@ -58,8 +58,12 @@ func edits(t *testing.T) (all []*edited) {
 		return dir, data, model
 	}
 	common := func(data, model string, more ...string) []string {
-		return append([]string{"rollout", "--json", "--no-cache", "--engine", "reference", "--profile", profile,
-			"--workers", "1", "--data_path", data, "--model_path", model}, more...)
+		return append(
+			[]string{
+				"rollout", "--json", "--no-cache", "--engine", "reference", "--profile", profile,
+				"--workers", "1", "--data_path", data, "--model_path", model,
+			},
+			more...)
 	}
 	add := func(e *edited) {
 		text, err := os.ReadFile(e.file)
@@ -78,14 +82,26 @@ func edits(t *testing.T) (all []*edited) {
 	for i := range 4096 { // of its weights
 		other[len(other)/2+i] ^= 1
 	}
-	add(&edited{name: "network", file: model, after: other, args: common(data, model, "--pid", "0.1,0,0", "--pid", "0.2,0,0"), sampled: true})
+	add(&edited{
+		name:    "network",
+		file:    model,
+		after:   other,
+		args:    common(data, model, "--pid", "0.1,0,0", "--pid", "0.2,0,0"),
+		sampled: true,
+	})
 
 	_, data, model = inputs()
 	route, err := os.ReadFile(filepath.Join(data, "g00001.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	add(&edited{name: "route", file: filepath.Join(data, "g00000.csv"), after: route, args: common(data, model, "--pid", "0.1,0,0", "--pid", "0.2,0,0"), sampled: true})
+	add(&edited{
+		name:    "route",
+		file:    filepath.Join(data, "g00000.csv"),
+		after:   route,
+		args:    common(data, model, "--pid", "0.1,0,0", "--pid", "0.2,0,0"),
+		sampled: true,
+	})
 
 	if _, err := want.Python.Find(); err != nil {
 		t.Logf("source, data file and imported module are not edited: %v", want.Python.Lacks(err))
@@ -102,7 +118,12 @@ func edits(t *testing.T) (all []*edited) {
 				t.Fatal(err)
 			}
 		}
-		add(&edited{name: name, file: filepath.Join(dir, c.file), after: []byte(c.after), args: common(data, model, "--controller", filepath.Join(dir, "c.py"))})
+		add(&edited{
+			name:  name,
+			file:  filepath.Join(dir, c.file),
+			after: []byte(c.after),
+			args:  common(data, model, "--controller", filepath.Join(dir, "c.py")),
+		})
 	}
 	return all
 }
@@ -137,7 +158,9 @@ func TestEdits(t *testing.T) {
 }
 
 // moment has a run whose input is edited at a moment, and says what came of it.
-func (e *edited) moment(t *testing.T, lockstep string, moment time.Duration, before, after string) string {
+func (e *edited) moment(
+	t *testing.T, lockstep string, moment time.Duration, before, after string,
+) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
 	_, printed, stderr := e.run(t, lockstep, moment, "--out", out)
@@ -148,14 +171,20 @@ func (e *edited) moment(t *testing.T, lockstep string, moment time.Duration, bef
 	case printed == after:
 		outcome = "all of what came"
 	case !strings.Contains(stderr, "lockstep: ") || !within(routes(printed), before) && !within(routes(printed), after):
-		t.Errorf("edited after %v: it prints\n%s%swant one of\n%s%s", moment, printed, stderr, before, after)
+		t.Errorf(
+			"edited after %v: it prints\n%s%swant one of\n%s%s", moment, printed, stderr, before,
+			after,
+		)
 	}
 	_, edited, refusal := e.run(t, lockstep, 0, "--out", out)
 	put(t, e.file, e.before)
 	_, restored, said := e.run(t, lockstep, 0, "--out", out)
-	if (edited == after) == (restored == before) || edited != after && edited != "" || restored != before && restored != "" {
-		t.Errorf("edited after %v, of the edited one it goes on with\n%s%sof the first with\n%s%swant one of\n%s%s",
-			moment, edited, refusal, restored, said, after, before)
+	if (edited == after) == (restored == before) || edited != after && edited != "" ||
+		restored != before && restored != "" {
+		t.Errorf(
+			"edited after %v, of the edited one it goes on with\n%s%sof the first with\n%s%swant one of\n%s%s",
+			moment, edited, refusal, restored, said, after, before,
+		)
 	}
 	if refusal += said; !strings.Contains(refusal, "is of another run: ") {
 		t.Errorf("edited after %v, the other one is not refused: %s", moment, refusal)
@@ -174,7 +203,9 @@ func routes(printed string) (lines string) {
 }
 
 // run runs the command, and edits the input after some time, if it is not 0.
-func (e *edited) run(t *testing.T, lockstep string, moment time.Duration, extra ...string) (took time.Duration, stdout, stderr string) {
+func (e *edited) run(
+	t *testing.T, lockstep string, moment time.Duration, extra ...string,
+) (took time.Duration, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	command := exec.CommandContext(t.Context(), lockstep, append(e.args, extra...)...)

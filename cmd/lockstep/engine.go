@@ -64,7 +64,10 @@ func (f *simulatorFlags) load(env *environment) (*simulation, error) {
 }
 
 // load makes a simulator, and loads the routes unless there is none.
-func (f *inputFlags) load(env *environment, files func(string) ([]string, error), simulator func(*environment, string) (lockstep.Implementation, error)) (s *simulation, err error) {
+func (f *inputFlags) load(
+	env *environment, files func(string) ([]string, error),
+	simulator func(*environment, string) (lockstep.Implementation, error),
+) (s *simulation, err error) {
 	s = &simulation{}
 	if s.modelPath, s.dataPath, err = f.inputs(env); err != nil {
 		return nil, err
@@ -90,7 +93,9 @@ func (f *inputFlags) files(dataPath string) ([]string, error) {
 // loadRoutes loads routes for the simulator's profile. Those that cannot be loaded
 // are told to the user and kept in failed. The error is of an interruption.
 func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string) error {
-	cache := routecache.Cache{Loader: routefile.Loader{Profile: s.simulator.Profile(), SeedPrefix: f.SeedPrefix}}
+	cache := routecache.Cache{
+		Loader: routefile.Loader{Profile: s.simulator.Profile(), SeedPrefix: f.SeedPrefix},
+	}
 	if len(files) > 1 && !f.NoCache {
 		cache.UseDefault()
 	}
@@ -104,7 +109,13 @@ func (s *simulation) loadRoutes(env *environment, f *inputFlags, files []string)
 	for i, file := range files {
 		if errs[i] != nil {
 			fmt.Fprintf(env.stderr, "lockstep: %v\n", errs[i])
-			s.failed = append(s.failed, report.RouteResult{Name: routefile.Name(file), Result: lockstep.Result{Err: errs[i]}})
+			s.failed = append(
+				s.failed,
+				report.RouteResult{
+					Name:   routefile.Name(file),
+					Result: lockstep.Result{Err: errs[i]},
+				},
+			)
 		} else {
 			s.routes = append(s.routes, routes[i])
 		}
@@ -118,7 +129,9 @@ func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err er
 	given := *f
 	if f.Own {
 		if f.ModelPath != "" {
-			return "", "", errors.New("--own is the project's network, and --model_path another: for the project's routes with that, --data_path own")
+			return "", "", errors.New(
+				"--own is the project's network, and --model_path another: for the project's routes with that, --data_path own",
+			)
 		}
 		given.ModelPath, given.DataPath = ownFiles, cmp.Or(f.DataPath, ownFiles)
 	}
@@ -138,14 +151,19 @@ func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err er
 		modelPath, dataPath = cmp.Or(modelPath, ownModel), cmp.Or(dataPath, ownRoutes)
 	}
 	if noModel != nil {
-		fmt.Fprintln(env.stderr, "lockstep: using the project's own network, since the challenge's is not here (lockstep fetch model): costs are not comparable with the challenge's")
+		fmt.Fprintln(
+			env.stderr,
+			"lockstep: using the project's own network, since the challenge's is not here (lockstep fetch model): costs are not comparable with the challenge's",
+		)
 	} else if given.ModelPath == "" { // that of the assets need not be what its name says
 		if notice, foreign := model.Foreign(modelPath); foreign {
 			fmt.Fprintln(env.stderr, "lockstep:", notice)
 		}
 	}
 	if noRoutes != nil {
-		fmt.Fprintln(env.stderr, "lockstep: using generated routes, since no others are given (--data_path)")
+		fmt.Fprintln(
+			env.stderr, "lockstep: using generated routes, since no others are given (--data_path)",
+		)
 	}
 	return modelPath, dataPath, nil
 }
@@ -189,7 +207,9 @@ func (e *environment) profile(name, python string) (p lockstep.Profile, err erro
 
 // simulator makes the engine that the flags ask for. Without one it is the last that
 // can run, and the user is told why others cannot.
-func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep.Implementation, error) {
+func (f *simulatorFlags) simulator(
+	env *environment, modelPath string,
+) (lockstep.Implementation, error) {
 	profile, asked, err := f.profile(env)
 	if err != nil {
 		return nil, err
@@ -197,14 +217,27 @@ func (f *simulatorFlags) simulator(env *environment, modelPath string) (lockstep
 	if _, err := f32.Named(f.Kernels); err != nil { // before auto tries the engines that have none
 		return nil, fmt.Errorf("--kernels: %w", err)
 	}
-	sim, notices, err := engines.Choose(f.Engine, engines.Config{Model: modelPath, Profile: profile, Workers: f.Workers, Timed: f.timed, Kernels: f.Kernels}, asked)
+	sim, notices, err := engines.Choose(
+		f.Engine,
+		engines.Config{
+			Model:   modelPath,
+			Profile: profile,
+			Workers: f.Workers,
+			Timed:   f.timed,
+			Kernels: f.Kernels,
+		},
+		asked,
+	)
 	if err != nil {
 		return nil, err
 	}
 	env.atEnd(func() { sim.Close() })
 	env.computed = sim.Profile()
 	if f.Kernels != "" && sim.About().Kernels == "" {
-		return nil, fmt.Errorf("--kernels %s: the %s engine has none to choose: take --engine reference or batched", f.Kernels, sim.Name())
+		return nil, fmt.Errorf(
+			"--kernels %s: the %s engine has none to choose: take --engine reference or batched",
+			f.Kernels, sim.Name(),
+		)
 	}
 	for _, notice := range notices {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", notice)
@@ -226,11 +259,17 @@ func (f *simulatorFlags) loadWhole(env *environment) (*simulation, error) {
 		return nil, err
 	}
 	if len(s.failed) > 0 {
-		return nil, fmt.Errorf("%d routes could not be loaded, and a search would leave them out: mend them, or take them out of %s", len(s.failed), s.dataPath)
+		return nil, fmt.Errorf(
+			"%d routes could not be loaded, and a search would leave them out: mend them, or take them out of %s",
+			len(s.failed), s.dataPath,
+		)
 	}
 	for _, r := range s.routes {
 		if r.Len() == lockstep.MinRows {
-			return nil, fmt.Errorf("route %s has %d rows, one step that costs count, and so no jerk: its cost is NaN, whatever a search finds; take it out of %s", r.Name, r.Len(), s.dataPath)
+			return nil, fmt.Errorf(
+				"route %s has %d rows, one step that costs count, and so no jerk: its cost is NaN, whatever a search finds; take it out of %s",
+				r.Name, r.Len(), s.dataPath,
+			)
 		}
 	}
 	return s, nil
@@ -248,7 +287,9 @@ func (s *simulation) jobs(policies []lockstep.Policy) (jobs []lockstep.Job) {
 
 // simulate runs the jobs under a progress bar. Those that an interruption keeps from
 // finishing have its error, and all have one that ends the whole run.
-func (s *simulation) simulate(env *environment, jobs []lockstep.Job, options lockstep.Options) []lockstep.Result {
+func (s *simulation) simulate(
+	env *environment, jobs []lockstep.Job, options lockstep.Options,
+) []lockstep.Result {
 	results := slices.Repeat([]lockstep.Result{{Err: context.Canceled}}, len(jobs))
 	if err := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) { results[i] = result }); err != nil {
 		return slices.Repeat([]lockstep.Result{{Err: err}}, len(jobs))

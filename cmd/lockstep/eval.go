@@ -50,7 +50,11 @@ func (c *evalCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	eval := report.Eval{Test: runs[0], Baseline: runs[1], Origin: s.origin(env, &c.simulatorFlags, time.Since(start))}
+	eval := report.Eval{
+		Test:     runs[0],
+		Baseline: runs[1],
+		Origin:   s.origin(env, &c.simulatorFlags, time.Since(start)),
+	}
 	if err := report.WriteEval(c.Report, eval); err != nil {
 		return err
 	}
@@ -74,7 +78,9 @@ func (c *evalCommand) Run(env *environment) error {
 // runs rolls all routes out under each policy. The first n routes come with
 // their trajectories; routes that could not be loaded come last. With a journal, what
 // it has is not computed again, but for trajectories, which it does not keep.
-func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, journal *runs.Journal) ([]report.Run, error) {
+func (s *simulation) runs(
+	env *environment, policies []lockstep.Policy, n int, journal *runs.Journal,
+) ([]report.Run, error) {
 	if len(s.routes) == 0 {
 		return nil, errors.New("no route could be loaded")
 	}
@@ -96,15 +102,30 @@ func (s *simulation) runs(env *environment, policies []lockstep.Policy, n int, j
 		return nil, env.interrupted(noReport)
 	}
 	results := make([]lockstep.Result, len(jobs))
-	work := &runs.Work{Jobs: jobs, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Known: known, Journal: journal}
-	if err := s.stream(env, work, func(i int, r lockstep.Result) { results[i] = r }); err != nil || env.ctx.Err() != nil {
+	work := &runs.Work{
+		Jobs:    jobs,
+		Options: lockstep.Options{Shortcuts: lockstep.CostOnly},
+		Known:   known,
+		Journal: journal,
+	}
+	if err := s.stream(env, work, func(i int, r lockstep.Result) { results[i] = r }); err != nil ||
+		env.ctx.Err() != nil {
 		return nil, env.ended(err, noReport)
 	}
 	var runs []report.Run
 	for k, policy := range policies {
-		run := report.Run{Controller: policy.String(), Class: report.ClassOf(policy), Engine: s.simulator.Name(), Profile: s.simulator.Profile()}
+		run := report.Run{
+			Controller: policy.String(),
+			Class:      report.ClassOf(policy),
+			Engine:     s.simulator.Name(),
+			Profile:    s.simulator.Profile(),
+		}
 		for i, route := range s.routes {
-			r := report.RouteResult{Name: route.Name, Result: results[k*len(s.routes)+i], Floor: search.Floor(route)}
+			r := report.RouteResult{
+				Name:   route.Name,
+				Result: results[k*len(s.routes)+i],
+				Floor:  search.Floor(route),
+			}
 			if i < drawn {
 				r.Route = route
 			}
@@ -127,13 +148,18 @@ func (s *simulation) origin(env *environment, f *simulatorFlags, took time.Durat
 		Data:       s.dataPath,
 		SeedPrefix: f.SeedPrefix,
 		Facts: []report.Fact{
-			{Name: "Machine", Value: fmt.Sprintf("%s, %d cores", cpuModel(), runtime.GOMAXPROCS(0))},
+			{
+				Name:  "Machine",
+				Value: fmt.Sprintf("%s, %d cores", cpuModel(), runtime.GOMAXPROCS(0)),
+			},
 			{Name: "Time", Value: took.Round(10 * time.Millisecond).String()},
 			{Name: "Built with", Value: runtime.Version()},
 		},
 	}
 	if env.found != nil {
-		o.Facts = append(o.Facts, report.Fact{Name: "Python's arithmetic", Value: env.found.String()})
+		o.Facts = append(
+			o.Facts, report.Fact{Name: "Python's arithmetic", Value: env.found.String()},
+		)
 	}
 	o.ModelSHA256 = s.simulator.About().Model
 	o.Facts = append(o.Facts, report.Fact{Name: "Computed by", Value: s.simulator.About().Inside})

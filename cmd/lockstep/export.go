@@ -72,10 +72,15 @@ func (c *exportCommand) check(env *environment, p lockstep.Native, source []byte
 	}
 	exported, err := c.controller(env, "policy", file)
 	if err != nil {
-		return fmt.Errorf("the controller cannot be checked (--unchecked writes it all the same): %w", err)
+		return fmt.Errorf(
+			"the controller cannot be checked (--unchecked writes it all the same): %w", err,
+		)
 	}
 	n := len(s.routes)
-	results := s.simulate(env, s.jobs([]lockstep.Policy{p, exported}), lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true})
+	results := s.simulate(
+		env, s.jobs([]lockstep.Policy{p, exported}),
+		lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true},
+	)
 	for i, r := range s.routes {
 		if err := errors.Join(results[i].Err, results[n+i].Err); err != nil {
 			return env.ended(err, "nothing is written")
@@ -83,10 +88,16 @@ func (c *exportCommand) check(env *environment, p lockstep.Native, source []byte
 		a, b := results[i].Trajectory, results[n+i].Trajectory
 		for step := range a.Action {
 			if a.Action[step] != b.Action[step] || a.Lataccel[step] != b.Lataccel[step] {
-				return fmt.Errorf("route %s, step %d: the exported controller steers %v, the engine %v", r.Name, step, b.Action[step], a.Action[step])
+				return fmt.Errorf(
+					"route %s, step %d: the exported controller steers %v, the engine %v", r.Name,
+					step, b.Action[step], a.Action[step],
+				)
 			}
 		}
 	}
-	fmt.Fprintf(env.stdout, "%s: %s, equal to engine %s in every action of %d routes\n", c.Out, p, s.simulator.Name(), n)
+	fmt.Fprintf(
+		env.stdout, "%s: %s, equal to engine %s in every action of %d routes\n", c.Out, p,
+		s.simulator.Name(), n,
+	)
 	return nil
 }

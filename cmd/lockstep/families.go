@@ -86,7 +86,9 @@ func checkFamily(command *kong.Context) error {
 }
 
 // openMembers opens engines of a family, of which the first is asked for by its name.
-func openMembers[E interface{ Name() string }](f *engines.Family[E], names []string, workers int, asked bool) (all []opened[E], err error) {
+func openMembers[E interface{ Name() string }](
+	f *engines.Family[E], names []string, workers int, asked bool,
+) (all []opened[E], err error) {
 	for i, name := range names {
 		e, err := f.Named(name)
 		if err != nil {

@@ -16,10 +16,13 @@ type fetchCommand struct {
 // Run is the fetch command. An interrupted download goes on where it stopped.
 func (c *fetchCommand) Run(env *environment) error {
 	bar := progress.New(env.stderr, 0, "MB")
-	result, revision, err := fetch.Asset(env.ctx, c.What, c.Revision, c.Out, func(done, total int64) {
-		bar.Of(int(max(total, 0) >> 20))
-		bar.Set(int(done >> 20))
-	})
+	result, revision, err := fetch.Asset(
+		env.ctx, c.What, c.Revision, c.Out,
+		func(done, total int64) {
+			bar.Of(int(max(total, 0) >> 20))
+			bar.Set(int(done >> 20))
+		},
+	)
 	if revision != "" {
 		result += " (revision " + revision + ")"
 	}

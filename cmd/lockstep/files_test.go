@@ -74,8 +74,13 @@ func TestBadFiles(t *testing.T) {
 		{with(export, "pid", "--out", "none/p.py"), "--out none/p.py: no such file"},
 	} {
 		status, stdout, stderr := lockstepRun(t.Context(), test.args...)
-		if status != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "lockstep: ") || !strings.Contains(stderr, test.want) {
-			t.Errorf("%v: exit %d, %q, %q; want 2 and one line with %q", test.args, status, stdout, stderr, test.want)
+		if status != exitUsage || stdout != "" || strings.Count(stderr, "\n") != 1 ||
+			!strings.HasPrefix(stderr, "lockstep: ") ||
+			!strings.Contains(stderr, test.want) {
+			t.Errorf(
+				"%v: exit %d, %q, %q; want 2 and one line with %q", test.args, status, stdout,
+				stderr, test.want,
+			)
 		}
 		if after := folder(t); !slices.Equal(after, before) {
 			t.Fatalf("%v: the folder holds %v, and held %v", test.args, after, before)
@@ -86,7 +91,11 @@ func TestBadFiles(t *testing.T) {
 // nanNetwork is the file of a network with a weight that is NaN.
 func nanNetwork(t *testing.T) string {
 	t.Helper()
-	l := lockstep.Layer{Inputs: lockstep.ObservationSize, Outputs: lockstep.ActorSize, Bias: make([]float32, lockstep.ActorSize)}
+	l := lockstep.Layer{
+		Inputs:  lockstep.ObservationSize,
+		Outputs: lockstep.ActorSize,
+		Bias:    make([]float32, lockstep.ActorSize),
+	}
 	l.Weights = make([]float32, l.Inputs*l.Outputs)
 	n, err := lockstep.NewNetwork([]lockstep.Layer{l}, lockstep.DefaultScale)
 	if err != nil {

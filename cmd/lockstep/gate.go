@@ -55,7 +55,10 @@ func (c *gateCommand) Run(env *environment) error {
 		return err
 	}
 	for _, s := range result.Skips(verdict.NotRun) {
-		fmt.Fprintf(env.stdout, "not run: %s, %d cases: %s\n", s.Check, s.Count, strings.ReplaceAll(s.Message, "\n", " "))
+		fmt.Fprintf(
+			env.stdout, "not run: %s, %d cases: %s\n", s.Check, s.Count,
+			strings.ReplaceAll(s.Message, "\n", " "),
+		)
 	}
 	if err := result.Write(c.Out); err != nil {
 		return err

@@ -55,7 +55,9 @@ type probing struct {
 	calls int
 }
 
-func (c *probing) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+func (c *probing) Update(
+	target, current float64, state lockstep.State, plan lockstep.FuturePlan,
+) float64 {
 	if c.calls++; c.calls%probeSteps == 0 {
 		n, start := 0, time.Now()
 		for range probeCalls {

@@ -16,7 +16,9 @@ type generateCommand struct {
 // Run is the generate command.
 func (c *generateCommand) Run(env *environment) error {
 	bar := progress.New(env.stderr, c.NumRoutes, "routes")
-	err := generate.Write(env.ctx, c.Out, generate.Options{NumRoutes: c.NumRoutes, Seed: c.Seed, Progress: bar.Set})
+	err := generate.Write(
+		env.ctx, c.Out, generate.Options{NumRoutes: c.NumRoutes, Seed: c.Seed, Progress: bar.Set},
+	)
 	bar.Clear()
 	if err := env.ended(err, "the same command goes on where it stopped"); err != nil {
 		return err

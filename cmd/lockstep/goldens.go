@@ -65,12 +65,21 @@ func (f *inputFlags) library() (*assets.Library, error) {
 	ownModel, ownRoutes, err := defaults.Keep()
 	model, _ := assets.Find(assets.Model)
 	routes, _ := assets.Find(assets.Routes)
-	return &assets.Library{Models: []string{f.ModelPath, ownModel, model}, Routes: []string{f.DataPath, ownRoutes, routes}}, err
+	return &assets.Library{
+		Models: []string{f.ModelPath, ownModel, model},
+		Routes: []string{f.DataPath, ownRoutes, routes},
+	}, err
 }
 
 // golden holds engines to one set.
-func (c *compareCommand) golden(p *comparisons, list []*engines.Engine, set *golden.Set, l *assets.Library, options parity.CompareOptions) error {
-	k := verdict.Comparison{Kind: "goldens", Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))]}
+func (c *compareCommand) golden(
+	p *comparisons, list []*engines.Engine, set *golden.Set, l *assets.Library,
+	options parity.CompareOptions,
+) error {
+	k := verdict.Comparison{
+		Kind:   "goldens",
+		Detail: "network " + set.ModelSHA256[:min(8, len(set.ModelSHA256))],
+	}
 	if set.ModelSHA256 == defaults.ModelSHA256 {
 		k.Detail = "own network"
 	}
@@ -79,15 +88,27 @@ func (c *compareCommand) golden(p *comparisons, list []*engines.Engine, set *gol
 		return err
 	}
 	modelPath, jobs, err := recorded(set, l)
-	first := opened[parity.Source]{name: filepath.Base(set.Dir), engine: source, profile: set.Profile.String(), err: err}
+	first := opened[parity.Source]{
+		name:    filepath.Base(set.Dir),
+		engine:  source,
+		profile: set.Profile.String(),
+		err:     err,
+	}
 	for _, e := range list {
 		o := opened[lockstep.Implementation]{name: e.Name, err: err}
 		if err == nil {
-			o = open(e, engines.Config{Model: modelPath, Profile: set.Profile, Workers: c.Workers}, c.Inexact, p.asked)
+			o = open(
+				e, engines.Config{Model: modelPath, Profile: set.Profile, Workers: c.Workers},
+				c.Inexact, p.asked,
+			)
 		}
-		err := hold(p, k, []opened[parity.Source]{first, sourceOf(o)}, func(want, got parity.Source) (*parity.Report, error) {
-			return tinyphysics.Compare(p.env.ctx, want, got, jobs, lockstep.AllSteps, options)
-		}, nil)
+		err := hold(
+			p, k, []opened[parity.Source]{first, sourceOf(o)},
+			func(want, got parity.Source) (*parity.Report, error) {
+				return tinyphysics.Compare(p.env.ctx, want, got, jobs, lockstep.AllSteps, options)
+			},
+			nil,
+		)
 		closeAll(o)
 		if err != nil {
 			return err
@@ -98,9 +119,14 @@ func (c *compareCommand) golden(p *comparisons, list []*engines.Engine, set *gol
 
 // recorded are the network and the jobs of a set, found by what they hold. Its recordings
 // must be those that it says.
-func recorded(set *golden.Set, l *assets.Library) (modelPath string, jobs []lockstep.Job, err error) {
+func recorded(
+	set *golden.Set, l *assets.Library,
+) (modelPath string, jobs []lockstep.Job, err error) {
 	if modelPath, err = l.Model(set.ModelSHA256); err == nil && modelPath == "" {
-		err = lacking("the network of SHA-256 %s is not here: run `lockstep fetch model`, or name it with --model_path", set.ModelSHA256)
+		err = lacking(
+			"the network of SHA-256 %s is not here: run `lockstep fetch model`, or name it with --model_path",
+			set.ModelSHA256,
+		)
 	}
 	if err != nil {
 		return "", nil, err
@@ -108,14 +134,21 @@ func recorded(set *golden.Set, l *assets.Library) (modelPath string, jobs []lock
 	sums := map[string]string{}
 	for _, r := range set.Recordings {
 		sums[r.Route] = r.RouteCSV
-		if sum, err := fileio.SHA256(filepath.Join(set.Dir, r.File)); err != nil || sum != r.SHA256 {
-			return "", nil, fmt.Errorf("%s is not what its provenance says, SHA-256 %s (%v)", filepath.Join(set.Dir, r.File), r.SHA256, err)
+		if sum, err := fileio.SHA256(filepath.Join(set.Dir, r.File)); err != nil ||
+			sum != r.SHA256 {
+			return "", nil, fmt.Errorf(
+				"%s is not what its provenance says, SHA-256 %s (%v)",
+				filepath.Join(set.Dir, r.File), r.SHA256, err,
+			)
 		}
 	}
 	jobs, err = tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
 		path, err := l.Route(name, sums[name])
 		if err == nil && path == "" {
-			err = lacking("route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path", name, sums[name])
+			err = lacking(
+				"route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path",
+				name, sums[name],
+			)
 		}
 		if err != nil {
 			return nil, err

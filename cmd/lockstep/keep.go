@@ -12,7 +12,9 @@ const goesOn = "with --out the same command goes on where it stopped"
 
 // journal opens the folder of a run, if one is given (--out), and says what was wrong
 // with it. Of is the search that it is, if it is one.
-func (s *simulation) journal(env *environment, dir string, of runs.Plan, policies ...lockstep.Policy) (*runs.Journal, error) {
+func (s *simulation) journal(
+	env *environment, dir string, of runs.Plan, policies ...lockstep.Policy,
+) (*runs.Journal, error) {
 	if dir == "" {
 		return nil, nil
 	}

@@ -114,12 +114,17 @@ func (d *disturbed) kill(t *testing.T, kills int) (dir string) {
 	dir = filepath.Join(t.TempDir(), "run")
 	finished := 0
 	for killed := 0; killed < kills; {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Float64()*float64(took)))
+		ctx, cancel := context.WithTimeout(
+			t.Context(), time.Duration(random.Float64()*float64(took)),
+		)
 		part, stderr, err := d.run(ctx, "--out", dir)
 		ended := ctx.Err() == nil
 		cancel()
 		if whole := part[:strings.LastIndex(part, "\n")+1]; !strings.HasPrefix(want, whole) {
-			t.Fatalf("%s, kill %d: printed what is not the beginning of the undisturbed run:\n%s", d.args[0], killed, whole)
+			t.Fatalf(
+				"%s, kill %d: printed what is not the beginning of the undisturbed run:\n%s",
+				d.args[0], killed, whole,
+			)
 		}
 		if !ended {
 			killed++
@@ -141,7 +146,10 @@ func (d *disturbed) kill(t *testing.T, kills int) (dir string) {
 		}
 		checkKept(t, dir, d.kept)
 	}
-	t.Logf("%s: %d kills, %d runs to the end in between, each equal to an undisturbed one", d.args[0], kills, finished+1)
+	t.Logf(
+		"%s: %d kills, %d runs to the end in between, each equal to an undisturbed one", d.args[0],
+		kills, finished+1,
+	)
 	return dir
 }
 
@@ -154,7 +162,11 @@ func TestKill(t *testing.T) {
 	const routes, gains = 60, 5
 	data := shortRoutes(t, routes)
 	common := []string{"--data_path=" + data, "--engine", "reference", "--no-cache"}
-	rollout := &disturbed{program: lockstep, args: append([]string{"rollout", "--json"}, common...), kept: gains * (routes - 1)}
+	rollout := &disturbed{
+		program: lockstep,
+		args:    append([]string{"rollout", "--json"}, common...),
+		kept:    gains * (routes - 1),
+	}
 	for g := range gains {
 		rollout.args = append(rollout.args, fmt.Sprintf("--pid=0.%d,0.1,-0.05", g+1))
 	}
@@ -172,12 +184,19 @@ func TestKill(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "found.json")
 	tune := &disturbed{
 		program: lockstep, file: file, kept: some * (1 + 3*8),
-		args: append([]string{"tune", "--population", "8", "--generations", "3", "--gains", file}, common...),
+		args: append(
+			[]string{"tune", "--population", "8", "--generations", "3", "--gains", file},
+			common...),
 	}
 	tune.kill(t, kills/4)
 	plan := &disturbed{
 		program: lockstep, file: file, kept: some * (6 + 2), // windows of 11 steps, a round and the actions
-		args: append([]string{"plan", "--noise", "own,expected", "--rounds", "1", "--window", "2", "--horizon", "6", "--table", file}, common...),
+		args: append(
+			[]string{
+				"plan", "--noise", "own,expected", "--rounds", "1", "--window", "2", "--horizon",
+				"6", "--table", file,
+			},
+			common...),
 	}
 	plan.kill(t, kills/4)
 
@@ -226,10 +245,13 @@ func TestKeep(t *testing.T) {
 	args := []string{"rollout", "--engine", "reference", "--data_path", data, "--out", dir}
 	first := func(args ...string) (int, string, string) { return lockstepRun(t.Context(), args...) }
 	status, stdout, _ := first(args...)
-	if status != exitUsage || strings.Count(stdout, "lataccel_cost") != 4 { // three and their average
+	if status != exitUsage ||
+		strings.Count(stdout, "lataccel_cost") != 4 { // three and their average
 		t.Fatalf("exit %d: %s", status, stdout)
 	}
-	if status, stdout, stderr := first("watch", "--once", dir); status != exitOK || !strings.Contains(stdout, "3 of 3 rollouts") || !strings.Contains(stdout, "3 of 3 routes, average") {
+	if status, stdout, stderr := first("watch", "--once", dir); status != exitOK ||
+		!strings.Contains(stdout, "3 of 3 rollouts") ||
+		!strings.Contains(stdout, "3 of 3 routes, average") {
 		t.Errorf("watch: exit %d, %s%s", status, stdout, stderr)
 	}
 	blocked := filepath.Join(data, "g00000.csv")
@@ -246,7 +268,8 @@ func TestKeep(t *testing.T) {
 		{[]string{"rollout", "--data_path", blocked, "--trace", blocked}, "--trace: " + blocked + " is an input"},
 		{[]string{"rollout", "--data_path", blocked, "--trace", filepath.Join(t.TempDir(), "none", "x")}, "no such file"},
 	} {
-		if status, _, stderr := first(test.args...); status != exitUsage || !strings.Contains(stderr, test.want) {
+		if status, _, stderr := first(test.args...); status != exitUsage ||
+			!strings.Contains(stderr, test.want) {
 			t.Errorf("%v: exit %d, %q; want %q", test.args, status, stderr, test.want)
 		}
 	}
@@ -261,8 +284,11 @@ func TestKeepLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	file, disturbed := filepath.Join(dir, "c.py"), filepath.Join(dir, "disturbed")
-	writeController(t, file, "import os, signal, time\nFILE = os.path.join(os.path.dirname(__file__), 'disturbed')",
-		"exec(open(FILE).read()) if os.path.exists(FILE) else None; return 0.1")
+	writeController(
+		t, file,
+		"import os, signal, time\nFILE = os.path.join(os.path.dirname(__file__), 'disturbed')",
+		"exec(open(FILE).read()) if os.path.exists(FILE) else None; return 0.1",
+	)
 	flags := []string{"--engine", "reference", "--data_path", data, "--controller", file}
 	for name, text := range map[string]string{
 		"killed":     "os.kill(os.getpid(), signal.SIGKILL)",
@@ -276,7 +302,9 @@ func TestKeepLost(t *testing.T) {
 		}
 		timed := append(slices.Clone(flags), "--timeout", wait)
 		run := append(append([]string{"rollout"}, timed...), "--out", out)
-		plan := append(append([]string{"shard", "plan", "--shards", "1"}, timed...), "--out", out+"-shards")
+		plan := append(
+			append([]string{"shard", "plan", "--shards", "1"}, timed...), "--out", out+"-shards",
+		)
 		if status, _, stderr := lockstepRun(t.Context(), plan...); status != exitOK {
 			t.Fatalf("%s: exit %d, %s", name, status, stderr)
 		}
@@ -288,7 +316,8 @@ func TestKeepLost(t *testing.T) {
 			"when the same command is run again: g00000 of c, g00001 of c\n":  run,
 			"shard 0 is not kept, and the same command computes it: 2 of its": shard,
 		} {
-			if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage || !strings.Contains(stderr, want) {
+			if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
+				!strings.Contains(stderr, want) {
 				t.Errorf("%s: exit %d, %s; want %q", name, status, stderr, want)
 			}
 		}
@@ -326,7 +355,9 @@ class Controller:
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		args = append([]string{"rollout", "--engine", "reference", "--data_path", data, "--controller", file}, args...)
+		args = append(
+			[]string{"rollout", "--engine", "reference", "--data_path", data, "--controller", file},
+			args...)
 		return lockstepRun(t.Context(), args...)
 	}
 	_, undisturbed, stderr := steer(strings.ReplaceAll(first, "EDIT", "pass"))
@@ -357,8 +388,13 @@ class Controller:
 func TestKeepEval(t *testing.T) {
 	data, dir := shortRoutes(t, 9), t.TempDir()
 	args := func(extra ...string) []string {
-		return append([]string{"eval", "--engine", "reference", "--no-cache", "--data_path", data, "--test_controller", "pid", "--baseline_controller", "zero",
-			"--report", filepath.Join(dir, "report.html")}, extra...)
+		return append(
+			[]string{
+				"eval", "--engine", "reference", "--no-cache", "--data_path", data,
+				"--test_controller", "pid", "--baseline_controller", "zero", "--report",
+				filepath.Join(dir, "report.html"),
+			},
+			extra...)
 	}
 	table := func(extra ...string) (string, string) {
 		t.Helper()
@@ -391,7 +427,8 @@ func TestKeepEval(t *testing.T) {
 		t.Errorf("resumed: %s\n%s\nwant %s\n%s", out, got, wantOut, want)
 	}
 	checkKept(t, run, 16)
-	if status, _, stderr := lockstepRun(t.Context(), args("--csv", filepath.Join(dir, "report.html"))...); status != exitUsage || !strings.Contains(stderr, "--report and --csv: both would be") {
+	if status, _, stderr := lockstepRun(t.Context(), args("--csv", filepath.Join(dir, "report.html"))...); status != exitUsage ||
+		!strings.Contains(stderr, "--report and --csv: both would be") {
 		t.Errorf("two outputs in one file: exit %d, %s", status, stderr)
 	}
 }
@@ -405,7 +442,12 @@ func TestKeepTune(t *testing.T) {
 	}
 	gains, run := filepath.Join(dir, "gains.json"), filepath.Join(dir, "run")
 	args := func(extra ...string) []string {
-		return append([]string{"tune", "--engine", "reference", "--no-cache", "--data_path", data, "--kind", "pid", "--population", "8", "--generations", "2", "--gains", gains}, extra...)
+		return append(
+			[]string{
+				"tune", "--engine", "reference", "--no-cache", "--data_path", data, "--kind", "pid",
+				"--population", "8", "--generations", "2", "--gains", gains,
+			},
+			extra...)
 	}
 	tune := func(extra ...string) string {
 		t.Helper()
@@ -418,7 +460,8 @@ func TestKeepTune(t *testing.T) {
 	}
 	const rollouts = 3 * (1 + 2*8)
 	want := tune()
-	if !strings.Contains(want, "generation  2  best ") || !strings.Contains(want, "pid: pid; class: controller\n") {
+	if !strings.Contains(want, "generation  2  best ") ||
+		!strings.Contains(want, "pid: pid; class: controller\n") {
 		t.Fatalf("undisturbed:\n%s", want)
 	}
 	if got := tune("--out", run); got != want {
@@ -439,7 +482,9 @@ func TestKeepTune(t *testing.T) {
 		}
 		checkKept(t, run, rollouts)
 	}
-	if status, stdout, stderr := lockstepRun(t.Context(), "watch", run); status != exitOK || !strings.Contains(stdout, fmt.Sprintf("%d of %[1]d rollouts", rollouts)) || !strings.Contains(stdout, "generation 2\nbest ") {
+	if status, stdout, stderr := lockstepRun(t.Context(), "watch", run); status != exitOK ||
+		!strings.Contains(stdout, fmt.Sprintf("%d of %[1]d rollouts", rollouts)) ||
+		!strings.Contains(stdout, "generation 2\nbest ") {
 		t.Errorf("watch: exit %d, %s%s", status, stdout, stderr)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -455,7 +500,8 @@ func TestKeepTune(t *testing.T) {
 		"--budget 1ns: not even one generation":                                                    {"--budget", "1ns"},
 	} {
 		status, _, stderr := lockstepRun(t.Context(), args(extra...)...)
-		if said := withoutNotices(stderr); status != exitUsage || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
+		if said := withoutNotices(stderr); status != exitUsage || !strings.Contains(said, want) ||
+			strings.Count(said, "\n") != 1 {
 			t.Errorf("%v: exit %d, %s; want %q", extra, status, said, want)
 		}
 	}
@@ -506,7 +552,9 @@ func TestKeepPlan(t *testing.T) {
 		checkKept(t, run, choices)
 	}
 	if status, stdout, stderr := lockstepRun(t.Context(), "watch", run); status != exitOK ||
-		!strings.Contains(stdout, fmt.Sprintf("%d of %[1]d choices", choices)) || strings.Contains(stdout, "average") {
+		!strings.Contains(
+			stdout, fmt.Sprintf("%d of %[1]d choices", choices),
+		) || strings.Contains(stdout, "average") {
 		t.Errorf("watch: exit %d, %s%s", status, stdout, stderr)
 	}
 	for want, extra := range map[string][]string{
@@ -536,7 +584,9 @@ func TestShardCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "plan")
-	flags := []string{"--engine", "reference", "--data_path", data, "--pid", "0.1,0,0", "--pid", "0.2,0,0"}
+	flags := []string{
+		"--engine", "reference", "--data_path", data, "--pid", "0.1,0,0", "--pid", "0.2,0,0",
+	}
 	run := func(want int, args ...string) string {
 		t.Helper()
 		status, stdout, stderr := lockstepRun(t.Context(), args...)
@@ -545,13 +595,20 @@ func TestShardCommands(t *testing.T) {
 		}
 		return stdout
 	}
-	run(exitOK, "shard", "plan", "--out", filepath.Join(t.TempDir(), "default"), "--shards", "1", "--engine", "reference", "--data_path", data)
-	undisturbed := secondsPattern.ReplaceAllString(run(exitOK, append([]string{"rollout", "--json"}, flags...)...), "")
+	run(
+		exitOK, "shard", "plan", "--out", filepath.Join(t.TempDir(), "default"), "--shards", "1",
+		"--engine", "reference", "--data_path", data,
+	)
+	undisturbed := secondsPattern.ReplaceAllString(
+		run(exitOK, append([]string{"rollout", "--json"}, flags...)...), "",
+	)
 	run(exitOK, append([]string{"shard", "plan", "--out", dir, "--shards", "3"}, flags...)...)
 	for _, k := range []string{"2", "0"} {
 		run(exitOK, "shard", "run", "--out", dir, "--index", k)
 	}
-	if _, _, stderr := lockstepRun(t.Context(), "shard", "merge", "--out", dir); !strings.Contains(stderr, "1 of 3 shards are missing: [1]") {
+	if _, _, stderr := lockstepRun(t.Context(), "shard", "merge", "--out", dir); !strings.Contains(
+		stderr, "1 of 3 shards are missing: [1]",
+	) {
 		t.Errorf("missing: %s", stderr)
 	}
 	run(exitParity, "shard", "merge", "--out", dir)
@@ -562,12 +619,17 @@ func TestShardCommands(t *testing.T) {
 	if err := os.Rename(filepath.Join(other, "g00000.csv"), filepath.Join(other, "g00004.csv")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, stderr := lockstepRun(t.Context(), "shard", "run", "--out", dir, "--index", "1", "--data_path", other); !strings.Contains(stderr, "this machine would compute something else than planned: 3 routes, there 4") {
+	if _, _, stderr := lockstepRun(t.Context(), "shard", "run", "--out", dir, "--index", "1", "--data_path", other); !strings.Contains(
+		stderr, "this machine would compute something else than planned: 3 routes, there 4",
+	) {
 		t.Errorf("other routes: %s", stderr)
 	}
 	run(exitOK, "shard", "run", "--out", dir, "--index", "1")
-	merged := secondsPattern.ReplaceAllString(run(exitOK, "shard", "merge", "--json", "--out", dir), "")
-	if rest, ok := strings.CutPrefix(merged, undisturbed); !ok || !strings.HasPrefix(rest, `{"sha256":"`) {
+	merged := secondsPattern.ReplaceAllString(
+		run(exitOK, "shard", "merge", "--json", "--out", dir), "",
+	)
+	if rest, ok := strings.CutPrefix(merged, undisturbed); !ok ||
+		!strings.HasPrefix(rest, `{"sha256":"`) {
 		t.Errorf("merged:\n%swant:\n%s", merged, undisturbed)
 	}
 }

@@ -14,7 +14,10 @@ func TestKernels(t *testing.T) {
 		{"batched", "mmx", `no kernels "mmx" here, only `},
 		{"emulated", "go", "--kernels go: the emulated engine has none to choose"},
 	} {
-		status, _, stderr := lockstepRun(t.Context(), "rollout", "--own", "--num_segs", "1", "--engine", c.engine, "--kernels", c.kernels)
+		status, _, stderr := lockstepRun(
+			t.Context(), "rollout", "--own", "--num_segs", "1", "--engine", c.engine, "--kernels",
+			c.kernels,
+		)
 		if c.engine == "emulated" && strings.Contains(stderr, "compiler") {
 			continue // without one it is refused before
 		}

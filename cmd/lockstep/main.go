@@ -54,8 +54,10 @@ func main() { os.Exit(begin(os.Args[1:])) }
 func begin(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop)                            // a second Ctrl-C ends what the first does not reach
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // an error of the write, and not the end
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what the first does not reach
+	signal.Notify(
+		make(chan os.Signal, 1), syscall.SIGPIPE,
+	) // an error of the write, and not the end
 	if stdoutClosed() {
 		os.Stdout.Close() // that of /dev/null, which Go opens in its place
 	}
@@ -64,14 +66,18 @@ func begin(args []string) int {
 
 // newParser is the command line's. It notes that help was asked for, and printed.
 func newParser(env *environment, helped *bool) (*kong.Kong, error) {
-	return kong.New(&commands{},
-		kong.Name("lockstep"),
+	return kong.New(
+		&commands{}, kong.Name("lockstep"),
 		kong.Description("The tinyphysics simulator, equal to the Python program bit for bit."),
-		kong.Vars{"engines": strings.Join(engines.Names(), ","), "wants": strings.Join(want.Names(), ", "), "kinds": kinds(), "tuned": strings.Join(search.Kinds(), ",")},
+		kong.Vars{
+			"engines": strings.Join(engines.Names(), ","),
+			"wants":   strings.Join(want.Names(), ", "),
+			"kinds":   kinds(),
+			"tuned":   strings.Join(search.Kinds(), ","),
+		},
 		kong.Writers(env.stdout, env.stderr),
 		kong.Exit(func(int) { *helped = true }), // after --help
-		kong.Bind(env),
-		kong.UsageOnError(),
+		kong.Bind(env), kong.UsageOnError(),
 	)
 }
 

@@ -49,7 +49,12 @@ func lockstepRun(ctx context.Context, args ...string) (status int, stdout, stder
 // before an error where the challenge's are not here.
 func withoutNotices(stderr string) string {
 	lines := strings.SplitAfter(stderr, "\n")
-	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "lockstep: using ") }), "")
+	return strings.Join(
+		slices.DeleteFunc(
+			lines, func(line string) bool { return strings.HasPrefix(line, "lockstep: using ") },
+		),
+		"",
+	)
 }
 
 // rollout runs the rollout command in the goldens' profile, which must succeed
@@ -68,7 +73,9 @@ func rollout(t *testing.T, args ...string) (stdout string) {
 // recording is what Python computed.
 func recording(t *testing.T, route, controller string) *golden.Recording {
 	t.Helper()
-	recordings, err := golden.ReadFile(filepath.Join(goldentest.Root(), profile, route+"."+controller+".npz"))
+	recordings, err := golden.ReadFile(
+		filepath.Join(goldentest.Root(), profile, route+"."+controller+".npz"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +109,10 @@ func shortest(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // jsonCostText is the text of costs inside a JSON object.
 func jsonCostText(c lockstep.Costs) string {
-	return fmt.Sprintf(`"lataccel_cost":%s,"jerk_cost":%s,"total_cost":%s`, shortest(c.Lataccel), shortest(c.Jerk), shortest(c.Total))
+	return fmt.Sprintf(
+		`"lataccel_cost":%s,"jerk_cost":%s,"total_cost":%s`, shortest(c.Lataccel), shortest(c.Jerk),
+		shortest(c.Total),
+	)
 }
 
 // TestRolloutJSON holds the lines to their exact text, made of what Python
@@ -124,7 +134,10 @@ func TestRolloutJSON(t *testing.T) {
 		var mean lockstep.Costs
 		for i, route := range c.routes {
 			costs := recording(t, route, c.controller).Costs
-			want := fmt.Sprintf(`{"route":"%s","controller":"%s","engine":"reference","profile":"%s",%s}`+"\n", route, c.controller, profile, jsonCostText(costs))
+			want := fmt.Sprintf(
+				`{"route":"%s","controller":"%s","engine":"reference","profile":"%s",%s}`+"\n",
+				route, c.controller, profile, jsonCostText(costs),
+			)
 			if lines[i] != want {
 				t.Errorf("%q:\n got %swant %s", c.args, lines[i], want)
 			}
@@ -132,7 +145,10 @@ func TestRolloutJSON(t *testing.T) {
 		}
 		n := float64(len(c.routes))
 		mean.Lataccel, mean.Jerk, mean.Total = mean.Lataccel/n, mean.Jerk/n, mean.Total/n
-		want := regexp.MustCompile(fmt.Sprintf(`^\{"routes":%d,"failed":0,"interrupted":0,"mean":\{%s\},"seconds":([0-9.e-]+)\}\n$`, len(c.routes), regexp.QuoteMeta(jsonCostText(mean))))
+		want := regexp.MustCompile(fmt.Sprintf(
+			`^\{"routes":%d,"failed":0,"interrupted":0,"mean":\{%s\},"seconds":([0-9.e-]+)\}\n$`,
+			len(c.routes), regexp.QuoteMeta(jsonCostText(mean)),
+		))
 		summary := lines[len(c.routes)]
 		m := want.FindStringSubmatch(summary)
 		if m == nil {
@@ -175,7 +191,9 @@ func TestRolloutNaN(t *testing.T) {
 	path := filepath.Join(t.TempDir(), `a "b".csv`)
 	shortRoute(t, path, lockstep.MinRows, nil)
 	text := rollout(t, "--data_path", path)
-	want := regexp.MustCompile(`^a "b"  lataccel_cost: +[0-9.e-]+, jerk_cost:    nan, total_cost:    nan\n\nAverage lataccel_cost: +[0-9.e-]+, average jerk_cost:    nan, average total_cost:    nan\n$`)
+	want := regexp.MustCompile(
+		`^a "b"  lataccel_cost: +[0-9.e-]+, jerk_cost:    nan, total_cost:    nan\n\nAverage lataccel_cost: +[0-9.e-]+, average jerk_cost:    nan, average total_cost:    nan\n$`,
+	)
 	if !want.MatchString(text) {
 		t.Errorf("got %s, want %s", text, want)
 	}
@@ -186,14 +204,18 @@ func TestRolloutNaN(t *testing.T) {
 		Total    *float64 `json:"total_cost"`
 	}
 	out := json.NewDecoder(strings.NewReader(rollout(t, "--data_path", path, "--json")))
-	if err := out.Decode(&line); err != nil || line.Route != `a "b"` || line.Lataccel == nil || line.Jerk != nil || line.Total != nil {
+	if err := out.Decode(&line); err != nil || line.Route != `a "b"` || line.Lataccel == nil ||
+		line.Jerk != nil ||
+		line.Total != nil {
 		t.Errorf("got %+v, %v; want a lataccel cost and two nulls", line, err)
 	}
 	var summary struct {
 		Routes int                 `json:"routes"`
 		Mean   map[string]*float64 `json:"mean"`
 	}
-	if err := out.Decode(&summary); err != nil || summary.Routes != 1 || summary.Mean["lataccel_cost"] == nil || summary.Mean["jerk_cost"] != nil {
+	if err := out.Decode(&summary); err != nil || summary.Routes != 1 ||
+		summary.Mean["lataccel_cost"] == nil ||
+		summary.Mean["jerk_cost"] != nil {
 		t.Errorf("got %+v, %v; want one route and a lataccel cost", summary, err)
 	}
 }
@@ -217,8 +239,13 @@ func TestRolloutTrace(t *testing.T) {
 		t.Errorf("with a trace:\n%swithout:\n%s", traced, plain)
 	}
 	f, want := tracedFile(t, path), recording(t, "00002", "pid_0.3_0.05_-0.1")
-	if err := f.Rehash(schema.SHA256); err != nil || len(f.Rollouts) != 1 || f.Rollouts[0].Digests.Len() != want.Steps() || f.Hashed != 0 {
-		t.Fatalf("%v, %d rollouts, stages %b only as digests; want one of %d steps, all in full", err, len(f.Rollouts), f.Hashed, want.Steps())
+	if err := f.Rehash(schema.SHA256); err != nil || len(f.Rollouts) != 1 ||
+		f.Rollouts[0].Digests.Len() != want.Steps() ||
+		f.Hashed != 0 {
+		t.Fatalf(
+			"%v, %d rollouts, stages %b only as digests; want one of %d steps, all in full", err,
+			len(f.Rollouts), f.Hashed, want.Steps(),
+		)
 	}
 	if got := tinyphysics.Outcome(want.Costs); !slices.Equal(got, f.Rollouts[0].End.Outcome) {
 		t.Errorf("costs %v, want %v", f.Rollouts[0].End.Outcome, got)
@@ -231,7 +258,8 @@ func TestRolloutTrace(t *testing.T) {
 			tinyphysics.Draw: math.Float64bits(want.Draw[i]), tinyphysics.Sample: uint64(want.Sample[i]), tinyphysics.Prediction: math.Float64bits(want.Prediction[i]),
 			tinyphysics.Lataccel: math.Float64bits(want.Lataccel[i]), tinyphysics.Action: math.Float64bits(want.Action[i]),
 		} {
-			if got := s.Bits[f.Header.Schema.Index(stage)]; got != bits || s.Index != lockstep.ContextLength+i {
+			if got := s.Bits[f.Header.Schema.Index(stage)]; got != bits ||
+				s.Index != lockstep.ContextLength+i {
 				t.Fatalf("step %d, %s: %x, want %x", s.Index, stage, got, bits)
 			}
 		}
@@ -246,11 +274,15 @@ func TestSeedPrefix(t *testing.T) {
 		trace := filepath.Join(t.TempDir(), "a.trace")
 		rollout(t, append(args, "--data_path", path, "--trace", trace)...)
 		f := tracedFile(t, trace)
-		return math.Float64frombits(f.Rollouts[0].Digests.At(0).Bits[f.Header.Schema.Index(tinyphysics.Draw)])
+		return math.Float64frombits(
+			f.Rollouts[0].Digests.At(0).Bits[f.Header.Schema.Index(tinyphysics.Draw)],
+		)
 	}
 	plain, data, other := seed(), seed("--seed_prefix", "data"), seed("--seed_prefix", "other")
 	if plain != data || plain == other {
-		t.Errorf("first draws %v, with prefix data %v, other %v; want two alike", plain, data, other)
+		t.Errorf(
+			"first draws %v, with prefix data %v, other %v; want two alike", plain, data, other,
+		)
 	}
 	if want := recording(t, "00000", "pid").Draw[0]; plain != want {
 		t.Errorf("first draw %v, Python has %v", plain, want)
@@ -306,8 +338,12 @@ func TestUsage(t *testing.T) {
 			args = append(args, "--trace", trace)
 		}
 		status, stdout, stderr := lockstepRun(t.Context(), args...)
-		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: "+c.want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("lockstep %s: exit %d, stdout %q, stderr %q; want 2 and lockstep: %s", c.args, status, stdout, stderr, c.want)
+		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: "+c.want) ||
+			strings.Count(stderr, "\n") != 1 {
+			t.Errorf(
+				"lockstep %s: exit %d, stdout %q, stderr %q; want 2 and lockstep: %s", c.args,
+				status, stdout, stderr, c.want,
+			)
 		}
 		if _, err := os.Stat(trace); err == nil {
 			t.Errorf("lockstep %s: a trace is left behind", c.args)
@@ -321,8 +357,12 @@ func TestNoAssets(t *testing.T) {
 	t.Setenv("LOCKSTEP_ASSETS", dir)
 	for _, name := range []string{assets.Model, assets.Routes} {
 		status, stdout, stderr := lockstepRun(t.Context(), "rollout")
-		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: no "+name+" in "+dir+": set LOCKSTEP_ASSETS ") {
-			t.Errorf("exit %d, stdout %q, stderr %q; want 2 and how to get %s", status, stdout, stderr, name)
+		if status != exitUsage || stdout != "" ||
+			!strings.HasPrefix(stderr, "lockstep: no "+name+" in "+dir+": set LOCKSTEP_ASSETS ") {
+			t.Errorf(
+				"exit %d, stdout %q, stderr %q; want 2 and how to get %s", status, stdout, stderr,
+				name,
+			)
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			t.Fatal(err)
@@ -351,7 +391,10 @@ func TestBadRoute(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name+".csv") }
 	shortRoute(t, file("a"), 110, nil)
-	shortRoute(t, file("b"), 110, func(text string) string { return strings.Replace(text, "\n7,30,", "\n7,fast,", 1) })
+	shortRoute(
+		t, file("b"), 110,
+		func(text string) string { return strings.Replace(text, "\n7,30,", "\n7,fast,", 1) },
+	)
 	shortRoute(t, file("c"), 110, nil)
 	shortRoute(t, file("d"), 50, nil)
 	good, trace := filepath.Join(t.TempDir(), "good"), filepath.Join(dir, "a.trace")
@@ -362,9 +405,13 @@ func TestBadRoute(t *testing.T) {
 	shortRoute(t, filepath.Join(good, "c.csv"), 110, nil)
 	want := rollout(t, "--data_path", good)
 
-	status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--profile", profile, "--data_path", dir, "--trace", trace)
+	status, stdout, stderr := lockstepRun(
+		t.Context(), "rollout", "--profile", profile, "--data_path", dir, "--trace", trace,
+	)
 	if status != exitUsage || stdout != want {
-		t.Errorf("exit %d, want 2; stdout:\n%swant as without the bad routes:\n%s", status, stdout, want)
+		t.Errorf(
+			"exit %d, want 2; stdout:\n%swant as without the bad routes:\n%s", status, stdout, want,
+		)
 	}
 	wantErr := "lockstep: " + file("b") + ":9:3: vEgo: \"fast\" is not a number\n" +
 		"lockstep: " + file("d") + ": 50 rows; want at least 101: steps 0 to 99 warm up, costs count from step 100\n" +
@@ -372,7 +419,8 @@ func TestBadRoute(t *testing.T) {
 	if stderr != wantErr {
 		t.Errorf("stderr:\n%swant:\n%s", stderr, wantErr)
 	}
-	if f := tracedFile(t, trace); len(f.Rollouts) != 2 || f.Rollouts[0].Key[0] != "a" || f.Rollouts[1].Key[0] != "c" {
+	if f := tracedFile(t, trace); len(f.Rollouts) != 2 || f.Rollouts[0].Key[0] != "a" ||
+		f.Rollouts[1].Key[0] != "c" {
 		t.Errorf("%d routes in the trace; want a and c", len(f.Rollouts))
 	}
 
@@ -380,9 +428,16 @@ func TestBadRoute(t *testing.T) {
 	const failed = `{"routes":0,"failed":1,"interrupted":0,"mean":{"lataccel_cost":null,"jerk_cost":null,"total_cost":null},"seconds":`
 	trace = filepath.Join(dir, "none.trace")
 	for _, args := range [][]string{{"--data_path", file("b")}, {"--data_path", file("b"), "--json"}} {
-		status, stdout, stderr = lockstepRun(t.Context(), append([]string{"rollout", "--trace", trace}, args...)...)
-		if status != exitUsage || len(args) == 2 && stdout != "" || len(args) == 3 && !strings.Contains(stdout, failed) || !strings.HasSuffix(stderr, "lockstep: 1 of 1 rollouts failed\n") {
-			t.Errorf("%q: exit %d, stdout %q, stderr %q; want 2 and that 1 of 1 failed", args, status, stdout, stderr)
+		status, stdout, stderr = lockstepRun(
+			t.Context(),
+			append([]string{"rollout", "--trace", trace}, args...)...)
+		if status != exitUsage || len(args) == 2 && stdout != "" ||
+			len(args) == 3 && !strings.Contains(stdout, failed) ||
+			!strings.HasSuffix(stderr, "lockstep: 1 of 1 rollouts failed\n") {
+			t.Errorf(
+				"%q: exit %d, stdout %q, stderr %q; want 2 and that 1 of 1 failed", args, status,
+				stdout, stderr,
+			)
 		}
 		if _, err := os.Stat(trace); err == nil {
 			t.Errorf("%q: a trace of nothing", args)
@@ -394,10 +449,14 @@ func TestBadRoute(t *testing.T) {
 func TestFailingRoute(t *testing.T) {
 	assetstest.Model(t)
 	dir := t.TempDir()
-	shortRoute(t, filepath.Join(dir, "a.csv"), 102, func(text string) string { return strings.ReplaceAll(text, ",30,", ",1e300,") })
+	shortRoute(
+		t, filepath.Join(dir, "a.csv"), 102,
+		func(text string) string { return strings.ReplaceAll(text, ",30,", ",1e300,") },
+	)
 	shortRoute(t, filepath.Join(dir, "b.csv"), 102, nil)
 	status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--data_path", dir)
-	if status != exitUsage || !strings.HasPrefix(stdout, "b  lataccel_cost: ") || !strings.Contains(stdout, "\nAverage lataccel_cost: ") {
+	if status != exitUsage || !strings.HasPrefix(stdout, "b  lataccel_cost: ") ||
+		!strings.Contains(stdout, "\nAverage lataccel_cost: ") {
 		t.Errorf("exit %d, stdout %q; want 2 and the costs of b", status, stdout)
 	}
 	if want := "lockstep: route a, controller pid, step 100: probabilities contain NaN\nlockstep: 1 of 2 rollouts failed\n"; stderr != want {
@@ -439,16 +498,26 @@ func TestInterrupted(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	status, stdout, stderr := lockstepRun(cancelled, args...)
-	if status != exitInterrupted || stdout != "" || stderr != "lockstep: interrupted; routes were being loaded\n" {
-		t.Errorf("before it began: exit %d, stdout %q, stderr %q; want 130 and nothing done", status, stdout, stderr)
+	if status != exitInterrupted || stdout != "" ||
+		stderr != "lockstep: interrupted; routes were being loaded\n" {
+		t.Errorf(
+			"before it began: exit %d, stdout %q, stderr %q; want 130 and nothing done", status,
+			stdout, stderr,
+		)
 	}
 	if _, err := os.Stat(trace); err == nil {
 		t.Error("a trace of nothing")
 	}
 
-	status, stdout, stderr = lockstepRun(&countdown{t.Context(), 110 - lockstep.ContextLength + 40}, args...)
-	if status != exitInterrupted || stdout != want || stderr != "lockstep: interrupted; 1 of 3 rollouts have finished\n" {
-		t.Errorf("in the second route: exit %d, stderr %q, stdout:\n%swant 130 and:\n%s", status, stderr, stdout, want)
+	status, stdout, stderr = lockstepRun(
+		&countdown{t.Context(), 110 - lockstep.ContextLength + 40},
+		args...)
+	if status != exitInterrupted || stdout != want ||
+		stderr != "lockstep: interrupted; 1 of 3 rollouts have finished\n" {
+		t.Errorf(
+			"in the second route: exit %d, stderr %q, stdout:\n%swant 130 and:\n%s", status, stderr,
+			stdout, want,
+		)
 	}
 	if _, err := os.Stat(trace); err == nil {
 		t.Error("a trace that is not whole")
@@ -462,9 +531,15 @@ func TestTraceUnwritable(t *testing.T) {
 	route := filepath.Join(dir, "a.csv")
 	shortRoute(t, route, 102, nil)
 	for _, trace := range []string{filepath.Join(dir, "none", "a.trace"), dir} {
-		status, stdout, stderr := lockstepRun(t.Context(), "rollout", "--data_path", route, "--trace", trace)
-		if status != exitUsage || stdout != "" || !strings.HasPrefix(stderr, "lockstep: --trace "+trace+": ") {
-			t.Errorf("exit %d, stdout %q, stderr %q; want 2 and an error for %s", status, stdout, stderr, trace)
+		status, stdout, stderr := lockstepRun(
+			t.Context(), "rollout", "--data_path", route, "--trace", trace,
+		)
+		if status != exitUsage || stdout != "" ||
+			!strings.HasPrefix(stderr, "lockstep: --trace "+trace+": ") {
+			t.Errorf(
+				"exit %d, stdout %q, stderr %q; want 2 and an error for %s", status, stdout, stderr,
+				trace,
+			)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 			t.Errorf("%v, %v in the folder, want the route only", entries, err)
@@ -496,7 +571,8 @@ func TestParsePID(t *testing.T) {
 		" 0.195 , .1,-5.3e-2": lockstep.DefaultPID(),
 		"-0,0,1e308":          {P: math.Copysign(0, -1), D: 1e308},
 	} {
-		if got, err := lockstep.KindPID.ParseGains(text); err != nil || got != want || math.Signbit(lockstep.GainsOf(got)[0]) != math.Signbit(want.P) {
+		if got, err := lockstep.KindPID.ParseGains(text); err != nil || got != want ||
+			math.Signbit(lockstep.GainsOf(got)[0]) != math.Signbit(want.P) {
 			t.Errorf("ParseGains(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
@@ -506,7 +582,10 @@ func TestParsePID(t *testing.T) {
 // for the engine's name.
 func TestEngines(t *testing.T) {
 	assetstest.Model(t)
-	args := []string{"rollout", "--json", "--num_segs", "2", "--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0", "--workers", "2"}
+	args := []string{
+		"rollout", "--json", "--num_segs", "2", "--pid", "0.3,0.05,-0.1", "--pid=-0.1,0.2,0",
+		"--workers", "2",
+	}
 	_, want, _ := lockstepRun(t.Context(), append(args, "--engine", "reference")...)
 	for _, engine := range []string{"onnxruntime", "auto"} {
 		status, got, stderr := lockstepRun(t.Context(), append(args, "--engine", engine)...)
@@ -518,10 +597,15 @@ func TestEngines(t *testing.T) {
 		}
 		seconds := regexp.MustCompile(`"seconds":[^}]*`)
 		clean := func(s string) string {
-			return regexp.MustCompile(`"engine":"[a-z]*"`).ReplaceAllString(seconds.ReplaceAllString(s, ""), "")
+			return regexp.MustCompile(`"engine":"[a-z]*"`).ReplaceAllString(
+				seconds.ReplaceAllString(s, ""), "",
+			)
 		}
 		if diff := cmp.Diff(clean(want), clean(got)); status != exitOK || diff != "" {
-			t.Errorf("%s: exit %d, stderr %q (-reference +%s):\n%s", engine, status, stderr, engine, diff)
+			t.Errorf(
+				"%s: exit %d, stderr %q (-reference +%s):\n%s", engine, status, stderr, engine,
+				diff,
+			)
 		}
 	}
 	if n := strings.Count(want, "\n"); n != 6 {
@@ -545,7 +629,8 @@ pid_0.3_0.05_-0.1             2 routes, average lataccel_cost:  1.588, average j
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if status, _, stderr := lockstepRun(t.Context(), "rollout", "--pid-grid", path); status != exitUsage || !strings.Contains(stderr, want) {
+		if status, _, stderr := lockstepRun(t.Context(), "rollout", "--pid-grid", path); status != exitUsage ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%q: exit %d, stderr %q; want 2 and %s", text, status, stderr, want)
 		}
 	}

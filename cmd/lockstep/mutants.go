@@ -39,7 +39,10 @@ func (c *mutantsCommand) Run(env *environment) error {
 		return c.Only != "" && !match || c.Engines != nil && !slices.Contains(c.Engines, f.Engine)
 	})
 	if len(faults) == 0 {
-		return fmt.Errorf("--only %q, --engines %s: no fault has such a name", c.Only, strings.Join(c.Engines, ","))
+		return fmt.Errorf(
+			"--only %q, --engines %s: no fault has such a name", c.Only,
+			strings.Join(c.Engines, ","),
+		)
 	}
 	bar := progress.New(env.stderr, len(faults), "faults")
 	score, err := mutants.Plant(env.ctx, root, faults, c.Out, func(verdict.Mutant) { bar.Add(1) })
@@ -53,7 +56,11 @@ func (c *mutantsCommand) Run(env *environment) error {
 		score.WriteTable(env.stdout, c.Markdown)
 	}
 	if c.Report != "" {
-		page := report.Parity{Mutants: score.Mutants, Failure: score.Err(), Origin: report.Origin{Command: env.command()}}
+		page := report.Parity{
+			Mutants: score.Mutants,
+			Failure: score.Err(),
+			Origin:  report.Origin{Command: env.command()},
+		}
 		if err := report.WriteParity(c.Report, page); err != nil {
 			return err
 		}

@@ -50,27 +50,38 @@ func enter[E any](name string, engine E, err error, asked bool, identity func(E)
 }
 
 // open opens an engine in a profile.
-func open(e *engines.Engine, config engines.Config, inexact, asked bool) opened[lockstep.Implementation] {
+func open(
+	e *engines.Engine, config engines.Config, inexact, asked bool,
+) opened[lockstep.Implementation] {
 	sim, err := e.Open(config)
 	if err != nil {
 		err = cmp.Or(e.Absent(), err)
 	}
-	o := enter(e.Name, sim, err, asked, func(s lockstep.Implementation) string { return lockstep.Identity(s) })
+	o := enter(
+		e.Name, sim, err, asked,
+		func(s lockstep.Implementation) string { return lockstep.Identity(s) },
+	)
 	if err == nil {
 		o.profile = sim.Profile().String()
 	}
 	switch {
 	case err != nil || inexact:
 	case sim.About().Unproven != nil:
-		o.err = notApplicable(e.Name + ": it computes in a way that is not known, parity is not claimed; --inexact compares in spite of that")
+		o.err = notApplicable(
+			e.Name + ": it computes in a way that is not known, parity is not claimed; --inexact compares in spite of that",
+		)
 	case sim.Profile() != config.Profile:
-		o.err = notApplicable(fmt.Sprintf("%s: it computes with profile %s on this machine", e.Name, sim.Profile()))
+		o.err = notApplicable(
+			fmt.Sprintf("%s: it computes with profile %s on this machine", e.Name, sim.Profile()),
+		)
 	}
 	return o
 }
 
 // openAll opens engines in a profile, of which the first is asked for by its name.
-func openAll(list []*engines.Engine, config engines.Config, inexact, asked bool) (all []opened[lockstep.Implementation]) {
+func openAll(
+	list []*engines.Engine, config engines.Config, inexact, asked bool,
+) (all []opened[lockstep.Implementation]) {
 	for i, e := range list {
 		all = append(all, open(e, config, inexact, asked || i == 0))
 	}

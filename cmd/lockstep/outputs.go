@@ -31,7 +31,8 @@ func checkFiles(command *kong.Context) error {
 			file.flag = "--" + v.Name
 		}
 		file.path, _ = v.Target.Interface().(string)
-		if name := map[string]string{"model_path": assets.Model, "data_path": assets.Routes}[v.Name]; name != "" && file.path == "" {
+		if name := map[string]string{"model_path": assets.Model, "data_path": assets.Routes}[v.Name]; name != "" &&
+			file.path == "" {
 			file.path, _ = assets.Find(name)
 		}
 		if io := v.Tag.Get("io"); file.path != "" {
@@ -49,7 +50,9 @@ func checkFiles(command *kong.Context) error {
 		}
 		for _, input := range files["in"] {
 			if samePath(o.path, input.path) || inFolder(o.path, input.path) {
-				return fmt.Errorf("%s: %s is an input (%s), and would be lost", o.flag, o.path, input.flag)
+				return fmt.Errorf(
+					"%s: %s is an input (%s), and would be lost", o.flag, o.path, input.flag,
+				)
 			}
 		}
 	}

@@ -22,7 +22,8 @@ func TestPlain(t *testing.T) {
 		{"rollout", "--data_path", filepath.Join(dir, hostile+".csv"), "--controller", hostile + ".py"},
 	} {
 		_, out, errs := lockstepRun(t.Context(), args...)
-		if text := out + errs; strings.ContainsAny(text, "\x1b\x07") || !strings.Contains(text, "owned") {
+		if text := out + errs; strings.ContainsAny(text, "\x1b\x07") ||
+			!strings.Contains(text, "owned") {
 			t.Errorf("%q prints %q", args[0], text)
 		}
 	}

@@ -32,7 +32,13 @@ type planCommand struct {
 // Run is the plan command.
 func (c *planCommand) Run(env *environment) error {
 	var plans []search.Planner
-	planning := search.Planning{Rounds: c.Rounds, Window: c.Window, Horizon: c.Horizon, Seeds: c.Seeds, Seed: c.Seed}
+	planning := search.Planning{
+		Rounds:  c.Rounds,
+		Window:  c.Window,
+		Horizon: c.Horizon,
+		Seeds:   c.Seeds,
+		Seed:    c.Seed,
+	}
 	for _, noise := range c.Noise {
 		kind, _ := lockstep.ParseNoise(noise) // which has such a name
 		p := planning.Planner(kind)
@@ -55,7 +61,13 @@ func (c *planCommand) Run(env *environment) error {
 		return err
 	}
 	page := report.NewSearch("Plans from "+from.String(), s.routes)
-	page.Bounds = append(page.Bounds, report.Bound{Name: "draws unknown", Totals: slices.Repeat([]float64{math.Inf(1)}, len(s.routes))})
+	page.Bounds = append(
+		page.Bounds,
+		report.Bound{
+			Name:   "draws unknown",
+			Totals: slices.Repeat([]float64{math.Inf(1)}, len(s.routes)),
+		},
+	)
 	if err := s.score(env, page, from); err != nil {
 		return err
 	}
@@ -72,7 +84,10 @@ func (c *planCommand) Run(env *environment) error {
 		if err := env.ended(err, goesOn); err != nil {
 			return err
 		}
-		fmt.Fprintf(env.stdout, "%s noise: as much as %d rollouts of each route\n", c.Noise[k], p.Rollouts())
+		fmt.Fprintf(
+			env.stdout, "%s noise: as much as %d rollouts of each route\n", c.Noise[k],
+			p.Rollouts(),
+		)
 		if err := s.score(env, page, table); err != nil {
 			return err
 		}
@@ -83,7 +98,13 @@ func (c *planCommand) Run(env *environment) error {
 
 // kept are the searches, for the folder that keeps them.
 func (c *planCommand) kept(plans []search.Planner, routes []*lockstep.Route) *runs.Planning {
-	kept := &runs.Planning{Noise: c.Noise, Window: c.Window, Horizon: c.Horizon, Seeds: c.Seeds, Seed: c.Seed}
+	kept := &runs.Planning{
+		Noise:   c.Noise,
+		Window:  c.Window,
+		Horizon: c.Horizon,
+		Seeds:   c.Seeds,
+		Seed:    c.Seed,
+	}
 	if c.Rounds != nil {
 		kept.Rounds = *c.Rounds
 	}
@@ -123,9 +144,15 @@ func (c *planCommand) write(env *environment, page *report.Search, table *lockst
 	from, floor, unknown := page.Columns[0], page.Bounds[0], page.Bounds[1]
 	way := func(to float64) float64 { return 100 * (from.Mean() - to) / (from.Mean() - floor.Mean()) }
 	for k, to := range page.Columns[1:] {
-		fmt.Fprintf(env.stdout, "%s (%s noise): %.1f %% of the way from %s to the floor\n", to.Short(), c.Noise[k], way(to.Mean()), from.Policy)
+		fmt.Fprintf(
+			env.stdout, "%s (%s noise): %.1f %% of the way from %s to the floor\n", to.Short(),
+			c.Noise[k], way(to.Mean()), from.Policy,
+		)
 	}
-	fmt.Fprintf(env.stdout, "who does not know the draws can expect %.1f %% of it at the most\n", way(unknown.Mean()))
+	fmt.Fprintf(
+		env.stdout, "who does not know the draws can expect %.1f %% of it at the most\n",
+		way(unknown.Mean()),
+	)
 	if err := policyfile.Write(c.Table, table); err != nil {
 		return err
 	}

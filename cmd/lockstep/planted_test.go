@@ -48,7 +48,9 @@ func TestPlantedFault(t *testing.T) {
 		}
 	}
 	network := strings.Replace(string(defaults.Model()), "lockstep", "lockstop", 1) // its producer
-	replace[filepath.Join(root, "internal", "defaults", defaults.ModelName)] = filepath.Join(dir, defaults.ModelName)
+	replace[filepath.Join(root, "internal", "defaults", defaults.ModelName)] = filepath.Join(
+		dir, defaults.ModelName,
+	)
 	if err := os.WriteFile(filepath.Join(dir, defaults.ModelName), []byte(network), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -60,14 +62,22 @@ func TestPlantedFault(t *testing.T) {
 	if err := os.WriteFile(list, overlay, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "-o", program, "./cmd/lockstep")
+	build := exec.CommandContext(
+		t.Context(), "go", "build", "-overlay", list, "-o", program, "./cmd/lockstep",
+	)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.CommandContext(t.Context(), program, append([]string{"compare", "reference", "batched", "--num_segs", "1"}, shortInputs(t)...)...).Output()
+	out, err := exec.CommandContext(
+		t.Context(),
+		program,
+		append(
+			[]string{"compare", "reference", "batched", "--num_segs", "1"},
+			shortInputs(t)...)...).Output()
 	var status *exec.ExitError
-	if !errors.As(err, &status) || status.ExitCode() != exitParity || !strings.Contains(string(out), "stage tokens") {
+	if !errors.As(err, &status) || status.ExitCode() != exitParity ||
+		!strings.Contains(string(out), "stage tokens") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	t.Setenv("XDG_CACHE_HOME", dir)

@@ -83,7 +83,10 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *ass
 	}
 	all := []opened[lockstep.Implementation]{{name: list[0].Name}}
 	if modelPath == "" {
-		all[0].err = lacking("%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path, k.Model, k.ModelSHA256)
+		all[0].err = lacking(
+			"%s: the network %s of SHA-256 %s is not here: name it with --model_path", k.Path,
+			k.Model, k.ModelSHA256,
+		)
 	} else {
 		all = openAll(list, engines.Config{Model: modelPath, Profile: k.Profile, Workers: k.Workers, Chunk: k.Chunk}, false, p.asked)
 	}
@@ -94,7 +97,9 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *ass
 // keptCase is a case of tinyphysics whose engines can do more than it asks for.
 type keptCase struct{ *tinyphysics.Case }
 
-func (k keptCase) Compare(ctx context.Context, want, got lockstep.Implementation) (*parity.Report, error) {
+func (k keptCase) Compare(
+	ctx context.Context, want, got lockstep.Implementation,
+) (*parity.Report, error) {
 	return k.Case.Compare(ctx, want, got)
 }
 
@@ -112,19 +117,32 @@ type kept[E any] interface {
 
 // replay holds the first engine to the results that are kept with a case, and the others
 // to the first.
-func replay[E any](p *comparisons, k kept[E], path string, results []parity.CaseResult, all []opened[E]) error {
-	one := verdict.Comparison{Kind: "replay", Want: keptResults, Got: all[0].name, Detail: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
+func replay[E any](
+	p *comparisons, k kept[E], path string, results []parity.CaseResult, all []opened[E],
+) error {
+	one := verdict.Comparison{
+		Kind:   "replay",
+		Want:   keptResults,
+		Got:    all[0].name,
+		Detail: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)),
+	}
 	r, err := check(p.env.ctx, k, results, all[0])
 	if err := p.made(one, r, err); err != nil {
 		return err
 	}
-	return hold(p, verdict.Comparison{Kind: one.Kind, Detail: one.Detail}, all, func(want, got E) (*parity.Report, error) {
-		return k.Compare(p.env.ctx, want, got)
-	}, nil)
+	return hold(
+		p, verdict.Comparison{Kind: one.Kind, Detail: one.Detail}, all,
+		func(want, got E) (*parity.Report, error) {
+			return k.Compare(p.env.ctx, want, got)
+		},
+		nil,
+	)
 }
 
 // check holds what an engine computes of a case to the results that are kept with it.
-func check[E any](ctx context.Context, k kept[E], results []parity.CaseResult, o opened[E]) (*parity.Report, error) {
+func check[E any](
+	ctx context.Context, k kept[E], results []parity.CaseResult, o opened[E],
+) (*parity.Report, error) {
 	switch {
 	case o.err != nil:
 		return nil, o.err

@@ -54,7 +54,16 @@ func (c *rolloutCommand) Run(env *environment) error {
 	}
 
 	tellStats := c.stats(env, s.simulator)
-	lines := &report.Lines{Out: env.stdout, Errors: env.stderr, JSON: c.JSON, Engine: s.simulator.Name(), Profile: s.simulator.Profile(), Found: env.found, Unread: s.failed, Start: time.Now()}
+	lines := &report.Lines{
+		Out:     env.stdout,
+		Errors:  env.stderr,
+		JSON:    c.JSON,
+		Engine:  s.simulator.Name(),
+		Profile: s.simulator.Profile(),
+		Found:   env.found,
+		Unread:  s.failed,
+		Start:   time.Now(),
+	}
 	env.told = c.JSON
 	for _, policy := range policies {
 		lines.Controllers = append(lines.Controllers, policy.String())
@@ -81,7 +90,9 @@ func (c *rolloutCommand) check(engine lockstep.Implementation) error {
 	_, device := engine.(*gpu.Simulator)
 	switch {
 	case c.Stats && !device:
-		return fmt.Errorf("--stats goes with --engine gpu; the %s engine has no device", engine.Name())
+		return fmt.Errorf(
+			"--stats goes with --engine gpu; the %s engine has no device", engine.Name(),
+		)
 	case c.TraceValues && c.Trace == "":
 		return errors.New("--trace-values goes with --trace")
 	case c.Debug && (c.Out != "" || c.Trace != ""):
@@ -116,7 +127,11 @@ func (c *rolloutCommand) stats(env *environment, engine lockstep.Implementation)
 // Of a folder that prints nothing, and says so here.
 func (c *rolloutCommand) debugged(env *environment, jobs []lockstep.Job) bool {
 	if len(jobs) != 1 {
-		fmt.Fprintf(env.stderr, "lockstep: --debug prints the steps of one rollout, and these are %d: name one route and one controller\n", len(jobs))
+		fmt.Fprintf(
+			env.stderr,
+			"lockstep: --debug prints the steps of one rollout, and these are %d: name one route and one controller\n",
+			len(jobs),
+		)
 		return false
 	}
 	out := io.Writer(env.stdout)
@@ -126,7 +141,10 @@ func (c *rolloutCommand) debugged(env *environment, jobs []lockstep.Job) bool {
 	targets := jobs[0].Route.TargetLataccel
 	jobs[0].Observe = func(s *lockstep.Step) {
 		if next := s.Index + 1; next%10 == 0 {
-			fmt.Fprintf(out, "Step %-5d: Current lataccel: %6.2f, Target lataccel: %6.2f\n", next, s.Lataccel, targets[s.Index])
+			fmt.Fprintf(
+				out, "Step %-5d: Current lataccel: %6.2f, Target lataccel: %6.2f\n", next,
+				s.Lataccel, targets[s.Index],
+			)
 		}
 	}
 	return true
@@ -144,7 +162,9 @@ func status(env *environment, l *report.Lines) error {
 // stream runs the jobs and adds each result as soon as those before it are there. An
 // interruption is no error: who adds knows what is missing. Which rollouts were lost, and so
 // are not in the folder of a run, is said.
-func (s *simulation) stream(env *environment, work *runs.Work, add func(int, lockstep.Result)) error {
+func (s *simulation) stream(
+	env *environment, work *runs.Work, add func(int, lockstep.Result),
+) error {
 	bar := progress.New(env.stderr, len(work.Jobs), "rollouts")
 	work.Simulator, work.Done = s.simulator, func() { bar.Add(1) }
 	var lost []string
@@ -157,8 +177,12 @@ func (s *simulation) stream(env *environment, work *runs.Work, add func(int, loc
 	})
 	bar.Clear()
 	if work.Journal != nil && len(lost) > 0 {
-		fmt.Fprintf(env.stderr, "lockstep: %d of %d rollouts were lost, are not kept, and are computed "+
-			"when the same command is run again: %s\n", len(lost), len(work.Jobs), strings.Join(lost, ", "))
+		fmt.Fprintf(
+			env.stderr,
+			"lockstep: %d of %d rollouts were lost, are not kept, and are computed "+
+				"when the same command is run again: %s\n",
+			len(lost), len(work.Jobs), strings.Join(lost, ", "),
+		)
 	}
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -168,7 +192,9 @@ func (s *simulation) stream(env *environment, work *runs.Work, add func(int, loc
 
 // traced runs the jobs and writes a trace of them as they run. An interruption leaves
 // no trace; the error is of the trace alone.
-func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep.Job, lines *report.Lines) error {
+func (c *rolloutCommand) traced(
+	env *environment, s *simulation, jobs []lockstep.Job, lines *report.Lines,
+) error {
 	options := lockstep.Options{Shortcuts: lockstep.AllSteps}
 	header := trace.Header{
 		Producer: "lockstep", Engine: s.simulator.Name(), Profile: s.simulator.Profile().String(),
@@ -188,10 +214,13 @@ func (c *rolloutCommand) traced(env *environment, s *simulation, jobs []lockstep
 				writers[i].Observe(step)
 			}
 		}
-		stopped := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) {
-			lines.Add(i, result)
-			writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
-		})
+		stopped := s.stream(
+			env, &runs.Work{Jobs: jobs, Options: options},
+			func(i int, result lockstep.Result) {
+				lines.Add(i, result)
+				writers[i].End(tinyphysics.Outcome(result.Costs), result.Err)
+			},
+		)
 		return cmp.Or(stopped, env.ctx.Err())
 	})
 	if err != nil && env.ctx.Err() == nil {

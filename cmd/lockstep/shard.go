@@ -63,7 +63,10 @@ func (c *shardPlanCommand) Run(env *environment) error {
 	if err := o.WritePlan(c.Out, c.Shards); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.stdout, "%d rollouts in %d shards, plan %s\n", o.Plan.Rollouts(), o.Plan.Shards, o.Plan.Key())
+	fmt.Fprintf(
+		env.stdout, "%d rollouts in %d shards, plan %s\n", o.Plan.Rollouts(), o.Plan.Shards,
+		o.Plan.Key(),
+	)
 	return nil
 }
 
@@ -82,7 +85,11 @@ func (c *shardRunCommand) Run(env *environment) error {
 		return err
 	}
 	bar := progress.New(env.stderr, plan.Rollouts()/plan.Shards, "rollouts")
-	file, err := runs.RunShard(env.ctx, c.Out, c.Index, runs.Inputs{Program: libraryFile, Model: c.ModelPath, Data: c.DataPath}, c.Workers, func() { bar.Add(1) })
+	file, err := runs.RunShard(
+		env.ctx, c.Out, c.Index,
+		runs.Inputs{Program: libraryFile, Model: c.ModelPath, Data: c.DataPath}, c.Workers,
+		func() { bar.Add(1) },
+	)
 	bar.Clear()
 	if err := env.ended(err, "nothing of this shard is kept"); err != nil {
 		return err
@@ -107,12 +114,22 @@ func (c *shardMergeCommand) Run(env *environment) error {
 		fmt.Fprintf(env.stderr, "lockstep: %s\n", wrong)
 	}
 	if len(m.Missing) > 0 {
-		fmt.Fprintf(env.stderr, "lockstep: %d of %d shards are missing: %v\n", len(m.Missing), m.Plan.Shards, m.Missing)
+		fmt.Fprintf(
+			env.stderr, "lockstep: %d of %d shards are missing: %v\n", len(m.Missing),
+			m.Plan.Shards, m.Missing,
+		)
 	}
 	if m.Results == nil {
 		return exitStatus(exitParity)
 	}
-	lines := &report.Lines{Out: env.stdout, Errors: env.stderr, JSON: c.JSON, Engine: m.Plan.Engine, Profile: m.Plan.Profile, Start: start}
+	lines := &report.Lines{
+		Out:     env.stdout,
+		Errors:  env.stderr,
+		JSON:    c.JSON,
+		Engine:  m.Plan.Engine,
+		Profile: m.Plan.Profile,
+		Start:   start,
+	}
 	lines.Controllers, lines.Routes = m.Plan.Names()
 	for _, r := range m.Results {
 		lines.Add(r.Rollout, r.Result())

@@ -78,27 +78,31 @@ func TestStandardOutput(t *testing.T) {
 		}
 	}
 	quickest := map[string][]string{
-		"demo":        {},
-		"rollout":     data,
-		"envs":        {},
-		"eval":        data,
-		"compare":     {"a.trace", "b.trace"},
-		"replay":      {"--engines", "reference"},
-		"mutants":     nil,
-		"gate":        nil,
-		"verify":      nil, // it wants a Python
-		"tune":        append([]string{"--population", "8", "--generations", "1"}, data...),
-		"plan":        append([]string{"--rounds", "1", "--horizon", "10"}, data...),
-		"export":      {"pid", "--out", "pid.py", "--unchecked"},
-		"watch":       {"shards"},
-		"shard plan":  {"--out", "again", "--shards", "1", "--data_path", short, "--engine", "reference"},
+		"demo":    {},
+		"rollout": data,
+		"envs":    {},
+		"eval":    data,
+		"compare": {"a.trace", "b.trace"},
+		"replay":  {"--engines", "reference"},
+		"mutants": nil,
+		"gate":    nil,
+		"verify":  nil, // it wants a Python
+		"tune":    append([]string{"--population", "8", "--generations", "1"}, data...),
+		"plan":    append([]string{"--rounds", "1", "--horizon", "10"}, data...),
+		"export":  {"pid", "--out", "pid.py", "--unchecked"},
+		"watch":   {"shards"},
+		"shard plan": {
+			"--out", "again", "--shards", "1", "--data_path", short, "--engine", "reference",
+		},
 		"shard run":   {"--out", "shards", "--index", "0"},
 		"shard merge": {"--out", "shards"},
 		"generate":    {"--num_routes", "1", "--out", "more"},
-		"bench":       {"--jobs", "1", "--repetitions", "1", "--model_path", own, "--data_path", short},
-		"fetch":       {"data", "--out", "fetched"},
-		"doctor":      {},
-		"version":     {},
+		"bench": {
+			"--jobs", "1", "--repetitions", "1", "--model_path", own, "--data_path", short,
+		},
+		"fetch":   {"data", "--out", "fetched"},
+		"doctor":  {},
+		"version": {},
 	}
 	cases, err := filepath.Glob(filepath.Join(root, "parity", "testdata", "regressions", "*.json"))
 	if err != nil || len(cases) == 0 {
@@ -119,7 +123,10 @@ func TestStandardOutput(t *testing.T) {
 		for _, args := range runs {
 			var stderr bytes.Buffer
 			ctx, stop := context.WithCancel(t.Context())
-			status := run(ctx, append(strings.Fields(command), args...), &stickyWriter{w: &full{}, end: stop}, &stderr)
+			status := run(
+				ctx, append(strings.Fields(command), args...), &stickyWriter{w: &full{}, end: stop},
+				&stderr,
+			)
 			stop()
 			text := stderr.String()
 			for _, notice := range []string{"using the project's own network", "using generated routes", "without --upstream", "the engine onnxruntime is not measured"} {
@@ -155,7 +162,9 @@ func TestStandardOutputClosed(t *testing.T) {
 		command := exec.Command("sh", "-c", script, lockstep)
 		command.Stderr = &stderr
 		err := command.Run()
-		if text := stderr.String(); !strings.HasPrefix(text, "lockstep: standard output: ") || !strings.Contains(text, want) || err == nil && !strings.HasSuffix(text, "\n2\n") {
+		if text := stderr.String(); !strings.HasPrefix(text, "lockstep: standard output: ") ||
+			!strings.Contains(text, want) ||
+			err == nil && !strings.HasSuffix(text, "\n2\n") {
 			t.Errorf("%s: %v, %q; want 2 and %q", script, err, text, want)
 		}
 	}

@@ -37,13 +37,20 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 		}
 		defer f.Close()
 		files = append(files, f)
-		sides[i] = opened[parity.Source]{name: name, engine: parity.Traced(f), profile: f.Header.Profile}
+		sides[i] = opened[parity.Source]{
+			name:    name,
+			engine:  parity.Traced(f),
+			profile: f.Header.Profile,
+		}
 	}
 	var jobs []lockstep.Job
 	shortcuts := lockstep.AllSteps
 	if live >= 0 {
 		if own, name := tinyphysics.Schema(shortcuts).Name, files[0].Header.Schema.Name; name != own {
-			return fmt.Errorf("%s is of the simulator %.60q, and engines compute %s: compare it with another trace", files[0].Name, name, own)
+			return fmt.Errorf(
+				"%s is of the simulator %.60q, and engines compute %s: compare it with another trace",
+				files[0].Name, name, own,
+			)
 		}
 		// A recording that stops where costs end, or leaves out the warm-up, says so.
 		taken, err := tinyphysics.ParseShortcuts(files[0].Header.Shortcuts)
@@ -68,13 +75,17 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 func openTrace(path string) (*trace.File, error) {
 	f, err := trace.Open(path)
 	if err != nil && !strings.ContainsAny(path, "./\\") {
-		return nil, fmt.Errorf("%w: want a trace, or an engine: %s", err, strings.Join(engines.Names(), ", "))
+		return nil, fmt.Errorf(
+			"%w: want a trace, or an engine: %s", err, strings.Join(engines.Names(), ", "),
+		)
 	}
 	return f, err
 }
 
 // live is an engine with the jobs of a trace, and the name of their network.
-func (c *compareCommand) live(p *comparisons, name string, t *trace.File) (o opened[parity.Source], network string, jobs []lockstep.Job, err error) {
+func (c *compareCommand) live(
+	p *comparisons, name string, t *trace.File,
+) (o opened[parity.Source], network string, jobs []lockstep.Job, err error) {
 	if t.Header.Profile != "" && c.Profile == "host" {
 		c.Profile = t.Header.Profile
 	}
@@ -86,7 +97,9 @@ func (c *compareCommand) live(p *comparisons, name string, t *trace.File) (o ope
 	if err != nil {
 		return o, "", nil, err
 	}
-	s, all, err := c.prepare(p, list, func(dataPath string) ([]string, error) { return traceFiles(t, dataPath) })
+	s, all, err := c.prepare(
+		p, list, func(dataPath string) ([]string, error) { return traceFiles(t, dataPath) },
+	)
 	if err != nil {
 		return o, "", nil, err
 	}
@@ -126,7 +139,10 @@ func traceFiles(t *trace.File, dataPath string) (needed []string, err error) {
 	}
 	for _, r := range t.Rollouts {
 		if of[r.Key[0]] == "" {
-			return nil, fmt.Errorf("%s: route %q is not under %s: name its folder with --data_path", t.Name, r.Key[0], dataPath)
+			return nil, fmt.Errorf(
+				"%s: route %q is not under %s: name its folder with --data_path", t.Name, r.Key[0],
+				dataPath,
+			)
 		}
 		needed = append(needed, of[r.Key[0]])
 	}

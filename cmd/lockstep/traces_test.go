@@ -17,21 +17,45 @@ type fallen struct {
 }
 
 var falls = schema.NewView(
-	schema.Schema{Name: "fall", Key: []string{"start", "planet"}, Outcome: schema.Outcome{Name: "result", Elements: []string{"depth"}, From: []string{"position"}}},
-	schema.Number(schema.Stage{Name: "force", Soft: true, From: []schema.Input{schema.Last(1, "position")}}, func(f *fallen) (float32, bool) { return f.force, true }),
-	schema.Array(schema.Stage{Name: "position", Shape: []int{2}, From: []schema.Input{schema.Same("force"), schema.Last(1, "position")},
-		Elements: []schema.Element{{Name: "x", Count: 1}, {Name: "y", Count: 1}}}, func(f *fallen) []float64 { return f.position }),
+	schema.Schema{
+		Name: "fall",
+		Key:  []string{"start", "planet"},
+		Outcome: schema.Outcome{
+			Name:     "result",
+			Elements: []string{"depth"},
+			From:     []string{"position"},
+		},
+	},
+	schema.Number(
+		schema.Stage{Name: "force", Soft: true, From: []schema.Input{schema.Last(1, "position")}},
+		func(f *fallen) (float32, bool) { return f.force, true },
+	),
+	schema.Array(
+		schema.Stage{
+			Name:  "position",
+			Shape: []int{2},
+			From:  []schema.Input{schema.Same("force"), schema.Last(1, "position")},
+			Elements: []schema.Element{
+				{Name: "x", Count: 1}, {Name: "y", Count: 1},
+			},
+		},
+		func(f *fallen) []float64 { return f.position },
+	),
 )
 
 // fall writes a trace of two falls. In the second of them the force is another at a step, and
 // what follows from it.
-func fall(t *testing.T, file string, s schema.Schema, h trace.Header, wrongAt int, words ...string) string {
+func fall(
+	t *testing.T, file string, s schema.Schema, h trace.Header, wrongAt int, words ...string,
+) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), file)
 	h.Schema = s
 	err := trace.WriteFile(path, h, ^schema.Set(0), func(w *trace.Writer) error {
 		for i, word := range words {
-			r, into, height := w.Begin(trace.Rollout{Key: []string{word, "earth"}}), falls.NewStep(), 100.0
+			r, into, height := w.Begin(
+				trace.Rollout{Key: []string{word, "earth"}},
+			), falls.NewStep(), 100.0
 			for k := range 9 {
 				f := fallen{force: -9.81}
 				if i == 1 && k == wrongAt {
@@ -61,7 +85,10 @@ func TestCompareAnyTraces(t *testing.T) {
 	wrong := fall(t, "wrong.trace", falls.Schema, trace.Header{}, 4, "low", "high")
 	other := fall(t, "other.trace", renamed, trace.Header{}, -1, "low", "high")
 	fewer := fall(t, "fewer.trace", falls.Schema, trace.Header{}, -1, "low")
-	hostile := fall(t, "hostile.trace", falls.Schema, trace.Header{Profile: "\x1b[31m"}, -1, "low", "\x1b[2Jhigh")
+	hostile := fall(
+		t, "hostile.trace", falls.Schema, trace.Header{Profile: "\x1b[31m"}, -1, "low",
+		"\x1b[2Jhigh",
+	)
 	ours := filepath.Join(t.TempDir(), "ours.trace")
 	record(t, shortInputs(t), ours, "reference")
 	page := filepath.Join(t.TempDir(), "report.html")
@@ -83,9 +110,14 @@ func TestCompareAnyTraces(t *testing.T) {
 		{[]string{"reference", a}, exitUsage, a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with another trace`},
 		{[]string{hostile, a}, exitParity, `start \x1b[2Jhigh, planet earth`},
 	} {
-		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare"}, c.args...)...)
+		status, stdout, stderr := lockstepRun(
+			t.Context(),
+			append([]string{"compare"}, c.args...)...)
 		if status != c.status || !strings.Contains(stdout+stderr, c.want) {
-			t.Errorf("%s: exit %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout, stderr)
+			t.Errorf(
+				"%s: exit %d, want %d and %q\n%s%s", c.args, status, c.status, c.want, stdout,
+				stderr,
+			)
 		}
 		if strings.Contains(stdout+stderr, "\x1b") {
 			t.Errorf("%s: what a terminal would obey: %q", c.args, stdout+stderr)

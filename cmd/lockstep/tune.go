@@ -40,7 +40,12 @@ func (c *tuneCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	plan := &runs.Search{Kind: c.Kind, Seed: c.Seed, Population: c.Population, Generations: c.Generations}
+	plan := &runs.Search{
+		Kind:        c.Kind,
+		Seed:        c.Seed,
+		Population:  c.Population,
+		Generations: c.Generations,
+	}
 	journal, err := s.journal(env, c.Out, runs.Plan{Search: plan}, lockstep.DefaultPID())
 	if err != nil {
 		return err
@@ -54,7 +59,10 @@ func (c *tuneCommand) Run(env *environment) error {
 }
 
 // search runs generations. Each is one sweep: its candidates times the routes.
-func (c *tuneCommand) search(env *environment, s *simulation, gains *search.Gains, journal *runs.Journal, page *report.Search, start time.Time) error {
+func (c *tuneCommand) search(
+	env *environment, s *simulation, gains *search.Gains, journal *runs.Journal,
+	page *report.Search, start time.Time,
+) error {
 	yardstick, err := s.sweep(env, journal, 0, []lockstep.Policy{lockstep.DefaultPID()})
 	if err != nil {
 		return err
@@ -78,19 +86,34 @@ func (c *tuneCommand) search(env *environment, s *simulation, gains *search.Gain
 		if err := journal.WriteCurve(curve); err != nil {
 			return err
 		}
-		fmt.Fprintf(env.stdout, "generation %2d  best %8.3f  mean %8.3f  median %8.3f\n", n, h.Best, h.Mean, h.Median)
+		fmt.Fprintf(
+			env.stdout, "generation %2d  best %8.3f  mean %8.3f  median %8.3f\n", n, h.Best, h.Mean,
+			h.Median,
+		)
 		last = time.Since(began)
 	}
 	if len(gains.History) == 0 {
 		return fmt.Errorf("--budget %s: not even one generation", c.Budget)
 	}
-	page.Curve = &report.Curve{Label: "geometric mean of the routes' total costs", X: curve.Names[0], Names: curve.Names[1:], Values: curve.Columns()[1:]}
+	page.Curve = &report.Curve{
+		Label:  "geometric mean of the routes' total costs",
+		X:      curve.Names[0],
+		Names:  curve.Names[1:],
+		Values: curve.Columns()[1:],
+	}
 	return page.Add(gains.Best, gains.Results)
 }
 
 // sweep rolls policies out on all routes: the rollouts of a plan from first on.
-func (s *simulation) sweep(env *environment, journal *runs.Journal, first int, policies []lockstep.Policy) ([]lockstep.Result, error) {
-	work := &runs.Work{Jobs: s.jobs(policies), First: first, Options: lockstep.Options{Shortcuts: lockstep.CostOnly}, Journal: journal}
+func (s *simulation) sweep(
+	env *environment, journal *runs.Journal, first int, policies []lockstep.Policy,
+) ([]lockstep.Result, error) {
+	work := &runs.Work{
+		Jobs:    s.jobs(policies),
+		First:   first,
+		Options: lockstep.Options{Shortcuts: lockstep.CostOnly},
+		Journal: journal,
+	}
 	results := make([]lockstep.Result, len(work.Jobs))
 	err := s.stream(env, work, func(i int, r lockstep.Result) { results[i-first] = r })
 	return results, env.ended(err, goesOn)

@@ -98,7 +98,10 @@ var factors = []struct {
 	other func(*pycontroller.Conditions)
 }{
 	{"patches", []string{"patch"}, func(c *pycontroller.Conditions) { c.Undo = true }},
-	{"time", []string{"time"}, func(c *pycontroller.Conditions) { c.Clock, c.Tick = 1.83e9+0.37, 0.0017 }},
+	{
+		"time", []string{"time"},
+		func(c *pycontroller.Conditions) { c.Clock, c.Tick = 1.83e9+0.37, 0.0017 },
+	},
 	{"random", []string{"random"}, func(c *pycontroller.Conditions) { c.Seed = 2 }},
 	{"files", []string{"file"}, func(c *pycontroller.Conditions) { c.Deny = true }},
 }
@@ -272,8 +275,11 @@ func (c *verifyCommand) trial(
 	for i, r := range results {
 		// Under other conditions that a process ends or hangs is what they come to.
 		if lockstep.IsPassing(r.Err) && conditions == (pycontroller.Conditions{}) {
-			return nil, nil, fmt.Errorf("route %s was lost, and a score would hold what the machine did "+
-				"to it: run verify again: %w", s.routes[i].Name, r.Err)
+			return nil, nil, fmt.Errorf(
+				"route %s was lost, and a score would hold what the machine did "+
+					"to it: run verify again: %w",
+				s.routes[i].Name, r.Err,
+			)
 		}
 	}
 	return results, watch.Touched(), nil
@@ -325,7 +331,8 @@ func (s *score) hashFiles(hash func(file string) (string, error)) error {
 	}
 	for i, t := range s.Touched {
 		path := t.Name
-		if rel, err := filepath.Rel(root, t.Name); err == nil && filepath.IsAbs(t.Name) && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(root, t.Name); err == nil && filepath.IsAbs(t.Name) &&
+			filepath.IsLocal(rel) {
 			s.Touched[i].Name = rel
 		}
 		if t.Kind != "module" && t.Kind != "file" {
@@ -404,7 +411,9 @@ func (c *verifyCommand) check(env *environment) error {
 		return fmt.Errorf("--check %s: the controller: %w: name it after the flags", c.Check, err)
 	}
 	if sum != want.Controller.SHA256 {
-		return differs("%s has SHA-256 %s, the score is of %s", c.Controller, sum, want.Controller.SHA256)
+		return differs(
+			"%s has SHA-256 %s, the score is of %s", c.Controller, sum, want.Controller.SHA256,
+		)
 	}
 	c.Profile, c.SeedPrefix, c.NumSegs = want.Profile, want.SeedPrefix, max(1, len(want.Routes))
 	got, err := c.score(env)
@@ -431,8 +440,10 @@ func differs(format string, args ...any) error { return different(fmt.Sprintf(fo
 func (s *score) compare(got *score) error {
 	switch {
 	case s.Network != got.Network:
-		return differs("the network here has SHA-256 %s, the score is of %s: name it with --model_path",
-			got.Network, s.Network)
+		return differs(
+			"the network here has SHA-256 %s, the score is of %s: name it with --model_path",
+			got.Network, s.Network,
+		)
 	case s.Profile != got.Profile:
 		return differs("the profile here is %s, the score's %s", got.Profile, s.Profile)
 	case len(s.Routes) != len(got.Routes):
@@ -442,8 +453,11 @@ func (s *score) compare(got *score) error {
 	for i, want := range s.Routes {
 		route := got.Routes[i]
 		if route.Route != want.Route {
-			return differs("route %d here is %s (seed %d, %.12s), the score's %s (seed %d, %.12s): "+
-				"name the routes with --data_path", i, route.Name, route.Seed, route.SHA256, want.Name, want.Seed, want.SHA256)
+			return differs(
+				"route %d here is %s (seed %d, %.12s), the score's %s (seed %d, %.12s): "+
+					"name the routes with --data_path",
+				i, route.Name, route.Seed, route.SHA256, want.Name, want.Seed, want.SHA256,
+			)
 		}
 		a, _ := json.Marshal(want.Costs)
 		b, _ := json.Marshal(route.Costs)

@@ -46,7 +46,9 @@ func TestVerify(t *testing.T) {
 		}
 		file, out := filepath.Join(dir, name+".py"), filepath.Join(dir, name+".json")
 		writeController(t, file, c.top, c.body)
-		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"verify", file, "--out", out}, inputs...)...)
+		status, stdout, stderr := lockstepRun(
+			t.Context(),
+			append([]string{"verify", file, "--out", out}, inputs...)...)
 		if want := map[bool]int{true: exitUsage}[name == "steals"]; status != want { // whose routes fail
 			t.Fatalf("%s: exit %d, want %d\n%s", name, status, want, stderr)
 		}
@@ -68,7 +70,9 @@ func TestVerifyCheck(t *testing.T) {
 	inputs := shortInputs(t)
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "c.py"), filepath.Join(dir, "score.json")
-	writeController(t, file, "from gains import GAIN", "return GAIN * (target_lataccel - current_lataccel)")
+	writeController(
+		t, file, "from gains import GAIN", "return GAIN * (target_lataccel - current_lataccel)",
+	)
 	if err := os.WriteFile(filepath.Join(dir, "gains.py"), []byte("GAIN = 0.3\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -123,20 +127,27 @@ func TestVerifyCheck(t *testing.T) {
 		if err := os.WriteFile(forged, text, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		status, stdout, stderr := lockstepRun(t.Context(), append([]string{"verify", "--check", forged}, inputs...)...)
+		status, stdout, stderr := lockstepRun(
+			t.Context(),
+			append([]string{"verify", "--check", forged}, inputs...)...)
 		if status != c.status || !strings.Contains(stdout+stderr, c.want) {
-			t.Errorf("%s: exit %d, want %d with %q:\n%s%s", name, status, c.status, c.want, stdout, stderr)
+			t.Errorf(
+				"%s: exit %d, want %d with %q:\n%s%s", name, status, c.status, c.want, stdout,
+				stderr,
+			)
 		}
 	}
 	for text, want := range map[string]string{"": "not a", "{}": "not a", `{"format": "lockstep score 1"}`: "it was changed", string(data) + "x": "not a"} {
 		if err := os.WriteFile(out, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"verify", "--check", out}, inputs...)...); status == exitOK || !strings.Contains(stderr, want) {
+		if status, _, stderr := lockstepRun(t.Context(), append([]string{"verify", "--check", out}, inputs...)...); status == exitOK ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%.40q: exit %d, %s", text, status, stderr)
 		}
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append([]string{"verify"}, inputs...)...); status != exitUsage || !strings.Contains(stderr, "verify wants a controller") {
+	if status, _, stderr := lockstepRun(t.Context(), append([]string{"verify"}, inputs...)...); status != exitUsage ||
+		!strings.Contains(stderr, "verify wants a controller") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
 }
@@ -150,8 +161,10 @@ func TestCompareScores(t *testing.T) {
 			Mean:     &[3]number{1, 2, 3},
 			Files:    []hashed{{"w.txt", "12"}, {"/home/a/x.npy", "34"}},
 			Repeated: true,
-			Touched:  []pycontroller.Touch{{Kind: "file", Name: "w.txt"}, {Kind: "file", Name: "/home/a/x.npy"}},
-			Depends:  map[string]string{"network": "no", "files": "yes"},
+			Touched: []pycontroller.Touch{
+				{Kind: "file", Name: "w.txt"}, {Kind: "file", Name: "/home/a/x.npy"},
+			},
+			Depends: map[string]string{"network": "no", "files": "yes"},
 		}
 		change(s)
 		return s
@@ -180,7 +193,8 @@ func TestCompareScores(t *testing.T) {
 			want       string
 		}{{made(c.change), made(asItIs), c.said}, {made(asItIs), made(c.change), c.here}} {
 			err := side.score.compare(side.now)
-			if (err == nil) != (side.want == "") || err != nil && !strings.Contains(err.Error(), side.want) {
+			if (err == nil) != (side.want == "") ||
+				err != nil && !strings.Contains(err.Error(), side.want) {
 				t.Errorf("%s: %v, want %q", name, err, side.want)
 			}
 		}

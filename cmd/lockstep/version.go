@@ -42,8 +42,13 @@ func (c *versionCommand) Run(env *environment) error {
 		env.json(o)
 		return nil
 	}
-	fmt.Fprintf(env.stdout, "lockstep %s, commit %s\n%s, %s\nengines: %s\n\na profile is a word of each, %d in all:\n",
-		cmp.Or(o.Version, "(no release)"), cmp.Or(o.Commit, "unknown"), o.Go, o.Platform, strings.Join(o.Engines, ", "), len(o.Profiles))
+	fmt.Fprintf(
+		env.stdout,
+		"lockstep %s, commit %s\n%s, %s\nengines: %s\n\na profile is a word of each, %d in all:\n",
+		cmp.Or(o.Version, "(no release)"),
+		cmp.Or(o.Commit, "unknown"), o.Go, o.Platform, strings.Join(o.Engines, ", "),
+		len(o.Profiles),
+	)
 	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 	for k := range strings.Split(o.Profiles[0], "-") {
 		for _, form := range lockstep.Forms(k) {

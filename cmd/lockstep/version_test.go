@@ -11,7 +11,8 @@ import (
 // TestVersion: a release's program says which it is, and every word that a profile can have.
 func TestVersion(t *testing.T) {
 	defer func(v, c string) { version, commit = v, c }(version, commit)
-	if status, stdout, stderr := lockstepRun(t.Context(), "version"); status != exitOK || !strings.HasPrefix(stdout, "lockstep (no release), commit ") {
+	if status, stdout, stderr := lockstepRun(t.Context(), "version"); status != exitOK ||
+		!strings.HasPrefix(stdout, "lockstep (no release), commit ") {
 		t.Errorf("exit %d, %s%s", status, stdout, stderr)
 	}
 	version, commit = "1.2.3", "0123abcd"
@@ -28,7 +29,8 @@ func TestVersion(t *testing.T) {
 	}
 	var o origin
 	_, stdout, _ = lockstepRun(t.Context(), "version", "--json")
-	if err := json.Unmarshal([]byte(stdout), &o); err != nil || o.Commit != "0123abcd" || len(o.Profiles) != len(lockstep.Profiles()) {
+	if err := json.Unmarshal([]byte(stdout), &o); err != nil || o.Commit != "0123abcd" ||
+		len(o.Profiles) != len(lockstep.Profiles()) {
 		t.Errorf("%v: %s", err, stdout)
 	}
 }

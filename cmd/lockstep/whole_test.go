@@ -31,8 +31,11 @@ func TestManyJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, extra := range [][]string{nil, {"--out", filepath.Join(t.TempDir(), "run")}} {
-		command := exec.CommandContext(t.Context(), lockstep, append([]string{"rollout", "--json", "--engine", "batched", "--profile", profile,
-			"--data_path", data, "--pid-grid", file}, extra...)...)
+		command := exec.CommandContext(
+			t.Context(),
+			lockstep,
+			append([]string{"rollout", "--json", "--engine", "batched", "--profile", profile,
+				"--data_path", data, "--pid-grid", file}, extra...)...)
 		out, err := command.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -57,10 +60,15 @@ func TestManyJobs(t *testing.T) {
 		}
 		command.Wait() // its status is looked at below
 		used := command.ProcessState.UserTime() + command.ProcessState.SystemTime()
-		t.Logf("%v: %v of the processors for all; by the clock, also of what else the machine does, %v to the first result and %v after Ctrl-C",
-			extra, used, result, time.Since(begin))
+		t.Logf(
+			"%v: %v of the processors for all; by the clock, also of what else the machine does, %v to the first result and %v after Ctrl-C",
+			extra, used, result, time.Since(begin),
+		)
 		if command.ProcessState.ExitCode() != exitInterrupted || used > 4*time.Second {
-			t.Errorf("%v: exit %d, %v of the processors, want 4s at most; %d bytes", extra, command.ProcessState.ExitCode(), used, len(rest))
+			t.Errorf(
+				"%v: exit %d, %v of the processors, want 4s at most; %d bytes", extra,
+				command.ProcessState.ExitCode(), used, len(rest),
+			)
 		}
 	}
 }
@@ -86,7 +94,8 @@ func TestBuilds(t *testing.T) {
 		if !strings.Contains(string(text), formula) {
 			t.Fatalf("%s has no %s", source, formula)
 		}
-		file, overlay, path := filepath.Join(dir, name+".go"), filepath.Join(dir, name+".json"), filepath.Join(dir, name)
+		file, overlay, path := filepath.Join(dir, name+".go"), filepath.Join(dir, name+".json"),
+			filepath.Join(dir, name)
 		list := fmt.Sprintf(`{"Replace":{%q:%q}}`, source, file)
 		for path, text := range map[string]string{file: changed, overlay: list} {
 			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -108,24 +117,32 @@ func TestBuilds(t *testing.T) {
 		text, _ := exec.Command(program, args...).CombinedOutput() // an error is in the text
 		return secondsPattern.ReplaceAllString(string(text), "")
 	}
-	inputs := []string{"--json", "--no-cache", "--engine", "reference", "--profile", profile, "--data_path", data}
+	inputs := []string{
+		"--json", "--no-cache", "--engine", "reference", "--profile", profile, "--data_path", data,
+	}
 	rollout := func(program string, extra ...string) string {
 		t.Helper()
 		return run(program, append(append([]string{"rollout"}, inputs...), extra...)...)
 	}
 	first, second := rollout(one), rollout(other)
-	if version := run(one, "version"); version != run(other, "version") || first == second || !strings.Contains(second, `"total_cost"`) {
+	if version := run(one, "version"); version != run(other, "version") || first == second ||
+		!strings.Contains(second, `"total_cost"`) {
 		t.Fatalf("both say they are %s, and compute\n%s%s", version, first, second)
 	}
 	if got := rollout(one, "--out", out); got != first {
 		t.Errorf("kept: %s, want %s", got, first)
 	}
-	if got := rollout(other, "--out", out); !strings.Contains(got, "is of another run: the engine's build is") || strings.Contains(got, "total_cost") {
+	if got := rollout(other, "--out", out); !strings.Contains(
+		got, "is of another run: the engine's build is",
+	) ||
+		strings.Contains(got, "total_cost") {
 		t.Errorf("the other goes on with a run of the one: %s", got)
 	}
 	run(one, append([]string{"shard", "plan", "--out", parts, "--shards", "1"}, inputs[2:]...)...)
 	shard := []string{"shard", "run", "--out", parts, "--index", "0"}
-	if got := run(other, shard...); !strings.Contains(got, "would compute something else than planned: the engine's build is") {
+	if got := run(other, shard...); !strings.Contains(
+		got, "would compute something else than planned: the engine's build is",
+	) {
 		t.Errorf("the other computes a shard of the one: %s", got)
 	}
 	if got := run(one, shard...); strings.Contains(got, "lockstep: ") {

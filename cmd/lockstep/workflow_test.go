@@ -40,7 +40,9 @@ func TestWorkflow(t *testing.T) {
 			t.Errorf("the workflow lacks %q", want)
 		}
 	}
-	jobs := regexp.MustCompile(`(?m)^  ([a-z-]+):$`).FindAllStringSubmatchIndex(text[strings.Index(text, "\njobs:\n"):], -1)
+	jobs := regexp.MustCompile(`(?m)^  ([a-z-]+):$`).FindAllStringSubmatchIndex(
+		text[strings.Index(text, "\njobs:\n"):], -1,
+	)
 	if len(jobs) != 3 {
 		t.Fatalf("%d jobs, want 3", len(jobs))
 	}
@@ -58,7 +60,8 @@ func TestWorkflow(t *testing.T) {
 				t.Errorf("job parity runs only if %s", condition[1])
 			}
 		case "merge":
-			if condition == nil || condition[1] != "always()" || !strings.Contains(job, "needs: [parity, parity-gpu]") {
+			if condition == nil || condition[1] != "always()" ||
+				!strings.Contains(job, "needs: [parity, parity-gpu]") {
 				t.Errorf("job merge does not always judge both: %s", job)
 			}
 		}
@@ -107,7 +110,10 @@ func TestWorkflow(t *testing.T) {
 		t.Error("nothing runs lockstep gate")
 	}
 	for _, flag := range []string{"--base", "--require-hardware"} {
-		if _, help, _ := lockstepRun(t.Context(), "gate", "--help"); !strings.Contains(help, flag) || !strings.Contains(string(makefile), flag) {
+		if _, help, _ := lockstepRun(t.Context(), "gate", "--help"); !strings.Contains(
+			help, flag,
+		) ||
+			!strings.Contains(string(makefile), flag) {
 			t.Errorf("make gate and lockstep gate do not both know %s", flag)
 		}
 	}
@@ -140,13 +146,19 @@ func TestMerge(t *testing.T) {
 	} {
 		// As the runner does: bash -e.
 		command := exec.CommandContext(t.Context(), "bash", "-e", "-c", script)
-		command.Env = append(os.Environ(), "PARITY="+c.parity, "PARITY_GPU="+c.gpu, "GPU_RUNNER="+c.runner, "FORK="+c.fork)
+		command.Env = append(
+			os.Environ(), "PARITY="+c.parity, "PARITY_GPU="+c.gpu, "GPU_RUNNER="+c.runner,
+			"FORK="+c.fork,
+		)
 		out, err := command.CombinedOutput()
 		if (err == nil) != c.merged {
 			t.Errorf("%+v: %v\n%s", c, err, out)
 		}
 	}
-	if !strings.Contains(text, "FORK: ${{ github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name != github.repository }}") {
+	if !strings.Contains(
+		text,
+		"FORK: ${{ github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name != github.repository }}",
+	) {
 		t.Error("the last job is not told of forks as the job on a GPU is")
 	}
 }
@@ -197,7 +209,9 @@ func TestMissing(t *testing.T) {
 		{"no-such", "missing.sh: no-such is no variant: want one of no-compiler no-python "},
 	} {
 		command := exec.Command("bash", "../../scripts/missing.sh", c.variant)
-		command.Env = append(os.Environ(), "PATH="+stubs+string(os.PathListSeparator)+os.Getenv("PATH"))
+		command.Env = append(
+			os.Environ(), "PATH="+stubs+string(os.PathListSeparator)+os.Getenv("PATH"),
+		)
 		out, err := command.CombinedOutput()
 		if !strings.Contains(string(out), c.want) || (err == nil) != (c.variant == "no-network") {
 			t.Errorf("%s: %v, %q; want %q", c.variant, err, out, c.want)

@@ -59,7 +59,9 @@ func Record(ctx context.Context, python, script string, cases []Case) (Recording
 	c.Stdin, c.Stderr = strings.NewReader(string(input)), &complaint
 	output, err := c.Output()
 	if err != nil {
-		return r, fmt.Errorf("%s %s: %w\n%s", python, script, err, strings.TrimSpace(complaint.String()))
+		return r, fmt.Errorf(
+			"%s %s: %w\n%s", python, script, err, strings.TrimSpace(complaint.String()),
+		)
 	}
 	return r, json.Unmarshal(output, &r)
 }
@@ -126,8 +128,12 @@ func (c Case) Compare(engine classic.Engine) error {
 	if err != nil {
 		return err
 	}
-	if c.Every < 1 || len(c.Hashes) != c.Steps/c.Every || len(c.Hashes) == 0 || c.Steps%c.Every != 0 {
-		return fmt.Errorf("%s: %d hashes of %d steps, one in %d, were recorded", c.Name(), len(c.Hashes), c.Steps, c.Every)
+	if c.Every < 1 || len(c.Hashes) != c.Steps/c.Every || len(c.Hashes) == 0 ||
+		c.Steps%c.Every != 0 {
+		return fmt.Errorf(
+			"%s: %d hashes of %d steps, one in %d, were recorded", c.Name(), len(c.Hashes), c.Steps,
+			c.Every,
+		)
 	}
 	v, err := engine.Make(t)
 	if err != nil {
@@ -185,7 +191,9 @@ func (c *comparison) all(t classic.Task, v classic.Vector) error {
 		}
 		if step := done + len(record); step%c.Every == 0 {
 			if got, want := hex.EncodeToString(c.hash.Sum(nil)), c.Hashes[step/c.Every-1]; got != want {
-				return fmt.Errorf("steps %d to %d differ from Gymnasium's (their hash)", step-c.Every, step-1)
+				return fmt.Errorf(
+					"steps %d to %d differ from Gymnasium's (their hash)", step-c.Every, step-1,
+				)
 			}
 		}
 	}
@@ -197,7 +205,9 @@ func (c *comparison) all(t classic.Task, v classic.Vector) error {
 
 // answered puts one step, and notes what has ended.
 func (c *comparison) answered(t classic.Task, r *classic.Transition, step int, ended []bool) error {
-	columns := []any{r.Actions.Discrete, r.States, r.Observations, r.Rewards, r.Terminated, r.Truncated}
+	columns := []any{
+		r.Actions.Discrete, r.States, r.Observations, r.Rewards, r.Terminated, r.Truncated,
+	}
 	if t.Actions == 0 {
 		columns[0] = r.Actions.Continuous
 	}
@@ -221,7 +231,8 @@ func (c *comparison) answered(t classic.Task, r *classic.Transition, step int, e
 }
 
 func (c *comparison) observed(t classic.Task, v classic.Vector, step int) error {
-	states, observations := make([]float64, len(t.State)*t.Num), make([]float32, len(t.Observation)*t.Num)
+	states, observations := make([]float64, len(t.State)*t.Num),
+		make([]float32, len(t.Observation)*t.Num)
 	v.Observe(observations, states)
 	return c.put(step, states, observations)
 }
@@ -234,7 +245,10 @@ func (c *comparison) put(step int, columns ...any) error {
 			continue
 		}
 		if k >= len(c.First[c.rows]) {
-			return fmt.Errorf("step %d has %d columns, %d were recorded", step, len(columns), len(c.First[c.rows]))
+			return fmt.Errorf(
+				"step %d has %d columns, %d were recorded", step, len(columns),
+				len(c.First[c.rows]),
+			)
 		}
 		if err := same(column, c.First[c.rows][k]); err != nil {
 			return fmt.Errorf("step %d, column %d: %w", step, k, err)
@@ -280,7 +294,8 @@ func same(column any, want []string) error {
 		if err != nil {
 			return err
 		}
-		if math.Float64bits(got[i]) != math.Float64bits(x) && !(math.IsNaN(got[i]) && math.IsNaN(x)) {
+		if math.Float64bits(got[i]) != math.Float64bits(x) &&
+			!(math.IsNaN(got[i]) && math.IsNaN(x)) {
 			return fmt.Errorf("element %d is %x, Gymnasium has %x", i, got[i], x)
 		}
 	}

@@ -9,7 +9,10 @@ import (
 // TestNaN: one NaN is as good as another, as value and in the hash, and no number is.
 func TestNaN(t *testing.T) {
 	of := func(x float64) (string, error) {
-		c := comparison{Case: Case{First: [][][]string{{{"0x1p+0", "nan"}, {"nan"}}}}, hash: sha256.New()}
+		c := comparison{
+			Case: Case{First: [][][]string{{{"0x1p+0", "nan"}, {"nan"}}}},
+			hash: sha256.New(),
+		}
 		err := c.put(0, []float64{1, x}, []float32{float32(x)})
 		return string(c.hash.Sum(nil)), err
 	}

@@ -12,12 +12,14 @@ func linear(weights ...float32) *classic.Network {
 
 // Goals are policies that reach walls, clips, goals and limits.
 var Goals = map[string]*classic.Network{
-	"CartPole-v1":              bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0),                              // balances
-	"CartPoleVectorEnv":        bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0),                              // balances
-	"MountainCar-v0":           bias(linear(0, -1, 0, 0, 0, 1), 0, -1, 0),                                     // pumps
-	"MountainCarContinuous-v0": bias(linear(0, 30), 0),                                                        // pumps, unclipped at first
-	"Pendulum-v1":              bias(linear(0, 0, 0.9), 0.01),                                                 // spins
-	"Acrobot-v1":               bias(linear(0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0), 0, -1, 0), // swings
+	"CartPole-v1":              bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
+	"CartPoleVectorEnv":        bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
+	"MountainCar-v0":           bias(linear(0, -1, 0, 0, 0, 1), 0, -1, 0),        // pumps
+	"MountainCarContinuous-v0": bias(linear(0, 30), 0),                           // pumps, unclipped at first
+	"Pendulum-v1":              bias(linear(0, 0, 0.9), 0.01),                    // spins
+	"Acrobot-v1": bias(
+		linear(0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0), 0, -1, 0,
+	), // swings
 }
 
 func bias(n *classic.Network, b ...float32) *classic.Network {
@@ -66,28 +68,97 @@ func Cases(numpy1 bool) []Case {
 			continue
 		}
 		for s, seed := range seeds {
-			add(Case{Env: e.Name, Autoreset: modes[0], Num: 1, Seed: seed, Uniform: uint64(seed) + 3, Steps: 1000})
-			add(Case{Env: e.Name, Autoreset: modes[0], Num: 1, Seed: seed, Network: Goals[e.Name], Steps: 1000})
+			add(Case{
+				Env:       e.Name,
+				Autoreset: modes[0],
+				Num:       1,
+				Seed:      seed,
+				Uniform:   uint64(seed) + 3,
+				Steps:     1000,
+			})
+			add(Case{
+				Env:       e.Name,
+				Autoreset: modes[0],
+				Num:       1,
+				Seed:      seed,
+				Network:   Goals[e.Name],
+				Steps:     1000,
+			})
 			for _, mode := range modes[min(1, len(modes)-1):] {
-				add(Case{Env: e.Name, Autoreset: mode, Num: 7, Seed: seed, Uniform: uint64(s) << 40, Steps: 500})
+				add(Case{
+					Env:       e.Name,
+					Autoreset: mode,
+					Num:       7,
+					Seed:      seed,
+					Uniform:   uint64(s) << 40,
+					Steps:     500,
+				})
 			}
 		}
-		add(Case{Env: e.Name, Autoreset: "next-step", Num: 3, Seed: 5, Network: Goals[e.Name], Steps: 1500})
-		add(Case{Env: e.Name, Autoreset: "next-step", Num: 9, Seed: 6, Network: deep(e), Steps: 300})
-		add(Case{Env: e.Name, Autoreset: "next-step", Num: 5, Seed: 7, Options: map[string]string{"max_episode_steps": "17"}, Steps: 300})
+		add(Case{
+			Env:       e.Name,
+			Autoreset: "next-step",
+			Num:       3,
+			Seed:      5,
+			Network:   Goals[e.Name],
+			Steps:     1500,
+		})
+		add(Case{
+			Env:       e.Name,
+			Autoreset: "next-step",
+			Num:       9,
+			Seed:      6,
+			Network:   deep(e),
+			Steps:     300,
+		})
+		add(Case{
+			Env:       e.Name,
+			Autoreset: "next-step",
+			Num:       5,
+			Seed:      7,
+			Options:   map[string]string{"max_episode_steps": "17"},
+			Steps:     300,
+		})
 		for _, o := range others[e.Name] {
-			add(Case{Env: e.Name, Autoreset: "next-step", Num: 5, Seed: 8, Uniform: 9, Options: o.options, Bounds: o.bounds, Steps: 500})
-			add(Case{Env: e.Name, Autoreset: "next-step", Num: 2, Seed: 9, Network: Goals[e.Name], Options: o.options, Bounds: o.bounds, Steps: 500})
+			add(Case{
+				Env:       e.Name,
+				Autoreset: "next-step",
+				Num:       5,
+				Seed:      8,
+				Uniform:   9,
+				Options:   o.options,
+				Bounds:    o.bounds,
+				Steps:     500,
+			})
+			add(Case{
+				Env:       e.Name,
+				Autoreset: "next-step",
+				Num:       2,
+				Seed:      9,
+				Network:   Goals[e.Name],
+				Options:   o.options,
+				Bounds:    o.bounds,
+				Steps:     500,
+			})
 		}
 	}
 	if !numpy1 {
-		add(Case{Env: "Pendulum-v1", Autoreset: "off", Num: 1, Seed: 1, Network: Goals["Pendulum-v1"],
-			Options: map[string]string{"max_episode_steps": "25000"}, Steps: 25000})
+		add(Case{
+			Env:       "Pendulum-v1",
+			Autoreset: "off",
+			Num:       1,
+			Seed:      1,
+			Network:   Goals["Pendulum-v1"],
+			Options:   map[string]string{"max_episode_steps": "25000"},
+			Steps:     25000,
+		})
 		add(Case{Env: "Acrobot-v1", Autoreset: "off", Num: 2, Seed: 1, Network: Goals["Acrobot-v1"],
 			Options: map[string]string{"max_episode_steps": "-1"}, Steps: 1000})
 		for _, integrator := range []string{"euler", "semi-implicit"} { // angles of all sizes, then NaN
 			add(Case{Env: "CartPole-v1", Autoreset: "off", Num: 16, Seed: 10, Uniform: 11,
-				Options: map[string]string{"kinematics_integrator": integrator}, Bounds: map[string]float64{"low": -5000, "high": 5000}, Steps: 100})
+				Options: map[string]string{
+					"kinematics_integrator": integrator,
+				}, Bounds: map[string]float64{"low": -5000, "high": 5000}, Steps: 100})
 		}
 	}
 	return cases

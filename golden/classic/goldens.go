@@ -31,7 +31,9 @@ func Function(name string) (x, y []float64, err error) {
 		return nil, nil, err
 	}
 	if len(all[name]) < 400 {
-		return nil, nil, fmt.Errorf("%d values of %s were recorded, 400 are wanted", len(all[name]), name)
+		return nil, nil, fmt.Errorf(
+			"%d values of %s were recorded, 400 are wanted", len(all[name]), name,
+		)
 	}
 	for _, pair := range all[name] {
 		var value [2]float64
@@ -60,11 +62,16 @@ func Goldens() ([]Case, error) {
 		}
 		want := Cases(i == 1)
 		if !strings.HasPrefix(r.NumPy, []string{"2.", "1."}[i]) || len(r.Cases) != len(want) {
-			return nil, fmt.Errorf("recording with NumPy %s of %d cases: there should be %d", r.NumPy, len(r.Cases), len(want))
+			return nil, fmt.Errorf(
+				"recording with NumPy %s of %d cases: there should be %d", r.NumPy, len(r.Cases),
+				len(want),
+			)
 		}
 		for k, c := range r.Cases {
 			if c.Name() != want[k].Name() || c.Steps != want[k].Steps {
-				return nil, fmt.Errorf("case %d was recorded as %s, and should be %s", k, c.Name(), want[k].Name())
+				return nil, fmt.Errorf(
+					"case %d was recorded as %s, and should be %s", k, c.Name(), want[k].Name(),
+				)
 			}
 		}
 		all = append(all, r.Cases...)

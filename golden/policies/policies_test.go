@@ -77,7 +77,10 @@ func TestOwn(t *testing.T) {
 		}
 		seen[profile] = true
 		t.Run(profile.String(), func(t *testing.T) {
-			holdAll(t, k == 0, profile, recordings, func(name string) (string, string) { return model, filepath.Join(routes, name+".csv") })
+			holdAll(
+				t, k == 0, profile, recordings,
+				func(name string) (string, string) { return model, filepath.Join(routes, name+".csv") },
+			)
 		})
 	}
 }

@@ -84,7 +84,10 @@ func Hold(t TB, operation string, run func(v Vector) any) {
 	t.Helper()
 	for i, v := range All(t, operation) {
 		if d := Difference(run(v), v.Want); d != "" {
-			t.Errorf("%s, vector %d: %s; see golden/vectors/alternatives.json for what it tells apart", operation, i, d)
+			t.Errorf(
+				"%s, vector %d: %s; see golden/vectors/alternatives.json for what it tells apart",
+				operation, i, d,
+			)
 			return
 		}
 	}
@@ -107,7 +110,10 @@ func Map(t TB, operation string, f func(y, x []float32)) {
 		f(y, in)
 		d := Difference(y, wanted[first:first+n])
 		if d != "" {
-			t.Errorf("%s, inputs %d to %d (%x): %s", operation, first, first+n-1, x[first:first+min(n, 3)], d)
+			t.Errorf(
+				"%s, inputs %d to %d (%x): %s", operation, first, first+n-1,
+				x[first:first+min(n, 3)], d,
+			)
 		}
 		return d == ""
 	}
@@ -142,7 +148,9 @@ func Difference(got, want any) string {
 func difference[T npz.Number](got any, want []T, bits func(T) uint64) string {
 	values, ok := got.([]T)
 	if !ok || len(values) != len(want) {
-		return fmt.Sprintf("the result is %T of another type or length, want %d of %T", got, len(want), want)
+		return fmt.Sprintf(
+			"the result is %T of another type or length, want %d of %T", got, len(want), want,
+		)
 	}
 	bad, first := 0, 0
 	for i, w := range want {
@@ -157,7 +165,10 @@ func difference[T npz.Number](got any, want []T, bits func(T) uint64) string {
 		return ""
 	}
 	g, w := values[first], want[first]
-	return fmt.Sprintf("element %d is %v (%#x), want %v (%#x); %d of %d differ", first, g, bits(g), w, bits(w), bad, len(want))
+	return fmt.Sprintf(
+		"element %d is %v (%#x), want %v (%#x); %d of %d differ", first, g, bits(g), w, bits(w),
+		bad, len(want),
+	)
 }
 
 // Encode writes the vectors of all operations as an npz: for each argument, and
@@ -213,7 +224,9 @@ func concatenate[T npz.Number](array, name string, vs []Vector) []npz.Array {
 		x := v.of(name).([]T)
 		all, lengths = append(all, x...), append(lengths, int64(len(x)))
 	}
-	return []npz.Array{npz.New(array, all, len(all)), npz.New(array+".lengths", lengths, len(lengths))}
+	return []npz.Array{
+		npz.New(array, all, len(all)), npz.New(array+".lengths", lengths, len(lengths)),
+	}
 }
 
 // Decode is the inverse of Encode.
@@ -236,7 +249,10 @@ func Decode(data []byte) (map[string][]Vector, error) {
 			all[operation] = make([]Vector, len(values))
 		}
 		if len(values) != len(all[operation]) {
-			return nil, fmt.Errorf("vectors.npz, array %s: %d vectors, want %d", array, len(values), len(all[operation]))
+			return nil, fmt.Errorf(
+				"vectors.npz, array %s: %d vectors, want %d", array, len(values),
+				len(all[operation]),
+			)
 		}
 		for i, x := range values {
 			v := &all[operation][i]

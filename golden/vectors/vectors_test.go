@@ -44,7 +44,8 @@ func TestHold(t *testing.T) {
 		if wrong < 0 != (len(r.errors) == 0) {
 			t.Errorf("wrong on vector %d: %q", wrong, r.errors)
 		}
-		if wrong >= 0 && !strings.Contains(strings.Join(r.errors, ""), fmt.Sprintf("vector %d: ", wrong)) {
+		if wrong >= 0 &&
+			!strings.Contains(strings.Join(r.errors, ""), fmt.Sprintf("vector %d: ", wrong)) {
 			t.Errorf("wrong on vector %d: %q", wrong, r.errors)
 		}
 	}

@@ -57,7 +57,10 @@ func TestModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != module.Sources() {
-		t.Errorf("the kernels' sources have hash %s, the compiled ones %s: run `make kernels`", got, module.Sources())
+		t.Errorf(
+			"the kernels' sources have hash %s, the compiled ones %s: run `make kernels`", got,
+			module.Sources(),
+		)
 	}
 	for _, text := range []func() (string, error){module.PTX, module.Cubin} {
 		if data, err := text(); err != nil || len(data) == 0 {

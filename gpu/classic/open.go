@@ -22,7 +22,12 @@ func onGPU(stream *uintptr) (Engine, error) {
 		return Engine{}, err
 	}
 	return Engine{Kind: "gpu", Open: func() (driver.Device, error) {
-		return cuda.Open(cuda.Options{PTX: module.PTX, Kernels: module.Sources(), Cubins: map[int]func() (string, error){9: module.Cubin}, Stream: stream})
+		return cuda.Open(cuda.Options{
+			PTX:     module.PTX,
+			Kernels: module.Sources(),
+			Cubins:  map[int]func() (string, error){9: module.Cubin},
+			Stream:  stream,
+		})
 	}}, nil
 }
 

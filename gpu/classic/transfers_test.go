@@ -61,8 +61,14 @@ func TestTransfers(t *testing.T) {
 				}
 			}
 			none := driver.Counts{}
-			passed("reset", driver.Counts{Launches: 1, Synchronisations: 1, Uploads: 1, Downloads: 1}, func() error { return v.Reset(classic.Reset{Seed: 1}) })
-			passed("observing", none, func() error { v.Observe(make([]float32, len(task.Observation)*3), nil); return nil })
+			passed(
+				"reset", driver.Counts{Launches: 1, Synchronisations: 1, Uploads: 1, Downloads: 1},
+				func() error { return v.Reset(classic.Reset{Seed: 1}) },
+			)
+			passed(
+				"observing", none,
+				func() error { v.Observe(make([]float32, len(task.Observation)*3), nil); return nil },
+			)
 			var record []classic.Transition
 			policy := c.policy(task.Num)
 			steps := max(len(policy.Recorded), 1)
@@ -74,16 +80,31 @@ func TestTransfers(t *testing.T) {
 					record = append(record, classic.NewTransition(task))
 				}
 			}
-			passed("run", driver.Counts{Launches: 1, Synchronisations: 1, Uploads: c.uploads, Downloads: c.downloads}, func() error {
-				return v.Run(t.Context(), policy, steps, record)
-			})
+			passed(
+				"run",
+				driver.Counts{
+					Launches:         1,
+					Synchronisations: 1,
+					Uploads:          c.uploads,
+					Downloads:        c.downloads,
+				},
+				func() error {
+					return v.Run(t.Context(), policy, steps, record)
+				},
+			)
 			if policy.Recorded == nil {
 				passed("totals", none, func() error { v.Totals(); return nil })
 			}
 			var s *classic.Snapshot
-			passed("snapshot", driver.Counts{Synchronisations: 1, Downloads: 1}, func() (err error) { s, err = v.Snapshot(); return err })
+			passed(
+				"snapshot", driver.Counts{Synchronisations: 1, Downloads: 1},
+				func() (err error) { s, err = v.Snapshot(); return err },
+			)
 			passed("another", none, func() error { _, err := v.Snapshot(); return err })
-			passed("restore", driver.Counts{Synchronisations: 1, Uploads: 1}, func() error { return v.Restore(s) })
+			passed(
+				"restore", driver.Counts{Synchronisations: 1, Uploads: 1},
+				func() error { return v.Restore(s) },
+			)
 		})
 	}
 }
@@ -126,7 +147,8 @@ func TestRunOnDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	passed := both[1].device.Counts().Sub(before)
-	if passed.Uploads != 0 || passed.Launches != 1 || passed.Synchronisations != 1 || passed.Downloads != 1 {
+	if passed.Uploads != 0 || passed.Launches != 1 || passed.Synchronisations != 1 ||
+		passed.Downloads != 1 {
 		t.Errorf("%+v", passed)
 	}
 	for name, of := range map[string]func(*classic.Transition) []byte{
@@ -166,7 +188,9 @@ func TestRunOnDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := both[0].Totals(), both[1].Totals()
-	if !slices.Equal(a.Rewards, b.Rewards) || !slices.Equal(a.Episodes, b.Episodes) || a.Steps != b.Steps || a.Episodes[0] == 0 {
+	if !slices.Equal(a.Rewards, b.Rewards) || !slices.Equal(a.Episodes, b.Episodes) ||
+		a.Steps != b.Steps ||
+		a.Episodes[0] == 0 {
 		t.Errorf("%+v by the table, want %+v", a, b)
 	}
 	for _, bad := range []error{

@@ -133,8 +133,10 @@ func (v *vector) Task() classic.Task { return v.task }
 // Stats says what has passed between host and device since it was opened.
 func (v *vector) Stats() string {
 	c := v.device.Counts().Sub(v.opened)
-	return fmt.Sprintf("%d launches, %d synchronisations, %d uploads of %d bytes, %d downloads of %d bytes",
-		c.Launches, c.Synchronisations, c.Uploads, c.UploadBytes, c.Downloads, c.DownloadBytes)
+	return fmt.Sprintf(
+		"%d launches, %d synchronisations, %d uploads of %d bytes, %d downloads of %d bytes",
+		c.Launches, c.Synchronisations, c.Uploads, c.UploadBytes, c.Downloads, c.DownloadBytes,
+	)
 }
 
 func (v *vector) Close() error { return v.device.Close() }
@@ -154,7 +156,10 @@ func (v *vector) allocate() error {
 		return err
 	}
 	if want := int64(unsafe.Sizeof(launch{})); len(layout) != 1 || layout[0] != want {
-		return fmt.Errorf("the kernels' %s is %d, this program's is [%d]: build them again with `make kernels`", symbol, layout, want)
+		return fmt.Errorf(
+			"the kernels' %s is %d, this program's is [%d]: build them again with `make kernels`",
+			symbol, layout, want,
+		)
 	}
 	if err := v.reserve(); err != nil {
 		return fmt.Errorf("%s: %d environments: %w", v.task.Name, v.task.Num, err)
@@ -164,7 +169,8 @@ func (v *vector) allocate() error {
 	if t.MaxSteps == 0 {
 		l.Limit = math.MaxInt32
 	}
-	l.NumPy1, l.SuttonBarto, l.SemiImplicit, l.Nips, l.Shared = word(t.NumPy1), word(t.SuttonBarto), word(t.SemiImplicit), word(t.Nips), word(t.Shared)
+	l.NumPy1, l.SuttonBarto, l.SemiImplicit, l.Nips, l.Shared = word(t.NumPy1), word(t.SuttonBarto),
+		word(t.SemiImplicit), word(t.Nips), word(t.Shared)
 	l.GoalVelocity, l.Gravity = t.GoalVelocity, t.Gravity
 	l.Actions, l.ActionLimit = int64(t.Actions), float64(t.Limit)
 	v.ended, v.opened = make([]bool, n), v.device.Counts()
@@ -181,7 +187,9 @@ func (v *vector) reserve() (err error) {
 		data []byte
 	}{
 		{&l.SinCos, bytesOf(sincos)}, {&l.TwoOverPi, bytesOf(libm.TwoOverPi())},
-		{&l.PowLog, bytesOf(log)}, {&l.ExpTable, bytesOf(exp)}, {&l.PowfLog, bytesOf(log2f)}, {&l.Exp2f, bytesOf(exp2f)},
+		{
+			&l.PowLog, bytesOf(log),
+		}, {&l.ExpTable, bytesOf(exp)}, {&l.PowfLog, bytesOf(log2f)}, {&l.Exp2f, bytesOf(exp2f)},
 	}
 	size := aligned(8*n) + aligned(n)
 	for _, table := range tables {
@@ -218,7 +226,9 @@ type column struct {
 func (v *vector) columns() []column {
 	n, l := int64(v.task.Num), &v.launch
 	return []column{
-		{&l.Flags, 4 * n}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n}, {&l.Observation, 4 * n * int64(len(v.task.Observation))},
+		{
+			&l.Flags, 4 * n,
+		}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n}, {&l.Observation, 4 * n * int64(len(v.task.Observation))},
 		{&l.State, 8 * n * int64(len(v.task.State))}, {&l.Elapsed, 4 * n}, {&l.Generator, 32 * n},
 	}
 }
@@ -273,13 +283,17 @@ func bytesOf[T any](values []T) []byte {
 	if len(values) == 0 {
 		return nil
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])))
+	return unsafe.Slice(
+		(*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])),
+	)
 }
 
 // valuesOf is bytes as elements without pointers.
 func valuesOf[T any](bytes []byte) []T {
 	var x T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/int(unsafe.Sizeof(x)))
+	return unsafe.Slice(
+		(*T)(unsafe.Pointer(unsafe.SliceData(bytes))), len(bytes)/int(unsafe.Sizeof(x)),
+	)
 }
 
 // do keeps the first error of the device.
@@ -392,10 +406,15 @@ func (v *vector) Step(actions classic.Actions, t *classic.Transition) error {
 	if t == nil {
 		t = &classic.Transition{}
 	}
-	return v.advance(context.Background(), classic.Policy{Recorded: []classic.Actions{actions}}, 1, []classic.Transition{*t})
+	return v.advance(
+		context.Background(), classic.Policy{Recorded: []classic.Actions{actions}}, 1,
+		[]classic.Transition{*t},
+	)
 }
 
-func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, record []classic.Transition) error {
+func (v *vector) Run(
+	ctx context.Context, policy classic.Policy, steps int, record []classic.Transition,
+) error {
 	if err := policy.Check(v.task, steps); err != nil {
 		return err
 	}
@@ -455,13 +474,31 @@ func (o *output) chosen(l *launch) bool { return o.at == &l.Discrete || o.at == 
 func (v *vector) asked(l *launch, record []classic.Transition, recorded bool) (all []output) {
 	n, t := int64(v.task.Num), v.task
 	outputs := []output{
-		{&l.Final, 4 * n * int64(len(t.Observation)), func(t *classic.Transition) []byte { return bytesOf(t.Final) }, nil},
-		{&l.Discrete, 4 * n, func(t *classic.Transition) []byte { return bytesOf(t.Actions.Discrete) }, nil},
-		{&l.Continuous, 4 * n, func(t *classic.Transition) []byte { return bytesOf(t.Actions.Continuous) }, nil},
-		{&l.States, 8 * n * int64(len(t.State)), func(t *classic.Transition) []byte { return bytesOf(t.States) }, nil},
-		{&l.Observations, 4 * n * int64(len(t.Observation)), func(t *classic.Transition) []byte { return bytesOf(t.Observations) }, nil},
+		{
+			&l.Final, 4 * n * int64(len(t.Observation)),
+			func(t *classic.Transition) []byte { return bytesOf(t.Final) }, nil,
+		},
+		{
+			&l.Discrete, 4 * n,
+			func(t *classic.Transition) []byte { return bytesOf(t.Actions.Discrete) }, nil,
+		},
+		{
+			&l.Continuous, 4 * n,
+			func(t *classic.Transition) []byte { return bytesOf(t.Actions.Continuous) }, nil,
+		},
+		{
+			&l.States, 8 * n * int64(len(t.State)),
+			func(t *classic.Transition) []byte { return bytesOf(t.States) }, nil,
+		},
+		{
+			&l.Observations, 4 * n * int64(len(t.Observation)),
+			func(t *classic.Transition) []byte { return bytesOf(t.Observations) }, nil,
+		},
 		{&l.Rewards, 8 * n, func(t *classic.Transition) []byte { return bytesOf(t.Rewards) }, nil},
-		{&l.Terminated, n, func(t *classic.Transition) []byte { return bytesOf(t.Terminated) }, nil},
+		{
+			&l.Terminated, n, func(t *classic.Transition) []byte { return bytesOf(t.Terminated) },
+			nil,
+		},
 		{&l.Truncated, n, func(t *classic.Transition) []byte { return bytesOf(t.Truncated) }, nil},
 	}
 	if recorded {
@@ -472,7 +509,8 @@ func (v *vector) asked(l *launch, record []classic.Transition, recorded bool) (a
 		for i := range record {
 			wanted = wanted || len(o.to(&record[i])) > 0
 		}
-		given := recorded && (o.at == &l.Discrete && t.Actions > 0 || o.at == &l.Continuous && t.Actions == 0)
+		given := recorded &&
+			(o.at == &l.Discrete && t.Actions > 0 || o.at == &l.Continuous && t.Actions == 0)
 		if wanted && !(recorded && o.chosen(l)) || given {
 			all = append(all, o)
 		}
@@ -503,7 +541,9 @@ func (v *vector) begin(steps int) launch {
 }
 
 // advance is one launch, with at most one upload before it and two downloads behind it.
-func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, record []classic.Transition) error {
+func (v *vector) advance(
+	ctx context.Context, policy classic.Policy, steps int, record []classic.Transition,
+) error {
 	l := v.begin(steps)
 	asked := v.asked(&l, record, policy.Recorded != nil)
 	err := v.do(ctx, func() error {
@@ -530,7 +570,9 @@ func (v *vector) advance(ctx context.Context, policy classic.Policy, steps int, 
 
 // launched gives a launch its memory, uploads what it needs, and starts it. What it answers begins
 // at the number returned.
-func (v *vector) launched(l *launch, policy classic.Policy, asked []output, record []classic.Transition) (answered int64, err error) {
+func (v *vector) launched(
+	l *launch, policy classic.Policy, asked []output, record []classic.Transition,
+) (answered int64, err error) {
 	uploaded, answered, err := v.place(l, policy, asked, record, l.Steps)
 	if err != nil {
 		return 0, err
@@ -541,7 +583,8 @@ func (v *vector) launched(l *launch, policy classic.Policy, asked []output, reco
 		}
 	}
 	v.fresh = 0
-	if err := v.start("lockstep_steps_"+kernels[v.task.Dynamics], *l, false); err != nil || !v.task.Shared {
+	if err := v.start("lockstep_steps_"+kernels[v.task.Dynamics], *l, false); err != nil ||
+		!v.task.Shared {
 		return answered, err
 	}
 	l.Seeds = 0
@@ -580,11 +623,16 @@ func (v *vector) RunOnDevice(
 		return nil, err
 	}
 	if v.task.Shared || v.task.Autoreset == classic.Disabled {
-		return nil, fmt.Errorf("%s, %v: a run on the device resets each environment by itself: take another autoreset, "+
-			"or CartPole-v1", v.task.Name, v.task.Autoreset)
+		return nil, fmt.Errorf(
+			"%s, %v: a run on the device resets each environment by itself: take another autoreset, "+
+				"or CartPole-v1",
+			v.task.Name, v.task.Autoreset,
+		)
 	}
 	if steps < 1 || steps > 1<<16 {
-		return nil, fmt.Errorf("%s: %d steps on the device: 1 to %d can be", v.task.Name, steps, 1<<16)
+		return nil, fmt.Errorf(
+			"%s: %d steps on the device: 1 to %d can be", v.task.Name, steps, 1<<16,
+		)
 	}
 	if err := v.task.CheckReady(v.seeded, nil); err != nil {
 		return nil, err
@@ -624,13 +672,21 @@ func (v *vector) named(l *launch, names []string) (all []output, err error) {
 	}
 	known := map[string]output{
 		"states": {at: &l.States, bytes: 8 * n * s}, "rewards": {at: &l.Rewards, bytes: 8 * n},
-		"observations": {at: &l.Observations, bytes: 4 * n * d}, "final_observations": {at: &l.Final, bytes: 4 * n * d},
-		"actions": {at: actions, bytes: 4 * n}, "terminated": {at: &l.Terminated, bytes: n}, "truncated": {at: &l.Truncated, bytes: n},
+		"observations": {
+			at:    &l.Observations,
+			bytes: 4 * n * d,
+		}, "final_observations": {at: &l.Final, bytes: 4 * n * d},
+		"actions": {
+			at:    actions,
+			bytes: 4 * n,
+		}, "terminated": {at: &l.Terminated, bytes: n}, "truncated": {at: &l.Truncated, bytes: n},
 	}
 	for i, name := range names {
 		o, ok := known[name]
 		if !ok || slices.Contains(names[:i], name) {
-			return nil, fmt.Errorf("%s: no array %q is left on the device, or it is named twice", v.task.Name, name)
+			return nil, fmt.Errorf(
+				"%s: no array %q is left on the device, or it is named twice", v.task.Name, name,
+			)
 		}
 		all = append(all, o)
 	}
@@ -638,7 +694,9 @@ func (v *vector) named(l *launch, names []string) (all []output, err error) {
 }
 
 // scatter writes what a launch has answered where it is asked for.
-func (v *vector) scatter(l *launch, policy classic.Policy, asked []output, record []classic.Transition) {
+func (v *vector) scatter(
+	l *launch, policy classic.Policy, asked []output, record []classic.Transition,
+) {
 	for i := range record {
 		for _, o := range asked {
 			if to := o.to(&record[i]); !(policy.Recorded != nil && o.chosen(l)) {
@@ -654,7 +712,9 @@ func (v *vector) scatter(l *launch, policy classic.Policy, asked []output, recor
 
 // place gives the network and each output their memory, and writes there what is uploaded: so many
 // bytes from the beginning. What is answered begins where the second number says.
-func (v *vector) place(l *launch, policy classic.Policy, asked []output, record []classic.Transition, steps int64) (uploaded, answered int64, err error) {
+func (v *vector) place(
+	l *launch, policy classic.Policy, asked []output, record []classic.Transition, steps int64,
+) (uploaded, answered int64, err error) {
 	weights, noise := v.network(l, policy.Network)
 	need := aligned(int64(4*len(weights))) + aligned(int64(4*len(noise)))
 	for _, o := range asked {
@@ -749,7 +809,9 @@ func (v *vector) flagOf() int32 {
 // places are a snapshot's arrays, each with its column.
 func places(s *classic.Snapshot) map[int][]byte {
 	return map[int][]byte{
-		totals: bytesOf(s.Rewards), episodes: bytesOf(s.Episodes), observation: bytesOf(s.Observations),
+		totals: bytesOf(
+			s.Rewards,
+		), episodes: bytesOf(s.Episodes), observation: bytesOf(s.Observations),
 		state: bytesOf(s.States), elapsed: bytesOf(s.Elapsed), generator: bytesOf(s.Generators),
 	}
 }
@@ -819,7 +881,11 @@ func (v *vector) Observe(observations []float32, states []float64) {
 
 func (v *vector) Totals() classic.Totals {
 	n := v.task.Num
-	t := classic.Totals{Steps: v.steps * int64(n), Rewards: make([]float64, n), Episodes: make([]int64, n)}
+	t := classic.Totals{
+		Steps:    v.steps * int64(n),
+		Rewards:  make([]float64, n),
+		Episodes: make([]int64, n),
+	}
 	if v.know(episodes) == nil {
 		copy(bytesOf(t.Rewards), v.host(v.columns()[totals]))
 		copy(bytesOf(t.Episodes), v.host(v.columns()[episodes]))

@@ -95,12 +95,18 @@ func (l *Ledger) timed(time func(*Counts) *time.Duration, command func() error) 
 
 func (l *Ledger) Upload(to Pointer, from []byte) error {
 	l.count(func(c *Counts) { c.Uploads++; c.UploadBytes += int64(len(from)) })
-	return l.timed(func(c *Counts) *time.Duration { return &c.Upload }, func() error { return l.Device.Upload(to, from) })
+	return l.timed(
+		func(c *Counts) *time.Duration { return &c.Upload },
+		func() error { return l.Device.Upload(to, from) },
+	)
 }
 
 func (l *Ledger) Download(to []byte, from Pointer) error {
 	l.count(func(c *Counts) { c.Downloads++; c.DownloadBytes += int64(len(to)) })
-	return l.timed(func(c *Counts) *time.Duration { return &c.Download }, func() error { return l.Device.Download(to, from) })
+	return l.timed(
+		func(c *Counts) *time.Duration { return &c.Download },
+		func() error { return l.Device.Download(to, from) },
+	)
 }
 
 func (l *Ledger) Copy(to, from Pointer, bytes int64) error {

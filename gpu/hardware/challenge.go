@@ -25,7 +25,9 @@ func challenge(kernels string) ([]lockstep.Job, error) {
 		sum := sha256.Sum256(fmt.Appendf(nil, "rollout %d of %s", i, kernels))
 		word := func(k int) uint32 { return binary.LittleEndian.Uint32(sum[4*k:]) }
 		csv := generate.Route(uint64(word(0))<<32|uint64(word(1)), i)
-		route, err := routefile.Loader{}.Read(bytes.NewReader(csv), fmt.Sprintf("challenge%d.csv", i))
+		route, err := routefile.Loader{}.Read(
+			bytes.NewReader(csv), fmt.Sprintf("challenge%d.csv", i),
+		)
 		if err != nil {
 			return nil, err
 		}

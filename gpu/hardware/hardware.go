@@ -160,7 +160,8 @@ func (e *Evidence) Judge() {
 			e.Verdict = Incomplete
 		}
 	}
-	if len(e.Tests) == 0 || len(e.Goldens) == 0 || e.Challenge == "" || slices.ContainsFunc(Sanitizers, func(tool string) bool { return !passed[tool] }) {
+	if len(e.Tests) == 0 || len(e.Goldens) == 0 || e.Challenge == "" ||
+		slices.ContainsFunc(Sanitizers, func(tool string) bool { return !passed[tool] }) {
 		e.Verdict = Incomplete
 	}
 	if e.CheckDevice() != nil {
@@ -200,8 +201,12 @@ func (e *Evidence) Check() error {
 		}
 	}
 	for _, tool := range Sanitizers {
-		if !slices.ContainsFunc(e.Sanitizer, func(o Outcome) bool { return o.Name == tool && o.Result == Pass }) {
-			return fmt.Errorf("compute-sanitizer's %s was not run, and yet the verdict is %q", tool, e.Verdict)
+		if !slices.ContainsFunc(
+			e.Sanitizer, func(o Outcome) bool { return o.Name == tool && o.Result == Pass },
+		) {
+			return fmt.Errorf(
+				"compute-sanitizer's %s was not run, and yet the verdict is %q", tool, e.Verdict,
+			)
 		}
 	}
 	if _, err := time.Parse(time.DateOnly, e.Date); err != nil {
@@ -214,7 +219,9 @@ var isHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // FileName is that of a device's evidence.
 func FileName(device string) string {
-	return strings.Trim(regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(device, "-"), "-") + ".json"
+	return strings.Trim(
+		regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(device, "-"), "-",
+	) + ".json"
 }
 
 // Read reads the evidence in a folder, by file name. What is in a file is checked.

@@ -40,9 +40,14 @@ func TestEvidence(t *testing.T) {
 func good() *Evidence {
 	return &Evidence{
 		Device: "NVIDIA H200", Driver: "CUDA 13.0, 580.1", Kernels: strings.Repeat("0a", 32), Date: "2026-11-21",
-		Goldens: []string{"g00002.pid"}, Tests: []Outcome{{Name: "TestGoldens", Result: Pass}}, Verdict: Pass,
+		Goldens: []string{
+			"g00002.pid",
+		}, Tests: []Outcome{{Name: "TestGoldens", Result: Pass}}, Verdict: Pass,
 		Challenge: strings.Repeat("b0", 32),
-		Sanitizer: []Outcome{{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass}, {Name: "initcheck", Result: Pass}, {Name: "synccheck", Result: Pass}},
+		Sanitizer: []Outcome{
+			{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass},
+			{Name: "initcheck", Result: Pass}, {Name: "synccheck", Result: Pass},
+		},
 	}
 }
 
@@ -154,11 +159,13 @@ func TestWriteRead(t *testing.T) {
 	if _, err := e.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(os.DirFS(dir)); err == nil || !strings.Contains(err.Error(), "stand-in.json: device stand-in is not a GPU") {
+	if _, err := Read(os.DirFS(dir)); err == nil ||
+		!strings.Contains(err.Error(), "stand-in.json: device stand-in is not a GPU") {
 		t.Errorf("evidence of the stand-in is read: %v", err)
 	}
 	for name, data := range map[string]string{"other.json": `{"device":"x"}`, "damaged.json": "{"} {
-		if _, err := Read(fstest.MapFS{name: {Data: []byte(data)}}); err == nil || !strings.HasPrefix(err.Error(), name) {
+		if _, err := Read(fstest.MapFS{name: {Data: []byte(data)}}); err == nil ||
+			!strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

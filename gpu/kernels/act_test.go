@@ -46,7 +46,10 @@ func (u *units) beta(draws []policytest.Draw) []float32 {
 	for _, d := range draws {
 		sp, of = append(sp, d.Softplus), append(of, [3]uint64{d.Seed, d.ID, uint64(d.Step)})
 	}
-	u.launch("unit_beta", abiUnits{n: int64(len(draws)), x: u.put(u.x, raw(sp)), i: u.put(u.i, raw(of)), y: u.y})
+	u.launch(
+		"unit_beta",
+		abiUnits{n: int64(len(draws)), x: u.put(u.x, raw(sp)), i: u.put(u.i, raw(of)), y: u.y},
+	)
 	return take[float32](u, u.y, len(draws))
 }
 
@@ -55,7 +58,9 @@ func (u *units) mean(sp [2]float32) float64 {
 	return take[float64](u, u.c, 1)[0]
 }
 
-func (u *units) observe(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error {
+func (u *units) observe(
+	o []float32, r *lockstep.Route, step int, lataccel, action []float64,
+) error {
 	if u.routes[r] == 0 {
 		var columns []float64
 		for _, column := range [][]float64{r.TargetLataccel, r.RollLataccel, r.VEgo, r.AEgo} {
@@ -66,7 +71,16 @@ func (u *units) observe(o []float32, r *lockstep.Route, step int, lataccel, acti
 	histories := make([]float64, 2*r.Len())
 	copy(histories, lataccel)
 	copy(histories[r.Len():], action)
-	u.launch("unit_observe", abiUnits{n: int64(r.Len()), kind: int64(step), a: u.routes[r], b: u.put(u.c, raw(histories)), y: u.y})
+	u.launch(
+		"unit_observe",
+		abiUnits{
+			n:    int64(r.Len()),
+			kind: int64(step),
+			a:    u.routes[r],
+			b:    u.put(u.c, raw(histories)),
+			y:    u.y,
+		},
+	)
 	copy(o, take[float32](u, u.y, len(o)))
 	return nil
 }
@@ -74,7 +88,12 @@ func (u *units) observe(o []float32, r *lockstep.Route, step int, lataccel, acti
 func (u *units) forward(n *lockstep.Network, x []float32) []float32 {
 	for i := range n.Layers {
 		inputs, outputs, numbers := kernels.PackLayer(&n.Layers[i])
-		args := abiUnits{x: u.put(u.x, raw(x)), w: upload(u, u.Device, numbers), i: u.put(u.i, raw([]int64{int64(inputs), int64(outputs)})), y: u.y}
+		args := abiUnits{
+			x: u.put(u.x, raw(x)),
+			w: upload(u, u.Device, numbers),
+			i: u.put(u.i, raw([]int64{int64(inputs), int64(outputs)})),
+			y: u.y,
+		}
 		if i < len(n.Layers)-1 {
 			args.kind = 1
 		}
@@ -88,8 +107,20 @@ func (u *units) forward(n *lockstep.Network, x []float32) []float32 {
 // TestPythonPolicy holds the parts of a network's policy to vectors of others.
 func TestPythonPolicy(t *testing.T) {
 	d := open(t, emulated.Options{Sources: unitSources(t), Order: emulated.Shuffled})
-	u := &units{t, d, room[float32](t, d, 1<<14), room[float32](t, d, 1<<14), room[float64](t, d, 1<<13), room[int64](t, d, 1<<14), map[*lockstep.Route]driver.Pointer{}}
-	policytest.Hold(t, policytest.Functions{Softplus: u.softplus, Beta: u.beta, Mean: u.mean, Forward: u.forward, Observe: u.observe})
+	u := &units{
+		t, d, room[float32](t, d, 1<<14), room[float32](t, d, 1<<14), room[float64](t, d, 1<<13),
+		room[int64](t, d, 1<<14), map[*lockstep.Route]driver.Pointer{},
+	}
+	policytest.Hold(
+		t,
+		policytest.Functions{
+			Softplus: u.softplus,
+			Beta:     u.beta,
+			Mean:     u.mean,
+			Forward:  u.forward,
+			Observe:  u.observe,
+		},
+	)
 }
 
 // TestUnknownKind: a kind that a kernel has not ends its own job, and is named.
@@ -101,14 +132,29 @@ func TestUnknownKind(t *testing.T) {
 		kind     int64
 	}{{false, int64(lockstep.KindPIDFF)}, {false, 5}, {true, 5}, {true, -2}} {
 		t.Run(fmt.Sprintf("policies %v, kind %d", c.policies, c.kind), func(t *testing.T) {
-			r := rollouts{shortcuts: lockstep.CostOnly, block: 2, all: c.policies, kinds: map[int]int64{1: c.kind},
-				routes: []*lockstep.Route{route, route}, policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()}}
+			r := rollouts{
+				shortcuts: lockstep.CostOnly,
+				block:     2,
+				all:       c.policies,
+				kinds:     map[int]int64{1: c.kind},
+				routes: []*lockstep.Route{
+					route, route,
+				},
+				policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()},
+			}
 			out := run(t, d, r)
-			want := abiStatus{code: statusNoController, step: lockstep.ContextLength, value: float64(c.kind)}
+			want := abiStatus{
+				code:  statusNoController,
+				step:  lockstep.ContextLength,
+				value: float64(c.kind),
+			}
 			if out[1].status != want {
 				t.Errorf("status %+v, want %+v", out[1].status, want)
 			}
-			compareResult(t, "the neighbour", out[0], simulate(t, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, r.shortcuts))
+			compareResult(
+				t, "the neighbour", out[0],
+				simulate(t, lockstep.Job{Route: route, Policy: lockstep.DefaultPID()}, r.shortcuts),
+			)
 		})
 	}
 }

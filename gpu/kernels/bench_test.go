@@ -17,7 +17,8 @@ func BenchmarkRollout(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%d", c.block, c.threads), func(b *testing.B) {
 			r := rollouts{shortcuts: lockstep.CostOnly, block: c.block, threads: c.threads}
 			for i := range c.block {
-				r.routes, r.policies = append(r.routes, all[i]), append(r.policies, lockstep.DefaultPID())
+				r.routes, r.policies = append(r.routes, all[i]),
+					append(r.policies, lockstep.DefaultPID())
 			}
 			for b.Loop() {
 				run(b, d, r)

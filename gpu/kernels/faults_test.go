@@ -44,37 +44,107 @@ var faults = []fault{
 		new: "  for (int i = FAULT ? 1 : 0; i < 5; i++) store4(out +"},
 	{name: "shared memory that nobody wrote", file: "gpt.cuh", want: []string{"bits"},
 		old: "    x[row * B::kStride + j] = v + p;", new: "    if (!FAULT || item != 300) x[row * B::kStride + j] = v + p;"},
-	{name: "too little shared memory", less: 64, want: []string{"beside its shared memory, 0 bytes after its end"}},
-	{name: "too little shared memory, sanitized", less: 64, sanitize: true, want: []string{"heap-buffer-overflow"}},
-	{name: "a row too many in a buffer", file: "rollout.cu", want: []string{"beside a buffer in its shared memory, 0 bytes after its end"},
-		old: "each((B::kPadded - B::kRows) * B::kStride,", new: "each((B::kPadded - B::kRows + (FAULT ? 1 : 0)) * B::kStride,"},
-	{name: "a read beyond a buffer, sanitized", file: "rollout.cu", sanitize: true, want: []string{"use-after-poison"},
-		old: "any |= flag[r];", new: "any |= flag[r + (FAULT ? B::kFlags : 0)];"},
-	{name: "a row too many in device memory", file: "rollout.cu", want: []string{"beside an allocation of 24 bytes, 0 bytes after its end"},
-		old: "  launch.memory[d.j] = d.memory;", new: "  launch.memory[d.j + (FAULT ? 1 : 0)] = d.memory;"},
-	{name: "a row too many in device memory, sanitized", file: "rollout.cu", sanitize: true, want: []string{"heap-buffer-overflow", "leave"},
-		old: "launch.status + d.j;", new: "launch.status + d.j + (FAULT ? 1 : 0);"},
-	{name: "a row too few in device memory", file: "rollout.cu", want: []string{"beside an allocation of ", ", 8 bytes before its start"},
-		old: "  launch.action[d.base + step] = action;", new: "  launch.action[FAULT ? -1 : d.base + step] = action;"},
-	{name: "a read beyond device memory", file: "rollout.cu", sanitize: true, want: []string{"heap-buffer-overflow"},
-		old: "launch.v_ego[now]", new: "launch.v_ego[now + (FAULT ? 90 : 0)]"},
-	{name: "a barrier for some threads", file: "gpt.cuh", want: []string{"do not meet at one barrier"},
-		old: "      if (panel < kPanels) {\n        const Tile",
-		new: "      if (FAULT && panel < 4) __syncthreads();\n      if (panel < kPanels) {\n        const Tile"},
-	{name: "a float that is no integer's", file: "numbers.cuh", sanitize: true, want: []string{"outside the range of representable values"},
-		old: "static_cast<int64_t>(e)", new: "static_cast<int64_t>(FAULT ? e - 1e30f : e)"},
+	{
+		name: "too little shared memory",
+		less: 64,
+		want: []string{"beside its shared memory, 0 bytes after its end"},
+	},
+	{
+		name:     "too little shared memory, sanitized",
+		less:     64,
+		sanitize: true,
+		want:     []string{"heap-buffer-overflow"},
+	},
+	{
+		name: "a row too many in a buffer",
+		file: "rollout.cu",
+		want: []string{"beside a buffer in its shared memory, 0 bytes after its end"},
+		old:  "each((B::kPadded - B::kRows) * B::kStride,",
+		new:  "each((B::kPadded - B::kRows + (FAULT ? 1 : 0)) * B::kStride,",
+	},
+	{
+		name:     "a read beyond a buffer, sanitized",
+		file:     "rollout.cu",
+		sanitize: true,
+		want:     []string{"use-after-poison"},
+		old:      "any |= flag[r];",
+		new:      "any |= flag[r + (FAULT ? B::kFlags : 0)];",
+	},
+	{
+		name: "a row too many in device memory",
+		file: "rollout.cu",
+		want: []string{"beside an allocation of 24 bytes, 0 bytes after its end"},
+		old:  "  launch.memory[d.j] = d.memory;",
+		new:  "  launch.memory[d.j + (FAULT ? 1 : 0)] = d.memory;",
+	},
+	{
+		name:     "a row too many in device memory, sanitized",
+		file:     "rollout.cu",
+		sanitize: true,
+		want:     []string{"heap-buffer-overflow", "leave"},
+		old:      "launch.status + d.j;",
+		new:      "launch.status + d.j + (FAULT ? 1 : 0);",
+	},
+	{
+		name: "a row too few in device memory",
+		file: "rollout.cu",
+		want: []string{"beside an allocation of ", ", 8 bytes before its start"},
+		old:  "  launch.action[d.base + step] = action;",
+		new:  "  launch.action[FAULT ? -1 : d.base + step] = action;",
+	},
+	{
+		name:     "a read beyond device memory",
+		file:     "rollout.cu",
+		sanitize: true,
+		want:     []string{"heap-buffer-overflow"},
+		old:      "launch.v_ego[now]",
+		new:      "launch.v_ego[now + (FAULT ? 90 : 0)]",
+	},
+	{
+		name: "a barrier for some threads",
+		file: "gpt.cuh",
+		want: []string{"do not meet at one barrier"},
+		old:  "      if (panel < kPanels) {\n        const Tile",
+		new:  "      if (FAULT && panel < 4) __syncthreads();\n      if (panel < kPanels) {\n        const Tile",
+	},
+	{
+		name:     "a float that is no integer's",
+		file:     "numbers.cuh",
+		sanitize: true,
+		want:     []string{"outside the range of representable values"},
+		old:      "static_cast<int64_t>(e)",
+		new:      "static_cast<int64_t>(FAULT ? e - 1e30f : e)",
+	},
 	{name: "none, where a network acts", acts: true},
 	{name: "none, where a network acts, sanitized", acts: true, sanitize: true},
-	{name: "no barrier after the observation", acts: true, file: "act.cuh", want: []string{"the device process ended"}, // no network is there yet
-		old: "  });\n  __syncthreads();\n\n  // The last threads",
-		new: "  });\n  if (!FAULT) __syncthreads();\n\n  // The last threads"},
-	{name: "a layer that another reads while it is written", acts: true, file: "act.cuh", want: []string{"bits"},
-		old: "out = out == even ? odd : even;", new: "out = out == even && !FAULT ? odd : even;"},
+	{
+		name: "no barrier after the observation",
+		acts: true,
+		file: "act.cuh",
+		want: []string{"the device process ended"}, // no network is there yet
+		old:  "  });\n  __syncthreads();\n\n  // The last threads",
+		new:  "  });\n  if (!FAULT) __syncthreads();\n\n  // The last threads",
+	},
+	{
+		name: "a layer that another reads while it is written",
+		acts: true,
+		file: "act.cuh",
+		want: []string{"bits"},
+		old:  "out = out == even ? odd : even;",
+		new:  "out = out == even && !FAULT ? odd : even;",
+	},
 	{name: "no barrier before a layer", acts: true, file: "gpt.cuh", want: []string{"bits"},
 		old: "if (begin >= kFirstHalf && item < t.count) __syncthreads();",
 		new: "if (!FAULT && begin >= kFirstHalf && item < t.count) __syncthreads();"},
-	{name: "a read beyond a layer, sanitized", acts: true, file: "act.cuh", sanitize: true, want: []string{"heap-buffer-overflow"},
-		old: "static_cast<int>(l->outputs) + i);", new: "static_cast<int>(l->outputs) + i + (FAULT ? 64 : 0));"},
+	{
+		name:     "a read beyond a layer, sanitized",
+		acts:     true,
+		file:     "act.cuh",
+		sanitize: true,
+		want:     []string{"heap-buffer-overflow"},
+		old:      "static_cast<int>(l->outputs) + i);",
+		new:      "static_cast<int>(l->outputs) + i + (FAULT ? 64 : 0));",
+	},
 	{name: "a kernel that does not end", file: "rollout.cu", want: []string{"given up"},
 		old: "  int64_t step = launch.first;\n",
 		new: "  int64_t step = launch.first;\n  for (volatile int64_t wait = 0; FAULT && wait >= 0;) {}\n"},
@@ -98,8 +168,12 @@ func planted(t testing.TB) fstest.MapFS {
 		new := strings.ReplaceAll(f.new, "FAULT", fmt.Sprintf("(lockstep_fault == %d)", i))
 		files[f.file].Data = []byte(strings.Replace(text, f.old, new, 1))
 	}
-	files["cpu/cuda.h"].Data = append(files["cpu/cuda.h"].Data, "\nextern \"C\" int64_t lockstep_fault;\n"...)
-	files["fault.cpp"] = &fstest.MapFile{Data: []byte("#include <stdint.h>\nextern \"C\" { int64_t lockstep_fault; }\n")}
+	files["cpu/cuda.h"].Data = append(
+		files["cpu/cuda.h"].Data,
+		"\nextern \"C\" int64_t lockstep_fault;\n"...)
+	files["fault.cpp"] = &fstest.MapFile{
+		Data: []byte("#include <stdint.h>\nextern \"C\" { int64_t lockstep_fault; }\n"),
+	}
 	return files
 }
 
@@ -140,12 +214,23 @@ func TestPlanted(t *testing.T) {
 	one := cut(routes(t)[0], lockstep.MinRows)
 	sim, err := reference.New(modelPath(t), lockstep.Profile{})
 	must(t, err)
-	plain := rollouts{routes: []*lockstep.Route{one}, policies: []lockstep.Policy{lockstep.DefaultPID()},
-		traced: [2]int{lockstep.ContextLength, end}, steps: []int{end}}
-	acting := rollouts{routes: []*lockstep.Route{one}, policies: []lockstep.Policy{policytest.Network(t)}, all: true, shortcuts: lockstep.CostOnly,
-		traced: [2]int{lockstep.ControlStartIdx, lockstep.MinRows}}
+	plain := rollouts{
+		routes:   []*lockstep.Route{one},
+		policies: []lockstep.Policy{lockstep.DefaultPID()},
+		traced:   [2]int{lockstep.ContextLength, end},
+		steps:    []int{end},
+	}
+	acting := rollouts{
+		routes:    []*lockstep.Route{one},
+		policies:  []lockstep.Policy{policytest.Network(t)},
+		all:       true,
+		shortcuts: lockstep.CostOnly,
+		traced:    [2]int{lockstep.ControlStartIdx, lockstep.MinRows},
+	}
 	of := func(r rollouts) []*lockstep.Step {
-		steps, err := referenceSteps(t, sim, lockstep.Job{Route: one, Policy: r.policies[0]}, r.shortcuts, r.traced[1])
+		steps, err := referenceSteps(
+			t, sim, lockstep.Job{Route: one, Policy: r.policies[0]}, r.shortcuts, r.traced[1],
+		)
 		must(t, err)
 		return steps[r.traced[0]-lockstep.ContextLength:]
 	}
@@ -166,7 +251,10 @@ func TestPlanted(t *testing.T) {
 			}
 			run.less = f.less
 			for _, order := range []emulated.Order{emulated.Ascending, emulated.Descending, emulated.Shuffled} {
-				e := open(t, emulated.Options{Sources: files, Sanitize: f.sanitize, Seed: 1, Order: order})
+				e := open(
+					t,
+					emulated.Options{Sources: files, Sanitize: f.sanitize, Seed: 1, Order: order},
+				)
 				d := driver.Device(e)
 				if strings.Contains(strings.Join(f.want, ""), "given up") {
 					d = impatient{e}

@@ -220,7 +220,9 @@ func weights(t testing.TB) []float32 {
 }
 
 // uploadActor puts a network that steers on a device.
-func uploadActor(t testing.TB, d driver.Device, n *lockstep.Network) (actor driver.Pointer, weights []driver.Pointer) {
+func uploadActor(
+	t testing.TB, d driver.Device, n *lockstep.Network,
+) (actor driver.Pointer, weights []driver.Pointer) {
 	t.Helper()
 	a := abiActor{scale: n.Scale, layers: int64(len(n.Layers))}
 	for i := range n.Layers {
@@ -273,11 +275,15 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 	l := abiLaunch{
 		jobs: int64(jobs), stride: int64(stride), width: int64(jobs),
 		shortcuts: int64(r.shortcuts & (lockstep.SkipWarmup | lockstep.StopAtCostEnd)),
-		layerNorm: int64(r.profile.LayerNorm), softmax: int64(r.profile.Softmax), exp: int64(r.profile.Exp),
+		layerNorm: int64(
+			r.profile.LayerNorm,
+		), softmax: int64(r.profile.Softmax), exp: int64(r.profile.Exp),
 		weights: upload(t, d, weights(t)), routes: upload(t, d, routes), job: upload(t, d, work),
 		rollLataccel: upload(t, d, roll), vEgo: upload(t, d, vEgo), aEgo: upload(t, d, aEgo),
 		target: upload(t, d, target), steer: upload(t, d, steer),
-		lataccel: room[float64](t, d, jobs*stride), action: room[float64](t, d, jobs*stride), draws: room[float64](t, d, jobs*stride),
+		lataccel: room[float64](
+			t, d, jobs*stride,
+		), action: room[float64](t, d, jobs*stride), draws: room[float64](t, d, jobs*stride),
 		memory: room[abiMemory](t, d, jobs), status: upload(t, d, make([]abiStatus, jobs)),
 		costs: room[float64](t, d, 3*jobs),
 	}
@@ -327,12 +333,16 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 			must(t, d.Upload(l.commands, raw(commands)))
 		}
 		l.first, l.end = int64(first), int64(end)
-		must(t, d.Launch(name, (jobs+r.block-1)/r.block, r.threads, bytes-r.less, raw([]abiLaunch{l})))
+		must(
+			t,
+			d.Launch(name, (jobs+r.block-1)/r.block, r.threads, bytes-r.less, raw([]abiLaunch{l})),
+		)
 		first = end
 	}
 	status := download[abiStatus](t, d, l.status, jobs)
 	costs := download[float64](t, d, l.costs, 3*jobs)
-	lataccel, action := download[float64](t, d, l.lataccel, jobs*stride), download[float64](t, d, l.action, jobs*stride)
+	lataccel, action := download[float64](t, d, l.lataccel, jobs*stride),
+		download[float64](t, d, l.action, jobs*stride)
 	var trace []abiTraceStep
 	if traced > 0 {
 		trace = download[abiTraceStep](t, d, l.trace, jobs*traced)

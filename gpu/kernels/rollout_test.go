@@ -26,7 +26,14 @@ import (
 
 // step is a traced step as observers see it.
 func (s *abiTraceStep) step(index int) *lockstep.Step {
-	o := &lockstep.Step{Index: index, Action: s.action, Draw: s.draw, Sample: int(s.sample), Prediction: s.prediction, Lataccel: s.lataccel}
+	o := &lockstep.Step{
+		Index:      index,
+		Action:     s.action,
+		Draw:       s.draw,
+		Sample:     int(s.sample),
+		Prediction: s.prediction,
+		Lataccel:   s.lataccel,
+	}
 	if s.network != 0 {
 		o.Tokens, o.States, o.Logits, o.Probs, o.CDF = s.tokens[:], s.states[:], s.logits[:], s.probs[:], s.cdf[:]
 	}
@@ -64,7 +71,9 @@ func name(j lockstep.Job) string { return j.Route.Name + "/" + j.Policy.String()
 func (computed) Name() string              { return "kernels" }
 func (computed) Profile() lockstep.Profile { return lockstep.Profile{} }
 
-func (c computed) Simulate(_ context.Context, jobs []lockstep.Job, _ lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (c computed) Simulate(
+	_ context.Context, jobs []lockstep.Job, _ lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		for i, job := range jobs {
 			o := c[name(job)]
@@ -90,7 +99,10 @@ func TestGolden(t *testing.T) {
 	}
 	whole := simtest.Whole(t)
 	for turn, set := range sets {
-		jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) { return route(t, name, set.Profile), nil })
+		jobs, err := tinyphysics.GoldenJobs(
+			set,
+			func(name string) (*lockstep.Route, error) { return route(t, name, set.Profile), nil },
+		)
 		must(t, err)
 		source, err := tinyphysics.Golden(set)
 		must(t, err)
@@ -110,37 +122,46 @@ func TestGolden(t *testing.T) {
 			if !whole && i != turn {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s/%dx%d %s", set.Profile, c.block, c.threads, c.order), func(t *testing.T) {
-				t.Parallel()
-				d := open(t, emulated.Options{Order: c.order, Seed: 1})
-				part := r
-				part.block, part.threads = c.block, c.threads
-				part.routes, part.policies = r.routes[c.from:c.to], r.policies[c.from:c.to]
-				sim := computed{}
-				for i, o := range run(t, d, part) {
-					sim[name(jobs[c.from+i])] = &o
-					if o.status.code != statusOK || int(o.status.step) != part.routes[i].Len() {
-						t.Errorf("%s: %+v", part.routes[i].Name, o.status)
+			t.Run(
+				fmt.Sprintf("%s/%dx%d %s", set.Profile, c.block, c.threads, c.order),
+				func(t *testing.T) {
+					t.Parallel()
+					d := open(t, emulated.Options{Order: c.order, Seed: 1})
+					part := r
+					part.block, part.threads = c.block, c.threads
+					part.routes, part.policies = r.routes[c.from:c.to], r.policies[c.from:c.to]
+					sim := computed{}
+					for i, o := range run(t, d, part) {
+						sim[name(jobs[c.from+i])] = &o
+						if o.status.code != statusOK || int(o.status.step) != part.routes[i].Len() {
+							t.Errorf("%s: %+v", part.routes[i].Name, o.status)
+						}
 					}
-				}
-				report, err := tinyphysics.Compare(t.Context(), source, tinyphysics.Live(sim), jobs[c.from:c.to], lockstep.AllSteps, parity.CompareOptions{})
-				must(t, err)
-				must(t, report.Err())
-			})
+					report, err := tinyphysics.Compare(
+						t.Context(), source, tinyphysics.Live(sim), jobs[c.from:c.to],
+						lockstep.AllSteps, parity.CompareOptions{},
+					)
+					must(t, err)
+					must(t, report.Err())
+				},
+			)
 		}
 	}
 }
 
 // referenceSteps are the reference's steps of a job, from kContext to end-1, and
 // the error that it ended with, if not at end.
-func referenceSteps(t testing.TB, sim *reference.Simulator, job lockstep.Job, shortcuts lockstep.Shortcuts, end int) ([]*lockstep.Step, error) {
+func referenceSteps(
+	t testing.TB, sim *reference.Simulator, job lockstep.Job, shortcuts lockstep.Shortcuts, end int,
+) ([]*lockstep.Step, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var steps []*lockstep.Step
 	job.Observe = func(s *lockstep.Step) {
 		c := *s
-		c.Tokens, c.States, c.Logits = slices.Clone(s.Tokens), slices.Clone(s.States), slices.Clone(s.Logits)
+		c.Tokens, c.States, c.Logits = slices.Clone(s.Tokens), slices.Clone(s.States),
+			slices.Clone(s.Logits)
 		c.Probs, c.CDF = slices.Clone(s.Probs), slices.Clone(s.CDF)
 		if steps = append(steps, &c); s.Index == end-1 {
 			cancel()
@@ -177,7 +198,10 @@ func difference(got, want *lockstep.Step) string {
 	if !slices.Equal(got.Tokens, want.Tokens) {
 		all = append(all, fmt.Sprintf("tokens: %v, want %v", got.Tokens, want.Tokens))
 	}
-	all = append(all, floats("states", got.States, want.States), floats("logits", got.Logits, want.Logits), floats("probs", got.Probs, want.Probs))
+	all = append(
+		all, floats("states", got.States, want.States), floats("logits", got.Logits, want.Logits),
+		floats("probs", got.Probs, want.Probs),
+	)
 	if len(got.CDF) != len(want.CDF) {
 		all = append(all, fmt.Sprintf("cdf: %d of %d", len(got.CDF), len(want.CDF)))
 	}
@@ -188,7 +212,10 @@ func difference(got, want *lockstep.Step) string {
 	if got.Sample != want.Sample {
 		all = append(all, fmt.Sprintf("sample: %d, want %d", got.Sample, want.Sample))
 	}
-	all = append(all, number("prediction", got.Prediction, want.Prediction), number("lataccel", got.Lataccel, want.Lataccel))
+	all = append(
+		all, number("prediction", got.Prediction, want.Prediction),
+		number("lataccel", got.Lataccel, want.Lataccel),
+	)
 	for _, s := range all {
 		if s != "" {
 			return fmt.Sprintf("step %d: %s", want.Index, s)
@@ -227,7 +254,9 @@ func TestShapes(t *testing.T) {
 			policy = lockstep.Zero{}
 		}
 		r.policies = append(r.policies, policy)
-		steps, err := referenceSteps(t, sim, lockstep.Job{Route: route, Policy: policy}, lockstep.AllSteps, end)
+		steps, err := referenceSteps(
+			t, sim, lockstep.Job{Route: route, Policy: policy}, lockstep.AllSteps, end,
+		)
 		must(t, err)
 		want = append(want, steps)
 	}
@@ -244,7 +273,13 @@ func TestShapes(t *testing.T) {
 					r := r
 					r.block, r.threads = block, threads
 					for i, o := range run(t, d, r) {
-						compareSteps(t, fmt.Sprintf("route %d, %d routes and %d threads to a block", i, block, threads), o.steps, want[i])
+						compareSteps(
+							t,
+							fmt.Sprintf(
+								"route %d, %d routes and %d threads to a block", i, block, threads,
+							),
+							o.steps, want[i],
+						)
 					}
 				}
 			}
@@ -263,16 +298,26 @@ func TestProfiles(t *testing.T) {
 		if profile.CSV != lockstep.CSV2 {
 			continue // the routes' concern
 		}
-		if profile.LayerNorm > lockstep.LayerNorm123 || profile.Softmax > lockstep.SoftmaxAVX2 || profile.Exp > lockstep.ExpF {
+		if profile.LayerNorm > lockstep.LayerNorm123 || profile.Softmax > lockstep.SoftmaxAVX2 ||
+			profile.Exp > lockstep.ExpF {
 			continue // gpu.Lacks
 		}
 		sim, err := reference.New(path, profile)
 		must(t, err)
-		r := rollouts{profile: profile, routes: all, policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}},
-			traced: [2]int{lockstep.ContextLength, end}, steps: []int{end}, block: 2, threads: 96}
+		r := rollouts{
+			profile:  profile,
+			routes:   all,
+			policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}},
+			traced:   [2]int{lockstep.ContextLength, end},
+			steps:    []int{end},
+			block:    2,
+			threads:  96,
+		}
 		out := run(t, d, r)
 		for i, o := range out {
-			steps, err := referenceSteps(t, sim, lockstep.Job{Route: all[i], Policy: r.policies[i]}, lockstep.AllSteps, end)
+			steps, err := referenceSteps(
+				t, sim, lockstep.Job{Route: all[i], Policy: r.policies[i]}, lockstep.AllSteps, end,
+			)
 			must(t, err)
 			compareSteps(t, fmt.Sprintf("%s, route %d", profile, i), o.steps, steps)
 		}
@@ -304,7 +349,10 @@ func (s *stepper) Update(target, _ float64, _ lockstep.State, _ lockstep.FutureP
 }
 
 func (f policyFunc) policy() lockstep.Policy {
-	return lockstep.Custom{Name: "test", New: func() lockstep.Controller { return &stepper{step: lockstep.ContextLength, of: f} }}
+	return lockstep.Custom{
+		Name: "test",
+		New:  func() lockstep.Controller { return &stepper{step: lockstep.ContextLength, of: f} },
+	}
 }
 
 // simulate is the reference's result.
@@ -322,18 +370,26 @@ func simulate(t testing.TB, job lockstep.Job, shortcuts lockstep.Shortcuts) lock
 func compareResult(t testing.TB, what string, got outcome, want lockstep.Result) {
 	t.Helper()
 	must(t, want.Err)
-	if !schema.Equal(got.costs.Lataccel, want.Costs.Lataccel) || !schema.Equal(got.costs.Jerk, want.Costs.Jerk) || !schema.Equal(got.costs.Total, want.Costs.Total) {
+	if !schema.Equal(got.costs.Lataccel, want.Costs.Lataccel) ||
+		!schema.Equal(got.costs.Jerk, want.Costs.Jerk) ||
+		!schema.Equal(got.costs.Total, want.Costs.Total) {
 		t.Errorf("%s: costs %v, want %v", what, got.costs, want.Costs)
 	}
 	n := len(want.Trajectory.Lataccel)
 	for i := range n {
-		if !schema.Equal(got.lataccel[i], want.Trajectory.Lataccel[i]) || !schema.Equal(got.action[i], want.Trajectory.Action[i]) {
-			t.Errorf("%s: lataccel and action of step %d are %v and %v, want %v and %v", what, i,
-				got.lataccel[i], got.action[i], want.Trajectory.Lataccel[i], want.Trajectory.Action[i])
+		if !schema.Equal(got.lataccel[i], want.Trajectory.Lataccel[i]) ||
+			!schema.Equal(got.action[i], want.Trajectory.Action[i]) {
+			t.Errorf(
+				"%s: lataccel and action of step %d are %v and %v, want %v and %v", what, i,
+				got.lataccel[i], got.action[i], want.Trajectory.Lataccel[i],
+				want.Trajectory.Action[i],
+			)
 			return
 		}
 	}
-	if last := want.Trajectory.Lataccel[n-1]; got.status.code != statusOK || got.status.step != int64(n) || !schema.Equal(got.status.value, last) {
+	if last := want.Trajectory.Lataccel[n-1]; got.status.code != statusOK ||
+		got.status.step != int64(n) ||
+		!schema.Equal(got.status.value, last) {
 		t.Errorf("%s: ended with %+v, want step %d and lataccel %v", what, got.status, n, last)
 	}
 }
@@ -351,10 +407,17 @@ func TestCuts(t *testing.T) {
 	d := open(t, emulated.Options{Order: emulated.Shuffled, Seed: 5})
 	all := routes(t)
 	const stop = 119
-	sine := policyFunc(func(step int, target float64) float64 { return 3 * math.Sin(float64(step)) * (1 + target) })
-	r := rollouts{shortcuts: lockstep.CostOnly, block: 5, threads: 128, commands: func(j, step int) float64 {
-		return sine(step, all[j].TargetLataccel[min(step, 118)])
-	}}
+	sine := policyFunc(
+		func(step int, target float64) float64 { return 3 * math.Sin(float64(step)) * (1 + target) },
+	)
+	r := rollouts{
+		shortcuts: lockstep.CostOnly,
+		block:     5,
+		threads:   128,
+		commands: func(j, step int) float64 {
+			return sine(step, all[j].TargetLataccel[min(step, 118)])
+		},
+	}
 	for i, n := range []int{101, 102, 110, 119, 119, 117} {
 		r.routes = append(r.routes, cut(all[i], n))
 		policy := []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}, sine.policy()}[i%3]
@@ -372,15 +435,22 @@ func TestCuts(t *testing.T) {
 			r := r
 			r.steps = steps
 			for i, o := range run(t, d, r) {
-				compareResult(t, fmt.Sprintf("%d rows, %v", r.routes[i].Len(), r.policies[i]), o,
-					simulate(t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i]}, r.shortcuts))
+				compareResult(
+					t, fmt.Sprintf("%d rows, %v", r.routes[i].Len(), r.policies[i]), o,
+					simulate(
+						t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i]}, r.shortcuts,
+					),
+				)
 			}
 		})
 	}
 	t.Run("one launch", func(t *testing.T) {
 		r := r
 		r.commands = nil
-		r.policies = []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 1, I: 2, D: 3}, lockstep.PID{}, lockstep.Zero{}, lockstep.DefaultPID()}
+		r.policies = []lockstep.Policy{
+			lockstep.DefaultPID(), lockstep.Zero{}, lockstep.PID{P: 1, I: 2, D: 3}, lockstep.PID{},
+			lockstep.Zero{}, lockstep.DefaultPID(),
+		}
 		for i, o := range run(t, d, r) {
 			compareResult(t, fmt.Sprintf("%d rows, %v", r.routes[i].Len(), r.policies[i]), o,
 				simulate(t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i]}, r.shortcuts))
@@ -392,14 +462,21 @@ func TestCuts(t *testing.T) {
 // and without the shortcuts.
 func TestCostEnd(t *testing.T) {
 	all := routes(t)
-	r := rollouts{block: 2, routes: []*lockstep.Route{all[0], all[1]}, policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}}}
+	r := rollouts{
+		block:    2,
+		routes:   []*lockstep.Route{all[0], all[1]},
+		policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.Zero{}},
+	}
 	for _, shortcuts := range []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory} {
 		t.Run(fmt.Sprint(shortcuts), func(t *testing.T) {
 			t.Parallel()
 			r := r
 			r.shortcuts = shortcuts
 			for i, o := range run(t, open(t, emulated.Options{}), r) {
-				compareResult(t, r.routes[i].Name, o, simulate(t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i]}, shortcuts))
+				compareResult(
+					t, r.routes[i].Name, o,
+					simulate(t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i]}, shortcuts),
+				)
 			}
 		})
 	}
@@ -409,22 +486,37 @@ func TestCostEnd(t *testing.T) {
 func TestTeacher(t *testing.T) {
 	const end = 106
 	all := routes(t)[:2]
-	r := rollouts{shortcuts: lockstep.CostOnly, block: 2, threads: 64, traced: [2]int{lockstep.ContextLength, end}}
+	r := rollouts{
+		shortcuts: lockstep.CostOnly,
+		block:     2,
+		threads:   64,
+		traced:    [2]int{lockstep.ContextLength, end},
+	}
 	sim, err := reference.New(modelPath(t), lockstep.Profile{})
 	must(t, err)
 	var want [][]*lockstep.Step
 	for i, route := range all {
 		route := cut(route, end)
-		teacher := simulate(t, lockstep.Job{Route: cut(all[1-i], end), Policy: lockstep.PID{P: 0.3}}, lockstep.FullTrajectory).Trajectory
+		teacher := simulate(
+			t, lockstep.Job{Route: cut(all[1-i], end), Policy: lockstep.PID{P: 0.3}},
+			lockstep.FullTrajectory,
+		).Trajectory
 		job := lockstep.Job{Route: route, Policy: lockstep.DefaultPID(), Teacher: teacher}
 		steps, err := referenceSteps(t, sim, job, r.shortcuts, end)
 		must(t, err)
 		want = append(want, steps)
-		r.routes, r.policies, r.teachers = append(r.routes, route), append(r.policies, job.Policy), append(r.teachers, teacher)
+		r.routes, r.policies, r.teachers = append(r.routes, route), append(r.policies, job.Policy),
+			append(r.teachers, teacher)
 	}
 	for i, o := range run(t, open(t, emulated.Options{}), r) {
 		compareSteps(t, fmt.Sprintf("route %d", i), o.steps, want[i])
-		compareResult(t, fmt.Sprintf("route %d", i), o, simulate(t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i], Teacher: r.teachers[i]}, r.shortcuts))
+		compareResult(
+			t, fmt.Sprintf("route %d", i), o,
+			simulate(
+				t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i], Teacher: r.teachers[i]},
+				r.shortcuts,
+			),
+		)
 	}
 }
 
@@ -436,10 +528,24 @@ func TestGivenDraws(t *testing.T) {
 	for i := range draws {
 		draws[i] = float64(i%3) * 0.4999999
 	}
-	r := rollouts{shortcuts: lockstep.CostOnly, block: 2, threads: 256, draws: [][]float64{nil, draws},
-		routes: []*lockstep.Route{cut(all[0], end), cut(all[1], end)}, policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()}}
+	r := rollouts{
+		shortcuts: lockstep.CostOnly,
+		block:     2,
+		threads:   256,
+		draws:     [][]float64{nil, draws},
+		routes: []*lockstep.Route{
+			cut(all[0], end), cut(all[1], end),
+		},
+		policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()},
+	}
 	for i, o := range run(t, open(t, emulated.Options{}), r) {
-		compareResult(t, fmt.Sprintf("route %d", i), o, simulate(t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i], Draws: r.draws[i]}, r.shortcuts))
+		compareResult(
+			t, fmt.Sprintf("route %d", i), o,
+			simulate(
+				t, lockstep.Job{Route: r.routes[i], Policy: r.policies[i], Draws: r.draws[i]},
+				r.shortcuts,
+			),
+		)
 	}
 }
 
@@ -470,7 +576,10 @@ func TestFailures(t *testing.T) {
 		r.routes = append(r.routes, route)
 	}
 	r.routes[1].TargetLataccel[95] = nan // at step 100 in the context
-	want := []abiStatus{{step: end}, {code: statusNoToken, step: 100, value: nan}, {code: statusNotDistribution, step: 102, value: nan}, {step: end}, {step: end}}
+	want := []abiStatus{
+		{step: end}, {code: statusNoToken, step: 100, value: nan},
+		{code: statusNotDistribution, step: 102, value: nan}, {step: end}, {step: end},
+	}
 	for i, o := range run(t, open(t, emulated.Options{Order: emulated.Descending}), r) {
 		job := lockstep.Job{Route: r.routes[i], Policy: r.policies[i]}
 		result := simulate(t, job, r.shortcuts)
@@ -478,10 +587,12 @@ func TestFailures(t *testing.T) {
 			compareResult(t, fmt.Sprintf("route %d", i), o, result)
 			continue
 		}
-		if result.Err == nil || !strings.Contains(result.Err.Error(), fmt.Sprintf("step %d", want[i].step)) {
+		if result.Err == nil ||
+			!strings.Contains(result.Err.Error(), fmt.Sprintf("step %d", want[i].step)) {
 			t.Errorf("route %d: the reference says %v", i, result.Err)
 		}
-		if o.status.code != want[i].code || o.status.step != want[i].step || !schema.Equal(o.status.value, want[i].value) {
+		if o.status.code != want[i].code || o.status.step != want[i].step ||
+			!schema.Equal(o.status.value, want[i].value) {
 			t.Errorf("route %d: status %+v, want %+v", i, o.status, want[i])
 		}
 	}

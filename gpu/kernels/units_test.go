@@ -55,13 +55,18 @@ func unitSources(t testing.TB) fstest.MapFS {
 }
 
 // unit runs one of the kernels with 64 threads, and returns so many results of it.
-func unit[T any](t testing.TB, d driver.Device, kernel string, args *abiUnits, result *driver.Pointer, n int) []T {
+func unit[T any](
+	t testing.TB, d driver.Device, kernel string, args *abiUnits, result *driver.Pointer, n int,
+) []T {
 	t.Helper()
 	return unitOf[T](t, d, 64, kernel, args, result, n)
 }
 
 // unitOf is unit with so many threads.
-func unitOf[T any](t testing.TB, d driver.Device, threads int, kernel string, args *abiUnits, result *driver.Pointer, n int) []T {
+func unitOf[T any](
+	t testing.TB, d driver.Device, threads int, kernel string, args *abiUnits,
+	result *driver.Pointer, n int,
+) []T {
 	t.Helper()
 	*result = room[T](t, d, n)
 	must(t, d.Launch(kernel, 1, threads, 128<<10, raw([]abiUnits{*args})))
@@ -76,7 +81,10 @@ func compare32(t *testing.T, what string, got, want []float32, input func(i int)
 	for i := range want {
 		if !schema.Equal(got[i], want[i]) {
 			if bad++; bad <= 5 {
-				t.Errorf("%s: %s gives %g (%08x), want %g (%08x)", what, input(i), got[i], math.Float32bits(got[i]), want[i], math.Float32bits(want[i]))
+				t.Errorf(
+					"%s: %s gives %g (%08x), want %g (%08x)", what, input(i), got[i],
+					math.Float32bits(got[i]), want[i], math.Float32bits(want[i]),
+				)
 			}
 		}
 	}
@@ -114,7 +122,10 @@ func chain(x, c float32, coefficients ...float32) float32 {
 func tanh(u float32) float32 {
 	z := min(max(u, -9), 9)
 	y := z * z
-	p := chain(y, -0x1.3e4b8p-52, 0x1.c266fcp-43, -0x1.7a6ffep-34, 0x1.b80082p-25, 0x1.f28694p-17, 0x1.4e1bdap-11, 0x1.40b3b8p-8)
+	p := chain(
+		y, -0x1.3e4b8p-52, 0x1.c266fcp-43, -0x1.7a6ffep-34, 0x1.b80082p-25, 0x1.f28694p-17,
+		0x1.4e1bdap-11, 0x1.40b3b8p-8,
+	)
 	return (p * z) / chain(y, 0x1.41a7bp-20, 0x1.f12bacp-14, 0x1.29540ap-9, 0x1.40b3bap-8)
 }
 
@@ -163,7 +174,10 @@ func numpyExp(x float32, fused bool) float32 {
 	bits := math.Float32frombits
 	r := fma(q, bits(0xbf317200), x)
 	r = fma(q, bits(0xb5bfbe8e), r)
-	n := chain(r, bits(0x3a053dd8), bits(0x3bdd7159), bits(0x3d517d8c), bits(0x3e7d4c58), bits(0x3f39cbd5), 1)
+	n := chain(
+		r, bits(0x3a053dd8), bits(0x3bdd7159), bits(0x3d517d8c), bits(0x3e7d4c58), bits(0x3f39cbd5),
+		1,
+	)
 	d := chain(r, bits(0x3cb0e832), bits(0xbe8c6857), 1)
 	return float32(math.Ldexp(float64(n/d), int(q)))
 }
@@ -258,8 +272,11 @@ func TestElementary(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 
-	special := []float32{0, float32(math.Copysign(0, -1)), inf, -inf, nan, math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32,
-		math.MaxFloat32, -math.MaxFloat32, 1, -1, 9, -9, math.Nextafter32(9, 10)}
+	special := []float32{
+		0, float32(math.Copysign(0, -1)), inf, -inf, nan, math.SmallestNonzeroFloat32,
+		-math.SmallestNonzeroFloat32, math.MaxFloat32, -math.MaxFloat32, 1, -1, 9, -9,
+		math.Nextafter32(9, 10),
+	}
 	for _, edge := range []uint32{0xc2cff1b5, 0xc2b0c0a5, 0x42b17218, 0xbf851592} {
 		for k := -3; k <= 3; k++ {
 			special = append(special, math.Float32frombits(uint32(int64(edge)+int64(k))))
@@ -267,7 +284,10 @@ func TestElementary(t *testing.T) {
 	}
 	signed, negative := slices.Clone(special), []float32{}
 	for range 50_000 {
-		signed = append(signed, float32(r.NormFloat64()*math.Exp2(float64(r.IntN(12)-6))), math.Float32frombits(r.Uint32()))
+		signed = append(
+			signed, float32(r.NormFloat64()*math.Exp2(float64(r.IntN(12)-6))),
+			math.Float32frombits(r.Uint32()),
+		)
 	}
 	for _, x := range signed {
 		// What is exponentiated in the attention's softmax is not positive.
@@ -294,7 +314,9 @@ func TestElementary(t *testing.T) {
 			for i, x := range f.input {
 				want[i] = f.of(x)
 			}
-			compare32(t, f.name, got, want, func(i int) string { return fmt.Sprintf("%x", f.input[i]) })
+			compare32(
+				t, f.name, got, want, func(i int) string { return fmt.Sprintf("%x", f.input[i]) },
+			)
 		})
 	}
 	t.Run("Python", func(t *testing.T) {
@@ -308,7 +330,10 @@ func TestElementary(t *testing.T) {
 				}
 			}
 			if len(different) != differ {
-				t.Errorf("variant %d differs from Python on %d numbers, want %d", kind, len(different), differ)
+				t.Errorf(
+					"variant %d differs from Python on %d numbers, want %d", kind, len(different),
+					differ,
+				)
 			}
 		}
 	})
@@ -320,7 +345,8 @@ func TestLayerNorm(t *testing.T) {
 	const rows = 40
 	x, w := probeRow(128, 1), append(probeRow(128, 201), probeRow(128, 401)...)
 	for i := 1; i < rows; i++ {
-		offset, size := r.NormFloat64()*math.Exp2(float64(r.IntN(8)-4)), math.Exp2(float64(r.IntN(40)-20))
+		offset, size := r.NormFloat64()*math.Exp2(float64(r.IntN(8)-4)),
+			math.Exp2(float64(r.IntN(40)-20))
 		for range 128 {
 			x = append(x, float32(offset+size*r.NormFloat64()))
 		}
@@ -334,7 +360,10 @@ func TestLayerNorm(t *testing.T) {
 			args := abiUnits{n: rows, kind: int64(formula), x: upload(t, d, x), w: upload(t, d, w)}
 			got := unit[float32](t, d, "unit_layer_norm", &args, &args.y, len(x))
 			where := func(i int) string { return fmt.Sprintf("element %d of row %d", i%128, i/128) }
-			compare32(t, "ONNX Runtime", got[:128], goldentest.Array[float32](t, "probe_layer_norm_"+name), where)
+			compare32(
+				t, "ONNX Runtime", got[:128],
+				goldentest.Array[float32](t, "probe_layer_norm_"+name), where,
+			)
 			var want []float32
 			for i := range rows {
 				want = append(want, layerNorm(formula, x[i*128:][:128], w[:128], w[128:])...)
@@ -361,10 +390,18 @@ func TestAttentionSoftmax(t *testing.T) {
 	copy(x[400:], []float32{3, float32(math.NaN()), float32(math.Inf(-1))})
 	for kind, name := range []string{lockstep.SoftmaxAVX512: "avx512", lockstep.SoftmaxAVX2: "avx2"} {
 		t.Run(name, func(t *testing.T) {
-			args := abiUnits{n: int64(len(counts)), kind: int64(kind), x: upload(t, d, x), i: upload(t, d, counts)}
+			args := abiUnits{
+				n:    int64(len(counts)),
+				kind: int64(kind),
+				x:    upload(t, d, x),
+				i:    upload(t, d, counts),
+			}
 			got := unit[float32](t, d, "unit_attention_softmax", &args, &args.y, len(x))
 			where := func(i int) string { return fmt.Sprintf("element %d of row %d", i%20, i/20) }
-			compare32(t, "ONNX Runtime", got[:20], goldentest.Array[float32](t, "probe_softmax_"+name), where)
+			compare32(
+				t, "ONNX Runtime", got[:20], goldentest.Array[float32](t, "probe_softmax_"+name),
+				where,
+			)
 			var want []float32
 			for i, n := range counts {
 				want = append(want, attentionSoftmax(x[i*20:][:20], int(n), kind == 0)...)
@@ -385,7 +422,10 @@ func TestSoftmax(t *testing.T) {
 	}
 	args := abiUnits{n: int64(len(x) / 1024), x: upload(t, d, x)}
 	got := unit[float32](t, d, "unit_softmax", &args, &args.y, len(x))
-	compare32(t, "Python", got, want, func(i int) string { return fmt.Sprintf("element %d of row %d", i%1024, i/1024) })
+	compare32(
+		t, "Python", got, want,
+		func(i int) string { return fmt.Sprintf("element %d of row %d", i%1024, i/1024) },
+	)
 
 	// One NaN makes all of its row NaN, and none of the other.
 	x = slices.Clone(x[:2048])
@@ -401,7 +441,8 @@ func TestSoftmax(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	d := open(t, emulated.Options{Sources: unitSources(t)})
-	seeds, samples := goldentest.Array[int64](t, "choice_seed"), goldentest.Rows[int64](t, "choice_out")
+	seeds, samples := goldentest.Array[int64](t, "choice_seed"),
+		goldentest.Rows[int64](t, "choice_out")
 	var p []float32
 	var draws []float64
 	for i, row := range goldentest.Rows[float32](t, "choice_p") {
@@ -409,7 +450,13 @@ func TestChoose(t *testing.T) {
 		draws = append(draws, lockstep.Draws(uint32(seeds[i]), len(samples[i]))...)
 	}
 	n := len(samples[0])
-	args := abiUnits{n: int64(len(seeds)), kind: int64(n), x: upload(t, d, p), a: upload(t, d, draws), c: room[float64](t, d, 1024)}
+	args := abiUnits{
+		n:    int64(len(seeds)),
+		kind: int64(n),
+		x:    upload(t, d, p),
+		a:    upload(t, d, draws),
+		c:    room[float64](t, d, 1024),
+	}
 	for i, got := range unit[int64](t, d, "unit_choose", &args, &args.i, n*len(seeds)) {
 		if want := samples[i/n][i%n]; got != want {
 			t.Errorf("case %d: draw %d gives %d, Python has %d", i/n, i%n, got, want)
@@ -426,9 +473,17 @@ func TestChoose(t *testing.T) {
 	}
 	draws = make([]float64, 6*4)
 	copy(draws, []float64{0, math.Nextafter(0.5, 0), 0.5, math.Nextafter(1, 0)})
-	args = abiUnits{n: 6, kind: 4, x: upload(t, d, rows), a: upload(t, d, draws), c: room[float64](t, d, 1024)}
+	args = abiUnits{
+		n:    6,
+		kind: 4,
+		x:    upload(t, d, rows),
+		a:    upload(t, d, draws),
+		c:    room[float64](t, d, 1024),
+	}
 	got := unit[int64](t, d, "unit_choose", &args, &args.i, len(draws))
-	want := []int64{1, 1, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+	want := []int64{
+		1, 1, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("edges: got %v, want %v", got, want)
 	}
@@ -473,7 +528,13 @@ func TestChooseNear(t *testing.T) {
 				}
 			}
 		}
-		args := abiUnits{n: 1, kind: int64(len(draws)), x: upload(t, d, row), a: upload(t, d, draws), c: room[float64](t, d, lockstep.VocabSize)}
+		args := abiUnits{
+			n:    1,
+			kind: int64(len(draws)),
+			x:    upload(t, d, row),
+			a:    upload(t, d, draws),
+			c:    room[float64](t, d, lockstep.VocabSize),
+		}
 		want := unit[int64](t, d, "unit_choose", &args, &args.i, len(draws))
 		args.c = 0
 		near, wrong := 0, 0
@@ -488,8 +549,13 @@ func TestChooseNear(t *testing.T) {
 		if wrong > 0 {
 			t.Errorf("row %d: %d of %d draws give another token", i, wrong, len(draws))
 		}
-		if undecided := float64(near) / float64(len(draws)); i < 2 && (undecided < 0.45 || undecided > 0.55) || i == 4 && undecided != 1 {
-			t.Errorf("row %d: %d of %d draws are left undecided, want the half that is on edges, or all of what is no distribution", i, near, len(draws))
+		if undecided := float64(near) / float64(len(draws)); i < 2 &&
+			(undecided < 0.45 || undecided > 0.55) ||
+			i == 4 && undecided != 1 {
+			t.Errorf(
+				"row %d: %d of %d draws are left undecided, want the half that is on edges, or all of what is no distribution",
+				i, near, len(draws),
+			)
 		}
 	}
 }
@@ -520,12 +586,20 @@ func TestScores(t *testing.T) {
 	var want []float32
 	for i := range 4 * keys {
 		row, key := q[i/keys*size:], k[i%keys*size:]
-		want = append(want, 0x1.6a09e6p-3*dot(size, func(p int) float32 { return row[p] }, func(p int) float32 { return key[p] }))
+		want = append(
+			want,
+			0x1.6a09e6p-3*dot(
+				size, func(p int) float32 { return row[p] }, func(p int) float32 { return key[p] },
+			),
+		)
 	}
 	for _, queries := range []int64{0, 1, 2, 4} {
 		args := abiUnits{kind: queries, x: upload(t, d, q), w: upload(t, d, k)}
 		got := unit[float32](t, d, "unit_score", &args, &args.y, len(want))
-		compare32(t, fmt.Sprintf("tiles of %d queries", queries), got, want, func(i int) string { return fmt.Sprintf("query %d, key %d", i/keys, i%keys) })
+		compare32(
+			t, fmt.Sprintf("tiles of %d queries", queries), got, want,
+			func(i int) string { return fmt.Sprintf("query %d, key %d", i/keys, i%keys) },
+		)
 	}
 }
 
@@ -546,15 +620,33 @@ func TestLastProduct(t *testing.T) {
 		var want []float32
 		for i := range 3 * columns {
 			row, column := x[i/columns*depth:], w[i%columns/panel*depth*panel+i%panel:]
-			want = append(want, dot(int(k), func(p int) float32 { return row[p] }, func(p int) float32 { return column[p*panel] }))
+			want = append(
+				want,
+				dot(
+					int(k), func(p int) float32 { return row[p] },
+					func(p int) float32 { return column[p*panel] },
+				),
+			)
 		}
 		for _, kind := range []int64{11, 14, 21, 24, 31, 34} {
 			for begin := range int64(4) {
 				rows := kind / 10
-				args := abiUnits{n: rows, kind: kind, x: upload(t, d, x), w: upload(t, d, w), i: upload(t, d, []int64{k, begin})}
+				args := abiUnits{
+					n:    rows,
+					kind: kind,
+					x:    upload(t, d, x),
+					w:    upload(t, d, w),
+					i:    upload(t, d, []int64{k, begin}),
+				}
 				got := unit[float32](t, d, "unit_last", &args, &args.y, int(rows)*columns)
-				compare32(t, fmt.Sprintf("%d rows, %d columns of a thread, k %d, begin %d", rows, kind%10, k, begin), got, want[:len(got)],
-					func(i int) string { return fmt.Sprintf("row %d, column %d", i/columns, i%columns) })
+				compare32(
+					t,
+					fmt.Sprintf(
+						"%d rows, %d columns of a thread, k %d, begin %d", rows, kind%10, k, begin,
+					),
+					got, want[:len(got)],
+					func(i int) string { return fmt.Sprintf("row %d, column %d", i/columns, i%columns) },
+				)
 			}
 		}
 	}
@@ -570,7 +662,8 @@ func TestTokenizer(t *testing.T) {
 			t.Errorf("bin %d is %v, Python has %v", i, got, bins[i])
 		}
 	}
-	x, want := slices.Clone(goldentest.Array[float64](t, "enc_x")), slices.Clone(goldentest.Array[int64](t, "enc_y"))
+	x, want := slices.Clone(goldentest.Array[float64](t, "enc_x")),
+		slices.Clone(goldentest.Array[int64](t, "enc_y"))
 	for _, edge := range bins {
 		x = append(x, edge, math.Nextafter(edge, -9), math.Nextafter(edge, 9))
 	}
@@ -611,13 +704,17 @@ func TestDraws(t *testing.T) {
 	seeds := goldentest.Array[int64](t, "rng_seed")
 	for i, draws := range goldentest.Rows[float64](t, "rng_draws") {
 		args := abiUnits{n: int64(len(draws)), kind: seeds[i]}
-		if got := unit[float64](t, d, "unit_draws", &args, &args.c, len(draws)); !slices.Equal(got, draws) {
+		if got := unit[float64](t, d, "unit_draws", &args, &args.c, len(draws)); !slices.Equal(
+			got, draws,
+		) {
 			t.Fatalf("seed %d: draws differ from Python's", seeds[i])
 		}
 	}
 	for _, seed := range []uint32{0, 1, 9999, math.MaxUint32} {
 		args := abiUnits{n: 2000, kind: int64(seed)}
-		if got := unit[float64](t, d, "unit_draws", &args, &args.c, 2000); !slices.Equal(got, lockstep.Draws(seed, 2000)) {
+		if got := unit[float64](t, d, "unit_draws", &args, &args.c, 2000); !slices.Equal(
+			got, lockstep.Draws(seed, 2000),
+		) {
 			t.Errorf("seed %d: draws differ from lockstep.Draws", seed)
 		}
 	}
@@ -626,7 +723,8 @@ func TestDraws(t *testing.T) {
 func TestCosts(t *testing.T) {
 	d := open(t, emulated.Options{Sources: unitSources(t)})
 	warmup := make([]float64, lockstep.ControlStartIdx)
-	targets, preds := goldentest.Rows[float64](t, "cost_target"), goldentest.Rows[float64](t, "cost_pred")
+	targets, preds := goldentest.Rows[float64](t, "cost_target"),
+		goldentest.Rows[float64](t, "cost_pred")
 	for i, want := range goldentest.Rows[float64](t, "cost_out") {
 		a, b := slices.Concat(warmup, targets[i]), slices.Concat(warmup, preds[i])
 		args := abiUnits{n: int64(len(a)), a: upload(t, d, a), b: upload(t, d, b)}
@@ -641,7 +739,9 @@ func TestCosts(t *testing.T) {
 		if n <= lockstep.CostEndIdx-lockstep.ControlStartIdx {
 			lengths++
 			args := abiUnits{n: n, a: upload(t, d, x[:n])}
-			if got, want := unit[float64](t, d, "unit_mean", &args, &args.c, 1)[0], sums[i]/float64(n); !schema.Equal(got, want) {
+			if got, want := unit[float64](t, d, "unit_mean", &args, &args.c, 1)[0], sums[i]/float64(n); !schema.Equal(
+				got, want,
+			) {
 				t.Errorf("mean of %d values is %v, Python has %v", n, got, want)
 			}
 		}
@@ -720,12 +820,18 @@ func TestTile(t *testing.T) {
 	}
 	for first := 0; first < lanes; first += 16 {
 		if n := conflicts(first, 16, func(lane int) int64 { return row(lane) * stride }); n != 0 {
-			t.Errorf("lanes %d to %d: %d conflicts of banks where activations are read", first, first+15, n)
+			t.Errorf(
+				"lanes %d to %d: %d conflicts of banks where activations are read", first, first+15,
+				n,
+			)
 		}
 	}
 	for first := 0; first < lanes; first += 8 {
 		if n := conflicts(first, 8, func(lane int) int64 { return row(lane)*stride + column(lane) }); n != 0 {
-			t.Errorf("lanes %d to %d: %d conflicts of banks where results are written", first, first+7, n)
+			t.Errorf(
+				"lanes %d to %d: %d conflicts of banks where results are written", first, first+7,
+				n,
+			)
 		}
 	}
 }

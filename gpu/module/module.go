@@ -19,7 +19,9 @@ const Source = "rollout.cu"
 // Flags are the compiler's for both. -fmad=false leaves every rounding where the
 // source has it; division and square root are correctly rounded, and subnormals
 // kept, unless -use_fast_math is given.
-var Flags = []string{"-std=c++17", "-O3", "-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false"}
+var Flags = []string{
+	"-std=c++17", "-O3", "-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false",
+}
 
 // A Target is a compilation.
 type Target struct {

@@ -26,13 +26,22 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := hash(t, kernels.Sources); got != m.Sources {
-		t.Errorf("the kernels have the hash %.12s, but those that were compiled had %.12s: run `make kernels`", got, m.Sources)
+		t.Errorf(
+			"the kernels have the hash %.12s, but those that were compiled had %.12s: run `make kernels`",
+			got, m.Sources,
+		)
 	}
 	if !slices.Equal(m.Flags, module.AllFlags()) {
-		t.Errorf("compiled with the flags %q, now they are %q: run `make kernels`", m.Flags, module.AllFlags())
+		t.Errorf(
+			"compiled with the flags %q, now they are %q: run `make kernels`", m.Flags,
+			module.AllFlags(),
+		)
 	}
 	if !strings.Contains(m.Compiler, "V13.0.") {
-		t.Errorf("compiler %q, want 13.0: drivers of that version take no PTX of a newer one", m.Compiler)
+		t.Errorf(
+			"compiler %q, want 13.0: drivers of that version take no PTX of a newer one",
+			m.Compiler,
+		)
 	}
 	for name, unpacked := range map[string]func() (string, error){"rollout.ptx": module.PTX, "rollout.sm_90.cubin": module.Cubin} {
 		text, err := unpacked()
@@ -52,7 +61,9 @@ func TestManifest(t *testing.T) {
 
 // forbidden are instructions that round otherwise, approximate, or add in no fixed
 // order: those of integers included, since no block needs another.
-var forbidden = regexp.MustCompile(`(?m)^.*(\.approx|\.ftz|\bdiv\.full|\bmad(\.rn)?\.f(32|64)|\b(atom|red)\.).*$`)
+var forbidden = regexp.MustCompile(
+	`(?m)^.*(\.approx|\.ftz|\bdiv\.full|\bmad(\.rn)?\.f(32|64)|\b(atom|red)\.).*$`,
+)
 
 // TestPTX holds the compiled code to what the bits depend on: no product is fused
 // that the source does not fuse by name, nothing is approximate, nothing flushed.
@@ -89,7 +100,12 @@ func hash(t *testing.T, sources fs.FS) string {
 // TestHashSources: the hash is of all that the compiler sees, and of nothing else.
 func TestHashSources(t *testing.T) {
 	const first = "#pragma once\n#define F(x) (x) // doubled\nfloat f(float a) {\n\treturn a+F(a) > 1e-3f ? a : '\"'; /* one\ntwo */\n}\n"
-	base := map[string]string{"a.cu": first, "b.h": `const char *s = "a  // b";`, "cpu/c.h": "3", "x.go": "4"}
+	base := map[string]string{
+		"a.cu":    first,
+		"b.h":     `const char *s = "a  // b";`,
+		"cpu/c.h": "3",
+		"x.go":    "4",
+	}
 	hashWith := func(name, text string) string {
 		files := fstest.MapFS{}
 		for k, v := range base {

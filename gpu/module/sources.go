@@ -60,7 +60,9 @@ var token = regexp.MustCompile(`^(?s:` +
 
 // asking are words by which the compiler sees where in a file something stands, or how
 // it is written: then white space is of the program.
-var asking = regexp.MustCompile(`^(__LINE__|__FILE__|__BASE_FILE__|__builtin_\w*|source_location|assert|(u8?|[LU])?R")$`)
+var asking = regexp.MustCompile(
+	`^(__LINE__|__FILE__|__BASE_FILE__|__builtin_\w*|source_location|assert|(u8?|[LU])?R")$`,
+)
 
 // see returns the tokens of a source as the compiler sees them, one space between any
 // two, directives as lines of their own; and whether the source asks for its own text.

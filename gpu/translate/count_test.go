@@ -49,7 +49,9 @@ func TestBlocks(t *testing.T) {
 
 // TestReadCounts adds up what a kernel has written, and refuses what is no count.
 func TestReadCounts(t *testing.T) {
-	all, err := ReadCounts(strings.NewReader("5f0 2 30 20 21 22 23 24 25 26\n1a0 1 1 1 1 1 1 1 1 1\n"))
+	all, err := ReadCounts(
+		strings.NewReader("5f0 2 30 20 21 22 23 24 25 26\n1a0 1 1 1 1 1 1 1 1 1\n"),
+	)
 	if err != nil || len(all) != 2 || all[0].Address != 0x5f0 {
 		t.Fatalf("%+v, %v", all, err)
 	}

@@ -110,7 +110,12 @@ func (c code) forms(r row) (all []string) {
 		switch {
 		case r.operands == "control":
 		case !computes:
-			all = append(all, r.semantics[:strings.LastIndex(r.semantics, " ")]+" "+digits.ReplaceAllString(o, "0"))
+			all = append(
+				all,
+				r.semantics[:strings.LastIndex(r.semantics, " ")]+" "+digits.ReplaceAllString(
+					o, "0",
+				),
+			)
 		case i < len(to):
 			all = append(all, "to "+to[i:i+1]+" "+kindOf(o))
 		default:

@@ -34,14 +34,19 @@ func TestMasked(t *testing.T) {
 	text := ".extern .shared .align 16 .b8 buffer[];\n"
 	var names []string
 	for _, c := range cases {
-		text += strings.NewReplacer("KERNEL", c.kernel, "FUNCTION", c.function, "READ", c.read).Replace(maskedText)
+		text += strings.NewReplacer(
+			"KERNEL", c.kernel, "FUNCTION", c.function, "READ", c.read,
+		).Replace(maskedText)
 		names = append(names, c.kernel)
 	}
 	m, err := PTX(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernels := Kernels{Sources: "masked", Read: func() (Module, error) { return together{m, names}, nil }}
+	kernels := Kernels{
+		Sources: "masked",
+		Read:    func() (Module, error) { return together{m, names}, nil },
+	}
 	for _, c := range cases {
 		device, err := kernels.Open("ptx", emulated.Options{})
 		if err != nil {

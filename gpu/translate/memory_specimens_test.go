@@ -51,50 +51,101 @@ func chosen(x []uint64) uint64 { return x[x[2]&1] }
 func memorySpecimens() (all []specimen) {
 	const i, l, f, d = "u32", "u64", "f32", "f64"
 	for _, t := range []string{i, l, f, d} {
-		all = append(all, specimen{"s_shared_" + t, []string{t}, t, strings.ReplaceAll(inShared+`.reg .T %x;
+		all = append(
+			all,
+			specimen{"s_shared_" + t, []string{t}, t, strings.ReplaceAll(inShared+`.reg .T %x;
 st.shared.T [%w0], %a; bar.sync 0; ld.shared.T %x, [%w1]; nanosleep.u32 20; bar.sync 0;
-st.shared.T [%w0+8], %x; bar.sync 0; ld.shared.T %d, [%w1+8];`, "T", t), itself, false})
+st.shared.T [%w0+8], %x; bar.sync 0; ld.shared.T %d, [%w1+8];`, "T", t), itself, false},
+		)
 		place := specimen{"s_generic_" + t, []string{t, "pred"}, t, "", itself, false}
 		// Which memory it is only the thread knows.
-		place.body = strings.ReplaceAll(fmt.Sprintf(`.reg .b64 %%g<4>; .reg .b32 %%w; mul.wide.u32 %%g0, %%r3, 16; mov.u32 %%w, buffer; cvt.u64.u32 %%g1, %%w;
+		place.body = strings.ReplaceAll(
+			fmt.Sprintf(
+				`.reg .b64 %%g<4>; .reg .b32 %%w; mul.wide.u32 %%g0, %%r3, 16; mov.u32 %%w, buffer; cvt.u64.u32 %%g1, %%w;
 cvta.shared.u64 %%g1, %%g1; add.s64 %%g0, %%g0, %%g1; ld.param.u64 %%g2, [%s_param_0+8]; mul.wide.u32 %%g3, %%r1, 8;
-add.s64 %%g2, %%g2, %%g3; selp.b64 %%g0, %%g0, %%g2, %%b; st.T [%%g0], %%a; bar.sync 0; ld.T %%d, [%%g0];`, place.name), "T", t)
+add.s64 %%g2, %%g2, %%g3; selp.b64 %%g0, %%g0, %%g2, %%b; st.T [%%g0], %%a; bar.sync 0; ld.T %%d, [%%g0];`,
+				place.name,
+			),
+			"T",
+			t,
+		)
 		if t == i { // no kernel stores one of those
-			place.body = strings.ReplaceAll(place.body, "st.u32 [%g0], %a;", ".reg .f32 %x; mov.b32 %x, %a; st.f32 [%g0], %x;")
+			place.body = strings.ReplaceAll(
+				place.body, "st.u32 [%g0], %a;", ".reg .f32 %x; mov.b32 %x, %a; st.f32 [%g0], %x;",
+			)
 		}
 		all = append(all, place)
 		if t == i {
 			place.name, place.is = "s_generic_u8", func(x []uint64) uint64 { return x[0] & 255 }
-			place.body = strings.NewReplacer("s_generic_u32", place.name, "ld.u32", "ld.u8").Replace(place.body)
+			place.body = strings.NewReplacer(
+				"s_generic_u32", place.name, "ld.u32", "ld.u8",
+			).Replace(place.body)
 			all = append(all, place)
 		}
-		local := strings.ReplaceAll(inLocal+"st.local.T [%m0], %a; st.local.T [%m0+16], %b; ld.local.T %d, [%m1];", "T", t)
+		local := strings.ReplaceAll(
+			inLocal+"st.local.T [%m0], %a; st.local.T [%m0+16], %b; ld.local.T %d, [%m1];", "T", t,
+		)
 		if t == l { // no kernel loads one of those
-			local = strings.ReplaceAll(local, "ld.local.u64 %d, [%m1];", ".reg .f64 %x; ld.local.f64 %x, [%m1]; mov.b64 %d, %x;")
+			local = strings.ReplaceAll(
+				local, "ld.local.u64 %d, [%m1];",
+				".reg .f64 %x; ld.local.f64 %x, [%m1]; mov.b64 %d, %x;",
+			)
 		}
 		all = append(all, specimen{"s_local_" + t, []string{t, t, i}, t, local, chosen, false})
 	}
-	return append(all,
-		specimen{"s_shared_byte", []string{i}, i, inShared + "st.shared.u32 [%w0], %a; bar.sync 0; ld.shared.u8 %d, [%w0+1];",
-			func(x []uint64) uint64 { return x[0] >> 8 & 255 }, false},
-		specimen{"s_shared_vector", []string{f, f, f, f}, i, inShared + `.reg .f32 %x<4>; .reg .b32 %y<4>;
+	return append(
+		all,
+		specimen{
+			"s_shared_byte", []string{i}, i,
+			inShared + "st.shared.u32 [%w0], %a; bar.sync 0; ld.shared.u8 %d, [%w0+1];",
+			func(x []uint64) uint64 { return x[0] >> 8 & 255 }, false,
+		},
+		specimen{
+			"s_shared_vector",
+			[]string{f, f, f, f},
+			i,
+			inShared + `.reg .f32 %x<4>; .reg .b32 %y<4>;
 st.shared.v4.f32 [%w0], {%a, %b, %c, %e}; bar.sync 0; ld.shared.v4.f32 {%x0, %x1, %x2, %x3}, [%w1]; bar.sync 0;
 st.shared.v4.f32 [%w0], {%x3, %x2, %x1, %x0}; bar.sync 0; ld.shared.v4.u32 {%y0, %y1, %y2, %y3}, [%w1]; ` + hashed,
-			func(x []uint64) uint64 { return hash(x[3], x[2], x[1], x[0]) }, false},
-		specimen{"s_shared_pair", []string{l}, i, inShared + `.reg .b32 %y<4>; st.shared.u64 [%w0], %a; bar.sync 0;
+			func(x []uint64) uint64 { return hash(x[3], x[2], x[1], x[0]) },
+			false,
+		},
+		specimen{
+			"s_shared_pair",
+			[]string{l},
+			i,
+			inShared + `.reg .b32 %y<4>; st.shared.u64 [%w0], %a; bar.sync 0;
 ld.shared.v2.u32 {%y0, %y1}, [%w0]; mov.u32 %y2, %y1; mov.u32 %y3, %y0; ` + hashed,
-			func(x []uint64) uint64 { return hash(x[0]&math.MaxUint32, x[0]>>32, x[0]>>32, x[0]&math.MaxUint32) }, false},
-		specimen{"s_shared_window", []string{i}, i, inShared + `.reg .b64 %g; cvt.u64.u32 %g, %w0; cvta.shared.u64 %g, %g;
-cvta.to.shared.u64 %g, %g; cvt.u32.u64 %w2, %g; st.shared.u32 [%w0], %a; bar.sync 0; ld.shared.u32 %d, [%w2];`, itself, false},
-		specimen{"s_global_constant", []string{f, f}, i, `.reg .f32 %x<4>; .reg .b32 %y<4>; ld.global.nc.v4.f32 {%x0, %x1, %x2, %x3}, [%rd1];
+			func(x []uint64) uint64 { return hash(x[0]&math.MaxUint32, x[0]>>32, x[0]>>32, x[0]&math.MaxUint32) },
+			false,
+		},
+		specimen{
+			"s_shared_window",
+			[]string{i},
+			i,
+			inShared + `.reg .b64 %g; cvt.u64.u32 %g, %w0; cvta.shared.u64 %g, %g;
+cvta.to.shared.u64 %g, %g; cvt.u32.u64 %w2, %g; st.shared.u32 [%w0], %a; bar.sync 0; ld.shared.u32 %d, [%w2];`,
+			itself,
+			false,
+		},
+		specimen{
+			"s_global_constant",
+			[]string{f, f},
+			i,
+			`.reg .f32 %x<4>; .reg .b32 %y<4>; ld.global.nc.v4.f32 {%x0, %x1, %x2, %x3}, [%rd1];
 mov.b32 %y0, %x0; mov.b32 %y1, %x1; mov.b32 %y2, %x2; mov.b32 %y3, %x3; ` + hashed,
-			func(x []uint64) uint64 { return hash(x[0], 0, x[1], 0) }, false},
+			func(x []uint64) uint64 { return hash(x[0], 0, x[1], 0) },
+			false,
+		},
 		specimen{"s_global_constant_f32", []string{f, f}, f, "ld.global.nc.f32 %d, [%rd1+8];",
 			func(x []uint64) uint64 { return x[1] }, false},
 		specimen{"s_global_constant_f64", []string{d, d}, d, "ld.global.nc.f64 %d, [%rd1+8];",
 			func(x []uint64) uint64 { return x[1] }, false},
-		specimen{"s_global_byte", []string{i, i}, i, "ld.global.u8 %d, [%rd1+2]; st.global.u8 [%rd2+5], %b;",
-			func(x []uint64) uint64 { return x[0]>>16&255 | x[1]&255<<40 }, false},
+		specimen{
+			"s_global_byte", []string{i, i}, i,
+			"ld.global.u8 %d, [%rd1+2]; st.global.u8 [%rd2+5], %b;",
+			func(x []uint64) uint64 { return x[0]>>16&255 | x[1]&255<<40 }, false,
+		},
 		specimen{"s_local_v4", []string{f, f, i}, i, inLocal + `.reg .f32 %x<4>; .reg .b32 %y<4>;
 st.local.v4.f32 [%m0], {%a, %b, %b, %a}; st.local.v4.f32 [%m0+16], {%b, %a, %a, %a}; ld.local.v4.f32 {%x0, %x1, %x2, %x3}, [%m1];
 mov.b32 %y0, %x0; mov.b32 %y1, %x1; mov.b32 %y2, %x2; mov.b32 %y3, %x3; ` + hashed, func(x []uint64) uint64 {
@@ -107,17 +158,45 @@ mov.b32 %y0, %x0; mov.b32 %y1, %x1; mov.b32 %y2, %x2; mov.b32 %y3, %x3; ` + hash
 st.local.v2.f64 [%m0], {%a, %b}; st.local.v2.f64 [%m0+16], {%b, %a}; ld.local.v2.f64 {%x0, %x1}, [%m1];
 mov.b64 %y0, %x0; mov.b64 %y1, %x1; shl.b64 %y1, %y1, 1; sub.s64 %d, %y0, %y1;`,
 			func(x []uint64) uint64 { return x[x[2]&1] - x[1-x[2]&1]<<1 }, false},
-		specimen{"s_local_pair", []string{f, f, i}, f, inLocal + `st.local.v2.f32 [%m0], {%a, %b}; st.local.v2.f32 [%m0+16], {%b, %a};
-.reg .b64 %g; cvta.local.u64 %g, %m1; cvta.to.local.u64 %g, %g; ld.local.f32 %d, [%g];`, chosen, false},
-		specimen{"s_local_generic", []string{f, f, i}, f, inLocal + `st.local.f32 [%m0], %a; st.local.f32 [%m0+16], %b;
-.reg .b64 %g; cvta.local.u64 %g, %m1; ld.f32 %d, [%g];`, chosen, false},
-		specimen{"s_parameter_generic", []string{l}, l, `.reg .b64 %g<4>; .reg .pred %q; mov.b64 %g0, s_parameter_generic_param_0; cvta.param.u64 %g1, %g0;
-ld.u64 %g2, [%g1+8]; ld.param.u64 %g3, [s_parameter_generic_param_0+8]; setp.eq.s64 %q, %g2, %g3; selp.b64 %d, %a, 0, %q;`, itself, false},
-		specimen{"s_call", []string{i, l, f, d}, l, `.param .b32 p0; st.param.b32 [p0+0], %a; .param .b64 p1; st.param.b64 [p1+0], %b;
+		specimen{
+			"s_local_pair",
+			[]string{f, f, i},
+			f,
+			inLocal + `st.local.v2.f32 [%m0], {%a, %b}; st.local.v2.f32 [%m0+16], {%b, %a};
+.reg .b64 %g; cvta.local.u64 %g, %m1; cvta.to.local.u64 %g, %g; ld.local.f32 %d, [%g];`,
+			chosen,
+			false,
+		},
+		specimen{
+			"s_local_generic",
+			[]string{f, f, i},
+			f,
+			inLocal + `st.local.f32 [%m0], %a; st.local.f32 [%m0+16], %b;
+.reg .b64 %g; cvta.local.u64 %g, %m1; ld.f32 %d, [%g];`,
+			chosen,
+			false,
+		},
+		specimen{
+			"s_parameter_generic",
+			[]string{l},
+			l,
+			`.reg .b64 %g<4>; .reg .pred %q; mov.b64 %g0, s_parameter_generic_param_0; cvta.param.u64 %g1, %g0;
+ld.u64 %g2, [%g1+8]; ld.param.u64 %g3, [s_parameter_generic_param_0+8]; setp.eq.s64 %q, %g2, %g3; selp.b64 %d, %a, 0, %q;`,
+			itself,
+			false,
+		},
+		specimen{
+			"s_call",
+			[]string{i, l, f, d},
+			l,
+			`.param .b32 p0; st.param.b32 [p0+0], %a; .param .b64 p1; st.param.b64 [p1+0], %b;
 .param .b32 p2; st.param.f32 [p2+0], %c; .param .b64 p3; st.param.f64 [p3+0], %e; .param .b32 p4; st.param.b32 [p4+0], %a;
 .param .b64 p5; call.uni (p5), s_helper, (p0, p1, p2, p3, p4); ld.param.b64 %d, [p5+0]; bra.uni $after;
-$after:`, func(x []uint64) uint64 {
-			return (x[2]<<32 | x[0]) ^ x[1] - x[3] + uint64(int64(int8(x[0])))
-		}, false},
+$after:`,
+			func(x []uint64) uint64 {
+				return (x[2]<<32 | x[0]) ^ x[1] - x[3] + uint64(int64(int8(x[0])))
+			},
+			false,
+		},
 	)
 }

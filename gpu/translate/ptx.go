@@ -99,9 +99,11 @@ func PTX(text string) (Module, error) {
 }
 
 var (
-	comment   = regexp.MustCompile(`//[^\n]*`)
-	ptxHead   = regexp.MustCompile(`^(\.visible \.entry|\.func)\s*(\(.*?\))?\s*([\w$]+)\s*\((.*)\)`)
-	ptxArray  = regexp.MustCompile(`^(?:\.visible )?\.global \.align \d+ \.b8 (\w+)\[(\d+)\](?: = \{(.*)\})?$`)
+	comment  = regexp.MustCompile(`//[^\n]*`)
+	ptxHead  = regexp.MustCompile(`^(\.visible \.entry|\.func)\s*(\(.*?\))?\s*([\w$]+)\s*\((.*)\)`)
+	ptxArray = regexp.MustCompile(
+		`^(?:\.visible )?\.global \.align \d+ \.b8 (\w+)\[(\d+)\](?: = \{(.*)\})?$`,
+	)
 	ptxShared = regexp.MustCompile(`^\.extern \.shared \.align \d+ \.b8 (\w+)\[\]$`)
 	ptxLabel  = regexp.MustCompile(`^\s*\$?\w+:`)
 	spaces    = regexp.MustCompile(`\s+`)
@@ -135,7 +137,8 @@ func statements(text string) (all []statement) {
 			from, start = i, 0
 		case c == '{' || c == '}':
 			before := strings.TrimSpace(text[from:i])
-			if before == "" || strings.HasPrefix(before, ".func") || strings.HasPrefix(before, ".visible .entry") {
+			if before == "" || strings.HasPrefix(before, ".func") ||
+				strings.HasPrefix(before, ".visible .entry") {
 				add(i)
 				if before == "" {
 					all = append(all, statement{line, string(c)})
@@ -199,7 +202,13 @@ func (m *ptxModule) Kernel(name string) (string, error) {
 		if f == nil {
 			return "", fmt.Errorf("the PTX has no function %s", wanted[i])
 		}
-		w := ptxWriter{module: m, kernel: name, function: f, registers: map[string]string{}, places: map[string]place{}}
+		w := ptxWriter{
+			module:    m,
+			kernel:    name,
+			function:  f,
+			registers: map[string]string{},
+			places:    map[string]place{},
+		}
 		if err := w.write(); err != nil {
 			return "", fmt.Errorf("%s, %w", f.name, err)
 		}
@@ -254,7 +263,9 @@ func (w *ptxWriter) write() error {
 		arguments = append(arguments, ", unsigned char *"+name)
 	}
 	if !f.kernel {
-		w.head = "static __attribute__((noinline)) void " + f.name + "(Thread &t" + strings.Join(arguments, "") + ")"
+		w.head = "static __attribute__((noinline)) void " + f.name + "(Thread &t" + strings.Join(
+			arguments, "",
+		) + ")"
 	}
 	for _, s := range f.body {
 		text, err := w.statement(s)
@@ -388,7 +399,9 @@ func (w *ptxWriter) instruction(o operation, operands string, line int) (string,
 	}
 	t := o.kind(rune(to[0]))
 	end, err := w.assign(args[0], t, "d")
-	semantics := strings.ReplaceAll(typeT.ReplaceAllString(o.semantics, cpp[o.t]), "(t, at,", fmt.Sprintf("(t, %d,", line))
+	semantics := strings.ReplaceAll(
+		typeT.ReplaceAllString(o.semantics, cpp[o.t]), "(t, at,", fmt.Sprintf("(t, %d,", line),
+	)
 	fmt.Fprintf(&b, "%s %s; %s }", cpp[t], semantics, end)
 	return b.String(), err
 }
@@ -449,7 +462,8 @@ func convert(value, from, to string) (string, error) {
 	switch {
 	case from == to || cpp[from] == cpp[to]:
 		return value, nil
-	case (from == "pred") != (to == "pred"), (from[0] == 'f' || to[0] == 'f') && size(from) != size(to):
+	case (from == "pred") != (to == "pred"),
+		(from[0] == 'f' || to[0] == 'f') && size(from) != size(to):
 		return "", fmt.Errorf("%s is no %s", value, to)
 	case from[0] == 'f' || to[0] == 'f':
 		return "bits<" + cpp[to] + ">(" + value + ")", nil

@@ -127,9 +127,13 @@ func MachineCode(cubin []byte, listing string) (Module, error) {
 		if i == nil || at+instructionBytes > len(words) {
 			return nil, fmt.Errorf("listing: no instruction: %s", line)
 		}
-		low, high := binary.LittleEndian.Uint64(words[at:]), binary.LittleEndian.Uint64(words[at+8:])
-		k.codes = append(k.codes, code{guard: i[1], opcode: i[2], operands: split(i[3]), word: uint32(low >> 32),
-			stall: int(high >> 41 & 15), function: function})
+		low, high := binary.LittleEndian.Uint64(words[at:]),
+			binary.LittleEndian.Uint64(words[at+8:])
+		k.codes = append(
+			k.codes,
+			code{guard: i[1], opcode: i[2], operands: split(i[3]), word: uint32(low >> 32),
+				stall: int(high >> 41 & 15), function: function},
+		)
 	}
 	return m, m.stacks()
 }
@@ -185,8 +189,10 @@ func (m *sassModule) Variables() string {
 	symbols, _ := m.cubin.Symbols()
 	var b strings.Builder
 	for _, s := range symbols {
-		if int(s.Section) < len(m.cubin.Sections) && m.cubin.Sections[s.Section].Name == ".nv.global.init" &&
-			elf.ST_TYPE(s.Info) == elf.STT_OBJECT && s.Value+s.Size <= uint64(len(data)) {
+		if int(s.Section) < len(m.cubin.Sections) &&
+			m.cubin.Sections[s.Section].Name == ".nv.global.init" &&
+			elf.ST_TYPE(s.Info) == elf.STT_OBJECT &&
+			s.Value+s.Size <= uint64(len(data)) {
 			b.WriteString(variable(s.Name, data[s.Value:s.Value+s.Size]))
 		}
 	}
@@ -224,7 +230,10 @@ func (m *sassModule) Kernel(name string) (string, error) {
 		}
 		text, err := k.instruction(i, c)
 		if err != nil {
-			return "", fmt.Errorf("%s at 0x%04x: %s %s: %w", name, i*instructionBytes, c.opcode, strings.Join(c.operands, ", "), err)
+			return "", fmt.Errorf(
+				"%s at 0x%04x: %s %s: %w", name, i*instructionBytes, c.opcode,
+				strings.Join(c.operands, ", "), err,
+			)
 		}
 		body.WriteString(text + "\n")
 	}
@@ -247,7 +256,9 @@ func (m *sassModule) Kernel(name string) (string, error) {
 	for _, i := range slices.Sorted(maps.Keys(targets)) {
 		fmt.Fprintf(&b, "case 0x%x: goto at_%x;\n", i*instructionBytes, i*instructionBytes)
 	}
-	b.WriteString("default: t.stop(kCode | where, \"a jump to where no code is known to begin\");\n}\nstart:;\n")
+	b.WriteString(
+		"default: t.stop(kCode | where, \"a jump to where no code is known to begin\");\n}\nstart:;\n",
+	)
 	return b.String() + body.String() + "}\n", nil
 }
 
@@ -314,7 +325,9 @@ func (k *sassKernel) instruction(i int, c code) (string, error) {
 	if rows == nil {
 		return "", fmt.Errorf("the opcode is not in sass.txt")
 	}
-	at := fmt.Sprintf("kCode | 0x%x%s", i*instructionBytes, mark("", c.function)) // the function's name has the kernel's
+	at := fmt.Sprintf(
+		"kCode | 0x%x%s", i*instructionBytes, mark("", c.function),
+	) // the function's name has the kernel's
 	guard := ""
 	if c.guard != "" {
 		g, err := predicate(c.guard)
@@ -411,8 +424,10 @@ func (c code) operation(r row, at string) (string, error) {
 	return b.String() + r.semantics + ";" + end.String() + " }", nil
 }
 
-var sassTypes = map[rune]string{'i': "uint32_t", 'u': "uint32_t", 's': "int32_t", 'l': "uint64_t", 'c': "uint64_t", 'f': "float", 'd': "double",
-	'h': "uint32_t", 'k': "uint32_t", 't': "uint64_t", 'w': "uint32_t"}
+var sassTypes = map[rune]string{
+	'i': "uint32_t", 'u': "uint32_t", 's': "int32_t", 'l': "uint64_t", 'c': "uint64_t",
+	'f': "float", 'd': "double", 'h': "uint32_t", 'k': "uint32_t", 't': "uint64_t", 'w': "uint32_t",
+}
 
 // assigned writes d to a register, or to two.
 func assigned(register string, kind rune) string {
@@ -423,7 +438,10 @@ func assigned(register string, kind rune) string {
 	case 'f':
 		return " " + register + " = bits<uint32_t>(d);"
 	case 'd':
-		return fmt.Sprintf(" %s = (uint32_t)bits<uint64_t>(d); %s = bits<uint64_t>(d) >> 32;", register, next(register, 1))
+		return fmt.Sprintf(
+			" %s = (uint32_t)bits<uint64_t>(d); %s = bits<uint64_t>(d) >> 32;", register,
+			next(register, 1),
+		)
 	case 'l':
 		return fmt.Sprintf(" %s = (uint32_t)d; %s = d >> 32;", register, next(register, 1))
 	}
@@ -499,13 +517,22 @@ func (c code) value(o string, kind rune, at string) (string, error) {
 	return c.bits(o, 1, at)
 }
 
-var sassSpecial = map[string]string{"SR_TID.X": "t.tid", "SR_CTAID.X": "t.ctaid", "SR_SWINHI": "kSharedWindow >> 32", "SR_CgaCtaId": "0", "SRZ": "0"}
+var sassSpecial = map[string]string{
+	"SR_TID.X":    "t.tid",
+	"SR_CTAID.X":  "t.ctaid",
+	"SR_SWINHI":   "kSharedWindow >> 32",
+	"SR_CgaCtaId": "0",
+	"SRZ":         "0",
+}
 
 // number is an operand with a point, or the upper half of one.
 func (c code) number(o string, kind rune, at string) (string, error) {
 	switch {
 	case isNumber.MatchString(o): // printed rounded: what is meant is in the encoding
-		return fmt.Sprintf(map[rune]string{'f': "f32(0x%xu)", 'd': "f64(0x%xull << 32)", 'h': "0x%xu"}[kind], c.word), nil
+		return fmt.Sprintf(
+			map[rune]string{'f': "f32(0x%xu)", 'd': "f64(0x%xull << 32)", 'h': "0x%xu"}[kind],
+			c.word,
+		), nil
 	case kind == 'h':
 		return c.bits(o, 1, at)
 	case strings.HasPrefix(o, "-"):
@@ -643,18 +670,23 @@ func (k *sassKernel) control(i int, c code, guard, at string) (string, error) {
 		if err != nil || condition == "" {
 			return "goto " + label + ";", err
 		}
-		return fmt.Sprintf("{ const bool x = %s; t.branch(%d, x); if (x) goto %s; }", condition, address, label), nil
+		return fmt.Sprintf(
+			"{ const bool x = %s; t.branch(%d, x); if (x) goto %s; }", condition, address, label,
+		), nil
 	case "BRX", "RET.REL.NODEC":
 		if len(c.operands) != 1 {
 			return "", fmt.Errorf("%d operands, want 1", len(c.operands))
 		}
 		register, rest, _ := strings.Cut(c.operands[0], " ")
-		if !isRegister.MatchString(register) || c.opcode == "BRX" && rest != fmt.Sprintf("-0x%x", address) {
+		if !isRegister.MatchString(register) ||
+			c.opcode == "BRX" && rest != fmt.Sprintf("-0x%x", address) {
 			return "", fmt.Errorf("not the address in a register")
 		}
 		text = fmt.Sprintf("{ where = %s; goto dispatch; }", register)
 		if c.opcode == "BRX" {
-			text = fmt.Sprintf("{ where = %s; t.branch((int)where, true); goto dispatch; }", register)
+			text = fmt.Sprintf(
+				"{ where = %s; t.branch((int)where, true); goto dispatch; }", register,
+			)
 		}
 	case "EXIT":
 		text = "return;"

@@ -35,19 +35,35 @@ const specimenFiles = "testdata/specimens"
 var edges = map[string][]uint64{
 	"pred": {0, 1},
 	"u16":  {0, 1, 0x7fff, 0x8000, 0xffff, 0xfff8, 255, 256},
-	"u32": {0, 1, 2, 3, 7, 0xffffffff, 0xfffffffe, 0x7fffffff, 0x80000000, 0x80000001, 0x7ffffffe, 0xffff, 0x10000,
-		0x55555555, 0xaaaaaaab, 0x12345678, 0xdeadbeef, 624, 0xfffffd90},
-	"shift": {0, 1, 7, 8, 15, 16, 25, 30, 31, 32, 33, 47, 63, 64, 65, 127, 128, 254, 255, 256, 257, 0x7fffffff, 0x80000000, 0xffffffff},
-	"u64": {0, 1, 2, 7, math.MaxUint64, math.MaxUint64 - 1, math.MaxInt64, 1 << 63, 1<<63 + 1, 0xffffffff, 0x100000000,
-		0xffffffff00000000, 0xffffffff80000000, 0x7fffffff, 0x80000000, 0x123456789abcdef0, 0xfedcba9876543210, 1 << 53, 1<<53 + 1},
-	"f32": {0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x00800001, 0x3f800000, 0xbf800000, 0x3f7fffff, 0x3f800001,
-		0x3f9d70a4, 0x40490fdb, 0x4b7fffff, 0x4f000000, 0x4effffff, 0xcf000000, 0xcf000001, 0x4f800000, 0x5effffff, 0x5f000000, 0xdf000000,
-		0xdf000001, 0x7f7fffff, 0xff7fffff, 0x7f000000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001},
-	"f64": {0, 1 << 63, 1, 1<<63 | 1, 0x000fffffffffffff, 0x0010000000000000, 0x3ff0000000000000, 0xbff0000000000000, 0x3fefffffffffffff,
-		0x3ff0000000000001, 0x400921fb54442d18, 0x3fb999999999999a, 0x41dfffffffc00000, 0x41e0000000000000, 0xc1e0000000200000,
-		0x43dfffffffffffff, 0x43e0000000000000, 0xc3e0000000000000, 0xc3e0000000000001, 0x7fefffffffffffff, 0xffefffffffffffff,
-		0x36a0000000000000, 0x3690000000000001, 0x47efffffe0000000, 0x47effffff0000000, 0x7ff0000000000000, 0xfff0000000000000,
-		0x7ff8000000000000, 0xfff8000012345678, 0x7ff0000000000001},
+	"u32": {
+		0, 1, 2, 3, 7, 0xffffffff, 0xfffffffe, 0x7fffffff, 0x80000000, 0x80000001, 0x7ffffffe,
+		0xffff, 0x10000, 0x55555555, 0xaaaaaaab, 0x12345678, 0xdeadbeef, 624, 0xfffffd90,
+	},
+	"shift": {
+		0, 1, 7, 8, 15, 16, 25, 30, 31, 32, 33, 47, 63, 64, 65, 127, 128, 254, 255, 256, 257,
+		0x7fffffff, 0x80000000, 0xffffffff,
+	},
+	"u64": {
+		0, 1, 2, 7, math.MaxUint64, math.MaxUint64 - 1, math.MaxInt64, 1 << 63, 1<<63 + 1,
+		0xffffffff, 0x100000000, 0xffffffff00000000, 0xffffffff80000000, 0x7fffffff, 0x80000000,
+		0x123456789abcdef0, 0xfedcba9876543210, 1 << 53, 1<<53 + 1,
+	},
+	"f32": {
+		0, 0x80000000, 1, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x00800001, 0x3f800000,
+		0xbf800000, 0x3f7fffff, 0x3f800001, 0x3f9d70a4, 0x40490fdb, 0x4b7fffff, 0x4f000000,
+		0x4effffff, 0xcf000000, 0xcf000001, 0x4f800000, 0x5effffff, 0x5f000000, 0xdf000000,
+		0xdf000001, 0x7f7fffff, 0xff7fffff, 0x7f000000, 0x7f800000, 0xff800000, 0x7fc00000,
+		0xffc12345, 0x7f800001,
+	},
+	"f64": {
+		0, 1 << 63, 1, 1<<63 | 1, 0x000fffffffffffff, 0x0010000000000000, 0x3ff0000000000000,
+		0xbff0000000000000, 0x3fefffffffffffff, 0x3ff0000000000001, 0x400921fb54442d18,
+		0x3fb999999999999a, 0x41dfffffffc00000, 0x41e0000000000000, 0xc1e0000000200000,
+		0x43dfffffffffffff, 0x43e0000000000000, 0xc3e0000000000000, 0xc3e0000000000001,
+		0x7fefffffffffffff, 0xffefffffffffffff, 0x36a0000000000000, 0x3690000000000001,
+		0x47efffffe0000000, 0x47effffff0000000, 0x7ff0000000000000, 0xfff0000000000000,
+		0x7ff8000000000000, 0xfff8000012345678, 0x7ff0000000000001,
+	},
 }
 
 // register is the type that a specimen's operand is kept in.
@@ -77,7 +93,9 @@ func (s specimen) inputs() (all [][]uint64) {
 		if shifts(s, i) {
 			lists[i] = edges["shift"]
 			if strings.HasPrefix(s.name, "s_bfi") { // ptxas takes no byte of them
-				lists[i] = slices.DeleteFunc(slices.Clone(lists[i]), func(n uint64) bool { return n > 255 })
+				lists[i] = slices.DeleteFunc(
+					slices.Clone(lists[i]), func(n uint64) bool { return n > 255 },
+				)
 			}
 		}
 		combinations *= len(lists[i])
@@ -142,17 +160,25 @@ func (s specimen) entry() string {
 	fmt.Fprintf(&b, ".visible .entry %s(\n\t.param .align 8 .b8 %s[24]\n)\n{\n", s.name, p)
 	b.WriteString(".reg .b32 %r<8>;\n.reg .b64 %rd<8>;\n.reg .b16 %none;\n")
 	for i, t := range append(slices.Clone(s.from), s.to) {
-		fmt.Fprintf(&b, ".reg .%s %%%c;\n", register(t), append([]byte("abce")[:len(s.from)], 'd')[i])
+		fmt.Fprintf(
+			&b, ".reg .%s %%%c;\n", register(t), append([]byte("abce")[:len(s.from)], 'd')[i],
+		)
 	}
 	fmt.Fprintf(&b, "ld.param.u64 %%rd1, [%s];\nld.param.u64 %%rd2, [%s+8];\n", p, p)
 	b.WriteString("cvta.to.global.u64 %rd1, %rd1;\ncvta.to.global.u64 %rd2, %rd2;\n")
-	b.WriteString("mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\nmad.lo.s32 %r1, %r1, %r2, %r3;\n")
-	b.WriteString("mul.wide.u32 %rd3, %r1, 32;\nadd.s64 %rd1, %rd1, %rd3;\nmul.wide.u32 %rd3, %r1, 8;\nadd.s64 %rd2, %rd2, %rd3;\n")
+	b.WriteString(
+		"mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\nmad.lo.s32 %r1, %r1, %r2, %r3;\n",
+	)
+	b.WriteString(
+		"mul.wide.u32 %rd3, %r1, 32;\nadd.s64 %rd1, %rd1, %rd3;\nmul.wide.u32 %rd3, %r1, 8;\nadd.s64 %rd2, %rd2, %rd3;\n",
+	)
 	for i, t := range s.from {
 		name, at := "abce"[i:i+1], 8*i
 		switch register(t) {
 		case "pred":
-			fmt.Fprintf(&b, "ld.global.u32 %%r4, [%%rd1+%d];\nsetp.ne.s32 %%%s, %%r4, 0;\n", at, name)
+			fmt.Fprintf(
+				&b, "ld.global.u32 %%r4, [%%rd1+%d];\nsetp.ne.s32 %%%s, %%r4, 0;\n", at, name,
+			)
 		case "u16":
 			fmt.Fprintf(&b, "ld.global.u32 %%r4, [%%rd1+%d];\ncvt.u16.u32 %%%s, %%r4;\n", at, name)
 		default:
@@ -175,7 +201,9 @@ func (s specimen) entry() string {
 // specimenText is the module.
 func specimenText(all []specimen) string {
 	var b strings.Builder
-	b.WriteString(".version 9.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 buffer[];\n" + helper)
+	b.WriteString(
+		".version 9.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 buffer[];\n" + helper,
+	)
 	for _, s := range all {
 		b.WriteString(s.entry())
 	}
@@ -451,10 +479,12 @@ var wrongs = map[string][]string{
 	"SHF.R.U32.HI USHF.R.U32.HI i=iii":         {"d = c >> (b & 31)"},
 	"SHF.R.S32.HI USHF.R.S32.HI i=iii":         {"d = (int32_t)c >> (b & 31)"},
 	"SHF.R.W.U32.HI i=iii":                     {"d = right(c, b)"},
-	"VIADDMNMX.U32 i=iiip":                     {"d = ((int32_t)(a + b) < (int32_t)c) == x ? a + b : c"},
-	"F2I.TRUNC.NTZ i=f":                        {"d = truncated<int32_t>(a, INT32_MIN)"},
-	"F2I.S64.TRUNC l=f":                        {"d = truncated<int64_t>(a, 0)"},
-	"I2F.F64.U64 d=l":                          {"d = (double)(int64_t)a"},
+	"VIADDMNMX.U32 i=iiip": {
+		"d = ((int32_t)(a + b) < (int32_t)c) == x ? a + b : c",
+	},
+	"F2I.TRUNC.NTZ i=f": {"d = truncated<int32_t>(a, INT32_MIN)"},
+	"F2I.S64.TRUNC l=f": {"d = truncated<int64_t>(a, 0)"},
+	"I2F.F64.U64 d=l":   {"d = (double)(int64_t)a"},
 }
 
 // breakPTX returns operations of which each can be made wrong.
@@ -635,7 +665,10 @@ func TestSemantics(t *testing.T) {
 				for _, s := range held {
 					names = append(names, s.name)
 				}
-				t.Errorf("%s %s: no specimen of %s has it, but %v", r.opcode, r.operands, r.source, names)
+				t.Errorf(
+					"%s %s: no specimen of %s has it, but %v", r.opcode, r.operands, r.source,
+					names,
+				)
 			}
 		}
 		for _, f := range unseen {
@@ -663,7 +696,10 @@ func ptxOpcodes(s specimen) (all []string) {
 // TestNoQuotient: a quotient of integers that PTX leaves open ends the launch, by name.
 func TestNoQuotient(t *testing.T) {
 	want.Compiler.Need(t)
-	all := slices.DeleteFunc(specimens(), func(s specimen) bool { return s.name != "s_div_s32" && s.name != "s_rem_u32" })
+	all := slices.DeleteFunc(
+		specimens(),
+		func(s specimen) bool { return s.name != "s_div_s32" && s.name != "s_rem_u32" },
+	)
 	m, err := PTX(specimenText(all))
 	if err != nil {
 		t.Fatal(err)
@@ -675,7 +711,8 @@ func TestNoQuotient(t *testing.T) {
 			b, wants = math.MaxUint32, "divides the least integer by -1"
 		}
 		_, err := l.run(s, slices.Repeat([][]uint64{{1 << 31, b}}, specimenThreads), 0)
-		if err == nil || !strings.Contains(err.Error(), wants) || !strings.Contains(err.Error(), "at line ") {
+		if err == nil || !strings.Contains(err.Error(), wants) ||
+			!strings.Contains(err.Error(), "at line ") {
 			t.Errorf("%s: %v, want %q and its line", s.name, err, wants)
 		}
 	}

@@ -75,7 +75,9 @@ func combined(s specimen, o operation) (all []specimen) {
 		c, join := s, meanings[how]
 		c.name += "_" + how
 		c.from = append(slices.Clone(s.from), "pred")
-		c.body = ".reg .pred %q; " + strings.Replace(s.body, "%d", "%q", 1) + " " + how + ".pred %d, %q, %c;"
+		c.body = ".reg .pred %q; " + strings.Replace(
+			s.body, "%d", "%q", 1,
+		) + " " + how + ".pred %d, %q, %c;"
 		c.is = func(x []uint64) uint64 { return join("pred", "", []uint64{s.is(x), x[2]}) }
 		all = append(all, c)
 	}
@@ -377,16 +379,25 @@ func sum32(x ...uint64) (s uint64) {
 func others() []specimen {
 	const i, l, f, d, p = "u32", "u64", "f32", "f64", "pred"
 	all := []specimen{
-		{"s_halves", []string{l}, l, ".reg .b32 %lo, %hi; mov.b64 {%lo, %hi}, %a; mov.b64 %d, {%hi, %lo};",
-			func(x []uint64) uint64 { return x[0]<<32 | x[0]>>32 }, false},
-		{"s_halves32", []string{i}, i, ".reg .b16 %lo, %hi; mov.b32 {%lo, %hi}, %a; mov.b32 %d, {%hi, %lo};",
-			func(x []uint64) uint64 { return (x[0]<<16 | x[0]>>16) & math.MaxUint32 }, false},
+		{
+			"s_halves", []string{l}, l,
+			".reg .b32 %lo, %hi; mov.b64 {%lo, %hi}, %a; mov.b64 %d, {%hi, %lo};",
+			func(x []uint64) uint64 { return x[0]<<32 | x[0]>>32 }, false,
+		},
+		{
+			"s_halves32", []string{i}, i,
+			".reg .b16 %lo, %hi; mov.b32 {%lo, %hi}, %a; mov.b32 %d, {%hi, %lo};",
+			func(x []uint64) uint64 { return (x[0]<<16 | x[0]>>16) & math.MaxUint32 }, false,
+		},
 		{"s_lea", []string{i, i}, i, "shl.b32 %d, %a, 3; add.s32 %d, %d, %b;",
 			func(x []uint64) uint64 { return sum32(x[0]<<3, x[1]) }, false},
 		{"s_lea_wide", []string{l, l}, l, "shl.b64 %d, %a, 3; add.s64 %d, %d, %b;",
 			func(x []uint64) uint64 { return x[0]<<3 + x[1] }, false},
-		{"s_lea_signed", []string{"s32", l}, l, "cvt.s64.s32 %d, %a; shl.b64 %d, %d, 5; add.s64 %d, %d, %b;",
-			func(x []uint64) uint64 { return uint64(int64(int32(x[0]))<<5) + x[1] }, false},
+		{
+			"s_lea_signed", []string{"s32", l}, l,
+			"cvt.s64.s32 %d, %a; shl.b64 %d, %d, 5; add.s64 %d, %d, %b;",
+			func(x []uint64) uint64 { return uint64(int64(int32(x[0]))<<5) + x[1] }, false,
+		},
 		{"s_mad_wide", []string{"s32", "s32", l}, l, "mul.wide.s32 %d, %a, %b; add.s64 %d, %d, %c;",
 			func(x []uint64) uint64 { return uint64(int64(int32(x[0]))*int64(int32(x[1]))) + x[2] }, false},
 		{"s_sum3", []string{i, i, i}, i, "add.s32 %d, %a, %b; add.s32 %d, %d, %c;",
@@ -401,8 +412,11 @@ func others() []specimen {
 			func(x []uint64) uint64 { return x[0] - 5 }, false},
 		{"s_logic3", []string{i, i, i}, i, "and.b32 %d, %a, %b; xor.b32 %d, %d, %c;",
 			func(x []uint64) uint64 { return x[0]&x[1] ^ x[2] }, false},
-		{"s_logic_test", []string{i, i, p}, p, ".reg .b32 %w; .reg .pred %q; and.b32 %w, %a, %b; setp.ne.s32 %q, %w, 0; or.pred %d, %q, %c;",
-			func(x []uint64) uint64 { return truth(x[0]&x[1] != 0 || x[2] == 1) }, false},
+		{
+			"s_logic_test", []string{i, i, p}, p,
+			".reg .b32 %w; .reg .pred %q; and.b32 %w, %a, %b; setp.ne.s32 %q, %w, 0; or.pred %d, %q, %c;",
+			func(x []uint64) uint64 { return truth(x[0]&x[1] != 0 || x[2] == 1) }, false,
+		},
 		{"s_predicates3", []string{p, p, p}, p, "and.pred %d, %a, %b; xor.pred %d, %d, %c;",
 			func(x []uint64) uint64 { return x[0]&x[1] ^ x[2] }, false},
 		{"s_select_negated", []string{i, i, p}, i,
@@ -414,8 +428,12 @@ func others() []specimen {
 		{"s_greatest_unsigned", []string{i, i}, i, "max.u32 %d, %a, %b;", of(i, "max"), true},
 		{"s_add_least", []string{"s32", "s32", "s32"}, i, "add.s32 %d, %a, %b; min.s32 %d, %d, %c;",
 			func(x []uint64) uint64 { return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]}, -1) }, false},
-		{"s_add_greatest", []string{"s32", "s32", "s32"}, i, "add.s32 %d, %a, %b; max.s32 %d, %d, %c;",
-			func(x []uint64) uint64 { return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]}, 1) }, false},
+		{
+			"s_add_greatest", []string{"s32", "s32", "s32"}, i,
+			"add.s32 %d, %a, %b; max.s32 %d, %d, %c;",
+			func(x []uint64) uint64 { return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]}, 1) },
+			false,
+		},
 		{"s_add_least_unsigned", []string{i, i, i}, i, "add.s32 %d, %a, %b; min.u32 %d, %d, %c;",
 			func(x []uint64) uint64 { return extremeOf(i, []uint64{sum32(x[0], x[1]), x[2]}, -1) }, true},
 		{"s_greatest_nan", []string{f, f}, f, "max.NaN.f32 %d, %a, %b;", nanOr(1), true},
@@ -423,27 +441,44 @@ func others() []specimen {
 		{"s_least_f32", []string{f, f}, f, "min.f32 %d, %a, %b;", of(f, "min"), true},
 		{"s_field", []string{"s32"}, i, "bfe.s32 %d, %a, 0, 11;",
 			func(x []uint64) uint64 { return sum32(uint64(int64(x[0]<<53) >> 53)) }, true},
-		{"s_shift_masked", []string{i, i}, i, ".reg .b32 %w; and.b32 %w, %b, 31; shr.u32 %d, %a, %w;",
-			func(x []uint64) uint64 { return x[0] >> (x[1] % 32) }, false},
+		{
+			"s_shift_masked", []string{i, i}, i,
+			".reg .b32 %w; and.b32 %w, %b, 31; shr.u32 %d, %a, %w;",
+			func(x []uint64) uint64 { return x[0] >> (x[1] % 32) }, false,
+		},
 		{"s_bytes", []string{i, i, i}, i, "prmt.b32 %d, %a, %b, %c;", bytesOf, true},
 		{"s_bytes_constant", []string{i, i}, i, "prmt.b32 %d, %a, %b, 0x7a93;",
 			func(x []uint64) uint64 { return bytesOf([]uint64{x[0], x[1], 0x7a93}) }, true},
-		{"s_lea_high", []string{i}, i, ".reg .b32 %w; shr.s32 %w, %a, 31; shr.u32 %w, %w, 25; add.s32 %w, %w, %a; and.b32 %d, %w, -128;",
-			func(x []uint64) uint64 { return uint64(uint32(int32(x[0]) / 128 * 128)) }, false},
-		{"s_lea_high_sum", []string{"s32"}, i, ".reg .b32 %w<2>; mul.hi.s32 %w0, %a, 1717986919; shr.u32 %w1, %w0, 31; shr.u32 %w0, %w0, 3; add.s32 %d, %w0, %w1;",
+		{
+			"s_lea_high", []string{i}, i,
+			".reg .b32 %w; shr.s32 %w, %a, 31; shr.u32 %w, %w, 25; add.s32 %w, %w, %a; and.b32 %d, %w, -128;",
+			func(x []uint64) uint64 { return uint64(uint32(int32(x[0]) / 128 * 128)) }, false,
+		},
+		{
+			"s_lea_high_sum", []string{"s32"}, i,
+			".reg .b32 %w<2>; mul.hi.s32 %w0, %a, 1717986919; shr.u32 %w1, %w0, 31; shr.u32 %w0, %w0, 3; add.s32 %d, %w0, %w1;",
 			func(x []uint64) uint64 {
 				high := hi(x[0], 1717986919)
 				return sum32(uint64(uint32(high))>>3, uint64(uint32(high))>>31)
-			}, false},
-		{"s_lea_high_signed", []string{"s32"}, i, ".reg .b32 %w<2>; mul.hi.s32 %w0, %a, 1717986919; shr.u32 %w1, %w0, 31; shr.s32 %w0, %w0, 3; add.s32 %d, %w0, %w1;",
+			},
+			false,
+		},
+		{
+			"s_lea_high_signed", []string{"s32"}, i,
+			".reg .b32 %w<2>; mul.hi.s32 %w0, %a, 1717986919; shr.u32 %w1, %w0, 31; shr.s32 %w0, %w0, 3; add.s32 %d, %w0, %w1;",
 			func(x []uint64) uint64 {
 				high := hi(x[0], 1717986919)
 				return sum32(uint64(high>>3), uint64(uint32(high))>>31)
-			}, false},
+			},
+			false,
+		},
 		{"s_lea_sum_signed", []string{"s32", l}, l, "cvt.s64.s32 %d, %a; add.s64 %d, %d, %b;",
 			func(x []uint64) uint64 { return uint64(int64(int32(x[0]))) + x[1] }, false},
-		{"s_lea_exponent", []string{l}, l, "shl.b64 %d, %a, 52; add.s64 %d, %d, 4607182418800017408;",
-			func(x []uint64) uint64 { return x[0]<<52 + 1023<<52 }, false},
+		{
+			"s_lea_exponent", []string{l}, l,
+			"shl.b64 %d, %a, 52; add.s64 %d, %d, 4607182418800017408;",
+			func(x []uint64) uint64 { return x[0]<<52 + 1023<<52 }, false,
+		},
 		{"s_lea_exponent_sum", []string{l, l}, l, "shl.b64 %d, %a, 45; add.s64 %d, %d, %b;",
 			func(x []uint64) uint64 { return x[0]<<45 + x[1] }, false},
 		{"s_shift_wide", []string{l}, l, "shl.b64 %d, %a, 3;",
@@ -471,30 +506,56 @@ func others() []specimen {
 			of(d, "mul.rn", 0x3fb999999999999a), false},
 		{"s_product_upper", []string{d}, d, "mul.rn.f64 %d, %a, 0d4059A00000000000;",
 			of(d, "mul.rn", 0x4059a00000000000), false},
-		{"s_difference_negated", []string{d, d}, d, ".reg .f64 %w; neg.f64 %w, %a; add.rn.f64 %d, %w, %b;",
-			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] ^ 1<<63, x[1]}) }, false},
-		{"s_sum_absolute", []string{d, d}, d, ".reg .f64 %w; abs.f64 %w, %a; add.rn.f64 %d, %w, %b;",
-			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] &^ (1 << 63), x[1]}) }, false},
-		{"s_loop", []string{i, i}, i, `.reg .b32 %w; .reg .pred %q; and.b32 %w, %b, 15; mov.u32 %d, %a;
-$again: mul.lo.s32 %d, %d, 5; add.s32 %w, %w, -1; setp.gt.s32 %q, %w, 0; @%q bra $again;`, func(x []uint64) uint64 {
-			v := x[0]
-			for range max(1, x[1]&15) {
-				v = v * 5 & math.MaxUint32
-			}
-			return v
-		}, false},
+		{
+			"s_difference_negated", []string{d, d}, d,
+			".reg .f64 %w; neg.f64 %w, %a; add.rn.f64 %d, %w, %b;",
+			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] ^ 1<<63, x[1]}) },
+			false,
+		},
+		{
+			"s_sum_absolute", []string{d, d}, d,
+			".reg .f64 %w; abs.f64 %w, %a; add.rn.f64 %d, %w, %b;",
+			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] &^ (1 << 63), x[1]}) },
+			false,
+		},
+		{
+			"s_loop",
+			[]string{i, i},
+			i,
+			`.reg .b32 %w; .reg .pred %q; and.b32 %w, %b, 15; mov.u32 %d, %a;
+$again: mul.lo.s32 %d, %d, 5; add.s32 %w, %w, -1; setp.gt.s32 %q, %w, 0; @%q bra $again;`,
+			func(x []uint64) uint64 {
+				v := x[0]
+				for range max(1, x[1]&15) {
+					v = v * 5 & math.MaxUint32
+				}
+				return v
+			},
+			false,
+		},
 	}
 	for _, by := range []int64{3, 7, 10, 11, 16, 20, 49, 624, -5} {
 		n := uint64(uint32(by))
 		name := strings.ReplaceAll(fmt.Sprint(by), "-", "minus")
-		all = append(all,
-			specimen{"s_div_by_" + name, []string{"s32"}, i, fmt.Sprintf("div.s32 %%d, %%a, %d;", by),
-				of("s32", "div", n), false},
-			specimen{"s_rem_by_" + name, []string{"s32"}, i, fmt.Sprintf("rem.s32 %%d, %%a, %d;", by),
-				of("s32", "rem", n), false})
+		all = append(
+			all,
+			specimen{
+				"s_div_by_" + name, []string{"s32"}, i, fmt.Sprintf("div.s32 %%d, %%a, %d;", by),
+				of("s32", "div", n), false,
+			},
+			specimen{
+				"s_rem_by_" + name, []string{"s32"}, i, fmt.Sprintf("rem.s32 %%d, %%a, %d;", by),
+				of("s32", "rem", n), false,
+			},
+		)
 		if by > 0 {
-			all = append(all, specimen{"s_udiv_by_" + name, []string{i}, i, fmt.Sprintf("div.u32 %%d, %%a, %d;", by),
-				of(i, "div", n), false})
+			all = append(
+				all,
+				specimen{
+					"s_udiv_by_" + name, []string{i}, i, fmt.Sprintf("div.u32 %%d, %%a, %d;", by),
+					of(i, "div", n), false,
+				},
+			)
 		}
 	}
 	return all

@@ -26,11 +26,17 @@ var balances = []balance{
 	{"FFMA", map[string]int{"fma.rn.f32": 1, "div.rn.f32": 5, "sqrt.rn.f32": 2, "div.rn.f64": 1}},
 	{"DADD", map[string]int{"add.rn.f64": 1, "sub.rn.f64": 1}},
 	{"DMUL", map[string]int{"mul.rn.f64": 1, "div.rn.f64": 1, "sqrt.rn.f64": 3}},
-	{"MUFU.RCP", map[string]int{"div.rn.f32": 1, "div.s32": 1, "div.u32": 1, "rem.s32": 1, "rem.u32": 1}},
+	{
+		"MUFU.RCP",
+		map[string]int{"div.rn.f32": 1, "div.s32": 1, "div.u32": 1, "rem.s32": 1, "rem.u32": 1},
+	},
 	{"MUFU.RSQ", map[string]int{"sqrt.rn.f32": 1}},
 	{"MUFU.RCP64H", map[string]int{"div.rn.f64": 1, "rcp.rn.f64": 1}},
 	{"MUFU.RSQ64H", map[string]int{"sqrt.rn.f64": 1}},
-	{"F2I.FTZ.U32.TRUNC.NTZ", map[string]int{"div.s32": 1, "div.u32": 1, "rem.s32": 1, "rem.u32": 1}},
+	{
+		"F2I.FTZ.U32.TRUNC.NTZ",
+		map[string]int{"div.s32": 1, "div.u32": 1, "rem.s32": 1, "rem.u32": 1},
+	},
 }
 
 // unequal are functions, by a part of their names, whose machine code has other counts, and
@@ -39,11 +45,20 @@ var unequal = map[string]struct {
 	more map[string]int
 	why  string
 }{
-	"8lockstep6sampleI":  {map[string]int{"DADD": 7}, "a loop that adds is unrolled"},
-	"7classic7forwardI":  {map[string]int{"FADD": 24, "FMUL": 24}, "a loop of products and sums is unrolled"},
-	"lockstep_rollout_r": {map[string]int{"MUFU.RCP": -1}, "one divisor is a constant, and so is its reciprocal"},
-	"lockstep_policy_r":  {map[string]int{"MUFU.RCP": -1}, "one divisor is a constant, and so is its reciprocal"},
-	"steps_pendulum":     {map[string]int{"DADD": -2}, "θ + π stands in three branches of the PTX, and once in machine code"},
+	"8lockstep6sampleI": {map[string]int{"DADD": 7}, "a loop that adds is unrolled"},
+	"7classic7forwardI": {
+		map[string]int{"FADD": 24, "FMUL": 24}, "a loop of products and sums is unrolled",
+	},
+	"lockstep_rollout_r": {
+		map[string]int{"MUFU.RCP": -1}, "one divisor is a constant, and so is its reciprocal",
+	},
+	"lockstep_policy_r": {
+		map[string]int{"MUFU.RCP": -1}, "one divisor is a constant, and so is its reciprocal",
+	},
+	"steps_pendulum": {
+		map[string]int{"DADD": -2},
+		"θ + π stands in three branches of the PTX, and once in machine code",
+	},
 }
 
 // moves tells whether an addition adds -0, which changes no number: ptxas negates so.
@@ -95,7 +110,9 @@ func TestImbalance(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, problems := weigh(ptx.(*ptxModule), changed)
-		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, c.want) }) {
+		if !slices.ContainsFunc(
+			problems, func(p string) bool { return strings.Contains(p, c.want) },
+		) {
 			t.Errorf("%s: %q, want %s", what, problems, c.want)
 		}
 	}
@@ -134,7 +151,9 @@ func weigh(ptx *ptxModule, sass *sassModule) (equal, all int, problems []string)
 			f := ptx.functions[strings.TrimPrefix(function, "$"+kernel+"$")]
 			if f == nil {
 				if !quotientOrRoot.MatchString(function) {
-					problems = append(problems, function+" is no function of the PTX, no quotient and no root")
+					problems = append(
+						problems, function+" is no function of the PTX, no quotient and no root",
+					)
 				}
 				continue
 			}
@@ -180,7 +199,10 @@ func (f *ptxFunction) weigh(have map[string]int) (equal bool, problems []string)
 		}
 	}
 	if !maps.Equal(more, explained) {
-		problems = append(problems, fmt.Sprintf("%s: more than its PTX says: %v, want %v", f.name, more, explained))
+		problems = append(
+			problems,
+			fmt.Sprintf("%s: more than its PTX says: %v, want %v", f.name, more, explained),
+		)
 	}
 	return len(more) == 0, problems
 }
@@ -189,4 +211,6 @@ func (f *ptxFunction) weigh(have map[string]int) (equal bool, problems []string)
 // approximate.
 var rounds = regexp.MustCompile(`FTZ|^[FD](ADD|MUL|FMA)\.|^MUFU|^F?HFMA2$|^HFMA2\.MMA\.`)
 
-var quotientOrRoot = regexp.MustCompile(`\$__internal_\d+_\$__cuda_sm\w+?_(div|dblrcp|sqrt|dsqrt)_rn_`)
+var quotientOrRoot = regexp.MustCompile(
+	`\$__internal_\d+_\$__cuda_sm\w+?_(div|dblrcp|sqrt|dsqrt)_rn_`,
+)

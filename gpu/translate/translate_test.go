@@ -40,7 +40,8 @@ func TestShipped(t *testing.T) {
 					t.Errorf("%s: %v", engine, err)
 				}
 			}
-			if _, err := m.Kernel("no_kernel"); err == nil || !strings.Contains(err.Error(), "no kernel no_kernel") {
+			if _, err := m.Kernel("no_kernel"); err == nil ||
+				!strings.Contains(err.Error(), "no kernel no_kernel") {
 				t.Errorf("%s: a kernel that there is not: %v", engine, err)
 			}
 		}
@@ -93,10 +94,12 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c.text, err, c.want)
 		}
 	}
-	if _, err := translate.MachineCode([]byte(cubin+"x"), listing); err == nil || !strings.Contains(err.Error(), "make kernels") {
+	if _, err := translate.MachineCode([]byte(cubin+"x"), listing); err == nil ||
+		!strings.Contains(err.Error(), "make kernels") {
 		t.Errorf("a listing of another cubin: %v", err)
 	}
-	if _, err := translate.PTX(".visible .surface x;"); err == nil || !strings.Contains(err.Error(), "not known") {
+	if _, err := translate.PTX(".visible .surface x;"); err == nil ||
+		!strings.Contains(err.Error(), "not known") {
 		t.Errorf("a declaration that is not known: %v", err)
 	}
 }

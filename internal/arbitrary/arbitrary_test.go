@@ -18,8 +18,13 @@ func TestRoute(t *testing.T) {
 	property := func(t *rapid.T) {
 		r := Route(rapid.OneOf(ShortRows(), LongRows())).Draw(t, "route")
 		n := r.Len()
-		if n < lockstep.MinRows || n > 650 || len(r.VEgo) != n || len(r.AEgo) != n || len(r.RollLataccel) != n || len(r.SteerCommand) != n && len(r.SteerCommand) != 100 {
-			t.Fatalf("%d rows; columns of %d, %d, %d, %d", n, len(r.VEgo), len(r.AEgo), len(r.RollLataccel), len(r.SteerCommand))
+		if n < lockstep.MinRows || n > 650 || len(r.VEgo) != n || len(r.AEgo) != n ||
+			len(r.RollLataccel) != n ||
+			len(r.SteerCommand) != n && len(r.SteerCommand) != 100 {
+			t.Fatalf(
+				"%d rows; columns of %d, %d, %d, %d", n, len(r.VEgo), len(r.AEgo),
+				len(r.RollLataccel), len(r.SteerCommand),
+			)
 		}
 		for _, c := range [][]float64{r.TargetLataccel, r.VEgo, r.AEgo, r.RollLataccel, r.SteerCommand[:100]} {
 			for i, x := range c {

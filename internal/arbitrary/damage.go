@@ -23,15 +23,24 @@ func Damage(t *rapid.T, data []byte) []byte {
 		case 2:
 			data = data[:at()]
 		case 3: // a number, where one may be
-			number := rapid.SampledFrom([]uint64{0, 1, 0x7f, 0xff, 0xffff, 1<<31 - 1, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1<<64 - 1}).Draw(t, "number")
-			copy(data[at():], binary.LittleEndian.AppendUint64(nil, number)[:rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "size")])
+			number := rapid.SampledFrom([]uint64{
+				0, 1, 0x7f, 0xff, 0xffff, 1<<31 - 1, 1<<32 - 1, 1 << 32, 1<<63 - 1, 1<<64 - 1,
+			}).Draw(t, "number")
+			copy(
+				data[at():],
+				binary.LittleEndian.AppendUint64(nil, number)[:rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "size")],
+			)
 		case 4: // a part twice
 			from := at()
-			part := slices.Clone(data[from:min(len(data), from+rapid.IntRange(1, 64).Draw(t, "length"))])
+			part := slices.Clone(
+				data[from:min(len(data), from+rapid.IntRange(1, 64).Draw(t, "length"))],
+			)
 			data = slices.Insert(data, at(), part...)
 		case 5: // a part missing
 			from := at()
-			data = slices.Delete(data, from, min(len(data), from+rapid.IntRange(1, 64).Draw(t, "length")))
+			data = slices.Delete(
+				data, from, min(len(data), from+rapid.IntRange(1, 64).Draw(t, "length")),
+			)
 		default:
 			data = slices.Insert(data, at(), rapid.SliceOfN(rapid.Byte(), 1, 8).Draw(t, "bytes")...)
 		}

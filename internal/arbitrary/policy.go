@@ -14,7 +14,10 @@ import (
 func Gain() *rapid.Generator[float64] {
 	return rapid.OneOf(
 		rapid.Float64Range(-1, 1),
-		rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 0.195, 0.1, -0.053, 5, -5, 1e-3, 1e9, -1e9, math.SmallestNonzeroFloat64, math.MaxFloat64, -math.MaxFloat64}),
+		rapid.SampledFrom([]float64{
+			0, math.Copysign(0, -1), 0.195, 0.1, -0.053, 5, -5, 1e-3, 1e9, -1e9,
+			math.SmallestNonzeroFloat64, math.MaxFloat64, -math.MaxFloat64,
+		}),
 	)
 }
 
@@ -34,7 +37,9 @@ func Policy() *rapid.Generator[lockstep.Policy] {
 		rapid.Map(PID(), func(p lockstep.PID) lockstep.Policy { return p }),
 		rapid.Custom(func(t *rapid.T) lockstep.Policy {
 			s := script{seed: rapid.Uint64Range(0, 1<<16).Draw(t, "seed"), at: -1}
-			s.size = rapid.SampledFrom([]float64{0, 1e-9, 0.3, 1, 3, 1e300, math.Inf(1)}).Draw(t, "size")
+			s.size = rapid.SampledFrom([]float64{0, 1e-9, 0.3, 1, 3, 1e300, math.Inf(1)}).Draw(
+				t, "size",
+			)
 			return s.policy(rapid.Bool().Draw(t, "batch controller"))
 		}),
 	)
@@ -44,7 +49,9 @@ func Policy() *rapid.Generator[lockstep.Policy] {
 func FaultyPolicy() *rapid.Generator[lockstep.Policy] {
 	return rapid.Custom(func(t *rapid.T) lockstep.Policy {
 		s := script{size: 1}
-		s.at = rapid.OneOf(rapid.SampledFrom([]int{20, 99, 100, 101}), rapid.IntRange(20, 130)).Draw(t, "step")
+		s.at = rapid.OneOf(
+			rapid.SampledFrom([]int{20, 99, 100, 101}), rapid.IntRange(20, 130),
+		).Draw(t, "step")
 		s.panics = rapid.Bool().Draw(t, "panics") // or answers NaN, which counts from step 100 on
 		return s.policy(false)
 	})
@@ -73,16 +80,21 @@ func (s script) policy(batch bool) lockstep.Policy {
 	if !batch {
 		return lockstep.Custom{Name: name, New: func() lockstep.Controller { return start() }}
 	}
-	return &lockstep.Batch{Name: "batch " + name, New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
-		each := make(scripts, len(routes))
-		for i := range each {
-			each[i] = start()
-		}
-		return each, nil
-	}}
+	return &lockstep.Batch{
+		Name: "batch " + name,
+		New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+			each := make(scripts, len(routes))
+			for i := range each {
+				each[i] = start()
+			}
+			return each, nil
+		},
+	}
 }
 
-func (s *script) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+func (s *script) Update(
+	target, current float64, state lockstep.State, plan lockstep.FuturePlan,
+) float64 {
 	s.step++
 	if s.step == s.at {
 		if s.panics {
@@ -91,9 +103,11 @@ func (s *script) Update(target, current float64, state lockstep.State, plan lock
 		return math.NaN()
 	}
 	s.memory = float64(0.9*s.memory) + clamp(target-current)
-	x := float64(0.2*s.memory) + float64(0.1*clamp(state.RollLataccel)) + float64(1e-3*clamp(state.VEgo)) + float64(1e-2*clamp(state.AEgo))
+	x := float64(0.2*s.memory) + float64(0.1*clamp(state.RollLataccel)) +
+		float64(1e-3*clamp(state.VEgo)) + float64(1e-2*clamp(state.AEgo))
 	for i := range plan.Lataccel {
-		x += float64(1e-2*clamp(plan.Lataccel[i])) + float64(1e-3*clamp(plan.RollLataccel[i])) + float64(1e-4*clamp(plan.VEgo[i])) + float64(1e-3*clamp(plan.AEgo[i]))
+		x += float64(1e-2*clamp(plan.Lataccel[i])) + float64(1e-3*clamp(plan.RollLataccel[i])) +
+			float64(1e-4*clamp(plan.VEgo[i])) + float64(1e-3*clamp(plan.AEgo[i]))
 	}
 	x += s.random.Float64() - 0.5
 	if x == 0 {
@@ -111,7 +125,9 @@ type scripts []*script
 func (c scripts) Update(s *lockstep.BatchStep) error {
 	for i, each := range c {
 		if s.Running[i] {
-			s.Steer[i] = each.Update(s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i])
+			s.Steer[i] = each.Update(
+				s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i],
+			)
 		}
 	}
 	return nil
@@ -128,12 +144,17 @@ func Shortcuts() *rapid.Generator[lockstep.Shortcuts] {
 
 // Jobs are 1 to n jobs over a few routes and policies, so that some share a route
 // and some are the same job twice.
-func Jobs(n int, rows *rapid.Generator[int], policy *rapid.Generator[lockstep.Policy]) *rapid.Generator[[]lockstep.Job] {
+func Jobs(
+	n int, rows *rapid.Generator[int], policy *rapid.Generator[lockstep.Policy],
+) *rapid.Generator[[]lockstep.Job] {
 	return rapid.Custom(func(t *rapid.T) []lockstep.Job {
 		routes := rapid.SliceOfN(Route(rows), 1, 2).Draw(t, "routes")
 		policies := rapid.SliceOfN(policy, 1, 3).Draw(t, "policies")
 		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) lockstep.Job {
-			return lockstep.Job{Route: rapid.SampledFrom(routes).Draw(t, "route"), Policy: rapid.SampledFrom(policies).Draw(t, "policy")}
+			return lockstep.Job{
+				Route:  rapid.SampledFrom(routes).Draw(t, "route"),
+				Policy: rapid.SampledFrom(policies).Draw(t, "policy"),
+			}
 		}), 1, n).Draw(t, "jobs")
 	})
 }

@@ -16,7 +16,10 @@ func ShortRows() *rapid.Generator[int] {
 
 // LongRows are lengths around those where costs end, and others.
 func LongRows() *rapid.Generator[int] {
-	return rapid.OneOf(rapid.SampledFrom([]int{101, 102, 499, 500, 501, 502, 599, 600, 601, 650}), rapid.IntRange(101, 650))
+	return rapid.OneOf(
+		rapid.SampledFrom([]int{101, 102, 499, 500, 501, 502, 599, 600, 601, 650}),
+		rapid.IntRange(101, 650),
+	)
 }
 
 // Bin is the lateral acceleration of a token, in m/s².
@@ -57,7 +60,10 @@ func Lataccel() *rapid.Generator[float64] {
 		}),
 		rapid.Float64Range(-5, 5),
 		rapid.Float64Range(-1, 1),
-		rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 5, -5, 4.5, -4.5, 5.5, -5.5, 0.5, 40, -40, math.SmallestNonzeroFloat64, 1e300, -1e300}),
+		rapid.SampledFrom([]float64{
+			0, math.Copysign(0, -1), 5, -5, 4.5, -4.5, 5.5, -5.5, 0.5, 40, -40,
+			math.SmallestNonzeroFloat64, 1e300, -1e300,
+		}),
 	)
 }
 
@@ -80,7 +86,8 @@ func column(t *rapid.T, name string, n int, value *rapid.Generator[float64]) []f
 		if k > 1 {
 			to = min(n, from+rapid.IntRange(1, 120).Draw(t, "rows"))
 		}
-		a, kind := value.Draw(t, "from"), shape(rapid.IntRange(int(hold), int(noise)).Draw(t, "shape"))
+		a, kind := value.Draw(t, "from"),
+			shape(rapid.IntRange(int(hold), int(noise)).Draw(t, "shape"))
 		b := a
 		if kind != hold {
 			b = value.Draw(t, "to")
@@ -121,7 +128,10 @@ func row(n int) *rapid.Generator[int] {
 // Seed is a seed of a route's draws. A loader makes them below 10,000, a caller
 // may give any.
 func Seed() *rapid.Generator[uint32] {
-	return rapid.OneOf(rapid.SampledFrom([]uint32{0, 1, 3285, 9739, 9999, 1 << 31, math.MaxUint32}), rapid.Uint32Range(0, 9999))
+	return rapid.OneOf(
+		rapid.SampledFrom([]uint32{0, 1, 3285, 9739, 9999, 1 << 31, math.MaxUint32}),
+		rapid.Uint32Range(0, 9999),
+	)
 }
 
 // Route is a route of numbers that an engine must take: finite, except that the
@@ -136,10 +146,17 @@ func Route(rows *rapid.Generator[int]) *rapid.Generator[*lockstep.Route] {
 			Name:           "arbitrary",
 			Seed:           Seed().Draw(t, "seed"),
 			TargetLataccel: column(t, "target", n, Lataccel()),
-			VEgo:           column(t, "v ego", n, bounded(0, 45, 0, math.SmallestNonzeroFloat64, 1e-40, 33.3)),
-			AEgo:           column(t, "a ego", n, bounded(-9, 9, 0, -1e-46, 1e-310)),
-			RollLataccel:   column(t, "roll", n, bounded(-3, 3, 0, math.Copysign(0, -1), 9.81, -9.81)),
-			SteerCommand:   column(t, "steer", n, bounded(-3, 3, 0, 2, -2, math.Nextafter(2, 3), math.Nextafter(-2, 0), 7, -1e9)),
+			VEgo: column(
+				t, "v ego", n, bounded(0, 45, 0, math.SmallestNonzeroFloat64, 1e-40, 33.3),
+			),
+			AEgo: column(t, "a ego", n, bounded(-9, 9, 0, -1e-46, 1e-310)),
+			RollLataccel: column(
+				t, "roll", n, bounded(-3, 3, 0, math.Copysign(0, -1), 9.81, -9.81),
+			),
+			SteerCommand: column(
+				t, "steer", n,
+				bounded(-3, 3, 0, 2, -2, math.Nextafter(2, 3), math.Nextafter(-2, 0), 7, -1e9),
+			),
 		}
 		switch rapid.IntRange(0, 3).Draw(t, "steer from row 100 on") {
 		case 0:

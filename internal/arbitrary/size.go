@@ -35,9 +35,25 @@ var Sizes = []Size{
 	{Name: "five workers, fewer chunks", Jobs: 8, Rows: 102, Workers: 5, Chunk: 2},
 	{Name: "more workers than jobs", Jobs: 2, Rows: 102, Workers: 7},
 	{Name: "a sweep of a hundred", Jobs: 101, Rows: 101, Sweep: true},
-	{Name: "a sweep of hundreds", Jobs: 257, Rows: 101, Workers: 3, Chunk: 128, Sweep: true, Slow: true},
+	{
+		Name:    "a sweep of hundreds",
+		Jobs:    257,
+		Rows:    101,
+		Workers: 3,
+		Chunk:   128,
+		Sweep:   true,
+		Slow:    true,
+	},
 	{Name: "twins", Jobs: 10, Rows: 102, Workers: 1, Chunk: 4, Twins: true},
-	{Name: "two processes of Python", Jobs: 130, Rows: 101, Workers: 1, Chunk: 65, Python: true, Slow: true},
+	{
+		Name:    "two processes of Python",
+		Jobs:    130,
+		Rows:    101,
+		Workers: 1,
+		Chunk:   65,
+		Python:  true,
+		Slow:    true,
+	},
 	{Name: "beyond 650 rows", Jobs: 2, Rows: 700, Slow: true},
 	{Name: "far beyond", Jobs: 1, Rows: 1300, Slow: true},
 }
@@ -61,5 +77,8 @@ func (s Size) Work(seed int) (jobs []lockstep.Job) {
 }
 
 func (s Size) String() string {
-	return fmt.Sprintf("%s: %d jobs of %d rows, %d workers, chunks of %d", s.Name, s.Jobs, s.Rows, s.Workers, s.Chunk)
+	return fmt.Sprintf(
+		"%s: %d jobs of %d rows, %d workers, chunks of %d", s.Name, s.Jobs, s.Rows, s.Workers,
+		s.Chunk,
+	)
 }

@@ -68,7 +68,10 @@ func Write(dir string) (modelPath, routesPath string, err error) {
 	}
 	for _, e := range entries {
 		if _, err := fs.Stat(Routes(), e.Name()); err != nil && filepath.Ext(e.Name()) == ".csv" {
-			return "", "", fmt.Errorf("%s: not one of the default routes: move it away, or give another folder", filepath.Join(routesPath, e.Name()))
+			return "", "", fmt.Errorf(
+				"%s: not one of the default routes: move it away, or give another folder",
+				filepath.Join(routesPath, e.Name()),
+			)
 		}
 	}
 	if err := replace(modelPath, []byte(model)); err != nil {
@@ -97,7 +100,9 @@ func Keep() (modelPath, routesPath string, err error) {
 		modelPath, routesPath, err = Write(dir)
 	}
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		err = fmt.Errorf("%w: set HOME, or on Linux XDG_CACHE_HOME, to a folder that can be written to", err)
+		err = fmt.Errorf(
+			"%w: set HOME, or on Linux XDG_CACHE_HOME, to a folder that can be written to", err,
+		)
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("the project's own network and routes: %w", err)

@@ -55,8 +55,12 @@ func TestRoutes(t *testing.T) {
 	}
 	still, hard := 0, 0
 	for i, name := range names {
-		if name != generate.FileName(i) || !bytes.Equal(text(t, name), generate.Route(defaults.RouteSeed, i)) {
-			t.Errorf("%s is not route %d of seed %d: lockstep generate --num_routes %d --seed %d --out defaults/routes", name, i, defaults.RouteSeed, defaults.NumRoutes, defaults.RouteSeed)
+		if name != generate.FileName(i) ||
+			!bytes.Equal(text(t, name), generate.Route(defaults.RouteSeed, i)) {
+			t.Errorf(
+				"%s is not route %d of seed %d: lockstep generate --num_routes %d --seed %d --out defaults/routes",
+				name, i, defaults.RouteSeed, defaults.NumRoutes, defaults.RouteSeed,
+			)
 		}
 		r := load(t, name, lockstep.Profile{})
 		var slowest, sharpest = r.VEgo[0], 0.0
@@ -72,7 +76,9 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	if still < 2 || hard < 3 {
-		t.Errorf("%d routes stand still, %d corner with more than 3 m/s²; want 2 and 3", still, hard)
+		t.Errorf(
+			"%d routes stand still, %d corner with more than 3 m/s²; want 2 and 3", still, hard,
+		)
 	}
 }
 
@@ -90,7 +96,8 @@ func TestWrite(t *testing.T) {
 		t.Fatalf("%d routes, %v; want %d", len(routes), err, defaults.NumRoutes)
 	}
 	for _, path := range routes {
-		if data, err := os.ReadFile(path); err != nil || !bytes.Equal(data, text(t, filepath.Base(path))) {
+		if data, err := os.ReadFile(path); err != nil ||
+			!bytes.Equal(data, text(t, filepath.Base(path))) {
 			t.Errorf("%s does not hold its route: %v", path, err)
 		}
 	}
@@ -138,12 +145,18 @@ func TestRecordings(t *testing.T) {
 	recordings := 0
 	for _, set := range sets {
 		if set.ModelSHA256 != defaults.ModelSHA256 {
-			t.Fatalf("%s was recorded with a network of SHA-256 %s, the embedded one has %s: record it anew, as golden/default_model/README.md says", set.Dir, set.ModelSHA256, defaults.ModelSHA256)
+			t.Fatalf(
+				"%s was recorded with a network of SHA-256 %s, the embedded one has %s: record it anew, as golden/default_model/README.md says",
+				set.Dir, set.ModelSHA256, defaults.ModelSHA256,
+			)
 		}
 		sim := simulator(t, set.Profile)
 		for _, entry := range set.Recordings {
 			recordings++
-			t.Run(set.Profile.String()+"/"+entry.Route+"/"+entry.Name, func(t *testing.T) { testRecording(t, sim, set, entry) })
+			t.Run(
+				set.Profile.String()+"/"+entry.Route+"/"+entry.Name,
+				func(t *testing.T) { testRecording(t, sim, set, entry) },
+			)
 		}
 	}
 	if recordings < 8 {
@@ -166,7 +179,10 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 	}
 	name := entry.Route + ".csv"
 	if got := sha(text(t, name)); got != entry.RouteCSV {
-		t.Fatalf("the embedded %s has SHA-256 %s, the recording was made of %s", name, got, entry.RouteCSV)
+		t.Fatalf(
+			"the embedded %s has SHA-256 %s, the recording was made of %s", name, got,
+			entry.RouteCSV,
+		)
 	}
 	route := load(t, name, set.Profile)
 	if route.Seed != entry.Seed {
@@ -187,14 +203,21 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := tinyphysics.Compare(t.Context(), source, tinyphysics.Live(sim), []lockstep.Job{{Route: route, Policy: policy}}, lockstep.AllSteps, parity.CompareOptions{
-		Replay: func(*parity.Task) string { return fmt.Sprintf("go test ./defaults -run '^%s$'", t.Name()) },
-	})
+	report, err := tinyphysics.Compare(
+		t.Context(), source, tinyphysics.Live(sim), []lockstep.Job{{Route: route, Policy: policy}},
+		lockstep.AllSteps,
+		parity.CompareOptions{
+			Replay: func(*parity.Task) string { return fmt.Sprintf("go test ./defaults -run '^%s$'", t.Name()) },
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := report.Err(); err != nil || report.Steps != recording.Steps() {
-		t.Errorf("%s in profile %s: %d steps were compared, %d are recorded: %v", sim.Name(), sim.Profile(), report.Steps, recording.Steps(), err)
+		t.Errorf(
+			"%s in profile %s: %d steps were compared, %d are recorded: %v", sim.Name(),
+			sim.Profile(), report.Steps, recording.Steps(), err,
+		)
 	}
 }
 
@@ -211,18 +234,29 @@ func TestDrives(t *testing.T) {
 	zero, pid := make([]lockstep.Costs, n), make([]lockstep.Costs, n)
 	each(n, func(i int) {
 		r := read(t, generate.FileName(i), generate.Route(seed, i), sim.Profile())
-		zero[i] = run(t, sim, lockstep.Job{Route: r, Policy: lockstep.Zero{}}, lockstep.Options{Shortcuts: lockstep.CostOnly}).Costs
-		pid[i] = run(t, sim, lockstep.Job{Route: r, Policy: lockstep.DefaultPID()}, lockstep.Options{Shortcuts: lockstep.CostOnly}).Costs
+		zero[i] = run(
+			t, sim, lockstep.Job{Route: r, Policy: lockstep.Zero{}},
+			lockstep.Options{Shortcuts: lockstep.CostOnly},
+		).Costs
+		pid[i] = run(
+			t, sim, lockstep.Job{Route: r, Policy: lockstep.DefaultPID()},
+			lockstep.Options{Shortcuts: lockstep.CostOnly},
+		).Costs
 	})
 	var meanZero, meanPID lockstep.Costs
 	for i := range n {
 		add(&meanZero, zero[i], n)
 		add(&meanPID, pid[i], n)
 	}
-	t.Logf("mean of %d routes: zero %.1f (lataccel %.2f, jerk %.1f), pid %.1f (lataccel %.2f, jerk %.1f), ratio %.3f", n,
-		meanZero.Total, meanZero.Lataccel, meanZero.Jerk, meanPID.Total, meanPID.Lataccel, meanPID.Jerk, meanPID.Total/meanZero.Total)
+	t.Logf(
+		"mean of %d routes: zero %.1f (lataccel %.2f, jerk %.1f), pid %.1f (lataccel %.2f, jerk %.1f), ratio %.3f",
+		n, meanZero.Total, meanZero.Lataccel, meanZero.Jerk, meanPID.Total, meanPID.Lataccel,
+		meanPID.Jerk, meanPID.Total/meanZero.Total,
+	)
 	if !(meanPID.Total <= meanZero.Total/3) {
-		t.Errorf("the PID costs %.1f, zero %.1f; want at most a third", meanPID.Total, meanZero.Total)
+		t.Errorf(
+			"the PID costs %.1f, zero %.1f; want at most a third", meanPID.Total, meanZero.Total,
+		)
 	}
 }
 
@@ -250,18 +284,30 @@ func TestWarmUp(t *testing.T) {
 			for _, steer := range r.SteerCommand[:end] {
 				short.SteerCommand = append(short.SteerCommand, sign*steer)
 			}
-			run(t, sim, lockstep.Job{Route: short, Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
-				if s.Index < lockstep.ControlStartIdx {
-					d := s.Prediction - r.TargetLataccel[s.Index]
-					sums[side] += d * d
-					n += 1 - side
-				}
-			}}, lockstep.Options{Shortcuts: lockstep.AllSteps})
+			run(
+				t, sim,
+				lockstep.Job{
+					Route:  short,
+					Policy: lockstep.Zero{},
+					Observe: func(s *lockstep.Step) {
+						if s.Index < lockstep.ControlStartIdx {
+							d := s.Prediction - r.TargetLataccel[s.Index]
+							sums[side] += d * d
+							n += 1 - side
+						}
+					},
+				},
+				lockstep.Options{Shortcuts: lockstep.AllSteps},
+			)
 		}
 	}
 	right, wrong := math.Sqrt(sums[0]/float64(n)), math.Sqrt(sums[1]/float64(n))
-	t.Logf("root mean square error of %d predictions: %.4f m/s², with right and left exchanged %.4f", n, right, wrong)
-	if n != defaults.NumRoutes*(lockstep.ControlStartIdx-lockstep.ContextLength) || right > 0.07 || wrong < 2*right {
+	t.Logf(
+		"root mean square error of %d predictions: %.4f m/s², with right and left exchanged %.4f",
+		n, right, wrong,
+	)
+	if n != defaults.NumRoutes*(lockstep.ControlStartIdx-lockstep.ContextLength) || right > 0.07 ||
+		wrong < 2*right {
 		t.Error("want at most 0.07, and at least twice as much with right and left exchanged")
 	}
 }
@@ -288,16 +334,25 @@ func TestStepResponse(t *testing.T) {
 				n := lockstep.ControlStartIdx + before + after
 				r := &lockstep.Route{
 					Name: fmt.Sprint(k), Seed: uint32(k),
-					RollLataccel: make([]float64, n), VEgo: make([]float64, n), AEgo: make([]float64, n),
+					RollLataccel: make(
+						[]float64, n,
+					), VEgo: make([]float64, n), AEgo: make([]float64, n),
 					TargetLataccel: make([]float64, n), SteerCommand: make([]float64, n),
 				}
 				for i := range n {
 					r.VEgo[i] = c.speed
 				}
 				policy := lockstep.Custom{Name: "step", New: func() lockstep.Controller {
-					return &stepController{at: lockstep.ControlStartIdx + before, command: c.command, step: lockstep.ContextLength}
+					return &stepController{
+						at:      lockstep.ControlStartIdx + before,
+						command: c.command,
+						step:    lockstep.ContextLength,
+					}
 				}}
-				result := run(t, sim, lockstep.Job{Route: r, Policy: policy}, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true})
+				result := run(
+					t, sim, lockstep.Job{Route: r, Policy: policy},
+					lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true},
+				)
 				responses[k] = result.Trajectory.Lataccel[lockstep.ControlStartIdx:]
 			})
 			response := make([]float64, before+after)
@@ -330,7 +385,10 @@ func TestStepResponse(t *testing.T) {
 			}
 			for i := range 5 {
 				if part(i) < 0.8 && part(i+1) < part(i) {
-					t.Errorf("falls from %.2f to %.2f of the final value after %.1f s", part(i), part(i+1), float64(i)/lockstep.FPS)
+					t.Errorf(
+						"falls from %.2f to %.2f of the final value after %.1f s", part(i),
+						part(i+1), float64(i)/lockstep.FPS,
+					)
 				}
 			}
 			for i := 15; i < after; i++ {
@@ -383,7 +441,9 @@ func simulator(t *testing.T, profile lockstep.Profile) lockstep.Simulator {
 }
 
 // run simulates one job. It may be called from any goroutine.
-func run(t *testing.T, sim lockstep.Simulator, job lockstep.Job, opts lockstep.Options) (result lockstep.Result) {
+func run(
+	t *testing.T, sim lockstep.Simulator, job lockstep.Job, opts lockstep.Options,
+) (result lockstep.Result) {
 	for _, result = range sim.Simulate(context.Background(), []lockstep.Job{job}, opts) {
 		if result.Err != nil {
 			t.Error(result.Err)

@@ -23,7 +23,9 @@ type tile struct {
 
 // tiled returns a Kernels.MatMul that cuts C into bands, the last one being of
 // single rows.
-func tiled(bands ...band) func(int, int, int, []float32, int, Panels, []float32, int, float32, bool) {
+func tiled(
+	bands ...band,
+) func(int, int, int, []float32, int, Panels, []float32, int, float32, bool) {
 	return func(m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int, alpha float32, accumulate bool) {
 		m, panels, k = max(m, 0), max(panels, 0), max(k, 0)
 		width := PanelWidth * panels
@@ -42,13 +44,17 @@ func tiled(bands ...band) func(int, int, int, []float32, int, Panels, []float32,
 		i := 0
 		for _, band := range bands {
 			blocks := (m - i) / band.rows
-			if blocks == 0 || band.whole && m%band.rows != 0 || panels%band.tiles[len(band.tiles)-1].panels != 0 {
+			if blocks == 0 || band.whole && m%band.rows != 0 ||
+				panels%band.tiles[len(band.tiles)-1].panels != 0 {
 				continue
 			}
 			j := 0
 			for _, t := range band.tiles {
 				for ; j+t.panels <= panels; j += t.panels {
-					t.run(blocks, k, at(a, i*lda), lda, at(b.Data, j*b.Panel), b.Stride, b.Panel, at(c, i*ldc+PanelWidth*j), ldc, alpha, accumulate)
+					t.run(
+						blocks, k, at(a, i*lda), lda, at(b.Data, j*b.Panel), b.Stride, b.Panel,
+						at(c, i*ldc+PanelWidth*j), ldc, alpha, accumulate,
+					)
 				}
 			}
 			i += blocks * band.rows
@@ -76,7 +82,9 @@ func at(s []float32, i int) *float32 {
 	return &s[i]
 }
 
-func normalise(run func(rows, n int, y, x, weight, bias *float32)) func(y, x, weight, bias []float32) {
+func normalise(
+	run func(rows, n int, y, x, weight, bias *float32),
+) func(y, x, weight, bias []float32) {
 	return func(y, x, weight, bias []float32) {
 		n := len(weight)
 		switch {
@@ -95,7 +103,9 @@ func normalise(run func(rows, n int, y, x, weight, bias *float32)) func(y, x, we
 	}
 }
 
-func causal(name string, run func(rows int, s *float32, stride, first int)) func(s []float32, rows, stride, first int) {
+func causal(
+	name string, run func(rows int, s *float32, stride, first int),
+) func(s []float32, rows, stride, first int) {
 	return func(s []float32, rows, stride, first int) {
 		switch {
 		case rows <= 0:
@@ -113,7 +123,9 @@ func causal(name string, run func(rows int, s *float32, stride, first int)) func
 
 // fours is Softmax4 with plain sums around a set's exponential: x86-64 has no need of
 // more, where that profile is computed to compare.
-func fours(exp func(n int, y, x *float32, shift float32)) func(rows int, s *float32, stride, first int) {
+func fours(
+	exp func(n int, y, x *float32, shift float32),
+) func(rows int, s *float32, stride, first int) {
 	return func(rows int, s *float32, stride, first int) {
 		all := unsafe.Slice(s, (rows-1)*stride+Context)
 		for i := range rows {
@@ -128,7 +140,9 @@ func fours(exp func(n int, y, x *float32, shift float32)) func(rows int, s *floa
 	}
 }
 
-func transposing(run func(rows, columns int, y, x *float32, stride int)) func(y, x []float32, rows, columns, stride int) {
+func transposing(
+	run func(rows, columns int, y, x *float32, stride int),
+) func(y, x []float32, rows, columns, stride int) {
 	return func(y, x []float32, rows, columns, stride int) {
 		switch {
 		case rows <= 0 || columns <= 0:
@@ -166,7 +180,9 @@ func gelus(run func(n int, y, x *float32)) func(g, f []float32) {
 	}
 }
 
-func withNumber(name string, run func(n int, y, x *float32, shift float32)) func(y, x []float32, shift float32) {
+func withNumber(
+	name string, run func(n int, y, x *float32, shift float32),
+) func(y, x []float32, shift float32) {
 	return func(y, x []float32, shift float32) {
 		if len(y) < len(x) {
 			panic("f32: " + name + ": y is too short")

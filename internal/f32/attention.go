@@ -44,7 +44,9 @@ func sum4(e *[Context]float32) float32 {
 
 // causalSoftmax is the softmax of the first n of a row's scores. The others are
 // masked: their weight is e^-∞, which comes out as +0.
-func causalSoftmax(row *[Context]float32, n int, exp func(float32) float32, sum func(*[Context]float32) float32) {
+func causalSoftmax(
+	row *[Context]float32, n int, exp func(float32) float32, sum func(*[Context]float32) float32,
+) {
 	m := highest(row[:n])
 	for j := range n {
 		row[j] = exp(row[j] - m)

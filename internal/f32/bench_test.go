@@ -30,7 +30,9 @@ func reportShare(b *testing.B, peak, run func() (fma int)) {
 }
 
 func BenchmarkMatMul(b *testing.B) {
-	weights := make([]float32, 1<<20) // 4 MiB, used in turn: they come from the caches beyond the first
+	weights := make(
+		[]float32, 1<<20,
+	) // 4 MiB, used in turn: they come from the caches beyond the first
 	for i := range weights {
 		weights[i] = 1 // memory that nobody wrote is one page, which is in the first
 	}

@@ -16,7 +16,8 @@ const guard = 0x7fabcdef
 // same holds for equal bit patterns, and for any two NaN that a kernel produced.
 func same(got, want float32) bool {
 	return math.Float32bits(got) == math.Float32bits(want) ||
-		got != got && want != want && math.Float32bits(want) != guard && math.Float32bits(got) != guard
+		got != got && want != want && math.Float32bits(want) != guard &&
+			math.Float32bits(got) != guard
 }
 
 // compare reports the first difference between two memories.
@@ -60,8 +61,11 @@ var numbers = map[string]func(r *rand.Rand) float32{
 		}
 	},
 	"mixed": func(r *rand.Rand) float32 {
-		s := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)),
-			math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, math.MaxFloat32, -math.MaxFloat32}
+		s := []float32{
+			0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)),
+			math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, math.MaxFloat32,
+			-math.MaxFloat32,
+		}
 		if r.IntN(8) == 0 {
 			return s[r.IntN(len(s))]
 		}
@@ -101,7 +105,9 @@ func each(t *testing.T, property func(t *rapid.T, set *Kernels)) {
 
 func TestAVX512(t *testing.T) {
 	if Best().Name != "avx512" {
-		t.Skip("this CPU has no AVX-512: its kernels are not tested here, only on CPUs that have it and under an emulator")
+		t.Skip(
+			"this CPU has no AVX-512: its kernels are not tested here, only on CPUs that have it and under an emulator",
+		)
 	}
 }
 
@@ -109,7 +115,9 @@ func TestMatMul(t *testing.T) {
 	each(t, func(t *rapid.T, set *Kernels) {
 		m := rapid.IntRange(0, 23).Draw(t, "m")
 		panels := rapid.IntRange(0, 13).Draw(t, "panels")
-		k := rapid.OneOf(rapid.IntRange(0, 9), rapid.SampledFrom([]int{20, 32, 128, 131})).Draw(t, "k")
+		k := rapid.OneOf(rapid.IntRange(0, 9), rapid.SampledFrom([]int{20, 32, 128, 131})).Draw(
+			t, "k",
+		)
 		lda := rapid.OneOf(rapid.Just(k), rapid.IntRange(0, k+9)).Draw(t, "lda")
 		ldc := 16*panels + rapid.IntRange(0, 20).Draw(t, "gap of c")
 		b := Panels{Stride: 16, Panel: 16 * k} // packed
@@ -117,10 +125,14 @@ func TestMatMul(t *testing.T) {
 		case 1: // row-major
 			b.Stride, b.Panel = 16*panels+rapid.IntRange(0, 20).Draw(t, "gap of b"), 16
 		case 2:
-			b.Stride, b.Panel = rapid.IntRange(0, 40).Draw(t, "stride"), rapid.IntRange(0, 99).Draw(t, "panel")
+			b.Stride, b.Panel = rapid.IntRange(0, 40).Draw(t, "stride"),
+				rapid.IntRange(0, 99).Draw(t, "panel")
 		}
 		alpha, accumulate := draw(t, "alpha")(), rapid.Bool().Draw(t, "accumulate")
-		testMatMul(t, set, m, panels, k, lda, ldc, b, alpha, accumulate, draw(t, "a"), draw(t, "b"), draw(t, "c"))
+		testMatMul(
+			t, set, m, panels, k, lda, ldc, b, alpha, accumulate, draw(t, "a"), draw(t, "b"),
+			draw(t, "c"),
+		)
 	})
 }
 
@@ -133,7 +145,10 @@ func TestMatMulShapes(t *testing.T) {
 			for panels := range 14 {
 				for _, k := range []int{0, 1, 2, 3, 4, 5, 7, 8, 32} {
 					b := Panels{Stride: 16, Panel: 16 * k}
-					testMatMul(t, set, m, panels, k, k, 16*panels+1, b, value(), r.IntN(2) == 0, value, value, value)
+					testMatMul(
+						t, set, m, panels, k, k, 16*panels+1, b, value(), r.IntN(2) == 0, value,
+						value, value,
+					)
 				}
 			}
 		}
@@ -144,7 +159,10 @@ type fatal interface{ Fatalf(string, ...any) }
 
 // testMatMul compares one call with the specification, each matrix being filled
 // from its own source.
-func testMatMul(t fatal, set *Kernels, m, panels, k, lda, ldc int, b Panels, alpha float32, accumulate bool, sources ...func() float32) {
+func testMatMul(
+	t fatal, set *Kernels, m, panels, k, lda, ldc int, b Panels, alpha float32, accumulate bool,
+	sources ...func() float32,
+) {
 	a := newMemory(max(0, (m-1)*lda+k))
 	for i := range m {
 		for p := range k {
@@ -218,7 +236,9 @@ func TestExpNumPy(t *testing.T) {
 }
 
 func TestExpNumPyFused(t *testing.T) {
-	mapping(t, around, func(k *Kernels, y, x []float32, shift float32) { k.ExpNumPyFused(y, x, shift) })
+	mapping(
+		t, around, func(k *Kernels, y, x []float32, shift float32) { k.ExpNumPyFused(y, x, shift) },
+	)
 }
 
 func TestDivide(t *testing.T) {
@@ -245,15 +265,24 @@ func TestMax(t *testing.T) {
 }
 
 func TestSoftmax512(t *testing.T) {
-	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax512(s, rows, stride, first) })
+	softmax(
+		t,
+		func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax512(s, rows, stride, first) },
+	)
 }
 
 func TestSoftmax256(t *testing.T) {
-	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax256(s, rows, stride, first) })
+	softmax(
+		t,
+		func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax256(s, rows, stride, first) },
+	)
 }
 
 func TestSoftmax4(t *testing.T) {
-	softmax(t, func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax4(s, rows, stride, first) })
+	softmax(
+		t,
+		func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax4(s, rows, stride, first) },
+	)
 }
 
 // TestLayerNorm130ARM: rows side by side have the bits of each one alone.
@@ -293,7 +322,9 @@ func softmax(t *testing.T, run func(k *Kernels, s []float32, rows, stride, first
 		}
 		if rows > 0 && rapid.Bool().Draw(t, "NaN") {
 			i := rapid.IntRange(0, rows-1).Draw(t, "in row")
-			got.buffer()[i*stride+rapid.IntRange(0, Context-1).Draw(t, "column")] = float32(math.NaN())
+			got.buffer()[i*stride+rapid.IntRange(0, Context-1).Draw(t, "column")] = float32(
+				math.NaN(),
+			)
 		}
 		want := slices.Clone(got)
 		run(set, got.buffer(), rows, stride, first)
@@ -304,7 +335,8 @@ func softmax(t *testing.T, run func(k *Kernels, s []float32, rows, stride, first
 
 func TestTranspose(t *testing.T) {
 	each(t, func(t *rapid.T, set *Kernels) {
-		rows, columns := 4*rapid.IntRange(0, 12).Draw(t, "rows/4"), 8*rapid.IntRange(0, 6).Draw(t, "columns/8")
+		rows, columns := 4*rapid.IntRange(0, 12).Draw(t, "rows/4"),
+			8*rapid.IntRange(0, 6).Draw(t, "columns/8")
 		stride := columns + rapid.IntRange(0, 9).Draw(t, "gap")
 		x := vector(t, "x", max(0, (rows-1)*stride+columns))
 		got := newMemory((rows + 15) / 16 * 16 * columns)
@@ -331,7 +363,10 @@ func around(t *rapid.T, name string) func() float32 {
 }
 
 // mapping checks an element-wise kernel at all lengths up to a few vectors.
-func mapping(t *testing.T, source func(t *rapid.T, name string) func() float32, run func(k *Kernels, y, x []float32, shift float32)) {
+func mapping(
+	t *testing.T, source func(t *rapid.T, name string) func() float32,
+	run func(k *Kernels, y, x []float32, shift float32),
+) {
 	each(t, func(t *rapid.T, set *Kernels) {
 		value, shift := source(t, "x"), source(t, "shift")()
 		if rapid.Bool().Draw(t, "no shift") {
@@ -360,7 +395,10 @@ func mapping(t *testing.T, source func(t *rapid.T, name string) func() float32, 
 // edges of their ranges.
 func TestSweep(t *testing.T) {
 	const all, sign = 1 << 32, 1 << 31
-	edges := []float32{0x1.62e43p+6, -0x1.61814ap+6, -0x1.9fe36ap+6, float32(math.Copysign(0, -1)), float32(math.Inf(-1))}
+	edges := []float32{
+		0x1.62e43p+6, -0x1.61814ap+6, -0x1.9fe36ap+6, float32(math.Copysign(0, -1)),
+		float32(math.Inf(-1)),
+	}
 	for n := -151; n < 129; n++ { // where x·log2(e) is rounded to another integer
 		edges = append(edges, float32((float64(n)+.5)*math.Ln2))
 	}
@@ -388,7 +426,10 @@ func TestSweep(t *testing.T) {
 					kernel.run(set, got, x)
 					for i, v := range x {
 						if !same(got[i], want[i]) {
-							t.Fatalf("%s: %g (%#08x) becomes %g, want %g", set.Name, v, math.Float32bits(v), got[i], want[i])
+							t.Fatalf(
+								"%s: %g (%#08x) becomes %g, want %g", set.Name, v,
+								math.Float32bits(v), got[i], want[i],
+							)
 						}
 					}
 				}

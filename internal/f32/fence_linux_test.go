@@ -13,7 +13,10 @@ import (
 func fenced(t *testing.T, n int) []float32 {
 	page := os.Getpagesize()
 	room := (4*n + page - 1) / page * page
-	m, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	m, err := syscall.Mmap(
+		-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

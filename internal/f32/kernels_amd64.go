@@ -48,7 +48,10 @@ var setAVX512 = &Kernels{
 		band{rows: 5, tiles: []tile{{4, matMul5x4AVX512}}},
 		band{rows: 10, tiles: []tile{{2, matMul10x2AVX512}, {1, matMul10x1AVX512}}},
 		band{rows: 2, tiles: []tile{{4, matMul2x4AVX512}}},
-		band{rows: 1, tiles: []tile{{8, matMul1x8AVX512}, {4, matMul1x4AVX512}, {1, matMul1x1AVX512}}},
+		band{
+			rows:  1,
+			tiles: []tile{{8, matMul1x8AVX512}, {4, matMul1x4AVX512}, {1, matMul1x1AVX512}},
+		},
 	),
 	LayerNorm:     normalise(layerNormAVX2), // its lanes are those of AVX2
 	Gelu:          gelus(geluAVX512),

@@ -17,7 +17,11 @@ type Panels struct {
 // zero.
 func Pack(b []float32, k, n int) Panels {
 	panels := (n + PanelWidth - 1) / PanelWidth
-	out := Panels{Data: make([]float32, panels*PanelWidth*k), Stride: PanelWidth, Panel: PanelWidth * k}
+	out := Panels{
+		Data:   make([]float32, panels*PanelWidth*k),
+		Stride: PanelWidth,
+		Panel:  PanelWidth * k,
+	}
 	for p := range k {
 		for j := range n {
 			out.Data[j/PanelWidth*out.Panel+p*PanelWidth+j%PanelWidth] = b[p*n+j]
@@ -33,7 +37,10 @@ func (b Panels) Columns(first int) Panels {
 
 // matMul is the specification of Kernels.MatMul. The chains of one panel run
 // side by side, which keeps the processor busy and changes none of them.
-func matMul(m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int, alpha float32, accumulate bool) {
+func matMul(
+	m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int, alpha float32,
+	accumulate bool,
+) {
 	for i := range m {
 		for j := range panels {
 			var acc [PanelWidth]float32

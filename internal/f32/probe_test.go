@@ -19,10 +19,12 @@ func TestFMA(t *testing.T) {
 	naive := 0 // cases that a double rounding gets wrong
 	check := func(x, y, z float32) {
 		want := hardwareFMA(x, y, z)
-		if got := FMA(x, y, z); math.Float32bits(got) != math.Float32bits(want) && (got == got || want == want) {
+		if got := FMA(x, y, z); math.Float32bits(got) != math.Float32bits(want) &&
+			(got == got || want == want) {
 			t.Fatalf("FMA(%x, %x, %x) = %x, want %x", x, y, z, got, want)
 		}
-		if twice := float32(math.FMA(float64(x), float64(y), float64(z))); twice != want && want == want {
+		if twice := float32(math.FMA(float64(x), float64(y), float64(z))); twice != want &&
+			want == want {
 			naive++
 		}
 	}
@@ -90,8 +92,10 @@ func TestFMA(t *testing.T) {
 		return scaled(1<<23-1, -98), sign() * scaled(1<<23+1, -98), z
 	})
 
-	special := []float32{0, 1, 1.5, 3, 0x1p-126, 0x1.fffffcp-127, math.SmallestNonzeroFloat32, 0x1p-75,
-		0x1.fffffep63, 0x1p64, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN())}
+	special := []float32{
+		0, 1, 1.5, 3, 0x1p-126, 0x1.fffffcp-127, math.SmallestNonzeroFloat32, 0x1p-75,
+		0x1.fffffep63, 0x1p64, math.MaxFloat32, float32(math.Inf(1)), float32(math.NaN()),
+	}
 	for _, v := range special {
 		special = append(special, -v)
 	}

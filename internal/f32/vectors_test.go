@@ -61,7 +61,10 @@ func holdProducts(t *testing.T, set *Kernels, rows, panels int) {
 		}
 		for i := range c {
 			if !same(c[i], c[0]) {
-				return fmt.Sprintf("one of the chains of %d rows and %d panels is %x, the first %x", rows, panels, c[i], c[0])
+				return fmt.Sprintf(
+					"one of the chains of %d rows and %d panels is %x, the first %x", rows, panels,
+					c[i], c[0],
+				)
 			}
 		}
 		return c[:1]

@@ -65,7 +65,9 @@ func unpack(ctx context.Context, archive, target string, sums map[string]string)
 	var size uint64
 	for _, f := range z.File {
 		if size += min(f.UncompressedSize64, unpackedLimit+1); size > unpackedLimit {
-			return fmt.Errorf("%s: more than %d bytes are in it: %w", archive, int64(unpackedLimit), errForeign)
+			return fmt.Errorf(
+				"%s: more than %d bytes are in it: %w", archive, int64(unpackedLimit), errForeign,
+			)
 		}
 	}
 	if err := room(filepath.Dir(target), int64(size)); err != nil {
@@ -82,7 +84,8 @@ func unpack(ctx context.Context, archive, target string, sums map[string]string)
 			return err
 		}
 		name := path.Base(strings.ReplaceAll(f.Name, `\`, "/"))
-		if f.FileInfo().IsDir() || !strings.HasSuffix(name, ".csv") || strings.HasPrefix(name, ".") {
+		if f.FileInfo().IsDir() || !strings.HasSuffix(name, ".csv") ||
+			strings.HasPrefix(name, ".") {
 			continue
 		}
 		if seen[name] {
@@ -103,7 +106,9 @@ func unpack(ctx context.Context, archive, target string, sums map[string]string)
 		case err != nil:
 			return err
 		case sum != want:
-			return fmt.Errorf("%s: %w: %s has SHA-256 %s, want %s", archive, errForeign, name, sum, want)
+			return fmt.Errorf(
+				"%s: %w: %s has SHA-256 %s, want %s", archive, errForeign, name, sum, want,
+			)
 		}
 	}
 	if err := os.Chmod(work, 0o755); err != nil {

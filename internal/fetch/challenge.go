@@ -40,7 +40,9 @@ var routeSums = map[string]string{
 
 // Asset loads the challenge's "model" or its "data" into a folder, the user's cache folder if it
 // is "", alone there. It returns its path, and the revision of the data where that is known.
-func Asset(ctx context.Context, what, revision, dir string, progress func(done, total int64)) (path, of string, err error) {
+func Asset(
+	ctx context.Context, what, revision, dir string, progress func(done, total int64),
+) (path, of string, err error) {
 	if dir == "" {
 		if dir, err = assets.CacheFolder(); err != nil {
 			return "", "", err
@@ -87,11 +89,15 @@ func (s *Server) model(ctx context.Context, from, dir string) (string, error) {
 // Routes loads the challenge's routes into a folder, if they are not there, and returns
 // their path and what is known of where they are from. Without a revision it is the one
 // that was loaded into this folder before, or the newest.
-func (s *Server) Routes(ctx context.Context, revision, dir string) (path string, of Origin, err error) {
+func (s *Server) Routes(
+	ctx context.Context, revision, dir string,
+) (path string, of Origin, err error) {
 	return s.routes(ctx, dataURL, revision, dir, routeSums)
 }
 
-func (s *Server) routes(ctx context.Context, from, revision, dir string, sums map[string]string) (string, Origin, error) {
+func (s *Server) routes(
+	ctx context.Context, from, revision, dir string, sums map[string]string,
+) (string, Origin, error) {
 	target, record := filepath.Join(dir, assets.Routes), filepath.Join(dir, assets.Routes+".json")
 	before, err := readOrigin(record)
 	if err != nil {
@@ -99,7 +105,10 @@ func (s *Server) routes(ctx context.Context, from, revision, dir string, sums ma
 	}
 	if _, err := os.Stat(target); err == nil {
 		if revision != "" && revision != before.Revision {
-			return "", before, fmt.Errorf("%s is here already, of revision %s, not %s: name another folder with --out", target, cmp.Or(before.Revision, "unknown"), revision)
+			return "", before, fmt.Errorf(
+				"%s is here already, of revision %s, not %s: name another folder with --out",
+				target, cmp.Or(before.Revision, "unknown"), revision,
+			)
 		}
 		return target, before, nil
 	}
@@ -140,7 +149,10 @@ func readOrigin(path string) (o Origin, err error) {
 		err = json.Unmarshal(data, &o)
 	}
 	if err != nil {
-		return o, fmt.Errorf("%s says where routes are from, and cannot be read: %w: remove it to load the newest", path, err)
+		return o, fmt.Errorf(
+			"%s says where routes are from, and cannot be read: %w: remove it to load the newest",
+			path, err,
+		)
 	}
 	return o, nil
 }

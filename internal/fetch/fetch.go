@@ -41,7 +41,11 @@ const fileLimit = 8 << 30
 
 // Default is a server as it should be.
 func Default(progress func(done, total int64)) *Server {
-	return &Server{Client: &http.Client{CheckRedirect: secure}, Idle: time.Minute, Progress: progress}
+	return &Server{
+		Client:   &http.Client{CheckRedirect: secure},
+		Idle:     time.Minute,
+		Progress: progress,
+	}
 }
 
 // secure follows redirections as http does, but for those to where anybody on the way could
@@ -91,7 +95,12 @@ func hold(path, want, says string) error {
 	if err != nil || sum == want {
 		return err
 	}
-	return errors.Join(fmt.Errorf("%s: SHA-256 %s, want %s as %s: run the same command again", path, sum, want, says), os.Remove(path))
+	return errors.Join(
+		fmt.Errorf(
+			"%s: SHA-256 %s, want %s as %s: run the same command again", path, sum, want, says,
+		),
+		os.Remove(path),
+	)
 }
 
 func (s *Server) load(ctx context.Context, from, to string) (of Origin, err error) {
@@ -112,7 +121,9 @@ func (s *Server) load(ctx context.Context, from, to string) (of Origin, err erro
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	idle := time.AfterFunc(s.Idle, func() {
-		stop(fmt.Errorf("%s: nothing came for %v; the same command goes on where it stopped", from, s.Idle))
+		stop(fmt.Errorf(
+			"%s: nothing came for %v; the same command goes on where it stopped", from, s.Idle,
+		))
 	})
 	defer idle.Stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
@@ -137,9 +148,14 @@ func (s *Server) load(ctx context.Context, from, to string) (of Origin, err erro
 			return of, err
 		}
 	case http.StatusPartialContent:
-		if got, want := response.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", have); !strings.HasPrefix(got, want) {
-			return of, errors.Join(fmt.Errorf("%s: its server was asked to go on at byte %d, and sends %q: "+
-				"run the same command again", from, have, got), os.Remove(to))
+		if got, want := response.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", have); !strings.HasPrefix(
+			got, want,
+		) {
+			return of, errors.Join(
+				fmt.Errorf("%s: its server was asked to go on at byte %d, and sends %q: "+
+					"run the same command again", from, have, got),
+				os.Remove(to),
+			)
 		}
 	case http.StatusRequestedRangeNotSatisfiable: // all of it is here
 		return of, nil
@@ -156,10 +172,16 @@ func (s *Server) load(ctx context.Context, from, to string) (of Origin, err erro
 	limit := cmp.Or(s.Limit, fileLimit)
 	body := io.LimitReader(response.Body, limit-have+1)
 	if _, err = io.Copy(io.MultiWriter(f, w), body); err == nil && w.done > limit {
-		return of, errors.Join(fmt.Errorf("%s: more than the %d bytes that it may have: not used", from, limit), os.Remove(to))
+		return of, errors.Join(
+			fmt.Errorf("%s: more than the %d bytes that it may have: not used", from, limit),
+			os.Remove(to),
+		)
 	}
 	if err != nil {
-		return of, cmp.Or(stalled(ctx), fmt.Errorf("%s: %w; the same command goes on where it stopped", from, err))
+		return of, cmp.Or(
+			stalled(ctx),
+			fmt.Errorf("%s: %w; the same command goes on where it stopped", from, err),
+		)
 	}
 	return of, f.Sync()
 }

@@ -33,12 +33,16 @@ func fetchModel(t *testing.T, out string, handler http.Handler) (string, error) 
 	return s.model(t.Context(), url+"/model", out)
 }
 
-func fetchRoutes(t *testing.T, out string, handler http.Handler, sums map[string]string) (path string, of Origin, err error) {
+func fetchRoutes(
+	t *testing.T, out string, handler http.Handler, sums map[string]string,
+) (path string, of Origin, err error) {
 	t.Helper()
 	return fetchRevision(t, out, "", handler, sums)
 }
 
-func fetchRevision(t *testing.T, out, revision string, handler http.Handler, sums map[string]string) (path string, of Origin, err error) {
+func fetchRevision(
+	t *testing.T, out, revision string, handler http.Handler, sums map[string]string,
+) (path string, of Origin, err error) {
 	t.Helper()
 	s, url := server(t, handler)
 	return s.routes(t.Context(), url+"/%s/data.zip", revision, out, sums)
@@ -59,10 +63,12 @@ func TestFetchModel(t *testing.T) {
 	out := t.TempDir()
 	target := filepath.Join(out, assets.Model)
 
-	if _, err := fetchModel(t, out, serve([]byte("another file"))); err == nil || !strings.Contains(err.Error(), "is not the challenge's network") {
+	if _, err := fetchModel(t, out, serve([]byte("another file"))); err == nil ||
+		!strings.Contains(err.Error(), "is not the challenge's network") {
 		t.Errorf("another file: %v", err)
 	}
-	if _, err := fetchModel(t, out, http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), "404") {
+	if _, err := fetchModel(t, out, http.NotFoundHandler()); err == nil ||
+		!strings.Contains(err.Error(), "404") {
 		t.Errorf("not found: %v", err)
 	}
 	if left := leftBehind(out); len(left) > 1 || len(left) == 1 && left[0] != assets.Model+".part" {
@@ -119,7 +125,8 @@ func TestFetchData(t *testing.T) {
 	}
 
 	damaged := t.TempDir()
-	if _, _, err := fetchRoutes(t, damaged, serve(b.Bytes()[:b.Len()-30]), nil); err == nil || !strings.Contains(err.Error(), "run the same command again") {
+	if _, _, err := fetchRoutes(t, damaged, serve(b.Bytes()[:b.Len()-30]), nil); err == nil ||
+		!strings.Contains(err.Error(), "run the same command again") {
 		t.Errorf("a damaged archive: %v", err)
 	}
 	if left := leftBehind(damaged); len(left) != 0 {
@@ -159,7 +166,10 @@ func TestFetchFaults(t *testing.T) {
 	}))
 	silent.Idle = 200 * time.Millisecond
 	_, _, err = silent.routes(t.Context(), url+"/%s", "", out, nil)
-	if err == nil || !strings.Contains(err.Error(), "nothing came for 200ms; the same command goes on where it stopped") {
+	if err == nil ||
+		!strings.Contains(
+			err.Error(), "nothing came for 200ms; the same command goes on where it stopped",
+		) {
 		t.Errorf("a silent server: %v", err)
 	}
 	if left := leftBehind(out); len(left) != 1 {
@@ -171,17 +181,21 @@ func TestFetchFaults(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), b.Bytes(), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := unpack(t.Context(), filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), filepath.Join(blocked, "none", "routes"), nil); err == nil || errors.Is(err, errDamaged) {
+	if err := unpack(t.Context(), filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), filepath.Join(blocked, "none", "routes"), nil); err == nil ||
+		errors.Is(err, errDamaged) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
-	if err := unpack(t.Context(), filepath.Join(blocked, "none.zip"), filepath.Join(blocked, "routes"), nil); err == nil || errors.Is(err, errDamaged) {
+	if err := unpack(t.Context(), filepath.Join(blocked, "none.zip"), filepath.Join(blocked, "routes"), nil); err == nil ||
+		errors.Is(err, errDamaged) {
 		t.Errorf("an archive that cannot be opened: %v", err)
 	}
-	if err := Extract(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), "other", filepath.Join(blocked, "other")); err == nil || !strings.Contains(err.Error(), "there is no other in it") {
+	if err := Extract(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), "other", filepath.Join(blocked, "other")); err == nil ||
+		!strings.Contains(err.Error(), "there is no other in it") {
 		t.Errorf("a file that is not in the archive: %v", err)
 	}
 	if free, ok := freeSpace(blocked); ok {
-		if err := room(blocked, int64(free)*2); err == nil || !strings.Contains(err.Error(), "MB are needed") {
+		if err := room(blocked, int64(free)*2); err == nil ||
+			!strings.Contains(err.Error(), "MB are needed") {
 			t.Errorf("a disk that is too small: %v", err)
 		}
 	}
@@ -198,18 +212,23 @@ func TestFetchFaults(t *testing.T) {
 		})
 	}
 	other := t.TempDir()
-	if _, _, err := fetchRoutes(t, other, signed(sum([]byte("another"))), nil); err == nil || !strings.Contains(err.Error(), "as its server says") || len(leftBehind(other)) != 0 {
+	if _, _, err := fetchRoutes(t, other, signed(sum([]byte("another"))), nil); err == nil ||
+		!strings.Contains(err.Error(), "as its server says") ||
+		len(leftBehind(other)) != 0 {
 		t.Errorf("another hash: %v, left behind: %v", err, leftBehind(other))
 	}
-	if got, of, err := fetchRoutes(t, t.TempDir(), signed(sum(b.Bytes())), nil); err != nil || of.Revision != "abc" {
+	if got, of, err := fetchRoutes(t, t.TempDir(), signed(sum(b.Bytes())), nil); err != nil ||
+		of.Revision != "abc" {
 		t.Errorf("%q, %v", got, err)
 	}
 	known := map[string]string{"00000.csv": sum([]byte("other content"))}
-	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil || !strings.Contains(err.Error(), "not the challenge's routes: 00000.csv has SHA-256") {
+	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil ||
+		!strings.Contains(err.Error(), "not the challenge's routes: 00000.csv has SHA-256") {
 		t.Errorf("other routes: %v", err)
 	}
 	known = map[string]string{"00009.csv": ""}
-	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil || !strings.Contains(err.Error(), "00009.csv is not among them") {
+	if _, _, err := fetchRoutes(t, t.TempDir(), serve(b.Bytes()), known); err == nil ||
+		!strings.Contains(err.Error(), "00009.csv is not among them") {
 		t.Errorf("an archive without known routes: %v", err)
 	}
 
@@ -218,14 +237,16 @@ func TestFetchFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Lock(alone); err == nil || !strings.Contains(err.Error(), "another process is at work here") {
+	if _, err := Lock(alone); err == nil ||
+		!strings.Contains(err.Error(), "another process is at work here") {
 		t.Errorf("two at once: %v", err)
 	}
 	lock.Close()
 	if err := os.MkdirAll(filepath.Join(alone, ".routes-123"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := fetchRoutes(t, alone, serve(b.Bytes()), nil); err != nil || len(leftBehind(alone)) != 2 {
+	if _, _, err := fetchRoutes(t, alone, serve(b.Bytes()), nil); err != nil ||
+		len(leftBehind(alone)) != 2 {
 		t.Errorf("%v, left behind: %v", err, leftBehind(alone))
 	}
 }
@@ -244,10 +265,14 @@ func TestFetchRevision(t *testing.T) {
 	if err != nil || asked != "main" || of != (Origin{"c0ffee", sum(content)}) {
 		t.Fatalf("%+v of %s, %v", of, asked, err)
 	}
-	if _, of, err := fetchRevision(t, out, "c0ffee", http.NotFoundHandler(), nil); err != nil || of.Revision != "c0ffee" {
+	if _, of, err := fetchRevision(t, out, "c0ffee", http.NotFoundHandler(), nil); err != nil ||
+		of.Revision != "c0ffee" {
 		t.Errorf("what is here is loaded again: %+v, %v", of, err)
 	}
-	if _, _, err := fetchRevision(t, out, "main", http.NotFoundHandler(), nil); err == nil || !strings.Contains(err.Error(), "of revision c0ffee, not main: name another folder with --out") {
+	if _, _, err := fetchRevision(t, out, "main", http.NotFoundHandler(), nil); err == nil ||
+		!strings.Contains(
+			err.Error(), "of revision c0ffee, not main: name another folder with --out",
+		) {
 		t.Errorf("another revision in the place of one: %v", err)
 	}
 
@@ -256,7 +281,9 @@ func TestFetchRevision(t *testing.T) {
 	}
 	old := content
 	content = archived(t, "new")
-	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil || !strings.Contains(err.Error(), "as revision c0ffee had before") || asked != "c0ffee" {
+	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil ||
+		!strings.Contains(err.Error(), "as revision c0ffee had before") ||
+		asked != "c0ffee" {
 		t.Errorf("other content of the same revision: %v, asked for %s", err, asked)
 	}
 	content = old
@@ -267,14 +294,16 @@ func TestFetchRevision(t *testing.T) {
 		t.Fatal(err)
 	}
 	content, commit = archived(t, "new"), "decaf"
-	if _, of, err := fetchRevision(t, out, "main", handler, nil); err != nil || asked != "main" || of.Revision != "decaf" {
+	if _, of, err := fetchRevision(t, out, "main", handler, nil); err != nil || asked != "main" ||
+		of.Revision != "decaf" {
 		t.Errorf("the newest, when it is asked for: %+v of %s, %v", of, asked, err)
 	}
 
 	if err := errors.Join(os.RemoveAll(routes), os.WriteFile(routes+".json", []byte("{"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil || !strings.Contains(err.Error(), "remove it to load the newest") {
+	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil ||
+		!strings.Contains(err.Error(), "remove it to load the newest") {
 		t.Errorf("a damaged record: %v", err)
 	}
 }

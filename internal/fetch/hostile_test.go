@@ -134,14 +134,19 @@ func TestHostileParts(t *testing.T) {
 		},
 	} {
 		out := t.TempDir()
-		_, _, err := fetchRoutes(t, out, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", fmt.Sprint(len(honest)))
-			w.Write(honest[:20])
-		}), known)
+		_, _, err := fetchRoutes(
+			t, out,
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(honest)))
+				w.Write(honest[:20])
+			}),
+			known,
+		)
 		if err == nil || len(leftBehind(out)) != 1 {
 			t.Errorf("%v, left behind %v", err, leftBehind(out))
 		}
-		if _, _, err = fetchRoutes(t, out, answer, known); err == nil || !strings.Contains(err.Error(), says) {
+		if _, _, err = fetchRoutes(t, out, answer, known); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want one with %q", err, says)
 		}
 		if left := leftBehind(out); len(left) != 0 {

@@ -262,8 +262,12 @@ type endless struct {
 func (f endless) Read(p []byte) (int, error) {
 	n, err := f.File.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = &os.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("gave nothing more and did not end "+
-			"for %v, so that it is not %s", patience, f.kind.Name)}
+		err = &os.PathError{
+			Op:   "read",
+			Path: f.Name(),
+			Err: fmt.Errorf("gave nothing more and did not end "+
+				"for %v, so that it is not %s", patience, f.kind.Name),
+		}
 	}
 	return n, err
 }

@@ -76,7 +76,8 @@ func TestCacheDir(t *testing.T) {
 // TestOpen holds what has no end, and what is too large, to be refused at once.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
-	fifo, plain, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "plain"), filepath.Join(dir, "link")
+	fifo, plain, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "plain"),
+		filepath.Join(dir, "link")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -37,8 +37,13 @@ var more = map[string][]vectors.Vector{
 var layerNorm = &Probe{
 	Name: "layer_norm", What: "LayerNormalization of rows of 128", Package: "onnxruntime",
 	argument: "x", width: 4, operator: "LayerNormalization",
-	Forms: with(0, func(p lockstep.Profile) compute { return norm(f32.Go.For(p).LayerNorm) },
-		Form{Word: "ort1.23arm", What: "ONNX Runtime 1.23, arm64", compute: norm(squaresFused(false))},
+	Forms: with(
+		0, func(p lockstep.Profile) compute { return norm(f32.Go.For(p).LayerNorm) },
+		Form{
+			Word:    "ort1.23arm",
+			What:    "ONNX Runtime 1.23, arm64",
+			compute: norm(squaresFused(false)),
+		},
 		Form{
 			Word:    "ort1.23arm+",
 			What:    "the same with the square of the mean fused",
@@ -96,12 +101,17 @@ func squaresFused(mean2 bool) func(y, x, weight, bias []float32) {
 var softmax = &Probe{
 	Name: "softmax", What: "Softmax of rows of 20", Package: "onnxruntime",
 	argument: "x", width: 4, operator: "Softmax",
-	Forms: with(1,
+	Forms: with(
+		1,
 		func(p lockstep.Profile) compute {
 			a := f32.Go.For(p)
 			return lanes(a.Lanes, a.Weights)
 		},
-		Form{Word: "neon+", What: "arm64's, subnormal weights kept", compute: lanes(4, f32.Go.Exp512)},
+		Form{
+			Word:    "neon+",
+			What:    "arm64's, subnormal weights kept",
+			compute: lanes(4, f32.Go.Exp512),
+		},
 	),
 }
 

@@ -75,7 +75,10 @@ func fuzz(m *testing.M, pattern string, given map[string]bool) (int, error) {
 	os.Args = slices.Insert(slices.Clone(os.Args), 1, "-"+mark+"="+ended)
 	status := m.Run()
 	if _, err := os.Stat(ended); status == 0 && err != nil {
-		return 0, fmt.Errorf("%s: no execution came to its end, so nothing was found out: give it more time with -fuzztime", targets[0])
+		return 0, fmt.Errorf(
+			"%s: no execution came to its end, so nothing was found out: give it more time with -fuzztime",
+			targets[0],
+		)
 	}
 	return status, nil
 }
@@ -101,8 +104,10 @@ func matching(pattern string) (targets []string, err error) {
 // choose says what to type where a pattern does not mean one target.
 func choose(pattern string, targets []string) error {
 	if len(targets) > 0 {
-		return fmt.Errorf("-fuzz %s means %d targets, and go test fuzzes one at a time: type -fuzz '^%s$', or another of %s; make fuzz runs all",
-			pattern, len(targets), targets[0], strings.Join(targets[1:], ", "))
+		return fmt.Errorf(
+			"-fuzz %s means %d targets, and go test fuzzes one at a time: type -fuzz '^%s$', or another of %s; make fuzz runs all",
+			pattern, len(targets), targets[0], strings.Join(targets[1:], ", "),
+		)
 	}
 	all, err := matching(".")
 	if err != nil {

@@ -114,7 +114,8 @@ func TestFormat(t *testing.T) {
 			}
 			for _, field := range fields {
 				x, err := strconv.ParseFloat(field, 64)
-				if field != "" && (err != nil || string(number(nil, x)) != field || !strings.ContainsAny(field, ".e")) {
+				if field != "" &&
+					(err != nil || string(number(nil, x)) != field || !strings.ContainsAny(field, ".e")) {
 					t.Errorf("route %d, row %d: %q is not as Python writes a float", k, i, field)
 				}
 			}

@@ -37,23 +37,33 @@ type kind struct {
 var kinds = [...]kind{
 	{ // motorway
 		share: 50, cruise: span{24, 34.5}, vary: 0.02, hold: 25,
-		turn: span{0.1, 1.1}, straight: 0.3, length: span{3, 14}, ease: span{0.4, 1.0}, bank: span{0.01, 0.05},
+		turn: span{
+			0.1, 1.1,
+		}, straight: 0.3, length: span{3, 14}, ease: span{0.4, 1.0}, bank: span{0.01, 0.05},
 	},
 	{ // country road
 		share: 18, cruise: span{15, 25}, vary: 0.07, hold: 14,
-		turn: span{0.1, 1.4}, straight: 0.3, length: span{2.5, 9}, ease: span{0.35, 0.8}, bank: span{0, 0.03},
+		turn: span{
+			0.1, 1.4,
+		}, straight: 0.3, length: span{2.5, 9}, ease: span{0.35, 0.8}, bank: span{0, 0.03},
 	},
 	{ // town
 		share: 12, cruise: span{7, 15}, vary: 0.22, hold: 8, stop: 0.1,
-		turn: span{0.1, 1.3}, straight: 0.5, length: span{2, 6}, ease: span{0.2, 0.5}, bank: span{-0.005, 0.01},
+		turn: span{
+			0.1, 1.3,
+		}, straight: 0.5, length: span{2, 6}, ease: span{0.2, 0.5}, bank: span{-0.005, 0.01},
 	},
 	{ // stop and go
 		share: 10, cruise: span{6, 20}, vary: 0.2, hold: 11, stop: 0.5,
-		turn: span{0.03, 0.9}, straight: 0.6, length: span{2, 6}, ease: span{0.2, 0.5}, bank: span{-0.005, 0.01},
+		turn: span{
+			0.03, 0.9,
+		}, straight: 0.6, length: span{2, 6}, ease: span{0.2, 0.5}, bank: span{-0.005, 0.01},
 	},
 	{ // hard cornering
 		share: 10, cruise: span{9, 24}, vary: 0.07, hold: 10,
-		turn: span{1.6, 3.4}, straight: 0.15, length: span{0.8, 3.5}, ease: span{0.1, 0.3}, bank: span{0, 0.04},
+		turn: span{
+			1.6, 3.4,
+		}, straight: 0.15, length: span{0.8, 3.5}, ease: span{0.1, 0.3}, bank: span{0, 0.04},
 	},
 }
 
@@ -201,7 +211,9 @@ func (t *trip) travel(roll float64) (command float64) {
 // the measurements that the network learns from.
 func (t *trip) measured() float64 {
 	t.shaken = [3]float64{t.shake.step(), t.shaken[0], t.shaken[1]}
-	noise := float64(float64(t.shaking*(t.shaken[0]+t.shaken[1]+t.shaken[2])/3) * float64(noiseSpeed*t.speed))
+	noise := float64(
+		float64(t.shaking*(t.shaken[0]+t.shaken[1]+t.shaken[2])/3) * float64(noiseSpeed*t.speed),
+	)
 	target := t.lataccel + noise
 	if t.speed == 0 && math.Abs(target) < 1e-6 {
 		target = 0

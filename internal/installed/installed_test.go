@@ -117,7 +117,9 @@ func TestOtherCPU(t *testing.T) {
 		if got := f.Source(); !strings.Contains(got, want) || strings.Contains(got, "is that of") {
 			t.Errorf("%s, want …%s…", got, want)
 		}
-		if text := strings.Join(f.Warnings(), "\n"); !strings.Contains(text, "on arm64 pandas up to 3.0 reads numbers otherwise") {
+		if text := strings.Join(f.Warnings(), "\n"); !strings.Contains(
+			text, "on arm64 pandas up to 3.0 reads numbers otherwise",
+		) {
 			t.Errorf("warnings %q", text)
 		}
 	}
@@ -291,7 +293,9 @@ func TestKept(t *testing.T) {
 		gone[name] = "raise ModuleNotFoundError(name='" + name + "')"
 	}
 	t.Setenv("PYTHONUSERBASE", t.TempDir())
-	site, err := exec.Command(python, "-c", "import site; print(site.getusersitepackages())").Output()
+	site, err := exec.Command(
+		python, "-c", "import site; print(site.getusersitepackages())",
+	).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,10 @@ func Foreign(path string) (notice string, foreign bool) {
 	if err != nil || sum == OfficialSHA256 {
 		return "", false
 	}
-	return fmt.Sprintf("%s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not comparable with the challenge's", path, sum), true
+	return fmt.Sprintf(
+		"%s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not comparable with the challenge's",
+		path, sum,
+	), true
 }
 
 // Weights are the network's constants. Matrices are row-major, of the shape
@@ -92,7 +95,9 @@ func Parse(data []byte) (*Weights, error) {
 		return nil, err
 	}
 	if m.Opset != opset {
-		return nil, fmt.Errorf("operator set %d, want %d: this is not the tinyphysics network", m.Opset, opset)
+		return nil, fmt.Errorf(
+			"operator set %d, want %d: this is not the tinyphysics network", m.Opset, opset,
+		)
 	}
 	g := &m.Graph
 	if err := checkValue("input", g.Inputs, "states", onnx.Float, []int64{-1, Context, StateSize}); err != nil {
@@ -130,14 +135,20 @@ func Parse(data []byte) (*Weights, error) {
 		return nil, r.err
 	}
 	if got := g.Structure(); got != structure {
-		return nil, fmt.Errorf("the weights fit, but the graph computes something else than tinyphysics (structure %.12s, want %.12s): the arithmetic of such a network is not known", got, structure)
+		return nil, fmt.Errorf(
+			"the weights fit, but the graph computes something else than tinyphysics (structure %.12s, want %.12s): the arithmetic of such a network is not known",
+			got, structure,
+		)
 	}
 	// Structure takes any constant for any other; the order of first use tells
 	// them apart.
 	used := initializersUsed(g)
 	for i, name := range r.names {
 		if i >= len(used) || used[i] != name {
-			return nil, fmt.Errorf("tensor %.60q is not used where it belongs: this is not the tinyphysics network", name)
+			return nil, fmt.Errorf(
+				"tensor %.60q is not used where it belongs: this is not the tinyphysics network",
+				name,
+			)
 		}
 	}
 	return w, nil
@@ -162,11 +173,16 @@ func initializersUsed(g *onnx.Graph) []string {
 	return used
 }
 
-func checkValue(kind string, values []onnx.Value, name string, elementType int, dims []int64) error {
+func checkValue(
+	kind string, values []onnx.Value, name string, elementType int, dims []int64,
+) error {
 	for _, v := range values {
 		if v.Name == name {
 			if v.Type != elementType || !slices.Equal(v.Dims, dims) {
-				return fmt.Errorf("%s %s: element type %d and shape %v, want type %d and shape %v", kind, name, v.Type, v.Dims, elementType, dims)
+				return fmt.Errorf(
+					"%s %s: element type %d and shape %v, want type %d and shape %v", kind, name,
+					v.Type, v.Dims, elementType, dims,
+				)
 			}
 			return nil
 		}

@@ -195,7 +195,9 @@ func scalar(name string, field protowire.Number, value uint64) change {
 		if number != 5 || text(contents, 8) != name {
 			return raw
 		}
-		contents = protowire.AppendVarint(protowire.AppendTag(bytes.Clone(contents), field, protowire.VarintType), value)
+		contents = protowire.AppendVarint(
+			protowire.AppendTag(bytes.Clone(contents), field, protowire.VarintType), value,
+		)
 		return encode(number, contents)
 	}
 }
@@ -227,7 +229,8 @@ func TestDamagedTensor(t *testing.T) {
 			{"one byte less", initializer(name, replace(9, func(raw []byte) []byte { return raw[1:] })), fmt.Sprintf("tensor %q: %d bytes of data do not fit shape %v", name, len(tensor.Raw)-1, tensor.Dims)},
 			{"data elsewhere", scalar(name, 14, 1), fmt.Sprintf("not an ONNX model, or a damaged one: tensor %q: its elements are stored in another file", name)},
 		} {
-			if _, err := Parse(edit(data, c.change)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			if _, err := Parse(edit(data, c.change)); err == nil ||
+				!strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("%s, %s: %v, want %s", name, c.name, err, c.want)
 			}
 		}
@@ -244,7 +247,9 @@ func TestMask(t *testing.T) {
 			raw[i] ^= 1
 			return raw
 		}))
-		want := fmt.Sprintf("tensor %q: the attention mask is not causal at (%d, %d)", name, i/Context, i%Context)
+		want := fmt.Sprintf(
+			"tensor %q: the attention mask is not causal at (%d, %d)", name, i/Context, i%Context,
+		)
 		if _, err := Parse(edit(data, flip)); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -266,19 +271,24 @@ func swap(a, b string) change {
 		if number != 1 {
 			return raw
 		}
-		return encode(1, rewrite(contents, func(number protowire.Number, contents, raw []byte) []byte {
-			if number > 2 {
-				return raw
-			}
-			return encode(number, other(contents))
-		}))
+		return encode(
+			1,
+			rewrite(contents, func(number protowire.Number, contents, raw []byte) []byte {
+				if number > 2 {
+					return raw
+				}
+				return encode(number, other(contents))
+			}),
+		)
 	}
 }
 
 // TestOtherGraph changes what is computed, with all tensors in place.
 func TestOtherGraph(t *testing.T) {
 	data := load(t)
-	if same := edit(data, func(_ protowire.Number, _, raw []byte) []byte { return raw }); !bytes.Equal(same, data) {
+	if same := edit(data, func(_ protowire.Number, _, raw []byte) []byte { return raw }); !bytes.Equal(
+		same, data,
+	) {
 		t.Fatal("the editor changes bytes that it should leave alone")
 	}
 	const structure = "the weights fit, but the graph computes something else than tinyphysics"

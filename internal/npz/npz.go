@@ -121,7 +121,9 @@ type Writer struct {
 }
 
 // NewWriter begins an archive; Close ends it.
-func NewWriter(w io.Writer) *Writer { return &Writer{zip: zip.NewWriter(w), names: map[string]bool{}} }
+func NewWriter(w io.Writer) *Writer {
+	return &Writer{zip: zip.NewWriter(w), names: map[string]bool{}}
+}
 
 // Add writes arrays, all or none of which fit.
 func (w *Writer) Add(arrays ...Array) error {
@@ -160,7 +162,9 @@ func (w *Writer) check(a Array) error {
 	case err != nil:
 		return err
 	case int64(len(a.Data)) != size:
-		return fmt.Errorf("%d bytes of data, shape %s of %s wants %d", len(a.Data), shown(a.Shape), a.Type, size)
+		return fmt.Errorf(
+			"%d bytes of data, shape %s of %s wants %d", len(a.Data), shown(a.Shape), a.Type, size,
+		)
 	case w.names[a.Name]:
 		return errTwice
 	case w.total+size > MaxArchive:
@@ -237,7 +241,10 @@ func readEntry(f *zip.File, limit int64) (Array, error) {
 		return Array{}, err
 	}
 	if int64(len(a.Data)) != size {
-		return Array{}, fmt.Errorf("%d or more bytes of data, shape %s of %s wants %d", len(a.Data), shown(a.Shape), a.Type, size)
+		return Array{}, fmt.Errorf(
+			"%d or more bytes of data, shape %s of %s wants %d", len(a.Data), shown(a.Shape),
+			a.Type, size,
+		)
 	}
 	return a, nil
 }
@@ -245,9 +252,11 @@ func readEntry(f *zip.File, limit int64) (Array, error) {
 const magic = "\x93NUMPY"
 
 var (
-	headerPattern = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': (False|True), 'shape': \(([0-9, ]*)\), \}\s*$`)
-	errHeader     = errors.New("not a NumPy array")
-	errArchive    = errors.New("the arrays up to here are too large together")
+	headerPattern = regexp.MustCompile(
+		`^\{'descr': '([^']*)', 'fortran_order': (False|True), 'shape': \(([0-9, ]*)\), \}\s*$`,
+	)
+	errHeader  = errors.New("not a NumPy array")
+	errArchive = errors.New("the arrays up to here are too large together")
 )
 
 // readHeader reads an array's header, format version 1 or 2, and returns how

@@ -91,8 +91,20 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestElements(t *testing.T) {
-	testElements(t, []float32{0, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32, float32(math.Inf(1)), math.Float32frombits(0x7fc12345)})
-	testElements(t, []float64{0, math.Copysign(0, -1), math.SmallestNonzeroFloat64, math.Inf(-1), math.Float64frombits(0x7ff8000000012345)})
+	testElements(
+		t,
+		[]float32{
+			0, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32, float32(math.Inf(1)),
+			math.Float32frombits(0x7fc12345),
+		},
+	)
+	testElements(
+		t,
+		[]float64{
+			0, math.Copysign(0, -1), math.SmallestNonzeroFloat64, math.Inf(-1),
+			math.Float64frombits(0x7ff8000000012345),
+		},
+	)
 	testElements(t, []int64{0, -1, math.MaxInt64, math.MinInt64})
 	testElements(t, []uint64{0, math.MaxUint64})
 	testElements(t, []uint8{0, 255})
@@ -106,12 +118,14 @@ func testElements[T Number](t *testing.T, want []T) {
 		t.Fatal(err)
 	}
 	got, err := Elements[T](arrays["x"])
-	if w, g := fmt.Sprintf("%x", bits(t, want)), fmt.Sprintf("%x", bits(t, got)); err != nil || w != g {
+	if w, g := fmt.Sprintf("%x", bits(t, want)), fmt.Sprintf("%x", bits(t, got)); err != nil ||
+		w != g {
 		t.Errorf("%T: %s, %v; want %s", want, g, err, w)
 	}
 	wrong := a
 	wrong.Type = "|S8"
-	if _, err := Elements[T](wrong); err == nil || err.Error() != "array \"x\": type |S8, want "+a.Type {
+	if _, err := Elements[T](wrong); err == nil ||
+		err.Error() != "array \"x\": type |S8, want "+a.Type {
 		t.Errorf("%T of another type: %v", want, err)
 	}
 }
@@ -135,12 +149,18 @@ func TestNewCopies(t *testing.T) {
 }
 
 func TestStrings(t *testing.T) {
-	got, err := Strings(Array{Name: "x", Type: "|S3", Shape: []int{4}, Data: []byte("abcd\x00\x00\x00\x00\x00a\x00b")})
+	got, err := Strings(Array{
+		Name:  "x",
+		Type:  "|S3",
+		Shape: []int{4},
+		Data:  []byte("abcd\x00\x00\x00\x00\x00a\x00b"),
+	})
 	if want := []string{"abc", "d", "", "a\x00b"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 	for _, elementType := range []string{"<f4", "|u1", "|S", "|S0", ""} {
-		if _, err := Strings(Array{Name: "x", Type: elementType}); err == nil || err.Error() != "array \"x\": type "+elementType+", want byte strings" {
+		if _, err := Strings(Array{Name: "x", Type: elementType}); err == nil ||
+			err.Error() != "array \"x\": type "+elementType+", want byte strings" {
 			t.Errorf("type %q: %v", elementType, err)
 		}
 	}
@@ -213,11 +233,19 @@ func TestHeader(t *testing.T) {
 		}
 		const prefix = len(magic) + 4 // and the length of the text
 		want, got := entry[:len(entry)-int(size)], header(a)
-		if w, g := bytes.TrimRight(want[prefix:], " \n"), bytes.TrimRight(got[prefix:], " \n"); !bytes.Equal(w, g) || !bytes.Equal(want[:8], got[:8]) {
+		if w, g := bytes.TrimRight(want[prefix:], " \n"), bytes.TrimRight(got[prefix:], " \n"); !bytes.Equal(
+			w, g,
+		) ||
+			!bytes.Equal(want[:8], got[:8]) {
 			t.Errorf("%s: header %q, NumPy's is %q", f.Name, got, want)
 		}
-		if length := binary.LittleEndian.Uint16(got[8:]); len(got)%64 != 0 || int(length) != len(got)-prefix || got[len(got)-1] != '\n' {
-			t.Errorf("%s: header %q of %d bytes, stated %d: want a multiple of 64 and a line", f.Name, got, len(got), length)
+		if length := binary.LittleEndian.Uint16(got[8:]); len(got)%64 != 0 ||
+			int(length) != len(got)-prefix ||
+			got[len(got)-1] != '\n' {
+			t.Errorf(
+				"%s: header %q of %d bytes, stated %d: want a multiple of 64 and a line", f.Name,
+				got, len(got), length,
+			)
 		}
 	}
 }
@@ -234,7 +262,12 @@ func TestNumPyReads(t *testing.T) {
 			for _, d := range shape {
 				n *= d
 			}
-			a := Array{Name: fmt.Sprintf("route/%d-%d", i, j), Type: elementType, Shape: shape, Data: make([]byte, n)}
+			a := Array{
+				Name:  fmt.Sprintf("route/%d-%d", i, j),
+				Type:  elementType,
+				Shape: shape,
+				Data:  make([]byte, n),
+			}
 			for k := range a.Data {
 				a.Data[k] = byte(1 + 37*k + j)
 			}
@@ -266,7 +299,17 @@ numpy.savez_compressed(sys.argv[3], **arrays)
 	slices.SortFunc(want, func(a, b Array) int { return strings.Compare(a.Name, b.Name) })
 	var lines strings.Builder
 	for _, a := range want {
-		fmt.Fprintln(&lines, strings.Join(slices.Concat([]string{a.Name, a.Type}, strings.Fields(strings.Trim(fmt.Sprint(a.Shape), "[]")), []string{fmt.Sprintf("%x", a.Data)}), " "))
+		fmt.Fprintln(
+			&lines,
+			strings.Join(
+				slices.Concat(
+					[]string{a.Name, a.Type},
+					strings.Fields(strings.Trim(fmt.Sprint(a.Shape), "[]")),
+					[]string{fmt.Sprintf("%x", a.Data)},
+				),
+				" ",
+			),
+		)
 	}
 	if diff := cmp.Diff(lines.String(), string(out)); diff != "" {
 		t.Errorf("what NumPy reads (-want +got):\n%s", diff)
@@ -432,7 +475,8 @@ func TestReadLimit(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := read(data, 999)
-	if want := "array \"b\": the arrays up to here are too large together"; err == nil || err.Error() != want {
+	if want := "array \"b\": the arrays up to here are too large together"; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -561,7 +605,8 @@ func TestReadFileErrors(t *testing.T) {
 	if err := os.WriteFile(path, nil, fs.ModePerm); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadFile(path); err == nil || !strings.HasPrefix(err.Error(), path+": not an .npz archive: ") {
+	if _, err := ReadFile(path); err == nil ||
+		!strings.HasPrefix(err.Error(), path+": not an .npz archive: ") {
 		t.Errorf("empty file: %v, want %s: not an .npz archive: …", err, path)
 	}
 }
@@ -573,7 +618,10 @@ func FuzzRead(f *testing.F) {
 	f.Add(encode(f, New("a/b", []float32{1, 2}, 2), New("c", []uint8{3})))
 	f.Add(encode(f, Array{Name: "s", Type: "|S3", Shape: []int{2, 1}, Data: []byte("abcde\x00")}))
 	f.Add(archive("x.npy", npy(fields("'<i8'", "True", "(0,)"), "")))
-	f.Add(archive("x.npy", npy(fields("'|u1'", "False", "(65536,)"), strings.Repeat("\x00", 65536)), "y.npy", ""))
+	f.Add(archive(
+		"x.npy", npy(fields("'|u1'", "False", "(65536,)"), strings.Repeat("\x00", 65536)), "y.npy",
+		"",
+	))
 	f.Fuzz(func(t *testing.T, data []byte) { testRead(t, data) })
 }
 

@@ -52,7 +52,12 @@ func (p *Patch) Apply(data []byte) ([]byte, error) {
 		}
 	}
 	for i := range p.Initializers {
-		g.constants = append(g.constants, rawConstant{p.Initializers[i].Name, appendBytes(nil, 5, encodeTensor(&p.Initializers[i]))})
+		g.constants = append(
+			g.constants,
+			rawConstant{
+				p.Initializers[i].Name, appendBytes(nil, 5, encodeTensor(&p.Initializers[i])),
+			},
+		)
 	}
 	if err := g.finish(); err != nil {
 		return nil, err
@@ -200,14 +205,18 @@ func (m *Model) Encode(irVersion int64, imports map[string]int64) []byte {
 	out = appendBytes(out, 8, appendVarint(appendBytes(nil, 1, nil), 2, uint64(m.Opset)))
 	out = appendImports(out, imports)
 	for _, key := range slices.Sorted(maps.Keys(m.Metadata)) {
-		out = appendBytes(out, 14, appendBytes(appendBytes(nil, 1, []byte(key)), 2, []byte(m.Metadata[key])))
+		out = appendBytes(
+			out, 14, appendBytes(appendBytes(nil, 1, []byte(key)), 2, []byte(m.Metadata[key])),
+		)
 	}
 	return out
 }
 
 func appendImports(b []byte, imports map[string]int64) []byte {
 	for _, domain := range slices.Sorted(maps.Keys(imports)) {
-		b = appendBytes(b, 8, appendVarint(appendBytes(nil, 1, []byte(domain)), 2, uint64(imports[domain])))
+		b = appendBytes(
+			b, 8, appendVarint(appendBytes(nil, 1, []byte(domain)), 2, uint64(imports[domain])),
+		)
 	}
 	return b
 }
@@ -239,7 +248,9 @@ func encodeAttribute(a *Attribute) []byte {
 	switch {
 	case a.Float != 0:
 		kind = 1
-		b = protowire.AppendFixed32(protowire.AppendTag(b, 2, protowire.Fixed32Type), math.Float32bits(a.Float))
+		b = protowire.AppendFixed32(
+			protowire.AppendTag(b, 2, protowire.Fixed32Type), math.Float32bits(a.Float),
+		)
 	case a.String != nil:
 		kind = 3
 		b = appendBytes(b, 4, a.String)

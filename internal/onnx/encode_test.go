@@ -21,12 +21,30 @@ func tiny() *onnx.Model {
 	}
 	return &onnx.Model{Opset: 17, Graph: onnx.Graph{
 		Nodes: []onnx.Node{
-			{OpType: "com.microsoft.FusedMatMul", Inputs: []string{"x", "w"}, Outputs: []string{"a"}, Attributes: []onnx.Attribute{
-				{Name: "alpha", Float: 0.5}, {Name: "transB", Int: 1}, {Name: "transA"},
-			}},
-			{OpType: "Transpose", Inputs: []string{"a"}, Outputs: []string{"y"}, Attributes: []onnx.Attribute{{Name: "perm", Ints: []int64{1, 0}}}},
+			{
+				OpType:  "com.microsoft.FusedMatMul",
+				Inputs:  []string{"x", "w"},
+				Outputs: []string{"a"},
+				Attributes: []onnx.Attribute{
+					{Name: "alpha", Float: 0.5}, {Name: "transB", Int: 1}, {Name: "transA"},
+				},
+			},
+			{
+				OpType:     "Transpose",
+				Inputs:     []string{"a"},
+				Outputs:    []string{"y"},
+				Attributes: []onnx.Attribute{{Name: "perm", Ints: []int64{1, 0}}},
+			},
 			{OpType: "Constant", Outputs: []string{"c"}, Attributes: []onnx.Attribute{
-				{Name: "value", Tensor: &onnx.Tensor{Name: "t", Type: onnx.Int64, Dims: []int64{1}, Raw: make([]byte, 8)}},
+				{
+					Name: "value",
+					Tensor: &onnx.Tensor{
+						Name: "t",
+						Type: onnx.Int64,
+						Dims: []int64{1},
+						Raw:  make([]byte, 8),
+					},
+				},
 				{Name: "note", String: []byte("unused")},
 			}},
 		},
@@ -59,9 +77,11 @@ func TestPatch(t *testing.T) {
 			{OpType: "Identity", Inputs: []string{"x"}, Outputs: []string{"b"}},
 			{OpType: "Identity", Inputs: []string{"x"}, Outputs: []string{"d"}},
 		},
-		Initializers: []onnx.Tensor{{Name: "k", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("4567")}},
-		Outputs:      []onnx.Value{{Name: "y", Type: onnx.Float, Dims: []int64{3, 3}}},
-		Imports:      map[string]int64{"com.microsoft": 1},
+		Initializers: []onnx.Tensor{
+			{Name: "k", Type: onnx.Float, Dims: []int64{1}, Raw: []byte("4567")},
+		},
+		Outputs: []onnx.Value{{Name: "y", Type: onnx.Float, Dims: []int64{3, 3}}},
+		Imports: map[string]int64{"com.microsoft": 1},
 	}
 	out, err := p.Apply(data)
 	if err != nil {

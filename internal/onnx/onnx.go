@@ -84,10 +84,14 @@ func (g *Graph) Initializer(name string) (*Tensor, bool) {
 // Float32s returns the elements of a float tensor.
 func (t *Tensor) Float32s() ([]float32, error) {
 	if t.Type != Float {
-		return nil, fmt.Errorf("tensor %.60q: element type %d, want float (%d)", t.Name, t.Type, Float)
+		return nil, fmt.Errorf(
+			"tensor %.60q: element type %d, want float (%d)", t.Name, t.Type, Float,
+		)
 	}
 	if n, ok := t.elements(); !ok || uint64(len(t.Raw)) != 4*n {
-		return nil, fmt.Errorf("tensor %.60q: %d bytes of data do not fit shape %v", t.Name, len(t.Raw), t.Dims)
+		return nil, fmt.Errorf(
+			"tensor %.60q: %d bytes of data do not fit shape %v", t.Name, len(t.Raw), t.Dims,
+		)
 	}
 	out := make([]float32, len(t.Raw)/4)
 	for i := range out {
@@ -99,10 +103,14 @@ func (t *Tensor) Float32s() ([]float32, error) {
 // Bools returns the elements of a bool tensor.
 func (t *Tensor) Bools() ([]bool, error) {
 	if t.Type != Bool {
-		return nil, fmt.Errorf("tensor %.60q: element type %d, want bool (%d)", t.Name, t.Type, Bool)
+		return nil, fmt.Errorf(
+			"tensor %.60q: element type %d, want bool (%d)", t.Name, t.Type, Bool,
+		)
 	}
 	if n, ok := t.elements(); !ok || uint64(len(t.Raw)) != n {
-		return nil, fmt.Errorf("tensor %.60q: %d bytes of data do not fit shape %v", t.Name, len(t.Raw), t.Dims)
+		return nil, fmt.Errorf(
+			"tensor %.60q: %d bytes of data do not fit shape %v", t.Name, len(t.Raw), t.Dims,
+		)
 	}
 	out := make([]bool, len(t.Raw))
 	for i, b := range t.Raw {
@@ -277,7 +285,9 @@ const maxDims = 8
 
 func checkDims(dims []int64) error {
 	if len(dims) > maxDims {
-		return fmt.Errorf("a shape of %d or more dimensions, at most %d are supported", len(dims), maxDims)
+		return fmt.Errorf(
+			"a shape of %d or more dimensions, at most %d are supported", len(dims), maxDims,
+		)
 	}
 	return nil
 }

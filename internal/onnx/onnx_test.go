@@ -76,17 +76,38 @@ func node(op string, inputs, outputs []any, attributes ...any) []byte {
 // small is a model with something of every kind.
 func small() []byte {
 	graph := message(
-		1, node("Constant", nil, []any{"two"}, message(1, "value", 5, tensor("", 1, nil, "\x00\x00\x00\x40"), 20, 4)),
-		1, node("Split", []any{"x", "w"}, []any{"a", "b"}, message(1, "axis", 3, -1, 20, 2), message(1, "epsilon", 2, float32(1e-5), 20, 1), message(1, "mode", 4, "linear", 20, 3)),
-		1, message(1, "a", 2, "y", 4, "ReduceMean", 5, message(1, "axes", 8, []any{-1, 2}, 20, 7), 7, "ai.example"),
-		2, "main_graph",
-		5, tensor("w", 1, []int64{2, 1}, "\x00\x00\x80\x3f\x00\x00\x80\xbf"),
-		5, message(1, []any{3}, 2, 9, 8, "mask", 9, "\x01\x00\x01"),
-		11, value("x", 1, -1, 20),
-		12, value("y", 7),
-		13, value("a", 1, 5), // value_info, not used
+		1,
+		node(
+			"Constant", nil, []any{"two"},
+			message(1, "value", 5, tensor("", 1, nil, "\x00\x00\x00\x40"), 20, 4),
+		),
+		1,
+		node(
+			"Split", []any{"x", "w"}, []any{"a", "b"}, message(1, "axis", 3, -1, 20, 2),
+			message(1, "epsilon", 2, float32(1e-5), 20, 1), message(1, "mode", 4, "linear", 20, 3),
+		),
+		1,
+		message(
+			1, "a", 2, "y", 4, "ReduceMean", 5, message(1, "axes", 8, []any{-1, 2}, 20, 7), 7,
+			"ai.example",
+		),
+		2,
+		"main_graph",
+		5,
+		tensor("w", 1, []int64{2, 1}, "\x00\x00\x80\x3f\x00\x00\x80\xbf"),
+		5,
+		message(1, []any{3}, 2, 9, 8, "mask", 9, "\x01\x00\x01"),
+		11,
+		value("x", 1, -1, 20),
+		12,
+		value("y", 7),
+		13,
+		value("a", 1, 5), // value_info, not used
 	)
-	return message(1, 7, 2, "pytorch", 7, graph, 8, message(1, "ai.example", 2, 3), 8, message(2, 14), 99, float32(0), 98, "later")
+	return message(
+		1, 7, 2, "pytorch", 7, graph, 8, message(1, "ai.example", 2, 3), 8, message(2, 14), 99,
+		float32(0), 98, "later",
+	)
 }
 
 func TestParse(t *testing.T) {
@@ -98,14 +119,41 @@ func TestParse(t *testing.T) {
 		Opset: 14,
 		Graph: onnx.Graph{
 			Nodes: []onnx.Node{
-				{OpType: "Constant", Outputs: []string{"two"}, Attributes: []onnx.Attribute{{Name: "value", Tensor: &onnx.Tensor{Type: onnx.Float, Raw: []byte("\x00\x00\x00\x40")}}}},
-				{OpType: "Split", Inputs: []string{"x", "w"}, Outputs: []string{"a", "b"}, Attributes: []onnx.Attribute{
-					{Name: "axis", Int: -1}, {Name: "epsilon", Float: 1e-5}, {Name: "mode", String: []byte("linear")},
-				}},
-				{OpType: "ai.example.ReduceMean", Inputs: []string{"a"}, Outputs: []string{"y"}, Attributes: []onnx.Attribute{{Name: "axes", Ints: []int64{-1, 2}}}},
+				{
+					OpType:  "Constant",
+					Outputs: []string{"two"},
+					Attributes: []onnx.Attribute{
+						{
+							Name:   "value",
+							Tensor: &onnx.Tensor{Type: onnx.Float, Raw: []byte("\x00\x00\x00\x40")},
+						},
+					},
+				},
+				{
+					OpType:  "Split",
+					Inputs:  []string{"x", "w"},
+					Outputs: []string{"a", "b"},
+					Attributes: []onnx.Attribute{
+						{
+							Name: "axis",
+							Int:  -1,
+						}, {Name: "epsilon", Float: 1e-5}, {Name: "mode", String: []byte("linear")},
+					},
+				},
+				{
+					OpType:     "ai.example.ReduceMean",
+					Inputs:     []string{"a"},
+					Outputs:    []string{"y"},
+					Attributes: []onnx.Attribute{{Name: "axes", Ints: []int64{-1, 2}}},
+				},
 			},
 			Initializers: []onnx.Tensor{
-				{Name: "w", Type: onnx.Float, Dims: []int64{2, 1}, Raw: []byte("\x00\x00\x80\x3f\x00\x00\x80\xbf")},
+				{
+					Name: "w",
+					Type: onnx.Float,
+					Dims: []int64{2, 1},
+					Raw:  []byte("\x00\x00\x80\x3f\x00\x00\x80\xbf"),
+				},
 				{Name: "mask", Type: onnx.Bool, Dims: []int64{3}, Raw: []byte("\x01\x00\x01")},
 			},
 			Inputs:  []onnx.Value{{Name: "x", Type: onnx.Float, Dims: []int64{-1, 20}}},
@@ -205,8 +253,11 @@ func TestTensorErrors(t *testing.T) {
 // of earlier nodes.
 func anyGraph(t *rapid.T) *onnx.Graph {
 	g := &onnx.Graph{
-		Inputs:       []onnx.Value{{Name: "in0"}, {Name: "in1"}},
-		Initializers: []onnx.Tensor{{Name: "w0", Type: onnx.Float, Raw: []byte{1, 2, 3, 4}}, {Name: "w1"}},
+		Inputs: []onnx.Value{{Name: "in0"}, {Name: "in1"}},
+		Initializers: []onnx.Tensor{
+			{Name: "w0", Type: onnx.Float, Raw: []byte{1, 2, 3, 4}},
+			{Name: "w1"},
+		},
 	}
 	values := []string{"in0", "in1", "w0", "w1"}
 	for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
@@ -217,7 +268,14 @@ func anyGraph(t *rapid.T) *onnx.Graph {
 			Attributes: []onnx.Attribute{
 				{Name: "axis", Int: rapid.Int64().Draw(t, "axis")},
 				{Name: "perm", Ints: rapid.SliceOf(rapid.Int64()).Draw(t, "perm")},
-				{Name: "value", Tensor: &onnx.Tensor{Type: onnx.Float, Dims: []int64{1}, Raw: []byte{byte(i), 0, 0, 0}}},
+				{
+					Name: "value",
+					Tensor: &onnx.Tensor{
+						Type: onnx.Float,
+						Dims: []int64{1},
+						Raw:  []byte{byte(i), 0, 0, 0},
+					},
+				},
 			},
 		}
 		g.Nodes = append(g.Nodes, n)
@@ -235,7 +293,11 @@ func copyGraph(g *onnx.Graph, rename func(string) string) *onnx.Graph {
 		}
 		return out
 	}
-	c := &onnx.Graph{Inputs: slices.Clone(g.Inputs), Outputs: slices.Clone(g.Outputs), Initializers: slices.Clone(g.Initializers)}
+	c := &onnx.Graph{
+		Inputs:       slices.Clone(g.Inputs),
+		Outputs:      slices.Clone(g.Outputs),
+		Initializers: slices.Clone(g.Initializers),
+	}
 	for i := range c.Inputs {
 		c.Inputs[i].Name = rename(c.Inputs[i].Name)
 	}
@@ -246,9 +308,11 @@ func copyGraph(g *onnx.Graph, rename func(string) string) *onnx.Graph {
 		c.Initializers[i].Name = rename(c.Initializers[i].Name)
 	}
 	for _, n := range g.Nodes {
-		n.Inputs, n.Outputs, n.Attributes = renameAll(n.Inputs), renameAll(n.Outputs), slices.Clone(n.Attributes)
+		n.Inputs, n.Outputs, n.Attributes = renameAll(n.Inputs), renameAll(n.Outputs),
+			slices.Clone(n.Attributes)
 		for i, a := range n.Attributes {
-			n.Attributes[i].Ints, n.Attributes[i].String = slices.Clone(a.Ints), slices.Clone(a.String)
+			n.Attributes[i].Ints, n.Attributes[i].String = slices.Clone(a.Ints),
+				slices.Clone(a.String)
 			if a.Tensor != nil {
 				tensor := *a.Tensor
 				tensor.Dims, tensor.Raw = slices.Clone(tensor.Dims), slices.Clone(tensor.Raw)
@@ -297,17 +361,27 @@ func TestStructureDiffers(t *testing.T) {
 			change func()
 		}{
 			{"operator", func() { n.OpType += "x" }},
-			{"another input", func() { // to another initializer of as little use it would be a change of names
-				if n.Inputs[input] == "in0" {
-					n.Inputs[input] = "in1"
-				} else {
-					n.Inputs[input] = "in0"
-				}
-			}},
+			{
+				"another input",
+				func() { // to another initializer of as little use it would be a change of names
+					if n.Inputs[input] == "in0" {
+						n.Inputs[input] = "in1"
+					} else {
+						n.Inputs[input] = "in0"
+					}
+				},
+			},
 			{"one input more", func() { n.Inputs = append(n.Inputs, n.Inputs[0]) }},
 			{"one output more", func() { n.Outputs = append(n.Outputs, "more") }},
 			{"one node more", func() {
-				c.Nodes = append(c.Nodes, onnx.Node{OpType: "Identity", Inputs: []string{"in0"}, Outputs: []string{"out"}})
+				c.Nodes = append(
+					c.Nodes,
+					onnx.Node{
+						OpType:  "Identity",
+						Inputs:  []string{"in0"},
+						Outputs: []string{"out"},
+					},
+				)
 			}},
 			{"one node less", func() { c.Nodes = c.Nodes[1:] }},
 			{"another output", func() { c.Outputs[0].Name = "in0" }},
@@ -345,7 +419,11 @@ func TestStructureWiring(t *testing.T) {
 		"a-b, left beside": {sub("a", "a", "x"), sub("a", "b", "y")},
 		"a-c":              {sub("a", "b", "x"), sub("a", "c", "y")},
 	} {
-		g := onnx.Graph{Nodes: nodes, Inputs: []onnx.Value{{Name: "a"}, {Name: "b"}}, Outputs: []onnx.Value{{Name: "y"}}}
+		g := onnx.Graph{
+			Nodes:   nodes,
+			Inputs:  []onnx.Value{{Name: "a"}, {Name: "b"}},
+			Outputs: []onnx.Value{{Name: "y"}},
+		}
 		if other, ok := seen[g.Structure()]; ok {
 			t.Errorf("%s and %s have the same structure", name, other)
 		}
@@ -385,7 +463,9 @@ func TestTruncated(t *testing.T) {
 			continue
 		}
 		if _, err := model.Parse(message(7, graph[:n-start], 8, message(2, 14))); err == nil {
-			t.Errorf("the first %d of %d bytes of the graph pass for the network", n-start, len(graph))
+			t.Errorf(
+				"the first %d of %d bytes of the graph pass for the network", n-start, len(graph),
+			)
 		}
 	}
 }
@@ -439,7 +519,10 @@ func TestParseAllocates(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(400*len(c.data)+1<<16); got > limit {
-			t.Errorf("%s: %d bytes allocated for a file of %d, want at most %d", name, got, len(c.data), limit)
+			t.Errorf(
+				"%s: %d bytes allocated for a file of %d, want at most %d", name, got, len(c.data),
+				limit,
+			)
 		}
 	}
 }
@@ -449,7 +532,9 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(small())
 	f.Add(message(7, message(1, node("Add", []any{"a", "a"}, []any{"a"})), 8, message(2, 14)))
-	f.Add(message(7, message(5, message(1, []int64{1 << 31, -1}, 2, onnx.Float, 8, "w", 9, "\x00"))))
+	f.Add(
+		message(7, message(5, message(1, []int64{1 << 31, -1}, 2, onnx.Float, 8, "w", 9, "\x00"))),
+	)
 	f.Add(message(7, message(11, value("x", 1, -1), 12, value("x", 7, 0, 1))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer fuzzing.Ended()

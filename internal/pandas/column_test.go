@@ -22,7 +22,8 @@ func TestParseFloatPython(t *testing.T) {
 		name string
 		min  int
 	}{{"csv", 10000}, {"csv_special", 20}} {
-		texts, bits := goldentest.Strings(t, table.name+"_text"), goldentest.Array[uint64](t, table.name+"_bits")
+		texts, bits := goldentest.Strings(t, table.name+"_text"),
+			goldentest.Array[uint64](t, table.name+"_bits")
 		if len(texts) < table.min || len(texts) != len(bits) {
 			t.Errorf(
 				"%s: %d texts and %d results, want %d or more", table.name, len(texts), len(bits),
@@ -40,7 +41,9 @@ func TestParseFloatPython(t *testing.T) {
 			}
 		}
 		if table.name == "csv" && differ == 0 {
-			t.Error("correct rounding gives the same bits on all cases: they cannot tell the two apart")
+			t.Error(
+				"correct rounding gives the same bits on all cases: they cannot tell the two apart",
+			)
 		}
 	}
 }
@@ -48,7 +51,8 @@ func TestParseFloatPython(t *testing.T) {
 // TestColumnPython compares with a column of integers only, which pandas keeps
 // as int64 until it is used as float64.
 func TestColumnPython(t *testing.T) {
-	texts, bits := goldentest.Strings(t, "csv_int_text"), goldentest.Array[uint64](t, "csv_int_bits")
+	texts, bits := goldentest.Strings(t, "csv_int_text"),
+		goldentest.Array[uint64](t, "csv_int_bits")
 	var c Column
 	for _, text := range texts {
 		if _, ok := c.Append(text); !ok {
@@ -115,7 +119,9 @@ func FuzzParseFloat(f *testing.F) {
 		if digits > maxDigits || !ok || !correct || math.IsNaN(got) || math.IsInf(got, 0) {
 			return
 		}
-		if math.Abs(got-want) > 1e-12*math.Abs(want)+1e-300 { // far, not different: see TestParseFloatPython for its bits
+		if math.Abs(got-want) > 1e-12*math.Abs(
+			want,
+		)+1e-300 { // far, not different: see TestParseFloatPython for its bits
 			t.Fatalf("%q reads as %v, its value is %v", text, got, want)
 		}
 	})

@@ -68,7 +68,9 @@ func (a *Actor) Show(s *lockstep.Step) {
 func (a *Actor) Record(e *lockstep.Experience, rollout, step int, lataccel, action []float64) {
 	at := rollout*lockstep.ExperienceSteps + step - lockstep.ControlStartIdx
 	e.Raw[at], e.Softplus[2*at], e.Softplus[2*at+1] = a.Variate, a.Softplus[0], a.Softplus[1]
-	e.Reward[at] = float32(-StepCost(a.route.Len(), step, a.route.TargetLataccel[step], lataccel[step], lataccel[step-1]))
+	e.Reward[at] = float32(-StepCost(
+		a.route.Len(), step, a.route.TargetLataccel[step], lataccel[step], lataccel[step-1],
+	))
 	e.Lataccel[at], e.Action[at] = lataccel[step], action[step]
 }
 

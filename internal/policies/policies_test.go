@@ -13,7 +13,9 @@ import (
 func TestPythonPolicy(t *testing.T) {
 	policytest.Hold(t, policytest.Functions{
 		Softplus: policytest.Each(softplus), Mean: meanAction,
-		Beta: policytest.Each(func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) }),
+		Beta: policytest.Each(
+			func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) },
+		),
 
 		Observe: func(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error {
 			return wholePlan(r).observe(o, r, step, lataccel, action)

@@ -85,7 +85,8 @@ func holdSoftplus(t *testing.T, f Functions) {
 
 func holdBeta(t *testing.T, f Functions) {
 	v := read(t, "vectors_contract.npz")
-	st, seed, id := elements[float32](t, v, "beta_st"), elements[uint64](t, v, "beta_seed"), elements[uint64](t, v, "beta_id")
+	st, seed, id := elements[float32](t, v, "beta_st"), elements[uint64](t, v, "beta_seed"),
+		elements[uint64](t, v, "beta_id")
 	step, x := elements[uint32](t, v, "beta_step"), elements[float32](t, v, "beta_x")
 	draws := make([]Draw, len(x))
 	for i := range draws {
@@ -145,7 +146,8 @@ func holdNetwork(t *testing.T, f Functions) {
 func holdObservation(t *testing.T, f Functions, route string) {
 	v := read(t, fmt.Sprintf("vectors_%s.npz", route))
 	obs := elements[float32](t, v, "obs")
-	lataccel, action := elements[float64](t, v, "lataccel_history"), elements[float64](t, v, "action_history")
+	lataccel, action := elements[float64](t, v, "lataccel_history"),
+		elements[float64](t, v, "action_history")
 	r := &lockstep.Route{
 		Name: route, TargetLataccel: elements[float64](t, v, "target"), RollLataccel: elements[float64](t, v, "roll"),
 		VEgo: elements[float64](t, v, "v"), AEgo: elements[float64](t, v, "a"),
@@ -157,7 +159,8 @@ func holdObservation(t *testing.T, f Functions, route string) {
 			t.Fatal(err)
 		}
 		for k, x := range o {
-			if want := obs[i*lockstep.ObservationSize+k]; math.Float32bits(x) != math.Float32bits(want) {
+			if want := obs[i*lockstep.ObservationSize+k]; math.Float32bits(x) !=
+				math.Float32bits(want) {
 				t.Fatalf("step %d, %s: %v, want %v", step, lockstep.ObservationElement(k), x, want)
 			}
 		}
@@ -195,7 +198,8 @@ func Network(t testing.TB) *lockstep.Network {
 func philox(c [4]uint32, k [2]uint32) [4]uint32 {
 	for range 10 {
 		p, q := uint64(0xd2511f53)*uint64(c[0]), uint64(0xcd9e8d57)*uint64(c[2])
-		c[0], c[1], c[2], c[3] = uint32(q>>32)^c[1]^k[0], uint32(q), uint32(p>>32)^c[3]^k[1], uint32(p)
+		c[0], c[1], c[2], c[3] = uint32(q>>32)^c[1]^k[0], uint32(q), uint32(p>>32)^c[3]^k[1],
+			uint32(p)
 		k = [2]uint32{k[0] + 0x9e3779b9, k[1] + 0xbb67ae85}
 	}
 	return c

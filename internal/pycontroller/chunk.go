@@ -169,7 +169,9 @@ func (p *part) appendRows(message []byte, s *lockstep.BatchStep) []byte {
 		}
 		from, to := max(p.shown[i], s.Step), min(s.Step+lockstep.FuturePlanSteps, r.Len())
 		for k := from; k < to; k++ {
-			message = appendFloats(message, []float64{r.TargetLataccel[k], r.RollLataccel[k], r.VEgo[k], r.AEgo[k]})
+			message = appendFloats(
+				message, []float64{r.TargetLataccel[k], r.RollLataccel[k], r.VEgo[k], r.AEgo[k]},
+			)
 		}
 		if to > from {
 			binary.LittleEndian.PutUint32(message[counts+4*i:], uint32(to-from))

@@ -106,7 +106,9 @@ func FindPython() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("no Python in PATH: install Python 3 with numpy, or set LOCKSTEP_PYTHON to one")
+	return "", errors.New(
+		"no Python in PATH: install Python 3 with numpy, or set LOCKSTEP_PYTHON to one",
+	)
 }
 
 // LookUp is exec.LookPath with an absolute path, since workers are started here
@@ -168,11 +170,16 @@ func New(ctx context.Context, options Options) (*Controllers, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir() || filepath.Ext(o.File) != ".py":
-		return nil, fmt.Errorf("%s: not a controller: want a Python file, such as controllers/foo.py", o.File)
+		return nil, fmt.Errorf(
+			"%s: not a controller: want a Python file, such as controllers/foo.py", o.File,
+		)
 	}
 	name := strings.TrimSuffix(filepath.Base(o.File), ".py")
 	if strings.Contains(name, ".") || name == "" {
-		return nil, fmt.Errorf("%s: Python cannot import a file of this name: rename it to one without a dot before .py", o.File)
+		return nil, fmt.Errorf(
+			"%s: Python cannot import a file of this name: rename it to one without a dot before .py",
+			o.File,
+		)
 	}
 	if o.Source == nil {
 		if o.Source, err = ReadSource(o.File); err != nil {

@@ -40,7 +40,9 @@ class Controller:
 		c := open(t, Options{File: filepath.Join(dir, "c.py"), Stderr: &buffer{}})
 		list := c.Policy().Made
 		for _, prefix := range []string{"Python 3.", "package numpy "} {
-			if !slices.ContainsFunc(list, func(line string) bool { return strings.HasPrefix(line, prefix) }) {
+			if !slices.ContainsFunc(
+				list, func(line string) bool { return strings.HasPrefix(line, prefix) },
+			) {
 				t.Errorf("%q: nothing begins with %q", list, prefix)
 			}
 		}
@@ -49,7 +51,9 @@ class Controller:
 		})
 	}
 	c, got := made()
-	if want := []string{"file gain.txt " + hash(gain), "module lib.other " + hash(module)}; !slices.Equal(got, want) {
+	if want := []string{"file gain.txt " + hash(gain), "module lib.other " + hash(module)}; !slices.Equal(
+		got, want,
+	) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	steered := func(want float64) error {
@@ -75,7 +79,10 @@ class Controller:
 			c.drop(w)
 		}
 		err := steered(0.75)
-		contains(t, err, "has changed since the run began", strings.TrimSuffix(filepath.Base(name), ".py"))
+		contains(
+			t, err, "has changed since the run began",
+			strings.TrimSuffix(filepath.Base(name), ".py"),
+		)
 		if !lockstep.IsPassing(err) {
 			t.Errorf("%s: it would be kept: %v", name, err)
 		}

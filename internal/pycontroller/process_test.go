@@ -50,10 +50,20 @@ func TestEndOfParent(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", sig), func(t *testing.T) {
 				t.Parallel()
 				python := python(t)
-				dir := write(t, map[string]string{"c.py": source("print('pid', os.getpid())\n" + hang + "\nreturn 1")})
+				dir := write(
+					t,
+					map[string]string{
+						"c.py": source("print('pid', os.getpid())\n" + hang + "\nreturn 1"),
+					},
+				)
 				parent := exec.Command(os.Args[0])
-				parent.Env = append(os.Environ(), helperFile+"="+filepath.Join(dir, "c.py"), "LOCKSTEP_PYTHON="+python)
-				parent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a terminal's foreground group
+				parent.Env = append(
+					os.Environ(), helperFile+"="+filepath.Join(dir, "c.py"),
+					"LOCKSTEP_PYTHON="+python,
+				)
+				parent.SysProcAttr = &syscall.SysProcAttr{
+					Setpgid: true,
+				} // as a terminal's foreground group
 				pipe, err := parent.StderrPipe()
 				if err != nil {
 					t.Fatal(err)
@@ -116,7 +126,10 @@ func TestNoLeaks(t *testing.T) {
 	}
 	work := func() {
 		for _, body := range []string{"return 1", "os._exit(3)", "time.sleep(1000)", "import subprocess; print('child', subprocess.Popen(['sleep', '1000']).pid); os._exit(3)"} {
-			c := start(t, source("if self.n == 5:\n    "+body+"\nreturn 1"), func(o *Options) { o.Workers = 3 })
+			c := start(
+				t, source("if self.n == 5:\n    "+body+"\nreturn 1"),
+				func(o *Options) { o.Workers = 3 },
+			)
 			if strings.Contains(body, "sleep(1000)") {
 				c.options.Timeout = 2 * time.Second
 			}
@@ -138,8 +151,17 @@ func TestNoLeaks(t *testing.T) {
 				}
 			}
 		}
-		New(context.Background(), Options{File: filepath.Join(write(t, map[string]string{"c.py": "1 / 0"}), "c.py")})
-		New(context.Background(), Options{File: filepath.Join(write(t, map[string]string{"c.py": ""}), "c.py"), Python: "/dev/null"})
+		New(
+			context.Background(),
+			Options{File: filepath.Join(write(t, map[string]string{"c.py": "1 / 0"}), "c.py")},
+		)
+		New(
+			context.Background(),
+			Options{
+				File:   filepath.Join(write(t, map[string]string{"c.py": ""}), "c.py"),
+				Python: "/dev/null",
+			},
+		)
 	}
 	work()
 	before := count()

@@ -198,7 +198,8 @@ func drive(c *Controllers, routes []*lockstep.Route) ([]outcome, error) {
 		for i, r := range routes {
 			s.Steer[i], s.Err[i] = math.NaN(), nil
 			if s.Running[i] = s.Running[i] && s.Step < r.Len(); s.Running[i] {
-				s.TargetLataccel[i], s.State[i], s.Plan[i] = r.TargetLataccel[s.Step], r.State(s.Step), r.FuturePlan(s.Step)
+				s.TargetLataccel[i], s.State[i], s.Plan[i] = r.TargetLataccel[s.Step],
+					r.State(s.Step), r.FuturePlan(s.Step)
 			}
 		}
 		if err := controller.Update(s); err != nil {
@@ -207,7 +208,9 @@ func drive(c *Controllers, routes []*lockstep.Route) ([]outcome, error) {
 		for i := range routes {
 			if !s.Running[i] {
 				if s.Err[i] != nil {
-					return outcomes, fmt.Errorf("route %d was steered after its end: %w", i, s.Err[i])
+					return outcomes, fmt.Errorf(
+						"route %d was steered after its end: %w", i, s.Err[i],
+					)
 				}
 				continue
 			}
@@ -300,7 +303,9 @@ func TestUpstreamCosts(t *testing.T) {
 	}
 	for name, routes := range recorded.Costs {
 		if len(routes) != len(assetstest.RouteNames) {
-			t.Errorf("%s: %d routes recorded, want %d", name, len(routes), len(assetstest.RouteNames))
+			t.Errorf(
+				"%s: %d routes recorded, want %d", name, len(routes), len(assetstest.RouteNames),
+			)
 		}
 		c := open(t, Options{File: "testdata/controllers/" + name + ".py"})
 		if c.Policy().String() != name {
@@ -308,7 +313,13 @@ func TestUpstreamCosts(t *testing.T) {
 		}
 		var jobs []lockstep.Job
 		for _, route := range assetstest.RouteNames {
-			jobs = append(jobs, lockstep.Job{Route: assetstest.Route(t, route, recorded.Profile), Policy: c.Policy()})
+			jobs = append(
+				jobs,
+				lockstep.Job{
+					Route:  assetstest.Route(t, route, recorded.Profile),
+					Policy: c.Policy(),
+				},
+			)
 		}
 		for i, result := range simulator.Simulate(context.Background(), jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
 			if result.Err != nil {
@@ -323,7 +334,10 @@ func TestUpstreamCosts(t *testing.T) {
 					t.Fatal(err)
 				}
 				if math.Float64bits(have) != math.Float64bits(want) {
-					t.Errorf("%s, route %s: %s %x, the Python program's is %x", name, jobs[i].Route.Name, cost, have, want)
+					t.Errorf(
+						"%s, route %s: %s %x, the Python program's is %x", name, jobs[i].Route.Name,
+						cost, have, want,
+					)
 				}
 			}
 		}
@@ -383,7 +397,10 @@ class Controller(BaseController):
 // TestConcurrentChunks runs more chunks at once than there are workers, and two
 // on one goroutine.
 func TestConcurrentChunks(t *testing.T) {
-	c := start(t, source("return 0.3 * (target_lataccel - current_lataccel)"), func(o *Options) { o.Workers = 1 })
+	c := start(
+		t, source("return 0.3 * (target_lataccel - current_lataccel)"),
+		func(o *Options) { o.Workers = 1 },
+	)
 	routes := testRoutes(12, 130)
 	want := mustDrive(t, c, routes)
 	first, err := c.Policy().New(routes[:2])
@@ -506,7 +523,10 @@ func TestEdited(t *testing.T) {
 			c := open(t, Options{File: filepath.Join(dir, "c.py"), Stderr: &buffer{}})
 			source, err := ReadSource(c.options.File)
 			if err != nil || c.Policy().SHA256 != source.SHA256() {
-				t.Errorf("the policy has hash %s, its source %s, %v", c.Policy().SHA256, source.SHA256(), err)
+				t.Errorf(
+					"the policy has hash %s, its source %s, %v", c.Policy().SHA256, source.SHA256(),
+					err,
+				)
 			}
 			for what, change := range map[string]func(){
 				"edited": func() { put(files(0.5, "# "+place.begin)) },
@@ -519,7 +539,8 @@ func TestEdited(t *testing.T) {
 				},
 			} {
 				change()
-				if now, err := ReadSource(c.options.File); err == nil && now.SHA256() == source.SHA256() {
+				if now, err := ReadSource(c.options.File); err == nil &&
+					now.SHA256() == source.SHA256() {
 					t.Errorf("%s: the hash is the same", what)
 				}
 				held, err := c.Policy().New(testRoutes(1, 110)) // the idle process
@@ -531,7 +552,8 @@ func TestEdited(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
-				if steer := outcomes[0].steer; outcomes[0].err != nil || steer[len(steer)-1] != 0.5 {
+				if steer := outcomes[0].steer; outcomes[0].err != nil ||
+					steer[len(steer)-1] != 0.5 {
 					t.Errorf("%s: %v, %v; want 0.5", what, steer, outcomes[0].err)
 				}
 				contains(t, outcomes[1].err, "later")
@@ -582,7 +604,11 @@ func TestNew(t *testing.T) {
 		{"pkg/base.py", []string{"ImportError: cannot import name 'BaseController'"}},
 	} {
 		t.Run(test.file, func(t *testing.T) {
-			options := Options{File: filepath.Join(dir, test.file), Python: python(t), Stderr: &buffer{}}
+			options := Options{
+				File:   filepath.Join(dir, test.file),
+				Python: python(t),
+				Stderr: &buffer{},
+			}
 			c, err := New(context.Background(), options)
 			if err == nil {
 				c.Close()
@@ -595,20 +621,26 @@ func TestNew(t *testing.T) {
 	}
 	patiently(t, func(t testing.TB, limit time.Duration) {
 		file := filepath.Join(dir, "hangs.py")
-		_, err := New(context.Background(), Options{File: file, Python: python(t), Stderr: &buffer{}, Timeout: limit})
+		_, err := New(
+			context.Background(),
+			Options{File: file, Python: python(t), Stderr: &buffer{}, Timeout: limit},
+		)
 		contains(t, err, fmt.Sprintf("hangs.py: no answer within %v", limit), "hangs.py\", line 2")
 	})
 	fine := filepath.Join(dir, "fine.py")
-	if _, err := New(context.Background(), Options{File: fine, Python: "no-such-python"}); err == nil || !strings.Contains(err.Error(), "no-such-python") {
+	if _, err := New(context.Background(), Options{File: fine, Python: "no-such-python"}); err == nil ||
+		!strings.Contains(err.Error(), "no-such-python") {
 		t.Errorf("error %v, want one that names the program", err)
 	}
 	t.Setenv("LOCKSTEP_PYTHON", "no-such-python")
-	if _, err := New(context.Background(), Options{File: fine}); err == nil || !strings.Contains(err.Error(), "LOCKSTEP_PYTHON: ") {
+	if _, err := New(context.Background(), Options{File: fine}); err == nil ||
+		!strings.Contains(err.Error(), "LOCKSTEP_PYTHON: ") {
 		t.Errorf("error %v, want one that names the variable", err)
 	}
 	t.Setenv("LOCKSTEP_PYTHON", "")
 	t.Setenv("PATH", t.TempDir())
-	if _, err := New(context.Background(), Options{File: fine}); err == nil || !strings.Contains(err.Error(), "no Python in PATH") {
+	if _, err := New(context.Background(), Options{File: fine}); err == nil ||
+		!strings.Contains(err.Error(), "no Python in PATH") {
 		t.Errorf("error %v, want one about PATH", err)
 	}
 }
@@ -646,9 +678,16 @@ class Controller(BaseController):
 	for i, o := range outcomes {
 		switch i {
 		case 1:
-			contains(t, o.err, "c.py: ZeroDivisionError: division by zero\nTraceback (most recent call last):\n  File ", "c.py\", line 20, in update\n", "return self.divide(0)", "in divide\n")
+			contains(
+				t, o.err,
+				"c.py: ZeroDivisionError: division by zero\nTraceback (most recent call last):\n  File ",
+				"c.py\", line 20, in update\n", "return self.divide(0)", "in divide\n",
+			)
 			var e *Error
-			if !errors.As(o.err, &e) || e.Message != "ZeroDivisionError: division by zero" || !strings.HasPrefix(e.Traceback, "Traceback") || filepath.Base(e.File) != "c.py" || o.step != 70 {
+			if !errors.As(o.err, &e) || e.Message != "ZeroDivisionError: division by zero" ||
+				!strings.HasPrefix(e.Traceback, "Traceback") ||
+				filepath.Base(e.File) != "c.py" ||
+				o.step != 70 {
 				t.Errorf("step %d: %#v", o.step, o.err)
 			}
 			if strings.Contains(o.err.Error(), "<string>") {
@@ -664,13 +703,17 @@ class Controller(BaseController):
 				t.Errorf("step %d, want the first", o.step)
 			}
 		default:
-			if o.err != nil || len(o.steer) != 150-i-lockstep.ContextLength || o.steer[len(o.steer)-1] != float64(i) {
+			if o.err != nil || len(o.steer) != 150-i-lockstep.ContextLength ||
+				o.steer[len(o.steer)-1] != float64(i) {
 				t.Errorf("route %d: %d steps, error %v", i, len(o.steer), o.err)
 			}
 		}
 	}
 	if outcomes[1].step != 70 || outcomes[2].step != 119 || outcomes[3].step != 120 {
-		t.Errorf("steps %d, %d, %d, want 70, 119, 120", outcomes[1].step, outcomes[2].step, outcomes[3].step)
+		t.Errorf(
+			"steps %d, %d, %d, want 70, 119, 120", outcomes[1].step, outcomes[2].step,
+			outcomes[3].step,
+		)
 	}
 }
 
@@ -680,11 +723,21 @@ var answers = []struct {
 	expression string
 	err        string
 }{
-	{"0.1", ""}, {"np.float64(0.1)", ""}, {"np.float32(0.1)", ""}, {"np.float16(0.1)", ""}, {"1", ""}, {"-7", ""}, {"True", ""},
-	{"np.int64(2)", ""}, {"np.uint8(1)", ""}, {"np.bool_(True)", ""}, {"np.array(0.3)", ""}, {"np.array(0.3, np.float32)", ""},
-	{"np.array(1)", ""}, {"Decimal('0.1')", ""}, {"Fraction(1, 3)", ""}, {"10**30", ""}, {"-10**400", ""}, {"float('nan')", ""},
-	{"np.float32('nan')", ""}, {"float('inf')", ""}, {"-np.float32('inf')", ""}, {"-0.0", ""}, {"np.longdouble(0.25)", ""}, {"1e300", ""},
-	{"np.float64(5e-324)", ""}, {"np.ma.masked_array(0.5)", ""}, {"type('F', (float,), {})(0.4)", ""},
+	{
+		"0.1", "",
+	}, {"np.float64(0.1)", ""}, {"np.float32(0.1)", ""}, {"np.float16(0.1)", ""}, {"1", ""}, {"-7", ""}, {"True", ""},
+	{
+		"np.int64(2)", "",
+	}, {"np.uint8(1)", ""}, {"np.bool_(True)", ""}, {"np.array(0.3)", ""}, {"np.array(0.3, np.float32)", ""},
+	{
+		"np.array(1)", "",
+	}, {"Decimal('0.1')", ""}, {"Fraction(1, 3)", ""}, {"10**30", ""}, {"-10**400", ""}, {"float('nan')", ""},
+	{
+		"np.float32('nan')", "",
+	}, {"float('inf')", ""}, {"-np.float32('inf')", ""}, {"-0.0", ""}, {"np.longdouble(0.25)", ""}, {"1e300", ""},
+	{
+		"np.float64(5e-324)", "",
+	}, {"np.ma.masked_array(0.5)", ""}, {"type('F', (float,), {})(0.4)", ""},
 	{"np.longdouble(1) / 3", " that is no float64: "},
 	{"None", "update returned a NoneType, not a number: None"},
 	{"'0.1'", "update returned a str, not a number: '0.1'"},
@@ -694,7 +747,10 @@ var answers = []struct {
 	{"(0.1, 0.2)", "update returned a tuple, not a number: (0.1, 0.2)"},
 	{"{}", "update returned a dict, not a number: {}"},
 	{"1j", "update returned a complex, not a number: 1j"},
-	{"np.zeros((2, 2))", "update returned a ndarray of shape (2, 2), not a number: array([[0., 0.], [0., 0.]])"},
+	{
+		"np.zeros((2, 2))",
+		"update returned a ndarray of shape (2, 2), not a number: array([[0., 0.], [0., 0.]])",
+	},
 	{"object()", "update returned a object, not a number"},
 }
 
@@ -744,7 +800,8 @@ for answer in ANSWERS:
 		}
 		have := o.steer[len(o.steer)-1]
 		have = min(max(have, -2), 2) // the simulator's clip
-		if text := fmt.Sprintf("(20, 4) %d", math.Float32bits(float32(have))); text != lines[i] && !math.IsNaN(have) {
+		if text := fmt.Sprintf("(20, 4) %d", math.Float32bits(float32(have))); text != lines[i] &&
+			!math.IsNaN(have) {
 			t.Errorf("%s: %v is %s, the program's is %s", a.expression, have, text, lines[i])
 		}
 	}
@@ -796,8 +853,12 @@ func TestHang(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := source("if self.n == 30 and state.a_ego > 100:\n    " + hang + "  # here\nreturn 1")
-			line := fmt.Sprintf("line %d in update", strings.Count(text[:strings.Index(text, "# here")], "\n")+1)
+			text := source(
+				"if self.n == 30 and state.a_ego > 100:\n    " + hang + "  # here\nreturn 1",
+			)
+			line := fmt.Sprintf(
+				"line %d in update", strings.Count(text[:strings.Index(text, "# here")], "\n")+1,
+			)
 			patiently(t, func(t testing.TB, limit time.Duration) {
 				c := start(t, text, func(o *Options) { o.Workers = 2 })
 				c.options.Timeout = limit
@@ -840,7 +901,9 @@ func TestDeath(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := start(t, source("if self.n == 30 and state.a_ego > 100:\n    "+test.die+"\nreturn 1"))
+			c := start(
+				t, source("if self.n == 30 and state.a_ego > 100:\n    "+test.die+"\nreturn 1"),
+			)
 			bad, good := testRoutes(3, 150), testRoutes(3, 150)
 			bad[1].AEgo[50] = 1000
 			var group sync.WaitGroup
@@ -937,7 +1000,12 @@ func TestRandom(t *testing.T) {
 	} {
 		t.Run(test.body, func(t *testing.T) {
 			t.Parallel()
-			c := start(t, strings.Replace(source(test.body), "self.n = -1", "self.n = -1; np.random.seed(0)", 1))
+			c := start(
+				t,
+				strings.Replace(
+					source(test.body), "self.n = -1", "self.n = -1; np.random.seed(0)", 1,
+				),
+			)
 			outcomes, err := drive(c, testRoutes(2, 130))
 			if err != nil {
 				t.Fatal(err)
@@ -992,7 +1060,10 @@ func TestReference(t *testing.T) {
 	}
 	route := testRoutes(1, 130)[0]
 	for _, result := range simulator.Simulate(context.Background(), []lockstep.Job{{Route: route, Policy: c.Policy()}}, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
-		contains(t, result.Err, "route 00000, controller c, step 120: ", "c.py: ValueError: boom\nTraceback", "in update")
+		contains(
+			t, result.Err, "route 00000, controller c, step 120: ",
+			"c.py: ValueError: boom\nTraceback", "in update",
+		)
 		if lockstep.IsPassing(result.Err) {
 			t.Errorf("an exception is a result, and is not kept: %v", result.Err)
 		}
@@ -1014,7 +1085,9 @@ func TestCancel(t *testing.T) {
 			dir := write(t, map[string]string{"c.py": text})
 			ended, stderr := make(chan error, 1), &buffer{}
 			go func() {
-				c, err := New(ctx, Options{File: filepath.Join(dir, "c.py"), Python: python, Stderr: stderr})
+				c, err := New(
+					ctx, Options{File: filepath.Join(dir, "c.py"), Python: python, Stderr: stderr},
+				)
 				if err == nil {
 					defer c.Close()
 					os.WriteFile(filepath.Join(dir, "go"), nil, 0o666)
@@ -1029,7 +1102,9 @@ func TestCancel(t *testing.T) {
 			cancel()
 			select {
 			case err := <-ended:
-				if !errors.Is(err, context.Canceled) { // else an interrupted run would be a failed one
+				if !errors.Is(
+					err, context.Canceled,
+				) { // else an interrupted run would be a failed one
 					t.Errorf("error %v, want the context's", err)
 				}
 			case <-time.After(time.Minute):
@@ -1042,7 +1117,10 @@ func TestCancel(t *testing.T) {
 // TestMemory holds a controller that takes more memory than it may have to fail its
 // route, and to leave the others alone.
 func TestMemory(t *testing.T) {
-	c := start(t, source("if state.v_ego == 1:\n    self.hog = bytearray(3 << 30)\nreturn 1"), func(o *Options) { o.Memory = 2 << 30 })
+	c := start(
+		t, source("if state.v_ego == 1:\n    self.hog = bytearray(3 << 30)\nreturn 1"),
+		func(o *Options) { o.Memory = 2 << 30 },
+	)
 	outcomes, err := drive(c, testRoutes(3, 110))
 	if err != nil {
 		t.Fatal(err)
@@ -1100,7 +1178,10 @@ func givenUp(t testing.TB, limit time.Duration) {
 		}
 	}
 	err := run(false)
-	contains(t, err, fmt.Sprintf("given up, since 3 times in a row there was no answer within %v", limit))
+	contains(
+		t, err,
+		fmt.Sprintf("given up, since 3 times in a row there was no answer within %v", limit),
+	)
 	if !lockstep.IsPassing(err) {
 		t.Errorf("it is kept for a result: %v", err)
 	}

@@ -13,10 +13,13 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("SECRET_TOKEN", "secret")
 	t.Setenv("LC_TEST", "seen")
 	stderr := &buffer{}
-	c := start(t, source(`print(sorted(os.environ)); return 1`), func(o *Options) { o.Stderr = stderr })
+	c := start(
+		t, source(`print(sorted(os.environ)); return 1`), func(o *Options) { o.Stderr = stderr },
+	)
 	mustDrive(t, c, testRoutes(1, 130))
 	c.Close()
-	if text := stderr.String(); strings.Contains(text, "SECRET_TOKEN") || !strings.Contains(text, "'LC_TEST'") {
+	if text := stderr.String(); strings.Contains(text, "SECRET_TOKEN") ||
+		!strings.Contains(text, "'LC_TEST'") {
 		t.Errorf("a controller sees %.300s", text)
 	}
 }
@@ -26,7 +29,13 @@ func TestEnvironment(t *testing.T) {
 func TestSandbox(t *testing.T) {
 	inside := func(o *Options) { o.Sandbox = true }
 	if err := sandbox.Available(); err != nil {
-		_, failed := New(t.Context(), Options{File: write(t, map[string]string{"c.py": source("return 1")}) + "/c.py", Sandbox: true})
+		_, failed := New(
+			t.Context(),
+			Options{
+				File:    write(t, map[string]string{"c.py": source("return 1")}) + "/c.py",
+				Sandbox: true,
+			},
+		)
 		if failed == nil || !strings.Contains(failed.Error(), err.Error()) {
 			t.Errorf("without a sandbox: %v", failed)
 		}

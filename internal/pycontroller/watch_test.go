@@ -10,7 +10,9 @@ import (
 
 // watched steers two short routes under conditions, and returns the answers, what was
 // touched, and the controllers' errors in one line.
-func watched(t *testing.T, text string, conditions Conditions) (steer string, touched []string, failed string) {
+func watched(
+	t *testing.T, text string, conditions Conditions,
+) (steer string, touched []string, failed string) {
 	t.Helper()
 	w := &Watch{Conditions: conditions}
 	c := start(t, text, func(o *Options) { o.Watch = w })
@@ -116,12 +118,16 @@ return len(f.f_locals['self'].futureplan)`, []string{"simulator reads futureplan
 			text := hostile(c.top, c.body)
 			steer, touched, failed := watched(t, text, base)
 			for _, want := range c.want {
-				if !slices.ContainsFunc(touched, func(s string) bool { return strings.HasPrefix(s, want) }) {
+				if !slices.ContainsFunc(
+					touched, func(s string) bool { return strings.HasPrefix(s, want) },
+				) {
 					t.Errorf("%q is not in %q", want, touched)
 				}
 			}
 			for _, got := range touched {
-				if !slices.ContainsFunc(c.want, func(s string) bool { return strings.HasPrefix(got, s) }) {
+				if !slices.ContainsFunc(
+					c.want, func(s string) bool { return strings.HasPrefix(got, s) },
+				) {
 					t.Errorf("%q is told", got)
 				}
 			}
@@ -131,7 +137,10 @@ return len(f.f_locals['self'].futureplan)`, []string{"simulator reads futureplan
 				c.other(&other)
 				again, _, failedAgain = watched(t, text, other)
 				if depends := steer != again; depends != c.depends {
-					t.Errorf("the answers depend on it: %v, want %v\n%.200s\n%.200s", depends, c.depends, steer, again)
+					t.Errorf(
+						"the answers depend on it: %v, want %v\n%.200s\n%.200s", depends, c.depends,
+						steer, again,
+					)
 				}
 			}
 			for _, message := range []string{failed, failedAgain} {
@@ -146,7 +155,9 @@ return len(f.f_locals['self'].futureplan)`, []string{"simulator reads futureplan
 // TestWatchNothing: a controller that is watched in the world as it is answers as if it
 // were not.
 func TestWatchNothing(t *testing.T) {
-	text := source("return 0.3 * (target_lataccel - current_lataccel) + 0.01 * sum(future_plan.lataccel[:5])")
+	text := source(
+		"return 0.3 * (target_lataccel - current_lataccel) + 0.01 * sum(future_plan.lataccel[:5])",
+	)
 	steer, touched, failed := watched(t, text, Conditions{})
 	var all []any
 	for _, o := range mustDrive(t, start(t, text), testRoutes(2, 108)) {

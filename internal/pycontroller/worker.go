@@ -52,7 +52,11 @@ type worker struct {
 
 // startWorker starts a process, which is still to be greeted.
 func startWorker(o *Options, inputs *inputs, stderr *sync.Mutex) (*worker, error) {
-	w := &worker{options: o, inputs: inputs, stderr: &tail{lock: stderr, out: plain.NewWriter(o.Stderr)}}
+	w := &worker{
+		options: o,
+		inputs:  inputs,
+		stderr:  &tail{lock: stderr, out: plain.NewWriter(o.Stderr)},
+	}
 	w.command = exec.Command(o.Python, "-u", "-X", "faulthandler",
 		"-c", script, o.Source.path, strconv.FormatInt(o.Memory, 10))
 	w.command.Stderr, w.command.Env = w.stderr, environment()

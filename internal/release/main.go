@@ -95,7 +95,9 @@ func check(root, version string) error {
 	if err != nil {
 		return err
 	}
-	heading := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(version) + `\] - \d{4}-\d{2}-\d{2}$`)
+	heading := regexp.MustCompile(
+		`(?m)^## \[` + regexp.QuoteMeta(version) + `\] - \d{4}-\d{2}-\d{2}$`,
+	)
 	if !heading.Match(changes) {
 		return fmt.Errorf(
 			"%s has no heading such as \"## [%s] - 2006-01-02\": say there what is new", changeLog,
@@ -136,8 +138,10 @@ func build(platform, version, commit, to string) error {
 	if !ok {
 		return errors.New("want a platform such as linux/amd64")
 	}
-	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -buildid= -X main.version="+version+" -X main.commit="+commit, "-o", to, program)
+	command := exec.Command(
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
+		"-s -w -buildid= -X main.version="+version+" -X main.commit="+commit, "-o", to, program,
+	)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+machine,
 		"GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr

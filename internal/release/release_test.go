@@ -120,7 +120,9 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 	}
-	if want := []string{"lockstep", licences, "LICENSE", "README.md", changeLog}; !slices.Equal(names, want) {
+	if want := []string{"lockstep", licences, "LICENSE", "README.md", changeLog}; !slices.Equal(
+		names, want,
+	) {
 		t.Errorf("%q, want %q", names, want)
 	}
 }
@@ -132,7 +134,9 @@ func TestModules(t *testing.T) {
 		!slices.ContainsFunc(modules, func(m module) bool { return m.Path == goModule }) {
 		t.Fatal(modules, err)
 	}
-	modules = append(modules, module{"golang.org/x/sys", "v0"}) // of which tests' programs may have none
+	modules = append(
+		modules, module{"golang.org/x/sys", "v0"},
+	) // of which tests' programs may have none
 	text, err := licencesOf(modules)
 	if err != nil {
 		t.Fatal(err)

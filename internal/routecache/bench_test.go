@@ -16,7 +16,9 @@ func BenchmarkLoad(b *testing.B) {
 	c := Cache{Dir: b.TempDir()}
 	b.Run("parsed", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, stats := (Cache{}).Load(context.Background(), files); stats.Parsed != len(files) {
+			if _, _, stats := (Cache{}).Load(context.Background(), files); stats.Parsed != len(
+				files,
+			) {
 				b.Fatal(stats)
 			}
 		}

@@ -185,7 +185,8 @@ func parse(data []byte) ([]entry, error) {
 		}
 		offset := r.uint64()
 		e.checksum = binary.LittleEndian.Uint32(r.take(4))
-		if e.rows < lockstep.MinRows || e.rows > maxRows || offset%8 != 0 || offset > math.MaxInt64/2 ||
+		if e.rows < lockstep.MinRows || e.rows > maxRows || offset%8 != 0 ||
+			offset > math.MaxInt64/2 ||
 			offset+uint64(8*values(e.rows)) > uint64(len(data)) {
 			return nil, io.ErrUnexpectedEOF
 		}

@@ -166,7 +166,9 @@ func (c Cache) path(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", formatVersion, dir, c.Loader.Profile, c.Loader.SeedPrefix))
+	sum := sha256.Sum256(fmt.Appendf(
+		nil, "%d\x00%s\x00%s\x00%s", formatVersion, dir, c.Loader.Profile, c.Loader.SeedPrefix,
+	))
 	return filepath.Join(c.Dir, hex.EncodeToString(sum[:16])+".routes"), nil
 }
 

@@ -87,7 +87,14 @@ func TestLoad(t *testing.T) {
 
 	// What else a route depends on has a cache of its own.
 	check(t, Cache{Dir: c.Dir, Loader: routefile.Loader{SeedPrefix: "other"}}, files, 0, 20)
-	check(t, Cache{Dir: c.Dir, Loader: routefile.Loader{Profile: lockstep.Profile{CSV: lockstep.CSVExact}}}, files, 0, 20)
+	check(
+		t,
+		Cache{
+			Dir:    c.Dir,
+			Loader: routefile.Loader{Profile: lockstep.Profile{CSV: lockstep.CSVExact}},
+		},
+		files, 0, 20,
+	)
 	check(t, c, files, 20, 0)
 }
 
@@ -277,7 +284,9 @@ func TestDamaged(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		data := bytes.Clone(good)
-		data[rapid.IntRange(0, len(data)-1).Draw(rt, "offset")] ^= 1 << rapid.IntRange(0, 7).Draw(rt, "bit")
+		data[rapid.IntRange(0, len(data)-1).Draw(rt, "offset")] ^= 1 << rapid.IntRange(0, 7).Draw(
+			rt, "bit",
+		)
 		damage(t, data)
 	})
 }
@@ -380,7 +389,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
 		defer fuzzing.Ended()
 		data = append(make([]byte, 0, len(data)+8), data...) // aligned, as a mapping is
-		if sealed && len(data) >= headerSize {               // so that what is behind the checksum is reached
+		if sealed &&
+			len(data) >= headerSize { // so that what is behind the checksum is reached
 			if n := binary.LittleEndian.Uint64(data[8:]); n <= uint64(len(data)-headerSize) {
 				binary.LittleEndian.PutUint32(
 					data[16:], crc32.Checksum(data[headerSize:headerSize+n], castagnoli))

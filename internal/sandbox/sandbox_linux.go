@@ -35,11 +35,17 @@ func Available() error {
 		return fmt.Errorf("the network cannot be denied: the system calls of %s are not known here",
 			runtime.GOARCH)
 	case errno != 0:
-		return fmt.Errorf("writing cannot be denied: this kernel has no Landlock, or it is off (%w); "+
-			"Linux has it from 5.13 on", errno)
+		return fmt.Errorf(
+			"writing cannot be denied: this kernel has no Landlock, or it is off (%w); "+
+				"Linux has it from 5.13 on",
+			errno,
+		)
 	case version < needed:
-		return fmt.Errorf("writing cannot be denied: this kernel's Landlock is of version %d, in which "+
-			"files can be cut off; Linux has version %d from 6.2 on", version, needed)
+		return fmt.Errorf(
+			"writing cannot be denied: this kernel's Landlock is of version %d, in which "+
+				"files can be cut off; Linux has version %d from 6.2 on",
+			version, needed,
+		)
 	}
 	return nil
 }

@@ -61,21 +61,33 @@ func (a *Aim) Steps([]*lockstep.Route) int { return a.Rounds + 1 }
 func (a *Aim) Rollouts() int { return 1 + a.Rounds*(1+apart+a.Seeds*(1+len(aimDampings))) }
 
 // Run searches for each of the routes. Progress is told of the rollouts that are done.
-func (a *Aim) Run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error) {
+func (a *Aim) Run(
+	ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy,
+	progress func(rollouts int),
+) (*lockstep.Table, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
 	return a.run(ctx, sim, routes, from, progress)
 }
 
-func (a *Aim) run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error) {
+func (a *Aim) run(
+	ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy,
+	progress func(rollouts int),
+) (*lockstep.Table, error) {
 	if err := distinct(routes); err != nil {
 		return nil, err
 	}
 	actions := map[string][]float64{}
 	done, first := 0, 0
 	for some := range slices.Chunk(routes, atOnce) {
-		s := &aiming{Aim: a, sim: sim, routes: some, policy: from, ran: func(n int) { done += n; progress(done) }}
+		s := &aiming{
+			Aim:    a,
+			sim:    sim,
+			routes: some,
+			policy: from,
+			ran:    func(n int) { done += n; progress(done) },
+		}
 		tables, err := s.search(ctx, first)
 		if err != nil {
 			return nil, err
@@ -132,7 +144,9 @@ func (s *aiming) search(ctx context.Context, first int) (tables [][]float64, err
 
 // sweep rolls the policy out with some offsets of each route, each under all seeds of the
 // noise, of which there are so many. What comes back is by route, offsets, and seed.
-func (s *aiming) sweep(ctx context.Context, noise lockstep.Noise, seeds int, offsets [][][]float64) ([][][]drive, error) {
+func (s *aiming) sweep(
+	ctx context.Context, noise lockstep.Noise, seeds int, offsets [][][]float64,
+) ([][][]drive, error) {
 	var jobs []lockstep.Job
 	var places []*drive // of the jobs
 	all := make([][][]drive, len(s.routes))
@@ -152,7 +166,9 @@ func (s *aiming) sweep(ctx context.Context, noise lockstep.Noise, seeds int, off
 			return nil, result.Err
 		}
 		t := result.Trajectory
-		*places[i] = drive{t.Lataccel[lockstep.ControlStartIdx:], t.Action[lockstep.ControlStartIdx:]}
+		*places[i] = drive{
+			t.Lataccel[lockstep.ControlStartIdx:], t.Action[lockstep.ControlStartIdx:],
+		}
 		s.ran(1)
 	}
 	return all, nil
@@ -167,7 +183,8 @@ func aimedAt(r *lockstep.Route, offsets []float64) *lockstep.Route {
 	aimed.TargetLataccel = slices.Clone(r.TargetLataccel)
 	for h := range costing(&aimed) {
 		k, part := h/knotSteps, float64(h%knotSteps)/knotSteps
-		aimed.TargetLataccel[lockstep.ControlStartIdx+h] += float64(offsets[k]*(1-part)) + float64(offsets[k+1]*part)
+		aimed.TargetLataccel[lockstep.ControlStartIdx+h] += float64(offsets[k]*(1-part)) +
+			float64(offsets[k+1]*part)
 	}
 	return &aimed
 }

@@ -108,7 +108,9 @@ func variance(probs []float32, last float64) float64 {
 	const width = (lockstep.LataccelMax - lockstep.LataccelMin) / (lockstep.VocabSize - 1)
 	sum, mean, square := 0.0, 0.0, 0.0
 	for k, p := range probs {
-		x := lockstep.LataccelMin + float64(width*float64(k)) - last // from last, so that squares are small
+		x := lockstep.LataccelMin + float64(
+			width*float64(k),
+		) - last // from last, so that squares are small
 		x = math.Min(math.Max(x, -lockstep.MaxAccDelta), lockstep.MaxAccDelta)
 		sum += float64(p)
 		mean += float64(float64(p) * x)

@@ -58,7 +58,9 @@ func Kinds() (names []string) {
 func NewGains(kind lockstep.Kind, population int, seed uint64) (*Gains, error) {
 	gains := kind.Info().Gains
 	if len(gains) == 0 {
-		return nil, fmt.Errorf("%s has no gains to search: want one of %s", kind, strings.Join(Kinds(), ", "))
+		return nil, fmt.Errorf(
+			"%s has no gains to search: want one of %s", kind, strings.Join(Kinds(), ", "),
+		)
 	}
 	if population < 8 || population > 100_000 {
 		return nil, fmt.Errorf("a population of %d: want 8 to 100000", population)
@@ -143,12 +145,17 @@ func (g *Gains) learn(candidates []lockstep.Policy, objectives []float64) (bette
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return compare(objectives[a], objectives[b]) })
+	slices.SortStableFunc(
+		order, func(a, b int) int { return compare(objectives[a], objectives[b]) },
+	)
 	better = -1
 	if best := order[0]; len(g.History) == 0 || compare(objectives[best], g.objective) < 0 {
 		better, g.objective = best, objectives[best]
 	}
-	g.History = append(g.History, Generation{Best: g.objective, Mean: objectives[0], Median: objectives[order[len(order)/2]]})
+	g.History = append(
+		g.History,
+		Generation{Best: g.objective, Mean: objectives[0], Median: objectives[order[len(order)/2]]},
+	)
 
 	var steps [][]float64 // of what was drawn, in widths and step sizes, the best first
 	for _, k := range order {
@@ -193,7 +200,9 @@ func (g *Gains) adapt(steps [][]float64) {
 	for i, z := range solve(factor(g.c), move) {
 		g.drawn[i] = float64((1-cs)*g.drawn[i]) + float64(math.Sqrt(cs*(2-cs)*mu)*z)
 	}
-	length := math.Sqrt(dot(g.drawn, g.drawn)) / (math.Sqrt(n) * (1 - 1/(4*n) + 1/(21*n*n))) // 1 is that of a random walk
+	length := math.Sqrt(
+		dot(g.drawn, g.drawn),
+	) / (math.Sqrt(n) * (1 - 1/(4*n) + 1/(21*n*n))) // 1 is that of a random walk
 	follow := 1.0
 	if length >= 1.4+2/(n+1) {
 		follow = 0 // while the step size is far too small

@@ -49,7 +49,8 @@ func TestGains(t *testing.T) {
 		}
 		start := objective(whole.Best)
 		run(t, whole, 40)
-		if best := objective(whole.Best); !(best < 0.1*start) || whole.Results[0].Costs.Total != best {
+		if best := objective(whole.Best); !(best < 0.1*start) ||
+			whole.Results[0].Costs.Total != best {
 			t.Errorf("%s: from %v to %v only, with %v", kind, start, best, whole.Results)
 		}
 		for i := 1; i < len(whole.History); i++ {
@@ -65,7 +66,9 @@ func TestGains(t *testing.T) {
 		}
 		run(t, again, 25)
 		if !reflect.DeepEqual(again, whole) {
-			t.Errorf("%s: interrupted it comes to %v, in one go to %v", kind, again.Best, whole.Best)
+			t.Errorf(
+				"%s: interrupted it comes to %v, in one go to %v", kind, again.Best, whole.Best,
+			)
 		}
 	}
 	if _, err := NewGains(lockstep.KindTable, 60, 7); err == nil {

@@ -31,7 +31,10 @@ func (p *Plan) Check() error {
 	case p.Rounds < 1:
 		return fmt.Errorf("%d rounds: want 1 at least", p.Rounds)
 	case p.Window < 1 || p.Horizon < p.Window:
-		return fmt.Errorf("a window of %d steps and a horizon of %d: want 1 at least, and no shorter a horizon", p.Window, p.Horizon)
+		return fmt.Errorf(
+			"a window of %d steps and a horizon of %d: want 1 at least, and no shorter a horizon",
+			p.Window, p.Horizon,
+		)
 	}
 	return nil
 }
@@ -119,14 +122,20 @@ func steer(u float64) float64 { return min(max(u, lockstep.SteerMin), lockstep.S
 
 // Run plans for each of the routes, which have different names, from a policy. Progress
 // is told of what is planned, in rollouts.
-func (p *Plan) Run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error) {
+func (p *Plan) Run(
+	ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy,
+	progress func(rollouts int),
+) (*lockstep.Table, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
 	return p.run(ctx, sim, routes, from, progress)
 }
 
-func (p *Plan) run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error) {
+func (p *Plan) run(
+	ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy,
+	progress func(rollouts int),
+) (*lockstep.Table, error) {
 	if err := distinct(routes); err != nil {
 		return nil, err
 	}
@@ -189,7 +198,9 @@ type drives struct {
 var coarse = lockstep.Options{Shortcuts: lockstep.CostOnly}
 
 // depart begins the rollouts, and brings them to where the cost begins.
-func (p *Plan) depart(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy) (*drives, error) {
+func (p *Plan) depart(
+	ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy,
+) (*drives, error) {
 	d := &drives{Plan: p, sim: sim, routes: routes}
 	var err error
 	if d.policy, err = native(ctx, sim, routes, from); err != nil {
@@ -198,7 +209,8 @@ func (p *Plan) depart(ctx context.Context, sim lockstep.StepSimulator, routes []
 	cars, passengers := make([]lockstep.Job, len(routes)), make([]lockstep.Job, len(routes))
 	for i, r := range routes {
 		cars[i], passengers[i] = lockstep.Job{Route: r}, lockstep.Job{Route: r, Policy: d.policy}
-		d.tables, d.memory = append(d.tables, make([]float64, lockstep.TableSteps)), append(d.memory, nil)
+		d.tables, d.memory = append(d.tables, make([]float64, lockstep.TableSteps)),
+			append(d.memory, nil)
 	}
 	if d.passenger, err = sim.Reset(ctx, passengers, coarse); err != nil {
 		return nil, err
@@ -208,7 +220,10 @@ func (p *Plan) depart(ctx context.Context, sim lockstep.StepSimulator, routes []
 	}
 	none := make([]float64, len(routes))
 	for err == nil && d.cars.Index() < lockstep.ControlStartIdx {
-		err = errors.Join(d.cars.Step(ctx, none, make([]float64, len(routes))), d.passenger.Step(ctx, none, make([]float64, len(routes))))
+		err = errors.Join(
+			d.cars.Step(ctx, none, make([]float64, len(routes))),
+			d.passenger.Step(ctx, none, make([]float64, len(routes))),
+		)
 	}
 	if err == nil {
 		err = d.remember(ctx)
@@ -223,7 +238,9 @@ func (d *drives) close() error { return errors.Join(d.cars.Close(), d.passenger.
 
 // native is a policy that an engine can compute from anywhere on a route. A policy that is
 // not native runs once over each route, and the table of its actions takes its place.
-func native(ctx context.Context, sim lockstep.Simulator, routes []*lockstep.Route, from lockstep.Policy) (lockstep.Native, error) {
+func native(
+	ctx context.Context, sim lockstep.Simulator, routes []*lockstep.Route, from lockstep.Policy,
+) (lockstep.Native, error) {
 	if n, ok := from.(lockstep.Native); ok {
 		return n, nil
 	}
@@ -331,7 +348,9 @@ func (d *drives) plan(ctx context.Context, at, horizon int) ([]choice, error) {
 		for i := range d.routes {
 			now := free.actions(i, tried[i][0])
 			for k, h := range knots {
-				tried[i] = append(tried[i], plus(tried[i][0], -math.Copysign(nudge, now[h]), hats[k]))
+				tried[i] = append(
+					tried[i], plus(tried[i][0], -math.Copysign(nudge, now[h]), hats[k]),
+				)
 			}
 		}
 		was, err := d.try(ctx, shot, at, free, tried)

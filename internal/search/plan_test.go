@@ -33,7 +33,9 @@ func shortRoutes(t *testing.T) (lockstep.StepSimulator, []*lockstep.Route) {
 	}
 	var routes []*lockstep.Route
 	for i := range 2 {
-		r, err := routefile.Loader{}.Read(bytes.NewReader(generate.Route(5, i)), fmt.Sprintf("r%d.csv", i))
+		r, err := routefile.Loader{}.Read(
+			bytes.NewReader(generate.Route(5, i)), fmt.Sprintf("r%d.csv", i),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +49,9 @@ func shortRoutes(t *testing.T) (lockstep.StepSimulator, []*lockstep.Route) {
 }
 
 // drivenBy are results of a policy on routes, with the actions.
-func drivenBy(t *testing.T, sim lockstep.Simulator, routes []*lockstep.Route, p lockstep.Policy) []lockstep.Result {
+func drivenBy(
+	t *testing.T, sim lockstep.Simulator, routes []*lockstep.Route, p lockstep.Policy,
+) []lockstep.Result {
 	t.Helper()
 	results := make([]lockstep.Result, len(routes))
 	var jobs []lockstep.Job
@@ -85,11 +89,13 @@ func TestPlan(t *testing.T) {
 	if err != nil || again.Name != table.Name {
 		t.Errorf("the same plan again is %v, not %v (%v)", again, table, err)
 	}
-	if _, err := plan.Run(t.Context(), sim, []*lockstep.Route{routes[0], routes[0]}, lockstep.Zero{}, quiet); err == nil || err.Error() != "two routes are named r0: a table could not tell them apart" {
+	if _, err := plan.Run(t.Context(), sim, []*lockstep.Route{routes[0], routes[0]}, lockstep.Zero{}, quiet); err == nil ||
+		err.Error() != "two routes are named r0: a table could not tell them apart" {
 		t.Error(err)
 	}
 	plan.Horizon = 4
-	if _, err := plan.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet); err == nil || !strings.HasPrefix(err.Error(), "a window of 5 steps and a horizon of 4") {
+	if _, err := plan.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet); err == nil ||
+		!strings.HasPrefix(err.Error(), "a window of 5 steps and a horizon of 4") {
 		t.Error(err)
 	}
 }
@@ -113,7 +119,10 @@ func TestPlanOfNothing(t *testing.T) {
 			for i, r := range routes {
 				actions := want[i].Trajectory.Action[lockstep.ControlStartIdx:]
 				if !slices.Equal(table.Actions[r.Name][:len(actions)], actions) {
-					t.Errorf("route %s, %s noise: %v\nwant what %s does: %v", r.Name, table.Noise, table.Actions[r.Name][:len(actions)], p, actions)
+					t.Errorf(
+						"route %s, %s noise: %v\nwant what %s does: %v", r.Name, table.Noise,
+						table.Actions[r.Name][:len(actions)], p, actions,
+					)
 				}
 			}
 		}
@@ -161,8 +170,12 @@ func TestPlanIsHonest(t *testing.T) {
 		for _, r := range routes {
 			a, b := tables[0].Actions[r.Name], tables[1].Actions[r.Name]
 			// The action at the step itself is taken before its draw.
-			if same := slices.Equal(a[:changed+1], b[:changed+1]); same != (c.noise != lockstep.OwnNoise) || slices.Equal(a, b) {
-				t.Errorf("route %s, %s noise: %v\nand with other draws from step %d on: %v", r.Name, c.noise, a[:8], changed, b[:8])
+			if same := slices.Equal(a[:changed+1], b[:changed+1]); same != (c.noise != lockstep.OwnNoise) ||
+				slices.Equal(a, b) {
+				t.Errorf(
+					"route %s, %s noise: %v\nand with other draws from step %d on: %v", r.Name,
+					c.noise, a[:8], changed, b[:8],
+				)
 			}
 		}
 	}
@@ -182,7 +195,9 @@ func TestAim(t *testing.T) {
 	}
 	aim := Aim{Noise: lockstep.SeededNoise, Seeds: 4, Rounds: 1, Seed: 1}
 	ran := 0
-	table, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID(), func(rollouts int) { ran = rollouts })
+	table, err := aim.Run(
+		t.Context(), sim, routes, lockstep.DefaultPID(), func(rollouts int) { ran = rollouts },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,17 +208,21 @@ func TestAim(t *testing.T) {
 	if !(is < 0.9*was) || is < Floor(r) {
 		t.Errorf("from %v to %v, above a floor of %v", was, is, Floor(r))
 	}
-	if again, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID(), quiet); err != nil || again.Name != table.Name {
+	if again, err := aim.Run(t.Context(), sim, routes, lockstep.DefaultPID(), quiet); err != nil ||
+		again.Name != table.Name {
 		t.Errorf("the same search again finds %v, not %v (%v)", again, table, err)
 	}
 	table, err = aim.Run(t.Context(), sim, routes, lockstep.Zero{}, quiet)
-	if err != nil || slices.Max(table.Actions[r.Name]) != 0 || slices.Min(table.Actions[r.Name]) != 0 {
+	if err != nil || slices.Max(table.Actions[r.Name]) != 0 ||
+		slices.Min(table.Actions[r.Name]) != 0 {
 		t.Errorf("zero aimed at something does %v (%v)", table, err)
 	}
-	if _, err := aim.Run(t.Context(), sim, []*lockstep.Route{r, r}, lockstep.Zero{}, quiet); err == nil || err.Error() != "two routes are named long: a table could not tell them apart" {
+	if _, err := aim.Run(t.Context(), sim, []*lockstep.Route{r, r}, lockstep.Zero{}, quiet); err == nil ||
+		err.Error() != "two routes are named long: a table could not tell them apart" {
 		t.Error(err)
 	}
-	if err := (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 2, Rounds: 1}).Check(); err == nil || err.Error() != "2 seeds go with seeded noise, not with expected" {
+	if err := (&Aim{Noise: lockstep.ExpectedNoise, Seeds: 2, Rounds: 1}).Check(); err == nil ||
+		err.Error() != "2 seeds go with seeded noise, not with expected" {
 		t.Error(err)
 	}
 }
@@ -224,7 +243,9 @@ func TestAimQuadratic(t *testing.T) {
 	r := &lockstep.Route{TargetLataccel: numbers(lockstep.ControlStartIdx + n)}
 	drives := []drive{{lataccel: numbers(n)}, {lataccel: numbers(n)}}
 	// The planner's own sum of costs, in another order; no simulator's.
-	if got, want := meanCost(r, drives), (total(costing(r), drives[0].lataccel)+total(costing(r), drives[1].lataccel))/2; math.Abs(got-want) > 1e-9*want {
+	if got, want := meanCost(r, drives), (total(costing(r), drives[0].lataccel)+total(costing(r), drives[1].lataccel))/2; math.Abs(
+		got-want,
+	) > 1e-9*want {
 		t.Errorf("a mean cost of %v, want %v", got, want)
 	}
 	var slopes [knots][]float64
@@ -299,7 +320,10 @@ func TestPlanNeverWorse(t *testing.T) {
 		for i, r := range routes {
 			cost, alone := again.cost(i, 0), free.cost(i, 0)
 			if cost != chosen[i].cost || cost > alone {
-				t.Errorf("route %s, step %d: chosen for %v, costs %v, the policy alone %v", r.Name, at, chosen[i].cost, cost, alone)
+				t.Errorf(
+					"route %s, step %d: chosen for %v, costs %v, the policy alone %v", r.Name, at,
+					chosen[i].cost, cost, alone,
+				)
 			}
 			if cost < alone {
 				better++
@@ -316,12 +340,20 @@ func TestPlanNeverWorse(t *testing.T) {
 
 // TestTrial: a candidate costs what it comes to, and its actions' price.
 func TestTrial(t *testing.T) {
-	trial := &trial{from: &lockstep.Snapshot{}, offset: make([][][]float64, 2), costs: make([]float64, 2*3)}
+	trial := &trial{
+		from:   &lockstep.Snapshot{},
+		offset: make([][][]float64, 2),
+		costs:  make([]float64, 2*3),
+	}
 	for route := range trial.offset {
 		trial.free = append(trial.free, []float64{0.25, 0.5})
-		trial.from.Rollouts = append(trial.from.Rollouts, lockstep.RolloutState{Action: []float64{7, 1}})
+		trial.from.Rollouts = append(
+			trial.from.Rollouts, lockstep.RolloutState{Action: []float64{7, 1}},
+		)
 		for candidate := range 3 {
-			trial.offset[route] = append(trial.offset[route], []float64{0.25, 0.5 * float64(candidate)})
+			trial.offset[route] = append(
+				trial.offset[route], []float64{0.25, 0.5 * float64(candidate)},
+			)
 		}
 	}
 	for i := range trial.costs {
@@ -400,36 +432,45 @@ func TestKept(t *testing.T) {
 				t.Fatalf("%T: it does not end", c.planner)
 			}
 			computed := 0
-			c.planner.KeptBy(func(step, first, n int, choose func() ([][]float64, error)) ([][]float64, error) {
-				at := [2]int{step, first}
-				if there, ok := kept[at]; ok {
-					return there, nil
-				}
-				if computed++; computed > 1 {
-					return nil, ended
-				}
-				chosen, err := choose()
-				if len(chosen) != n || step >= c.planner.Steps(c.routes) || first+n > len(c.routes) {
-					t.Errorf("%T: step %d of %d, routes from %d on: %d of %d", c.planner, step,
-						c.planner.Steps(c.routes), first, len(chosen), n)
-				}
-				for _, numbers := range chosen {
-					kept[at] = append(kept[at], slices.Clone(numbers))
-				}
-				return chosen, err
-			})
+			c.planner.KeptBy(
+				func(step, first, n int, choose func() ([][]float64, error)) ([][]float64, error) {
+					at := [2]int{step, first}
+					if there, ok := kept[at]; ok {
+						return there, nil
+					}
+					if computed++; computed > 1 {
+						return nil, ended
+					}
+					chosen, err := choose()
+					if len(chosen) != n || step >= c.planner.Steps(c.routes) ||
+						first+n > len(c.routes) {
+						t.Errorf("%T: step %d of %d, routes from %d on: %d of %d", c.planner, step,
+							c.planner.Steps(c.routes), first, len(chosen), n)
+					}
+					for _, numbers := range chosen {
+						kept[at] = append(kept[at], slices.Clone(numbers))
+					}
+					return chosen, err
+				},
+			)
 			told := 0
-			table, err = c.planner.Run(t.Context(), sim, c.routes, lockstep.DefaultPID(), func(n int) { told = n })
+			table, err = c.planner.Run(
+				t.Context(), sim, c.routes, lockstep.DefaultPID(), func(n int) { told = n },
+			)
 			if err == nil && told != c.planner.Rollouts()*len(c.routes) {
 				t.Errorf("%T: progress ends at %d", c.planner, told)
 			}
 		}
 		if err != nil || !reflect.DeepEqual(table, want) || len(kept) != c.steps {
-			t.Errorf("%T: %v in %d steps, %v; want %v in %d", c.planner, table, len(kept), err, want, c.steps)
+			t.Errorf(
+				"%T: %v in %d steps, %v; want %v in %d", c.planner, table, len(kept), err, want,
+				c.steps,
+			)
 		}
 		kept[[2]int{}][0] = kept[[2]int{}][0][1:]
 		_, err = c.planner.Run(t.Context(), sim, c.routes, lockstep.DefaultPID(), quiet)
-		if err == nil || !strings.HasPrefix(err.Error(), "step 0 of the search is not kept as it was chosen") {
+		if err == nil ||
+			!strings.HasPrefix(err.Error(), "step 0 of the search is not kept as it was chosen") {
 			t.Errorf("%T, with too few numbers: %v", c.planner, err)
 		}
 	}

@@ -17,7 +17,10 @@ type Planner interface {
 	Steps(routes []*lockstep.Route) int
 	KeptBy(Keep)
 
-	Run(ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route, from lockstep.Policy, progress func(rollouts int)) (*lockstep.Table, error)
+	Run(
+		ctx context.Context, sim lockstep.StepSimulator, routes []*lockstep.Route,
+		from lockstep.Policy, progress func(rollouts int),
+	) (*lockstep.Table, error)
 }
 
 // Keep keeps what a step of a search chooses for some routes, of which it knows the number of the
@@ -37,7 +40,9 @@ func (k *keeping) step(step, first int, chosen [][]float64, choose func() error)
 	if k.keep == nil {
 		return choose()
 	}
-	kept, err := k.keep(step, first, len(chosen), func() ([][]float64, error) { return chosen, choose() })
+	kept, err := k.keep(
+		step, first, len(chosen), func() ([][]float64, error) { return chosen, choose() },
+	)
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,17 @@ type trial struct {
 }
 
 // policyTrial rolls the policy on by itself.
-func (d *drives) policyTrial(ctx context.Context, shot *lockstep.Snapshot, at, horizon int) (*trial, error) {
+func (d *drives) policyTrial(
+	ctx context.Context, shot *lockstep.Snapshot, at, horizon int,
+) (*trial, error) {
 	m := len(d.routes)
-	t := &trial{routes: d.routes, from: shot, at: at, costs: make([]float64, m), lataccels: make([]float64, horizon*m)}
+	t := &trial{
+		routes:    d.routes,
+		from:      shot,
+		at:        at,
+		costs:     make([]float64, m),
+		lataccels: make([]float64, horizon*m),
+	}
 	jobs := make([]lockstep.Job, m)
 	part := *shot
 	part.Rollouts = slices.Clone(shot.Rollouts)
@@ -68,7 +76,9 @@ func (t *trial) action(route int, offset []float64, h int) float64 {
 }
 
 // try rolls on the policy's actions and offsets.
-func (d *drives) try(ctx context.Context, shot *lockstep.Snapshot, at int, free *trial, offset [][][]float64) (*trial, error) {
+func (d *drives) try(
+	ctx context.Context, shot *lockstep.Snapshot, at int, free *trial, offset [][][]float64,
+) (*trial, error) {
 	t := &trial{routes: d.routes, from: shot, at: at, free: free.free, offset: offset}
 	each, horizon := len(offset[0]), len(offset[0][0])
 	m := len(offset) * each

@@ -74,7 +74,11 @@ func TestSkip(t *testing.T) {
 			t.Errorf("%+v: %s", c, got)
 		}
 		if !c.here {
-			want := strings.Replace(c.want, "passed", map[string]string{"": "skipped: not run for want of warp: no warp", "1": "failed: LOCKSTEP_REQUIRE_WARP=1, but no warp"}[c.required], 1)
+			want := strings.Replace(
+				c.want, "passed",
+				map[string]string{"": "skipped: not run for want of warp: no warp", "1": "failed: LOCKSTEP_REQUIRE_WARP=1, but no warp"}[c.required],
+				1,
+			)
 			if got := outcome(func(t TB) { w.Need(t) }); got != want {
 				t.Errorf("Need, %q: %s, want %s", c.required, got, want)
 			}

@@ -36,7 +36,8 @@ func (s *suite) some() []lockstep.Job {
 
 // identity: a name, and a profile that does not change.
 func (s *suite) identity() {
-	if name := s.sim.Name(); name == "" || strings.ContainsAny(name, " \t\n/") || name != s.sim.Name() {
+	if name := s.sim.Name(); name == "" || strings.ContainsAny(name, " \t\n/") ||
+		name != s.sim.Name() {
 		s.errorf("Name is %q, want one word that stays the same", name)
 	}
 	if a, b := s.sim.Profile(), s.sim.Profile(); a != b {
@@ -76,7 +77,10 @@ func (s *suite) observing() {
 
 // shortcuts: what a combination computes at all is the same as without any.
 func (s *suite) shortcuts() {
-	jobs := []lockstep.Job{{Route: short(s.routes[2], 102), Policy: lockstep.DefaultPID()}, {Route: short(s.routes[5], 103), Policy: weave}}
+	jobs := []lockstep.Job{
+		{Route: short(s.routes[2], 102), Policy: lockstep.DefaultPID()},
+		{Route: short(s.routes[5], 103), Policy: weave},
+	}
 	full := s.good(jobs, lockstep.Options{Trajectory: true})
 	for some := lockstep.SkipWarmup; some <= lockstep.CostOnly; some++ {
 		for i, r := range s.good(jobs, lockstep.Options{Shortcuts: some, Trajectory: true}) {
@@ -115,7 +119,15 @@ func (s *suite) draws() {
 func (s *suite) clipping() {
 	var jobs []lockstep.Job
 	for _, answer := range []float64{math.Inf(1), math.Inf(-1), 1e300, -1e300, 2, -2, math.Nextafter(2, 3), math.Nextafter(2, 0), math.Copysign(0, -1), math.SmallestNonzeroFloat64} {
-		jobs = append(jobs, lockstep.Job{Route: short(s.routes[10], 104), Policy: custom(fmt.Sprint("constant ", answer), func(int) float64 { return answer })})
+		jobs = append(
+			jobs,
+			lockstep.Job{
+				Route: short(s.routes[10], 104),
+				Policy: custom(
+					fmt.Sprint("constant ", answer), func(int) float64 { return answer },
+				),
+			},
+		)
 	}
 	s.hold(jobs, brief)
 	// Targets far from anything that the network predicts.
@@ -127,7 +139,12 @@ func (s *suite) clipping() {
 			wild.SteerCommand[i] = math.NaN() // not recorded
 		}
 	}
-	s.hold([]lockstep.Job{{Route: wild, Policy: lockstep.DefaultPID()}, {Route: wild, Policy: lockstep.Zero{}}}, brief)
+	s.hold(
+		[]lockstep.Job{
+			{Route: wild, Policy: lockstep.DefaultPID()}, {Route: wild, Policy: lockstep.Zero{}},
+		},
+		brief,
+	)
 }
 
 // teacher: another's trajectory, longer than needed and not what would have come, is
@@ -151,18 +168,27 @@ func (s *suite) cancellation() {
 	defer cancel()
 	for i, r := range s.run(late, s.some(), brief) {
 		if !errors.Is(r.result.Err, context.DeadlineExceeded) {
-			s.errorf("job %d in a context that has ended: error %v, want context.DeadlineExceeded", i, r.result.Err)
+			s.errorf(
+				"job %d in a context that has ended: error %v, want context.DeadlineExceeded", i,
+				r.result.Err,
+			)
 		}
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	route := twice(s.routes[2])
-	jobs := []lockstep.Job{{Route: route, Policy: lockstep.DefaultPID()}, {Route: route, Policy: lockstep.Zero{}}, {Route: route, Policy: weave}}
+	jobs := []lockstep.Job{
+		{Route: route, Policy: lockstep.DefaultPID()}, {Route: route, Policy: lockstep.Zero{}},
+		{Route: route, Policy: weave},
+	}
 	seen(once(110, func() float64 { cancel(); return 0 }))(&jobs[0])
 	for i, r := range s.run(ctx, jobs, lockstep.Options{Shortcuts: lockstep.FullTrajectory}) {
 		if !errors.Is(r.result.Err, context.Canceled) {
-			s.errorf("job %d of three, during which the context ended: error %v, want context.Canceled", i, r.result.Err)
+			s.errorf(
+				"job %d of three, during which the context ended: error %v, want context.Canceled",
+				i, r.result.Err,
+			)
 		}
 		if r.result.Trajectory != nil || r.result.Costs != (lockstep.Costs{}) {
 			s.errorf("job %d did not finish, and has costs or a trajectory", i)
@@ -213,7 +239,12 @@ func (s *suite) breaking() {
 		time.Sleep(100 * time.Millisecond)
 		for i, r := range all {
 			if len(r.faults) > 0 {
-				s.fatalf("job %d, after %s: %s", i, how, strings.Replace(r.faults[0], "after the job's result", "after the loop was left", 1))
+				s.fatalf(
+					"job %d, after %s: %s", i, how,
+					strings.Replace(
+						r.faults[0], "after the job's result", "after the loop was left", 1,
+					),
+				)
 			}
 		}
 		for i, r := range s.good(jobs[:5], brief) {
@@ -229,7 +260,10 @@ func (s *suite) batches() {
 	jobs := s.some()
 	tasks := must(tinyphysics.Tasks(jobs, brief.Shortcuts))
 	s.within(20, func() error {
-		return Engine(context.Background(), tinyphysics.Engine(s.sim, brief.Shortcuts), tasks, 2, 3, 4, 7, 16, 33)
+		return Engine(
+			context.Background(), tinyphysics.Engine(s.sim, brief.Shortcuts), tasks, 2, 3, 4, 7, 16,
+			33,
+		)
 	})
 	want := s.good(jobs, brief)
 	for i, r := range s.good(slices.Repeat(jobs, 14), brief) {
@@ -247,7 +281,9 @@ func (s *suite) lengths() {
 	for _, shortcuts := range []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory} {
 		all := s.hold(jobs, lockstep.Options{Shortcuts: shortcuts, Trajectory: true})
 		if a, b := all[len(all)-3].result.Costs, all[len(all)-1].result.Costs; a != b {
-			s.errorf("shortcuts %03b: costs %v of 500 rows and %v of the same and more", shortcuts, a, b)
+			s.errorf(
+				"shortcuts %03b: costs %v of 500 rows and %v of the same and more", shortcuts, a, b,
+			)
 		}
 		jobs = jobs[len(jobs)-3:] // those that the other shortcuts make longer, and one
 	}
@@ -260,7 +296,10 @@ func (s *suite) parity() {
 		{Route: s.routes[4], Policy: weave},
 		{Route: s.routes[8], Policy: lockstep.PID{P: 5, I: 2, D: -3}},
 	}, brief)
-	s.hold([]lockstep.Job{{Route: s.routes[13], Policy: lockstep.DefaultPID()}}, lockstep.Options{Trajectory: true})
+	s.hold(
+		[]lockstep.Job{{Route: s.routes[13], Policy: lockstep.DefaultPID()}},
+		lockstep.Options{Trajectory: true},
+	)
 }
 
 // goldens: what Python recorded with the same network, routes and arithmetic.
@@ -278,7 +317,10 @@ func (s *suite) goldens() {
 		}
 	}
 	if profile := s.sim.Profile().String(); !recorded[profile] {
-		s.note = fmt.Sprintf("left out: recorded are %s, the simulator computes in %s", strings.Join(slices.Sorted(maps.Keys(recorded)), ", "), profile)
+		s.note = fmt.Sprintf(
+			"left out: recorded are %s, the simulator computes in %s",
+			strings.Join(slices.Sorted(maps.Keys(recorded)), ", "), profile,
+		)
 	}
 }
 
@@ -291,7 +333,10 @@ func (s *suite) goldenSet(set *golden.Set) {
 		return s.routes[slices.IndexFunc(s.routes, func(r *lockstep.Route) bool { return r.Name == name })], nil
 	}))
 	s.within(1, func() error {
-		r, err := tinyphysics.Compare(context.Background(), source, tinyphysics.Live(s.sim), jobs, lockstep.AllSteps, parity.CompareOptions{})
+		r, err := tinyphysics.Compare(
+			context.Background(), source, tinyphysics.Live(s.sim), jobs, lockstep.AllSteps,
+			parity.CompareOptions{},
+		)
 		if err == nil {
 			err = r.Err()
 		}

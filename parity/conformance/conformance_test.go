@@ -23,7 +23,13 @@ func TestEngines(t *testing.T) {
 			if e.Slow {
 				options = append(options, conformance.Brief())
 			}
-			config := engines.Config{Model: model, Profile: reference.HostProfile(), Workers: 2, Chunk: 3, Shuffled: true}
+			config := engines.Config{
+				Model:    model,
+				Profile:  reference.HostProfile(),
+				Workers:  2,
+				Chunk:    3,
+				Shuffled: true,
+			}
 			conformance.Test(t, e.ForTest(t, config), options...)
 		})
 	}

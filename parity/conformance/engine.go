@@ -100,13 +100,18 @@ func (h *holder) run(tasks []parity.Task) []shown {
 		case end.Err == nil && len(all[i].steps) == 0:
 			h.errorf("%s: no step is shown", tasks[i].Name())
 		case end.Err == nil && len(end.Outcome) != len(s.Outcome.Elements):
-			h.errorf("%s: an outcome of %d numbers, want %d", tasks[i].Name(), len(end.Outcome), len(s.Outcome.Elements))
+			h.errorf(
+				"%s: an outcome of %d numbers, want %d", tasks[i].Name(), len(end.Outcome),
+				len(s.Outcome.Elements),
+			)
 		}
 	}
 	return all
 }
 
-func (h *holder) observe(s *schema.Schema, tasks []parity.Task, all []shown, i int, step *schema.Step) {
+func (h *holder) observe(
+	s *schema.Schema, tasks []parity.Task, all []shown, i int, step *schema.Step,
+) {
 	if i < 0 || i >= len(tasks) {
 		h.errorf("a step of rollout %d, there are %d", i, len(tasks))
 		return
@@ -130,7 +135,9 @@ func incomplete(s *schema.Schema, step *schema.Step) error {
 		case s.At(step.Index).Has(k) && !step.Has.Has(k):
 			errs = append(errs, fmt.Errorf("stage %s is missing", g.Name))
 		case data != nil && (len(data) != g.Size() || !g.IsArray()):
-			errs = append(errs, fmt.Errorf("stage %s has %d bytes, want %d", g.Name, len(data), g.Size()))
+			errs = append(
+				errs, fmt.Errorf("stage %s has %d bytes, want %d", g.Name, len(data), g.Size()),
+			)
 		}
 	}
 	return errors.Join(errs...)

@@ -37,7 +37,9 @@ func (w *wrapper) Profile() lockstep.Profile {
 	return w.Simulator.Profile()
 }
 
-func (w *wrapper) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (w *wrapper) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return w.simulate(ctx, jobs, opts)
 }
 
@@ -56,7 +58,9 @@ type mutant struct {
 }
 
 // results changes the results.
-func results(change func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result) func(*wrapper, lockstep.Simulator) {
+func results(
+	change func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result,
+) func(*wrapper, lockstep.Simulator) {
 	return func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(yield func(int, lockstep.Result) bool) {
@@ -71,7 +75,9 @@ func results(change func(jobs []lockstep.Job, opts lockstep.Options, i int, r lo
 }
 
 // inputs changes what the simulator is given.
-func inputs(change func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt) func(*wrapper, lockstep.Simulator) {
+func inputs(
+	change func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt,
+) func(*wrapper, lockstep.Simulator) {
 	return func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			jobs = slices.Clone(jobs)
@@ -82,7 +88,9 @@ func inputs(change func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) c
 }
 
 // observer changes what an observer sees.
-func observer(change func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step))) func(*wrapper, lockstep.Simulator) {
+func observer(
+	change func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)),
+) func(*wrapper, lockstep.Simulator) {
 	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
 		for i := range jobs {
 			if observe := jobs[i].Observe; observe != nil {
@@ -94,7 +102,9 @@ func observer(change func(job *lockstep.Job, s *lockstep.Step, observe func(*loc
 }
 
 // controllers changes the controllers of custom policies.
-func controllers(change func(new func() lockstep.Controller) func() lockstep.Controller) func(*wrapper, lockstep.Simulator) {
+func controllers(
+	change func(new func() lockstep.Controller) func() lockstep.Controller,
+) func(*wrapper, lockstep.Simulator) {
 	return inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
 		for i := range jobs {
 			if c, ok := jobs[i].Policy.(lockstep.Custom); ok && c.New != nil {
@@ -111,13 +121,15 @@ func planned(change func(*lockstep.FuturePlan)) func(*wrapper, lockstep.Simulato
 	return controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
 		return func() lockstep.Controller {
 			c := new()
-			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-				for _, column := range []*[]float64{&plan.Lataccel, &plan.RollLataccel, &plan.VEgo, &plan.AEgo} {
-					*column = slices.Clone(*column)
-				}
-				change(&plan)
-				return c.Update(target, current, state, plan)
-			})
+			return update(
+				func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+					for _, column := range []*[]float64{&plan.Lataccel, &plan.RollLataccel, &plan.VEgo, &plan.AEgo} {
+						*column = slices.Clone(*column)
+					}
+					change(&plan)
+					return c.Update(target, current, state, plan)
+				},
+			)
 		}
 	})
 }
@@ -195,17 +207,27 @@ var mutants = []mutant{
 			}
 		}
 	}, "results", "job 0 of 8, route g00002[:104], controller pid: stage trajectory's target"},
-	{"a cost one ulp off", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
-		r.Costs.Lataccel = math.Nextafter(r.Costs.Lataccel, math.Inf(1))
-		r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
-		return r
-	}), "results", "stage costs, index 0 (lataccel): want "},
-	{"takes the first observer for all", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
-		for i := range jobs {
-			jobs[i].Observe = jobs[0].Observe
-		}
-		return ctx
-	}), "results", "job 0: Observe is called for step 20 after the job's result"},
+	{
+		"a cost one ulp off",
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				r.Costs.Lataccel = math.Nextafter(r.Costs.Lataccel, math.Inf(1))
+				r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
+				return r
+			},
+		),
+		"results", "stage costs, index 0 (lataccel): want ",
+	},
+	{
+		"takes the first observer for all",
+		inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+			for i := range jobs {
+				jobs[i].Observe = jobs[0].Observe
+			}
+			return ctx
+		}),
+		"results", "job 0: Observe is called for step 20 after the job's result",
+	},
 	{"writes to the jobs", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			for i := range jobs {
@@ -214,11 +236,15 @@ var mutants = []mutant{
 			return sim.Simulate(ctx, jobs, opts)
 		}
 	}, "results", "job 0, its route or its teacher was written to"},
-	{"leaves a step out", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if s.Index != 50 {
-			observe(s)
-		}
-	}), "results", "Observe is called for step 51, want step 50 next"},
+	{
+		"leaves a step out",
+		observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s.Index != 50 {
+				observe(s)
+			}
+		}),
+		"results", "Observe is called for step 51, want step 50 next",
+	},
 	{"exchanges two steps", func(w *wrapper, sim lockstep.Simulator) {
 		var held *lockstep.Step
 		observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
@@ -233,11 +259,15 @@ var mutants = []mutant{
 			}
 		})(w, sim)
 	}, "results", "Observe is called for step 31, want step 30 next"},
-	{"the last step is not shown", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if s.Index != job.Route.Len()-1 {
-			observe(s)
-		}
-	}), "results", "83 steps are observed, want 84"},
+	{
+		"the last step is not shown",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s.Index != job.Route.Len()-1 {
+				observe(s)
+			}
+		}),
+		"results", "83 steps are observed, want 84",
+	},
 	{"Observe after the result", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(yield func(int, lockstep.Result) bool) {
@@ -267,82 +297,122 @@ var mutants = []mutant{
 			}
 		}
 	}, "results", "Observe is called for step 103 after the job's result"},
-	{"slices reused while Observe runs", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if s.Index == lockstep.ControlStartIdx {
-			s = clone(s)
-			done := make(chan struct{})
-			defer close(done)
-			go func() {
-				for x := float32(2); ; x++ {
-					select {
-					case <-done:
-						return
-					case <-time.After(50 * time.Microsecond):
-						s.Probs[7] = x
+	{
+		"slices reused while Observe runs",
+		observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s.Index == lockstep.ControlStartIdx {
+				s = clone(s)
+				done := make(chan struct{})
+				defer close(done)
+				go func() {
+					for x := float32(2); ; x++ {
+						select {
+						case <-done:
+							return
+						case <-time.After(50 * time.Microsecond):
+							s.Probs[7] = x
+						}
 					}
-				}
-			}()
-		}
-		observe(s)
-	}), "results", "while Observe runs: step 100, stage probs, index 7: "},
+				}()
+			}
+			observe(s)
+		}),
+		"results", "while Observe runs: step 100, stage probs, index 7: ",
+	},
 	{"stages of skipped steps", func(w *wrapper, sim lockstep.Simulator) {
 		inputs(func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt {
 			opts.Shortcuts &^= lockstep.SkipWarmup
 			return ctx
 		})(w, sim)
 	}, "results", "step 20: the network was to be skipped"},
-	{"a logit one ulp off at one step", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if s.Logits != nil && s.Index == 102 {
-			s = clone(s)
-			s.Logits[1000] = math.Nextafter32(s.Logits[1000], 100)
-		}
-		observe(s)
-	}), "results", "step 102, stage logits, index 1000: want "},
-	{"unnormalised CDF", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if s = clone(s); s.CDF != nil {
-			s.CDF[1023] = math.Nextafter(1, 0)
-		}
-		observe(s)
-	}), "results", "stage cdf does not rise to 1 but to 0.9999999999999999"},
-	{"a trajectory that nobody asked for", inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
-		opts.Trajectory = true
-		return ctx
-	}), "results", "a trajectory is there: true, want false"},
+	{
+		"a logit one ulp off at one step",
+		observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s.Logits != nil && s.Index == 102 {
+				s = clone(s)
+				s.Logits[1000] = math.Nextafter32(s.Logits[1000], 100)
+			}
+			observe(s)
+		}),
+		"results", "step 102, stage logits, index 1000: want ",
+	},
+	{
+		"unnormalised CDF",
+		observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s = clone(s); s.CDF != nil {
+				s.CDF[1023] = math.Nextafter(1, 0)
+			}
+			observe(s)
+		}),
+		"results", "stage cdf does not rise to 1 but to 0.9999999999999999",
+	},
+	{
+		"a trajectory that nobody asked for",
+		inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
+			opts.Trajectory = true
+			return ctx
+		}),
+		"results", "a trajectory is there: true, want false",
+	},
 	{"no trajectory", inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
 		opts.Trajectory = false
 		return ctx
 	}), "results", "a trajectory is there: false, want true"},
-	{"a trajectory one step short", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
-		if t := r.Trajectory; t != nil {
-			t.Action = t.Action[:len(t.Action)-1]
-		}
-		return r
-	}), "results", "stage trajectory's action: want 104 values, got 103 values"},
-	{"a trajectory that is the route's own", results(func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
-		if t := r.Trajectory; t != nil {
-			t.Target = jobs[i].Route.TargetLataccel
-		}
-		return r
-	}), "results", "writing to the trajectory changes the route's target"},
-	{"SkipWarmup without its draws", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if s.Index < lockstep.ControlStartIdx && s.Logits == nil {
+	{
+		"a trajectory one step short",
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				if t := r.Trajectory; t != nil {
+					t.Action = t.Action[:len(t.Action)-1]
+				}
+				return r
+			},
+		),
+		"results", "stage trajectory's action: want 104 values, got 103 values",
+	},
+	{
+		"a trajectory that is the route's own",
+		results(
+			func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+				if t := r.Trajectory; t != nil {
+					t.Target = jobs[i].Route.TargetLataccel
+				}
+				return r
+			},
+		),
+		"results", "writing to the trajectory changes the route's target",
+	},
+	{
+		"SkipWarmup without its draws",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s.Index < lockstep.ControlStartIdx && s.Logits == nil {
+				s = clone(s)
+				s.Draw = 0
+			}
+			observe(s)
+		}),
+		"results", "step 20, stage draw, index 0: want ",
+	},
+	{
+		"draws one late",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 			s = clone(s)
-			s.Draw = 0
-		}
-		observe(s)
-	}), "results", "step 20, stage draw, index 0: want "},
-	{"draws one late", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		s = clone(s)
-		s.Draw = lockstep.Draws(job.Route.Seed, 1000)[s.Index-lockstep.ContextLength+1]
-		observe(s)
-	}), "results", "step 20, stage draw, index 0: want "},
-	{"trusts the route's draws", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if d := job.Route.Draws; len(d) >= job.Route.Len()-lockstep.ContextLength {
-			s = clone(s)
-			s.Draw = d[s.Index-lockstep.ContextLength]
-		}
-		observe(s)
-	}), "draws", "draw"},
+			s.Draw = lockstep.Draws(job.Route.Seed, 1000)[s.Index-lockstep.ContextLength+1]
+			observe(s)
+		}),
+		"results", "step 20, stage draw, index 0: want ",
+	},
+	{
+		"trusts the route's draws",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if d := job.Route.Draws; len(d) >= job.Route.Len()-lockstep.ContextLength {
+				s = clone(s)
+				s.Draw = d[s.Index-lockstep.ContextLength]
+			}
+			observe(s)
+		}),
+		"draws", "draw",
+	},
 	{"ignores StopAtCostEnd", inputs(func(ctx ctxt, _ []lockstep.Job, opts *lockstep.Options) ctxt {
 		opts.Shortcuts &^= lockstep.StopAtCostEnd
 		return ctx
@@ -365,54 +435,84 @@ var mutants = []mutant{
 			return ctx
 		})(w, sim)
 	}, "policies", "controller weave: step 100, stage action,"},
-	{"New twice for a job", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
-		return func() lockstep.Controller { new(); return new() }
-	}), "policies", "New made 2 controllers, want 1"},
-	{"controllers rest in the warm-up", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
-		return func() lockstep.Controller {
-			c, step := new(), lockstep.ContextLength-1
-			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-				if step++; step < lockstep.ControlStartIdx {
-					return 0
-				}
-				return c.Update(target, current, state, plan)
-			})
-		}
-	}), "results", "controller weave: step 100, stage action"},
-	{"a plan of 48 steps", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
-		return func() lockstep.Controller {
-			c := new()
-			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-				plan.AEgo = plan.AEgo[:min(48, len(plan.AEgo))]
-				if len(plan.Lataccel) == 49 {
-					plan.Lataccel, plan.RollLataccel, plan.VEgo = plan.Lataccel[:48], plan.RollLataccel[:48], plan.VEgo[:48]
-				}
-				return c.Update(target, current, state, plan)
-			})
-		}
-	}), "policies", "controller weave: step 100, stage action,"},
-	{"controllers see the target as lataccel", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
-		return func() lockstep.Controller {
-			c := new()
-			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-				return c.Update(target, target, state, plan)
-			})
-		}
-	}), "results", "controller weave: step 100, stage action"},
-	{"batch controllers are not closed", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
-		for i := range jobs {
-			if b, ok := jobs[i].Policy.(*lockstep.Batch); ok {
-				jobs[i].Policy = &lockstep.Batch{Name: b.Name, New: func(r []*lockstep.Route) (lockstep.BatchController, error) {
-					c, err := b.New(r)
-					return unclosed{c}, err
-				}}
+	{
+		"New twice for a job",
+		controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+			return func() lockstep.Controller { new(); return new() }
+		}),
+		"policies", "New made 2 controllers, want 1",
+	},
+	{
+		"controllers rest in the warm-up",
+		controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+			return func() lockstep.Controller {
+				c, step := new(), lockstep.ContextLength-1
+				return update(
+					func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+						if step++; step < lockstep.ControlStartIdx {
+							return 0
+						}
+						return c.Update(target, current, state, plan)
+					},
+				)
 			}
-		}
-		return ctx
-	}), "policies", "a batch controller was closed 0 times, want once"},
+		}),
+		"results", "controller weave: step 100, stage action",
+	},
+	{
+		"a plan of 48 steps",
+		controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+			return func() lockstep.Controller {
+				c := new()
+				return update(
+					func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+						plan.AEgo = plan.AEgo[:min(48, len(plan.AEgo))]
+						if len(plan.Lataccel) == 49 {
+							plan.Lataccel, plan.RollLataccel, plan.VEgo = plan.Lataccel[:48], plan.RollLataccel[:48], plan.VEgo[:48]
+						}
+						return c.Update(target, current, state, plan)
+					},
+				)
+			}
+		}),
+		"policies", "controller weave: step 100, stage action,",
+	},
+	{
+		"controllers see the target as lataccel",
+		controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+			return func() lockstep.Controller {
+				c := new()
+				return update(
+					func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+						return c.Update(target, target, state, plan)
+					},
+				)
+			}
+		}),
+		"results", "controller weave: step 100, stage action",
+	},
+	{
+		"batch controllers are not closed",
+		inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+			for i := range jobs {
+				if b, ok := jobs[i].Policy.(*lockstep.Batch); ok {
+					jobs[i].Policy = &lockstep.Batch{
+						Name: b.Name,
+						New: func(r []*lockstep.Route) (lockstep.BatchController, error) {
+							c, err := b.New(r)
+							return unclosed{c}, err
+						},
+					}
+				}
+			}
+			return ctx
+		}),
+		"policies", "a batch controller was closed 0 times, want once",
+	},
 	{"actions are not clipped", func(w *wrapper, sim lockstep.Simulator) {
 		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-			if c, ok := job.Policy.(lockstep.Custom); ok && strings.HasPrefix(c.Name, "constant") && s.Index >= lockstep.ControlStartIdx {
+			if c, ok := job.Policy.(lockstep.Custom); ok && strings.HasPrefix(c.Name, "constant") &&
+				s.Index >= lockstep.ControlStartIdx {
 				s = clone(s)
 				s.Action = c.New().Update(0, 0, lockstep.State{}, lockstep.FuturePlan{})
 			}
@@ -425,21 +525,32 @@ var mutants = []mutant{
 		}
 		return ctx
 	}), "teacher", "step 100, stage lataccel, index 0: want "},
-	{"reports the teacher's action as its own", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if job.Teacher != nil && len(job.Teacher.Action) > s.Index {
-			s = clone(s)
-			s.Action = job.Teacher.Action[s.Index]
-		}
-		observe(s)
-	}), "teacher", "stage action"},
-	{"a teacher that is too short is padded", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
-		for i := range jobs {
-			if t := jobs[i].Teacher; t != nil {
-				jobs[i].Teacher = &lockstep.Trajectory{Lataccel: append(slices.Clone(t.Lataccel), make([]float64, 700)...), Action: append(slices.Clone(t.Action), make([]float64, 700)...)}
+	{
+		"reports the teacher's action as its own",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if job.Teacher != nil && len(job.Teacher.Action) > s.Index {
+				s = clone(s)
+				s.Action = job.Teacher.Action[s.Index]
 			}
-		}
-		return ctx
-	}), "failures", "the teacher is too short: no error"},
+			observe(s)
+		}),
+		"teacher", "stage action",
+	},
+	{
+		"a teacher that is too short is padded",
+		inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
+			for i := range jobs {
+				if t := jobs[i].Teacher; t != nil {
+					jobs[i].Teacher = &lockstep.Trajectory{
+						Lataccel: append(slices.Clone(t.Lataccel), make([]float64, 700)...),
+						Action:   append(slices.Clone(t.Action), make([]float64, 700)...),
+					}
+				}
+			}
+			return ctx
+		}),
+		"failures", "the teacher is too short: no error",
+	},
 	{"writes to the route", inputs(func(ctx ctxt, jobs []lockstep.Job, _ *lockstep.Options) ctxt {
 		for i := range jobs {
 			if r := jobs[i].Route; len(r.Draws) > 5 {
@@ -453,7 +564,10 @@ var mutants = []mutant{
 			return func(yield func(int, lockstep.Result) bool) {
 				var before error
 				for i, r := range sim.Simulate(ctx, jobs, opts) {
-					if before != nil && !errors.Is(before, context.Canceled) && r.Err == nil && len(jobs) == 5 && jobs[0].Teacher == nil && jobs[1].Teacher == nil {
+					if before != nil && !errors.Is(before, context.Canceled) && r.Err == nil &&
+						len(jobs) == 5 &&
+						jobs[0].Teacher == nil &&
+						jobs[1].Teacher == nil {
 						r = lockstep.Result{Err: before}
 					}
 					before = r.Err
@@ -464,36 +578,60 @@ var mutants = []mutant{
 			}
 		}
 	}, "failures", "differs beside job 0, which fails: 81 steps and error "},
-	{"NaN steers straight on", controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
-		return func() lockstep.Controller {
-			c := new()
-			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-				x := c.Update(target, current, state, plan)
-				if x != x {
-					return 0
+	{
+		"NaN steers straight on",
+		controllers(func(new func() lockstep.Controller) func() lockstep.Controller {
+			return func() lockstep.Controller {
+				c := new()
+				return update(
+					func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+						x := c.Update(target, current, state, plan)
+						if x != x {
+							return 0
+						}
+						return x
+					},
+				)
+			}
+		}),
+		"failures", "the controller answers NaN: no error",
+	},
+	{
+		"errors lose what they wrap",
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				if r.Err != nil {
+					r.Err = errors.New(r.Err.Error())
 				}
-				return x
-			})
-		}
-	}), "failures", "the controller answers NaN: no error"},
-	{"errors lose what they wrap", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
-		if r.Err != nil {
-			r.Err = errors.New(r.Err.Error())
-		}
-		return r
-	}), "failures", "does not wrap the controller's"},
-	{"an error without the route", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
-		if r.Err != nil && errors.Unwrap(r.Err) != nil {
-			r.Err = errors.Unwrap(r.Err)
-		}
-		return r
-	}), "failures", "does not name the route"},
-	{"costs of a failed job", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
-		if r.Err != nil {
-			r.Costs.Total = 1
-		}
-		return r
-	}), "failures", "the job failed, and has costs or a trajectory"},
+				return r
+			},
+		),
+		"failures", "does not wrap the controller's",
+	},
+	{
+		"an error without the route",
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				if r.Err != nil && errors.Unwrap(r.Err) != nil {
+					r.Err = errors.Unwrap(r.Err)
+				}
+				return r
+			},
+		),
+		"failures", "does not name the route",
+	},
+	{
+		"costs of a failed job",
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				if r.Err != nil {
+					r.Costs.Total = 1
+				}
+				return r
+			},
+		),
+		"failures", "the job failed, and has costs or a trajectory",
+	},
 	{"ignores the context", inputs(func(_ ctxt, _ []lockstep.Job, _ *lockstep.Options) ctxt {
 		return context.Background()
 	}), "cancel", "in a context that has ended: error <nil>, want context.DeadlineExceeded"},
@@ -545,75 +683,136 @@ var mutants = []mutant{
 			jobs = slices.Clone(jobs)
 			if len(jobs) >= 33 {
 				r := *jobs[32].Route
-				r.SteerCommand = slices.Concat(r.SteerCommand[:lockstep.ContextLength], jobs[31].Route.SteerCommand[lockstep.ContextLength:lockstep.ControlStartIdx])
+				r.SteerCommand = slices.Concat(
+					r.SteerCommand[:lockstep.ContextLength],
+					jobs[31].Route.SteerCommand[lockstep.ContextLength:lockstep.ControlStartIdx],
+				)
 				jobs[32].Route = &r
 			}
 			return sim.Simulate(ctx, jobs, opts)
 		}
 	}, "batches", "in a batch of 33: step "},
-	{"costs that end a step late", results(func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result {
-		if jobs[i].Route.Len() > lockstep.CostEndIdx && opts.Shortcuts&lockstep.StopAtCostEnd == 0 {
-			r.Costs.Jerk *= 1.01
-			r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
-		}
-		return r
-	}), "lengths", "(jerk): want "},
-	{"a jerk of one step that costs", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
-		if math.IsNaN(r.Costs.Jerk) {
-			r.Costs.Jerk, r.Costs.Total = 0, r.Costs.Lataccel*50
-		}
-		return r
-	}), "results", "NaN NaN}"},
-	{"a fault late in one route", observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if s.Index == 590 && job.Route.Name == "g00008" {
-			s = clone(s)
-			s.Probs[3] = math.Nextafter32(s.Probs[3], 1)
-		}
-		observe(s)
-	}), "reference", "step 590, stage probs, index 3: want "},
-	{"a wrong seed", route(func(r *lockstep.Route) { r.Seed++ }), "results", "stage draw, index 0: want "},
-	{"other costs where nobody observes and only costs are asked for", results(func(jobs []lockstep.Job, opts lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
-		if opts.Shortcuts == lockstep.CostOnly && !slices.ContainsFunc(jobs, func(j lockstep.Job) bool { return j.Observe != nil }) {
-			r.Costs.Jerk, r.Costs.Total = r.Costs.Jerk+1, r.Costs.Total+1
-		}
-		return r
-	}), "observe", "where the jobs [0 1 2 3 4] are not observed: stage costs, index 1 (jerk)"},
-	{"another trajectory in batches of 17 and more", results(func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
-		if len(jobs) > 16 && r.Trajectory != nil && i > 0 {
-			r.Trajectory.Lataccel[40] = 1
-		}
-		return r
-	}), "batches", "job 1 of 70"},
+	{
+		"costs that end a step late",
+		results(
+			func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+				if jobs[i].Route.Len() > lockstep.CostEndIdx &&
+					opts.Shortcuts&lockstep.StopAtCostEnd == 0 {
+					r.Costs.Jerk *= 1.01
+					r.Costs.Total = float64(r.Costs.Lataccel*50) + r.Costs.Jerk
+				}
+				return r
+			},
+		),
+		"lengths", "(jerk): want ",
+	},
+	{
+		"a jerk of one step that costs",
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				if math.IsNaN(r.Costs.Jerk) {
+					r.Costs.Jerk, r.Costs.Total = 0, r.Costs.Lataccel*50
+				}
+				return r
+			},
+		),
+		"results", "NaN NaN}",
+	},
+	{
+		"a fault late in one route",
+		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s.Index == 590 && job.Route.Name == "g00008" {
+				s = clone(s)
+				s.Probs[3] = math.Nextafter32(s.Probs[3], 1)
+			}
+			observe(s)
+		}),
+		"reference", "step 590, stage probs, index 3: want ",
+	},
+	{
+		"a wrong seed", route(func(r *lockstep.Route) { r.Seed++ }), "results",
+		"stage draw, index 0: want ",
+	},
+	{
+		"other costs where nobody observes and only costs are asked for",
+		results(
+			func(jobs []lockstep.Job, opts lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				if opts.Shortcuts == lockstep.CostOnly &&
+					!slices.ContainsFunc(
+						jobs, func(j lockstep.Job) bool { return j.Observe != nil },
+					) {
+					r.Costs.Jerk, r.Costs.Total = r.Costs.Jerk+1, r.Costs.Total+1
+				}
+				return r
+			},
+		),
+		"observe", "where the jobs [0 1 2 3 4] are not observed: stage costs, index 1 (jerk)",
+	},
+	{
+		"another trajectory in batches of 17 and more",
+		results(
+			func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+				if len(jobs) > 16 && r.Trajectory != nil && i > 0 {
+					r.Trajectory.Lataccel[40] = 1
+				}
+				return r
+			},
+		),
+		"batches", "job 1 of 70",
+	},
 	{"a plan's speeds one ulp off", planned(func(p *lockstep.FuturePlan) {
 		for i, v := range p.VEgo {
 			p.VEgo[i] = math.Nextafter(v, 100)
 		}
 	}), "policies", "stage action, index 0: want "},
-	{"a plan's roll for its acceleration", planned(func(p *lockstep.FuturePlan) { p.RollLataccel, p.AEgo = p.AEgo, p.RollLataccel }), "policies", "stage action, index 0: want "},
-	{"a plan's speeds one too long", planned(func(p *lockstep.FuturePlan) { p.VEgo = append(p.VEgo, 1) }), "policies", "stage action, index 0: want "},
-	{"two controllers where only costs are asked for", inputs(func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt {
-		for i := range jobs {
-			if c, ok := jobs[i].Policy.(lockstep.Custom); ok && opts.Shortcuts == lockstep.CostOnly {
-				c.New()
+	{
+		"a plan's roll for its acceleration",
+		planned(func(p *lockstep.FuturePlan) { p.RollLataccel, p.AEgo = p.AEgo, p.RollLataccel }),
+		"policies", "stage action, index 0: want ",
+	},
+	{
+		"a plan's speeds one too long",
+		planned(func(p *lockstep.FuturePlan) { p.VEgo = append(p.VEgo, 1) }), "policies",
+		"stage action, index 0: want ",
+	},
+	{
+		"two controllers where only costs are asked for",
+		inputs(func(ctx ctxt, jobs []lockstep.Job, opts *lockstep.Options) ctxt {
+			for i := range jobs {
+				if c, ok := jobs[i].Policy.(lockstep.Custom); ok &&
+					opts.Shortcuts == lockstep.CostOnly {
+					c.New()
+				}
 			}
-		}
-		return ctx
-	}), "policies", "New made 2 controllers, want 1"},
-	{"a total that is no sum", results(func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
-		r.Costs.Total++
-		return r
-	}), "results", "costs {"},
+			return ctx
+		}),
+		"policies", "New made 2 controllers, want 1",
+	},
+	{
+		"a total that is no sum",
+		results(
+			func(_ []lockstep.Job, _ lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+				r.Costs.Total++
+				return r
+			},
+		),
+		"results", "costs {",
+	},
 	{"no states", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 		s = clone(s)
 		s.States = nil
 		observe(s)
 	}), "results", "stage states"},
-	{"the states' actions one step old", observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
-		if s = clone(s); s.States != nil {
-			s.States[4*7] = s.States[4*6]
-		}
-		observe(s)
-	}), "results", "action 7 of the states is "},
+	{
+		"the states' actions one step old",
+		observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s = clone(s); s.States != nil {
+				s.States[4*7] = s.States[4*6]
+			}
+			observe(s)
+		}),
+		"results", "action 7 of the states is ",
+	},
 	{"never ends", func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
 			return func(func(int, lockstep.Result) bool) { time.Sleep(20 * time.Second) }
@@ -676,7 +875,9 @@ func TestREADME(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the table is of %v, want %v", got, want)
 	}
-	if count := fmt.Sprintf(" has %d simulators with one fault each", len(mutants)); !strings.Contains(string(data), count) {
+	if count := fmt.Sprintf(" has %d simulators with one fault each", len(mutants)); !strings.Contains(
+		string(data), count,
+	) {
 		t.Errorf("README.md lacks %q", count)
 	}
 }

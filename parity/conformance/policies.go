@@ -18,7 +18,9 @@ import (
 // update is a controller made of a function.
 type update func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64
 
-func (u update) Update(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+func (u update) Update(
+	target, current float64, state lockstep.State, plan lockstep.FuturePlan,
+) float64 {
 	return u(target, current, state, plan)
 }
 
@@ -26,11 +28,13 @@ func (u update) Update(target, current float64, state lockstep.State, plan locks
 // been told: of it all they have a hash in their last digits, up to 2⁻¹⁰.
 var weave = lockstep.Custom{Name: "weave", New: func() lockstep.Controller {
 	memory, told := 0.0, fnv.New64a()
-	return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-		memory = float64(0.9*memory) + target - current
-		fmt.Fprint(told, target, current, state, plan)
-		return float64(0.2*memory) + float64(told.Sum64()>>11)*0x1p-63
-	})
+	return update(
+		func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+			memory = float64(0.9*memory) + target - current
+			fmt.Fprint(told, target, current, state, plan)
+			return float64(0.2*memory) + float64(told.Sum64()>>11)*0x1p-63
+		},
+	)
 }}
 
 // custom is a policy whose answers depend on the step alone.
@@ -70,10 +74,12 @@ func (s *suite) counted(opts lockstep.Options) {
 		jobs[i].Policy = lockstep.Custom{Name: "counted", New: func() lockstep.Controller {
 			made[i].Add(1)
 			c := weave.New()
-			return update(func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
-				asked[i].Add(1)
-				return c.Update(target, current, state, plan)
-			})
+			return update(
+				func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+					asked[i].Add(1)
+					return c.Update(target, current, state, plan)
+				},
+			)
 		}}
 	}
 	for i, r := range s.run(context.Background(), jobs, opts) {
@@ -100,17 +106,20 @@ func (s *suite) batchPolicies() {
 	want := s.hold(jobs, brief)
 	var mutex sync.Mutex
 	var all []*watched
-	policy := &lockstep.Batch{Name: "watched", New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
-		mutex.Lock()
-		defer mutex.Unlock()
-		w := &watched{next: lockstep.ContextLength, routes: slices.Clone(routes)}
-		for _, route := range routes {
-			left[route]--
-			w.each = append(w.each, weave.New())
-		}
-		all = append(all, w)
-		return w, nil
-	}}
+	policy := &lockstep.Batch{
+		Name: "watched",
+		New: func(routes []*lockstep.Route) (lockstep.BatchController, error) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			w := &watched{next: lockstep.ContextLength, routes: slices.Clone(routes)}
+			for _, route := range routes {
+				left[route]--
+				w.each = append(w.each, weave.New())
+			}
+			all = append(all, w)
+			return w, nil
+		},
+	}
 	for i := range jobs {
 		jobs[i].Policy = policy
 	}
@@ -127,7 +136,10 @@ func (s *suite) batchPolicies() {
 	}
 	for route, n := range left {
 		if n != 0 {
-			s.errorf("route %s is in %d jobs more than batch controllers were made for it", route.Name, n)
+			s.errorf(
+				"route %s is in %d jobs more than batch controllers were made for it", route.Name,
+				n,
+			)
 		}
 	}
 }
@@ -154,12 +166,17 @@ func (w *watched) Update(s *lockstep.BatchStep) error {
 	case w.closed.Load() > 0:
 		w.fault = fmt.Errorf("step %d after Close", s.Step)
 	case len(s.Running) != n || len(s.TargetLataccel) != n || len(s.CurrentLataccel) != n || len(s.State) != n || len(s.Plan) != n || len(s.Steer) != n || len(s.Err) != n:
-		w.fault = fmt.Errorf("step %d: not all slices have an element for each of %d routes", s.Step, n)
+		w.fault = fmt.Errorf(
+			"step %d: not all slices have an element for each of %d routes", s.Step, n,
+		)
 	}
 	w.next++
 	for k := 0; k < n && w.fault == nil; k++ {
 		if running := s.Step < w.routes[k].Len(); s.Running[k] != running {
-			w.fault = fmt.Errorf("step %d of route %s: Running is %v, want %v", s.Step, w.routes[k].Name, s.Running[k], running)
+			w.fault = fmt.Errorf(
+				"step %d of route %s: Running is %v, want %v", s.Step, w.routes[k].Name,
+				s.Running[k], running,
+			)
 		} else if running {
 			s.Steer[k] = w.each[k].Update(s.TargetLataccel[k], s.CurrentLataccel[k], s.State[k], s.Plan[k])
 		}
@@ -179,22 +196,55 @@ var failing = []struct {
 	want string                // part of the error
 	is   error                 // what it wraps
 }{
-	{"the controller panics", by(custom("fails", once(104, outOfFuel))), "step 104: panic: out of fuel", nil},
-	{"the controller panics in the warm-up", by(custom("fails", once(30, outOfFuel))), "step 30: panic: out of fuel", nil},
+	{
+		"the controller panics", by(custom("fails", once(104, outOfFuel))),
+		"step 104: panic: out of fuel", nil,
+	},
+	{
+		"the controller panics in the warm-up", by(custom("fails", once(30, outOfFuel))),
+		"step 30: panic: out of fuel", nil,
+	},
 	{"the controller answers NaN", by(custom("fails", once(103, math.NaN))), "step 10", nil},
-	{"making the controller panics", by(lockstep.Custom{Name: "fails", New: func() lockstep.Controller { panic("out of fuel") }}), "out of fuel", nil},
-	{"New makes no controller", by(lockstep.Custom{Name: "fails", New: func() lockstep.Controller { return nil }}), "", nil},
+	{
+		"making the controller panics",
+		by(lockstep.Custom{
+			Name: "fails",
+			New:  func() lockstep.Controller { panic("out of fuel") },
+		}),
+		"out of fuel", nil,
+	},
+	{
+		"New makes no controller",
+		by(lockstep.Custom{Name: "fails", New: func() lockstep.Controller { return nil }}), "", nil,
+	},
 	{"the policy has no New", by(lockstep.Custom{Name: "fails"}), "", nil},
 	{"the job has no policy", by(nil), "", nil},
 	{"Observe panics", seen(once(102, outOfFuel)), "out of fuel", nil},
 	{"the controller calls Goexit", by(custom("fails", once(104, exit))), "step 104: ", nil},
-	{"making the controller calls Goexit", by(lockstep.Custom{Name: "fails", New: func() lockstep.Controller { exit(); return nil }}), "", nil},
+	{
+		"making the controller calls Goexit",
+		by(lockstep.Custom{Name: "fails", New: func() lockstep.Controller { exit(); return nil }}),
+		"", nil,
+	},
 	{"Observe calls Goexit", seen(once(20, exit)), "", nil},
-	{"the batch controller calls Goexit", batch(func(*lockstep.BatchStep) error { exit(); return nil }, nil), "", nil},
+	{
+		"the batch controller calls Goexit",
+		batch(func(*lockstep.BatchStep) error { exit(); return nil }, nil), "", nil,
+	},
 	{"the job has no route", func(j *lockstep.Job) { j.Route = nil }, "", nil},
-	{"the batch controller fails", batch(func(*lockstep.BatchStep) error { return errOutOfFuel }, nil), "", errOutOfFuel},
-	{"the batch controller fails its route", batch(func(s *lockstep.BatchStep) error { s.Err[0] = errOutOfFuel; return nil }, nil), "", errOutOfFuel},
-	{"the batch controller panics", batch(func(*lockstep.BatchStep) error { panic("out of fuel") }, nil), "out of fuel", nil},
+	{
+		"the batch controller fails",
+		batch(func(*lockstep.BatchStep) error { return errOutOfFuel }, nil), "", errOutOfFuel,
+	},
+	{
+		"the batch controller fails its route",
+		batch(func(s *lockstep.BatchStep) error { s.Err[0] = errOutOfFuel; return nil }, nil), "",
+		errOutOfFuel,
+	},
+	{
+		"the batch controller panics",
+		batch(func(*lockstep.BatchStep) error { panic("out of fuel") }, nil), "out of fuel", nil,
+	},
 	{"making the batch controller fails", batch(nil, errOutOfFuel), "", errOutOfFuel},
 	{"a target is NaN", func(j *lockstep.Job) { j.Route.TargetLataccel[95] = math.NaN() }, "", nil},
 	{"a speed is NaN", func(j *lockstep.Job) { j.Route.VEgo[104] = math.NaN() }, "", nil},
@@ -221,7 +271,10 @@ func once(step int, f func() float64) func(now int) float64 {
 func by(p lockstep.Policy) func(*lockstep.Job) { return func(j *lockstep.Job) { j.Policy = p } }
 
 func batch(update broken, err error) func(*lockstep.Job) {
-	return by(&lockstep.Batch{Name: "fails", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return update, err }})
+	return by(&lockstep.Batch{
+		Name: "fails",
+		New:  func([]*lockstep.Route) (lockstep.BatchController, error) { return update, err },
+	})
 }
 
 // broken is a batch controller that does something else at step 103.
@@ -242,7 +295,10 @@ func seen(f func(step int) float64) func(*lockstep.Job) {
 
 // taught is a teacher of zeros.
 func taught(lataccels, actions int) *lockstep.Trajectory {
-	return &lockstep.Trajectory{Lataccel: make([]float64, lataccels), Action: make([]float64, actions)}
+	return &lockstep.Trajectory{
+		Lataccel: make([]float64, lataccels),
+		Action:   make([]float64, actions),
+	}
 }
 
 // failures: what fails a job is that job's error, and leaves the others alone.
@@ -258,7 +314,10 @@ func (s *suite) failures() {
 				err := r.result.Err
 				switch {
 				case i != place:
-					s.same(r, want[i], "%s: job %d of 5 differs beside job %d, which fails", c.name, i, place)
+					s.same(
+						r, want[i], "%s: job %d of 5 differs beside job %d, which fails", c.name, i,
+						place,
+					)
 				case err == nil:
 					s.errorf("%s: no error", c.name)
 				case !strings.Contains(err.Error(), c.want):

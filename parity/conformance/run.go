@@ -34,10 +34,15 @@ func (r *rollout) observe(s *lockstep.Step) {
 	}
 	defer r.busy.Store(false)
 	if r.ended.Load() {
-		r.faults = append(r.faults, fmt.Sprintf("Observe is called for step %d after the job's result", s.Index))
+		r.faults = append(
+			r.faults, fmt.Sprintf("Observe is called for step %d after the job's result", s.Index),
+		)
 	}
 	if want := lockstep.ContextLength + len(r.steps); s.Index != want {
-		r.faults = append(r.faults, fmt.Sprintf("Observe is called for step %d, want step %d next", s.Index, want))
+		r.faults = append(
+			r.faults,
+			fmt.Sprintf("Observe is called for step %d, want step %d next", s.Index, want),
+		)
 	}
 	c := clone(s)
 	if s.Index == lockstep.ControlStartIdx {
@@ -54,7 +59,8 @@ func (r *rollout) observe(s *lockstep.Step) {
 
 func clone(s *lockstep.Step) *lockstep.Step {
 	c := *s
-	c.Tokens, c.States, c.Logits = slices.Clone(s.Tokens), slices.Clone(s.States), slices.Clone(s.Logits)
+	c.Tokens, c.States, c.Logits = slices.Clone(s.Tokens), slices.Clone(s.States),
+		slices.Clone(s.Logits)
 	c.Probs, c.CDF = slices.Clone(s.Probs), slices.Clone(s.CDF)
 	return &c
 }
@@ -62,7 +68,9 @@ func clone(s *lockstep.Step) *lockstep.Step {
 // run runs jobs on the simulator under test, all of them observed but those unseen. Each
 // must have one result; what is wrong with the results' number or with the calls of
 // Observe is noted, and that jobs, routes or teachers were written to.
-func (s *suite) run(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, unseen ...int) []*rollout {
+func (s *suite) run(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, unseen ...int,
+) []*rollout {
 	all, jobs := observed(jobs)
 	for _, i := range unseen {
 		jobs[i].Observe = nil
@@ -181,7 +189,10 @@ func (r *rollout) wrong(opts lockstep.Options) error {
 		lataccel, action = append(lataccel, want.Lataccel), append(action, want.Action)
 		if at < lockstep.ControlStartIdx && opts.Shortcuts&lockstep.SkipWarmup != 0 {
 			if !reflect.DeepEqual(step, skipped(step)) {
-				return fmt.Errorf("step %d: the network was to be skipped: want nil stages, sample -1 and prediction 0, sample is %d", at, step.Sample)
+				return fmt.Errorf(
+					"step %d: the network was to be skipped: want nil stages, sample -1 and prediction 0, sample is %d",
+					at, step.Sample,
+				)
 			}
 		} else if err := wrongChoice(step, shown[1], action[k+1:]); err != nil {
 			return fmt.Errorf("step %d: %w", at, err)
@@ -189,7 +200,11 @@ func (r *rollout) wrong(opts lockstep.Options) error {
 	}
 	var t *lockstep.Trajectory
 	if opts.Trajectory {
-		t = &lockstep.Trajectory{Target: route.TargetLataccel[:end], Lataccel: lataccel, Action: action}
+		t = &lockstep.Trajectory{
+			Target:   route.TargetLataccel[:end],
+			Lataccel: lataccel,
+			Action:   action,
+		}
 	}
 	if err := trajectoryDiffers(r.result.Trajectory, t); err != nil {
 		return err
@@ -207,7 +222,8 @@ func wrongCosts(got lockstep.Costs, end int) error {
 	if end == lockstep.MinRows { // one step that costs, and no jerk
 		want.Jerk, want.Total = math.NaN(), math.NaN()
 	}
-	if got.Lataccel != got.Lataccel || !schema.Equal(got.Jerk, want.Jerk) || !schema.Equal(got.Total, want.Total) {
+	if got.Lataccel != got.Lataccel || !schema.Equal(got.Jerk, want.Jerk) ||
+		!schema.Equal(got.Total, want.Total) {
 		return fmt.Errorf("costs %v, want %v", got, want)
 	}
 	return nil
@@ -215,7 +231,13 @@ func wrongCosts(got lockstep.Costs, end int) error {
 
 // skipped is a step as it is shown if the network is not run at it.
 func skipped(s *lockstep.Step) *lockstep.Step {
-	return &lockstep.Step{Index: s.Index, Action: s.Action, Draw: s.Draw, Sample: -1, Lataccel: s.Lataccel}
+	return &lockstep.Step{
+		Index:    s.Index,
+		Action:   s.Action,
+		Draw:     s.Draw,
+		Sample:   -1,
+		Lataccel: s.Lataccel,
+	}
 }
 
 // wrongChoice says what is wrong with the stages of a step that the network ran at, after
@@ -235,7 +257,9 @@ func wrongChoice(step *lockstep.Step, shown *schema.Step, actions []float64) err
 	case sample < 0 || sample > 1023 || !(step.Draw < step.CDF[sample]) || sample > 0 && step.Draw < step.CDF[sample-1]:
 		return fmt.Errorf("sample %d is not where the draw %v falls", sample, step.Draw)
 	case !schema.Equal(step.Prediction, bin(sample)):
-		return fmt.Errorf("prediction %v, sample %d stands for %v", step.Prediction, sample, bin(sample))
+		return fmt.Errorf(
+			"prediction %v, sample %d stands for %v", step.Prediction, sample, bin(sample),
+		)
 	}
 	return nil
 }
@@ -300,7 +324,10 @@ func exposed(steps ...*lockstep.Step) (all []*schema.Step) {
 // differs says where two rollouts part, or is nil.
 func differs(got, want *rollout) error {
 	g, w := got.result, want.result
-	ends := [2]parity.End{{Outcome: tinyphysics.Outcome(w.Costs), Err: w.Err}, {Outcome: tinyphysics.Outcome(g.Costs), Err: g.Err}}
+	ends := [2]parity.End{
+		{Outcome: tinyphysics.Outcome(w.Costs), Err: w.Err},
+		{Outcome: tinyphysics.Outcome(g.Costs), Err: g.Err},
+	}
 	if err := parity.Differs(whole, exposed(want.steps...), exposed(got.steps...), ends[0], ends[1]); err != nil {
 		return errors.New(firstLine(err))
 	}

@@ -88,7 +88,10 @@ func (d *driver) through(p lockstep.Stepper, to int) {
 				want = math.NaN()
 			}
 			if !schema.Equal(got, want) || !schema.Equal(got, p.Lataccel(i)) {
-				d.fatalf("job %d, step %d: lataccel %v, Lataccel gives %v, want %v", i, at, got, p.Lataccel(i), want)
+				d.fatalf(
+					"job %d, step %d: lataccel %v, Lataccel gives %v, want %v", i, at, got,
+					p.Lataccel(i), want,
+				)
 			}
 		}
 		if next := p.Index(); next >= lockstep.ControlStartIdx && (next <= 106 || next%16 == 0) {
@@ -157,7 +160,8 @@ func (d *driver) finish(p lockstep.Stepper, but int, how string) []lockstep.Resu
 	d.through(p, 1000)
 	results := d.ended(p)
 	for i, r := range results {
-		if err := differs(&rollout{result: r}, &rollout{result: d.want[i].result}); err != nil && i != but {
+		if err := differs(&rollout{result: r}, &rollout{result: d.want[i].result}); err != nil &&
+			i != but {
 			d.errorf("job %d, %s: %w", i, how, err)
 		}
 	}
@@ -233,7 +237,10 @@ func (d *driver) faults() {
 		d.fatalf("Step with a command that is NaN: %w", err)
 	}
 	if p.Err(outside) == nil || p.Running(outside) || lataccels[outside] == lataccels[outside] {
-		d.errorf("a rollout whose command was NaN goes on, with lataccel %v and error %v", lataccels[outside], p.Err(outside))
+		d.errorf(
+			"a rollout whose command was NaN goes on, with lataccel %v and error %v",
+			lataccels[outside], p.Err(outside),
+		)
 	}
 	if r := d.finish(p, outside, "beside one that failed"); r[outside].Err == nil {
 		d.errorf("a rollout whose command was NaN has a result")
@@ -262,7 +269,8 @@ func (d *driver) faults() {
 	cancel()
 	q := d.reset(d.sim, d.jobs)
 	defer q.Close()
-	if err := q.Step(ended, make([]float64, n), lataccels); !errors.Is(err, context.Canceled) || q.Index() != lockstep.ContextLength {
+	if err := q.Step(ended, make([]float64, n), lataccels); !errors.Is(err, context.Canceled) ||
+		q.Index() != lockstep.ContextLength {
 		d.errorf("Step after the context's end: %v, and the next step is %d", err, q.Index())
 	}
 	d.through(q, 30)

@@ -18,7 +18,9 @@ type faulty struct {
 	plant func(lockstep.Stepper) lockstep.Stepper
 }
 
-func (f faulty) Reset(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) (lockstep.Stepper, error) {
+func (f faulty) Reset(
+	ctx ctxt, jobs []lockstep.Job, opts lockstep.Options,
+) (lockstep.Stepper, error) {
 	p, err := f.StepSimulator.Reset(ctx, jobs, opts)
 	if err != nil {
 		return nil, err
@@ -156,7 +158,8 @@ func TestStepMutants(t *testing.T) {
 				return &f
 			}}
 			errs, note := mutant.perform(stepping)
-			if said := fmt.Sprint(errors.Join(errs...)); !strings.Contains(said, c.want) || note != "" {
+			if said := fmt.Sprint(errors.Join(errs...)); !strings.Contains(said, c.want) ||
+				note != "" {
 				t.Errorf("it says\n%s%s\nwant %q", said, note, c.want)
 			}
 		})

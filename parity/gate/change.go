@@ -19,14 +19,21 @@ var tools = []string{"report/", "internal/generate/", "internal/pycontroller/", 
 
 // documentation reports whether nothing of a file is read by a program.
 func documentation(file string) bool {
-	return path.Ext(file) == ".md" && !strings.Contains("/"+file, "/testdata/") || slices.Contains([]string{"LICENSE", "NOTICE", "AUTHORS"}, file)
+	return path.Ext(file) == ".md" && !strings.Contains("/"+file, "/testdata/") ||
+		slices.Contains([]string{"LICENSE", "NOTICE", "AUTHORS"}, file)
 }
 
 // Changed finds what differs from the base in the git checkout of the folder root, and
 // which of the engines that may concern. It never fails: where it cannot tell, the answer
 // is everything.
 func Changed(ctx context.Context, root, base string) verdict.Change {
-	c := verdict.Change{Base: base, Files: []string{}, Engines: []string{}, Packages: []string{everyPackage}, Documentation: true}
+	c := verdict.Change{
+		Base:          base,
+		Files:         []string{},
+		Engines:       []string{},
+		Packages:      []string{everyPackage},
+		Documentation: true,
+	}
 	err := differing(ctx, root, &c)
 	known := err == nil
 	found := map[string]bool{}
@@ -39,7 +46,10 @@ func Changed(ctx context.Context, root, base string) verdict.Change {
 		for _, name := range names {
 			found[name] = true
 		}
-		if names == nil && !slices.ContainsFunc(tools, func(folder string) bool { return strings.HasPrefix(file, folder) }) {
+		if names == nil &&
+			!slices.ContainsFunc(
+				tools, func(folder string) bool { return strings.HasPrefix(file, folder) },
+			) {
 			err = fmt.Errorf("%s concerns every engine", file)
 		}
 	}
@@ -87,7 +97,10 @@ func differing(ctx context.Context, root string, c *verdict.Change) error {
 	}
 	// Without --no-renames a file that leaves a folder would show in the other only,
 	// and without -z and --relative names would be quoted, and from elsewhere.
-	differ, err := git(ctx, root, "diff", "--name-only", "--no-renames", "--relative", "-z", c.MergeBase, "--", ".")
+	differ, err := git(
+		ctx, root, "diff", "--name-only", "--no-renames", "--relative", "-z", c.MergeBase, "--",
+		".",
+	)
 	if err != nil {
 		return err
 	}
@@ -95,7 +108,9 @@ func differing(ctx context.Context, root string, c *verdict.Change) error {
 	if err != nil {
 		return err
 	}
-	files := slices.Sorted(strings.FieldsFuncSeq(differ+untracked, func(r rune) bool { return r == 0 }))
+	files := slices.Sorted(
+		strings.FieldsFuncSeq(differ+untracked, func(r rune) bool { return r == 0 }),
+	)
 	if len(files) == 0 {
 		return fmt.Errorf("nothing differs from %s", c.Base)
 	}

@@ -40,7 +40,13 @@ func write(t *testing.T, root, file, text string) {
 // command runs git as somebody, without anybody's configuration.
 func command(t *testing.T, root string, args ...string) {
 	t.Helper()
-	c := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"}, args...)...)
+	c := exec.Command(
+		"git",
+		append(
+			[]string{
+				"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false",
+			},
+			args...)...)
 	c.Dir = root
 	c.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 	if out, err := c.CombinedOutput(); err != nil {
@@ -135,8 +141,12 @@ func TestChanged(t *testing.T) {
 			}
 			got := Changed(t.Context(), root, base)
 			everything := !c.docs && c.engines == nil && c.why != "no engine has changed"
-			if !strings.Contains(got.Why, c.why) || got.Documentation != c.docs || got.Everything != everything {
-				t.Errorf("%+v, want documentation %v, everything %v, because %s", got, c.docs, everything, c.why)
+			if !strings.Contains(got.Why, c.why) || got.Documentation != c.docs ||
+				got.Everything != everything {
+				t.Errorf(
+					"%+v, want documentation %v, everything %v, because %s", got, c.docs,
+					everything, c.why,
+				)
 			}
 			want := c.engines
 			if everything {
@@ -159,7 +169,9 @@ func TestChangedSince(t *testing.T) {
 	write(t, root, "reference/gpt.go", "theirs")
 	commit(t, root)
 	command(t, root, "checkout", "--quiet", "mine")
-	if c := Changed(t.Context(), root, "theirs"); !slices.Equal(c.Files, []string{"batched/onnxruntime/graph.go"}) {
+	if c := Changed(t.Context(), root, "theirs"); !slices.Equal(
+		c.Files, []string{"batched/onnxruntime/graph.go"},
+	) {
 		t.Errorf("%+v, want my file alone", c)
 	}
 }
@@ -167,10 +179,12 @@ func TestChangedSince(t *testing.T) {
 // TestChangedNoGit: without git's data everything runs.
 func TestChangedNoGit(t *testing.T) {
 	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
-	if c := Changed(t.Context(), t.TempDir(), "base"); !c.Everything || !strings.Contains(c.Why, "no git checkout") {
+	if c := Changed(t.Context(), t.TempDir(), "base"); !c.Everything ||
+		!strings.Contains(c.Why, "no git checkout") {
 		t.Errorf("%+v", c)
 	}
-	if c := Changed(t.Context(), repository(t), ""); !c.Everything || !strings.Contains(c.Why, "no base revision is given") {
+	if c := Changed(t.Context(), repository(t), ""); !c.Everything ||
+		!strings.Contains(c.Why, "no base revision is given") {
 		t.Errorf("%+v", c)
 	}
 }
@@ -180,7 +194,8 @@ func TestChangedWithin(t *testing.T) {
 	root := repository(t)
 	write(t, root, "report/reference/x.go", "x") // of another module, seen from report/
 	c := Changed(t.Context(), filepath.Join(root, "report"), "base")
-	if !slices.Equal(c.Files, []string{"reference/x.go"}) || !slices.Equal(c.Engines, []string{"reference"}) {
+	if !slices.Equal(c.Files, []string{"reference/x.go"}) ||
+		!slices.Equal(c.Engines, []string{"reference"}) {
 		t.Errorf("%+v", c)
 	}
 }

@@ -35,7 +35,11 @@ func (l leaving) Error() string { return string(l) }
 
 // execute runs a check and judges it. Whatever goes wrong in it is a failure of it.
 func (s *step) execute(ctx context.Context, limit time.Duration, require []string) verdict.Check {
-	c := verdict.Check{Name: s.name, Title: s.title, Cases: []verdict.Case{}} // and not null in JSON
+	c := verdict.Check{
+		Name:  s.name,
+		Title: s.title,
+		Cases: []verdict.Case{},
+	} // and not null in JSON
 	start := time.Now()
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -82,7 +86,10 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // program runs a program in a folder and gives each line of its standard output to
 // line. An exit status is returned as it is; the error is of all else.
-func program(ctx context.Context, c *verdict.Check, dir string, env []string, words []string, line func([]byte) error) (status int, err error) {
+func program(
+	ctx context.Context, c *verdict.Check, dir string, env []string, words []string,
+	line func([]byte) error,
+) (status int, err error) {
 	command := group.Command(ctx, words[0], words[1:]...)
 	command.Dir, command.Env = dir, env
 	command.WaitDelay = 5 * time.Second // what it started may hold its output open
@@ -113,7 +120,9 @@ func program(ctx context.Context, c *verdict.Check, dir string, env []string, wo
 // goTest runs tests of packages of the module, never from the cache: that does not
 // know of libraries and programs which tests load.
 func goTest(ctx context.Context, c *verdict.Check, dir string, env []string, args ...string) error {
-	words := append([]string{"go", "test", "-json", "-count=1", "-timeout=0"}, args...) // the gate has its own limit
+	words := append(
+		[]string{"go", "test", "-json", "-count=1", "-timeout=0"},
+		args...) // the gate has its own limit
 	c.Command = "go test -count=1 " + strings.Join(args, " ")
 	var log testlog.Log
 	status, err := program(ctx, c, dir, env, words, log.Line)
@@ -141,7 +150,8 @@ func (r *testRuns) line(data []byte) error {
 	if err := json.Unmarshal(data, &event); err != nil {
 		return fmt.Errorf("go test -json printed %.200q: %w", data, err)
 	}
-	if runs := *r; len(runs) == 0 || event.Action == "start" && runs[len(runs)-1].packages[event.Package] {
+	if runs := *r; len(runs) == 0 ||
+		event.Action == "start" && runs[len(runs)-1].packages[event.Package] {
 		*r = append(runs, &testRun{packages: map[string]bool{}})
 	}
 	last := (*r)[len(*r)-1]
@@ -163,13 +173,29 @@ func (r testRuns) cases(passing []string) (all []verdict.Case) {
 				return k.Class == name && (k.Outcome != verdict.NotRun || k.Lacks != "")
 			}
 			if run.packages[name] && !slices.ContainsFunc(cases, counts) {
-				all = append(all, verdict.Case{Class: name, Name: "package", Outcome: verdict.Failed, Message: "none of its tests was run"})
+				all = append(
+					all,
+					verdict.Case{
+						Class:   name,
+						Name:    "package",
+						Outcome: verdict.Failed,
+						Message: "none of its tests was run",
+					},
+				)
 			}
 		}
 	}
 	for _, folder := range passing {
 		if name := modulePath + "/" + folder; !told[name] {
-			all = append(all, verdict.Case{Class: name, Name: "package", Outcome: verdict.Failed, Message: "go test was not run in it"})
+			all = append(
+				all,
+				verdict.Case{
+					Class:   name,
+					Name:    "package",
+					Outcome: verdict.Failed,
+					Message: "go test was not run in it",
+				},
+			)
 		}
 	}
 	return all

@@ -80,7 +80,9 @@ type run struct {
 func Run(ctx context.Context, config Config) (*verdict.Result, error) {
 	start := time.Now()
 	r := &verdict.Result{
-		Change: Changed(ctx, config.Root, config.Base), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
+		Change: Changed(
+			ctx, config.Root, config.Base,
+		), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
 		Engines: engines.CheckedNames(), Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
 		Start: start.UTC().Truncate(time.Second),
 	}
@@ -119,7 +121,10 @@ func (g *run) readTested(ctx context.Context) (err error) {
 	}
 	missing, err := g.unlogged(ctx, g.change.Packages)
 	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("%s: the change may concern %s, and no log has it: run `make test` for it, too", strings.Join(g.Tested, ", "), missing[0])
+		err = fmt.Errorf(
+			"%s: the change may concern %s, and no log has it: run `make test` for it, too",
+			strings.Join(g.Tested, ", "), missing[0],
+		)
 	}
 	return err
 }
@@ -167,7 +172,13 @@ func (g *run) both(ctx context.Context, steps []step) []verdict.Check {
 				continue
 			}
 			if failed, ok := errors.AsType[stopped](context.Cause(ctx)); ok {
-				checks[i] = verdict.Check{Name: s.name, Title: s.title, Cases: []verdict.Case{}, Outcome: verdict.NotRun, Why: failed.Error()}
+				checks[i] = verdict.Check{
+					Name:    s.name,
+					Title:   s.title,
+					Cases:   []verdict.Case{},
+					Outcome: verdict.NotRun,
+					Why:     failed.Error(),
+				}
 				continue
 			}
 			if ctx.Err() != nil {
@@ -197,7 +208,9 @@ func (g *run) both(ctx context.Context, steps []step) []verdict.Check {
 // environment is that of the programs that checks run: ours, without what would make
 // them do less, and with what is required.
 func environment(require []string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_ONLY=") })
+	env := slices.DeleteFunc(
+		os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_ONLY=") },
+	)
 	for _, name := range require {
 		env = append(env, want.ByName(name).Variable()+"=1")
 	}
@@ -207,15 +220,23 @@ func environment(require []string) []string {
 // Required are the wants that the environment requires: LOCKSTEP_REQUIRE_ASSETS=1 and
 // so on.
 func Required() []string {
-	return slices.DeleteFunc(want.Names(), func(name string) bool { return !want.ByName(name).Required() })
+	return slices.DeleteFunc(
+		want.Names(), func(name string) bool { return !want.ByName(name).Required() },
+	)
 }
 
 // plan is the checks of a change: sharp ones first, which take seconds, and of the others
 // cheap ones first.
 func (g *run) plan() []step {
-	tests := step{name: "tests", title: "All tests and properties that the change may concern.", run: g.tests}
+	tests := step{
+		name:  "tests",
+		title: "All tests and properties that the change may concern.",
+		run:   g.tests,
+	}
 	if g.change.Documentation {
-		steps := []step{{name: "documentation", title: "Only documentation differs.", run: g.documentation}}
+		steps := []step{
+			{name: "documentation", title: "Only documentation differs.", run: g.documentation},
+		}
 		if len(g.change.Packages) > 0 {
 			steps = append(steps, tests)
 		}
@@ -223,15 +244,27 @@ func (g *run) plan() []step {
 	}
 	steps := []step{
 		{name: "build", title: "Everything compiles.", run: g.build},
-		{name: "sharp", title: "Compiled kernels belong to their sources; distinguishing vectors; short rollouts.", run: g.sharp},
+		{
+			name:  "sharp",
+			title: "Compiled kernels belong to their sources; distinguishing vectors; short rollouts.",
+			run:   g.sharp,
+		},
 	}
 	for _, t := range targets {
-		steps = append(steps, step{name: t.name, title: t.title, beside: t.beside, run: func(ctx context.Context, c *verdict.Check) error {
-			if why := g.untouched(ctx, t.name, t.of); why != "" {
-				return leaving(why)
-			}
-			return g.target(ctx, c, t.name, strings.Fields(t.passing))
-		}})
+		steps = append(
+			steps,
+			step{
+				name:   t.name,
+				title:  t.title,
+				beside: t.beside,
+				run: func(ctx context.Context, c *verdict.Check) error {
+					if why := g.untouched(ctx, t.name, t.of); why != "" {
+						return leaving(why)
+					}
+					return g.target(ctx, c, t.name, strings.Fields(t.passing))
+				},
+			},
+		)
 	}
 	for _, engine := range engines.CheckedNames() {
 		steps = append(steps, step{
@@ -241,15 +274,41 @@ func (g *run) plan() []step {
 			}, []string{engine}, "lockstep/parity", "TestTrajectory", engine),
 		})
 	}
-	return append(steps,
-		step{name: "engines", title: "All engines against each other, all stages of all steps.", run: g.comparing(g.live, engines.CheckedNames(), "", "", "")},
-		step{name: "regressions", title: "Every case that once failed, on every engine.", run: g.comparing(func(ctx context.Context, c *verdict.Check) error {
-			return g.compare(ctx, c, "replay", "parity/testdata/regressions", "--engines", strings.Join(engines.CheckedNames(), ","))
-		}, engines.CheckedNames(), "lockstep/parity", "TestRegressions", "")},
+	return append(
+		steps,
+		step{
+			name:  "engines",
+			title: "All engines against each other, all stages of all steps.",
+			run:   g.comparing(g.live, engines.CheckedNames(), "", "", ""),
+		},
+		step{
+			name:  "regressions",
+			title: "Every case that once failed, on every engine.",
+			run: g.comparing(func(ctx context.Context, c *verdict.Check) error {
+				return g.compare(
+					ctx, c, "replay", "parity/testdata/regressions", "--engines",
+					strings.Join(engines.CheckedNames(), ","),
+				)
+			}, engines.CheckedNames(), "lockstep/parity", "TestRegressions", ""),
+		},
 		tests,
-		step{name: "hardware", title: "Evidence that these very kernels ran on a GPU.", run: g.hardware},
-		step{name: "mutation", beside: true, title: "Tests see mutants of the lines that were changed.", run: g.mutation},
-		step{name: "mutants", beside: true, title: "The harness finds planted faults and names their stages.", run: g.mutants},
+		step{
+			name:  "hardware",
+			title: "Evidence that these very kernels ran on a GPU.",
+			run:   g.hardware,
+		},
+		step{
+			name:   "mutation",
+			beside: true,
+			title:  "Tests see mutants of the lines that were changed.",
+			run:    g.mutation,
+		},
+		step{
+			name:   "mutants",
+			beside: true,
+			title:  "The harness finds planted faults and names their stages.",
+			run:    g.mutants,
+		},
 	)
 }
 
@@ -259,13 +318,20 @@ const compared = "TestTrajectory|TestRegressions"
 // comparing is a check of engines. It does not run if none of them has changed, or if the
 // logs tell that a test has made the comparisons: one of a package, that has a part for an
 // engine.
-func (g *run) comparing(run func(context.Context, *verdict.Check) error, of []string, pkg, test, part string) func(context.Context, *verdict.Check) error {
+func (g *run) comparing(
+	run func(context.Context, *verdict.Check) error, of []string, pkg, test, part string,
+) func(context.Context, *verdict.Check) error {
 	return func(ctx context.Context, c *verdict.Check) error {
-		if !g.All && !slices.ContainsFunc(of, func(name string) bool { return slices.Contains(g.change.Engines, name) }) {
+		if !g.All &&
+			!slices.ContainsFunc(
+				of, func(name string) bool { return slices.Contains(g.change.Engines, name) },
+			) {
 			return leaving("no engine of it has changed; --all runs it in spite of that")
 		}
 		if pkg != "" && slices.ContainsFunc(g.tested, func(k verdict.Case) bool {
-			return k.Class == pkg && k.Outcome == verdict.Passed && strings.HasPrefix(k.Name, test+"/") && (part == "" || strings.Contains(k.Name+"/", "/"+part+"/"))
+			return k.Class == pkg && k.Outcome == verdict.Passed &&
+				strings.HasPrefix(k.Name, test+"/") &&
+				(part == "" || strings.Contains(k.Name+"/", "/"+part+"/"))
 		}) {
 			return leaving(test + " has made these comparisons: " + strings.Join(g.Tested, ", "))
 		}
@@ -321,7 +387,8 @@ func (g *run) sharp(ctx context.Context, c *verdict.Check) error {
 func having(root string, pattern *regexp.Regexp) (packages []string, err error) {
 	err = testFiles(root, func(file string) error {
 		text, err := os.ReadFile(filepath.Join(root, file))
-		if folder := "./" + path.Dir(file); err == nil && pattern.Match(text) && !slices.Contains(packages, folder) {
+		if folder := "./" + path.Dir(file); err == nil && pattern.Match(text) &&
+			!slices.Contains(packages, folder) {
 			packages = append(packages, folder)
 		}
 		return err
@@ -347,7 +414,8 @@ func testFiles(root string, each func(file string) error) error {
 // skippedFolder reports whether the go command looks for no packages in a folder of this name,
 // or what is built lies there.
 func skippedFolder(name string) bool {
-	return name == "testdata" || name == "build" || name == "node_modules" || name != "." && name[0] == '.'
+	return name == "testdata" || name == "build" || name == "node_modules" ||
+		name != "." && name[0] == '.'
 }
 
 // untouched says why a target need not run, or nothing: of are folders, with all below them,
@@ -356,13 +424,17 @@ func (g *run) untouched(ctx context.Context, name string, of []string) string {
 	if g.All || of == nil || slices.Contains(g.change.Packages, everyPackage) {
 		return ""
 	}
-	if name == kernelsCheck && slices.ContainsFunc(g.change.Files, compiled) && sameKernels(ctx, g.Root, filepath.Join(g.dir, "base"), g.change.MergeBase) &&
-		!slices.ContainsFunc(g.change.Files, func(file string) bool { return compiled(file) && !kernelSource(file) }) {
+	if name == kernelsCheck && slices.ContainsFunc(g.change.Files, compiled) &&
+		sameKernels(ctx, g.Root, filepath.Join(g.dir, "base"), g.change.MergeBase) &&
+		!slices.ContainsFunc(
+			g.change.Files, func(file string) bool { return compiled(file) && !kernelSource(file) },
+		) {
 		return "of the kernels only what no compiler sees has changed"
 	}
 	for _, folder := range of {
 		within := func(name string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
-		if slices.ContainsFunc(g.change.Packages, within) || slices.ContainsFunc(g.change.Files, within) {
+		if slices.ContainsFunc(g.change.Packages, within) ||
+			slices.ContainsFunc(g.change.Files, within) {
 			return ""
 		}
 	}
@@ -372,17 +444,21 @@ func (g *run) untouched(ctx context.Context, name string, of []string) string {
 // kernelSource reports whether nvcc reads a file, compiled whether the check of what it
 // makes depends on it.
 func kernelSource(file string) bool {
-	return slices.Contains(kernelFolders, path.Dir(file)) && slices.Contains([]string{".cu", ".cuh", ".h"}, path.Ext(file))
+	return slices.Contains(kernelFolders, path.Dir(file)) &&
+		slices.Contains([]string{".cu", ".cuh", ".h"}, path.Ext(file))
 }
 
 func compiled(file string) bool {
-	return kernelSource(file) || strings.HasPrefix(file, "gpu/module/") || strings.HasPrefix(file, "gpu/classic/module/")
+	return kernelSource(file) || strings.HasPrefix(file, "gpu/module/") ||
+		strings.HasPrefix(file, "gpu/classic/module/")
 }
 
 // documentation is the short pass.
 func (g *run) documentation(_ context.Context, c *verdict.Check) error {
 	for _, file := range g.change.Files {
-		c.Cases = append(c.Cases, verdict.Case{Class: "documentation", Name: file, Outcome: verdict.Passed})
+		c.Cases = append(
+			c.Cases, verdict.Case{Class: "documentation", Name: file, Outcome: verdict.Passed},
+		)
 	}
 	return nil
 }
@@ -413,7 +489,10 @@ func (g *run) build(ctx context.Context, c *verdict.Check) (err error) {
 // compare runs lockstep compare or replay with --json and takes what it prints.
 func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) error {
 	if g.program == nil {
-		return fmt.Errorf("there is no program to run: %w", cmp.Or(g.broken, errors.New("the check build has failed")))
+		return fmt.Errorf(
+			"there is no program to run: %w",
+			cmp.Or(g.broken, errors.New("the check build has failed")),
+		)
 	}
 	c.Command = strings.TrimPrefix(c.Command+"; lockstep "+strings.Join(args, " "), "; ")
 	words := slices.Concat(g.program, args, []string{"--json", "--allow-absent"})
@@ -445,7 +524,9 @@ func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) err
 	case announced != n:
 		return fmt.Errorf("lockstep printed %d comparisons of %d", n, announced)
 	case status != 0 && !bad && c.Count(verdict.Passed) > 0: // else nothing was compared
-		return fmt.Errorf("lockstep ended with status %d, and no comparison says why: %s", status, said)
+		return fmt.Errorf(
+			"lockstep ended with status %d, and no comparison says why: %s", status, said,
+		)
 	case status == 0 && bad:
 		return errors.New("lockstep ended with status 0, although a comparison failed")
 	}
@@ -476,10 +557,22 @@ func (g *run) live(ctx context.Context, c *verdict.Check) error {
 		return err
 	}
 	if _, err := want.Assets.Find(); err != nil {
-		c.Cases = append(c.Cases, verdict.Case{Class: "engines", Name: "official network", Outcome: verdict.NotRun, Lacks: want.Assets.Name, Message: err.Error()})
+		c.Cases = append(
+			c.Cases,
+			verdict.Case{
+				Class:   "engines",
+				Name:    "official network",
+				Outcome: verdict.NotRun,
+				Lacks:   want.Assets.Name,
+				Message: err.Error(),
+			},
+		)
 		return nil
 	}
-	return g.compare(ctx, c, append(all, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
+	return g.compare(
+		ctx,
+		c,
+		append(all, "--num_segs", "6", "--pid", "0.3,0.05,-0.1", "--pid", "2,0.3,0.5")...)
 }
 
 // targets are what the Makefile checks, besides comparisons and tests. A line adds one, with
@@ -493,20 +586,62 @@ var targets = []struct {
 	passing     string
 }{
 	{"lint", "Formatted, vetted, without what static analysis finds.", false, nil, ""},
-	{"generate-check", "Assembly and tables are what their generators make.", false, []string{"internal/f32", "batched/classic", "scripts", "internal/tables"}, ""},
-	{"test-noasm", "The plain loops, without assembly.", true, []string{"reference", "internal/f32"}, "reference parity"},
+	{
+		"generate-check", "Assembly and tables are what their generators make.", false,
+		[]string{"internal/f32", "batched/classic", "scripts", "internal/tables"}, "",
+	},
+	{
+		"test-noasm", "The plain loops, without assembly.", true,
+		[]string{"reference", "internal/f32"}, "reference parity",
+	},
 	{"test-nocgo", "Without cgo.", false, nil, "parity"},
 	{"test-missing", "With one thing of the machine missing at a time.", false, nil, ""},
-	{"test-fused", "With a compiler that may fuse products into sums.", false, []string{".", "routefile", "internal", "golden", "reference", "batched"}, "internal/generate reference batched reference/classic batched/classic parity"},
-	{"test-race", "Under the race detector.", true, []string{"batched/onnxruntime", "internal/routecache", "parity/trace", "cmd/lockstep", "gpu"}, "batched/onnxruntime internal/routecache parity/trace cmd/lockstep gpu"},
-	{"fuzz-ci", "Every fuzz target, for a fixed number of executions.", false, []string{"fuzz", "routefile", "snapshotfile", "internal"}, ""},
-	{"test-python", "The Python package, its linters and tests.", false, []string{"python/native", "python", "cmd/lockstep"}, ""},
-	{"classic-ci", "Classic control, live against Gymnasium.", false, []string{"parity/gymnasium", "fuzz"}, "fuzz"},
-	{"test-avx512", "The AVX-512 kernels, emulated where this CPU has none.", true, []string{"internal/f32", "reference", "scripts"}, ""},
-	{"test-arm64-short", "The arm64 kernels and a recording, emulated where this machine is another.", true, []string{"internal/f32", "batched", "scripts"}, ""},
-	{kernelsCheck, "The CUDA kernels are what nvcc makes of their sources.", true, []string{"gpu/module", "gpu/classic/module", "gpu/kernels"}, ""},
-	{"test-compiled", "The shipped PTX and machine code, executed: recordings and short policies.", true, []string{"gpu"}, "gpu/translate gpu gpu/classic"},
-	{"test-cuda-standin", "The program with CUDA in it, on a stand-in driver.", true, []string{"gpu", "cmd/lockstep"}, "gpu/driver/cuda gpu"},
+	{
+		"test-fused", "With a compiler that may fuse products into sums.", false,
+		[]string{".", "routefile", "internal", "golden", "reference", "batched"},
+		"internal/generate reference batched reference/classic batched/classic parity",
+	},
+	{
+		"test-race", "Under the race detector.", true,
+		[]string{
+			"batched/onnxruntime", "internal/routecache", "parity/trace", "cmd/lockstep", "gpu",
+		},
+		"batched/onnxruntime internal/routecache parity/trace cmd/lockstep gpu",
+	},
+	{
+		"fuzz-ci", "Every fuzz target, for a fixed number of executions.", false,
+		[]string{"fuzz", "routefile", "snapshotfile", "internal"}, "",
+	},
+	{
+		"test-python", "The Python package, its linters and tests.", false,
+		[]string{"python/native", "python", "cmd/lockstep"}, "",
+	},
+	{
+		"classic-ci", "Classic control, live against Gymnasium.", false,
+		[]string{"parity/gymnasium", "fuzz"}, "fuzz",
+	},
+	{
+		"test-avx512", "The AVX-512 kernels, emulated where this CPU has none.", true,
+		[]string{"internal/f32", "reference", "scripts"}, "",
+	},
+	{
+		"test-arm64-short",
+		"The arm64 kernels and a recording, emulated where this machine is another.", true,
+		[]string{"internal/f32", "batched", "scripts"}, "",
+	},
+	{
+		kernelsCheck, "The CUDA kernels are what nvcc makes of their sources.", true,
+		[]string{"gpu/module", "gpu/classic/module", "gpu/kernels"}, "",
+	},
+	{
+		"test-compiled",
+		"The shipped PTX and machine code, executed: recordings and short policies.", true,
+		[]string{"gpu"}, "gpu/translate gpu gpu/classic",
+	},
+	{
+		"test-cuda-standin", "The program with CUDA in it, on a stand-in driver.", true,
+		[]string{"gpu", "cmd/lockstep"}, "gpu/driver/cuda gpu",
+	},
 }
 
 // kernelsCheck takes minutes, and nothing but what the compiler sees can change its outcome.
@@ -524,14 +659,28 @@ func (g *run) target(ctx context.Context, c *verdict.Check, name string, passing
 		words = append(words, "TESTFLAGS=-json")
 	}
 	// The targets say themselves what is built in.
-	env := slices.DeleteFunc(slices.Clone(g.env), func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") })
+	env := slices.DeleteFunc(
+		slices.Clone(g.env), func(v string) bool { return strings.HasPrefix(v, "GOFLAGS=") },
+	)
 	status, err := program(ctx, c, g.Root, env, words, func(line []byte) error {
 		if len(passing) > 0 && bytes.HasPrefix(line, []byte(`{"`)) {
 			return tests.line(line)
 		}
 		if m := skipped.FindStringSubmatch(string(line)); m != nil {
 			n, _ := strconv.Atoi(m[1]) // digits
-			leftOut = append(leftOut, slices.Repeat([]verdict.Case{{Class: "pytest", Name: m[2], Outcome: verdict.NotRun, Message: m[2] + ": " + m[3]}}, n)...)
+			leftOut = append(
+				leftOut,
+				slices.Repeat(
+					[]verdict.Case{
+						{
+							Class:   "pytest",
+							Name:    m[2],
+							Outcome: verdict.NotRun,
+							Message: m[2] + ": " + m[3],
+						},
+					},
+					n,
+				)...)
 		}
 		printed.Write(append(line, '\n'))
 		return nil
@@ -612,7 +761,9 @@ func sample(faults []mutants.Fault, change verdict.Change) []mutants.Fault {
 			turn[f.Name] = turns[kind]
 		}
 	}
-	slices.SortStableFunc(others, func(a, b mutants.Fault) int { return cmp.Compare(turn[a.Name], turn[b.Name]) })
+	slices.SortStableFunc(
+		others, func(a, b mutants.Fault) int { return cmp.Compare(turn[a.Name], turn[b.Name]) },
+	)
 	drawn := append(touched, others...)
 	return drawn[:min(len(drawn), sampleSize)]
 }

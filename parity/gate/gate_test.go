@@ -77,12 +77,47 @@ func announce(n int) string { return fmt.Sprintf(`{"summary":{"comparisons":%d}}
 func comparison(stages ...string) verdict.Comparison {
 	r := &parity.Report{
 		Exact: true, Steps: 1160, Compared: map[string]int{tinyphysics.Logits: 1160, tinyphysics.Lataccel: 1160},
-		Rollouts: []parity.Verdict{{Rollout: "route 00000, controller pid", Key: []string{"00000", "pid"}, Steps: 580, Equal: true}, {Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Steps: 580, Equal: true}},
+		Rollouts: []parity.Verdict{
+			{
+				Rollout: "route 00000, controller pid",
+				Key:     []string{"00000", "pid"},
+				Steps:   580,
+				Equal:   true,
+			},
+			{
+				Rollout: "route 00002, controller pid",
+				Key:     []string{"00002", "pid"},
+				Steps:   580,
+				Equal:   true,
+			},
+		},
 	}
 	for _, s := range stages {
-		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 1, &parity.Finding{Step: 123, Stage: s}
-		r.Findings = append(r.Findings, parity.StageFindings{Stage: s, Findings: 1, Rollouts: 1, Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123})
-		r.First = &parity.Divergence{Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: s, Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1}
+		r.Rollouts[1].Equal, r.Rollouts[1].Findings, r.Rollouts[1].First = false, 1, &parity.Finding{
+			Step:  123,
+			Stage: s,
+		}
+		r.Findings = append(
+			r.Findings,
+			parity.StageFindings{
+				Stage:    s,
+				Findings: 1,
+				Rollouts: 1,
+				Rollout:  "route 00002, controller pid",
+				Key:      []string{"00002", "pid"},
+				Step:     123,
+			},
+		)
+		r.First = &parity.Divergence{
+			Rollout: "route 00002, controller pid",
+			Key:     []string{"00002", "pid"},
+			Step:    123,
+			Stage:   s,
+			Index:   7,
+			Want:    "1 (3f800000)",
+			Got:     "1.0000001 (3f800001)",
+			ULPs:    1,
+		}
 	}
 	return verdict.Comparison{Kind: "goldens", Want: "ort1.30", Got: "onnxruntime", Report: r}
 }
@@ -90,7 +125,13 @@ func comparison(stages ...string) verdict.Comparison {
 // TestParity: what lockstep compare prints, and how it ends, decides; whatever is odd
 // is a failure.
 func TestParity(t *testing.T) {
-	absent := verdict.Comparison{Kind: "goldens", Want: "ort1.30", Got: "gpu", NotRun: "no device", Lacks: want.GPU.Name}
+	absent := verdict.Comparison{
+		Kind:   "goldens",
+		Want:   "ort1.30",
+		Got:    "gpu",
+		NotRun: "no device",
+		Lacks:  want.GPU.Name,
+	}
 	for name, c := range map[string]struct {
 		script  []string
 		require []string
@@ -127,15 +168,26 @@ func TestParity(t *testing.T) {
 			root := t.TempDir()
 			script := filepath.Join(root, "script")
 			write(t, root, "script", strings.Join(c.script, "\n"))
-			g := &run{Config: Config{Root: root}, program: []string{os.Args[0]}, env: append(os.Environ(), "GATE_TEST_SCRIPT="+script)}
+			g := &run{
+				Config:  Config{Root: root},
+				program: []string{os.Args[0]},
+				env:     append(os.Environ(), "GATE_TEST_SCRIPT="+script),
+			}
 			limit := time.Minute
 			if name == "hang" {
 				limit = time.Second
 			}
-			s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k, "compare", "goldens") }}
+			s := step{
+				name: "parity",
+				run:  func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k, "compare", "goldens") },
+			}
 			got := s.execute(t.Context(), limit, c.require)
-			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) || c.passed > 0 && got.Count(verdict.Passed) != c.passed {
-				t.Errorf("%s, %d passed, because %q; want %s, %d, because %q", got.Outcome, got.Count(verdict.Passed), got.Why, c.outcome, c.passed, c.why)
+			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) ||
+				c.passed > 0 && got.Count(verdict.Passed) != c.passed {
+				t.Errorf(
+					"%s, %d passed, because %q; want %s, %d, because %q", got.Outcome,
+					got.Count(verdict.Passed), got.Why, c.outcome, c.passed, c.why,
+				)
 			}
 			if got.Command != "lockstep compare goldens" {
 				t.Errorf("command %q", got.Command)
@@ -169,7 +221,10 @@ func TestUnlessAbsent(t *testing.T) {
 			return g.unlessAbsent(k, c.err)
 		}}
 		if got := s.execute(t.Context(), time.Minute, c.require); got.Outcome != c.outcome {
-			t.Errorf("%+v, required %v, error %v: %s because %q, want %s", c.cases, c.require, c.err, got.Outcome, got.Why, c.outcome)
+			t.Errorf(
+				"%+v, required %v, error %v: %s because %q, want %s", c.cases, c.require, c.err,
+				got.Outcome, got.Why, c.outcome,
+			)
 		}
 	}
 }
@@ -177,9 +232,13 @@ func TestUnlessAbsent(t *testing.T) {
 // TestParityUnbuilt: a program that does not build has compared nothing, and why is said.
 func TestParityUnbuilt(t *testing.T) {
 	g := &run{Config: Config{Root: t.TempDir()}, env: os.Environ()}
-	s := step{name: "parity", run: func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k) }}
+	s := step{
+		name: "parity",
+		run:  func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k) },
+	}
 	for _, want := range []string{"the check build has failed", "go build ended with status 1"} {
-		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != verdict.Failed || !strings.Contains(got.Why, "no program to run: "+want) {
+		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != verdict.Failed ||
+			!strings.Contains(got.Why, "no program to run: "+want) {
 			t.Errorf("%+v, want %q", got, want)
 		}
 		if err := g.build(t.Context(), &verdict.Check{}); err == nil {
@@ -221,8 +280,11 @@ func TestExecute(t *testing.T) {
 				limit = 10 * time.Millisecond
 			}
 			s := step{name: name, run: c.run}
-			if got := s.execute(t.Context(), limit, nil); got.Outcome != c.outcome || !strings.HasPrefix(got.Why, c.why) && !strings.Contains(got.Why, c.why) {
-				t.Errorf("%s because %q, want %s because %q", got.Outcome, got.Why, c.outcome, c.why)
+			if got := s.execute(t.Context(), limit, nil); got.Outcome != c.outcome ||
+				!strings.HasPrefix(got.Why, c.why) && !strings.Contains(got.Why, c.why) {
+				t.Errorf(
+					"%s because %q, want %s because %q", got.Outcome, got.Why, c.outcome, c.why,
+				)
 			}
 		})
 	}
@@ -233,8 +295,14 @@ func TestRun(t *testing.T) {
 	root := repository(t)
 	steps := func(steps ...step) func(*run) []step { return func(*run) []step { return steps } }
 	fine := step{name: "fine", run: passing}
-	bad := step{name: "bad", run: func(context.Context, *verdict.Check) error { return errors.New("no") }}
-	left := step{name: "left", run: func(context.Context, *verdict.Check) error { return leaving("not now") }}
+	bad := step{
+		name: "bad",
+		run:  func(context.Context, *verdict.Check) error { return errors.New("no") },
+	}
+	left := step{
+		name: "left",
+		run:  func(context.Context, *verdict.Check) error { return leaving("not now") },
+	}
 	for _, c := range []struct {
 		steps   func(*run) []step
 		passed  bool
@@ -247,7 +315,17 @@ func TestRun(t *testing.T) {
 		{steps(), false, "blocked: no check was run"},
 	} {
 		var out strings.Builder
-		r, err := Run(t.Context(), Config{Root: root, Base: "base", KeepGoing: true, Limit: time.Minute, Out: &out, steps: c.steps})
+		r, err := Run(
+			t.Context(),
+			Config{
+				Root:      root,
+				Base:      "base",
+				KeepGoing: true,
+				Limit:     time.Minute,
+				Out:       &out,
+				steps:     c.steps,
+			},
+		)
 		if err != nil || r.Passed != c.passed || r.Verdict != c.verdict {
 			t.Errorf("%+v, %v; want %v, %s", r, err, c.passed, c.verdict)
 		}
@@ -266,25 +344,50 @@ func TestRun(t *testing.T) {
 	}
 
 	// Without KeepGoing the first that fails ends it, those beside it, too.
-	long := step{name: "long", beside: true, run: func(ctx context.Context, c *verdict.Check) error { <-ctx.Done(); return ctx.Err() }}
-	r, err := Run(t.Context(), Config{Root: root, Limit: time.Minute, Out: io.Discard, steps: steps(fine, long, bad, fine, bad)})
+	long := step{
+		name:   "long",
+		beside: true,
+		run:    func(ctx context.Context, c *verdict.Check) error { <-ctx.Done(); return ctx.Err() },
+	}
+	r, err := Run(
+		t.Context(),
+		Config{
+			Root:  root,
+			Limit: time.Minute,
+			Out:   io.Discard,
+			steps: steps(fine, long, bad, fine, bad),
+		},
+	)
 	if err != nil || r.Passed || r.Verdict != "blocked: 1 of 2 checks failed" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for i, want := range []string{verdict.Passed, verdict.NotRun, verdict.Failed, verdict.NotRun, verdict.NotRun} {
-		if c := r.Checks[i]; c.Outcome != want || want == verdict.NotRun && !strings.Contains(c.Why, "the check bad has failed") {
+		if c := r.Checks[i]; c.Outcome != want ||
+			want == verdict.NotRun && !strings.Contains(c.Why, "the check bad has failed") {
 			t.Errorf("check %d, %s: %s because %q, want %s", i, c.Name, c.Outcome, c.Why, want)
 		}
 	}
 
 	write(t, root, "README.md", "second")
 	r, err = Run(t.Context(), Config{Root: root, Base: "base", Limit: time.Minute, Out: io.Discard})
-	if err != nil || !r.Passed || r.Verdict != "passed: only documentation differs, nothing was compared" || len(r.Checks) != 1 {
+	if err != nil || !r.Passed ||
+		r.Verdict != "passed: only documentation differs, nothing was compared" ||
+		len(r.Checks) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// One file more, and all that is missing here is found missing.
 	write(t, root, "reference/gpt.go", "package reference")
-	r, err = Run(t.Context(), Config{Root: root, Base: "base", All: true, KeepGoing: true, Limit: time.Minute, Out: io.Discard})
+	r, err = Run(
+		t.Context(),
+		Config{
+			Root:      root,
+			Base:      "base",
+			All:       true,
+			KeepGoing: true,
+			Limit:     time.Minute,
+			Out:       io.Discard,
+		},
+	)
 	if err != nil || r.Passed || len(r.Checks) < 8 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -295,8 +398,14 @@ func TestRun(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	stop := step{name: "stop", run: func(context.Context, *verdict.Check) error { cancel(); return nil }}
-	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard, steps: steps(fine, stop, fine)}); !errors.Is(err, context.Canceled) || r != nil {
+	stop := step{
+		name: "stop",
+		run:  func(context.Context, *verdict.Check) error { cancel(); return nil },
+	}
+	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard, steps: steps(fine, stop, fine)}); !errors.Is(
+		err, context.Canceled,
+	) ||
+		r != nil {
 		t.Errorf("interrupted: %+v, %v", r, err)
 	}
 }
@@ -318,13 +427,19 @@ func TestPlan(t *testing.T) {
 		}
 		return names
 	}
-	if got := names(verdict.Change{Documentation: true}, false); !slices.Equal(got, []string{"documentation"}) {
+	if got := names(verdict.Change{Documentation: true}, false); !slices.Equal(
+		got, []string{"documentation"},
+	) {
 		t.Errorf("documentation: %v", got)
 	}
-	if got := names(verdict.Change{Documentation: true, Packages: []string{"docs"}}, false); !slices.Equal(got, []string{"documentation", "tests"}) {
+	if got := names(verdict.Change{Documentation: true, Packages: []string{"docs"}}, false); !slices.Equal(
+		got, []string{"documentation", "tests"},
+	) {
 		t.Errorf("documentation that tests read: %v", got)
 	}
-	if got := names(verdict.Change{Everything: true, Engines: testEngines}, false); !slices.Equal(got, all) {
+	if got := names(verdict.Change{Everything: true, Engines: testEngines}, false); !slices.Equal(
+		got, all,
+	) {
 		t.Errorf("everything: %v", got)
 	}
 	if got := names(verdict.Change{Engines: []string{"gpu"}}, false); !slices.Equal(got, all) {
@@ -362,9 +477,16 @@ func TestComparing(t *testing.T) {
 		{[]string{"twin"}, at("TestAll/set/twins/route", verdict.Passed), false, ""},
 		{[]string{"twin"}, at("TestOther/set/twin/route", verdict.Passed), false, ""},
 	} {
-		g := &run{Config: Config{All: c.all, Tested: []string{"log"}}, change: verdict.Change{Engines: c.changed}, tested: c.tested}
-		err := g.comparing(passing, []string{"twin", "last"}, "a/parity", "TestAll", "twin")(t.Context(), &verdict.Check{})
-		if leave := (leaving)(""); c.left == "" && err != nil || c.left != "" && (!errors.As(err, &leave) || !strings.HasPrefix(leave.Error(), c.left)) {
+		g := &run{
+			Config: Config{All: c.all, Tested: []string{"log"}},
+			change: verdict.Change{Engines: c.changed},
+			tested: c.tested,
+		}
+		err := g.comparing(passing, []string{"twin", "last"}, "a/parity", "TestAll", "twin")(
+			t.Context(), &verdict.Check{},
+		)
+		if leave := (leaving)(""); c.left == "" && err != nil ||
+			c.left != "" && (!errors.As(err, &leave) || !strings.HasPrefix(leave.Error(), c.left)) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -376,7 +498,10 @@ func TestTested(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "go.mod", "module a\n\ngo 1.26\n")
 	write(t, root, "a_test.go", "package a\n")
-	write(t, root, "b/b_test.go", "package b\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) {}\n")
+	write(
+		t, root, "b/b_test.go",
+		"package b\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) {}\n",
+	)
 	command(t, root, "init", "--quiet")
 	commit(t, root)
 	head, err := git(t.Context(), root, "rev-parse", "HEAD")
@@ -426,7 +551,14 @@ func TestTested(t *testing.T) {
 		for _, log := range c.logs {
 			files = append(files, filepath.Join(logs, log))
 		}
-		config := Config{Root: root, Tested: files, Require: c.require, Limit: time.Minute, Out: io.Discard, steps: steps}
+		config := Config{
+			Root:    root,
+			Tested:  files,
+			Require: c.require,
+			Limit:   time.Minute,
+			Out:     io.Discard,
+			steps:   steps,
+		}
 		r, err := Run(t.Context(), config)
 		if c.passed == 0 {
 			if err == nil || !strings.Contains(err.Error(), c.verdict) {
@@ -437,22 +569,31 @@ func TestTested(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Verdict != c.verdict || r.Checks[1].Count(verdict.Passed) != c.passed || r.Checks[0].Outcome != verdict.NotRun {
+		if r.Verdict != c.verdict || r.Checks[1].Count(verdict.Passed) != c.passed ||
+			r.Checks[0].Outcome != verdict.NotRun {
 			t.Errorf("%v, %v: %+v", c.logs, c.require, r)
 		}
 	}
 
 	// The sharp tests of packages that no log has run.
-	g := &run{Config: Config{Root: root, Tested: []string{"half"}}, env: os.Environ(), logged: map[string]bool{"a": true}}
+	g := &run{
+		Config: Config{Root: root, Tested: []string{"half"}},
+		env:    os.Environ(),
+		logged: map[string]bool{"a": true},
+	}
 	s := step{run: g.sharp}
-	if c := s.execute(t.Context(), time.Minute, nil); c.Outcome != verdict.Passed || len(c.Cases) != 1 || c.Cases[0].Name != "TestVectors" {
+	if c := s.execute(t.Context(), time.Minute, nil); c.Outcome != verdict.Passed ||
+		len(c.Cases) != 1 ||
+		c.Cases[0].Name != "TestVectors" {
 		t.Errorf("%+v", c)
 	}
 }
 
 // TestSharp: the tests that find most faults are found wherever they are.
 func TestSharp(t *testing.T) {
-	packages, err := having(filepath.Join("..", ".."), regexp.MustCompile(`(?m)^func (`+sharp+`)\(`))
+	packages, err := having(
+		filepath.Join("..", ".."), regexp.MustCompile(`(?m)^func (`+sharp+`)\(`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -463,10 +604,15 @@ func TestSharp(t *testing.T) {
 	}
 	root := t.TempDir()
 	write(t, root, "go.mod", "module a\n\ngo 1.26\n")
-	write(t, root, "a/a_test.go", "package a\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) { t.Error(\"one bit\") }\n\nfunc TestLong(t *testing.T) {}\n")
+	write(
+		t, root, "a/a_test.go",
+		"package a\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) { t.Error(\"one bit\") }\n\nfunc TestLong(t *testing.T) {}\n",
+	)
 	g := &run{Config: Config{Root: root}, env: append(os.Environ(), "GOFLAGS=")}
 	s := step{run: g.sharp}
-	if c := s.execute(t.Context(), time.Minute, nil); c.Outcome != verdict.Failed || len(c.Cases) != 1 || c.Cases[0].Name != "TestVectors" {
+	if c := s.execute(t.Context(), time.Minute, nil); c.Outcome != verdict.Failed ||
+		len(c.Cases) != 1 ||
+		c.Cases[0].Name != "TestVectors" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -491,7 +637,11 @@ func TestSample(t *testing.T) {
 	}
 	planted := map[string]bool{}
 	for commit := range 400 {
-		change := verdict.Change{Head: fmt.Sprint(commit), Everything: true, Engines: []string{"reference", "batched", "onnxruntime", "emulated", "gpu"}}
+		change := verdict.Change{
+			Head:       fmt.Sprint(commit),
+			Everything: true,
+			Engines:    []string{"reference", "batched", "onnxruntime", "emulated", "gpu"},
+		}
 		got := sample(all, change)
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
 			t.Fatal("the sample of a commit is not always the same")
@@ -522,11 +672,19 @@ func TestSample(t *testing.T) {
 	if touched == 0 || touched >= sampleSize {
 		t.Fatalf("%d faults in %s, want some, fewer than %d", touched, file, sampleSize)
 	}
-	if got := sample(all, verdict.Change{Files: []string{file}}); len(got) != touched || !isTouched(got[0]) {
+	if got := sample(all, verdict.Change{Files: []string{file}}); len(got) != touched ||
+		!isTouched(got[0]) {
 		t.Errorf("%s: %d faults, want %d", file, len(got), touched)
 	}
-	if got := sample(all, verdict.Change{Files: []string{file}, Engines: []string{"batched"}}); len(got) != sampleSize || !isTouched(got[touched-1]) || isTouched(got[touched]) {
-		t.Errorf("%s, batched: %d faults, want %d, the first %d in the file", file, len(got), sampleSize, touched)
+	if got := sample(all, verdict.Change{Files: []string{file}, Engines: []string{"batched"}}); len(
+		got,
+	) != sampleSize ||
+		!isTouched(got[touched-1]) ||
+		isTouched(got[touched]) {
+		t.Errorf(
+			"%s, batched: %d faults, want %d, the first %d in the file", file, len(got), sampleSize,
+			touched,
+		)
 	}
 	if got := sample(all, verdict.Change{}); len(got) != 0 {
 		t.Errorf("no change: %d faults", len(got))
@@ -548,12 +706,21 @@ func TestBoth(t *testing.T) {
 	}
 	var out strings.Builder
 	g := &run{Config: Config{Limit: time.Minute, Out: &out}}
-	checks := g.both(t.Context(), []step{{name: "a", run: meet}, {name: "b", beside: true, run: meet}, {name: "c", run: meet}, {name: "d", beside: true, run: meet}})
+	checks := g.both(
+		t.Context(),
+		[]step{
+			{name: "a", run: meet}, {name: "b", beside: true, run: meet}, {name: "c", run: meet},
+			{name: "d", beside: true, run: meet},
+		},
+	)
 	var names []string
 	for _, c := range checks {
 		names = append(names, c.Name+" "+c.Outcome)
 	}
-	if want := []string{"a passed", "b passed", "c passed", "d passed"}; !slices.Equal(names, want) || strings.Count(out.String(), "\n") != 4 {
+	if want := []string{"a passed", "b passed", "c passed", "d passed"}; !slices.Equal(
+		names, want,
+	) ||
+		strings.Count(out.String(), "\n") != 4 {
 		t.Errorf("%v, want %v; told %q", names, want, out.String())
 	}
 }
@@ -575,19 +742,25 @@ func TestTarget(t *testing.T) {
 	}
 	g := &run{Config: Config{Root: root}, env: os.Environ()}
 	var c verdict.Check
-	if err := g.target(t.Context(), &c, "good", nil); err != nil || c.Count(verdict.Passed) != 1 || c.Command != "make good" {
+	if err := g.target(t.Context(), &c, "good", nil); err != nil || c.Count(verdict.Passed) != 1 ||
+		c.Command != "make good" {
 		t.Errorf("%v, %+v", err, c)
 	}
 	c = verdict.Check{}
-	if err := g.target(t.Context(), &c, "less", nil); err != nil || c.Count(verdict.NotRun) != 2 || c.Cases[2].Message != "python/tests/a.py:4: no torch" {
+	if err := g.target(t.Context(), &c, "less", nil); err != nil || c.Count(verdict.NotRun) != 2 ||
+		c.Cases[2].Message != "python/tests/a.py:4: no torch" {
 		t.Errorf("%v, %+v", err, c)
 	}
 	c = verdict.Check{}
-	if err := g.target(t.Context(), &c, "none", nil); err == nil || err.Error() != leaving("no emulator").Error() || len(c.Cases) != 0 {
+	if err := g.target(t.Context(), &c, "none", nil); err == nil ||
+		err.Error() != leaving("no emulator").Error() ||
+		len(c.Cases) != 0 {
 		t.Errorf("%v, %+v", err, c)
 	}
 	c = verdict.Check{}
-	if err := g.target(t.Context(), &c, "bad", nil); err == nil || !strings.HasPrefix(c.Output, "spoilt\n") || len(c.Cases) != 0 {
+	if err := g.target(t.Context(), &c, "bad", nil); err == nil ||
+		!strings.HasPrefix(c.Output, "spoilt\n") ||
+		len(c.Cases) != 0 {
 		t.Errorf("%v, %+v", err, c)
 	}
 }
@@ -639,9 +812,18 @@ func TestTargetTests(t *testing.T) {
 			}
 		}
 		if got.Outcome != c.outcome || !strings.Contains(said, c.why) {
-			t.Errorf("%s: %s because %q, want %s because %q\n%+v", name, got.Outcome, said, c.outcome, c.why, got.Cases)
+			t.Errorf(
+				"%s: %s because %q, want %s because %q\n%+v",
+				name,
+				got.Outcome,
+				said,
+				c.outcome,
+				c.why,
+				got.Cases,
+			)
 		}
-		if flags, err := os.ReadFile(filepath.Join(root, "flags")); err != nil || string(flags) != "-json\n" {
+		if flags, err := os.ReadFile(filepath.Join(root, "flags")); err != nil ||
+			string(flags) != "-json\n" {
 			t.Errorf("%s: flags %q, %v", name, flags, err)
 		}
 	}
@@ -664,11 +846,20 @@ func TestTargetFlags(t *testing.T) {
 		}
 		recipe, _, _ = strings.Cut(recipe, "\n\n")
 		recipe = strings.ReplaceAll(recipe, "$(ONE_GOLDEN)", "$(GO) test $(TESTFLAGS)")
-		if n := strings.Count(recipe, "$(GO) test "); n == 0 || n != strings.Count(recipe, "$(TESTFLAGS)") {
-			t.Errorf("%s: %d times go test, %d times with TESTFLAGS", target.name, n, strings.Count(recipe, "$(TESTFLAGS)"))
+		if n := strings.Count(recipe, "$(GO) test "); n == 0 ||
+			n != strings.Count(recipe, "$(TESTFLAGS)") {
+			t.Errorf(
+				"%s: %d times go test, %d times with TESTFLAGS",
+				target.name,
+				n,
+				strings.Count(recipe, "$(TESTFLAGS)"),
+			)
 		}
 	}
-	if !strings.Contains(text, "\nONE_GOLDEN := LOCKSTEP_ONLY=g00002/pid $(GO) test $(TESTFLAGS) ") {
+	if !strings.Contains(
+		text,
+		"\nONE_GOLDEN := LOCKSTEP_ONLY=g00002/pid $(GO) test $(TESTFLAGS) ",
+	) {
 		t.Error("ONE_GOLDEN does not take TESTFLAGS")
 	}
 }
@@ -685,7 +876,10 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("required: %v", got)
 	}
 	env := environment([]string{want.GPU.Name})
-	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_ONLY=") }) {
+	if slices.ContainsFunc(
+		env,
+		func(v string) bool { return strings.HasPrefix(v, "LOCKSTEP_ONLY=") },
+	) {
 		t.Error("LOCKSTEP_ONLY is still set")
 	}
 	if env[len(env)-1] != "LOCKSTEP_REQUIRE_GPU=1" {
@@ -701,8 +895,16 @@ func TestHardware(t *testing.T) {
 		t.Helper()
 		g := &run{Config: Config{Root: root, RequireHardware: require}}
 		s := step{name: "hardware", run: g.hardware}
-		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != outcome || !strings.Contains(got.Why, why) {
-			t.Errorf("%s: %s because %q, want %s because %q", name, got.Outcome, got.Why, outcome, why)
+		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != outcome ||
+			!strings.Contains(got.Why, why) {
+			t.Errorf(
+				"%s: %s because %q, want %s because %q",
+				name,
+				got.Outcome,
+				got.Why,
+				outcome,
+				why,
+			)
 		}
 	}
 	change := func(text string) {
@@ -719,20 +921,26 @@ func TestHardware(t *testing.T) {
 	}
 	evidence := hardware.Evidence{
 		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: hash, Date: "2026-01-02",
-		Goldens: []string{"g00002.pid"}, Tests: []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}}, Verdict: hardware.Pass,
+		Goldens: []string{
+			"g00002.pid",
+		}, Tests: []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}}, Verdict: hardware.Pass,
 	}
 	if evidence.Challenge, err = answer(t.Context(), hash); err != nil {
 		t.Fatal(err)
 	}
 	for _, tool := range hardware.Sanitizers {
-		evidence.Sanitizer = append(evidence.Sanitizer, hardware.Outcome{Name: tool, Result: hardware.Pass})
+		evidence.Sanitizer = append(
+			evidence.Sanitizer,
+			hardware.Outcome{Name: tool, Result: hardware.Pass},
+		)
 	}
 	if _, err := evidence.Write(folder); err != nil {
 		t.Fatal(err)
 	}
 	hold("a run", true, verdict.Passed, "")
 	answered := evidence.Challenge
-	if evidence.Challenge, err = answer(t.Context(), strings.Repeat("0a", 32)); err != nil || evidence.Challenge == answered {
+	if evidence.Challenge, err = answer(t.Context(), strings.Repeat("0a", 32)); err != nil ||
+		evidence.Challenge == answered {
 		t.Fatalf("two challenges have the answer %s, %v", answered, err)
 	}
 	if _, err := evidence.Write(folder); err != nil {
@@ -752,7 +960,8 @@ func TestHardware(t *testing.T) {
 	}
 	hold("a stand-in", false, verdict.Failed, "stand-in is not a GPU")
 	g := &run{Config: Config{Root: filepath.Join("..", "..")}}
-	if err := g.hardware(t.Context(), &verdict.Check{}); err != nil && !errors.As(err, new(leaving)) {
+	if err := g.hardware(t.Context(), &verdict.Check{}); err != nil &&
+		!errors.As(err, new(leaving)) {
 		t.Errorf("what is committed: %v", err)
 	}
 }
@@ -783,8 +992,17 @@ func TestComparisonOutcome(t *testing.T) {
 		{verdict.Comparison{NotApplicable: "another profile"}, verdict.NotApplicable, 1, 0},
 	} {
 		check := verdict.Check{Cases: c.comparison.Cases()}
-		if got := c.comparison.Outcome(); got != c.outcome || len(check.Cases) != c.cases || check.Count(verdict.Failed) != c.failed {
-			t.Errorf("%s with %d cases, %d failed; want %s, %d, %d", got, len(check.Cases), check.Count(verdict.Failed), c.outcome, c.cases, c.failed)
+		if got := c.comparison.Outcome(); got != c.outcome || len(check.Cases) != c.cases ||
+			check.Count(verdict.Failed) != c.failed {
+			t.Errorf(
+				"%s with %d cases, %d failed; want %s, %d, %d",
+				got,
+				len(check.Cases),
+				check.Count(verdict.Failed),
+				c.outcome,
+				c.cases,
+				c.failed,
+			)
 		}
 		if (c.outcome == verdict.Equal) != (c.comparison.Why() == "") {
 			t.Errorf("%s: why %q", c.outcome, c.comparison.Why())

@@ -47,8 +47,13 @@ func TestGoTest(t *testing.T) {
 				return goTest(ctx, k, root, append(os.Environ(), "GOFLAGS="), "./...")
 			}}
 			got := s.execute(t.Context(), 10*time.Minute, c.require)
-			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) || got.Count(verdict.Passed) != c.passed {
-				t.Errorf("%s, %d passed, because %q; want %s, %d, because %q\n%+v\n%s", got.Outcome, got.Count(verdict.Passed), got.Why, c.outcome, c.passed, c.why, got.Cases, got.Output)
+			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) ||
+				got.Count(verdict.Passed) != c.passed {
+				t.Errorf(
+					"%s, %d passed, because %q; want %s, %d, because %q\n%+v\n%s", got.Outcome,
+					got.Count(verdict.Passed), got.Why, c.outcome, c.passed, c.why, got.Cases,
+					got.Output,
+				)
 			}
 			if c.failed == nil {
 				return

@@ -30,9 +30,16 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	for _, file := range slices.Sorted(maps.Keys(runs)) {
-		k := verdict.Case{Class: "hardware", Name: file, Outcome: verdict.Passed, Message: runs[file].Device + " ran these kernels"}
+		k := verdict.Case{
+			Class:   "hardware",
+			Name:    file,
+			Outcome: verdict.Passed,
+			Message: runs[file].Device + " ran these kernels",
+		}
 		if ran := runs[file].Kernels; ran != kernels {
-			k.Outcome, k.Message = verdict.NotApplicable, fmt.Sprintf("%s ran other kernels, %.12s", runs[file].Device, ran)
+			k.Outcome, k.Message = verdict.NotApplicable, fmt.Sprintf(
+				"%s ran other kernels, %.12s", runs[file].Device, ran,
+			)
 		} else if want, err := answer(ctx, kernels); err != nil {
 			return err
 		} else if got := runs[file].Challenge; got != want {
@@ -44,7 +51,10 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 	if c.Count(verdict.Passed)+c.Count(verdict.Failed) > 0 {
 		return nil
 	}
-	why := fmt.Sprintf("no recorded run of these kernels, %.12s, on a GPU: run `make gpu-test` where one is", kernels)
+	why := fmt.Sprintf(
+		"no recorded run of these kernels, %.12s, on a GPU: run `make gpu-test` where one is",
+		kernels,
+	)
 	if g.RequireHardware {
 		return errors.New(why)
 	}

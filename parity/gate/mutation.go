@@ -16,14 +16,17 @@ func (g *run) mutation(ctx context.Context, c *verdict.Check) error {
 	}
 	c.Command = "make --no-print-directory mutation-diff BASE=" + g.change.MergeBase
 	var said []string
-	status, err := program(ctx, c, g.Root, g.env, strings.Fields(c.Command), func(line []byte) error {
-		if k, ok := ofMutant(strings.TrimSpace(string(line))); ok {
-			c.Cases = append(c.Cases, k)
-		} else {
-			said = append(said, strings.TrimSpace(string(line)))
-		}
-		return nil
-	})
+	status, err := program(
+		ctx, c, g.Root, g.env, strings.Fields(c.Command),
+		func(line []byte) error {
+			if k, ok := ofMutant(strings.TrimSpace(string(line))); ok {
+				c.Cases = append(c.Cases, k)
+			} else {
+				said = append(said, strings.TrimSpace(string(line)))
+			}
+			return nil
+		},
+	)
 	c.Note = strings.Join(said, "; ")
 	switch {
 	case err != nil:
@@ -36,7 +39,14 @@ func (g *run) mutation(ctx context.Context, c *verdict.Check) error {
 		return leaving("no line that was changed has a mutant")
 	}
 	if c.Count(verdict.Failed) == 0 {
-		c.Cases = append(c.Cases, verdict.Case{Class: "mutation", Name: "lines that were changed", Outcome: verdict.Passed})
+		c.Cases = append(
+			c.Cases,
+			verdict.Case{
+				Class:   "mutation",
+				Name:    "lines that were changed",
+				Outcome: verdict.Passed,
+			},
+		)
 	}
 	return nil
 }
@@ -47,7 +57,12 @@ func ofMutant(line string) (verdict.Case, bool) {
 	if len(cells) != 5 {
 		return verdict.Case{}, false
 	}
-	k := verdict.Case{Class: "mutation", Name: cells[1] + " " + cells[2], Outcome: verdict.NotRun, Message: "a mutant of it " + cells[3] + ": " + cells[4]}
+	k := verdict.Case{
+		Class:   "mutation",
+		Name:    cells[1] + " " + cells[2],
+		Outcome: verdict.NotRun,
+		Message: "a mutant of it " + cells[3] + ": " + cells[4],
+	}
 	if cells[0] == "red" {
 		k.Outcome = verdict.Failed
 	}

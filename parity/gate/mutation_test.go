@@ -27,11 +27,20 @@ func TestMutation(t *testing.T) {
 	} {
 		root := t.TempDir()
 		write(t, root, "said", c.prints)
-		write(t, root, "Makefile", "mutation-diff:\n\t@test $(BASE) = theirs && cat said && exit "+c.status+"\n")
-		g := &run{Config: Config{Root: root}, env: os.Environ(), change: verdict.Change{MergeBase: "theirs"}}
+		write(
+			t, root, "Makefile",
+			"mutation-diff:\n\t@test $(BASE) = theirs && cat said && exit "+c.status+"\n",
+		)
+		g := &run{
+			Config: Config{Root: root},
+			env:    os.Environ(),
+			change: verdict.Change{MergeBase: "theirs"},
+		}
 		s := step{run: g.mutation}
 		got := s.execute(t.Context(), time.Minute, nil)
-		if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) || got.Count(verdict.Failed) != c.failed || got.Count(verdict.NotRun) != c.shown {
+		if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) ||
+			got.Count(verdict.Failed) != c.failed ||
+			got.Count(verdict.NotRun) != c.shown {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

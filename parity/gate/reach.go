@@ -113,7 +113,8 @@ func imports(ctx context.Context, root string) (*graph, error) {
 			}
 			g.folders[p.folder] = true
 			for _, name := range all {
-				if in := packages[name]; in != nil && !slices.Contains(g.within[p.folder], in.folder) {
+				if in := packages[name]; in != nil &&
+					!slices.Contains(g.within[p.folder], in.folder) {
 					g.within[p.folder] = append(g.within[p.folder], in.folder)
 				}
 			}
@@ -209,7 +210,8 @@ func sameKernels(ctx context.Context, root, dir, revision string) bool {
 				continue
 			}
 			text, err := git(ctx, root, "show", revision+":./"+name)
-			if err != nil || os.WriteFile(filepath.Join(before, path.Base(name)), []byte(text), 0o666) != nil {
+			if err != nil ||
+				os.WriteFile(filepath.Join(before, path.Base(name)), []byte(text), 0o666) != nil {
 				return false
 			}
 		}

@@ -124,8 +124,13 @@ func TestUntouched(t *testing.T) {
 	} {
 		root := moduleTree(t)
 		write(t, root, c.file, c.text)
-		g := &run{Config: Config{Root: root}, dir: t.TempDir(), change: Changed(t.Context(), root, "base")}
-		if got := g.untouched(t.Context(), kernelsCheck, c.of); !strings.Contains(got, c.why) || (got == "") != (c.why == "") {
+		g := &run{
+			Config: Config{Root: root},
+			dir:    t.TempDir(),
+			change: Changed(t.Context(), root, "base"),
+		}
+		if got := g.untouched(t.Context(), kernelsCheck, c.of); !strings.Contains(got, c.why) ||
+			(got == "") != (c.why == "") {
 			t.Errorf("%s, for %v: %q, want %q", c.file, c.of, got, c.why)
 		}
 	}
@@ -136,7 +141,8 @@ func TestCompiledTargets(t *testing.T) {
 	for _, target := range targets {
 		for _, folder := range []string{"gpu", "gpu/classic", "gpu/translate", "gpu/driver/emulated"} {
 			g := &run{change: verdict.Change{Packages: []string{folder}}}
-			if why := g.untouched(t.Context(), target.name, target.of); target.name == "test-compiled" && why != "" {
+			if why := g.untouched(t.Context(), target.name, target.of); target.name == "test-compiled" &&
+				why != "" {
 				t.Errorf("%s has changed, and %s does not run: %s", folder, target.name, why)
 			}
 		}

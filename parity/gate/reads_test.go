@@ -26,7 +26,9 @@ func namedFiles(root, file string) (named []string, err error) {
 	}
 	add := func(name string) {
 		name = path.Join(path.Dir(file), name)
-		if _, err := os.Stat(filepath.Join(root, name)); err == nil && !strings.HasPrefix(name, "..") && !slices.Contains(named, name) {
+		if _, err := os.Stat(filepath.Join(root, name)); err == nil &&
+			!strings.HasPrefix(name, "..") &&
+			!slices.Contains(named, name) {
 			named = append(named, name)
 		}
 	}
@@ -99,11 +101,18 @@ func TestNamedFiles(t *testing.T) {
 				changed = path.Join(name, "file")
 			}
 			reached := g.reached([]string{changed})
-			if name != "." && !slices.Contains(reached, folder) && !slices.Contains(reached, everyPackage) {
-				t.Errorf("%s names %s, and a change of it does not make its tests run: add a line to readers", file, name)
+			if name != "." && !slices.Contains(reached, folder) &&
+				!slices.Contains(reached, everyPackage) {
+				t.Errorf(
+					"%s names %s, and a change of it does not make its tests run: add a line to readers",
+					file, name,
+				)
 			}
 			if name == "." && !namesRoot(folder) {
-				t.Errorf("%s names files from the module's root: add what it reads to readers, or it to sources", file)
+				t.Errorf(
+					"%s names files from the module's root: add what it reads to readers, or it to sources",
+					file,
+				)
 			}
 		}
 		return err
@@ -124,5 +133,8 @@ func TestNamedFiles(t *testing.T) {
 
 // namesRoot reports whether the tables say what the tests of a package read of the module.
 func namesRoot(folder string) bool {
-	return slices.Contains(sources, folder) || slices.ContainsFunc(readers, func(r reader) bool { return slices.Contains(r.packages, folder) })
+	return slices.Contains(sources, folder) ||
+		slices.ContainsFunc(
+			readers, func(r reader) bool { return slices.Contains(r.packages, folder) },
+		)
 }

@@ -25,16 +25,48 @@ import (
 func blocked() *verdict.Result {
 	c := comparison(tinyphysics.Logits)
 	r := &verdict.Result{
-		Change:  verdict.Change{Base: "main", Head: "abc", Files: []string{"batched/onnxruntime/graph.go"}, Engines: []string{"onnxruntime"}, Why: "changed: onnxruntime"},
-		Require: []string{want.Assets.Name}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
+		Change: verdict.Change{
+			Base:    "main",
+			Head:    "abc",
+			Files:   []string{"batched/onnxruntime/graph.go"},
+			Engines: []string{"onnxruntime"},
+			Why:     "changed: onnxruntime",
+		},
+		Require: []string{
+			want.Assets.Name,
+		}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
 		Checks: []verdict.Check{
-			{Name: "build", Cases: []verdict.Case{{Class: "build", Name: "./...", Outcome: verdict.Passed}}},
-			{Name: "goldens/onnxruntime", Comparisons: []verdict.Comparison{c}, Cases: c.Cases(), Command: "lockstep compare goldens", Seconds: 3.25},
+			{
+				Name:  "build",
+				Cases: []verdict.Case{{Class: "build", Name: "./...", Outcome: verdict.Passed}},
+			},
+			{
+				Name:        "goldens/onnxruntime",
+				Comparisons: []verdict.Comparison{c},
+				Cases:       c.Cases(),
+				Command:     "lockstep compare goldens",
+				Seconds:     3.25,
+			},
 			{Name: "tests", Cases: []verdict.Case{
 				{Class: "lockstep/fuzz", Name: "TestA", Outcome: verdict.Passed, Seconds: 1.5},
-				{Class: "lockstep/fuzz", Name: "TestB<&>\"\x1b[0m\xff", Outcome: verdict.Failed, Message: "first line\nsecond <line> ]]> \x00"},
-				{Class: "lockstep/fuzz", Name: "TestC", Outcome: verdict.NotRun, Message: "this CPU has no AVX-512"},
-				{Class: "lockstep/fuzz", Name: "TestD", Outcome: verdict.NotApplicable, Message: "another profile"},
+				{
+					Class:   "lockstep/fuzz",
+					Name:    "TestB<&>\"\x1b[0m\xff",
+					Outcome: verdict.Failed,
+					Message: "first line\nsecond <line> ]]> \x00",
+				},
+				{
+					Class:   "lockstep/fuzz",
+					Name:    "TestC",
+					Outcome: verdict.NotRun,
+					Message: "this CPU has no AVX-512",
+				},
+				{
+					Class:   "lockstep/fuzz",
+					Name:    "TestD",
+					Outcome: verdict.NotApplicable,
+					Message: "another profile",
+				},
 			}},
 			{Name: "mutants", Output: "go: out of memory\n"},
 			{Name: "hardware", Outcome: verdict.NotRun, Why: "not required"},
@@ -138,12 +170,16 @@ func TestJUnit(t *testing.T) {
 					t.Errorf("<%s> in a case", outcome.XMLName.Local)
 				}
 				have[key]++
-				messages[attr(c, "classname")+" "+attr(c, "name")] = attr(outcome, "message") + "|" + outcome.Text
+				messages[attr(c, "classname")+" "+attr(c, "name")] = attr(
+					outcome, "message",
+				) + "|" + outcome.Text
 			}
 		}
 		for _, name := range counts {
 			if got := number(suite, name); got != have[name] {
-				t.Errorf("suite %s says %d %s, and has %d", attr(suite, "name"), got, name, have[name])
+				t.Errorf(
+					"suite %s says %d %s, and has %d", attr(suite, "name"), got, name, have[name],
+				)
 			}
 			total[name] += have[name]
 		}
@@ -182,10 +218,13 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Passed || got.Verdict != "blocked: 3 of 4 checks failed" || len(got.Checks) != 5 || got.Checks[1].Comparisons[0].Outcome() != verdict.Different {
+	if got.Passed || got.Verdict != "blocked: 3 of 4 checks failed" || len(got.Checks) != 5 ||
+		got.Checks[1].Comparisons[0].Outcome() != verdict.Different {
 		t.Errorf("%+v", got)
 	}
-	if d := got.Checks[1].Comparisons[0].Report.First; !reflect.DeepEqual(d, want.Checks[1].Comparisons[0].Report.First) {
+	if d := got.Checks[1].Comparisons[0].Report.First; !reflect.DeepEqual(
+		d, want.Checks[1].Comparisons[0].Report.First,
+	) {
 		t.Errorf("divergence %+v", d)
 	}
 }
@@ -252,7 +291,9 @@ func TestText(t *testing.T) {
 			t.Errorf("the text lacks %q:\n%s", want, b.String())
 		}
 	}
-	if got, want := r.Skips(verdict.NotRun), []verdict.Skip{{Check: "tests", Message: "this CPU has no AVX-512", Count: 1}}; !slices.Equal(got, want) {
+	if got, want := r.Skips(verdict.NotRun), []verdict.Skip{{Check: "tests", Message: "this CPU has no AVX-512", Count: 1}}; !slices.Equal(
+		got, want,
+	) {
 		t.Errorf("skips %v, want %v", got, want)
 	}
 	if got := r.Skips(verdict.NotRun, verdict.NotApplicable); len(got) != 2 {
@@ -260,11 +301,14 @@ func TestText(t *testing.T) {
 	}
 	c := verdict.Check{Name: "many", Outcome: verdict.Failed, Why: "9 of 9 cases failed"}
 	for range 9 {
-		c.Cases = append(c.Cases, verdict.Case{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "c"})
+		c.Cases = append(
+			c.Cases, verdict.Case{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "c"},
+		)
 	}
 	b.Reset()
 	c.WriteText(&b)
-	if !strings.Contains(b.String(), "and 4 more") || strings.Count(b.String(), "a b: c") != verdict.MaxShown {
+	if !strings.Contains(b.String(), "and 4 more") ||
+		strings.Count(b.String(), "a b: c") != verdict.MaxShown {
 		t.Errorf("nine failures:\n%s", b.String())
 	}
 }
@@ -274,7 +318,18 @@ func TestScore(t *testing.T) {
 	score := func(caught, right, of int) *verdict.Score {
 		s := &verdict.Score{Clean: []string{"reference"}}
 		for i := range of {
-			s.Mutants = append(s.Mutants, verdict.Mutant{Name: "m" + strconv.Itoa(i), Title: "A | B.", Engine: "reference", Stage: "cdf", Named: "probs", Caught: i < caught, Right: i < right})
+			s.Mutants = append(
+				s.Mutants,
+				verdict.Mutant{
+					Name:   "m" + strconv.Itoa(i),
+					Title:  "A | B.",
+					Engine: "reference",
+					Stage:  "cdf",
+					Named:  "probs",
+					Caught: i < caught,
+					Right:  i < right,
+				},
+			)
 		}
 		return s
 	}
@@ -315,7 +370,12 @@ func TestScore(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := alarm.WriteTable(&b, false); err != nil || !strings.HasPrefix(b.String(), "fault  engine     caught  stage  named  rollouts  steps\nm0     reference  yes     cdf    probs  0         0\n") || !strings.HasSuffix(b.String(), "FALSE ALARMS: 1.\n") {
+	if err := alarm.WriteTable(&b, false); err != nil ||
+		!strings.HasPrefix(
+			b.String(),
+			"fault  engine     caught  stage  named  rollouts  steps\nm0     reference  yes     cdf    probs  0         0\n",
+		) ||
+		!strings.HasSuffix(b.String(), "FALSE ALARMS: 1.\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	if _, err := mutants.Plant(t.Context(), ".", nil, "", nil); err == nil {
@@ -329,17 +389,22 @@ func TestLines(t *testing.T) {
 	t.Parallel()
 	var got []string
 	var c verdict.Check
-	status, err := program(t.Context(), &c, ".", nil, []string{"printf", "one\ntwo"}, func(line []byte) error {
-		got = append(got, string(line))
-		return nil
-	})
+	status, err := program(
+		t.Context(), &c, ".", nil, []string{"printf", "one\ntwo"},
+		func(line []byte) error {
+			got = append(got, string(line))
+			return nil
+		},
+	)
 	if status != 0 || err != nil || strings.Join(got, ",") != "one,two" {
 		t.Errorf("%d, %v, %q", status, err, got)
 	}
-	if _, err := program(t.Context(), &c, ".", nil, []string{"yes"}, func([]byte) error { return errors.New("enough") }); err == nil || err.Error() != "enough" {
+	if _, err := program(t.Context(), &c, ".", nil, []string{"yes"}, func([]byte) error { return errors.New("enough") }); err == nil ||
+		err.Error() != "enough" {
 		t.Errorf("error %v", err)
 	}
-	if _, err := program(t.Context(), &c, ".", nil, []string{"echo", "x"}, func([]byte) error { panic("oops") }); err == nil || !strings.HasPrefix(err.Error(), "panic: oops") {
+	if _, err := program(t.Context(), &c, ".", nil, []string{"echo", "x"}, func([]byte) error { panic("oops") }); err == nil ||
+		!strings.HasPrefix(err.Error(), "panic: oops") {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -349,7 +414,9 @@ func TestLines(t *testing.T) {
 	}
 	// What it started outlives it, and holds its output open; then it is ended, too.
 	late := filepath.Join(t.TempDir(), "late")
-	if _, err := program(t.Context(), &c, ".", nil, []string{"sh", "-c", "(sleep 7; touch '" + late + "') & echo x"}, func([]byte) error { return nil }); !errors.Is(err, exec.ErrWaitDelay) {
+	if _, err := program(t.Context(), &c, ".", nil, []string{"sh", "-c", "(sleep 7; touch '" + late + "') & echo x"}, func([]byte) error { return nil }); !errors.Is(
+		err, exec.ErrWaitDelay,
+	) {
 		t.Errorf("error %v, want %v", err, exec.ErrWaitDelay)
 	}
 	time.Sleep(3 * time.Second)

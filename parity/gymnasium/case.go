@@ -46,11 +46,16 @@ func (r *Rollout) Task() (classic.Task, error) {
 	case r.Steps < 1:
 		return t, fmt.Errorf("%s: %d steps, want 1 at least", t.Name, r.Steps)
 	case r.Actions != nil && len(r.Actions) != r.Steps*r.Num:
-		return t, fmt.Errorf("%s: %d actions, want %d steps of %d", t.Name, len(r.Actions), r.Steps, r.Num)
+		return t, fmt.Errorf(
+			"%s: %d actions, want %d steps of %d", t.Name, len(r.Actions), r.Steps, r.Num,
+		)
 	}
 	for i, x := range r.Actions {
 		if t.Actions > 0 && x != parity.Float(int32(x)) {
-			return t, fmt.Errorf("%s: step %d, environment %d: action %g is no integer", t.Name, i/r.Num, i%r.Num, float64(x))
+			return t, fmt.Errorf(
+				"%s: step %d, environment %d: action %g is no integer", t.Name, i/r.Num, i%r.Num,
+				float64(x),
+			)
 		}
 	}
 	return t, t.Check()
@@ -71,7 +76,8 @@ func (r *Rollout) reset(t classic.Task) (reset classic.Reset) {
 		reset.Seeds = r.Seeds
 	}
 	if r.Bound > 0 {
-		reset.Low, reset.High = slices.Repeat([]float64{-r.Bound}, len(t.Low)), slices.Repeat([]float64{r.Bound}, len(t.Low))
+		reset.Low, reset.High = slices.Repeat([]float64{-r.Bound}, len(t.Low)),
+			slices.Repeat([]float64{r.Bound}, len(t.Low))
 	}
 	return reset
 }
@@ -102,7 +108,9 @@ func (r *Rollout) Tasks() []parity.Task {
 }
 
 // Compare holds got to want on the rollout, exactly.
-func (r *Rollout) Compare(ctx context.Context, want, got classic.Engine, opts parity.CompareOptions) (*parity.Report, error) {
+func (r *Rollout) Compare(
+	ctx context.Context, want, got classic.Engine, opts parity.CompareOptions,
+) (*parity.Report, error) {
 	t, err := r.Task()
 	if err != nil {
 		return nil, err
@@ -110,7 +118,10 @@ func (r *Rollout) Compare(ctx context.Context, want, got classic.Engine, opts pa
 	view := NewView(t)
 	family := parity.Family{}
 	family.Branches, family.Watch = watching(t, view)
-	return parity.Compare(ctx, family, parity.Live(&Engine{want, view}), parity.Live(&Engine{got, view}), r.Tasks(), opts)
+	return parity.Compare(
+		ctx, family, parity.Live(&Engine{want, view}), parity.Live(&Engine{got, view}), r.Tasks(),
+		opts,
+	)
 }
 
 // A Case is a rollout on which engines differed, as a JSON file, with what the reference
@@ -146,7 +157,10 @@ func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }
 
 // Compare holds got to want on the case, exactly.
 func (c *Case) Compare(ctx context.Context, want, got classic.Engine) (*parity.Report, error) {
-	return c.Rollout.Compare(ctx, want, got, parity.CompareOptions{Replay: func(*parity.Task) string { return c.Replay() }})
+	return c.Rollout.Compare(
+		ctx, want, got,
+		parity.CompareOptions{Replay: func(*parity.Task) string { return c.Replay() }},
+	)
 }
 
 // Run is what an engine computes of the case, to be kept in Results or compared with

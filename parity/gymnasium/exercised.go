@@ -22,15 +22,23 @@ const (
 
 // ofDynamics are the branches of an environment's own equations.
 var ofDynamics = map[classic.Dynamics][]int{
-	classic.CartPole:              {b.CartPoleRight, b.CartPoleLeft, b.CartPoleTiltRight, b.CartPoleTiltLeft, b.CartPoleFallen},
-	classic.MountainCar:           {b.MountainCarWall, b.MountainCarSpeed, b.MountainCarSlow},
-	classic.MountainCarContinuous: {b.MountainCarWall, b.MountainCarSpeed, b.MountainCarSlow, b.ForceHigh, b.ForceLow},
-	classic.Pendulum:              {b.ForceHigh, b.ForceLow, b.PendulumFast, b.PendulumTurned},
-	classic.Acrobot:               {b.AcrobotWrapped, b.AcrobotFastFirst, b.AcrobotFastSecond},
+	classic.CartPole: {
+		b.CartPoleRight, b.CartPoleLeft, b.CartPoleTiltRight, b.CartPoleTiltLeft, b.CartPoleFallen,
+	},
+	classic.MountainCar: {b.MountainCarWall, b.MountainCarSpeed, b.MountainCarSlow},
+	classic.MountainCarContinuous: {
+		b.MountainCarWall, b.MountainCarSpeed, b.MountainCarSlow, b.ForceHigh, b.ForceLow,
+	},
+	classic.Pendulum: {b.ForceHigh, b.ForceLow, b.PendulumFast, b.PendulumTurned},
+	classic.Acrobot:  {b.AcrobotWrapped, b.AcrobotFastFirst, b.AcrobotFastSecond},
 }
 
 // ofMode is what becomes of an environment that has ended.
-var ofMode = map[classic.Autoreset]int{classic.SameStep: b.ResetSameStep, classic.NextStep: b.ResetNextStep, classic.Off: b.NeverReset}
+var ofMode = map[classic.Autoreset]int{
+	classic.SameStep: b.ResetSameStep,
+	classic.NextStep: b.ResetNextStep,
+	classic.Off:      b.NeverReset,
+}
 
 // branchesOf are places in branches.Classic of what a task can come to: a pendulum never
 // terminates.
@@ -57,13 +65,22 @@ type watcher struct {
 }
 
 // watching is what a comparison of a task's environments looks for, and how.
-func watching(t classic.Task, view *schema.View[*step]) (names []parity.Branch, watch func(*parity.Task) parity.Watcher) {
+func watching(
+	t classic.Task, view *schema.View[*step],
+) (names []parity.Branch, watch func(*parity.Task) parity.Watcher) {
 	places := branchesOf(t)
 	for _, place := range places {
 		names = append(names, b.Classic[place])
 	}
 	return names, func(*parity.Task) parity.Watcher {
-		return &watcher{Task: t, view: view, branches: places, times: make([]int, len(b.Classic)), ended: make([]bool, t.Num), actions: map[int]bool{}}
+		return &watcher{
+			Task:     t,
+			view:     view,
+			branches: places,
+			times:    make([]int, len(b.Classic)),
+			ended:    make([]bool, t.Num),
+			actions:  map[int]bool{},
+		}
 	}
 }
 
@@ -84,7 +101,8 @@ func array[T float32 | float64 | int32 | uint8](w *watcher, s *schema.Step, stag
 
 // Step counts what a step of all environments went through.
 func (w *watcher) Step(s *schema.Step) {
-	states, terminated, truncated := array[float64](w, s, "state"), array[uint8](w, s, "terminated"), array[uint8](w, s, "truncated")
+	states, terminated, truncated := array[float64](w, s, "state"),
+		array[uint8](w, s, "terminated"), array[uint8](w, s, "truncated")
 	if states == nil || terminated == nil || truncated == nil {
 		return
 	}
@@ -154,7 +172,11 @@ func (w *watcher) place(i int, states []float64, final []float32, hidden bool) {
 		}
 	case classic.Acrobot:
 		if !hidden && w.before != nil {
-			w.count(b.AcrobotWrapped, math.Abs(at(0)-w.before[i]) > math.Pi || math.Abs(at(1)-w.before[w.Num+i]) > math.Pi)
+			w.count(
+				b.AcrobotWrapped,
+				math.Abs(at(0)-w.before[i]) > math.Pi ||
+					math.Abs(at(1)-w.before[w.Num+i]) > math.Pi,
+			)
 			w.count(b.AcrobotFastFirst, math.Abs(at(2)) == firstSpeed)
 			w.count(b.AcrobotFastSecond, math.Abs(at(3)) == secondSpeed)
 		}
@@ -179,7 +201,13 @@ func Hard(e classic.Environment) (all []*Rollout) {
 	}
 	for _, mode := range modes {
 		for i, bound := range []float64{0, 1, 40} {
-			r := &Rollout{Environment: e.Name, Num: 9, Autoreset: mode.String(), Bound: bound, Steps: 120}
+			r := &Rollout{
+				Environment: e.Name,
+				Num:         9,
+				Autoreset:   mode.String(),
+				Bound:       bound,
+				Steps:       120,
+			}
 			for k := range r.generators() {
 				r.Seeds = append(r.Seeds, int64(10*i+k))
 			}

@@ -38,23 +38,62 @@ func NewView(t classic.Task) *schema.View[*step] {
 	with := func(a []schema.Input, b ...schema.Input) []schema.Input { return append(a[:len(a):len(a)], b...) }
 
 	fields := []schema.Field[*step]{
-		schema.Array(stage("action", 1, last("observation")), func(s *step) []int32 { return s.answer.Actions.Discrete }),
-		schema.Array(stage("terminated", 1, begin...), func(s *step) []uint8 { return as[uint8](s.answer.Terminated) }),
-		schema.Array(stage("truncated", 1, last("elapsed"), last("ended")), func(s *step) []uint8 { return as[uint8](s.answer.Truncated) }),
-		schema.Array(stage("reward", 1, with(begin, same("terminated"))...), func(s *step) []float64 { return s.answer.Rewards }),
-		schema.Array(stage("final", len(t.Observation), with(begin, flags...)...), func(s *step) []float32 { return s.answer.Final }),
-		schema.Array(taught(stage("generator", 4, with(flags, last("generator"), last("ended"))...)), func(s *step) []int64 { return as[int64](s.place.Generators) }),
-		schema.Array(taught(stage("state", len(t.State), with(begin, with(flags, same("generator"))...)...)), func(s *step) []float64 { return s.answer.States }),
-		schema.Array(taught(stage("elapsed", 1, with(flags, last("elapsed"), last("ended"))...)), func(s *step) []int32 { return s.place.Elapsed }),
-		schema.Array(taught(stage("ended", 1, with(flags, last("ended"))...)), func(s *step) []uint8 { return as[uint8](s.place.Ended) }),
-		schema.Array(taught(stage("observation", len(t.Observation), same("state"), same("elapsed"))), func(s *step) []float32 { return s.answer.Observations }),
+		schema.Array(
+			stage("action", 1, last("observation")),
+			func(s *step) []int32 { return s.answer.Actions.Discrete },
+		),
+		schema.Array(
+			stage("terminated", 1, begin...),
+			func(s *step) []uint8 { return as[uint8](s.answer.Terminated) },
+		),
+		schema.Array(
+			stage("truncated", 1, last("elapsed"), last("ended")),
+			func(s *step) []uint8 { return as[uint8](s.answer.Truncated) },
+		),
+		schema.Array(
+			stage("reward", 1, with(begin, same("terminated"))...),
+			func(s *step) []float64 { return s.answer.Rewards },
+		),
+		schema.Array(
+			stage("final", len(t.Observation), with(begin, flags...)...),
+			func(s *step) []float32 { return s.answer.Final },
+		),
+		schema.Array(
+			taught(stage("generator", 4, with(flags, last("generator"), last("ended"))...)),
+			func(s *step) []int64 { return as[int64](s.place.Generators) },
+		),
+		schema.Array(
+			taught(stage("state", len(t.State), with(begin, with(flags, same("generator"))...)...)),
+			func(s *step) []float64 { return s.answer.States },
+		),
+		schema.Array(
+			taught(stage("elapsed", 1, with(flags, last("elapsed"), last("ended"))...)),
+			func(s *step) []int32 { return s.place.Elapsed },
+		),
+		schema.Array(
+			taught(stage("ended", 1, with(flags, last("ended"))...)),
+			func(s *step) []uint8 { return as[uint8](s.place.Ended) },
+		),
+		schema.Array(
+			taught(stage("observation", len(t.Observation), same("state"), same("elapsed"))),
+			func(s *step) []float32 { return s.answer.Observations },
+		),
 	}
 	if t.Actions == 0 {
-		fields[0] = schema.Array(stage("action", 1, last("observation")), func(s *step) []float32 { return s.answer.Actions.Continuous })
+		fields[0] = schema.Array(
+			stage("action", 1, last("observation")),
+			func(s *step) []float32 { return s.answer.Actions.Continuous },
+		)
 	}
 	if t.Shared {
-		generator := taught(schema.Stage{Name: "generator", Shape: []int{4}, From: with(flags, last("generator"), last("ended"))})
-		fields[5] = schema.Array(generator, func(s *step) []int64 { return as[int64](s.place.Generators) })
+		generator := taught(schema.Stage{
+			Name:  "generator",
+			Shape: []int{4},
+			From:  with(flags, last("generator"), last("ended")),
+		})
+		fields[5] = schema.Array(
+			generator, func(s *step) []int64 { return as[int64](s.place.Generators) },
+		)
 	}
 	if t.Autoreset != classic.SameStep { // the only mode that hides an observation
 		fields = append(fields[:4:4], fields[5:]...)
@@ -82,7 +121,9 @@ func (e *Engine) Info() parity.SideInfo { return parity.SideInfo{Name: e.Classic
 func (e *Engine) Schema() *schema.Schema { return &e.View.Schema }
 
 // Run computes the rollouts, one after the other.
-func (e *Engine) Run(ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step)) iter.Seq2[int, parity.End] {
+func (e *Engine) Run(
+	ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i := range tasks {
 			returns, err := e.run(ctx, &tasks[i], func(s *schema.Step) { observe(i, s) })
@@ -94,7 +135,9 @@ func (e *Engine) Run(ctx context.Context, tasks []parity.Task, observe func(int,
 }
 
 // run is one rollout, and what its environments' rewards add up to.
-func (e *Engine) run(ctx context.Context, t *parity.Task, show func(*schema.Step)) ([]float64, error) {
+func (e *Engine) run(
+	ctx context.Context, t *parity.Task, show func(*schema.Step),
+) ([]float64, error) {
 	r := t.Job.(*Rollout)
 	task, err := r.Task()
 	if err != nil {
@@ -108,7 +151,9 @@ func (e *Engine) run(ctx context.Context, t *parity.Task, show func(*schema.Step
 	if err := v.Reset(r.reset(task)); err != nil {
 		return nil, err
 	}
-	into, record, steps := e.View.NewStep(), []classic.Transition{classic.NewTransition(task)}, r.Steps
+	into, record, steps := e.View.NewStep(), []classic.Transition{
+		classic.NewTransition(task),
+	}, r.Steps
 	if t.Teacher != nil {
 		steps = min(steps, t.Teacher.Steps())
 	}

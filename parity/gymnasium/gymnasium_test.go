@@ -35,14 +35,23 @@ func open(t *testing.T, name string) classic.Engine {
 // compare holds an engine to the reference through the gymnasium.
 func compare(t *testing.T, got classic.Engine, r *gymnasium.Rollout) *parity.Report {
 	t.Helper()
-	report, err := r.Compare(context.Background(), open(t, "reference"), got, parity.CompareOptions{})
+	report, err := r.Compare(
+		context.Background(), open(t, "reference"), got, parity.CompareOptions{},
+	)
 	must(t, err)
 	return report
 }
 
 func rollout(e classic.Environment, mode classic.Autoreset) *gymnasium.Rollout {
 	key := uint64(5)
-	r := &gymnasium.Rollout{Environment: e.Name, Num: 9, Autoreset: mode.String(), Seeds: []int64{3, 4, 5, 6, 7, 8, 9, 10, 1 << 40}, Uniform: &key, Steps: 250}
+	r := &gymnasium.Rollout{
+		Environment: e.Name,
+		Num:         9,
+		Autoreset:   mode.String(),
+		Seeds:       []int64{3, 4, 5, 6, 7, 8, 9, 10, 1 << 40},
+		Uniform:     &key,
+		Steps:       250,
+	}
 	if mode == classic.NextStep {
 		r.Uniform, r.Network = nil, golden.Goals[e.Name]
 	}
@@ -70,10 +79,14 @@ func TestEngines(t *testing.T) {
 			must(t, report.Err())
 			for _, stage := range report.Stages {
 				if want := map[bool]int{true: 1, false: r.Steps}[stage == "return"]; report.Compared[stage] != want {
-					t.Errorf("%s, %v: %d values of %s were compared, want %d", e.Name, mode, report.Compared[stage], stage, want)
+					t.Errorf(
+						"%s, %v: %d values of %s were compared, want %d", e.Name, mode,
+						report.Compared[stage], stage, want,
+					)
 				}
 			}
-			if slices.Contains(report.Stages, "final") != (mode == classic.SameStep) || !slices.Contains(report.Stages, "generator") {
+			if slices.Contains(report.Stages, "final") != (mode == classic.SameStep) ||
+				!slices.Contains(report.Stages, "generator") {
 				t.Errorf("%s, %v: stages %v", e.Name, mode, report.Stages)
 			}
 		}
@@ -127,7 +140,9 @@ type faultyVector struct {
 	steps int
 }
 
-func (v *faultyVector) Run(ctx context.Context, p classic.Policy, steps int, record []classic.Transition) error {
+func (v *faultyVector) Run(
+	ctx context.Context, p classic.Policy, steps int, record []classic.Transition,
+) error {
 	err := v.Vector.Run(ctx, p, steps, record)
 	for i := range record {
 		if v.steps++; v.answer != nil {
@@ -181,7 +196,9 @@ func TestStages(t *testing.T) {
 		}
 		f.Engine = open(t, "reference")
 		report := compare(t, f, rollout(classic.Environments[0], mode))
-		if d := report.First; d == nil || d.Stage != stage || d.Step != at || d.Element != "environment 4" || len(report.Findings) != 1 {
+		if d := report.First; d == nil || d.Stage != stage || d.Step != at ||
+			d.Element != "environment 4" ||
+			len(report.Findings) != 1 {
 			t.Errorf("%s: %v, findings %+v", stage, d, report.Findings)
 		}
 	}
@@ -199,7 +216,11 @@ func TestForced(t *testing.T) {
 	f.answer = flip(200, func(t *classic.Transition) { t.Rewards[7] += 1 })
 	r := rollout(classic.Environments[0], classic.SameStep)
 	report := compare(t, f, r)
-	if f := report.Findings; len(f) != 2 || f[0].Stage != "state" || f[0].Step != 11 || f[0].Findings != 1 || f[1].Stage != "reward" || f[1].Step != 200 || report.Forced != r.Steps {
+	if f := report.Findings; len(f) != 2 || f[0].Stage != "state" || f[0].Step != 11 ||
+		f[0].Findings != 1 ||
+		f[1].Stage != "reward" ||
+		f[1].Step != 200 ||
+		report.Forced != r.Steps {
 		t.Errorf("%+v, %d forced steps", f, report.Forced)
 	}
 }
@@ -219,11 +240,17 @@ func TestShrink(t *testing.T) {
 	r.Options = map[string]string{"sutton_barto_reward": "True"}
 	small, d, err := gymnasium.Shrink(t.Context(), r, good, bad, 0)
 	must(t, err)
-	if d.Stage != "reward" || small.Num != 1 || small.Uniform != nil || small.Network != nil || len(small.Actions) != small.Steps || small.Steps > 100 || small.Options["sutton_barto_reward"] != "" {
+	if d.Stage != "reward" || small.Num != 1 || small.Uniform != nil || small.Network != nil ||
+		len(small.Actions) != small.Steps ||
+		small.Steps > 100 ||
+		small.Options["sutton_barto_reward"] != "" {
 		t.Errorf("%v: %+v", d, small)
 	}
 	dir := t.TempDir()
-	c := gymnasium.Case{Case: parity.Case{What: "x beyond 0.1", Stage: d.Stage, Engine: "faulty"}, Rollout: *small}
+	c := gymnasium.Case{
+		Case:    parity.Case{What: "x beyond 0.1", Stage: d.Stage, Engine: "faulty"},
+		Rollout: *small,
+	}
 	c.Results, err = c.Run(t.Context(), good)
 	must(t, err)
 	must(t, c.Save(dir))
@@ -239,7 +266,8 @@ func TestShrink(t *testing.T) {
 	}{{good, ""}, {open(t, "batched"), ""}, {bad, "stages of hash "}} {
 		results, err := kept.Run(t.Context(), one.engine)
 		must(t, err)
-		if _, err := kept.Check(results); (err == nil) != (one.want == "") || err != nil && !strings.Contains(err.Error(), one.want) {
+		if _, err := kept.Check(results); (err == nil) != (one.want == "") ||
+			err != nil && !strings.Contains(err.Error(), one.want) {
 			t.Errorf("%v, want %q", err, one.want)
 		}
 	}
@@ -260,7 +288,8 @@ func TestBadCase(t *testing.T) {
 		`{"format": 2, "environment": "CartPoleVectorEnv", "num": 2, "autoreset": "same-step", "seeds": [1], "steps": 2, "actions": [1, 0, 1, 1]}`: "resets at the next step",
 	} {
 		must(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, err := gymnasium.LoadCase(path); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := gymnasium.LoadCase(path); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -288,11 +317,17 @@ func TestRefused(t *testing.T) {
 				must(t, v.Step(classic.Actions{Discrete: make([]int32, 3)}, nil))
 				continue
 			}
-			if err == nil || !strings.Contains(err.Error(), e.Name+": environment 2: a snapshot with "+e.State[0]+" 1e+300: it must be within ±") {
+			if err == nil ||
+				!strings.Contains(
+					err.Error(),
+					e.Name+": environment 2: a snapshot with "+e.State[0]+" 1e+300: it must be within ±",
+				) {
 				t.Errorf("%s: %s: %v", name, e.Name, err)
 			}
-			low, high := slices.Repeat([]float64{-1e300}, len(e.Low)), slices.Repeat([]float64{1e300}, len(e.Low))
-			if err := v.Reset(classic.Reset{Seed: 2, Low: low, High: high}); err == nil || !strings.Contains(err.Error(), "they must be ordered, finite and within ±") {
+			low, high := slices.Repeat([]float64{-1e300}, len(e.Low)),
+				slices.Repeat([]float64{1e300}, len(e.Low))
+			if err := v.Reset(classic.Reset{Seed: 2, Low: low, High: high}); err == nil ||
+				!strings.Contains(err.Error(), "they must be ordered, finite and within ±") {
 				t.Errorf("%s: %s: %v", name, e.Name, err)
 			}
 			if after, err := v.Snapshot(); err != nil || !reflect.DeepEqual(after, before) {

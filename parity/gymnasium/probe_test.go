@@ -15,7 +15,9 @@ import (
 	"lockstep/parity/mutants"
 )
 
-var probedEngine = flag.String("engine", "batched", "what is held to the reference, or the reference to batched")
+var probedEngine = flag.String(
+	"engine", "batched", "what is held to the reference, or the reference to batched",
+)
 
 // TestProbe holds one engine of classic control to another through the harness, and prints
 // the verdict: the stage that is the first at fault in most rollouts. Faults are planted

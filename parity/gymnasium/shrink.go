@@ -43,7 +43,9 @@ func (r *Rollout) Freeze(ctx context.Context, e classic.Engine) (*Rollout, error
 // Shrink looks for a smaller rollout on which engines differ in the same stage, see
 // parity.Shrink: given actions, the fewest environments, the fewest steps, no options,
 // simpler seeds and actions.
-func Shrink(ctx context.Context, r *Rollout, want, got classic.Engine, limit int) (*Rollout, *parity.Divergence, error) {
+func Shrink(
+	ctx context.Context, r *Rollout, want, got classic.Engine, limit int,
+) (*Rollout, *parity.Divergence, error) {
 	run := func(ctx context.Context, r *Rollout) (*parity.Divergence, error) {
 		report, err := r.Compare(ctx, want, got, parity.CompareOptions{})
 		if err != nil {
@@ -58,7 +60,9 @@ func Shrink(ctx context.Context, r *Rollout, want, got classic.Engine, limit int
 	return parity.Shrink(ctx, r, run, limit,
 		func(s *shrinker) { s.Try(frozen) }, fewerEnvironments, fewerSteps, plainer, smallerSeeds,
 		func(s *shrinker) {
-			parity.Simpler(s, (*Rollout).clone, func(r *Rollout) []parity.Float { return r.Actions })
+			parity.Simpler(
+				s, (*Rollout).clone, func(r *Rollout) []parity.Float { return r.Actions },
+			)
 		})
 }
 
@@ -66,7 +70,8 @@ type shrinker = parity.Shrinker[*Rollout]
 
 func (r *Rollout) clone() *Rollout {
 	c := *r
-	c.Options, c.Seeds, c.Actions = maps.Clone(r.Options), slices.Clone(r.Seeds), slices.Clone(r.Actions)
+	c.Options, c.Seeds, c.Actions = maps.Clone(r.Options), slices.Clone(r.Seeds),
+		slices.Clone(r.Actions)
 	return &c
 }
 
@@ -91,7 +96,8 @@ func (r *Rollout) keep(which []int) *Rollout {
 // fewerEnvironments leaves environments out: all but the one that differs, else ever
 // smaller parts.
 func fewerEnvironments(s *shrinker) {
-	if d := s.Divergence; d.Index >= 0 && d.Element != "" && s.Try(s.Best.keep([]int{d.Index % s.Best.Num})) {
+	if d := s.Divergence; d.Index >= 0 && d.Element != "" &&
+		s.Try(s.Best.keep([]int{d.Index % s.Best.Num})) {
 		return
 	}
 	parity.Fewer(s, func(r *Rollout) (all []int) {

@@ -78,7 +78,9 @@ func parse(name string, data []byte) (Fault, error) {
 		key, value, _ := strings.Cut(line, ": ")
 		into := map[string]*string{"stage": &f.Stage, "engine": &f.Engine, "kernels": &f.Kernels, "probe": &f.Probe, "test": &f.Test}[key]
 		if into == nil {
-			return f, fmt.Errorf("line %q is not known, want stage, test, probe, engine or kernels", line)
+			return f, fmt.Errorf(
+				"line %q is not known, want stage, test, probe, engine or kernels", line,
+			)
 		}
 		*into = value
 	}
@@ -86,12 +88,16 @@ func parse(name string, data []byte) (Fault, error) {
 		return f, fmt.Errorf("stage %.60q is not known", f.Stage)
 	}
 	if (f.Stage == "") == (f.Test == "") {
-		return f, fmt.Errorf("no line that names the stage, nor one that names the package whose tests see it, or both")
+		return f, fmt.Errorf(
+			"no line that names the stage, nor one that names the package whose tests see it, or both",
+		)
 	}
 	for i := 0; i+1 < len(archive.Files); i += 2 {
 		text, replacement := archive.Files[i], archive.Files[i+1]
 		if replacement.Name != "replacement" {
-			return f, fmt.Errorf("section %q follows %q, want its replacement", replacement.Name, text.Name)
+			return f, fmt.Errorf(
+				"section %q follows %q, want its replacement", replacement.Name, text.Name,
+			)
 		}
 		f.Edits = append(f.Edits, Edit{
 			File:        text.Name,
@@ -100,7 +106,9 @@ func parse(name string, data []byte) (Fault, error) {
 		})
 	}
 	if len(f.Edits) == 0 || len(archive.Files)%2 != 0 {
-		return f, fmt.Errorf("%d sections, want pairs of a text and its replacement", len(archive.Files))
+		return f, fmt.Errorf(
+			"%d sections, want pairs of a text and its replacement", len(archive.Files),
+		)
 	}
 	folder, _, _ := strings.Cut(f.Edits[0].File, "/")
 	f.Engine = cmp.Or(f.Engine, append(engines.Of(f.Edits[0].File), folder)[0])
@@ -121,7 +129,10 @@ func (f *Fault) patched(root string) (map[string]string, error) {
 			content = string(data)
 		}
 		if n := strings.Count(content, e.Text); n != 1 {
-			return nil, fmt.Errorf("fault %s: its text is found %d times in %s, want once: mend parity/mutants/faults/%[1]s.txt\n%[4]s", f.Name, n, e.File, e.Text)
+			return nil, fmt.Errorf(
+				"fault %s: its text is found %d times in %s, want once: mend parity/mutants/faults/%[1]s.txt\n%[4]s",
+				f.Name, n, e.File, e.Text,
+			)
 		}
 		contents[e.File] = strings.Replace(content, e.Text, e.Replacement, 1)
 	}

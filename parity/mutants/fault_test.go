@@ -37,7 +37,8 @@ func TestFaults(t *testing.T) {
 			t.Error(err)
 		}
 		for file, content := range contents {
-			if data, err := os.ReadFile(filepath.Join(root, file)); err != nil || string(data) == content {
+			if data, err := os.ReadFile(filepath.Join(root, file)); err != nil ||
+				string(data) == content {
 				t.Errorf("fault %s does not change %s (%v)", f.Name, file, err)
 			}
 		}
@@ -64,8 +65,12 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	totals := scoreOf(table).Totals()
-	if !strings.HasSuffix(table, "\n"+totals+"\n") || !strings.Contains(string(main), "\n"+totals+"\n") {
-		t.Errorf("the table comes to %q, which does not end parity/mutants/README.md or is not in README.md: run `make mutants`", totals)
+	if !strings.HasSuffix(table, "\n"+totals+"\n") ||
+		!strings.Contains(string(main), "\n"+totals+"\n") {
+		t.Errorf(
+			"the table comes to %q, which does not end parity/mutants/README.md or is not in README.md: run `make mutants`",
+			totals,
+		)
 	}
 	faults, err := All()
 	if err != nil {
@@ -73,7 +78,12 @@ func TestREADME(t *testing.T) {
 	}
 	want := []string{}
 	for _, f := range faults {
-		want = append(want, fmt.Sprintf("| %s | %s | %s ", f.Name, strings.ReplaceAll(f.Title, "|", `\|`), f.Engine))
+		want = append(
+			want,
+			fmt.Sprintf(
+				"| %s | %s | %s ", f.Name, strings.ReplaceAll(f.Title, "|", `\|`), f.Engine,
+			),
+		)
 	}
 	got := []string{}
 	for line := range strings.Lines(table) {
@@ -82,7 +92,10 @@ func TestREADME(t *testing.T) {
 		}
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("the table in parity/mutants/README.md is old, run `make mutants` (-faults +README):\n%s", d)
+		t.Errorf(
+			"the table in parity/mutants/README.md is old, run `make mutants` (-faults +README):\n%s",
+			d,
+		)
 	}
 }
 
@@ -98,7 +111,10 @@ func scoreOf(table string) *verdict.Score {
 			continue
 		}
 		caught := cells[3] == "yes"
-		s.Mutants = append(s.Mutants, verdict.Mutant{Caught: caught, Right: caught && !strings.HasPrefix(cells[5], "✗")})
+		s.Mutants = append(
+			s.Mutants,
+			verdict.Mutant{Caught: caught, Right: caught && !strings.HasPrefix(cells[5], "✗")},
+		)
 	}
 	return s
 }
@@ -107,7 +123,17 @@ func scoreOf(table string) *verdict.Score {
 func TestScoreOf(t *testing.T) {
 	want := &verdict.Score{Clean: []string{"reference", "./runs"}}
 	for i := range 4 {
-		want.Mutants = append(want.Mutants, verdict.Mutant{Name: "m", Title: "A | B.", Stage: "cdf", Named: "cdf", Caught: i < 3, Right: i < 2})
+		want.Mutants = append(
+			want.Mutants,
+			verdict.Mutant{
+				Name:   "m",
+				Title:  "A | B.",
+				Stage:  "cdf",
+				Named:  "cdf",
+				Caught: i < 3,
+				Right:  i < 2,
+			},
+		)
 	}
 	want.Mutants[3].Error = "no compiler"
 	var b strings.Builder
@@ -131,7 +157,10 @@ func TestPlantKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults := []Fault{{Name: "one", Engine: "a", Edits: []Edit{{"a.go", "one", "1"}}}, {Name: "two", Engine: "a", Edits: []Edit{{"a.go", "two", "2"}}}}
+	faults := []Fault{
+		{Name: "one", Engine: "a", Edits: []Edit{{"a.go", "one", "1"}}},
+		{Name: "two", Engine: "a", Edits: []Edit{{"a.go", "two", "2"}}},
+	}
 	for _, name := range []string{"a", "one"} {
 		if err := l.add(verdict.Mutant{Name: name, Caught: true}); err != nil {
 			t.Fatal(err)
@@ -195,7 +224,9 @@ func TestPatched(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 		ran := false
-		if _, err := Plant(t.Context(), root, []Fault{f}, "", func(verdict.Mutant) { ran = true }); err == nil || !strings.Contains(err.Error(), want) || ran {
+		if _, err := Plant(t.Context(), root, []Fault{f}, "", func(verdict.Mutant) { ran = true }); err == nil ||
+			!strings.Contains(err.Error(), want) ||
+			ran {
 			t.Errorf("error %v, ran %v, want %s and no run", err, ran, want)
 		}
 	}
@@ -206,7 +237,8 @@ func TestPatched(t *testing.T) {
 }
 
 func TestFindRoot(t *testing.T) {
-	if _, err := FindRoot(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is not inside lockstep's source") {
+	if _, err := FindRoot(t.TempDir()); err == nil ||
+		!strings.Contains(err.Error(), "is not inside lockstep's source") {
 		t.Errorf("error %v", err)
 	}
 }

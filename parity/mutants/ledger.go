@@ -59,7 +59,9 @@ func (l *ledger) write() error {
 }
 
 // sourceFiles are the endings of what verdicts depend on.
-var sourceFiles = []string{".go", ".s", ".c", ".h", ".cu", ".cuh", ".mod", ".py", ".txt", ".json", ".npz", ".onnx", ".csv"}
+var sourceFiles = []string{
+	".go", ".s", ".c", ".h", ".cu", ".cuh", ".mod", ".py", ".txt", ".json", ".npz", ".onnx", ".csv",
+}
 
 // hashSources is the hash of a module as it is.
 func hashSources(root string) (string, error) {

@@ -33,7 +33,9 @@ import (
 
 // What Plant has TestProbe hold, with a fault in it.
 var (
-	probedEngine  = flag.String("engine", "", "engine to hold to all that the harness has; default: every one, briefly")
+	probedEngine = flag.String(
+		"engine", "", "engine to hold to all that the harness has; default: every one, briefly",
+	)
 	probedKernels = flag.String("kernels", "", "set of the reference's kernels; default: the best")
 )
 
@@ -108,7 +110,9 @@ func (p *prober) probe(ctx context.Context) error {
 		}
 		if p.officialModel != "" && !p.engine.Slow {
 			load := func(profile lockstep.Profile, name string) (*lockstep.Route, error) {
-				return routefile.Loader{Profile: profile}.Load(filepath.Join(p.officialRoutes, name+".csv"))
+				return routefile.Loader{
+					Profile: profile,
+				}.Load(filepath.Join(p.officialRoutes, name+".csv"))
 			}
 			if err := p.recordings(ctx, "golden/testdata", p.officialModel, load); err != nil {
 				return err
@@ -129,7 +133,9 @@ func loadOwn(profile lockstep.Profile, name string) (*lockstep.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	return routefile.Loader{Profile: profile}.Read(bytes.NewReader(text), path.Join("data", name+".csv"))
+	return routefile.Loader{
+		Profile: profile,
+	}.Read(bytes.NewReader(text), path.Join("data", name+".csv"))
 }
 
 // slowRecordings is how many recordings a slow engine is held to.
@@ -137,7 +143,10 @@ const slowRecordings = 3
 
 // recordings holds the engine to the recordings of the Python program under a
 // folder, with and without shortcuts.
-func (p *prober) recordings(ctx context.Context, root, model string, load func(lockstep.Profile, string) (*lockstep.Route, error)) error {
+func (p *prober) recordings(
+	ctx context.Context, root, model string,
+	load func(lockstep.Profile, string) (*lockstep.Route, error),
+) error {
 	sets, err := golden.Sets(filepath.Join(p.root, root))
 	if err == nil && len(sets) == 0 {
 		err = fmt.Errorf("%s: no recordings", root)
@@ -158,7 +167,9 @@ func (p *prober) recordings(ctx context.Context, root, model string, load func(l
 			if err != nil {
 				return err
 			}
-			jobs, err := tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) { return load(set.Profile, name) })
+			jobs, err := tinyphysics.GoldenJobs(
+				set, func(name string) (*lockstep.Route, error) { return load(set.Profile, name) },
+			)
 			if err != nil {
 				return err
 			}
@@ -209,7 +220,9 @@ func (p *prober) policies(ctx context.Context) error {
 				return err
 			}
 			route = route.First(rows + i)
-			table, err := lockstep.NewTable(map[string][]float64{route.Name: lockstep.Draws(7, lockstep.TableSteps)})
+			table, err := lockstep.NewTable(
+				map[string][]float64{route.Name: lockstep.Draws(7, lockstep.TableSteps)},
+			)
 			if err != nil {
 				return err
 			}
@@ -217,10 +230,19 @@ func (p *prober) policies(ctx context.Context) error {
 				jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 			}
 			for id := range uint64(2) {
-				jobs = append(jobs, lockstep.Job{Route: route, Policy: network, Sampling: &lockstep.Sampling{Seed: 1, ID: id}})
+				jobs = append(
+					jobs,
+					lockstep.Job{
+						Route:    route,
+						Policy:   network,
+						Sampling: &lockstep.Sampling{Seed: 1, ID: id},
+					},
+				)
 			}
 		}
-		return p.compare(ctx, "policies", tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.CostOnly)
+		return p.compare(
+			ctx, "policies", tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.CostOnly,
+		)
 	})
 }
 
@@ -272,7 +294,10 @@ func (p *prober) edges(ctx context.Context) error {
 // its neighbours.
 func loner(t *rapid.T) lockstep.Job {
 	policy := rapid.OneOf(arbitrary.Policy(), arbitrary.FaultyPolicy()).Draw(t, "policy")
-	return lockstep.Job{Route: arbitrary.Route(arbitrary.ShortRows()).Draw(t, "route"), Policy: policy}
+	return lockstep.Job{
+		Route:  arbitrary.Route(arbitrary.ShortRows()).Draw(t, "route"),
+		Policy: policy,
+	}
 }
 
 // slow tells whether the engine takes long for a step.
@@ -288,7 +313,10 @@ func (p *prober) drawsOnEdges(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			jobs = append(jobs, lockstep.Job{Route: route.First(lockstep.MinRows), Policy: lockstep.DefaultPID()})
+			jobs = append(
+				jobs,
+				lockstep.Job{Route: route.First(lockstep.MinRows), Policy: lockstep.DefaultPID()},
+			)
 		}
 		const last = lockstep.MinRows - lockstep.ContextLength - 1
 		for i := range jobs {
@@ -307,13 +335,19 @@ func (p *prober) drawsOnEdges(ctx context.Context) error {
 				return result.Err
 			}
 		}
-		return p.compare(ctx, "draws on edges", tinyphysics.Live(want), tinyphysics.Live(got), jobs, lockstep.CostOnly)
+		return p.compare(
+			ctx, "draws on edges", tinyphysics.Live(want), tinyphysics.Live(got), jobs,
+			lockstep.CostOnly,
+		)
 	})
 }
 
 // compare adds a comparison to the verdict, and returns errCaught if it found
 // something.
-func (p *prober) compare(ctx context.Context, check string, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts) error {
+func (p *prober) compare(
+	ctx context.Context, check string, want, got parity.Source, jobs []lockstep.Job,
+	shortcuts lockstep.Shortcuts,
+) error {
 	report, err := tinyphysics.Compare(ctx, want, got, jobs, shortcuts, parity.CompareOptions{})
 	if err != nil {
 		return err
@@ -349,7 +383,10 @@ func (p *prober) open(model string, profile lockstep.Profile) (lockstep.Implemen
 func (p *prober) peers(model string, f func(want, got lockstep.Implementation) error) (err error) {
 	peer := engines.Reference()
 	if p.engine.Name == peer.Name {
-		others := slices.DeleteFunc(engines.Tried(), func(e *engines.Engine) bool { return e.Name == peer.Name || e.Absent() != nil })
+		others := slices.DeleteFunc(
+			engines.Tried(),
+			func(e *engines.Engine) bool { return e.Name == peer.Name || e.Absent() != nil },
+		)
 		if len(others) == 0 {
 			return errors.New("no engine is here that the reference could be held to")
 		}

@@ -37,7 +37,9 @@ type Verdict struct {
 func FindRoot(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	for d, last := dir, ""; err == nil && d != last; d, last = filepath.Dir(d), d {
-		if data, _ := os.ReadFile(filepath.Join(d, "go.mod")); bytes.HasPrefix(data, []byte("module lockstep\n")) {
+		if data, _ := os.ReadFile(filepath.Join(d, "go.mod")); bytes.HasPrefix(
+			data, []byte("module lockstep\n"),
+		) {
 			return d, nil
 		}
 	}
@@ -49,7 +51,9 @@ func FindRoot(dir string) (string, error) {
 // may be nil, for each as it is done. It plants nothing if one of the faults no longer
 // fits the code; with another error comes the score of what was done until then. If keep
 // names a file, that is kept there, and is not done again while the sources are the same.
-func Plant(ctx context.Context, root string, faults []Fault, keep string, report func(verdict.Mutant)) (*verdict.Score, error) {
+func Plant(
+	ctx context.Context, root string, faults []Fault, keep string, report func(verdict.Mutant),
+) (*verdict.Score, error) {
 	score := &verdict.Score{}
 	if len(faults) == 0 {
 		return score, errors.New("no fault is selected")
@@ -108,7 +112,9 @@ func Plant(ctx context.Context, root string, faults []Fault, keep string, report
 // commitOf names the commit of a module and says whether files differ from it; "" where Git
 // does not know.
 func commitOf(ctx context.Context, root string) string {
-	command := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty= with changes")
+	command := exec.CommandContext(
+		ctx, "git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty= with changes",
+	)
 	command.Dir = root
 	name, err := command.Output()
 	if err != nil {
@@ -129,7 +135,12 @@ func (f *Fault) plant(ctx context.Context, root string) verdict.Mutant {
 // bare are what the faults are in, without a fault: engines, then packages by their names.
 func bare(faults []Fault) (all []Fault) {
 	for _, f := range faults {
-		b := Fault{Name: cmp.Or(f.Test, strings.TrimSpace(f.Probe+" "+f.Engine)), Test: f.Test, Probe: f.Probe, Engine: f.Engine}
+		b := Fault{
+			Name:   cmp.Or(f.Test, strings.TrimSpace(f.Probe+" "+f.Engine)),
+			Test:   f.Test,
+			Probe:  f.Probe,
+			Engine: f.Engine,
+		}
 		if !slices.ContainsFunc(all, func(a Fault) bool { return a.Name == b.Name }) {
 			all = append(all, b)
 		}
@@ -150,7 +161,9 @@ func (f *Fault) alarm(ctx context.Context, root string, l *ledger) error {
 	case v.Caught && f.Test != "":
 		return fmt.Errorf("%s, without a fault: %s fails", f.Name, v.Detail)
 	case v.Caught:
-		return fmt.Errorf("%s, without a fault: stage %s, %s: %s", f.Name, v.Stage, v.Check, v.Detail)
+		return fmt.Errorf(
+			"%s, without a fault: stage %s, %s: %s", f.Name, v.Stage, v.Check, v.Detail,
+		)
 	case f.Test == "" && v.Steps == 0:
 		return fmt.Errorf("%s: nothing was compared", f.Name)
 	}
@@ -159,7 +172,15 @@ func (f *Fault) alarm(ctx context.Context, root string, l *ledger) error {
 
 // mutant is what became of the fault. Tests name what they see themselves.
 func (f *Fault) mutant(v Verdict, err error) verdict.Mutant {
-	m := verdict.Mutant{Name: f.Name, Title: f.Title, Engine: f.Engine, Stage: f.Stage, Caught: v.Caught, Rollouts: v.Rollouts, Steps: v.Steps}
+	m := verdict.Mutant{
+		Name:     f.Name,
+		Title:    f.Title,
+		Engine:   f.Engine,
+		Stage:    f.Stage,
+		Caught:   v.Caught,
+		Rollouts: v.Rollouts,
+		Steps:    v.Steps,
+	}
 	if err != nil {
 		m.Caught, m.Error = false, err.Error()
 	}
@@ -200,7 +221,10 @@ func (f *Fault) try(ctx context.Context, root string) (v Verdict, err error) {
 	folder, name, _ := strings.Cut(f.Test, " ")
 	tests := []string{"-run=^(" + cmp.Or(name, ".*") + ")$", folder}
 	if f.Test == "" {
-		tests = []string{"-v", "-run=^TestProbe$", cmp.Or(f.Probe, "./parity/mutants"), "-args", "-engine=" + f.Engine}
+		tests = []string{
+			"-v", "-run=^TestProbe$", cmp.Or(f.Probe, "./parity/mutants"), "-args",
+			"-engine=" + f.Engine,
+		}
 		if f.Kernels != "" {
 			tests = append(tests, "-kernels="+f.Kernels)
 		}
@@ -262,14 +286,19 @@ func (f *Fault) judge(out []byte, err error) (v Verdict, _ error) {
 	case probed:
 		return v, json.NewDecoder(bytes.NewReader(text)).Decode(&v)
 	case f.Test == "":
-		return v, fmt.Errorf("testing with the fault %s: no verdict: %w\n%s", f.Name, cmp.Or(err, errors.New("all tests passed")), out)
+		return v, fmt.Errorf(
+			"testing with the fault %s: no verdict: %w\n%s", f.Name,
+			cmp.Or(err, errors.New("all tests passed")), out,
+		)
 	case err == nil:
 	case failed != nil:
 		v.Caught, v.Detail = true, string(failed[1])
 	case failedPackage.Match(out) && !notRun.Match(out): // a panic outside of a test, or an exit
 		v.Caught, v.Detail = true, f.Test+" does not end well"
 	default:
-		return v, fmt.Errorf("testing with the fault %s: its tests did not run: %w\n%s", f.Name, err, out)
+		return v, fmt.Errorf(
+			"testing with the fault %s: its tests did not run: %w\n%s", f.Name, err, out,
+		)
 	}
 	return v, nil
 }

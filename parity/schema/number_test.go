@@ -79,7 +79,8 @@ func TestULPs(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Float64().Draw(t, "a"), rapid.Float64().Draw(t, "b")
-		if got, want := ulps(a, b), distance(math.Float64bits(a), math.Float64bits(b), 63, 0x7ff0000000000000); got != want || ulps(b, a) != want {
+		if got, want := ulps(a, b), distance(math.Float64bits(a), math.Float64bits(b), 63, 0x7ff0000000000000); got != want ||
+			ulps(b, a) != want {
 			t.Fatalf("%d and back %d, want %d", got, ulps(b, a), want)
 		}
 		steps := rapid.IntRange(0, 100).Draw(t, "steps")

@@ -25,10 +25,32 @@ type values struct {
 }
 
 var places = schema.NewView(
-	schema.Schema{Name: "places", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result", Elements: []string{"total", "last"}, From: []string{"reward"}}},
-	schema.Array(schema.Stage{Name: "state", Shape: []int{2}, Teach: true, From: []schema.Input{schema.Last(1, "state")}}, func(v *values) []float64 { return v.state[:] }),
-	schema.Number(schema.Stage{Name: "count", From: []schema.Input{schema.Same("state")}}, func(v *values) (int64, bool) { return v.count, true }),
-	schema.Number(schema.Stage{Name: "reward", From: []schema.Input{schema.Same("count")}}, func(v *values) (float64, bool) { return v.reward, true }),
+	schema.Schema{
+		Name: "places",
+		Key:  []string{"start"},
+		Outcome: schema.Outcome{
+			Name:     "result",
+			Elements: []string{"total", "last"},
+			From:     []string{"reward"},
+		},
+	},
+	schema.Array(
+		schema.Stage{
+			Name:  "state",
+			Shape: []int{2},
+			Teach: true,
+			From:  []schema.Input{schema.Last(1, "state")},
+		},
+		func(v *values) []float64 { return v.state[:] },
+	),
+	schema.Number(
+		schema.Stage{Name: "count", From: []schema.Input{schema.Same("state")}},
+		func(v *values) (int64, bool) { return v.count, true },
+	),
+	schema.Number(
+		schema.Stage{Name: "reward", From: []schema.Input{schema.Same("count")}},
+		func(v *values) (float64, bool) { return v.reward, true },
+	),
 )
 
 // A place is where a rollout goes wrong: a stage of a step; what it comes to, step -1; an
@@ -129,15 +151,23 @@ type ended struct {
 	outcome []float64
 }
 
-func (e ended) Read(i int, full bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
+func (e ended) Read(
+	i int, full bool, show func(s *schema.Step),
+) (trace.Rollout, parity.End, error) {
 	about, _, err := e.walks.Read(i, full, show)
 	return about, parity.End{Outcome: e.outcome}, err
 }
 
-func (w *walks) Run(_ context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+func (w *walks) Run(
+	_ context.Context, tasks []parity.Task, observe func(i int, s *schema.Step),
+) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, task := range tasks {
-			end := parity.End{Outcome: w.run(task.Job.(int), task.Teacher, func(s *schema.Step) { observe(i, s) })}
+			end := parity.End{
+				Outcome: w.run(
+					task.Job.(int), task.Teacher, func(s *schema.Step) { observe(i, s) },
+				),
+			}
 			if w.is(task.Job.(int), w.steps, "error") {
 				end = parity.End{Err: errors.New("it has failed")}
 			}
@@ -155,15 +185,21 @@ func TestOnePlace(t *testing.T) {
 	compare := func(wrong ...place) *parity.Report {
 		t.Helper()
 		got := &walks{rollouts: rollouts, steps: steps, wrong: wrong}
-		r, err := parity.Compare(t.Context(), parity.Family{}, parity.Recorded(want), parity.Recorded(got), nil, parity.CompareOptions{})
+		r, err := parity.Compare(
+			t.Context(), parity.Family{}, parity.Recorded(want), parity.Recorded(got), nil,
+			parity.CompareOptions{},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
 	clean := compare()
-	if err := clean.Err(); err != nil || len(clean.Rollouts) != rollouts || clean.Steps != rollouts*steps {
-		t.Fatalf("without a change: %d rollouts, %d steps, %v", len(clean.Rollouts), clean.Steps, err)
+	if err := clean.Err(); err != nil || len(clean.Rollouts) != rollouts ||
+		clean.Steps != rollouts*steps {
+		t.Fatalf(
+			"without a change: %d rollouts, %d steps, %v", len(clean.Rollouts), clean.Steps, err,
+		)
 	}
 	for stage, n := range map[string]int{"state": rollouts * steps, "count": rollouts * steps, "reward": rollouts * steps, "result": rollouts} {
 		if clean.Compared[stage] != n {
@@ -232,8 +268,18 @@ func TestTwoPlaces(t *testing.T) {
 		for second := first + 1; second < steps*len(stages); second++ {
 			a := place{1, first / len(stages), stages[first%len(stages)]}
 			b := place{1, second / len(stages), stages[second%len(stages)]}
-			want, got := &walks{rollouts: 3, steps: steps}, &walks{rollouts: 3, steps: steps, wrong: []place{a, b}}
-			r, err := parity.Compare(t.Context(), parity.Family{}, parity.Live(want), parity.Live(got), tasks, parity.CompareOptions{})
+			want, got := &walks{
+				rollouts: 3,
+				steps:    steps,
+			}, &walks{
+				rollouts: 3,
+				steps:    steps,
+				wrong:    []place{a, b},
+			}
+			r, err := parity.Compare(
+				t.Context(), parity.Family{}, parity.Live(want), parity.Live(got), tasks,
+				parity.CompareOptions{},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,8 +287,12 @@ func TestTwoPlaces(t *testing.T) {
 			if a.step == b.step {
 				n = 1 // the second is computed from the first, whose value may be anything
 			}
-			if found := r.Rollouts[1].Findings; found < n || r.Rollouts[1].First == nil || *r.Rollouts[1].First != (parity.Finding{Step: a.step, Stage: a.what}) {
-				t.Errorf("%v and %v: %d findings, the first %v; want %d", a, b, found, r.Rollouts[1].First, n)
+			if found := r.Rollouts[1].Findings; found < n || r.Rollouts[1].First == nil ||
+				*r.Rollouts[1].First != (parity.Finding{Step: a.step, Stage: a.what}) {
+				t.Errorf(
+					"%v and %v: %d findings, the first %v; want %d", a, b, found,
+					r.Rollouts[1].First, n,
+				)
 			}
 			if !r.Rollouts[0].Equal || !r.Rollouts[2].Equal {
 				t.Errorf("%v and %v: their neighbours differ, too", a, b)
@@ -261,11 +311,15 @@ func TestOneFails(t *testing.T) {
 			got.wrong = []place{{0, steps, "error"}}
 		}
 		for _, sides := range [][2]*walks{{want, got}, {got, want}} {
-			r, err := parity.Compare(t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]), []parity.Task{task}, parity.CompareOptions{})
+			r, err := parity.Compare(
+				t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]),
+				[]parity.Task{task}, parity.CompareOptions{},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first := r.Rollouts[0].First; failing != (first != nil && *first == parity.Finding{Step: steps, Stage: schema.Extent}) || failing != (r.Err() != nil) {
+			if first := r.Rollouts[0].First; failing != (first != nil && *first == parity.Finding{Step: steps, Stage: schema.Extent}) ||
+				failing != (r.Err() != nil) {
 				t.Errorf("failing %v: found is %v, %v", failing, first, r.Err())
 			}
 		}
@@ -278,7 +332,9 @@ type stutterer struct {
 	at int
 }
 
-func (s stutterer) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+func (s stutterer) Run(
+	ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step),
+) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, end := range s.walks.Run(ctx, tasks, observe) {
 			if !yield(i, end) || tasks[i].Job == s.at && !yield(i, end) {
@@ -299,7 +355,9 @@ func TestCalls(t *testing.T) {
 	for at := -1; at < rollouts; at++ {
 		shared := &parity.LiveSource{Engine: stutterer{one, at}, Parallel: calls}
 		for _, sides := range [][2]parity.Source{{shared, parity.Live(one)}, {parity.Live(one), shared}} {
-			r, err := parity.Compare(t.Context(), parity.Family{}, sides[0], sides[1], tasks, parity.CompareOptions{})
+			r, err := parity.Compare(
+				t.Context(), parity.Family{}, sides[0], sides[1], tasks, parity.CompareOptions{},
+			)
 			if (err == nil) != (at < 0) || err == nil && (r.Err() != nil || r.Steps != 2*rollouts) {
 				t.Errorf("task %d has two results: %v", at, err)
 			}
@@ -314,16 +372,20 @@ type silent struct {
 	err error
 }
 
-func (s silent) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+func (s silent) Run(
+	ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step),
+) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, task := range tasks {
 			end := parity.End{Err: s.err}
 			if task.Job != s.at || s.err == nil {
-				end = parity.End{Outcome: s.run(task.Job.(int), task.Teacher, func(step *schema.Step) {
-					if task.Job != s.at {
-						observe(i, step)
-					}
-				})}
+				end = parity.End{
+					Outcome: s.run(task.Job.(int), task.Teacher, func(step *schema.Step) {
+						if task.Job != s.at {
+							observe(i, step)
+						}
+					}),
+				}
 			}
 			if !yield(i, end) {
 				return
@@ -343,7 +405,9 @@ func TestBare(t *testing.T) {
 	for at := -1; at < rollouts; at++ {
 		for _, fails := range []error{nil, errors.New("no")} {
 			side := parity.Live(silent{&walks{rollouts: rollouts, steps: 2}, at, fails})
-			r, err := parity.Compare(t.Context(), parity.Family{}, side, side, tasks, parity.CompareOptions{})
+			r, err := parity.Compare(
+				t.Context(), parity.Family{}, side, side, tasks, parity.CompareOptions{},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -362,13 +426,24 @@ func TestBare(t *testing.T) {
 func TestMissing(t *testing.T) {
 	task := parity.Task{Rollout: (&walks{}).about(0), Job: 0}
 	for step := range 4 {
-		whole, lacking := &walks{rollouts: 1, steps: 4}, &walks{rollouts: 1, steps: 4, wrong: []place{{0, step, "no count"}}}
+		whole, lacking := &walks{
+			rollouts: 1,
+			steps:    4,
+		}, &walks{
+			rollouts: 1,
+			steps:    4,
+			wrong:    []place{{0, step, "no count"}},
+		}
 		for _, sides := range [][2]*walks{{whole, lacking}, {lacking, whole}} {
-			r, err := parity.Compare(t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]), []parity.Task{task}, parity.CompareOptions{})
+			r, err := parity.Compare(
+				t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]),
+				[]parity.Task{task}, parity.CompareOptions{},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first := r.Rollouts[0].First; first == nil || *first != (parity.Finding{Step: step, Stage: "count"}) {
+			if first := r.Rollouts[0].First; first == nil ||
+				*first != (parity.Finding{Step: step, Stage: "count"}) {
 				t.Errorf("step %d: found is %v", step, first)
 			}
 		}
@@ -389,7 +464,10 @@ func TestNaN(t *testing.T) {
 		same      bool
 	}{{1, 1, true}, {nan, nan, true}, {nan, -nan, true}, {nan, 1, false}, {1, nan, false}, {0, math.Copysign(0, -1), false}} {
 		for at := range places.Outcome.Elements {
-			r, err := parity.Compare(t.Context(), parity.Family{}, side(at, c.want), side(at, c.got), nil, parity.CompareOptions{})
+			r, err := parity.Compare(
+				t.Context(), parity.Family{}, side(at, c.want), side(at, c.got), nil,
+				parity.CompareOptions{},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -125,8 +125,10 @@ func (s *Schema) Validate() error {
 			return fail("stage %.60q: %w", g.Name, err)
 		}
 		if in := s.early(i); in != nil {
-			return fail("stage %.60q is computed from %.60q of %d steps before, which is not there yet",
-				g.Name, in.Stage, in.Steps)
+			return fail(
+				"stage %.60q is computed from %.60q of %d steps before, which is not there yet",
+				g.Name, in.Stage, in.Steps,
+			)
 		}
 		names = append(names, g.Name)
 	}
@@ -168,7 +170,10 @@ func (g *Stage) validate() error {
 	}
 	for _, n := range g.Shape {
 		if n < 1 || bytes > maxArray/n {
-			return fmt.Errorf("shape %.60s, want dimensions of 1 and more, and %d bytes at most", fmt.Sprint(g.Shape), maxArray)
+			return fmt.Errorf(
+				"shape %.60s, want dimensions of 1 and more, and %d bytes at most",
+				fmt.Sprint(g.Shape), maxArray,
+			)
 		}
 		bytes *= n
 	}
@@ -212,13 +217,18 @@ func (s *Schema) Warm(step int) bool { return step < s.Warmup }
 
 // Agree returns why values of two schemas cannot be held to each other.
 func Agree(a, b *Schema) error {
-	if a.Name != b.Name || a.First != b.First || !slices.Equal(a.Key, b.Key) || !slices.Equal(a.Outcome.Elements, b.Outcome.Elements) {
+	if a.Name != b.Name || a.First != b.First || !slices.Equal(a.Key, b.Key) ||
+		!slices.Equal(a.Outcome.Elements, b.Outcome.Elements) {
 		return fmt.Errorf("%.60s and %.60s are other simulators", a.Name, b.Name)
 	}
 	for i := range a.Stages {
 		g := &a.Stages[i]
-		if k := b.Index(g.Name); k >= 0 && (b.Stages[k].Type != g.Type || !slices.Equal(b.Stages[k].Shape, g.Shape)) {
-			return fmt.Errorf("stage %.60s is %s %v on one side and %s %v on the other", g.Name, g.Type, g.Shape, b.Stages[k].Type, b.Stages[k].Shape)
+		if k := b.Index(g.Name); k >= 0 &&
+			(b.Stages[k].Type != g.Type || !slices.Equal(b.Stages[k].Shape, g.Shape)) {
+			return fmt.Errorf(
+				"stage %.60s is %s %v on one side and %s %v on the other", g.Name, g.Type, g.Shape,
+				b.Stages[k].Type, b.Stages[k].Shape,
+			)
 		}
 	}
 	return nil

@@ -8,7 +8,12 @@ import (
 
 // wide is a schema with so many stages, the last computed from the first.
 func wide(stages int) *Schema {
-	s := &Schema{Name: "wide", Key: []string{"road"}, Warmup: 2, Outcome: Outcome{Name: "sum", From: []string{"s0"}}}
+	s := &Schema{
+		Name:    "wide",
+		Key:     []string{"road"},
+		Warmup:  2,
+		Outcome: Outcome{Name: "sum", From: []string{"s0"}},
+	}
 	for i := range stages {
 		s.Stages = append(s.Stages, Stage{Name: fmt.Sprint("s", i), Type: "uint8"})
 	}
@@ -40,7 +45,8 @@ func TestLimits(t *testing.T) {
 		{"too large by the second", shaped(maxArray/512, 513), "bytes at most"},
 		{"too large by the third", shaped(maxArray/512, 512, 2), "bytes at most"},
 	} {
-		if err := c.schema.Validate(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := c.schema.Validate(); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -84,7 +90,8 @@ func TestHashNames(t *testing.T) {
 			t.Errorf("%s is read as %v, %v", text, read, err)
 		}
 	}
-	if err := new(Hash).UnmarshalText([]byte("md5")); err == nil || !strings.Contains(err.Error(), `digest "md5" is not known`) {
+	if err := new(Hash).UnmarshalText([]byte("md5")); err == nil ||
+		!strings.Contains(err.Error(), `digest "md5" is not known`) {
 		t.Error(err)
 	}
 }

@@ -31,7 +31,9 @@ func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 func (h *Hash) UnmarshalText(text []byte) error {
 	at := slices.Index(hashNames[:], string(text))
 	if at < 0 {
-		return fmt.Errorf("digest %.60q is not known, want one of %s", text, strings.Join(hashNames[:], ", "))
+		return fmt.Errorf(
+			"digest %.60q is not known, want one of %s", text, strings.Join(hashNames[:], ", "),
+		)
 	}
 	*h = Hash(at)
 	return nil
@@ -178,5 +180,10 @@ func (d *Digests) Append(s *Step) {
 // At is the i-th step. It aliases the digests.
 func (d *Digests) At(i int) *Step {
 	row := d.rows[i*d.width : (i+1)*d.width]
-	return &Step{Index: int(int64(row[0]) >> 32), Has: Set(row[0]), Bits: row[1:], Data: make([][]byte, d.width-1)}
+	return &Step{
+		Index: int(int64(row[0]) >> 32),
+		Has:   Set(row[0]),
+		Bits:  row[1:],
+		Data:  make([][]byte, d.width-1),
+	}
 }

@@ -55,7 +55,10 @@ type drive struct {
 var view = NewView(
 	Schema{Name: "drive", Key: []string{"road"}, Outcome: Outcome{Name: "result"}},
 	Number(Stage{Name: "speed"}, func(d *drive) (float32, bool) { return d.speed, true }),
-	Array(Stage{Name: "flags", Shape: []int{2, 3}, Elements: []Element{{"lights", 2}, {"door", 1}}}, func(d *drive) []uint8 { return d.flags }),
+	Array(
+		Stage{Name: "flags", Shape: []int{2, 3}, Elements: []Element{{"lights", 2}, {"door", 1}}},
+		func(d *drive) []uint8 { return d.flags },
+	),
 	Number(Stage{Name: "at"}, func(d *drive) (int32, bool) { return d.at, d.there }),
 )
 
@@ -64,7 +67,10 @@ func TestView(t *testing.T) {
 	s := view.NewStep()
 	view.Expose(3, &drive{speed: 1.5, flags: []uint8{1, 2, 3, 4, 5, 6}, at: -7, there: true}, s)
 	s.Sum(XXH64)
-	if s.Index != 3 || s.Has != view.Set("speed", "flags", "at") || view.Stages[0].Type.Float(s.Bits[0]) != 1.5 || view.Stages[2].Type.Float(s.Bits[2]) != -7 || s.Bits[1] != XXH64.Bytes([]byte{1, 2, 3, 4, 5, 6}) {
+	if s.Index != 3 || s.Has != view.Set("speed", "flags", "at") ||
+		view.Stages[0].Type.Float(s.Bits[0]) != 1.5 ||
+		view.Stages[2].Type.Float(s.Bits[2]) != -7 ||
+		s.Bits[1] != XXH64.Bytes([]byte{1, 2, 3, 4, 5, 6}) {
 		t.Errorf("%+v", s)
 	}
 	kept := s.Clone()
@@ -78,7 +84,10 @@ func TestView(t *testing.T) {
 	var d Digests
 	d.Append(kept)
 	d.Append(s)
-	if a, b := d.At(0), d.At(1); d.Len() != 2 || !reflect.DeepEqual(a.Bits, kept.Bits) || a.Has != kept.Has || b.Index != 4 || !reflect.DeepEqual(b.Bits, s.Bits) {
+	if a, b := d.At(0), d.At(1); d.Len() != 2 || !reflect.DeepEqual(a.Bits, kept.Bits) ||
+		a.Has != kept.Has ||
+		b.Index != 4 ||
+		!reflect.DeepEqual(b.Bits, s.Bits) {
 		t.Errorf("%+v and %+v", a, b)
 	}
 	for index, want := range map[int]string{0: "lights", 1: "lights", 2: "door", 4: "lights", 5: "door", -1: ""} {
@@ -159,14 +168,17 @@ func TestValidate(t *testing.T) {
 	other := view.Schema
 	other.Stages = append([]Stage{}, view.Stages...)
 	other.Stages[1].Shape = []int{6}
-	if err := Agree(&view.Schema, &other); err == nil || err.Error() != "stage flags is uint8 [2 3] on one side and uint8 [6] on the other" {
+	if err := Agree(&view.Schema, &other); err == nil ||
+		err.Error() != "stage flags is uint8 [2 3] on one side and uint8 [6] on the other" {
 		t.Error(err)
 	}
 	other.Name = "walk"
-	if err := Agree(&view.Schema, &other); err == nil || err.Error() != "drive and walk are other simulators" {
+	if err := Agree(&view.Schema, &other); err == nil ||
+		err.Error() != "drive and walk are other simulators" {
 		t.Error(err)
 	}
-	if !view.Known("road") || !view.Known("at") || !view.Known("result") || !view.Known(Extent) || view.Known("roads") {
+	if !view.Known("road") || !view.Known("at") || !view.Known("result") || !view.Known(Extent) ||
+		view.Known("roads") {
 		t.Error("stages are not known, or too many")
 	}
 	if text := fmt.Sprint(view.At(0), view.Arrays()); text != "7 2" {
@@ -177,7 +189,11 @@ func TestValidate(t *testing.T) {
 // TestKept: steps that are kept, in full or as digests, stay as they were and apart.
 func TestKept(t *testing.T) {
 	s := Schema{Name: "kept", Key: []string{"k"}, Outcome: Outcome{Name: "o"}, Stages: []Stage{
-		{Name: "array", Type: "uint8", Shape: []int{2}}, {Name: "number", Type: "int64", Optional: true},
+		{
+			Name:  "array",
+			Type:  "uint8",
+			Shape: []int{2},
+		}, {Name: "number", Type: "int64", Optional: true},
 	}}
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)
@@ -200,7 +216,8 @@ func TestKept(t *testing.T) {
 		if k.Data[0][0] != byte(i) || k.Index != 10+i || k.Has.Has(1) != (i == 1) {
 			t.Errorf("step %d is kept as %v", i, k)
 		}
-		if d.Index != k.Index || d.Has != k.Has || d.Bits[0] != k.Bits[0] || d.Bits[0] != XXH64.Bytes([]byte{byte(i), 2}) {
+		if d.Index != k.Index || d.Has != k.Has || d.Bits[0] != k.Bits[0] ||
+			d.Bits[0] != XXH64.Bytes([]byte{byte(i), 2}) {
 			t.Errorf("the digests of step %d are %v, of %v", i, d, k)
 		}
 	}

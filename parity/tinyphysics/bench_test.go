@@ -46,14 +46,19 @@ func BenchmarkTrace(b *testing.B) {
 			}
 			var inside atomic.Int64
 			for b.Loop() {
-				w, err := trace.NewWriter(io.Discard, trace.Header{Digest: c.hash, Schema: view.Schema}, c.full)
+				w, err := trace.NewWriter(
+					io.Discard, trace.Header{Digest: c.hash, Schema: view.Schema}, c.full,
+				)
 				if err != nil {
 					b.Fatal(err)
 				}
 				var jobs []lockstep.Job
 				var writers []*trace.RolloutWriter
 				for _, name := range assetstest.RouteNames {
-					job := lockstep.Job{Route: assetstest.Route(b, name, sim.Profile()), Policy: lockstep.DefaultPID()}
+					job := lockstep.Job{
+						Route:  assetstest.Route(b, name, sim.Profile()),
+						Policy: lockstep.DefaultPID(),
+					}
 					o := w.Begin(Of(job))
 					step := view.NewStep()
 					job.Observe = func(s *lockstep.Step) {
@@ -82,7 +87,9 @@ func BenchmarkTrace(b *testing.B) {
 // with the bit in it. The recorded side is the engine's own trace, so that no time goes
 // into another engine.
 func BenchmarkLocate(b *testing.B) {
-	sim, err := onnxruntime.New(onnxruntime.Config{ModelPath: assetstest.Model(b), Profile: reference.HostProfile()})
+	sim, err := onnxruntime.New(
+		onnxruntime.Config{ModelPath: assetstest.Model(b), Profile: reference.HostProfile()},
+	)
 	if err != nil {
 		b.Skip(err)
 	}
@@ -90,7 +97,13 @@ func BenchmarkLocate(b *testing.B) {
 	var jobs []lockstep.Job
 	for i := range 500 {
 		name := assetstest.RouteNames[i%len(assetstest.RouteNames)]
-		jobs = append(jobs, lockstep.Job{Route: assetstest.Route(b, name, sim.Profile()), Policy: lockstep.PID{P: 0.2, I: 0.1, D: -0.0001 * float64(i)}})
+		jobs = append(
+			jobs,
+			lockstep.Job{
+				Route:  assetstest.Route(b, name, sim.Profile()),
+				Policy: lockstep.PID{P: 0.2, I: 0.1, D: -0.0001 * float64(i)},
+			},
+		)
 	}
 	path := b.TempDir() + "/a.trace"
 	if err := recordTo(b.Context(), sim, jobs, lockstep.CostOnly, trace.Header{}, 0, path); err != nil {
@@ -105,7 +118,10 @@ func BenchmarkLocate(b *testing.B) {
 	changed := run.Digests.At(run.Digests.Len() - 7)
 	changed.Bits[logits] ^= 1
 	for b.Loop() {
-		report, err := Compare(b.Context(), parity.Traced(file), Live(sim), jobs, lockstep.CostOnly, parity.CompareOptions{})
+		report, err := Compare(
+			b.Context(), parity.Traced(file), Live(sim), jobs, lockstep.CostOnly,
+			parity.CompareOptions{},
+		)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -107,7 +107,10 @@ type CasePolicy struct {
 // ContextLength, the next at the next, and 0 when there are no more. A Case can hold
 // it, as it cannot hold code; see Freeze.
 func Script(name string, steer []float64) lockstep.Policy {
-	return lockstep.Custom{Name: name, New: func() lockstep.Controller { return &player{name: name, steer: steer} }}
+	return lockstep.Custom{
+		Name: name,
+		New:  func() lockstep.Controller { return &player{name: name, steer: steer} },
+	}
 }
 
 type player struct {
@@ -160,7 +163,16 @@ func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*Case, error) {
 		if err != nil {
 			return nil, fmt.Errorf("route %s: %w", job.Route.Name, err)
 		}
-		c.Batch = append(c.Batch, CaseJob{Route: i, Policy: policy, Draws: parity.Floats(job.Draws), Sampling: job.Sampling, Expected: job.Expected})
+		c.Batch = append(
+			c.Batch,
+			CaseJob{
+				Route:    i,
+				Policy:   policy,
+				Draws:    parity.Floats(job.Draws),
+				Sampling: job.Sampling,
+				Expected: job.Expected,
+			},
+		)
 	}
 	return c, nil
 }
@@ -179,7 +191,10 @@ func casePolicy(p lockstep.Policy) (CasePolicy, error) {
 			return CasePolicy{Kind: "script", Name: s.name, Steer: parity.Floats(s.steer)}, nil
 		}
 	}
-	return CasePolicy{}, fmt.Errorf("controller %s is code, which a case cannot hold: use what Freeze makes of it", PolicyName(p))
+	return CasePolicy{}, fmt.Errorf(
+		"controller %s is code, which a case cannot hold: use what Freeze makes of it",
+		PolicyName(p),
+	)
 }
 
 func (p *CasePolicy) policy() (lockstep.Policy, error) {
@@ -188,7 +203,9 @@ func (p *CasePolicy) policy() (lockstep.Policy, error) {
 	}
 	kind, ok := lockstep.KindOf(p.Kind)
 	if !ok {
-		return nil, fmt.Errorf("policy %.60q is not known, want script or one of the kinds of policies", p.Kind)
+		return nil, fmt.Errorf(
+			"policy %.60q is not known, want script or one of the kinds of policies", p.Kind,
+		)
 	}
 	if ext := kind.Info().File; ext != "" {
 		policy, err := policyfile.Unmarshal(p.File, ext)
@@ -212,13 +229,18 @@ func (c *Case) Jobs() ([]lockstep.Job, error) {
 			column := *r.columns()[k]
 			switch {
 			case r.Rows < lockstep.MinRows || r.Rows > maxCaseRows:
-				return nil, fmt.Errorf("route %s: %d rows, want %d to %d", r.Name, r.Rows, lockstep.MinRows, maxCaseRows)
+				return nil, fmt.Errorf(
+					"route %s: %d rows, want %d to %d", r.Name, r.Rows, lockstep.MinRows,
+					maxCaseRows,
+				)
 			case len(column) == 1:
 				*into = slices.Repeat([]float64{float64(column[0])}, r.Rows)
 			case len(column) == r.Rows:
 				*into = parity.Numbers(column)
 			default:
-				return nil, fmt.Errorf("route %s: a column of %d values, want %d or one", r.Name, len(column), r.Rows)
+				return nil, fmt.Errorf(
+					"route %s: a column of %d values, want %d or one", r.Name, len(column), r.Rows,
+				)
 			}
 		}
 		routes[i] = route
@@ -239,7 +261,16 @@ func (c *Case) Jobs() ([]lockstep.Job, error) {
 			}
 			policy = files[file]
 		}
-		jobs = append(jobs, lockstep.Job{Route: routes[j.Route], Policy: policy, Draws: parity.Numbers(j.Draws), Sampling: j.Sampling, Expected: j.Expected})
+		jobs = append(
+			jobs,
+			lockstep.Job{
+				Route:    routes[j.Route],
+				Policy:   policy,
+				Draws:    parity.Numbers(j.Draws),
+				Sampling: j.Sampling,
+				Expected: j.Expected,
+			},
+		)
 	}
 	if len(jobs) == 0 {
 		return nil, errors.New("no jobs")
@@ -269,9 +300,12 @@ func (c *Case) Compare(ctx context.Context, want, got lockstep.Simulator) (*pari
 	if err != nil {
 		return nil, err
 	}
-	return Compare(ctx, Live(want), Live(got), jobs, lockstep.Shortcuts(c.Shortcuts), parity.CompareOptions{
-		Replay: func(*parity.Task) string { return c.Replay() },
-	})
+	return Compare(
+		ctx, Live(want), Live(got), jobs, lockstep.Shortcuts(c.Shortcuts),
+		parity.CompareOptions{
+			Replay: func(*parity.Task) string { return c.Replay() },
+		},
+	)
 }
 
 // tasks are the case's.

@@ -40,9 +40,20 @@ func TestCaseRoundTrip(t *testing.T) {
 			jobs[2].Route.VEgo[i] = math.Copysign(0, -1)
 			jobs[2].Route.AEgo[i] = math.Copysign(0, float64(i-50)) // equal numbers, other bits
 		}
-		jobs[1].Policy = lockstep.PID{P: rapid.Float64().Draw(t, "p"), I: math.Copysign(0, -1), D: 1}
+		jobs[1].Policy = lockstep.PID{
+			P: rapid.Float64().Draw(t, "p"),
+			I: math.Copysign(0, -1),
+			D: 1,
+		}
 		jobs[2].Policy = Script("mine", []float64{1, odd.Draw(t, "command"), 3})
-		jobs = append(jobs, lockstep.Job{Route: jobs[0].Route, Policy: lockstep.Zero{}, Draws: lockstep.Draws(3, 90)})
+		jobs = append(
+			jobs,
+			lockstep.Job{
+				Route:  jobs[0].Route,
+				Policy: lockstep.Zero{},
+				Draws:  lockstep.Draws(3, 90),
+			},
+		)
 		c, err := NewCase(jobs, lockstep.SkipWarmup|lockstep.LastPosition)
 		if err != nil {
 			t.Fatal(err)
@@ -51,21 +62,26 @@ func TestCaseRoundTrip(t *testing.T) {
 		if err := c.Save(dir); err != nil {
 			t.Fatal(err)
 		}
-		if want := filepath.Join(dir, "cdf-batched-bits-pieces.json"); c.Path != want || c.Replay() != "lockstep replay "+want {
+		if want := filepath.Join(dir, "cdf-batched-bits-pieces.json"); c.Path != want ||
+			c.Replay() != "lockstep replay "+want {
 			t.Fatalf("path %s, %s; want %s", c.Path, c.Replay(), want)
 		}
 		got, err := LoadCase(c.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Stage != CDF || got.Chunk != 7 || lockstep.Shortcuts(got.Shortcuts) != lockstep.SkipWarmup|lockstep.LastPosition || len(got.Routes) != 3 {
+		if got.Stage != CDF || got.Chunk != 7 ||
+			lockstep.Shortcuts(got.Shortcuts) != lockstep.SkipWarmup|lockstep.LastPosition ||
+			len(got.Routes) != 3 {
 			t.Fatalf("%+v", got)
 		}
 		again, err := got.Jobs()
 		if err != nil {
 			t.Fatal(err)
 		}
-		bitwise := cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) })
+		bitwise := cmp.Comparer(
+			func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) },
+		)
 		for i := range jobs {
 			want, have := *jobs[i].Route, *again[i].Route
 			if diff := cmp.Diff(want, have, bitwise); diff != "" {
@@ -83,7 +99,8 @@ func TestCaseRoundTrip(t *testing.T) {
 		}
 		a, b := jobs[2].Policy.(lockstep.Custom).New(), again[2].Policy.(lockstep.Custom).New()
 		for range 5 {
-			x, y := a.Update(0, 0, lockstep.State{}, lockstep.FuturePlan{}), b.Update(0, 0, lockstep.State{}, lockstep.FuturePlan{})
+			x, y := a.Update(0, 0, lockstep.State{}, lockstep.FuturePlan{}),
+				b.Update(0, 0, lockstep.State{}, lockstep.FuturePlan{})
 			if math.Float64bits(x) != math.Float64bits(y) {
 				t.Fatalf("the script answers %v, want %v", y, x)
 			}
@@ -94,7 +111,12 @@ func TestCaseRoundTrip(t *testing.T) {
 // TestCasePolicies: networks and tables come back from a file as they were, shared where
 // they were, and with how they are sampled.
 func TestCasePolicies(t *testing.T) {
-	layer := lockstep.Layer{Inputs: lockstep.ObservationSize, Outputs: lockstep.ActorSize, Weights: make([]float32, 512), Bias: []float32{0.25, -1e-30}}
+	layer := lockstep.Layer{
+		Inputs:  lockstep.ObservationSize,
+		Outputs: lockstep.ActorSize,
+		Weights: make([]float32, 512),
+		Bias:    []float32{0.25, -1e-30},
+	}
 	for i := range layer.Weights {
 		layer.Weights[i] = float32(i%7-3) / 11
 	}
@@ -105,7 +127,10 @@ func TestCasePolicies(t *testing.T) {
 	jobs := toyJobs(3, 103)
 	actions := make([]float64, lockstep.TableSteps)
 	actions[1] = 1.0 / 3
-	table, err := lockstep.NewTable(map[string][]float64{jobs[2].Route.Name: actions, "another": make([]float64, lockstep.TableSteps)})
+	table, err := lockstep.NewTable(map[string][]float64{
+		jobs[2].Route.Name: actions,
+		"another":          make([]float64, lockstep.TableSteps),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +157,8 @@ func TestCasePolicies(t *testing.T) {
 		if diff := cmp.Diff(jobs[i].Policy, again[i].Policy); diff != "" {
 			t.Errorf("job %d: policy (-want +got):\n%s", i, diff)
 		}
-		if diff := cmp.Diff(jobs[i].Sampling, again[i].Sampling); diff != "" || jobs[i].Expected != again[i].Expected {
+		if diff := cmp.Diff(jobs[i].Sampling, again[i].Sampling); diff != "" ||
+			jobs[i].Expected != again[i].Expected {
 			t.Errorf("job %d: expected %v, sampling (-want +got):\n%s", i, again[i].Expected, diff)
 		}
 	}
@@ -164,7 +190,8 @@ func TestCaseErrors(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LoadCase(path); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
+		if _, err := LoadCase(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), path) {
 			t.Errorf("%s:\n%v, want %s", text, err, want)
 		}
 	}
@@ -173,7 +200,8 @@ func TestCaseErrors(t *testing.T) {
 	}
 	jobs := toyJobs(1, 101)
 	jobs[0].Policy = lockstep.Custom{Name: "mine", New: func() lockstep.Controller { return nil }}
-	if _, err := NewCase(jobs, 0); err == nil || !strings.Contains(err.Error(), "route 00000: controller mine is code") {
+	if _, err := NewCase(jobs, 0); err == nil ||
+		!strings.Contains(err.Error(), "route 00000: controller mine is code") {
 		t.Errorf("%v", err)
 	}
 }
@@ -199,7 +227,10 @@ func TestFreeze(t *testing.T) {
 	if n := len(c.Batch[0].Policy.Steer); n != 83 {
 		t.Errorf("%d steer commands, want 83", n)
 	}
-	r := compare(t, Live(sim), Live(&swapped{sim, job.Policy}), []lockstep.Job{frozen}, parity.CompareOptions{})
+	r := compare(
+		t, Live(sim), Live(&swapped{sim, job.Policy}), []lockstep.Job{frozen},
+		parity.CompareOptions{},
+	)
 	if r.Err() != nil {
 		t.Error(r.Err())
 	}
@@ -238,7 +269,8 @@ func TestShrink(t *testing.T) {
 		faulty := map[string]bool{}
 		for _, j := range js {
 			r := j.Route
-			faulty[r.Name] = r.Name == "00004" && r.Len() > 112 && r.VEgo[100] != 0 && r.TargetLataccel[30] != r.TargetLataccel[31]
+			faulty[r.Name] = r.Name == "00004" && r.Len() > 112 && r.VEgo[100] != 0 &&
+				r.TargetLataccel[30] != r.TargetLataccel[31]
 		}
 		b := &toy{name: "b", plant: func(route string, step int, stage string, s *lockstep.Step) {
 			switch {
@@ -258,13 +290,22 @@ func TestShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Stage != Probs || d.Step != 112 || d.Key[0] != "00004" || small.Stage != Probs || small.Results != nil {
+	if d.Stage != Probs || d.Step != 112 || d.Key[0] != "00004" || small.Stage != Probs ||
+		small.Results != nil {
 		t.Errorf("%v", d)
 	}
-	if len(small.Routes) != 1 || len(small.Batch) != 1 || small.Routes[0].Rows != 113 || small.Routes[0].Seed != 0 || small.Chunk != 0 || small.Model != "toy" {
-		t.Errorf("%d routes, %d jobs, %d rows, seed %d, chunk %d", len(small.Routes), len(small.Batch), small.Routes[0].Rows, small.Routes[0].Seed, small.Chunk)
+	if len(small.Routes) != 1 || len(small.Batch) != 1 || small.Routes[0].Rows != 113 ||
+		small.Routes[0].Seed != 0 ||
+		small.Chunk != 0 ||
+		small.Model != "toy" {
+		t.Errorf(
+			"%d routes, %d jobs, %d rows, seed %d, chunk %d", len(small.Routes), len(small.Batch),
+			small.Routes[0].Rows, small.Routes[0].Seed, small.Chunk,
+		)
 	}
-	if lockstep.Shortcuts(small.Shortcuts) != lockstep.CostOnly || small.Batch[0].Policy.Kind != "zero" || small.Batch[0].Draws != nil {
+	if lockstep.Shortcuts(small.Shortcuts) != lockstep.CostOnly ||
+		small.Batch[0].Policy.Kind != "zero" ||
+		small.Batch[0].Draws != nil {
 		t.Errorf("shortcuts %v, %+v", small.Shortcuts, small.Batch[0])
 	}
 	r := small.Routes[0]
@@ -276,7 +317,9 @@ func TestShrink(t *testing.T) {
 			}
 		}
 		// Of the targets only an eighth around row 30 stays.
-		if want := map[int]int{1: 0, 3: 99}[i]; i != 1 && i != 3 && zeros != len(*column) || i == 3 && zeros < want || i == 1 && (*column)[0] != (*column)[50] {
+		if want := map[int]int{1: 0, 3: 99}[i]; i != 1 && i != 3 && zeros != len(*column) ||
+			i == 3 && zeros < want ||
+			i == 1 && (*column)[0] != (*column)[50] {
 			t.Errorf("column %d: %d of %d values are 0: %v", i, zeros, len(*column), *column)
 		}
 	}
@@ -306,7 +349,9 @@ func TestShrink(t *testing.T) {
 		}
 		return &parity.Divergence{Stage: Probs}, nil
 	}
-	if best, _, err := Shrink(t.Context(), c, broken, 0); err == nil || err.Error() != "the engine is gone" || best == nil {
+	if best, _, err := Shrink(t.Context(), c, broken, 0); err == nil ||
+		err.Error() != "the engine is gone" ||
+		best == nil {
 		t.Errorf("%v", err)
 	}
 }
@@ -328,7 +373,9 @@ func TestShrinkNeighbours(t *testing.T) {
 		return nil, nil
 	}
 	small, _, err := Shrink(t.Context(), c, run, 0)
-	if err != nil || len(small.Routes) != 2 || small.Routes[0].Name != "00003" || small.Routes[1].Name != "00007" || small.Routes[0].Rows != 101 {
+	if err != nil || len(small.Routes) != 2 || small.Routes[0].Name != "00003" ||
+		small.Routes[1].Name != "00007" ||
+		small.Routes[0].Rows != 101 {
 		t.Errorf("%v: %d routes", err, len(small.Routes))
 	}
 }
@@ -367,11 +414,13 @@ func TestCaseCheck(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if _, err := c.Check(nil); err == nil || err.Error() != "0 results of 2 rollouts, and 2 are kept" {
+	if _, err := c.Check(nil); err == nil ||
+		err.Error() != "0 results of 2 rollouts, and 2 are kept" {
 		t.Errorf("%v", err)
 	}
 	c.Results = c.Results[:1]
-	if _, err := c.Check(run(&toy{name: "a"})); err == nil || err.Error() != "2 results of 2 rollouts, and 1 are kept" {
+	if _, err := c.Check(run(&toy{name: "a"})); err == nil ||
+		err.Error() != "2 results of 2 rollouts, and 1 are kept" {
 		t.Errorf("a case that lacks results: %v", err)
 	}
 	if got := PolicyName(nil); got != "" {

@@ -30,7 +30,9 @@ type tester interface {
 }
 
 // compare compares at all steps.
-func compare(t tester, want, got parity.Source, jobs []lockstep.Job, opts parity.CompareOptions) *parity.Report {
+func compare(
+	t tester, want, got parity.Source, jobs []lockstep.Job, opts parity.CompareOptions,
+) *parity.Report {
 	t.Helper()
 	report, err := Compare(context.Background(), want, got, jobs, lockstep.AllSteps, opts)
 	if err != nil {
@@ -43,7 +45,10 @@ func compare(t tester, want, got parity.Source, jobs []lockstep.Job, opts parity
 }
 
 // record writes a simulator's trace and opens it.
-func record(t testing.TB, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, full schema.Set) *trace.File {
+func record(
+	t testing.TB, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts,
+	full schema.Set,
+) *trace.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), sim.Name()+".trace")
 	if err := recordTo(context.Background(), sim, jobs, shortcuts, trace.Header{}, full, path); err != nil {
@@ -73,7 +78,8 @@ func TestLacking(t *testing.T) {
 	f.Rollouts[1].Digests = fewer
 	f.Rollouts[2].End.Outcome = nil
 	r := compare(t, parity.Traced(f), Live(a), jobs, parity.CompareOptions{})
-	if want := map[string]int{Logits: 119, Costs: 1}; r.Err() != nil || !maps.Equal(r.Lacking, want) {
+	if want := map[string]int{Logits: 119, Costs: 1}; r.Err() != nil ||
+		!maps.Equal(r.Lacking, want) {
 		t.Errorf("lacking %v, want %v; %v", r.Lacking, want, r.Err())
 	}
 	c := verdict.Comparison{Report: r}
@@ -92,7 +98,9 @@ func TestLacking(t *testing.T) {
 	}
 	f.Rollouts[0].Inputs = map[string]string{"row": "140"}
 	r = compare(t, parity.Traced(f), Live(a), jobs, parity.CompareOptions{})
-	if want := `stage route: want inputs of the names a_ego, `; r.First == nil || !strings.Contains(r.First.Error(), want) || !strings.Contains(r.First.Error(), `got one named "row"`) {
+	if want := `stage route: want inputs of the names a_ego, `; r.First == nil ||
+		!strings.Contains(r.First.Error(), want) ||
+		!strings.Contains(r.First.Error(), `got one named "row"`) {
 		t.Errorf("%v, want %s", r.Err(), want)
 	}
 }
@@ -112,7 +120,10 @@ func TestCompareEqual(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, inexact := range []bool{false, true} {
 				r := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: inexact})
-				if err := r.Err(); err != nil || r.Equal() != 5 || r.Steps != 5*120 || r.Forced != 0 || r.Unjudged != 0 || len(r.Findings) != 0 {
+				if err := r.Err(); err != nil || r.Equal() != 5 || r.Steps != 5*120 ||
+					r.Forced != 0 ||
+					r.Unjudged != 0 ||
+					len(r.Findings) != 0 {
 					t.Errorf("%v; %d equal, %d steps", err, r.Equal(), r.Steps)
 				}
 				for _, stage := range stages[:10] {
@@ -156,15 +167,28 @@ func TestCompareLocates(t *testing.T) {
 		}}
 		for name, want := range map[string]parity.Source{"live": Live(a), "recorded": recordedWant} {
 			planted = 0
-			r := compare(t, want, Live(b), jobs, parity.CompareOptions{Replay: func(t *parity.Task) string { return "replay " + t.Key[0] }})
+			r := compare(
+				t, want, Live(b), jobs,
+				parity.CompareOptions{
+					Replay: func(t *parity.Task) string { return "replay " + t.Key[0] },
+				},
+			)
 			d := r.First
 			if planted == 0 || r.OK() || d == nil {
 				t.Fatalf("%s: nothing is found: %v", name, r.Err())
 			}
-			if d.Key[0] != jobs[job].Route.Name || d.Step != at || d.Stage != stage || d.Key[1] != "pid" || d.Replay != "replay "+d.Key[0] || d.Unrepeated {
-				t.Fatalf("%s: %+v, want stage %v at step %d of %s", name, d, stage, at, jobs[job].Route.Name)
+			if d.Key[0] != jobs[job].Route.Name || d.Step != at || d.Stage != stage ||
+				d.Key[1] != "pid" ||
+				d.Replay != "replay "+d.Key[0] ||
+				d.Unrepeated {
+				t.Fatalf(
+					"%s: %+v, want stage %v at step %d of %s", name, d, stage, at,
+					jobs[job].Route.Name,
+				)
 			}
-			if len(r.Findings) != 1 || r.Findings[0].Findings != 1 || r.Findings[0].Rollouts != 1 || r.Equal() != len(jobs)-1 || len(r.Others) != 0 {
+			if len(r.Findings) != 1 || r.Findings[0].Findings != 1 || r.Findings[0].Rollouts != 1 ||
+				r.Equal() != len(jobs)-1 ||
+				len(r.Others) != 0 {
 				t.Fatalf("%s: faults %+v, %d equal", name, r.Findings, r.Equal())
 			}
 			isArray := stage != Costs && view.Arrays().Has(view.Index(stage))
@@ -174,13 +198,20 @@ func TestCompareLocates(t *testing.T) {
 			if known := d.Index >= 0; known && isArray && d.Values != 1 {
 				t.Fatalf("%s: %d values differ, want 1: %v", name, d.Values, d)
 			}
-			if v := r.Rollouts[job]; v.Equal || v.First == nil || *v.First != (parity.Finding{Step: at, Stage: stage}) || v.Findings != 1 || !v.Forced && stage != Costs {
+			if v := r.Rollouts[job]; v.Equal || v.First == nil ||
+				*v.First != (parity.Finding{Step: at, Stage: stage}) ||
+				v.Findings != 1 ||
+				!v.Forced && stage != Costs {
 				t.Fatalf("%s: %+v", name, v)
 			}
-			if r.Plot == nil || len(r.Plot.Charts[0].Lines) != 3 || len(r.Plot.Charts[0].Lines[0].Values) != 98 || len(r.Plot.Charts[0].Lines[1].Values) != 98 || len(r.Plot.Charts[0].Lines[2].Values) != 98 {
+			if r.Plot == nil || len(r.Plot.Charts[0].Lines) != 3 ||
+				len(r.Plot.Charts[0].Lines[0].Values) != 98 ||
+				len(r.Plot.Charts[0].Lines[1].Values) != 98 ||
+				len(r.Plot.Charts[0].Lines[2].Values) != 98 {
 				t.Fatalf("%s: plot %+v", name, r.Plot)
 			}
-			if stage == Sample && (d.Explanation == nil || d.Explanation.Why == "" || len(r.Plot.Charts) != 3 || len(r.Plot.Charts[2].Lines[0].Values) == 0) {
+			if stage == Sample &&
+				(d.Explanation == nil || d.Explanation.Why == "" || len(r.Plot.Charts) != 3 || len(r.Plot.Charts[2].Lines[0].Values) == 0) {
 				t.Fatalf("%s: choice %+v", name, d.Explanation)
 			}
 		}
@@ -205,11 +236,16 @@ func TestCompareIndependent(t *testing.T) {
 		"got recorded": {Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0))},
 	} {
 		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{})
-		if len(r.Findings) != 2 || !is(r.Findings[0], Sample, 1, 1, "00001", 103) || !is(r.Findings[1], Probs, 20, 2, "00001", 150) {
+		if len(r.Findings) != 2 || !is(r.Findings[0], Sample, 1, 1, "00001", 103) ||
+			!is(r.Findings[1], Probs, 20, 2, "00001", 150) {
 			t.Errorf("%s: %+v", name, r.Findings)
 		}
-		if r.Unjudged != 0 || r.Forced != 2*140 || r.First.Stage != Sample || len(r.Others) != 1 || r.Others[0].Stage != Probs {
-			t.Errorf("%s: %d unjudged, %d forced, first %v, others %v", name, r.Unjudged, r.Forced, r.First, r.Others)
+		if r.Unjudged != 0 || r.Forced != 2*140 || r.First.Stage != Sample || len(r.Others) != 1 ||
+			r.Others[0].Stage != Probs {
+			t.Errorf(
+				"%s: %d unjudged, %d forced, first %v, others %v", name, r.Unjudged, r.Forced,
+				r.First, r.Others,
+			)
 		}
 		for _, want := range []string{"route 00001, controller pid, step 103, stage sample, index 0: want ", "1 finding in sample, in 1 of 3 rollouts; 20 findings in probs, in 2 of 3 rollouts"} {
 			if err := r.Err(); !strings.Contains(err.Error(), want) {
@@ -222,8 +258,12 @@ func TestCompareIndependent(t *testing.T) {
 		}
 	}
 	// Between recordings nothing can be forced, and the report says so.
-	r := compare(t, parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), nil, parity.CompareOptions{})
-	if r.Unjudged == 0 || r.Forced != 0 || len(r.Findings) != 2 || r.Findings[0].Step != 103 || r.Findings[1].Rollouts == 0 {
+	r := compare(
+		t, parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)),
+		parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), nil, parity.CompareOptions{},
+	)
+	if r.Unjudged == 0 || r.Forced != 0 || len(r.Findings) != 2 || r.Findings[0].Step != 103 ||
+		r.Findings[1].Rollouts == 0 {
 		t.Errorf("%d unjudged, faults %+v", r.Unjudged, r.Findings)
 	}
 	if !strings.Contains(r.Err().Error(), "steps of different histories were not judged") {
@@ -242,9 +282,14 @@ func TestCompareHistory(t *testing.T) {
 			s.Tokens[0] ^= 1
 		}
 	}
-	spy := &wrapped{Simulator: b, jobs: func(jobs []lockstep.Job) { forced = jobs[0].Teacher != nil }}
+	spy := &wrapped{
+		Simulator: b,
+		jobs:      func(jobs []lockstep.Job) { forced = jobs[0].Teacher != nil },
+	}
 	r := compare(t, Live(&toy{name: "a"}), Live(spy), jobs, parity.CompareOptions{})
-	if r.First == nil || r.First.Stage != Tokens || r.First.Step != 110 || r.First.Forced || r.First.Unrepeated || r.First.Index != 0 {
+	if r.First == nil || r.First.Stage != Tokens || r.First.Step != 110 || r.First.Forced ||
+		r.First.Unrepeated ||
+		r.First.Index != 0 {
 		t.Errorf("%+v", r.First)
 	}
 }
@@ -255,7 +300,9 @@ type wrapped struct {
 	jobs func(jobs []lockstep.Job)
 }
 
-func (w *wrapped) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (w *wrapped) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	w.jobs(jobs)
 	return w.Simulator.Simulate(ctx, jobs, opts)
 }
@@ -281,11 +328,16 @@ func TestCompareSteps(t *testing.T) {
 	short := parity.Traced(shortFile)
 	whole := parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0))
 	lacking := parity.Traced(record(t, a, jobs[:2], lockstep.AllSteps, 0))
-	failed := parity.Traced(record(t, &toy{name: "b", fail: broke("x")}, jobs, lockstep.AllSteps, 0))
+	failed := parity.Traced(
+		record(t, &toy{name: "b", fail: broke("x")}, jobs, lockstep.AllSteps, 0),
+	)
 	longFile := record(t, a, jobs, lockstep.AllSteps, 0)
 	longFile.Rollouts[2].Digests.Append(known(125, 0, lockstep.Step{}))
 	long := parity.Traced(longFile)
-	gap := &toy{name: "b", leaveOut: func(route string, step int) bool { return route == "00001" && step == 105 }}
+	gap := &toy{
+		name:     "b",
+		leaveOut: func(route string, step int) bool { return route == "00001" && step == 105 },
+	}
 	for name, c := range map[string]struct {
 		want, got parity.Source
 		report    string // "" is none
@@ -332,8 +384,13 @@ func TestCompareFailsOnce(t *testing.T) {
 			}
 			return nil
 		}}
-		r := compare(t, Live(&toy{name: "a", plant: low}), Live(b), toyJobs(1, 120), parity.CompareOptions{Inexact: inexact})
-		if runs < 2 || len(r.Findings) != 1 || !is(r.Findings[0], schema.Extent, 1, 1, "00000", 111) || !strings.Contains(r.First.Error(), "it broke") {
+		r := compare(
+			t, Live(&toy{name: "a", plant: low}), Live(b), toyJobs(1, 120),
+			parity.CompareOptions{Inexact: inexact},
+		)
+		if runs < 2 || len(r.Findings) != 1 ||
+			!is(r.Findings[0], schema.Extent, 1, 1, "00000", 111) ||
+			!strings.Contains(r.First.Error(), "it broke") {
 			t.Errorf("%d runs: %+v, %v", runs, r.Findings, r.First)
 		}
 	}
@@ -376,20 +433,30 @@ func TestCompareMisuse(t *testing.T) {
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		if _, err := Compare(ctx, c.want, c.got, c.jobs, lockstep.AllSteps, parity.CompareOptions{}); err == nil || !strings.Contains(err.Error(), c.err) {
+		if _, err := Compare(ctx, c.want, c.got, c.jobs, lockstep.AllSteps, parity.CompareOptions{}); err == nil ||
+			!strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %s", name, err, c.err)
 		}
 	}
 	// A result that never comes is that rollout's divergence.
-	r := compare(t, a, Live(&toy{name: "b", yield: func(i int) []int { return []int{0}[:1-i] }}), jobs, parity.CompareOptions{})
-	if r.First == nil || r.First.Key[0] != "00001" || !strings.Contains(r.First.Error(), "the engine gave no result") {
+	r := compare(
+		t, a, Live(&toy{name: "b", yield: func(i int) []int { return []int{0}[:1-i] }}), jobs,
+		parity.CompareOptions{},
+	)
+	if r.First == nil || r.First.Key[0] != "00001" ||
+		!strings.Contains(r.First.Error(), "the engine gave no result") {
 		t.Errorf("%v", r.First)
 	}
-	if err := compare(t, a, a, []lockstep.Job{}, parity.CompareOptions{}).Err(); err == nil || err.Error() != "nothing was compared" {
+	if err := compare(t, a, a, []lockstep.Job{}, parity.CompareOptions{}).Err(); err == nil ||
+		err.Error() != "nothing was compared" {
 		t.Errorf("no jobs: %v", err)
 	}
-	broken := Live(&toy{name: "broken", fail: func(string, int) error { return errors.New("out of fuel") }})
-	if err := compare(t, broken, broken, jobs, parity.CompareOptions{}).Err(); err == nil || !strings.HasPrefix(err.Error(), "nothing was compared, both sides failed: ") || !strings.HasSuffix(err.Error(), "out of fuel") {
+	broken := Live(
+		&toy{name: "broken", fail: func(string, int) error { return errors.New("out of fuel") }},
+	)
+	if err := compare(t, broken, broken, jobs, parity.CompareOptions{}).Err(); err == nil ||
+		!strings.HasPrefix(err.Error(), "nothing was compared, both sides failed: ") ||
+		!strings.HasSuffix(err.Error(), "out of fuel") {
 		t.Errorf("both sides fail at once: %v", err)
 	}
 }
@@ -407,8 +474,11 @@ func TestCompareRoutes(t *testing.T) {
 	} {
 		changed := toyJobs(2, 101)
 		c.change(changed[1].Route)
-		r := compare(t, Live(&toy{name: "a"}), parity.Traced(file), changed, parity.CompareOptions{})
-		if len(r.Findings) != 1 || !is(r.Findings[0], Route, 1, 1, "00001", -1) || !strings.Contains(r.First.Error(), c.want) {
+		r := compare(
+			t, Live(&toy{name: "a"}), parity.Traced(file), changed, parity.CompareOptions{},
+		)
+		if len(r.Findings) != 1 || !is(r.Findings[0], Route, 1, 1, "00001", -1) ||
+			!strings.Contains(r.First.Error(), c.want) {
 			t.Errorf("%s: %+v, %v", name, r.Findings, r.First)
 		}
 	}
@@ -424,24 +494,34 @@ func TestCompareMissingStages(t *testing.T) {
 	} {
 		b := &observed{Simulator: a, change: drop}
 		r := compare(t, Live(a), Live(b), jobs, parity.CompareOptions{})
-		if len(r.Findings) != 1 || r.Findings[0].Stage != stage || r.Findings[0].Step != 20 || !strings.Contains(r.First.Error(), "got no value") || r.First.Unrepeated {
+		if len(r.Findings) != 1 || r.Findings[0].Stage != stage || r.Findings[0].Step != 20 ||
+			!strings.Contains(r.First.Error(), "got no value") ||
+			r.First.Unrepeated {
 			t.Errorf("%s: %+v, %v", stage, r.Findings, r.First)
 		}
-		if r := compare(t, Live(b), Live(b), jobs, parity.CompareOptions{}); len(r.Findings) != 1 || r.Findings[0].Stage != stage {
+		if r := compare(t, Live(b), Live(b), jobs, parity.CompareOptions{}); len(r.Findings) != 1 ||
+			r.Findings[0].Stage != stage {
 			t.Errorf("%s missing on both sides: %+v", stage, r.Findings)
 		}
-		if r := compare(t, parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), Live(a), jobs, parity.CompareOptions{}); r.Err() != nil || r.Compared[stage] != 0 {
+		if r := compare(t, parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), Live(a), jobs, parity.CompareOptions{}); r.Err() != nil ||
+			r.Compared[stage] != 0 {
 			t.Errorf("%s not recorded: %v, %d compared", stage, r.Err(), r.Compared[stage])
 		}
 	}
 	// With SkipWarmup there is nothing before step 100, and it is not missed.
-	r, err := Compare(context.Background(), Live(a), Live(&toy{name: "b"}), jobs, lockstep.CostOnly, parity.CompareOptions{})
+	r, err := Compare(
+		context.Background(), Live(a), Live(&toy{name: "b"}), jobs, lockstep.CostOnly,
+		parity.CompareOptions{},
+	)
 	if err != nil || r.Err() != nil || r.Compared[Logits] != 20 || r.Compared[Action] != 100 {
 		t.Errorf("%v, %v, %v", err, r.Err(), r.Compared)
 	}
 	// Nor are steps after the last that costs, which a recording has.
 	long := toyJobs(1, 510)
-	r, err = Compare(context.Background(), parity.Traced(record(t, a, long, lockstep.AllSteps, 0)), Live(a), long, lockstep.CostOnly, parity.CompareOptions{})
+	r, err = Compare(
+		context.Background(), parity.Traced(record(t, a, long, lockstep.AllSteps, 0)), Live(a),
+		long, lockstep.CostOnly, parity.CompareOptions{},
+	)
 	if err != nil || r.Err() != nil || r.Steps != 480 || r.Past != 10 {
 		t.Errorf("%v, %v, %d steps, %d past the end", err, r.Err(), r.Steps, r.Past)
 	}
@@ -449,7 +529,10 @@ func TestCompareMissingStages(t *testing.T) {
 	if got, want := past.Extent(), "1 of 1 rollouts equal, 480 steps, 10 steps past the end not compared"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	r = compare(t, parity.Traced(record(t, a, long, lockstep.CostOnly, 0)), Live(a), long, parity.CompareOptions{})
+	r = compare(
+		t, parity.Traced(record(t, a, long, lockstep.CostOnly, 0)), Live(a), long,
+		parity.CompareOptions{},
+	)
 	if r.First == nil || r.First.Stage != schema.Extent || r.First.Step != 500 {
 		t.Errorf("%v", r.First)
 	}
@@ -461,7 +544,9 @@ type observed struct {
 	change func(s *lockstep.Step)
 }
 
-func (o *observed) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (o *observed) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	own := slices.Clone(jobs)
 	for i := range own {
 		observe := own[i].Observe
@@ -477,13 +562,20 @@ func (o *observed) Simulate(ctx context.Context, jobs []lockstep.Job, opts locks
 // TestCompareUnrepeated: an engine that went wrong once and not again.
 func TestCompareUnrepeated(t *testing.T) {
 	jobs := toyJobs(2, 120)
-	b := &toy{name: "b", runs: map[string]int{}, noisy: func(_ string, run int) bool { return run > 1 }, plant: func(route string, step int, stage string, s *lockstep.Step) {
-		if route == "00001" && step == 104 && stage == Logits {
-			s.Logits[5]++
-		}
-	}}
+	b := &toy{
+		name:  "b",
+		runs:  map[string]int{},
+		noisy: func(_ string, run int) bool { return run > 1 },
+		plant: func(route string, step int, stage string, s *lockstep.Step) {
+			if route == "00001" && step == 104 && stage == Logits {
+				s.Logits[5]++
+			}
+		},
+	}
 	r := compare(t, Live(&toy{name: "a"}), Live(b), jobs, parity.CompareOptions{})
-	if d := r.First; d == nil || d.Stage != Logits || d.Step != 104 || d.Key[0] != "00001" || !d.Unrepeated || !strings.Contains(d.Error(), "does not always compute the same") {
+	if d := r.First; d == nil || d.Stage != Logits || d.Step != 104 || d.Key[0] != "00001" ||
+		!d.Unrepeated ||
+		!strings.Contains(d.Error(), "does not always compute the same") {
 		t.Errorf("%+v", d)
 	}
 }
@@ -496,11 +588,15 @@ func TestCompareTwins(t *testing.T) {
 	jobs = append(jobs, twin, jobs[0])
 	a := &toy{name: "a"}
 	f := parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0))
-	if r := compare(t, f, Live(a), jobs, parity.CompareOptions{}); r.Err() != nil || r.Equal() != 3 {
+	if r := compare(t, f, Live(a), jobs, parity.CompareOptions{}); r.Err() != nil ||
+		r.Equal() != 3 {
 		t.Errorf("%v, %d equal", r.Err(), r.Equal())
 	}
 	jobs[0], jobs[1] = jobs[1], jobs[0]
-	if r := compare(t, f, Live(a), jobs, parity.CompareOptions{}); r.Equal() != 1 || r.First.Stage != Draw || r.First.Step != 20 || r.Findings[0].Findings != 180 {
+	if r := compare(t, f, Live(a), jobs, parity.CompareOptions{}); r.Equal() != 1 ||
+		r.First.Stage != Draw ||
+		r.First.Step != 20 ||
+		r.Findings[0].Findings != 180 {
 		t.Errorf("%d equal, %v, %+v", r.Equal(), r.First, r.Findings)
 	}
 }
@@ -542,13 +638,17 @@ func TestComparePartial(t *testing.T) {
 		}
 		return parity.Traced(f)
 	}
-	if r := compare(t, Live(&toy{name: "a"}), part(&toy{name: "a"}), jobs, parity.CompareOptions{}); r.Err() != nil || r.Compared[Sample] != 220 || r.Compared[Logits] != 0 {
+	if r := compare(t, Live(&toy{name: "a"}), part(&toy{name: "a"}), jobs, parity.CompareOptions{}); r.Err() != nil ||
+		r.Compared[Sample] != 220 ||
+		r.Compared[Logits] != 0 {
 		t.Errorf("%v, %v", r.Err(), r.Compared)
 	}
 	// It lacks actions, so that nothing can be forced.
 	for _, c := range []struct{ want, got parity.Source }{{Live(&toy{name: "a"}), part(b)}, {part(b), Live(&toy{name: "a"})}, {part(&toy{name: "a"}), part(b)}} {
 		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{})
-		if len(r.Findings) != 1 || !is(r.Findings[0], Sample, 1, 1, "00001", 115) || r.Unjudged == 0 || r.First.Index != 0 {
+		if len(r.Findings) != 1 || !is(r.Findings[0], Sample, 1, 1, "00001", 115) ||
+			r.Unjudged == 0 ||
+			r.First.Index != 0 {
 			t.Errorf("%+v, %d unjudged", r.Findings, r.Unjudged)
 		}
 	}
@@ -560,7 +660,9 @@ type swapped struct {
 	policy lockstep.Policy
 }
 
-func (s *swapped) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (s *swapped) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	own := slices.Clone(jobs)
 	for i := range own {
 		own[i].Policy = s.policy
@@ -582,7 +684,9 @@ func TestCompareClip(t *testing.T) {
 			s.Lataccel -= 0.25
 		}
 	}}
-	r := compare(t, Live(&toy{name: "a", plant: both}), Live(b), toyJobs(1, 120), parity.CompareOptions{})
+	r := compare(
+		t, Live(&toy{name: "a", plant: both}), Live(b), toyJobs(1, 120), parity.CompareOptions{},
+	)
 	if len(r.Findings) != 1 || !is(r.Findings[0], Lataccel, 1, 1, "00000", 110) {
 		t.Errorf("%+v", r.Findings)
 	}
@@ -600,7 +704,8 @@ func TestCompareForcedStates(t *testing.T) {
 		}
 	}}
 	r := compare(t, Live(&toy{name: "a"}), Live(b), toyJobs(1, 120), parity.CompareOptions{})
-	if len(r.Findings) != 2 || !is(r.Findings[0], Action, 15, 1, "00000", 105) || !is(r.Findings[1], States, 10, 1, "00000", 110) {
+	if len(r.Findings) != 2 || !is(r.Findings[0], Action, 15, 1, "00000", 105) ||
+		!is(r.Findings[1], States, 10, 1, "00000", 110) {
 		t.Errorf("%+v", r.Findings)
 	}
 	if len(r.Others) != 1 || !r.Others[0].Forced || r.Others[0].Index != 7 {

@@ -23,12 +23,21 @@ import (
 // Compare holds got to want on those jobs, whose Observe it sets itself, and their
 // Teacher where it forces a side and they have none, with live engines taking these shortcuts; see
 // parity.Compare.
-func Compare(ctx context.Context, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, opts parity.CompareOptions) (*parity.Report, error) {
+func Compare(
+	ctx context.Context, want, got parity.Source, jobs []lockstep.Job, shortcuts lockstep.Shortcuts,
+	opts parity.CompareOptions,
+) (*parity.Report, error) {
 	tasks, err := Tasks(jobs, shortcuts)
 	if err != nil {
 		return nil, err
 	}
-	family := parity.Family{Schema: Schema(shortcuts), Explain: explain, Plot: plot, Branches: branches.TinyPhysics, Watch: watch}
+	family := parity.Family{
+		Schema:   Schema(shortcuts),
+		Explain:  explain,
+		Plot:     plot,
+		Branches: branches.TinyPhysics,
+		Watch:    watch,
+	}
 	if jobs == nil {
 		tasks = nil
 	}
@@ -37,11 +46,15 @@ func Compare(ctx context.Context, want, got parity.Source, jobs []lockstep.Job, 
 
 // CompareTraces holds one trace to another, all rollouts of both: as traces of this simulator
 // if want is one, and of any other with what its schema says.
-func CompareTraces(ctx context.Context, want, got *trace.File, opts parity.CompareOptions) (*parity.Report, error) {
+func CompareTraces(
+	ctx context.Context, want, got *trace.File, opts parity.CompareOptions,
+) (*parity.Report, error) {
 	a, err := os.Stat(want.Name)
 	b, err2 := os.Stat(got.Name)
 	if err == nil && err2 == nil && os.SameFile(a, b) {
-		return nil, fmt.Errorf("%s and %s are one file: nothing would be proved", want.Name, got.Name)
+		return nil, fmt.Errorf(
+			"%s and %s are one file: nothing would be proved", want.Name, got.Name,
+		)
 	}
 	if a, b := want.Header.ModelSHA256, got.Header.ModelSHA256; a != "" && b != "" && a != b {
 		return nil, fmt.Errorf("%s is of the network %s, %s of %s", want.Name, a, got.Name, b)
@@ -66,7 +79,10 @@ func Tasks(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) ([]parity.Task, er
 			return nil, errors.New("a job without a route")
 		}
 		if n := len(j.Route.SteerCommand); n < lockstep.ControlStartIdx {
-			return nil, fmt.Errorf("route %s: %d steer commands, want %d at least", j.Route.Name, n, lockstep.ControlStartIdx)
+			return nil, fmt.Errorf(
+				"route %s: %d steer commands, want %d at least", j.Route.Name, n,
+				lockstep.ControlStartIdx,
+			)
 		}
 		j.Observe = nil
 		tasks = append(tasks, parity.Task{Rollout: Of(j), Job: job{j, shortcuts}})
@@ -76,11 +92,16 @@ func Tasks(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) ([]parity.Task, er
 
 // Of describes a job.
 func Of(j lockstep.Job) trace.Rollout {
-	return rollout(j.Route.Name, PolicyName(j.Policy), j.Route.Len(), j.Route.Seed, golden.HashRoute(j.Route))
+	return rollout(
+		j.Route.Name, PolicyName(j.Policy), j.Route.Len(), j.Route.Seed, golden.HashRoute(j.Route),
+	)
 }
 
 func rollout(route, policy string, rows int, seed uint32, columns [5]uint64) trace.Rollout {
-	r := trace.Rollout{Key: []string{route, policy}, Inputs: map[string]string{"rows": strconv.Itoa(rows), "seed": strconv.Itoa(int(seed))}}
+	r := trace.Rollout{
+		Key:    []string{route, policy},
+		Inputs: map[string]string{"rows": strconv.Itoa(rows), "seed": strconv.Itoa(int(seed))},
+	}
 	for i, name := range golden.RouteColumns() {
 		r.Inputs[name] = "of hash " + trace.Hex(columns[i]).String()
 	}
@@ -122,7 +143,11 @@ type engine struct {
 func (e *engine) Info() parity.SideInfo {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	return parity.SideInfo{Name: e.sim.Name(), Profile: e.sim.Profile().String(), Computed: slices.Clone(e.computed)}
+	return parity.SideInfo{
+		Name:     e.sim.Name(),
+		Profile:  e.sim.Profile().String(),
+		Computed: slices.Clone(e.computed),
+	}
 }
 
 // learn keeps the names of what has computed rollouts.
@@ -134,7 +159,9 @@ func (e *engine) learn(names []string) {
 
 func (e *engine) Schema() *schema.Schema { return e.schema }
 
-func (e *engine) Run(ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step)) iter.Seq2[int, parity.End] {
+func (e *engine) Run(
+	ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step),
+) iter.Seq2[int, parity.End] {
 	jobs := make([]lockstep.Job, len(tasks))
 	options := lockstep.Options{}
 	for i, t := range tasks {
@@ -169,9 +196,13 @@ func Outcome(c lockstep.Costs) []float64 { return []float64{c.Lataccel, c.Jerk, 
 // taught is a teacher's trajectory, from step 0 on.
 func taught(r *lockstep.Route, t *parity.Teacher) *lockstep.Trajectory {
 	return &lockstep.Trajectory{
-		Target:   r.TargetLataccel,
-		Lataccel: slices.Concat(r.TargetLataccel[:lockstep.ContextLength], parity.Taught[float64](t, Lataccel)),
-		Action:   slices.Concat(r.SteerCommand[:lockstep.ContextLength], parity.Taught[float64](t, Action)),
+		Target: r.TargetLataccel,
+		Lataccel: slices.Concat(
+			r.TargetLataccel[:lockstep.ContextLength], parity.Taught[float64](t, Lataccel),
+		),
+		Action: slices.Concat(
+			r.SteerCommand[:lockstep.ContextLength], parity.Taught[float64](t, Action),
+		),
 	}
 }
 

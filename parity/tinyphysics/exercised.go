@@ -11,7 +11,8 @@ import (
 )
 
 // Positions of the other numbers of a step.
-var action, prediction, lataccel, raw = view.Index(Action), view.Index(Prediction), view.Index(Lataccel), view.Index(Raw)
+var action, prediction, lataccel, raw = view.Index(Action), view.Index(Prediction),
+	view.Index(Lataccel), view.Index(Raw)
 
 // watcher looks at a rollout for the branches of the specification. Of a rollout without a
 // job, as traces have, it sees what the steps show.
@@ -134,7 +135,8 @@ func (w *watcher) command(step int, x float64) {
 func onBin(x float64) bool {
 	const width = (lockstep.LataccelMax - lockstep.LataccelMin) / (lockstep.VocabSize - 1)
 	i := math.Round((x - lockstep.LataccelMin) / width)
-	return x == lockstep.LataccelMax || i >= 0 && i < lockstep.VocabSize-1 && x == float64(i*width)+lockstep.LataccelMin
+	return x == lockstep.LataccelMax ||
+		i >= 0 && i < lockstep.VocabSize-1 && x == float64(i*width)+lockstep.LataccelMin
 }
 
 // choice counts how a draw chose a token, and notes how near it was to another.
@@ -156,7 +158,12 @@ func (w *watcher) choice(s *schema.Step) {
 	w.count(b.DrawAboveEdge, math.Nextafter(x, -1) == before)
 	edge := parity.Near(x, before, at)
 	if d := parity.Float(math.Abs(edge - x)); w.near == nil || d < w.near.Distance {
-		w.near = &parity.Nearest{Step: s.Index, Draw: parity.Float(x), Edge: parity.Float(edge), Distance: d}
+		w.near = &parity.Nearest{
+			Step:     s.Index,
+			Draw:     parity.Float(x),
+			Edge:     parity.Float(edge),
+			Distance: d,
+		}
 	}
 }
 

@@ -47,11 +47,15 @@ func TestExercised(t *testing.T) {
 	jobs[1].Route.VEgo[3] = math.NaN()
 	const near = 0x1p-30
 	plant := func(route string, step int, stage string, s *lockstep.Step) {
-		if stage != Costs && route == jobs[1].Route.Name && step == 77 && len(s.CDF) > 0 && s.Sample > 0 {
+		if stage != Costs && route == jobs[1].Route.Name && step == 77 && len(s.CDF) > 0 &&
+			s.Sample > 0 {
 			s.Draw = s.CDF[s.Sample-1] + near
 		}
 	}
-	r := compare(t, Live(&toy{name: "a", plant: plant}), Live(&toy{name: "b", plant: plant}), jobs, parity.CompareOptions{})
+	r := compare(
+		t, Live(&toy{name: "a", plant: plant}), Live(&toy{name: "b", plant: plant}), jobs,
+		parity.CompareOptions{},
+	)
 	times := map[string][2]int{}
 	for _, x := range r.Exercised.Branches {
 		times[x.Name] = [2]int{x.Times, x.Rollouts}
@@ -61,10 +65,13 @@ func TestExercised(t *testing.T) {
 		branches.PolicyZero: {1, 1}, branches.PolicyPID: {1, 1}, branches.PolicyTable: {}, branches.TaughtBefore: {}, branches.ExpectedValue: {},
 	} {
 		if name := branches.TinyPhysics[branch].Name; times[name] != want {
-			t.Errorf("%s: %d times, in %d rollouts, want %v", name, times[name][0], times[name][1], want)
+			t.Errorf(
+				"%s: %d times, in %d rollouts, want %v", name, times[name][0], times[name][1], want,
+			)
 		}
 	}
-	if n := r.Exercised.Nearest; n == nil || n.Step != 77 || n.Distance > 2*near || !strings.Contains(n.Rollout, jobs[1].Route.Name) {
+	if n := r.Exercised.Nearest; n == nil || n.Step != 77 || n.Distance > 2*near ||
+		!strings.Contains(n.Rollout, jobs[1].Route.Name) {
 		t.Errorf("the nearest is %v, want step 77 of route %s", n, jobs[1].Route.Name)
 	}
 }

@@ -56,11 +56,19 @@ func explain(want, got *schema.Step) *parity.Explanation {
 	digits := func(x float64) string { return strconv.FormatFloat(x, 'g', 17, 64) }
 	return &parity.Explanation{
 		Explained: c.explained, Why: c.why,
-		Text: fmt.Sprintf("draw %v: token %d, %.3g from the nearest edge of the CDF; got token %d, %.3g from it; greatest difference of the CDFs %.3g",
-			c.want.draw, c.want.token, c.want.margin, c.got.token, c.got.margin, c.apart),
+		Text: fmt.Sprintf(
+			"draw %v: token %d, %.3g from the nearest edge of the CDF; got token %d, %.3g from it; greatest difference of the CDFs %.3g",
+			c.want.draw, c.want.token, c.want.margin, c.got.token, c.got.margin, c.apart,
+		),
 		Facts: []parity.Fact{
 			{Name: "draw", Value: digits(c.want.draw)},
-			{Name: "nearest edge", Value: fmt.Sprintf("%s wanted, margin %.3g; %s got, margin %.3g", digits(c.want.edge), c.want.margin, digits(c.got.edge), c.got.margin)},
+			{
+				Name: "nearest edge",
+				Value: fmt.Sprintf(
+					"%s wanted, margin %.3g; %s got, margin %.3g", digits(c.want.edge),
+					c.want.margin, digits(c.got.edge), c.got.margin,
+				),
+			},
 			{Name: "tokens", Value: fmt.Sprintf("%d wanted, %d got", c.want.token, c.got.token)},
 			{Name: "CDFs", Value: fmt.Sprintf("%.3g apart at most", c.apart)},
 		},
@@ -137,8 +145,22 @@ func plot(task *parity.Task, sides [2]*schema.Digests, at [2]*schema.Step) []par
 		target = parity.Floats(j.Route.TargetLataccel[min(lockstep.ContextLength, j.Route.Len()):])
 	}
 	charts := []parity.Chart{
-		{Label: "lateral acceleration", Unit: "m/s²", Span: 0.2, First: view.First, Lines: append([]parity.Line{{Name: "target", Values: target}}, family.Lines(sides, Lataccel)...)},
-		{Label: "steer command", Unit: "within ±2", Span: 0.1, First: view.First, Lines: family.Lines(sides, Action)},
+		{
+			Label: "lateral acceleration",
+			Unit:  "m/s²",
+			Span:  0.2,
+			First: view.First,
+			Lines: append(
+				[]parity.Line{{Name: "target", Values: target}},
+				family.Lines(sides, Lataccel)...),
+		},
+		{
+			Label: "steer command",
+			Unit:  "within ±2",
+			Span:  0.1,
+			First: view.First,
+			Lines: family.Lines(sides, Action),
+		},
 	}
 	w, g := newChosen(at[0]), newChosen(at[1])
 	known := cmp.Or(w, g)
@@ -157,11 +179,17 @@ func plot(task *parity.Task, sides [2]*schema.Digests, at [2]*schema.Step) []par
 	cut := func(cdf []float64) []parity.Float { return parity.Floats(cdf[min(from, len(cdf)):min(to, len(cdf))]) }
 	c := parity.Chart{
 		Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: from, Stairs: "token",
-		Note:  "The sampled token is the first whose stair is above the draw.",
-		Lines: []parity.Line{{Name: "wanted", Values: cut(edges[0])}, {Name: "got", Values: cut(edges[1])}, {Name: "draw", Values: []parity.Float{parity.Float(known.draw)}}},
+		Note: "The sampled token is the first whose stair is above the draw.",
+		Lines: []parity.Line{
+			{Name: "wanted", Values: cut(edges[0])}, {Name: "got", Values: cut(edges[1])},
+			{Name: "draw", Values: []parity.Float{parity.Float(known.draw)}},
+		},
 	}
 	if k := newChoice(at[0], at[1]); k != nil {
-		c.Note += fmt.Sprintf(" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the other; the CDFs are %.3g apart at most.", k.want.margin, k.got.margin, k.apart)
+		c.Note += fmt.Sprintf(
+			" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the other; the CDFs are %.3g apart at most.",
+			k.want.margin, k.got.margin, k.apart,
+		)
 	}
 	return append(charts, c)
 }

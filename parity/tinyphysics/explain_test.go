@@ -38,44 +38,76 @@ func TestInexact(t *testing.T) {
 		"recorded":     {parity.Traced(record(t, a, jobs, lockstep.AllSteps, everything)), Live(b)},
 	} {
 		r := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: true, Budget: generous})
-		if r.Err() != nil || r.Flips.Explained == 0 || r.Flips.Unexplained != 0 || r.Equal() != 0 || r.Unjudged != 0 || r.Forced != r.Steps {
-			t.Errorf("%s: %v, flips %+v, %d equal, %d of %d steps forced, %d unjudged", name, r.Err(), r.Flips, r.Equal(), r.Forced, r.Steps, r.Unjudged)
+		if r.Err() != nil || r.Flips.Explained == 0 || r.Flips.Unexplained != 0 || r.Equal() != 0 ||
+			r.Unjudged != 0 ||
+			r.Forced != r.Steps {
+			t.Errorf(
+				"%s: %v, flips %+v, %d equal, %d of %d steps forced, %d unjudged", name, r.Err(),
+				r.Flips, r.Equal(), r.Forced, r.Steps, r.Unjudged,
+			)
 		}
 		flips := 0
 		for _, v := range r.Rollouts {
 			flips += v.Flips
 		}
 		if flips != r.Flips.Explained || len(r.Flips.Examples) != min(flips, 20) {
-			t.Errorf("%s: %d flips by rollout, %d in everything, %d examples", name, flips, r.Flips.Explained, len(r.Flips.Examples))
+			t.Errorf(
+				"%s: %d flips by rollout, %d in everything, %d examples", name, flips,
+				r.Flips.Explained, len(r.Flips.Examples),
+			)
 		}
 		for _, e := range r.Flips.Examples {
-			if !e.Explained || e.Why != "" || e.Text == "" || len(e.Facts) != 4 || !strings.HasPrefix(e.Rollout, "route 0") {
+			if !e.Explained || e.Why != "" || e.Text == "" || len(e.Facts) != 4 ||
+				!strings.HasPrefix(e.Rollout, "route 0") {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
-		if len(r.Tolerated) != 3 || r.Tolerated[0].Stage != Logits || r.Tolerated[0].Steps != r.Steps || !(r.Tolerated[0].Abs > 0 && r.Tolerated[0].Abs <= 1./32) || r.Tolerated[0].ULPs == 0 || r.Tolerated[2].Unknown != 0 {
+		if len(r.Tolerated) != 3 || r.Tolerated[0].Stage != Logits ||
+			r.Tolerated[0].Steps != r.Steps ||
+			!(r.Tolerated[0].Abs > 0 && r.Tolerated[0].Abs <= 1./32) ||
+			r.Tolerated[0].ULPs == 0 ||
+			r.Tolerated[2].Unknown != 0 {
 			t.Errorf("%s: tolerated %+v", name, r.Tolerated)
 		}
-		over := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: flips - 1}})
-		if want := fmt.Sprintf("%d explained flips, the budget is %d", flips, flips-1); over.OK() || !strings.Contains(over.Err().Error(), want) {
+		over := compare(
+			t, c.want, c.got, jobs,
+			parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: flips - 1}},
+		)
+		if want := fmt.Sprintf("%d explained flips, the budget is %d", flips, flips-1); over.OK() ||
+			!strings.Contains(over.Err().Error(), want) {
 			t.Errorf("%s: %v, want %s", name, over.Err(), want)
 		}
 		apart := r.Tolerated[2].Abs
 		for _, budget := range []parity.Float{apart, apart / 2} {
-			limited := compare(t, c.want, c.got, jobs, parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: flips, Apart: map[string]parity.Float{CDF: budget}}})
+			limited := compare(
+				t, c.want, c.got, jobs,
+				parity.CompareOptions{
+					Inexact: true,
+					Budget: parity.Budget{
+						Flips: flips,
+						Apart: map[string]parity.Float{CDF: budget},
+					},
+				},
+			)
 			if limited.OK() != (budget == apart) {
 				t.Errorf("%s: CDFs %g apart, budget %g: %v", name, apart, budget, limited.Err())
 			}
 		}
 		// Exactly, all of it is wrong, and logits are to blame.
 		exact := compare(t, c.want, c.got, jobs, parity.CompareOptions{Budget: generous})
-		if exact.OK() || len(exact.Findings) != 1 || exact.Findings[0].Stage != Logits || exact.Findings[0].Findings != r.Steps || exact.Flips.Explained != 0 {
+		if exact.OK() || len(exact.Findings) != 1 || exact.Findings[0].Stage != Logits ||
+			exact.Findings[0].Findings != r.Steps ||
+			exact.Flips.Explained != 0 {
 			t.Errorf("%s: exactly %+v", name, exact.Findings)
 		}
 	}
 	// Without the values nothing can be explained.
-	r := compare(t, Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), jobs, parity.CompareOptions{Inexact: true, Budget: generous})
-	if r.OK() || r.Flips.Unexplained == 0 || r.Flips.Explained != 0 || r.First.Stage != Sample || r.Tolerated[2].Unknown != r.Tolerated[2].Steps {
+	r := compare(
+		t, Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), jobs,
+		parity.CompareOptions{Inexact: true, Budget: generous},
+	)
+	if r.OK() || r.Flips.Unexplained == 0 || r.Flips.Explained != 0 || r.First.Stage != Sample ||
+		r.Tolerated[2].Unknown != r.Tolerated[2].Steps {
 		t.Errorf("without values: %v, flips %+v", r.Err(), r.Flips)
 	}
 }
@@ -129,12 +161,17 @@ func TestInexactUnexplained(t *testing.T) {
 			low(route, step, stage, s)
 			c.plant(step, stage, s)
 		}}
-		r := compare(t, Live(&toy{name: "a"}), Live(b), jobs, parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: 1 << 20}})
-		if r.OK() || len(r.Findings) != 1 || r.Findings[0].Stage != c.stage || r.First.Stage != c.stage {
+		r := compare(
+			t, Live(&toy{name: "a"}), Live(b), jobs,
+			parity.CompareOptions{Inexact: true, Budget: parity.Budget{Flips: 1 << 20}},
+		)
+		if r.OK() || len(r.Findings) != 1 || r.Findings[0].Stage != c.stage ||
+			r.First.Stage != c.stage {
 			t.Errorf("%s: %v, %+v", name, r.Err(), r.Findings)
 			continue
 		}
-		if c.why != "" && (r.Flips.Unexplained != r.Findings[0].Findings || r.First.Explanation == nil || !strings.HasPrefix(r.First.Explanation.Why, c.why)) {
+		if c.why != "" &&
+			(r.Flips.Unexplained != r.Findings[0].Findings || r.First.Explanation == nil || !strings.HasPrefix(r.First.Explanation.Why, c.why)) {
 			t.Errorf("%s: %+v, flips %+v", name, r.First.Explanation, r.Flips)
 		}
 	}
@@ -152,16 +189,22 @@ func TestInexactProfiles(t *testing.T) {
 		}
 		sims = append(sims, s)
 	}
-	jobs := []lockstep.Job{{Route: assetstest.Route(t, "04744", lockstep.Profile{}), Policy: lockstep.DefaultPID()}}
+	jobs := []lockstep.Job{
+		{Route: assetstest.Route(t, "04744", lockstep.Profile{}), Policy: lockstep.DefaultPID()},
+	}
 	jobs[0].Route = firstRows(jobs[0].Route, 200)
 	r := compare(t, Live(sims[0]), Live(sims[1]), jobs, parity.CompareOptions{Inexact: true})
 	if err := r.Err(); err != nil {
 		t.Error(err)
 	}
-	if len(r.Tolerated) != 3 || r.Tolerated[0].Steps < 100 || !(r.Tolerated[0].Abs < 1e-4) || !(r.Tolerated[2].Abs > 0 && r.Tolerated[2].Abs < 1e-4) || r.Forced != 180 {
+	if len(r.Tolerated) != 3 || r.Tolerated[0].Steps < 100 || !(r.Tolerated[0].Abs < 1e-4) ||
+		!(r.Tolerated[2].Abs > 0 && r.Tolerated[2].Abs < 1e-4) ||
+		r.Forced != 180 {
 		t.Errorf("tolerated %+v, %d steps forced", r.Tolerated, r.Forced)
 	}
-	if r := compare(t, Live(sims[0]), Live(sims[1]), jobs, parity.CompareOptions{}); r.OK() || r.First.Stage != Logits || r.First.ULPs == 0 {
+	if r := compare(t, Live(sims[0]), Live(sims[1]), jobs, parity.CompareOptions{}); r.OK() ||
+		r.First.Stage != Logits ||
+		r.First.ULPs == 0 {
 		t.Errorf("exactly: %v", r.Err())
 	}
 	if r.Want.Profile == r.Got.Profile {
@@ -175,7 +218,9 @@ func TestChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "tokens")
 		cdf := func(name string) []float64 {
-			steps := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.1, 0.25, 1, 1e-9}), n, n).Draw(t, name)
+			steps := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.1, 0.25, 1, 1e-9}), n, n).Draw(
+				t, name,
+			)
 			sum := 0.0
 			for i, x := range steps {
 				sum += x
@@ -190,7 +235,10 @@ func TestChoice(t *testing.T) {
 			}
 			return steps
 		}
-		draw := rapid.OneOf(rapid.Float64Range(0, math.Nextafter(1, 0)), rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.25, 0.5})).Draw(t, "draw")
+		draw := rapid.OneOf(
+			rapid.Float64Range(0, math.Nextafter(1, 0)),
+			rapid.SampledFrom([]float64{0, 0.1, 0.2, 0.25, 0.5}),
+		).Draw(t, "draw")
 		side := func(name string) *lockstep.Step {
 			s := &lockstep.Step{Draw: draw, CDF: cdf(name)}
 			for s.CDF[s.Sample] <= draw {
@@ -199,7 +247,9 @@ func TestChoice(t *testing.T) {
 			return s
 		}
 		want, got := side("want"), side("got")
-		if c := newChoice(exposed(want), exposed(got)); want.Sample != got.Sample && (!c.explained || c.why != "") || want.Sample == got.Sample && c.explained {
+		if c := newChoice(exposed(want), exposed(got)); want.Sample != got.Sample &&
+			(!c.explained || c.why != "") ||
+			want.Sample == got.Sample && c.explained {
 			t.Fatalf("%v: %+v", want, c)
 		}
 		wrong := rapid.IntRange(-1, n).Draw(t, "wrong token")
@@ -208,7 +258,8 @@ func TestChoice(t *testing.T) {
 			return
 		}
 		broken.Sample = wrong
-		if c := newChoice(exposed(want), exposed(got)); want.Sample != got.Sample && (c.explained || c.why == "") {
+		if c := newChoice(exposed(want), exposed(got)); want.Sample != got.Sample &&
+			(c.explained || c.why == "") {
 			t.Fatalf("%v: %+v", want, c)
 		}
 	})
@@ -216,7 +267,8 @@ func TestChoice(t *testing.T) {
 		t.Errorf("without CDFs: %v", c)
 	}
 	nan := []float64{0.5, math.NaN(), 1}
-	a, b := exposed(&lockstep.Step{Draw: 0.7, Sample: 2, CDF: []float64{0.2, 0.6, 1}}), exposed(&lockstep.Step{Draw: 0.7, Sample: 1, CDF: nan})
+	a, b := exposed(&lockstep.Step{Draw: 0.7, Sample: 2, CDF: []float64{0.2, 0.6, 1}}),
+		exposed(&lockstep.Step{Draw: 0.7, Sample: 1, CDF: nan})
 	if c := newChoice(a, b); c.explained || c.why != "the CDF got is none" {
 		t.Errorf("a CDF that is no number: %+v", c)
 	}
@@ -257,7 +309,8 @@ func TestInexactLogitsOnly(t *testing.T) {
 		return parity.Traced(f)
 	}
 	r := compare(t, file(1), file(1.5), nil, parity.CompareOptions{Inexact: true})
-	if r.Err() != nil || r.Unjudged != 19 || len(r.Tolerated) != 1 || r.Tolerated[0].Abs != 0.5 || r.Tolerated[0].Steps != 81 {
+	if r.Err() != nil || r.Unjudged != 19 || len(r.Tolerated) != 1 || r.Tolerated[0].Abs != 0.5 ||
+		r.Tolerated[0].Steps != 81 {
 		t.Errorf("%v, %d unjudged, %+v", r.Err(), r.Unjudged, r.Tolerated)
 	}
 }

@@ -21,7 +21,9 @@ func Golden(set *golden.Set) (parity.Source, error) {
 			return nil, fmt.Errorf("%s: %w", set.Dir, err)
 		}
 		r := trace.Rollout{Key: []string{e.Route, policy.String()}}
-		if slices.ContainsFunc(g.rollouts, func(o trace.Rollout) bool { return slices.Equal(o.Key, r.Key) }) {
+		if slices.ContainsFunc(
+			g.rollouts, func(o trace.Rollout) bool { return slices.Equal(o.Key, r.Key) },
+		) {
 			return nil, fmt.Errorf("%s: two recordings of %s", set.Dir, r.Name())
 		}
 		g.rollouts = append(g.rollouts, r)
@@ -30,7 +32,9 @@ func Golden(set *golden.Set) (parity.Source, error) {
 }
 
 // GoldenJobs are the jobs that a set recorded, on routes that load gives by their names.
-func GoldenJobs(set *golden.Set, load func(route string) (*lockstep.Route, error)) ([]lockstep.Job, error) {
+func GoldenJobs(
+	set *golden.Set, load func(route string) (*lockstep.Route, error),
+) ([]lockstep.Job, error) {
 	var jobs []lockstep.Job
 	for _, e := range set.Recordings {
 		route, err := load(e.Route)
@@ -54,7 +58,10 @@ type goldens struct {
 }
 
 func (g *goldens) Info() parity.SideInfo {
-	return parity.SideInfo{Name: "golden " + filepath.Base(g.set.Dir), Profile: g.set.Profile.String()}
+	return parity.SideInfo{
+		Name:    "golden " + filepath.Base(g.set.Dir),
+		Profile: g.set.Profile.String(),
+	}
 }
 
 func (g *goldens) Schema() *schema.Schema    { return &view.Schema }
@@ -62,10 +69,15 @@ func (g *goldens) Digest() schema.Hash       { return schema.SHA256 }
 func (g *goldens) Rollouts() []trace.Rollout { return g.rollouts }
 
 func (g *goldens) Rehash(h schema.Hash) error {
-	return fmt.Errorf("%s holds digests of kind %s, not %s, and %w", g.Info().Name, g.Digest(), h, trace.ErrHashed)
+	return fmt.Errorf(
+		"%s holds digests of kind %s, not %s, and %w", g.Info().Name, g.Digest(), h,
+		trace.ErrHashed,
+	)
 }
 
-func (g *goldens) Read(n int, _ bool, show func(s *schema.Step)) (trace.Rollout, parity.End, error) {
+func (g *goldens) Read(
+	n int, _ bool, show func(s *schema.Step),
+) (trace.Rollout, parity.End, error) {
 	entry := g.set.Recordings[n]
 	r, err := g.set.Read(entry)
 	if err != nil {
@@ -76,7 +88,9 @@ func (g *goldens) Read(n int, _ bool, show func(s *schema.Step)) (trace.Rollout,
 	for i := range r.Steps() {
 		own := &lockstep.Step{
 			Index: lockstep.ContextLength + i, Action: r.Action[i], Draw: r.Draw[i], Prediction: r.Prediction[i], Lataccel: r.Lataccel[i],
-			Sample: int(r.Sample[i]), Tokens: r.Tokens[i*tokens : (i+1)*tokens], States: r.States[i*states : (i+1)*states],
+			Sample: int(
+				r.Sample[i],
+			), Tokens: r.Tokens[i*tokens : (i+1)*tokens], States: r.States[i*states : (i+1)*states],
 		}
 		Expose(own, s)
 		s.Sum(schema.SHA256)
@@ -87,5 +101,13 @@ func (g *goldens) Read(n int, _ bool, show func(s *schema.Step)) (trace.Rollout,
 		}
 		show(s)
 	}
-	return rollout(entry.Route, g.rollouts[n].Key[1], entry.Rows, entry.Seed, r.RouteHash), parity.End{Outcome: Outcome(r.Costs)}, nil
+	return rollout(
+			entry.Route,
+			g.rollouts[n].Key[1],
+			entry.Rows,
+			entry.Seed,
+			r.RouteHash,
+		), parity.End{
+			Outcome: Outcome(r.Costs),
+		}, nil
 }

@@ -22,7 +22,10 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set.Recordings = slices.DeleteFunc(slices.Clone(set.Recordings), func(e golden.Entry) bool { return e.Route != "04744" || e.Name != "pid" })
+	set.Recordings = slices.DeleteFunc(
+		slices.Clone(set.Recordings),
+		func(e golden.Entry) bool { return e.Route != "04744" || e.Name != "pid" },
+	)
 	source, err := Golden(set)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +34,10 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := GoldenJobs(set, func(name string) (*lockstep.Route, error) { return assetstest.Route(t, name, set.Profile), nil })
+	jobs, err := GoldenJobs(
+		set,
+		func(name string) (*lockstep.Route, error) { return assetstest.Route(t, name, set.Profile), nil },
+	)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
@@ -48,10 +54,14 @@ func TestGolden(t *testing.T) {
 		return f
 	}
 	f := open()
-	if r := compare(t, source, parity.Traced(f), nil, parity.CompareOptions{}); r.Err() != nil || r.Equal() != 1 || r.Compared[CDF] != 580 || r.Compared[Costs] != 1 {
+	if r := compare(t, source, parity.Traced(f), nil, parity.CompareOptions{}); r.Err() != nil ||
+		r.Equal() != 1 ||
+		r.Compared[CDF] != 580 ||
+		r.Compared[Costs] != 1 {
 		t.Errorf("%v, %v", r.Err(), r.Compared)
 	}
-	if f.Header.Engine != "reference" || f.Header.Profile != set.Profile.String() || len(f.Header.Shortcuts) != 1 {
+	if f.Header.Engine != "reference" || f.Header.Profile != set.Profile.String() ||
+		len(f.Header.Shortcuts) != 1 {
 		t.Errorf("header %+v", f.Header)
 	}
 	// One bit of the 300th CDF.
@@ -64,13 +74,18 @@ func TestGolden(t *testing.T) {
 	if err := recordTo(t.Context(), wrong, jobs, lockstep.AllSteps, trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
 		t.Fatal(err)
 	}
-	if r := compare(t, source, parity.Traced(open()), jobs, parity.CompareOptions{}); len(r.Findings) != 1 || r.Findings[0].Stage != CDF || r.First.Step != 320 {
+	if r := compare(t, source, parity.Traced(open()), jobs, parity.CompareOptions{}); len(
+		r.Findings,
+	) != 1 ||
+		r.Findings[0].Stage != CDF ||
+		r.First.Step != 320 {
 		t.Errorf("%+v, %v", r.Findings, r.First)
 	}
 	// A route that Python did not load so.
 	jobs[0].Route.AEgo[50]++
 	r := compare(t, source, parity.Traced(open()), jobs, parity.CompareOptions{})
-	if r.First == nil || r.First.Stage != Route || !strings.Contains(r.First.Error(), "a_ego of hash") {
+	if r.First == nil || r.First.Stage != Route ||
+		!strings.Contains(r.First.Error(), "a_ego of hash") {
 		t.Errorf("%v", r.First)
 	}
 	// Traces with other digests say how to make them comparable.
@@ -83,7 +98,8 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := Compare(t.Context(), source, parity.Traced(other), nil, lockstep.AllSteps, parity.CompareOptions{}); err == nil || !strings.Contains(err.Error(), "x.trace holds digests of kind xxh64, not sha256, and not all arrays in full: write it again with the other, or in full") {
+	if _, err := Compare(t.Context(), source, parity.Traced(other), nil, lockstep.AllSteps, parity.CompareOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "x.trace holds digests of kind xxh64, not sha256, and not all arrays in full: write it again with the other, or in full") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Compare(t.Context(), source, source, nil, lockstep.AllSteps, parity.CompareOptions{}); err != nil {
@@ -91,7 +107,8 @@ func TestGolden(t *testing.T) {
 	}
 	twice := *set
 	twice.Recordings = append(slices.Clone(set.Recordings), set.Recordings...)
-	if _, err := Golden(&twice); err == nil || !strings.Contains(err.Error(), "two recordings of 04744/pid") {
+	if _, err := Golden(&twice); err == nil ||
+		!strings.Contains(err.Error(), "two recordings of 04744/pid") {
 		t.Errorf("%v", err)
 	}
 }

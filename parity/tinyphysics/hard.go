@@ -40,15 +40,34 @@ func Hard(ctx context.Context, yardstick lockstep.Simulator) ([]lockstep.Job, er
 		{Route: edges, Policy: lockstep.Zero{}, Draws: draws[0]},
 		{Route: edges, Policy: lockstep.Zero{}, Draws: draws[1]},
 		{Route: edges, Policy: lockstep.Zero{}, Draws: draws[2]},
-		{Route: flatRoute("hard-high", 6), Policy: lockstep.PID{P: -3}, Draws: level(math.Nextafter(1, 0))},
+		{
+			Route:  flatRoute("hard-high", 6),
+			Policy: lockstep.PID{P: -3},
+			Draws:  level(math.Nextafter(1, 0)),
+		},
 		{Route: flatRoute("hard-low", -6), Policy: lockstep.PID{P: -3}, Draws: level(0)},
 		{Route: planned, Policy: network},
 		{Route: planned, Policy: network, Sampling: &lockstep.Sampling{Seed: 1<<63 + 1, ID: 7}},
 		{Route: planned, Policy: hardCode},
 		{Route: planned, Policy: hardBatch},
-		{Route: slow, Policy: lockstep.PIDFF{P: 0.2, I: 0.1, D: -0.05, FF: [4]float64{0.1, 0.2, -0.1, 0.05}, FFV: 0.3, Smooth: 0.2, Leak: 0.02}},
+		{
+			Route: slow,
+			Policy: lockstep.PIDFF{
+				P:      0.2,
+				I:      0.1,
+				D:      -0.05,
+				FF:     [4]float64{0.1, 0.2, -0.1, 0.05},
+				FFV:    0.3,
+				Smooth: 0.2,
+				Leak:   0.02,
+			},
+		},
 		{Route: slow, Policy: lockstep.DefaultPID(), Expected: true},
-		{Route: hardRoute("hard-taught", 110, 1), Policy: lockstep.DefaultPID(), Teacher: hardTeacher(110)},
+		{
+			Route:   hardRoute("hard-taught", 110, 1),
+			Policy:  lockstep.DefaultPID(),
+			Teacher: hardTeacher(110),
+		},
 	}
 	return append(jobs, hardNaN()...), nil
 }
@@ -146,22 +165,32 @@ func hardAnswer(target, current float64, s lockstep.State, plan lockstep.FutureP
 	return float64(0.3*(target-current)) + float64(0.001*(sum+s.RollLataccel+s.VEgo+s.AEgo)) - 1.5
 }
 
-var hardCode = lockstep.Custom{Name: "hard-code", New: func() lockstep.Controller { return hardController{} }}
+var hardCode = lockstep.Custom{
+	Name: "hard-code",
+	New:  func() lockstep.Controller { return hardController{} },
+}
 
 type hardController struct{}
 
-func (hardController) Update(target, current float64, s lockstep.State, plan lockstep.FuturePlan) float64 {
+func (hardController) Update(
+	target, current float64, s lockstep.State, plan lockstep.FuturePlan,
+) float64 {
 	return hardAnswer(target, current, s, plan)
 }
 
-var hardBatch = &lockstep.Batch{Name: "hard-batch", New: func([]*lockstep.Route) (lockstep.BatchController, error) { return hardBatched{}, nil }}
+var hardBatch = &lockstep.Batch{
+	Name: "hard-batch",
+	New:  func([]*lockstep.Route) (lockstep.BatchController, error) { return hardBatched{}, nil },
+}
 
 type hardBatched struct{}
 
 func (hardBatched) Update(s *lockstep.BatchStep) error {
 	for i := range s.Steer {
 		if s.Running[i] {
-			s.Steer[i] = hardAnswer(s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i])
+			s.Steer[i] = hardAnswer(
+				s.TargetLataccel[i], s.CurrentLataccel[i], s.State[i], s.Plan[i],
+			)
 		}
 	}
 	return nil
@@ -172,33 +201,42 @@ func (hardBatched) Close() error { return nil }
 // edgeDraws are draws for a route that lie in turn on an edge of the step's CDF, 1 ulp
 // below one and 1 ulp above one, and so for each of the three at step 100. Up to there no
 // step's CDF depends on what was drawn.
-func edgeDraws(ctx context.Context, sim lockstep.Simulator, r *lockstep.Route) (draws [3][]float64, err error) {
+func edgeDraws(
+	ctx context.Context, sim lockstep.Simulator, r *lockstep.Route,
+) (draws [3][]float64, err error) {
 	even := slices.Repeat([]float64{0.5}, r.Len()-lockstep.ContextLength)
 	for i := range draws {
 		draws[i] = slices.Clone(even)
 	}
 	edges := 0
-	probe := lockstep.Job{Route: r, Policy: lockstep.Zero{}, Draws: even, Observe: func(s *lockstep.Step) {
-		if s.Index > lockstep.ControlStartIdx || s.Sample < 0 || s.Sample >= len(s.CDF) {
-			return
-		}
-		edge := s.CDF[s.Sample]
-		if !(0 < edge && edge < 1) {
-			return
-		}
-		edges++
-		around := [3]float64{edge, math.Nextafter(edge, 0), math.Nextafter(edge, 1)}
-		for i := range draws {
-			draws[i][s.Index-lockstep.ContextLength] = around[(s.Index+i)%3]
-		}
-	}}
+	probe := lockstep.Job{
+		Route:  r,
+		Policy: lockstep.Zero{},
+		Draws:  even,
+		Observe: func(s *lockstep.Step) {
+			if s.Index > lockstep.ControlStartIdx || s.Sample < 0 || s.Sample >= len(s.CDF) {
+				return
+			}
+			edge := s.CDF[s.Sample]
+			if !(0 < edge && edge < 1) {
+				return
+			}
+			edges++
+			around := [3]float64{edge, math.Nextafter(edge, 0), math.Nextafter(edge, 1)}
+			for i := range draws {
+				draws[i][s.Index-lockstep.ContextLength] = around[(s.Index+i)%3]
+			}
+		},
+	}
 	for _, result := range sim.Simulate(ctx, []lockstep.Job{probe}, lockstep.Options{Shortcuts: lockstep.AllSteps}) {
 		if result.Err != nil {
 			return draws, fmt.Errorf("where the edges of the CDF are: %w", result.Err)
 		}
 	}
 	if edges == 0 && ctx.Err() == nil {
-		return draws, errors.New("the yardstick shows no CDF: whether a draw on its edge is right cannot be compared")
+		return draws, errors.New(
+			"the yardstick shows no CDF: whether a draw on its edge is right cannot be compared",
+		)
 	}
 	return draws, ctx.Err()
 }

@@ -25,7 +25,9 @@ var stages = view.Required()
 // is reports whether findings are so many, in so many rollouts, the first of a route at a
 // step.
 func is(f parity.StageFindings, stage string, findings, rollouts int, route string, step int) bool {
-	return f.Stage == stage && f.Findings == findings && f.Rollouts == rollouts && f.Rollout == "route "+route+", controller pid" && f.Step == step
+	return f.Stage == stage && f.Findings == findings && f.Rollouts == rollouts &&
+		f.Rollout == "route "+route+", controller pid" &&
+		f.Step == step
 }
 
 // known is a step of which some numbers are known.
@@ -43,7 +45,10 @@ func known(index int, set schema.Set, from lockstep.Step) *schema.Step {
 }
 
 // recordTo runs the jobs on a simulator and writes a trace of them.
-func recordTo(ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts, h trace.Header, full schema.Set, path string) error {
+func recordTo(
+	ctx context.Context, sim lockstep.Simulator, jobs []lockstep.Job, shortcuts lockstep.Shortcuts,
+	h trace.Header, full schema.Set, path string,
+) error {
 	tasks, err := Tasks(jobs, shortcuts)
 	if err != nil {
 		return err

@@ -42,33 +42,101 @@ var view = schema.NewView(
 			From: []string{Lataccel}, Begin: lockstep.ControlStartIdx, End: lockstep.CostEndIdx,
 		},
 	},
-	schema.Array(schema.Stage{Name: Observation, Shape: []int{lockstep.ObservationSize}, Optional: true, From: from(schema.Before(Lataccel), schema.Before(Action)), Elements: observationElements()},
-		func(s *lockstep.Step) []float32 { return s.Observation }),
-	schema.Array(schema.Stage{Name: Actor, Shape: []int{lockstep.ActorSize}, Optional: true, From: from(schema.Same(Observation))},
-		func(s *lockstep.Step) []float32 { return s.Actor }),
+	schema.Array(
+		schema.Stage{
+			Name:     Observation,
+			Shape:    []int{lockstep.ObservationSize},
+			Optional: true,
+			From:     from(schema.Before(Lataccel), schema.Before(Action)),
+			Elements: observationElements(),
+		},
+		func(s *lockstep.Step) []float32 { return s.Observation },
+	),
+	schema.Array(
+		schema.Stage{
+			Name:     Actor,
+			Shape:    []int{lockstep.ActorSize},
+			Optional: true,
+			From:     from(schema.Same(Observation)),
+		},
+		func(s *lockstep.Step) []float32 { return s.Actor },
+	),
 	schema.Number(schema.Stage{Name: Raw, Optional: true, From: from(schema.Same(Actor))},
 		func(s *lockstep.Step) (float64, bool) { return s.Raw, s.Actor != nil }),
-	schema.Number(schema.Stage{Name: Action, Given: true, Teach: true, From: from(schema.Before(Lataccel), schema.Same(Raw))},
-		func(s *lockstep.Step) (float64, bool) { return s.Action, true }),
-	schema.Array(schema.Stage{Name: Tokens, Shape: []int{lockstep.ContextLength}, From: from(schema.Last(lockstep.ContextLength, Lataccel))},
-		func(s *lockstep.Step) []int64 { return s.Tokens }),
-	schema.Array(schema.Stage{Name: States, Shape: []int{lockstep.ContextLength, 4}, From: from(schema.Same(Action), schema.Last(lockstep.ContextLength-1, Action)),
-		Elements: []schema.Element{{Name: "action", Count: 1}, {Name: "roll lataccel", Count: 1}, {Name: "v ego", Count: 1}, {Name: "a ego", Count: 1}}},
-		func(s *lockstep.Step) []float32 { return s.States }),
-	schema.Array(schema.Stage{Name: Logits, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Tokens), schema.Same(States))},
-		func(s *lockstep.Step) []float32 { return s.Logits }),
-	schema.Array(schema.Stage{Name: Probs, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Logits))},
-		func(s *lockstep.Step) []float32 { return s.Probs }),
-	schema.Array(schema.Stage{Name: CDF, Shape: []int{lockstep.VocabSize}, Soft: true, From: from(schema.Same(Probs))},
-		func(s *lockstep.Step) []float64 { return s.CDF }),
+	schema.Number(
+		schema.Stage{
+			Name:  Action,
+			Given: true,
+			Teach: true,
+			From:  from(schema.Before(Lataccel), schema.Same(Raw)),
+		},
+		func(s *lockstep.Step) (float64, bool) { return s.Action, true },
+	),
+	schema.Array(
+		schema.Stage{
+			Name:  Tokens,
+			Shape: []int{lockstep.ContextLength},
+			From:  from(schema.Last(lockstep.ContextLength, Lataccel)),
+		},
+		func(s *lockstep.Step) []int64 { return s.Tokens },
+	),
+	schema.Array(
+		schema.Stage{
+			Name:  States,
+			Shape: []int{lockstep.ContextLength, 4},
+			From:  from(schema.Same(Action), schema.Last(lockstep.ContextLength-1, Action)),
+			Elements: []schema.Element{
+				{Name: "action", Count: 1}, {Name: "roll lataccel", Count: 1},
+				{Name: "v ego", Count: 1}, {Name: "a ego", Count: 1},
+			},
+		},
+		func(s *lockstep.Step) []float32 { return s.States },
+	),
+	schema.Array(
+		schema.Stage{
+			Name:  Logits,
+			Shape: []int{lockstep.VocabSize},
+			Soft:  true,
+			From:  from(schema.Same(Tokens), schema.Same(States)),
+		},
+		func(s *lockstep.Step) []float32 { return s.Logits },
+	),
+	schema.Array(
+		schema.Stage{
+			Name:  Probs,
+			Shape: []int{lockstep.VocabSize},
+			Soft:  true,
+			From:  from(schema.Same(Logits)),
+		},
+		func(s *lockstep.Step) []float32 { return s.Probs },
+	),
+	schema.Array(
+		schema.Stage{
+			Name:  CDF,
+			Shape: []int{lockstep.VocabSize},
+			Soft:  true,
+			From:  from(schema.Same(Probs)),
+		},
+		func(s *lockstep.Step) []float64 { return s.CDF },
+	),
 	schema.Number(schema.Stage{Name: Draw},
 		func(s *lockstep.Step) (float64, bool) { return s.Draw, true }),
-	schema.Number(schema.Stage{Name: Sample, Effect: true, From: from(schema.Same(CDF), schema.Same(Draw))},
-		func(s *lockstep.Step) (int64, bool) { return int64(s.Sample), ran(s) }),
+	schema.Number(
+		schema.Stage{Name: Sample, Effect: true, From: from(schema.Same(CDF), schema.Same(Draw))},
+		func(s *lockstep.Step) (int64, bool) { return int64(s.Sample), ran(s) },
+	),
 	schema.Number(schema.Stage{Name: Prediction, From: from(schema.Same(Sample))},
 		func(s *lockstep.Step) (float64, bool) { return s.Prediction, ran(s) }),
-	schema.Number(schema.Stage{Name: Lataccel, Given: true, Teach: true, Effect: true, From: from(schema.Same(Prediction), schema.Last(1, Lataccel))},
-		func(s *lockstep.Step) (float64, bool) { return s.Lataccel, true }),
+	schema.Number(
+		schema.Stage{
+			Name:   Lataccel,
+			Given:  true,
+			Teach:  true,
+			Effect: true,
+			From:   from(schema.Same(Prediction), schema.Last(1, Lataccel)),
+		},
+		func(s *lockstep.Step) (float64, bool) { return s.Lataccel, true },
+	),
 )
 
 // observationElements are the names of an observation's elements.

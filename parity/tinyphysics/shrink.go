@@ -14,8 +14,14 @@ import (
 // which the network has to run, then a simpler controller, no draws of its own, and
 // columns of zeros or of one value, whole or in part. The case returned names the stage;
 // the case given stays as it is.
-func Shrink(ctx context.Context, c *Case, run func(ctx context.Context, c *Case) (*parity.Divergence, error), limit int) (*Case, *parity.Divergence, error) {
-	small, d, err := parity.Shrink(ctx, c, run, limit, fewerJobs, fewerRows, shortcuts, plainBatch, simplerPolicies, plainDraws, simplerColumns)
+func Shrink(
+	ctx context.Context, c *Case,
+	run func(ctx context.Context, c *Case) (*parity.Divergence, error), limit int,
+) (*Case, *parity.Divergence, error) {
+	small, d, err := parity.Shrink(
+		ctx, c, run, limit, fewerJobs, fewerRows, shortcuts, plainBatch, simplerPolicies,
+		plainDraws, simplerColumns,
+	)
 	if d == nil {
 		return nil, nil, err
 	}
@@ -117,7 +123,11 @@ func plainBatch(s *shrinker) {
 
 func simplerPolicies(s *shrinker) {
 	for i := range s.Best.Batch {
-		if s.Best.Batch[i].Policy.Kind == "zero" || try(s, func(c *Case) { c.Batch[i].Policy, c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil }) {
+		if s.Best.Batch[i].Policy.Kind == "zero" ||
+			try(
+				s,
+				func(c *Case) { c.Batch[i].Policy, c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil },
+			) {
 			continue
 		}
 		for g, x := range s.Best.Batch[i].Policy.Gains {
@@ -125,14 +135,18 @@ func simplerPolicies(s *shrinker) {
 				try(s, func(c *Case) { c.Batch[i].Policy.Gains[g] = 0 })
 			}
 		}
-		parity.Simpler(s, (*Case).clone, func(c *Case) []parity.Float { return c.Batch[i].Policy.Steer })
+		parity.Simpler(
+			s, (*Case).clone, func(c *Case) []parity.Float { return c.Batch[i].Policy.Steer },
+		)
 	}
 }
 
 func plainDraws(s *shrinker) {
 	for i := range s.Best.Batch {
 		if s.Best.Batch[i].Draws != nil && !try(s, func(c *Case) { c.Batch[i].Draws = nil }) {
-			parity.Simpler(s, (*Case).clone, func(c *Case) []parity.Float { return c.Batch[i].Draws })
+			parity.Simpler(
+				s, (*Case).clone, func(c *Case) []parity.Float { return c.Batch[i].Draws },
+			)
 		}
 	}
 }

@@ -31,7 +31,9 @@ type toy struct {
 func (t *toy) Name() string              { return t.name }
 func (t *toy) Profile() lockstep.Profile { return lockstep.Profile{} }
 
-func (t *toy) Simulate(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result] {
+func (t *toy) Simulate(
+	ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+) iter.Seq2[int, lockstep.Result] {
 	return func(yield func(int, lockstep.Result) bool) {
 		for i, job := range jobs {
 			indices := []int{i}
@@ -96,7 +98,10 @@ func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) 
 			for i := range lockstep.ContextLength {
 				k := step - lockstep.ContextLength + i
 				s.Tokens = append(s.Tokens, toyEncode(lataccel[k]))
-				s.States = append(s.States, float32(action[k+1]), float32(r.RollLataccel[k+1]), float32(r.VEgo[k+1]), float32(r.AEgo[k+1]))
+				s.States = append(
+					s.States, float32(action[k+1]), float32(r.RollLataccel[k+1]),
+					float32(r.VEgo[k+1]), float32(r.AEgo[k+1]),
+				)
 			}
 			plant(r.Name, step, Tokens, s)
 			plant(r.Name, step, States, s)
@@ -135,7 +140,10 @@ func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) 
 		}
 		plant(r.Name, step, Draw, s)
 		if s.CDF != nil {
-			s.Sample = min(sort.Search(lockstep.VocabSize, func(i int) bool { return s.CDF[i] > s.Draw }), lockstep.VocabSize-1)
+			s.Sample = min(
+				sort.Search(lockstep.VocabSize, func(i int) bool { return s.CDF[i] > s.Draw }),
+				lockstep.VocabSize-1,
+			)
 			plant(r.Name, step, Sample, s)
 			s.Prediction = float64(s.Sample)*10/1023 - 5
 			plant(r.Name, step, Prediction, s)
@@ -158,7 +166,9 @@ func (t *toy) run(ctx context.Context, job lockstep.Job, opts lockstep.Options) 
 		c.Lataccel += float64(d * d)
 	}
 	plant(r.Name, -1, Costs, c)
-	return lockstep.Result{Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: 1, Total: c.Lataccel + 1}}
+	return lockstep.Result{
+		Costs: lockstep.Costs{Lataccel: c.Lataccel, Jerk: 1, Total: c.Lataccel + 1},
+	}
 }
 
 // toyJobs are jobs on random routes.
@@ -174,7 +184,9 @@ func toyJobs(n, rows int) []lockstep.Job {
 			return out
 		}
 		jobs = append(jobs, lockstep.Job{Policy: lockstep.DefaultPID(), Route: &lockstep.Route{
-			Name: fmt.Sprintf("%05d", i), Seed: uint32(i), RollLataccel: column(), VEgo: column(), AEgo: column(), TargetLataccel: column(), SteerCommand: column(),
+			Name: fmt.Sprintf(
+				"%05d", i,
+			), Seed: uint32(i), RollLataccel: column(), VEgo: column(), AEgo: column(), TargetLataccel: column(), SteerCommand: column(),
 		}})
 	}
 	return jobs

@@ -74,7 +74,10 @@ func (f *File) Rehash(h schema.Hash) error {
 		return nil
 	}
 	if f.Hashed != 0 {
-		return fmt.Errorf("%s holds digests of kind %s, not %s, and %w: write it again with the other, or in full", f.Name, f.hash, h, ErrHashed)
+		return fmt.Errorf(
+			"%s holds digests of kind %s, not %s, and %w: write it again with the other, or in full",
+			f.Name, f.hash, h, ErrHashed,
+		)
 	}
 	return f.index(&h)
 }
@@ -87,11 +90,14 @@ func (f *File) Step(r *Run, i int) (*schema.Step, error) {
 		err = decodeStep(&f.Header.Schema, s, record[payload+4:])
 		s.Sum(f.hash)
 	}
-	if err == nil && (record[0] != kindStep || s.Index != known.Index || s.Has != known.Has || !slices.Equal(s.Bits, known.Bits)) {
+	if err == nil &&
+		(record[0] != kindStep || s.Index != known.Index || s.Has != known.Has || !slices.Equal(s.Bits, known.Bits)) {
 		err = errors.New("the file has changed since it was opened")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: step %d of %s at offset %d: %w", f.Name, known.Index, r.Name(), r.offsets[i], err)
+		return nil, fmt.Errorf(
+			"%s: step %d of %s at offset %d: %w", f.Name, known.Index, r.Name(), r.offsets[i], err,
+		)
 	}
 	return s, nil
 }

@@ -41,7 +41,8 @@ func TestLimits(t *testing.T) {
 	if err := decodeStep(&drift, drift.NewStep(), p); err != nil {
 		t.Error(err)
 	}
-	if err := decodeStep(&drift, drift.NewStep(), append([]byte{0, 0, 0, 0x80}, p[4:]...)); err == nil || err.Error() != "step 2147483648" {
+	if err := decodeStep(&drift, drift.NewStep(), append([]byte{0, 0, 0, 0x80}, p[4:]...)); err == nil ||
+		err.Error() != "step 2147483648" {
 		t.Error(err)
 	}
 }
@@ -70,7 +71,8 @@ func TestLongHeader(t *testing.T) {
 		}
 		data := bytes.Clone(b.Bytes())
 		binary.LittleEndian.PutUint32(data[12:], maxHeader+1)
-		if err := read(data); err == nil || !strings.Contains(err.Error(), "1048577 bytes of description, want 1048576 at most") {
+		if err := read(data); err == nil ||
+			!strings.Contains(err.Error(), "1048577 bytes of description, want 1048576 at most") {
 			t.Error(err)
 		}
 	}
@@ -80,7 +82,8 @@ func TestLongHeader(t *testing.T) {
 func TestTexts(t *testing.T) {
 	for text, want := range map[string]bool{"0123456789abcdef": true, "0123456789ABCDEF": false, "123": false, "": false, "0123456789abcdeg": false} {
 		var h Hex
-		if err := h.UnmarshalText([]byte(text)); (err == nil) != want || want && h.String() != text {
+		if err := h.UnmarshalText([]byte(text)); (err == nil) != want ||
+			want && h.String() != text {
 			t.Errorf("%q is read as %v, %v", text, h, err)
 		}
 	}
@@ -100,7 +103,8 @@ func TestTexts(t *testing.T) {
 		t.Errorf("an error of 301 bytes is %q", got)
 	}
 	r := &reader{File: &File{}}
-	if err := r.close(0, make([]byte, 11), 0); err == nil || err.Error() != "an end of 15 bytes, want 16" {
+	if err := r.close(0, make([]byte, 11), 0); err == nil ||
+		err.Error() != "an end of 15 bytes, want 16" {
 		t.Error(err)
 	}
 }

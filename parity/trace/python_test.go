@@ -24,7 +24,10 @@ import (
 func runPython(t *testing.T, script string, arguments ...string) {
 	t.Helper()
 	python := want.Python.Need(t)
-	c := exec.CommandContext(t.Context(), python, append([]string{"-B", "-c", script}, arguments...)...)
+	c := exec.CommandContext(
+		t.Context(),
+		python,
+		append([]string{"-B", "-c", script}, arguments...)...)
 	dir, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
@@ -74,17 +77,23 @@ w.close()
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if f.Header.Engine != "python" || f.Header.Profile != "mine" || f.Digest() != schema.SHA256 || f.Hashed != 0 {
+	if f.Header.Engine != "python" || f.Header.Profile != "mine" || f.Digest() != schema.SHA256 ||
+		f.Hashed != 0 {
 		t.Errorf("header %+v, hashed %b", f.Header, f.Hashed)
 	}
 	if len(f.Rollouts) != 2 {
 		t.Fatalf("%d rollouts, want 2", len(f.Rollouts))
 	}
 	s, all, some := &f.Header.Schema, f.Rollouts[0], f.Rollouts[1]
-	if all.Name() != "00000/pid" || all.Inputs["rows"] != "600" || some.Name() != "00000/zero" || len(some.Inputs) != 0 {
+	if all.Name() != "00000/pid" || all.Inputs["rows"] != "600" || some.Name() != "00000/zero" ||
+		len(some.Inputs) != 0 {
 		t.Errorf("rollouts %+v and %+v", all.Rollout, some.Rollout)
 	}
-	if !slices.Equal(all.End.Outcome, []float64{want.Costs.Lataccel, want.Costs.Jerk, want.Costs.Total}) || some.End.Outcome != nil || some.End.Error != "gave up" {
+	if !slices.Equal(
+		all.End.Outcome, []float64{want.Costs.Lataccel, want.Costs.Jerk, want.Costs.Total},
+	) ||
+		some.End.Outcome != nil ||
+		some.End.Error != "gave up" {
 		t.Errorf("ends %+v and %+v", all.End, some.End)
 	}
 	if all.Digests.Len() != want.Steps() || some.Digests.Len() != want.Steps() {
@@ -94,8 +103,12 @@ w.close()
 	for i := range want.Steps() {
 		d, e := all.Digests.At(i), some.Digests.At(i)
 		wanted := map[string]uint64{
-			"action": float(want.Action[i]), "draw": float(want.Draw[i]), "sample": uint64(want.Sample[i]), "prediction": float(want.Prediction[i]), "lataccel": float(want.Lataccel[i]),
-			"tokens": schema.SHA256.Bytes(schema.Bytes(want.Tokens[20*i : 20*i+20])), "states": schema.SHA256.Bytes(schema.Bytes(want.States[80*i : 80*i+80])),
+			"action": float(
+				want.Action[i],
+			), "draw": float(want.Draw[i]), "sample": uint64(want.Sample[i]), "prediction": float(want.Prediction[i]), "lataccel": float(want.Lataccel[i]),
+			"tokens": schema.SHA256.Bytes(
+				schema.Bytes(want.Tokens[20*i : 20*i+20]),
+			), "states": schema.SHA256.Bytes(schema.Bytes(want.States[80*i : 80*i+80])),
 		}
 		if _, _, ok := want.Full(20 + i); ok {
 			wanted["logits"], wanted["probs"], wanted["cdf"] = want.LogitsHash[i], want.ProbsHash[i], want.CDFHash[i]
@@ -105,7 +118,10 @@ w.close()
 				t.Fatalf("step %d, %s: %x, want %x", d.Index, g.Name, d.Bits[k], w)
 			}
 		}
-		if i0, i1 := s.Index("sample"), s.Index("lataccel"); e.Has != s.Set("sample", "lataccel") || e.Bits[i0] != wanted["sample"] || e.Bits[i1] != wanted["lataccel"] || e.Index != 20+i {
+		if i0, i1 := s.Index("sample"), s.Index("lataccel"); e.Has != s.Set("sample", "lataccel") ||
+			e.Bits[i0] != wanted["sample"] ||
+			e.Bits[i1] != wanted["lataccel"] ||
+			e.Index != 20+i {
 			t.Fatalf("step %d: %+v", 20+i, e)
 		}
 	}
@@ -183,7 +199,8 @@ except AssertionError:
 		}
 		defer got.Close()
 		if full == everything {
-			if data, err := os.ReadFile(b); err != nil || got.Rollouts[0].End.Error != "it broke" || len(data) == 0 {
+			if data, err := os.ReadFile(b); err != nil || got.Rollouts[0].End.Error != "it broke" ||
+				len(data) == 0 {
 				t.Error(err)
 			}
 		}
@@ -192,7 +209,8 @@ except AssertionError:
 			if diff := cmp.Diff(w.Rollout, g.Rollout); diff != "" {
 				t.Errorf("rollout (-want +got):\n%s", diff)
 			}
-			if w.End.Error != g.End.Error || fmt.Sprint(w.End.Outcome) != fmt.Sprint(g.End.Outcome) {
+			if w.End.Error != g.End.Error ||
+				fmt.Sprint(w.End.Outcome) != fmt.Sprint(g.End.Outcome) {
 				t.Errorf("ends %+v and %+v", w.End, g.End)
 			}
 			for k := range w.Digests.Len() {

@@ -33,7 +33,10 @@ type reader struct {
 // index reads the file from its beginning to its end. It makes digests of the kind that is
 // given, else of the header's. On an error f stays as it is.
 func (f *File) index(digest *schema.Hash) error {
-	r := &reader{File: &File{Name: f.Name, at: f.at, closer: f.closer}, r: bufio.NewReaderSize(io.NewSectionReader(f.at, 0, 1<<62), 1<<16)}
+	r := &reader{
+		File: &File{Name: f.Name, at: f.at, closer: f.closer},
+		r:    bufio.NewReaderSize(io.NewSectionReader(f.at, 0, 1<<62), 1<<16),
+	}
 	if err := r.head(); err != nil {
 		return r.fail(err)
 	}
@@ -147,7 +150,8 @@ func (r *reader) next() (last bool, err error) {
 
 // printable is a text of a stranger's with what a terminal would obey escaped as in Go.
 func printable(text string) string {
-	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
+	if utf8.ValidString(text) &&
+		!strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		return text
 	}
 	quoted := strconv.Quote(text)
@@ -204,7 +208,9 @@ func (r *reader) end(run *Run, p []byte) error {
 	steps, has, rest := int(binary.LittleEndian.Uint32(p)), p[4], p[5:]
 	switch {
 	case steps != run.Digests.Len():
-		return fmt.Errorf("%.40s ends after %d steps, the trace holds %d", run.Name(), steps, run.Digests.Len())
+		return fmt.Errorf(
+			"%.40s ends after %d steps, the trace holds %d", run.Name(), steps, run.Digests.Len(),
+		)
 	case has == endOutcome && len(rest) == 8*len(r.Header.Schema.Outcome.Elements):
 		run.End.Outcome = append([]float64{}, schema.Elements[float64](rest)...)
 	case has == endError:
@@ -274,7 +280,9 @@ func decodeStep(s *schema.Schema, to *schema.Step, p []byte) error {
 			return fmt.Errorf("stage %.60s cannot be held in mode %d", g.Name, mode)
 		}
 		if len(p) < size {
-			return fmt.Errorf("stage %.60s: %d bytes are left of the record, want %d", g.Name, len(p), size)
+			return fmt.Errorf(
+				"stage %.60s: %d bytes are left of the record, want %d", g.Name, len(p), size,
+			)
 		}
 		data := p[:size:size]
 		p = p[size:]

@@ -68,9 +68,16 @@ type rolled struct {
 func invent(random *rand.Rand, rollouts, steps int) []rolled {
 	var all []rolled
 	for i := range rollouts {
-		r := rolled{about: Rollout{Key: []string{fmt.Sprintf("%05d", i), "pid"}, Inputs: map[string]string{"rows": "600", "ä": fmt.Sprint(random.Uint64())}}}
+		r := rolled{
+			about: Rollout{
+				Key:    []string{fmt.Sprintf("%05d", i), "pid"},
+				Inputs: map[string]string{"rows": "600", "ä": fmt.Sprint(random.Uint64())},
+			},
+		}
 		for k := range steps {
-			r.steps = append(r.steps, step(drift.First+k, schema.Set(random.Uint32())&everything, random))
+			r.steps = append(
+				r.steps, step(drift.First+k, schema.Set(random.Uint32())&everything, random),
+			)
 		}
 		switch random.IntN(4) {
 		case 0:
@@ -123,9 +130,19 @@ func write(w io.Writer, h Header, full schema.Set, rollouts []rolled, order *ran
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		rollouts := invent(random, rapid.IntRange(0, 4).Draw(t, "rollouts"), rapid.IntRange(0, 5).Draw(t, "steps"))
+		rollouts := invent(
+			random, rapid.IntRange(0, 4).Draw(t, "rollouts"), rapid.IntRange(0, 5).Draw(t, "steps"),
+		)
 		full := schema.Set(rapid.Uint16().Draw(t, "full"))
-		h := Header{Producer: "test", Engine: "e", Profile: "p", ModelSHA256: "00", Digest: schema.Hash(rapid.IntRange(0, 1).Draw(t, "digest")), Shortcuts: []string{"all"}, Comment: "ä"}
+		h := Header{
+			Producer:    "test",
+			Engine:      "e",
+			Profile:     "p",
+			ModelSHA256: "00",
+			Digest:      schema.Hash(rapid.IntRange(0, 1).Draw(t, "digest")),
+			Shortcuts:   []string{"all"},
+			Comment:     "ä",
+		}
 		var b bytes.Buffer
 		if err := write(&b, h, full, rollouts, random); err != nil {
 			t.Fatal(err)
@@ -148,7 +165,8 @@ func TestRoundTrip(t *testing.T) {
 			for k, s := range r.steps {
 				want := s.Clone()
 				want.Sum(h.Digest)
-				if d := got.Digests.At(k); !slices.Equal(d.Bits, want.Bits) || d.Has != want.Has || d.Index != want.Index {
+				if d := got.Digests.At(k); !slices.Equal(d.Bits, want.Bits) || d.Has != want.Has ||
+					d.Index != want.Index {
 					t.Fatalf("digests %+v, want %+v", d, want)
 				}
 				for stage := range drift.Stages {
@@ -210,7 +228,8 @@ func TestCut(t *testing.T) {
 			t.Errorf("%d of %d bytes: %v, want that it is cut off", n, len(data), err)
 		}
 	}
-	if err := read(append(bytes.Clone(data), 0)); err == nil || !strings.Contains(err.Error(), "more follows") {
+	if err := read(append(bytes.Clone(data), 0)); err == nil ||
+		!strings.Contains(err.Error(), "more follows") {
 		t.Errorf("one byte more: %v", err)
 	}
 }
@@ -320,7 +339,8 @@ func TestHostile(t *testing.T) {
 			if grown := allocated() - before; grown > 4<<20 {
 				t.Errorf("%d bytes were allocated for a file of %d", grown, len(c.data))
 			}
-			if err == nil || !strings.HasPrefix(err.Error(), "a.trace: ") || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.HasPrefix(err.Error(), "a.trace: ") ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
@@ -357,7 +377,9 @@ func TestConcurrent(t *testing.T) {
 		t.Fatalf("%d rollouts, want %d", len(f.Rollouts), len(rollouts))
 	}
 	for _, got := range f.Rollouts {
-		i := slices.IndexFunc(rollouts, func(r rolled) bool { return slices.Equal(r.about.Key, got.Key) })
+		i := slices.IndexFunc(
+			rollouts, func(r rolled) bool { return slices.Equal(r.about.Key, got.Key) },
+		)
 		for k, s := range rollouts[i].steps {
 			if d := got.Digests.At(k); !slices.Equal(d.Bits, s.Bits) || d.Has != s.Has {
 				t.Fatalf("%s, step %d: %+v, want %+v", got.Name(), s.Index, d, s)
@@ -418,7 +440,8 @@ func TestWriterErrors(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	good := invent(random, 1, 3)
 	for left := 0; left < 1400; left += 100 {
-		if err := write(&failing{left}, Header{}, everything, good, random); err == nil || err.Error() != "disk full" {
+		if err := write(&failing{left}, Header{}, everything, good, random); err == nil ||
+			err.Error() != "disk full" {
 			t.Errorf("a disk full after %d bytes: %v", left, err)
 		}
 	}
@@ -447,7 +470,8 @@ func TestWriterErrors(t *testing.T) {
 		"their own": {func(w *Writer) error { return errors.New("mine") }, "mine"},
 	} {
 		path := filepath.Join(t.TempDir(), "a.trace")
-		if err := WriteFile(path, header(Header{}), everything, c.record); err == nil || err.Error() != c.want {
+		if err := WriteFile(path, header(Header{}), everything, c.record); err == nil ||
+			err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -461,7 +485,10 @@ func TestLongest(t *testing.T) {
 	for _, more := range []int{0, 1} {
 		h := Header{Schema: schema.Schema{
 			Name: "long", Key: []string{"start"}, Outcome: schema.Outcome{Name: "result"},
-			Stages: []schema.Stage{{Name: "a", Type: "uint8", Shape: []int{maxRecord / 2}}, {Name: "b", Type: "uint8", Shape: []int{maxRecord/2 - 16 + more}}},
+			Stages: []schema.Stage{
+				{Name: "a", Type: "uint8", Shape: []int{maxRecord / 2}},
+				{Name: "b", Type: "uint8", Shape: []int{maxRecord/2 - 16 + more}},
+			},
 		}}
 		path := filepath.Join(t.TempDir(), "a.trace")
 		err := WriteFile(path, h, h.Schema.Arrays(), func(w *Writer) error {
@@ -474,7 +501,8 @@ func TestLongest(t *testing.T) {
 			return nil
 		})
 		if more > 0 {
-			if err == nil || err.Error() != "long: a record of 1048577 bytes, want 1048576 at most" {
+			if err == nil ||
+				err.Error() != "long: a record of 1048577 bytes, want 1048576 at most" {
 				t.Error(err)
 			}
 			continue
@@ -510,13 +538,20 @@ func TestRehash(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.at = bytes.NewReader(x.Bytes()[:x.Len()-1])
-		if err := a.Rehash(schema.SHA256); err == nil || a.Digest() != schema.XXH64 || len(a.Rollouts) != 2 || a.Header.Schema.Name == "" {
-			t.Errorf("%v, and digests of kind %s of %d rollouts; want an error, and all as it was", err, a.Digest(), len(a.Rollouts))
+		if err := a.Rehash(schema.SHA256); err == nil || a.Digest() != schema.XXH64 ||
+			len(a.Rollouts) != 2 ||
+			a.Header.Schema.Name == "" {
+			t.Errorf(
+				"%v, and digests of kind %s of %d rollouts; want an error, and all as it was", err,
+				a.Digest(), len(a.Rollouts),
+			)
 		}
 		a.at = bytes.NewReader(x.Bytes())
 		err = a.Rehash(schema.SHA256)
 		if full != everything {
-			if err == nil || !strings.Contains(err.Error(), "a.trace holds digests of kind xxh64, not sha256") || a.Hashed != drift.Set("states") {
+			if err == nil ||
+				!strings.Contains(err.Error(), "a.trace holds digests of kind xxh64, not sha256") ||
+				a.Hashed != drift.Set("states") {
 				t.Errorf("%v, %b; want an error that names the file, and states", err, a.Hashed)
 			}
 			continue
@@ -590,7 +625,8 @@ func TestLongValue(t *testing.T) {
 		`{"` + strings.Repeat("ä", 1000) + `": 1}`:                 `unknown field "ää`,
 	} {
 		err := unmarshal([]byte(text), new(Header))
-		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 || !utf8.ValidString(err.Error()) {
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 ||
+			!utf8.ValidString(err.Error()) {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}
@@ -618,7 +654,9 @@ func TestChangedFile(t *testing.T) {
 		data[bit/8] ^= 1 << (bit % 8)
 	}
 	data[r.offsets[1]] = 'E'
-	if _, err := f.Step(r, 1); err == nil || !strings.Contains(err.Error(), "a.trace: step 21 of 00001/pid") || !strings.Contains(err.Error(), "has changed") {
+	if _, err := f.Step(r, 1); err == nil ||
+		!strings.Contains(err.Error(), "a.trace: step 21 of 00001/pid") ||
+		!strings.Contains(err.Error(), "has changed") {
 		t.Errorf("%v", err)
 	}
 	f.at = bytes.NewReader(data[:r.offsets[1]+2])

@@ -41,7 +41,9 @@ func NewWriter(w io.Writer, h Header, full schema.Set) (*Writer, error) {
 		return nil, err
 	}
 	if len(text) > maxHeader {
-		return nil, fmt.Errorf("a trace's header of %d bytes, want %d at most", len(text), maxHeader)
+		return nil, fmt.Errorf(
+			"a trace's header of %d bytes, want %d at most", len(text), maxHeader,
+		)
 	}
 	b := binary.LittleEndian.AppendUint32([]byte(magic), version)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(text)))
@@ -69,7 +71,9 @@ func WriteFile(path string, h Header, full schema.Set, record func(*Writer) erro
 func (w *Writer) Begin(r Rollout) *RolloutWriter {
 	text, err := json.Marshal(r)
 	if err == nil && len(r.Key) != len(w.header.Schema.Key) {
-		err = fmt.Errorf("%.40s: a key of %d words, want %v", r.Name(), len(r.Key), w.header.Schema.Key)
+		err = fmt.Errorf(
+			"%.40s: a key of %d words, want %v", r.Name(), len(r.Key), w.header.Schema.Key,
+		)
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -158,7 +162,10 @@ func (r *RolloutWriter) Observe(s *schema.Step) {
 			flags |= 1 << (2 * i)
 			b = binary.LittleEndian.AppendUint64(b, s.Bits[i])
 		case len(s.Data[i]) != g.Size():
-			err = fmt.Errorf("%s, step %d: stage %s has %d bytes, want %d", r.name, s.Index, g.Name, len(s.Data[i]), g.Size())
+			err = fmt.Errorf(
+				"%s, step %d: stage %s has %d bytes, want %d", r.name, s.Index, g.Name,
+				len(s.Data[i]), g.Size(),
+			)
 		default:
 			flags |= 2 << (2 * i)
 			b = append(b, s.Data[i]...)

@@ -54,7 +54,13 @@ func (s *Score) Judge(wrong int) error {
 		}
 	}
 	if n := len(s.Mutants); right < n-wrong {
-		errs = append(errs, fmt.Errorf("%d of %d stages are named rightly, %d of them caught: want %d or more", right, n, caught, n-wrong))
+		errs = append(
+			errs,
+			fmt.Errorf(
+				"%d of %d stages are named rightly, %d of them caught: want %d or more", right, n,
+				caught, n-wrong,
+			),
+		)
 	}
 	return errors.Join(errs...)
 }
@@ -67,7 +73,15 @@ func (s *Score) Cases() []Case {
 			cases, Case{Class: "mutants", Name: "no fault in " + engine, Outcome: Passed})
 	}
 	for _, alarm := range s.Alarms {
-		cases = append(cases, Case{Class: "mutants", Name: "no fault", Outcome: Failed, Message: "false alarm: " + alarm})
+		cases = append(
+			cases,
+			Case{
+				Class:   "mutants",
+				Name:    "no fault",
+				Outcome: Failed,
+				Message: "false alarm: " + alarm,
+			},
+		)
 	}
 	for _, m := range s.Mutants {
 		one := Case{Class: "mutants", Name: m.Name, Outcome: Passed, Seconds: m.Seconds}
@@ -105,7 +119,13 @@ func (s *Score) WriteTable(w io.Writer, markdown bool) error {
 		case m.Caught:
 			caught = "yes"
 		}
-		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%d", titled(m.Name, m.Title), m.Engine, caught, m.Stage, named, m.Rollouts, m.Steps))
+		lines = append(
+			lines,
+			fmt.Sprintf(
+				"%s\t%s\t%s\t%s\t%s\t%d\t%d", titled(m.Name, m.Title), m.Engine, caught, m.Stage,
+				named, m.Rollouts, m.Steps,
+			),
+		)
 	}
 	var b strings.Builder
 	if markdown {

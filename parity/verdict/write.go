@@ -98,9 +98,22 @@ func (r *Result) junit() node {
 		add := func(class, name string, took float64, element, text string) {
 			var outcome []node
 			if first, _, _ := strings.Cut(text, "\n"); element != "" {
-				outcome = append(outcome, newNode(element, text, nil, append([]any{"message", first}, types[element]...)...))
+				outcome = append(
+					outcome,
+					newNode(
+						element,
+						text,
+						nil,
+						append([]any{"message", first}, types[element]...)...),
+				)
 			}
-			nodes = append(nodes, newNode("testcase", "", outcome, "classname", class, "name", name, "time", seconds(took)))
+			nodes = append(
+				nodes,
+				newNode(
+					"testcase", "", outcome, "classname", class, "name", name, "time",
+					seconds(took),
+				),
+			)
 			for _, count := range []map[string]int{n, total} {
 				count["testcase"]++
 				count[element]++
@@ -118,7 +131,17 @@ func (r *Result) junit() node {
 		if c.Output != "" {
 			nodes = append(nodes, newNode("system-out", c.Output, nil))
 		}
-		suites = append(suites, newNode("testsuite", "", nodes, append(counted(c.Name, c.Seconds, n), "timestamp", r.Start.Format("2006-01-02T15:04:05"), "hostname", "localhost")...))
+		suites = append(
+			suites,
+			newNode(
+				"testsuite",
+				"",
+				nodes,
+				append(
+					counted(c.Name, c.Seconds, n), "timestamp",
+					r.Start.Format("2006-01-02T15:04:05"), "hostname", "localhost",
+				)...),
+		)
 	}
 	return newNode("testsuites", "", suites, counted("lockstep gate", r.Seconds, total)...)
 }

@@ -92,7 +92,9 @@ func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
 		return nil, usage(err)
 	}
 	a := environmentsAnswer{
-		Handle: put(&environments{turn: newTurn(), Vector: v}), Engine: e.Name(), Actions: t.Actions, Limit: t.Limit,
+		Handle: put(
+			&environments{turn: newTurn(), Vector: v},
+		), Engine: e.Name(), Actions: t.Actions, Limit: t.Limit,
 		Observations: len(t.Observation), Low: t.Low, High: t.High, Shared: t.Shared,
 		States: len(t.State),
 	}
@@ -195,7 +197,9 @@ func setStates(_ *task, e *environments, q struct{ Single bool }, buffer []byte)
 		single := dynamics == classic.MountainCarContinuous && elapsed > 0
 		if dynamics != classic.Acrobot && single != q.Single {
 			want := map[bool]string{true: "float32, as after a step", false: "float64"}[single]
-			return nil, usagef("state: environment %d computes with %s: give an array of that type", i, want)
+			return nil, usagef(
+				"state: environment %d computes with %s: give an array of that type", i, want,
+			)
 		}
 	}
 	copy(s.States, in)
@@ -249,8 +253,10 @@ func (e *environments) stepRows(memory unsafe.Pointer) (err error) {
 		a.Discrete = e.actions
 	}
 	r := &classic.Transition{
-		Rewards:    unsafe.Slice((*float64)(m.rewards), n),
-		Terminated: unsafe.Slice((*bool)(m.terminated), n), Truncated: unsafe.Slice((*bool)(m.truncated), n),
+		Rewards: unsafe.Slice((*float64)(m.rewards), n),
+		Terminated: unsafe.Slice(
+			(*bool)(m.terminated), n,
+		), Truncated: unsafe.Slice((*bool)(m.truncated), n),
 	}
 	if t.Autoreset == classic.SameStep {
 		r.Final = unsafe.Slice((*float32)(m.final), n*d)
@@ -338,12 +344,16 @@ func (e *environments) laidOut(q runRequest, buffer []byte) (
 	}
 	d, s := len(task.Observation), len(task.State)
 	states, rewards := next[float64](c, asked("states")*s), next[float64](c, asked("rewards"))
-	observations, final := next[float32](c, asked("observations")*d), next[float32](c, asked("final_observations")*d)
+	observations, final := next[float32](c, asked("observations")*d),
+		next[float32](c, asked("final_observations")*d)
 	given := next[int32](c, actions)
 	if len(q.Sizes) > 0 {
 		policy.Network = &classic.Network{Seed: q.Seed}
 		for i := 1; i < len(q.Sizes); i++ {
-			l := classic.Layer{Weights: next[float32](c, q.Sizes[i-1]*q.Sizes[i]), Bias: next[float32](c, q.Sizes[i])}
+			l := classic.Layer{
+				Weights: next[float32](c, q.Sizes[i-1]*q.Sizes[i]),
+				Bias:    next[float32](c, q.Sizes[i]),
+			}
 			policy.Network.Layers = append(policy.Network.Layers, l)
 		}
 		policy.Network.Noise = next[float32](c, q.Noise)
@@ -355,8 +365,12 @@ func (e *environments) laidOut(q runRequest, buffer []byte) (
 	policy.Uniform = q.Uniform
 	for k := range q.Steps {
 		r := classic.Transition{
-			States: part(states, k, n*s), Rewards: part(rewards, k, n), Observations: part(observations, k, n*d),
-			Final: part(final, k, n*d), Terminated: part(terminated, k, n), Truncated: part(truncated, k, n),
+			States: part(
+				states, k, n*s,
+			), Rewards: part(rewards, k, n), Observations: part(observations, k, n*d),
+			Final: part(
+				final, k, n*d,
+			), Terminated: part(terminated, k, n), Truncated: part(truncated, k, n),
 		}
 		var chosen classic.Actions
 		if row := part(given, k, n); task.Actions > 0 {
@@ -415,7 +429,9 @@ func snapshotEnvironments(_ *task, e *environments, _ nothing, _ []byte) (any, e
 }
 
 // restoreEnvironments has them go on from a snapshot, and writes the observations, (D, N).
-func restoreEnvironments(_ *task, e *environments, q struct{ Snapshot int64 }, buffer []byte) (any, error) {
+func restoreEnvironments(
+	_ *task, e *environments, q struct{ Snapshot int64 }, buffer []byte,
+) (any, error) {
 	s, err := get[*classic.Snapshot](q.Snapshot)
 	if err != nil {
 		return nil, err

@@ -57,7 +57,9 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 		there, failed := onDevice.CollectOnDevice(t, jobs)
 		if err = failed; err == nil {
 			a := there.Arrays()
-			e, answer.Arrays = there.Experience(), []uintptr{a.Raw, a.Softplus, a.Reward, a.Lataccel, a.Action}
+			e, answer.Arrays = there.Experience(), []uintptr{
+				a.Raw, a.Softplus, a.Reward, a.Lataccel, a.Action,
+			}
 			left = &deviceExperience{there}
 		}
 	} else {
@@ -106,7 +108,9 @@ func deviceCosts(_ *task, e *deviceExperience, _ nothing, buffer []byte) (any, e
 }
 
 // deviceObserve is observe, to an address on the device; the buffer has the numbers.
-func deviceObserve(_ *task, e *deviceExperience, q struct{ Into uintptr }, buffer []byte) (any, error) {
+func deviceObserve(
+	_ *task, e *deviceExperience, q struct{ Into uintptr }, buffer []byte,
+) (any, error) {
 	return nothing{}, usage(e.Observe(places(buffer), q.Into))
 }
 
@@ -119,7 +123,10 @@ func places(buffer []byte) []lockstep.Place {
 	numbers := unsafe.Slice((*int64)(unsafe.Pointer(&buffer[0])), len(buffer)/size)
 	places := make([]lockstep.Place, len(numbers))
 	for i, number := range numbers {
-		places[i] = lockstep.Place{Rollout: int(number / lockstep.ExperienceSteps), Step: int(number % lockstep.ExperienceSteps)}
+		places[i] = lockstep.Place{
+			Rollout: int(number / lockstep.ExperienceSteps),
+			Step:    int(number % lockstep.ExperienceSteps),
+		}
 	}
 	return places
 }

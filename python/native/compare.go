@@ -58,7 +58,10 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 	}
 	defer f.Close()
 	if p := f.Header.Profile; p != "" && p != s.Profile().String() {
-		return nil, usagef("%s has profile %s, the simulator %s: make one with profile=%[2]q", q.Trace, p, s.Profile())
+		return nil, usagef(
+			"%s has profile %s, the simulator %s: make one with profile=%[2]q", q.Trace, p,
+			s.Profile(),
+		)
 	}
 	shortcuts, err := tinyphysics.ParseShortcuts(f.Header.Shortcuts)
 	if err != nil {
@@ -75,7 +78,9 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 	}
 	var jobs []lockstep.Job
 	for _, r := range f.Rollouts {
-		i := slices.IndexFunc(picked, func(route *lockstep.Route) bool { return route.Name == r.Key[0] })
+		i := slices.IndexFunc(
+			picked, func(route *lockstep.Route) bool { return route.Name == r.Key[0] },
+		)
 		if i < 0 {
 			return nil, usagef("%s: route %q is not among those given", q.Trace, r.Key[0])
 		}
@@ -90,7 +95,9 @@ func compare(t *task, s *simulator, q compareRequest, _ []byte) (any, error) {
 	c := &verdict.Comparison{Kind: "diff", Want: s.Name(), Got: q.Mine}
 	options := parity.CompareOptions{Inexact: q.Inexact, Budget: parity.Budget{Flips: q.Budget}}
 	shortcuts = lockstep.AllSteps | shortcuts&lockstep.StopAtCostEnd
-	c.Report, err = tinyphysics.Compare(t, tinyphysics.Live(s.Implementation), parity.Traced(f), jobs, shortcuts, options)
+	c.Report, err = tinyphysics.Compare(
+		t, tinyphysics.Live(s.Implementation), parity.Traced(f), jobs, shortcuts, options,
+	)
 	return judged(c, err)
 }
 
@@ -127,7 +134,13 @@ func judged(c *verdict.Comparison, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := compareAnswer{Outcome: c.Outcome(), Title: c.Title(), Why: c.Why(), Extent: c.Extent(), JSON: line}
+	a := compareAnswer{
+		Outcome: c.Outcome(),
+		Title:   c.Title(),
+		Why:     c.Why(),
+		Extent:  c.Extent(),
+		JSON:    line,
+	}
 	if c.Report != nil && a.Outcome == verdict.Equal {
 		a.Effects = c.Report.Effects()
 	}
@@ -139,5 +152,7 @@ func judged(c *verdict.Comparison, err error) (any, error) {
 // page writes a comparison's report, a file that opens offline.
 func page(_ *task, c *verdict.Comparison, q struct{ File string }, _ []byte) (any, error) {
 	origin := report.Origin{Command: []string{fmt.Sprintf("lockstep.compare(%s)", c.Got)}}
-	return nothing{}, report.WriteParity(q.File, report.Parity{Comparisons: []verdict.Comparison{*c}, Origin: origin})
+	return nothing{}, report.WriteParity(
+		q.File, report.Parity{Comparisons: []verdict.Comparison{*c}, Origin: origin},
+	)
 }

@@ -50,8 +50,10 @@ func (r *roll) episode(ctx context.Context, memory unsafe.Pointer) (err error) {
 	defer recovered(&err)
 	m := (*episodes)(memory)
 	environment := unsafe.Slice((*int64)(m.environment), r.n)
-	commands, lataccels := unsafe.Slice((*float64)(m.commands), r.n), unsafe.Slice((*float64)(m.lataccels), r.n)
-	actions, rewards := unsafe.Slice((*float64)(m.actions), m.num), unsafe.Slice((*float64)(m.rewards), m.num)
+	commands, lataccels := unsafe.Slice((*float64)(m.commands), r.n),
+		unsafe.Slice((*float64)(m.lataccels), r.n)
+	actions, rewards := unsafe.Slice((*float64)(m.actions), m.num),
+		unsafe.Slice((*float64)(m.rewards), m.num)
 	ended := unsafe.Slice((*bool)(m.ended), m.num)
 	step := r.stepper.Index()
 	if r.ran == nil {
@@ -101,7 +103,10 @@ func (r *roll) show(ctx context.Context, environment []int64, into []float32) er
 		end := min(r.jobs[i].Route.Len(), lockstep.CostEndIdx)
 		row := into[int(e)*(size+1):][:size+1]
 		copy(row, r.rows[i*size:][:size])
-		row[size] = float32(float64(min(step, end)-lockstep.ControlStartIdx) / float64(end-lockstep.ControlStartIdx))
+		row[size] = float32(
+			float64(min(step, end)-lockstep.ControlStartIdx) /
+				float64(end-lockstep.ControlStartIdx),
+		)
 	}
 	return nil
 }
@@ -110,7 +115,10 @@ func (r *roll) show(ctx context.Context, environment []int64, into []float32) er
 func showEpisodes(t *task, r *roll, _ nothing, buffer []byte) (any, error) {
 	m := (*episodes)(unsafe.Pointer(&buffer[0]))
 	const width = lockstep.ObservationSize + 1
-	return nothing{}, r.show(t, unsafe.Slice((*int64)(m.environment), r.n), unsafe.Slice((*float32)(m.observations), m.num*width))
+	return nothing{}, r.show(
+		t, unsafe.Slice((*int64)(m.environment), r.n),
+		unsafe.Slice((*float32)(m.observations), m.num*width),
+	)
 }
 
 // stepEpisodes is episode for many rollouts.

@@ -21,7 +21,9 @@ type sequence struct {
 func logits(t *task, s *simulator, _ nothing, buffer []byte) (any, error) {
 	engine, ok := s.Implementation.(*reference.Simulator)
 	if !ok {
-		return nil, usagef("engine %s: single passes of the network are the engine reference's", s.Name())
+		return nil, usagef(
+			"engine %s: single passes of the network are the engine reference's", s.Name(),
+		)
 	}
 	const size = int(unsafe.Sizeof(sequence{}))
 	for ; len(buffer) >= size && t.Err() == nil; buffer = buffer[size:] {

@@ -32,7 +32,9 @@ func lockstep_free(text *C.char) { C.free(unsafe.Pointer(text)) }
 // which is to be freed with lockstep_free.
 //
 //export lockstep_call
-func lockstep_call(method *C.char, handle C.int64_t, request *C.char, buffer unsafe.Pointer, size C.int64_t) *C.char {
+func lockstep_call(
+	method *C.char, handle C.int64_t, request *C.char, buffer unsafe.Pointer, size C.int64_t,
+) *C.char {
 	t := begin(C.GoString(method), int64(handle), C.GoString(request), memory(buffer, size))
 	return C.CString(t.answer())
 }
@@ -41,7 +43,9 @@ func lockstep_call(method *C.char, handle C.int64_t, request *C.char, buffer uns
 // until lockstep_finish has returned.
 //
 //export lockstep_start
-func lockstep_start(method *C.char, handle C.int64_t, request *C.char, buffer unsafe.Pointer, size C.int64_t) C.int64_t {
+func lockstep_start(
+	method *C.char, handle C.int64_t, request *C.char, buffer unsafe.Pointer, size C.int64_t,
+) C.int64_t {
 	t := begin(C.GoString(method), int64(handle), C.GoString(request), memory(buffer, size))
 	t.start()
 	return C.int64_t(put(t))
@@ -86,7 +90,9 @@ func lockstep_step(handle C.int64_t, commands, lataccels *C.double, n C.int64_t)
 	if err != nil || int(n) != r.n {
 		return 1
 	}
-	if r.step(unsafe.Slice((*float64)(commands), r.n), unsafe.Slice((*float64)(lataccels), r.n)) != nil {
+	if r.step(
+		unsafe.Slice((*float64)(commands), r.n), unsafe.Slice((*float64)(lataccels), r.n),
+	) != nil {
 		return 1
 	}
 	return 0

@@ -28,7 +28,8 @@ func TestPanicInATask(t *testing.T) {
 
 func TestPanicInAStep(t *testing.T) {
 	r := &roll{turn: newTurn(), n: 1, stepper: broken{}}
-	if err := r.step(make([]float64, 1), make([]float64, 1)); err == nil || !strings.Contains(err.Error(), "in Step") {
+	if err := r.step(make([]float64, 1), make([]float64, 1)); err == nil ||
+		!strings.Contains(err.Error(), "in Step") {
 		t.Errorf("the error is %v, want the panic's", err)
 	}
 }

@@ -151,7 +151,9 @@ func of[T, Q any](f func(t *task, object T, request Q, buffer []byte) (any, erro
 func parse(request []byte, q any) error {
 	err := json.Unmarshal(request, q)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return usagef("%s: %s, want one of type %v", strings.ToLower(wrong.Field), wrong.Value, wrong.Type)
+		return usagef(
+			"%s: %s, want one of type %v", strings.ToLower(wrong.Field), wrong.Value, wrong.Type,
+		)
 	}
 	return usage(err)
 }

@@ -24,7 +24,9 @@ type controllerSpec struct {
 }
 
 // policy makes the policy for some routes; the function ends its use.
-func (c controllerSpec) policy(ctx context.Context, of routes) (lockstep.Policy, func() error, error) {
+func (c controllerSpec) policy(
+	ctx context.Context, of routes,
+) (lockstep.Policy, func() error, error) {
 	none := func() error { return nil }
 	switch c.Kind {
 	case "file":
@@ -44,7 +46,9 @@ func (c controllerSpec) policy(ctx context.Context, of routes) (lockstep.Policy,
 		return p.Policy(), p.Close, nil
 	case lockstep.KindTable.String():
 		if len(c.Tables) != len(of) {
-			return nil, none, usagef("a table of actions for %d routes, want %d", len(c.Tables), len(of))
+			return nil, none, usagef(
+				"a table of actions for %d routes, want %d", len(c.Tables), len(of),
+			)
 		}
 		actions := map[string][]float64{}
 		for i, r := range of {

@@ -18,7 +18,9 @@ type fetchAnswer struct {
 
 // fetched loads the challenge's network or routes. Its progress is counted in MB.
 func fetched(t *task, q fetchRequest) (any, error) {
-	path, _, err := fetch.Asset(t, q.What, q.Revision, q.Out, func(done, _ int64) { t.done.Store(done >> 20) })
+	path, _, err := fetch.Asset(
+		t, q.What, q.Revision, q.Out, func(done, _ int64) { t.done.Store(done >> 20) },
+	)
 	return fetchAnswer{path}, err
 }
 
@@ -64,14 +66,18 @@ func tune(t *task, s *simulator, q tuneRequest, _ []byte) (any, error) {
 		last = time.Since(began)
 	}
 	if len(answer.History) == 0 {
-		return nil, usagef("generations=%d and a budget of %g s: not even one generation", q.Generations, q.Budget)
+		return nil, usagef(
+			"generations=%d and a budget of %g s: not even one generation", q.Generations, q.Budget,
+		)
 	}
 	answer.Name, answer.Gains = gains.Best.String(), lockstep.GainsOf(gains.Best)
 	return answer, nil
 }
 
 // sweep rolls policies out: each on all routes.
-func (s *simulator) sweep(t *task, of routes, policies []lockstep.Policy) (results []lockstep.Result, err error) {
+func (s *simulator) sweep(
+	t *task, of routes, policies []lockstep.Policy,
+) (results []lockstep.Result, err error) {
 	var jobs []lockstep.Job
 	for _, policy := range policies {
 		for _, route := range of {

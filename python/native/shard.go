@@ -100,7 +100,13 @@ func mergeShards(_ *task, q struct{ Out string }) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := mergeAnswer{Shards: m.Plan.Shards, Missing: m.Missing, Wrong: m.Wrong, SHA256: m.SHA256, Errors: map[int]string{}}
+	a := mergeAnswer{
+		Shards:  m.Plan.Shards,
+		Missing: m.Missing,
+		Wrong:   m.Wrong,
+		SHA256:  m.SHA256,
+		Errors:  map[int]string{},
+	}
 	a.Controllers, a.Routes = m.Plan.Names()
 	for _, r := range m.Results {
 		var costs [3]float64

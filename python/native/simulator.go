@@ -92,11 +92,21 @@ func open(t *task, _ int64, request, _ []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, more, err := engines.Choose(q.Engine, engines.Config{Model: path, Profile: profile, Workers: q.Workers, Stream: &q.Stream}, q.Profile != installed.Host)
+	s, more, err := engines.Choose(
+		q.Engine,
+		engines.Config{Model: path, Profile: profile, Workers: q.Workers, Stream: &q.Stream},
+		q.Profile != installed.Host,
+	)
 	if err != nil {
 		return nil, usage(err)
 	}
-	a := openAnswer{Engine: s.Name(), Profile: s.Profile(), Model: path, Notices: append(notices, more...), Arithmetic: found}
+	a := openAnswer{
+		Engine:     s.Name(),
+		Profile:    s.Profile(),
+		Model:      path,
+		Notices:    append(notices, more...),
+		Arithmetic: found,
+	}
 	if found != nil {
 		a.Source = found.String()
 		a.Notices = append(a.Notices, found.Warnings()...)
@@ -135,7 +145,9 @@ func findModel(path string) (found string, notices []string, err error) {
 		if err == nil || os.Getenv("LOCKSTEP_ASSETS") != "" {
 			return found, notices, err
 		}
-		notices = []string{"using the project's own network, since the challenge's is not here: costs are not comparable with the challenge's"}
+		notices = []string{
+			"using the project's own network, since the challenge's is not here: costs are not comparable with the challenge's",
+		}
 		path, _, err = defaults.Keep()
 		return path, notices, err
 	case "own":
@@ -179,7 +191,10 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 		}
 		files = append(files, found...)
 	}
-	cache := routecache.Cache{Loader: routefile.Loader{Profile: s.Profile(), SeedPrefix: q.SeedPrefix}, Workers: q.Workers}
+	cache := routecache.Cache{
+		Loader:  routefile.Loader{Profile: s.Profile(), SeedPrefix: q.SeedPrefix},
+		Workers: q.Workers,
+	}
 	if q.Cache && len(files) > 1 {
 		cache.UseDefault()
 	}
@@ -192,7 +207,8 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 			continue
 		}
 		all = append(all, r)
-		answer.Names, answer.Files, answer.Rows = append(answer.Names, r.Name), append(answer.Files, files[i]), append(answer.Rows, r.Len())
+		answer.Names, answer.Files, answer.Rows = append(answer.Names, r.Name),
+			append(answer.Files, files[i]), append(answer.Rows, r.Len())
 	}
 	if len(all) == 0 && len(files) > 0 {
 		return nil, errs[0]

@@ -49,7 +49,12 @@ func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &roll{turn: newTurn(), n: len(picked), simulator: s, jobs: make([]lockstep.Job, len(picked))}
+	r := &roll{
+		turn:      newTurn(),
+		n:         len(picked),
+		simulator: s,
+		jobs:      make([]lockstep.Job, len(picked)),
+	}
 	for i, route := range picked {
 		r.jobs[i].Route = route
 		if q.Draws > 0 {
@@ -212,7 +217,12 @@ func why(t *task, r *roll, _ nothing, _ []byte) (any, error) {
 			return nil, err
 		}
 	}
-	a := whyAnswer{Step: r.stepper.Index(), Done: r.stepper.Done(), Spent: r.spent.Seconds(), Errors: map[int]*failure{}}
+	a := whyAnswer{
+		Step:   r.stepper.Index(),
+		Done:   r.stepper.Done(),
+		Spent:  r.spent.Seconds(),
+		Errors: map[int]*failure{},
+	}
 	if r.err != nil {
 		a.Error = describe(r.err)
 	}
@@ -273,7 +283,9 @@ func (r *roll) observe(ctx context.Context, into []float32) error {
 		return err
 	}
 	if index := r.stepper.Index(); index < lockstep.ControlStartIdx {
-		return usagef("step %d: there are observations from step %d on", index, lockstep.ControlStartIdx)
+		return usagef(
+			"step %d: there are observations from step %d on", index, lockstep.ControlStartIdx,
+		)
 	}
 	return r.stepper.Observe(ctx, into)
 }

@@ -27,13 +27,18 @@ type task struct {
 // begin prepares a call. Whatever is wrong with it is its answer.
 func begin(name string, handle int64, request string, buffer []byte) *task {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &task{Context: ctx, cancel: cancel, ended: make(chan struct{}), run: func(t *task) (any, error) {
-		m, ok := methods[name]
-		if !ok {
-			return nil, fmt.Errorf("no method %q in this library", name)
-		}
-		return m(t, handle, []byte(request), buffer)
-	}}
+	return &task{
+		Context: ctx,
+		cancel:  cancel,
+		ended:   make(chan struct{}),
+		run: func(t *task) (any, error) {
+			m, ok := methods[name]
+			if !ok {
+				return nil, fmt.Errorf("no method %q in this library", name)
+			}
+			return m(t, handle, []byte(request), buffer)
+		},
+	}
 }
 
 // answer runs the task here.

@@ -78,7 +78,8 @@ func (c *cartPole) move(a action) bool {
 		c.theta += float64(tau * c.thetaDot)
 		c.thetaDot += float64(tau * thetaacc)
 	}
-	return c.x < -xThreshold || c.x > xThreshold || c.theta < -thetaThreshold || c.theta > thetaThreshold
+	return c.x < -xThreshold || c.x > xThreshold || c.theta < -thetaThreshold ||
+		c.theta > thetaThreshold
 }
 
 func (c *cartPole) observe(observation []float32) {

@@ -362,7 +362,9 @@ func (v *vector) Totals() classic.Totals {
 	return t
 }
 
-func (v *vector) Run(ctx context.Context, policy classic.Policy, steps int, record []classic.Transition) error {
+func (v *vector) Run(
+	ctx context.Context, policy classic.Policy, steps int, record []classic.Transition,
+) error {
 	if err := policy.Check(v.task, steps); err != nil {
 		return err
 	}

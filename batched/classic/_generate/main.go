@@ -215,7 +215,10 @@ func (l level) gather(base, index Register, displacement int) Register {
 		VGATHERQPD(Mem{Base: base, Index: index, Scale: 8, Disp: displacement}, k, r)
 		return r
 	}
-	VGATHERQPD(l.load(l.word(math.MaxUint64)), Mem{Base: base, Index: index, Scale: 8, Disp: displacement}, r)
+	VGATHERQPD(
+		l.load(l.word(math.MaxUint64)), Mem{Base: base, Index: index, Scale: 8, Disp: displacement},
+		r,
+	)
 	return r
 }
 

@@ -111,7 +111,9 @@ func (l level) pendulum() {
 		JNZ(LabelRef("done"))
 
 		Comment("Reward")
-		squares := l.add(l.load(at(fieldNormalSquare)), l.mul(l.load(at(fieldSpeedSquare)), l.number(0.1)))
+		squares := l.add(
+			l.load(at(fieldNormalSquare)), l.mul(l.load(at(fieldSpeedSquare)), l.number(0.1)),
+		)
 		reward := l.xor(l.add(squares, cost), l.word(signBit))
 		VMOVUPD(theta, state[0])
 		VMOVUPD(speed, state[1])

@@ -47,7 +47,9 @@ func (l level) cartPole() {
 		below := l.div(l.mul(l.mul(cos, cos), l.number(massPole)), l.number(totalMass))
 		below = l.mul(l.sub(l.number(4.0/3.0), below), l.number(length))
 		thetaAcc := l.div(l.sub(l.mul(sin, l.number(9.8)), l.mul(cos, temp)), below)
-		xAcc := l.sub(temp, l.div(l.mul(l.mul(thetaAcc, l.number(poleMassLength)), cos), l.number(totalMass)))
+		xAcc := l.sub(
+			temp, l.div(l.mul(l.mul(thetaAcc, l.number(poleMassLength)), cos), l.number(totalMass)),
+		)
 
 		Comment("Euler")
 		xDot := l.load(state[1])
@@ -61,7 +63,10 @@ func (l level) cartPole() {
 			l.observe(v, observation[k])
 		}
 
-		terminated := l.any(l.compare(l.abs(x), greater, l.number(2.4)), l.compare(l.abs(theta), greater, l.number(thetaThreshold)))
+		terminated := l.any(
+			l.compare(l.abs(x), greater, l.number(2.4)),
+			l.compare(l.abs(theta), greater, l.number(thetaThreshold)),
+		)
 		reward := l.choose(terminated, l.broadcast(p, fieldEnd), l.broadcast(p, fieldGoing))
 		l.finish(p, i, terminated, reward)
 	})
@@ -69,37 +74,42 @@ func (l level) cartPole() {
 
 // mountainCar emits a step of MountainCar.
 func (l level) mountainCar() {
-	l.step("mountainCar", []string{"computes mountainCarLane for vectors of lanes."}, func(p, i, n Register, leave func()) {
-		state := columns(field(p, fieldState), i, n, 2, 8)
-		position := l.load(state[0])
-		_, cos := l.trig(l.mul(position, l.number(3)), field(p, fieldTable), false)
+	l.step(
+		"mountainCar", []string{"computes mountainCarLane for vectors of lanes."},
+		func(p, i, n Register, leave func()) {
+			state := columns(field(p, fieldState), i, n, 2, 8)
+			position := l.load(state[0])
+			_, cos := l.trig(l.mul(position, l.number(3)), field(p, fieldTable), false)
 
-		Comment("velocity")
-		action := l.half()
-		VMOVUPS(Mem{Base: field(p, fieldAction), Index: i, Scale: 4}, action)
-		pushed := l.vector()
-		VCVTDQ2PD(action, pushed)
-		pushed = l.sub(pushed, l.number(1)).(VecVirtual)
-		change := l.add(l.mul(pushed, l.number(0.001)), l.mul(cos, l.number(-0.0025)))
-		velocity := l.add(change, state[1])
-		VMINPD(l.number(0.07), velocity, velocity)
-		VMAXPD(l.number(-0.07), velocity, velocity)
+			Comment("velocity")
+			action := l.half()
+			VMOVUPS(Mem{Base: field(p, fieldAction), Index: i, Scale: 4}, action)
+			pushed := l.vector()
+			VCVTDQ2PD(action, pushed)
+			pushed = l.sub(pushed, l.number(1)).(VecVirtual)
+			change := l.add(l.mul(pushed, l.number(0.001)), l.mul(cos, l.number(-0.0025)))
+			velocity := l.add(change, state[1])
+			VMINPD(l.number(0.07), velocity, velocity)
+			VMAXPD(l.number(-0.07), velocity, velocity)
 
-		Comment("position")
-		position = l.add(velocity, state[0])
-		VMINPD(l.number(0.6), position, position)
-		VMAXPD(l.number(-1.2), position, position)
-		zero := l.sub(position, position)
-		wall := l.both(l.compare(position, equal, l.number(-1.2)), l.compare(velocity, less, zero))
-		velocity = l.choose(wall, zero, velocity)
+			Comment("position")
+			position = l.add(velocity, state[0])
+			VMINPD(l.number(0.6), position, position)
+			VMAXPD(l.number(-1.2), position, position)
+			zero := l.sub(position, position)
+			wall := l.both(
+				l.compare(position, equal, l.number(-1.2)), l.compare(velocity, less, zero),
+			)
+			velocity = l.choose(wall, zero, velocity)
 
-		observation := columns(field(p, fieldObservation), i, n, 2, 4)
-		for k, v := range []Register{position, velocity} {
-			VMOVUPD(v, state[k])
-			l.observe(v, observation[k])
-		}
-		terminated := l.both(l.compare(position, greaterOrEqual, l.number(0.5)),
-			l.compare(velocity, greaterOrEqual, l.broadcast(p, fieldGoal)))
-		l.finish(p, i, terminated, l.broadcast(p, fieldGoing))
-	})
+			observation := columns(field(p, fieldObservation), i, n, 2, 4)
+			for k, v := range []Register{position, velocity} {
+				VMOVUPD(v, state[k])
+				l.observe(v, observation[k])
+			}
+			terminated := l.both(l.compare(position, greaterOrEqual, l.number(0.5)),
+				l.compare(velocity, greaterOrEqual, l.broadcast(p, fieldGoal)))
+			l.finish(p, i, terminated, l.broadcast(p, fieldGoing))
+		},
+	)
 }

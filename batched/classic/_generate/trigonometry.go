@@ -142,7 +142,9 @@ func (l level) trig(x, table Register, sine bool) (sin, cos Register) {
 	nearest := l.compare(l.abs(x), less, l.number(edge1))
 	// Zero is made twice: kept, it would be a seventeenth vector, which AVX2 does not have.
 	aS := l.choose(nearest, x, l.choose(near, sum, a))
-	daS := l.choose(nearest, l.sub(x, x), l.choose(near, l.add(l.sub(y, sum), l.number(halfPiRest)), da))
+	daS := l.choose(
+		nearest, l.sub(x, x), l.choose(near, l.add(l.sub(y, sum), l.number(halfPiRest)), da),
+	)
 	Comment("sin(a + da)")
 	vS := l.sinSum(aS, daS, table)
 	aC := l.choose(nearest, x, l.choose(near, y, a))

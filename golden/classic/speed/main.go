@@ -45,7 +45,10 @@ func run(python, script string, num int) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-26s %12.4g steps/s, Gymnasium %10.4g: %6.0f times", e.Name, own, theirs[e.Name], own/theirs[e.Name])
+		fmt.Printf(
+			"%-26s %12.4g steps/s, Gymnasium %10.4g: %6.0f times", e.Name, own, theirs[e.Name],
+			own/theirs[e.Name],
+		)
 		if e.Name == "CartPole-v1" {
 			fmt.Printf(", and %.1f times the vector class", own/theirs["CartPoleVectorEnv"])
 		}

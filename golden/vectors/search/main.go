@@ -39,8 +39,21 @@ func run(names []string) error {
 		}
 		vs, tell, alike := o.Search(1)
 		all[o.Name] = vs
-		tables = append(tables, statement.Table{Operation: o.Name, Line: o.Line, Vectors: len(vs), Tell: tell, Tried: o.Tries, Alike: alike})
-		fmt.Printf("%s: %d vectors tell %d alternatives apart; alike on all arguments tried: %q\n", o.Name, len(vs), len(tell), alike)
+		tables = append(
+			tables,
+			statement.Table{
+				Operation: o.Name,
+				Line:      o.Line,
+				Vectors:   len(vs),
+				Tell:      tell,
+				Tried:     o.Tries,
+				Alike:     alike,
+			},
+		)
+		fmt.Printf(
+			"%s: %d vectors tell %d alternatives apart; alike on all arguments tried: %q\n", o.Name,
+			len(vs), len(tell), alike,
+		)
 	}
 	data, err := vectors.Encode(all)
 	if err != nil {

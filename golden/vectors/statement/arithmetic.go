@@ -132,7 +132,8 @@ func fma(x, y, z float32) float32 {
 		return float32(s) // no tie, nor below the normal range
 	}
 	v := s - p
-	if e := (p - (s - v)) + (c - v); e != 0 && bits&1 == 0 && !math.IsInf(s, 0) && s == s && e == e {
+	if e := (p - (s - v)) + (c - v); e != 0 && bits&1 == 0 && !math.IsInf(s, 0) && s == s &&
+		e == e {
 		if (e > 0) == (s > 0) {
 			bits++
 		} else {
@@ -151,7 +152,9 @@ func sums[T float](a *Arithmetic, place string, n, lanes int, add func(sum T, i 
 }
 
 // startedSums is sums from the first elements of start.
-func startedSums[T float](a *Arithmetic, place string, n, lanes int, start []T, add func(sum T, i int) T) []T {
+func startedSums[T float](
+	a *Arithmetic, place string, n, lanes int, start []T, add func(sum T, i int) T,
+) []T {
 	have := lanes
 	for _, other := range []int{1, 2, 4, 8, 16, 32} {
 		if other != lanes && a.is(fmt.Sprintf(chains, other, lanes), place) {
@@ -345,5 +348,6 @@ func (n *node) same(m *node) bool {
 	if n.left == nil || m.left == nil {
 		return n.left == m.left && n.leaf == m.leaf
 	}
-	return n.left.same(m.left) && n.right.same(m.right) || n.left.same(m.right) && n.right.same(m.left)
+	return n.left.same(m.left) && n.right.same(m.right) ||
+		n.left.same(m.right) && n.right.same(m.left)
 }

@@ -35,10 +35,15 @@ func softmaxes() []Operation {
 			},
 			Others: map[string]func(v vectors.Vector) any{
 				"lanes of the other CPU": func(v vectors.Vector) any {
-					return attentionSoftmax(&Arithmetic{}, v.Float32s("x"), int(v.Int("n")), map[int]int{16: 8, 8: 16, 4: 8}[lanes], exp)
+					return attentionSoftmax(
+						&Arithmetic{}, v.Float32s("x"), int(v.Int("n")),
+						map[int]int{16: 8, 8: 16, 4: 8}[lanes], exp,
+					)
 				},
 				"e^x of the other CPU": func(v vectors.Vector) any {
-					return attentionSoftmax(&Arithmetic{}, v.Float32s("x"), int(v.Int("n")), lanes, other)
+					return attentionSoftmax(
+						&Arithmetic{}, v.Float32s("x"), int(v.Int("n")), lanes, other,
+					)
 				},
 				"masked scores count": func(v vectors.Vector) any {
 					return attentionSoftmax(&Arithmetic{}, v.Float32s("x"), 20, lanes, exp)
@@ -70,13 +75,19 @@ func softmaxes() []Operation {
 		}
 	}
 	return []Operation{
-		attention("softmax-avx512", 16, exp512), attention("softmax-avx2", 8, exp256), attention("softmax-neon", 4, exp256),
-		numpy("softmax-numpy-U", numpyExp(u), numpyExp(f)), numpy("softmax-numpy-F", numpyExp(f), numpyExp(u)),
+		attention(
+			"softmax-avx512", 16, exp512,
+		), attention("softmax-avx2", 8, exp256), attention("softmax-neon", 4, exp256),
+		numpy(
+			"softmax-numpy-U", numpyExp(u), numpyExp(f),
+		), numpy("softmax-numpy-F", numpyExp(f), numpyExp(u)),
 		numpy("softmax-numpy-C", expLibrary, numpyExp(u)),
 	}
 }
 
-func attentionSoftmax(a *Arithmetic, x []float32, n, lanes int, exp func(*Arithmetic, float32) float32) []float32 {
+func attentionSoftmax(
+	a *Arithmetic, x []float32, n, lanes int, exp func(*Arithmetic, float32) float32,
+) []float32 {
 	highest := x[0]
 	for _, v := range x[:n] {
 		highest = max(highest, v)
@@ -165,7 +176,8 @@ func variantRows() (rows []map[string]any) {
 func softmax(a *Arithmetic, x []float32, exp func(*Arithmetic, float32) float32) []float32 {
 	p := make([]float32, len(x))
 	temperature := a.c("temperature", 0x1.99999ap-1)
-	inFloat64, late := a.is("divided in float64", "temperature"), a.is("after the maximum is subtracted", "temperature")
+	inFloat64, late := a.is("divided in float64", "temperature"),
+		a.is("after the maximum is subtracted", "temperature")
 	highest := float32(math.Inf(-1))
 	for i, v := range x {
 		switch {
@@ -235,7 +247,9 @@ func pairwiseOf[T float](a *Arithmetic, x []T, block, multiple int) T {
 		if a.is("the rest joins the running sums", "sum") {
 			whole, tail = n, nil
 		}
-		r := startedSums(a, "running sums", whole-8, 8, x[:8], func(s T, i int) T { return s + x[8+i] })
+		r := startedSums(
+			a, "running sums", whole-8, 8, x[:8], func(s T, i int) T { return s + x[8+i] },
+		)
 		s := fold(a, "fold of the running sums", pairs, r)
 		if a.is("the rest is added up first", "sum") {
 			var t T
@@ -273,7 +287,9 @@ func inputs() []Operation {
 		},
 		func(r *rand.Rand) map[string]any { return args("text", number(r, 21)+"."+number(r, 3)) },
 		func(r *rand.Rand) map[string]any {
-			return args("text", fmt.Sprintf("-%s.%se%d", number(r, 2), number(r, 17), r.IntN(640)-330))
+			return args(
+				"text", fmt.Sprintf("-%s.%se%d", number(r, 2), number(r, 17), r.IntN(640)-330),
+			)
 		},
 	}
 	exact := func(v vectors.Vector) any {
@@ -381,7 +397,9 @@ func csv2(a *Arithmetic, text string) float64 {
 // random: the draws of a seed, the distribution and the choice.
 func random() []Operation {
 	distribution := func(r *rand.Rand) []float32 {
-		return softmax(&Arithmetic{}, normals(r, 1024, []float64{0.1, 1, 3}[r.IntN(3)]), numpyExp(false))
+		return softmax(
+			&Arithmetic{}, normals(r, 1024, []float64{0.1, 1, 3}[r.IntN(3)]), numpyExp(false),
+		)
 	}
 	cdf := func(a *Arithmetic, p []float32) []float64 {
 		c := make([]float64, len(p))
@@ -414,12 +432,16 @@ func random() []Operation {
 	return []Operation{
 		{
 			Name: "draws", Line: "seed", Tries: 300,
-			Draws: []func(r *rand.Rand) map[string]any{func(r *rand.Rand) map[string]any { return args("seed", []int64{int64(r.IntN(10_000))}) }},
+			Draws: []func(r *rand.Rand) map[string]any{
+				func(r *rand.Rand) map[string]any { return args("seed", []int64{int64(r.IntN(10_000))}) },
+			},
 			Right: func(a *Arithmetic, v vectors.Vector) any { return draws(a, uint32(v.Int("seed")), 40) },
 		},
 		{
 			Name: "cdf", Line: "`choice`", Tries: 300,
-			Draws: []func(r *rand.Rand) map[string]any{func(r *rand.Rand) map[string]any { return args("p", distribution(r)) }},
+			Draws: []func(r *rand.Rand) map[string]any{
+				func(r *rand.Rand) map[string]any { return args("p", distribution(r)) },
+			},
 			Right: func(a *Arithmetic, v vectors.Vector) any { return cdf(a, v.Float32s("p")) },
 			Others: map[string]func(v vectors.Vector) any{
 				"each edge is a sum of its own, pairwise": func(v vectors.Vector) any {
@@ -528,7 +550,9 @@ func tokens() []Operation {
 	return []Operation{
 		{
 			Name: "decode", Line: "bins", Tries: 5000,
-			Draws: []func(r *rand.Rand) map[string]any{func(r *rand.Rand) map[string]any { return args("token", []int64{int64(r.IntN(1024))}) }},
+			Draws: []func(r *rand.Rand) map[string]any{
+				func(r *rand.Rand) map[string]any { return args("token", []int64{int64(r.IntN(1024))}) },
+			},
 			Right: func(a *Arithmetic, v vectors.Vector) any { return []float64{bins(a)[v.Int("token")]} },
 		},
 		{
@@ -553,14 +577,22 @@ func tokens() []Operation {
 					x = min(max(x, -5), 5)
 				}
 				onEdge := a.is(otherSide, "value on a bin")
-				return []int64{int64(sort.Search(1024, func(i int) bool { return x < b[i] || x == b[i] && !onEdge }))}
+				return []int64{
+					int64(sort.Search(
+						1024, func(i int) bool { return x < b[i] || x == b[i] && !onEdge },
+					)),
+				}
 			},
 			Others: map[string]func(v vectors.Vector) any{
 				"the nearest bin": func(v vectors.Vector) any {
-					return []int64{int64(math.RoundToEven((min(max(v.Float64("x"), -5), 5) + 5) * 102.3))}
+					return []int64{
+						int64(math.RoundToEven((min(max(v.Float64("x"), -5), 5) + 5) * 102.3)),
+					}
 				},
 				"computed from the step": func(v vectors.Vector) any {
-					return []int64{int64(math.Ceil((min(max(v.Float64("x"), -5), 5) + 5) / (10.0 / 1023)))}
+					return []int64{
+						int64(math.Ceil((min(max(v.Float64("x"), -5), 5) + 5) / (10.0 / 1023))),
+					}
 				},
 			},
 		},
@@ -585,7 +617,10 @@ func rollout() []Operation {
 				},
 				func(r *rand.Rand) map[string]any {
 					current := r.NormFloat64()
-					return args("x", []float64{current + float64(r.IntN(2)) - .5}, "current", []float64{current})
+					return args(
+						"x", []float64{current + float64(r.IntN(2)) - .5}, "current",
+						[]float64{current},
+					)
 				},
 			},
 			Right: func(a *Arithmetic, v vectors.Vector) any {

@@ -67,7 +67,10 @@ func products() []Operation {
 		{
 			Name: "score", Line: "attention scores",
 			Right: func(a *Arithmetic, v vectors.Vector) any {
-				return []float32{a.dot("chain of 32", v.Float32s("a"), v.Float32s("b")) * a.c("scale", 0x1.6a09e6p-3)}
+				return []float32{
+					a.dot("chain of 32", v.Float32s("a"), v.Float32s("b")) *
+						a.c("scale", 0x1.6a09e6p-3),
+				}
 			},
 			Others: map[string]func(v vectors.Vector) any{
 				"the query is scaled first": func(v vectors.Vector) any {
@@ -78,10 +81,17 @@ func products() []Operation {
 					return []float32{(&Arithmetic{}).dot("", q, v.Float32s("b"))}
 				},
 				"divided by √32": func(v vectors.Vector) any {
-					return []float32{(&Arithmetic{}).dot("", v.Float32s("a"), v.Float32s("b")) / 0x1.6a09e6p+2}
+					return []float32{
+						(&Arithmetic{}).dot("", v.Float32s("a"), v.Float32s("b")) / 0x1.6a09e6p+2,
+					}
 				},
 				"scaled in float64": func(v vectors.Vector) any {
-					return []float32{float32(float64((&Arithmetic{}).dot("", v.Float32s("a"), v.Float32s("b"))) / math.Sqrt(32))}
+					return []float32{
+						float32(
+							float64((&Arithmetic{}).dot("", v.Float32s("a"), v.Float32s("b"))) /
+								math.Sqrt(32),
+						),
+					}
 				},
 			},
 			Draws: row(32, 0x1p-72), Tries: 3000,
@@ -128,19 +138,29 @@ func products() []Operation {
 func layerNorms() []Operation {
 	draws := []func(r *rand.Rand) map[string]any{
 		func(r *rand.Rand) map[string]any {
-			return args("x", normals(r, 128, 1), "weight", normals(r, 128, 1), "bias", normals(r, 128, 1))
+			return args(
+				"x", normals(r, 128, 1), "weight", normals(r, 128, 1), "bias", normals(r, 128, 1),
+			)
 		},
 		func(r *rand.Rand) map[string]any { // what cancels shows where nothing is added
-			return args("x", cancelling(r, 128, 0x1p60), "weight", ones(128), "bias", make([]float32, 128))
+			return args(
+				"x", cancelling(r, 128, 0x1p60), "weight", ones(128), "bias", make([]float32, 128),
+			)
 		},
 		func(r *rand.Rand) map[string]any {
-			return args("x", cancelling(r, 128, 0x1p30), "weight", ones(128), "bias", make([]float32, 128))
+			return args(
+				"x", cancelling(r, 128, 0x1p30), "weight", ones(128), "bias", make([]float32, 128),
+			)
 		},
 		func(r *rand.Rand) map[string]any {
-			return args("x", spread(r, 128, 30), "weight", normals(r, 128, 1), "bias", normals(r, 128, 1))
+			return args(
+				"x", spread(r, 128, 30), "weight", normals(r, 128, 1), "bias", normals(r, 128, 1),
+			)
 		},
 		func(r *rand.Rand) map[string]any { // where epsilon counts
-			return args("x", normals(r, 128, 0x1p-9), "weight", ones(128), "bias", make([]float32, 128))
+			return args(
+				"x", normals(r, 128, 0x1p-9), "weight", ones(128), "bias", make([]float32, 128),
+			)
 		},
 		func(r *rand.Rand) map[string]any { // far from 0
 			x := normals(r, 128, 0x1p-6)
@@ -168,19 +188,42 @@ func layerNorms() []Operation {
 		}
 	}
 	return []Operation{
-		folded("(((0+4)+(2+6))+((1+5)+(3+7)))", operation("layer-norm-1.30", "layer norm 1.30", layerNorm130, map[string]func(v vectors.Vector) any{
-			"the formula of 1.27": formula(layerNorm127), "the formula of 1.23": formula(layerNorm123),
-		})),
-		operation("layer-norm-1.27", "layer norm 1.27 to 1.29", layerNorm127, map[string]func(v vectors.Vector) any{
-			"the formula of 1.30": formula(layerNorm130), "the formula of 1.23": formula(layerNorm123),
-		}),
-		operation("layer-norm-1.23", "layer norm up to 1.26", layerNorm123, map[string]func(v vectors.Vector) any{
-			"the formula of 1.30": formula(layerNorm130), "the formula of 1.27": formula(layerNorm127),
-		}),
-		operation("layer-norm-1.30arm", "layer norm 1.30, arm64", layerNorm130ARM, map[string]func(v vectors.Vector) any{
-			"the formula of 1.30": formula(layerNorm130), "the formula of 1.27": formula(layerNorm127),
-			"the formula of 1.23": formula(layerNorm123),
-		}),
+		folded(
+			"(((0+4)+(2+6))+((1+5)+(3+7)))",
+			operation(
+				"layer-norm-1.30", "layer norm 1.30", layerNorm130,
+				map[string]func(v vectors.Vector) any{
+					"the formula of 1.27": formula(
+						layerNorm127,
+					), "the formula of 1.23": formula(layerNorm123),
+				},
+			),
+		),
+		operation(
+			"layer-norm-1.27", "layer norm 1.27 to 1.29", layerNorm127,
+			map[string]func(v vectors.Vector) any{
+				"the formula of 1.30": formula(
+					layerNorm130,
+				), "the formula of 1.23": formula(layerNorm123),
+			},
+		),
+		operation(
+			"layer-norm-1.23", "layer norm up to 1.26", layerNorm123,
+			map[string]func(v vectors.Vector) any{
+				"the formula of 1.30": formula(
+					layerNorm130,
+				), "the formula of 1.27": formula(layerNorm127),
+			},
+		),
+		operation(
+			"layer-norm-1.30arm", "layer norm 1.30, arm64", layerNorm130ARM,
+			map[string]func(v vectors.Vector) any{
+				"the formula of 1.30": formula(
+					layerNorm130,
+				), "the formula of 1.27": formula(layerNorm127),
+				"the formula of 1.23": formula(layerNorm123),
+			},
+		),
 	}
 }
 
@@ -212,7 +255,8 @@ func layerNorm130(a *Arithmetic, y, x, weight, bias []float32) {
 	if a.is("one rounding in float64", "inverse") {
 		inverse = float32(1 / math.Sqrt(float64(variance+epsilon)))
 	}
-	notScaled, first := a.is("divided by the deviation", "result"), a.is("weight and inverse are multiplied first", "result")
+	notScaled, first := a.is("divided by the deviation", "result"),
+		a.is("weight and inverse are multiplied first", "result")
 	for i, v := range x {
 		switch {
 		case notScaled:
@@ -303,7 +347,12 @@ func elementary() []Operation {
 				"correctly rounded":  libm,
 				"NumPy's, not fused": func(v vectors.Vector) any { return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), u)} },
 			},
-			Draws: []func(r *rand.Rand) map[string]any{uniform(-88, 0), uniform(-104, -86), uniform(-1, 0), near(-0x1.9fe36ap+6, -0x1.61814ap+6, -0x1.5ebb82p+6)},
+			Draws: []func(r *rand.Rand) map[string]any{
+				uniform(-88, 0),
+				uniform(-104, -86),
+				uniform(-1, 0),
+				near(-0x1.9fe36ap+6, -0x1.61814ap+6, -0x1.5ebb82p+6),
+			},
 		},
 		{
 			Name: "exp256", Line: "softmax's e^x", Right: one(exp256), Tries: 6_000_000,
@@ -311,17 +360,33 @@ func elementary() []Operation {
 				"that of AVX-512":   func(v vectors.Vector) any { return []float32{exp512(&Arithmetic{}, v.Float32("x"))} },
 				"correctly rounded": libm,
 			},
-			Draws: []func(r *rand.Rand) map[string]any{uniform(-88, 0), uniform(-104, -86), uniform(-1, 0), near(-0x1.9fe36ap+6, -0x1.61814ap+6, -0x1.5ebb82p+6)},
+			Draws: []func(r *rand.Rand) map[string]any{
+				uniform(-88, 0),
+				uniform(-104, -86),
+				uniform(-1, 0),
+				near(-0x1.9fe36ap+6, -0x1.61814ap+6, -0x1.5ebb82p+6),
+			},
 		},
 		{
 			Name: "tanh", Line: "tanh", Right: one(tanh), Tries: 2_000_000,
 			Others: map[string]func(v vectors.Vector) any{
 				"correctly rounded": other(math.Tanh),
 				"clamped at ±7.99881172180175781": func(v vectors.Vector) any {
-					return []float32{tanh(&Arithmetic{}, min(max(v.Float32("x"), -7.99881172180175781), 7.99881172180175781))}
+					return []float32{
+						tanh(
+							&Arithmetic{},
+							min(max(v.Float32("x"), -7.99881172180175781), 7.99881172180175781),
+						),
+					}
 				},
 			},
-			Draws: []func(r *rand.Rand) map[string]any{uniform(-9, 9), uniform(-3, 3), uniform(7, 9), either, near(9, -9)},
+			Draws: []func(r *rand.Rand) map[string]any{
+				uniform(-9, 9),
+				uniform(-3, 3),
+				uniform(7, 9),
+				either,
+				near(9, -9),
+			},
 		},
 		{
 			Name: "gelu", Line: "GELU", Right: one(gelu), Tries: 2_000_000,
@@ -341,12 +406,19 @@ func elementary() []Operation {
 					c := x + float32(0x1.6e4e26p-5*float32(x*float32(x*x)))
 					return []float32{fma(x, tanh(&Arithmetic{}, 0x1.988454p-1*c), x)}
 				},
-				"by the error function": other(func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) }),
+				"by the error function": other(
+					func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) },
+				),
 				"correctly rounded": other(func(x float64) float64 {
 					return x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 				}),
 			},
-			Draws: []func(r *rand.Rand) map[string]any{uniform(-6, 6), uniform(-2, 2), uniform(3, 5), either},
+			Draws: []func(r *rand.Rand) map[string]any{
+				uniform(-6, 6),
+				uniform(-2, 2),
+				uniform(3, 5),
+				either,
+			},
 		},
 		{
 			Name: "exp-numpy-U", Line: "NumPy's e^x", First: allVariants(), Tries: 6_000_000,
@@ -355,13 +427,25 @@ func elementary() []Operation {
 				"correctly rounded": libm,
 				"ONNX Runtime's":    func(v vectors.Vector) any { return []float32{exp512(&Arithmetic{}, min(v.Float32("x"), 88))} },
 			},
-			Draws: []func(r *rand.Rand) map[string]any{uniform(-104, 0), uniform(-104, -86), uniform(-1, 0), near(-0x1.9fe36ap+6), nearVariants},
+			Draws: []func(r *rand.Rand) map[string]any{
+				uniform(-104, 0),
+				uniform(-104, -86),
+				uniform(-1, 0),
+				near(-0x1.9fe36ap+6),
+				nearVariants,
+			},
 		},
 		{
 			Name: "exp-numpy-F", Line: "NumPy's e^x", First: allVariants(), Tries: 6_000_000,
 			Right:  one(func(a *Arithmetic, x float32) float32 { return expNumPy(a, x, f) }),
 			Others: map[string]func(v vectors.Vector) any{"correctly rounded": libm},
-			Draws:  []func(r *rand.Rand) map[string]any{uniform(-104, 0), uniform(-104, -86), uniform(-1, 0), near(-0x1.9fe36ap+6), nearVariants},
+			Draws: []func(r *rand.Rand) map[string]any{
+				uniform(-104, 0),
+				uniform(-104, -86),
+				uniform(-1, 0),
+				near(-0x1.9fe36ap+6),
+				nearVariants,
+			},
 		},
 		{
 			// Its constants are of float64, whose last bit hardly ever shows in a float32.
@@ -372,7 +456,13 @@ func elementary() []Operation {
 				"that of x86-64, fused": func(v vectors.Vector) any { return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), f)} },
 				"ONNX Runtime's":        func(v vectors.Vector) any { return []float32{exp512(&Arithmetic{}, min(v.Float32("x"), 88))} },
 			},
-			Draws: []func(r *rand.Rand) map[string]any{uniform(-104, 0), uniform(-104, -86), uniform(-1, 0), near(-0x1.9fe368p+6), nearVariants},
+			Draws: []func(r *rand.Rand) map[string]any{
+				uniform(-104, 0),
+				uniform(-104, -86),
+				uniform(-1, 0),
+				near(-0x1.9fe368p+6),
+				nearVariants,
+			},
 		},
 	}
 }
@@ -466,7 +556,10 @@ func expNumPy(a *Arithmetic, x float32, fusedReduction bool) float32 {
 	} {
 		n = a.fma(t.place, n, r, a.c(t.place, bits(t.c)))
 	}
-	d := a.fma("denominator 1", a.c("denominator 2", bits(0x3cb0e832)), r, a.c("denominator 1", bits(0xbe8c6857)))
+	d := a.fma(
+		"denominator 1", a.c("denominator 2", bits(0x3cb0e832)), r,
+		a.c("denominator 1", bits(0xbe8c6857)),
+	)
 	d = a.fma("denominator 0", d, r, a.c("denominator 0", 1))
 	y := a.div("quotient", n, d)
 	return a.scale(y, q)

@@ -50,7 +50,13 @@ func (o *Operation) Alternatives(vs []vectors.Vector) []Alternative {
 	}
 	var all []Alternative
 	for _, d := range seen {
-		all = append(all, Alternative{d.String(), func(v vectors.Vector) any { return o.Right(&Arithmetic{deviation: d}, v) }})
+		all = append(
+			all,
+			Alternative{
+				d.String(),
+				func(v vectors.Vector) any { return o.Right(&Arithmetic{deviation: d}, v) },
+			},
+		)
 	}
 	for name, run := range o.Others {
 		all = append(all, Alternative{name, run})
@@ -65,7 +71,9 @@ const Enough = 2
 // Search draws arguments and keeps those that tell apart an alternative that few
 // vectors do yet. It returns the vectors, which of them tell each alternative
 // apart, and the alternatives for which none was found.
-func (o *Operation) Search(seed uint64) (vs []vectors.Vector, tell map[string][]int, alike []string) {
+func (o *Operation) Search(
+	seed uint64,
+) (vs []vectors.Vector, tell map[string][]int, alike []string) {
 	r := rand.New(rand.NewPCG(seed, uint64(len(o.Name))))
 	draw := func(i int) vectors.Vector {
 		var v vectors.Vector
@@ -161,7 +169,9 @@ func (o *Operation) survivors(v vectors.Vector, folds []*node) []*node {
 		}
 		same, known := right[x]
 		if !known {
-			same = vectors.Difference(o.Right(&Arithmetic{watch: &watched{instead: &x}}, v), v.Want) == ""
+			same = vectors.Difference(
+				o.Right(&Arithmetic{watch: &watched{instead: &x}}, v), v.Want,
+			) == ""
 			right[x] = same
 		}
 		if same {
@@ -173,7 +183,10 @@ func (o *Operation) survivors(v vectors.Vector, folds []*node) []*node {
 
 // Operations are all of them, in the order of ARITHMETIC.md.
 func Operations() []Operation {
-	return slices.Concat(products(), layerNorms(), elementary(), softmaxes(), inputs(), sine(), random(), tokens(), rollout(), controllers())
+	return slices.Concat(
+		products(), layerNorms(), elementary(), softmaxes(), inputs(), sine(), random(), tokens(),
+		rollout(), controllers(),
+	)
 }
 
 // args are a vector's arguments: names and values in turn.

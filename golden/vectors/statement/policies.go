@@ -11,7 +11,10 @@ import (
 func controllers() []Operation {
 	series := func(scale float64) func(r *rand.Rand) map[string]any {
 		return func(r *rand.Rand) map[string]any {
-			return args("gains", normals64(r, 3, scale), "target", normals64(r, 12, 1), "lataccel", normals64(r, 12, 1))
+			return args(
+				"gains", normals64(r, 3, scale), "target", normals64(r, 12, 1), "lataccel",
+				normals64(r, 12, 1),
+			)
 		}
 	}
 	return []Operation{
@@ -66,13 +69,17 @@ func driven(scale float64) func(r *rand.Rand) map[string]any {
 		gains := append(normals64(r, 8, scale), r.Float64(), 0.1*r.Float64())
 		steps := 4 + r.IntN(9)
 		rows := steps + r.IntN(20)
-		return args("gains", gains, "target", normals64(r, rows, 1), "roll", normals64(r, rows, 0.3), "speed", normals64(r, rows, 20), "lataccel", normals64(r, steps, 1))
+		return args(
+			"gains", gains, "target", normals64(r, rows, 1), "roll", normals64(r, rows, 0.3),
+			"speed", normals64(r, rows, 20), "lataccel", normals64(r, steps, 1),
+		)
 	}
 }
 
 // pidff are the answers to a series of lataccels, each before a step.
 func pidff(a *Arithmetic, v vectors.Vector) any {
-	g, target, roll, speed := v.Float64s("gains"), v.Float64s("target"), v.Float64s("roll"), v.Float64s("speed")
+	g, target, roll, speed := v.Float64s("gains"), v.Float64s("target"), v.Float64s("roll"),
+		v.Float64s("speed")
 	p, i, d, ffv, smooth, leak := g[0], g[1], g[2], g[7], g[8], g[9]
 	var answers []float64
 	var integral, before, command float64
@@ -95,10 +102,15 @@ func pidff(a *Arithmetic, v vectors.Vector) any {
 		for band, ends := range [][2]int{{0, 3}, {3, 8}, {8, 16}} {
 			ff = a.mulAdd64("band's term", g[4+band], bandMean(a, plan, ends[0], ends[1], t)-t, ff)
 		}
-		faster := a.div64("speed", a.c64("speed of the gains", 20), max(speed[k], a.c64("least speed", 5))) - 1
+		faster := a.div64(
+			"speed", a.c64("speed of the gains", 20), max(speed[k], a.c64("least speed", 5)),
+		) - 1
 		factor := a.mulAdd64("speed's term", ffv, faster, 1)
 
-		u := a.mulAdd64("difference's term", d, change, a.mulAdd64("integral's term", i, integral, float64(p*e)))
+		u := a.mulAdd64(
+			"difference's term", d, change,
+			a.mulAdd64("integral's term", i, integral, float64(p*e)),
+		)
 		if a.is("first of the terms", "feed-forward") {
 			u = ((float64(ff*factor) + float64(p*e)) + float64(i*integral)) + float64(d*change)
 		} else {
@@ -137,8 +149,11 @@ func bandMean(a *Arithmetic, plan []float64, from, to int, t float64) float64 {
 func seen(r *rand.Rand) map[string]any {
 	t := 102 + r.IntN(30)
 	rows := t + 2 + r.IntN(60)
-	return args("target", normals64(r, rows, 1), "roll", normals64(r, rows, 0.3), "speed", normals64(r, rows, 20), "acceleration", normals64(r, rows, 0.5),
-		"lataccel", normals64(r, t, 1), "action", normals64(r, t, 0.5))
+	return args(
+		"target", normals64(r, rows, 1), "roll", normals64(r, rows, 0.3), "speed",
+		normals64(r, rows, 20), "acceleration", normals64(r, rows, 0.5), "lataccel",
+		normals64(r, t, 1), "action", normals64(r, t, 0.5),
+	)
 }
 
 // ties are observations of which an element lies, before it is cast, beside the middle
@@ -201,7 +216,8 @@ func ties() (draws []func(r *rand.Rand) map[string]any) {
 // observation is what a network sees at the step where the histories end: see
 // lockstep.ObservationName.
 func observation(a *Arithmetic, v vectors.Vector) any {
-	target, roll, speed, acceleration := v.Float64s("target"), v.Float64s("roll"), v.Float64s("speed"), v.Float64s("acceleration")
+	target, roll, speed, acceleration := v.Float64s("target"), v.Float64s("roll"),
+		v.Float64s("speed"), v.Float64s("acceleration")
 	lataccel, action := v.Float64s("lataccel"), v.Float64s("action")
 	t, last := len(lataccel), len(target)-1
 	recorded := a.is("recorded ones, before the controller acts", "actions")
@@ -220,18 +236,35 @@ func observation(a *Arithmetic, v vectors.Vector) any {
 		return a.div64(place+", of its range", a.div64(place+", in a second", change, 0.1), span)
 	}
 	square := max(float64(speed[t]*speed[t]), 1)
-	wanted, driven := a.div64("curvature", now-roll[t], square), a.div64("curvature", current-roll[t], square)
+	wanted, driven := a.div64("curvature", now-roll[t], square),
+		a.div64("curvature", current-roll[t], square)
 	if a.is(narrow, "curvature") {
-		wanted, driven = float64(float32(now-roll[t])/float32(square)), float64(float32(current-roll[t])/float32(square))
+		wanted, driven = float64(float32(now-roll[t])/float32(square)),
+			float64(float32(current-roll[t])/float32(square))
 	}
-	grip := a.div64("grip", math.Sqrt(a.mulAdd64("grip", current, current, float64(acceleration[t]*acceleration[t]))), 7)
-	integral := a.div64("mean error", sumOfErrors(a, target[t-19:], lataccel[t-20:]), 20) * a.c64("seconds", 0.1)
+	grip := a.div64(
+		"grip",
+		math.Sqrt(a.mulAdd64("grip", current, current, float64(acceleration[t]*acceleration[t]))),
+		7,
+	)
+	integral := a.div64("mean error", sumOfErrors(a, target[t-19:], lataccel[t-20:]), 20) *
+		a.c64("seconds", 0.1)
 	o := []float32{
-		float32(a.div64("target", now, 5)), float32(a.div64("lataccel", current, 5)), float32(a.div64("error", now-current, 5)),
-		float32(a.div64("wanted curvature", wanted, 0.02)), float32(a.div64("driven curvature", driven, 0.02)), float32(a.div64("error of the curvature", wanted-driven, 0.02)),
-		float32(a.div64("speed", speed[t], 40)), float32(acceleration[t] / 4), float32(roll[t] / 2), float32(own(t-1) / 2), float32(a.div64("integral", integral, 5)),
-		float32(rate("change of the target", target[min(t+1, last)]-now, 5)), float32(rate("change of the lataccel", current-lataccel[t-2], 5)),
-		float32(a.div64("change of the action", own(t-1)-own(t-2), 0.1) / 2), float32(grip), float32(max(1-grip, 0)),
+		float32(
+			a.div64("target", now, 5),
+		), float32(a.div64("lataccel", current, 5)), float32(a.div64("error", now-current, 5)),
+		float32(
+			a.div64("wanted curvature", wanted, 0.02),
+		), float32(a.div64("driven curvature", driven, 0.02)), float32(a.div64("error of the curvature", wanted-driven, 0.02)),
+		float32(
+			a.div64("speed", speed[t], 40),
+		), float32(acceleration[t] / 4), float32(roll[t] / 2), float32(own(t-1) / 2), float32(a.div64("integral", integral, 5)),
+		float32(
+			rate("change of the target", target[min(t+1, last)]-now, 5),
+		), float32(rate("change of the lataccel", current-lataccel[t-2], 5)),
+		float32(
+			a.div64("change of the action", own(t-1)-own(t-2), 0.1) / 2,
+		), float32(grip), float32(max(1-grip, 0)),
 	}
 	for i := range 20 {
 		o = append(o, float32(own(t-20+i))/2)
@@ -261,7 +294,10 @@ func sumOfErrors(a *Arithmetic, target, lataccel []float64) float64 {
 	for i := range errors {
 		errors[i] = target[i] - lataccel[i]
 	}
-	sums := startedSums(a, "sums of the errors", 8, 8, errors[:8], func(s float64, i int) float64 { return s + errors[8+i] })
+	sums := startedSums(
+		a, "sums of the errors", 8, 8, errors[:8],
+		func(s float64, i int) float64 { return s + errors[8+i] },
+	)
 	sum := fold(a, "fold of the errors", pairs, sums)
 	for _, e := range errors[16:] {
 		sum += e

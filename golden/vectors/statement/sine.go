@@ -48,7 +48,9 @@ func sine() []Operation {
 				return args("roll", []float64{math.Float64frombits(bits)})
 			},
 			func(r *rand.Rand) map[string]any { // where the nearest k/128 is another
-				return args("roll", []float64{(float64(r.IntN(93)+16) + .5 + 1e-12*r.NormFloat64()) / 128})
+				return args(
+					"roll", []float64{(float64(r.IntN(93)+16) + .5 + 1e-12*r.NormFloat64()) / 128},
+				)
 			},
 		},
 		Right: func(a *Arithmetic, v vectors.Vector) any {
@@ -83,10 +85,21 @@ func sin(a *Arithmetic, x float64) float64 {
 	k := 4 * int(uint32(math.Float64bits(u)))
 	sn, ssn, cs, ccs := sincos[k], sincos[k+1], sincos[k+2], sincos[k+3]
 	xx := h * h
-	s := a.mulAdd64("sine of the rest", float64(h*xx),
-		a.fma64("sine's polynomial", xx, a.c64("sine 5", 8.33333214285722277379541354343671e-03), a.c64("sine 3", -1.66666666666664880952546298448555e-01)), h)
-	c := a.fma64("cosine's polynomial", xx, a.c64("cosine 6", 1.38888874007937613028114285595617e-03), a.c64("cosine 4", -4.16666666666664434524222570944589e-02))
-	c = xx * a.fma64("cosine of the rest", xx, c, a.c64("cosine 2", 4.99999999999999999999950396842453e-01))
+	s := a.mulAdd64(
+		"sine of the rest", float64(h*xx),
+		a.fma64(
+			"sine's polynomial", xx, a.c64("sine 5", 8.33333214285722277379541354343671e-03),
+			a.c64("sine 3", -1.66666666666664880952546298448555e-01),
+		),
+		h,
+	)
+	c := a.fma64(
+		"cosine's polynomial", xx, a.c64("cosine 6", 1.38888874007937613028114285595617e-03),
+		a.c64("cosine 4", -4.16666666666664434524222570944589e-02),
+	)
+	c = xx * a.fma64(
+		"cosine of the rest", xx, c, a.c64("cosine 2", 4.99999999999999999999950396842453e-01),
+	)
 	cor := a.fma64("first correction", s, ccs, ssn)
 	cor = a.fma64("second correction", -sn, c, cor)
 	cor = a.fma64("third correction", cs, s, cor)

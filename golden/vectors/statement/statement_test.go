@@ -30,13 +30,19 @@ func TestAlternatives(t *testing.T) {
 	}
 	operations := Operations()
 	if len(tables) != len(operations) {
-		t.Fatalf("alternatives.json has %d operations, want %d: run `go generate ./golden/vectors`", len(tables), len(operations))
+		t.Fatalf(
+			"alternatives.json has %d operations, want %d: run `go generate ./golden/vectors`",
+			len(tables), len(operations),
+		)
 	}
 	for i, o := range operations {
 		t.Run(o.Name, func(t *testing.T) {
 			vs, table := vectors.All(t, o.Name), tables[i]
 			if table.Operation != o.Name || table.Line != o.Line || table.Vectors != len(vs) {
-				t.Fatalf("alternatives.json has %d vectors of %s, the archive %d of %s", table.Vectors, table.Operation, len(vs), o.Name)
+				t.Fatalf(
+					"alternatives.json has %d vectors of %s, the archive %d of %s", table.Vectors,
+					table.Operation, len(vs), o.Name,
+				)
 			}
 			for k, v := range vs {
 				if d := vectors.Difference(o.Right(&Arithmetic{}, v), v.Want); d != "" {
@@ -51,7 +57,10 @@ func TestAlternatives(t *testing.T) {
 				}
 				tells := table.Tell[a.Name]
 				if len(tells) == 0 {
-					t.Errorf("alternative %q is not in alternatives.json: run `go generate ./golden/vectors`", a.Name)
+					t.Errorf(
+						"alternative %q is not in alternatives.json: run `go generate ./golden/vectors`",
+						a.Name,
+					)
 				}
 				for _, k := range tells {
 					if vectors.Difference(a.Run(vs[k]), vs[k].Want) == "" {
@@ -80,7 +89,10 @@ func TestEveryFold(t *testing.T) {
 			folds = o.survivors(v, folds)
 		}
 		if len(folds) > 0 {
-			t.Errorf("%s: %d folds have the right bits on all vectors, the first %v", o.Name, len(folds), folds[0])
+			t.Errorf(
+				"%s: %d folds have the right bits on all vectors, the first %v", o.Name, len(folds),
+				folds[0],
+			)
 		}
 	}
 }
@@ -156,7 +168,10 @@ func TestHolders(t *testing.T) {
 		for _, operation := range strings.Fields(operations) {
 			held[operation] = true
 			if !strings.Contains(text.String(), `"`+operation+`"`) {
-				t.Errorf("the tests of %s do not name the operation %s: want vectors.Hold or vectors.Map", folder, operation)
+				t.Errorf(
+					"the tests of %s do not name the operation %s: want vectors.Hold or vectors.Map",
+					folder, operation,
+				)
 			}
 		}
 	}
@@ -171,7 +186,9 @@ func TestHolders(t *testing.T) {
 func TestFMA(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	exact := func(x, y, z float32) float32 {
-		product := new(big.Float).SetPrec(2000).Mul(big.NewFloat(float64(x)), big.NewFloat(float64(y)))
+		product := new(big.Float).SetPrec(2000).Mul(
+			big.NewFloat(float64(x)), big.NewFloat(float64(y)),
+		)
 		sum := product.Add(product, big.NewFloat(float64(z)))
 		f, _ := sum.Float32()
 		return f
@@ -181,7 +198,8 @@ func TestFMA(t *testing.T) {
 		z := float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30))
 		switch i % 4 {
 		case 1: // a sum that lies midway but for the product's last digits
-			x, y = math.Float32frombits(0x3f800000|r.Uint32()>>20), math.Float32frombits(r.Uint32()>>9|0x33000000)
+			x, y = math.Float32frombits(0x3f800000|r.Uint32()>>20),
+				math.Float32frombits(r.Uint32()>>9|0x33000000)
 		case 2: // below the normal range
 			x, y, z = x*0x1p-70, y*0x1p-70, z*0x1p-120
 		case 3: // cancelling

@@ -73,7 +73,9 @@ const (
 func allowShared(f cu.Function, bytes int) error {
 	// A cu.Function is a struct of the handle alone.
 	handle := *(*C.CUfunction)(unsafe.Pointer(&f))
-	return result(C.cuFuncSetAttribute(handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
+	return result(C.cuFuncSetAttribute(
+		handle, C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes),
+	))
 }
 
 // launch starts a kernel whose only argument is a struct with these bytes, which
@@ -87,7 +89,9 @@ func launch(f cu.Function, blocks, threads, shared int, stream cu.Stream, argume
 	parameters := (*unsafe.Pointer)(C.malloc(C.size_t(unsafe.Sizeof(copied))))
 	defer C.free(unsafe.Pointer(parameters))
 	*parameters = copied
-	return result(C.cuLaunchKernel(handle, C.uint(blocks), 1, 1, C.uint(threads), 1, 1, C.uint(shared), onto, parameters, nil))
+	return result(C.cuLaunchKernel(
+		handle, C.uint(blocks), 1, 1, C.uint(threads), 1, 1, C.uint(shared), onto, parameters, nil,
+	))
 }
 
 // streamOf is the caller's stream of a handle: 0 and CU_STREAM_LEGACY are the default
@@ -121,6 +125,8 @@ func unpin(memory []byte) error { return result(C.cuMemFreeHost(unsafe.Pointer(&
 // sharedPerBlock is how much shared memory a block can be allowed.
 func sharedPerBlock(d cu.Device) (int, error) {
 	var n C.int
-	err := result(C.cuDeviceGetAttribute(&n, C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, C.CUdevice(d)))
+	err := result(C.cuDeviceGetAttribute(
+		&n, C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, C.CUdevice(d),
+	))
 	return int(n), err
 }

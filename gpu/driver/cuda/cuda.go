@@ -47,28 +47,41 @@ func find() (cu.Device, error) {
 			return 0, err
 		}
 	case codeNoLibrary:
-		return 0, errors.New("no CUDA driver on this machine: libcuda.so.1 is not found; install NVIDIA's driver, or use another engine")
+		return 0, errors.New(
+			"no CUDA driver on this machine: libcuda.so.1 is not found; install NVIDIA's driver, or use another engine",
+		)
 	case codeNoSymbol:
-		return 0, errors.New("the CUDA driver's library lacks cuInit: install NVIDIA's driver anew, or use another engine")
+		return 0, errors.New(
+			"the CUDA driver's library lacks cuInit: install NVIDIA's driver anew, or use another engine",
+		)
 	case codeNoDevice:
-		return 0, errors.New("no NVIDIA GPU is visible to CUDA: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another engine")
+		return 0, errors.New(
+			"no NVIDIA GPU is visible to CUDA: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another engine",
+		)
 	default:
 		return 0, fmt.Errorf("the CUDA driver does not start: %w", err)
 	}
 	if v := cu.Version(); v < leastDriver {
-		return 0, fmt.Errorf("the driver is for CUDA %s, which is too old: want one for CUDA %s or newer", version(v), version(leastDriver))
+		return 0, fmt.Errorf(
+			"the driver is for CUDA %s, which is too old: want one for CUDA %s or newer",
+			version(v), version(leastDriver),
+		)
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
 		return 0, explain(err)
 	}
 	if n == 0 {
-		return 0, errors.New("no NVIDIA GPU is visible to CUDA: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another engine")
+		return 0, errors.New(
+			"no NVIDIA GPU is visible to CUDA: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another engine",
+		)
 	}
 	number := 0
 	if text := os.Getenv(DeviceVariable); text != "" {
 		if number, err = strconv.Atoi(text); err != nil || number < 0 || number >= n {
-			return 0, fmt.Errorf("%s=%s: want the number of a GPU, from 0 to %d", DeviceVariable, text, n-1)
+			return 0, fmt.Errorf(
+				"%s=%s: want the number of a GPU, from 0 to %d", DeviceVariable, text, n-1,
+			)
 		}
 	}
 	d, err := cu.GetDevice(number)
@@ -82,7 +95,10 @@ func find() (cu.Device, error) {
 	if major < leastCapability {
 		name, _ := d.Name()
 		minor, _ := d.Attribute(cu.ComputeCapabilityMinor)
-		return 0, fmt.Errorf("%s has compute capability %d.%d: want %d.0 or newer", name, major, minor, leastCapability)
+		return 0, fmt.Errorf(
+			"%s has compute capability %d.%d: want %d.0 or newer", name, major, minor,
+			leastCapability,
+		)
 	}
 	return d, nil
 }
@@ -226,11 +242,16 @@ func (d *Device) image(options Options) (text, kind string, err error) {
 		text, err = cubin()
 		return text, "machine code", err
 	case chosen == "cubin":
-		return "", "", fmt.Errorf("%s=cubin: there is no machine code for compute capability %d.%d", KernelsVariable, d.info.Major, d.info.Minor)
+		return "", "", fmt.Errorf(
+			"%s=cubin: there is no machine code for compute capability %d.%d", KernelsVariable,
+			d.info.Major, d.info.Minor,
+		)
 	default:
 		data, err := os.ReadFile(chosen)
 		if err != nil {
-			return "", "", fmt.Errorf("%s: want ptx, cubin or a file of either: %w", KernelsVariable, err)
+			return "", "", fmt.Errorf(
+				"%s: want ptx, cubin or a file of either: %w", KernelsVariable, err,
+			)
 		}
 		d.info.Kernels = fmt.Sprintf("%x", sha256.Sum256(data)) // nobody knows their sources
 		return string(data), chosen, nil
@@ -245,7 +266,9 @@ func (d *Device) load(options Options) error {
 	}
 	log := &cu.JITErrorLogBuffer{Buffer: make([]byte, 8<<10)}
 	if d.module, err = cu.LoadDataEx(text, log); err != nil {
-		text := fmt.Sprintf("%s (%s) does not take the kernels' %s", d.info.Name, d.info.Driver, kind)
+		text := fmt.Sprintf(
+			"%s (%s) does not take the kernels' %s", d.info.Name, d.info.Driver, kind,
+		)
 		if cu.Version() < kernelsDriver {
 			text += fmt.Sprintf(": want a driver for CUDA %s or newer", version(kernelsDriver))
 		}
@@ -355,7 +378,9 @@ func (d *Device) Upload(to driver.Pointer, from []byte) error {
 		return nil
 	}
 	return d.do("upload", func() error {
-		return cu.MemcpyHtoDAsync(cu.DevicePtr(to), unsafe.Pointer(&from[0]), int64(len(from)), d.stream)
+		return cu.MemcpyHtoDAsync(
+			cu.DevicePtr(to), unsafe.Pointer(&from[0]), int64(len(from)), d.stream,
+		)
 	})
 }
 
@@ -364,7 +389,9 @@ func (d *Device) Download(to []byte, from driver.Pointer) error {
 		return nil
 	}
 	return d.do("download", func() error {
-		return cu.MemcpyDtoHAsync(unsafe.Pointer(&to[0]), cu.DevicePtr(from), int64(len(to)), d.stream)
+		return cu.MemcpyDtoHAsync(
+			unsafe.Pointer(&to[0]), cu.DevicePtr(from), int64(len(to)), d.stream,
+		)
 	})
 }
 
@@ -375,7 +402,9 @@ func (d *Device) Copy(to, from driver.Pointer, bytes int64) error {
 }
 
 func (d *Device) Fill(to driver.Pointer, value byte, bytes int64) error {
-	return d.do("fill", func() error { return cu.MemsetD8Async(cu.DevicePtr(to), value, bytes, d.stream) })
+	return d.do(
+		"fill", func() error { return cu.MemsetD8Async(cu.DevicePtr(to), value, bytes, d.stream) },
+	)
 }
 
 func (d *Device) Symbol(name string) (p driver.Pointer, bytes int64, err error) {

@@ -88,13 +88,17 @@ func TestMemory(t *testing.T) {
 	check(d.ReleaseHost(from))
 	check(d.ReleaseHost(to))
 	check(d.Release(p))
-	if _, err := d.Allocate(1 << 50); !errors.Is(err, driver.ErrOutOfMemory) || !strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
+	if _, err := d.Allocate(1 << 50); !errors.Is(err, driver.ErrOutOfMemory) ||
+		!strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
 		t.Errorf("a PiB: %v", err)
 	}
 	if again, err := d.FreeMemory(); err != nil || again > free {
 		t.Errorf("%d bytes are free, %d before; %v", again, free, err)
 	}
-	if i := d.Info(); i.Name == "" || i.Major < 8 || i.Multiprocessors < 1 || i.SharedPerBlock < 48<<10 || i.Memory < 1 || !strings.HasPrefix(i.Driver, "CUDA ") {
+	if i := d.Info(); i.Name == "" || i.Major < 8 || i.Multiprocessors < 1 ||
+		i.SharedPerBlock < 48<<10 ||
+		i.Memory < 1 ||
+		!strings.HasPrefix(i.Driver, "CUDA ") {
 		t.Errorf("info %+v", i)
 	}
 }
@@ -228,7 +232,8 @@ func TestEnvironment(t *testing.T) {
 			if err == nil {
 				d.Close()
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one line with %q", err, c.want)
 			}
 		})
@@ -289,7 +294,8 @@ func TestKernelsVariable(t *testing.T) {
 			}
 			switch {
 			case c.want != "":
-				if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				if err == nil || !strings.Contains(err.Error(), c.want) ||
+					strings.Contains(err.Error(), "\n") {
 					t.Errorf("error %v, want one line with %q", err, c.want)
 				}
 			case err != nil || d.Info().Kernels != c.kernels:
@@ -314,7 +320,10 @@ func TestWithoutDriver(t *testing.T) {
 	c := exec.Command(program, "-test.run=^TestWithoutDriver$")
 	c.Env = append(os.Environ(), "LD_LIBRARY_PATH=", "LOCKSTEP_TEST_WITHOUT_DRIVER=1")
 	out, err := c.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "said: no CUDA driver on this machine: libcuda.so.1 is not found") {
+	if err != nil ||
+		!strings.Contains(
+			string(out), "said: no CUDA driver on this machine: libcuda.so.1 is not found",
+		) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -389,7 +398,13 @@ func TestLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := read()
-	want := driver.Counts{Uploads: 3, Downloads: 2, UploadBytes: 4197, DownloadBytes: 304, Synchronisations: 1}
+	want := driver.Counts{
+		Uploads:          3,
+		Downloads:        2,
+		UploadBytes:      4197,
+		DownloadBytes:    304,
+		Synchronisations: 1,
+	}
 	if got := l.Counts(); got != want {
 		t.Errorf("ledger %+v, want %+v", got, want)
 	}

@@ -33,7 +33,9 @@ const keep = 30 * 24 * time.Hour
 // flags are those of the compiler. The kernels' bits depend on the last two of
 // common alone: nothing is contracted, and there is no fast math.
 func flags(sanitize bool) []string {
-	common := []string{"-std=c++17", "-fPIC", "-Wno-unknown-pragmas", "-ffp-contract=off", "-fno-math-errno"}
+	common := []string{
+		"-std=c++17", "-fPIC", "-Wno-unknown-pragmas", "-ffp-contract=off", "-fno-math-errno",
+	}
 	if runtime.GOARCH == "amd64" {
 		common = append(common, "-march=x86-64-v3")
 	}
@@ -226,7 +228,9 @@ func run(ctx context.Context, work, compiler string, args []string) error {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return fmt.Errorf("%s %s: %w\n%s", compiler, strings.Join(args, " "), err, bytes.TrimSpace(out.Bytes()))
+		return fmt.Errorf(
+			"%s %s: %w\n%s", compiler, strings.Join(args, " "), err, bytes.TrimSpace(out.Bytes()),
+		)
 	}
 	return nil
 }
@@ -245,7 +249,10 @@ func findCompiler() (path, version string, err error) {
 	}
 	path, err = exec.LookPath(name)
 	if err != nil {
-		return "", "", fmt.Errorf("running the kernels on the CPU needs a C++ compiler: install g++ (Debian, Ubuntu: apt install g++) or name another in CXX: %w", err)
+		return "", "", fmt.Errorf(
+			"running the kernels on the CPU needs a C++ compiler: install g++ (Debian, Ubuntu: apt install g++) or name another in CXX: %w",
+			err,
+		)
 	}
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {

@@ -137,7 +137,10 @@ func Open(options Options) (*Device, error) {
 	switch options.Order {
 	case Ascending, Descending, Shuffled:
 	default:
-		return nil, fmt.Errorf("no order %q of threads: want %s, %s or %s", options.Order, Ascending, Descending, Shuffled)
+		return nil, fmt.Errorf(
+			"no order %q of threads: want %s, %s or %s", options.Order, Ascending, Descending,
+			Shuffled,
+		)
 	}
 	if options.Memory <= 0 {
 		options.Memory = 4 << 30
@@ -156,10 +159,18 @@ func Open(options Options) (*Device, error) {
 	if options.Translated != nil {
 		hash = options.Translated.Of
 	}
-	d := &Device{options: options, kernels: hash, loaded: map[string]bool{}, stderr: &excerpt{}, served: make(chan struct{})}
+	d := &Device{
+		options: options,
+		kernels: hash,
+		loaded:  map[string]bool{},
+		stderr:  &excerpt{},
+		served:  make(chan struct{}),
+	}
 	d.work, d.idle = sync.NewCond(&d.mu), sync.NewCond(&d.mu)
-	d.process = exec.Command(program, strconv.FormatInt(options.Memory, 10), strconv.Itoa(options.Processors),
-		string(options.Order), strconv.FormatUint(options.Seed, 10))
+	d.process = exec.Command(
+		program, strconv.FormatInt(options.Memory, 10), strconv.Itoa(options.Processors),
+		string(options.Order), strconv.FormatUint(options.Seed, 10),
+	)
 	d.process.Stderr = d.stderr
 	if d.stdin, err = d.process.StdinPipe(); err != nil {
 		return nil, err
@@ -364,17 +375,23 @@ func (d *Device) Upload(to driver.Pointer, from []byte) error {
 
 // Download copies out of device memory.
 func (d *Device) Download(to []byte, from driver.Pointer) error {
-	return d.enqueue(&command{what: "download", op: opDownload, a: uint64(from), b: uint64(len(to)), into: to})
+	return d.enqueue(
+		&command{what: "download", op: opDownload, a: uint64(from), b: uint64(len(to)), into: to},
+	)
 }
 
 // Copy copies inside device memory.
 func (d *Device) Copy(to, from driver.Pointer, size int64) error {
-	return d.enqueue(&command{what: "copy", op: opCopy, a: uint64(to), b: uint64(from), c: uint64(size)})
+	return d.enqueue(
+		&command{what: "copy", op: opCopy, a: uint64(to), b: uint64(from), c: uint64(size)},
+	)
 }
 
 // Fill sets every byte.
 func (d *Device) Fill(to driver.Pointer, value byte, size int64) error {
-	return d.enqueue(&command{what: "fill", op: opFill, a: uint64(to), b: uint64(value), c: uint64(size)})
+	return d.enqueue(
+		&command{what: "fill", op: opFill, a: uint64(to), b: uint64(value), c: uint64(size)},
+	)
 }
 
 // Symbol is the address and the size of a variable of the kernels.
@@ -393,8 +410,15 @@ func (d *Device) Launch(kernel string, blocks, threads, shared int, argument []b
 			return err
 		}
 	}
-	return d.enqueue(&command{what: "launch", op: opLaunch, a: uint64(blocks), b: uint64(threads), c: uint64(shared),
-		d: uint64(len(argument)), payload: append(bytes.Clone(argument), kernel...)})
+	return d.enqueue(&command{
+		what:    "launch",
+		op:      opLaunch,
+		a:       uint64(blocks),
+		b:       uint64(threads),
+		c:       uint64(shared),
+		d:       uint64(len(argument)),
+		payload: append(bytes.Clone(argument), kernel...),
+	})
 }
 
 // load compiles a kernel, if that was not done before, and adds it to the process.
@@ -411,7 +435,9 @@ func (d *Device) load(kernel string) error {
 	return d.enqueue(&command{what: "loading " + kernel, op: opLoad, payload: []byte(library)})
 }
 
-var errNoStreams = errors.New("the kernels on the CPU are a process of their own: there are no streams of the caller's")
+var errNoStreams = errors.New(
+	"the kernels on the CPU are a process of their own: there are no streams of the caller's",
+)
 
 // Follow is an error.
 func (d *Device) Follow(uintptr) error { return errNoStreams }

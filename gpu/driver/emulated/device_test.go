@@ -140,7 +140,9 @@ func TestMemory(t *testing.T) {
 	if !bytes.Equal(new, bytes.Repeat([]byte{0xad, 0xdb, 0xf4, 0x7f}, 2)) {
 		t.Errorf("new memory holds %x, which is no NaN", new)
 	}
-	if want := append(bytes.Repeat([]byte{7}, 10), 1, 2, 3, 7, 7, 7, 7, 7, 7, 7); !bytes.Equal(got[1:21], want) {
+	if want := append(bytes.Repeat([]byte{7}, 10), 1, 2, 3, 7, 7, 7, 7, 7, 7, 7); !bytes.Equal(
+		got[1:21], want,
+	) {
 		t.Errorf("got %v, want %v", got[1:21], want)
 	}
 	must(t, d.Release(p))
@@ -223,7 +225,10 @@ func TestLaunch(t *testing.T) {
 			for i, got := range fetch(t, d, memory, n) {
 				block := i / threads
 				if want := block*threads + threads - 1 - i%threads + 1000*block; got != want {
-					t.Errorf("%d processors, %s: word %d is %d, want %d", processors, order, i, got, want)
+					t.Errorf(
+						"%d processors, %s: word %d is %d, want %d", processors, order, i, got,
+						want,
+					)
 				}
 			}
 			if e, err := d.Elapsed(before, after); err != nil || e <= 0 || e > time.Since(begin) {
@@ -242,7 +247,9 @@ func TestLaunch(t *testing.T) {
 // TestSystemSwitch runs the threads of a block as on other CPUs than x86-64.
 func TestSystemSwitch(t *testing.T) {
 	files := small(t)
-	files["cpu/device.cpp"].Data = append([]byte("#define LOCKSTEP_UCONTEXT 1\n"), files["cpu/device.cpp"].Data...)
+	files["cpu/device.cpp"].Data = append(
+		[]byte("#define LOCKSTEP_UCONTEXT 1\n"),
+		files["cpu/device.cpp"].Data...)
 	d := open(t, emulated.Options{Sources: files, Order: emulated.Shuffled, Seed: 1, Processors: 2})
 	const n = 100
 	memory, argument := words(t, d, n)
@@ -274,7 +281,8 @@ func TestOrder(t *testing.T) {
 	if len(seen) != 4 {
 		t.Errorf("%d orders, want 4: two seeds shuffle differently, one alike", len(seen))
 	}
-	if _, err := emulated.Open(emulated.Options{Order: "sideways"}); err == nil || !strings.Contains(err.Error(), "sideways") {
+	if _, err := emulated.Open(emulated.Options{Order: "sideways"}); err == nil ||
+		!strings.Contains(err.Error(), "sideways") {
 		t.Errorf("an order that there is not: %v", err)
 	}
 }
@@ -361,11 +369,13 @@ func TestBuild(t *testing.T) {
 		t.Errorf("what is in use: %v", err)
 	}
 	files["small.cu"].Data = append(files["small.cu"].Data, "\nnonsense\n"...)
-	if _, err := emulated.Open(emulated.Options{Sources: files}); err == nil || !strings.Contains(err.Error(), "nonsense") {
+	if _, err := emulated.Open(emulated.Options{Sources: files}); err == nil ||
+		!strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("sources that do not compile: %v", err)
 	}
 	t.Setenv("CXX", "no-such-compiler")
-	if _, err := emulated.Open(emulated.Options{Sources: small(t)}); err == nil || !strings.Contains(err.Error(), "install g++") {
+	if _, err := emulated.Open(emulated.Options{Sources: small(t)}); err == nil ||
+		!strings.Contains(err.Error(), "install g++") {
 		t.Errorf("without a compiler: %v", err)
 	}
 }

@@ -59,7 +59,9 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, *deadline, fmt.Errorf("the deadline of %v ended it", *deadline))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx, *deadline, fmt.Errorf("the deadline of %v ended it", *deadline),
+	)
 	defer cancel()
 	if err := run(ctx, *rehearse, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "record:", err)
@@ -118,7 +120,10 @@ func (r *recorder) identify() error {
 		return err
 	}
 	i := d.Info()
-	fmt.Printf("%s, compute capability %d.%d, %d multiprocessors, driver %s\n", i.Name, i.Major, i.Minor, i.Multiprocessors, i.Driver)
+	fmt.Printf(
+		"%s, compute capability %d.%d, %d multiprocessors, driver %s\n", i.Name, i.Major, i.Minor,
+		i.Multiprocessors, i.Driver,
+	)
 	r.evidence = &hardware.Evidence{
 		Device: i.Name, ComputeCapability: fmt.Sprintf("%d.%d", i.Major, i.Minor), Driver: i.Driver,
 		Kernels: m.Sources, Compiler: m.Compiler, Date: time.Now().UTC().Format(time.DateOnly),
@@ -163,7 +168,9 @@ func (r *recorder) note(list *[]hardware.Outcome, o hardware.Outcome) error {
 
 // program runs a program in the bundle's folder, shows what it says as it says it,
 // and gives each line to see. The error is the context's if that ended it.
-func (r *recorder) program(ctx context.Context, see func(line string) error, name string, args ...string) error {
+func (r *recorder) program(
+	ctx context.Context, see func(line string) error, name string, args ...string,
+) error {
 	fmt.Fprintln(r.say, "==", name, strings.Join(args, " "))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -172,7 +179,10 @@ func (r *recorder) program(ctx context.Context, see func(line string) error, nam
 	// A tool's own children end with it: one that went on would take the GPU from the next.
 	group.Set(c)
 	c.Cancel = func() error { group.Kill(c.Process); return nil }
-	c.Env = append(os.Environ(), "LOCKSTEP_REQUIRE_GPU=1", "LOCKSTEP_GOLDENS="+filepath.Join(r.bundle, "goldens"))
+	c.Env = append(
+		os.Environ(), "LOCKSTEP_REQUIRE_GPU=1",
+		"LOCKSTEP_GOLDENS="+filepath.Join(r.bundle, "goldens"),
+	)
 	out, in := io.Pipe()
 	c.Stdout, c.Stderr = in, in
 	seen := make(chan struct{})
@@ -204,7 +214,11 @@ func (r *recorder) program(ctx context.Context, see func(line string) error, nam
 var (
 	outcomeLine = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (\w+)`)
 	goldenLine  = regexp.MustCompile(`^ +--- PASS: TestGoldens/(\S+/\S+/\S+)`)
-	words       = map[string]string{"PASS": hardware.Pass, "FAIL": hardware.Fail, "SKIP": hardware.Skip}
+	words       = map[string]string{
+		"PASS": hardware.Pass,
+		"FAIL": hardware.Fail,
+		"SKIP": hardware.Skip,
+	}
 )
 
 // tests runs the test programs.
@@ -230,11 +244,17 @@ func (r *recorder) challenge(ctx context.Context) error {
 	defer w.close()
 	s, err := gpu.New(gpu.Config{ModelPath: w.model})
 	if err != nil {
-		return r.note(&r.evidence.Others, hardware.Outcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()})
+		return r.note(
+			&r.evidence.Others,
+			hardware.Outcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()},
+		)
 	}
 	defer s.Close()
 	if r.evidence.Challenge, err = hardware.Answer(ctx, s, r.evidence.Kernels); err != nil {
-		return r.note(&r.evidence.Others, hardware.Outcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()})
+		return r.note(
+			&r.evidence.Others,
+			hardware.Outcome{Name: challengeName, Result: hardware.NotRun, Note: err.Error()},
+		)
 	}
 	return r.note(&r.evidence.Others, hardware.Outcome{Name: challengeName, Result: hardware.Pass})
 }
@@ -250,8 +270,16 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 		return nil
 	}
 	tests := &r.evidence.Tests
-	if err := r.program(ctx, list, "./"+program+".test", "-test.list=^Test"); err != nil && ctx.Err() == nil {
-		return r.note(tests, hardware.Outcome{Name: program, Result: hardware.Fail, Note: "its tests cannot be listed: " + err.Error()})
+	if err := r.program(ctx, list, "./"+program+".test", "-test.list=^Test"); err != nil &&
+		ctx.Err() == nil {
+		return r.note(
+			tests,
+			hardware.Outcome{
+				Name:   program,
+				Result: hardware.Fail,
+				Note:   "its tests cannot be listed: " + err.Error(),
+			},
+		)
 	}
 	done := map[string]bool{}
 	see := func(line string) error {
@@ -279,11 +307,23 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 		}
 	}
 	if len(all) == 0 {
-		return r.note(tests, hardware.Outcome{Name: program, Result: hardware.NotRun, Note: "no tests were listed: " + why})
+		return r.note(
+			tests,
+			hardware.Outcome{
+				Name:   program,
+				Result: hardware.NotRun,
+				Note:   "no tests were listed: " + why,
+			},
+		)
 	}
 	var exit *exec.ExitError
-	if errors.As(ended, &exit) && ctx.Err() == nil && len(done) == len(all) && !slices.ContainsFunc(*tests, func(o hardware.Outcome) bool { return o.Result == hardware.Fail }) {
-		return r.note(tests, hardware.Outcome{Name: program, Result: hardware.Fail, Note: ended.Error()})
+	if errors.As(ended, &exit) && ctx.Err() == nil && len(done) == len(all) &&
+		!slices.ContainsFunc(
+			*tests, func(o hardware.Outcome) bool { return o.Result == hardware.Fail },
+		) {
+		return r.note(
+			tests, hardware.Outcome{Name: program, Result: hardware.Fail, Note: ended.Error()},
+		)
 	}
 	return nil
 }
@@ -299,7 +339,9 @@ var finding = regexp.MustCompile(`^========= (\S.*)$`)
 var noFinding = regexp.MustCompile(`COMPUTE-SANITIZER|SUMMARY|^Program hit `)
 
 // unable are what compute-sanitizer says where it cannot work.
-var unable = regexp.MustCompile(`(?i)not supported|unable to|timed? ?out|no attachable process|internal sanitizer error|target application (terminated|returned an error) before`)
+var unable = regexp.MustCompile(
+	`(?i)not supported|unable to|timed? ?out|no attachable process|internal sanitizer error|target application (terminated|returned an error) before`,
+)
 
 // sanitize runs TestShort under one of compute-sanitizer's tools. What the tool
 // itself could not do is "not run", with its words.
@@ -317,7 +359,8 @@ func (r *recorder) sanitized(ctx context.Context, tool, sanitizer string) hardwa
 	o := hardware.Outcome{Name: tool, Result: hardware.NotRun}
 	test, excuse, found := "", "", ""
 	err := r.program(ctx, func(line string) error {
-		if m := outcomeLine.FindStringSubmatch(strings.TrimSpace(line)); m != nil && m[2] == "TestShort" {
+		if m := outcomeLine.FindStringSubmatch(strings.TrimSpace(line)); m != nil &&
+			m[2] == "TestShort" {
 			test = m[1]
 		}
 		if strings.HasPrefix(line, "=========") {
@@ -389,7 +432,9 @@ var benchCases = []struct {
 	policy          string
 	routes, threads int
 }{
-	{"pid", 0, 0}, {"pid", 6, 256}, {"pid", 5, 256}, {"pid", 4, 256}, {"pid", 2, 256}, {"pid", 1, 256}, {"pid", 6, 128}, {"pid", 4, 128},
+	{
+		"pid", 0, 0,
+	}, {"pid", 6, 256}, {"pid", 5, 256}, {"pid", 4, 256}, {"pid", 2, 256}, {"pid", 1, 256}, {"pid", 6, 128}, {"pid", 4, 128},
 	{"network", 0, 0}, {"network", 6, 256},
 }
 
@@ -407,7 +452,15 @@ func benchPolicies() (map[string]lockstep.Policy, error) {
 	var layers []lockstep.Layer
 	inputs := lockstep.ObservationSize
 	for _, outputs := range []int{256, 256, 256, 256, lockstep.ActorSize} {
-		layers = append(layers, lockstep.Layer{Inputs: inputs, Outputs: outputs, Weights: numbers(inputs * outputs), Bias: numbers(outputs)})
+		layers = append(
+			layers,
+			lockstep.Layer{
+				Inputs:  inputs,
+				Outputs: outputs,
+				Weights: numbers(inputs * outputs),
+				Bias:    numbers(outputs),
+			},
+		)
 		inputs = outputs
 	}
 	network, err := lockstep.NewNetwork(layers, lockstep.DefaultScale)
@@ -446,7 +499,11 @@ func (r *recorder) benchCases(ctx context.Context, name string, sizes []int, cas
 		return err
 	}
 	defer w.close()
-	b := &bencher{r: r, result: hardware.Outcome{Name: name, Result: hardware.Pass}, first: map[string][]lockstep.Costs{}}
+	b := &bencher{
+		r:      r,
+		result: hardware.Outcome{Name: name, Result: hardware.Pass},
+		first:  map[string][]lockstep.Costs{},
+	}
 	defer os.Setenv(cuda.KernelsVariable, os.Getenv(cuda.KernelsVariable))
 	for _, c := range benchCases[:cases] {
 		for _, n := range sizes {
@@ -458,7 +515,12 @@ func (r *recorder) benchCases(ctx context.Context, name string, sizes []int, cas
 				jobs[i].Policy = policies[c.policy]
 			}
 			for _, kernels := range benchKernels() {
-				config := gpu.Config{ModelPath: w.model, RoutesPerBlock: c.routes, Threads: c.threads, Timed: true}
+				config := gpu.Config{
+					ModelPath:      w.model,
+					RoutesPerBlock: c.routes,
+					Threads:        c.threads,
+					Timed:          true,
+				}
 				if err := b.time(ctx, c.policy, kernels, config, jobs); err != nil {
 					return err
 				}
@@ -484,8 +546,13 @@ func (b *bencher) worse(how, note string) {
 }
 
 // time measures one case, and writes the evidence.
-func (b *bencher) time(ctx context.Context, policy, kernels string, config gpu.Config, jobs []lockstep.Job) error {
-	name := fmt.Sprintf("%d routes, %s, %d per block, %d threads, kernels %q", len(jobs), policy, config.RoutesPerBlock, config.Threads, kernels)
+func (b *bencher) time(
+	ctx context.Context, policy, kernels string, config gpu.Config, jobs []lockstep.Job,
+) error {
+	name := fmt.Sprintf(
+		"%d routes, %s, %d per block, %d threads, kernels %q", len(jobs), policy,
+		config.RoutesPerBlock, config.Threads, kernels,
+	)
 	if ctx.Err() != nil {
 		b.worse(hardware.NotRun, name+": "+context.Cause(ctx).Error())
 		return nil
@@ -501,13 +568,21 @@ func (b *bencher) time(ctx context.Context, policy, kernels string, config gpu.C
 		f.Cost += c.Total / float64(len(costs))
 	}
 	b.r.evidence.Measure(f)
-	fmt.Fprintf(b.r.say, "%s: kernel %.3f s, upload %.4f s, download %.4f s, all %.3f s\n", name, f.Kernel, f.Upload, f.Download, f.Wall)
+	fmt.Fprintf(
+		b.r.say, "%s: kernel %.3f s, upload %.4f s, download %.4f s, all %.3f s\n", name, f.Kernel,
+		f.Upload, f.Download, f.Wall,
+	)
 	same := fmt.Sprint(len(jobs), " ", policy)
 	if b.first[same] == nil {
 		b.first[same] = costs
 	}
 	if i := differs(costs, b.first[same]); i >= 0 {
-		b.worse(hardware.Fail, fmt.Sprintf("%s: job %d has costs %v, others gave %v", name, i, costs[i], b.first[same][i]))
+		b.worse(
+			hardware.Fail,
+			fmt.Sprintf(
+				"%s: job %d has costs %v, others gave %v", name, i, costs[i], b.first[same][i],
+			),
+		)
 	}
 	return b.r.save()
 }
@@ -556,7 +631,9 @@ func (r *recorder) peers(ctx context.Context, sizes []int) error {
 func peerName(routes int) string { return fmt.Sprintf("peer of %d routes", routes) }
 
 // rollouts are the exact ones.
-func rollouts(ctx context.Context, modelPath string, jobs []lockstep.Job) ([]lockstep.Result, error) {
+func rollouts(
+	ctx context.Context, modelPath string, jobs []lockstep.Job,
+) ([]lockstep.Result, error) {
 	s, err := gpu.New(gpu.Config{ModelPath: modelPath})
 	if err != nil {
 		return nil, err
@@ -584,7 +661,10 @@ func (r *recorder) peer(ctx context.Context, routes int, data string) error {
 		err = r.program(ctx, func(line string) error {
 			var p hardware.Peer
 			if json.Unmarshal([]byte(line), &p) == nil && p.Name != "" {
-				r.evidence.Peers = slices.DeleteFunc(r.evidence.Peers, func(o hardware.Peer) bool { return o.Name == p.Name && o.Routes == p.Routes })
+				r.evidence.Peers = slices.DeleteFunc(
+					r.evidence.Peers,
+					func(o hardware.Peer) bool { return o.Name == p.Name && o.Routes == p.Routes },
+				)
 				r.evidence.Peers = append(r.evidence.Peers, p)
 				o.Result = hardware.Pass
 				return r.save()
@@ -619,8 +699,12 @@ func writePeer(folder, modelPath string, jobs []lockstep.Job, exact []lockstep.R
 			columns = append(columns, c[:rows]...)
 		}
 		steer = append(steer, r.SteerCommand[:lockstep.ControlStartIdx]...)
-		totals, lataccels = append(totals, exact[i].Costs.Total), append(lataccels, exact[i].Trajectory.Lataccel[:rows]...)
-		draws = append(append(draws, make([]float64, lockstep.ContextLength)...), lockstep.Draws(r.Seed, rows-lockstep.ContextLength)...)
+		totals, lataccels = append(totals, exact[i].Costs.Total), append(
+			lataccels,
+			exact[i].Trajectory.Lataccel[:rows]...)
+		draws = append(
+			append(draws, make([]float64, lockstep.ContextLength)...),
+			lockstep.Draws(r.Seed, rows-lockstep.ContextLength)...)
 	}
 	shape, err := json.Marshal(map[string]int{"routes": len(jobs), "rows": rows})
 	if err != nil {
@@ -656,7 +740,10 @@ func (r *recorder) profile(ctx context.Context) error {
 	}
 	base := filepath.Join(out, r.base())
 	ignore := func(string) error { return nil }
-	err = r.program(ctx, ignore, ncu, "--set", "full", "--clock-control", "none", "--launch-count", "1", "--kill", "yes", "-f", "-o", base, "./record", "launch", out)
+	err = r.program(
+		ctx, ignore, ncu, "--set", "full", "--clock-control", "none", "--launch-count", "1",
+		"--kill", "yes", "-f", "-o", base, "./record", "launch", out,
+	)
 	// Killed as it was told, the program ends with an error; the report tells.
 	if _, missing := os.Stat(base + ".ncu-rep"); missing != nil {
 		o.Note = fmt.Sprintf("ncu wrote no report: %v", err)
@@ -667,7 +754,10 @@ func (r *recorder) profile(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c := exec.CommandContext(ctx, ncu, append([]string{"--import", base + ".ncu-rep"}, args...)...)
+		c := exec.CommandContext(
+			ctx,
+			ncu,
+			append([]string{"--import", base + ".ncu-rep"}, args...)...)
 		w := gzip.NewWriter(f) // a page is a row for each instruction
 		c.Stdout = w
 		if err := errors.Join(c.Run(), w.Close(), f.Close()); err != nil {
@@ -738,8 +828,16 @@ func (w *work) jobs(n int) ([]lockstep.Job, error) {
 // runs of which the fastest counts.
 const runs = 3
 
-func measure(ctx context.Context, config gpu.Config, jobs []lockstep.Job) (hardware.Figure, []lockstep.Costs, error) {
-	f := hardware.Figure{Routes: len(jobs), Shortcuts: "cost-only", RoutesPerBlock: config.RoutesPerBlock, Threads: config.Threads, Runs: runs}
+func measure(
+	ctx context.Context, config gpu.Config, jobs []lockstep.Job,
+) (hardware.Figure, []lockstep.Costs, error) {
+	f := hardware.Figure{
+		Routes:         len(jobs),
+		Shortcuts:      "cost-only",
+		RoutesPerBlock: config.RoutesPerBlock,
+		Threads:        config.Threads,
+		Runs:           runs,
+	}
 	s, err := gpu.New(config)
 	if err != nil {
 		return f, nil, err

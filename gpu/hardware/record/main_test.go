@@ -68,7 +68,12 @@ func TestSanitized(t *testing.T) {
 			defer cancel(nil)
 			said := said{"begun", func() { cancel(errors.New("the deadline ended it")) }}
 			out := filepath.Join(dir, "out")
-			r := &recorder{bundle: dir, out: out, say: said, evidence: &hardware.Evidence{Device: "NVIDIA T"}}
+			r := &recorder{
+				bundle:   dir,
+				out:      out,
+				say:      said,
+				evidence: &hardware.Evidence{Device: "NVIDIA T"},
+			}
 			begin := time.Now()
 			if err := r.sanitize(ctx, "racecheck"); err != nil {
 				t.Fatal(err)
@@ -82,9 +87,15 @@ func TestSanitized(t *testing.T) {
 			}
 			// A later verb goes on from what is there, and begins anew for other kernels.
 			for kernels, want := range map[string]int{"": 1, "others": 0} {
-				later := &recorder{out: out, evidence: &hardware.Evidence{Device: "NVIDIA T", Kernels: kernels}}
+				later := &recorder{
+					out:      out,
+					evidence: &hardware.Evidence{Device: "NVIDIA T", Kernels: kernels},
+				}
 				if err := later.earlier(); err != nil || len(later.evidence.Sanitizer) != want {
-					t.Errorf("kernels %q: %d outcomes go on, want %d; %v", kernels, len(later.evidence.Sanitizer), want, err)
+					t.Errorf(
+						"kernels %q: %d outcomes go on, want %d; %v", kernels,
+						len(later.evidence.Sanitizer), want, err,
+					)
 				}
 			}
 		})
@@ -106,14 +117,23 @@ func TestTests(t *testing.T) {
 SAYS
 `,
 	})
-	r := &recorder{bundle: dir, out: filepath.Join(dir, "out"), say: io.Discard, evidence: &hardware.Evidence{Device: "NVIDIA T"}}
+	r := &recorder{
+		bundle:   dir,
+		out:      filepath.Join(dir, "out"),
+		say:      io.Discard,
+		evidence: &hardware.Evidence{Device: "NVIDIA T"},
+	}
 	if err := r.tests(context.Background()); err == nil || r.evidence.Verdict != hardware.Fail {
 		t.Errorf("error %v, verdict %q of a failed test", err, r.evidence.Verdict)
 	}
 	if want := []string{"p/blocks_of_6/g.pid"}; !slices.Equal(r.evidence.Goldens, want) {
 		t.Errorf("goldens %q, want %q", r.evidence.Goldens, want)
 	}
-	want := []hardware.Outcome{{Name: "cuda.TestOpen", Result: hardware.Pass}, {Name: "gpu.TestGoldens", Result: hardware.Fail}, {Name: "gpu.TestLate", Result: hardware.NotRun, Note: "the program ended before it"}}
+	want := []hardware.Outcome{
+		{Name: "cuda.TestOpen", Result: hardware.Pass},
+		{Name: "gpu.TestGoldens", Result: hardware.Fail},
+		{Name: "gpu.TestLate", Result: hardware.NotRun, Note: "the program ended before it"},
+	}
 	if !slices.Equal(r.evidence.Tests, want) {
 		t.Errorf("tests %+v, want %+v", r.evidence.Tests, want)
 	}
@@ -146,7 +166,12 @@ func TestFirst(t *testing.T) {
 	first := func() string {
 		t.Helper()
 		var said strings.Builder
-		r := &recorder{bundle: dir, out: out, say: &said, evidence: &hardware.Evidence{Device: "NVIDIA T"}}
+		r := &recorder{
+			bundle:   dir,
+			out:      out,
+			say:      &said,
+			evidence: &hardware.Evidence{Device: "NVIDIA T"},
+		}
 		if err := r.earlier(); err != nil {
 			t.Fatal(err)
 		}
@@ -169,13 +194,19 @@ func TestFirst(t *testing.T) {
 		}
 	}
 	said := first()
-	order(said, "gpu.TestShort: pass", benchOneName+": not run", "profile: not run", "racecheck: pass",
-		"memcheck: not run its share of the deadline", "initcheck: pass", "synccheck: pass", "ptx: pass", "bench: not run")
+	order(
+		said, "gpu.TestShort: pass", benchOneName+": not run", "profile: not run",
+		"racecheck: pass", "memcheck: not run its share of the deadline", "initcheck: pass",
+		"synccheck: pass", "ptx: pass", "bench: not run",
+	)
 	if !strings.Contains(said, "blocks_of_6 with ptx") {
 		t.Errorf("the PTX was not chosen: %s", said)
 	}
 	said = first()
-	order(said, "tests: an earlier command has done it", benchOneName+": not run", "racecheck: an earlier", "memcheck: not run", "ptx: an earlier")
+	order(
+		said, "tests: an earlier command has done it", benchOneName+": not run",
+		"racecheck: an earlier", "memcheck: not run", "ptx: an earlier",
+	)
 
 	names, err := filepath.Glob(filepath.Join(out, "*"))
 	if err != nil {
@@ -191,7 +222,8 @@ func TestFirst(t *testing.T) {
 			}
 		}
 	}
-	if archives == 0 || len(names) != archives+1 || !slices.Contains(names, filepath.Join(out, "NVIDIA-T.json")) {
+	if archives == 0 || len(names) != archives+1 ||
+		!slices.Contains(names, filepath.Join(out, "NVIDIA-T.json")) {
 		t.Errorf("%q are left, want the evidence and archives", names)
 	}
 }
@@ -237,13 +269,24 @@ func TestBenchPolicies(t *testing.T) {
 		}
 		timed[c.policy] = true
 		jobs[0].Policy = policies[c.policy]
-		_, costs, err := measure(t.Context(), gpu.Config{ModelPath: w.model, Timed: true, Open: func() (driver.Device, error) { return emulated.Open(emulated.Options{}) }}, jobs)
+		_, costs, err := measure(
+			t.Context(),
+			gpu.Config{
+				ModelPath: w.model,
+				Timed:     true,
+				Open:      func() (driver.Device, error) { return emulated.Open(emulated.Options{}) },
+			},
+			jobs,
+		)
 		if err != nil {
 			t.Fatalf("%s: %v", c.policy, err)
 		}
 		for _, want := range spec.Simulate(t.Context(), jobs, lockstep.Options{}) {
 			if want.Err != nil || costs[0] != want.Costs {
-				t.Errorf("%s costs %+v, of the reference %+v, %v", c.policy, costs[0], want.Costs, want.Err)
+				t.Errorf(
+					"%s costs %+v, of the reference %+v, %v", c.policy, costs[0], want.Costs,
+					want.Err,
+				)
 			}
 		}
 	}

@@ -46,13 +46,22 @@ func steps() []step {
 	}
 	all := []step{
 		{"tests", 26, (*recorder).tests, (*hardware.Evidence).Tested},
-		{challengeName, 2, (*recorder).challenge, func(e *hardware.Evidence) bool { return e.Challenge != "" }},
+		{
+			challengeName, 2, (*recorder).challenge,
+			func(e *hardware.Evidence) bool { return e.Challenge != "" },
+		},
 		{benchOneName, 6, (*recorder).benchOne, others(benchOneName)},
 		{profileName, 12, (*recorder).profile, others(profileName)},
 	}
 	for _, tool := range []string{"racecheck", "memcheck", "initcheck", "synccheck"} {
-		all = append(all, step{tool, 11, func(r *recorder, ctx context.Context) error { return r.sanitize(ctx, tool) },
-			func(e *hardware.Evidence) bool { return passed(e.Sanitizer, tool) }})
+		all = append(
+			all,
+			step{
+				tool, 11,
+				func(r *recorder, ctx context.Context) error { return r.sanitize(ctx, tool) },
+				func(e *hardware.Evidence) bool { return passed(e.Sanitizer, tool) },
+			},
+		)
 	}
 	return append(all,
 		step{ptxName, 10, (*recorder).ptx, others(ptxName)},
@@ -60,19 +69,30 @@ func steps() []step {
 }
 
 func passed(list []hardware.Outcome, name string) bool {
-	return slices.ContainsFunc(list, func(o hardware.Outcome) bool { return o.Name == name && o.Result == hardware.Pass })
+	return slices.ContainsFunc(
+		list, func(o hardware.Outcome) bool { return o.Name == name && o.Result == hardware.Pass },
+	)
 }
 
 // verb is what the words ask for, but for the folder, which is the last of them.
 func (r *recorder) verb(words []string) (func(context.Context) error, error) {
-	verbs := map[string]func(context.Context) error{"first": r.first, "tests": r.tests, challengeName: r.challenge, "ptx": r.ptx, "bench": r.bench, profileName: r.profile}
+	verbs := map[string]func(context.Context) error{
+		"first":       r.first,
+		"tests":       r.tests,
+		challengeName: r.challenge,
+		"ptx":         r.ptx,
+		"bench":       r.bench,
+		profileName:   r.profile,
+	}
 	if len(words) == 2 && verbs[words[0]] != nil {
 		return verbs[words[0]], nil
 	}
 	if len(words) == 3 && words[0] == "sanitize" && slices.Contains(hardware.Sanitizers, words[1]) {
 		return func(ctx context.Context) error { return r.sanitize(ctx, words[1]) }, nil
 	}
-	return nil, fmt.Errorf("%s, with TOOL one of %s", usage, strings.Join(hardware.Sanitizers, ", "))
+	return nil, fmt.Errorf(
+		"%s, with TOOL one of %s", usage, strings.Join(hardware.Sanitizers, ", "),
+	)
 }
 
 // first does the steps that no earlier command has done, each within its share of the
@@ -99,7 +119,10 @@ func (r *recorder) first(ctx context.Context) error {
 			continue
 		}
 		limit := deadline.Sub(begin) * time.Duration(s.share) / 100
-		part, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("its share of the deadline, %v, ended it", limit.Round(time.Second)))
+		part, cancel := context.WithTimeoutCause(
+			ctx, limit,
+			fmt.Errorf("its share of the deadline, %v, ended it", limit.Round(time.Second)),
+		)
 		if err := s.run(r, part); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
 		}
@@ -134,7 +157,12 @@ func (r *recorder) pack() error {
 		if err != nil {
 			return err
 		}
-		err = archive.WriteHeader(&tar.Header{Name: filepath.Base(name), Mode: 0o644, Size: int64(len(data)), ModTime: time.Now()})
+		err = archive.WriteHeader(&tar.Header{
+			Name:    filepath.Base(name),
+			Mode:    0o644,
+			Size:    int64(len(data)),
+			ModTime: time.Now(),
+		})
 		if err == nil {
 			_, err = archive.Write(data)
 		}
@@ -148,7 +176,9 @@ func (r *recorder) pack() error {
 	if err := errors.Join(archive.Close(), zip.Close()); err != nil {
 		return err
 	}
-	to := filepath.Join(r.out, fmt.Sprintf("%s.%s.tar.gz", r.base(), time.Now().UTC().Format("20060102-150405")))
+	to := filepath.Join(
+		r.out, fmt.Sprintf("%s.%s.tar.gz", r.base(), time.Now().UTC().Format("20060102-150405")),
+	)
 	if err := fileio.WriteFile(to, packed.Bytes()); err != nil {
 		return err
 	}

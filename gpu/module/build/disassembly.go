@@ -166,7 +166,9 @@ func (s *section) describe() code {
 		if l.to-l.from > longest.to-longest.from {
 			longest = l
 		}
-		inner := !slices.ContainsFunc(loops, func(o span) bool { return o != l && o.from >= l.from && o.to <= l.to })
+		inner := !slices.ContainsFunc(
+			loops, func(o span) bool { return o != l && o.from >= l.from && o.to <= l.to },
+		)
 		body := s.all[l.from:l.to]
 		if c := count(body); inner && 20*c.fma >= k.all.fma && c.fma > 0 {
 			k.loops = append(k.loops, loop{c, use(body)})
@@ -214,7 +216,8 @@ func (s *section) called(from span) []span {
 	for next := []span{from}; len(next) > 0; next = next[1:] {
 		for _, i := range s.all[next[0].from:next[0].to] {
 			at, ok := s.labels[i.target()]
-			if !ok || !i.is("CALL") || slices.ContainsFunc(found, func(f span) bool { return f.from == at }) {
+			if !ok || !i.is("CALL") ||
+				slices.ContainsFunc(found, func(f span) bool { return f.from == at }) {
 				continue
 			}
 			n, _ := slices.BinarySearch(starts, at)

@@ -36,7 +36,12 @@ $first$used:
         /*0000*/                   EXIT ;
 `
 	want := []code{
-		{name: "first", all: counts{total: 15, fma: 2, lds: 1, ldg: 1, local: 2}, step: 12, loops: []loop{{counts{total: 6, fma: 2, ldg: 1, local: 1}, 3}}},
+		{
+			name:  "first",
+			all:   counts{total: 15, fma: 2, lds: 1, ldg: 1, local: 2},
+			step:  12,
+			loops: []loop{{counts{total: 6, fma: 2, ldg: 1, local: 1}, 3}},
+		},
 		{name: "second", all: counts{total: 1}},
 	}
 	if d := cmp.Diff(want, disassemble(text), cmp.AllowUnexported(code{}, counts{}, loop{})); d != "" {

@@ -32,7 +32,9 @@ func main() {
 	out := flag.String("out", "gpu/module", "folder of what is made")
 	check := flag.Bool("check", false, "compare with what is there and write nothing")
 	cubin := flag.String("list", "", "print the listing of a cubin and compile nothing")
-	assembled := flag.String("assemble", "", "with -list: assemble this PTX, and want the cubin's instructions")
+	assembled := flag.String(
+		"assemble", "", "with -list: assemble this PTX, and want the cubin's instructions",
+	)
 	hash := flag.Bool("hash", false, "print the hash of the sources and compile nothing")
 	flag.Parse()
 	if *hash {
@@ -75,7 +77,9 @@ func run(nvcc, sources, out string, check bool) error {
 	}
 	version, err := exec.Command(nvcc, "--version").Output()
 	if err != nil {
-		return fmt.Errorf("no CUDA compiler: leave CUDA_HOME unset and `make kernels` fetches it: %w", err)
+		return fmt.Errorf(
+			"no CUDA compiler: leave CUDA_HOME unset and `make kernels` fetches it: %w", err,
+		)
 	}
 	if m.Compiler = regexp.MustCompile(`V[0-9.]+`).FindString(string(version)); m.Compiler == "" {
 		return fmt.Errorf("%s says no version", nvcc)
@@ -91,7 +95,9 @@ func run(nvcc, sources, out string, check bool) error {
 	errs := make([]error, len(module.Targets))
 	var all sync.WaitGroup
 	for i, t := range module.Targets {
-		all.Go(func() { messages[i], errs[i] = compile(nvcc, sources, filepath.Join(work, t.Name), t) })
+		all.Go(
+			func() { messages[i], errs[i] = compile(nvcc, sources, filepath.Join(work, t.Name), t) },
+		)
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -129,7 +135,8 @@ func run(nvcc, sources, out string, check bool) error {
 		}
 		files[name+".sass.gz"] = pack([]byte(listing))
 	}
-	ptx, machineCode := filepath.Join(work, module.Targets[0].Name), filepath.Join(work, module.Targets[1].Name)
+	ptx, machineCode := filepath.Join(work, module.Targets[0].Name),
+		filepath.Join(work, module.Targets[1].Name)
 	if err := assemble(nvcc, ptx, machineCode); err != nil {
 		return err
 	}
@@ -228,7 +235,9 @@ func list(nvcc, cubin string) error {
 func assemble(nvcc, ptx, cubin string) error {
 	again := ptx + ".cubin"
 	defer os.Remove(again)
-	out, err := exec.Command(filepath.Join(filepath.Dir(nvcc), "ptxas"), "-arch=sm_90", "-o", again, ptx).CombinedOutput()
+	out, err := exec.Command(
+		filepath.Join(filepath.Dir(nvcc), "ptxas"), "-arch=sm_90", "-o", again, ptx,
+	).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ptxas: %w\n%s", err, out)
 	}
@@ -250,7 +259,10 @@ func assemble(nvcc, ptx, cubin string) error {
 	lines := strings.Split(texts[1], "\n")
 	for i, line := range strings.Split(texts[0], "\n") {
 		if i >= len(lines) || line != lines[i] {
-			return fmt.Errorf("%s assembled is not %s: line %d of its listing is not %q", filepath.Base(ptx), filepath.Base(cubin), i+2, line)
+			return fmt.Errorf(
+				"%s assembled is not %s: line %d of its listing is not %q", filepath.Base(ptx),
+				filepath.Base(cubin), i+2, line,
+			)
 		}
 	}
 	return fmt.Errorf("%s assembled has more than %s", filepath.Base(ptx), filepath.Base(cubin))
@@ -263,7 +275,9 @@ func describe(texts map[string]string, messages []string) string {
 	kernel, function := "", "" // the function is empty for the kernel itself
 	entry := regexp.MustCompile(`Compiling entry function '(\w+)' for '(\w+)'`)
 	properties := regexp.MustCompile(`Function properties for (\w+)`)
-	fmt.Fprintln(&out, "What ptxas says of each kernel (shared memory is dynamic: see lockstep_layout)")
+	fmt.Fprintln(
+		&out, "What ptxas says of each kernel (shared memory is dynamic: see lockstep_layout)",
+	)
 	for _, line := range strings.Split(strings.Join(messages, "\n"), "\n") {
 		if m := entry.FindStringSubmatch(line); m != nil {
 			kernel = m[1] + " " + m[2]
@@ -278,14 +292,25 @@ func describe(texts map[string]string, messages []string) string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		fmt.Fprintln(&out, "\nMachine code: a step with the functions that it calls; the innermost loops that hold most of a kernel's FFMA instructions;")
-		fmt.Fprintln(&out, "how many instructions a loop's loads of weights come before their use, at least; loads and stores of spilled registers in it")
+		fmt.Fprintln(
+			&out,
+			"\nMachine code: a step with the functions that it calls; the innermost loops that hold most of a kernel's FFMA instructions;",
+		)
+		fmt.Fprintln(
+			&out,
+			"how many instructions a loop's loads of weights come before their use, at least; loads and stores of spilled registers in it",
+		)
 		for _, k := range disassemble(texts[name]) {
-			fmt.Fprintf(&out, "%s: %d instructions, %d FFMA; a step %d instructions, %.1f KB\n", k.name, k.all.total, k.all.fma,
-				k.step, float64(k.step*instructionBytes)/1024)
+			fmt.Fprintf(
+				&out, "%s: %d instructions, %d FFMA; a step %d instructions, %.1f KB\n", k.name,
+				k.all.total, k.all.fma, k.step, float64(k.step*instructionBytes)/1024,
+			)
 			for _, l := range k.loops {
-				fmt.Fprintf(&out, "  loop of %d: %d FFMA (%.1f %%), %d LDS, %d LDG, %d other", l.total, l.fma,
-					100*float64(l.fma)/float64(l.total), l.lds, l.ldg, l.total-l.fma-l.lds-l.ldg)
+				fmt.Fprintf(
+					&out, "  loop of %d: %d FFMA (%.1f %%), %d LDS, %d LDG, %d other", l.total,
+					l.fma, 100*float64(l.fma)/float64(l.total), l.lds, l.ldg,
+					l.total-l.fma-l.lds-l.ldg,
+				)
 				if l.ldg > 0 {
 					fmt.Fprintf(&out, "; used %d later", l.use)
 				}

@@ -26,7 +26,10 @@ import (
 func main() {
 	routes := flag.Int("routes", 6, "routes of the block: 1, 2, 4, 5 or 6")
 	steps := flag.Int("steps", 400, "steps that the network runs")
-	cubin := flag.String("cubin", "", "machine code to count, if it is not that shipped; its listing is in FILE.sass")
+	cubin := flag.String(
+		"cubin", "",
+		"machine code to count, if it is not that shipped; its listing is in FILE.sass",
+	)
 	flag.Parse()
 	if err := run(*routes, *steps, *cubin); err != nil {
 		fmt.Fprintln(os.Stderr, "count:", err)
@@ -67,7 +70,9 @@ func run(routes, steps int, cubin string) error {
 	open := func() (driver.Device, error) {
 		return shipped.Open("counted", emulated.Options{Processors: 1})
 	}
-	s, err := gpu.New(gpu.Config{ModelPath: model, RoutesPerBlock: routes, Threads: 256, Open: open})
+	s, err := gpu.New(
+		gpu.Config{ModelPath: model, RoutesPerBlock: routes, Threads: 256, Open: open},
+	)
 	if err != nil {
 		return err
 	}
@@ -117,9 +122,11 @@ func show(intervals []translate.Interval, steps float64) {
 	fmt.Printf("%8s %7s %8s %8s %8s %8s %8s %7s %6s %8s\n",
 		"barrier", "times", "cycles", "even", "issue", "stall", "shared", "xu", "f64", "ffma")
 	line := func(name string, i translate.Interval) {
-		fmt.Printf("%8s %7.1f %8.0f %8.0f %8.0f %8.0f %8.0f %7.0f %6.0f %8.0f\n", name, i.Times/steps,
-			i.Cycles/steps, i.Even/steps, i.Issue/steps, i.Stall/steps, i.Shared/steps,
-			i.XU/steps, i.F64/steps, i.FMA/steps)
+		fmt.Printf(
+			"%8s %7.1f %8.0f %8.0f %8.0f %8.0f %8.0f %7.0f %6.0f %8.0f\n", name, i.Times/steps,
+			i.Cycles/steps, i.Even/steps, i.Issue/steps, i.Stall/steps, i.Shared/steps, i.XU/steps,
+			i.F64/steps, i.FMA/steps,
+		)
 	}
 	for _, i := range intervals {
 		line(fmt.Sprintf("%x", i.Address), i)

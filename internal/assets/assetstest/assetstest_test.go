@@ -100,7 +100,9 @@ func TestPresent(t *testing.T) {
 	}); got != "passed" {
 		t.Error(got)
 	}
-	if got := outcome(func(t testing.TB) { Route(t, "2", lockstep.Profile{}) }); !strings.HasPrefix(got, "failed: "+filepath.Join(dir, assets.Routes, "2.csv")+":1:1: ") {
+	if got := outcome(func(t testing.TB) { Route(t, "2", lockstep.Profile{}) }); !strings.HasPrefix(
+		got, "failed: "+filepath.Join(dir, assets.Routes, "2.csv")+":1:1: ",
+	) {
 		t.Errorf("a damaged route: %s, want it to fail with its place", got)
 	}
 }

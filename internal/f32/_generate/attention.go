@@ -74,7 +74,9 @@ func (l level) softmax(name, formula string, lanes int, exp func(vectors) vector
 }
 
 // softmaxRows emits the code for so many rows of so many vectors.
-func (l level) softmaxRows(rows, count int, s, stride, first Register, lanes int, exp func(vectors) vectors) {
+func (l level) softmaxRows(
+	rows, count int, s, stride, first Register, lanes int, exp func(vectors) vectors,
+) {
 	at := make([]Register, rows)
 	masks := make([][]Register, rows) // of the columns that count
 	var all vectors                   // of row r: all[r*count:][:count]

@@ -71,7 +71,10 @@ func (l level) tanh(u vectors) vectors {
 
 	Comment("p")
 	p := l.filled(u, -0x1.3e4b8p-52)
-	l.horner(p, y, 0x1.c266fcp-43, -0x1.7a6ffep-34, 0x1.b80082p-25, 0x1.f28694p-17, 0x1.4e1bdap-11, 0x1.40b3b8p-8)
+	l.horner(
+		p, y, 0x1.c266fcp-43, -0x1.7a6ffep-34, 0x1.b80082p-25, 0x1.f28694p-17, 0x1.4e1bdap-11,
+		0x1.40b3b8p-8,
+	)
 	for i := range p {
 		VMULPS(z[i], p[i], p[i])
 	}
@@ -87,18 +90,30 @@ func (l level) tanh(u vectors) vectors {
 
 // exps emits Kernels.Exp512, Kernels.Exp256 and both kinds of Kernels.ExpNumPy.
 func (l level) exps() {
-	l.scalarMapping("exp512", "Exp512(x + shift)", "shift", func(x vectors, shift Register) vectors {
-		return l.exp512(x.plus(shift))
-	})
-	l.scalarMapping("exp256", "Exp256(x + shift)", "shift", func(x vectors, shift Register) vectors {
-		return l.exp256(x.plus(shift))
-	})
-	l.scalarMapping("expNumPy", "ExpNumPy(x + shift, false)", "shift", func(x vectors, shift Register) vectors {
-		return l.expNumPy(x.plus(shift), false)
-	})
-	l.scalarMapping("expNumPyFused", "ExpNumPy(x + shift, true)", "shift", func(x vectors, shift Register) vectors {
-		return l.expNumPy(x.plus(shift), true)
-	})
+	l.scalarMapping(
+		"exp512", "Exp512(x + shift)", "shift",
+		func(x vectors, shift Register) vectors {
+			return l.exp512(x.plus(shift))
+		},
+	)
+	l.scalarMapping(
+		"exp256", "Exp256(x + shift)", "shift",
+		func(x vectors, shift Register) vectors {
+			return l.exp256(x.plus(shift))
+		},
+	)
+	l.scalarMapping(
+		"expNumPy", "ExpNumPy(x + shift, false)", "shift",
+		func(x vectors, shift Register) vectors {
+			return l.expNumPy(x.plus(shift), false)
+		},
+	)
+	l.scalarMapping(
+		"expNumPyFused", "ExpNumPy(x + shift, true)", "shift",
+		func(x vectors, shift Register) vectors {
+			return l.expNumPy(x.plus(shift), true)
+		},
+	)
 }
 
 // divide emits Kernels.Divide.
@@ -222,7 +237,9 @@ func (l level) highest(v Register) VecVirtual {
 }
 
 // scalarMapping emits a mapping with one number besides.
-func (l level) scalarMapping(name, formula, scalar string, body func(x vectors, scalar Register) vectors) {
+func (l level) scalarMapping(
+	name, formula, scalar string, body func(x vectors, scalar Register) vectors,
+) {
 	TEXT(name+l.name, 0, "func(n int, y, x *float32, "+scalar+" float32)")
 	Pragma("noescape")
 	Doc(name+l.name+" computes n elements:", "", "\ty = "+formula)
@@ -541,7 +558,9 @@ func (l level) lane() Mem { return l.lanesFrom(0) }
 
 // lanesFrom is that of the integers from first on.
 func (l level) lanesFrom(first int) Mem {
-	return l.entry(fmt.Sprint("lane ", first), l.lanes(), func(i int) uint32 { return uint32(first + i) })
+	return l.entry(
+		fmt.Sprint("lane ", first), l.lanes(), func(i int) uint32 { return uint32(first + i) },
+	)
 }
 
 func (l level) entry(name string, lanes int, word func(i int) uint32) Mem {

@@ -57,7 +57,8 @@ func (l level) matMul(rowCount, panels, fetch int) {
 				l.zero(v)
 			}
 		}
-		t.x, t.y = newRows(clone(a), lda, lda3, rowCount), newPanels(load("b"), stride, panel, panel3, panels)
+		t.x, t.y = newRows(clone(a), lda, lda3, rowCount),
+			newPanels(load("b"), stride, panel, panel3, panels)
 		Comment("k, four steps at a time")
 		k := load("k")
 		SHRQ(Imm(2), k)
@@ -93,7 +94,10 @@ func (l level) matMul(rowCount, panels, fetch int) {
 // declare begins the function, and says what it computes.
 func (l level) declare(rowCount, panels int) {
 	name := fmt.Sprintf("matMul%dx%d%s", rowCount, panels, l.name)
-	TEXT(name, 0, "func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, ldc int, alpha float32, accumulate bool)")
+	TEXT(
+		name, 0,
+		"func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, ldc int, alpha float32, accumulate bool)",
+	)
 	Pragma("noescape")
 	Doc(
 		fmt.Sprintf("%s computes blocks of %d rows and %d columns:", name, rowCount, 16*panels),

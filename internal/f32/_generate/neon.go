@@ -70,7 +70,12 @@ func generateARM(out, stubs, pkg string) {
 // special emits an instruction that only arm64 has. It reads in, and out where it adds to
 // what is there; it writes out. Operands are printed in that order.
 func special(opcode string, in, out []Op) {
-	i := &ir.Instruction{Opcode: opcode, Operands: append(append([]Op{}, in...), out...), Inputs: in, Outputs: out}
+	i := &ir.Instruction{
+		Opcode:   opcode,
+		Operands: append(append([]Op{}, in...), out...),
+		Inputs:   in,
+		Outputs:  out,
+	}
 	if strings.HasPrefix(opcode, "FMLA") || strings.HasPrefix(opcode, "BIT") {
 		i.Inputs = i.Operands
 	}
@@ -205,7 +210,10 @@ type encoding struct {
 }
 
 func (e encoding) emit(a *arm, m, n, d uint32) {
-	a.word(e.code|m<<16|n<<5|d, "%s v%d.%s, v%d.%s, v%d.%s", e.name, d, e.shape, n, e.shape, m, e.shape)
+	a.word(
+		e.code|m<<16|n<<5|d, "%s v%d.%s, v%d.%s, v%d.%s", e.name, d, e.shape, n, e.shape, m,
+		e.shape,
+	)
 }
 
 var (
@@ -220,7 +228,9 @@ var binary = map[string]encoding{
 	"VMAXPS": {"fmax", 0x4e20f400, "4s"}, "VMINPS": {"fmin", 0x4ea0f400, "4s"},
 	"VPADDD": {"add", 0x4ea08400, "4s"}, "VPSUBD": {"sub", 0x6ea08400, "4s"},
 	"VPCMPGTD": {"cmgt", 0x4ea03400, "4s"}, "VADDPD": {"fadd", 0x4e60d400, "2d"},
-	"VXORPS": {"eor", 0x6e201c00, "16b"}, "VXORPD": {"eor", 0x6e201c00, "16b"}, "VPAND": {"and", 0x4e201c00, "16b"},
+	"VXORPS": {
+		"eor", 0x6e201c00, "16b",
+	}, "VXORPD": {"eor", 0x6e201c00, "16b"}, "VPAND": {"and", 0x4e201c00, "16b"},
 	"VUNPCKLPS": {"zip1", 0x4e803800, "4s"}, "VUNPCKHPS": {"zip2", 0x4e807800, "4s"},
 	"VUNPCKLPD": {"zip1", 0x4ec03800, "2d"}, "VUNPCKHPD": {"zip2", 0x4ec07800, "2d"},
 	"FADDP": {"faddp", 0x6e20d400, "4s"}, "FMAXNMP": {"fmaxnmp", 0x6e20c400, "4s"},
@@ -230,15 +240,28 @@ var binary = map[string]encoding{
 
 // scalar are those of Go's assembler on a first element, unary those of a vector.
 var (
-	scalar = map[string]string{"VADDSS": "FADDS", "VADDSD": "FADDD", "VDIVSS": "FDIVS", "VDIVSD": "FDIVD"}
-	unary  = map[string]encoding{
+	scalar = map[string]string{
+		"VADDSS": "FADDS",
+		"VADDSD": "FADDD",
+		"VDIVSS": "FDIVS",
+		"VDIVSD": "FDIVD",
+	}
+	unary = map[string]encoding{
 		"VCVTPS2DQ": {"fcvtns", 0x4e21a800, "4s"},
 		"FCVTL":     {"fcvtl", 0x0e617800, "2d"},
 		"FCVTL2":    {"fcvtl2", 0x4e617800, "2d"},
 		"FADDPS":    {"faddp", 0x7e30d800, "2s"},
 		"FADDPD":    {"faddp", 0x7e70d800, "2d"},
 	}
-	jumps = map[string]string{"JZ": "BEQ", "JE": "BEQ", "JNZ": "BNE", "JNE": "BNE", "JL": "BLT", "JG": "BGT", "JMP": "B"}
+	jumps = map[string]string{
+		"JZ":  "BEQ",
+		"JE":  "BEQ",
+		"JNZ": "BNE",
+		"JNE": "BNE",
+		"JL":  "BLT",
+		"JG":  "BGT",
+		"JMP": "B",
+	}
 )
 
 func (a *arm) instruction(i *ir.Instruction) {
@@ -286,13 +309,19 @@ func (a *arm) general(opcode string, o []Op) bool {
 		if m.Index == nil || m.Disp != 0 {
 			panic("LEAQ of " + m.Asm())
 		}
-		a.emit("ADD %s<<%d, %s, %s", a.r(m.Index), bits.TrailingZeros8(m.Scale), a.r(m.Base), a.r(o[1]))
+		a.emit(
+			"ADD %s<<%d, %s, %s", a.r(m.Index), bits.TrailingZeros8(m.Scale), a.r(m.Base),
+			a.r(o[1]),
+		)
 	case "TESTQ":
 		a.emit("TST %s, %s", a.r(o[0]), a.r(o[1]))
 	case "CMPQ":
 		a.emit("CMP %s, %s", a.r(o[1]), a.r(o[0]))
 	case "CMPB", "CMPL": // of an argument with a number
-		a.emit("%s %s, %s", map[string]string{"CMPB": "MOVBU", "CMPL": "MOVWU"}[opcode], a.mem(o[0].(Mem)), address)
+		a.emit(
+			"%s %s, %s", map[string]string{"CMPB": "MOVBU", "CMPL": "MOVWU"}[opcode],
+			a.mem(o[0].(Mem)), address,
+		)
 		a.emit("MOVD %s, %s", a.r(o[1]), second)
 		a.emit("CMPW %s, %s", second, address)
 	default:
@@ -328,11 +357,17 @@ func (a *arm) vector(opcode string, o []Op) bool {
 		a.emit("VSHL %s, V%d.S4, V%d.S4", o[0].Asm(), a.v(o[1]), a.v(o[2]))
 	case "VPSRAD":
 		n := uint32(o[0].(U8))
-		a.word(0x4f000400|(64-n)<<16|a.v(o[1])<<5|a.v(o[2]), "sshr v%d.4s, v%d.4s, #%d", a.v(o[2]), a.v(o[1]), n)
+		a.word(
+			0x4f000400|(64-n)<<16|a.v(o[1])<<5|a.v(o[2]), "sshr v%d.4s, v%d.4s, #%d", a.v(o[2]),
+			a.v(o[1]), n,
+		)
 	case "VSQRTSS":
 		a.emit("FSQRTS F%d, F%d", a.v(o[0]), a.v(o[2]))
 	case "VCVTSI2SSQ", "VCVTSI2SDQ":
-		a.emit("%s %s, F%d", map[string]string{"VCVTSI2SSQ": "SCVTFS", "VCVTSI2SDQ": "SCVTFD"}[opcode], a.r(o[0]), a.v(o[2]))
+		a.emit(
+			"%s %s, F%d", map[string]string{"VCVTSI2SSQ": "SCVTFS", "VCVTSI2SDQ": "SCVTFD"}[opcode],
+			a.r(o[0]), a.v(o[2]),
+		)
 	case "VCVTSD2SS":
 		a.emit("FCVTDS F%d, F%d", a.v(o[0]), a.v(o[2]))
 	case "EXT": // the upper half of a vector
@@ -340,10 +375,17 @@ func (a *arm) vector(opcode string, o []Op) bool {
 	case "LDP": // two vectors in memory
 		a.emit("FLDPQ %s, (F%d, F%d)", a.mem(o[0].(Mem)), a.v(o[1]), a.v(o[2]))
 	case "LDNEXT", "LDNEXT1": // a vector, or one element, and on
-		a.emit("%s(%s), F%d", map[string]string{"LDNEXT": "FMOVQ.P 16", "LDNEXT1": "FMOVS.P 4"}[opcode], a.r(o[0]), a.v(o[1]))
+		a.emit(
+			"%s(%s), F%d",
+			map[string]string{"LDNEXT": "FMOVQ.P 16", "LDNEXT1": "FMOVS.P 4"}[opcode], a.r(o[0]),
+			a.v(o[1]),
+		)
 	case "FMLA0", "FMLA1", "FMLA2", "FMLA3": // d += n·m[element]
 		m, n, d, element := a.v(o[0]), a.v(o[1]), a.v(o[2]), uint32(opcode[4]-'0')
-		a.word(0x4f801000|element&1<<21|element>>1<<11|m<<16|n<<5|d, "fmla v%d.4s, v%d.4s, v%d.s[%d]", d, n, m, element)
+		a.word(
+			0x4f801000|element&1<<21|element>>1<<11|m<<16|n<<5|d, "fmla v%d.4s, v%d.4s, v%d.s[%d]",
+			d, n, m, element,
+		)
 	default:
 		return false
 	}

@@ -27,7 +27,10 @@ func (l level) peak() {
 	}
 	TEXT(name, NOSPLIT, "func(rounds int)")
 	Doc(
-		fmt.Sprintf("%s does %d fused multiply-adds a round, on %d vectors of %d elements,", name, peakChains*l.lanes(), peakChains, l.lanes()),
+		fmt.Sprintf(
+			"%s does %d fused multiply-adds a round, on %d vectors of %d elements,", name,
+			peakChains*l.lanes(), peakChains, l.lanes(),
+		),
 		"as fast as the CPU can.",
 	)
 	rounds := load("rounds")

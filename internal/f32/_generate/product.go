@@ -53,7 +53,12 @@ type pointers struct {
 }
 
 func (l level) pointers(a, lda Register, panels, rows int) pointers {
-	p := pointers{level: l, rows: []Register{clone(a)}, panels: []Register{load("b")}, stride: loadBytes("stride")}
+	p := pointers{
+		level:  l,
+		rows:   []Register{clone(a)},
+		panels: []Register{load("b")},
+		stride: loadBytes("stride"),
+	}
 	for len(p.rows) < rows {
 		next := clone(p.rows[len(p.rows)-1])
 		ADDQ(lda, next)

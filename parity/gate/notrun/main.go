@@ -24,7 +24,9 @@ import (
 func main() {
 	run := flag.String("run", "", "run what was not run for want of this, which must be here now")
 	out := flag.String("out", "", "with -run, the file for the log of it")
-	origin := flag.Bool("origin", false, "print the first line of a log of tests with the flags that are given")
+	origin := flag.Bool(
+		"origin", false, "print the first line of a log of tests with the flags that are given",
+	)
 	flag.Parse()
 	if *origin {
 		line, err := testlog.Here(context.Background(), ".", strings.Join(flag.Args(), " "))
@@ -58,7 +60,10 @@ func tell(w io.Writer, cases []verdict.Case) {
 		if len(lacking[of.Name]) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%d tests were not run for want of %s, %s: `lockstep doctor` says what is missing", len(lacking[of.Name]), of.Name, of.What)
+		fmt.Fprintf(
+			w, "%d tests were not run for want of %s, %s: `lockstep doctor` says what is missing",
+			len(lacking[of.Name]), of.Name, of.What,
+		)
 		last := ""
 		for _, c := range lacking[of.Name] {
 			if c.Class != last {
@@ -75,7 +80,10 @@ func tell(w io.Writer, cases []verdict.Case) {
 func again(w io.Writer, cases []verdict.Case, name, out string) error {
 	of := want.ByName(name)
 	if of == nil || out == "" {
-		return fmt.Errorf("-run %q -out %q: want one of %s, and a file", name, out, strings.Join(want.Names(), ", "))
+		return fmt.Errorf(
+			"-run %q -out %q: want one of %s, and a file", name, out,
+			strings.Join(want.Names(), ", "),
+		)
 	}
 	where, err := of.Find()
 	if err != nil {
@@ -120,14 +128,18 @@ func runAll(commands []testlog.Command, env []string) (log []byte, err error) {
 		all.Go(func() {
 			defer func() { <-turn }()
 			var stderr testlog.Capture
-			c := exec.Command("go", "test", "-json", "-count=1", "-timeout=30m", one.Package, "-run", one.Pattern)
+			c := exec.Command(
+				"go", "test", "-json", "-count=1", "-timeout=30m", one.Package, "-run", one.Pattern,
+			)
 			c.Env, c.Stderr = env, &stderr
 			printed, e := c.Output()
 			mutex.Lock()
 			defer mutex.Unlock()
 			log = append(log, printed...)
 			if e != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w: %s", strings.Join(c.Args, " "), e, stderr.String()))
+				err = errors.Join(
+					err, fmt.Errorf("%s: %w: %s", strings.Join(c.Args, " "), e, stderr.String()),
+				)
 			}
 		})
 	}

@@ -34,7 +34,10 @@ func Again(cases []verdict.Case) (commands []Command) {
 				pattern += "^" + regexp.QuoteMeta(name) + "$/"
 			}
 		}
-		commands = append(commands, Command{in.pkg, pattern + "^(" + strings.Join(slices.Compact(inner), "|") + ")$"})
+		commands = append(
+			commands,
+			Command{in.pkg, pattern + "^(" + strings.Join(slices.Compact(inner), "|") + ")$"},
+		)
 	}
 	slices.SortFunc(commands, func(a, b Command) int {
 		return strings.Compare(a.Package+" "+a.Pattern, b.Package+" "+b.Pattern)

@@ -49,7 +49,11 @@ func Here(ctx context.Context, dir, flags string) (line []byte, err error) {
 	command := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	command.Dir = dir
 	revision, _ := command.Output() // none, where this is no checkout: nothing is taken from the log
-	origin := Origin{Revision: strings.TrimSpace(string(revision)), Only: os.Getenv("LOCKSTEP_ONLY"), Flags: flags}
+	origin := Origin{
+		Revision: strings.TrimSpace(string(revision)),
+		Only:     os.Getenv("LOCKSTEP_ONLY"),
+		Flags:    flags,
+	}
 	line, err = json.Marshal(struct {
 		Action string
 		Origin
@@ -58,19 +62,30 @@ func Here(ctx context.Context, dir, flags string) (line []byte, err error) {
 }
 
 // fewer are the flags of go test that leave tests out, make them do less, or test another program.
-var fewer = regexp.MustCompile(`(^|\s)['"]?--?(test\.)?((run|skip|short|list|failfast|tags|exec|c|o|n)([=\s'"]|$)|rapid\.)`)
+var fewer = regexp.MustCompile(
+	`(^|\s)['"]?--?(test\.)?((run|skip|short|list|failfast|tags|exec|c|o|n)([=\s'"]|$)|rapid\.)`,
+)
 
 // Holds is why a log says nothing of the revision that is judged, or says less than it could.
 func (o *Origin) Holds(revision string) error {
 	switch {
 	case o == nil || o.Revision == "":
-		return errors.New("its first line does not say of which revision it is: `make test` writes it")
+		return errors.New(
+			"its first line does not say of which revision it is: `make test` writes it",
+		)
 	case o.Revision != revision:
-		return fmt.Errorf("it is of revision %.12s, and %.12s is checked out: run `make test` again", o.Revision, revision)
+		return fmt.Errorf(
+			"it is of revision %.12s, and %.12s is checked out: run `make test` again", o.Revision,
+			revision,
+		)
 	case o.Only != "":
-		return fmt.Errorf("LOCKSTEP_ONLY was %q, so that tests did less: run `make test` without it", o.Only)
+		return fmt.Errorf(
+			"LOCKSTEP_ONLY was %q, so that tests did less: run `make test` without it", o.Only,
+		)
 	case fewer.MatchString(o.Flags):
-		return fmt.Errorf("its tests ran with the flags %q, and did less: run `make test` without them", o.Flags)
+		return fmt.Errorf(
+			"its tests ran with the flags %q, and did less: run `make test` without them", o.Flags,
+		)
 	}
 	return nil
 }
@@ -134,7 +149,8 @@ func (l *Log) Line(data []byte) error {
 		}
 		t = &test{testKey: key}
 		l.tests, l.known[key] = append(l.tests, t), t
-		if in := l.known[key.within()]; in != nil && in.ended == "" { // and not a neighbour with a slash in its name
+		if in := l.known[key.within()]; in != nil &&
+			in.ended == "" { // and not a neighbour with a slash in its name
 			in.holds = true
 		}
 	}
@@ -161,7 +177,8 @@ func (l *Log) Cases() (all []verdict.Case) {
 			c.Lacks = w.Name
 		}
 		if t.name != "" {
-			failed[t.within()] = failed[t.within()] || failed[t.testKey] || c.Outcome == verdict.Failed
+			failed[t.within()] = failed[t.within()] || failed[t.testKey] ||
+				c.Outcome == verdict.Failed
 		}
 		if c.Message = strings.TrimSpace(c.Message); c.Outcome != "" {
 			all = append(all, c)
@@ -228,7 +245,9 @@ func Read(r io.Reader) (*Log, error) {
 // ReadFiles takes logs of one revision, each of which ran what those before it had not run:
 // what a later one says of a test counts. If the revision is given, all must be of it. The
 // packages are those that have ended in one of them.
-func ReadFiles(revision string, files ...string) (all []verdict.Case, packages map[string]bool, err error) {
+func ReadFiles(
+	revision string, files ...string,
+) (all []verdict.Case, packages map[string]bool, err error) {
 	packages = map[string]bool{}
 	for _, file := range files {
 		f, err := os.Open(file)

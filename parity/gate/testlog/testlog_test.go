@@ -22,9 +22,13 @@ func logOf(t *testing.T, tests ...[4]string) string {
 	}
 	for _, c := range slices.Backward(tests) { // a test ends after those within it
 		if c[3] != "" {
-			text.WriteString(`{"Action":"output","Package":"` + c[0] + `","Test":"` + c[1] + `","Output":"` + c[3] + "\"}\n")
+			text.WriteString(
+				`{"Action":"output","Package":"` + c[0] + `","Test":"` + c[1] + `","Output":"` + c[3] + "\"}\n",
+			)
 		}
-		text.WriteString(`{"Action":"` + c[2] + `","Package":"` + c[0] + `","Test":"` + c[1] + "\"}\n")
+		text.WriteString(
+			`{"Action":"` + c[2] + `","Package":"` + c[0] + `","Test":"` + c[1] + "\"}\n",
+		)
 	}
 	file := filepath.Join(t.TempDir(), "log")
 	if err := os.WriteFile(file, []byte(text.String()), 0o666); err != nil {
@@ -38,24 +42,65 @@ const noAssets, noGPU = "a.go:1: not run for want of assets: none", "a.go:1: not
 // TestAgain: what a first log has not run for want of something is run again, that alone;
 // with the second log it is known, and what that does not tell of is noticed.
 func TestAgain(t *testing.T) {
-	first := logOf(t,
-		[4]string{"m/a", "TestAll", "pass"}, [4]string{"m/a", "TestAll/own", "pass"}, [4]string{"m/a", "TestAll/set.1", "skip", noAssets},
-		[4]string{"m/a", "TestAll/set+2", "skip", noAssets}, [4]string{"m/a", "TestAll/x", "pass"}, [4]string{"m/a", "TestAll/x/y", "skip", noAssets},
-		[4]string{"m/a", "TestHere", "pass"}, [4]string{"m/a", "TestB", "skip", noAssets},
-		[4]string{"m/a", "TestC", "skip", noAssets}, [4]string{"m/b", "TestC", "skip", noGPU}, [4]string{"m/b", "TestHalf", "pass", noAssets})
+	first := logOf(
+		t,
+		[4]string{
+			"m/a",
+			"TestAll",
+			"pass",
+		},
+		[4]string{"m/a", "TestAll/own", "pass"},
+		[4]string{"m/a", "TestAll/set.1", "skip", noAssets},
+		[4]string{
+			"m/a",
+			"TestAll/set+2",
+			"skip",
+			noAssets,
+		},
+		[4]string{"m/a", "TestAll/x", "pass"},
+		[4]string{"m/a", "TestAll/x/y", "skip", noAssets},
+		[4]string{"m/a", "TestHere", "pass"},
+		[4]string{"m/a", "TestB", "skip", noAssets},
+		[4]string{
+			"m/a",
+			"TestC",
+			"skip",
+			noAssets,
+		},
+		[4]string{"m/b", "TestC", "skip", noGPU},
+		[4]string{"m/b", "TestHalf", "pass", noAssets},
+	)
 	cases, _, err := ReadFiles("", first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := NotRun(cases)["assets"]
-	want := []Command{{"m/a", "^(TestB|TestC)$"}, {"m/a", `^TestAll$/^(set\+2|set\.1)$`}, {"m/a", "^TestAll$/^x$/^(y)$"}, {"m/b", "^(TestHalf)$"}}
+	want := []Command{
+		{"m/a", "^(TestB|TestC)$"},
+		{"m/a", `^TestAll$/^(set\+2|set\.1)$`},
+		{"m/a", "^TestAll$/^x$/^(y)$"},
+		{"m/b", "^(TestHalf)$"},
+	}
 	if d := cmp.Diff(want, Again(asked)); d != "" {
 		t.Error(d)
 	}
 
-	second := logOf(t, [4]string{"m/a", "TestAll", "pass"}, [4]string{"m/a", "TestAll/set.1", "pass"}, [4]string{"m/a", "TestAll/set+2", "fail", "one bit"},
-		[4]string{"m/a", "TestAll/x", "pass"}, [4]string{"m/a", "TestAll/x/y", "pass"},
-		[4]string{"m/a", "TestB", "pass"}, [4]string{"m/a", "TestB/parts", "pass"}, [4]string{"m/a", "TestC", "skip", noGPU}, [4]string{"m/b", "TestHalf", "pass"})
+	second := logOf(
+		t,
+		[4]string{"m/a", "TestAll", "pass"},
+		[4]string{"m/a", "TestAll/set.1", "pass"},
+		[4]string{"m/a", "TestAll/set+2", "fail", "one bit"},
+		[4]string{"m/a", "TestAll/x", "pass"},
+		[4]string{"m/a", "TestAll/x/y", "pass"},
+		[4]string{
+			"m/a",
+			"TestB",
+			"pass",
+		},
+		[4]string{"m/a", "TestB/parts", "pass"},
+		[4]string{"m/a", "TestC", "skip", noGPU},
+		[4]string{"m/b", "TestHalf", "pass"},
+	)
 	ran, _, err := ReadFiles("", second)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +108,8 @@ func TestAgain(t *testing.T) {
 	if err := Missing(asked, ran); err != nil {
 		t.Error(err)
 	}
-	if err := Missing(append(asked, verdict.Case{Class: "m/b", Name: "TestLost"}), ran); err == nil || !strings.Contains(err.Error(), "m/b TestLost was to run") {
+	if err := Missing(append(asked, verdict.Case{Class: "m/b", Name: "TestLost"}), ran); err == nil ||
+		!strings.Contains(err.Error(), "m/b TestLost was to run") {
 		t.Errorf("a test that did not run: %v", err)
 	}
 	all, _, err := ReadFiles("", first, second)
@@ -92,7 +138,9 @@ func TestReadFiles(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ReadFiles("", file); err == nil || !strings.HasPrefix(err.Error(), file+": ") || !strings.Contains(err.Error(), want) {
+		if _, _, err := ReadFiles("", file); err == nil ||
+			!strings.HasPrefix(err.Error(), file+": ") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -120,7 +168,8 @@ func TestOrigin(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := ReadFiles("abc", file)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil ||
+			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.text, err, c.want)
 		}
 	}
@@ -131,7 +180,13 @@ func TestOrigin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Read(strings.NewReader(string(line) + pass + `{"Action":"pass","Package":"m/a"}` + "\n" + `{"Action":"start","Package":"m/b"}`))
+	l, err := Read(
+		strings.NewReader(
+			string(
+				line,
+			) + pass + `{"Action":"pass","Package":"m/a"}` + "\n" + `{"Action":"start","Package":"m/b"}`,
+		),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +204,9 @@ func TestCapture(t *testing.T) {
 		c.Write([]byte(strings.Repeat("a", 10000)))
 	}
 	c.Write([]byte("the end"))
-	if s := c.String(); len(s) > headKept+tailKept+10 || !strings.HasPrefix(s, "aaa") || !strings.HasSuffix(s, "athe end") || !strings.Contains(s, "\n[…]\n") {
+	if s := c.String(); len(s) > headKept+tailKept+10 || !strings.HasPrefix(s, "aaa") ||
+		!strings.HasSuffix(s, "athe end") ||
+		!strings.Contains(s, "\n[…]\n") {
 		t.Errorf("%d bytes", len(s))
 	}
 	c = Capture{}

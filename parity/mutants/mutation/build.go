@@ -38,7 +38,10 @@ type build struct {
 
 // list has go list tell of a package and of what it imports.
 func (b *build) list(folder string) error {
-	cmd := exec.Command("go", "list", "-tags", b.tags, "-export", "-deps", "-json=ImportPath,Name,Dir,Export,GoFiles,CgoFiles", folder)
+	cmd := exec.Command(
+		"go", "list", "-tags", b.tags, "-export", "-deps",
+		"-json=ImportPath,Name,Dir,Export,GoFiles,CgoFiles", folder,
+	)
 	cmd.Dir, cmd.Stderr = b.root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -68,16 +71,22 @@ func (b *build) make(folders []string) (programs []program, left int, err error)
 		if err != nil {
 			return nil, 0, err
 		}
-		out, err := b.command("build", "-gcflags=-e", "-overlay", overlay, b.pkg.ImportPath).CombinedOutput()
+		out, err := b.command(
+			"build", "-gcflags=-e", "-overlay", overlay, b.pkg.ImportPath,
+		).CombinedOutput()
 		if err == nil {
 			programs, err = b.compile(overlay, folders)
 			return programs, len(without), err
 		}
 		if !b.leave(without, string(out)) {
-			return nil, 0, fmt.Errorf("%s with its mutants does not compile: %s", b.pkg.ImportPath, out)
+			return nil, 0, fmt.Errorf(
+				"%s with its mutants does not compile: %s", b.pkg.ImportPath, out,
+			)
 		}
 	}
-	return nil, 0, fmt.Errorf("%s with its mutants does not compile, whichever lines are left out", b.pkg.ImportPath)
+	return nil, 0, fmt.Errorf(
+		"%s with its mutants does not compile, whichever lines are left out", b.pkg.ImportPath,
+	)
 }
 
 func (b *build) command(verb string, args ...string) *exec.Cmd {
@@ -97,16 +106,27 @@ func (b *build) rewrite(without map[place]bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		file, err := parser.ParseFile(fset, filepath.Join(b.pkg.Dir, name), text, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(
+			fset, filepath.Join(b.pkg.Dir, name), text,
+			parser.ParseComments|parser.SkipObjectResolution,
+		)
 		if err != nil {
 			return "", err
 		}
 		files, texts = append(files, file), append(texts, text)
 	}
-	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(b.exports[path])
-	}), Error: func(error) {}, FakeImportC: true}
+	info := &types.Info{
+		Types: map[ast.Expr]types.TypeAndValue{},
+		Uses:  map[*ast.Ident]types.Object{},
+		Defs:  map[*ast.Ident]types.Object{},
+	}
+	config := types.Config{
+		Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+			return os.Open(b.exports[path])
+		}),
+		Error:       func(error) {},
+		FakeImportC: true,
+	}
 	pkg, err := config.Check(b.pkg.ImportPath, fset, files, info)
 	if err != nil {
 		return "", err
@@ -176,7 +196,8 @@ func (b *build) leave(without map[place]bool, out string) bool {
 			from--
 		}
 		for _, other := range b.mutants {
-			if other.File == file && other.Operator == loop && other.Line > from && other.Line < line {
+			if other.File == file && other.Operator == loop && other.Line > from &&
+				other.Line < line {
 				note(place{file, other.Line, true})
 			}
 		}
@@ -200,7 +221,11 @@ func (b *build) compile(overlay string, folders []string) (programs []program, e
 		if err != nil {
 			return nil, fmt.Errorf("go list %s: %w", folder, err)
 		}
-		p := program{path: filepath.Join(b.work, fmt.Sprintf("tests%d", i)), dir: strings.TrimSpace(string(dir)), flags: []string{"-test.short"}}
+		p := program{
+			path:  filepath.Join(b.work, fmt.Sprintf("tests%d", i)),
+			dir:   strings.TrimSpace(string(dir)),
+			flags: []string{"-test.short"},
+		}
 		if bytes.Contains(out, []byte("pgregory.net/rapid")) {
 			p.flags = append(p.flags, "-rapid.nofailfile", "-rapid.shrinktime=0s")
 		}

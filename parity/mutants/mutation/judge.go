@@ -33,7 +33,9 @@ const (
 var grace = 5 * time.Second
 
 // start runs tests of a program with a mutant, or with none (-1): what they print, if they fail.
-func (p *program) start(names []string, mutant int, reached string, limit time.Duration) (string, error) {
+func (p *program) start(
+	names []string, mutant int, reached string, limit time.Duration,
+) (string, error) {
 	ctx, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()
 	quoted := make([]string, len(names))
@@ -45,7 +47,10 @@ func (p *program) start(names []string, mutant int, reached string, limit time.D
 		"-test.run", "^(" + strings.Join(quoted, "|") + ")$"}, p.flags...)
 	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), fmt.Sprintf("LOCKSTEP_MUTANT=%d", mutant), "LOCKSTEP_MUTANTS_REACHED="+reached)
+	cmd.Env = append(
+		os.Environ(), fmt.Sprintf("LOCKSTEP_MUTANT=%d", mutant),
+		"LOCKSTEP_MUTANTS_REACHED="+reached,
+	)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
@@ -59,7 +64,9 @@ func (p *program) start(names []string, mutant int, reached string, limit time.D
 }
 
 // record runs each test alone, without a mutant: its time, and the mutants that it reaches.
-func (b *build) record(programs []program, leave *regexp.Regexp, over func() bool) (tests []test, err error) {
+func (b *build) record(
+	programs []program, leave *regexp.Regexp, over func() bool,
+) (tests []test, err error) {
 	for i := range programs {
 		p := &programs[i]
 		cmd := exec.Command(p.path, "-test.list", "^(Test|Example|Fuzz)")
@@ -82,7 +89,10 @@ func (b *build) record(programs []program, leave *regexp.Regexp, over func() boo
 			}
 			begin := time.Now()
 			if out, err := p.start([]string{name}, -1, path, 5*time.Minute); err != nil {
-				return nil, fmt.Errorf("%s of %s fails without a mutant (--leave leaves tests out): %w: %s", name, p.dir, err, out)
+				return nil, fmt.Errorf(
+					"%s of %s fails without a mutant (--leave leaves tests out): %w: %s", name,
+					p.dir, err, out,
+				)
 			}
 			t.seconds = time.Since(begin).Seconds()
 			if t.reached, err = os.ReadFile(path); err != nil {
@@ -109,7 +119,9 @@ func judge(tests []test, m int) (status string, err error) {
 			continue
 		}
 		status = "LIVED"
-		i := slices.IndexFunc(batches, func(b batch) bool { return b.in == t.in && b.seconds+t.seconds < cheap })
+		i := slices.IndexFunc(
+			batches, func(b batch) bool { return b.in == t.in && b.seconds+t.seconds < cheap },
+		)
 		if i < 0 {
 			i, batches = len(batches), append(batches, batch{in: t.in})
 		}

@@ -33,11 +33,15 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.tests, "tests", "", "folders of other packages whose tests judge, too, with spaces")
+	flag.StringVar(
+		&o.tests, "tests", "", "folders of other packages whose tests judge, too, with spaces",
+	)
 	flag.StringVar(&o.leave, "leave", "", "tests that do not judge: an expression")
 	flag.StringVar(&o.tags, "tags", "", "of the build")
 	flag.StringVar(&o.diff, "diff", "", "only lines that differ from this revision")
-	flag.Uint64Var(&o.seed, "seed", 0, "of the sample; 0: another each time, with --diff the commit's")
+	flag.Uint64Var(
+		&o.seed, "seed", 0, "of the sample; 0: another each time, with --diff the commit's",
+	)
 	flag.IntVar(&o.most, "most", 400, "mutants that are judged of a package")
 	flag.DurationVar(&o.budget, "budget", 0, "time after which no other mutant is judged; 0: none")
 	flag.BoolVar(&o.enter, "enter", false, "enter the score into "+ledger)
@@ -93,14 +97,18 @@ func run(o options, folders []string) error {
 		}
 	}
 	if o.diff != "" && len(red) > 0 {
-		return fmt.Errorf("mutants of changed lines live in %s: write a test that sees them, or a row of %s that says why none can",
-			strings.Join(red, ", "), equivalents)
+		return fmt.Errorf(
+			"mutants of changed lines live in %s: write a test that sees them, or a row of %s that says why none can",
+			strings.Join(red, ", "), equivalents,
+		)
 	}
 	return nil
 }
 
 // report judges a folder's package, prints what lives, and enters the score if it is to.
-func (o *options) report(folder, commit string, begin time.Time, changed map[string]map[int]bool) (lives bool, err error) {
+func (o *options) report(
+	folder, commit string, begin time.Time, changed map[string]map[int]bool,
+) (lives bool, err error) {
 	s, err := o.score(folder, begin, changed)
 	if err != nil || s == nil {
 		return false, err
@@ -108,8 +116,11 @@ func (o *options) report(folder, commit string, begin time.Time, changed map[str
 	for _, line := range s.alive {
 		fmt.Printf("%s\t%s\n", map[bool]string{true: "red", false: "shown"}[strict(folder)], line)
 	}
-	fmt.Printf("%s: %d of %d mutants judged, %d killed (%d by time), %d equivalent: %.0f %% (%s); seed %d, %.0f s\n", folder, s.judged, s.mutants,
-		s.killed, s.late, s.equivalent, s.percent(), s.interval(), o.seed, time.Since(begin).Seconds())
+	fmt.Printf(
+		"%s: %d of %d mutants judged, %d killed (%d by time), %d equivalent: %.0f %% (%s); seed %d, %.0f s\n",
+		folder, s.judged, s.mutants, s.killed, s.late, s.equivalent, s.percent(), s.interval(),
+		o.seed, time.Since(begin).Seconds(),
+	)
 	if o.enter {
 		name := folder
 		if o.tests != "" {
@@ -144,7 +155,9 @@ func strict(folder string) bool {
 }
 
 // score makes the mutants of a folder's package and judges them; none where nothing was changed.
-func (o *options) score(folder string, begin time.Time, changed map[string]map[int]bool) (*score, error) {
+func (o *options) score(
+	folder string, begin time.Time, changed map[string]map[int]bool,
+) (*score, error) {
 	table, err := os.ReadFile(equivalents)
 	if err != nil {
 		return nil, err
@@ -164,7 +177,9 @@ func (o *options) score(folder string, begin time.Time, changed map[string]map[i
 	return b.score(folder, o, known, begin, changed)
 }
 
-func (b *build) score(folder string, o *options, known []equivalent, begin time.Time, changed map[string]map[int]bool) (*score, error) {
+func (b *build) score(
+	folder string, o *options, known []equivalent, begin time.Time, changed map[string]map[int]bool,
+) (*score, error) {
 	if o.over(begin) {
 		return nil, unfit("the time is over")
 	}
@@ -174,7 +189,8 @@ func (b *build) score(folder string, o *options, known []equivalent, begin time.
 	if _, err := b.rewrite(nil); err != nil {
 		return nil, err
 	}
-	if o.diff != "" && !slices.ContainsFunc(b.mutants, func(m mutant) bool { return changed[m.File][m.Line] }) {
+	if o.diff != "" &&
+		!slices.ContainsFunc(b.mutants, func(m mutant) bool { return changed[m.File][m.Line] }) {
 		return nil, nil
 	}
 	programs, left, err := b.make(append([]string{"./" + folder}, strings.Fields(o.tests)...))
@@ -187,7 +203,10 @@ func (b *build) score(folder string, o *options, known []equivalent, begin time.
 			mine = append(mine, i)
 		}
 	}
-	fmt.Printf("%s: %d mutants, %d places left since they do not compile, after %.0f s\n", folder, len(mine), left, time.Since(begin).Seconds())
+	fmt.Printf(
+		"%s: %d mutants, %d places left since they do not compile, after %.0f s\n", folder,
+		len(mine), left, time.Since(begin).Seconds(),
+	)
 	var leave *regexp.Regexp
 	if o.leave != "" {
 		if leave, err = regexp.Compile(o.leave); err != nil {
@@ -221,7 +240,10 @@ var hunk = regexp.MustCompile(`^@@ -\S+ \+(\d+)(?:,(\d+))? @@`)
 
 // difference is the folders and lines of Go that are other than in a revision.
 func difference(base string) (folders []string, lines map[string]map[int]bool, err error) {
-	out, err := exec.Command("git", "diff", "-U0", "--no-ext-diff", "--diff-filter=AM", "--merge-base", base, "--", "*.go", ":!*_test.go").Output()
+	out, err := exec.Command(
+		"git", "diff", "-U0", "--no-ext-diff", "--diff-filter=AM", "--merge-base", base, "--",
+		"*.go", ":!*_test.go",
+	).Output()
 	if err != nil {
 		return nil, nil, fmt.Errorf("git diff %s: %w", base, err)
 	}
@@ -232,7 +254,8 @@ func difference(base string) (folders []string, lines map[string]map[int]bool, e
 		if name, ok := strings.CutPrefix(text, "+++ b/"); ok {
 			file, lines[name] = name, map[int]bool{}
 			folder := filepath.Dir(name)
-			if hidden := strings.Contains("/"+folder, "/_") || strings.Contains("/"+folder+"/", "/testdata/"); !hidden && !slices.Contains(folders, folder) {
+			if hidden := strings.Contains("/"+folder, "/_") || strings.Contains("/"+folder+"/", "/testdata/"); !hidden &&
+				!slices.Contains(folders, folder) {
 				folders = append(folders, folder)
 			}
 		}

@@ -56,9 +56,23 @@ var swaps = map[token.Token]swap{
 	token.SHR:     {token.SHL, bitwise, bitwiseSelf},
 }
 
-var names = map[token.Token]string{token.ADD: "ADD", token.SUB: "SUB", token.MUL: "MUL", token.QUO: "QUO", token.REM: "REM",
-	token.AND: "AND", token.OR: "OR", token.XOR: "XOR", token.AND_NOT: "ANDNOT", token.SHL: "SHL", token.SHR: "SHR",
-	token.LSS: "LSS", token.LEQ: "LEQ", token.GTR: "GTR", token.GEQ: "GEQ"}
+var names = map[token.Token]string{
+	token.ADD:     "ADD",
+	token.SUB:     "SUB",
+	token.MUL:     "MUL",
+	token.QUO:     "QUO",
+	token.REM:     "REM",
+	token.AND:     "AND",
+	token.OR:      "OR",
+	token.XOR:     "XOR",
+	token.AND_NOT: "ANDNOT",
+	token.SHL:     "SHL",
+	token.SHR:     "SHR",
+	token.LSS:     "LSS",
+	token.LEQ:     "LEQ",
+	token.GTR:     "GTR",
+	token.GEQ:     "GEQ",
+}
 
 //go:embed chosen.tmpl
 var chosen string
@@ -66,7 +80,9 @@ var chosen string
 // chooser is the file that is added to a package: what chooses among so many mutants.
 func chooser(name string, count int) string {
 	var b strings.Builder
-	b.WriteString(strings.NewReplacer("PACKAGE", name, "COUNT", fmt.Sprint(max(count, 1))).Replace(chosen))
+	b.WriteString(
+		strings.NewReplacer("PACKAGE", name, "COUNT", fmt.Sprint(max(count, 1))).Replace(chosen),
+	)
 	for _, op := range slices.Sorted(maps.Keys(swaps)) {
 		kind, parameters, second := "T mutantInteger", "a, b T", "T"
 		switch op {
@@ -75,14 +91,20 @@ func chooser(name string, count int) string {
 		case token.SHL, token.SHR:
 			kind, parameters, second = "T, U mutantInteger", "a T, b U", "U"
 		}
-		fmt.Fprintf(&b, "\nfunc mutant%s[%s](i int, %s) T {\n\tif mutantOn(i) {\n\t\treturn a %s b\n\t}\n\treturn a %s b\n}\n",
-			names[op], kind, parameters, swaps[op].by, op)
+		fmt.Fprintf(
+			&b,
+			"\nfunc mutant%s[%s](i int, %s) T {\n\tif mutantOn(i) {\n\t\treturn a %s b\n\t}\n\treturn a %s b\n}\n",
+			names[op], kind, parameters, swaps[op].by, op,
+		)
 		without := ""
 		if second == "T" {
 			without = "\n\tif mutantOn(without) {\n\t\t*a = b\n\t\treturn\n\t}"
 		}
-		fmt.Fprintf(&b, "\nfunc mutant%sTo[%s](i, without int, a *T, b %s) {%s\n\t*a = mutant%s(i, *a, b)\n}\n",
-			names[op], kind, second, without, names[op])
+		fmt.Fprintf(
+			&b,
+			"\nfunc mutant%sTo[%s](i, without int, a *T, b %s) {%s\n\t*a = mutant%s(i, *a, b)\n}\n",
+			names[op], kind, second, without, names[op],
+		)
 	}
 	return b.String()
 }
@@ -184,7 +206,13 @@ func (r *rewriter) binary(n *ast.BinaryExpr) bool {
 		r.wrap(n, fmt.Sprintf("(mutantOn(%d) != (", r.add(negation, n.OpPos)), "))")
 	case token.LSS, token.LEQ, token.GTR, token.GEQ:
 		if r.ordered(n.X) && r.ordered(n.Y) {
-			r.call(n, fmt.Sprintf("mutant%s(%d, %d, ", names[n.Op], r.add(boundary, n.OpPos), r.add(negation, n.OpPos)))
+			r.call(
+				n,
+				fmt.Sprintf(
+					"mutant%s(%d, %d, ", names[n.Op], r.add(boundary, n.OpPos),
+					r.add(negation, n.OpPos),
+				),
+			)
 		}
 	case token.LAND, token.LOR:
 		i := r.add(logical, n.OpPos)
@@ -261,7 +289,9 @@ func (r *rewriter) branch(n *ast.BranchStmt) {
 // add numbers a mutant.
 func (r *rewriter) add(operator string, at token.Pos) int {
 	p := r.fset.Position(at)
-	r.mutants = append(r.mutants, mutant{Operator: operator, File: r.file, Line: p.Line, Column: p.Column})
+	r.mutants = append(
+		r.mutants, mutant{Operator: operator, File: r.file, Line: p.Line, Column: p.Column},
+	)
 	return len(r.mutants) - 1
 }
 
@@ -290,7 +320,9 @@ func (r *rewriter) is(x ast.Expr, kind types.BasicInfo) bool {
 		return false
 	}
 	if p, ok := t.(*types.TypeParam); ok {
-		return !strings.Contains(p.Constraint().Underlying().String(), "string") // if it is none, it does not compile
+		return !strings.Contains(
+			p.Constraint().Underlying().String(), "string",
+		) // if it is none, it does not compile
 	}
 	basic, ok := t.Underlying().(*types.Basic)
 	return ok && basic.Info()&kind != 0

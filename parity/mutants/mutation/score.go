@@ -45,7 +45,9 @@ func parseEquivalents(table string) (all []equivalent, err error) {
 	for i, row := range strings.Split(strings.TrimSpace(table), "\n") {
 		cells := strings.Split(row, "\t")
 		if len(cells) != 5 || cells[4] == "" {
-			return nil, fmt.Errorf("%s:%d: want file, column, operator, the line and a reason", equivalents, i+1)
+			return nil, fmt.Errorf(
+				"%s:%d: want file, column, operator, the line and a reason", equivalents, i+1,
+			)
 		}
 		if i > 0 {
 			all = append(all, equivalent{cells[0], cells[1], cells[2], cells[3], cells[4]})
@@ -69,12 +71,20 @@ func count(all []mutant, known []equivalent, lines map[string][]string) (*score,
 			s.killed++
 		default:
 			if slices.ContainsFunc(known, func(e equivalent) bool {
-				return e.file == m.File && e.column == fmt.Sprint(m.Column) && e.operator == m.Operator && e.text == line
+				return e.file == m.File && e.column == fmt.Sprint(m.Column) &&
+					e.operator == m.Operator &&
+					e.text == line
 			}) {
 				s.equivalent++
 				break
 			}
-			s.alive = append(s.alive, fmt.Sprintf("%s:%d:%d\t%s\t%s\t%s", m.File, m.Line, m.Column, m.Operator, strings.ToLower(m.status), line))
+			s.alive = append(
+				s.alive,
+				fmt.Sprintf(
+					"%s:%d:%d\t%s\t%s\t%s", m.File, m.Line, m.Column, m.Operator,
+					strings.ToLower(m.status), line,
+				),
+			)
 		}
 		s.judged++
 	}
@@ -87,8 +97,10 @@ func count(all []mutant, known []equivalent, lines map[string][]string) (*score,
 
 // enter puts a package's row into the ledger, in place of the one that it has.
 func enter(text, folder, commit string, seed uint64, s *score) string {
-	row := fmt.Sprintf("| %s | %s | %d | %d | %d | %d | %d | %.0f %% | %s |",
-		folder, commit, seed, s.mutants, s.judged, s.killed, s.equivalent, s.percent(), s.interval())
+	row := fmt.Sprintf(
+		"| %s | %s | %d | %d | %d | %d | %d | %.0f %% | %s |", folder, commit, seed, s.mutants,
+		s.judged, s.killed, s.equivalent, s.percent(), s.interval(),
+	)
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	own := "| " + folder + " |"
 	if i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, own) }); i >= 0 {

@@ -34,7 +34,8 @@ func TestToy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.alive, want) || s.mutants != 35 || s.judged != 35 || s.killed != 31 || s.equivalent != 1 {
+	if !slices.Equal(s.alive, want) || s.mutants != 35 || s.judged != 35 || s.killed != 31 ||
+		s.equivalent != 1 {
 		t.Errorf("%+v, want alive %q", s, want)
 	}
 	endless, jumps, places := "", 0, map[string]bool{}
@@ -62,21 +63,29 @@ func TestToy(t *testing.T) {
 
 // TestCount: what was not judged counts for nothing, and an equivalent one only at its place.
 func TestCount(t *testing.T) {
-	all := []mutant{{boundary, "b.go", 1, 6, "KILLED"}, {step, "b.go", 1, 9, "TIMED OUT"}, {arithmetic, "b.go", 2, 8, "LIVED"},
-		{negative, "b.go", 2, 8, "LIVED"}, {arithmetic, "b.go", 2, 12, "NOT COVERED"}, {arithmetic, "b.go", 2, 1, ""}}
+	all := []mutant{
+		{boundary, "b.go", 1, 6, "KILLED"}, {step, "b.go", 1, 9, "TIMED OUT"},
+		{arithmetic, "b.go", 2, 8, "LIVED"},
+		{
+			negative, "b.go", 2, 8, "LIVED",
+		},
+		{arithmetic, "b.go", 2, 12, "NOT COVERED"}, {arithmetic, "b.go", 2, 1, ""},
+	}
 	lines := map[string][]string{"b.go": {"for i < n {", "\tx = y + z"}}
 	row := equivalent{"b.go", "8", arithmetic, "x = y + z", "since"}
 	s, err := count(all, []equivalent{row}, lines)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.mutants != 6 || s.judged != 5 || s.killed != 2 || s.late != 1 || s.equivalent != 1 || s.percent() != 50 {
+	if s.mutants != 6 || s.judged != 5 || s.killed != 2 || s.late != 1 || s.equivalent != 1 ||
+		s.percent() != 50 {
 		t.Errorf("%+v, %v %%", s, s.percent())
 	}
 	if got := s.interval(); got != "15–85 %" { // Wilson's for 2 of 4
 		t.Errorf("the interval of 2 of 4 is %s", got)
 	}
-	if len(s.alive) != 2 || !strings.Contains(s.alive[1], negative) || !strings.Contains(s.alive[0], "2:12") {
+	if len(s.alive) != 2 || !strings.Contains(s.alive[1], negative) ||
+		!strings.Contains(s.alive[0], "2:12") {
 		t.Errorf("alive: %q", s.alive)
 	}
 	row.text = "x = y"
@@ -91,7 +100,9 @@ func TestCount(t *testing.T) {
 // TestEnter: a package has one row, the last one.
 func TestEnter(t *testing.T) {
 	const table = "# Scores\n\n| package |\n|---|\n"
-	text := enter(table, "a/b", "1234567", 3, &score{mutants: 5, judged: 5, killed: 2, equivalent: 1})
+	text := enter(
+		table, "a/b", "1234567", 3, &score{mutants: 5, judged: 5, killed: 2, equivalent: 1},
+	)
 	if want := table + "| a/b | 1234567 | 3 | 5 | 5 | 2 | 1 | 50 % | all |\n"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}
@@ -151,7 +162,11 @@ func TestDifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := lines["p/a.go"]; !slices.Equal(folders, []string{"p"}) || len(lines) != 1 || len(got) != 3 || !got[3] || !got[6] || !got[7] {
+	if got := lines["p/a.go"]; !slices.Equal(folders, []string{"p"}) || len(lines) != 1 ||
+		len(got) != 3 ||
+		!got[3] ||
+		!got[6] ||
+		!got[7] {
 		t.Errorf("folders %q, lines %v", folders, lines)
 	}
 }

@@ -37,7 +37,10 @@ func library() (string, error) {
 		return path, ortlib.Check(path)
 	}
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != ortlib.Platform {
-		return "", fmt.Errorf("no library is pinned for %s: set %s to a libonnxruntime of version %s", platform, ortlib.Variable, ortlib.Version)
+		return "", fmt.Errorf(
+			"no library is pinned for %s: set %s to a libonnxruntime of version %s", platform,
+			ortlib.Variable, ortlib.Version,
+		)
 	}
 	if path, err := ortlib.Find(); err == nil {
 		return path, nil
@@ -78,7 +81,10 @@ func library() (string, error) {
 		return "", err
 	}
 	if sum != ortlib.SHA256 {
-		return "", fmt.Errorf("the library in %s has SHA-256 %s, want %s: not used", filepath.Base(wheels[0]), sum, ortlib.SHA256)
+		return "", fmt.Errorf(
+			"the library in %s has SHA-256 %s, want %s: not used", filepath.Base(wheels[0]), sum,
+			ortlib.SHA256,
+		)
 	}
 	if err := os.Rename(file, path); err != nil {
 		return "", err
@@ -106,5 +112,7 @@ func download(folder string) error {
 		}
 		failures = append(failures, strings.Join(client, " ")+": "+reason)
 	}
-	return fmt.Errorf("pip could not download onnxruntime %s:\n%s", ortlib.Version, strings.Join(failures, "\n"))
+	return fmt.Errorf(
+		"pip could not download onnxruntime %s:\n%s", ortlib.Version, strings.Join(failures, "\n"),
+	)
 }

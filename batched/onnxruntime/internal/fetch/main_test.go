@@ -48,7 +48,8 @@ func left(t *testing.T, dir string) (files []string) {
 func TestNoPip(t *testing.T) {
 	cache := setup(t, map[string]string{"pip3": "echo no route to host >&2; exit 1\n"})
 	_, err := library()
-	if err == nil || !strings.Contains(err.Error(), "pip could not download onnxruntime") || !strings.Contains(err.Error(), "no route to host") {
+	if err == nil || !strings.Contains(err.Error(), "pip could not download onnxruntime") ||
+		!strings.Contains(err.Error(), "no route to host") {
 		t.Errorf("error %v, want what pip said", err)
 	}
 	if files := left(t, cache); files != nil {
@@ -107,7 +108,8 @@ func TestPresent(t *testing.T) {
 func TestOverride(t *testing.T) {
 	setup(t, nil)
 	t.Setenv(ortlib.Variable, "/nowhere/libonnxruntime.so")
-	if _, err := library(); err == nil || !strings.Contains(err.Error(), "/nowhere/libonnxruntime.so") {
+	if _, err := library(); err == nil ||
+		!strings.Contains(err.Error(), "/nowhere/libonnxruntime.so") {
 		t.Errorf("error %v, want that the file is missing", err)
 	}
 }

@@ -59,7 +59,9 @@ func Find() (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("no ONNX Runtime: %w; %s", err, hint)
 	default:
-		return "", fmt.Errorf("%s is damaged (SHA-256 %.12s, want %.12s): %s", path, sum, SHA256, hint)
+		return "", fmt.Errorf(
+			"%s is damaged (SHA-256 %.12s, want %.12s): %s", path, sum, SHA256, hint,
+		)
 	}
 }
 

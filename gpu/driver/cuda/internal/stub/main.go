@@ -67,7 +67,9 @@ func functions(header string) ([]function, error) {
 		all = append(all, f)
 	}
 	if !slices.ContainsFunc(all, func(f function) bool { return f.name == "cuInit" }) {
-		return nil, fmt.Errorf("the header does not declare cuInit; %d functions were found", len(all))
+		return nil, fmt.Errorf(
+			"the header does not declare cuInit; %d functions were found", len(all),
+		)
 	}
 	return all, nil
 }
@@ -134,7 +136,10 @@ CUresult %[1]s(%[2]s) {
 	case "rest":
 		fmt.Fprint(w, rest)
 		for _, f := range all {
-			fmt.Fprintf(w, "\n__attribute__((weak)) CUresult %s(%s) { return CUDA_ERROR_NOT_SUPPORTED; }\n", f.name, f.parameters)
+			fmt.Fprintf(
+				w, "\n__attribute__((weak)) CUresult %s(%s) { return CUDA_ERROR_NOT_SUPPORTED; }\n",
+				f.name, f.parameters,
+			)
 		}
 	default:
 		return fmt.Errorf("no kind %q", kind)

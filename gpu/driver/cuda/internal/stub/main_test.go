@@ -22,7 +22,11 @@ CUresult cuInit(unsigned int Flags);
 	want := []function{
 		{"cuInit", "unsigned int Flags", "Flags"},
 		{"cuProfilerStart", "void", ""},
-		{"cuMemcpyHtoDAsync_v2", "CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream", "dstDevice, srcHost, ByteCount, hStream"},
+		{
+			"cuMemcpyHtoDAsync_v2",
+			"CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream",
+			"dstDevice, srcHost, ByteCount, hStream",
+		},
 		{"cuArrays", "const CUgraphNode * nodes, size_t sizes[ 4 ]", "nodes, sizes"},
 	}
 	got, err := functions(header)
