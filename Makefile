@@ -255,7 +255,7 @@ fuzz: ## run every fuzz target for FUZZTIME each
 		$(GO) test $$p -fuzz "^$${n%:*}\$$" -fuzztime $(FUZZTIME) || exit 1; done
 
 # Calls in any order, of both families, of which make test runs a few; see TestHistory.
-HISTORIES ?= 1000
+histories: HISTORIES ?= 10000
 
 .PHONY: histories
 histories: ## any calls in any order, HISTORIES of them; every call has come after every other
@@ -387,7 +387,7 @@ test-edits: ## Python controllers, what they import and read, networks and route
 .PHONY: test-faults
 test-faults: ## runs, searches, shards and caches on a disk that fails on purpose: HISTORIES of them, of the seed SEED
 	$(GO) test $(TESTFLAGS) -count 1 -timeout 120m -v -run '^TestFaults$$' ./runs -args -histories $(HISTORIES) -seed $(SEED)
-HISTORIES := 100000
+test-faults: HISTORIES ?= 100000
 SEED      ?= $(shell date +%s)
 
 # Where programs are built for. What needs cgo, ONNX Runtime and the GPU, is not in them.
