@@ -101,7 +101,9 @@ def npz_bytes(arrays):
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, array in arrays.items():
             member = io.BytesIO()
-            np.lib.format.write_array(member, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
+            np.lib.format.write_array(
+                member, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False
+            )
             info = zipfile.ZipInfo(name + ".npy", date_time=(1980, 1, 1, 0, 0, 0))
             info.compress_type = zipfile.ZIP_DEFLATED
             info.create_system = 3
@@ -282,7 +284,11 @@ def one_node_model(op, opset, attributes, n, initializers):
     graph = _field(1, node) + _field(2, "probe")
     for name, array in initializers.items():
         graph += _field(
-            5, _field(1, len(array)) + _field(2, 1) + _field(8, name) + _field(9, array.astype("<f4").tobytes())
+            5,
+            _field(1, len(array))
+            + _field(2, 1)
+            + _field(8, name)
+            + _field(9, array.astype("<f4").tobytes()),
         )
     graph += _field(11, _field(1, "x") + _field(2, tensor_type))
     graph += _field(12, _field(1, "y") + _field(2, tensor_type))
@@ -323,7 +329,9 @@ def both(softmax):
 
 
 def probe_exp():
-    return f"{int(np.exp(np.array([0xBF851592], np.uint32).view(np.float32)).view(np.uint32)[0]):08x}"
+    return (
+        f"{int(np.exp(np.array([0xBF851592], np.uint32).view(np.float32)).view(np.uint32)[0]):08x}"
+    )
 
 
 def probe_sin():
@@ -409,7 +417,10 @@ def fingerprint():
 def profile_name(probes):
     for name, entry in probes.items():
         if entry["answer"] is None:
-            refuse(f"probe {name} ({entry['question']}) cannot run: {entry['error']}: install requirements.txt")
+            refuse(
+                f"probe {name} ({entry['question']}) cannot run: {entry['error']}: install "
+                "requirements.txt"
+            )
         if entry["name"] is None:
             refuse(
                 f"probe {name} ({entry['question']}) answered {entry['answer']}, none of "
@@ -455,7 +466,11 @@ def machine():
 
 
 def upstream_provenance():
-    return {"repository": UPSTREAM_REPOSITORY, "commit": UPSTREAM_COMMIT, "sha256": dict(UPSTREAM_SHA256)}
+    return {
+        "repository": UPSTREAM_REPOSITORY,
+        "commit": UPSTREAM_COMMIT,
+        "sha256": dict(UPSTREAM_SHA256),
+    }
 
 
 # --- the upstream program ----------------------------------------------------
@@ -465,7 +480,10 @@ def check_upstream(folder):
     for name, expected in UPSTREAM_SHA256.items():
         path = Path(folder) / name
         if not path.is_file():
-            refuse(f"{path}: missing: --upstream must hold {UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT}")
+            refuse(
+                f"{path}: missing: --upstream must hold {UPSTREAM_REPOSITORY} at commit "
+                f"{UPSTREAM_COMMIT}"
+            )
         if sha256_file(path) != expected:
             refuse(
                 f"{path}: not the file of {UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT} "
@@ -486,7 +504,9 @@ def load_upstream(folder):
     try:
         program = importlib.import_module("tinyphysics")
     except ImportError as error:
-        raise Failed(f"upstream program cannot be imported ({error}): install requirements.txt") from error
+        raise Failed(
+            f"upstream program cannot be imported ({error}): install requirements.txt"
+        ) from error
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return program
 
@@ -672,7 +692,8 @@ def record(program, model, route, controller_name):
 
 def check_shapes(arrays, steps, full, path):
     shapes = {"tokens": (steps, 20), "states": (steps, 20, 4), "logits": (full, 1024),
-              "probs": (full, 1024), "full_steps": (full,), "costs": (3,), "route_hash": (5,)}  # fmt: skip
+              "probs": (full, 1024), "full_steps": (full,), "costs": (3,),
+              "route_hash": (5,)}  # fmt: skip
     for name, array in arrays.items():
         if array.shape != shapes.get(name, (steps,)):
             raise Failed(
@@ -692,7 +713,8 @@ def record_all(options, wanted, folder, profile, probes):
             model = program.TinyPhysicsModel(model_path, debug=False)
         except Exception as error:
             raise Failed(
-                f"{options.model}: the upstream program cannot load it ({type(error).__name__}): give tinyphysics.onnx"
+                f"{options.model}: the upstream program cannot load it ({type(error).__name__}): "
+                "give tinyphysics.onnx"
             ) from error
         for route, controller_name in wanted:
             try:
@@ -852,7 +874,9 @@ def command_check(options):
         wanted = [(entry["route"], entry["recording"]) for entry in committed["recordings"]]
         check_comparable(committed, options, where)
     except (ValueError, KeyError, TypeError) as error:
-        raise Failed(f"{where}: not a provenance file ({type(error).__name__}): restore it") from error
+        raise Failed(
+            f"{where}: not a provenance file ({type(error).__name__}): restore it"
+        ) from error
 
     stray = {path.name for path in folder.glob("*.npz")} - {f"{r}.{c}.npz" for r, c in wanted}
     if stray:
@@ -868,7 +892,10 @@ def command_check(options):
                 raise Failed(f"{path}: arrays are equal, but its SHA-256 is not the one in {where}")
             for key in old:
                 if key != "npz_sha256" and old[key] != new.get(key):
-                    raise Failed(f"{where}: {old['file']}: {key}: committed {old[key]!r}, regenerated {new.get(key)!r}")
+                    raise Failed(
+                        f"{where}: {old['file']}: {key}: committed {old[key]!r}, regenerated "
+                        f"{new.get(key)!r}"
+                    )
     print(f"{folder}: {len(wanted)} recordings equal in every bit")
 
 
@@ -884,21 +911,38 @@ def command_probe():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--upstream", metavar="DIR", help=f"{UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT}")
+    parser.add_argument(
+        "--upstream", metavar="DIR", help=f"{UPSTREAM_REPOSITORY} at commit {UPSTREAM_COMMIT}"
+    )
     parser.add_argument("--model", metavar="FILE", help="tinyphysics.onnx")
     parser.add_argument("--routes", metavar="DIR", help="folder of <route>.csv files")
     parser.add_argument("--out", metavar="DIR", help="write <DIR>/<profile>/, replacing it")
-    parser.add_argument("--check", metavar="DIR", help="regenerate and compare with <DIR>/<profile>/")
+    parser.add_argument(
+        "--check", metavar="DIR", help="regenerate and compare with <DIR>/<profile>/"
+    )
     parser.add_argument("--probe-only", action="store_true", help="print the fingerprint and stop")
-    parser.add_argument("--only-routes", nargs="+", metavar="ROUTE", help="record these routes only")
     parser.add_argument(
-        "--only-controllers", nargs="+", choices=list(CONTROLLERS), help="record these controllers only"
+        "--only-routes", nargs="+", metavar="ROUTE", help="record these routes only"
     )
-    parser.add_argument("--emulator", metavar="TEXT", help="what emulates this CPU, to be kept in provenance.json")
     parser.add_argument(
-        "--other-packages", action="store_true", help="check under other versions than the recorded ones on purpose"
+        "--only-controllers",
+        nargs="+",
+        choices=list(CONTROLLERS),
+        help="record these controllers only",
     )
-    parser.add_argument("--other-model", action="store_true", help="record with a model that is not the official one")
+    parser.add_argument(
+        "--emulator", metavar="TEXT", help="what emulates this CPU, to be kept in provenance.json"
+    )
+    parser.add_argument(
+        "--other-packages",
+        action="store_true",
+        help="check under other versions than the recorded ones on purpose",
+    )
+    parser.add_argument(
+        "--other-model",
+        action="store_true",
+        help="record with a model that is not the official one",
+    )
     options = parser.parse_args()
     if options.probe_only:
         return command_probe()

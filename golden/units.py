@@ -87,35 +87,46 @@ def csv_floats(rng):
     texts += [f"{x:.20e}" for x in spread(rng, 700, -1000, 1000).tolist()]
     texts += [f"{x:.3e}".replace("e", "E") for x in spread(rng, 200, -1000, 1000).tolist()]
     texts += [
-        "0" * int(z) + repr(x) for z, x in zip(rng.randint(1, 25, 400), np.abs(spread(rng, 400, -3, 60)).tolist())
+        "0" * int(z) + repr(x)
+        for z, x in zip(rng.randint(1, 25, 400), np.abs(spread(rng, 400, -3, 60)).tolist())
     ]
     texts += ["".join(map(str, rng.randint(0, 10, n))) for n in rng.randint(15, 41, 300)]
     texts += [
         "".join(map(str, rng.randint(0, 10, n))) + "." + "".join(map(str, rng.randint(0, 10, m)))
         for n, m in zip(rng.randint(0, 25, 400), rng.randint(1, 30, 400))
     ]
-    texts += [f"{int(a)}e{int(e)}" for a, e in zip(rng.randint(1, 10**9, 300), rng.randint(-330, 299, 300))]
+    texts += [
+        f"{int(a)}e{int(e)}"
+        for a, e in zip(rng.randint(1, 10**9, 300), rng.randint(-330, 299, 300))
+    ]
     texts += [
         f"{int(a)}.{int(b)}e{int(e):+04d}"
-        for a, b, e in zip(rng.randint(0, 10**6, 300), rng.randint(0, 10**6, 300), rng.randint(-400, 300, 300))
+        for a, b, e in zip(
+            rng.randint(0, 10**6, 300), rng.randint(0, 10**6, 300), rng.randint(-400, 300, 300)
+        )
     ]
     # subnormals and both ends of the range
     texts += [repr(x) for x in np.ldexp(rng.random_sample(300), -1022).tolist()]
     texts += [repr(float(k) * 5e-324) for k in range(1, 60)]
     texts += ["2.2250738585072014e-308", "2.2250738585072009e-308", "1e-308", "1e-309", "1e-616",
-              "1e-617", "1e-700", "123456789e-320", "9e307", "1.7e308", "0.001e310", "00000e5"]  # fmt: skip
+              "1e-617", "1e-700", "123456789e-320", "9e307", "1.7e308", "0.001e310",
+              "00000e5"]  # fmt: skip
     # signs, points, blanks, zeros
-    texts += ["0", "-0", "+0", "0.0", "-0.0", ".5", "-.5", "+.5", "5.", "-5.", "+5.25", "1e5", "1E+05",
-              "-1e-5", "0e0", "-0e10", "000.125", "1", "-17", "9007199254740993", "18446744073709551616"]  # fmt: skip
+    texts += ["0", "-0", "+0", "0.0", "-0.0", ".5", "-.5", "+.5", "5.", "-5.", "+5.25", "1e5",
+              "1E+05", "-1e-5", "0e0", "-0e10", "000.125", "1", "-17", "9007199254740993",
+              "18446744073709551616"]  # fmt: skip
     decorated = [repr(x) for x in spread(rng, 300, -20, 20).tolist()]
     blanks = ["", " ", "  ", "\t", " \t "]
-    texts += [blanks[i % 5] + ("" if t[0] == "-" else "+") + t + blanks[i // 5 % 5] for i, t in enumerate(decorated)]
+    texts += [
+        blanks[i % 5] + ("" if t[0] == "-" else "+") + t + blanks[i // 5 % 5]
+        for i, t in enumerate(decorated)
+    ]
     return texts
 
 
-CSV_SPECIAL = ["", "nan", "NaN", "-nan", "-NaN", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "null",
-               "NULL", "<NA>", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "inf", "-inf", "+inf",
-               "Infinity", "-Infinity", "+Infinity", "INF", "iNfInItY"]  # fmt: skip
+CSV_SPECIAL = ["", "nan", "NaN", "-nan", "-NaN", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA",
+               "null", "NULL", "<NA>", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", "inf",
+               "-inf", "+inf", "Infinity", "-Infinity", "+Infinity", "INF", "iNfInItY"]  # fmt: skip
 
 
 def csv_integers(rng):
@@ -135,7 +146,8 @@ def read_column(texts, kind):
     column = pandas.read_csv(io.StringIO(body))["x"]
     if column.dtype != kind or len(column) != len(texts):
         raise Failed(
-            f"pandas read a column as {column.dtype}, expected {kind}: an input text is not a number to this pandas"
+            f"pandas read a column as {column.dtype}, expected {kind}: an input text is not a "
+            "number to this pandas"
         )
     return column.values.astype(np.float64).view(np.uint64)
 
@@ -182,7 +194,8 @@ def sin_table():
 def exp_table():
     rng = random_for("exp")
     variants = np.array([int(word, 16) for word in EXP_VARIANT_BITS], np.uint32).view(np.float32)
-    ends = np.array([0xC2CFF1B4, 0xC2CFF1B5], np.uint32).view(np.float32)  # last non-zero, first zero
+    # Last non-zero, first zero.
+    ends = np.array([0xC2CFF1B4, 0xC2CFF1B5], np.uint32).view(np.float32)
     x = np.concatenate([
         np.array([0.0, -0.0, -110.0, -1e-45], np.float32), variants, neighbours(variants), ends,
         neighbours((-(np.arange(150) + 0.5) * 0.6931471805599453).astype(np.float32)),
@@ -204,14 +217,25 @@ def seed_table():
     texts = [f"data/{k:05d}.csv" for k in range(150)]
     texts += [f"data/{k:05d}.csv" for k in (4744, 4959, 9999, 10000, 19999)]
     texts += ["", ".", "a", "data", "./data/00000.csv", "data//00000.csv", "/data/00000.csv",
-              "data\\00000.csv", "DATA/00000.CSV", "data/00000.csv ", "data/\u00e4\u00f6\u00fc.csv"]  # fmt: skip
+              "data\\00000.csv", "DATA/00000.CSV", "data/00000.csv ",
+              "data/\u00e4\u00f6\u00fc.csv"]  # fmt: skip
     texts += ["x" * k for k in range(50, 84)]  # md5 block boundaries
     seeds = [int(hashlib.md5(text.encode()).hexdigest(), 16) % 10**4 for text in texts]
     return {"seed_text": as_bytes(texts), "seed": np.array(seeds, np.int64)}
 
 
 def draw_table():
-    seeds = [0, 1, 2, 3285, 9739, 3963, 9999, 4294967295, *random_for("rng").randint(0, 10000, 42).tolist()]
+    seeds = [
+        0,
+        1,
+        2,
+        3285,
+        9739,
+        3963,
+        9999,
+        4294967295,
+        *random_for("rng").randint(0, 10000, 42).tolist(),
+    ]
     draws = []
     for seed in seeds:
         np.random.seed(seed)
@@ -237,7 +261,11 @@ def choice_table(softmax):
     for seed, row in zip(seeds, p):
         np.random.seed(seed)
         out.append([np.random.choice(1024, p=row) for _ in range(8)])
-    return {"choice_seed": seeds.astype(np.int64), "choice_p": p, "choice_out": np.array(out, np.int64)}
+    return {
+        "choice_seed": seeds.astype(np.int64),
+        "choice_p": p,
+        "choice_out": np.array(out, np.int64),
+    }
 
 
 # --- tokenizer, sums, costs, softmax -------------------------------------------------------
@@ -248,14 +276,14 @@ def tokenizer_table(program):
     rng = random_for("tokenizer")
     x = np.concatenate([
         neighbours(tokenizer.bins), tokenizer.bins.astype(np.float32).astype(np.float64),
-        neighbours([5.0, -5.0]), [0.0, -0.0, 6.0, -6.0, 1e300, -1e300, np.inf, -np.inf, 5e-324, -5e-324],
-        rng.uniform(-5.5, 5.5, 6000), bell(rng, 4000), [np.nan],
+        neighbours([5.0, -5.0]), [0.0, -0.0, 6.0, -6.0, 1e300, -1e300, np.inf, -np.inf, 5e-324,
+        -5e-324], rng.uniform(-5.5, 5.5, 6000), bell(rng, 4000), [np.nan],
     ])  # fmt: skip
     return {"bins": tokenizer.bins, "enc_x": x, "enc_y": tokenizer.encode(x).astype(np.int64)}
 
 
 def sum_table(prefix, dtype, extra):
-    """np.sum of rows of every length 0..420 and of some longer ones; the rows lie one after another."""
+    """np.sum of rows of every length from 0 to 420 and of some longer ones, one after another."""
     rng = random_for(prefix)
     lengths = [*range(421), 500, 511, 512, 513, 640, 777, 999, 1000, 1023, 1025, 1500, *extra]
     rows = []
@@ -283,7 +311,8 @@ def cost_table(program):
     out = []
     for t, p in zip(target, pred):
         history = SimpleNamespace(
-            target_lataccel_history=[0.0] * 100 + t.tolist(), current_lataccel_history=[0.0] * 100 + p.tolist()
+            target_lataccel_history=[0.0] * 100 + t.tolist(),
+            current_lataccel_history=[0.0] * 100 + p.tolist(),
         )
         costs = program.TinyPhysicsSimulator.compute_cost(history)
         out.append([costs[name] for name in generate.COSTS])
@@ -303,8 +332,9 @@ def format_table():
     rng = random_for("format")
     x = [10.0**k for k in range(-30, 31)] + [-(10.0**k) for k in range(-6, 7)]
     x += [999.95, 999.94999, 999.96, 9999.5, 9999.4, 9999.6, 99.995, 99.985, 0.0001, 0.00009999,
-          0.000099995, 0.00001, 0.00012345, 0.5, 0.25, 1.0005, 1.00049, 2.5, 1234.5, 1235.5, 12345.0,
-          0.0, -0.0, float("nan"), float("inf"), float("-inf"), 5e-324, 1.7976931348623157e308]  # fmt: skip
+          0.000099995, 0.00001, 0.00012345, 0.5, 0.25, 1.0005, 1.00049, 2.5, 1234.5, 1235.5,
+          12345.0, 0.0, -0.0, float("nan"), float("inf"), float("-inf"), 5e-324,
+          1.7976931348623157e308]  # fmt: skip
     x += [float(k) for k in range(-20, 121)] + [float(k * 111) for k in range(1, 100)]
     x += [k + 0.05 for k in range(100, 150)] + [k / 16 for k in range(1000, 1100)]
     x += spread(rng, 500, -20, 20).tolist() + spread(rng, 150, -1000, 1000).tolist()
@@ -369,7 +399,8 @@ def surroundings():
         entry = probes[name]
         if entry["name"] is None:
             refuse(
-                f"probe {name} ({entry['question']}): {entry.get('error') or entry['answer']}: not a known arithmetic"
+                f"probe {name} ({entry['question']}): {entry.get('error') or entry['answer']}: not "
+                "a known arithmetic"
             )
         chosen[name] = {key: entry[key] for key in ("question", "answer", "name")}
     here = generate.machine()
@@ -407,21 +438,30 @@ def command_check(options):
     except OSError:
         refuse(f"{where}: cannot be read: give the folder of units.npz and units.json")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Failed(f"{where}: not a provenance file ({type(error).__name__}): restore it") from error
+        raise Failed(
+            f"{where}: not a provenance file ({type(error).__name__}): restore it"
+        ) from error
     around = surroundings()
     for name, answer in answers.items():
         here = around["fingerprint"].get(name, {}).get("answer")
         if here != answer:
-            refuse(f"{where}: probe {name} answered {answer} when recorded, here {here}: another arithmetic")
+            refuse(
+                f"{where}: probe {name} answered {answer} when recorded, here {here}: another "
+                "arithmetic"
+            )
     for name, version in recorded.items():
         here = around["machine"]["packages"].get(name)
         if here != version:
             refuse(f"{where}: recorded with {name} {version}, here is {here}: install that version")
-    difference = generate.first_difference(generate.load_npz(folder / "units.npz"), all_tables(options.upstream))
+    difference = generate.first_difference(
+        generate.load_npz(folder / "units.npz"), all_tables(options.upstream)
+    )
     if difference:
         raise Failed(f"{folder / 'units.npz'}: {difference}")
     if generate.sha256_file(folder / "units.npz") != expected_sha256:
-        raise Failed(f"{folder / 'units.npz'}: tables are equal, but its SHA-256 is not the one in {where}")
+        raise Failed(
+            f"{folder / 'units.npz'}: tables are equal, but its SHA-256 is not the one in {where}"
+        )
     print(f"{folder / 'units.npz'}: all tables equal in every bit")
 
 

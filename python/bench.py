@@ -1,8 +1,9 @@
 """What Python costs, as ratios of one run: make bench-python.
 
-Times of this run alone count: contestants take turns. A call is what is left of Rollouts.advance when the
-time inside the engine is taken off: Python, ctypes, the way into Go and back, checks and copies. The
-command line is the yardstick of whole rollouts, and runs beside each of the others, first or second in turn.
+Times of this run alone count: contestants take turns. A call is what is left of Rollouts.advance
+when the time inside the engine is taken off: Python, ctypes, the way into Go and back, checks and
+copies. The command line is the yardstick of whole rollouts, and runs beside each of the others,
+first or second in turn.
 """
 
 import argparse
@@ -24,7 +25,11 @@ p.add_argument("--engine", default="batched")
 p.add_argument("--workers", type=int, default=1)
 p.add_argument("--routes", type=int, default=64)
 p.add_argument("--turns", type=int, default=2)
-p.add_argument("--only", nargs="*", help="contestants, of whole, stepped, environments, collected; none: calls alone")
+p.add_argument(
+    "--only",
+    nargs="*",
+    help="contestants, of whole, stepped, environments, collected; none: calls alone",
+)
 args = p.parse_args()
 
 sim = lockstep.Simulator(engine=args.engine, model="own", workers=args.workers)
@@ -45,8 +50,8 @@ def network():
 def call(n, behind):
     """Microseconds that a step of n rollouts takes beside the engine's own work: the median.
 
-    Up to step 100 the network does not run, so that what is measured is the call, right after other calls or
-    behind something else that had the caches.
+    Up to step 100 the network does not run, so that what is measured is the call, right after other
+    calls or behind something else that had the caches.
     """
     own = []
     for _ in range(args.turns):
@@ -63,7 +68,7 @@ def call(n, behind):
 
 
 def copies(behind):
-    """Microseconds that NumPy takes to copy 64 numbers twice, as every call does, too: the median."""
+    """Median microseconds in which NumPy copies 64 numbers twice, as every call does, too."""
     numbers, out, times = np.zeros(64), np.empty(64), []
     for _ in range(80):
         behind()
@@ -82,7 +87,16 @@ def command():
     """Rollouts per second of the command line, as it says itself."""
     done = subprocess.run(
         [
-            *(args.lockstep, "rollout", "--json", "--no-cache", "--controller", "pid", "--model_path", sim.model),
+            *(
+                args.lockstep,
+                "rollout",
+                "--json",
+                "--no-cache",
+                "--controller",
+                "pid",
+                "--model_path",
+                sim.model,
+            ),
             *("--data_path", folder, "--num_segs", str(args.routes)),
             *("--engine", args.engine, "--workers", str(args.workers)),
         ],
@@ -123,7 +137,9 @@ def environments():
 def collected():
     rng = np.random.default_rng(1)
     sizes = [256, 256, 256, 256, 256, 2]
-    weights = [rng.normal(0, k**-0.5, (n, k)).astype(np.float32) for k, n in itertools.pairwise(sizes)]
+    weights = [
+        rng.normal(0, k**-0.5, (n, k)).astype(np.float32) for k, n in itertools.pairwise(sizes)
+    ]
     policy = lockstep.Network(weights, [np.zeros(n, np.float32) for n in sizes[1:]])
     start = time.perf_counter()
     sim.collect(policy, routes, samples=1, seed=1)
@@ -142,10 +158,14 @@ def imported():
 
 
 steps = network()
-for name, behind in [("a step's call", lambda: None), ("the same behind a pass of the network", lambda: next(steps))]:
+for name, behind in [
+    ("a step's call", lambda: None),
+    ("the same behind a pass of the network", lambda: next(steps)),
+]:
     one, many = call(1, behind), call(64, behind)
     print(
-        f"{name}: {one:.1f} µs for one rollout (want 5), {(many - one) / 63:.3f} µs for each further (want 0.1); "
+        f"{name}: {one:.1f} µs for one rollout (want 5), {(many - one) / 63:.3f} µs for each "
+        "further (want 0.1); "
         f"two copies of 64 numbers there: {copies(behind):.2f} µs"
     )
 print(f"import: {imported():.2f} s (want 0.2)")

@@ -51,15 +51,21 @@ class GoBuildHook(BuildHookInterface):
         machine = os.uname().machine if hasattr(os, "uname") else "amd64"
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         if portable():
-            environment["CC"] = f"{sys.executable} -m ziglang cc -target {machine}-linux-gnu.{GLIBC}"
+            environment["CC"] = (
+                f"{sys.executable} -m ziglang cc -target {machine}-linux-gnu.{GLIBC}"
+            )
             platform = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
         go = os.environ.get("GO") or shutil.which("go")
         if go is None:
             raise SystemExit("Go 1.26 or newer is missing: install it, or set GO to the go command")
         flags = os.environ.get("GOFLAGS", "").split()
-        tags = ["library", *(f.partition("=")[2] for f in flags if f.lstrip("-").startswith("tags="))]
+        tags = [
+            "library",
+            *(f.partition("=")[2] for f in flags if f.lstrip("-").startswith("tags=")),
+        ]
         subprocess.run(
-            [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-tags", ",".join(tags),
+            [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false",
+             "-tags", ",".join(tags),
              "-ldflags", f"-s -w -X {module(root)}/python/native.version={self.metadata.version}",
              "-o", str(library), "./cmd/lockstep"],
             cwd=root, env=environment, check=True,

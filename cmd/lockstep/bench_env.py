@@ -1,6 +1,7 @@
-"""Steps of classic control by what Python has here: a contestant and a number of steps a line in, seconds out.
+"""Time classic control in Python: reads a contestant and a number of steps, prints seconds.
 
-Begins with the contestants, and what is missing for the others. Actions are drawn before the clock starts.
+Begins with the contestants, and what is missing for the others. Actions are drawn before the clock
+starts.
 """
 
 import importlib
@@ -109,4 +110,8 @@ for line in sys.stdin:
     entrant, steps = json.loads(line)
     start = time.perf_counter()
     done = runs[entrant](steps)
-    print(json.dumps({"steps": done, "seconds": time.perf_counter() - start}), file=answers, flush=True)
+    print(
+        json.dumps({"steps": done, "seconds": time.perf_counter() - start}),
+        file=answers,
+        flush=True,
+    )

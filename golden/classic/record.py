@@ -44,7 +44,7 @@ def philox(counter: tuple[int, ...], key: int) -> tuple[int, ...]:
 
 
 def uniform(seed: int, env: int, step: int, actions: int, limit: float) -> int | float:
-    """Draw an environment's action of a step, as docs/classic.md says; with none to choose from within ±limit."""
+    """Draw an action as docs/classic.md says: a choice, or a force or torque within ±limit."""
     block = philox((env & MASK, env >> 32, step // (128 if actions == 2 else 4), 0), seed)
     word = block[step % 4]
     if actions == 2:
@@ -75,7 +75,9 @@ class Off:
         self.envs = [gymnasium.make(name, **options) for _ in range(num)]
         self.single_action_space = self.envs[0].action_space
 
-    def reset(self, seed: list[int] | None, options: dict[str, Any] | None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, seed: list[int] | None, options: dict[str, Any] | None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         """Reset those of the mask, or all: the observations of all."""
         mask = options.pop("reset_mask", None) if options else None
         if mask is None:
@@ -100,17 +102,23 @@ def make(case: dict[str, Any]) -> Any:
         for k, v in case["options"].items()
         if k not in ("kinematics_integrator", "book_or_nips")
     }
-    attributes = {k: v for k, v in case["options"].items() if k in ("kinematics_integrator", "book_or_nips")}
+    attributes = {
+        k: v for k, v in case["options"].items() if k in ("kinematics_integrator", "book_or_nips")
+    }
     name, num, mode = case["env"], case["num"], case["autoreset"]
     if name == "CartPoleVectorEnv":
-        envs = gymnasium.make_vec("CartPole-v1", num_envs=num, vectorization_mode="vector_entry_point", **options)
+        envs = gymnasium.make_vec(
+            "CartPole-v1", num_envs=num, vectorization_mode="vector_entry_point", **options
+        )
         for key, value in attributes.items():
             setattr(envs.unwrapped, key, value)
         return envs
     if mode == "off":
         envs = Off(name, num, options)
     else:
-        envs = SyncVectorEnv([lambda: gymnasium.make(name, **options)] * num, autoreset_mode=MODES[mode])
+        envs = SyncVectorEnv(
+            [lambda: gymnasium.make(name, **options)] * num, autoreset_mode=MODES[mode]
+        )
     for env in envs.envs:
         for key, value in attributes.items():
             setattr(env.unwrapped, key, value)
@@ -153,7 +161,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         for column in row:
             if column.dtype.kind == "f":  # which NaN an operation gives nothing prescribes
                 column = np.where(np.isnan(column), column.dtype.type(np.nan), column)
-            digest.update(np.ascontiguousarray(column).astype(column.dtype.newbyteorder("<")).tobytes())
+            digest.update(
+                np.ascontiguousarray(column).astype(column.dtype.newbyteorder("<")).tobytes()
+            )
         if step <= case["values"]:
             case["first"].append([[float(x).hex() for x in column.ravel()] for column in row])
 
@@ -177,7 +187,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
             truncated.astype(np.uint8),
         ]
         if case["autoreset"] == "same-step" and ended.any():
-            row.append(np.array([info["final_obs"][i] for i in range(num) if ended[i]], dtype=np.float32).T)
+            row.append(
+                np.array([info["final_obs"][i] for i in range(num) if ended[i]], dtype=np.float32).T
+            )
         put(row, step + 1)
         if (step + 1) % case["every"] == 0:
             case["hashes"].append(digest.hexdigest())
@@ -185,9 +197,16 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def lists() -> dict[str, list[list[str]]]:
-    """Arguments and values of the functions that are not what they seem, half of them beside midpoints."""
+    """Arguments and values of functions that round unexpectedly, half of them near midpoints."""
     random = np.random.default_rng(1)
-    found: dict[str, list[list[str]]] = {"pow": [], "powf": [], "sin": [], "cos": [], "sin32": [], "cos32": []}
+    found: dict[str, list[list[str]]] = {
+        "pow": [],
+        "powf": [],
+        "sin": [],
+        "cos": [],
+        "sin32": [],
+        "cos32": [],
+    }
     while len(found["pow"]) < 400:
         x = np.float64(random.uniform(-30, 30) * 2.0 ** -int(random.integers(0, 40)))
         if len(found["pow"]) % 2 == 0 or x**2 != x * x:
@@ -197,7 +216,10 @@ def lists() -> dict[str, list[list[str]]]:
         with np.errstate(all="ignore"):
             if len(found["powf"]) % 2 == 0 or u**2 != u * u:
                 found["powf"].append(
-                    [float(u).hex(), float(np.power(u, np.float32(2)) if np.__version__ < "2" else u**2).hex()]
+                    [
+                        float(u).hex(),
+                        float(np.power(u, np.float32(2)) if np.__version__ < "2" else u**2).hex(),
+                    ]
                 )
     edges = [2.0**-27, 2.0**-26, 0.126, 0.855469, 2.426265, math.pi / 4, math.pi / 2, math.pi]
     for i in range(400):
@@ -215,7 +237,11 @@ def lists() -> dict[str, list[list[str]]]:
     random = np.random.default_rng(2)
     for i in range(200):
         near = beyond * (1 + float(random.normal()) * 2.0 ** -int(random.integers(1, 50)))
-        x = near if i % 4 == 0 else float(random.uniform(1, 2) * 2.0 ** int(random.integers(26, 1023)))
+        x = (
+            near
+            if i % 4 == 0
+            else float(random.uniform(1, 2) * 2.0 ** int(random.integers(26, 1023)))
+        )
         found["sin"].append([x.hex(), float(np.sin(x)).hex()])
         found["cos"].append([x.hex(), float(np.cos(x)).hex()])
     return found
@@ -226,4 +252,7 @@ if __name__ == "__main__":
         json.dump(lists(), sys.stdout, indent=0)
     else:
         results = [run(case) for case in json.load(sys.stdin)]
-        json.dump({"gymnasium": gymnasium.__version__, "numpy": np.__version__, "cases": results}, sys.stdout)
+        json.dump(
+            {"gymnasium": gymnasium.__version__, "numpy": np.__version__, "cases": results},
+            sys.stdout,
+        )

@@ -105,7 +105,11 @@ def operators(path):
         (
             n.domain,
             n.op_type,
-            sorted((a.name, onnx.helper.get_attribute_value(a)) for a in n.attribute if not a.HasField("t")),
+            sorted(
+                (a.name, onnx.helper.get_attribute_value(a))
+                for a in n.attribute
+                if not a.HasField("t")
+            ),
         )
         for n in nodes
     ]
@@ -130,7 +134,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", metavar="FILE", required=True)
     parser.add_argument("--plot", metavar="FILE", help="draw the responses as PNG")
-    parser.add_argument("--official", metavar="FILE", help="the challenge's model, to compare graphs with")
+    parser.add_argument(
+        "--official", metavar="FILE", help="the challenge's model, to compare graphs with"
+    )
     options = parser.parse_args()
     if options.official:
         compare(options.model, options.official)

@@ -52,10 +52,14 @@ class Builder:
         variance = self.node(scope, "ReduceMean", square, axes=[-1])
         variance = self.node(scope, "Add", variance, self.float(scope, EPSILON))
         scaled = self.node(scope, "Div", centred, self.node(scope, "Sqrt", variance))
-        return self.node(scope, "Add", self.node(scope, "Mul", scaled, prefix + ".weight"), prefix + ".bias")
+        return self.node(
+            scope, "Add", self.node(scope, "Mul", scaled, prefix + ".weight"), prefix + ".bias"
+        )
 
     def reshape(self, scope, x, *dims):
-        return self.node(scope, "Reshape", x, self.node(scope, "Concat", *dims, axis=0), allowzero=0)
+        return self.node(
+            scope, "Reshape", x, self.node(scope, "Concat", *dims, axis=0), allowzero=0
+        )
 
     def attention(self, scope, x, layer, positions, products):
         dims = []
@@ -71,7 +75,11 @@ class Builder:
         for _ in range(3):
             batch, length = self.unsqueeze(scope, dims[0]), self.unsqueeze(scope, dims[1])
             heads = self.long(scope, [HEADS])
-            shapes.append(self.node(scope, "Concat", batch, length, heads, self.unsqueeze(scope, size), axis=0))
+            shapes.append(
+                self.node(
+                    scope, "Concat", batch, length, heads, self.unsqueeze(scope, size), axis=0
+                )
+            )
         k = self.node(scope, "Reshape", k, shapes[0], allowzero=0)
         q = self.node(scope, "Reshape", q, shapes[1], allowzero=0)
         q = self.node(scope, "Transpose", q, perm=[0, 2, 1, 3])
@@ -112,16 +120,23 @@ def build(weights):
     b.initializer("transformer.wt_embedding.bias", w["state_bias"])
     b.initializer("transformer.wt2_embedding.weight", w["token_embedding"])
     b.initializer("transformer.wp_embedding.weight", w["position_embedding"])
-    b.initializer("transformer.h.0.attn.bias", np.tril(np.ones((CONTEXT, CONTEXT), bool))[None, None])
+    b.initializer(
+        "transformer.h.0.attn.bias", np.tril(np.ones((CONTEXT, CONTEXT), bool))[None, None]
+    )
     for i in range(LAYERS):
         for part in ("attn", "mlp"):
             for kind in ("weight", "bias"):
-                b.initializer(f"transformer.h.{i}.{part}.layer_norm.{kind}", w[f"{part}_norm_{kind}"][i])
+                b.initializer(
+                    f"transformer.h.{i}.{part}.layer_norm.{kind}", w[f"{part}_norm_{kind}"][i]
+                )
     b.initializer("transformer.layer_norm_f.weight", w["final_norm_weight"])
     b.initializer("transformer.layer_norm_f.bias", w["final_norm_bias"])
     state = b.initializer("states.weight", w["state_embedding"])
     products = [
-        {name: b.initializer(f"h.{i}.{name}.weight", w[name][i]) for name in ("qkv", "projection", "fc", "out")}
+        {
+            name: b.initializer(f"h.{i}.{name}.weight", w[name][i])
+            for name in ("qkv", "projection", "fc", "out")
+        }
         for i in range(LAYERS)
     ]
     head = b.initializer("head.weight", w["head"])
@@ -159,7 +174,10 @@ def build(weights):
         b.initializers,
     )
     model = helper.make_model(
-        graph, producer_name="lockstep", ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)]
+        graph,
+        producer_name="lockstep",
+        ir_version=IR_VERSION,
+        opset_imports=[helper.make_opsetid("", OPSET)],
     )
     onnx.checker.check_model(model)
     return model

@@ -71,7 +71,9 @@ class Car:
         for _ in range(SUBSTEPS):
             rate = np.clip((self.command - self.torque) / TORQUE_LAG, -TORQUE_RATE, TORQUE_RATE)
             self.torque = self.torque + dt * rate
-            push = GAIN * (self.torque + self.offset) - (self.lataccel - roll) - CENTRING * self.angle
+            push = (
+                GAIN * (self.torque + self.offset) - (self.lataccel - roll) - CENTRING * self.angle
+            )
             rate = np.clip(push / DAMPING, -ANGLE_RATE, ANGLE_RATE)
             self.angle = np.clip(self.angle + dt * rate, -ANGLE_LIMIT, ANGLE_LIMIT)
             steady = GRIP * sat(turn * (self.angle + UNDERSTEER * roll) / GRIP) + wind
@@ -148,7 +150,9 @@ def simulate(seed, drives, steps):
     wanted = Hold(
         rng,
         12.0,
-        lambda n: np.where(town & (rng.random(n) < 0.45), 0.0, np.clip(cruise * (1 + 0.12 * normal(n)), 0, 42)),
+        lambda n: np.where(
+            town & (rng.random(n) < 0.45), 0.0, np.clip(cruise * (1 + 0.12 * normal(n)), 0, 42)
+        ),
         drives,
     )
     speed, accel = wanted.value, np.zeros(drives)

@@ -146,7 +146,12 @@ class Data:
         """Windows: at position p, token of step s+p-1, state of step s+p, target step s+p."""
         drive = rng.integers(len(self.tokens), size=(size, 1))
         step = rng.integers(SETTLE, DRIVE - CONTEXT, size=(size, 1)) + np.arange(CONTEXT)
-        return (self.states[drive, step], self.tokens[drive, step - 1], self.mean[drive, step], self.sigma[drive, step])
+        return (
+            self.states[drive, step],
+            self.tokens[drive, step - 1],
+            self.mean[drive, step],
+            self.sigma[drive, step],
+        )
 
 
 def train(seed, steps, batch, drives, report=print):
@@ -169,7 +174,9 @@ def train(seed, steps, batch, drives, report=print):
             g = g * scale
             new_m[name] = 0.9 * m[name] + 0.1 * g
             new_v[name] = 0.98 * v[name] + 0.02 * g * g
-            direction = (new_m[name] / (1 - 0.9 ** (t + 1))) / (jnp.sqrt(new_v[name] / (1 - 0.98 ** (t + 1))) + 1e-8)
+            direction = (new_m[name] / (1 - 0.9 ** (t + 1))) / (
+                jnp.sqrt(new_v[name] / (1 - 0.98 ** (t + 1))) + 1e-8
+            )
             decay = DECAY if name in MATRICES else 0.0
             new_w[name] = w[name] - rate * (direction + decay * w[name])
         return (new_w, new_m, new_v, t + 1), value
@@ -204,7 +211,11 @@ def main():
     options = parser.parse_args()
     began = time.time()
     for step, weights in train(
-        options.seed, options.steps, options.batch, options.drives, lambda line: print(line, flush=True)
+        options.seed,
+        options.steps,
+        options.batch,
+        options.drives,
+        lambda line: print(line, flush=True),
     ):
         if step % 1000 == 0 or step >= options.steps:
             export.save(folded(jax.device_get(weights)), options.out)

@@ -62,14 +62,18 @@ def record(program, model, route, make):
         controller.update = update
     simulator = program.TinyPhysicsSimulator(model, path, controller=controller)
     costs = simulator.rollout()
-    columns = {name: np.asarray(simulator.data[name].values, np.float64) for name in generate.ROUTE_COLUMNS}
+    columns = {
+        name: np.asarray(simulator.data[name].values, np.float64) for name in generate.ROUTE_COLUMNS
+    }
     columns["steer_command"] = columns["steer_command"][: generate.CONTROL_START]
     first = generate.FIRST_STEP
     return {
         "action": np.array(simulator.action_history[first:], np.float64),
         "lataccel": np.array(simulator.current_lataccel_history[first:], np.float64),
         "costs": np.array([costs[name] for name in generate.COSTS], np.float64),
-        "route_hash": np.array([hash64(columns[name]) for name in generate.ROUTE_COLUMNS], np.uint64),
+        "route_hash": np.array(
+            [hash64(columns[name]) for name in generate.ROUTE_COLUMNS], np.uint64
+        ),
         "observation_hash": np.array(kept["observation_hash"], np.uint64),
         "actor": np.array(kept["actor"], np.float32).reshape(-1, 2),
         "raw": np.array(kept["raw"], np.float64),
@@ -94,12 +98,17 @@ def record_all(options):
                 names.append(f"{route}.{name}")
                 for key, array in record(program, model, route, make).items():
                     arrays[f"{route}.{name}/{key}"] = array
-                print(f"{route}.{name}: total_cost {float(arrays[f'{route}.{name}/costs'][2])!r}", flush=True)
+                print(
+                    f"{route}.{name}: total_cost {float(arrays[f'{route}.{name}/costs'][2])!r}",
+                    flush=True,
+                )
     return {"names": np.array(names, np.bytes_), **arrays}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("upstream", "model", "routes", "controllers"):
         parser.add_argument(f"--{name}", required=True)
     goal = parser.add_mutually_exclusive_group(required=True)

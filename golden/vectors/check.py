@@ -71,7 +71,11 @@ def read_csv(text: str) -> np.ndarray:
 
 
 def network(
-    x: np.ndarray, operator: str, constants: dict[str, np.ndarray] | None = None, domain: str = "", **attributes: Any
+    x: np.ndarray,
+    operator: str,
+    constants: dict[str, np.ndarray] | None = None,
+    domain: str = "",
+    **attributes: Any,
 ) -> np.ndarray:
     """One node on one row in ONNX Runtime, as the whole network is run."""
     constants = constants or {}
@@ -89,7 +93,9 @@ def network(
     model.ir_version = 8
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return session.run(None, {"x": x[None]})[0][0]
 
 
@@ -107,7 +113,9 @@ def attention_softmax(v: Arrays) -> np.ndarray:
 
 
 def layer_norm(v: Arrays) -> np.ndarray:
-    return network(v["x"], "LayerNormalization", {"w": v["weight"], "b": v["bias"]}, axis=-1, epsilon=1e-5)
+    return network(
+        v["x"], "LayerNormalization", {"w": v["weight"], "b": v["bias"]}, axis=-1, epsilon=1e-5
+    )
 
 
 # What an installed variant decides is asked in all variants, one of which must be right.
@@ -148,7 +156,10 @@ def differing(archive: Any, operation: str, run: Callable[[Arrays], Any]) -> tup
 
 def main() -> int:
     archive = np.load(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).with_name("vectors.npz"))
-    print(f"numpy {np.__version__}, pandas {pd.__version__}, onnxruntime {ort.__version__}, onnx {onnx.__version__}")
+    print(
+        f"numpy {np.__version__}, pandas {pd.__version__}, onnxruntime {ort.__version__}, onnx "
+        f"{onnx.__version__}"
+    )
     failed = False
     for names, run in RUN.items():
         results = {name: differing(archive, name, run) for name in names.split()}
@@ -156,7 +167,9 @@ def main() -> int:
         failed |= not right
         print(
             f"{'ok  ' if right else 'FAIL'} "
-            + ", ".join(f"{name}: {bad} of {count} differ" for name, (bad, count) in results.items())
+            + ", ".join(
+                f"{name}: {bad} of {count} differ" for name, (bad, count) in results.items()
+            )
         )
     asked = {name for names in RUN for name in names.split()}
     rest = sorted({key.partition("/")[0] for key in archive.files} - asked)

@@ -58,7 +58,9 @@ class Way:
     compiled: bool
 
     def __str__(self) -> str:
-        return (f", chunks of {self.chunk}" if self.chunk else "") + (", torch.compile" if self.compiled else "")
+        return (f", chunks of {self.chunk}" if self.chunk else "") + (
+            ", torch.compile" if self.compiled else ""
+        )
 
 
 # The largest activations of 500 routes, 20 by 512 hidden columns, are 20 MB in float32. An
@@ -100,7 +102,12 @@ class Network:
 
     def logits(self, states: Tensor, tokens: Tensor) -> Tensor:
         """The logits of the last position, from (n, 20, 4) and (n, 20)."""
-        x = torch.cat((states.to(self.head.dtype) @ self.states + self.bias, self.tokens[tokens]), 2) + self.positions
+        x = (
+            torch.cat(
+                (states.to(self.head.dtype) @ self.states + self.bias, self.tokens[tokens]), 2
+            )
+            + self.positions
+        )
         n = x.shape[0]
 
         def norm(x: Tensor, w: Tensor) -> Tensor:
@@ -118,7 +125,9 @@ class Network:
                 x = x[:, -1:]
             else:
                 q, k, v = (h @ layer["qkv"]).split(WIDTH, 2)
-            mixed = functional.scaled_dot_product_attention(heads(q), heads(k), heads(v), is_causal=not last)
+            mixed = functional.scaled_dot_product_attention(
+                heads(q), heads(k), heads(v), is_causal=not last
+            )
             x = x + mixed.transpose(1, 2).reshape(n, -1, WIDTH) @ layer["projection"]
             hidden = functional.gelu(norm(x, layer["norm2"]) @ layer["fc"], approximate="tanh")
             x = x + hidden @ layer["out"]
@@ -137,11 +146,19 @@ class Rollouts:
             return torch.frombuffer(data, dtype=dtype).view(shape or (-1,)).to(device)
 
         network = Network(read("weights.f32", torch.float32), dtype)
-        self.logits = torch.compile(network.logits, dynamic=False) if way.compiled else network.logits
+        self.logits = (
+            torch.compile(network.logits, dynamic=False) if way.compiled else network.logits
+        )
         self.chunk = way.chunk or n
         columns = read("columns.f64", torch.float64, n, 4, rows)
-        self.state_columns, self.target = columns[:, :3].float().contiguous(), columns[:, 3].contiguous()
-        self.steer, self.draws = read("steer.f64", torch.float64, n, CONTROL), read("draws.f64", torch.float64, n, rows)
+        self.state_columns, self.target = (
+            columns[:, :3].float().contiguous(),
+            columns[:, 3].contiguous(),
+        )
+        self.steer, self.draws = (
+            read("steer.f64", torch.float64, n, CONTROL),
+            read("draws.f64", torch.float64, n, rows),
+        )
         # As numpy.linspace has them; torch.linspace rounds otherwise, and a lataccel that is a
         # bin becomes the next one's token.
         bins = torch.arange(VOCABULARY, dtype=torch.float64) * (10 / (VOCABULARY - 1)) - 5
@@ -177,7 +194,11 @@ class Rollouts:
 
         at = t + 1 + self.window
         states = torch.cat(
-            (self.action.index_select(1, at)[:, None].float(), self.state_columns.index_select(2, at)), 1
+            (
+                self.action.index_select(1, at)[:, None].float(),
+                self.state_columns.index_select(2, at),
+            ),
+            1,
         )
         tokens = torch.bucketize(self.lataccel.index_select(1, at - 1).clamp(-5, 5), self.bins)
         states = states.transpose(1, 2)
@@ -187,7 +208,9 @@ class Rollouts:
         cdf = probabilities.double().cumsum(1)
         draw = self.draws.index_select(1, t) * cdf[:, -1:]
         token = torch.searchsorted(cdf, draw, right=True).clamp(max=VOCABULARY - 1)[:, 0]
-        self.lataccel.index_copy_(1, t, torch.clamp(self.bins[token], now - 0.5, now + 0.5)[:, None])
+        self.lataccel.index_copy_(
+            1, t, torch.clamp(self.bins[token], now - 0.5, now + 0.5)[:, None]
+        )
         self.step.add_(1)
 
     def costs(self) -> Tensor:
@@ -245,7 +268,11 @@ def measure(folder: Path, device: str, mode: str, way: Way, runs: int) -> dict[s
         best = min(best, time.perf_counter() - begin)
     routes, steps = len(rollouts.steer), END - CONTROL
     figures = {
-        "name": (f"PyTorch {mode}, a CUDA graph for a step" if device == "cuda" else f"PyTorch {mode} on {device}")
+        "name": (
+            f"PyTorch {mode}, a CUDA graph for a step"
+            if device == "cuda"
+            else f"PyTorch {mode} on {device}"
+        )
         + str(way),
         "version": torch.__version__,
         "routes": routes,
@@ -267,30 +294,43 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def figures(folder: Path, device: str, modes: list[str], ways: list[Way], runs: int) -> Iterator[dict[str, object]]:
+def figures(
+    folder: Path, device: str, modes: list[str], ways: list[Way], runs: int
+) -> Iterator[dict[str, object]]:
     """Each way in all modes, before the next: what a deadline cuts off is torch.compile."""
     for way in ways:
         for mode in modes:
             try:
                 yield measure(folder, device, mode, way, runs)
-            except Exception as error:  # one way fails, of a compiler that is missing; others do not
-                print(f"PyTorch {mode}{way}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+            except (
+                Exception
+            ) as error:  # one way fails, of a compiler that is missing; others do not
+                print(
+                    f"PyTorch {mode}{way}: {type(error).__name__}: {str(error).splitlines()[0]}",
+                    flush=True,
+                )
 
 
 def line(figure: dict[str, object]) -> str:
     """A row of the table."""
     return (
-        "{name} ({version}): {routes} routes in {seconds:.3f} s, {wrong_tokens} of {of_tokens} tokens wrong;"
-        " mean cost {mean_cost:.3f}, exact {exact_mean_cost:.3f}, {routes_within_1e-6} routes within 1e-6,"
+        "{name} ({version}): {routes} routes in {seconds:.3f} s, {wrong_tokens} of {of_tokens} "
+        "tokens wrong;"
+        " mean cost {mean_cost:.3f}, exact {exact_mean_cost:.3f}, {routes_within_1e-6} routes "
+        "within 1e-6,"
         " median difference {median_difference:.2g}, largest {largest_difference:.2g}"
-    ).format(**figure) + ("; {} to {} s were expected".format(*figure["expected_s"]) if "expected_s" in figure else "")
+    ).format(**figure) + (
+        "; {} to {} s were expected".format(*figure["expected_s"]) if "expected_s" in figure else ""
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder that record has written")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
-    parser.add_argument("--modes", nargs="+", choices=MODES, help="all on a GPU, fp32 on a CPU if not given")
+    parser.add_argument(
+        "--modes", nargs="+", choices=MODES, help="all on a GPU, fp32 on a CPU if not given"
+    )
     parser.add_argument("--runs", type=int, default=3, help="of which the fastest counts")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each mode, too")
     args = parser.parse_args()

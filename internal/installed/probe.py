@@ -67,7 +67,10 @@ def csv(question):
     import numpy as np
     import pandas as pd
 
-    read = [pd.read_csv(io.StringIO("x\n0.5\n" + text + "\n"))["x"].iloc[1] for text in question["texts"]]
+    read = [
+        pd.read_csv(io.StringIO("x\n0.5\n" + text + "\n"))["x"].iloc[1]
+        for text in question["texts"]
+    ]
     return bits(np.array(read, np.float64))
 
 
@@ -88,7 +91,9 @@ def rollout(question, network):
     for step in range(question["first"], question["end"]):
         actions.append(0.0)
         window = slice(step - 19, step + 1)
-        states = np.column_stack([actions[window], *(column[window] for column in columns)]).astype(np.float32)
+        states = np.column_stack([actions[window], *(column[window] for column in columns)]).astype(
+            np.float32
+        )
         tokens = np.digitize(np.clip(lataccels[-20:], -5, 5), bins, right=True)
         output = run(None, {"states": states[None], "tokens": tokens[None].astype(np.int64)})[0]
         logits.append(output[0, -1])
@@ -125,12 +130,20 @@ def main():
     network = sys.stdin.buffer.read()
     # Folders that do not exist yet are not in sys.path: packages may be installed into them later.
     folders = [*sys.path, *site.getsitepackages(), site.getusersitepackages()]
-    say(python=sys.version.split()[0], executable=sys.executable, path=[os.path.abspath(p) for p in folders])
+    say(
+        python=sys.version.split()[0],
+        executable=sys.executable,
+        path=[os.path.abspath(p) for p in folders],
+    )
     kinds = {"layer_norm": row, "softmax": row, "exp": exp, "sin": sin, "csv": csv}
     # ONNX Runtime comes last: where it crashes, the others have answered.
     for q in sorted(questions["probes"], key=lambda q: q["package"] == "onnxruntime"):
         answer(q["name"], ["numpy", q["package"]], lambda q=q: kinds[q["name"]](q))
-    answer("rollout", ["numpy", "pandas", "onnxruntime"], lambda: rollout(questions["rollout"], network))
+    answer(
+        "rollout",
+        ["numpy", "pandas", "onnxruntime"],
+        lambda: rollout(questions["rollout"], network),
+    )
     for name in ("numpy", "pandas", "onnxruntime"):
         if name in sys.modules:
             module = sys.modules[name]

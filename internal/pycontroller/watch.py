@@ -32,7 +32,16 @@ PROCESSES = (
     *("subprocess.Popen", "pty.spawn"),
 )
 FILES = ("os.listdir", "os.scandir")
-CHANGES = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
+CHANGES = (
+    "os.remove",
+    "os.rename",
+    "os.mkdir",
+    "os.rmdir",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+)
 OBJECTS = ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames")
 
 # What the challenge's program has, by its names.
@@ -55,15 +64,25 @@ def control_step(self, step_idx, call):
 class Watch:
     def __init__(self, conditions):
         self.undo, self.deny = conditions["undo"], conditions["deny"]
-        self.clock, self.tick = conditions["clock"], conditions["tick"]  # where clocks begin, 0 where they are real
+        # Where clocks begin, 0 where they are real.
+        self.clock, self.tick = (
+            conditions["clock"],
+            conditions["tick"],
+        )
         self.seed = conditions["seed"] or None  # of the random module
         self.calls = 0  # of clocks
         self.noted, self.ready, self.inside = set(), False, False
-        paths = [sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+        paths = [
+            sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        ]
         paths += [site.getusersitepackages()]
-        self.library = tuple({p + os.sep for path in paths[:2] for p in (path, os.path.realpath(path))})
+        self.library = tuple(
+            {p + os.sep for path in paths[:2] for p in (path, os.path.realpath(path))}
+        )
         self.controller = os.path.realpath(sys.argv[1])
-        self.installed = tuple({p + os.sep for path in paths for p in (path, os.path.realpath(path))})
+        self.installed = tuple(
+            {p + os.sep for path in paths for p in (path, os.path.realpath(path))}
+        )
         os.set_inheritable(PIPE, False)
 
     def note(self, kind, name):
@@ -89,7 +108,9 @@ class Watch:
 
     def asked(self, frame):
         """Whether Python's library does something for such code."""
-        while frame and frame.f_code.co_filename.startswith(self.library) and not self.package(frame):
+        while (
+            frame and frame.f_code.co_filename.startswith(self.library) and not self.package(frame)
+        ):
             frame = frame.f_back
         return frame is not None and self.foreign(frame)
 
@@ -140,7 +161,9 @@ class Watch:
         if event != "open":
             if sys._getframe(3).f_code.co_filename.startswith("<frozen"):
                 return None  # an import looks for a module
-        elif (isinstance(args[1], str) and set(args[1]) & set("wax+")) or (args[2] & (os.O_WRONLY | os.O_RDWR)):
+        elif (isinstance(args[1], str) and set(args[1]) & set("wax+")) or (
+            args[2] & (os.O_WRONLY | os.O_RDWR)
+        ):
             self.note("file written", path)
             # What is opened with "r+" or "a+" is read, too; what was just made or emptied is not.
             if not args[2] & os.O_RDWR or args[2] & (os.O_TRUNC | os.O_EXCL):
@@ -233,7 +256,9 @@ class Watch:
                 module.__dict__.setdefault(name, value)
             for name, methods in METHODS.items():
                 body = {m: absent(name + "." + m) for m in ("__init__", *methods)}
-                module.__dict__.setdefault(name, type(name, (), {**body, "__module__": "tinyphysics"}))
+                module.__dict__.setdefault(
+                    name, type(name, (), {**body, "__module__": "tinyphysics"})
+                )
             for name in FUNCTIONS:
                 module.__dict__.setdefault(name, absent(name))
         self.program = module
@@ -276,7 +301,18 @@ class Watch:
         """The names whose change is a patch: module or class, and what it is called."""
         import numpy as np
 
-        modules = [self.program, np, np.random, np.linalg, random, math, time, datetime, builtins, sys]
+        modules = [
+            self.program,
+            np,
+            np.random,
+            np.linalg,
+            random,
+            math,
+            time,
+            datetime,
+            builtins,
+            sys,
+        ]
         for module in modules:
             yield module.__name__, module
             for name, value in list(vars(module).items()):
@@ -285,8 +321,24 @@ class Watch:
 
     # What Python itself keeps in these modules changes as they are used.
     IGNORED = (
-        *("__builtins__", "__warningregistry__", "__cached__", "__loader__", "__spec__", "__abstractmethods__"),
-        *("_abc_impl", "last_exc", "last_type", "last_value", "last_traceback", "argv", "path", "modules"),
+        *(
+            "__builtins__",
+            "__warningregistry__",
+            "__cached__",
+            "__loader__",
+            "__spec__",
+            "__abstractmethods__",
+        ),
+        *(
+            "_abc_impl",
+            "last_exc",
+            "last_type",
+            "last_value",
+            "last_traceback",
+            "argv",
+            "path",
+            "modules",
+        ),
         *("path_importer_cache", "meta_path", "path_hooks", "stdout", "stderr", "_"),
     )
 
@@ -325,7 +377,10 @@ class Watch:
 
 def absent(name):
     def method(*args, **named):
-        raise RuntimeError("lockstep verify has no %s: a controller is judged by what it makes of its arguments" % name)
+        raise RuntimeError(
+            "lockstep verify has no %s: a controller is judged by what it makes of its arguments"
+            % name
+        )
 
     method.__name__ = method.__qualname__ = name
     return method

@@ -32,7 +32,8 @@ count; for each the texts of its name and of its version or hash. See Inputs.
 
 import sys
 
-sys.path[:] = [p for p in sys.path if p]  # not the working folder: its files may bear the names of modules
+# Not the working folder: its files may bear the names of modules.
+sys.path[:] = [p for p in sys.path if p]
 
 import collections
 import ctypes
@@ -126,7 +127,9 @@ def unpack_sources(message, folder):
         size = struct.unpack_from("<I", message, at)[0]
         parts.append(message[at + 4 : at + 4 + size])
         at += 4 + size
-    return {os.path.join(folder, os.fsdecode(name)): text for name, text in zip(parts[::2], parts[1::2])}
+    return {
+        os.path.join(folder, os.fsdecode(name)): text for name, text in zip(parts[::2], parts[1::2])
+    }
 
 
 sources = {}  # the texts of the first message, by the paths of their files
@@ -166,16 +169,22 @@ class Finder:
         origin = there.origin if there and there.origin else ""
         if os.path.join(self.folder, file) not in sources:
             if origin == os.path.join(self.folder, file):
-                raise ImportError("%s could not be read when the run began" % origin, name=name, path=origin)
+                raise ImportError(
+                    "%s could not be read when the run began" % origin, name=name, path=origin
+                )
             return None
-        if origin != os.path.join(self.folder, file) and origin.startswith(os.path.join(self.folder, "")):
+        if origin != os.path.join(self.folder, file) and origin.startswith(
+            os.path.join(self.folder, "")
+        ):
             return None  # a package or a compiled module, which comes before a file
         return self.spec(name, file, None)
 
     def spec(self, name, file, inside):
         path = os.path.join(self.folder, file)
         loader = Given(name, path)
-        return importlib.util.spec_from_file_location(name, path, loader=loader, submodule_search_locations=inside)
+        return importlib.util.spec_from_file_location(
+            name, path, loader=loader, submodule_search_locations=inside
+        )
 
 
 def load(file, message):
@@ -202,7 +211,9 @@ def load(file, message):
     elif importlib.util.find_spec("controllers") is None:
         stand_in("controllers", BaseController=BaseController)
     State = collections.namedtuple("State", ["roll_lataccel", "v_ego", "a_ego"])
-    FuturePlan = collections.namedtuple("FuturePlan", ["lataccel", "roll_lataccel", "v_ego", "a_ego"])
+    FuturePlan = collections.namedtuple(
+        "FuturePlan", ["lataccel", "roll_lataccel", "v_ego", "a_ego"]
+    )
     State.__module__ = FuturePlan.__module__ = "tinyphysics"
     names = {
         "State": State,
@@ -238,7 +249,12 @@ def load(file, message):
     if not callable(getattr(module, "Controller", None)):
         raise Failed("no class Controller in it")
     program = sys.modules.get("tinyphysics")  # the checkout's, if the controller imports it
-    return module.Controller, seeded, getattr(program, "State", State), getattr(program, "FuturePlan", FuturePlan)
+    return (
+        module.Controller,
+        seeded,
+        getattr(program, "State", State),
+        getattr(program, "FuturePlan", FuturePlan),
+    )
 
 
 # --- what it is made of ------------------------------------------------------
@@ -383,7 +399,7 @@ def pack_errors(errors):
 
 
 class Route:
-    """One route's controller, and its columns so far, with the types that the program gives them."""
+    """One route's controller, and its columns so far, in the types that the program uses."""
 
     def __init__(self):
         self.first = None  # the step of the first row
@@ -392,7 +408,7 @@ class Route:
         self.random = None  # the random module's state for this route, if the controller seeds it
 
     def make(self, Controller, seeded):
-        """Makes the controller; seeded is the random module's state if the file's import seeded it."""
+        """Makes the controller; seeded: the random module's state if importing the file set it."""
         random.setstate(seeded) if seeded else random.seed(watch and watch.seed)
         before = random.getstate()
         self.controller = Controller()
@@ -417,16 +433,25 @@ class Route:
         i, j = step + 1, step + FUTURE_PLAN_STEPS
         plan = FuturePlan(lataccel=target[i:j], roll_lataccel=roll[i:j], v_ego=v[i:j], a_ego=a[i:j])
         if self.random is None:
-            return self.controller.update(self.target[step], current, self.states[step], future_plan=plan)
+            return self.controller.update(
+                self.target[step], current, self.states[step], future_plan=plan
+            )
         # Other routes are steered in between, and this one may not notice.
         random.setstate(self.random)
         try:
             if watch:
                 update = self.controller.update
                 return watch.around(
-                    first + step, update, self.target[step], current, self.states[step], future_plan=plan
+                    first + step,
+                    update,
+                    self.target[step],
+                    current,
+                    self.states[step],
+                    future_plan=plan,
                 )
-            return self.controller.update(self.target[step], current, self.states[step], future_plan=plan)
+            return self.controller.update(
+                self.target[step], current, self.states[step], future_plan=plan
+            )
         finally:
             self.random = random.getstate()
 
@@ -439,13 +464,17 @@ def number(action, np):
             value = float(row[1])
             if value == row[1] or value != value or row.dtype.kind == "O":
                 return value
-            raise Failed("update returned a %s that is no float64: %r" % (type(action).__name__, action))
+            raise Failed(
+                "update returned a %s that is no float64: %r" % (type(action).__name__, action)
+            )
     except Failed:
         raise
     except Exception:
         pass
     shape = " of shape %s" % (action.shape,) if hasattr(action, "shape") else ""
-    raise Failed("update returned a %s%s, not a number: %.100r" % (type(action).__name__, shape, action))
+    raise Failed(
+        "update returned a %s%s, not a number: %.100r" % (type(action).__name__, shape, action)
+    )
 
 
 def global_stream(np):
@@ -476,7 +505,13 @@ DREW = Failed(
 
 class Steering:
     def __init__(self, Controller, seeded, State, FuturePlan, np):
-        self.Controller, self.seeded, self.State, self.FuturePlan, self.np = Controller, seeded, State, FuturePlan, np
+        self.Controller, self.seeded, self.State, self.FuturePlan, self.np = (
+            Controller,
+            seeded,
+            State,
+            FuturePlan,
+            np,
+        )
         self.stream = global_stream(np)
         self.routes = []
 
@@ -548,8 +583,8 @@ def main():
             import numpy as np
         except ImportError as error:
             raise Failed(
-                "this Python cannot import numpy (%s): install it there, or set LOCKSTEP_PYTHON to a Python that has it"
-                % error
+                "this Python cannot import numpy (%s): install it there, or set LOCKSTEP_PYTHON to "
+                "a Python that has it" % error
             ) from error
         if len(sys.argv) > 3:
             global watch

@@ -5,7 +5,8 @@
 Reads one JSON request a line and answers with one JSON line:
   {"rollout": "path/to/data/00000.csv", "gains": [p, i, d]}
       one call of the program's run_rollout, loading included; the path string
-      seeds its draws. Without gains the controller is zero. -> {"seconds": s, "costs": ["0x…", "0x…", "0x…"]}
+      seeds its draws. Without gains the controller is zero.
+      -> {"seconds": s, "costs": ["0x…", "0x…", "0x…"]}
   {"network": n}
       n calls of its ONNX Runtime session on one sequence.
       -> {"seconds": the fastest call}
@@ -20,7 +21,9 @@ import time
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--upstream", required=True)
     parser.add_argument("--model", required=True)
     args = parser.parse_args()

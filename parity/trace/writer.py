@@ -45,7 +45,9 @@ class Writer:
         words = ", ".join(self.schema["key"])
         check(len(key) == len(self.schema["key"]), f"key {key}: want {words}")
         self.steps.append(0)
-        text = json.dumps({"key": list(key), "inputs": {name: str(x) for name, x in inputs.items()}})
+        text = json.dumps(
+            {"key": list(key), "inputs": {name: str(x) for name, x in inputs.items()}}
+        )
         self.record(b"B", struct.pack("<I", len(self.steps) - 1) + text.encode())
         return len(self.steps) - 1
 

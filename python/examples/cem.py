@@ -3,8 +3,8 @@
     python cem.py --routes data --limit 100
     python cem.py                          # twenty generated routes
 
-Each generation is one sweep of all gains over all routes. The objective is the geometric mean of the
-routes' costs, since the mean is ruled by the few routes that are hard. Needs NumPy alone.
+Each generation is one sweep of all gains over all routes. The objective is the geometric mean of
+the routes' costs, since the mean is ruled by the few routes that are hard. Needs NumPy alone.
 """
 
 import argparse
@@ -21,7 +21,9 @@ HIGH = np.array([np.inf] * 8 + [0.9, 0.5])
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--routes", default="own")
     p.add_argument("--limit", type=int, default=20)
     p.add_argument("--model", default=None)
@@ -44,7 +46,9 @@ def main():
     best, lowest = START, score(START)[0]
     print(f"at first      {lowest:8.3f}")
     for generation in range(args.generations):
-        population = np.clip(mean + spread * random.standard_normal((args.population, 10)), LOW, HIGH)
+        population = np.clip(
+            mean + spread * random.standard_normal((args.population, 10)), LOW, HIGH
+        )
         population[0], population[1] = best, mean
         costs = score(population)
         elite = population[np.argsort(costs)[: args.population // 4]]
@@ -56,7 +60,8 @@ def main():
         json.dump({"policy": "pidff", "gains": best.tolist()}, f)
     print(", ".join(f"{name} {gain:.4f}" for name, gain in zip(NAMES, best, strict=True)))
     print(
-        f"mean cost {sim.rollout(routes, args.out).mean[0, 2]:.3f}, {sim.rollout(routes, 'pid').mean[0, 2]:.3f} of pid"
+        f"mean cost {sim.rollout(routes, args.out).mean[0, 2]:.3f}, "
+        f"{sim.rollout(routes, 'pid').mean[0, 2]:.3f} of pid"
     )
 
 

@@ -1,7 +1,8 @@
-"""Drives by planning: at every step candidates are forked, rolled on, and the best one's first action is taken.
+"""Plans at every step: forks candidates, rolls them on, takes the best one's first action.
 
-    python mpc.py --noise expected         # does not know the draws: an honest controller's foresight
-    python mpc.py --noise own              # knows the draws of the route: an oracle, and says so
+    python mpc.py --noise expected         # does not know the draws: an honest controller's
+    foresight python mpc.py --noise own              # knows the draws of the route: an oracle, and
+    says so
 
 The candidates are PID's plan with smooth random bends. Needs NumPy alone.
 """
@@ -13,7 +14,9 @@ import numpy as np
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--routes", default="own")
     p.add_argument("--limit", type=int, default=2)
     p.add_argument("--model", default=None)
@@ -52,8 +55,13 @@ def main():
             print(f"stopped at step {rollouts.step}")
             return
         costs = rollouts.costs()
-    print(f"planned with the {args.noise} noise{', which knows the draws: an oracle' if args.noise == 'own' else ''}")
-    for name, planned, pid in zip(routes.names, costs[:, 2], sim.rollout(routes, "pid").costs[0, :, 2], strict=True):
+    print(
+        f"planned with the {args.noise} "
+        f"noise{', which knows the draws: an oracle' if args.noise == 'own' else ''}"
+    )
+    for name, planned, pid in zip(
+        routes.names, costs[:, 2], sim.rollout(routes, "pid").costs[0, :, 2], strict=True
+    ):
         print(f"{name}  planned {planned:9.3f}  pid {pid:9.3f}")
 
 

@@ -5,10 +5,10 @@
     python ppo.py --teacher gains.json     # begins where `lockstep tune` ended
     python ppo.py --run runs/ppo           # goes on where it was ended
 
-Behaviour cloning comes first, of the recorded commands or of a controller that there is already, then PPO on
-rollouts that the engine makes. The costs printed are exact: those that the challenge's own program gives for
-the exported controller.
-Writes to the folder of the run: curve.csv, checkpoint.pt, actor.onnx, and controller.py at the end.
+Behaviour cloning comes first, of the recorded commands or of a controller that there is already,
+then PPO on rollouts that the engine makes. The costs printed are exact: those that the challenge's
+own program gives for the exported controller. Writes to the folder of the run: curve.csv,
+checkpoint.pt, actor.onnx, and controller.py at the end.
 """
 
 import argparse
@@ -27,26 +27,52 @@ from torch.distributions import Beta
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--run", default="runs/ppo", help="folder of the run")
-    p.add_argument("--routes", default=None, help="folder of routes; by default routes are generated")
+    p.add_argument(
+        "--routes", default=None, help="folder of routes; by default routes are generated"
+    )
     p.add_argument("--model", default="own", help="the simulator's network")
     p.add_argument("--engine", default="auto")
     p.add_argument("--workers", type=int, default=None)
     p.add_argument("--train", type=int, default=500, help="routes to train on")
-    p.add_argument("--valid", type=int, default=100, help="routes to validate on, which training does not see")
+    p.add_argument(
+        "--valid", type=int, default=100, help="routes to validate on, which training does not see"
+    )
     p.add_argument("--epochs", type=int, default=100)
-    p.add_argument("--cpu-minutes", type=float, default=None, help="stop after so much time of all cores together")
+    p.add_argument(
+        "--cpu-minutes",
+        type=float,
+        default=None,
+        help="stop after so much time of all cores together",
+    )
     p.add_argument("--routes-per-epoch", type=int, default=500)
     p.add_argument("--samples", type=int, default=10, help="rollouts of each route in an epoch")
     p.add_argument("--minibatch", type=int, default=25_000)
     p.add_argument("--passes", type=int, default=4)
-    p.add_argument("--teacher", default=None, help="file of tuned gains to clone; by default the recorded commands")
-    p.add_argument("--lessons", type=int, default=200, help="routes on which the teacher is watched")
-    p.add_argument("--noise", type=float, default=0.05, help="standard deviation of that in its commands")
-    p.add_argument("--spread", type=float, default=0.1, help="standard deviation with which a teacher is cloned")
+    p.add_argument(
+        "--teacher",
+        default=None,
+        help="file of tuned gains to clone; by default the recorded commands",
+    )
+    p.add_argument(
+        "--lessons", type=int, default=200, help="routes on which the teacher is watched"
+    )
+    p.add_argument(
+        "--noise", type=float, default=0.05, help="standard deviation of that in its commands"
+    )
+    p.add_argument(
+        "--spread",
+        type=float,
+        default=0.1,
+        help="standard deviation with which a teacher is cloned",
+    )
     p.add_argument("--cloning-epochs", type=int, default=20)
-    p.add_argument("--critic-epochs", type=int, default=3, help="epochs at first that train the critic alone")
+    p.add_argument(
+        "--critic-epochs", type=int, default=3, help="epochs at first that train the critic alone"
+    )
     p.add_argument("--lr", type=float, default=3e-4)
     p.add_argument("--lr-end", type=float, default=5e-5)
     p.add_argument("--gamma", type=float, default=0.95)
@@ -63,7 +89,9 @@ def arguments():
 def network(hidden, outputs, gain):
     """Five linear layers with ReLU between them."""
     layers = []
-    for i, (k, n, g) in enumerate([(256, hidden, 2**0.5), *[(hidden, hidden, 2**0.5)] * 3, (hidden, outputs, gain)]):
+    for i, (k, n, g) in enumerate(
+        [(256, hidden, 2**0.5), *[(hidden, hidden, 2**0.5)] * 3, (hidden, outputs, gain)]
+    ):
         linear = nn.Linear(k, n)
         nn.init.orthogonal_(linear.weight, g)
         nn.init.zeros_(linear.bias)
@@ -74,7 +102,9 @@ def network(hidden, outputs, gain):
 def policy_of(actor):
     """The actor as the engine runs it."""
     linear = [m for m in actor if isinstance(m, nn.Linear)]
-    return lockstep.Network([m.weight.detach().numpy() for m in linear], [m.bias.detach().numpy() for m in linear])
+    return lockstep.Network(
+        [m.weight.detach().numpy() for m in linear], [m.bias.detach().numpy() for m in linear]
+    )
 
 
 def beta(actor, obs):
@@ -89,11 +119,18 @@ def recorded(routes):
     """Observations and changes of the command, as if the lataccel had been the target."""
     observations, changes = [], []
     for r in routes:
-        target, action = np.append(np.zeros(21), r.target_lataccel), np.append(np.zeros(21), r.steer_command)
+        target, action = (
+            np.append(np.zeros(21), r.target_lataccel),
+            np.append(np.zeros(21), r.steer_command),
+        )
         preview = [r.target_lataccel, r.roll_lataccel, r.v_ego, r.a_ego]
         for t in range(20, 100):
             o = np.zeros(256)
-            goal, current, before = r.target_lataccel[t], r.target_lataccel[t], r.target_lataccel[t - 2]
+            goal, current, before = (
+                r.target_lataccel[t],
+                r.target_lataccel[t],
+                r.target_lataccel[t - 2],
+            )
             roll, v, a = r.roll_lataccel[t], r.v_ego[t], r.a_ego[t]
             curvature = (goal - roll) / max(v * v, 1)
             grip = np.hypot(current, a) / 7
@@ -116,12 +153,16 @@ def recorded(routes):
 
 
 class Feedforward:
-    """A PID controller with feed-forward from the plan, for N routes at once: ``pidff`` of docs/policies.md."""
+    """PID with feed-forward from the plan, for N routes: ``pidff`` of docs/policies.md."""
 
     BANDS = (0, 3), (3, 8), (8, 16)  # of the plan's rows
 
     def __init__(self, gains, n):
-        self.p, self.i, self.d, self.ff, self.ffv, self.smooth, self.leak = *gains[:3], gains[3:7], *gains[7:]
+        self.p, self.i, self.d, self.ff, self.ffv, self.smooth, self.leak = (
+            *gains[:3],
+            gains[3:7],
+            *gains[7:],
+        )
         self.integral, self.error, self.command = np.zeros((3, n))
 
     def update(self, step):
@@ -147,8 +188,8 @@ def gains(file):
 def taught(sim, routes, gains, noise):
     """Observations, and the changes of the command that a teacher would make there.
 
-    It drives with noise, so that there is something to be corrected: who sees its own way alone never learns how
-    to come back to it.
+    It drives with noise, so that there is something to be corrected: who sees its own way alone
+    never learns how to come back to it.
     """
     observations, changes, teacher = [], [], Feedforward(gains, len(routes))
     random, before = np.random.default_rng(1), np.zeros(len(routes))
@@ -160,7 +201,9 @@ def taught(sim, routes, gains, noise):
             return wanted
         observations.append(rollouts.features()[step.running])
         changes.append(((wanted - before) / 0.25)[step.running])
-        before = np.clip(wanted + noise * random.standard_normal(len(routes)), before - 0.25, before + 0.25).clip(-2, 2)
+        before = np.clip(
+            wanted + noise * random.standard_normal(len(routes)), before - 0.25, before + 0.25
+        ).clip(-2, 2)
         return before
 
     with sim.reset(routes, step=20) as rollouts:
@@ -175,7 +218,8 @@ def clone(actor, observations, changes, epochs, spread):
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(epochs * batches, 1))
     for _ in range(epochs):
         for batch in torch.randperm(len(changes)).split(2048):
-            # Not the squared error, which leaves the distribution wide. One who never errs leaves it a point.
+            # Not the squared error, which leaves the distribution wide. One who never errs leaves
+            # it a point.
             x = (changes[batch] + spread * torch.randn(len(batch)) + 1) / 2
             loss = -beta(actor, observations[batch]).log_prob(x.clamp(1e-6, 1 - 1e-6)).mean()
             optimizer.zero_grad()
@@ -195,7 +239,9 @@ def advantages(data, values, args, scale):
     for t in range(reward.shape[1] - 1, -1, -1):
         follows = t + 1 < steps  # the last step is terminal
         after = values[:, t + 1] * follows if t + 1 < reward.shape[1] else 0
-        last = (reward[:, t] + args.gamma * after - values[:, t]) + args.gamma * args.lam * last * follows
+        last = (
+            reward[:, t] + args.gamma * after - values[:, t]
+        ) + args.gamma * args.lam * last * follows
         last = np.where(t < steps, last, 0).astype(np.float32)
         advantage[:, t] = last
     returns = advantage + values
@@ -211,10 +257,13 @@ def update(actor, critic, optimizers, data, args, epoch, scale):
     x = torch.from_numpy(data.raw.ravel()[places])
     with torch.no_grad():
         values = np.zeros(data.reward.size, dtype=np.float32)
-        values[places] = torch.cat([critic(o)[:, 0] for o in observations.split(args.minibatch)]).numpy()
+        values[places] = torch.cat(
+            [critic(o)[:, 0] for o in observations.split(args.minibatch)]
+        ).numpy()
         # of this PyTorch, so that the first ratio is 1
         before = torch.cat([beta(actor, o).log_prob(y) for o, y in
-                            zip(observations.split(args.minibatch), x.split(args.minibatch), strict=True)])  # fmt: skip
+                            zip(observations.split(args.minibatch), x.split(args.minibatch),
+                            strict=True)])  # fmt: skip
     advantage, returns = advantages(data, values.reshape(data.reward.shape), args, scale)
     advantage = torch.from_numpy(advantage.ravel()[places])
     returns = torch.from_numpy(returns.ravel()[places])
@@ -230,9 +279,15 @@ def update(actor, critic, optimizers, data, args, epoch, scale):
             distribution = beta(actor, observations[batch])
             ratio = (distribution.log_prob(x[batch]) - before[batch]).exp()
             a = (advantage[batch] - advantage[batch].mean()) / (advantage[batch].std() + 1e-8)
-            policy_loss = -torch.min(ratio * a, ratio.clamp(1 - args.clip, 1 + args.clip) * a).mean()
+            policy_loss = -torch.min(
+                ratio * a, ratio.clamp(1 - args.clip, 1 + args.clip) * a
+            ).mean()
             sigma = 2 * distribution.stddev.mean() * 0.25
-            loss = policy_loss - args.entropy * distribution.entropy().mean() + 0.5 * torch.relu(0.01 - sigma)
+            loss = (
+                policy_loss
+                - args.entropy * distribution.entropy().mean()
+                + 0.5 * torch.relu(0.01 - sigma)
+            )
             optimizers[0].zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(actor.parameters(), 0.5)
@@ -260,12 +315,16 @@ def main():
         kept = torch.load(checkpoint, weights_only=False)
         for module, state in zip((actor, critic, *optimizers), kept["modules"], strict=True):
             module.load_state_dict(state)
-        epoch, rewards, rollouts, before = (kept[k] for k in ("epoch", "rewards", "rollouts", "cpu_minutes"))
+        epoch, rewards, rollouts, before = (
+            kept[k] for k in ("epoch", "rewards", "rollouts", "cpu_minutes")
+        )
         random.bit_generator.state = kept["random"]
         torch.set_rng_state(kept["torch"])
     else:
         lessons = (
-            taught(sim, train[: args.lessons], gains(args.teacher), args.noise) if args.teacher else recorded(train)
+            taught(sim, train[: args.lessons], gains(args.teacher), args.noise)
+            if args.teacher
+            else recorded(train)
         )
         clone(actor, *lessons, args.cloning_epochs, args.spread if args.teacher else 0)
 
@@ -290,7 +349,14 @@ def main():
         with open(run / "curve.csv", "a", newline="") as f:
             if new:
                 csv.writer(f).writerow(
-                    ["epoch", "cpu_minutes", "rollouts", "validation_cost", "training_cost", "collect_share"]
+                    [
+                        "epoch",
+                        "cpu_minutes",
+                        "rollouts",
+                        "validation_cost",
+                        "training_cost",
+                        "collect_share",
+                    ]
                 )
             csv.writer(f).writerow(line)
         print(
@@ -311,7 +377,9 @@ def main():
     while epoch < args.epochs and progress() < 1:
         began = time.monotonic()
         picked = train[random.permutation(len(train))[: args.routes_per_epoch].tolist()]
-        data = sim.collect(policy_of(actor), picked, samples=args.samples, seed=args.seed << 32 | epoch)
+        data = sim.collect(
+            policy_of(actor), picked, samples=args.samples, seed=args.seed << 32 | epoch
+        )
         collecting = time.monotonic() - began
         rewards.append(data.reward.ravel()[data.places].std())
         rollouts += len(data)
@@ -323,8 +391,17 @@ def main():
         if epoch % args.validate_every == 0 or progress() >= 1:
             report(np.nanmean(data.costs[:, 2]), collecting / (time.monotonic() - began))
         modules = [m.state_dict() for m in (actor, critic, *optimizers)]
-        kept = {"modules": modules, "epoch": epoch, "rewards": rewards, "rollouts": rollouts, "cpu_minutes": spent()}
-        torch.save(kept | {"random": random.bit_generator.state, "torch": torch.get_rng_state()}, f"{checkpoint}.part")
+        kept = {
+            "modules": modules,
+            "epoch": epoch,
+            "rewards": rewards,
+            "rollouts": rollouts,
+            "cpu_minutes": spent(),
+        }
+        torch.save(
+            kept | {"random": random.bit_generator.state, "torch": torch.get_rng_state()},
+            f"{checkpoint}.part",
+        )
         os.replace(f"{checkpoint}.part", checkpoint)
 
     policy = policy_of(actor)

@@ -1,12 +1,14 @@
-"""PPO on Gymnasium's classic control, with NumPy alone: the network's forward runs inside the engine.
+"""PPO on classic control with NumPy alone: the engine runs the network's forward pass.
 
     python ppo_classic.py                                  # CartPole-v1, until it is solved
     python ppo_classic.py --env Acrobot-v1 --solved -100
-    python ppo_classic.py --save policy.npz                # lockstep rollout --env CartPole-v1 --policy policy.npz
+    python ppo_classic.py --save policy.npz                # lockstep rollout --env CartPole-v1
+    --policy policy.npz
 
-An iteration is one call: the engine observes, draws the actions from the network's softmax, and steps, for all
-environments and steps of the iteration. Then a few passes of PPO are made over what it recorded. Solved means that
-the greedy network earns the wanted mean over 100 episodes. Times are of the CPU, of the whole process.
+An iteration is one call: the engine observes, draws the actions from the network's softmax, and
+steps, for all environments and steps of the iteration. Then a few passes of PPO are made over what
+it recorded. Solved means that the greedy network earns the wanted mean over 100 episodes. Times are
+of the CPU, of the whole process.
 """
 
 import argparse
@@ -21,7 +23,9 @@ from lockstep.classic import Network, VectorEnv
 
 
 def arguments():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--env", default="CartPole-v1", help="one with a number of actions")
     p.add_argument("--solved", type=float, default=475, help="mean return of 100 episodes")
     p.add_argument("--num-envs", type=int, default=16)
@@ -49,7 +53,9 @@ class Perceptron:
         for i, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
             scale = gain if i == len(sizes) - 2 else 2**0.5
             self.weights.append(
-                (scale * np.linalg.qr(rng.normal(size=(max(inputs, outputs),) * 2))[0])[:outputs, :inputs]
+                (scale * np.linalg.qr(rng.normal(size=(max(inputs, outputs),) * 2))[0])[
+                    :outputs, :inputs
+                ]
             )
             self.biases.append(np.zeros(outputs))
         self.moments = [[np.zeros_like(p), np.zeros_like(p)] for p in self.parameters()]
@@ -83,7 +89,9 @@ class Perceptron:
             g = g * min(1, 0.5 / (norm + 1e-8))
             m += 0.1 * (g - m)
             v += 0.001 * (g * g - v)
-            p -= lr * (m / (1 - 0.9**self.updates)) / (np.sqrt(v / (1 - 0.999**self.updates)) + 1e-5)
+            p -= (
+                lr * (m / (1 - 0.9**self.updates)) / (np.sqrt(v / (1 - 0.999**self.updates)) + 1e-5)
+            )
 
     def policy(self, **how):
         """The layers as the engine runs them."""
@@ -96,9 +104,11 @@ def log_softmax(x):
 
 
 def advantages(run, before, critic, gamma, lam):
-    """Generalised advantages, and what the critic should have said; an episode that was cut off goes on in it."""
+    """Generalised advantages and the critic's targets; a truncated episode is bootstrapped."""
     values = critic.forward(before.reshape(-1, before.shape[2])).reshape(before.shape[:2])
-    following = critic.forward(run.observations.reshape(-1, before.shape[2])).reshape(before.shape[:2])
+    following = critic.forward(run.observations.reshape(-1, before.shape[2])).reshape(
+        before.shape[:2]
+    )
     ended = run.terminated | run.truncated
     if ended.any():  # the observation is the next episode's
         following[ended] = critic.forward(run.final_observations[ended])[:, 0]
@@ -115,7 +125,9 @@ def improve(actor, critic, batch, args, lr, rng):
     for _ in range(args.passes):
         order = rng.permutation(size)
         for first in range(0, size, args.minibatch):
-            obs, actions, old, gains, returns = (x[order[first : first + args.minibatch]] for x in batch)
+            obs, actions, old, gains, returns = (
+                x[order[first : first + args.minibatch]] for x in batch
+            )
             n = len(obs)
             gains = (gains - gains.mean()) / (gains.std() + 1e-8)
             logs = log_softmax(actor.forward(obs))
@@ -123,7 +135,9 @@ def improve(actor, critic, batch, args, lr, rng):
             ratio = np.exp((logs * mine).sum(1) - old)
             free = np.where(gains > 0, ratio < 1 + args.clip, ratio > 1 - args.clip)
             entropy = -(p * logs).sum(1, keepdims=True)
-            gradient = -(ratio * gains * free)[:, None] * (mine - p) + args.entropy * p * (logs + entropy)
+            gradient = -(ratio * gains * free)[:, None] * (mine - p) + args.entropy * p * (
+                logs + entropy
+            )
             actor.descend(gradient / n, lr)
             critic.descend((critic.forward(obs) - returns[:, None]) / n, lr)
 
@@ -144,10 +158,20 @@ def main():
     envs = VectorEnv(args.env, args.num_envs, autoreset_mode="SameStep", engine=args.engine)
     now, _ = envs.reset(seed=args.seed)
     inputs, outputs = now.shape[1], int(envs.single_action_space.n)
-    actor, critic = Perceptron([inputs, args.hidden, outputs], 0.01, rng), Perceptron([inputs, args.hidden, 1], 1, rng)
+    actor, critic = (
+        Perceptron([inputs, args.hidden, outputs], 0.01, rng),
+        Perceptron([inputs, args.hidden, 1], 1, rng),
+    )
     noise, steps, reached = Network.gumbel(), 0, -np.inf
     for iteration in range(args.iterations):
-        everything = ("observations", "final_observations", "actions", "rewards", "terminated", "truncated")
+        everything = (
+            "observations",
+            "final_observations",
+            "actions",
+            "rewards",
+            "terminated",
+            "truncated",
+        )
         run = envs.run(args.steps, actor.policy(noise=noise, seed=args.seed), record=everything)
         before = np.concatenate([now[None], run.observations[:-1]])
         now, steps = run.observations[-1].copy(), steps + run.rewards.size
@@ -155,11 +179,21 @@ def main():
         obs, actions = before.reshape(-1, inputs), run.actions.reshape(-1)
         old = log_softmax(actor.forward(obs))[np.arange(len(obs)), actions]
         lr = args.lr * (1 - iteration / args.iterations)
-        improve(actor, critic, (obs, actions, old, gains.reshape(-1), returns.reshape(-1)), args, lr, rng)
+        improve(
+            actor,
+            critic,
+            (obs, actions, old, gains.reshape(-1), returns.reshape(-1)),
+            args,
+            lr,
+            rng,
+        )
         if iteration % 5 == 4:
             reached = score(actor, args)
             seconds = time.process_time()
-            print(f"{steps} steps, {seconds:.1f} CPU-seconds: {reached:.1f} of the greedy network", flush=True)
+            print(
+                f"{steps} steps, {seconds:.1f} CPU-seconds: {reached:.1f} of the greedy network",
+                flush=True,
+            )
             if reached >= args.solved:
                 break
     if args.save:

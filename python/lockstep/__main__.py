@@ -1,4 +1,4 @@
-"""The command line: ``lockstep``, or ``python -m lockstep``. ``lockstep --help`` lists its commands."""
+"""The command line, ``lockstep`` or ``python -m lockstep``: ``--help`` lists its commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lockstep import _native
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line in this process, by default that of the process, and return its exit status.
+    """Run a command line in this process, by default ``sys.argv``, and return its exit status.
 
     Python's arithmetic is that of this interpreter, which also runs controllers, unless
     LOCKSTEP_PYTHON names another.

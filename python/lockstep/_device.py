@@ -12,7 +12,12 @@ __all__ = ["DeviceArray", "Place", "on_device"]
 
 CUDA, CUDA_MANAGED = 2, 13  # of DLPack
 # Of each type, DLPack's code and bits, and NumPy's letter.
-TYPES = {"float32": (2, 32, "f"), "float64": (2, 64, "f"), "int32": (0, 32, "i"), "bool": (6, 8, "b")}
+TYPES = {
+    "float32": (2, 32, "f"),
+    "float64": (2, 64, "f"),
+    "int32": (0, 32, "i"),
+    "bool": (6, 8, "b"),
+}
 LETTERS = {code: letter for code, _, letter in TYPES.values()}
 
 
@@ -122,7 +127,9 @@ class Place:
     ) -> tuple[int, Any]:
         """Where an array is, once the library's stream may use it, and what keeps it there."""
         if not on_device(array):
-            raise TypeError(f"{what}: {type(array).__name__} is not on the GPU, and the other array is")
+            raise TypeError(
+                f"{what}: {type(array).__name__} is not on the GPU, and the other array is"
+            )
         if hasattr(array, "__dlpack__"):
             return self._of_capsule(array, what, shape, dtype)
         face = array.__cuda_array_interface__
@@ -141,7 +148,9 @@ class Place:
             handle.call("follow", stream=stream)
         return address, array
 
-    def _of_capsule(self, array: Any, what: str, want: tuple[int, ...], dtype: str) -> tuple[int, Any]:
+    def _of_capsule(
+        self, array: Any, what: str, want: tuple[int, ...], dtype: str
+    ) -> tuple[int, Any]:
         capsule = array.__dlpack__(stream=self.stream)
         t = _Managed.from_address(_pointer(capsule, UNUSED)).tensor
         shape = tuple(t.shape[i] for i in range(t.ndim))
@@ -152,19 +161,30 @@ class Place:
             raise ValueError(f"{what}: strides of {strides} numbers, want a contiguous array")
         return (t.data or 0) + t.byte_offset, capsule
 
-    def _check(self, what: str, shape: tuple[int, ...], want: tuple[int, ...], kind: str, dtype: str, gpu: int) -> None:
+    def _check(
+        self,
+        what: str,
+        shape: tuple[int, ...],
+        want: tuple[int, ...],
+        kind: str,
+        dtype: str,
+        gpu: int,
+    ) -> None:
         if shape != want:
             raise ValueError(f"{what}: shape {shape}, want {want}")
         if kind != kind_of(dtype):
-            raise TypeError(f"{what}: {kind} on the GPU, want {kind_of(dtype)}, which is {dtype}: convert it there")
+            raise TypeError(
+                f"{what}: {kind} on the GPU, want {kind_of(dtype)}, which is {dtype}: convert it "
+                "there"
+            )
         if gpu != self.gpu:
             raise ValueError(f"{what}: on GPU {gpu}, and the simulator is on GPU {self.gpu}")
 
 
 class DeviceArray:
-    """Numbers of the library's in a GPU's memory, of which PyTorch and others make arrays without a copy.
+    """The library's numbers in a GPU's memory; PyTorch and others make arrays without a copy.
 
-    ``torch.from_dlpack(array)`` or ``torch.as_tensor(array, device="cuda")``. Closing the rollouts or the
+    ``torch.from_dlpack(array)`` or ``torch.as_tensor(array, device="cuda")``. Closing the rollouts
     experience that it is of frees it; of rollouts, the next step overwrites it.
 
     Attributes
@@ -176,7 +196,12 @@ class DeviceArray:
     """
 
     def __init__(
-        self, place: Place, address: int, shape: tuple[int, ...], handle: _native.Handle, dtype: str = "float64"
+        self,
+        place: Place,
+        address: int,
+        shape: tuple[int, ...],
+        handle: _native.Handle,
+        dtype: str = "float64",
     ) -> None:
         self.shape = shape
         self.dtype = dtype
@@ -188,7 +213,9 @@ class DeviceArray:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"<{' x '.join(map(str, self.shape))} numbers of {self.dtype} on GPU {self.place.gpu}>"
+        return (
+            f"<{' x '.join(map(str, self.shape))} numbers of {self.dtype} on GPU {self.place.gpu}>"
+        )
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -234,7 +261,9 @@ class DeviceArray:
         shape = (ctypes.c_int64 * n)(*self.shape)
         code, bits, _ = TYPES[self.dtype]
         managed = _Managed(
-            _Tensor(self._address, CUDA, self.place.gpu, n, code, bits, 1, shape, None, 0), None, _deleter
+            _Tensor(self._address, CUDA, self.place.gpu, n, code, bits, 1, shape, None, 0),
+            None,
+            _deleter,
         )
         address = ctypes.addressof(managed)
         _exported[address] = managed, shape, self

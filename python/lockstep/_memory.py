@@ -8,7 +8,8 @@ import os
 def check(what: str, size: int) -> None:
     """Raise MemoryError if so many bytes are more than the machine has.
 
-    The library's memory must be asked for here: where there is not enough, the library ends the process.
+    The library's memory must be asked for here: where there is not enough, the library ends the
+    process.
     """
     try:
         here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -16,5 +17,6 @@ def check(what: str, size: int) -> None:
         return
     if size > here:
         raise MemoryError(
-            f"{what} take {size / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f}: take fewer at a time"
+            f"{what} take {size / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f}: take fewer "
+            "at a time"
         )

@@ -88,7 +88,9 @@ def _load() -> ctypes.CDLL:
         function.restype, function.argtypes = result, arguments
     version = _text(lib, lib.lockstep_version())
     if version != __version__:
-        raise ImportError(f"{path}: built for lockstep {version}, this is {__version__}: run pip install . again")
+        raise ImportError(
+            f"{path}: built for lockstep {version}, this is {__version__}: run pip install . again"
+        )
     return lib
 
 
@@ -213,7 +215,9 @@ def error(failure: dict[str, Any]) -> Exception:
     """The exception that a failure of the library's describes."""
     message = failure["message"]
     if failure["type"] == "RouteError":
-        return RouteError(message, failure.get("file", ""), failure.get("line", 0), failure.get("column", 0))
+        return RouteError(
+            message, failure.get("file", ""), failure.get("line", 0), failure.get("column", 0)
+        )
     return _EXCEPTIONS[failure["type"]](message)
 
 
@@ -255,13 +259,15 @@ class Handle:
         """Refuse to go on in a process that was forked after the object was made."""
         if self._forks != _forks:
             raise RuntimeError(
-                f"the {self._what} was made before this process was forked, and its threads are the parent's: "
+                f"the {self._what} was made before this process was forked, and its threads are "
+                "the parent's: "
                 'make it in this process, or use the start method "spawn" or "forkserver"'
             )
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            f"the {self._what} is memory of this process and can be neither copied nor pickled: make another one"
+            f"the {self._what} is memory of this process and can be neither copied nor pickled: "
+            "make another one"
         )
 
     @property
@@ -292,7 +298,8 @@ class Turn:
     def __enter__(self) -> None:
         if not self._lock.acquire(False):
             raise RuntimeError(
-                f"another thread advances these {self._what}: their steps have an order, which one thread gives"
+                f"another thread advances these {self._what}: their steps have an order, which one "
+                "thread gives"
             )
 
     def __exit__(self, *_: object) -> None:

@@ -21,7 +21,9 @@ def told(progress: Progress) -> Callable[..., object] | None:
         progress = tqdm
     if not hasattr(progress, "update"):
         if not callable(progress):
-            raise TypeError(f"progress: {type(progress).__name__}, want True, a bar of tqdm's, or a function")
+            raise TypeError(
+                f"progress: {type(progress).__name__}, want True, a bar of tqdm's, or a function"
+            )
         tell: Callable[..., object] = progress
         return tell
     made = isinstance(progress, type)

@@ -23,7 +23,9 @@ def register() -> None:
     import gymnasium
 
     gymnasium.register(
-        id="lockstep/Controls-v0", entry_point="lockstep.envs:Env", vector_entry_point="lockstep.envs:VectorEnv"
+        id="lockstep/Controls-v0",
+        entry_point="lockstep.envs:Env",
+        vector_entry_point="lockstep.envs:VectorEnv",
     )
     for name, limit in LIMITS.items():
         gymnasium.register(

@@ -6,10 +6,10 @@
 
 The names are Gymnasium's with ``lockstep/`` before them, and so are the options of each. A vector
 answers what ``gymnasium.vector.SyncVectorEnv`` of as many single environments answers, rewards
-float64; ``lockstep/CartPoleVectorEnv-v1`` is Gymnasium's own vector class for CartPole, with its one
-generator for all environments. Actions are checked more strictly: float32 where Gymnasium has
-float32, integers where it has integers, none that is NaN. The states can be set. Other attributes of
-Gymnasium's environments can be read; what an environment computes with is given when it is made.
+float64; ``lockstep/CartPoleVectorEnv-v1`` is Gymnasium's own vector class for CartPole, with its
+one generator for all environments. Actions are checked more strictly: float32 where Gymnasium has
+float32, integers where it has integers, none that is NaN. The states can be set. Other attributes
+of Gymnasium's environments can be read; what an environment computes with is given when it is made.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Network:
         Of each layer, weights of shape (outputs, inputs), as ``torch.nn.Linear`` has them: up to
         4 layers of up to 64 outputs, all within ±1000.
     noise : array_like, optional
-        A power of two of numbers, up to 65,536, of which one, drawn anew for each output and step, is
-        added to the output. With :meth:`gumbel` actions follow the softmax of the outputs.
+        A power of two of numbers, up to 65,536, of which one, drawn anew for each output and step,
+        is added to the output. With :meth:`gumbel` actions follow the softmax of the outputs.
     seed : int
         Of these draws.
     """
@@ -92,16 +92,29 @@ class Network:
         sizes: list[int] = []
         for w, b in zip(self.weights, self.biases, strict=True):
             weights, bias = (np.asarray(x, dtype=np.float32) for x in (w, b))
-            if weights.ndim != 2 or bias.shape != weights.shape[:1] or (sizes and weights.shape[1] != sizes[-1]):
-                raise ValueError(f"layer {len(numbers) // 2}: weights {weights.shape} and bias {bias.shape} do not fit")
+            if (
+                weights.ndim != 2
+                or bias.shape != weights.shape[:1]
+                or (sizes and weights.shape[1] != sizes[-1])
+            ):
+                raise ValueError(
+                    f"layer {len(numbers) // 2}: weights {weights.shape} and bias {bias.shape} do "
+                    "not fit"
+                )
             sizes += [weights.shape[1], weights.shape[0]] if not sizes else [weights.shape[0]]
             numbers += [weights, bias]
-        return sizes, numbers, np.asarray([] if self.noise is None else self.noise, dtype=np.float32)
+        return (
+            sizes,
+            numbers,
+            np.asarray([] if self.noise is None else self.noise, dtype=np.float32),
+        )
 
     def save(self, file: str) -> None:
         """Write an archive that ``lockstep rollout --env NAME --policy FILE`` reads."""
         _, numbers, noise = self._parts()
-        arrays: dict[str, Any] = {f"{'bias' if i % 2 else 'weights'}{i // 2}": x for i, x in enumerate(numbers)}
+        arrays: dict[str, Any] = {
+            f"{'bias' if i % 2 else 'weights'}{i // 2}": x for i, x in enumerate(numbers)
+        }
         if noise.size:
             arrays |= {"noise": noise, "seed": np.array([self.seed], np.uint64)}
         np.savez(file, **arrays)
@@ -109,7 +122,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Rollout:
-    """What a run has recorded, each of shape (steps, N) or (steps, N, values); None what was not asked for."""
+    """What a run recorded, (steps, N) or (steps, N, values) each; None where not asked for."""
 
     states: npt.NDArray[np.float64] | None = None
     rewards: npt.NDArray[np.float64] | None = None
@@ -172,7 +185,9 @@ class _Core:
         stream: int = 0,
     ) -> None:
         if render_mode not in (None, *MODES_OF_RENDERING):
-            raise ValueError(f"render_mode={render_mode!r:.60}: want None, {' or '.join(MODES_OF_RENDERING)}")
+            raise ValueError(
+                f"render_mode={render_mode!r:.60}: want None, {' or '.join(MODES_OF_RENDERING)}"
+            )
         answer = _native.call(
             "environments",
             environment=name,
@@ -197,7 +212,8 @@ class _Core:
         self._memory = memory
         self.given, self.autoreset = options, autoreset
         self.render_mode = render_mode
-        self.acted = np.zeros(num, dtype=np.bool_)  # whether the last step was an action, if it is drawn
+        # Whether the last step was an action, if it is drawn.
+        self.acted = np.zeros(num, dtype=np.bool_)
         self._arguments = (ctypes.c_int64(self.handle.id), ctypes.c_void_p(memory.ctypes.data))
         self.rewards = parts[0].view(np.float64)
         self.actions = parts[1].view(np.int32 if self.discrete else np.float32)
@@ -225,7 +241,10 @@ class _Core:
         if not options:
             return {}
         if self.name == "Pendulum-v1":
-            high = [float(options.get("x_init", self.high[0])), float(options.get("y_init", self.high[1]))]
+            high = [
+                float(options.get("x_init", self.high[0])),
+                float(options.get("y_init", self.high[1])),
+            ]
             return {"low": [-x for x in high], "high": high}
         n = len(self.low)
         return {
@@ -250,10 +269,16 @@ class _Core:
         """Compute a step; what it answers is in the memory."""
         given = np.asarray(actions)
         if given.shape != (self.num,) and (self.discrete or given.shape != (self.num, 1)):
-            raise ValueError(f"actions: shape {given.shape}, want ({self.num},{'' if self.discrete else ' 1'})")
+            raise ValueError(
+                f"actions: shape {given.shape}, want ({self.num},{'' if self.discrete else ' 1'})"
+            )
         if given.dtype.kind not in "iu" if self.discrete else given.dtype != np.float32:
-            raise TypeError(f"actions: {given.dtype}, want {'integers' if self.discrete else 'float32'}")
-        self.actions[...] = given.astype(np.int64).clip(-1, 1 << 30) if self.discrete else given.reshape(-1)
+            raise TypeError(
+                f"actions: {given.dtype}, want {'integers' if self.discrete else 'float32'}"
+            )
+        self.actions[...] = (
+            given.astype(np.int64).clip(-1, 1 << 30) if self.discrete else given.reshape(-1)
+        )
         self.handle.check_fork()
         if not self.seeded:
             raise ResetNeeded("call reset first")
@@ -266,12 +291,16 @@ class _Core:
             self.acted = ~ended.get(self.autoreset, np.zeros_like(again))
 
     def rows(self, actions: Any, observations: npt.NDArray[np.float32]) -> list[npt.NDArray[Any]]:
-        """Compute a step into ``observations``, (N, D), and into new arrays: rewards and both flags."""
+        """Compute a step into ``observations``, (N, D); return new arrays: rewards and flags."""
         given = np.asarray(actions)
         if given.shape != (self.num,) and (self.discrete or given.shape != (self.num, 1)):
-            raise ValueError(f"actions: shape {given.shape}, want ({self.num},{'' if self.discrete else ' 1'})")
+            raise ValueError(
+                f"actions: shape {given.shape}, want ({self.num},{'' if self.discrete else ' 1'})"
+            )
         if given.dtype.kind not in "iu" if self.discrete else given.dtype != np.float32:
-            raise TypeError(f"actions: {given.dtype}, want {'integers' if self.discrete else 'float32'}")
+            raise TypeError(
+                f"actions: {given.dtype}, want {'integers' if self.discrete else 'float32'}"
+            )
         if self.discrete and given.dtype not in (np.int64, np.int32):
             given = given.astype(np.int64)
         given = np.ascontiguousarray(given)
@@ -307,7 +336,9 @@ class _Core:
             known = ", ".join(name for name in shapes if name != "policy")
             raise ValueError(f"record: {wrong[0]!r:.60} is none of {known}")
         if "final_observations" in record and self.autoreset != "same-step":
-            raise ValueError('record: final_observations are SameStep\'s: autoreset_mode="SameStep"')
+            raise ValueError(
+                'record: final_observations are SameStep\'s: autoreset_mode="SameStep"'
+            )
         if steps < 1:
             raise ValueError(f"steps: {steps}, want 1 or more")
         request, given = self._chosen(policy, seed, steps, kind)
@@ -315,24 +346,40 @@ class _Core:
         asked = [
             name
             for name in shapes
-            if name in record or (given.size and name == ("actions" if "table" in request else "policy"))
+            if name in record
+            or (given.size and name == ("actions" if "table" in request else "policy"))
         ]
-        sizes = [int(np.prod(shapes[name][1])) * np.dtype(shapes[name][0]).itemsize for name in asked]
+        sizes = [
+            int(np.prod(shapes[name][1])) * np.dtype(shapes[name][0]).itemsize for name in asked
+        ]
         buffer = np.zeros(max(sum(sizes), 1), dtype=np.uint8)[: sum(sizes)]
-        parts = dict(zip(asked, np.split(buffer, np.cumsum(sizes)[:-1]), strict=True)) if asked else {}
-        arrays = {name: parts[name].view(shapes[name][0]).reshape(shapes[name][1]) for name in asked}
+        parts = (
+            dict(zip(asked, np.split(buffer, np.cumsum(sizes)[:-1]), strict=True)) if asked else {}
+        )
+        arrays = {
+            name: parts[name].view(shapes[name][0]).reshape(shapes[name][1]) for name in asked
+        }
         if given.size:
             arrays["actions" if "table" in request else "policy"][...] = given
         if not self.seeded:
             raise ResetNeeded("call reset first")
-        self.handle.long_call("environments_run", buffer, steps=steps, record=list(record), **request)
+        self.handle.long_call(
+            "environments_run", buffer, steps=steps, record=list(record), **request
+        )
         self.handle.call("environments_observe", self.observations)
-        return Rollout(**{name: a.transpose(0, 2, 1) if (a := arrays[name]).ndim == 3 else a for name in record})
+        return Rollout(
+            **{
+                name: a.transpose(0, 2, 1) if (a := arrays[name]).ndim == 3 else a
+                for name in record
+            }
+        )
 
     def run_there(self, steps: int, policy: Any, seed: int, record: Sequence[str]) -> Rollout:
         """Run steps whose record stays on the GPU."""
         if self.place is None:
-            raise ValueError(f'device=True: the {self.engine} engine has no arrays on a GPU: use engine="gpu"')
+            raise ValueError(
+                f'device=True: the {self.engine} engine has no arrays on a GPU: use engine="gpu"'
+            )
         if not self.seeded:
             raise ResetNeeded("call reset first")
         steps = operator.index(steps)
@@ -341,14 +388,24 @@ class _Core:
         request: dict[str, Any] = {}
         numbers, held = np.empty(0), None
         if on_device(policy):
-            address, held = self.place.address(policy, "policy", (steps, n), self.handle, dtype=kind)
+            address, held = self.place.address(
+                policy, "policy", (steps, n), self.handle, dtype=kind
+            )
             request = {"address": address}
         else:
-            request, numbers = self._chosen(policy, seed, steps, np.int32 if self.discrete else np.float32)
+            request, numbers = self._chosen(
+                policy, seed, steps, np.int32 if self.discrete else np.float32
+            )
             if "table" in request:
                 raise TypeError("policy: with device=True a table is an array on the GPU")
-        buffer = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint8) if "sizes" in request else None
-        where = self.handle.long_call("environments_device", buffer, steps=steps, record=list(record), **request)
+        buffer = (
+            np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint8)
+            if "sizes" in request
+            else None
+        )
+        where = self.handle.long_call(
+            "environments_device", buffer, steps=steps, record=list(record), **request
+        )
         del held  # the steps are done
         self.handle.call("environments_observe", self.observations)
         shapes = {
@@ -361,11 +418,16 @@ class _Core:
             "truncated": ((steps, n), "bool"),
         }
         arrays: dict[str, Any] = {
-            name: DeviceArray(self.place, where[name], shapes[name][0], self.handle, shapes[name][1]) for name in record
+            name: DeviceArray(
+                self.place, where[name], shapes[name][0], self.handle, shapes[name][1]
+            )
+            for name in record
         }
         return Rollout(**arrays)
 
-    def _chosen(self, policy: Any, seed: int, steps: int, kind: Any) -> tuple[dict[str, Any], npt.NDArray[Any]]:
+    def _chosen(
+        self, policy: Any, seed: int, steps: int, kind: Any
+    ) -> tuple[dict[str, Any], npt.NDArray[Any]]:
         """What a policy is in a request, and the numbers that go with it."""
         if isinstance(policy, Network):
             sizes, numbers, noise = policy._parts()
@@ -373,18 +435,26 @@ class _Core:
             return {"sizes": sizes, "noise": noise.size, "seed": operator.index(policy.seed)}, flat
         if isinstance(policy, str):
             if policy != "random":
-                raise ValueError(f"policy: {policy!r:.60}: want 'random', a table of actions, or a Network")
+                raise ValueError(
+                    f"policy: {policy!r:.60}: want 'random', a table of actions, or a Network"
+                )
             return {"uniform": operator.index(seed)}, np.empty(0)
         table = np.asarray(policy)
         if table.ndim and not self.discrete and table.shape[-1:] == (1,) and table.ndim == 3:
             table = table[..., 0]
         if table.shape not in ((steps,), (steps, self.num)):
-            raise ValueError(f"policy: a table of shape {table.shape}, want ({steps},) or ({steps}, {self.num})")
+            raise ValueError(
+                f"policy: a table of shape {table.shape}, want ({steps},) or ({steps}, {self.num})"
+            )
         if table.dtype.kind not in "iu" if self.discrete else table.dtype != np.float32:
-            raise TypeError(f"policy: {table.dtype}, want {'integers' if self.discrete else 'float32'}")
+            raise TypeError(
+                f"policy: {table.dtype}, want {'integers' if self.discrete else 'float32'}"
+            )
         if self.discrete:
             table = table.astype(np.int64).clip(-1, 1 << 30)
-        return {"table": True}, np.broadcast_to(table.reshape(steps, -1), (steps, self.num)).astype(kind)
+        return {"table": True}, np.broadcast_to(table.reshape(steps, -1), (steps, self.num)).astype(
+            kind
+        )
 
     def totals(self) -> dict[str, Any]:
         """Sums of rewards and episodes since all were reset, and what has passed to a device."""
@@ -421,7 +491,9 @@ class _Core:
         given = np.asarray(states)
         want = self.states.shape
         if given.shape != want or given.dtype not in (np.float64, np.float32):
-            raise ValueError(f"state: {given.dtype} of shape {given.shape}, want float64 of shape {want}")
+            raise ValueError(
+                f"state: {given.dtype} of shape {given.shape}, want float64 of shape {want}"
+            )
         if not self.seeded:
             raise ResetNeeded("call reset first")
         columns = np.ascontiguousarray(given.T, dtype=np.float64)
@@ -472,18 +544,24 @@ class _Fixed:
     def __setattr__(self, name: str, value: Any) -> None:
         core = self.__dict__.get("_core")
         if core is not None and name in ("np_random", "steps_beyond_terminated", "last_u"):
-            raise AttributeError(f"{name}: it cannot be set: the library has its own; reset takes a seed")
+            raise AttributeError(
+                f"{name}: it cannot be set: the library has its own; reset takes a seed"
+            )
         if core is not None and not hasattr(type(self), name) and _is_constant(core.twin, name):
             raise AttributeError(
                 f"{name}: it cannot be changed, since nothing would heed it: "
-                "give what Gymnasium takes as an option, or book_or_nips and kinematics_integrator, to gymnasium.make"
+                "give what Gymnasium takes as an option, or book_or_nips and "
+                "kinematics_integrator, to gymnasium.make"
             )
         super().__setattr__(name, value)
 
 
 def _is_constant(env: Any, name: str) -> bool:
     """Whether Gymnasium's environment computes or draws with such an attribute."""
-    return isinstance(getattr(env, name, None), (bool, int, float, str, list, np.ndarray)) and name != "state"
+    return (
+        isinstance(getattr(env, name, None), (bool, int, float, str, list, np.ndarray))
+        and name != "state"
+    )
 
 
 class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
@@ -498,14 +576,19 @@ class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
     numpy1 : bool
         Whether to compute as Gymnasium does with NumPy 1.
     **options
-        The environment's own, as ``gymnasium.make`` takes them, and those that Gymnasium has as attributes:
-        ``kinematics_integrator`` of CartPole, ``book_or_nips`` of Acrobot.
+        The environment's own, as ``gymnasium.make`` takes them, and those that Gymnasium has as
+        attributes: ``kinematics_integrator`` of CartPole, ``book_or_nips`` of Acrobot.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(MODES_OF_RENDERING), "render_fps": 50}  # noqa: RUF012 as in the base class
 
     def __init__(
-        self, name: str, engine: str = "auto", numpy1: bool = False, render_mode: str | None = None, **options: Any
+        self,
+        name: str,
+        engine: str = "auto",
+        numpy1: bool = False,
+        render_mode: str | None = None,
+        **options: Any,
     ) -> None:
         self.render_mode = render_mode
         options = {"max_episode_steps": -1} | options
@@ -528,7 +611,9 @@ class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
             self.render()
         return self._core.observations[:, 0].copy(), {}
 
-    def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: Any
+    ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Act once."""
         core = self._core
         with core.turn:
@@ -560,7 +645,10 @@ class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
             return self._core.observations[:, 0].copy()
 
     def render(self) -> Any:
-        """A picture, uint8 (height, width, 3), as Gymnasium draws it; with ``"human"`` a window. Needs pygame."""
+        """Return a picture, uint8 (height, width, 3), or show a window, as Gymnasium does.
+
+        Needs pygame.
+        """
         return None if self.render_mode is None else self._core.render(0)
 
     def close(self) -> None:
@@ -568,7 +656,9 @@ class Env(_Fixed, gymnasium.Env[npt.NDArray[np.float32], Any]):
         self._core.close()
 
 
-class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any]]):
+class VectorEnv(
+    _Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any]]
+):
     """Many environments in step. The same as as many single ones, in every bit.
 
     Parameters
@@ -607,14 +697,24 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
     ) -> None:
         self.num_envs = num_envs = operator.index(num_envs)
         if render_mode == "human":
-            raise ValueError("render_mode='human': a window shows one environment; want None or 'rgb_array'")
+            raise ValueError(
+                "render_mode='human': a window shows one environment; want None or 'rgb_array'"
+            )
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": self.autoreset_mode}
         if max_episode_steps is not None:
             options["max_episode_steps"] = max_episode_steps
         self._core = _Core(
-            name, num_envs, MODES[self.autoreset_mode], engine, workers, numpy1, render_mode, options, stream
+            name,
+            num_envs,
+            MODES[self.autoreset_mode],
+            engine,
+            workers,
+            numpy1,
+            render_mode,
+            options,
+            stream,
         )
         self._copy = copy
         how: dict[str, Any] = {
@@ -625,13 +725,21 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
             "render_mode": render_mode,
         }
         self._made = type(self), name, how | options | {"autoreset_mode": self.autoreset_mode}
-        self.single_observation_space, self.single_action_space = self._core.observation_space, self._core.action_space
+        self.single_observation_space, self.single_action_space = (
+            self._core.observation_space,
+            self._core.action_space,
+        )
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._observations = np.zeros((num_envs, self.single_observation_space.shape[0]), dtype=np.float32)
+        self._observations = np.zeros(
+            (num_envs, self.single_observation_space.shape[0]), dtype=np.float32
+        )
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Begin episodes: all, or those of ``options={"reset_mask": mask}``, bool of shape (N,)."""
         request: dict[str, Any] = {}
@@ -645,7 +753,8 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
                 raise ValueError(f"seed: {len(seeds)} of them, want {self.num_envs}")
             if None in seeds:
                 raise ValueError(
-                    f"seed: environment {seeds.index(None)} has none, and others may have: want all or none"
+                    f"seed: environment {seeds.index(None)} has none, and others may have: want "
+                    "all or none"
                 )
             request = {"seeds": [operator.index(s) for s in seeds if s is not None]}
         bounds = dict(options or {})
@@ -666,7 +775,13 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
 
     def step(
         self, actions: npt.NDArray[Any]
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
+    ) -> tuple[
+        npt.NDArray[np.float32],
+        npt.NDArray[Any],
+        npt.NDArray[np.bool_],
+        npt.NDArray[np.bool_],
+        dict[str, Any],
+    ]:
         """Act once in each; ``actions`` has shape (N,), or (N, 1) where they are float32."""
         core = self._core
         observations = np.empty_like(self._observations) if self._copy else self._observations
@@ -676,11 +791,19 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
             else:
                 core.step(actions)
                 observations[...] = core.observations.T
-                rewards, terminated, truncated = (x.copy() for x in (core.rewards, core.terminated, core.truncated))
+                rewards, terminated, truncated = (
+                    x.copy() for x in (core.rewards, core.terminated, core.truncated)
+                )
             infos: dict[str, Any] = {}
             if self.autoreset_mode is AutoresetMode.SAME_STEP:
                 infos = self._finals(terminated | truncated)
-            return observations, rewards.astype(np.float32) if core.shared else rewards, terminated, truncated, infos
+            return (
+                observations,
+                rewards.astype(np.float32) if core.shared else rewards,
+                terminated,
+                truncated,
+                infos,
+            )
 
     def run(
         self,
@@ -701,12 +824,14 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
         seed : int
             Of ``"random"``.
         record : sequence of str
-            What is returned of each step: ``states``, ``rewards``, ``observations``, ``final_observations``
-            (with SameStep), ``actions``, ``terminated``, ``truncated``. Nothing, for ``()``.
+            What is returned of each step: ``states``, ``rewards``, ``observations``,
+            ``final_observations`` (with SameStep), ``actions``, ``terminated``, ``truncated``.
+            Nothing, for ``()``.
         device : bool
-            With ``engine="gpu"``: leave the arrays on the GPU, each a :class:`lockstep.DeviceArray`, (steps, N)
-            or (steps, values, N), which the next run overwrites. A table is then an array there, int32 or float32;
-            nobody checks its actions.
+            With ``engine="gpu"``: leave the arrays on the GPU, each a :class:`lockstep.DeviceArray`
+            of shape (steps, N)
+            or (steps, values, N), which the next run overwrites. A table is then an array there,
+            int32 or float32; nobody checks its actions.
 
         Returns
         -------
@@ -733,14 +858,16 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
             return self._observed()
 
     def fork(self, index: Sequence[int], snapshot: Snapshot | None = None) -> VectorEnv:
-        """Begin other environments: number k goes on where number ``index[k]`` is, or was in the snapshot.
+        """Fork: environment k goes on where environment ``index[k]`` is, or was in the snapshot.
 
         They share nothing with these, and draw the same resets.
         """
         places = [operator.index(i) for i in index]
         with self._core.turn:
             at = self._core.snapshot() if snapshot is None else snapshot
-            forked = Snapshot(self._core.handle.call("environments_fork", snapshot=at.id, index=places))
+            forked = Snapshot(
+                self._core.handle.call("environments_fork", snapshot=at.id, index=places)
+            )
         made, name, arguments = self._made
         envs = made(name, len(places), **arguments)
         envs.restore(forked)
@@ -754,7 +881,12 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
         final = np.full(self.num_envs, None, dtype=object)
         for i, row in zip(which, np.ascontiguousarray(self._core.final.T[which]), strict=True):
             final[i] = row
-        return {"final_obs": final, "_final_obs": ended.copy(), "final_info": {}, "_final_info": ended.copy()}
+        return {
+            "final_obs": final,
+            "_final_obs": ended.copy(),
+            "final_info": {},
+            "_final_info": ended.copy(),
+        }
 
     @property
     def states(self) -> npt.NDArray[np.float64]:
@@ -766,8 +898,12 @@ class VectorEnv(_Fixed, gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.
         self._core.states = states
 
     def render(self) -> tuple[Any, ...] | None:
-        """A picture of each environment, uint8 (height, width, 3), as Gymnasium draws it. Needs pygame."""
-        return None if self.render_mode is None else tuple(self._core.render(i) for i in range(self.num_envs))
+        """Pictures, uint8 (height, width, 3) each, as Gymnasium draws them. Needs pygame."""
+        return (
+            None
+            if self.render_mode is None
+            else tuple(self._core.render(i) for i in range(self.num_envs))
+        )
 
     def close_extras(self, **_: Any) -> None:
         """Free them."""

@@ -28,7 +28,15 @@ import numpy.typing as npt
 
 from lockstep._kinds import GAINS
 from lockstep.network import Network
-from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN, Rollouts, spread
+from lockstep.rollouts import (
+    CONTEXT_LENGTH,
+    CONTROL_START_IDX,
+    COST_END_IDX,
+    STEER_MAX,
+    STEER_MIN,
+    Rollouts,
+    spread,
+)
 
 __all__ = ["BatchStep", "Controllers"]
 
@@ -52,8 +60,8 @@ class BatchStep:
     roll_lataccel, v_ego, a_ego : numpy.ndarray
         The state, in m/s², m/s, m/s², shape (N,).
     plan : list of numpy.ndarray
-        Per route what it holds for the next steps, at most 49: ``roll_lataccel, v_ego, a_ego, target``,
-        shape (4, rows).
+        Per route what it holds for the next steps, at most 49: ``roll_lataccel, v_ego, a_ego,
+        target``, shape (4, rows).
     running : numpy.ndarray
         False for a route that has ended or failed; its other elements mean nothing, shape (N,).
     """
@@ -110,7 +118,8 @@ def _numbers(controllers: Any, routes: int) -> list[dict[str, Any]]:
         array = np.asarray(controllers, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
-            f"controllers: {type(controllers).__name__}, want a name, a path, an array of gains, or one of actions"
+            f"controllers: {type(controllers).__name__}, want a name, a path, an array of gains, "
+            "or one of actions"
         ) from None
     width = array.shape[-1] if array.ndim else 0
     if width == TABLE_STEPS:
@@ -121,10 +130,14 @@ def _numbers(controllers: Any, routes: int) -> list[dict[str, Any]]:
     kinds = [kind for kind, names in GAINS.items() if len(names) == width]
     if len(kinds) > 1:
         known = ", ".join(kinds)
-        raise ValueError(f"controllers: {width} gains may be of {known}: say which, as {{{kinds[0]!r}: array}}")
+        raise ValueError(
+            f"controllers: {width} gains may be of {known}: say which, as {{{kinds[0]!r}: array}}"
+        )
     if not kinds or array.ndim > 2 or not array.size:
         shapes = ", ".join(f"(K, {len(names)})" for names in GAINS.values())
-        raise ValueError(f"controllers: an array of shape {array.shape}, want {shapes} or (N, {TABLE_STEPS})")
+        raise ValueError(
+            f"controllers: an array of shape {array.shape}, want {shapes} or (N, {TABLE_STEPS})"
+        )
     return _gains(kinds[0], array)
 
 
@@ -148,8 +161,11 @@ def _rows(array: FloatArray, width: int) -> FloatArray:
 
 
 def distinct(names: list[str], specs: list[dict[str, Any]]) -> list[str]:
-    """Names of which no two are the same: of those that are, files have their paths, others their places."""
-    full = [spec.get("file", name) if names.count(name) > 1 else name for name, spec in zip(names, specs, strict=True)]
+    """Make names unique: where two are equal, a file gets its path, any other its place."""
+    full = [
+        spec.get("file", name) if names.count(name) > 1 else name
+        for name, spec in zip(names, specs, strict=True)
+    ]
     seen: dict[str, int] = {}
     for i, name in enumerate(full):
         seen[name] = seen.get(name, 0) + 1
@@ -159,7 +175,9 @@ def distinct(names: list[str], specs: list[dict[str, Any]]) -> list[str]:
 
 
 def steer(
-    rollouts: Rollouts, columns: Sequence[FloatArray], controller: Callable[[BatchStep], npt.ArrayLike]
+    rollouts: Rollouts,
+    columns: Sequence[FloatArray],
+    controller: Callable[[BatchStep], npt.ArrayLike],
 ) -> tuple[FloatArray, FloatArray]:
     """Steer rollouts by a function to their ends, and return histories of lataccel and action.
 
@@ -187,7 +205,9 @@ def steer(
             plan=[column[:4, i + 1 : i + 50] for column in columns],
             running=running,
         )
-        commands = spread(np.asarray(controller(step), dtype=np.float64), (n,), "what the controller returned")
+        commands = spread(
+            np.asarray(controller(step), dtype=np.float64), (n,), "what the controller returned"
+        )
         current = rollouts.advance(commands)
         lataccel[running, i] = current[running]
         if i >= CONTROL_START_IDX:

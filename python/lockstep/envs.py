@@ -78,19 +78,29 @@ class _Task:
         self.featured = False  # whether the library observes
         if callable(obs):
             if observation_space is None:
-                raise ValueError("obs is a function: give the observation_space of what it returns, without the clock")
+                raise ValueError(
+                    "obs is a function: give the observation_space of what it returns, without the "
+                    "clock"
+                )
             inner, self.observe = observation_space, obs
         elif observation_space is not None:
-            raise ValueError("observation_space: it is that of what obs returns, and obs is no function")
+            raise ValueError(
+                "observation_space: it is that of what obs returns, and obs is no function"
+            )
         elif obs == "features":
-            inner, self.observe = Box(-5.0, 5.0, (FEATURES,), np.float32), lambda rollouts, _: rollouts.features()
+            inner, self.observe = (
+                Box(-5.0, 5.0, (FEATURES,), np.float32),
+                lambda rollouts, _: rollouts.features(),
+            )
             self.featured = True
         else:
             raise ValueError(f'obs={obs!r:.60}: want "features" or a function')
         if len(inner.shape) != 1:
             raise ValueError(f"observation_space: shape {inner.shape}, want one dimension")
         self.observation_space = Box(
-            np.append(inner.low, 0).astype(np.float32), np.append(inner.high, 1).astype(np.float32), dtype=np.float32
+            np.append(inner.low, 0).astype(np.float32),
+            np.append(inner.high, 1).astype(np.float32),
+            dtype=np.float32,
         )
         self.action_space = Box(STEER_MIN, STEER_MAX, (1,), np.float32)
         self.ends = np.minimum(self.routes.rows, COST_END_IDX)
@@ -103,7 +113,9 @@ class _Task:
             padded[i, : len(d)] = d  # type: ignore[index]
         return self.routes.simulator.reset(self.routes[picked], draws=padded)
 
-    def rows(self, rollouts: Rollouts, routes: Routes, running: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    def rows(
+        self, rollouts: Rollouts, routes: Routes, running: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float32]:
         """Observations without the clock; 0 for what does not run."""
         rows = np.asarray(self.observe(rollouts, routes), dtype=np.float32)
         want = (len(rollouts), self.observation_space.shape[0] - 1)
@@ -123,7 +135,12 @@ def _picture(route: Any, lataccel: list[float]) -> npt.NDArray[np.uint8]:
     first, end = CONTROL_START_IDX - 10, min(len(route.target_lataccel), COST_END_IDX)
     steps, target = np.arange(first, end), route.target_lataccel[first:end]
     axes.plot(steps / 10, target, color="tab:green", label="target")
-    axes.plot((CONTROL_START_IDX + np.arange(len(lataccel))) / 10, lataccel, color="tab:blue", label="lataccel")
+    axes.plot(
+        (CONTROL_START_IDX + np.arange(len(lataccel))) / 10,
+        lataccel,
+        color="tab:blue",
+        label="lataccel",
+    )
     axes.axvline((CONTROL_START_IDX + len(lataccel)) / 10, color="0.7", linewidth=1)
     axes.set(xlim=(first / 10, end / 10), xlabel="s", ylabel="m/s²", title=route.name)
     axes.legend(loc="upper right")
@@ -142,7 +159,10 @@ class _Episodes:
     def next(self, options: dict[str, Any] | None) -> tuple[int, list[npt.NDArray[np.float64]]]:
         """The next episode's route, and its draws if they are not the route's own."""
         for key in set(options or {}) - {"route", "reset_mask"}:
-            raise ValueError(f"options[{key!r:.60}]: there is none such: want 'route', or 'reset_mask' of a vector")
+            raise ValueError(
+                f"options[{key!r:.60}]: there is none such: want 'route', or 'reset_mask' of a "
+                "vector"
+            )
         route = (options or {}).get("route")
         if route is None:
             if not self._order:
@@ -190,7 +210,10 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
     ) -> None:
         self.render_mode = render_mode
         self._task = _Task(routes, obs, noise, observation_space, render_mode, simulator)
-        self.observation_space, self.action_space = self._task.observation_space, self._task.action_space
+        self.observation_space, self.action_space = (
+            self._task.observation_space,
+            self._task.action_space,
+        )
         self._episodes: _Episodes | None = None
         self._rollouts: Rollouts | None = None
         self._ended = True
@@ -275,14 +298,21 @@ class _Cohort:
     ) -> None:
         self.rollouts = rollouts
         self.routes = routes
-        self.envs = envs.astype(np.int64)  # of each rollout; -1 if its environment has gone on to another
+        # Of each rollout; -1 if its environment has gone on to another.
+        self.envs = envs.astype(np.int64)
         commands, lataccels = rollouts._buffer
-        self._words = words | {"environment": self.envs, "commands": commands, "lataccels": lataccels}
+        self._words = words | {
+            "environment": self.envs,
+            "commands": commands,
+            "lataccels": lataccels,
+        }
         # The struct of that name in python/native/episodes.go.
         self.memory = _native.struct("episodes", self._words)
 
 
-class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]):
+class VectorEnv(
+    gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[Any]]
+):
     """Many cars, simulated together. The same as :class:`Env` for each, in every bit.
 
     Parameters
@@ -319,7 +349,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         self.render_mode = render_mode
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         if render_mode is not None:
-            raise ValueError(f"render_mode={render_mode!r:.60}: a vector is not drawn, want None: Env is")
+            raise ValueError(
+                f"render_mode={render_mode!r:.60}: a vector is not drawn, want None: Env is"
+            )
         self.metadata = {**Env.metadata, "autoreset_mode": self.autoreset_mode}
         self._task = _Task(routes, obs, noise, observation_space, render_mode, simulator)
         self.single_observation_space = self._task.observation_space
@@ -337,7 +369,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
         self._obs = np.zeros((num_envs, self.single_observation_space.shape[0]), dtype=np.float32)
 
     def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Begin episodes: all, or those of ``options={"reset_mask": mask}``, bool of shape (N,)."""
         if seed is None or isinstance(seed, (int, np.integer)):
@@ -353,7 +388,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
                 raise TypeError("options['reset_mask']: want a numpy array of bool")
             if mask.shape != (self.num_envs,) or not mask.any():
                 raise ValueError(
-                    f"options['reset_mask']: shape {mask.shape}, want ({self.num_envs},) with a True in it"
+                    f"options['reset_mask']: shape {mask.shape}, want ({self.num_envs},) with a "
+                    "True in it"
                 )
         with self._turn:
             for i in np.flatnonzero(mask):
@@ -436,7 +472,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
             resets = bool(again.any())
             if resets and self.autoreset_mode is not AutoresetMode.NEXT_STEP:
                 raise ResetNeeded(
-                    f"environment {int(np.argmax(again))}: the episode has ended: reset it by options['reset_mask']"
+                    f"environment {int(np.argmax(again))}: the episode has ended: reset it by "
+                    "options['reset_mask']"
                 )
             self._actions[...] = commands.reshape(-1)
             if np.isnan(self._actions.min()):
@@ -459,7 +496,13 @@ class VectorEnv(gymnasium.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[
                     again, resets = ended, True
             if resets:
                 infos = self._begin(again, None, infos)
-            return self._observations(), self._rewards.copy(), ended, np.zeros(self.num_envs, dtype=np.bool_), infos
+            return (
+                self._observations(),
+                self._rewards.copy(),
+                ended,
+                np.zeros(self.num_envs, dtype=np.bool_),
+                infos,
+            )
 
     def _finish(self, ended: npt.NDArray[np.bool_], infos: dict[str, Any]) -> dict[str, Any]:
         """Tell of episodes that end at this step."""

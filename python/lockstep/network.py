@@ -1,4 +1,4 @@
-"""Networks as policies: from 256 observations to a Beta distribution over the change of the command."""
+"""Networks as policies: 256 observations to a Beta distribution of the command's change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class Network:
         The largest change of the steer command in one step.
     """
 
-    def __init__(self, weights: Sequence[npt.ArrayLike], biases: Sequence[npt.ArrayLike], scale: float = 0.25) -> None:
+    def __init__(
+        self, weights: Sequence[npt.ArrayLike], biases: Sequence[npt.ArrayLike], scale: float = 0.25
+    ) -> None:
         if any(np.asarray(x).dtype.kind not in REAL for x in (*weights, *biases)):
             raise TypeError("weights and biases: want real numbers")
         if not math.isfinite(scale):
@@ -42,11 +44,16 @@ class Network:
         matrices = [np.asarray(w, dtype=np.float32) for w in weights]
         vectors = [np.asarray(b, dtype=np.float32) for b in biases]
         if len(matrices) != len(vectors) or not matrices:
-            raise ValueError(f"{len(matrices)} weights and {len(vectors)} biases: want one of each for every layer")
+            raise ValueError(
+                f"{len(matrices)} weights and {len(vectors)} biases: want one of each for every "
+                "layer"
+            )
         sizes = [matrices[0].shape[-1] if matrices[0].ndim else 0]
         for i, (w, b) in enumerate(zip(matrices, vectors)):  # noqa: B905 their lengths are equal
             if w.ndim != 2 or b.shape != w.shape[:1] or w.shape[1] != sizes[-1]:
-                raise ValueError(f"layer {i}: weights {w.shape} and biases {b.shape} after {sizes[-1]} numbers")
+                raise ValueError(
+                    f"layer {i}: weights {w.shape} and biases {b.shape} after {sizes[-1]} numbers"
+                )
             sizes.append(w.shape[0])
         numbers = np.concatenate([x.ravel() for pair in zip(matrices, vectors) for x in pair])  # noqa: B905
         answer = _native.call("network", 0, numbers, sizes=sizes, scale=float(scale))
@@ -65,7 +72,7 @@ class Network:
         self._handle.call("save", file=os.path.abspath(os.fspath(path)))
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write it as a controller of the challenge: one Python file, which needs NumPy and ONNX Runtime.
+        """Write a controller of the challenge: one Python file that needs NumPy and ONNX Runtime.
 
         In the challenge's own program it has the actions that it has here, bit for bit.
         """

@@ -1,14 +1,16 @@
-"""The parity harness on anybody's simulator: is it the challenge's, and if not, where does it first differ.
+"""Hold any simulator to the challenge's: are they equal, and if not, where is the first difference.
 
-A simulator of your own is driven and recorded by :func:`compare`; what was recorded is held to an engine,
-stage by stage and step by step. Two forms are understood:
+A simulator of your own is driven and recorded by :func:`compare`; what was recorded is held to an
+engine, stage by stage and step by step. Two forms are understood:
 
 * a *batched* one, an object with the methods of :class:`BatchedSimulator`;
-* one with the *challenge's interface*: a function of a route's path and a controller that makes an object
-  with the attributes of ``TinyPhysicsSimulator``, such as ``functools.partial(TinyPhysicsSimulator, model)``.
+* one with the *challenge's interface*: a function of a route's path and a controller that makes
+  an object
+  with the attributes of ``TinyPhysicsSimulator``, such as ``functools.partial(TinyPhysicsSimulator,
+  model)``.
 
-Or give the path of a trace, which a :class:`TraceWriter` writes from any program. Two traces are held to each
-other by :func:`compare_traces`, of whatever simulator they are: no engine takes part.
+Or give the path of a trace, which a :class:`TraceWriter` writes from any program. Two traces are
+held to each other by :func:`compare_traces`, of whatever simulator they are: no engine takes part.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ class BatchedSimulator(Protocol):
             ``"lataccel"``, shape (N,), after this step, and whichever of these it has, the more the
             better: ``tokens`` (N, 20) and ``states`` (N, 20, 4) that the network sees, ``logits``
             and ``probs`` (N, 1024) of the last position, ``cdf`` (N, 1024), ``draw``, ``sample``
-            and ``prediction`` (N,). Types must be those of the challenge's program: float32 for states,
-            logits and probs, float64 for the others, integers for tokens and sample.
+            and ``prediction`` (N,). Types must be those of the challenge's program: float32 for
+            states, logits and probs, float64 for the others, integers for tokens and sample.
         """
 
 
@@ -158,8 +160,15 @@ def compare(
     handle_of(routes)
     simulator = routes.simulator
     drivers = np.atleast_2d(np.asarray(gains, dtype=np.float64))
-    if drivers.ndim != 2 or drivers.shape[1] != 3 or not len(drivers) or not np.isfinite(drivers).all():
-        raise ValueError(f"gains: {np.asarray(gains).tolist()}, want three finite numbers, or some rows of three")
+    if (
+        drivers.ndim != 2
+        or drivers.shape[1] != 3
+        or not len(drivers)
+        or not np.isfinite(drivers).all()
+    ):
+        raise ValueError(
+            f"gains: {np.asarray(gains).tolist()}, want three finite numbers, or some rows of three"
+        )
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
         if isinstance(mine, (str, os.PathLike)):
             trace = os.fspath(mine)
@@ -179,7 +188,10 @@ def compare(
                 elif callable(mine):
                     drive.single(mine)
                 else:
-                    raise TypeError(f"mine: {type(mine).__name__}, want reset and step, a function, or a trace's path")
+                    raise TypeError(
+                        f"mine: {type(mine).__name__}, want reset and step, a function, or a "
+                        "trace's path"
+                    )
             writer.close()
         answer = simulator._handle.long_call(
             "compare",
@@ -195,7 +207,10 @@ def compare(
 
 
 def compare_traces(
-    want: str | os.PathLike[str], got: str | os.PathLike[str], inexact: bool = False, budget: int = 0
+    want: str | os.PathLike[str],
+    got: str | os.PathLike[str],
+    inexact: bool = False,
+    budget: int = 0,
 ) -> Comparison:
     """Hold one trace to another, both of one simulator, whichever that is.
 
@@ -213,7 +228,12 @@ def compare_traces(
     """
     _check_budget(budget, inexact)
     answer = _native.long_call(
-        "compare_traces", 0, want=os.fspath(want), got=os.fspath(got), inexact=inexact, budget=budget
+        "compare_traces",
+        0,
+        want=os.fspath(want),
+        got=os.fspath(got),
+        inexact=inexact,
+        budget=budget,
     )
     return Comparison(answer)
 
@@ -231,7 +251,9 @@ class _PID:
         self.integral: Any = 0.0
         self.before: Any = 0.0
 
-    def update(self, target_lataccel: Any, current_lataccel: Any, state: Any, future_plan: Any) -> Any:
+    def update(
+        self, target_lataccel: Any, current_lataccel: Any, state: Any, future_plan: Any
+    ) -> Any:
         e = target_lataccel - current_lataccel
         self.integral = self.integral + e
         d, self.before = e - self.before, e
@@ -244,7 +266,9 @@ class _Drive:
     def __init__(self, writer: Any, routes: Routes, gains: FloatArray) -> None:
         self.writer, self.routes, self.gains = writer, routes, gains
         words = (
-            ["pid"] if tuple(gains) == DEFAULT_GAINS else ["pid", *(repr(g).removesuffix(".0") for g in gains.tolist())]
+            ["pid"]
+            if tuple(gains) == DEFAULT_GAINS
+            else ["pid", *(repr(g).removesuffix(".0") for g in gains.tolist())]
         )
         self.controller = "_".join(words)
         self.ends = np.minimum(routes.rows, COST_END_IDX)
@@ -267,7 +291,10 @@ class _Drive:
             got = dict(mine.step(action.copy()))
             unknown = set(got) - set(STAGES)
             if unknown or "lataccel" not in got:
-                raise ValueError(f"step {step}: stages {sorted(got)}: want lataccel, and others of {', '.join(STAGES)}")
+                raise ValueError(
+                    f"step {step}: stages {sorted(got)}: want lataccel, and others of "
+                    f"{', '.join(STAGES)}"
+                )
             arrays = {key: np.asarray(value) for key, value in got.items()}
             for key, array in arrays.items():
                 if len(array) != n:
@@ -278,7 +305,9 @@ class _Drive:
                 self.writer.step(rollouts[i], step, action=action[i], **row)
                 lataccels[i].append(current[i])
         for i, rollout in enumerate(rollouts):
-            self.writer.end(rollout, _costs(all_routes[i].target_lataccel, lataccels[i], int(self.ends[i])))
+            self.writer.end(
+                rollout, _costs(all_routes[i].target_lataccel, lataccels[i], int(self.ends[i]))
+            )
 
     def single(self, mine: Callable[[str, Any], Any]) -> None:
         """Drive one route after the other through the challenge's interface."""
@@ -301,7 +330,9 @@ class _Drive:
                     costs = simulator.compute_cost()
                 finally:
                     recorder.remove()
-            self.writer.end(rollout, [float(costs[k]) for k in ("lataccel_cost", "jerk_cost", "total_cost")])
+            self.writer.end(
+                rollout, [float(costs[k]) for k in ("lataccel_cost", "jerk_cost", "total_cost")]
+            )
 
 
 class _Recorder:
@@ -324,7 +355,10 @@ class _Recorder:
 
     def _predict(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def predict(input_data: Any, *args: Any, **kwargs: Any) -> Any:
-            self.row["states"], self.row["tokens"] = input_data["states"][0], input_data["tokens"][0]
+            self.row["states"], self.row["tokens"] = (
+                input_data["states"][0],
+                input_data["tokens"][0],
+            )
             # NumPy's global generator, before and after: the draw, if there was one
             generator = np.random.RandomState()
             generator.set_state(np.random.get_state())  # noqa: NPY002

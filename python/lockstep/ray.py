@@ -132,12 +132,16 @@ def rollout_workers(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
-    parser = argparse.ArgumentParser(prog="python -m lockstep.ray", description=str(__doc__).split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lockstep.ray", description=str(__doc__).split("\n")[0]
+    )
     parser.add_argument("folder", help="the folder of a plan, which all machines see")
     parser.add_argument("--address", help="of a Ray cluster, or auto; without it Ray starts here")
     parser.add_argument("--cpus", type=int, default=1, help="cores of a shard")
     parser.add_argument("--model", help="where the network is on the machines")
-    parser.add_argument("--data", action="append", default=[], help="where the routes are on the machines")
+    parser.add_argument(
+        "--data", action="append", default=[], help="where the routes are on the machines"
+    )
     options = parser.parse_args(arguments)
 
     def progress(done: int, of: int) -> None:
@@ -147,7 +151,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shards.merge(options.folder)  # is it a plan?
         if options.address:
             ray.init(address=options.address, log_to_driver=False)
-        merged = evaluate(options.folder, cpus=options.cpus, model=options.model, data=options.data, progress=progress)
+        merged = evaluate(
+            options.folder,
+            cpus=options.cpus,
+            model=options.model,
+            data=options.data,
+            progress=progress,
+        )
         result = merged.result
     except (OSError, ValueError, RuntimeError) as error:
         print(f"lockstep: {error}", file=sys.stderr)

@@ -24,7 +24,8 @@ FEATURES = 256
 FLOAT64 = np.dtype(np.float64)
 REAL = "fiub"  # kinds of what is a real number
 
-# What the library keeps of a rollout that is stepped, at least: histories, tokens, states and draws.
+# What the library keeps of a rollout that is stepped, at least: histories, tokens, states and
+# draws.
 ROLLOUT_BYTES = 25_000
 
 # The most rollouts whose step is one call of the library. A step of more may take so
@@ -88,7 +89,9 @@ class Rollouts:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{self._n} rollouts at step {self._step}{', closed' if self._handle.closed else ''}>"
+        return (
+            f"<{self._n} rollouts at step {self._step}{', closed' if self._handle.closed else ''}>"
+        )
 
     def close(self) -> None:
         """Free them. Closing twice does no harm."""
@@ -128,9 +131,9 @@ class Rollouts:
         """Compute one step.
 
         On a GPU actions may be there, such as a tensor of PyTorch's: any object with ``__dlpack__``
-        or ``__cuda_array_interface__``, contiguous and float64. The lateral accelerations are then there,
-        too. The call returns before the step is done; nothing passes through the host, so that
-        :attr:`running` and :attr:`done` know of failures only after :attr:`errors` or
+        or ``__cuda_array_interface__``, contiguous and float64. The lateral accelerations are then
+        there, too. The call returns before the step is done; nothing passes through the host, so
+        that :attr:`running` and :attr:`done` know of failures only after :attr:`errors` or
         :meth:`costs` asked for them.
 
         Parameters
@@ -151,7 +154,11 @@ class Rollouts:
         if type(actions) is not np.ndarray and on_device(actions):
             return self._advance_there(actions, out)
         commands = self._commands
-        if type(actions) is not np.ndarray or actions.dtype is not FLOAT64 or actions.shape != commands.shape:
+        if (
+            type(actions) is not np.ndarray
+            or actions.dtype is not FLOAT64
+            or actions.shape != commands.shape
+        ):
             actions = self._check(actions)
         if out is not None and out is not self._out:
             self._check_out(out)
@@ -217,9 +224,11 @@ class Rollouts:
         return array
 
     def _check_out(self, out: FloatArray) -> None:
-        """Refuse what cannot receive lataccels, before the step; what has been looked at is known again."""
+        """Refuse, before the step, what cannot receive lataccels; remember what was accepted."""
         if not isinstance(out, np.ndarray) or out.dtype != FLOAT64:
-            raise TypeError(f"out: {getattr(out, 'dtype', type(out).__name__)}, want an array of float64")
+            raise TypeError(
+                f"out: {getattr(out, 'dtype', type(out).__name__)}, want an array of float64"
+            )
         if out.shape != (self._n,):
             raise ValueError(f"out: shape {out.shape}, want ({self._n},)")
         if not out.flags.writeable:
@@ -250,15 +259,24 @@ class Rollouts:
             :class:`DeviceArray`, which the next observation overwrites, if ``out`` is on a GPU or,
             without one, the last step's actions were.
         """
-        if self._there is not None if out is None else type(out) is not np.ndarray and on_device(out):
+        if (
+            self._there is not None
+            if out is None
+            else type(out) is not np.ndarray and on_device(out)
+        ):
             return self._features_there(out)
         if out is None:
             out = np.empty((self._n, FEATURES), dtype=np.float32)
         elif not isinstance(out, np.ndarray):
             raise TypeError(f"out: {type(out).__name__}, want an array of float32")
-        elif out.shape != (self._n, FEATURES) or out.dtype != np.float32 or not out.flags.c_contiguous:
+        elif (
+            out.shape != (self._n, FEATURES)
+            or out.dtype != np.float32
+            or not out.flags.c_contiguous
+        ):
             raise ValueError(
-                f"out: shape {out.shape} of {out.dtype}, want contiguous ({self._n}, {FEATURES}) of float32"
+                f"out: shape {out.shape} of {out.dtype}, want contiguous ({self._n}, {FEATURES}) "
+                "of float32"
             )
         if not out.flags.writeable:
             raise ValueError("out: the array is read-only")
@@ -271,7 +289,9 @@ class Rollouts:
             raise TypeError('out: it is on a GPU and the rollouts are not: use engine="gpu"')
         place, shape, into = self._own.place, (self._n, FEATURES), 0
         if out is not None:
-            into, self._observed = place.address(out, "out", shape, self._handle, written=True, dtype="float32")
+            into, self._observed = place.address(
+                out, "out", shape, self._handle, written=True, dtype="float32"
+            )
         address = self._handle.call("device_features", into=into)["address"]
         return DeviceArray(place, address, shape, self._handle, "float32") if out is None else out
 
@@ -297,7 +317,10 @@ class Rollouts:
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot of these rollouts, or of others of the same routes and network."""
         if not isinstance(snapshot, Snapshot):
-            raise TypeError(f"snapshot: {type(snapshot).__name__}, want what snapshot() or Snapshot.from_bytes returns")
+            raise TypeError(
+                f"snapshot: {type(snapshot).__name__}, want what snapshot() or Snapshot.from_bytes "
+                "returns"
+            )
         self._handle.long_call("restore", snapshot=snapshot._handle.id)
         self._step = snapshot.step
         self._there = None
@@ -350,7 +373,9 @@ class Snapshot:
         answer = _native.call("read", 0, array)
         return cls(_native.Handle(answer["handle"], "snapshot"), answer, of)
 
-    def fork(self, index: npt.ArrayLike, noise: str, seeds: npt.ArrayLike | None = None) -> Candidates:
+    def fork(
+        self, index: npt.ArrayLike, noise: str, seeds: npt.ArrayLike | None = None
+    ) -> Candidates:
         """Begin candidates.
 
         Parameters
@@ -370,12 +395,19 @@ class Snapshot:
             Which share nothing with the rollouts.
         """
         if self._of is None:
-            raise ValueError("this snapshot was read from bytes: name the rollouts in Snapshot.from_bytes(data, of=…)")
+            raise ValueError(
+                "this snapshot was read from bytes: name the rollouts in Snapshot.from_bytes(data, "
+                "of=…)"
+            )
         candidates = np.atleast_1d(np.asarray(index))
         if candidates.ndim != 1 or candidates.dtype.kind not in "iu":
-            raise ValueError(f"index: shape {candidates.shape} of {candidates.dtype}, want (M,) of integers")
+            raise ValueError(
+                f"index: shape {candidates.shape} of {candidates.dtype}, want (M,) of integers"
+            )
         numbers = None if seeds is None else spread(seeds, candidates.shape, "seeds")
-        if numbers is not None and (numbers.dtype.kind not in "iu" or (numbers < 0).any() or (numbers >= 2**32).any()):
+        if numbers is not None and (
+            numbers.dtype.kind not in "iu" or (numbers < 0).any() or (numbers >= 2**32).any()
+        ):
             raise ValueError("seeds: want integers from 0 to 2**32-1")
         _memory.check(f"{len(candidates):,} candidates", len(candidates) * ROLLOUT_BYTES)
         answer = self._of._handle.long_call(
@@ -385,13 +417,15 @@ class Snapshot:
             noise=_native.text("noise", noise),
             seeds=None if numbers is None else numbers.tolist(),
         )
-        return Candidates(_native.Handle(answer["handle"], "candidates"), len(candidates), self.step, noise)
+        return Candidates(
+            _native.Handle(answer["handle"], "candidates"), len(candidates), self.step, noise
+        )
 
     def gradient(self, actions: npt.ArrayLike, nudge: float = 0.1) -> tuple[FloatArray, FloatArray]:
         """How the next lateral acceleration depends on the action, by finite differences.
 
-        Expected values are compared, of which each bit is the engine's: no draw is used. The network
-        sees past lateral accelerations as tokens, of which nothing has a derivative.
+        Expected values are compared, of which each bit is the engine's: no draw is used. The
+        network sees past lateral accelerations as tokens, of which nothing has a derivative.
 
         Parameters
         ----------
@@ -469,7 +503,8 @@ class Candidates:
         Returns
         -------
         costs : numpy.ndarray
-            What these steps cost, shape (M,): their part of the total cost; NaN for one that failed.
+            What these steps cost, shape (M,): their part of the total cost; NaN for one that
+            failed.
         lataccel : numpy.ndarray
             m/s², shape (H, M); only with ``trajectory``.
         """

@@ -1,4 +1,4 @@
-"""Searches: gains for all routes, and actions for each. The command line's ``tune`` and ``plan``."""
+"""Search gains for all routes (``tune``) and actions for each route (``plan``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Tuned:
     Attributes
     ----------
     controller : str
-        The best controller's name, which :meth:`Simulator.rollout <lockstep.Simulator.rollout>` takes.
+        The best controller's name, which :meth:`Simulator.rollout <lockstep.Simulator.rollout>`
+        takes.
     gains : numpy.ndarray
         Its gains.
     history : numpy.ndarray
@@ -106,7 +107,8 @@ def plan(
     rounds : int, optional
         With the route's own noise of each window, by default 2, else of the whole route, 3.
     window, horizon : int
-        With the route's own noise: steps after which is planned again, and that a candidate is rolled on.
+        With the route's own noise: steps after which is planned again, and that a candidate is
+        rolled on.
     seeds : int
         With seeded noise: how many a round has.
     seed : int
@@ -164,5 +166,7 @@ def fetch(what: str, revision: str = "", out: str = "", progress: Progress = Non
     """
     if what not in ("model", "data"):
         raise ValueError(f'what={what!r:.60}: want "model" or "data"')
-    path: str = _native.long_call("fetch", 0, progress=told(progress), what=what, revision=revision, out=out)["path"]
+    path: str = _native.long_call(
+        "fetch", 0, progress=told(progress), what=what, revision=revision, out=out
+    )["path"]
     return path

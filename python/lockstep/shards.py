@@ -91,7 +91,9 @@ class Merged:
         if self._result is None:
             problems = list(self.wrong)
             if self.missing:
-                problems.append(f"{len(self.missing)} of {self.shards} shards are missing: {self.missing}")
+                problems.append(
+                    f"{len(self.missing)} of {self.shards} shards are missing: {self.missing}"
+                )
             raise SimulationError("; ".join(problems))
         return self._result
 
@@ -156,7 +158,9 @@ def _name(spec: dict[str, Any]) -> str:
     if "gains" in spec:
         return "_".join([spec["kind"], *map(repr, spec["gains"])])
     if "handle" in spec or "tables" in spec:
-        raise TypeError("controllers: a plan has names, files and gains: save the network into a file")
+        raise TypeError(
+            "controllers: a plan has names, files and gains: save the network into a file"
+        )
     name: str = spec.get("file", spec["kind"])
     return name
 
@@ -214,7 +218,11 @@ def merge(folder: str | os.PathLike[str]) -> Merged:
         The plan's.
     """
     answer = _native.call("merge_shards", out=os.fspath(folder))
-    merged = {"shards": answer["shards"], "missing": answer["missing"] or [], "wrong": answer["wrong"] or []}
+    merged = {
+        "shards": answer["shards"],
+        "missing": answer["missing"] or [],
+        "wrong": answer["wrong"] or [],
+    }
     if not answer["sha256"]:
         return Merged(**merged)
     k, n = len(answer["controllers"]), len(answer["routes"])

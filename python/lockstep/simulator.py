@@ -91,7 +91,9 @@ class Routes(Sequence[Route]):
         self._all_files = files
         self._all_rows = rows
         self._index = index
-        self._columns: list[FloatArray] = []  # of all that are loaded, once they are asked for; shared
+        self._columns: list[
+            FloatArray
+        ] = []  # of all that are loaded, once they are asked for; shared
 
     @property
     def names(self) -> list[str]:
@@ -122,9 +124,16 @@ class Routes(Sequence[Route]):
     def __getitem__(self, key: slice | Sequence[int] | npt.NDArray[Any]) -> Routes: ...
     def __getitem__(self, key: Any) -> Route | Routes:
         if isinstance(key, (slice, list, tuple, np.ndarray)):
-            index = np.arange(len(self), dtype=np.intp)[np.asarray(key) if isinstance(key, (list, tuple)) else key]
+            index = np.arange(len(self), dtype=np.intp)[
+                np.asarray(key) if isinstance(key, (list, tuple)) else key
+            ]
             part = Routes(
-                self.simulator, self._handle, self._all_names, self._all_files, self._all_rows, self._index[index]
+                self.simulator,
+                self._handle,
+                self._all_names,
+                self._all_files,
+                self._all_rows,
+                self._index[index],
             )
             part._columns = self._columns
             return part
@@ -175,7 +184,7 @@ class Result:
 
     @property
     def mean(self) -> FloatArray:
-        """Mean costs of each controller over the routes that did not fail, shape (K, 3): the program's averages."""
+        """Mean costs of each controller over the routes that did not fail, shape (K, 3)."""
         with np.errstate(invalid="ignore"):
             ok = ~np.isnan(self.costs)
             # NumPy's sum has another order, and other bits, where numbers are not side by side.
@@ -190,7 +199,8 @@ class Result:
 
     def __repr__(self) -> str:
         means = ", ".join(
-            f"{name:.40} {total:.6g}" for name, total in zip(self.controllers[:3], self.mean[:, 2], strict=False)
+            f"{name:.40} {total:.6g}"
+            for name, total in zip(self.controllers[:3], self.mean[:, 2], strict=False)
         )
         more = ", …" if len(self.controllers) > 3 else ""
         failed = f"; {len(self.errors)} failed" if self.errors else ""
@@ -204,7 +214,11 @@ class Result:
             "route": self.routes * k,
         }
         table |= {name: self.costs[:, :, i].ravel().tolist() for i, name in enumerate(COSTS)}
-        table["error"] = [str(self.errors[i, j]) if (i, j) in self.errors else None for i in range(k) for j in range(n)]
+        table["error"] = [
+            str(self.errors[i, j]) if (i, j) in self.errors else None
+            for i in range(k)
+            for j in range(n)
+        ]
         return table
 
     def to_pandas(self) -> Any:
@@ -214,7 +228,7 @@ class Result:
         return pd.DataFrame(self._table())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a table with a row for each rollout; the costs have all digits, and none where the rollout failed.
+        """Write a table with a row for each rollout; costs have all digits, failures none.
 
         Parameters
         ----------
@@ -225,7 +239,10 @@ class Result:
         with _whole(path) as part, open(part, "w", newline="", encoding="utf-8") as f:
             rows = csv.writer(f)
             rows.writerow(table)
-            rows.writerows(["" if x is None or x != x else x for x in row] for row in zip(*table.values(), strict=True))
+            rows.writerows(
+                ["" if x is None or x != x else x for x in row]
+                for row in zip(*table.values(), strict=True)
+            )
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the table of :meth:`to_pandas`. Needs the package pyarrow.
@@ -272,7 +289,7 @@ def _whole(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def count_workers(asked: int | None) -> int:
-    """As many workers as are asked for, else as OMP_NUM_THREADS says, else as the process may use cores."""
+    """Workers: as asked for, else OMP_NUM_THREADS, else the cores the process may use."""
     if asked is not None:
         if operator.index(asked) < 1:
             raise ValueError(f"workers={asked}: want 1 or more")
@@ -350,10 +367,13 @@ class Simulator:
         self.notices: list[str] = answer["notices"] or []
         for notice in self.notices:
             warnings.warn(notice, stacklevel=2)
-        self._place = None if answer["gpu"] is None else Place(answer["gpu"], operator.index(stream))
+        self._place = (
+            None if answer["gpu"] is None else Place(answer["gpu"], operator.index(stream))
+        )
 
     def __repr__(self) -> str:
-        return f"<lockstep.Simulator {self.engine}, {self.profile}{', closed' if self._handle.closed else ''}>"
+        closed = ", closed" if self._handle.closed else ""
+        return f"<lockstep.Simulator {self.engine}, {self.profile}{closed}>"
 
     def __enter__(self) -> Simulator:
         return self
@@ -400,7 +420,9 @@ class Simulator:
             paths = [paths]
         names = [_native.text("paths", os.fspath(p)) for p in paths]
         if not names or "" in names:
-            raise ValueError(f'paths: {"an empty name" if names else "none"}: want files, folders, or "own"')
+            raise ValueError(
+                f'paths: {"an empty name" if names else "none"}: want files, folders, or "own"'
+            )
         if limit is not None and operator.index(limit) < 1:
             raise ValueError(f"limit={limit}: want 1 or more")
         answer = self._handle.long_call(
@@ -418,7 +440,14 @@ class Simulator:
         if strict and answer["failed"]:
             raise _native.error(answer["failed"][0])
         rows = np.asarray(answer["rows"], dtype=np.intp)
-        return Routes(self, handle, answer["names"], answer["files"], rows, np.arange(len(rows), dtype=np.intp))
+        return Routes(
+            self,
+            handle,
+            answer["names"],
+            answer["files"],
+            rows,
+            np.arange(len(rows), dtype=np.intp),
+        )
 
     def rollout(
         self,
@@ -438,8 +467,8 @@ class Simulator:
         trajectory : bool
             Ask for the histories, too; rollouts then go on to the routes' ends.
         progress : True, tqdm or callable, optional
-            A bar of tqdm's, its class, or True for the one that fits; or a function, called with how
-            many rollouts have ended, and of how many.
+            A bar of tqdm's, its class, or True for the one that fits; or a function, called with
+            how many rollouts have ended, and of how many.
 
         Returns
         -------
@@ -471,7 +500,10 @@ class Simulator:
             controllers=distinct(answer["names"], specs),
             routes=routes.names,
             costs=flat[: 3 * k * n].reshape(k, n, 3),
-            errors={divmod(int(job), n): _native.error(failure) for job, failure in answer["errors"].items()},
+            errors={
+                divmod(int(job), n): _native.error(failure)
+                for job, failure in answer["errors"].items()
+            },
             lataccel=None if histories is None else histories[:, :, 0],
             action=None if histories is None else histories[:, :, 1],
         )
@@ -485,7 +517,9 @@ class Simulator:
     ) -> Result:
         """Roll out with a function of Python's."""
         with self.reset(routes, step=CONTEXT_LENGTH) as rollouts:
-            lataccel, action = steer(rollouts, [routes._load()[i] for i in routes.positions], controller)
+            lataccel, action = steer(
+                rollouts, [routes._load()[i] for i in routes.positions], controller
+            )
             costs = rollouts.costs()[np.newaxis]
             errors = {(0, i): error for i, error in rollouts.errors.items()}
         if tell is not None:
@@ -499,7 +533,9 @@ class Simulator:
             action=action[np.newaxis] if trajectory else None,
         )
 
-    def reset(self, routes: Routes, step: int = CONTROL_START_IDX, draws: npt.ArrayLike | None = None) -> Rollouts:
+    def reset(
+        self, routes: Routes, step: int = CONTROL_START_IDX, draws: npt.ArrayLike | None = None
+    ) -> Rollouts:
         """Begin rollouts that are steered from outside, one step at a time.
 
         Parameters
@@ -529,8 +565,14 @@ class Simulator:
             if np.asarray(draws).dtype.kind not in REAL:
                 raise TypeError(f"draws: {np.asarray(draws).dtype}, want float64")
             array = np.ascontiguousarray(draws, dtype=np.float64)
-            if array.ndim != 2 or len(array) != len(routes) or not ((array >= 0) & (array < 1)).all():
-                raise ValueError(f"draws: shape {array.shape}, want ({len(routes)}, T) of numbers in [0, 1)")
+            if (
+                array.ndim != 2
+                or len(array) != len(routes)
+                or not ((array >= 0) & (array < 1)).all()
+            ):
+                raise ValueError(
+                    f"draws: shape {array.shape}, want ({len(routes)}, T) of numbers in [0, 1)"
+                )
         answer = self._handle.long_call(
             "reset",
             array,
@@ -566,10 +608,11 @@ class Simulator:
             Rollouts of each route with sampled actions; 0 is one with the mean action, as in every
             evaluation. All rollouts are held in memory at once.
         seed : int
-            Of the sampled actions, such as the epoch. A draw depends on seed, rollout and step alone.
+            Of the sampled actions, such as the epoch. A draw depends on seed, rollout and step
+            alone.
         progress : True, tqdm or callable, optional
-            A bar of tqdm's, its class, or True for the one that fits; or a function, called with how
-            many rollouts have ended, and of how many.
+            A bar of tqdm's, its class, or True for the one that fits; or a function, called with
+            how many rollouts have ended, and of how many.
         device : bool
             Whether to leave the arrays in the GPU's memory, as :class:`lockstep.DeviceArray`. Only
             with ``engine="gpu"``.
@@ -585,7 +628,9 @@ class Simulator:
         arrays = 0 if device else 2 * ARRAY_BYTES  # the library's, and those that are returned
         _memory.check(f"samples={samples}: {total:,} rollouts", total * (JOB_BYTES + arrays))
         if device and self._place is None:
-            raise ValueError(f'device=True: the {self.engine} engine has no arrays on a GPU: use engine="gpu"')
+            raise ValueError(
+                f'device=True: the {self.engine} engine has no arrays on a GPU: use engine="gpu"'
+            )
         spec = specify(policy, len(routes))
         if len(spec) != 1:
             raise ValueError(f"policy: {len(spec)} of them, want one")
@@ -599,7 +644,9 @@ class Simulator:
             seed=seed,
             device=bool(device),
         )
-        return Experience(_native.Handle(answer["handle"], "experience"), answer, self._place if device else None)
+        return Experience(
+            _native.Handle(answer["handle"], "experience"), answer, self._place if device else None
+        )
 
 
 def generate(path: str | os.PathLike[str], num_routes: int, seed: int = 1) -> None:
@@ -615,7 +662,9 @@ def generate(path: str | os.PathLike[str], num_routes: int, seed: int = 1) -> No
         Equal seeds give equal bytes everywhere.
     """
     folder = os.path.abspath(os.fspath(path))
-    _native.long_call("generate", 0, folder=folder, routes=operator.index(num_routes), seed=operator.index(seed))
+    _native.long_call(
+        "generate", 0, folder=folder, routes=operator.index(num_routes), seed=operator.index(seed)
+    )
 
 
 def handle_of(routes: Routes) -> _native.Handle:

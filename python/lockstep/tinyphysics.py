@@ -74,7 +74,9 @@ DATASET_URL = "https://huggingface.co/datasets/commaai/commaSteeringControl/reso
 DATASET_PATH = Path("data").resolve()
 
 # One pass of the network, as sequence in python/native/logits.go has it.
-SEQUENCE = np.dtype([("tokens", np.int64, 20), ("states", np.float32, (20, 4)), ("logits", np.float32, (20, 1024))])
+SEQUENCE = np.dtype(
+    [("tokens", np.int64, 20), ("states", np.float32, (20, 4)), ("logits", np.float32, (20, 1024))]
+)
 
 
 class State(NamedTuple):
@@ -97,7 +99,9 @@ class FuturePlan(NamedTuple):
 class BaseController:
     """What steers: ``update`` returns the steer command of a step."""
 
-    def update(self, target_lataccel: float, current_lataccel: float, state: State, future_plan: FuturePlan) -> float:
+    def update(
+        self, target_lataccel: float, current_lataccel: float, state: State, future_plan: FuturePlan
+    ) -> float:
         """Return the steer command; the simulator clips it to ±2."""
         raise NotImplementedError
 
@@ -142,7 +146,9 @@ class Session:
     def __reduce__(self) -> Any:
         return _open_session, (self._options,)
 
-    def run(self, output_names: Any, input_feed: dict[str, Any], run_options: Any = None) -> list[Any]:
+    def run(
+        self, output_names: Any, input_feed: dict[str, Any], run_options: Any = None
+    ) -> list[Any]:
         """Return the logits, float32 (B, 20, 1024), in a list.
 
         Parameters
@@ -155,9 +161,13 @@ class Session:
             ONNX Runtime's options, of which this session has none.
         """
         if run_options is not None or output_names not in (None, [], ["output"]):
-            raise ValueError(f"output_names={output_names}, run_options={run_options}: want ['output'] and None")
+            raise ValueError(
+                f"output_names={output_names}, run_options={run_options}: want ['output'] and None"
+            )
         if set(input_feed) != {"states", "tokens"}:
-            raise ValueError(f"input_feed: {', '.join(map(str, input_feed))}: want states and tokens")
+            raise ValueError(
+                f"input_feed: {', '.join(map(str, input_feed))}: want states and tokens"
+            )
         states, tokens = np.asarray(input_feed["states"]), np.asarray(input_feed["tokens"])
         count = len(tokens) if tokens.ndim else 0
         for name, array, dtype, shape in [
@@ -165,7 +175,9 @@ class Session:
             ("tokens", tokens, np.int64, (count, 20)),
         ]:
             if array.dtype != dtype or array.shape != shape:
-                raise ValueError(f"{name}: {array.dtype} {array.shape}, want {np.dtype(dtype)} {shape}")
+                raise ValueError(
+                    f"{name}: {array.dtype} {array.shape}, want {np.dtype(dtype)} {shape}"
+                )
         batch = np.zeros(count, SEQUENCE)
         batch["states"], batch["tokens"] = states, tokens
         self.simulator._handle.call("logits", batch)
@@ -201,16 +213,23 @@ class TinyPhysicsModel:
     debug : bool
         Print which profile is computed with, and which this Python's packages have.
     **simulator
-        The profile, as :class:`lockstep.Simulator` has it, of the network and of how routes are read.
+        The profile, as :class:`lockstep.Simulator` has it, of the network and of how routes are
+        read.
     """
 
-    def __init__(self, model_path: Union[str, os.PathLike[str]], debug: bool = False, **simulator: Any) -> None:
+    def __init__(
+        self, model_path: Union[str, os.PathLike[str]], debug: bool = False, **simulator: Any
+    ) -> None:
         self.tokenizer = LataccelTokenizer()
         self.ort_session: Any = Session(model_path, **simulator)
         self._reader = self.ort_session  # reads routes, also when ort_session is replaced
         # That of the program in this Python, which need not be able to run it.
-        self.installed: dict[str, Any] = _native.long_call("installed", 0, python=_native.interpreter())
-        both = f"computed with profile {self.simulator.profile}, Python has {self.installed['source']}"
+        self.installed: dict[str, Any] = _native.long_call(
+            "installed", 0, python=_native.interpreter()
+        )
+        both = (
+            f"computed with profile {self.simulator.profile}, Python has {self.installed['source']}"
+        )
         if debug:
             print(both)
         if self.installed["whole"] and self.installed["profile"] != self.simulator.profile:
@@ -228,7 +247,7 @@ class TinyPhysicsModel:
         return e_x / np.sum(e_x, axis=axis, keepdims=True)
 
     def predict(self, input_data: dict[str, Any], temperature: float = 1.0) -> int:
-        """Return a token sampled for ``states``, float32 (1, 20, 4), and ``tokens``, int64 (1, 20)."""
+        """Sample a token for ``states``, float32 (1, 20, 4), and ``tokens``, int64 (1, 20)."""
         res = self.ort_session.run(None, input_data)[0]
         probs = self.softmax(res / temperature, axis=-1)
         assert probs.shape[0] == 1
@@ -236,7 +255,9 @@ class TinyPhysicsModel:
         sample: int = np.random.choice(probs.shape[2], p=probs[0, -1])  # noqa: NPY002 the program's
         return sample
 
-    def get_current_lataccel(self, sim_states: list[State], actions: list[float], past_preds: list[float]) -> float:
+    def get_current_lataccel(
+        self, sim_states: list[State], actions: list[float], past_preds: list[float]
+    ) -> float:
         """Return a sampled lataccel for the last 20 steps, m/s²."""
         tokens = self.tokenizer.encode(past_preds)
         states = np.column_stack([actions, [list(x) for x in sim_states]])
@@ -269,10 +290,15 @@ class Table:
         return {name: column[key] for name, column in self._columns.items()}
 
     def __setitem__(self, name: str, values: Any) -> None:
-        self._columns[name] = np.broadcast_to(np.asarray(values, dtype=np.float64), len(self)).copy()
+        self._columns[name] = np.broadcast_to(
+            np.asarray(values, dtype=np.float64), len(self)
+        ).copy()
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"data.{name}: without pandas a route has data[name].values, iloc[row] and columns alone")
+        raise AttributeError(
+            f"data.{name}: without pandas a route has data[name].values, iloc[row] and columns "
+            "alone"
+        )
 
 
 class TinyPhysicsSimulator:
@@ -309,7 +335,9 @@ class TinyPhysicsSimulator:
         self.step_idx = CONTEXT_LENGTH
         past = [self.get_state_target_futureplan(i) for i in range(self.step_idx)]
         self.state_history = [state for state, _, _ in past]
-        self.action_history: list[float] = self.data["steer_command"].values[: self.step_idx].tolist()
+        self.action_history: list[float] = (
+            self.data["steer_command"].values[: self.step_idx].tolist()
+        )
         self.current_lataccel_history = [target for _, target, _ in past]
         self.target_lataccel_history = [target for _, target, _ in past]
         self.target_future = None
@@ -318,7 +346,7 @@ class TinyPhysicsSimulator:
         np.random.seed(seed)  # noqa: NPY002 the program's generator
 
     def get_data(self, data_path: Union[str, os.PathLike[str]]) -> Any:
-        """Return the route's columns: a pandas.DataFrame, or a :class:`Table` where there is no pandas."""
+        """Return the route: a pandas.DataFrame, or a :class:`Table` where there is no pandas."""
         reader = self.sim_model if isinstance(self.sim_model, TinyPhysicsModel) else Session("own")
         route = reader.simulator.load(data_path, cache=False)[0]
         columns = {name: np.array(getattr(route, name)) for name in COLUMNS}
@@ -335,7 +363,9 @@ class TinyPhysicsSimulator:
             actions=self.action_history[-CONTEXT_LENGTH:],
             past_preds=self.current_lataccel_history[-CONTEXT_LENGTH:],
         )
-        pred = np.clip(pred, self.current_lataccel - MAX_ACC_DELTA, self.current_lataccel + MAX_ACC_DELTA)
+        pred = np.clip(
+            pred, self.current_lataccel - MAX_ACC_DELTA, self.current_lataccel + MAX_ACC_DELTA
+        )
         if step_idx >= CONTROL_START_IDX:
             self.current_lataccel = pred
         else:
@@ -403,7 +433,7 @@ class TinyPhysicsSimulator:
         }
 
     def rollout(self) -> dict[str, float]:
-        """Compute all steps and return the costs; with ``debug`` print and draw every tenth step."""
+        """Compute all steps, return the costs; with ``debug`` print and draw every tenth step."""
         if self.debug:
             import matplotlib.pyplot as plt
 
@@ -413,7 +443,10 @@ class TinyPhysicsSimulator:
             self.step()
             if self.debug and self.step_idx % 10 == 0:
                 current, target = self.current_lataccel, self.target_lataccel_history[-1]
-                print(f"Step {self.step_idx:<5}: Current lataccel: {current:>6.2f}, Target lataccel: {target:>6.2f}")
+                print(
+                    f"Step {self.step_idx:<5}: Current lataccel: {current:>6.2f}, Target lataccel: "
+                    f"{target:>6.2f}"
+                )
                 self._draw(axes)
                 plt.pause(0.01)
         if self.debug:
@@ -459,7 +492,7 @@ def run_rollout(
 
 
 def download_dataset() -> None:
-    """Download the challenge's routes, 0.6 GB, into ``DATASET_PATH``; each file is there whole or not at all."""
+    """Download the challenge's routes, 0.6 GB, into ``DATASET_PATH``; no file is left in part."""
     print("Downloading dataset (0.6G)...")
     DATASET_PATH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile() as archive:
@@ -475,4 +508,7 @@ def download_dataset() -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit("lockstep.tinyphysics is to be imported: `lockstep rollout` takes the options of tinyphysics.py")
+    raise SystemExit(
+        "lockstep.tinyphysics is to be imported: `lockstep rollout` takes the options of "
+        "tinyphysics.py"
+    )

@@ -23,8 +23,9 @@ class Experience:
     """Rollouts driven by a network. Made by :meth:`lockstep.Simulator.collect`.
 
     All arrays begin with (R, 400): R rollouts, and the steps from 100 on; 0 where a rollout had no
-    such step or failed. Rollout k·N + i is sample k of route i. What was collected with ``device=True``
-    is in the GPU's memory, but for ``costs`` and ``steps``: each array is a :class:`lockstep.DeviceArray`.
+    such step or failed. Rollout k·N + i is sample k of route i. What was collected with
+    ``device=True`` is in the GPU's memory, but for ``costs`` and ``steps``: each array is a
+    :class:`lockstep.DeviceArray`.
 
     Attributes
     ----------
@@ -52,7 +53,9 @@ class Experience:
     lataccel: Any
     action: Any
 
-    def __init__(self, handle: _native.Handle, answer: dict[str, Any], place: Place | None = None) -> None:
+    def __init__(
+        self, handle: _native.Handle, answer: dict[str, Any], place: Place | None = None
+    ) -> None:
         self._handle = handle
         self._place = place
         self.steps = np.asarray(answer["steps"], dtype=np.intp)
@@ -95,8 +98,9 @@ class Experience:
         places : array_like of int, optional
             Numbers 400·rollout + step, shape (B,); by default all. They are on the host.
         out : array on the GPU, optional
-            Where what was collected is there: receives what is returned, contiguous, float32, shape (B, 256),
-            any object with ``__dlpack__`` or ``__cuda_array_interface__``, such as a tensor of PyTorch's.
+            Where what was collected is there: receives what is returned, contiguous, float32, shape
+            (B, 256), any object with ``__dlpack__`` or ``__cuda_array_interface__``, such as a
+            tensor of PyTorch's.
 
         Returns
         -------
@@ -111,10 +115,16 @@ class Experience:
         numbers = np.ascontiguousarray(given, dtype=np.int64)
         n = len(numbers)
         if (out is None) != (self._place is None):
-            what = "on the host: it needs no out" if self._place is None else "on the GPU: give an array there as out"
+            what = (
+                "on the host: it needs no out"
+                if self._place is None
+                else "on the GPU: give an array there as out"
+            )
             raise TypeError(f"observe: what was collected is {what}")
         if self._place is not None:
-            address, _kept = self._place.address(out, "out", (n, FEATURES), self._handle, True, "float32")
+            address, _kept = self._place.address(
+                out, "out", (n, FEATURES), self._handle, True, "float32"
+            )
             if n:
                 self._handle.long_call("device_observe", numbers, into=address)
             return out

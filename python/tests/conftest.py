@@ -18,7 +18,9 @@ def assets():
     folders += [REPOSITORY / "assets"]
     found = [Path(f) for f in folders if (Path(f) / "tinyphysics.onnx").exists()]
     if not found and os.environ.get("LOCKSTEP_REQUIRE_ASSETS") == "1":
-        raise FileNotFoundError("the challenge's files are required and not here: set LOCKSTEP_ASSETS")
+        raise FileNotFoundError(
+            "the challenge's files are required and not here: set LOCKSTEP_ASSETS"
+        )
     return found[0] if found else None
 
 
@@ -49,7 +51,10 @@ def write_route(path, rows, scale=1.0):
     lines = ["t,vEgo,aEgo,roll,targetLateralAcceleration,steerCommand"]
     for i in range(rows):
         target = scale * ((i * 37 % 101) / 101 - 0.5)
-        lines.append(f"{i / 10},{20 + i % 7 / 3},{(i % 5 - 2) / 10},{(i % 11 - 5) / 300},{target},{target / 4}")
+        lines.append(
+            f"{i / 10},{20 + i % 7 / 3},{(i % 5 - 2) / 10},{(i % 11 - 5) / 300},"
+            f"{target},{target / 4}"
+        )
     path.write_text("\n".join(lines) + "\n")
 
 

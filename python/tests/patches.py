@@ -1,8 +1,9 @@
 """What people do to the challenge's program, as functions of its module.
 
 Run as a program, it does each to a fresh import of the module that is named, rolls a route out, and
-prints a hash of all that came of it, or the exception. patches.json is what the challenge's own module
-answers, in a checkout of it, with the route that test_tinyphysics.py writes and the project's network:
+prints a hash of all that came of it, or the exception. patches.json is what the challenge's own
+module answers, in a checkout of it, with the route that test_tinyphysics.py writes and the
+project's network:
 
     python patches.py tinyphysics data/short.csv MODEL > patches.json
 """
@@ -84,7 +85,10 @@ def predict_expected(b):
         def get_current_lataccel(self, sim_states, actions, past_preds):
             tokens = self.tokenizer.encode(past_preds)
             states = np.column_stack([actions, [list(x) for x in sim_states]])
-            data = {"states": states[None].astype(np.float32), "tokens": tokens[None].astype(np.int64)}
+            data = {
+                "states": states[None].astype(np.float32),
+                "tokens": tokens[None].astype(np.int64),
+            }
             probs = self.softmax(self.ort_session.run(None, data)[0] / 0.8)[0, -1]
             return float(np.sum(probs * self.tokenizer.bins))
 
@@ -170,7 +174,9 @@ def own_generator(b):
         rng = np.random.default_rng(7)
 
         def predict(self, input_data, temperature=1.0):
-            probs = self.softmax(self.ort_session.run(None, input_data)[0] / temperature)[0, -1].astype(np.float64)
+            probs = self.softmax(self.ort_session.run(None, input_data)[0] / temperature)[
+                0, -1
+            ].astype(np.float64)
             return self.rng.choice(len(probs), p=probs / probs.sum())
 
     return b.sim(model=b.model(Model))
@@ -201,7 +207,9 @@ def lataccel_doubled(b):
 def lataccel_by_keywords(b):
     class Model(b.m.TinyPhysicsModel):
         def get_current_lataccel(self, sim_states, actions, past_preds):
-            return super().get_current_lataccel(past_preds=past_preds, actions=actions, sim_states=sim_states)
+            return super().get_current_lataccel(
+                past_preds=past_preds, actions=actions, sim_states=sim_states
+            )
 
     return b.sim(model=b.model(Model))
 
@@ -251,18 +259,27 @@ def session_wrapped(b):
     model.ort_session = Session()
     sim = b.sim(model=model)
     sim.rollout()
-    return {"sim": sim, "tokens": [c["tokens"].tolist() for c in calls[:3]], "dtype": str(calls[0]["states"].dtype)}
+    return {
+        "sim": sim,
+        "tokens": [c["tokens"].tolist() for c in calls[:3]],
+        "dtype": str(calls[0]["states"].dtype),
+    }
 
 
 @patch
 def session_asked(b):
     s = b.model().ort_session
-    return {"inputs": [(i.name, i.shape, i.type) for i in s.get_inputs()], "outputs": [i.name for i in s.get_outputs()]}
+    return {
+        "inputs": [(i.name, i.shape, i.type) for i in s.get_inputs()],
+        "outputs": [i.name for i in s.get_outputs()],
+    }
 
 
 @patch
 def session_wrong_type(b):
-    b.model().ort_session.run(None, {"states": np.zeros((1, 20, 4)), "tokens": np.zeros((1, 20), np.int64)})
+    b.model().ort_session.run(
+        None, {"states": np.zeros((1, 20, 4)), "tokens": np.zeros((1, 20), np.int64)}
+    )
 
 
 @patch
@@ -348,7 +365,9 @@ def no_clip(b):
                 actions=self.action_history[-20:],
                 past_preds=self.current_lataccel_history[-20:],
             )
-            self.current_lataccel = pred if step_idx >= 100 else self.get_state_target_futureplan(step_idx)[1]
+            self.current_lataccel = (
+                pred if step_idx >= 100 else self.get_state_target_futureplan(step_idx)[1]
+            )
             self.current_lataccel_history.append(self.current_lataccel)
 
     return b.sim(Sim)
@@ -444,7 +463,9 @@ def method_of_simulator_class(b):
 
     def sim_step(self, step_idx):
         plain(self, step_idx)
-        self.current_lataccel = self.current_lataccel_history[-1] = self.target_lataccel_history[step_idx]
+        self.current_lataccel = self.current_lataccel_history[-1] = self.target_lataccel_history[
+            step_idx
+        ]
 
     b.m.TinyPhysicsSimulator.sim_step = sim_step
     return b.sim()
@@ -697,7 +718,13 @@ def text(value):
         return float(value).hex() if np.ndim(value) == 0 else text(value.tolist())
     if isinstance(value, (str, bool, int, np.integer)):
         return str(value)
-    names = ("state_history", "action_history", "current_lataccel_history", "target_lataccel_history", "step_idx")
+    names = (
+        "state_history",
+        "action_history",
+        "current_lataccel_history",
+        "target_lataccel_history",
+        "step_idx",
+    )
     return {name: text(getattr(value, name)) for name in names}
 
 
@@ -718,10 +745,14 @@ def main(module, route, model, **options):
     outcomes = {}
     for name, function in PATCHES.items():
         sys.modules.pop(module, None)
-        outcomes[name] = outcome(function, Bench(importlib.import_module(module), route, model, options))
+        outcomes[name] = outcome(
+            function, Bench(importlib.import_module(module), route, model, options)
+        )
     return outcomes
 
 
 if __name__ == "__main__":
-    json.dump(main(*sys.argv[1:4], **dict(a.split("=") for a in sys.argv[4:])), sys.stdout, indent=1)
+    json.dump(
+        main(*sys.argv[1:4], **dict(a.split("=") for a in sys.argv[4:])), sys.stdout, indent=1
+    )
     print()

@@ -24,7 +24,10 @@ OPTIONS = {
     "Pendulum-v1": {"g": 9.81},
     "Acrobot-v1": {},
 }
-ATTRIBUTES = {"CartPole-v1": {"kinematics_integrator": "semi-implicit"}, "Acrobot-v1": {"book_or_nips": "nips"}}
+ATTRIBUTES = {
+    "CartPole-v1": {"kinematics_integrator": "semi-implicit"},
+    "Acrobot-v1": {"book_or_nips": "nips"},
+}
 RESETS = [None, {"low": -0.3, "high": 0.25}]
 
 # Gymnasium before 1.0 has another CartPole, and NumPy before 2 other rules.
@@ -44,7 +47,11 @@ def seed():
 
 def same_step(a, b):
     """Whether two steps are the same, rewards as numbers: Gymnasium's are of several types."""
-    return equal(a[0], b[0]) and float(a[1]) == float(b[1]) and tuple(map(bool, a[2:4])) == tuple(map(bool, b[2:4]))
+    return (
+        equal(a[0], b[0])
+        and float(a[1]) == float(b[1])
+        and tuple(map(bool, a[2:4])) == tuple(map(bool, b[2:4]))
+    )
 
 
 @pytest.mark.parametrize("options", [False, True], ids=["plain", "options"])
@@ -102,13 +109,24 @@ def drive(envs, seed, steps, options):
 @pytest.mark.parametrize("name", NAMES)
 def test_vector_is_gymnasiums(name, n, mode, seed):
     ours = gymnasium.make_vec(
-        f"lockstep/{name}", num_envs=n, autoreset_mode=mode, max_episode_steps=40, numpy1=NUMPY1, **OPTIONS[name]
+        f"lockstep/{name}",
+        num_envs=n,
+        autoreset_mode=mode,
+        max_episode_steps=40,
+        numpy1=NUMPY1,
+        **OPTIONS[name],
     )
     theirs = SyncVectorEnv(
-        [lambda: gymnasium.make(name, max_episode_steps=40, **OPTIONS[name])] * n, autoreset_mode=mode
+        [lambda: gymnasium.make(name, max_episode_steps=40, **OPTIONS[name])] * n,
+        autoreset_mode=mode,
     )
     assert isinstance(ours.unwrapped, classic.VectorEnv)
-    for space in ("single_observation_space", "observation_space", "single_action_space", "action_space"):
+    for space in (
+        "single_observation_space",
+        "observation_space",
+        "single_action_space",
+        "action_space",
+    ):
         assert getattr(ours, space) == getattr(theirs, space)
     options, ends = bounds(name)[n % 2], 0
     for a, b in zip(drive(ours, seed, 90, options), drive(theirs, seed, 90, options), strict=True):
@@ -134,7 +152,9 @@ def test_vector_class_is_gymnasiums(seed):
     ours = gymnasium.make_vec("lockstep/CartPoleVectorEnv-v1", num_envs=37)
     theirs = gymnasium.make_vec("CartPole-v1", num_envs=37, vectorization_mode="vector_entry_point")
     for options in (None, {"low": -0.1, "high": 0.2}):
-        for a, b in zip(drive(ours, seed, 200, options), drive(theirs, seed, 200, options), strict=True):
+        for a, b in zip(
+            drive(ours, seed, 200, options), drive(theirs, seed, 200, options), strict=True
+        ):
             assert all(equal(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -228,11 +248,16 @@ def test_nothing_is_left():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_attributes(name):
-    """Whatever Gymnasium's environment computes with is read here, too, and cannot be set in vain."""
-    theirs, ours = gymnasium.make(name).unwrapped, gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1).unwrapped
+    """What Gymnasium's environment computes with is read here, too; setting it is refused."""
+    theirs, ours = (
+        gymnasium.make(name).unwrapped,
+        gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1).unwrapped,
+    )
     vector = gymnasium.make_vec(f"lockstep/{name}", num_envs=2, numpy1=NUMPY1).unwrapped
     names = {n for n in [*vars(theirs), *vars(type(theirs))] if not n.startswith("_")}
-    constants = {n for n in names if isinstance(getattr(theirs, n), (int, float, str, list, np.ndarray))}
+    constants = {
+        n for n in names if isinstance(getattr(theirs, n), (int, float, str, list, np.ndarray))
+    }
     assert len(constants) >= 8
     for constant in constants:
         assert np.array_equal(getattr(ours, constant), getattr(theirs, constant)), constant
@@ -267,7 +292,9 @@ def test_states_that_are_set(name, seed):
     random, state = np.random.default_rng(seed), np.asarray(theirs.unwrapped.state)
     theirs.action_space.seed(seed)
     for _ in range(20):
-        state = (state + random.uniform(-0.01, 0.01, state.shape)).astype(np.asarray(theirs.unwrapped.state).dtype)
+        state = (state + random.uniform(-0.01, 0.01, state.shape)).astype(
+            np.asarray(theirs.unwrapped.state).dtype
+        )
         theirs.unwrapped.state, ours.unwrapped.state = state.copy(), state
         envs.unwrapped.states = np.tile(state, (3, 1))
         action = theirs.action_space.sample()
@@ -295,7 +322,9 @@ def test_pictures(name, seed, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     theirs = gymnasium.make(name, render_mode="rgb_array")
     ours = gymnasium.make(f"lockstep/{name}", numpy1=NUMPY1, render_mode="rgb_array")
-    envs = gymnasium.make_vec(f"lockstep/{name}", num_envs=2, numpy1=NUMPY1, render_mode="rgb_array")
+    envs = gymnasium.make_vec(
+        f"lockstep/{name}", num_envs=2, numpy1=NUMPY1, render_mode="rgb_array"
+    )
     assert ours.metadata["render_fps"] == theirs.metadata["render_fps"]
     for env in (theirs, ours, envs):
         env.reset(seed=seed)
@@ -372,10 +401,21 @@ def test_run_is_steps(name, mode, seed):
         return classic.VectorEnv(name, 5, autoreset_mode=mode, max_episode_steps=17, numpy1=NUMPY1)
 
     with_finals = ("final_observations",) if mode == "SameStep" else ()
-    everything = ("states", "rewards", "observations", "actions", "terminated", "truncated", *with_finals)
+    everything = (
+        "states",
+        "rewards",
+        "observations",
+        "actions",
+        "terminated",
+        "truncated",
+        *with_finals,
+    )
     ours, theirs = make(), make()
     assert equal(ours.reset(seed=seed)[0], theirs.reset(seed=seed)[0])
-    inputs, outputs = ours.single_observation_space.shape[0], getattr(ours.single_action_space, "n", 1)
+    inputs, outputs = (
+        ours.single_observation_space.shape[0],
+        getattr(ours.single_action_space, "n", 1),
+    )
     rng = np.random.default_rng(seed)
     network = classic.Network(
         [rng.normal(0, 0.2, (8, inputs)), rng.normal(0, 0.2, (outputs, 8))],
@@ -387,7 +427,9 @@ def test_run_is_steps(name, mode, seed):
     for policy in ("random", network, "table"):
         table = chosen[0] if policy == "table" else policy
         run = ours.run(20, table, seed, record=everything)
-        for t, (obs, rewards, terminated, truncated, states, infos) in enumerate(recorded(theirs, 20, run.actions)):
+        for t, (obs, rewards, terminated, truncated, states, infos) in enumerate(
+            recorded(theirs, 20, run.actions)
+        ):
             assert equal(run.observations[t], obs)
             assert equal(run.states[t], states)
             assert equal(run.rewards[t], rewards)

@@ -1,4 +1,4 @@
-"""Steps whose actions and results are in a GPU's memory; on a GPU, or on the driver that stands in for one."""
+"""Steps with actions and results in a GPU's memory; on a GPU, or on a stand-in driver."""
 
 import ctypes
 import gc
@@ -39,7 +39,11 @@ class Driver:
         address = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(numbers.nbytes))
         self.call(
-            "cuMemcpyHtoDAsync_v2", address, ctypes.c_void_p(numbers.ctypes.data), ctypes.c_size_t(numbers.nbytes), None
+            "cuMemcpyHtoDAsync_v2",
+            address,
+            ctypes.c_void_p(numbers.ctypes.data),
+            ctypes.c_size_t(numbers.nbytes),
+            None,
         )
         self.wait()
         return address.value
@@ -48,7 +52,8 @@ class Driver:
         numbers = np.empty(n)
         self.call(
             "cuMemcpyDtoHAsync_v2",
-            ctypes.c_void_p(numbers.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(numbers.nbytes), None,
+            ctypes.c_void_p(numbers.ctypes.data), ctypes.c_uint64(address),
+            ctypes.c_size_t(numbers.nbytes), None,
         )  # fmt: skip
         self.wait()
         return numbers
@@ -113,7 +118,10 @@ def test_steps_on_the_gpu_are_steps(gpu, driver, three):
         for a, out, features in zip(actions[:4], outs, seen, strict=True):
             np.testing.assert_array_equal(driver.download(out.address, 3), host.advance(a))
             assert driver.download(features.address, 3 * 128).tobytes() == host.features().tobytes()
-        assert driver.download(own.__cuda_array_interface__["data"][0], 3 * 128).tobytes() == host.features().tobytes()
+        assert (
+            driver.download(own.__cuda_array_interface__["data"][0], 3 * 128).tobytes()
+            == host.features().tobytes()
+        )
         # The rollouts' own array goes by both protocols, and in as it came out.
         own = there.advance(Array(driver, actions[4]))
         assert isinstance(own, lockstep.DeviceArray)
@@ -129,7 +137,9 @@ def test_steps_on_the_gpu_are_steps(gpu, driver, three):
         np.testing.assert_array_equal(there.advance(actions[5]), host.advance(actions[5]))
         there.advance(Array(driver, actions[6]))
         host.advance(actions[6])
-        assert {i: str(e) for i, e in there.errors.items()} == {i: str(e) for i, e in host.errors.items()}
+        assert {i: str(e) for i, e in there.errors.items()} == {
+            i: str(e) for i, e in host.errors.items()
+        }
         assert list(there.errors) == [2]
         assert there.running.tolist() == host.running.tolist()
         assert there.snapshot().to_bytes() == host.snapshot().to_bytes()
@@ -155,7 +165,9 @@ def test_the_caller_s_streams(gpu, driver, three):
         own = there.advance(Array(driver, actions, stream=stream.value))
         capsule = own.__dlpack__(stream=stream.value)
         driver.wait(stream.value)
-        np.testing.assert_array_equal(driver.download(own.__cuda_array_interface__["data"][0], 3), want)
+        np.testing.assert_array_equal(
+            driver.download(own.__cuda_array_interface__["data"][0], 3), want
+        )
         del capsule
     with lockstep.Simulator(engine="gpu", model="own", stream=stream.value) as sim:
         routes = sim.load(three.files, cache=False)
@@ -163,9 +175,12 @@ def test_the_caller_s_streams(gpu, driver, three):
             own = there.advance(Array(driver, actions))
             assert own.__cuda_array_interface__["stream"] == stream.value
             driver.wait(stream.value)
-            np.testing.assert_array_equal(driver.download(own.__cuda_array_interface__["data"][0], 3), want)
+            np.testing.assert_array_equal(
+                driver.download(own.__cuda_array_interface__["data"][0], 3), want
+            )
     memory = ctypes.c_uint64()
-    driver.call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(8))  # the context is as it was
+    # The context is as it was.
+    driver.call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(8))
 
 
 def test_exports_live_as_long_as_they_are_held(gpu, driver, three):
@@ -265,7 +280,11 @@ def test_what_is_collected_stays_on_the_gpu(gpu, driver, three):
         (None, TypeError, "on the GPU: give an array there as out"),
         (np.zeros((4, 256), np.float32), TypeError, "not on the GPU"),
         (Array(driver, np.zeros((4, 256))), TypeError, "f8 on the GPU, want f4"),
-        (Array(driver, np.zeros((256, 4), np.float32)), ValueError, r"shape \(256, 4\), want \(4, 256\)"),
+        (
+            Array(driver, np.zeros((256, 4), np.float32)),
+            ValueError,
+            r"shape \(256, 4\), want \(4, 256\)",
+        ),
         (Array(driver, np.zeros((4, 256), np.float32), strides=(4, 16)), ValueError, "strides"),
     ]:
         with pytest.raises(error, match=message):
@@ -294,15 +313,16 @@ def read(driver, array, dtype):
     out = np.empty(array.shape, dtype)
     driver.call(
         "cuMemcpyDtoHAsync_v2",
-        ctypes.c_void_p(out.ctypes.data), ctypes.c_uint64(face["data"][0]), ctypes.c_size_t(out.nbytes), None,
+        ctypes.c_void_p(out.ctypes.data), ctypes.c_uint64(face["data"][0]),
+        ctypes.c_size_t(out.nbytes), None,
     )  # fmt: skip
     driver.wait()
     return out
 
 
 DTYPES = {
-    "observations": np.float32, "final_observations": np.float32, "rewards": np.float64, "states": np.float64,
-    "terminated": np.bool_, "truncated": np.bool_,
+    "observations": np.float32, "final_observations": np.float32, "rewards": np.float64,
+    "states": np.float64, "terminated": np.bool_, "truncated": np.bool_,
 }  # fmt: skip
 
 
@@ -315,7 +335,10 @@ def test_classic(driver, name):
     )
     assert np.array_equal(envs.reset(seed=4)[0], host.reset(seed=4)[0])
     names = [*DTYPES, "actions"]
-    inputs, outputs = envs.single_observation_space.shape[0], getattr(envs.single_action_space, "n", 1)
+    inputs, outputs = (
+        envs.single_observation_space.shape[0],
+        getattr(envs.single_action_space, "n", 1),
+    )
     rng = np.random.default_rng(1)
     network = classic.Network(
         [rng.normal(0, 0.2, (outputs, inputs))], [np.zeros(outputs)], classic.Network.gumbel(6), 3
@@ -325,7 +348,9 @@ def test_classic(driver, name):
         before = driver.passed() if driver.standin else None
         there = envs.run(40, policy, 7, record=names, device=True)
         if before is not None:
-            uploads, _, _, bytes_down = (b - a for a, b in zip(before, driver.passed(), strict=True))
+            uploads, _, _, bytes_down = (
+                b - a for a, b in zip(before, driver.passed(), strict=True)
+            )
             assert uploads == (1 if policy is network else 0)
             assert bytes_down < 2000  # the record is 40 times as much
         here = host.run(40, policy, 7, record=names)

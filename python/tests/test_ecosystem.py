@@ -1,4 +1,4 @@
-"""The package beside what its users have. `make test-ecosystem` runs this with all of it, in a fresh environment."""
+"""The package beside what its users have: `make test-ecosystem`, in a fresh environment."""
 
 import importlib
 import os
@@ -18,7 +18,11 @@ NUMPY1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 
 def wanted(name):
     """A module, without which a test is skipped; with LOCKSTEP_ECOSYSTEM=1 it fails."""
-    return importlib.import_module(name) if os.environ.get("LOCKSTEP_ECOSYSTEM") else pytest.importorskip(name)
+    return (
+        importlib.import_module(name)
+        if os.environ.get("LOCKSTEP_ECOSYSTEM")
+        else pytest.importorskip(name)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +34,9 @@ def _no_window(monkeypatch):
 def test_videos(name, tmp_path):
     for module in ("moviepy", "pygame", "matplotlib"):
         wanted(module)
-    options = {"engine": "reference", "model": "own"} if name == "Controls-v0" else {"numpy1": NUMPY1}
+    options = (
+        {"engine": "reference", "model": "own"} if name == "Controls-v0" else {"numpy1": NUMPY1}
+    )
     env = gymnasium.make(f"lockstep/{name}", render_mode="rgb_array", **options)
     env = gymnasium.wrappers.RecordVideo(env, str(tmp_path), video_length=4, disable_logger=True)
     env.reset(seed=1)
@@ -47,7 +53,9 @@ def test_stable_baselines():
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy
 
-    model = sb3.PPO("MlpPolicy", "lockstep/CartPole-v1", n_steps=64, batch_size=32, n_epochs=1, seed=1)
+    model = sb3.PPO(
+        "MlpPolicy", "lockstep/CartPole-v1", n_steps=64, batch_size=32, n_epochs=1, seed=1
+    )
     model.learn(128)
     envs = make_vec_env("lockstep/CartPole-v1", n_envs=2, seed=1)
     assert envs.reset().shape == (2, 4)
@@ -56,7 +64,9 @@ def test_stable_baselines():
     pictures = envs.get_images()
     assert [p.shape for p in pictures] == [(400, 600, 3)] * 2
     envs.close()
-    cars = make_vec_env("lockstep/Controls-v0", n_envs=2, env_kwargs={"engine": "reference", "model": "own"})
+    cars = make_vec_env(
+        "lockstep/Controls-v0", n_envs=2, env_kwargs={"engine": "reference", "model": "own"}
+    )
     model = sb3.PPO("MlpPolicy", cars, n_steps=4, batch_size=4, n_epochs=1).learn(8)
     assert cars.action_space.contains(model.predict(cars.reset())[0][0])
     cars.close()
@@ -67,7 +77,9 @@ def test_stable_baselines_trains_as_on_gymnasium():
     sb3 = wanted("stable_baselines3")
     learnt = []
     for name in ("CartPole-v1", "lockstep/CartPole-v1"):
-        model = sb3.PPO("MlpPolicy", name, n_steps=64, batch_size=32, n_epochs=1, seed=3, device="cpu").learn(192)
+        model = sb3.PPO(
+            "MlpPolicy", name, n_steps=64, batch_size=32, n_epochs=1, seed=3, device="cpu"
+        ).learn(192)
         learnt.append([p.detach().numpy().tobytes() for p in model.policy.parameters()])
     assert learnt[0] == learnt[1]
 
@@ -85,7 +97,10 @@ def test_bars(sim, short_routes):
 def test_tables(sim, short_routes):
     wanted("pandas")
     result = sim.rollout(short_routes, ["pid", "zero"])
-    costs = {name: rows["total_cost"] for name, rows in result.to_pandas().groupby("controller", sort=False)}
+    costs = {
+        name: rows["total_cost"]
+        for name, rows in result.to_pandas().groupby("controller", sort=False)
+    }
     assert list(costs) == ["pid", "zero"]
     assert np.array_equal(np.array(list(costs.values())), result.costs[:, :, 2])
 
@@ -95,7 +110,9 @@ def test_the_script_is_installed(tmp_path):
     script = shutil.which("lockstep", path=str(Path(sys.executable).parent))
     assert script
     for program in ([script], [sys.executable, "-m", "lockstep"]):
-        ran = subprocess.run([*program, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        ran = subprocess.run(
+            [*program, "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
         for name in ("fetch", "generate", "tune", "plan", "verify", "rollout"):
             assert f"\n  {name} " in ran.stdout
     ran = subprocess.run([script, "envs"], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -45,7 +45,9 @@ def test_registered():
     assert info["route"] == "g00002"
     assert env.reset(seed=np.int64(3), options={"route": "g00003"})[1]["route"] == "g00003"
     env.close()
-    envs = gymnasium.make_vec("lockstep/Controls-v0", num_envs=3, routes="own", engine="reference", model="own")
+    envs = gymnasium.make_vec(
+        "lockstep/Controls-v0", num_envs=3, routes="own", engine="reference", model="own"
+    )
     assert isinstance(envs.unwrapped, lockstep.VectorEnv)
     assert envs.reset(seed=1)[0].shape == (3, 257)
     envs.close()
@@ -76,7 +78,9 @@ def drive(env, seed, steps, mask=None, reset_mask=None):
 @pytest.mark.parametrize("noise", ["route", "seed"])
 def test_vector_is_many_single_ones(tiny_routes, mode, n, noise):
     vector = lockstep.VectorEnv(n, tiny_routes, autoreset_mode=mode, noise=noise)
-    single = SyncVectorEnv([lambda: lockstep.Env(tiny_routes, noise=noise)] * n, autoreset_mode=mode)
+    single = SyncVectorEnv(
+        [lambda: lockstep.Env(tiny_routes, noise=noise)] * n, autoreset_mode=mode
+    )
     assert vector.single_observation_space == single.single_observation_space
     assert vector.observation_space == single.observation_space
     assert vector.action_space == single.action_space
@@ -173,7 +177,9 @@ def test_own_observations(short_routes):
     space = Box(-np.inf, np.inf, (2,), np.float32)
 
     def observe(rollouts, routes):
-        return np.stack([rollouts.lataccel, [r.v_ego[min(rollouts.step, len(r) - 1)] for r in routes]], axis=1)
+        return np.stack(
+            [rollouts.lataccel, [r.v_ego[min(rollouts.step, len(r) - 1)] for r in routes]], axis=1
+        )
 
     envs = lockstep.VectorEnv(3, short_routes, obs=observe, observation_space=space)
     obs, _ = envs.reset(seed=1)
@@ -279,9 +285,14 @@ def test_nothing_is_left_of_environments(short_routes):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_engines_are_equal(tiny_routes, workers):
     """Another engine, and other numbers of its workers, give the same bits."""
-    other = lockstep.Simulator(engine="batched", model="own", workers=workers).load(tiny_routes.files, cache=False)
+    other = lockstep.Simulator(engine="batched", model="own", workers=workers).load(
+        tiny_routes.files, cache=False
+    )
     for noise in ("route", "seed"):
-        a, b = lockstep.VectorEnv(5, tiny_routes, noise=noise), lockstep.VectorEnv(5, other, noise=noise)
+        a, b = (
+            lockstep.VectorEnv(5, tiny_routes, noise=noise),
+            lockstep.VectorEnv(5, other, noise=noise),
+        )
         for x, y in zip(drive(a, 3, 12), drive(b, 3, 12), strict=True):
             assert all(equal(p, q) for p, q in zip(x, y, strict=True))
 

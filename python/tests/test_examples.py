@@ -15,7 +15,15 @@ EXAMPLES = REPOSITORY / "python" / "examples"
 
 
 def run(name, *arguments):
-    command = [sys.executable, EXAMPLES / name, "--engine", "reference", "--model", "own", *map(str, arguments)]
+    command = [
+        sys.executable,
+        EXAMPLES / name,
+        "--engine",
+        "reference",
+        "--model",
+        "own",
+        *map(str, arguments),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -43,8 +51,32 @@ def test_mpc(noise):
 
 def test_ppo(tmp_path, sim):
     pytest.importorskip("torch")
-    sizes = ["--train", 2, "--valid", 1, "--samples", 2, "--routes-per-epoch", 2, "--minibatch", 500, "--passes", 1]
-    sizes += ["--hidden", 16, "--cloning-epochs", 1, "--critic-epochs", 1, "--validate-every", 1, "--run", tmp_path]
+    sizes = [
+        "--train",
+        2,
+        "--valid",
+        1,
+        "--samples",
+        2,
+        "--routes-per-epoch",
+        2,
+        "--minibatch",
+        500,
+        "--passes",
+        1,
+    ]
+    sizes += [
+        "--hidden",
+        16,
+        "--cloning-epochs",
+        1,
+        "--critic-epochs",
+        1,
+        "--validate-every",
+        1,
+        "--run",
+        tmp_path,
+    ]
     run("ppo.py", *sizes, "--epochs", 1)
     printed = run("ppo.py", *sizes, "--epochs", 2)
     assert "epoch    1" not in printed  # it went on
@@ -75,16 +107,41 @@ def test_ppo_begins_with_a_teacher(tmp_path, sim, short_routes):
     assert changes.shape == observations.shape[:1]
     file = tmp_path / "gains.json"
     file.write_text(json.dumps({"policy": "pidff", "gains": gains.tolist()}))
-    sizes = ["--train", 2, "--valid", 1, "--lessons", 2, "--hidden", 16, "--cloning-epochs", 1, "--epochs", 0]
+    sizes = [
+        "--train",
+        2,
+        "--valid",
+        1,
+        "--lessons",
+        2,
+        "--hidden",
+        16,
+        "--cloning-epochs",
+        1,
+        "--epochs",
+        0,
+    ]
     printed = run("ppo.py", *sizes, "--teacher", file, "--run", tmp_path)
-    assert f"{file}: {sim.rollout(sim.load(tmp_path / 'routes', limit=1), file).mean[0, 2]:.3f} on" in printed
+    assert (
+        f"{file}: {sim.rollout(sim.load(tmp_path / 'routes', limit=1), file).mean[0, 2]:.3f} on"
+        in printed
+    )
     assert "epoch    0" in printed
 
 
 def test_ppo_classic(tmp_path):
     gymnasium = pytest.importorskip("gymnasium")
     file = tmp_path / "policy.npz"
-    command = [sys.executable, EXAMPLES / "ppo_classic.py", "--seed", "2", "--engine", "batched", "--save", file]
+    command = [
+        sys.executable,
+        EXAMPLES / "ppo_classic.py",
+        "--seed",
+        "2",
+        "--engine",
+        "batched",
+        "--save",
+        file,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
@@ -97,7 +154,11 @@ def test_ppo_classic(tmp_path):
 
     envs = classic.VectorEnv("CartPole-v1", 4)
     envs.reset(seed=9)
-    mine = envs.run(500, classic.Network(*zip(*layers, strict=True)), record=("actions", "rewards", "observations"))
+    mine = envs.run(
+        500,
+        classic.Network(*zip(*layers, strict=True)),
+        record=("actions", "rewards", "observations"),
+    )
     theirs = gymnasium.make("CartPole-v1")
     for i in range(4):
         x, _ = theirs.reset(seed=9 + i)

@@ -25,7 +25,10 @@ class Mine:
         self.index = 20
         self.actions = [r.steer_command[:20].tolist() for r in self.routes]
         self.lataccels = [r.target_lataccel[:20].tolist() for r in self.routes]
-        seeds = [int(hashlib.md5(f"data/{r.name}.csv".encode()).hexdigest(), 16) % 10**4 for r in self.routes]
+        seeds = [
+            int(hashlib.md5(f"data/{r.name}.csv".encode()).hexdigest(), 16) % 10**4
+            for r in self.routes
+        ]
         self.random = [np.random.RandomState(seed) for seed in seeds]
 
     def step(self, actions):
@@ -34,10 +37,14 @@ class Mine:
             i = min(self.index, len(route) - 1)  # what a route that has ended gives is ignored
             self.actions[k].append(actions[k])
             columns = [route.roll_lataccel, route.v_ego, route.a_ego]
-            states = np.column_stack([self.actions[k][-20:], *(c[i - 19 : i + 1] for c in columns)]).astype(np.float32)
+            states = np.column_stack(
+                [self.actions[k][-20:], *(c[i - 19 : i + 1] for c in columns)]
+            ).astype(np.float32)
             clipped = np.clip(self.lataccels[k][-20:], -5, 5)
             tokens = np.digitize(clipped, self.bins, right=self.fault != "digitize")
-            logits = self.session.run(None, {"states": states[None], "tokens": tokens[None]})[0][0, -1]
+            logits = self.session.run(None, {"states": states[None], "tokens": tokens[None]})[0][
+                0, -1
+            ]
             x = logits / np.float32(0.8)
             e = np.exp(x - x.max())
             probs = e / e.sum()
@@ -49,10 +56,22 @@ class Mine:
             sample = int(cdf.searchsorted(draw, side="right"))
             prediction = self.bins[sample]
             last = self.lataccels[k][-1]
-            lataccel = prediction if self.fault == "no clip" else np.clip(prediction, last - 0.5, last + 0.5)
+            lataccel = (
+                prediction
+                if self.fault == "no clip"
+                else np.clip(prediction, last - 0.5, last + 0.5)
+            )
             lataccel = lataccel if i >= 100 else route.target_lataccel[i]
             self.lataccels[k].append(lataccel)
-            row = dict(tokens=tokens, states=states, logits=logits, probs=probs, cdf=cdf, draw=draw, sample=sample)
+            row = dict(
+                tokens=tokens,
+                states=states,
+                logits=logits,
+                probs=probs,
+                cdf=cdf,
+                draw=draw,
+                sample=sample,
+            )
             got.append(row | {"prediction": prediction, "lataccel": lataccel})
         self.index += 1
         return {name: np.array([row[name] for row in got]) for name in self.stages or got[0]}
@@ -71,7 +90,9 @@ def test_equal(sim, few, tmp_path):
     # What is equal says nothing of what no drive went through.
     assert found.text.endswith(found.exercised)
     assert " branches of the specification; never: " in found.exercised
-    times = {branch["name"]: branch["times"] for branch in found.json["report"]["exercised"]["branches"]}
+    times = {
+        branch["name"]: branch["times"] for branch in found.json["report"]["exercised"]["branches"]
+    }
     assert times["pid"] == 4
     assert times["warm-up"] == 4 * 80
     assert times["table"] == 0
@@ -86,7 +107,9 @@ def test_faults_are_named(sim, few, fault, stage, tmp_path):
     assert "port against reference" in found.text
     assert " of 4 rollouts equal, " in found.text
     # What the fault did: which rollouts end otherwise, from which step on, by how much; or nothing.
-    assert ("rollouts went another way:" in found.text) != ("no rollout went another way for it" in found.text)
+    assert ("rollouts went another way:" in found.text) != (
+        "no rollout went another way for it" in found.text
+    )
     if "another way:" in found.text:
         assert "lataccel from step 1" in found.text
         assert " cost" in found.text
@@ -104,8 +127,14 @@ def test_the_default_inputs_reach_every_bound(sim):
     assert found.json["report"]["first"]["stage"] == "lataccel"
     assert found.json["report"]["first"]["key"][1] == "pid_3_0_0"
     routes = sim.load("own", limit=3)
-    exercised = {branch["name"] for branch in found.json["report"]["exercised"]["branches"] if branch["times"]}
-    assert {f"{what} clipped {side}" for what in ("lataccel", "command") for side in ("above", "below")} <= exercised
+    exercised = {
+        branch["name"]
+        for branch in found.json["report"]["exercised"]["branches"]
+        if branch["times"]
+    }
+    assert {
+        f"{what} clipped {side}" for what in ("lataccel", "command") for side in ("above", "below")
+    } <= exercised
     result = sim.rollout(routes, np.array([lockstep.parity.SATURATING_GAINS]), trajectory=True)
     actions, moves = result.action[0], np.diff(result.lataccel[0])
     for i, rows in enumerate(routes.rows):

@@ -25,10 +25,12 @@ def cost():
 
 
 def python(code, before=COST, **environment):
-    """Run a program and return what it prints. A variable of the environment that is None is not set."""
+    """Run a program, return what it prints. An environment variable that is None is unset."""
     done = subprocess.run(
         [sys.executable, "-c", before + textwrap.dedent(code)],
-        env={name: value for name, value in (os.environ | environment).items() if value is not None},
+        env={
+            name: value for name, value in (os.environ | environment).items() if value is not None
+        },
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -45,7 +47,7 @@ def want():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_fork_after_use():
-    """What a child makes works there, in a child's child, too; what the parent made says whose it is."""
+    """What a child process makes works there; what its parent made is refused by name."""
     out = python(
         f"""
         import os, signal
@@ -133,7 +135,9 @@ def test_multiprocessing(method, tmp_path, want):
         f"    with multiprocessing.get_context({method!r}).Pool(2) as pool:\n"
         "        print(*pool.starmap(cost, [()] * 2))\n"
     )
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=PATIENCE, check=True)
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     assert done.stdout.split() == [want, want]
 
 
@@ -161,7 +165,8 @@ def test_interrupt_of_a_rollout():
 
         threading.Thread(target=interrupt).start()
         try:
-            sim.rollout(routes, np.tile([0.2, 0.1, -0.05], (1000, 1)), progress=lambda done, of: went_on.set())
+            gains = np.tile([0.2, 0.1, -0.05], (1000, 1))
+            sim.rollout(routes, gains, progress=lambda done, of: went_on.set())
         except KeyboardInterrupt:
             print(time.process_time() - at[0])
         """
@@ -196,7 +201,8 @@ def test_threads_take_turns(sim, short_routes):
     got = []
 
     def advance():
-        with contextlib.suppress(lockstep.ClosedError):  # where it was closed before the library had begun
+        # Where it was closed before the library had begun.
+        with contextlib.suppress(lockstep.ClosedError):
             got.append(rollouts.advance(np.full(300, 0.1)))
 
     thread = threading.Thread(target=advance)
@@ -266,10 +272,21 @@ def test_registers_when_gymnasium_is_imported():
     loaded = "import sys, lockstep; print([m for m in ('gymnasium', 'numpy') if m in sys.modules])"
     assert python(loaded, before="") == "[]"
     assert (
-        python("import lockstep; print([n for n in lockstep.__all__ if not hasattr(lockstep, n)])", before="") == "[]"
+        python(
+            "import lockstep; print([n for n in lockstep.__all__ if not hasattr(lockstep, n)])",
+            before="",
+        )
+        == "[]"
     )
-    for code in ("import lockstep, gymnasium", "import gymnasium, lockstep", "import lockstep, gymnasium.spaces"):
-        out = python(f"{code}; print(sorted(id for id in gymnasium.registry if id.startswith('lockstep/')))", before="")
+    for code in (
+        "import lockstep, gymnasium",
+        "import gymnasium, lockstep",
+        "import lockstep, gymnasium.spaces",
+    ):
+        out = python(
+            f"{code}; print(sorted(id for id in gymnasium.registry if id.startswith('lockstep/')))",
+            before="",
+        )
         assert "lockstep/Controls-v0" in out
         assert "lockstep/Pendulum-v1" in out
 
@@ -287,14 +304,18 @@ def test_a_network_that_is_not_the_challenge_s_is_warned_of(tmp_path):
     own = python("print(lockstep.Simulator(model='own').model)")
     shutil.copy(own, tmp_path / "tinyphysics.onnx")
     out = python(code, LOCKSTEP_ASSETS=str(tmp_path))
-    assert out.startswith(f"1 UserWarning <string> {tmp_path}/tinyphysics.onnx is not the challenge's network")
+    assert out.startswith(
+        f"1 UserWarning <string> {tmp_path}/tinyphysics.onnx is not the challenge's network"
+    )
     assert "not comparable" in out
     (tmp_path / "elsewhere").mkdir()
     code = f"""
     import os
     os.chdir({str(tmp_path / "elsewhere")!r})
     {code}"""
-    out = python(textwrap.dedent(code), LOCKSTEP_ASSETS=None, XDG_CACHE_HOME=str(tmp_path / "elsewhere"))
+    out = python(
+        textwrap.dedent(code), LOCKSTEP_ASSETS=None, XDG_CACHE_HOME=str(tmp_path / "elsewhere")
+    )
     assert out.startswith("1 UserWarning <string> using the project's own network")
 
 
@@ -313,6 +334,8 @@ def test_without_a_home(tmp_path, want):
 def test_a_cache_folder_that_cannot_be_written_to(tmp_path):
     """The message says what to set."""
     (tmp_path / "file").write_text("")
-    out = python("try: cost()\nexcept Exception as e: print(e)", XDG_CACHE_HOME=str(tmp_path / "file"))
+    out = python(
+        "try: cost()\nexcept Exception as e: print(e)", XDG_CACHE_HOME=str(tmp_path / "file")
+    )
     assert "the project's own network and routes: mkdir" in out
     assert "set HOME, or on Linux XDG_CACHE_HOME, to a folder" in out

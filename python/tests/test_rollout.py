@@ -18,7 +18,9 @@ def check_golden(simulator, routes, file, controller):
     with np.load(file) as golden:
         result = simulator.rollout(routes, controller, trajectory=True)
         assert result.errors == {}
-        costs, lataccel, action = (golden[f"{routes.names[0]}/{key}"] for key in ("costs", "lataccel", "action"))
+        costs, lataccel, action = (
+            golden[f"{routes.names[0]}/{key}"] for key in ("costs", "lataccel", "action")
+        )
         # bits, not values: -0.0 is not 0.0
         assert result.costs[0, 0].tobytes() == costs.tobytes()
         n = result.lataccel.shape[2]
@@ -31,7 +33,12 @@ def check_golden(simulator, routes, file, controller):
 def test_goldens_of_the_own_network(name, controller):
     with lockstep.Simulator(engine="reference", model="own", profile=DEFAULTS.name) as simulator:
         routes = simulator.load("own")
-        check_golden(simulator, routes[[routes.names.index(name)]], DEFAULTS / f"{name}.{controller}.npz", controller)
+        check_golden(
+            simulator,
+            routes[[routes.names.index(name)]],
+            DEFAULTS / f"{name}.{controller}.npz",
+            controller,
+        )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +50,12 @@ def test_goldens(official, file):
     with lockstep.Simulator(
         engine="reference", profile=file.parent.name, model=official / "tinyphysics.onnx"
     ) as simulator:
-        check_golden(simulator, simulator.load(official / "routes" / f"{name}.csv"), file, gains or controller)
+        check_golden(
+            simulator,
+            simulator.load(official / "routes" / f"{name}.csv"),
+            file,
+            gains or controller,
+        )
 
 
 def test_published_costs(official):
@@ -51,11 +63,20 @@ def test_published_costs(official):
     with (official / "published_costs.csv").open() as f:
         published = [row for row in csv.DictReader(f) if row["route"] in ("00000", "04959")]
     assert len(published) >= 2
-    with lockstep.Simulator(engine="reference", profile="ort1.30-avx512-expU-sinfma-csv2") as simulator:
+    with lockstep.Simulator(
+        engine="reference", profile="ort1.30-avx512-expU-sinfma-csv2"
+    ) as simulator:
         for row in published:
-            gains = [float(word.split("=")[1]) for word in row["controller"].removesuffix(")").split("(")[1].split()]
-            result = simulator.rollout(simulator.load(official / "routes" / f"{row['route']}.csv"), gains)
-            assert result.costs[0, 0].tolist() == [float(row[k]) for k in ("lataccel_cost", "jerk_cost", "total_cost")]
+            gains = [
+                float(word.split("=")[1])
+                for word in row["controller"].removesuffix(")").split("(")[1].split()
+            ]
+            result = simulator.rollout(
+                simulator.load(official / "routes" / f"{row['route']}.csv"), gains
+            )
+            assert result.costs[0, 0].tolist() == [
+                float(row[k]) for k in ("lataccel_cost", "jerk_cost", "total_cost")
+            ]
 
 
 def test_shapes_and_names(sim, short_routes, tmp_path):
@@ -65,7 +86,10 @@ def test_shapes_and_names(sim, short_routes, tmp_path):
     assert result.lataccel.shape == result.action.shape == (2, 3, 131)
     assert np.isnan(result.lataccel).sum(axis=2).tolist() == [[12, 12, 0]] * 2
     assert result.costs[:, 0].tobytes() == result.costs[:, 1].tobytes()
-    assert result.sha256 == sim.rollout(short_routes[[3, 3, 1]], np.array([[0.2, 0.1, -0.05], [0.1, 0, 0]])).sha256
+    assert (
+        result.sha256
+        == sim.rollout(short_routes[[3, 3, 1]], np.array([[0.2, 0.1, -0.05], [0.1, 0, 0]])).sha256
+    )
     pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
@@ -127,7 +151,8 @@ def test_controllers_that_fail_leave_others_alone(sim, short_routes, tmp_path, b
         "    step = 19\n"
         "    def update(self, target, current, state, future_plan):\n"
         "        self.step += 1\n"
-        f"        if self.step == 100 and abs(target - {float(short_routes[1].target_lataccel[100])!r}) < 1e-12:\n"
+        "        if self.step == 100 and abs(target - "
+        f"{float(short_routes[1].target_lataccel[100])!r}) < 1e-12:\n"
         f"            {body}\n"
         "        return 0.0\n"
     )
@@ -177,36 +202,55 @@ def test_tables(short_routes, tmp_path):
     with (tmp_path / "costs.csv").open(newline="") as f:
         rows = list(csv.DictReader(f))
     assert [r["controller"] + r["route"] for r in rows] == ["ax", "ay", "bx", "by"]
-    assert [float(r["total_cost"] or "nan").hex() for r in rows] == [x.hex() for x in costs[:, :, 2].ravel().tolist()]
+    assert [float(r["total_cost"] or "nan").hex() for r in rows] == [
+        x.hex() for x in costs[:, :, 2].ravel().tolist()
+    ]
     assert [r["error"] for r in rows] == ["", "", "it failed, here", ""]
     assert os.listdir(tmp_path) == ["costs.csv"]
     pytest.importorskip("pandas")
     frame = result.to_pandas()
-    assert list(frame) == ["controller", "route", "lataccel_cost", "jerk_cost", "total_cost", "error"]
+    assert list(frame) == [
+        "controller",
+        "route",
+        "lataccel_cost",
+        "jerk_cost",
+        "total_cost",
+        "error",
+    ]
     assert frame["jerk_cost"].to_numpy().tobytes() == costs[:, :, 1].tobytes()
     pytest.importorskip("matplotlib")
     lines = result.plot().axes[0].lines
-    assert [line.get_ydata().tolist() for line in lines] == [costs[0, :, 2].tolist(), [costs[1, 1, 2]]]
+    assert [line.get_ydata().tolist() for line in lines] == [
+        costs[0, :, 2].tolist(),
+        [costs[1, 1, 2]],
+    ]
 
 
 def test_controllers_of_the_same_name_are_told_apart(sim, short_routes, tmp_path):
     mine = tmp_path / "pid.py"
     mine.write_text("class Controller:\n    def update(self, *_):\n        return 0.0\n")
-    assert sim.rollout(short_routes[:1], ["pid", mine, "zero"]).controllers == ["pid", str(mine), "zero"]
+    assert sim.rollout(short_routes[:1], ["pid", mine, "zero"]).controllers == [
+        "pid",
+        str(mine),
+        "zero",
+    ]
     assert sim.rollout(short_routes[:1], ["zero", "zero"]).controllers == ["zero", "zero (2)"]
 
 
 def test_numbers_of_numpy(sim, tmp_path):
     three = np.int64(3)
-    routes = lockstep.Simulator(engine="reference", model="own", workers=np.int16(1), stream=np.uint8(0)).load(
-        "own", limit=three
-    )
+    routes = lockstep.Simulator(
+        engine="reference", model="own", workers=np.int16(1), stream=np.uint8(0)
+    ).load("own", limit=three)
     assert len(routes) == 3
     assert len(sim.load("own", limit=three).rows) == 3
     lockstep.generate(tmp_path, np.int32(1), seed=np.uint64(3))
     with sim.reset(routes=sim.load("own", limit=three), step=np.int64(100)) as rollouts:
         rollouts.snapshot().fork(np.arange(3), "seeded", seeds=np.uint32(7)).close()
-    assert sim.collect(NETWORK, sim.load("own", limit=1), samples=np.int8(1), seed=three).raw.shape[0] == 1
+    assert (
+        sim.collect(NETWORK, sim.load("own", limit=1), samples=np.int8(1), seed=three).raw.shape[0]
+        == 1
+    )
 
 
 def test_progress_that_raises_ends_the_run(sim, routes):
@@ -293,7 +337,11 @@ def test_bad_simulators(tmp_path):
         ({"engine": 3}, TypeError, "engine: int, want a str"),
         ({"profile": None}, TypeError, "profile: NoneType"),
         ({"model": ""}, ValueError, "model: an empty name"),
-        ({"workers": 2**63}, ValueError, "workers: number 9223372036854775808, want one of type int"),
+        (
+            {"workers": 2**63},
+            ValueError,
+            "workers: number 9223372036854775808, want one of type int",
+        ),
         ({"stream": 2**64}, ValueError, "stream: number 18446744073709551616"),
     ],
 )

@@ -16,13 +16,19 @@ PROGRAM = [sys.executable, "-m", "lockstep"]
 def test_tune(sim, short_routes):
     told = []
     found = lockstep.tune(
-        short_routes[:2], "pid", population=np.int64(8), generations=2, progress=lambda *done: told.append(done)
+        short_routes[:2],
+        "pid",
+        population=np.int64(8),
+        generations=2,
+        progress=lambda *done: told.append(done),
     )
     assert found.history.shape == (2, 3)
     assert found.history[1, 0] <= found.history[0, 0]
     assert found.gains.shape == (3,)
     assert all(of == 32 and done <= of for done, of in told)
-    best = [sim.rollout(short_routes[:2], c).costs.tobytes() for c in (found.gains, found.controller)]
+    best = [
+        sim.rollout(short_routes[:2], c).costs.tobytes() for c in (found.gains, found.controller)
+    ]
     assert best[0] == best[1]
     assert lockstep.tune(short_routes[:2], "pid", 8, 2).gains.tobytes() == found.gains.tobytes()
     for wrong, message in [
@@ -37,7 +43,9 @@ def test_tune(sim, short_routes):
 
 def test_plan(sim, short_routes):
     routes, told = short_routes[:2], []
-    actions = lockstep.plan(routes, rounds=1, window=8, horizon=12, progress=lambda *done: told.append(done))
+    actions = lockstep.plan(
+        routes, rounds=1, window=8, horizon=12, progress=lambda *done: told.append(done)
+    )
     assert actions.shape == (2, 400)
     assert told[-1][0] == told[-1][1]
     planned, pid = sim.rollout(routes, actions).mean[0, 2], sim.rollout(routes, "pid").mean[0, 2]
@@ -67,7 +75,9 @@ def test_the_command_line(tmp_path):
     with lockstep.Simulator(model="own") as simulator:
         costs = simulator.rollout(simulator.load("own", limit=1), "pid").costs
     assert lines[0]["total_cost"] == costs[0, 0, 2]
-    bad = subprocess.run([*PROGRAM, "rollout", "--enginee", "x"], capture_output=True, text=True, cwd=tmp_path)
+    bad = subprocess.run(
+        [*PROGRAM, "rollout", "--enginee", "x"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert (bad.returncode, bad.stdout) == (2, "")
     assert "unknown flag --enginee" in bad.stderr
 

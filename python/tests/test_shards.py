@@ -85,10 +85,14 @@ def test_bad_input(tmp_path, data, serial):
     other = tmp_path / "other"
     shutil.copytree(data, other)
     write_route(other / "00003.csv", 107, 9)
-    with pytest.raises(lockstep.SimulationError, match="would compute something else than planned: route 3"):
+    with pytest.raises(
+        lockstep.SimulationError, match="would compute something else than planned: route 3"
+    ):
         shards.run(tmp_path, 1, data=[other])
     assert os.path.exists(shards.run(tmp_path, 0, data=[other]))  # has no route 3
-    with pytest.raises(lockstep.SimulationError, match=r"4 of 5 shards are missing: \[1, 2, 3, 4\]"):
+    with pytest.raises(
+        lockstep.SimulationError, match=r"4 of 5 shards are missing: \[1, 2, 3, 4\]"
+    ):
         _ = shards.merge(tmp_path).result
 
 
@@ -116,7 +120,9 @@ def nodes():
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     others = [cluster.add_node(num_cpus=1) for _ in range(2)]
     yield cluster, others
     ray.shutdown()
@@ -125,14 +131,21 @@ def nodes():
 
 @pytest.mark.ray
 def test_ray(nodes, tmp_path, data, serial):
-    """A node that is killed in the middle, a driver that is killed and begins again, and a worker."""
+    """A node is killed in the middle; a driver is killed and begins again; so is a worker."""
     import ray
     from lockstep.ray import evaluate, rollout_workers
 
     cluster, others = nodes
     make(tmp_path / "driver", data, 18)
     driver = subprocess.Popen(
-        [sys.executable, "-m", "lockstep.ray", str(tmp_path / "driver"), "--address", cluster.address],
+        [
+            sys.executable,
+            "-m",
+            "lockstep.ray",
+            str(tmp_path / "driver"),
+            "--address",
+            cluster.address,
+        ],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -186,7 +199,9 @@ def test_ray_refuses(nodes, tmp_path, data, serial):
     other = tmp_path / "other"
     shutil.copytree(data, other)
     write_route(other / "00008.csv", 112, 3)
-    with pytest.raises(lockstep.SimulationError, match="would compute something else than planned: route 8"):
+    with pytest.raises(
+        lockstep.SimulationError, match="would compute something else than planned: route 8"
+    ):
         evaluate(tmp_path / "plan", data=[other])
     assert np.isnan(serial.costs).sum() == 0
 
@@ -232,7 +247,8 @@ def test_ray_redone(nodes, sim, tmp_path, data):
 
 @pytest.mark.ray
 @pytest.mark.skipif(
-    "LOCKSTEP_RAY" not in os.environ, reason="LOCKSTEP_RAY is not set: it needs an idle machine, for minutes"
+    "LOCKSTEP_RAY" not in os.environ,
+    reason="LOCKSTEP_RAY is not set: it needs an idle machine, for minutes",
 )
 def test_ray_efficiency(tmp_path):
     """All cores by Ray, and one after the other: the same shards, of about 10 seconds each."""
@@ -253,24 +269,34 @@ def test_ray_efficiency(tmp_path):
         return time.monotonic() - start
 
     plan("probe", 4, 1)
-    each = round(4 * seconds / one_after_the_other(tmp_path / "probe", [0]))  # sets of gains in a shard
+    # Sets of gains in a shard.
+    each = round(4 * seconds / one_after_the_other(tmp_path / "probe", [0]))
     count = 3 * cores
     plan("serial", each * count, count)
     alone = one_after_the_other(tmp_path / "serial", range(2)) / 2
-    program = "import sys; from lockstep import shards; shards.run(sys.argv[1], int(sys.argv[2]), workers=1)"
+    program = (
+        "import sys; from lockstep import shards; "
+        "shards.run(sys.argv[1], int(sys.argv[2]), workers=1)"
+    )
     start = time.monotonic()
-    others = [subprocess.Popen([sys.executable, "-c", program, tmp_path / "serial", str(2 + i)]) for i in range(cores)]
+    others = [
+        subprocess.Popen([sys.executable, "-c", program, tmp_path / "serial", str(2 + i)])
+        for i in range(cores)
+    ]
     assert not any(p.wait() for p in others)
     together = time.monotonic() - start  # what the machine itself gives, without Ray
     plan("ray", each * count, count)
     ray.shutdown()  # of other tests
     ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
-    ray.get([ray.remote(lambda: time.sleep(1)).remote() for _ in range(cores)])  # a cluster that is up
+    # A cluster that is up.
+    ray.get([ray.remote(lambda: time.sleep(1)).remote() for _ in range(cores)])
     start = time.monotonic()
     merged = evaluate(tmp_path / "ray")
     took = time.monotonic() - start
     ray.shutdown()
     efficiency = alone * count / (cores * took)
     print(f"{cores} plain processes: {alone / together:.3f}")
-    print(f"{count} shards of {alone:.1f} s, {cores} cores, {took:.1f} s: efficiency {efficiency:.3f}")
+    print(
+        f"{count} shards of {alone:.1f} s, {cores} cores, {took:.1f} s: efficiency {efficiency:.3f}"
+    )
     assert not merged.missing

@@ -116,7 +116,11 @@ def test_snapshots(sim, short_routes):
         rollouts.advance([0.1, 0.2, math.nan])
         snapshot = rollouts.snapshot()
         data = snapshot.to_bytes()
-        assert (snapshot.step, snapshot.routes, len(data)) == (101, ["00001", "00003", "00004"], snapshot.nbytes)
+        assert (snapshot.step, snapshot.routes, len(data)) == (
+            101,
+            ["00001", "00003", "00004"],
+            snapshot.nbytes,
+        )
         first = [rollouts.advance([0.3, -0.1 * k, 0]).tobytes() for k in range(5)]
         for kept in (snapshot, lockstep.Snapshot.from_bytes(data)):
             rollouts.restore(kept)
@@ -157,8 +161,8 @@ def test_lataccels_are_those_after_the_last_step(short_routes, engine):
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        ([0.0], r"\(1,\)"), (np.zeros((5, 1)), r"\(5, 1\)"), (0.0, r"\(\)"), ("left", "<U4"), (None, "object"),
-        (np.array([None] * 5), "object"), (np.zeros(5, complex), "complex128"),
+        ([0.0], r"\(1,\)"), (np.zeros((5, 1)), r"\(5, 1\)"), (0.0, r"\(\)"), ("left", "<U4"),
+        (None, "object"), (np.array([None] * 5), "object"), (np.zeros(5, complex), "complex128"),
     ],
 )  # fmt: skip
 def test_bad_actions(sim, short_routes, actions, message):
@@ -205,7 +209,10 @@ def test_commands_that_are_all_nan_fail_all(sim, short_routes):
 
 
 def test_bad_input_of_features(sim, short_routes):
-    with sim.reset(short_routes, step=50) as rollouts, pytest.raises(ValueError, match="from step 100 on"):
+    with (
+        sim.reset(short_routes, step=50) as rollouts,
+        pytest.raises(ValueError, match="from step 100 on"),
+    ):
         rollouts.features()
     with sim.reset(short_routes) as rollouts:
         for out, kind in [
@@ -228,7 +235,12 @@ def test_closed(sim, short_routes):
     rollouts = sim.reset(short_routes)
     rollouts.close()
     rollouts.close()
-    for use in (lambda: rollouts.advance(np.zeros(5)), rollouts.costs, rollouts.features, rollouts.snapshot):
+    for use in (
+        lambda: rollouts.advance(np.zeros(5)),
+        rollouts.costs,
+        rollouts.features,
+        rollouts.snapshot,
+    ):
         with pytest.raises(lockstep.ClosedError, match="rollouts has been closed"):
             use()
     with pytest.raises(ValueError, match="step"):

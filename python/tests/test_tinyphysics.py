@@ -37,7 +37,8 @@ class Controller:
     def update(self, target_lataccel, current_lataccel, state, future_plan):
         self.total += float(target_lataccel) - float(current_lataccel)
         plan = sum(future_plan.lataccel[:5]) - sum(future_plan.v_ego[-2:]) / 40
-        self.text.append([type(x).__name__ for x in (target_lataccel, current_lataccel, *state, future_plan.a_ego)])
+        given = (target_lataccel, current_lataccel, *state, future_plan.a_ego)
+        self.text.append([type(x).__name__ for x in given])
         return 0.1 * self.total + 0.02 * plan + state.roll_lataccel / 50 + state.a_ego / 20
 
 
@@ -94,7 +95,8 @@ def test_recorded_program(sim, routes, tmp_path, monkeypatch):
     """The same as whole rollouts, which are held to recordings of the program."""
     (tmp_path / "controllers").mkdir()
     (tmp_path / "controllers" / "gentle.py").write_text(
-        "class Controller:\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n"
+        "class Controller:\n    def update(self, target_lataccel, current_lataccel, state, "
+        "future_plan):\n"
         "        return 0.3 * (target_lataccel - current_lataccel)\n"
     )
     route = routes[[1]]
@@ -112,17 +114,27 @@ def test_recorded_program(sim, routes, tmp_path, monkeypatch):
 
 
 def test_profiles(sim, monkeypatch, capsys):
-    """Which profile is computed with, and which the packages here have, is printed; two are warned of."""
+    """The profile in use and that of the packages here are printed; a difference is warned of."""
     other = "ort1.23-avx2-expF-sinfma-csv2"
-    answer = {"profile": sim.profile, "whole": True, "source": f"profile {sim.profile}, as somebody answered"}
+    answer = {
+        "profile": sim.profile,
+        "whole": True,
+        "source": f"profile {sim.profile}, as somebody answered",
+    }
     call = tinyphysics._native.long_call
     monkeypatch.setattr(
-        tinyphysics._native, "long_call", lambda name, *a, **k: answer if name == "installed" else call(name, *a, **k)
+        tinyphysics._native,
+        "long_call",
+        lambda name, *a, **k: answer if name == "installed" else call(name, *a, **k),
     )
     lockstep.TinyPhysicsModel(sim.model, debug=True, profile=sim.profile)
-    assert capsys.readouterr().out == f"computed with profile {sim.profile}, Python has {answer['source']}\n"
+    assert (
+        capsys.readouterr().out
+        == f"computed with profile {sim.profile}, Python has {answer['source']}\n"
+    )
     with pytest.warns(
-        UserWarning, match=f"two profiles.*computed with profile {other}, Python has profile {sim.profile}"
+        UserWarning,
+        match=f"two profiles.*computed with profile {other}, Python has profile {sim.profile}",
     ):
         lockstep.TinyPhysicsModel(sim.model, profile=other)
     answer["whole"] = False  # nothing is known of a program that cannot run here
@@ -143,7 +155,10 @@ def test_single_predictions(sim, routes):
     """The model alone, asked in any order, and NumPy's generator moves as in the program."""
     model = lockstep.TinyPhysicsModel(sim.model, debug=False)
     route = routes[0]
-    states = [tinyphysics.State(*x) for x in zip(route.roll_lataccel, route.v_ego, route.a_ego, strict=True)]
+    states = [
+        tinyphysics.State(*x)
+        for x in zip(route.roll_lataccel, route.v_ego, route.a_ego, strict=True)
+    ]
     actions, past = route.steer_command[1:21].tolist(), route.target_lataccel[:20].tolist()
     seed = int(hashlib.md5(b"data/g00000.csv").hexdigest(), 16) % 10**4
     got = []
@@ -155,15 +170,18 @@ def test_single_predictions(sim, routes):
     np.random.seed(seed)
     columns = np.column_stack([actions, states[1:21]])
     tokens = model.tokenizer.encode(past)
-    token = model.predict({"states": columns[None].astype(np.float32), "tokens": tokens[None]}, temperature=0.8)
+    token = model.predict(
+        {"states": columns[None].astype(np.float32), "tokens": tokens[None]}, temperature=0.8
+    )
     assert model.tokenizer.decode(token) == got[0]
 
 
 def test_patches(sim, tmp_path, monkeypatch):
-    """What people do to the program has the effect that it has there, or is refused in a sentence."""
+    """What people do to the program has the same effect here, or is refused in a sentence."""
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip(
-            f"needs NumPy's arithmetic on x86-64, where the answers were recorded: this is {platform.machine()}"
+            "needs NumPy's arithmetic on x86-64, where the answers were recorded: this is "
+            f"{platform.machine()}"
         )
     write_short_route(sim, tmp_path / "data" / "short.csv")
     monkeypatch.chdir(tmp_path)
@@ -176,15 +194,23 @@ def test_patches(sim, tmp_path, monkeypatch):
         got = patches.main("lockstep.tinyphysics", "data/short.csv", sim.model, profile=RECORDED)
     finally:
         sys.modules["lockstep.tinyphysics"] = module
-    refused = {name for name in want if want[name].startswith("InvalidArgument") and "want" in got[name]}
+    refused = {
+        name for name in want if want[name].startswith("InvalidArgument") and "want" in got[name]
+    }
     assert refused == {"session_wrong_type", "session_short", "constant CONTEXT_LENGTH"}
-    other = {name: (got[name], want[name]) for name in want if got[name] != want[name] and name not in refused}
+    other = {
+        name: (got[name], want[name])
+        for name in want
+        if got[name] != want[name] and name not in refused
+    }
     assert not other
 
 
 def write_short_route(sim, path):
     """A generated route of 120 rows, in numbers that every version of pandas reads alike."""
-    header, *rows = (Path(sim.model).parent / "routes" / "g00001.csv").read_text().splitlines()[:121]
+    header, *rows = (
+        (Path(sim.model).parent / "routes" / "g00001.csv").read_text().splitlines()[:121]
+    )
     path.parent.mkdir(exist_ok=True)
     short = [",".join(f"{float(x):.4g}" if x else "" for x in row.split(",")) for row in rows]
     path.write_text("\n".join([header, *short]) + "\n")
@@ -222,13 +248,16 @@ def test_run_rollout_with_numpy_alone(sim, tmp_path):
     )
     program = (
         "import sys\n"
-        "for name in ['pandas', 'onnxruntime', 'matplotlib', 'seaborn', 'tqdm']: sys.modules[name] = None\n"
+        "for name in ['pandas', 'onnxruntime', 'matplotlib', 'seaborn', 'tqdm']: sys.modules[name] "
+        "= None\n"
         "from lockstep.tinyphysics import run_rollout\n"
         "costs, target, lataccel = run_rollout('data/short.csv', 'steer', sys.argv[1])\n"
         "print(costs['total_cost'], len(target), len(lataccel))"
     )
     command = [sys.executable, "-c", program, sim.model]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0, done.stderr
     routes = sim.load(tmp_path / "data" / "short.csv")
     want = sim.rollout(routes, lambda step: 0.3 * (step.target - step.current))
@@ -260,7 +289,9 @@ def test_download(tmp_path, monkeypatch):
     monkeypatch.setattr(tinyphysics, "DATASET_PATH", tmp_path / "data")
     monkeypatch.setattr(tinyphysics, "DATASET_URL", archive.as_uri())
     tinyphysics.download_dataset()
-    assert [(f.name, f.read_text()) for f in (tmp_path / "data").iterdir()] == [("00000.csv", "t\n1\n")]
+    assert [(f.name, f.read_text()) for f in (tmp_path / "data").iterdir()] == [
+        ("00000.csv", "t\n1\n")
+    ]
     archive.write_bytes(archive.read_bytes()[:-30])
     monkeypatch.setattr(tinyphysics, "DATASET_PATH", tmp_path / "other")
     with pytest.raises(zipfile.BadZipFile):
@@ -269,11 +300,12 @@ def test_download(tmp_path, monkeypatch):
 
 
 def test_report_program(sim, tmp_path):
-    """The challenge's eval.py asks for rollouts in processes that are forked after the first ones."""
+    """The challenge's eval.py asks for rollouts in processes forked after the first ones."""
     write_short_route(sim, tmp_path / "data" / "short.csv")
     (tmp_path / "controllers").mkdir()
     (tmp_path / "controllers" / "gentle.py").write_text(
-        "class Controller:\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n"
+        "class Controller:\n    def update(self, target_lataccel, current_lataccel, state, "
+        "future_plan):\n"
         "        return 0.3 * (target_lataccel - current_lataccel)\n"
     )
     program = tmp_path / "program.py"
@@ -281,7 +313,8 @@ def test_report_program(sim, tmp_path):
         "import multiprocessing, sys\n"
         "from functools import partial\n"
         "from lockstep.tinyphysics import run_rollout\n"
-        "work = partial(run_rollout, controller_type='gentle', model_path=sys.argv[1], debug=False)\n"
+        "work = partial(run_rollout, controller_type='gentle', model_path=sys.argv[1], "
+        "debug=False)\n"
         "first = work('data/short.csv')\n"
         "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
         "    print(pool.map(work, ['data/short.csv'] * 3) == [first] * 3)\n"

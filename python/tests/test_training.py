@@ -11,7 +11,9 @@ def layers(seed=1, hidden=32, scale=0.3):
     rng = np.random.default_rng(seed)
     sizes = [256, hidden, 2]
     pairs = list(itertools.pairwise(sizes))
-    return [scale * rng.standard_normal((o, i)) for i, o in pairs], [scale * rng.standard_normal(o) for _, o in pairs]
+    return [scale * rng.standard_normal((o, i)) for i, o in pairs], [
+        scale * rng.standard_normal(o) for _, o in pairs
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +109,10 @@ def test_forks(sim, short_routes):
             parts = candidates.roll(actions[:3]) + candidates.roll(actions[3:])
             assert parts == pytest.approx(costs, rel=1e-12)
             assert candidates.roll(actions[:2]).tobytes() == more.tobytes()
-        seeded = [snapshot.fork([0, 0, 0], "seeded", [1, 2, 1]).roll(actions[:, :1].repeat(3, 1)) for _ in range(2)]
+        seeded = [
+            snapshot.fork([0, 0, 0], "seeded", [1, 2, 1]).roll(actions[:, :1].repeat(3, 1))
+            for _ in range(2)
+        ]
         assert seeded[0].tobytes() == seeded[1].tobytes()
         assert seeded[0][0] == seeded[0][2] != seeded[0][1]
         expected = snapshot.fork([0, 0], "expected").roll(actions[:, :1].repeat(2, 1))
@@ -154,7 +159,11 @@ def test_bad_input(sim, short_routes, network, tmp_path):
     with pytest.raises(TypeError, match="real numbers"):
         lockstep.Network([1j * w[0], w[1]], b)
     (tmp_path / "bad.onnx").write_bytes(b"nonsense")
-    for policy, kind in [("pid", ValueError), (tmp_path / "bad.onnx", ValueError), ("nowhere.onnx", FileNotFoundError)]:
+    for policy, kind in [
+        ("pid", ValueError),
+        (tmp_path / "bad.onnx", ValueError),
+        ("nowhere.onnx", FileNotFoundError),
+    ]:
         with pytest.raises(kind) as caught:
             sim.collect(policy, short_routes)
         assert "\n" not in str(caught.value)

@@ -43,18 +43,31 @@ def environment(name, *others):
 def loop(objdump, program, function):
     """The longest of a function's loops that have no loop inside."""
     text = subprocess.run(
-        [objdump, "-d", "--no-show-raw-insn", f"--disassemble-symbols=lockstep/internal/f32.{function}.abi0", program],
+        [
+            objdump,
+            "-d",
+            "--no-show-raw-insn",
+            f"--disassemble-symbols=lockstep/internal/f32.{function}.abi0",
+            program,
+        ],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    lines = [(int(a, 16), " ".join(i.split())) for a, i in re.findall(r"^ *([0-9a-f]+):\s+(.*)$", text, re.M)]
+    lines = [
+        (int(a, 16), " ".join(i.split()))
+        for a, i in re.findall(r"^ *([0-9a-f]+):\s+(.*)$", text, re.M)
+    ]
     loops = []
     for at, instruction in lines:
         jump = re.match(r"b(\.\w+)? 0x([0-9a-f]+)", instruction)
         if jump and int(jump[2], 16) < at:
             loops.append((int(jump[2], 16), at))
-    inner = [(a, b) for a, b in loops if not any(a <= c and d <= b and (c, d) != (a, b) for c, d in loops)]
+    inner = [
+        (a, b)
+        for a, b in loops
+        if not any(a <= c and d <= b and (c, d) != (a, b) for c, d in loops)
+    ]
     first, last = max(inner, key=lambda span: span[1] - span[0])
     return [
         re.sub(r"^b(\.\w+)? .*", "b.ne 0", i) if at == last else re.sub(r"0x[0-9a-f]+ <.*", "0", i)
@@ -80,7 +93,11 @@ def cycles(mca, cpu, instructions):
 def main():
     mca = environment("MCA", "llvm-mca-19", "llvm-mca")
     objdump = environment("OBJDUMP", "llvm-objdump-19", "llvm-objdump")
-    print(subprocess.run([mca, "--version"], capture_output=True, text=True).stdout.split("\n")[0].strip())
+    print(
+        subprocess.run([mca, "--version"], capture_output=True, text=True)
+        .stdout.split("\n")[0]
+        .strip()
+    )
     print("\n| loop |", " | ".join(CPUS), "|\n|---|" + "---|" * len(CPUS))
     rounds = {}
     for name, (function, each) in LOOPS.items():

@@ -1,4 +1,4 @@
-"""Steps of CPU time per second of Gymnasium's environments, and of CartPole's vector class at its best size."""
+"""Steps per CPU second of Gymnasium's environments, and of CartPole's vector class."""
 
 import json
 import time
@@ -6,7 +6,13 @@ import time
 import gymnasium
 
 speeds = {}
-for name in ["CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "Acrobot-v1"]:
+for name in [
+    "CartPole-v1",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
+    "Pendulum-v1",
+    "Acrobot-v1",
+]:
     env = gymnasium.make(name)
     env.reset(seed=0)
     action, steps, start = env.action_space.sample(), 0, time.process_time()
@@ -24,5 +30,7 @@ for num in [64, 256, 1024, 2048, 4096, 8192]:
     while time.process_time() - start < 1:
         envs.step(actions)
         steps += num
-    speeds["CartPoleVectorEnv"] = max(speeds.get("CartPoleVectorEnv", 0), steps / (time.process_time() - start))
+    speeds["CartPoleVectorEnv"] = max(
+        speeds.get("CartPoleVectorEnv", 0), steps / (time.process_time() - start)
+    )
 print(json.dumps(speeds))

@@ -46,8 +46,10 @@ def main():
                 }
         routes = {route: generate.sha256_file(f"data/{route}.csv") for route in ROUTES}
     print(generate.json_text({
-        "controllers_sha256": {name: hashlib.sha256((folder / f"{name}.py").read_bytes()).hexdigest()
-                               for name in CONTROLLERS},
+        "controllers_sha256": {
+            name: hashlib.sha256((folder / f"{name}.py").read_bytes()).hexdigest()
+            for name in CONTROLLERS
+        },
         "costs": costs,
         "machine": generate.machine(),
         "model_sha256": generate.MODEL_SHA256,
