@@ -51,8 +51,8 @@ func TestJobLimits(t *testing.T) {
 		want      string
 	}{
 		{"no route", lockstep.Job{}, 0, "no route"},
-		{"the fewest rows", lockstep.Job{Route: rows(100)}, 0, ""},
-		{"too few rows", lockstep.Job{Route: rows(99)}, 0, "99 rows"},
+		{"the fewest rows", lockstep.Job{Route: rows(lockstep.MinRows)}, 0, ""},
+		{"too few rows", lockstep.Job{Route: rows(lockstep.MinRows - 1)}, 0, "100 rows, want at least 101"},
 		{"short roll", lockstep.Job{Route: short(0)}, 0, columns},
 		{"short speed", lockstep.Job{Route: short(1)}, 0, columns},
 		{"short acceleration", lockstep.Job{Route: short(2)}, 0, columns},

@@ -75,7 +75,7 @@ func (j *Job) Check(shortcuts Shortcuts) error {
 		return errors.New("no route")
 	}
 	n := r.Len()
-	if n < ControlStartIdx {
+	if n < MinRows {
 		return fmt.Errorf("%d rows, want at least %d", n, MinRows)
 	}
 	if len(r.RollLataccel) != n || len(r.VEgo) != n || len(r.AEgo) != n ||

@@ -292,16 +292,9 @@ func readHeader(r io.Reader) (Array, int64, error) {
 		return Array{}, 0, fmt.Errorf("header %.60q is not understood", text)
 	}
 	a := Array{Type: string(m[1])}
-	for dim := range strings.SplitSeq(string(m[3]), ",") {
-		dim = strings.TrimSpace(dim)
-		if dim == "" {
-			continue // (n,) and ()
-		}
-		n, err := strconv.Atoi(dim)
-		if err != nil {
-			return Array{}, 0, fmt.Errorf("shape (%.60s) is too large, or none", m[3])
-		}
-		a.Shape = append(a.Shape, n)
+	var err error
+	if a.Shape, err = readShape(string(m[3])); err != nil {
+		return Array{}, 0, err
 	}
 	size, err := dataSize(a.Type, a.Shape)
 	if err != nil {
@@ -311,6 +304,25 @@ func readHeader(r io.Reader) (Array, int64, error) {
 		return Array{}, 0, errors.New("column-major (Fortran) order is not supported")
 	}
 	return a, size, nil
+}
+
+// readShape reads what stands between a tuple's brackets: nothing, or numbers with commas between
+// them and, if it is one alone, behind it.
+func readShape(tuple string) (shape []int, err error) {
+	dims := strings.Split(tuple, ",")
+	if last := len(dims) - 1; strings.TrimSpace(dims[last]) == "" && (last > 0 || tuple == "") {
+		dims = dims[:last]
+	} else if last == 0 {
+		return nil, fmt.Errorf("shape (%.60s) is no tuple", tuple)
+	}
+	for _, dim := range dims {
+		n, err := strconv.Atoi(strings.TrimSpace(dim))
+		if err != nil {
+			return nil, fmt.Errorf("shape (%.60s) is too large, or none", tuple)
+		}
+		shape = append(shape, n)
+	}
+	return shape, nil
 }
 
 // shown is a shape in an error, the beginning of a long one.

@@ -394,7 +394,12 @@ func TestReadErrors(t *testing.T) {
 		{"signed string length", text(fields("'|S+5'", "False", "(1,)")), `array "x": element type "|S+5" is not supported`},
 		{"endless strings", text(fields("'|S65536'", "False", "(0,)")), `array "x": element type "|S65536" is not supported`},
 		{"Fortran order", archive("x.npy", npy(fields("'|u1'", "True", "(2, 2)"), "1234")), "array \"x\": column-major (Fortran) order is not supported"},
-		{"no comma", f4("(1 2)", ""), "array \"x\": shape (1 2) is too large, or none"},
+		{"no comma", f4("(1 2)", ""), "array \"x\": shape (1 2) is no tuple"},
+		{"a number, and no tuple", f4("(3)", ""), "array \"x\": shape (3) is no tuple"},
+		{"nothing before a comma", f4("(,3)", ""), "array \"x\": shape (,3) is too large, or none"},
+		{"a comma alone", f4("(,)", ""), "array \"x\": shape (,) is too large, or none"},
+		{"nothing between commas", f4("(1,,2)", ""), "array \"x\": shape (1,,2) is too large, or none"},
+		{"two commas at the end", f4("(3,,)", ""), "array \"x\": shape (3,,) is too large, or none"},
 		{"no integer", f4("(99999999999999999999,)", ""), "array \"x\": shape (99999999999999999999,) is too large, or none"},
 		{"too large", f4("(268435457,)", ""), "array \"x\": shape [268435457] is too large"},
 		{"product overflows", f4("(4294967296, 4294967296)", ""), "array \"x\": shape [4294967296 4294967296] is too large"},
@@ -629,7 +634,7 @@ func FuzzRead(f *testing.F) {
 func FuzzReadArray(f *testing.F) {
 	f.Add([]byte(npy(fields("'<f8'", "False", "(1, 2)"), "0123456789abcdef")))
 	f.Add([]byte(npy(fields("'|S3'", "False", "()"), "abc")))
-	f.Add([]byte(npy(fields("'|u1'", "True", "(,1,,2 ,)"), "ab")))
+	f.Add([]byte(npy(fields("'|u1'", "True", "( 1, 2 ,)"), "ab")))
 	f.Add([]byte(npy(fields("'<u8'", "False", "("+strings.Repeat("1,", 64)+")"), "12345678")))
 	f.Add([]byte(magic + "\x02\x00\x45\x00\x00\x00" + fields("'|u1'", "False", "(2,)") + "12"))
 	f.Fuzz(func(t *testing.T, entry []byte) { testRead(t, archive("x.npy", string(entry))) })
