@@ -302,6 +302,24 @@ func (s *suite) parity() {
 	)
 }
 
+// branches: rollouts that go through every branch of the specification, as the reference has them.
+func (s *suite) branches() {
+	jobs := must(tinyphysics.Hard(context.Background(), s.ref))
+	s.within(1, func() error {
+		r, err := tinyphysics.Compare(
+			context.Background(), tinyphysics.Live(s.ref), tinyphysics.Live(s.sim), jobs,
+			lockstep.AllSteps, parity.CompareOptions{},
+		)
+		if err != nil {
+			return err
+		}
+		if never := r.Exercised.Never(); len(never) > 0 {
+			s.errorf("no rollout goes through: %s", strings.Join(never, ", "))
+		}
+		return r.Err()
+	})
+}
+
 // goldens: what Python recorded with the same network, routes and arithmetic.
 func (s *suite) goldens() {
 	dir := must(os.MkdirTemp("", "lockstep-conformance-"))

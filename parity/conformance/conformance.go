@@ -100,6 +100,7 @@ var checks = []check{
 	{name: "break", check: (*suite).breaking},
 	{name: "batches", check: (*suite).batches},
 	{name: "stepping", check: (*suite).stepping},
+	{name: "branches", check: (*suite).branches, whole: true, exact: true},
 	{name: "lengths", check: (*suite).lengths, whole: true},
 	{name: "reference", check: (*suite).parity, whole: true, exact: true},
 	{name: "goldens", check: (*suite).goldens, whole: true, exact: true},

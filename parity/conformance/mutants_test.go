@@ -719,6 +719,17 @@ var mutants = []mutant{
 		"results", "NaN NaN}",
 	},
 	{
+		"a fault of the last token",
+		observer(func(_ *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
+			if s.Sample == lockstep.VocabSize-1 {
+				s = clone(s)
+				s.Prediction = math.Nextafter(s.Prediction, 0)
+			}
+			observe(s)
+		}),
+		"branches", "route hard-high, controller pid_-3_0_0, step 20, stage prediction",
+	},
+	{
 		"a fault late in one route",
 		observer(func(job *lockstep.Job, s *lockstep.Step, observe func(*lockstep.Step)) {
 			if s.Index == 590 && job.Route.Name == "g00008" {
@@ -889,8 +900,8 @@ func TestLeftOut(t *testing.T) {
 		option Option
 		want   []string
 	}{
-		{Brief(), []string{"stepping", "lengths", "reference", "goldens"}},
-		{ContractOnly(), []string{"stepping", "reference", "goldens"}},
+		{Brief(), []string{"stepping", "branches", "lengths", "reference", "goldens"}},
+		{ContractOnly(), []string{"stepping", "branches", "reference", "goldens"}},
 	} {
 		// A simulator that does nothing passes no check that is not left out.
 		s := &suite{sim: &wrapper{simulate: func(ctxt, []lockstep.Job, lockstep.Options) sequence {

@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,7 @@ type build struct {
 	exports    map[string]string
 	mutants    []mutant
 	lines      map[string][]string
+	helping    []helper // tests of other packages that judge
 }
 
 // list has go list tell of a package and of what it imports.
@@ -64,7 +66,7 @@ func (b *build) list(folder string) error {
 
 // make writes the package's mutants and compiles its tests and those of other packages. Lines
 // whose mutants do not compile are left as they are: there are few, and they are counted.
-func (b *build) make(folders []string) (programs []program, left int, err error) {
+func (b *build) make(folders []string, helping []helper) (programs []program, left int, err error) {
 	without := map[place]bool{}
 	for range 30 {
 		overlay, err := b.rewrite(without)
@@ -75,7 +77,7 @@ func (b *build) make(folders []string) (programs []program, left int, err error)
 			"build", "-gcflags=-e", "-overlay", overlay, b.pkg.ImportPath,
 		).CombinedOutput()
 		if err == nil {
-			programs, err = b.compile(overlay, folders)
+			programs, err = b.compile(overlay, folders, helping)
 			return programs, len(without), err
 		}
 		if !b.leave(without, string(out)) {
@@ -209,10 +211,38 @@ func (b *build) leave(without map[place]bool, out string) bool {
 type program struct {
 	path, dir string
 	flags     []string
+	only      []string // the tests that judge; none: all
 }
 
-func (b *build) compile(overlay string, folders []string) (programs []program, err error) {
-	for i, folder := range folders {
+// A helper is tests of another package that judge a package's mutants, too.
+type helper struct{ folder, in, test string }
+
+// parseHelpers reads their table, whose first row names the cells.
+func parseHelpers(table string) (all []helper, err error) {
+	for i, row := range strings.Split(strings.TrimSpace(table), "\n") {
+		cells := strings.Split(row, "\t")
+		if len(cells) != 4 || cells[3] == "" {
+			return nil, fmt.Errorf(
+				"%s:%d: want package, folder, test and what it sees", helpers, i+1,
+			)
+		}
+		if i > 0 {
+			all = append(all, helper{cells[0], cells[1], cells[2]})
+		}
+	}
+	return all, nil
+}
+
+func (b *build) compile(
+	overlay string, folders []string, helping []helper,
+) (programs []program, err error) {
+	only := map[string][]string{}
+	for _, h := range helping {
+		if in := "./" + h.in; !slices.Contains(folders, in) {
+			only[in] = append(only[in], h.test)
+		}
+	}
+	for i, folder := range append(slices.Clone(folders), slices.Sorted(maps.Keys(only))...) {
 		out, err := b.command("list", "-test", "-deps", "-f", "{{.ImportPath}}", folder).Output()
 		if err != nil {
 			return nil, fmt.Errorf("go list %s: %w", folder, err)
@@ -225,6 +255,7 @@ func (b *build) compile(overlay string, folders []string) (programs []program, e
 			path:  filepath.Join(b.work, fmt.Sprintf("tests%d", i)),
 			dir:   strings.TrimSpace(string(dir)),
 			flags: []string{"-test.short"},
+			only:  only[folder],
 		}
 		if bytes.Contains(out, []byte("pgregory.net/rapid")) {
 			p.flags = append(p.flags, "-rapid.nofailfile", "-rapid.shrinktime=0s")

@@ -19,7 +19,7 @@ import (
 // A test is one of a program's, with what it needs when no mutant is chosen and which it reaches.
 type test struct {
 	in      *program
-	name    string
+	name    string // as go test -run has it, if it has a slash
 	seconds float64
 	reached []byte
 }
@@ -38,13 +38,9 @@ func (p *program) start(
 ) (string, error) {
 	ctx, stop := context.WithTimeout(context.Background(), limit)
 	defer stop()
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = regexp.QuoteMeta(name)
-	}
 	// A mutant that allocates without end is not to take the machine's memory.
 	args := append([]string{"-c", `ulimit -d 6000000; exec "$0" "$@"`, p.path, "-test.failfast",
-		"-test.run", "^(" + strings.Join(quoted, "|") + ")$"}, p.flags...)
+		"-test.run", expression(names)}, p.flags...)
 	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir = p.dir
 	cmd.Env = append(
@@ -63,19 +59,33 @@ func (p *program) start(
 	return out.String(), err
 }
 
+// expression is what go test -run has of some tests, or of some cases of one.
+func expression(names []string) string {
+	if len(names) == 1 && strings.Contains(names[0], "/") {
+		parts := strings.Split(names[0], "/")
+		for i := range parts {
+			parts[i] = "^(" + parts[i] + ")$"
+		}
+		return strings.Join(parts, "/")
+	}
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = regexp.QuoteMeta(name)
+	}
+	return "^(" + strings.Join(quoted, "|") + ")$"
+}
+
 // record runs each test alone, without a mutant: its time, and the mutants that it reaches.
 func (b *build) record(
 	programs []program, leave *regexp.Regexp, over func() bool,
 ) (tests []test, err error) {
 	for i := range programs {
 		p := &programs[i]
-		cmd := exec.Command(p.path, "-test.list", "^(Test|Example|Fuzz)")
-		cmd.Dir = p.dir
-		out, err := cmd.Output()
+		names, err := p.tests()
 		if err != nil {
-			return nil, fmt.Errorf("which tests %s has: %w", p.dir, err)
+			return nil, err
 		}
-		for _, name := range strings.Fields(string(out)) {
+		for _, name := range names {
 			if leave != nil && leave.MatchString(name) {
 				continue
 			}
@@ -98,11 +108,28 @@ func (b *build) record(
 			if t.reached, err = os.ReadFile(path); err != nil {
 				return nil, err
 			}
+			if len(p.only) > 0 && !bytes.Contains(t.reached, []byte{1}) {
+				fmt.Printf("%s of %s helps nobody: it reaches no mutant\n", name, p.dir)
+			}
 			tests = append(tests, t)
 		}
 	}
 	slices.SortStableFunc(tests, func(a, b test) int { return int(1e6 * (a.seconds - b.seconds)) })
 	return tests, nil
+}
+
+// tests are those of a program that judge.
+func (p *program) tests() ([]string, error) {
+	if len(p.only) > 0 {
+		return p.only, nil
+	}
+	cmd := exec.Command(p.path, "-test.list", "^(Test|Example|Fuzz)")
+	cmd.Dir = p.dir
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("which tests %s has: %w", p.dir, err)
+	}
+	return strings.Fields(string(out)), nil
 }
 
 // judge says whether the tests that reach a mutant see it: those that cost least first.
@@ -120,7 +147,11 @@ func judge(tests []test, m int) (status string, err error) {
 		}
 		status = "LIVED"
 		i := slices.IndexFunc(
-			batches, func(b batch) bool { return b.in == t.in && b.seconds+t.seconds < cheap },
+			batches,
+			func(b batch) bool {
+				alone := strings.Contains(t.name+b.names[0], "/")
+				return b.in == t.in && !alone && b.seconds+t.seconds < cheap
+			},
 		)
 		if i < 0 {
 			i, batches = len(batches), append(batches, batch{in: t.in})

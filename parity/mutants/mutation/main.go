@@ -166,7 +166,19 @@ func (o *options) score(
 	if err != nil {
 		return nil, err
 	}
+	if table, err = os.ReadFile(helpers); err != nil {
+		return nil, err
+	}
 	b := &build{tags: o.tags}
+	helping, err := parseHelpers(string(table))
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range helping {
+		if h.folder == folder {
+			b.helping = append(b.helping, h)
+		}
+	}
 	if b.root, err = os.Getwd(); err != nil {
 		return nil, err
 	}
@@ -193,7 +205,7 @@ func (b *build) score(
 		!slices.ContainsFunc(b.mutants, func(m mutant) bool { return changed[m.File][m.Line] }) {
 		return nil, nil
 	}
-	programs, left, err := b.make(append([]string{"./" + folder}, strings.Fields(o.tests)...))
+	programs, left, err := b.make(append([]string{"./" + folder}, strings.Fields(o.tests)...), b.helping)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 const (
 	ledger      = "parity/mutants/MUTATION.md"
 	equivalents = "parity/mutants/equivalent.tsv"
+	helpers     = "parity/mutants/helping.tsv"
 )
 
 // A score counts a package's mutants. Those that nothing runs live, too.

@@ -30,11 +30,15 @@ func TestToy(t *testing.T) {
 	if b.root, err = os.Getwd(); err != nil {
 		t.Fatal(err)
 	}
+	helping := "package\tfolder\ttest\twhat\n" + toy + "\t" + toy + "/other\tTestOther/helps\tit helps\n"
+	if b.helping, err = parseHelpers(helping); err != nil {
+		t.Fatal(err)
+	}
 	s, err := b.score(toy, &options{most: 400}, known, time.Now(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.alive, want) || s.mutants != 35 || s.judged != 35 || s.killed != 31 ||
+	if !slices.Equal(s.alive, want) || s.mutants != 36 || s.judged != 36 || s.killed != 32 ||
 		s.equivalent != 1 {
 		t.Errorf("%+v, want alive %q", s, want)
 	}
@@ -58,6 +62,35 @@ func TestToy(t *testing.T) {
 		if !places[operator] {
 			t.Errorf("no mutant by %s", operator)
 		}
+	}
+}
+
+// TestHelpers: the table of helping tests can be read, and each of its packages and tests is there.
+func TestHelpers(t *testing.T) {
+	const root = "../../../"
+	table, err := os.ReadFile(root + helpers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := parseHelpers(string(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range all {
+		if files, err := filepath.Glob(root + h.folder + "/*.go"); err != nil || len(files) == 0 {
+			t.Errorf("there is no package %s (%v)", h.folder, err)
+		}
+		name, _, _ := strings.Cut(h.test, "/")
+		files, err := filepath.Glob(root + h.in + "/*_test.go")
+		if err != nil || !slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "\nfunc "+name+"(t *testing.T) {")
+		}) {
+			t.Errorf("%s has no %s (%v)", h.in, name, err)
+		}
+	}
+	if _, err := parseHelpers("package\tfolder\ttest\twhat\na\tb\tTestC\t\n"); err == nil {
+		t.Error("a row that does not say what it sees is read")
 	}
 }
 

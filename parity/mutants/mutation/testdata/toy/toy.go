@@ -50,3 +50,6 @@ func last(all map[string]int) string {
 		return "a"
 	}
 }
+
+// Helped is one that only another package's tests run.
+func Helped(a float64) float64 { return a + 2 }
