@@ -26,14 +26,14 @@ type Config struct {
 	// sequences, and whether only the last position is asked for. Model is then the SHA-256 of
 	// their file, as it was read.
 	Model string
-	Open  func(capacity int, last bool) (Network, error)
+	Open  func(capacity int, last bool) (Inference, error)
 	// Inside says what computes in these networks.
 	Inside func() string
 }
 
-// A Network computes the logits of sequences, for one goroutine at a time. Its arrays
+// An Inference computes the logits of sequences, for one goroutine at a time. Its arrays
 // have room for its capacity.
-type Network interface {
+type Inference interface {
 	Tokens() []int32   // (capacity, 20), the input
 	States() []float32 // (capacity, 20, 4), the input
 	Logits() []float32 // (capacity, 1024) of the last position

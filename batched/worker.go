@@ -10,7 +10,7 @@ import (
 // worker advances rollouts by a step, for one goroutine at a time.
 type worker struct {
 	*Simulator
-	network   Network
+	network   Inference
 	exp       func(y, x []float32, shift float32) // NumPy's
 	shortcuts lockstep.Shortcuts
 	training  *lockstep.Experience // to be filled, or nil
@@ -31,7 +31,7 @@ func (s *Simulator) newWorker(
 ) (*worker, error) {
 	open := s.config.Open
 	if open == nil {
-		open = func(capacity int, _ bool) (Network, error) {
+		open = func(capacity int, _ bool) (Inference, error) {
 			n := newNetwork(s.weights, s.kernels, s.profile, capacity, shape.group)
 			n.alone = s.alone
 			return n, nil

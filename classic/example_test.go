@@ -14,7 +14,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	envs, err := reference.Engine{}.Make(task)
+	envs, err := reference.Reference{}.Make(task)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,13 +19,13 @@ type Policy struct {
 	//	a float32:  (w>>8)·2⁻²⁴·2·Limit - Limit, of the same word
 	Uniform *uint64
 	// Network computes them from the last observation.
-	Network *Network
+	Network *Perceptron
 }
 
-// A Network is a perceptron in float32. Layer by layer y[j] = b[j], then for k in
-// order y[j] += w[j][k]·x[k], the product rounded first; between layers
-// max(y, 0), -0 being 0. The action is the first largest output, or the only one.
-type Network struct {
+// A Perceptron is a small network that chooses actions, in float32. Layer by layer
+// y[j] = b[j], then for k in order y[j] += w[j][k]·x[k], the product rounded first; between
+// layers max(y, 0), -0 being 0. The action is the first largest output, or the only one.
+type Perceptron struct {
 	Layers []Layer
 
 	// Noise, if there is any, is added to the outputs, so that actions are drawn: of 2ⁿ
@@ -38,7 +38,7 @@ type Network struct {
 }
 
 // NoiseShift is how far a word is shifted to be a place in the noise.
-func (n *Network) NoiseShift() int { return 32 - (bits.Len(uint(len(n.Noise))) - 1) }
+func (n *Perceptron) NoiseShift() int { return 32 - (bits.Len(uint(len(n.Noise))) - 1) }
 
 // A Layer has Weights of shape (len(Bias), inputs), row by row.
 type Layer struct {
@@ -79,7 +79,7 @@ func (p Policy) Check(t Task, steps int) error {
 }
 
 // check tells why the network cannot act in the task, or nil.
-func (n *Network) check(t Task) error {
+func (n *Perceptron) check(t Task) error {
 	if err := n.checkNoise(t); err != nil {
 		return err
 	}
@@ -93,7 +93,12 @@ func (n *Network) check(t Task) error {
 		if len(l.Bias) < 1 || len(l.Bias) > MaxWidth || len(l.Weights) != len(l.Bias)*inputs {
 			return fmt.Errorf(
 				"%s: layer %d has %d weights and %d biases: with %d inputs and at most %d outputs that cannot be",
-				t.Name, i, len(l.Weights), len(l.Bias), inputs, MaxWidth,
+				t.Name,
+				i,
+				len(l.Weights),
+				len(l.Bias),
+				inputs,
+				MaxWidth,
 			)
 		}
 		for _, w := range slices.Concat(l.Weights, l.Bias) {
@@ -112,7 +117,7 @@ func (n *Network) check(t Task) error {
 	return nil
 }
 
-func (n *Network) checkNoise(t Task) error {
+func (n *Perceptron) checkNoise(t Task) error {
 	if k := len(n.Noise); k > MaxNoise || k&(k-1) != 0 {
 		return fmt.Errorf(
 			"%s: the network has %d numbers of noise: want none or a power of two up to %d", t.Name,

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// An Engine is one of the implementations.
-type Engine interface {
+// A Maker is one of the implementations: it makes the environments of a task.
+type Maker interface {
 	Name() string
 	// Make returns the task's environments, which wait for a Reset.
 	Make(Task) (Vector, error)

@@ -9,15 +9,15 @@ import (
 )
 
 // Classic is Gymnasium's classic control.
-var Classic = Family[classic.Engine]{
+var Classic = Family[classic.Maker]{
 	Simulates: "classic control",
-	Engines: []Member[classic.Engine]{
-		{Name: "reference", Folder: "reference/classic", New: func(int) (classic.Engine, error) {
-			return referenceclassic.Engine{}, nil
+	Engines: []Member[classic.Maker]{
+		{Name: "reference", Folder: "reference/classic", New: func(int) (classic.Maker, error) {
+			return referenceclassic.Reference{}, nil
 		}},
 		{
 			Name: "emulated", Folder: "gpu/classic", Want: want.Compiler, Slow: true,
-			New: func(workers int) (classic.Engine, error) {
+			New: func(workers int) (classic.Maker, error) {
 				e, err := gpuclassic.OnCPU(workers)
 				return e, want.Compiler.Denied(err)
 			},
@@ -26,15 +26,15 @@ var Classic = Family[classic.Engine]{
 		{
 			Name:   "batched",
 			Folder: "batched/classic",
-			New: func(workers int) (classic.Engine, error) {
-				return batchedclassic.Engine{Workers: workers}, nil
+			New: func(workers int) (classic.Maker, error) {
+				return batchedclassic.Batched{Workers: workers}, nil
 			},
 		},
 		{
 			Name:   "gpu",
 			Folder: "gpu/classic",
 			Want:   want.GPU,
-			New: func(int) (classic.Engine, error) {
+			New: func(int) (classic.Maker, error) {
 				e, err := gpuclassic.OnGPU()
 				return e, want.GPU.Denied(err)
 			},
@@ -43,10 +43,10 @@ var Classic = Family[classic.Engine]{
 }
 
 // compiledClassic is the engine that executes the shipped PTX, or machine code.
-func compiledClassic(name string) Member[classic.Engine] {
-	return Member[classic.Engine]{
+func compiledClassic(name string) Member[classic.Maker] {
+	return Member[classic.Maker]{
 		Name: name, Folder: "gpu/translate", Want: want.Compiler, Slow: true, Compiled: true,
-		New: func(workers int) (classic.Engine, error) {
+		New: func(workers int) (classic.Maker, error) {
 			e, err := gpuclassic.Translated(name, workers)
 			return e, want.Compiler.Denied(err)
 		},

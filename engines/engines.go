@@ -22,7 +22,7 @@ import (
 // Config is what an engine is opened with. What it has no use for it ignores.
 type Config struct {
 	Model   string           // the network's ONNX file
-	Profile lockstep.Profile // see Engine.Own
+	Profile lockstep.Profile // see Engine.ByLibrary
 	Workers int              // threads; 0 is the engine's choice
 	Chunk   int              // the most routes in step; 0 is the engine's choice
 	Timed   bool             // takes times for Stats
@@ -45,10 +45,10 @@ type Engine struct {
 	// so that it runs only where it is asked for by its name.
 	Slow bool
 
-	// Own: a library of this machine does some of its arithmetic, as ONNX Runtime does for
+	// ByLibrary: a library of this machine does some of its arithmetic, as ONNX Runtime does for
 	// onnxruntime, so its profile is the library's, whatever profile is asked for. The
 	// other engines compute with any profile but those that they lack.
-	Own bool
+	ByLibrary bool
 
 	// Compiled: it executes the kernels of another engine as they were compiled, one
 	// instruction after the other, and checks every access. `make test-compiled` holds it to
@@ -97,12 +97,12 @@ var All = []Engine{
 	compiled("ptx"),
 	compiled("sass"),
 	{
-		Name:    "onnxruntime",
-		Folder:  "batched/onnxruntime",
-		Rests:   "batched",
-		Want:    want.ONNXRuntime,
-		Own:     true,
-		Missing: onnxruntime.Available,
+		Name:      "onnxruntime",
+		Folder:    "batched/onnxruntime",
+		Rests:     "batched",
+		Want:      want.ONNXRuntime,
+		ByLibrary: true,
+		Missing:   onnxruntime.Available,
 		New: func(c Config) (lockstep.Implementation, error) {
 			return opened(onnxruntime.New(onnxruntime.Config{
 				ModelPath: c.Model,
@@ -316,11 +316,11 @@ func Choose(
 }
 
 // Common is the profile that all engines of a list can compute with. If one of them has
-// the arithmetic of its machine's library (Own) and runs here, that is its profile;
+// the arithmetic of its machine's library (ByLibrary) and runs here, that is its profile;
 // otherwise it is the host's.
 func Common(list []*Engine, model string, host lockstep.Profile) lockstep.Profile {
 	for _, e := range list {
-		if !e.Own {
+		if !e.ByLibrary {
 			continue
 		}
 		if s, err := e.Open(Config{Model: model, Profile: host, Workers: 1}); err == nil {
@@ -357,7 +357,7 @@ func (e *Engine) Open(c Config) (lockstep.Implementation, error) {
 		return nil, errors.Join(
 			fmt.Errorf("what is opened as engine %s calls itself %s", e.Name, s.Name()), s.Close(),
 		)
-	case !e.Own && s.Profile() != c.Profile:
+	case !e.ByLibrary && s.Profile() != c.Profile:
 		return nil, errors.Join(
 			fmt.Errorf("engine %s has profile %v, want %v", e.Name, s.Profile(), c.Profile),
 			s.Close(),

@@ -51,7 +51,7 @@ func TestIdentity(t *testing.T) {
 			t.Log(id)
 		})
 	}
-	if Reference().Want != nil || Reference().Own || Reference().Slow {
+	if Reference().Want != nil || Reference().ByLibrary || Reference().Slow {
 		t.Error("the reference must run everywhere, in any profile")
 	}
 }

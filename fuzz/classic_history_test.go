@@ -31,7 +31,7 @@ func TestClassic(t *testing.T) {
 type classicHistory struct {
 	t       *rapid.T
 	task    classic.Task
-	engines []classic.Engine
+	engines []classic.Maker
 	vectors []classic.Vector
 	log     []classicEntry // since the last reset of all
 	saved   []classicSaved
@@ -50,7 +50,7 @@ type classicSaved struct {
 }
 
 // classicHistories is the property of such engines; cover is told of pairs of calls.
-func classicHistories(all []classic.Engine) func(t *rapid.T, cover func(pair string)) {
+func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair string)) {
 	return func(t *rapid.T, cover func(string)) {
 		h := &classicHistory{t: t, task: classicTask(t), engines: all}
 		h.open()

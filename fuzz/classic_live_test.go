@@ -57,8 +57,8 @@ func TestClassicLive(t *testing.T) {
 }
 
 // liveCases draws cases of some steps.
-func liveCases(r *rand.Rand, e classic.Environment, steps int) []golden.Case {
-	var cases []golden.Case
+func liveCases(r *rand.Rand, e classic.Environment, steps int) []golden.RecordedCase {
+	var cases []golden.RecordedCase
 	modes := []string{"next-step", "same-step", "disabled", "off"}
 	values := map[string][]string{
 		"max_episode_steps": {
@@ -67,7 +67,7 @@ func liveCases(r *rand.Rand, e classic.Environment, steps int) []golden.Case {
 		"book_or_nips": {"nips"}, "goal_velocity": {"0.01", "0.04"}, "g": {"9.81", "1.62"},
 	}
 	for steps > 0 && len(cases) < 20 {
-		c := golden.Case{
+		c := golden.RecordedCase{
 			Env: e.Name, Autoreset: modes[r.IntN(4)], Num: 1 + r.IntN(40), Seed: r.Int64N(1 << 50), Uniform: r.Uint64(),
 			Options: map[string]string{}, Every: 100, Values: 1,
 		}

@@ -104,8 +104,8 @@ func sameTransition(a, b *classic.Transition) error {
 }
 
 // classicEngines are those that take part, the reference first.
-func classicEngines(t testing.TB) []classic.Engine {
-	var all []classic.Engine
+func classicEngines(t testing.TB) []classic.Maker {
+	var all []classic.Maker
 	for _, e := range engines.Classic.Checked() {
 		engine, err := e.New(2)
 		var absent *want.Error
@@ -212,7 +212,7 @@ func classicRun(
 }
 
 // longRun is one round of at most some hundred thousand steps.
-func longRun(all []classic.Engine, e classic.Environment, round, left int) (int, error) {
+func longRun(all []classic.Maker, e classic.Environment, round, left int) (int, error) {
 	const num, chunk = 300, 50
 	task, err := classic.Make(e.Name, num, nil)
 	if err != nil {
@@ -230,7 +230,7 @@ func longRun(all []classic.Engine, e classic.Environment, round, left int) (int,
 		policy = classic.Policy{Network: golden.Goals[e.Name]}
 	}
 	var vectors []classic.Vector
-	for _, engine := range []classic.Engine{all[0], all[len(all)-1]} {
+	for _, engine := range []classic.Maker{all[0], all[len(all)-1]} {
 		v, err := engine.Make(task)
 		if err != nil {
 			return 0, err

@@ -83,7 +83,7 @@ type bench struct {
 }
 
 type opened struct {
-	network arbitrary.Network
+	network arbitrary.Reweighted
 	engines []engine
 }
 
@@ -118,7 +118,7 @@ func TestMain(m *testing.M) {
 // probe finds out which engines run here, and the profile of those that have
 // their machine's.
 var probe = sync.OnceFunc(func() {
-	path := machine.write(arbitrary.Network{})
+	path := machine.write(arbitrary.Reweighted{})
 	for _, e := range machine.all {
 		if err := e.Absent(); err != nil {
 			machine.absent[e.name] = err
@@ -145,7 +145,7 @@ func (o opened) close() {
 }
 
 // write writes a network's file and returns its path.
-func (b *bench) write(n arbitrary.Network) string {
+func (b *bench) write(n arbitrary.Reweighted) string {
 	path := filepath.Join(b.dir, n.String()+".onnx")
 	if err := os.WriteFile(path, n.Model(), 0o600); err != nil {
 		panic(err)
@@ -154,7 +154,7 @@ func (b *bench) write(n arbitrary.Network) string {
 }
 
 // load opens all engines with a network, or gives those opened before.
-func load(n arbitrary.Network) []engine {
+func load(n arbitrary.Reweighted) []engine {
 	const most = 12 // networks that stay open
 	probe()
 	machine.mutex.Lock()
@@ -192,13 +192,13 @@ func load(n arbitrary.Network) []engine {
 
 // fast are those of them that can take many steps. What they are held to alone, the
 // others are held to by agreement.
-func fast(n arbitrary.Network) []engine {
+func fast(n arbitrary.Reweighted) []engine {
 	return slices.DeleteFunc(slices.Clone(load(n)), func(e engine) bool { return e.Slow })
 }
 
 // distinct is one fast engine of each implementation, for properties to which
 // batches mean nothing.
-func distinct(n arbitrary.Network) []engine {
+func distinct(n arbitrary.Reweighted) []engine {
 	return slices.DeleteFunc(fast(n), func(e engine) bool { return e.again })
 }
 

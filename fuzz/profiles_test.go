@@ -118,7 +118,7 @@ func TestProfilesDiffer(t *testing.T) {
 	probe()
 	want := map[lockstep.Profile][]float32{}
 	var order []lockstep.Profile
-	model := arbitrary.Network{Seed: 1, Scale: 0.1}.Model()
+	model := arbitrary.Reweighted{Seed: 1, Scale: 0.1}.Model()
 	for _, i := range machine.all {
 		if i.again || machine.absent[i.name] != nil {
 			continue

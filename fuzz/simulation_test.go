@@ -38,7 +38,7 @@ func FuzzTeacher(f *testing.F)    { fuzzEngines(f, teacher) }
 func FuzzLongRoutes(f *testing.F) { fuzzEngines(f, longRoutes) }
 
 func TestAgreement(t *testing.T) {
-	if len(load(arbitrary.Network{})) == 1 {
+	if len(load(arbitrary.Reweighted{})) == 1 {
 		t.Skip("the reference is alone: TestEngines says for want of what")
 	}
 	check(t, 0.6, agreement)
@@ -108,7 +108,7 @@ func tokenizer(t *rapid.T, cover func(string)) {
 			cover("just below a bin")
 		}
 	}
-	for _, e := range load(arbitrary.Network{}) {
+	for _, e := range load(arbitrary.Reweighted{}) {
 		got, err := tokensOf(e, values, t.Fatalf)
 		if !valid {
 			if err == nil {
@@ -139,7 +139,7 @@ func TestTokenizerBins(t *testing.T) {
 	for len(values)%lockstep.ContextLength != 0 {
 		values = append(values, 0)
 	}
-	for _, e := range load(arbitrary.Network{}) {
+	for _, e := range load(arbitrary.Reweighted{}) {
 		for chunk := range slices.Chunk(values, lockstep.ContextLength) {
 			got, err := tokensOf(e, chunk, t.Fatalf)
 			if err != nil {
@@ -314,7 +314,7 @@ func draws(t *rapid.T, cover func(string)) {
 	if len(jobs) > 1 {
 		cover("several jobs")
 	}
-	for _, e := range fast(arbitrary.Network{}) {
+	for _, e := range fast(arbitrary.Reweighted{}) {
 		steps := make([]int, len(jobs))
 		for i := range jobs {
 			r := jobs[i].Route
@@ -619,7 +619,7 @@ func longRoutes(t *rapid.T, cover func(string)) {
 	}
 	n := job.Route.Len()
 	var want *run
-	for _, e := range distinct(arbitrary.Network{}) {
+	for _, e := range distinct(arbitrary.Reweighted{}) {
 		full := rollout(t, e, []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true})[0]
 		if want == nil {
 			want = full

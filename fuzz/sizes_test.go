@@ -16,7 +16,7 @@ import (
 func TestSizes(t *testing.T) {
 	probe()
 	path := filepath.Join(t.TempDir(), "network.onnx")
-	if err := os.WriteFile(path, arbitrary.Network{}.Model(), 0o600); err != nil {
+	if err := os.WriteFile(path, arbitrary.Reweighted{}.Model(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for n, size := range arbitrary.Sizes {
@@ -25,7 +25,7 @@ func TestSizes(t *testing.T) {
 }
 
 func testSize(t *testing.T, path string, size arbitrary.Size, n int) {
-	ref := load(arbitrary.Network{})[0]
+	ref := load(arbitrary.Reweighted{})[0]
 	jobs, opts := size.Work(n), lockstep.Options{
 		Shortcuts:  lockstep.CostOnly &^ lockstep.StopAtCostEnd,
 		Trajectory: true,

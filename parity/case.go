@@ -108,7 +108,7 @@ func (c *Case) Replay() string {
 
 // Results is what an engine computes of tasks, to be kept with a case or compared with
 // what was.
-func Results(ctx context.Context, e Engine, tasks []Task) ([]CaseResult, error) {
+func Results(ctx context.Context, e Adapter, tasks []RolloutTask) ([]CaseResult, error) {
 	results := make([]CaseResult, len(tasks))
 	observe := func(i int, s *schema.Step) {
 		s.Sum(schema.XXH64)
@@ -123,7 +123,7 @@ func Results(ctx context.Context, e Engine, tasks []Task) ([]CaseResult, error) 
 
 // CheckResults holds results to those that were kept: it reports on both if they are
 // equal, else the error is the first difference.
-func CheckResults(s *schema.Schema, tasks []Task, want, got []CaseResult) (*Report, error) {
+func CheckResults(s *schema.Schema, tasks []RolloutTask, want, got []CaseResult) (*Report, error) {
 	// The hash of a rollout is of all stages.
 	r := &Report{Exact: true, Compared: map[string]int{}, Stages: s.Required()}
 	if len(want) != len(tasks) || len(got) != len(tasks) {

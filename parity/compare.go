@@ -41,7 +41,7 @@ const (
 // The error is of a comparison that could not be made; divergences are the
 // report's, see Report.Err.
 func Compare(
-	ctx context.Context, f Family, want, got Source, tasks []Task, opts CompareOptions,
+	ctx context.Context, f Family, want, got Source, tasks []RolloutTask, opts CompareOptions,
 ) (*Report, error) {
 	start := time.Now()
 	c := &comparison{ctx: ctx, family: &f, opts: opts, sources: [2]Source{want, got}}
@@ -119,7 +119,7 @@ type comparison struct {
 	held    int // the side onto whose trajectory the other one is forced
 	running int
 	opts    CompareOptions
-	tasks   []Task
+	tasks   []RolloutTask
 
 	watchers []Watcher // of the tasks of the first pass, as it runs
 	watched  int       // the side that they look at
@@ -130,15 +130,15 @@ type comparison struct {
 
 // result is what is known of a task once its block is done.
 type result struct {
-	block         []Task   // that it ran with
-	at            int      // in the block
-	first, second *pairing // without forcing and, if that differed, with it
+	block         []RolloutTask // that it ran with
+	at            int           // in the block
+	first, second *pairing      // without forcing and, if that differed, with it
 	teacher       *Teacher
 }
 
 // play runs a side, and shows its steps as the schema has them.
 func (c *comparison) play(
-	side int, tasks []Task, full bool, visit func(i int, s *schema.Step),
+	side int, tasks []RolloutTask, full bool, visit func(i int, s *schema.Step),
 ) ([]End, error) {
 	return c.sources[side].play(
 		c.ctx, tasks, c.hash, full, func(i int, s *schema.Step) { visit(i, c.arrange[side](s)) },
@@ -146,7 +146,7 @@ func (c *comparison) play(
 }
 
 // collect runs one side and keeps it.
-func (c *comparison) collect(side int, tasks []Task, full bool) ([]*rollout, error) {
+func (c *comparison) collect(side int, tasks []RolloutTask, full bool) ([]*rollout, error) {
 	rollouts := make([]*rollout, len(tasks))
 	teaches := side == c.held && c.live[c.running] && !full
 	for i := range rollouts {
@@ -183,7 +183,7 @@ func (c *comparison) collect(side int, tasks []Task, full bool) ([]*rollout, err
 // differ, the other side forced by their teachers. In an inexact comparison all stages are
 // in full then.
 func (c *comparison) pass(
-	tasks []Task, held []*rollout, teachers []*Teacher,
+	tasks []RolloutTask, held []*rollout, teachers []*Teacher,
 ) (pairings []*pairing, err error) {
 	inexact := held != nil && c.opts.Inexact
 	if held == nil || inexact {
@@ -209,7 +209,7 @@ func (c *comparison) pass(
 }
 
 // block compares some tasks, in both passes.
-func (c *comparison) block(tasks []Task) error {
+func (c *comparison) block(tasks []RolloutTask) error {
 	start := time.Now()
 	c.watch(tasks)
 	pairings, err := c.pass(tasks, nil, nil)
@@ -218,7 +218,7 @@ func (c *comparison) block(tasks []Task) error {
 	}
 	c.seen(pairings)
 	var results, again []*result
-	var own []Task // of those again
+	var own []RolloutTask // of those again
 	var held []*rollout
 	var teachers []*Teacher
 	for i, p := range pairings {

@@ -25,7 +25,7 @@ type skipping struct {
 }
 
 func (s skipping) Run(
-	ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+	ctx context.Context, tasks []parity.RolloutTask, observe func(int, *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	return s.walker.Run(ctx, tasks, func(i int, step *schema.Step) {
 		if step.Index != s.step {
@@ -52,7 +52,7 @@ func (d *disk) ReadAt(p []byte, at int64) (int, error) {
 
 // recorded are an engine's rollouts in a trace, which lies on a disk.
 func recorded(
-	t *testing.T, e parity.Engine, h schema.Hash, tasks []parity.Task,
+	t *testing.T, e parity.Adapter, h schema.Hash, tasks []parity.RolloutTask,
 ) (*trace.File, *disk) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "walk.trace")
@@ -65,7 +65,7 @@ func recorded(
 	return f, d
 }
 
-func compared(t *testing.T, want, got parity.Source, tasks []parity.Task) *parity.Report {
+func compared(t *testing.T, want, got parity.Source, tasks []parity.RolloutTask) *parity.Report {
 	t.Helper()
 	r, err := parity.Compare(
 		t.Context(), parity.Family{}, want, got, tasks, parity.CompareOptions{},
@@ -85,7 +85,8 @@ func TestReadError(t *testing.T) {
 		size := d.Size()
 		for _, d.good = range []int64{0, 10, 100, size / 2, size - 22, size - 21, size - 1} {
 			if r, err := parity.Compare(t.Context(), parity.Family{}, parity.Traced(want), parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(
-				err, errDisk,
+				err,
+				errDisk,
 			) {
 				t.Errorf(
 					"%s and %s, %d of %d bytes are read: %+v, %v", kinds[0], kinds[1], d.good, size,
@@ -115,7 +116,8 @@ func TestUnread(t *testing.T) {
 		Explain: func(_, _ *schema.Step) *parity.Explanation { cancel(); return nil },
 	}
 	if _, err := parity.Compare(ctx, f, parity.Traced(want), parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(
-		err, context.Canceled,
+		err,
+		context.Canceled,
 	) {
 		t.Errorf("interrupted while it described: %v", err)
 	}
@@ -223,7 +225,7 @@ func (w wide) Info() parity.SideInfo  { return parity.SideInfo{Name: "wide"} }
 func (w wide) Schema() *schema.Schema { return &wides.Schema }
 
 func (w wide) Run(
-	_ context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+	_ context.Context, tasks []parity.RolloutTask, observe func(int, *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		all, into := make([]float64, 8192), wides.NewStep()
@@ -243,10 +245,10 @@ func (w wide) Run(
 // TestKeptMemory: once all is compared, of the steps of both sides no more is kept than
 // digests and what one of them can teach.
 func TestKeptMemory(t *testing.T) {
-	var tasks []parity.Task
+	var tasks []parity.RolloutTask
 	for i := range 24 {
 		tasks = append(
-			tasks, parity.Task{Rollout: trace.Rollout{Key: []string{fmt.Sprint(i)}}, Job: i},
+			tasks, parity.RolloutTask{Rollout: trace.Rollout{Key: []string{fmt.Sprint(i)}}, Job: i},
 		)
 	}
 	heap := func() int64 {
@@ -257,7 +259,7 @@ func TestKeptMemory(t *testing.T) {
 	}
 	before, kept := heap(), int64(0)
 	f := parity.Family{
-		Plot: func(*parity.Task, [2]*schema.Digests, [2]*schema.Step) []parity.Chart {
+		Plot: func(*parity.RolloutTask, [2]*schema.Digests, [2]*schema.Step) []parity.Chart {
 			kept = heap() - before
 			return nil
 		},

@@ -42,7 +42,7 @@ func (c *comparison) describe(o *result, d *Divergence) {
 // again as that rollout, or its whole block, on both sides.
 func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema.Step) {
 	g := &c.family.Schema.Stages[at]
-	batches := [][]Task{o.block[o.at : o.at+1], o.block}
+	batches := [][]RolloutTask{o.block[o.at : o.at+1], o.block}
 	if d.Forced || len(o.block) == 1 {
 		batches = batches[:1]
 	}
@@ -81,7 +81,7 @@ func (c *comparison) repeated(o *result, d *Divergence, at int) (pair [2]*schema
 
 // plotEffects draws the stages with an effect.
 func (f *Family) plotEffects(
-	_ *Task, sides [2]*schema.Digests, _ [2]*schema.Step,
+	_ *RolloutTask, sides [2]*schema.Digests, _ [2]*schema.Step,
 ) (charts []Chart) {
 	for _, g := range f.Schema.Stages {
 		if g.Effect {

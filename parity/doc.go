@@ -15,7 +15,7 @@
 //
 // # Your own simulator
 //
-// Write down its steps as a schema.View, in the order of computation, and an Engine that
+// Write down its steps as a schema.View, in the order of computation, and an Adapter that
 // runs tasks; package tinyphysics is one, and walk_test.go beside this file is a whole
 // one in sixty lines, compared, judged, traced, shrunk and replayed.
 //
@@ -23,5 +23,5 @@
 // those that reset themselves go on, with the flag that says so as one of the stages. A
 // Teacher's stages are those from which the next step goes on; see Taught. Everything
 // else follows: Compare and Record here, Shrink and Case to keep what differed, and
-// conformance.Engine for the promises that an Engine makes.
+// conformance.Engine for the promises that an Adapter makes.
 package parity

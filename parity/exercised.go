@@ -122,7 +122,7 @@ func Near(draw, before, at float64) (edge float64) {
 // watch makes the watchers of some tasks, none for a family without branches. They look at
 // one side: the yardstick if it is live, else the other if that is, since recordings lack
 // arrays.
-func (c *comparison) watch(tasks []Task) {
+func (c *comparison) watch(tasks []RolloutTask) {
 	c.watchers = nil
 	if c.family.Watch == nil {
 		return

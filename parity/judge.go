@@ -21,7 +21,7 @@ type pairing struct {
 	Verdict // without its findings and flips
 
 	c       *comparison
-	task    *Task
+	task    *RolloutTask
 	held    *rollout
 	running *rollout
 	inexact bool // soft stages may differ
@@ -41,7 +41,7 @@ type pairing struct {
 const maxExamples = 20
 
 // newPairing compares both sides of a task.
-func newPairing(c *comparison, t *Task, held, running *rollout, inexact bool) *pairing {
+func newPairing(c *comparison, t *RolloutTask, held, running *rollout, inexact bool) *pairing {
 	n := len(c.family.Schema.Stages)
 	p := &pairing{
 		Verdict: Verdict{

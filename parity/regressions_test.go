@@ -84,7 +84,7 @@ func TestRegressions(t *testing.T) {
 }
 
 // caseModel is the path of a case's model.
-func caseModel(t *testing.T, c *tinyphysics.Case) string {
+func caseModel(t *testing.T, c *tinyphysics.DriveCase) string {
 	t.Helper()
 	path := ""
 	switch c.Model {

@@ -21,7 +21,7 @@ type CompareOptions struct {
 	Budget Budget
 
 	// Replay gives the command that repeats one task's comparison, for reports.
-	Replay func(*Task) string
+	Replay func(*RolloutTask) string
 }
 
 // Budget bounds what an inexact comparison excuses.

@@ -23,16 +23,16 @@ type Family struct {
 
 	// Plot draws what happened around a divergence; if nil, the stages with an effect
 	// are drawn. sides are both rollouts without forcing, at the steps that differ.
-	Plot func(task *Task, sides [2]*schema.Digests, at [2]*schema.Step) []Chart
+	Plot func(task *RolloutTask, sides [2]*schema.Digests, at [2]*schema.Step) []Chart
 
 	// Branches are those of the specification, and Watch makes what looks for them in a
 	// rollout; both may be nil.
 	Branches []Branch
-	Watch    func(task *Task) Watcher
+	Watch    func(task *RolloutTask) Watcher
 }
 
-// A Task is one rollout of a comparison.
-type Task struct {
+// A RolloutTask is one rollout of a comparison.
+type RolloutTask struct {
 	trace.Rollout
 
 	// Job is what an engine computes the rollout from, of a type that its adapter
@@ -47,8 +47,8 @@ type Task struct {
 	nth int // among the tasks of the same key
 }
 
-// An Engine computes rollouts. An adapter makes one of a simulator.
-type Engine interface {
+// An Adapter has a simulator compute the rollouts of a comparison, and shows their steps.
+type Adapter interface {
 	Info() SideInfo
 
 	// Schema describes the steps that Run shows.
@@ -58,7 +58,11 @@ type Engine interface {
 	// in order for each task, possibly of several at once: a schema.Step whose arrays
 	// are valid during the call, without digests. It yields each task's index with its
 	// end, as they finish.
-	Run(ctx context.Context, tasks []Task, observe func(i int, s *schema.Step)) iter.Seq2[int, End]
+	Run(
+		ctx context.Context,
+		tasks []RolloutTask,
+		observe func(i int, s *schema.Step),
+	) iter.Seq2[int, End]
 }
 
 // End is what came of a rollout: its outcome or an error.
@@ -88,14 +92,14 @@ type Source interface {
 	// several at once, and returns their ends. Live engines' digests are of hash h;
 	// recordings have their own, and give arrays only if full.
 	play(
-		ctx context.Context, tasks []Task, h schema.Hash, full bool,
+		ctx context.Context, tasks []RolloutTask, h schema.Hash, full bool,
 		visit func(i int, s *schema.Step),
 	) ([]End, error)
 }
 
 // LiveSource is an engine.
 type LiveSource struct {
-	Engine
+	Adapter
 
 	// Parallel is how many calls of Run share the work, for engines that use one core
 	// themselves; 1 if 0. The engine must allow it.
@@ -103,17 +107,21 @@ type LiveSource struct {
 }
 
 // Live makes a source of an engine.
-func Live(e Engine) *LiveSource { return &LiveSource{Engine: e} }
+func Live(e Adapter) *LiveSource { return &LiveSource{Adapter: e} }
 
 // Info names the engine.
 func (l *LiveSource) Info() SideInfo {
-	info := l.Engine.Info()
+	info := l.Adapter.Info()
 	info.Live = true
 	return info
 }
 
 func (l *LiveSource) play(
-	ctx context.Context, tasks []Task, h schema.Hash, _ bool, visit func(i int, s *schema.Step),
+	ctx context.Context,
+	tasks []RolloutTask,
+	h schema.Hash,
+	_ bool,
+	visit func(i int, s *schema.Step),
 ) ([]End, error) {
 	ends, errs := make([]End, len(tasks)), make([]error, len(tasks))
 	share := max(l.Parallel, 1)
@@ -196,7 +204,11 @@ func (r recorded) rehash(h schema.Hash) error {
 }
 
 func (r recorded) play(
-	ctx context.Context, tasks []Task, _ schema.Hash, full bool, visit func(i int, s *schema.Step),
+	ctx context.Context,
+	tasks []RolloutTask,
+	_ schema.Hash,
+	full bool,
+	visit func(i int, s *schema.Step),
 ) ([]End, error) {
 	ends := make([]End, len(tasks))
 	for i, t := range tasks {
@@ -253,7 +265,7 @@ func (t traced) Read(n int, full bool, show func(s *schema.Step)) (trace.Rollout
 
 // pairUp completes the tasks, or without any makes those of all rollouts of both
 // recordings.
-func pairUp(recordings []recorded, tasks []Task) ([]Task, error) {
+func pairUp(recordings []recorded, tasks []RolloutTask) ([]RolloutTask, error) {
 	tasks = slices.Clone(tasks)
 	if tasks == nil {
 		if len(recordings) < 2 {
@@ -265,7 +277,7 @@ func pairUp(recordings []recorded, tasks []Task) ([]Task, error) {
 				name := about.Name()
 				if seen[name]++; side == wanted ||
 					seen[name] > len(recordings[wanted].named[name]) {
-					tasks = append(tasks, Task{Rollout: about})
+					tasks = append(tasks, RolloutTask{Rollout: about})
 				}
 			}
 		}
@@ -323,7 +335,12 @@ func arrange(s Source, to *schema.Schema) (func(*schema.Step) *schema.Step, erro
 // schema entered into the header. Rollouts that fail are recorded with their errors; the
 // error returned is the file's or the context's.
 func Record(
-	ctx context.Context, e Engine, tasks []Task, h trace.Header, full schema.Set, path string,
+	ctx context.Context,
+	e Adapter,
+	tasks []RolloutTask,
+	h trace.Header,
+	full schema.Set,
+	path string,
 ) error {
 	h.Engine, h.Profile, h.Schema = e.Info().Name, e.Info().Profile, *e.Schema()
 	return trace.WriteFile(path, h, full, func(w *trace.Writer) error {

@@ -131,7 +131,7 @@ func testCompare(t *testing.T, want parity.Source, sim lockstep.Simulator, jobs 
 	report, err := tinyphysics.Compare(
 		t.Context(), want, tinyphysics.Live(sim), jobs, lockstep.AllSteps,
 		parity.CompareOptions{
-			Replay: func(task *parity.Task) string {
+			Replay: func(task *parity.RolloutTask) string {
 				return fmt.Sprintf(
 					"LOCKSTEP_ONLY=%s go test ./parity -run '^%s$'", task.Name(),
 					strings.ReplaceAll(t.Name(), "/", "$/^"),
@@ -201,7 +201,7 @@ func TestTrajectoryEngines(t *testing.T) {
 			assetstest.RouteNames
 	}
 	for _, e := range engines.Others() {
-		if !e.Own {
+		if !e.ByLibrary {
 			continue
 		}
 		t.Run(e.Name, func(t *testing.T) {
@@ -375,7 +375,7 @@ func TestTrajectory(t *testing.T) {
 					sim := e.ForTest(
 						t, engines.Config{Model: model, Profile: set.Profile, Shuffled: true},
 					)
-					if e.Own && sim.Profile() != set.Profile {
+					if e.ByLibrary && sim.Profile() != set.Profile {
 						t.Skipf(
 							"%s computes with profile %s on this machine", e.Name, sim.Profile(),
 						)

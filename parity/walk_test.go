@@ -59,7 +59,7 @@ func (walker) Info() parity.SideInfo  { return parity.SideInfo{Name: "walker"} }
 func (walker) Schema() *schema.Schema { return &walks.Schema }
 
 func (w walker) Run(
-	ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+	ctx context.Context, tasks []parity.RolloutTask, observe func(int, *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, task := range tasks {
@@ -87,7 +87,7 @@ func (w walker) Run(
 type restless struct{ walker }
 
 func (r restless) Run(
-	ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+	ctx context.Context, tasks []parity.RolloutTask, observe func(int, *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	r.walker[0] = [2]float64{0, r.walker[0][1] + 1}
 	return r.walker.Run(ctx, tasks, observe)
@@ -97,7 +97,7 @@ func (r restless) Run(
 type silent struct{ walker }
 
 func (s silent) Run(
-	ctx context.Context, tasks []parity.Task, _ func(int, *schema.Step),
+	ctx context.Context, tasks []parity.RolloutTask, _ func(int, *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	return s.walker.Run(ctx, tasks, func(int, *schema.Step) {})
 }
@@ -109,11 +109,14 @@ type field struct {
 	Results []parity.CaseResult `json:"results"`
 }
 
-func (f field) tasks() (tasks []parity.Task) {
+func (f field) tasks() (tasks []parity.RolloutTask) {
 	for i, s := range f.Starts {
 		tasks = append(
 			tasks,
-			parity.Task{Rollout: trace.Rollout{Key: []string{string(rune('a' + i))}}, Job: s},
+			parity.RolloutTask{
+				Rollout: trace.Rollout{Key: []string{string(rune('a' + i))}},
+				Job:     s,
+			},
 		)
 	}
 	return tasks
@@ -154,7 +157,11 @@ func TestSecondSimulator(t *testing.T) {
 		must(t, err)
 		return r
 	}
-	if r := compare(cases, parity.Live(walker{}), parity.Live(broken)); len(r.Findings) != 2 || r.Findings[0].Stage != "reward" || r.Findings[0].Step != 4 || r.Findings[1].Stage != "at" || r.Findings[1].Findings != 1 ||
+	if r := compare(cases, parity.Live(walker{}), parity.Live(broken)); len(r.Findings) != 2 ||
+		r.Findings[0].Stage != "reward" ||
+		r.Findings[0].Step != 4 ||
+		r.Findings[1].Stage != "at" ||
+		r.Findings[1].Findings != 1 ||
 		r.First.Place() != "start a, step 4, stage reward, index 0" ||
 		r.Others[0].Element != "y" ||
 		r.Others[0].Index != 1 ||

@@ -186,7 +186,7 @@ func testGate() *verdict.Result {
 				Name:    "build",
 				Title:   "Everything compiles.",
 				Outcome: verdict.Passed,
-				Cases:   []verdict.Case{{Outcome: verdict.Passed}},
+				Cases:   []verdict.CheckCase{{Outcome: verdict.Passed}},
 			},
 			{
 				Name:    "engines",
@@ -195,7 +195,7 @@ func testGate() *verdict.Result {
 				Why:     "1 of 2 cases failed",
 				Seconds: 12.25,
 				Command: "lockstep compare",
-				Cases: []verdict.Case{
+				Cases: []verdict.CheckCase{
 					{Outcome: verdict.Passed},
 					{
 						Class:   "engines.onnxruntime",
@@ -316,7 +316,8 @@ func TestParityDivergence(t *testing.T) {
 		}
 	}
 	if want := "0 01111111 00000000000000000000000|0 01111111 00000000000000000000001"; strings.Join(
-		bits, "|",
+		bits,
+		"|",
 	) != want {
 		t.Errorf("bits %q", bits)
 	}
@@ -513,7 +514,7 @@ func TestGateReport(t *testing.T) {
 	for range 30 {
 		many.Checks[1].Cases = append(
 			many.Checks[1].Cases,
-			verdict.Case{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "again"},
+			verdict.CheckCase{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "again"},
 		)
 	}
 	writeGate(t, many).wantText(t, "20 failures of 31", "All are in gate.json.")

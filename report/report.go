@@ -67,8 +67,8 @@ type Eval struct {
 	Origin
 }
 
-// Rollout is one controller over some routes. Those with trajectories are drawn.
-type Rollout struct {
+// Single is one controller over some routes. Those with trajectories are drawn.
+type Single struct {
 	Run
 	Origin
 }
@@ -85,7 +85,7 @@ func WriteEval(path string, e Eval) error {
 }
 
 // WriteRollout writes the report on one controller.
-func WriteRollout(path string, r Rollout) error {
+func WriteRollout(path string, r Single) error {
 	return fileio.Write(
 		path,
 		func(w io.Writer) error { return pages.ExecuteTemplate(w, "rollout.html", newRolloutPage(r)) },

@@ -103,7 +103,7 @@ func writeEval(t *testing.T, e Eval) *page {
 	return written(t, func(path string) error { return WriteEval(path, e) })
 }
 
-func writeRollout(t *testing.T, r Rollout) *page {
+func writeRollout(t *testing.T, r Single) *page {
 	return written(t, func(path string) error { return WriteRollout(path, r) })
 }
 
@@ -420,7 +420,7 @@ func TestRollout(t *testing.T) {
 		route.TargetLataccel = append(route.TargetLataccel, 0)
 	}
 	run.Routes[0].Route = route
-	p := writeRollout(t, Rollout{Run: run})
+	p := writeRollout(t, Single{Run: run})
 	drives := p.all("figure", "drive")
 	if len(drives) != 5 {
 		t.Fatalf("%d rollouts drawn", len(drives))
@@ -444,7 +444,8 @@ func TestRollout(t *testing.T) {
 	table := cells(p.all("table", "costs")[0])
 	for i, r := range run.Routes {
 		if want := []string{r.Name, fixed(r.Floor), fixed(r.Costs.Total), fixed(r.Costs.Lataccel), fixed(r.Costs.Jerk), ""}; !slices.Equal(
-			table[i], want,
+			table[i],
+			want,
 		) {
 			t.Errorf("row %q, want %q", table[i], want)
 		}
@@ -452,7 +453,7 @@ func TestRollout(t *testing.T) {
 	if len(p.all("details", "")) != 0 {
 		t.Error("a short table is folded")
 	}
-	long := writeRollout(t, Rollout{Run: testRun("pid", 300, 1)})
+	long := writeRollout(t, Single{Run: testRun("pid", 300, 1)})
 	if n := len(cells(long.all("details", "")[0].all("table", "")[0])); n != 300 {
 		t.Errorf("%d of 300 routes in the folded table", n)
 	}
@@ -492,7 +493,7 @@ func TestVerdict(t *testing.T) {
 			).wantText(
 				t,
 				c.want...)
-			writeRollout(t, Rollout{Run: run("a", c.test...)})
+			writeRollout(t, Single{Run: run("a", c.test...)})
 		})
 	}
 }
@@ -534,7 +535,7 @@ func TestFailures(t *testing.T) {
 	if n := len(cells(p.all("table", "left")[0])); n != 100 {
 		t.Errorf("%d failures listed", n)
 	}
-	writeRollout(t, Rollout{Run: all.Test}).wantText(
+	writeRollout(t, Single{Run: all.Test}).wantText(
 		t, "No route has a cost", "300 of 300 routes failed",
 	)
 }
@@ -563,7 +564,7 @@ func TestEscaping(t *testing.T) {
 			Facts:       []Fact{{text, text}},
 		}
 		plain := writeEval(t, testEval(6))
-		for _, p := range []*page{writeEval(t, e), writeRollout(t, Rollout{Run: e.Test, Origin: e.Origin})} {
+		for _, p := range []*page{writeEval(t, e), writeRollout(t, Single{Run: e.Test, Origin: e.Origin})} {
 			p.wantText(t, text)
 			var names, plainNames []string
 			p.walk(func(e *element) { names = append(names, e.name) })
@@ -591,7 +592,7 @@ func TestSameInputSameBytes(t *testing.T) {
 	if a, b := writeEval(t, e), writeEval(t, e); !bytes.Equal(a.bytes, b.bytes) {
 		t.Error("two reports of one input differ")
 	}
-	r := Rollout{Run: e.Test, Origin: e.Origin}
+	r := Single{Run: e.Test, Origin: e.Origin}
 	if a, b := writeRollout(t, r), writeRollout(t, r); !bytes.Equal(a.bytes, b.bytes) {
 		t.Error("two rollout reports of one input differ")
 	}
@@ -631,7 +632,7 @@ func TestShortRoute(t *testing.T) {
 		edges[0].attrs["style"] != "left:99.01%" {
 		t.Errorf("marks of a short route: %v", edges)
 	}
-	writeRollout(t, Rollout{Run: run}).wantText(t, "NaN")
+	writeRollout(t, Single{Run: run}).wantText(t, "NaN")
 }
 
 // TestOddTrajectories must not fail, and must not draw what is not there.
@@ -656,7 +657,7 @@ func TestOddTrajectories(t *testing.T) {
 			}
 			p := writeRollout(
 				t,
-				Rollout{
+				Single{
 					Run: Run{
 						Routes: []RouteResult{
 							{Name: "odd", Result: lockstep.Result{Trajectory: trajectory}},
@@ -720,7 +721,7 @@ func TestWholeOrNot(t *testing.T) {
 	e := testEval(3)
 	for name, write := range map[string]func(string) error{
 		"eval":    func(path string) error { return WriteEval(path, e) },
-		"rollout": func(path string) error { return WriteRollout(path, Rollout{Run: e.Test}) },
+		"rollout": func(path string) error { return WriteRollout(path, Single{Run: e.Test}) },
 		"csv":     func(path string) error { return WriteCSV(path, e.Costs()) },
 		"parquet": func(path string) error { return WriteParquet(path, e.Costs()) },
 	} {

@@ -34,7 +34,7 @@ type rolloutRow struct {
 // longTable is the length from which a table of routes is folded.
 const longTable = 50
 
-func newRolloutPage(r Rollout) rolloutPage {
+func newRolloutPage(r Single) rolloutPage {
 	p := rolloutPage{Run: r.Run, Failures: failures(r.Controller, r.Routes), Facts: r.facts(r.Run)}
 	var costs []lockstep.Costs
 	highest := 0.0

@@ -17,7 +17,7 @@ func BenchmarkRun(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				v, err := Engine{Workers: 1}.Make(task)
+				v, err := Batched{Workers: 1}.Make(task)
 				if err != nil {
 					b.Fatal(err)
 				}

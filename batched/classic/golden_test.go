@@ -16,7 +16,7 @@ func TestGymnasium(t *testing.T) {
 	for _, k := range append(assembly(), plain) {
 		for _, c := range cases {
 			t.Run(k.name+"/"+c.Name(), func(t *testing.T) {
-				if err := c.Compare(Engine{kernels: k}); err != nil {
+				if err := c.Compare(Batched{kernels: k}); err != nil {
 					t.Error(err)
 				}
 			})

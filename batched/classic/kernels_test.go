@@ -229,7 +229,7 @@ func TestStepRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := Engine{}.Make(task)
+		v, err := Batched{}.Make(task)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func (b *block) uniform(key uint64, t int64) {
 
 // network computes actions from the last observations: layer by layer, output by
 // output, all environments at a time.
-func (b *block) network(p *classic.Network, t uint32) {
+func (b *block) network(p *classic.Perceptron, t uint32) {
 	if b.inputs == nil {
 		b.inputs = make([]float32, 2*classic.MaxWidth*b.n)
 	}
@@ -105,7 +105,7 @@ func (b *block) network(p *classic.Network, t uint32) {
 }
 
 // disturb adds the network's noise to its outputs y.
-func (b *block) disturb(p *classic.Network, y []float32, t uint32) {
+func (b *block) disturb(p *classic.Perceptron, y []float32, t uint32) {
 	shift := p.NoiseShift()
 	for i := range b.count {
 		var w [4]uint32

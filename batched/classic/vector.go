@@ -10,16 +10,16 @@ import (
 	"lockstep/classic"
 )
 
-// An Engine is the batched one.
-type Engine struct {
+// Batched makes environments that are computed column by column.
+type Batched struct {
 	Workers int // that step blocks; 0: as many as there are cores
 	kernels *kernels
 }
 
-func (Engine) Name() string { return "batched" }
+func (Batched) Name() string { return "batched" }
 
 // Make returns the task's environments.
-func (e Engine) Make(t classic.Task) (classic.Vector, error) {
+func (e Batched) Make(t classic.Task) (classic.Vector, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}

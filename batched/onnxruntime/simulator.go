@@ -123,7 +123,9 @@ func New(config Config) (*Simulator, error) {
 	for _, a := range unknown {
 		s.notice(
 			"ONNX Runtime %s computes on this CPU in a way that no profile has (probe %s: %s): parity is not claimed",
-			s.version, a.Probe, a.Describe(),
+			s.version,
+			a.Probe,
+			a.Describe(),
 		)
 	}
 	if err := s.load(data); err != nil {
@@ -135,7 +137,7 @@ func New(config Config) (*Simulator, error) {
 		Model: fmt.Sprintf(
 			"%x", sha256.Sum256(data),
 		), Profile: s.profile, Workers: c.Workers, Chunk: c.Chunk,
-		Open: func(_ int, last bool) (batched.Network, error) {
+		Open: func(_ int, last bool) (batched.Inference, error) {
 			if last {
 				return open(sessions, networks[1])
 			}

@@ -177,8 +177,8 @@ func integers(a npz.Array) ([]int32, error) {
 	return narrow, err
 }
 
-func network(arrays map[string]npz.Array) (*classic.Network, error) {
-	r, n := reader{arrays: arrays}, &classic.Network{}
+func network(arrays map[string]npz.Array) (*classic.Perceptron, error) {
+	r, n := reader{arrays: arrays}, &classic.Perceptron{}
 	for i := 0; r.err == nil; i++ {
 		name := fmt.Sprintf("weights%d", i)
 		if _, ok := arrays[name]; !ok && i > 0 {

@@ -21,12 +21,12 @@ import (
 type benchCommand struct {
 	pathFlags
 	benchEnvFlags
-	Jobs        int    `name:"jobs" default:"256" help:"Rollouts of one measurement: the routes in turn, each time with other gains. Slower contestants run fewer."`
-	Repetitions int    `name:"repetitions" family:"every" default:"5" help:"Measurements of each contestant, in turns."`
-	Upstream    string `name:"upstream" placeholder:"DIR" help:"A checkout of commaai/controls_challenge, to measure the unmodified Python program too."`
-	Python      string `name:"python" family:"every" default:"python3" placeholder:"FILE" help:"Python with the packages of golden/requirements.txt."`
-	Kernels     string `name:"kernels" placeholder:"SET" help:"Kernels of reference and batched, and of the peak: avx512, avx2, neon or go. Default: the best that this CPU runs."`
-	JSON        bool   `name:"json" family:"every" help:"Print JSON."`
+	Jobs        int    `name:"jobs"        default:"256"     help:"Rollouts of one measurement: the routes in turn, each time with other gains. Slower contestants run fewer."`
+	Repetitions int    `name:"repetitions" default:"5"       help:"Measurements of each contestant, in turns."                                                                         family:"every"`
+	Upstream    string `name:"upstream"                      help:"A checkout of commaai/controls_challenge, to measure the unmodified Python program too."                                           placeholder:"DIR"`
+	Python      string `name:"python"      default:"python3" help:"Python with the packages of golden/requirements.txt."                                                               family:"every" placeholder:"FILE"`
+	Kernels     string `name:"kernels"                       help:"Kernels of reference and batched, and of the peak: avx512, avx2, neon or go. Default: the best that this CPU runs."                placeholder:"SET"`
+	JSON        bool   `name:"json"                          help:"Print JSON."                                                                                                        family:"every"`
 }
 
 // A contestant is a way to roll jobs out, and its line of the table. Each measurement runs
@@ -198,7 +198,7 @@ func (b *bench) enterEngines(config engines.Config) error {
 				if b.truth, err = run(b.jobs); err != nil {
 					return err
 				}
-			} else if e.Own && config.Workers == 1 {
+			} else if e.ByLibrary && config.Workers == 1 {
 				b.enter("ONNX Runtime, naive batch", 1, 32, b.rolledOut(s, 0))
 			}
 			k := b.enter(e.Name, config.Workers, jobs, run)
@@ -315,7 +315,11 @@ func (b *bench) print(c *benchCommand) {
 	fmt.Fprintf(
 		w,
 		"network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n",
-		b.Model, b.Data, m.Profile, c.Jobs, c.Repetitions,
+		b.Model,
+		b.Data,
+		m.Profile,
+		c.Jobs,
+		c.Repetitions,
 	)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\troutes/s\tparity with the reference")

@@ -42,14 +42,14 @@ func (envsCommand) Run(env *environment) error {
 
 // classicFlags are those of a classic control environment.
 type classicFlags struct {
-	Env       string            `name:"env" family:"classic" placeholder:"NAME" help:"A classic control environment instead of routes: lockstep envs lists them."`
-	NumEnvs   int               `name:"num-envs" family:"classic" default:"1" help:"How many of them."`
-	Steps     *int              `name:"steps" family:"classic" placeholder:"N" help:"How many steps of each. Default: those of a table, else 1000."`
-	Policy    string            `name:"policy" family:"classic" default:"random" placeholder:"FILE" help:"What chooses the actions: random, or an .npz file of a table (actions) or a network (weights0, bias0, weights1, ...)."`
-	EnvSeed   int64             `name:"env-seed" family:"classic" default:"0" help:"Seed of the first environment, and of the actions."`
-	Option    map[string]string `name:"option" family:"classic" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
-	Autoreset string            `name:"autoreset" family:"classic" default:"next-step" help:"next-step, same-step, disabled or off."`
-	NumPy1    bool              `name:"numpy1" family:"classic" help:"Compute as Gymnasium does with NumPy 1."`
+	Env       string            `name:"env"       family:"classic" placeholder:"NAME"       help:"A classic control environment instead of routes: lockstep envs lists them."`
+	NumEnvs   int               `name:"num-envs"  family:"classic"                          help:"How many of them."                                                                                                     default:"1"`
+	Steps     *int              `name:"steps"     family:"classic" placeholder:"N"          help:"How many steps of each. Default: those of a table, else 1000."`
+	Policy    string            `name:"policy"    family:"classic" placeholder:"FILE"       help:"What chooses the actions: random, or an .npz file of a table (actions) or a network (weights0, bias0, weights1, ...)." default:"random"`
+	EnvSeed   int64             `name:"env-seed"  family:"classic"                          help:"Seed of the first environment, and of the actions."                                                                    default:"0"`
+	Option    map[string]string `name:"option"    family:"classic" placeholder:"NAME=VALUE" help:"An option of gymnasium.make, such as g=9.81."`
+	Autoreset string            `name:"autoreset" family:"classic"                          help:"next-step, same-step, disabled or off."                                                                                default:"next-step"`
+	NumPy1    bool              `name:"numpy1"    family:"classic"                          help:"Compute as Gymnasium does with NumPy 1."`
 
 	policySum string // the SHA-256 of the policy's file, as it was read
 }
@@ -100,7 +100,7 @@ func (f *classicFlags) policy(t classic.Task) (p classic.Policy, steps int, err 
 
 // environments are a rollout of classic control.
 type environments struct {
-	engine classic.Engine
+	engine classic.Maker
 	classic.Vector
 	policy classic.Policy
 	steps  int          // of each environment
@@ -300,7 +300,7 @@ func (f *classicFlags) compare(p *comparisons, c *compareCommand) error {
 	if err != nil {
 		return err
 	}
-	r := &gymnasium.Rollout{
+	r := &gymnasium.Episodes{
 		Environment: f.Env, Options: f.Option, Num: f.NumEnvs, Autoreset: f.Autoreset, NumPy1: f.NumPy1,
 		Steps: steps, Uniform: policy.Uniform, Network: policy.Network, Seeds: []int64{f.EnvSeed},
 	}
@@ -320,21 +320,21 @@ func (f *classicFlags) compare(p *comparisons, c *compareCommand) error {
 		return err
 	}
 	options := parity.CompareOptions{
-		Replay: func(*parity.Task) string { return report.CommandLine(p.env.command()) },
+		Replay: func(*parity.RolloutTask) string { return report.CommandLine(p.env.command()) },
 	}
 	return hold(
 		p, verdict.Comparison{Kind: "engines", Detail: f.Env}, all,
-		func(want, got classic.Engine) (*parity.Report, error) {
+		func(want, got classic.Maker) (*parity.Report, error) {
 			return r.Compare(p.env.ctx, want, got, options)
 		},
-		func(want classic.Engine, got opened[classic.Engine]) (smallest, string, error) {
+		func(want classic.Maker, got opened[classic.Maker]) (smallest, string, error) {
 			small, d, err := gymnasium.Shrink(p.env.ctx, r, want, got.engine, 0)
 			if err != nil {
 				return nil, "", err
 			}
-			k := &gymnasium.Case{
-				Case:    parity.Case{What: f.Env, Stage: d.Stage, Engine: got.name},
-				Rollout: *small,
+			k := &gymnasium.VectorCase{
+				Case:     parity.Case{What: f.Env, Stage: d.Stage, Engine: got.name},
+				Episodes: *small,
 			}
 			k.Results, err = k.Run(p.env.ctx, want)
 			return k, fmt.Sprintf(

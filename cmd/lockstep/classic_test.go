@@ -123,12 +123,12 @@ func TestRolloutEnvInterrupted(t *testing.T) {
 }
 
 // shifted is the reference whose rewards are one more where the cart is right of 0.1.
-type shifted struct{ classic.Engine }
+type shifted struct{ classic.Maker }
 
 func (shifted) Name() string { return "shifted" }
 
 func (s shifted) Make(t classic.Task) (classic.Vector, error) {
-	v, err := s.Engine.Make(t)
+	v, err := s.Maker.Make(t)
 	return shiftedVector{v}, err
 }
 
@@ -162,9 +162,9 @@ func TestCompareEnv(t *testing.T) {
 	}
 	before := engines.Classic.Engines
 	plant := func(bad bool) {
-		twin := engines.Member[classic.Engine]{
+		twin := engines.Member[classic.Maker]{
 			Name: "shifted",
-			New: func(int) (classic.Engine, error) {
+			New: func(int) (classic.Maker, error) {
 				e, err := engines.Classic.Open("reference", 0)
 				if !bad {
 					return engines.Classic.Open("batched", 0)
@@ -431,7 +431,7 @@ func TestBenchEnv(t *testing.T) {
 	t.Cleanup(func() { engines.Classic.Engines = before })
 	engines.Classic.Engines = append(
 		slices.Clone(before),
-		engines.Member[classic.Engine]{Name: "doubled", New: func(int) (classic.Engine, error) {
+		engines.Member[classic.Maker]{Name: "doubled", New: func(int) (classic.Maker, error) {
 			e, err := engines.Classic.Open("reference", 0)
 			return doubled{e}, err
 		}},
@@ -443,10 +443,10 @@ func TestBenchEnv(t *testing.T) {
 }
 
 // doubled is the reference whose environments earn twice as much.
-type doubled struct{ classic.Engine }
+type doubled struct{ classic.Maker }
 
 func (d doubled) Make(t classic.Task) (classic.Vector, error) {
-	v, err := d.Engine.Make(t)
+	v, err := d.Maker.Make(t)
 	return doubledVector{v}, err
 }
 

@@ -22,23 +22,23 @@ import (
 )
 
 type compareCommand struct {
-	Want string   `arg:"" name:"a" optional:"" default:"reference" help:"The yardstick: an engine, a trace, the word goldens for the recordings of the Python program in this source, or a folder of recordings. Default: reference."`
-	Got  []string `arg:"" name:"b" optional:"" help:"What is held to it: engines, or a trace. Default: all that can run here, but emulated, which is slow."`
+	Want string   `arg:"" name:"a"       optional:"" default:"reference" help:"The yardstick: an engine, a trace, the word goldens for the recordings of the Python program in this source, or a folder of recordings. Default: reference."`
+	Got  []string `arg:"" name:"b"       optional:""                     help:"What is held to it: engines, or a trace. Default: all that can run here, but emulated, which is slow."`
 	inputFlags
 	controllerFlags
 	familyFlags
 	outputFlags
-	Inexact bool   `name:"inexact" help:"For sides that do not claim the same bits: logits, probabilities and CDF may differ, and tokens if that explains it."`
-	Budget  int    `name:"budget" placeholder:"N" help:"How many explained tokens an inexact comparison excuses. Default: none."`
-	Only    string `name:"only" placeholder:"PATTERN" help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."`
-	Keep    string `name:"keep" family:"every" placeholder:"DIR" help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."`
+	Inexact bool   `       name:"inexact"                                 help:"For sides that do not claim the same bits: logits, probabilities and CDF may differ, and tokens if that explains it."`
+	Budget  int    `       name:"budget"                                  help:"How many explained tokens an inexact comparison excuses. Default: none."                                                                                     placeholder:"N"`
+	Only    string `       name:"only"                                    help:"Only the rollouts (route/controller) whose name matches, such as 00000/pid."                                                                                 placeholder:"PATTERN"`
+	Keep    string `       name:"keep"                                    help:"Shrink what differs between engines to the smallest case, and keep it in this folder for lockstep replay, such as parity/testdata/regressions."              placeholder:"DIR"     family:"every"`
 }
 
 // outputFlags say what a command tells of its comparisons.
 type outputFlags struct {
-	Report      string `name:"report" family:"every" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
-	JSON        bool   `name:"json" family:"every" help:"Print one JSON object a line: one for each comparison, then a summary."`
-	AllowAbsent bool   `name:"allow-absent" family:"every" help:"Engines, networks and routes that are not here are left out, and named, instead of failing, unless nothing is left to compare."`
+	Report      string `name:"report"       family:"every" io:"out" placeholder:"FILE.html" help:"Write a report, one file that opens offline."`
+	JSON        bool   `name:"json"         family:"every"                                  help:"Print one JSON object a line: one for each comparison, then a summary."`
+	AllowAbsent bool   `name:"allow-absent" family:"every"                                  help:"Engines, networks and routes that are not here are left out, and named, instead of failing, unless nothing is left to compare."`
 }
 
 // Run is the compare command.
@@ -50,7 +50,7 @@ func (c *compareCommand) Run(env *environment) error {
 		return fmt.Errorf("--budget %d: want 0 or more, and --inexact with it", c.Budget)
 	}
 	options := parity.CompareOptions{Inexact: c.Inexact, Budget: parity.Budget{Flips: c.Budget}}
-	options.Replay = func(task *parity.Task) string { return c.repeat(env, task.Name()) }
+	options.Replay = func(task *parity.RolloutTask) string { return c.repeat(env, task.Name()) }
 	p := &comparisons{
 		env:    env,
 		output: &c.outputFlags,
@@ -241,7 +241,7 @@ func (c *compareCommand) shrink(
 	whole.Engine, whole.Profile, whole.Workers = got.name, want.Profile(), c.Workers
 	small, d, err := tinyphysics.Shrink(
 		ctx, whole,
-		func(_ context.Context, k *tinyphysics.Case) (*parity.Divergence, error) {
+		func(_ context.Context, k *tinyphysics.DriveCase) (*parity.Divergence, error) {
 			r, err := k.Compare(ctx, want, got.engine)
 			if err != nil {
 				return nil, err

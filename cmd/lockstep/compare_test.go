@@ -164,11 +164,11 @@ func testEngines(names string) []engines.Engine {
 		list = append(
 			list,
 			engines.Engine{
-				Name:    "twin",
-				Folder:  "twin",
-				Want:    device,
-				Own:     true,
-				Missing: func() error { return missing },
+				Name:      "twin",
+				Folder:    "twin",
+				Want:      device,
+				ByLibrary: true,
+				Missing:   func() error { return missing },
 				New: func(c engines.Config) (lockstep.Implementation, error) {
 					r, err := reference.New(c.Model, c.Profile)
 					if fault == "embeds" {
@@ -1076,7 +1076,8 @@ func TestCompareBesideFolders(t *testing.T) {
 	// What is compared unless somebody says what goes through all of the specification.
 	n := len(branches.TinyPhysics)
 	if want := fmt.Sprintf("exercised %d of %[1]d branches of the specification; the draw nearest to an edge of the CDF is 0 from it, at route hard-edges", n); !strings.Contains(
-		stdout, want,
+		stdout,
+		want,
 	) {
 		t.Errorf("%q is not in\n%s", want, stdout)
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 type replayCommand struct {
-	Cases   []string `arg:"" name:"case" help:"Cases that were kept: files, or folders of them."`
-	Engines []string `name:"engines" placeholder:"NAME,..." help:"Implementations: the others are held to the first. Default: all that can run here."`
+	Cases   []string `arg:"" name:"case"    help:"Cases that were kept: files, or folders of them."`
+	Engines []string `       name:"engines" help:"Implementations: the others are held to the first. Default: all that can run here." placeholder:"NAME,..."`
 	inputFlags
 	outputFlags
 }
@@ -76,7 +76,11 @@ func (p *comparisons) ofCase(file string, names []string, list []*engines.Engine
 }
 
 // replay repeats a case of tinyphysics.
-func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *assets.Library) error {
+func (p *comparisons) replay(
+	k *tinyphysics.DriveCase,
+	list []*engines.Engine,
+	l *assets.Library,
+) error {
 	modelPath, err := l.Model(k.ModelSHA256)
 	if err != nil {
 		return err
@@ -95,16 +99,16 @@ func (p *comparisons) replay(k *tinyphysics.Case, list []*engines.Engine, l *ass
 }
 
 // keptCase is a case of tinyphysics whose engines can do more than it asks for.
-type keptCase struct{ *tinyphysics.Case }
+type keptCase struct{ *tinyphysics.DriveCase }
 
 func (k keptCase) Compare(
 	ctx context.Context, want, got lockstep.Implementation,
 ) (*parity.Report, error) {
-	return k.Case.Compare(ctx, want, got)
+	return k.DriveCase.Compare(ctx, want, got)
 }
 
 func (k keptCase) Run(ctx context.Context, e lockstep.Implementation) ([]parity.CaseResult, error) {
-	return k.Case.Run(ctx, e)
+	return k.DriveCase.Run(ctx, e)
 }
 
 // A kept is a case of a family of engines.

@@ -21,7 +21,7 @@ import (
 // traces compares a trace with another, of whatever simulator; or with an engine, on the
 // routes and controllers of the trace, in its profile.
 func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) error {
-	options.Replay = func(*parity.Task) string { return report.CommandLine(p.env.command()) }
+	options.Replay = func(*parity.RolloutTask) string { return report.CommandLine(p.env.command()) }
 	k := verdict.Comparison{Kind: "traces"}
 	names := []string{c.Want, c.Got[0]}
 	var files []*trace.File
@@ -49,7 +49,9 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 		if own, name := tinyphysics.Schema(shortcuts).Name, files[0].Header.Schema.Name; name != own {
 			return fmt.Errorf(
 				"%s is of the simulator %.60q, and engines compute %s: compare it with another trace",
-				files[0].Name, name, own,
+				files[0].Name,
+				name,
+				own,
 			)
 		}
 		// A recording that stops where costs end, or leaves out the warm-up, says so.

@@ -21,20 +21,20 @@ import (
 	"lockstep/classic"
 )
 
-// A Case is a rollout, and what Gymnasium answered: see record.py.
-type Case struct {
-	Env       string             `json:"env"`
-	Options   map[string]string  `json:"options"`
-	Num       int                `json:"num"`
-	Autoreset string             `json:"autoreset"`
-	NumPy1    bool               `json:"numpy1"`
-	Seed      int64              `json:"seed"`
-	Bounds    map[string]float64 `json:"bounds,omitempty"`
-	Uniform   uint64             `json:"uniform"`
-	Network   *classic.Network   `json:"network,omitempty"` // in place of Uniform
-	Steps     int                `json:"steps"`
-	Every     int                `json:"every"`  // steps between hashes
-	Values    int                `json:"values"` // steps whose values are kept
+// A RecordedCase is a rollout, and what Gymnasium answered: see record.py.
+type RecordedCase struct {
+	Env       string              `json:"env"`
+	Options   map[string]string   `json:"options"`
+	Num       int                 `json:"num"`
+	Autoreset string              `json:"autoreset"`
+	NumPy1    bool                `json:"numpy1"`
+	Seed      int64               `json:"seed"`
+	Bounds    map[string]float64  `json:"bounds,omitempty"`
+	Uniform   uint64              `json:"uniform"`
+	Network   *classic.Perceptron `json:"network,omitempty"` // in place of Uniform
+	Steps     int                 `json:"steps"`
+	Every     int                 `json:"every"`  // steps between hashes
+	Values    int                 `json:"values"` // steps whose values are kept
 
 	Hashes []string     `json:"hashes,omitempty"`
 	First  [][][]string `json:"first,omitempty"` // step, column, element
@@ -42,13 +42,13 @@ type Case struct {
 
 // A Recording is what record.py prints.
 type Recording struct {
-	Gymnasium string `json:"gymnasium"`
-	NumPy     string `json:"numpy"`
-	Cases     []Case `json:"cases"`
+	Gymnasium string         `json:"gymnasium"`
+	NumPy     string         `json:"numpy"`
+	Cases     []RecordedCase `json:"cases"`
 }
 
 // Record has a Python with Gymnasium run the cases.
-func Record(ctx context.Context, python, script string, cases []Case) (Recording, error) {
+func Record(ctx context.Context, python, script string, cases []RecordedCase) (Recording, error) {
 	var r Recording
 	input, err := json.Marshal(cases)
 	if err != nil {
@@ -67,7 +67,7 @@ func Record(ctx context.Context, python, script string, cases []Case) (Recording
 }
 
 // Name says what the case is.
-func (c Case) Name() string {
+func (c RecordedCase) Name() string {
 	name := fmt.Sprintf("%s/%s/n%d/seed%d", c.Env, c.Autoreset, c.Num, c.Seed)
 	for _, key := range slices.Sorted(keys(c.Options)) {
 		name += "/" + key + "=" + c.Options[key]
@@ -95,7 +95,7 @@ func keys[V any](m map[string]V) func(func(string) bool) {
 }
 
 // Task is the case's.
-func (c Case) Task() (classic.Task, error) {
+func (c RecordedCase) Task() (classic.Task, error) {
 	t, err := classic.Make(c.Env, c.Num, c.Options)
 	if err != nil {
 		return t, err
@@ -106,7 +106,7 @@ func (c Case) Task() (classic.Task, error) {
 }
 
 // reset is the case's first one.
-func (c Case) reset(t classic.Task) classic.Reset {
+func (c RecordedCase) reset(t classic.Task) classic.Reset {
 	r := classic.Reset{Seed: c.Seed}
 	if c.Bounds == nil {
 		return r
@@ -123,7 +123,7 @@ func (c Case) reset(t classic.Task) classic.Reset {
 
 // Compare runs the case on an engine and tells the first difference, or nil.
 // Every step of the recording is compared.
-func (c Case) Compare(engine classic.Engine) error {
+func (c RecordedCase) Compare(engine classic.Maker) error {
 	t, err := c.Task()
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (c Case) Compare(engine classic.Engine) error {
 		return err
 	}
 	defer v.Close()
-	run := comparison{Case: c, hash: sha256.New()}
+	run := comparison{RecordedCase: c, hash: sha256.New()}
 	if err := run.all(t, v); err != nil {
 		return fmt.Errorf("%s: %s: %w", engine.Name(), c.Name(), err)
 	}
@@ -148,7 +148,7 @@ func (c Case) Compare(engine classic.Engine) error {
 }
 
 type comparison struct {
-	Case
+	RecordedCase
 	hash hash.Hash
 	rows int // that were put
 }

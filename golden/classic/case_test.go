@@ -10,8 +10,8 @@ import (
 func TestNaN(t *testing.T) {
 	of := func(x float64) (string, error) {
 		c := comparison{
-			Case: Case{First: [][][]string{{{"0x1p+0", "nan"}, {"nan"}}}},
-			hash: sha256.New(),
+			RecordedCase: RecordedCase{First: [][][]string{{{"0x1p+0", "nan"}, {"nan"}}}},
+			hash:         sha256.New(),
 		}
 		err := c.put(0, []float64{1, x}, []float32{float32(x)})
 		return string(c.hash.Sum(nil)), err

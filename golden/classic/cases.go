@@ -6,29 +6,32 @@ import "lockstep/classic"
 var seeds = []int64{0, 1, 1<<32 - 1, 1<<32 + 7}
 
 // linear is a network of one layer without biases.
-func linear(weights ...float32) *classic.Network {
-	return &classic.Network{Layers: []classic.Layer{{Weights: weights}}}
+func linear(weights ...float32) *classic.Perceptron {
+	return &classic.Perceptron{Layers: []classic.Layer{{Weights: weights}}}
 }
 
 // Goals are policies that reach walls, clips, goals and limits.
-var Goals = map[string]*classic.Network{
-	"CartPole-v1":              bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
-	"CartPoleVectorEnv":        bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
-	"MountainCar-v0":           bias(linear(0, -1, 0, 0, 0, 1), 0, -1, 0),        // pumps
-	"MountainCarContinuous-v0": bias(linear(0, 30), 0),                           // pumps, unclipped at first
-	"Pendulum-v1":              bias(linear(0, 0, 0.9), 0.01),                    // spins
+var Goals = map[string]*classic.Perceptron{
+	"CartPole-v1":       bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
+	"CartPoleVectorEnv": bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
+	"MountainCar-v0":    bias(linear(0, -1, 0, 0, 0, 1), 0, -1, 0),        // pumps
+	"MountainCarContinuous-v0": bias(
+		linear(0, 30),
+		0,
+	), // pumps, unclipped at first
+	"Pendulum-v1": bias(linear(0, 0, 0.9), 0.01), // spins
 	"Acrobot-v1": bias(
 		linear(0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0), 0, -1, 0,
 	), // swings
 }
 
-func bias(n *classic.Network, b ...float32) *classic.Network {
+func bias(n *classic.Perceptron, b ...float32) *classic.Perceptron {
 	n.Layers[0].Bias = b
 	return n
 }
 
 // deep has a hidden layer, whose units are sometimes negative.
-func deep(t *classic.Environment) *classic.Network {
+func deep(t *classic.Environment) *classic.Perceptron {
 	inputs, outputs, hidden := len(t.Observation), max(t.Actions, 1), 8
 	word := uint32(2463534242)
 	random := func(n int) []float32 {
@@ -41,16 +44,16 @@ func deep(t *classic.Environment) *classic.Network {
 		}
 		return w
 	}
-	return &classic.Network{Layers: []classic.Layer{
+	return &classic.Perceptron{Layers: []classic.Layer{
 		{Weights: random(hidden * inputs), Bias: random(hidden)},
 		{Weights: random(outputs * hidden), Bias: random(outputs)},
 	}}
 }
 
 // Cases are what is recorded with NumPy 2, or with NumPy 1.
-func Cases(numpy1 bool) []Case {
-	var cases []Case
-	add := func(c Case) {
+func Cases(numpy1 bool) []RecordedCase {
+	var cases []RecordedCase
+	add := func(c RecordedCase) {
 		c.NumPy1 = numpy1
 		c.Every, c.Values = c.Steps/5, 3
 		if c.Options == nil {
@@ -68,7 +71,7 @@ func Cases(numpy1 bool) []Case {
 			continue
 		}
 		for s, seed := range seeds {
-			add(Case{
+			add(RecordedCase{
 				Env:       e.Name,
 				Autoreset: modes[0],
 				Num:       1,
@@ -76,7 +79,7 @@ func Cases(numpy1 bool) []Case {
 				Uniform:   uint64(seed) + 3,
 				Steps:     1000,
 			})
-			add(Case{
+			add(RecordedCase{
 				Env:       e.Name,
 				Autoreset: modes[0],
 				Num:       1,
@@ -85,7 +88,7 @@ func Cases(numpy1 bool) []Case {
 				Steps:     1000,
 			})
 			for _, mode := range modes[min(1, len(modes)-1):] {
-				add(Case{
+				add(RecordedCase{
 					Env:       e.Name,
 					Autoreset: mode,
 					Num:       7,
@@ -95,7 +98,7 @@ func Cases(numpy1 bool) []Case {
 				})
 			}
 		}
-		add(Case{
+		add(RecordedCase{
 			Env:       e.Name,
 			Autoreset: "next-step",
 			Num:       3,
@@ -103,7 +106,7 @@ func Cases(numpy1 bool) []Case {
 			Network:   Goals[e.Name],
 			Steps:     1500,
 		})
-		add(Case{
+		add(RecordedCase{
 			Env:       e.Name,
 			Autoreset: "next-step",
 			Num:       9,
@@ -111,7 +114,7 @@ func Cases(numpy1 bool) []Case {
 			Network:   deep(e),
 			Steps:     300,
 		})
-		add(Case{
+		add(RecordedCase{
 			Env:       e.Name,
 			Autoreset: "next-step",
 			Num:       5,
@@ -120,7 +123,7 @@ func Cases(numpy1 bool) []Case {
 			Steps:     300,
 		})
 		for _, o := range others[e.Name] {
-			add(Case{
+			add(RecordedCase{
 				Env:       e.Name,
 				Autoreset: "next-step",
 				Num:       5,
@@ -130,7 +133,7 @@ func Cases(numpy1 bool) []Case {
 				Bounds:    o.bounds,
 				Steps:     500,
 			})
-			add(Case{
+			add(RecordedCase{
 				Env:       e.Name,
 				Autoreset: "next-step",
 				Num:       2,
@@ -143,7 +146,7 @@ func Cases(numpy1 bool) []Case {
 		}
 	}
 	if !numpy1 {
-		add(Case{
+		add(RecordedCase{
 			Env:       "Pendulum-v1",
 			Autoreset: "off",
 			Num:       1,
@@ -152,10 +155,19 @@ func Cases(numpy1 bool) []Case {
 			Options:   map[string]string{"max_episode_steps": "25000"},
 			Steps:     25000,
 		})
-		add(Case{Env: "Acrobot-v1", Autoreset: "off", Num: 2, Seed: 1, Network: Goals["Acrobot-v1"],
-			Options: map[string]string{"max_episode_steps": "-1"}, Steps: 1000})
+		add(
+			RecordedCase{
+				Env:       "Acrobot-v1",
+				Autoreset: "off",
+				Num:       2,
+				Seed:      1,
+				Network:   Goals["Acrobot-v1"],
+				Options:   map[string]string{"max_episode_steps": "-1"},
+				Steps:     1000,
+			},
+		)
 		for _, integrator := range []string{"euler", "semi-implicit"} { // angles of all sizes, then NaN
-			add(Case{Env: "CartPole-v1", Autoreset: "off", Num: 16, Seed: 10, Uniform: 11,
+			add(RecordedCase{Env: "CartPole-v1", Autoreset: "off", Num: 16, Seed: 10, Uniform: 11,
 				Options: map[string]string{
 					"kinematics_integrator": integrator,
 				}, Bounds: map[string]float64{"low": -5000, "high": 5000}, Steps: 100})

@@ -49,8 +49,8 @@ func Function(name string) (x, y []float64, err error) {
 
 // Goldens are the cases that are committed: those of Cases, with NumPy 2 and with
 // NumPy 1.
-func Goldens() ([]Case, error) {
-	var all []Case
+func Goldens() ([]RecordedCase, error) {
+	var all []RecordedCase
 	for i, data := range [][]byte{numpy2, numpy1} {
 		z, err := gzip.NewReader(bytes.NewReader(data))
 		if err != nil {

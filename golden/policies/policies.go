@@ -14,10 +14,10 @@ import (
 )
 
 // The files of recordings, each of one profile: Challenge's has the challenge's network and
-// routes, Own's the network and a route of package defaults.
+// routes, Default's the network and a route of package defaults.
 const Challenge = "recordings.npz"
 
-var Own = []string{"default.npz", "default-avx2.npz"}
+var Default = []string{"default.npz", "default-avx2.npz"}
 
 //go:embed *.npz
 var files embed.FS

@@ -70,7 +70,7 @@ func TestOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[lockstep.Profile]bool{}
-	for k, file := range policies.Own {
+	for k, file := range policies.Default {
 		profile, recordings, err := policies.Read(file)
 		if err != nil || len(recordings) != len(byName(t)) || seen[profile] {
 			t.Fatal(file, profile, err, len(recordings))
@@ -78,7 +78,10 @@ func TestOwn(t *testing.T) {
 		seen[profile] = true
 		t.Run(profile.String(), func(t *testing.T) {
 			holdAll(
-				t, k == 0, profile, recordings,
+				t,
+				k == 0,
+				profile,
+				recordings,
 				func(name string) (string, string) { return model, filepath.Join(routes, name+".csv") },
 			)
 		})

@@ -12,16 +12,16 @@ import (
 )
 
 // OnGPU is the engine on the GPU that gpu.OpenDevice takes.
-func OnGPU() (Engine, error) { return onGPU(nil) }
+func OnGPU() (OnDevice, error) { return onGPU(nil) }
 
 // OnGPUOf is OnGPU for a caller who works there, too: see gpu.OpenDeviceOn.
-func OnGPUOf(stream uintptr) (Engine, error) { return onGPU(&stream) }
+func OnGPUOf(stream uintptr) (OnDevice, error) { return onGPU(&stream) }
 
-func onGPU(stream *uintptr) (Engine, error) {
+func onGPU(stream *uintptr) (OnDevice, error) {
 	if err := cuda.Available(); err != nil {
-		return Engine{}, err
+		return OnDevice{}, err
 	}
-	return Engine{Kind: "gpu", Open: func() (driver.Device, error) {
+	return OnDevice{Kind: "gpu", Open: func() (driver.Device, error) {
 		return cuda.Open(cuda.Options{
 			PTX:     module.PTX,
 			Kernels: module.Sources(),
@@ -33,29 +33,29 @@ func onGPU(stream *uintptr) (Engine, error) {
 
 // Translated is the engine that executes the shipped kernels on the CPU, by so many
 // workers: "ptx", or "sass", the machine code for compute capability 9.
-func Translated(name string, workers int) (Engine, error) {
+func Translated(name string, workers int) (OnDevice, error) {
 	if err := emulated.Available(); err != nil {
-		return Engine{}, err
+		return OnDevice{}, err
 	}
 	kernels, ok := translate.Shipped(module.Sources(), module.PTX, module.Cubin, module.Listing)[name]
 	if !ok {
-		return Engine{}, fmt.Errorf("no kernels %q are shipped, want ptx or sass", name)
+		return OnDevice{}, fmt.Errorf("no kernels %q are shipped, want ptx or sass", name)
 	}
-	return Engine{Kind: name, Open: func() (driver.Device, error) {
+	return OnDevice{Kind: name, Open: func() (driver.Device, error) {
 		return kernels.Open(name, emulated.Options{Processors: workers})
 	}}, nil
 }
 
 // OnCPU is the engine whose kernels are executed on the CPU by so many workers.
-func OnCPU(workers int) (Engine, error) {
+func OnCPU(workers int) (OnDevice, error) {
 	if err := emulated.Available(); err != nil {
-		return Engine{}, err
+		return OnDevice{}, err
 	}
 	files, err := classic.OnCPU()
 	if err != nil {
-		return Engine{}, err
+		return OnDevice{}, err
 	}
-	return Engine{Kind: "emulated", Open: func() (driver.Device, error) {
+	return OnDevice{Kind: "emulated", Open: func() (driver.Device, error) {
 		return emulated.Open(emulated.Options{Sources: files, Processors: workers})
 	}}, nil
 }

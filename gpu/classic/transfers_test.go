@@ -30,7 +30,7 @@ func TestTransfers(t *testing.T) {
 		{"uniform, recorded", "Acrobot-v1", classic.NextStep, func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 0, 2},
 		{"finals", "CartPole-v1", classic.SameStep, func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 1, 2},
 		{"network", "CartPole-v1", classic.NextStep, func(int) classic.Policy {
-			return classic.Policy{Network: &classic.Network{Layers: []classic.Layer{{Weights: make([]float32, 8), Bias: []float32{0, 1}}}}}
+			return classic.Policy{Network: &classic.Perceptron{Layers: []classic.Layer{{Weights: make([]float32, 8), Bias: []float32{0, 1}}}}}
 		}, true, 1, 2},
 		{"table", "Pendulum-v1", classic.NextStep, func(n int) classic.Policy {
 			return classic.Policy{Recorded: slices.Repeat([]classic.Actions{{Continuous: make([]float32, n)}}, 1)}
@@ -66,7 +66,8 @@ func TestTransfers(t *testing.T) {
 				func() error { return v.Reset(classic.Reset{Seed: 1}) },
 			)
 			passed(
-				"observing", none,
+				"observing",
+				none,
 				func() error { v.Observe(make([]float32, len(task.Observation)*3), nil); return nil },
 			)
 			var record []classic.Transition

@@ -56,17 +56,17 @@ var kernels = map[classic.Dynamics]string{
 	classic.Pendulum: "pendulum", classic.Acrobot: "acrobot",
 }
 
-// An Engine makes environments on a device.
-type Engine struct {
+// OnDevice makes environments on a device, a GPU or one that is emulated.
+type OnDevice struct {
 	// Open opens the device of one Vector.
 	Open func() (driver.Device, error)
 	Kind string // Name
 }
 
-func (e Engine) Name() string { return e.Kind }
+func (e OnDevice) Name() string { return e.Kind }
 
 // Make returns the task's environments.
-func (e Engine) Make(t classic.Task) (classic.Vector, error) {
+func (e OnDevice) Make(t classic.Task) (classic.Vector, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
@@ -626,7 +626,8 @@ func (v *vector) RunOnDevice(
 		return nil, fmt.Errorf(
 			"%s, %v: a run on the device resets each environment by itself: take another autoreset, "+
 				"or CartPole-v1",
-			v.task.Name, v.task.Autoreset,
+			v.task.Name,
+			v.task.Autoreset,
 		)
 	}
 	if steps < 1 || steps > 1<<16 {
@@ -784,7 +785,7 @@ func (v *vector) grow(bytes int64) error {
 }
 
 // network describes the policy's network, if there is one; its numbers lie layer by layer.
-func (v *vector) network(l *launch, n *classic.Network) (weights, noise []float32) {
+func (v *vector) network(l *launch, n *classic.Perceptron) (weights, noise []float32) {
 	if n == nil {
 		return nil, nil
 	}

@@ -98,7 +98,7 @@ func TestNetwork(t *testing.T) {
 	seen := map[string]bool{defaults.ModelSHA256: true}
 	for _, scale := range Scales[1:] {
 		for seed := range uint64(2) {
-			n := Network{Seed: seed, Scale: scale}
+			n := Reweighted{Seed: seed, Scale: scale}
 			w, err := model.Parse(n.Model())
 			if err != nil {
 				t.Fatal(err)
@@ -119,7 +119,7 @@ func TestNetwork(t *testing.T) {
 			}
 		}
 	}
-	if w, err := model.Parse(Network{}.Model()); err != nil || w.SHA256 != defaults.ModelSHA256 {
+	if w, err := model.Parse(Reweighted{}.Model()); err != nil || w.SHA256 != defaults.ModelSHA256 {
 		t.Errorf("the zero value is not the embedded network (%v)", err)
 	}
 }

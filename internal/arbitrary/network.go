@@ -13,9 +13,9 @@ import (
 	"lockstep/internal/onnx"
 )
 
-// Network is a network of tinyphysics' graph with weights of its own. The zero
+// Reweighted is a network of tinyphysics' graph with weights of its own. The zero
 // value is the embedded one.
-type Network struct {
+type Reweighted struct {
 	Seed  uint64
 	Scale float32 // of the weights; those of layer normalisation are 1 ± Scale
 }
@@ -24,9 +24,9 @@ type Network struct {
 // with small ones all tokens are about equally likely and lataccel is clipped at
 // nearly every step, with large ones attention and the choice are a single peak.
 // Seeds are few, so that a caller can keep engines for them.
-func Networks(seeds uint64) *rapid.Generator[Network] {
-	return rapid.Custom(func(t *rapid.T) Network {
-		n := Network{Scale: rapid.SampledFrom(Scales).Draw(t, "scale")}
+func Networks(seeds uint64) *rapid.Generator[Reweighted] {
+	return rapid.Custom(func(t *rapid.T) Reweighted {
+		n := Reweighted{Scale: rapid.SampledFrom(Scales).Draw(t, "scale")}
 		if n.Scale != 0 {
 			n.Seed = rapid.Uint64Range(1, seeds).Draw(t, "network")
 		}
@@ -37,11 +37,11 @@ func Networks(seeds uint64) *rapid.Generator[Network] {
 // Scales are those of Networks. That of the embedded network's weights is 0.
 var Scales = []float32{0, 1e-3, 0.02, 0.1, 0.5, 3}
 
-func (n Network) String() string { return fmt.Sprintf("network %d of scale %g", n.Seed, n.Scale) }
+func (n Reweighted) String() string { return fmt.Sprintf("network %d of scale %g", n.Seed, n.Scale) }
 
 // Model is the network's ONNX file. It is the embedded one with the contents of
 // its float tensors replaced, so that the graph is the same, byte for byte.
-func (n Network) Model() []byte {
+func (n Reweighted) Model() []byte {
 	data := defaults.Model()
 	if n.Scale == 0 {
 		return data

@@ -59,7 +59,11 @@ func TestRoutes(t *testing.T) {
 			!bytes.Equal(text(t, name), generate.Route(defaults.RouteSeed, i)) {
 			t.Errorf(
 				"%s is not route %d of seed %d: lockstep generate --num_routes %d --seed %d --out defaults/routes",
-				name, i, defaults.RouteSeed, defaults.NumRoutes, defaults.RouteSeed,
+				name,
+				i,
+				defaults.RouteSeed,
+				defaults.NumRoutes,
+				defaults.RouteSeed,
 			)
 		}
 		r := load(t, name, lockstep.Profile{})
@@ -147,7 +151,9 @@ func TestRecordings(t *testing.T) {
 		if set.ModelSHA256 != defaults.ModelSHA256 {
 			t.Fatalf(
 				"%s was recorded with a network of SHA-256 %s, the embedded one has %s: record it anew, as golden/default_model/README.md says",
-				set.Dir, set.ModelSHA256, defaults.ModelSHA256,
+				set.Dir,
+				set.ModelSHA256,
+				defaults.ModelSHA256,
 			)
 		}
 		sim := simulator(t, set.Profile)
@@ -207,7 +213,7 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 		t.Context(), source, tinyphysics.Live(sim), []lockstep.Job{{Route: route, Policy: policy}},
 		lockstep.AllSteps,
 		parity.CompareOptions{
-			Replay: func(*parity.Task) string { return fmt.Sprintf("go test ./defaults -run '^%s$'", t.Name()) },
+			Replay: func(*parity.RolloutTask) string { return fmt.Sprintf("go test ./defaults -run '^%s$'", t.Name()) },
 		},
 	)
 	if err != nil {
@@ -250,8 +256,14 @@ func TestDrives(t *testing.T) {
 	}
 	t.Logf(
 		"mean of %d routes: zero %.1f (lataccel %.2f, jerk %.1f), pid %.1f (lataccel %.2f, jerk %.1f), ratio %.3f",
-		n, meanZero.Total, meanZero.Lataccel, meanZero.Jerk, meanPID.Total, meanPID.Lataccel,
-		meanPID.Jerk, meanPID.Total/meanZero.Total,
+		n,
+		meanZero.Total,
+		meanZero.Lataccel,
+		meanZero.Jerk,
+		meanPID.Total,
+		meanPID.Lataccel,
+		meanPID.Jerk,
+		meanPID.Total/meanZero.Total,
 	)
 	if !(meanPID.Total <= meanZero.Total/3) {
 		t.Errorf(

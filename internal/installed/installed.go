@@ -25,7 +25,7 @@ type Found struct {
 	Version  string               `json:"version,omitempty"`  // its
 	Packages map[string]string    `json:"packages,omitempty"` // their versions
 	Answers  []fingerprint.Answer `json:"answers,omitempty"`  // in the order of a profile's words
-	Rollout  Rollout              `json:"rollout"`
+	Rollout  RolloutVerdict       `json:"rollout"`
 
 	// Unasked is why no Python answered, so that the profile is that of the challenge's pins.
 	Unasked string `json:"unasked,omitempty"`

@@ -27,9 +27,9 @@ const (
 	rolloutEnd   = rolloutFirst + 10
 )
 
-// Rollout is what came of it: steps at which all logits, and the lataccel, have the bits
+// RolloutVerdict is what came of it: steps at which all logits, and the lataccel, have the bits
 // that the profile gives.
-type Rollout struct {
+type RolloutVerdict struct {
 	Steps   int    `json:"steps"`
 	Equal   int    `json:"equal"`
 	Bits    string `json:"bits,omitempty"` // the first 8 bytes of the answer's SHA-256
@@ -68,20 +68,20 @@ func newRolloutQuestion() (rolloutQuestion, error) {
 }
 
 // judgeRollout compares an answer with what the reference computes in a profile.
-func judgeRollout(p lockstep.Profile, r *Replies) Rollout {
+func judgeRollout(p lockstep.Profile, r *Replies) RolloutVerdict {
 	reply, ok := r.Replies["rollout"]
 	switch {
 	case !ok:
-		return Rollout{Error: "the process ended before it answered"}
+		return RolloutVerdict{Error: "the process ended before it answered"}
 	case reply.Missing || reply.Error != "":
-		return Rollout{Missing: reply.Missing, Error: reply.Error}
+		return RolloutVerdict{Missing: reply.Missing, Error: reply.Error}
 	}
 	logits, lataccels, err := expectedRollout(p)
 	if err != nil {
-		return Rollout{Error: err.Error()}
+		return RolloutVerdict{Error: err.Error()}
 	}
 	sum := sha256.Sum256(slices.Concat(r.Logits, r.Lataccel))
-	v := Rollout{Steps: len(lataccels), Bits: hex.EncodeToString(sum[:8])}
+	v := RolloutVerdict{Steps: len(lataccels), Bits: hex.EncodeToString(sum[:8])}
 	if len(r.Logits) != len(logits)*len(logits[0]) || len(r.Lataccel) != 8*len(lataccels) {
 		v.Error = "an answer of another length"
 		return v

@@ -20,8 +20,8 @@ var ErrNaN = errors.New("the command is NaN")
 var ErrClosed = errors.New(
 	"the stepper is closed, and its rollouts are gone: make another with Reset")
 
-// An Engine computes the rollouts of a Stepper, which are numbered like its jobs.
-type Engine interface {
+// A Computation has the rollouts of a Stepper, which are numbered like its jobs.
+type Computation interface {
 	// Step computes a step of the rollouts that run, in increasing order. Commands
 	// have an element for each rollout. It calls fail for each that fails.
 	Step(step int, running []int, commands []float64, fail func(rollout int, err error))
@@ -125,7 +125,7 @@ func (s *Stepper) ended() error {
 
 // Stepper is a lockstep.Stepper of an engine's rollouts.
 type Stepper struct {
-	engine  Engine
+	engine  Computation
 	source  lockstep.StepSimulator
 	model   string // SHA-256 of the network's file
 	opts    lockstep.Options
@@ -163,7 +163,7 @@ func Check(jobs []lockstep.Job, opts lockstep.Options) error {
 // New makes a Stepper of jobs that are checked and of which the engine has rollouts at
 // step ContextLength. The source's Reset makes others, and the model is the SHA-256 of its
 // network's file.
-func New(engine Engine, source lockstep.StepSimulator, model string, jobs []lockstep.Job,
+func New(engine Computation, source lockstep.StepSimulator, model string, jobs []lockstep.Job,
 	opts lockstep.Options) *Stepper {
 	s := &Stepper{
 		engine: engine, source: source, model: model, opts: opts, profile: source.Profile(),

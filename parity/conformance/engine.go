@@ -11,13 +11,18 @@ import (
 	"lockstep/parity/schema"
 )
 
-// Engine holds an engine of any family to what parity.Engine promises, on some tasks:
+// Engine holds an engine of any family to what parity.Adapter promises, on some tasks:
 // each has one end; every step is shown, once and in order, with all stages that the
 // schema does not call optional, of their sizes; a rollout has the same bits alone, in
 // another order, beside others, forced onto its own trajectory, and in batches of these
 // sizes, in which tasks come more than once; a context that has ended ends rollouts that
 // are not finished. The error joins all that is wrong.
-func Engine(ctx context.Context, e parity.Engine, tasks []parity.Task, batches ...int) error {
+func Engine(
+	ctx context.Context,
+	e parity.Adapter,
+	tasks []parity.RolloutTask,
+	batches ...int,
+) error {
 	if len(tasks) == 0 {
 		return errors.New("no tasks: nothing is held to anything")
 	}
@@ -68,7 +73,7 @@ type shown struct {
 
 type holder struct {
 	ctx    context.Context
-	engine parity.Engine
+	engine parity.Adapter
 	first  []shown // of each task
 
 	mutex sync.Mutex
@@ -82,7 +87,7 @@ func (h *holder) errorf(format string, args ...any) {
 }
 
 // run runs tasks and checks what is shown of each.
-func (h *holder) run(tasks []parity.Task) []shown {
+func (h *holder) run(tasks []parity.RolloutTask) []shown {
 	all := make([]shown, len(tasks))
 	s := h.engine.Schema()
 	for i, end := range h.engine.Run(h.ctx, tasks, func(i int, step *schema.Step) { h.observe(s, tasks, all, i, step) }) {
@@ -110,7 +115,7 @@ func (h *holder) run(tasks []parity.Task) []shown {
 }
 
 func (h *holder) observe(
-	s *schema.Schema, tasks []parity.Task, all []shown, i int, step *schema.Step,
+	s *schema.Schema, tasks []parity.RolloutTask, all []shown, i int, step *schema.Step,
 ) {
 	if i < 0 || i >= len(tasks) {
 		h.errorf("a step of rollout %d, there are %d", i, len(tasks))
@@ -144,8 +149,8 @@ func incomplete(s *schema.Schema, step *schema.Step) error {
 }
 
 // again runs some of the tasks once more, and holds them to what was shown first.
-func (h *holder) again(how string, tasks []parity.Task, order ...int) {
-	some := make([]parity.Task, len(order))
+func (h *holder) again(how string, tasks []parity.RolloutTask, order ...int) {
+	some := make([]parity.RolloutTask, len(order))
 	for k, i := range order {
 		some[k] = tasks[i]
 	}

@@ -38,7 +38,7 @@ func (s *step) execute(ctx context.Context, limit time.Duration, require []strin
 	c := verdict.Check{
 		Name:  s.name,
 		Title: s.title,
-		Cases: []verdict.Case{},
+		Cases: []verdict.CheckCase{},
 	} // and not null in JSON
 	start := time.Now()
 	limited, cancel := context.WithTimeout(ctx, limit)
@@ -161,7 +161,7 @@ func (r *testRuns) line(data []byte) error {
 
 // cases are those of all runs. One is added, which fails, for each package that must pass and
 // does not occur, or of which nothing passed in a run and nothing says what it lacked.
-func (r testRuns) cases(passing []string) (all []verdict.Case) {
+func (r testRuns) cases(passing []string) (all []verdict.CheckCase) {
 	told := map[string]bool{}
 	for _, run := range r {
 		cases := run.log.Cases()
@@ -169,13 +169,13 @@ func (r testRuns) cases(passing []string) (all []verdict.Case) {
 		for _, folder := range passing {
 			name := modulePath + "/" + folder
 			told[name] = told[name] || run.packages[name]
-			counts := func(k verdict.Case) bool {
+			counts := func(k verdict.CheckCase) bool {
 				return k.Class == name && (k.Outcome != verdict.NotRun || k.Lacks != "")
 			}
 			if run.packages[name] && !slices.ContainsFunc(cases, counts) {
 				all = append(
 					all,
-					verdict.Case{
+					verdict.CheckCase{
 						Class:   name,
 						Name:    "package",
 						Outcome: verdict.Failed,
@@ -189,7 +189,7 @@ func (r testRuns) cases(passing []string) (all []verdict.Case) {
 		if name := modulePath + "/" + folder; !told[name] {
 			all = append(
 				all,
-				verdict.Case{
+				verdict.CheckCase{
 					Class:   name,
 					Name:    "package",
 					Outcome: verdict.Failed,

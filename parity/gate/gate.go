@@ -67,9 +67,9 @@ type Config struct {
 type run struct {
 	Config
 	change  verdict.Change
-	tested  []verdict.Case  // of Config.Tested
-	logged  map[string]bool // import paths of the packages that these logs have
-	dir     string          // for files of its own
+	tested  []verdict.CheckCase // of Config.Tested
+	logged  map[string]bool     // import paths of the packages that these logs have
+	dir     string              // for files of its own
 	env     []string
 	program []string // nil until it is built
 	broken  error    // why it is not
@@ -175,7 +175,7 @@ func (g *run) both(ctx context.Context, steps []step) []verdict.Check {
 				checks[i] = verdict.Check{
 					Name:    s.name,
 					Title:   s.title,
-					Cases:   []verdict.Case{},
+					Cases:   []verdict.CheckCase{},
 					Outcome: verdict.NotRun,
 					Why:     failed.Error(),
 				}
@@ -189,7 +189,7 @@ func (g *run) both(ctx context.Context, steps []step) []verdict.Check {
 			failed, ended := errors.AsType[stopped](context.Cause(ctx))
 			switch {
 			case ended: // it was ended in its course
-				c.Outcome, c.Why, c.Cases = verdict.NotRun, failed.Error(), []verdict.Case{}
+				c.Outcome, c.Why, c.Cases = verdict.NotRun, failed.Error(), []verdict.CheckCase{}
 			case c.Outcome == verdict.Failed && !g.KeepGoing:
 				stop(stopped(s.name))
 			}
@@ -328,7 +328,7 @@ func (g *run) comparing(
 			) {
 			return leaving("no engine of it has changed; --all runs it in spite of that")
 		}
-		if pkg != "" && slices.ContainsFunc(g.tested, func(k verdict.Case) bool {
+		if pkg != "" && slices.ContainsFunc(g.tested, func(k verdict.CheckCase) bool {
 			return k.Class == pkg && k.Outcome == verdict.Passed &&
 				strings.HasPrefix(k.Name, test+"/") &&
 				(part == "" || strings.Contains(k.Name+"/", "/"+part+"/"))
@@ -457,7 +457,7 @@ func compiled(file string) bool {
 func (g *run) documentation(_ context.Context, c *verdict.Check) error {
 	for _, file := range g.change.Files {
 		c.Cases = append(
-			c.Cases, verdict.Case{Class: "documentation", Name: file, Outcome: verdict.Passed},
+			c.Cases, verdict.CheckCase{Class: "documentation", Name: file, Outcome: verdict.Passed},
 		)
 	}
 	return nil
@@ -481,7 +481,10 @@ func (g *run) build(ctx context.Context, c *verdict.Check) (err error) {
 			return fmt.Errorf("%s ended with status %d", strings.Join(words[:2], " "), status)
 		}
 	}
-	c.Cases = append(c.Cases, verdict.Case{Class: "build", Name: "./...", Outcome: verdict.Passed})
+	c.Cases = append(
+		c.Cases,
+		verdict.CheckCase{Class: "build", Name: "./...", Outcome: verdict.Passed},
+	)
 	g.program = built
 	return nil
 }
@@ -536,7 +539,7 @@ func (g *run) compare(ctx context.Context, c *verdict.Check, args ...string) err
 // unlessAbsent leaves a check out if nothing could be compared in it for want of what
 // is not required: an engine that cannot run on this machine.
 func (g *run) unlessAbsent(c *verdict.Check, err error) error {
-	other := func(k verdict.Case) bool {
+	other := func(k verdict.CheckCase) bool {
 		return k.Outcome != verdict.NotRun || k.Lacks == "" || slices.Contains(g.Require, k.Lacks)
 	}
 	if err != nil || len(c.Cases) == 0 || slices.ContainsFunc(c.Cases, other) {
@@ -559,7 +562,7 @@ func (g *run) live(ctx context.Context, c *verdict.Check) error {
 	if _, err := want.Assets.Find(); err != nil {
 		c.Cases = append(
 			c.Cases,
-			verdict.Case{
+			verdict.CheckCase{
 				Class:   "engines",
 				Name:    "official network",
 				Outcome: verdict.NotRun,
@@ -652,7 +655,7 @@ const kernelsCheck = "kernels-check"
 func (g *run) target(ctx context.Context, c *verdict.Check, name string, passing []string) error {
 	c.Command = "make " + name
 	var printed testlog.Capture
-	var leftOut []verdict.Case
+	var leftOut []verdict.CheckCase
 	var tests testRuns
 	words := []string{"make", "--no-print-directory", name}
 	if len(passing) > 0 {
@@ -671,7 +674,7 @@ func (g *run) target(ctx context.Context, c *verdict.Check, name string, passing
 			leftOut = append(
 				leftOut,
 				slices.Repeat(
-					[]verdict.Case{
+					[]verdict.CheckCase{
 						{
 							Class:   "pytest",
 							Name:    m[2],
@@ -697,7 +700,10 @@ func (g *run) target(ctx context.Context, c *verdict.Check, name string, passing
 		return leaving(why[1])
 	}
 	if len(passing) == 0 {
-		c.Cases = append(c.Cases, verdict.Case{Class: "make", Name: name, Outcome: verdict.Passed})
+		c.Cases = append(
+			c.Cases,
+			verdict.CheckCase{Class: "make", Name: name, Outcome: verdict.Passed},
+		)
 	}
 	c.Cases = append(c.Cases, leftOut...)
 	return g.unlessAbsent(c, nil)

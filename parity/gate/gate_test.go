@@ -199,20 +199,20 @@ func TestParity(t *testing.T) {
 // TestUnlessAbsent: what is not required and not there leaves the check out, all else
 // does not.
 func TestUnlessAbsent(t *testing.T) {
-	absent := verdict.Case{Outcome: verdict.NotRun, Lacks: want.GPU.Name, Message: "no device"}
+	absent := verdict.CheckCase{Outcome: verdict.NotRun, Lacks: want.GPU.Name, Message: "no device"}
 	for _, c := range []struct {
-		cases   []verdict.Case
+		cases   []verdict.CheckCase
 		require []string
 		err     error
 		outcome string
 	}{
-		{[]verdict.Case{absent, absent}, nil, nil, verdict.NotRun},
-		{[]verdict.Case{absent, absent}, []string{want.GPU.Name}, nil, verdict.Failed},
-		{[]verdict.Case{absent}, nil, errors.New("a crash"), verdict.Failed},
-		{[]verdict.Case{absent, {Outcome: verdict.NotRun, Message: "for no reason"}}, nil, nil, verdict.Failed},
-		{[]verdict.Case{absent, {Outcome: verdict.NotApplicable}}, nil, nil, verdict.Failed},
-		{[]verdict.Case{absent, {Outcome: verdict.Failed}}, nil, nil, verdict.Failed},
-		{[]verdict.Case{absent, {Outcome: verdict.Passed}}, nil, nil, verdict.Passed},
+		{[]verdict.CheckCase{absent, absent}, nil, nil, verdict.NotRun},
+		{[]verdict.CheckCase{absent, absent}, []string{want.GPU.Name}, nil, verdict.Failed},
+		{[]verdict.CheckCase{absent}, nil, errors.New("a crash"), verdict.Failed},
+		{[]verdict.CheckCase{absent, {Outcome: verdict.NotRun, Message: "for no reason"}}, nil, nil, verdict.Failed},
+		{[]verdict.CheckCase{absent, {Outcome: verdict.NotApplicable}}, nil, nil, verdict.Failed},
+		{[]verdict.CheckCase{absent, {Outcome: verdict.Failed}}, nil, nil, verdict.Failed},
+		{[]verdict.CheckCase{absent, {Outcome: verdict.Passed}}, nil, nil, verdict.Passed},
 		{nil, nil, nil, verdict.Failed},
 	} {
 		g := &run{Config: Config{Require: c.require}}
@@ -248,7 +248,7 @@ func TestParityUnbuilt(t *testing.T) {
 }
 
 func passing(_ context.Context, c *verdict.Check) error {
-	c.Cases = append(c.Cases, verdict.Case{Class: "a", Name: "b", Outcome: verdict.Passed})
+	c.Cases = append(c.Cases, verdict.CheckCase{Class: "a", Name: "b", Outcome: verdict.Passed})
 	return nil
 }
 
@@ -270,7 +270,7 @@ func TestExecute(t *testing.T) {
 		"hangs":   {run: func(ctx context.Context, c *verdict.Check) error { passing(ctx, c); <-ctx.Done(); return nil }, outcome: verdict.Failed, why: "did not end within"},
 		"leaves":  {run: func(context.Context, *verdict.Check) error { return leaving("not today") }, outcome: verdict.NotRun, why: "not today"},
 		"skips all": {run: func(_ context.Context, c *verdict.Check) error {
-			c.Cases = []verdict.Case{{Outcome: verdict.NotRun, Message: "no CPU"}}
+			c.Cases = []verdict.CheckCase{{Outcome: verdict.NotRun, Message: "no CPU"}}
 			return nil
 		}, outcome: verdict.Failed, why: "no case was run: no CPU"},
 	} {
@@ -403,7 +403,8 @@ func TestRun(t *testing.T) {
 		run:  func(context.Context, *verdict.Check) error { cancel(); return nil },
 	}
 	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard, steps: steps(fine, stop, fine)}); !errors.Is(
-		err, context.Canceled,
+		err,
+		context.Canceled,
 	) ||
 		r != nil {
 		t.Errorf("interrupted: %+v, %v", r, err)
@@ -433,7 +434,8 @@ func TestPlan(t *testing.T) {
 		t.Errorf("documentation: %v", got)
 	}
 	if got := names(verdict.Change{Documentation: true, Packages: []string{"docs"}}, false); !slices.Equal(
-		got, []string{"documentation", "tests"},
+		got,
+		[]string{"documentation", "tests"},
 	) {
 		t.Errorf("documentation that tests read: %v", got)
 	}
@@ -459,12 +461,12 @@ func TestPlan(t *testing.T) {
 // TestComparing: a check of engines runs if one of them has changed, and no test has made
 // its comparisons.
 func TestComparing(t *testing.T) {
-	at := func(name, outcome string) []verdict.Case {
-		return []verdict.Case{{Class: "a/parity", Name: name, Outcome: outcome}}
+	at := func(name, outcome string) []verdict.CheckCase {
+		return []verdict.CheckCase{{Class: "a/parity", Name: name, Outcome: outcome}}
 	}
 	for _, c := range []struct {
 		changed []string
-		tested  []verdict.Case
+		tested  []verdict.CheckCase
 		all     bool
 		left    string
 	}{
@@ -605,7 +607,9 @@ func TestSharp(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "go.mod", "module a\n\ngo 1.26\n")
 	write(
-		t, root, "a/a_test.go",
+		t,
+		root,
+		"a/a_test.go",
 		"package a\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) { t.Error(\"one bit\") }\n\nfunc TestLong(t *testing.T) {}\n",
 	)
 	g := &run{Config: Config{Root: root}, env: append(os.Environ(), "GOFLAGS=")}
@@ -701,7 +705,7 @@ func TestBoth(t *testing.T) {
 		case <-ctx.Done():
 			return errors.New("alone")
 		}
-		c.Cases = append(c.Cases, verdict.Case{Name: "a", Outcome: verdict.Passed})
+		c.Cases = append(c.Cases, verdict.CheckCase{Name: "a", Outcome: verdict.Passed})
 		return nil
 	}
 	var out strings.Builder

@@ -30,7 +30,7 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	for _, file := range slices.Sorted(maps.Keys(runs)) {
-		k := verdict.Case{
+		k := verdict.CheckCase{
 			Class:   "hardware",
 			Name:    file,
 			Outcome: verdict.Passed,

@@ -41,7 +41,7 @@ func (g *run) mutation(ctx context.Context, c *verdict.Check) error {
 	if c.Count(verdict.Failed) == 0 {
 		c.Cases = append(
 			c.Cases,
-			verdict.Case{
+			verdict.CheckCase{
 				Class:   "mutation",
 				Name:    "lines that were changed",
 				Outcome: verdict.Passed,
@@ -52,12 +52,12 @@ func (g *run) mutation(ctx context.Context, c *verdict.Check) error {
 }
 
 // ofMutant is the case of a mutant that lives.
-func ofMutant(line string) (verdict.Case, bool) {
+func ofMutant(line string) (verdict.CheckCase, bool) {
 	cells := strings.SplitN(line, "\t", 5)
 	if len(cells) != 5 {
-		return verdict.Case{}, false
+		return verdict.CheckCase{}, false
 	}
-	k := verdict.Case{
+	k := verdict.CheckCase{
 		Class:   "mutation",
 		Name:    cells[1] + " " + cells[2],
 		Outcome: verdict.NotRun,

@@ -37,8 +37,10 @@ func blocked() *verdict.Result {
 		}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
 		Checks: []verdict.Check{
 			{
-				Name:  "build",
-				Cases: []verdict.Case{{Class: "build", Name: "./...", Outcome: verdict.Passed}},
+				Name: "build",
+				Cases: []verdict.CheckCase{
+					{Class: "build", Name: "./...", Outcome: verdict.Passed},
+				},
 			},
 			{
 				Name:        "goldens/onnxruntime",
@@ -47,7 +49,7 @@ func blocked() *verdict.Result {
 				Command:     "lockstep compare goldens",
 				Seconds:     3.25,
 			},
-			{Name: "tests", Cases: []verdict.Case{
+			{Name: "tests", Cases: []verdict.CheckCase{
 				{Class: "lockstep/fuzz", Name: "TestA", Outcome: verdict.Passed, Seconds: 1.5},
 				{
 					Class:   "lockstep/fuzz",
@@ -292,7 +294,8 @@ func TestText(t *testing.T) {
 		}
 	}
 	if got, want := r.Skips(verdict.NotRun), []verdict.Skip{{Check: "tests", Message: "this CPU has no AVX-512", Count: 1}}; !slices.Equal(
-		got, want,
+		got,
+		want,
 	) {
 		t.Errorf("skips %v, want %v", got, want)
 	}
@@ -302,7 +305,8 @@ func TestText(t *testing.T) {
 	c := verdict.Check{Name: "many", Outcome: verdict.Failed, Why: "9 of 9 cases failed"}
 	for range 9 {
 		c.Cases = append(
-			c.Cases, verdict.Case{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "c"},
+			c.Cases,
+			verdict.CheckCase{Class: "a", Name: "b", Outcome: verdict.Failed, Message: "c"},
 		)
 	}
 	b.Reset()
@@ -415,7 +419,8 @@ func TestLines(t *testing.T) {
 	// What it started outlives it, and holds its output open; then it is ended, too.
 	late := filepath.Join(t.TempDir(), "late")
 	if _, err := program(t.Context(), &c, ".", nil, []string{"sh", "-c", "(sleep 7; touch '" + late + "') & echo x"}, func([]byte) error { return nil }); !errors.Is(
-		err, exec.ErrWaitDelay,
+		err,
+		exec.ErrWaitDelay,
 	) {
 		t.Errorf("error %v, want %v", err, exec.ErrWaitDelay)
 	}

@@ -13,8 +13,8 @@ import (
 	"lockstep/parity/trace"
 )
 
-// A Rollout is environments from their seeds on: all that their steps are computed from.
-type Rollout struct {
+// Episodes are environments from their seeds on: all that their steps are computed from.
+type Episodes struct {
 	Environment string            `json:"environment"`
 	Options     map[string]string `json:"options,omitempty"`
 	Num         int               `json:"num"`
@@ -25,13 +25,13 @@ type Rollout struct {
 	Steps       int               `json:"steps"`
 
 	// Uniform or Network choose the actions, or they are these, (Steps, Num).
-	Uniform *uint64          `json:"uniform,omitempty"`
-	Network *classic.Network `json:"network,omitempty"`
-	Actions []parity.Float   `json:"actions,omitempty"`
+	Uniform *uint64             `json:"uniform,omitempty"`
+	Network *classic.Perceptron `json:"network,omitempty"`
+	Actions []parity.Float      `json:"actions,omitempty"`
 }
 
 // Task is the rollout's.
-func (r *Rollout) Task() (classic.Task, error) {
+func (r *Episodes) Task() (classic.Task, error) {
 	t, err := classic.Make(r.Environment, r.Num, r.Options)
 	if err != nil {
 		return t, err
@@ -62,14 +62,14 @@ func (r *Rollout) Task() (classic.Task, error) {
 }
 
 // generators is how many of them are seeded.
-func (r *Rollout) generators() int {
+func (r *Episodes) generators() int {
 	if e, err := classic.Find(r.Environment); err == nil && e.Shared {
 		return 1
 	}
 	return r.Num
 }
 
-func (r *Rollout) reset(t classic.Task) (reset classic.Reset) {
+func (r *Episodes) reset(t classic.Task) (reset classic.Reset) {
 	if t.Shared {
 		reset.Seed = r.Seeds[0]
 	} else {
@@ -83,7 +83,7 @@ func (r *Rollout) reset(t classic.Task) (reset classic.Reset) {
 }
 
 // policy chooses the actions of step k.
-func (r *Rollout) policy(t classic.Task, k int) classic.Policy {
+func (r *Episodes) policy(t classic.Task, k int) classic.Policy {
 	if r.Actions == nil {
 		return classic.Policy{Uniform: r.Uniform, Network: r.Network}
 	}
@@ -99,17 +99,17 @@ func (r *Rollout) policy(t classic.Task, k int) classic.Policy {
 }
 
 // Tasks are the rollout as the only task of a comparison.
-func (r *Rollout) Tasks() []parity.Task {
+func (r *Episodes) Tasks() []parity.RolloutTask {
 	name := fmt.Sprintf("%d %s, %s", r.Num, r.Environment, r.Autoreset)
 	for _, key := range slices.Sorted(maps.Keys(r.Options)) {
 		name += fmt.Sprintf(", %s=%s", key, r.Options[key])
 	}
-	return []parity.Task{{Rollout: trace.Rollout{Key: []string{name}}, Job: r}}
+	return []parity.RolloutTask{{Rollout: trace.Rollout{Key: []string{name}}, Job: r}}
 }
 
 // Compare holds got to want on the rollout, exactly.
-func (r *Rollout) Compare(
-	ctx context.Context, want, got classic.Engine, opts parity.CompareOptions,
+func (r *Episodes) Compare(
+	ctx context.Context, want, got classic.Maker, opts parity.CompareOptions,
 ) (*parity.Report, error) {
 	t, err := r.Task()
 	if err != nil {
@@ -119,29 +119,29 @@ func (r *Rollout) Compare(
 	family := parity.Family{}
 	family.Branches, family.Watch = watching(t, view)
 	return parity.Compare(
-		ctx, family, parity.Live(&Engine{want, view}), parity.Live(&Engine{got, view}), r.Tasks(),
+		ctx, family, parity.Live(&Adapted{want, view}), parity.Live(&Adapted{got, view}), r.Tasks(),
 		opts,
 	)
 }
 
-// A Case is a rollout on which engines differed, as a JSON file, with what the reference
+// A VectorCase is a rollout on which engines differed, as a JSON file, with what the reference
 // computes.
-type Case struct {
+type VectorCase struct {
 	parity.Case
-	Rollout
+	Episodes
 	Results []parity.CaseResult `json:"results,omitempty"`
 }
 
 // IsCase reports whether a file is a case of this family.
 func IsCase(path string) bool {
-	var r Rollout
+	var r Episodes
 	data, err := fileio.ReadFile(path, fileio.Record)
 	return err == nil && json.Unmarshal(data, &r) == nil && r.Environment != ""
 }
 
 // LoadCase reads a case.
-func LoadCase(path string) (*Case, error) {
-	c := &Case{}
+func LoadCase(path string) (*VectorCase, error) {
+	c := &VectorCase{}
 	if err := c.Load(path, c); err != nil {
 		return nil, err
 	}
@@ -153,28 +153,28 @@ func LoadCase(path string) (*Case, error) {
 
 // Save writes the case to a file in dir named <stage>-<engine>-<what>.json, and sets
 // Path.
-func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }
+func (c *VectorCase) Save(dir string) error { return c.Case.Save(dir, c) }
 
 // Compare holds got to want on the case, exactly.
-func (c *Case) Compare(ctx context.Context, want, got classic.Engine) (*parity.Report, error) {
-	return c.Rollout.Compare(
+func (c *VectorCase) Compare(ctx context.Context, want, got classic.Maker) (*parity.Report, error) {
+	return c.Episodes.Compare(
 		ctx, want, got,
-		parity.CompareOptions{Replay: func(*parity.Task) string { return c.Replay() }},
+		parity.CompareOptions{Replay: func(*parity.RolloutTask) string { return c.Replay() }},
 	)
 }
 
 // Run is what an engine computes of the case, to be kept in Results or compared with
 // them.
-func (c *Case) Run(ctx context.Context, e classic.Engine) ([]parity.CaseResult, error) {
+func (c *VectorCase) Run(ctx context.Context, e classic.Maker) ([]parity.CaseResult, error) {
 	t, err := c.Task()
 	if err != nil {
 		return nil, err
 	}
-	return parity.Results(ctx, &Engine{e, NewView(t)}, c.Tasks())
+	return parity.Results(ctx, &Adapted{e, NewView(t)}, c.Tasks())
 }
 
 // Check holds results to those of the case, see parity.CheckResults.
-func (c *Case) Check(results []parity.CaseResult) (*parity.Report, error) {
+func (c *VectorCase) Check(results []parity.CaseResult) (*parity.Report, error) {
 	t, err := c.Task()
 	if err != nil {
 		return nil, err

@@ -67,12 +67,12 @@ type watcher struct {
 // watching is what a comparison of a task's environments looks for, and how.
 func watching(
 	t classic.Task, view *schema.View[*step],
-) (names []parity.Branch, watch func(*parity.Task) parity.Watcher) {
+) (names []parity.Branch, watch func(*parity.RolloutTask) parity.Watcher) {
 	places := branchesOf(t)
 	for _, place := range places {
 		names = append(names, b.Classic[place])
 	}
-	return names, func(*parity.Task) parity.Watcher {
+	return names, func(*parity.RolloutTask) parity.Watcher {
 		return &watcher{
 			Task:     t,
 			view:     view,
@@ -194,14 +194,14 @@ func (w *watcher) End(parity.End) (seen parity.Seen) {
 // Hard are rollouts of an environment that together go through all of its branches: from
 // states far off and near, with actions beyond the bounds, in every mode, and episodes of
 // two lengths. They take milliseconds.
-func Hard(e classic.Environment) (all []*Rollout) {
+func Hard(e classic.Environment) (all []*Episodes) {
 	modes := []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}
 	if e.Shared {
 		modes = modes[:1]
 	}
 	for _, mode := range modes {
 		for i, bound := range []float64{0, 1, 40} {
-			r := &Rollout{
+			r := &Episodes{
 				Environment: e.Name,
 				Num:         9,
 				Autoreset:   mode.String(),

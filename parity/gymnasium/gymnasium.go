@@ -108,21 +108,21 @@ func as[To, From any](a []From) []To {
 	return unsafe.Slice((*To)(unsafe.Pointer(unsafe.SliceData(a))), len(a))
 }
 
-// An Engine is a classic.Engine as the harness sees it, for the rollouts of one View.
-type Engine struct {
-	Classic classic.Engine
+// Adapted is a classic.Maker as the harness sees it, for the rollouts of one View.
+type Adapted struct {
+	Classic classic.Maker
 	View    *schema.View[*step]
 }
 
 // Info names the engine.
-func (e *Engine) Info() parity.SideInfo { return parity.SideInfo{Name: e.Classic.Name()} }
+func (e *Adapted) Info() parity.SideInfo { return parity.SideInfo{Name: e.Classic.Name()} }
 
 // Schema describes the steps that Run shows.
-func (e *Engine) Schema() *schema.Schema { return &e.View.Schema }
+func (e *Adapted) Schema() *schema.Schema { return &e.View.Schema }
 
 // Run computes the rollouts, one after the other.
-func (e *Engine) Run(
-	ctx context.Context, tasks []parity.Task, observe func(int, *schema.Step),
+func (e *Adapted) Run(
+	ctx context.Context, tasks []parity.RolloutTask, observe func(int, *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i := range tasks {
@@ -135,10 +135,10 @@ func (e *Engine) Run(
 }
 
 // run is one rollout, and what its environments' rewards add up to.
-func (e *Engine) run(
-	ctx context.Context, t *parity.Task, show func(*schema.Step),
+func (e *Adapted) run(
+	ctx context.Context, t *parity.RolloutTask, show func(*schema.Step),
 ) ([]float64, error) {
-	r := t.Job.(*Rollout)
+	r := t.Job.(*Episodes)
 	task, err := r.Task()
 	if err != nil {
 		return nil, err

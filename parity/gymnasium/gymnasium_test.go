@@ -25,7 +25,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func open(t *testing.T, name string) classic.Engine {
+func open(t *testing.T, name string) classic.Maker {
 	t.Helper()
 	e, err := engines.Classic.Open(name, 2)
 	must(t, err)
@@ -33,7 +33,7 @@ func open(t *testing.T, name string) classic.Engine {
 }
 
 // compare holds an engine to the reference through the gymnasium.
-func compare(t *testing.T, got classic.Engine, r *gymnasium.Rollout) *parity.Report {
+func compare(t *testing.T, got classic.Maker, r *gymnasium.Episodes) *parity.Report {
 	t.Helper()
 	report, err := r.Compare(
 		context.Background(), open(t, "reference"), got, parity.CompareOptions{},
@@ -42,9 +42,9 @@ func compare(t *testing.T, got classic.Engine, r *gymnasium.Rollout) *parity.Rep
 	return report
 }
 
-func rollout(e classic.Environment, mode classic.Autoreset) *gymnasium.Rollout {
+func rollout(e classic.Environment, mode classic.Autoreset) *gymnasium.Episodes {
 	key := uint64(5)
-	r := &gymnasium.Rollout{
+	r := &gymnasium.Episodes{
 		Environment: e.Name,
 		Num:         9,
 		Autoreset:   mode.String(),
@@ -93,7 +93,7 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// TestConformance: every engine keeps what parity.Engine promises, forced rollouts among it.
+// TestConformance: every engine keeps what parity.Adapter promises, forced rollouts among it.
 func TestConformance(t *testing.T) {
 	for _, engine := range engines.Classic.Checked() {
 		t.Run(engine.Name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestConformance(t *testing.T) {
 					must(t, err)
 					tasks := append(r.Tasks(), other.Tasks()...)
 					tasks[1].Key = []string{"another"}
-					if err := conformance.Engine(t.Context(), &gymnasium.Engine{Classic: made, View: gymnasium.NewView(task)}, tasks); err != nil {
+					if err := conformance.Engine(t.Context(), &gymnasium.Adapted{Classic: made, View: gymnasium.NewView(task)}, tasks); err != nil {
 						t.Errorf("%s, %v: %v", e.Name, mode, err)
 					}
 				}
@@ -124,13 +124,13 @@ func TestConformance(t *testing.T) {
 
 // faulty changes what an engine answers at a step, and where it leaves its environments.
 type faulty struct {
-	classic.Engine
+	classic.Maker
 	answer func(step int, t *classic.Transition)
 	place  func(step int, s *classic.Snapshot)
 }
 
 func (f faulty) Make(t classic.Task) (classic.Vector, error) {
-	v, err := f.Engine.Make(t)
+	v, err := f.Maker.Make(t)
 	return &faultyVector{v, f, 0}, err
 }
 
@@ -194,7 +194,7 @@ func TestStages(t *testing.T) {
 		if stage == "ended" {
 			mode, f = classic.Off, moved(func(s *classic.Snapshot) { s.Ended[env] = !s.Ended[env] })
 		}
-		f.Engine = open(t, "reference")
+		f.Maker = open(t, "reference")
 		report := compare(t, f, rollout(classic.Environments[0], mode))
 		if d := report.First; d == nil || d.Stage != stage || d.Step != at ||
 			d.Element != "environment 4" ||
@@ -207,7 +207,7 @@ func TestStages(t *testing.T) {
 // TestForced: behind a difference the engine is forced back, so that each fault is found,
 // one in an early step and one in a late one.
 func TestForced(t *testing.T) {
-	f := faulty{Engine: open(t, "batched")}
+	f := faulty{Maker: open(t, "batched")}
 	f.place = func(step int, s *classic.Snapshot) {
 		if step == 10 {
 			s.States[9+2] += 0x1p-40
@@ -229,7 +229,7 @@ func TestForced(t *testing.T) {
 // when it is loaded.
 func TestShrink(t *testing.T) {
 	good := open(t, "reference")
-	bad := faulty{Engine: good, answer: func(_ int, t *classic.Transition) {
+	bad := faulty{Maker: good, answer: func(_ int, t *classic.Transition) {
 		for i := range t.Rewards {
 			if t.States[i] > 0.1 { // x
 				t.Rewards[i]++
@@ -247,9 +247,9 @@ func TestShrink(t *testing.T) {
 		t.Errorf("%v: %+v", d, small)
 	}
 	dir := t.TempDir()
-	c := gymnasium.Case{
-		Case:    parity.Case{What: "x beyond 0.1", Stage: d.Stage, Engine: "faulty"},
-		Rollout: *small,
+	c := gymnasium.VectorCase{
+		Case:     parity.Case{What: "x beyond 0.1", Stage: d.Stage, Engine: "faulty"},
+		Episodes: *small,
 	}
 	c.Results, err = c.Run(t.Context(), good)
 	must(t, err)
@@ -261,7 +261,7 @@ func TestShrink(t *testing.T) {
 	kept, err := gymnasium.LoadCase(path)
 	must(t, err)
 	for _, one := range []struct {
-		engine classic.Engine
+		engine classic.Maker
 		want   string
 	}{{good, ""}, {open(t, "batched"), ""}, {bad, "stages of hash "}} {
 		results, err := kept.Run(t.Context(), one.engine)

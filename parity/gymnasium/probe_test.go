@@ -30,7 +30,7 @@ func TestProbe(t *testing.T) {
 	if names[1] == "emulated" {
 		t.Setenv("XDG_CACHE_HOME", t.TempDir()) // where kernels are kept that were compiled
 	}
-	var sides [2]classic.Engine
+	var sides [2]classic.Maker
 	for i, name := range names {
 		var err error
 		if sides[i], err = engines.Classic.Open(name, 1); err != nil {
@@ -84,9 +84,9 @@ func TestFaultStages(t *testing.T) {
 }
 
 // probed is the i-th rollout of an environment, with some options, mode and policy.
-func probed(e classic.Environment, i int) *gymnasium.Rollout {
+func probed(e classic.Environment, i int) *gymnasium.Episodes {
 	key := uint64(i)
-	r := &gymnasium.Rollout{
+	r := &gymnasium.Episodes{
 		Environment: e.Name, Num: 10, Options: map[string]string{}, NumPy1: i == 4, Uniform: &key, Steps: 300,
 		Autoreset: []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}[i%3].String(),
 	}

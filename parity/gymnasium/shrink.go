@@ -10,7 +10,7 @@ import (
 )
 
 // Freeze is the rollout with the actions that an engine's policy chooses, given.
-func (r *Rollout) Freeze(ctx context.Context, e classic.Engine) (*Rollout, error) {
+func (r *Episodes) Freeze(ctx context.Context, e classic.Maker) (*Episodes, error) {
 	t, err := r.Task()
 	if err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func (r *Rollout) Freeze(ctx context.Context, e classic.Engine) (*Rollout, error
 // parity.Shrink: given actions, the fewest environments, the fewest steps, no options,
 // simpler seeds and actions.
 func Shrink(
-	ctx context.Context, r *Rollout, want, got classic.Engine, limit int,
-) (*Rollout, *parity.Divergence, error) {
-	run := func(ctx context.Context, r *Rollout) (*parity.Divergence, error) {
+	ctx context.Context, r *Episodes, want, got classic.Maker, limit int,
+) (*Episodes, *parity.Divergence, error) {
+	run := func(ctx context.Context, r *Episodes) (*parity.Divergence, error) {
 		report, err := r.Compare(ctx, want, got, parity.CompareOptions{})
 		if err != nil {
 			return nil, err
@@ -61,14 +61,14 @@ func Shrink(
 		func(s *shrinker) { s.Try(frozen) }, fewerEnvironments, fewerSteps, plainer, smallerSeeds,
 		func(s *shrinker) {
 			parity.Simpler(
-				s, (*Rollout).clone, func(r *Rollout) []parity.Float { return r.Actions },
+				s, (*Episodes).clone, func(r *Episodes) []parity.Float { return r.Actions },
 			)
 		})
 }
 
-type shrinker = parity.Shrinker[*Rollout]
+type shrinker = parity.Shrinker[*Episodes]
 
-func (r *Rollout) clone() *Rollout {
+func (r *Episodes) clone() *Episodes {
 	c := *r
 	c.Options, c.Seeds, c.Actions = maps.Clone(r.Options), slices.Clone(r.Seeds),
 		slices.Clone(r.Actions)
@@ -76,7 +76,7 @@ func (r *Rollout) clone() *Rollout {
 }
 
 // keep is the rollout with some of its environments, in order.
-func (r *Rollout) keep(which []int) *Rollout {
+func (r *Episodes) keep(which []int) *Episodes {
 	c := r.clone()
 	c.Num, c.Actions = len(which), nil
 	if r.generators() == r.Num {
@@ -100,17 +100,17 @@ func fewerEnvironments(s *shrinker) {
 		s.Try(s.Best.keep([]int{d.Index % s.Best.Num})) {
 		return
 	}
-	parity.Fewer(s, func(r *Rollout) (all []int) {
+	parity.Fewer(s, func(r *Episodes) (all []int) {
 		for i := range r.Num {
 			all = append(all, i)
 		}
 		return all
-	}, (*Rollout).keep)
+	}, (*Episodes).keep)
 }
 
 // fewerSteps looks for the fewest, first just beyond the step that fails.
 func fewerSteps(s *shrinker) {
-	cut := func(r *Rollout, n int) *Rollout {
+	cut := func(r *Episodes, n int) *Episodes {
 		c := r.clone()
 		c.Steps, c.Actions = n, c.Actions[:min(len(c.Actions), n*c.Num)]
 		return c
@@ -118,7 +118,7 @@ func fewerSteps(s *shrinker) {
 	if d := s.Divergence; d.Step >= 0 && d.Step+1 < s.Best.Steps {
 		s.Try(cut(s.Best, d.Step+1))
 	}
-	parity.Least(s, 1, func(r *Rollout) int { return r.Steps }, cut)
+	parity.Least(s, 1, func(r *Episodes) int { return r.Steps }, cut)
 }
 
 // plainer takes options back, and NumPy 1's rules.

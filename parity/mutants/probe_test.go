@@ -261,7 +261,7 @@ func (p *prober) edges(ctx context.Context) error {
 		batches = 1
 	}
 	for n := range edgeNetworks {
-		network := arbitrary.Network{Scale: arbitrary.Scales[n%len(arbitrary.Scales)], Seed: 1}
+		network := arbitrary.Reweighted{Scale: arbitrary.Scales[n%len(arbitrary.Scales)], Seed: 1}
 		model := filepath.Join(p.dir, fmt.Sprintf("network%d.onnx", n))
 		if err := os.WriteFile(model, network.Model(), 0o666); err != nil {
 			return err

@@ -159,7 +159,7 @@ func (e ended) Read(
 }
 
 func (w *walks) Run(
-	_ context.Context, tasks []parity.Task, observe func(i int, s *schema.Step),
+	_ context.Context, tasks []parity.RolloutTask, observe func(i int, s *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, task := range tasks {
@@ -260,9 +260,9 @@ func holdPlace(t *testing.T, r *parity.Report, p place, steps int) {
 func TestTwoPlaces(t *testing.T) {
 	const steps = 4
 	stages := []string{"state", "count", "reward"}
-	var tasks []parity.Task
+	var tasks []parity.RolloutTask
 	for i := range 3 {
-		tasks = append(tasks, parity.Task{Rollout: (&walks{}).about(i), Job: i})
+		tasks = append(tasks, parity.RolloutTask{Rollout: (&walks{}).about(i), Job: i})
 	}
 	for first := range steps * len(stages) {
 		for second := first + 1; second < steps*len(stages); second++ {
@@ -304,7 +304,7 @@ func TestTwoPlaces(t *testing.T) {
 // TestOneFails: a rollout that fails on one side only, at its end, is found.
 func TestOneFails(t *testing.T) {
 	const steps = 4
-	task := parity.Task{Rollout: (&walks{}).about(0), Job: 0}
+	task := parity.RolloutTask{Rollout: (&walks{}).about(0), Job: 0}
 	for _, failing := range []bool{false, true} {
 		want, got := &walks{rollouts: 1, steps: steps}, &walks{rollouts: 1, steps: steps}
 		if failing {
@@ -313,7 +313,7 @@ func TestOneFails(t *testing.T) {
 		for _, sides := range [][2]*walks{{want, got}, {got, want}} {
 			r, err := parity.Compare(
 				t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]),
-				[]parity.Task{task}, parity.CompareOptions{},
+				[]parity.RolloutTask{task}, parity.CompareOptions{},
 			)
 			if err != nil {
 				t.Fatal(err)
@@ -333,7 +333,7 @@ type stutterer struct {
 }
 
 func (s stutterer) Run(
-	ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step),
+	ctx context.Context, tasks []parity.RolloutTask, observe func(i int, s *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, end := range s.walks.Run(ctx, tasks, observe) {
@@ -348,12 +348,12 @@ func (s stutterer) Run(
 func TestCalls(t *testing.T) {
 	const rollouts, calls = 7, 3
 	one := &walks{rollouts: rollouts, steps: 2}
-	var tasks []parity.Task
+	var tasks []parity.RolloutTask
 	for i := range rollouts {
-		tasks = append(tasks, parity.Task{Rollout: one.about(i), Job: i})
+		tasks = append(tasks, parity.RolloutTask{Rollout: one.about(i), Job: i})
 	}
 	for at := -1; at < rollouts; at++ {
-		shared := &parity.LiveSource{Engine: stutterer{one, at}, Parallel: calls}
+		shared := &parity.LiveSource{Adapter: stutterer{one, at}, Parallel: calls}
 		for _, sides := range [][2]parity.Source{{shared, parity.Live(one)}, {parity.Live(one), shared}} {
 			r, err := parity.Compare(
 				t.Context(), parity.Family{}, sides[0], sides[1], tasks, parity.CompareOptions{},
@@ -373,7 +373,7 @@ type silent struct {
 }
 
 func (s silent) Run(
-	ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step),
+	ctx context.Context, tasks []parity.RolloutTask, observe func(i int, s *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	return func(yield func(int, parity.End) bool) {
 		for i, task := range tasks {
@@ -398,9 +398,9 @@ func (s silent) Run(
 // neighbours are. One that failed on both sides before its first step was: in how it failed.
 func TestBare(t *testing.T) {
 	const rollouts = 3
-	var tasks []parity.Task
+	var tasks []parity.RolloutTask
 	for i := range rollouts {
-		tasks = append(tasks, parity.Task{Rollout: (&walks{}).about(i), Job: i})
+		tasks = append(tasks, parity.RolloutTask{Rollout: (&walks{}).about(i), Job: i})
 	}
 	for at := -1; at < rollouts; at++ {
 		for _, fails := range []error{nil, errors.New("no")} {
@@ -424,7 +424,7 @@ func TestBare(t *testing.T) {
 
 // TestMissing: a stage that one of two engines does not show at some step is at fault.
 func TestMissing(t *testing.T) {
-	task := parity.Task{Rollout: (&walks{}).about(0), Job: 0}
+	task := parity.RolloutTask{Rollout: (&walks{}).about(0), Job: 0}
 	for step := range 4 {
 		whole, lacking := &walks{
 			rollouts: 1,
@@ -437,7 +437,7 @@ func TestMissing(t *testing.T) {
 		for _, sides := range [][2]*walks{{whole, lacking}, {lacking, whole}} {
 			r, err := parity.Compare(
 				t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]),
-				[]parity.Task{task}, parity.CompareOptions{},
+				[]parity.RolloutTask{task}, parity.CompareOptions{},
 			)
 			if err != nil {
 				t.Fatal(err)

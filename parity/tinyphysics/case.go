@@ -23,9 +23,9 @@ const (
 	OfficialModel = "official" // of the challenge
 )
 
-// A Case is a comparison as a JSON file that holds all of its input but the network:
+// A DriveCase is a comparison as a JSON file that holds all of its input but the network:
 // to be shrunk, kept, and replayed on every engine.
-type Case struct {
+type DriveCase struct {
 	parity.Case
 
 	Model       string `json:"model"` // DefaultModel, OfficialModel, or a file's name
@@ -104,7 +104,7 @@ type CasePolicy struct {
 }
 
 // Script is a policy that answers given steer commands: the first at step
-// ContextLength, the next at the next, and 0 when there are no more. A Case can hold
+// ContextLength, the next at the next, and 0 when there are no more. A DriveCase can hold
 // it, as it cannot hold code; see Freeze.
 func Script(name string, steer []float64) lockstep.Policy {
 	return lockstep.Custom{
@@ -145,8 +145,8 @@ func Freeze(ctx context.Context, sim lockstep.Simulator, job lockstep.Job) (lock
 
 // NewCase makes a case of jobs. It is for the caller to say what broke, and to name
 // model and profile. A controller that is code cannot be held.
-func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*Case, error) {
-	c := &Case{Shortcuts: Shortcuts(shortcuts)}
+func NewCase(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) (*DriveCase, error) {
+	c := &DriveCase{Shortcuts: Shortcuts(shortcuts)}
 	at := map[*lockstep.Route]int{}
 	for _, job := range jobs {
 		i, ok := at[job.Route]
@@ -221,7 +221,7 @@ func (p *CasePolicy) policy() (lockstep.Policy, error) {
 }
 
 // Jobs are the case's jobs.
-func (c *Case) Jobs() ([]lockstep.Job, error) {
+func (c *DriveCase) Jobs() ([]lockstep.Job, error) {
 	routes := make([]*lockstep.Route, len(c.Routes))
 	for i, r := range c.Routes {
 		route := &lockstep.Route{Name: r.Name, Seed: r.Seed}
@@ -279,8 +279,8 @@ func (c *Case) Jobs() ([]lockstep.Job, error) {
 }
 
 // LoadCase reads a case.
-func LoadCase(path string) (*Case, error) {
-	c := &Case{}
+func LoadCase(path string) (*DriveCase, error) {
+	c := &DriveCase{}
 	if err := c.Load(path, c); err != nil {
 		return nil, err
 	}
@@ -292,10 +292,13 @@ func LoadCase(path string) (*Case, error) {
 
 // Save writes the case to a file in dir named <stage>-<engine>-<what>.json, and sets
 // Path.
-func (c *Case) Save(dir string) error { return c.Case.Save(dir, c) }
+func (c *DriveCase) Save(dir string) error { return c.Case.Save(dir, c) }
 
 // Compare holds got to want on the case, exactly.
-func (c *Case) Compare(ctx context.Context, want, got lockstep.Simulator) (*parity.Report, error) {
+func (c *DriveCase) Compare(
+	ctx context.Context,
+	want, got lockstep.Simulator,
+) (*parity.Report, error) {
 	jobs, err := c.Jobs()
 	if err != nil {
 		return nil, err
@@ -303,13 +306,13 @@ func (c *Case) Compare(ctx context.Context, want, got lockstep.Simulator) (*pari
 	return Compare(
 		ctx, Live(want), Live(got), jobs, lockstep.Shortcuts(c.Shortcuts),
 		parity.CompareOptions{
-			Replay: func(*parity.Task) string { return c.Replay() },
+			Replay: func(*parity.RolloutTask) string { return c.Replay() },
 		},
 	)
 }
 
 // tasks are the case's.
-func (c *Case) tasks() ([]parity.Task, error) {
+func (c *DriveCase) tasks() ([]parity.RolloutTask, error) {
 	jobs, err := c.Jobs()
 	if err != nil {
 		return nil, err
@@ -319,7 +322,7 @@ func (c *Case) tasks() ([]parity.Task, error) {
 
 // Run is what a simulator computes of the case, to be kept in Results or compared with
 // them.
-func (c *Case) Run(ctx context.Context, sim lockstep.Simulator) ([]parity.CaseResult, error) {
+func (c *DriveCase) Run(ctx context.Context, sim lockstep.Simulator) ([]parity.CaseResult, error) {
 	tasks, err := c.tasks()
 	if err != nil {
 		return nil, err
@@ -328,7 +331,7 @@ func (c *Case) Run(ctx context.Context, sim lockstep.Simulator) ([]parity.CaseRe
 }
 
 // Check holds results to those of the case, see parity.CheckResults.
-func (c *Case) Check(results []parity.CaseResult) (*parity.Report, error) {
+func (c *DriveCase) Check(results []parity.CaseResult) (*parity.Report, error) {
 	tasks, err := c.tasks()
 	if err != nil {
 		return nil, err
@@ -337,7 +340,7 @@ func (c *Case) Check(results []parity.CaseResult) (*parity.Report, error) {
 }
 
 // clone copies a case so that its slices can be changed.
-func (c *Case) clone() *Case {
+func (c *DriveCase) clone() *DriveCase {
 	d := *c
 	d.Routes = slices.Clone(c.Routes)
 	for i := range d.Routes {

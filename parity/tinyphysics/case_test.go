@@ -260,7 +260,7 @@ func TestShrink(t *testing.T) {
 	// The fault shows from step 112 on where the speed is not 0 twelve steps before, on
 	// routes whose targets are not constant. Another fault, of another stage, is
 	// everywhere.
-	run := func(ctx context.Context, c *Case) (*parity.Divergence, error) {
+	run := func(ctx context.Context, c *DriveCase) (*parity.Divergence, error) {
 		runs++
 		js, err := c.Jobs()
 		if err != nil {
@@ -339,11 +339,11 @@ func TestShrink(t *testing.T) {
 	if _, _, err := Shrink(t.Context(), c, run, 5); err != nil || runs != 5 {
 		t.Errorf("%d runs, want 5 (%v)", runs, err)
 	}
-	none := func(context.Context, *Case) (*parity.Divergence, error) { return nil, nil }
+	none := func(context.Context, *DriveCase) (*parity.Divergence, error) { return nil, nil }
 	if _, _, err := Shrink(t.Context(), c, none, 0); !errors.Is(err, parity.ErrNoDivergence) {
 		t.Errorf("%v", err)
 	}
-	broken := func(context.Context, *Case) (*parity.Divergence, error) {
+	broken := func(context.Context, *DriveCase) (*parity.Divergence, error) {
 		if runs++; runs > 8 {
 			return nil, errors.New("the engine is gone")
 		}
@@ -362,7 +362,7 @@ func TestShrinkNeighbours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(ctx context.Context, c *Case) (*parity.Divergence, error) {
+	run := func(ctx context.Context, c *DriveCase) (*parity.Divergence, error) {
 		names := map[string]bool{}
 		for _, r := range c.Routes {
 			names[r.Name] = true

@@ -170,7 +170,7 @@ func TestCompareLocates(t *testing.T) {
 			r := compare(
 				t, want, Live(b), jobs,
 				parity.CompareOptions{
-					Replay: func(t *parity.Task) string { return "replay " + t.Key[0] },
+					Replay: func(t *parity.RolloutTask) string { return "replay " + t.Key[0] },
 				},
 			)
 			d := r.First

@@ -72,8 +72,8 @@ type job struct {
 }
 
 // Tasks are the tasks of some jobs.
-func Tasks(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) ([]parity.Task, error) {
-	tasks := []parity.Task{}
+func Tasks(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) ([]parity.RolloutTask, error) {
+	tasks := []parity.RolloutTask{}
 	for _, j := range jobs {
 		if j.Route == nil {
 			return nil, errors.New("a job without a route")
@@ -85,7 +85,7 @@ func Tasks(jobs []lockstep.Job, shortcuts lockstep.Shortcuts) ([]parity.Task, er
 			)
 		}
 		j.Observe = nil
-		tasks = append(tasks, parity.Task{Rollout: Of(j), Job: job{j, shortcuts}})
+		tasks = append(tasks, parity.RolloutTask{Rollout: Of(j), Job: job{j, shortcuts}})
 	}
 	return tasks, nil
 }
@@ -128,7 +128,7 @@ func Live(sim lockstep.Simulator) *parity.LiveSource {
 }
 
 // Engine makes an engine of a simulator, for traces of rollouts with these shortcuts.
-func Engine(sim lockstep.Simulator, shortcuts lockstep.Shortcuts) parity.Engine {
+func Engine(sim lockstep.Simulator, shortcuts lockstep.Shortcuts) parity.Adapter {
 	return &engine{sim: sim, schema: Schema(shortcuts)}
 }
 
@@ -160,7 +160,7 @@ func (e *engine) learn(names []string) {
 func (e *engine) Schema() *schema.Schema { return e.schema }
 
 func (e *engine) Run(
-	ctx context.Context, tasks []parity.Task, observe func(i int, s *schema.Step),
+	ctx context.Context, tasks []parity.RolloutTask, observe func(i int, s *schema.Step),
 ) iter.Seq2[int, parity.End] {
 	jobs := make([]lockstep.Job, len(tasks))
 	options := lockstep.Options{}

@@ -58,7 +58,12 @@ func explain(want, got *schema.Step) *parity.Explanation {
 		Explained: c.explained, Why: c.why,
 		Text: fmt.Sprintf(
 			"draw %v: token %d, %.3g from the nearest edge of the CDF; got token %d, %.3g from it; greatest difference of the CDFs %.3g",
-			c.want.draw, c.want.token, c.want.margin, c.got.token, c.got.margin, c.apart,
+			c.want.draw,
+			c.want.token,
+			c.want.margin,
+			c.got.token,
+			c.got.margin,
+			c.apart,
 		),
 		Facts: []parity.Fact{
 			{Name: "draw", Value: digits(c.want.draw)},
@@ -138,7 +143,7 @@ func (c *chosen) wrong(name string) string {
 const plotTokens = 12
 
 // plot draws lataccel and steer command of both sides, and both CDFs around the draw.
-func plot(task *parity.Task, sides [2]*schema.Digests, at [2]*schema.Step) []parity.Chart {
+func plot(task *parity.RolloutTask, sides [2]*schema.Digests, at [2]*schema.Step) []parity.Chart {
 	family := parity.Family{Schema: &view.Schema}
 	var target []parity.Float
 	if j, ok := task.Job.(job); ok {
@@ -188,7 +193,9 @@ func plot(task *parity.Task, sides [2]*schema.Digests, at [2]*schema.Step) []par
 	if k := newChoice(at[0], at[1]); k != nil {
 		c.Note += fmt.Sprintf(
 			" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the other; the CDFs are %.3g apart at most.",
-			k.want.margin, k.got.margin, k.apart,
+			k.want.margin,
+			k.got.margin,
+			k.apart,
 		)
 	}
 	return append(charts, c)

@@ -15,9 +15,9 @@ import (
 // columns of zeros or of one value, whole or in part. The case returned names the stage;
 // the case given stays as it is.
 func Shrink(
-	ctx context.Context, c *Case,
-	run func(ctx context.Context, c *Case) (*parity.Divergence, error), limit int,
-) (*Case, *parity.Divergence, error) {
+	ctx context.Context, c *DriveCase,
+	run func(ctx context.Context, c *DriveCase) (*parity.Divergence, error), limit int,
+) (*DriveCase, *parity.Divergence, error) {
 	small, d, err := parity.Shrink(
 		ctx, c, run, limit, fewerJobs, fewerRows, shortcuts, plainBatch, simplerPolicies,
 		plainDraws, simplerColumns,
@@ -30,17 +30,17 @@ func Shrink(
 	return small, d, err
 }
 
-type shrinker = parity.Shrinker[*Case]
+type shrinker = parity.Shrinker[*DriveCase]
 
 // try tries the best case with a change.
-func try(s *shrinker, change func(c *Case)) bool {
+func try(s *shrinker, change func(c *DriveCase)) bool {
 	c := s.Best.clone()
 	change(c)
 	return s.Try(c)
 }
 
 // keep is the case with only some jobs, and the routes that they need.
-func (c *Case) keep(jobs []CaseJob) *Case {
+func (c *DriveCase) keep(jobs []CaseJob) *DriveCase {
 	d := *c
 	d.Routes, d.Batch = nil, nil
 	at := map[int]int{}
@@ -68,11 +68,11 @@ func fewerJobs(s *shrinker) {
 			break
 		}
 	}
-	parity.Fewer(s, func(c *Case) []CaseJob { return c.Batch }, (*Case).keep)
+	parity.Fewer(s, func(c *DriveCase) []CaseJob { return c.Batch }, (*DriveCase).keep)
 }
 
 // cut is the case with the first n rows of all routes.
-func (c *Case) cut(n int) *Case {
+func (c *DriveCase) cut(n int) *DriveCase {
 	c = c.clone()
 	for i := range c.Routes {
 		r := &c.Routes[i]
@@ -93,7 +93,7 @@ func (c *Case) cut(n int) *Case {
 }
 
 // rows are those of the longest route.
-func (c *Case) rows() int {
+func (c *DriveCase) rows() int {
 	return slices.MaxFunc(c.Routes, func(a, b CaseRoute) int { return a.Rows - b.Rows }).Rows
 }
 
@@ -102,14 +102,14 @@ func fewerRows(s *shrinker) {
 	if n := max(s.Divergence.Step+1, lockstep.MinRows); n < s.Best.rows() {
 		s.Try(s.Best.cut(n))
 	}
-	parity.Least(s, lockstep.MinRows, (*Case).rows, (*Case).cut)
+	parity.Least(s, lockstep.MinRows, (*DriveCase).rows, (*DriveCase).cut)
 }
 
 // shortcuts leaves out all work that is not needed for the divergence.
 func shortcuts(s *shrinker) {
 	for _, bit := range []lockstep.Shortcuts{lockstep.StopAtCostEnd, lockstep.SkipWarmup, lockstep.LastPosition} {
 		if lockstep.Shortcuts(s.Best.Shortcuts)&bit == 0 {
-			try(s, func(c *Case) { c.Shortcuts |= Shortcuts(bit) })
+			try(s, func(c *DriveCase) { c.Shortcuts |= Shortcuts(bit) })
 		}
 	}
 }
@@ -117,7 +117,7 @@ func shortcuts(s *shrinker) {
 // plainBatch makes the batch an ordinary one.
 func plainBatch(s *shrinker) {
 	if s.Best.Chunk != 0 || s.Best.Workers != 0 {
-		try(s, func(c *Case) { c.Chunk, c.Workers = 0, 0 })
+		try(s, func(c *DriveCase) { c.Chunk, c.Workers = 0, 0 })
 	}
 }
 
@@ -126,26 +126,30 @@ func simplerPolicies(s *shrinker) {
 		if s.Best.Batch[i].Policy.Kind == "zero" ||
 			try(
 				s,
-				func(c *Case) { c.Batch[i].Policy, c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil },
+				func(c *DriveCase) { c.Batch[i].Policy, c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil },
 			) {
 			continue
 		}
 		for g, x := range s.Best.Batch[i].Policy.Gains {
 			if math.Float64bits(float64(x)) != 0 {
-				try(s, func(c *Case) { c.Batch[i].Policy.Gains[g] = 0 })
+				try(s, func(c *DriveCase) { c.Batch[i].Policy.Gains[g] = 0 })
 			}
 		}
 		parity.Simpler(
-			s, (*Case).clone, func(c *Case) []parity.Float { return c.Batch[i].Policy.Steer },
+			s,
+			(*DriveCase).clone,
+			func(c *DriveCase) []parity.Float { return c.Batch[i].Policy.Steer },
 		)
 	}
 }
 
 func plainDraws(s *shrinker) {
 	for i := range s.Best.Batch {
-		if s.Best.Batch[i].Draws != nil && !try(s, func(c *Case) { c.Batch[i].Draws = nil }) {
+		if s.Best.Batch[i].Draws != nil && !try(s, func(c *DriveCase) { c.Batch[i].Draws = nil }) {
 			parity.Simpler(
-				s, (*Case).clone, func(c *Case) []parity.Float { return c.Batch[i].Draws },
+				s,
+				(*DriveCase).clone,
+				func(c *DriveCase) []parity.Float { return c.Batch[i].Draws },
 			)
 		}
 	}
@@ -154,10 +158,10 @@ func plainDraws(s *shrinker) {
 func simplerColumns(s *shrinker) {
 	for i := range s.Best.Routes {
 		if s.Best.Routes[i].Seed != 0 {
-			try(s, func(c *Case) { c.Routes[i].Seed = 0 })
+			try(s, func(c *DriveCase) { c.Routes[i].Seed = 0 })
 		}
 		for k := range s.Best.Routes[i].columns() {
-			parity.Simpler(s, (*Case).clone, func(c *Case) []parity.Float {
+			parity.Simpler(s, (*DriveCase).clone, func(c *DriveCase) []parity.Float {
 				column := c.Routes[i].columns()[k]
 				if len(*column) == 1 {
 					*column = slices.Repeat(*column, c.Routes[i].Rows)

@@ -17,7 +17,7 @@ type Check struct {
 	Seconds float64 `json:"seconds"`
 	Command string  `json:"command,omitempty"` // that repeats it
 
-	Cases       []Case       `json:"cases"`
+	Cases       []CheckCase  `json:"cases"`
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	Mutants     []Mutant     `json:"mutants,omitempty"`
 
@@ -25,8 +25,8 @@ type Check struct {
 	Output string `json:"output,omitempty"`
 }
 
-// Case is a part of a check.
-type Case struct {
+// CheckCase is a part of a check, such as one test or one rollout of a comparison.
+type CheckCase struct {
 	Class   string  `json:"class"`
 	Name    string  `json:"name"`
 	Outcome string  `json:"outcome"` // Passed, Failed, NotRun or NotApplicable

@@ -193,21 +193,27 @@ func (c *Comparison) Title() string {
 }
 
 // Cases are the rollouts of a comparison, or the comparison itself if it has none.
-func (c *Comparison) Cases() []Case {
+func (c *Comparison) Cases() []CheckCase {
 	class := strings.TrimSuffix(strings.Join([]string{c.Kind, c.Got, c.Want, c.Detail}, "."), ".")
 	outcome, why := c.judge()
-	whole := Case{Class: class, Name: "comparison", Outcome: outcome, Message: why, Lacks: c.Lacks}
+	whole := CheckCase{
+		Class:   class,
+		Name:    "comparison",
+		Outcome: outcome,
+		Message: why,
+		Lacks:   c.Lacks,
+	}
 	if outcome == Different {
 		whole.Outcome = Failed
 	}
 	if c.Report == nil || outcome != Equal && outcome != Different {
-		return []Case{whole}
+		return []CheckCase{whole}
 	}
-	var cases []Case
+	var cases []CheckCase
 	failed := false
 	for i := range c.Report.Rollouts {
 		v := &c.Report.Rollouts[i]
-		one := Case{Class: class, Name: v.Name(), Outcome: Passed}
+		one := CheckCase{Class: class, Name: v.Name(), Outcome: Passed}
 		if v.Findings > 0 || c.Report.Exact && !v.Equal {
 			failed = true
 			one.Outcome = Failed

@@ -66,16 +66,16 @@ func (s *Score) Judge(wrong int) error {
 }
 
 // Cases are the faults, and the engines without one.
-func (s *Score) Cases() []Case {
-	var cases []Case
+func (s *Score) Cases() []CheckCase {
+	var cases []CheckCase
 	for _, engine := range s.Clean {
 		cases = append(
-			cases, Case{Class: "mutants", Name: "no fault in " + engine, Outcome: Passed})
+			cases, CheckCase{Class: "mutants", Name: "no fault in " + engine, Outcome: Passed})
 	}
 	for _, alarm := range s.Alarms {
 		cases = append(
 			cases,
-			Case{
+			CheckCase{
 				Class:   "mutants",
 				Name:    "no fault",
 				Outcome: Failed,
@@ -84,7 +84,7 @@ func (s *Score) Cases() []Case {
 		)
 	}
 	for _, m := range s.Mutants {
-		one := Case{Class: "mutants", Name: m.Name, Outcome: Passed, Seconds: m.Seconds}
+		one := CheckCase{Class: "mutants", Name: m.Name, Outcome: Passed, Seconds: m.Seconds}
 		switch {
 		case m.Error != "":
 			one.Outcome, one.Message = Failed, "could not be tried: "+m.Error

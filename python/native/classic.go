@@ -348,7 +348,7 @@ func (e *environments) laidOut(q runRequest, buffer []byte) (
 		next[float32](c, asked("final_observations")*d)
 	given := next[int32](c, actions)
 	if len(q.Sizes) > 0 {
-		policy.Network = &classic.Network{Seed: q.Seed}
+		policy.Network = &classic.Perceptron{Seed: q.Seed}
 		for i := 1; i < len(q.Sizes); i++ {
 			l := classic.Layer{
 				Weights: next[float32](c, q.Sizes[i-1]*q.Sizes[i]),

@@ -14,7 +14,7 @@ func TestGymnasium(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.Name(), func(t *testing.T) {
-			if err := c.Compare(Engine{}); err != nil {
+			if err := c.Compare(Reference{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -49,7 +49,7 @@ func (v *vector) uniform(a *classic.Actions, seed uint64, i int) {
 	}
 }
 
-func forward(n *classic.Network, x []float32) []float32 {
+func forward(n *classic.Perceptron, x []float32) []float32 {
 	for i, layer := range n.Layers {
 		y := make([]float32, len(layer.Bias))
 		for j := range y {

@@ -35,13 +35,13 @@ func newEnvironment(t *classic.Task) environment {
 	return &acrobot{task: t}
 }
 
-// An Engine is the reference.
-type Engine struct{}
+// Reference makes the environments that the others are held to.
+type Reference struct{}
 
-func (Engine) Name() string { return "reference" }
+func (Reference) Name() string { return "reference" }
 
 // Make returns the task's environments.
-func (Engine) Make(t classic.Task) (classic.Vector, error) {
+func (Reference) Make(t classic.Task) (classic.Vector, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}

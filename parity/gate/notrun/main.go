@@ -54,7 +54,7 @@ func end(err error) {
 }
 
 // tell prints the names of what was not run, by want and by package.
-func tell(w io.Writer, cases []verdict.Case) {
+func tell(w io.Writer, cases []verdict.CheckCase) {
 	lacking := testlog.NotRun(cases)
 	for _, of := range want.All {
 		if len(lacking[of.Name]) == 0 {
@@ -77,7 +77,7 @@ func tell(w io.Writer, cases []verdict.Case) {
 }
 
 // again runs what was not run for want of one thing, and writes its log.
-func again(w io.Writer, cases []verdict.Case, name, out string) error {
+func again(w io.Writer, cases []verdict.CheckCase, name, out string) error {
 	of := want.ByName(name)
 	if of == nil || out == "" {
 		return fmt.Errorf(

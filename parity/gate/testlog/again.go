@@ -16,7 +16,7 @@ type Command struct {
 
 // Again are the commands that run these cases and no others, each once: one for all tests
 // of a package, and one for all that lie in the same test.
-func Again(cases []verdict.Case) (commands []Command) {
+func Again(cases []verdict.CheckCase) (commands []Command) {
 	names := map[testKey][]string{} // by what they lie in
 	for _, c := range cases {
 		key := testKey{c.Class, c.Name}
@@ -47,7 +47,7 @@ func Again(cases []verdict.Case) (commands []Command) {
 
 // Missing are the cases of which a later log says nothing: they were asked for, and have
 // not run.
-func Missing(asked, later []verdict.Case) error {
+func Missing(asked, later []verdict.CheckCase) error {
 	told := tells(later)
 	for _, c := range asked {
 		if !told[testKey{c.Class, c.Name}] {

@@ -168,10 +168,10 @@ func (l *Log) Line(data []byte) error {
 
 // Cases are what the tests came to. One that holds others is a case only where it alone
 // failed, and a package where it could not be tested.
-func (l *Log) Cases() (all []verdict.Case) {
+func (l *Log) Cases() (all []verdict.CheckCase) {
 	failed := map[testKey]bool{} // one within it
 	for _, t := range slices.Backward(l.tests) {
-		c := verdict.Case{Class: t.pkg, Name: cmp.Or(t.name, "package"), Seconds: t.seconds}
+		c := verdict.CheckCase{Class: t.pkg, Name: cmp.Or(t.name, "package"), Seconds: t.seconds}
 		c.Outcome, c.Message = t.outcome(failed[t.testKey])
 		if w := want.Read(t.lacking); w != nil && c.Outcome == verdict.NotRun {
 			c.Lacks = w.Name
@@ -247,7 +247,7 @@ func Read(r io.Reader) (*Log, error) {
 // packages are those that have ended in one of them.
 func ReadFiles(
 	revision string, files ...string,
-) (all []verdict.Case, packages map[string]bool, err error) {
+) (all []verdict.CheckCase, packages map[string]bool, err error) {
 	packages = map[string]bool{}
 	for _, file := range files {
 		f, err := os.Open(file)
@@ -269,7 +269,7 @@ func ReadFiles(
 }
 
 // tells are the tests that cases tell of, and those that they lie in.
-func tells(cases []verdict.Case) map[testKey]bool {
+func tells(cases []verdict.CheckCase) map[testKey]bool {
 	told := map[testKey]bool{}
 	for _, c := range cases {
 		for key := (testKey{c.Class, c.Name}); key.name != ""; key = key.within() {
@@ -281,9 +281,9 @@ func tells(cases []verdict.Case) map[testKey]bool {
 
 // merge adds what a later log has. What was not run before and is told of now, itself or a
 // test within it, goes by that.
-func merge(before, later []verdict.Case) []verdict.Case {
+func merge(before, later []verdict.CheckCase) []verdict.CheckCase {
 	told := tells(later)
-	all, known := []verdict.Case{}, map[testKey]bool{}
+	all, known := []verdict.CheckCase{}, map[testKey]bool{}
 	for _, c := range before {
 		if key := (testKey{c.Class, c.Name}); c.Outcome != verdict.NotRun || !told[key] {
 			all, known[key] = append(all, c), true
@@ -298,8 +298,8 @@ func merge(before, later []verdict.Case) []verdict.Case {
 }
 
 // NotRun are the cases that were not run for want of something, by its name.
-func NotRun(cases []verdict.Case) map[string][]verdict.Case {
-	lacking := map[string][]verdict.Case{}
+func NotRun(cases []verdict.CheckCase) map[string][]verdict.CheckCase {
+	lacking := map[string][]verdict.CheckCase{}
 	for _, c := range cases {
 		if c.Outcome == verdict.NotRun && c.Lacks != "" {
 			lacking[c.Lacks] = append(lacking[c.Lacks], c)

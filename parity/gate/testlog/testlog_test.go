@@ -108,7 +108,7 @@ func TestAgain(t *testing.T) {
 	if err := Missing(asked, ran); err != nil {
 		t.Error(err)
 	}
-	if err := Missing(append(asked, verdict.Case{Class: "m/b", Name: "TestLost"}), ran); err == nil ||
+	if err := Missing(append(asked, verdict.CheckCase{Class: "m/b", Name: "TestLost"}), ran); err == nil ||
 		!strings.Contains(err.Error(), "m/b TestLost was to run") {
 		t.Errorf("a test that did not run: %v", err)
 	}
