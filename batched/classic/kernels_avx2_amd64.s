@@ -165,11 +165,11 @@ loop:
 	VBROADCASTSD 96(AX), Y1
 	VBROADCASTSD 88(AX), Y2
 	VBLENDVPD    Y0, Y1, Y2, Y1
-	VMOVMSKPD    Y0, BX
-	MOVQ         48(AX), SI
+	MOVQ         48(AX), BX
+	VMOVMSKPD    Y0, SI
 	MOVQ         $0x0101010101010101, DI
-	PDEPQ        DI, BX, DI
-	MOVL         DI, (SI)(CX*1)
+	PDEPQ        DI, SI, DI
+	MOVL         DI, (BX)(CX*1)
 
 	// Limit of steps
 	MOVQ         64(AX), BX
@@ -177,13 +177,13 @@ loop:
 	VPADDD       constants<>+928(SB), X0, X0
 	VMOVUPS      X0, (BX)(CX*4)
 	VPBROADCASTD 80(AX), X2
+	MOVQ         56(AX), BX
 	VPCMPGTD     X0, X2, X0
-	VMOVMSKPS    X0, BX
-	XORL         $0x0f, BX
-	MOVQ         56(AX), SI
+	VMOVMSKPS    X0, SI
+	XORL         $0x0f, SI
 	MOVQ         $0x0101010101010101, DI
-	PDEPQ        DI, BX, DI
-	MOVL         DI, (SI)(CX*1)
+	PDEPQ        DI, SI, DI
+	MOVL         DI, (BX)(CX*1)
 	MOVQ         32(AX), BX
 	VMOVUPD      Y1, (BX)(CX*8)
 	MOVQ         40(AX), BX
@@ -617,11 +617,11 @@ loop:
 	VCMPPD       $0x1d, Y2, Y0, Y0
 	VANDPD       Y0, Y1, Y0
 	VBROADCASTSD 88(AX), Y1
-	VMOVMSKPD    Y0, BX
-	MOVQ         48(AX), SI
+	MOVQ         48(AX), BX
+	VMOVMSKPD    Y0, SI
 	MOVQ         $0x0101010101010101, DI
-	PDEPQ        DI, BX, DI
-	MOVL         DI, (SI)(CX*1)
+	PDEPQ        DI, SI, DI
+	MOVL         DI, (BX)(CX*1)
 
 	// Limit of steps
 	MOVQ         64(AX), BX
@@ -629,13 +629,13 @@ loop:
 	VPADDD       constants<>+928(SB), X0, X0
 	VMOVUPS      X0, (BX)(CX*4)
 	VPBROADCASTD 80(AX), X2
+	MOVQ         56(AX), BX
 	VPCMPGTD     X0, X2, X0
-	VMOVMSKPS    X0, BX
-	XORL         $0x0f, BX
-	MOVQ         56(AX), SI
+	VMOVMSKPS    X0, SI
+	XORL         $0x0f, SI
 	MOVQ         $0x0101010101010101, DI
-	PDEPQ        DI, BX, DI
-	MOVL         DI, (SI)(CX*1)
+	PDEPQ        DI, SI, DI
+	MOVL         DI, (BX)(CX*1)
 	MOVQ         32(AX), BX
 	VMOVUPD      Y1, (BX)(CX*8)
 	MOVQ         40(AX), BX

@@ -165,11 +165,11 @@ loop:
 	VBROADCASTSD 96(AX), Z0
 	VBROADCASTSD 88(AX), Z1
 	VBLENDMPD    Z0, Z1, K1, Z4
-	KMOVB        K1, BX
-	MOVQ         48(AX), SI
+	MOVQ         48(AX), BX
+	KMOVB        K1, SI
 	MOVQ         $0x0101010101010101, DI
-	PDEPQ        DI, BX, DI
-	MOVQ         DI, (SI)(CX*1)
+	PDEPQ        DI, SI, DI
+	MOVQ         DI, (BX)(CX*1)
 
 	// Limit of steps
 	MOVQ         64(AX), BX
@@ -177,13 +177,13 @@ loop:
 	VPADDD       constants<>+1792(SB), Y0, Y0
 	VMOVUPS      Y0, (BX)(CX*4)
 	VPBROADCASTD 80(AX), Y1
+	MOVQ         56(AX), BX
 	VPCMPGTD     Y0, Y1, K1
-	KMOVB        K1, BX
-	XORL         $0xff, BX
-	MOVQ         56(AX), SI
+	KMOVB        K1, SI
+	XORL         $0xff, SI
 	MOVQ         $0x0101010101010101, DI
-	PDEPQ        DI, BX, DI
-	MOVQ         DI, (SI)(CX*1)
+	PDEPQ        DI, SI, DI
+	MOVQ         DI, (BX)(CX*1)
 	MOVQ         32(AX), BX
 	VMOVUPD      Z4, (BX)(CX*8)
 	MOVQ         40(AX), BX
@@ -1021,11 +1021,11 @@ loop:
 	VCMPPD       $0x1d, Z0, Z14, K2
 	KANDB        K1, K2, K1
 	VBROADCASTSD 88(AX), Z0
-	KMOVB        K1, BX
-	MOVQ         48(AX), SI
+	MOVQ         48(AX), BX
+	KMOVB        K1, SI
 	MOVQ         $0x0101010101010101, DI
-	PDEPQ        DI, BX, DI
-	MOVQ         DI, (SI)(CX*1)
+	PDEPQ        DI, SI, DI
+	MOVQ         DI, (BX)(CX*1)
 
 	// Limit of steps
 	MOVQ         64(AX), BX
@@ -1033,13 +1033,13 @@ loop:
 	VPADDD       constants<>+1792(SB), Y15, Y15
 	VMOVUPS      Y15, (BX)(CX*4)
 	VPBROADCASTD 80(AX), Y16
+	MOVQ         56(AX), BX
 	VPCMPGTD     Y15, Y16, K1
-	KMOVB        K1, BX
-	XORL         $0xff, BX
-	MOVQ         56(AX), SI
+	KMOVB        K1, SI
+	XORL         $0xff, SI
 	MOVQ         $0x0101010101010101, DI
-	PDEPQ        DI, BX, DI
-	MOVQ         DI, (SI)(CX*1)
+	PDEPQ        DI, SI, DI
+	MOVQ         DI, (BX)(CX*1)
 	MOVQ         32(AX), BX
 	VMOVUPD      Z0, (BX)(CX*8)
 	MOVQ         40(AX), BX
@@ -1440,11 +1440,11 @@ loop:
 	VMOVUPD Z2, (SI)(CX*8)
 	VMOVUPD Z0, (BX)(CX*8)
 	KXORB   K3, K3, K3
-	KMOVB   K3, SI
-	MOVQ    48(AX), DI
+	MOVQ    48(AX), SI
+	KMOVB   K3, DI
 	MOVQ    $0x0101010101010101, R8
-	PDEPQ   R8, SI, R8
-	MOVQ    R8, (DI)(CX*1)
+	PDEPQ   R8, DI, R8
+	MOVQ    R8, (SI)(CX*1)
 
 	// Limit of steps
 	MOVQ         64(AX), SI
@@ -1452,13 +1452,13 @@ loop:
 	VPADDD       constants<>+1792(SB), Y0, Y0
 	VMOVUPS      Y0, (SI)(CX*4)
 	VPBROADCASTD 80(AX), Y3
+	MOVQ         56(AX), SI
 	VPCMPGTD     Y0, Y3, K1
-	KMOVB        K1, SI
-	XORL         $0xff, SI
-	MOVQ         56(AX), DI
+	KMOVB        K1, DI
+	XORL         $0xff, DI
 	MOVQ         $0x0101010101010101, R8
-	PDEPQ        R8, SI, R8
-	MOVQ         R8, (DI)(CX*1)
+	PDEPQ        R8, DI, R8
+	MOVQ         R8, (SI)(CX*1)
 	MOVQ         32(AX), SI
 	VMOVUPD      Z1, (SI)(CX*8)
 	MOVQ         40(AX), SI

@@ -3,6 +3,7 @@ package classic
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -255,4 +256,98 @@ func TestStepRows(t *testing.T) {
 			t.Error("rows that are too short are taken")
 		}
 	}
+}
+
+// TestGuards: the assembly writes what the Go functions write and no byte beside it, and
+// what it reads beside its columns, NaN, comes into no result.
+func TestGuards(t *testing.T) {
+	for _, k := range require(t) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for _, environment := range []struct {
+			name string
+			run  func(*kernels, *lanes) int
+		}{
+			{"CartPole-v1", func(k *kernels, l *lanes) int { return k.cartPole(l, 0) }},
+			{"MountainCar-v0", func(k *kernels, l *lanes) int { return k.mountainCar(l, 0) }},
+			{"Pendulum-v1", func(k *kernels, l *lanes) int { return k.pendulum(l, 0) }},
+		} {
+			name, run := environment.name, environment.run
+			for range 50 {
+				task, err := classic.Make(name, 1+r.IntN(40), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := newBlock(&task, k, 0, task.Num)
+				for i := range b.states {
+					b.states[i] = 0.1 * r.NormFloat64()
+				}
+				for i := range b.actions {
+					b.actions[i], b.forces[i] = int32(r.IntN(2)), force(r)
+				}
+				got, gotMemory := fenced(b)
+				want, wantMemory := fenced(b)
+				if to := run(k, got); to < b.n {
+					t.Fatalf("%s: %s stops at %d of %d", k.name, name, to, b.n)
+				}
+				run(plain, want)
+				for column, bytes := range wantMemory {
+					if !slices.Equal(gotMemory[column], bytes) {
+						t.Fatalf(
+							"%s: %s: column %d and what is beside it differ",
+							k.name,
+							name,
+							column,
+						)
+					}
+				}
+			}
+			x, y := make([]float64, 8+40), make([]float64, 8+40)
+			for i := range x {
+				x[i], y[i] = r.NormFloat64(), math.NaN()
+			}
+			sure := make([]bool, len(x))
+			k.sincos(x[:40], y[:40], make([]float64, 40))
+			k.normal(x[:40], y[:40])
+			k.square(x[:40], y[:40], sure[:40])
+			for i := 40; i < len(y); i++ {
+				if y[i] == y[i] || sure[i] {
+					t.Fatalf("%s: element %d of 40 is written", k.name, i)
+				}
+			}
+		}
+	}
+}
+
+// fenced is a copy of a block's lanes with eight words of ones, NaN, around each column, and
+// the bytes of all.
+func fenced(b *block) (*lanes, [][]byte) {
+	l, all := b.lanes, [][]byte{}
+	fence(&all, &l.state, len(b.states))
+	fence(&all, &l.observation, len(b.observations))
+	fence(&all, &l.action, b.n)
+	fence(&all, &l.reward, b.n)
+	fence(&all, &l.total, b.n)
+	fence(&all, &l.terminated, b.n)
+	fence(&all, &l.truncated, b.n)
+	fence(&all, &l.elapsed, b.n)
+	if l.force != nil {
+		fence(&all, &l.force, b.n)
+		fence(&all, &l.sine, b.n)
+		fence(&all, &l.normalSquare, b.n)
+		fence(&all, &l.speedSquare, b.n)
+	}
+	return &l, all
+}
+
+func fence[T any](all *[][]byte, column **T, n int) {
+	const margin = 64
+	size := n * int(unsafe.Sizeof(**column))
+	words := make([]uint64, (size+2*margin+7)/8)
+	memory := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
+	for i := range memory {
+		memory[i] = 0xff
+	}
+	copy(memory[margin:], unsafe.Slice((*byte)(unsafe.Pointer(*column)), size))
+	*column = (*T)(unsafe.Pointer(&memory[margin]))
+	*all = append(*all, memory)
 }

@@ -142,7 +142,7 @@ func (b *block) pendulums() {
 		if !b.task.NumPy1 {
 			i = b.kernels.pendulum(&b.lanes, i)
 		}
-		for end := min(i+8, b.n); i < end; i++ {
+		for end := min(i+b.kernels.width, b.n); i < end; i++ {
 			b.pendulumLane(i, b.task.NumPy1)
 		}
 	}

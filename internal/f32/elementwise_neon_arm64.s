@@ -1014,45 +1014,45 @@ vectors:
 	WORD $0x4e24cd83 // fmla v3.4s, v12.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f3f04a4 // sshr v4.4s, v5.4s, #1
+	WORD $0x4f3f04a4 // %!s(uint32=1329530020) v%!d(string=sshr).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #5
 	WORD $0x6ea484a5 // sub v5.4s, v5.4s, v4.4s
-	VSHL $0x17, V4.S4, V4.S4
+	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e24ddad // fmul v13.4s, v13.4s, v4.4s
 	WORD $0x6e25ddad // fmul v13.4s, v13.4s, v5.4s
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
-	WORD $0x4f3f04c4 // sshr v4.4s, v6.4s, #1
+	WORD $0x4f3f04c4 // %!s(uint32=1329530052) v%!d(string=sshr).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #6
 	WORD $0x6ea484c6 // sub v6.4s, v6.4s, v4.4s
-	VSHL $0x17, V4.S4, V4.S4
+	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	VSHL $0x17, V6.S4, V6.S4
+	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
 	WORD $0x6e24dc21 // fmul v1.4s, v1.4s, v4.4s
 	WORD $0x6e26dc21 // fmul v1.4s, v1.4s, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
-	WORD $0x4f3f04e4 // sshr v4.4s, v7.4s, #1
+	WORD $0x4f3f04e4 // %!s(uint32=1329530084) v%!d(string=sshr).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #7
 	WORD $0x6ea484e7 // sub v7.4s, v7.4s, v4.4s
-	VSHL $0x17, V4.S4, V4.S4
+	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	VSHL $0x17, V7.S4, V7.S4
+	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
 	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s
 	WORD $0x6e27dc42 // fmul v2.4s, v2.4s, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3f0504 // sshr v4.4s, v8.4s, #1
+	WORD $0x4f3f0504 // %!s(uint32=1329530116) v%!d(string=sshr).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #8
 	WORD $0x6ea48508 // sub v8.4s, v8.4s, v4.4s
-	VSHL $0x17, V4.S4, V4.S4
+	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	VSHL $0x17, V8.S4, V8.S4
+	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
@@ -1103,12 +1103,12 @@ vector:
 	WORD $0x4e21cc83 // fmla v3.4s, v4.4s, v1.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0441 // sshr v1.4s, v2.4s, #1
+	WORD $0x4f3f0441 // %!s(uint32=1329529921) v%!d(string=sshr).%!s(uint32=1), v%!d(string=4s).%!s(uint32=1), #2
 	WORD $0x6ea18442 // sub v2.4s, v2.4s, v1.4s
-	VSHL $0x17, V1.S4, V1.S4
+	WORD $0x4f375421 // %!s(uint32=1329026081) v%!d(string=shl).%!s(uint32=1), v%!d(string=4s).%!s(uint32=1), #1
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
-	VSHL $0x17, V2.S4, V2.S4
+	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
@@ -1160,12 +1160,12 @@ one:
 	WORD $0x4e21cc83 // fmla v3.4s, v4.4s, v1.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0441 // sshr v1.4s, v2.4s, #1
+	WORD $0x4f3f0441 // %!s(uint32=1329529921) v%!d(string=sshr).%!s(uint32=1), v%!d(string=4s).%!s(uint32=1), #2
 	WORD $0x6ea18442 // sub v2.4s, v2.4s, v1.4s
-	VSHL $0x17, V1.S4, V1.S4
+	WORD $0x4f375421 // %!s(uint32=1329026081) v%!d(string=shl).%!s(uint32=1), v%!d(string=4s).%!s(uint32=1), #1
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
-	VSHL $0x17, V2.S4, V2.S4
+	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
@@ -1310,16 +1310,16 @@ vectors:
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	VSHL $0x17, V6.S4, V6.S4
+	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
-	VSHL $0x17, V7.S4, V7.S4
+	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	VSHL $0x17, V8.S4, V8.S4
+	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e25ddad // fmul v13.4s, v13.4s, v5.4s
@@ -1371,7 +1371,7 @@ vector:
 	FMOVQ 0(R20), F3
 	WORD $0x4e21cc83 // fmla v3.4s, v4.4s, v1.4s
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	VSHL $0x17, V2.S4, V2.S4
+	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
@@ -1421,7 +1421,7 @@ one:
 	FMOVQ 0(R20), F3
 	WORD $0x4e21cc83 // fmla v3.4s, v4.4s, v1.4s
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	VSHL $0x17, V2.S4, V2.S4
+	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
@@ -1574,45 +1574,45 @@ vectors:
 	WORD $0x6e2bfe10 // fdiv v16.4s, v16.4s, v11.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f3f04a9 // sshr v9.4s, v5.4s, #1
+	WORD $0x4f3f04a9 // %!s(uint32=1329530025) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #5
 	WORD $0x6ea984a5 // sub v5.4s, v5.4s, v9.4s
-	VSHL $0x17, V9.S4, V9.S4
+	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
 	WORD $0x6e25ddad // fmul v13.4s, v13.4s, v5.4s
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
-	WORD $0x4f3f04c5 // sshr v5.4s, v6.4s, #1
+	WORD $0x4f3f04c5 // %!s(uint32=1329530053) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #6
 	WORD $0x6ea584c6 // sub v6.4s, v6.4s, v5.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	VSHL $0x17, V6.S4, V6.S4
+	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
 	WORD $0x6e25ddce // fmul v14.4s, v14.4s, v5.4s
 	WORD $0x6e26ddce // fmul v14.4s, v14.4s, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
-	WORD $0x4f3f04e5 // sshr v5.4s, v7.4s, #1
+	WORD $0x4f3f04e5 // %!s(uint32=1329530085) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #7
 	WORD $0x6ea584e7 // sub v7.4s, v7.4s, v5.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	VSHL $0x17, V7.S4, V7.S4
+	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
 	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s
 	WORD $0x6e27ddef // fmul v15.4s, v15.4s, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3f0505 // sshr v5.4s, v8.4s, #1
+	WORD $0x4f3f0505 // %!s(uint32=1329530117) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #8
 	WORD $0x6ea58508 // sub v8.4s, v8.4s, v5.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	VSHL $0x17, V8.S4, V8.S4
+	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s
@@ -1698,12 +1698,12 @@ vector:
 	WORD $0x6e24fca5 // fdiv v5.4s, v5.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
+	WORD $0x4f3f0443 // %!s(uint32=1329529923) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
 	WORD $0x6ea38442 // sub v2.4s, v2.4s, v3.4s
-	VSHL $0x17, V3.S4, V3.S4
+	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	VSHL $0x17, V2.S4, V2.S4
+	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
@@ -1766,12 +1766,12 @@ one:
 	WORD $0x6e24fca5 // fdiv v5.4s, v5.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
+	WORD $0x4f3f0443 // %!s(uint32=1329529923) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
 	WORD $0x6ea38442 // sub v2.4s, v2.4s, v3.4s
-	VSHL $0x17, V3.S4, V3.S4
+	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	VSHL $0x17, V2.S4, V2.S4
+	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
@@ -1934,45 +1934,45 @@ vectors:
 	WORD $0x6e2bfe10 // fdiv v16.4s, v16.4s, v11.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f3f04a9 // sshr v9.4s, v5.4s, #1
+	WORD $0x4f3f04a9 // %!s(uint32=1329530025) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #5
 	WORD $0x6ea984a5 // sub v5.4s, v5.4s, v9.4s
-	VSHL $0x17, V9.S4, V9.S4
+	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
 	WORD $0x6e25ddad // fmul v13.4s, v13.4s, v5.4s
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
-	WORD $0x4f3f04c5 // sshr v5.4s, v6.4s, #1
+	WORD $0x4f3f04c5 // %!s(uint32=1329530053) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #6
 	WORD $0x6ea584c6 // sub v6.4s, v6.4s, v5.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	VSHL $0x17, V6.S4, V6.S4
+	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
 	WORD $0x6e25ddce // fmul v14.4s, v14.4s, v5.4s
 	WORD $0x6e26ddce // fmul v14.4s, v14.4s, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
-	WORD $0x4f3f04e5 // sshr v5.4s, v7.4s, #1
+	WORD $0x4f3f04e5 // %!s(uint32=1329530085) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #7
 	WORD $0x6ea584e7 // sub v7.4s, v7.4s, v5.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	VSHL $0x17, V7.S4, V7.S4
+	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
 	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s
 	WORD $0x6e27ddef // fmul v15.4s, v15.4s, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3f0505 // sshr v5.4s, v8.4s, #1
+	WORD $0x4f3f0505 // %!s(uint32=1329530117) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #8
 	WORD $0x6ea58508 // sub v8.4s, v8.4s, v5.4s
-	VSHL $0x17, V5.S4, V5.S4
+	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	VSHL $0x17, V8.S4, V8.S4
+	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s
@@ -2058,12 +2058,12 @@ vector:
 	WORD $0x6e24fca5 // fdiv v5.4s, v5.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
+	WORD $0x4f3f0443 // %!s(uint32=1329529923) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
 	WORD $0x6ea38442 // sub v2.4s, v2.4s, v3.4s
-	VSHL $0x17, V3.S4, V3.S4
+	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	VSHL $0x17, V2.S4, V2.S4
+	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
@@ -2126,12 +2126,12 @@ one:
 	WORD $0x6e24fca5 // fdiv v5.4s, v5.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
+	WORD $0x4f3f0443 // %!s(uint32=1329529923) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
 	WORD $0x6ea38442 // sub v2.4s, v2.4s, v3.4s
-	VSHL $0x17, V3.S4, V3.S4
+	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	VSHL $0x17, V2.S4, V2.S4
+	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s

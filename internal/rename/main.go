@@ -95,15 +95,15 @@ func (r renaming) file(root, name string) error {
 	return nil
 }
 
-// module changes the path in a go.mod: the module's, or that of one that is named after it.
+// module changes the path in a go.mod: the module's, and those of modules that are named after
+// it, which others of the project require and replace.
 func (r renaming) module(text []byte) []byte {
-	return modulePattern.ReplaceAllFunc(text, func(line []byte) []byte {
-		old := strings.TrimPrefix(string(line), "module ")
-		if old != r.from && !strings.HasPrefix(old, r.from+"/") {
+	return r.below(modulePattern.ReplaceAllFunc(text, func(line []byte) []byte {
+		if string(line) != "module "+r.from {
 			return line
 		}
-		return []byte("module " + r.to + strings.TrimPrefix(old, r.from))
-	})
+		return []byte("module " + r.to)
+	}))
 }
 
 // source changes the strings of a Go file: imports of the module's own packages, and other

@@ -50,6 +50,17 @@ func TestRename(t *testing.T) {
 			t.Errorf("%s is still there", p)
 		}
 	}
+	for _, name := range strings.Fields(command("git", "ls-files", "*go.mod")) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range strings.Fields(string(text)) {
+			if word == from || strings.HasPrefix(word, from+"/") {
+				t.Errorf("%s: %s is still there", name, word)
+			}
+		}
+	}
 	if simtest.Whole(t) {
 		command("go", "vet", "./...")
 		command(

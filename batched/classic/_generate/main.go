@@ -3,7 +3,7 @@
 //
 //	go run . -out FILE.s -stubs FILE.go -pkg classic LEVEL
 //
-// LEVEL is avx2 or avx512. Formulas are written as formulas: a function of a level
+// LEVEL is avx2, avx512 or neon. Formulas are written as formulas: a function of a level
 // emits an instruction and returns a new register.
 package main
 
@@ -17,6 +17,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"lockstep/internal/arm64"
 )
 
 // A level is an instruction set extension with its vector registers of float64.
@@ -33,6 +35,8 @@ func main() {
 		l = level{"AVX2", 32}
 	case "avx512":
 		l = level{"AVX512", 64}
+	case "neon":
+		l = level{"NEON", 16} // of arm64: see package arm64
 	default:
 		log.Fatalf("no level %q", flag.Args())
 	}
@@ -41,26 +45,36 @@ func main() {
 	l.mountainCar()
 	l.sincos()
 	l.square()
-	if l.wide() {
+	if l.name != "AVX2" {
 		l.normal()
 		l.pendulum()
+	}
+	if l.narrow() {
+		value := func(name string) string { return flag.Lookup(name).Value.String() }
+		arm64.Generate(value("out"), value("stubs"), value("pkg"))
+		return
 	}
 	Generate()
 }
 
-func (l level) wide() bool { return l.bytes == 64 }
+// wide and narrow say how much of x86's longest vector a level's is.
+func (l level) wide() bool   { return l.bytes == 64 }
+func (l level) narrow() bool { return l.bytes == 16 }
 
 // lanes is the number of float64 in a vector.
 func (l level) lanes() int { return l.bytes / 8 }
 
 func (l level) vector() VecVirtual {
-	if l.wide() {
+	switch {
+	case l.wide():
 		return ZMM()
+	case l.narrow():
+		return XMM()
 	}
 	return YMM()
 }
 
-// half is a register of as many 32-bit values.
+// half is a register of as many 32-bit values, or the lower half of one.
 func (l level) half() VecVirtual {
 	if l.wide() {
 		return YMM()
@@ -71,6 +85,51 @@ func (l level) half() VecVirtual {
 func (l level) load(x Op) Register {
 	r := l.vector()
 	VMOVUPD(x, r)
+	return r
+}
+
+// loadHalf and storeHalf move as many 32-bit values.
+func (l level) loadHalf(x Mem) VecVirtual {
+	r := l.half()
+	if l.narrow() {
+		VMOVSD(x, r)
+	} else {
+		VMOVUPS(x, r)
+	}
+	return r
+}
+
+func (l level) storeHalf(r Register, to Mem) {
+	if l.narrow() {
+		VMOVSD(r, to)
+	} else {
+		VMOVUPS(r, to)
+	}
+}
+
+// unary emits an instruction of arm64's with one operand.
+func (l level) unary(opcode string, x Op) Register {
+	r := l.vector()
+	arm64.Special(opcode, []Op{l.in(x)}, []Op{r})
+	return r
+}
+
+// doubles are as many 32-bit integers as float64, singles as many float32.
+func (l level) doubles(integers Op) Register {
+	if l.narrow() {
+		return l.unary("SCVTF2", l.unary("SXTL", integers))
+	}
+	r := l.vector()
+	VCVTDQ2PD(integers, r)
+	return r
+}
+
+func (l level) widened(singles Op) Register {
+	if l.narrow() {
+		return l.unary("FCVTL", singles)
+	}
+	r := l.vector()
+	VCVTPS2PD(singles, r)
 	return r
 }
 
@@ -110,9 +169,26 @@ func (l level) fnma(x, y, z Op) Register {
 }
 
 func (l level) fms(x, y, z Op) Register {
+	if l.narrow() {
+		r := l.unary("FNEG2", z)
+		VFMADD231PD(y, l.in(x), r)
+		return r
+	}
 	r := l.load(z)
 	VFMSUB231PD(y, l.in(x), r)
 	return r
+}
+
+// horner is p·x + c for each coefficient in turn.
+func (l level) horner(p, x Register, coefficients ...Mem) Register {
+	for _, c := range coefficients {
+		if l.narrow() { // a sum takes the place of its addend
+			p = l.fma(p, x, c)
+			continue
+		}
+		VFMADD213PD(c, x, p)
+	}
+	return p
 }
 
 func (l level) shiftLeft(x Op, bits uint64) Register {
@@ -131,8 +207,12 @@ const (
 	greater        = U8(0x1e)
 )
 
-// A mask is one bit for each lane: a mask register, or the signs of a vector.
+// A mask is one bit for each lane: a mask register, or the signs of a vector, which on
+// arm64 are all its bits.
 func (l level) compare(x Op, predicate Constant, y Op) Register {
+	if l.narrow() {
+		return l.compareARM(x, predicate, y)
+	}
 	if l.wide() {
 		k := K()
 		VCMPPD(predicate, y, l.in(x), k)
@@ -143,12 +223,36 @@ func (l level) compare(x Op, predicate Constant, y Op) Register {
 	return m
 }
 
+// compareARM is compare with what arm64 has, which is false for NaN.
+func (l level) compareARM(x Op, predicate Constant, y Op) Register {
+	m := l.vector()
+	switch predicate {
+	case equal, notEqual:
+		arm64.Special("FCMEQ2", []Op{y, l.in(x)}, []Op{m})
+	case less, notLess:
+		arm64.Special("FCMGT2", []Op{x, l.in(y)}, []Op{m})
+	case greater:
+		arm64.Special("FCMGT2", []Op{y, l.in(x)}, []Op{m})
+	case greaterOrEqual:
+		arm64.Special("FCMGE2", []Op{y, l.in(x)}, []Op{m})
+	}
+	if predicate == notEqual || predicate == notLess {
+		arm64.Special("NOT", []Op{m}, []Op{m})
+	}
+	return m
+}
+
 // bit is the mask of the lanes in which that bit of an integer is set.
 func (l level) bit(x Op, n int) Register {
 	if l.wide() {
 		k := K()
 		VPTESTMQ(l.word(uint64(1)<<n), x, k)
 		return k
+	}
+	if l.narrow() {
+		m := l.vector()
+		arm64.Special("CMTST2", []Op{l.word(uint64(1) << n), x}, []Op{m})
+		return m
 	}
 	return l.shiftLeft(x, uint64(63-n))
 }
@@ -173,6 +277,11 @@ func (l level) any(a, b Register) Register {
 
 // choose is x in the lanes of the mask and y in the others.
 func (l level) choose(m Register, x, y Op) Register {
+	if l.narrow() {
+		r := l.load(y)
+		arm64.Special("BIT", []Op{m, x}, []Op{r})
+		return r
+	}
 	r := l.vector()
 	if l.wide() {
 		VBLENDMPD(x, l.in(y), m, r)
@@ -193,8 +302,38 @@ func (l level) bits(m Register) Register {
 	return r
 }
 
-// flags writes one bool for each lane of a mask in an integer register.
-func (l level) flags(bits Register, to Mem) {
+// stop ends a step before the vector that has a lane in the mask.
+func (l level) stop(m Register) {
+	if l.narrow() {
+		any := GP64()
+		VMOVQ(l.unary("XTN", m).(VecVirtual), any)
+		TESTQ(any, any)
+	} else {
+		any := l.bits(m)
+		TESTL(any, any)
+	}
+	JNZ(LabelRef("done"))
+}
+
+// flags writes one bool for each lane of a mask.
+func (l level) flags(m Register, to Mem) {
+	if l.narrow() {
+		l.flagsARM(m, 8, to)
+	} else {
+		l.spread(l.bits(m), to)
+	}
+}
+
+// flagsARM writes a bool for each of two masks of so many bytes.
+func (l level) flagsARM(m Register, size uint64, to Mem) {
+	first := l.vector()
+	arm64.Special("TBL", []Op{l.word(size << 8), m}, []Op{first})
+	arm64.Special("USHR8", []Op{Imm(7), first}, []Op{first})
+	arm64.Special("STH", []Op{first, to}, nil)
+}
+
+// spread writes one bool for each bit of an integer register.
+func (l level) spread(bits Register, to Mem) {
 	ones := GP64()
 	MOVQ(U64(0x0101010101010101), ones)
 	PDEPQ(ones, bits.(GPVirtual).As64(), ones)
@@ -208,6 +347,15 @@ func (l level) flags(bits Register, to Mem) {
 // gather is the element at base+displacement of the rows of 4 float64 that the
 // integers index.
 func (l level) gather(base, index Register, displacement int) Register {
+	if l.narrow() {
+		var both [2]VecVirtual
+		for k, at := range l.indices(index) {
+			both[k] = l.vector()
+			VMOVSD(Mem{Base: base, Index: at, Scale: 8, Disp: displacement}, both[k])
+		}
+		VUNPCKLPD(both[1], both[0], both[0])
+		return both[0]
+	}
 	r := l.load(l.number(0)) // what is overwritten must not be waited for
 	if l.wide() {
 		k := K()
@@ -220,6 +368,55 @@ func (l level) gather(base, index Register, displacement int) Register {
 		r,
 	)
 	return r
+}
+
+// indices are the two integers of a vector of arm64's.
+func (l level) indices(v Register) [2]Register {
+	low, high := GP64(), GP64()
+	VMOVQ(v.(VecVirtual), low)
+	arm64.Special("UPPER", []Op{v}, []Op{high})
+	return [2]Register{low, high}
+}
+
+// A row is what gather has of a row of the table, for each lane. On arm64 rows are read
+// whole, and turned into columns.
+type row struct {
+	level
+	base, index Register
+	rows        [2][]VecVirtual
+}
+
+// row is the one of so many float64, 2 or 4, that the integers index.
+func (l level) row(base, index Register, length int) *row {
+	r := &row{level: l, base: base, index: index}
+	if !l.narrow() {
+		return r
+	}
+	for k, at := range l.indices(index) {
+		from := Mem{Base: base, Index: at, Scale: 8}
+		first, second := l.vector(), l.vector()
+		if length == 4 {
+			arm64.Special("LDP", []Op{from}, []Op{first, second})
+		} else {
+			VMOVUPD(from, first)
+		}
+		r.rows[k] = []VecVirtual{first, second}
+	}
+	return r
+}
+
+// at is column n of the row.
+func (r *row) at(n int) Register {
+	if !r.narrow() {
+		return r.gather(r.base, r.index, 8*n)
+	}
+	column := r.vector()
+	if n%2 == 0 {
+		VUNPCKLPD(r.rows[1][n/2], r.rows[0][n/2], column)
+	} else {
+		VUNPCKHPD(r.rows[1][n/2], r.rows[0][n/2], column)
+	}
+	return column
 }
 
 // The table holds the constants of the file, each filling a vector.
@@ -281,14 +478,17 @@ const (
 // broadcast fills a vector with a field.
 func (l level) broadcast(lanes Register, n int) Register {
 	r := l.vector()
-	VBROADCASTSD(Mem{Base: lanes, Disp: 8 * n}, r)
+	if l.narrow() {
+		VMOVDDUP(Mem{Base: lanes, Disp: 8 * n}, r)
+	} else {
+		VBROADCASTSD(Mem{Base: lanes, Disp: 8 * n}, r)
+	}
 	return r
 }
 
 // step emits a function over the vectors of lanes, from a first lane on, that
-// returns the lane after the last vector it did. leave, given to the body, goes to
-// the end without that vector.
-func (l level) step(name string, doc []string, body func(p, i, n Register, leave func())) {
+// returns the lane after the last vector it did; see stop.
+func (l level) step(name string, doc []string, body func(p, i, n Register)) {
 	TEXT(name+l.name, 0, "func(l *int64, from int) (next int)")
 	Pragma("noescape")
 	Doc(append([]string{name + l.name + " " + doc[0]}, doc[1:]...)...)
@@ -297,7 +497,7 @@ func (l level) step(name string, doc []string, body func(p, i, n Register, leave
 	Label("loop")
 	CMPQ(i, n)
 	JGE(LabelRef("done"))
-	body(p, i, n, func() { JMP(LabelRef("done")) })
+	body(p, i, n)
 	ADDQ(Imm(uint64(l.lanes())), i)
 	JMP(LabelRef("loop"))
 	Label("done")
@@ -328,26 +528,48 @@ func columns(base, i, n Register, count, size int) []Mem {
 
 // observe writes float64 as float32.
 func (l level) observe(x Op, to Mem) {
+	l.storeHalf(l.narrowed(x), to)
+}
+
+// narrowed are float64 as float32.
+func (l level) narrowed(x Op) Register {
 	h := l.half()
-	if l.wide() {
+	switch {
+	case l.narrow():
+		return l.unary("FCVTN", x)
+	case l.wide():
 		VCVTPD2PS(x, h)
-	} else {
+	default:
 		VCVTPD2PSY(x, h)
 	}
-	VMOVUPS(h, to)
+	return h
 }
 
 // finish writes flags and reward, counts the step and adds the reward up.
 func (l level) finish(p, i Register, terminated Register, reward Register) {
-	l.flags(l.bits(terminated), Mem{Base: field(p, fieldTerminated), Index: i, Scale: 1})
+	l.flags(terminated, Mem{Base: field(p, fieldTerminated), Index: i, Scale: 1})
 
 	Comment("Limit of steps")
 	elapsed := Mem{Base: field(p, fieldElapsed), Index: i, Scale: 4}
-	count, limit := l.half(), l.half()
-	VMOVUPS(elapsed, count)
+	count, limit := l.loadHalf(elapsed), l.half()
 	VPADDD(l.word(1<<32|1), count, count)
-	VMOVUPS(count, elapsed)
+	l.storeHalf(count, elapsed)
 	VPBROADCASTD(Mem{Base: p, Disp: 8 * fieldLimit}, limit)
+	l.truncate(count, limit, Mem{Base: field(p, fieldTruncated), Index: i, Scale: 1})
+
+	VMOVUPD(reward, Mem{Base: field(p, fieldReward), Index: i, Scale: 8})
+	total := Mem{Base: field(p, fieldTotal), Index: i, Scale: 8}
+	VMOVUPD(l.add(reward, total), total)
+}
+
+// truncate writes one bool for each lane whose count has come to the limit.
+func (l level) truncate(count, limit VecVirtual, to Mem) {
+	if l.narrow() {
+		reached := l.vector()
+		arm64.Special("CMGE", []Op{limit, count}, []Op{reached})
+		l.flagsARM(reached, 4, to)
+		return
+	}
 	truncated := GP32()
 	if l.wide() {
 		below := K()
@@ -360,9 +582,5 @@ func (l level) finish(p, i Register, terminated Register, reward Register) {
 		VMOVMSKPS(below, truncated)
 		XORL(Imm(0xf), truncated)
 	}
-	l.flags(truncated, Mem{Base: field(p, fieldTruncated), Index: i, Scale: 1})
-
-	VMOVUPD(reward, Mem{Base: field(p, fieldReward), Index: i, Scale: 8})
-	total := Mem{Base: field(p, fieldTotal), Index: i, Scale: 8}
-	VMOVUPD(l.add(reward, total), total)
+	l.spread(truncated, to)
 }

@@ -4,6 +4,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"lockstep/internal/arm64"
 )
 
 // normal emits the angles of a pendulum within a turn, see remainder.
@@ -19,8 +21,7 @@ func (l level) normal() {
 	JGE(LabelRef("done"))
 	turn := 2 * pi
 	v := l.add(l.load(Mem{Base: x, Index: i, Scale: 8}), l.number(pi))
-	k := l.vector()
-	VRNDSCALEPD(Imm(3), l.mul(v, l.number(1/turn)), k) // towards zero
+	k := l.truncated(l.mul(v, l.number(1/turn)))
 	m := l.fnma(k, l.number(turn), v)
 	one := l.or(l.signOf(v), l.number(1))
 	fewer := l.fnma(l.sub(k, one), l.number(turn), v)
@@ -38,6 +39,50 @@ func (l level) normal() {
 	RET()
 }
 
+// truncated is x rounded to an integer, towards zero.
+func (l level) truncated(x Register) Register {
+	if l.narrow() {
+		return l.unary("FRINTZ2", x)
+	}
+	k := l.vector()
+	VRNDSCALEPD(Imm(3), x, k)
+	return k
+}
+
+// lessHalf is the mask of lanes whose float32 is less than a constant.
+func (l level) lessHalf(x Register, c Mem) Register {
+	if l.narrow() {
+		m := l.vector()
+		arm64.Special("FCMGT", []Op{x, l.in(c)}, []Op{m})
+		return l.unary("SXTL", m)
+	}
+	k := K()
+	VCMPPS(less, c, x, k)
+	return k
+}
+
+// never is the mask of no lane.
+func (l level) never() Register {
+	if l.narrow() {
+		m := l.vector()
+		VXORPD(m, m, m)
+		return m
+	}
+	k := K()
+	KXORB(k, k, k)
+	return k
+}
+
+// unsigned are as many integers of 64 bits as those of 32.
+func (l level) unsigned(half Register) Register {
+	if l.narrow() {
+		return l.unary("UXTL", half)
+	}
+	r := l.vector()
+	VPMOVZXDQ(half, r)
+	return r
+}
+
 // integers is a half vector of x in all elements.
 func (l level) integers(x uint32) Mem { return l.word(uint64(x)<<32 | uint64(x)) }
 
@@ -46,24 +91,20 @@ func (l level) power32(u, logs, exps Register) Register {
 	word := func() VecVirtual { return l.half() }
 	bits, tm, high, z := word(), word(), word(), word()
 	VPAND(l.integers(1<<31-1), u, bits)
-	tiny := K()
-	VCMPPS(less, l.integers(0x0d800000), bits, tiny)
+	tiny := l.lessHalf(bits, l.integers(0x0d800000))
 	VPSUBD(l.integers(0x3f330000), bits, tm)
 	VPSRLD(Imm(23), tm, high)
 	VPSLLD(Imm(23), high, high)
 	VPSUBD(high, bits, z)
-	wide, k := l.vector(), l.vector()
-	VCVTPS2PD(z, wide)
+	wide := l.widened(z)
 	VPSRAD(Imm(23), tm, high)
-	VCVTDQ2PD(high, k)
+	k := l.doubles(high)
 	VPSRLD(Imm(19), tm, tm)
 	VPAND(l.integers(15), tm, tm)
-	index := l.vector()
-	VPMOVZXDQ(tm, index)
-	row := l.shiftLeft(index, 1)
+	row := l.row(logs, l.shiftLeft(l.unsigned(tm), 1), 2)
 
-	r := l.fma(wide, l.gather(logs, row, 0), l.number(-1))
-	y0 := l.add(l.gather(logs, row, 8), k)
+	r := l.fma(wide, row.at(0), l.number(-1))
+	y0 := l.add(row.at(1), k)
 	r2 := l.mul(r, r)
 	q := l.fma(r, l.number(0x1.ec70a6ca7baddp-2), l.number(-0x1.7154748bef6c8p-1))
 	q = l.fma(q, r2, l.fma(r, l.number(0x1.71547652ab82bp0), y0))
@@ -75,9 +116,7 @@ func (l level) power32(u, logs, exps Register) Register {
 	p = l.fma(p, l.mul(f, f), l.fma(f, l.number(0x1.62e42ff0c52d6p-1), l.number(1)))
 	scale := l.vector()
 	VPADDQ(l.gather(exps, l.and(t, l.word(31)), 0), l.shiftLeft(t, 47), scale)
-	y := l.half()
-	VCVTPD2PS(l.choose(tiny, l.number(0), l.mul(p, scale)), y)
-	return y
+	return l.narrowed(l.choose(tiny, l.number(0), l.mul(p, scale)))
 }
 
 // pendulum emits a step of Pendulum.
@@ -85,19 +124,18 @@ func (l level) pendulum() {
 	l.step("pendulum", []string{
 		"computes pendulumLane for vectors of lanes, and stops at one with an angle",
 		"beyond what trig reduces.",
-	}, func(p, i, n Register, leave func()) {
+	}, func(p, i, n Register) {
 		at := func(f int) Mem { return Mem{Base: field(p, f), Index: i, Scale: 8} }
 		state := columns(field(p, fieldState), i, n, 2, 8)
-		u, third := l.half(), l.half()
-		VMOVUPS(Mem{Base: field(p, fieldForce), Index: i, Scale: 4}, u)
+		u, third := l.loadHalf(Mem{Base: field(p, fieldForce), Index: i, Scale: 4}), l.half()
 		VMINPS(l.integers(0x40000000), u, u)
 		VMAXPS(l.integers(0xc0000000), u, u)
 		effort := l.power32(u, field(p, fieldLogs), field(p, fieldExps))
-		small, cost, torque := l.half(), l.vector(), l.vector()
+		small := l.half()
 		VMULPS(l.integers(0x3a83126f), effort, small) // float32(0.001)
-		VCVTPS2PD(small, cost)
+		cost := l.widened(small)
 		VMULPS(l.integers(0x40400000), u, third) // 3
-		VCVTPS2PD(third, torque)
+		torque := l.widened(third)
 
 		Comment("Speed and angle")
 		pull := l.mul(l.broadcast(p, fieldPull), at(fieldSine))
@@ -106,9 +144,7 @@ func (l level) pendulum() {
 		VMINPD(l.number(8), speed, speed)
 		VMAXPD(l.number(-8), speed, speed)
 		theta := l.add(l.load(state[0]), l.mul(speed, l.number(0.05)))
-		outside := l.bits(l.compare(l.abs(theta), notLess, l.number(edge3)))
-		TESTL(outside, outside)
-		JNZ(LabelRef("done"))
+		l.stop(l.compare(l.abs(theta), notLess, l.number(edge3)))
 
 		Comment("Reward")
 		squares := l.add(
@@ -117,9 +153,7 @@ func (l level) pendulum() {
 		reward := l.xor(l.add(squares, cost), l.word(signBit))
 		VMOVUPD(theta, state[0])
 		VMOVUPD(speed, state[1])
-		never := K()
-		KXORB(never, never, never)
-		l.finish(p, i, never, reward)
+		l.finish(p, i, l.never(), reward)
 
 		Comment("Observation")
 		sin, cos := l.trig(theta, field(p, fieldTable), true)

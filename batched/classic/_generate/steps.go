@@ -24,20 +24,15 @@ func (l level) cartPole() {
 	l.step("cartPole", []string{
 		"computes cartPoleLane for vectors of lanes, and stops at one with an angle",
 		"beyond ±0.855469.",
-	}, func(p, i, n Register, leave func()) {
+	}, func(p, i, n Register) {
 		state := columns(field(p, fieldState), i, n, 4, 8)
 		theta := l.load(state[2])
-		outside := l.bits(l.compare(l.abs(theta), notLess, l.number(edge1)))
-		TESTL(outside, outside)
-		JNZ(LabelRef("done"))
+		l.stop(l.compare(l.abs(theta), notLess, l.number(edge1)))
 
 		sin, cos := l.small(theta, field(p, fieldTable))
 
 		Comment("force")
-		action := l.half()
-		VMOVUPS(Mem{Base: field(p, fieldAction), Index: i, Scale: 4}, action)
-		pushed := l.vector()
-		VCVTDQ2PD(action, pushed)
+		pushed := l.doubles(l.loadHalf(Mem{Base: field(p, fieldAction), Index: i, Scale: 4}))
 		force := l.choose(l.compare(pushed, equal, l.number(1)), l.number(10), l.number(-10))
 
 		Comment("temp, thetaacc, xacc")
@@ -76,17 +71,14 @@ func (l level) cartPole() {
 func (l level) mountainCar() {
 	l.step(
 		"mountainCar", []string{"computes mountainCarLane for vectors of lanes."},
-		func(p, i, n Register, leave func()) {
+		func(p, i, n Register) {
 			state := columns(field(p, fieldState), i, n, 2, 8)
 			position := l.load(state[0])
 			_, cos := l.trig(l.mul(position, l.number(3)), field(p, fieldTable), false)
 
 			Comment("velocity")
-			action := l.half()
-			VMOVUPS(Mem{Base: field(p, fieldAction), Index: i, Scale: 4}, action)
-			pushed := l.vector()
-			VCVTDQ2PD(action, pushed)
-			pushed = l.sub(pushed, l.number(1)).(VecVirtual)
+			pushed := l.doubles(l.loadHalf(Mem{Base: field(p, fieldAction), Index: i, Scale: 4}))
+			pushed = l.sub(pushed, l.number(1))
 			change := l.add(l.mul(pushed, l.number(0.001)), l.mul(cos, l.number(-0.0025)))
 			velocity := l.add(change, state[1])
 			VMINPD(l.number(0.07), velocity, velocity)

@@ -27,10 +27,9 @@ func (l level) signOf(x Op) Register { return l.and(x, l.word(signBit)) }
 // taylor is sin(a + da) for |a| < 0.126; da may be nil.
 func (l level) taylor(a, da Register) Register {
 	xx := l.mul(a, a)
-	p := l.load(l.word(0xbe5addffc2fcdf59))
-	for _, c := range []uint64{0x3ec71de27b9a7ed9, 0xbf2a01a019db08b8, 0x3f81111111110ece, 0xbfc5555555555555} {
-		VFMADD213PD(l.word(c), xx, p)
-	}
+	p := l.horner(l.load(l.word(0xbe5addffc2fcdf59)), xx,
+		l.word(0x3ec71de27b9a7ed9), l.word(0xbf2a01a019db08b8),
+		l.word(0x3f81111111110ece), l.word(0xbfc5555555555555))
 	if da == nil {
 		return l.add(a, l.mul(xx, l.mul(p, a)))
 	}
@@ -47,23 +46,21 @@ func (l level) nearest(a Op) (index, h Register) {
 
 // cosine is the cosine of h less 1, and negative.
 func (l level) cosine(xx Register) Register {
-	c := l.load(l.number(cs6))
-	VFMADD213PD(l.number(cs4), xx, c)
-	VFMADD213PD(l.number(cs2), xx, c)
-	return l.mul(xx, c)
+	return l.mul(xx, l.horner(l.load(l.number(cs6)), xx, l.number(cs4), l.number(cs2)))
 }
 
 // sinSum is sin(a + da).
 func (l level) sinSum(a, da Register, table Register) Register {
 	index, h := l.nearest(a)
+	row := l.row(table, index, 4)
 	xx := l.mul(h, h)
 	signed := l.xor(da, l.signOf(a))
 	s := l.add(h, l.fma(l.mul(h, xx), l.fma(xx, l.number(sn5), l.number(sn3)), signed))
 	c := l.fma(h, signed, l.cosine(xx))
-	cor := l.fma(l.gather(table, index, 24), s, l.gather(table, index, 8))
-	sn := l.gather(table, index, 0)
+	cor := l.fma(row.at(3), s, row.at(1))
+	sn := row.at(0)
 	cor = l.fnma(c, sn, cor)
-	cor = l.fma(s, l.gather(table, index, 16), cor)
+	cor = l.fma(s, row.at(2), cor)
 	y := l.or(l.abs(l.add(sn, cor)), l.signOf(a))
 	small := l.compare(l.abs(a), less, l.number(0.126))
 	return l.choose(small, l.taylor(a, da), y)
@@ -72,13 +69,14 @@ func (l level) sinSum(a, da Register, table Register) Register {
 // cosSum is cos(a + da).
 func (l level) cosSum(a, da Register, table Register) Register {
 	index, h := l.nearest(a)
+	row := l.row(table, index, 4)
 	h = l.add(h, l.xor(da, l.signOf(a)))
 	xx := l.mul(h, h)
 	s := l.fma(l.mul(h, xx), l.fma(xx, l.number(sn5), l.number(sn3)), h)
 	c := l.cosine(xx)
-	sn := l.gather(table, index, 0)
-	cs := l.gather(table, index, 16)
-	cor := l.fnma(l.gather(table, index, 8), s, l.gather(table, index, 24))
+	sn := row.at(0)
+	cs := row.at(2)
+	cor := l.fnma(row.at(1), s, row.at(3))
 	cor = l.fnma(c, cs, cor)
 	cor = l.fnma(s, sn, cor)
 	return l.add(cs, cor)
@@ -87,12 +85,13 @@ func (l level) cosSum(a, da Register, table Register) Register {
 // small is sine and cosine of |x| < 0.855469, which share the table's rows.
 func (l level) small(x Register, table Register) (sin, cos Register) {
 	index, h := l.nearest(x)
+	row := l.row(table, index, 4)
 	xx := l.mul(h, h)
 	hxx := l.mul(h, xx)
 	poly := l.fma(xx, l.number(sn5), l.number(sn3))
 	c := l.cosine(xx)
-	sn, ssn := l.gather(table, index, 0), l.gather(table, index, 8)
-	cs, ccs := l.gather(table, index, 16), l.gather(table, index, 24)
+	sn, ssn := row.at(0), row.at(1)
+	cs, ccs := row.at(2), row.at(3)
 
 	Comment("cos")
 	s := l.fma(hxx, poly, h)
@@ -219,7 +218,7 @@ func (l level) square() {
 	ok = l.both(ok, l.compare(h, greater, l.number(0x1p-200)))
 	ok = l.both(ok, l.compare(h, less, l.number(0x1p200)))
 	VMOVUPD(h, Mem{Base: y, Index: i, Scale: 8})
-	l.flags(l.bits(ok), Mem{Base: sure, Index: i, Scale: 1})
+	l.flags(ok, Mem{Base: sure, Index: i, Scale: 1})
 	ADDQ(Imm(uint64(l.lanes())), i)
 	JMP(LabelRef("loop"))
 	Label("done")

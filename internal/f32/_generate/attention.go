@@ -7,6 +7,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"lockstep/internal/arm64"
 )
 
 // context is the number of columns of the softmax.
@@ -247,10 +249,10 @@ func (l level) reciprocalFours(row vectors, lanes int) VecVirtual {
 	}
 	c, one := sums[0], l.vector()
 	if len(sums) > 1 {
-		special("FADDP", []Op{sums[1], c}, []Op{c})
+		arm64.Special("FADDP", []Op{sums[1], c}, []Op{c})
 	}
-	special("FADDP", []Op{c, c}, []Op{c})
-	special("FADDPS", []Op{c}, []Op{c})
+	arm64.Special("FADDP", []Op{c, c}, []Op{c})
+	arm64.Special("FADDPS", []Op{c}, []Op{c})
 	VMOVSS(l.constant(1), one)
 	VDIVSS(c, one, c)
 	return c

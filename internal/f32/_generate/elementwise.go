@@ -10,6 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"lockstep/internal/arm64"
 )
 
 // gelu emits Kernels.Gelu.
@@ -189,8 +191,8 @@ func (l level) maximum() {
 func (l level) greater(v, m Register) {
 	if l.narrow() {
 		mask := l.vector()
-		special("FCMGT", []Op{m, v}, []Op{mask})
-		special("BIT", []Op{mask, v}, []Op{m})
+		arm64.Special("FCMGT", []Op{m, v}, []Op{mask})
+		arm64.Special("BIT", []Op{mask, v}, []Op{m})
 		return
 	}
 	VMAXPS(m, v, m)
@@ -215,8 +217,8 @@ func (l level) highest(v Register) VecVirtual {
 	w := v.(VecVirtual)
 	if l.narrow() {
 		m := l.vector()
-		special("FMAXNMP", []Op{v, v}, []Op{m})
-		special("FMAXNMP", []Op{m, m}, []Op{m})
+		arm64.Special("FMAXNMP", []Op{v, v}, []Op{m})
+		arm64.Special("FMAXNMP", []Op{m, m}, []Op{m})
 		return m
 	}
 	if l.wide() {

@@ -4,6 +4,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"lockstep/internal/arm64"
 )
 
 // layerNorm emits Kernels.LayerNorm: its lanes are those of AVX2, of which NEON has half in
@@ -171,9 +173,9 @@ func (l *lines) sumsInPairs(x Register, d vectors) {
 			for r := range d {
 				v, low := l.vector(), l.vector()
 				VMOVUPS(at(r).Offset(16*half), v)
-				special("FCVTL", []Op{v}, []Op{low})
+				arm64.Special("FCVTL", []Op{v}, []Op{low})
 				VADDPD(low, d[r], d[r])
-				special("FCVTL2", []Op{v}, []Op{v})
+				arm64.Special("FCVTL2", []Op{v}, []Op{v})
 				VADDPD(v, upper[r], upper[r])
 			}
 		}
@@ -213,9 +215,9 @@ func (l *lines) inverses(x Register, mean vectors, count VecVirtual) vectors {
 		high := XMM()
 		if l.narrow() {
 			VADDPS(chains[1][r], a[r], a[r])
-			special("EXT", []Op{a[r]}, []Op{high})
+			arm64.Special("EXT", []Op{a[r]}, []Op{high})
 			VADDPS(high, a[r], a[r])
-			special("FADDPS", []Op{a[r]}, []Op{a[r]})
+			arm64.Special("FADDPS", []Op{a[r]}, []Op{a[r]})
 		} else {
 			VEXTRACTF128(Imm(1), a[r], high)
 			VADDPS(high, a[r].AsX(), a[r].AsX())

@@ -13,6 +13,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"lockstep/internal/arm64"
 )
 
 // A level is an instruction set extension with its vector registers.
@@ -26,7 +28,7 @@ type level struct {
 var (
 	avx2   = level{"AVX2", 32, YMM, 2}
 	avx512 = level{"AVX512", 64, ZMM, 4}
-	neon   = level{"NEON", 16, XMM, 4} // of arm64: see type arm
+	neon   = level{"NEON", 16, XMM, 4} // of arm64: see package arm64
 )
 
 // lanes is the number of float32 in a vector.
@@ -96,7 +98,7 @@ func main() {
 	}
 	if flag.Arg(1) == "neon" {
 		value := func(name string) string { return flag.Lookup(name).Value.String() }
-		generateARM(value("out"), value("stubs"), value("pkg"))
+		arm64.Generate(value("out"), value("stubs"), value("pkg"))
 		return
 	}
 	Generate()

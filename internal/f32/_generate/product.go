@@ -4,6 +4,8 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
+
+	"lockstep/internal/arm64"
 )
 
 // product emits a tile of Kernels.MatMul for NEON: what matMul emits, whose multiply-adds
@@ -80,7 +82,7 @@ func (p pointers) factors(opcode string) []Register {
 	factors := make([]Register, len(p.rows))
 	for i, row := range p.rows {
 		factors[i] = p.vector()
-		special(opcode, []Op{row}, []Op{factors[i], row})
+		arm64.Special(opcode, []Op{row}, []Op{factors[i], row})
 	}
 	return factors
 }
@@ -91,10 +93,10 @@ func (t *tile) multiply(p pointers, factors []Register, u int) {
 	for j := 0; j < len(t.acc[0]); j += 2 {
 		at := Mem{Base: p.panels[j*t.bytes/panelBytes]}.Offset(j * t.bytes % panelBytes)
 		b, next := t.vector(), t.vector()
-		special("LDP", []Op{at}, []Op{b, next})
+		arm64.Special("LDP", []Op{at}, []Op{b, next})
 		for i, row := range t.acc {
-			special(opcode, []Op{factors[i], b}, []Op{row[j]})
-			special(opcode, []Op{factors[i], next}, []Op{row[j+1]})
+			arm64.Special(opcode, []Op{factors[i], b}, []Op{row[j]})
+			arm64.Special(opcode, []Op{factors[i], next}, []Op{row[j+1]})
 		}
 	}
 	for _, panel := range p.panels {

@@ -1,4 +1,5 @@
-package main
+// Package arm64 prints what avo's functions have emitted as assembly of arm64.
+package arm64
 
 import (
 	"bytes"
@@ -17,10 +18,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// A printer writes x86's instructions as arm64's.
+//
 // NEON has vectors of 16 bytes, as XMM registers have, and 32 of them. So its kernels are
 // described in the same instructions as the others, on XMM registers, and avo assigns
 // them. This printer then writes each instruction as arm64 computes it, with the same
-// bits. What has a better form there is an instruction of its own: see special.
+// bits. What has a better form there is an instruction of its own: see Special.
 //
 // Two rules make that right. General registers keep the x86 numbers, vectors too: R16, R17
 // and V31 are for what one x86 instruction needs two for, R20 holds the constants'
@@ -32,6 +35,8 @@ type arm struct {
 }
 
 const (
+	lessOrEqual = U8(0x12) // a predicate of VCMPPS, false for NaN
+
 	scratch    = 31
 	tableIn    = "R20"
 	address    = "R16"
@@ -45,8 +50,8 @@ const (
 //go:linkname generator github.com/mmcloughlin/avo/build.ctx
 var generator *build.Context
 
-// generateARM is Generate for arm64.
-func generateARM(out, stubs, pkg string) {
+// Generate is build.Generate for arm64.
+func Generate(out, stubs, pkg string) {
 	cfg := printer.NewGoRunConfig()
 	cfg.Pkg = pkg
 	f, err := generator.Result()
@@ -67,9 +72,9 @@ func generateARM(out, stubs, pkg string) {
 	}
 }
 
-// special emits an instruction that only arm64 has. It reads in, and out where it adds to
+// Special emits an instruction that only arm64 has. It reads in, and out where it adds to
 // what is there; it writes out. Operands are printed in that order.
-func special(opcode string, in, out []Op) {
+func Special(opcode string, in, out []Op) {
 	i := &ir.Instruction{
 		Opcode:   opcode,
 		Operands: append(append([]Op{}, in...), out...),
@@ -211,7 +216,14 @@ type encoding struct {
 
 func (e encoding) emit(a *arm, m, n, d uint32) {
 	a.word(
-		e.code|m<<16|n<<5|d, "%s v%d.%s, v%d.%s, v%d.%s", e.name, d, e.shape, n, e.shape, m,
+		e.code|m<<16|n<<5|d,
+		"%s v%d.%s, v%d.%s, v%d.%s",
+		e.name,
+		d,
+		e.shape,
+		n,
+		e.shape,
+		m,
 		e.shape,
 	)
 }
@@ -223,19 +235,26 @@ var (
 
 // binary are the x86 instructions d = a op b, written b, a, d.
 var binary = map[string]encoding{
-	"VADDPS": {"fadd", 0x4e20d400, "4s"}, "VSUBPS": {"fsub", 0x4ea0d400, "4s"},
-	"VMULPS": {"fmul", 0x6e20dc00, "4s"}, "VDIVPS": {"fdiv", 0x6e20fc00, "4s"},
-	"VMAXPS": {"fmax", 0x4e20f400, "4s"}, "VMINPS": {"fmin", 0x4ea0f400, "4s"},
-	"VPADDD": {"add", 0x4ea08400, "4s"}, "VPSUBD": {"sub", 0x6ea08400, "4s"},
-	"VPCMPGTD": {"cmgt", 0x4ea03400, "4s"}, "VADDPD": {"fadd", 0x4e60d400, "2d"},
-	"VXORPS": {
-		"eor", 0x6e201c00, "16b",
-	}, "VXORPD": {"eor", 0x6e201c00, "16b"}, "VPAND": {"and", 0x4e201c00, "16b"},
+	"VADDPS": {"fadd", 0x4e20d400, "4s"}, "VADDPD": {"fadd", 0x4e60d400, "2d"},
+	"VSUBPS": {"fsub", 0x4ea0d400, "4s"}, "VSUBPD": {"fsub", 0x4ee0d400, "2d"},
+	"VMULPS": {"fmul", 0x6e20dc00, "4s"}, "VMULPD": {"fmul", 0x6e60dc00, "2d"},
+	"VDIVPS": {"fdiv", 0x6e20fc00, "4s"}, "VDIVPD": {"fdiv", 0x6e60fc00, "2d"},
+	"VMAXPS": {"fmax", 0x4e20f400, "4s"}, "VMAXPD": {"fmax", 0x4e60f400, "2d"},
+	"VMINPS": {"fmin", 0x4ea0f400, "4s"}, "VMINPD": {"fmin", 0x4ee0f400, "2d"},
+	"VPADDD": {"add", 0x4ea08400, "4s"}, "VPADDQ": {"add", 0x4ee08400, "2d"},
+	"VPSUBD": {"sub", 0x6ea08400, "4s"}, "VPCMPGTD": {"cmgt", 0x4ea03400, "4s"},
+	"VXORPS": {"eor", 0x6e201c00, "16b"}, "VXORPD": {"eor", 0x6e201c00, "16b"},
+	"VPAND": {"and", 0x4e201c00, "16b"}, "VANDPD": {"and", 0x4e201c00, "16b"},
+	"VORPD":     {"orr", 0x4ea01c00, "16b"},
 	"VUNPCKLPS": {"zip1", 0x4e803800, "4s"}, "VUNPCKHPS": {"zip2", 0x4e807800, "4s"},
 	"VUNPCKLPD": {"zip1", 0x4ec03800, "2d"}, "VUNPCKHPD": {"zip2", 0x4ec07800, "2d"},
 	"FADDP": {"faddp", 0x6e20d400, "4s"}, "FMAXNMP": {"fmaxnmp", 0x6e20c400, "4s"},
-	"FCMGT":       {"fcmgt", 0x6ea0e400, "4s"},
-	"VFMADD231PS": fmla, "VFMADD231SS": fmla,
+	"FCMGT": {"fcmgt", 0x6ea0e400, "4s"}, "FCMGT2": {"fcmgt", 0x6ee0e400, "2d"},
+	"FCMGE2": {"fcmge", 0x6e60e400, "2d"}, "FCMEQ2": {"fcmeq", 0x4e60e400, "2d"},
+	"CMGE": {"cmge", 0x4ea03c00, "4s"}, "CMTST2": {"cmtst", 0x4ee08c00, "2d"},
+	"VFMADD231PS": fmla, "VFMADD231SS": fmla, "VFMADD231PD": {"fmla", 0x4e60cc00, "2d"},
+	"VFNMADD231PD": {"fmls", 0x4ee0cc00, "2d"}, // d - n·m
+	"TBL":          {"tbl", 0x4e000000, "16b"}, // the bytes of n that m names
 }
 
 // scalar are those of Go's assembler on a first element, unary those of a vector.
@@ -252,6 +271,28 @@ var (
 		"FCVTL2":    {"fcvtl2", 0x4e617800, "2d"},
 		"FADDPS":    {"faddp", 0x7e30d800, "2s"},
 		"FADDPD":    {"faddp", 0x7e70d800, "2d"},
+		"FCVTN":     {"fcvtn", 0x0e616800, "2d"},
+		"FCVTN2":    {"fcvtn2", 0x4e616800, "2d"},
+		"SXTL":      {"sxtl", 0x0f20a400, "2s"},
+		"UXTL":      {"uxtl", 0x2f20a400, "2s"},
+		"XTN":       {"xtn", 0x0ea12800, "2d"},
+		"SCVTF2":    {"scvtf", 0x4e61d800, "2d"},
+		"FRINTZ2":   {"frintz", 0x4ee19800, "2d"},
+		"FNEG2":     {"fneg", 0x6ee0f800, "2d"},
+		"NOT":       {"not", 0x6e205800, "16b"},
+		"VSQRTPS":   {"fsqrt", 0x6ea1f800, "4s"},
+	}
+	// shifts are by a number that the code counts from a number of its own, up or down.
+	shifts = map[string]struct {
+		encoding
+		from uint32
+		left bool
+	}{
+		"VPSLLD": {encoding{"shl", 0x4f005400, "4s"}, 32, true},
+		"VPSLLQ": {encoding{"shl", 0x4f005400, "2d"}, 64, true},
+		"VPSRAD": {encoding{"sshr", 0x4f000400, "4s"}, 64, false},
+		"VPSRLD": {encoding{"ushr", 0x6f000400, "4s"}, 64, false},
+		"USHR8":  {encoding{"ushr", 0x6f000400, "16b"}, 16, false},
 	}
 	jumps = map[string]string{
 		"JZ":  "BEQ",
@@ -259,6 +300,7 @@ var (
 		"JNZ": "BNE",
 		"JNE": "BNE",
 		"JL":  "BLT",
+		"JGE": "BGE",
 		"JG":  "BGT",
 		"JMP": "B",
 	}
@@ -276,7 +318,16 @@ func (a *arm) instruction(i *ir.Instruction) {
 		a.word(e.code|a.v(o[0])<<5|a.v(o[1]), "%s v%d, v%d.%s", e.name, a.v(o[1]), a.v(o[0]), e.shape)
 	} else if jump, ok := jumps[i.Opcode]; ok {
 		a.emit("%s %s", jump, o[0].Asm())
-	} else if !a.general(i.Opcode, o) && !a.vector(i.Opcode, o) {
+	} else if s, ok := shifts[i.Opcode]; ok {
+		n := uint32(o[0].(U8))
+		by := s.from - n
+		if s.left {
+			by = s.from + n
+		}
+		to, from := a.v(o[2]), a.v(o[1])
+		a.word(s.code|by<<16|from<<5|to, "%[1]s v%[2]d.%[3]s, v%[4]d.%[3]s, #%[5]d", s.name, to, s.shape, from, n)
+	} else if !a.general(i.Opcode, o) && !a.vector(i.Opcode, o) &&
+		!a.transfer(i.Opcode, o) {
 		panic("arm64 has no " + i.Opcode)
 	}
 }
@@ -289,6 +340,8 @@ func (a *arm) general(opcode string, o []Op) bool {
 	case "MOVQ":
 		if isMem(o[0]) {
 			a.emit("MOVD %s, %s", a.mem(o[0].(Mem)), a.r(o[1]))
+		} else if isMem(o[1]) {
+			a.emit("MOVD %s, %s", a.r(o[0]), a.mem(o[1].(Mem)))
 		} else {
 			a.emit("MOVD %s, %s", a.r(o[0]), a.r(o[1]))
 		}
@@ -306,11 +359,18 @@ func (a *arm) general(opcode string, o []Op) bool {
 		a.emit("MUL %s, %s, %s", second, a.r(o[1]), a.r(o[2]))
 	case "LEAQ":
 		m := o[0].(Mem)
+		if m.Base == nil && !m.Symbol.Static && m.Symbol.Name != "" {
+			a.emit("MOVD $·%s(SB), %s", m.Symbol.Name, a.r(o[1]))
+			return true
+		}
 		if m.Index == nil || m.Disp != 0 {
 			panic("LEAQ of " + m.Asm())
 		}
 		a.emit(
-			"ADD %s<<%d, %s, %s", a.r(m.Index), bits.TrailingZeros8(m.Scale), a.r(m.Base),
+			"ADD %s<<%d, %s, %s",
+			a.r(m.Index),
+			bits.TrailingZeros8(m.Scale),
+			a.r(m.Base),
 			a.r(o[1]),
 		)
 	case "TESTQ":
@@ -319,8 +379,10 @@ func (a *arm) general(opcode string, o []Op) bool {
 		a.emit("CMP %s, %s", a.r(o[1]), a.r(o[0]))
 	case "CMPB", "CMPL": // of an argument with a number
 		a.emit(
-			"%s %s, %s", map[string]string{"CMPB": "MOVBU", "CMPL": "MOVWU"}[opcode],
-			a.mem(o[0].(Mem)), address,
+			"%s %s, %s",
+			map[string]string{"CMPB": "MOVBU", "CMPL": "MOVWU"}[opcode],
+			a.mem(o[0].(Mem)),
+			address,
 		)
 		a.emit("MOVD %s, %s", a.r(o[1]), second)
 		a.emit("CMPW %s, %s", second, address)
@@ -333,12 +395,6 @@ func (a *arm) general(opcode string, o []Op) bool {
 // vector emits an instruction on vectors.
 func (a *arm) vector(opcode string, o []Op) bool {
 	switch opcode {
-	case "VMOVUPS", "VMOVSS", "MOVSS":
-		a.move(opcode, o[0], o[1])
-	case "VBROADCASTSS", "VPBROADCASTD":
-		a.broadcast(o[0], a.v(o[1]))
-	case "VMOVQ":
-		a.emit("FMOVD %s, F%d", a.r(o[0]), a.v(o[1]))
 	case "VFMADD213PS":
 		a.multiplyAdd(a.v(o[0]), a.v(o[1]), a.v(o[2]))
 	case "VCMPPS":
@@ -353,38 +409,73 @@ func (a *arm) vector(opcode string, o []Op) bool {
 		}
 		x := a.v(o[1])
 		a.emit("VBIT V%d.B16, V%d.B16, V%d.B16", a.v(o[0]), x, a.v(o[len(o)-1]))
-	case "VPSLLD":
-		a.emit("VSHL %s, V%d.S4, V%d.S4", o[0].Asm(), a.v(o[1]), a.v(o[2]))
-	case "VPSRAD":
-		n := uint32(o[0].(U8))
-		a.word(
-			0x4f000400|(64-n)<<16|a.v(o[1])<<5|a.v(o[2]), "sshr v%d.4s, v%d.4s, #%d", a.v(o[2]),
-			a.v(o[1]), n,
-		)
 	case "VSQRTSS":
 		a.emit("FSQRTS F%d, F%d", a.v(o[0]), a.v(o[2]))
 	case "VCVTSI2SSQ", "VCVTSI2SDQ":
 		a.emit(
-			"%s %s, F%d", map[string]string{"VCVTSI2SSQ": "SCVTFS", "VCVTSI2SDQ": "SCVTFD"}[opcode],
-			a.r(o[0]), a.v(o[2]),
+			"%s %s, F%d",
+			map[string]string{"VCVTSI2SSQ": "SCVTFS", "VCVTSI2SDQ": "SCVTFD"}[opcode],
+			a.r(o[0]),
+			a.v(o[2]),
 		)
 	case "VCVTSD2SS":
 		a.emit("FCVTDS F%d, F%d", a.v(o[0]), a.v(o[2]))
 	case "EXT": // the upper half of a vector
 		a.emit("VEXT $8, V%d.B16, V%d.B16, V%d.B16", a.v(o[0]), a.v(o[0]), a.v(o[1]))
+	case "FMLA0", "FMLA1", "FMLA2", "FMLA3": // d += n·m[element]
+		m, n, d, element := a.v(o[0]), a.v(o[1]), a.v(o[2]), uint32(opcode[4]-'0')
+		a.word(
+			0x4f801000|element&1<<21|element>>1<<11|m<<16|n<<5|d,
+			"fmla v%d.4s, v%d.4s, v%d.s[%d]",
+			d,
+			n,
+			m,
+			element,
+		)
+	default:
+		return false
+	}
+	return true
+}
+
+// transfer moves vectors and their elements.
+func (a *arm) transfer(opcode string, o []Op) bool {
+	switch opcode {
+	case "VMOVUPS", "VMOVUPD", "VMOVSS", "MOVSS", "VMOVSD":
+		a.move(opcode, o[0], o[1])
+	case "VBROADCASTSS", "VPBROADCASTD":
+		a.broadcast(o[0], a.v(o[1]))
+	case "VMOVDDUP":
+		a.emit("FMOVD %s, F%d", a.mem(o[0].(Mem)), a.v(o[1]))
+		a.emit("VDUP V%d.D[0], V%[1]d.D2", a.v(o[1]))
+	case "DUP0", "DUP1", "DUP2", "DUP3":
+		a.emit("VDUP V%d.S[%c], V%d.S4", a.v(o[0]), opcode[3], a.v(o[1]))
+	case "VMOVQ":
+		if o[1].(reg.Register).Kind() == reg.KindGP {
+			a.emit("FMOVD F%d, %s", a.v(o[0]), a.r(o[1]))
+		} else {
+			a.emit("FMOVD %s, F%d", a.r(o[0]), a.v(o[1]))
+		}
+	case "UPPER": // of two integers
+		a.emit("VMOV V%d.D[1], %s", a.v(o[0]), a.r(o[1]))
+	case "STH": // the first two bytes
+		m := o[1].(Mem)
+		a.emit(
+			"ADD %s<<%d, %s, %s",
+			a.r(m.Index),
+			bits.TrailingZeros8(m.Scale),
+			a.r(m.Base),
+			address,
+		)
+		a.emit("VST1 V%d.H[0], (%s)", a.v(o[0]), address)
 	case "LDP": // two vectors in memory
 		a.emit("FLDPQ %s, (F%d, F%d)", a.mem(o[0].(Mem)), a.v(o[1]), a.v(o[2]))
 	case "LDNEXT", "LDNEXT1": // a vector, or one element, and on
 		a.emit(
 			"%s(%s), F%d",
-			map[string]string{"LDNEXT": "FMOVQ.P 16", "LDNEXT1": "FMOVS.P 4"}[opcode], a.r(o[0]),
+			map[string]string{"LDNEXT": "FMOVQ.P 16", "LDNEXT1": "FMOVS.P 4"}[opcode],
+			a.r(o[0]),
 			a.v(o[1]),
-		)
-	case "FMLA0", "FMLA1", "FMLA2", "FMLA3": // d += n·m[element]
-		m, n, d, element := a.v(o[0]), a.v(o[1]), a.v(o[2]), uint32(opcode[4]-'0')
-		a.word(
-			0x4f801000|element&1<<21|element>>1<<11|m<<16|n<<5|d, "fmla v%d.4s, v%d.4s, v%d.s[%d]",
-			d, n, m, element,
 		)
 	default:
 		return false
@@ -415,13 +506,16 @@ func (a *arm) broadcast(from Op, d uint32) {
 
 // move emits a load, a store, or a copy.
 func (a *arm) move(opcode string, from, to Op) {
-	name := map[string]string{"VMOVUPS": "FMOVQ", "VMOVSS": "FMOVS", "MOVSS": "FMOVS"}[opcode]
+	name := map[string]string{"VMOVUPS": "FMOVQ", "VMOVUPD": "FMOVQ", "VMOVSD": "FMOVD"}[opcode]
+	if name == "" {
+		name = "FMOVS"
+	}
 	switch {
 	case isMem(from):
 		a.emit("%s %s, F%d", name, a.mem(from.(Mem)), a.v(to))
 	case isMem(to):
 		a.emit("%s F%d, %s", name, a.v(from), a.mem(to.(Mem)))
-	default:
+	case a.v(from) != a.v(to):
 		a.emit("VMOV V%d.B16, V%d.B16", a.v(from), a.v(to))
 	}
 }
