@@ -78,6 +78,7 @@ _MODULES = {
     "_native": [],
     "classic": [],
     "ray": [],
+    "sb3": [],
     "shards": [],
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}

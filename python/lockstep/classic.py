@@ -188,17 +188,23 @@ class _Core:
             raise ValueError(
                 f"render_mode={render_mode!r:.60}: want None, {' or '.join(MODES_OF_RENDERING)}"
             )
-        answer = _native.call(
-            "environments",
-            environment=name,
-            num=operator.index(num),
-            autoreset=autoreset,
-            engine=_native.text("engine", engine),
-            workers=count_workers(workers),
-            numpy1=numpy1,
-            stream=operator.index(stream),
-            options={key: str(value) for key, value in options.items()},
-        )
+        try:
+            answer = _native.call(
+                "environments",
+                environment=name,
+                num=operator.index(num),
+                autoreset=autoreset,
+                engine=_native.text("engine", engine),
+                workers=count_workers(workers),
+                numpy1=numpy1,
+                stream=operator.index(stream),
+                options={key: str(value) for key, value in options.items()},
+            )
+        except ValueError as error:  # as Gymnasium's own say it; TorchRL tries options so
+            for key in options:
+                if f'has no option "{key}"' in str(error):
+                    raise TypeError(f"an unexpected keyword argument '{key}': {error}") from None
+            raise
         self.handle = _native.Handle(answer["handle"], "environments")
         self.engine: str = answer["engine"]
         self.place = None if answer["gpu"] is None else Place(answer["gpu"], operator.index(stream))

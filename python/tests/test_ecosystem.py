@@ -1,6 +1,7 @@
 """The package beside what its users have: `make test-ecosystem`, in a fresh environment."""
 
 import importlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ import gymnasium
 import lockstep
 import numpy as np
 import pytest
+from conftest import REPOSITORY
+from gymnasium.vector import SyncVectorEnv
 
 NUMPY1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 
@@ -82,6 +85,148 @@ def test_stable_baselines_trains_as_on_gymnasium():
         ).learn(192)
         learnt.append([p.detach().numpy().tobytes() for p in model.policy.parameters()])
     assert learnt[0] == learnt[1]
+
+
+def said(value):
+    """All that Stable-Baselines3 is told, arrays as types and bits."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return {key: said(x) for key, x in value.items()}
+    return [said(x) for x in value] if isinstance(value, (list, tuple)) else (type(value), value)
+
+
+def answers(envs, steps, seed):
+    """What environments of Stable-Baselines3's answer to seeded actions."""
+    envs.action_space.seed(seed)
+    envs.seed(seed)
+    yield said((envs.reset(), envs.reset_infos))
+    for _ in range(steps):
+        got = envs.step(np.array([envs.action_space.sample() for _ in range(envs.num_envs)]))
+        yield said((*got, envs.reset_infos))
+
+
+def made(name):
+    return {"engine": "reference", "model": "own"} if name == "Controls-v0" else {"numpy1": NUMPY1}
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Controls-v0"])
+def test_stable_baselines_vectors(name):
+    """One call for all environments answers what its own vector of single ones does."""
+    wanted("stable_baselines3")
+    from lockstep.sb3 import VecEnv
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    options = made(name)
+    ours = VecEnv(f"lockstep/{name}", 2, **options)
+    theirs = DummyVecEnv([lambda: gymnasium.make(f"lockstep/{name}", **options)] * 2)
+    ends = 0
+    for a, b in zip(answers(ours, 405, 3), answers(theirs, 405, 3), strict=True):
+        assert a == b
+        ends += sum("terminal_observation" in info for info in a[3]) if len(a) == 5 else 0
+    assert ends >= 2
+    assert ours.get_attr("render_mode") == [None, None]
+    assert ours.env_is_wrapped(gymnasium.Wrapper, 0) == [False]
+    with pytest.raises(NotImplementedError, match="no single environments"):
+        ours.env_method("step", 0)
+    with pytest.raises(ValueError, match="for all of them"):
+        ours.set_attr("answer", 42, 0)
+    ours.close()
+
+
+def test_stable_baselines_vectors_train():
+    """PPO learns the same network, with pictures and Stable-Baselines3's own wrappers around."""
+    sb3 = wanted("stable_baselines3")
+    from lockstep.sb3 import VecEnv
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecMonitor
+
+    learnt = []
+    for envs in (
+        VecEnv("lockstep/CartPole-v1", 3, numpy1=NUMPY1),
+        make_vec_env("CartPole-v1", 3, seed=0),
+    ):
+        model = sb3.PPO(
+            "MlpPolicy",
+            VecMonitor(envs),
+            n_steps=64,
+            batch_size=32,
+            n_epochs=1,
+            seed=3,
+            device="cpu",
+        )
+        learnt.append([p.detach().numpy().tobytes() for p in model.learn(400).policy.parameters()])
+        assert len(model.ep_info_buffer) > 3
+    assert learnt[0] == learnt[1]
+    seen = VecEnv("lockstep/CartPole-v1", 2, render_mode="rgb_array")
+    seen.reset()
+    assert seen.render().shape == (800, 600, 3)
+    assert seen.get_attr("state", 1)[0].shape == (4,)
+    with pytest.raises(ValueError, match='want "SameStep"'):
+        VecEnv(gymnasium.make_vec("lockstep/CartPole-v1", num_envs=2))
+
+
+def example(name):
+    """A program of python/examples, imported."""
+    path = REPOSITORY / "python" / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
+def test_torchrl(name):
+    """Its wrapper makes of our vectors what it makes of Gymnasium's, in every bit."""
+    wanted("torchrl")
+    from torchrl.envs import GymEnv
+
+    collect = example("torchrl_rollouts").collect
+    single = gymnasium.make_vec(
+        f"lockstep/{name}",
+        num_envs=4,
+        numpy1=NUMPY1,
+        autoreset_mode="SameStep",
+        vectorization_mode="vector_entry_point",
+    )
+    theirs = SyncVectorEnv([lambda: gymnasium.make(name)] * 4, autoreset_mode="SameStep")
+    a, b = (collect(envs, 250, 5) for envs in (single, theirs))
+    assert int(a["next", "done"].sum()) >= 4
+    for key in (
+        "observation",
+        "action",
+        ("next", "observation"),
+        ("next", "reward"),
+        ("next", "done"),
+    ):
+        assert a[key].numpy().tobytes() == b[key].numpy().tobytes(), key
+    assert GymEnv(f"lockstep/{name}").rollout(3).batch_size == (3,)
+
+
+def test_pufferlib(capsys, monkeypatch):
+    """As a native environment, and by its emulation of single ones."""
+    pytest.importorskip(
+        "pufferlib"
+    )  # whose pins are older than Gymnasium's: see make test-ecosystem
+    puffer = example("puffer")
+    envs = puffer.Environments("lockstep/CartPole-v1", 4, numpy1=NUMPY1)
+    plain = gymnasium.make_vec(
+        "lockstep/CartPole-v1", num_envs=4, numpy1=NUMPY1, autoreset_mode="SameStep"
+    )
+    assert np.array_equal(envs.reset(seed=3)[0], plain.reset(seed=3)[0])
+    for k in range(100):
+        actions = np.arange(k, k + 4) % 2
+        for ours, theirs in zip(envs.step(actions)[:4], plain.step(actions), strict=False):
+            assert np.array_equal(ours, theirs)
+    envs.close()
+    monkeypatch.setattr(sys, "argv", ["puffer.py", "--num-envs", "3", "--steps", "40"])
+    puffer.main()
+    assert "lockstep/CartPole-v1: mean reward 1.0000" in capsys.readouterr().out
+
+    from pufferlib.emulation import GymnasiumPufferEnv
+
+    one = GymnasiumPufferEnv(env_creator=lambda: gymnasium.make("lockstep/CartPole-v1"))
+    assert one.reset(seed=1)[0].shape[-1] == 4
 
 
 def test_bars(sim, short_routes):
