@@ -96,33 +96,100 @@ func (l Loader) Read(r io.Reader, path string) (*lockstep.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rows < lockstep.MinRows {
-		return nil, &Error{
-			File: path,
-			Err: fmt.Errorf(
-				"%d rows; want at least %d: steps 0 to 99 warm up, costs count from step 100", rows,
-				lockstep.MinRows,
-			),
-		}
+	if err := enough(path, rows); err != nil {
+		return nil, err
 	}
+	route := l.route(path, [len(columnNames)][]float64{
+		rollColumn:   columns[rollColumn].Float64s(),
+		vEgoColumn:   columns[vEgoColumn].Float64s(),
+		aEgoColumn:   columns[aEgoColumn].Float64s(),
+		targetColumn: columns[targetColumn].Float64s(),
+		steerColumn:  columns[steerColumn].Float64s(),
+	})
+	convert(route)
+	return route, nil
+}
 
-	route := &lockstep.Route{
-		Name:           Name(path),
-		Seed:           lockstep.Seed(l.seedPath(filepath.Base(path))),
-		RollLataccel:   columns[rollColumn].Float64s(),
-		VEgo:           columns[vEgoColumn].Float64s(),
-		AEgo:           columns[aEgoColumn].Float64s(),
-		TargetLataccel: columns[targetColumn].Float64s(),
-		SteerCommand:   columns[steerColumn].Float64s(),
+// Columns are a route's columns in memory, in Route's order and of equal lengths. Raw ones
+// are as a file has them: roll in rad, the command positive to the left.
+type Columns struct {
+	Values [len(columnNames)][]float64
+	Raw    bool
+}
+
+// Make makes a route of columns, which it copies, by the rules of Read. The path is that of
+// the file in which they would be, and need not exist.
+func (l Loader) Make(path string, c Columns) (*lockstep.Route, error) {
+	rows := len(c.Values[targetColumn])
+	if err := enough(path, rows); err != nil {
+		return nil, err
 	}
-	route.Draws = lockstep.Draws(route.Seed, rows-lockstep.ContextLength)
+	for i, column := range c.Values {
+		if len(column) != rows {
+			return nil, &Error{
+				File: path,
+				Err:  fmt.Errorf("%s: %d rows, want %d", columnNames[i], len(column), rows),
+			}
+		}
+		for row, x := range column {
+			wrong := ""
+			switch {
+			case i == steerColumn && row >= lockstep.ControlStartIdx:
+			case math.IsNaN(x) || math.IsInf(x, 0):
+				wrong = "is not finite" + steerHint(i)
+			case i == rollColumn && c.Raw && math.Abs(x) >= libm.SinLimit:
+				wrong = fmt.Sprintf(
+					"is outside ±%g rad, where the sine is known bit for bit", libm.SinLimit)
+			}
+			if wrong != "" {
+				err := fmt.Errorf("%s: %g in row %d %s", columnNames[i], x, row, wrong)
+				return nil, &Error{File: path, Err: err}
+			}
+		}
+		c.Values[i] = slices.Clone(column)
+	}
+	route := l.route(path, c.Values)
+	if c.Raw {
+		convert(route)
+	}
+	return route, nil
+}
+
+// enough is an error if a route has too few rows.
+func enough(path string, rows int) error {
+	if rows >= lockstep.MinRows {
+		return nil
+	}
+	return &Error{
+		File: path,
+		Err: fmt.Errorf(
+			"%d rows; want at least %d: steps 0 to 99 warm up, costs count from step 100", rows,
+			lockstep.MinRows,
+		),
+	}
+}
+
+// route is the route of a file with such columns.
+func (l Loader) route(path string, columns [len(columnNames)][]float64) *lockstep.Route {
+	route := &lockstep.Route{
+		Name: Name(path),
+		Seed: lockstep.Seed(l.seedPath(filepath.Base(path))),
+	}
+	for i, column := range route.Columns() {
+		*column = columns[i]
+	}
+	route.Draws = lockstep.Draws(route.Seed, route.Len()-lockstep.ContextLength)
+	return route
+}
+
+// convert makes of a file's columns those of the Python program.
+func convert(route *lockstep.Route) {
 	for i, roll := range route.RollLataccel {
 		route.RollLataccel[i] = libm.Sin(roll) * lockstep.AccG
 	}
 	for i, steer := range route.SteerCommand {
 		route.SteerCommand[i] = -steer // logged positive to the left
 	}
-	return route, nil
 }
 
 // records are those of a route's CSV text. Their errors say where it is wrong.

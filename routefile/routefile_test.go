@@ -153,6 +153,73 @@ func TestReadRouteErrors(t *testing.T) {
 	}
 }
 
+// TestMake makes a route of columns in memory: the same as of a file.
+func TestMake(t *testing.T) {
+	text := csvRows(
+		120,
+		func(row int, fields []string) { fields[3] = fmt.Sprint(float64(row) / 1024) },
+	)
+	want, err := read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw [5][]float64
+	for row := range 120 {
+		steer := 0.125
+		if row >= lockstep.ControlStartIdx {
+			steer = math.NaN()
+		}
+		for i, x := range []float64{float64(row) / 1024, 30.5, -0.25, float64(row) / 1000, steer} {
+			raw[i] = append(raw[i], x)
+		}
+	}
+	bits := func(r *lockstep.Route) (out []uint64) {
+		for i, column := range r.Columns() {
+			for _, x := range *column {
+				if i == 4 && math.IsNaN(x) { // whose sign means nothing
+					x = math.NaN()
+				}
+				out = append(out, math.Float64bits(x))
+			}
+		}
+		return append(out, uint64(r.Seed), math.Float64bits(r.Draws[99]), uint64(len(r.Draws)))
+	}
+	for name, c := range map[string]routefile.Columns{
+		"raw":    {Values: raw, Raw: true},
+		"loaded": {Values: [5][]float64{want.RollLataccel, want.VEgo, want.AEgo, want.TargetLataccel, want.SteerCommand}},
+	} {
+		got, err := routefile.Loader{}.Make("frames/00000.csv", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(bits(want), bits(got)); diff != "" || got.Name != want.Name {
+			t.Errorf("%s: %s, -want +got\n%s", name, got.Name, diff)
+		}
+		got.VEgo[0] = 0
+		if c.Values[1][0] != 30.5 {
+			t.Errorf("%s: the route has the caller's array", name)
+		}
+	}
+	for want, edit := range map[string]func(c *routefile.Columns){
+		"vEgo: 2 rows, want 120":             func(c *routefile.Columns) { c.Values[1] = c.Values[1][:2] },
+		"2 rows; want at least":              func(c *routefile.Columns) { c.Values[3] = c.Values[3][:2] },
+		"aEgo: NaN in row 5 is not finite":   func(c *routefile.Columns) { c.Values[2][5] = math.NaN() },
+		"roll: 1e+09 in row 7 is outside":    func(c *routefile.Columns) { c.Values[0][7] = 1e9 },
+		"steer is needed before row 100":     func(c *routefile.Columns) { c.Values[4][99] = math.NaN() },
+		"targetLateralAcceleration: +Inf in": func(c *routefile.Columns) { c.Values[3][119] = math.Inf(1) },
+	} {
+		c := routefile.Columns{Raw: true}
+		for i := range raw {
+			c.Values[i] = append([]float64{}, raw[i]...)
+		}
+		edit(&c)
+		if _, err := (routefile.Loader{}).Make("frame.csv", c); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+}
+
 func TestLoadMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none.csv")
 	_, err := routefile.Loader{}.Load(path)

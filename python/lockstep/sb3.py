@@ -44,12 +44,11 @@ class VecEnv(Base):  # type: ignore[misc] # where Stable-Baselines3 is not here 
         self, envs: str | gymnasium.vector.VectorEnv[Any, Any, Any], n_envs: int = 1, **options: Any
     ) -> None:
         if isinstance(envs, str):
-            # Its default would be to call single environments where there is no vector.
-            options = {
-                "vectorization_mode": "vector_entry_point",
+            how: dict[str, Any] = {
+                "vectorization_mode": "vector_entry_point",  # never single ones in turn
                 "autoreset_mode": AutoresetMode.SAME_STEP,
-            } | options
-            envs = gymnasium.make_vec(envs, num_envs=n_envs, **options)
+            }
+            envs = gymnasium.make_vec(envs, num_envs=n_envs, **(how | options))
         elif options or n_envs not in (1, envs.num_envs):
             raise ValueError(f"{', '.join(options) or 'n_envs'}: the environments are made already")
         mode = envs.metadata.get("autoreset_mode")

@@ -15,8 +15,9 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from lockstep import _memory, _native
+from lockstep import _frames, _memory, _native
 from lockstep._device import DeviceArray, Place
+from lockstep._frames import COLUMNS
 from lockstep._progress import Progress, told
 from lockstep.controllers import Controllers, distinct, specify, steer
 from lockstep.network import Network
@@ -26,7 +27,6 @@ from lockstep.training import ARRAY_BYTES, Experience
 __all__ = ["Result", "Route", "Routes", "Simulator"]
 
 FloatArray = npt.NDArray[np.float64]
-COLUMNS = ("roll_lataccel", "v_ego", "a_ego", "target_lataccel", "steer_command")
 COSTS = ("lataccel_cost", "jerk_cost", "total_cost")
 
 # What the library keeps of a rollout that is asked for, at least.
@@ -387,19 +387,22 @@ class Simulator:
 
     def load(
         self,
-        paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        paths: str | os.PathLike[str] | Sequence[Any] | Any,
         limit: int | None = None,
         seed_prefix: str = "data",
         strict: bool = True,
         cache: bool = True,
     ) -> Routes:
-        """Load routes from CSV files as the challenge's program does.
+        """Load routes from CSV files as the challenge's program does, or take those in memory.
 
         Parameters
         ----------
-        paths : path-like or sequence of them
+        paths : path-like, DataFrame or Route; or a sequence of one kind; or a dict
             Files, and folders, whose ``.csv`` files are taken in the order of their names;
-            ``"own"`` are twenty generated routes that come with the package.
+            ``"own"`` are twenty generated routes that come with the package. A DataFrame has
+            the columns of such a file, or those of :class:`Route`, of which every bit is taken.
+            A dict has DataFrames by the routes' names, which seed the draws as files of these
+            names do; without a name it is ``frame``, or ``frame0`` and so on.
         limit : int, optional
             At most this many routes of a folder, 1 or more.
         seed_prefix : str
@@ -416,6 +419,11 @@ class Simulator:
         FileNotFoundError
             If a path does not exist.
         """
+        if limit is not None and operator.index(limit) < 1:
+            raise ValueError(f"limit={limit}: want 1 or more")
+        frames = _frames.named(paths)
+        if frames is not None:
+            return self._made(dict(list(frames.items())[:limit]), seed_prefix)
         if isinstance(paths, (str, os.PathLike)):
             paths = [paths]
         names = [_native.text("paths", os.fspath(p)) for p in paths]
@@ -423,8 +431,6 @@ class Simulator:
             raise ValueError(
                 f'paths: {"an empty name" if names else "none"}: want files, folders, or "own"'
             )
-        if limit is not None and operator.index(limit) < 1:
-            raise ValueError(f"limit={limit}: want 1 or more")
         answer = self._handle.long_call(
             "load",
             paths=names,
@@ -434,6 +440,20 @@ class Simulator:
             workers=self.workers,
         )
         return self._routes(answer, strict)
+
+    def _made(self, frames: dict[str, Any], seed_prefix: str) -> Routes:
+        if not frames:
+            raise ValueError('paths: none: want files, folders, DataFrames, or "own"')
+        tables = [_frames.columns(name, frame) for name, frame in frames.items()]
+        answer = self._handle.call(
+            "make",
+            np.concatenate([table.reshape(-1) for table, _ in tables]),
+            names=[name if name.endswith(".csv") else f"{name}.csv" for name in frames],
+            rows=[table.shape[1] for table, _ in tables],
+            raw=[raw for _, raw in tables],
+            seedPrefix=_native.text("seed_prefix", seed_prefix),
+        )
+        return self._routes(answer, True)
 
     def _routes(self, answer: dict[str, Any], strict: bool) -> Routes:
         handle = _native.Handle(answer["handle"], "routes")

@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lockstep import _native
-from lockstep.simulator import COLUMNS, Simulator
+from lockstep._frames import COLUMNS
+from lockstep.simulator import Simulator
 
 __all__ = [
     "ACC_G",

@@ -183,6 +183,7 @@ func init() { // they refer to one another
 		"close":     func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
 
 		"load":    of(load),
+		"make":    of(makeRoutes),
 		"columns": of(columns),
 		"rollout": of(rollout),
 		"reset":   of(reset),

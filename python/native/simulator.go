@@ -217,6 +217,41 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	return answer, nil
 }
 
+type makeRequest struct {
+	Names      []string // of the files that they would be in
+	Rows       []int
+	Raw        []bool // as a file has them, see routefile.Columns
+	SeedPrefix string
+}
+
+// makeRoutes makes routes of columns, which the buffer has as columns writes them.
+func makeRoutes(_ *task, s *simulator, q makeRequest, buffer []byte) (any, error) {
+	n := 0
+	for _, rows := range q.Rows {
+		n += 5 * rows
+	}
+	in, err := floats[float64](buffer, n)
+	if err != nil {
+		return nil, err
+	}
+	loader := routefile.Loader{Profile: s.Profile(), SeedPrefix: q.SeedPrefix}
+	answer := loadAnswer{Names: []string{}, Files: q.Names, Rows: q.Rows, Failed: []failure{}}
+	var all routes
+	for i, rows := range q.Rows {
+		c := routefile.Columns{Raw: q.Raw[i]}
+		for k := range c.Values {
+			c.Values[k], in = in[:rows], in[rows:]
+		}
+		route, err := loader.Make(q.Names[i], c)
+		if err != nil {
+			return nil, err
+		}
+		all, answer.Names = append(all, route), append(answer.Names, route.Name)
+	}
+	answer.Handle = put(all)
+	return answer, nil
+}
+
 // columns writes the columns of routes, one route after the other, each as five
 // rows: roll lataccel, v ego, a ego, target lataccel, steer command.
 func columns(_ *task, all routes, _ nothing, buffer []byte) (any, error) {

@@ -21,11 +21,11 @@ NUMPY1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 
 def wanted(name):
     """A module, without which a test is skipped; with LOCKSTEP_ECOSYSTEM=1 it fails."""
-    return (
-        importlib.import_module(name)
-        if os.environ.get("LOCKSTEP_ECOSYSTEM")
-        else pytest.importorskip(name)
-    )
+    required = os.environ.get("LOCKSTEP_ECOSYSTEM")
+    module = importlib.import_module(name) if required else pytest.importorskip(name)
+    if "torch" in sys.modules:  # whose threads wait for one another by turning, on a busy machine
+        sys.modules["torch"].set_num_threads(1)
+    return module
 
 
 @pytest.fixture(autouse=True)

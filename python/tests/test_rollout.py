@@ -8,6 +8,7 @@ import lockstep
 import numpy as np
 import pytest
 from conftest import REPOSITORY, write_route
+from lockstep import _frames
 
 GOLDENS = REPOSITORY / "golden" / "testdata"
 NETWORK = lockstep.Network([np.zeros((2, 256))], [np.zeros(2)])
@@ -401,3 +402,58 @@ def test_closed(short_routes):
         with pytest.raises(lockstep.ClosedError, match="closed"):
             use()
     assert "closed" in repr(simulator)
+
+
+def bits(routes):
+    """All that routes are made of, by name, and what seeds them."""
+    return {
+        route.name: [np.asarray(getattr(route, name)).tobytes() for name in _frames.COLUMNS]
+        for route in routes
+    }
+
+
+def test_load_of_what_is_in_memory(sim, tmp_path):
+    """DataFrames and Routes are taken as they are; the costs are those of the files."""
+    pd = pytest.importorskip("pandas")
+    routes = sim.load("own", limit=2)
+    want = sim.rollout(routes, "pid")
+    frame = pd.DataFrame({name: getattr(routes[0], name) for name in _frames.COLUMNS})
+    for given in (
+        {"g00000": frame},
+        {"g00000.csv": {name: list(frame[name]) for name in frame}},
+        [routes[0]],
+        routes[0],
+    ):
+        got = sim.load(given)
+        assert bits(got) == bits(routes[:1])
+        assert sim.rollout(got, "pid").costs.tobytes() == want.costs[:, :1].tobytes()
+    raw = [pd.read_csv(file) for file in routes.files]  # the simulator's arithmetic is its
+    same = sim.load(dict(zip(routes.names, raw, strict=True)))
+    assert same[1].v_ego.tolist() == raw[1]["vEgo"].tolist()
+    assert sim.rollout(same, "pid").sha256 == want.sha256
+    # bits that no text of fewer than 17 digits has
+    frame["v_ego"] = np.nextafter(frame["v_ego"].to_numpy(), 0.0)
+    assert sim.load(frame)[0].v_ego.tobytes() == frame["v_ego"].to_numpy().tobytes()
+    assert sim.load([frame, frame]).names == ["frame0", "frame1"]
+    assert sim.load([frame, frame], limit=1).names == ["frame0"]
+    assert sim.rollout(sim.load(frame), "pid").sha256 != want.sha256
+
+
+def test_bad_frames(sim):
+    good = {name: np.full(120, 0.1) for name in _frames.COLUMNS}
+    short = {name: column[:50] for name, column in good.items()}
+    for wrong, error, message in [
+        ({"a": good | {"v_ego": np.full(3, 0.1)}}, ValueError, r"a: v_ego: shape \(3,\)"),
+        ({"a": good | {"v_ego": np.full(120, np.nan)}}, lockstep.RouteError, "vEgo: NaN in row 0"),
+        ({"a": good | {"a_ego": ["x"] * 120}}, ValueError, "a: a_ego: could not convert"),
+        ({"a": short}, lockstep.RouteError, "a.csv: 50 rows; want at least"),
+        ({"a": 3}, TypeError, "a: int, want a DataFrame"),
+        ({}, ValueError, "paths: none"),
+    ]:
+        with pytest.raises(error, match=message):
+            sim.load(wrong)
+    route = sim.load("own", limit=1)[0]
+    with pytest.raises(ValueError, match="routes of the same name"):
+        sim.load([route, route])
+    with pytest.raises(ValueError, match="no column 'roll'"):
+        sim.load({"a": pytest.importorskip("pandas").DataFrame({"v_ego": [1.0]})})
