@@ -81,7 +81,7 @@ func Special(opcode string, in, out []Op) {
 		Inputs:   in,
 		Outputs:  out,
 	}
-	if strings.HasPrefix(opcode, "FMLA") || strings.HasPrefix(opcode, "BIT") {
+	if strings.HasPrefix(opcode, "FMLA") || opcode == "BIT" || opcode == "FCVTN2" {
 		i.Inputs = i.Operands
 	}
 	build.Instruction(i)
@@ -359,7 +359,7 @@ func (a *arm) general(opcode string, o []Op) bool {
 		a.emit("MUL %s, %s, %s", second, a.r(o[1]), a.r(o[2]))
 	case "LEAQ":
 		m := o[0].(Mem)
-		if m.Base == nil && !m.Symbol.Static && m.Symbol.Name != "" {
+		if m.Base == reg.StaticBase && !m.Symbol.Static {
 			a.emit("MOVD $·%s(SB), %s", m.Symbol.Name, a.r(o[1]))
 			return true
 		}

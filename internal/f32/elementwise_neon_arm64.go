@@ -65,6 +65,29 @@ func expNumPyNEON(n int, y *float32, x *float32, shift float32)
 //go:noescape
 func expNumPyFusedNEON(n int, y *float32, x *float32, shift float32)
 
+// expLibraryNEON computes n elements:
+//
+//	y = ExpLibrary(x + shift)
+//
+//go:noescape
+func expLibraryNEON(n int, y *float32, x *float32, shift float32)
+
+// layerNormARMNEON normalises rows, a multiple of 4, of n elements, one of 8:
+//
+//	var mean, squares float32
+//	for i, v := range x {
+//		t := v - mean
+//		mean += t / float32(i+1)
+//		squares = FMA(t, v-mean, squares)
+//	}
+//	deviation := sqrt(squares/float32(n) + Epsilon)
+//	for i, v := range x {
+//		y[i] = FMA((v-mean)/deviation, weight[i], bias[i])
+//	}
+//
+//go:noescape
+func layerNormARMNEON(rows int, n int, y *float32, x *float32, weight *float32, bias *float32)
+
 // divideNEON computes n elements:
 //
 //	y = x / divisor

@@ -592,11 +592,43 @@ DATA constants<>+592(SB)/4, $0x00000000
 DATA constants<>+596(SB)/4, $0x00000000
 DATA constants<>+600(SB)/4, $0x00000000
 DATA constants<>+604(SB)/4, $0x00000000
-DATA constants<>+608(SB)/4, $0xff800000
-DATA constants<>+612(SB)/4, $0xff800000
-DATA constants<>+616(SB)/4, $0xff800000
-DATA constants<>+620(SB)/4, $0xff800000
-GLOBL constants<>(SB), RODATA|NOPTR, $624
+DATA constants<>+608(SB)/4, $0x652b82fe
+DATA constants<>+612(SB)/4, $0x40471547
+DATA constants<>+616(SB)/4, $0x652b82fe
+DATA constants<>+620(SB)/4, $0x40471547
+DATA constants<>+624(SB)/4, $0x00000000
+DATA constants<>+628(SB)/4, $0x43380000
+DATA constants<>+632(SB)/4, $0x00000000
+DATA constants<>+636(SB)/4, $0x43380000
+DATA constants<>+640(SB)/4, $0x0000001f
+DATA constants<>+644(SB)/4, $0x00000000
+DATA constants<>+648(SB)/4, $0x0000001f
+DATA constants<>+652(SB)/4, $0x00000000
+DATA constants<>+656(SB)/4, $0xffffffe0
+DATA constants<>+660(SB)/4, $0xffffffff
+DATA constants<>+664(SB)/4, $0xffffffe0
+DATA constants<>+668(SB)/4, $0xffffffff
+DATA constants<>+672(SB)/4, $0x4b912394
+DATA constants<>+676(SB)/4, $0x3ebc6af8
+DATA constants<>+680(SB)/4, $0x4b912394
+DATA constants<>+684(SB)/4, $0x3ebc6af8
+DATA constants<>+688(SB)/4, $0x50fac4f3
+DATA constants<>+692(SB)/4, $0x3f2ebfce
+DATA constants<>+696(SB)/4, $0x50fac4f3
+DATA constants<>+700(SB)/4, $0x3f2ebfce
+DATA constants<>+704(SB)/4, $0xff0c52d6
+DATA constants<>+708(SB)/4, $0x3f962e42
+DATA constants<>+712(SB)/4, $0xff0c52d6
+DATA constants<>+716(SB)/4, $0x3f962e42
+DATA constants<>+720(SB)/4, $0x00000000
+DATA constants<>+724(SB)/4, $0x3ff00000
+DATA constants<>+728(SB)/4, $0x00000000
+DATA constants<>+732(SB)/4, $0x3ff00000
+DATA constants<>+736(SB)/4, $0xff800000
+DATA constants<>+740(SB)/4, $0xff800000
+DATA constants<>+744(SB)/4, $0xff800000
+DATA constants<>+748(SB)/4, $0xff800000
+GLOBL constants<>(SB), RODATA|NOPTR, $752
 
 // func geluNEON(n int, y *float32, x *float32)
 TEXT ·geluNEON(SB), NOSPLIT, $0-24
@@ -2156,6 +2188,991 @@ one_done:
 done:
 	RET
 
+// func expLibraryNEON(n int, y *float32, x *float32, shift float32)
+TEXT ·expLibraryNEON(SB), NOSPLIT, $0-28
+	MOVD $constants<>(SB), R20
+	FMOVS shift+24(FP), F0
+	VDUP V0.S[0], V0.S4
+	MOVD $·roots32(SB), R0
+	MOVD n+0(FP), R1
+	MOVD x+16(FP), R2
+	MOVD y+8(FP), R3
+	MOVD R1, R6
+	LSR $0x02, R6
+
+vectors:
+	CMP $0x02, R6
+	BLT vectors_done
+	FMOVQ 0(R2), F1
+	FMOVQ 16(R2), F2
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	WORD $0x4e20d442 // fadd v2.4s, v2.4s, v0.4s
+	// x·32·log2(e) = k + r
+	WORD $0x0e617823 // fcvtl v3, v1.2d
+	WORD $0x4e617824 // fcvtl2 v4, v1.2d
+	WORD $0x0e617845 // fcvtl v5, v2.2d
+	WORD $0x4e617846 // fcvtl2 v6, v2.2d
+	FMOVQ 608(R20), F31
+	WORD $0x6e7fdc63 // fmul v3.2d, v3.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4e7fd467 // fadd v7.2d, v3.2d, v31.2d
+	FMOVQ 608(R20), F31
+	WORD $0x6e7fdc84 // fmul v4.2d, v4.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4e7fd488 // fadd v8.2d, v4.2d, v31.2d
+	FMOVQ 608(R20), F31
+	WORD $0x6e7fdca5 // fmul v5.2d, v5.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4e7fd4a9 // fadd v9.2d, v5.2d, v31.2d
+	FMOVQ 608(R20), F31
+	WORD $0x6e7fdcc6 // fmul v6.2d, v6.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4e7fd4ca // fadd v10.2d, v6.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4effd4eb // fsub v11.2d, v7.2d, v31.2d
+	WORD $0x4eebd463 // fsub v3.2d, v3.2d, v11.2d
+	FMOVQ 640(R20), F31
+	WORD $0x4e3f1ceb // and v11.16b, v7.16b, v31.16b
+	FMOVQ 656(R20), F31
+	WORD $0x4e3f1ce7 // and v7.16b, v7.16b, v31.16b
+	WORD $0x4f6f54e7 // %!s(uint32=1332696295) v%!d(string=shl).%!s(uint32=7), v%!d(string=2d).%!s(uint32=7), #7
+	FMOVD F11, R7
+	VMOV V11.D[1], R8
+	ADD R7<<3, R0, R16
+	FMOVD 0(R16), F11
+	ADD R8<<3, R0, R16
+	FMOVD 0(R16), F12
+	WORD $0x4ecc396b // zip1 v11.2d, v11.2d, v12.2d
+	WORD $0x4ee7856b // add v11.2d, v11.2d, v7.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4effd507 // fsub v7.2d, v8.2d, v31.2d
+	WORD $0x4ee7d484 // fsub v4.2d, v4.2d, v7.2d
+	FMOVQ 640(R20), F31
+	WORD $0x4e3f1d07 // and v7.16b, v8.16b, v31.16b
+	FMOVQ 656(R20), F31
+	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
+	WORD $0x4f6f5508 // %!s(uint32=1332696328) v%!d(string=shl).%!s(uint32=8), v%!d(string=2d).%!s(uint32=8), #8
+	FMOVD F7, R7
+	VMOV V7.D[1], R8
+	ADD R7<<3, R0, R16
+	FMOVD 0(R16), F7
+	ADD R8<<3, R0, R16
+	FMOVD 0(R16), F12
+	WORD $0x4ecc38e7 // zip1 v7.2d, v7.2d, v12.2d
+	WORD $0x4ee884e7 // add v7.2d, v7.2d, v8.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4effd528 // fsub v8.2d, v9.2d, v31.2d
+	WORD $0x4ee8d4a5 // fsub v5.2d, v5.2d, v8.2d
+	FMOVQ 640(R20), F31
+	WORD $0x4e3f1d28 // and v8.16b, v9.16b, v31.16b
+	FMOVQ 656(R20), F31
+	WORD $0x4e3f1d29 // and v9.16b, v9.16b, v31.16b
+	WORD $0x4f6f5529 // %!s(uint32=1332696361) v%!d(string=shl).%!s(uint32=9), v%!d(string=2d).%!s(uint32=9), #9
+	FMOVD F8, R7
+	VMOV V8.D[1], R8
+	ADD R7<<3, R0, R16
+	FMOVD 0(R16), F8
+	ADD R8<<3, R0, R16
+	FMOVD 0(R16), F12
+	WORD $0x4ecc3908 // zip1 v8.2d, v8.2d, v12.2d
+	WORD $0x4ee98508 // add v8.2d, v8.2d, v9.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4effd549 // fsub v9.2d, v10.2d, v31.2d
+	WORD $0x4ee9d4c6 // fsub v6.2d, v6.2d, v9.2d
+	FMOVQ 640(R20), F31
+	WORD $0x4e3f1d49 // and v9.16b, v10.16b, v31.16b
+	FMOVQ 656(R20), F31
+	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
+	WORD $0x4f6f554a // %!s(uint32=1332696394) v%!d(string=shl).%!s(uint32=10), v%!d(string=2d).%!s(uint32=10), #10
+	FMOVD F9, R7
+	VMOV V9.D[1], R8
+	ADD R7<<3, R0, R16
+	FMOVD 0(R16), F9
+	ADD R8<<3, R0, R16
+	FMOVD 0(R16), F12
+	WORD $0x4ecc3929 // zip1 v9.2d, v9.2d, v12.2d
+	WORD $0x4eea8529 // add v9.2d, v9.2d, v10.2d
+	// 2^(r/32), and both
+	FMOVQ 672(R20), F31
+	WORD $0x6e7fdc6a // fmul v10.2d, v3.2d, v31.2d
+	FMOVQ 688(R20), F31
+	WORD $0x4e7fd54a // fadd v10.2d, v10.2d, v31.2d
+	FMOVQ 704(R20), F31
+	WORD $0x6e7fdc6c // fmul v12.2d, v3.2d, v31.2d
+	FMOVQ 720(R20), F31
+	WORD $0x4e7fd58c // fadd v12.2d, v12.2d, v31.2d
+	WORD $0x6e63dc63 // fmul v3.2d, v3.2d, v3.2d
+	WORD $0x6e63dd4a // fmul v10.2d, v10.2d, v3.2d
+	WORD $0x4e6cd54a // fadd v10.2d, v10.2d, v12.2d
+	WORD $0x6e6bdd4a // fmul v10.2d, v10.2d, v11.2d
+	WORD $0x0e616943 // fcvtn v3, v10.2d
+	FMOVQ 672(R20), F31
+	WORD $0x6e7fdc8a // fmul v10.2d, v4.2d, v31.2d
+	FMOVQ 688(R20), F31
+	WORD $0x4e7fd54a // fadd v10.2d, v10.2d, v31.2d
+	FMOVQ 704(R20), F31
+	WORD $0x6e7fdc8b // fmul v11.2d, v4.2d, v31.2d
+	FMOVQ 720(R20), F31
+	WORD $0x4e7fd56b // fadd v11.2d, v11.2d, v31.2d
+	WORD $0x6e64dc84 // fmul v4.2d, v4.2d, v4.2d
+	WORD $0x6e64dd4a // fmul v10.2d, v10.2d, v4.2d
+	WORD $0x4e6bd54a // fadd v10.2d, v10.2d, v11.2d
+	WORD $0x6e67dd4a // fmul v10.2d, v10.2d, v7.2d
+	WORD $0x4e616943 // fcvtn2 v3, v10.2d
+	FMOVQ 672(R20), F31
+	WORD $0x6e7fdca4 // fmul v4.2d, v5.2d, v31.2d
+	FMOVQ 688(R20), F31
+	WORD $0x4e7fd484 // fadd v4.2d, v4.2d, v31.2d
+	FMOVQ 704(R20), F31
+	WORD $0x6e7fdca7 // fmul v7.2d, v5.2d, v31.2d
+	FMOVQ 720(R20), F31
+	WORD $0x4e7fd4e7 // fadd v7.2d, v7.2d, v31.2d
+	WORD $0x6e65dca5 // fmul v5.2d, v5.2d, v5.2d
+	WORD $0x6e65dc84 // fmul v4.2d, v4.2d, v5.2d
+	WORD $0x4e67d484 // fadd v4.2d, v4.2d, v7.2d
+	WORD $0x6e68dc84 // fmul v4.2d, v4.2d, v8.2d
+	WORD $0x0e616884 // fcvtn v4, v4.2d
+	FMOVQ 672(R20), F31
+	WORD $0x6e7fdcc5 // fmul v5.2d, v6.2d, v31.2d
+	FMOVQ 688(R20), F31
+	WORD $0x4e7fd4a5 // fadd v5.2d, v5.2d, v31.2d
+	FMOVQ 704(R20), F31
+	WORD $0x6e7fdcc7 // fmul v7.2d, v6.2d, v31.2d
+	FMOVQ 720(R20), F31
+	WORD $0x4e7fd4e7 // fadd v7.2d, v7.2d, v31.2d
+	WORD $0x6e66dcc6 // fmul v6.2d, v6.2d, v6.2d
+	WORD $0x6e66dca5 // fmul v5.2d, v5.2d, v6.2d
+	WORD $0x4e67d4a5 // fadd v5.2d, v5.2d, v7.2d
+	WORD $0x6e69dca5 // fmul v5.2d, v5.2d, v9.2d
+	WORD $0x4e6168a4 // fcvtn2 v4, v5.2d
+	FMOVQ 560(R20), F31
+	WORD $0x6e3fe425 // fcmge v5.4s, v1.4s, v31.4s
+	FMOVQ 576(R20), F31
+	VBIT V5.B16, V31.B16, V3.B16
+	FMOVQ 272(R20), F31
+	WORD $0x6e21e7e1 // fcmge v1.4s, v31.4s, v1.4s
+	FMOVQ 592(R20), F31
+	VBIT V1.B16, V31.B16, V3.B16
+	FMOVQ 560(R20), F31
+	WORD $0x6e3fe441 // fcmge v1.4s, v2.4s, v31.4s
+	FMOVQ 576(R20), F31
+	VBIT V1.B16, V31.B16, V4.B16
+	FMOVQ 272(R20), F31
+	WORD $0x6e22e7e1 // fcmge v1.4s, v31.4s, v2.4s
+	FMOVQ 592(R20), F31
+	VBIT V1.B16, V31.B16, V4.B16
+	FMOVQ F3, 0(R3)
+	FMOVQ F4, 16(R3)
+	ADD $0x00000020, R2
+	ADD $0x00000020, R3
+	SUB $0x02, R6
+	B vectors
+
+vectors_done:
+	TST R6, R6
+	BEQ vector_done
+
+vector:
+	FMOVQ 0(R2), F1
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	// x·32·log2(e) = k + r
+	WORD $0x0e617822 // fcvtl v2, v1.2d
+	WORD $0x4e617823 // fcvtl2 v3, v1.2d
+	FMOVQ 608(R20), F31
+	WORD $0x6e7fdc42 // fmul v2.2d, v2.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4e7fd444 // fadd v4.2d, v2.2d, v31.2d
+	FMOVQ 608(R20), F31
+	WORD $0x6e7fdc63 // fmul v3.2d, v3.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4e7fd465 // fadd v5.2d, v3.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4effd486 // fsub v6.2d, v4.2d, v31.2d
+	WORD $0x4ee6d442 // fsub v2.2d, v2.2d, v6.2d
+	FMOVQ 640(R20), F31
+	WORD $0x4e3f1c86 // and v6.16b, v4.16b, v31.16b
+	FMOVQ 656(R20), F31
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4f6f5484 // %!s(uint32=1332696196) v%!d(string=shl).%!s(uint32=4), v%!d(string=2d).%!s(uint32=4), #4
+	FMOVD F6, R7
+	VMOV V6.D[1], R8
+	ADD R7<<3, R0, R16
+	FMOVD 0(R16), F6
+	ADD R8<<3, R0, R16
+	FMOVD 0(R16), F7
+	WORD $0x4ec738c6 // zip1 v6.2d, v6.2d, v7.2d
+	WORD $0x4ee484c6 // add v6.2d, v6.2d, v4.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4effd4a4 // fsub v4.2d, v5.2d, v31.2d
+	WORD $0x4ee4d463 // fsub v3.2d, v3.2d, v4.2d
+	FMOVQ 640(R20), F31
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	FMOVQ 656(R20), F31
+	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
+	WORD $0x4f6f54a5 // %!s(uint32=1332696229) v%!d(string=shl).%!s(uint32=5), v%!d(string=2d).%!s(uint32=5), #5
+	FMOVD F4, R7
+	VMOV V4.D[1], R8
+	ADD R7<<3, R0, R16
+	FMOVD 0(R16), F4
+	ADD R8<<3, R0, R16
+	FMOVD 0(R16), F7
+	WORD $0x4ec73884 // zip1 v4.2d, v4.2d, v7.2d
+	WORD $0x4ee58484 // add v4.2d, v4.2d, v5.2d
+	// 2^(r/32), and both
+	FMOVQ 672(R20), F31
+	WORD $0x6e7fdc45 // fmul v5.2d, v2.2d, v31.2d
+	FMOVQ 688(R20), F31
+	WORD $0x4e7fd4a5 // fadd v5.2d, v5.2d, v31.2d
+	FMOVQ 704(R20), F31
+	WORD $0x6e7fdc47 // fmul v7.2d, v2.2d, v31.2d
+	FMOVQ 720(R20), F31
+	WORD $0x4e7fd4e7 // fadd v7.2d, v7.2d, v31.2d
+	WORD $0x6e62dc42 // fmul v2.2d, v2.2d, v2.2d
+	WORD $0x6e62dca5 // fmul v5.2d, v5.2d, v2.2d
+	WORD $0x4e67d4a5 // fadd v5.2d, v5.2d, v7.2d
+	WORD $0x6e66dca5 // fmul v5.2d, v5.2d, v6.2d
+	WORD $0x0e6168a2 // fcvtn v2, v5.2d
+	FMOVQ 672(R20), F31
+	WORD $0x6e7fdc65 // fmul v5.2d, v3.2d, v31.2d
+	FMOVQ 688(R20), F31
+	WORD $0x4e7fd4a5 // fadd v5.2d, v5.2d, v31.2d
+	FMOVQ 704(R20), F31
+	WORD $0x6e7fdc66 // fmul v6.2d, v3.2d, v31.2d
+	FMOVQ 720(R20), F31
+	WORD $0x4e7fd4c6 // fadd v6.2d, v6.2d, v31.2d
+	WORD $0x6e63dc63 // fmul v3.2d, v3.2d, v3.2d
+	WORD $0x6e63dca5 // fmul v5.2d, v5.2d, v3.2d
+	WORD $0x4e66d4a5 // fadd v5.2d, v5.2d, v6.2d
+	WORD $0x6e64dca5 // fmul v5.2d, v5.2d, v4.2d
+	WORD $0x4e6168a2 // fcvtn2 v2, v5.2d
+	FMOVQ 560(R20), F31
+	WORD $0x6e3fe423 // fcmge v3.4s, v1.4s, v31.4s
+	FMOVQ 576(R20), F31
+	VBIT V3.B16, V31.B16, V2.B16
+	FMOVQ 272(R20), F31
+	WORD $0x6e21e7e1 // fcmge v1.4s, v31.4s, v1.4s
+	FMOVQ 592(R20), F31
+	VBIT V1.B16, V31.B16, V2.B16
+	FMOVQ F2, 0(R3)
+	ADD $0x00000010, R2
+	ADD $0x00000010, R3
+	SUBS $1, R6
+	BNE vector
+
+vector_done:
+	ANDS $0x03, R1
+	BEQ done
+	// The rest
+	TST R1, R1
+	BEQ one_done
+
+one:
+	FMOVS 0(R2), F1
+	FMOVS 0(R3), F2
+	WORD $0x4e20d421 // fadd v1.4s, v1.4s, v0.4s
+	// x·32·log2(e) = k + r
+	WORD $0x0e617822 // fcvtl v2, v1.2d
+	WORD $0x4e617823 // fcvtl2 v3, v1.2d
+	FMOVQ 608(R20), F31
+	WORD $0x6e7fdc42 // fmul v2.2d, v2.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4e7fd444 // fadd v4.2d, v2.2d, v31.2d
+	FMOVQ 608(R20), F31
+	WORD $0x6e7fdc63 // fmul v3.2d, v3.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4e7fd465 // fadd v5.2d, v3.2d, v31.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4effd486 // fsub v6.2d, v4.2d, v31.2d
+	WORD $0x4ee6d442 // fsub v2.2d, v2.2d, v6.2d
+	FMOVQ 640(R20), F31
+	WORD $0x4e3f1c86 // and v6.16b, v4.16b, v31.16b
+	FMOVQ 656(R20), F31
+	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
+	WORD $0x4f6f5484 // %!s(uint32=1332696196) v%!d(string=shl).%!s(uint32=4), v%!d(string=2d).%!s(uint32=4), #4
+	FMOVD F6, R6
+	VMOV V6.D[1], R7
+	ADD R6<<3, R0, R16
+	FMOVD 0(R16), F6
+	ADD R7<<3, R0, R16
+	FMOVD 0(R16), F7
+	WORD $0x4ec738c6 // zip1 v6.2d, v6.2d, v7.2d
+	WORD $0x4ee484c6 // add v6.2d, v6.2d, v4.2d
+	FMOVQ 624(R20), F31
+	WORD $0x4effd4a4 // fsub v4.2d, v5.2d, v31.2d
+	WORD $0x4ee4d463 // fsub v3.2d, v3.2d, v4.2d
+	FMOVQ 640(R20), F31
+	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
+	FMOVQ 656(R20), F31
+	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
+	WORD $0x4f6f54a5 // %!s(uint32=1332696229) v%!d(string=shl).%!s(uint32=5), v%!d(string=2d).%!s(uint32=5), #5
+	FMOVD F4, R6
+	VMOV V4.D[1], R7
+	ADD R6<<3, R0, R16
+	FMOVD 0(R16), F4
+	ADD R7<<3, R0, R16
+	FMOVD 0(R16), F7
+	WORD $0x4ec73884 // zip1 v4.2d, v4.2d, v7.2d
+	WORD $0x4ee58484 // add v4.2d, v4.2d, v5.2d
+	// 2^(r/32), and both
+	FMOVQ 672(R20), F31
+	WORD $0x6e7fdc45 // fmul v5.2d, v2.2d, v31.2d
+	FMOVQ 688(R20), F31
+	WORD $0x4e7fd4a5 // fadd v5.2d, v5.2d, v31.2d
+	FMOVQ 704(R20), F31
+	WORD $0x6e7fdc47 // fmul v7.2d, v2.2d, v31.2d
+	FMOVQ 720(R20), F31
+	WORD $0x4e7fd4e7 // fadd v7.2d, v7.2d, v31.2d
+	WORD $0x6e62dc42 // fmul v2.2d, v2.2d, v2.2d
+	WORD $0x6e62dca5 // fmul v5.2d, v5.2d, v2.2d
+	WORD $0x4e67d4a5 // fadd v5.2d, v5.2d, v7.2d
+	WORD $0x6e66dca5 // fmul v5.2d, v5.2d, v6.2d
+	WORD $0x0e6168a2 // fcvtn v2, v5.2d
+	FMOVQ 672(R20), F31
+	WORD $0x6e7fdc65 // fmul v5.2d, v3.2d, v31.2d
+	FMOVQ 688(R20), F31
+	WORD $0x4e7fd4a5 // fadd v5.2d, v5.2d, v31.2d
+	FMOVQ 704(R20), F31
+	WORD $0x6e7fdc66 // fmul v6.2d, v3.2d, v31.2d
+	FMOVQ 720(R20), F31
+	WORD $0x4e7fd4c6 // fadd v6.2d, v6.2d, v31.2d
+	WORD $0x6e63dc63 // fmul v3.2d, v3.2d, v3.2d
+	WORD $0x6e63dca5 // fmul v5.2d, v5.2d, v3.2d
+	WORD $0x4e66d4a5 // fadd v5.2d, v5.2d, v6.2d
+	WORD $0x6e64dca5 // fmul v5.2d, v5.2d, v4.2d
+	WORD $0x4e6168a2 // fcvtn2 v2, v5.2d
+	FMOVQ 560(R20), F31
+	WORD $0x6e3fe423 // fcmge v3.4s, v1.4s, v31.4s
+	FMOVQ 576(R20), F31
+	VBIT V3.B16, V31.B16, V2.B16
+	FMOVQ 272(R20), F31
+	WORD $0x6e21e7e1 // fcmge v1.4s, v31.4s, v1.4s
+	FMOVQ 592(R20), F31
+	VBIT V1.B16, V31.B16, V2.B16
+	FMOVS F2, 0(R3)
+	ADD $0x04, R2
+	ADD $0x04, R3
+	SUBS $1, R1
+	BNE one
+
+one_done:
+
+done:
+	RET
+
+// func layerNormARMNEON(rows int, n int, y *float32, x *float32, weight *float32, bias *float32)
+TEXT ·layerNormARMNEON(SB), NOSPLIT, $0-48
+	MOVD $constants<>(SB), R20
+	MOVD rows+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD n+8(FP), R2
+	LSL $0x02, R2
+	LSR $0x02, R1
+	MOVD x+24(FP), R3
+	MOVD y+16(FP), R6
+
+sixteen:
+	CMP $0x10, R0
+	BLT sixteen_done
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	WORD $0x6e211c21 // eor v1.16b, v1.16b, v1.16b
+	WORD $0x6e221c42 // eor v2.16b, v2.16b, v2.16b
+	WORD $0x6e231c63 // eor v3.16b, v3.16b, v3.16b
+	WORD $0x6e241c84 // eor v4.16b, v4.16b, v4.16b
+	WORD $0x6e251ca5 // eor v5.16b, v5.16b, v5.16b
+	WORD $0x6e261cc6 // eor v6.16b, v6.16b, v6.16b
+	WORD $0x6e271ce7 // eor v7.16b, v7.16b, v7.16b
+	FMOVQ 0(R20), F9
+	WORD $0x6e281d08 // eor v8.16b, v8.16b, v8.16b
+	MOVD R1, R7
+	MOVD R3, R8
+	TST R7, R7
+	BEQ sixteen_mean_done
+
+sixteen_mean:
+	MOVD R8, R9
+	FMOVQ 0(R9), F10
+	ADD R2, R9
+	FMOVQ 0(R9), F11
+	ADD R2, R9
+	FMOVQ 0(R9), F12
+	ADD R2, R9
+	FMOVQ 0(R9), F13
+	ADD R2, R9
+	WORD $0x4e8b394e // zip1 v14.4s, v10.4s, v11.4s
+	WORD $0x4e8b794f // zip2 v15.4s, v10.4s, v11.4s
+	WORD $0x4e8d398b // zip1 v11.4s, v12.4s, v13.4s
+	WORD $0x4e8d798d // zip2 v13.4s, v12.4s, v13.4s
+	WORD $0x4ecb39ca // zip1 v10.2d, v14.2d, v11.2d
+	WORD $0x4ecb79cb // zip2 v11.2d, v14.2d, v11.2d
+	WORD $0x4ecd39ec // zip1 v12.2d, v15.2d, v13.2d
+	WORD $0x4ecd79ed // zip2 v13.2d, v15.2d, v13.2d
+	FMOVQ 0(R9), F14
+	ADD R2, R9
+	FMOVQ 0(R9), F15
+	ADD R2, R9
+	FMOVQ 0(R9), F16
+	ADD R2, R9
+	FMOVQ 0(R9), F17
+	ADD R2, R9
+	WORD $0x4e8f39d2 // zip1 v18.4s, v14.4s, v15.4s
+	WORD $0x4e8f79d3 // zip2 v19.4s, v14.4s, v15.4s
+	WORD $0x4e913a0f // zip1 v15.4s, v16.4s, v17.4s
+	WORD $0x4e917a11 // zip2 v17.4s, v16.4s, v17.4s
+	WORD $0x4ecf3a4e // zip1 v14.2d, v18.2d, v15.2d
+	WORD $0x4ecf7a4f // zip2 v15.2d, v18.2d, v15.2d
+	WORD $0x4ed13a70 // zip1 v16.2d, v19.2d, v17.2d
+	WORD $0x4ed17a71 // zip2 v17.2d, v19.2d, v17.2d
+	FMOVQ 0(R9), F18
+	ADD R2, R9
+	FMOVQ 0(R9), F19
+	ADD R2, R9
+	FMOVQ 0(R9), F20
+	ADD R2, R9
+	FMOVQ 0(R9), F21
+	ADD R2, R9
+	WORD $0x4e933a56 // zip1 v22.4s, v18.4s, v19.4s
+	WORD $0x4e937a57 // zip2 v23.4s, v18.4s, v19.4s
+	WORD $0x4e953a93 // zip1 v19.4s, v20.4s, v21.4s
+	WORD $0x4e957a95 // zip2 v21.4s, v20.4s, v21.4s
+	WORD $0x4ed33ad2 // zip1 v18.2d, v22.2d, v19.2d
+	WORD $0x4ed37ad3 // zip2 v19.2d, v22.2d, v19.2d
+	WORD $0x4ed53af4 // zip1 v20.2d, v23.2d, v21.2d
+	WORD $0x4ed57af5 // zip2 v21.2d, v23.2d, v21.2d
+	FMOVQ 0(R9), F22
+	ADD R2, R9
+	FMOVQ 0(R9), F23
+	ADD R2, R9
+	FMOVQ 0(R9), F24
+	ADD R2, R9
+	FMOVQ 0(R9), F25
+	ADD R2, R9
+	WORD $0x4e973ada // zip1 v26.4s, v22.4s, v23.4s
+	WORD $0x4e977adb // zip2 v27.4s, v22.4s, v23.4s
+	WORD $0x4e993b17 // zip1 v23.4s, v24.4s, v25.4s
+	WORD $0x4e997b19 // zip2 v25.4s, v24.4s, v25.4s
+	WORD $0x4ed73b56 // zip1 v22.2d, v26.2d, v23.2d
+	WORD $0x4ed77b57 // zip2 v23.2d, v26.2d, v23.2d
+	WORD $0x4ed93b78 // zip1 v24.2d, v27.2d, v25.2d
+	WORD $0x4ed97b79 // zip2 v25.2d, v27.2d, v25.2d
+	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
+	WORD $0x4ea0d55a // fsub v26.4s, v10.4s, v0.4s
+	WORD $0x6e28ff5b // fdiv v27.4s, v26.4s, v8.4s
+	WORD $0x4e3bd400 // fadd v0.4s, v0.4s, v27.4s
+	WORD $0x4ea0d55b // fsub v27.4s, v10.4s, v0.4s
+	WORD $0x4e3bcf41 // fmla v1.4s, v26.4s, v27.4s
+	WORD $0x4ea2d5ca // fsub v10.4s, v14.4s, v2.4s
+	WORD $0x6e28fd5a // fdiv v26.4s, v10.4s, v8.4s
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
+	WORD $0x4ea2d5da // fsub v26.4s, v14.4s, v2.4s
+	WORD $0x4e3acd43 // fmla v3.4s, v10.4s, v26.4s
+	WORD $0x4ea4d64a // fsub v10.4s, v18.4s, v4.4s
+	WORD $0x6e28fd4e // fdiv v14.4s, v10.4s, v8.4s
+	WORD $0x4e2ed484 // fadd v4.4s, v4.4s, v14.4s
+	WORD $0x4ea4d64e // fsub v14.4s, v18.4s, v4.4s
+	WORD $0x4e2ecd45 // fmla v5.4s, v10.4s, v14.4s
+	WORD $0x4ea6d6ca // fsub v10.4s, v22.4s, v6.4s
+	WORD $0x6e28fd4e // fdiv v14.4s, v10.4s, v8.4s
+	WORD $0x4e2ed4c6 // fadd v6.4s, v6.4s, v14.4s
+	WORD $0x4ea6d6ce // fsub v14.4s, v22.4s, v6.4s
+	WORD $0x4e2ecd47 // fmla v7.4s, v10.4s, v14.4s
+	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
+	WORD $0x4ea0d56a // fsub v10.4s, v11.4s, v0.4s
+	WORD $0x6e28fd4e // fdiv v14.4s, v10.4s, v8.4s
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s
+	WORD $0x4ea0d56e // fsub v14.4s, v11.4s, v0.4s
+	WORD $0x4e2ecd41 // fmla v1.4s, v10.4s, v14.4s
+	WORD $0x4ea2d5ea // fsub v10.4s, v15.4s, v2.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	WORD $0x4ea2d5eb // fsub v11.4s, v15.4s, v2.4s
+	WORD $0x4e2bcd43 // fmla v3.4s, v10.4s, v11.4s
+	WORD $0x4ea4d66a // fsub v10.4s, v19.4s, v4.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x4ea4d66b // fsub v11.4s, v19.4s, v4.4s
+	WORD $0x4e2bcd45 // fmla v5.4s, v10.4s, v11.4s
+	WORD $0x4ea6d6ea // fsub v10.4s, v23.4s, v6.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s
+	WORD $0x4ea6d6eb // fsub v11.4s, v23.4s, v6.4s
+	WORD $0x4e2bcd47 // fmla v7.4s, v10.4s, v11.4s
+	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
+	WORD $0x4ea0d58a // fsub v10.4s, v12.4s, v0.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4ea0d58b // fsub v11.4s, v12.4s, v0.4s
+	WORD $0x4e2bcd41 // fmla v1.4s, v10.4s, v11.4s
+	WORD $0x4ea2d60a // fsub v10.4s, v16.4s, v2.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	WORD $0x4ea2d60b // fsub v11.4s, v16.4s, v2.4s
+	WORD $0x4e2bcd43 // fmla v3.4s, v10.4s, v11.4s
+	WORD $0x4ea4d68a // fsub v10.4s, v20.4s, v4.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x4ea4d68b // fsub v11.4s, v20.4s, v4.4s
+	WORD $0x4e2bcd45 // fmla v5.4s, v10.4s, v11.4s
+	WORD $0x4ea6d70a // fsub v10.4s, v24.4s, v6.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s
+	WORD $0x4ea6d70b // fsub v11.4s, v24.4s, v6.4s
+	WORD $0x4e2bcd47 // fmla v7.4s, v10.4s, v11.4s
+	WORD $0x4e29d508 // fadd v8.4s, v8.4s, v9.4s
+	WORD $0x4ea0d5aa // fsub v10.4s, v13.4s, v0.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s
+	WORD $0x4ea0d5ab // fsub v11.4s, v13.4s, v0.4s
+	WORD $0x4e2bcd41 // fmla v1.4s, v10.4s, v11.4s
+	WORD $0x4ea2d62a // fsub v10.4s, v17.4s, v2.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s
+	WORD $0x4ea2d62b // fsub v11.4s, v17.4s, v2.4s
+	WORD $0x4e2bcd43 // fmla v3.4s, v10.4s, v11.4s
+	WORD $0x4ea4d6aa // fsub v10.4s, v21.4s, v4.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s
+	WORD $0x4ea4d6ab // fsub v11.4s, v21.4s, v4.4s
+	WORD $0x4e2bcd45 // fmla v5.4s, v10.4s, v11.4s
+	WORD $0x4ea6d72a // fsub v10.4s, v25.4s, v6.4s
+	WORD $0x6e28fd4b // fdiv v11.4s, v10.4s, v8.4s
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s
+	WORD $0x4ea6d72b // fsub v11.4s, v25.4s, v6.4s
+	WORD $0x4e2bcd47 // fmla v7.4s, v10.4s, v11.4s
+	ADD $0x10, R8
+	SUBS $1, R7
+	BNE sixteen_mean
+
+sixteen_mean_done:
+	WORD $0x6e28fc21 // fdiv v1.4s, v1.4s, v8.4s
+	FMOVQ 16(R20), F31
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	WORD $0x6ea1f821 // fsqrt v1, v1.4s
+	WORD $0x6e28fc63 // fdiv v3.4s, v3.4s, v8.4s
+	FMOVQ 16(R20), F31
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	WORD $0x6ea1f863 // fsqrt v3, v3.4s
+	WORD $0x6e28fca5 // fdiv v5.4s, v5.4s, v8.4s
+	FMOVQ 16(R20), F31
+	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
+	WORD $0x6ea1f8a5 // fsqrt v5, v5.4s
+	WORD $0x6e28fce7 // fdiv v7.4s, v7.4s, v8.4s
+	FMOVQ 16(R20), F31
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	WORD $0x6ea1f8e7 // fsqrt v7, v7.4s
+	VDUP V0.S[0], V8.S4
+	VDUP V1.S[0], V9.S4
+	VDUP V0.S[1], V10.S4
+	VDUP V1.S[1], V11.S4
+	VDUP V0.S[2], V12.S4
+	VDUP V1.S[2], V13.S4
+	VDUP V0.S[3], V0.S4
+	VDUP V1.S[3], V1.S4
+	MOVD R1, R7
+	MOVD R3, R8
+	MOVD R6, R9
+	MOVD weight+32(FP), R10
+	MOVD bias+40(FP), R11
+	TST R7, R7
+	BEQ sixteen0_scale_done
+
+sixteen0_scale:
+	MOVD R8, R12
+	MOVD R9, R13
+	FMOVQ 0(R10), F14
+	FMOVQ 0(R11), F15
+	FMOVQ 0(R12), F16
+	WORD $0x4ea8d610 // fsub v16.4s, v16.4s, v8.4s
+	WORD $0x6e29fe10 // fdiv v16.4s, v16.4s, v9.4s
+	VMOV V15.B16, V17.B16
+	WORD $0x4e2ece11 // fmla v17.4s, v16.4s, v14.4s
+	FMOVQ F17, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F16
+	WORD $0x4eaad610 // fsub v16.4s, v16.4s, v10.4s
+	WORD $0x6e2bfe10 // fdiv v16.4s, v16.4s, v11.4s
+	VMOV V15.B16, V17.B16
+	WORD $0x4e2ece11 // fmla v17.4s, v16.4s, v14.4s
+	FMOVQ F17, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F16
+	WORD $0x4eacd610 // fsub v16.4s, v16.4s, v12.4s
+	WORD $0x6e2dfe10 // fdiv v16.4s, v16.4s, v13.4s
+	VMOV V15.B16, V17.B16
+	WORD $0x4e2ece11 // fmla v17.4s, v16.4s, v14.4s
+	FMOVQ F17, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F16
+	WORD $0x4ea0d610 // fsub v16.4s, v16.4s, v0.4s
+	WORD $0x6e21fe10 // fdiv v16.4s, v16.4s, v1.4s
+	WORD $0x4e2ece0f // fmla v15.4s, v16.4s, v14.4s
+	FMOVQ F15, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	ADD $0x10, R8
+	ADD $0x10, R9
+	ADD $0x10, R10
+	ADD $0x10, R11
+	SUBS $1, R7
+	BNE sixteen0_scale
+
+sixteen0_scale_done:
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	VDUP V2.S[0], V0.S4
+	VDUP V3.S[0], V1.S4
+	VDUP V2.S[1], V8.S4
+	VDUP V3.S[1], V9.S4
+	VDUP V2.S[2], V10.S4
+	VDUP V3.S[2], V11.S4
+	VDUP V2.S[3], V2.S4
+	VDUP V3.S[3], V3.S4
+	MOVD R1, R7
+	MOVD R3, R8
+	MOVD R6, R9
+	MOVD weight+32(FP), R10
+	MOVD bias+40(FP), R11
+	TST R7, R7
+	BEQ sixteen1_scale_done
+
+sixteen1_scale:
+	MOVD R8, R12
+	MOVD R9, R13
+	FMOVQ 0(R10), F12
+	FMOVQ 0(R11), F13
+	FMOVQ 0(R12), F14
+	WORD $0x4ea0d5ce // fsub v14.4s, v14.4s, v0.4s
+	WORD $0x6e21fdce // fdiv v14.4s, v14.4s, v1.4s
+	VMOV V13.B16, V15.B16
+	WORD $0x4e2ccdcf // fmla v15.4s, v14.4s, v12.4s
+	FMOVQ F15, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F14
+	WORD $0x4ea8d5ce // fsub v14.4s, v14.4s, v8.4s
+	WORD $0x6e29fdce // fdiv v14.4s, v14.4s, v9.4s
+	VMOV V13.B16, V15.B16
+	WORD $0x4e2ccdcf // fmla v15.4s, v14.4s, v12.4s
+	FMOVQ F15, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F14
+	WORD $0x4eaad5ce // fsub v14.4s, v14.4s, v10.4s
+	WORD $0x6e2bfdce // fdiv v14.4s, v14.4s, v11.4s
+	VMOV V13.B16, V15.B16
+	WORD $0x4e2ccdcf // fmla v15.4s, v14.4s, v12.4s
+	FMOVQ F15, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F14
+	WORD $0x4ea2d5ce // fsub v14.4s, v14.4s, v2.4s
+	WORD $0x6e23fdce // fdiv v14.4s, v14.4s, v3.4s
+	WORD $0x4e2ccdcd // fmla v13.4s, v14.4s, v12.4s
+	FMOVQ F13, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	ADD $0x10, R8
+	ADD $0x10, R9
+	ADD $0x10, R10
+	ADD $0x10, R11
+	SUBS $1, R7
+	BNE sixteen1_scale
+
+sixteen1_scale_done:
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	VDUP V4.S[0], V0.S4
+	VDUP V5.S[0], V1.S4
+	VDUP V4.S[1], V2.S4
+	VDUP V5.S[1], V3.S4
+	VDUP V4.S[2], V8.S4
+	VDUP V5.S[2], V9.S4
+	VDUP V4.S[3], V4.S4
+	VDUP V5.S[3], V5.S4
+	MOVD R1, R7
+	MOVD R3, R8
+	MOVD R6, R9
+	MOVD weight+32(FP), R10
+	MOVD bias+40(FP), R11
+	TST R7, R7
+	BEQ sixteen2_scale_done
+
+sixteen2_scale:
+	MOVD R8, R12
+	MOVD R9, R13
+	FMOVQ 0(R10), F10
+	FMOVQ 0(R11), F11
+	FMOVQ 0(R12), F12
+	WORD $0x4ea0d58c // fsub v12.4s, v12.4s, v0.4s
+	WORD $0x6e21fd8c // fdiv v12.4s, v12.4s, v1.4s
+	VMOV V11.B16, V13.B16
+	WORD $0x4e2acd8d // fmla v13.4s, v12.4s, v10.4s
+	FMOVQ F13, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F12
+	WORD $0x4ea2d58c // fsub v12.4s, v12.4s, v2.4s
+	WORD $0x6e23fd8c // fdiv v12.4s, v12.4s, v3.4s
+	VMOV V11.B16, V13.B16
+	WORD $0x4e2acd8d // fmla v13.4s, v12.4s, v10.4s
+	FMOVQ F13, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F12
+	WORD $0x4ea8d58c // fsub v12.4s, v12.4s, v8.4s
+	WORD $0x6e29fd8c // fdiv v12.4s, v12.4s, v9.4s
+	VMOV V11.B16, V13.B16
+	WORD $0x4e2acd8d // fmla v13.4s, v12.4s, v10.4s
+	FMOVQ F13, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F12
+	WORD $0x4ea4d58c // fsub v12.4s, v12.4s, v4.4s
+	WORD $0x6e25fd8c // fdiv v12.4s, v12.4s, v5.4s
+	WORD $0x4e2acd8b // fmla v11.4s, v12.4s, v10.4s
+	FMOVQ F11, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	ADD $0x10, R8
+	ADD $0x10, R9
+	ADD $0x10, R10
+	ADD $0x10, R11
+	SUBS $1, R7
+	BNE sixteen2_scale
+
+sixteen2_scale_done:
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	VDUP V6.S[0], V0.S4
+	VDUP V7.S[0], V1.S4
+	VDUP V6.S[1], V2.S4
+	VDUP V7.S[1], V3.S4
+	VDUP V6.S[2], V4.S4
+	VDUP V7.S[2], V5.S4
+	VDUP V6.S[3], V6.S4
+	VDUP V7.S[3], V7.S4
+	MOVD R1, R7
+	MOVD R3, R8
+	MOVD R6, R9
+	MOVD weight+32(FP), R10
+	MOVD bias+40(FP), R11
+	TST R7, R7
+	BEQ sixteen3_scale_done
+
+sixteen3_scale:
+	MOVD R8, R12
+	MOVD R9, R13
+	FMOVQ 0(R10), F8
+	FMOVQ 0(R11), F9
+	FMOVQ 0(R12), F10
+	WORD $0x4ea0d54a // fsub v10.4s, v10.4s, v0.4s
+	WORD $0x6e21fd4a // fdiv v10.4s, v10.4s, v1.4s
+	VMOV V9.B16, V11.B16
+	WORD $0x4e28cd4b // fmla v11.4s, v10.4s, v8.4s
+	FMOVQ F11, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F10
+	WORD $0x4ea2d54a // fsub v10.4s, v10.4s, v2.4s
+	WORD $0x6e23fd4a // fdiv v10.4s, v10.4s, v3.4s
+	VMOV V9.B16, V11.B16
+	WORD $0x4e28cd4b // fmla v11.4s, v10.4s, v8.4s
+	FMOVQ F11, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F10
+	WORD $0x4ea4d54a // fsub v10.4s, v10.4s, v4.4s
+	WORD $0x6e25fd4a // fdiv v10.4s, v10.4s, v5.4s
+	VMOV V9.B16, V11.B16
+	WORD $0x4e28cd4b // fmla v11.4s, v10.4s, v8.4s
+	FMOVQ F11, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F10
+	WORD $0x4ea6d54a // fsub v10.4s, v10.4s, v6.4s
+	WORD $0x6e27fd4a // fdiv v10.4s, v10.4s, v7.4s
+	WORD $0x4e28cd49 // fmla v9.4s, v10.4s, v8.4s
+	FMOVQ F9, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	ADD $0x10, R8
+	ADD $0x10, R9
+	ADD $0x10, R10
+	ADD $0x10, R11
+	SUBS $1, R7
+	BNE sixteen3_scale
+
+sixteen3_scale_done:
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	SUB $0x10, R0
+	B sixteen
+
+sixteen_done:
+
+four:
+	CMP $0x04, R0
+	BLT four_done
+	WORD $0x6e201c00 // eor v0.16b, v0.16b, v0.16b
+	WORD $0x6e211c21 // eor v1.16b, v1.16b, v1.16b
+	FMOVQ 0(R20), F3
+	WORD $0x6e221c42 // eor v2.16b, v2.16b, v2.16b
+	MOVD R1, R7
+	MOVD R3, R8
+	TST R7, R7
+	BEQ four_mean_done
+
+four_mean:
+	MOVD R8, R9
+	FMOVQ 0(R9), F4
+	ADD R2, R9
+	FMOVQ 0(R9), F5
+	ADD R2, R9
+	FMOVQ 0(R9), F6
+	ADD R2, R9
+	FMOVQ 0(R9), F7
+	ADD R2, R9
+	WORD $0x4e853888 // zip1 v8.4s, v4.4s, v5.4s
+	WORD $0x4e857889 // zip2 v9.4s, v4.4s, v5.4s
+	WORD $0x4e8738c5 // zip1 v5.4s, v6.4s, v7.4s
+	WORD $0x4e8778c7 // zip2 v7.4s, v6.4s, v7.4s
+	WORD $0x4ec53904 // zip1 v4.2d, v8.2d, v5.2d
+	WORD $0x4ec57905 // zip2 v5.2d, v8.2d, v5.2d
+	WORD $0x4ec73926 // zip1 v6.2d, v9.2d, v7.2d
+	WORD $0x4ec77927 // zip2 v7.2d, v9.2d, v7.2d
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4ea0d488 // fsub v8.4s, v4.4s, v0.4s
+	WORD $0x6e22fd09 // fdiv v9.4s, v8.4s, v2.4s
+	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
+	WORD $0x4ea0d489 // fsub v9.4s, v4.4s, v0.4s
+	WORD $0x4e29cd01 // fmla v1.4s, v8.4s, v9.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4ea0d4a4 // fsub v4.4s, v5.4s, v0.4s
+	WORD $0x6e22fc88 // fdiv v8.4s, v4.4s, v2.4s
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4ea0d4a8 // fsub v8.4s, v5.4s, v0.4s
+	WORD $0x4e28cc81 // fmla v1.4s, v4.4s, v8.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4ea0d4c4 // fsub v4.4s, v6.4s, v0.4s
+	WORD $0x6e22fc85 // fdiv v5.4s, v4.4s, v2.4s
+	WORD $0x4e25d400 // fadd v0.4s, v0.4s, v5.4s
+	WORD $0x4ea0d4c5 // fsub v5.4s, v6.4s, v0.4s
+	WORD $0x4e25cc81 // fmla v1.4s, v4.4s, v5.4s
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s
+	WORD $0x4ea0d4e4 // fsub v4.4s, v7.4s, v0.4s
+	WORD $0x6e22fc85 // fdiv v5.4s, v4.4s, v2.4s
+	WORD $0x4e25d400 // fadd v0.4s, v0.4s, v5.4s
+	WORD $0x4ea0d4e5 // fsub v5.4s, v7.4s, v0.4s
+	WORD $0x4e25cc81 // fmla v1.4s, v4.4s, v5.4s
+	ADD $0x10, R8
+	SUBS $1, R7
+	BNE four_mean
+
+four_mean_done:
+	WORD $0x6e22fc21 // fdiv v1.4s, v1.4s, v2.4s
+	FMOVQ 16(R20), F31
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	WORD $0x6ea1f821 // fsqrt v1, v1.4s
+	VDUP V0.S[0], V2.S4
+	VDUP V1.S[0], V3.S4
+	VDUP V0.S[1], V4.S4
+	VDUP V1.S[1], V5.S4
+	VDUP V0.S[2], V6.S4
+	VDUP V1.S[2], V7.S4
+	VDUP V0.S[3], V0.S4
+	VDUP V1.S[3], V1.S4
+	MOVD R1, R7
+	MOVD R3, R8
+	MOVD R6, R9
+	MOVD weight+32(FP), R10
+	MOVD bias+40(FP), R11
+	TST R7, R7
+	BEQ four0_scale_done
+
+four0_scale:
+	MOVD R8, R12
+	MOVD R9, R13
+	FMOVQ 0(R10), F8
+	FMOVQ 0(R11), F9
+	FMOVQ 0(R12), F10
+	WORD $0x4ea2d54a // fsub v10.4s, v10.4s, v2.4s
+	WORD $0x6e23fd4a // fdiv v10.4s, v10.4s, v3.4s
+	VMOV V9.B16, V11.B16
+	WORD $0x4e28cd4b // fmla v11.4s, v10.4s, v8.4s
+	FMOVQ F11, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F10
+	WORD $0x4ea4d54a // fsub v10.4s, v10.4s, v4.4s
+	WORD $0x6e25fd4a // fdiv v10.4s, v10.4s, v5.4s
+	VMOV V9.B16, V11.B16
+	WORD $0x4e28cd4b // fmla v11.4s, v10.4s, v8.4s
+	FMOVQ F11, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F10
+	WORD $0x4ea6d54a // fsub v10.4s, v10.4s, v6.4s
+	WORD $0x6e27fd4a // fdiv v10.4s, v10.4s, v7.4s
+	VMOV V9.B16, V11.B16
+	WORD $0x4e28cd4b // fmla v11.4s, v10.4s, v8.4s
+	FMOVQ F11, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	FMOVQ 0(R12), F10
+	WORD $0x4ea0d54a // fsub v10.4s, v10.4s, v0.4s
+	WORD $0x6e21fd4a // fdiv v10.4s, v10.4s, v1.4s
+	WORD $0x4e28cd49 // fmla v9.4s, v10.4s, v8.4s
+	FMOVQ F9, 0(R13)
+	ADD R2, R12
+	ADD R2, R13
+	ADD $0x10, R8
+	ADD $0x10, R9
+	ADD $0x10, R10
+	ADD $0x10, R11
+	SUBS $1, R7
+	BNE four0_scale
+
+four0_scale_done:
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	ADD R2, R3
+	ADD R2, R6
+	SUB $0x04, R0
+	B four
+
+four_done:
+	RET
+
 // func divideNEON(n int, y *float32, x *float32, divisor float32)
 TEXT ·divideNEON(SB), NOSPLIT, $0-28
 	FMOVS divisor+24(FP), F0
@@ -2294,10 +3311,10 @@ TEXT ·maxNEON(SB), NOSPLIT, $0-20
 	MOVD $constants<>(SB), R20
 	MOVD n+0(FP), R0
 	MOVD x+8(FP), R1
-	FMOVQ 608(R20), F0
-	FMOVQ 608(R20), F1
-	FMOVQ 608(R20), F2
-	FMOVQ 608(R20), F3
+	FMOVQ 736(R20), F0
+	FMOVQ 736(R20), F1
+	FMOVQ 736(R20), F2
+	FMOVQ 736(R20), F3
 	MOVD R0, R2
 	LSR $0x02, R2
 

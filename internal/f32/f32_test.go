@@ -3,6 +3,7 @@ package f32
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -191,8 +192,35 @@ func testMatMul(
 }
 
 func TestLayerNorm(t *testing.T) {
+	normsOf(
+		t,
+		9,
+		func(k *Kernels, y, x, weight, bias []float32) { k.LayerNorm(y, x, weight, bias) },
+	)
+}
+
+func TestLayerNormARM(t *testing.T) {
+	needARM(t)
+	normsOf(
+		t, 45,
+		func(k *Kernels, y, x, weight, bias []float32) { k.LayerNormARM(y, x, weight, bias) },
+	)
+}
+
+// needARM skips what compares functions that arm64 alone has in assembly.
+func needARM(t *testing.T) {
+	t.Helper()
+	if runtime.GOARCH != "arm64" {
+		t.Skip("this CPU is no arm64: the plain function is what runs here, and " +
+			"make test-arm64 holds the assembly to it")
+	}
+}
+
+func normsOf(
+	t *testing.T, most int, run func(k *Kernels, y, x, weight, bias []float32),
+) {
 	each(t, func(t *rapid.T, set *Kernels) {
-		n, rows := 8*rapid.IntRange(1, 40).Draw(t, "n/8"), rapid.IntRange(0, 9).Draw(t, "rows")
+		n, rows := 8*rapid.IntRange(1, 40).Draw(t, "n/8"), rapid.IntRange(0, most).Draw(t, "rows")
 		x, weight, bias := vector(t, "x", rows*n), vector(t, "weight", n), vector(t, "bias", n)
 		if rapid.Bool().Draw(t, "cancelling") { // then the order of the float64 sums shows
 			x, bias = newMemory(rows*n), newMemory(n)
@@ -213,8 +241,8 @@ func TestLayerNorm(t *testing.T) {
 			got = x
 		}
 		want := slices.Clone(got)
-		Go.LayerNorm(want.buffer(), x.buffer(), weight.buffer(), bias.buffer())
-		set.LayerNorm(got.buffer(), x.buffer(), weight.buffer(), bias.buffer())
+		run(Go, want.buffer(), x.buffer(), weight.buffer(), bias.buffer())
+		run(set, got.buffer(), x.buffer(), weight.buffer(), bias.buffer())
 		compare(t, got, want)
 	})
 }
@@ -238,6 +266,13 @@ func TestExpNumPy(t *testing.T) {
 func TestExpNumPyFused(t *testing.T) {
 	mapping(
 		t, around, func(k *Kernels, y, x []float32, shift float32) { k.ExpNumPyFused(y, x, shift) },
+	)
+}
+
+func TestExpLibrary(t *testing.T) {
+	needARM(t)
+	mapping(
+		t, around, func(k *Kernels, y, x []float32, shift float32) { k.ExpLibrary(y, x, shift) },
 	)
 }
 
@@ -397,7 +432,7 @@ func TestSweep(t *testing.T) {
 	const all, sign = 1 << 32, 1 << 31
 	edges := []float32{
 		0x1.62e43p+6, -0x1.61814ap+6, -0x1.9fe36ap+6, float32(math.Copysign(0, -1)),
-		float32(math.Inf(-1)),
+		float32(math.Inf(-1)), 0x1.62e42ep6, -0x1.9fe368p6,
 	}
 	for n := -151; n < 129; n++ { // where x·log2(e) is rounded to another integer
 		edges = append(edges, float32((float64(n)+.5)*math.Ln2))
@@ -412,8 +447,12 @@ func TestSweep(t *testing.T) {
 		{"Exp256", sign, func(k *Kernels, y, x []float32) { k.Exp256(y, x, 0) }},
 		{"ExpNumPy", 0, func(k *Kernels, y, x []float32) { k.ExpNumPy(y, x, 0) }},
 		{"ExpNumPyFused", 0, func(k *Kernels, y, x []float32) { k.ExpNumPyFused(y, x, 0) }},
+		{"ExpLibrary", 0, func(k *Kernels, y, x []float32) { k.ExpLibrary(y, x, 0) }},
 	} {
 		t.Run(kernel.name, func(t *testing.T) {
+			if kernel.name == "ExpLibrary" {
+				needARM(t)
+			}
 			step := uint64(1009)
 			if testing.Short() {
 				step *= 101
@@ -546,6 +585,8 @@ func TestNoAllocations(t *testing.T) {
 			"Exp512":    func() { set.Exp512(x, x, 0) },
 			"Exp256":    func() { set.Exp256(x, x, 0) },
 			"ExpNumPy":  func() { set.ExpNumPyFused(x, x, 0) },
+			"Library":   func() { set.ExpLibrary(x, x, 0) },
+			"NormARM":   func() { set.LayerNormARM(x, x, x[:16], x[:16]) },
 			"Divide":    func() { set.Divide(x, x, 1) },
 			"Add":       func() { set.Add(x, x) },
 			"Max":       func() { set.Max(x) },

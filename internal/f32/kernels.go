@@ -25,6 +25,9 @@ type Kernels struct {
 	// other and are as long as weight and bias: a multiple of 8.
 	LayerNorm func(y, x, weight, bias []float32)
 
+	// LayerNormARM is that of arm64: see LayerNorm130ARM.
+	LayerNormARM func(y, x, weight, bias []float32)
+
 	// Gelu applies twice GELU to each element.
 	Gelu func(g, f []float32)
 
@@ -34,7 +37,8 @@ type Kernels struct {
 
 	// ExpNumPy computes y = e^(x + shift) as NumPy does, ExpNumPyFused as it does where
 	// its compiler fuses the range reduction.
-	ExpNumPy, ExpNumPyFused func(y, x []float32, shift float32)
+	// ExpLibrary is what it does on arm64.
+	ExpNumPy, ExpNumPyFused, ExpLibrary func(y, x []float32, shift float32)
 
 	// Softmax512 and Softmax256 replace rows of attention's scores by their causal
 	// softmax, as ONNX Runtime computes it on CPUs with AVX-512 and with AVX2: row i
@@ -64,11 +68,13 @@ var Go = &Kernels{
 	Name:          "go",
 	MatMul:        matMul,
 	LayerNorm:     layerNorm,
+	LayerNormARM:  LayerNorm130ARM,
 	Gelu:          gelu,
 	Exp512:        exp512,
 	Exp256:        exp256,
 	ExpNumPy:      expNumPy,
 	ExpNumPyFused: expNumPyFused,
+	ExpLibrary:    expLibrary,
 	Softmax512:    softmax512,
 	Softmax256:    softmax256,
 	Softmax4:      softmax4,

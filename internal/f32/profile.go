@@ -18,7 +18,7 @@ var (
 		lockstep.LayerNorm127: func(_ *Kernels, a *Arithmetic) { a.LayerNorm = LayerNorm127 },
 		lockstep.LayerNorm123: func(_ *Kernels, a *Arithmetic) { a.LayerNorm = LayerNorm123 },
 
-		lockstep.LayerNorm130ARM: func(_ *Kernels, a *Arithmetic) { a.LayerNorm = LayerNorm130ARM },
+		lockstep.LayerNorm130ARM: func(k *Kernels, a *Arithmetic) { a.LayerNorm = k.LayerNormARM },
 	}
 	softmaxes = [...]func(*Kernels, *Arithmetic){
 		lockstep.SoftmaxAVX512: func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax512, k.Exp512, 16 },
@@ -28,7 +28,7 @@ var (
 	exponentials = [...]func(*Kernels, *Arithmetic){
 		lockstep.ExpU: func(k *Kernels, a *Arithmetic) { a.Exp = k.ExpNumPy },
 		lockstep.ExpF: func(k *Kernels, a *Arithmetic) { a.Exp = k.ExpNumPyFused },
-		lockstep.ExpC: func(_ *Kernels, a *Arithmetic) { a.Exp = expLibrary },
+		lockstep.ExpC: func(k *Kernels, a *Arithmetic) { a.Exp = k.ExpLibrary },
 	}
 )
 

@@ -86,6 +86,8 @@ func main() {
 		neon.layerNorm()
 		neon.gelu()
 		neon.exps()
+		neon.expLibrary()
+		neon.layerNormARM()
 		neon.rest()
 	case "attention neon":
 		neon.transpose()
