@@ -35,6 +35,7 @@ func ExampleCheck() {
 		fmt.Println(err)
 	}
 	// Output:
+	// branches: left out: whole routes, which Brief leaves to other tests
 	// lengths: left out: whole routes, which Brief leaves to other tests
 	// reference: left out: whole routes, which Brief leaves to other tests
 	// goldens: left out: whole routes, which Brief leaves to other tests
