@@ -438,9 +438,24 @@ audit: ## ask what vulnerabilities are known of Go's modules and Python's packag
 	@[ -x $(AUDIT_VENV)/bin/pip-audit ] || { $(PYTHON) -m venv $(AUDIT_VENV) && $(AUDIT_VENV)/bin/pip install --quiet --disable-pip-version-check pip-audit==2.9.0; } || true
 	scripts/audit.sh '$(GO) run $(GOVULNCHECK)' $(AUDIT_VENV)/bin/pip-audit
 
+# The builder of wheels and its compiler, which is one for all platforms.
+WHEELS_VENV := build/wheels/venv
+WHEELS ?= dist
+
+$(WHEELS_VENV)/ready: python/wheels.txt
+	rm -rf $(WHEELS_VENV)
+	$(PYTHON) -m venv $(WHEELS_VENV)
+	$(WHEELS_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+	touch $@
+
 .PHONY: wheel
-wheel: ## a wheel for many Linuxes, glibc 2.28 and newer, in dist
-	LOCKSTEP_PORTABLE=1 GO=$(GO) $(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+wheel: ## a wheel for this machine's platform, for glibc 2.28 and newer on Linux, in dist
+	@$(MAKE) --no-print-directory wheels PLATFORMS=$$($(GO) env GOOS)/$$($(GO) env GOARCH)
+
+.PHONY: wheels
+wheels: $(WHEELS_VENV)/ready ## a wheel for each platform, in dist
+	for p in $(PLATFORMS); do LOCKSTEP_PLATFORM=$$p GO=$(GO) GOFLAGS= \
+		$(WHEELS_VENV)/bin/hatchling build -t wheel -d $(call quoted,$(abspath $(WHEELS))) || exit 1; done
 
 .PHONY: vectors-check
 vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors

@@ -51,10 +51,20 @@ func (machine) Lstat(path string) (fs.FileInfo, error)     { return os.Lstat(pat
 func (machine) SameFile(a, b fs.FileInfo) bool             { return os.SameFile(a, b) }
 func (machine) Mkdir(path string, mode fs.FileMode) error  { return os.Mkdir(path, mode) }
 func (machine) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
-func (machine) Rename(from, to string) error               { return os.Rename(from, to) }
+func (machine) Rename(from, to string) error               { return rename(from, to) }
 func (machine) Remove(path string) error                   { return os.Remove(path) }
 func (machine) EvalSymlinks(path string) (string, error)   { return filepath.EvalSymlinks(path) }
 func (machine) Now() time.Time                             { return time.Now() }
+
+// rename waits a while for those who have the target open where the system asks for that.
+func rename(from, to string) error {
+	err := os.Rename(from, to)
+	for end := time.Now().Add(patience / 5); busy(err) && time.Now().Before(end); {
+		time.Sleep(patience / 500)
+		err = os.Rename(from, to)
+	}
+	return err
+}
 
 // opened is a file or nil, and not a File that holds nil.
 func opened(f *os.File, err error) (File, error) {
