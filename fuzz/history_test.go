@@ -438,20 +438,30 @@ func (h *history) commands(l *line) []float64 {
 
 // steps is how many a call goes: one, or to where the network runs.
 func (h *history) steps(l *line) int {
-	most := 0
-	for i := range l.jobs {
-		most = max(most, l.jobs[i].End(l.opts.Shortcuts)-l.Index())
-	}
+	most := l.last() - l.Index()
 	if l.Index() < lockstep.ControlStartIdx-1 {
 		return min(most, rapid.SampledFrom([]int{80, 79, 81, 7, 1}).Draw(h.T, "steps"))
 	}
 	return min(most, rapid.IntRange(1, 3).Draw(h.T, "steps"))
 }
 
+// last is one past the last step of a line's longest rollout.
+func (l *line) last() (last int) {
+	for i := range l.jobs {
+		last = max(last, l.jobs[i].End(l.opts.Shortcuts))
+	}
+	return last
+}
+
 // step goes on, a step at a time.
 func (h *history) step() {
 	l := h.line()
-	for range h.steps(l) {
+	h.goOn(l, h.steps(l))
+}
+
+// goOn takes so many steps of a line, fewer where its last rollout ends.
+func (h *history) goOn(l *line, steps int) {
+	for range steps {
 		if l.Done() {
 			return
 		}
@@ -715,6 +725,14 @@ func (f *fate) teacher() *lockstep.Trajectory {
 // snapshot keeps a snapshot, or what its bytes say.
 func (h *history) snapshot() {
 	l := h.line()
+	if rapid.Bool().Draw(h.T, "at an edge") {
+		last := l.last()
+		edges := []int{
+			lockstep.ControlStartIdx - 1, lockstep.ControlStartIdx, lockstep.ControlStartIdx + 1,
+			lockstep.ControlStartIdx + 2, last - 1, last,
+		}
+		h.goOn(l, max(0, rapid.SampledFrom(edges).Draw(h.T, "edge")-l.Index()))
+	}
 	s, err := l.Snapshot(context.Background())
 	if err != nil {
 		h.Fatalf("%s: %v", l.engine.name, err)
@@ -793,6 +811,8 @@ func (h *history) restoreInto(l *line, s *saved) {
 			)
 		}
 	}
+	// What a snapshot lacks shows at once, before another restore forgets it.
+	h.goOn(l, rapid.IntRange(0, 2).Draw(h.T, "steps from there"))
 }
 
 // foreign: a snapshot of other rollouts or of another network is refused, and changes nothing.
