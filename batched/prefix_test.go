@@ -180,3 +180,28 @@ func TestMaskedSign(t *testing.T) {
 		)
 	}
 }
+
+// TestOrdinary: each lent row is looked at, whatever is before it, and no other.
+func TestOrdinary(t *testing.T) {
+	n := newNetwork(packWeights(ownWeights(t)), f32.Best(), lockstep.Profile{}, 1, 1)
+	const first, rows = 3, 5
+	for row := range rows {
+		for _, x := range []float32{0, float32(math.Inf(1)), float32(math.NaN())} {
+			for i := range n.a {
+				n.a[i] = 1
+			}
+			n.a[row*width+width-1] = x
+			for _, lent := range [][]int{{}, {row}, {0, row}, {row, rows - 1}, {0, rows - 1}} {
+				clear(n.plan.lent)
+				want := true
+				for _, r := range lent {
+					n.plan.lent[first+r] = true
+					want = want && r != row
+				}
+				if got := n.ordinary(first, rows); got != want {
+					t.Errorf("%v in row %d, lent are %v: ordinary is %v", x, row, lent, got)
+				}
+			}
+		}
+	}
+}
