@@ -85,7 +85,6 @@ GATEFLAGS ?=
 mutants: build ## plant every fault, and write what was noticed into parity/mutants/README.md; ended, it goes on where it was
 	$(BIN) mutants --markdown --out build/mutants.json > build/mutants.md
 	{ sed '/^|/,$$d' parity/mutants/README.md; cat build/mutants.md; } > build/README.md && mv build/README.md parity/mutants/README.md
-	sed "s/^[0-9]* of [0-9]* faults caught.*/$$(tail -n 1 build/mutants.md)/" README.md > build/README.md && mv build/README.md README.md
 
 # A package for make mutation, and flags (--tests './parity ./fuzz', --seed 7).
 PKG ?= ./parity/schema

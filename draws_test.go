@@ -1,10 +1,10 @@
 package lockstep_test
 
 import (
-	"slices"
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 )
 
 // TestUniforms: given draws come first; stored ones serve only the seed that they
@@ -26,8 +26,8 @@ func TestUniforms(t *testing.T) {
 		"none":         {Route: &lockstep.Route{Seed: 77}},
 		"another seed": {Route: &lockstep.Route{Seed: 77, Draws: lockstep.Draws(78, 500)}},
 	} {
-		if got := j.Uniforms(400); !slices.Equal(got, want[:400]) {
-			t.Errorf("%s: other draws", name)
+		if err := simtest.Same("draws", j.Uniforms(400), want[:400]); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

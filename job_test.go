@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 )
 
 // rows is a route of so many rows.
@@ -116,8 +117,8 @@ func TestFirst(t *testing.T) {
 				)
 			}
 		}
-		if !slices.Equal(f.Draws, r.Draws[:n-20]) {
-			t.Errorf("%d rows have %d draws", n, len(f.Draws))
+		if err := simtest.Same("draws", f.Draws, r.Draws[:n-20]); err != nil {
+			t.Errorf("of %d rows: %v", n, err)
 		}
 	}
 	j := lockstep.Job{Route: r}

@@ -12,6 +12,7 @@ import (
 	"lockstep"
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
+	"lockstep/internal/simtest"
 	"lockstep/snapshotfile"
 )
 
@@ -382,8 +383,8 @@ func compareEnds(t *testing.T, got, want lockstep.Stepper) {
 	}
 	a, _ := snapshotfile.Marshal(shots[0])
 	b, _ := snapshotfile.Marshal(shots[1])
-	if !slices.Equal(a, b) {
-		t.Error("the snapshots differ")
+	if err := simtest.Same("the snapshot's bytes", a, b); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/fileio"
+	"lockstep/internal/simtest"
 	"lockstep/reference"
 )
 
@@ -589,12 +590,14 @@ func TestEscaping(t *testing.T) {
 
 func TestSameInputSameBytes(t *testing.T) {
 	e := testEval(40)
-	if a, b := writeEval(t, e), writeEval(t, e); !bytes.Equal(a.bytes, b.bytes) {
-		t.Error("two reports of one input differ")
+	a, b := writeEval(t, e), writeEval(t, e)
+	if err := simtest.Same("the second report", b.bytes, a.bytes); err != nil {
+		t.Error(err)
 	}
 	r := Single{Run: e.Test, Origin: e.Origin}
-	if a, b := writeRollout(t, r), writeRollout(t, r); !bytes.Equal(a.bytes, b.bytes) {
-		t.Error("two rollout reports of one input differ")
+	c, d := writeRollout(t, r), writeRollout(t, r)
+	if err := simtest.Same("the second report of rollouts", d.bytes, c.bytes); err != nil {
+		t.Error(err)
 	}
 }
 

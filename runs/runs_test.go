@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 )
 
 // toy is a simulator that finishes jobs in any order. A job's costs follow from its
@@ -421,8 +422,9 @@ func TestForeign(t *testing.T) {
 		!strings.Contains(err.Error(), "it is another's") {
 		t.Errorf("another run's results: %v", err)
 	}
-	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, foreign) {
-		t.Errorf("what is refused was changed: %v", err)
+	now, err := os.ReadFile(path)
+	if err := errors.Join(err, simtest.Same("what was refused", now, foreign)); err != nil {
+		t.Error(err)
 	}
 	if _, err := Watch(dir); err == nil || !strings.Contains(err.Error(), "it is another's") {
 		t.Errorf("another run's results are watched: %v", err)

@@ -56,7 +56,7 @@ func TestSnapshot(t *testing.T) {
 			bad := append([]byte(nil), data...)
 			bad[at] ^= 1
 			if got, err := Unmarshal(bad); err == nil && !reflect.DeepEqual(got, s) {
-				t.Errorf("%s: byte %d is another, and the snapshot is read", e.Name, at)
+				t.Errorf("%s: byte %d is another, and %+v is read, want %+v", e.Name, at, got, s)
 			}
 		}
 	}

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +11,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/defaults"
+	"lockstep/internal/simtest"
 	"lockstep/reference"
 	"lockstep/routefile"
 )
@@ -86,8 +87,8 @@ func TestOwn(t *testing.T) {
 		}
 	}
 	mine, err := os.ReadFile(inputs[1])
-	if err != nil || !bytes.Equal(mine, defaults.Model()) {
-		t.Fatal("these are not the project's own inputs")
+	if err := errors.Join(err, simtest.Same("the network", mine, defaults.Model())); err != nil {
+		t.Fatalf("these are not the project's own inputs: %v", err)
 	}
 	costs := func(args ...string) string {
 		t.Helper()

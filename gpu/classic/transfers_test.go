@@ -6,6 +6,7 @@ import (
 
 	"lockstep/classic"
 	"lockstep/gpu/driver"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
@@ -166,8 +167,8 @@ func TestRunOnDevice(t *testing.T) {
 		if err := both[1].do(t.Context(), func() error { return both[1].device.Download(got, driver.Pointer(where[name])) }); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(got, all) {
-			t.Errorf("%s on the device are others", name)
+		if err := simtest.Same(name+", as bytes", got, all); err != nil {
+			t.Errorf("on the device: %v", err)
 		}
 	}
 	// The actions that lie there as a table, in environments where these were chosen.

@@ -16,6 +16,7 @@ import (
 	"lockstep/gpu/driver"
 	"lockstep/gpu/driver/emulated"
 	"lockstep/gpu/kernels"
+	"lockstep/internal/simtest"
 	"lockstep/parity/schema"
 	"lockstep/reference"
 )
@@ -704,18 +705,16 @@ func TestDraws(t *testing.T) {
 	seeds := goldentest.Array[int64](t, "rng_seed")
 	for i, draws := range goldentest.Rows[float64](t, "rng_draws") {
 		args := abiUnits{n: int64(len(draws)), kind: seeds[i]}
-		if got := unit[float64](t, d, "unit_draws", &args, &args.c, len(draws)); !slices.Equal(
-			got, draws,
-		) {
-			t.Fatalf("seed %d: draws differ from Python's", seeds[i])
+		got := unit[float64](t, d, "unit_draws", &args, &args.c, len(draws))
+		if err := simtest.Same("draws", got, draws); err != nil {
+			t.Fatalf("seed %d: %v (wanted by Python)", seeds[i], err)
 		}
 	}
 	for _, seed := range []uint32{0, 1, 9999, math.MaxUint32} {
 		args := abiUnits{n: 2000, kind: int64(seed)}
-		if got := unit[float64](t, d, "unit_draws", &args, &args.c, 2000); !slices.Equal(
-			got, lockstep.Draws(seed, 2000),
-		) {
-			t.Errorf("seed %d: draws differ from lockstep.Draws", seed)
+		got := unit[float64](t, d, "unit_draws", &args, &args.c, 2000)
+		if err := simtest.Same("draws", got, lockstep.Draws(seed, 2000)); err != nil {
+			t.Errorf("seed %d: %v (wanted by lockstep.Draws)", seed, err)
 		}
 	}
 }
@@ -728,8 +727,9 @@ func TestCosts(t *testing.T) {
 	for i, want := range goldentest.Rows[float64](t, "cost_out") {
 		a, b := slices.Concat(warmup, targets[i]), slices.Concat(warmup, preds[i])
 		args := abiUnits{n: int64(len(a)), a: upload(t, d, a), b: upload(t, d, b)}
-		if got := unit[float64](t, d, "unit_costs", &args, &args.c, 3); !slices.Equal(got, want) {
-			t.Errorf("case %d: costs %v, Python has %v", i, got, want)
+		got := unit[float64](t, d, "unit_costs", &args, &args.c, 3)
+		if err := simtest.Same("costs", got, want); err != nil {
+			t.Errorf("case %d: %v (wanted by Python)", i, err)
 		}
 	}
 	// Sums of every length.
@@ -768,8 +768,9 @@ func TestPID(t *testing.T) {
 		want = append(want, float64(gains[0]*e)+float64(gains[1]*integral)+float64(gains[2]*diff))
 	}
 	args := abiUnits{n: int64(len(want)), a: upload(t, d, x), b: upload(t, d, gains)}
-	if got := unit[float64](t, d, "unit_pid", &args, &args.c, len(want)); !slices.Equal(got, want) {
-		t.Error("actions differ")
+	got := unit[float64](t, d, "unit_pid", &args, &args.c, len(want))
+	if err := simtest.Same("actions", got, want); err != nil {
+		t.Error(err)
 	}
 }
 

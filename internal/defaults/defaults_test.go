@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -92,8 +93,9 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, err := os.ReadFile(modelPath); err != nil || !bytes.Equal(data, defaults.Model()) {
-		t.Errorf("%s does not hold the network: %v", modelPath, err)
+	data, err := os.ReadFile(modelPath)
+	if err := errors.Join(err, simtest.Same("the network", data, defaults.Model())); err != nil {
+		t.Errorf("%s: %v", modelPath, err)
 	}
 	routes, err := routefile.List(routesPath, -1)
 	if err != nil || len(routes) != defaults.NumRoutes {
@@ -116,8 +118,10 @@ func TestWrite(t *testing.T) {
 	if _, _, err := defaults.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if data, _ := os.ReadFile(routes[3]); !bytes.Equal(data, text(t, filepath.Base(routes[3]))) {
-		t.Error("a damaged route was not replaced")
+	data, err = os.ReadFile(routes[3])
+	want := text(t, filepath.Base(routes[3]))
+	if err := errors.Join(err, simtest.Same("a damaged route", data, want)); err != nil {
+		t.Error(err)
 	}
 	if after, err := os.Stat(modelPath); err != nil || !os.SameFile(before, after) {
 		t.Error("a good file was written anew")

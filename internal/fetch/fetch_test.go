@@ -16,6 +16,7 @@ import (
 
 	"lockstep/internal/assets"
 	"lockstep/internal/assets/assetstest"
+	"lockstep/internal/simtest"
 	"lockstep/routefile"
 )
 
@@ -92,8 +93,9 @@ func TestFetchModel(t *testing.T) {
 	if err != nil || got != target || asked != fmt.Sprintf("bytes=%d-", half) {
 		t.Errorf("%q, %v, asked for %q; want %s and the second half", got, err, asked, target)
 	}
-	if have, err := os.ReadFile(target); err != nil || !bytes.Equal(have, data) {
-		t.Errorf("the file differs (%v)", err)
+	have, err := os.ReadFile(target)
+	if err := errors.Join(err, simtest.Same("the file", have, data)); err != nil {
+		t.Error(err)
 	}
 	if got, err := fetchModel(t, out, http.NotFoundHandler()); err != nil || got != target {
 		t.Errorf("what is here is loaded again: %q, %v", got, err)

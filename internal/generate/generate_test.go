@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lockstep"
+	"lockstep/internal/simtest"
 	"lockstep/routefile"
 )
 
@@ -205,8 +206,9 @@ func TestWrite(t *testing.T) {
 		!strings.Contains(err.Error(), "other bytes") {
 		t.Errorf("another seed into the same folder: %v", err)
 	}
-	if data, _ := os.ReadFile(files[0]); !bytes.Equal(data, Route(5, 0)) {
-		t.Error("a file of another seed was overwritten")
+	data, err := os.ReadFile(files[0])
+	if err := errors.Join(err, simtest.Same("the other seed's file", data, Route(5, 0))); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -270,7 +270,9 @@ func TestDamaged(t *testing.T) {
 		if stats.Parsed == 0 && !bytes.Equal(data, good) {
 			// The padding is all that may change unnoticed.
 			if len(data) != len(good) {
-				t.Fatal("a damaged cache passed for whole")
+				t.Fatalf(
+					"a damaged cache of %d bytes passed for whole, of %d", len(data), len(good),
+				)
 			}
 		}
 		check(t, c, files, 5, 0) // healed

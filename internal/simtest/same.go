@@ -16,7 +16,7 @@ type Difference struct {
 func (d *Difference) Error() string { return d.text }
 
 type value interface {
-	float32 | float64 | int32 | int64 | uint64 | bool
+	float32 | float64 | int32 | int64 | uint64 | uint8 | bool
 }
 
 // Same is nil if got has the bits of want, where one NaN is as good as another: which of them an

@@ -648,7 +648,7 @@ func TestSample(t *testing.T) {
 		}
 		got := sample(all, change)
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
-			t.Fatal("the sample of a commit is not always the same")
+			t.Fatalf("the sample of a commit is %v, and then %v", got, again)
 		}
 		if d := cmp.Diff(map[string]int{"reference": 2, "batched": 2, "onnxruntime": 2, "emulated": 2, "tests": 2}, engines(got)); d != "" {
 			t.Fatalf("commit %d (-want +got):\n%s", commit, d)

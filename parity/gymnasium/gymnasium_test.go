@@ -331,7 +331,10 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, e.Name, err)
 			}
 			if after, err := v.Snapshot(); err != nil || !reflect.DeepEqual(after, before) {
-				t.Errorf("%s: %s: what was refused has changed something", name, e.Name)
+				t.Errorf(
+					"%s: %s: after what was refused it is %+v, before %+v; %v", name, e.Name, after,
+					before, err,
+				)
 			}
 		}
 	}

@@ -1,11 +1,13 @@
 package tinyphysics
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"testing"
+
+	"lockstep/internal/simtest"
 )
 
 var write = flag.Bool("write", false, "write schema.json")
@@ -21,7 +23,10 @@ func TestJSON(t *testing.T) {
 		if err := os.WriteFile("schema.json", text, 0o666); err != nil {
 			t.Fatal(err)
 		}
-	} else if kept, err := os.ReadFile("schema.json"); err != nil || !bytes.Equal(text, kept) {
-		t.Error("schema.json is old: go test ./parity/tinyphysics -run JSON -write")
+	} else {
+		kept, err := os.ReadFile("schema.json")
+		if err := errors.Join(err, simtest.Same("schema.json", kept, text)); err != nil {
+			t.Errorf("go test ./parity/tinyphysics -run JSON -write: %v", err)
+		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"lockstep/gpu/driver"
 	"lockstep/gpu/module"
+	"lockstep/internal/simtest"
 	"lockstep/internal/want"
 )
 
@@ -79,8 +80,8 @@ func TestMemory(t *testing.T) {
 	check(err)
 	check(d.Synchronize(context.Background()))
 	want := append(append(bytes.Clone(from), from[:n/2]...), bytes.Repeat([]byte{0xA5}, n/2)...)
-	if !bytes.Equal(to, want) {
-		t.Error("what came down is not what went up")
+	if err := simtest.Same("what came down, of what went up,", to, want); err != nil {
+		t.Error(err)
 	}
 	if e, err := d.Elapsed(before, after); err != nil || e < 0 || e > time.Since(begin) {
 		t.Errorf("elapsed %v of %v, %v", e, time.Since(begin), err)

@@ -141,7 +141,19 @@ func enterRow(folder, commit string, seed uint64, s *score) error {
 	if err != nil {
 		return err
 	}
-	return fileio.WriteFile(ledger, []byte(enter(string(text), folder, commit, seed, s)))
+	entered := enter(string(text), folder, commit, seed, s)
+	if err := fileio.WriteFile(ledger, []byte(entered)); err != nil {
+		return err
+	}
+	sum, err := totals(entered)
+	if err != nil {
+		return err
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		return err
+	}
+	return fileio.WriteFile("README.md", totalsLine.ReplaceAll(readme, []byte(sum)))
 }
 
 // strict is whether a living mutant of a change is red: of engines and of arithmetic.

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -111,3 +114,29 @@ func enter(text, folder, commit string, seed uint64, s *score) string {
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
+
+// totals are the sentence that README.md says of the ledger.
+func totals(ledger string) (string, error) {
+	packages, judged, killed := 0, 0, 0
+	for line := range strings.Lines(ledger) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 11 || strings.HasPrefix(line, "| package |") || line[1] == '-' {
+			continue
+		}
+		var n [3]int // judged, killed, equivalent
+		for i := range n {
+			var err error
+			if n[i], err = strconv.Atoi(strings.TrimSpace(cells[5+i])); err != nil {
+				return "", fmt.Errorf("%s: %q: %w", line, cells[5+i], err)
+			}
+		}
+		packages, judged, killed = packages+1, judged+n[0]-n[2], killed+n[1]
+	}
+	if judged == 0 {
+		return "", errors.New("the ledger has no rows")
+	}
+	return fmt.Sprintf("%d of %d mutants killed (%.1f %%), in %d rows of the ledger.",
+		killed, judged, 100*float64(killed)/float64(judged), packages), nil
+}
+
+var totalsLine = regexp.MustCompile(`(?m)^\d+ of \d+ mutants killed .*$`)

@@ -146,6 +146,30 @@ func TestEnter(t *testing.T) {
 	}
 }
 
+// TestTotals: README.md says what the rows of the ledger come to.
+func TestTotals(t *testing.T) {
+	const root = "../../../"
+	text, err := os.ReadFile(root + ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := totals(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(root + "README.md")
+	if got := totalsLine.FindAllString(string(readme), -1); err != nil ||
+		!slices.Equal(got, []string{sum}) {
+		t.Errorf("README.md has %q (%v), want %q", got, err, sum)
+	}
+	table := enter(enter("| package |\n|---|\n", "a", "c", 1, &score{mutants: 9, judged: 9, killed: 5, equivalent: 1}),
+		"b", "c", 1, &score{mutants: 2, judged: 2, killed: 2})
+	if got, err := totals(table); err != nil ||
+		got != "7 of 10 mutants killed (70.0 %), in 2 rows of the ledger." {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // TestSample: a seed decides which are judged, and another takes others.
 func TestSample(t *testing.T) {
 	all := func() (a []int) {
