@@ -549,13 +549,28 @@ semantics: $(NVCC_VENV)/ready ## assemble the specimens of the tables' instructi
 	$(GO) test ./gpu/translate -run '^TestSemantics$$' -count 1 $(TESTFLAGS) -args -toolkit $(call quoted,$(abspath $(CUDA_HOME))/bin)
 
 .PHONY: semantics-faults
-semantics-faults: ## make each row of the tables of instructions wrong: the specimens must show it
-	$(GO) test ./gpu/translate -run '^TestSemantics$$' -count 1 $(TESTFLAGS) -args -plant
+semantics-faults: ## make each row of the tables of instructions wrong, and misread each form of operand: the specimens must show it
+	$(GO) test ./gpu/translate -run '^Test(Semantics|Misread)$$' -count 1 $(TESTFLAGS) -args -plant
+
+# What the next three run on; ENGINES=sass runs on the machine code alone.
+ENGINES ?= ptx sass
+compiled = for engine in $(ENGINES); do LOCKSTEP_ENGINE=$$engine $(GO) test -count 1 -timeout 4h $(TESTFLAGS) $(1) || exit 1; done
+
+# The tests that test-compiled-all runs, as go test's -run has it: one part of it after the other.
+PART ?= .
 
 .PHONY: test-compiled-all
-test-compiled-all: ## all tests of ./gpu and ./gpu/classic on the shipped PTX and machine code
-	for engine in ptx sass; do \
-		LOCKSTEP_ENGINE=$$engine $(GO) test -count 1 -timeout 4h $(TESTFLAGS) ./gpu ./gpu/classic || exit 1; done
+test-compiled-all: ## all tests of ./gpu and ./gpu/classic on the shipped PTX and machine code, or PART='^TestShort$$' of them: an hour
+	$(call compiled,./gpu ./gpu/classic -run '$(PART)')
+
+.PHONY: test-compiled-goldens
+test-compiled-goldens: ## GOLDEN_STEPS steps of every recording, in blocks of every size, on the shipped PTX and machine code
+	$(call compiled,./gpu -run '^TestGoldens$$' -golden-steps $(GOLDEN_STEPS))
+GOLDEN_STEPS := 4
+
+.PHONY: test-compiled-faults
+test-compiled-faults: ## plant every fault in the shipped PTX and machine code: all must be noticed
+	$(call compiled,./gpu -run '^TestCompiledFaults$$')
 
 .PHONY: mutants-classic
 mutants-classic: build ## plant every fault of classic control, and read what the harness says

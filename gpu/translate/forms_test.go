@@ -232,7 +232,12 @@ func (m misreads) Kernel(name string) (string, error) {
 		}
 		var b strings.Builder
 		for _, wrong := range all {
-			fmt.Fprintf(&b, "if (load<uint32_t>(t.argument + 16) == %d) { %s } else ", wrong.number, wrong.text)
+			fmt.Fprintf(
+				&b,
+				"if (load<uint32_t>(t.argument + 16) == %d) { %s } else ",
+				wrong.number,
+				wrong.text,
+			)
 		}
 		text = strings.Replace(text, "\n"+right+"\n", "\n"+b.String()+"{ "+right+" }\n", 1)
 	}

@@ -64,11 +64,18 @@ func addressSpecimens() []specimen {
 		return strings.ReplaceAll(inInput, "NAME", name) + body
 	}
 	return []specimen{
-		{"s_generic_write", []string{f, i}, f, input("s_generic_write", `.reg .f32 %x; neg.f32 %x, %a;
+		{
+			"s_generic_write",
+			[]string{f, i},
+			f,
+			input("s_generic_write", `.reg .f32 %x; neg.f32 %x, %a;
 st.f32 [%m3+-4], %a; st.f32 [%m3], %x; ld.global.f32 %d, [%m0+16]; ld.global.f32 %x, [%m0+20];
-sub.rn.f32 %d, %d, %x;`), func(x []uint64) uint64 {
-			return meanings["add.rn"](f, "", []uint64{x[0], x[0]})
-		}, false},
+sub.rn.f32 %d, %d, %x;`),
+			func(x []uint64) uint64 {
+				return meanings["add.rn"](f, "", []uint64{x[0], x[0]})
+			},
+			false,
+		},
 		{"s_generic_write_behind", []string{f, i}, f, input("s_generic_write_behind",
 			`st.f32 [%m2+16], %a; ld.global.f32 %d, [%m1+-4];`), itself, false},
 		{"s_generic_read", []string{f, i}, f, input("s_generic_read",
@@ -79,16 +86,28 @@ sub.rn.f32 %d, %d, %x;`), func(x []uint64) uint64 {
 		{"s_global_zero", []string{f, i}, f, input("s_global_zero",
 			`st.f32 [%m2+16], %a; st.global.f32 [%m1+-4], 0f00000000; ld.f32 %d, [%m2+16];`),
 			func([]uint64) uint64 { return 0 }, false},
-		{"s_local_loop", []string{i, i}, i, `.local .align 16 .b8 __local_depot0[256]; .reg .b64 %m<3>;
+		{
+			"s_local_loop",
+			[]string{i, i},
+			i,
+			`.local .align 16 .b8 __local_depot0[256]; .reg .b64 %m<3>;
 .reg .b32 %y<4>, %k, %end; .reg .pred %q; mov.u64 %m0, __local_depot0; mov.u64 %m1, %m0;
 ld.param.u32 %end, [s_local_loop_param_0+20]; add.s32 %end, %end, 16; mov.u32 %k, 0;
 $again: add.s32 %y0, %a, %k; st.local.u64 [%m1], 0; st.local.u32 [%m1+8], %y0;
 add.s64 %m1, %m1, 16; add.s32 %k, %k, 1; setp.ne.s32 %q, %k, %end; @%q bra $again;
 and.b32 %k, %b, 15; mul.wide.u32 %m1, %k, 16; add.s64 %m1, %m0, %m1; ld.local.u32 %y0, [%m1];
 ld.local.u32 %y1, [%m1+4]; st.local.u32 [%m1], %a; ld.local.u32 %y2, [%m1+8]; mov.u32 %y3, 0; ` + hashed,
-			func(x []uint64) uint64 { return hash(0, 0, sum32(x[0], x[1]&15), 0) }, false},
-		{"s_minus_absolute", []string{d, d}, d, "abs.f64 %d, %a; neg.f64 %d, %d; add.rn.f64 %d, %d, %b;",
-			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] | 1<<63, x[1]}) }, false},
+			func(x []uint64) uint64 { return hash(0, 0, sum32(x[0], x[1]&15), 0) },
+			false,
+		},
+		{
+			"s_minus_absolute",
+			[]string{d, d},
+			d,
+			"abs.f64 %d, %a; neg.f64 %d, %d; add.rn.f64 %d, %d, %b;",
+			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] | 1<<63, x[1]}) },
+			false,
+		},
 		{"s_quotient_by_constant", []string{d}, d, "div.rn.f64 %d, %a, 0d3FB999999999999A;",
 			func(x []uint64) uint64 { return quotient(d, number(d, x[0]), 0.1) }, false},
 		{"s_zero_pair", []string{d, i}, d, `.reg .b32 %w; .reg .pred %q; and.b32 %w, %b, 3;
@@ -101,9 +120,16 @@ $after:`, func(x []uint64) uint64 {
 			}
 			return sum
 		}, false},
-		{"s_shared_minus", []string{i, i}, i, inShared + behind + `.reg .b32 %p; add.s32 %p, %w0, %o;
+		{
+			"s_shared_minus",
+			[]string{i, i},
+			i,
+			inShared + behind + `.reg .b32 %p; add.s32 %p, %w0, %o;
 st.shared.u32 [%w0], %b; st.shared.u32 [%w0+8], %b; st.shared.u32 [%p+-4], %a; bar.sync 0;
-add.s32 %p, %w0, %n; ld.shared.u32 %d, [%p];`, itself, false},
+add.s32 %p, %w0, %n; ld.shared.u32 %d, [%p];`,
+			itself,
+			false,
+		},
 		{"s_shared_behind", []string{i, i}, i, inShared + behind + `.reg .b32 %p;
 not.b32 %p, %a; st.shared.u32 [%w0], %p; st.shared.u32 [%w0+8], %p;
 add.s32 %p, %w0, %n; st.shared.u32 [%p], %a; bar.sync 0;
@@ -111,26 +137,40 @@ add.s32 %p, %w0, %o; ld.shared.u32 %d, [%p+-4];`, itself, false},
 		{"s_shared_zero", []string{i}, i, inShared + `.reg .b32 %n; st.shared.u32 [%w0], %a;
 st.shared.u32 [%w0+4], %a; bar.sync 0; st.shared.u32 [%w1+4], 0; bar.sync 0;
 ld.shared.u32 %d, [%w0]; ld.shared.u32 %n, [%w0+4]; add.s32 %d, %d, %n;`, itself, false},
-		{"s_shared_read_loop", []string{i, i}, i, inShared + `.reg .b32 %y<4>, %o, %end; .reg .pred %q;
+		{
+			"s_shared_read_loop",
+			[]string{i, i},
+			i,
+			inShared + `.reg .b32 %y<4>, %o, %end; .reg .pred %q;
 ld.param.u32 %end, [s_shared_read_loop_param_0+20]; add.s32 %end, %end, 12;
 add.s32 %y0, %a, %b; xor.b32 %y1, %a, %b; st.shared.u32 [%w0], %a; st.shared.u32 [%w0+4], %b;
 st.shared.u32 [%w0+8], %y0; st.shared.u32 [%w0+12], %y1; bar.sync 0; mov.u32 %d, 0; mov.u32 %o, 4;
 $again: add.s32 %w2, %w0, %o; ld.shared.u32 %y0, [%w2+-4]; ld.shared.u32 %y1, [%w2];
 ld.shared.u32 %y2, [%w2+4];
 mad.lo.s32 %d, %d, 31, %y0; mad.lo.s32 %d, %d, 31, %y1; mad.lo.s32 %d, %d, 31, %y2;
-add.s32 %o, %o, 4; setp.ne.s32 %q, %o, %end; @%q bra $again;`, func(x []uint64) uint64 {
-			sum, odd := sum32(x[0], x[1]), x[0]^x[1]
-			return hash(x[0], x[1], sum, x[1], sum, odd)
-		}, false},
-		{"s_shared_write_loop", []string{i, i}, i, inShared + `.reg .b32 %y<4>, %o, %end; .reg .pred %q;
+add.s32 %o, %o, 4; setp.ne.s32 %q, %o, %end; @%q bra $again;`,
+			func(x []uint64) uint64 {
+				sum, odd := sum32(x[0], x[1]), x[0]^x[1]
+				return hash(x[0], x[1], sum, x[1], sum, odd)
+			},
+			false,
+		},
+		{
+			"s_shared_write_loop",
+			[]string{i, i},
+			i,
+			inShared + `.reg .b32 %y<4>, %o, %end; .reg .pred %q;
 ld.param.u32 %end, [s_shared_write_loop_param_0+20]; add.s32 %end, %end, 16;
 st.shared.u32 [%w0], %a; mov.u32 %o, 4;
 $again: add.s32 %w2, %w0, %o; ld.shared.u32 %y0, [%w2+-4]; add.s32 %y0, %y0, %b;
 st.shared.u32 [%w2], %y0; add.s32 %o, %o, 4; setp.ne.s32 %q, %o, %end; @%q bra $again;
 bar.sync 0; ld.shared.u32 %y0, [%w0]; ld.shared.u32 %y1, [%w0+4]; ld.shared.u32 %y2, [%w0+8];
-ld.shared.u32 %y3, [%w0+12]; ` + hashed, func(x []uint64) uint64 {
-			return hash(x[0], sum32(x[0], x[1]), sum32(x[0], 2*x[1]), sum32(x[0], 3*x[1]))
-		}, false},
+ld.shared.u32 %y3, [%w0+12]; ` + hashed,
+			func(x []uint64) uint64 {
+				return hash(x[0], sum32(x[0], x[1]), sum32(x[0], 2*x[1]), sum32(x[0], 3*x[1]))
+			},
+			false,
+		},
 	}
 }
 
