@@ -10,32 +10,43 @@ import (
 	"strconv"
 )
 
-// Network is a policy that a small network computes: from an observation of
-// ObservationSize numbers the two parameters of a Beta distribution over the change
-// of the steer command. It is read-only once made, and a function of route, step,
-// lataccels and actions: it remembers nothing.
+// Network is a policy that a network computes: from an observation the two parameters of
+// a Beta distribution over the change of the steer command. It is read-only once made, and
+// a function of route, step, lataccels and actions: it remembers nothing.
 type Network struct {
 	Name   string
-	Layers []Layer // with ReLU between them
+	Layers []Layer // with ReLU between them, or tanh
 
 	// Scale is the largest change of the steer command in one step.
 	Scale float64
+
+	// Sees declares what it observes, a number for each; nil is the observation of
+	// ObservationSize numbers that ObservationName names.
+	Sees []Seen
 }
 
-// Layer is y = W·x + b.
+// Layer is y = W·x + b. An output is p0 + b, to which p1, p2, … are added in turn, where p[i]
+// is one chain of fused products from +0 over inputs i·SumPanel up to (i+1)·SumPanel, in their
+// order. It is the order of ONNX Runtime.
 type Layer struct {
 	Inputs, Outputs int
 	Weights         []float32 // (Outputs, Inputs)
 	Bias            []float32 // (Outputs)
+
+	// Tanh stands behind the layer in the place of ReLU. Behind the last one is neither.
+	Tanh bool
 }
 
 const (
-	// ObservationSize is the length of a network's input, and bounds its layers:
-	// longer sums have another order.
+	// ObservationSize is the length of an observation that is not declared.
 	ObservationSize = 256
-	// ActorSize is the length of its output.
+	// SumPanel is how many products are one chain.
+	SumPanel = 256
+	// MaxWidth bounds a layer's inputs and outputs.
+	MaxWidth = 1024
+	// ActorSize is the length of a network's output.
 	ActorSize = 2
-	// MaxLayers bounds the number of its layers.
+	// MaxLayers bounds the number of a network's layers.
 	MaxLayers = 16
 	// ObservationLimit is the largest magnitude in an observation.
 	ObservationLimit = 5
@@ -45,18 +56,27 @@ const (
 	MaxChange = 0.5
 )
 
-// NewNetwork makes a network, which is named by what names it and its weights. It
-// refuses what does not fit the observation and the actor, numbers that are not
-// finite, and weights with which a layer may overflow.
+// NewNetwork makes a network with the observation that is not declared: see NewSeeing.
 func NewNetwork(layers []Layer, scale float64) (*Network, error) {
+	return NewSeeing(nil, layers, scale)
+}
+
+// NewSeeing makes a network, which is named by what names it, what it sees, and its weights.
+// It refuses what does not fit the observation and the actor, numbers that are not finite,
+// and weights with which a layer may overflow.
+func NewSeeing(sees []Seen, layers []Layer, scale float64) (*Network, error) {
 	if len(layers) == 0 || len(layers) > MaxLayers {
 		return nil, fmt.Errorf("%d layers, want 1 to %d", len(layers), MaxLayers)
 	}
 	if !(scale > 0) || math.IsInf(scale, 0) {
 		return nil, fmt.Errorf("scale %v, want a positive number", scale)
 	}
-	var numbers []float32
-	inputs, largest := ObservationSize, float64(ObservationLimit)
+	if err := checkSeen(sees); err != nil {
+		return nil, err
+	}
+	n := &Network{Layers: layers, Scale: scale, Sees: sees}
+	inputs, largest := n.Inputs(), float64(ObservationLimit)
+	var named []any
 	for i := range layers {
 		l := &layers[i]
 		var err error
@@ -64,25 +84,57 @@ func NewNetwork(layers []Layer, scale float64) (*Network, error) {
 			return nil, fmt.Errorf("layer %d: %w", i, err)
 		}
 		inputs = l.Outputs
-		numbers = append(append(numbers, l.Weights...), l.Bias...)
+		if l.Tanh {
+			largest = 1
+			named = append(named, int64(i))
+		}
 	}
+	last := len(layers) - 1
 	if inputs != ActorSize {
-		return nil, fmt.Errorf("layer %d: %d outputs, want %d", len(layers)-1, inputs, ActorSize)
+		return nil, fmt.Errorf("layer %d: %d outputs, want %d", last, inputs, ActorSize)
 	}
-	return &Network{
-		Name:   "network_" + fingerprint(numbers, scale),
-		Layers: layers,
-		Scale:  scale,
-	}, nil
+	if layers[last].Tanh {
+		return nil, fmt.Errorf("layer %d: tanh, want nothing behind the last layer", last)
+	}
+	for _, e := range sees {
+		named = append(named, []byte(e.String()+"\n"))
+	}
+	n.Name = "network_" + fingerprint(append([]any{n.Numbers(), scale}, named...)...)
+	return n, nil
+}
+
+// Inputs is how many numbers the network sees.
+func (n *Network) Inputs() int {
+	if n.Sees == nil {
+		return ObservationSize
+	}
+	return len(n.Sees)
+}
+
+// Width is the most numbers that a layer reads or writes.
+func (n *Network) Width() int {
+	width := n.Inputs()
+	for i := range n.Layers {
+		width = max(width, n.Layers[i].Outputs)
+	}
+	return width
+}
+
+// Element is how an error names an element of what the network sees.
+func (n *Network) Element(i int) string {
+	if n.Sees == nil {
+		return ObservationElement(i)
+	}
+	return "observation[" + strconv.Itoa(i) + "] (" + n.Sees[i].String() + ")"
 }
 
 // check refuses a layer that does not fit so many inputs of a largest magnitude, and
 // returns the largest magnitude of its outputs.
 func (l *Layer) check(inputs int, largest float64) (float64, error) {
-	if l.Inputs != inputs || l.Outputs < 1 || l.Outputs > ObservationSize {
+	if l.Inputs != inputs || l.Outputs < 1 || l.Outputs > MaxWidth {
 		return 0, fmt.Errorf(
 			"%d inputs and %d outputs, want %d and 1 to %d", l.Inputs, l.Outputs, inputs,
-			ObservationSize,
+			MaxWidth,
 		)
 	}
 	if len(l.Weights) != l.Inputs*l.Outputs || len(l.Bias) != l.Outputs {

@@ -147,14 +147,15 @@ func TestNetworkErrors(t *testing.T) {
 		return l
 	}
 	for want, l := range map[string][]lockstep.Layer{
-		"0 layers, want 1 to 16":                                     nil,
-		"layer 0: 255 inputs and 2 outputs, want 256 and 1 to 256":   layers(1, 255, 2),
-		"layer 0: 3 outputs, want 2":                                 layers(1, 256, 3),
-		"layer 0: 256 inputs and 257 outputs, want 256 and 1 to 256": layers(1, 256, 257, 2),
-		"layer 1: weight [1][3] is NaN":                              edit(func(l []lockstep.Layer) { l[1].Weights[10] = nan }),
-		"layer 0: bias [6] is +Inf":                                  edit(func(l []lockstep.Layer) { l[0].Bias[6] = inf }),
-		"layer 1: 13 weights and 2 biases, want 14 and 2":            edit(func(l []lockstep.Layer) { l[1].Weights = l[1].Weights[1:] }),
-		"layer 2: the weights are so large that a sum may overflow":  layers(1e12, 256, 9, 9, 2),
+		"0 layers, want 1 to 16":                                       nil,
+		"layer 0: 255 inputs and 2 outputs, want 256 and 1 to 1024":    layers(1, 255, 2),
+		"layer 0: 3 outputs, want 2":                                   layers(1, 256, 3),
+		"layer 0: 256 inputs and 1025 outputs, want 256 and 1 to 1024": layers(1, 256, 1025, 2),
+		"layer 1: tanh, want nothing behind the last layer":            edit(func(l []lockstep.Layer) { l[1].Tanh = true }),
+		"layer 1: weight [1][3] is NaN":                                edit(func(l []lockstep.Layer) { l[1].Weights[10] = nan }),
+		"layer 0: bias [6] is +Inf":                                    edit(func(l []lockstep.Layer) { l[0].Bias[6] = inf }),
+		"layer 1: 13 weights and 2 biases, want 14 and 2":              edit(func(l []lockstep.Layer) { l[1].Weights = l[1].Weights[1:] }),
+		"layer 2: the weights are so large that a sum may overflow":    layers(1e12, 256, 9, 9, 2),
 	} {
 		if _, err := lockstep.NewNetwork(l, 0.25); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

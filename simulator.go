@@ -187,7 +187,7 @@ type Step struct {
 
 	// What a Network computed at this step, from ControlStartIdx on; else nil, nil
 	// and 0.
-	Observation []float32 // shape (ObservationSize)
+	Observation []float32 // shape (Network.Inputs)
 	Actor       []float32 // shape (ActorSize), the network's output
 	Raw         float64   // the action between -1 and 1, mean or sampled, before Scale
 

@@ -3,6 +3,7 @@ package lockstep
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // A Collector is a simulator that also leaves what a trainer of networks needs.
@@ -16,7 +17,7 @@ type Collector interface {
 	Collect(ctx context.Context, jobs []Job) (*Experience, error)
 
 	// Observe computes observations of collected rollouts: one row of
-	// ObservationSize numbers in into for each of the places, or for every step of
+	// Experience.Inputs numbers in into for each of the places, or for every step of
 	// every rollout, in order, if places is nil. The bits are those that the
 	// network saw. A place that the rollout did not reach is an error.
 	Observe(e *Experience, places []Place, into []float32) error
@@ -91,8 +92,29 @@ func EmptyExperience(jobs []Job) (*Experience, error) {
 				"job %d: policy %v leaves nothing to train with: want a network", i, j.Policy,
 			)
 		}
+		if !slices.Equal(sees(j), sees(&jobs[0])) {
+			return nil, fmt.Errorf(
+				"job %d: policy %v does not observe what the first job's does", i, j.Policy,
+			)
+		}
 	}
 	return &Experience{Jobs: jobs, Results: make([]Result, len(jobs))}, nil
+}
+
+// Inputs is how many numbers the rollouts' networks see.
+func (e *Experience) Inputs() int {
+	if len(e.Jobs) == 0 || sees(&e.Jobs[0]) == nil {
+		return ObservationSize
+	}
+	return len(sees(&e.Jobs[0]))
+}
+
+// sees is what a job's network declares that it observes.
+func sees(j *Job) []Seen {
+	if n, ok := j.Policy.(*Network); ok && n != nil {
+		return n.Sees
+	}
+	return nil
 }
 
 // Steps is how many steps a rollout left: 0 if it failed.
@@ -123,10 +145,10 @@ func (e *Experience) Places(places []Place, into []float32) ([]Place, error) {
 			}
 		}
 	}
-	if len(into) != len(places)*ObservationSize {
+	if len(into) != len(places)*e.Inputs() {
 		return nil, fmt.Errorf(
 			"room for %d numbers of observations, want %d for each of %d", len(into),
-			ObservationSize, len(places),
+			e.Inputs(), len(places),
 		)
 	}
 	return places, e.Reached(places)

@@ -33,7 +33,8 @@ func (table) remember([]float64)          {}
 type actorNetwork struct {
 	*lockstep.Network
 	weights []f32.Panels
-	x, y    []float32 // (rows, 256), what a layer reads and writes
+	stride  int       // of a row: room for the widest layer, in panels
+	x, y    []float32 // (rows, stride), what a layer reads and writes
 }
 
 // keptNetworks bounds how many policies' networks a worker keeps packed.
@@ -48,6 +49,7 @@ func (w *worker) actorNetwork(n *lockstep.Network) *actorNetwork {
 		w.packed = map[*lockstep.Network]*actorNetwork{}
 	}
 	p := &actorNetwork{Network: n}
+	p.stride = (n.Width() + f32.PanelWidth - 1) / f32.PanelWidth * f32.PanelWidth
 	for _, l := range n.Layers {
 		columns := make([]float32, len(l.Weights))
 		for i, x := range l.Weights {
@@ -60,16 +62,18 @@ func (w *worker) actorNetwork(n *lockstep.Network) *actorNetwork {
 	return p
 }
 
-// run computes the layers for the observations in x; the outputs lie in rows of 256.
+// run computes the layers for the observations in x; the outputs lie in rows of the stride.
 func (p *actorNetwork) run(kernels *f32.Kernels, rows int) []float32 {
-	const stride = lockstep.ObservationSize
+	stride := p.stride
 	p.y = slices.Grow(p.y[:0], len(p.x))[:len(p.x)]
 	for i, l := range p.Layers {
 		panels := (l.Outputs + f32.PanelWidth - 1) / f32.PanelWidth
-		kernels.MatMul(rows, panels, l.Inputs, p.x, stride, p.weights[i], p.y, stride, 1, false)
+		first := min(l.Inputs, lockstep.SumPanel)
+		kernels.MatMul(rows, panels, first, p.x, stride, p.weights[i], p.y, stride, 1, false)
+		plain := i < len(p.Layers)-1 && first == l.Inputs && !l.Tanh
 		for r := range rows {
 			y := p.y[r*stride:][:l.Outputs]
-			if i == len(p.Layers)-1 {
+			if !plain {
 				for o, b := range l.Bias {
 					y[o] += b
 				}
@@ -79,9 +83,36 @@ func (p *actorNetwork) run(kernels *f32.Kernels, rows int) []float32 {
 				y[o] = max(y[o]+b, 0) // without a branch, which would be foreseen half of the time
 			}
 		}
+		if !plain {
+			p.add(kernels, rows, panels, i)
+		}
 		p.x, p.y = p.y, p.x
 	}
 	return p.x
+}
+
+// add adds to a layer's outputs the chains of the inputs from SumPanel on, and computes
+// what stands behind the layer.
+func (p *actorNetwork) add(kernels *f32.Kernels, rows, panels, layer int) {
+	l, w := &p.Layers[layer], p.weights[layer]
+	for from := lockstep.SumPanel; from < l.Inputs; from += lockstep.SumPanel {
+		w.Data = w.Data[lockstep.SumPanel*w.Stride:]
+		k := min(l.Inputs-from, lockstep.SumPanel)
+		kernels.MatMul(rows, panels, k, p.x[from:], p.stride, w, p.y, p.stride, 1, true)
+	}
+	if layer == len(p.Layers)-1 {
+		return
+	}
+	for r := range rows {
+		y := p.y[r*p.stride:][:l.Outputs]
+		for o := range y {
+			if l.Tanh {
+				y[o] = f32.Tanh(y[o])
+			} else {
+				y[o] = max(y[o], 0)
+			}
+		}
+	}
 }
 
 // actTogether lets the networks of rollouts act, those of one network together.
@@ -96,14 +127,16 @@ func (w *worker) actTogether() {
 				return false
 			}
 			if r.err = a.Observe(r.step, r.lataccel, r.action); r.err == nil {
-				p.x, w.ready = append(p.x, a.Observation...), append(w.ready, r)
+				p.x = slices.Grow(p.x, p.stride)
+				copy(p.x[len(p.x):][:p.stride], a.Observation)
+				p.x, w.ready = p.x[:len(p.x)+p.stride], append(w.ready, r)
 			}
 			return true
 		})
 		out := p.run(w.kernels, len(w.ready))
 		for k, r := range w.ready {
 			r.command = r.controller.(actor).Act(
-				r.step, out[k*lockstep.ObservationSize:][:lockstep.ActorSize], r.action,
+				r.step, out[k*p.stride:][:lockstep.ActorSize], r.action,
 			)
 		}
 	}

@@ -14,15 +14,28 @@ import (
 // TestPythonPolicy holds a policy's network to vectors of others, on all kernels.
 func TestPythonPolicy(t *testing.T) {
 	for _, kernels := range f32.Available() {
-		policytest.HoldProducts(t, func(n *lockstep.Network, x []float32) (logits []float32) {
-			rows := len(x) / lockstep.ObservationSize
-			p := (&worker{}).actorNetwork(n)
-			p.x = x
-			for row := range slices.Chunk(p.run(kernels, rows), lockstep.ObservationSize) {
-				logits = append(logits, row[:lockstep.ActorSize]...)
-			}
-			return logits
-		})
+		policytest.HoldProducts(t, forward(kernels))
+	}
+}
+
+// TestWide holds networks of any widths to the plain rule, on all kernels.
+func TestWide(t *testing.T) {
+	for _, kernels := range f32.Available() {
+		policytest.HoldWide(t, forward(kernels))
+	}
+}
+
+// forward computes rows of observations as a worker does.
+func forward(kernels *f32.Kernels) func(*lockstep.Network, []float32) []float32 {
+	return func(n *lockstep.Network, x []float32) (logits []float32) {
+		p := (&worker{}).actorNetwork(n)
+		for row := range slices.Chunk(x, n.Inputs()) {
+			p.x = append(p.x, append(slices.Clone(row), make([]float32, p.stride-len(row))...)...)
+		}
+		for row := range slices.Chunk(p.run(kernels, len(x)/n.Inputs()), p.stride) {
+			logits = append(logits, row[:lockstep.ActorSize]...)
+		}
+		return logits
 	}
 }
 

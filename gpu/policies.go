@@ -1,6 +1,9 @@
 package gpu
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"unsafe"
 
 	"lockstep"
@@ -25,6 +28,27 @@ func beyondPID(job *lockstep.Job) bool {
 		return job.Expected
 	}
 	return true
+}
+
+// computable refuses networks for which the kernels have no code.
+func computable(job *lockstep.Job) error {
+	n, ok := job.Policy.(*lockstep.Network)
+	if !ok {
+		return nil
+	}
+	tanh := slices.ContainsFunc(n.Layers, func(l lockstep.Layer) bool { return l.Tanh })
+	switch {
+	case n.Sees != nil:
+		return errors.New("a network that declares what it observes: the GPU's kernels compute " +
+			"the observation of 256 numbers alone; reference and batched compute this")
+	case n.Width() > lockstep.SumPanel:
+		return fmt.Errorf("a network with a layer of %d: the GPU's kernels compute up to %d; "+
+			"reference and batched compute this", n.Width(), lockstep.SumPanel)
+	case tanh:
+		return errors.New("a network with tanh: the GPU's kernels compute ReLU; " +
+			"reference and batched compute this")
+	}
+	return nil
 }
 
 // parameters writes the policies of a batch's jobs, which go up with the rest of it.

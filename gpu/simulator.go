@@ -319,6 +319,9 @@ func (r *run) group(jobs []lockstep.Job) []*group {
 		if err == nil && t.job.Policy == nil {
 			err = errors.New("no controller of type <nil>")
 		}
+		if err == nil {
+			err = computable(t.job)
+		}
 		if err != nil {
 			r.fail(t, 0, err)
 			continue

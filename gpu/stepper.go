@@ -22,6 +22,11 @@ func (s *Simulator) Reset(
 	if err := stepping.Check(jobs, opts); err != nil {
 		return nil, err
 	}
+	for i := range jobs {
+		if err := computable(&jobs[i]); err != nil {
+			return nil, fmt.Errorf("job %d: %w", i, jobs[i].Failed(0, err))
+		}
+	}
 	jobs = slices.Clone(jobs)
 	k := kind{commands: true, trajectory: opts.Trajectory, teacher: jobs[0].Teacher != nil}
 	var tasks []*task

@@ -27,6 +27,9 @@ func Export(p lockstep.Native) ([]byte, error) {
 	}
 	if p, ok := p.(*lockstep.Network); ok {
 		values["SCALE = 0.25"] = "SCALE = " + strconv.FormatFloat(p.Scale, 'g', -1, 64)
+		if p.Sees != nil {
+			values[`SEES = ""`] = `SEES = "` + strings.Join(texts(p.Sees), " ") + `"`
+		}
 		values[`MODEL = ""`] = `MODEL = "` + base64.StdEncoding.EncodeToString(Encode(p)) + `"`
 	}
 	data, err := sources.ReadFile(p.Kind().String() + ".py")

@@ -5,21 +5,24 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lockstep"
 	"lockstep/internal/onnx"
 )
 
-// The names and shapes of a network's file: obs [n,256] to logits [n,2], and the
-// metadata that may say the scale of its actions.
+// The names of a network's file: obs [n,256] to logits [n,2], and the metadata that may say
+// the scale of its actions, and what it observes: a text of lockstep.Seen in each line, as
+// many as obs has columns.
 const (
 	inputName  = "obs"
 	outputName = "logits"
 	scaleKey   = "action_scale"
+	seesKey    = "observation"
 )
 
 // Network reads a network from the bytes of an ONNX model: layers that are Gemm, or
-// MatMul and Add, with Relu between them, and all weights as initializers.
+// MatMul and Add, with Relu or Tanh between them, and all weights as initializers.
 func Network(data []byte) (*lockstep.Network, error) {
 	m, err := onnx.Parse(data)
 	if err != nil {
@@ -31,8 +34,14 @@ func Network(data []byte) (*lockstep.Network, error) {
 			return nil, fmt.Errorf("metadata %s: %.30q is not a number", scaleKey, text)
 		}
 	}
+	var sees []lockstep.Seen
+	if text, ok := m.Metadata[seesKey]; ok {
+		if sees, err = lockstep.ParseSees(strings.Split(strings.TrimSpace(text), "\n")); err != nil {
+			return nil, fmt.Errorf("metadata %s: %w", seesKey, err)
+		}
+	}
 	r := reader{graph: &m.Graph}
-	if err := r.ends(); err != nil {
+	if err := r.ends((&lockstep.Network{Sees: sees}).Inputs()); err != nil {
 		return nil, err
 	}
 	for i := range m.Graph.Nodes {
@@ -46,10 +55,10 @@ func Network(data []byte) (*lockstep.Network, error) {
 			"output %.60q is not that of the last layer", m.Graph.Outputs[0].Name,
 		)
 	}
-	if r.relu {
-		return nil, fmt.Errorf("a Relu after the last layer, want none")
+	if r.bent {
+		return nil, fmt.Errorf("a Relu or Tanh after the last layer, want none")
 	}
-	return lockstep.NewNetwork(r.layers, scale)
+	return lockstep.NewSeeing(sees, r.layers, scale)
 }
 
 // reader walks along the one chain that a network's graph is.
@@ -58,17 +67,17 @@ type reader struct {
 	value  string // computed last
 	layers []lockstep.Layer
 	open   bool // the last layer has no bias yet
-	relu   bool // the last node was a Relu
+	bent   bool // the last node was a Relu or Tanh
 }
 
-// ends checks input and output.
-func (r *reader) ends() error {
+// ends checks input, of so many numbers, and output.
+func (r *reader) ends(inputs int) error {
 	for _, e := range []struct {
 		kind, name string
 		values     []onnx.Value
 		size       int64
 	}{
-		{"input", inputName, r.graph.Inputs, lockstep.ObservationSize},
+		{"input", inputName, r.graph.Inputs, int64(inputs)},
 		{"output", outputName, r.graph.Outputs, lockstep.ActorSize},
 	} {
 		// An older exporter lists the initializers among the inputs.
@@ -103,7 +112,7 @@ func (r *reader) node(n *onnx.Node) error {
 	if err := r.follow(n); err != nil {
 		return err
 	}
-	r.relu = n.OpType == "Relu"
+	r.bent = n.OpType == "Relu" || n.OpType == "Tanh"
 	r.value = n.Outputs[0]
 	return nil
 }
@@ -130,13 +139,14 @@ func (r *reader) follow(n *onnx.Node) error {
 			return fmt.Errorf("it does not follow a MatMul")
 		}
 		return r.bias(n.Inputs[1-at])
-	case "Relu":
-		if len(r.layers) == 0 || r.relu {
+	case "Relu", "Tanh":
+		if len(r.layers) == 0 || r.bent {
 			return fmt.Errorf("it does not follow a layer")
 		}
+		r.layers[len(r.layers)-1].Tanh = n.OpType == "Tanh"
 		return nil
 	}
-	return fmt.Errorf("operator not supported: want Gemm, MatMul, Add and Relu")
+	return fmt.Errorf("operator not supported: want Gemm, MatMul, Add, Relu and Tanh")
 }
 
 // gemm reads a layer that is one node.
@@ -164,8 +174,8 @@ func (r *reader) gemm(n *onnx.Node) error {
 // weights begins a layer with the weights of an initializer (in, out), or (out, in)
 // if it is transposed.
 func (r *reader) weights(name string, transposed bool) error {
-	if len(r.layers) > 0 && !r.relu {
-		return fmt.Errorf("no Relu between two layers")
+	if len(r.layers) > 0 && !r.bent {
+		return fmt.Errorf("no Relu or Tanh between two layers")
 	}
 	values, dims, err := r.floats(name)
 	if err != nil {
@@ -217,7 +227,7 @@ func (r *reader) floats(name string) ([]float32, []int64, error) {
 }
 
 // Encode is the ONNX model of a network, with whose bits ONNX Runtime computes it:
-// MatMul, Add and Relu, all weights as initializers.
+// MatMul, Add and Relu or Tanh, all weights as initializers.
 func Encode(n *lockstep.Network) []byte {
 	var g onnx.Graph
 	value := inputName
@@ -250,19 +260,30 @@ func Encode(n *lockstep.Network) []byte {
 			node("Add", outputName, value, constant("bias"+name, l.Bias, int64(l.Outputs)))
 		} else {
 			node("Add", "sum"+name, value, constant("bias"+name, l.Bias, int64(l.Outputs)))
-			node("Relu", "hidden"+name, value)
+			bend := "Relu"
+			if l.Tanh {
+				bend = "Tanh"
+			}
+			node(bend, "hidden"+name, value)
 		}
 	}
 	g.Inputs = []onnx.Value{
-		{Name: inputName, Type: onnx.Float, Dims: []int64{-1, lockstep.ObservationSize}},
+		{Name: inputName, Type: onnx.Float, Dims: []int64{-1, int64(n.Inputs())}},
 	}
 	g.Outputs = []onnx.Value{
 		{Name: outputName, Type: onnx.Float, Dims: []int64{-1, lockstep.ActorSize}},
 	}
-	m := onnx.Model{
-		Opset:    17,
-		Graph:    g,
-		Metadata: map[string]string{scaleKey: strconv.FormatFloat(n.Scale, 'g', -1, 64)},
+	about := map[string]string{scaleKey: strconv.FormatFloat(n.Scale, 'g', -1, 64)}
+	if n.Sees != nil {
+		about[seesKey] = strings.Join(texts(n.Sees), "\n")
 	}
+	m := onnx.Model{Opset: 17, Graph: g, Metadata: about}
 	return m.Encode(8, nil)
+}
+
+func texts(all []lockstep.Seen) (texts []string) {
+	for _, s := range all {
+		texts = append(texts, s.String())
+	}
+	return texts
 }

@@ -6,6 +6,7 @@ distribution whose parameters the network gives is the change of the steer comma
 
 import base64
 import math
+import re
 
 import numpy as np
 import onnxruntime
@@ -16,11 +17,16 @@ except ImportError:  # outside of the challenge's folder
   BaseController = object
 
 SCALE = 0.25
+SEES = ""  # what is observed in the place of 256 numbers, such as target[0]-lataccel[-1]
 MODEL = ""
 
 FIRST_CALL, CONTROL_START = 20, 100  # steps
 HISTORY, PLAN = 20, 50
 F32 = np.float32
+
+PLACE, NUMBER = r"([a-z]+)\[(-?\d+)\]", r"([-+]?[0-9.]+(?:e[-+]?\d+)?)"
+SEEN = re.compile(f"{PLACE}(?:-{PLACE})?(?:-{NUMBER})?(?:/{NUMBER})?")
+SEEN = [SEEN.fullmatch(text).groups() for text in SEES.split()]
 
 
 def exp(x):
@@ -60,21 +66,58 @@ class Controller(BaseController):
     self.lataccels = [0.0]  # that of step t - 1 is the last one at step t
     self.targets = []  # that of step t is the last one
     self.actions = [0.0] * HISTORY
+    self.past = {name: [] for name in ("lataccel", "action", "target", "roll", "v", "a")}
 
   def update(self, target_lataccel, current_lataccel, state, future_plan):
     self.step += 1
     self.targets = [*self.targets[-HISTORY:], float(target_lataccel)]
     self.lataccels = [*self.lataccels[-HISTORY:], float(current_lataccel)]
+    if SEEN:
+      self.past["lataccel"].append(float(current_lataccel))
+      self.past["target"].append(float(target_lataccel))
+      self.past["roll"].append(float(state.roll_lataccel))
+      self.past["v"].append(float(state.v_ego))
+      self.past["a"].append(float(state.a_ego))
     if self.step < CONTROL_START:
+      if SEEN:
+        self.past["action"].append(0.0)
       return 0.0
-    x = self.observation(state, future_plan)
+    x = self.seen(state, future_plan) if SEEN else self.observation(state, future_plan)
     logits = self.network.run(None, {"obs": x[None]})[0][0]
     a, b = 1 + softplus(logits[0]), 1 + softplus(logits[1])
     self.raw = 2 * a / (a + b) - 1
     change = min(max(self.raw * SCALE, -0.5), 0.5)
     action = min(max(self.actions[-1] + change, -2.0), 2.0)
     self.actions = [*self.actions[1:], action]
+    if SEEN:
+      self.past["action"].append(action)
     return action
+
+  def seen(self, state, future_plan):
+    plans = {"target": future_plan.lataccel, "roll": future_plan.roll_lataccel}
+    plans |= {"v": future_plan.v_ego, "a": future_plan.a_ego}
+    elements = None
+
+    def value(name, at):
+      nonlocal elements
+      at = int(at)
+      if name == "observation":
+        elements = self.observation(state, future_plan) if elements is None else elements
+        return float(elements[at])
+      if name in ("lataccel", "action"):
+        return self.past[name][at]
+      if at <= 0:
+        return self.past[name][at - 1]
+      plan = plans[name]
+      return float(plan[min(at, len(plan)) - 1]) if len(plan) else self.past[name][-1]
+
+    x = []
+    for name, at, less, less_at, shift, unit in SEEN:
+      y = value(name, at)
+      if less is not None:
+        y -= value(less, less_at)
+      x.append((y - float(shift or 0)) / float(unit or 1))
+    return np.clip(np.array(x, np.float64).astype(F32), F32(-5), F32(5))
 
   def observation(self, state, future_plan):
     target, cur, prev = self.targets[-1], self.lataccels[-1], self.lataccels[-2]

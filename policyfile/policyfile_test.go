@@ -12,6 +12,7 @@ import (
 
 	"lockstep"
 	"lockstep/internal/onnx"
+	"lockstep/internal/policytest"
 	"lockstep/policyfile"
 )
 
@@ -63,6 +64,7 @@ func TestWriteLoad(t *testing.T) {
 		"b.json": table,
 		"c.onnx": network(t, 5, 256, 3),
 		"d.onnx": network(t),
+		"e.onnx": policytest.Declared(1),
 	} {
 		path := filepath.Join(t.TempDir(), file)
 		if err := policyfile.Write(path, p); err != nil {
@@ -137,8 +139,11 @@ func TestNetworkErrors(t *testing.T) {
 		`input "observation", want obs [n,256]`:            func(g *onnx.Graph) { g.Inputs[0].Name = "observation" },
 		`input "obs": element type 1 and shape [-1 255]`:   func(g *onnx.Graph) { g.Inputs[0].Dims[1] = 255 },
 		`output "logits": element type 1 and shape [-1 3]`: func(g *onnx.Graph) { g.Outputs[0].Dims[1] = 3 },
-		`node 2 ("Tanh"): operator not supported`:          func(g *onnx.Graph) { g.Nodes[2].OpType = "Tanh" },
-		`node 2 ("MatMul"): no Relu between two layers`: func(g *onnx.Graph) {
+		`node 2 ("Elu"): operator not supported`:           func(g *onnx.Graph) { g.Nodes[2].OpType = "Elu" },
+		`node 5 ("Tanh"): it does not follow "logits"`: func(g *onnx.Graph) {
+			g.Nodes = append(g.Nodes, onnx.Node{OpType: "Tanh", Inputs: []string{"sum1"}, Outputs: []string{"more"}})
+		},
+		`node 2 ("MatMul"): no Relu or Tanh between two layers`: func(g *onnx.Graph) {
 			g.Nodes[2].OpType, g.Nodes[2].Inputs = "Add", []string{"sum0", "bias0"}
 			g.Nodes = slices.Delete(g.Nodes, 2, 3)
 			g.Nodes[2].Inputs[0] = "sum0"

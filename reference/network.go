@@ -25,7 +25,7 @@ func newNetwork(n *lockstep.Network, sampling *lockstep.Sampling, kernels *f32.K
 		Network:     n,
 		sampling:    sampling,
 		kernels:     kernels,
-		observation: make([]float32, lockstep.ObservationSize),
+		observation: make([]float32, n.Inputs()),
 	}
 	for _, l := range n.Layers {
 		columns := make([]float32, len(l.Weights))
@@ -45,7 +45,7 @@ func (c *network) act(r *lockstep.Route, step int, lataccel, action []float64) (
 	if step < lockstep.ControlStartIdx {
 		return 0, nil
 	}
-	if err := observe(c.observation, r, step, lataccel, action); err != nil {
+	if err := see(c.observation, c.Network, r, step, lataccel, action); err != nil {
 		return 0, err
 	}
 	c.actor = c.forward(c.observation)
@@ -79,17 +79,26 @@ func meanAction(sp [2]float32) float64 {
 	return 2*a/(a+b) - 1
 }
 
-// forward is the network: each output is one chain of fused products from 0, in the
-// order of the inputs, to which the bias is added.
+// forward is the network: each output is the bias, to which one chain of fused products for
+// each SumPanel inputs is added in turn, each from 0 and in the order of the inputs.
 func (c *network) forward(x []float32) []float32 {
 	for i, l := range c.Layers {
 		panels := (l.Outputs + f32.PanelWidth - 1) / f32.PanelWidth
 		y := make([]float32, panels*f32.PanelWidth)
-		c.kernels.MatMul(1, panels, l.Inputs, x, l.Inputs, c.weights[i], y, len(y), 1, false)
+		copy(y, l.Bias)
+		for from := 0; from < l.Inputs; from += lockstep.SumPanel {
+			w := c.weights[i]
+			w.Data = w.Data[from*w.Stride:]
+			k := min(lockstep.SumPanel, l.Inputs-from)
+			c.kernels.MatMul(1, panels, k, x[from:], l.Inputs, w, y, len(y), 1, true)
+		}
 		x = y[:l.Outputs]
 		for o := range x {
-			x[o] += l.Bias[o]
-			if i < len(c.Layers)-1 && !(x[o] > 0) {
+			switch {
+			case i == len(c.Layers)-1:
+			case l.Tanh:
+				x[o] = f32.Tanh(x[o])
+			case !(x[o] > 0):
 				x[o] = 0
 			}
 		}

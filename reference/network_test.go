@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"slices"
 	"testing"
 
 	"lockstep"
@@ -38,5 +39,18 @@ func TestPhilox(t *testing.T) {
 		if got := philox(c.counter, c.key); got != c.want {
 			t.Errorf("philox(%x, %x) = %x, want %x", c.counter, c.key, got, c.want)
 		}
+	}
+}
+
+// TestWide holds networks of any widths to the plain rule, on all kernels.
+func TestWide(t *testing.T) {
+	for _, kernels := range f32.Available() {
+		policytest.HoldWide(t, func(n *lockstep.Network, x []float32) (logits []float32) {
+			c := newNetwork(n, nil, kernels)
+			for row := range slices.Chunk(x, n.Inputs()) {
+				logits = append(logits, c.forward(row)...)
+			}
+			return logits
+		})
 	}
 }

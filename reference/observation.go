@@ -70,6 +70,54 @@ func observe(o []float32, r *lockstep.Route, t int, lataccel, action []float64) 
 	return nil
 }
 
+// see writes what a network observes at a step: what it declares, else what observe writes.
+func see(
+	o []float32, n *lockstep.Network, r *lockstep.Route, t int, lataccel, action []float64,
+) error {
+	if n.Sees == nil {
+		return observe(o, r, t, lataccel, action)
+	}
+	var all [lockstep.ObservationSize]float32
+	if lockstep.LooksAtObservation(n.Sees) {
+		if err := observe(all[:], r, t, lataccel, action); err != nil {
+			return err
+		}
+	}
+	value := func(of lockstep.Source, at int) float64 {
+		row := min(t+at, r.Len()-1)
+		switch of {
+		case lockstep.Observed:
+			return float64(all[at])
+		case lockstep.Actions:
+			if t+at < lockstep.ControlStartIdx {
+				return 0
+			}
+			return action[t+at]
+		case lockstep.Lataccels:
+			return lataccel[t+at]
+		case lockstep.Targets:
+			return r.TargetLataccel[row]
+		case lockstep.Rolls:
+			return r.RollLataccel[row]
+		case lockstep.Speeds:
+			return r.VEgo[row]
+		}
+		return r.AEgo[row]
+	}
+	for i, e := range n.Sees {
+		x := value(e.Of, e.At)
+		if e.Less != lockstep.Nothing {
+			x -= value(e.Less, e.LessAt)
+		}
+		y := float32((x - e.Shift) / e.Unit)
+		if y != y {
+			return fmt.Errorf("%s is NaN", n.Element(i))
+		}
+		o[i] = min(max(y, -lockstep.ObservationLimit), lockstep.ObservationLimit)
+	}
+	return nil
+}
+
 // errorIntegral is the mean error of the last 20 steps times 0.1 s. The sum is
 // NumPy's: eight chains, and what is left over from left to right.
 func errorIntegral(r *lockstep.Route, t int, lataccel []float64) float64 {

@@ -51,8 +51,9 @@ func (s *Simulator) Observe(e *lockstep.Experience, places []lockstep.Place, int
 			lataccel = append(lataccel, e.Lataccel[p.Rollout*lockstep.ExperienceSteps:][:n]...)
 			action = append(action, e.Action[p.Rollout*lockstep.ExperienceSteps:][:n]...)
 		}
-		o := into[i*lockstep.ObservationSize:][:lockstep.ObservationSize]
-		if err := observe(o, e.Jobs[p.Rollout].Route, lockstep.ControlStartIdx+p.Step, lataccel, action); err != nil {
+		n := e.Jobs[p.Rollout].Policy.(*lockstep.Network)
+		o, step := into[i*n.Inputs():][:n.Inputs()], lockstep.ControlStartIdx+p.Step
+		if err := see(o, n, e.Jobs[p.Rollout].Route, step, lataccel, action); err != nil {
 			return e.Jobs[p.Rollout].Failed(lockstep.ControlStartIdx+p.Step, err)
 		}
 	}

@@ -14,6 +14,7 @@ type Actor struct {
 	route    *lockstep.Route
 	sampling *lockstep.Sampling
 	plan     *plan
+	view     *view
 
 	Observation []float32
 	Output      [lockstep.ActorSize]float32
@@ -26,14 +27,14 @@ type Actor struct {
 func NewActor(n *lockstep.Network, job *lockstep.Job) *Actor {
 	return &Actor{
 		Network: n, route: job.Route, sampling: job.Sampling, plan: wholePlan(job.Route),
-		Observation: make([]float32, lockstep.ObservationSize),
+		view: newView(n, job.Route), Observation: make([]float32, n.Inputs()),
 	}
 }
 
 // Observe computes the observation at a step from ControlStartIdx on. The histories
 // reach to the step before.
 func (a *Actor) Observe(step int, lataccel, action []float64) error {
-	return a.plan.observe(a.Observation, a.route, step, lataccel, action)
+	return a.view.observe(a.Observation, a.plan, step, lataccel, action)
 }
 
 // Act is the command that follows from the network's output.
@@ -106,12 +107,14 @@ func Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) er
 		return err
 	}
 	const from = lockstep.ControlStartIdx
+	size, back := e.Inputs(), lockstep.SeenBack       // at least as far as what is not declared
 	var lataccel, action [lockstep.CostEndIdx]float64 // around the step, from which an observation is made
 	few := len(places) <= len(e.Jobs)                 // so that whole plans do not pay
 	plans := map[*lockstep.Route]*plan{}
+	var v *view
 	for i, at := range places {
 		r, t, own := e.Jobs[at.Rollout].Route, from+at.Step, at.Rollout*lockstep.ExperienceSteps
-		begin := t - history - 1
+		begin := t - back
 		if begin < from {
 			copy(lataccel[begin:from], r.TargetLataccel[begin:from])
 		}
@@ -126,7 +129,10 @@ func Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) er
 			p = wholePlan(r)
 			plans[r] = p
 		}
-		if err := p.observe(into[i*lockstep.ObservationSize:][:lockstep.ObservationSize], r, t, lataccel[:], action[:]); err != nil {
+		if v == nil || v.route != r { // their networks see the same
+			v = newView(e.Jobs[at.Rollout].Policy.(*lockstep.Network), r)
+		}
+		if err := v.observe(into[i*size:][:size], p, t, lataccel[:], action[:]); err != nil {
 			return e.Jobs[at.Rollout].Failed(t, err)
 		}
 	}

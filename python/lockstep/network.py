@@ -1,4 +1,4 @@
-"""Networks as policies: 256 observations to a Beta distribution of the command's change."""
+"""Networks as policies: an observation to a Beta distribution of the command's change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Network"]
 
 
 class Network:
-    """An actor: linear layers with ReLU between them.
+    """An actor: linear layers with ReLU or tanh between them.
 
     The action's distribution is Beta(1 + softplus(y[0]), 1 + softplus(y[1])) over (-1, 1), of which
     ``scale`` is the change of the steer command in one step. The arithmetic is float32 in one fixed
@@ -26,16 +26,37 @@ class Network:
     Parameters
     ----------
     weights : sequence of array_like
-        Per layer, shape (outputs, inputs), as ``torch.nn.Linear.weight`` has it. The first has 256
-        inputs, the last 2 outputs, and no layer more than 256.
+        Per layer, shape (outputs, inputs), as ``torch.nn.Linear.weight`` has it. The first has as
+        many inputs as the network sees, the last 2 outputs, and no layer more than 1024.
     biases : sequence of array_like
         Per layer, shape (outputs,).
     scale : float
         The largest change of the steer command in one step.
+    activation : str or sequence of str
+        ``"relu"`` or ``"tanh"``, of all layers but the last, or one for each of these.
+    sees : sequence of str, optional
+        What the network observes in the place of the 256 numbers, a text for each, such as
+        ``"target[0]-lataccel[-1]"``, ``"v[7]-20/15"``: a number of the present step (0), before
+        (-80 to -1) or later in the plan (1 to 49), less another if it is given, less a number,
+        divided by a number, and clipped to ±5. There are target, roll, v, a; lataccel and action,
+        of the past alone; and observation[0] to [255], an element of the 256.
+
+    Examples
+    --------
+    >>> import lockstep
+    >>> sees = ["target[0]-lataccel[-1]", "action[-1]", *(f"target[{k}]/3" for k in range(1, 50))]
+    >>> weights, biases = [[[0.5] * 51] * 8, [[1] * 8, [-1] * 8]], [[0] * 8, [0] * 2]
+    >>> lockstep.Network(weights, biases, activation="tanh", sees=sees)
+    <lockstep.Network network_...>
     """
 
     def __init__(
-        self, weights: Sequence[npt.ArrayLike], biases: Sequence[npt.ArrayLike], scale: float = 0.25
+        self,
+        weights: Sequence[npt.ArrayLike],
+        biases: Sequence[npt.ArrayLike],
+        scale: float = 0.25,
+        activation: str | Sequence[str] = "relu",
+        sees: Sequence[str] | None = None,
     ) -> None:
         if any(np.asarray(x).dtype.kind not in REAL for x in (*weights, *biases)):
             raise TypeError("weights and biases: want real numbers")
@@ -55,8 +76,22 @@ class Network:
                     f"layer {i}: weights {w.shape} and biases {b.shape} after {sizes[-1]} numbers"
                 )
             sizes.append(w.shape[0])
+        given = (
+            [activation] * (len(matrices) - 1) if isinstance(activation, str) else list(activation)
+        )
+        if len(given) != len(matrices) - 1 or not set(given) <= {"relu", "tanh"}:
+            raise ValueError(
+                f'activation={activation!r:.60}: want "relu" or "tanh", '
+                "or one for each layer but the last"
+            )
+        if sees is not None and (isinstance(sees, str) or not len(sees)):
+            raise ValueError(f"sees={sees!r:.60}: want texts, one for each number")
         numbers = np.concatenate([x.ravel() for pair in zip(matrices, vectors) for x in pair])  # noqa: B905
-        answer = _native.call("network", 0, numbers, sizes=sizes, scale=float(scale))
+        texts = [] if sees is None else [_native.text("sees", text) for text in sees]
+        tanh = [name == "tanh" for name in given]
+        answer = _native.call(
+            "network", 0, numbers, sizes=sizes, scale=float(scale), tanh=tanh, sees=texts
+        )
         self._handle = _native.Handle(answer["handle"], "network")
         self.name: str = answer["name"]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lockstep import _native
 from lockstep._device import DeviceArray, Place
-from lockstep.rollouts import CONTROL_START_IDX, COST_END_IDX, FEATURES
+from lockstep.rollouts import CONTROL_START_IDX, COST_END_IDX
 
 __all__ = ["Experience"]
 
@@ -58,6 +58,7 @@ class Experience:
     ) -> None:
         self._handle = handle
         self._place = place
+        self._inputs: int = answer["inputs"]
         self.steps = np.asarray(answer["steps"], dtype=np.intp)
         self.errors = {int(i): _native.error(failure) for i, failure in answer["errors"].items()}
         n = len(self.steps)
@@ -99,13 +100,13 @@ class Experience:
             Numbers 400·rollout + step, shape (B,); by default all. They are on the host.
         out : array on the GPU, optional
             Where what was collected is there: receives what is returned, contiguous, float32, shape
-            (B, 256), any object with ``__dlpack__`` or ``__cuda_array_interface__``, such as a
+            (B, D), any object with ``__dlpack__`` or ``__cuda_array_interface__``, such as a
             tensor of PyTorch's.
 
         Returns
         -------
         numpy.ndarray
-            float32, shape (B, 256).
+            float32, shape (B, D); D is 256, or as many as the network's ``sees``.
         """
         given = self.places if places is None else np.asarray(places)
         if given.ndim != 1:
@@ -123,16 +124,16 @@ class Experience:
             raise TypeError(f"observe: what was collected is {what}")
         if self._place is not None:
             address, _kept = self._place.address(
-                out, "out", (n, FEATURES), self._handle, True, "float32"
+                out, "out", (n, self._inputs), self._handle, True, "float32"
             )
             if n:
                 self._handle.long_call("device_observe", numbers, into=address)
             return out
-        buffer = np.empty(n * (8 + 4 * FEATURES), dtype=np.uint8)
+        buffer = np.empty(n * (8 + 4 * self._inputs), dtype=np.uint8)
         buffer[: 8 * n].view(np.int64)[...] = numbers
         if n:
             self._handle.long_call("observe", buffer, places=n)
-        return buffer[8 * n :].view(np.float32).reshape(n, FEATURES)
+        return buffer[8 * n :].view(np.float32).reshape(n, self._inputs)
 
     def close(self) -> None:
         """Free what the library holds; arrays on the host stay."""

@@ -19,7 +19,8 @@ type collectRequest struct {
 
 type collectAnswer struct {
 	Handle int64            `json:"handle"`
-	Steps  []int            `json:"steps"` // of each rollout
+	Steps  []int            `json:"steps"`  // of each rollout
+	Inputs int              `json:"inputs"` // of an observation
 	Errors map[int]*failure `json:"errors"`
 	Arrays []uintptr        `json:"arrays"` // on the device: raw, softplus, reward, lataccel, action; none on the host
 }
@@ -72,7 +73,7 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	answer.Handle = put(left)
+	answer.Handle, answer.Inputs = put(left), e.Inputs()
 	for i, result := range e.Results {
 		answer.Steps = append(answer.Steps, e.Steps(i))
 		if result.Err != nil {
@@ -163,7 +164,7 @@ func observe(_ *task, e *experience, q struct{ Places int }, buffer []byte) (any
 	if q.Places < 1 || head > len(buffer) {
 		return nil, usagef("%d places", q.Places)
 	}
-	out, err := floats[float32](buffer[head:], q.Places*lockstep.ObservationSize)
+	out, err := floats[float32](buffer[head:], q.Places*e.Inputs())
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ func network(_ *task, _ int64, request, buffer []byte) (any, error) {
 	var q struct {
 		Sizes []int // of the input, and of each layer's output
 		Scale float64
+		Tanh  []bool   // of each layer; none is ReLU
+		Sees  []string // lockstep.Seen; none is the observation of 256 numbers
 	}
 	if err := parse(request, &q); err != nil {
 		return nil, err
@@ -37,9 +39,14 @@ func network(_ *task, _ int64, request, buffer []byte) (any, error) {
 		l := lockstep.Layer{Inputs: q.Sizes[i-1], Outputs: q.Sizes[i]}
 		l.Weights, numbers = numbers[:l.Inputs*l.Outputs], numbers[l.Inputs*l.Outputs:]
 		l.Bias, numbers = numbers[:l.Outputs], numbers[l.Outputs:]
+		l.Tanh = i <= len(q.Tanh) && q.Tanh[i-1]
 		layers = append(layers, l)
 	}
-	p, err := lockstep.NewNetwork(layers, q.Scale)
+	sees, err := lockstep.ParseSees(q.Sees)
+	if err != nil {
+		return nil, usage(err)
+	}
+	p, err := lockstep.NewSeeing(sees, layers, q.Scale)
 	if err != nil {
 		return nil, usage(err)
 	}

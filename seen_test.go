@@ -1,0 +1,91 @@
+package lockstep_test
+
+import (
+	"strings"
+	"testing"
+
+	"lockstep"
+)
+
+// TestSeen: what is declared reads back, and what is not there is refused by its text.
+func TestSeen(t *testing.T) {
+	for text, want := range map[string]string{
+		"target[0]-lataccel[-1]":         "",
+		"observation[255]":               "",
+		"v[49]-20/15":                    "",
+		" a[-80] - roll[0] - -1.5 / 1e3": "a[-80]-roll[0]--1.5/1000",
+		"action[-80]/-0.5":               "",
+	} {
+		if want == "" {
+			want = text
+		}
+		s, err := lockstep.ParseSeen(text)
+		if err != nil || s.String() != want {
+			t.Errorf("%q is %v, %v, want %s", text, s, err, want)
+		}
+		if again, err := lockstep.ParseSeen(s.String()); err != nil || again != s {
+			t.Errorf("%v reads back as %v, %v", s, again, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                       "want such as",
+		"target":                 "want such as",
+		"speed[0]":               "want one of observation, action, lataccel, target, roll, v, a",
+		"v[0]-speed[0]":          "want one of",
+		"lataccel[0]":            "lataccel has -80 to -1",
+		"action[-81]":            "action has -80 to -1",
+		"target[50]":             "target has -80 to 49",
+		"v[0]-observation[256]":  "observation has 0 to 255",
+		"v[0]/0":                 "a divisor that is not 0",
+		"v[0]-1e999":             "not a number",
+		"v[0]-1.2.3":             "not a number",
+		"v[0]-v[1]-v[2]":         "want such as",
+		"observation[-1]":        "observation has 0 to 255",
+		"target[0]-lataccel[10]": "lataccel has -80 to -1",
+	} {
+		if s, err := lockstep.ParseSeen(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is %v, %v, want %s", text, s, err, want)
+		}
+	}
+	one := []lockstep.Seen{{Of: lockstep.Targets, Unit: 1}}
+	if _, err := lockstep.NewSeeing(one, layers(0.1, 1, 2), 0.25); err != nil {
+		t.Error(err)
+	}
+	for want, sees := range map[string][]lockstep.Seen{
+		"0 numbers to observe":    {},
+		"1025 numbers to observe": make([]lockstep.Seen, 1025),
+		"no source 0":             {{Unit: 1}},
+		"no source 9":             {{Of: 9, Unit: 1}},
+		"no source -1":            {{Of: lockstep.Targets, Less: -1, Unit: 1}},
+		"not 0":                   {{Of: lockstep.Targets}},
+	} {
+		if _, err := lockstep.NewSeeing(sees, layers(0.1, 1, 2), 0.25); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	named := map[string]bool{}
+	for _, tanh := range []bool{false, true} {
+		for _, sees := range [][]lockstep.Seen{one, {{Of: lockstep.Rolls, Unit: 1}}} {
+			l := layers(0.1, 1, 3, 2)
+			l[0].Tanh = tanh
+			n, err := lockstep.NewSeeing(sees, l, 0.25)
+			if err != nil || named[n.Name] {
+				t.Errorf("%v, %v: another has its name", n, err)
+			}
+			named[n.Name] = true
+		}
+	}
+	jobs := make([]lockstep.Job, 2)
+	for i, sees := range [][]lockstep.Seen{one, {{Of: lockstep.Rolls, Unit: 1}}} {
+		n, err := lockstep.NewSeeing(sees, layers(0.1, 1, 2), 0.25)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs[i].Policy = n
+	}
+	if _, err := lockstep.NewExperience(jobs); err == nil ||
+		!strings.Contains(err.Error(), "does not observe what the first job's does") {
+		t.Error(err)
+	}
+}
