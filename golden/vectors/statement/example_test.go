@@ -1,0 +1,14 @@
+package statement_test
+
+import (
+	"fmt"
+
+	"lockstep/golden/vectors/statement"
+)
+
+// The operations for which vectors were searched.
+func ExampleOperations() {
+	fmt.Println(statement.Operations()[0].Name)
+	// Output:
+	// product
+}
