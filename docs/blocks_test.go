@@ -138,7 +138,8 @@ func (b *block) readMarks(before string) error {
 			if !ok || text == "" {
 				return fmt.Errorf(
 					"%s: %q in the comment before the block: want the beginning of a line, a colon and a reason",
-					b, line,
+					b,
+					line,
 				)
 			}
 			if !b.mark(head, begins, text) {
@@ -277,6 +278,41 @@ func TestReadBlocks(t *testing.T) {
 	}
 }
 
+// TestPagesBegin: each page of this folder, and README, begins with a command or a program:
+// nothing but a few words stands before it, and the tests run at least a line of it, or its
+// comment names the make target that does.
+func TestPagesBegin(t *testing.T) {
+	texts := map[string]string{}
+	files(t, func(path, text string) {
+		texts[filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))] = text
+	}, ".md")
+	all := blocks(t)
+	for page, text := range texts {
+		if page != "README.md" && filepath.Dir(page) != "docs" {
+			continue
+		}
+		if len(all[page]) == 0 {
+			t.Errorf("%s has no command", page)
+			continue
+		}
+		first := all[page][0]
+		before := strings.Join(strings.Split(text, "\n")[:first.line-1], "\n")
+		before, _, _ = strings.Cut(before, "<!--")
+		most := 30
+		if page == "README.md" { // its sentence and its picture
+			most = 90
+		}
+		if n := len(strings.Fields(before)); n > most {
+			t.Errorf("%s: %d words stand before the first command, want %d at most", first, n, most)
+		}
+		if first.commands() == 0 ||
+			first.reason != "" && !strings.Contains(first.reason, "make ") &&
+				!strings.Contains(first.reason, "CI begins") {
+			t.Errorf("%s: the page begins with a block that is not run", first)
+		}
+	}
+}
+
 // TestShellBlocks types what the documentation shows.
 func TestShellBlocks(t *testing.T) {
 	bash, err := exec.LookPath("bash")
@@ -296,7 +332,8 @@ func TestShellBlocks(t *testing.T) {
 	runBlocks(t, "sh", lacks, func(t *testing.T, all []*block, folder string) {
 		for _, b := range all {
 			script := "set -euo pipefail\ntrap 'echo \"ended with $?: $BASH_COMMAND\" >&2' ERR\n" + strings.Join(
-				b.lines, "\n",
+				b.lines,
+				"\n",
 			)
 			if stdout, ok := execute(t, b.String(), folder, bash, "-c", script); ok {
 				b.compare(t, stdout)

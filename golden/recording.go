@@ -133,23 +133,25 @@ func decodeRoute(arrays map[string]npz.Array, route string) (*Recording, error) 
 	return r, r.checkFull()
 }
 
-// checkFull holds the logits and probabilities that stand in full to their hashes. A
-// comparison looks at them only where the hashes differ.
+// checkFull compares the hashes of the logits and probabilities that were recorded in full
+// with the recorded hashes, because comparisons look at the hashes first, and at the numbers
+// only where the hashes differ.
 func (r *Recording) checkFull() error {
 	last := int64(lockstep.ContextLength - 1)
 	for _, step := range r.FullSteps {
 		at := step - lockstep.ContextLength
 		if step <= last || at >= int64(r.Steps()) {
 			return fmt.Errorf(
-				"array %.60q: step %d after %d, of %d", r.Route+"/full_steps", step, last,
-				lockstep.ContextLength+r.Steps(),
+				"array %.60q: step %d follows step %d: want steps that rise, and end before %d",
+				r.Route+"/full_steps", step, last, lockstep.ContextLength+r.Steps(),
 			)
 		}
 		last = step
 		logits, probs, _ := r.Full(int(step))
 		if Hash(logits) != r.LogitsHash[at] || Hash(probs) != r.ProbsHash[at] {
 			return fmt.Errorf(
-				"route %.60q, step %d: logits or probs are not of the hash beside them", r.Route,
+				"route %.60q, step %d: its logits or probs do not have the hash that was recorded",
+				r.Route,
 				step,
 			)
 		}

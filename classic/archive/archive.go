@@ -42,7 +42,8 @@ func marshal(s *classic.Snapshot, more ...npz.Array) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Unmarshal reads what Marshal wrote. Whose environments can go on from it CheckSnapshot says.
+// Unmarshal reads what Marshal wrote. Task.CheckSnapshot says whether a task's environments can
+// go on from it.
 func Unmarshal(data []byte) (*classic.Snapshot, error) {
 	all, err := npz.Read(data)
 	if err != nil {

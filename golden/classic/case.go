@@ -287,7 +287,7 @@ func replaceNaN[T float32 | float64](column []T, nan T) []T {
 func same(column any, want []string) error {
 	got := numbers(column)
 	if len(got) != len(want) {
-		return fmt.Errorf("%d values, %d were recorded", len(got), len(want))
+		return fmt.Errorf("%d values were computed, %d were recorded", len(got), len(want))
 	}
 	for i, text := range want {
 		x, err := strconv.ParseFloat(text, 64)

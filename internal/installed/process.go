@@ -64,7 +64,8 @@ func newQuestion(p *fingerprint.Probe) question {
 	return q
 }
 
-// questions are the line that the process reads before the network.
+// questions are all questions in one line of JSON, which the process reads first; the network
+// follows.
 var questions = sync.OnceValues(func() ([]byte, error) {
 	probes, err := fingerprint.Probes()
 	if err != nil {
@@ -84,7 +85,8 @@ var questions = sync.OnceValues(func() ([]byte, error) {
 	return append(line, '\n'), err
 })
 
-// ask runs a Python. What it answered before it failed is there, too.
+// ask runs a Python and asks it all questions. If it fails, ask returns the answers that had
+// come by then, beside the error.
 func ask(ctx context.Context, python string) (*Replies, error) {
 	r := &Replies{Packages: map[string]string{}, Replies: map[string]Reply{}}
 	input, err := questions()
@@ -98,12 +100,12 @@ func ask(ctx context.Context, python string) (*Replies, error) {
 		}
 	}
 	if err == nil && len(r.Replies) <= len(packages) {
-		err = errors.New("its answers make no sense")
+		err = fmt.Errorf("only %d of its answers can be read", len(r.Replies))
 	}
 	return r, err
 }
 
-// read takes an answer. One that makes no sense is none.
+// read keeps the answer of one line. A line that cannot be read is left out.
 func (r *Replies) read(text string) {
 	var a struct {
 		Probe, Bits, Error        string
@@ -135,8 +137,8 @@ func (r *Replies) read(text string) {
 	}
 }
 
-// run runs a Python until its end, or the limit. The error of one that fails has the last
-// line that it wrote.
+// run runs a Python until it ends, but not for longer than the limit. If it fails, the error
+// has the last line that it wrote to standard error.
 func run(ctx context.Context, python string, input []byte, args ...string) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -21,7 +21,7 @@ func wide(stages int) *Schema {
 	return s
 }
 
-// TestLimits: what a schema may just be, and what it may just not be.
+// TestLimits: a schema at each limit is valid, and one just beyond it is refused.
 func TestLimits(t *testing.T) {
 	shaped := func(shape ...int) *Schema {
 		s := wide(MaxStages)
@@ -60,7 +60,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestWarm: a step has the stages that are not optional, in a warm-up not those left out there.
+// TestWarm: each step has the stages that are not optional; in a warm-up those that are
+// skipped there are missing, too.
 func TestWarm(t *testing.T) {
 	s := wide(4)
 	s.Stages[1].Optional = true

@@ -12,7 +12,7 @@ import (
 
 var write = flag.Bool("write", false, "write schema.json")
 
-// TestJSON: what other languages read is the schema.
+// TestJSON: schema.json, which programs in other languages read, says what Schema says.
 func TestJSON(t *testing.T) {
 	text, err := json.MarshalIndent(Schema(0), "", "  ")
 	if err != nil {

@@ -62,8 +62,8 @@ type Mutant struct {
 	Engine   string  `json:"engine"`
 	Stage    string  `json:"stage"` // that the fault is in
 	Caught   bool    `json:"caught"`
-	Named    string  `json:"named,omitempty"` // the stage that was named
-	Right    bool    `json:"right"`
+	Named    string  `json:"named,omitempty"` // the stage in which the harness saw it
+	Right    bool    `json:"right"`           // Named is Stage
 	Rollouts int     `json:"rollouts"`
 	Steps    int     `json:"steps"`
 	Seconds  float64 `json:"seconds"`
@@ -103,11 +103,11 @@ type Change struct {
 	Head      string   `json:"head,omitempty"`       // commit that is checked out
 	Files     []string `json:"files"`                // that differ, committed or not, from the module's root
 
-	// Everything tells that every engine is checked, and Why.
+	// Everything says whether every engine is checked, and Why is the reason.
 	Everything bool   `json:"everything"`
 	Why        string `json:"why"`
 
-	// Documentation tells that nothing but documentation differs.
+	// Documentation says whether nothing but documentation differs.
 	Documentation bool `json:"documentation"`
 
 	// Engines are the implementations that the change may concern.

@@ -1,4 +1,7 @@
-"""Steps per CPU second of Gymnasium's environments, and of CartPole's vector class."""
+"""How many steps each of Gymnasium's environments does in a second of CPU time.
+
+CartPole's vector class is measured with several numbers of environments; its fastest counts.
+"""
 
 import json
 import time
