@@ -381,6 +381,19 @@ class Simulator:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What it has done so far, on any engine, and the seconds of the clock that this took.
+
+        ``set_up_seconds``; ``load_seconds`` of ``routes``; ``rollout_seconds`` of ``rollouts`` and
+        of ``steps``, of those in step mode, too, with ``us_per_step``; what of it was spent in the
+        network, by all threads together, ``network_seconds``; and ``device``, what has passed to
+        the GPU, with ``device_idle_seconds``. The last three are None where there is none, or
+        nobody takes the time.
+        """
+        answer: dict[str, Any] = self._handle.call("stats")
+        return answer
+
     def close(self) -> None:
         """Free the engine. Closing twice does no harm."""
         self._handle.close()

@@ -3,6 +3,7 @@
 package native
 
 import (
+	"time"
 	"unsafe"
 
 	"lockstep"
@@ -54,6 +55,7 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 	answer := collectAnswer{Steps: []int{}, Errors: map[int]*failure{}}
 	var e *lockstep.Experience
 	var left any
+	begin := time.Now()
 	if q.Device {
 		there, failed := onDevice.CollectOnDevice(t, jobs)
 		if err = failed; err == nil {
@@ -73,6 +75,8 @@ func collect(t *task, s *simulator, q collectRequest, _ []byte) (any, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
+	n, steps := ended(jobs, lockstep.CostOnly, func(i int) bool { return e.Results[i].Err != nil })
+	s.counts.rolled(begin, n, steps)
 	answer.Handle, answer.Inputs = put(left), e.Inputs()
 	for i, result := range e.Results {
 		answer.Steps = append(answer.Steps, e.Steps(i))

@@ -218,6 +218,8 @@ func init() { // they refer to one another
 
 		"restore": of(restore),
 		"fork":    of(fork),
+		"slopes":  of(slopes),
+		"stats":   of(stats),
 		"roll":    of(advance),
 		"bytes":   of(snapshotBytes),
 		"read":    readSnapshot,

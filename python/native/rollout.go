@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"lockstep"
 	"lockstep/internal/pycontroller"
@@ -110,6 +111,7 @@ func rollout(t *task, s *simulator, q rolloutRequest, buffer []byte) (_ any, err
 		options = lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true}
 	}
 	costs, trajectories := out[:3*len(jobs)], out[3*len(jobs):]
+	begin := time.Now()
 	for i, result := range s.Simulate(t, jobs, options) {
 		if t.Err() != nil {
 			return nil, t.Err() // nobody asks for the others' results
@@ -123,6 +125,8 @@ func rollout(t *task, s *simulator, q rolloutRequest, buffer []byte) (_ any, err
 		}
 		t.done.Add(1)
 	}
+	n, steps := ended(jobs, options.Shortcuts, func(i int) bool { return answer.Errors[i] != nil })
+	s.counts.rolled(begin, n, steps)
 	return answer, nil
 }
 

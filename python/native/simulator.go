@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"lockstep"
 	"lockstep/engines"
@@ -25,6 +26,8 @@ type simulator struct {
 	ended context.Context
 	end   context.CancelFunc
 	uses  sync.RWMutex
+
+	counts counts
 }
 
 func newSimulator(s lockstep.Implementation) *simulator {
@@ -84,6 +87,7 @@ func open(t *task, _ int64, request, _ []byte) (any, error) {
 	if err := parse(request, &q); err != nil {
 		return nil, err
 	}
+	begin := time.Now()
 	profile, found, err := installed.Choose(t, q.Profile, q.Python)
 	if err != nil {
 		return nil, usage(err)
@@ -116,7 +120,9 @@ func open(t *task, _ int64, request, _ []byte) (any, error) {
 			a.GPU = &info.Number
 		}
 	}
-	a.Handle = put(newSimulator(s))
+	own := newSimulator(s)
+	own.counts.setUp = time.Since(begin)
+	a.Handle = put(own)
 	return a, nil
 }
 
@@ -198,7 +204,9 @@ func load(t *task, s *simulator, q loadRequest, _ []byte) (any, error) {
 	if q.Cache && len(files) > 1 {
 		cache.UseDefault()
 	}
+	begin := time.Now()
 	loaded, errs, _ := cache.Load(t, files)
+	s.counts.loaded(begin, len(loaded))
 	answer := loadAnswer{Names: []string{}, Files: []string{}, Rows: []int{}, Failed: []failure{}}
 	var all routes
 	for i, r := range loaded {

@@ -107,6 +107,7 @@ func (r *roll) stepIn(ctx context.Context, commands, lataccels []float64) (err e
 	start := time.Now()
 	err = r.stepper.Step(ctx, commands, lataccels)
 	r.spent += time.Since(start)
+	r.simulator.counts.rolled(start, 0, int64(r.n))
 	return err
 }
 
@@ -369,6 +370,29 @@ func fork(t *task, r *roll, q forkRequest, _ []byte) (any, error) {
 		return nil, usage(err)
 	}
 	return resetAnswer{Handle: put(&forks{turn: newTurn(), n: len(q.Index), Stepper: forked})}, nil
+}
+
+// slopes writes how the next lataccels depend on what they are computed from. The buffer has the
+// actions, then room for the lataccels and for lockstep.Variables numbers of each rollout.
+func slopes(t *task, r *roll, q struct {
+	Snapshot int64
+	Nudges   lockstep.Nudges
+}, buffer []byte) (any, error) {
+	s, err := get[*lockstep.Snapshot](q.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	all, err := floats[float64](buffer, r.n*(2+lockstep.Variables))
+	if err != nil {
+		return nil, err
+	}
+	found, err := lockstep.NextSlopes(t, r.simulator, r.jobs, s, all[:r.n], q.Nudges)
+	if err != nil {
+		return nil, usage(err)
+	}
+	copy(all[r.n:], found.Lataccel)
+	copy(all[2*r.n:], found.By)
+	return nothing{}, nil
 }
 
 // forks are candidates that were begun from a snapshot.

@@ -295,3 +295,52 @@ def test_gradients_are_differences_of_single_forks(sim, short_routes):
         ]:
             with pytest.raises(ValueError, match=why):
                 snapshot.gradient(wrong, nudge)
+
+
+def test_the_jacobian_is_a_difference_of_single_forks(sim, short_routes):
+    """By the action it is the gradient; by what came before it is what other histories give."""
+    n = len(short_routes)
+    actions = np.linspace(-0.9, 1.5, n)
+    with sim.reset(short_routes) as rollouts:
+        rollouts.advance(np.full(n, 0.3))
+        snapshot = rollouts.snapshot()
+        expected, slope = snapshot.gradient(actions, nudge=0.25)
+        found = snapshot.jacobian(actions, nudge={"action": 0.25})
+        shapes = {name: by.shape for name, by in found.items()}
+        assert shapes == dict.fromkeys(["expected", "action", "roll", "v", "a"], (n,)) | {
+            "lataccels": (n, 20),
+            "actions": (n, 19),
+        }
+        assert found["expected"].tobytes() == expected.tobytes()
+        assert found["action"].tobytes() == slope.tobytes()
+        for name in ("roll", "a", "lataccels", "actions"):
+            assert (found[name] != 0).any(), name
+        again = snapshot.jacobian(actions, nudge=0.3)
+        assert again["expected"].tobytes() == expected.tobytes()
+        assert (again["lataccels"] != found["lataccels"]).any()
+        for wrong, nudge, why in [
+            (actions[1:], 0.1, "shape"),
+            (actions + 9, 0.1, "command 0 is 8.1"),
+            (actions, 0.0, "want numbers above 0"),
+            (actions, {"speed": 1.0}, "want some of action, roll, v, a, lataccel"),
+        ]:
+            with pytest.raises(ValueError, match=why):
+                snapshot.jacobian(wrong, nudge)
+
+
+def test_stats(short_routes):
+    with lockstep.Simulator(engine="reference", model="own", workers=1) as sim:
+        before = sim.stats
+        assert before["rollouts"] == before["steps"] == 0
+        assert before["set_up_seconds"] > 0
+        routes = sim.load("own", limit=2)
+        sim.rollout(routes, "zero")
+        after = sim.stats
+        assert (after["routes"], after["rollouts"], after["steps"]) == (2, 2, 2 * 480)
+        assert after["load_seconds"] > 0
+        assert after["us_per_step"] == pytest.approx(1e6 * after["rollout_seconds"] / 960)
+        with sim.reset(routes) as rollouts:
+            more = sim.stats["steps"]
+            rollouts.advance(np.zeros(2))
+            assert sim.stats["steps"] == more + 2
+        assert after["device"] is after["device_idle_seconds"] is None

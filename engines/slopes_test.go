@@ -1,0 +1,155 @@
+package engines
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockstep"
+	"lockstep/internal/simtest"
+)
+
+// TestSlopes holds each number of the slopes to two rollouts that a teacher forces onto the
+// histories with that number lowered and raised, on the engines that are not slow.
+func TestSlopes(t *testing.T) {
+	c := config(t)
+	routes := policyRoutes(t, 3)[1:]
+	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[1]}}
+	by := lockstep.Nudges{Action: 0.25, Roll: 0.5, Speed: 3, Acceleration: 0.4, Lataccel: 0.15}
+	actions, ctx := []float64{-0.4, 1.9}, context.Background()
+	for _, e := range Checked() {
+		if e.Slow { // a candidate takes it a second
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			s := e.ForTest(t, c)
+			p, err := s.Reset(ctx, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			last := make([]float64, 2)
+			for k := 0; p.Index() < 112; k++ {
+				if err := p.Step(ctx, []float64{0.1 * float64(k%7), -0.2}, last); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shot, err := p.Snapshot(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := lockstep.NextSlopes(ctx, s, jobs, shot, actions, by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := taught(t, s, jobs, shot, actions, by)
+			if err := simtest.Same("slopes", got.By, want.By); err != nil {
+				t.Error(err)
+			}
+			if err := simtest.Same("lataccels", got.Lataccel, want.Lataccel); err != nil {
+				t.Error(err)
+			}
+			for _, v := range []int{lockstep.ByAction, lockstep.ByRoll, lockstep.ByPastActions - 1} {
+				if got.By[v] == 0 && got.By[lockstep.Variables+v] == 0 {
+					t.Errorf("nothing depends on variable %d", v)
+				}
+			}
+			refusedSlopes(t, s, jobs, shot, by)
+		})
+	}
+}
+
+// refusedSlopes: what has no slopes is refused by name.
+func refusedSlopes(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+	shot *lockstep.Snapshot, by lockstep.Nudges) {
+	t.Helper()
+	early, ended := *shot, *shot
+	early.Step = 99
+	ended.Step = shot.Step + 1
+	none := by
+	none.Speed = 0
+	for _, c := range []struct {
+		want    string
+		shot    *lockstep.Snapshot
+		actions []float64
+		by      lockstep.Nudges
+	}{
+		{"want as many", shot, []float64{0}, by},
+		{"want one within ±2", shot, []float64{0, math.NaN()}, by},
+		{"want 100 at least", &early, []float64{0, 0}, by},
+		{"has no step 113", &ended, []float64{0, 0}, by},
+		{"a nudge of 0", shot, []float64{0, 0}, none},
+	} {
+		_, err := lockstep.NextSlopes(context.Background(), s, jobs, c.shot, c.actions, c.by)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// taught computes slopes from whole rollouts that a teacher forces.
+func taught(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+	shot *lockstep.Snapshot, actions []float64, by lockstep.Nudges) *lockstep.Slopes {
+	t.Helper()
+	at, n := shot.Step, lockstep.Variables
+	var all []lockstep.Job
+	var numbers []float64
+	for i := range jobs {
+		for k := range 1 + 2*n {
+			r := *jobs[i].Route.First(at + 1)
+			lataccel := append(slices.Clone(shot.Rollouts[i].Lataccel), 0)
+			action := append(slices.Clone(shot.Rollouts[i].Action), actions[i])
+			v, sign := (k-1)/2, float64(2*((k+1)%2)-1)
+			numbers = append(numbers, 0)
+			x := &numbers[len(numbers)-1]
+			move := func(p *float64, by, limit float64) {
+				*p = min(max(*p+sign*by, -limit), limit)
+				*x = *p
+			}
+			switch {
+			case k == 0:
+			case v == 0:
+				move(&action[at], by.Action, 2)
+			case v < 4:
+				columns := []*[]float64{&r.RollLataccel, &r.VEgo, &r.AEgo}
+				column := columns[v-1]
+				*column = slices.Clone(*column)
+				nudges := []float64{by.Roll, by.Speed, by.Acceleration}
+				move(&(*column)[at], nudges[v-1], math.Inf(1))
+			case v < 24:
+				move(&lataccel[at-24+v], by.Lataccel, math.Inf(1))
+			default:
+				move(&action[at-43+v], by.Action, 2)
+			}
+			all = append(all, lockstep.Job{
+				Route: &r, Policy: lockstep.Zero{}, Expected: true,
+				Teacher: &lockstep.Trajectory{Lataccel: lataccel, Action: action},
+			})
+		}
+	}
+	lataccels := make([]float64, len(all))
+	for k := range all {
+		all[k].Observe = func(s *lockstep.Step) {
+			if s.Index == at {
+				lataccels[k] = s.Lataccel
+			}
+		}
+	}
+	for k, r := range s.Simulate(context.Background(), all, lockstep.Options{Shortcuts: lockstep.CostOnly}) {
+		if r.Err != nil {
+			t.Fatal(k, r.Err)
+		}
+	}
+	out := &lockstep.Slopes{}
+	for i := range jobs {
+		k := i * (1 + 2*n)
+		out.Lataccel = append(out.Lataccel, lataccels[k])
+		for v := range n {
+			low, high := k+1+2*v, k+2+2*v
+			out.By = append(out.By, (lataccels[high]-lataccels[low])/(numbers[high]-numbers[low]))
+		}
+	}
+	return out
+}
