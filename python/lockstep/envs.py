@@ -42,12 +42,10 @@ from lockstep.simulator import Routes, Simulator
 
 __all__ = ["Env", "VectorEnv"]
 
+# A route, and its draws if they are not the route's own.
+_Episode = tuple[int, list[npt.NDArray[np.float64]]]
 Observe = Callable[[Rollouts, Routes], npt.NDArray[np.floating[Any]]]
 RoutesLike = Union[Routes, str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
-
-LATACCEL_WEIGHT = 50.0 * 100.0
-JERK_WEIGHT = 100.0
-DEL_T = 0.1
 
 
 class _Task:
@@ -156,7 +154,7 @@ class _Episodes:
         self._random = random
         self._order: list[int] = []
 
-    def next(self, options: dict[str, Any] | None) -> tuple[int, list[npt.NDArray[np.float64]]]:
+    def next(self, options: dict[str, Any] | None) -> _Episode:
         """The next episode's route, and its draws if they are not the route's own."""
         for key in set(options or {}) - {"route", "reset_mask"}:
             raise ValueError(
@@ -177,6 +175,69 @@ class _Episodes:
         if not self._task.seeded:
             return int(route), []
         return int(route), [self._random.random(int(self._task.ends[route]) - CONTEXT_LENGTH)]
+
+
+class _Arrays:
+    """What a step of environments reads and writes. Addresses of it are asked for once."""
+
+    def __init__(self, task: _Task, num: int) -> None:
+        self.num = num
+        self.actions, self.rewards = np.zeros(num), np.zeros(num)
+        self.ended = np.ones(num, dtype=np.bool_)
+        self.observations = np.zeros((num, task.observation_space.shape[0]), dtype=np.float32)
+
+
+class _Cohort:
+    """Episodes that begin together, and are at the same step. They are observed at once."""
+
+    def __init__(
+        self, task: _Task, at: _Arrays, episodes: list[_Episode], envs: npt.ArrayLike
+    ) -> None:
+        self._task = task
+        self._at = at
+        picked = [route for route, _ in episodes]
+        self.routes = task.routes[picked]
+        self.rollouts = task.reset(picked, [d for _, draws in episodes for d in draws])
+        # Of each rollout; -1 if its environment has gone on to another.
+        self.envs = np.array(envs, dtype=np.int64)
+        commands, lataccels = self.rollouts._buffer
+        # The struct of that name in python/native/episodes.go.
+        self.memory = _native.struct(
+            "episodes",
+            {
+                "environment": self.envs,
+                "commands": commands,
+                "lataccels": lataccels,
+                "actions": at.actions,
+                "rewards": at.rewards,
+                "ended": at.ended,
+                "observations": at.observations if task.featured else 0,
+                "num": at.num,
+            },
+        )
+        at.ended[self.envs] = False
+        if task.featured:
+            self.rollouts._handle.call("episodes_show", self.memory)
+        else:
+            self._look()
+
+    def step(self) -> None:
+        """Steer the environments for one step, and observe them."""
+        self.rollouts._advance_episodes(self.memory)
+        if not self._task.featured:
+            self._look()
+
+    def _look(self) -> None:
+        """Observe the environments by the function that was given."""
+        member = self.envs >= 0
+        envs, to = self.envs[member], self._at.observations
+        ends = np.minimum(self.routes.rows[member], COST_END_IDX)
+        at = np.minimum(self.rollouts.step, ends)
+        to[envs, -1] = (at - CONTROL_START_IDX) / (ends - CONTROL_START_IDX)
+        running = member & self.rollouts.running
+        to[envs, :-1] = 0
+        if running.any():
+            to[envs, :-1] = self._task.rows(self.rollouts, self.routes, running)[member]
 
 
 class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
@@ -215,8 +276,9 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
             self._task.action_space,
         )
         self._episodes: _Episodes | None = None
-        self._rollouts: Rollouts | None = None
-        self._ended = True
+        self._at = _Arrays(self._task, 1)
+        self._cohort: _Cohort | None = None
+        self._turn = _native.Turn("environments")
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -225,22 +287,18 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         super().reset(seed=None if seed is None else operator.index(seed))
         if seed is not None or self._episodes is None:
             self._episodes = _Episodes(self._task, self.np_random)
-        route, draws = self._episodes.next(options)
+        episode = self._episodes.next(options)
         self.close()
-        self._routes = self._task.routes[[route]]
-        self._route = self._routes[0]
-        self._rollouts = self._task.reset([route], draws)
-        self._end = int(self._task.ends[route])
-        self._before = float(self._route.target_lataccel[CONTROL_START_IDX - 1])
+        self._cohort = _Cohort(self._task, self._at, [episode], [0])
+        self._route = self._cohort.routes[0]
         self._driven: list[float] = []
-        self._ended = False
-        return self._observe(), {"route": self._route.name}
+        return self._at.observations[0].copy(), {"route": self._route.name}
 
     def step(
         self, action: npt.NDArray[np.float32]
     ) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Steer for one step."""
-        if self._ended or self._rollouts is None:
+        if self._cohort is None or self._at.ended[0]:
             raise ResetNeeded("the episode has ended: call reset")
         if np.asarray(action).dtype.kind not in REAL:
             raise TypeError(f"action: {np.asarray(action).dtype}, want float32")
@@ -249,65 +307,27 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
             raise ValueError(f"action: shape {np.shape(action)}, want (1,)")
         if np.isnan(command[0]):
             raise ValueError("action: it is NaN")
-        step = self._rollouts.step
-        lataccel = float(self._rollouts.advance(command)[0])
-        if np.isnan(lataccel):
-            raise self._rollouts.errors[0]
-        steps = self._end - CONTROL_START_IDX
-        error = float(self._route.target_lataccel[step]) - lataccel
-        reward = -(LATACCEL_WEIGHT / steps * (error * error))
-        if step > CONTROL_START_IDX:
-            jerk = (lataccel - self._before) / DEL_T
-            reward -= JERK_WEIGHT / (steps - 1) * (jerk * jerk)
-        self._before = lataccel
-        self._driven.append(lataccel)
-        self._ended = step + 1 == self._end
-        info = {"costs": self._rollouts.costs()[0]} if self._ended else {}
-        return self._observe(), reward, self._ended, False, info
-
-    def _observe(self) -> npt.NDArray[np.float32]:
-        assert self._rollouts is not None
-        row = self._task.rows(self._rollouts, self._routes, self._rollouts.running)[0]
-        clock = (self._rollouts.step - CONTROL_START_IDX) / (self._end - CONTROL_START_IDX)
-        return np.append(row, np.float32(clock))
+        with self._turn:
+            self._at.actions[0] = command[0]
+            self._cohort.step()
+            self._driven.append(float(self._cohort.rollouts.lataccel[0]))
+            ended = bool(self._at.ended[0])
+            info = {"costs": self._cohort.rollouts.costs()[0]} if ended else {}
+            return self._at.observations[0].copy(), float(self._at.rewards[0]), ended, False, info
 
     def render(self) -> Any:
         """A picture of the episode up to now, uint8 (240, 640, 3), if ``render_mode`` says so."""
         if self.render_mode is None:
             return None
-        if self._rollouts is None:
+        if self._cohort is None:
             raise ResetNeeded("call reset first")
         return _picture(self._route, self._driven)
 
     def close(self) -> None:
         """End the episode."""
-        if self._rollouts is not None:
-            self._rollouts.close()
-        self._rollouts, self._ended = None, True
-
-
-class _Cohort:
-    """Episodes that began together, and are at the same step."""
-
-    def __init__(
-        self,
-        rollouts: Rollouts,
-        routes: Routes,
-        envs: npt.NDArray[np.intp],
-        words: dict[str, npt.NDArray[Any] | int],
-    ) -> None:
-        self.rollouts = rollouts
-        self.routes = routes
-        # Of each rollout; -1 if its environment has gone on to another.
-        self.envs = envs.astype(np.int64)
-        commands, lataccels = rollouts._buffer
-        self._words = words | {
-            "environment": self.envs,
-            "commands": commands,
-            "lataccels": lataccels,
-        }
-        # The struct of that name in python/native/episodes.go.
-        self.memory = _native.struct("episodes", self._words)
+        if self._cohort is not None:
+            self._cohort.rollouts.close()
+        self._cohort = None
 
 
 class VectorEnv(
@@ -363,10 +383,7 @@ class VectorEnv(
         self._cohorts: list[_Cohort] = []
         self._begun = False  # every environment has begun an episode
         self._turn = _native.Turn("environments")
-        # What the library reads and writes at a step. Its addresses are asked for once.
-        self._actions, self._rewards = np.zeros(num_envs), np.zeros(num_envs)
-        self._ended = np.ones(num_envs, dtype=np.bool_)
-        self._obs = np.zeros((num_envs, self.single_observation_space.shape[0]), dtype=np.float32)
+        self._at = _Arrays(self._task, num_envs)
 
     def reset(
         self,
@@ -405,25 +422,11 @@ class VectorEnv(
         """Begin episodes of some environments, as a cohort, and observe them."""
         envs = np.flatnonzero(mask)
         episodes = [self._episodes[i].next(options) for i in envs]  # type: ignore[union-attr]
-        picked = [route for route, _ in episodes]
         self._leave(mask)
-        rollouts = self._task.reset(picked, [d for _, draws in episodes for d in draws])
-        words: dict[str, npt.NDArray[Any] | int] = {
-            "actions": self._actions,
-            "rewards": self._rewards,
-            "ended": self._ended,
-            "observations": self._obs if self._task.featured else 0,
-            "num": self.num_envs,
-        }
-        cohort = _Cohort(rollouts, self._task.routes[picked], envs, words)
+        cohort = _Cohort(self._task, self._at, episodes, envs)
         self._cohorts.append(cohort)
         for i, name in zip(envs, cohort.routes.names, strict=True):
             infos = self._add_info(infos, {"route": name}, int(i))
-        self._ended[envs] = False
-        if self._task.featured:
-            rollouts._handle.call("episodes_show", cohort.memory)
-        else:
-            self._look(cohort)
         return infos
 
     def _leave(self, mask: npt.NDArray[np.bool_]) -> None:
@@ -434,21 +437,8 @@ class VectorEnv(
                 cohort.rollouts.close()
         self._cohorts = [c for c in self._cohorts if (c.envs >= 0).any()]
 
-    def _look(self, cohort: _Cohort) -> None:
-        """Observe a cohort's environments by the function that was given."""
-        member = cohort.envs >= 0
-        envs = cohort.envs[member]
-        ends = np.minimum(cohort.routes.rows[member], COST_END_IDX)
-        at = np.minimum(cohort.rollouts.step, ends)
-        self._obs[envs, -1] = (at - CONTROL_START_IDX) / (ends - CONTROL_START_IDX)
-        running = member & cohort.rollouts.running
-        if running.any():
-            self._obs[envs, :-1] = self._task.rows(cohort.rollouts, cohort.routes, running)[member]
-        else:
-            self._obs[envs, :-1] = 0
-
     def _observations(self) -> npt.NDArray[np.float32]:
-        return self._obs.copy() if self._copy else self._obs
+        return self._at.observations.copy() if self._copy else self._at.observations
 
     def step(
         self, actions: npt.NDArray[np.float32]
@@ -468,28 +458,26 @@ class VectorEnv(
         if not self._begun:
             raise ResetNeeded("call reset first")
         with self._turn:
-            again = self._ended.copy()
+            again = self._at.ended.copy()
             resets = bool(again.any())
             if resets and self.autoreset_mode is not AutoresetMode.NEXT_STEP:
                 raise ResetNeeded(
                     f"environment {int(np.argmax(again))}: the episode has ended: reset it by "
                     "options['reset_mask']"
                 )
-            self._actions[...] = commands.reshape(-1)
-            if np.isnan(self._actions.min()):
-                nan = np.isnan(self._actions) & ~again
+            self._at.actions[...] = commands.reshape(-1)
+            if np.isnan(self._at.actions.min()):
+                nan = np.isnan(self._at.actions) & ~again
                 if nan.any():
                     raise ValueError(f"actions: NaN for environment {int(np.argmax(nan))}")
-            self._rewards[...] = 0
-            self._ended[...] = False
+            self._at.rewards[...] = 0
+            self._at.ended[...] = False
             infos: dict[str, Any] = {}
             for cohort in self._cohorts:
                 if resets and not ((cohort.envs >= 0) & ~again[cohort.envs]).any():
                     continue
-                cohort.rollouts._advance_episodes(cohort.memory)
-                if not self._task.featured:
-                    self._look(cohort)
-            ended = self._ended.copy()
+                cohort.step()
+            ended = self._at.ended.copy()
             if ended.any():
                 infos = self._finish(ended, infos)
                 if self.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -498,7 +486,7 @@ class VectorEnv(
                 infos = self._begin(again, None, infos)
             return (
                 self._observations(),
-                self._rewards.copy(),
+                self._at.rewards.copy(),
                 ended,
                 np.zeros(self.num_envs, dtype=np.bool_),
                 infos,
@@ -510,7 +498,7 @@ class VectorEnv(
         for i in map(int, np.flatnonzero(ended)):
             info = {"costs": costs[i]}
             if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                info = {"final_obs": self._obs[i].copy(), "final_info": info}
+                info = {"final_obs": self._at.observations[i].copy(), "final_info": info}
             infos = self._add_info(infos, info, i)
         return infos
 

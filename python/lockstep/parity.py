@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from lockstep import _native, _trace
 from lockstep.rollouts import CONTEXT_LENGTH, CONTROL_START_IDX, COST_END_IDX, STEER_MAX, STEER_MIN
-from lockstep.simulator import Routes, Simulator, handle_of
+from lockstep.simulator import Routes, Simulator, specify_routes
 
 __all__ = ["BatchedSimulator", "Comparison", "TraceWriter", "compare", "compare_traces"]
 
@@ -157,7 +157,7 @@ def compare(
     _check_budget(budget, inexact)
     if routes is None:
         routes = Simulator(engine="reference", model="own").load("own", limit=3)
-    handle_of(routes)
+    specify_routes(routes)
     simulator = routes.simulator
     drivers = np.atleast_2d(np.asarray(gains, dtype=np.float64))
     if (
@@ -197,8 +197,7 @@ def compare(
             "compare",
             trace=trace,
             mine=name,
-            routes=handle_of(routes).id,
-            positions=routes.positions,
+            **specify_routes(routes),
             controllers=[{"kind": "pid", "gains": driver} for driver in drivers.tolist()],
             inexact=inexact,
             budget=budget,

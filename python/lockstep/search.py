@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lockstep import _native
 from lockstep._progress import Progress, told
 from lockstep.controllers import TABLE_STEPS, specify
-from lockstep.simulator import Routes, handle_of
+from lockstep.simulator import Routes, specify_routes
 
 __all__ = ["Tuned", "fetch", "plan", "tune"]
 
@@ -71,8 +71,7 @@ def tune(
     answer = routes.simulator._handle.long_call(
         "tune",
         progress=None if tell is None else lambda done: tell(done, total),
-        routes=handle_of(routes).id,
-        positions=routes.positions,
+        **specify_routes(routes),
         kind=_native.text("kind", kind),
         population=population,
         generations=generations,
@@ -139,8 +138,7 @@ def plan(
         "plan_actions",
         actions,
         progress=None if tell is None else lambda done: tell(done, total),
-        routes=handle_of(routes).id,
-        positions=routes.positions,
+        **specify_routes(routes),
         **{"from": spec[0]},
         **request,
     )

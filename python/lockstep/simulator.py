@@ -508,7 +508,7 @@ class Simulator:
         Result
             Costs of shape (K, N, 3). A rollout that fails leaves the others alone.
         """
-        tell = told(progress)
+        tell, chosen = told(progress), specify_routes(routes)
         if callable(controllers):
             return self._steered(routes, controllers, trajectory, tell)
         specs = specify(controllers, len(routes))
@@ -521,8 +521,7 @@ class Simulator:
             "rollout",
             flat,
             progress=report,
-            routes=handle_of(routes).id,
-            positions=routes.positions,
+            **chosen,
             controllers=specs,
             rows=rows,
         )
@@ -587,7 +586,7 @@ class Simulator:
         Rollouts
             To be advanced.
         """
-        step = operator.index(step)
+        step, chosen = operator.index(step), specify_routes(routes)
         if not CONTEXT_LENGTH <= step <= CONTROL_START_IDX:
             raise ValueError(f"step={step}: want {CONTEXT_LENGTH} to {CONTROL_START_IDX}")
         if not len(routes):
@@ -609,8 +608,7 @@ class Simulator:
         answer = self._handle.long_call(
             "reset",
             array,
-            routes=handle_of(routes).id,
-            positions=routes.positions,
+            **chosen,
             step=step,
             draws=0 if array is None else array.shape[1],
         )
@@ -655,7 +653,8 @@ class Simulator:
         Experience
             Of R = N·max(samples, 1) rollouts.
         """
-        total, tell = len(routes) * max(operator.index(samples), 1), told(progress)
+        chosen, tell = specify_routes(routes), told(progress)
+        total = len(routes) * max(operator.index(samples), 1)
         if samples < 0 or not 0 <= operator.index(seed) < 2**64:
             raise ValueError(f"samples={samples}, seed={seed}: want 0 or more, and 0 to 2**64-1")
         arrays = 0 if device else 2 * ARRAY_BYTES  # the library's, and those that are returned
@@ -670,8 +669,7 @@ class Simulator:
         answer = self._handle.long_call(
             "collect",
             progress=None if tell is None else lambda done: tell(done, total),
-            routes=handle_of(routes).id,
-            positions=routes.positions,
+            **chosen,
             policy=spec[0],
             samples=samples,
             seed=seed,
@@ -700,8 +698,8 @@ def generate(path: str | os.PathLike[str], num_routes: int, seed: int = 1) -> No
     )
 
 
-def handle_of(routes: Routes) -> _native.Handle:
-    """What the library knows routes by."""
+def specify_routes(routes: Routes) -> dict[str, Any]:
+    """The routes as the library is told of them."""
     if not isinstance(routes, Routes):
         raise TypeError(f"routes: {type(routes).__name__}, want what Simulator.load returns")
-    return routes._handle
+    return {"routes": routes._handle.id, "positions": routes.positions}

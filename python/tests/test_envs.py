@@ -108,15 +108,32 @@ def test_what_was_returned_stays(tiny_routes, mode):
         assert all(equal(x, y) for x, y in zip(kept, seen, strict=True))
 
 
-def test_rewards_sum_to_the_cost(short_routes):
+def rewarded(target, lataccel, before):
+    """The rewards of an episode by the formula, spelled out once more."""
+    n = len(lataccel)
+    for k, (want, got) in enumerate(zip(target, lataccel, strict=True)):
+        error, jerk = want - got, (got - before) / 0.1
+        reward = -(50.0 * 100.0 / n * (error * error))
+        yield reward - 100.0 / (n - 1) * (jerk * jerk) if k else reward
+        before = got
+
+
+def test_rewards_are_the_formula_and_sum_to_the_cost(sim, short_routes):
     env = lockstep.Env(short_routes)
     for seed in range(3):
-        env.reset(seed=seed)
-        total, ended = 0.0, False
+        _, info = env.reset(seed=seed)
+        index = short_routes.names.index(info["route"])
+        total, rewards, ended = 0.0, [], False
         while not ended:
             _, reward, ended, truncated, info = env.step(np.array([0.3], np.float32))
             assert not truncated
             total += reward
+            rewards.append(reward)
+        table = np.full((1, 400), np.float64(np.float32(0.3)))
+        result = sim.rollout(short_routes[[index]], table, trajectory=True)
+        before, *lataccel = result.lataccel[0, 0, 99:].tolist()
+        target = short_routes[index].target_lataccel[100:].tolist()
+        assert rewards == list(rewarded(target, lataccel, before))
         assert total == pytest.approx(-info["costs"][2], rel=1e-12)
     with pytest.raises(ResetNeeded):
         env.step(np.zeros(1))
@@ -218,7 +235,7 @@ def test_bad_input(short_routes):
     with pytest.raises(ResetNeeded):
         envs.step(np.zeros((3, 1)))
     envs.reset(seed=1)
-    before = envs._obs.copy()
+    before = envs._at.observations.copy()
     for actions, message in [
         (np.zeros((2, 1)), r"\(2, 1\)"),
         (np.zeros((3, 2)), r"\(3, 2\)"),
@@ -226,7 +243,7 @@ def test_bad_input(short_routes):
     ]:
         with pytest.raises(ValueError, match=message):
             envs.step(actions)
-    assert equal(envs._obs, before)
+    assert equal(envs._at.observations, before)
     for options, kind in [
         ({"reset_mask": [True, False, False]}, TypeError),
         ({"reset_mask": np.zeros(3, bool)}, ValueError),
