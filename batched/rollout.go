@@ -32,10 +32,24 @@ type rollout struct {
 	computed struct{ action, lataccel float64 } // at this step, whatever a teacher says
 }
 
-// newRollout makes the rollout of a job that is checked, at step ContextLength.
-func newRollout(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) *rollout {
+// begin makes the rollout of a job with its controller.
+func begin(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) (*rollout, error) {
+	r, err := newRollout(job, index, shortcuts)
+	if err != nil {
+		return nil, err
+	}
+	r.controller, err = newController(job)
+	return r, err
+}
+
+// newRollout makes the rollout of a job, at step ContextLength; it refuses what none can be made of.
+func newRollout(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) (*rollout, error) {
+	if err := job.Check(shortcuts); err != nil {
+		return nil, err
+	}
 	route, end := job.Route, job.End(shortcuts)
 	r := &rollout{job: job, index: index, end: end, target: route.TargetLataccel}
+	r.draws = job.Uniforms(end - lockstep.ContextLength)
 	histories := make([]float64, 2*end)
 	r.lataccel, r.action = histories[:end:end], histories[end:]
 	r.tokens, r.states = make([]int32, end), make([]float32, end*model.StateSize)
@@ -44,11 +58,10 @@ func newRollout(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) *rol
 		row[1], row[2], row[3] = float32(route.RollLataccel[i]), float32(route.VEgo[i]),
 			float32(route.AEgo[i])
 	}
-	r.draws = job.Uniforms(end - lockstep.ContextLength)
 	r.enter(
 		route.TargetLataccel[:lockstep.ContextLength], route.SteerCommand[:lockstep.ContextLength],
 	)
-	return r
+	return r, nil
 }
 
 // enter makes histories those of the steps before the next one.

@@ -225,17 +225,3 @@ func (s *Simulator) simulate(
 		}
 	}
 }
-
-// begin makes the rollout of a job with its controller.
-func begin(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) (*rollout, error) {
-	if err := job.Check(shortcuts); err != nil {
-		return nil, err
-	}
-	c, err := newController(job)
-	if err != nil {
-		return nil, err
-	}
-	r := newRollout(job, index, shortcuts)
-	r.controller = c
-	return r, nil
-}

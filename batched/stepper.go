@@ -32,12 +32,13 @@ func (s *Simulator) Reset(
 	p := &stepped{opts: opts, gangs: map[*lockstep.Batch]*gang{}, chunk: shape.chunk}
 	for i := range jobs {
 		job := &jobs[i]
-		r := newRollout(job, i, opts.Shortcuts)
-		if job.Policy != nil {
-			var err error
-			if r.controller, err = newController(job); err != nil {
-				return nil, fmt.Errorf("job %d: %w", i, job.Failed(0, err))
-			}
+		create := begin
+		if job.Policy == nil { // commands steer it
+			create = newRollout
+		}
+		r, err := create(job, i, opts.Shortcuts)
+		if err != nil {
+			return nil, fmt.Errorf("job %d: %w", i, job.Failed(0, err))
 		}
 		if b, ok := job.Policy.(*lockstep.Batch); ok {
 			if p.gangs[b] == nil {
