@@ -20,7 +20,7 @@ import (
 
 type benchCommand struct {
 	pathFlags
-	benchEnvFlags
+	benchFlags
 	Jobs        int    `name:"jobs"        default:"256"     help:"Rollouts of one measurement: the routes in turn, each time with other gains. Slower contestants run fewer."`
 	Repetitions int    `name:"repetitions" default:"5"       help:"Measurements of each contestant, in turns."                                                                         family:"every"`
 	Upstream    string `name:"upstream"                      help:"A checkout of commaai/controls_challenge, to measure the unmodified Python program too."                                           placeholder:"DIR"`
@@ -79,8 +79,8 @@ func (c *benchCommand) Run(env *environment) error {
 	if c.Jobs < 1 || c.Repetitions < 1 {
 		return fmt.Errorf("--jobs %d, --repetitions %d: want 1 or more", c.Jobs, c.Repetitions)
 	}
-	if c.Env != "" {
-		return c.environments(env)
+	if f := c.family(); f != nil {
+		return f.bench(env, c)
 	}
 	kernels, err := f32.Named(c.Kernels)
 	if err != nil {

@@ -58,20 +58,22 @@ type benchEnv struct {
 // alike is how many steps of each environment all engines do alike before they are measured.
 const alike = 64
 
-// environments measures classic control: all take turns, as in Run.
-func (c *benchCommand) environments(env *environment) error {
+func (f *benchEnvFlags) asked() bool { return f.Env != "" }
+
+// bench measures classic control: all take turns, as in Run.
+func (f *benchEnvFlags) bench(env *environment, c *benchCommand) error {
 	b := &benchEnv{
-		Env: c.Env, NumEnvs: c.NumEnvs, Steps: c.Steps, CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0),
+		Env: f.Env, NumEnvs: f.NumEnvs, Steps: f.Steps, CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0),
 		Go: runtime.Version(), Missing: map[string]string{},
 	}
-	if c.Steps < 1 {
-		return fmt.Errorf("--steps %d: want 1 or more", c.Steps)
+	if f.Steps < 1 {
+		return fmt.Errorf("--steps %d: want 1 or more", f.Steps)
 	}
-	task, err := classic.Make(c.Env, c.NumEnvs, nil)
+	task, err := classic.Make(f.Env, f.NumEnvs, nil)
 	if err != nil {
 		return err
 	}
-	python, err := startPython(env.ctx, c.Python, c.Env, c.NumEnvs, b.Cores)
+	python, err := startPython(env.ctx, c.Python, f.Env, f.NumEnvs, b.Cores)
 	if err != nil {
 		b.Missing["Gymnasium, EnvPool, PufferLib"] = err.Error()
 	} else {
@@ -84,7 +86,7 @@ func (c *benchCommand) environments(env *environment) error {
 	bar := progress.New(env.stderr, c.Repetitions*len(b.Rows), "runs")
 	for range c.Repetitions {
 		for _, e := range b.Rows {
-			done, seconds, err := e.run(min(c.Steps, e.most))
+			done, seconds, err := e.run(min(f.Steps, e.most))
 			if err != nil {
 				return env.ended(fmt.Errorf("%s: %w", e.Name, err), "nothing is kept")
 			}

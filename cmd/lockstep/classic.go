@@ -19,6 +19,13 @@ import (
 	"lockstep/runs"
 )
 
+func init() {
+	enterFamily(familyRow{
+		flags: func() family { return &classicFlags{} },
+		bench: func() measured { return &benchEnvFlags{} },
+	})
+}
+
 // envsCommand lists the classic control environments.
 type envsCommand struct{}
 

@@ -10,6 +10,10 @@ import (
 	"lockstep/internal/installed"
 )
 
+// libraryFile is the file of the code that runs, if it is not that of the process: the Python
+// package's library.
+var libraryFile string
+
 // Exit statuses.
 const (
 	exitOK          = 0

@@ -12,15 +12,66 @@ import (
 	"lockstep/parity"
 )
 
-// familyFlags are the flags of the families of simulators beside tinyphysics. A family is one
-// line here, and one in families.
-type familyFlags struct {
-	classicFlags
+// A familyRow is a family of simulators beside tinyphysics, as the command line knows it: see
+// enterFamily.
+type familyRow struct {
+	// flags makes the family's flags of rollout and compare.
+	flags func() family
+
+	// bench makes those of bench, or is nil if nothing of the family is measured.
+	bench func() measured
+}
+
+var familyRows []familyRow
+
+// enterFamily adds a family. The file of the family calls it from its init, and is all that the
+// command line has of it.
+func enterFamily(row familyRow) { familyRows = append(familyRows, row) }
+
+// familyFlags are the flags of the families, each a pointer to a struct of them.
+type familyFlags struct{ kong.Plugins }
+
+func newFamilyFlags() (f familyFlags) {
+	for _, row := range familyRows {
+		f.Plugins = append(f.Plugins, row.flags())
+	}
+	return f
 }
 
 // families are those of which the command line can ask for something.
-func (f *familyFlags) families() []family {
-	return []family{&f.classicFlags}
+func (f *familyFlags) families() (all []family) {
+	for _, one := range f.Plugins {
+		all = append(all, one.(family))
+	}
+	return all
+}
+
+// benchFlags are the flags of bench that the families have.
+type benchFlags struct{ kong.Plugins }
+
+func newBenchFlags() (f benchFlags) {
+	for _, row := range familyRows {
+		if row.bench != nil {
+			f.Plugins = append(f.Plugins, row.bench())
+		}
+	}
+	return f
+}
+
+// family is the family that is asked for, or nil for tinyphysics.
+func (f *benchFlags) family() measured {
+	for _, one := range f.Plugins {
+		if m := one.(measured); m.asked() {
+			return m
+		}
+	}
+	return nil
+}
+
+// measured is what bench asks of a family.
+type measured interface {
+	asked() bool
+	bench(env *environment, c *benchCommand) error
 }
 
 // A family is what the commands ask of a family of simulators.
@@ -61,7 +112,8 @@ func (f *familyFlags) family() family {
 func checkFamily(command *kong.Context) error {
 	asking := map[string]string{} // flag by tag
 	tag, flag := "", ""           // of the family that is asked for
-	for _, one := range new(familyFlags).families() {
+	all := newFamilyFlags()
+	for _, one := range all.families() {
 		t, name := one.tag()
 		asking[t] = name
 		if slices.ContainsFunc(command.Path, func(p *kong.Path) bool {

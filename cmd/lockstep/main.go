@@ -44,9 +44,13 @@ type commands struct {
 	Version  versionCommand  `cmd:"" help:"Say which release and commit this is, and which profiles it has."`
 }
 
-// libraryFile is the file of the code that runs, if it is not that of the process: the Python
-// package's library.
-var libraryFile string
+// newCommands makes the commands, with the flags of all families.
+func newCommands() *commands {
+	var c commands
+	c.Rollout.familyFlags, c.Compare.familyFlags = newFamilyFlags(), newFamilyFlags()
+	c.Bench.benchFlags = newBenchFlags()
+	return &c
+}
 
 func main() { os.Exit(begin(os.Args[1:])) }
 
@@ -67,7 +71,7 @@ func begin(args []string) int {
 // newParser is the command line's. It notes that help was asked for, and printed.
 func newParser(env *environment, helped *bool) (*kong.Kong, error) {
 	return kong.New(
-		&commands{}, kong.Name("lockstep"),
+		newCommands(), kong.Name("lockstep"),
 		kong.Description("The tinyphysics simulator, equal to the Python program bit for bit."),
 		kong.Vars{
 			"engines": strings.Join(engines.Names(), ","),

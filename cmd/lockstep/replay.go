@@ -66,7 +66,8 @@ func (c *replayCommand) Run(env *environment) error {
 // ofCase is the repetition of the case in a file, whatever family it is of.
 func (p *comparisons) ofCase(file string, names []string, list []*engines.Engine,
 	l *assets.Library) (func() error, error) {
-	for _, f := range new(familyFlags).families() {
+	all := newFamilyFlags()
+	for _, f := range all.families() {
 		if replay, err := f.replay(p, file, names); replay != nil || err != nil {
 			return replay, err
 		}

@@ -40,7 +40,8 @@ func (c *watchCommand) Run(env *environment) error {
 func (c *watchCommand) look(env *environment, home string) (done bool, err error) {
 	var text bytes.Buffer
 	err = fs.ErrNotExist
-	for _, f := range new(familyFlags).families() {
+	all := newFamilyFlags()
+	for _, f := range all.families() {
 		if done, err = f.watch(&text, c.Dir); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}

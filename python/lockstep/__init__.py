@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from lockstep._register import when_imported
@@ -61,8 +61,8 @@ __all__ = [
 ]
 
 
-# Modules are imported when what is in them is first asked for, so that NumPy is, and Gymnasium
-# only for environments.
+# Modules are imported when they or what is in them is first asked for, so that NumPy is, and
+# Gymnasium only for environments.
 _MODULES = {
     "_device": ["DeviceArray"],
     "controllers": ["BatchStep"],
@@ -75,19 +75,14 @@ _MODULES = {
     "simulator": ["Result", "Route", "Routes", "Simulator", "generate"],
     "tinyphysics": ["TinyPhysicsModel", "TinyPhysicsSimulator", "run_rollout"],
     "training": ["Experience"],
-    "_native": [],
-    "classic": [],
-    "ray": [],
-    "sb3": [],
-    "shards": [],
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"lockstep.{name}")
     if name not in _WHERE:
+        if name.isidentifier() and importlib.util.find_spec(f"lockstep.{name}") is not None:
+            return importlib.import_module(f"lockstep.{name}")
         raise AttributeError(f"module 'lockstep' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"lockstep.{_WHERE[name]}"), name)
     globals()[name] = value

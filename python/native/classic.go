@@ -24,9 +24,9 @@ type environments struct {
 	err     error   // of the last step
 }
 
-// environmentsMethods are what Python calls of them.
-func environmentsMethods() map[string]method {
-	return map[string]method{
+// What Python calls of them.
+func init() {
+	enter(map[string]method{
 		"environments":          makeEnvironments,
 		"environments_begin":    of(beginEnvironments),
 		"environments_state":    of(states),
@@ -41,7 +41,7 @@ func environmentsMethods() map[string]method {
 		"environments_fork":     of(forkEnvironments),
 		"environments_bytes":    of(placeBytes),
 		"environments_read":     readPlace,
-	}
+	})
 }
 
 type environmentsAnswer struct {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"unsafe"
@@ -173,10 +172,21 @@ func floats[T float32 | float64](buffer []byte, n int) ([]T, error) {
 // nothing is the answer and the request that say nothing.
 type nothing struct{}
 
-var methods map[string]method
+// methods are all that Python can call, by name.
+var methods = map[string]method{}
+
+// enter adds methods. Each family of simulators beside tinyphysics enters its own from its file.
+func enter(some map[string]method) {
+	for name, m := range some {
+		if methods[name] != nil {
+			panic("two methods have the name " + name)
+		}
+		methods[name] = m
+	}
+}
 
 func init() { // they refer to one another
-	methods = map[string]method{
+	enter(map[string]method{
 		"open":      open,
 		"installed": without(askInstalled),
 		"generate":  generated,
@@ -239,7 +249,5 @@ func init() { // they refer to one another
 
 		"handles": func(*task, int64, []byte, []byte) (any, error) { return count(), nil },
 		"panic":   func(*task, int64, []byte, []byte) (any, error) { panic("as was asked for") },
-	}
-	// Those of a family of simulators beside tinyphysics: a line adds one's.
-	maps.Copy(methods, environmentsMethods())
+	})
 }
