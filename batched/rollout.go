@@ -42,7 +42,8 @@ func begin(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) (*rollout
 	return r, err
 }
 
-// newRollout makes the rollout of a job, at step ContextLength; it refuses what none can be made of.
+// newRollout makes the rollout of a job, at step ContextLength. It refuses a job that no engine
+// can simulate.
 func newRollout(job *lockstep.Job, index int, shortcuts lockstep.Shortcuts) (*rollout, error) {
 	if err := job.Check(shortcuts); err != nil {
 		return nil, err
