@@ -397,13 +397,37 @@ test-faults: ## runs, searches, shards and caches on a disk that fails on purpos
 test-faults: HISTORIES ?= 100000
 SEED      ?= $(shell date +%s)
 
+# The builder of wheels and its compiler, which is one for all platforms.
+WHEELS_VENV := build/wheels/venv
+WHEELS ?= dist
+
+$(WHEELS_VENV)/ready: python/wheels.txt
+	rm -rf $(WHEELS_VENV)
+	$(PYTHON) -m venv $(WHEELS_VENV)
+	$(WHEELS_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
+	touch $@
+
+.PHONY: wheel
+wheel: ## a wheel for this machine's platform, for glibc 2.28 and newer on Linux, in dist
+	@$(MAKE) --no-print-directory wheels PLATFORMS=$$($(GO) env GOOS)/$$($(GO) env GOARCH)
+
+.PHONY: wheels
+wheels: $(WHEELS_VENV)/ready ## a wheel for each platform, in dist
+	for p in $(PLATFORMS); do LOCKSTEP_PLATFORM=$$p GO=$(GO) GOFLAGS= \
+		$(WHEELS_VENV)/bin/hatchling build -t wheel -d $(call quoted,$(abspath $(WHEELS))) || exit 1; done
+
 # Where programs are built for. What needs cgo, ONNX Runtime and the GPU, is not in them.
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
 .PHONY: test-platforms
-test-platforms: ## build and vet the program and its tests for each platform
-	@mkdir -p build/platforms; for p in $(PLATFORMS); do echo "== $$p"; export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/}; \
-		$(GO) vet -trimpath ./... && $(GO) build -trimpath -o build/platforms/ ./cmd/lockstep || exit 1; done
+test-platforms: ## build, vet and link the program for each platform; what Windows does with files, and a rollout, under Wine
+	@scripts/platforms/test.sh $(PLATFORMS)
+
+.PHONY: test-arm64-packages
+test-arm64-packages: $(WHEELS_VENV)/ready ## under qemu-user: the engine onnxruntime with arm64's library, and the wheel, whose results have x86's hash
+	scripts/arm64/packages.sh onnxruntime
+	@$(MAKE) --no-print-directory wheels PLATFORMS='linux/arm64 linux/amd64' WHEELS=build/arm64/wheels
+	scripts/arm64/packages.sh wheel build/arm64/wheels
 
 VERSION ?=
 RELEASE ?= dist/lockstep-$(VERSION)
@@ -436,25 +460,6 @@ AUDIT_VENV := build/audit
 audit: ## ask what vulnerabilities are known of Go's modules and Python's packages; what could not be asked is no pass
 	@[ -x $(AUDIT_VENV)/bin/pip-audit ] || { $(PYTHON) -m venv $(AUDIT_VENV) && $(AUDIT_VENV)/bin/pip install --quiet --disable-pip-version-check pip-audit==2.9.0; } || true
 	scripts/audit.sh '$(GO) run $(GOVULNCHECK)' $(AUDIT_VENV)/bin/pip-audit
-
-# The builder of wheels and its compiler, which is one for all platforms.
-WHEELS_VENV := build/wheels/venv
-WHEELS ?= dist
-
-$(WHEELS_VENV)/ready: python/wheels.txt
-	rm -rf $(WHEELS_VENV)
-	$(PYTHON) -m venv $(WHEELS_VENV)
-	$(WHEELS_VENV)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: -r $<
-	touch $@
-
-.PHONY: wheel
-wheel: ## a wheel for this machine's platform, for glibc 2.28 and newer on Linux, in dist
-	@$(MAKE) --no-print-directory wheels PLATFORMS=$$($(GO) env GOOS)/$$($(GO) env GOARCH)
-
-.PHONY: wheels
-wheels: $(WHEELS_VENV)/ready ## a wheel for each platform, in dist
-	for p in $(PLATFORMS); do LOCKSTEP_PLATFORM=$$p GO=$(GO) GOFLAGS= \
-		$(WHEELS_VENV)/bin/hatchling build -t wheel -d $(call quoted,$(abspath $(WHEELS))) || exit 1; done
 
 .PHONY: vectors-check
 vectors-check: $(VENV)/ready ## ask NumPy, pandas, the C library and ONNX Runtime for the results in golden/vectors

@@ -12,8 +12,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"lockstep/internal/group"
 )
 
 // A test is one of a program's, with what it needs when no mutant is chosen and which it reaches.
@@ -41,14 +42,12 @@ func (p *program) start(
 	// A mutant that allocates without end is not to take the machine's memory.
 	args := append([]string{"-c", `ulimit -d 6000000; exec "$0" "$@"`, p.path, "-test.failfast",
 		"-test.run", expression(names)}, p.flags...)
-	cmd := exec.CommandContext(ctx, "sh", args...)
+	cmd := group.Command(ctx, "sh", args...)
 	cmd.Dir = p.dir
 	cmd.Env = append(
 		os.Environ(), fmt.Sprintf("LOCKSTEP_MUTANT=%d", mutant),
 		"LOCKSTEP_MUTANTS_REACHED="+reached,
 	)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

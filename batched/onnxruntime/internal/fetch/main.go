@@ -36,10 +36,11 @@ func library() (string, error) {
 	if path := os.Getenv(ortlib.Variable); path != "" {
 		return path, ortlib.Check(path)
 	}
-	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != ortlib.Platform {
+	pinned, ok := ortlib.Pinned()
+	if !ok {
 		return "", fmt.Errorf(
-			"no library is pinned for %s: set %s to a libonnxruntime of version %s", platform,
-			ortlib.Variable, ortlib.Version,
+			"no library is pinned for %s/%s: set %s to a libonnxruntime of version %s",
+			runtime.GOOS, runtime.GOARCH, ortlib.Variable, ortlib.Version,
 		)
 	}
 	if path, err := ortlib.Find(); err == nil {
@@ -65,7 +66,7 @@ func library() (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	if err := download(work); err != nil {
+	if err := download(work, pinned.Wheel); err != nil {
 		return "", err
 	}
 	wheels, _ := filepath.Glob(filepath.Join(work, "*.whl"))
@@ -80,10 +81,10 @@ func library() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if sum != ortlib.SHA256 {
+	if sum != pinned.SHA256 {
 		return "", fmt.Errorf(
 			"the library in %s has SHA-256 %s, want %s: not used", filepath.Base(wheels[0]), sum,
-			ortlib.SHA256,
+			pinned.SHA256,
 		)
 	}
 	if err := os.Rename(file, path); err != nil {
@@ -92,12 +93,11 @@ func library() (string, error) {
 	return path, fileio.SyncDir(folder)
 }
 
-// download has pip load the wheel for the pinned platform, whatever Python it
-// runs on.
-func download(folder string) error {
+// download has pip load the wheel for a platform, whatever Python it runs on.
+func download(folder, platform string) error {
 	arguments := []string{
 		"download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:",
-		"--platform", "manylinux_2_28_x86_64", "--python-version", "3.11", "--implementation", "cp", "--abi", "cp311",
+		"--platform", platform, "--python-version", "3.11", "--implementation", "cp", "--abi", "cp311",
 		"--dest", folder, "onnxruntime==" + ortlib.Version,
 	}
 	var failures []string

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 // shell scripts.
 func setup(t *testing.T, programs map[string]string) (cache string) {
 	t.Helper()
-	if runtime.GOOS+"/"+runtime.GOARCH != ortlib.Platform {
+	if _, ok := ortlib.Pinned(); !ok {
 		t.Skip("no library is pinned for this system")
 	}
 	bin := t.TempDir()

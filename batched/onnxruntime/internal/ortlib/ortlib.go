@@ -14,19 +14,38 @@ import (
 	"lockstep/internal/fileio"
 )
 
-// The library that this project is held to, as it lies in the PyPI wheel of this
+// The library that this project is held to, as it lies in the PyPI wheels of this
 // version, with which the recordings were made.
 const (
 	Version  = "1.30.0"
 	FileName = "libonnxruntime.so." + Version
-	SHA256   = "c902c70b3003c0e99fada202f37478c515ae9bba7944c2b2abd0017bae0c82ed"
-
-	// Platform is where that library runs.
-	Platform = "linux/amd64"
 
 	// Variable names the environment variable that overrides the cached file.
 	Variable = "ONNXRUNTIME_LIB"
 )
+
+// A Library is one that is known.
+type Library struct {
+	Wheel  string // the platform of the wheel, as pip calls it
+	SHA256 string
+}
+
+var libraries = map[string]Library{
+	"linux/amd64": {
+		"manylinux_2_28_x86_64",
+		"c902c70b3003c0e99fada202f37478c515ae9bba7944c2b2abd0017bae0c82ed",
+	},
+	"linux/arm64": {
+		"manylinux_2_28_aarch64",
+		"8a218e1e446880131115c368ec7005969a5022af9a15a26173de648fef0b7789",
+	},
+}
+
+// Pinned is the library of the platform that this program runs on, if one is known.
+func Pinned() (l Library, ok bool) {
+	l, ok = libraries[runtime.GOOS+"/"+runtime.GOARCH]
+	return l, ok
+}
 
 const hint = "set " + Variable + " to a libonnxruntime of version " + Version + ", such as " +
 	"onnxruntime/capi/" + FileName + " of `pip install onnxruntime==" + Version + "`, or, where " +
@@ -44,8 +63,9 @@ func Find() (string, error) {
 	if path := os.Getenv(Variable); path != "" {
 		return path, nil
 	}
+	pinned, _ := Pinned()
 	for _, path := range fileio.CacheDirs(cacheNames...) {
-		if sum, err := fileio.SHA256(path); err == nil && sum == SHA256 {
+		if sum, err := fileio.SHA256(path); err == nil && sum == pinned.SHA256 {
 			return path, nil
 		}
 	}
@@ -60,7 +80,7 @@ func Find() (string, error) {
 		return "", fmt.Errorf("no ONNX Runtime: %w; %s", err, hint)
 	default:
 		return "", fmt.Errorf(
-			"%s is damaged (SHA-256 %.12s, want %.12s): %s", path, sum, SHA256, hint,
+			"%s is damaged (SHA-256 %.12s, want %.12s): %s", path, sum, pinned.SHA256, hint,
 		)
 	}
 }
