@@ -197,9 +197,9 @@ func (s *session) close() {
 	s.pinner.Unpin()
 }
 
-// runRow computes y of one row x in a model of one input x and one output y, of
-// equal shape (1, n).
-func runRow(data []byte, row []float32) ([]float32, error) {
+// runRow computes y, of shape (1, outputs), of one row x, of shape (1, n), in a model of
+// one input x and one output y.
+func runRow(data []byte, row []float32, outputs int) ([]float32, error) {
 	options, err := sessionOptions()
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func runRow(data []byte, row []float32) ([]float32, error) {
 		return nil, ortError(err)
 	}
 	defer x.Destroy()
-	y, err := ort.NewEmptyTensor[float32](ort.NewShape(1, int64(len(row))))
+	y, err := ort.NewEmptyTensor[float32](ort.NewShape(1, int64(outputs)))
 	if err != nil {
 		return nil, ortError(err)
 	}

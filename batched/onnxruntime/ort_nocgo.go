@@ -7,7 +7,7 @@ const Built = false
 
 func loadLibrary(string) (string, error) { return "", errNoCgo }
 
-func runRow([]byte, []float32) ([]float32, error) { return nil, errNoCgo }
+func runRow([]byte, []float32, int) ([]float32, error) { return nil, errNoCgo }
 
 type session struct {
 	network

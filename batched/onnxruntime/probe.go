@@ -28,7 +28,7 @@ func (s *Simulator) probe(given lockstep.Profile) (unknown []fingerprint.Answer,
 		if _, err := binary.Decode(data, binary.LittleEndian, row); err != nil {
 			return nil, err
 		}
-		if row, err = runRow(network, row); err != nil {
+		if row, err = runRow(network, row, len(row)); err != nil {
 			return nil, err
 		}
 		if data, err = binary.Append(nil, binary.LittleEndian, row); err != nil {

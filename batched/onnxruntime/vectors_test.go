@@ -17,7 +17,7 @@ func TestVectors(t *testing.T) {
 	run := func(x []float32, node func(b *builder)) any {
 		var b builder
 		node(&b)
-		y, err := runRow(oneNode(b.nodes[0], int64(len(x)), b.constants...), x)
+		y, err := runRow(oneNode(b.nodes[0], int64(len(x)), b.constants...), x, len(x))
 		if err != nil {
 			t.Fatal(err)
 		}
