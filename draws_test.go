@@ -20,7 +20,8 @@ func TestUniforms(t *testing.T) {
 	}
 	want := lockstep.Draws(77, 500)
 	for name, j := range map[string]lockstep.Job{
-		"given":        {Route: &lockstep.Route{Seed: 78, Draws: lockstep.Draws(78, 500)}, Draws: want[:400]},
+		"given": {Route: &lockstep.Route{Seed: 78, Draws: lockstep.Draws(78, 500)},
+			Draws: want[:400]},
 		"stored":       {Route: &lockstep.Route{Seed: 77, Draws: want}},
 		"too few":      {Route: &lockstep.Route{Seed: 77, Draws: want[:10]}},
 		"none":         {Route: &lockstep.Route{Seed: 77}},

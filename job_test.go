@@ -53,23 +53,32 @@ func TestJobLimits(t *testing.T) {
 	}{
 		{"no route", lockstep.Job{}, 0, "no route"},
 		{"the fewest rows", lockstep.Job{Route: rows(lockstep.MinRows)}, 0, ""},
-		{"too few rows", lockstep.Job{Route: rows(lockstep.MinRows - 1)}, 0, "100 rows, want at least 101"},
+		{"too few rows", lockstep.Job{Route: rows(lockstep.MinRows - 1)}, 0, "100 rows, want at " +
+			"least 101"},
 		{"short roll", lockstep.Job{Route: short(0)}, 0, columns},
 		{"short speed", lockstep.Job{Route: short(1)}, 0, columns},
 		{"short acceleration", lockstep.Job{Route: short(2)}, 0, columns},
 		{"commands of the warm-up", lockstep.Job{Route: warm}, 0, ""},
 		{"commands of less", lockstep.Job{Route: cold}, 0, columns},
 		{"a teacher of all", lockstep.Job{Route: rows(n), Teacher: teacher(n, n)}, 0, ""},
-		{"a teacher short of lataccels", lockstep.Job{Route: rows(n), Teacher: teacher(n-1, n)}, 0, "the teacher has 599 lataccels"},
-		{"a teacher short of actions", lockstep.Job{Route: rows(n), Teacher: teacher(n, n-1)}, 0, "599 actions, want 600"},
-		{"a teacher of what costs", lockstep.Job{Route: rows(n), Teacher: teacher(500, 500)}, lockstep.CostOnly, ""},
-		{"a teacher of less", lockstep.Job{Route: rows(n), Teacher: teacher(500, 499)}, lockstep.CostOnly, "want 500 of each"},
-		{"other shortcuts end nothing", lockstep.Job{Route: rows(n), Teacher: teacher(500, 500)}, lockstep.CostOnly &^ lockstep.StopAtCostEnd, "want 600 of each"},
+		{"a teacher short of lataccels", lockstep.Job{Route: rows(n), Teacher: teacher(n-1, n)},
+			0, "the teacher has 599 lataccels"},
+		{"a teacher short of actions", lockstep.Job{Route: rows(n), Teacher: teacher(n, n-1)}, 0,
+			"599 actions, want 600"},
+		{"a teacher of what costs", lockstep.Job{Route: rows(n), Teacher: teacher(500, 500)},
+			lockstep.CostOnly, ""},
+		{"a teacher of less", lockstep.Job{Route: rows(n), Teacher: teacher(500, 499)},
+			lockstep.CostOnly, "want 500 of each"},
+		{"other shortcuts end nothing", lockstep.Job{Route: rows(n), Teacher: teacher(500, 500)},
+			lockstep.CostOnly &^ lockstep.StopAtCostEnd, "want 600 of each"},
 		{"draws of all", lockstep.Job{Route: rows(n), Draws: make([]float64, n-20)}, 0, ""},
-		{"draws of less", lockstep.Job{Route: rows(n), Draws: make([]float64, n-21)}, 0, "579 draws are given, want 580"},
+		{"draws of less", lockstep.Job{Route: rows(n), Draws: make([]float64, n-21)}, 0,
+			"579 draws are given, want 580"},
 		{"a table", lockstep.Job{Route: rows(n), Policy: table}, 0, ""},
-		{"a table that is nil", lockstep.Job{Route: rows(n), Policy: (*lockstep.Table)(nil)}, 0, "has no actions"},
-		{"a network of nothing", lockstep.Job{Route: rows(n), Policy: &lockstep.Network{}}, 0, "NewNetwork did not make"},
+		{"a table that is nil", lockstep.Job{Route: rows(n), Policy: (*lockstep.Table)(nil)}, 0,
+			"has no actions"},
+		{"a network of nothing", lockstep.Job{Route: rows(n), Policy: &lockstep.Network{}}, 0,
+			"NewNetwork did not make"},
 	} {
 		if err := c.job.Check(c.shortcuts); (err == nil) != (c.want == "") ||
 			err != nil && !strings.Contains(err.Error(), c.want) {
@@ -202,10 +211,12 @@ func TestExperience(t *testing.T) {
 // TestNames: of each kind of policy and noise, and of what is none; where a search begins.
 func TestNames(t *testing.T) {
 	for k, want := range map[fmt.Stringer]string{
-		lockstep.OwnNoise: "own", lockstep.SeededNoise: "seeded", lockstep.ExpectedNoise: "expected",
-		lockstep.ExpectedNoise + 1: fmt.Sprint("noise ", int(lockstep.ExpectedNoise)+1),
-		lockstep.Kind(-1):          "kind -1", lockstep.Kind(len(lockstep.Kinds())): fmt.Sprint("kind ", len(lockstep.Kinds())),
-		(*lockstep.Network)(nil): "network", (*lockstep.Table)(nil): "table",
+		lockstep.OwnNoise: "own", lockstep.SeededNoise: "seeded",
+		lockstep.ExpectedNoise:               "expected",
+		lockstep.ExpectedNoise + 1:           fmt.Sprint("noise ", int(lockstep.ExpectedNoise)+1),
+		lockstep.Kind(-1):                    "kind -1",
+		lockstep.Kind(len(lockstep.Kinds())): fmt.Sprint("kind ", len(lockstep.Kinds())),
+		(*lockstep.Network)(nil):             "network", (*lockstep.Table)(nil): "table",
 	} {
 		if k.String() != want {
 			t.Errorf("%s, want %s", k, want)
@@ -258,10 +269,15 @@ func TestNetworkLimits(t *testing.T) {
 		scale  float64
 		fits   bool
 	}{
-		{"the deepest", deep(lockstep.MaxLayers), 1, true}, {"too deep", deep(lockstep.MaxLayers + 1), 1, false},
-		{"the widest", layers(0.01, 256, 256, 2), 1, true}, {"the narrowest", layers(0.01, 256, 1, 2), 1, true}, {"nothing wide", layers(0.01, 256, 0, 2), 1, false},
-		{"a scale of 0", deep(1), 0, false}, {"the least scale", deep(1), math.SmallestNonzeroFloat64, true},
-		{"the largest sum", largest(half), 1, true}, {"too large a sum", largest(math.Nextafter32(half, math.MaxFloat32)), 1, false},
+		{"the deepest", deep(lockstep.MaxLayers), 1, true},
+		{"too deep", deep(lockstep.MaxLayers + 1), 1, false},
+		{"the widest", layers(0.01, 256, 256, 2), 1, true},
+		{"the narrowest", layers(0.01, 256, 1, 2), 1, true},
+		{"nothing wide", layers(0.01, 256, 0, 2), 1, false},
+		{"a scale of 0", deep(1), 0, false},
+		{"the least scale", deep(1), math.SmallestNonzeroFloat64, true},
+		{"the largest sum", largest(half), 1, true},
+		{"too large a sum", largest(math.Nextafter32(half, math.MaxFloat32)), 1, false},
 	} {
 		if _, err := lockstep.NewNetwork(c.layers, c.scale); (err == nil) != c.fits {
 			t.Errorf("%s: %v", c.name, err)

@@ -197,7 +197,8 @@ var observationParts = []struct {
 	{"action history", ContextLength}, {"lataccel history", ContextLength},
 	{
 		"target plan", FuturePlanSteps,
-	}, {"roll plan", FuturePlanSteps}, {"v ego plan", FuturePlanSteps}, {"a ego plan", FuturePlanSteps},
+	}, {"roll plan", FuturePlanSteps}, {"v ego plan", FuturePlanSteps}, {"a ego plan",
+		FuturePlanSteps},
 }
 
 // ObservationName names an element of an observation, such as "action change" or

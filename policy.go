@@ -84,7 +84,10 @@ var kinds = [...]KindInfo{
 			free("ffv", 0, 0.2), {"smooth", 0.1, 0.2, 0, 0.95}, {"leak", 0.02, 0.03, 0, 0.5},
 		},
 		Memory: []string{"integral", "error", "command"},
-		New:    func(g []float64) Native { return PIDFF{g[0], g[1], g[2], [4]float64(g[3:7]), g[7], g[8], g[9]} },
+		New: func(g []float64) Native {
+			return PIDFF{g[0], g[1], g[2], [4]float64(g[3:7]),
+				g[7], g[8], g[9]}
+		},
 	},
 	KindNetwork: {Name: "network", File: ".onnx"},
 	KindTable:   {Name: "table", File: ".json"},
@@ -301,8 +304,9 @@ type BatchController interface {
 // BatchStep is one step of several routes: one element for each. Its slices are
 // valid until Update returns.
 type BatchStep struct {
-	Step    int
-	Running []bool // false for a route that has ended or failed; the other elements mean nothing then
+	Step int
+	// false for a route that has ended or failed; the other elements mean nothing then
+	Running []bool
 
 	TargetLataccel  []float64 // m/s²
 	CurrentLataccel []float64 // m/s², after the previous step

@@ -65,7 +65,8 @@ func TestPolicyErrors(t *testing.T) {
 		t.Error(err)
 	}
 	actions := make([]float64, lockstep.TableSteps)
-	if _, err := lockstep.NewTable(map[string][]float64{"a": actions, "b": actions[1:]}); err == nil ||
+	if _, err := lockstep.NewTable(map[string][]float64{"a": actions,
+		"b": actions[1:]}); err == nil ||
 		err.Error() != `route "b": 399 actions, want 400` {
 		t.Error(err)
 	}
@@ -113,8 +114,10 @@ type stranger struct{ lockstep.Policy }
 
 func TestObservationName(t *testing.T) {
 	for i, want := range map[int]string{
-		0: "target", 2: "error", 9: "last action", 13: "action change", 15: "grip left", 16: "action history 0", 35: "action history 19",
-		36: "lataccel history 0", 56: "target plan 0", 105: "target plan 49", 106: "roll plan 0", 156: "v ego plan 0", 206: "a ego plan 0", 255: "a ego plan 49",
+		0: "target", 2: "error", 9: "last action", 13: "action change", 15: "grip left",
+		16: "action history 0", 35: "action history 19",
+		36: "lataccel history 0", 56: "target plan 0", 105: "target plan 49", 106: "roll plan 0",
+		156: "v ego plan 0", 206: "a ego plan 0", 255: "a ego plan 49",
 	} {
 		if lockstep.ObservationName(i) != want {
 			t.Errorf("element %d is %s, want %s", i, lockstep.ObservationName(i), want)

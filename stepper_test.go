@@ -56,8 +56,10 @@ func TestCandidates(t *testing.T) {
 	}
 	for want, n := range map[string]lockstep.Noise{
 		"no noise is chosen: want own, seeded or expected": {},
-		"2 seeds for 3 candidates":                         {Kind: lockstep.SeededNoise, Seeds: []uint32{1, 2}},
-		"seeds go with seeded noise, not with own":         {Kind: lockstep.OwnNoise, Seeds: []uint32{1, 2, 3}},
+		"2 seeds for 3 candidates": {Kind: lockstep.SeededNoise,
+			Seeds: []uint32{1, 2}},
+		"seeds go with seeded noise, not with own": {Kind: lockstep.OwnNoise,
+			Seeds: []uint32{1, 2, 3}},
 	} {
 		if _, _, err := fork(n); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

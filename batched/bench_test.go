@@ -95,7 +95,8 @@ func (w *stopwatch) take(part string, run func()) {
 // watch is a set of kernels whose time is taken.
 func (w *stopwatch) watch(k *f32.Kernels) *f32.Kernels {
 	watched := *k
-	watched.MatMul = func(m, panels, depth int, a []float32, lda int, b f32.Panels, c []float32, ldc int, alpha float32, accumulate bool) {
+	watched.MatMul = func(m, panels, depth int, a []float32, lda int, b f32.Panels, c []float32,
+		ldc int, alpha float32, accumulate bool) {
 		part := "products"
 		switch {
 		case depth <= headSize && panels <= 2:

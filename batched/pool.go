@@ -59,7 +59,8 @@ func newPool(jobs []lockstep.Job, workers, capacity int) *pool {
 			count[b]++
 		}
 	}
-	open, begun := map[*lockstep.Batch]int{}, map[*lockstep.Batch]int{} // the unit that is filled; units
+	// the unit that is filled; units
+	open, begun := map[*lockstep.Batch]int{}, map[*lockstep.Batch]int{}
 	for i := range jobs {
 		b, _ := jobs[i].Policy.(*lockstep.Batch)
 		if b == nil {

@@ -55,7 +55,8 @@ func TestPool(t *testing.T) {
 				t.Logf("%.1f %% busy", 100*busy)
 				if finished.Load() != int64(c.jobs) || busy < c.busy {
 					t.Errorf(
-						"%d of %d jobs finished; workers are busy %.1f %% of the time, want %.0f %%",
+						"%d of %d jobs finished; workers are busy %.1f %% of the time, want "+
+							"%.0f %%",
 						finished.Load(), c.jobs, 100*busy, 100*c.busy,
 					)
 				}

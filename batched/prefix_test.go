@@ -52,7 +52,8 @@ func sameAlone(n, alone *network, count int) (sequence int, err error) {
 		copy(alone.tokens, n.tokens[s*positions:])
 		copy(alone.states, n.states[s*positions*model.StateSize:])
 		alone.Run(1)
-		if err := simtest.Same("logits", n.logits[s*vocabulary:][:vocabulary], alone.logits[:vocabulary]); err != nil {
+		if err := simtest.Same("logits", n.logits[s*vocabulary:][:vocabulary],
+			alone.logits[:vocabulary]); err != nil {
 			return s, err
 		}
 	}
@@ -117,7 +118,8 @@ func TestMaskedValues(t *testing.T) {
 	layer := &w.Layers[0]
 	for k := range width {
 		layer.QKV[k*qkvStride+2*width] = 0
-		layer.Projection[k] = 0 // what the first value is makes no difference, unless it is not finite
+		// what the first value is makes no difference, unless it is not finite
+		layer.Projection[k] = 0
 	}
 	layer.AttentionNorm.Bias[0] = 0
 	clear(w.StateEmbedding[:model.Half])

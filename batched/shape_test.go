@@ -43,7 +43,8 @@ func TestShapes(t *testing.T) {
 			copy(alone.tokens, n.tokens[s*positions:])
 			copy(alone.states, n.states[s*positions*model.StateSize:])
 			alone.Run(1)
-			if err := simtest.Same("logits", n.logits[s*vocabulary:][:vocabulary], alone.logits[:vocabulary]); err != nil {
+			if err := simtest.Same("logits", n.logits[s*vocabulary:][:vocabulary],
+				alone.logits[:vocabulary]); err != nil {
 				t.Fatalf(
 					"batched, sequence %d of %d, chunk %d, group %d, against alone: %v", s, count,
 					chunk, group, err,

@@ -20,7 +20,8 @@ type Config struct {
 	Profile   lockstep.Profile // any
 	Workers   int              // threads; GOMAXPROCS if 0
 	Chunk     int              // the most rollouts that a worker holds; what is fastest here if 0
-	Kernels   string           // "avx512", "avx2", "neon" or "go"; the best that the CPU runs if empty
+	// "avx512", "avx2", "neon" or "go"; the best that the CPU runs if empty
+	Kernels string
 
 	// Open, if not nil, makes the networks of workers in place of our own: of so many
 	// sequences, and whether only the last position is asked for. Model is then the SHA-256 of

@@ -131,7 +131,8 @@ func (p *stepped) Memory(i int) ([]float64, error) {
 		}
 	}
 	return nil, errors.New(
-		"what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy",
+		"what the controller remembers cannot be kept: steer the rollout from outside, by a job " +
+			"without a policy",
 	)
 }
 

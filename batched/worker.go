@@ -156,7 +156,8 @@ func (w *worker) observe(
 		return
 	}
 	w.shown = lockstep.Step{
-		Index: r.step, Action: r.computed.action, Draw: r.draw(), Sample: token, Lataccel: r.computed.lataccel,
+		Index: r.step, Action: r.computed.action, Draw: r.draw(), Sample: token,
+		Lataccel: r.computed.lataccel,
 	}
 	if s := &w.shown; logits != nil {
 		for i, x := range sums {

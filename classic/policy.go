@@ -92,7 +92,8 @@ func (n *Perceptron) check(t Task) error {
 	for i, l := range n.Layers {
 		if len(l.Bias) < 1 || len(l.Bias) > MaxWidth || len(l.Weights) != len(l.Bias)*inputs {
 			return fmt.Errorf(
-				"%s: layer %d has %d weights and %d biases: with %d inputs and at most %d outputs that cannot be",
+				"%s: layer %d has %d weights and %d biases: with %d inputs and at most %d "+
+					"outputs that cannot be",
 				t.Name,
 				i,
 				len(l.Weights),

@@ -12,10 +12,12 @@ type Snapshot struct {
 	States       []float64 // (S, N)
 	Observations []float32 // (D, N), the last ones
 	Elapsed      []int32   // (N), steps of the episode; 0 after a reset
-	Ended        []bool    // (N): its end was not reset yet; with Off, it has terminated since its reset
-	Generators   []uint64  // (4, N), (4, 1) if shared: PCG64's state and increment, high words first
-	Rewards      []float64 // (N), as in Totals
-	Episodes     []int64   // (N), as in Totals
+	// (N): its end was not reset yet; with Off, it has terminated since its reset
+	Ended []bool
+	// (4, N), (4, 1) if shared: PCG64's state and increment, high words first
+	Generators []uint64
+	Rewards    []float64 // (N), as in Totals
+	Episodes   []int64   // (N), as in Totals
 }
 
 // NewSnapshot returns one with all buffers.
@@ -63,7 +65,8 @@ func (t Task) CheckSnapshot(s *Snapshot) error {
 		len(s.Rewards) != n,
 		len(s.Episodes) != n:
 		return fmt.Errorf(
-			"%s: a snapshot of %d states, %d observations, %d steps, %d ends, %d words of generators and totals of %d and %d is not one of %d environments",
+			"%s: a snapshot of %d states, %d observations, %d steps, %d ends, %d words of "+
+				"generators and totals of %d and %d is not one of %d environments",
 			t.Name, len(s.States), len(s.Observations), len(s.Elapsed), len(s.Ended),
 			len(s.Generators), len(s.Rewards), len(s.Episodes), n,
 		)
@@ -136,7 +139,8 @@ func (t Task) CheckReady(seeded bool, ended []bool) error {
 func (s *Snapshot) Fork(t Task, places []int) (*Snapshot, error) {
 	if t.Shared {
 		return nil, fmt.Errorf(
-			"%s: its environments share a generator, so that none can go on alone: take CartPole-v1",
+			"%s: its environments share a generator, so that none can go on alone: take "+
+				"CartPole-v1",
 			t.Name,
 		)
 	}
@@ -156,7 +160,8 @@ func (s *Snapshot) Fork(t Task, places []int) (*Snapshot, error) {
 		return nil, err
 	}
 	return &Snapshot{
-		Steps: s.Steps, States: pick(s.States, n, places), Observations: pick(s.Observations, n, places),
+		Steps: s.Steps, States: pick(s.States, n, places),
+		Observations: pick(s.Observations, n, places),
 		Elapsed: pick(
 			s.Elapsed, n, places,
 		), Ended: pick(s.Ended, n, places), Generators: pick(s.Generators, n, places),

@@ -147,7 +147,8 @@ func (t Task) Check() error {
 		)
 	case t.Shared && (t.Autoreset != NextStep || t.MaxSteps == 0):
 		return fmt.Errorf(
-			"%s resets at the next step, and needs a limit of steps: for another mode take CartPole-v1",
+			"%s resets at the next step, and needs a limit of steps: for another mode take "+
+				"CartPole-v1",
 			t.Name,
 		)
 	}

@@ -102,7 +102,8 @@ type Transition struct {
 	Rewards      []float64 // (N); CartPoleVectorEnv's are float32
 	Terminated   []bool    // (N)
 	Truncated    []bool    // (N)
-	Final        []float32 // (D, N): with SameStep, the last observation of episodes that ended; others are left alone
+	// (D, N): with SameStep, the last observation of episodes that ended; others are left alone
+	Final []float32
 }
 
 // NewTransition returns one with all buffers.
@@ -271,9 +272,12 @@ func (t Task) CheckTransition(r *Transition) error {
 		name        string
 		got, values int
 	}{
-		{"Actions.Discrete", len(r.Actions.Discrete), 1}, {"Actions.Continuous", len(r.Actions.Continuous), 1},
-		{"States", len(r.States), len(t.State)}, {"Observations", len(r.Observations), len(t.Observation)},
-		{"Rewards", len(r.Rewards), 1}, {"Terminated", len(r.Terminated), 1}, {"Truncated", len(r.Truncated), 1},
+		{"Actions.Discrete", len(r.Actions.Discrete), 1},
+		{"Actions.Continuous", len(r.Actions.Continuous), 1},
+		{"States", len(r.States), len(t.State)},
+		{"Observations", len(r.Observations), len(t.Observation)},
+		{"Rewards", len(r.Rewards), 1}, {"Terminated", len(r.Terminated), 1},
+		{"Truncated", len(r.Truncated), 1},
 		{"Final", len(r.Final), len(t.Observation)},
 	} {
 		if err := check(b.name, b.got, b.values); err != nil {

@@ -137,7 +137,8 @@ func (b *block) readMarks(before string) error {
 			begins, text, ok := strings.Cut(strings.TrimSpace(line), ": ")
 			if !ok || text == "" {
 				return fmt.Errorf(
-					"%s: %q in the comment before the block: want the beginning of a line, a colon and a reason",
+					"%s: %q in the comment before the block: want the beginning of a line, a "+
+						"colon and a reason",
 					b,
 					line,
 				)
@@ -258,7 +259,8 @@ func TestReadBlocks(t *testing.T) {
 		"<!-- left out: -->\n```\ntrue\n```":            `p.md:2: the comment before the block begins with "left out:": want left out, or wants`,
 		"<!-- left out\ntrue\n-->\n```\ntrue\n```":      `p.md:4: "true" in the comment before the block: want the beginning of a line, a colon and a reason`,
 		"<!-- left out\nfalse: fails\n-->\n```\na\n```": `p.md:4: the comment before the block speaks of "false", and no line begins so`,
-		"text\n```output\nx\n```":                       "p.md:2: no block stands before what is shown as output",
+		"text\n```output\nx\n```": "p.md:2: no block stands before what " +
+			"is shown as output",
 	} {
 		if _, err := readBlocks("p.md", text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)
@@ -267,7 +269,8 @@ func TestReadBlocks(t *testing.T) {
 
 	all, err := readBlocks(
 		"p.md",
-		"<!-- left out\nb: slow\n-->\n\n<!-- wants\nc: python\n-->\n```\na \\\n x\nb\nc # d\n```\n\n```output\ny\n```\n",
+		"<!-- left out\nb: slow\n-->\n\n<!-- wants\nc: python\n-->\n```\na \\\n x\nb\nc # "+
+			"d\n```\n\n```output\ny\n```\n",
 	)
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
@@ -475,7 +478,8 @@ func scratch(t *testing.T) string {
 	write(
 		"controllers/mine.py",
 		[]byte(
-			"class Controller:\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        return 0.3 * (target_lataccel - current_lataccel)\n",
+			"class Controller:\n    def update(self, target_lataccel, current_lataccel, state, "+
+				"future_plan):\n        return 0.3 * (target_lataccel - current_lataccel)\n",
 		),
 	)
 	write("grid.txt", []byte("0.195,0.1,-0.053\n0.3,0.05,-0.1\n"))
@@ -544,7 +548,8 @@ func built(t *testing.T) string {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "lockstep")
-		if out, err := exec.Command("go", "build", "-o", path, "lockstep/cmd/lockstep").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", path,
+			"lockstep/cmd/lockstep").CombinedOutput(); err != nil {
 			os.RemoveAll(dir)
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -25,7 +25,9 @@ func files(t *testing.T, f func(path, text string), extensions ...string) {
 		}
 		if d.IsDir() {
 			if name := d.Name(); name != ".." && path != filepath.Join("..", "runs") &&
-				(strings.HasPrefix(name, ".") && name != ".ci" || slices.Contains([]string{"build", "bin", "testdata", "runs", "dist", "assets"}, name)) {
+				(strings.HasPrefix(name, ".") && name != ".ci" ||
+					slices.Contains([]string{"build", "bin", "testdata", "runs", "dist",
+						"assets"}, name)) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -98,7 +100,8 @@ func TestLinks(t *testing.T) {
 			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), filepath.FromSlash(m[1]))); err != nil {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path),
+				filepath.FromSlash(m[1]))); err != nil {
 				t.Errorf("%s: the link to %s leads nowhere", path, m[1])
 			}
 		}

@@ -160,8 +160,10 @@ func findTest(name string) error {
 // TestFindTest: a name that no test has is not found.
 func TestFindTest(t *testing.T) {
 	for name, there := range map[string]bool{
-		"docs.TestFindTest": true, "docs.TestFind": false, "docs.findTest": false, "none.TestFindTest": false,
-		"python/tests/test_shards.py::test_merge": true, "python/tests/test_shards.py::test_me": false, "python/tests/none.py::test_merge": false,
+		"docs.TestFindTest": true, "docs.TestFind": false, "docs.findTest": false,
+		"none.TestFindTest":                       false,
+		"python/tests/test_shards.py::test_merge": true,
+		"python/tests/test_shards.py::test_me":    false, "python/tests/none.py::test_merge": false,
 	} {
 		if err := findTest(name); (err == nil) != there {
 			t.Errorf("%s: %v", name, err)

@@ -26,7 +26,8 @@ type Config struct {
 	Workers int              // threads; 0 is the engine's choice
 	Chunk   int              // the most routes in step; 0 is the engine's choice
 	Timed   bool             // takes times for Stats
-	Stream  *uintptr         // of the caller's on the GPU, see gpu.OpenDeviceOn; nil is one of the engine's own
+	// of the caller's on the GPU, see gpu.OpenDeviceOn; nil is one of the engine's own
+	Stream *uintptr
 
 	Kernels  string // set of the kernels of reference and batched; the best if empty
 	Shuffled bool   // emulated threads run in another order after each barrier

@@ -30,7 +30,8 @@ func TestManyPolicies(t *testing.T) {
 		}
 		jobs := mixedJobs(t, routes, uint64(from))
 		options := lockstep.Options{
-			Shortcuts: []lockstep.Shortcuts{lockstep.CostOnly, lockstep.FullTrajectory}[from/batch%2],
+			Shortcuts: []lockstep.Shortcuts{lockstep.CostOnly,
+				lockstep.FullTrajectory}[from/batch%2],
 		}
 		wants := map[lockstep.Profile][]rolled{}
 		for _, e := range Others() {

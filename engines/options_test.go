@@ -13,7 +13,8 @@ import (
 
 // options are the ways in which an engine can be opened for one network and profile.
 var options = map[string]Config{
-	"by default": {}, "three workers": {Workers: 3}, "two in step": {Workers: 1, Chunk: 2}, "timed": {Timed: true}, "shuffled": {Shuffled: true},
+	"by default": {}, "three workers": {Workers: 3}, "two in step": {Workers: 1, Chunk: 2},
+	"timed": {Timed: true}, "shuffled": {Shuffled: true},
 	"kernels go": {
 		Kernels: "go",
 	}, "kernels avx2": {Kernels: "avx2"}, "kernels avx512": {Kernels: "avx512"},
@@ -21,42 +22,51 @@ var options = map[string]Config{
 
 // entries are the ways to an engine's results. Each gives them as a text with all digits, and
 // goes on from a snapshot that the engine made when it was opened by default.
-var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, from *lockstep.Snapshot) string{
-	"model": func(_ *testing.T, s lockstep.Implementation, _ []lockstep.Job, _ *lockstep.Snapshot) string {
+var entries = map[string]func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+	from *lockstep.Snapshot) string{
+	"model": func(_ *testing.T, s lockstep.Implementation, _ []lockstep.Job,
+		_ *lockstep.Snapshot) string {
 		return s.Name() + s.Profile().String() + s.About().Model
 	},
-	"simulate": func(_ *testing.T, s lockstep.Implementation, jobs []lockstep.Job, _ *lockstep.Snapshot) string {
+	"simulate": func(_ *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+		_ *lockstep.Snapshot) string {
 		text := ""
 		for _, r := range roll(s, jobs, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}) {
 			text += fmt.Sprintln(r.steps, r.result.Costs, r.result.Err, *r.result.Trajectory)
 		}
 		return text
 	},
-	"step": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, _ *lockstep.Snapshot) string {
+	"step": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+		_ *lockstep.Snapshot) string {
 		return fmt.Sprint(snap(t, planner(t, s, jobs, snapshotAt+1)))
 	},
-	"snapshot": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, _ *lockstep.Snapshot) string {
+	"snapshot": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+		_ *lockstep.Snapshot) string {
 		return fmt.Sprint(snap(t, planner(t, s, jobs, snapshotAt)))
 	},
-	"restore": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, from *lockstep.Snapshot) string {
+	"restore": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+		from *lockstep.Snapshot) string {
 		p := planner(t, s, jobs, lockstep.ContextLength)
 		if err := p.Restore(t.Context(), from); err != nil {
 			t.Fatal(err)
 		}
 		return fmt.Sprint(through(t, p, len(jobs), snapshotAt+1))
 	},
-	"fork": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, from *lockstep.Snapshot) string {
+	"fork": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+		from *lockstep.Snapshot) string {
 		f := fork(
 			t, planner(t, s, jobs, lockstep.ContextLength), from, []int{1, 0, 1},
 			lockstep.Noise{Kind: lockstep.OwnNoise},
 		)
 		costs, lataccels := make([]float64, 3), make([]float64, 3)
-		if err := f.Roll(context.Background(), []float64{0.1, -0.2, 0.3}, costs, lataccels); err != nil {
+		if err := f.Roll(context.Background(), []float64{0.1, -0.2, 0.3}, costs,
+			lataccels); err != nil {
 			t.Fatal(err)
 		}
 		return fmt.Sprint(costs, lataccels)
 	},
-	"collect": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job, _ *lockstep.Snapshot) string {
+	"collect": func(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
+		_ *lockstep.Snapshot) string {
 		i := slices.IndexFunc(
 			jobs, func(j lockstep.Job) bool { _, ok := j.Policy.(*lockstep.Network); return ok },
 		)

@@ -127,7 +127,8 @@ func sameRolled(got, want rolled) error {
 			return fmt.Errorf("step %d: %w", w.index, err)
 		}
 	}
-	if g, w := fmt.Sprint(got.result.Costs, got.result.Err), fmt.Sprint(want.result.Costs, want.result.Err); g != w {
+	if g, w := fmt.Sprint(got.result.Costs, got.result.Err), fmt.Sprint(want.result.Costs,
+		want.result.Err); g != w {
 		return fmt.Errorf("it comes to %s, want %s", g, w)
 	}
 	return nil
@@ -293,17 +294,22 @@ func TestCollect(t *testing.T) {
 				want, observed = collected(t, c, jobs)
 			}
 			for i := range jobs {
-				if g, w := fmt.Sprint(got.Results[i].Costs, got.Results[i].Err), fmt.Sprint(want.Results[i].Costs, want.Results[i].Err); g != w {
+				if g, w := fmt.Sprint(got.Results[i].Costs,
+					got.Results[i].Err), fmt.Sprint(want.Results[i].Costs, want.Results[i].Err); g != w {
 					t.Errorf("job %d: %s, want %s", i, g, w)
 				}
 			}
 			all := make([]float32, len(observed))
-			if err := errors.Join(s.Observe(got, nil, all), simtest.Same("observations", all, observed)); err != nil {
+			if err := errors.Join(s.Observe(got, nil, all),
+				simtest.Same("observations", all, observed)); err != nil {
 				t.Errorf("%s, of what the reference's networks saw: %v", e.Name, err)
 			}
 			for _, err := range []error{
-				simtest.Same("raw", got.Raw, want.Raw), simtest.Same("softplus", got.Softplus, want.Softplus), simtest.Same("reward", got.Reward, want.Reward),
-				simtest.Same("lataccel", got.Lataccel, want.Lataccel), simtest.Same("action", got.Action, want.Action),
+				simtest.Same("raw", got.Raw, want.Raw),
+				simtest.Same("softplus", got.Softplus, want.Softplus),
+				simtest.Same("reward", got.Reward, want.Reward),
+				simtest.Same("lataccel", got.Lataccel, want.Lataccel),
+				simtest.Same("action", got.Action, want.Action),
 			} {
 				var d *simtest.Difference
 				if errors.As(err, &d) {
@@ -333,11 +339,13 @@ func TestCollect(t *testing.T) {
 			}
 			for i, k := range at {
 				const n = lockstep.ObservationSize
-				if err := simtest.Same("observation", few[i*n:(i+1)*n], observed[k*n:(k+1)*n]); err != nil {
+				if err := simtest.Same("observation", few[i*n:(i+1)*n],
+					observed[k*n:(k+1)*n]); err != nil {
 					t.Fatalf("%s, gathered row %d, %v: %v", e.Name, i, some[i], err)
 				}
 			}
-			if err := s.Observe(got, []lockstep.Place{{Rollout: 0, Step: 399}}, few[:256]); err == nil ||
+			if err := s.Observe(got, []lockstep.Place{{Rollout: 0, Step: 399}},
+				few[:256]); err == nil ||
 				err.Error() != "place 0: rollout 0 has no step 399" {
 				t.Error(err)
 			}

@@ -15,7 +15,8 @@ import (
 
 // The calls of a history.
 var classicCallNames = []string{
-	"reset", "reset some", "step", "uniform", "network", "recorded", "long run", "snapshot", "restore", "reopen", "cancelled", "alone",
+	"reset", "reset some", "step", "uniform", "network", "recorded", "long run", "snapshot",
+	"restore", "reopen", "cancelled", "alone",
 }
 
 // TestClassic: any calls in any order, with what an environment did before, and what its
@@ -56,8 +57,10 @@ func classicHistories(all []classic.Maker) func(t *rapid.T, cover func(pair stri
 		h.open()
 		defer h.close()
 		calls := map[string]func(){
-			"reset": func() { h.reset(nil) }, "reset some": h.resetSome, "step": h.step, "uniform": h.uniform, "network": h.network,
-			"recorded": h.recorded, "long run": h.long, "snapshot": h.snapshot, "restore": h.restore, "reopen": h.reopen,
+			"reset": func() { h.reset(nil) }, "reset some": h.resetSome, "step": h.step,
+			"uniform": h.uniform, "network": h.network,
+			"recorded": h.recorded, "long run": h.long, "snapshot": h.snapshot,
+			"restore": h.restore, "reopen": h.reopen,
 			"cancelled": h.cancelled, "alone": h.alone,
 		}
 		before := ""
@@ -133,7 +136,8 @@ func (h *classicHistory) together(
 				)
 			}
 		}
-		if err := errors.Join(simtest.SameBits("rewards", now.Rewards, totals.Rewards), simtest.SameBits("episodes", now.Episodes, totals.Episodes)); err != nil ||
+		if err := errors.Join(simtest.SameBits("rewards", now.Rewards, totals.Rewards),
+			simtest.SameBits("episodes", now.Episodes, totals.Episodes)); err != nil ||
 			now.Steps != totals.Steps {
 			h.t.Fatalf(
 				"%s: totals of %s and %s: %d and %d steps, %v", what, reference, name, totals.Steps,
@@ -299,7 +303,10 @@ func (h *classicHistory) restore() {
 	}
 	if h.together(
 		"restore",
-		func(_ int, v classic.Vector) ([]classic.Transition, error) { return nil, v.Restore(s.snapshot) },
+		func(_ int, v classic.Vector) ([]classic.Transition, error) {
+			return nil,
+				v.Restore(s.snapshot)
+		},
 	) {
 		h.log = slices.Clone(s.log)
 	}

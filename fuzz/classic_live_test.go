@@ -68,7 +68,8 @@ func liveCases(r *rand.Rand, e classic.Environment, steps int) []golden.Recorded
 	}
 	for steps > 0 && len(cases) < 20 {
 		c := golden.RecordedCase{
-			Env: e.Name, Autoreset: modes[r.IntN(4)], Num: 1 + r.IntN(40), Seed: r.Int64N(1 << 50), Uniform: r.Uint64(),
+			Env: e.Name, Autoreset: modes[r.IntN(4)], Num: 1 + r.IntN(40),
+			Seed: r.Int64N(1 << 50), Uniform: r.Uint64(),
 			Options: map[string]string{}, Every: 100, Values: 1,
 		}
 		if e.Shared {

@@ -61,7 +61,8 @@ func init() {
 			"scale 0", "scale 0.001", "scale 0.02", "scale 0.1", "scale 0.5", "scale 3",
 		}},
 		"FuzzShortcuts": {shortcuts, []string{
-			"failed", "finished", "shortcuts 000", "shortcuts 001", "shortcuts 010", "shortcuts 011", "shortcuts 100", "shortcuts 101", "shortcuts 110", "shortcuts 111",
+			"failed", "finished", "shortcuts 000", "shortcuts 001", "shortcuts 010", "shortcuts " +
+				"011", "shortcuts 100", "shortcuts 101", "shortcuts 110", "shortcuts 111",
 		}},
 		"FuzzTeacher": {teacher, []string{"own", "another's", "failed", "draw on an edge"}},
 		"FuzzLongRoutes": {
@@ -70,7 +71,8 @@ func init() {
 		"FuzzHistory": {
 			func(t *rapid.T, cover func(string)) { histories(t, cover, func(string) {}) },
 			[]string{
-				"a larger batch", "one that fails", "a snapshot by way of bytes", "a fork under seeded noise", "sampled and expected values in one rollout",
+				"a larger batch", "one that fails", "a snapshot by way of bytes", "a fork under " +
+					"seeded noise", "sampled and expected values in one rollout",
 			},
 		},
 		"FuzzPandas": {
@@ -168,7 +170,8 @@ func readInput(t *testing.T, path string) []byte {
 
 func writeInput(t *testing.T, path string, input []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, fmt.Appendf(nil, "go test fuzz v1\n[]byte(%+q)\n", input), 0o666); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, "go test fuzz v1\n[]byte(%+q)\n", input),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -40,7 +40,10 @@ func checkHistories(
 	pairs := map[string]bool{}
 	check(
 		t, part,
-		func(t *rapid.T, cover func(string)) { p(t, cover, func(pair string) { pairs[pair] = true }) },
+		func(t *rapid.T, cover func(string)) {
+			p(t, cover,
+				func(pair string) { pairs[pair] = true })
+		},
 	)
 	t.Logf("%d of %d pairs of calls, one after the other", len(pairs), len(calls)*len(calls))
 	if part < 1 {
@@ -57,7 +60,8 @@ func checkHistories(
 
 // The calls of a history of tinyphysics.
 var callNames = []string{
-	"simulate", "cancelled", "broken off", "collect", "reset", "step", "roll", "results", "snapshot", "restore", "restore elsewhere",
+	"simulate", "cancelled", "broken off", "collect", "reset", "step", "roll", "results",
+	"snapshot", "restore", "restore elsewhere",
 	"foreign", "fork", "close", "reopen",
 }
 
@@ -100,9 +104,12 @@ func histories(t *rapid.T, cover, pair func(string)) {
 	}
 	defer h.end()
 	calls := map[string]func(){
-		"simulate": h.simulate, "cancelled": h.cancelled, "broken off": h.brokenOff, "collect": h.collect, "reset": h.reset,
-		"step": h.step, "roll": h.roll, "results": h.results, "snapshot": h.snapshot, "restore": h.restore,
-		"restore elsewhere": h.restoreElsewhere, "foreign": h.foreign, "fork": h.fork, "close": h.close, "reopen": h.reopen,
+		"simulate": h.simulate, "cancelled": h.cancelled, "broken off": h.brokenOff,
+		"collect": h.collect, "reset": h.reset,
+		"step": h.step, "roll": h.roll, "results": h.results, "snapshot": h.snapshot,
+		"restore":           h.restore,
+		"restore elsewhere": h.restoreElsewhere, "foreign": h.foreign, "fork": h.fork,
+		"close": h.close, "reopen": h.reopen,
 	}
 	often := append(
 		slices.Clone(callNames), "step", "step", "step", "roll", "snapshot", "fork", "fork",
@@ -248,7 +255,8 @@ func (h *history) simulate() {
 	if !taught {
 		return
 	}
-	if err := errors.Join(simtest.SameBits("lataccel", teacher.Lataccel, before.Lataccel), simtest.SameBits("action", teacher.Action, before.Action)); err != nil {
+	if err := errors.Join(simtest.SameBits("lataccel", teacher.Lataccel, before.Lataccel),
+		simtest.SameBits("action", teacher.Action, before.Action)); err != nil {
 		h.Fatalf("the teacher is another after the run: %v", err)
 	}
 }
@@ -313,9 +321,12 @@ func (h *history) collect() {
 		row := func(x []float32, width int) []float32 { return x[i*width : (i+1)*width] }
 		wide := func(x []float64) []float64 { return x[i*lockstep.ExperienceSteps : (i+1)*lockstep.ExperienceSteps] }
 		if err := errors.Join(
-			simtest.Same("raw", row(got.Raw, lockstep.ExperienceSteps), want.Raw), simtest.Same("softplus", row(got.Softplus, 2*lockstep.ExperienceSteps), want.Softplus),
-			simtest.Same("reward", row(got.Reward, lockstep.ExperienceSteps), want.Reward), simtest.Same("lataccel", wide(got.Lataccel), want.Lataccel),
-			simtest.Same("action", wide(got.Action), want.Action), simtest.Same("observations", seen[:len(observed)], observed),
+			simtest.Same("raw", row(got.Raw, lockstep.ExperienceSteps), want.Raw),
+			simtest.Same("softplus", row(got.Softplus, 2*lockstep.ExperienceSteps), want.Softplus),
+			simtest.Same("reward", row(got.Reward, lockstep.ExperienceSteps), want.Reward),
+			simtest.Same("lataccel", wide(got.Lataccel), want.Lataccel),
+			simtest.Same("action", wide(got.Action), want.Action),
+			simtest.Same("observations", seen[:len(observed)], observed),
 		); err != nil {
 			h.Fatalf("%s, rollout %d of %d: %v", e.name, i, len(jobs), err)
 		}
@@ -839,7 +850,8 @@ func (h *history) foreign() {
 	for i, want := range before {
 		if got := l.Lataccel(i); l.Index() != index || !schema.Equal(got, want) {
 			h.Fatalf(
-				"%s, rollout %d: step %d and lataccel %v after a snapshot was refused, before %d and %v",
+				"%s, rollout %d: step %d and lataccel %v after a snapshot was refused, before "+
+					"%d and %v",
 				l.engine.name, i, l.Index(), got, index, want,
 			)
 		}
@@ -941,7 +953,9 @@ func (h *history) closeLine(k int) {
 	_, noResults := l.Results(ctx)
 	_, noSnapshot := l.Snapshot(ctx)
 	for what, err := range map[string]error{
-		"Step": l.Step(ctx, numbers, numbers), "Roll": l.Roll(ctx, numbers, slices.Clone(numbers), nil), "Results": noResults, "Snapshot": noSnapshot,
+		"Step": l.Step(ctx, numbers, numbers),
+		"Roll": l.Roll(ctx, numbers, slices.Clone(numbers), nil), "Results": noResults,
+		"Snapshot": noSnapshot,
 	} {
 		if err == nil {
 			h.Fatalf("%s: %s of a closed stepper has no error", l.engine.name, what)

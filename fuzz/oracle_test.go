@@ -187,7 +187,10 @@ func pandasFloat(text string) (float64, bool) {
 	} else if exponent.Sign() < 0 {
 		e = -e
 	}
-	divide := func(e int64) float64 { return rounded(new(big.Rat).Quo(rational(number), powerOf10(e))) }
+	divide := func(e int64) float64 {
+		return rounded(new(big.Rat).Quo(rational(number),
+			powerOf10(e)))
+	}
 	switch {
 	case e > 308:
 		return 0, false

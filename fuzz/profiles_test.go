@@ -100,7 +100,8 @@ func TestProfiles(t *testing.T) {
 				if profile.Exp != p.Exp {
 					t.Errorf("%s has profile %v, want %v's exponential", i.name, profile, p)
 				}
-				if d := vectors.Difference(probs, vectors.All(t, operations[p.Exp])[k].Want); d != "" {
+				if d := vectors.Difference(probs,
+					vectors.All(t, operations[p.Exp])[k].Want); d != "" {
 					t.Errorf("%s, %v: %s", i.name, p, d)
 				}
 			}

@@ -113,11 +113,14 @@ var routeReader = reader{
 		return [][]byte{
 			rows(
 				50_000, "1,1,1,1,1\n",
-			), rows(200_000, "\n"), []byte(strings.Repeat(",", 1<<20)), []byte(strings.Repeat("\"", 1<<20)), []byte(strings.Repeat("roll,", 1<<17)),
+			), rows(200_000, "\n"), []byte(strings.Repeat(",",
+				1<<20)), []byte(strings.Repeat("\"", 1<<20)), []byte(strings.Repeat("roll,",
+				1<<17)),
 			// What does not fit is long, and grows when it is quoted.
 			rows(
 				1, strings.Repeat("\x01", 500)+",1,1,1,1\n",
-			), rows(1, "1"+strings.Repeat("0", 5000)+",1,1,1,1\n"), rows(1, strings.Repeat("9", 5000)+"e-4999,1,1,1,1\n"),
+			), rows(1, "1"+strings.Repeat("0", 5000)+",1,1,1,1\n"), rows(1,
+				strings.Repeat("9", 5000)+"e-4999,1,1,1,1\n"),
 		}
 	},
 }
@@ -158,7 +161,8 @@ var modelReader = reader{
 		}
 		w, err := model.Parse(data)
 		if err == nil &&
-			(len(w.Head) != model.Width*model.Vocabulary || len(w.Layers[3].Out) != model.Hidden*model.Width) {
+			(len(w.Head) != model.Width*model.Vocabulary ||
+				len(w.Layers[3].Out) != model.Hidden*model.Width) {
 			fail("weights of %d and %d numbers", len(w.Head), len(w.Layers[3].Out))
 		}
 		return nil
@@ -438,7 +442,8 @@ var cacheReader = reader{
 			want := c.want[i]
 			if errs[i] != nil || r.Name != want.Name || r.Seed != want.Seed {
 				fail("%s differs with a damaged cache (%v)", c.files[i], errs[i])
-			} else if err := errors.Join(simtest.Same("target", r.TargetLataccel, want.TargetLataccel), simtest.Same("v ego", r.VEgo, want.VEgo), simtest.Same("draws", r.Draws, want.Draws)); err != nil {
+			} else if err := errors.Join(simtest.Same("target", r.TargetLataccel,
+				want.TargetLataccel), simtest.Same("v ego", r.VEgo, want.VEgo), simtest.Same("draws", r.Draws, want.Draws)); err != nil {
 				fail("%s with a damaged cache: %v", c.files[i], err)
 			}
 		}
@@ -649,7 +654,10 @@ func checkReader(t *testing.T, r reader) {
 		for i, data := range r.bombs() {
 			r.test(
 				data,
-				func(format string, args ...any) { t.Errorf("bomb %d: %s", i, fmt.Sprintf(format, args...)) },
+				func(format string, args ...any) {
+					t.Errorf("bomb %d: %s", i,
+						fmt.Sprintf(format, args...))
+				},
 			)
 		}
 	})

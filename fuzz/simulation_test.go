@@ -48,7 +48,8 @@ func TestAgreement(t *testing.T) {
 func past(values []float64) *lockstep.Route {
 	const n = lockstep.MinRows
 	r := &lockstep.Route{
-		Name: "past", RollLataccel: make([]float64, n), VEgo: make([]float64, n), AEgo: make([]float64, n),
+		Name: "past", RollLataccel: make([]float64, n), VEgo: make([]float64, n),
+		AEgo:           make([]float64, n),
 		TargetLataccel: make([]float64, n), SteerCommand: make([]float64, n),
 	}
 	copy(r.TargetLataccel[lockstep.ControlStartIdx-lockstep.ContextLength:], values)
@@ -266,7 +267,9 @@ func step(t *rapid.T, cover func(string)) {
 			continue
 		}
 		cover("finished")
-		if d := resultDifference(lockstep.Result{Trajectory: tr.result.Trajectory}, lockstep.Result{Trajectory: &lockstep.Trajectory{Target: r.TargetLataccel, Lataccel: lataccel, Action: action}}); d != "" {
+		if d := resultDifference(lockstep.Result{Trajectory: tr.result.Trajectory},
+			lockstep.Result{Trajectory: &lockstep.Trajectory{Target: r.TargetLataccel,
+				Lataccel: lataccel, Action: action}}); d != "" {
 			t.Fatalf("%s: %s", e.name, d)
 		}
 	}
@@ -467,7 +470,8 @@ func shortcuts(t *rapid.T, cover func(string)) {
 		if e.again {
 			continue
 		}
-		got := rollout(t, e, []lockstep.Job{job}, lockstep.Options{Trajectory: true, Shortcuts: some})[0]
+		got := rollout(t, e, []lockstep.Job{job},
+			lockstep.Options{Trajectory: true, Shortcuts: some})[0]
 		if want.result.Err != nil {
 			// A network that is not run in the warm-up does not fail there.
 			n := min(len(want.steps), len(got.steps))
@@ -485,7 +489,8 @@ func shortcuts(t *rapid.T, cover func(string)) {
 			continue
 		}
 		for _, s := range got.steps {
-			if skipped := some&lockstep.SkipWarmup != 0 && s.Index < lockstep.ControlStartIdx; s.ran == skipped {
+			if skipped := some&lockstep.SkipWarmup != 0 &&
+				s.Index < lockstep.ControlStartIdx; s.ran == skipped {
 				t.Fatalf(
 					"%s, shortcuts %b, step %d: the network ran is %v", e.name, some, s.Index,
 					s.ran,
@@ -548,7 +553,8 @@ func teacher(t *rapid.T, cover func(string)) {
 				}
 				want := slices.IndexFunc(s.CDF, func(x float64) bool { return x > s.Draw })
 				if s.Draw != edges[s.Index-lockstep.ContextLength] || s.Sample != want {
-					t.Fatalf("%s, step %d: draw %v has token %d, want draw %v and token %d", e.name, s.Index, s.Draw, s.Sample, edges[s.Index-lockstep.ContextLength], want)
+					t.Fatalf("%s, step %d: draw %v has token %d, want draw %v and token %d",
+						e.name, s.Index, s.Draw, s.Sample, edges[s.Index-lockstep.ContextLength], want)
 				}
 				cover("draw on an edge")
 			}
@@ -579,7 +585,8 @@ func teacher(t *rapid.T, cover func(string)) {
 						)
 					}
 				}
-				if want := clipped(bins[s.Sample], current, 0.5); s.Index >= lockstep.ControlStartIdx &&
+				if want := clipped(bins[s.Sample], current,
+					0.5); s.Index >= lockstep.ControlStartIdx &&
 					!schema.Equal(s.Lataccel, want) {
 					t.Fatalf(
 						"%s, step %d: lataccel %v, want %v from the teacher's %v", e.name, s.Index,
@@ -604,7 +611,8 @@ func teacher(t *rapid.T, cover func(string)) {
 				r.SteerCommand[:lockstep.ContextLength], other.Action[lockstep.ContextLength:],
 			),
 		}
-		if d := resultDifference(lockstep.Result{Trajectory: got.result.Trajectory}, lockstep.Result{Trajectory: &want}); d != "" {
+		if d := resultDifference(lockstep.Result{Trajectory: got.result.Trajectory},
+			lockstep.Result{Trajectory: &want}); d != "" {
 			t.Fatalf("%s, taught another's trajectory: %s", e.name, d)
 		}
 	}
@@ -620,7 +628,8 @@ func longRoutes(t *rapid.T, cover func(string)) {
 	n := job.Route.Len()
 	var want *run
 	for _, e := range distinct(arbitrary.Reweighted{}) {
-		full := rollout(t, e, []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true})[0]
+		full := rollout(t, e, []lockstep.Job{job},
+			lockstep.Options{Shortcuts: lockstep.FullTrajectory, Trajectory: true})[0]
 		if want == nil {
 			want = full
 		} else if d := full.difference(want); d != "" {
@@ -630,7 +639,8 @@ func longRoutes(t *rapid.T, cover func(string)) {
 			cover("failed")
 			continue
 		}
-		short := rollout(t, e, []lockstep.Job{job}, lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true})[0]
+		short := rollout(t, e, []lockstep.Job{job},
+			lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true})[0]
 		end := min(n, lockstep.CostEndIdx)
 		if d := stepsDifference(short.steps, full.steps[:end-lockstep.ContextLength]); d != "" {
 			t.Fatalf("%s, %d rows, cost only: %s", e.name, n, d)

@@ -71,7 +71,9 @@ func testSize(t *testing.T, path string, size arbitrary.Size, n int) {
 func fromPython(t *testing.T) lockstep.Policy {
 	want.Python.Need(t)
 	file := filepath.Join(t.TempDir(), "python.py")
-	const text = "class Controller:\n  def update(self, target_lataccel, current_lataccel, state, future_plan):\n    return 0.3 * (target_lataccel - current_lataccel) - 0.01 * state.roll_lataccel\n"
+	const text = "class Controller:\n  def update(self, target_lataccel, current_lataccel, " +
+		"state, future_plan):\n    return 0.3 * (target_lataccel - current_lataccel) - 0.01 * " +
+		"state.roll_lataccel\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -242,7 +242,8 @@ func routeFile(t *rapid.T, cover func(string)) {
 		}
 		if bad {
 			cover("a bad field")
-			if line := 2 + badRow*strings.Count(newline, "\n") + strings.Count(newline, "\n") - 1; e.Line != line ||
+			if line := 2 + badRow*strings.Count(newline, "\n") + strings.Count(newline,
+				"\n") - 1; e.Line != line ||
 				e.Column != place {
 				t.Fatalf("%v: at %d:%d, want %d:%d", err, e.Line, e.Column, line, place)
 			}

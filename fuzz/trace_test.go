@@ -90,7 +90,8 @@ func resultDifference(got, want lockstep.Result) string {
 	for _, c := range []struct {
 		name      string
 		got, want []float64
-	}{{"target", g.Target, w.Target}, {"lataccel", g.Lataccel, w.Lataccel}, {"action", g.Action, w.Action}} {
+	}{{"target", g.Target, w.Target}, {"lataccel", g.Lataccel, w.Lataccel}, {"action", g.Action,
+		w.Action}} {
 		if len(c.got) != len(c.want) {
 			return fmt.Sprintf(
 				"trajectory's %s has %d values, want %d", c.name, len(c.got), len(c.want),

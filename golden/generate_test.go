@@ -17,15 +17,19 @@ func TestGenerate(t *testing.T) {
 	python := want.Python.Need(t)
 	other := filepath.Join(t.TempDir(), "tinyphysics.py")
 	write(t, other, "print('another program')\n")
-	const load = "import sys; sys.argv[0] = 'generate.py'; sys.path.insert(0, '.'); import generate as g; import numpy as np\n"
+	const load = "import sys; sys.argv[0] = 'generate.py'; sys.path.insert(0, '.'); import " +
+		"generate as g; import numpy as np\n"
 	for _, c := range []struct {
 		args   []string
 		status int
 		want   string // in the one line
 	}{
-		{[]string{"generate.py", "--upstream", filepath.Dir(other), "--model", "m", "--routes", "r", "--check", "testdata"}, 2, ": missing: --upstream must hold "},
-		{[]string{"-c", load + "probe = {'sin': dict(question='np.sin', known={'fma': '1p0'}, answer='3p0', name=None)}\ng.run(lambda: g.profile_name(probe))"}, 2,
-			"probe sin (np.sin) answered 3p0, none of ['1p0']: this arithmetic is not a known profile"},
+		{[]string{"generate.py", "--upstream", filepath.Dir(other), "--model", "m", "--routes",
+			"r", "--check", "testdata"}, 2, ": missing: --upstream must hold "},
+		{[]string{"-c", load + "probe = {'sin': dict(question='np.sin', known={'fma': '1p0'}, " +
+			"answer='3p0', name=None)}\ng.run(lambda: g.profile_name(probe))"}, 2,
+			"probe sin (np.sin) answered 3p0, none of ['1p0']: this arithmetic is not a known " +
+				"profile"},
 		{[]string{"-c", load + `
 def check():
     raise g.Failed(g.first_difference({"a": np.zeros(2)}, {"a": np.array([0.0, -0.0])}))

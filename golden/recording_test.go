@@ -160,13 +160,16 @@ func TestObserve(t *testing.T) {
 		n, m := lockstep.ContextLength, 4*lockstep.ContextLength
 		logits, probs, ok := r.Full(s.Index)
 		got := &lockstep.Step{
-			Index: lockstep.ContextLength + i, Action: r.Action[i], Tokens: r.Tokens[i*n : (i+1)*n], States: r.States[i*m : (i+1)*m],
-			Logits: logits, Probs: probs, CDF: s.CDF, Draw: r.Draw[i], Sample: int(r.Sample[i]), Prediction: r.Prediction[i], Lataccel: r.Lataccel[i],
+			Index: lockstep.ContextLength + i, Action: r.Action[i],
+			Tokens: r.Tokens[i*n : (i+1)*n], States: r.States[i*m : (i+1)*m],
+			Logits: logits, Probs: probs, CDF: s.CDF, Draw: r.Draw[i], Sample: int(r.Sample[i]),
+			Prediction: r.Prediction[i], Lataccel: r.Lataccel[i],
 		}
 		if diff := cmp.Diff(s, got, bitwise); !ok || diff != "" {
 			t.Errorf("step %d (-want +got):\n%s", s.Index, diff)
 		}
-		if want := [3]uint64{golden.Hash(s.Logits), golden.Hash(s.Probs), golden.Hash(s.CDF)}; want != [3]uint64{
+		if want := [3]uint64{golden.Hash(s.Logits), golden.Hash(s.Probs),
+			golden.Hash(s.CDF)}; want != [3]uint64{
 			r.LogitsHash[i],
 			r.ProbsHash[i],
 			r.CDFHash[i],
@@ -205,7 +208,8 @@ func TestObserve(t *testing.T) {
 
 // TestHash: by hand, and as Python computed it for every step kept in full.
 func TestHash(t *testing.T) {
-	if got, want := golden.Hash([]float64{}), uint64(0xe3b0c44298fc1c14); got != want { // SHA-256 of nothing
+	// SHA-256 of nothing
+	if got, want := golden.Hash([]float64{}), uint64(0xe3b0c44298fc1c14); got != want {
 		t.Errorf("hash of nothing %016x, want %016x", got, want)
 	}
 	if golden.Hash([]float32{0}) == golden.Hash([]float32{float32(math.Copysign(0, -1))}) {
@@ -243,7 +247,8 @@ func TestHash(t *testing.T) {
 // TestReadErrors damages each array of a recording in turn.
 func TestReadErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.npz")
-	if err := recordtest.WriteFile(path, lockstep.Profile{}, record("a", 2, generator(1)), record("b", 1, generator(2))); err != nil {
+	if err := recordtest.WriteFile(path, lockstep.Profile{}, record("a", 2, generator(1)),
+		record("b", 1, generator(2))); err != nil {
 		t.Fatal(err)
 	}
 	arrays, err := npz.ReadFile(path)
@@ -294,7 +299,8 @@ func TestReadErrors(t *testing.T) {
 		if err := changed(name, &longer); counts && err == nil {
 			t.Errorf("%s is too long, but the file reads", name)
 		} else if !counts {
-			expect(name+" longer", err, fmt.Sprintf("array %q: shape %v, want %v", name, longer.Shape, a.Shape))
+			expect(name+" longer", err,
+				fmt.Sprintf("array %q: shape %v, want %v", name, longer.Shape, a.Shape))
 		}
 
 		deeper := a

@@ -108,20 +108,26 @@ func TestAll(t *testing.T) {
 
 func TestSetErrors(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":           {"", "unexpected end of JSON input"},
-		"truncated":       {`{"profile": "ort1.30`, "unexpected end of JSON input"},
-		"unknown profile": {`{"profile": "ort9-avx2-expU-sinfma-csv2"}`, `profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known`},
-		"no profile":      {`{"recordings": []}`, "no profile"},
-		"null profile":    {`{"profile": null}`, "no profile"},
-		"no recordings":   {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": []}`, "no recordings"},
-		"wrong type":      {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"seed": -1}]}`, "cannot unmarshal number -1"},
+		"empty":     {"", "unexpected end of JSON input"},
+		"truncated": {`{"profile": "ort1.30`, "unexpected end of JSON input"},
+		"unknown profile": {`{"profile": "ort9-avx2-expU-sinfma-csv2"}`,
+			`profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known`},
+		"no profile":   {`{"recordings": []}`, "no profile"},
+		"null profile": {`{"profile": null}`, "no profile"},
+		"no recordings": {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": []}`,
+			"no recordings"},
+		"wrong type": {`{"profile": "ort1.30-avx2-expU-sinfma-csv2", "recordings": [{"seed": -1}]}`, "cannot unmarshal number -1"},
 	} {
 		root := t.TempDir()
 		path := filepath.Join(root, "set", "provenance.json")
 		write(t, path, c.text)
 		for what, open := range map[string]func() error{
-			"OpenSet": func() error { _, err := golden.OpenSet(filepath.Join(root, "set")); return err },
-			"Sets":    func() error { _, err := golden.Sets(root); return err },
+			"OpenSet": func() error {
+				_,
+					err := golden.OpenSet(filepath.Join(root, "set"))
+				return err
+			},
+			"Sets": func() error { _, err := golden.Sets(root); return err },
 		} {
 			if err := open(); err == nil || !strings.HasPrefix(err.Error(), path+": ") ||
 				!strings.Contains(err.Error(), c.want) {
@@ -137,7 +143,8 @@ func TestSetErrors(t *testing.T) {
 	if _, err := golden.OpenSet(unlisted); err == nil ||
 		!strings.HasSuffix(
 			err.Error(),
-			"provenance.json: 00001.pid.npz is there and is not listed: restore its entry, or remove the file",
+			"provenance.json: 00001.pid.npz is there and is not listed: restore its entry, or "+
+				"remove the file",
 		) {
 		t.Errorf("a recording that is not listed: %v", err)
 	}
@@ -145,7 +152,8 @@ func TestSetErrors(t *testing.T) {
 	lost := filepath.Join(root, "lost")
 	write(t, filepath.Join(lost, "00000.pid.npz"), "")
 	if _, err := golden.Sets(root); err == nil ||
-		err.Error() != lost+": 1 recordings without provenance.json: restore it, or remove the folder" {
+		err.Error() != lost+": 1 recordings without provenance.json: restore it, or remove the "+
+			"folder" {
 		t.Errorf("a set without its provenance: %v", err)
 	}
 	none := filepath.Join(t.TempDir(), "none")
@@ -163,7 +171,8 @@ func TestSetReadErrors(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	path := filepath.Join(s.Dir, "two.npz")
-	if err := recordtest.WriteFile(path, lockstep.Profile{}, record("a", 1, generator(1)), record("b", 1, generator(2))); err != nil {
+	if err := recordtest.WriteFile(path, lockstep.Profile{}, record("a", 1, generator(1)),
+		record("b", 1, generator(2))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Read(golden.Entry{File: "two.npz"}); err == nil ||

@@ -136,13 +136,15 @@ func readLayout(words []int64, weights int) (layout, error) {
 	}
 	if words[0] != interfaceVersion {
 		return layout{}, fmt.Errorf(
-			"the module's kernels have interface version %d, this program wants %d: build the kernels again with `make kernels`",
+			"the module's kernels have interface version %d, this program wants %d: build the "+
+				"kernels again with `make kernels`",
 			words[0], interfaceVersion,
 		)
 	}
 	if len(words) < fixed || words[fixed-1] < 1 || int64(len(words)) < fixed+2*words[fixed-1] {
 		return layout{}, fmt.Errorf(
-			"the module's lockstep_layout has %d words, which is too few: build the kernels again with `make kernels`",
+			"the module's lockstep_layout has %d words, which is too few: build the kernels "+
+				"again with `make kernels`",
 			len(words),
 		)
 	}
@@ -162,7 +164,8 @@ func readLayout(words []int64, weights int) (layout, error) {
 	} {
 		if have := words[1+i]; have != int64(c.want) {
 			return layout{}, fmt.Errorf(
-				"the size of %s is %d in the module and %d in this program: build the kernels again with `make kernels`",
+				"the size of %s is %d in the module and %d in this program: build the kernels "+
+					"again with `make kernels`",
 				c.name, have, c.want,
 			)
 		}
@@ -177,7 +180,8 @@ func readLayout(words []int64, weights int) (layout, error) {
 	}
 	if have := words[fixed+2*len(l.variants):]; !slices.Equal(have, kinds) {
 		return layout{}, fmt.Errorf(
-			"the module's kinds of policies have %d gains and numbers remembered, this program's %d: build the kernels again with `make kernels`",
+			"the module's kinds of policies have %d gains and numbers remembered, this "+
+				"program's %d: build the kernels again with `make kernels`",
 			have, kinds,
 		)
 	}

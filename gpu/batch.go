@@ -371,7 +371,8 @@ func (b *batch) launch(policies bool) error {
 		k := b.block
 		k.FirstJob, k.Jobs = int64(first), int64(first+p.jobs)
 		blocks := (p.jobs + p.kernel.routes - 1) / p.kernel.routes
-		if err := b.on.Launch(p.kernel.name(policies), blocks, b.simulator.config.Threads, p.kernel.shared, viewBytes([]launchBlock{k})); err != nil {
+		if err := b.on.Launch(p.kernel.name(policies), blocks, b.simulator.config.Threads,
+			p.kernel.shared, viewBytes([]launchBlock{k})); err != nil {
 			return err
 		}
 		first += p.jobs
@@ -403,7 +404,8 @@ func (b *batch) result(j int) lockstep.Result {
 		t := b.tasks[j]
 		history := func(from, to int64) []float64 {
 			return slices.Clone(
-				view[float64](b.down(from, to), b.shape.jobs*b.shape.stride)[j*b.shape.stride:][:t.end],
+				view[float64](b.down(from, to),
+					b.shape.jobs*b.shape.stride)[j*b.shape.stride:][:t.end],
 			)
 		}
 		result.Trajectory = &lockstep.Trajectory{

@@ -33,7 +33,8 @@ var compiledFaults = map[string][]plantedFault{
 			"races",
 		},
 		{"a barrier that not all reach", ".visible .entry lockstep_rollout_r1(", `bar\.sync\s+0;`,
-			"bar.sync 0;\n{ .reg .pred %q; .reg .b32 %w; mov.u32 %w, %tid.x; setp.lt.u32 %q, %w, 5; @%q bar.sync 0; }", "do not meet at one barrier"},
+			"bar.sync 0;\n{ .reg .pred %q; .reg .b32 %w; mov.u32 %w, %tid.x; setp.lt.u32 %q, " +
+				"%w, 5; @%q bar.sync 0; }", "do not meet at one barrier"},
 		{
 			"a product and a sum instead of a fused one",
 			".visible .entry lockstep_rollout_r1(", // not the first: its sum is 0

@@ -187,12 +187,14 @@ func TestWatchdog(t *testing.T) {
 	long := []lockstep.Job{{Route: routes()[0], Policy: lockstep.DefaultPID()}}
 	short := []lockstep.Job{{Route: shorten(routes()[0], 101), Policy: lockstep.DefaultPID()}}
 	s.config.Watchdog = 100 * time.Millisecond
-	r := results(t, s, context.Background(), long, lockstep.Options{Shortcuts: lockstep.AllSteps})[0]
+	r := results(t, s, context.Background(), long,
+		lockstep.Options{Shortcuts: lockstep.AllSteps})[0]
 	if !contains(r.Err, "did not finish within 100ms") {
 		t.Errorf("error %v", r.Err)
 	}
 	s.config.Watchdog = time.Minute
-	if r := results(t, s, context.Background(), short, lockstep.Options{Shortcuts: lockstep.CostOnly})[0]; r.Err != nil {
+	if r := results(t, s, context.Background(), short,
+		lockstep.Options{Shortcuts: lockstep.CostOnly})[0]; r.Err != nil {
 		t.Errorf("after a hang: %v", r.Err)
 	}
 }

@@ -150,7 +150,8 @@ func (x *experience) Observe(places []lockstep.Place, into uintptr) error {
 		}
 		k := x.routes
 		k.Places, k.Out = x.places, driver.Pointer(into)
-		if err := c.Launch("lockstep_observe", len(places), observeThreads, 0, viewBytes([]observingBlock{k})); err != nil {
+		if err := c.Launch("lockstep_observe", len(places), observeThreads, 0,
+			viewBytes([]observingBlock{k})); err != nil {
 			return err
 		}
 		return x.simulator.synchronize(context.Background(), c, int64(len(places)))

@@ -160,8 +160,10 @@ func beginningDifference(got *trace, want *golden.Recording) string {
 func recordedDifference(s *lockstep.Step, want *golden.Recording, i int) string {
 	const n = lockstep.ContextLength
 	w := lockstep.Step{
-		Index: s.Index, Action: want.Action[i], Tokens: want.Tokens[n*i : n*(i+1)], States: want.States[4*n*i : 4*n*(i+1)],
-		Logits: s.Logits, Probs: s.Probs, CDF: s.CDF, Draw: want.Draw[i], Sample: int(want.Sample[i]),
+		Index: s.Index, Action: want.Action[i], Tokens: want.Tokens[n*i : n*(i+1)],
+		States: want.States[4*n*i : 4*n*(i+1)],
+		Logits: s.Logits, Probs: s.Probs, CDF: s.CDF, Draw: want.Draw[i],
+		Sample:     int(want.Sample[i]),
 		Prediction: want.Prediction[i], Lataccel: want.Lataccel[i],
 	}
 	stage := stepDifference(s, &w)

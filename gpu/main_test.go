@@ -182,14 +182,26 @@ func same64(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(
 
 // stepDifference names the first stage in which two steps differ, a and what b has, or "".
 func stepDifference(a, b *lockstep.Step) string {
-	number := func(stage string, a, b float64) error { return simtest.SameBits(stage, []float64{a}, []float64{b}) }
-	whole := func(stage string, a, b int) error { return simtest.Same(stage, []int64{int64(a)}, []int64{int64(b)}) }
+	number := func(stage string, a,
+		b float64) error {
+		return simtest.SameBits(stage, []float64{a}, []float64{b})
+	}
+	whole := func(stage string, a,
+		b int) error {
+		return simtest.Same(stage, []int64{int64(a)}, []int64{int64(b)})
+	}
 	if err := cmp.Or(
-		whole("index", a.Index, b.Index), simtest.SameBits("observation", a.Observation, b.Observation), simtest.SameBits("actor", a.Actor, b.Actor),
-		number("raw", a.Raw, b.Raw), number("action", a.Action, b.Action), simtest.SameBits("tokens", a.Tokens, b.Tokens),
-		simtest.SameBits("states", a.States, b.States), simtest.SameBits("logits", a.Logits, b.Logits), simtest.SameBits("probs", a.Probs, b.Probs),
-		simtest.SameBits("cdf", a.CDF, b.CDF), number("draw", a.Draw, b.Draw), whole("sample", a.Sample, b.Sample),
-		number("prediction", a.Prediction, b.Prediction), number("lataccel", a.Lataccel, b.Lataccel),
+		whole("index", a.Index, b.Index),
+		simtest.SameBits("observation", a.Observation, b.Observation),
+		simtest.SameBits("actor", a.Actor, b.Actor),
+		number("raw", a.Raw, b.Raw), number("action", a.Action, b.Action),
+		simtest.SameBits("tokens", a.Tokens, b.Tokens),
+		simtest.SameBits("states", a.States, b.States),
+		simtest.SameBits("logits", a.Logits, b.Logits), simtest.SameBits("probs", a.Probs, b.Probs),
+		simtest.SameBits("cdf", a.CDF, b.CDF), number("draw", a.Draw, b.Draw),
+		whole("sample", a.Sample, b.Sample),
+		number("prediction", a.Prediction, b.Prediction),
+		number("lataccel", a.Lataccel, b.Lataccel),
 	); err != nil {
 		return err.Error()
 	}
@@ -217,7 +229,8 @@ func resultDifference(got, want lockstep.Result) string {
 		return fmt.Sprintf("error %v, want %v", got.Err, want.Err)
 	}
 	for _, c := range [][2]float64{
-		{got.Costs.Lataccel, want.Costs.Lataccel}, {got.Costs.Jerk, want.Costs.Jerk}, {got.Costs.Total, want.Costs.Total},
+		{got.Costs.Lataccel, want.Costs.Lataccel}, {got.Costs.Jerk, want.Costs.Jerk},
+		{got.Costs.Total, want.Costs.Total},
 	} {
 		if !same64(c[0], c[1]) {
 			return fmt.Sprintf("costs %v, want %v", got.Costs, want.Costs)
@@ -227,7 +240,9 @@ func resultDifference(got, want lockstep.Result) string {
 		return fmt.Sprintf("trajectory %v, want %v", got.Trajectory, want.Trajectory)
 	}
 	if g, w := got.Trajectory, want.Trajectory; g != nil {
-		if err := cmp.Or(simtest.SameBits("target", g.Target, w.Target), simtest.SameBits("lataccel", g.Lataccel, w.Lataccel), simtest.SameBits("action", g.Action, w.Action)); err != nil {
+		if err := cmp.Or(simtest.SameBits("target", g.Target, w.Target),
+			simtest.SameBits("lataccel", g.Lataccel, w.Lataccel), simtest.SameBits("action",
+				g.Action, w.Action)); err != nil {
 			return "trajectories: " + err.Error()
 		}
 	}

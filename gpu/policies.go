@@ -73,7 +73,8 @@ func (p *parameters) job(job *lockstep.Job) jobBlock {
 	case *lockstep.Table:
 		from := p.tables * lockstep.TableSteps
 		p.tables++
-		copy(up[float64](p.batch, p.at.tables, p.tables*lockstep.TableSteps)[from:], policy.Actions[job.Route.Name])
+		copy(up[float64](p.batch, p.at.tables, p.tables*lockstep.TableSteps)[from:],
+			policy.Actions[job.Route.Name])
 		b.Table = p.device(p.at.tables + int64(8*from))
 	case *lockstep.Network:
 		if p.actors[policy] == 0 {

@@ -67,11 +67,13 @@ func everyKind(route *lockstep.Route) []lockstep.Job {
 		{
 			Route:  route,
 			Policy: wide,
-		}, {Route: route, Policy: pidff}, {Route: route, Policy: narrow, Sampling: &lockstep.Sampling{Seed: 1 << 40, ID: 7}},
+		}, {Route: route, Policy: pidff}, {Route: route, Policy: narrow,
+			Sampling: &lockstep.Sampling{Seed: 1 << 40, ID: 7}},
 		{
 			Route:  route,
 			Policy: table,
-		}, {Route: route, Policy: lockstep.DefaultPID(), Expected: true}, {Route: route, Policy: wide},
+		}, {Route: route, Policy: lockstep.DefaultPID(), Expected: true}, {Route: route,
+			Policy: wide},
 	}
 }
 
@@ -157,7 +159,8 @@ func TestCollectLedger(t *testing.T) {
 			t.Errorf("an observation fits 4 KiB: %v", err)
 		}
 		s.config.MemoryLimit = 24 << 10
-		if err := errors.Join(s.Observe(e, nil, few), simtest.Same("observations", few, into)); err != nil {
+		if err := errors.Join(s.Observe(e, nil, few),
+			simtest.Same("observations", few, into)); err != nil {
 			t.Errorf("%s in little memory, %d rows, against itself: %v", s.Name(), rows, err)
 		}
 		s.config.MemoryLimit = 0
@@ -239,7 +242,8 @@ func TestCollectOnDevice(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.CollectOnDevice(ctx, []lockstep.Job{{Route: broken, Policy: lockstep.DefaultPID()}}); err == nil {
+	if _, err := s.CollectOnDevice(ctx,
+		[]lockstep.Job{{Route: broken, Policy: lockstep.DefaultPID()}}); err == nil {
 		t.Error("gains leave training data")
 	}
 	s.config.Open = func() (driver.Device, error) { return nil, errors.New("no device") }
@@ -303,7 +307,8 @@ func TestRollLedger(t *testing.T) {
 		c := s.Stats().Sub(before)
 		if c.Launches != 1 || c.Uploads != 2 || c.Downloads != 2 {
 			t.Errorf(
-				"%d candidates: %+v, want one launch, uploads of snapshots and of commands, downloads of costs and of how they stand",
+				"%d candidates: %+v, want one launch, uploads of snapshots and of commands, "+
+					"downloads of costs and of how they stand",
 				m, c.Counts,
 			)
 		}

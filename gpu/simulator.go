@@ -83,7 +83,8 @@ func Lacks(p lockstep.Profile) error {
 	var lacks []string
 	words := strings.Split(p.String(), "-")
 	for k, missing := range []bool{
-		p.LayerNorm == lockstep.LayerNorm130ARM, p.Softmax == lockstep.SoftmaxNEON, p.Exp == lockstep.ExpC,
+		p.LayerNorm == lockstep.LayerNorm130ARM, p.Softmax == lockstep.SoftmaxNEON,
+		p.Exp == lockstep.ExpC,
 	} {
 		if missing {
 			lacks = append(lacks, words[k])
@@ -145,7 +146,8 @@ func (s *Simulator) About() lockstep.About {
 	if info, err := s.Info(); err != nil {
 		about.Inside = err.Error()
 	} else {
-		about.Inside = fmt.Sprintf("kernels %.12s on %s, driver %s", info.Kernels, info.Name, info.Driver)
+		about.Inside = fmt.Sprintf("kernels %.12s on %s, driver %s", info.Kernels, info.Name,
+			info.Driver)
 	}
 	return about
 }

@@ -251,7 +251,8 @@ func TestBatchInvariance(t *testing.T) {
 	alone := map[key]*trace{}
 	want := func(t *rapid.T, k key, job lockstep.Job) *trace {
 		if alone[k] == nil {
-			alone[k] = traces(t, ref, []lockstep.Job{job}, lockstep.Options{Shortcuts: k.shortcuts, Trajectory: true})[0]
+			alone[k] = traces(t, ref, []lockstep.Job{job},
+				lockstep.Options{Shortcuts: k.shortcuts, Trajectory: true})[0]
 		}
 		return alone[k]
 	}
@@ -294,7 +295,8 @@ func TestBatchInvariance(t *testing.T) {
 		} else {
 			for i, got := range results(t, s, context.Background(), jobs, opts) {
 				if d := resultDifference(got, want(t, keys[i], jobs[i]).result); d != "" {
-					t.Fatalf("job %d of %d, route %s, controller %v: %s", i, n, jobs[i].Route.Name, jobs[i].Policy, d)
+					t.Fatalf("job %d of %d, route %s, controller %v: %s", i, n,
+						jobs[i].Route.Name, jobs[i].Policy, d)
 				}
 			}
 		}
@@ -323,7 +325,11 @@ func TestLedger(t *testing.T) {
 				r := batch[i].Route
 				if shorter[r] == nil {
 					shorter[r] = shorten(
-						routes()[slices.IndexFunc(routes(), func(x *lockstep.Route) bool { return strings.HasPrefix(r.Name, x.Name) })],
+						routes()[slices.IndexFunc(routes(),
+							func(x *lockstep.Route) bool {
+								return strings.HasPrefix(r.Name,
+									x.Name)
+							})],
 						rows,
 					)
 				}
@@ -339,7 +345,8 @@ func TestLedger(t *testing.T) {
 			if got.Uploads != 1 || got.Launches < 1 || got.Launches > 2 || got.Downloads != 1 ||
 				got.Synchronisations != 1 {
 				t.Errorf(
-					"%d jobs of %d steps: %+v, want one upload, synchronisation and download, and two launches at most",
+					"%d jobs of %d steps: %+v, want one upload, synchronisation and download, "+
+						"and two launches at most",
 					n, rows-20, got.Counts,
 				)
 			}
@@ -393,7 +400,8 @@ func TestLedger(t *testing.T) {
 			got.UploadBytes > 512 ||
 			got.DownloadBytes > 256 {
 			t.Errorf(
-				"a step of 5 jobs: %+v, want one upload of 512 bytes, a launch and a download of 256 bytes at most",
+				"a step of 5 jobs: %+v, want one upload of 512 bytes, a launch and a download "+
+					"of 256 bytes at most",
 				got.Counts,
 			)
 		}
@@ -538,7 +546,10 @@ func TestFaults(t *testing.T) {
 	batch := func(update func(s *lockstep.BatchStep) error) *lockstep.Batch {
 		return &lockstep.Batch{
 			Name: "broken",
-			New:  func([]*lockstep.Route) (lockstep.BatchController, error) { return brokenBatch{update}, nil },
+			New: func([]*lockstep.Route) (lockstep.BatchController,
+				error) {
+				return brokenBatch{update}, nil
+			},
 		}
 	}
 	at104 := func(f func(s *lockstep.BatchStep) error) func(s *lockstep.BatchStep) error {
@@ -550,8 +561,10 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
-	onDevice := results(t, s, context.Background(), []lockstep.Job{{Route: good, Policy: lockstep.DefaultPID()}}, opts)[0]
-	onHost := results(t, s, context.Background(), []lockstep.Job{{Route: good, Policy: weavePolicy}}, opts)[0]
+	onDevice := results(t, s, context.Background(),
+		[]lockstep.Job{{Route: good, Policy: lockstep.DefaultPID()}}, opts)[0]
+	onHost := results(t, s, context.Background(),
+		[]lockstep.Job{{Route: good, Policy: weavePolicy}}, opts)[0]
 	if onDevice.Err != nil || onHost.Err != nil {
 		t.Fatal(onDevice.Err, onHost.Err)
 	}
@@ -561,46 +574,70 @@ func TestFaults(t *testing.T) {
 		bad  lockstep.Job
 		want string // part of the error
 	}{
-		{"controller panics", lockstep.Job{Route: good, Policy: at(107, func() float64 { panic("out of fuel") })}, "controller bad, step 107: panic: out of fuel"},
-		{"controller panics in the warm-up", lockstep.Job{Route: good, Policy: at(30, func() float64 { panic("out of fuel") })}, "step 30: panic: out of fuel"},
-		{"controller answers NaN", lockstep.Job{Route: good, Policy: at(111, math.NaN)}, "step 111: probabilities contain NaN"},
-		{"no controller", lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad", New: func() lockstep.Controller { return nil }}}, "controller bad, step 20: panic"},
-		{"making the controller panics", lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad", New: func() lockstep.Controller { panic("no licence") }}}, "panic: no licence"},
-		{"no function makes the controller", lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad"}}, "panic"},
+		{"controller panics", lockstep.Job{Route: good,
+			Policy: at(107, func() float64 { panic("out of fuel") })}, "controller bad, step " +
+			"107: panic: out of fuel"},
+		{"controller panics in the warm-up",
+			lockstep.Job{Route: good, Policy: at(30, func() float64 { panic("out of fuel") })},
+			"step 30: panic: out of fuel"},
+		{"controller answers NaN", lockstep.Job{Route: good, Policy: at(111, math.NaN)},
+			"step 111: probabilities contain NaN"},
+		{"no controller", lockstep.Job{Route: good,
+			Policy: lockstep.Custom{Name: "bad",
+				New: func() lockstep.Controller { return nil }}}, "controller bad, step 20: panic"},
+		{"making the controller panics",
+			lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad",
+				New: func() lockstep.Controller { panic("no licence") }}}, "panic: no licence"},
+		{"no function makes the controller",
+			lockstep.Job{Route: good, Policy: lockstep.Custom{Name: "bad"}}, "panic"},
 		{"no policy", lockstep.Job{Route: good}, "no controller of type <nil>"},
-		{"batch controller panics", lockstep.Job{Route: good, Policy: batch(at104(func(*lockstep.BatchStep) error { panic("batch out of fuel") }))}, "controller broken, step 104: panic: batch out of fuel"},
-		{"batch controller fails", lockstep.Job{Route: good, Policy: batch(at104(func(*lockstep.BatchStep) error { return errors.New("out of fuel") }))}, "controller broken, step 104: out of fuel"},
-		{"batch controller fails a route", lockstep.Job{Route: good, Policy: batch(at104(func(s *lockstep.BatchStep) error {
-			s.Err[0] = errors.New("flat tyre")
-			return nil
-		}))}, "controller broken, step 104: flat tyre"},
-		{"making the batch controller panics", lockstep.Job{Route: good, Policy: &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) {
-			panic("no controller today")
-		}}}, "panic: no controller today"},
-		{"making the batch controller fails", lockstep.Job{Route: good, Policy: &lockstep.Batch{Name: "broken", New: func([]*lockstep.Route) (lockstep.BatchController, error) {
-			return nil, errors.New("no licence")
-		}}}, "controller broken, step 0: no licence"},
+		{"batch controller panics",
+			lockstep.Job{Route: good, Policy: batch(at104(func(*lockstep.BatchStep) error { panic("batch out of fuel") }))}, "controller broken, step 104: panic: batch out of fuel"},
+		{"batch controller fails", lockstep.Job{Route: good,
+			Policy: batch(at104(func(*lockstep.BatchStep) error { return errors.New("out of fuel") }))}, "controller broken, step 104: out of fuel"},
+		{"batch controller fails a route",
+			lockstep.Job{Route: good, Policy: batch(at104(func(s *lockstep.BatchStep) error {
+				s.Err[0] = errors.New("flat tyre")
+				return nil
+			}))}, "controller broken, step 104: flat tyre"},
+		{"making the batch controller panics",
+			lockstep.Job{Route: good, Policy: &lockstep.Batch{Name: "broken",
+				New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+					panic("no controller today")
+				}}}, "panic: no controller today"},
+		{"making the batch controller fails",
+			lockstep.Job{Route: good, Policy: &lockstep.Batch{Name: "broken",
+				New: func([]*lockstep.Route) (lockstep.BatchController, error) {
+					return nil, errors.New("no licence")
+				}}}, "controller broken, step 0: no licence"},
 		{"no batch controller", lockstep.Job{Route: good, Policy: &lockstep.Batch{}}, "panic"},
-		{"observer panics", lockstep.Job{Route: good, Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
-			if s.Index == 109 {
-				panic("seen enough")
-			}
-		}}, "step 109: panic: seen enough"},
-		{"observer of a custom controller panics", lockstep.Job{Route: good, Policy: weavePolicy, Observe: func(s *lockstep.Step) {
-			if s.Index == 109 {
-				panic("seen enough")
-			}
-		}}, "step 109: panic: seen enough"},
-		{"NaN that a network sees", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[110] = math.NaN() }), Policy: network(8)}, "step 100: observation[65] (target plan 9) is NaN"},
+		{"observer panics", lockstep.Job{Route: good, Policy: lockstep.Zero{},
+			Observe: func(s *lockstep.Step) {
+				if s.Index == 109 {
+					panic("seen enough")
+				}
+			}}, "step 109: panic: seen enough"},
+		{"observer of a custom controller panics",
+			lockstep.Job{Route: good, Policy: weavePolicy, Observe: func(s *lockstep.Step) {
+				if s.Index == 109 {
+					panic("seen enough")
+				}
+			}}, "step 109: panic: seen enough"},
+		{"NaN that a network sees",
+			lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[110] = math.NaN() }), Policy: network(8)}, "step 100: observation[65] (target plan 9) is NaN"},
 		{"no route", lockstep.Job{Policy: lockstep.Zero{}}, "no route"},
-		{"short route", lockstep.Job{Route: shorten(good, lockstep.MinRows-1), Policy: lockstep.Zero{}}, "100 rows, want at least 101"},
+		{"short route", lockstep.Job{Route: shorten(good, lockstep.MinRows-1),
+			Policy: lockstep.Zero{}}, "100 rows, want at least 101"},
 		{"unequal columns", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo = r.VEgo[:50] }), Policy: lockstep.Zero{}}, "columns of 114, 50"},
 		{"target without token", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: lockstep.Zero{}}, "step 100: lataccel NaN has no token"},
-		{"the same, seen step by step", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: weavePolicy}, "step 100: lataccel NaN has no token"},
+		{"the same, seen step by step",
+			lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: weavePolicy}, "step 100: lataccel NaN has no token"},
 		{"NaN in a state", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.NaN() }), Policy: lockstep.Zero{}}, "step 112: probabilities contain NaN"},
-		{"NaN in a state, observed", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.NaN() }), Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
-			seen = s.Index
-		}}, "step 112: probabilities contain NaN"},
+		{"NaN in a state, observed",
+			lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.NaN() }),
+				Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
+					seen = s.Index
+				}}, "step 112: probabilities contain NaN"},
 		{"infinite state", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo[112] = math.Inf(1) }), Policy: lockstep.Zero{}}, "step 112: probabilities contain NaN"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -618,7 +655,8 @@ func TestFaults(t *testing.T) {
 			}
 			if err := got[1].Err; !contains(err, c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)
-			} else if c.bad.Route != nil && !strings.HasPrefix(err.Error(), "route "+c.bad.Route.Name+", ") {
+			} else if c.bad.Route != nil &&
+				!strings.HasPrefix(err.Error(), "route "+c.bad.Route.Name+", ") {
 				t.Errorf("error %q does not name the route", err)
 			}
 			if got[1].Trajectory != nil {
@@ -745,7 +783,8 @@ func TestCancel(t *testing.T) {
 		var ctx context.Context
 		var got []lockstep.Result
 		cancelled := func(r lockstep.Result) bool { return errors.Is(r.Err, context.Canceled) }
-		for tries := 0; tries == 0 || done && tries < 10 && !slices.ContainsFunc(got, cancelled); tries++ {
+		for tries := 0; tries == 0 || done && tries < 10 &&
+			!slices.ContainsFunc(got, cancelled); tries++ {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithCancel(context.Background())
 			defer cancel()
@@ -776,7 +815,8 @@ func TestClosed(t *testing.T) {
 	job := lockstep.Job{Route: routes()[0], Policy: lockstep.Zero{}}
 	s.Close()
 	s.Close()
-	if r := results(t, s, context.Background(), []lockstep.Job{job}, lockstep.Options{})[0]; !contains(
+	if r := results(t, s, context.Background(), []lockstep.Job{job},
+		lockstep.Options{})[0]; !contains(
 		r.Err, "closed",
 	) {
 		t.Errorf("error %v, want that it is closed", r.Err)
@@ -800,9 +840,13 @@ func TestConfig(t *testing.T) {
 	}{
 		{Config{ModelPath: "none.onnx"}, "none.onnx"},
 		{Config{ModelPath: path, Threads: 33}, "33 threads per block: want a multiple of 32"},
-		{Config{ModelPath: path, Threads: 1024}, "1024 threads per block: want a multiple of 32, 256 at most"},
+		{Config{ModelPath: path, Threads: 1024}, "1024 threads per block: want a multiple of " +
+			"32, 256 at most"},
 		{Config{ModelPath: path, Watchdog: -1}, "cannot be negative"},
-		{Config{ModelPath: path, Open: func() (driver.Device, error) { return nil, errors.New("no such device") }}, "no such device"},
+		{Config{ModelPath: path, Open: func() (driver.Device, error) {
+			return nil,
+				errors.New("no such device")
+		}}, "no such device"},
 	} {
 		if c.config.Open == nil {
 			c.config.Open = device(t, emulated.Options{})
@@ -853,7 +897,8 @@ func TestSharedMemory(t *testing.T) {
 		capability                  string
 		processors, shared, largest int
 	}{
-		{"8.0", 108, 163 * kib, 4}, {"8.6", 84, 99 * kib, 2}, {"8.9", 142, 99 * kib, 2}, {"9.0", 132, 227 * kib, 6},
+		{"8.0", 108, 163 * kib, 4}, {"8.6", 84, 99 * kib, 2}, {"8.9", 142, 99 * kib, 2},
+		{"9.0", 132, 227 * kib, 6},
 		{"10.0", 148, 227 * kib, 6}, {"12.0", 188, 99 * kib, 2},
 	} {
 		s := newSimulator(t, Config{})

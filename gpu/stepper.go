@@ -314,7 +314,8 @@ func (r *rollouts) launch(from, to int, trace *[]byte) error {
 		b.aim(from)
 		b.block.End = int64(to)
 		copy(up[float64](b, b.at.commands, len(r.command)), r.command)
-		if err := c.Upload(b.device(b.at.commands), b.buffer.host[b.at.commands:b.at.routes]); err != nil {
+		if err := c.Upload(b.device(b.at.commands),
+			b.buffer.host[b.at.commands:b.at.routes]); err != nil {
 			return err
 		}
 		if err := b.launch(b.shape.policies); err != nil {
@@ -404,7 +405,8 @@ func (r *rollouts) Memory(j int) ([]float64, error) {
 		return slices.Clone(r.memory[j][:len(policy.Kind().Info().Memory)]), nil
 	}
 	return nil, errors.New(
-		"what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy",
+		"what the controller remembers cannot be kept: steer the rollout from outside, by a job " +
+			"without a policy",
 	)
 }
 

@@ -94,7 +94,10 @@ func TestSnapshot(t *testing.T) {
 		{Route: shorten(routes()[1], 102)},
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
-	command := func(step, run int) []float64 { return []float64{0, math.Sin(float64(step)*0.7 + float64(run))} }
+	command := func(step, run int) []float64 {
+		return []float64{0,
+			math.Sin(float64(step)*0.7 + float64(run))}
+	}
 	through := func(t *testing.T, p lockstep.Stepper, to, run int) {
 		lataccels := make([]float64, 2)
 		for p.Index() < to && !p.Done() {
@@ -176,12 +179,14 @@ func TestStepOnDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.Upload(given, viewBytes(commands)), c.Fill(kept, 0, int64(8*len(want))), c.Synchronize(ctx)); err != nil {
+	if err := errors.Join(c.Upload(given, viewBytes(commands)),
+		c.Fill(kept, 0, int64(8*len(want))), c.Synchronize(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	before := s.Stats()
 	for k := range steps {
-		if err := p.StepOnDevice(uintptr(given)+uintptr(24*k), uintptr(kept)+uintptr(24*k)); err != nil {
+		if err := p.StepOnDevice(uintptr(given)+uintptr(24*k),
+			uintptr(kept)+uintptr(24*k)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -410,7 +415,8 @@ func TestStepperFaults(t *testing.T) {
 	}{
 		{nil, "no jobs"},
 		{[]lockstep.Job{{Route: route}, {}}, "job 1: route , step 0: no route"},
-		{[]lockstep.Job{{Route: route}, {Route: route, Teacher: taught}}, "either all jobs have a teacher or none has"},
+		{[]lockstep.Job{{Route: route}, {Route: route, Teacher: taught}}, "either all jobs have " +
+			"a teacher or none has"},
 		{[]lockstep.Job{{Route: route, Draws: make([]float64, 2)}}, "2 draws are given, want 82"},
 	} {
 		if _, err := s.Reset(ctx, c.jobs, lockstep.Options{}); !contains(err, c.want) ||

@@ -220,7 +220,8 @@ func (s *Simulator) observe(
 		if err := c.Upload(b.device, b.host[:out]); err != nil {
 			return err
 		}
-		if err := c.Launch("lockstep_observe", n, observeThreads, 0, viewBytes([]observingBlock{k})); err != nil {
+		if err := c.Launch("lockstep_observe", n, observeThreads, 0,
+			viewBytes([]observingBlock{k})); err != nil {
 			return err
 		}
 		down := b.host[out:][:4*n*lockstep.ObservationSize]

@@ -16,7 +16,8 @@ func OpenTranslated(name string, options emulated.Options) (driver.Device, error
 	if err != nil {
 		return nil, err
 	}
-	kernels, ok := translate.Shipped(manifest.Sources, module.PTX, module.Cubin, module.Listing)[name]
+	kernels, ok := translate.Shipped(manifest.Sources, module.PTX, module.Cubin,
+		module.Listing)[name]
 	if !ok {
 		return nil, fmt.Errorf("no kernels %q are shipped, want ptx or sass", name)
 	}

@@ -84,7 +84,8 @@ func TestReadError(t *testing.T) {
 		got, d := recorded(t, walker{}, kinds[1], oneWalk)
 		size := d.Size()
 		for _, d.good = range []int64{0, 10, 100, size / 2, size - 22, size - 21, size - 1} {
-			if r, err := parity.Compare(t.Context(), parity.Family{}, parity.Traced(want), parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(
+			if r, err := parity.Compare(t.Context(), parity.Family{}, parity.Traced(want),
+				parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(
 				err,
 				errDisk,
 			) {
@@ -115,7 +116,8 @@ func TestUnread(t *testing.T) {
 	f := parity.Family{
 		Explain: func(_, _ *schema.Step) *parity.Explanation { cancel(); return nil },
 	}
-	if _, err := parity.Compare(ctx, f, parity.Traced(want), parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(
+	if _, err := parity.Compare(ctx, f, parity.Traced(want), parity.Traced(got), nil,
+		parity.CompareOptions{}); !errors.Is(
 		err,
 		context.Canceled,
 	) {

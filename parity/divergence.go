@@ -15,13 +15,15 @@ type Divergence struct {
 	Key     []string `json:"key,omitempty"`
 	Step    int      `json:"step"` // -1 for the inputs and the outcome
 	Stage   string   `json:"stage"`
-	Index   int      `json:"index"`             // of the first value that differs; -1 if only hashes are known
-	Element string   `json:"element,omitempty"` // the name of that value
-	Values  int      `json:"values,omitempty"`  // of the stage that differ, if known
+	// of the first value that differs; -1 if only hashes are known
+	Index   int    `json:"index"`
+	Element string `json:"element,omitempty"` // the name of that value
+	Values  int    `json:"values,omitempty"`  // of the stage that differ, if known
 
 	Want string `json:"want"` // values with their bit patterns
 	Got  string `json:"got"`
-	ULPs uint64 `json:"ulps,omitempty"` // steps from one float to the next that lead from one to the other; 0 if that means nothing
+	// steps from one float to the next that lead from one to the other; 0 if that means nothing
+	ULPs uint64 `json:"ulps,omitempty"`
 
 	// Forced tells that the difference showed when one side was forced onto the
 	// other's trajectory. Neighbours, if not 0, that the rollout does not show it alone,
@@ -62,12 +64,14 @@ func (d *Divergence) Repeated() string {
 	case d.Unread != "":
 		return "it could not be repeated: " + d.Unread
 	case d.Unrepeated && d.Forced: // it was found in a batch, and looked for alone
-		return "alone a repetition did not show it again: another batch takes another kernel, or an engine does not always compute the same"
+		return "alone a repetition did not show it again: another batch takes another kernel, " +
+			"or an engine does not always compute the same"
 	case d.Unrepeated:
 		return "a repetition did not show it again: an engine does not always compute the same"
 	case d.Neighbours > 0:
 		return fmt.Sprintf(
-			"alone the rollout does not show it, beside its %d neighbours it does: another batch may take another kernel",
+			"alone the rollout does not show it, beside its %d neighbours it does: another "+
+				"batch may take another kernel",
 			d.Neighbours,
 		)
 	}

@@ -15,10 +15,12 @@ import (
 
 func TestDivergenceError(t *testing.T) {
 	var err error = &Divergence{
-		Rollout: "route 04744", Step: 101, Stage: "logits", Index: 7, Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", ULPs: 1,
+		Rollout: "route 04744", Step: 101, Stage: "logits", Index: 7, Want: "1 (3f800000)",
+		Got: "1.0000001 (3f800001)", ULPs: 1,
 		Replay: "go test ./parity -run '^TestTrajectory$'",
 	}
-	const want = "route 04744, step 101, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\nreplay: go test ./parity -run '^TestTrajectory$'"
+	const want = "route 04744, step 101, stage logits, index 7: want 1 (3f800000), got " +
+		"1.0000001 (3f800001), 1 ulp apart\nreplay: go test ./parity -run '^TestTrajectory$'"
 	if err.Error() != want {
 		t.Errorf("\n got %s\nwant %s", err, want)
 	}
@@ -27,15 +29,23 @@ func TestDivergenceError(t *testing.T) {
 		t.Error("errors.As does not find it")
 	}
 	for want, d := range map[string]Divergence{
-		"route 1, stage costs, index 2: want a, got b":              {Rollout: "route 1", Step: -1, Stage: "costs", Index: 2, Want: "a", Got: "b"},
-		"route 1, step 20, stage cdf: want a, got b":                {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b"},
-		"route 1, step 0, stage action, index 0: want a, got b":     {Rollout: "route 1", Stage: "action", Want: "a", Got: "b"},
-		"route 1, step 20, stage cdf: want a, got b, 17 ulp apart":  {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", ULPs: 17},
-		"route 1, step 20, stage cdf: want a, got b\nreplay: again": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Replay: "again"},
+		"route 1, stage costs, index 2: want a, got b": {Rollout: "route 1",
+			Step: -1, Stage: "costs", Index: 2, Want: "a", Got: "b"},
+		"route 1, step 20, stage cdf: want a, got b": {Rollout: "route 1",
+			Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b"},
+		"route 1, step 0, stage action, index 0: want a, got b": {Rollout: "route 1",
+			Stage: "action", Want: "a", Got: "b"},
+		"route 1, step 20, stage cdf: want a, got b, 17 ulp apart": {Rollout: "route 1",
+			Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", ULPs: 17},
+		"route 1, step 20, stage cdf: want a, got b\nreplay: again": {Rollout: "route 1",
+			Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Replay: "again"},
 		// What was found in a batch and looked for alone may be the batch's doing.
-		"route 1, step 20, stage cdf: want a, got b; a repetition did not show it again: an engine does not always compute the same":                                              {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Unrepeated: true},
-		"route 1, step 20, stage cdf: want a, got b; alone a repetition did not show it again: another batch takes another kernel, or an engine does not always compute the same": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Unrepeated: true, Forced: true},
-		"route 1, step 20, stage cdf: want a, got b; alone the rollout does not show it, beside its 3 neighbours it does: another batch may take another kernel":                  {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Neighbours: 3},
+		"route 1, step 20, stage cdf: want a, got b; a repetition did not show it again: an " +
+			"engine does not always compute the same": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Unrepeated: true},
+		"route 1, step 20, stage cdf: want a, got b; alone a repetition did not show it again: " +
+			"another batch takes another kernel, or an engine does not always compute the same": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Unrepeated: true, Forced: true},
+		"route 1, step 20, stage cdf: want a, got b; alone the rollout does not show it, beside " +
+			"its 3 neighbours it does: another batch may take another kernel": {Rollout: "route 1", Step: 20, Stage: "cdf", Index: -1, Want: "a", Got: "b", Neighbours: 3},
 	} {
 		if got := d.Error(); got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
@@ -47,19 +57,29 @@ func TestDivergenceError(t *testing.T) {
 func TestDiffBits(t *testing.T) {
 	quiet, payload := math.Float64frombits(0x7ff8000000000001),
 		math.Float64frombits(0x7ff8000000000002)
-	if d := diff("float64", schema.Bytes([]float64{quiet, math.Inf(1), math.Copysign(0, -1)}), schema.Bytes([]float64{quiet, math.Inf(1), math.Copysign(0, -1)})); d != nil {
+	if d := diff("float64", schema.Bytes([]float64{quiet, math.Inf(1), math.Copysign(0, -1)}),
+		schema.Bytes([]float64{quiet, math.Inf(1), math.Copysign(0, -1)})); d != nil {
 		t.Errorf("the same bits: %+v", d)
 	}
 	for _, c := range []struct {
 		got  *Divergence
 		want Divergence
 	}{
-		{diff("float64", schema.Bytes([]float64{1, 0}), schema.Bytes([]float64{1, math.Copysign(0, -1)})), Divergence{Index: 1, Want: "0 (0000000000000000)", Got: "-0 (8000000000000000)", Values: 1}},
-		{diff("float64", schema.Bytes([]float64{quiet}), schema.Bytes([]float64{payload})), Divergence{Want: "NaN (7ff8000000000001)", Got: "NaN (7ff8000000000002)", Values: 1}},
-		{diff("float32", schema.Bytes([]float32{0}), schema.Bytes([]float32{float32(math.Copysign(0, -1))})), Divergence{Want: "0 (00000000)", Got: "-0 (80000000)", Values: 1}},
-		{diff("float32", schema.Bytes([]float32{math.Float32frombits(0x7fc00001)}), schema.Bytes([]float32{math.Float32frombits(0xffc00001)})), Divergence{Want: "NaN (7fc00001)", Got: "NaN (ffc00001)", Values: 1}},
-		{diff("float32", schema.Bytes([]float32{0.1}), schema.Bytes([]float32{math.Nextafter32(0.1, 1)})), Divergence{Want: "0.1 (3dcccccd)", Got: "0.10000001 (3dccccce)", Values: 1, ULPs: 1}},
-		{diff("int64", schema.Bytes([]int64{5, -1}), schema.Bytes([]int64{5, math.MaxInt64})), Divergence{Index: 1, Want: "-1", Got: "9223372036854775807", Values: 1}},
+		{diff("float64", schema.Bytes([]float64{1, 0}),
+			schema.Bytes([]float64{1, math.Copysign(0, -1)})), Divergence{Index: 1,
+			Want: "0 (0000000000000000)", Got: "-0 (8000000000000000)", Values: 1}},
+		{diff("float64", schema.Bytes([]float64{quiet}), schema.Bytes([]float64{payload})),
+			Divergence{Want: "NaN (7ff8000000000001)", Got: "NaN (7ff8000000000002)", Values: 1}},
+		{diff("float32", schema.Bytes([]float32{0}),
+			schema.Bytes([]float32{float32(math.Copysign(0,
+				-1))})), Divergence{Want: "0 (00000000)", Got: "-0 (80000000)", Values: 1}},
+		{diff("float32", schema.Bytes([]float32{math.Float32frombits(0x7fc00001)}),
+			schema.Bytes([]float32{math.Float32frombits(0xffc00001)})), Divergence{Want: "NaN (7fc00001)", Got: "NaN (ffc00001)", Values: 1}},
+		{diff("float32", schema.Bytes([]float32{0.1}),
+			schema.Bytes([]float32{math.Nextafter32(0.1, 1)})), Divergence{Want: "0.1 (3dcccccd)",
+			Got: "0.10000001 (3dccccce)", Values: 1, ULPs: 1}},
+		{diff("int64", schema.Bytes([]int64{5, -1}), schema.Bytes([]int64{5, math.MaxInt64})),
+			Divergence{Index: 1, Want: "-1", Got: "9223372036854775807", Values: 1}},
 	} {
 		if c.got == nil || !reflect.DeepEqual(*c.got, c.want) {
 			t.Errorf("\n got %+v\nwant %+v", c.got, c.want)

@@ -50,7 +50,8 @@ func newPairing(c *comparison, t *RolloutTask, held, running *rollout, inexact b
 			Equal:   true,
 			Forced:  t.Teacher != nil,
 		},
-		c: c, task: t, held: held, running: running, inexact: inexact, compared: map[string]int{}, lacking: map[string]int{},
+		c: c, task: t, held: held, running: running, inexact: inexact, compared: map[string]int{},
+		lacking:   map[string]int{},
 		tolerated: make([]Tolerance, n), last: slices.Repeat([]int{-1}, n),
 	}
 	for _, g := range c.family.Schema.Stages {

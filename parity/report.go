@@ -26,8 +26,9 @@ type CompareOptions struct {
 
 // Budget bounds what an inexact comparison excuses.
 type Budget struct {
-	Flips int              `json:"flips"`           // explained flips, all together
-	Apart map[string]Float `json:"apart,omitempty"` // greatest difference of soft stages, by name; none is no bound
+	Flips int `json:"flips"` // explained flips, all together
+	// greatest difference of soft stages, by name; none is no bound
+	Apart map[string]Float `json:"apart,omitempty"`
 }
 
 // A Finding is a stage whose inputs were equal and whose output differed.
@@ -182,9 +183,10 @@ type FlipCounts struct {
 
 // Tolerance is how far one stage was off.
 type Tolerance struct {
-	Stage   string `json:"stage"`
-	Steps   int    `json:"steps"`                   // at which it differed
-	Unknown int    `json:"unknown_steps,omitempty"` // of them, by how much, since a side does not have the values
+	Stage string `json:"stage"`
+	Steps int    `json:"steps"` // at which it differed
+	// of them, by how much, since a side does not have the values
+	Unknown int `json:"unknown_steps,omitempty"`
 	Difference
 	Rollout string `json:"rollout"` // of the greatest difference
 	Step    int    `json:"step"`
@@ -267,7 +269,8 @@ func (r *Report) Err() error {
 		switch {
 		case r.Nothing():
 			text := "nothing was compared"
-			if i := slices.IndexFunc(r.Rollouts, func(v Verdict) bool { return v.Error != "" }); i >= 0 {
+			if i := slices.IndexFunc(r.Rollouts,
+				func(v Verdict) bool { return v.Error != "" }); i >= 0 {
 				text += ", both sides failed: " + r.Rollouts[i].Error
 			}
 			return errors.New(text)

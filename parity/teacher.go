@@ -43,9 +43,10 @@ type rollout struct {
 	schema  *schema.Schema
 	digests schema.Digests
 	full    []*schema.Step // the steps in full, if asked for
-	columns [][]byte       // by stage: the values of those that can be taught, of a rollout that teaches
-	lacking bool           // a step, or what can be taught of one
-	past    int            // steps beyond the schema's end, which are not compared
+	// by stage: the values of those that can be taught, of a rollout that teaches
+	columns [][]byte
+	lacking bool // a step, or what can be taught of one
+	past    int  // steps beyond the schema's end, which are not compared
 	end     End
 }
 

@@ -264,7 +264,8 @@ func TestTrajectoryPublishedCosts(t *testing.T) {
 				t.Fatal(result.Err)
 			}
 			for j, cost := range []float64{result.Costs.Lataccel, result.Costs.Jerk, result.Costs.Total} {
-				if got, want := strconv.FormatFloat(cost, 'g', -1, 64), rows[1+i][2+j]; got != want {
+				if got, want := strconv.FormatFloat(cost, 'g', -1,
+					64), rows[1+i][2+j]; got != want {
 					t.Errorf(
 						"route %s: %s is %s, published is %s", jobs[i].Route.Name, rows[0][2+j],
 						got, want,

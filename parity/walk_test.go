@@ -66,7 +66,8 @@ func (w walker) Run(
 			from, into := task.Job.(start), walks.NewStep()
 			x, y, sum := float64(from.Seed), 0.25, 0.0
 			teacher := parity.Taught[float64](task.Teacher, "at")
-			for k := 0; (task.Teacher == nil && k < from.Steps && x < 3 || 2*k < len(teacher)) && ctx.Err() == nil; k++ {
+			for k := 0; (task.Teacher == nil && k < from.Steps && x < 3 || 2*k < len(teacher)) &&
+				ctx.Err() == nil; k++ {
 				x, y = x+y*y, 0.5-x*y
 				p := place{at: []float64{x, y + w[k][0]}, reward: float32(x*y + w[k][1])}
 				walks.Expose(k, &p, into)
@@ -166,7 +167,8 @@ func TestSecondSimulator(t *testing.T) {
 		r.Others[0].Element != "y" ||
 		r.Others[0].Index != 1 ||
 		len(r.Plot.Charts) != 1 ||
-		!strings.Contains(r.Err().Error(), "2 of 3 rollouts went another way:\n  start a: reward from step 4 on, at ") {
+		!strings.Contains(r.Err().Error(), "2 of 3 rollouts went another way:\n  start a: "+
+			"reward from step 4 on, at ") {
 		t.Errorf("%+v, %v", r.Findings, r.Err())
 	}
 	if r := compare(cases, parity.Live(walker{}), parity.Live(walker{})); r.Err() != nil ||
@@ -185,7 +187,8 @@ func TestSecondSimulator(t *testing.T) {
 		t.Cleanup(func() { f.Close() })
 		return parity.Traced(f)
 	}
-	if r, err := parity.Compare(t.Context(), parity.Family{}, traced(walker{}), traced(broken), nil, parity.CompareOptions{}); err != nil ||
+	if r, err := parity.Compare(t.Context(), parity.Family{}, traced(walker{}), traced(broken),
+		nil, parity.CompareOptions{}); err != nil ||
 		r.Findings[0].Stage != "reward" ||
 		r.Unjudged == 0 {
 		t.Errorf("%v, %+v", err, r)

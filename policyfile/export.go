@@ -35,7 +35,8 @@ func Export(p lockstep.Native) ([]byte, error) {
 	data, err := sources.ReadFile(p.Kind().String() + ".py")
 	if err != nil {
 		return nil, fmt.Errorf(
-			"a policy of kind %s is not exported: want pid, pidff or a network (zero is the challenge's own, and no controller knows its route, which a table would need)",
+			"a policy of kind %s is not exported: want pid, pidff or a network (zero is the "+
+				"challenge's own, and no controller knows its route, which a table would need)",
 			p.Kind(),
 		)
 	}

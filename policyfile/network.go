@@ -36,7 +36,8 @@ func Network(data []byte) (*lockstep.Network, error) {
 	}
 	var sees []lockstep.Seen
 	if text, ok := m.Metadata[seesKey]; ok {
-		if sees, err = lockstep.ParseSees(strings.Split(strings.TrimSpace(text), "\n")); err != nil {
+		if sees, err = lockstep.ParseSees(strings.Split(strings.TrimSpace(text),
+			"\n")); err != nil {
 			return nil, fmt.Errorf("metadata %s: %w", seesKey, err)
 		}
 	}

@@ -141,7 +141,8 @@ func TestNetworkErrors(t *testing.T) {
 		`output "logits": element type 1 and shape [-1 3]`: func(g *onnx.Graph) { g.Outputs[0].Dims[1] = 3 },
 		`node 2 ("Elu"): operator not supported`:           func(g *onnx.Graph) { g.Nodes[2].OpType = "Elu" },
 		`node 5 ("Tanh"): it does not follow "logits"`: func(g *onnx.Graph) {
-			g.Nodes = append(g.Nodes, onnx.Node{OpType: "Tanh", Inputs: []string{"sum1"}, Outputs: []string{"more"}})
+			g.Nodes = append(g.Nodes, onnx.Node{OpType: "Tanh", Inputs: []string{"sum1"},
+				Outputs: []string{"more"}})
 		},
 		`node 2 ("MatMul"): no Relu or Tanh between two layers`: func(g *onnx.Graph) {
 			g.Nodes[2].OpType, g.Nodes[2].Inputs = "Add", []string{"sum0", "bias0"}
@@ -264,19 +265,26 @@ func TestGrid(t *testing.T) {
 func TestLoadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		``: "line 1: not a policy",
-		"{\"policy\": \"pid\",\n\"gains\": [1, 2, \"x\"]}":      "line 2: not a policy: \"x\" is no finite number",
-		`{"policy": "pid", "gains": [1, null, 2]}`:              "line 1: not a policy: null is no finite number",
-		`{"policy": "pid", "gains": [1, 1e999, 2]}`:             "line 1: not a policy: 1e999 is no finite number",
-		`{"policy": "table", "actions": {"a": [null, "1"]}}`:    "line 1: not a policy: null is no finite number",
-		`{"policy": "mpc"}`:                                     `no kind of policy "mpc"`,
-		`{"policy": "pid", "gains": [1, 2]}`:                    "pid: 2 gains, want 3 (P,I,D)",
-		`{"policy": "pid", "p": 1}`:                             `unknown field "p"`,
-		`{"policy": "network"}`:                                 "comes from a file (.onnx)",
-		`{"policy": "table"}`:                                   "a table has actions by route",
-		`{"policy": "table", "actions": {"a": [1]}}`:            `route "a": 1 actions, want 400`,
-		`{"policy": "zero", "actions": {"a": [1]}}`:             "a policy of kind zero has no actions and no noise",
-		`{"policy": "pid", "gains": [1, 2, 3], "noise": "own"}`: "a policy of kind pid has no actions and no noise",
-		`{"policy": "table", "noise": "loud", "actions": {"a": [` + strings.Repeat("0,", lockstep.TableSteps-1) + `0]}}`: `noise "loud": want own, seeded or expected`,
+		"{\"policy\": \"pid\",\n\"gains\": [1, 2, \"x\"]}": "line 2: not a policy: \"x\" " +
+			"is no finite number",
+		`{"policy": "pid", "gains": [1, null, 2]}`: "line 1: not a policy: null is " +
+			"no finite number",
+		`{"policy": "pid", "gains": [1, 1e999, 2]}`: "line 1: not a policy: 1e999 " +
+			"is no finite number",
+		`{"policy": "table", "actions": {"a": [null, "1"]}}`: "line 1: not a policy: null is " +
+			"no finite number",
+		`{"policy": "mpc"}`:                          `no kind of policy "mpc"`,
+		`{"policy": "pid", "gains": [1, 2]}`:         "pid: 2 gains, want 3 (P,I,D)",
+		`{"policy": "pid", "p": 1}`:                  `unknown field "p"`,
+		`{"policy": "network"}`:                      "comes from a file (.onnx)",
+		`{"policy": "table"}`:                        "a table has actions by route",
+		`{"policy": "table", "actions": {"a": [1]}}`: `route "a": 1 actions, want 400`,
+		`{"policy": "zero", "actions": {"a": [1]}}`: "a policy of kind zero has no " +
+			"actions and no noise",
+		`{"policy": "pid", "gains": [1, 2, 3], "noise": "own"}`: "a policy of kind pid has no " +
+			"actions and no noise",
+		`{"policy": "table", "noise": "loud", "actions": {"a": [` + strings.Repeat("0,",
+			lockstep.TableSteps-1) + `0]}}`: `noise "loud": want own, seeded or expected`,
 		`{"policy": "zero"} {}`: "more than one policy in a file",
 	} {
 		path := filepath.Join(t.TempDir(), "policy.json")

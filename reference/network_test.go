@@ -16,10 +16,16 @@ func TestPythonPolicy(t *testing.T) {
 			policytest.Hold(t, policytest.Functions{
 				Softplus: policytest.Each(softplus), Mean: meanAction,
 				Beta: policytest.Each(
-					func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) },
+					func(d policytest.Draw) float32 {
+						return betaVariate(d.Softplus, d.Seed, d.ID,
+							d.Step)
+					},
 				),
 				Observe: observe,
-				Forward: func(n *lockstep.Network, x []float32) []float32 { return newNetwork(n, nil, kernels).forward(x) },
+				Forward: func(n *lockstep.Network,
+					x []float32) []float32 {
+					return newNetwork(n, nil, kernels).forward(x)
+				},
 			})
 		})
 	}
@@ -33,8 +39,11 @@ func TestPhilox(t *testing.T) {
 		key           [2]uint32
 	}{
 		{want: [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-		{[4]uint32{ones, ones, ones, ones}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}, [2]uint32{ones, ones}},
-		{[4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}, [2]uint32{0xa4093822, 0x299f31d0}},
+		{[4]uint32{ones, ones, ones, ones},
+			[4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}, [2]uint32{ones, ones}},
+		{[4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+			[4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1},
+			[2]uint32{0xa4093822, 0x299f31d0}},
 	} {
 		if got := philox(c.counter, c.key); got != c.want {
 			t.Errorf("philox(%x, %x) = %x, want %x", c.counter, c.key, got, c.want)

@@ -41,7 +41,8 @@ func TestTokenizerBoundaries(t *testing.T) {
 		if got := tokenizer.Encode(math.Nextafter(edge, -9)); got != int64(i) {
 			t.Errorf("one ulp below bin %d encodes as %d", i, got)
 		}
-		if got, want := tokenizer.Encode(math.Nextafter(edge, 9)), int64(min(i+1, lockstep.VocabSize-1)); got != want {
+		if got, want := tokenizer.Encode(math.Nextafter(edge, 9)), int64(min(i+1,
+			lockstep.VocabSize-1)); got != want {
 			t.Errorf("one ulp above bin %d encodes as %d, want %d", i, got, want)
 		}
 	}

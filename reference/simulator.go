@@ -204,7 +204,8 @@ func newTinyPhysicsSimulator(
 	m *tinyPhysicsModel, job *lockstep.Job, shortcuts lockstep.Shortcuts,
 ) *tinyPhysicsSimulator {
 	t := &tinyPhysicsSimulator{
-		simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher, draws: job.Draws, expected: job.Expected,
+		simModel: m, data: job.Route, observe: job.Observe, teacher: job.Teacher,
+		draws: job.Draws, expected: job.Expected,
 		shortcuts: shortcuts, end: job.End(shortcuts),
 	}
 	t.reset()

@@ -95,7 +95,8 @@ func TestShortcuts(t *testing.T) {
 			if got.Costs != want.Costs {
 				t.Errorf("shortcuts %b: costs %v, want %v", shortcuts, got.Costs, want.Costs)
 			}
-			if err := errors.Join(simtest.Same("lataccel", got.Trajectory.Lataccel, want.Trajectory.Lataccel[:end]), simtest.Same("action", got.Trajectory.Action, want.Trajectory.Action[:end])); err != nil {
+			if err := errors.Join(simtest.Same("lataccel", got.Trajectory.Lataccel,
+				want.Trajectory.Lataccel[:end]), simtest.Same("action", got.Trajectory.Action, want.Trajectory.Action[:end])); err != nil {
 				t.Errorf("reference, shortcuts %b against none: %v", shortcuts, err)
 			}
 		}

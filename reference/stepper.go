@@ -35,7 +35,10 @@ func (s *Simulator) Reset(
 		var err error
 		if jobs[i].Policy == nil {
 			o.controller = &commanded{}
-		} else if ended := guard.Do(func() { o.controller, o.done, err = newController(&jobs[i], s.kernels) }); ended != nil {
+		} else if ended := guard.Do(func() {
+			o.controller, o.done,
+				err = newController(&jobs[i], s.kernels)
+		}); ended != nil {
 			err = ended
 		}
 		if err != nil {
@@ -94,7 +97,8 @@ func (r *rollouts) Memory(i int) ([]float64, error) {
 	c, ok := r.all[i].controller.(rememberer)
 	if !ok {
 		return nil, fmt.Errorf(
-			"what the controller remembers cannot be kept: steer the rollout from outside, by a job without a policy",
+			"what the controller remembers cannot be kept: steer the rollout from outside, by a " +
+				"job without a policy",
 		)
 	}
 	return c.memory(), nil

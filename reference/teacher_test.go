@@ -66,7 +66,8 @@ func TestTeacher(t *testing.T) {
 			}
 			network++
 			for k := range lockstep.ContextLength {
-				if want := tokenizer.Encode(before(i, lockstep.ContextLength-k)); step.Tokens[k] != want {
+				if want := tokenizer.Encode(before(i,
+					lockstep.ContextLength-k)); step.Tokens[k] != want {
 					t.Errorf("step %d: token %d is %d, want %d", i, k, step.Tokens[k], want)
 				}
 				want := route.SteerCommand[:lockstep.ContextLength]
@@ -84,7 +85,8 @@ func TestTeacher(t *testing.T) {
 		}
 		got := simulate(t, s, job, shortcuts)
 		n := len(got.Trajectory.Lataccel)
-		if err := errors.Join(simtest.Same("lataccel", got.Trajectory.Lataccel[20:], taught.Lataccel[20:n]), simtest.Same("action", got.Trajectory.Action[20:], taught.Action[20:n])); err != nil {
+		if err := errors.Join(simtest.Same("lataccel", got.Trajectory.Lataccel[20:],
+			taught.Lataccel[20:n]), simtest.Same("action", got.Trajectory.Action[20:], taught.Action[20:n])); err != nil {
 			t.Errorf("reference, from step 20 on, against the teacher: %v", err)
 		}
 		for i, current := range seen {
@@ -121,7 +123,8 @@ func TestTeacherOwn(t *testing.T) {
 		Action:   free.Trajectory.Action[:300],
 	}
 	for _, r := range s.Simulate(context.Background(), []lockstep.Job{job}, lockstep.Options{}) {
-		const want = "route 00002, controller pid, step 0: the teacher has 600 lataccels and 300 actions, want 600 of each"
+		const want = "route 00002, controller pid, step 0: the teacher has 600 lataccels and " +
+			"300 actions, want 600 of each"
 		if r.Err == nil || r.Err.Error() != want {
 			t.Errorf("error %v, want %s", r.Err, want)
 		}

@@ -42,7 +42,10 @@ func TestVectors(t *testing.T) {
 	vectors.Hold(t, "cdf", func(v vectors.Vector) any { return distribution(v) })
 	vectors.Hold(
 		t, "choice",
-		func(v vectors.Vector) any { return []int64{int64(search(distribution(v), v.Float64("u")))} },
+		func(v vectors.Vector) any {
+			return []int64{int64(search(distribution(v),
+				v.Float64("u")))}
+		},
 	)
 	vectors.Hold(t, "draws", func(v vectors.Vector) any {
 		random := NewRandom(uint32(v.Int("seed")))
@@ -115,7 +118,8 @@ func TestVectors(t *testing.T) {
 			AEgo:           v.Float64s("acceleration"),
 		}
 		o := make([]float32, lockstep.ObservationSize)
-		if err := observe(o, route, len(v.Float64s("lataccel")), v.Float64s("lataccel"), v.Float64s("action")); err != nil {
+		if err := observe(o, route, len(v.Float64s("lataccel")), v.Float64s("lataccel"),
+			v.Float64s("action")); err != nil {
 			t.Fatal(err)
 		}
 		return o

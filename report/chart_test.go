@@ -46,7 +46,8 @@ func TestHistogramBins(t *testing.T) {
 	if !slices.Equal(counts, want) {
 		t.Errorf("bins %v, want %v", counts, want)
 	}
-	if notes := strings.Join(h.Notes, " "); notes != "Bins of 10. Above 990 and not shown: 3. No number (NaN): 1." {
+	if notes := strings.Join(h.Notes, " "); notes != "Bins of 10. Above 990 and not shown: 3. "+
+		"No number (NaN): 1." {
 		t.Errorf("notes %q", notes)
 	}
 }

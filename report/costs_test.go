@@ -72,7 +72,8 @@ func TestCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"role", "controller", "route", "lataccel_cost", "jerk_cost", "total_cost", "error"}, records[0]); diff != "" {
+	if diff := cmp.Diff([]string{"role", "controller", "route", "lataccel_cost", "jerk_cost",
+		"total_cost", "error"}, records[0]); diff != "" {
 		t.Error(diff)
 	}
 	var rows []costRow
@@ -115,7 +116,8 @@ func TestParquet(t *testing.T) {
 	var rows []costRow
 	for i := range columns["role"] {
 		row := costRow{
-			Role: columns["role"][i].(string), Controller: columns["controller"][i].(string), Route: columns["route"][i].(string),
+			Role: columns["role"][i].(string), Controller: columns["controller"][i].(string),
+			Route: columns["route"][i].(string),
 			Error: columns["error"][i],
 		}
 		for j, name := range []string{"lataccel_cost", "jerk_cost", "total_cost"} {

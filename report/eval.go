@@ -147,7 +147,8 @@ func (e Eval) WriteText(w io.Writer) error {
 			continue
 		}
 		controller := []string{e.Test.Controller, e.Baseline.Controller}[i]
-		if _, err := fmt.Fprintf(w, "%-9s %-20s %d routes, %s\n", role, controller, len(costs[i]), costsText("average ", reference.MeanCosts(costs[i]))); err != nil {
+		if _, err := fmt.Fprintf(w, "%-9s %-20s %d routes, %s\n", role, controller, len(costs[i]),
+			costsText("average ", reference.MeanCosts(costs[i]))); err != nil {
 			return err
 		}
 	}

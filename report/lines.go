@@ -19,10 +19,12 @@ import (
 // controllers the averages alone; or as one object of JSON a line.
 type Lines struct {
 	Controllers, Routes []string
-	Unread              []RouteResult // routes that could not be loaded: each fails under each controller
-	Engine              string
-	Profile             lockstep.Profile
-	Found               *installed.Found // of the Python that was asked for the profile, nil if none was
+	// routes that could not be loaded: each fails under each controller
+	Unread  []RouteResult
+	Engine  string
+	Profile lockstep.Profile
+	// of the Python that was asked for the profile, nil if none was
+	Found *installed.Found
 
 	Out, Errors io.Writer
 	JSON        bool

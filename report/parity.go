@@ -156,9 +156,10 @@ const maxMessages = 20
 
 func newCheckRow(c *verdict.Check) checkRow {
 	r := checkRow{
-		Name: c.Name, Title: c.Title, Why: c.Why, Note: c.Note, Command: c.Command, Seconds: strconv.FormatFloat(c.Seconds, 'f', 1, 64),
-		Brief: strings.SplitN(c.Why, "\n", 2)[0],
-		Cases: c.Count(verdict.Passed) + c.Count(verdict.Failed), Skipped: c.Count(verdict.NotRun) +
+		Name: c.Name, Title: c.Title, Why: c.Why, Note: c.Note, Command: c.Command,
+		Seconds: strconv.FormatFloat(c.Seconds, 'f', 1, 64),
+		Brief:   strings.SplitN(c.Why, "\n", 2)[0],
+		Cases:   c.Count(verdict.Passed) + c.Count(verdict.Failed), Skipped: c.Count(verdict.NotRun) +
 			c.Count(verdict.NotApplicable),
 	}
 	r.Class, r.Word = outcomeClass(c.Outcome)
@@ -499,7 +500,11 @@ func newCharts(p *parity.Plot) (all []notedChart) {
 		switch {
 		case c.Stairs != "" && n > 1:
 			all = append(all, notedChart{stairsChart(c, n), c.Note})
-		case c.Stairs == "" && n > 1 && slices.ContainsFunc(c.Lines, func(l parity.Line) bool { return l.Name == "wanted" || l.Name == "got" }):
+		case c.Stairs == "" && n > 1 &&
+			slices.ContainsFunc(c.Lines, func(l parity.Line) bool {
+				return l.Name == "wanted" ||
+					l.Name == "got"
+			}):
 			all = append(all, notedChart{stepsChart(p, c), c.Note})
 		}
 	}
@@ -535,7 +540,8 @@ func stepsChart(p *parity.Plot, c *parity.Chart) chart {
 		Label: fmt.Sprintf(
 			"%s on %s, steps %d to %d", c.Label, p.Rollout, c.First+from, c.First+to-1,
 		),
-		Class: "time", YLabel: label, XLabel: "step", Width: to - from - 1, Height: grid, Y: s.ticks(5),
+		Class: "time", YLabel: label, XLabel: "step", Width: to - from - 1, Height: grid,
+		Y: s.ticks(5),
 		X: scale{lo: float64(c.First + from), hi: float64(c.First + to - 1)}.ticks(6),
 	}
 	for i, l := range c.Lines {

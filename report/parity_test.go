@@ -72,8 +72,10 @@ func testComparison(stages ...string) verdict.Comparison {
 		}
 	}
 	r.First = &parity.Divergence{
-		Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123, Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
-		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep compare --only 00002/pid",
+		Rollout: "route 00002, controller pid", Key: []string{"00002", "pid"}, Step: 123,
+		Stage: stages[0], Index: 7, Values: 2, ULPs: 1,
+		Want: "1 (3f800000)", Got: "1.0000001 (3f800001)", Replay: "lockstep compare --only " +
+			"00002/pid",
 		Explanation: &parity.Explanation{
 			Rollout: "route 00002, controller pid",
 			Step:    123,
@@ -81,9 +83,11 @@ func testComparison(stages ...string) verdict.Comparison {
 			Why:     "the CDFs differ by less than the margins",
 			Facts: []parity.Fact{
 				{
-					Name:  "nearest edge",
-					Value: "0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, margin 0.02",
-				}, {Name: "tokens", Value: "511 wanted, 512 got"}, {Name: "CDFs", Value: "1e-09 apart at most"},
+					Name: "nearest edge",
+					Value: "0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, " +
+						"margin 0.02",
+				}, {Name: "tokens", Value: "511 wanted, 512 got"}, {Name: "CDFs",
+					Value: "1e-09 apart at most"},
 			},
 		},
 	}
@@ -172,7 +176,8 @@ func writeParity(t *testing.T, p Parity) *page {
 // testGate has a check of each outcome.
 func testGate() *verdict.Result {
 	return &verdict.Result{
-		Verdict: "blocked: 2 of 3 checks failed", Seconds: 61.5, Require: []string{"assets"}, RequireHardware: true, Machine: "linux/amd64, 2 cores", Go: "go1.26",
+		Verdict: "blocked: 2 of 3 checks failed", Seconds: 61.5, Require: []string{"assets"},
+		RequireHardware: true, Machine: "linux/amd64, 2 cores", Go: "go1.26",
 		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Change: verdict.Change{
 			Base:      "main",
@@ -265,13 +270,15 @@ func TestParityVerdicts(t *testing.T) {
 	for _, th := range table.all("thead", "")[0].all("th", "") {
 		heads = append(heads, th.text)
 	}
-	if got := strings.Join(heads, " "); got != "judged verdict held to equal action tokens states logits probs cdf draw sample prediction lataccel costs" {
+	if got := strings.Join(heads, " "); got != "judged verdict held to equal action tokens "+
+		"states logits probs cdf draw sample prediction lataccel costs" {
 		t.Errorf("columns %s", got)
 	}
 	rows := cells(table)
 	for i, want := range []string{
 		"onnxruntime|✓ equal|referencetinyphysics.onnx|2 of 21160 steps|✓|✓|✓|✓|✓|–|✓|✓|✓|✓|✓",
-		"onnxruntime|✗ different|referencetinyphysics.onnx|1 of 21160 steps|✓|✓|✓|✗ 3|✓|–|✗ 3|✓|✓|✓|✓",
+		"onnxruntime|✗ different|referencetinyphysics.onnx|1 of 21160 steps|✓|✓|✓|✗ 3|✓|–|✗ " +
+			"3|✓|✓|✓|✓",
 		"gpu|– not run|ort1.30own network|gpu: no device|",
 	} {
 		if got := strings.Join(rows[i], "|"); got != want {
@@ -326,7 +333,9 @@ func TestParityDivergence(t *testing.T) {
 		t.Fatalf("%d plots, want lataccel, steer command and the CDF", len(svgs))
 	}
 	for i, want := range []string{
-		"lateral acceleration on route 00002, controller pid, steps 98 to 158", "steer command on route 00002, controller pid, steps 98 to 158", "CDF around the draw, tokens 505 to 518",
+		"lateral acceleration on route 00002, controller pid, steps 98 to 158", "steer command " +
+			"on route 00002, controller pid, steps 98 to 158", "CDF around the draw, tokens 505 " +
+			"to 518",
 	} {
 		if svgs[i].attrs["aria-label"] != want {
 			t.Errorf("plot %d is %q, want %q", i, svgs[i].attrs["aria-label"], want)
@@ -371,7 +380,10 @@ func TestParityOdd(t *testing.T) {
 		l := &r.Plot.Charts[chart].Lines[line]
 		l.Values = l.Values[:n]
 	}
-	value := func(r *parity.Report, chart, at int, x parity.Float) { r.Plot.Charts[chart].Lines[0].Values[at] = x }
+	value := func(r *parity.Report, chart, at int,
+		x parity.Float) {
+		r.Plot.Charts[chart].Lines[0].Values[at] = x
+	}
 	for name, change := range map[string]func(*parity.Report){
 		"no plot":       func(r *parity.Report) { r.Plot = nil },
 		"no choice":     func(r *parity.Report) { r.First.Explanation = nil },
@@ -381,10 +393,15 @@ func TestParityOdd(t *testing.T) {
 		"last step":     func(r *parity.Report) { r.First.Step, r.Plot.Step = 599, 599 },
 		"beyond":        func(r *parity.Report) { r.First.Step, r.Plot.Step = 5000, 5000 },
 		"before":        func(r *parity.Report) { r.First.Step, r.Plot.Step = 0, 0 },
-		"one side":      func(r *parity.Report) { cut(r, 0, 1, 0); cut(r, 1, 1, 0); cut(r, 2, 1, 0) },
-		"shorter":       func(r *parity.Report) { cut(r, 0, 1, 50); cut(r, 1, 1, 105) },
-		"two steps":     func(r *parity.Report) { cut(r, 0, 0, 2); cut(r, 0, 1, 1) },
-		"no steps":      func(r *parity.Report) { cut(r, 0, 0, 0); cut(r, 0, 1, 0) },
+		"one side": func(r *parity.Report) {
+			cut(r, 0, 1, 0)
+			cut(r, 1, 1, 0)
+			cut(r, 2, 1,
+				0)
+		},
+		"shorter":   func(r *parity.Report) { cut(r, 0, 1, 50); cut(r, 1, 1, 105) },
+		"two steps": func(r *parity.Report) { cut(r, 0, 0, 2); cut(r, 0, 1, 1) },
+		"no steps":  func(r *parity.Report) { cut(r, 0, 0, 0); cut(r, 0, 1, 0) },
 		"no numbers": func(r *parity.Report) {
 			value(r, 0, 103, nan)
 			value(r, 2, 3, nan)
@@ -398,9 +415,12 @@ func TestParityOdd(t *testing.T) {
 		"hashes": func(r *parity.Report) {
 			r.First.Index, r.First.Want, r.First.Got = -1, "values of hash 0123456789abcdef", "values of hash x"
 		},
-		"another length":  func(r *parity.Report) { r.First.Got = "2 (4000000000000000)" },
-		"no hexadecimals": func(r *parity.Report) { r.First.Want, r.First.Got = "(gggggggg)", "(11111111)" },
-		"far":             func(r *parity.Report) { r.First.ULPs = math.MaxUint64 },
+		"another length": func(r *parity.Report) { r.First.Got = "2 (4000000000000000)" },
+		"no hexadecimals": func(r *parity.Report) {
+			r.First.Want, r.First.Got = "(gggggggg)",
+				"(11111111)"
+		},
+		"far": func(r *parity.Report) { r.First.ULPs = math.MaxUint64 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testComparison(tinyphysics.Logits)
@@ -431,11 +451,14 @@ func TestParityHeadlines(t *testing.T) {
 	}{
 		{Parity{Comparisons: []verdict.Comparison{testComparison()}}, "Every bit is equal", true},
 		{Parity{Comparisons: []verdict.Comparison{inexact}}, "Every difference is explained", true},
-		{Parity{Comparisons: []verdict.Comparison{testComparison(), {Error: "broken"}}}, "1 of 2 comparisons differ", false},
+		{Parity{Comparisons: []verdict.Comparison{testComparison(), {Error: "broken"}}},
+			"1 of 2 comparisons differ", false},
 		{Parity{Comparisons: []verdict.Comparison{absent}}, "Nothing was compared", false},
-		{Parity{Comparisons: []verdict.Comparison{{Differs: "costs"}}}, "The comparison differs", false},
+		{Parity{Comparisons: []verdict.Comparison{{Differs: "costs"}}}, "The comparison differs",
+			false},
 		{Parity{Mutants: testGate().Checks[4].Mutants}, "Planted faults are found", true},
-		{Parity{Mutants: testGate().Checks[4].Mutants, Failure: errors.New("c was not caught")}, "Not enough faults are found", false},
+		{Parity{Mutants: testGate().Checks[4].Mutants, Failure: errors.New("c was not caught")},
+			"Not enough faults are found", false},
 	} {
 		p := writeParity(t, c.parity)
 		h1 := p.all("h1", "")[0]
@@ -503,7 +526,8 @@ func TestGateReport(t *testing.T) {
 	figures[2].wantText(t, "tests", "it crashed: signal: killed", "fatal error <x>")
 
 	passed := testGate()
-	passed.Passed, passed.Verdict, passed.Checks = true, "passed: only documentation differs, nothing was compared", passed.Checks[:1]
+	passed.Passed, passed.Verdict, passed.Checks = true, "passed: only documentation differs, "+
+		"nothing was compared", passed.Checks[:1]
 	p = writeGate(t, passed)
 	p.wantText(t, "✓ Passed", "only documentation differs, nothing was compared")
 	if len(p.all("table", "stages")) != 0 {
@@ -584,8 +608,10 @@ func TestParityExercised(t *testing.T) {
 	c.Report.Rollouts[1].Error = "it broke\nin a place"
 	html := string(writeParity(t, Parity{Comparisons: []verdict.Comparison{c}}).bytes)
 	for _, want := range []string{
-		"exercised 1 of 2 branches of the specification; never: no plan; the draw nearest to an edge of the CDF is 9.54e-07 from it, at route 00002, controller pid, step 321.",
-		`<th scope="row">cut plan</th><td>by the end</td><td>7</td><td>2</td>`, `<th scope="row">no plan</th><td>at the last step</td><td class="none">never</td>`,
+		"exercised 1 of 2 branches of the specification; never: no plan; the draw nearest to an " +
+			"edge of the CDF is 9.54e-07 from it, at route 00002, controller pid, step 321.",
+		`<th scope="row">cut plan</th><td>by the end</td><td>7</td><td>2</td>`,
+		`<th scope="row">no plan</th><td>at the last step</td><td class="none">never</td>`,
 		"<dt>00000/pid</dt><dd>580 steps</dd>", "580 steps, then on both sides: it broke<",
 	} {
 		if !strings.Contains(html, want) {

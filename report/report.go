@@ -88,7 +88,10 @@ func WriteEval(path string, e Eval) error {
 func WriteRollout(path string, r Single) error {
 	return fileio.Write(
 		path,
-		func(w io.Writer) error { return pages.ExecuteTemplate(w, "rollout.html", newRolloutPage(r)) },
+		func(w io.Writer) error {
+			return pages.ExecuteTemplate(w, "rollout.html",
+				newRolloutPage(r))
+		},
 	)
 }
 

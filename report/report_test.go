@@ -57,7 +57,8 @@ func testRun(controller string, n int, factor float64) Run {
 // in the text, and those of one class are not. A table is of the class that its noise says.
 func TestClasses(t *testing.T) {
 	for noise, want := range map[lockstep.NoiseKind]Class{
-		0: ClassUnknown, lockstep.OwnNoise: ClassOracle, lockstep.SeededNoise: ClassTable, lockstep.ExpectedNoise: ClassTable,
+		0: ClassUnknown, lockstep.OwnNoise: ClassOracle, lockstep.SeededNoise: ClassTable,
+		lockstep.ExpectedNoise: ClassTable,
 	} {
 		if got := ClassOf(&lockstep.Table{Noise: noise}); got != want {
 			t.Errorf("a table of noise %d is of class %q, want %q", noise, got, want)
@@ -79,7 +80,8 @@ func TestClasses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const says = "different classes are not comparable: test is a table that knows the draws, baseline a controller."
+		const says = "different classes are not comparable: test is a table that knows the " +
+			"draws, baseline a controller."
 		if strings.Contains(text.String(), says) != differ ||
 			strings.Contains(string(html), says) != differ ||
 			!strings.Contains(string(html), "class of pid") {
@@ -390,7 +392,8 @@ func TestEval(t *testing.T) {
 		for class, want := range map[string][]float64{"target": a.Target, "test": a.Lataccel, "baseline": b.Lataccel} {
 			line := svg.all("path", class)[0]
 			checkLine(t, svg, line, 0, want)
-			if name := map[string]string{"target": "target", "test": "test: pid", "baseline": "baseline: zero"}[class]; line.attrs["data-name"] != name {
+			if name := map[string]string{"target": "target", "test": "test: pid",
+				"baseline": "baseline: zero"}[class]; line.attrs["data-name"] != name {
 				t.Errorf("the line of %s is named %q", name, line.attrs["data-name"])
 			}
 		}
@@ -444,7 +447,8 @@ func TestRollout(t *testing.T) {
 
 	table := cells(p.all("table", "costs")[0])
 	for i, r := range run.Routes {
-		if want := []string{r.Name, fixed(r.Floor), fixed(r.Costs.Total), fixed(r.Costs.Lataccel), fixed(r.Costs.Jerk), ""}; !slices.Equal(
+		if want := []string{r.Name, fixed(r.Floor), fixed(r.Costs.Total), fixed(r.Costs.Lataccel),
+			fixed(r.Costs.Jerk), ""}; !slices.Equal(
 			table[i],
 			want,
 		) {
@@ -478,15 +482,24 @@ func TestVerdict(t *testing.T) {
 		test, baseline []lockstep.Costs
 		want           []string
 	}{
-		"better":      {[]lockstep.Costs{costs(1, 10)}, []lockstep.Costs{costs(2, 20)}, []string{"beats the baseline", "60.000 against 120.000, 50.0 % lower, over 1 route."}},
-		"worse":       {[]lockstep.Costs{costs(2, 20)}, []lockstep.Costs{costs(1, 10)}, []string{"does not beat", "100.0 % higher"}},
-		"equal means": {[]lockstep.Costs{costs(1, 0), costs(2, 0)}, []lockstep.Costs{costs(2, 0), costs(1, 0)}, []string{"does not beat", "over 2 routes"}},
-		"identical":   {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(1, nan)}, []string{"No difference", "bit for bit"}},
-		"zero":        {[]lockstep.Costs{costs(1, 0)}, []lockstep.Costs{costs(0, 0)}, []string{"does not beat", "50.000 against 0.000, over"}},
-		"NaN":         {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(2, nan)}, []string{"No verdict", "No number (NaN): 1 of baseline, 1 of test.", "1 not comparable"}},
-		"huge":        {[]lockstep.Costs{costs(2e4, 0)}, []lockstep.Costs{costs(1, 0)}, []string{"does not beat", "1000000.000", "Above 990 and not shown: 1 of test."}},
-		"infinite":    {[]lockstep.Costs{costs(inf, 0)}, []lockstep.Costs{costs(1, 0)}, []string{"does not beat", "∞ against 50.000, over"}},
-		"no routes":   {nil, nil, []string{"Nothing to compare"}},
+		"better": {[]lockstep.Costs{costs(1, 10)}, []lockstep.Costs{costs(2, 20)},
+			[]string{"beats the baseline", "60.000 against 120.000, 50.0 % lower, over 1 route."}},
+		"worse": {[]lockstep.Costs{costs(2, 20)}, []lockstep.Costs{costs(1, 10)},
+			[]string{"does not beat", "100.0 % higher"}},
+		"equal means": {[]lockstep.Costs{costs(1, 0), costs(2, 0)},
+			[]lockstep.Costs{costs(2, 0), costs(1, 0)}, []string{"does not beat", "over 2 routes"}},
+		"identical": {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(1, nan)},
+			[]string{"No difference", "bit for bit"}},
+		"zero": {[]lockstep.Costs{costs(1, 0)}, []lockstep.Costs{costs(0, 0)},
+			[]string{"does not beat", "50.000 against 0.000, over"}},
+		"NaN": {[]lockstep.Costs{costs(1, nan)}, []lockstep.Costs{costs(2, nan)},
+			[]string{"No verdict", "No number (NaN): 1 of baseline, 1 of test.",
+				"1 not comparable"}},
+		"huge": {[]lockstep.Costs{costs(2e4, 0)}, []lockstep.Costs{costs(1, 0)},
+			[]string{"does not beat", "1000000.000", "Above 990 and not shown: 1 of test."}},
+		"infinite": {[]lockstep.Costs{costs(inf, 0)}, []lockstep.Costs{costs(1, 0)},
+			[]string{"does not beat", "∞ against 50.000, over"}},
+		"no routes": {nil, nil, []string{"Nothing to compare"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writeEval(
@@ -761,7 +774,8 @@ func TestContrast(t *testing.T) {
 			colours[m[1]] = m[2]
 		}
 		for _, pair := range [][2]string{
-			{"ink", "page"}, {"ink", "card"}, {"muted", "page"}, {"muted", "card"}, {"test-ink", "page"}, {"test-ink", "card"},
+			{"ink", "page"}, {"ink", "card"}, {"muted", "page"}, {"muted", "card"},
+			{"test-ink", "page"}, {"test-ink", "card"},
 			{"baseline-ink", "page"}, {"baseline-ink", "card"}, {"warn", "warn-page"},
 		} {
 			if c := contrast(t, colours[pair[0]], colours[pair[1]]); c < 4.5 {
@@ -817,7 +831,8 @@ func TestCommandLine(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	for x, want := range map[float64]string{
-		0: "0.000", 1.0005: "1.000", 99.9996: "100.000", -0.0001: "0.000", -2.5: "−2.500", 1e6: "1000000.000", 1.5e12: "1.500000e+12",
+		0: "0.000", 1.0005: "1.000", 99.9996: "100.000", -0.0001: "0.000", -2.5: "−2.500",
+		1e6: "1000000.000", 1.5e12: "1.500000e+12",
 		math.Inf(1): "∞", math.Inf(-1): "−∞",
 	} {
 		if got := fixed(x); got != want {

@@ -66,7 +66,8 @@ func newRolloutPage(r Single) rolloutPage {
 	p.Table = summary(p.Mean, medians(costs))
 	p.Long = len(p.All) > longTable
 	if p.Long {
-		p.Worst = descending(p.All, func(r rolloutRow) float64 { return r.Costs.Total })[:worstCount]
+		p.Worst = descending(p.All,
+			func(r rolloutRow) float64 { return r.Costs.Total })[:worstCount]
 		for _, kind := range costKinds {
 			p.Histograms = append(
 				p.Histograms,

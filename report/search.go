@@ -155,7 +155,8 @@ func (s *Search) WriteText(w io.Writer) error {
 		return err
 	}
 	for _, c := range s.Columns {
-		if _, err := fmt.Fprintf(w, "%s: %s; class: %s\n", c.Short(), c.Policy, c.Class); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s; class: %s\n", c.Short(), c.Policy,
+			c.Class); err != nil {
 			return err
 		}
 	}
@@ -173,7 +174,10 @@ type Curve struct {
 func WriteSearch(path string, s *Search) error {
 	return fileio.Write(
 		path,
-		func(w io.Writer) error { return pages.ExecuteTemplate(w, "search.html", newSearchPage(s)) },
+		func(w io.Writer) error {
+			return pages.ExecuteTemplate(w, "search.html",
+				newSearchPage(s))
+		},
 	)
 }
 

@@ -74,13 +74,15 @@ func TestReadRouteForms(t *testing.T) {
 	}
 	shuffled := shuffle(plain)
 	for name, text := range map[string]string{
-		"CRLF":                strings.ReplaceAll(plain, "\n", "\r\n"),
-		"byte order mark":     "\xef\xbb\xbf" + plain,
-		"no last newline":     strings.TrimSuffix(plain, "\n"),
-		"blank lines":         strings.ReplaceAll(plain, "\n", "\n\n"),
-		"quotes":              strings.ReplaceAll(plain, "30.5", `"30.5"`),
-		"other column order":  shuffled,
-		"a column twice":      strings.Replace(strings.ReplaceAll(plain, "\n", ",0.7\n"), ",0.7", ",roll", 1), // the first counts
+		"CRLF":               strings.ReplaceAll(plain, "\n", "\r\n"),
+		"byte order mark":    "\xef\xbb\xbf" + plain,
+		"no last newline":    strings.TrimSuffix(plain, "\n"),
+		"blank lines":        strings.ReplaceAll(plain, "\n", "\n\n"),
+		"quotes":             strings.ReplaceAll(plain, "30.5", `"30.5"`),
+		"other column order": shuffled,
+		// the first counts
+		"a column twice": strings.Replace(strings.ReplaceAll(plain, "\n", ",0.7\n"), ",0.7",
+			",roll", 1),
 		"spaces":              strings.ReplaceAll(plain, "30.5", " 30.5 "),
 		"no empty last field": strings.ReplaceAll(plain, ",\n", "\n"),
 		"NaN in steer":        strings.ReplaceAll(plain, ",\n", ",NaN\n"),
@@ -120,9 +122,12 @@ func TestReadRouteErrors(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "routes/00000.csv: empty: want a header line and at least 101 rows"},
-		{"header only", header, "routes/00000.csv: 0 rows; want at least 101: steps 0 to 99 warm up, costs count from step 100"},
-		{"too short", csvRows(100, nil), "routes/00000.csv: 100 rows; want at least 101: steps 0 to 99 warm up, costs count from step 100"},
-		{"no column", strings.Replace(csvRows(120, nil), "roll", "Roll", 1), `routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, targetLateralAcceleration, steerCommand`},
+		{"header only", header, "routes/00000.csv: 0 rows; want at least 101: steps 0 to 99 " +
+			"warm up, costs count from step 100"},
+		{"too short", csvRows(100, nil), "routes/00000.csv: 100 rows; want at least 101: steps " +
+			"0 to 99 warm up, costs count from step 100"},
+		{"no column", strings.Replace(csvRows(120, nil), "roll", "Roll", 1),
+			`routes/00000.csv:1:1: no column "roll"; want roll, vEgo, aEgo, targetLateralAcceleration, steerCommand`},
 		{"no number", set(3, 1, "fast"), `routes/00000.csv:5:5: vEgo: "fast" is not a number`},
 		{"empty field", set(3, 2, ""), "routes/00000.csv:5:10: aEgo: missing in row 3"},
 		{
@@ -131,8 +136,10 @@ func TestReadRouteErrors(t *testing.T) {
 		},
 		{"infinity", set(3, 1, "-inf"), `routes/00000.csv:5:5: vEgo: "-inf" is not finite`},
 		{"too large", set(3, 1, "1e999"), `routes/00000.csv:5:5: vEgo: "1e999" is not a number`},
-		{"roll", set(3, 3, "2e8"), "routes/00000.csv:5:16: roll: 2e+08 is outside ±1.05414336e+08 rad, where the sine is known bit for bit"},
-		{"no steer", set(99, 5, ""), "routes/00000.csv:101:27: steerCommand: missing in row 99; steer is needed before row 100"},
+		{"roll", set(3, 3, "2e8"), "routes/00000.csv:5:16: roll: 2e+08 is outside " +
+			"±1.05414336e+08 rad, where the sine is known bit for bit"},
+		{"no steer", set(99, 5, ""), "routes/00000.csv:101:27: steerCommand: missing in row 99; " +
+			"steer is needed before row 100"},
 		{
 			"steer text", set(105, 5, "left"),
 			`routes/00000.csv:107:28: steerCommand: "left" is not a number`,
@@ -185,8 +192,9 @@ func TestMake(t *testing.T) {
 		return append(out, uint64(r.Seed), math.Float64bits(r.Draws[99]), uint64(len(r.Draws)))
 	}
 	for name, c := range map[string]routefile.Columns{
-		"raw":    {Values: raw, Raw: true},
-		"loaded": {Values: [5][]float64{want.RollLataccel, want.VEgo, want.AEgo, want.TargetLataccel, want.SteerCommand}},
+		"raw": {Values: raw, Raw: true},
+		"loaded": {Values: [5][]float64{want.RollLataccel, want.VEgo, want.AEgo,
+			want.TargetLataccel, want.SteerCommand}},
 	} {
 		got, err := routefile.Loader{}.Make("frames/00000.csv", c)
 		if err != nil {
@@ -302,7 +310,8 @@ func FuzzReadRoute(f *testing.F) {
 // TestName: names hold nothing that a terminal would obey.
 func TestName(t *testing.T) {
 	for path, want := range map[string]string{
-		"data/00000.csv": "00000", "a b.csv": "a b", "é.csv": "é", "x": "x", "\x1b[2J.csv": `\x1b[2J`, "a\nb.csv": `a\nb`, "\xff.csv": `\xff`,
+		"data/00000.csv": "00000", "a b.csv": "a b", "é.csv": "é", "x": "x",
+		"\x1b[2J.csv": `\x1b[2J`, "a\nb.csv": `a\nb`, "\xff.csv": `\xff`,
 	} {
 		if got := routefile.Name(path); got != want {
 			t.Errorf("%q is named %q, want %q", path, got, want)

@@ -62,7 +62,8 @@ func TestStreamingCost(t *testing.T) {
 	stream := func(journal *Journal) {
 		n := 0
 		work := Work{Simulator: sim, Jobs: jobs, Options: options, Journal: journal}
-		if err := work.Stream(context.Background(), func(int, lockstep.Result) { n++ }); err != nil ||
+		if err := work.Stream(context.Background(),
+			func(int, lockstep.Result) { n++ }); err != nil ||
 			n != len(jobs) {
 			t.Fatalf("%d results, %v", n, err)
 		}
@@ -102,7 +103,8 @@ func TestStreamingCost(t *testing.T) {
 		what := []string{"", "streamed", "streamed and kept, fsync included"}[way]
 		least := slices.Min(took[way]) / slices.Min(took[0])
 		t.Logf(
-			"%s: %.4f of a run that is not; within rounds %.4f (%.4f to %.4f), by the clock %.4f; %d rounds of %d rollouts, %.2f s each",
+			"%s: %.4f of a run that is not; within rounds %.4f (%.4f to %.4f), by the clock "+
+				"%.4f; %d rounds of %d rollouts, %.2f s each",
 			what, least, median, low, high, elapsed, len(took[0]), len(jobs), slices.Min(clock[0]),
 		)
 		if least > limit {

@@ -32,13 +32,15 @@ func TestCurve(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ text, draws, fails string }{
-		{"epoch,cost\r\n0,4\r\n1,\r\n2,1\r\n3,0", "epoch 2\ncost                         4 to         1  █ ▁\n", ""},
+		{"epoch,cost\r\n0,4\r\n1,\r\n2,1\r\n3,0", "epoch 2\ncost                         4 to   " +
+			"      1  █ ▁\n", ""},
 		{"epoch,cost\n", "", ""},
 		{"", "", ""},
 		{"epoch,cost\n1,2\n2,two\n", "", `curve.csv:3: "two" is not a number`},
 		{"epoch,cost\n1\n", "", "wrong number of fields"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, curveName), []byte(test.text), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, curveName), []byte(test.text),
+			0o666); err != nil {
 			t.Fatal(err)
 		}
 		p, err := Watch(dir)

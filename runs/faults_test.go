@@ -46,7 +46,8 @@ func TestFaults(t *testing.T) {
 		synctest.Test(t, func(*testing.T) { wrong = h.live(kind.run) })
 		if wrong != nil {
 			t.Fatalf(
-				"history %d of seed %d, %s: %v\n%s\nto repeat it: go test ./runs -run '^TestFaults$' "+
+				"history %d of seed %d, %s: %v\n%s\nto repeat it: go test ./runs -run "+
+					"'^TestFaults$' "+
 					"-args -seed %d -first %d -histories 1",
 				i, *seed, kind.name, wrong, strings.Join(h.log(), "\n"), *seed, i,
 			)

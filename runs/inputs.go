@@ -97,7 +97,8 @@ func (o *Opened) open(
 	if err != nil {
 		return err
 	}
-	if o.Simulator, o.Notices, err = engines.Choose(in.Engine, engines.Config{Model: in.Model, Profile: profile, Workers: workers}, true); err != nil {
+	if o.Simulator, o.Notices, err = engines.Choose(in.Engine,
+		engines.Config{Model: in.Model, Profile: profile, Workers: workers}, true); err != nil {
 		return err
 	}
 	o.close = append(o.close, o.Simulator.Close)
@@ -246,7 +247,8 @@ func NewPlan(
 	}
 	return &Plan{
 		Version: Version, Model: network, Profile: sim.Profile(), Engine: sim.Name(),
-		Build:       fmt.Sprintf("%s, %s, program %s", lockstep.Identity(sim), runtime.Version(), code),
+		Build: fmt.Sprintf("%s, %s, program %s", lockstep.Identity(sim), runtime.Version(),
+			code),
 		Controllers: controllers, Routes: routes,
 	}, nil
 }

@@ -60,7 +60,8 @@ func (j *Journal) open() error {
 		if info, err := fileio.Disk.Lstat(path); err == nil &&
 			(info.Size() > 0 || !info.Mode().IsRegular()) {
 			return fmt.Errorf(
-				"%s: of an unknown run, since there is no %s beside it; give another folder, or remove this one, whole",
+				"%s: of an unknown run, since there is no %s beside it; give another folder, or "+
+					"remove this one, whole",
 				path, planName,
 			)
 		}
@@ -303,7 +304,8 @@ func (j *Journal) Chosen(
 		if before, ok := j.have[r.Rollout]; !ok {
 			fresh = append(fresh, r)
 		} else if !before.same(r) {
-			return nil, fmt.Errorf("%s: step %d was chosen otherwise before, so that a machine is broken "+
+			return nil, fmt.Errorf("%s: step %d was chosen otherwise before, so that a machine "+
+				"is broken "+
 				"or the policy is not the same each time; remove the folder, whole", j.Dir, r.Rollout)
 		}
 	}

@@ -38,9 +38,10 @@ type Plan struct {
 
 // Controller is one controller of a plan.
 type Controller struct {
-	Name   string `json:"name"`
-	SHA256 string `json:"sha256,omitempty"` // of its source or parameters, where the name does not hold them
-	Made   string `json:"made,omitempty"`   // what else it is made of: see lockstep.Batch.Made
+	Name string `json:"name"`
+	// of its source or parameters, where the name does not hold them
+	SHA256 string `json:"sha256,omitempty"`
+	Made   string `json:"made,omitempty"` // what else it is made of: see lockstep.Batch.Made
 }
 
 func (c Controller) String() string {
@@ -84,7 +85,8 @@ func (p *Planning) String() string {
 		return "none"
 	}
 	return fmt.Sprintf(
-		"of %s noise with %d rounds (0: as many as it has), windows of %d steps and horizons of %d, "+
+		"of %s noise with %d rounds (0: as many as it has), windows of %d steps and horizons of "+
+			"%d, "+
 			"%d seeds, seed %d, in %d steps",
 		strings.Join(p.Noise, " and "), p.Rounds, p.Window, p.Horizon, p.Seeds, p.Seed, p.Steps,
 	)

@@ -307,7 +307,8 @@ func TestSparse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if _, err := file.WriteAt(make([]byte, 3), info.Size()-3); err != nil { // the last result is damaged
+	// the last result is damaged
+	if _, err := file.WriteAt(make([]byte, 3), info.Size()-3); err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
@@ -483,7 +484,8 @@ func TestFolder(t *testing.T) {
 		"the search is 9 gen":         func(p *Plan) { p.Search = &Search{"pid", 1, 8, 9} },
 		"4 routes, there 5":           func(p *Plan) { p.Routes = p.Routes[:4] },
 		`controller 0 is "pid_0.1_0_0" (`: func(p *Plan) {
-			p.Controllers = []Controller{{Name: p.Controllers[0].Name, SHA256: "x"}, p.Controllers[1]}
+			p.Controllers = []Controller{{Name: p.Controllers[0].Name, SHA256: "x"},
+				p.Controllers[1]}
 		},
 		`controller 0 is made of file gain.txt 02, there of nothing else`: func(p *Plan) {
 			p.Controllers = slices.Clone(p.Controllers)
@@ -784,7 +786,8 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 	}
 	os.WriteFile(files[0], good[:len(good)/2], 0o666)
 	expect("cut", 1, "it is damaged")
-	if file, err := RunShard(context.Background(), dir, 0, Inputs{}, 1, nil); err == nil { // these inputs describe nothing
+	// these inputs describe nothing
+	if file, err := RunShard(context.Background(), dir, 0, Inputs{}, 1, nil); err == nil {
 		t.Errorf("%s is damaged, and is not computed again", file)
 	}
 	os.WriteFile(files[0], good, 0o666)
@@ -821,10 +824,14 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 	// Each rollout once, at its place, and no other: whichever is wrong, beside good ones.
 	for i := range p.Rollouts() / p.Shards {
 		for what, change := range map[string]func([]Result) []Result{
-			"one lost":       func(r []Result) []Result { return slices.Delete(r, i, i+1) },
-			"one twice":      func(r []Result) []Result { return slices.Insert(r, i, r[i]) },
-			"one for next":   func(r []Result) []Result { r[i].Rollout++; return r },
-			"one chosen":     func(r []Result) []Result { r[i] = Result{Rollout: r[i].Rollout, Chosen: []float64{1}}; return r },
+			"one lost":     func(r []Result) []Result { return slices.Delete(r, i, i+1) },
+			"one twice":    func(r []Result) []Result { return slices.Insert(r, i, r[i]) },
+			"one for next": func(r []Result) []Result { r[i].Rollout++; return r },
+			"one chosen": func(r []Result) []Result {
+				r[i] = Result{Rollout: r[i].Rollout,
+					Chosen: []float64{1}}
+				return r
+			},
 			"one for before": func(r []Result) []Result { r[len(r)-1-i].Rollout--; return r },
 		} {
 			path = put(p, change)

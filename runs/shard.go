@@ -82,7 +82,8 @@ func OpenShards(dir string) (*Plan, error) {
 	p, err := openPlan(dir)
 	if err == nil && p.Shards == 0 {
 		err = fmt.Errorf(
-			"%s: the run is not in shards: lockstep shard plan makes one that is, in another folder",
+			"%s: the run is not in shards: lockstep shard plan makes one that is, in another "+
+				"folder",
 			filepath.Join(dir, planName),
 		)
 	}
@@ -287,7 +288,8 @@ func (p *Plan) readShard(path string, shard int) ([]Result, error) {
 	}
 	if want := (shardHead{p.Key(), shard, p.Shards}); head != want {
 		return nil, fmt.Errorf(
-			"it is shard %d of %d of plan %.12s, not %d of %d of plan %.12s: another profile, build, network, route or controller",
+			"it is shard %d of %d of plan %.12s, not %d of %d of plan %.12s: another profile, "+
+				"build, network, route or controller",
 			head.Shard, head.Of, head.Plan, want.Shard, want.Of, want.Plan,
 		)
 	}

@@ -23,7 +23,8 @@ type Work struct {
 	Options   lockstep.Options
 	Known     map[int]lockstep.Result // by their numbers in the plan: these are not computed
 	Journal   *Journal                // nil keeps nothing
-	Done      func()                  // called for each result as it is there, in whatever order; or nil
+	// called for each result as it is there, in whatever order; or nil
+	Done func()
 }
 
 // Stream runs the jobs and calls emit with the number in the plan and the result of

@@ -97,7 +97,8 @@ func Unmarshal(data []byte) (*lockstep.Snapshot, error) {
 			}
 		}
 		s.Rollouts = append(s.Rollouts, lockstep.RolloutState{
-			Route: r.Route, Lataccel: columns[0], Action: columns[1], Policy: columns[2], Err: r.Err,
+			Route: r.Route, Lataccel: columns[0], Action: columns[1], Policy: columns[2],
+			Err: r.Err,
 		})
 	}
 	return s, nil

@@ -27,7 +27,8 @@ func BenchmarkRun(b *testing.B) {
 				seed := uint64(1)
 				const steps = 200
 				for b.Loop() {
-					if err := v.Run(b.Context(), classic.Policy{Uniform: &seed}, steps, nil); err != nil {
+					if err := v.Run(b.Context(), classic.Policy{Uniform: &seed}, steps,
+						nil); err != nil {
 						b.Fatal(err)
 					}
 				}

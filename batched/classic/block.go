@@ -69,8 +69,9 @@ func newBlock(t *classic.Task, k *kernels, first, count int) *block {
 	}
 	b.lanes = lanes{
 		n: n, state: &b.states[0], observation: &b.observations[0], action: &b.actions[0],
-		reward: &b.rewards[0], total: &b.totals[0], terminated: &b.terminations[0], truncated: &b.truncations[0],
-		elapsed: &b.steps[0], table: &table[0], limit: t.MaxSteps, goal: t.GoalVelocity,
+		reward: &b.rewards[0], total: &b.totals[0], terminated: &b.terminations[0],
+		truncated: &b.truncations[0],
+		elapsed:   &b.steps[0], table: &table[0], limit: t.MaxSteps, goal: t.GoalVelocity,
 	}
 	if t.MaxSteps == 0 {
 		b.limit = math.MaxInt32

@@ -25,10 +25,14 @@ func require(t *testing.T) []*kernels {
 func TestLayout(t *testing.T) {
 	var l lanes
 	for i, offset := range []uintptr{
-		unsafe.Offsetof(l.n), unsafe.Offsetof(l.state), unsafe.Offsetof(l.observation), unsafe.Offsetof(l.action),
-		unsafe.Offsetof(l.reward), unsafe.Offsetof(l.total), unsafe.Offsetof(l.terminated), unsafe.Offsetof(l.truncated),
-		unsafe.Offsetof(l.elapsed), unsafe.Offsetof(l.table), unsafe.Offsetof(l.limit), unsafe.Offsetof(l.going),
-		unsafe.Offsetof(l.end), unsafe.Offsetof(l.goal), unsafe.Offsetof(l.force), unsafe.Offsetof(l.sine),
+		unsafe.Offsetof(l.n), unsafe.Offsetof(l.state), unsafe.Offsetof(l.observation),
+		unsafe.Offsetof(l.action),
+		unsafe.Offsetof(l.reward), unsafe.Offsetof(l.total), unsafe.Offsetof(l.terminated),
+		unsafe.Offsetof(l.truncated),
+		unsafe.Offsetof(l.elapsed), unsafe.Offsetof(l.table), unsafe.Offsetof(l.limit),
+		unsafe.Offsetof(l.going),
+		unsafe.Offsetof(l.end), unsafe.Offsetof(l.goal), unsafe.Offsetof(l.force),
+		unsafe.Offsetof(l.sine),
 		unsafe.Offsetof(l.normalSquare), unsafe.Offsetof(l.speedSquare), unsafe.Offsetof(l.pull),
 		unsafe.Offsetof(l.logs), unsafe.Offsetof(l.exps),
 	} {
@@ -127,7 +131,8 @@ func force(r *rand.Rand) float32 {
 	case 0:
 		return float32(math.Ldexp(r.NormFloat64(), r.IntN(250)-125))
 	case 1:
-		return []float32{0, float32(math.Copysign(0, -1)), 2, -2, 0x1p-100, -0x1p-99, 0x1.fffffep-101}[r.IntN(7)]
+		return []float32{0, float32(math.Copysign(0, -1)), 2, -2, 0x1p-100, -0x1p-99,
+			0x1.fffffep-101}[r.IntN(7)]
 	}
 	return float32(3 * r.NormFloat64())
 }

@@ -283,7 +283,8 @@ func (v *vector) runChecked(
 			if err := v.task.CheckReady(v.seeded, v.allEnded()); err != nil {
 				return fmt.Errorf("step %d: %w", s, err)
 			}
-			chosen = classic.Actions{Discrete: chosen.Discrete[:0], Continuous: chosen.Continuous[:0]}
+			chosen = classic.Actions{Discrete: chosen.Discrete[:0],
+				Continuous: chosen.Continuous[:0]}
 			for _, b := range v.blocks {
 				b.act(policy, v.steps)
 				if v.task.Actions > 0 {

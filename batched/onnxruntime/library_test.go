@@ -27,7 +27,8 @@ func compile(t *testing.T, source string) string {
 	if compiler == "" {
 		compiler = "cc"
 	}
-	if out, err := exec.Command(compiler, "-shared", "-fPIC", "-o", so, c).CombinedOutput(); err != nil {
+	if out, err := exec.Command(compiler, "-shared", "-fPIC", "-o", so,
+		c).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return so
@@ -127,7 +128,8 @@ func TestMissingLibrary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("damaged"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+		os.WriteFile(path, []byte("damaged"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := FindLibrary(); err == nil || !strings.Contains(err.Error(), "is damaged") ||

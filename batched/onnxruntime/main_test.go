@@ -122,7 +122,8 @@ func resultDifference(got, want lockstep.Result) string {
 		return fmt.Sprintf("error %v, want %v", got.Err, want.Err)
 	}
 	for _, c := range [][2]float64{
-		{got.Costs.Lataccel, want.Costs.Lataccel}, {got.Costs.Jerk, want.Costs.Jerk}, {got.Costs.Total, want.Costs.Total},
+		{got.Costs.Lataccel, want.Costs.Lataccel}, {got.Costs.Jerk, want.Costs.Jerk},
+		{got.Costs.Total, want.Costs.Total},
 	} {
 		if !schema.Equal(c[0], c[1]) {
 			return fmt.Sprintf("costs %v, want %v", got.Costs, want.Costs)

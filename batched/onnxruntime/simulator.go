@@ -44,7 +44,8 @@ const MaxChunk = 4096
 
 // errNoCgo is New's answer in a build without cgo.
 var errNoCgo = errors.New(
-	"this program was built without cgo and so without ONNX Runtime: build it with CGO_ENABLED=1 and a C compiler, or use the reference engine",
+	"this program was built without cgo and so without ONNX Runtime: build it with " +
+		"CGO_ENABLED=1 and a C compiler, or use the reference engine",
 )
 
 var errUnproven = errors.New(
@@ -122,7 +123,8 @@ func New(config Config) (*Simulator, error) {
 	s.known = len(unknown) == 0
 	for _, a := range unknown {
 		s.notice(
-			"ONNX Runtime %s computes on this CPU in a way that no profile has (probe %s: %s): parity is not claimed",
+			"ONNX Runtime %s computes on this CPU in a way that no profile has (probe %s: %s): "+
+				"parity is not claimed",
 			s.version,
 			a.Probe,
 			a.Describe(),
@@ -154,7 +156,8 @@ func (s *Simulator) load(data []byte) error {
 	last, err := lastPosition(data)
 	if err != nil {
 		s.notice(
-			"the network is not the known one, so all of it is computed, and parity is not claimed: %v",
+			"the network is not the known one, so all of it is computed, and parity is not "+
+				"claimed: %v",
 			err,
 		)
 		s.known = false
@@ -185,9 +188,13 @@ func checkModel(data []byte) error {
 		have []onnx.Value
 		want onnx.Value
 	}{
-		{"input", m.Graph.Inputs, onnx.Value{Name: "states", Type: onnx.Float, Dims: []int64{-1, model.Context, model.StateSize}}},
-		{"input", m.Graph.Inputs, onnx.Value{Name: "tokens", Type: onnx.Int64, Dims: []int64{-1, model.Context}}},
-		{"output", m.Graph.Outputs, onnx.Value{Name: "output", Type: onnx.Float, Dims: []int64{-1, model.Context, model.Vocabulary}}},
+		{"input", m.Graph.Inputs, onnx.Value{Name: "states", Type: onnx.Float,
+			Dims: []int64{-1, model.Context, model.StateSize}}},
+		{"input", m.Graph.Inputs, onnx.Value{Name: "tokens", Type: onnx.Int64,
+			Dims: []int64{-1, model.Context}}},
+		{"output", m.Graph.Outputs,
+			onnx.Value{Name: "output", Type: onnx.Float,
+				Dims: []int64{-1, model.Context, model.Vocabulary}}},
 	} {
 		i := slices.IndexFunc(
 			v.have, func(have onnx.Value) bool { return have.Name == v.want.Name },

@@ -174,7 +174,8 @@ func TestModels(t *testing.T) {
 		{"empty", nil, "no graph"},
 		{"text", []byte("tinyphysics\n"), "not an ONNX model"},
 		{"cut off", data[:len(data)/2], "not an ONNX model, or a damaged one"},
-		{"another network", asked[0].Network(), "no input named states: this is not the tinyphysics network"},
+		{"another network", asked[0].Network(), "no input named states: this is not the " +
+			"tinyphysics network"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "model.onnx")
@@ -192,12 +193,14 @@ func TestModels(t *testing.T) {
 			}
 		})
 	}
-	if _, err := New(Config{Library: lib, ModelPath: filepath.Join(t.TempDir(), "none.onnx")}); !errors.Is(
+	if _, err := New(Config{Library: lib,
+		ModelPath: filepath.Join(t.TempDir(), "none.onnx")}); !errors.Is(
 		err, os.ErrNotExist,
 	) {
 		t.Errorf("error %v, want that there is no such file", err)
 	}
-	if _, err := New(Config{Library: lib, ModelPath: assetstest.Model(t), Chunk: MaxChunk + 1}); err == nil {
+	if _, err := New(Config{Library: lib, ModelPath: assetstest.Model(t),
+		Chunk: MaxChunk + 1}); err == nil {
 		t.Error("chunks of any size are accepted")
 	}
 }

@@ -42,7 +42,8 @@ func TestVectors(t *testing.T) {
 	vectors.Hold(t, "product-panels", product(fusedMatMul, alpha(0.5)))
 	vectors.Hold(t, "score", product(fusedMatMul, alpha(scoreScale)))
 	norm := map[lockstep.LayerNorm]string{
-		lockstep.LayerNorm130: "layer-norm-1.30", lockstep.LayerNorm127: "layer-norm-1.27", lockstep.LayerNorm123: "layer-norm-1.23",
+		lockstep.LayerNorm130: "layer-norm-1.30", lockstep.LayerNorm127: "layer-norm-1.27",
+		lockstep.LayerNorm123:    "layer-norm-1.23",
 		lockstep.LayerNorm130ARM: "layer-norm-1.30arm",
 	}[profile.LayerNorm]
 	vectors.Hold(t, norm, func(v vectors.Vector) any {
@@ -56,7 +57,8 @@ func TestVectors(t *testing.T) {
 		})
 	})
 	softmax := map[lockstep.Softmax]string{
-		lockstep.SoftmaxAVX512: "softmax-avx512", lockstep.SoftmaxAVX2: "softmax-avx2", lockstep.SoftmaxNEON: "softmax-neon",
+		lockstep.SoftmaxAVX512: "softmax-avx512", lockstep.SoftmaxAVX2: "softmax-avx2",
+		lockstep.SoftmaxNEON: "softmax-neon",
 	}[profile.Softmax]
 	vectors.Hold(t, softmax, func(v vectors.Vector) any {
 		x := slices.Clone(v.Float32s("x"))

@@ -134,10 +134,13 @@ func TestPolicy(t *testing.T) {
 		{cart, []npz.Array{npz.New("actions", []int64{0, 1, 1}, 3)}, "", 3},
 		{cart, []npz.Array{npz.New("actions", []int32{0, 1, 1, 0}, 2, 2)}, "", 2},
 		{swing, []npz.Array{npz.New("actions", ones(4), 2, 2)}, "", 2},
-		{cart, []npz.Array{npz.New("weights0", ones(8), 2, 4), npz.New("bias0", ones(2), 2), npz.New("noise", ones(4), 4), npz.New("seed", []int64{7}, 1)}, "", 0},
+		{cart, []npz.Array{npz.New("weights0", ones(8), 2, 4), npz.New("bias0", ones(2), 2),
+			npz.New("noise", ones(4), 4), npz.New("seed", []int64{7}, 1)}, "", 0},
 		{swing, []npz.Array{npz.New("actions", []int64{1, 1}, 2)}, "want <f4", 0},
-		{cart, []npz.Array{npz.New("actions", []int64{0, 1, 1}, 1, 3)}, "want (steps,) or (steps, 2)", 0},
-		{cart, []npz.Array{npz.New("weights0", ones(4), 1, 4), npz.New("bias0", ones(1), 1)}, "1 outputs: it wants 2", 0},
+		{cart, []npz.Array{npz.New("actions", []int64{0, 1, 1}, 1, 3)}, "want (steps,) or " +
+			"(steps, 2)", 0},
+		{cart, []npz.Array{npz.New("weights0", ones(4), 1, 4), npz.New("bias0", ones(1), 1)},
+			"1 outputs: it wants 2", 0},
 		{cart, []npz.Array{npz.New("weights0", ones(8), 2, 4)}, "no array \"bias0\"", 0},
 		{cart, []npz.Array{npz.New("looks", ones(8), 8)}, "neither a table", 0},
 	} {

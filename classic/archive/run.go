@@ -38,9 +38,10 @@ type Plan struct {
 	Autoreset   string            `json:"autoreset"`
 	NumPy1      bool              `json:"numpy1,omitempty"`
 	Seed        int64             `json:"seed"`
-	Steps       int               `json:"steps"`            // of each environment
-	Policy      string            `json:"policy,omitempty"` // the SHA-256 of its file; none are uniform actions
-	Program     string            `json:"program"`          // the SHA-256 of its file
+	Steps       int               `json:"steps"` // of each environment
+	// the SHA-256 of its file; none are uniform actions
+	Policy  string `json:"policy,omitempty"`
+	Program string `json:"program"` // the SHA-256 of its file
 }
 
 // A Run is the folder of a run, which one process at a time writes to.
@@ -110,9 +111,12 @@ func (p Plan) differs(q Plan) string {
 		name string
 		a, b any
 	}{
-		{"version", p.Version, q.Version}, {"environment", p.Environment, q.Environment}, {"number of environments", p.Num, q.Num},
-		{"autoreset", p.Autoreset, q.Autoreset}, {"numpy1", p.NumPy1, q.NumPy1}, {"seed", p.Seed, q.Seed},
-		{"number of steps", p.Steps, q.Steps}, {"policy", cmp.Or(p.Policy, "random"), cmp.Or(q.Policy, "random")},
+		{"version", p.Version, q.Version}, {"environment", p.Environment, q.Environment},
+		{"number of environments", p.Num, q.Num},
+		{"autoreset", p.Autoreset, q.Autoreset}, {"numpy1", p.NumPy1, q.NumPy1},
+		{"seed", p.Seed, q.Seed},
+		{"number of steps", p.Steps, q.Steps},
+		{"policy", cmp.Or(p.Policy, "random"), cmp.Or(q.Policy, "random")},
 		{"program", p.Program, q.Program},
 	} {
 		if f.a != f.b {

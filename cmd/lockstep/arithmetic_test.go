@@ -59,7 +59,8 @@ func TestArithmetic(t *testing.T) {
 	if _, stdout, _ := lockstepRun(t.Context(), "doctor"); !strings.Contains(stdout, why) {
 		t.Errorf("the doctor does not say %q:\n%s", why, stdout)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "doctor", "--fingerprint", "new.json"); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(), "doctor", "--fingerprint",
+		"new.json"); status != exitUsage ||
 		!strings.Contains(stderr, "--fingerprint: LOCKSTEP_PYTHON: ") {
 		t.Errorf("doctor --fingerprint without a Python: exit %d, %s", status, stderr)
 	}
@@ -67,7 +68,8 @@ func TestArithmetic(t *testing.T) {
 		t.Error("a fingerprint of no Python was written")
 	}
 	t.Setenv(installed.Variable, "x")
-	if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout"}, inputs...)...); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(),
+		append([]string{"rollout"}, inputs...)...); status != exitUsage ||
 		!strings.Contains(stderr, installed.Variable+`: profile "x"`) {
 		t.Errorf("%s=x: exit %d, %s", installed.Variable, status, stderr)
 	}

@@ -32,14 +32,16 @@ type benchCommand struct {
 // A contestant is a way to roll jobs out, and its line of the table. Each measurement runs
 // its first jobs.
 type contestant struct {
-	Name     string             `json:"name"`
-	Cores    int                `json:"cores"`
-	Rate     *spread            `json:"routes_per_second"`
-	Ratios   map[string]*spread `json:"ratios"` // to those before it, by name
-	Inside   float64            `json:"share_inside_network,omitempty"`
-	Peak     *spread            `json:"share_of_peak,omitempty"` // of its cores' fused multiply-adds
-	Equal    int                `json:"equal_to_reference"`      // rollouts whose costs were the reference's, bit by bit
-	Rollouts int                `json:"rollouts"`
+	Name   string             `json:"name"`
+	Cores  int                `json:"cores"`
+	Rate   *spread            `json:"routes_per_second"`
+	Ratios map[string]*spread `json:"ratios"` // to those before it, by name
+	Inside float64            `json:"share_inside_network,omitempty"`
+	// of its cores' fused multiply-adds
+	Peak *spread `json:"share_of_peak,omitempty"`
+	// rollouts whose costs were the reference's, bit by bit
+	Equal    int `json:"equal_to_reference"`
+	Rollouts int `json:"rollouts"`
 
 	jobs    int
 	run     func(jobs []lockstep.Job) ([]lockstep.Costs, error)
@@ -114,7 +116,8 @@ func (c *benchCommand) Run(env *environment) error {
 		env.atEnd(func() { python.Close() })
 		b.enter("Python program", 1, 4, b.inPython(python))
 	}
-	if err := b.enterEngines(engines.Config{Model: model, Profile: b.Machine.Profile, Kernels: c.Kernels}); err != nil {
+	if err := b.enterEngines(engines.Config{Model: model, Profile: b.Machine.Profile,
+		Kernels: c.Kernels}); err != nil {
 		return err
 	}
 	bar := progress.New(env.stderr, c.Repetitions*len(b.Rows), "runs")
@@ -187,7 +190,8 @@ func (b *bench) enterEngines(config engines.Config) error {
 			if err != nil && b.truth == nil {
 				return err
 			} else if err != nil {
-				fmt.Fprintf(b.env.stderr, "lockstep: the engine %s is not measured: %v\n", e.Name, err)
+				fmt.Fprintf(b.env.stderr, "lockstep: the engine %s is not measured: %v\n", e.Name,
+					err)
 				break
 			}
 			b.env.atEnd(func() { s.Close() })
@@ -314,7 +318,8 @@ func (b *bench) print(c *benchCommand) {
 	b.env.told = true
 	fmt.Fprintf(
 		w,
-		"network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median (least–greatest)\n\n",
+		"network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median "+
+			"(least–greatest)\n\n",
 		b.Model,
 		b.Data,
 		m.Profile,

@@ -63,8 +63,9 @@ func (f *benchEnvFlags) asked() bool { return f.Env != "" }
 // bench measures classic control: all take turns, as in Run.
 func (f *benchEnvFlags) bench(env *environment, c *benchCommand) error {
 	b := &benchEnv{
-		Env: f.Env, NumEnvs: f.NumEnvs, Steps: f.Steps, CPU: cpuModel(), Cores: runtime.GOMAXPROCS(0),
-		Go: runtime.Version(), Missing: map[string]string{},
+		Env: f.Env, NumEnvs: f.NumEnvs, Steps: f.Steps, CPU: cpuModel(),
+		Cores: runtime.GOMAXPROCS(0),
+		Go:    runtime.Version(), Missing: map[string]string{},
 	}
 	if f.Steps < 1 {
 		return fmt.Errorf("--steps %d: want 1 or more", f.Steps)
@@ -117,7 +118,10 @@ func (b *benchEnv) enterEngines(env *environment, task classic.Task) error {
 		}
 		env.atEnd(func() { v.Close() })
 		key := uint64(1)
-		run := func(steps int) error { return v.Run(env.ctx, classic.Policy{Uniform: &key}, steps, nil) }
+		run := func(steps int) error {
+			return v.Run(env.ctx, classic.Policy{Uniform: &key}, steps,
+				nil)
+		}
 		if err := errors.Join(v.Reset(classic.Reset{Seed: 1}), run(alike)); err != nil {
 			return err
 		}

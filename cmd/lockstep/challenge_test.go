@@ -59,11 +59,13 @@ func TestDebug(t *testing.T) {
 		t.Errorf("exit %d, %s\n%s", status, stderr, stdout)
 	}
 	for args, says := range map[string]string{
-		"--data_path " + inputs[3]:            "--debug prints the steps of one rollout, and these are 2: name one route and one controller",
+		"--data_path " + inputs[3]: "--debug prints the steps of one rollout, and " +
+			"these are 2: name one route and one controller",
 		"--out " + t.TempDir():                "--debug goes without --out and --trace",
 		"--trace " + t.TempDir() + "/a.trace": "--debug goes without --out and --trace",
 	} {
-		if _, stdout, stderr := lockstepRun(t.Context(), append(one, strings.Fields(args)...)...); strings.Contains(
+		if _, stdout, stderr := lockstepRun(t.Context(),
+			append(one, strings.Fields(args)...)...); strings.Contains(
 			stdout, "Step ",
 		) ||
 			!strings.Contains(stderr, says) {
@@ -130,7 +132,8 @@ func TestKindsHelp(t *testing.T) {
 	for what, text := range map[string]string{"the help": help, "the error": stderr} {
 		text = strings.Join(strings.Fields(text), "")
 		for _, k := range lockstep.Kinds() {
-			if name := strings.Join(append([]string{k.Name}, k.GainNames()...), "_"); !strings.Contains(
+			if name := strings.Join(append([]string{k.Name}, k.GainNames()...),
+				"_"); !strings.Contains(
 				text, name,
 			) {
 				t.Errorf("%s does not name %s", what, name)

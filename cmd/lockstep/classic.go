@@ -151,7 +151,8 @@ func (f *classicFlags) open(env *environment, c *rolloutCommand) (*environments,
 // keep opens the run's folder, and goes on from there.
 func (e *environments) keep(f *classicFlags, dir string) (err error) {
 	p := archive.Plan{
-		Environment: f.Env, Options: f.Option, Num: f.NumEnvs, Autoreset: f.Autoreset, NumPy1: f.NumPy1, Seed: f.EnvSeed, Steps: e.steps,
+		Environment: f.Env, Options: f.Option, Num: f.NumEnvs, Autoreset: f.Autoreset,
+		NumPy1: f.NumPy1, Seed: f.EnvSeed, Steps: e.steps,
 	}
 	if f.Policy != random {
 		p.Policy = f.policySum
@@ -237,7 +238,8 @@ func (f *classicFlags) rollout(env *environment, c *rolloutCommand) error {
 	rate := float64(e.computed) / max(seconds, 1e-9)
 	if c.JSON {
 		all := map[string]any{
-			"env": f.Env, "engine": e.engine.Name(), "num_envs": f.NumEnvs, "steps": t.Steps, "seconds": seconds,
+			"env": f.Env, "engine": e.engine.Name(), "num_envs": f.NumEnvs, "steps": t.Steps,
+			"seconds":          seconds,
 			"steps_per_second": rate, "episodes": episodes, "reward": sum, "rewards": t.Rewards,
 		}
 		if c.Stats {
@@ -308,8 +310,9 @@ func (f *classicFlags) compare(p *comparisons, c *compareCommand) error {
 		return err
 	}
 	r := &gymnasium.Episodes{
-		Environment: f.Env, Options: f.Option, Num: f.NumEnvs, Autoreset: f.Autoreset, NumPy1: f.NumPy1,
-		Steps: steps, Uniform: policy.Uniform, Network: policy.Network, Seeds: []int64{f.EnvSeed},
+		Environment: f.Env, Options: f.Option, Num: f.NumEnvs, Autoreset: f.Autoreset,
+		NumPy1: f.NumPy1,
+		Steps:  steps, Uniform: policy.Uniform, Network: policy.Network, Seeds: []int64{f.EnvSeed},
 	}
 	for _, a := range policy.Recorded {
 		for _, x := range a.Discrete {

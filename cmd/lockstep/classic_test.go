@@ -84,23 +84,32 @@ func TestRolloutEnv(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--env CartPole-v2":                                 "environment \"CartPole-v2\" is unknown: there are CartPole-v1, ",
-		"--env CartPole-v1 --num-envs 0":                    "CartPole-v1: 0 environments: at least 1 are needed",
-		"--env CartPole-v1 --steps 0":                       "--steps 0: at least 1 is needed",
-		"--env CartPole-v1 --env-seed=-1":                   "CartPole-v1: environment 0: seed -1 is negative",
-		"--env CartPole-v1 --option g=3":                    "CartPole-v1 has no option \"g\": it has max_episode_steps, ",
-		"--env Pendulum-v1 --option g=NaN":                  "Pendulum-v1: option g is \"NaN\": it wants a finite number",
-		"--env CartPole-v1 --autoreset never":               "autoreset mode \"never\" is unknown",
-		"--env CartPole-v1 --policy none.npz":               "--policy open none.npz: no such file",
-		"--env CartPole-v1 --policy classic_test.go":        "--policy classic_test.go: not an .npz archive: zip: ",
-		"--num-envs 2 --policy random":                      "--num-envs goes with --env",
-		"--env CartPole-v1 --autoreset disabled":            "CartPole-v1: environment 0 has ended: reset it before the next step",
-		"--env CartPoleVectorEnv --autoreset same-step":     "CartPoleVectorEnv resets at the next step",
+		"--env CartPole-v2": "environment \"CartPole-v2\" is " +
+			"unknown: there are CartPole-v1, ",
+		"--env CartPole-v1 --num-envs 0": "CartPole-v1: 0 environments: at " +
+			"least 1 are needed",
+		"--env CartPole-v1 --steps 0": "--steps 0: at least 1 is needed",
+		"--env CartPole-v1 --env-seed=-1": "CartPole-v1: environment 0: seed " +
+			"-1 is negative",
+		"--env CartPole-v1 --option g=3": "CartPole-v1 has no option \"g\": " +
+			"it has max_episode_steps, ",
+		"--env Pendulum-v1 --option g=NaN": "Pendulum-v1: option g is \"NaN\": " +
+			"it wants a finite number",
+		"--env CartPole-v1 --autoreset never": "autoreset mode \"never\" is unknown",
+		"--env CartPole-v1 --policy none.npz": "--policy open none.npz: no such file",
+		"--env CartPole-v1 --policy classic_test.go": "--policy classic_test.go: not an " +
+			".npz archive: zip: ",
+		"--num-envs 2 --policy random": "--num-envs goes with --env",
+		"--env CartPole-v1 --autoreset disabled": "CartPole-v1: environment 0 has " +
+			"ended: reset it before the next step",
+		"--env CartPoleVectorEnv --autoreset same-step": "CartPoleVectorEnv resets at the " +
+			"next step",
 		"--env CartPole-v1 --engine gpu --steps 1000000000": "gpu",
-		"--env CartPole-v1 --num-envs 2000000000":           "CartPole-v1: 2000000000 environments: at least 1 are needed, and at most 16777216 can be",
-		"--env CartPole-v1 --trace x":                       "--trace does not go with --env",
-		"--env CartPole-v1 --controller pid":                "--controller does not go with --env",
-		"--num-envs 3":                                      "--num-envs goes with --env",
+		"--env CartPole-v1 --num-envs 2000000000": "CartPole-v1: 2000000000 " +
+			"environments: at least 1 are needed, and at most 16777216 can be",
+		"--env CartPole-v1 --trace x":        "--trace does not go with --env",
+		"--env CartPole-v1 --controller pid": "--controller does not go with --env",
+		"--num-envs 3":                       "--num-envs goes with --env",
 	} {
 		status, stdout, stderr := lockstepRun(
 			t.Context(),
@@ -116,7 +125,8 @@ func TestRolloutEnv(t *testing.T) {
 func TestRolloutEnvInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if status, stdout, _ := lockstepRun(ctx, "rollout", "--env", "CartPole-v1", "--num-envs", "64", "--steps", "100000000"); status != exitInterrupted ||
+	if status, stdout, _ := lockstepRun(ctx, "rollout", "--env", "CartPole-v1", "--num-envs",
+		"64", "--steps", "100000000"); status != exitInterrupted ||
 		stdout != "" {
 		t.Errorf("exit %d, %q", status, stdout)
 	}
@@ -156,7 +166,8 @@ func TestCompareEnv(t *testing.T) {
 		"compare", "--env", "CartPole-v1", "--num-envs", "6", "--steps", "200", "--autoreset",
 		"same-step",
 	}
-	if status, stdout, stderr := lockstepRun(t.Context(), append(whole, "reference", "batched", "--json")...); status != exitOK ||
+	if status, stdout, stderr := lockstepRun(t.Context(),
+		append(whole, "reference", "batched", "--json")...); status != exitOK ||
 		!strings.Contains(stdout, `"compared":{"action":200,"elapsed":200,"ended":200,"final":200,`) {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
@@ -211,9 +222,12 @@ func TestCompareEnv(t *testing.T) {
 		"--autoreset disabled": "nobody resets what has ended",
 		"--num-envs 0":         "0 environments: at least 1 are needed",
 		"reference warp":       "no engine \"warp\" computes classic control",
-		"reference reference":  "both sides are lockstep/reference/classic on reference: nothing is proved",
+		"reference reference": "both sides are lockstep/reference/classic on reference: " +
+			"nothing is proved",
 	} {
-		if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare", "--env", "CartPole-v1"}, strings.Fields(args)...)...); status != exitUsage ||
+		if status, stdout, stderr := lockstepRun(t.Context(),
+			append([]string{"compare", "--env", "CartPole-v1"},
+				strings.Fields(args)...)...); status != exitUsage ||
 			!strings.Contains(stdout+stderr, want) {
 			t.Errorf("%s: exit %d, %s%s, want %q", args, status, stdout, stderr, want)
 		}
@@ -263,7 +277,8 @@ func TestRolloutEnvKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := uint64(4)
-	if err := errors.Join(v.Reset(classic.Reset{Seed: 4}), v.Run(t.Context(), classic.Policy{Uniform: &key}, 700, nil)); err != nil {
+	if err := errors.Join(v.Reset(classic.Reset{Seed: 4}),
+		v.Run(t.Context(), classic.Policy{Uniform: &key}, 700, nil)); err != nil {
 		t.Fatal(err)
 	}
 	plan := archive.Plan{
@@ -281,7 +296,8 @@ func TestRolloutEnvKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(),
+		append(flags, "--out", dir)...); status != exitUsage ||
 		!strings.Contains(stderr, "another process is at work here") {
 		t.Errorf("two at once: exit %d, %s", status, stderr)
 	}
@@ -291,7 +307,8 @@ func TestRolloutEnvKept(t *testing.T) {
 	}
 	watched := func(want string) {
 		t.Helper()
-		if status, stdout, stderr := lockstepRun(t.Context(), "watch", "--once", dir); status != exitOK ||
+		if status, stdout, stderr := lockstepRun(t.Context(), "watch", "--once",
+			dir); status != exitOK ||
 			!strings.Contains(stdout, want) {
 			t.Errorf("watch: exit %d, %s%s, want %s", status, stdout, stderr, want)
 		}
@@ -308,12 +325,16 @@ func TestRolloutEnvKept(t *testing.T) {
 	}
 	watched("1500 of 1500 steps of each, ")
 	for args, why := range map[string]string{
-		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 5 --option g=9.5": "its seed is 4, not 5",
-		"--env Pendulum-v1 --num-envs 3 --steps 1501 --env-seed 4 --option g=9.5": "its number of steps is 1500, not 1501",
-		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 4":                `its option g is "9.5", not ""`,
-		"--env CartPole-v1 --num-envs 3 --steps 1500 --env-seed 4":                "its environment is Pendulum-v1, not CartPole-v1",
+		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 5 --option g=9.5": "its seed is " +
+			"4, not 5",
+		"--env Pendulum-v1 --num-envs 3 --steps 1501 --env-seed 4 --option g=9.5": "its number " +
+			"of steps is 1500, not 1501",
+		"--env Pendulum-v1 --num-envs 3 --steps 1500 --env-seed 4": `its option g is "9.5", not ""`,
+		"--env CartPole-v1 --num-envs 3 --steps 1500 --env-seed 4": "its environment is Pendulum-v1, not CartPole-v1",
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--out", dir}, strings.Fields(args)...)...); status != exitUsage ||
+		if status, _, stderr := lockstepRun(t.Context(),
+			append([]string{"rollout", "--out", dir},
+				strings.Fields(args)...)...); status != exitUsage ||
 			!strings.Contains(stderr, why) {
 			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, why)
 		}
@@ -327,21 +348,24 @@ func TestRolloutEnvKept(t *testing.T) {
 	if err := errors.Join(run.Keep(s), run.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", other)...); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(),
+		append(flags, "--out", other)...); status != exitUsage ||
 		!strings.Contains(stderr, "its program is another, not ") {
 		t.Errorf("of another program: exit %d, %s", status, stderr)
 	}
 	if err := os.Rename(filepath.Join(other, "environments.npz"), state); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(),
+		append(flags, "--out", dir)...); status != exitUsage ||
 		!strings.Contains(stderr, "environments.npz: of another run than ") {
 		t.Errorf("where another run is: exit %d, %s", status, stderr)
 	}
 	if err := os.WriteFile(state, []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append(flags, "--out", dir)...); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(),
+		append(flags, "--out", dir)...); status != exitUsage ||
 		!strings.Contains(stderr, "environments.npz: not an .npz archive: zip: ") {
 		t.Errorf("damaged: exit %d, %s", status, stderr)
 	}
@@ -354,15 +378,19 @@ func TestPolicyEnv(t *testing.T) {
 	if err := errors.Join(
 		npz.WriteFile(table, []npz.Array{npz.New("actions", []int64{0, 1, 1, 0, 1}, 5)}),
 		npz.WriteFile(network, []npz.Array{
-			npz.New("weights0", []float32{0, 0, 0, 0, 0.1, 0.3, 1, 0.4}, 2, 4), npz.New("bias0", []float32{0, 0}, 2),
+			npz.New("weights0", []float32{0, 0, 0, 0, 0.1, 0.3, 1, 0.4}, 2, 4),
+			npz.New("bias0", []float32{0, 0}, 2),
 		})); err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"rollout --policy " + table:                                " 20 steps in ",
-		"rollout --engine reference --policy " + network:           " 4000 steps in ", // which balances
-		"compare reference batched --policy " + table:              "1 of 1 rollouts equal, 5 steps",
-		"compare reference batched --steps 60 --policy " + network: "1 of 1 rollouts equal, 60 steps",
+		"rollout --policy " + table: " 20 steps in ",
+		// which balances
+		"rollout --engine reference --policy " + network: " 4000 steps in ",
+		"compare reference batched --policy " + table: "1 of 1 rollouts equal, 5 " +
+			"steps",
+		"compare reference batched --steps 60 --policy " + network: "1 of 1 rollouts equal, 60 " +
+			"steps",
 	} {
 		line := append(strings.Fields(args), "--env", "CartPole-v1", "--num-envs", "4")
 		if status, stdout, stderr := lockstepRun(t.Context(), line...); status != exitOK ||
@@ -370,7 +398,8 @@ func TestPolicyEnv(t *testing.T) {
 			t.Errorf("%s: exit %d, %s%s, want %s", args, status, stdout, stderr, want)
 		}
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--steps", "4", "--policy", table); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(), "rollout", "--env", "CartPole-v1", "--steps",
+		"4", "--policy", table); status != exitUsage ||
 		!strings.Contains(stderr, "--steps 4: the table of --policy has 5") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
@@ -380,7 +409,8 @@ func TestPolicyEnv(t *testing.T) {
 // missing is named; what a Python answers is in the table.
 func TestBenchEnv(t *testing.T) {
 	python := filepath.Join(t.TempDir(), "python")
-	answers := "#!/bin/sh\necho '{\"contestants\": [\"Gymnasium, vector class\"], \"missing\": {\"EnvPool\": \"it is not here\"}}'\n" +
+	answers := "#!/bin/sh\necho '{\"contestants\": [\"Gymnasium, vector class\"], \"missing\": " +
+		"{\"EnvPool\": \"it is not here\"}}'\n" +
 		"while read line; do echo '{\"steps\": 640, \"seconds\": 0.5}'; done\n"
 	if err := os.WriteFile(python, []byte(answers), 0o777); err != nil {
 		t.Fatal(err)
@@ -412,7 +442,8 @@ func TestBenchEnv(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if status, stdout, _ = lockstepRun(t.Context(), append(line, python+"-none")...); status != exitOK ||
+	if status, stdout, _ = lockstepRun(t.Context(),
+		append(line, python+"-none")...); status != exitOK ||
 		!strings.Contains(stdout, "no such file") {
 		t.Errorf("exit %d, %s", status, stdout)
 	}
@@ -422,7 +453,8 @@ func TestBenchEnv(t *testing.T) {
 		"--num-envs 3":               "--num-envs goes with --env",
 		"--env Acrobat-v1":           "environment \"Acrobat-v1\" is unknown",
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"bench"}, strings.Fields(args)...)...); status != exitUsage ||
+		if status, _, stderr := lockstepRun(t.Context(),
+			append([]string{"bench"}, strings.Fields(args)...)...); status != exitUsage ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, want)
 		}
@@ -436,7 +468,8 @@ func TestBenchEnv(t *testing.T) {
 			return doubled{e}, err
 		}},
 	)
-	if status, stdout, _ := lockstepRun(t.Context(), append(line, python)...); status != exitParity ||
+	if status, stdout, _ := lockstepRun(t.Context(),
+		append(line, python)...); status != exitParity ||
 		!strings.Contains(stdout, `"equal_to_reference":false`) {
 		t.Errorf("an engine that is another: exit %d, %s", status, stdout)
 	}

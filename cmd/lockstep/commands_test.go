@@ -47,7 +47,8 @@ func TestOwnModel(t *testing.T) {
 
 func TestGenerateAndEval(t *testing.T) {
 	ownCache(t)
-	if status, stdout, stderr := lockstepRun(t.Context(), "generate", "--num_routes", "3", "--seed", "5", "--out", "routes"); status != exitOK ||
+	if status, stdout, stderr := lockstepRun(t.Context(), "generate", "--num_routes", "3",
+		"--seed", "5", "--out", "routes"); status != exitOK ||
 		stdout != "3 routes of seed 5 in routes\n" {
 		t.Fatalf("exit %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
@@ -68,7 +69,8 @@ func TestGenerateAndEval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<!doctype html>", "<svg", "g00002", "lockstep eval --data_path routes"} {
+	for _, want := range []string{"<!doctype html>", "<svg", "g00002", "lockstep eval " +
+		"--data_path routes"} {
 		if !bytes.Contains(bytes.ToLower(html), []byte(strings.ToLower(want))) {
 			t.Errorf("the report lacks %q", want)
 		}
@@ -83,7 +85,8 @@ func TestGenerateAndEval(t *testing.T) {
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if status, _, _ := lockstepRun(cancelled, append(args, "--report", "none.html")...); status != exitInterrupted {
+	if status, _, _ := lockstepRun(cancelled,
+		append(args, "--report", "none.html")...); status != exitInterrupted {
 		t.Errorf("interrupted: exit %d, want 130", status)
 	}
 	if _, err := os.Stat("none.html"); err == nil {
@@ -197,11 +200,13 @@ func TestBench(t *testing.T) {
 		t.Errorf("no jobs: exit %d, %s", status, stderr)
 	}
 	nowhere := filepath.Join(t.TempDir(), "nothere")
-	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--model_path", nowhere); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--model_path",
+		nowhere); status != exitUsage ||
 		!strings.Contains(stderr, "open "+nowhere) {
 		t.Errorf("no network: exit %d, %s", status, stderr)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--upstream", nowhere); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(), "bench", "--jobs", "1", "--upstream",
+		nowhere); status != exitUsage ||
 		!strings.HasPrefix(stderr, "lockstep: "+nowhere+" is no checkout of") {
 		t.Errorf("no checkout: exit %d, %s", status, stderr)
 	}

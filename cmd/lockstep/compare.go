@@ -192,7 +192,8 @@ func (c *compareCommand) engines(p *comparisons, options parity.CompareOptions) 
 		for _, side := range []parity.SideInfo{r.Want, r.Got} {
 			if len(side.Computed) == 0 {
 				return nil, fmt.Errorf(
-					"%s does not say what computes its rollouts: an engine's Simulate calls lockstep.Computes",
+					"%s does not say what computes its rollouts: an engine's Simulate calls "+
+						"lockstep.Computes",
 					side.Name,
 				)
 			}

@@ -220,34 +220,65 @@ func TestCompareEngines(t *testing.T) {
 		status int
 		want   []string
 	}{
-		"equal":              {"equal", "", exitOK, []string{"equal           twin against reference, tinyphysics-default.onnx: 2 of 2 rollouts equal, 220 steps\n"}},
-		"gains":              {"equal", "--only a/*,0 --pid 1,0,0 --pid 2,0,0", exitUsage, []string{"no rollout has such a name"}},
-		"some gains":         {"equal", "--only b/pid_2_0_0 --pid 1,0,0 --pid 2,0,0", exitOK, []string{"1 of 1 rollouts equal"}},
-		"different":          {"logits", "", exitParity, []string{"different       twin against reference", "route a, controller pid, step 123, stage logits, index 7: want ", ", 1 ulp apart", " --only a/pid\n", "2 findings in logits, in 2 of 2 rollouts"}},
-		"a token":            {"sample", "", exitParity, []string{"step 123, stage sample", "from the nearest edge of the CDF"}},
-		"inexact":            {"logits", "--inexact", exitOK, []string{"0 of 2 rollouts equal, 220 steps, 0 tokens differ and are explained"}},
-		"inexact token":      {"sample", "--inexact --budget 100", exitParity, []string{"unexplained: "}},
-		"absent":             {"absent", "", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: no device", "nothing was compared"}},
-		"absent, by name":    {"absent", "reference twin", exitUsage, []string{"not run         twin against reference, tinyphysics-default.onnx: twin: no device"}},
-		"absent, allowed":    {"absent,equal", "--allow-absent", exitOK, []string{"not run         twin", "equal           twin"}},
-		"nothing but absent": {"absent", "--allow-absent", exitUsage, []string{"not run         twin", "nothing was compared"}},
-		"denied":             {"denied", "--allow-absent", exitUsage, []string{"failed          twin against reference, tinyphysics-default.onnx: twin: a device is here (/dev/twin), but what needs it says: no device"}},
-		"broken":             {"broken", "--allow-absent", exitUsage, []string{"failed          twin against reference, tinyphysics-default.onnx: twin: it does not open"}},
-		"another profile":    {"profile", "--profile ort1.30-avx2-expU-sinfma-csv2", exitUsage, []string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: it computes with profile ort1.30-avx2-expF-sinfma-csv2 on this machine"}},
-		"unknown profile":    {"unknown", "", exitUsage, []string{"parity is not claimed"}},
-		"unknown, inexact":   {"unknown", "--inexact", exitOK, []string{"equal           twin"}},
-		"one engine":         {"equal", "reference", exitOK, []string{"equal           twin against reference"}},
-		"the other way":      {"equal", "twin reference", exitOK, []string{"equal           reference against twin"}},
-		"itself":             {"itself", "reference twin", exitUsage, []string{"both sides are *main.planted: a fault: nothing is proved"}},
-		"embedded":           {"embeds", "", exitUsage, []string{"failed          twin against reference", ": *reference.Simulator: the specification, kernels ", " computes on both sides, whatever they are called: that they are equal proves nothing"}},
-		"delegated":          {"delegates", "reference twin", exitUsage, []string{"failed          twin against reference", " computes on both sides"}},
-		"hidden":             {"silent", "", exitUsage, []string{"twin does not say what computes its rollouts: an engine's Simulate calls lockstep.Computes"}},
-		"unknown engine":     {"equal", "reference warp", exitUsage, []string{"warp: no such file or directory: want a trace, or an engine: reference, twin"}},
-		"twice":              {"equal", "twin twin", exitUsage, []string{"engine twin is named twice"}},
-		"only":               {"equal", "--only nothing", exitUsage, []string{`--only "nothing": no rollout has such a name`}},
-		"bad pattern":        {"equal", "--only [", exitUsage, []string{`--only "[": syntax error in pattern`}},
-		"budget":             {"equal", "--budget 3", exitUsage, []string{"--budget 3: want 0 or more, and --inexact with it"}},
-		"model of one's own": {"equal", "--own", exitUsage, []string{"--own is the project's network, and --model_path another: for the project's routes with that, --data_path own"}},
+		"equal": {"equal", "", exitOK, []string{"equal           twin against " +
+			"reference, tinyphysics-default.onnx: 2 of 2 rollouts equal, 220 steps\n"}},
+		"gains": {"equal", "--only a/*,0 --pid 1,0,0 --pid 2,0,0", exitUsage,
+			[]string{"no rollout has such a name"}},
+		"some gains": {"equal", "--only b/pid_2_0_0 --pid 1,0,0 --pid 2,0,0", exitOK,
+			[]string{"1 of 1 rollouts equal"}},
+		"different": {"logits", "", exitParity, []string{"different       twin against " +
+			"reference", "route a, controller pid, step 123, stage logits, index 7: want ",
+			", 1 ulp apart", " --only a/pid\n", "2 findings in logits, in 2 of 2 rollouts"}},
+		"a token": {"sample", "", exitParity,
+			[]string{"step 123, stage sample", "from the nearest edge of the CDF"}},
+		"inexact": {"logits", "--inexact", exitOK, []string{"0 of 2 rollouts equal, " +
+			"220 steps, 0 tokens differ and are explained"}},
+		"inexact token": {"sample", "--inexact --budget 100", exitParity,
+			[]string{"unexplained: "}},
+		"absent": {"absent", "", exitUsage, []string{"not applicable  twin against " +
+			"reference, tinyphysics-default.onnx: twin: no device", "nothing was compared"}},
+		"absent, by name": {"absent", "reference twin", exitUsage, []string{"not run         " +
+			"twin against reference, tinyphysics-default.onnx: twin: no device"}},
+		"absent, allowed": {"absent,equal", "--allow-absent", exitOK, []string{"not run      " +
+			"   twin", "equal           twin"}},
+		"nothing but absent": {"absent", "--allow-absent", exitUsage, []string{"not run         " +
+			"twin", "nothing was compared"}},
+		"denied": {"denied", "--allow-absent", exitUsage, []string{"failed          " +
+			"twin against reference, tinyphysics-default.onnx: twin: a device is here " +
+			"(/dev/twin), but what needs it says: no device"}},
+		"broken": {"broken", "--allow-absent", exitUsage, []string{"failed          " +
+			"twin against reference, tinyphysics-default.onnx: twin: it does not open"}},
+		"another profile": {"profile", "--profile ort1.30-avx2-expU-sinfma-csv2", exitUsage,
+			[]string{"not applicable  twin against reference, tinyphysics-default.onnx: twin: " +
+				"it computes with profile ort1.30-avx2-expF-sinfma-csv2 on this machine"}},
+		"unknown profile":  {"unknown", "", exitUsage, []string{"parity is not claimed"}},
+		"unknown, inexact": {"unknown", "--inexact", exitOK, []string{"equal           twin"}},
+		"one engine": {"equal", "reference", exitOK, []string{"equal           twin " +
+			"against reference"}},
+		"the other way": {"equal", "twin reference", exitOK, []string{"equal           " +
+			"reference against twin"}},
+		"itself": {"itself", "reference twin", exitUsage, []string{"both sides are " +
+			"*main.planted: a fault: nothing is proved"}},
+		"embedded": {"embeds", "", exitUsage, []string{"failed          twin against " +
+			"reference", ": *reference.Simulator: the specification, kernels ", " computes on " +
+			"both sides, whatever they are called: that they are equal proves nothing"}},
+		"delegated": {"delegates", "reference twin", exitUsage, []string{"failed       " +
+			"   twin against reference", " computes on both sides"}},
+		"hidden": {"silent", "", exitUsage, []string{"twin does not say what " +
+			"computes its rollouts: an engine's Simulate calls lockstep.Computes"}},
+		"unknown engine": {"equal", "reference warp", exitUsage, []string{"warp: no such " +
+			"file or directory: want a trace, or an engine: reference, twin"}},
+		"twice": {"equal", "twin twin", exitUsage, []string{"engine twin is named " +
+			"twice"}},
+		"only": {"equal", "--only nothing", exitUsage,
+			[]string{`--only "nothing": no rollout has such a name`}},
+		"bad pattern": {"equal", "--only [", exitUsage,
+			[]string{`--only "[": syntax error in pattern`}},
+		"budget": {"equal", "--budget 3", exitUsage, []string{"--budget 3: want 0 " +
+			"or more, and --inexact with it"}},
+		"model of one's own": {"equal", "--own", exitUsage, []string{"--own is the project's " +
+			"network, and --model_path another: for the project's routes with that, --data_path " +
+			"own"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plant(t, c.twin)
@@ -272,7 +303,8 @@ func TestCompareBadRoute(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(inputs[3], "c.csv"), []byte("none"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, stdout, stderr := lockstepRun(t.Context(), append([]string{"compare"}, inputs...)...); status != exitUsage ||
+	if status, stdout, stderr := lockstepRun(t.Context(),
+		append([]string{"compare"}, inputs...)...); status != exitUsage ||
 		!strings.Contains(stderr, "c.csv") {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
@@ -309,7 +341,8 @@ func TestRace(t *testing.T) {
 		t.Errorf("%d differ, %v:\n%s", different, err, &stdout)
 	}
 	s.simulator = &planted{Implementation: ref, fault: "none"}
-	if r := s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}), lockstep.Options{}); r[0].Err != nil ||
+	if r := s.simulate(env, s.jobs([]lockstep.Policy{lockstep.Zero{}}),
+		lockstep.Options{}); r[0].Err != nil ||
 		r[1].Err == nil {
 		t.Errorf("errors %v and %v, want one of the rollout that has no result", r[0].Err, r[1].Err)
 	}
@@ -425,7 +458,8 @@ func TestCompareReplayCommand(t *testing.T) {
 		t.Fatalf("no command in %s", stdout)
 	}
 	command, _, _ = strings.Cut(command, "\n")
-	if want := "compare " + strings.Join(inputs, " ") + " --num_segs=3 --pid 1,0,0 --pid=2,0,0 --only b/pid_1_0_0"; command != want {
+	if want := "compare " + strings.Join(inputs, " ") + " --num_segs=3 --pid 1,0,0 --pid=2,0,0 " +
+		"--only b/pid_1_0_0"; command != want {
 		t.Errorf("%q, want %q", command, want)
 	}
 	status, again, _ := lockstepRun(t.Context(), strings.Fields(command)...)
@@ -465,7 +499,8 @@ func TestCompareJSON(t *testing.T) {
 	) {
 		t.Errorf("outcomes %v, want %v", outcomes, want)
 	}
-	if want := (verdict.Summary{Comparisons: 3, Equal: 1, Different: 1, NotRun: 1}); summary == nil ||
+	if want := (verdict.Summary{Comparisons: 3, Equal: 1, Different: 1,
+		NotRun: 1}); summary == nil ||
 		*summary != want {
 		t.Errorf("summary %+v, want %+v", summary, want)
 	}
@@ -473,7 +508,8 @@ func TestCompareJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 of 2 comparisons differ", "route a, controller pid, step 123, stage logits, index 7", "<svg"} {
+	for _, want := range []string{"1 of 2 comparisons differ", "route a, controller pid, step " +
+		"123, stage logits, index 7", "<svg"} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the report lacks %q", want)
 		}
@@ -499,8 +535,12 @@ func TestCompareGoldens(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"equal", "", exitOK, []string{"equal           reference against ort1.30-avx2-expU-sinfma-csv2, own network: 1 of 1 rollouts equal, 580 steps\n", "equal           twin against ort1.30"}},
-		{"logits", "", exitParity, []string{"equal           reference", "different       twin", "step 123, stage logits", "replay: lockstep compare " + goldenDefault + " --only g00002/pid"}},
+		{"equal", "", exitOK, []string{"equal           reference against " +
+			"ort1.30-avx2-expU-sinfma-csv2, own network: 1 of 1 rollouts equal, 580 steps\n",
+			"equal           twin against ort1.30"}},
+		{"logits", "", exitParity, []string{"equal           reference", "different       twin",
+			"step 123, stage logits", "replay: lockstep compare " + goldenDefault + " --only " +
+				"g00002/pid"}},
 		{"logits", "reference", exitOK, []string{"equal           reference"}},
 		{"profile", "", exitOK, []string{"not applicable  twin"}},
 		{"absent", "twin", exitUsage, []string{"not run         twin"}},
@@ -526,7 +566,8 @@ func TestCompareGoldens(t *testing.T) {
 		if status, stdout, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
 			!strings.Contains(
 				stdout,
-				"not run         reference against ort1.30-avx2-expU-sinfma-csv2, network 5beca7f0: the network of SHA-256 ",
+				"not run         reference against ort1.30-avx2-expU-sinfma-csv2, network "+
+					"5beca7f0: the network of SHA-256 ",
 			) {
 			t.Errorf("%q: exit %d\n%s%s", args, status, stdout, stderr)
 		}
@@ -545,7 +586,8 @@ func TestCompareGoldens(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "g00002.pid.npz"), data, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, stdout, _ := lockstepRun(t.Context(), "compare", dir, "--only", "g00002/pid"); status != exitUsage ||
+	if status, stdout, _ := lockstepRun(t.Context(), "compare", dir, "--only",
+		"g00002/pid"); status != exitUsage ||
 		!strings.Contains(stdout, "g00002.pid.npz is not what its provenance says") {
 		t.Errorf("another recording: exit %d\n%s", status, stdout)
 	}
@@ -594,7 +636,8 @@ func TestCompareReplay(t *testing.T) {
 		t.TempDir() + " --allow-absent": "no case in it",
 		file + " --engines warp":        `engine "warp" is not known`,
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"replay"}, strings.Fields(args)...)...); status != exitUsage ||
+		if status, _, stderr := lockstepRun(t.Context(),
+			append([]string{"replay"}, strings.Fields(args)...)...); status != exitUsage ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s; want %s", args, status, stderr, want)
 		}
@@ -696,13 +739,15 @@ func TestCompareTraces(t *testing.T) {
 		{"a.trace reference", exitOK, "reference against " + path("a.trace")},
 		{"twin a.trace", exitParity, path("a.trace") + " against twin"},
 		{"pid.trace reference", exitOK, "4 of 4 rollouts equal"},
-		{"mine.trace reference", exitOK, "1 of 1 rollouts equal, 110 steps, not compared: action, tokens, states, logits, probs, cdf, draw, prediction"},
+		{"mine.trace reference", exitOK, "1 of 1 rollouts equal, 110 steps, not compared: " +
+			"action, tokens, states, logits, probs, cdf, draw, prediction"},
 		{"other.trace reference", exitParity, "stage sample"},
 		{"expF.trace reference", exitOK, "2 of 2 rollouts equal"}, // in the trace's profile
 		{"full.trace expF.trace", exitParity, "stage logits"},
 		{"a.trace pid.trace", exitParity, "no such rollout"},
 		{"route.trace reference", exitUsage, `route "99999" is not under `},
-		{"policy.trace reference", exitUsage, `controller "mpc" is not known: give it with --controller`},
+		{"policy.trace reference", exitUsage,
+			`controller "mpc" is not known: give it with --controller`},
 		{"nobody.trace reference", exitUsage, "a rollout without a controller's name"},
 		{"model.trace reference", exitUsage, "name the right one with --model_path"},
 		{"model.trace a.trace", exitUsage, "is of the network"},
@@ -710,7 +755,8 @@ func TestCompareTraces(t *testing.T) {
 		{"none.trace reference", exitUsage, "no such file"},
 		{"onnxruntime a.trace", exitUsage, "want a trace, or an engine: reference, twin"},
 		{"a.trace", exitUsage, "is compared with one engine, or with one trace: want A B"},
-		{"a.trace full.trace reference", exitUsage, "is compared with one engine, or with one trace: want A B"},
+		{"a.trace full.trace reference", exitUsage, "is compared with one engine, or with one " +
+			"trace: want A B"},
 		{"a.trace full.trace --only x", exitUsage, "--only goes with engines and goldens"},
 	} {
 		args := append([]string{"compare"}, inputs...)
@@ -750,7 +796,8 @@ func TestCompareTraces(t *testing.T) {
 		t.Errorf("an absent engine: exit %d\n%s%s", status, stdout, stderr)
 	}
 	page := path("report.html")
-	if status, _, _ := lockstepRun(t.Context(), "compare", path("full.trace"), path("planted.trace"), "--report", page, "--json"); status != exitParity {
+	if status, _, _ := lockstepRun(t.Context(), "compare", path("full.trace"),
+		path("planted.trace"), "--report", page, "--json"); status != exitParity {
 		t.Errorf("exit %d", status)
 	}
 	if html, err := os.ReadFile(page); err != nil ||
@@ -765,7 +812,8 @@ func TestRolloutTraceFile(t *testing.T) {
 	file := filepath.Join(dir, "a.trace")
 	for args, want := range map[string]string{
 		"--trace-values": "--trace-values goes with --trace",
-		"--trace " + filepath.Join(dir, "none", "a.trace"): "--trace " + filepath.Join(dir, "none", "a.trace") + ": ",
+		"--trace " + filepath.Join(dir, "none", "a.trace"): "--trace " + filepath.Join(dir,
+			"none", "a.trace") + ": ",
 	} {
 		args := append([]string{"rollout", "--own", "--num_segs", "1"}, strings.Fields(args)...)
 		if status, _, stderr := lockstepRun(t.Context(), args...); status != exitUsage ||
@@ -774,7 +822,9 @@ func TestRolloutTraceFile(t *testing.T) {
 		}
 	}
 	ctx := &countdown{t.Context(), 150} // in the second route
-	if status, _, stderr := lockstepRun(ctx, append([]string{"rollout", "--trace", file}, shortInputs(t)...)...); status != exitInterrupted ||
+	if status, _, stderr := lockstepRun(ctx,
+		append([]string{"rollout", "--trace", file},
+			shortInputs(t)...)...); status != exitInterrupted ||
 		!strings.Contains(stderr, "interrupted; 1 of 2") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
@@ -794,7 +844,8 @@ func TestCompareONNXRuntime(t *testing.T) {
 	if status != exitOK ||
 		!strings.Contains(
 			stdout,
-			"equal           onnxruntime against reference, "+assets.Model+": 1 of 1 rollouts equal",
+			"equal           onnxruntime against reference, "+assets.Model+": 1 of 1 rollouts "+
+				"equal",
 		) {
 		t.Errorf("exit %d\n%s%s", status, stdout, stderr)
 	}
@@ -840,7 +891,8 @@ func sourceTree(t *testing.T) string {
 			if err := json.Unmarshal([]byte(text), &p); err != nil {
 				t.Fatal(err)
 			}
-			p["recordings"] = slices.DeleteFunc(p["recordings"].([]any), func(r any) bool { return r.(map[string]any)["route"] != "g00002" })
+			p["recordings"] = slices.DeleteFunc(p["recordings"].([]any),
+				func(r any) bool { return r.(map[string]any)["route"] != "g00002" })
 			short, err := json.Marshal(p)
 			if err != nil {
 				t.Fatal(err)
@@ -910,7 +962,8 @@ func TestCompareKeep(t *testing.T) {
 	if status, stdout, _ = lockstepRun(t.Context(), "replay", files[0]); status != exitOK {
 		t.Errorf("mended: exit %d\n%s", status, stdout)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), "compare", "goldens", "--keep", dir); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(), "compare", "goldens", "--keep",
+		dir); status != exitUsage ||
 		!strings.Contains(stderr, "--keep goes with engines") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
@@ -1014,8 +1067,10 @@ func TestGate(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<td class="bad" title="2 findings">✗ 2</td>`, // of the logits of two recordings
-		"route g00002, controller zero, step 123, stage logits", "route hard-steps, controller pid_3_0_0, step 123, stage logits, index 7",
-		"bits wanted", "lateral acceleration", "cumulative probability", "lockstep compare golden/testdata twin --only g00002/zero",
+		"route g00002, controller zero, step 123, stage logits", "route hard-steps, controller " +
+			"pid_3_0_0, step 123, stage logits, index 7",
+		"bits wanted", "lateral acceleration", "cumulative probability", "lockstep compare " +
+			"golden/testdata twin --only g00002/zero",
 	} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the report lacks %s", want)
@@ -1044,10 +1099,12 @@ func TestGate(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--require luck": `--require must be one of "` + strings.Join(want.Names(), `","`) + `" but got "luck"`,
-		"--limit=-1s":    "--limit -1s: want more than 0",
+		"--require luck": `--require must be one of "` + strings.Join(want.Names(),
+			`","`) + `" but got "luck"`,
+		"--limit=-1s": "--limit -1s: want more than 0",
 	} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage ||
+		if status, _, stderr := lockstepRun(t.Context(),
+			append([]string{"gate"}, strings.Fields(args)...)...); status != exitUsage ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%s: exit %d, %s", args, status, stderr)
 		}
@@ -1075,7 +1132,8 @@ func TestCompareBesideFolders(t *testing.T) {
 	}
 	// What is compared unless somebody says what goes through all of the specification.
 	n := len(branches.TinyPhysics)
-	if want := fmt.Sprintf("exercised %d of %[1]d branches of the specification; the draw nearest to an edge of the CDF is 0 from it, at route hard-edges", n); !strings.Contains(
+	if want := fmt.Sprintf("exercised %d of %[1]d branches of the specification; the draw "+
+		"nearest to an edge of the CDF is 0 from it, at route hard-edges", n); !strings.Contains(
 		stdout,
 		want,
 	) {

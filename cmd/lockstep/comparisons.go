@@ -154,7 +154,9 @@ func (p *comparisons) end() error {
 		p.env.json(verdict.Line{Summary: &s})
 	}
 	if file := p.output.Report; file != "" {
-		if err := report.WriteParity(file, report.Parity{Comparisons: p.list, Origin: report.Origin{Command: p.env.command()}}); err != nil {
+		if err := report.WriteParity(file,
+			report.Parity{Comparisons: p.list,
+				Origin: report.Origin{Command: p.env.command()}}); err != nil {
 			return err
 		}
 		if !p.output.JSON {

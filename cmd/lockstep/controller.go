@@ -99,7 +99,8 @@ func (f pythonFlags) python(env *environment, flag, name string) (lockstep.Polic
 		file = filepath.Join("controllers", name+".py")
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf(
-				"%s %q: want one of %s, a policy file, a Python file, or the name of one in ./controllers",
+				"%s %q: want one of %s, a policy file, a Python file, or the name of one in "+
+					"./controllers",
 				flag, name, kinds(),
 			)
 		}

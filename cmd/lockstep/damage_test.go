@@ -40,7 +40,8 @@ func TestDamages(t *testing.T) {
 		switch {
 		case status == exitOK && printed == thing.want:
 			went[thing.name]++
-		case status != exitOK && strings.Contains(stderr.String(), "lockstep: ") && within(printed, thing.want):
+		case status != exitOK && strings.Contains(stderr.String(), "lockstep: ") &&
+			within(printed, thing.want):
 			refused[thing.name]++
 		default:
 			t.Errorf(
@@ -94,7 +95,8 @@ func keepFiles(t *testing.T) (things []*keptFiles) {
 		thing := &keptFiles{name: name, dir: dir, again: again}
 		for _, args := range append(before, again) {
 			status, stdout, stderr := 0, bytes.Buffer{}, bytes.Buffer{}
-			if status = run(t.Context(), args, &stickyWriter{w: &stdout}, &stderr); status != exitOK {
+			if status = run(t.Context(), args, &stickyWriter{w: &stdout},
+				&stderr); status != exitOK {
 				t.Fatalf("%s: %v: exit %d, %s", name, args, status, stderr.String())
 			}
 			thing.want = secondsPattern.ReplaceAllString(stdout.String(), "")

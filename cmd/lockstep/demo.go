@@ -67,7 +67,8 @@ func (c *demoCommand) Run(env *environment) error {
 	for _, line := range absent {
 		fmt.Fprintln(env.stdout, line)
 	}
-	if err := report.WriteRollout(c.Report, report.Single{Run: runs[0], Origin: s.origin(env, &flags, time.Since(start))}); err != nil {
+	if err := report.WriteRollout(c.Report,
+		report.Single{Run: runs[0], Origin: s.origin(env, &flags, time.Since(start))}); err != nil {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "\nthe drives, to look at: %s\n", c.Report)

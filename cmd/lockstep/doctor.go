@@ -78,7 +78,8 @@ func (c *doctorCommand) Run(env *environment) error {
 		state, err := "slow: it runs where it is asked for by its name", e.Absent()
 		if err == nil && !e.Slow {
 			var sim lockstep.Implementation
-			if sim, err = e.Open(engines.Config{Model: own, Profile: env.computed, Workers: 1}); err == nil {
+			if sim, err = e.Open(engines.Config{Model: own, Profile: env.computed,
+				Workers: 1}); err == nil {
 				state = sim.About().Inside
 				sim.Close()
 			}

@@ -170,7 +170,8 @@ func (e *edited) moment(
 		outcome = "all of what was there before"
 	case printed == after:
 		outcome = "all of what came"
-	case !strings.Contains(stderr, "lockstep: ") || !within(routes(printed), before) && !within(routes(printed), after):
+	case !strings.Contains(stderr, "lockstep: ") || !within(routes(printed), before) &&
+		!within(routes(printed), after):
 		t.Errorf(
 			"edited after %v: it prints\n%s%swant one of\n%s%s", moment, printed, stderr, before,
 			after,
@@ -182,7 +183,8 @@ func (e *edited) moment(
 	if (edited == after) == (restored == before) || edited != after && edited != "" ||
 		restored != before && restored != "" {
 		t.Errorf(
-			"edited after %v, of the edited one it goes on with\n%s%sof the first with\n%s%swant one of\n%s%s",
+			"edited after %v, of the edited one it goes on with\n%s%sof the first "+
+				"with\n%s%swant one of\n%s%s",
 			moment, edited, refusal, restored, said, after, before,
 		)
 	}

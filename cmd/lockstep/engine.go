@@ -130,7 +130,8 @@ func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err er
 	if f.Own {
 		if f.ModelPath != "" {
 			return "", "", errors.New(
-				"--own is the project's network, and --model_path another: for the project's routes with that, --data_path own",
+				"--own is the project's network, and --model_path another: for the project's " +
+					"routes with that, --data_path own",
 			)
 		}
 		given.ModelPath, given.DataPath = ownFiles, cmp.Or(f.DataPath, ownFiles)
@@ -153,7 +154,8 @@ func (f *pathFlags) inputs(env *environment) (modelPath, dataPath string, err er
 	if noModel != nil {
 		fmt.Fprintln(
 			env.stderr,
-			"lockstep: using the project's own network, since the challenge's is not here (lockstep fetch model): costs are not comparable with the challenge's",
+			"lockstep: using the project's own network, since the challenge's is not here "+
+				"(lockstep fetch model): costs are not comparable with the challenge's",
 		)
 	} else if given.ModelPath == "" { // that of the assets need not be what its name says
 		if notice, foreign := model.Foreign(modelPath); foreign {
@@ -260,14 +262,16 @@ func (f *simulatorFlags) loadWhole(env *environment) (*simulation, error) {
 	}
 	if len(s.failed) > 0 {
 		return nil, fmt.Errorf(
-			"%d routes could not be loaded, and a search would leave them out: mend them, or take them out of %s",
+			"%d routes could not be loaded, and a search would leave them out: mend them, or "+
+				"take them out of %s",
 			len(s.failed), s.dataPath,
 		)
 	}
 	for _, r := range s.routes {
 		if r.Len() == lockstep.MinRows {
 			return nil, fmt.Errorf(
-				"route %s has %d rows, one step that costs count, and so no jerk: its cost is NaN, whatever a search finds; take it out of %s",
+				"route %s has %d rows, one step that costs count, and so no jerk: its cost is "+
+					"NaN, whatever a search finds; take it out of %s",
 				r.Name, r.Len(), s.dataPath,
 			)
 		}
@@ -291,7 +295,8 @@ func (s *simulation) simulate(
 	env *environment, jobs []lockstep.Job, options lockstep.Options,
 ) []lockstep.Result {
 	results := slices.Repeat([]lockstep.Result{{Err: context.Canceled}}, len(jobs))
-	if err := s.stream(env, &runs.Work{Jobs: jobs, Options: options}, func(i int, result lockstep.Result) { results[i] = result }); err != nil {
+	if err := s.stream(env, &runs.Work{Jobs: jobs, Options: options},
+		func(i int, result lockstep.Result) { results[i] = result }); err != nil {
 		return slices.Repeat([]lockstep.Result{{Err: err}}, len(jobs))
 	}
 	return results

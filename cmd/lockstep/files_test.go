@@ -41,14 +41,18 @@ func TestBadFiles(t *testing.T) {
 	tune := []string{"tune", "--engine", "reference", "--own"}
 	plan := []string{"plan", "--engine", "reference", "--own"}
 	export := []string{"export", "--unchecked"}
-	with := func(command []string, args ...string) []string { return append(slices.Clone(command), args...) }
+	with := func(command []string,
+		args ...string) []string {
+		return append(slices.Clone(command), args...)
+	}
 	before := folder(t)
 	for _, test := range []struct {
 		args []string
 		want string
 	}{
 		{with(rollout, "--pid-grid", "gains.txt"), "--pid-grid gains.txt:3: "},
-		{with(rollout, "--controller", "gains.json"), "gains.json: line 1: not a policy: null is no finite number"},
+		{with(rollout, "--controller", "gains.json"), "gains.json: line 1: not a policy: null " +
+			"is no finite number"},
 		{with(rollout, "--controller", "short.json"), `short.json: route "a": 2 actions, want 400`},
 		{with(rollout, "--controller", "nan.onnx"), "nan.onnx: layer 0: weight [0][0] is NaN"},
 		{with(rollout, "--controller", "nothing.json"), "nothing.json"},
@@ -56,8 +60,10 @@ func TestBadFiles(t *testing.T) {
 		{with(rollout, "--controller", "pid_0.1_nan_0"), "--controller"},
 		{with(rollout, "--trace", "none/a.trace"), "--trace none/a.trace: no such file"},
 		{with(rollout, "--trace", "routes"), "--trace routes: is a folder"},
-		{[]string{"rollout", "--engine", "reference", "--data_path", "routes", "--trace", route}, "is an input (--data_path), and would be lost"},
-		{[]string{"eval", "--data_path", "routes", "--csv", "c", "--parquet", "./c"}, "--csv and --parquet: both would be"},
+		{[]string{"rollout", "--engine", "reference", "--data_path", "routes", "--trace", route},
+			"is an input (--data_path), and would be lost"},
+		{[]string{"eval", "--data_path", "routes", "--csv", "c", "--parquet", "./c"},
+			"--csv and --parquet: both would be"},
 		{with(tune, "--gains", "none/g.json"), "--gains none/g.json: no such file"},
 		{with(tune, "--gains", "g", "--python", "g"), "--gains and --python: both would be g"},
 		{with(tune, "--population", "3"), "a population of 3"},
@@ -66,7 +72,8 @@ func TestBadFiles(t *testing.T) {
 		{with(plan, "--window", "0"), "a window of 0 steps"},
 		{with(plan, "--noise", "seeded", "--seeds", "0"), "3 rounds and 0 seeds: want 1 at least"},
 		{with(plan, "--table", "none/p.json"), "--table none/p.json: no such file"},
-		{with(plan, "--from", "gains.json", "--table", "gains.json"), "--table: gains.json is an input (--from), and would be lost"},
+		{with(plan, "--from", "gains.json", "--table", "gains.json"), "--table: gains.json is " +
+			"an input (--from), and would be lost"},
 		{with(export, "policy.onnx", "--out", "p.py"), "policy.onnx"},
 		{with(export, "pid_1_2", "--out", "p.py"), "pid_1_2"},
 		{with(export, "nan.onnx", "--out", "p.py"), "nan.onnx: layer 0: weight [0][0] is NaN"},

@@ -49,7 +49,8 @@ func (c *gateCommand) Run(env *environment) error {
 	}
 	result, err := gate.Run(env.ctx, gate.Config{
 		Root: root, Base: c.Base, All: c.All, Require: require,
-		RequireHardware: c.RequireHardware, Tested: c.Tested, KeepGoing: c.KeepGoing, Limit: c.Limit, Program: gateProgram, Out: env.stdout,
+		RequireHardware: c.RequireHardware, Tested: c.Tested, KeepGoing: c.KeepGoing,
+		Limit: c.Limit, Program: gateProgram, Out: env.stdout,
 	})
 	if err := env.ended(err, "there is no verdict, and nothing is written"); err != nil {
 		return err

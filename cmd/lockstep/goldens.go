@@ -124,7 +124,8 @@ func recorded(
 ) (modelPath string, jobs []lockstep.Job, err error) {
 	if modelPath, err = l.Model(set.ModelSHA256); err == nil && modelPath == "" {
 		err = lacking(
-			"the network of SHA-256 %s is not here: run `lockstep fetch model`, or name it with --model_path",
+			"the network of SHA-256 %s is not here: run `lockstep fetch model`, or name it with "+
+				"--model_path",
 			set.ModelSHA256,
 		)
 	}
@@ -146,7 +147,8 @@ func recorded(
 		path, err := l.Route(name, sums[name])
 		if err == nil && path == "" {
 			err = lacking(
-				"route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder with --data_path",
+				"route %s of SHA-256 %s is not here: set LOCKSTEP_ASSETS, or name its folder "+
+					"with --data_path",
 				name, sums[name],
 			)
 		}

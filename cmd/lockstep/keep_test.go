@@ -52,7 +52,8 @@ func program(t *testing.T) string {
 func shortRoutes(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := generate.Write(t.Context(), dir, generate.Options{NumRoutes: n, Seed: 1, Progress: func(int) {}}); err != nil {
+	if err := generate.Write(t.Context(), dir,
+		generate.Options{NumRoutes: n, Seed: 1, Progress: func(int) {}}); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
@@ -176,7 +177,8 @@ func TestKill(t *testing.T) {
 		t.Fatalf("undisturbed: %v, %s\n%s", err, got, stderr)
 	}
 
-	if err := os.Remove(filepath.Join(data, fmt.Sprintf("g%05d.csv", routes-1))); err != nil { // a search leaves out nothing
+	// a search leaves out nothing
+	if err := os.Remove(filepath.Join(data, fmt.Sprintf("g%05d.csv", routes-1))); err != nil {
 		t.Fatal(err)
 	}
 	const some = 7
@@ -190,7 +192,8 @@ func TestKill(t *testing.T) {
 	}
 	tune.kill(t, kills/4)
 	plan := &disturbed{
-		program: lockstep, file: file, kept: some * (6 + 2), // windows of 11 steps, a round and the actions
+		// windows of 11 steps, a round and the actions
+		program: lockstep, file: file, kept: some * (6 + 2),
 		args: append(
 			[]string{
 				"plan", "--noise", "own,expected", "--rounds", "1", "--window", "2", "--horizon",
@@ -259,14 +262,20 @@ func TestKeep(t *testing.T) {
 		args []string
 		want string
 	}{
-		{append(args, "--controller", "zero"), "--out: " + filepath.Join(dir, "plan.json") + ` is of another run: controller 0 is "zero"`},
-		{append(args, "--trace", filepath.Join(t.TempDir(), "x")), "--out and --trace do not go together"},
-		{[]string{"rollout", "--data_path", data, "--out", filepath.Join(blocked, "x")}, "--out: stat " + filepath.Join(blocked, "x") + ": not a directory"},
+		{append(args, "--controller", "zero"),
+			"--out: " + filepath.Join(dir,
+				"plan.json") + ` is of another run: controller 0 is "zero"`},
+		{append(args, "--trace", filepath.Join(t.TempDir(), "x")), "--out and --trace do not go " +
+			"together"},
+		{[]string{"rollout", "--data_path", data, "--out", filepath.Join(blocked, "x")},
+			"--out: stat " + filepath.Join(blocked, "x") + ": not a directory"},
 		{[]string{"watch", t.TempDir()}, "plan.json: no such file"},
 		{[]string{"rollout", "--data_path", ""}, "the argument after --data_path is empty"},
 		{[]string{"rollout", "--data_path="}, "--data_path is empty"},
-		{[]string{"rollout", "--data_path", blocked, "--trace", blocked}, "--trace: " + blocked + " is an input"},
-		{[]string{"rollout", "--data_path", blocked, "--trace", filepath.Join(t.TempDir(), "none", "x")}, "no such file"},
+		{[]string{"rollout", "--data_path", blocked, "--trace", blocked},
+			"--trace: " + blocked + " is an input"},
+		{[]string{"rollout", "--data_path", blocked, "--trace",
+			filepath.Join(t.TempDir(), "none", "x")}, "no such file"},
 	} {
 		if status, _, stderr := first(test.args...); status != exitUsage ||
 			!strings.Contains(stderr, test.want) {
@@ -280,7 +289,8 @@ func TestKeep(t *testing.T) {
 func TestKeepLost(t *testing.T) {
 	want.Python.Need(t)
 	data, dir := shortRoutes(t, 3), t.TempDir()
-	if err := os.Remove(filepath.Join(data, "g00002.csv")); err != nil { // no plan holds what cannot be loaded
+	// no plan holds what cannot be loaded
+	if err := os.Remove(filepath.Join(data, "g00002.csv")); err != nil {
 		t.Fatal(err)
 	}
 	file, disturbed := filepath.Join(dir, "c.py"), filepath.Join(dir, "disturbed")
@@ -427,7 +437,8 @@ func TestKeepEval(t *testing.T) {
 		t.Errorf("resumed: %s\n%s\nwant %s\n%s", out, got, wantOut, want)
 	}
 	checkKept(t, run, 16)
-	if status, _, stderr := lockstepRun(t.Context(), args("--csv", filepath.Join(dir, "report.html"))...); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(),
+		args("--csv", filepath.Join(dir, "report.html"))...); status != exitUsage ||
 		!strings.Contains(stderr, "--report and --csv: both would be") {
 		t.Errorf("two outputs in one file: exit %d, %s", status, stderr)
 	}
@@ -437,7 +448,8 @@ func TestKeepEval(t *testing.T) {
 // undisturbed one: what it prints and writes, and that nothing is computed twice.
 func TestKeepTune(t *testing.T) {
 	data, dir := shortRoutes(t, 4), t.TempDir()
-	if err := os.Remove(filepath.Join(data, "g00003.csv")); err != nil { // a search leaves out nothing
+	// a search leaves out nothing
+	if err := os.Remove(filepath.Join(data, "g00003.csv")); err != nil {
 		t.Fatal(err)
 	}
 	gains, run := filepath.Join(dir, "gains.json"), filepath.Join(dir, "run")
@@ -514,7 +526,8 @@ func TestKeepTune(t *testing.T) {
 // undisturbed one: what it prints and writes, and that nothing is chosen twice.
 func TestKeepPlan(t *testing.T) {
 	data, dir := shortRoutes(t, 3), t.TempDir()
-	if err := os.Remove(filepath.Join(data, "g00002.csv")); err != nil { // a search leaves out nothing
+	// a search leaves out nothing
+	if err := os.Remove(filepath.Join(data, "g00002.csv")); err != nil {
 		t.Fatal(err)
 	}
 	table, run := filepath.Join(dir, "table.json"), filepath.Join(dir, "run")
@@ -580,7 +593,8 @@ func TestKeepPlan(t *testing.T) {
 // of an undisturbed run.
 func TestShardCommands(t *testing.T) {
 	data := shortRoutes(t, 5)
-	if err := os.Remove(filepath.Join(data, "g00004.csv")); err != nil { // no plan holds what cannot be loaded
+	// no plan holds what cannot be loaded
+	if err := os.Remove(filepath.Join(data, "g00004.csv")); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "plan")
@@ -616,10 +630,12 @@ func TestShardCommands(t *testing.T) {
 	if err := os.Remove(filepath.Join(other, "g00003.csv")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(other, "g00000.csv"), filepath.Join(other, "g00004.csv")); err != nil {
+	if err := os.Rename(filepath.Join(other, "g00000.csv"),
+		filepath.Join(other, "g00004.csv")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, stderr := lockstepRun(t.Context(), "shard", "run", "--out", dir, "--index", "1", "--data_path", other); !strings.Contains(
+	if _, _, stderr := lockstepRun(t.Context(), "shard", "run", "--out", dir, "--index", "1",
+		"--data_path", other); !strings.Contains(
 		stderr, "this machine would compute something else than planned: 3 routes, there 4",
 	) {
 		t.Errorf("other routes: %s", stderr)

@@ -124,8 +124,10 @@ func TestRolloutJSON(t *testing.T) {
 		routes     []string
 	}{
 		{"pid", []string{"--num_segs=2"}, []string{"00000", "00002"}},
-		{"zero", []string{"--controller=zero", "--data_path", assetstest.RoutePath(t, "04744")}, []string{"04744"}},
-		{"pid_0.3_0.05_-0.1", []string{"--pid=0.3,0.05,-0.1", "--data_path", assetstest.RoutePath(t, "00004"), "--seed_prefix", "data"}, []string{"00004"}},
+		{"zero", []string{"--controller=zero", "--data_path", assetstest.RoutePath(t, "04744")},
+			[]string{"04744"}},
+		{"pid_0.3_0.05_-0.1", []string{"--pid=0.3,0.05,-0.1", "--data_path",
+			assetstest.RoutePath(t, "00004"), "--seed_prefix", "data"}, []string{"00004"}},
 	} {
 		lines := strings.SplitAfter(rollout(t, append(c.args, "--json")...), "\n")
 		if len(lines) != len(c.routes)+2 || lines[len(c.routes)+1] != "" {
@@ -153,7 +155,8 @@ func TestRolloutJSON(t *testing.T) {
 		m := want.FindStringSubmatch(summary)
 		if m == nil {
 			t.Errorf("%q:\n got %swant %s", c.args, summary, want)
-		} else if seconds, err := strconv.ParseFloat(m[1], 64); err != nil || seconds <= 0 || seconds > 600 {
+		} else if seconds, err := strconv.ParseFloat(m[1], 64); err != nil || seconds <= 0 ||
+			seconds > 600 {
 			t.Errorf("%q: %v seconds, %v", c.args, m[1], err)
 		}
 		for _, line := range lines[:len(lines)-1] {
@@ -235,7 +238,8 @@ func tracedFile(t *testing.T, path string) *trace.File {
 func TestRolloutTrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.trace")
 	plain := rollout(t, "--data_path", assetstest.RoutePath(t, "00002"), "--pid", "0.3,0.05,-0.1")
-	if traced := rollout(t, "--data_path", assetstest.RoutePath(t, "00002"), "--pid", "0.3,0.05,-0.1", "--trace", path, "--trace-values"); traced != plain {
+	if traced := rollout(t, "--data_path", assetstest.RoutePath(t, "00002"), "--pid",
+		"0.3,0.05,-0.1", "--trace", path, "--trace-values"); traced != plain {
 		t.Errorf("with a trace:\n%swithout:\n%s", traced, plain)
 	}
 	f, want := tracedFile(t, path), recording(t, "00002", "pid_0.3_0.05_-0.1")
@@ -253,10 +257,15 @@ func TestRolloutTrace(t *testing.T) {
 	for i := range want.Steps() {
 		s := f.Rollouts[0].Digests.At(i)
 		for stage, bits := range map[string]uint64{
-			tinyphysics.Tokens: schema.SHA256.Bytes(schema.Bytes(want.Tokens[20*i : 20*i+20])), tinyphysics.States: schema.SHA256.Bytes(schema.Bytes(want.States[80*i : 80*i+80])),
-			tinyphysics.Logits: want.LogitsHash[i], tinyphysics.Probs: want.ProbsHash[i], tinyphysics.CDF: want.CDFHash[i],
-			tinyphysics.Draw: math.Float64bits(want.Draw[i]), tinyphysics.Sample: uint64(want.Sample[i]), tinyphysics.Prediction: math.Float64bits(want.Prediction[i]),
-			tinyphysics.Lataccel: math.Float64bits(want.Lataccel[i]), tinyphysics.Action: math.Float64bits(want.Action[i]),
+			tinyphysics.Tokens: schema.SHA256.Bytes(schema.Bytes(want.Tokens[20*i : 20*i+20])),
+			tinyphysics.States: schema.SHA256.Bytes(schema.Bytes(want.States[80*i : 80*i+80])),
+			tinyphysics.Logits: want.LogitsHash[i], tinyphysics.Probs: want.ProbsHash[i],
+			tinyphysics.CDF:        want.CDFHash[i],
+			tinyphysics.Draw:       math.Float64bits(want.Draw[i]),
+			tinyphysics.Sample:     uint64(want.Sample[i]),
+			tinyphysics.Prediction: math.Float64bits(want.Prediction[i]),
+			tinyphysics.Lataccel:   math.Float64bits(want.Lataccel[i]),
+			tinyphysics.Action:     math.Float64bits(want.Action[i]),
 		} {
 			if got := s.Bits[f.Header.Schema.Index(stage)]; got != bits ||
 				s.Index != lockstep.ContextLength+i {
@@ -311,7 +320,8 @@ func TestUsage(t *testing.T) {
 		{"drive", "unexpected argument drive"},
 		{"rollout extra", "unexpected argument extra"},
 		{"rollout --speed 9", "unknown flag --speed"},
-		{"rollout --controller mpc", `--controller "mpc": want one of zero, pid_P_I_D, pidff_P_I_D_ff0_ff1_ff2_ff3_ffv_smooth_leak, network from a .onnx file, table from a .json file, a policy file, a Python file, or the name of one in ./controllers`},
+		{"rollout --controller mpc",
+			`--controller "mpc": want one of zero, pid_P_I_D, pidff_P_I_D_ff0_ff1_ff2_ff3_ffv_smooth_leak, network from a .onnx file, table from a .json file, a policy file, a Python file, or the name of one in ./controllers`},
 		{"rollout --engine warp", `--engine must be one of "auto","reference"`},
 		{"rollout --pid 1,2", `--pid "1,2": want the 3 gains of pid: P,I,D`},
 		{"rollout --pid 1,2,3,4", `--pid "1,2,3,4": want the 3 gains of pid: P,I,D`},
@@ -321,16 +331,22 @@ func TestUsage(t *testing.T) {
 		{"rollout --pid 1,2,1e999", `--pid "1,2,1e999": gain D is "1e999", want a finite number`},
 		{"rollout --controller zero --pid 1,2,3", "--pid and --pid-grid go with --controller pid"},
 		{"rollout --profile fast", `profile "fast": want five words such as ort1.30-avx512-expU-sinfma-csv2`},
-		{"rollout --profile ort9-avx2-expU-sinfma-csv2", `profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known, want one of ort1.30, ort1.27, ort1.23`},
+		{"rollout --profile ort9-avx2-expU-sinfma-csv2",
+			`profile "ort9-avx2-expU-sinfma-csv2": "ort9" is not known, want one of ort1.30, ort1.27, ort1.23`},
 		{"rollout --num_segs 0", "--num_segs 0: want 1 or more"},
 		{"rollout --num_segs=-1", "--num_segs -1: want 1 or more"},
 		{"rollout --num_segs many", "--num_segs: "},
-		{"rollout --model_path " + path("none.onnx"), "open " + path("none.onnx") + ": no such file or directory"},
-		{"rollout --model_path " + path("half.onnx"), path("half.onnx") + ": not an ONNX model, or a damaged one: "},
-		{"rollout --model_path " + path("text.onnx"), path("text.onnx") + ": not an ONNX model, or a damaged one: "},
-		{"rollout --model_path " + path("empty.onnx"), path("empty.onnx") + ": not an ONNX model: it holds no graph"},
+		{"rollout --model_path " + path("none.onnx"), "open " + path("none.onnx") + ": no such " +
+			"file or directory"},
+		{"rollout --model_path " + path("half.onnx"), path("half.onnx") + ": not an ONNX model, " +
+			"or a damaged one: "},
+		{"rollout --model_path " + path("text.onnx"), path("text.onnx") + ": not an ONNX model, " +
+			"or a damaged one: "},
+		{"rollout --model_path " + path("empty.onnx"), path("empty.onnx") + ": not an ONNX " +
+			"model: it holds no graph"},
 		{"rollout --model_path " + dir, "read " + dir + ": a folder, not a network"},
-		{"rollout --data_path " + path("none"), "stat " + path("none") + ": no such file or directory"},
+		{"rollout --data_path " + path("none"), "stat " + path("none") + ": no such file or " +
+			"directory"},
 		{"rollout --data_path " + path("empty"), path("empty") + ": no .csv file in this folder"},
 	} {
 		args := strings.Fields(c.args)
@@ -414,7 +430,8 @@ func TestBadRoute(t *testing.T) {
 		)
 	}
 	wantErr := "lockstep: " + file("b") + ":9:3: vEgo: \"fast\" is not a number\n" +
-		"lockstep: " + file("d") + ": 50 rows; want at least 101: steps 0 to 99 warm up, costs count from step 100\n" +
+		"lockstep: " + file("d") + ": 50 rows; want at least 101: steps 0 to 99 warm up, costs " +
+		"count from step 100\n" +
 		"lockstep: 2 of 4 rollouts failed\n"
 	if stderr != wantErr {
 		t.Errorf("stderr:\n%swant:\n%s", stderr, wantErr)
@@ -459,7 +476,8 @@ func TestFailingRoute(t *testing.T) {
 		!strings.Contains(stdout, "\nAverage lataccel_cost: ") {
 		t.Errorf("exit %d, stdout %q; want 2 and the costs of b", status, stdout)
 	}
-	if want := "lockstep: route a, controller pid, step 100: probabilities contain NaN\nlockstep: 1 of 2 rollouts failed\n"; stderr != want {
+	if want := "lockstep: route a, controller pid, step 100: probabilities contain " +
+		"NaN\nlockstep: 1 of 2 rollouts failed\n"; stderr != want {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}
 }
@@ -557,7 +575,8 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stderr.Close()
-	if status := run(t.Context(), []string{"rollout", "--data_path", route}, &stickyWriter{w: io.Discard}, stderr); status != exitOK {
+	if status := run(t.Context(), []string{"rollout", "--data_path", route},
+		&stickyWriter{w: io.Discard}, stderr); status != exitOK {
 		t.Errorf("exit %d, want 0", status)
 	}
 	if text, err := os.ReadFile(stderr.Name()); err != nil || len(text) > 0 {
@@ -616,7 +635,8 @@ func TestEngines(t *testing.T) {
 // TestSweepGrid reads gains from a file and prints a line for each.
 func TestSweepGrid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "grid.txt")
-	if err := os.WriteFile(path, []byte("# gains\n0.195, 0.1, -0.053\n\n0.3,0.05,-0.1\n"), 0o666); err != nil {
+	if err := os.WriteFile(path, []byte("# gains\n0.195, 0.1, -0.053\n\n0.3,0.05,-0.1\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	want := `pid                           2 routes, average lataccel_cost:  1.172, average jerk_cost:  28.13, average total_cost:  86.75
@@ -629,7 +649,8 @@ pid_0.3_0.05_-0.1             2 routes, average lataccel_cost:  1.588, average j
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if status, _, stderr := lockstepRun(t.Context(), "rollout", "--pid-grid", path); status != exitUsage ||
+		if status, _, stderr := lockstepRun(t.Context(), "rollout", "--pid-grid",
+			path); status != exitUsage ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%q: exit %d, stderr %q; want 2 and %s", text, status, stderr, want)
 		}

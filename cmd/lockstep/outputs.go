@@ -31,7 +31,8 @@ func checkFiles(command *kong.Context) error {
 			file.flag = "--" + v.Name
 		}
 		file.path, _ = v.Target.Interface().(string)
-		if name := map[string]string{"model_path": assets.Model, "data_path": assets.Routes}[v.Name]; name != "" &&
+		if name := map[string]string{"model_path": assets.Model,
+			"data_path": assets.Routes}[v.Name]; name != "" &&
 			file.path == "" {
 			file.path, _ = assets.Find(name)
 		}

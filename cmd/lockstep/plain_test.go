@@ -19,7 +19,8 @@ func TestPlain(t *testing.T) {
 	for _, args := range [][]string{
 		{"watch", dir, "--once"},
 		{"watch", filepath.Join(dir, hostile), "--once"},
-		{"rollout", "--data_path", filepath.Join(dir, hostile+".csv"), "--controller", hostile + ".py"},
+		{"rollout", "--data_path", filepath.Join(dir, hostile+".csv"), "--controller",
+			hostile + ".py"},
 	} {
 		_, out, errs := lockstepRun(t.Context(), args...)
 		if text := out + errs; strings.ContainsAny(text, "\x1b\x07") ||

@@ -41,7 +41,9 @@ func TestPlantedFault(t *testing.T) {
 				t.Fatalf("%s: %v", e.File, err)
 			}
 			copied := filepath.Join(dir, filepath.Base(e.File))
-			if err := os.WriteFile(copied, []byte(strings.Replace(string(data), e.Text, e.Replacement, 1)), 0o666); err != nil {
+			if err := os.WriteFile(copied,
+				[]byte(strings.Replace(string(data), e.Text, e.Replacement,
+					1)), 0o666); err != nil {
 				t.Fatal(err)
 			}
 			replace[filepath.Join(root, e.File)] = copied
@@ -51,7 +53,8 @@ func TestPlantedFault(t *testing.T) {
 	replace[filepath.Join(root, "internal", "defaults", defaults.ModelName)] = filepath.Join(
 		dir, defaults.ModelName,
 	)
-	if err := os.WriteFile(filepath.Join(dir, defaults.ModelName), []byte(network), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, defaults.ModelName), []byte(network),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})

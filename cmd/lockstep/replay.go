@@ -93,7 +93,8 @@ func (p *comparisons) replay(
 			k.Model, k.ModelSHA256,
 		)
 	} else {
-		all = openAll(list, engines.Config{Model: modelPath, Profile: k.Profile, Workers: k.Workers, Chunk: k.Chunk}, false, p.asked)
+		all = openAll(list, engines.Config{Model: modelPath, Profile: k.Profile,
+			Workers: k.Workers, Chunk: k.Chunk}, false, p.asked)
 	}
 	defer closeAll(all...)
 	return replay(p, keptCase{k}, k.Path, k.Results, all)

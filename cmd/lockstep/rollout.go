@@ -73,7 +73,8 @@ func (c *rolloutCommand) Run(env *environment) error {
 	}
 	jobs, options := s.jobs(policies), lockstep.Options{Shortcuts: lockstep.CostOnly}
 	if c.Debug && c.debugged(env, jobs) {
-		options.Shortcuts = lockstep.FullTrajectory // the program goes on behind the last step that costs
+		// the program goes on behind the last step that costs
+		options.Shortcuts = lockstep.FullTrajectory
 	}
 	if c.Trace != "" && len(jobs) > 0 {
 		err = c.traced(env, s, jobs, lines)
@@ -129,7 +130,8 @@ func (c *rolloutCommand) debugged(env *environment, jobs []lockstep.Job) bool {
 	if len(jobs) != 1 {
 		fmt.Fprintf(
 			env.stderr,
-			"lockstep: --debug prints the steps of one rollout, and these are %d: name one route and one controller\n",
+			"lockstep: --debug prints the steps of one rollout, and these are %d: name one "+
+				"route and one controller\n",
 			len(jobs),
 		)
 		return false
@@ -198,7 +200,9 @@ func (c *rolloutCommand) traced(
 	options := lockstep.Options{Shortcuts: lockstep.AllSteps}
 	header := trace.Header{
 		Producer: "lockstep", Engine: s.simulator.Name(), Profile: s.simulator.Profile().String(),
-		ModelSHA256: s.simulator.About().Model, Digest: schema.XXH3, Schema: *tinyphysics.Schema(options.Shortcuts), Shortcuts: tinyphysics.Words(options.Shortcuts),
+		ModelSHA256: s.simulator.About().Model, Digest: schema.XXH3,
+		Schema:    *tinyphysics.Schema(options.Shortcuts),
+		Shortcuts: tinyphysics.Words(options.Shortcuts),
 	}
 	full := schema.Set(0)
 	if c.TraceValues {

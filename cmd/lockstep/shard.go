@@ -36,8 +36,10 @@ func (c *shardPlanCommand) Run(env *environment) error {
 		return err
 	}
 	in := runs.Inputs{
-		Program: libraryFile, Model: model, Data: []string{data}, Limit: c.NumSegs, SeedPrefix: c.SeedPrefix,
-		Engine: c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20, Sandbox: c.Sandbox,
+		Program: libraryFile, Model: model, Data: []string{data}, Limit: c.NumSegs,
+		SeedPrefix: c.SeedPrefix,
+		Engine:     c.Engine, Profile: profile.String(), Timeout: c.Timeout, Memory: c.Memory << 20,
+		Sandbox: c.Sandbox,
 	}
 	policies, err := c.policies(env)
 	if err != nil {

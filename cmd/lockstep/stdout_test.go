@@ -56,7 +56,8 @@ func TestStandardOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	ownCache(t)
-	if err := generate.Write(t.Context(), "routes", generate.Options{NumRoutes: 1, Progress: func(int) {}}); err != nil {
+	if err := generate.Write(t.Context(), "routes",
+		generate.Options{NumRoutes: 1, Progress: func(int) {}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join("fetched", assets.Routes), 0o777); err != nil {
@@ -69,11 +70,13 @@ func TestStandardOutput(t *testing.T) {
 	short := filepath.Join("routes", "short.csv")
 	shortRoute(t, short, 102, nil)
 	data := []string{"--data_path", short, "--no-cache", "--engine", "reference"}
-	if status, _, stderr := lockstepRun(t.Context(), "shard", "plan", "--out", "shards", "--shards", "1", "--data_path", short, "--engine", "reference"); status != exitOK {
+	if status, _, stderr := lockstepRun(t.Context(), "shard", "plan", "--out", "shards",
+		"--shards", "1", "--data_path", short, "--engine", "reference"); status != exitOK {
 		t.Fatal(stderr)
 	}
 	for _, name := range []string{"a.trace", "b.trace"} {
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"rollout", "--trace", name}, data[:3]...)...); status != exitOK {
+		if status, _, stderr := lockstepRun(t.Context(),
+			append([]string{"rollout", "--trace", name}, data[:3]...)...); status != exitOK {
 			t.Fatal(stderr)
 		}
 	}
@@ -129,7 +132,8 @@ func TestStandardOutput(t *testing.T) {
 			)
 			stop()
 			text := stderr.String()
-			for _, notice := range []string{"using the project's own network", "using generated routes", "without --upstream", "the engine onnxruntime is not measured"} {
+			for _, notice := range []string{"using the project's own network", "using generated " +
+				"routes", "without --upstream", "the engine onnxruntime is not measured"} {
 				if i := strings.Index(text, "lockstep: "+notice); i >= 0 {
 					text = text[:i] + text[i+strings.IndexByte(text[i:], '\n')+1:]
 				}

@@ -48,7 +48,8 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 	if live >= 0 {
 		if own, name := tinyphysics.Schema(shortcuts).Name, files[0].Header.Schema.Name; name != own {
 			return fmt.Errorf(
-				"%s is of the simulator %.60q, and engines compute %s: compare it with another trace",
+				"%s is of the simulator %.60q, and engines compute %s: compare it with another "+
+					"trace",
 				files[0].Name,
 				name,
 				own,
@@ -109,7 +110,8 @@ func (c *compareCommand) live(
 		if got, err := fileio.SHA256(s.modelPath); err != nil {
 			return o, "", nil, err
 		} else if got != sum {
-			return o, "", nil, fmt.Errorf("%s is of the network with SHA-256 %s, and %s has %s: name the right one with --model_path", t.Name, sum, s.modelPath, got)
+			return o, "", nil, fmt.Errorf("%s is of the network with SHA-256 %s, and %s has %s: "+
+				"name the right one with --model_path", t.Name, sum, s.modelPath, got)
 		}
 	}
 	routes := map[string]*lockstep.Route{}
@@ -155,7 +157,8 @@ func traceFiles(t *trace.File, dataPath string) (needed []string, err error) {
 // namedPolicy is the policy of a name: one of those given, or one of a kind
 // that gains make.
 func namedPolicy(name string, given []lockstep.Policy) (lockstep.Policy, error) {
-	if i := slices.IndexFunc(given, func(p lockstep.Policy) bool { return p.String() == name }); i >= 0 {
+	if i := slices.IndexFunc(given,
+		func(p lockstep.Policy) bool { return p.String() == name }); i >= 0 {
 		return given[i], nil
 	}
 	policy, err := lockstep.ParsePolicy(name)

@@ -98,7 +98,8 @@ func TestCompareAnyTraces(t *testing.T) {
 		want   string
 	}{
 		{[]string{a, same}, exitOK, "2 of 2 rollouts equal, 18 steps\n"},
-		{[]string{a, wrong}, exitParity, "start high, planet earth, step 4, stage force, index 0: want -9.81 (c11cf5c3), got -9.8 (c11ccccd)"},
+		{[]string{a, wrong}, exitParity, "start high, planet earth, step 4, stage force, index " +
+			"0: want -9.81 (c11cf5c3), got -9.8 (c11ccccd)"},
 		{[]string{a, wrong, "--report", page}, exitParity, "1 of 2 rollouts equal, 18 steps"},
 		{[]string{a, wrong, "--inexact"}, exitParity, "stage position, index 1 (y): "},
 		{[]string{a, wrong, "--json"}, exitParity, `"stage":"force"`},
@@ -106,8 +107,10 @@ func TestCompareAnyTraces(t *testing.T) {
 		{[]string{a, other}, exitUsage, other + ": fall and rise are other simulators"},
 		{[]string{a, ours}, exitUsage, ours + ": fall and tinyphysics are other simulators"},
 		{[]string{ours, a}, exitUsage, a + ": tinyphysics and fall are other simulators"},
-		{[]string{a, "reference"}, exitUsage, a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with another trace`},
-		{[]string{"reference", a}, exitUsage, a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with another trace`},
+		{[]string{a, "reference"}, exitUsage,
+			a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with another trace`},
+		{[]string{"reference", a}, exitUsage,
+			a + ` is of the simulator "fall", and engines compute tinyphysics: compare it with another trace`},
 		{[]string{hostile, a}, exitParity, `start \x1b[2Jhigh, planet earth`},
 	} {
 		status, stdout, stderr := lockstepRun(

@@ -14,7 +14,8 @@ import (
 // writeController writes a controller of which update has this body.
 func writeController(t *testing.T, path, top, body string) {
 	t.Helper()
-	text := top + "\n\n\nclass Controller:\n    n = 0\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        " + body + "\n"
+	text := top + "\n\n\nclass Controller:\n    n = 0\n    def update(self, target_lataccel, " +
+		"current_lataccel, state, future_plan):\n        " + body + "\n"
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -31,15 +32,27 @@ func TestVerify(t *testing.T) {
 		top, body string
 		want      []string
 	}{
-		"honest": {"", "return 0.3 * (target_lataccel - current_lataccel)", []string{"two runs: equal\nthe result depends on: nothing but its arguments\n"}},
+		"honest": {"", "return 0.3 * (target_lataccel - current_lataccel)", []string{"two runs: " +
+			"equal\nthe result depends on: nothing but its arguments\n"}},
 		"patches": {"from tinyphysics import TinyPhysicsSimulator\nTinyPhysicsSimulator.sim_step = lambda self, i: None",
 			"return 0.3 * (target_lataccel - current_lataccel)",
-			[]string{"touched: patch tinyphysics.TinyPhysicsSimulator.sim_step\n", "two runs: equal\n", "depends on: nothing but its arguments\n"}},
-		"reads":   {"import os\nWEIGHTS = open(os.path.join(os.path.dirname(__file__), 'w.txt'))", "return float(len(WEIGHTS.name)) / 9e3", []string{"touched: file w.txt\n", "depends on: files: yes\n"}},
-		"draws":   {"import random", "return random.random()", []string{"two runs: DIFFERENT", "touched: random random\n", "depends on: patches: unknown, time: unknown, random: yes, files: unknown\n"}},
-		"other":   {"import os", "return os.urandom(1)[0] / 255 + 0 * __import__('time').time()", []string{"two runs: DIFFERENT", "touched: time time.time\n", "depends on: patches: unknown, time: unknown, random: unknown, files: unknown\n"}},
-		"urandom": {"import os", "return os.urandom(1)[0] / 255", []string{"two runs: DIFFERENT", "depends on: patches: unknown, time: unknown, random: unknown, files: unknown\n"}},
-		"steals":  {"", "import numpy as np; np.random.seed(3); return 0.0", []string{"failed: route a: ", "2 of 2 routes failed: no average\n", "touched: random numpy.random\n"}},
+			[]string{"touched: patch tinyphysics.TinyPhysicsSimulator.sim_step\n", "two runs: " +
+				"equal\n", "depends on: nothing but its arguments\n"}},
+		"reads": {"import os\nWEIGHTS = open(os.path.join(os.path.dirname(__file__), 'w.txt'))",
+			"return float(len(WEIGHTS.name)) / 9e3",
+			[]string{"touched: file w.txt\n", "depends on: files: yes\n"}},
+		"draws": {"import random", "return random.random()",
+			[]string{"two runs: DIFFERENT", "touched: random random\n", "depends on: patches: " +
+				"unknown, time: unknown, random: yes, files: unknown\n"}},
+		"other": {"import os", "return os.urandom(1)[0] / 255 + 0 * __import__('time').time()",
+			[]string{"two runs: DIFFERENT", "touched: time time.time\n", "depends on: patches: " +
+				"unknown, time: unknown, random: unknown, files: unknown\n"}},
+		"urandom": {"import os", "return os.urandom(1)[0] / 255",
+			[]string{"two runs: DIFFERENT", "depends on: patches: unknown, time: unknown, " +
+				"random: unknown, files: unknown\n"}},
+		"steals": {"", "import numpy as np; np.random.seed(3); return 0.0",
+			[]string{"failed: route a: ", "2 of 2 routes failed: no average\n", "touched: " +
+				"random numpy.random\n"}},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, "w.txt"), []byte("0.3"), 0o666); err != nil {
 			t.Fatal(err)
@@ -49,7 +62,8 @@ func TestVerify(t *testing.T) {
 		status, stdout, stderr := lockstepRun(
 			t.Context(),
 			append([]string{"verify", file, "--out", out}, inputs...)...)
-		if want := map[bool]int{true: exitUsage}[name == "steals"]; status != want { // whose routes fail
+		// whose routes fail
+		if want := map[bool]int{true: exitUsage}[name == "steals"]; status != want {
 			t.Fatalf("%s: exit %d, want %d\n%s", name, status, want, stderr)
 		}
 		for _, want := range append(c.want, "score: "+out+" (") {
@@ -73,10 +87,12 @@ func TestVerifyCheck(t *testing.T) {
 	writeController(
 		t, file, "from gains import GAIN", "return GAIN * (target_lataccel - current_lataccel)",
 	)
-	if err := os.WriteFile(filepath.Join(dir, "gains.py"), []byte("GAIN = 0.3\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "gains.py"), []byte("GAIN = 0.3\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append([]string{"verify", file, "--out", out}, inputs...)...); status != exitOK {
+	if status, _, stderr := lockstepRun(t.Context(),
+		append([]string{"verify", file, "--out", out}, inputs...)...); status != exitOK {
 		t.Fatal(stderr)
 	}
 	data, err := os.ReadFile(out)
@@ -93,21 +109,34 @@ func TestVerifyCheck(t *testing.T) {
 		status int
 		want   string
 	}{
-		"as it is":        {func(*score) {}, false, exitOK, "equal in every bit: 2 routes of "},
-		"a cost":          {func(s *score) { s.Routes[1].Costs[2] = 6.88 }, false, exitParity, "it was changed"},
-		"a cost, forged":  {func(s *score) { s.Routes[1].Costs[2] = 6.88 }, true, exitParity, "route b costs ["},
-		"a route, forged": {func(s *score) { s.Routes, s.Mean = s.Routes[:1], s.Routes[0].Costs }, true, exitOK, "1 routes"},
-		"other route":     {func(s *score) { s.Routes[0].SHA256 = "0" }, true, exitParity, "route 0 here is a (seed "},
-		"network":         {func(s *score) { s.Network = "0" }, true, exitParity, "the network here has SHA-256"},
-		"controller":      {func(s *score) { s.Controller.SHA256 = "0" }, true, exitParity, "the score is of 0"},
-		"profile":         {func(s *score) { s.Profile = "fast" }, true, exitUsage, "fast"},
-		"format":          {func(s *score) { s.Format = "x" }, true, exitUsage, `not a "lockstep score 1"`},
-		"runs":            {func(s *score) { s.Repeated = false }, true, exitParity, "two runs are equal: true here"},
-		"depends":         {func(s *score) { s.Depends["time"] = "yes" }, true, exitParity, "depends on time: no here, yes in the score"},
-		"mean, forged":    {func(s *score) { s.Mean[2] = 6.88 }, true, exitParity, "the mean of the costs is ["},
-		"touched, forged": {func(s *score) { s.Touched = nil }, true, exitParity, "touched module gains.py here"},
-		"a file":          {func(s *score) { s.Files = append(s.Files, hashed{"w", "0"}) }, true, exitParity, "the controller read w"},
-		"lost controller": {func(s *score) { s.Controller.Path = filepath.Join(dir, "none.py") }, true, exitUsage, "name it after the flags"},
+		"as it is": {func(*score) {}, false, exitOK, "equal in every bit: 2 routes of "},
+		"a cost": {func(s *score) { s.Routes[1].Costs[2] = 6.88 }, false, exitParity,
+			"it was changed"},
+		"a cost, forged": {func(s *score) { s.Routes[1].Costs[2] = 6.88 }, true, exitParity,
+			"route b costs ["},
+		"a route, forged": {func(s *score) { s.Routes, s.Mean = s.Routes[:1], s.Routes[0].Costs },
+			true, exitOK, "1 routes"},
+		"other route": {func(s *score) { s.Routes[0].SHA256 = "0" }, true, exitParity,
+			"route 0 here is a (seed "},
+		"network": {func(s *score) { s.Network = "0" }, true, exitParity, "the network " +
+			"here has SHA-256"},
+		"controller": {func(s *score) { s.Controller.SHA256 = "0" }, true, exitParity,
+			"the score is of 0"},
+		"profile": {func(s *score) { s.Profile = "fast" }, true, exitUsage, "fast"},
+		"format": {func(s *score) { s.Format = "x" }, true, exitUsage,
+			`not a "lockstep score 1"`},
+		"runs": {func(s *score) { s.Repeated = false }, true, exitParity, "two runs " +
+			"are equal: true here"},
+		"depends": {func(s *score) { s.Depends["time"] = "yes" }, true, exitParity,
+			"depends on time: no here, yes in the score"},
+		"mean, forged": {func(s *score) { s.Mean[2] = 6.88 }, true, exitParity, "the mean of " +
+			"the costs is ["},
+		"touched, forged": {func(s *score) { s.Touched = nil }, true, exitParity, "touched " +
+			"module gains.py here"},
+		"a file": {func(s *score) { s.Files = append(s.Files, hashed{"w", "0"}) }, true,
+			exitParity, "the controller read w"},
+		"lost controller": {func(s *score) { s.Controller.Path = filepath.Join(dir, "none.py") },
+			true, exitUsage, "name it after the flags"},
 	} {
 		var s score
 		if err := json.Unmarshal(data, &s); err != nil {
@@ -141,12 +170,14 @@ func TestVerifyCheck(t *testing.T) {
 		if err := os.WriteFile(out, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if status, _, stderr := lockstepRun(t.Context(), append([]string{"verify", "--check", out}, inputs...)...); status == exitOK ||
+		if status, _, stderr := lockstepRun(t.Context(),
+			append([]string{"verify", "--check", out}, inputs...)...); status == exitOK ||
 			!strings.Contains(stderr, want) {
 			t.Errorf("%.40q: exit %d, %s", text, status, stderr)
 		}
 	}
-	if status, _, stderr := lockstepRun(t.Context(), append([]string{"verify"}, inputs...)...); status != exitUsage ||
+	if status, _, stderr := lockstepRun(t.Context(),
+		append([]string{"verify"}, inputs...)...); status != exitUsage ||
 		!strings.Contains(stderr, "verify wants a controller") {
 		t.Errorf("exit %d, %s", status, stderr)
 	}
@@ -175,18 +206,28 @@ func TestCompareScores(t *testing.T) {
 		change     func(*score)
 		said, here string // where the score was changed, and where what is computed now was
 	}{
-		"nothing":      {asItIs, "", ""},
-		"moved":        {move, "", ""},
-		"no mean":      {func(s *score) { s.Mean = nil }, "[1,2,3] here, and null in the score", "null here, and [1,2,3] in the score"},
-		"one mean":     {func(s *score) { s.Mean[1] = 0 }, "[1,2,3] here, and [1,0,3] in", "[1,0,3] here, and [1,2,3] in"},
-		"an error":     {func(s *score) { s.Routes[1].Error = "x" }, `"it fails", and in the score with "x"`, `"x", and in the score with "it fails"`},
-		"no files":     {func(s *score) { s.Files = nil }, "read w.txt (SHA-256 12) here", "read w.txt (SHA-256 12) for"},
-		"a file twice": {func(s *score) { s.Files = append(s.Files, s.Files[1]) }, "read x.npy (SHA-256 34) for", "read x.npy (SHA-256 34) here"},
-		"other file":   {func(s *score) { s.Files[1].SHA256 = "35" }, "read x.npy (SHA-256 34) here", "read x.npy (SHA-256 34) for"},
-		"other name":   {func(s *score) { s.Files[0].Path = "v.txt" }, "read v.txt (SHA-256 12) for", "read v.txt (SHA-256 12) here"},
-		"no touch":     {func(s *score) { s.Touched = nil }, "touched file w.txt here", "touched file w.txt for"},
-		"other touch":  {func(s *score) { s.Touched[1].Kind = "module" }, "touched file x.npy here", "touched file x.npy for"},
-		"new factor":   {func(s *score) { s.Depends["moon"] = "no" }, "moon: nothing here, no in the score", "moon: no here, nothing in"},
+		"nothing": {asItIs, "", ""},
+		"moved":   {move, "", ""},
+		"no mean": {func(s *score) { s.Mean = nil }, "[1,2,3] here, and null in the score",
+			"null here, and [1,2,3] in the score"},
+		"one mean": {func(s *score) { s.Mean[1] = 0 }, "[1,2,3] here, and [1,0,3] in",
+			"[1,0,3] here, and [1,2,3] in"},
+		"an error": {func(s *score) { s.Routes[1].Error = "x" },
+			`"it fails", and in the score with "x"`, `"x", and in the score with "it fails"`},
+		"no files": {func(s *score) { s.Files = nil }, "read w.txt (SHA-256 12) here",
+			"read w.txt (SHA-256 12) for"},
+		"a file twice": {func(s *score) { s.Files = append(s.Files, s.Files[1]) }, "read x.npy " +
+			"(SHA-256 34) for", "read x.npy (SHA-256 34) here"},
+		"other file": {func(s *score) { s.Files[1].SHA256 = "35" }, "read x.npy (SHA-256 34) " +
+			"here", "read x.npy (SHA-256 34) for"},
+		"other name": {func(s *score) { s.Files[0].Path = "v.txt" }, "read v.txt (SHA-256 12) " +
+			"for", "read v.txt (SHA-256 12) here"},
+		"no touch": {func(s *score) { s.Touched = nil }, "touched file w.txt here",
+			"touched file w.txt for"},
+		"other touch": {func(s *score) { s.Touched[1].Kind = "module" },
+			"touched file x.npy here", "touched file x.npy for"},
+		"new factor": {func(s *score) { s.Depends["moon"] = "no" }, "moon: nothing here, no " +
+			"in the score", "moon: no here, nothing in"},
 	} {
 		for _, side := range []struct {
 			score, now *score

@@ -21,8 +21,9 @@ type versionCommand struct {
 
 // origin is what a program says of where it comes from.
 type origin struct {
-	Version  string   `json:"version"` // "" of what is no release
-	Commit   string   `json:"commit"`  // with "+changes" if there were some that nobody had committed
+	Version string `json:"version"` // "" of what is no release
+	// with "+changes" if there were some that nobody had committed
+	Commit   string   `json:"commit"`
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`
 	Engines  []string `json:"engines"`
@@ -33,7 +34,8 @@ type origin struct {
 func (c *versionCommand) Run(env *environment) error {
 	o := origin{
 		Version: version, Commit: cmp.Or(commit, built()),
-		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Engines: engines.Names(),
+		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Engines: engines.Names(),
 	}
 	for _, p := range lockstep.Profiles() {
 		o.Profiles = append(o.Profiles, p.String())

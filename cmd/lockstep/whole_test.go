@@ -61,7 +61,8 @@ func TestManyJobs(t *testing.T) {
 		command.Wait() // its status is looked at below
 		used := command.ProcessState.UserTime() + command.ProcessState.SystemTime()
 		t.Logf(
-			"%v: %v of the processors for all; by the clock, also of what else the machine does, %v to the first result and %v after Ctrl-C",
+			"%v: %v of the processors for all; by the clock, also of what else the machine "+
+				"does, %v to the first result and %v after Ctrl-C",
 			extra, used, result, time.Since(begin),
 		)
 		if command.ProcessState.ExitCode() != exitInterrupted || used > 4*time.Second {
@@ -102,7 +103,8 @@ func TestBuilds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", path, ".").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", path,
+			".").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return path

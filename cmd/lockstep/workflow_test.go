@@ -157,7 +157,8 @@ func TestMerge(t *testing.T) {
 	}
 	if !strings.Contains(
 		text,
-		"FORK: ${{ github.event_name == 'pull_request' && github.event.pull_request.head.repo.full_name != github.repository }}",
+		"FORK: ${{ github.event_name == 'pull_request' && "+
+			"github.event.pull_request.head.repo.full_name != github.repository }}",
 	) {
 		t.Error("the last job is not told of forks as the job on a GPU is")
 	}
@@ -199,7 +200,8 @@ func TestVerdict(t *testing.T) {
 func TestMissing(t *testing.T) {
 	stubs := t.TempDir()
 	for name, text := range map[string]string{"make": "exit 0", "git": "exit 1"} {
-		if err := os.WriteFile(filepath.Join(stubs, name), []byte("#!/bin/sh\n"+text+"\n"), 0o777); err != nil {
+		if err := os.WriteFile(filepath.Join(stubs, name), []byte("#!/bin/sh\n"+text+"\n"),
+			0o777); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -166,7 +166,8 @@ func Cases(numpy1 bool) []RecordedCase {
 				Steps:     1000,
 			},
 		)
-		for _, integrator := range []string{"euler", "semi-implicit"} { // angles of all sizes, then NaN
+		// angles of all sizes, then NaN
+		for _, integrator := range []string{"euler", "semi-implicit"} {
 			add(RecordedCase{Env: "CartPole-v1", Autoreset: "off", Num: 16, Seed: 10, Uniform: 11,
 				Options: map[string]string{
 					"kinematics_integrator": integrator,

@@ -62,7 +62,8 @@ func Read(file string) (lockstep.Profile, []Recording, error) {
 		for _, err := range []error{
 			read(arrays, name+"/action", &r.Action), read(arrays, name+"/lataccel", &r.Lataccel),
 			read(arrays, name+"/costs", &costs), read(arrays, name+"/route_hash", &r.RouteHash),
-			read(arrays, name+"/observation_hash", &r.Observation), read(arrays, name+"/actor", &r.Actor), read(arrays, name+"/raw", &r.Raw),
+			read(arrays, name+"/observation_hash", &r.Observation),
+			read(arrays, name+"/actor", &r.Actor), read(arrays, name+"/raw", &r.Raw),
 		} {
 			if err != nil {
 				return profile, nil, fmt.Errorf("%s: %w", name, err)

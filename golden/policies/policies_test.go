@@ -82,7 +82,10 @@ func TestOwn(t *testing.T) {
 				k == 0,
 				profile,
 				recordings,
-				func(name string) (string, string) { return model, filepath.Join(routes, name+".csv") },
+				func(name string) (string, string) {
+					return model,
+						filepath.Join(routes, name+".csv")
+				},
 			)
 		})
 	}

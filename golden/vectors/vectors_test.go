@@ -98,10 +98,14 @@ func TestDifference(t *testing.T) {
 		got, want any
 		differ    bool
 	}{
-		{[]float32{1, 2}, []float32{1, 2}, false}, {[]float32{1, 2}, []float32{1, 3}, true}, {[]float32{1}, []float32{1, 2}, true},
-		{[]float32{nan}, []float32{other}, false}, {[]float32{1}, []float32{nan}, true}, {[]float32{nan}, []float32{1}, true},
-		{[]float64{0}, []float64{math.Copysign(0, -1)}, true}, {[]float64{1}, []float32{1}, true}, {[]int64{1}, []int64{1}, false},
-		{[]int64{1 << 60}, []int64{1<<60 + 1}, true}, {"a", "a", false}, {"a", "b", true}, {nil, []int64{1}, true},
+		{[]float32{1, 2}, []float32{1, 2}, false}, {[]float32{1, 2}, []float32{1, 3}, true},
+		{[]float32{1}, []float32{1, 2}, true},
+		{[]float32{nan}, []float32{other}, false}, {[]float32{1}, []float32{nan}, true},
+		{[]float32{nan}, []float32{1}, true},
+		{[]float64{0}, []float64{math.Copysign(0, -1)}, true}, {[]float64{1}, []float32{1}, true},
+		{[]int64{1}, []int64{1}, false},
+		{[]int64{1 << 60}, []int64{1<<60 + 1}, true}, {"a", "a", false}, {"a", "b", true},
+		{nil, []int64{1}, true},
 	} {
 		if d := vectors.Difference(c.got, c.want); (d != "") != c.differ {
 			t.Errorf("%v and %v: %q", c.got, c.want, d)

@@ -37,7 +37,8 @@ func Translated(name string, workers int) (OnDevice, error) {
 	if err := emulated.Available(); err != nil {
 		return OnDevice{}, err
 	}
-	kernels, ok := translate.Shipped(module.Sources(), module.PTX, module.Cubin, module.Listing)[name]
+	kernels, ok := translate.Shipped(module.Sources(), module.PTX, module.Cubin,
+		module.Listing)[name]
 	if !ok {
 		return OnDevice{}, fmt.Errorf("no kernels %q are shipped, want ptx or sass", name)
 	}

@@ -27,9 +27,12 @@ func TestTransfers(t *testing.T) {
 		uploads   int64
 		downloads int64
 	}{
-		{"uniform", "Pendulum-v1", classic.NextStep, func(int) classic.Policy { return classic.Policy{Uniform: &key} }, false, 0, 1},
-		{"uniform, recorded", "Acrobot-v1", classic.NextStep, func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 0, 2},
-		{"finals", "CartPole-v1", classic.SameStep, func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 1, 2},
+		{"uniform", "Pendulum-v1", classic.NextStep,
+			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, false, 0, 1},
+		{"uniform, recorded", "Acrobot-v1", classic.NextStep,
+			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 0, 2},
+		{"finals", "CartPole-v1", classic.SameStep,
+			func(int) classic.Policy { return classic.Policy{Uniform: &key} }, true, 1, 2},
 		{"network", "CartPole-v1", classic.NextStep, func(int) classic.Policy {
 			return classic.Policy{Network: &classic.Perceptron{Layers: []classic.Layer{{Weights: make([]float32, 8), Bias: []float32{0, 1}}}}}
 		}, true, 1, 2},
@@ -69,7 +72,11 @@ func TestTransfers(t *testing.T) {
 			passed(
 				"observing",
 				none,
-				func() error { v.Observe(make([]float32, len(task.Observation)*3), nil); return nil },
+				func() error {
+					v.Observe(make([]float32, len(task.Observation)*3),
+						nil)
+					return nil
+				},
 			)
 			var record []classic.Transition
 			policy := c.policy(task.Num)
@@ -164,7 +171,11 @@ func TestRunOnDevice(t *testing.T) {
 			all = append(all, of(&record[i])...)
 		}
 		got := make([]byte, len(all))
-		if err := both[1].do(t.Context(), func() error { return both[1].device.Download(got, driver.Pointer(where[name])) }); err != nil {
+		if err := both[1].do(t.Context(),
+			func() error {
+				return both[1].device.Download(got,
+					driver.Pointer(where[name]))
+			}); err != nil {
 			t.Fatal(err)
 		}
 		if err := simtest.Same(name+", as bytes", got, all); err != nil {
@@ -183,10 +194,12 @@ func TestRunOnDevice(t *testing.T) {
 	for i := range record {
 		actions = append(actions, record[i].Actions.Discrete...)
 	}
-	if err := both[0].do(t.Context(), func() error { return both[0].device.Upload(table, bytesOf(actions)) }); err != nil {
+	if err := both[0].do(t.Context(),
+		func() error { return both[0].device.Upload(table, bytesOf(actions)) }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := both[0].RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), steps, nil); err != nil {
+	if _, err := both[0].RunOnDevice(t.Context(), classic.Policy{}, uintptr(table), steps,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	a, b := both[0].Totals(), both[1].Totals()
@@ -198,8 +211,10 @@ func TestRunOnDevice(t *testing.T) {
 	for _, bad := range []error{
 		second(both[0].RunOnDevice(t.Context(), classic.Policy{}, 0, steps, nil)),
 		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 0, nil)),
-		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 1, []string{"looks"})),
-		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 1, []string{"rewards", "rewards"})),
+		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 1,
+			[]string{"looks"})),
+		second(both[0].RunOnDevice(t.Context(), classic.Policy{Uniform: &key}, 0, 1,
+			[]string{"rewards", "rewards"})),
 	} {
 		if bad == nil {
 			t.Error("what cannot be is done")

@@ -52,8 +52,9 @@ const (
 
 // kernels are the names of the dynamics in the kernels' names.
 var kernels = map[classic.Dynamics]string{
-	classic.CartPole: "cart_pole", classic.MountainCar: "mountain_car", classic.MountainCarContinuous: "mountain_car_continuous",
-	classic.Pendulum: "pendulum", classic.Acrobot: "acrobot",
+	classic.CartPole: "cart_pole", classic.MountainCar: "mountain_car",
+	classic.MountainCarContinuous: "mountain_car_continuous",
+	classic.Pendulum:              "pendulum", classic.Acrobot: "acrobot",
 }
 
 // OnDevice makes environments on a device, a GPU or one that is emulated.
@@ -228,7 +229,8 @@ func (v *vector) columns() []column {
 	return []column{
 		{
 			&l.Flags, 4 * n,
-		}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n}, {&l.Observation, 4 * n * int64(len(v.task.Observation))},
+		}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n}, {&l.Observation,
+			4 * n * int64(len(v.task.Observation))},
 		{&l.State, 8 * n * int64(len(v.task.State))}, {&l.Elapsed, 4 * n}, {&l.Generator, 32 * n},
 	}
 }
@@ -348,7 +350,8 @@ func (v *vector) Reset(r classic.Reset) error {
 	low, high := v.task.Bounds(r)
 	bound(&l, low, high)
 	err := v.do(context.Background(), func() error {
-		if err := v.device.Upload(uploaded.device+driver.Pointer(from), uploaded.host[from:uploaded.used]); err != nil {
+		if err := v.device.Upload(uploaded.device+driver.Pointer(from),
+			uploaded.host[from:uploaded.used]); err != nil {
 			return err
 		}
 		if r.Mask == nil {
@@ -552,7 +555,8 @@ func (v *vector) advance(
 			return err
 		}
 		if end := v.answers.used; end > answered {
-			if err := v.device.Download(v.answers.host[answered:end], v.answers.device+driver.Pointer(answered)); err != nil {
+			if err := v.device.Download(v.answers.host[answered:end],
+				v.answers.device+driver.Pointer(answered)); err != nil {
 				return err
 			}
 		}
@@ -624,7 +628,8 @@ func (v *vector) RunOnDevice(
 	}
 	if v.task.Shared || v.task.Autoreset == classic.Disabled {
 		return nil, fmt.Errorf(
-			"%s, %v: a run on the device resets each environment by itself: take another autoreset, "+
+			"%s, %v: a run on the device resets each environment by itself: take another "+
+				"autoreset, "+
 				"or CartPole-v1",
 			v.task.Name,
 			v.task.Autoreset,
@@ -773,7 +778,8 @@ func (v *vector) grow(bytes int64) error {
 	}
 	if old := v.answers; old != nil {
 		v.answers = nil
-		if err := errors.Join(v.device.Release(old.device), v.device.ReleaseHost(old.host)); err != nil {
+		if err := errors.Join(v.device.Release(old.device),
+			v.device.ReleaseHost(old.host)); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,8 @@ func TestEvidence(t *testing.T) {
 		if e.Kernels == hash {
 			t.Logf("%s is of these kernels", name)
 		} else {
-			t.Logf("%s is of other kernels (%.12s): run `make gpu-test` on %s again", name, e.Kernels, e.Device)
+			t.Logf("%s is of other kernels (%.12s): run `make gpu-test` on %s again", name,
+				e.Kernels, e.Device)
 		}
 	}
 	if len(all) == 0 {
@@ -39,7 +40,8 @@ func TestEvidence(t *testing.T) {
 
 func good() *Evidence {
 	return &Evidence{
-		Device: "NVIDIA H200", Driver: "CUDA 13.0, 580.1", Kernels: strings.Repeat("0a", 32), Date: "2026-11-21",
+		Device: "NVIDIA H200", Driver: "CUDA 13.0, 580.1", Kernels: strings.Repeat("0a", 32),
+		Date: "2026-11-21",
 		Goldens: []string{
 			"g00002.pid",
 		}, Tests: []Outcome{{Name: "TestGoldens", Result: Pass}}, Verdict: Pass,
@@ -96,12 +98,15 @@ func TestRefused(t *testing.T) {
 		"verdict":                      func(e *Evidence) { e.Verdict = Fail },
 		"no golden":                    func(e *Evidence) { e.Goldens = nil },
 		"no test":                      func(e *Evidence) { e.Tests = nil },
-		"TestX failed":                 func(e *Evidence) { e.Tests = append(e.Tests, Outcome{Name: "TestX", Result: Fail}) },
-		"memcheck failed":              func(e *Evidence) { e.Sanitizer[0].Result = Fail },
-		"racecheck was not run":        func(e *Evidence) { e.Sanitizer[1] = Outcome{Name: "racecheck", Result: NotRun} },
-		"initcheck was not run":        func(e *Evidence) { e.Sanitizer = e.Sanitizer[:2] },
-		`verdict "incomplete"`:         func(e *Evidence) { e.Verdict = Incomplete },
-		"date":                         func(e *Evidence) { e.Date = "today" },
+		"TestX failed": func(e *Evidence) {
+			e.Tests = append(e.Tests,
+				Outcome{Name: "TestX", Result: Fail})
+		},
+		"memcheck failed":       func(e *Evidence) { e.Sanitizer[0].Result = Fail },
+		"racecheck was not run": func(e *Evidence) { e.Sanitizer[1] = Outcome{Name: "racecheck", Result: NotRun} },
+		"initcheck was not run": func(e *Evidence) { e.Sanitizer = e.Sanitizer[:2] },
+		`verdict "incomplete"`:  func(e *Evidence) { e.Verdict = Incomplete },
+		"date":                  func(e *Evidence) { e.Date = "today" },
 	} {
 		e := good()
 		spoil(e)
@@ -114,12 +119,15 @@ func TestRefused(t *testing.T) {
 // TestJudge gives verdicts on what is there and what is not.
 func TestJudge(t *testing.T) {
 	for want, spoil := range map[string]func(*Evidence){
-		"pass":          func(*Evidence) {},
-		"pass ":         func(e *Evidence) { e.Others = []Outcome{{"profile", NotRun, "no ncu"}} },
-		"fail":          func(e *Evidence) { e.Sanitizer[1].Result = Fail },
-		"fail ":         func(e *Evidence) { e.Others = []Outcome{{"bench", Fail, "other bits"}} },
-		"incomplete":    func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
-		"incomplete ":   func(e *Evidence) { e.Tests = append(e.Tests, Outcome{"TestLate", NotRun, "deadline"}) },
+		"pass":       func(*Evidence) {},
+		"pass ":      func(e *Evidence) { e.Others = []Outcome{{"profile", NotRun, "no ncu"}} },
+		"fail":       func(e *Evidence) { e.Sanitizer[1].Result = Fail },
+		"fail ":      func(e *Evidence) { e.Others = []Outcome{{"bench", Fail, "other bits"}} },
+		"incomplete": func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
+		"incomplete ": func(e *Evidence) {
+			e.Tests = append(e.Tests,
+				Outcome{"TestLate", NotRun, "deadline"})
+		},
 		"rehearsal":     func(e *Evidence) { e.Device = "stand-in" },
 		"incomplete  ":  func(e *Evidence) { e.Goldens = nil },
 		"incomplete   ": func(e *Evidence) { e.Challenge = "" },

@@ -21,10 +21,11 @@ import (
 // replaced by one in which FAULT tells whether the fault is on.
 type fault struct {
 	name, file, old, new string
-	less                 int      // bytes of shared memory
-	acts                 bool     // planted where a network acts
-	sanitize             bool     // found by the sanitizers alone
-	want                 []string // parts of what must be found, in one order of the threads at least; none: nothing
+	less                 int  // bytes of shared memory
+	acts                 bool // planted where a network acts
+	sanitize             bool // found by the sanitizers alone
+	// parts of what must be found, in one order of the threads at least; none: nothing
+	want []string
 }
 
 var faults = []fault{
@@ -43,7 +44,8 @@ var faults = []fault{
 		old: "  for (int i = 0; i < 5; i++) store4(out +",
 		new: "  for (int i = FAULT ? 1 : 0; i < 5; i++) store4(out +"},
 	{name: "shared memory that nobody wrote", file: "gpt.cuh", want: []string{"bits"},
-		old: "    x[row * B::kStride + j] = v + p;", new: "    if (!FAULT || item != 300) x[row * B::kStride + j] = v + p;"},
+		old: "    x[row * B::kStride + j] = v + p;", new: "    if (!FAULT || item != 300) x[row " +
+			"* B::kStride + j] = v + p;"},
 	{
 		name: "too little shared memory",
 		less: 64,
@@ -105,7 +107,8 @@ var faults = []fault{
 		file: "gpt.cuh",
 		want: []string{"do not meet at one barrier"},
 		old:  "      if (panel < kPanels) {\n        const Tile",
-		new:  "      if (FAULT && panel < 4) __syncthreads();\n      if (panel < kPanels) {\n        const Tile",
+		new: "      if (FAULT && panel < 4) __syncthreads();\n      if (panel < kPanels) {\n   " +
+			"     const Tile",
 	},
 	{
 		name:     "a float that is no integer's",
@@ -147,7 +150,8 @@ var faults = []fault{
 	},
 	{name: "a kernel that does not end", file: "rollout.cu", want: []string{"given up"},
 		old: "  int64_t step = launch.first;\n",
-		new: "  int64_t step = launch.first;\n  for (volatile int64_t wait = 0; FAULT && wait >= 0;) {}\n"},
+		new: "  int64_t step = launch.first;\n  for (volatile int64_t wait = 0; FAULT && wait " +
+			">= 0;) {}\n"},
 }
 
 // planted are the sources with all faults. The variable lockstep_fault says which

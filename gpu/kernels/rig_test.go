@@ -73,9 +73,10 @@ type (
 		_                                       driver.Pointer // now
 		teacherLataccel, teacherAction          driver.Pointer
 		costs                                   driver.Pointer
-		_, _, _, _, _                           driver.Pointer // partial, path, variate, softplus, reward
-		trace                                   driver.Pointer
-		traceFirst, traceEnd                    int64
+		// partial, path, variate, softplus, reward
+		_, _, _, _, _        driver.Pointer
+		trace                driver.Pointer
+		traceFirst, traceEnd int64
 	}
 )
 

@@ -429,7 +429,8 @@ func TestCuts(t *testing.T) {
 	}
 	for name, steps := range map[string][]int{
 		"each step a launch": single,
-		"some launches":      append([]int{21, 22, 60, 99, 100}, single[80:]...), // commands are of one step
+		// commands are of one step
+		"some launches": append([]int{21, 22, 60, 99, 100}, single[80:]...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := r

@@ -303,8 +303,10 @@ func TestElementary(t *testing.T) {
 	}{
 		{"exp512", func(x float32) float32 { return attentionExp(x, true) }, negative},
 		{"exp256", func(x float32) float32 { return attentionExp(x, false) }, negative},
-		{"exp_numpy U", func(x float32) float32 { return numpyExp(x, false) }, slices.Concat(signed, negative)},
-		{"exp_numpy F", func(x float32) float32 { return numpyExp(x, true) }, slices.Concat(signed, negative)},
+		{"exp_numpy U", func(x float32) float32 { return numpyExp(x, false) },
+			slices.Concat(signed, negative)},
+		{"exp_numpy F", func(x float32) float32 { return numpyExp(x, true) },
+			slices.Concat(signed, negative)},
 		{"tanh", tanh, signed},
 		{"gelu", gelu, signed},
 	} {
@@ -355,7 +357,8 @@ func TestLayerNorm(t *testing.T) {
 	x[128], x[256], x[384] = float32(math.NaN()), float32(math.Inf(1)), math.MaxFloat32
 	clear(x[5*128 : 6*128])
 	for formula, name := range map[lockstep.LayerNorm]string{
-		lockstep.LayerNorm130: "ort1.30", lockstep.LayerNorm127: "ort1.27", lockstep.LayerNorm123: "ort1.23",
+		lockstep.LayerNorm130: "ort1.30", lockstep.LayerNorm127: "ort1.27",
+		lockstep.LayerNorm123: "ort1.23",
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := abiUnits{n: rows, kind: int64(formula), x: upload(t, d, x), w: upload(t, d, w)}
@@ -554,7 +557,8 @@ func TestChooseNear(t *testing.T) {
 			(undecided < 0.45 || undecided > 0.55) ||
 			i == 4 && undecided != 1 {
 			t.Errorf(
-				"row %d: %d of %d draws are left undecided, want the half that is on edges, or all of what is no distribution",
+				"row %d: %d of %d draws are left undecided, want the half that is on edges, or "+
+					"all of what is no distribution",
 				i, near, len(draws),
 			)
 		}
@@ -646,7 +650,10 @@ func TestLastProduct(t *testing.T) {
 						"%d rows, %d columns of a thread, k %d, begin %d", rows, kind%10, k, begin,
 					),
 					got, want[:len(got)],
-					func(i int) string { return fmt.Sprintf("row %d, column %d", i/columns, i%columns) },
+					func(i int) string {
+						return fmt.Sprintf("row %d, column %d", i/columns,
+							i%columns)
+					},
 				)
 			}
 		}
@@ -739,7 +746,8 @@ func TestCosts(t *testing.T) {
 		if n <= lockstep.CostEndIdx-lockstep.ControlStartIdx {
 			lengths++
 			args := abiUnits{n: n, a: upload(t, d, x[:n])}
-			if got, want := unit[float64](t, d, "unit_mean", &args, &args.c, 1)[0], sums[i]/float64(n); !schema.Equal(
+			if got, want := unit[float64](t, d, "unit_mean", &args, &args.c,
+				1)[0], sums[i]/float64(n); !schema.Equal(
 				got, want,
 			) {
 				t.Errorf("mean of %d values is %v, Python has %v", n, got, want)
@@ -828,7 +836,8 @@ func TestTile(t *testing.T) {
 		}
 	}
 	for first := 0; first < lanes; first += 8 {
-		if n := conflicts(first, 8, func(lane int) int64 { return row(lane)*stride + column(lane) }); n != 0 {
+		if n := conflicts(first, 8,
+			func(lane int) int64 { return row(lane)*stride + column(lane) }); n != 0 {
 			t.Errorf(
 				"lanes %d to %d: %d conflicts of banks where results are written", first, first+7,
 				n,

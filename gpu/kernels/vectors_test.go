@@ -21,7 +21,8 @@ func TestVectors(t *testing.T) {
 		holdAll(t, operation, unit[float32](t, d, "unit_float", &args, &args.y, len(x)))
 	}
 	for formula, operation := range map[lockstep.LayerNorm]string{
-		lockstep.LayerNorm130: "layer-norm-1.30", lockstep.LayerNorm127: "layer-norm-1.27", lockstep.LayerNorm123: "layer-norm-1.23",
+		lockstep.LayerNorm130: "layer-norm-1.30", lockstep.LayerNorm127: "layer-norm-1.27",
+		lockstep.LayerNorm123: "layer-norm-1.23",
 	} {
 		vectors.Hold(t, operation, func(v vectors.Vector) any {
 			args := abiUnits{

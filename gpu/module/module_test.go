@@ -27,7 +27,8 @@ func TestManifest(t *testing.T) {
 	}
 	if got := hash(t, kernels.Sources); got != m.Sources {
 		t.Errorf(
-			"the kernels have the hash %.12s, but those that were compiled had %.12s: run `make kernels`",
+			"the kernels have the hash %.12s, but those that were compiled had %.12s: run `make "+
+				"kernels`",
 			got, m.Sources,
 		)
 	}
@@ -99,7 +100,8 @@ func hash(t *testing.T, sources fs.FS) string {
 
 // TestHashSources: the hash is of all that the compiler sees, and of nothing else.
 func TestHashSources(t *testing.T) {
-	const first = "#pragma once\n#define F(x) (x) // doubled\nfloat f(float a) {\n\treturn a+F(a) > 1e-3f ? a : '\"'; /* one\ntwo */\n}\n"
+	const first = "#pragma once\n#define F(x) (x) // doubled\nfloat f(float a) {\n\treturn " +
+		"a+F(a) > 1e-3f ? a : '\"'; /* one\ntwo */\n}\n"
 	base := map[string]string{
 		"a.cu":    first,
 		"b.h":     `const char *s = "a  // b";`,

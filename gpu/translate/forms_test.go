@@ -194,7 +194,8 @@ func (k *sassKernel) misreadings(i int, r row) map[string]string {
 
 // silent are forms that cannot be misread, and why.
 var silent = map[string]string{
-	"to i RZ": "nothing is written", "to u RZ": "nothing is written", "to p PT": "nothing is written",
+	"to i RZ": "nothing is written", "to u RZ": "nothing is written", "to p PT": "nothing is " +
+		"written",
 	"to - PT": "nothing is written", "! !PT": "anything else is refused", "0 -RZ": "is no number",
 	"0 RZ": "is no number", "k constant": "",
 }

@@ -65,7 +65,8 @@ func TestMasked(t *testing.T) {
 		device.Close()
 		switch {
 		case c.want == "" && err == nil:
-		case c.want == "" || err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "nobody has written"):
+		case c.want == "" || err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "nobody has written"):
 			t.Errorf("%s of %s: %v, want %q", c.function, c.kernel, err, c.want)
 		}
 	}

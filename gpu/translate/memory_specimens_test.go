@@ -24,7 +24,8 @@ ret;
 
 // hashed is PTX that makes %d of four words, so that it shows which is where; hash is what
 // that is.
-const hashed = "mad.lo.s32 %d, %y0, 31, %y1; mad.lo.s32 %d, %d, 31, %y2; mad.lo.s32 %d, %d, 31, %y3;"
+const hashed = "mad.lo.s32 %d, %y0, 31, %y1; mad.lo.s32 %d, %d, 31, %y2; mad.lo.s32 %d, %d, 31, " +
+	"%y3;"
 
 func hash(x ...uint64) (d uint64) {
 	for _, word := range x {
@@ -35,11 +36,13 @@ func hash(x ...uint64) (d uint64) {
 
 // inShared are addresses in shared memory: 16 bytes of the thread, and of its neighbour,
 // who is also the neighbour's.
-const inShared = ".reg .b32 %w<3>; shl.b32 %w0, %r3, 4; mov.u32 %w1, buffer; add.s32 %w0, %w0, %w1; " +
+const inShared = ".reg .b32 %w<3>; shl.b32 %w0, %r3, 4; mov.u32 %w1, buffer; add.s32 %w0, %w0, " +
+	"%w1; " +
 	"xor.b32 %w2, %r3, 1; shl.b32 %w2, %w2, 4; add.s32 %w1, %w1, %w2; "
 
 // inLocal is local memory with two places of 16 bytes, of which bit 0 of %c tells one.
-const inLocal = ".local .align 16 .b8 __local_depot0[32]; .reg .b64 %m<3>; .reg .b32 %w; mov.u64 %m0, __local_depot0; " +
+const inLocal = ".local .align 16 .b8 __local_depot0[32]; .reg .b64 %m<3>; .reg .b32 %w; " +
+	"mov.u64 %m0, __local_depot0; " +
 	"and.b32 %w, %c, 1; mul.wide.u32 %m1, %w, 16; add.s64 %m1, %m0, %m1; "
 
 func itself(x []uint64) uint64 { return x[0] }
@@ -105,7 +108,10 @@ ld.local.u32 %y1, [%m1+4]; st.local.u32 [%m1], %a; ld.local.u32 %y2, [%m1+8]; mo
 			[]string{d, d},
 			d,
 			"abs.f64 %d, %a; neg.f64 %d, %d; add.rn.f64 %d, %d, %b;",
-			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] | 1<<63, x[1]}) },
+			func(x []uint64) uint64 {
+				return meanings["add.rn"](d, "",
+					[]uint64{x[0] | 1<<63, x[1]})
+			},
 			false,
 		},
 		{"s_quotient_by_constant", []string{d}, d, "div.rn.f64 %d, %a, 0d3FB999999999999A;",
@@ -244,7 +250,10 @@ st.shared.v4.f32 [%w0], {%x3, %x2, %x1, %x0}; bar.sync 0; ld.shared.v4.u32 {%y0,
 			i,
 			inShared + `.reg .b32 %y<4>; st.shared.u64 [%w0], %a; bar.sync 0;
 ld.shared.v2.u32 {%y0, %y1}, [%w0]; mov.u32 %y2, %y1; mov.u32 %y3, %y0; ` + hashed,
-			func(x []uint64) uint64 { return hash(x[0]&math.MaxUint32, x[0]>>32, x[0]>>32, x[0]&math.MaxUint32) },
+			func(x []uint64) uint64 {
+				return hash(x[0]&math.MaxUint32, x[0]>>32, x[0]>>32,
+					x[0]&math.MaxUint32)
+			},
 			false,
 		},
 		specimen{

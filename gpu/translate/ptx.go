@@ -35,8 +35,10 @@ var operations = func() map[string]operation {
 
 // cpp are the types in C++; registers have those of PTX.
 var cpp = map[string]string{
-	"pred": "bool", "f32": "float", "f64": "double", "s8": "int8_t", "u8": "uint8_t", "b8": "uint8_t",
-	"s16": "int16_t", "u16": "uint16_t", "b16": "uint16_t", "s32": "int32_t", "u32": "uint32_t", "b32": "uint32_t",
+	"pred": "bool", "f32": "float", "f64": "double", "s8": "int8_t", "u8": "uint8_t",
+	"b8":  "uint8_t",
+	"s16": "int16_t", "u16": "uint16_t", "b16": "uint16_t", "s32": "int32_t", "u32": "uint32_t",
+	"b32": "uint32_t",
 	"s64": "int64_t", "u64": "uint64_t", "b64": "uint64_t",
 }
 
@@ -555,7 +557,8 @@ func (w *ptxWriter) memory(o operation, args []string, line int) (string, error)
 		} else if space == "param" {
 			space = "global" // the kernel's argument
 		}
-		where = fmt.Sprintf("t.%s_%s(%s + %d, %d, %d%s)", map[string]string{"ld": "read", "st": "write"}[kind], space, base, offset,
+		where = fmt.Sprintf("t.%s_%s(%s + %d, %d, %d%s)",
+			map[string]string{"ld": "read", "st": "write"}[kind], space, base, offset,
 			bytes, line, mark(w.kernel, w.function.name))
 	}
 	text := "{ const uint8_t *q = " + where + ";"

@@ -257,7 +257,8 @@ func (m *sassModule) Kernel(name string) (string, error) {
 		fmt.Fprintf(&b, "case 0x%x: goto at_%x;\n", i*instructionBytes, i*instructionBytes)
 	}
 	b.WriteString(
-		"default: t.stop(kCode | where, \"a jump to where no code is known to begin\");\n}\nstart:;\n",
+		"default: t.stop(kCode | where, \"a jump to where no code is known to " +
+			"begin\");\n}\nstart:;\n",
 	)
 	return b.String() + body.String() + "}\n", nil
 }

@@ -167,10 +167,12 @@ func (s specimen) entry() string {
 	fmt.Fprintf(&b, "ld.param.u64 %%rd1, [%s];\nld.param.u64 %%rd2, [%s+8];\n", p, p)
 	b.WriteString("cvta.to.global.u64 %rd1, %rd1;\ncvta.to.global.u64 %rd2, %rd2;\n")
 	b.WriteString(
-		"mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\nmad.lo.s32 %r1, %r1, %r2, %r3;\n",
+		"mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\nmad.lo.s32 %r1, " +
+			"%r1, %r2, %r3;\n",
 	)
 	b.WriteString(
-		"mul.wide.u32 %rd3, %r1, 32;\nadd.s64 %rd1, %rd1, %rd3;\nmul.wide.u32 %rd3, %r1, 8;\nadd.s64 %rd2, %rd2, %rd3;\n",
+		"mul.wide.u32 %rd3, %r1, 32;\nadd.s64 %rd1, %rd1, %rd3;\nmul.wide.u32 %rd3, %r1, " +
+			"8;\nadd.s64 %rd2, %rd2, %rd3;\n",
 	)
 	for i, t := range s.from {
 		name, at := "abce"[i:i+1], 8*i
@@ -342,7 +344,8 @@ func (l *laboratory) run(s specimen, inputs [][]uint64, fault int) ([]uint64, er
 	for _, err := range []error{
 		l.device.Upload(l.in, in),
 		l.device.Fill(l.out, 0, int64(len(out))),
-		l.device.Launch(s.name, len(inputs)/specimenThreads, specimenThreads, specimenShared, argument),
+		l.device.Launch(s.name, len(inputs)/specimenThreads, specimenThreads, specimenShared,
+			argument),
 		l.device.Download(out, l.out),
 		l.device.Synchronize(context.Background()),
 	} {
@@ -659,7 +662,8 @@ func TestSemantics(t *testing.T) {
 				t.Errorf("%s %s is held by %s, and sass.txt says by recordings alone",
 					r.opcode, r.operands, held[0].name)
 			case r.source != "recordings" && !slices.ContainsFunc(held, func(s specimen) bool {
-				return slices.ContainsFunc(named, func(opcode string) bool { return strings.Contains(s.entry(), opcode) })
+				return slices.ContainsFunc(named,
+					func(opcode string) bool { return strings.Contains(s.entry(), opcode) })
 			}):
 				var names []string
 				for _, s := range held {

@@ -85,13 +85,19 @@ func combined(s specimen, o operation) (all []specimen) {
 }
 
 var meanings = map[string]meaning{
-	"add":      integers(func(x []*big.Int) *big.Int { return x[0].Add(x[0], x[1]) }),
-	"sub":      integers(func(x []*big.Int) *big.Int { return x[0].Sub(x[0], x[1]) }),
-	"mul.lo":   integers(func(x []*big.Int) *big.Int { return x[0].Mul(x[0], x[1]) }),
-	"mad.lo":   integers(func(x []*big.Int) *big.Int { return x[0].Add(x[0].Mul(x[0], x[1]), x[2]) }),
-	"div":      integers(func(x []*big.Int) *big.Int { return x[0].Quo(x[0], x[1]) }),
-	"rem":      integers(func(x []*big.Int) *big.Int { return x[0].Rem(x[0], x[1]) }),
-	"mul.hi":   func(t, _ string, x []uint64) uint64 { return wrapped(t, shifted(product(t, x), -8*size(t))) },
+	"add":    integers(func(x []*big.Int) *big.Int { return x[0].Add(x[0], x[1]) }),
+	"sub":    integers(func(x []*big.Int) *big.Int { return x[0].Sub(x[0], x[1]) }),
+	"mul.lo": integers(func(x []*big.Int) *big.Int { return x[0].Mul(x[0], x[1]) }),
+	"mad.lo": integers(func(x []*big.Int) *big.Int {
+		return x[0].Add(x[0].Mul(x[0], x[1]),
+			x[2])
+	}),
+	"div": integers(func(x []*big.Int) *big.Int { return x[0].Quo(x[0], x[1]) }),
+	"rem": integers(func(x []*big.Int) *big.Int { return x[0].Rem(x[0], x[1]) }),
+	"mul.hi": func(t, _ string,
+		x []uint64) uint64 {
+		return wrapped(t, shifted(product(t, x), -8*size(t)))
+	},
 	"mul.wide": func(t, _ string, x []uint64) uint64 { return wrapped("u64", product(t, x)) },
 	"neg": func(t, _ string, x []uint64) uint64 {
 		if t[0] == 'f' {
@@ -113,10 +119,16 @@ var meanings = map[string]meaning{
 		func(x []*big.Float) *big.Float { return x[0].Mul(x[0], x[1]) }),
 	"fma.rn": reals(func(x []float64) float64 { return math.FMA(x[0], x[1], x[2]) },
 		func(x []*big.Float) *big.Float { return x[0].Add(x[0].Mul(x[0], x[1]), x[2]) }),
-	"div.rn": func(t, _ string, x []uint64) uint64 { return quotient(t, number(t, x[0]), number(t, x[1])) },
+	"div.rn": func(t, _ string,
+		x []uint64) uint64 {
+		return quotient(t, number(t, x[0]), number(t, x[1]))
+	},
 	"rcp.rn": func(t, _ string, x []uint64) uint64 { return quotient(t, 1, number(t, x[0])) },
 	// A float64 has more than twice the digits of a float32, so that rounding twice is once.
-	"sqrt.rn": func(t, _ string, x []uint64) uint64 { return encoded(t, math.Sqrt(number(t, x[0]))) },
+	"sqrt.rn": func(t, _ string,
+		x []uint64) uint64 {
+		return encoded(t, math.Sqrt(number(t, x[0])))
+	},
 
 	"setp.eq":  compares(func(order int, nan bool) bool { return !nan && order == 0 }),
 	"setp.ne":  compares(func(order int, nan bool) bool { return !nan && order != 0 }),
@@ -361,7 +373,10 @@ func towardsZero(t string, x float64) uint64 {
 
 // of gives a meaning of operands of one type.
 func of(t, opcode string, more ...uint64) func(x []uint64) uint64 {
-	return func(x []uint64) uint64 { return meanings[opcode](t, t, append(append([]uint64{}, x...), more...)) }
+	return func(x []uint64) uint64 {
+		return meanings[opcode](t, t,
+			append(append([]uint64{}, x...), more...))
+	}
 }
 
 // hi is the upper half of a product.
@@ -414,7 +429,8 @@ func others() []specimen {
 			func(x []uint64) uint64 { return x[0]&x[1] ^ x[2] }, false},
 		{
 			"s_logic_test", []string{i, i, p}, p,
-			".reg .b32 %w; .reg .pred %q; and.b32 %w, %a, %b; setp.ne.s32 %q, %w, 0; or.pred %d, %q, %c;",
+			".reg .b32 %w; .reg .pred %q; and.b32 %w, %a, %b; setp.ne.s32 %q, %w, 0; or.pred " +
+				"%d, %q, %c;",
 			func(x []uint64) uint64 { return truth(x[0]&x[1] != 0 || x[2] == 1) }, false,
 		},
 		{"s_predicates3", []string{p, p, p}, p, "and.pred %d, %a, %b; xor.pred %d, %d, %c;",
@@ -423,19 +439,29 @@ func others() []specimen {
 			".reg .pred %q; not.pred %q, %c; selp.b32 %d, %a, %b, %q;",
 			func(x []uint64) uint64 { return x[x[2]] }, false},
 		{"s_absolute", []string{"s32"}, i, "abs.s32 %d, %a;",
-			func(x []uint64) uint64 { return wrapped(i, new(big.Int).Abs(integer("s32", x[0]))) }, true},
+			func(x []uint64) uint64 { return wrapped(i, new(big.Int).Abs(integer("s32", x[0]))) },
+			true},
 		{"s_least_unsigned", []string{i, i}, i, "min.u32 %d, %a, %b;", of(i, "min"), true},
 		{"s_greatest_unsigned", []string{i, i}, i, "max.u32 %d, %a, %b;", of(i, "max"), true},
 		{"s_add_least", []string{"s32", "s32", "s32"}, i, "add.s32 %d, %a, %b; min.s32 %d, %d, %c;",
-			func(x []uint64) uint64 { return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]}, -1) }, false},
+			func(x []uint64) uint64 {
+				return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]},
+					-1)
+			}, false},
 		{
 			"s_add_greatest", []string{"s32", "s32", "s32"}, i,
 			"add.s32 %d, %a, %b; max.s32 %d, %d, %c;",
-			func(x []uint64) uint64 { return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]}, 1) },
+			func(x []uint64) uint64 {
+				return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]},
+					1)
+			},
 			false,
 		},
 		{"s_add_least_unsigned", []string{i, i, i}, i, "add.s32 %d, %a, %b; min.u32 %d, %d, %c;",
-			func(x []uint64) uint64 { return extremeOf(i, []uint64{sum32(x[0], x[1]), x[2]}, -1) }, true},
+			func(x []uint64) uint64 {
+				return extremeOf(i, []uint64{sum32(x[0], x[1]), x[2]},
+					-1)
+			}, true},
 		{"s_greatest_nan", []string{f, f}, f, "max.NaN.f32 %d, %a, %b;", nanOr(1), true},
 		{"s_least_nan", []string{f, f}, f, "min.NaN.f32 %d, %a, %b;", nanOr(-1), true},
 		{"s_least_f32", []string{f, f}, f, "min.f32 %d, %a, %b;", of(f, "min"), true},
@@ -451,12 +477,14 @@ func others() []specimen {
 			func(x []uint64) uint64 { return bytesOf([]uint64{x[0], x[1], 0x7a93}) }, true},
 		{
 			"s_lea_high", []string{i}, i,
-			".reg .b32 %w; shr.s32 %w, %a, 31; shr.u32 %w, %w, 25; add.s32 %w, %w, %a; and.b32 %d, %w, -128;",
+			".reg .b32 %w; shr.s32 %w, %a, 31; shr.u32 %w, %w, 25; add.s32 %w, %w, %a; and.b32 " +
+				"%d, %w, -128;",
 			func(x []uint64) uint64 { return uint64(uint32(int32(x[0]) / 128 * 128)) }, false,
 		},
 		{
 			"s_lea_high_sum", []string{"s32"}, i,
-			".reg .b32 %w<2>; mul.hi.s32 %w0, %a, 1717986919; shr.u32 %w1, %w0, 31; shr.u32 %w0, %w0, 3; add.s32 %d, %w0, %w1;",
+			".reg .b32 %w<2>; mul.hi.s32 %w0, %a, 1717986919; shr.u32 %w1, %w0, 31; shr.u32 " +
+				"%w0, %w0, 3; add.s32 %d, %w0, %w1;",
 			func(x []uint64) uint64 {
 				high := hi(x[0], 1717986919)
 				return sum32(uint64(uint32(high))>>3, uint64(uint32(high))>>31)
@@ -465,7 +493,8 @@ func others() []specimen {
 		},
 		{
 			"s_lea_high_signed", []string{"s32"}, i,
-			".reg .b32 %w<2>; mul.hi.s32 %w0, %a, 1717986919; shr.u32 %w1, %w0, 31; shr.s32 %w0, %w0, 3; add.s32 %d, %w0, %w1;",
+			".reg .b32 %w<2>; mul.hi.s32 %w0, %a, 1717986919; shr.u32 %w1, %w0, 31; shr.s32 " +
+				"%w0, %w0, 3; add.s32 %d, %w0, %w1;",
 			func(x []uint64) uint64 {
 				high := hi(x[0], 1717986919)
 				return sum32(uint64(high>>3), uint64(uint32(high))>>31)
@@ -509,13 +538,19 @@ func others() []specimen {
 		{
 			"s_difference_negated", []string{d, d}, d,
 			".reg .f64 %w; neg.f64 %w, %a; add.rn.f64 %d, %w, %b;",
-			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] ^ 1<<63, x[1]}) },
+			func(x []uint64) uint64 {
+				return meanings["add.rn"](d, "",
+					[]uint64{x[0] ^ 1<<63, x[1]})
+			},
 			false,
 		},
 		{
 			"s_sum_absolute", []string{d, d}, d,
 			".reg .f64 %w; abs.f64 %w, %a; add.rn.f64 %d, %w, %b;",
-			func(x []uint64) uint64 { return meanings["add.rn"](d, "", []uint64{x[0] &^ (1 << 63), x[1]}) },
+			func(x []uint64) uint64 {
+				return meanings["add.rn"](d, "",
+					[]uint64{x[0] &^ (1 << 63), x[1]})
+			},
 			false,
 		},
 		{

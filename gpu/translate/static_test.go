@@ -97,13 +97,14 @@ func TestImbalance(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct{ opcode, instead, want string }{
-		"a product fused into a sum":   {"\nDMUL ", "\nDFMA ", "DMUL:-1"},
-		"a sum fused into a product":   {"\nFADD ", "\nFFMA ", "FADD:-1 FFMA:1"},
-		"subnormal numbers flushed":    {"\nFMUL ", "\nFMUL.FTZ ", "FMUL:-1 FMUL.FTZ:1"},
-		"a sum rounded to zero":        {"\nDADD ", "\nDADD.RZ ", "has DADD.RZ"},
-		"an approximation":             {"\nFADD ", "\nMUFU.EX2 ", "has MUFU.EX2"},
-		"a reciprocal of one's own":    {"\nDADD ", "\nMUFU.RCP64H ", "MUFU.RCP64H:1"},
-		"a function that nobody wrote": {"\n$__internal_", "\n$__external_", "is no function of the PTX"},
+		"a product fused into a sum": {"\nDMUL ", "\nDFMA ", "DMUL:-1"},
+		"a sum fused into a product": {"\nFADD ", "\nFFMA ", "FADD:-1 FFMA:1"},
+		"subnormal numbers flushed":  {"\nFMUL ", "\nFMUL.FTZ ", "FMUL:-1 FMUL.FTZ:1"},
+		"a sum rounded to zero":      {"\nDADD ", "\nDADD.RZ ", "has DADD.RZ"},
+		"an approximation":           {"\nFADD ", "\nMUFU.EX2 ", "has MUFU.EX2"},
+		"a reciprocal of one's own":  {"\nDADD ", "\nMUFU.RCP64H ", "MUFU.RCP64H:1"},
+		"a function that nobody wrote": {"\n$__internal_", "\n$__external_", "is no function of " +
+			"the PTX"},
 	} {
 		changed, err := planted(c.opcode, c.instead)
 		if err != nil {

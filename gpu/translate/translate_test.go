@@ -74,14 +74,15 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	for old, c := range map[string]struct{ text, want string }{
-		"\nDADD R":                 {"\nDADD.RZ R", "DADD.RZ R"},
-		"\nLDG.E.64 ":              {"\nLDG.E.64.STRONG.GPU ", "the opcode is not in sass.txt"},
-		", PT, RZ":                 {", P6, RZ", "P6 is written, which sass.txt does not know"},
-		"SR_CTAID.X":               {"SR_LANEID", "special register SR_LANEID is not known"},
-		"c[0x0][0x28]":             {"c[0x3][0x28]", "no operand: c[0x3][0x28]"},
-		"\nISETP.GE.AND P0, PT, R": {"\nISETP.GE.AND P0, PT, -R", "is negated, which sass.txt does not know there"},
-		"\nBSYNC B0":               {"\nBAR.ARV 0x0", "the opcode is not in sass.txt"},
-		"`(.L_x_1)":                {"`(.L_nowhere)", "no label `(.L_nowhere)"},
+		"\nDADD R":     {"\nDADD.RZ R", "DADD.RZ R"},
+		"\nLDG.E.64 ":  {"\nLDG.E.64.STRONG.GPU ", "the opcode is not in sass.txt"},
+		", PT, RZ":     {", P6, RZ", "P6 is written, which sass.txt does not know"},
+		"SR_CTAID.X":   {"SR_LANEID", "special register SR_LANEID is not known"},
+		"c[0x0][0x28]": {"c[0x3][0x28]", "no operand: c[0x3][0x28]"},
+		"\nISETP.GE.AND P0, PT, R": {"\nISETP.GE.AND P0, PT, -R", "is negated, which sass.txt " +
+			"does not know there"},
+		"\nBSYNC B0": {"\nBAR.ARV 0x0", "the opcode is not in sass.txt"},
+		"`(.L_x_1)":  {"`(.L_nowhere)", "no label `(.L_nowhere)"},
 	} {
 		if !strings.Contains(listing, old) {
 			t.Errorf("the listing has no %q", old)

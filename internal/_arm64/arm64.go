@@ -99,7 +99,8 @@ func (a *arm) Print(f *ir.File) ([]byte, error) {
 		case *ir.Global:
 			a.line("")
 			for _, d := range s.Data {
-				a.line("DATA %s/%d, %s", NewDataAddr(s.Symbol, d.Offset).Asm(), d.Value.Bytes(), d.Value.Asm())
+				a.line("DATA %s/%d, %s", NewDataAddr(s.Symbol, d.Offset).Asm(), d.Value.Bytes(),
+					d.Value.Asm())
 			}
 			a.line("GLOBL %s(SB), %s, $%d", s.Symbol, s.Attributes.Asm(), s.Size)
 		}
@@ -315,7 +316,8 @@ func (a *arm) instruction(i *ir.Instruction) {
 		m := a.one(o[0])
 		a.emit("%s F%d, F%d, F%d", name, m, a.v(o[1]), a.v(o[2]))
 	} else if e, ok := unary[i.Opcode]; ok {
-		a.word(e.code|a.v(o[0])<<5|a.v(o[1]), "%s v%d, v%d.%s", e.name, a.v(o[1]), a.v(o[0]), e.shape)
+		a.word(e.code|a.v(o[0])<<5|a.v(o[1]), "%s v%d, v%d.%s", e.name, a.v(o[1]), a.v(o[0]),
+			e.shape)
 	} else if jump, ok := jumps[i.Opcode]; ok {
 		a.emit("%s %s", jump, o[0].Asm())
 	} else if s, ok := shifts[i.Opcode]; ok {
@@ -325,7 +327,8 @@ func (a *arm) instruction(i *ir.Instruction) {
 			by = s.from + n
 		}
 		to, from := a.v(o[2]), a.v(o[1])
-		a.word(s.code|by<<16|from<<5|to, "%[1]s v%[2]d.%[3]s, v%[4]d.%[3]s, #%[5]d", s.name, to, s.shape, from, n)
+		a.word(s.code|by<<16|from<<5|to, "%[1]s v%[2]d.%[3]s, v%[4]d.%[3]s, #%[5]d", s.name, to,
+			s.shape, from, n)
 	} else if !a.general(i.Opcode, o) && !a.vector(i.Opcode, o) &&
 		!a.transfer(i.Opcode, o) {
 		panic("arm64 has no " + i.Opcode)
@@ -348,7 +351,8 @@ func (a *arm) general(opcode string, o []Op) bool {
 	case "XORQ": // of a register with itself
 		a.emit("MOVD $0, %s", a.r(o[1]))
 	case "ADDQ", "SUBQ", "SHLQ", "SHRQ", "ANDQ":
-		name := map[string]string{"ADDQ": "ADD", "SUBQ": "SUB", "SHLQ": "LSL", "SHRQ": "LSR", "ANDQ": "ANDS"}[opcode]
+		name := map[string]string{"ADDQ": "ADD", "SUBQ": "SUB", "SHLQ": "LSL", "SHRQ": "LSR",
+			"ANDQ": "ANDS"}[opcode]
 		a.emit("%s %s, %s", name, a.r(o[0]), a.r(o[1]))
 	case "INCQ":
 		a.emit("ADD $1, %s", a.r(o[0]))

@@ -28,7 +28,8 @@ func Damage(t *rapid.T, data []byte) []byte {
 			}).Draw(t, "number")
 			copy(
 				data[at():],
-				binary.LittleEndian.AppendUint64(nil, number)[:rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "size")],
+				binary.LittleEndian.AppendUint64(nil,
+					number)[:rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "size")],
 			)
 		case 4: // a part twice
 			from := at()

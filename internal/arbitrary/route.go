@@ -37,10 +37,12 @@ func Edge() *rapid.Generator[float64] {
 	return rapid.SampledFrom([]float64{
 		0, math.Copysign(0, -1), 1, -1,
 		math.SmallestNonzeroFloat64, -math.SmallestNonzeroFloat64, 0x1p-1023, 0x1p-1022,
-		math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-150, 0x1.000002p-150, 0x1p-127, 0x1p-126,
+		math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-150, 0x1.000002p-150,
+		0x1p-127, 0x1p-126,
 		0x1.000001p0, 0x1.000003p0, -0x1.000001p0, // between two float32
 		1e-7, 1e4, -1e10, 1e19, -1e30,
-		math.MaxFloat32, -math.MaxFloat32, 0x1.ffffffp127, 0x1.fffffefp127, math.MaxFloat64, -math.MaxFloat64,
+		math.MaxFloat32, -math.MaxFloat32, 0x1.ffffffp127, 0x1.fffffefp127, math.MaxFloat64,
+		-math.MaxFloat64,
 	})
 }
 

@@ -59,7 +59,8 @@ func TestRoutes(t *testing.T) {
 		if name != generate.FileName(i) ||
 			!bytes.Equal(text(t, name), generate.Route(defaults.RouteSeed, i)) {
 			t.Errorf(
-				"%s is not route %d of seed %d: lockstep generate --num_routes %d --seed %d --out defaults/routes",
+				"%s is not route %d of seed %d: lockstep generate --num_routes %d --seed %d "+
+					"--out defaults/routes",
 				name,
 				i,
 				defaults.RouteSeed,
@@ -154,7 +155,8 @@ func TestRecordings(t *testing.T) {
 	for _, set := range sets {
 		if set.ModelSHA256 != defaults.ModelSHA256 {
 			t.Fatalf(
-				"%s was recorded with a network of SHA-256 %s, the embedded one has %s: record it anew, as golden/default_model/README.md says",
+				"%s was recorded with a network of SHA-256 %s, the embedded one has %s: record "+
+					"it anew, as golden/default_model/README.md says",
 				set.Dir,
 				set.ModelSHA256,
 				defaults.ModelSHA256,
@@ -217,7 +219,10 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 		t.Context(), source, tinyphysics.Live(sim), []lockstep.Job{{Route: route, Policy: policy}},
 		lockstep.AllSteps,
 		parity.CompareOptions{
-			Replay: func(*parity.RolloutTask) string { return fmt.Sprintf("go test ./defaults -run '^%s$'", t.Name()) },
+			Replay: func(*parity.RolloutTask) string {
+				return fmt.Sprintf("go test ./defaults "+
+					"-run '^%s$'", t.Name())
+			},
 		},
 	)
 	if err != nil {
@@ -259,7 +264,8 @@ func TestDrives(t *testing.T) {
 		add(&meanPID, pid[i], n)
 	}
 	t.Logf(
-		"mean of %d routes: zero %.1f (lataccel %.2f, jerk %.1f), pid %.1f (lataccel %.2f, jerk %.1f), ratio %.3f",
+		"mean of %d routes: zero %.1f (lataccel %.2f, jerk %.1f), pid %.1f (lataccel %.2f, jerk "+
+			"%.1f), ratio %.3f",
 		n,
 		meanZero.Total,
 		meanZero.Lataccel,
@@ -294,7 +300,8 @@ func TestWarmUp(t *testing.T) {
 		end := lockstep.MinRows
 		for side, sign := range []float64{1, -1} {
 			short := &lockstep.Route{
-				Name: r.Name, Seed: r.Seed, RollLataccel: r.RollLataccel[:end], VEgo: r.VEgo[:end], AEgo: r.AEgo[:end],
+				Name: r.Name, Seed: r.Seed, RollLataccel: r.RollLataccel[:end],
+				VEgo: r.VEgo[:end], AEgo: r.AEgo[:end],
 				TargetLataccel: r.TargetLataccel[:end],
 			}
 			for _, steer := range r.SteerCommand[:end] {

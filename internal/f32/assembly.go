@@ -18,7 +18,8 @@ type band struct {
 // A tile computes the rows of a band in so many panels, for blocks in turn.
 type tile struct {
 	panels int
-	run    func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, ldc int, alpha float32, accumulate bool)
+	run    func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32,
+		ldc int, alpha float32, accumulate bool)
 }
 
 // tiled returns a Kernels.MatMul that cuts C into bands, the last one being of
@@ -26,7 +27,8 @@ type tile struct {
 func tiled(
 	bands ...band,
 ) func(int, int, int, []float32, int, Panels, []float32, int, float32, bool) {
-	return func(m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int, alpha float32, accumulate bool) {
+	return func(m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int,
+		alpha float32, accumulate bool) {
 		m, panels, k = max(m, 0), max(panels, 0), max(k, 0)
 		width := PanelWidth * panels
 		switch {

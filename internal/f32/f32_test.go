@@ -49,11 +49,20 @@ func (m memory) buffer() []float32 { return m[margin : len(m)-margin : len(m)-ma
 // numbers are the kinds of values that kernels are tested with.
 var numbers = map[string]func(r *rand.Rand) float32{
 	"network": func(r *rand.Rand) float32 { return float32(r.NormFloat64()) },
-	"scales":  func(r *rand.Rand) float32 { return float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30)) },
-	"exact":   func(r *rand.Rand) float32 { return float32(r.IntN(9)-4) / 4 },
-	"tiny":    func(r *rand.Rand) float32 { return float32(math.Ldexp(r.NormFloat64(), -100-r.IntN(50))) },
-	"huge":    func(r *rand.Rand) float32 { return float32(math.Ldexp(r.NormFloat64(), 40+r.IntN(88))) },
-	"zeros":   func(r *rand.Rand) float32 { return float32(math.Copysign(0, r.NormFloat64())) },
+	"scales": func(r *rand.Rand) float32 {
+		return float32(math.Ldexp(r.NormFloat64(),
+			r.IntN(60)-30))
+	},
+	"exact": func(r *rand.Rand) float32 { return float32(r.IntN(9)-4) / 4 },
+	"tiny": func(r *rand.Rand) float32 {
+		return float32(math.Ldexp(r.NormFloat64(),
+			-100-r.IntN(50)))
+	},
+	"huge": func(r *rand.Rand) float32 {
+		return float32(math.Ldexp(r.NormFloat64(),
+			40+r.IntN(88)))
+	},
+	"zeros": func(r *rand.Rand) float32 { return float32(math.Copysign(0, r.NormFloat64())) },
 	"any": func(r *rand.Rand) float32 {
 		for {
 			if v := math.Float32frombits(r.Uint32()); v == v {
@@ -107,7 +116,8 @@ func each(t *testing.T, property func(t *rapid.T, set *Kernels)) {
 func TestAVX512(t *testing.T) {
 	if Best().Name != "avx512" {
 		t.Skip(
-			"this CPU has no AVX-512: its kernels are not tested here, only on CPUs that have it and under an emulator",
+			"this CPU has no AVX-512: its kernels are not tested here, only on CPUs that have " +
+				"it and under an emulator",
 		)
 	}
 }
@@ -302,21 +312,30 @@ func TestMax(t *testing.T) {
 func TestSoftmax512(t *testing.T) {
 	softmax(
 		t,
-		func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax512(s, rows, stride, first) },
+		func(k *Kernels, s []float32, rows, stride,
+			first int) {
+			k.Softmax512(s, rows, stride, first)
+		},
 	)
 }
 
 func TestSoftmax256(t *testing.T) {
 	softmax(
 		t,
-		func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax256(s, rows, stride, first) },
+		func(k *Kernels, s []float32, rows, stride,
+			first int) {
+			k.Softmax256(s, rows, stride, first)
+		},
 	)
 }
 
 func TestSoftmax4(t *testing.T) {
 	softmax(
 		t,
-		func(k *Kernels, s []float32, rows, stride, first int) { k.Softmax4(s, rows, stride, first) },
+		func(k *Kernels, s []float32, rows, stride,
+			first int) {
+			k.Softmax4(s, rows, stride, first)
+		},
 	)
 }
 
@@ -519,43 +538,92 @@ func TestOutOfRange(t *testing.T) {
 			call  func(c []float32)
 			panic any
 		}{
-			"MatMul":             {matMul(m, lda, stride, panel, ldc, 0, 0, 0), nil},
-			"MatMul a":           {matMul(m, lda, stride, panel, ldc, 1, 0, 0), "f32: MatMul: a is too short"},
-			"MatMul b":           {matMul(m, lda, stride, panel, ldc, 0, 1, 0), "f32: MatMul: b is too short"},
-			"MatMul c":           {matMul(m, lda, stride, panel, ldc, 0, 0, 1), "f32: MatMul: c is too short"},
-			"MatMul row":         {matMul(m+1, lda, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a is too short"},
-			"MatMul lda":         {matMul(m, lda+1, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a is too short"},
-			"MatMul lda < 0":     {matMul(m, -1, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a is too short"},
-			"MatMul huge lda":    {matMul(m, 1<<62, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a is too short"},
-			"MatMul Stride":      {matMul(m, lda, stride+1, panel, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
-			"MatMul huge Stride": {matMul(m, lda, 1<<62, panel, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
-			"MatMul Panel":       {matMul(m, lda, stride, panel+1, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
-			"MatMul Panel < 0":   {matMul(m, lda, stride, -16, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
-			"MatMul huge Panel":  {matMul(m, lda, stride, 1<<63-1, ldc, 0, 0, 0), "f32: MatMul: b is too short"},
-			"MatMul ldc":         {matMul(m, lda, stride, panel, ldc+1, 0, 0, 0), "f32: MatMul: c is too short"},
-			"MatMul small ldc":   {matMul(m, lda, stride, panel, 16*panels-1, 0, 0, 0), "f32: MatMul: rows of c overlap"},
-			"LayerNorm":          {layerNorm(16, 16, 16, 16), nil},
-			"LayerNorm rows":     {layerNorm(16, 16, 8, 8), nil},
-			"LayerNorm of 0":     {layerNorm(16, 16, 0, 16), "f32: LayerNorm: x is no number of rows as long as weight"},
-			"LayerNorm y":        {layerNorm(15, 16, 16, 16), "f32: LayerNorm: y is too short"},
-			"LayerNorm x":        {layerNorm(16, 15, 16, 16), "f32: LayerNorm: x is no number of rows as long as weight"},
-			"LayerNorm weight":   {layerNorm(16, 16, 15, 16), "f32: LayerNorm: the length of weight is no multiple of 8"},
-			"LayerNorm bias":     {layerNorm(16, 16, 16, 15), "f32: LayerNorm: bias is too short"},
-			"Gelu":               {func(c []float32) { set.Gelu(c[:9], make([]float32, 10)) }, "f32: Gelu: g is too short"},
-			"Softmax512":         {func(c []float32) { set.Softmax512(c[:52], 2, 32, 18) }, nil},
-			"Softmax512 s":       {func(c []float32) { set.Softmax512(c[:51], 2, 32, 18) }, "f32: Softmax512: s is too short"},
-			"Softmax256 rows":    {func(c []float32) { set.Softmax256(c[:99], 3, 20, 18) }, "f32: Softmax256: rows beyond the context"},
-			"Softmax256 stride":  {func(c []float32) { set.Softmax256(c[:99], 2, 19, 0) }, "f32: Softmax256: rows overlap"},
-			"Transpose":          {func(c []float32) { set.Transpose(c[:128+7*16+4], make([]float32, 19*9+8), 20, 8, 9) }, nil},
-			"Transpose y":        {func(c []float32) { set.Transpose(c[:128+7*16+3], make([]float32, 19*9+8), 20, 8, 9) }, "f32: Transpose: y is too short"},
-			"Transpose x":        {func(c []float32) { set.Transpose(c, make([]float32, 19*9+7), 20, 8, 9) }, "f32: Transpose: x is too short"},
-			"Transpose odd":      {func(c []float32) { set.Transpose(c, make([]float32, 999), 18, 8, 9) }, "f32: Transpose: rows are no multiple of 4, or columns of 8"},
-			"Divide":             {func(c []float32) { set.Divide(c[:9], make([]float32, 10), 1) }, "f32: Divide: y is too short"},
-			"Add":                {func(c []float32) { set.Add(c[:9], make([]float32, 10)) }, "f32: Add: y is too short"},
-			"Exp512":             {func(c []float32) { set.Exp512(c[:9], make([]float32, 10), 0) }, "f32: Exp512: y is too short"},
-			"Exp256":             {func(c []float32) { set.Exp256(c[:9], make([]float32, 10), 0) }, "f32: Exp256: y is too short"},
-			"ExpNumPy":           {func(c []float32) { set.ExpNumPy(c[:9], make([]float32, 10), 0) }, "f32: ExpNumPy: y is too short"},
-			"ExpNumPyFused":      {func(c []float32) { set.ExpNumPyFused(c[:9], make([]float32, 10), 0) }, "f32: ExpNumPyFused: y is too short"},
+			"MatMul": {matMul(m, lda, stride, panel, ldc, 0, 0, 0), nil},
+			"MatMul a": {matMul(m, lda, stride, panel, ldc, 1, 0, 0), "f32: MatMul: a " +
+				"is too short"},
+			"MatMul b": {matMul(m, lda, stride, panel, ldc, 0, 1, 0), "f32: MatMul: b " +
+				"is too short"},
+			"MatMul c": {matMul(m, lda, stride, panel, ldc, 0, 0, 1), "f32: MatMul: c " +
+				"is too short"},
+			"MatMul row": {matMul(m+1, lda, stride, panel, ldc, 0, 0, 0), "f32: MatMul: " +
+				"a is too short"},
+			"MatMul lda": {matMul(m, lda+1, stride, panel, ldc, 0, 0, 0), "f32: MatMul: " +
+				"a is too short"},
+			"MatMul lda < 0": {matMul(m, -1, stride, panel, ldc, 0, 0, 0), "f32: MatMul: a " +
+				"is too short"},
+			"MatMul huge lda": {matMul(m, 1<<62, stride, panel, ldc, 0, 0, 0), "f32: MatMul: " +
+				"a is too short"},
+			"MatMul Stride": {matMul(m, lda, stride+1, panel, ldc, 0, 0, 0), "f32: MatMul: " +
+				"b is too short"},
+			"MatMul huge Stride": {matMul(m, lda, 1<<62, panel, ldc, 0, 0, 0), "f32: MatMul: b " +
+				"is too short"},
+			"MatMul Panel": {matMul(m, lda, stride, panel+1, ldc, 0, 0, 0), "f32: MatMul: " +
+				"b is too short"},
+			"MatMul Panel < 0": {matMul(m, lda, stride, -16, ldc, 0, 0, 0), "f32: MatMul: b " +
+				"is too short"},
+			"MatMul huge Panel": {matMul(m, lda, stride, 1<<63-1, ldc, 0, 0, 0), "f32: MatMul: " +
+				"b is too short"},
+			"MatMul ldc": {matMul(m, lda, stride, panel, ldc+1, 0, 0, 0), "f32: MatMul: " +
+				"c is too short"},
+			"MatMul small ldc": {matMul(m, lda, stride, panel, 16*panels-1, 0, 0, 0),
+				"f32: MatMul: rows of c overlap"},
+			"LayerNorm":      {layerNorm(16, 16, 16, 16), nil},
+			"LayerNorm rows": {layerNorm(16, 16, 8, 8), nil},
+			"LayerNorm of 0": {layerNorm(16, 16, 0, 16), "f32: LayerNorm: x is no number of " +
+				"rows as long as weight"},
+			"LayerNorm y": {layerNorm(15, 16, 16, 16), "f32: LayerNorm: y is too short"},
+			"LayerNorm x": {layerNorm(16, 15, 16, 16), "f32: LayerNorm: x is no number " +
+				"of rows as long as weight"},
+			"LayerNorm weight": {layerNorm(16, 16, 15, 16), "f32: LayerNorm: the length of " +
+				"weight is no multiple of 8"},
+			"LayerNorm bias": {layerNorm(16, 16, 16, 15), "f32: LayerNorm: bias is too short"},
+			"Gelu": {func(c []float32) { set.Gelu(c[:9], make([]float32, 10)) },
+				"f32: Gelu: g is too short"},
+			"Softmax512": {func(c []float32) { set.Softmax512(c[:52], 2, 32, 18) }, nil},
+			"Softmax512 s": {func(c []float32) { set.Softmax512(c[:51], 2, 32, 18) },
+				"f32: Softmax512: s is too short"},
+			"Softmax256 rows": {func(c []float32) { set.Softmax256(c[:99], 3, 20, 18) },
+				"f32: Softmax256: rows beyond the context"},
+			"Softmax256 stride": {func(c []float32) { set.Softmax256(c[:99], 2, 19, 0) },
+				"f32: Softmax256: rows overlap"},
+			"Transpose": {func(c []float32) {
+				set.Transpose(c[:128+7*16+4],
+					make([]float32, 19*9+8), 20, 8, 9)
+			}, nil},
+			"Transpose y": {func(c []float32) {
+				set.Transpose(c[:128+7*16+3],
+					make([]float32, 19*9+8), 20, 8, 9)
+			}, "f32: Transpose: y is too short"},
+			"Transpose x": {func(c []float32) {
+				set.Transpose(c, make([]float32, 19*9+7),
+					20, 8, 9)
+			}, "f32: Transpose: x is too short"},
+			"Transpose odd": {func(c []float32) {
+				set.Transpose(c, make([]float32, 999), 18,
+					8, 9)
+			}, "f32: Transpose: rows are no multiple of 4, or columns of 8"},
+			"Divide": {func(c []float32) {
+				set.Divide(c[:9], make([]float32, 10),
+					1)
+			}, "f32: Divide: y is too short"},
+			"Add": {func(c []float32) { set.Add(c[:9], make([]float32, 10)) },
+				"f32: Add: y is too short"},
+			"Exp512": {func(c []float32) {
+				set.Exp512(c[:9], make([]float32, 10),
+					0)
+			}, "f32: Exp512: y is too short"},
+			"Exp256": {func(c []float32) {
+				set.Exp256(c[:9], make([]float32, 10),
+					0)
+			}, "f32: Exp256: y is too short"},
+			"ExpNumPy": {func(c []float32) {
+				set.ExpNumPy(c[:9], make([]float32, 10),
+					0)
+			}, "f32: ExpNumPy: y is too short"},
+			"ExpNumPyFused": {func(c []float32) {
+				set.ExpNumPyFused(c[:9],
+					make([]float32, 10), 0)
+			}, "f32: ExpNumPyFused: y is too short"},
 		} {
 			t.Run(set.Name+"/"+name, func(t *testing.T) {
 				c := newMemory(1000)

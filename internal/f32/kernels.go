@@ -19,7 +19,8 @@ type Kernels struct {
 	// Each output is one chain, acc = fma(a[i][p], b[p][j], acc) for p from 0 to
 	// k-1, starting at 0; then c = acc·alpha, or c = fma(acc, alpha, c). This is
 	// ONNX Runtime's order inside one panel of K.
-	MatMul func(m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int, alpha float32, accumulate bool)
+	MatMul func(m, panels, k int, a []float32, lda int, b Panels, c []float32, ldc int,
+		alpha float32, accumulate bool)
 
 	// LayerNorm normalises rows as ONNX Runtime 1.30 does. Rows lie one after the
 	// other and are as long as weight and bias: a multiple of 8.

@@ -21,9 +21,18 @@ var (
 		lockstep.LayerNorm130ARM: func(k *Kernels, a *Arithmetic) { a.LayerNorm = k.LayerNormARM },
 	}
 	softmaxes = [...]func(*Kernels, *Arithmetic){
-		lockstep.SoftmaxAVX512: func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax512, k.Exp512, 16 },
-		lockstep.SoftmaxAVX2:   func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax256, k.Exp256, 8 },
-		lockstep.SoftmaxNEON:   func(k *Kernels, a *Arithmetic) { a.Softmax, a.Weights, a.Lanes = k.Softmax4, k.Exp256, 4 },
+		lockstep.SoftmaxAVX512: func(k *Kernels, a *Arithmetic) {
+			a.Softmax, a.Weights,
+				a.Lanes = k.Softmax512, k.Exp512, 16
+		},
+		lockstep.SoftmaxAVX2: func(k *Kernels, a *Arithmetic) {
+			a.Softmax, a.Weights,
+				a.Lanes = k.Softmax256, k.Exp256, 8
+		},
+		lockstep.SoftmaxNEON: func(k *Kernels, a *Arithmetic) {
+			a.Softmax, a.Weights,
+				a.Lanes = k.Softmax4, k.Exp256, 4
+		},
 	}
 	exponentials = [...]func(*Kernels, *Arithmetic){
 		lockstep.ExpU: func(k *Kernels, a *Arithmetic) { a.Exp = k.ExpNumPy },

@@ -25,7 +25,8 @@ func TestVectors(t *testing.T) {
 				set.LayerNormARM(four, slices.Repeat(x, 4), weight, bias)
 				copy(y, four[len(x):])
 			})
-			for _, shape := range [][2]int{{1, 1}, {1, 13}, {21, 1}, {23, 13}, {23, 12}, {24, 12}} { // every tile
+			// every tile
+			for _, shape := range [][2]int{{1, 1}, {1, 13}, {21, 1}, {23, 13}, {23, 12}, {24, 12}} {
 				holdProducts(t, set, shape[0], shape[1])
 			}
 		})

@@ -148,7 +148,8 @@ func (s *Server) load(ctx context.Context, from, to string) (of Origin, err erro
 			return of, err
 		}
 	case http.StatusPartialContent:
-		if got, want := response.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", have); !strings.HasPrefix(
+		if got, want := response.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-",
+			have); !strings.HasPrefix(
 			got, want,
 		) {
 			return of, errors.Join(

@@ -180,18 +180,22 @@ func TestFetchFaults(t *testing.T) {
 
 	// A target that cannot be written to is no fault of the archive.
 	blocked := t.TempDir()
-	if err := os.WriteFile(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), b.Bytes(), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), b.Bytes(),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := unpack(t.Context(), filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), filepath.Join(blocked, "none", "routes"), nil); err == nil ||
+	if err := unpack(t.Context(), filepath.Join(blocked, "SYNTHETIC_V0.zip.part"),
+		filepath.Join(blocked, "none", "routes"), nil); err == nil ||
 		errors.Is(err, errDamaged) {
 		t.Errorf("a folder that is not there: %v", err)
 	}
-	if err := unpack(t.Context(), filepath.Join(blocked, "none.zip"), filepath.Join(blocked, "routes"), nil); err == nil ||
+	if err := unpack(t.Context(), filepath.Join(blocked, "none.zip"),
+		filepath.Join(blocked, "routes"), nil); err == nil ||
 		errors.Is(err, errDamaged) {
 		t.Errorf("an archive that cannot be opened: %v", err)
 	}
-	if err := Extract(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), "other", filepath.Join(blocked, "other")); err == nil ||
+	if err := Extract(filepath.Join(blocked, "SYNTHETIC_V0.zip.part"), "other",
+		filepath.Join(blocked, "other")); err == nil ||
 		!strings.Contains(err.Error(), "there is no other in it") {
 		t.Errorf("a file that is not in the archive: %v", err)
 	}
@@ -301,7 +305,8 @@ func TestFetchRevision(t *testing.T) {
 		t.Errorf("the newest, when it is asked for: %+v of %s, %v", of, asked, err)
 	}
 
-	if err := errors.Join(os.RemoveAll(routes), os.WriteFile(routes+".json", []byte("{"), 0o666)); err != nil {
+	if err := errors.Join(os.RemoveAll(routes),
+		os.WriteFile(routes+".json", []byte("{"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := fetchRoutes(t, out, handler, nil); err == nil ||

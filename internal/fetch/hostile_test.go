@@ -51,47 +51,60 @@ func TestHostile(t *testing.T) {
 		answer     http.HandlerFunc
 		left       int
 	}{
-		{"redirected to where anybody may answer", "which is not https", func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, plain.URL, http.StatusFound)
-		}, 0},
-		{"redirected for ever", "redirected 10 times", func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/again", http.StatusFound)
-		}, 0},
-		{"redirected to a file", "which is not https", func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Location", "file:///etc/passwd")
-			w.WriteHeader(http.StatusFound)
-		}, 0},
-		{"truncated", "unexpected EOF; the same command goes on", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", fmt.Sprint(len(honest)))
-			w.Write(honest[:20])
-		}, 1},
-		{"truncated before the first byte", "unexpected EOF", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", fmt.Sprint(len(honest)))
-		}, 0},
-		{"truncated, and said to be whole", "the archive is damaged", bytesOf(honest[:len(honest)-9]), 0},
-		{"without end", "more than the 65536 bytes that it may have", func(w http.ResponseWriter, r *http.Request) {
-			for r.Context().Err() == nil {
-				w.Write(make([]byte, 1<<12))
-			}
-		}, 0},
-		{"more than was said", "the archive is damaged", func(w http.ResponseWriter, _ *http.Request) {
-			connection, _, err := w.(http.Hijacker).Hijack()
-			if err == nil {
-				fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n%s", honest)
-				connection.Close()
-			}
-		}, 0},
+		{"redirected to where anybody may answer", "which is not https",
+			func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, plain.URL, http.StatusFound)
+			}, 0},
+		{"redirected for ever", "redirected 10 times",
+			func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "/again", http.StatusFound)
+			}, 0},
+		{"redirected to a file", "which is not https",
+			func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Location", "file:///etc/passwd")
+				w.WriteHeader(http.StatusFound)
+			}, 0},
+		{"truncated", "unexpected EOF; the same command goes on",
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(honest)))
+				w.Write(honest[:20])
+			}, 1},
+		{"truncated before the first byte", "unexpected EOF",
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(honest)))
+			}, 0},
+		{"truncated, and said to be whole", "the archive is damaged",
+			bytesOf(honest[:len(honest)-9]), 0},
+		{"without end", "more than the 65536 bytes that it may have",
+			func(w http.ResponseWriter, r *http.Request) {
+				for r.Context().Err() == nil {
+					w.Write(make([]byte, 1<<12))
+				}
+			}, 0},
+		{"more than was said", "the archive is damaged",
+			func(w http.ResponseWriter, _ *http.Request) {
+				connection, _, err := w.(http.Hijacker).Hijack()
+				if err == nil {
+					fmt.Fprintf(connection, "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n%s", honest)
+					connection.Close()
+				}
+			}, 0},
 		{"another text", "the archive is damaged", bytesOf([]byte("<html>sign in</html>")), 0},
-		{"other routes", "not the challenge's routes: 00000.csv has", bytesOf(archive(t, "00000.csv", "other")), 0},
+		{"other routes", "not the challenge's routes: 00000.csv has",
+			bytesOf(archive(t, "00000.csv", "other")), 0},
 		{"no routes", "holds no routes", bytesOf(archive(t, "notes.txt", "x")), 0},
-		{"routes without the known ones", "00000.csv is not among them", bytesOf(archive(t, "1.csv", "x")), 0},
-		{"one route twice", "two files are named", bytesOf(archive(t, "00000.csv", "x", "a/00000.csv", "y")), 0},
+		{"routes without the known ones", "00000.csv is not among them",
+			bytesOf(archive(t, "1.csv", "x")), 0},
+		{"one route twice", "two files are named",
+			bytesOf(archive(t, "00000.csv", "x", "a/00000.csv", "y")), 0},
 		{"a route that is larger than said", "damaged", bytesOf(bomb), 0},
 		{"routes larger than a disk", "", bytesOf(huge), 0},
-		{"an error", "500 Internal", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, 0},
-		{"a part that was not asked for", "asked to go on at byte 0", func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusPartialContent)
-		}, 0},
+		{"an error", "500 Internal",
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, 0},
+		{"a part that was not asked for", "asked to go on at byte 0",
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusPartialContent)
+			}, 0},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			hostile := httptest.NewTLSServer(c.answer)
@@ -125,11 +138,13 @@ func TestHostileParts(t *testing.T) {
 			w.Write(honest[:10])
 		},
 		"the archive is damaged": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Range", fmt.Sprintf("bytes 20-%d/%d", len(honest)-1, len(honest)))
+			w.Header().Set("Content-Range",
+				fmt.Sprintf("bytes 20-%d/%d", len(honest)-1, len(honest)))
 			w.WriteHeader(http.StatusPartialContent)
 			w.Write(make([]byte, len(honest)-20))
 		},
-		"archive is damaged": func(w http.ResponseWriter, _ *http.Request) { // all of it is there, it says
+		// all of it is there, it says
+		"archive is damaged": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 		},
 	} {

@@ -34,7 +34,8 @@ func CacheDir(names ...string) (string, error) {
 func CacheDirs(names ...string) (dirs []string) {
 	if cache, err := os.UserCacheDir(); err == nil {
 		cache = filepath.Join(cache, "lockstep")
-		if _, err := os.Stat(cache + "/."); err == nil { // it may not be looked into, or be no folder
+		// it may not be looked into, or be no folder
+		if _, err := os.Stat(cache + "/."); err == nil {
 			dirs = append(dirs, filepath.Join(append([]string{cache}, names...)...))
 		}
 	}

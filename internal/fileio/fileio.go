@@ -147,7 +147,8 @@ func through(path string, mode fs.FileMode, write func(w io.Writer) error) error
 		flags |= syscall.O_NONBLOCK // opening one that nobody reads would wait for ever
 	}
 	f, err := Disk.OpenFile(path, flags, 0)
-	for end := time.Now().Add(patience); errors.Is(err, syscall.ENXIO) && time.Now().Before(end); f, err = Disk.OpenFile(path, flags, 0) {
+	for end := time.Now().Add(patience); errors.Is(err, syscall.ENXIO) &&
+		time.Now().Before(end); f, err = Disk.OpenFile(path, flags, 0) {
 		time.Sleep(patience / 100)
 	}
 	if errors.Is(err, syscall.ENXIO) {

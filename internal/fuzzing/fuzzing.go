@@ -76,7 +76,8 @@ func fuzz(m *testing.M, pattern string, given map[string]bool) (int, error) {
 	status := m.Run()
 	if _, err := os.Stat(ended); status == 0 && err != nil {
 		return 0, fmt.Errorf(
-			"%s: no execution came to its end, so nothing was found out: give it more time with -fuzztime",
+			"%s: no execution came to its end, so nothing was found out: give it more time with "+
+				"-fuzztime",
 			targets[0],
 		)
 	}
@@ -105,7 +106,8 @@ func matching(pattern string) (targets []string, err error) {
 func choose(pattern string, targets []string) error {
 	if len(targets) > 0 {
 		return fmt.Errorf(
-			"-fuzz %s means %d targets, and go test fuzzes one at a time: type -fuzz '^%s$', or another of %s; make fuzz runs all",
+			"-fuzz %s means %d targets, and go test fuzzes one at a time: type -fuzz '^%s$', or "+
+				"another of %s; make fuzz runs all",
 			pattern, len(targets), targets[0], strings.Join(targets[1:], ", "),
 		)
 	}

@@ -47,7 +47,8 @@ func TestTyped(t *testing.T) {
 	}{
 		"one": {
 			args: []string{"-test.fuzz=^FuzzOne$", "-test.fuzztime=300x"}, ok: true,
-			says: []string{alone, "test.fuzzminimizetime is 10x", "test.run is ^$\n", "execs: 300"}, not: "--- PASS: TestRan",
+			says: []string{alone, "test.fuzzminimizetime is 10x", "test.run is ^$\n",
+				"execs: 300"}, not: "--- PASS: TestRan",
 		},
 		"flags of the user's own": {
 			args: []string{
@@ -58,12 +59,14 @@ func TestTyped(t *testing.T) {
 		},
 		"several": {
 			args: []string{"-test.fuzz=FuzzOne"},
-			says: []string{"-fuzz FuzzOne means 2 targets, and go test fuzzes one at a time: type -fuzz '^FuzzOne$', or another of FuzzOneMore; make fuzz runs all\n"},
-			not:  "TestRan",
+			says: []string{"-fuzz FuzzOne means 2 targets, and go test fuzzes one at a time: " +
+				"type -fuzz '^FuzzOne$', or another of FuzzOneMore; make fuzz runs all\n"},
+			not: "TestRan",
 		},
 		"none": {
 			args: []string{"-test.fuzz=FuzzTwo"},
-			says: []string{"-fuzz FuzzTwo means no target: there are FuzzOne, FuzzOneMore\n"}, not: "PASS",
+			says: []string{"-fuzz FuzzTwo means no target: there are FuzzOne, FuzzOneMore\n"},
+			not:  "PASS",
 		},
 		"no pattern": {
 			args: []string{"-test.fuzz=Fuzz("},

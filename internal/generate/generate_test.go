@@ -116,7 +116,8 @@ func TestFormat(t *testing.T) {
 			for _, field := range fields {
 				x, err := strconv.ParseFloat(field, 64)
 				if field != "" &&
-					(err != nil || string(number(nil, x)) != field || !strings.ContainsAny(field, ".e")) {
+					(err != nil || string(number(nil, x)) != field ||
+						!strings.ContainsAny(field, ".e")) {
 					t.Errorf("route %d, row %d: %q is not as Python writes a float", k, i, field)
 				}
 			}
@@ -127,7 +128,8 @@ func TestFormat(t *testing.T) {
 
 func TestNumber(t *testing.T) {
 	for x, want := range map[float64]string{ // from Python's repr
-		0: "0.0", 1: "1.0", -30.5: "-30.5", 0.1: "0.1", 59.9: "59.9", 0.0001: "0.0001", 0.00001: "1e-05",
+		0: "0.0", 1: "1.0", -30.5: "-30.5", 0.1: "0.1", 59.9: "59.9", 0.0001: "0.0001",
+		0.00001: "1e-05",
 		-2.5e-7: "-2.5e-07", 1.0 / 3: "0.3333333333333333", 1e-300: "1e-300",
 	} {
 		if got := string(number(nil, x)); got != want {
@@ -207,7 +209,8 @@ func TestWrite(t *testing.T) {
 		t.Errorf("another seed into the same folder: %v", err)
 	}
 	data, err := os.ReadFile(files[0])
-	if err := errors.Join(err, simtest.Same("the other seed's file", data, Route(5, 0))); err != nil {
+	if err := errors.Join(err, simtest.Same("the other seed's file", data,
+		Route(5, 0))); err != nil {
 		t.Error(err)
 	}
 }

@@ -128,7 +128,8 @@ func TestStatistics(t *testing.T) {
 		}
 	}
 	t.Logf(
-		"statistic, least and greatest of the real routes, least, 10 %%, median, 90 %% and greatest of %d generated ones\n%s",
+		"statistic, least and greatest of the real routes, least, 10 %%, median, 90 %% and "+
+			"greatest of %d generated ones\n%s",
 		n, &table,
 	)
 	t.Logf("%d of %d routes stand still, %d corner with more than 3 m/s²", still, n, hard)

@@ -209,7 +209,8 @@ func (f *Found) Source() string {
 	}
 	pins, since := "that of the challenge's pinned packages on this CPU", ", since "
 	if !hostKnown() {
-		pins = "not that of the challenge's pinned packages, whose arithmetic on this CPU no engine computes"
+		pins = "not that of the challenge's pinned packages, whose arithmetic on this CPU no " +
+			"engine computes"
 		since = "; no Python answered: "
 	}
 	if answered == 0 {
@@ -249,7 +250,8 @@ func (f *Found) String() string { return fmt.Sprintf("profile %s, %s", f.Profile
 // instead and what that means.
 func (f *Found) Warnings() (lines []string) {
 	const means = "its results may differ in their last bits, its costs seldom, " +
-		"and equality with it is not claimed; `lockstep doctor --fingerprint FILE` writes what is needed to add it"
+		"and equality with it is not claimed; `lockstep doctor --fingerprint FILE` writes what " +
+		"is needed to add it"
 	words := strings.Split(f.Profile.String(), "-")
 	answered, assumed := false, false
 	for _, a := range f.Answers {
@@ -294,7 +296,8 @@ func (f *Found) Warnings() (lines []string) {
 		lines = append(
 			lines,
 			fmt.Sprintf(
-				"%s: probe rollout: answer %s has the logits and lataccels of %s at %d of %d steps, "+
+				"%s: probe rollout: answer %s has the logits and lataccels of %s at %d of %d "+
+					"steps, "+
 					"though all other probes answer so (%s): %s",
 				f.Python,
 				r.Bits,
@@ -309,7 +312,8 @@ func (f *Found) Warnings() (lines []string) {
 	if (assumed || !answered) && !hostKnown() {
 		lines = append(
 			lines,
-			"what the challenge's pinned packages compute on this CPU no profile has, which of x86-64 "+
+			"what the challenge's pinned packages compute on this CPU no profile has, which of "+
+				"x86-64 "+
 				"wants AVX2 and FMA; on arm64 pandas up to 3.0 reads numbers otherwise, and the "+
 				"other forms are found by asking a Python: "+
 				"costs may differ from those of a Python on it",

@@ -75,14 +75,16 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	for word, c := range map[string]struct{ probe, version string }{
-		"ort1.23arm": {"layer_norm", "onnxruntime 9.3"}, "neon+": {"softmax", "onnxruntime 9.3"}, "expC+": {"exp", "numpy 9.1"},
+		"ort1.23arm": {"layer_norm", "onnxruntime 9.3"}, "neon+": {"softmax", "onnxruntime 9.3"},
+		"expC+":   {"exp", "numpy 9.1"},
 		"sinsvml": {"sin", "numpy 9.1"}, "csvfma": {"csv", "pandas 9.2"},
 	} {
 		f := judge("py", replies(t, word), nil)
 		text := strings.Join(f.Warnings(), "\n")
 		for _, part := range []string{
 			"py: probe " + c.probe + ": " + word + ", which no profile has (" + c.version + ")",
-			strings.Split(pins.String(), "-")[index(c.probe)] + " is computed instead", "--fingerprint",
+			strings.Split(pins.String(), "-")[index(c.probe)] + " is computed instead",
+			"--fingerprint",
 		} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%s: %q, want …%s…", word, text, part)
@@ -111,8 +113,9 @@ func TestOtherCPU(t *testing.T) {
 	r := replies(t, "neon")
 	r.Replies["exp"] = Reply{Missing: true}
 	for want, f := range map[string]*Found{
-		"not that of the challenge's pinned packages, whose arithmetic on this CPU no engine computes; no Python answered: none": {Unasked: "none"},
-		"; without packages to ask, expU is not that of the challenge's pinned packages, ":                                       judge("py", r, nil),
+		"not that of the challenge's pinned packages, whose arithmetic on this CPU no engine " +
+			"computes; no Python answered: none": {Unasked: "none"},
+		"; without packages to ask, expU is not that of the challenge's pinned packages, ": judge("py", r, nil),
 	} {
 		if got := f.Source(); !strings.Contains(got, want) || strings.Contains(got, "is that of") {
 			t.Errorf("%s, want …%s…", got, want)
@@ -212,11 +215,13 @@ func TestBroken(t *testing.T) {
 		script, want string
 		limit        time.Duration
 	}{
-		"hangs":            {"sleep 1000", "no answer within", 200 * time.Millisecond},
-		"hangs, with one":  {"sleep 1000 & sleep 1000", "no answer within", 200 * time.Millisecond},
-		"fails":            {"echo no such thing >&2; exit 3", `exit status 3: "no such thing"`, time.Minute},
-		"says nothing":     {"exit 0", "does not say which Python it runs", time.Minute},
-		"is no Python":     {"echo lockstep-answer", "does not say which Python it runs", time.Minute},
+		"hangs":           {"sleep 1000", "no answer within", 200 * time.Millisecond},
+		"hangs, with one": {"sleep 1000 & sleep 1000", "no answer within", 200 * time.Millisecond},
+		"fails": {"echo no such thing >&2; exit 3", `exit status 3: "no such thing"`,
+			time.Minute},
+		"says nothing": {"exit 0", "does not say which Python it runs", time.Minute},
+		"is no Python": {"echo lockstep-answer", "does not say which Python it runs",
+			time.Minute},
 		"prints for ever":  {"exec yes", "printed more than", time.Minute},
 		"names no program": {"echo lockstep-answer /nowhere/python", "no such file", time.Minute},
 		"names another":    {"echo lockstep-answer /bin/cat", "cat", time.Minute},
@@ -256,11 +261,15 @@ func TestPackages(t *testing.T) {
 		kept     int
 	}{
 		"broken numpy": {map[string]string{"numpy": "raise ImportError('no library\\nat all')"},
-			map[string]string{"exp": "ImportError: no library at all", "layer_norm": "ImportError: no library at all"}, "could not answer", 0},
+			map[string]string{"exp": "ImportError: no library at all",
+				"layer_norm": "ImportError: no library at all"}, "could not answer", 0},
 		"not numpy": {map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": fake},
-			map[string]string{"exp": "AttributeError: ", "csv": "AttributeError: ", "softmax": "AttributeError: "}, "could not answer", 0},
-		"crash": {map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": "import os; os.abort()"},
-			map[string]string{"exp": "AttributeError: ", "layer_norm": "the process ended before it answered"}, "", 0},
+			map[string]string{"exp": "AttributeError: ", "csv": "AttributeError: ",
+				"softmax": "AttributeError: "}, "could not answer", 0},
+		"crash": {map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": "import os; " +
+			"os.abort()"},
+			map[string]string{"exp": "AttributeError: ", "layer_norm": "the process ended " +
+				"before it answered"}, "", 0},
 		"loud": {map[string]string{"numpy": "print('lockstep-answer {}')\nraise ImportError('x')"}, map[string]string{"exp": "ImportError: x"}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -114,7 +114,11 @@ func expectedRollout(p lockstep.Profile) (logits, lataccels [][]byte, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	little := func(x any) []byte { data, _ := binary.Append(nil, binary.LittleEndian, x); return data }
+	little := func(x any) []byte {
+		data,
+			_ := binary.Append(nil, binary.LittleEndian, x)
+		return data
+	}
 	job := lockstep.Job{Route: route, Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {
 		if s.Index >= rolloutFirst {
 			logits, lataccels = append(

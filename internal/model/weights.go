@@ -37,7 +37,8 @@ func Foreign(path string) (notice string, foreign bool) {
 		return "", false
 	}
 	return fmt.Sprintf(
-		"%s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not comparable with the challenge's",
+		"%s is not the challenge's network, whatever its name (SHA-256 %.12s…): costs are not "+
+			"comparable with the challenge's",
 		path, sum,
 	), true
 }
@@ -100,13 +101,16 @@ func Parse(data []byte) (*Weights, error) {
 		)
 	}
 	g := &m.Graph
-	if err := checkValue("input", g.Inputs, "states", onnx.Float, []int64{-1, Context, StateSize}); err != nil {
+	if err := checkValue("input", g.Inputs, "states", onnx.Float,
+		[]int64{-1, Context, StateSize}); err != nil {
 		return nil, err
 	}
-	if err := checkValue("input", g.Inputs, "tokens", onnx.Int64, []int64{-1, Context}); err != nil {
+	if err := checkValue("input", g.Inputs, "tokens", onnx.Int64,
+		[]int64{-1, Context}); err != nil {
 		return nil, err
 	}
-	if err := checkValue("output", g.Outputs, "output", onnx.Float, []int64{-1, Context, Vocabulary}); err != nil {
+	if err := checkValue("output", g.Outputs, "output", onnx.Float,
+		[]int64{-1, Context, Vocabulary}); err != nil {
 		return nil, err
 	}
 
@@ -136,7 +140,8 @@ func Parse(data []byte) (*Weights, error) {
 	}
 	if got := g.Structure(); got != structure {
 		return nil, fmt.Errorf(
-			"the weights fit, but the graph computes something else than tinyphysics (structure %.12s, want %.12s): the arithmetic of such a network is not known",
+			"the weights fit, but the graph computes something else than tinyphysics (structure "+
+				"%.12s, want %.12s): the arithmetic of such a network is not known",
 			got, structure,
 		)
 	}

@@ -225,10 +225,15 @@ func TestDamagedTensor(t *testing.T) {
 			want   string
 		}{
 			{"missing", drop(5, 8, name), fmt.Sprintf("no tensor %q", name)},
-			{"one dimension more", scalar(name, 1, 1), fmt.Sprintf("tensor %q: shape %v, want %v", name, append(slices.Clone(tensor.Dims), 1), tensor.Dims)},
-			{"double", scalar(name, 2, 11), fmt.Sprintf("tensor %q: element type 11, want %s", name, kind)},
-			{"one byte less", initializer(name, replace(9, func(raw []byte) []byte { return raw[1:] })), fmt.Sprintf("tensor %q: %d bytes of data do not fit shape %v", name, len(tensor.Raw)-1, tensor.Dims)},
-			{"data elsewhere", scalar(name, 14, 1), fmt.Sprintf("not an ONNX model, or a damaged one: tensor %q: its elements are stored in another file", name)},
+			{"one dimension more", scalar(name, 1, 1),
+				fmt.Sprintf("tensor %q: shape %v, want %v", name,
+					append(slices.Clone(tensor.Dims), 1), tensor.Dims)},
+			{"double", scalar(name, 2, 11),
+				fmt.Sprintf("tensor %q: element type 11, want %s", name, kind)},
+			{"one byte less", initializer(name,
+				replace(9, func(raw []byte) []byte { return raw[1:] })), fmt.Sprintf("tensor %q: %d bytes of data do not fit shape %v", name, len(tensor.Raw)-1, tensor.Dims)},
+			{"data elsewhere", scalar(name, 14, 1), fmt.Sprintf("not an ONNX model, or a "+
+				"damaged one: tensor %q: its elements are stored in another file", name)},
 		} {
 			if _, err := Parse(edit(data, c.change)); err == nil ||
 				!strings.HasPrefix(err.Error(), c.want) {
@@ -314,29 +319,48 @@ func TestOtherGraph(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"another activation", edit(data, node(tanh, replace(4, func([]byte) []byte { return []byte("Erf") }))), structure},
-		{"an operator of another domain", edit(data, node(tanh, func(number protowire.Number, contents, raw []byte) []byte {
-			if number == 4 {
-				return slices.Concat(raw, encode(7, []byte("ai.example")))
-			}
-			return raw
-		})), structure},
-		{"another epsilon", edit(data, inlineConstant("/h.0/attn/layer_norm/Constant_1_output_0", []byte{172, 197, 39, 56})), structure},
-		{"another axis", edit(data, node("/h.0/attn/Split_output_0", replace(5, func(attribute []byte) []byte {
-			return protowire.AppendVarint(protowire.AppendTag(bytes.Clone(attribute), 3, protowire.VarintType), 1)
-		}))), structure},
-		{"crossed wires", edit(data, node("/h.0/attn/layer_norm/Sub_output_0", swapInputs())), structure},
+		{"another activation", edit(data,
+			node(tanh, replace(4, func([]byte) []byte { return []byte("Erf") }))), structure},
+		{"an operator of another domain",
+			edit(data, node(tanh, func(number protowire.Number, contents, raw []byte) []byte {
+				if number == 4 {
+					return slices.Concat(raw, encode(7, []byte("ai.example")))
+				}
+				return raw
+			})), structure},
+		{"another epsilon", edit(data,
+			inlineConstant("/h.0/attn/layer_norm/Constant_1_output_0",
+				[]byte{172, 197, 39, 56})), structure},
+		{"another axis", edit(data,
+			node("/h.0/attn/Split_output_0", replace(5, func(attribute []byte) []byte {
+				return protowire.AppendVarint(protowire.AppendTag(bytes.Clone(attribute), 3,
+					protowire.VarintType), 1)
+			}))), structure},
+		{"crossed wires", edit(data, node("/h.0/attn/layer_norm/Sub_output_0", swapInputs())),
+			structure},
 		{"a missing node", edit(data, drop(1, 2, tanh)), structure},
-		{"crossed layer norms", edit(data, swap("transformer.h.0.mlp.layer_norm.weight", "transformer.h.3.mlp.layer_norm.weight")), "tensor \"transformer.h.0.mlp.layer_norm.weight\" is not used where it belongs"},
-		{"weight for bias", edit(data, swap("transformer.layer_norm_f.weight", "transformer.layer_norm_f.bias")), "tensor \"transformer.layer_norm_f.weight\" is not used where it belongs"},
-		{"renamed products", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "/h.2/mlp/c_fc/MatMul_output_0")), "tensor \"onnx::MatMul_561\" is not used where it belongs"},
-		{"no product", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "other")), "no matrix product /h.1/mlp/c_fc/MatMul_output_0"},
-		{"no head", edit(data, node("output", replace(4, func([]byte) []byte { return []byte("Gemm") }))), "no matrix product output"},
-		{"other operator set", slices.Concat(data, encode(8, []byte("\x10\x12"))), "operator set 18, want 14"},
+		{"crossed layer norms", edit(data,
+			swap("transformer.h.0.mlp.layer_norm.weight",
+				"transformer.h.3.mlp.layer_norm.weight")), "tensor \"transformer.h.0.mlp.layer_norm.weight\" is not used where it belongs"},
+		{"weight for bias", edit(data,
+			swap("transformer.layer_norm_f.weight",
+				"transformer.layer_norm_f.bias")), "tensor \"transformer.layer_norm_f.weight\" " +
+			"is not used where it belongs"},
+		{"renamed products", edit(data,
+			swap("/h.1/mlp/c_fc/MatMul_output_0",
+				"/h.2/mlp/c_fc/MatMul_output_0")), "tensor \"onnx::MatMul_561\" is not used " +
+			"where it belongs"},
+		{"no product", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "other")), "no matrix " +
+			"product /h.1/mlp/c_fc/MatMul_output_0"},
+		{"no head", edit(data, node("output",
+			replace(4, func([]byte) []byte { return []byte("Gemm") }))), "no matrix product output"},
+		{"other operator set", slices.Concat(data, encode(8, []byte("\x10\x12"))), "operator " +
+			"set 18, want 14"},
 		{"no input", edit(data, drop(11, 1, "states")), "no input named states"},
 		{"no tokens", edit(data, drop(11, 1, "tokens")), "no input named tokens"},
 		{"no output", edit(data, drop(12, 1, "output")), "no output named output"},
-		{"untyped input", edit(data, in(11, 1, "tokens", drop(2, 9, ""))), "input tokens: element type 0 and shape [], want type 7 and shape [-1 20]"},
+		{"untyped input", edit(data, in(11, 1, "tokens", drop(2, 9, ""))), "input tokens: " +
+			"element type 0 and shape [], want type 7 and shape [-1 20]"},
 		{"foreign", encode(7, encode(1, encode(4, []byte("Add")))), "operator set 0, want 14"},
 		{"no protocol buffer", []byte("t,vEgo,aEgo\n"), "not an ONNX model, or a damaged one"},
 		{"empty", nil, "not an ONNX model: it holds no graph"},

@@ -234,7 +234,8 @@ func TestHeader(t *testing.T) {
 		}
 		const prefix = len(magic) + 4 // and the length of the text
 		want, got := entry[:len(entry)-int(size)], header(a)
-		if w, g := bytes.TrimRight(want[prefix:], " \n"), bytes.TrimRight(got[prefix:], " \n"); !bytes.Equal(
+		if w, g := bytes.TrimRight(want[prefix:], " \n"), bytes.TrimRight(got[prefix:],
+			" \n"); !bytes.Equal(
 			w, g,
 		) ||
 			!bytes.Equal(want[:8], got[:8]) {
@@ -357,7 +358,10 @@ func archive(entries ...string) []byte {
 }
 
 func TestReadErrors(t *testing.T) {
-	f4 := func(shape, data string) []byte { return archive("x.npy", npy(fields("'<f4'", "False", shape), data)) }
+	f4 := func(shape, data string) []byte {
+		return archive("x.npy",
+			npy(fields("'<f4'", "False", shape), data))
+	}
 	text := func(header string) []byte { return archive("x.npy", npy(header, "")) }
 	version := func(major byte, rest string) []byte {
 		return archive("x.npy", magic+string([]byte{major, 0})+rest)
@@ -374,9 +378,12 @@ func TestReadErrors(t *testing.T) {
 		{"nothing", nil, "not an .npz archive: zip: not a valid zip file"},
 		{"text", []byte("tokens,states\n"), "not an .npz archive: zip: not a valid zip file"},
 		{"other entry", archive("notes.txt", ""), `entry "notes.txt" is not an array`},
-		{"twice", archive("x.npy", npy(fields("'|u1'", "False", "()"), "1"), "x.npy", npy(fields("'|u1'", "False", "()"), "1")), "array \"x\" appears twice"},
+		{"twice", archive("x.npy", npy(fields("'|u1'", "False", "()"), "1"), "x.npy",
+			npy(fields("'|u1'", "False", "()"), "1")), "array \"x\" appears twice"},
 		{"empty entry", archive("x.npy", ""), "array \"x\": not a NumPy array"},
-		{"wrong magic", archive("x.npy", "\x92NUMPY"+npy(fields("'|u1'", "False", "()"), "1")[6:]), "array \"x\": not a NumPy array"},
+		{"wrong magic", archive("x.npy",
+			"\x92NUMPY"+npy(fields("'|u1'", "False", "()"), "1")[6:]), "array \"x\": not a " +
+			"NumPy array"},
 		{"magic only", archive("x.npy", magic), "array \"x\": not a NumPy array"},
 		{"no header length", version(1, ""), "array \"x\": not a NumPy array"},
 		{"no header length, version 2", version(2, "\x10\x00"), "array \"x\": not a NumPy array"},
@@ -385,32 +392,51 @@ func TestReadErrors(t *testing.T) {
 		{"version 0", version(0, ""), "array \"x\": format version 0 is not known"},
 		{"version 3", version(3, ""), "array \"x\": format version 3 is not known"},
 		{"no header", text(""), `array "x": header "" is not understood`},
-		{"Python code", text("{'descr': '<f4', 'fortran_order': False, 'shape': (exit(), ), }"), "is not understood"},
+		{"Python code", text("{'descr': '<f4', 'fortran_order': False, 'shape': (exit(), ), }"),
+			"is not understood"},
 		{"negative", f4("(-1,)", ""), "is not understood"},
 		{"structured type", text(fields("[('a', '<f4')]", "False", "(1,)")), "is not understood"},
-		{"object", text(fields("'|O'", "False", "(1,)")), `array "x": element type "|O" is not supported`},
-		{"big-endian", text(fields("'>f4'", "False", "(1,)")), `array "x": element type ">f4" is not supported`},
-		{"text type", text(fields("'<U4'", "False", "(1,)")), `array "x": element type "<U4" is not supported`},
-		{"strings of no length", text(fields("'|S0'", "False", "(1,)")), `array "x": element type "|S0" is not supported`},
-		{"signed string length", text(fields("'|S+5'", "False", "(1,)")), `array "x": element type "|S+5" is not supported`},
-		{"endless strings", text(fields("'|S65536'", "False", "(0,)")), `array "x": element type "|S65536" is not supported`},
-		{"Fortran order", archive("x.npy", npy(fields("'|u1'", "True", "(2, 2)"), "1234")), "array \"x\": column-major (Fortran) order is not supported"},
+		{"object", text(fields("'|O'", "False", "(1,)")),
+			`array "x": element type "|O" is not supported`},
+		{"big-endian", text(fields("'>f4'", "False", "(1,)")),
+			`array "x": element type ">f4" is not supported`},
+		{"text type", text(fields("'<U4'", "False", "(1,)")),
+			`array "x": element type "<U4" is not supported`},
+		{"strings of no length", text(fields("'|S0'", "False", "(1,)")),
+			`array "x": element type "|S0" is not supported`},
+		{"signed string length", text(fields("'|S+5'", "False", "(1,)")),
+			`array "x": element type "|S+5" is not supported`},
+		{"endless strings", text(fields("'|S65536'", "False", "(0,)")),
+			`array "x": element type "|S65536" is not supported`},
+		{"Fortran order", archive("x.npy", npy(fields("'|u1'", "True", "(2, 2)"), "1234")),
+			"array \"x\": column-major (Fortran) order is not supported"},
 		{"no comma", f4("(1 2)", ""), "array \"x\": shape (1 2) is no tuple"},
 		{"a number, and no tuple", f4("(3)", ""), "array \"x\": shape (3) is no tuple"},
 		{"nothing before a comma", f4("(,3)", ""), "array \"x\": shape (,3) is too large, or none"},
 		{"a comma alone", f4("(,)", ""), "array \"x\": shape (,) is too large, or none"},
-		{"nothing between commas", f4("(1,,2)", ""), "array \"x\": shape (1,,2) is too large, or none"},
-		{"two commas at the end", f4("(3,,)", ""), "array \"x\": shape (3,,) is too large, or none"},
-		{"no integer", f4("(99999999999999999999,)", ""), "array \"x\": shape (99999999999999999999,) is too large, or none"},
+		{"nothing between commas", f4("(1,,2)", ""), "array \"x\": shape (1,,2) is too large, " +
+			"or none"},
+		{"two commas at the end", f4("(3,,)", ""),
+			"array \"x\": shape (3,,) is too large, or none"},
+		{"no integer", f4("(99999999999999999999,)", ""), "array \"x\": shape " +
+			"(99999999999999999999,) is too large, or none"},
 		{"too large", f4("(268435457,)", ""), "array \"x\": shape [268435457] is too large"},
-		{"product overflows", f4("(4294967296, 4294967296)", ""), "array \"x\": shape [4294967296 4294967296] is too large"},
-		{"product overflows to 0", f4("(1073741824, 1073741824, 16)", ""), "array \"x\": shape [1073741824 1073741824 16] is too large"},
-		{"product overflows before a 0", f4("(1073741824, 1073741824, 0)", ""), "array \"x\": shape [1073741824 1073741824 0] is too large"},
-		{"too many dimensions", f4("("+strings.Repeat("1,", 65)+")", "1234"), "array \"x\": 65 dimensions, at most 64 are supported"},
-		{"too little data", f4("(2,)", "1234567"), "array \"x\": 7 or more bytes of data, shape [2] of <f4 wants 8"},
-		{"no data", f4("(268435456,)", ""), "array \"x\": 0 or more bytes of data, shape [268435456] of <f4 wants 1073741824"},
-		{"too much data", f4("(2,)", "123456789"), "array \"x\": 9 or more bytes of data, shape [2] of <f4 wants 8"},
-		{"bomb", f4("(2,)", strings.Repeat("\x00", 1<<24)), "array \"x\": 9 or more bytes of data, shape [2] of <f4 wants 8"},
+		{"product overflows", f4("(4294967296, 4294967296)", ""), "array \"x\": shape " +
+			"[4294967296 4294967296] is too large"},
+		{"product overflows to 0", f4("(1073741824, 1073741824, 16)", ""), "array \"x\": shape " +
+			"[1073741824 1073741824 16] is too large"},
+		{"product overflows before a 0", f4("(1073741824, 1073741824, 0)", ""), "array \"x\": " +
+			"shape [1073741824 1073741824 0] is too large"},
+		{"too many dimensions", f4("("+strings.Repeat("1,", 65)+")", "1234"), "array \"x\": 65 " +
+			"dimensions, at most 64 are supported"},
+		{"too little data", f4("(2,)", "1234567"), "array \"x\": 7 or more bytes of data, shape " +
+			"[2] of <f4 wants 8"},
+		{"no data", f4("(268435456,)", ""), "array \"x\": 0 or more bytes of data, shape " +
+			"[268435456] of <f4 wants 1073741824"},
+		{"too much data", f4("(2,)", "123456789"), "array \"x\": 9 or more bytes of data, shape " +
+			"[2] of <f4 wants 8"},
+		{"bomb", f4("(2,)", strings.Repeat("\x00", 1<<24)), "array \"x\": 9 or more bytes of " +
+			"data, shape [2] of <f4 wants 8"},
 	} {
 		arrays, err := Read(c.data)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -493,11 +519,16 @@ func TestWriteErrors(t *testing.T) {
 		arrays []Array
 		want   string
 	}{
-		{"too little data", []Array{New("x", []uint8{1}, 2)}, "array \"x\": 1 bytes of data, shape [2] of |u1 wants 2"},
-		{"too much data", []Array{New("x", []float32{1, 2})}, "array \"x\": 8 bytes of data, shape [] of <f4 wants 4"},
-		{"unknown type", []Array{{Name: "x", Type: "|O"}}, `array "x": element type "|O" is not supported`},
-		{"negative", []Array{New("x", []uint8{1}, -1, -1)}, "array \"x\": shape [-1 -1] is too large"},
-		{"too many dimensions", []Array{New("x", []uint8{1}, slices.Repeat([]int{1}, 65)...)}, "array \"x\": 65 dimensions, at most 64 are supported"},
+		{"too little data", []Array{New("x", []uint8{1}, 2)}, "array \"x\": 1 bytes of data, " +
+			"shape [2] of |u1 wants 2"},
+		{"too much data", []Array{New("x", []float32{1, 2})}, "array \"x\": 8 bytes of data, " +
+			"shape [] of <f4 wants 4"},
+		{"unknown type", []Array{{Name: "x", Type: "|O"}},
+			`array "x": element type "|O" is not supported`},
+		{"negative", []Array{New("x", []uint8{1}, -1, -1)}, "array \"x\": shape [-1 -1] is too " +
+			"large"},
+		{"too many dimensions", []Array{New("x", []uint8{1}, slices.Repeat([]int{1}, 65)...)},
+			"array \"x\": 65 dimensions, at most 64 are supported"},
 		{"twice", []Array{New("x", []uint8{1}), New("x", []uint8{1})}, "array \"x\" appears twice"},
 	} {
 		var b bytes.Buffer
@@ -505,7 +536,8 @@ func TestWriteErrors(t *testing.T) {
 			t.Errorf("%s: %v after %d bytes, want %s before any", c.name, err, b.Len(), c.want)
 		}
 	}
-	if err := Write(&bytes.Buffer{}, []Array{New("x", []uint8{1}, slices.Repeat([]int{1}, 64)...)}); err != nil {
+	if err := Write(&bytes.Buffer{},
+		[]Array{New("x", []uint8{1}, slices.Repeat([]int{1}, 64)...)}); err != nil {
 		t.Errorf("64 dimensions: %v", err)
 	}
 }
@@ -671,9 +703,12 @@ func TestLimits(t *testing.T) {
 		shape    []int
 		fits     bool
 	}{
-		{"|u1", []int{MaxArray}, true}, {"|u1", []int{MaxArray, 1}, true}, {"|u1", []int{MaxArray + 1}, false}, {"|u1", []int{0, MaxArray + 1}, false},
-		{"<f8", []int{MaxArray / 8}, true}, {"<f8", []int{MaxArray/8 + 1}, false}, {"<f8", []int{MaxArray/8 + 1, 0}, false},
-		{"|S65535", []int{1}, true}, {"|S65536", []int{1}, false}, {"|S1", []int{1}, true}, {"|S0", []int{1}, false},
+		{"|u1", []int{MaxArray}, true}, {"|u1", []int{MaxArray, 1}, true},
+		{"|u1", []int{MaxArray + 1}, false}, {"|u1", []int{0, MaxArray + 1}, false},
+		{"<f8", []int{MaxArray / 8}, true}, {"<f8", []int{MaxArray/8 + 1}, false},
+		{"<f8", []int{MaxArray/8 + 1, 0}, false},
+		{"|S65535", []int{1}, true}, {"|S65536", []int{1}, false}, {"|S1", []int{1}, true},
+		{"|S0", []int{1}, false},
 	} {
 		if _, err := dataSize(c.elements, c.shape); (err == nil) != c.fits {
 			t.Errorf("%s of shape %v: %v", c.elements, c.shape, err)

@@ -111,9 +111,12 @@ func TestPatch(t *testing.T) {
 	}
 
 	for want, p := range map[string]onnx.Patch{
-		"no node computes q":  {Remove: []string{"q"}},
-		"two nodes compute a": {Nodes: []onnx.Node{{OpType: "Identity", Inputs: []string{"x"}, Outputs: []string{"a"}}}},
-		"depends on itself":   {Remove: []string{"a"}, Nodes: []onnx.Node{{OpType: "Identity", Inputs: []string{"y"}, Outputs: []string{"a"}}}},
+		"no node computes q": {Remove: []string{"q"}},
+		"two nodes compute a": {Nodes: []onnx.Node{{OpType: "Identity", Inputs: []string{"x"},
+			Outputs: []string{"a"}}}},
+		"depends on itself": {Remove: []string{"a"},
+			Nodes: []onnx.Node{{OpType: "Identity", Inputs: []string{"y"},
+				Outputs: []string{"a"}}}},
 	} {
 		if _, err := p.Apply(data); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

@@ -28,9 +28,11 @@ func message(fields ...any) (b []byte) {
 		number := protowire.Number(fields[i].(int))
 		switch v := fields[i+1].(type) {
 		case int:
-			b = protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), uint64(v))
+			b = protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType),
+				uint64(v))
 		case float32:
-			b = protowire.AppendFixed32(protowire.AppendTag(b, number, protowire.Fixed32Type), math.Float32bits(v))
+			b = protowire.AppendFixed32(protowire.AppendTag(b, number, protowire.Fixed32Type),
+				math.Float32bits(v))
 		case string:
 			b = protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), v)
 		case []byte:
@@ -201,9 +203,12 @@ func TestParseErrors(t *testing.T) {
 		{"damaged dims", graph(5, message(1, "\xff")), damaged},
 		{"damaged input", graph(11, "\xff"), damaged},
 		{"damaged output type", graph(12, message(2, "\xff")), damaged},
-		{"damaged output shape", graph(12, message(2, message(1, message(2, message(1, "\xff"))))), damaged},
-		{"float_data", graph(5, message(8, "w", 4, "\x00\x00\x80\x3f")), damaged + "tensor \"w\": its elements are not stored as raw data"},
-		{"external data", graph(5, message(8, "w", 13, message(1, "location", 2, "/etc/passwd"))), damaged + "tensor \"w\": its elements are stored in another file"},
+		{"damaged output shape", graph(12,
+			message(2, message(1, message(2, message(1, "\xff"))))), damaged},
+		{"float_data", graph(5, message(8, "w", 4, "\x00\x00\x80\x3f")),
+			damaged + "tensor \"w\": its elements are not stored as raw data"},
+		{"external data", graph(5, message(8, "w", 13, message(1, "location", 2, "/etc/passwd"))),
+			damaged + "tensor \"w\": its elements are stored in another file"},
 	} {
 		if _, err := onnx.Parse(c.data); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
@@ -217,12 +222,17 @@ func TestTensorErrors(t *testing.T) {
 		want   string
 	}{
 		{onnx.Tensor{Type: onnx.Int64}, "tensor \"w\": element type 7, want %s"},
-		{onnx.Tensor{Dims: []int64{2}, Raw: make([]byte, 7)}, "tensor \"w\": 7 bytes of data do not fit shape [2]"},
-		{onnx.Tensor{Dims: []int64{2}, Raw: make([]byte, 9)}, "tensor \"w\": 9 bytes of data do not fit shape [2]"},
+		{onnx.Tensor{Dims: []int64{2}, Raw: make([]byte, 7)}, "tensor \"w\": 7 bytes of data do " +
+			"not fit shape [2]"},
+		{onnx.Tensor{Dims: []int64{2}, Raw: make([]byte, 9)}, "tensor \"w\": 9 bytes of data do " +
+			"not fit shape [2]"},
 		{onnx.Tensor{Dims: []int64{-1}}, "tensor \"w\": 0 bytes of data do not fit shape [-1]"},
-		{onnx.Tensor{Dims: []int64{-1, -4}, Raw: make([]byte, 16)}, "tensor \"w\": 16 bytes of data do not fit shape [-1 -4]"},
-		{onnx.Tensor{Dims: []int64{1 << 32, 1 << 32}}, "tensor \"w\": 0 bytes of data do not fit shape [4294967296 4294967296]"},
-		{onnx.Tensor{Dims: []int64{1 << 30, 1 << 30, 16}}, "tensor \"w\": 0 bytes of data do not fit shape [1073741824 1073741824 16]"},
+		{onnx.Tensor{Dims: []int64{-1, -4}, Raw: make([]byte, 16)}, "tensor \"w\": 16 bytes of " +
+			"data do not fit shape [-1 -4]"},
+		{onnx.Tensor{Dims: []int64{1 << 32, 1 << 32}}, "tensor \"w\": 0 bytes of data do not " +
+			"fit shape [4294967296 4294967296]"},
+		{onnx.Tensor{Dims: []int64{1 << 30, 1 << 30, 16}}, "tensor \"w\": 0 bytes of data do " +
+			"not fit shape [1073741824 1073741824 16]"},
 		{onnx.Tensor{}, "tensor \"w\": 0 bytes of data do not fit shape []"},
 	} {
 		c.tensor.Name = "w"
@@ -498,14 +508,18 @@ func TestParseAllocates(t *testing.T) {
 		"outputs":      {data: message(7, []byte(strings.Repeat("\x62\x00", fields)))},
 		"inputs":       {data: message(7, message(1, []byte(strings.Repeat("\x0a\x00", fields))))},
 		"absurd shape": {data: message(7, message(5, message(1, []int64{1 << 40, 1 << 40})))},
-		"8 dimensions": {data: message(7, message(5, message(1, []byte(strings.Repeat("\x01", 8)))))},
+		"8 dimensions": {data: message(7,
+			message(5, message(1, []byte(strings.Repeat("\x01", 8)))))},
 		"dimensions": {
 			message(7, message(5, message(1, []byte(strings.Repeat("\x01", 2*fields))))),
-			"not an ONNX model, or a damaged one: a shape of 131072 or more dimensions, at most 8 are supported",
+			"not an ONNX model, or a damaged one: a shape of 131072 or more dimensions, at most " +
+				"8 are supported",
 		},
 		"an input's dimensions": {
-			message(7, message(11, message(2, message(1, message(2, []byte(strings.Repeat("\x0a\x00", fields))))))),
-			"not an ONNX model, or a damaged one: a shape of 9 or more dimensions, at most 8 are supported",
+			message(7, message(11, message(2,
+				message(1, message(2, []byte(strings.Repeat("\x0a\x00", fields))))))),
+			"not an ONNX model, or a damaged one: a shape of 9 or more dimensions, at most 8 " +
+				"are supported",
 		},
 	} {
 		var before, after runtime.MemStats

@@ -56,8 +56,10 @@ func (c *Column) Float64s() []float64 {
 
 // missing are the texts that read_csv takes for a missing value by default.
 var missing = map[string]bool{
-	"": true, "NaN": true, "nan": true, "-nan": true, "-NaN": true, "NA": true, "N/A": true, "n/a": true,
-	"#N/A": true, "#N/A N/A": true, "#NA": true, "null": true, "NULL": true, "<NA>": true, "None": true,
+	"": true, "NaN": true, "nan": true, "-nan": true, "-NaN": true, "NA": true, "N/A": true,
+	"n/a":  true,
+	"#N/A": true, "#N/A N/A": true, "#NA": true, "null": true, "NULL": true, "<NA>": true,
+	"None":   true,
 	"1.#IND": true, "-1.#IND": true, "1.#QNAN": true, "-1.#QNAN": true,
 }
 

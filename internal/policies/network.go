@@ -77,7 +77,8 @@ func (a *Actor) Record(e *lockstep.Experience, rollout, step int, lataccel, acti
 
 // Simulate is an engine's way of rolling jobs out. Of each step it records into training,
 // unless that is nil.
-type Simulate func(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options, training *lockstep.Experience) iter.Seq2[int, lockstep.Result]
+type Simulate func(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options,
+	training *lockstep.Experience) iter.Seq2[int, lockstep.Result]
 
 // Collect rolls jobs out that networks drive: see lockstep.Collector.
 func Collect(ctx context.Context, simulate Simulate,
@@ -107,9 +108,10 @@ func Observe(e *lockstep.Experience, places []lockstep.Place, into []float32) er
 		return err
 	}
 	const from = lockstep.ControlStartIdx
-	size, back := e.Inputs(), lockstep.SeenBack       // at least as far as what is not declared
-	var lataccel, action [lockstep.CostEndIdx]float64 // around the step, from which an observation is made
-	few := len(places) <= len(e.Jobs)                 // so that whole plans do not pay
+	size, back := e.Inputs(), lockstep.SeenBack // at least as far as what is not declared
+	// around the step, from which an observation is made
+	var lataccel, action [lockstep.CostEndIdx]float64
+	few := len(places) <= len(e.Jobs) // so that whole plans do not pay
 	plans := map[*lockstep.Route]*plan{}
 	var v *view
 	for i, at := range places {

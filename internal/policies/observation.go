@@ -96,7 +96,8 @@ func (p *plan) observe(o []float32, r *lockstep.Route, t int, lataccel, action [
 		wanted / 0.02, curvature / 0.02, (wanted - curvature) / 0.02,
 		v / 40, a / 4, roll / 2,
 		last / 2, integral / 5,
-		(next - target) / 0.1 / 5, (current - previous) / 0.1 / 5, (last - own[history-2]) / 0.1 / 2,
+		(next - target) / 0.1 / 5, (current - previous) / 0.1 / 5,
+		(last - own[history-2]) / 0.1 / 2,
 		grip, left,
 	}
 	for i, x := range head {

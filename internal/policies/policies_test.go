@@ -14,7 +14,10 @@ func TestPythonPolicy(t *testing.T) {
 	policytest.Hold(t, policytest.Functions{
 		Softplus: policytest.Each(softplus), Mean: meanAction,
 		Beta: policytest.Each(
-			func(d policytest.Draw) float32 { return betaVariate(d.Softplus, d.Seed, d.ID, d.Step) },
+			func(d policytest.Draw) float32 {
+				return betaVariate(d.Softplus, d.Seed, d.ID,
+					d.Step)
+			},
 		),
 
 		Observe: func(o []float32, r *lockstep.Route, step int, lataccel, action []float64) error {
@@ -47,7 +50,8 @@ func TestVectors(t *testing.T) {
 			VEgo: v.Float64s("speed"), AEgo: v.Float64s("acceleration"),
 		}
 		o := make([]float32, lockstep.ObservationSize)
-		if err := wholePlan(route).observe(o, route, len(v.Float64s("lataccel")), v.Float64s("lataccel"), v.Float64s("action")); err != nil {
+		if err := wholePlan(route).observe(o, route, len(v.Float64s("lataccel")),
+			v.Float64s("lataccel"), v.Float64s("action")); err != nil {
 			t.Fatal(err)
 		}
 		return o

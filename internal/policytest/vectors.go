@@ -149,8 +149,9 @@ func holdObservation(t *testing.T, f Functions, route string) {
 	lataccel, action := elements[float64](t, v, "lataccel_history"),
 		elements[float64](t, v, "action_history")
 	r := &lockstep.Route{
-		Name: route, TargetLataccel: elements[float64](t, v, "target"), RollLataccel: elements[float64](t, v, "roll"),
-		VEgo: elements[float64](t, v, "v"), AEgo: elements[float64](t, v, "a"),
+		Name: route, TargetLataccel: elements[float64](t, v, "target"),
+		RollLataccel: elements[float64](t, v, "roll"),
+		VEgo:         elements[float64](t, v, "v"), AEgo: elements[float64](t, v, "a"),
 	}
 	o := make([]float32, lockstep.ObservationSize)
 	for i := range len(obs) / lockstep.ObservationSize {

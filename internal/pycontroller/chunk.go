@@ -21,11 +21,12 @@ type part struct {
 	controllers *Controllers
 	from, to    int // the routes
 
-	worker  *worker
-	routes  []*lockstep.Route
-	shown   []int         // the row of each route up to which the process has seen it
-	failed  error         // of the process
-	unmade  map[int]error // routes whose controller could not be made, counted from the part's first
+	worker *worker
+	routes []*lockstep.Route
+	shown  []int // the row of each route up to which the process has seen it
+	failed error // of the process
+	// routes whose controller could not be made, counted from the part's first
+	unmade  map[int]error
 	message []byte
 }
 

@@ -177,7 +177,8 @@ func New(ctx context.Context, options Options) (*Controllers, error) {
 	name := strings.TrimSuffix(filepath.Base(o.File), ".py")
 	if strings.Contains(name, ".") || name == "" {
 		return nil, fmt.Errorf(
-			"%s: Python cannot import a file of this name: rename it to one without a dot before .py",
+			"%s: Python cannot import a file of this name: rename it to one without a dot "+
+				"before .py",
 			o.File,
 		)
 	}

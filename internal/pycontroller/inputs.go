@@ -35,7 +35,8 @@ func (in *inputs) add(name, now string) error {
 	case before != now:
 		return lockstep.Passing(
 			fmt.Errorf("%s: %s has changed since the run began: it is %.12s, and was %.12s; "+
-				"put it back, or run with the new one in another folder", in.file, plain.Text(name), plain.Text(now), before),
+				"put it back, or run with the new one in another folder", in.file,
+				plain.Text(name), plain.Text(now), before),
 		)
 	}
 	return nil

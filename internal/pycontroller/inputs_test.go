@@ -17,7 +17,8 @@ import (
 func TestInputs(t *testing.T) {
 	const gain, late, module = "0.25\n", "0.5\n", "factor = 1\n"
 	dir := write(t, map[string]string{
-		"gain.txt": gain, "late.txt": late, "unread.txt": "", filepath.Join("lib", "other.py"): module,
+		"gain.txt": gain, "late.txt": late, "unread.txt": "",
+		filepath.Join("lib", "other.py"): module,
 		"c.py": `import os, sys, tempfile
 from lib.other import factor
 here = os.path.dirname(os.path.abspath(__file__))
@@ -51,7 +52,8 @@ class Controller:
 		})
 	}
 	c, got := made()
-	if want := []string{"file gain.txt " + hash(gain), "module lib.other " + hash(module)}; !slices.Equal(
+	if want := []string{"file gain.txt " + hash(gain),
+		"module lib.other " + hash(module)}; !slices.Equal(
 		got, want,
 	) {
 		t.Errorf("%q, want %q", got, want)

@@ -327,7 +327,8 @@ func TestUpstreamCosts(t *testing.T) {
 				continue
 			}
 			for cost, have := range map[string]float64{
-				"lataccel_cost": result.Costs.Lataccel, "jerk_cost": result.Costs.Jerk, "total_cost": result.Costs.Total,
+				"lataccel_cost": result.Costs.Lataccel, "jerk_cost": result.Costs.Jerk,
+				"total_cost": result.Costs.Total,
 			} {
 				want, err := strconv.ParseFloat(routes[jobs[i].Route.Name][cost].Hex, 64)
 				if err != nil {
@@ -363,7 +364,8 @@ class Controller(BaseController):
 `
 	for name, text := range map[string]string{
 		"preview": string(preview), "seeded": preamble + seeded,
-		"seeded once": preamble + "import random\nrandom.seed(7)\n" + strings.Replace(seeded, "random.seed(5)", "pass", 1),
+		"seeded once": preamble + "import random\nrandom.seed(7)\n" + strings.Replace(seeded,
+			"random.seed(5)", "pass", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			routes := testRoutes(130, 110)
@@ -428,7 +430,8 @@ func TestConcurrentChunks(t *testing.T) {
 
 // TestWhere runs controllers from every kind of place.
 func TestWhere(t *testing.T) {
-	const returnsGain = "class Controller(BaseController):\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        return gain\n"
+	const returnsGain = "class Controller(BaseController):\n    def update(self, " +
+		"target_lataccel, current_lataccel, state, future_plan):\n        return gain\n"
 	for _, test := range []struct {
 		name, file string
 		files      map[string]string
@@ -436,33 +439,49 @@ func TestWhere(t *testing.T) {
 	}{
 		{"checkout", "controllers/foo.py", map[string]string{
 			"controllers/__init__.py": "class BaseController:\n    gain = 0.5\n",
-			"controllers/foo.py":      "from . import BaseController\nfrom controllers.helper import double\nimport tinyphysics\nimport os\ngain = double(BaseController.gain) + float(open('data.txt').read()) + tinyphysics.CONTROL_START_IDX\n" + returnsGain,
-			"controllers/helper.py":   "def double(x): return 2 * x\n",
-			"data.txt":                "0.25",
-			"tinyphysics.py":          "CONTROL_START_IDX = 300\n",
+			"controllers/foo.py": "from . import BaseController\nfrom controllers.helper " +
+				"import double\nimport tinyphysics\nimport os\ngain = " +
+				"double(BaseController.gain) + float(open('data.txt').read()) + " +
+				"tinyphysics.CONTROL_START_IDX\n" + returnsGain,
+			"controllers/helper.py": "def double(x): return 2 * x\n",
+			"data.txt":              "0.25",
+			"tinyphysics.py":        "CONTROL_START_IDX = 300\n",
 		}, 301.25},
 		{"controllers without __init__", "controllers/foo.py", map[string]string{
-			"controllers/foo.py":    "from controllers import BaseController\nfrom .helper import double\ngain = double(float(open('data.txt').read()))\n" + returnsGain,
+			"controllers/foo.py": "from controllers import BaseController\nfrom .helper " +
+				"import double\ngain = double(float(open('data.txt').read()))\n" + returnsGain,
 			"controllers/helper.py": "def double(x): return 2 * x\n",
 			"data.txt":              "0.25",
 		}, 0.5},
 		{"another package", "mine/foo.py", map[string]string{
 			"mine/__init__.py": "",
-			"mine/foo.py":      "from controllers import BaseController\nfrom . import helper\ngain = helper.gain\n" + returnsGain,
-			"mine/helper.py":   "gain = 0.75\n",
+			"mine/foo.py": "from controllers import BaseController\nfrom . import " +
+				"helper\ngain = helper.gain\n" + returnsGain,
+			"mine/helper.py": "gain = 0.75\n",
 		}, 0.75},
 		{"alone", "my-foo.py", map[string]string{
-			"my-foo.py": "import helper\nfrom . import BaseController\nfrom tinyphysics import *\nfrom tinyphysics import State, FuturePlan\n" +
-				"gain = helper.gain + float(open('data.txt').read()) + ACC_G + FPS + COST_END_IDX + CONTEXT_LENGTH + VOCAB_SIZE + sum(LATACCEL_RANGE) + STEER_RANGE[1] + MAX_ACC_DELTA + DEL_T + LAT_ACCEL_COST_MULTIPLIER + FUTURE_PLAN_STEPS\n" +
-				"class Controller(BaseController):\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        assert type(state) is State and type(future_plan) is FuturePlan\n        return gain\n",
+			"my-foo.py": "import helper\nfrom . import BaseController\nfrom tinyphysics import " +
+				"*\nfrom tinyphysics import State, FuturePlan\n" +
+				"gain = helper.gain + float(open('data.txt').read()) + ACC_G + FPS + " +
+				"COST_END_IDX + CONTEXT_LENGTH + VOCAB_SIZE + sum(LATACCEL_RANGE) + " +
+				"STEER_RANGE[1] + MAX_ACC_DELTA + DEL_T + LAT_ACCEL_COST_MULTIPLIER + " +
+				"FUTURE_PLAN_STEPS\n" +
+				"class Controller(BaseController):\n    def update(self, target_lataccel, " +
+				"current_lataccel, state, future_plan):\n        assert type(state) is " +
+				"State and type(future_plan) is FuturePlan\n        return gain\n",
 			"helper.py": "gain = 0.75\n",
 			"data.txt":  "0.25",
 			"random.py": "raise Exception('not the module that is meant')\n",
 		}, 1667.4099999999999},
 		{"state of the checkout", "controllers/foo.py", map[string]string{
 			"controllers/__init__.py": "class BaseController: pass\n",
-			"controllers/foo.py":      "from . import BaseController\nfrom tinyphysics import State\nclass Controller(BaseController):\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        return 1 if isinstance(state, State) else 0\n",
-			"tinyphysics.py":          "from collections import namedtuple\nfrom controllers import BaseController\nState = namedtuple('State', ['roll_lataccel', 'v_ego', 'a_ego'])\n",
+			"controllers/foo.py": "from . import BaseController\nfrom tinyphysics import " +
+				"State\nclass Controller(BaseController):\n    def update(self, " +
+				"target_lataccel, current_lataccel, state, future_plan):\n        return 1 " +
+				"if isinstance(state, State) else 0\n",
+			"tinyphysics.py": "from collections import namedtuple\nfrom controllers " +
+				"import BaseController\nState = namedtuple('State', ['roll_lataccel', 'v_ego', " +
+				"'a_ego'])\n",
 		}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -494,9 +513,10 @@ func TestEdited(t *testing.T) {
 		"        assert inspect.getsource(sys.modules[__name__]).startswith(%q)\n" +
 		"        return self.gain + %g\n"
 	for name, place := range map[string]struct{ folder, begin string }{
-		"alone":                {".", "import helper\n"},
-		"another package":      {"mine", "from . import helper\n"},
-		"controllers, no init": {"controllers", "from .helper import gain\nfrom controllers import helper\n"},
+		"alone":           {".", "import helper\n"},
+		"another package": {"mine", "from . import helper\n"},
+		"controllers, no init": {"controllers", "from .helper import gain\nfrom controllers " +
+			"import helper\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -514,7 +534,8 @@ func TestEdited(t *testing.T) {
 			put := func(list map[string]string) {
 				os.MkdirAll(dir, 0o777)
 				for name, text := range list {
-					if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+					if err := os.WriteFile(filepath.Join(dir, name), []byte(text),
+						0o666); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -530,8 +551,11 @@ func TestEdited(t *testing.T) {
 			}
 			for what, change := range map[string]func(){
 				"edited": func() { put(files(0.5, "# "+place.begin)) },
-				"broken": func() { put(map[string]string{"c.py": "1 /", "helper.py": "(", "__init__.py": "("}) },
-				"later":  func() { put(map[string]string{"later.py": "gain = 7"}) },
+				"broken": func() {
+					put(map[string]string{"c.py": "1 /", "helper.py": "(",
+						"__init__.py": "("})
+				},
+				"later": func() { put(map[string]string{"later.py": "gain = 7"}) },
 				"lost": func() {
 					for name := range files(0, "") {
 						os.Remove(filepath.Join(dir, name))
@@ -596,9 +620,11 @@ func TestNew(t *testing.T) {
 		{"a.b.py", []string{"without a dot"}},
 		{"none.py", []string{"none.py: no class Controller in it", "run by "}},
 		{"syntax.py", []string{"SyntaxError", "syntax.py\", line 1"}},
-		{"raises.py", []string{"raises.py: ZeroDivisionError: division by zero\nTraceback (most recent call last):\n  File", "line 3, in f"}},
+		{"raises.py", []string{"raises.py: ZeroDivisionError: division by zero\nTraceback (most " +
+			"recent call last):\n  File", "line 3, in f"}},
 		{"imports.py", []string{"ModuleNotFoundError: No module named 'torch_of_another_name'"}},
-		{"model.py", []string{"cannot import name 'TinyPhysicsModel'", "outside a checkout of the challenge"}},
+		{"model.py", []string{"cannot import name 'TinyPhysicsModel'", "outside a checkout of " +
+			"the challenge"}},
 		{"exits.py", []string{"exits.py: the Python process has ended: exit status 5"}},
 		{"quits.py", []string{"SystemExit: no licence"}},
 		{"pkg/base.py", []string{"ImportError: cannot import name 'BaseController'"}},
@@ -628,7 +654,8 @@ func TestNew(t *testing.T) {
 		contains(t, err, fmt.Sprintf("hangs.py: no answer within %v", limit), "hangs.py\", line 2")
 	})
 	fine := filepath.Join(dir, "fine.py")
-	if _, err := New(context.Background(), Options{File: fine, Python: "no-such-python"}); err == nil ||
+	if _, err := New(context.Background(),
+		Options{File: fine, Python: "no-such-python"}); err == nil ||
 		!strings.Contains(err.Error(), "no-such-python") {
 		t.Errorf("error %v, want one that names the program", err)
 	}
@@ -680,7 +707,8 @@ class Controller(BaseController):
 		case 1:
 			contains(
 				t, o.err,
-				"c.py: ZeroDivisionError: division by zero\nTraceback (most recent call last):\n  File ",
+				"c.py: ZeroDivisionError: division by zero\nTraceback (most recent call "+
+					"last):\n  File ",
 				"c.py\", line 20, in update\n", "return self.divide(0)", "in divide\n",
 			)
 			var e *Error
@@ -725,16 +753,20 @@ var answers = []struct {
 }{
 	{
 		"0.1", "",
-	}, {"np.float64(0.1)", ""}, {"np.float32(0.1)", ""}, {"np.float16(0.1)", ""}, {"1", ""}, {"-7", ""}, {"True", ""},
+	}, {"np.float64(0.1)", ""}, {"np.float32(0.1)", ""}, {"np.float16(0.1)", ""}, {"1",
+		""}, {"-7", ""}, {"True", ""},
 	{
 		"np.int64(2)", "",
-	}, {"np.uint8(1)", ""}, {"np.bool_(True)", ""}, {"np.array(0.3)", ""}, {"np.array(0.3, np.float32)", ""},
+	}, {"np.uint8(1)", ""}, {"np.bool_(True)", ""}, {"np.array(0.3)", ""}, {"np.array(0.3, " +
+		"np.float32)", ""},
 	{
 		"np.array(1)", "",
-	}, {"Decimal('0.1')", ""}, {"Fraction(1, 3)", ""}, {"10**30", ""}, {"-10**400", ""}, {"float('nan')", ""},
+	}, {"Decimal('0.1')", ""}, {"Fraction(1, 3)", ""}, {"10**30", ""}, {"-10**400",
+		""}, {"float('nan')", ""},
 	{
 		"np.float32('nan')", "",
-	}, {"float('inf')", ""}, {"-np.float32('inf')", ""}, {"-0.0", ""}, {"np.longdouble(0.25)", ""}, {"1e300", ""},
+	}, {"float('inf')", ""}, {"-np.float32('inf')", ""}, {"-0.0", ""}, {"np.longdouble(0.25)",
+		""}, {"1e300", ""},
 	{
 		"np.float64(5e-324)", "",
 	}, {"np.ma.masked_array(0.5)", ""}, {"type('F', (float,), {})(0.4)", ""},
@@ -873,7 +905,8 @@ func TestHang(t *testing.T) {
 						if o.err != nil {
 							t.Errorf("route %d is another process's, but failed: %v", i, o.err)
 						}
-					} else if contains(t, o.err, fmt.Sprintf("c.py: no answer within %v", limit), line); o.step != 50 {
+					} else if contains(t, o.err, fmt.Sprintf("c.py: no answer within %v",
+						limit), line); o.step != 50 {
 						t.Errorf("route %d: step %d, want 50", i, o.step)
 					} else if !lockstep.IsPassing(o.err) {
 						t.Errorf("route %d: a late answer is kept for a result: %v", i, o.err)
@@ -893,9 +926,12 @@ func TestDeath(t *testing.T) {
 		name, die string
 		want      []string
 	}{
-		{"exit", `print("last words"); os._exit(7)`, []string{"c.py: the Python process has ended: exit status 7; its last lines:\n", "last words"}},
+		{"exit", `print("last words"); os._exit(7)`, []string{"c.py: the Python process has " +
+			"ended: exit status 7; its last lines:\n", "last words"}},
 		{"silent", `os._exit(7)`, []string{"exit status 7"}},
-		{"segfault", `import ctypes; ctypes.string_at(0)`, []string{"signal: segmentation fault", "Fatal Python error: Segmentation fault", "in update"}},
+		{"segfault", `import ctypes; ctypes.string_at(0)`,
+			[]string{"signal: segmentation fault", "Fatal Python error: Segmentation fault",
+				"in update"}},
 		{"kill", `import signal; os.kill(os.getpid(), signal.SIGKILL)`, []string{"signal: killed"}},
 		{"descriptors", `os.closerange(3, 100)`, []string{"the Python process has ended"}},
 	} {
@@ -996,7 +1032,8 @@ func TestRandom(t *testing.T) {
 		{"np.random.set_state(np.random.RandomState(3).get_state())\nreturn 0.5", false},
 		{"import random\nreturn random.random()", true},
 		{"return np.random.default_rng(0).normal() + np.random.RandomState(0).normal()", true},
-		{"before = np.random.get_state()\nnp.random.seed(1)\nx = np.random.random()\nnp.random.set_state(before)\nreturn x", true},
+		{"before = np.random.get_state()\nnp.random.seed(1)\nx = " +
+			"np.random.random()\nnp.random.set_state(before)\nreturn x", true},
 	} {
 		t.Run(test.body, func(t *testing.T) {
 			t.Parallel()
@@ -1016,7 +1053,8 @@ func TestRandom(t *testing.T) {
 						t.Error(o.err)
 					}
 				} else {
-					contains(t, o.err, "c.py: update changed np.random's global stream", "np.random.default_rng(seed)")
+					contains(t, o.err, "c.py: update changed np.random's global stream",
+						"np.random.default_rng(seed)")
 				}
 			}
 		})
@@ -1076,7 +1114,10 @@ func TestCancel(t *testing.T) {
 	python := python(t)
 	for name, text := range map[string]string{
 		"import": "import time\nprint('hangs')\ntime.sleep(1000)\n" + source("return 1"),
-		"make":   preamble + "class Controller(BaseController):\n    def __init__(self):\n        if os.path.exists('go'):\n            print('hangs')\n            time.sleep(1000)\n    def update(self, target_lataccel, current_lataccel, state, future_plan):\n        return 1\n",
+		"make": preamble + "class Controller(BaseController):\n    def __init__(self):\n      " +
+			"  if os.path.exists('go'):\n            print('hangs')\n            " +
+			"time.sleep(1000)\n    def update(self, target_lataccel, current_lataccel, " +
+			"state, future_plan):\n        return 1\n",
 		"update": source("print('hangs')\nwhile True: pass"),
 	} {
 		t.Run(name, func(t *testing.T) {

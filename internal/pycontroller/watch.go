@@ -23,9 +23,10 @@ var watchScript string
 // Conditions are what a controller that is watched finds around it. The zero value is
 // the world as it is, but for the network and other processes, which are always refused.
 type Conditions struct {
-	Undo  bool    `json:"undo"`  // what it patches is put back before it answers
-	Deny  bool    `json:"deny"`  // files other than modules are not found
-	Clock float64 `json:"clock"` // where clocks begin, in seconds; each call moves them on by Tick. 0: real ones
+	Undo bool `json:"undo"` // what it patches is put back before it answers
+	Deny bool `json:"deny"` // files other than modules are not found
+	// where clocks begin, in seconds; each call moves them on by Tick. 0: real ones
+	Clock float64 `json:"clock"`
 	Tick  float64 `json:"tick"`
 	Seed  uint64  `json:"seed"` // of the random module for each route; 0: a random one
 }

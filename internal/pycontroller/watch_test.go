@@ -56,30 +56,55 @@ func TestWatch(t *testing.T) {
 		depends   bool   // the answers, on what other changes
 		fails     string // in both
 	}{
-		"honest": {"import math", "return math.sin(0.3 * (target_lataccel - current_lataccel))", nil, func(c *Conditions) { *c = Conditions{Clock: 2e9, Tick: 1, Seed: 7, Undo: true, Deny: true} }, false, ""},
+		"honest": {"import math", "return math.sin(0.3 * (target_lataccel - current_lataccel))",
+			nil, func(c *Conditions) {
+				*c = Conditions{Clock: 2e9, Tick: 1, Seed: 7, Undo: true,
+					Deny: true}
+			}, false, ""},
 		"sim_step": {"from tinyphysics import TinyPhysicsSimulator\nTinyPhysicsSimulator.sim_step = lambda self, i: 0",
-			"return 0.1", []string{"patch tinyphysics.TinyPhysicsSimulator.sim_step"}, func(c *Conditions) { c.Undo = true }, false, ""},
+			"return 0.1", []string{"patch tinyphysics.TinyPhysicsSimulator.sim_step"},
+			func(c *Conditions) { c.Undo = true }, false, ""},
 		"a constant": {"import tinyphysics\ntinyphysics.LAT_ACCEL_COST_MULTIPLIER = 0",
-			"return float(tinyphysics.LAT_ACCEL_COST_MULTIPLIER) / 50", []string{"patch tinyphysics.LAT_ACCEL_COST_MULTIPLIER"}, func(c *Conditions) { c.Undo = true }, true, ""},
-		"numpy.random":  {"np.random.choice = lambda *a, **k: 512", "return 0.1", []string{"patch numpy.random.choice"}, func(c *Conditions) { c.Undo = true }, false, ""},
-		"numpy":         {"", "np.clip = lambda *a: 0.5\nreturn float(np.clip(0.1, -2, 2))", []string{"patch numpy.clip"}, func(c *Conditions) { c.Undo = true }, false, ""},
-		"global draws":  {"", "return float(np.random.rand())", []string{"random numpy.random"}, func(c *Conditions) { c.Seed = 2 }, false, "update changed np.random's global stream"},
-		"draws":         {"import random", "return random.random()", []string{"random random"}, func(c *Conditions) { c.Seed = 2 }, true, ""},
-		"draws in vain": {"import random", "random.random()\nreturn 0.1", []string{"random random"}, func(c *Conditions) { c.Seed = 2 }, false, ""},
-		"a file": {"import json", "try:\n    return len(open('c.py').read()) / 1e4\nexcept OSError:\n    return 0.0",
+			"return float(tinyphysics.LAT_ACCEL_COST_MULTIPLIER) / 50",
+			[]string{"patch tinyphysics.LAT_ACCEL_COST_MULTIPLIER"},
+			func(c *Conditions) { c.Undo = true }, true, ""},
+		"numpy.random": {"np.random.choice = lambda *a, **k: 512", "return 0.1",
+			[]string{"patch numpy.random.choice"}, func(c *Conditions) { c.Undo = true }, false,
+			""},
+		"numpy": {"", "np.clip = lambda *a: 0.5\nreturn float(np.clip(0.1, -2, 2))",
+			[]string{"patch numpy.clip"}, func(c *Conditions) { c.Undo = true }, false, ""},
+		"global draws": {"", "return float(np.random.rand())", []string{"random numpy.random"},
+			func(c *Conditions) { c.Seed = 2 }, false, "update changed np.random's global stream"},
+		"draws": {"import random", "return random.random()", []string{"random random"},
+			func(c *Conditions) { c.Seed = 2 }, true, ""},
+		"draws in vain": {"import random", "random.random()\nreturn 0.1",
+			[]string{"random random"}, func(c *Conditions) { c.Seed = 2 }, false, ""},
+		"a file": {"import json", "try:\n    return len(open('c.py').read()) / 1e4\nexcept " +
+			"OSError:\n    return 0.0",
 			[]string{"file "}, func(c *Conditions) { c.Deny = true }, true, ""},
-		"a file to be changed": {"", "try:\n    return len(open('c.py', 'r+').read()) / 1e4\nexcept OSError:\n    return 0.0",
+		"a file to be changed": {"", "try:\n    return len(open('c.py', 'r+').read()) / " +
+			"1e4\nexcept OSError:\n    return 0.0",
 			[]string{"file /", "file written "}, func(c *Conditions) { c.Deny = true }, true, ""},
-		"a file to be added to": {"", "open('c.txt', 'a').close()\ntry:\n    with open('c.txt', 'ab+') as f:\n        f.write(b'x')\n        return f.tell() / 1e4\nexcept OSError:\n    return 0.0",
+		"a file to be added to": {"", "open('c.txt', 'a').close()\ntry:\n    with open('c.txt', " +
+			"'ab+') as f:\n        f.write(b'x')\n        return f.tell() / 1e4\nexcept " +
+			"OSError:\n    return 0.0",
 			[]string{"file /", "file written "}, func(c *Conditions) { c.Deny = true }, true, ""},
-		"a mapped file": {"", "try:\n    return len(np.memmap('c.py', np.uint8)) / 1e4\nexcept OSError:\n    return 0.0",
+		"a mapped file": {"", "try:\n    return len(np.memmap('c.py', np.uint8)) / 1e4\nexcept " +
+			"OSError:\n    return 0.0",
 			[]string{"file /", "file written "}, func(c *Conditions) { c.Deny = true }, true, ""},
-		"a scratch file": {"", "with open('x.txt', 'w+') as f:\n    f.write('0.1')\n    f.seek(0)\n    return float(f.read())",
+		"a scratch file": {"", "with open('x.txt', 'w+') as f:\n    f.write('0.1')\n    " +
+			"f.seek(0)\n    return float(f.read())",
 			[]string{"file written "}, func(c *Conditions) { c.Deny = true }, false, ""},
-		"writes":   {"", "open('x.txt', 'w').close()\nreturn 0.1", []string{"file written "}, func(c *Conditions) { c.Deny = true }, false, ""},
-		"time":     {"", "return time.time() % 1", []string{"time time.time"}, func(c *Conditions) { c.Clock = 2e9 + 0.25 }, true, ""},
-		"datetime": {"import datetime", "assert isinstance(datetime.datetime.now(), datetime.datetime)\nreturn datetime.datetime.now().year / 3000", []string{"time datetime.now"}, func(c *Conditions) { c.Clock = 2e9 }, true, ""},
-		"a socket": {"import socket", "try:\n    socket.create_connection(('127.0.0.1', 9))\nexcept OSError as e:\n    return 0.1 if 'verify' in str(e) else 0.9", []string{"network socket.getaddrinfo"}, nil, false, ""},
+		"writes": {"", "open('x.txt', 'w').close()\nreturn 0.1", []string{"file written "},
+			func(c *Conditions) { c.Deny = true }, false, ""},
+		"time": {"", "return time.time() % 1", []string{"time time.time"},
+			func(c *Conditions) { c.Clock = 2e9 + 0.25 }, true, ""},
+		"datetime": {"import datetime", "assert isinstance(datetime.datetime.now(), " +
+			"datetime.datetime)\nreturn datetime.datetime.now().year / 3000",
+			[]string{"time datetime.now"}, func(c *Conditions) { c.Clock = 2e9 }, true, ""},
+		"a socket": {"import socket", "try:\n    socket.create_connection(('127.0.0.1', " +
+			"9))\nexcept OSError as e:\n    return 0.1 if 'verify' in str(e) else 0.9",
+			[]string{"network socket.getaddrinfo"}, nil, false, ""},
 		"names": {"import socket", `
 refused = 0
 for ask in (lambda: socket.gethostbyname('localhost'), lambda: socket.gethostbyname_ex('localhost'),
@@ -91,8 +116,11 @@ for ask in (lambda: socket.gethostbyname('localhost'), lambda: socket.gethostbyn
         refused += 'verify' in str(e)
 assert refused == 5, refused
 return 0.1`, []string{"network socket.gethostbyname", "network socket.gethostbyaddr", "network socket.getnameinfo", "network socket.getaddrinfo"}, nil, false, ""},
-		"a process":  {"import subprocess", "try:\n    subprocess.run(['true'])\nexcept PermissionError:\n    return 0.1", []string{"process subprocess.Popen"}, nil, false, ""},
-		"a raw fork": {"", "try:\n    os.fork()\nexcept PermissionError:\n    return 0.1", []string{"process os.fork"}, nil, false, ""},
+		"a process": {"import subprocess", "try:\n    subprocess.run(['true'])\nexcept " +
+			"PermissionError:\n    return 0.1", []string{"process subprocess.Popen"}, nil, false,
+			""},
+		"a raw fork": {"", "try:\n    os.fork()\nexcept PermissionError:\n    return 0.1",
+			[]string{"process os.fork"}, nil, false, ""},
 		"the stack": {"import inspect", `
 for f in inspect.stack():
     sim = f.frame.f_locals.get('self')
@@ -107,11 +135,18 @@ except ValueError as e:
 while f and type(f.f_locals.get('self')).__name__ != 'TinyPhysicsSimulator':
     f = f.f_back
 return len(f.f_locals['self'].futureplan)`, []string{"simulator reads futureplan"}, nil, false, "AttributeError: 'TinyPhysicsSimulator' object has no attribute 'futureplan'"},
-		"all objects": {"import gc", "if self.n: return 0.1\nreturn float(sum('TinyPhysics' in type(x).__name__ for x in gc.get_objects()) > 50)", []string{"objects gc.get_objects"}, nil, false, ""},
-		"native code": {"import ctypes", "return float(ctypes.CDLL(None).abs(-1)) / 10", []string{"native code ctypes.dl"}, nil, false, ""},
-		"the model":   {"from tinyphysics import TinyPhysicsModel", "return TinyPhysicsModel('m', False)", nil, nil, false, "RuntimeError: lockstep verify has no TinyPhysicsModel.__init__"},
-		"garbage":     {"", "os.write(3, b'{}\\n')\nreturn 0.1", []string{"garbled "}, nil, false, ""},
-		"closes":      {"", "try:\n    os.close(3)\nexcept OSError:\n    pass\nreturn 0.1", []string{"silent "}, nil, false, ""},
+		"all objects": {"import gc", "if self.n: return 0.1\nreturn float(sum('TinyPhysics' in " +
+			"type(x).__name__ for x in gc.get_objects()) > 50)",
+			[]string{"objects gc.get_objects"}, nil, false, ""},
+		"native code": {"import ctypes", "return float(ctypes.CDLL(None).abs(-1)) / 10",
+			[]string{"native code ctypes.dl"}, nil, false, ""},
+		"the model": {"from tinyphysics import TinyPhysicsModel",
+			"return TinyPhysicsModel('m', False)", nil, nil, false, "RuntimeError: lockstep " +
+				"verify has no TinyPhysicsModel.__init__"},
+		"garbage": {"", "os.write(3, b'{}\\n')\nreturn 0.1", []string{"garbled "}, nil, false,
+			""},
+		"closes": {"", "try:\n    os.close(3)\nexcept OSError:\n    pass\nreturn 0.1",
+			[]string{"silent "}, nil, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

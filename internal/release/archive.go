@@ -56,7 +56,8 @@ func tarred(files []file) ([]byte, error) {
 	z := gzip.NewWriter(&b)
 	t := tar.NewWriter(z)
 	for _, f := range files {
-		if err := t.WriteHeader(&tar.Header{Name: f.name, Mode: int64(f.mode), Size: int64(len(f.text)), Format: tar.FormatUSTAR}); err != nil {
+		if err := t.WriteHeader(&tar.Header{Name: f.name, Mode: int64(f.mode),
+			Size: int64(len(f.text)), Format: tar.FormatUSTAR}); err != nil {
 			return nil, err
 		}
 		if _, err := t.Write(f.text); err != nil {

@@ -78,7 +78,8 @@ func run(version, out string, platforms []string) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(out, "lockstep_"+version+".cdx.json"), sbom(version, commit, modules), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(out, "lockstep_"+version+".cdx.json"),
+		sbom(version, commit, modules), 0o666); err != nil {
 		return err
 	}
 	return writeSums(out)

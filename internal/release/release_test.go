@@ -170,7 +170,8 @@ func TestBuild(t *testing.T) {
 	var built [2][]byte
 	for i, name := range []string{"a", "another-folder"} {
 		folder := filepath.Join(t.TempDir(), name)
-		if out, err := exec.Command("git", "clone", "-q", filepath.Join("..", ".."), folder).CombinedOutput(); err != nil {
+		if out, err := exec.Command("git", "clone", "-q", filepath.Join("..", ".."),
+			folder).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		t.Run(name, func(t *testing.T) {

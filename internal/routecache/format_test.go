@@ -58,7 +58,8 @@ func TestParseLimits(t *testing.T) {
 			t.Errorf("%s: %d entries, %v", c.name, len(entries), err)
 		}
 		if len(entries) == 1 &&
-			(entries[0].name != "a" || entries[0].seed != 7 || entries[0].rows != room || entries[0].checksum != 0x12345678) {
+			(entries[0].name != "a" || entries[0].seed != 7 || entries[0].rows != room ||
+				entries[0].checksum != 0x12345678) {
 			t.Errorf("%s: %+v", c.name, entries[0])
 		}
 	}

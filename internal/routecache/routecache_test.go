@@ -192,7 +192,8 @@ func TestSameLooking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(files[2], bytes.Replace(data, []byte(",0.5,"), []byte(",0.7,"), 1), 0o666); err != nil {
+	if err := os.WriteFile(files[2], bytes.Replace(data, []byte(",0.5,"), []byte(",0.7,"), 1),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chtimes(files[2], now, now); err != nil {
@@ -200,7 +201,8 @@ func TestSameLooking(t *testing.T) {
 	}
 	check(t, c, files, 5, 1)
 
-	for _, step := range [][2]string{{files[3], other}, {files[4], files[3]}, {other, files[4]}} { // two change places
+	// two change places
+	for _, step := range [][2]string{{files[3], other}, {files[4], files[3]}, {other, files[4]}} {
 		if err := os.Rename(step[0], step[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +225,8 @@ func TestCoarse(t *testing.T) {
 	}
 	for k := range 6 {
 		edited := fmt.Appendf(nil, ",0.%d,", (k+6)%10)
-		if err := os.WriteFile(file, bytes.Replace(text, []byte(",0.5,"), edited, 1), 0o666); err != nil {
+		if err := os.WriteFile(file, bytes.Replace(text, []byte(",0.5,"), edited, 1),
+			0o666); err != nil {
 			t.Fatal(err)
 		}
 		check(t, c, []string{file}, 0, 1)
@@ -278,7 +281,8 @@ func TestDamaged(t *testing.T) {
 		check(t, c, files, 5, 0) // healed
 	}
 	for name, data := range map[string][]byte{
-		"empty": {}, "text": []byte("not a cache"), "cut in the header": good[:20], "cut in the index": good[:60],
+		"empty": {}, "text": []byte("not a cache"), "cut in the header": good[:20], "cut in the " +
+			"index": good[:60],
 		"cut in the data": good[:len(good)-1], "absurd index length": append(
 			append([]byte(magic), bytes.Repeat([]byte{0xff}, 16)...), good[24:]...),
 	} {

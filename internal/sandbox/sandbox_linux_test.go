@@ -71,7 +71,8 @@ def write(f, mode):
 		}
 	}
 	// Nothing of this stays in this process.
-	if out, err := exec.Command(python, "-IS", "-c", script+`write(new, "x"); socket.socket()`, file, port(listener)).CombinedOutput(); err != nil {
+	if out, err := exec.Command(python, "-IS", "-c", script+`write(new, "x"); socket.socket()`,
+		file, port(listener)).CombinedOutput(); err != nil {
 		t.Errorf("outside of the sandbox: %v\n%s", err, out)
 	}
 }

@@ -23,8 +23,9 @@ import (
 // the policy with its aims under the route's own draws: each follows from what has happened.
 type Aim struct {
 	keeping
-	Noise  lockstep.NoiseKind // SeededNoise or ExpectedNoise
-	Seeds  int                // each round rolls out under so many others; 1 unless the noise is seeded
+	Noise lockstep.NoiseKind // SeededNoise or ExpectedNoise
+	// each round rolls out under so many others; 1 unless the noise is seeded
+	Seeds  int
 	Rounds int
 	Seed   uint64 // of seeded noise
 }

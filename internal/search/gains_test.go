@@ -61,7 +61,10 @@ func TestGains(t *testing.T) {
 		again, _ := NewGains(kind, 60, 7)
 		run(t, again, 15)
 		broken := errors.New("interrupted")
-		if err := again.Next(func([]lockstep.Policy) ([]lockstep.Result, error) { return nil, broken }); err != broken {
+		if err := again.Next(func([]lockstep.Policy) ([]lockstep.Result, error) {
+			return nil,
+				broken
+		}); err != broken {
 			t.Error(err)
 		}
 		run(t, again, 25)
@@ -85,7 +88,8 @@ func TestGeometricMean(t *testing.T) {
 		costs []float64
 		want  float64
 	}{
-		{[]float64{16, 1, 1, 1}, 2}, {[]float64{1, 16, 1, 1}, 2}, {[]float64{1, 1, 1, 16}, 2}, {[]float64{8}, 8},
+		{[]float64{16, 1, 1, 1}, 2}, {[]float64{1, 16, 1, 1}, 2}, {[]float64{1, 1, 1, 16}, 2},
+		{[]float64{8}, 8},
 		{[]float64{1, math.NaN()}, math.MaxFloat64}, {[]float64{math.Inf(1), 1}, math.MaxFloat64},
 	} {
 		// The objective goes through logarithms, which round: no simulator's bits are compared

@@ -89,7 +89,8 @@ func TestPlan(t *testing.T) {
 	if err != nil || again.Name != table.Name {
 		t.Errorf("the same plan again is %v, not %v (%v)", again, table, err)
 	}
-	if _, err := plan.Run(t.Context(), sim, []*lockstep.Route{routes[0], routes[0]}, lockstep.Zero{}, quiet); err == nil ||
+	if _, err := plan.Run(t.Context(), sim, []*lockstep.Route{routes[0], routes[0]},
+		lockstep.Zero{}, quiet); err == nil ||
 		err.Error() != "two routes are named r0: a table could not tell them apart" {
 		t.Error(err)
 	}
@@ -129,7 +130,8 @@ func TestPlanOfNothing(t *testing.T) {
 	}
 }
 
-type planRun = func(context.Context, lockstep.StepSimulator, []*lockstep.Route, lockstep.Policy, func(int)) (*lockstep.Table, error)
+type planRun = func(context.Context, lockstep.StepSimulator, []*lockstep.Route, lockstep.Policy,
+	func(int)) (*lockstep.Table, error)
 
 // TestPlanIsHonest: a plan under noise that is not the route's does before a step what it
 // did, when the draws from that step on are others; a plan that knows the draws does not.
@@ -170,7 +172,8 @@ func TestPlanIsHonest(t *testing.T) {
 		for _, r := range routes {
 			a, b := tables[0].Actions[r.Name], tables[1].Actions[r.Name]
 			// The action at the step itself is taken before its draw.
-			if same := slices.Equal(a[:changed+1], b[:changed+1]); same != (c.noise != lockstep.OwnNoise) ||
+			if same := slices.Equal(a[:changed+1],
+				b[:changed+1]); same != (c.noise != lockstep.OwnNoise) ||
 				slices.Equal(a, b) {
 				t.Errorf(
 					"route %s, %s noise: %v\nand with other draws from step %d on: %v", r.Name,
@@ -204,7 +207,8 @@ func TestAim(t *testing.T) {
 	if ran != aim.Rollouts() {
 		t.Errorf("%d rollouts, want %d", ran, aim.Rollouts())
 	}
-	was, is := drivenBy(t, sim, routes, lockstep.DefaultPID())[0].Costs.Total, drivenBy(t, sim, routes, table)[0].Costs.Total
+	was, is := drivenBy(t, sim, routes, lockstep.DefaultPID())[0].Costs.Total, drivenBy(t, sim,
+		routes, table)[0].Costs.Total
 	if !(is < 0.9*was) || is < Floor(r) {
 		t.Errorf("from %v to %v, above a floor of %v", was, is, Floor(r))
 	}
@@ -217,7 +221,8 @@ func TestAim(t *testing.T) {
 		slices.Min(table.Actions[r.Name]) != 0 {
 		t.Errorf("zero aimed at something does %v (%v)", table, err)
 	}
-	if _, err := aim.Run(t.Context(), sim, []*lockstep.Route{r, r}, lockstep.Zero{}, quiet); err == nil ||
+	if _, err := aim.Run(t.Context(), sim, []*lockstep.Route{r, r}, lockstep.Zero{},
+		quiet); err == nil ||
 		err.Error() != "two routes are named long: a table could not tell them apart" {
 		t.Error(err)
 	}
@@ -243,7 +248,9 @@ func TestAimQuadratic(t *testing.T) {
 	r := &lockstep.Route{TargetLataccel: numbers(lockstep.ControlStartIdx + n)}
 	drives := []drive{{lataccel: numbers(n)}, {lataccel: numbers(n)}}
 	// The planner's own sum of costs, in another order; no simulator's.
-	if got, want := meanCost(r, drives), (total(costing(r), drives[0].lataccel)+total(costing(r), drives[1].lataccel))/2; math.Abs(
+	if got, want := meanCost(r,
+		drives), (total(costing(r), drives[0].lataccel)+total(costing(r),
+		drives[1].lataccel))/2; math.Abs(
 		got-want,
 	) > 1e-9*want {
 		t.Errorf("a mean cost of %v, want %v", got, want)

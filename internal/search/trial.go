@@ -132,7 +132,8 @@ func (t *trial) offsets(route int, knots []int, hats [][]float64) (list [][]floa
 	for h := range min(len(offset[0]), len(target)-t.at) {
 		lataccel := t.lataccel(h, route, 0)
 		for k, knot := range knots {
-			slope[k] = (t.lataccel(h, route, 1+k) - lataccel) / (offset[1+k][knot] - offset[0][knot])
+			slope[k] = (t.lataccel(h, route,
+				1+k) - lataccel) / (offset[1+k][knot] - offset[0][knot])
 			before[k] = slope[k] - before[k]
 		}
 		q.add(a, lataccel-target[t.at+h], slope)

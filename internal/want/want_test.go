@@ -76,7 +76,8 @@ func TestSkip(t *testing.T) {
 		if !c.here {
 			want := strings.Replace(
 				c.want, "passed",
-				map[string]string{"": "skipped: not run for want of warp: no warp", "1": "failed: LOCKSTEP_REQUIRE_WARP=1, but no warp"}[c.required],
+				map[string]string{"": "skipped: not run for want of warp: no warp",
+					"1": "failed: LOCKSTEP_REQUIRE_WARP=1, but no warp"}[c.required],
 				1,
 			)
 			if got := outcome(func(t TB) { w.Need(t) }); got != want {
@@ -97,7 +98,8 @@ func TestRead(t *testing.T) {
 			t.Errorf("two wants are called %s", w.Name)
 		}
 	}
-	for _, text := range []string{"", "not run for want of warp: none", "not run for want of assets"} {
+	for _, text := range []string{"", "not run for want of warp: none", "not run for want of " +
+		"assets"} {
 		if got := Read(text); got != nil {
 			t.Errorf("%q is read as %s", text, got.Name)
 		}

@@ -348,7 +348,8 @@ func (s *suite) goldenSet(set *golden.Set) {
 	}
 	source := must(tinyphysics.Golden(set))
 	jobs := must(tinyphysics.GoldenJobs(set, func(name string) (*lockstep.Route, error) {
-		return s.routes[slices.IndexFunc(s.routes, func(r *lockstep.Route) bool { return r.Name == name })], nil
+		return s.routes[slices.IndexFunc(s.routes,
+			func(r *lockstep.Route) bool { return r.Name == name })], nil
 	}))
 	s.within(1, func() error {
 		r, err := tinyphysics.Compare(

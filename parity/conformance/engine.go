@@ -161,7 +161,8 @@ func (h *holder) again(how string, tasks []parity.RolloutTask, order ...int) {
 	}
 	for k, i := range order {
 		want := &h.first[i]
-		if err := parity.Differs(h.engine.Schema(), want.steps, got[k].steps, want.end, got[k].end); err != nil {
+		if err := parity.Differs(h.engine.Schema(), want.steps, got[k].steps, want.end,
+			got[k].end); err != nil {
 			h.errorf("%s, %s: %w", tasks[i].Name(), how, err)
 		}
 	}

@@ -25,7 +25,8 @@ type wrapper struct {
 	lockstep.Simulator
 	name     string
 	profile  func() lockstep.Profile
-	simulate func(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int, lockstep.Result]
+	simulate func(ctx context.Context, jobs []lockstep.Job, opts lockstep.Options) iter.Seq2[int,
+		lockstep.Result]
 }
 
 func (w *wrapper) Name() string { return w.name }
@@ -59,7 +60,8 @@ type mutant struct {
 
 // results changes the results.
 func results(
-	change func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result,
+	change func(jobs []lockstep.Job, opts lockstep.Options, i int,
+		r lockstep.Result) lockstep.Result,
 ) func(*wrapper, lockstep.Simulator) {
 	return func(w *wrapper, sim lockstep.Simulator) {
 		w.simulate = func(ctx ctxt, jobs []lockstep.Job, opts lockstep.Options) sequence {
@@ -122,7 +124,8 @@ func planned(change func(*lockstep.FuturePlan)) func(*wrapper, lockstep.Simulato
 		return func() lockstep.Controller {
 			c := new()
 			return update(
-				func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+				func(target, current float64, state lockstep.State,
+					plan lockstep.FuturePlan) float64 {
 					for _, column := range []*[]float64{&plan.Lataccel, &plan.RollLataccel, &plan.VEgo, &plan.AEgo} {
 						*column = slices.Clone(*column)
 					}
@@ -373,7 +376,8 @@ var mutants = []mutant{
 	{
 		"a trajectory that is the route's own",
 		results(
-			func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+			func(jobs []lockstep.Job, _ lockstep.Options, i int,
+				r lockstep.Result) lockstep.Result {
 				if t := r.Trajectory; t != nil {
 					t.Target = jobs[i].Route.TargetLataccel
 				}
@@ -448,7 +452,8 @@ var mutants = []mutant{
 			return func() lockstep.Controller {
 				c, step := new(), lockstep.ContextLength-1
 				return update(
-					func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+					func(target, current float64, state lockstep.State,
+						plan lockstep.FuturePlan) float64 {
 						if step++; step < lockstep.ControlStartIdx {
 							return 0
 						}
@@ -465,7 +470,8 @@ var mutants = []mutant{
 			return func() lockstep.Controller {
 				c := new()
 				return update(
-					func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+					func(target, current float64, state lockstep.State,
+						plan lockstep.FuturePlan) float64 {
 						plan.AEgo = plan.AEgo[:min(48, len(plan.AEgo))]
 						if len(plan.Lataccel) == 49 {
 							plan.Lataccel, plan.RollLataccel, plan.VEgo = plan.Lataccel[:48], plan.RollLataccel[:48], plan.VEgo[:48]
@@ -483,7 +489,8 @@ var mutants = []mutant{
 			return func() lockstep.Controller {
 				c := new()
 				return update(
-					func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+					func(target, current float64, state lockstep.State,
+						plan lockstep.FuturePlan) float64 {
 						return c.Update(target, target, state, plan)
 					},
 				)
@@ -584,7 +591,8 @@ var mutants = []mutant{
 			return func() lockstep.Controller {
 				c := new()
 				return update(
-					func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+					func(target, current float64, state lockstep.State,
+						plan lockstep.FuturePlan) float64 {
 						x := c.Update(target, current, state, plan)
 						if x != x {
 							return 0
@@ -695,7 +703,8 @@ var mutants = []mutant{
 	{
 		"costs that end a step late",
 		results(
-			func(jobs []lockstep.Job, opts lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+			func(jobs []lockstep.Job, opts lockstep.Options, i int,
+				r lockstep.Result) lockstep.Result {
 				if jobs[i].Route.Len() > lockstep.CostEndIdx &&
 					opts.Shortcuts&lockstep.StopAtCostEnd == 0 {
 					r.Costs.Jerk *= 1.01
@@ -747,7 +756,8 @@ var mutants = []mutant{
 	{
 		"other costs where nobody observes and only costs are asked for",
 		results(
-			func(jobs []lockstep.Job, opts lockstep.Options, _ int, r lockstep.Result) lockstep.Result {
+			func(jobs []lockstep.Job, opts lockstep.Options, _ int,
+				r lockstep.Result) lockstep.Result {
 				if opts.Shortcuts == lockstep.CostOnly &&
 					!slices.ContainsFunc(
 						jobs, func(j lockstep.Job) bool { return j.Observe != nil },
@@ -762,7 +772,8 @@ var mutants = []mutant{
 	{
 		"another trajectory in batches of 17 and more",
 		results(
-			func(jobs []lockstep.Job, _ lockstep.Options, i int, r lockstep.Result) lockstep.Result {
+			func(jobs []lockstep.Job, _ lockstep.Options, i int,
+				r lockstep.Result) lockstep.Result {
 				if len(jobs) > 16 && r.Trajectory != nil && i > 0 {
 					r.Trajectory.Lataccel[40] = 1
 				}
@@ -886,7 +897,8 @@ func TestREADME(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the table is of %v, want %v", got, want)
 	}
-	if count := fmt.Sprintf(" has %d simulators with one fault each", len(mutants)); !strings.Contains(
+	if count := fmt.Sprintf(" has %d simulators with one fault each",
+		len(mutants)); !strings.Contains(
 		string(data), count,
 	) {
 		t.Errorf("README.md lacks %q", count)

@@ -75,7 +75,8 @@ func (s *suite) counted(opts lockstep.Options) {
 			made[i].Add(1)
 			c := weave.New()
 			return update(
-				func(target, current float64, state lockstep.State, plan lockstep.FuturePlan) float64 {
+				func(target, current float64, state lockstep.State,
+					plan lockstep.FuturePlan) float64 {
 					asked[i].Add(1)
 					return c.Update(target, current, state, plan)
 				},
@@ -86,7 +87,8 @@ func (s *suite) counted(opts lockstep.Options) {
 		if made, asked := made[i].Load(), int(asked[i].Load()); made != 1 {
 			s.errorf("job %d: New made %d controllers, want 1", i, made)
 		} else if asked != len(r.steps) {
-			s.errorf("job %d: the controller was asked %d times in %d steps", i, asked, len(r.steps))
+			s.errorf("job %d: the controller was asked %d times in %d steps", i, asked,
+				len(r.steps))
 		} else if err := r.wrong(opts); err != nil {
 			s.errorf("job %d: %w", i, err)
 		}
@@ -165,7 +167,8 @@ func (w *watched) Update(s *lockstep.BatchStep) error {
 		w.fault = fmt.Errorf("step %d, want step %d next", s.Step, w.next)
 	case w.closed.Load() > 0:
 		w.fault = fmt.Errorf("step %d after Close", s.Step)
-	case len(s.Running) != n || len(s.TargetLataccel) != n || len(s.CurrentLataccel) != n || len(s.State) != n || len(s.Plan) != n || len(s.Steer) != n || len(s.Err) != n:
+	case len(s.Running) != n || len(s.TargetLataccel) != n || len(s.CurrentLataccel) != n ||
+		len(s.State) != n || len(s.Plan) != n || len(s.Steer) != n || len(s.Err) != n:
 		w.fault = fmt.Errorf(
 			"step %d: not all slices have an element for each of %d routes", s.Step, n,
 		)
@@ -178,7 +181,8 @@ func (w *watched) Update(s *lockstep.BatchStep) error {
 				s.Running[k], running,
 			)
 		} else if running {
-			s.Steer[k] = w.each[k].Update(s.TargetLataccel[k], s.CurrentLataccel[k], s.State[k], s.Plan[k])
+			s.Steer[k] = w.each[k].Update(s.TargetLataccel[k], s.CurrentLataccel[k], s.State[k],
+				s.Plan[k])
 		}
 	}
 	return w.fault

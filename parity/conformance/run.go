@@ -176,7 +176,8 @@ func (r *rollout) wrong(opts lockstep.Options) error {
 		if at < lockstep.ControlStartIdx {
 			want.Action, want.Lataccel = route.SteerCommand[at], target
 		} else {
-			want.Lataccel = min(max(step.Prediction, before-lockstep.MaxAccDelta), before+lockstep.MaxAccDelta)
+			want.Lataccel = min(max(step.Prediction, before-lockstep.MaxAccDelta),
+				before+lockstep.MaxAccDelta)
 		}
 		want.Action = min(max(want.Action, lockstep.SteerMin), lockstep.SteerMax)
 		shown := exposed(&want, step)
@@ -190,7 +191,8 @@ func (r *rollout) wrong(opts lockstep.Options) error {
 		if at < lockstep.ControlStartIdx && opts.Shortcuts&lockstep.SkipWarmup != 0 {
 			if !reflect.DeepEqual(step, skipped(step)) {
 				return fmt.Errorf(
-					"step %d: the network was to be skipped: want nil stages, sample -1 and prediction 0, sample is %d",
+					"step %d: the network was to be skipped: want nil stages, sample -1 and "+
+						"prediction 0, sample is %d",
 					at, step.Sample,
 				)
 			}
@@ -254,7 +256,8 @@ func wrongChoice(step *lockstep.Step, shown *schema.Step, actions []float64) err
 	switch sample := step.Sample; {
 	case step.CDF[1023] != 1 || !slices.IsSorted(step.CDF):
 		return fmt.Errorf("stage cdf does not rise to 1 but to %v", step.CDF[1023])
-	case sample < 0 || sample > 1023 || !(step.Draw < step.CDF[sample]) || sample > 0 && step.Draw < step.CDF[sample-1]:
+	case sample < 0 || sample > 1023 || !(step.Draw < step.CDF[sample]) || sample > 0 &&
+		step.Draw < step.CDF[sample-1]:
 		return fmt.Errorf("sample %d is not where the draw %v falls", sample, step.Draw)
 	case !schema.Equal(step.Prediction, bin(sample)):
 		return fmt.Errorf(
@@ -328,7 +331,8 @@ func differs(got, want *rollout) error {
 		{Outcome: tinyphysics.Outcome(w.Costs), Err: w.Err},
 		{Outcome: tinyphysics.Outcome(g.Costs), Err: g.Err},
 	}
-	if err := parity.Differs(whole, exposed(want.steps...), exposed(got.steps...), ends[0], ends[1]); err != nil {
+	if err := parity.Differs(whole, exposed(want.steps...), exposed(got.steps...), ends[0],
+		ends[1]); err != nil {
 		return errors.New(firstLine(err))
 	}
 	return trajectoryDiffers(g.Trajectory, w.Trajectory)
@@ -341,7 +345,10 @@ func trajectoryDiffers(got, want *lockstep.Trajectory) error {
 		}
 		return nil
 	}
-	columns := func(t *lockstep.Trajectory) [][]float64 { return [][]float64{t.Target, t.Lataccel, t.Action} }
+	columns := func(t *lockstep.Trajectory) [][]float64 {
+		return [][]float64{t.Target, t.Lataccel,
+			t.Action}
+	}
 	for i, name := range []string{"target", "lataccel", "action"} {
 		if d := parity.Differ(columns(want)[i], columns(got)[i]); d != nil {
 			d.Step, d.Stage = -1, "trajectory's "+name

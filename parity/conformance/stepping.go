@@ -311,7 +311,10 @@ func (d *driver) closed() {
 		"Results":  func() error { _, err := p.Results(ctx); return err },
 		"Snapshot": func() error { _, err := p.Snapshot(ctx); return err },
 		"Restore":  func() error { return p.Restore(ctx, shot) },
-		"Roll":     func() error { return p.Roll(ctx, make([]float64, n), make([]float64, n), nil) },
+		"Roll": func() error {
+			return p.Roll(ctx, make([]float64, n), make([]float64, n),
+				nil)
+		},
 		"Fork": func() error {
 			_, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.OwnNoise})
 			return err

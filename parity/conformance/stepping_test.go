@@ -95,15 +95,16 @@ func TestStepMutants(t *testing.T) {
 		fault      stepFault
 	}{
 		{"none", "<nil>", stepFault{}},
-		{"commands of the step before", "job 3, step 101: observation[9] (last action)", stepFault{step: func() func(lockstep.Stepper, ctxt, []float64, []float64) error {
-			last := map[lockstep.Stepper]float64{}
-			return func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
-				late := append([]float64(nil), commands...)
-				late[3] = last[p]
-				last[p] = commands[3]
-				return p.Step(ctx, late, lataccels)
-			}
-		}()}},
+		{"commands of the step before", "job 3, step 101: observation[9] (last action)",
+			stepFault{step: func() func(lockstep.Stepper, ctxt, []float64, []float64) error {
+				last := map[lockstep.Stepper]float64{}
+				return func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
+					late := append([]float64(nil), commands...)
+					late[3] = last[p]
+					last[p] = commands[3]
+					return p.Step(ctx, late, lataccels)
+				}
+			}()}},
 		{"a bit of an observation", "job 1, step 106: observation[13] (action change)", stepFault{
 			observe: func(p lockstep.Stepper, into []float32) {
 				if x := &into[lockstep.ObservationSize+13]; p.Index() == 106 {
@@ -111,44 +112,60 @@ func TestStepMutants(t *testing.T) {
 				}
 			},
 		}},
-		{"observations of what has ended", "job 0, step 104: observation[6] (v ego) is 0.5, want 0", stepFault{
-			observe: func(p lockstep.Stepper, into []float32) {
-				if !p.Running(0) {
-					into[6] = 0.5
+		{"observations of what has ended",
+			"job 0, step 104: observation[6] (v ego) is 0.5, want 0", stepFault{
+				observe: func(p lockstep.Stepper, into []float32) {
+					if !p.Running(0) {
+						into[6] = 0.5
+					}
+				},
+			}},
+		{"NaN is 0", "whose command was NaN goes on",
+			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+				lataccels []float64) error {
+				clean := append([]float64(nil), commands...)
+				for i, x := range clean {
+					if math.IsNaN(x) {
+						clean[i] = 0
+					}
 				}
-			},
-		}},
-		{"NaN is 0", "whose command was NaN goes on", stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
-			clean := append([]float64(nil), commands...)
-			for i, x := range clean {
-				if math.IsNaN(x) {
-					clean[i] = 0
+				return p.Step(ctx, clean, lataccels)
+			}}},
+		{"lataccels of float32", "lataccel",
+			stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands,
+				lataccels []float64) error {
+				err := p.Step(ctx, commands, lataccels)
+				for i, x := range lataccels {
+					lataccels[i] = float64(float32(x))
 				}
-			}
-			return p.Step(ctx, clean, lataccels)
-		}}},
-		{"lataccels of float32", "lataccel", stepFault{step: func(p lockstep.Stepper, ctx ctxt, commands, lataccels []float64) error {
-			err := p.Step(ctx, commands, lataccels)
-			for i, x := range lataccels {
-				lataccels[i] = float64(float32(x))
-			}
-			return err
-		}}},
-		{"the policy's memory is lost", "job 0, step 100: lataccel", stepFault{snapshot: func(s *lockstep.Snapshot) { clear(s.Rollouts[0].Policy) }}},
-		{"an action is lost", "job 0, step 102: lataccel", stepFault{snapshot: func(s *lockstep.Snapshot) {
-			for i := range s.Rollouts {
-				if n := len(s.Rollouts[i].Action); n > 100 {
-					s.Rollouts[i].Action[n-1] = 0
+				return err
+			}}},
+		{"the policy's memory is lost", "job 0, step 100: lataccel",
+			stepFault{snapshot: func(s *lockstep.Snapshot) { clear(s.Rollouts[0].Policy) }}},
+		{"an action is lost", "job 0, step 102: lataccel",
+			stepFault{snapshot: func(s *lockstep.Snapshot) {
+				for i := range s.Rollouts {
+					if n := len(s.Rollouts[i].Action); n > 100 {
+						s.Rollouts[i].Action[n-1] = 0
+					}
 				}
-			}
-		}}},
-		{"restores anything", "Restore takes a snapshot of another route", stepFault{restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
-			p.Restore(ctx, s)
-			return nil
-		}}},
+			}}},
+		{"restores anything", "Restore takes a snapshot of another route",
+			stepFault{restore: func(p lockstep.Stepper, ctx ctxt, s *lockstep.Snapshot) error {
+				p.Restore(ctx, s)
+				return nil
+			}}},
 		{"is never closed", "Step after Close gives no error", stepFault{open: true}},
-		{"stands still", "Index is 20 after Step 20, want 21", stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error { return nil }}},
-		{"cannot restore", "Restore of a snapshot", stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error { return errors.New("no") }}},
+		{"stands still", "Index is 20 after Step 20, want 21",
+			stepFault{step: func(lockstep.Stepper, ctxt, []float64,
+				[]float64) error {
+				return nil
+			}}},
+		{"cannot restore", "Restore of a snapshot",
+			stepFault{restore: func(lockstep.Stepper, ctxt,
+				*lockstep.Snapshot) error {
+				return errors.New("no")
+			}}},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			mutant := *s

@@ -80,7 +80,8 @@ func Changed(ctx context.Context, root, base string) verdict.Change {
 // be told.
 func differing(ctx context.Context, root string, c *verdict.Change) error {
 	var err error
-	if c.Head, err = git(ctx, root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
+	if c.Head, err = git(ctx, root, "rev-parse", "--verify", "--quiet",
+		"HEAD^{commit}"); err != nil {
 		return errors.New("this is no git checkout with a commit")
 	}
 	switch {
@@ -89,7 +90,8 @@ func differing(ctx context.Context, root string, c *verdict.Change) error {
 	case strings.HasPrefix(c.Base, "-"):
 		return fmt.Errorf("%q is no revision", c.Base)
 	}
-	if _, err := git(ctx, root, "rev-parse", "--verify", "--quiet", c.Base+"^{commit}"); err != nil {
+	if _, err := git(ctx, root, "rev-parse", "--verify", "--quiet",
+		c.Base+"^{commit}"); err != nil {
 		return fmt.Errorf("revision %s is not known here", c.Base)
 	}
 	if c.MergeBase, err = git(ctx, root, "merge-base", c.Base, "HEAD"); err != nil {

@@ -79,11 +79,19 @@ func TestChanged(t *testing.T) {
 			}, docs: true, why: "documentation only",
 		},
 		"notes of recordings are no documentation": {
-			change: func(t *testing.T, root string) { write(t, root, "golden/testdata/notes.md", "x") },
-			why:    "golden/testdata/notes.md concerns every engine",
+			change: func(t *testing.T, root string) {
+				write(t, root, "golden/testdata/notes.md",
+					"x")
+			},
+			why: "golden/testdata/notes.md concerns every engine",
 		},
 		"one engine, committed": {
-			change:  func(t *testing.T, root string) { write(t, root, "batched/onnxruntime/graph.go", "x"); commit(t, root) },
+			change: func(t *testing.T,
+				root string) {
+				write(t, root, "batched/onnxruntime/graph.go", "x")
+				commit(t,
+					root)
+			},
 			engines: []string{"onnxruntime"}, why: "changed: onnxruntime",
 		},
 		"two engines, not committed": {
@@ -91,14 +99,19 @@ func TestChanged(t *testing.T) {
 				write(t, root, "gpu/kernels/new.cu", "x")
 				write(t, root, "reference/gpt.go", "x")
 			},
-			engines: []string{"reference", "emulated", "gpu"}, why: "changed: reference, emulated, gpu",
+			engines: []string{"reference", "emulated", "gpu"}, why: "changed: reference, " +
+				"emulated, gpu",
 		},
 		"an engine that another rests on": {
 			change:  func(t *testing.T, root string) { write(t, root, "batched/worker.go", "x") },
 			engines: []string{"onnxruntime", "batched"}, why: "changed: onnxruntime, batched",
 		},
 		"removed": {
-			change:  func(t *testing.T, root string) { command(t, root, "rm", "--quiet", "gpu/abi.go"); commit(t, root) },
+			change: func(t *testing.T,
+				root string) {
+				command(t, root, "rm", "--quiet", "gpu/abi.go")
+				commit(t, root)
+			},
 			engines: []string{"emulated", "gpu"}, why: "changed: emulated, gpu",
 		},
 		"moved out of an engine": {
@@ -117,15 +130,34 @@ func TestChanged(t *testing.T) {
 			},
 			engines: nil, why: "no engine has changed",
 		},
-		"tools":        {change: func(t *testing.T, root string) { write(t, root, "cmd/lockstep/main.go", "x") }, why: "no engine has changed"},
-		"recordings":   {change: func(t *testing.T, root string) { write(t, root, "golden/testdata/a.npz", "x") }, why: "golden/testdata/a.npz concerns every engine"},
-		"the root":     {change: func(t *testing.T, root string) { write(t, root, "go.mod", "x") }, why: "go.mod concerns every engine"},
-		"an odd name":  {change: func(t *testing.T, root string) { write(t, root, "what\n\"ü\" ever", "x") }, why: "concerns every engine"},
-		"nothing":      {change: func(*testing.T, string) {}, why: "nothing differs from base"},
-		"ignored":      {change: func(t *testing.T, root string) { write(t, root, "build/x.go", "x") }, why: "nothing differs from base"},
-		"no base":      {base: "-", change: func(*testing.T, string) {}, why: `"-" is no revision`},
-		"unknown base": {base: "0000000000000000000000000000000000000000", change: func(*testing.T, string) {}, why: "is not known here"},
-		"an option":    {base: "--output=x", change: func(*testing.T, string) {}, why: "is no revision"},
+		"tools": {change: func(t *testing.T,
+			root string) {
+			write(t, root, "cmd/lockstep/main.go", "x")
+		}, why: "no engine has " +
+			"changed"},
+		"recordings": {change: func(t *testing.T,
+			root string) {
+			write(t, root, "golden/testdata/a.npz",
+				"x")
+		}, why: "golden/testdata/a.npz concerns every engine"},
+		"the root": {change: func(t *testing.T,
+			root string) {
+			write(t, root, "go.mod", "x")
+		}, why: "go.mod concerns every engine"},
+		"an odd name": {change: func(t *testing.T, root string) {
+			write(t, root, "what\n\"ü\" "+
+				"ever", "x")
+		}, why: "concerns every engine"},
+		"nothing": {change: func(*testing.T, string) {}, why: "nothing differs from base"},
+		"ignored": {change: func(t *testing.T,
+			root string) {
+			write(t, root, "build/x.go", "x")
+		}, why: "nothing differs from base"},
+		"no base": {base: "-", change: func(*testing.T, string) {}, why: `"-" is no revision`},
+		"unknown base": {base: "0000000000000000000000000000000000000000",
+			change: func(*testing.T, string) {}, why: "is not known here"},
+		"an option": {base: "--output=x", change: func(*testing.T, string) {},
+			why: "is no revision"},
 		"no common start": {change: func(t *testing.T, root string) {
 			command(t, root, "checkout", "--quiet", "--orphan", "other")
 			write(t, root, "other.go", "x")

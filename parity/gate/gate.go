@@ -83,7 +83,9 @@ func Run(ctx context.Context, config Config) (*verdict.Result, error) {
 		Change: Changed(
 			ctx, config.Root, config.Base,
 		), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
-		Engines: engines.CheckedNames(), Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)), Go: runtime.Version(),
+		Engines: engines.CheckedNames(),
+		Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH,
+			runtime.GOMAXPROCS(0)), Go: runtime.Version(),
 		Start: start.UTC().Truncate(time.Second),
 	}
 	dir, err := os.MkdirTemp("", "lockstep-gate-")
@@ -245,9 +247,10 @@ func (g *run) plan() []step {
 	steps := []step{
 		{name: "build", title: "Everything compiles.", run: g.build},
 		{
-			name:  "sharp",
-			title: "Compiled kernels belong to their sources; distinguishing vectors; short rollouts.",
-			run:   g.sharp,
+			name: "sharp",
+			title: "Compiled kernels belong to their sources; distinguishing vectors; short " +
+				"rollouts.",
+			run: g.sharp,
 		},
 	}
 	for _, t := range targets {
@@ -268,7 +271,8 @@ func (g *run) plan() []step {
 	}
 	for _, engine := range engines.CheckedNames() {
 		steps = append(steps, step{
-			name: "goldens/" + engine, title: "All stages of all recorded rollouts of the Python program, from engine " + engine + ".",
+			name: "goldens/" + engine, title: "All stages of all recorded rollouts of the " +
+				"Python program, from engine " + engine + ".",
 			run: g.comparing(func(ctx context.Context, c *verdict.Check) error {
 				return g.compare(ctx, c, "compare", "golden/testdata", engine)
 			}, []string{engine}, "lockstep/parity", "TestTrajectory", engine),
@@ -432,7 +436,10 @@ func (g *run) untouched(ctx context.Context, name string, of []string) string {
 		return "of the kernels only what no compiler sees has changed"
 	}
 	for _, folder := range of {
-		within := func(name string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
+		within := func(name string) bool {
+			return name == folder ||
+				strings.HasPrefix(name, folder+"/")
+		}
 		if slices.ContainsFunc(g.change.Packages, within) ||
 			slices.ContainsFunc(g.change.Files, within) {
 			return ""
@@ -556,7 +563,8 @@ func (g *run) live(ctx context.Context, c *verdict.Check) error {
 	if err := g.compare(ctx, c, append(own, "--num_segs", "4")...); err != nil {
 		return err
 	}
-	if err := g.compare(ctx, c, append(own, "--num_segs", "2", "--controller", "zero")...); err != nil {
+	if err := g.compare(ctx, c,
+		append(own, "--num_segs", "2", "--controller", "zero")...); err != nil {
 		return err
 	}
 	if _, err := want.Assets.Find(); err != nil {
@@ -759,9 +767,11 @@ func sample(faults []mutants.Fault, change verdict.Change) []mutants.Fault {
 			kind = "tests"
 		}
 		switch {
-		case slices.ContainsFunc(f.Edits, func(e mutants.Edit) bool { return slices.Contains(change.Files, e.File) }):
+		case slices.ContainsFunc(f.Edits,
+			func(e mutants.Edit) bool { return slices.Contains(change.Files, e.File) }):
 			touched = append(touched, f)
-		case kind == "tests" && change.Everything || kind != "tests" && slices.Contains(change.Engines, kind):
+		case kind == "tests" && change.Everything || kind != "tests" &&
+			slices.Contains(change.Engines, kind):
 			others = append(others, f)
 			turns[kind]++
 			turn[f.Name] = turns[kind]

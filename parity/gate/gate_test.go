@@ -76,7 +76,8 @@ func announce(n int) string { return fmt.Sprintf(`{"summary":{"comparisons":%d}}
 // is given.
 func comparison(stages ...string) verdict.Comparison {
 	r := &parity.Report{
-		Exact: true, Steps: 1160, Compared: map[string]int{tinyphysics.Logits: 1160, tinyphysics.Lataccel: 1160},
+		Exact: true, Steps: 1160, Compared: map[string]int{tinyphysics.Logits: 1160,
+			tinyphysics.Lataccel: 1160},
 		Rollouts: []parity.Verdict{
 			{
 				Rollout: "route 00000, controller pid",
@@ -139,29 +140,52 @@ func TestParity(t *testing.T) {
 		why     string
 		passed  int
 	}{
-		"equal":               {script: []string{line(comparison()), announce(1)}, outcome: verdict.Passed, passed: 2},
-		"different":           {script: []string{line(comparison(tinyphysics.Logits)), announce(1), "exit 1"}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1},
-		"different, exit 0":   {script: []string{line(comparison(tinyphysics.Logits)), announce(1)}, outcome: verdict.Failed, why: "status 0, although a comparison failed"},
-		"equal, exit 1":       {script: []string{line(comparison()), announce(1), "exit 1"}, outcome: verdict.Failed, why: "status 1, and no comparison says why"},
-		"usage":               {script: []string{"stderr no such flag", "exit 2"}, outcome: verdict.Failed, why: "no such flag"},
-		"no regression kept":  {script: []string{"stderr lockstep: parity/testdata/regressions: no case in it", "exit 2"}, outcome: verdict.Failed, why: "before its last line: lockstep: parity/testdata/regressions: no case in it"},
-		"crash":               {script: []string{line(comparison()), "die"}, outcome: verdict.Failed, why: "it crashed: signal: killed"},
-		"crash after the end": {script: []string{line(comparison()), announce(1), "die"}, outcome: verdict.Failed, why: "it crashed"},
-		"hang":                {script: []string{line(comparison()), announce(1), "hang"}, outcome: verdict.Failed, why: "did not end within"},
-		"cut off":             {script: []string{line(comparison())}, outcome: verdict.Failed, why: "before its last line"},
-		"one is missing":      {script: []string{line(comparison()), announce(2)}, outcome: verdict.Failed, why: "printed 1 comparisons of 2"},
-		"no JSON":             {script: []string{"panic: oops"}, outcome: verdict.Failed, why: `printed "panic: oops"`},
-		"no comparison":       {script: []string{`{}`, announce(0)}, outcome: verdict.Failed, why: "which is no comparison"},
-		"nothing":             {script: []string{announce(0)}, outcome: verdict.Failed, why: "no case was run"},
+		"equal": {script: []string{line(comparison()), announce(1)},
+			outcome: verdict.Passed, passed: 2},
+		"different": {script: []string{line(comparison(tinyphysics.Logits)),
+			announce(1), "exit 1"}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1},
+		"different, exit 0": {script: []string{line(comparison(tinyphysics.Logits)),
+			announce(1)}, outcome: verdict.Failed, why: "status 0, although a comparison failed"},
+		"equal, exit 1": {script: []string{line(comparison()), announce(1), "exit 1"},
+			outcome: verdict.Failed, why: "status 1, and no comparison says why"},
+		"usage": {script: []string{"stderr no such flag", "exit 2"},
+			outcome: verdict.Failed, why: "no such flag"},
+		"no regression kept": {script: []string{"stderr lockstep: parity/testdata/regressions: " +
+			"no case in it", "exit 2"}, outcome: verdict.Failed, why: "before its last line: " +
+			"lockstep: parity/testdata/regressions: no case in it"},
+		"crash": {script: []string{line(comparison()), "die"},
+			outcome: verdict.Failed, why: "it crashed: signal: killed"},
+		"crash after the end": {script: []string{line(comparison()), announce(1), "die"},
+			outcome: verdict.Failed, why: "it crashed"},
+		"hang": {script: []string{line(comparison()), announce(1), "hang"},
+			outcome: verdict.Failed, why: "did not end within"},
+		"cut off": {script: []string{line(comparison())}, outcome: verdict.Failed,
+			why: "before its last line"},
+		"one is missing": {script: []string{line(comparison()), announce(2)},
+			outcome: verdict.Failed, why: "printed 1 comparisons of 2"},
+		"no JSON": {script: []string{"panic: oops"}, outcome: verdict.Failed,
+			why: `printed "panic: oops"`},
+		"no comparison": {script: []string{`{}`, announce(0)}, outcome: verdict.Failed,
+			why: "which is no comparison"},
+		"nothing": {script: []string{announce(0)}, outcome: verdict.Failed,
+			why: "no case was run"},
 		"an empty report": {
-			script:  []string{line(verdict.Comparison{Kind: "goldens", Want: "w", Got: "g", Report: &parity.Report{}}), announce(1), "exit 2"},
+			script: []string{line(verdict.Comparison{Kind: "goldens", Want: "w", Got: "g",
+				Report: &parity.Report{}}), announce(1), "exit 2"},
 			outcome: verdict.Failed, why: "1 of 1 cases failed",
 		},
-		"not run":           {script: []string{line(comparison()), line(absent), announce(2)}, outcome: verdict.Passed, passed: 2},
-		"absent, exit 2":    {script: []string{line(absent), announce(1), "stderr lockstep: nothing was compared", "exit 2"}, outcome: verdict.Failed, why: "no case was run: no device"},
-		"nothing but that":  {script: []string{line(absent), announce(1)}, outcome: verdict.Failed, why: "no case was run: no device"},
-		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.GPU.Name}, outcome: verdict.Failed, why: "1 of 3 cases failed", passed: 2},
-		"another required":  {script: []string{line(comparison()), line(absent), announce(2)}, require: []string{want.Python.Name}, outcome: verdict.Passed, passed: 2},
+		"not run": {script: []string{line(comparison()), line(absent), announce(2)},
+			outcome: verdict.Passed, passed: 2},
+		"absent, exit 2": {script: []string{line(absent), announce(1), "stderr lockstep: " +
+			"nothing was compared", "exit 2"}, outcome: verdict.Failed, why: "no case was run: " +
+			"no device"},
+		"nothing but that": {script: []string{line(absent), announce(1)},
+			outcome: verdict.Failed, why: "no case was run: no device"},
+		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)},
+			require: []string{want.GPU.Name}, outcome: verdict.Failed, why: "1 of 3 cases failed",
+			passed: 2},
+		"another required": {script: []string{line(comparison()), line(absent), announce(2)},
+			require: []string{want.Python.Name}, outcome: verdict.Passed, passed: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,7 +203,10 @@ func TestParity(t *testing.T) {
 			}
 			s := step{
 				name: "parity",
-				run:  func(ctx context.Context, k *verdict.Check) error { return g.compare(ctx, k, "compare", "goldens") },
+				run: func(ctx context.Context,
+					k *verdict.Check) error {
+					return g.compare(ctx, k, "compare", "goldens")
+				},
 			}
 			got := s.execute(t.Context(), limit, c.require)
 			if got.Outcome != c.outcome || !strings.Contains(got.Why, c.why) ||
@@ -209,7 +236,8 @@ func TestUnlessAbsent(t *testing.T) {
 		{[]verdict.CheckCase{absent, absent}, nil, nil, verdict.NotRun},
 		{[]verdict.CheckCase{absent, absent}, []string{want.GPU.Name}, nil, verdict.Failed},
 		{[]verdict.CheckCase{absent}, nil, errors.New("a crash"), verdict.Failed},
-		{[]verdict.CheckCase{absent, {Outcome: verdict.NotRun, Message: "for no reason"}}, nil, nil, verdict.Failed},
+		{[]verdict.CheckCase{absent, {Outcome: verdict.NotRun, Message: "for no reason"}}, nil,
+			nil, verdict.Failed},
 		{[]verdict.CheckCase{absent, {Outcome: verdict.NotApplicable}}, nil, nil, verdict.Failed},
 		{[]verdict.CheckCase{absent, {Outcome: verdict.Failed}}, nil, nil, verdict.Failed},
 		{[]verdict.CheckCase{absent, {Outcome: verdict.Passed}}, nil, nil, verdict.Passed},
@@ -260,15 +288,31 @@ func TestExecute(t *testing.T) {
 		why     string
 	}{
 		"passes": {run: passing, outcome: verdict.Passed},
-		"panics": {run: func(context.Context, *verdict.Check) error { panic("oops") }, outcome: verdict.Failed, why: "panic: oops"},
+		"panics": {run: func(context.Context, *verdict.Check) error { panic("oops") },
+			outcome: verdict.Failed, why: "panic: oops"},
 		"panics later": {run: func(ctx context.Context, c *verdict.Check) error {
 			passing(ctx, c)
 			return []error{nil}[len(c.Cases)]
 		}, outcome: verdict.Failed, why: "panic: runtime error: index out of range"},
-		"fails":   {run: func(ctx context.Context, c *verdict.Check) error { passing(ctx, c); return errors.New("why not") }, outcome: verdict.Failed, why: "why not"},
-		"nothing": {run: func(context.Context, *verdict.Check) error { return nil }, outcome: verdict.Failed, why: "no case was run"},
-		"hangs":   {run: func(ctx context.Context, c *verdict.Check) error { passing(ctx, c); <-ctx.Done(); return nil }, outcome: verdict.Failed, why: "did not end within"},
-		"leaves":  {run: func(context.Context, *verdict.Check) error { return leaving("not today") }, outcome: verdict.NotRun, why: "not today"},
+		"fails": {run: func(ctx context.Context,
+			c *verdict.Check) error {
+			passing(ctx,
+				c)
+			return errors.New("why not")
+		}, outcome: verdict.Failed, why: "why not"},
+		"nothing": {run: func(context.Context, *verdict.Check) error { return nil },
+			outcome: verdict.Failed, why: "no case was run"},
+		"hangs": {run: func(ctx context.Context,
+			c *verdict.Check) error {
+			passing(ctx,
+				c)
+			<-ctx.Done()
+			return nil
+		}, outcome: verdict.Failed, why: "did not end within"},
+		"leaves": {run: func(context.Context,
+			*verdict.Check) error {
+			return leaving("not today")
+		}, outcome: verdict.NotRun, why: "not today"},
 		"skips all": {run: func(_ context.Context, c *verdict.Check) error {
 			c.Cases = []verdict.CheckCase{{Outcome: verdict.NotRun, Message: "no CPU"}}
 			return nil
@@ -347,7 +391,11 @@ func TestRun(t *testing.T) {
 	long := step{
 		name:   "long",
 		beside: true,
-		run:    func(ctx context.Context, c *verdict.Check) error { <-ctx.Done(); return ctx.Err() },
+		run: func(ctx context.Context,
+			c *verdict.Check) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
 	}
 	r, err := Run(
 		t.Context(),
@@ -402,7 +450,8 @@ func TestRun(t *testing.T) {
 		name: "stop",
 		run:  func(context.Context, *verdict.Check) error { cancel(); return nil },
 	}
-	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard, steps: steps(fine, stop, fine)}); !errors.Is(
+	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard,
+		steps: steps(fine, stop, fine)}); !errors.Is(
 		err,
 		context.Canceled,
 	) ||
@@ -433,7 +482,8 @@ func TestPlan(t *testing.T) {
 	) {
 		t.Errorf("documentation: %v", got)
 	}
-	if got := names(verdict.Change{Documentation: true, Packages: []string{"docs"}}, false); !slices.Equal(
+	if got := names(verdict.Change{Documentation: true, Packages: []string{"docs"}},
+		false); !slices.Equal(
 		got,
 		[]string{"documentation", "tests"},
 	) {
@@ -473,8 +523,10 @@ func TestComparing(t *testing.T) {
 		{[]string{"twin"}, nil, false, ""},
 		{[]string{"other"}, nil, false, "no engine of it has changed"},
 		{nil, nil, true, ""},
-		{[]string{"twin"}, at("TestAll/set/twin/route", verdict.Passed), false, "TestAll has made these comparisons: log"},
-		{[]string{"twin"}, at("TestAll/set/twin", verdict.Passed), false, "TestAll has made these comparisons: log"},
+		{[]string{"twin"}, at("TestAll/set/twin/route", verdict.Passed), false, "TestAll has " +
+			"made these comparisons: log"},
+		{[]string{"twin"}, at("TestAll/set/twin", verdict.Passed), false, "TestAll has made " +
+			"these comparisons: log"},
 		{[]string{"twin"}, at("TestAll/set/twin/route", verdict.NotRun), false, ""},
 		{[]string{"twin"}, at("TestAll/set/twins/route", verdict.Passed), false, ""},
 		{[]string{"twin"}, at("TestOther/set/twin/route", verdict.Passed), false, ""},
@@ -610,7 +662,8 @@ func TestSharp(t *testing.T) {
 		t,
 		root,
 		"a/a_test.go",
-		"package a\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) { t.Error(\"one bit\") }\n\nfunc TestLong(t *testing.T) {}\n",
+		"package a\n\nimport \"testing\"\n\nfunc TestVectors(t *testing.T) { t.Error(\"one "+
+			"bit\") }\n\nfunc TestLong(t *testing.T) {}\n",
 	)
 	g := &run{Config: Config{Root: root}, env: append(os.Environ(), "GOFLAGS=")}
 	s := step{run: g.sharp}
@@ -650,7 +703,8 @@ func TestSample(t *testing.T) {
 		if again := sample(all, change); !reflect.DeepEqual(got, again) {
 			t.Fatalf("the sample of a commit is %v, and then %v", got, again)
 		}
-		if d := cmp.Diff(map[string]int{"reference": 2, "batched": 2, "onnxruntime": 2, "emulated": 2, "tests": 2}, engines(got)); d != "" {
+		if d := cmp.Diff(map[string]int{"reference": 2, "batched": 2, "onnxruntime": 2,
+			"emulated": 2, "tests": 2}, engines(got)); d != "" {
 			t.Fatalf("commit %d (-want +got):\n%s", commit, d)
 		}
 		for _, f := range got {
@@ -660,7 +714,8 @@ func TestSample(t *testing.T) {
 	if len(planted) != len(all) {
 		t.Errorf("400 commits plant %d of %d faults", len(planted), len(all))
 	}
-	if d := cmp.Diff(map[string]int{"emulated": sampleSize}, engines(sample(all, verdict.Change{Engines: []string{"emulated", "gpu"}}))); d != "" {
+	if d := cmp.Diff(map[string]int{"emulated": sampleSize},
+		engines(sample(all, verdict.Change{Engines: []string{"emulated", "gpu"}}))); d != "" {
 		t.Errorf("gpu (-want +got):\n%s", d)
 	}
 	const file = "batched/rollout.go"
@@ -741,7 +796,9 @@ func TestTarget(t *testing.T) {
 		}
 	}
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine; echo 'not run: a part'; echo fine\nless:\n\t@echo 'SKIPPED [2] python/tests/a.py:4: no torch'\nbad:\n\t@echo spoilt; exit 1\nnone:\n\t@echo 'not run: no emulator'\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "Makefile"), []byte("good:\n\t@echo fine; echo "+
+		"'not run: a part'; echo fine\nless:\n\t@echo 'SKIPPED [2] python/tests/a.py:4: no "+
+		"torch'\nbad:\n\t@echo spoilt; exit 1\nnone:\n\t@echo 'not run: no emulator'\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	g := &run{Config: Config{Root: root}, env: os.Environ()}
@@ -788,18 +845,32 @@ func TestTargetTests(t *testing.T) {
 		outcome string
 		why     string // or a part of the failed case's message
 	}{
-		"passed":                 {lines: []string{start, pass, end}, outcome: verdict.Passed},
-		"no tests":               {lines: []string{start, none, end}, outcome: verdict.Failed, why: "none of its tests was run"},
-		"none in a second run":   {lines: []string{start, pass, end, start, none, end}, outcome: verdict.Failed, why: "none of its tests was run"},
-		"another package":        {lines: []string{strings.ReplaceAll(pass, "/a", "/b")}, outcome: verdict.Failed, why: "go test was not run in it"},
-		"nothing":                {lines: nil, outcome: verdict.Failed, why: "go test was not run in it"},
-		"skipped without a want": {lines: []string{start, skip, end}, outcome: verdict.Failed, why: "none of its tests was run"},
-		"skipped":                {lines: []string{start, says, skip, end}, outcome: verdict.NotRun, why: "no model; not required"},
-		"skipped, required":      {lines: []string{start, strings.ReplaceAll(pass, "TestA", "TestB"), says, skip, end}, require: []string{want.Assets.Name}, outcome: verdict.Failed, why: "assets is required"},
-		"skipped, not required":  {lines: []string{start, strings.ReplaceAll(pass, "TestA", "TestB"), says, skip, end}, outcome: verdict.Passed},
-		"half, required":         {lines: []string{start, half, pass, end}, require: []string{want.Assets.Name}, outcome: verdict.Failed, why: "assets is required"},
-		"failed":                 {lines: []string{start, fail}, outcome: verdict.Failed, why: "1 of 1 cases failed"},
-		"no event":               {lines: []string{`{"`}, outcome: verdict.Failed, why: "go test -json printed"},
+		"passed": {lines: []string{start, pass, end}, outcome: verdict.Passed},
+		"no tests": {lines: []string{start, none, end}, outcome: verdict.Failed,
+			why: "none of its tests was run"},
+		"none in a second run": {lines: []string{start, pass, end, start, none, end},
+			outcome: verdict.Failed, why: "none of its tests was run"},
+		"another package": {lines: []string{strings.ReplaceAll(pass, "/a", "/b")},
+			outcome: verdict.Failed, why: "go test was not run in it"},
+		"nothing": {lines: nil, outcome: verdict.Failed, why: "go test was not " +
+			"run in it"},
+		"skipped without a want": {lines: []string{start, skip, end}, outcome: verdict.Failed,
+			why: "none of its tests was run"},
+		"skipped": {lines: []string{start, says, skip, end},
+			outcome: verdict.NotRun, why: "no model; not required"},
+		"skipped, required": {lines: []string{start,
+			strings.ReplaceAll(pass, "TestA", "TestB"), says, skip,
+			end}, require: []string{want.Assets.Name}, outcome: verdict.Failed, why: "assets is " +
+			"required"},
+		"skipped, not required": {lines: []string{start,
+			strings.ReplaceAll(pass, "TestA", "TestB"), says, skip, end}, outcome: verdict.Passed},
+		"half, required": {lines: []string{start, half, pass, end},
+			require: []string{want.Assets.Name}, outcome: verdict.Failed,
+			why: "assets is required"},
+		"failed": {lines: []string{start, fail}, outcome: verdict.Failed,
+			why: "1 of 1 cases failed"},
+		"no event": {lines: []string{`{"`}, outcome: verdict.Failed,
+			why: "go test -json printed"},
 	} {
 		root := t.TempDir()
 		write(t, root, "events", strings.Join(c.lines, "\n")+"\n")
@@ -913,7 +984,8 @@ func TestHardware(t *testing.T) {
 	}
 	change := func(text string) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(kernels, 0o777), os.MkdirAll(folder, 0o777), os.WriteFile(filepath.Join(kernels, "rollout.cu"), []byte(text), 0o666)); err != nil {
+		if err := errors.Join(os.MkdirAll(kernels, 0o777), os.MkdirAll(folder, 0o777),
+			os.WriteFile(filepath.Join(kernels, "rollout.cu"), []byte(text), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -927,7 +999,8 @@ func TestHardware(t *testing.T) {
 		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: hash, Date: "2026-01-02",
 		Goldens: []string{
 			"g00002.pid",
-		}, Tests: []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}}, Verdict: hardware.Pass,
+		}, Tests: []hardware.Outcome{{Name: "TestGoldens",
+			Result: hardware.Pass}}, Verdict: hardware.Pass,
 	}
 	if evidence.Challenge, err = answer(t.Context(), hash); err != nil {
 		t.Fatal(err)

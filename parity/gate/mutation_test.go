@@ -21,7 +21,8 @@ func TestMutation(t *testing.T) {
 		{"one of an engine", shown + red + sum, "1", "1 of 1 cases failed", verdict.Failed, 1, 1},
 		{"one elsewhere", shown + sum, "0", "", verdict.Passed, 0, 1},
 		{"none lives", sum, "0", "", verdict.Passed, 0, 0},
-		{"nothing was changed", "", "0", "no line that was changed has a mutant", verdict.NotRun, 0, 0},
+		{"nothing was changed", "", "0", "no line that was changed has a mutant", verdict.NotRun,
+			0, 0},
 		{"it ends badly", sum, "1", "no mutant says why", verdict.Failed, 0, 0},
 		{"it ends well in spite of one", red, "0", "although mutants live", verdict.Failed, 1, 0},
 	} {

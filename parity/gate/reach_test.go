@@ -16,15 +16,19 @@ func moduleTree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	for file, text := range map[string]string{
-		"go.mod": "module a\n\ngo 1.26\n", "Makefile": "", "README.md": "", "docs/docs_test.go": "package docs\n", "notes/plan.txt": "",
-		"base/base.go": "package base\n", "base/base_test.go": "package base\n", "base/testdata/x.bin": "",
-		"middle/middle.go": "package middle\n\nimport _ \"a/base\"\n",
-		"top/top.go":       "package top\n", "top/top_test.go": "package top\n\nimport _ \"a/middle\"\n",
+		"go.mod": "module a\n\ngo 1.26\n", "Makefile": "", "README.md": "",
+		"docs/docs_test.go": "package docs\n", "notes/plan.txt": "",
+		"base/base.go": "package base\n", "base/base_test.go": "package base\n",
+		"base/testdata/x.bin": "",
+		"middle/middle.go":    "package middle\n\nimport _ \"a/base\"\n",
+		"top/top.go":          "package top\n", "top/top_test.go": "package top\n\nimport _ " +
+			"\"a/middle\"\n",
 		"aside/aside.go":      "package aside\n",
 		"device/gpu.go":       "//go:build cuda\n\npackage device\n\nimport _ \"a/aside\"\n",
 		"device/plain.go":     "//go:build !cuda\n\npackage device\n",
 		"over/under/under.go": "package under\n\nimport _ \"a/base\"\n",
-		"gpu/kernels/a.cu":    "int a; // one\n", "gpu/kernels/classic/b.cuh": "int b;\n", "gpu/kernels/k.go": "package kernels\n",
+		"gpu/kernels/a.cu":    "int a; // one\n", "gpu/kernels/classic/b.cuh": "int b;\n",
+		"gpu/kernels/k.go": "package kernels\n",
 	} {
 		write(t, root, file, text)
 	}
@@ -109,12 +113,15 @@ func TestUntouched(t *testing.T) {
 		of         []string
 		why        string
 	}{
-		{"gpu/kernels/a.cu", "int a; // two\n", []string{"gpu/kernels"}, "only what no compiler sees"},
+		{"gpu/kernels/a.cu", "int a; // two\n", []string{"gpu/kernels"}, "only what no compiler " +
+			"sees"},
 		{"gpu/kernels/a.cu", "int c; // one\n", []string{"gpu/kernels"}, ""},
-		{"gpu/kernels/classic/b.cuh", "int b ;\n", []string{"gpu/kernels"}, "only what no compiler sees"},
+		{"gpu/kernels/classic/b.cuh", "int b ;\n", []string{"gpu/kernels"}, "only what no " +
+			"compiler sees"},
 		{"gpu/kernels/new.h", "\n", []string{"gpu/kernels"}, ""},
 		{"gpu/module/manifest.json", "{}", []string{"gpu/module"}, ""},
-		{"aside/aside.go", "package aside // changed\n", []string{"gpu/kernels"}, "nothing of gpu/kernels has changed"},
+		{"aside/aside.go", "package aside // changed\n", []string{"gpu/kernels"}, "nothing of " +
+			"gpu/kernels has changed"},
 		{"aside/aside.go", "package aside // changed\n", []string{"device"}, ""},
 		{"aside/aside.go", "package aside // changed\n", nil, ""},
 		{"Makefile", "x:", []string{"gpu/kernels"}, ""},
@@ -141,7 +148,8 @@ func TestCompiledTargets(t *testing.T) {
 	for _, target := range targets {
 		for _, folder := range []string{"gpu", "gpu/classic", "gpu/translate", "gpu/driver/emulated"} {
 			g := &run{change: verdict.Change{Packages: []string{folder}}}
-			if why := g.untouched(t.Context(), target.name, target.of); target.name == "test-compiled" &&
+			if why := g.untouched(t.Context(), target.name,
+				target.of); target.name == "test-compiled" &&
 				why != "" {
 				t.Errorf("%s has changed, and %s does not run: %s", folder, target.name, why)
 			}

@@ -55,7 +55,8 @@ func namedFiles(root, file string) (named []string, err error) {
 				}
 			}
 		case *ast.BasicLit:
-			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && !joined[n] {
+			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING &&
+				!joined[n] {
 				for _, name := range upwards.FindAllStringSubmatch(text, -1) {
 					add(name[1])
 				}
@@ -104,13 +105,15 @@ func TestNamedFiles(t *testing.T) {
 			if name != "." && !slices.Contains(reached, folder) &&
 				!slices.Contains(reached, everyPackage) {
 				t.Errorf(
-					"%s names %s, and a change of it does not make its tests run: add a line to readers",
+					"%s names %s, and a change of it does not make its tests run: add a line to "+
+						"readers",
 					file, name,
 				)
 			}
 			if name == "." && !namesRoot(folder) {
 				t.Errorf(
-					"%s names files from the module's root: add what it reads to readers, or it to sources",
+					"%s names files from the module's root: add what it reads to readers, or it "+
+						"to sources",
 					file,
 				)
 			}
@@ -123,7 +126,8 @@ func TestNamedFiles(t *testing.T) {
 	for _, want := range []string{
 		"internal/npz golden/testdata", "parity/trace parity/tinyphysics/schema.json",
 		"golden/vectors/statement ARITHMETIC.md",
-		"parity/conformance parity/conformance/README.md", "parity/gate Makefile", "golden/vectors/statement .",
+		"parity/conformance parity/conformance/README.md", "parity/gate Makefile",
+		"golden/vectors/statement .",
 	} {
 		if !found[want] {
 			t.Errorf("%q is not found", want)

@@ -167,7 +167,8 @@ func TestJUnit(t *testing.T) {
 				t.Errorf("%s has %d outcomes", attr(c, "name"), len(c.Nodes))
 			}
 			for _, outcome := range c.Nodes {
-				key, ok := map[string]string{"failure": "failures", "error": "errors", "skipped": "skipped"}[outcome.XMLName.Local]
+				key, ok := map[string]string{"failure": "failures", "error": "errors",
+					"skipped": "skipped"}[outcome.XMLName.Local]
 				if !ok {
 					t.Errorf("<%s> in a case", outcome.XMLName.Local)
 				}
@@ -195,7 +196,9 @@ func TestJUnit(t *testing.T) {
 		t.Errorf("%v, want 2 failures, 1 error, 3 skipped", total)
 	}
 	for name, want := range map[string]string{
-		"goldens/onnxruntime.goldens.onnxruntime.ort1.30 00002/pid": "route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart|",
+		"goldens/onnxruntime.goldens.onnxruntime.ort1.30 00002/pid": "route 00002, controller " +
+			"pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), " +
+			"1 ulp apart|",
 		"mutants check":             "it crashed: signal: killed|",
 		"hardware check":            "not required|",
 		"tests.lockstep/fuzz TestC": "this CPU has no AVX-512|",
@@ -284,16 +287,21 @@ func TestText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"ok    build                     1 cases     0.0 s\n",
-		"FAIL  goldens/onnxruntime       2 cases     3.2 s\n      1 of 2 cases failed\n      goldens.onnxruntime.ort1.30 00002/pid: route 00002, controller pid, step 123, stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp apart\n      repeat: lockstep compare goldens\n",
+		"FAIL  goldens/onnxruntime       2 cases     3.2 s\n      1 of 2 cases failed\n      " +
+			"goldens.onnxruntime.ort1.30 00002/pid: route 00002, controller pid, step 123, " +
+			"stage logits, index 7: want 1 (3f800000), got 1.0000001 (3f800001), 1 ulp " +
+			"apart\n      repeat: lockstep compare goldens\n",
 		"2 cases     0.0 s, 1 not run, 1 not applicable\n",
-		"FAIL  mutants                   0 cases     0.0 s\n      it crashed: signal: killed\n      go: out of memory\n",
+		"FAIL  mutants                   0 cases     0.0 s\n      it crashed: signal: killed\n  " +
+			"    go: out of memory\n",
 		"–     hardware             not run: not required\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, b.String())
 		}
 	}
-	if got, want := r.Skips(verdict.NotRun), []verdict.Skip{{Check: "tests", Message: "this CPU has no AVX-512", Count: 1}}; !slices.Equal(
+	if got, want := r.Skips(verdict.NotRun), []verdict.Skip{{Check: "tests",
+		Message: "this CPU has no AVX-512", Count: 1}}; !slices.Equal(
 		got,
 		want,
 	) {
@@ -347,7 +355,8 @@ func TestScore(t *testing.T) {
 		{score(40, 40, 40), ""},
 		{score(40, 39, 40), "39 of 40 stages are named rightly, 40 of them caught: want 40 or more"},
 		{score(200, 190, 200), ""},
-		{score(200, 189, 200), "189 of 200 stages are named rightly, 200 of them caught: want 190 or more"},
+		{score(200, 189, 200), "189 of 200 stages are named rightly, 200 of them caught: want " +
+			"190 or more"},
 		{score(39, 39, 40), "m39: not caught: A | B."},
 		{alarm, "false alarm: reference, without a fault: stage logits"},
 		{untried, "m7: could not be tried: its text is found 0 times"},
@@ -366,8 +375,13 @@ func TestScore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| fault | what is wrong | engine | caught | stage | named | rollouts | steps |\n|---|---|---|---|---|---|--:|--:|\n| m0 | A \\| B. | reference | yes | cdf | probs | 0 | 0 |\n",
-		"| m38 | A \\| B. | reference | yes | cdf | ✗ probs | 0 | 0 |\n| m39 | A \\| B. | reference | NO | cdf | probs | 0 | 0 |\n\nRun without a fault: reference.\n\nAll 40 rows are of one run, at no known commit.\n\n39 of 40 faults caught; the stage named rightly for 38 (95.0 %); no alarm in 1 runs without a fault.\n",
+		"| fault | what is wrong | engine | caught | stage | named | rollouts | steps " +
+			"|\n|---|---|---|---|---|---|--:|--:|\n| m0 | A \\| B. | reference | yes | cdf | " +
+			"probs | 0 | 0 |\n",
+		"| m38 | A \\| B. | reference | yes | cdf | ✗ probs | 0 | 0 |\n| m39 | A \\| B. | " +
+			"reference | NO | cdf | probs | 0 | 0 |\n\nRun without a fault: reference.\n\nAll " +
+			"40 rows are of one run, at no known commit.\n\n39 of 40 faults caught; the " +
+			"stage named rightly for 38 (95.0 %); no alarm in 1 runs without a fault.\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())
@@ -377,7 +391,8 @@ func TestScore(t *testing.T) {
 	if err := alarm.WriteTable(&b, false); err != nil ||
 		!strings.HasPrefix(
 			b.String(),
-			"fault  engine     caught  stage  named  rollouts  steps\nm0     reference  yes     cdf    probs  0         0\n",
+			"fault  engine     caught  stage  named  rollouts  steps\nm0     reference  yes     "+
+				"cdf    probs  0         0\n",
 		) ||
 		!strings.HasSuffix(b.String(), "FALSE ALARMS: 1.\n") {
 		t.Errorf("%v\n%s", err, b.String())
@@ -403,22 +418,26 @@ func TestLines(t *testing.T) {
 	if status != 0 || err != nil || strings.Join(got, ",") != "one,two" {
 		t.Errorf("%d, %v, %q", status, err, got)
 	}
-	if _, err := program(t.Context(), &c, ".", nil, []string{"yes"}, func([]byte) error { return errors.New("enough") }); err == nil ||
+	if _, err := program(t.Context(), &c, ".", nil, []string{"yes"},
+		func([]byte) error { return errors.New("enough") }); err == nil ||
 		err.Error() != "enough" {
 		t.Errorf("error %v", err)
 	}
-	if _, err := program(t.Context(), &c, ".", nil, []string{"echo", "x"}, func([]byte) error { panic("oops") }); err == nil ||
+	if _, err := program(t.Context(), &c, ".", nil, []string{"echo", "x"},
+		func([]byte) error { panic("oops") }); err == nil ||
 		!strings.HasPrefix(err.Error(), "panic: oops") {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := program(ctx, &c, ".", nil, []string{"sleep", "20"}, func([]byte) error { return nil }); err == nil {
+	if _, err := program(ctx, &c, ".", nil, []string{"sleep", "20"},
+		func([]byte) error { return nil }); err == nil {
 		t.Error("a program that was ended has no error")
 	}
 	// What it started outlives it, and holds its output open; then it is ended, too.
 	late := filepath.Join(t.TempDir(), "late")
-	if _, err := program(t.Context(), &c, ".", nil, []string{"sh", "-c", "(sleep 7; touch '" + late + "') & echo x"}, func([]byte) error { return nil }); !errors.Is(
+	if _, err := program(t.Context(), &c, ".", nil,
+		[]string{"sh", "-c", "(sleep 7; touch '" + late + "') & echo x"}, func([]byte) error { return nil }); !errors.Is(
 		err,
 		exec.ErrWaitDelay,
 	) {
@@ -428,7 +447,8 @@ func TestLines(t *testing.T) {
 	if _, err := os.Stat(late); err == nil {
 		t.Error("what a program left behind goes on")
 	}
-	if _, err := program(t.Context(), &c, ".", nil, []string{"/nowhere/none"}, func([]byte) error { return nil }); err == nil {
+	if _, err := program(t.Context(), &c, ".", nil, []string{"/nowhere/none"},
+		func([]byte) error { return nil }); err == nil {
 		t.Error("a program that is not there has no error")
 	}
 }

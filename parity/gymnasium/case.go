@@ -20,9 +20,11 @@ type Episodes struct {
 	Num         int               `json:"num"`
 	Autoreset   string            `json:"autoreset"`
 	NumPy1      bool              `json:"numpy1,omitempty"`
-	Seeds       []int64           `json:"seeds"`           // of each, or of the generator that they share
-	Bound       float64           `json:"bound,omitempty"` // of what the reset draws, in place of the environment's own
-	Steps       int               `json:"steps"`
+	// of each, or of the generator that they share
+	Seeds []int64 `json:"seeds"`
+	// of what the reset draws, in place of the environment's own
+	Bound float64 `json:"bound,omitempty"`
+	Steps int     `json:"steps"`
 
 	// Uniform or Network choose the actions, or they are these, (Steps, Num).
 	Uniform *uint64             `json:"uniform,omitempty"`

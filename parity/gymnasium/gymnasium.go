@@ -35,7 +35,10 @@ func NewView(t classic.Task) *schema.View[*step] {
 	taught := func(s schema.Stage) schema.Stage { s.Teach = true; return s }
 	begin := []schema.Input{same("action"), last("state"), last("elapsed"), last("ended")}
 	flags := []schema.Input{same("terminated"), same("truncated")}
-	with := func(a []schema.Input, b ...schema.Input) []schema.Input { return append(a[:len(a):len(a)], b...) }
+	with := func(a []schema.Input,
+		b ...schema.Input) []schema.Input {
+		return append(a[:len(a):len(a)], b...)
+	}
 
 	fields := []schema.Field[*step]{
 		schema.Array(
@@ -99,7 +102,8 @@ func NewView(t classic.Task) *schema.View[*step] {
 		fields = append(fields[:4:4], fields[5:]...)
 	}
 	return schema.NewView(schema.Schema{
-		Name: t.Name, Key: []string{"task"}, Outcome: schema.Outcome{Name: "return", Elements: names, From: []string{"reward"}},
+		Name: t.Name, Key: []string{"task"},
+		Outcome: schema.Outcome{Name: "return", Elements: names, From: []string{"reward"}},
 	}, fields...)
 }
 
@@ -171,7 +175,8 @@ func (e *Adapted) run(
 		if t.Teacher == nil {
 			continue
 		}
-		place.States, place.Observations = record[0].States, record[0].Observations // as they were shown
+		// as they were shown
+		place.States, place.Observations = record[0].States, record[0].Observations
 		t.Teacher.Overwrite(k, into)
 		if err := v.Restore(place); err != nil {
 			return nil, err

@@ -78,7 +78,8 @@ func TestEngines(t *testing.T) {
 			report := compare(t, open(t, "batched"), r)
 			must(t, report.Err())
 			for _, stage := range report.Stages {
-				if want := map[bool]int{true: 1, false: r.Steps}[stage == "return"]; report.Compared[stage] != want {
+				if want := map[bool]int{true: 1,
+					false: r.Steps}[stage == "return"]; report.Compared[stage] != want {
 					t.Errorf(
 						"%s, %v: %d values of %s were compared, want %d", e.Name, mode,
 						report.Compared[stage], stage, want,
@@ -113,7 +114,9 @@ func TestConformance(t *testing.T) {
 					must(t, err)
 					tasks := append(r.Tasks(), other.Tasks()...)
 					tasks[1].Key = []string{"another"}
-					if err := conformance.Engine(t.Context(), &gymnasium.Adapted{Classic: made, View: gymnasium.NewView(task)}, tasks); err != nil {
+					if err := conformance.Engine(t.Context(),
+						&gymnasium.Adapted{Classic: made,
+							View: gymnasium.NewView(task)}, tasks); err != nil {
 						t.Errorf("%s, %v: %v", e.Name, mode, err)
 					}
 				}
@@ -179,16 +182,22 @@ func TestStages(t *testing.T) {
 		}}
 	}
 	for stage, f := range map[string]faulty{
-		"action":      {answer: flip(at, func(t *classic.Transition) { t.Actions.Discrete[env] ^= 1 })},
-		"terminated":  {answer: flip(at, func(t *classic.Transition) { t.Terminated[env] = !t.Terminated[env] })},
-		"truncated":   {answer: flip(at, func(t *classic.Transition) { t.Truncated[env] = !t.Truncated[env] })},
-		"reward":      {answer: flip(at, func(t *classic.Transition) { t.Rewards[env] = math.Copysign(t.Rewards[env], -1) })},
-		"final":       {answer: flip(at, func(t *classic.Transition) { t.Final[env] = 1 })},
-		"generator":   moved(func(s *classic.Snapshot) { s.Generators[env]++ }),
-		"elapsed":     moved(func(s *classic.Snapshot) { s.Elapsed[env]++ }),
-		"ended":       {}, // see below: no mode has it by itself
-		"state":       {answer: flip(at, func(t *classic.Transition) { t.States[env] = math.Nextafter(t.States[env], 9) })},
-		"observation": {answer: flip(at, func(t *classic.Transition) { t.Observations[env] = math.Nextafter32(t.Observations[env], 9) })},
+		"action": {answer: flip(at,
+			func(t *classic.Transition) { t.Actions.Discrete[env] ^= 1 })},
+		"terminated": {answer: flip(at,
+			func(t *classic.Transition) { t.Terminated[env] = !t.Terminated[env] })},
+		"truncated": {answer: flip(at,
+			func(t *classic.Transition) { t.Truncated[env] = !t.Truncated[env] })},
+		"reward": {answer: flip(at,
+			func(t *classic.Transition) { t.Rewards[env] = math.Copysign(t.Rewards[env], -1) })},
+		"final":     {answer: flip(at, func(t *classic.Transition) { t.Final[env] = 1 })},
+		"generator": moved(func(s *classic.Snapshot) { s.Generators[env]++ }),
+		"elapsed":   moved(func(s *classic.Snapshot) { s.Elapsed[env]++ }),
+		"ended":     {}, // see below: no mode has it by itself
+		"state": {answer: flip(at,
+			func(t *classic.Transition) { t.States[env] = math.Nextafter(t.States[env], 9) })},
+		"observation": {answer: flip(at,
+			func(t *classic.Transition) { t.Observations[env] = math.Nextafter32(t.Observations[env], 9) })},
 	} {
 		mode := classic.SameStep
 		if stage == "ended" {
@@ -320,7 +329,8 @@ func TestRefused(t *testing.T) {
 			if err == nil ||
 				!strings.Contains(
 					err.Error(),
-					e.Name+": environment 2: a snapshot with "+e.State[0]+" 1e+300: it must be within ±",
+					e.Name+": environment 2: a snapshot with "+e.State[0]+" 1e+300: it must be "+
+						"within ±",
 				) {
 				t.Errorf("%s: %s: %v", name, e.Name, err)
 			}

@@ -87,15 +87,18 @@ func TestFaultStages(t *testing.T) {
 func probed(e classic.Environment, i int) *gymnasium.Episodes {
 	key := uint64(i)
 	r := &gymnasium.Episodes{
-		Environment: e.Name, Num: 10, Options: map[string]string{}, NumPy1: i == 4, Uniform: &key, Steps: 300,
-		Autoreset: []classic.Autoreset{classic.NextStep, classic.SameStep, classic.Off}[i%3].String(),
+		Environment: e.Name, Num: 10, Options: map[string]string{}, NumPy1: i == 4, Uniform: &key,
+		Steps: 300,
+		Autoreset: []classic.Autoreset{classic.NextStep, classic.SameStep,
+			classic.Off}[i%3].String(),
 	}
 	for option, given := range map[string]struct {
 		is    bool
 		value string
 	}{
-		"sutton_barto_reward": {i%4 == 1, "True"}, "kinematics_integrator": {i == 6, "semi-implicit"},
-		"book_or_nips": {i%6 == 2, "nips"}, "max_episode_steps": {i%2 == 1, "30"},
+		"sutton_barto_reward":   {i%4 == 1, "True"},
+		"kinematics_integrator": {i == 6, "semi-implicit"},
+		"book_or_nips":          {i%6 == 2, "nips"}, "max_episode_steps": {i%2 == 1, "30"},
 	} {
 		if given.is && slices.Contains(e.Options(), option) {
 			r.Options[option] = given.value

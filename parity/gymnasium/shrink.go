@@ -33,7 +33,8 @@ func (r *Episodes) Freeze(ctx context.Context, e classic.Maker) (*Episodes, erro
 			if t.Actions > 0 {
 				frozen.Actions = append(frozen.Actions, parity.Float(record[0].Actions.Discrete[i]))
 			} else {
-				frozen.Actions = append(frozen.Actions, parity.Float(record[0].Actions.Continuous[i]))
+				frozen.Actions = append(frozen.Actions,
+					parity.Float(record[0].Actions.Continuous[i]))
 			}
 		}
 	}

@@ -76,7 +76,8 @@ func parse(name string, data []byte) (Fault, error) {
 	f := Fault{Name: name, Title: title}
 	for line := range strings.FieldsFuncSeq(keys, func(r rune) bool { return r == '\n' }) {
 		key, value, _ := strings.Cut(line, ": ")
-		into := map[string]*string{"stage": &f.Stage, "engine": &f.Engine, "kernels": &f.Kernels, "probe": &f.Probe, "test": &f.Test}[key]
+		into := map[string]*string{"stage": &f.Stage, "engine": &f.Engine, "kernels": &f.Kernels,
+			"probe": &f.Probe, "test": &f.Test}[key]
 		if into == nil {
 			return f, fmt.Errorf(
 				"line %q is not known, want stage, test, probe, engine or kernels", line,
@@ -89,7 +90,8 @@ func parse(name string, data []byte) (Fault, error) {
 	}
 	if (f.Stage == "") == (f.Test == "") {
 		return f, fmt.Errorf(
-			"no line that names the stage, nor one that names the package whose tests see it, or both",
+			"no line that names the stage, nor one that names the package whose tests see it, " +
+				"or both",
 		)
 	}
 	for i := 0; i+1 < len(archive.Files); i += 2 {
@@ -130,7 +132,8 @@ func (f *Fault) patched(root string) (map[string]string, error) {
 		}
 		if n := strings.Count(content, e.Text); n != 1 {
 			return nil, fmt.Errorf(
-				"fault %s: its text is found %d times in %s, want once: mend parity/mutants/faults/%[1]s.txt\n%[4]s",
+				"fault %s: its text is found %d times in %s, want once: mend "+
+					"parity/mutants/faults/%[1]s.txt\n%[4]s",
 				f.Name, n, e.File, e.Text,
 			)
 		}

@@ -87,7 +87,8 @@ func TestREADME(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf(
-			"the table in parity/mutants/README.md is old, run `make mutants` (-faults +README):\n%s",
+			"the table in parity/mutants/README.md is old, run `make mutants` (-faults "+
+				"+README):\n%s",
 			d,
 		)
 	}
@@ -143,7 +144,8 @@ func TestScoreOf(t *testing.T) {
 // its, and of what commit.
 func TestPlantKnown(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("package a // one two"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("package a // one two"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	keep := filepath.Join(t.TempDir(), "ledger.json")
@@ -165,7 +167,8 @@ func TestPlantKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "1 rows are of the last run, 1 of earlier ones of the same sources, at no known commit."; score.Origin() != want {
+	if want := "1 rows are of the last run, 1 of earlier ones of the same sources, at no known " +
+		"commit."; score.Origin() != want {
 		t.Errorf("%q, want %q", score.Origin(), want)
 	}
 	score.Known, score.Commit = 0, "commit 0123abcd"
@@ -175,7 +178,8 @@ func TestPlantKnown(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	const file = "Left is right.\n\nstage: tokens\nkernels: go\n-- a/b.go --\nleft\n-- replacement --\nright\n-- c.go --\n\tif {\n\t}\n-- replacement --\n"
+	const file = "Left is right.\n\nstage: tokens\nkernels: go\n-- a/b.go --\nleft\n-- " +
+		"replacement --\nright\n-- c.go --\n\tif {\n\t}\n-- replacement --\n"
 	got, err := parse("sides", []byte(file))
 	want := Fault{
 		Name: "sides", Title: "Left is right.", Stage: "tokens", Engine: "a", Kernels: "go",
@@ -185,12 +189,13 @@ func TestParse(t *testing.T) {
 		t.Errorf("error %v, difference %s", err, d)
 	}
 	for text, want := range map[string]string{
-		"T.\n\n-- a --\nx\n-- replacement --\ny\n":                               "no line that names the stage, nor one",
-		"T.\n\nstage: token\n-- a --\nx\n-- replacement --\ny\n":                 `stage "token" is not known`,
-		"T.\n\nstage: draw\nwhat: no\n-- a --\nx\n-- replacement --\ny\n":        `line "what: no" is not known`,
-		"T.\n\nstage: draw\n-- a --\nx\n-- b --\ny\n":                            `section "b" follows "a", want its replacement`,
-		"T.\n\nstage: draw\n":                                                    "0 sections",
-		"T.\n\nstage: draw\n-- a --\nx\n":                                        "1 sections",
+		"T.\n\n-- a --\nx\n-- replacement --\ny\n": "no line that " +
+			"names the stage, nor one",
+		"T.\n\nstage: token\n-- a --\nx\n-- replacement --\ny\n":          `stage "token" is not known`,
+		"T.\n\nstage: draw\nwhat: no\n-- a --\nx\n-- replacement --\ny\n": `line "what: no" is not known`,
+		"T.\n\nstage: draw\n-- a --\nx\n-- b --\ny\n":                     `section "b" follows "a", want its replacement`,
+		"T.\n\nstage: draw\n":             "0 sections",
+		"T.\n\nstage: draw\n-- a --\nx\n": "1 sections",
 		"T.\n\nstage: draw\n-- a --\nx\n-- replacement --\ny\n-- replacement --": "3 sections",
 	} {
 		if _, err := parse("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -202,7 +207,8 @@ func TestParse(t *testing.T) {
 // TestPatched: a text that is not there, or there twice, is an error.
 func TestPatched(t *testing.T) {
 	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("one two two three"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("one two two three"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	f := Fault{Name: "f", Edits: []Edit{{"a.go", "one", "two"}, {"a.go", "three", "3"}}}
@@ -210,15 +216,18 @@ func TestPatched(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for text, want := range map[string]string{
-		"four": "fault f: its text is found 0 times in a.go, want once: mend parity/mutants/faults/f.txt\nfour",
-		"two":  "fault f: its text is found 2 times in a.go, want once: mend parity/mutants/faults/f.txt\ntwo",
+		"four": "fault f: its text is found 0 times in a.go, want once: mend " +
+			"parity/mutants/faults/f.txt\nfour",
+		"two": "fault f: its text is found 2 times in a.go, want once: mend " +
+			"parity/mutants/faults/f.txt\ntwo",
 	} {
 		f.Edits = []Edit{{"a.go", text, "x"}}
 		if _, err := f.patched(root); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
 		ran := false
-		if _, err := Plant(t.Context(), root, []Fault{f}, "", func(verdict.Mutant) { ran = true }); err == nil ||
+		if _, err := Plant(t.Context(), root, []Fault{f}, "",
+			func(verdict.Mutant) { ran = true }); err == nil ||
 			!strings.Contains(err.Error(), want) ||
 			ran {
 			t.Errorf("error %v, ran %v, want %s and no run", err, ran, want)
@@ -247,18 +256,27 @@ func TestJudge(t *testing.T) {
 		err                     error
 	}{
 		{test: "./p", out: "ok  \tlockstep/p\t0.002s\n"},
-		{test: "./p", out: "--- FAIL: TestOne (0.00s)\n    one_test.go:9: no\nFAIL\nFAIL\tlockstep/p\t0.002s\nFAIL\n", err: failed, caught: "TestOne"},
+		{test: "./p", out: "--- FAIL: TestOne (0.00s)\n    one_test.go:9: " +
+			"no\nFAIL\nFAIL\tlockstep/p\t0.002s\nFAIL\n", err: failed, caught: "TestOne"},
 		{test: "./p", out: "--- FAIL: TestOne (0.00s)\n" + outside, err: failed, caught: "TestOne"},
 		{test: "./p", out: outside, err: failed, caught: "./p does not end well"},
-		{test: "./p", out: "exit status 3\nFAIL\tlockstep/p\t0.002s\nFAIL\n", err: failed, caught: "./p does not end well"},
-		{test: "./p", out: "signal: killed\nFAIL\tlockstep/p\t0.003s\nFAIL\n", err: failed, want: "tests did not run: exit status 1\nsignal: killed"},
-		{test: "./p", out: "fork/exec /tmp/p.test: permission denied\nFAIL\tlockstep/p\t0.000s\nFAIL\n", err: failed, want: "permission denied"},
-		{test: "./p", out: "# lockstep/p\np/p.go:3:1: syntax error\nFAIL\tlockstep/p [build failed]\nFAIL\n", err: failed, want: "syntax error"},
-		{test: "./p", out: "# ./p\nFAIL\t./p [setup failed]\nFAIL\n", err: failed, want: "setup failed"},
-		{test: "./p", out: "go: writing stat cache: no space left on device\n", err: failed, want: "no space left on device"},
-		{test: "./p", out: "panic: of the go command\n", err: failed, want: "panic: of the go command"},
+		{test: "./p", out: "exit status 3\nFAIL\tlockstep/p\t0.002s\nFAIL\n", err: failed,
+			caught: "./p does not end well"},
+		{test: "./p", out: "signal: killed\nFAIL\tlockstep/p\t0.003s\nFAIL\n", err: failed,
+			want: "tests did not run: exit status 1\nsignal: killed"},
+		{test: "./p", out: "fork/exec /tmp/p.test: permission " +
+			"denied\nFAIL\tlockstep/p\t0.000s\nFAIL\n", err: failed, want: "permission denied"},
+		{test: "./p", out: "# lockstep/p\np/p.go:3:1: syntax error\nFAIL\tlockstep/p [build " +
+			"failed]\nFAIL\n", err: failed, want: "syntax error"},
+		{test: "./p", out: "# ./p\nFAIL\t./p [setup failed]\nFAIL\n", err: failed,
+			want: "setup failed"},
+		{test: "./p", out: "go: writing stat cache: no space left on device\n", err: failed,
+			want: "no space left on device"},
+		{test: "./p", out: "panic: of the go command\n", err: failed, want: "panic: of the go " +
+			"command"},
 		{test: "./p", err: exec.ErrNotFound, want: "executable file not found"},
-		{out: "=== RUN   TestProbe\n" + verdictLine + `{"caught":true,"stage":"cdf"}` + "\nok\n", caught: "cdf"},
+		{out: "=== RUN   TestProbe\n" + verdictLine + `{"caught":true,"stage":"cdf"}` + "\nok\n",
+			caught: "cdf"},
 		{out: "=== RUN   TestProbe\n--- PASS: TestProbe (0.00s)\n", want: "no verdict"},
 		{out: "--- FAIL: TestProbe (0.00s)\n", err: failed, want: "no verdict: exit status 1"},
 	} {
@@ -294,7 +312,8 @@ func TestLedger(t *testing.T) {
 	source, path := filepath.Join(root, "a.go"), filepath.Join(root, "build", "ledger.json")
 	write := func(name, text string) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, []byte(text), 0o666)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777),
+			os.WriteFile(name, []byte(text), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -312,7 +331,8 @@ func TestLedger(t *testing.T) {
 	write(source, "package a")
 	write(path, "")
 	for _, m := range []verdict.Mutant{{Name: "one", Caught: true, Steps: 7}, {Name: "two"}, {Name: "three", Error: "no compiler"}} {
-		if err := open(map[string][]string{"one": nil, "two": {"one"}, "three": {"one", "two"}}[m.Name]...).add(m); err != nil {
+		if err := open(map[string][]string{"one": nil, "two": {"one"},
+			"three": {"one", "two"}}[m.Name]...).add(m); err != nil {
 			t.Fatal(err)
 		}
 	}

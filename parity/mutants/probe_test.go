@@ -177,7 +177,8 @@ func (p *prober) recordings(
 				jobs = jobs[:min(len(jobs), slowRecordings)]
 			}
 			for _, shortcuts := range []lockstep.Shortcuts{lockstep.AllSteps, lockstep.CostOnly} {
-				if err := p.compare(ctx, "recordings in "+root, want, tinyphysics.Live(engine), jobs, shortcuts); err != nil {
+				if err := p.compare(ctx, "recordings in "+root, want, tinyphysics.Live(engine),
+					jobs, shortcuts); err != nil {
 					return err
 				}
 			}
@@ -198,7 +199,8 @@ func (p *prober) policies(ctx context.Context) error {
 	}
 	random := rand.New(rand.NewPCG(2026, 11))
 	var layers []lockstep.Layer
-	for _, outputs := range []int{lockstep.ObservationSize, lockstep.ActorSize} { // the first as wide as can be
+	// the first as wide as can be
+	for _, outputs := range []int{lockstep.ObservationSize, lockstep.ActorSize} {
 		l := lockstep.Layer{Inputs: lockstep.ObservationSize, Outputs: outputs}
 		for range outputs {
 			l.Bias = append(l.Bias, random.Float32()/5-0.1)
@@ -277,7 +279,8 @@ func (p *prober) edges(ctx context.Context) error {
 				if p.slow() {
 					shortcuts = lockstep.CostOnly
 				}
-				if err := p.compare(ctx, "arbitrary routes, "+network.String(), tinyphysics.Live(want), tinyphysics.Live(got), jobs, shortcuts); err != nil {
+				if err := p.compare(ctx, "arbitrary routes, "+network.String(),
+					tinyphysics.Live(want), tinyphysics.Live(got), jobs, shortcuts); err != nil {
 					return err
 				}
 			}

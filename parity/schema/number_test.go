@@ -34,7 +34,8 @@ func TestEqual(t *testing.T) {
 		a, b float64
 		want bool
 	}{
-		{1, 1, true}, {1, math.Nextafter(1, 2), false}, {0, math.Copysign(0, -1), false}, {nan, other, true}, {nan, 1, false}, {1, nan, false},
+		{1, 1, true}, {1, math.Nextafter(1, 2), false}, {0, math.Copysign(0, -1), false},
+		{nan, other, true}, {nan, 1, false}, {1, nan, false},
 		{math.Inf(1), math.Inf(1), true}, {math.Inf(1), math.Inf(-1), false},
 	} {
 		if got := Equal(c.a, c.b); got != c.want {
@@ -79,7 +80,8 @@ func TestULPs(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Float64().Draw(t, "a"), rapid.Float64().Draw(t, "b")
-		if got, want := ulps(a, b), distance(math.Float64bits(a), math.Float64bits(b), 63, 0x7ff0000000000000); got != want ||
+		if got, want := ulps(a, b), distance(math.Float64bits(a), math.Float64bits(b), 63,
+			0x7ff0000000000000); got != want ||
 			ulps(b, a) != want {
 			t.Fatalf("%d and back %d, want %d", got, ulps(b, a), want)
 		}

@@ -318,7 +318,8 @@ func TestOneFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if first := r.Rollouts[0].First; failing != (first != nil && *first == parity.Finding{Step: steps, Stage: schema.Extent}) ||
+			if first := r.Rollouts[0].First; failing != (first != nil &&
+				*first == parity.Finding{Step: steps, Stage: schema.Extent}) ||
 				failing != (r.Err() != nil) {
 				t.Errorf("failing %v: found is %v, %v", failing, first, r.Err())
 			}
@@ -462,7 +463,8 @@ func TestNaN(t *testing.T) {
 	for _, c := range []struct {
 		want, got float64
 		same      bool
-	}{{1, 1, true}, {nan, nan, true}, {nan, -nan, true}, {nan, 1, false}, {1, nan, false}, {0, math.Copysign(0, -1), false}} {
+	}{{1, 1, true}, {nan, nan, true}, {nan, -nan, true}, {nan, 1, false}, {1, nan, false}, {0,
+		math.Copysign(0, -1), false}} {
 		for at := range places.Outcome.Elements {
 			r, err := parity.Compare(
 				t.Context(), parity.Family{}, side(at, c.want), side(at, c.got), nil,

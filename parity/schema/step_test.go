@@ -96,7 +96,8 @@ func TestView(t *testing.T) {
 		}
 	}
 	from, into := &drive{flags: make([]uint8, 6), there: true}, view.NewStep()
-	if n := testing.AllocsPerRun(100, func() { view.Expose(1, from, into); into.Sum(XXH64) }); n != 0 {
+	if n := testing.AllocsPerRun(100,
+		func() { view.Expose(1, from, into); into.Sum(XXH64) }); n != 0 {
 		t.Errorf("%v allocations for a step", n)
 	}
 }

@@ -106,7 +106,8 @@ func BenchmarkLocate(b *testing.B) {
 		)
 	}
 	path := b.TempDir() + "/a.trace"
-	if err := recordTo(b.Context(), sim, jobs, lockstep.CostOnly, trace.Header{}, 0, path); err != nil {
+	if err := recordTo(b.Context(), sim, jobs, lockstep.CostOnly, trace.Header{}, 0,
+		path); err != nil {
 		b.Fatal(err)
 	}
 	file, err := trace.Open(path)

@@ -33,8 +33,9 @@ type DriveCase struct {
 
 	Profile   lockstep.Profile `json:"profile"`
 	Shortcuts Shortcuts        `json:"shortcuts"`
-	Chunk     int              `json:"chunk,omitempty"`   // the most routes in step; 0 is the engine's choice
-	Workers   int              `json:"workers,omitempty"` // threads; 0 is the engine's choice
+	// the most routes in step; 0 is the engine's choice
+	Chunk   int `json:"chunk,omitempty"`
+	Workers int `json:"workers,omitempty"` // threads; 0 is the engine's choice
 
 	Routes []CaseRoute `json:"routes"`
 	Batch  []CaseJob   `json:"batch"` // in the order of the jobs

@@ -91,7 +91,9 @@ func TestCaseRoundTrip(t *testing.T) {
 				t.Fatalf("draws (-want +got):\n%s", diff)
 			}
 		}
-		if diff := cmp.Diff([]lockstep.Policy{jobs[0].Policy, jobs[1].Policy, lockstep.Zero{}}, []lockstep.Policy{again[0].Policy, again[1].Policy, again[3].Policy}, bitwise); diff != "" {
+		if diff := cmp.Diff([]lockstep.Policy{jobs[0].Policy, jobs[1].Policy, lockstep.Zero{}},
+			[]lockstep.Policy{again[0].Policy, again[1].Policy,
+				again[3].Policy}, bitwise); diff != "" {
 			t.Fatalf("policies (-want +got):\n%s", diff)
 		}
 		if again[3].Route != again[0].Route {
@@ -175,16 +177,24 @@ func TestCaseErrors(t *testing.T) {
 		"":                   "EOF",
 		`{"format":1}`:       "format version 1, want 2",
 		base + `"batch":[]}`: "no jobs",
-		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`:                "job 0: no route 1",
-		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`:               "job 0: no route -1",
-		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`:                 `job 0: policy "mpc" is not known`,
-		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`:                 "pid: 0 gains, want 3",
-		base + `"batch":[{"route":0,"policy":{"kind":"network"}}]}`:             "job 0: the file of policy network: ",
+		base + `"batch":[{"route":1,"policy":{"kind":"zero"}}]}`: "job 0: no " +
+			"route 1",
+		base + `"batch":[{"route":-1,"policy":{"kind":"zero"}}]}`: "job 0: no " +
+			"route -1",
+		base + `"batch":[{"route":0,"policy":{"kind":"mpc"}}]}`: `job 0: policy "mpc" is not known`,
+		base + `"batch":[{"route":0,"policy":{"kind":"pid"}}]}`: "pid: 0 gains, " +
+			"want 3",
+		base + `"batch":[{"route":0,"policy":{"kind":"network"}}]}`: "job 0: the " +
+			"file of policy network: ",
 		base + `"batch":[{"route":0,"policy":{"kind":"table","file":"e30="}}]}`: `job 0: the file of policy table: no kind of policy ""`,
-		strings.Replace(base, "101", "100", 1) + `"batch":[]}`:                  "route r: 100 rows, want 101 to",
-		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`:                  "cannot unmarshal number 1e9",
-		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`:             "99999999 rows, want 101 to",
-		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`:  "a column of 2 values, want 101 or one",
+		strings.Replace(base, "101", "100", 1) + `"batch":[]}`: "route r: 100 " +
+			"rows, want 101 to",
+		strings.Replace(base, "101", "1e9",
+			1) + `"batch":[]}`: "cannot unmarshal number 1e9",
+		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`: "99999999 " +
+			"rows, want 101 to",
+		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`: "a column of 2 " +
+			"values, want 101 or one",
 	} {
 		path := filepath.Join(dir, "case.json")
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -398,7 +408,8 @@ func TestCaseCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for want, b := range map[string]*toy{
-		"route 00001, controller pid: stages of hash ": {plant: func(route string, step int, stage string, s *lockstep.Step) {
+		"route 00001, controller pid: stages of hash ": {plant: func(route string, step int,
+			stage string, s *lockstep.Step) {
 			if route == "00001" && step == 100 && stage == Logits {
 				flipBit(s, Logits, 3, 3)
 			}
@@ -408,7 +419,10 @@ func TestCaseCheck(t *testing.T) {
 				flipBit(s, Costs, 0, 0)
 			}
 		}},
-		"route 00000, controller pid: an error: true, want false": {fail: func(string, int) error { return errors.New("x") }},
+		"route 00000, controller pid: an error: true, want false": {fail: func(string,
+			int) error {
+			return errors.New("x")
+		}},
 	} {
 		if _, err := c.Check(run(b)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -51,7 +51,8 @@ func record(
 ) *trace.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), sim.Name()+".trace")
-	if err := recordTo(context.Background(), sim, jobs, shortcuts, trace.Header{}, full, path); err != nil {
+	if err := recordTo(context.Background(), sim, jobs, shortcuts, trace.Header{}, full,
+		path); err != nil {
 		t.Fatal(err)
 	}
 	f, err := trace.Open(path)
@@ -83,7 +84,8 @@ func TestLacking(t *testing.T) {
 		t.Errorf("lacking %v, want %v; %v", r.Lacking, want, r.Err())
 	}
 	c := verdict.Comparison{Report: r}
-	if got, want := c.Extent(), "3 of 3 rollouts equal, 360 steps, not compared: 119 of logits, 1 of costs"; got != want {
+	if got, want := c.Extent(), "3 of 3 rollouts equal, 360 steps, not compared: 119 of logits, "+
+		"1 of costs"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	broken := &toy{name: "b", fail: func(route string, step int) error {
@@ -93,7 +95,8 @@ func TestLacking(t *testing.T) {
 		return nil
 	}}
 	c.Report = compare(t, Live(broken), Live(broken), jobs, parity.CompareOptions{})
-	if got, want := c.Extent(), "3 of 3 rollouts equal, 331 steps, 1 end with an error on both sides: it broke"; got != want {
+	if got, want := c.Extent(), "3 of 3 rollouts equal, 331 steps, 1 end with an error on both "+
+		"sides: it broke"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	f.Rollouts[0].Inputs = map[string]string{"row": "140"}
@@ -111,11 +114,13 @@ func TestCompareEqual(t *testing.T) {
 	for name, c := range map[string]struct {
 		want, got parity.Source
 	}{
-		"live":            {Live(a), Live(b)},
-		"parallel":        {parallel(a, 4), parallel(b, 3)},
-		"recorded":        {parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), Live(b)},
-		"recorded in got": {Live(a), parity.Traced(record(t, b, jobs, lockstep.AllSteps, everything))},
-		"both recorded":   {parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), parity.Traced(record(t, b, jobs, lockstep.AllSteps, everything))},
+		"live":     {Live(a), Live(b)},
+		"parallel": {parallel(a, 4), parallel(b, 3)},
+		"recorded": {parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), Live(b)},
+		"recorded in got": {Live(a),
+			parity.Traced(record(t, b, jobs, lockstep.AllSteps, everything))},
+		"both recorded": {parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)),
+			parity.Traced(record(t, b, jobs, lockstep.AllSteps, everything))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, inexact := range []bool{false, true} {
@@ -211,7 +216,8 @@ func TestCompareLocates(t *testing.T) {
 				t.Fatalf("%s: plot %+v", name, r.Plot)
 			}
 			if stage == Sample &&
-				(d.Explanation == nil || d.Explanation.Why == "" || len(r.Plot.Charts) != 3 || len(r.Plot.Charts[2].Lines[0].Values) == 0) {
+				(d.Explanation == nil || d.Explanation.Why == "" || len(r.Plot.Charts) != 3 ||
+					len(r.Plot.Charts[2].Lines[0].Values) == 0) {
 				t.Fatalf("%s: choice %+v", name, d.Explanation)
 			}
 		}
@@ -247,7 +253,9 @@ func TestCompareIndependent(t *testing.T) {
 				r.First, r.Others,
 			)
 		}
-		for _, want := range []string{"route 00001, controller pid, step 103, stage sample, index 0: want ", "1 finding in sample, in 1 of 3 rollouts; 20 findings in probs, in 2 of 3 rollouts"} {
+		for _, want := range []string{"route 00001, controller pid, step 103, stage sample, " +
+			"index 0: want ", "1 finding in sample, in 1 of 3 rollouts; 20 findings in probs, " +
+			"in 2 of 3 rollouts"} {
 			if err := r.Err(); !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
@@ -342,20 +350,31 @@ func TestCompareSteps(t *testing.T) {
 		want, got parity.Source
 		report    string // "" is none
 	}{
-		"got fails":           {Live(a), Live(&toy{name: "b", fail: broke("it broke")}), `route 00001, controller pid, step 111, stage steps: want no error, got the error "it broke"`},
-		"want fails":          {Live(&toy{name: "b", fail: broke("it broke")}), Live(a), `route 00001, controller pid, step 111, stage steps: want the error "it broke", got step 111`},
-		"both fail":           {Live(&toy{name: "a", fail: broke("it broke")}), Live(&toy{name: "b", fail: broke("otherwise")}), ""},
+		"got fails": {Live(a), Live(&toy{name: "b", fail: broke("it broke")}),
+			`route 00001, controller pid, step 111, stage steps: want no error, got the error "it broke"`},
+		"want fails": {Live(&toy{name: "b", fail: broke("it broke")}), Live(a),
+			`route 00001, controller pid, step 111, stage steps: want the error "it broke", got step 111`},
+		"both fail": {Live(&toy{name: "a", fail: broke("it broke")}),
+			Live(&toy{name: "b", fail: broke("otherwise")}), ""},
 		"recorded error":      {failed, Live(a), `stage steps: want the error "x", got step 111`},
 		"both fail, recorded": {failed, Live(&toy{name: "b", fail: broke("y")}), ""},
-		"short":               {short, Live(a), "route 00001, controller pid, step 120, stage steps: want 100 steps, got one more"},
-		"got short":           {Live(a), short, "route 00001, controller pid, step 120, stage steps: want one more, got 100 steps"},
-		"long":                {long, Live(a), "route 00002, controller pid, step 125, stage steps: want 106 steps, got 105"},
-		"lacking":             {lacking, Live(a), "route 00002, controller pid, step 20, stage steps: want no such rollout, got step 20"},
-		"got lacking":         {Live(a), lacking, "route 00002, controller pid, step 20, stage steps: want step 20, got no such rollout"},
-		"recorded, lacking":   {whole, lacking, "stage steps: want no error, got no such rollout"},
-		"lacking, recorded":   {lacking, long, "route 00002, controller pid, step 20, stage steps: want no such rollout, got step 20"},
-		"a step not shown":    {Live(a), Live(gap), "route 00001, controller pid, step 106, stage steps: want step 105 next, got step 106"},
-		"want's step is gone": {Live(gap), Live(a), "route 00001, controller pid, step 105, stage steps: want step 106 next, got step 105"},
+		"short": {short, Live(a), "route 00001, controller pid, step 120, stage " +
+			"steps: want 100 steps, got one more"},
+		"got short": {Live(a), short, "route 00001, controller pid, step 120, stage " +
+			"steps: want one more, got 100 steps"},
+		"long": {long, Live(a), "route 00002, controller pid, step 125, stage " +
+			"steps: want 106 steps, got 105"},
+		"lacking": {lacking, Live(a), "route 00002, controller pid, step 20, stage " +
+			"steps: want no such rollout, got step 20"},
+		"got lacking": {Live(a), lacking, "route 00002, controller pid, step 20, stage " +
+			"steps: want step 20, got no such rollout"},
+		"recorded, lacking": {whole, lacking, "stage steps: want no error, got no such rollout"},
+		"lacking, recorded": {lacking, long, "route 00002, controller pid, step 20, stage " +
+			"steps: want no such rollout, got step 20"},
+		"a step not shown": {Live(a), Live(gap), "route 00001, controller pid, step 106, " +
+			"stage steps: want step 105 next, got step 106"},
+		"want's step is gone": {Live(gap), Live(a), "route 00001, controller pid, step 105, " +
+			"stage steps: want step 106 next, got step 105"},
 	} {
 		var js []lockstep.Job
 		if c.want.Info().Live || c.got.Info().Live {
@@ -365,7 +384,8 @@ func TestCompareSteps(t *testing.T) {
 		switch {
 		case c.report == "" && (r.Err() != nil || r.Equal() != 3):
 			t.Errorf("%s: %v, %d equal; want 3", name, r.Err(), r.Equal())
-		case c.report != "" && (r.First == nil || !strings.Contains(r.First.Error(), c.report) || r.Equal() != 2):
+		case c.report != "" && (r.First == nil || !strings.Contains(r.First.Error(), c.report) ||
+			r.Equal() != 2):
 			t.Errorf("%s: %v, %d equal; want %s, 2 equal", name, r.First, r.Equal(), c.report)
 		}
 	}
@@ -403,7 +423,8 @@ func TestCompareMisuse(t *testing.T) {
 	a := Live(&toy{name: "a"})
 	file := func(h schema.Hash) parity.Source {
 		path := filepath.Join(t.TempDir(), h.String())
-		if err := recordTo(context.Background(), &toy{name: "a"}, jobs, lockstep.AllSteps, trace.Header{Digest: h}, 0, path); err != nil {
+		if err := recordTo(context.Background(), &toy{name: "a"}, jobs, lockstep.AllSteps,
+			trace.Header{Digest: h}, 0, path); err != nil {
 			t.Fatal(err)
 		}
 		f, err := trace.Open(path)
@@ -421,19 +442,25 @@ func TestCompareMisuse(t *testing.T) {
 		jobs      []lockstep.Job
 		err       string
 	}{
-		"no jobs":        {nil, a, a, nil, "a live engine is compared on jobs, and none are given"},
-		"no route":       {nil, a, a, []lockstep.Job{{}}, "a job without a route"},
-		"short route":    {nil, a, a, []lockstep.Job{{Route: &lockstep.Route{Name: "r"}}}, "route r: 0 steer commands, want 100 at least"},
-		"digests":        {nil, file(schema.XXH64), file(schema.SHA256), nil, "holds digests of kind sha256, not xxh64"},
-		"cancelled":      {ended, a, a, jobs, "context canceled"},
-		"two results":    {nil, a, Live(&toy{name: "b", yield: func(int) []int { return []int{0} }}), jobs, "rollout 0 has two results"},
-		"another result": {nil, a, Live(&toy{name: "b", yield: func(i int) []int { return []int{i + 1} }}), jobs, "a result of rollout 2, there are 2"},
+		"no jobs":  {nil, a, a, nil, "a live engine is compared on jobs, and none are given"},
+		"no route": {nil, a, a, []lockstep.Job{{}}, "a job without a route"},
+		"short route": {nil, a, a, []lockstep.Job{{Route: &lockstep.Route{Name: "r"}}},
+			"route r: 0 steer commands, want 100 at least"},
+		"digests": {nil, file(schema.XXH64), file(schema.SHA256), nil, "holds digests of " +
+			"kind sha256, not xxh64"},
+		"cancelled": {ended, a, a, jobs, "context canceled"},
+		"two results": {nil, a, Live(&toy{name: "b",
+			yield: func(int) []int { return []int{0} }}), jobs, "rollout 0 has two results"},
+		"another result": {nil, a, Live(&toy{name: "b",
+			yield: func(i int) []int { return []int{i + 1} }}), jobs, "a result of rollout 2, " +
+			"there are 2"},
 	} {
 		ctx := c.ctx
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		if _, err := Compare(ctx, c.want, c.got, c.jobs, lockstep.AllSteps, parity.CompareOptions{}); err == nil ||
+		if _, err := Compare(ctx, c.want, c.got, c.jobs, lockstep.AllSteps,
+			parity.CompareOptions{}); err == nil ||
 			!strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, want %s", name, err, c.err)
 		}
@@ -469,8 +496,9 @@ func TestCompareRoutes(t *testing.T) {
 		change func(r *lockstep.Route)
 		want   string
 	}{
-		"column": {func(r *lockstep.Route) { r.VEgo[70] = math.Nextafter(r.VEgo[70], 9) }, "stage route: want v_ego of hash "},
-		"seed":   {func(r *lockstep.Route) { r.Seed = 77 }, "stage route: want seed 77, got 1"},
+		"column": {func(r *lockstep.Route) { r.VEgo[70] = math.Nextafter(r.VEgo[70], 9) },
+			"stage route: want v_ego of hash "},
+		"seed": {func(r *lockstep.Route) { r.Seed = 77 }, "stage route: want seed 77, got 1"},
 	} {
 		changed := toyJobs(2, 101)
 		c.change(changed[1].Route)
@@ -489,8 +517,11 @@ func TestCompareMissingStages(t *testing.T) {
 	jobs := toyJobs(1, 120)
 	a := &toy{name: "a"}
 	for stage, drop := range map[string]func(s *lockstep.Step){
-		Tokens: func(s *lockstep.Step) { s.Tokens = nil }, States: func(s *lockstep.Step) { s.States = nil },
-		Logits: func(s *lockstep.Step) { s.Logits = nil }, Probs: func(s *lockstep.Step) { s.Probs = nil }, CDF: func(s *lockstep.Step) { s.CDF = nil },
+		Tokens: func(s *lockstep.Step) { s.Tokens = nil },
+		States: func(s *lockstep.Step) { s.States = nil },
+		Logits: func(s *lockstep.Step) { s.Logits = nil },
+		Probs:  func(s *lockstep.Step) { s.Probs = nil },
+		CDF:    func(s *lockstep.Step) { s.CDF = nil },
 	} {
 		b := &observed{Simulator: a, change: drop}
 		r := compare(t, Live(a), Live(b), jobs, parity.CompareOptions{})
@@ -503,7 +534,8 @@ func TestCompareMissingStages(t *testing.T) {
 			r.Findings[0].Stage != stage {
 			t.Errorf("%s missing on both sides: %+v", stage, r.Findings)
 		}
-		if r := compare(t, parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), Live(a), jobs, parity.CompareOptions{}); r.Err() != nil ||
+		if r := compare(t, parity.Traced(record(t, b, jobs, lockstep.AllSteps, 0)), Live(a), jobs,
+			parity.CompareOptions{}); r.Err() != nil ||
 			r.Compared[stage] != 0 {
 			t.Errorf("%s not recorded: %v, %d compared", stage, r.Err(), r.Compared[stage])
 		}
@@ -526,7 +558,8 @@ func TestCompareMissingStages(t *testing.T) {
 		t.Errorf("%v, %v, %d steps, %d past the end", err, r.Err(), r.Steps, r.Past)
 	}
 	past := verdict.Comparison{Report: r}
-	if got, want := past.Extent(), "1 of 1 rollouts equal, 480 steps, 10 steps past the end not compared"; got != want {
+	if got, want := past.Extent(), "1 of 1 rollouts equal, 480 steps, 10 steps past the end not "+
+		"compared"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	r = compare(
@@ -638,7 +671,8 @@ func TestComparePartial(t *testing.T) {
 		}
 		return parity.Traced(f)
 	}
-	if r := compare(t, Live(&toy{name: "a"}), part(&toy{name: "a"}), jobs, parity.CompareOptions{}); r.Err() != nil ||
+	if r := compare(t, Live(&toy{name: "a"}), part(&toy{name: "a"}), jobs,
+		parity.CompareOptions{}); r.Err() != nil ||
 		r.Compared[Sample] != 220 ||
 		r.Compared[Logits] != 0 {
 		t.Errorf("%v, %v", r.Err(), r.Compared)

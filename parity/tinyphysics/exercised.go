@@ -47,7 +47,8 @@ func (w *watcher) enter() {
 	w.count(b.RouteGoesOn, end > lockstep.CostEndIdx)
 	commands := r.SteerCommand[:min(len(r.SteerCommand), lockstep.ControlStartIdx)]
 	for branch, column := range map[int][]float64{
-		b.NaNRoll: r.RollLataccel, b.NaNSpeed: r.VEgo, b.NaNAcceleration: r.AEgo, b.NaNTarget: r.TargetLataccel, b.NaNCommand: commands,
+		b.NaNRoll: r.RollLataccel, b.NaNSpeed: r.VEgo, b.NaNAcceleration: r.AEgo,
+		b.NaNTarget: r.TargetLataccel, b.NaNCommand: commands,
 	} {
 		w.count(branch, slices.ContainsFunc(column[:min(end, len(column))], math.IsNaN))
 	}
@@ -186,7 +187,8 @@ func (w *watcher) asJob(s *schema.Step) {
 		w.count(b.SlowPIDFF, p.FFV != 0 && w.Route.VEgo[s.Index] < 5)
 		w.count(b.EmptyBand, w.plans && left <= bands[len(bands)-1][0])
 	case *lockstep.Network:
-		w.count(b.NetworkChange, s.Has.Has(raw) && math.Abs(math.Float64frombits(s.Bits[raw])*p.Scale) > lockstep.MaxChange)
+		w.count(b.NetworkChange, s.Has.Has(raw) &&
+			math.Abs(math.Float64frombits(s.Bits[raw])*p.Scale) > lockstep.MaxChange)
 	case *lockstep.Table:
 		w.count(b.TableOver, s.Index >= lockstep.ControlStartIdx+lockstep.TableSteps)
 	}

@@ -61,8 +61,10 @@ func TestExercised(t *testing.T) {
 		times[x.Name] = [2]int{x.Times, x.Rollouts}
 	}
 	for branch, want := range map[int][2]int{
-		branches.RouteEndsEarly: {2, 2}, branches.Warmup: {160, 2}, branches.FirstControlled: {2, 2}, branches.NaNSpeed: {1, 1}, branches.NaNRoll: {},
-		branches.PolicyZero: {1, 1}, branches.PolicyPID: {1, 1}, branches.PolicyTable: {}, branches.TaughtBefore: {}, branches.ExpectedValue: {},
+		branches.RouteEndsEarly: {2, 2}, branches.Warmup: {160, 2},
+		branches.FirstControlled: {2, 2}, branches.NaNSpeed: {1, 1}, branches.NaNRoll: {},
+		branches.PolicyZero: {1, 1}, branches.PolicyPID: {1, 1}, branches.PolicyTable: {},
+		branches.TaughtBefore: {}, branches.ExpectedValue: {},
 	} {
 		if name := branches.TinyPhysics[branch].Name; times[name] != want {
 			t.Errorf(

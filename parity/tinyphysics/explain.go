@@ -57,7 +57,8 @@ func explain(want, got *schema.Step) *parity.Explanation {
 	return &parity.Explanation{
 		Explained: c.explained, Why: c.why,
 		Text: fmt.Sprintf(
-			"draw %v: token %d, %.3g from the nearest edge of the CDF; got token %d, %.3g from it; greatest difference of the CDFs %.3g",
+			"draw %v: token %d, %.3g from the nearest edge of the CDF; got token %d, %.3g from "+
+				"it; greatest difference of the CDFs %.3g",
 			c.want.draw,
 			c.want.token,
 			c.want.margin,
@@ -181,10 +182,14 @@ func plot(task *parity.RolloutTask, sides [2]*schema.Digests, at [2]*schema.Step
 	}
 	from := int(min(max(low-plotTokens, 0), lockstep.VocabSize))
 	to := int(min(max(high, 0), lockstep.VocabSize)) + plotTokens
-	cut := func(cdf []float64) []parity.Float { return parity.Floats(cdf[min(from, len(cdf)):min(to, len(cdf))]) }
+	cut := func(cdf []float64) []parity.Float {
+		return parity.Floats(cdf[min(from,
+			len(cdf)):min(to, len(cdf))])
+	}
 	c := parity.Chart{
-		Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: from, Stairs: "token",
-		Note: "The sampled token is the first whose stair is above the draw.",
+		Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: from,
+		Stairs: "token",
+		Note:   "The sampled token is the first whose stair is above the draw.",
 		Lines: []parity.Line{
 			{Name: "wanted", Values: cut(edges[0])}, {Name: "got", Values: cut(edges[1])},
 			{Name: "draw", Values: []parity.Float{parity.Float(known.draw)}},
@@ -192,7 +197,8 @@ func plot(task *parity.RolloutTask, sides [2]*schema.Digests, at [2]*schema.Step
 	}
 	if k := newChoice(at[0], at[1]); k != nil {
 		c.Note += fmt.Sprintf(
-			" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the other; the CDFs are %.3g apart at most.",
+			" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the "+
+				"other; the CDFs are %.3g apart at most.",
 			k.want.margin,
 			k.got.margin,
 			k.apart,

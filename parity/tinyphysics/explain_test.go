@@ -171,7 +171,8 @@ func TestInexactUnexplained(t *testing.T) {
 			continue
 		}
 		if c.why != "" &&
-			(r.Flips.Unexplained != r.Findings[0].Findings || r.First.Explanation == nil || !strings.HasPrefix(r.First.Explanation.Why, c.why)) {
+			(r.Flips.Unexplained != r.Findings[0].Findings || r.First.Explanation == nil ||
+				!strings.HasPrefix(r.First.Explanation.Why, c.why)) {
 			t.Errorf("%s: %+v, flips %+v", name, r.First.Explanation, r.Flips)
 		}
 	}

@@ -36,13 +36,17 @@ func TestGolden(t *testing.T) {
 	}
 	jobs, err := GoldenJobs(
 		set,
-		func(name string) (*lockstep.Route, error) { return assetstest.Route(t, name, set.Profile), nil },
+		func(name string) (*lockstep.Route,
+			error) {
+			return assetstest.Route(t, name, set.Profile), nil
+		},
 	)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("%d jobs, %v", len(jobs), err)
 	}
 	path := t.TempDir() + "/a.trace"
-	if err := recordTo(t.Context(), ref, jobs, lockstep.AllSteps, trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
+	if err := recordTo(t.Context(), ref, jobs, lockstep.AllSteps,
+		trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
 		t.Fatal(err)
 	}
 	open := func() *trace.File {
@@ -71,7 +75,8 @@ func TestGolden(t *testing.T) {
 			s.CDF[7] = math.Nextafter(s.CDF[7], 1)
 		}
 	}}
-	if err := recordTo(t.Context(), wrong, jobs, lockstep.AllSteps, trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
+	if err := recordTo(t.Context(), wrong, jobs, lockstep.AllSteps,
+		trace.Header{Digest: schema.SHA256}, 0, path); err != nil {
 		t.Fatal(err)
 	}
 	if r := compare(t, source, parity.Traced(open()), jobs, parity.CompareOptions{}); len(
@@ -90,7 +95,8 @@ func TestGolden(t *testing.T) {
 	}
 	// Traces with other digests say how to make them comparable.
 	x := t.TempDir() + "/x.trace"
-	if err := recordTo(t.Context(), ref, jobs, lockstep.CostOnly, trace.Header{}, 0, x); err != nil {
+	if err := recordTo(t.Context(), ref, jobs, lockstep.CostOnly, trace.Header{}, 0,
+		x); err != nil {
 		t.Fatal(err)
 	}
 	other, err := trace.Open(x)
@@ -98,11 +104,14 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := Compare(t.Context(), source, parity.Traced(other), nil, lockstep.AllSteps, parity.CompareOptions{}); err == nil ||
-		!strings.Contains(err.Error(), "x.trace holds digests of kind xxh64, not sha256, and not all arrays in full: write it again with the other, or in full") {
+	if _, err := Compare(t.Context(), source, parity.Traced(other), nil, lockstep.AllSteps,
+		parity.CompareOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "x.trace holds digests of kind xxh64, not sha256, and "+
+			"not all arrays in full: write it again with the other, or in full") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Compare(t.Context(), source, source, nil, lockstep.AllSteps, parity.CompareOptions{}); err != nil {
+	if _, err := Compare(t.Context(), source, source, nil, lockstep.AllSteps,
+		parity.CompareOptions{}); err != nil {
 		t.Errorf("%v", err)
 	}
 	twice := *set

@@ -126,7 +126,10 @@ func simplerPolicies(s *shrinker) {
 		if s.Best.Batch[i].Policy.Kind == "zero" ||
 			try(
 				s,
-				func(c *DriveCase) { c.Batch[i].Policy, c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil },
+				func(c *DriveCase) {
+					c.Batch[i].Policy,
+						c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil
+				},
 			) {
 			continue
 		}

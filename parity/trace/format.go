@@ -40,14 +40,15 @@ const (
 
 // Header says what a trace is of. All of it but the schema may be empty.
 type Header struct {
-	Producer    string        `json:"producer,omitempty"`     // the program that wrote it
-	Engine      string        `json:"engine,omitempty"`       // the implementation that computed it
-	Profile     string        `json:"profile,omitempty"`      // its arithmetic
-	ModelSHA256 string        `json:"model_sha256,omitempty"` // of the network's file
-	Digest      schema.Hash   `json:"digest"`                 // of arrays, xxh64 if not given
-	Shortcuts   []string      `json:"shortcuts,omitempty"`    // what was left out, in the family's words
-	Comment     string        `json:"comment,omitempty"`
-	Schema      schema.Schema `json:"schema"`
+	Producer    string      `json:"producer,omitempty"`     // the program that wrote it
+	Engine      string      `json:"engine,omitempty"`       // the implementation that computed it
+	Profile     string      `json:"profile,omitempty"`      // its arithmetic
+	ModelSHA256 string      `json:"model_sha256,omitempty"` // of the network's file
+	Digest      schema.Hash `json:"digest"`                 // of arrays, xxh64 if not given
+	// what was left out, in the family's words
+	Shortcuts []string      `json:"shortcuts,omitempty"`
+	Comment   string        `json:"comment,omitempty"`
+	Schema    schema.Schema `json:"schema"`
 }
 
 // A Rollout says what was rolled out.

@@ -41,7 +41,8 @@ func TestLimits(t *testing.T) {
 	if err := decodeStep(&drift, drift.NewStep(), p); err != nil {
 		t.Error(err)
 	}
-	if err := decodeStep(&drift, drift.NewStep(), append([]byte{0, 0, 0, 0x80}, p[4:]...)); err == nil ||
+	if err := decodeStep(&drift, drift.NewStep(),
+		append([]byte{0, 0, 0, 0x80}, p[4:]...)); err == nil ||
 		err.Error() != "step 2147483648" {
 		t.Error(err)
 	}

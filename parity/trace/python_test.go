@@ -156,7 +156,8 @@ func TestPythonReader(t *testing.T) {
 	a, b := filepath.Join(dir, "a.trace"), filepath.Join(dir, "b.trace")
 	for _, full := range []schema.Set{everything, drift.Set("tokens")} {
 		var data bytes.Buffer
-		if err := errors.Join(write(&data, Header{}, full, rollouts, random), os.WriteFile(a, data.Bytes(), 0o666)); err != nil {
+		if err := errors.Join(write(&data, Header{}, full, rollouts, random),
+			os.WriteFile(a, data.Bytes(), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 		runPython(t, `

@@ -27,7 +27,8 @@ import (
 
 // drift is a simulator of two numbers and three arrays.
 var drift = schema.Schema{
-	Name: "drift", Key: []string{"start", "policy"}, First: 20, Outcome: schema.Outcome{Name: "result", Elements: []string{"sum", "mean"}},
+	Name: "drift", Key: []string{"start", "policy"}, First: 20,
+	Outcome: schema.Outcome{Name: "result", Elements: []string{"sum", "mean"}},
 	Stages: []schema.Stage{
 		{Name: "action", Type: "float64"},
 		{Name: "tokens", Type: "int64", Shape: []int{20}},
@@ -186,7 +187,8 @@ func TestRoundTrip(t *testing.T) {
 			if r.err != nil {
 				end.Error = r.err.Error()
 			}
-			if diff := cmp.Diff(end, got.End, cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) })); diff != "" {
+			if diff := cmp.Diff(end, got.End,
+				cmp.Comparer(func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) })); diff != "" {
 				t.Fatalf("end (-want +got):\n%s", diff)
 			}
 		}
@@ -279,7 +281,10 @@ func TestHostile(t *testing.T) {
 	end := func(id, steps uint32, has byte, values ...byte) []byte {
 		return rec('E', u32(u32(nil, id), steps), []byte{has}, values)
 	}
-	file := func(parts ...[]byte) []byte { return append(slices.Clone(ok), bytes.Join(parts, nil)...) }
+	file := func(parts ...[]byte) []byte {
+		return append(slices.Clone(ok),
+			bytes.Join(parts, nil)...)
+	}
 	closed := func(rollouts uint32, steps uint64) []byte {
 		return rec('Z', u32(nil, rollouts), u64(nil, steps), u32(nil, 0))
 	}
@@ -290,40 +295,62 @@ func TestHostile(t *testing.T) {
 	}{
 		{"empty", nil, `a.trace: header: not a trace: it does not begin with "lstrace\n"`},
 		{"other magic", []byte("PK\x03\x04............"), `a.trace: header: not a trace`},
-		{"version", head(1, "{}"), "a.trace: header: version 1 of the format, want 2: record it again"},
-		{"huge header", u32(u32([]byte(magic), version), 1<<31), "header: 2147483648 bytes of description"},
+		{"version", head(1, "{}"), "a.trace: header: version 1 of the format, want 2: record it " +
+			"again"},
+		{"huge header", u32(u32([]byte(magic), version), 1<<31), "header: 2147483648 bytes of " +
+			"description"},
 		{"no JSON", head(version, "[["), "header: "},
 		{"two objects", head(version, "{}{}"), "more than one JSON object"},
-		{"digest", head(version, `{"digest":"md5"}`), `digest "md5" is not known, want one of xxh64, sha256, xxh3`},
+		{"digest", head(version, `{"digest":"md5"}`),
+			`digest "md5" is not known, want one of xxh64, sha256, xxh3`},
 		{"unknown key", head(version, `{"engines":"x"}`), `unknown field "engines"`},
 		{"no schema", head(version, `{}`), `schema "": 0 stages`},
-		{"type", described(func(s *schema.Schema) { s.Stages[0].Type = "float16" }), `stage "action": type "float16" is not known`},
-		{"shape", described(func(s *schema.Schema) { s.Stages[1].Shape = []int{1 << 30, 1 << 30} }), "524288 bytes at most"},
-		{"no dimension", described(func(s *schema.Schema) { s.Stages[1].Shape = []int{0} }), "dimensions of 1 and more"},
-		{"name twice", described(func(s *schema.Schema) { s.Stages[1].Name = "action" }), "another's"},
-		{"name that a terminal obeys", described(func(s *schema.Schema) { s.Stages[1].Name = "\x1b[2J" }), "characters that cannot be printed"},
+		{"type", described(func(s *schema.Schema) { s.Stages[0].Type = "float16" }),
+			`stage "action": type "float16" is not known`},
+		{"shape", described(func(s *schema.Schema) {
+			s.Stages[1].Shape = []int{1 << 30,
+				1 << 30}
+		}), "524288 bytes at most"},
+		{"no dimension", described(func(s *schema.Schema) { s.Stages[1].Shape = []int{0} }),
+			"dimensions of 1 and more"},
+		{"name twice", described(func(s *schema.Schema) { s.Stages[1].Name = "action" }),
+			"another's"},
+		{"name that a terminal obeys",
+			described(func(s *schema.Schema) { s.Stages[1].Name = "\x1b[2J" }), "characters " +
+				"that cannot be printed"},
 		{"from later", described(func(s *schema.Schema) { s.Stages[0].From = []schema.Input{schema.Same("tokens")} }), "is not there yet"},
-		{"many stages", described(func(s *schema.Schema) { s.Stages = slices.Repeat(s.Stages, 7) }), "35 stages"},
-		{"no end", ok, fmt.Sprintf("a.trace: record 1 at offset %d: the file is cut off here", len(ok))},
+		{"many stages", described(func(s *schema.Schema) {
+			s.Stages = slices.Repeat(s.Stages,
+				7)
+		}), "35 stages"},
+		{"no end", ok, fmt.Sprintf("a.trace: record 1 at offset %d: the file is cut off here",
+			len(ok))},
 		{"huge record", append(ok, 'S', 255, 255, 255, 255), "a record of 4294967295 bytes"},
 		{"empty record", append(ok, 'S', 0, 0, 0, 0), "a record of 0 bytes"},
 		{"unknown kind", file(rec('Q', u32(nil, 0))), "rollout 0 is not under way"},
-		{"unknown kind of a rollout", file(first, rec('Q', u32(nil, 0))), `a record of unknown kind 'Q'`},
-		{"begins out of order", file(begin(1, `{"key":["a","b"]}`)), "rollout 1 begins, want 0 next"},
+		{"unknown kind of a rollout", file(first, rec('Q', u32(nil, 0))),
+			`a record of unknown kind 'Q'`},
+		{"begins out of order", file(begin(1, `{"key":["a","b"]}`)), "rollout 1 begins, want 0 " +
+			"next"},
 		{"begin is no JSON", file(begin(0, "{")), "a JSON object that is cut off"},
-		{"unknown key of a rollout", file(begin(0, `{"key":["a","b"],"rows":1}`)), `unknown field "rows"`},
+		{"unknown key of a rollout", file(begin(0, `{"key":["a","b"],"rows":1}`)),
+			`unknown field "rows"`},
 		{"key", file(begin(0, `{"key":["a"]}`)), "a key of 1 words, want [start policy]"},
 		{"step before begin", file(st(0, 20, 0)), "rollout 0 is not under way"},
 		{"short step", file(first, rec('S', u32(nil, 0))), "too short"},
-		{"unknown stages", file(first, st(0, 20, 1<<30)), "flags 0000000040000000 name stages that are not in the schema"},
+		{"unknown stages", file(first, st(0, 20, 1<<30)), "flags 0000000040000000 name stages " +
+			"that are not in the schema"},
 		{"mode", file(first, st(0, 20, 3<<2)), "stage tokens cannot be held in mode 3"},
 		{"a number's hash", file(first, st(0, 20, 1)), "stage action cannot be held in mode 1"},
-		{"array too short", file(first, st(0, 20, 2<<2, make([]byte, 159)...)), "stage tokens: 159 bytes are left of the record, want 160"},
+		{"array too short", file(first, st(0, 20, 2<<2, make([]byte, 159)...)), "stage tokens: " +
+			"159 bytes are left of the record, want 160"},
 		{"step too long", file(first, st(0, 20, 0, 0)), "1 bytes too many"},
 		{"negative step", file(first, st(0, 1<<31, 0)), "step 2147483648"},
 		{"step twice", file(first, st(0, 20, 0), st(0, 20, 0)), "step 20 after step 20"},
-		{"ends with other steps", file(first, end(0, 1, 0)), "ends after 1 steps, the trace holds 0"},
-		{"end without its outcome", file(first, end(0, 0, 1)), "an end record of 0 bytes after flags 01"},
+		{"ends with other steps", file(first, end(0, 1, 0)), "ends after 1 steps, the trace " +
+			"holds 0"},
+		{"end without its outcome", file(first, end(0, 0, 1)), "an end record of 0 bytes after " +
+			"flags 01"},
 		{"end with more", file(first, end(0, 0, 0, 1)), "an end record of 1 bytes after flags 00"},
 		{"short end", file(first, rec('E', u32(nil, 0))), "too short"},
 		{"after its end", file(first, end(0, 0, 0), st(0, 20, 0)), "rollout 0 is not under way"},
@@ -449,7 +476,8 @@ func TestWriterErrors(t *testing.T) {
 		record func(*Writer) error
 		want   string
 	}{
-		"not ended": {func(w *Writer) error { w.Begin(good[0].about); return nil }, "1 rollouts of the trace were not ended"},
+		"not ended": {func(w *Writer) error { w.Begin(good[0].about); return nil }, "1 rollouts " +
+			"of the trace were not ended"},
 		"wrong length": {func(w *Writer) error {
 			o := w.Begin(good[0].about)
 			s := step(20, everything, random)
@@ -458,8 +486,16 @@ func TestWriterErrors(t *testing.T) {
 			o.End(nil, nil)
 			return nil
 		}, "00000/pid, step 20: stage tokens has 159 bytes, want 160"},
-		"outcome": {func(w *Writer) error { w.Begin(good[0].about).End([]float64{1}, nil); return nil }, "00000/pid: an outcome of 1 numbers, want 2"},
-		"key":     {func(w *Writer) error { w.Begin(Rollout{Key: []string{"a"}}).End(nil, nil); return nil }, "a: a key of 1 words, want [start policy]"},
+		"outcome": {func(w *Writer) error {
+			w.Begin(good[0].about).End([]float64{1},
+				nil)
+			return nil
+		}, "00000/pid: an outcome of 1 numbers, want 2"},
+		"key": {func(w *Writer) error {
+			w.Begin(Rollout{Key: []string{"a"}}).End(nil,
+				nil)
+			return nil
+		}, "a: a key of 1 words, want [start policy]"},
 		"order": {func(w *Writer) error {
 			o := w.Begin(good[0].about)
 			o.Observe(step(21, everything, random))
@@ -526,7 +562,8 @@ func TestRehash(t *testing.T) {
 	for _, full := range []schema.Set{everything, everything &^ drift.Set("states")} {
 		var x, s bytes.Buffer
 		order := func() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
-		if err := errors.Join(write(&x, Header{}, full, rollouts, order()), write(&s, Header{Digest: schema.SHA256}, full, rollouts, order())); err != nil {
+		if err := errors.Join(write(&x, Header{}, full, rollouts, order()),
+			write(&s, Header{Digest: schema.SHA256}, full, rollouts, order())); err != nil {
 			t.Fatal(err)
 		}
 		a, err := NewFile(bytes.NewReader(x.Bytes()), "a.trace")
@@ -561,7 +598,8 @@ func TestRehash(t *testing.T) {
 		}
 		for i := range a.Rollouts {
 			for k := range a.Rollouts[i].Digests.Len() {
-				if diff := cmp.Diff(b.Rollouts[i].Digests.At(k), a.Rollouts[i].Digests.At(k)); diff != "" {
+				if diff := cmp.Diff(b.Rollouts[i].Digests.At(k),
+					a.Rollouts[i].Digests.At(k)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 			}
@@ -620,7 +658,8 @@ func TestLent(t *testing.T) {
 // TestLongValue: what is wrong with a long value is a line that names its key.
 func TestLongValue(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"schema": {"first": ` + strings.Repeat("9", 1000) + `}}`: "Schema.schema.first of type int",
+		`{"schema": {"first": ` + strings.Repeat("9", 1000) + `}}`: "Schema.schema.first of " +
+			"type int",
 		`{"schema": {"first": ` + strings.Repeat("ä", 1000) + `}}`: "invalid character 'Ã'",
 		`{"` + strings.Repeat("ä", 1000) + `": 1}`:                 `unknown field "ää`,
 	} {

@@ -98,10 +98,11 @@ func (c *Check) Judge(err error, require []string) {
 
 // Change is what differs from a base revision.
 type Change struct {
-	Base      string   `json:"base,omitempty"`       // as it was asked for
-	MergeBase string   `json:"merge_base,omitempty"` // commit that the files are compared with
-	Head      string   `json:"head,omitempty"`       // commit that is checked out
-	Files     []string `json:"files"`                // that differ, committed or not, from the module's root
+	Base      string `json:"base,omitempty"`       // as it was asked for
+	MergeBase string `json:"merge_base,omitempty"` // commit that the files are compared with
+	Head      string `json:"head,omitempty"`       // commit that is checked out
+	// that differ, committed or not, from the module's root
+	Files []string `json:"files"`
 
 	// Everything says whether every engine is checked, and Why is the reason.
 	Everything bool   `json:"everything"`

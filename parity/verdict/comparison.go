@@ -110,7 +110,8 @@ func (c *Comparison) judge() (outcome, why string) {
 	for _, name := range c.Report.Want.Computed {
 		if slices.Contains(c.Report.Got.Computed, name) {
 			return Failed, fmt.Sprintf(
-				"%s computes on both sides, whatever they are called: that they are equal proves nothing",
+				"%s computes on both sides, whatever they are called: that they are equal "+
+					"proves nothing",
 				name,
 			)
 		}

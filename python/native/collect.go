@@ -23,7 +23,8 @@ type collectAnswer struct {
 	Steps  []int            `json:"steps"`  // of each rollout
 	Inputs int              `json:"inputs"` // of an observation
 	Errors map[int]*failure `json:"errors"`
-	Arrays []uintptr        `json:"arrays"` // on the device: raw, softplus, reward, lataccel, action; none on the host
+	// on the device: raw, softplus, reward, lataccel, action; none on the host
+	Arrays []uintptr `json:"arrays"`
 }
 
 // collect rolls out with a network and keeps what training needs: rollout k of route i

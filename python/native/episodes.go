@@ -15,14 +15,15 @@ import (
 // writes what it answers. Environments may be other rollouts', too. Python makes it, by the
 // names of the fields (python/lockstep/envs.py): each is a word, an address or a number.
 type episodes struct {
-	environment  unsafe.Pointer // of each rollout, int64; -1 if it has gone on to other rollouts
-	commands     unsafe.Pointer // float64, room for each rollout
-	lataccels    unsafe.Pointer // float64, of each rollout
-	actions      unsafe.Pointer // float64, of each environment
-	rewards      unsafe.Pointer // float64, of each environment
-	ended        unsafe.Pointer // bool, of each environment
-	observations unsafe.Pointer // float32, (environments, ObservationSize+1), the last a clock; nil for none
-	num          int64          // environments
+	environment unsafe.Pointer // of each rollout, int64; -1 if it has gone on to other rollouts
+	commands    unsafe.Pointer // float64, room for each rollout
+	lataccels   unsafe.Pointer // float64, of each rollout
+	actions     unsafe.Pointer // float64, of each environment
+	rewards     unsafe.Pointer // float64, of each environment
+	ended       unsafe.Pointer // bool, of each environment
+	// float32, (environments, ObservationSize+1), the last a clock; nil for none
+	observations unsafe.Pointer
+	num          int64 // environments
 }
 
 // episodesFields are the names of the words of episodes, in order: with them Python makes one.

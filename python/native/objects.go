@@ -190,7 +190,10 @@ func init() { // they refer to one another
 		"open":      open,
 		"installed": without(askInstalled),
 		"generate":  generated,
-		"close":     func(_ *task, handle int64, _, _ []byte) (any, error) { return nothing{}, drop(handle) },
+		"close": func(_ *task, handle int64, _, _ []byte) (any, error) {
+			return nothing{},
+				drop(handle)
+		},
 
 		"load":    of(load),
 		"make":    of(makeRoutes),

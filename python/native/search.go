@@ -56,9 +56,13 @@ func tune(t *task, s *simulator, q tuneRequest, _ []byte) (any, error) {
 	}
 	answer := tuneAnswer{}
 	var last time.Duration
-	for start := time.Now(); len(answer.History) < q.Generations && (time.Since(start)+last).Seconds() <= q.Budget; {
+	for start := time.Now(); len(answer.History) < q.Generations &&
+		(time.Since(start)+last).Seconds() <= q.Budget; {
 		began := time.Now()
-		if err := gains.Next(func(c []lockstep.Policy) ([]lockstep.Result, error) { return s.sweep(t, picked, c) }); err != nil {
+		if err := gains.Next(func(c []lockstep.Policy) ([]lockstep.Result,
+			error) {
+			return s.sweep(t, picked, c)
+		}); err != nil {
 			return nil, err
 		}
 		h := gains.History[len(gains.History)-1]

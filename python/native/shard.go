@@ -84,14 +84,15 @@ func runShard(t *task, q shardRequest) (any, error) {
 }
 
 type mergeAnswer struct {
-	Shards      int            `json:"shards"`
-	Missing     []int          `json:"missing"`
-	Wrong       []string       `json:"wrong"`
-	Controllers []string       `json:"controllers"`
-	Routes      []string       `json:"routes"`
-	Costs       []string       `json:"costs"`  // three for each rollout, as bit patterns: JSON has no NaN
-	Errors      map[int]string `json:"errors"` // by rollout
-	SHA256      string         `json:"sha256"`
+	Shards      int      `json:"shards"`
+	Missing     []int    `json:"missing"`
+	Wrong       []string `json:"wrong"`
+	Controllers []string `json:"controllers"`
+	Routes      []string `json:"routes"`
+	// three for each rollout, as bit patterns: JSON has no NaN
+	Costs  []string       `json:"costs"`
+	Errors map[int]string `json:"errors"` // by rollout
+	SHA256 string         `json:"sha256"`
 }
 
 // mergeShards puts the parts together.

@@ -79,7 +79,8 @@ type openAnswer struct {
 	Arithmetic *installed.Found `json:"arithmetic"`
 	Source     string           `json:"source"`
 
-	GPU *int `json:"gpu"` // number of the GPU whose memory rollouts share with the caller, if they do
+	// number of the GPU whose memory rollouts share with the caller, if they do
+	GPU *int `json:"gpu"`
 }
 
 func open(t *task, _ int64, request, _ []byte) (any, error) {
@@ -152,7 +153,8 @@ func findModel(path string) (found string, notices []string, err error) {
 			return found, notices, err
 		}
 		notices = []string{
-			"using the project's own network, since the challenge's is not here: costs are not comparable with the challenge's",
+			"using the project's own network, since the challenge's is not here: costs are not " +
+				"comparable with the challenge's",
 		}
 		path, _, err = defaults.Keep()
 		return path, notices, err

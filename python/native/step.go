@@ -61,7 +61,8 @@ func reset(t *task, s *simulator, q resetRequest, buffer []byte) (any, error) {
 			r.jobs[i].Draws = append([]float64(nil), draws[i*q.Draws:][:q.Draws]...)
 		}
 	}
-	if r.stepper, err = s.Reset(context.Background(), r.jobs, lockstep.Options{Shortcuts: lockstep.CostOnly}); err != nil {
+	if r.stepper, err = s.Reset(context.Background(), r.jobs,
+		lockstep.Options{Shortcuts: lockstep.CostOnly}); err != nil {
 		return nil, usage(err)
 	}
 	commands, lataccels := make([]float64, r.n), make([]float64, r.n)

@@ -46,7 +46,8 @@ func TestEdges(t *testing.T) {
 		x, theta float64
 		beyond   bool
 	}{
-		{xThreshold, 0, false}, {-xThreshold, 0, false}, {0, thetaThreshold, false}, {0, -thetaThreshold, false},
+		{xThreshold, 0, false}, {-xThreshold, 0, false}, {0, thetaThreshold, false},
+		{0, -thetaThreshold, false},
 		{math.Nextafter(xThreshold, 9), 0, true}, {-math.Nextafter(xThreshold, 9), 0, true},
 		{0, math.Nextafter(thetaThreshold, 9), true}, {0, -math.Nextafter(thetaThreshold, 9), true},
 	} {
@@ -63,7 +64,8 @@ func TestEdges(t *testing.T) {
 	car := &mountainCarContinuous{task: task}
 	slope := float64(continuousGravity * libm.Cos(0.7))
 	for force, sign := range map[float32]float32{1: 1, -1: -1} {
-		if got, want := car.pull(force, 0.7), float64(sign*float32(power)-float32(slope)); got != want {
+		if got, want := car.pull(force,
+			0.7), float64(sign*float32(power)-float32(slope)); got != want {
 			t.Errorf("a force of %v pulls with %v, want %v", force, got, want)
 		}
 	}

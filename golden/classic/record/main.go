@@ -43,7 +43,8 @@ func record(folder, name, python string) error {
 		if err != nil {
 			return err
 		}
-		if err := write(filepath.Join(folder, "testdata", "functions.json.gz"), json.RawMessage(lists)); err != nil {
+		if err := write(filepath.Join(folder, "testdata", "functions.json.gz"),
+			json.RawMessage(lists)); err != nil {
 			return err
 		}
 	}

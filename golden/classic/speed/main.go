@@ -78,7 +78,8 @@ func measure(name string, num int) (float64, error) {
 	key := uint64(1)
 	start, steps := cpu(), 0
 	for cpu()-start < time.Second {
-		if err := v.Run(context.Background(), classic.Policy{Uniform: &key}, 1000, nil); err != nil {
+		if err := v.Run(context.Background(), classic.Policy{Uniform: &key}, 1000,
+			nil); err != nil {
 			return 0, err
 		}
 		steps += 1000 * num

@@ -53,8 +53,14 @@ func softmaxes() []Operation {
 				func(r *rand.Rand) map[string]any {
 					return args("x", normals(r, 20, 1), "n", []int64{int64(1 + r.IntN(20))})
 				},
-				func(r *rand.Rand) map[string]any { return args("x", normals(r, 20, 4), "n", []int64{20}) },
-				func(r *rand.Rand) map[string]any { return args("x", normals(r, 20, 50), "n", []int64{20}) },
+				func(r *rand.Rand) map[string]any {
+					return args("x", normals(r, 20, 4), "n",
+						[]int64{20})
+				},
+				func(r *rand.Rand) map[string]any {
+					return args("x", normals(r, 20, 50), "n",
+						[]int64{20})
+				},
 			},
 		}
 	}
@@ -66,7 +72,10 @@ func softmaxes() []Operation {
 	numpy := func(name string, exp, other func(a *Arithmetic, x float32) float32) Operation {
 		return Operation{
 			Name: name, Line: "`softmax(x/0.8)`", Tries: 600, First: variantRows(), Draws: draws,
-			Right: func(a *Arithmetic, v vectors.Vector) any { return softmax(a, v.Float32s("x"), exp) },
+			Right: func(a *Arithmetic, v vectors.Vector) any {
+				return softmax(a, v.Float32s("x"),
+					exp)
+			},
 			Others: map[string]func(v vectors.Vector) any{
 				"the other variant of e^x": func(v vectors.Vector) any {
 					return softmax(&Arithmetic{}, v.Float32s("x"), other)
@@ -300,7 +309,10 @@ func inputs() []Operation {
 	return []Operation{
 		{
 			Name: "csv2", Line: "`read_csv`", Draws: texts, Tries: 20_000,
-			Right:  func(a *Arithmetic, v vectors.Vector) any { return []float64{csv2(a, v.Text("text"))} },
+			Right: func(a *Arithmetic,
+				v vectors.Vector) any {
+				return []float64{csv2(a, v.Text("text"))}
+			},
 			Others: map[string]func(v vectors.Vector) any{"correctly rounded": exact},
 		},
 		{
@@ -433,9 +445,15 @@ func random() []Operation {
 		{
 			Name: "draws", Line: "seed", Tries: 300,
 			Draws: []func(r *rand.Rand) map[string]any{
-				func(r *rand.Rand) map[string]any { return args("seed", []int64{int64(r.IntN(10_000))}) },
+				func(r *rand.Rand) map[string]any {
+					return args("seed",
+						[]int64{int64(r.IntN(10_000))})
+				},
 			},
-			Right: func(a *Arithmetic, v vectors.Vector) any { return draws(a, uint32(v.Int("seed")), 40) },
+			Right: func(a *Arithmetic, v vectors.Vector) any {
+				return draws(a,
+					uint32(v.Int("seed")), 40)
+			},
 		},
 		{
 			Name: "cdf", Line: "`choice`", Tries: 300,
@@ -551,7 +569,10 @@ func tokens() []Operation {
 		{
 			Name: "decode", Line: "bins", Tries: 5000,
 			Draws: []func(r *rand.Rand) map[string]any{
-				func(r *rand.Rand) map[string]any { return args("token", []int64{int64(r.IntN(1024))}) },
+				func(r *rand.Rand) map[string]any {
+					return args("token",
+						[]int64{int64(r.IntN(1024))})
+				},
 			},
 			Right: func(a *Arithmetic, v vectors.Vector) any { return []float64{bins(a)[v.Int("token")]} },
 		},
@@ -568,8 +589,14 @@ func tokens() []Operation {
 					}
 					return args("x", []float64{x})
 				},
-				func(r *rand.Rand) map[string]any { return args("x", []float64{12*r.Float64() - 6}) },
-				func(r *rand.Rand) map[string]any { return args("x", []float64{float64(2*r.IntN(2)-1) * 5.5}) },
+				func(r *rand.Rand) map[string]any {
+					return args("x",
+						[]float64{12*r.Float64() - 6})
+				},
+				func(r *rand.Rand) map[string]any {
+					return args("x",
+						[]float64{float64(2*r.IntN(2)-1) * 5.5})
+				},
 			},
 			Right: func(a *Arithmetic, v vectors.Vector) any {
 				x, b := v.Float64("x"), bins(a)
@@ -602,7 +629,10 @@ func tokens() []Operation {
 // rollout: what happens to a prediction, and at the end.
 func rollout() []Operation {
 	pick := func(r *rand.Rand, sizes ...int) int { return sizes[r.IntN(len(sizes))] }
-	lengths := func(r *rand.Rand) int { return pick(r, 1+r.IntN(7), 8+r.IntN(121), 129+r.IntN(300), 400, 399) }
+	lengths := func(r *rand.Rand) int {
+		return pick(r, 1+r.IntN(7), 8+r.IntN(121),
+			129+r.IntN(300), 400, 399)
+	}
 	series := func(r *rand.Rand) map[string]any {
 		n := pick(r, 400, 400, 400, 2, 2+r.IntN(398))
 		return args("target", normals64(r, n, 1), "lataccel", normals64(r, n, 1))
@@ -639,7 +669,10 @@ func rollout() []Operation {
 			Draws: []func(r *rand.Rand) map[string]any{
 				func(r *rand.Rand) map[string]any { return args("x", normals64(r, lengths(r), 1)) },
 			},
-			Right: func(a *Arithmetic, v vectors.Vector) any { return []float64{pairwise(a, v.Float64s("x"))} },
+			Right: func(a *Arithmetic, v vectors.Vector) any {
+				return []float64{pairwise(a,
+					v.Float64s("x"))}
+			},
 		},
 		{
 			Name: "sum32", Line: "sums", Tries: 4000,
@@ -647,7 +680,10 @@ func rollout() []Operation {
 				func(r *rand.Rand) map[string]any { return args("x", normals(r, lengths(r), 1)) },
 				func(r *rand.Rand) map[string]any { return args("x", normals(r, 1024, 1)) },
 			},
-			Right: func(a *Arithmetic, v vectors.Vector) any { return []float32{pairwise(a, v.Float32s("x"))} },
+			Right: func(a *Arithmetic, v vectors.Vector) any {
+				return []float32{pairwise(a,
+					v.Float32s("x"))}
+			},
 		},
 		{
 			Name: "costs", Line: "costs", Tries: 4000,

@@ -17,9 +17,18 @@ func root(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 func products() []Operation {
 	row := func(n int, tiny float64) []func(r *rand.Rand) map[string]any {
 		return []func(r *rand.Rand) map[string]any{
-			func(r *rand.Rand) map[string]any { return args("a", normals(r, n, 1), "b", normals(r, n, 0.1)) },
-			func(r *rand.Rand) map[string]any { return args("a", spread(r, n, 20), "b", spread(r, n, 20)) },
-			func(r *rand.Rand) map[string]any { return args("a", normals(r, n, tiny), "b", normals(r, n, tiny)) },
+			func(r *rand.Rand) map[string]any {
+				return args("a", normals(r, n, 1), "b",
+					normals(r, n, 0.1))
+			},
+			func(r *rand.Rand) map[string]any {
+				return args("a", spread(r, n, 20), "b",
+					spread(r, n, 20))
+			},
+			func(r *rand.Rand) map[string]any {
+				return args("a", normals(r, n, tiny), "b",
+					normals(r, n, tiny))
+			},
 		}
 	}
 	return []Operation{
@@ -170,7 +179,8 @@ func layerNorms() []Operation {
 			return args("x", x, "weight", ones(128), "bias", make([]float32, 128))
 		},
 	}
-	operation := func(name, line string, right func(a *Arithmetic, y, x, weight, bias []float32), others map[string]func(v vectors.Vector) any) Operation {
+	operation := func(name, line string, right func(a *Arithmetic, y, x, weight, bias []float32),
+		others map[string]func(v vectors.Vector) any) Operation {
 		return Operation{
 			Name: name, Line: line, Draws: draws, Tries: 20_000, Others: others,
 			Right: func(a *Arithmetic, v vectors.Vector) any {
@@ -180,7 +190,8 @@ func layerNorms() []Operation {
 			},
 		}
 	}
-	formula := func(f func(a *Arithmetic, y, x, weight, bias []float32)) func(v vectors.Vector) any {
+	formula := func(f func(a *Arithmetic, y, x, weight,
+		bias []float32)) func(v vectors.Vector) any {
 		return func(v vectors.Vector) any {
 			y := make([]float32, 128)
 			f(&Arithmetic{}, y, v.Float32s("x"), v.Float32s("weight"), v.Float32s("bias"))
@@ -303,7 +314,8 @@ func layerNorm130ARM(a *Arithmetic, y, x, weight, bias []float32) {
 
 func layerNorm123(a *Arithmetic, y, x, weight, bias []float32) {
 	sum := sums(a, "mean", len(x), 1, func(s float32, i int) float32 { return s + x[i] })[0]
-	squares := sums(a, "squares", len(x), 1, func(s float32, i int) float32 { return a.mulAdd("squares", x[i], x[i], s) })[0]
+	squares := sums(a, "squares", len(x), 1,
+		func(s float32, i int) float32 { return a.mulAdd("squares", x[i], x[i], s) })[0]
 	mean := sum / 128
 	variance := a.mulAdd("variance", -mean, mean, squares/128)
 	scaled(a, y, x, weight, bias, mean, root(variance+a.c("epsilon", epsilon)))
@@ -318,17 +330,24 @@ func scaled(a *Arithmetic, y, x, weight, bias []float32, mean, deviation float32
 
 // elementary: functions of one float32 x.
 func elementary() []Operation {
-	one := func(f func(a *Arithmetic, x float32) float32) func(a *Arithmetic, v vectors.Vector) any {
+	one := func(f func(a *Arithmetic, x float32) float32) func(a *Arithmetic,
+		v vectors.Vector) any {
 		return func(a *Arithmetic, v vectors.Vector) any { return []float32{f(a, v.Float32("x"))} }
 	}
 	other := func(f func(x float64) float64) func(v vectors.Vector) any {
 		return func(v vectors.Vector) any { return []float32{float32(f(float64(v.Float32("x"))))} }
 	}
 	uniform := func(low, high float64) func(r *rand.Rand) map[string]any {
-		return func(r *rand.Rand) map[string]any { return args("x", []float32{float32(low + (high-low)*r.Float64())}) }
+		return func(r *rand.Rand) map[string]any {
+			return args("x",
+				[]float32{float32(low + (high-low)*r.Float64())})
+		}
 	}
 	// sized are numbers of all sizes, of one sign or of either.
-	sized := func(r *rand.Rand) float32 { return float32(math.Ldexp(r.NormFloat64(), r.IntN(30)-20)) }
+	sized := func(r *rand.Rand) float32 {
+		return float32(math.Ldexp(r.NormFloat64(),
+			r.IntN(30)-20))
+	}
 	either := func(r *rand.Rand) map[string]any { return args("x", []float32{sized(r)}) }
 	// near are the neighbours of edges.
 	near := func(edges ...float32) func(r *rand.Rand) map[string]any {
@@ -449,7 +468,8 @@ func elementary() []Operation {
 		},
 		{
 			// Its constants are of float64, whose last bit hardly ever shows in a float32.
-			Name: "exp-numpy-C", Line: "NumPy's e^x", First: append(allVariants(), args("x", []float32{-0x1.f8cbb2p+5})), Tries: 100_000,
+			Name: "exp-numpy-C", Line: "NumPy's e^x",
+			First: append(allVariants(), args("x", []float32{-0x1.f8cbb2p+5})), Tries: 100_000,
 			Right: one(expLibrary),
 			Others: map[string]func(v vectors.Vector) any{
 				"that of x86-64":        func(v vectors.Vector) any { return []float32{expNumPy(&Arithmetic{}, v.Float32("x"), u)} },
@@ -470,9 +490,12 @@ func elementary() []Operation {
 // variants are the float32 in [-104, -0] on which the variants of NumPy's
 // exponential differ, all that there are.
 var variants = []uint32{
-	0xbf851592, 0xc01b43d5, 0xc073fce1, 0xc18d66eb, 0xc192f27c, 0xc1a3952e, 0xc1a920bf, 0xc1b437e1, 0xc1b9c371, 0xc1ca6624,
-	0xc1cff1b4, 0xc1e09467, 0xc1e61ff7, 0xc1f6c2aa, 0xc1fc4e3a, 0xc2118f98, 0xc2145560, 0xc227bddb, 0xc232d4fd, 0xc2359ac4,
-	0xc23dec1e, 0xc2490340, 0xc256e029, 0xc25f3183, 0xc26d0e6c, 0xc2755fc6, 0xc283013c, 0xc28b5295, 0xc28cb579, 0xc290de26,
+	0xbf851592, 0xc01b43d5, 0xc073fce1, 0xc18d66eb, 0xc192f27c, 0xc1a3952e, 0xc1a920bf,
+	0xc1b437e1, 0xc1b9c371, 0xc1ca6624,
+	0xc1cff1b4, 0xc1e09467, 0xc1e61ff7, 0xc1f6c2aa, 0xc1fc4e3a, 0xc2118f98, 0xc2145560,
+	0xc227bddb, 0xc232d4fd, 0xc2359ac4,
+	0xc23dec1e, 0xc2490340, 0xc256e029, 0xc25f3183, 0xc26d0e6c, 0xc2755fc6, 0xc283013c,
+	0xc28b5295, 0xc28cb579, 0xc290de26,
 	0xc29506d2, 0xc2992f7f, 0xc2a180d8, 0xc2a2e3bc, 0xc2a70c69, 0xc2ab3515, 0xc2af5dc2,
 }
 
@@ -500,7 +523,8 @@ func expReduced(a *Arithmetic, x float32) (p, m float32) {
 		place string
 		c     float32
 	}{
-		{"coefficient 5", 0x1.125edcp-7}, {"coefficient 4", 0x1.555b5ap-5}, {"coefficient 3", 0x1.55545p-3},
+		{"coefficient 5", 0x1.125edcp-7}, {"coefficient 4", 0x1.555b5ap-5},
+		{"coefficient 3", 0x1.55545p-3},
 		{"coefficient 2", 0x1.fffff6p-2}, {"coefficient 1", 1}, {"coefficient 0", 1},
 	} {
 		p = a.fma(t.place, p, x, a.c(t.place, t.c))
@@ -552,7 +576,8 @@ func expNumPy(a *Arithmetic, x float32, fusedReduction bool) float32 {
 		place string
 		c     uint32
 	}{
-		{"numerator 4", 0x3bdd7159}, {"numerator 3", 0x3d517d8c}, {"numerator 2", 0x3e7d4c58}, {"numerator 1", 0x3f39cbd5}, {"numerator 0", 0x3f800000},
+		{"numerator 4", 0x3bdd7159}, {"numerator 3", 0x3d517d8c}, {"numerator 2", 0x3e7d4c58},
+		{"numerator 1", 0x3f39cbd5}, {"numerator 0", 0x3f800000},
 	} {
 		n = a.fma(t.place, n, r, a.c(t.place, bits(t.c)))
 	}
@@ -609,8 +634,10 @@ func tanh(a *Arithmetic, u float32) float32 {
 		place string
 		c     float32
 	}{
-		{"numerator 11", 0x1.c266fcp-43}, {"numerator 9", -0x1.7a6ffep-34}, {"numerator 7", 0x1.b80082p-25},
-		{"numerator 5", 0x1.f28694p-17}, {"numerator 3", 0x1.4e1bdap-11}, {"numerator 1", 0x1.40b3b8p-8},
+		{"numerator 11", 0x1.c266fcp-43}, {"numerator 9", -0x1.7a6ffep-34},
+		{"numerator 7", 0x1.b80082p-25},
+		{"numerator 5", 0x1.f28694p-17}, {"numerator 3", 0x1.4e1bdap-11},
+		{"numerator 1", 0x1.40b3b8p-8},
 	} {
 		p = a.fma(t.place, p, y, a.c(t.place, t.c))
 	}
@@ -618,7 +645,8 @@ func tanh(a *Arithmetic, u float32) float32 {
 	for _, t := range []struct {
 		place string
 		c     float32
-	}{{"denominator 4", 0x1.f12bacp-14}, {"denominator 2", 0x1.29540ap-9}, {"denominator 0", 0x1.40b3bap-8}} {
+	}{{"denominator 4", 0x1.f12bacp-14}, {"denominator 2", 0x1.29540ap-9}, {"denominator 0",
+		0x1.40b3bap-8}} {
 		q = a.fma(t.place, q, y, a.c(t.place, t.c))
 	}
 	return a.div("quotient", p*z, q)

@@ -251,5 +251,6 @@ type Table struct {
 	Vectors         int
 	Tell            map[string][]int // by alternative, the vectors that tell it apart
 	Tried           int
-	Alike           []string `json:",omitempty"` // alternatives that differ on none of the arguments tried
+	// alternatives that differ on none of the arguments tried
+	Alike []string `json:",omitempty"`
 }

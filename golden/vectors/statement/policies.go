@@ -56,7 +56,8 @@ func pid(a *Arithmetic, v vectors.Vector) any {
 		if a.is("from the right", "sum of the terms") {
 			answers[k] = float64(p*e) + (float64(i*integral) + float64(d*change))
 		} else {
-			answers[k] = a.mulAdd64("difference's term", d, change, a.mulAdd64("integral's term", i, integral, float64(p*e)))
+			answers[k] = a.mulAdd64("difference's term", d, change,
+				a.mulAdd64("integral's term", i, integral, float64(p*e)))
 		}
 	}
 	return answers
@@ -170,15 +171,25 @@ func ties() (draws []func(r *rand.Rand) map[string]any) {
 	for _, set := range []func(r *rand.Rand, s *row){
 		func(r *rand.Rand, s *row) { s.target[s.t] = near(r, 5*s.tie) },
 		func(r *rand.Rand, s *row) { s.lataccel[s.t-1] = near(r, 5*s.tie) },
-		func(r *rand.Rand, s *row) { s.lataccel[s.t-1], s.target[s.t] = 0.25, near(r, 0.25+5*s.tie) },
+		func(r *rand.Rand, s *row) {
+			s.lataccel[s.t-1], s.target[s.t] = 0.25,
+				near(r, 0.25+5*s.tie)
+		},
 		func(r *rand.Rand, s *row) { s.speed[s.t] = near(r, 40*s.tie) },
 		func(r *rand.Rand, s *row) { s.target[s.t], s.target[s.t+1] = 0, near(r, 0.5*s.tie) },
 		func(r *rand.Rand, s *row) { s.lataccel[s.t-1], s.lataccel[s.t-2] = 0, near(r, 0.5*s.tie) },
 		func(r *rand.Rand, s *row) { s.action[s.t-1], s.action[s.t-2] = near(r, 0.2*s.tie), 0 },
-		func(r *rand.Rand, s *row) { s.roll[s.t], s.speed[s.t], s.target[s.t] = 0, 0.5, near(r, 0.02*s.tie) },
-		func(r *rand.Rand, s *row) { s.roll[s.t], s.speed[s.t], s.lataccel[s.t-1] = 0, 0.5, near(r, 0.02*s.tie) },
 		func(r *rand.Rand, s *row) {
-			s.roll[s.t], s.speed[s.t], s.target[s.t], s.lataccel[s.t-1] = 0, 0.5, 0.125, near(r, 0.125-0.02*s.tie)
+			s.roll[s.t], s.speed[s.t], s.target[s.t] = 0, 0.5,
+				near(r, 0.02*s.tie)
+		},
+		func(r *rand.Rand, s *row) {
+			s.roll[s.t], s.speed[s.t], s.lataccel[s.t-1] = 0, 0.5,
+				near(r, 0.02*s.tie)
+		},
+		func(r *rand.Rand, s *row) {
+			s.roll[s.t], s.speed[s.t], s.target[s.t], s.lataccel[s.t-1] = 0, 0.5, 0.125, near(r,
+				0.125-0.02*s.tie)
 		},
 		func(r *rand.Rand, s *row) { // beside a square that is no power of two
 			s.roll[s.t], s.target[s.t] = 0, near(r, 0.02*s.tie*float64(s.speed[s.t]*s.speed[s.t]))
@@ -255,7 +266,8 @@ func observation(a *Arithmetic, v vectors.Vector) any {
 		), float32(a.div64("lataccel", current, 5)), float32(a.div64("error", now-current, 5)),
 		float32(
 			a.div64("wanted curvature", wanted, 0.02),
-		), float32(a.div64("driven curvature", driven, 0.02)), float32(a.div64("error of the curvature", wanted-driven, 0.02)),
+		), float32(a.div64("driven curvature", driven, 0.02)), float32(a.div64("error of the "+
+			"curvature", wanted-driven, 0.02)),
 		float32(
 			a.div64("speed", speed[t], 40),
 		), float32(acceleration[t] / 4), float32(roll[t] / 2), float32(own(t-1) / 2), float32(a.div64("integral", integral, 5)),

@@ -58,7 +58,8 @@ func TestAlternatives(t *testing.T) {
 				tells := table.Tell[a.Name]
 				if len(tells) == 0 {
 					t.Errorf(
-						"alternative %q is not in alternatives.json: run `go generate ./golden/vectors`",
+						"alternative %q is not in alternatives.json: run `go generate "+
+							"./golden/vectors`",
 						a.Name,
 					)
 				}
@@ -134,14 +135,20 @@ func TestLines(t *testing.T) {
 // holders are the packages whose tests hold an implementation to vectors, and
 // the operations that each has.
 var holders = map[string]string{
-	"internal/f32": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 layer-norm-1.30arm " +
+	"internal/f32": "product product-panels score attention-output layer-norm-1.30 " +
+		"layer-norm-1.27 layer-norm-1.23 layer-norm-1.30arm " +
 		"exp512 exp256 exp-numpy-U exp-numpy-F exp-numpy-C tanh gelu",
-	"reference": "softmax-avx512 softmax-avx2 softmax-neon softmax-numpy-U softmax-numpy-F softmax-numpy-C draws cdf choice decode encode clip sum sum32 costs pid pidff observation",
-	"batched":   "softmax-avx512 softmax-avx2 softmax-neon softmax-numpy-U softmax-numpy-F softmax-numpy-C cdf choice decode encode clip sum sum32 costs pid",
+	"reference": "softmax-avx512 softmax-avx2 softmax-neon softmax-numpy-U softmax-numpy-F " +
+		"softmax-numpy-C draws cdf choice decode encode clip sum sum32 costs pid pidff observation",
+	"batched": "softmax-avx512 softmax-avx2 softmax-neon softmax-numpy-U softmax-numpy-F " +
+		"softmax-numpy-C cdf choice decode encode clip sum sum32 costs pid",
 	"batched/onnxruntime": "product product-panels score attention-output " +
-		"layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 layer-norm-1.30arm tanh softmax-avx512 softmax-avx2 softmax-neon",
-	"gpu/kernels": "product product-panels score attention-output layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu " +
-		"softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode encode clip sum costs pid pidff observation",
+		"layer-norm-1.30 layer-norm-1.27 layer-norm-1.23 layer-norm-1.30arm tanh softmax-avx512 " +
+		"softmax-avx2 softmax-neon",
+	"gpu/kernels": "product product-panels score attention-output layer-norm-1.30 " +
+		"layer-norm-1.27 layer-norm-1.23 exp512 exp256 exp-numpy-U exp-numpy-F tanh gelu " +
+		"softmax-avx512 softmax-avx2 softmax-numpy-U softmax-numpy-F draws cdf choice decode " +
+		"encode clip sum costs pid pidff observation",
 	"internal/policies": "pidff observation",
 	"internal/pandas":   "csv2 csvexact",
 	"internal/libm":     "roll-lataccel",
@@ -169,7 +176,8 @@ func TestHolders(t *testing.T) {
 			held[operation] = true
 			if !strings.Contains(text.String(), `"`+operation+`"`) {
 				t.Errorf(
-					"the tests of %s do not name the operation %s: want vectors.Hold or vectors.Map",
+					"the tests of %s do not name the operation %s: want vectors.Hold or "+
+						"vectors.Map",
 					folder, operation,
 				)
 			}

@@ -48,15 +48,18 @@ func find() (cu.Device, error) {
 		}
 	case codeNoLibrary:
 		return 0, errors.New(
-			"no CUDA driver on this machine: libcuda.so.1 is not found; install NVIDIA's driver, or use another engine",
+			"no CUDA driver on this machine: libcuda.so.1 is not found; install NVIDIA's " +
+				"driver, or use another engine",
 		)
 	case codeNoSymbol:
 		return 0, errors.New(
-			"the CUDA driver's library lacks cuInit: install NVIDIA's driver anew, or use another engine",
+			"the CUDA driver's library lacks cuInit: install NVIDIA's driver anew, or use " +
+				"another engine",
 		)
 	case codeNoDevice:
 		return 0, errors.New(
-			"no NVIDIA GPU is visible to CUDA: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another engine",
+			"no NVIDIA GPU is visible to CUDA: check nvidia-smi and CUDA_VISIBLE_DEVICES, or " +
+				"use another engine",
 		)
 	default:
 		return 0, fmt.Errorf("the CUDA driver does not start: %w", err)
@@ -73,7 +76,8 @@ func find() (cu.Device, error) {
 	}
 	if n == 0 {
 		return 0, errors.New(
-			"no NVIDIA GPU is visible to CUDA: check nvidia-smi and CUDA_VISIBLE_DEVICES, or use another engine",
+			"no NVIDIA GPU is visible to CUDA: check nvidia-smi and CUDA_VISIBLE_DEVICES, or " +
+				"use another engine",
 		)
 	}
 	number := 0
@@ -140,8 +144,10 @@ func Open(options Options) (driver.Device, error) {
 		return nil, err
 	}
 	d := &Device{
-		device: device, work: make(chan func()), closed: make(chan struct{}), stopped: make(chan struct{}),
-		functions: map[string]cu.Function{}, memory: map[driver.Pointer]bool{}, host: map[*byte][]byte{},
+		device: device, work: make(chan func()), closed: make(chan struct{}),
+		stopped:   make(chan struct{}),
+		functions: map[string]cu.Function{}, memory: map[driver.Pointer]bool{},
+		host: map[*byte][]byte{},
 	}
 	ready := make(chan error)
 	go func() {

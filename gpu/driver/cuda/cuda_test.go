@@ -221,9 +221,12 @@ func TestEnvironment(t *testing.T) {
 	onStandin(t)
 	for _, c := range []struct{ variable, value, want string }{
 		{"LOCKSTEP_STANDIN_FAULT", "no-device", "no NVIDIA GPU is visible to CUDA"},
-		{"LOCKSTEP_STANDIN_FAULT", "old-driver", "the driver is for CUDA 11.8, which is too old: want one for CUDA 12.0 or newer"},
-		{"LOCKSTEP_STANDIN_FAULT", "capability", "stand-in has compute capability 7.5: want 8.0 or newer"},
-		{"LOCKSTEP_STANDIN_FAULT", "module", "does not take the kernels' machine code: ptxas fatal : planted by the stand-in: CUDA_ERROR_INVALID_IMAGE"},
+		{"LOCKSTEP_STANDIN_FAULT", "old-driver", "the driver is for CUDA 11.8, which is too " +
+			"old: want one for CUDA 12.0 or newer"},
+		{"LOCKSTEP_STANDIN_FAULT", "capability", "stand-in has compute capability 7.5: want 8.0 " +
+			"or newer"},
+		{"LOCKSTEP_STANDIN_FAULT", "module", "does not take the kernels' machine code: ptxas " +
+			"fatal : planted by the stand-in: CUDA_ERROR_INVALID_IMAGE"},
 		{"LOCKSTEP_DEVICE", "1", "LOCKSTEP_DEVICE=1: want the number of a GPU, from 0 to 0"},
 		{"LOCKSTEP_DEVICE", "first", "LOCKSTEP_DEVICE=first: want the number"},
 	} {
@@ -262,7 +265,8 @@ func TestKernelsVariable(t *testing.T) {
 	}
 	file := filepath.Join(dir, "mine.ptx")
 	damaged := filepath.Join(dir, "damaged")
-	if err := errors.Join(os.WriteFile(file, []byte(ptx), 0o600), os.WriteFile(damaged, []byte("nonsense"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte(ptx), 0o600),
+		os.WriteFile(damaged, []byte("nonsense"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	chosen := options
@@ -275,12 +279,15 @@ func TestKernelsVariable(t *testing.T) {
 		{"ptx", "9", "built in", ""},
 		{file, "9", hash, ""},
 		{file, "8", hash, ""},
-		{"cubin", "8", "", "LOCKSTEP_KERNELS=cubin: there is no machine code for compute capability 8.0"},
+		{"cubin", "8", "", "LOCKSTEP_KERNELS=cubin: there is no machine code for compute " +
+			"capability 8.0"},
 		{damaged, "9", "", "does not take the kernels' " + damaged},
 		{"ptx", "driver-12", "built in", ""},
 		{"cubin", "driver-12", "", old},
-		{file, "driver-12", "", old + ": ptxas application ptx input, line 9; fatal : Unsupported .version 9.0"},
-		{filepath.Join(dir, "absent"), "9", "", "LOCKSTEP_KERNELS: want ptx, cubin or a file of either"},
+		{file, "driver-12", "", old + ": ptxas application ptx input, line 9; fatal : " +
+			"Unsupported .version 9.0"},
+		{filepath.Join(dir, "absent"), "9", "", "LOCKSTEP_KERNELS: want ptx, cubin or a file of " +
+			"either"},
 	} {
 		t.Run(filepath.Base(c.value)+" on "+c.major, func(t *testing.T) {
 			t.Setenv(KernelsVariable, c.value)

@@ -301,7 +301,8 @@ func (r *recorder) testProgram(ctx context.Context, program string) error {
 	}
 	for _, name := range all {
 		if !done[name] {
-			if err := r.note(tests, hardware.Outcome{Name: program + "." + name, Result: hardware.NotRun, Note: why}); err != nil {
+			if err := r.note(tests, hardware.Outcome{Name: program + "." + name,
+				Result: hardware.NotRun, Note: why}); err != nil {
 				return err
 			}
 		}
@@ -366,7 +367,8 @@ func (r *recorder) sanitized(ctx context.Context, tool, sanitizer string) hardwa
 		if strings.HasPrefix(line, "=========") {
 			if excuse == "" && unable.MatchString(line) {
 				excuse = strings.Trim(line, "= ")
-			} else if m := finding.FindStringSubmatch(line); m != nil && found == "" && !noFinding.MatchString(m[1]) {
+			} else if m := finding.FindStringSubmatch(line); m != nil && found == "" &&
+				!noFinding.MatchString(m[1]) {
 				found = m[1]
 			}
 		}
@@ -434,7 +436,8 @@ var benchCases = []struct {
 }{
 	{
 		"pid", 0, 0,
-	}, {"pid", 6, 256}, {"pid", 5, 256}, {"pid", 4, 256}, {"pid", 2, 256}, {"pid", 1, 256}, {"pid", 6, 128}, {"pid", 4, 128},
+	}, {"pid", 6, 256}, {"pid", 5, 256}, {"pid", 4, 256}, {"pid", 2, 256}, {"pid", 1,
+		256}, {"pid", 6, 128}, {"pid", 4, 128},
 	{"network", 0, 0}, {"network", 6, 256},
 }
 

@@ -39,22 +39,28 @@ func (s said) Write(p []byte) (int, error) {
 // a failure, what it cannot do was not run, and each outcome is in the file at once.
 func TestSanitized(t *testing.T) {
 	for name, c := range map[string]struct{ says, result, note string }{
-		"clean":            {"echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: 0 errors'", hardware.Pass, ""},
-		"found":            {"echo '========= COMPUTE-SANITIZER'; echo '========= Invalid __global__ read'; echo '--- PASS: TestShort (0.1s)'; exit 9", hardware.Fail, "Invalid __global__ read"},
+		"clean": {"echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: " +
+			"0 errors'", hardware.Pass, ""},
+		"found": {"echo '========= COMPUTE-SANITIZER'; echo '========= Invalid " +
+			"__global__ read'; echo '--- PASS: TestShort (0.1s)'; exit 9", hardware.Fail,
+			"Invalid __global__ read"},
 		"asked of the API": {`case " $* " in *" --report-api-errors no "*) echo '--- PASS: TestShort (0.1s)' ;; *) echo '========= Program hit CUDA_ERROR_NOT_READY (error 600) due to "device not ready" on CUDA API call to cuStreamQuery.'; exit 9 ;; esac`, hardware.Pass, ""},
 		"only the API":     {`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '=========     Saved host backtrace'; echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: 1 error'; exit 9`, hardware.NotRun, "none of the kernels"},
 		"API and kernel":   {`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '========= Error: Race reported between'; echo '--- PASS: TestShort (0.1s)'; exit 9`, hardware.Fail, "Race reported"},
-		"other bits":       {"echo '--- FAIL: TestShort (0.1s)'; exit 1", hardware.Fail, "the test failed under the tool"},
-		"unsupported":      {"echo '========= Error: Device not supported.'; exit 1", hardware.NotRun, "Device not supported"},
-		"no test":          {"echo PASS", hardware.NotRun, "the test was not run"},
-		"slow":             {"echo begun; sleep 400", hardware.NotRun, "the deadline"},
-		"lacking":          {"", hardware.NotRun, "there is no compute-sanitizer"},
+		"other bits": {"echo '--- FAIL: TestShort (0.1s)'; exit 1", hardware.Fail,
+			"the test failed under the tool"},
+		"unsupported": {"echo '========= Error: Device not supported.'; exit 1",
+			hardware.NotRun, "Device not supported"},
+		"no test": {"echo PASS", hardware.NotRun, "the test was not run"},
+		"slow":    {"echo begun; sleep 400", hardware.NotRun, "the deadline"},
+		"lacking": {"", hardware.NotRun, "there is no compute-sanitizer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if c.says == "" {
 				t.Setenv("PATH", dir)
-				if path, err := find("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer"); err == nil {
+				if path, err := find("compute-sanitizer",
+					"/usr/local/cuda/bin/compute-sanitizer"); err == nil {
 					t.Skipf("a machine with %s lacks nothing", path)
 				}
 			} else {
@@ -143,7 +149,8 @@ SAYS
 func writePrograms(t *testing.T, dir string, scripts map[string]string) {
 	t.Helper()
 	for name, script := range scripts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -274,7 +281,10 @@ func TestBenchPolicies(t *testing.T) {
 			gpu.Config{
 				ModelPath: w.model,
 				Timed:     true,
-				Open:      func() (driver.Device, error) { return emulated.Open(emulated.Options{}) },
+				Open: func() (driver.Device,
+					error) {
+					return emulated.Open(emulated.Options{})
+				},
 			},
 			jobs,
 		)

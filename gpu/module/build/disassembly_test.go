@@ -44,7 +44,8 @@ $first$used:
 		},
 		{name: "second", all: counts{total: 1}},
 	}
-	if d := cmp.Diff(want, disassemble(text), cmp.AllowUnexported(code{}, counts{}, loop{})); d != "" {
+	if d := cmp.Diff(want, disassemble(text),
+		cmp.AllowUnexported(code{}, counts{}, loop{})); d != "" {
 		t.Error(d)
 	}
 }

@@ -96,7 +96,10 @@ func run(nvcc, sources, out string, check bool) error {
 	var all sync.WaitGroup
 	for i, t := range module.Targets {
 		all.Go(
-			func() { messages[i], errs[i] = compile(nvcc, sources, filepath.Join(work, t.Name), t) },
+			func() {
+				messages[i], errs[i] = compile(nvcc, sources, filepath.Join(work, t.Name),
+					t)
+			},
 		)
 	}
 	all.Wait()
@@ -288,17 +291,20 @@ func describe(texts map[string]string, messages []string) string {
 				function = ""
 			}
 		} else if strings.Contains(line, "spill") || strings.Contains(line, "Used") {
-			fmt.Fprintf(&out, "%s%s: %s\n", kernel, function, strings.TrimSpace(strings.TrimPrefix(line, "ptxas info    :")))
+			fmt.Fprintf(&out, "%s%s: %s\n", kernel, function,
+				strings.TrimSpace(strings.TrimPrefix(line, "ptxas info    :")))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		fmt.Fprintln(
 			&out,
-			"\nMachine code: a step with the functions that it calls; the innermost loops that hold most of a kernel's FFMA instructions;",
+			"\nMachine code: a step with the functions that it calls; the innermost loops that "+
+				"hold most of a kernel's FFMA instructions;",
 		)
 		fmt.Fprintln(
 			&out,
-			"how many instructions a loop's loads of weights come before their use, at least; loads and stores of spilled registers in it",
+			"how many instructions a loop's loads of weights come before their use, at least; "+
+				"loads and stores of spilled registers in it",
 		)
 		for _, k := range disassemble(texts[name]) {
 			fmt.Fprintf(

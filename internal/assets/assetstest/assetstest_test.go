@@ -57,7 +57,8 @@ func TestAbsent(t *testing.T) {
 		},
 		{"other", func(t testing.TB) { Find(t, assets.PublishedCosts) }, assets.PublishedCosts},
 	} {
-		why := "no " + c.lack + " in " + dir + ": set LOCKSTEP_ASSETS to a folder that holds it, or to none"
+		why := "no " + c.lack + " in " + dir + ": set LOCKSTEP_ASSETS to a folder that holds " +
+			"it, or to none"
 		for required, want := range map[string]string{
 			"1": "failed: LOCKSTEP_REQUIRE_ASSETS=1, but " + why,
 			"0": "skipped: not run for want of assets: " + why,

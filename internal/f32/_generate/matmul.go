@@ -96,7 +96,8 @@ func (l level) declare(rowCount, panels int) {
 	name := fmt.Sprintf("matMul%dx%d%s", rowCount, panels, l.name)
 	TEXT(
 		name, 0,
-		"func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, ldc int, alpha float32, accumulate bool)",
+		"func(blocks, k int, a *float32, lda int, b *float32, stride, panel int, c *float32, "+
+			"ldc int, alpha float32, accumulate bool)",
 	)
 	Pragma("noescape")
 	Doc(

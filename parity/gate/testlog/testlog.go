@@ -48,7 +48,8 @@ const originAction = "origin"
 func Here(ctx context.Context, dir, flags string) (line []byte, err error) {
 	command := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	command.Dir = dir
-	revision, _ := command.Output() // none, where this is no checkout: nothing is taken from the log
+	// none, where this is no checkout: nothing is taken from the log
+	revision, _ := command.Output()
 	origin := Origin{
 		Revision: strings.TrimSpace(string(revision)),
 		Only:     os.Getenv("LOCKSTEP_ONLY"),

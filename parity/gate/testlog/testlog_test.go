@@ -37,7 +37,8 @@ func logOf(t *testing.T, tests ...[4]string) string {
 	return file
 }
 
-const noAssets, noGPU = "a.go:1: not run for want of assets: none", "a.go:1: not run for want of gpu: none"
+const noAssets, noGPU = "a.go:1: not run for want of assets: none", "a.go:1: not run for want " +
+	"of gpu: none"
 
 // TestAgain: what a first log has not run for want of something is run again, that alone;
 // with the second log it is known, and what that does not tell of is noticed.
@@ -108,7 +109,8 @@ func TestAgain(t *testing.T) {
 	if err := Missing(asked, ran); err != nil {
 		t.Error(err)
 	}
-	if err := Missing(append(asked, verdict.CheckCase{Class: "m/b", Name: "TestLost"}), ran); err == nil ||
+	if err := Missing(append(asked, verdict.CheckCase{Class: "m/b", Name: "TestLost"}),
+		ran); err == nil ||
 		!strings.Contains(err.Error(), "m/b TestLost was to run") {
 		t.Errorf("a test that did not run: %v", err)
 	}
@@ -124,8 +126,10 @@ func TestAgain(t *testing.T) {
 		outcomes[c.Class+" "+c.Name] = strings.TrimSpace(c.Outcome + " " + c.Lacks)
 	}
 	if d := cmp.Diff(map[string]string{
-		"m/a TestAll/own": "passed", "m/a TestAll/set.1": "passed", "m/a TestAll/set+2": "failed", "m/a TestAll/x/y": "passed",
-		"m/a TestHere": "passed", "m/a TestB/parts": "passed", "m/a TestC": "not run gpu", "m/b TestC": "not run gpu", "m/b TestHalf": "passed",
+		"m/a TestAll/own": "passed", "m/a TestAll/set.1": "passed", "m/a TestAll/set+2": "failed",
+		"m/a TestAll/x/y": "passed",
+		"m/a TestHere":    "passed", "m/a TestB/parts": "passed", "m/a TestC": "not run gpu",
+		"m/b TestC": "not run gpu", "m/b TestHalf": "passed",
 	}, outcomes); d != "" {
 		t.Error(d)
 	}
@@ -154,13 +158,17 @@ func TestOrigin(t *testing.T) {
 	const pass = `{"Action":"pass","Package":"m/a","Test":"TestA"}` + "\n"
 	for _, c := range []struct{ text, want string }{
 		{`{"Action":"origin","Revision":"abc"}` + "\n" + pass, ""},
-		{`{"Action":"origin","Revision":"abc","Flags":"-count=1 -v -timeout=30m"}` + "\n" + pass, ""},
+		{`{"Action":"origin","Revision":"abc","Flags":"-count=1 -v -timeout=30m"}` + "\n" + pass,
+			""},
 		{pass, "does not say of which revision"},
 		{`{"Action":"origin"}` + "\n" + pass, "does not say of which revision"},
-		{`{"Action":"origin","Revision":"abd"}` + "\n" + pass, "it is of revision abd, and abc is checked out"},
-		{`{"Action":"origin","Revision":"abc","Only":"g00002/pid"}` + "\n" + pass, `LOCKSTEP_ONLY was "g00002/pid"`},
+		{`{"Action":"origin","Revision":"abd"}` + "\n" + pass, "it is of revision abd, and abc " +
+			"is checked out"},
+		{`{"Action":"origin","Revision":"abc","Only":"g00002/pid"}` + "\n" + pass,
+			`LOCKSTEP_ONLY was "g00002/pid"`},
 		{`{"Action":"origin","Revision":"abc","Flags":"-count=1 -run 'Find|Launch'"}` + "\n" + pass, "with the flags"},
-		{`{"Action":"origin","Revision":"abc","Flags":"-v --short -count=1"}` + "\n" + pass, "with the flags"},
+		{`{"Action":"origin","Revision":"abc","Flags":"-v --short -count=1"}` + "\n" + pass,
+			"with the flags"},
 		{pass + `{"Action":"origin","Revision":"abc"}` + "\n", "in the midst"},
 	} {
 		file := filepath.Join(t.TempDir(), "log")

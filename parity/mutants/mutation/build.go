@@ -151,7 +151,8 @@ func (b *build) rewrite(without map[place]bool) (string, error) {
 		}
 	}
 	b.mutants = r.mutants
-	if err := put(filepath.Join(b.pkg.Dir, "mutants_chosen.go"), chooser(b.pkg.Name, len(b.mutants))); err != nil {
+	if err := put(filepath.Join(b.pkg.Dir, "mutants_chosen.go"),
+		chooser(b.pkg.Name, len(b.mutants))); err != nil {
 		return "", err
 	}
 	overlay := filepath.Join(b.work, "overlay.json")
@@ -260,7 +261,8 @@ func (b *build) compile(
 		if bytes.Contains(out, []byte("pgregory.net/rapid")) {
 			p.flags = append(p.flags, "-rapid.nofailfile", "-rapid.shrinktime=0s")
 		}
-		if out, err := b.command("test", "-c", "-overlay", overlay, "-o", p.path, folder).CombinedOutput(); err != nil {
+		if out, err := b.command("test", "-c", "-overlay", overlay, "-o", p.path,
+			folder).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("the tests of %s with mutants: %w: %s", folder, err, out)
 		}
 		if _, err := os.Stat(p.path); err == nil { // a folder without tests has no program

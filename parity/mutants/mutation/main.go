@@ -98,7 +98,8 @@ func run(o options, folders []string) error {
 	}
 	if o.diff != "" && len(red) > 0 {
 		return fmt.Errorf(
-			"mutants of changed lines live in %s: write a test that sees them, or a row of %s that says why none can",
+			"mutants of changed lines live in %s: write a test that sees them, or a row of %s "+
+				"that says why none can",
 			strings.Join(red, ", "), equivalents,
 		)
 	}
@@ -117,7 +118,8 @@ func (o *options) report(
 		fmt.Printf("%s\t%s\n", map[bool]string{true: "red", false: "shown"}[strict(folder)], line)
 	}
 	fmt.Printf(
-		"%s: %d of %d mutants judged, %d killed (%d by time), %d equivalent: %.0f %% (%s); seed %d, %.0f s\n",
+		"%s: %d of %d mutants judged, %d killed (%d by time), %d equivalent: %.0f %% (%s); seed "+
+			"%d, %.0f s\n",
 		folder, s.judged, s.mutants, s.killed, s.late, s.equivalent, s.percent(), s.interval(),
 		o.seed, time.Since(begin).Seconds(),
 	)
@@ -217,7 +219,8 @@ func (b *build) score(
 		!slices.ContainsFunc(b.mutants, func(m mutant) bool { return changed[m.File][m.Line] }) {
 		return nil, nil
 	}
-	programs, left, err := b.make(append([]string{"./" + folder}, strings.Fields(o.tests)...), b.helping)
+	programs, left, err := b.make(append([]string{"./" + folder}, strings.Fields(o.tests)...),
+		b.helping)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +281,8 @@ func difference(base string) (folders []string, lines map[string]map[int]bool, e
 		if name, ok := strings.CutPrefix(text, "+++ b/"); ok {
 			file, lines[name] = name, map[int]bool{}
 			folder := filepath.Dir(name)
-			if hidden := strings.Contains("/"+folder, "/_") || strings.Contains("/"+folder+"/", "/testdata/"); !hidden &&
+			if hidden := strings.Contains("/"+folder, "/_") ||
+				strings.Contains("/"+folder+"/", "/testdata/"); !hidden &&
 				!slices.Contains(folders, folder) {
 				folders = append(folders, folder)
 			}

@@ -93,7 +93,8 @@ func chooser(name string, count int) string {
 		}
 		fmt.Fprintf(
 			&b,
-			"\nfunc mutant%s[%s](i int, %s) T {\n\tif mutantOn(i) {\n\t\treturn a %s b\n\t}\n\treturn a %s b\n}\n",
+			"\nfunc mutant%s[%s](i int, %s) T {\n\tif mutantOn(i) {\n\t\treturn a %s "+
+				"b\n\t}\n\treturn a %s b\n}\n",
 			names[op], kind, parameters, swaps[op].by, op,
 		)
 		without := ""
@@ -185,7 +186,9 @@ func (r *rewriter) node(n ast.Node) bool {
 		return r.unary(n)
 	case *ast.IncDecStmt:
 		if r.number(n.X) && r.addressable(n.X) {
-			r.wrap(n, fmt.Sprintf("mutant%s(%d, &(", map[token.Token]string{token.INC: "INC", token.DEC: "DEC"}[n.Tok], r.add(step, n.TokPos)), "")
+			r.wrap(n, fmt.Sprintf("mutant%s(%d, &(",
+				map[token.Token]string{token.INC: "INC", token.DEC: "DEC"}[n.Tok], r.add(step,
+					n.TokPos)), "")
 			r.replace(n.TokPos, 2, "))")
 		}
 	case *ast.AssignStmt:

@@ -107,7 +107,8 @@ func enter(text, folder, commit string, seed uint64, s *score) string {
 	)
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	own := "| " + folder + " |"
-	if i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, own) }); i >= 0 {
+	if i := slices.IndexFunc(lines,
+		func(line string) bool { return strings.HasPrefix(line, own) }); i >= 0 {
 		lines[i] = row
 	} else {
 		lines = append(lines, row)

@@ -141,7 +141,8 @@ func TestEnter(t *testing.T) {
 	}
 	text = enter(text, "a", "1234567", 4, &score{mutants: 1, judged: 1, equivalent: 1})
 	text = enter(text, "a/b", "89abcde", 5, &score{mutants: 4, judged: 4, killed: 3})
-	if want := table + "| a/b | 89abcde | 5 | 4 | 4 | 3 | 0 | 75 % | all |\n| a | 1234567 | 4 | 1 | 1 | 0 | 1 | 100 % | all |\n"; text != want {
+	if want := table + "| a/b | 89abcde | 5 | 4 | 4 | 3 | 0 | 75 % | all |\n| a | 1234567 | 4 | " +
+		"1 | 1 | 0 | 1 | 100 % | all |\n"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}
 }
@@ -162,7 +163,8 @@ func TestTotals(t *testing.T) {
 		!slices.Equal(got, []string{sum}) {
 		t.Errorf("README.md has %q (%v), want %q", got, err, sum)
 	}
-	table := enter(enter("| package |\n|---|\n", "a", "c", 1, &score{mutants: 9, judged: 9, killed: 5, equivalent: 1}),
+	table := enter(enter("| package |\n|---|\n", "a", "c", 1,
+		&score{mutants: 9, judged: 9, killed: 5, equivalent: 1}),
 		"b", "c", 1, &score{mutants: 2, judged: 2, killed: 2})
 	if got, err := totals(table); err != nil ||
 		got != "7 of 10 mutants killed (70.0 %), in 2 rows of the ledger." {
