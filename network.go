@@ -38,18 +38,12 @@ type Layer struct {
 }
 
 const (
-	// ObservationSize is the length of an observation that is not declared.
-	ObservationSize = 256
 	// SumPanel is how many products are one chain.
 	SumPanel = 256
-	// MaxWidth bounds a layer's inputs and outputs.
-	MaxWidth = 1024
 	// ActorSize is the length of a network's output.
 	ActorSize = 2
 	// MaxLayers bounds the number of a network's layers.
 	MaxLayers = 16
-	// ObservationLimit is the largest magnitude in an observation.
-	ObservationLimit = 5
 	// DefaultScale is the published networks'.
 	DefaultScale = 0.25
 	// MaxChange bounds the change of the steer command in one step, whatever the scale.

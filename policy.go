@@ -409,6 +409,3 @@ func gainName(p Native) string {
 	}
 	return strings.Join(words, "_")
 }
-
-// shortest formats x with the fewest digits that read back as x.
-func shortest(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

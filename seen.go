@@ -25,14 +25,23 @@ type Seen struct {
 type Source int
 
 const (
-	Nothing   Source = iota
-	Observed         // an element of the observation that is not declared: At is its index
-	Actions          // the controller's own, after clipping; 0 before ControlStartIdx
-	Lataccels        // m/s²
-	Targets          // and so for the rows of the plan
-	Rolls
-	Speeds
-	Accelerations
+	SourceNone        Source = iota
+	SourceObservation        // an element of the observation that is not declared: At is its index
+	SourceAction             // the controller's own, after clipping; 0 before ControlStartIdx
+	SourceLataccel           // m/s²
+	SourceTarget             // and so for the rows of the plan
+	SourceRoll
+	SourceSpeed
+	SourceAcceleration
+)
+
+const (
+	// ObservationSize is the length of an observation that is not declared.
+	ObservationSize = 256
+	// MaxWidth bounds an observation, and a layer's inputs and outputs.
+	MaxWidth = 1024
+	// ObservationLimit is the largest magnitude in an observation.
+	ObservationLimit = 5
 )
 
 // SeenBack is how far back a network sees: a controller is first asked at step
@@ -48,14 +57,14 @@ var sources = [...]struct {
 	name      string
 	from, end int
 }{
-	Nothing:       {"", 0, 0},
-	Observed:      {"observation", 0, ObservationSize},
-	Actions:       {"action", -SeenBack, 0},
-	Lataccels:     {"lataccel", -SeenBack, 0},
-	Targets:       {"target", -SeenBack, SeenAhead + 1},
-	Rolls:         {"roll", -SeenBack, SeenAhead + 1},
-	Speeds:        {"v", -SeenBack, SeenAhead + 1},
-	Accelerations: {"a", -SeenBack, SeenAhead + 1},
+	SourceNone:         {"", 0, 0},
+	SourceObservation:  {"observation", 0, ObservationSize},
+	SourceAction:       {"action", -SeenBack, 0},
+	SourceLataccel:     {"lataccel", -SeenBack, 0},
+	SourceTarget:       {"target", -SeenBack, SeenAhead + 1},
+	SourceRoll:         {"roll", -SeenBack, SeenAhead + 1},
+	SourceSpeed:        {"v", -SeenBack, SeenAhead + 1},
+	SourceAcceleration: {"a", -SeenBack, SeenAhead + 1},
 }
 
 // seenText is the text of a Seen.
@@ -96,7 +105,7 @@ func ParseSeen(text string) (s Seen, err error) {
 			"observation %.60q: want one of %s", text, strings.Join(names, ", "),
 		)
 	}
-	return s, s.check()
+	return s, s.valid()
 }
 
 // parsePlace finds a source by its name: negative if there is none.
@@ -114,7 +123,7 @@ func parsePlace(name, at string) (Source, int) {
 // String is its text.
 func (s Seen) String() string {
 	text := s.Of.at(s.At)
-	if s.Less != Nothing {
+	if s.Less != SourceNone {
 		text += "-" + s.Less.at(s.LessAt)
 	}
 	if s.Shift != 0 {
@@ -128,16 +137,16 @@ func (s Seen) String() string {
 
 func (s Source) at(at int) string { return fmt.Sprintf("%s[%d]", sources[s].name, at) }
 
-// check refuses places that a source does not have, and numbers that are not finite.
-func (s Seen) check() error {
+// valid refuses places that a source does not have, and numbers that are not finite.
+func (s Seen) valid() error {
 	for i, p := range []struct {
 		of Source
 		at int
 	}{{s.Of, s.At}, {s.Less, s.LessAt}} {
-		if p.of < 0 || int(p.of) >= len(sources) || i == 0 && p.of == Nothing {
+		if p.of < 0 || int(p.of) >= len(sources) || i == 0 && p.of == SourceNone {
 			return fmt.Errorf("observation: no source %d", int(p.of))
 		}
-		if has := sources[p.of]; p.of != Nothing && (p.at < has.from || p.at >= has.end) {
+		if has := sources[p.of]; p.of != SourceNone && (p.at < has.from || p.at >= has.end) {
 			return fmt.Errorf(
 				"observation %v: %s has %d to %d", s, has.name, has.from, has.end-1,
 			)
@@ -156,7 +165,7 @@ func checkSeen(all []Seen) error {
 		return fmt.Errorf("%d numbers to observe, want 1 to %d", len(all), MaxWidth)
 	}
 	for _, s := range all {
-		if err := s.check(); err != nil {
+		if err := s.valid(); err != nil {
 			return err
 		}
 	}
@@ -178,6 +187,9 @@ func ParseSees(texts []string) (all []Seen, err error) {
 // LooksAtObservation reports whether some of these need the observation that is not declared.
 func LooksAtObservation(all []Seen) bool {
 	return slices.ContainsFunc(all, func(s Seen) bool {
-		return s.Of == Observed || s.Less == Observed
+		return s.Of == SourceObservation || s.Less == SourceObservation
 	})
 }
+
+// shortest formats x with the fewest digits that read back as x.
+func shortest(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -47,7 +47,7 @@ func TestSeen(t *testing.T) {
 			t.Errorf("%q is %v, %v, want %s", text, s, err, want)
 		}
 	}
-	one := []lockstep.Seen{{Of: lockstep.Targets, Unit: 1}}
+	one := []lockstep.Seen{{Of: lockstep.SourceTarget, Unit: 1}}
 	if _, err := lockstep.NewSeeing(one, layers(0.1, 1, 2), 0.25); err != nil {
 		t.Error(err)
 	}
@@ -56,8 +56,8 @@ func TestSeen(t *testing.T) {
 		"1025 numbers to observe": make([]lockstep.Seen, 1025),
 		"no source 0":             {{Unit: 1}},
 		"no source 9":             {{Of: 9, Unit: 1}},
-		"no source -1":            {{Of: lockstep.Targets, Less: -1, Unit: 1}},
-		"not 0":                   {{Of: lockstep.Targets}},
+		"no source -1":            {{Of: lockstep.SourceTarget, Less: -1, Unit: 1}},
+		"not 0":                   {{Of: lockstep.SourceTarget}},
 	} {
 		if _, err := lockstep.NewSeeing(sees, layers(0.1, 1, 2), 0.25); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -66,7 +66,7 @@ func TestSeen(t *testing.T) {
 	}
 	named := map[string]bool{}
 	for _, tanh := range []bool{false, true} {
-		for _, sees := range [][]lockstep.Seen{one, {{Of: lockstep.Rolls, Unit: 1}}} {
+		for _, sees := range [][]lockstep.Seen{one, {{Of: lockstep.SourceRoll, Unit: 1}}} {
 			l := layers(0.1, 1, 3, 2)
 			l[0].Tanh = tanh
 			n, err := lockstep.NewSeeing(sees, l, 0.25)
@@ -77,7 +77,7 @@ func TestSeen(t *testing.T) {
 		}
 	}
 	jobs := make([]lockstep.Job, 2)
-	for i, sees := range [][]lockstep.Seen{one, {{Of: lockstep.Rolls, Unit: 1}}} {
+	for i, sees := range [][]lockstep.Seen{one, {{Of: lockstep.SourceRoll, Unit: 1}}} {
 		n, err := lockstep.NewSeeing(sees, layers(0.1, 1, 2), 0.25)
 		if err != nil {
 			t.Fatal(err)

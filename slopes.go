@@ -75,7 +75,7 @@ func NextSlopes(ctx context.Context, s StepSimulator, jobs []Job, shot *Snapshot
 	out := &Slopes{Lataccel: make([]float64, n), By: make([]float64, n*Variables)}
 	const each = 1 + 2*Variables
 	for from := 0; from < n; from += atOnce / each {
-		c := candidates{shot: *shot}
+		c := nudged{shot: *shot}
 		c.shot.Rollouts = nil
 		for i := from; i < min(n, from+atOnce/each); i++ {
 			r := &shot.Rollouts[i]
@@ -113,8 +113,8 @@ func NextSlopes(ctx context.Context, s StepSimulator, jobs []Job, shot *Snapshot
 	return out, nil
 }
 
-// candidates are rollouts at a step of which one number is another.
-type candidates struct {
+// nudged are rollouts at a step, each with one number raised or lowered.
+type nudged struct {
 	jobs    []Job
 	shot    Snapshot
 	actions []float64
@@ -122,7 +122,7 @@ type candidates struct {
 }
 
 // vary adds a rollout as it is, and for each variable with that lowered and raised.
-func (c *candidates) vary(job *Job, r *RolloutState, action float64, by Nudges) {
+func (c *nudged) vary(job *Job, r *RolloutState, action float64, by Nudges) {
 	t := c.shot.Step
 	plain := RolloutState{Route: r.Route, Lataccel: r.Lataccel, Action: r.Action}
 	add := func(route *Route, state RolloutState, action, at float64) {
@@ -163,7 +163,7 @@ func (c *candidates) vary(job *Job, r *RolloutState, action float64, by Nudges) 
 }
 
 // step computes the step.
-func (c *candidates) step(ctx context.Context, s StepSimulator) ([]float64, error) {
+func (c *nudged) step(ctx context.Context, s StepSimulator) ([]float64, error) {
 	p, err := s.Reset(ctx, c.jobs, Options{Shortcuts: CostOnly})
 	if err != nil {
 		return nil, err

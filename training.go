@@ -92,7 +92,7 @@ func EmptyExperience(jobs []Job) (*Experience, error) {
 				"job %d: policy %v leaves nothing to train with: want a network", i, j.Policy,
 			)
 		}
-		if !slices.Equal(sees(j), sees(&jobs[0])) {
+		if !slices.Equal(seenBy(j), seenBy(&jobs[0])) {
 			return nil, fmt.Errorf(
 				"job %d: policy %v does not observe what the first job's does", i, j.Policy,
 			)
@@ -103,14 +103,14 @@ func EmptyExperience(jobs []Job) (*Experience, error) {
 
 // Inputs is how many numbers the rollouts' networks see.
 func (e *Experience) Inputs() int {
-	if len(e.Jobs) == 0 || sees(&e.Jobs[0]) == nil {
+	if len(e.Jobs) == 0 || seenBy(&e.Jobs[0]) == nil {
 		return ObservationSize
 	}
-	return len(sees(&e.Jobs[0]))
+	return len(seenBy(&e.Jobs[0]))
 }
 
-// sees is what a job's network declares that it observes.
-func sees(j *Job) []Seen {
+// seenBy is what a job's network declares that it observes.
+func seenBy(j *Job) []Seen {
 	if n, ok := j.Policy.(*Network); ok && n != nil {
 		return n.Sees
 	}

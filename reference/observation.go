@@ -86,27 +86,27 @@ func see(
 	value := func(of lockstep.Source, at int) float64 {
 		row := min(t+at, r.Len()-1)
 		switch of {
-		case lockstep.Observed:
+		case lockstep.SourceObservation:
 			return float64(all[at])
-		case lockstep.Actions:
+		case lockstep.SourceAction:
 			if t+at < lockstep.ControlStartIdx {
 				return 0
 			}
 			return action[t+at]
-		case lockstep.Lataccels:
+		case lockstep.SourceLataccel:
 			return lataccel[t+at]
-		case lockstep.Targets:
+		case lockstep.SourceTarget:
 			return r.TargetLataccel[row]
-		case lockstep.Rolls:
+		case lockstep.SourceRoll:
 			return r.RollLataccel[row]
-		case lockstep.Speeds:
+		case lockstep.SourceSpeed:
 			return r.VEgo[row]
 		}
 		return r.AEgo[row]
 	}
 	for i, e := range n.Sees {
 		x := value(e.Of, e.At)
-		if e.Less != lockstep.Nothing {
+		if e.Less != lockstep.SourceNone {
 			x -= value(e.Less, e.LessAt)
 		}
 		y := float32((x - e.Shift) / e.Unit)

@@ -20,8 +20,8 @@ type view struct {
 
 func newView(n *lockstep.Network, r *lockstep.Route) *view {
 	v := &view{network: n, route: r, contract: lockstep.LooksAtObservation(n.Sees)}
-	v.columns[lockstep.Targets], v.columns[lockstep.Rolls] = r.TargetLataccel, r.RollLataccel
-	v.columns[lockstep.Speeds], v.columns[lockstep.Accelerations] = r.VEgo, r.AEgo
+	v.columns[lockstep.SourceTarget], v.columns[lockstep.SourceRoll] = r.TargetLataccel, r.RollLataccel
+	v.columns[lockstep.SourceSpeed], v.columns[lockstep.SourceAcceleration] = r.VEgo, r.AEgo
 	if v.contract {
 		v.observation = make([]float32, lockstep.ObservationSize)
 	}
@@ -42,7 +42,7 @@ func (v *view) observe(o []float32, p *plan, t int, lataccel, action []float64) 
 	for i := range v.network.Sees {
 		e := &v.network.Sees[i]
 		x := v.at(e.Of, e.At)
-		if e.Less != lockstep.Nothing {
+		if e.Less != lockstep.SourceNone {
 			x -= v.at(e.Less, e.LessAt)
 		}
 		x -= e.Shift
@@ -57,11 +57,11 @@ func (v *view) observe(o []float32, p *plan, t int, lataccel, action []float64) 
 func (v *view) at(of lockstep.Source, at int) float64 {
 	i := v.step + at
 	switch of {
-	case lockstep.Observed:
+	case lockstep.SourceObservation:
 		return float64(v.observation[at])
-	case lockstep.Lataccels:
+	case lockstep.SourceLataccel:
 		return v.lataccel[i]
-	case lockstep.Actions:
+	case lockstep.SourceAction:
 		if i < lockstep.ControlStartIdx {
 			return 0
 		}
