@@ -433,17 +433,19 @@ VERSION ?=
 RELEASE ?= dist/lockstep-$(VERSION)
 
 .PHONY: release
-release: ## VERSION=1.2.3: programs for each platform, licences, SBOM and checksums, in dist; the same bytes from any folder
+release: ## VERSION=1.2.3: programs and wheels for each platform, licences, SBOM and checksums, in dist; the same bytes from any folder
 	rm -rf $(call quoted,$(RELEASE))
+	$(MAKE) --no-print-directory wheels WHEELS=$(call quoted,$(RELEASE))
 	$(GO) run ./internal/release -version '$(VERSION)' -out $(call quoted,$(RELEASE)) -platforms '$(PLATFORMS)'
 
 # A compiler's cache could hide that the folder is in the bytes, so that the second has its own.
 .PHONY: release-check
-release-check: ## VERSION=1.2.3: make the release in two other folders, and compare all bytes
+release-check: $(WHEELS_VENV)/ready ## VERSION=1.2.3: make the release in two other folders, and compare all bytes
 	rm -rf build/release && mkdir -p build/release/another-folder
 	git clone -q . build/release/a && git clone -q . build/release/another-folder/b
-	$(MAKE) --no-print-directory -C build/release/a release RELEASE=../first
-	GOCACHE=$(call quoted,$(abspath build/release/cache)) $(MAKE) --no-print-directory -C build/release/another-folder/b release RELEASE=../../second
+	@touch $(WHEELS_VENV)/ready # newer than what was cloned: one builder is enough
+	$(MAKE) --no-print-directory -C build/release/a release RELEASE=../first WHEELS_VENV=$(call quoted,$(abspath $(WHEELS_VENV)))
+	GOCACHE=$(call quoted,$(abspath build/release/cache)) $(MAKE) --no-print-directory -C build/release/another-folder/b release RELEASE=../../second WHEELS_VENV=$(call quoted,$(abspath $(WHEELS_VENV)))
 	cd build/release && diff -r first second && cat first/SHA256SUMS
 
 MODULE ?=
