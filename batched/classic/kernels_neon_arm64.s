@@ -47,7 +47,7 @@ loop:
 	WORD $0x4ee3d421 // fsub v1.2d, v1.2d, v3.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
-	WORD $0x4f425442 // %!s(uint32=1329747010) v%!d(string=shl).%!s(uint32=2), v%!d(string=2d).%!s(uint32=2), #2
+	WORD $0x4f425442 // shl v2.2d, v2.2d, #2
 	FMOVD F2, R10
 	VMOV V2.D[1], R11
 	ADD R10<<3, R9, R16
@@ -214,7 +214,7 @@ loop:
 	MOVD 48(R0), R3
 	FMOVQ 432(R20), F31
 	WORD $0x4e1f0000 // tbl v0.16b, v0.16b, v31.16b
-	WORD $0x6f090400 // %!s(uint32=1862861824) v%!d(string=ushr).%!s(uint32=0), v%!d(string=16b).%!s(uint32=0), #0
+	WORD $0x6f090400 // ushr v0.16b, v0.16b, #7
 	ADD R1<<0, R3, R16
 	VST1 V0.H[0], (R16)
 	// Limit of steps
@@ -231,7 +231,7 @@ loop:
 	WORD $0x4ea13c00 // cmge v0.4s, v0.4s, v1.4s
 	FMOVQ 464(R20), F31
 	WORD $0x4e1f0000 // tbl v0.16b, v0.16b, v31.16b
-	WORD $0x6f090400 // %!s(uint32=1862861824) v%!d(string=ushr).%!s(uint32=0), v%!d(string=16b).%!s(uint32=0), #0
+	WORD $0x6f090400 // ushr v0.16b, v0.16b, #7
 	ADD R1<<0, R3, R16
 	VST1 V0.H[0], (R16)
 	MOVD 32(R0), R3
@@ -489,7 +489,7 @@ loop:
 	WORD $0x4eebd529 // fsub v9.2d, v9.2d, v11.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
-	WORD $0x4f42554a // %!s(uint32=1329747274) v%!d(string=shl).%!s(uint32=10), v%!d(string=2d).%!s(uint32=10), #10
+	WORD $0x4f42554a // shl v10.2d, v10.2d, #2
 	FMOVD F10, R8
 	VMOV V10.D[1], R9
 	ADD R8<<3, R7, R16
@@ -568,7 +568,7 @@ loop:
 	WORD $0x4ee9d484 // fsub v4.2d, v4.2d, v9.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
-	WORD $0x4f4254a5 // %!s(uint32=1329747109) v%!d(string=shl).%!s(uint32=5), v%!d(string=2d).%!s(uint32=5), #5
+	WORD $0x4f4254a5 // shl v5.2d, v5.2d, #2
 	FMOVD F5, R8
 	VMOV V5.D[1], R9
 	ADD R8<<3, R7, R16
@@ -612,7 +612,7 @@ loop:
 	WORD $0x4eff8c23 // cmtst v3.2d, v1.2d, v31.2d
 	VMOV V8.B16, V4.B16
 	VBIT V3.B16, V2.B16, V4.B16
-	WORD $0x4f7e5421 // %!s(uint32=1333679137) v%!d(string=shl).%!s(uint32=1), v%!d(string=2d).%!s(uint32=1), #1
+	WORD $0x4f7e5421 // shl v1.2d, v1.2d, #62
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
 	WORD $0x6e211c81 // eor v1.16b, v4.16b, v1.16b
@@ -679,7 +679,7 @@ loop:
 	MOVD 48(R0), R3
 	FMOVQ 432(R20), F31
 	WORD $0x4e1f0000 // tbl v0.16b, v0.16b, v31.16b
-	WORD $0x6f090400 // %!s(uint32=1862861824) v%!d(string=ushr).%!s(uint32=0), v%!d(string=16b).%!s(uint32=0), #0
+	WORD $0x6f090400 // ushr v0.16b, v0.16b, #7
 	ADD R1<<0, R3, R16
 	VST1 V0.H[0], (R16)
 	// Limit of steps
@@ -696,7 +696,7 @@ loop:
 	WORD $0x4ea23c00 // cmge v0.4s, v0.4s, v2.4s
 	FMOVQ 464(R20), F31
 	WORD $0x4e1f0000 // tbl v0.16b, v0.16b, v31.16b
-	WORD $0x6f090400 // %!s(uint32=1862861824) v%!d(string=ushr).%!s(uint32=0), v%!d(string=16b).%!s(uint32=0), #0
+	WORD $0x6f090400 // ushr v0.16b, v0.16b, #7
 	ADD R1<<0, R3, R16
 	VST1 V0.H[0], (R16)
 	MOVD 32(R0), R3
@@ -790,7 +790,7 @@ loop:
 	WORD $0x4eebd529 // fsub v9.2d, v9.2d, v11.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
-	WORD $0x4f42554a // %!s(uint32=1329747274) v%!d(string=shl).%!s(uint32=10), v%!d(string=2d).%!s(uint32=10), #10
+	WORD $0x4f42554a // shl v10.2d, v10.2d, #2
 	FMOVD F10, R8
 	VMOV V10.D[1], R9
 	ADD R8<<3, R6, R16
@@ -869,7 +869,7 @@ loop:
 	WORD $0x4ee9d484 // fsub v4.2d, v4.2d, v9.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
-	WORD $0x4f4254a5 // %!s(uint32=1329747109) v%!d(string=shl).%!s(uint32=5), v%!d(string=2d).%!s(uint32=5), #5
+	WORD $0x4f4254a5 // shl v5.2d, v5.2d, #2
 	FMOVD F5, R8
 	VMOV V5.D[1], R9
 	ADD R8<<3, R6, R16
@@ -913,7 +913,7 @@ loop:
 	WORD $0x4eff8c85 // cmtst v5.2d, v4.2d, v31.2d
 	VMOV V8.B16, V9.B16
 	VBIT V5.B16, V2.B16, V9.B16
-	WORD $0x4f7e5484 // %!s(uint32=1333679236) v%!d(string=shl).%!s(uint32=4), v%!d(string=2d).%!s(uint32=4), #4
+	WORD $0x4f7e5484 // shl v4.2d, v4.2d, #62
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6e241d24 // eor v4.16b, v9.16b, v4.16b
@@ -931,7 +931,7 @@ loop:
 	WORD $0x4eff8c29 // cmtst v9.2d, v1.2d, v31.2d
 	VMOV V8.B16, V10.B16
 	VBIT V9.B16, V2.B16, V10.B16
-	WORD $0x4f7e5421 // %!s(uint32=1333679137) v%!d(string=shl).%!s(uint32=1), v%!d(string=2d).%!s(uint32=1), #1
+	WORD $0x4f7e5421 // shl v1.2d, v1.2d, #62
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c21 // and v1.16b, v1.16b, v31.16b
 	WORD $0x6e211d41 // eor v1.16b, v10.16b, v1.16b
@@ -991,7 +991,7 @@ loop:
 	FMOVQ F1, 0(R16)
 	FMOVQ 432(R20), F31
 	WORD $0x4e1f0000 // tbl v0.16b, v0.16b, v31.16b
-	WORD $0x6f090400 // %!s(uint32=1862861824) v%!d(string=ushr).%!s(uint32=0), v%!d(string=16b).%!s(uint32=0), #0
+	WORD $0x6f090400 // ushr v0.16b, v0.16b, #7
 	ADD R6<<0, R3, R16
 	VST1 V0.H[0], (R16)
 	ADD $0x02, R6
@@ -1096,18 +1096,18 @@ loop:
 	WORD $0x0f20a444 // sxtl v4, v2.2s
 	FMOVQ 976(R20), F31
 	WORD $0x6ebf8422 // sub v2.4s, v1.4s, v31.4s
-	WORD $0x6f290443 // %!s(uint32=1864959043) v%!d(string=ushr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
-	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
+	WORD $0x6f290443 // ushr v3.4s, v2.4s, #23
+	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
 	WORD $0x6ea38421 // sub v1.4s, v1.4s, v3.4s
 	WORD $0x0e617821 // fcvtl v1, v1.2d
-	WORD $0x4f290443 // %!s(uint32=1328088131) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
+	WORD $0x4f290443 // sshr v3.4s, v2.4s, #23
 	WORD $0x0f20a463 // sxtl v3, v3.2s
 	WORD $0x4e61d863 // scvtf v3, v3.2d
-	WORD $0x6f2d0442 // %!s(uint32=1865221186) v%!d(string=ushr).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x6f2d0442 // ushr v2.4s, v2.4s, #19
 	FMOVQ 992(R20), F31
 	WORD $0x4e3f1c42 // and v2.16b, v2.16b, v31.16b
 	WORD $0x2f20a442 // uxtl v2, v2.2s
-	WORD $0x4f415442 // %!s(uint32=1329681474) v%!d(string=shl).%!s(uint32=2), v%!d(string=2d).%!s(uint32=2), #2
+	WORD $0x4f415442 // shl v2.2d, v2.2d, #1
 	FMOVD F2, R9
 	VMOV V2.D[1], R10
 	ADD R9<<3, R7, R16
@@ -1156,7 +1156,7 @@ loop:
 	ADD R9<<3, R8, R16
 	FMOVD 0(R16), F5
 	WORD $0x4ec53863 // zip1 v3.2d, v3.2d, v5.2d
-	WORD $0x4f6f5442 // %!s(uint32=1332696130) v%!d(string=shl).%!s(uint32=2), v%!d(string=2d).%!s(uint32=2), #2
+	WORD $0x4f6f5442 // shl v2.2d, v2.2d, #47
 	WORD $0x4ee38442 // add v2.2d, v2.2d, v3.2d
 	WORD $0x6e62dc21 // fmul v1.2d, v1.2d, v2.2d
 	FMOVQ 896(R20), F31
@@ -1220,7 +1220,7 @@ loop:
 	MOVD 48(R0), R6
 	FMOVQ 432(R20), F31
 	WORD $0x4e1f0000 // tbl v0.16b, v0.16b, v31.16b
-	WORD $0x6f090400 // %!s(uint32=1862861824) v%!d(string=ushr).%!s(uint32=0), v%!d(string=16b).%!s(uint32=0), #0
+	WORD $0x6f090400 // ushr v0.16b, v0.16b, #7
 	ADD R1<<0, R6, R16
 	VST1 V0.H[0], (R16)
 	// Limit of steps
@@ -1237,7 +1237,7 @@ loop:
 	WORD $0x4ea33c00 // cmge v0.4s, v0.4s, v3.4s
 	FMOVQ 464(R20), F31
 	WORD $0x4e1f0000 // tbl v0.16b, v0.16b, v31.16b
-	WORD $0x6f090400 // %!s(uint32=1862861824) v%!d(string=ushr).%!s(uint32=0), v%!d(string=16b).%!s(uint32=0), #0
+	WORD $0x6f090400 // ushr v0.16b, v0.16b, #7
 	ADD R1<<0, R6, R16
 	VST1 V0.H[0], (R16)
 	MOVD 32(R0), R6
@@ -1310,7 +1310,7 @@ loop:
 	WORD $0x4eebd529 // fsub v9.2d, v9.2d, v11.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
-	WORD $0x4f42554a // %!s(uint32=1329747274) v%!d(string=shl).%!s(uint32=10), v%!d(string=2d).%!s(uint32=10), #10
+	WORD $0x4f42554a // shl v10.2d, v10.2d, #2
 	FMOVD F10, R7
 	VMOV V10.D[1], R8
 	ADD R7<<3, R6, R16
@@ -1389,7 +1389,7 @@ loop:
 	WORD $0x4ee9d484 // fsub v4.2d, v4.2d, v9.2d
 	FMOVQ 48(R20), F31
 	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
-	WORD $0x4f4254a5 // %!s(uint32=1329747109) v%!d(string=shl).%!s(uint32=5), v%!d(string=2d).%!s(uint32=5), #5
+	WORD $0x4f4254a5 // shl v5.2d, v5.2d, #2
 	FMOVD F5, R7
 	VMOV V5.D[1], R8
 	ADD R7<<3, R6, R16
@@ -1433,7 +1433,7 @@ loop:
 	WORD $0x4eff8c85 // cmtst v5.2d, v4.2d, v31.2d
 	VMOV V8.B16, V9.B16
 	VBIT V5.B16, V1.B16, V9.B16
-	WORD $0x4f7e5484 // %!s(uint32=1333679236) v%!d(string=shl).%!s(uint32=4), v%!d(string=2d).%!s(uint32=4), #4
+	WORD $0x4f7e5484 // shl v4.2d, v4.2d, #62
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
 	WORD $0x6e241d24 // eor v4.16b, v9.16b, v4.16b
@@ -1451,7 +1451,7 @@ loop:
 	WORD $0x4eff8c09 // cmtst v9.2d, v0.2d, v31.2d
 	VMOV V8.B16, V10.B16
 	VBIT V9.B16, V1.B16, V10.B16
-	WORD $0x4f7e5400 // %!s(uint32=1333679104) v%!d(string=shl).%!s(uint32=0), v%!d(string=2d).%!s(uint32=0), #0
+	WORD $0x4f7e5400 // shl v0.2d, v0.2d, #62
 	FMOVQ 144(R20), F31
 	WORD $0x4e3f1c00 // and v0.16b, v0.16b, v31.16b
 	WORD $0x6e201d40 // eor v0.16b, v10.16b, v0.16b

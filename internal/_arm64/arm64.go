@@ -327,7 +327,7 @@ func (a *arm) instruction(i *ir.Instruction) {
 			by = s.from + n
 		}
 		to, from := a.v(o[2]), a.v(o[1])
-		a.word(s.code|by<<16|from<<5|to, "%[1]s v%[2]d.%[3]s, v%[4]d.%[3]s, #%[5]d", s.name, to,
+		a.word(s.code|by<<16|from<<5|to, "%[2]s v%[3]d.%[4]s, v%[5]d.%[4]s, #%[6]d", s.name, to,
 			s.shape, from, n)
 	} else if !a.general(i.Opcode, o) && !a.vector(i.Opcode, o) &&
 		!a.transfer(i.Opcode, o) {

@@ -128,12 +128,12 @@ next:
 	WORD $0x4e20cc83 // fmla v3.4s, v4.4s, v0.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0440 // %!s(uint32=1329529920) v%!d(string=sshr).%!s(uint32=0), v%!d(string=4s).%!s(uint32=0), #2
+	WORD $0x4f3f0440 // sshr v0.4s, v2.4s, #1
 	WORD $0x6ea08442 // sub v2.4s, v2.4s, v0.4s
-	WORD $0x4f375400 // %!s(uint32=1329026048) v%!d(string=shl).%!s(uint32=0), v%!d(string=4s).%!s(uint32=0), #0
+	WORD $0x4f375400 // shl v0.4s, v0.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8400 // add v0.4s, v0.4s, v31.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e20dc63 // fmul v3.4s, v3.4s, v0.4s
@@ -245,23 +245,23 @@ not_1x1:
 	WORD $0x4e23cd00 // fmla v0.4s, v8.4s, v3.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a884 // fcvtns v4, v4.4s
-	WORD $0x4f3f0483 // %!s(uint32=1329529987) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #4
+	WORD $0x4f3f0483 // sshr v3.4s, v4.4s, #1
 	WORD $0x6ea38484 // sub v4.4s, v4.4s, v3.4s
-	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
+	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
 	WORD $0x6e23dcc6 // fmul v6.4s, v6.4s, v3.4s
 	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f3f04a3 // %!s(uint32=1329530019) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #5
+	WORD $0x4f3f04a3 // sshr v3.4s, v5.4s, #1
 	WORD $0x6ea384a5 // sub v5.4s, v5.4s, v3.4s
-	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
+	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e23dc00 // fmul v0.4s, v0.4s, v3.4s
@@ -409,34 +409,34 @@ not_1x2:
 	WORD $0x4e25cd44 // fmla v4.4s, v10.4s, v5.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
-	WORD $0x4f3f04c5 // %!s(uint32=1329530053) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #6
+	WORD $0x4f3f04c5 // sshr v5.4s, v6.4s, #1
 	WORD $0x6ea584c6 // sub v6.4s, v6.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
+	WORD $0x4f3754c6 // shl v6.4s, v6.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
 	WORD $0x6e25dd6b // fmul v11.4s, v11.4s, v5.4s
 	WORD $0x6e26dd6b // fmul v11.4s, v11.4s, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
-	WORD $0x4f3f04e5 // %!s(uint32=1329530085) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #7
+	WORD $0x4f3f04e5 // sshr v5.4s, v7.4s, #1
 	WORD $0x6ea584e7 // sub v7.4s, v7.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
 	WORD $0x6e25dc00 // fmul v0.4s, v0.4s, v5.4s
 	WORD $0x6e27dc00 // fmul v0.4s, v0.4s, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3f0505 // %!s(uint32=1329530117) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #8
+	WORD $0x4f3f0505 // sshr v5.4s, v8.4s, #1
 	WORD $0x6ea58508 // sub v8.4s, v8.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s
@@ -620,45 +620,45 @@ not_1x3:
 	WORD $0x4e27cde6 // fmla v6.4s, v15.4s, v7.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3f0507 // %!s(uint32=1329530119) v%!d(string=sshr).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #8
+	WORD $0x4f3f0507 // sshr v7.4s, v8.4s, #1
 	WORD $0x6ea78508 // sub v8.4s, v8.4s, v7.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e27de10 // fmul v16.4s, v16.4s, v7.4s
 	WORD $0x6e28de10 // fmul v16.4s, v16.4s, v8.4s
 	WORD $0x4e21a929 // fcvtns v9, v9.4s
-	WORD $0x4f3f0527 // %!s(uint32=1329530151) v%!d(string=sshr).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #9
+	WORD $0x4f3f0527 // sshr v7.4s, v9.4s, #1
 	WORD $0x6ea78529 // sub v9.4s, v9.4s, v7.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
 	WORD $0x6e27dc00 // fmul v0.4s, v0.4s, v7.4s
 	WORD $0x6e29dc00 // fmul v0.4s, v0.4s, v9.4s
 	WORD $0x4e21a94a // fcvtns v10, v10.4s
-	WORD $0x4f3f0547 // %!s(uint32=1329530183) v%!d(string=sshr).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #10
+	WORD $0x4f3f0547 // sshr v7.4s, v10.4s, #1
 	WORD $0x6ea7854a // sub v10.4s, v10.4s, v7.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	WORD $0x4f37554a // %!s(uint32=1329026378) v%!d(string=shl).%!s(uint32=10), v%!d(string=4s).%!s(uint32=10), #10
+	WORD $0x4f37554a // shl v10.4s, v10.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
 	WORD $0x6e27dca5 // fmul v5.4s, v5.4s, v7.4s
 	WORD $0x6e2adca5 // fmul v5.4s, v5.4s, v10.4s
 	WORD $0x4e21a96b // fcvtns v11, v11.4s
-	WORD $0x4f3f0567 // %!s(uint32=1329530215) v%!d(string=sshr).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #11
+	WORD $0x4f3f0567 // sshr v7.4s, v11.4s, #1
 	WORD $0x6ea7856b // sub v11.4s, v11.4s, v7.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	WORD $0x4f37556b // %!s(uint32=1329026411) v%!d(string=shl).%!s(uint32=11), v%!d(string=4s).%!s(uint32=11), #11
+	WORD $0x4f37556b // shl v11.4s, v11.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
 	WORD $0x6e27dcc6 // fmul v6.4s, v6.4s, v7.4s
@@ -876,56 +876,56 @@ not_1x4:
 	WORD $0x4e29ce88 // fmla v8.4s, v20.4s, v9.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a94a // fcvtns v10, v10.4s
-	WORD $0x4f3f0549 // %!s(uint32=1329530185) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #10
+	WORD $0x4f3f0549 // sshr v9.4s, v10.4s, #1
 	WORD $0x6ea9854a // sub v10.4s, v10.4s, v9.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f37554a // %!s(uint32=1329026378) v%!d(string=shl).%!s(uint32=10), v%!d(string=4s).%!s(uint32=10), #10
+	WORD $0x4f37554a // shl v10.4s, v10.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
 	WORD $0x6e29ddef // fmul v15.4s, v15.4s, v9.4s
 	WORD $0x6e2addef // fmul v15.4s, v15.4s, v10.4s
 	WORD $0x4e21a96b // fcvtns v11, v11.4s
-	WORD $0x4f3f0569 // %!s(uint32=1329530217) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #11
+	WORD $0x4f3f0569 // sshr v9.4s, v11.4s, #1
 	WORD $0x6ea9856b // sub v11.4s, v11.4s, v9.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f37556b // %!s(uint32=1329026411) v%!d(string=shl).%!s(uint32=11), v%!d(string=4s).%!s(uint32=11), #11
+	WORD $0x4f37556b // shl v11.4s, v11.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
 	WORD $0x6e29dc00 // fmul v0.4s, v0.4s, v9.4s
 	WORD $0x6e2bdc00 // fmul v0.4s, v0.4s, v11.4s
 	WORD $0x4e21a98c // fcvtns v12, v12.4s
-	WORD $0x4f3f0589 // %!s(uint32=1329530249) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #12
+	WORD $0x4f3f0589 // sshr v9.4s, v12.4s, #1
 	WORD $0x6ea9858c // sub v12.4s, v12.4s, v9.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f37558c // %!s(uint32=1329026444) v%!d(string=shl).%!s(uint32=12), v%!d(string=4s).%!s(uint32=12), #12
+	WORD $0x4f37558c // shl v12.4s, v12.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf858c // add v12.4s, v12.4s, v31.4s
 	WORD $0x6e29dcc6 // fmul v6.4s, v6.4s, v9.4s
 	WORD $0x6e2cdcc6 // fmul v6.4s, v6.4s, v12.4s
 	WORD $0x4e21a9ad // fcvtns v13, v13.4s
-	WORD $0x4f3f05a9 // %!s(uint32=1329530281) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #13
+	WORD $0x4f3f05a9 // sshr v9.4s, v13.4s, #1
 	WORD $0x6ea985ad // sub v13.4s, v13.4s, v9.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f3755ad // %!s(uint32=1329026477) v%!d(string=shl).%!s(uint32=13), v%!d(string=4s).%!s(uint32=13), #13
+	WORD $0x4f3755ad // shl v13.4s, v13.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf85ad // add v13.4s, v13.4s, v31.4s
 	WORD $0x6e29dce7 // fmul v7.4s, v7.4s, v9.4s
 	WORD $0x6e2ddce7 // fmul v7.4s, v7.4s, v13.4s
 	WORD $0x4e21a9ce // fcvtns v14, v14.4s
-	WORD $0x4f3f05c9 // %!s(uint32=1329530313) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #14
+	WORD $0x4f3f05c9 // sshr v9.4s, v14.4s, #1
 	WORD $0x6ea985ce // sub v14.4s, v14.4s, v9.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f3755ce // %!s(uint32=1329026510) v%!d(string=shl).%!s(uint32=14), v%!d(string=4s).%!s(uint32=14), #14
+	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf85ce // add v14.4s, v14.4s, v31.4s
 	WORD $0x6e29dd08 // fmul v8.4s, v8.4s, v9.4s
@@ -1104,7 +1104,7 @@ next:
 	FMOVQ 192(R20), F3
 	WORD $0x4e20cc83 // fmla v3.4s, v4.4s, v0.4s
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
@@ -1215,10 +1215,10 @@ not_1x1:
 	WORD $0x4e23cd00 // fmla v0.4s, v8.4s, v3.4s
 	WORD $0x4e21a884 // fcvtns v4, v4.4s
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
@@ -1367,13 +1367,13 @@ not_1x2:
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
+	WORD $0x4f3754c6 // shl v6.4s, v6.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e26dd6b // fmul v11.4s, v11.4s, v6.4s
@@ -1560,16 +1560,16 @@ not_1x3:
 	WORD $0x4e21a929 // fcvtns v9, v9.4s
 	WORD $0x4e21a94a // fcvtns v10, v10.4s
 	WORD $0x4e21a96b // fcvtns v11, v11.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f37554a // %!s(uint32=1329026378) v%!d(string=shl).%!s(uint32=10), v%!d(string=4s).%!s(uint32=10), #10
+	WORD $0x4f37554a // shl v10.4s, v10.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
-	WORD $0x4f37556b // %!s(uint32=1329026411) v%!d(string=shl).%!s(uint32=11), v%!d(string=4s).%!s(uint32=11), #11
+	WORD $0x4f37556b // shl v11.4s, v11.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
 	WORD $0x6e28de10 // fmul v16.4s, v16.4s, v8.4s
@@ -1792,19 +1792,19 @@ not_1x4:
 	WORD $0x4e21a98c // fcvtns v12, v12.4s
 	WORD $0x4e21a9ad // fcvtns v13, v13.4s
 	WORD $0x4e21a9ce // fcvtns v14, v14.4s
-	WORD $0x4f37554a // %!s(uint32=1329026378) v%!d(string=shl).%!s(uint32=10), v%!d(string=4s).%!s(uint32=10), #10
+	WORD $0x4f37554a // shl v10.4s, v10.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
-	WORD $0x4f37556b // %!s(uint32=1329026411) v%!d(string=shl).%!s(uint32=11), v%!d(string=4s).%!s(uint32=11), #11
+	WORD $0x4f37556b // shl v11.4s, v11.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
-	WORD $0x4f37558c // %!s(uint32=1329026444) v%!d(string=shl).%!s(uint32=12), v%!d(string=4s).%!s(uint32=12), #12
+	WORD $0x4f37558c // shl v12.4s, v12.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf858c // add v12.4s, v12.4s, v31.4s
-	WORD $0x4f3755ad // %!s(uint32=1329026477) v%!d(string=shl).%!s(uint32=13), v%!d(string=4s).%!s(uint32=13), #13
+	WORD $0x4f3755ad // shl v13.4s, v13.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf85ad // add v13.4s, v13.4s, v31.4s
-	WORD $0x4f3755ce // %!s(uint32=1329026510) v%!d(string=shl).%!s(uint32=14), v%!d(string=4s).%!s(uint32=14), #14
+	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf85ce // add v14.4s, v14.4s, v31.4s
 	WORD $0x6e2addef // fmul v15.4s, v15.4s, v10.4s
@@ -1912,7 +1912,7 @@ next:
 	FMOVQ 192(R20), F3
 	WORD $0x4e20cc83 // fmla v3.4s, v4.4s, v0.4s
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
@@ -2021,10 +2021,10 @@ not_1x1:
 	WORD $0x4e23cd00 // fmla v0.4s, v8.4s, v3.4s
 	WORD $0x4e21a884 // fcvtns v4, v4.4s
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e24dcc6 // fmul v6.4s, v6.4s, v4.4s
@@ -2171,13 +2171,13 @@ not_1x2:
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
+	WORD $0x4f3754c6 // shl v6.4s, v6.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e26dd6b // fmul v11.4s, v11.4s, v6.4s
@@ -2362,16 +2362,16 @@ not_1x3:
 	WORD $0x4e21a929 // fcvtns v9, v9.4s
 	WORD $0x4e21a94a // fcvtns v10, v10.4s
 	WORD $0x4e21a96b // fcvtns v11, v11.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f37554a // %!s(uint32=1329026378) v%!d(string=shl).%!s(uint32=10), v%!d(string=4s).%!s(uint32=10), #10
+	WORD $0x4f37554a // shl v10.4s, v10.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
-	WORD $0x4f37556b // %!s(uint32=1329026411) v%!d(string=shl).%!s(uint32=11), v%!d(string=4s).%!s(uint32=11), #11
+	WORD $0x4f37556b // shl v11.4s, v11.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
 	WORD $0x6e28de10 // fmul v16.4s, v16.4s, v8.4s
@@ -2592,19 +2592,19 @@ not_1x4:
 	WORD $0x4e21a98c // fcvtns v12, v12.4s
 	WORD $0x4e21a9ad // fcvtns v13, v13.4s
 	WORD $0x4e21a9ce // fcvtns v14, v14.4s
-	WORD $0x4f37554a // %!s(uint32=1329026378) v%!d(string=shl).%!s(uint32=10), v%!d(string=4s).%!s(uint32=10), #10
+	WORD $0x4f37554a // shl v10.4s, v10.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf854a // add v10.4s, v10.4s, v31.4s
-	WORD $0x4f37556b // %!s(uint32=1329026411) v%!d(string=shl).%!s(uint32=11), v%!d(string=4s).%!s(uint32=11), #11
+	WORD $0x4f37556b // shl v11.4s, v11.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf856b // add v11.4s, v11.4s, v31.4s
-	WORD $0x4f37558c // %!s(uint32=1329026444) v%!d(string=shl).%!s(uint32=12), v%!d(string=4s).%!s(uint32=12), #12
+	WORD $0x4f37558c // shl v12.4s, v12.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf858c // add v12.4s, v12.4s, v31.4s
-	WORD $0x4f3755ad // %!s(uint32=1329026477) v%!d(string=shl).%!s(uint32=13), v%!d(string=4s).%!s(uint32=13), #13
+	WORD $0x4f3755ad // shl v13.4s, v13.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf85ad // add v13.4s, v13.4s, v31.4s
-	WORD $0x4f3755ce // %!s(uint32=1329026510) v%!d(string=shl).%!s(uint32=14), v%!d(string=4s).%!s(uint32=14), #14
+	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23
 	FMOVQ 192(R20), F31
 	WORD $0x4ebf85ce // add v14.4s, v14.4s, v31.4s
 	WORD $0x6e2addef // fmul v15.4s, v15.4s, v10.4s

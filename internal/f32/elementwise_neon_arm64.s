@@ -1046,45 +1046,45 @@ vectors:
 	WORD $0x4e24cd83 // fmla v3.4s, v12.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f3f04a4 // %!s(uint32=1329530020) v%!d(string=sshr).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #5
+	WORD $0x4f3f04a4 // sshr v4.4s, v5.4s, #1
 	WORD $0x6ea484a5 // sub v5.4s, v5.4s, v4.4s
-	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e24ddad // fmul v13.4s, v13.4s, v4.4s
 	WORD $0x6e25ddad // fmul v13.4s, v13.4s, v5.4s
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
-	WORD $0x4f3f04c4 // %!s(uint32=1329530052) v%!d(string=sshr).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #6
+	WORD $0x4f3f04c4 // sshr v4.4s, v6.4s, #1
 	WORD $0x6ea484c6 // sub v6.4s, v6.4s, v4.4s
-	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
+	WORD $0x4f3754c6 // shl v6.4s, v6.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
 	WORD $0x6e24dc21 // fmul v1.4s, v1.4s, v4.4s
 	WORD $0x6e26dc21 // fmul v1.4s, v1.4s, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
-	WORD $0x4f3f04e4 // %!s(uint32=1329530084) v%!d(string=sshr).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #7
+	WORD $0x4f3f04e4 // sshr v4.4s, v7.4s, #1
 	WORD $0x6ea484e7 // sub v7.4s, v7.4s, v4.4s
-	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
 	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s
 	WORD $0x6e27dc42 // fmul v2.4s, v2.4s, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3f0504 // %!s(uint32=1329530116) v%!d(string=sshr).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #8
+	WORD $0x4f3f0504 // sshr v4.4s, v8.4s, #1
 	WORD $0x6ea48508 // sub v8.4s, v8.4s, v4.4s
-	WORD $0x4f375484 // %!s(uint32=1329026180) v%!d(string=shl).%!s(uint32=4), v%!d(string=4s).%!s(uint32=4), #4
+	WORD $0x4f375484 // shl v4.4s, v4.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8484 // add v4.4s, v4.4s, v31.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s
@@ -1135,12 +1135,12 @@ vector:
 	WORD $0x4e21cc83 // fmla v3.4s, v4.4s, v1.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0441 // %!s(uint32=1329529921) v%!d(string=sshr).%!s(uint32=1), v%!d(string=4s).%!s(uint32=1), #2
+	WORD $0x4f3f0441 // sshr v1.4s, v2.4s, #1
 	WORD $0x6ea18442 // sub v2.4s, v2.4s, v1.4s
-	WORD $0x4f375421 // %!s(uint32=1329026081) v%!d(string=shl).%!s(uint32=1), v%!d(string=4s).%!s(uint32=1), #1
+	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
@@ -1192,12 +1192,12 @@ one:
 	WORD $0x4e21cc83 // fmla v3.4s, v4.4s, v1.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0441 // %!s(uint32=1329529921) v%!d(string=sshr).%!s(uint32=1), v%!d(string=4s).%!s(uint32=1), #2
+	WORD $0x4f3f0441 // sshr v1.4s, v2.4s, #1
 	WORD $0x6ea18442 // sub v2.4s, v2.4s, v1.4s
-	WORD $0x4f375421 // %!s(uint32=1329026081) v%!d(string=shl).%!s(uint32=1), v%!d(string=4s).%!s(uint32=1), #1
+	WORD $0x4f375421 // shl v1.4s, v1.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8421 // add v1.4s, v1.4s, v31.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e21dc63 // fmul v3.4s, v3.4s, v1.4s
@@ -1342,16 +1342,16 @@ vectors:
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
+	WORD $0x4f3754c6 // shl v6.4s, v6.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e25ddad // fmul v13.4s, v13.4s, v5.4s
@@ -1403,7 +1403,7 @@ vector:
 	FMOVQ 0(R20), F3
 	WORD $0x4e21cc83 // fmla v3.4s, v4.4s, v1.4s
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
@@ -1453,7 +1453,7 @@ one:
 	FMOVQ 0(R20), F3
 	WORD $0x4e21cc83 // fmla v3.4s, v4.4s, v1.4s
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e22dc63 // fmul v3.4s, v3.4s, v2.4s
@@ -1606,45 +1606,45 @@ vectors:
 	WORD $0x6e2bfe10 // fdiv v16.4s, v16.4s, v11.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f3f04a9 // %!s(uint32=1329530025) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #5
+	WORD $0x4f3f04a9 // sshr v9.4s, v5.4s, #1
 	WORD $0x6ea984a5 // sub v5.4s, v5.4s, v9.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
 	WORD $0x6e25ddad // fmul v13.4s, v13.4s, v5.4s
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
-	WORD $0x4f3f04c5 // %!s(uint32=1329530053) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #6
+	WORD $0x4f3f04c5 // sshr v5.4s, v6.4s, #1
 	WORD $0x6ea584c6 // sub v6.4s, v6.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
+	WORD $0x4f3754c6 // shl v6.4s, v6.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
 	WORD $0x6e25ddce // fmul v14.4s, v14.4s, v5.4s
 	WORD $0x6e26ddce // fmul v14.4s, v14.4s, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
-	WORD $0x4f3f04e5 // %!s(uint32=1329530085) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #7
+	WORD $0x4f3f04e5 // sshr v5.4s, v7.4s, #1
 	WORD $0x6ea584e7 // sub v7.4s, v7.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
 	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s
 	WORD $0x6e27ddef // fmul v15.4s, v15.4s, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3f0505 // %!s(uint32=1329530117) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #8
+	WORD $0x4f3f0505 // sshr v5.4s, v8.4s, #1
 	WORD $0x6ea58508 // sub v8.4s, v8.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s
@@ -1730,12 +1730,12 @@ vector:
 	WORD $0x6e24fca5 // fdiv v5.4s, v5.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0443 // %!s(uint32=1329529923) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
+	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
 	WORD $0x6ea38442 // sub v2.4s, v2.4s, v3.4s
-	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
+	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
@@ -1798,12 +1798,12 @@ one:
 	WORD $0x6e24fca5 // fdiv v5.4s, v5.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0443 // %!s(uint32=1329529923) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
+	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
 	WORD $0x6ea38442 // sub v2.4s, v2.4s, v3.4s
-	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
+	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
@@ -1966,45 +1966,45 @@ vectors:
 	WORD $0x6e2bfe10 // fdiv v16.4s, v16.4s, v11.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a8a5 // fcvtns v5, v5.4s
-	WORD $0x4f3f04a9 // %!s(uint32=1329530025) v%!d(string=sshr).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #5
+	WORD $0x4f3f04a9 // sshr v9.4s, v5.4s, #1
 	WORD $0x6ea984a5 // sub v5.4s, v5.4s, v9.4s
-	WORD $0x4f375529 // %!s(uint32=1329026345) v%!d(string=shl).%!s(uint32=9), v%!d(string=4s).%!s(uint32=9), #9
+	WORD $0x4f375529 // shl v9.4s, v9.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8529 // add v9.4s, v9.4s, v31.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
 	WORD $0x6e29ddad // fmul v13.4s, v13.4s, v9.4s
 	WORD $0x6e25ddad // fmul v13.4s, v13.4s, v5.4s
 	WORD $0x4e21a8c6 // fcvtns v6, v6.4s
-	WORD $0x4f3f04c5 // %!s(uint32=1329530053) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #6
+	WORD $0x4f3f04c5 // sshr v5.4s, v6.4s, #1
 	WORD $0x6ea584c6 // sub v6.4s, v6.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f3754c6 // %!s(uint32=1329026246) v%!d(string=shl).%!s(uint32=6), v%!d(string=4s).%!s(uint32=6), #6
+	WORD $0x4f3754c6 // shl v6.4s, v6.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84c6 // add v6.4s, v6.4s, v31.4s
 	WORD $0x6e25ddce // fmul v14.4s, v14.4s, v5.4s
 	WORD $0x6e26ddce // fmul v14.4s, v14.4s, v6.4s
 	WORD $0x4e21a8e7 // fcvtns v7, v7.4s
-	WORD $0x4f3f04e5 // %!s(uint32=1329530085) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #7
+	WORD $0x4f3f04e5 // sshr v5.4s, v7.4s, #1
 	WORD $0x6ea584e7 // sub v7.4s, v7.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f3754e7 // %!s(uint32=1329026279) v%!d(string=shl).%!s(uint32=7), v%!d(string=4s).%!s(uint32=7), #7
+	WORD $0x4f3754e7 // shl v7.4s, v7.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84e7 // add v7.4s, v7.4s, v31.4s
 	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s
 	WORD $0x6e27ddef // fmul v15.4s, v15.4s, v7.4s
 	WORD $0x4e21a908 // fcvtns v8, v8.4s
-	WORD $0x4f3f0505 // %!s(uint32=1329530117) v%!d(string=sshr).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #8
+	WORD $0x4f3f0505 // sshr v5.4s, v8.4s, #1
 	WORD $0x6ea58508 // sub v8.4s, v8.4s, v5.4s
-	WORD $0x4f3754a5 // %!s(uint32=1329026213) v%!d(string=shl).%!s(uint32=5), v%!d(string=4s).%!s(uint32=5), #5
+	WORD $0x4f3754a5 // shl v5.4s, v5.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf84a5 // add v5.4s, v5.4s, v31.4s
-	WORD $0x4f375508 // %!s(uint32=1329026312) v%!d(string=shl).%!s(uint32=8), v%!d(string=4s).%!s(uint32=8), #8
+	WORD $0x4f375508 // shl v8.4s, v8.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8508 // add v8.4s, v8.4s, v31.4s
 	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s
@@ -2090,12 +2090,12 @@ vector:
 	WORD $0x6e24fca5 // fdiv v5.4s, v5.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0443 // %!s(uint32=1329529923) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
+	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
 	WORD $0x6ea38442 // sub v2.4s, v2.4s, v3.4s
-	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
+	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
@@ -2158,12 +2158,12 @@ one:
 	WORD $0x6e24fca5 // fdiv v5.4s, v5.4s, v4.4s
 	// p·2^m, rounded once
 	WORD $0x4e21a842 // fcvtns v2, v2.4s
-	WORD $0x4f3f0443 // %!s(uint32=1329529923) v%!d(string=sshr).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #2
+	WORD $0x4f3f0443 // sshr v3.4s, v2.4s, #1
 	WORD $0x6ea38442 // sub v2.4s, v2.4s, v3.4s
-	WORD $0x4f375463 // %!s(uint32=1329026147) v%!d(string=shl).%!s(uint32=3), v%!d(string=4s).%!s(uint32=3), #3
+	WORD $0x4f375463 // shl v3.4s, v3.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8463 // add v3.4s, v3.4s, v31.4s
-	WORD $0x4f375442 // %!s(uint32=1329026114) v%!d(string=shl).%!s(uint32=2), v%!d(string=4s).%!s(uint32=2), #2
+	WORD $0x4f375442 // shl v2.4s, v2.4s, #23
 	FMOVQ 0(R20), F31
 	WORD $0x4ebf8442 // add v2.4s, v2.4s, v31.4s
 	WORD $0x6e23dca5 // fmul v5.4s, v5.4s, v3.4s
@@ -2235,7 +2235,7 @@ vectors:
 	WORD $0x4e3f1ceb // and v11.16b, v7.16b, v31.16b
 	FMOVQ 656(R20), F31
 	WORD $0x4e3f1ce7 // and v7.16b, v7.16b, v31.16b
-	WORD $0x4f6f54e7 // %!s(uint32=1332696295) v%!d(string=shl).%!s(uint32=7), v%!d(string=2d).%!s(uint32=7), #7
+	WORD $0x4f6f54e7 // shl v7.2d, v7.2d, #47
 	FMOVD F11, R7
 	VMOV V11.D[1], R8
 	ADD R7<<3, R0, R16
@@ -2251,7 +2251,7 @@ vectors:
 	WORD $0x4e3f1d07 // and v7.16b, v8.16b, v31.16b
 	FMOVQ 656(R20), F31
 	WORD $0x4e3f1d08 // and v8.16b, v8.16b, v31.16b
-	WORD $0x4f6f5508 // %!s(uint32=1332696328) v%!d(string=shl).%!s(uint32=8), v%!d(string=2d).%!s(uint32=8), #8
+	WORD $0x4f6f5508 // shl v8.2d, v8.2d, #47
 	FMOVD F7, R7
 	VMOV V7.D[1], R8
 	ADD R7<<3, R0, R16
@@ -2267,7 +2267,7 @@ vectors:
 	WORD $0x4e3f1d28 // and v8.16b, v9.16b, v31.16b
 	FMOVQ 656(R20), F31
 	WORD $0x4e3f1d29 // and v9.16b, v9.16b, v31.16b
-	WORD $0x4f6f5529 // %!s(uint32=1332696361) v%!d(string=shl).%!s(uint32=9), v%!d(string=2d).%!s(uint32=9), #9
+	WORD $0x4f6f5529 // shl v9.2d, v9.2d, #47
 	FMOVD F8, R7
 	VMOV V8.D[1], R8
 	ADD R7<<3, R0, R16
@@ -2283,7 +2283,7 @@ vectors:
 	WORD $0x4e3f1d49 // and v9.16b, v10.16b, v31.16b
 	FMOVQ 656(R20), F31
 	WORD $0x4e3f1d4a // and v10.16b, v10.16b, v31.16b
-	WORD $0x4f6f554a // %!s(uint32=1332696394) v%!d(string=shl).%!s(uint32=10), v%!d(string=2d).%!s(uint32=10), #10
+	WORD $0x4f6f554a // shl v10.2d, v10.2d, #47
 	FMOVD F9, R7
 	VMOV V9.D[1], R8
 	ADD R7<<3, R0, R16
@@ -2393,7 +2393,7 @@ vector:
 	WORD $0x4e3f1c86 // and v6.16b, v4.16b, v31.16b
 	FMOVQ 656(R20), F31
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x4f6f5484 // %!s(uint32=1332696196) v%!d(string=shl).%!s(uint32=4), v%!d(string=2d).%!s(uint32=4), #4
+	WORD $0x4f6f5484 // shl v4.2d, v4.2d, #47
 	FMOVD F6, R7
 	VMOV V6.D[1], R8
 	ADD R7<<3, R0, R16
@@ -2409,7 +2409,7 @@ vector:
 	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	FMOVQ 656(R20), F31
 	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
-	WORD $0x4f6f54a5 // %!s(uint32=1332696229) v%!d(string=shl).%!s(uint32=5), v%!d(string=2d).%!s(uint32=5), #5
+	WORD $0x4f6f54a5 // shl v5.2d, v5.2d, #47
 	FMOVD F4, R7
 	VMOV V4.D[1], R8
 	ADD R7<<3, R0, R16
@@ -2488,7 +2488,7 @@ one:
 	WORD $0x4e3f1c86 // and v6.16b, v4.16b, v31.16b
 	FMOVQ 656(R20), F31
 	WORD $0x4e3f1c84 // and v4.16b, v4.16b, v31.16b
-	WORD $0x4f6f5484 // %!s(uint32=1332696196) v%!d(string=shl).%!s(uint32=4), v%!d(string=2d).%!s(uint32=4), #4
+	WORD $0x4f6f5484 // shl v4.2d, v4.2d, #47
 	FMOVD F6, R6
 	VMOV V6.D[1], R7
 	ADD R6<<3, R0, R16
@@ -2504,7 +2504,7 @@ one:
 	WORD $0x4e3f1ca4 // and v4.16b, v5.16b, v31.16b
 	FMOVQ 656(R20), F31
 	WORD $0x4e3f1ca5 // and v5.16b, v5.16b, v31.16b
-	WORD $0x4f6f54a5 // %!s(uint32=1332696229) v%!d(string=shl).%!s(uint32=5), v%!d(string=2d).%!s(uint32=5), #5
+	WORD $0x4f6f54a5 // shl v5.2d, v5.2d, #47
 	FMOVD F4, R6
 	VMOV V4.D[1], R7
 	ADD R6<<3, R0, R16

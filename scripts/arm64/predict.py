@@ -21,6 +21,8 @@ LOOPS = {
     "GELU": ("geluNEON", 16),
     "exponentials of softmax": ("exp256NEON", 16),
     "NumPy's exponentials": ("expNumPyNEON", 16),
+    "NumPy's exponentials on arm64": ("expLibraryNEON", 8),
+    "mean and squares of ARM's layer norm": ("layerNormARMNEON", 16 * 4),
 }
 # What a pass of the network needs for one sequence: see RATIONALE.md.
 PRODUCTS = 13.06e6

@@ -39,11 +39,14 @@ run() {
   CGO_ENABLED=0 GOARCH=arm64 GOOS=linux ${GO:-go} test -count 1 -timeout 3h ${exec:+-exec "$exec"} "$@" -args \
     $([ "$checks" = 0 ] || echo "-rapid.nofailfile -rapid.checks $checks")
 }
-set=default/ort1.30-avx2-expU-sinfma-csv2
 if [ "${1:-}" = short ]; then
   run 40 -short ./internal/f32 -skip 'TestMatMulShapes|TestFMA'
   run 0 ./batched -run '^TestVectors$'
-  LOCKSTEP_ONLY=g00002/pid run 0 ./parity -run "^TestTrajectory\$/^${set%%/*}\$/^${set#*/}\$/^batched\$"
+  # Classic control's functions, steps and recordings of Gymnasium, in NEON alone.
+  run 0 ./batched/classic -run '^(TestLayout|TestFunctions|TestSteps|TestGuards)$'
+  run 0 ./batched/classic -run '^TestGymnasium$/^neon$'
+  LOCKSTEP_ONLY=g00002/pid run 0 ./parity \
+    -run '^TestTrajectory$/^default$/^ort1.30(-avx2-expU-sinfma-csv2|arm-neon-expC-sinfma-csvexact)$/^batched$'
 else
   run 100 ./internal/f32
   run 0 ./internal/libm ./internal/pandas ./batched/classic ./reference/classic
