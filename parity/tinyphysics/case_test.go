@@ -300,6 +300,17 @@ func TestShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkShrunk(t, small, d)
+	if runs > 300 || runs < 20 {
+		t.Errorf("%d runs", runs)
+	}
+	checkShrinkRepeats(t, c, run, small, before)
+	checkShrinkEnds(t, c, run, &runs)
+}
+
+// checkShrunk: of the case nothing is left that the fault does not need.
+func checkShrunk(t *testing.T, small *DriveCase, d *parity.Divergence) {
+	t.Helper()
 	if d.Stage != Probs || d.Step != 112 || d.Key[0] != "00004" || small.Stage != Probs ||
 		small.Results != nil {
 		t.Errorf("%v", d)
@@ -318,7 +329,12 @@ func TestShrink(t *testing.T) {
 		small.Batch[0].Draws != nil {
 		t.Errorf("shortcuts %v, %+v", small.Shortcuts, small.Batch[0])
 	}
-	r := small.Routes[0]
+	checkColumns(t, &small.Routes[0])
+}
+
+// checkColumns: of the route's columns only what the fault needs is not 0.
+func checkColumns(t *testing.T, r *CaseRoute) {
+	t.Helper()
 	for i, column := range r.columns() {
 		zeros := 0
 		for _, x := range *column {
@@ -333,9 +349,13 @@ func TestShrink(t *testing.T) {
 			t.Errorf("column %d: %d of %d values are 0: %v", i, zeros, len(*column), *column)
 		}
 	}
-	if runs > 300 || runs < 20 {
-		t.Errorf("%d runs", runs)
-	}
+}
+
+// checkShrinkRepeats: shrinking leaves the case that it was given as it was, and takes the
+// same way again.
+func checkShrinkRepeats(t *testing.T, c *DriveCase, run func(context.Context, *DriveCase) (
+	*parity.Divergence, error), small *DriveCase, before []byte) {
+	t.Helper()
 	after, err := json.Marshal(c)
 	if err != nil || string(after) != string(before) {
 		t.Errorf("the case given was changed (%v)", err)
@@ -345,16 +365,23 @@ func TestShrink(t *testing.T) {
 	if diff := cmp.Diff(small, again); diff != "" || err != nil {
 		t.Errorf("a second time: %v\n%s", err, diff)
 	}
-	runs = 0
-	if _, _, err := Shrink(t.Context(), c, run, 5); err != nil || runs != 5 {
-		t.Errorf("%d runs, want 5 (%v)", runs, err)
+}
+
+// checkShrinkEnds: shrinking ends after as many runs as it may take, without a divergence, and
+// with an engine's error, where it gives back the best case so far.
+func checkShrinkEnds(t *testing.T, c *DriveCase, run func(context.Context, *DriveCase) (
+	*parity.Divergence, error), runs *int) {
+	t.Helper()
+	*runs = 0
+	if _, _, err := Shrink(t.Context(), c, run, 5); err != nil || *runs != 5 {
+		t.Errorf("%d runs, want 5 (%v)", *runs, err)
 	}
 	none := func(context.Context, *DriveCase) (*parity.Divergence, error) { return nil, nil }
 	if _, _, err := Shrink(t.Context(), c, none, 0); !errors.Is(err, parity.ErrNoDivergence) {
 		t.Errorf("%v", err)
 	}
 	broken := func(context.Context, *DriveCase) (*parity.Divergence, error) {
-		if runs++; runs > 8 {
+		if *runs++; *runs > 8 {
 			return nil, errors.New("the engine is gone")
 		}
 		return &parity.Divergence{Stage: Probs}, nil
