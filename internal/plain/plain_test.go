@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"lockstep/internal/plain"
 )
@@ -22,6 +23,28 @@ func TestWriter(t *testing.T) {
 		}
 		if out.String() != want {
 			t.Errorf("cut at %d: %q, want %q", cut, out.String(), want)
+		}
+	}
+	// A byte at a time: what is whole is written at once, what is not waits for its end.
+	for _, size := range []int{1, 2, 3, 5} {
+		var out bytes.Buffer
+		w := plain.NewWriter(&out)
+		for at := 0; at < len(text); at += size {
+			if _, err := w.Write([]byte(text[at:min(at+size, len(text))])); err != nil {
+				t.Fatal(err)
+			}
+			whole := min(at+size, len(text))
+			for back := 1; back < utf8.UTFMax && back <= whole; back++ {
+				if last := text[whole-back : whole]; utf8.RuneStart(last[0]) {
+					if !utf8.FullRuneInString(last) {
+						whole -= back
+					}
+					break
+				}
+			}
+			if got, want := out.String(), plain.Text(text[:whole]); got != want {
+				t.Fatalf("by %d: after %d bytes %q is written, want %q", size, at+size, got, want)
+			}
 		}
 	}
 	var out bytes.Buffer
