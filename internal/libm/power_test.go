@@ -36,10 +36,12 @@ func TestPow2Small(t *testing.T) {
 // TestPowRange: where the squares begin and end.
 func TestPowRange(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
-		{Pow2(0), 0}, {Pow2(0x1p-540), 0}, {Pow2(0x1p-541), 0}, {Pow2(0x1p-537), 0x1p-1074}, {Pow2(-0x1p-511), 0x1p-1022},
+		{Pow2(0), 0}, {Pow2(0x1p-540), 0}, {Pow2(0x1p-541), 0}, {Pow2(0x1p-537), 0x1p-1074},
+		{Pow2(-0x1p-511), 0x1p-1022},
 		{Pow2(0x1p359), 0x1p718}, {Pow2(0x1p360), math.NaN()}, {Pow2(math.Inf(-1)), math.NaN()},
 		{Pow2(math.NaN()), math.NaN()}, {Pow2(1), 1},
-		{float64(Powf2(0)), 0}, {float64(Powf2(0x1p-100)), 0}, {float64(Powf2(-0x1p-74)), 0x1p-148}, {float64(Powf2(0x1p-101)), 0},
+		{float64(Powf2(0)), 0}, {float64(Powf2(0x1p-100)), 0},
+		{float64(Powf2(-0x1p-74)), 0x1p-148}, {float64(Powf2(0x1p-101)), 0},
 		{float64(Powf2(0x1p62)), 0x1p124}, {float64(Powf2(0x1p63)), math.NaN()},
 		{float64(Powf2(float32(math.NaN()))), math.NaN()},
 	} {
