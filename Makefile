@@ -373,6 +373,15 @@ test-ecosystem: ## the wheel in a fresh environment, with Stable-Baselines3, PyT
 	LOCKSTEP_ECOSYSTEM=1 $(ECOSYSTEM)/bin/pytest $(PYTESTFLAGS) -m 'ray or not ray' --durations 5 \
 		$(addprefix python/tests/test_,ecosystem.py search.py examples.py) python/tests/test_shards.py::test_ray
 
+# Its tools are in a folder of their own: who installs the package gets none of them.
+SITE := build/site
+
+.PHONY: site
+site: ## the documentation as a site, build/site/html: pages, notebooks, executed, and the Python package's reference
+	@[ -x $(SITE)/venv/bin/pip ] || $(PYTHON) -m venv $(SITE)/venv
+	GO=$(GO) $(SITE)/venv/bin/pip install --quiet --disable-pip-version-check '.[test]' -r docs/site/requirements.txt
+	$(SITE)/venv/bin/python docs/site/make.py $(SITE)
+
 .PHONY: test-ray
 test-ray: ## shards as tasks of Ray, on a cluster of three nodes on this machine
 	@[ -x $(PYTHON_VENV)/bin/pip ] || $(PYTHON) -m venv $(PYTHON_VENV)

@@ -81,7 +81,7 @@ func Find(name string) (string, error) {
 func hint(name string) string {
 	switch name {
 	case Model:
-		return "run `make assets`, or set LOCKSTEP_ASSETS to a folder that holds it"
+		return "run `lockstep fetch model`, or set LOCKSTEP_ASSETS to a folder that holds it"
 	case Routes:
 		return "set LOCKSTEP_ASSETS to a folder with a folder routes/ of the challenge's CSV files"
 	}

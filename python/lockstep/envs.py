@@ -26,7 +26,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from lockstep import _memory, _native
+from lockstep import _drawing, _memory, _native
 from lockstep.rollouts import (
     CONTEXT_LENGTH,
     CONTROL_START_IDX,
@@ -70,8 +70,8 @@ class _Task:
             raise ValueError("routes: there is none")
         if noise not in ("route", "seed"):
             raise ValueError(f'noise={noise!r:.60}: want "route" or "seed"')
-        if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode={render_mode!r:.60}: want None or 'rgb_array'")
+        if render_mode not in (None, "rgb_array", "human"):
+            raise ValueError(f"render_mode={render_mode!r:.60}: want None, 'rgb_array' or 'human'")
         self.seeded = noise == "seed"
         self.featured = False  # whether the library observes
         if callable(obs):
@@ -120,30 +120,6 @@ class _Task:
         if rows.shape != want:
             raise ValueError(f"obs: the function returned shape {rows.shape}, want {want}")
         return np.where(running[:, np.newaxis], rows, np.float32(0))
-
-
-def _picture(route: Any, lataccel: list[float]) -> npt.NDArray[np.uint8]:
-    """A drive up to now: target and lataccel from step 90 on, uint8 (240, 640, 3)."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 2.4), dpi=100, layout="constrained")
-    canvas: Any = FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    first, end = CONTROL_START_IDX - 10, min(len(route.target_lataccel), COST_END_IDX)
-    steps, target = np.arange(first, end), route.target_lataccel[first:end]
-    axes.plot(steps / 10, target, color="tab:green", label="target")
-    axes.plot(
-        (CONTROL_START_IDX + np.arange(len(lataccel))) / 10,
-        lataccel,
-        color="tab:blue",
-        label="lataccel",
-    )
-    axes.axvline((CONTROL_START_IDX + len(lataccel)) / 10, color="0.7", linewidth=1)
-    axes.set(xlim=(first / 10, end / 10), xlabel="s", ylabel="m/s²", title=route.name)
-    axes.legend(loc="upper right")
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 class _Episodes:
@@ -258,7 +234,7 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         Engine, model, profile and workers, as :class:`Simulator` has them, if ``routes`` is a path.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 as in the base class
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"], "render_fps": 10}  # noqa: RUF012 as in the base class
 
     def __init__(
         self,
@@ -278,6 +254,7 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         self._episodes: _Episodes | None = None
         self._at = _Arrays(self._task, 1)
         self._cohort: _Cohort | None = None
+        self._window: _drawing.Window | None = None
         self._turn = _native.Turn("environments")
 
     def reset(
@@ -288,10 +265,12 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
         if seed is not None or self._episodes is None:
             self._episodes = _Episodes(self._task, self.np_random)
         episode = self._episodes.next(options)
-        self.close()
+        self._leave()
         self._cohort = _Cohort(self._task, self._at, [episode], [0])
         self._route = self._cohort.routes[0]
         self._driven: list[float] = []
+        if self.render_mode == "human":
+            self.render()
         return self._at.observations[0].copy(), {"route": self._route.name}
 
     def step(
@@ -311,23 +290,40 @@ class Env(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[np.float32]]):
             self._at.actions[0] = command[0]
             self._cohort.step()
             self._driven.append(float(self._cohort.rollouts.lataccel[0]))
+            if self.render_mode == "human":
+                self.render()
             ended = bool(self._at.ended[0])
             info = {"costs": self._cohort.rollouts.costs()[0]} if ended else {}
             return self._at.observations[0].copy(), float(self._at.rewards[0]), ended, False, info
 
     def render(self) -> Any:
-        """A picture of the episode up to now, uint8 (240, 640, 3), if ``render_mode`` says so."""
+        """A picture of the episode up to now, uint8 (240, 640, 3), if ``render_mode`` says so.
+
+        The road ahead, target and lataccel. With ``"human"`` a window shows it after each step.
+        Needs matplotlib, and for the window pygame.
+        """
         if self.render_mode is None:
             return None
         if self._cohort is None:
             raise ResetNeeded("call reset first")
-        return _picture(self._route, self._driven)
+        image = _drawing.picture(self._route, self._driven)
+        if self.render_mode == "rgb_array":
+            return image
+        if self._window is None:
+            self._window = _drawing.Window("lockstep/Controls-v0", self.metadata["render_fps"])
+        return self._window.show(image)
 
-    def close(self) -> None:
-        """End the episode."""
+    def _leave(self) -> None:
         if self._cohort is not None:
             self._cohort.rollouts.close()
         self._cohort = None
+
+    def close(self) -> None:
+        """End the episode, and close the window."""
+        self._leave()
+        if self._window is not None:
+            self._window.close()
+        self._window = None
 
 
 class VectorEnv(

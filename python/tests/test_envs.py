@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from lockstep import _native
+from lockstep import _drawing, _native
 
 
 def equal(a, b):
@@ -330,8 +330,37 @@ def test_pictures(short_routes):
     assert lockstep.Env(short_routes).render() is None
     for make in (lockstep.Env, lambda routes, **o: lockstep.VectorEnv(2, routes, **o)):
         with pytest.raises(ValueError, match="render_mode"):
-            make(short_routes, render_mode="human")
+            make(short_routes, render_mode="ansi")
     check_env(lockstep.Env(short_routes, render_mode="rgb_array"), skip_render_check=True)
+
+
+def test_road():
+    """A constant curve is a circle's; without acceleration the road is straight."""
+    v_ego = np.full(600, 20.0)
+    right, ahead = _drawing.bend(np.full(600, 2.0), v_ego)
+    assert np.hypot(right - 200, ahead) == pytest.approx(np.full(601, 200), rel=0.01)
+    right, ahead = _drawing.bend(np.zeros(600), v_ego)
+    assert (right == 0).all()
+    assert ahead[-1] == pytest.approx(1200)
+
+
+def test_window(short_routes, monkeypatch):
+    """It shows the pictures that rgb_array gives, from the reset on, and one reset later still."""
+    pytest.importorskip("matplotlib")
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    drawn = lockstep.Env(short_routes, render_mode="rgb_array")
+    shown = lockstep.Env(short_routes, render_mode="human")
+    for env in (drawn, shown):
+        env.reset(seed=1)
+        env.step(np.array([0.5], dtype=np.float32))
+    assert shown.render() is None
+    screen = pygame.surfarray.array3d(pygame.display.get_surface()).swapaxes(0, 1)
+    assert np.array_equal(screen, drawn.render())
+    shown.reset()
+    assert pygame.display.get_surface() is not None
+    shown.close()
+    assert pygame.display.get_surface() is None
 
 
 def test_addresses_go_by_the_names_of_fields():

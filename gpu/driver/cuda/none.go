@@ -12,7 +12,8 @@ import (
 const Built = false
 
 var errNotBuilt = errors.New(
-	"this program was built without CUDA: build it with `make build-cuda`, or use another engine",
+	"this program was built without CUDA: in its source `make build-cuda` builds it with CUDA, " +
+		"`make wheel-cuda` the Python package; or use another engine",
 )
 
 // Available is why there is no GPU to be used, or nil.
