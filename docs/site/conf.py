@@ -21,7 +21,8 @@ nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 
 myst_heading_anchors = 4
-suppress_warnings = ["myst.header"]
+# Attributes of several classes have one name.
+suppress_warnings = ["myst.header", "ref.python"]
 
 autodoc_default_options = {"members": True, "show-inheritance": True, "member-order": "bysource"}
 autodoc_typehints = "description"

@@ -57,7 +57,7 @@ def reference():
 def pages():
     """Pages of the repository, and what they show."""
     listed = subprocess.run(
-        ["git", "ls-files", "*.md", "docs/*.svg", "docs/notebooks/*.ipynb"],
+        ["git", "ls-files", "*.md", "*.svg", "*.png", "docs/notebooks/*.ipynb"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
