@@ -708,6 +708,175 @@ def controller_edits_plan(b):
     return b.sim(controller=Controller())
 
 
+# What public forks do: planners in the controller, wrappers, other noise
+
+
+@patch
+def choice_of_numpy_replaced(b):
+    plain = np.random.choice
+    np.random.choice = lambda n, p: int(np.argmax(p))
+    try:
+        sim = b.sim()
+        return {"costs": sim.rollout(), "sim": sim}
+    finally:
+        np.random.choice = plain
+
+
+@patch
+def planner_asks_the_model(b):
+    class Planner(Steer):
+        sim = None
+
+        def update(self, target_lataccel, current_lataccel, state, future_plan):
+            plain = super().update(target_lataccel, current_lataccel, state, future_plan)
+            if self.sim is None or self.sim.step_idx < 100:
+                return plain
+            before, answers = np.random.get_state(), []
+            for offset in (-0.2, 0.0, 0.2):
+                np.random.set_state(before)
+                answers.append(
+                    self.sim.sim_model.get_current_lataccel(
+                        sim_states=self.sim.state_history[-20:],
+                        actions=[*self.sim.action_history[-19:], plain + offset],
+                        past_preds=self.sim.current_lataccel_history[-20:],
+                    )
+                )
+            np.random.set_state(before)
+            best = int(np.argmin(np.abs(np.array(answers) - target_lataccel)))
+            return plain + (-0.2, 0.0, 0.2)[best]
+
+    sim = b.sim(controller=Planner())
+    sim.controller.sim = sim
+    return sim
+
+
+@patch
+def planner_asks_the_session(b):
+    class Planner(Steer):
+        sim = None
+
+        def update(self, target_lataccel, current_lataccel, state, future_plan):
+            plain = super().update(target_lataccel, current_lataccel, state, future_plan)
+            if self.sim is None or self.sim.step_idx < 100:
+                return plain
+            model, offsets = self.sim.sim_model, np.linspace(-0.3, 0.3, 5)
+            tokens = model.tokenizer.encode(self.sim.current_lataccel_history[-20:])
+            rows = [
+                np.column_stack(
+                    [
+                        [*self.sim.action_history[-19:], plain + offset],
+                        [list(x) for x in self.sim.state_history[-20:]],
+                    ]
+                )
+                for offset in offsets
+            ]
+            data = {
+                "states": np.stack(rows).astype(np.float32),
+                "tokens": np.stack([tokens] * 5).astype(np.int64),
+            }
+            probs = model.softmax(model.ort_session.run(None, data)[0][:, -1] / 0.8)
+            expected = (probs * model.tokenizer.bins).sum(axis=-1)
+            return plain + offsets[np.argmin(np.abs(expected - target_lataccel))]
+
+    sim = b.sim(controller=Planner())
+    sim.controller.sim = sim
+    return sim
+
+
+@patch
+def mean_of_three_draws(b):
+    class Model(b.m.TinyPhysicsModel):
+        def get_current_lataccel(self, sim_states, actions, past_preds):
+            draw = super().get_current_lataccel
+            return np.mean([draw(sim_states, actions, past_preds) for _ in range(3)])
+
+    return b.sim(model=b.model(Model))
+
+
+@patch
+def low_pass(b):
+    class Sim(b.m.TinyPhysicsSimulator):
+        def control_step(self, step_idx):
+            super().control_step(step_idx)
+            if step_idx >= b.m.CONTROL_START_IDX:
+                self.action_history[-1] = (
+                    0.7 * self.action_history[-1] + 0.3 * self.action_history[-2]
+                )
+
+    return b.sim(Sim)
+
+
+@patch
+def other_clip(b):
+    class Sim(b.m.TinyPhysicsSimulator):
+        def sim_step(self, step_idx):
+            pred = self.sim_model.get_current_lataccel(
+                sim_states=self.state_history[-b.m.CONTEXT_LENGTH :],
+                actions=self.action_history[-b.m.CONTEXT_LENGTH :],
+                past_preds=self.current_lataccel_history[-b.m.CONTEXT_LENGTH :],
+            )
+            pred = np.clip(pred, self.current_lataccel - 0.05, self.current_lataccel + 0.05)
+            if step_idx >= b.m.CONTROL_START_IDX:
+                self.current_lataccel = pred
+            else:
+                self.current_lataccel = self.get_state_target_futureplan(step_idx)[1]
+            self.current_lataccel_history.append(self.current_lataccel)
+
+    return b.sim(Sim)
+
+
+@patch
+def ends_early(b):
+    class Sim(b.m.TinyPhysicsSimulator):
+        def rollout(self):
+            while self.step_idx < len(self.data):
+                self.step()
+                late = self.step_idx > b.m.CONTROL_START_IDX + 4
+                if late and abs(self.current_lataccel - self.target_lataccel_history[-1]) > 0.02:
+                    break
+            return self.compute_cost()
+
+    return b.sim(Sim)
+
+
+@patch
+def environment_around_it(b):
+    sim, action, rewards = b.sim(), [0.0], []
+    sim.controller = types.SimpleNamespace(update=lambda *args, future_plan: action[0])
+    while sim.step_idx < len(sim.data):
+        target = sim.data["target_lataccel"].iloc[sim.step_idx]
+        action[0] = 0.4 * (target - sim.current_lataccel)
+        before = sim.current_lataccel
+        sim.step()
+        error, jerk = target - sim.current_lataccel, (sim.current_lataccel - before) / 0.1
+        rewards.append(-(50 * error**2 + jerk**2))
+    return {"sim": sim, "rewards": rewards, "plan": list(sim.futureplan.lataccel)}
+
+
+@patch
+def data_given(b):
+    frame = b.sim().data.copy()
+
+    class Sim(b.m.TinyPhysicsSimulator):
+        def __init__(self, model, data, controller):
+            self.data_path, self.data, self.sim_model = "data/00007.csv", data, model
+            self.controller, self.debug = controller, False
+            self.reset()
+
+    return Sim(b.model(), frame, Steer())
+
+
+@patch
+def tuples_replaced(b):
+    class Sim(b.m.TinyPhysicsSimulator):
+        def get_state_target_futureplan(self, step_idx):
+            state, target, plan = super().get_state_target_futureplan(step_idx)
+            state = state._replace(v_ego=state.v_ego * 1.1)
+            return state, target, plan._replace(lataccel=[x * 0.9 for x in plan.lataccel])
+
+    return b.sim(Sim)
+
+
 def text(value):
     """All of a value, each number in hexadecimal."""
     if isinstance(value, dict):
