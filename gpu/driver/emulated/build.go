@@ -132,7 +132,8 @@ func buildProgram(sources fs.FS, flags []string, name string) (string, error) {
 	if err := os.CopyFS(work, sources); err != nil {
 		return "", err
 	}
-	if err := compile(compiler, flags, work, name, units); err != nil {
+	c := compilation{compiler, version, flags, work, folder, folders}
+	if err := c.compile(name, units); err != nil {
 		return "", err
 	}
 	program, err := fileio.Keep(folder, sum, filepath.Join(work, name))
@@ -140,6 +141,7 @@ func buildProgram(sources fs.FS, flags []string, name string) (string, error) {
 		return "", err
 	}
 	removeOld(folder)
+	removeOld(c.objects(folder))
 	return program, nil
 }
 
@@ -190,33 +192,76 @@ func removeOld(folder string) {
 	}
 }
 
+// A compilation is that of one program. What its units compile to is kept, too: programs have
+// most of their units in common, above all the device.
+type compilation struct {
+	compiler, version string
+	flags             []string
+	work              string   // the folder with the sources
+	folder            string   // where something new is kept
+	folders           []string // where it may be kept already
+}
+
+// objects is the folder of what units compile to.
+func (c compilation) objects(folder string) string { return filepath.Join(folder, "objects") }
+
 // compile compiles the units, several at once, and links them.
-func compile(compiler string, flags []string, work, name string, units []unit) error {
+func (c compilation) compile(name string, units []unit) error {
 	ctx, cancel := context.WithTimeout(context.Background(), compileTime)
 	defer cancel()
+	if err := os.MkdirAll(c.objects(c.folder), 0o755); err != nil {
+		return err
+	}
 	errs := make([]error, len(units))
+	objects := make([]string, len(units))
 	slots := make(chan struct{}, runtime.NumCPU())
-	link := append(slices.Clone(flags), "-rdynamic", "-pthread", "-o", name)
 	var all sync.WaitGroup
 	for i, u := range units {
-		object := fmt.Sprintf("%d.o", i)
-		link = append(link, object)
-		args := append(slices.Clone(flags), "-pthread", "-c", "-o", object)
-		if u.part != "" {
-			args = append(args, "-DLOCKSTEP_ONLY="+u.part)
-		}
-		args = append(args, "-x", "c++", filepath.FromSlash(u.source))
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			errs[i] = run(ctx, work, compiler, args)
+			objects[i], errs[i] = c.object(ctx, u, fmt.Sprint(i))
 		})
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return run(ctx, work, compiler, append(link, "-ldl"))
+	link := append(slices.Clone(c.flags), "-rdynamic", "-pthread", "-o", name)
+	return run(ctx, c.work, c.compiler, append(append(link, objects...), "-ldl"))
+}
+
+// object returns the path of what a unit compiles to. It depends on the compiler, its flags and
+// the preprocessed source.
+func (c compilation) object(ctx context.Context, u unit, name string) (string, error) {
+	flags := append(slices.Clone(c.flags), "-pthread")
+	preprocess := append(slices.Clone(flags), "-E", "-o", name+".ii")
+	if u.part != "" {
+		preprocess = append(preprocess, "-DLOCKSTEP_ONLY="+u.part)
+	}
+	preprocess = append(preprocess, "-x", "c++", filepath.FromSlash(u.source))
+	if err := run(ctx, c.work, c.compiler, preprocess); err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(filepath.Join(c.work, name+".ii"))
+	if err != nil {
+		return "", err
+	}
+	key := sha256.New()
+	fmt.Fprintf(key, "%s\n%s\n%q\n%s", c.compiler, c.version, flags, text)
+	sum := hex.EncodeToString(key.Sum(nil))[:32]
+	var folders []string
+	for _, f := range c.folders {
+		folders = append(folders, c.objects(f))
+	}
+	if kept := fileio.Kept(folders, sum); kept != "" {
+		return kept, nil
+	}
+	args := append(flags, "-c", "-o", name+".o", "-x", "c++-cpp-output", name+".ii")
+	if err := run(ctx, c.work, c.compiler, args); err != nil {
+		return "", err
+	}
+	return fileio.Keep(c.objects(c.folder), sum, filepath.Join(c.work, name+".o"))
 }
 
 func run(ctx context.Context, work, compiler string, args []string) error {

@@ -332,15 +332,23 @@ func TestBuild(t *testing.T) {
 		})
 	}
 	all.Wait()
-	var names []string
-	must(t, filepath.WalkDir(cache, func(path string, e os.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			names = append(names, path)
-		}
-		return err
-	}))
-	if len(names) != 1 {
-		t.Fatalf("the cache holds %q, want one program", names)
+	// kept are the programs in the cache, and what their units compile to.
+	kept := func() (names, objects []string) {
+		must(t, filepath.WalkDir(cache, func(path string, e os.DirEntry, err error) error {
+			switch {
+			case err != nil || e.IsDir():
+			case filepath.Base(filepath.Dir(path)) == "objects":
+				objects = append(objects, path)
+			default:
+				names = append(names, path)
+			}
+			return err
+		}))
+		return names, objects
+	}
+	names, objects := kept()
+	if len(names) != 1 || len(objects) != 3 {
+		t.Fatalf("the cache holds %q and %q, want one program of three units", names, objects)
 	}
 	old := filepath.Join(filepath.Dir(names[0]), "old")
 	must(t, os.WriteFile(old, nil, 0o644))
@@ -359,9 +367,24 @@ func TestBuild(t *testing.T) {
 		t.Errorf("what is not what was compiled stays in the cache, %v", err)
 	}
 
+	var compiled []os.FileInfo
+	for _, name := range objects {
+		info, err := os.Stat(name)
+		must(t, err)
+		compiled = append(compiled, info)
+	}
 	files := small(t)
 	files["small.cu"].Data = append(files["small.cu"].Data, "\n// another version\n"...)
 	open(t, emulated.Options{Sources: files})
+	again := 0
+	for i, name := range objects {
+		if info, err := os.Stat(name); err != nil || !os.SameFile(info, compiled[i]) {
+			again++
+		}
+	}
+	if again > 1 {
+		t.Errorf("another version of one file, and %d of three are compiled again", again)
+	}
 	if _, err := os.Stat(old); err == nil {
 		t.Error("what has not been used for two months is kept")
 	}
