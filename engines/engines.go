@@ -69,9 +69,9 @@ type Engine struct {
 	New     func(Config) (lockstep.Implementation, error)
 }
 
-// All are the engines: first the one that others are held to, last the one that is
+// known are the engines: first the one that others are held to, last the one that is
 // tried first where none is asked for. A line adds one.
-var All = []Engine{
+var known = []Engine{
 	{
 		Name:    "reference",
 		Folder:  "reference",
@@ -190,12 +190,23 @@ func opened[S lockstep.Implementation](s S, err error) (lockstep.Implementation,
 	return s, nil
 }
 
+// All are the engines, in the order of their list.
+func All() []Engine { return slices.Clone(known) }
+
+// Replace has other engines stand in the list, for tests of what asks for engines by their
+// names. It returns what puts the former ones back.
+func Replace(others []Engine) (restore func()) {
+	before := known
+	known = others
+	return func() { known = before }
+}
+
 // Reference is the one that others are held to.
-func Reference() *Engine { return &All[0] }
+func Reference() *Engine { return &known[0] }
 
 // Checked are the engines that every check runs.
 func Checked() []Engine {
-	return slices.DeleteFunc(slices.Clone(All), func(e Engine) bool { return e.Compiled })
+	return slices.DeleteFunc(slices.Clone(known), func(e Engine) bool { return e.Compiled })
 }
 
 // CheckedNames are theirs.
@@ -211,7 +222,7 @@ func Others() []Engine { return Checked()[1:] }
 
 // Names are those of the engines.
 func Names() (names []string) {
-	for _, e := range All {
+	for _, e := range known {
 		names = append(names, e.Name)
 	}
 	return names
@@ -229,13 +240,13 @@ func ByName(names ...string) (list []*Engine, err error) {
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("engine %s is named twice", name)
 		}
-		k := slices.IndexFunc(All, func(e Engine) bool { return e.Name == name })
+		k := slices.IndexFunc(known, func(e Engine) bool { return e.Name == name })
 		if k < 0 {
 			return nil, fmt.Errorf(
 				"engine %q is not known, want one of %s", name, strings.Join(Names(), ", "),
 			)
 		}
-		list = append(list, &All[k])
+		list = append(list, &known[k])
 	}
 	return list, nil
 }
@@ -245,13 +256,13 @@ func ByName(names ...string) (list []*Engine, err error) {
 func Of(file string) (names []string) {
 	in := func(folder string) bool { return folder != "" && strings.HasPrefix(file, folder+"/") }
 	above := "" // the folder of the engine that rests on a file's
-	for _, e := range All {
+	for _, e := range known {
 		if e.Rests != "" && in(e.Folder) {
 			above = e.Rests
 		}
 	}
 	var rest []string
-	for _, e := range All {
+	for _, e := range known {
 		switch {
 		case in(e.Folder) && e.Folder != above:
 			names = append(names, e.Name)
@@ -264,8 +275,8 @@ func Of(file string) (names []string) {
 
 // Tried are the engines that are tried where none is asked for by name.
 func Tried() (list []*Engine) {
-	for i := range All {
-		if e := &All[i]; !e.Slow && (!e.Quiet || e.Missing() == nil) {
+	for i := range known {
+		if e := &known[i]; !e.Slow && (!e.Quiet || e.Missing() == nil) {
 			list = append(list, e)
 		}
 	}

@@ -30,7 +30,7 @@ func TestIdentity(t *testing.T) {
 	c.Profile.CSV = lockstep.CSVExact
 	names, identities := map[string]bool{}, map[string]string{}
 	whole := simtest.Whole(t)
-	for _, e := range All {
+	for _, e := range All() {
 		if names[e.Name] {
 			t.Errorf("two engines are called %s", e.Name)
 		}

@@ -10,8 +10,8 @@ import (
 	"lockstep/internal/want"
 )
 
-// A Family is the list of the engines of another family of simulators than tinyphysics, whose
-// list is All: first the one that others are held to, last the one that is tried first where
+// A Family is the engines of another family of simulators than tinyphysics, whose own list
+// is known: first the one that others are held to, last the one that is tried first where
 // none is asked for. A line adds an engine.
 type Family[E interface{ Name() string }] struct {
 	Simulates string // what it simulates, in the words of an error

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		os.Setenv(installed.Variable, installed.Pins)
 	}
 	if names := os.Getenv("LOCKSTEP_TEST_ENGINES"); names != "" {
-		engines.All = testEngines(names)
+		engines.Replace(testEngines(names))
 		os.Exit(run(context.Background(), os.Args[1:], &stickyWriter{w: os.Stdout}, os.Stderr))
 	}
 	status := m.Run()
@@ -185,9 +185,7 @@ func testEngines(names string) []engines.Engine {
 // plant sets the engines of a test.
 func plant(t *testing.T, names string) {
 	t.Helper()
-	before := engines.All
-	engines.All = testEngines(names)
-	t.Cleanup(func() { engines.All = before })
+	t.Cleanup(engines.Replace(testEngines(names)))
 }
 
 // shortInputs are flags for the project's own network and two routes of 130 rows.

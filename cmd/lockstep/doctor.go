@@ -74,7 +74,7 @@ func (c *doctorCommand) Run(env *environment) error {
 		return exitStatus(exitUsage)
 	}
 	broken := false // what a rollout needs
-	for _, e := range engines.All {
+	for _, e := range engines.All() {
 		state, err := "slow: it runs where it is asked for by its name", e.Absent()
 		if err == nil && !e.Slow {
 			var sim lockstep.Implementation
