@@ -179,6 +179,13 @@ func TestExperience(t *testing.T) {
 			t.Errorf("%v: %v", p, err)
 		}
 	}
+	driven := *e
+	driven.Jobs = slices.Clone(e.Jobs)
+	driven.Jobs[2].Policy = lockstep.PID{}
+	if err := driven.Reached(want); err == nil ||
+		!strings.Contains(err.Error(), "place 3: rollout 2 has policy ") {
+		t.Errorf("a rollout that PID drove: %v", err)
+	}
 	fill := func(x []float32) {
 		for i := range x {
 			x[i] = 1

@@ -154,11 +154,15 @@ func (e *Experience) Places(places []Place, into []float32) ([]Place, error) {
 	return places, e.Reached(places)
 }
 
-// Reached is an error if rollouts did not reach some of the places.
+// Reached is an error if rollouts did not reach some of the places, or no network drove them.
 func (e *Experience) Reached(places []Place) error {
 	for i, p := range places {
 		if p.Rollout < 0 || p.Rollout >= len(e.Jobs) || p.Step < 0 || p.Step >= e.Steps(p.Rollout) {
 			return fmt.Errorf("place %d: rollout %d has no step %d", i, p.Rollout, p.Step)
+		}
+		if n, ok := e.Jobs[p.Rollout].Policy.(*Network); !ok || n == nil {
+			return fmt.Errorf("place %d: rollout %d has policy %v, want a network",
+				i, p.Rollout, e.Jobs[p.Rollout].Policy)
 		}
 	}
 	return nil

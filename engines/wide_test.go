@@ -2,7 +2,6 @@ package engines
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 
@@ -96,8 +95,10 @@ func collectsWhatItSees(
 	}
 	last := e.Steps(0) - 1
 	row := make([]float32, p.Inputs())
-	if err := s.Observe(e, []lockstep.Place{{Step: last}}, row); err != nil ||
-		!slices.Equal(row, want[last*len(row):]) {
-		t.Errorf("%v of %v: its last observation alone is another: %v", p, s.Name(), err)
+	if err := s.Observe(e, []lockstep.Place{{Step: last}}, row); err != nil {
+		t.Fatal(err)
+	}
+	if err := simtest.Same("the last observation alone", row, want[last*len(row):]); err != nil {
+		t.Errorf("%v of %v: %v", p, s.Name(), err)
 	}
 }

@@ -95,9 +95,9 @@ func record(name string, steps int, next func() uint64) *golden.Recording {
 func TestRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.npz")
 	for what, change := range map[string]func(*golden.Recording){
-		"logits or probs are not of the hash": func(r *golden.Recording) { r.Probs[lockstep.VocabSize] = -r.Probs[lockstep.VocabSize] },
-		"step 22 after 22":                    func(r *golden.Recording) { r.FullSteps[3] = 22 },
-		"step 24 after 22":                    func(r *golden.Recording) { r.FullSteps[3] = 24 },
+		"its logits or probs do not have the hash that was recorded": func(r *golden.Recording) { r.Probs[lockstep.VocabSize] = -r.Probs[lockstep.VocabSize] },
+		"step 22 follows step 22":                                    func(r *golden.Recording) { r.FullSteps[3] = 22 },
+		"step 24 follows step 22":                                    func(r *golden.Recording) { r.FullSteps[3] = 24 },
 	} {
 		r := record("a", 4, generator(1))
 		change(r)

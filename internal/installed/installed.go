@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -27,7 +28,7 @@ type Found struct {
 	Answers  []fingerprint.Answer `json:"answers,omitempty"`  // in the order of a profile's words
 	Rollout  RolloutVerdict       `json:"rollout"`
 
-	// Unasked is why no Python answered, so that the profile is that of the challenge's pins.
+	// Unasked is why no Python answered, so that the profile is assumed.
 	Unasked string `json:"unasked,omitempty"`
 }
 
@@ -58,7 +59,7 @@ func Choose(
 		found = Find(ctx, python)
 		return found.Profile, found, ctx.Err()
 	case Pins:
-		return reference.HostProfile(), nil, nil
+		return assumed(), nil, nil
 	}
 	if p, err = lockstep.ParseProfile(name); err != nil && given {
 		err = fmt.Errorf("%s: %w", Variable, err)
@@ -89,7 +90,7 @@ func Find(ctx context.Context, python string) *Found {
 func find(ctx context.Context, python string) *Found {
 	path, err := interpreter(ctx, python)
 	if err != nil {
-		return &Found{Profile: reference.HostProfile(), Unasked: err.Error()}
+		return &Found{Profile: assumed(), Unasked: err.Error()}
 	}
 	key := newKey(path)
 	if f := key.read(); f != nil {
@@ -116,11 +117,24 @@ func Ask(ctx context.Context, python string) (*Found, *Replies, error) {
 	return judge(path, r, nil), r, nil
 }
 
-// judge says which arithmetic answers are of. Parts that nobody answered for are those of
-// the challenge's pins.
+// assumed is the profile of what nobody answered for: that of the challenge's pins on this CPU,
+// or, on arm64, where no profile is that, the one that ARM's recordings have.
+func assumed() lockstep.Profile {
+	if arch == "arm64" {
+		return lockstep.Profile{
+			LayerNorm: lockstep.LayerNorm130ARM,
+			Softmax:   lockstep.SoftmaxNEON,
+			Exp:       lockstep.ExpC,
+			CSV:       lockstep.CSVExact,
+		}
+	}
+	return reference.HostProfile()
+}
+
+// judge says which arithmetic answers are of. Parts that nobody answered for are assumed.
 func judge(python string, r *Replies, failed error) *Found {
 	f := &Found{
-		Profile:  reference.HostProfile(),
+		Profile:  assumed(),
 		Python:   python,
 		Version:  r.Python,
 		Packages: r.Packages,
@@ -211,6 +225,10 @@ func (f *Found) Source() string {
 	if !hostKnown() {
 		pins = "not that of the challenge's pinned packages, whose arithmetic on this CPU no " +
 			"engine computes"
+		if arch == "arm64" {
+			pins = "that of newer packages on arm64 (ONNX Runtime 1.30, NumPy 2.4, pandas 3.1), " +
+				"as recorded under emulation, and " + pins
+		}
 		since = "; no Python answered: "
 	}
 	if answered == 0 {
@@ -234,8 +252,11 @@ func (f *Found) Source() string {
 	return text
 }
 
-// hostKnown is reference.HostKnown, but in tests of other CPUs.
-var hostKnown = reference.HostKnown
+// What this machine is, but in tests of other CPUs.
+var (
+	hostKnown = reference.HostKnown
+	arch      = runtime.GOARCH
+)
 
 // index is the place of a probe in a profile's name.
 func index(probe string) int {
@@ -253,13 +274,13 @@ func (f *Found) Warnings() (lines []string) {
 		"and equality with it is not claimed; `lockstep doctor --fingerprint FILE` writes what " +
 		"is needed to add it"
 	words := strings.Split(f.Profile.String(), "-")
-	answered, assumed := false, false
+	answered, unanswered := false, false
 	for _, a := range f.Answers {
 		answered = answered || a.Bits != ""
 		word := words[index(a.Probe)]
 		switch {
 		case a.Missing:
-			assumed = true
+			unanswered = true
 		case a.Error != "":
 			lines = append(
 				lines,
@@ -309,7 +330,7 @@ func (f *Found) Warnings() (lines []string) {
 			),
 		)
 	}
-	if (assumed || !answered) && !hostKnown() {
+	if (unanswered || !answered) && !hostKnown() {
 		lines = append(
 			lines,
 			"what the challenge's pinned packages compute on this CPU no profile has, which of "+

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -125,6 +126,21 @@ func TestOtherCPU(t *testing.T) {
 		) {
 			t.Errorf("warnings %q", text)
 		}
+	}
+}
+
+// TestARM: where no Python answers on arm64, the profile is the one of ARM's recordings, never
+// one that only x86-64 has.
+func TestARM(t *testing.T) {
+	hostKnown, arch = func() bool { return false }, "arm64"
+	defer func() { hostKnown, arch = reference.HostKnown, runtime.GOARCH }()
+	const profile = "ort1.30arm-neon-expC-sinfma-csvexact"
+	const want = "profile " + profile + ", that of newer packages on arm64 "
+	if got := judge("py", &Replies{}, errors.New("no answer")).String(); !strings.HasPrefix(got, want) {
+		t.Errorf("nobody answered: %q, want %q…", got, want)
+	}
+	if p, _, err := Choose(t.Context(), Pins, ""); err != nil || p.String() != profile {
+		t.Errorf("pins: %s, %v, want %s", p, err, profile)
 	}
 }
 

@@ -113,8 +113,12 @@ func (d *driver) observe(p lockstep.Stepper) {
 	if err := p.Observe(context.Background(), got); err != nil {
 		d.fatalf("Observe before step %d: %w", at, err)
 	}
+	jobs := slices.Clone(d.jobs)
+	for i := range jobs {
+		jobs[i].Policy = &lockstep.Network{} // a stepper's observation is the one of most networks
+	}
 	e := &lockstep.Experience{
-		Jobs: d.jobs, Results: make([]lockstep.Result, n),
+		Jobs: jobs, Results: make([]lockstep.Result, n),
 		Lataccel: make([]float64, n*steps), Action: make([]float64, n*steps),
 	}
 	var places []lockstep.Place

@@ -55,7 +55,8 @@ var readers = []reader{
 	{"reference/", ".go", []string{"engines"}}, // which implementation imports which
 	{"batched/", ".go", []string{"engines"}},
 	{"gpu/", ".go", []string{"engines"}},
-	{"", "_test.go", []string{"golden/vectors/statement", "parity/gate"}}, // what tests name
+	// What tests name, and whether they say where slices part.
+	{"", "_test.go", []string{"golden/vectors/statement", "parity/gate", "internal/simtest"}},
 }
 
 // sources are the packages whose tests read any source: planted faults and equivalent mutants
