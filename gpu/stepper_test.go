@@ -301,7 +301,12 @@ func TestObserveOnDevice(t *testing.T) {
 	) {
 		t.Errorf("before there are any: %v", err)
 	}
-	e := &lockstep.Experience{Jobs: jobs, Results: make([]lockstep.Result, n),
+	// The yardstick's rollouts are a network's: those of others have no observations there.
+	seen := slices.Clone(jobs)
+	for i := range seen {
+		seen[i].Policy = network(8)
+	}
+	e := &lockstep.Experience{Jobs: seen, Results: make([]lockstep.Result, n),
 		Lataccel: make(
 			[]float64, n*lockstep.ExperienceSteps,
 		), Action: make([]float64, n*lockstep.ExperienceSteps)}
