@@ -1,6 +1,7 @@
 // Package engines is the one list of the implementations of lockstep.Implementation: what
 // each wants, what it is, and how it is opened. Commands, tests, fuzz targets,
-// benchmarks, planted faults and the gate take them from here.
+// benchmarks, planted faults and the gate take them from here. NextSlopes asks any of them
+// how the next lataccel depends on all that it is computed from.
 package engines
 
 import (

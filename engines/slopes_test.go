@@ -17,7 +17,7 @@ func TestSlopes(t *testing.T) {
 	c := config(t)
 	routes := policyRoutes(t, 3)[1:]
 	jobs := []lockstep.Job{{Route: routes[0]}, {Route: routes[1]}}
-	by := lockstep.Nudges{Action: 0.25, Roll: 0.5, Speed: 3, Acceleration: 0.4, Lataccel: 0.15}
+	by := Nudges{Action: 0.25, Roll: 0.5, Speed: 3, Acceleration: 0.4, Lataccel: 0.15}
 	actions, ctx := []float64{-0.4, 1.9}, context.Background()
 	for _, e := range Checked() {
 		if e.Slow { // a candidate takes it a second
@@ -40,7 +40,7 @@ func TestSlopes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := lockstep.NextSlopes(ctx, s, jobs, shot, actions, by)
+			got, err := NextSlopes(ctx, s, jobs, shot, actions, by)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,8 +51,8 @@ func TestSlopes(t *testing.T) {
 			if err := simtest.Same("lataccels", got.Lataccel, want.Lataccel); err != nil {
 				t.Error(err)
 			}
-			for _, v := range []int{lockstep.ByAction, lockstep.ByRoll, lockstep.ByPastActions - 1} {
-				if got.By[v] == 0 && got.By[lockstep.Variables+v] == 0 {
+			for _, v := range []int{ByAction, ByRoll, ByPastActions - 1} {
+				if got.By[v] == 0 && got.By[Variables+v] == 0 {
 					t.Errorf("nothing depends on variable %d", v)
 				}
 			}
@@ -63,7 +63,7 @@ func TestSlopes(t *testing.T) {
 
 // refusedSlopes: what has no slopes is refused by name.
 func refusedSlopes(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-	shot *lockstep.Snapshot, by lockstep.Nudges) {
+	shot *lockstep.Snapshot, by Nudges) {
 	t.Helper()
 	early, ended := *shot, *shot
 	early.Step = 99
@@ -74,7 +74,7 @@ func refusedSlopes(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 		want    string
 		shot    *lockstep.Snapshot
 		actions []float64
-		by      lockstep.Nudges
+		by      Nudges
 	}{
 		{"want as many", shot, []float64{0}, by},
 		{"want one within ±2", shot, []float64{0, math.NaN()}, by},
@@ -82,7 +82,7 @@ func refusedSlopes(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 		{"has no step 113", &ended, []float64{0, 0}, by},
 		{"a nudge of 0", shot, []float64{0, 0}, none},
 	} {
-		_, err := lockstep.NextSlopes(context.Background(), s, jobs, c.shot, c.actions, c.by)
+		_, err := NextSlopes(context.Background(), s, jobs, c.shot, c.actions, c.by)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
@@ -91,9 +91,9 @@ func refusedSlopes(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 
 // taught computes slopes from whole rollouts that a teacher forces.
 func taught(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
-	shot *lockstep.Snapshot, actions []float64, by lockstep.Nudges) *lockstep.Slopes {
+	shot *lockstep.Snapshot, actions []float64, by Nudges) *Slopes {
 	t.Helper()
-	at, n := shot.Step, lockstep.Variables
+	at, n := shot.Step, Variables
 	var all []lockstep.Job
 	var numbers []float64
 	for i := range jobs {
@@ -142,7 +142,7 @@ func taught(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 			t.Fatal(k, r.Err)
 		}
 	}
-	out := &lockstep.Slopes{}
+	out := &Slopes{}
 	for i := range jobs {
 		k := i * (1 + 2*n)
 		out.Lataccel = append(out.Lataccel, lataccels[k])

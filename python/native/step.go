@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockstep"
+	"lockstep/engines"
 	"lockstep/snapshotfile"
 )
 
@@ -374,20 +375,20 @@ func fork(t *task, r *roll, q forkRequest, _ []byte) (any, error) {
 }
 
 // slopes writes how the next lataccels depend on what they are computed from. The buffer has the
-// actions, then room for the lataccels and for lockstep.Variables numbers of each rollout.
+// actions, then room for the lataccels and for engines.Variables numbers of each rollout.
 func slopes(t *task, r *roll, q struct {
 	Snapshot int64
-	Nudges   lockstep.Nudges
+	Nudges   engines.Nudges
 }, buffer []byte) (any, error) {
 	s, err := get[*lockstep.Snapshot](q.Snapshot)
 	if err != nil {
 		return nil, err
 	}
-	all, err := floats[float64](buffer, r.n*(2+lockstep.Variables))
+	all, err := floats[float64](buffer, r.n*(2+engines.Variables))
 	if err != nil {
 		return nil, err
 	}
-	found, err := lockstep.NextSlopes(t, r.simulator, r.jobs, s, all[:r.n], q.Nudges)
+	found, err := engines.NextSlopes(t, r.simulator, r.jobs, s, all[:r.n], q.Nudges)
 	if err != nil {
 		return nil, usage(err)
 	}

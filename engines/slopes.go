@@ -1,10 +1,12 @@
-package lockstep
+package engines
 
 import (
 	"context"
 	"fmt"
 	"math"
 	"slices"
+
+	"lockstep"
 )
 
 // What Slopes are by: the command of the step; roll lataccel, v ego and a ego of its row; then
@@ -15,9 +17,9 @@ const (
 	ByRoll         = 1
 	BySpeed        = 2
 	ByAcceleration = 3
-	ByLataccels    = 4                           // ContextLength of them
-	ByPastActions  = ByLataccels + ContextLength // ContextLength - 1 of them
-	Variables      = ByPastActions + ContextLength - 1
+	ByLataccels    = 4                                    // lockstep.ContextLength of them
+	ByPastActions  = ByLataccels + lockstep.ContextLength // lockstep.ContextLength - 1 of them
+	Variables      = ByPastActions + lockstep.ContextLength - 1
 )
 
 // Nudges are by how much variables are raised and lowered. The network sees lataccels as
@@ -53,18 +55,19 @@ type Slopes struct {
 // atOnce bounds how many candidates are computed together.
 const atOnce = 2048
 
-// NextSlopes computes slopes of a snapshot's rollouts, from ControlStartIdx on, with a command
-// for each. Expected values are compared, of which each bit is the engine's: no draw is used.
+// NextSlopes computes slopes of a snapshot's rollouts, from lockstep.ControlStartIdx on, with a
+// command for each. Expected values are compared, of which each bit is the engine's: no draw is
+// used.
 // Commands are raised and lowered within their bounds.
-func NextSlopes(ctx context.Context, s StepSimulator, jobs []Job, shot *Snapshot,
-	actions []float64, by Nudges) (*Slopes, error) {
+func NextSlopes(ctx context.Context, s lockstep.StepSimulator, jobs []lockstep.Job,
+	shot *lockstep.Snapshot, actions []float64, by Nudges) (*Slopes, error) {
 	if len(shot.Rollouts) != len(jobs) || len(actions) != len(jobs) {
 		return nil, fmt.Errorf("%d jobs, a snapshot of %d rollouts and %d commands, want as many",
 			len(jobs), len(shot.Rollouts), len(actions))
 	}
-	if shot.Step < ControlStartIdx {
+	if shot.Step < lockstep.ControlStartIdx {
 		return nil, fmt.Errorf("the snapshot is of step %d, before which recorded commands steer: "+
-			"want %d at least", shot.Step, ControlStartIdx)
+			"want %d at least", shot.Step, lockstep.ControlStartIdx)
 	}
 	for _, x := range []float64{by.Action, by.Roll, by.Speed, by.Acceleration, by.Lataccel} {
 		if !(x > 0) || math.IsInf(x, 0) {
@@ -87,12 +90,12 @@ func NextSlopes(ctx context.Context, s StepSimulator, jobs []Job, shot *Snapshot
 					shot.Step,
 				)
 			}
-			if !(math.Abs(actions[i]) <= SteerMax) {
+			if !(math.Abs(actions[i]) <= lockstep.SteerMax) {
 				return nil, fmt.Errorf(
 					"command %d is %v, want one within ±%v",
 					i,
 					actions[i],
-					SteerMax,
+					lockstep.SteerMax,
 				)
 			}
 			c.vary(&jobs[i], r, actions[i], by)
@@ -115,18 +118,18 @@ func NextSlopes(ctx context.Context, s StepSimulator, jobs []Job, shot *Snapshot
 
 // nudged are rollouts at a step, each with one number raised or lowered.
 type nudged struct {
-	jobs    []Job
-	shot    Snapshot
+	jobs    []lockstep.Job
+	shot    lockstep.Snapshot
 	actions []float64
 	at      []float64 // the number that is another
 }
 
 // vary adds a rollout as it is, and for each variable with that lowered and raised.
-func (c *nudged) vary(job *Job, r *RolloutState, action float64, by Nudges) {
+func (c *nudged) vary(job *lockstep.Job, r *lockstep.RolloutState, action float64, by Nudges) {
 	t := c.shot.Step
-	plain := RolloutState{Route: r.Route, Lataccel: r.Lataccel, Action: r.Action}
-	add := func(route *Route, state RolloutState, action, at float64) {
-		c.jobs = append(c.jobs, Job{Route: route, Draws: job.Draws, Expected: true})
+	plain := lockstep.RolloutState{Route: r.Route, Lataccel: r.Lataccel, Action: r.Action}
+	add := func(route *lockstep.Route, state lockstep.RolloutState, action, at float64) {
+		c.jobs = append(c.jobs, lockstep.Job{Route: route, Draws: job.Draws, Expected: true})
 		c.shot.Rollouts = append(c.shot.Rollouts, state)
 		c.actions, c.at = append(c.actions, action), append(c.at, at)
 	}
@@ -142,7 +145,7 @@ func (c *nudged) vary(job *Job, r *RolloutState, action float64, by Nudges) {
 			u, at := action, 0.0
 			switch {
 			case v == ByAction:
-				u = min(max(action+nudge, SteerMin), SteerMax)
+				u = min(max(action+nudge, lockstep.SteerMin), lockstep.SteerMax)
 				at = u
 			case v == ByRoll:
 				route.RollLataccel, at = changed(route.RollLataccel, t, math.Inf(1))
@@ -151,11 +154,11 @@ func (c *nudged) vary(job *Job, r *RolloutState, action float64, by Nudges) {
 			case v == ByAcceleration:
 				route.AEgo, at = changed(route.AEgo, t, math.Inf(1))
 			case v < ByPastActions:
-				i := t - ContextLength + v - ByLataccels
+				i := t - lockstep.ContextLength + v - ByLataccels
 				state.Lataccel, at = changed(r.Lataccel, i, math.Inf(1))
 			default:
-				i := t - (ContextLength - 1) + v - ByPastActions
-				state.Action, at = changed(r.Action, i, SteerMax)
+				i := t - (lockstep.ContextLength - 1) + v - ByPastActions
+				state.Action, at = changed(r.Action, i, lockstep.SteerMax)
 			}
 			add(&route, state, u, at)
 		}
@@ -163,8 +166,8 @@ func (c *nudged) vary(job *Job, r *RolloutState, action float64, by Nudges) {
 }
 
 // step computes the step.
-func (c *nudged) step(ctx context.Context, s StepSimulator) ([]float64, error) {
-	p, err := s.Reset(ctx, c.jobs, Options{Shortcuts: CostOnly})
+func (c *nudged) step(ctx context.Context, s lockstep.StepSimulator) ([]float64, error) {
+	p, err := s.Reset(ctx, c.jobs, lockstep.Options{Shortcuts: lockstep.CostOnly})
 	if err != nil {
 		return nil, err
 	}
