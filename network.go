@@ -130,8 +130,7 @@ func (n *Network) Element(i int) string {
 func (l *Layer) check(inputs int, largest float64) (float64, error) {
 	if l.Inputs != inputs || l.Outputs < 1 || l.Outputs > MaxWidth {
 		return 0, fmt.Errorf(
-			"%d inputs and %d outputs, want %d and 1 to %d", l.Inputs, l.Outputs, inputs,
-			MaxWidth,
+			"%d inputs and %d outputs, want %d and 1 to %d", l.Inputs, l.Outputs, inputs, MaxWidth,
 		)
 	}
 	if len(l.Weights) != l.Inputs*l.Outputs || len(l.Bias) != l.Outputs {

@@ -85,8 +85,7 @@ var kinds = [...]KindInfo{
 		},
 		Memory: []string{"integral", "error", "command"},
 		New: func(g []float64) Native {
-			return PIDFF{g[0], g[1], g[2], [4]float64(g[3:7]),
-				g[7], g[8], g[9]}
+			return PIDFF{g[0], g[1], g[2], [4]float64(g[3:7]), g[7], g[8], g[9]}
 		},
 	},
 	KindNetwork: {Name: "network", File: ".onnx"},

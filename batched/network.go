@@ -304,11 +304,7 @@ func (n *network) attend(queries []float32, queryStride int, keys, out []float32
 	n.arithmetic.Softmax(scores, rows, scoreStride, first)
 	n.kernels.MatMul(
 		rows, headSize/f32.PanelWidth, positions, scores, scoreStride,
-		f32.Panels{
-			Data:   keys[width:],
-			Stride: qkvStride,
-			Panel:  f32.PanelWidth,
-		},
+		f32.Panels{Data: keys[width:], Stride: qkvStride, Panel: f32.PanelWidth},
 		out, width, 1, false,
 	)
 }

@@ -94,12 +94,7 @@ func (n *Perceptron) check(t Task) error {
 			return fmt.Errorf(
 				"%s: layer %d has %d weights and %d biases: with %d inputs and at most %d "+
 					"outputs that cannot be",
-				t.Name,
-				i,
-				len(l.Weights),
-				len(l.Bias),
-				inputs,
-				MaxWidth,
+				t.Name, i, len(l.Weights), len(l.Bias), inputs, MaxWidth,
 			)
 		}
 		for _, w := range slices.Concat(l.Weights, l.Bias) {

@@ -139,8 +139,7 @@ func (b *block) readMarks(before string) error {
 				return fmt.Errorf(
 					"%s: %q in the comment before the block: want the beginning of a line, a "+
 						"colon and a reason",
-					b,
-					line,
+					b, line,
 				)
 			}
 			if !b.mark(head, begins, text) {

@@ -51,9 +51,7 @@ func TestExamples(t *testing.T) {
 	for dir := range code {
 		if reason := withoutExample[dir]; shown[dir] == (reason != "") {
 			t.Errorf(
-				"%s: an Example with its output: %v; why there is none: %q",
-				dir,
-				shown[dir],
+				"%s: an Example with its output: %v; why there is none: %q", dir, shown[dir],
 				reason,
 			)
 		}

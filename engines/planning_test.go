@@ -100,10 +100,9 @@ func TestFork(t *testing.T) {
 		commands[i] = 3 * (random.Float64() - 0.5)
 	}
 	noises := []lockstep.Noise{
-		{
-			Kind: lockstep.OwnNoise,
-		}, {Kind: lockstep.SeededNoise,
-			Seeds: []uint32{0, 8, 8, math.MaxUint32, 0}}, {Kind: lockstep.ExpectedNoise},
+		{Kind: lockstep.OwnNoise},
+		{Kind: lockstep.SeededNoise, Seeds: []uint32{0, 8, 8, math.MaxUint32, 0}},
+		{Kind: lockstep.ExpectedNoise},
 	}
 	type asked struct {
 		feedforward bool
@@ -313,37 +312,30 @@ func TestForkErrors(t *testing.T) {
 			foreign.Profile.CSV++
 			for want, try := range map[string]func() error{
 				"no noise is chosen": func() error {
-					_,
-						err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{})
+					_, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{})
 					return err
 				},
 				"no rollout 2, want 0 to 1": func() error {
-					_,
-						err := p.Fork(ctx, shot, []int{0, 2}, own)
+					_, err := p.Fork(ctx, shot, []int{0, 2}, own)
 					return err
 				},
 				"no candidates": func() error {
-					_,
-						err := p.Fork(ctx, shot, nil, own)
+					_, err := p.Fork(ctx, shot, nil, own)
 					return err
 				},
 				"of the model 0123456789ab…": func() error {
-					_,
-						err := p.Fork(ctx, &other, []int{0}, own)
+					_, err := p.Fork(ctx, &other, []int{0}, own)
 					return err
 				},
 				"it is of profile ": func() error {
-					_,
-						err := p.Fork(ctx, &foreign, []int{0}, own)
+					_, err := p.Fork(ctx, &foreign, []int{0}, own)
 					return err
 				},
 				"3 commands, 2 costs": func() error {
-					return p.Roll(ctx,
-						make([]float64, 3), make([]float64, 2), nil)
+					return p.Roll(ctx, make([]float64, 3), make([]float64, 2), nil)
 				},
 				"2 commands, 2 costs and 3 la": func() error {
-					return p.Roll(ctx,
-						make([]float64, 2), make([]float64, 2), make([]float64, 3))
+					return p.Roll(ctx, make([]float64, 2), make([]float64, 2), make([]float64, 3))
 				},
 			} {
 				if err := try(); err == nil || !strings.Contains(err.Error(), want) ||

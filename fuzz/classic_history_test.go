@@ -304,8 +304,7 @@ func (h *classicHistory) restore() {
 	if h.together(
 		"restore",
 		func(_ int, v classic.Vector) ([]classic.Transition, error) {
-			return nil,
-				v.Restore(s.snapshot)
+			return nil, v.Restore(s.snapshot)
 		},
 	) {
 		h.log = slices.Clone(s.log)

@@ -188,8 +188,7 @@ func pandasFloat(text string) (float64, bool) {
 		e = -e
 	}
 	divide := func(e int64) float64 {
-		return rounded(new(big.Rat).Quo(rational(number),
-			powerOf10(e)))
+		return rounded(new(big.Rat).Quo(rational(number), powerOf10(e)))
 	}
 	switch {
 	case e > 308:

@@ -111,9 +111,7 @@ var routeReader = reader{
 	samples: func() [][]byte { return [][]byte{shortRoute(0), rows(101, "0,0,0,0,0\n")} },
 	bombs: func() [][]byte {
 		return [][]byte{
-			rows(
-				50_000, "1,1,1,1,1\n",
-			), rows(200_000, "\n"), []byte(strings.Repeat(",",
+			rows(50_000, "1,1,1,1,1\n"), rows(200_000, "\n"), []byte(strings.Repeat(",",
 				1<<20)), []byte(strings.Repeat("\"", 1<<20)), []byte(strings.Repeat("roll,",
 				1<<17)),
 			// What does not fit is long, and grows when it is quoted.
@@ -655,8 +653,7 @@ func checkReader(t *testing.T, r reader) {
 			r.test(
 				data,
 				func(format string, args ...any) {
-					t.Errorf("bomb %d: %s", i,
-						fmt.Sprintf(format, args...))
+					t.Errorf("bomb %d: %s", i, fmt.Sprintf(format, args...))
 				},
 			)
 		}

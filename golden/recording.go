@@ -151,8 +151,7 @@ func (r *Recording) checkFull() error {
 		if Hash(logits) != r.LogitsHash[at] || Hash(probs) != r.ProbsHash[at] {
 			return fmt.Errorf(
 				"route %.60q, step %d: its logits or probs do not have the hash that was recorded",
-				r.Route,
-				step,
+				r.Route, step,
 			)
 		}
 	}

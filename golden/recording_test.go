@@ -169,11 +169,7 @@ func TestObserve(t *testing.T) {
 			t.Errorf("step %d (-want +got):\n%s", s.Index, diff)
 		}
 		if want := [3]uint64{golden.Hash(s.Logits), golden.Hash(s.Probs),
-			golden.Hash(s.CDF)}; want != [3]uint64{
-			r.LogitsHash[i],
-			r.ProbsHash[i],
-			r.CDFHash[i],
-		} {
+			golden.Hash(s.CDF)}; want != [3]uint64{r.LogitsHash[i], r.ProbsHash[i], r.CDFHash[i]} {
 			t.Errorf("step %d: other hashes than %x", s.Index, want)
 		}
 	}

@@ -123,8 +123,7 @@ func TestSetErrors(t *testing.T) {
 		write(t, path, c.text)
 		for what, open := range map[string]func() error{
 			"OpenSet": func() error {
-				_,
-					err := golden.OpenSet(filepath.Join(root, "set"))
+				_, err := golden.OpenSet(filepath.Join(root, "set"))
 				return err
 			},
 			"Sets": func() error { _, err := golden.Sets(root); return err },

@@ -182,12 +182,10 @@ func same64(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(
 
 // stepDifference names the first stage in which two steps differ, a and what b has, or "".
 func stepDifference(a, b *lockstep.Step) string {
-	number := func(stage string, a,
-		b float64) error {
+	number := func(stage string, a, b float64) error {
 		return simtest.SameBits(stage, []float64{a}, []float64{b})
 	}
-	whole := func(stage string, a,
-		b int) error {
+	whole := func(stage string, a, b int) error {
 		return simtest.Same(stage, []int64{int64(a)}, []int64{int64(b)})
 	}
 	if err := cmp.Or(

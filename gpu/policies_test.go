@@ -64,16 +64,12 @@ func everyKind(route *lockstep.Route) []lockstep.Job {
 		Leak:   0.05,
 	}
 	return []lockstep.Job{
-		{
-			Route:  route,
-			Policy: wide,
-		}, {Route: route, Policy: pidff}, {Route: route, Policy: narrow,
-			Sampling: &lockstep.Sampling{Seed: 1 << 40, ID: 7}},
-		{
-			Route:  route,
-			Policy: table,
-		}, {Route: route, Policy: lockstep.DefaultPID(), Expected: true}, {Route: route,
-			Policy: wide},
+		{Route: route, Policy: wide},
+		{Route: route, Policy: pidff},
+		{Route: route, Policy: narrow, Sampling: &lockstep.Sampling{Seed: 1 << 40, ID: 7}},
+		{Route: route, Policy: table},
+		{Route: route, Policy: lockstep.DefaultPID(), Expected: true},
+		{Route: route, Policy: wide},
 	}
 }
 

@@ -327,8 +327,7 @@ func TestLedger(t *testing.T) {
 					shorter[r] = shorten(
 						routes()[slices.IndexFunc(routes(),
 							func(x *lockstep.Route) bool {
-								return strings.HasPrefix(r.Name,
-									x.Name)
+								return strings.HasPrefix(r.Name, x.Name)
 							})],
 						rows,
 					)
@@ -546,8 +545,7 @@ func TestFaults(t *testing.T) {
 	batch := func(update func(s *lockstep.BatchStep) error) *lockstep.Batch {
 		return &lockstep.Batch{
 			Name: "broken",
-			New: func([]*lockstep.Route) (lockstep.BatchController,
-				error) {
+			New: func([]*lockstep.Route) (lockstep.BatchController, error) {
 				return brokenBatch{update}, nil
 			},
 		}
@@ -816,9 +814,7 @@ func TestClosed(t *testing.T) {
 	s.Close()
 	s.Close()
 	if r := results(t, s, context.Background(), []lockstep.Job{job},
-		lockstep.Options{})[0]; !contains(
-		r.Err, "closed",
-	) {
+		lockstep.Options{})[0]; !contains(r.Err, "closed") {
 		t.Errorf("error %v, want that it is closed", r.Err)
 	}
 	if _, err := s.Reset(context.Background(), []lockstep.Job{job}, lockstep.Options{}); !contains(
@@ -844,8 +840,7 @@ func TestConfig(t *testing.T) {
 			"32, 256 at most"},
 		{Config{ModelPath: path, Watchdog: -1}, "cannot be negative"},
 		{Config{ModelPath: path, Open: func() (driver.Device, error) {
-			return nil,
-				errors.New("no such device")
+			return nil, errors.New("no such device")
 		}}, "no such device"},
 	} {
 		if c.config.Open == nil {

@@ -95,8 +95,7 @@ func TestSnapshot(t *testing.T) {
 	}
 	opts := lockstep.Options{Shortcuts: lockstep.CostOnly, Trajectory: true}
 	command := func(step, run int) []float64 {
-		return []float64{0,
-			math.Sin(float64(step)*0.7 + float64(run))}
+		return []float64{0, math.Sin(float64(step)*0.7 + float64(run))}
 	}
 	through := func(t *testing.T, p lockstep.Stepper, to, run int) {
 		lataccels := make([]float64, 2)

@@ -85,10 +85,7 @@ func TestReadError(t *testing.T) {
 		size := d.Size()
 		for _, d.good = range []int64{0, 10, 100, size / 2, size - 22, size - 21, size - 1} {
 			if r, err := parity.Compare(t.Context(), parity.Family{}, parity.Traced(want),
-				parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(
-				err,
-				errDisk,
-			) {
+				parity.Traced(got), nil, parity.CompareOptions{}); !errors.Is(err, errDisk) {
 				t.Errorf(
 					"%s and %s, %d of %d bytes are read: %+v, %v", kinds[0], kinds[1], d.good, size,
 					r, err,
@@ -117,10 +114,7 @@ func TestUnread(t *testing.T) {
 		Explain: func(_, _ *schema.Step) *parity.Explanation { cancel(); return nil },
 	}
 	if _, err := parity.Compare(ctx, f, parity.Traced(want), parity.Traced(got), nil,
-		parity.CompareOptions{}); !errors.Is(
-		err,
-		context.Canceled,
-	) {
+		parity.CompareOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted while it described: %v", err)
 	}
 }

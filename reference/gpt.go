@@ -173,11 +173,7 @@ func (g *gpt) attention(l *layer, first int) {
 		}
 		g.kernels.MatMul(
 			rows, 2, positions, scores, scoreStride,
-			f32.Panels{
-				Data:   values,
-				Stride: qkvStride,
-				Panel:  f32.PanelWidth,
-			},
+			f32.Panels{Data: values, Stride: qkvStride, Panel: f32.PanelWidth},
 			g.a[first*width+h*model.HeadSize:], width, 1, false,
 		)
 	}

@@ -17,13 +17,11 @@ func TestPythonPolicy(t *testing.T) {
 				Softplus: policytest.Each(softplus), Mean: meanAction,
 				Beta: policytest.Each(
 					func(d policytest.Draw) float32 {
-						return betaVariate(d.Softplus, d.Seed, d.ID,
-							d.Step)
+						return betaVariate(d.Softplus, d.Seed, d.ID, d.Step)
 					},
 				),
 				Observe: observe,
-				Forward: func(n *lockstep.Network,
-					x []float32) []float32 {
+				Forward: func(n *lockstep.Network, x []float32) []float32 {
 					return newNetwork(n, nil, kernels).forward(x)
 				},
 			})

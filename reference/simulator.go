@@ -92,9 +92,8 @@ func (s *Simulator) Logits(logits, states []float32, tokens []int64) error {
 	if len(logits) != positions*model.Vocabulary || len(states) != positions*model.StateSize ||
 		len(tokens) != positions {
 		return fmt.Errorf(
-			"%d logits, %d states and %d tokens, want %d, %d and %d", len(logits),
-			len(states), len(tokens), positions*model.Vocabulary, positions*model.StateSize,
-			positions,
+			"%d logits, %d states and %d tokens, want %d, %d and %d", len(logits), len(states),
+			len(tokens), positions*model.Vocabulary, positions*model.StateSize, positions,
 		)
 	}
 	for i, token := range tokens {

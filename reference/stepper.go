@@ -36,8 +36,7 @@ func (s *Simulator) Reset(
 		if jobs[i].Policy == nil {
 			o.controller = &commanded{}
 		} else if ended := guard.Do(func() {
-			o.controller, o.done,
-				err = newController(&jobs[i], s.kernels)
+			o.controller, o.done, err = newController(&jobs[i], s.kernels)
 		}); ended != nil {
 			err = ended
 		}

@@ -43,8 +43,7 @@ func TestVectors(t *testing.T) {
 	vectors.Hold(
 		t, "choice",
 		func(v vectors.Vector) any {
-			return []int64{int64(search(distribution(v),
-				v.Float64("u")))}
+			return []int64{int64(search(distribution(v), v.Float64("u")))}
 		},
 	)
 	vectors.Hold(t, "draws", func(v vectors.Vector) any {

@@ -99,9 +99,7 @@ func newEvalPage(e Eval) evalPage {
 	for _, kind := range costKinds {
 		p.Histograms = append(p.Histograms, newHistogram(
 			kind.Name,
-			series{
-				p.Baseline, "baseline", column(baseline, kind.Value),
-			},
+			series{p.Baseline, "baseline", column(baseline, kind.Value)},
 			series{p.Test, "test", column(test, kind.Value)},
 		))
 	}

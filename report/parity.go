@@ -101,10 +101,13 @@ func WriteGate(path string, r *verdict.Result, o Origin) error {
 		require = strings.TrimPrefix(require+", hardware", ", ")
 	}
 	facts := []Fact{
-		{
-			"base", r.Change.Base,
-		}, {"compared with", r.Change.MergeBase}, {"commit", r.Change.Head}, {"required", require},
-		{"machine", r.Machine}, {"Go", r.Go}, {"begun", r.Start.Format("2006-01-02 15:04:05 MST")},
+		{"base", r.Change.Base},
+		{"compared with", r.Change.MergeBase},
+		{"commit", r.Change.Head},
+		{"required", require},
+		{"machine", r.Machine},
+		{"Go", r.Go},
+		{"begun", r.Start.Format("2006-01-02 15:04:05 MST")},
 	}
 	for _, f := range facts {
 		if f.Value != "" {
@@ -502,8 +505,7 @@ func newCharts(p *parity.Plot) (all []notedChart) {
 			all = append(all, notedChart{stairsChart(c, n), c.Note})
 		case c.Stairs == "" && n > 1 &&
 			slices.ContainsFunc(c.Lines, func(l parity.Line) bool {
-				return l.Name == "wanted" ||
-					l.Name == "got"
+				return l.Name == "wanted" || l.Name == "got"
 			}):
 			all = append(all, notedChart{stepsChart(p, c), c.Note})
 		}

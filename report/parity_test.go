@@ -380,8 +380,7 @@ func TestParityOdd(t *testing.T) {
 		l := &r.Plot.Charts[chart].Lines[line]
 		l.Values = l.Values[:n]
 	}
-	value := func(r *parity.Report, chart, at int,
-		x parity.Float) {
+	value := func(r *parity.Report, chart, at int, x parity.Float) {
 		r.Plot.Charts[chart].Lines[0].Values[at] = x
 	}
 	for name, change := range map[string]func(*parity.Report){
@@ -396,8 +395,7 @@ func TestParityOdd(t *testing.T) {
 		"one side": func(r *parity.Report) {
 			cut(r, 0, 1, 0)
 			cut(r, 1, 1, 0)
-			cut(r, 2, 1,
-				0)
+			cut(r, 2, 1, 0)
 		},
 		"shorter":   func(r *parity.Report) { cut(r, 0, 1, 50); cut(r, 1, 1, 105) },
 		"two steps": func(r *parity.Report) { cut(r, 0, 0, 2); cut(r, 0, 1, 1) },
@@ -417,8 +415,7 @@ func TestParityOdd(t *testing.T) {
 		},
 		"another length": func(r *parity.Report) { r.First.Got = "2 (4000000000000000)" },
 		"no hexadecimals": func(r *parity.Report) {
-			r.First.Want, r.First.Got = "(gggggggg)",
-				"(11111111)"
+			r.First.Want, r.First.Got = "(gggggggg)", "(11111111)"
 		},
 		"far": func(r *parity.Report) { r.First.ULPs = math.MaxUint64 },
 	} {

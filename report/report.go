@@ -89,8 +89,7 @@ func WriteRollout(path string, r Single) error {
 	return fileio.Write(
 		path,
 		func(w io.Writer) error {
-			return pages.ExecuteTemplate(w, "rollout.html",
-				newRolloutPage(r))
+			return pages.ExecuteTemplate(w, "rollout.html", newRolloutPage(r))
 		},
 	)
 }

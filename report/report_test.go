@@ -448,10 +448,7 @@ func TestRollout(t *testing.T) {
 	table := cells(p.all("table", "costs")[0])
 	for i, r := range run.Routes {
 		if want := []string{r.Name, fixed(r.Floor), fixed(r.Costs.Total), fixed(r.Costs.Lataccel),
-			fixed(r.Costs.Jerk), ""}; !slices.Equal(
-			table[i],
-			want,
-		) {
+			fixed(r.Costs.Jerk), ""}; !slices.Equal(table[i], want) {
 			t.Errorf("row %q, want %q", table[i], want)
 		}
 	}
@@ -504,9 +501,7 @@ func TestVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			writeEval(
 				t, Eval{Test: run("a", c.test...), Baseline: run("b", c.baseline...)},
-			).wantText(
-				t,
-				c.want...)
+			).wantText(t, c.want...)
 			writeRollout(t, Single{Run: run("a", c.test...)})
 		})
 	}

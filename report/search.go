@@ -175,8 +175,7 @@ func WriteSearch(path string, s *Search) error {
 	return fileio.Write(
 		path,
 		func(w io.Writer) error {
-			return pages.ExecuteTemplate(w, "search.html",
-				newSearchPage(s))
+			return pages.ExecuteTemplate(w, "search.html", newSearchPage(s))
 		},
 	)
 }

@@ -47,8 +47,7 @@ func TestFaults(t *testing.T) {
 		if wrong != nil {
 			t.Fatalf(
 				"history %d of seed %d, %s: %v\n%s\nto repeat it: go test ./runs -run "+
-					"'^TestFaults$' "+
-					"-args -seed %d -first %d -histories 1",
+					"'^TestFaults$' -args -seed %d -first %d -histories 1",
 				i, *seed, kind.name, wrong, strings.Join(h.log(), "\n"), *seed, i,
 			)
 		}

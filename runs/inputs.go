@@ -207,9 +207,7 @@ func (in Inputs) absolute() (Inputs, error) {
 	err := absolute(&in.Model)
 	in.Data, in.Controllers = append(
 		[]string(nil),
-		in.Data...), append(
-		[]string(nil),
-		in.Controllers...)
+		in.Data...), append([]string(nil), in.Controllers...)
 	for i := range in.Data {
 		err = errors.Join(err, absolute(&in.Data[i]))
 	}
@@ -247,8 +245,7 @@ func NewPlan(
 	}
 	return &Plan{
 		Version: Version, Model: network, Profile: sim.Profile(), Engine: sim.Name(),
-		Build: fmt.Sprintf("%s, %s, program %s", lockstep.Identity(sim), runtime.Version(),
-			code),
+		Build:       fmt.Sprintf("%s, %s, program %s", lockstep.Identity(sim), runtime.Version(), code),
 		Controllers: controllers, Routes: routes,
 	}, nil
 }

@@ -86,8 +86,7 @@ func (p *Planning) String() string {
 	}
 	return fmt.Sprintf(
 		"of %s noise with %d rounds (0: as many as it has), windows of %d steps and horizons of "+
-			"%d, "+
-			"%d seeds, seed %d, in %d steps",
+			"%d, %d seeds, seed %d, in %d steps",
 		strings.Join(p.Noise, " and "), p.Rounds, p.Window, p.Horizon, p.Seeds, p.Seed, p.Steps,
 	)
 }

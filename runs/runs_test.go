@@ -828,8 +828,7 @@ func damageShards(t *testing.T, dir string, p *Plan) {
 			"one twice":    func(r []Result) []Result { return slices.Insert(r, i, r[i]) },
 			"one for next": func(r []Result) []Result { r[i].Rollout++; return r },
 			"one chosen": func(r []Result) []Result {
-				r[i] = Result{Rollout: r[i].Rollout,
-					Chosen: []float64{1}}
+				r[i] = Result{Rollout: r[i].Rollout, Chosen: []float64{1}}
 				return r
 			},
 			"one for before": func(r []Result) []Result { r[len(r)-1-i].Rollout--; return r },

@@ -18,10 +18,9 @@ func TestAudit(t *testing.T) {
 		status           int
 		says             string
 	}{
-		"nothing":  {"exit 0", answered + "exit 0", 0, "Go modules: nothing is known"},
-		"a module": {"exit 3", answered + "exit 0", 1, "Go modules: VULNERABLE"},
-		"a package": {"exit 0", answered + "exit 1", 1, "golden/requirements.txt: " +
-			"VULNERABLE"},
+		"nothing":   {"exit 0", answered + "exit 0", 0, "Go modules: nothing is known"},
+		"a module":  {"exit 3", answered + "exit 0", 1, "Go modules: VULNERABLE"},
+		"a package": {"exit 0", answered + "exit 1", 1, "golden/requirements.txt: VULNERABLE"},
 		"no database of Go": {"echo no such host >&2; exit 1", answered + "exit 0", 3,
 			"Go modules: NOT ASKED"},
 		"no database of pip":    {"exit 0", "exit 1", 3, "golden/requirements.txt: NOT ASKED"},

@@ -298,10 +298,7 @@ func TestGuards(t *testing.T) {
 				for column, bytes := range wantMemory {
 					if !slices.Equal(gotMemory[column], bytes) {
 						t.Fatalf(
-							"%s: %s: column %d and what is beside it differ",
-							k.name,
-							name,
-							column,
+							"%s: %s: column %d and what is beside it differ", k.name, name, column,
 						)
 					}
 				}

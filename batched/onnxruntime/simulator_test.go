@@ -194,9 +194,7 @@ func TestModels(t *testing.T) {
 		})
 	}
 	if _, err := New(Config{Library: lib,
-		ModelPath: filepath.Join(t.TempDir(), "none.onnx")}); !errors.Is(
-		err, os.ErrNotExist,
-	) {
+		ModelPath: filepath.Join(t.TempDir(), "none.onnx")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v, want that there is no such file", err)
 	}
 	if _, err := New(Config{Library: lib, ModelPath: assetstest.Model(t),

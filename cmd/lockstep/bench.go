@@ -317,14 +317,9 @@ func (b *bench) print(c *benchCommand) {
 	b.env.tell()
 	b.env.told = true
 	fmt.Fprintf(
-		w,
-		"network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median "+
+		w, "network %s, routes %s\nprofile %s; %d rollouts, %d repetitions: median "+
 			"(least–greatest)\n\n",
-		b.Model,
-		b.Data,
-		m.Profile,
-		c.Jobs,
-		c.Repetitions,
+		b.Model, b.Data, m.Profile, c.Jobs, c.Repetitions,
 	)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\troutes/s\tparity with the reference")

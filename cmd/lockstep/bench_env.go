@@ -119,8 +119,7 @@ func (b *benchEnv) enterEngines(env *environment, task classic.Task) error {
 		env.atEnd(func() { v.Close() })
 		key := uint64(1)
 		run := func(steps int) error {
-			return v.Run(env.ctx, classic.Policy{Uniform: &key}, steps,
-				nil)
+			return v.Run(env.ctx, classic.Policy{Uniform: &key}, steps, nil)
 		}
 		if err := errors.Join(v.Reset(classic.Reset{Seed: 1}), run(alike)); err != nil {
 			return err

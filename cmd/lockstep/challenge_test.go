@@ -65,9 +65,7 @@ func TestDebug(t *testing.T) {
 		"--trace " + t.TempDir() + "/a.trace": "--debug goes without --out and --trace",
 	} {
 		if _, stdout, stderr := lockstepRun(t.Context(),
-			append(one, strings.Fields(args)...)...); strings.Contains(
-			stdout, "Step ",
-		) ||
+			append(one, strings.Fields(args)...)...); strings.Contains(stdout, "Step ") ||
 			!strings.Contains(stderr, says) {
 			t.Errorf("%s: %s, want %s\n%s", args, stderr, says, stdout)
 		}
@@ -133,9 +131,7 @@ func TestKindsHelp(t *testing.T) {
 		text = strings.Join(strings.Fields(text), "")
 		for _, k := range lockstep.Kinds() {
 			if name := strings.Join(append([]string{k.Name}, k.GainNames()...),
-				"_"); !strings.Contains(
-				text, name,
-			) {
+				"_"); !strings.Contains(text, name) {
 				t.Errorf("%s does not name %s", what, name)
 			}
 		}

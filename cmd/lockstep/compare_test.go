@@ -266,8 +266,7 @@ func TestCompareEngines(t *testing.T) {
 			"computes its rollouts: an engine's Simulate calls lockstep.Computes"}},
 		"unknown engine": {"equal", "reference warp", exitUsage, []string{"warp: no such " +
 			"file or directory: want a trace, or an engine: reference, twin"}},
-		"twice": {"equal", "twin twin", exitUsage, []string{"engine twin is named " +
-			"twice"}},
+		"twice": {"equal", "twin twin", exitUsage, []string{"engine twin is named twice"}},
 		"only": {"equal", "--only nothing", exitUsage,
 			[]string{`--only "nothing": no rollout has such a name`}},
 		"bad pattern": {"equal", "--only [", exitUsage,
@@ -395,15 +394,9 @@ func TestCompareStatus(t *testing.T) {
 			Rollouts: []parity.Verdict{{Steps: 1, Equal: true}},
 		},
 	}
-	differs, broken, absent, other := verdict.Comparison{
-		Differs: "x",
-	}, verdict.Comparison{
+	differs, broken, absent, other := verdict.Comparison{Differs: "x"}, verdict.Comparison{
 		Error: "x",
-	}, verdict.Comparison{
-		NotRun: "x",
-	}, verdict.Comparison{
-		NotApplicable: "x",
-	}
+	}, verdict.Comparison{NotRun: "x"}, verdict.Comparison{NotApplicable: "x"}
 	for _, c := range []struct {
 		list    []verdict.Comparison
 		status  int

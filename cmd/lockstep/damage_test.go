@@ -126,9 +126,7 @@ func keepFiles(t *testing.T) (things []*keptFiles) {
 	add(
 		"shards", root, dir, []string{"shard", "merge", "--json", "--out", dir},
 		append(command("shard", "plan", "--shards", "2", "--out", dir), sweep...),
-		[]string{
-			"shard", "run", "--index", "0", "--out", dir,
-		},
+		[]string{"shard", "run", "--index", "0", "--out", dir},
 		[]string{"shard", "run", "--index", "1", "--out", dir},
 	)
 

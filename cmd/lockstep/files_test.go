@@ -41,8 +41,7 @@ func TestBadFiles(t *testing.T) {
 	tune := []string{"tune", "--engine", "reference", "--own"}
 	plan := []string{"plan", "--engine", "reference", "--own"}
 	export := []string{"export", "--unchecked"}
-	with := func(command []string,
-		args ...string) []string {
+	with := func(command []string, args ...string) []string {
 		return append(slices.Clone(command), args...)
 	}
 	before := folder(t)

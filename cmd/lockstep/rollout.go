@@ -180,8 +180,7 @@ func (s *simulation) stream(
 	bar.Clear()
 	if work.Journal != nil && len(lost) > 0 {
 		fmt.Fprintf(
-			env.stderr,
-			"lockstep: %d of %d rollouts were lost, are not kept, and are computed "+
+			env.stderr, "lockstep: %d of %d rollouts were lost, are not kept, and are computed "+
 				"when the same command is run again: %s\n",
 			len(lost), len(work.Jobs), strings.Join(lost, ", "),
 		)

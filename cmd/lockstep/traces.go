@@ -50,9 +50,7 @@ func (c *compareCommand) traces(p *comparisons, options parity.CompareOptions) e
 			return fmt.Errorf(
 				"%s is of the simulator %.60q, and engines compute %s: compare it with another "+
 					"trace",
-				files[0].Name,
-				name,
-				own,
+				files[0].Name, name, own,
 			)
 		}
 		// A recording that stops where costs end, or leaves out the warm-up, says so.

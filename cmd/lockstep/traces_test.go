@@ -32,12 +32,10 @@ var falls = schema.NewView(
 	),
 	schema.Array(
 		schema.Stage{
-			Name:  "position",
-			Shape: []int{2},
-			From:  []schema.Input{schema.Same("force"), schema.Last(1, "position")},
-			Elements: []schema.Element{
-				{Name: "x", Count: 1}, {Name: "y", Count: 1},
-			},
+			Name:     "position",
+			Shape:    []int{2},
+			From:     []schema.Input{schema.Same("force"), schema.Last(1, "position")},
+			Elements: []schema.Element{{Name: "x", Count: 1}, {Name: "y", Count: 1}},
 		},
 		func(f *fallen) []float64 { return f.position },
 	),

@@ -47,9 +47,8 @@ func (c *versionCommand) Run(env *environment) error {
 	fmt.Fprintf(
 		env.stdout,
 		"lockstep %s, commit %s\n%s, %s\nengines: %s\n\na profile is a word of each, %d in all:\n",
-		cmp.Or(o.Version, "(no release)"),
-		cmp.Or(o.Commit, "unknown"), o.Go, o.Platform, strings.Join(o.Engines, ", "),
-		len(o.Profiles),
+		cmp.Or(o.Version, "(no release)"), cmp.Or(o.Commit, "unknown"), o.Go, o.Platform,
+		strings.Join(o.Engines, ", "), len(o.Profiles),
 	)
 	t := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 	for k := range strings.Split(o.Profiles[0], "-") {

@@ -83,8 +83,7 @@ func TestOwn(t *testing.T) {
 				profile,
 				recordings,
 				func(name string) (string, string) {
-					return model,
-						filepath.Join(routes, name+".csv")
+					return model, filepath.Join(routes, name+".csv")
 				},
 			)
 		})

@@ -73,8 +73,7 @@ func TestTransfers(t *testing.T) {
 				"observing",
 				none,
 				func() error {
-					v.Observe(make([]float32, len(task.Observation)*3),
-						nil)
+					v.Observe(make([]float32, len(task.Observation)*3), nil)
 					return nil
 				},
 			)
@@ -173,8 +172,7 @@ func TestRunOnDevice(t *testing.T) {
 		got := make([]byte, len(all))
 		if err := both[1].do(t.Context(),
 			func() error {
-				return both[1].device.Download(got,
-					driver.Pointer(where[name]))
+				return both[1].device.Download(got, driver.Pointer(where[name]))
 			}); err != nil {
 			t.Fatal(err)
 		}

@@ -187,10 +187,12 @@ func (v *vector) reserve() (err error) {
 		to   *driver.Pointer
 		data []byte
 	}{
-		{&l.SinCos, bytesOf(sincos)}, {&l.TwoOverPi, bytesOf(libm.TwoOverPi())},
-		{
-			&l.PowLog, bytesOf(log),
-		}, {&l.ExpTable, bytesOf(exp)}, {&l.PowfLog, bytesOf(log2f)}, {&l.Exp2f, bytesOf(exp2f)},
+		{&l.SinCos, bytesOf(sincos)},
+		{&l.TwoOverPi, bytesOf(libm.TwoOverPi())},
+		{&l.PowLog, bytesOf(log)},
+		{&l.ExpTable, bytesOf(exp)},
+		{&l.PowfLog, bytesOf(log2f)},
+		{&l.Exp2f, bytesOf(exp2f)},
 	}
 	size := aligned(8*n) + aligned(n)
 	for _, table := range tables {
@@ -227,9 +229,7 @@ type column struct {
 func (v *vector) columns() []column {
 	n, l := int64(v.task.Num), &v.launch
 	return []column{
-		{
-			&l.Flags, 4 * n,
-		}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n}, {&l.Observation,
+		{&l.Flags, 4 * n}, {&l.Total, 8 * n}, {&l.Episodes, 8 * n}, {&l.Observation,
 			4 * n * int64(len(v.task.Observation))},
 		{&l.State, 8 * n * int64(len(v.task.State))}, {&l.Elapsed, 4 * n}, {&l.Generator, 32 * n},
 	}
@@ -629,10 +629,8 @@ func (v *vector) RunOnDevice(
 	if v.task.Shared || v.task.Autoreset == classic.Disabled {
 		return nil, fmt.Errorf(
 			"%s, %v: a run on the device resets each environment by itself: take another "+
-				"autoreset, "+
-				"or CartPole-v1",
-			v.task.Name,
-			v.task.Autoreset,
+				"autoreset, or CartPole-v1",
+			v.task.Name, v.task.Autoreset,
 		)
 	}
 	if steps < 1 || steps > 1<<16 {

@@ -99,8 +99,7 @@ func TestRefused(t *testing.T) {
 		"no golden":                    func(e *Evidence) { e.Goldens = nil },
 		"no test":                      func(e *Evidence) { e.Tests = nil },
 		"TestX failed": func(e *Evidence) {
-			e.Tests = append(e.Tests,
-				Outcome{Name: "TestX", Result: Fail})
+			e.Tests = append(e.Tests, Outcome{Name: "TestX", Result: Fail})
 		},
 		"memcheck failed":       func(e *Evidence) { e.Sanitizer[0].Result = Fail },
 		"racecheck was not run": func(e *Evidence) { e.Sanitizer[1] = Outcome{Name: "racecheck", Result: NotRun} },
@@ -125,8 +124,7 @@ func TestJudge(t *testing.T) {
 		"fail ":      func(e *Evidence) { e.Others = []Outcome{{"bench", Fail, "other bits"}} },
 		"incomplete": func(e *Evidence) { e.Sanitizer = e.Sanitizer[1:] },
 		"incomplete ": func(e *Evidence) {
-			e.Tests = append(e.Tests,
-				Outcome{"TestLate", NotRun, "deadline"})
+			e.Tests = append(e.Tests, Outcome{"TestLate", NotRun, "deadline"})
 		},
 		"rehearsal":     func(e *Evidence) { e.Device = "stand-in" },
 		"incomplete  ":  func(e *Evidence) { e.Goldens = nil },

@@ -137,10 +137,8 @@ func TestUnknownKind(t *testing.T) {
 				block:     2,
 				all:       c.policies,
 				kinds:     map[int]int64{1: c.kind},
-				routes: []*lockstep.Route{
-					route, route,
-				},
-				policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()},
+				routes:    []*lockstep.Route{route, route},
+				policies:  []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()},
 			}
 			out := run(t, d, r)
 			want := abiStatus{

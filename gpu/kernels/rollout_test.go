@@ -534,10 +534,8 @@ func TestGivenDraws(t *testing.T) {
 		block:     2,
 		threads:   256,
 		draws:     [][]float64{nil, draws},
-		routes: []*lockstep.Route{
-			cut(all[0], end), cut(all[1], end),
-		},
-		policies: []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()},
+		routes:    []*lockstep.Route{cut(all[0], end), cut(all[1], end)},
+		policies:  []lockstep.Policy{lockstep.DefaultPID(), lockstep.DefaultPID()},
 	}
 	for i, o := range run(t, open(t, emulated.Options{}), r) {
 		compareResult(

@@ -651,8 +651,7 @@ func TestLastProduct(t *testing.T) {
 					),
 					got, want[:len(got)],
 					func(i int) string {
-						return fmt.Sprintf("row %d, column %d", i/columns,
-							i%columns)
+						return fmt.Sprintf("row %d, column %d", i/columns, i%columns)
 					},
 				)
 			}
@@ -747,9 +746,7 @@ func TestCosts(t *testing.T) {
 			lengths++
 			args := abiUnits{n: n, a: upload(t, d, x[:n])}
 			if got, want := unit[float64](t, d, "unit_mean", &args, &args.c,
-				1)[0], sums[i]/float64(n); !schema.Equal(
-				got, want,
-			) {
+				1)[0], sums[i]/float64(n); !schema.Equal(got, want) {
 				t.Errorf("mean of %d values is %v, Python has %v", n, got, want)
 			}
 		}

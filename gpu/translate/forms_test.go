@@ -234,9 +234,7 @@ func (m misreads) Kernel(name string) (string, error) {
 		var b strings.Builder
 		for _, wrong := range all {
 			fmt.Fprintf(
-				&b,
-				"if (load<uint32_t>(t.argument + 16) == %d) { %s } else ",
-				wrong.number,
+				&b, "if (load<uint32_t>(t.argument + 16) == %d) { %s } else ", wrong.number,
 				wrong.text,
 			)
 		}

@@ -251,8 +251,7 @@ st.shared.v4.f32 [%w0], {%x3, %x2, %x1, %x0}; bar.sync 0; ld.shared.v4.u32 {%y0,
 			inShared + `.reg .b32 %y<4>; st.shared.u64 [%w0], %a; bar.sync 0;
 ld.shared.v2.u32 {%y0, %y1}, [%w0]; mov.u32 %y2, %y1; mov.u32 %y3, %y0; ` + hashed,
 			func(x []uint64) uint64 {
-				return hash(x[0]&math.MaxUint32, x[0]>>32, x[0]>>32,
-					x[0]&math.MaxUint32)
+				return hash(x[0]&math.MaxUint32, x[0]>>32, x[0]>>32, x[0]&math.MaxUint32)
 			},
 			false,
 		},

@@ -482,12 +482,10 @@ var wrongs = map[string][]string{
 	"SHF.R.U32.HI USHF.R.U32.HI i=iii":         {"d = c >> (b & 31)"},
 	"SHF.R.S32.HI USHF.R.S32.HI i=iii":         {"d = (int32_t)c >> (b & 31)"},
 	"SHF.R.W.U32.HI i=iii":                     {"d = right(c, b)"},
-	"VIADDMNMX.U32 i=iiip": {
-		"d = ((int32_t)(a + b) < (int32_t)c) == x ? a + b : c",
-	},
-	"F2I.TRUNC.NTZ i=f": {"d = truncated<int32_t>(a, INT32_MIN)"},
-	"F2I.S64.TRUNC l=f": {"d = truncated<int64_t>(a, 0)"},
-	"I2F.F64.U64 d=l":   {"d = (double)(int64_t)a"},
+	"VIADDMNMX.U32 i=iiip":                     {"d = ((int32_t)(a + b) < (int32_t)c) == x ? a + b : c"},
+	"F2I.TRUNC.NTZ i=f":                        {"d = truncated<int32_t>(a, INT32_MIN)"},
+	"F2I.S64.TRUNC l=f":                        {"d = truncated<int64_t>(a, 0)"},
+	"I2F.F64.U64 d=l":                          {"d = (double)(int64_t)a"},
 }
 
 // breakPTX returns operations of which each can be made wrong.

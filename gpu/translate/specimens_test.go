@@ -89,13 +89,11 @@ var meanings = map[string]meaning{
 	"sub":    integers(func(x []*big.Int) *big.Int { return x[0].Sub(x[0], x[1]) }),
 	"mul.lo": integers(func(x []*big.Int) *big.Int { return x[0].Mul(x[0], x[1]) }),
 	"mad.lo": integers(func(x []*big.Int) *big.Int {
-		return x[0].Add(x[0].Mul(x[0], x[1]),
-			x[2])
+		return x[0].Add(x[0].Mul(x[0], x[1]), x[2])
 	}),
 	"div": integers(func(x []*big.Int) *big.Int { return x[0].Quo(x[0], x[1]) }),
 	"rem": integers(func(x []*big.Int) *big.Int { return x[0].Rem(x[0], x[1]) }),
-	"mul.hi": func(t, _ string,
-		x []uint64) uint64 {
+	"mul.hi": func(t, _ string, x []uint64) uint64 {
 		return wrapped(t, shifted(product(t, x), -8*size(t)))
 	},
 	"mul.wide": func(t, _ string, x []uint64) uint64 { return wrapped("u64", product(t, x)) },
@@ -119,14 +117,12 @@ var meanings = map[string]meaning{
 		func(x []*big.Float) *big.Float { return x[0].Mul(x[0], x[1]) }),
 	"fma.rn": reals(func(x []float64) float64 { return math.FMA(x[0], x[1], x[2]) },
 		func(x []*big.Float) *big.Float { return x[0].Add(x[0].Mul(x[0], x[1]), x[2]) }),
-	"div.rn": func(t, _ string,
-		x []uint64) uint64 {
+	"div.rn": func(t, _ string, x []uint64) uint64 {
 		return quotient(t, number(t, x[0]), number(t, x[1]))
 	},
 	"rcp.rn": func(t, _ string, x []uint64) uint64 { return quotient(t, 1, number(t, x[0])) },
 	// A float64 has more than twice the digits of a float32, so that rounding twice is once.
-	"sqrt.rn": func(t, _ string,
-		x []uint64) uint64 {
+	"sqrt.rn": func(t, _ string, x []uint64) uint64 {
 		return encoded(t, math.Sqrt(number(t, x[0])))
 	},
 
@@ -374,8 +370,7 @@ func towardsZero(t string, x float64) uint64 {
 // of gives a meaning of operands of one type.
 func of(t, opcode string, more ...uint64) func(x []uint64) uint64 {
 	return func(x []uint64) uint64 {
-		return meanings[opcode](t, t,
-			append(append([]uint64{}, x...), more...))
+		return meanings[opcode](t, t, append(append([]uint64{}, x...), more...))
 	}
 }
 
@@ -445,22 +440,19 @@ func others() []specimen {
 		{"s_greatest_unsigned", []string{i, i}, i, "max.u32 %d, %a, %b;", of(i, "max"), true},
 		{"s_add_least", []string{"s32", "s32", "s32"}, i, "add.s32 %d, %a, %b; min.s32 %d, %d, %c;",
 			func(x []uint64) uint64 {
-				return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]},
-					-1)
+				return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]}, -1)
 			}, false},
 		{
 			"s_add_greatest", []string{"s32", "s32", "s32"}, i,
 			"add.s32 %d, %a, %b; max.s32 %d, %d, %c;",
 			func(x []uint64) uint64 {
-				return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]},
-					1)
+				return extremeOf("s32", []uint64{sum32(x[0], x[1]), x[2]}, 1)
 			},
 			false,
 		},
 		{"s_add_least_unsigned", []string{i, i, i}, i, "add.s32 %d, %a, %b; min.u32 %d, %d, %c;",
 			func(x []uint64) uint64 {
-				return extremeOf(i, []uint64{sum32(x[0], x[1]), x[2]},
-					-1)
+				return extremeOf(i, []uint64{sum32(x[0], x[1]), x[2]}, -1)
 			}, true},
 		{"s_greatest_nan", []string{f, f}, f, "max.NaN.f32 %d, %a, %b;", nanOr(1), true},
 		{"s_least_nan", []string{f, f}, f, "min.NaN.f32 %d, %a, %b;", nanOr(-1), true},
@@ -539,8 +531,7 @@ func others() []specimen {
 			"s_difference_negated", []string{d, d}, d,
 			".reg .f64 %w; neg.f64 %w, %a; add.rn.f64 %d, %w, %b;",
 			func(x []uint64) uint64 {
-				return meanings["add.rn"](d, "",
-					[]uint64{x[0] ^ 1<<63, x[1]})
+				return meanings["add.rn"](d, "", []uint64{x[0] ^ 1<<63, x[1]})
 			},
 			false,
 		},
@@ -548,8 +539,7 @@ func others() []specimen {
 			"s_sum_absolute", []string{d, d}, d,
 			".reg .f64 %w; abs.f64 %w, %a; add.rn.f64 %d, %w, %b;",
 			func(x []uint64) uint64 {
-				return meanings["add.rn"](d, "",
-					[]uint64{x[0] &^ (1 << 63), x[1]})
+				return meanings["add.rn"](d, "", []uint64{x[0] &^ (1 << 63), x[1]})
 			},
 			false,
 		},

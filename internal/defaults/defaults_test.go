@@ -61,11 +61,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf(
 				"%s is not route %d of seed %d: lockstep generate --num_routes %d --seed %d "+
 					"--out defaults/routes",
-				name,
-				i,
-				defaults.RouteSeed,
-				defaults.NumRoutes,
-				defaults.RouteSeed,
+				name, i, defaults.RouteSeed, defaults.NumRoutes, defaults.RouteSeed,
 			)
 		}
 		r := load(t, name, lockstep.Profile{})
@@ -157,9 +153,7 @@ func TestRecordings(t *testing.T) {
 			t.Fatalf(
 				"%s was recorded with a network of SHA-256 %s, the embedded one has %s: record "+
 					"it anew, as golden/default_model/README.md says",
-				set.Dir,
-				set.ModelSHA256,
-				defaults.ModelSHA256,
+				set.Dir, set.ModelSHA256, defaults.ModelSHA256,
 			)
 		}
 		sim := simulator(t, set.Profile)
@@ -220,8 +214,7 @@ func testRecording(t *testing.T, sim lockstep.Simulator, set *golden.Set, entry 
 		lockstep.AllSteps,
 		parity.CompareOptions{
 			Replay: func(*parity.RolloutTask) string {
-				return fmt.Sprintf("go test ./defaults "+
-					"-run '^%s$'", t.Name())
+				return fmt.Sprintf("go test ./defaults -run '^%s$'", t.Name())
 			},
 		},
 	)
@@ -266,14 +259,8 @@ func TestDrives(t *testing.T) {
 	t.Logf(
 		"mean of %d routes: zero %.1f (lataccel %.2f, jerk %.1f), pid %.1f (lataccel %.2f, jerk "+
 			"%.1f), ratio %.3f",
-		n,
-		meanZero.Total,
-		meanZero.Lataccel,
-		meanZero.Jerk,
-		meanPID.Total,
-		meanPID.Lataccel,
-		meanPID.Jerk,
-		meanPID.Total/meanZero.Total,
+		n, meanZero.Total, meanZero.Lataccel, meanZero.Jerk, meanPID.Total, meanPID.Lataccel,
+		meanPID.Jerk, meanPID.Total/meanZero.Total,
 	)
 	if !(meanPID.Total <= meanZero.Total/3) {
 		t.Errorf(

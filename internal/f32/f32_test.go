@@ -50,17 +50,14 @@ func (m memory) buffer() []float32 { return m[margin : len(m)-margin : len(m)-ma
 var numbers = map[string]func(r *rand.Rand) float32{
 	"network": func(r *rand.Rand) float32 { return float32(r.NormFloat64()) },
 	"scales": func(r *rand.Rand) float32 {
-		return float32(math.Ldexp(r.NormFloat64(),
-			r.IntN(60)-30))
+		return float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30))
 	},
 	"exact": func(r *rand.Rand) float32 { return float32(r.IntN(9)-4) / 4 },
 	"tiny": func(r *rand.Rand) float32 {
-		return float32(math.Ldexp(r.NormFloat64(),
-			-100-r.IntN(50)))
+		return float32(math.Ldexp(r.NormFloat64(), -100-r.IntN(50)))
 	},
 	"huge": func(r *rand.Rand) float32 {
-		return float32(math.Ldexp(r.NormFloat64(),
-			40+r.IntN(88)))
+		return float32(math.Ldexp(r.NormFloat64(), 40+r.IntN(88)))
 	},
 	"zeros": func(r *rand.Rand) float32 { return float32(math.Copysign(0, r.NormFloat64())) },
 	"any": func(r *rand.Rand) float32 {
@@ -312,8 +309,7 @@ func TestMax(t *testing.T) {
 func TestSoftmax512(t *testing.T) {
 	softmax(
 		t,
-		func(k *Kernels, s []float32, rows, stride,
-			first int) {
+		func(k *Kernels, s []float32, rows, stride, first int) {
 			k.Softmax512(s, rows, stride, first)
 		},
 	)
@@ -322,8 +318,7 @@ func TestSoftmax512(t *testing.T) {
 func TestSoftmax256(t *testing.T) {
 	softmax(
 		t,
-		func(k *Kernels, s []float32, rows, stride,
-			first int) {
+		func(k *Kernels, s []float32, rows, stride, first int) {
 			k.Softmax256(s, rows, stride, first)
 		},
 	)
@@ -332,8 +327,7 @@ func TestSoftmax256(t *testing.T) {
 func TestSoftmax4(t *testing.T) {
 	softmax(
 		t,
-		func(k *Kernels, s []float32, rows, stride,
-			first int) {
+		func(k *Kernels, s []float32, rows, stride, first int) {
 			k.Softmax4(s, rows, stride, first)
 		},
 	)
@@ -587,42 +581,33 @@ func TestOutOfRange(t *testing.T) {
 			"Softmax256 stride": {func(c []float32) { set.Softmax256(c[:99], 2, 19, 0) },
 				"f32: Softmax256: rows overlap"},
 			"Transpose": {func(c []float32) {
-				set.Transpose(c[:128+7*16+4],
-					make([]float32, 19*9+8), 20, 8, 9)
+				set.Transpose(c[:128+7*16+4], make([]float32, 19*9+8), 20, 8, 9)
 			}, nil},
 			"Transpose y": {func(c []float32) {
-				set.Transpose(c[:128+7*16+3],
-					make([]float32, 19*9+8), 20, 8, 9)
+				set.Transpose(c[:128+7*16+3], make([]float32, 19*9+8), 20, 8, 9)
 			}, "f32: Transpose: y is too short"},
 			"Transpose x": {func(c []float32) {
-				set.Transpose(c, make([]float32, 19*9+7),
-					20, 8, 9)
+				set.Transpose(c, make([]float32, 19*9+7), 20, 8, 9)
 			}, "f32: Transpose: x is too short"},
 			"Transpose odd": {func(c []float32) {
-				set.Transpose(c, make([]float32, 999), 18,
-					8, 9)
+				set.Transpose(c, make([]float32, 999), 18, 8, 9)
 			}, "f32: Transpose: rows are no multiple of 4, or columns of 8"},
 			"Divide": {func(c []float32) {
-				set.Divide(c[:9], make([]float32, 10),
-					1)
+				set.Divide(c[:9], make([]float32, 10), 1)
 			}, "f32: Divide: y is too short"},
 			"Add": {func(c []float32) { set.Add(c[:9], make([]float32, 10)) },
 				"f32: Add: y is too short"},
 			"Exp512": {func(c []float32) {
-				set.Exp512(c[:9], make([]float32, 10),
-					0)
+				set.Exp512(c[:9], make([]float32, 10), 0)
 			}, "f32: Exp512: y is too short"},
 			"Exp256": {func(c []float32) {
-				set.Exp256(c[:9], make([]float32, 10),
-					0)
+				set.Exp256(c[:9], make([]float32, 10), 0)
 			}, "f32: Exp256: y is too short"},
 			"ExpNumPy": {func(c []float32) {
-				set.ExpNumPy(c[:9], make([]float32, 10),
-					0)
+				set.ExpNumPy(c[:9], make([]float32, 10), 0)
 			}, "f32: ExpNumPy: y is too short"},
 			"ExpNumPyFused": {func(c []float32) {
-				set.ExpNumPyFused(c[:9],
-					make([]float32, 10), 0)
+				set.ExpNumPyFused(c[:9], make([]float32, 10), 0)
 			}, "f32: ExpNumPyFused: y is too short"},
 		} {
 			t.Run(set.Name+"/"+name, func(t *testing.T) {

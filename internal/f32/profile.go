@@ -22,16 +22,13 @@ var (
 	}
 	softmaxes = [...]func(*Kernels, *Arithmetic){
 		lockstep.SoftmaxAVX512: func(k *Kernels, a *Arithmetic) {
-			a.Softmax, a.Weights,
-				a.Lanes = k.Softmax512, k.Exp512, 16
+			a.Softmax, a.Weights, a.Lanes = k.Softmax512, k.Exp512, 16
 		},
 		lockstep.SoftmaxAVX2: func(k *Kernels, a *Arithmetic) {
-			a.Softmax, a.Weights,
-				a.Lanes = k.Softmax256, k.Exp256, 8
+			a.Softmax, a.Weights, a.Lanes = k.Softmax256, k.Exp256, 8
 		},
 		lockstep.SoftmaxNEON: func(k *Kernels, a *Arithmetic) {
-			a.Softmax, a.Weights,
-				a.Lanes = k.Softmax4, k.Exp256, 4
+			a.Softmax, a.Weights, a.Lanes = k.Softmax4, k.Exp256, 4
 		},
 	}
 	exponentials = [...]func(*Kernels, *Arithmetic){

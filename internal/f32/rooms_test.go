@@ -19,15 +19,11 @@ func TestHolds(t *testing.T) {
 				for _, stride := range numbers {
 					for _, step := range numbers {
 						for _, width := range []int{0, 1, 3, 12, 13} {
-							end := new(
-								big.Int,
-							).Mul(
+							end := new(big.Int).Mul(
 								big.NewInt(int64(m-1)),
 								big.NewInt(int64(stride)),
 							)
-							last := new(
-								big.Int,
-							).Mul(
+							last := new(big.Int).Mul(
 								big.NewInt(int64(n-1)),
 								big.NewInt(int64(step)),
 							)

@@ -45,12 +45,7 @@ func TestSums(t *testing.T) {
 			for i, x := range want {
 				if got := float64(row[i]); math.Abs(got-x/sum) > 1e-6*x/sum {
 					t.Errorf(
-						"%s: probability %d of %d is %v, want %v",
-						name,
-						i,
-						first+1,
-						got,
-						x/sum,
+						"%s: probability %d of %d is %v, want %v", name, i, first+1, got, x/sum,
 					)
 				}
 			}

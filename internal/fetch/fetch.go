@@ -149,9 +149,7 @@ func (s *Server) load(ctx context.Context, from, to string) (of Origin, err erro
 		}
 	case http.StatusPartialContent:
 		if got, want := response.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-",
-			have); !strings.HasPrefix(
-			got, want,
-		) {
+			have); !strings.HasPrefix(got, want) {
 			return of, errors.Join(
 				fmt.Errorf("%s: its server was asked to go on at byte %d, and sends %q: "+
 					"run the same command again", from, have, got),

@@ -44,9 +44,7 @@ func TestWrite(t *testing.T) {
 
 	broken := errors.New("broken")
 	if err := fileio.Write(path,
-		func(w io.Writer) error { text("three")(w); return broken }); !errors.Is(
-		err, broken,
-	) {
+		func(w io.Writer) error { text("three")(w); return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	want("two")

@@ -16,8 +16,7 @@ func TestKept(t *testing.T) {
 	for what, spoil := range map[string]func(folder, program string) error{
 		"": func(_, _ string) error { return nil },
 		"a flipped bit": func(_, program string) error {
-			return os.WriteFile(program,
-				[]byte("Program"), 0o755)
+			return os.WriteFile(program, []byte("Program"), 0o755)
 		},
 		"mode 0777 of the folder": func(folder, _ string) error {
 			return os.Chmod(folder, 0o777)

@@ -195,10 +195,7 @@ func (a *Answer) Describe() string {
 		return a.Form
 	case a.Nearest != "":
 		return fmt.Sprintf(
-			"answer %s is no known form; %s has %d of its %d rows",
-			a.Bits,
-			a.Nearest,
-			a.Equal,
+			"answer %s is no known form; %s has %d of its %d rows", a.Bits, a.Nearest, a.Equal,
 			a.Rows,
 		)
 	}

@@ -50,8 +50,7 @@ func (p *Probe) Network() []byte {
 		}
 		if v.Args["weight"] != nil {
 			node.Inputs = append(
-				node.Inputs,
-				constant(fmt.Sprint("weight", i), v.Float32s("weight")),
+				node.Inputs, constant(fmt.Sprint("weight", i), v.Float32s("weight")),
 				constant(fmt.Sprint("bias", i), v.Float32s("bias")),
 			)
 			node.Attributes = append(

@@ -244,9 +244,7 @@ func (f *Found) Source() string {
 	text := fmt.Sprintf("as %s answered (%s)", f.Python, strings.Join(versions, ", "))
 	if len(missing) > 0 {
 		text += fmt.Sprintf(
-			"; without packages to ask, %s is %s",
-			strings.Join(missing, " and "),
-			pins,
+			"; without packages to ask, %s is %s", strings.Join(missing, " and "), pins,
 		)
 	}
 	return text
@@ -285,11 +283,8 @@ func (f *Found) Warnings() (lines []string) {
 			lines = append(
 				lines,
 				fmt.Sprintf(
-					"%s: probe %s could not be answered (%s): %s is assumed",
-					f.Python,
-					a.Probe,
-					a.Error,
-					word,
+					"%s: probe %s could not be answered (%s): %s is assumed", f.Python, a.Probe,
+					a.Error, word,
 				),
 			)
 		case a.Form != word:
@@ -297,12 +292,7 @@ func (f *Found) Warnings() (lines []string) {
 				lines,
 				fmt.Sprintf(
 					"%s: probe %s: %s, which no profile has (%s): %s is computed instead: %s",
-					f.Python,
-					a.Probe,
-					a.Describe(),
-					f.versions(a.Probe),
-					word,
-					means,
+					f.Python, a.Probe, a.Describe(), f.versions(a.Probe), word, means,
 				),
 			)
 		}
@@ -318,15 +308,8 @@ func (f *Found) Warnings() (lines []string) {
 			lines,
 			fmt.Sprintf(
 				"%s: probe rollout: answer %s has the logits and lataccels of %s at %d of %d "+
-					"steps, "+
-					"though all other probes answer so (%s): %s",
-				f.Python,
-				r.Bits,
-				f.Profile,
-				r.Equal,
-				r.Steps,
-				f.versions(""),
-				means,
+					"steps, though all other probes answer so (%s): %s",
+				f.Python, r.Bits, f.Profile, r.Equal, r.Steps, f.versions(""), means,
 			),
 		)
 	}
@@ -334,10 +317,9 @@ func (f *Found) Warnings() (lines []string) {
 		lines = append(
 			lines,
 			"what the challenge's pinned packages compute on this CPU no profile has, which of "+
-				"x86-64 "+
-				"wants AVX2 and FMA; on arm64 pandas up to 3.0 reads numbers otherwise, and the "+
-				"other forms are found by asking a Python: "+
-				"costs may differ from those of a Python on it",
+				"x86-64 wants AVX2 and FMA; on arm64 pandas up to 3.0 reads numbers otherwise, "+
+				"and the other forms are found by asking a Python: costs may differ from those "+
+				"of a Python on it",
 		)
 	}
 	return lines

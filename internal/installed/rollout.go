@@ -52,10 +52,7 @@ func newRolloutQuestion() (rolloutQuestion, error) {
 	lines := slices.Collect(strings.Lines(string(text)))
 	if len(lines) <= rolloutEnd {
 		return rolloutQuestion{}, fmt.Errorf(
-			"%s has %d lines, want more than %d",
-			rolloutRoute,
-			len(lines),
-			rolloutEnd,
+			"%s has %d lines, want more than %d", rolloutRoute, len(lines), rolloutEnd,
 		)
 	}
 	return rolloutQuestion{
@@ -115,8 +112,7 @@ func expectedRollout(p lockstep.Profile) (logits, lataccels [][]byte, err error)
 		return nil, nil, err
 	}
 	little := func(x any) []byte {
-		data,
-			_ := binary.Append(nil, binary.LittleEndian, x)
+		data, _ := binary.Append(nil, binary.LittleEndian, x)
 		return data
 	}
 	job := lockstep.Job{Route: route, Policy: lockstep.Zero{}, Observe: func(s *lockstep.Step) {

@@ -235,9 +235,7 @@ func TestHeader(t *testing.T) {
 		const prefix = len(magic) + 4 // and the length of the text
 		want, got := entry[:len(entry)-int(size)], header(a)
 		if w, g := bytes.TrimRight(want[prefix:], " \n"), bytes.TrimRight(got[prefix:],
-			" \n"); !bytes.Equal(
-			w, g,
-		) ||
+			" \n"); !bytes.Equal(w, g) ||
 			!bytes.Equal(want[:8], got[:8]) {
 			t.Errorf("%s: header %q, NumPy's is %q", f.Name, got, want)
 		}
@@ -359,8 +357,7 @@ func archive(entries ...string) []byte {
 
 func TestReadErrors(t *testing.T) {
 	f4 := func(shape, data string) []byte {
-		return archive("x.npy",
-			npy(fields("'<f4'", "False", shape), data))
+		return archive("x.npy", npy(fields("'<f4'", "False", shape), data))
 	}
 	text := func(header string) []byte { return archive("x.npy", npy(header, "")) }
 	version := func(major byte, rest string) []byte {

@@ -136,10 +136,9 @@ func TestParse(t *testing.T) {
 					Inputs:  []string{"x", "w"},
 					Outputs: []string{"a", "b"},
 					Attributes: []onnx.Attribute{
-						{
-							Name: "axis",
-							Int:  -1,
-						}, {Name: "epsilon", Float: 1e-5}, {Name: "mode", String: []byte("linear")},
+						{Name: "axis", Int: -1},
+						{Name: "epsilon", Float: 1e-5},
+						{Name: "mode", String: []byte("linear")},
 					},
 				},
 				{

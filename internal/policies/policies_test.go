@@ -15,8 +15,7 @@ func TestPythonPolicy(t *testing.T) {
 		Softplus: policytest.Each(softplus), Mean: meanAction,
 		Beta: policytest.Each(
 			func(d policytest.Draw) float32 {
-				return betaVariate(d.Softplus, d.Seed, d.ID,
-					d.Step)
+				return betaVariate(d.Softplus, d.Seed, d.ID, d.Step)
 			},
 		),
 

@@ -33,9 +33,7 @@ func Declared(seed uint64) *lockstep.Network {
 			return fmt.Sprintf("observation[%d]", r.IntN(lockstep.ObservationSize))
 		case 1:
 			return fmt.Sprintf(
-				"%s[%d]",
-				[]string{"action", "lataccel"}[r.IntN(2)],
-				-1-r.IntN(lockstep.SeenBack),
+				"%s[%d]", []string{"action", "lataccel"}[r.IntN(2)], -1-r.IntN(lockstep.SeenBack),
 			)
 		}
 		at := r.IntN(lockstep.SeenBack+lockstep.SeenAhead+1) - lockstep.SeenBack

@@ -53,9 +53,7 @@ class Controller:
 	}
 	c, got := made()
 	if want := []string{"file gain.txt " + hash(gain),
-		"module lib.other " + hash(module)}; !slices.Equal(
-		got, want,
-	) {
+		"module lib.other " + hash(module)}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	steered := func(want float64) error {

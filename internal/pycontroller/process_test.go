@@ -168,8 +168,7 @@ func TestNoLeaks(t *testing.T) {
 	work()
 	after := count()
 	more := func() bool {
-		return after[0] > before[0] || after[1] > before[1] ||
-			after[2] > before[2]
+		return after[0] > before[0] || after[1] > before[1] || after[2] > before[2]
 	}
 	for begin := time.Now(); more() &&
 		time.Since(begin) < time.Minute; time.Sleep(50 * time.Millisecond) {

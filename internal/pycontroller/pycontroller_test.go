@@ -439,10 +439,9 @@ func TestWhere(t *testing.T) {
 	}{
 		{"checkout", "controllers/foo.py", map[string]string{
 			"controllers/__init__.py": "class BaseController:\n    gain = 0.5\n",
-			"controllers/foo.py": "from . import BaseController\nfrom controllers.helper " +
-				"import double\nimport tinyphysics\nimport os\ngain = " +
-				"double(BaseController.gain) + float(open('data.txt').read()) + " +
-				"tinyphysics.CONTROL_START_IDX\n" + returnsGain,
+			"controllers/foo.py": "from . import BaseController\nfrom controllers.helper import " +
+				"double\nimport tinyphysics\nimport os\ngain = double(BaseController.gain) + " +
+				"float(open('data.txt').read()) + tinyphysics.CONTROL_START_IDX\n" + returnsGain,
 			"controllers/helper.py": "def double(x): return 2 * x\n",
 			"data.txt":              "0.25",
 			"tinyphysics.py":        "CONTROL_START_IDX = 300\n",
@@ -552,8 +551,7 @@ func TestEdited(t *testing.T) {
 			for what, change := range map[string]func(){
 				"edited": func() { put(files(0.5, "# "+place.begin)) },
 				"broken": func() {
-					put(map[string]string{"c.py": "1 /", "helper.py": "(",
-						"__init__.py": "("})
+					put(map[string]string{"c.py": "1 /", "helper.py": "(", "__init__.py": "("})
 				},
 				"later": func() { put(map[string]string{"later.py": "gain = 7"}) },
 				"lost": func() {
@@ -751,9 +749,7 @@ var answers = []struct {
 	expression string
 	err        string
 }{
-	{
-		"0.1", "",
-	}, {"np.float64(0.1)", ""}, {"np.float32(0.1)", ""}, {"np.float16(0.1)", ""}, {"1",
+	{"0.1", ""}, {"np.float64(0.1)", ""}, {"np.float32(0.1)", ""}, {"np.float16(0.1)", ""}, {"1",
 		""}, {"-7", ""}, {"True", ""},
 	{
 		"np.int64(2)", "",

@@ -58,8 +58,7 @@ func TestWatch(t *testing.T) {
 	}{
 		"honest": {"import math", "return math.sin(0.3 * (target_lataccel - current_lataccel))",
 			nil, func(c *Conditions) {
-				*c = Conditions{Clock: 2e9, Tick: 1, Seed: 7, Undo: true,
-					Deny: true}
+				*c = Conditions{Clock: 2e9, Tick: 1, Seed: 7, Undo: true, Deny: true}
 			}, false, ""},
 		"sim_step": {"from tinyphysics import TinyPhysicsSimulator\nTinyPhysicsSimulator.sim_step = lambda self, i: 0",
 			"return 0.1", []string{"patch tinyphysics.TinyPhysicsSimulator.sim_step"},
@@ -143,8 +142,7 @@ return len(f.f_locals['self'].futureplan)`, []string{"simulator reads futureplan
 		"the model": {"from tinyphysics import TinyPhysicsModel",
 			"return TinyPhysicsModel('m', False)", nil, nil, false, "RuntimeError: lockstep " +
 				"verify has no TinyPhysicsModel.__init__"},
-		"garbage": {"", "os.write(3, b'{}\\n')\nreturn 0.1", []string{"garbled "}, nil, false,
-			""},
+		"garbage": {"", "os.write(3, b'{}\\n')\nreturn 0.1", []string{"garbled "}, nil, false, ""},
 		"closes": {"", "try:\n    os.close(3)\nexcept OSError:\n    pass\nreturn 0.1",
 			[]string{"silent "}, nil, false, ""},
 	} {

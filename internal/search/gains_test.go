@@ -62,8 +62,7 @@ func TestGains(t *testing.T) {
 		run(t, again, 15)
 		broken := errors.New("interrupted")
 		if err := again.Next(func([]lockstep.Policy) ([]lockstep.Result, error) {
-			return nil,
-				broken
+			return nil, broken
 		}); err != broken {
 			t.Error(err)
 		}

@@ -248,11 +248,8 @@ func TestAimQuadratic(t *testing.T) {
 	r := &lockstep.Route{TargetLataccel: numbers(lockstep.ControlStartIdx + n)}
 	drives := []drive{{lataccel: numbers(n)}, {lataccel: numbers(n)}}
 	// The planner's own sum of costs, in another order; no simulator's.
-	if got, want := meanCost(r,
-		drives), (total(costing(r), drives[0].lataccel)+total(costing(r),
-		drives[1].lataccel))/2; math.Abs(
-		got-want,
-	) > 1e-9*want {
+	if got, want := meanCost(r, drives), (total(costing(r), drives[0].lataccel)+total(costing(r),
+		drives[1].lataccel))/2; math.Abs(got-want) > 1e-9*want {
 		t.Errorf("a mean cost of %v, want %v", got, want)
 	}
 	var slopes [knots][]float64

@@ -91,10 +91,7 @@ func header(names []string) string {
 // the list with its own when it has loaded the module.
 #pragma once
 
-#define LOCKSTEP_KINDS(K) ` + strings.Join(
-		rows,
-		" ",
-	) + "\n"
+#define LOCKSTEP_KINDS(K) ` + strings.Join(rows, " ") + "\n"
 }
 
 // python is _kinds.py.

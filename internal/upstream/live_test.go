@@ -89,8 +89,7 @@ func TestLive(t *testing.T) {
 			if sim.Profile() != found.Profile {
 				t.Skipf(
 					"its library has profile %s here, Python's %s: nothing is to be equal",
-					sim.Profile(),
-					found.Profile,
+					sim.Profile(), found.Profile,
 				)
 			}
 			equal := 0
@@ -100,13 +99,8 @@ func TestLive(t *testing.T) {
 					continue
 				}
 				t.Errorf(
-					"route %s of seed %d, %v: costs %v (%v), the program's %v",
-					jobs[i].Route.Name,
-					key,
-					jobs[i].Policy,
-					result.Costs,
-					result.Err,
-					wanted[i],
+					"route %s of seed %d, %v: costs %v (%v), the program's %v", jobs[i].Route.Name,
+					key, jobs[i].Policy, result.Costs, result.Err, wanted[i],
 				)
 			}
 			t.Logf("%d of %d costs equal", equal, len(jobs))

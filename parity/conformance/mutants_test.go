@@ -898,9 +898,7 @@ func TestREADME(t *testing.T) {
 		t.Errorf("the table is of %v, want %v", got, want)
 	}
 	if count := fmt.Sprintf(" has %d simulators with one fault each",
-		len(mutants)); !strings.Contains(
-		string(data), count,
-	) {
+		len(mutants)); !strings.Contains(string(data), count) {
 		t.Errorf("README.md lacks %q", count)
 	}
 }

@@ -346,8 +346,7 @@ func trajectoryDiffers(got, want *lockstep.Trajectory) error {
 		return nil
 	}
 	columns := func(t *lockstep.Trajectory) [][]float64 {
-		return [][]float64{t.Target, t.Lataccel,
-			t.Action}
+		return [][]float64{t.Target, t.Lataccel, t.Action}
 	}
 	for i, name := range []string{"target", "lataccel", "action"} {
 		if d := parity.Differ(columns(want)[i], columns(got)[i]); d != nil {

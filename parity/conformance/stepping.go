@@ -316,8 +316,7 @@ func (d *driver) closed() {
 		"Snapshot": func() error { _, err := p.Snapshot(ctx); return err },
 		"Restore":  func() error { return p.Restore(ctx, shot) },
 		"Roll": func() error {
-			return p.Roll(ctx, make([]float64, n), make([]float64, n),
-				nil)
+			return p.Roll(ctx, make([]float64, n), make([]float64, n), nil)
 		},
 		"Fork": func() error {
 			_, err := p.Fork(ctx, shot, []int{0}, lockstep.Noise{Kind: lockstep.OwnNoise})

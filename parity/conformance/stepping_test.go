@@ -157,13 +157,11 @@ func TestStepMutants(t *testing.T) {
 			}}},
 		{"is never closed", "Step after Close gives no error", stepFault{open: true}},
 		{"stands still", "Index is 20 after Step 20, want 21",
-			stepFault{step: func(lockstep.Stepper, ctxt, []float64,
-				[]float64) error {
+			stepFault{step: func(lockstep.Stepper, ctxt, []float64, []float64) error {
 				return nil
 			}}},
 		{"cannot restore", "Restore of a snapshot",
-			stepFault{restore: func(lockstep.Stepper, ctxt,
-				*lockstep.Snapshot) error {
+			stepFault{restore: func(lockstep.Stepper, ctxt, *lockstep.Snapshot) error {
 				return errors.New("no")
 			}}},
 	} {

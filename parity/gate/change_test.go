@@ -80,17 +80,14 @@ func TestChanged(t *testing.T) {
 		},
 		"notes of recordings are no documentation": {
 			change: func(t *testing.T, root string) {
-				write(t, root, "golden/testdata/notes.md",
-					"x")
+				write(t, root, "golden/testdata/notes.md", "x")
 			},
 			why: "golden/testdata/notes.md concerns every engine",
 		},
 		"one engine, committed": {
-			change: func(t *testing.T,
-				root string) {
+			change: func(t *testing.T, root string) {
 				write(t, root, "batched/onnxruntime/graph.go", "x")
-				commit(t,
-					root)
+				commit(t, root)
 			},
 			engines: []string{"onnxruntime"}, why: "changed: onnxruntime",
 		},
@@ -107,8 +104,7 @@ func TestChanged(t *testing.T) {
 			engines: []string{"onnxruntime", "batched"}, why: "changed: onnxruntime, batched",
 		},
 		"removed": {
-			change: func(t *testing.T,
-				root string) {
+			change: func(t *testing.T, root string) {
 				command(t, root, "rm", "--quiet", "gpu/abi.go")
 				commit(t, root)
 			},
@@ -130,27 +126,20 @@ func TestChanged(t *testing.T) {
 			},
 			engines: nil, why: "no engine has changed",
 		},
-		"tools": {change: func(t *testing.T,
-			root string) {
+		"tools": {change: func(t *testing.T, root string) {
 			write(t, root, "cmd/lockstep/main.go", "x")
-		}, why: "no engine has " +
-			"changed"},
-		"recordings": {change: func(t *testing.T,
-			root string) {
-			write(t, root, "golden/testdata/a.npz",
-				"x")
+		}, why: "no engine has changed"},
+		"recordings": {change: func(t *testing.T, root string) {
+			write(t, root, "golden/testdata/a.npz", "x")
 		}, why: "golden/testdata/a.npz concerns every engine"},
-		"the root": {change: func(t *testing.T,
-			root string) {
+		"the root": {change: func(t *testing.T, root string) {
 			write(t, root, "go.mod", "x")
 		}, why: "go.mod concerns every engine"},
 		"an odd name": {change: func(t *testing.T, root string) {
-			write(t, root, "what\n\"ü\" "+
-				"ever", "x")
+			write(t, root, "what\n\"ü\" ever", "x")
 		}, why: "concerns every engine"},
 		"nothing": {change: func(*testing.T, string) {}, why: "nothing differs from base"},
-		"ignored": {change: func(t *testing.T,
-			root string) {
+		"ignored": {change: func(t *testing.T, root string) {
 			write(t, root, "build/x.go", "x")
 		}, why: "nothing differs from base"},
 		"no base": {base: "-", change: func(*testing.T, string) {}, why: `"-" is no revision`},

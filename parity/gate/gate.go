@@ -437,8 +437,7 @@ func (g *run) untouched(ctx context.Context, name string, of []string) string {
 	}
 	for _, folder := range of {
 		within := func(name string) bool {
-			return name == folder ||
-				strings.HasPrefix(name, folder+"/")
+			return name == folder || strings.HasPrefix(name, folder+"/")
 		}
 		if slices.ContainsFunc(g.change.Packages, within) ||
 			slices.ContainsFunc(g.change.Files, within) {

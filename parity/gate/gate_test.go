@@ -167,8 +167,7 @@ func TestParity(t *testing.T) {
 			why: `printed "panic: oops"`},
 		"no comparison": {script: []string{`{}`, announce(0)}, outcome: verdict.Failed,
 			why: "which is no comparison"},
-		"nothing": {script: []string{announce(0)}, outcome: verdict.Failed,
-			why: "no case was run"},
+		"nothing": {script: []string{announce(0)}, outcome: verdict.Failed, why: "no case was run"},
 		"an empty report": {
 			script: []string{line(verdict.Comparison{Kind: "goldens", Want: "w", Got: "g",
 				Report: &parity.Report{}}), announce(1), "exit 2"},
@@ -203,8 +202,7 @@ func TestParity(t *testing.T) {
 			}
 			s := step{
 				name: "parity",
-				run: func(ctx context.Context,
-					k *verdict.Check) error {
+				run: func(ctx context.Context, k *verdict.Check) error {
 					return g.compare(ctx, k, "compare", "goldens")
 				},
 			}
@@ -294,23 +292,18 @@ func TestExecute(t *testing.T) {
 			passing(ctx, c)
 			return []error{nil}[len(c.Cases)]
 		}, outcome: verdict.Failed, why: "panic: runtime error: index out of range"},
-		"fails": {run: func(ctx context.Context,
-			c *verdict.Check) error {
-			passing(ctx,
-				c)
+		"fails": {run: func(ctx context.Context, c *verdict.Check) error {
+			passing(ctx, c)
 			return errors.New("why not")
 		}, outcome: verdict.Failed, why: "why not"},
 		"nothing": {run: func(context.Context, *verdict.Check) error { return nil },
 			outcome: verdict.Failed, why: "no case was run"},
-		"hangs": {run: func(ctx context.Context,
-			c *verdict.Check) error {
-			passing(ctx,
-				c)
+		"hangs": {run: func(ctx context.Context, c *verdict.Check) error {
+			passing(ctx, c)
 			<-ctx.Done()
 			return nil
 		}, outcome: verdict.Failed, why: "did not end within"},
-		"leaves": {run: func(context.Context,
-			*verdict.Check) error {
+		"leaves": {run: func(context.Context, *verdict.Check) error {
 			return leaving("not today")
 		}, outcome: verdict.NotRun, why: "not today"},
 		"skips all": {run: func(_ context.Context, c *verdict.Check) error {
@@ -391,8 +384,7 @@ func TestRun(t *testing.T) {
 	long := step{
 		name:   "long",
 		beside: true,
-		run: func(ctx context.Context,
-			c *verdict.Check) error {
+		run: func(ctx context.Context, c *verdict.Check) error {
 			<-ctx.Done()
 			return ctx.Err()
 		},
@@ -451,10 +443,7 @@ func TestRun(t *testing.T) {
 		run:  func(context.Context, *verdict.Check) error { cancel(); return nil },
 	}
 	if r, err := Run(ctx, Config{Root: root, Limit: time.Minute, Out: io.Discard,
-		steps: steps(fine, stop, fine)}); !errors.Is(
-		err,
-		context.Canceled,
-	) ||
+		steps: steps(fine, stop, fine)}); !errors.Is(err, context.Canceled) ||
 		r != nil {
 		t.Errorf("interrupted: %+v, %v", r, err)
 	}
@@ -483,10 +472,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("documentation: %v", got)
 	}
 	if got := names(verdict.Change{Documentation: true, Packages: []string{"docs"}},
-		false); !slices.Equal(
-		got,
-		[]string{"documentation", "tests"},
-	) {
+		false); !slices.Equal(got, []string{"documentation", "tests"}) {
 		t.Errorf("documentation that tests read: %v", got)
 	}
 	if got := names(verdict.Change{Everything: true, Engines: testEngines}, false); !slices.Equal(
@@ -852,8 +838,7 @@ func TestTargetTests(t *testing.T) {
 			outcome: verdict.Failed, why: "none of its tests was run"},
 		"another package": {lines: []string{strings.ReplaceAll(pass, "/a", "/b")},
 			outcome: verdict.Failed, why: "go test was not run in it"},
-		"nothing": {lines: nil, outcome: verdict.Failed, why: "go test was not " +
-			"run in it"},
+		"nothing": {lines: nil, outcome: verdict.Failed, why: "go test was not run in it"},
 		"skipped without a want": {lines: []string{start, skip, end}, outcome: verdict.Failed,
 			why: "none of its tests was run"},
 		"skipped": {lines: []string{start, says, skip, end},
@@ -888,13 +873,8 @@ func TestTargetTests(t *testing.T) {
 		}
 		if got.Outcome != c.outcome || !strings.Contains(said, c.why) {
 			t.Errorf(
-				"%s: %s because %q, want %s because %q\n%+v",
-				name,
-				got.Outcome,
-				said,
-				c.outcome,
-				c.why,
-				got.Cases,
+				"%s: %s because %q, want %s because %q\n%+v", name, got.Outcome, said, c.outcome,
+				c.why, got.Cases,
 			)
 		}
 		if flags, err := os.ReadFile(filepath.Join(root, "flags")); err != nil ||
@@ -924,9 +904,7 @@ func TestTargetFlags(t *testing.T) {
 		if n := strings.Count(recipe, "$(GO) test "); n == 0 ||
 			n != strings.Count(recipe, "$(TESTFLAGS)") {
 			t.Errorf(
-				"%s: %d times go test, %d times with TESTFLAGS",
-				target.name,
-				n,
+				"%s: %d times go test, %d times with TESTFLAGS", target.name, n,
 				strings.Count(recipe, "$(TESTFLAGS)"),
 			)
 		}
@@ -973,12 +951,7 @@ func TestHardware(t *testing.T) {
 		if got := s.execute(t.Context(), time.Minute, nil); got.Outcome != outcome ||
 			!strings.Contains(got.Why, why) {
 			t.Errorf(
-				"%s: %s because %q, want %s because %q",
-				name,
-				got.Outcome,
-				got.Why,
-				outcome,
-				why,
+				"%s: %s because %q, want %s because %q", name, got.Outcome, got.Why, outcome, why,
 			)
 		}
 	}
@@ -997,9 +970,7 @@ func TestHardware(t *testing.T) {
 	}
 	evidence := hardware.Evidence{
 		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: hash, Date: "2026-01-02",
-		Goldens: []string{
-			"g00002.pid",
-		}, Tests: []hardware.Outcome{{Name: "TestGoldens",
+		Goldens: []string{"g00002.pid"}, Tests: []hardware.Outcome{{Name: "TestGoldens",
 			Result: hardware.Pass}}, Verdict: hardware.Pass,
 	}
 	if evidence.Challenge, err = answer(t.Context(), hash); err != nil {
@@ -1072,13 +1043,8 @@ func TestComparisonOutcome(t *testing.T) {
 		if got := c.comparison.Outcome(); got != c.outcome || len(check.Cases) != c.cases ||
 			check.Count(verdict.Failed) != c.failed {
 			t.Errorf(
-				"%s with %d cases, %d failed; want %s, %d, %d",
-				got,
-				len(check.Cases),
-				check.Count(verdict.Failed),
-				c.outcome,
-				c.cases,
-				c.failed,
+				"%s with %d cases, %d failed; want %s, %d, %d", got, len(check.Cases),
+				check.Count(verdict.Failed), c.outcome, c.cases, c.failed,
 			)
 		}
 		if (c.outcome == verdict.Equal) != (c.comparison.Why() == "") {

@@ -44,9 +44,8 @@ func (g *run) hardware(ctx context.Context, c *verdict.Check) error {
 			return err
 		} else if got := runs[file].Challenge; got != want {
 			k.Outcome, k.Message = verdict.Failed, fmt.Sprintf("the answer to the challenge of "+
-				"these kernels, %.12s, is not the "+
-				"reference's, %.12s: this was not computed, or not rightly; run `make gpu-test` "+
-				"on %s again", got, want, runs[file].Device)
+				"these kernels, %.12s, is not the reference's, %.12s: this was not computed, or "+
+				"not rightly; run `make gpu-test` on %s again", got, want, runs[file].Device)
 		}
 		c.Cases = append(c.Cases, k)
 	}

@@ -301,10 +301,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	if got, want := r.Skips(verdict.NotRun), []verdict.Skip{{Check: "tests",
-		Message: "this CPU has no AVX-512", Count: 1}}; !slices.Equal(
-		got,
-		want,
-	) {
+		Message: "this CPU has no AVX-512", Count: 1}}; !slices.Equal(got, want) {
 		t.Errorf("skips %v, want %v", got, want)
 	}
 	if got := r.Skips(verdict.NotRun, verdict.NotApplicable); len(got) != 2 {

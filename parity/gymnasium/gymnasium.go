@@ -35,8 +35,7 @@ func NewView(t classic.Task) *schema.View[*step] {
 	taught := func(s schema.Stage) schema.Stage { s.Teach = true; return s }
 	begin := []schema.Input{same("action"), last("state"), last("elapsed"), last("ended")}
 	flags := []schema.Input{same("terminated"), same("truncated")}
-	with := func(a []schema.Input,
-		b ...schema.Input) []schema.Input {
+	with := func(a []schema.Input, b ...schema.Input) []schema.Input {
 		return append(a[:len(a):len(a)], b...)
 	}
 

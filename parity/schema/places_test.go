@@ -271,11 +271,7 @@ func TestTwoPlaces(t *testing.T) {
 			want, got := &walks{
 				rollouts: 3,
 				steps:    steps,
-			}, &walks{
-				rollouts: 3,
-				steps:    steps,
-				wrong:    []place{a, b},
-			}
+			}, &walks{rollouts: 3, steps: steps, wrong: []place{a, b}}
 			r, err := parity.Compare(
 				t.Context(), parity.Family{}, parity.Live(want), parity.Live(got), tasks,
 				parity.CompareOptions{},
@@ -430,11 +426,7 @@ func TestMissing(t *testing.T) {
 		whole, lacking := &walks{
 			rollouts: 1,
 			steps:    4,
-		}, &walks{
-			rollouts: 1,
-			steps:    4,
-			wrong:    []place{{0, step, "no count"}},
-		}
+		}, &walks{rollouts: 1, steps: 4, wrong: []place{{0, step, "no count"}}}
 		for _, sides := range [][2]*walks{{whole, lacking}, {lacking, whole}} {
 			r, err := parity.Compare(
 				t.Context(), parity.Family{}, parity.Live(sides[0]), parity.Live(sides[1]),

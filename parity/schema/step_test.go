@@ -190,11 +190,8 @@ func TestValidate(t *testing.T) {
 // TestKept: steps that are kept, in full or as digests, stay as they were and apart.
 func TestKept(t *testing.T) {
 	s := Schema{Name: "kept", Key: []string{"k"}, Outcome: Outcome{Name: "o"}, Stages: []Stage{
-		{
-			Name:  "array",
-			Type:  "uint8",
-			Shape: []int{2},
-		}, {Name: "number", Type: "int64", Optional: true},
+		{Name: "array", Type: "uint8", Shape: []int{2}},
+		{Name: "number", Type: "int64", Optional: true},
 	}}
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)

@@ -189,8 +189,7 @@ func TestCaseErrors(t *testing.T) {
 		base + `"batch":[{"route":0,"policy":{"kind":"table","file":"e30="}}]}`: `job 0: the file of policy table: no kind of policy ""`,
 		strings.Replace(base, "101", "100", 1) + `"batch":[]}`: "route r: 100 " +
 			"rows, want 101 to",
-		strings.Replace(base, "101", "1e9",
-			1) + `"batch":[]}`: "cannot unmarshal number 1e9",
+		strings.Replace(base, "101", "1e9", 1) + `"batch":[]}`: "cannot unmarshal number 1e9",
 		strings.Replace(base, "101", "99999999", 1) + `"batch":[]}`: "99999999 " +
 			"rows, want 101 to",
 		strings.Replace(base, `"v_ego":1`, `"v_ego":[1,2]`, 1) + `"batch":[]}`: "a column of 2 " +
@@ -446,8 +445,7 @@ func TestCaseCheck(t *testing.T) {
 				flipBit(s, Costs, 0, 0)
 			}
 		}},
-		"route 00000, controller pid: an error: true, want false": {fail: func(string,
-			int) error {
+		"route 00000, controller pid: an error: true, want false": {fail: func(string, int) error {
 			return errors.New("x")
 		}},
 	} {

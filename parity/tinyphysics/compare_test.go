@@ -111,9 +111,7 @@ func TestLacking(t *testing.T) {
 func TestCompareEqual(t *testing.T) {
 	jobs := toyJobs(5, 140)
 	a, b := &toy{name: "a"}, &toy{name: "b"}
-	for name, c := range map[string]struct {
-		want, got parity.Source
-	}{
+	for name, c := range map[string]struct{ want, got parity.Source }{
 		"live":     {Live(a), Live(b)},
 		"parallel": {parallel(a, 4), parallel(b, 3)},
 		"recorded": {parity.Traced(record(t, a, jobs, lockstep.AllSteps, 0)), Live(b)},

@@ -59,12 +59,7 @@ func explain(want, got *schema.Step) *parity.Explanation {
 		Text: fmt.Sprintf(
 			"draw %v: token %d, %.3g from the nearest edge of the CDF; got token %d, %.3g from "+
 				"it; greatest difference of the CDFs %.3g",
-			c.want.draw,
-			c.want.token,
-			c.want.margin,
-			c.got.token,
-			c.got.margin,
-			c.apart,
+			c.want.draw, c.want.token, c.want.margin, c.got.token, c.got.margin, c.apart,
 		),
 		Facts: []parity.Fact{
 			{Name: "draw", Value: digits(c.want.draw)},
@@ -183,8 +178,7 @@ func plot(task *parity.RolloutTask, sides [2]*schema.Digests, at [2]*schema.Step
 	from := int(min(max(low-plotTokens, 0), lockstep.VocabSize))
 	to := int(min(max(high, 0), lockstep.VocabSize)) + plotTokens
 	cut := func(cdf []float64) []parity.Float {
-		return parity.Floats(cdf[min(from,
-			len(cdf)):min(to, len(cdf))])
+		return parity.Floats(cdf[min(from, len(cdf)):min(to, len(cdf))])
 	}
 	c := parity.Chart{
 		Label: "CDF around the draw", Unit: "cumulative probability", Span: 1e-12, First: from,
@@ -199,9 +193,7 @@ func plot(task *parity.RolloutTask, sides [2]*schema.Digests, at [2]*schema.Step
 		c.Note += fmt.Sprintf(
 			" The draw is %.3g from the nearest edge of the wanted CDF, %.3g from that of the "+
 				"other; the CDFs are %.3g apart at most.",
-			k.want.margin,
-			k.got.margin,
-			k.apart,
+			k.want.margin, k.got.margin, k.apart,
 		)
 	}
 	return append(charts, c)

@@ -103,12 +103,10 @@ func (g *goldens) Read(
 		show(s)
 	}
 	return rollout(
-			entry.Route,
-			g.rollouts[n].Key[1],
-			entry.Rows,
-			entry.Seed,
-			r.RouteHash,
-		), parity.End{
-			Outcome: Outcome(r.Costs),
-		}, nil
+		entry.Route,
+		g.rollouts[n].Key[1],
+		entry.Rows,
+		entry.Seed,
+		r.RouteHash,
+	), parity.End{Outcome: Outcome(r.Costs)}, nil
 }

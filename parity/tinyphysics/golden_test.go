@@ -36,8 +36,7 @@ func TestGolden(t *testing.T) {
 	}
 	jobs, err := GoldenJobs(
 		set,
-		func(name string) (*lockstep.Route,
-			error) {
+		func(name string) (*lockstep.Route, error) {
 			return assetstest.Route(t, name, set.Profile), nil
 		},
 	)

@@ -127,8 +127,7 @@ func simplerPolicies(s *shrinker) {
 			try(
 				s,
 				func(c *DriveCase) {
-					c.Batch[i].Policy,
-						c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil
+					c.Batch[i].Policy, c.Batch[i].Sampling = CasePolicy{Kind: "zero"}, nil
 				},
 			) {
 			continue

@@ -282,8 +282,7 @@ func TestHostile(t *testing.T) {
 		return rec('E', u32(u32(nil, id), steps), []byte{has}, values)
 	}
 	file := func(parts ...[]byte) []byte {
-		return append(slices.Clone(ok),
-			bytes.Join(parts, nil)...)
+		return append(slices.Clone(ok), bytes.Join(parts, nil)...)
 	}
 	closed := func(rollouts uint32, steps uint64) []byte {
 		return rec('Z', u32(nil, rollouts), u64(nil, steps), u32(nil, 0))
@@ -308,8 +307,7 @@ func TestHostile(t *testing.T) {
 		{"type", described(func(s *schema.Schema) { s.Stages[0].Type = "float16" }),
 			`stage "action": type "float16" is not known`},
 		{"shape", described(func(s *schema.Schema) {
-			s.Stages[1].Shape = []int{1 << 30,
-				1 << 30}
+			s.Stages[1].Shape = []int{1 << 30, 1 << 30}
 		}), "524288 bytes at most"},
 		{"no dimension", described(func(s *schema.Schema) { s.Stages[1].Shape = []int{0} }),
 			"dimensions of 1 and more"},
@@ -320,8 +318,7 @@ func TestHostile(t *testing.T) {
 				"that cannot be printed"},
 		{"from later", described(func(s *schema.Schema) { s.Stages[0].From = []schema.Input{schema.Same("tokens")} }), "is not there yet"},
 		{"many stages", described(func(s *schema.Schema) {
-			s.Stages = slices.Repeat(s.Stages,
-				7)
+			s.Stages = slices.Repeat(s.Stages, 7)
 		}), "35 stages"},
 		{"no end", ok, fmt.Sprintf("a.trace: record 1 at offset %d: the file is cut off here",
 			len(ok))},
@@ -487,13 +484,11 @@ func TestWriterErrors(t *testing.T) {
 			return nil
 		}, "00000/pid, step 20: stage tokens has 159 bytes, want 160"},
 		"outcome": {func(w *Writer) error {
-			w.Begin(good[0].about).End([]float64{1},
-				nil)
+			w.Begin(good[0].about).End([]float64{1}, nil)
 			return nil
 		}, "00000/pid: an outcome of 1 numbers, want 2"},
 		"key": {func(w *Writer) error {
-			w.Begin(Rollout{Key: []string{"a"}}).End(nil,
-				nil)
+			w.Begin(Rollout{Key: []string{"a"}}).End(nil, nil)
 			return nil
 		}, "a: a key of 1 words, want [start policy]"},
 		"order": {func(w *Writer) error {

@@ -191,8 +191,7 @@ func init() { // they refer to one another
 		"installed": without(askInstalled),
 		"generate":  generated,
 		"close": func(_ *task, handle int64, _, _ []byte) (any, error) {
-			return nothing{},
-				drop(handle)
+			return nothing{}, drop(handle)
 		},
 
 		"load":    of(load),

@@ -59,8 +59,7 @@ func tune(t *task, s *simulator, q tuneRequest, _ []byte) (any, error) {
 	for start := time.Now(); len(answer.History) < q.Generations &&
 		(time.Since(start)+last).Seconds() <= q.Budget; {
 		began := time.Now()
-		if err := gains.Next(func(c []lockstep.Policy) ([]lockstep.Result,
-			error) {
+		if err := gains.Next(func(c []lockstep.Policy) ([]lockstep.Result, error) {
 			return s.sweep(t, picked, c)
 		}); err != nil {
 			return nil, err

@@ -54,12 +54,10 @@ func softmaxes() []Operation {
 					return args("x", normals(r, 20, 1), "n", []int64{int64(1 + r.IntN(20))})
 				},
 				func(r *rand.Rand) map[string]any {
-					return args("x", normals(r, 20, 4), "n",
-						[]int64{20})
+					return args("x", normals(r, 20, 4), "n", []int64{20})
 				},
 				func(r *rand.Rand) map[string]any {
-					return args("x", normals(r, 20, 50), "n",
-						[]int64{20})
+					return args("x", normals(r, 20, 50), "n", []int64{20})
 				},
 			},
 		}
@@ -73,8 +71,7 @@ func softmaxes() []Operation {
 		return Operation{
 			Name: name, Line: "`softmax(x/0.8)`", Tries: 600, First: variantRows(), Draws: draws,
 			Right: func(a *Arithmetic, v vectors.Vector) any {
-				return softmax(a, v.Float32s("x"),
-					exp)
+				return softmax(a, v.Float32s("x"), exp)
 			},
 			Others: map[string]func(v vectors.Vector) any{
 				"the other variant of e^x": func(v vectors.Vector) any {
@@ -309,8 +306,7 @@ func inputs() []Operation {
 	return []Operation{
 		{
 			Name: "csv2", Line: "`read_csv`", Draws: texts, Tries: 20_000,
-			Right: func(a *Arithmetic,
-				v vectors.Vector) any {
+			Right: func(a *Arithmetic, v vectors.Vector) any {
 				return []float64{csv2(a, v.Text("text"))}
 			},
 			Others: map[string]func(v vectors.Vector) any{"correctly rounded": exact},
@@ -446,13 +442,11 @@ func random() []Operation {
 			Name: "draws", Line: "seed", Tries: 300,
 			Draws: []func(r *rand.Rand) map[string]any{
 				func(r *rand.Rand) map[string]any {
-					return args("seed",
-						[]int64{int64(r.IntN(10_000))})
+					return args("seed", []int64{int64(r.IntN(10_000))})
 				},
 			},
 			Right: func(a *Arithmetic, v vectors.Vector) any {
-				return draws(a,
-					uint32(v.Int("seed")), 40)
+				return draws(a, uint32(v.Int("seed")), 40)
 			},
 		},
 		{
@@ -570,8 +564,7 @@ func tokens() []Operation {
 			Name: "decode", Line: "bins", Tries: 5000,
 			Draws: []func(r *rand.Rand) map[string]any{
 				func(r *rand.Rand) map[string]any {
-					return args("token",
-						[]int64{int64(r.IntN(1024))})
+					return args("token", []int64{int64(r.IntN(1024))})
 				},
 			},
 			Right: func(a *Arithmetic, v vectors.Vector) any { return []float64{bins(a)[v.Int("token")]} },
@@ -590,12 +583,10 @@ func tokens() []Operation {
 					return args("x", []float64{x})
 				},
 				func(r *rand.Rand) map[string]any {
-					return args("x",
-						[]float64{12*r.Float64() - 6})
+					return args("x", []float64{12*r.Float64() - 6})
 				},
 				func(r *rand.Rand) map[string]any {
-					return args("x",
-						[]float64{float64(2*r.IntN(2)-1) * 5.5})
+					return args("x", []float64{float64(2*r.IntN(2)-1) * 5.5})
 				},
 			},
 			Right: func(a *Arithmetic, v vectors.Vector) any {
@@ -630,8 +621,7 @@ func tokens() []Operation {
 func rollout() []Operation {
 	pick := func(r *rand.Rand, sizes ...int) int { return sizes[r.IntN(len(sizes))] }
 	lengths := func(r *rand.Rand) int {
-		return pick(r, 1+r.IntN(7), 8+r.IntN(121),
-			129+r.IntN(300), 400, 399)
+		return pick(r, 1+r.IntN(7), 8+r.IntN(121), 129+r.IntN(300), 400, 399)
 	}
 	series := func(r *rand.Rand) map[string]any {
 		n := pick(r, 400, 400, 400, 2, 2+r.IntN(398))
@@ -670,8 +660,7 @@ func rollout() []Operation {
 				func(r *rand.Rand) map[string]any { return args("x", normals64(r, lengths(r), 1)) },
 			},
 			Right: func(a *Arithmetic, v vectors.Vector) any {
-				return []float64{pairwise(a,
-					v.Float64s("x"))}
+				return []float64{pairwise(a, v.Float64s("x"))}
 			},
 		},
 		{
@@ -681,8 +670,7 @@ func rollout() []Operation {
 				func(r *rand.Rand) map[string]any { return args("x", normals(r, 1024, 1)) },
 			},
 			Right: func(a *Arithmetic, v vectors.Vector) any {
-				return []float32{pairwise(a,
-					v.Float32s("x"))}
+				return []float32{pairwise(a, v.Float32s("x"))}
 			},
 		},
 		{

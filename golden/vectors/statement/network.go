@@ -18,16 +18,13 @@ func products() []Operation {
 	row := func(n int, tiny float64) []func(r *rand.Rand) map[string]any {
 		return []func(r *rand.Rand) map[string]any{
 			func(r *rand.Rand) map[string]any {
-				return args("a", normals(r, n, 1), "b",
-					normals(r, n, 0.1))
+				return args("a", normals(r, n, 1), "b", normals(r, n, 0.1))
 			},
 			func(r *rand.Rand) map[string]any {
-				return args("a", spread(r, n, 20), "b",
-					spread(r, n, 20))
+				return args("a", spread(r, n, 20), "b", spread(r, n, 20))
 			},
 			func(r *rand.Rand) map[string]any {
-				return args("a", normals(r, n, tiny), "b",
-					normals(r, n, tiny))
+				return args("a", normals(r, n, tiny), "b", normals(r, n, tiny))
 			},
 		}
 	}
@@ -339,14 +336,12 @@ func elementary() []Operation {
 	}
 	uniform := func(low, high float64) func(r *rand.Rand) map[string]any {
 		return func(r *rand.Rand) map[string]any {
-			return args("x",
-				[]float32{float32(low + (high-low)*r.Float64())})
+			return args("x", []float32{float32(low + (high-low)*r.Float64())})
 		}
 	}
 	// sized are numbers of all sizes, of one sign or of either.
 	sized := func(r *rand.Rand) float32 {
-		return float32(math.Ldexp(r.NormFloat64(),
-			r.IntN(30)-20))
+		return float32(math.Ldexp(r.NormFloat64(), r.IntN(30)-20))
 	}
 	either := func(r *rand.Rand) map[string]any { return args("x", []float32{sized(r)}) }
 	// near are the neighbours of edges.

@@ -172,20 +172,17 @@ func ties() (draws []func(r *rand.Rand) map[string]any) {
 		func(r *rand.Rand, s *row) { s.target[s.t] = near(r, 5*s.tie) },
 		func(r *rand.Rand, s *row) { s.lataccel[s.t-1] = near(r, 5*s.tie) },
 		func(r *rand.Rand, s *row) {
-			s.lataccel[s.t-1], s.target[s.t] = 0.25,
-				near(r, 0.25+5*s.tie)
+			s.lataccel[s.t-1], s.target[s.t] = 0.25, near(r, 0.25+5*s.tie)
 		},
 		func(r *rand.Rand, s *row) { s.speed[s.t] = near(r, 40*s.tie) },
 		func(r *rand.Rand, s *row) { s.target[s.t], s.target[s.t+1] = 0, near(r, 0.5*s.tie) },
 		func(r *rand.Rand, s *row) { s.lataccel[s.t-1], s.lataccel[s.t-2] = 0, near(r, 0.5*s.tie) },
 		func(r *rand.Rand, s *row) { s.action[s.t-1], s.action[s.t-2] = near(r, 0.2*s.tie), 0 },
 		func(r *rand.Rand, s *row) {
-			s.roll[s.t], s.speed[s.t], s.target[s.t] = 0, 0.5,
-				near(r, 0.02*s.tie)
+			s.roll[s.t], s.speed[s.t], s.target[s.t] = 0, 0.5, near(r, 0.02*s.tie)
 		},
 		func(r *rand.Rand, s *row) {
-			s.roll[s.t], s.speed[s.t], s.lataccel[s.t-1] = 0, 0.5,
-				near(r, 0.02*s.tie)
+			s.roll[s.t], s.speed[s.t], s.lataccel[s.t-1] = 0, 0.5, near(r, 0.02*s.tie)
 		},
 		func(r *rand.Rand, s *row) {
 			s.roll[s.t], s.speed[s.t], s.target[s.t], s.lataccel[s.t-1] = 0, 0.5, 0.125, near(r,

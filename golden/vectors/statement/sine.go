@@ -42,12 +42,10 @@ func sine() []Operation {
 		Name: "roll-lataccel", Line: "`sin(roll)·9.81`", Tries: 8_000_000,
 		Draws: []func(r *rand.Rand) map[string]any{
 			func(r *rand.Rand) map[string]any {
-				return args("roll",
-					[]float64{1.71*r.Float64() - 0.855})
+				return args("roll", []float64{1.71*r.Float64() - 0.855})
 			},
 			func(r *rand.Rand) map[string]any {
-				return args("roll",
-					[]float64{0.252*r.Float64() - 0.126})
+				return args("roll", []float64{0.252*r.Float64() - 0.126})
 			},
 			func(r *rand.Rand) map[string]any {
 				bits := math.Float64bits(edges[r.IntN(len(edges))]) + uint64(r.IntN(200)) - 100
@@ -81,8 +79,12 @@ func sin(a *Arithmetic, x float64) float64 {
 		for _, t := range []struct {
 			place string
 			c     uint64
-		}{{"Taylor 9", 0x3ec71de27b9a7ed9}, {"Taylor 7", 0xbf2a01a019db08b8}, {"Taylor 5",
-			0x3f81111111110ece}, {"Taylor 3", 0xbfc5555555555555}} {
+		}{
+			{"Taylor 9", 0x3ec71de27b9a7ed9},
+			{"Taylor 7", 0xbf2a01a019db08b8},
+			{"Taylor 5", 0x3f81111111110ece},
+			{"Taylor 3", 0xbfc5555555555555},
+		} {
 			p = a.fma64(t.place, p, xx, a.c64(t.place, bits(t.c)))
 		}
 		return a.mulAdd64("Taylor 1", float64(p*x), xx, x)

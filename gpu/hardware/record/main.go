@@ -434,11 +434,16 @@ var benchCases = []struct {
 	policy          string
 	routes, threads int
 }{
-	{
-		"pid", 0, 0,
-	}, {"pid", 6, 256}, {"pid", 5, 256}, {"pid", 4, 256}, {"pid", 2, 256}, {"pid", 1,
-		256}, {"pid", 6, 128}, {"pid", 4, 128},
-	{"network", 0, 0}, {"network", 6, 256},
+	{"pid", 0, 0},
+	{"pid", 6, 256},
+	{"pid", 5, 256},
+	{"pid", 4, 256},
+	{"pid", 2, 256},
+	{"pid", 1, 256},
+	{"pid", 6, 128},
+	{"pid", 4, 128},
+	{"network", 0, 0},
+	{"network", 6, 256},
 }
 
 // benchPolicies are theirs: the network is of the size that is trained, with weights that are in no

@@ -281,8 +281,7 @@ func TestBenchPolicies(t *testing.T) {
 			gpu.Config{
 				ModelPath: w.model,
 				Timed:     true,
-				Open: func() (driver.Device,
-					error) {
+				Open: func() (driver.Device, error) {
 					return emulated.Open(emulated.Options{})
 				},
 			},

@@ -97,8 +97,7 @@ func run(nvcc, sources, out string, check bool) error {
 	for i, t := range module.Targets {
 		all.Go(
 			func() {
-				messages[i], errs[i] = compile(nvcc, sources, filepath.Join(work, t.Name),
-					t)
+				messages[i], errs[i] = compile(nvcc, sources, filepath.Join(work, t.Name), t)
 			},
 		)
 	}

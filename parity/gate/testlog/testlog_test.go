@@ -45,29 +45,15 @@ const noAssets, noGPU = "a.go:1: not run for want of assets: none", "a.go:1: not
 func TestAgain(t *testing.T) {
 	first := logOf(
 		t,
-		[4]string{
-			"m/a",
-			"TestAll",
-			"pass",
-		},
+		[4]string{"m/a", "TestAll", "pass"},
 		[4]string{"m/a", "TestAll/own", "pass"},
 		[4]string{"m/a", "TestAll/set.1", "skip", noAssets},
-		[4]string{
-			"m/a",
-			"TestAll/set+2",
-			"skip",
-			noAssets,
-		},
+		[4]string{"m/a", "TestAll/set+2", "skip", noAssets},
 		[4]string{"m/a", "TestAll/x", "pass"},
 		[4]string{"m/a", "TestAll/x/y", "skip", noAssets},
 		[4]string{"m/a", "TestHere", "pass"},
 		[4]string{"m/a", "TestB", "skip", noAssets},
-		[4]string{
-			"m/a",
-			"TestC",
-			"skip",
-			noAssets,
-		},
+		[4]string{"m/a", "TestC", "skip", noAssets},
 		[4]string{"m/b", "TestC", "skip", noGPU},
 		[4]string{"m/b", "TestHalf", "pass", noAssets},
 	)
@@ -93,11 +79,7 @@ func TestAgain(t *testing.T) {
 		[4]string{"m/a", "TestAll/set+2", "fail", "one bit"},
 		[4]string{"m/a", "TestAll/x", "pass"},
 		[4]string{"m/a", "TestAll/x/y", "pass"},
-		[4]string{
-			"m/a",
-			"TestB",
-			"pass",
-		},
+		[4]string{"m/a", "TestB", "pass"},
 		[4]string{"m/a", "TestB/parts", "pass"},
 		[4]string{"m/a", "TestC", "skip", noGPU},
 		[4]string{"m/b", "TestHalf", "pass"},

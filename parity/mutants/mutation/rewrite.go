@@ -92,8 +92,7 @@ func chooser(name string, count int) string {
 			kind, parameters, second = "T, U mutantInteger", "a T, b U", "U"
 		}
 		fmt.Fprintf(
-			&b,
-			"\nfunc mutant%s[%s](i int, %s) T {\n\tif mutantOn(i) {\n\t\treturn a %s "+
+			&b, "\nfunc mutant%s[%s](i int, %s) T {\n\tif mutantOn(i) {\n\t\treturn a %s "+
 				"b\n\t}\n\treturn a %s b\n}\n",
 			names[op], kind, parameters, swaps[op].by, op,
 		)

@@ -99,9 +99,7 @@ func TestCount(t *testing.T) {
 	all := []mutant{
 		{boundary, "b.go", 1, 6, "KILLED"}, {step, "b.go", 1, 9, "TIMED OUT"},
 		{arithmetic, "b.go", 2, 8, "LIVED"},
-		{
-			negative, "b.go", 2, 8, "LIVED",
-		},
+		{negative, "b.go", 2, 8, "LIVED"},
 		{arithmetic, "b.go", 2, 12, "NOT COVERED"}, {arithmetic, "b.go", 2, 1, ""},
 	}
 	lines := map[string][]string{"b.go": {"for i < n {", "\tx = y + z"}}
