@@ -184,17 +184,28 @@ var observationParts = []struct {
 	name  string
 	count int
 }{
-	{"target", 1}, {"lataccel", 1}, {"error", 1},
-	{"target curvature", 1}, {"curvature", 1}, {"curvature error", 1},
-	{"v ego", 1}, {"a ego", 1}, {"roll", 1},
-	{"last action", 1}, {"error integral", 1},
-	{"target change", 1}, {"lataccel change", 1}, {"action change", 1},
-	{"grip", 1}, {"grip left", 1},
-	{"action history", ContextLength}, {"lataccel history", ContextLength},
-	{
-		"target plan", FuturePlanSteps,
-	}, {"roll plan", FuturePlanSteps}, {"v ego plan", FuturePlanSteps}, {"a ego plan",
-		FuturePlanSteps},
+	{"target", 1},
+	{"lataccel", 1},
+	{"error", 1},
+	{"target curvature", 1},
+	{"curvature", 1},
+	{"curvature error", 1},
+	{"v ego", 1},
+	{"a ego", 1},
+	{"roll", 1},
+	{"last action", 1},
+	{"error integral", 1},
+	{"target change", 1},
+	{"lataccel change", 1},
+	{"action change", 1},
+	{"grip", 1},
+	{"grip left", 1},
+	{"action history", ContextLength},
+	{"lataccel history", ContextLength},
+	{"target plan", FuturePlanSteps},
+	{"roll plan", FuturePlanSteps},
+	{"v ego plan", FuturePlanSteps},
+	{"a ego plan", FuturePlanSteps},
 }
 
 // ObservationName names an element of an observation, such as "action change" or

@@ -24,11 +24,12 @@ type plan struct {
 
 func newPlan(capacity int) plan {
 	return plan{
-		unique: make(
-			[]int, 0, capacity,
-		), same: make([]int, capacity), start: make([]int, 1, capacity+1),
-		shared: make([]int, 0, capacity), rows: make([][positions]int32, 0, capacity),
-		lent: make([]bool, capacity*positions),
+		unique: make([]int, 0, capacity),
+		same:   make([]int, capacity),
+		start:  make([]int, 1, capacity+1),
+		shared: make([]int, 0, capacity),
+		rows:   make([][positions]int32, 0, capacity),
+		lent:   make([]bool, capacity*positions),
 	}
 }
 

@@ -160,12 +160,14 @@ func (s *Snapshot) Fork(t Task, places []int) (*Snapshot, error) {
 		return nil, err
 	}
 	return &Snapshot{
-		Steps: s.Steps, States: pick(s.States, n, places),
+		Steps:        s.Steps,
+		States:       pick(s.States, n, places),
 		Observations: pick(s.Observations, n, places),
-		Elapsed: pick(
-			s.Elapsed, n, places,
-		), Ended: pick(s.Ended, n, places), Generators: pick(s.Generators, n, places),
-		Rewards: pick(s.Rewards, n, places), Episodes: pick(s.Episodes, n, places),
+		Elapsed:      pick(s.Elapsed, n, places),
+		Ended:        pick(s.Ended, n, places),
+		Generators:   pick(s.Generators, n, places),
+		Rewards:      pick(s.Rewards, n, places),
+		Episodes:     pick(s.Episodes, n, places),
 	}, nil
 }
 

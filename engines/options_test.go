@@ -13,11 +13,14 @@ import (
 
 // options are the ways in which an engine can be opened for one network and profile.
 var options = map[string]Config{
-	"by default": {}, "three workers": {Workers: 3}, "two in step": {Workers: 1, Chunk: 2},
-	"timed": {Timed: true}, "shuffled": {Shuffled: true},
-	"kernels go": {
-		Kernels: "go",
-	}, "kernels avx2": {Kernels: "avx2"}, "kernels avx512": {Kernels: "avx512"},
+	"by default":     {},
+	"three workers":  {Workers: 3},
+	"two in step":    {Workers: 1, Chunk: 2},
+	"timed":          {Timed: true},
+	"shuffled":       {Shuffled: true},
+	"kernels go":     {Kernels: "go"},
+	"kernels avx2":   {Kernels: "avx2"},
+	"kernels avx512": {Kernels: "avx512"},
 }
 
 // entries are the ways to an engine's results. Each gives them as a text with all digits, and

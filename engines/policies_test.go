@@ -38,10 +38,15 @@ func roll(s lockstep.Implementation, jobs []lockstep.Job, options lockstep.Optio
 		jobs[i].Observe = func(s *lockstep.Step) {
 			bits := math.Float64bits
 			all[i].steps = append(all[i].steps, seenStep{
-				s.Index, slices.Clone(s.Observation), slices.Clone(s.Actor),
-				bits(
-					s.Raw,
-				), bits(s.Action), bits(s.Draw), bits(s.Prediction), bits(s.Lataccel), s.Sample,
+				s.Index,
+				slices.Clone(s.Observation),
+				slices.Clone(s.Actor),
+				bits(s.Raw),
+				bits(s.Action),
+				bits(s.Draw),
+				bits(s.Prediction),
+				bits(s.Lataccel),
+				s.Sample,
 			})
 		}
 	}

@@ -84,18 +84,12 @@ func NextSlopes(ctx context.Context, s lockstep.StepSimulator, jobs []lockstep.J
 			r := &shot.Rollouts[i]
 			if r.Err != "" || len(r.Lataccel) != shot.Step || shot.Step >= jobs[i].Route.Len() {
 				return nil, fmt.Errorf(
-					"rollout %d of route %.60q has no step %d",
-					i,
-					r.Route,
-					shot.Step,
+					"rollout %d of route %.60q has no step %d", i, r.Route, shot.Step,
 				)
 			}
 			if !(math.Abs(actions[i]) <= lockstep.SteerMax) {
 				return nil, fmt.Errorf(
-					"command %d is %v, want one within ±%v",
-					i,
-					actions[i],
-					lockstep.SteerMax,
+					"command %d is %v, want one within ±%v", i, actions[i], lockstep.SteerMax,
 				)
 			}
 			c.vary(&jobs[i], r, actions[i], by)
@@ -109,6 +103,10 @@ func NextSlopes(ctx context.Context, s lockstep.StepSimulator, jobs []lockstep.J
 			out.Lataccel[i] = lataccels[k]
 			for v := range Variables {
 				low, high := k+1+2*v, k+2+2*v
+				if c.at[high] == c.at[low] {
+					return nil, fmt.Errorf("rollout %d: variable %d is %v, which a nudge of %v does "+
+						"not change: want a larger one", i, v, c.at[low], by.of(v))
+				}
 				out.By[i*Variables+v] = (lataccels[high] - lataccels[low]) / (c.at[high] - c.at[low])
 			}
 		}

@@ -70,6 +70,8 @@ func refusedSlopes(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 	ended.Step = shot.Step + 1
 	none := by
 	none.Speed = 0
+	lost := by
+	lost.Roll = 1e-30
 	for _, c := range []struct {
 		want    string
 		shot    *lockstep.Snapshot
@@ -81,6 +83,7 @@ func refusedSlopes(t *testing.T, s lockstep.Implementation, jobs []lockstep.Job,
 		{"want 100 at least", &early, []float64{0, 0}, by},
 		{"has no step 113", &ended, []float64{0, 0}, by},
 		{"a nudge of 0", shot, []float64{0, 0}, none},
+		{"a nudge of 1e-30 does not change", shot, []float64{0, 0}, lost},
 	} {
 		_, err := NextSlopes(context.Background(), s, jobs, c.shot, c.actions, c.by)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -61,10 +61,12 @@ func liveCases(r *rand.Rand, e classic.Environment, steps int) []golden.Recorded
 	var cases []golden.RecordedCase
 	modes := []string{"next-step", "same-step", "disabled", "off"}
 	values := map[string][]string{
-		"max_episode_steps": {
-			"1", "30", "250",
-		}, "sutton_barto_reward": {"True"}, "kinematics_integrator": {"semi-implicit"},
-		"book_or_nips": {"nips"}, "goal_velocity": {"0.01", "0.04"}, "g": {"9.81", "1.62"},
+		"max_episode_steps":     {"1", "30", "250"},
+		"sutton_barto_reward":   {"True"},
+		"kinematics_integrator": {"semi-implicit"},
+		"book_or_nips":          {"nips"},
+		"goal_velocity":         {"0.01", "0.04"},
+		"g":                     {"9.81", "1.62"},
 	}
 	for steps > 0 && len(cases) < 20 {
 		c := golden.RecordedCase{

@@ -61,8 +61,16 @@ func init() {
 			"scale 0", "scale 0.001", "scale 0.02", "scale 0.1", "scale 0.5", "scale 3",
 		}},
 		"FuzzShortcuts": {shortcuts, []string{
-			"failed", "finished", "shortcuts 000", "shortcuts 001", "shortcuts 010", "shortcuts " +
-				"011", "shortcuts 100", "shortcuts 101", "shortcuts 110", "shortcuts 111",
+			"failed",
+			"finished",
+			"shortcuts 000",
+			"shortcuts 001",
+			"shortcuts 010",
+			"shortcuts 011",
+			"shortcuts 100",
+			"shortcuts 101",
+			"shortcuts 110",
+			"shortcuts 111",
 		}},
 		"FuzzTeacher": {teacher, []string{"own", "another's", "failed", "draw on an edge"}},
 		"FuzzLongRoutes": {
@@ -71,8 +79,11 @@ func init() {
 		"FuzzHistory": {
 			func(t *rapid.T, cover func(string)) { histories(t, cover, func(string) {}) },
 			[]string{
-				"a larger batch", "one that fails", "a snapshot by way of bytes", "a fork under " +
-					"seeded noise", "sampled and expected values in one rollout",
+				"a larger batch",
+				"one that fails",
+				"a snapshot by way of bytes",
+				"a fork under seeded noise",
+				"sampled and expected values in one rollout",
 			},
 		},
 		"FuzzPandas": {

@@ -259,10 +259,10 @@ var npzReader = reader{
 				npz.New("x", make([]float64, 1<<20), 1<<20),
 				npz.New("y", make([]float64, 1<<20), 1<<20),
 			),
-			entry(strings.Repeat("\x7f", 500)+".npy", nil), entry(strings.Repeat("\x01", 500), nil),
-			entry(
-				"x.npy", header("|u1", strings.Repeat("\x01", 500)),
-			), entry("x.npy", header("|u1", "0,"+strings.Repeat("1000000000,", 64))),
+			entry(strings.Repeat("\x7f", 500)+".npy", nil),
+			entry(strings.Repeat("\x01", 500), nil),
+			entry("x.npy", header("|u1", strings.Repeat("\x01", 500))),
+			entry("x.npy", header("|u1", "0,"+strings.Repeat("1000000000,", 64))),
 			entry(
 				strings.Repeat("\U0001ffff", 100)+".npy",
 				header("|u1", "0,"+strings.Repeat("1000000000,", 62)+"1000000000000000000"),

@@ -24,12 +24,19 @@ func TestGenerate(t *testing.T) {
 		status int
 		want   string // in the one line
 	}{
-		{[]string{"generate.py", "--upstream", filepath.Dir(other), "--model", "m", "--routes",
-			"r", "--check", "testdata"}, 2, ": missing: --upstream must hold "},
-		{[]string{"-c", load + "probe = {'sin': dict(question='np.sin', known={'fma': '1p0'}, " +
-			"answer='3p0', name=None)}\ng.run(lambda: g.profile_name(probe))"}, 2,
+		{
+			[]string{"generate.py", "--upstream", filepath.Dir(other), "--model", "m", "--routes",
+				"r", "--check", "testdata"},
+			2,
+			": missing: --upstream must hold ",
+		},
+		{
+			[]string{"-c", load + "probe = {'sin': dict(question='np.sin', known={'fma': '1p0'}, " +
+				"answer='3p0', name=None)}\ng.run(lambda: g.profile_name(probe))"},
+			2,
 			"probe sin (np.sin) answered 3p0, none of ['1p0']: this arithmetic is not a known " +
-				"profile"},
+				"profile",
+		},
 		{[]string{"-c", load + `
 def check():
     raise g.Failed(g.first_difference({"a": np.zeros(2)}, {"a": np.array([0.0, -0.0])}))

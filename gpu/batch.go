@@ -319,16 +319,26 @@ func (b *batch) fill(shortcuts lockstep.Shortcuts) {
 	column := func(k int) driver.Pointer { return b.device(at.columns + int64(8*k*s.rows)) }
 	profile := b.simulator.config.Profile
 	b.block = launchBlock{
-		Jobs: int64(s.jobs), Stride: int64(s.stride), Shortcuts: int64(shortcuts),
-		LayerNorm: int64(
-			profile.LayerNorm,
-		), Softmax: int64(profile.Softmax), Exp: int64(profile.Exp),
-		Weights: b.on.weights, Routes: b.device(at.routes), Job: b.device(at.job),
-		RollLataccel: column(
-			0,
-		), VEgo: column(1), AEgo: column(2), Target: column(3), Steer: b.device(at.steer),
-		Lataccel: b.device(at.lataccel), Action: b.device(at.action), Draws: b.device(at.draws),
-		Memory: b.device(at.memory), Status: b.device(at.status), Costs: b.device(at.costs),
+		Jobs:         int64(s.jobs),
+		Stride:       int64(s.stride),
+		Shortcuts:    int64(shortcuts),
+		LayerNorm:    int64(profile.LayerNorm),
+		Softmax:      int64(profile.Softmax),
+		Exp:          int64(profile.Exp),
+		Weights:      b.on.weights,
+		Routes:       b.device(at.routes),
+		Job:          b.device(at.job),
+		RollLataccel: column(0),
+		VEgo:         column(1),
+		AEgo:         column(2),
+		Target:       column(3),
+		Steer:        b.device(at.steer),
+		Lataccel:     b.device(at.lataccel),
+		Action:       b.device(at.action),
+		Draws:        b.device(at.draws),
+		Memory:       b.device(at.memory),
+		Status:       b.device(at.status),
+		Costs:        b.device(at.costs),
 	}
 	if s.commands {
 		b.block.Commands = b.device(at.commands)

@@ -624,8 +624,11 @@ func TestFaults(t *testing.T) {
 		{"NaN that a network sees",
 			lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[110] = math.NaN() }), Policy: network(8)}, "step 100: observation[65] (target plan 9) is NaN"},
 		{"no route", lockstep.Job{Policy: lockstep.Zero{}}, "no route"},
-		{"short route", lockstep.Job{Route: shorten(good, lockstep.MinRows-1),
-			Policy: lockstep.Zero{}}, "100 rows, want at least 101"},
+		{
+			"short route",
+			lockstep.Job{Route: shorten(good, lockstep.MinRows-1), Policy: lockstep.Zero{}},
+			"100 rows, want at least 101",
+		},
 		{"unequal columns", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.VEgo = r.VEgo[:50] }), Policy: lockstep.Zero{}}, "columns of 114, 50"},
 		{"target without token", lockstep.Job{Route: edit(func(r *lockstep.Route) { r.TargetLataccel[95] = math.NaN() }), Policy: lockstep.Zero{}}, "step 100: lataccel NaN has no token"},
 		{"the same, seen step by step",

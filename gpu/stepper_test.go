@@ -305,10 +305,12 @@ func TestObserveOnDevice(t *testing.T) {
 	for i := range seen {
 		seen[i].Policy = network(8)
 	}
-	e := &lockstep.Experience{Jobs: seen, Results: make([]lockstep.Result, n),
-		Lataccel: make(
-			[]float64, n*lockstep.ExperienceSteps,
-		), Action: make([]float64, n*lockstep.ExperienceSteps)}
+	e := &lockstep.Experience{
+		Jobs:     seen,
+		Results:  make([]lockstep.Result, n),
+		Lataccel: make([]float64, n*lockstep.ExperienceSteps),
+		Action:   make([]float64, n*lockstep.ExperienceSteps),
+	}
 	c := s.connection
 	var given, into driver.Pointer
 	must := func(errs ...error) {

@@ -65,19 +65,29 @@ func TestDiffBits(t *testing.T) {
 		got  *Divergence
 		want Divergence
 	}{
-		{diff("float64", schema.Bytes([]float64{1, 0}),
-			schema.Bytes([]float64{1, math.Copysign(0, -1)})), Divergence{Index: 1,
-			Want: "0 (0000000000000000)", Got: "-0 (8000000000000000)", Values: 1}},
+		{
+			diff("float64", schema.Bytes([]float64{1, 0}),
+				schema.Bytes([]float64{1, math.Copysign(0, -1)})),
+			Divergence{Index: 1,
+				Want: "0 (0000000000000000)", Got: "-0 (8000000000000000)", Values: 1},
+		},
 		{diff("float64", schema.Bytes([]float64{quiet}), schema.Bytes([]float64{payload})),
 			Divergence{Want: "NaN (7ff8000000000001)", Got: "NaN (7ff8000000000002)", Values: 1}},
-		{diff("float32", schema.Bytes([]float32{0}),
-			schema.Bytes([]float32{float32(math.Copysign(0,
-				-1))})), Divergence{Want: "0 (00000000)", Got: "-0 (80000000)", Values: 1}},
-		{diff("float32", schema.Bytes([]float32{math.Float32frombits(0x7fc00001)}),
-			schema.Bytes([]float32{math.Float32frombits(0xffc00001)})), Divergence{Want: "NaN (7fc00001)", Got: "NaN (ffc00001)", Values: 1}},
-		{diff("float32", schema.Bytes([]float32{0.1}),
-			schema.Bytes([]float32{math.Nextafter32(0.1, 1)})), Divergence{Want: "0.1 (3dcccccd)",
-			Got: "0.10000001 (3dccccce)", Values: 1, ULPs: 1}},
+		{
+			diff("float32", schema.Bytes([]float32{0}),
+				schema.Bytes([]float32{float32(math.Copysign(0, -1))})),
+			Divergence{Want: "0 (00000000)", Got: "-0 (80000000)", Values: 1},
+		},
+		{
+			diff("float32", schema.Bytes([]float32{math.Float32frombits(0x7fc00001)}),
+				schema.Bytes([]float32{math.Float32frombits(0xffc00001)})),
+			Divergence{Want: "NaN (7fc00001)", Got: "NaN (ffc00001)", Values: 1},
+		},
+		{
+			diff("float32", schema.Bytes([]float32{0.1}),
+				schema.Bytes([]float32{math.Nextafter32(0.1, 1)})),
+			Divergence{Want: "0.1 (3dcccccd)", Got: "0.10000001 (3dccccce)", Values: 1, ULPs: 1},
+		},
 		{diff("int64", schema.Bytes([]int64{5, -1}), schema.Bytes([]int64{5, math.MaxInt64})),
 			Divergence{Index: 1, Want: "-1", Got: "9223372036854775807", Values: 1}},
 	} {

@@ -20,9 +20,10 @@ import (
 // testComparison is of two rollouts. With a stage, the second differs there.
 func testComparison(stages ...string) verdict.Comparison {
 	r := &parity.Report{
-		Want: parity.SideInfo{
-			Name: "reference",
-		}, Got: parity.SideInfo{Name: "onnxruntime"}, Exact: true, Steps: 1160,
+		Want:  parity.SideInfo{Name: "reference"},
+		Got:   parity.SideInfo{Name: "onnxruntime"},
+		Exact: true,
+		Steps: 1160,
 		Rollouts: []parity.Verdict{
 			{
 				Rollout: "route 00000, controller pid",
@@ -86,8 +87,9 @@ func testComparison(stages ...string) verdict.Comparison {
 					Name: "nearest edge",
 					Value: "0.48999999999999999 wanted, margin 0.01; 0.52000000000000002 got, " +
 						"margin 0.02",
-				}, {Name: "tokens", Value: "511 wanted, 512 got"}, {Name: "CDFs",
-					Value: "1e-09 apart at most"},
+				},
+				{Name: "tokens", Value: "511 wanted, 512 got"},
+				{Name: "CDFs", Value: "1e-09 apart at most"},
 			},
 		},
 	}
@@ -333,9 +335,9 @@ func TestParityDivergence(t *testing.T) {
 		t.Fatalf("%d plots, want lataccel, steer command and the CDF", len(svgs))
 	}
 	for i, want := range []string{
-		"lateral acceleration on route 00002, controller pid, steps 98 to 158", "steer command " +
-			"on route 00002, controller pid, steps 98 to 158", "CDF around the draw, tokens 505 " +
-			"to 518",
+		"lateral acceleration on route 00002, controller pid, steps 98 to 158",
+		"steer command on route 00002, controller pid, steps 98 to 158",
+		"CDF around the draw, tokens 505 to 518",
 	} {
 		if svgs[i].attrs["aria-label"] != want {
 			t.Errorf("plot %d is %q, want %q", i, svgs[i].attrs["aria-label"], want)
@@ -491,14 +493,14 @@ func TestGateReport(t *testing.T) {
 			"tests|✗ failed|0||0.0|Tests. it crashed: signal: killed",
 			"hardware|– not run|0||0.0|Evidence. not required",
 			"mutants|✓ passed|0||0.0|Faults.",
-		}, {
+		},
+		{
 			"a-mask|✓ caught|logits|logits|1|20|3.2|The mask is off by one.",
 			"b-cdf|✓ caught|cdf|sample|0|0|0.0|Wrong.",
 			"c|✗ not caught|cdf|–|0|0|0.0|Missed.",
 			"d|not tried: its text is found 0 times|cdf|–|0|0|0.0|Stale.",
-		}, {
-			"engines|1|another profile",
 		},
+		{"engines|1|another profile"},
 	} {
 		rows := cells(tables[i])
 		if len(rows) != len(want) {

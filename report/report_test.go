@@ -94,10 +94,12 @@ func testEval(n int) Eval {
 	return Eval{
 		Test: testRun("pid", n, 1.25), Baseline: testRun("zero", n, 2.5),
 		Origin: Origin{
-			Command: []string{
-				"lockstep", "eval", "--data_path", "my data",
-			}, Model: "tinyphysics.onnx", ModelSHA256: "5beca7f07a3e",
-			Data: "my data", SeedPrefix: "data", Facts: []Fact{{"Go", "go1.26"}},
+			Command:     []string{"lockstep", "eval", "--data_path", "my data"},
+			Model:       "tinyphysics.onnx",
+			ModelSHA256: "5beca7f07a3e",
+			Data:        "my data",
+			SeedPrefix:  "data",
+			Facts:       []Fact{{"Go", "go1.26"}},
 		},
 	}
 }

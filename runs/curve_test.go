@@ -32,8 +32,11 @@ func TestCurve(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ text, draws, fails string }{
-		{"epoch,cost\r\n0,4\r\n1,\r\n2,1\r\n3,0", "epoch 2\ncost                         4 to   " +
-			"      1  █ ▁\n", ""},
+		{
+			"epoch,cost\r\n0,4\r\n1,\r\n2,1\r\n3,0",
+			"epoch 2\ncost                         4 to         1  █ ▁\n",
+			"",
+		},
 		{"epoch,cost\n", "", ""},
 		{"", "", ""},
 		{"epoch,cost\n1,2\n2,two\n", "", `curve.csv:3: "two" is not a number`},

@@ -89,15 +89,17 @@ func hash(values any) uint64 {
 
 func (tr *trace) observe(s *lockstep.Step) {
 	tr.steps = append(tr.steps, map[string]uint64{
-		"0 index": uint64(
-			s.Index,
-		), "1 action": hash(s.Action), "2 tokens": hash(s.Tokens), "3 states": hash(s.States),
-		"4 logits": hash(
-			s.Logits,
-		), "5 probs": hash(s.Probs), "6 cdf": hash(s.CDF), "7 draw": hash(s.Draw),
-		"8 sample": uint64(
-			s.Sample,
-		), "9 prediction": hash(s.Prediction), "a lataccel": hash(s.Lataccel),
+		"0 index":      uint64(s.Index),
+		"1 action":     hash(s.Action),
+		"2 tokens":     hash(s.Tokens),
+		"3 states":     hash(s.States),
+		"4 logits":     hash(s.Logits),
+		"5 probs":      hash(s.Probs),
+		"6 cdf":        hash(s.CDF),
+		"7 draw":       hash(s.Draw),
+		"8 sample":     uint64(s.Sample),
+		"9 prediction": hash(s.Prediction),
+		"a lataccel":   hash(s.Lataccel),
 	})
 }
 

@@ -29,14 +29,14 @@ func marshal(s *classic.Snapshot, more ...npz.Array) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	err := npz.Write(&out, append([]npz.Array{
-		npz.Text("version", version), npz.New("steps", []int64{s.Steps}, 1),
-		npz.New(
-			"states", s.States, len(s.States),
-		), npz.New("observations", s.Observations, len(s.Observations)),
-		npz.New("elapsed", s.Elapsed, len(s.Elapsed)), npz.New("ended", ended, len(ended)),
-		npz.New(
-			"generators", s.Generators, len(s.Generators),
-		), npz.New("rewards", s.Rewards, len(s.Rewards)),
+		npz.Text("version", version),
+		npz.New("steps", []int64{s.Steps}, 1),
+		npz.New("states", s.States, len(s.States)),
+		npz.New("observations", s.Observations, len(s.Observations)),
+		npz.New("elapsed", s.Elapsed, len(s.Elapsed)),
+		npz.New("ended", ended, len(ended)),
+		npz.New("generators", s.Generators, len(s.Generators)),
+		npz.New("rewards", s.Rewards, len(s.Rewards)),
 		npz.New("episodes", s.Episodes, len(s.Episodes)),
 	}, more...))
 	return out.Bytes(), err
@@ -59,11 +59,12 @@ func Unmarshal(data []byte) (*classic.Snapshot, error) {
 	r := reader{arrays: all}
 	steps := elements[int64](&r, "steps")
 	s := &classic.Snapshot{
-		States: elements[float64](
-			&r, "states",
-		), Observations: elements[float32](&r, "observations"),
-		Elapsed: elements[int32](&r, "elapsed"), Generators: elements[uint64](&r, "generators"),
-		Rewards: elements[float64](&r, "rewards"), Episodes: elements[int64](&r, "episodes"),
+		States:       elements[float64](&r, "states"),
+		Observations: elements[float32](&r, "observations"),
+		Elapsed:      elements[int32](&r, "elapsed"),
+		Generators:   elements[uint64](&r, "generators"),
+		Rewards:      elements[float64](&r, "rewards"),
+		Episodes:     elements[int64](&r, "episodes"),
 	}
 	for _, e := range elements[uint8](&r, "ended") {
 		s.Ended = append(s.Ended, e != 0)

@@ -224,23 +224,33 @@ func TestCompareEngines(t *testing.T) {
 			[]string{"no rollout has such a name"}},
 		"some gains": {"equal", "--only b/pid_2_0_0 --pid 1,0,0 --pid 2,0,0", exitOK,
 			[]string{"1 of 1 rollouts equal"}},
-		"different": {"logits", "", exitParity, []string{"different       twin against " +
-			"reference", "route a, controller pid, step 123, stage logits, index 7: want ",
-			", 1 ulp apart", " --only a/pid\n", "2 findings in logits, in 2 of 2 rollouts"}},
+		"different": {"logits", "", exitParity, []string{
+			"different       twin against reference",
+			"route a, controller pid, step 123, stage logits, index 7: want ",
+			", 1 ulp apart",
+			" --only a/pid\n",
+			"2 findings in logits, in 2 of 2 rollouts",
+		}},
 		"a token": {"sample", "", exitParity,
 			[]string{"step 123, stage sample", "from the nearest edge of the CDF"}},
 		"inexact": {"logits", "--inexact", exitOK, []string{"0 of 2 rollouts equal, " +
 			"220 steps, 0 tokens differ and are explained"}},
 		"inexact token": {"sample", "--inexact --budget 100", exitParity,
 			[]string{"unexplained: "}},
-		"absent": {"absent", "", exitUsage, []string{"not applicable  twin against " +
-			"reference, tinyphysics-default.onnx: twin: no device", "nothing was compared"}},
+		"absent": {"absent", "", exitUsage, []string{
+			"not applicable  twin against reference, tinyphysics-default.onnx: twin: no device",
+			"nothing was compared",
+		}},
 		"absent, by name": {"absent", "reference twin", exitUsage, []string{"not run         " +
 			"twin against reference, tinyphysics-default.onnx: twin: no device"}},
-		"absent, allowed": {"absent,equal", "--allow-absent", exitOK, []string{"not run      " +
-			"   twin", "equal           twin"}},
-		"nothing but absent": {"absent", "--allow-absent", exitUsage, []string{"not run         " +
-			"twin", "nothing was compared"}},
+		"absent, allowed": {"absent,equal", "--allow-absent", exitOK, []string{
+			"not run         twin",
+			"equal           twin",
+		}},
+		"nothing but absent": {"absent", "--allow-absent", exitUsage, []string{
+			"not run         twin",
+			"nothing was compared",
+		}},
 		"denied": {"denied", "--allow-absent", exitUsage, []string{"failed          " +
 			"twin against reference, tinyphysics-default.onnx: twin: a device is here " +
 			"(/dev/twin), but what needs it says: no device"}},
@@ -257,11 +267,15 @@ func TestCompareEngines(t *testing.T) {
 			"reference against twin"}},
 		"itself": {"itself", "reference twin", exitUsage, []string{"both sides are " +
 			"*main.planted: a fault: nothing is proved"}},
-		"embedded": {"embeds", "", exitUsage, []string{"failed          twin against " +
-			"reference", ": *reference.Simulator: the specification, kernels ", " computes on " +
-			"both sides, whatever they are called: that they are equal proves nothing"}},
-		"delegated": {"delegates", "reference twin", exitUsage, []string{"failed       " +
-			"   twin against reference", " computes on both sides"}},
+		"embedded": {"embeds", "", exitUsage, []string{
+			"failed          twin against reference",
+			": *reference.Simulator: the specification, kernels ",
+			" computes on both sides, whatever they are called: that they are equal proves nothing",
+		}},
+		"delegated": {"delegates", "reference twin", exitUsage, []string{
+			"failed          twin against reference",
+			" computes on both sides",
+		}},
 		"hidden": {"silent", "", exitUsage, []string{"twin does not say what " +
 			"computes its rollouts: an engine's Simulate calls lockstep.Computes"}},
 		"unknown engine": {"equal", "reference warp", exitUsage, []string{"warp: no such " +
@@ -499,8 +513,11 @@ func TestCompareJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 of 2 comparisons differ", "route a, controller pid, step " +
-		"123, stage logits, index 7", "<svg"} {
+	for _, want := range []string{
+		"1 of 2 comparisons differ",
+		"route a, controller pid, step 123, stage logits, index 7",
+		"<svg",
+	} {
 		if !strings.Contains(string(html), want) {
 			t.Errorf("the report lacks %q", want)
 		}

@@ -274,8 +274,11 @@ func TestKeep(t *testing.T) {
 		{[]string{"rollout", "--data_path="}, "--data_path is empty"},
 		{[]string{"rollout", "--data_path", blocked, "--trace", blocked},
 			"--trace: " + blocked + " is an input"},
-		{[]string{"rollout", "--data_path", blocked, "--trace",
-			filepath.Join(t.TempDir(), "none", "x")}, "no such file"},
+		{
+			[]string{"rollout", "--data_path", blocked, "--trace",
+				filepath.Join(t.TempDir(), "none", "x")},
+			"no such file",
+		},
 	} {
 		if status, _, stderr := first(test.args...); status != exitUsage ||
 			!strings.Contains(stderr, test.want) {

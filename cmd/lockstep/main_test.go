@@ -126,8 +126,12 @@ func TestRolloutJSON(t *testing.T) {
 		{"pid", []string{"--num_segs=2"}, []string{"00000", "00002"}},
 		{"zero", []string{"--controller=zero", "--data_path", assetstest.RoutePath(t, "04744")},
 			[]string{"04744"}},
-		{"pid_0.3_0.05_-0.1", []string{"--pid=0.3,0.05,-0.1", "--data_path",
-			assetstest.RoutePath(t, "00004"), "--seed_prefix", "data"}, []string{"00004"}},
+		{
+			"pid_0.3_0.05_-0.1",
+			[]string{"--pid=0.3,0.05,-0.1", "--data_path",
+				assetstest.RoutePath(t, "00004"), "--seed_prefix", "data"},
+			[]string{"00004"},
+		},
 	} {
 		lines := strings.SplitAfter(rollout(t, append(c.args, "--json")...), "\n")
 		if len(lines) != len(c.routes)+2 || lines[len(c.routes)+1] != "" {

@@ -130,8 +130,12 @@ func TestStandardOutput(t *testing.T) {
 			)
 			stop()
 			text := stderr.String()
-			for _, notice := range []string{"using the project's own network", "using generated " +
-				"routes", "without --upstream", "the engine onnxruntime is not measured"} {
+			for _, notice := range []string{
+				"using the project's own network",
+				"using generated routes",
+				"without --upstream",
+				"the engine onnxruntime is not measured",
+			} {
 				if i := strings.Index(text, "lockstep: "+notice); i >= 0 {
 					text = text[:i] + text[i+strings.IndexByte(text[i:], '\n')+1:]
 				}

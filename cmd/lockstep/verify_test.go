@@ -36,8 +36,11 @@ func TestVerify(t *testing.T) {
 			"equal\nthe result depends on: nothing but its arguments\n"}},
 		"patches": {"from tinyphysics import TinyPhysicsSimulator\nTinyPhysicsSimulator.sim_step = lambda self, i: None",
 			"return 0.3 * (target_lataccel - current_lataccel)",
-			[]string{"touched: patch tinyphysics.TinyPhysicsSimulator.sim_step\n", "two runs: " +
-				"equal\n", "depends on: nothing but its arguments\n"}},
+			[]string{
+				"touched: patch tinyphysics.TinyPhysicsSimulator.sim_step\n",
+				"two runs: equal\n",
+				"depends on: nothing but its arguments\n",
+			}},
 		"reads": {"import os\nWEIGHTS = open(os.path.join(os.path.dirname(__file__), 'w.txt'))",
 			"return float(len(WEIGHTS.name)) / 9e3",
 			[]string{"touched: file w.txt\n", "depends on: files: yes\n"}},

@@ -675,15 +675,13 @@ func (v *vector) named(l *launch, names []string) (all []output, err error) {
 		actions = &l.Continuous
 	}
 	known := map[string]output{
-		"states": {at: &l.States, bytes: 8 * n * s}, "rewards": {at: &l.Rewards, bytes: 8 * n},
-		"observations": {
-			at:    &l.Observations,
-			bytes: 4 * n * d,
-		}, "final_observations": {at: &l.Final, bytes: 4 * n * d},
-		"actions": {
-			at:    actions,
-			bytes: 4 * n,
-		}, "terminated": {at: &l.Terminated, bytes: n}, "truncated": {at: &l.Truncated, bytes: n},
+		"states":             {at: &l.States, bytes: 8 * n * s},
+		"rewards":            {at: &l.Rewards, bytes: 8 * n},
+		"observations":       {at: &l.Observations, bytes: 4 * n * d},
+		"final_observations": {at: &l.Final, bytes: 4 * n * d},
+		"actions":            {at: actions, bytes: 4 * n},
+		"terminated":         {at: &l.Terminated, bytes: n},
+		"truncated":          {at: &l.Truncated, bytes: n},
 	}
 	for i, name := range names {
 		o, ok := known[name]
@@ -814,10 +812,12 @@ func (v *vector) flagOf() int32 {
 // places are a snapshot's arrays, each with its column.
 func places(s *classic.Snapshot) map[int][]byte {
 	return map[int][]byte{
-		totals: bytesOf(
-			s.Rewards,
-		), episodes: bytesOf(s.Episodes), observation: bytesOf(s.Observations),
-		state: bytesOf(s.States), elapsed: bytesOf(s.Elapsed), generator: bytesOf(s.Generators),
+		totals:      bytesOf(s.Rewards),
+		episodes:    bytesOf(s.Episodes),
+		observation: bytesOf(s.Observations),
+		state:       bytesOf(s.States),
+		elapsed:     bytesOf(s.Elapsed),
+		generator:   bytesOf(s.Generators),
 	}
 }
 

@@ -40,11 +40,13 @@ func TestEvidence(t *testing.T) {
 
 func good() *Evidence {
 	return &Evidence{
-		Device: "NVIDIA H200", Driver: "CUDA 13.0, 580.1", Kernels: strings.Repeat("0a", 32),
-		Date: "2026-11-21",
-		Goldens: []string{
-			"g00002.pid",
-		}, Tests: []Outcome{{Name: "TestGoldens", Result: Pass}}, Verdict: Pass,
+		Device:    "NVIDIA H200",
+		Driver:    "CUDA 13.0, 580.1",
+		Kernels:   strings.Repeat("0a", 32),
+		Date:      "2026-11-21",
+		Goldens:   []string{"g00002.pid"},
+		Tests:     []Outcome{{Name: "TestGoldens", Result: Pass}},
+		Verdict:   Pass,
 		Challenge: strings.Repeat("b0", 32),
 		Sanitizer: []Outcome{
 			{Name: "memcheck", Result: Pass}, {Name: "racecheck", Result: Pass},

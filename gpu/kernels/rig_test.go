@@ -274,19 +274,27 @@ func run(t testing.TB, d driver.Device, r rollouts) []outcome {
 	}
 	traced := r.traced[1] - r.traced[0]
 	l := abiLaunch{
-		jobs: int64(jobs), stride: int64(stride), width: int64(jobs),
-		shortcuts: int64(r.shortcuts & (lockstep.SkipWarmup | lockstep.StopAtCostEnd)),
-		layerNorm: int64(
-			r.profile.LayerNorm,
-		), softmax: int64(r.profile.Softmax), exp: int64(r.profile.Exp),
-		weights: upload(t, d, weights(t)), routes: upload(t, d, routes), job: upload(t, d, work),
-		rollLataccel: upload(t, d, roll), vEgo: upload(t, d, vEgo), aEgo: upload(t, d, aEgo),
-		target: upload(t, d, target), steer: upload(t, d, steer),
-		lataccel: room[float64](
-			t, d, jobs*stride,
-		), action: room[float64](t, d, jobs*stride), draws: room[float64](t, d, jobs*stride),
-		memory: room[abiMemory](t, d, jobs), status: upload(t, d, make([]abiStatus, jobs)),
-		costs: room[float64](t, d, 3*jobs),
+		jobs:         int64(jobs),
+		stride:       int64(stride),
+		width:        int64(jobs),
+		shortcuts:    int64(r.shortcuts & (lockstep.SkipWarmup | lockstep.StopAtCostEnd)),
+		layerNorm:    int64(r.profile.LayerNorm),
+		softmax:      int64(r.profile.Softmax),
+		exp:          int64(r.profile.Exp),
+		weights:      upload(t, d, weights(t)),
+		routes:       upload(t, d, routes),
+		job:          upload(t, d, work),
+		rollLataccel: upload(t, d, roll),
+		vEgo:         upload(t, d, vEgo),
+		aEgo:         upload(t, d, aEgo),
+		target:       upload(t, d, target),
+		steer:        upload(t, d, steer),
+		lataccel:     room[float64](t, d, jobs*stride),
+		action:       room[float64](t, d, jobs*stride),
+		draws:        room[float64](t, d, jobs*stride),
+		memory:       room[abiMemory](t, d, jobs),
+		status:       upload(t, d, make([]abiStatus, jobs)),
+		costs:        room[float64](t, d, 3*jobs),
 	}
 	if traced > 0 {
 		l.trace = room[abiTraceStep](t, d, jobs*traced)

@@ -343,11 +343,13 @@ func TestStepResponse(t *testing.T) {
 			each(rollouts, func(k int) {
 				n := lockstep.ControlStartIdx + before + after
 				r := &lockstep.Route{
-					Name: fmt.Sprint(k), Seed: uint32(k),
-					RollLataccel: make(
-						[]float64, n,
-					), VEgo: make([]float64, n), AEgo: make([]float64, n),
-					TargetLataccel: make([]float64, n), SteerCommand: make([]float64, n),
+					Name:           fmt.Sprint(k),
+					Seed:           uint32(k),
+					RollLataccel:   make([]float64, n),
+					VEgo:           make([]float64, n),
+					AEgo:           make([]float64, n),
+					TargetLataccel: make([]float64, n),
+					SteerCommand:   make([]float64, n),
 				}
 				for i := range n {
 					r.VEgo[i] = c.speed

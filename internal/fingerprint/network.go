@@ -66,10 +66,10 @@ func (p *Probe) Network() []byte {
 		return []onnx.Value{{Name: name, Type: onnx.Float, Dims: []int64{1, n}}}
 	}
 	m := onnx.Model{Opset: 17, Graph: onnx.Graph{
-		Nodes: append(
-			append([]onnx.Node{split}, rows...),
-			join,
-		), Initializers: constants, Inputs: value("x"), Outputs: value("y"),
+		Nodes:        append(append([]onnx.Node{split}, rows...), join),
+		Initializers: constants,
+		Inputs:       value("x"),
+		Outputs:      value("y"),
 	}}
 	return m.Encode(8, nil)
 }

@@ -46,16 +46,19 @@ func TestTyped(t *testing.T) {
 		not  string
 	}{
 		"one": {
-			args: []string{"-test.fuzz=^FuzzOne$", "-test.fuzztime=300x"}, ok: true,
-			says: []string{alone, "test.fuzzminimizetime is 10x", "test.run is ^$\n",
-				"execs: 300"}, not: "--- PASS: TestRan",
+			args: []string{"-test.fuzz=^FuzzOne$", "-test.fuzztime=300x"},
+			ok:   true,
+			says: []string{alone, "test.fuzzminimizetime is 10x", "test.run is ^$\n", "execs: 300"},
+			not:  "--- PASS: TestRan",
 		},
 		"flags of the user's own": {
 			args: []string{
 				"-test.fuzz=^FuzzOne$", "-test.fuzztime=20x", "-test.fuzzminimizetime=7s",
 				"-test.run=^TestRan$",
-			}, ok: true,
-			says: []string{"test.fuzzminimizetime is 7s", "--- PASS: TestRan"}, not: alone,
+			},
+			ok:   true,
+			says: []string{"test.fuzzminimizetime is 7s", "--- PASS: TestRan"},
+			not:  alone,
 		},
 		"several": {
 			args: []string{"-test.fuzz=FuzzOne"},

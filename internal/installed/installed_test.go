@@ -275,16 +275,28 @@ func TestPackages(t *testing.T) {
 		source   string
 		kept     int
 	}{
-		"broken numpy": {map[string]string{"numpy": "raise ImportError('no library\\nat all')"},
+		"broken numpy": {
+			map[string]string{"numpy": "raise ImportError('no library\\nat all')"},
 			map[string]string{"exp": "ImportError: no library at all",
-				"layer_norm": "ImportError: no library at all"}, "could not answer", 0},
-		"not numpy": {map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": fake},
+				"layer_norm": "ImportError: no library at all"},
+			"could not answer",
+			0,
+		},
+		"not numpy": {
+			map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": fake},
 			map[string]string{"exp": "AttributeError: ", "csv": "AttributeError: ",
-				"softmax": "AttributeError: "}, "could not answer", 0},
-		"crash": {map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": "import os; " +
-			"os.abort()"},
+				"softmax": "AttributeError: "},
+			"could not answer",
+			0,
+		},
+		"crash": {
+			map[string]string{"numpy": fake, "pandas": fake, "onnxruntime": "import os; " +
+				"os.abort()"},
 			map[string]string{"exp": "AttributeError: ", "layer_norm": "the process ended " +
-				"before it answered"}, "", 0},
+				"before it answered"},
+			"",
+			0,
+		},
 		"loud": {map[string]string{"numpy": "print('lockstep-answer {}')\nraise ImportError('x')"}, map[string]string{"exp": "ImportError: x"}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

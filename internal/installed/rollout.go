@@ -56,11 +56,10 @@ func newRolloutQuestion() (rolloutQuestion, error) {
 		)
 	}
 	return rolloutQuestion{
-		Route: strings.Join(
-			lines[:1+rolloutEnd],
-			"",
-		), Seed: routefile.DefaultSeedPrefix + "/" + rolloutRoute,
-		First: rolloutFirst, End: rolloutEnd,
+		Route: strings.Join(lines[:1+rolloutEnd], ""),
+		Seed:  routefile.DefaultSeedPrefix + "/" + rolloutRoute,
+		First: rolloutFirst,
+		End:   rolloutEnd,
 	}, nil
 }
 

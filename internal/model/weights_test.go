@@ -328,9 +328,13 @@ func TestOtherGraph(t *testing.T) {
 				}
 				return raw
 			})), structure},
-		{"another epsilon", edit(data,
-			inlineConstant("/h.0/attn/layer_norm/Constant_1_output_0",
-				[]byte{172, 197, 39, 56})), structure},
+		{
+			"another epsilon",
+			edit(data,
+				inlineConstant("/h.0/attn/layer_norm/Constant_1_output_0",
+					[]byte{172, 197, 39, 56})),
+			structure,
+		},
 		{"another axis", edit(data,
 			node("/h.0/attn/Split_output_0", replace(5, func(attribute []byte) []byte {
 				return protowire.AppendVarint(protowire.AppendTag(bytes.Clone(attribute), 3,
@@ -339,17 +343,23 @@ func TestOtherGraph(t *testing.T) {
 		{"crossed wires", edit(data, node("/h.0/attn/layer_norm/Sub_output_0", swapInputs())),
 			structure},
 		{"a missing node", edit(data, drop(1, 2, tanh)), structure},
-		{"crossed layer norms", edit(data,
-			swap("transformer.h.0.mlp.layer_norm.weight",
-				"transformer.h.3.mlp.layer_norm.weight")), "tensor \"transformer.h.0.mlp.layer_norm.weight\" is not used where it belongs"},
-		{"weight for bias", edit(data,
-			swap("transformer.layer_norm_f.weight",
-				"transformer.layer_norm_f.bias")), "tensor \"transformer.layer_norm_f.weight\" " +
-			"is not used where it belongs"},
-		{"renamed products", edit(data,
-			swap("/h.1/mlp/c_fc/MatMul_output_0",
-				"/h.2/mlp/c_fc/MatMul_output_0")), "tensor \"onnx::MatMul_561\" is not used " +
-			"where it belongs"},
+		{
+			"crossed layer norms",
+			edit(data,
+				swap("transformer.h.0.mlp.layer_norm.weight",
+					"transformer.h.3.mlp.layer_norm.weight")),
+			"tensor \"transformer.h.0.mlp.layer_norm.weight\" is not used where it belongs",
+		},
+		{
+			"weight for bias",
+			edit(data, swap("transformer.layer_norm_f.weight", "transformer.layer_norm_f.bias")),
+			"tensor \"transformer.layer_norm_f.weight\" is not used where it belongs",
+		},
+		{
+			"renamed products",
+			edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "/h.2/mlp/c_fc/MatMul_output_0")),
+			"tensor \"onnx::MatMul_561\" is not used where it belongs",
+		},
 		{"no product", edit(data, swap("/h.1/mlp/c_fc/MatMul_output_0", "other")), "no matrix " +
 			"product /h.1/mlp/c_fc/MatMul_output_0"},
 		{"no head", edit(data, node("output",

@@ -375,12 +375,18 @@ func TestReadErrors(t *testing.T) {
 		{"nothing", nil, "not an .npz archive: zip: not a valid zip file"},
 		{"text", []byte("tokens,states\n"), "not an .npz archive: zip: not a valid zip file"},
 		{"other entry", archive("notes.txt", ""), `entry "notes.txt" is not an array`},
-		{"twice", archive("x.npy", npy(fields("'|u1'", "False", "()"), "1"), "x.npy",
-			npy(fields("'|u1'", "False", "()"), "1")), "array \"x\" appears twice"},
+		{
+			"twice",
+			archive("x.npy", npy(fields("'|u1'", "False", "()"), "1"), "x.npy",
+				npy(fields("'|u1'", "False", "()"), "1")),
+			"array \"x\" appears twice",
+		},
 		{"empty entry", archive("x.npy", ""), "array \"x\": not a NumPy array"},
-		{"wrong magic", archive("x.npy",
-			"\x92NUMPY"+npy(fields("'|u1'", "False", "()"), "1")[6:]), "array \"x\": not a " +
-			"NumPy array"},
+		{
+			"wrong magic",
+			archive("x.npy", "\x92NUMPY"+npy(fields("'|u1'", "False", "()"), "1")[6:]),
+			"array \"x\": not a NumPy array",
+		},
 		{"magic only", archive("x.npy", magic), "array \"x\": not a NumPy array"},
 		{"no header length", version(1, ""), "array \"x\": not a NumPy array"},
 		{"no header length, version 2", version(2, "\x10\x00"), "array \"x\": not a NumPy array"},

@@ -202,8 +202,11 @@ func TestParseErrors(t *testing.T) {
 		{"damaged dims", graph(5, message(1, "\xff")), damaged},
 		{"damaged input", graph(11, "\xff"), damaged},
 		{"damaged output type", graph(12, message(2, "\xff")), damaged},
-		{"damaged output shape", graph(12,
-			message(2, message(1, message(2, message(1, "\xff"))))), damaged},
+		{
+			"damaged output shape",
+			graph(12, message(2, message(1, message(2, message(1, "\xff"))))),
+			damaged,
+		},
 		{"float_data", graph(5, message(8, "w", 4, "\x00\x00\x80\x3f")),
 			damaged + "tensor \"w\": its elements are not stored as raw data"},
 		{"external data", graph(5, message(8, "w", 13, message(1, "location", 2, "/etc/passwd"))),

@@ -446,18 +446,28 @@ func TestWhere(t *testing.T) {
 			"data.txt":              "0.25",
 			"tinyphysics.py":        "CONTROL_START_IDX = 300\n",
 		}, 301.25},
-		{"controllers without __init__", "controllers/foo.py", map[string]string{
-			"controllers/foo.py": "from controllers import BaseController\nfrom .helper " +
-				"import double\ngain = double(float(open('data.txt').read()))\n" + returnsGain,
-			"controllers/helper.py": "def double(x): return 2 * x\n",
-			"data.txt":              "0.25",
-		}, 0.5},
-		{"another package", "mine/foo.py", map[string]string{
-			"mine/__init__.py": "",
-			"mine/foo.py": "from controllers import BaseController\nfrom . import " +
-				"helper\ngain = helper.gain\n" + returnsGain,
-			"mine/helper.py": "gain = 0.75\n",
-		}, 0.75},
+		{
+			"controllers without __init__",
+			"controllers/foo.py",
+			map[string]string{
+				"controllers/foo.py": "from controllers import BaseController\nfrom .helper " +
+					"import double\ngain = double(float(open('data.txt').read()))\n" + returnsGain,
+				"controllers/helper.py": "def double(x): return 2 * x\n",
+				"data.txt":              "0.25",
+			},
+			0.5,
+		},
+		{
+			"another package",
+			"mine/foo.py",
+			map[string]string{
+				"mine/__init__.py": "",
+				"mine/foo.py": "from controllers import BaseController\nfrom . import " +
+					"helper\ngain = helper.gain\n" + returnsGain,
+				"mine/helper.py": "gain = 0.75\n",
+			},
+			0.75,
+		},
 		{"alone", "my-foo.py", map[string]string{
 			"my-foo.py": "import helper\nfrom . import BaseController\nfrom tinyphysics import " +
 				"*\nfrom tinyphysics import State, FuturePlan\n" +
@@ -618,8 +628,11 @@ func TestNew(t *testing.T) {
 		{"a.b.py", []string{"without a dot"}},
 		{"none.py", []string{"none.py: no class Controller in it", "run by "}},
 		{"syntax.py", []string{"SyntaxError", "syntax.py\", line 1"}},
-		{"raises.py", []string{"raises.py: ZeroDivisionError: division by zero\nTraceback (most " +
-			"recent call last):\n  File", "line 3, in f"}},
+		{"raises.py", []string{
+			"raises.py: ZeroDivisionError: division by zero\nTraceback (most " +
+				"recent call last):\n  File",
+			"line 3, in f",
+		}},
 		{"imports.py", []string{"ModuleNotFoundError: No module named 'torch_of_another_name'"}},
 		{"model.py", []string{"cannot import name 'TinyPhysicsModel'", "outside a checkout of " +
 			"the challenge"}},
@@ -749,23 +762,33 @@ var answers = []struct {
 	expression string
 	err        string
 }{
-	{"0.1", ""}, {"np.float64(0.1)", ""}, {"np.float32(0.1)", ""}, {"np.float16(0.1)", ""}, {"1",
-		""}, {"-7", ""}, {"True", ""},
-	{
-		"np.int64(2)", "",
-	}, {"np.uint8(1)", ""}, {"np.bool_(True)", ""}, {"np.array(0.3)", ""}, {"np.array(0.3, " +
-		"np.float32)", ""},
-	{
-		"np.array(1)", "",
-	}, {"Decimal('0.1')", ""}, {"Fraction(1, 3)", ""}, {"10**30", ""}, {"-10**400",
-		""}, {"float('nan')", ""},
-	{
-		"np.float32('nan')", "",
-	}, {"float('inf')", ""}, {"-np.float32('inf')", ""}, {"-0.0", ""}, {"np.longdouble(0.25)",
-		""}, {"1e300", ""},
-	{
-		"np.float64(5e-324)", "",
-	}, {"np.ma.masked_array(0.5)", ""}, {"type('F', (float,), {})(0.4)", ""},
+	{"0.1", ""},
+	{"np.float64(0.1)", ""},
+	{"np.float32(0.1)", ""},
+	{"np.float16(0.1)", ""},
+	{"1", ""},
+	{"-7", ""},
+	{"True", ""},
+	{"np.int64(2)", ""},
+	{"np.uint8(1)", ""},
+	{"np.bool_(True)", ""},
+	{"np.array(0.3)", ""},
+	{"np.array(0.3, np.float32)", ""},
+	{"np.array(1)", ""},
+	{"Decimal('0.1')", ""},
+	{"Fraction(1, 3)", ""},
+	{"10**30", ""},
+	{"-10**400", ""},
+	{"float('nan')", ""},
+	{"np.float32('nan')", ""},
+	{"float('inf')", ""},
+	{"-np.float32('inf')", ""},
+	{"-0.0", ""},
+	{"np.longdouble(0.25)", ""},
+	{"1e300", ""},
+	{"np.float64(5e-324)", ""},
+	{"np.ma.masked_array(0.5)", ""},
+	{"type('F', (float,), {})(0.4)", ""},
 	{"np.longdouble(1) / 3", " that is no float64: "},
 	{"None", "update returned a NoneType, not a number: None"},
 	{"'0.1'", "update returned a str, not a number: '0.1'"},
@@ -922,8 +945,10 @@ func TestDeath(t *testing.T) {
 		name, die string
 		want      []string
 	}{
-		{"exit", `print("last words"); os._exit(7)`, []string{"c.py: the Python process has " +
-			"ended: exit status 7; its last lines:\n", "last words"}},
+		{"exit", `print("last words"); os._exit(7)`, []string{
+			"c.py: the Python process has ended: exit status 7; its last lines:\n",
+			"last words",
+		}},
 		{"silent", `os._exit(7)`, []string{"exit status 7"}},
 		{"segfault", `import ctypes; ctypes.string_at(0)`,
 			[]string{"signal: segmentation fault", "Fatal Python error: Segmentation fault",
@@ -1028,8 +1053,11 @@ func TestRandom(t *testing.T) {
 		{"np.random.set_state(np.random.RandomState(3).get_state())\nreturn 0.5", false},
 		{"import random\nreturn random.random()", true},
 		{"return np.random.default_rng(0).normal() + np.random.RandomState(0).normal()", true},
-		{"before = np.random.get_state()\nnp.random.seed(1)\nx = " +
-			"np.random.random()\nnp.random.set_state(before)\nreturn x", true},
+		{
+			"before = np.random.get_state()\nnp.random.seed(1)\nx = " +
+				"np.random.random()\nnp.random.set_state(before)\nreturn x",
+			true,
+		},
 	} {
 		t.Run(test.body, func(t *testing.T) {
 			t.Parallel()

@@ -115,9 +115,14 @@ for ask in (lambda: socket.gethostbyname('localhost'), lambda: socket.gethostbyn
         refused += 'verify' in str(e)
 assert refused == 5, refused
 return 0.1`, []string{"network socket.gethostbyname", "network socket.gethostbyaddr", "network socket.getnameinfo", "network socket.getaddrinfo"}, nil, false, ""},
-		"a process": {"import subprocess", "try:\n    subprocess.run(['true'])\nexcept " +
-			"PermissionError:\n    return 0.1", []string{"process subprocess.Popen"}, nil, false,
-			""},
+		"a process": {
+			"import subprocess",
+			"try:\n    subprocess.run(['true'])\nexcept PermissionError:\n    return 0.1",
+			[]string{"process subprocess.Popen"},
+			nil,
+			false,
+			"",
+		},
 		"a raw fork": {"", "try:\n    os.fork()\nexcept PermissionError:\n    return 0.1",
 			[]string{"process os.fork"}, nil, false, ""},
 		"the stack": {"import inspect", `

@@ -80,12 +80,13 @@ type run struct {
 func Run(ctx context.Context, config Config) (*verdict.Result, error) {
 	start := time.Now()
 	r := &verdict.Result{
-		Change: Changed(
-			ctx, config.Root, config.Base,
-		), Require: append([]string{}, config.Require...), RequireHardware: config.RequireHardware,
-		Engines: engines.CheckedNames(),
+		Change:          Changed(ctx, config.Root, config.Base),
+		Require:         append([]string{}, config.Require...),
+		RequireHardware: config.RequireHardware,
+		Engines:         engines.CheckedNames(),
 		Machine: fmt.Sprintf("%s/%s, %d cores", runtime.GOOS, runtime.GOARCH,
-			runtime.GOMAXPROCS(0)), Go: runtime.Version(),
+			runtime.GOMAXPROCS(0)),
+		Go:    runtime.Version(),
 		Start: start.UTC().Truncate(time.Second),
 	}
 	dir, err := os.MkdirTemp("", "lockstep-gate-")

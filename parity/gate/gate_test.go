@@ -142,16 +142,25 @@ func TestParity(t *testing.T) {
 	}{
 		"equal": {script: []string{line(comparison()), announce(1)},
 			outcome: verdict.Passed, passed: 2},
-		"different": {script: []string{line(comparison(tinyphysics.Logits)),
-			announce(1), "exit 1"}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1},
-		"different, exit 0": {script: []string{line(comparison(tinyphysics.Logits)),
-			announce(1)}, outcome: verdict.Failed, why: "status 0, although a comparison failed"},
+		"different": {
+			script:  []string{line(comparison(tinyphysics.Logits)), announce(1), "exit 1"},
+			outcome: verdict.Failed,
+			why:     "1 of 2 cases failed",
+			passed:  1,
+		},
+		"different, exit 0": {
+			script:  []string{line(comparison(tinyphysics.Logits)), announce(1)},
+			outcome: verdict.Failed,
+			why:     "status 0, although a comparison failed",
+		},
 		"equal, exit 1": {script: []string{line(comparison()), announce(1), "exit 1"},
 			outcome: verdict.Failed, why: "status 1, and no comparison says why"},
 		"usage": {script: []string{"stderr no such flag", "exit 2"},
 			outcome: verdict.Failed, why: "no such flag"},
-		"no regression kept": {script: []string{"stderr lockstep: parity/testdata/regressions: " +
-			"no case in it", "exit 2"}, outcome: verdict.Failed, why: "before its last line: " +
+		"no regression kept": {script: []string{
+			"stderr lockstep: parity/testdata/regressions: no case in it",
+			"exit 2",
+		}, outcome: verdict.Failed, why: "before its last line: " +
 			"lockstep: parity/testdata/regressions: no case in it"},
 		"crash": {script: []string{line(comparison()), "die"},
 			outcome: verdict.Failed, why: "it crashed: signal: killed"},
@@ -169,15 +178,26 @@ func TestParity(t *testing.T) {
 			why: "which is no comparison"},
 		"nothing": {script: []string{announce(0)}, outcome: verdict.Failed, why: "no case was run"},
 		"an empty report": {
-			script: []string{line(verdict.Comparison{Kind: "goldens", Want: "w", Got: "g",
-				Report: &parity.Report{}}), announce(1), "exit 2"},
+			script: []string{
+				line(verdict.Comparison{Kind: "goldens", Want: "w", Got: "g",
+					Report: &parity.Report{}}),
+				announce(1),
+				"exit 2",
+			},
 			outcome: verdict.Failed, why: "1 of 1 cases failed",
 		},
 		"not run": {script: []string{line(comparison()), line(absent), announce(2)},
 			outcome: verdict.Passed, passed: 2},
-		"absent, exit 2": {script: []string{line(absent), announce(1), "stderr lockstep: " +
-			"nothing was compared", "exit 2"}, outcome: verdict.Failed, why: "no case was run: " +
-			"no device"},
+		"absent, exit 2": {
+			script: []string{
+				line(absent),
+				announce(1),
+				"stderr lockstep: nothing was compared",
+				"exit 2",
+			},
+			outcome: verdict.Failed,
+			why:     "no case was run: no device",
+		},
 		"nothing but that": {script: []string{line(absent), announce(1)},
 			outcome: verdict.Failed, why: "no case was run: no device"},
 		"not run, required": {script: []string{line(comparison()), line(absent), announce(2)},
@@ -843,12 +863,16 @@ func TestTargetTests(t *testing.T) {
 			why: "none of its tests was run"},
 		"skipped": {lines: []string{start, says, skip, end},
 			outcome: verdict.NotRun, why: "no model; not required"},
-		"skipped, required": {lines: []string{start,
-			strings.ReplaceAll(pass, "TestA", "TestB"), says, skip,
-			end}, require: []string{want.Assets.Name}, outcome: verdict.Failed, why: "assets is " +
-			"required"},
-		"skipped, not required": {lines: []string{start,
-			strings.ReplaceAll(pass, "TestA", "TestB"), says, skip, end}, outcome: verdict.Passed},
+		"skipped, required": {
+			lines:   []string{start, strings.ReplaceAll(pass, "TestA", "TestB"), says, skip, end},
+			require: []string{want.Assets.Name},
+			outcome: verdict.Failed,
+			why:     "assets is required",
+		},
+		"skipped, not required": {
+			lines:   []string{start, strings.ReplaceAll(pass, "TestA", "TestB"), says, skip, end},
+			outcome: verdict.Passed,
+		},
 		"half, required": {lines: []string{start, half, pass, end},
 			require: []string{want.Assets.Name}, outcome: verdict.Failed,
 			why: "assets is required"},
@@ -969,9 +993,13 @@ func TestHardware(t *testing.T) {
 		t.Fatal(err)
 	}
 	evidence := hardware.Evidence{
-		Device: "NVIDIA H200", Driver: "CUDA 13.0", Kernels: hash, Date: "2026-01-02",
-		Goldens: []string{"g00002.pid"}, Tests: []hardware.Outcome{{Name: "TestGoldens",
-			Result: hardware.Pass}}, Verdict: hardware.Pass,
+		Device:  "NVIDIA H200",
+		Driver:  "CUDA 13.0",
+		Kernels: hash,
+		Date:    "2026-01-02",
+		Goldens: []string{"g00002.pid"},
+		Tests:   []hardware.Outcome{{Name: "TestGoldens", Result: hardware.Pass}},
+		Verdict: hardware.Pass,
 	}
 	if evidence.Challenge, err = answer(t.Context(), hash); err != nil {
 		t.Fatal(err)

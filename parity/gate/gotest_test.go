@@ -32,26 +32,59 @@ func TestGoTest(t *testing.T) {
 			"{}) } }"}, outcome: verdict.Passed, passed: 3},
 		"no tests": {files: map[string]string{"a.go": "package a"}, outcome: verdict.Failed,
 			why: "no case was run"},
-		"build": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
-			"nothing() }", "b/b_test.go": strings.Replace(head, "package a", "package b",
-			1) + "func TestB(t *testing.T) {}"}, outcome: verdict.Failed, passed: 1, failed: []string{"package", "undefined: nothing"}},
-		"panic": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) " +
-			"{}\nfunc TestB(t *testing.T) { panic(\"oops\") }"}, outcome: verdict.Failed, passed: 1, failed: []string{"TestB", "oops"}},
-		"exit": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
-			"os.Exit(3) }"}, outcome: verdict.Failed, failed: []string{"TestA", "did not end"}},
-		"exit 0": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
-			"os.Exit(0) }"}, outcome: verdict.Failed, failed: []string{"TestA", ""}},
-		"TestMain": {files: map[string]string{"a_test.go": head + "func TestMain(m " +
-			"*testing.M) { os.Exit(0) }\nfunc TestA(t *testing.T) {}"}, outcome: verdict.Failed, why: "no case was run"},
+		"build": {
+			files: map[string]string{
+				"a_test.go": head + "func TestA(t *testing.T) { " + "nothing() }",
+				"b/b_test.go": strings.Replace(head, "package a", "package b",
+					1) + "func TestB(t *testing.T) {}",
+			},
+			outcome: verdict.Failed,
+			passed:  1,
+			failed:  []string{"package", "undefined: nothing"},
+		},
+		"panic": {
+			files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) " +
+				"{}\nfunc TestB(t *testing.T) { panic(\"oops\") }"},
+			outcome: verdict.Failed,
+			passed:  1,
+			failed:  []string{"TestB", "oops"},
+		},
+		"exit": {
+			files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
+				"os.Exit(3) }"},
+			outcome: verdict.Failed,
+			failed:  []string{"TestA", "did not end"},
+		},
+		"exit 0": {
+			files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
+				"os.Exit(0) }"},
+			outcome: verdict.Failed,
+			failed:  []string{"TestA", ""},
+		},
+		"TestMain": {
+			files: map[string]string{"a_test.go": head + "func TestMain(m " +
+				"*testing.M) { os.Exit(0) }\nfunc TestA(t *testing.T) {}"},
+			outcome: verdict.Failed,
+			why:     "no case was run",
+		},
 		"skip": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) " +
 			"{}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"}, outcome: verdict.Passed, passed: 1},
 		"required": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) " +
 			"{}\nfunc TestB(t *testing.T) { t.Skip(\"not run for want of assets: no model\") }"}, require: []string{want.Assets.Name}, outcome: verdict.Failed, why: "1 of 2 cases failed", passed: 1, failed: []string{"TestB", "skipped, and assets is required: a_test.go:11: not run for want of assets: no model"}},
-		"all skip": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
-			"t.Skip() }"}, outcome: verdict.Failed, why: "no case was run: skipped, without a " +
-			"word why"},
-		"half a run": {files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
-			"t.Log(\"not run for want of python: no numpy\") }\nfunc TestB(t *testing.T) {}"}, require: []string{want.Python.Name}, outcome: verdict.Failed, passed: 1, failed: []string{"TestA", "python is required"}},
+		"all skip": {
+			files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
+				"t.Skip() }"},
+			outcome: verdict.Failed,
+			why:     "no case was run: skipped, without a word why",
+		},
+		"half a run": {
+			files: map[string]string{"a_test.go": head + "func TestA(t *testing.T) { " +
+				"t.Log(\"not run for want of python: no numpy\") }\nfunc TestB(t *testing.T) {}"},
+			require: []string{want.Python.Name},
+			outcome: verdict.Failed,
+			passed:  1,
+			failed:  []string{"TestA", "python is required"},
+		},
 		"no package": {files: map[string]string{}, outcome: verdict.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {

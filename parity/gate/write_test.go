@@ -32,9 +32,9 @@ func blocked() *verdict.Result {
 			Engines: []string{"onnxruntime"},
 			Why:     "changed: onnxruntime",
 		},
-		Require: []string{
-			want.Assets.Name,
-		}, Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 12.5,
+		Require: []string{want.Assets.Name},
+		Start:   time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Seconds: 12.5,
 		Checks: []verdict.Check{
 			{
 				Name: "build",

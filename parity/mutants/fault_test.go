@@ -256,18 +256,32 @@ func TestJudge(t *testing.T) {
 		err                     error
 	}{
 		{test: "./p", out: "ok  \tlockstep/p\t0.002s\n"},
-		{test: "./p", out: "--- FAIL: TestOne (0.00s)\n    one_test.go:9: " +
-			"no\nFAIL\nFAIL\tlockstep/p\t0.002s\nFAIL\n", err: failed, caught: "TestOne"},
+		{
+			test: "./p",
+			out: "--- FAIL: TestOne (0.00s)\n    one_test.go:9: " +
+				"no\nFAIL\nFAIL\tlockstep/p\t0.002s\nFAIL\n",
+			err:    failed,
+			caught: "TestOne",
+		},
 		{test: "./p", out: "--- FAIL: TestOne (0.00s)\n" + outside, err: failed, caught: "TestOne"},
 		{test: "./p", out: outside, err: failed, caught: "./p does not end well"},
 		{test: "./p", out: "exit status 3\nFAIL\tlockstep/p\t0.002s\nFAIL\n", err: failed,
 			caught: "./p does not end well"},
 		{test: "./p", out: "signal: killed\nFAIL\tlockstep/p\t0.003s\nFAIL\n", err: failed,
 			want: "tests did not run: exit status 1\nsignal: killed"},
-		{test: "./p", out: "fork/exec /tmp/p.test: permission " +
-			"denied\nFAIL\tlockstep/p\t0.000s\nFAIL\n", err: failed, want: "permission denied"},
-		{test: "./p", out: "# lockstep/p\np/p.go:3:1: syntax error\nFAIL\tlockstep/p [build " +
-			"failed]\nFAIL\n", err: failed, want: "syntax error"},
+		{
+			test: "./p",
+			out:  "fork/exec /tmp/p.test: permission " + "denied\nFAIL\tlockstep/p\t0.000s\nFAIL\n",
+			err:  failed,
+			want: "permission denied",
+		},
+		{
+			test: "./p",
+			out: "# lockstep/p\np/p.go:3:1: syntax error\nFAIL\tlockstep/p [build " +
+				"failed]\nFAIL\n",
+			err:  failed,
+			want: "syntax error",
+		},
 		{test: "./p", out: "# ./p\nFAIL\t./p [setup failed]\nFAIL\n", err: failed,
 			want: "setup failed"},
 		{test: "./p", out: "go: writing stat cache: no space left on device\n", err: failed,

@@ -251,9 +251,10 @@ func TestCompareIndependent(t *testing.T) {
 				r.First, r.Others,
 			)
 		}
-		for _, want := range []string{"route 00001, controller pid, step 103, stage sample, " +
-			"index 0: want ", "1 finding in sample, in 1 of 3 rollouts; 20 findings in probs, " +
-			"in 2 of 3 rollouts"} {
+		for _, want := range []string{
+			"route 00001, controller pid, step 103, stage sample, index 0: want ",
+			"1 finding in sample, in 1 of 3 rollouts; 20 findings in probs, in 2 of 3 rollouts",
+		} {
 			if err := r.Err(); !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}

@@ -87,11 +87,14 @@ func (g *goldens) Read(
 	s := view.NewStep()
 	for i := range r.Steps() {
 		own := &lockstep.Step{
-			Index: lockstep.ContextLength + i, Action: r.Action[i], Draw: r.Draw[i],
-			Prediction: r.Prediction[i], Lataccel: r.Lataccel[i],
-			Sample: int(
-				r.Sample[i],
-			), Tokens: r.Tokens[i*tokens : (i+1)*tokens], States: r.States[i*states : (i+1)*states],
+			Index:      lockstep.ContextLength + i,
+			Action:     r.Action[i],
+			Draw:       r.Draw[i],
+			Prediction: r.Prediction[i],
+			Lataccel:   r.Lataccel[i],
+			Sample:     int(r.Sample[i]),
+			Tokens:     r.Tokens[i*tokens : (i+1)*tokens],
+			States:     r.States[i*states : (i+1)*states],
 		}
 		Expose(own, s)
 		s.Sum(schema.SHA256)

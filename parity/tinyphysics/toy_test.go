@@ -184,9 +184,13 @@ func toyJobs(n, rows int) []lockstep.Job {
 			return out
 		}
 		jobs = append(jobs, lockstep.Job{Policy: lockstep.DefaultPID(), Route: &lockstep.Route{
-			Name: fmt.Sprintf(
-				"%05d", i,
-			), Seed: uint32(i), RollLataccel: column(), VEgo: column(), AEgo: column(), TargetLataccel: column(), SteerCommand: column(),
+			Name:           fmt.Sprintf("%05d", i),
+			Seed:           uint32(i),
+			RollLataccel:   column(),
+			VEgo:           column(),
+			AEgo:           column(),
+			TargetLataccel: column(),
+			SteerCommand:   column(),
 		}})
 	}
 	return jobs

@@ -103,12 +103,13 @@ w.close()
 	for i := range want.Steps() {
 		d, e := all.Digests.At(i), some.Digests.At(i)
 		wanted := map[string]uint64{
-			"action": float(
-				want.Action[i],
-			), "draw": float(want.Draw[i]), "sample": uint64(want.Sample[i]), "prediction": float(want.Prediction[i]), "lataccel": float(want.Lataccel[i]),
-			"tokens": schema.SHA256.Bytes(
-				schema.Bytes(want.Tokens[20*i : 20*i+20]),
-			), "states": schema.SHA256.Bytes(schema.Bytes(want.States[80*i : 80*i+80])),
+			"action":     float(want.Action[i]),
+			"draw":       float(want.Draw[i]),
+			"sample":     uint64(want.Sample[i]),
+			"prediction": float(want.Prediction[i]),
+			"lataccel":   float(want.Lataccel[i]),
+			"tokens":     schema.SHA256.Bytes(schema.Bytes(want.Tokens[20*i : 20*i+20])),
+			"states":     schema.SHA256.Bytes(schema.Bytes(want.States[80*i : 80*i+80])),
 		}
 		if _, _, ok := want.Full(20 + i); ok {
 			wanted["logits"], wanted["probs"], wanted["cdf"] = want.LogitsHash[i], want.ProbsHash[i], want.CDFHash[i]

@@ -92,11 +92,15 @@ func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
 		return nil, usage(err)
 	}
 	a := environmentsAnswer{
-		Handle: put(
-			&environments{turn: newTurn(), Vector: v},
-		), Engine: e.Name(), Actions: t.Actions, Limit: t.Limit,
-		Observations: len(t.Observation), Low: t.Low, High: t.High, Shared: t.Shared,
-		States: len(t.State),
+		Handle:       put(&environments{turn: newTurn(), Vector: v}),
+		Engine:       e.Name(),
+		Actions:      t.Actions,
+		Limit:        t.Limit,
+		Observations: len(t.Observation),
+		Low:          t.Low,
+		High:         t.High,
+		Shared:       t.Shared,
+		States:       len(t.State),
 	}
 	if d, ok := v.(classic.DeviceRunner); ok {
 		if number, shared := d.Place(); shared {
@@ -253,10 +257,9 @@ func (e *environments) stepRows(memory unsafe.Pointer) (err error) {
 		a.Discrete = e.actions
 	}
 	r := &classic.Transition{
-		Rewards: unsafe.Slice((*float64)(m.rewards), n),
-		Terminated: unsafe.Slice(
-			(*bool)(m.terminated), n,
-		), Truncated: unsafe.Slice((*bool)(m.truncated), n),
+		Rewards:    unsafe.Slice((*float64)(m.rewards), n),
+		Terminated: unsafe.Slice((*bool)(m.terminated), n),
+		Truncated:  unsafe.Slice((*bool)(m.truncated), n),
 	}
 	if t.Autoreset == classic.SameStep {
 		r.Final = unsafe.Slice((*float32)(m.final), n*d)
@@ -365,12 +368,12 @@ func (e *environments) laidOut(q runRequest, buffer []byte) (
 	policy.Uniform = q.Uniform
 	for k := range q.Steps {
 		r := classic.Transition{
-			States: part(
-				states, k, n*s,
-			), Rewards: part(rewards, k, n), Observations: part(observations, k, n*d),
-			Final: part(
-				final, k, n*d,
-			), Terminated: part(terminated, k, n), Truncated: part(truncated, k, n),
+			States:       part(states, k, n*s),
+			Rewards:      part(rewards, k, n),
+			Observations: part(observations, k, n*d),
+			Final:        part(final, k, n*d),
+			Terminated:   part(terminated, k, n),
+			Truncated:    part(truncated, k, n),
 		}
 		var chosen classic.Actions
 		if row := part(given, k, n); task.Actions > 0 {

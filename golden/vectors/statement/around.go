@@ -81,12 +81,11 @@ func softmaxes() []Operation {
 		}
 	}
 	return []Operation{
-		attention(
-			"softmax-avx512", 16, exp512,
-		), attention("softmax-avx2", 8, exp256), attention("softmax-neon", 4, exp256),
-		numpy(
-			"softmax-numpy-U", numpyExp(u), numpyExp(f),
-		), numpy("softmax-numpy-F", numpyExp(f), numpyExp(u)),
+		attention("softmax-avx512", 16, exp512),
+		attention("softmax-avx2", 8, exp256),
+		attention("softmax-neon", 4, exp256),
+		numpy("softmax-numpy-U", numpyExp(u), numpyExp(f)),
+		numpy("softmax-numpy-F", numpyExp(f), numpyExp(u)),
 		numpy("softmax-numpy-C", expLibrary, numpyExp(u)),
 	}
 }

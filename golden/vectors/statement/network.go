@@ -201,34 +201,30 @@ func layerNorms() []Operation {
 			operation(
 				"layer-norm-1.30", "layer norm 1.30", layerNorm130,
 				map[string]func(v vectors.Vector) any{
-					"the formula of 1.27": formula(
-						layerNorm127,
-					), "the formula of 1.23": formula(layerNorm123),
+					"the formula of 1.27": formula(layerNorm127),
+					"the formula of 1.23": formula(layerNorm123),
 				},
 			),
 		),
 		operation(
 			"layer-norm-1.27", "layer norm 1.27 to 1.29", layerNorm127,
 			map[string]func(v vectors.Vector) any{
-				"the formula of 1.30": formula(
-					layerNorm130,
-				), "the formula of 1.23": formula(layerNorm123),
+				"the formula of 1.30": formula(layerNorm130),
+				"the formula of 1.23": formula(layerNorm123),
 			},
 		),
 		operation(
 			"layer-norm-1.23", "layer norm up to 1.26", layerNorm123,
 			map[string]func(v vectors.Vector) any{
-				"the formula of 1.30": formula(
-					layerNorm130,
-				), "the formula of 1.27": formula(layerNorm127),
+				"the formula of 1.30": formula(layerNorm130),
+				"the formula of 1.27": formula(layerNorm127),
 			},
 		),
 		operation(
 			"layer-norm-1.30arm", "layer norm 1.30, arm64", layerNorm130ARM,
 			map[string]func(v vectors.Vector) any{
-				"the formula of 1.30": formula(
-					layerNorm130,
-				), "the formula of 1.27": formula(layerNorm127),
+				"the formula of 1.30": formula(layerNorm130),
+				"the formula of 1.27": formula(layerNorm127),
 				"the formula of 1.23": formula(layerNorm123),
 			},
 		),

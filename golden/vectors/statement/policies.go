@@ -258,22 +258,22 @@ func observation(a *Arithmetic, v vectors.Vector) any {
 	integral := a.div64("mean error", sumOfErrors(a, target[t-19:], lataccel[t-20:]), 20) *
 		a.c64("seconds", 0.1)
 	o := []float32{
-		float32(
-			a.div64("target", now, 5),
-		), float32(a.div64("lataccel", current, 5)), float32(a.div64("error", now-current, 5)),
-		float32(
-			a.div64("wanted curvature", wanted, 0.02),
-		), float32(a.div64("driven curvature", driven, 0.02)), float32(a.div64("error of the "+
-			"curvature", wanted-driven, 0.02)),
-		float32(
-			a.div64("speed", speed[t], 40),
-		), float32(acceleration[t] / 4), float32(roll[t] / 2), float32(own(t-1) / 2), float32(a.div64("integral", integral, 5)),
-		float32(
-			rate("change of the target", target[min(t+1, last)]-now, 5),
-		), float32(rate("change of the lataccel", current-lataccel[t-2], 5)),
-		float32(
-			a.div64("change of the action", own(t-1)-own(t-2), 0.1) / 2,
-		), float32(grip), float32(max(1-grip, 0)),
+		float32(a.div64("target", now, 5)),
+		float32(a.div64("lataccel", current, 5)),
+		float32(a.div64("error", now-current, 5)),
+		float32(a.div64("wanted curvature", wanted, 0.02)),
+		float32(a.div64("driven curvature", driven, 0.02)),
+		float32(a.div64("error of the curvature", wanted-driven, 0.02)),
+		float32(a.div64("speed", speed[t], 40)),
+		float32(acceleration[t] / 4),
+		float32(roll[t] / 2),
+		float32(own(t-1) / 2),
+		float32(a.div64("integral", integral, 5)),
+		float32(rate("change of the target", target[min(t+1, last)]-now, 5)),
+		float32(rate("change of the lataccel", current-lataccel[t-2], 5)),
+		float32(a.div64("change of the action", own(t-1)-own(t-2), 0.1) / 2),
+		float32(grip),
+		float32(max(1-grip, 0)),
 	}
 	for i := range 20 {
 		o = append(o, float32(own(t-20+i))/2)

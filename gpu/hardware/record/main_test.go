@@ -39,11 +39,17 @@ func (s said) Write(p []byte) (int, error) {
 // a failure, what it cannot do was not run, and each outcome is in the file at once.
 func TestSanitized(t *testing.T) {
 	for name, c := range map[string]struct{ says, result, note string }{
-		"clean": {"echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: " +
-			"0 errors'", hardware.Pass, ""},
-		"found": {"echo '========= COMPUTE-SANITIZER'; echo '========= Invalid " +
-			"__global__ read'; echo '--- PASS: TestShort (0.1s)'; exit 9", hardware.Fail,
-			"Invalid __global__ read"},
+		"clean": {
+			"echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: 0 errors'",
+			hardware.Pass,
+			"",
+		},
+		"found": {
+			"echo '========= COMPUTE-SANITIZER'; echo '========= Invalid " +
+				"__global__ read'; echo '--- PASS: TestShort (0.1s)'; exit 9",
+			hardware.Fail,
+			"Invalid __global__ read",
+		},
 		"asked of the API": {`case " $* " in *" --report-api-errors no "*) echo '--- PASS: TestShort (0.1s)' ;; *) echo '========= Program hit CUDA_ERROR_NOT_READY (error 600) due to "device not ready" on CUDA API call to cuStreamQuery.'; exit 9 ;; esac`, hardware.Pass, ""},
 		"only the API":     {`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '=========     Saved host backtrace'; echo '--- PASS: TestShort (0.1s)'; echo '========= ERROR SUMMARY: 1 error'; exit 9`, hardware.NotRun, "none of the kernels"},
 		"API and kernel":   {`echo '========= Program hit CUDA_ERROR_NOT_READY (error 600)'; echo '========= Error: Race reported between'; echo '--- PASS: TestShort (0.1s)'; exit 9`, hardware.Fail, "Race reported"},
