@@ -82,10 +82,14 @@ var options = map[string]option{
 		"book or nips", either(func(t *Task) *bool { return &t.Nips }, "book", "nips"),
 	},
 	"goal_velocity": {
-		"a finite number", finite(func(t *Task) *float64 { return &t.GoalVelocity }),
+		"a finite number", within(
+			math.MaxFloat64, func(t *Task) *float64 { return &t.GoalVelocity },
+		),
 	},
 	"g": {
-		"a finite number", finite(func(t *Task) *float64 { return &t.Gravity }),
+		"a finite number within ±1e300", within(
+			maxGravity, func(t *Task) *float64 { return &t.Gravity },
+		),
 	},
 }
 
@@ -96,11 +100,15 @@ func either(field func(*Task) *bool, no, yes string) func(*Task, string) bool {
 	}
 }
 
-func finite(field func(*Task) *float64) func(*Task, string) bool {
+// maxGravity leaves the pull of Pendulum finite: three times as much may not be, and the angle
+// 0 is then pulled by what is no number, from which no clipping brings its speed back.
+const maxGravity = 1e300
+
+func within(most float64, field func(*Task) *float64) func(*Task, string) bool {
 	return func(t *Task, value string) bool {
 		x, err := strconv.ParseFloat(value, 64)
 		*field(t) = x
-		return err == nil && !math.IsInf(x, 0) && !math.IsNaN(x)
+		return err == nil && math.Abs(x) <= most
 	}
 }
 
@@ -151,6 +159,8 @@ func (t Task) Check() error {
 				"CartPole-v1",
 			t.Name,
 		)
+	case !(math.Abs(t.Gravity) <= maxGravity):
+		return fmt.Errorf("%s: g %g: want one within ±%g", t.Name, t.Gravity, maxGravity)
 	}
 	return nil
 }

@@ -590,13 +590,17 @@ loop:
 	VMULPD    constants<>+1408(SB), Y0, Y0
 	VADDPD    Y0, Y1, Y0
 	VADDPD    (BX)(CX*8), Y0, Y0
-	VMINPD    constants<>+1440(SB), Y0, Y0
-	VMAXPD    constants<>+1472(SB), Y0, Y0
+	VMOVUPD   constants<>+1440(SB), Y1
+	VMINPD    Y0, Y1, Y1
+	VMOVUPD   constants<>+1472(SB), Y0
+	VMAXPD    Y1, Y0, Y0
 
 	// position
 	VADDPD       (SI)(CX*8), Y0, Y1
-	VMINPD       constants<>+1504(SB), Y1, Y1
-	VMAXPD       constants<>+1536(SB), Y1, Y1
+	VMOVUPD      constants<>+1504(SB), Y2
+	VMINPD       Y1, Y2, Y2
+	VMOVUPD      constants<>+1536(SB), Y1
+	VMAXPD       Y2, Y1, Y1
 	VSUBPD       Y1, Y1, Y2
 	VCMPPD       $0x00, constants<>+1536(SB), Y1, Y3
 	VCMPPD       $0x11, Y2, Y0, Y4

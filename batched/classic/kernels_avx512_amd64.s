@@ -994,13 +994,17 @@ loop:
 	VMULPD    constants<>+2752(SB), Z13, Z15
 	VADDPD    Z15, Z0, Z0
 	VADDPD    (BX)(CX*8), Z0, Z0
-	VMINPD    constants<>+2816(SB), Z0, Z0
-	VMAXPD    constants<>+2880(SB), Z0, Z0
+	VMOVUPD   constants<>+2816(SB), Z15
+	VMINPD    Z0, Z15, Z15
+	VMOVUPD   constants<>+2880(SB), Z0
+	VMAXPD    Z15, Z0, Z0
 
 	// position
 	VADDPD       (SI)(CX*8), Z0, Z15
-	VMINPD       constants<>+2944(SB), Z15, Z15
-	VMAXPD       constants<>+3008(SB), Z15, Z15
+	VMOVUPD      constants<>+2944(SB), Z16
+	VMINPD       Z15, Z16, Z16
+	VMOVUPD      constants<>+3008(SB), Z15
+	VMAXPD       Z16, Z15, Z15
 	VSUBPD       Z15, Z15, Z16
 	VCMPPD       $0x00, constants<>+3008(SB), Z15, K1
 	VCMPPD       $0x11, Z16, Z0, K2
@@ -1346,98 +1350,102 @@ loop:
 	LEAQ        (BX)(DI*8), BX
 	MOVQ        112(AX), DI
 	VMOVUPS     (DI)(CX*4), Y0
-	VMINPS      constants<>+3520(SB), Y0, Y0
-	VMAXPS      constants<>+3584(SB), Y0, Y0
+	VMOVUPS     constants<>+3520(SB), Y1
+	VMINPS      Y0, Y1, Y1
+	VMOVUPS     constants<>+3584(SB), Y0
+	VMAXPS      Y1, Y0, Y0
 	MOVQ        152(AX), DI
 	MOVQ        160(AX), R8
-	VPAND       constants<>+3648(SB), Y0, Y1
+	VPANDD      constants<>+3648(SB), Y0, Y1
 	VCMPPS      $0x11, constants<>+3712(SB), Y1, K1
-	VPSUBD      constants<>+3776(SB), Y1, Y2
-	VPSRLD      $0x17, Y2, Y3
-	VPSLLD      $0x17, Y3, Y3
-	VPSUBD      Y3, Y1, Y1
+	VPSUBD      constants<>+3776(SB), Y1, Y21
+	VPSRLD      $0x17, Y21, Y22
+	VPSLLD      $0x17, Y22, Y22
+	VPSUBD      Y22, Y1, Y1
 	VCVTPS2PD   Y1, Z1
-	VPSRAD      $0x17, Y2, Y3
-	VCVTDQ2PD   Y3, Z3
-	VPSRLD      $0x13, Y2, Y2
-	VPAND       constants<>+3840(SB), Y2, Y2
-	VPMOVZXDQ   Y2, Z2
-	VPSLLQ      $0x01, Z2, Z2
+	VPSRAD      $0x17, Y21, Y22
+	VCVTDQ2PD   Y22, Z22
+	VPSRLD      $0x13, Y21, Y21
+	VPANDD      constants<>+3840(SB), Y21, Y21
+	VPMOVZXDQ   Y21, Z21
+	VPSLLQ      $0x01, Z21, Z21
 	VMOVUPD     constants<>+576(SB), Z23
 	KXNORB      K0, K0, K2
-	VGATHERQPD  (DI)(Z2*8), K2, Z23
+	VGATHERQPD  (DI)(Z21*8), K2, Z23
 	VMOVUPD     constants<>+3904(SB), Z24
 	VFMADD231PD Z23, Z1, Z24
 	VMOVUPD     constants<>+576(SB), Z1
 	KXNORB      K0, K0, K2
-	VGATHERQPD  8(DI)(Z2*8), K2, Z1
-	VADDPD      Z3, Z1, Z1
-	VMULPD      Z24, Z24, Z2
-	VMOVUPD     constants<>+4032(SB), Z3
-	VFMADD231PD constants<>+3968(SB), Z24, Z3
+	VGATHERQPD  8(DI)(Z21*8), K2, Z1
+	VADDPD      Z22, Z1, Z1
+	VMULPD      Z24, Z24, Z21
+	VMOVUPD     constants<>+4032(SB), Z22
+	VFMADD231PD constants<>+3968(SB), Z24, Z22
 	VMOVUPD     Z1, Z1
 	VFMADD231PD constants<>+4096(SB), Z24, Z1
 	VMOVUPD     Z1, Z1
-	VFMADD231PD Z2, Z3, Z1
-	VMOVUPD     constants<>+4224(SB), Z3
-	VFMADD231PD constants<>+4160(SB), Z24, Z3
-	VMULPD      Z2, Z2, Z2
+	VFMADD231PD Z21, Z22, Z1
+	VMOVUPD     constants<>+4224(SB), Z22
+	VFMADD231PD constants<>+4160(SB), Z24, Z22
+	VMULPD      Z21, Z21, Z21
 	VMOVUPD     Z1, Z1
-	VFMADD231PD Z2, Z3, Z1
+	VFMADD231PD Z21, Z22, Z1
 	VMULPD      constants<>+4288(SB), Z1, Z1
-	VADDPD      constants<>+4352(SB), Z1, Z2
-	VSUBPD      constants<>+4352(SB), Z2, Z3
-	VSUBPD      Z3, Z1, Z1
-	VMOVUPD     constants<>+4480(SB), Z3
-	VFMADD231PD constants<>+4416(SB), Z1, Z3
+	VADDPD      constants<>+4352(SB), Z1, Z21
+	VSUBPD      constants<>+4352(SB), Z21, Z22
+	VSUBPD      Z22, Z1, Z1
+	VMOVUPD     constants<>+4480(SB), Z22
+	VFMADD231PD constants<>+4416(SB), Z1, Z22
 	VMULPD      Z1, Z1, Z23
 	VMOVUPD     constants<>+1088(SB), Z24
 	VFMADD231PD constants<>+4544(SB), Z1, Z24
 	VMOVUPD     Z24, Z1
-	VFMADD231PD Z23, Z3, Z1
-	VANDPD      constants<>+4608(SB), Z2, Z3
+	VFMADD231PD Z23, Z22, Z1
+	VANDPD      constants<>+4608(SB), Z21, Z22
 	VMOVUPD     constants<>+576(SB), Z23
 	KXNORB      K0, K0, K2
-	VGATHERQPD  (R8)(Z3*8), K2, Z23
-	VPSLLQ      $0x2f, Z2, Z2
-	VPADDQ      Z23, Z2, Z2
-	VMULPD      Z2, Z1, Z1
-	VBLENDMPD   constants<>+576(SB), Z1, K1, Z4
-	VCVTPD2PS   Z4, Y1
+	VGATHERQPD  (R8)(Z22*8), K2, Z23
+	VPSLLQ      $0x2f, Z21, Z21
+	VPADDQ      Z23, Z21, Z21
+	VMULPD      Z21, Z1, Z1
+	VBLENDMPD   constants<>+576(SB), Z1, K1, Z2
+	VCVTPD2PS   Z2, Y1
 	VMULPS      constants<>+4672(SB), Y1, Y1
 	VCVTPS2PD   Y1, Z1
 	VMULPS      constants<>+4736(SB), Y0, Y0
 	VCVTPS2PD   Y0, Z0
 
 	// Speed and angle
-	VBROADCASTSD 144(AX), Z2
+	VBROADCASTSD 144(AX), Z21
 	MOVQ         120(AX), DI
-	VMULPD       (DI)(CX*8), Z2, Z2
-	VADDPD       Z0, Z2, Z0
+	VMULPD       (DI)(CX*8), Z21, Z21
+	VADDPD       Z0, Z21, Z0
 	VMULPD       constants<>+1280(SB), Z0, Z0
-	VMOVUPD      (BX)(CX*8), Z2
-	VADDPD       Z0, Z2, Z0
-	VMINPD       constants<>+4800(SB), Z0, Z0
-	VMAXPD       constants<>+4864(SB), Z0, Z0
-	VMOVUPD      (SI)(CX*8), Z2
-	VMULPD       constants<>+1280(SB), Z0, Z3
-	VADDPD       Z3, Z2, Z2
-	VANDPD       constants<>+0(SB), Z2, Z3
-	VCMPPD       $0x15, constants<>+2496(SB), Z3, K1
+	VMOVUPD      (BX)(CX*8), Z21
+	VADDPD       Z0, Z21, Z0
+	VMOVUPD      constants<>+4800(SB), Z21
+	VMINPD       Z0, Z21, Z21
+	VMOVUPD      constants<>+4864(SB), Z0
+	VMAXPD       Z21, Z0, Z0
+	VMOVUPD      (SI)(CX*8), Z21
+	VMULPD       constants<>+1280(SB), Z0, Z22
+	VADDPD       Z22, Z21, Z21
+	VANDPD       constants<>+0(SB), Z21, Z22
+	VCMPPD       $0x15, constants<>+2496(SB), Z22, K1
 	KMOVB        K1, DI
 	TESTL        DI, DI
 	JNZ          done
 
 	// Reward
 	MOVQ    128(AX), DI
-	VMOVUPD (DI)(CX*8), Z3
+	VMOVUPD (DI)(CX*8), Z22
 	MOVQ    136(AX), DI
 	VMOVUPD (DI)(CX*8), Z23
 	VMULPD  constants<>+1408(SB), Z23, Z23
-	VADDPD  Z23, Z3, Z3
-	VADDPD  Z1, Z3, Z1
+	VADDPD  Z23, Z22, Z22
+	VADDPD  Z1, Z22, Z1
 	VXORPD  constants<>+640(SB), Z1, Z1
-	VMOVUPD Z2, (SI)(CX*8)
+	VMOVUPD Z21, (SI)(CX*8)
 	VMOVUPD Z0, (BX)(CX*8)
 	KXORB   K3, K3, K3
 	MOVQ    48(AX), SI
@@ -1451,9 +1459,9 @@ loop:
 	VMOVUPS      (SI)(CX*4), Y0
 	VPADDD       constants<>+1792(SB), Y0, Y0
 	VMOVUPS      Y0, (SI)(CX*4)
-	VPBROADCASTD 80(AX), Y3
+	VPBROADCASTD 80(AX), Y22
 	MOVQ         56(AX), SI
-	VPCMPGTD     Y0, Y3, K1
+	VPCMPGTD     Y0, Y22, K1
 	KMOVB        K1, DI
 	XORL         $0xff, DI
 	MOVQ         $0x0101010101010101, R8
@@ -1468,51 +1476,51 @@ loop:
 	// Observation
 	MOVQ         72(AX), SI
 	VMOVUPD      constants<>+1984(SB), Z0
-	VFMADD231PD  constants<>+1920(SB), Z2, Z0
+	VFMADD231PD  constants<>+1920(SB), Z21, Z0
 	VSUBPD       constants<>+1984(SB), Z0, Z1
-	VMOVUPD      Z2, Z3
-	VFNMADD231PD constants<>+2048(SB), Z1, Z3
-	VMOVUPD      Z3, Z3
-	VFNMADD231PD constants<>+2112(SB), Z1, Z3
-	VMOVUPD      Z3, Z23
+	VMOVUPD      Z21, Z22
+	VFNMADD231PD constants<>+2048(SB), Z1, Z22
+	VMOVUPD      Z22, Z22
+	VFNMADD231PD constants<>+2112(SB), Z1, Z22
+	VMOVUPD      Z22, Z23
 	VFNMADD231PD constants<>+2176(SB), Z1, Z23
-	VSUBPD       Z23, Z3, Z3
-	VMOVUPD      Z3, Z3
-	VFNMADD231PD constants<>+2176(SB), Z1, Z3
+	VSUBPD       Z23, Z22, Z22
+	VMOVUPD      Z22, Z22
+	VFNMADD231PD constants<>+2176(SB), Z1, Z22
 	VMOVUPD      Z23, Z24
 	VFNMADD231PD constants<>+2240(SB), Z1, Z24
 	VSUBPD       Z24, Z23, Z23
 	VMOVUPD      Z23, Z23
 	VFNMADD231PD constants<>+2240(SB), Z1, Z23
-	VADDPD       Z23, Z3, Z1
+	VADDPD       Z23, Z22, Z1
 
 	// Below 0.855469 there is nothing to reduce, below 2.426265 π/2 - |x|
-	VANDPD    constants<>+0(SB), Z2, Z3
+	VANDPD    constants<>+0(SB), Z21, Z22
 	VMOVUPD   constants<>+2304(SB), Z23
-	VSUBPD    Z3, Z23, Z3
-	VADDPD    constants<>+2368(SB), Z3, Z23
-	VANDPD    constants<>+0(SB), Z2, Z25
+	VSUBPD    Z22, Z23, Z22
+	VADDPD    constants<>+2368(SB), Z22, Z23
+	VANDPD    constants<>+0(SB), Z21, Z25
 	VCMPPD    $0x11, constants<>+2432(SB), Z25, K1
-	VANDPD    constants<>+0(SB), Z2, Z25
+	VANDPD    constants<>+0(SB), Z21, Z25
 	VCMPPD    $0x11, constants<>+64(SB), Z25, K2
-	VBLENDMPD Z23, Z24, K1, Z5
-	VBLENDMPD Z2, Z5, K2, Z6
-	VSUBPD    Z2, Z2, Z25
-	VSUBPD    Z23, Z3, Z23
+	VBLENDMPD Z23, Z24, K1, Z3
+	VBLENDMPD Z21, Z3, K2, Z4
+	VSUBPD    Z21, Z21, Z25
+	VSUBPD    Z23, Z22, Z23
 	VADDPD    constants<>+2368(SB), Z23, Z23
-	VBLENDMPD Z23, Z1, K1, Z7
-	VBLENDMPD Z25, Z7, K2, Z8
+	VBLENDMPD Z23, Z1, K1, Z5
+	VBLENDMPD Z25, Z5, K2, Z6
 
 	// sin(a + da)
-	VANDPD       constants<>+0(SB), Z6, Z23
+	VANDPD       constants<>+0(SB), Z4, Z23
 	VADDPD       constants<>+128(SB), Z23, Z25
 	VSUBPD       constants<>+128(SB), Z25, Z26
 	VSUBPD       Z26, Z23, Z23
 	VANDPD       constants<>+192(SB), Z25, Z25
 	VPSLLQ       $0x02, Z25, Z25
 	VMULPD       Z23, Z23, Z26
-	VANDPD       constants<>+640(SB), Z6, Z27
-	VXORPD       Z27, Z8, Z27
+	VANDPD       constants<>+640(SB), Z4, Z27
+	VXORPD       Z27, Z6, Z27
 	VMULPD       Z26, Z23, Z28
 	VMOVUPD      constants<>+320(SB), Z29
 	VFMADD231PD  constants<>+256(SB), Z26, Z29
@@ -1545,38 +1553,38 @@ loop:
 	VFMADD231PD  Z26, Z28, Z25
 	VADDPD       Z25, Z23, Z23
 	VANDPD       constants<>+0(SB), Z23, Z23
-	VANDPD       constants<>+640(SB), Z6, Z25
+	VANDPD       constants<>+640(SB), Z4, Z25
 	VORPD        Z25, Z23, Z23
-	VANDPD       constants<>+0(SB), Z6, Z25
+	VANDPD       constants<>+0(SB), Z4, Z25
 	VCMPPD       $0x11, constants<>+704(SB), Z25, K4
-	VMULPD       Z6, Z6, Z25
+	VMULPD       Z4, Z4, Z25
 	VMOVUPD      constants<>+768(SB), Z26
 	VFMADD213PD  constants<>+832(SB), Z25, Z26
 	VFMADD213PD  constants<>+896(SB), Z25, Z26
 	VFMADD213PD  constants<>+960(SB), Z25, Z26
 	VFMADD213PD  constants<>+1024(SB), Z25, Z26
-	VMULPD       constants<>+512(SB), Z8, Z27
+	VMULPD       constants<>+512(SB), Z6, Z27
 	VMOVUPD      Z27, Z27
-	VFMSUB231PD  Z6, Z26, Z27
-	VMOVUPD      Z8, Z26
+	VFMSUB231PD  Z4, Z26, Z27
+	VMOVUPD      Z6, Z26
 	VFMADD231PD  Z27, Z25, Z26
-	VADDPD       Z26, Z6, Z25
-	VBLENDMPD    Z25, Z23, K4, Z9
-	VBLENDMPD    Z3, Z24, K1, Z10
-	VBLENDMPD    Z2, Z10, K2, Z11
-	VSUBPD       Z2, Z2, Z3
-	VBLENDMPD    constants<>+2368(SB), Z1, K1, Z12
-	VBLENDMPD    Z3, Z12, K2, Z13
+	VADDPD       Z26, Z4, Z25
+	VBLENDMPD    Z25, Z23, K4, Z7
+	VBLENDMPD    Z22, Z24, K1, Z8
+	VBLENDMPD    Z21, Z8, K2, Z9
+	VSUBPD       Z21, Z21, Z22
+	VBLENDMPD    constants<>+2368(SB), Z1, K1, Z10
+	VBLENDMPD    Z22, Z10, K2, Z11
 
 	// cos(a + da)
-	VANDPD       constants<>+0(SB), Z11, Z1
-	VADDPD       constants<>+128(SB), Z1, Z3
-	VSUBPD       constants<>+128(SB), Z3, Z23
+	VANDPD       constants<>+0(SB), Z9, Z1
+	VADDPD       constants<>+128(SB), Z1, Z22
+	VSUBPD       constants<>+128(SB), Z22, Z23
 	VSUBPD       Z23, Z1, Z1
-	VANDPD       constants<>+192(SB), Z3, Z3
-	VPSLLQ       $0x02, Z3, Z3
-	VANDPD       constants<>+640(SB), Z11, Z23
-	VXORPD       Z23, Z13, Z23
+	VANDPD       constants<>+192(SB), Z22, Z22
+	VPSLLQ       $0x02, Z22, Z22
+	VANDPD       constants<>+640(SB), Z9, Z23
+	VXORPD       Z23, Z11, Z23
 	VADDPD       Z23, Z1, Z1
 	VMULPD       Z1, Z1, Z23
 	VMULPD       Z23, Z1, Z24
@@ -1590,53 +1598,53 @@ loop:
 	VMULPD       Z24, Z23, Z23
 	VMOVUPD      constants<>+576(SB), Z24
 	KXNORB       K0, K0, K4
-	VGATHERQPD   (SI)(Z3*8), K4, Z24
+	VGATHERQPD   (SI)(Z22*8), K4, Z24
 	VMOVUPD      constants<>+576(SB), Z25
 	KXNORB       K0, K0, K4
-	VGATHERQPD   16(SI)(Z3*8), K4, Z25
+	VGATHERQPD   16(SI)(Z22*8), K4, Z25
 	VMOVUPD      constants<>+576(SB), Z26
 	KXNORB       K0, K0, K4
-	VGATHERQPD   8(SI)(Z3*8), K4, Z26
+	VGATHERQPD   8(SI)(Z22*8), K4, Z26
 	VMOVUPD      constants<>+576(SB), Z27
 	KXNORB       K0, K0, K4
-	VGATHERQPD   24(SI)(Z3*8), K4, Z27
-	VMOVUPD      Z27, Z3
-	VFNMADD231PD Z1, Z26, Z3
-	VMOVUPD      Z3, Z3
-	VFNMADD231PD Z25, Z23, Z3
-	VMOVUPD      Z3, Z3
-	VFNMADD231PD Z24, Z1, Z3
-	VADDPD       Z3, Z25, Z1
-	VANDPD       constants<>+0(SB), Z2, Z3
-	VCMPPD       $0x15, constants<>+2496(SB), Z3, K4
-	VMOVUPD      constants<>+2624(SB), Z3
-	VPADDQ       Z3, Z0, Z3
-	VPTESTMQ     constants<>+2624(SB), Z3, K5
-	VBLENDMPD    Z1, Z9, K5, Z14
-	VPSLLQ       $0x3e, Z3, Z3
-	VANDPD       constants<>+640(SB), Z3, Z3
-	VXORPD       Z3, Z14, Z3
-	VBLENDMPD    Z9, Z3, K1, Z15
-	VBLENDMPD    Z1, Z15, K2, Z16
-	VBLENDMPD    constants<>+2560(SB), Z16, K4, Z17
+	VGATHERQPD   24(SI)(Z22*8), K4, Z27
+	VMOVUPD      Z27, Z22
+	VFNMADD231PD Z1, Z26, Z22
+	VMOVUPD      Z22, Z22
+	VFNMADD231PD Z25, Z23, Z22
+	VMOVUPD      Z22, Z22
+	VFNMADD231PD Z24, Z1, Z22
+	VADDPD       Z22, Z25, Z1
+	VANDPD       constants<>+0(SB), Z21, Z22
+	VCMPPD       $0x15, constants<>+2496(SB), Z22, K4
+	VMOVUPD      constants<>+2624(SB), Z22
+	VPADDQ       Z22, Z0, Z22
+	VPTESTMQ     constants<>+2624(SB), Z22, K5
+	VBLENDMPD    Z1, Z7, K5, Z12
+	VPSLLQ       $0x3e, Z22, Z22
+	VANDPD       constants<>+640(SB), Z22, Z22
+	VXORPD       Z22, Z12, Z22
+	VBLENDMPD    Z7, Z22, K1, Z13
+	VBLENDMPD    Z1, Z13, K2, Z14
+	VBLENDMPD    constants<>+2560(SB), Z14, K4, Z15
 
 	// Sine
-	VANDPD    constants<>+0(SB), Z1, Z3
-	VANDPD    constants<>+640(SB), Z2, Z23
-	VORPD     Z23, Z3, Z3
+	VANDPD    constants<>+0(SB), Z1, Z22
+	VANDPD    constants<>+640(SB), Z21, Z23
+	VORPD     Z23, Z22, Z22
 	VPTESTMQ  constants<>+2624(SB), Z0, K5
-	VBLENDMPD Z1, Z9, K5, Z18
+	VBLENDMPD Z1, Z7, K5, Z16
 	VPSLLQ    $0x3e, Z0, Z0
 	VANDPD    constants<>+640(SB), Z0, Z0
-	VXORPD    Z0, Z18, Z0
-	VBLENDMPD Z3, Z0, K1, Z19
-	VBLENDMPD Z9, Z19, K2, Z20
-	VBLENDMPD constants<>+2560(SB), Z20, K4, Z21
-	VANDPD    constants<>+0(SB), Z2, Z0
+	VXORPD    Z0, Z16, Z0
+	VBLENDMPD Z22, Z0, K1, Z17
+	VBLENDMPD Z7, Z17, K2, Z18
+	VBLENDMPD constants<>+2560(SB), Z18, K4, Z19
+	VANDPD    constants<>+0(SB), Z21, Z0
 	VCMPPD    $0x11, constants<>+3072(SB), Z0, K1
-	VBLENDMPD Z2, Z21, K1, Z22
+	VBLENDMPD Z21, Z19, K1, Z20
 	MOVQ      120(AX), SI
-	VMOVUPD   Z22, (SI)(CX*8)
+	VMOVUPD   Z20, (SI)(CX*8)
 	MOVQ      16(AX), SI
 	MOVQ      SI, DI
 	MOVQ      DX, R8
@@ -1645,9 +1653,9 @@ loop:
 	IMUL3Q    $0x00000002, DX, R9
 	LEAQ      (SI)(R9*4), SI
 	VMOVUPD   (BX)(CX*8), Z0
-	VCVTPD2PS Z17, Y1
+	VCVTPD2PS Z15, Y1
 	VMOVUPS   Y1, (DI)(CX*4)
-	VCVTPD2PS Z22, Y1
+	VCVTPD2PS Z20, Y1
 	VMOVUPS   Y1, (R8)(CX*4)
 	VCVTPD2PS Z0, Y0
 	VMOVUPS   Y0, (SI)(CX*4)

@@ -636,18 +636,18 @@ loop:
 	ADD R1<<3, R3, R16
 	FMOVQ 0(R16), F31
 	WORD $0x4e7fd400 // fadd v0.2d, v0.2d, v31.2d
-	FMOVQ 720(R20), F31
-	WORD $0x4efff400 // fmin v0.2d, v0.2d, v31.2d
-	FMOVQ 736(R20), F31
-	WORD $0x4e7ff400 // fmax v0.2d, v0.2d, v31.2d
+	FMOVQ 720(R20), F1
+	WORD $0x4ee0f421 // fmin v1.2d, v1.2d, v0.2d
+	FMOVQ 736(R20), F0
+	WORD $0x4e61f400 // fmax v0.2d, v0.2d, v1.2d
 	// position
 	ADD R1<<3, R6, R16
 	FMOVQ 0(R16), F31
 	WORD $0x4e7fd401 // fadd v1.2d, v0.2d, v31.2d
-	FMOVQ 752(R20), F31
-	WORD $0x4efff421 // fmin v1.2d, v1.2d, v31.2d
-	FMOVQ 768(R20), F31
-	WORD $0x4e7ff421 // fmax v1.2d, v1.2d, v31.2d
+	FMOVQ 752(R20), F2
+	WORD $0x4ee1f442 // fmin v2.2d, v2.2d, v1.2d
+	FMOVQ 768(R20), F1
+	WORD $0x4e62f421 // fmax v1.2d, v1.2d, v2.2d
 	WORD $0x4ee1d422 // fsub v2.2d, v1.2d, v1.2d
 	FMOVQ 768(R20), F31
 	WORD $0x4e7fe423 // fcmeq v3.2d, v1.2d, v31.2d
@@ -1083,10 +1083,10 @@ loop:
 	MOVD 112(R0), R7
 	ADD R1<<2, R7, R16
 	FMOVD 0(R16), F0
-	FMOVQ 912(R20), F31
-	WORD $0x4ebff400 // fmin v0.4s, v0.4s, v31.4s
-	FMOVQ 928(R20), F31
-	WORD $0x4e3ff400 // fmax v0.4s, v0.4s, v31.4s
+	FMOVD 912(R20), F1
+	WORD $0x4ea0f421 // fmin v1.4s, v1.4s, v0.4s
+	FMOVD 928(R20), F0
+	WORD $0x4e21f400 // fmax v0.4s, v0.4s, v1.4s
 	MOVD 152(R0), R7
 	MOVD 160(R0), R8
 	FMOVQ 944(R20), F31
@@ -1181,10 +1181,10 @@ loop:
 	ADD R1<<3, R3, R16
 	FMOVQ 0(R16), F2
 	WORD $0x4e60d440 // fadd v0.2d, v2.2d, v0.2d
-	FMOVQ 1232(R20), F31
-	WORD $0x4efff400 // fmin v0.2d, v0.2d, v31.2d
-	FMOVQ 1248(R20), F31
-	WORD $0x4e7ff400 // fmax v0.2d, v0.2d, v31.2d
+	FMOVQ 1232(R20), F2
+	WORD $0x4ee0f442 // fmin v2.2d, v2.2d, v0.2d
+	FMOVQ 1248(R20), F0
+	WORD $0x4e62f400 // fmax v0.2d, v0.2d, v2.2d
 	ADD R1<<3, R6, R16
 	FMOVQ 0(R16), F2
 	FMOVQ 304(R20), F31

@@ -320,6 +320,51 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestNaN: of a state or a force that is NaN assembly makes what the Go functions make, in the
+// lanes beside it, too: NaN is neither below a bound nor above it. But for CartPole no task comes
+// to one.
+func TestNaN(t *testing.T) {
+	for _, k := range require(t) {
+		r := rand.New(rand.NewPCG(9, 10))
+		odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}
+		for _, name := range []string{"CartPole-v1", "MountainCar-v0", "Pendulum-v1"} {
+			for range 200 {
+				task, err := classic.Make(name, 3*k.width, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var blocks [2]*block
+				for i, k := range []*kernels{k, plain} {
+					blocks[i] = newBlock(&task, k, 0, task.Num)
+				}
+				a, b := blocks[0], blocks[1]
+				for i := range a.states {
+					a.states[i] = 0.1 * r.NormFloat64()
+				}
+				if name == "Pendulum-v1" { // an infinite pull times a sine of 0, or a network's answer
+					for i := range a.forces {
+						a.forces[i], a.scratch[sine][i] = force(r), r.NormFloat64()
+					}
+					if i := r.IntN(task.Num); r.IntN(2) == 0 {
+						a.scratch[sine][i] = odd[r.IntN(3)]
+					} else {
+						a.forces[i] = float32(odd[r.IntN(3)])
+					}
+					copy(b.forces, a.forces)
+					copy(b.scratch[sine], a.scratch[sine])
+				} else {
+					a.states[r.IntN(len(a.states))] = math.NaN()
+				}
+				copy(b.states, a.states)
+				a.move()
+				b.move()
+				equal(t, k.name+": "+name+": state", a.states, a.states, b.states)
+				equal(t, k.name+": "+name+": reward", a.rewards, a.rewards, b.rewards)
+			}
+		}
+	}
+}
+
 // fenced is a copy of a block's lanes with eight words of ones, NaN, around each column, and
 // the bytes of all.
 func fenced(b *block) (*lanes, [][]byte) {

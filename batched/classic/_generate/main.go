@@ -428,6 +428,25 @@ var (
 // number is the address of a vector whose elements are all x.
 func (l level) number(x float64) Mem { return l.word(math.Float64bits(x)) }
 
+// clip is x between two numbers; NaN stays NaN, since of operands that have no order these
+// instructions give the second source, which stands first.
+func (l level) clip(x Register, low, high float64) Register {
+	r := l.load(l.number(high))
+	VMINPD(x, r, r)
+	x = l.load(l.number(low))
+	VMAXPD(r, x, x)
+	return x
+}
+
+// clipHalf is the same of float32 within ±most.
+func (l level) clipHalf(x Register, most float32) VecVirtual {
+	high := l.loadHalf(l.integers(math.Float32bits(most)))
+	VMINPS(x, high, high)
+	low := l.loadHalf(l.integers(math.Float32bits(-most)))
+	VMAXPS(high, low, low)
+	return low
+}
+
 func (l level) word(word uint64) Mem {
 	if len(offsets) == 0 {
 		table = GLOBL("constants", attr.RODATA|attr.NOPTR)

@@ -86,11 +86,20 @@ func (l level) unsigned(half Register) Register {
 // integers is a half vector of x in all elements.
 func (l level) integers(x uint32) Mem { return l.word(uint64(x)<<32 | uint64(x)) }
 
+// andHalf is for any register: VPAND reaches but 16 of AVX-512's 32.
+func (l level) andHalf(mask Mem, x, to Register) {
+	if l.wide() {
+		VPANDD(mask, x, to)
+	} else {
+		VPAND(mask, x, to)
+	}
+}
+
 // power32 is glibc's powf(u, 2) of a half vector, as float32: see power32.
 func (l level) power32(u, logs, exps Register) Register {
 	word := func() VecVirtual { return l.half() }
 	bits, tm, high, z := word(), word(), word(), word()
-	VPAND(l.integers(1<<31-1), u, bits)
+	l.andHalf(l.integers(1<<31-1), u, bits)
 	tiny := l.lessHalf(bits, l.integers(0x0d800000))
 	VPSUBD(l.integers(0x3f330000), bits, tm)
 	VPSRLD(Imm(23), tm, high)
@@ -100,7 +109,7 @@ func (l level) power32(u, logs, exps Register) Register {
 	VPSRAD(Imm(23), tm, high)
 	k := l.doubles(high)
 	VPSRLD(Imm(19), tm, tm)
-	VPAND(l.integers(15), tm, tm)
+	l.andHalf(l.integers(15), tm, tm)
 	row := l.row(logs, l.shiftLeft(l.unsigned(tm), 1), 2)
 
 	r := l.fma(wide, row.at(0), l.number(-1))
@@ -128,8 +137,7 @@ func (l level) pendulum() {
 		at := func(f int) Mem { return Mem{Base: field(p, f), Index: i, Scale: 8} }
 		state := columns(field(p, fieldState), i, n, 2, 8)
 		u, third := l.loadHalf(Mem{Base: field(p, fieldForce), Index: i, Scale: 4}), l.half()
-		VMINPS(l.integers(0x40000000), u, u)
-		VMAXPS(l.integers(0xc0000000), u, u)
+		u = l.clipHalf(u, 2)
 		effort := l.power32(u, field(p, fieldLogs), field(p, fieldExps))
 		small := l.half()
 		VMULPS(l.integers(0x3a83126f), effort, small) // float32(0.001)
@@ -141,8 +149,7 @@ func (l level) pendulum() {
 		pull := l.mul(l.broadcast(p, fieldPull), at(fieldSine))
 		change := l.mul(l.add(pull, torque), l.number(0.05))
 		speed := l.add(l.load(state[1]), change)
-		VMINPD(l.number(8), speed, speed)
-		VMAXPD(l.number(-8), speed, speed)
+		speed = l.clip(speed, -8, 8)
 		theta := l.add(l.load(state[0]), l.mul(speed, l.number(0.05)))
 		l.stop(l.compare(l.abs(theta), notLess, l.number(edge3)))
 

@@ -81,13 +81,10 @@ func (l level) mountainCar() {
 			pushed = l.sub(pushed, l.number(1))
 			change := l.add(l.mul(pushed, l.number(0.001)), l.mul(cos, l.number(-0.0025)))
 			velocity := l.add(change, state[1])
-			VMINPD(l.number(0.07), velocity, velocity)
-			VMAXPD(l.number(-0.07), velocity, velocity)
+			velocity = l.clip(velocity, -0.07, 0.07)
 
 			Comment("position")
-			position = l.add(velocity, state[0])
-			VMINPD(l.number(0.6), position, position)
-			VMAXPD(l.number(-1.2), position, position)
+			position = l.clip(l.add(velocity, state[0]), -1.2, 0.6)
 			zero := l.sub(position, position)
 			wall := l.both(
 				l.compare(position, equal, l.number(-1.2)), l.compare(velocity, less, zero),

@@ -1,0 +1,31 @@
+package classic_test
+
+import (
+	"math"
+	"testing"
+
+	"lockstep/classic"
+)
+
+// TestGravity: a pendulum is pulled by a finite number whatever its angle is: with an infinite
+// one Gymnasium's speed, and what a network observes, is NaN.
+func TestGravity(t *testing.T) {
+	for g, fits := range map[string]bool{
+		"-1e300": true, "1e300": true, "1.7e308": false, "-1.1e300": false, "inf": false,
+		"nan": false,
+	} {
+		_, err := classic.Make("Pendulum-v1", 1, map[string]string{"g": g})
+		if (err == nil) != fits {
+			t.Errorf("g=%s: %v", g, err)
+		}
+	}
+	task, err := classic.Make("Pendulum-v1", 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []float64{1.7e308, math.Inf(-1), math.NaN()} {
+		if task.Gravity = g; task.Check() == nil {
+			t.Errorf("a task has g %v", g)
+		}
+	}
+}
