@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -97,6 +98,12 @@ func PTX(text string) (Module, error) {
 		}
 		body.body = append(body.body, s)
 	}
+	switch {
+	case body != nil:
+		return nil, fmt.Errorf("the PTX ends within %s", body.name)
+	case len(m.names) == 0:
+		return nil, errors.New("the PTX has no kernel")
+	}
 	return m, nil
 }
 
@@ -150,6 +157,7 @@ func statements(text string) (all []statement) {
 			}
 		}
 	}
+	add(len(text))
 	return all
 }
 

@@ -135,6 +135,12 @@ func MachineCode(cubin []byte, listing string) (Module, error) {
 				stall: int(high >> 41 & 15), function: function},
 		)
 	}
+	for name, k := range m.kernels {
+		words, _ := m.section(".text." + name)
+		if has, want := len(k.codes), len(words)/instructionBytes; has != want {
+			return nil, fmt.Errorf("listing: %d of %d instructions of %s", has, want, name)
+		}
+	}
 	return m, m.stacks()
 }
 

@@ -114,3 +114,30 @@ func first(m translate.Module) error {
 	}
 	return nil
 }
+
+// TestNoModule: what is no module is refused, and what is cut off.
+func TestNoModule(t *testing.T) {
+	ptx, cubin, listing := read(t, classic.PTX), read(t, classic.Cubin), read(t, classic.Listing)
+	for _, c := range []struct{ text, want string }{
+		{"", "no kernel"},
+		{"an essay", "line 1 of the PTX: not known: an essay"},
+		{".version 9.0\n\nan essay: it ends", "not known"},
+		{ptx[:strings.LastIndex(ptx, "ret;")], "ends within"},
+		{ptx + "an essay", "not known: an essay"},
+	} {
+		if _, err := translate.PTX(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("PTX of %d bytes: %v, want %q", len(c.text), err, c.want)
+		}
+	}
+	for _, c := range []struct{ cubin, listing, want string }{
+		{"", "", "of another cubin"}, {"an essay", listing, "of another cubin"},
+		{cubin, "an essay", "of another cubin"},
+		{cubin, listing[:strings.LastIndex(listing, "EXIT")], "instructions of"},
+		{cubin, listing + "an essay", "no instruction: an essay"},
+	} {
+		_, err := translate.MachineCode([]byte(c.cubin), c.listing)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("a listing of %d bytes: %v, want %q", len(c.listing), err, c.want)
+		}
+	}
+}
