@@ -37,8 +37,8 @@ type Environment struct {
 	options   []string // that gymnasium.make takes, besides max_episode_steps
 }
 
-// Environments are all of them, in Gymnasium's order.
-var Environments = []Environment{
+// environments are all of them, in Gymnasium's order.
+var environments = []Environment{
 	{
 		Name: "CartPole-v1", Dynamics: CartPole,
 		State:       []string{"x", "x_dot", "theta", "theta_dot"},
@@ -86,16 +86,19 @@ var Environments = []Environment{
 	},
 }
 
+// Environments are all of them, in Gymnasium's order.
+func Environments() []Environment { return slices.Clone(environments) }
+
 func fill(n int, x float64) []float64 { return slices.Repeat([]float64{x}, n) }
 
 // Find returns the environment of that name.
 func Find(name string) (*Environment, error) {
 	var names []string
-	for i := range Environments {
-		if Environments[i].Name == name {
-			return &Environments[i], nil
+	for i := range environments {
+		if environments[i].Name == name {
+			return &environments[i], nil
 		}
-		names = append(names, Environments[i].Name)
+		names = append(names, environments[i].Name)
 	}
 	return nil, fmt.Errorf(
 		"environment %q is unknown: there are %s", name, strings.Join(names, ", "),

@@ -9,9 +9,11 @@ import (
 )
 
 // Classic is Gymnasium's classic control.
-var Classic = Family[classic.Maker]{
-	Simulates: "classic control",
-	Engines: []Member[classic.Maker]{
+func Classic() *Family[classic.Maker] { return &classicControl }
+
+var classicControl = Family[classic.Maker]{
+	simulates: "classic control",
+	known: []Member[classic.Maker]{
 		{Name: "reference", Folder: "reference/classic", New: func(int) (classic.Maker, error) {
 			return referenceclassic.Reference{}, nil
 		}},

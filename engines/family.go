@@ -14,8 +14,8 @@ import (
 // is known: first the one that others are held to, last the one that is tried first where
 // none is asked for. A line adds an engine.
 type Family[E interface{ Name() string }] struct {
-	Simulates string // what it simulates, in the words of an error
-	Engines   []Member[E]
+	simulates string
+	known     []Member[E]
 }
 
 // A Member is an engine of a family.
@@ -32,27 +32,41 @@ type Member[E any] struct {
 	New func(workers int) (E, error)
 }
 
+// Simulates says what it simulates, in the words of an error.
+func (f *Family[E]) Simulates() string { return f.simulates }
+
+// All are the engines, in the order of their list.
+func (f *Family[E]) All() []Member[E] { return slices.Clone(f.known) }
+
+// Replace has other engines stand in the list, for tests of what asks for engines by their
+// names. It returns what puts the former ones back.
+func (f *Family[E]) Replace(others []Member[E]) (restore func()) {
+	before := f.known
+	f.known = others
+	return func() { f.known = before }
+}
+
 // Checked are the engines that every check runs.
 func (f *Family[E]) Checked() []Member[E] {
-	return slices.DeleteFunc(slices.Clone(f.Engines), func(e Member[E]) bool { return e.Compiled })
+	return slices.DeleteFunc(slices.Clone(f.known), func(e Member[E]) bool { return e.Compiled })
 }
 
 // Named is the engine of that name.
 func (f *Family[E]) Named(name string) (*Member[E], error) {
 	var names []string
-	for i := range f.Engines {
-		if f.Engines[i].Name == name {
-			return &f.Engines[i], nil
+	for i := range f.known {
+		if f.known[i].Name == name {
+			return &f.known[i], nil
 		}
-		names = append(names, f.Engines[i].Name)
+		names = append(names, f.known[i].Name)
 	}
 	return nil, fmt.Errorf(
-		"no engine %q computes %s: there are %s", name, f.Simulates, strings.Join(names, ", "))
+		"no engine %q computes %s: there are %s", name, f.simulates, strings.Join(names, ", "))
 }
 
 // Tried are the names of those that are tried where none is asked for by name.
 func (f *Family[E]) Tried() (names []string) {
-	for _, e := range f.Engines {
+	for _, e := range f.known {
 		if !e.Slow {
 			names = append(names, e.Name)
 		}
@@ -71,9 +85,9 @@ func (f *Family[E]) Open(name string, workers int) (E, error) {
 		return e.New(workers)
 	}
 	var absent *want.Error
-	for i := len(f.Engines) - 1; ; i-- {
-		engine, err := f.Engines[i].New(workers)
-		if !f.Engines[i].Slow && !errors.As(err, &absent) {
+	for i := len(f.known) - 1; ; i-- {
+		engine, err := f.known[i].New(workers)
+		if !f.known[i].Slow && !errors.As(err, &absent) {
 			return engine, err
 		}
 	}

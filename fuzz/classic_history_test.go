@@ -215,7 +215,7 @@ func (h *classicHistory) uniform() {
 }
 
 func (h *classicHistory) network() {
-	n := *golden.Goals[h.task.Name]
+	n := *golden.Goal(h.task.Name)
 	if bits := rapid.IntRange(-1, 5).Draw(h.t, "bits of noise"); bits >= 0 {
 		for i := range 1 << bits {
 			n.Noise = append(n.Noise, float32(i%7)-3)

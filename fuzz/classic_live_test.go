@@ -25,7 +25,7 @@ func TestClassicLive(t *testing.T) {
 		total = int(n)
 	}
 	r := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		t.Run(e.Name, func(t *testing.T) {
 			compared := 0
 			for compared < total {
@@ -78,7 +78,7 @@ func liveCases(r *rand.Rand, e classic.Environment, steps int) []golden.Recorded
 			c.Autoreset = "next-step"
 		}
 		if r.IntN(4) == 0 {
-			c.Network = golden.Goals[e.Name]
+			c.Network = golden.Goal(e.Name)
 		}
 		for _, o := range e.Options() {
 			if r.IntN(3) == 0 {

@@ -23,7 +23,7 @@ import (
 
 // classicTask draws environments with options.
 func classicTask(t *rapid.T) classic.Task {
-	e := rapid.SampledFrom(classic.Environments).Draw(t, "environment")
+	e := rapid.SampledFrom(classic.Environments()).Draw(t, "environment")
 	num := rapid.OneOf(
 		rapid.IntRange(1, 20), rapid.SampledFrom([]int{7, 8, 9, 255, 256, 257, 600}),
 	).Draw(t, "num")
@@ -106,7 +106,7 @@ func sameTransition(a, b *classic.Transition) error {
 // classicEngines are those that take part, the reference first.
 func classicEngines(t testing.TB) []classic.Maker {
 	var all []classic.Maker
-	for _, e := range engines.Classic.Checked() {
+	for _, e := range engines.Classic().Checked() {
 		engine, err := e.New(2)
 		var absent *want.Error
 		if errors.As(err, &absent) {
@@ -183,7 +183,7 @@ func TestClassicLong(t *testing.T) {
 	}
 	all := classicEngines(t)
 	compared := 0
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		for round, left := 0, int(shares[e.Name]*float64(total)); left > 0; round++ {
 			n, err := longRun(all, e, round, left)
 			if err != nil {
@@ -196,7 +196,7 @@ func TestClassicLong(t *testing.T) {
 	if compared < total*99/100 {
 		t.Errorf("%d steps were compared, %d are wanted", compared, total)
 	}
-	t.Logf("%d steps of %d environments: no difference", compared, len(classic.Environments))
+	t.Logf("%d steps of %d environments: no difference", compared, len(classic.Environments()))
 }
 
 func classicRun(
@@ -227,7 +227,7 @@ func longRun(all []classic.Maker, e classic.Environment, round, left int) (int, 
 	key := uint64(time.Now().UnixNano())
 	policy := classic.Policy{Uniform: &key}
 	if round%3 == 2 {
-		policy = classic.Policy{Network: golden.Goals[e.Name]}
+		policy = classic.Policy{Network: golden.Goal(e.Name)}
 	}
 	var vectors []classic.Vector
 	for _, engine := range []classic.Maker{all[0], all[len(all)-1]} {

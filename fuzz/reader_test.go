@@ -516,7 +516,7 @@ var traceReader = reader{
 	samples: func() [][]byte {
 		return [][]byte{
 			traced(0),
-			traced(tinyphysics.Arrays),
+			traced(tinyphysics.Arrays()),
 			traced(tinyphysics.Schema(0).Set(tinyphysics.Tokens)),
 		}
 	},

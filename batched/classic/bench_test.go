@@ -9,8 +9,8 @@ import (
 
 // BenchmarkRun is uniform actions on one core, all answers written.
 func BenchmarkRun(b *testing.B) {
-	for i := range classic.Environments {
-		e := &classic.Environments[i]
+	for i := range classic.Environments() {
+		e := &classic.Environments()[i]
 		for _, n := range []int{64, 1024, 8192} {
 			b.Run(fmt.Sprintf("%s/n=%d", e.Name, n), func(b *testing.B) {
 				task, err := classic.Make(e.Name, n, nil)

@@ -230,7 +230,7 @@ func TestCertain(t *testing.T) {
 
 // TestStepRows holds rows to columns, in blocks and beside them.
 func TestStepRows(t *testing.T) {
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		task, err := classic.Make(e.Name, 300, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -20,7 +20,7 @@ func started(t *testing.T, name string, num int) classic.Vector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engines.Classic.Open("batched", 1)
+	e, err := engines.Classic().Open("batched", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func started(t *testing.T, name string, num int) classic.Vector {
 
 // TestSnapshot: what is written is read again, whole, and what is damaged is refused.
 func TestSnapshot(t *testing.T) {
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		s, err := started(t, e.Name, 3).Snapshot()
 		if err != nil {
 			t.Fatal(err)

@@ -103,7 +103,7 @@ func (f *benchEnvFlags) bench(env *environment, c *benchCommand) error {
 // recorded. What each comes to is held to the reference, which is the first.
 func (b *benchEnv) enterEngines(env *environment, task classic.Task) error {
 	var want classic.Totals
-	for _, m := range engines.Classic.Engines {
+	for _, m := range engines.Classic().All() {
 		if m.Slow {
 			continue
 		}

@@ -33,8 +33,8 @@ type envsCommand struct{}
 func (envsCommand) Run(env *environment) error {
 	w := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "environment\tactions\tobservation\tsteps\toptions")
-	for i := range classic.Environments {
-		e := &classic.Environments[i]
+	for i := range classic.Environments() {
+		e := &classic.Environments()[i]
 		actions := fmt.Sprintf("0 to %d", e.Actions-1)
 		if e.Actions == 0 {
 			actions = fmt.Sprintf("float32, ±%g", e.Limit)
@@ -128,7 +128,7 @@ func (f *classicFlags) open(env *environment, c *rolloutCommand) (*environments,
 	if e.policy, e.steps, err = f.policy(task); err != nil {
 		return nil, err
 	}
-	if e.engine, err = engines.Classic.Open(c.Engine, c.Workers); err != nil {
+	if e.engine, err = engines.Classic().Open(c.Engine, c.Workers); err != nil {
 		return nil, err
 	}
 	if e.Vector, err = e.engine.Make(task); err != nil {
@@ -325,7 +325,7 @@ func (f *classicFlags) compare(p *comparisons, c *compareCommand) error {
 	for i := 1; i < f.NumEnvs && !task.Shared; i++ {
 		r.Seeds = append(r.Seeds, f.EnvSeed+int64(i))
 	}
-	all, err := openMembers(&engines.Classic, held(&engines.Classic, c), c.Workers, p.asked)
+	all, err := openMembers(engines.Classic(), held(engines.Classic(), c), c.Workers, p.asked)
 	if err != nil {
 		return err
 	}
@@ -361,6 +361,6 @@ func (*classicFlags) replay(p *comparisons, file string, names []string) (func()
 	}
 	k, err := gymnasium.LoadCase(file)
 	return func() error {
-		return replayMembers(p, &engines.Classic, k, k.Path, k.Results, names)
+		return replayMembers(p, engines.Classic(), k, k.Path, k.Results, names)
 	}, err
 }

@@ -25,10 +25,10 @@ func TestEnvs(t *testing.T) {
 		t.Fatalf("exit %d, %s", status, stderr)
 	}
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if len(lines) != 1+len(classic.Environments) {
+	if len(lines) != 1+len(classic.Environments()) {
 		t.Fatalf("%d lines:\n%s", len(lines), stdout)
 	}
-	for i, e := range classic.Environments {
+	for i, e := range classic.Environments() {
 		words := strings.Fields(lines[i+1])
 		if words[0] != e.Name || !strings.HasSuffix(lines[i+1], strings.Join(e.Options(), ", ")) ||
 			!slices.Contains(words, fmt.Sprint(e.MaxSteps)) {
@@ -47,7 +47,7 @@ func TestRolloutEnv(t *testing.T) {
 		Reward  float64
 		Rewards []float64
 	}
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		var first result
 		for _, engine := range []string{"reference", "batched", "auto"} {
 			args := []string{
@@ -171,22 +171,21 @@ func TestCompareEnv(t *testing.T) {
 		!strings.Contains(stdout, `"compared":{"action":200,"elapsed":200,"ended":200,"final":200,`) {
 		t.Fatalf("exit %d\n%s%s", status, stdout, stderr)
 	}
-	before := engines.Classic.Engines
+	before := engines.Classic().All()
 	plant := func(bad bool) {
 		twin := engines.Member[classic.Maker]{
 			Name: "shifted",
 			New: func(int) (classic.Maker, error) {
-				e, err := engines.Classic.Open("reference", 0)
+				e, err := engines.Classic().Open("reference", 0)
 				if !bad {
-					return engines.Classic.Open("batched", 0)
+					return engines.Classic().Open("batched", 0)
 				}
 				return shifted{e}, err
 			},
 		}
-		engines.Classic.Engines = append(slices.Clone(before), twin)
+		t.Cleanup(engines.Classic().Replace(append(slices.Clone(before), twin)))
 	}
 	plant(true)
-	t.Cleanup(func() { engines.Classic.Engines = before })
 	status, stdout, stderr := lockstepRun(
 		t.Context(),
 		append(whole, "reference", "shifted", "--keep", dir)...)
@@ -268,7 +267,7 @@ func TestRolloutEnvKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engines.Classic.Open("batched", 0)
+	e, err := engines.Classic().Open("batched", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -459,15 +458,13 @@ func TestBenchEnv(t *testing.T) {
 			t.Errorf("%s: exit %d, %s, want %s", args, status, stderr, want)
 		}
 	}
-	before := engines.Classic.Engines
-	t.Cleanup(func() { engines.Classic.Engines = before })
-	engines.Classic.Engines = append(
-		slices.Clone(before),
+	t.Cleanup(engines.Classic().Replace(append(
+		engines.Classic().All(),
 		engines.Member[classic.Maker]{Name: "doubled", New: func(int) (classic.Maker, error) {
-			e, err := engines.Classic.Open("reference", 0)
+			e, err := engines.Classic().Open("reference", 0)
 			return doubled{e}, err
 		}},
-	)
+	)))
 	if status, stdout, _ := lockstepRun(t.Context(),
 		append(line, python)...); status != exitParity ||
 		!strings.Contains(stdout, `"equal_to_reference":false`) {

@@ -698,7 +698,7 @@ func TestCompareTraces(t *testing.T) {
 		tinyphysics.Sample, tinyphysics.Lataccel,
 	), f.Rollouts[0].End.Outcome
 	mine := func(name string, header trace.Header, route, policy string) {
-		err := trace.WriteFile(path(name), header, tinyphysics.Arrays, func(w *trace.Writer) error {
+		err := trace.WriteFile(path(name), header, tinyphysics.Arrays(), func(w *trace.Writer) error {
 			r := w.Begin(trace.Rollout{Key: []string{route, policy}})
 			for i := range f.Rollouts[0].Digests.Len() {
 				s, err := f.Step(f.Rollouts[0], i)
@@ -1139,7 +1139,7 @@ func TestCompareBesideFolders(t *testing.T) {
 		t.Errorf("exit %d, %s%s", status, stdout, stderr)
 	}
 	// What is compared unless somebody says what goes through all of the specification.
-	n := len(branches.TinyPhysics)
+	n := len(branches.TinyPhysics())
 	if want := fmt.Sprintf("exercised %d of %[1]d branches of the specification; the draw "+
 		"nearest to an edge of the CDF is 0 from it, at route hard-edges", n); !strings.Contains(
 		stdout,

@@ -177,7 +177,7 @@ func replayMembers[E interface{ Name() string }](p *comparisons, f *engines.Fami
 		return err
 	}
 	if len(all) == 0 {
-		none := notApplicable("no engine of these names computes " + f.Simulates)
+		none := notApplicable("no engine of these names computes " + f.Simulates())
 		all = []opened[E]{{name: strings.Join(names, ","), err: none}}
 	}
 	return replay(p, k, path, results, all)

@@ -205,7 +205,7 @@ func (c *rolloutCommand) traced(
 	}
 	full := schema.Set(0)
 	if c.TraceValues {
-		full = tinyphysics.Arrays
+		full = tinyphysics.Arrays()
 	}
 	err := trace.WriteFile(c.Trace, header, full, func(w *trace.Writer) error {
 		writers := make([]*trace.RolloutWriter, len(jobs))

@@ -10,8 +10,8 @@ func linear(weights ...float32) *classic.Perceptron {
 	return &classic.Perceptron{Layers: []classic.Layer{{Weights: weights}}}
 }
 
-// Goals are policies that reach walls, clips, goals and limits.
-var Goals = map[string]*classic.Perceptron{
+// goals are policies that reach walls, clips, goals and limits.
+var goals = map[string]*classic.Perceptron{
 	"CartPole-v1":              bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
 	"CartPoleVectorEnv":        bias(linear(0, 0, 0, 0, 0.1, 0.3, 1, 0.4), 0, 0), // balances
 	"MountainCar-v0":           bias(linear(0, -1, 0, 0, 0, 1), 0, -1, 0),        // pumps
@@ -21,6 +21,9 @@ var Goals = map[string]*classic.Perceptron{
 		linear(0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0), 0, -1, 0,
 	), // swings
 }
+
+// Goal is a policy that reaches an environment's walls, clips, goals or limits.
+func Goal(environment string) *classic.Perceptron { return goals[environment] }
 
 func bias(n *classic.Perceptron, b ...float32) *classic.Perceptron {
 	n.Layers[0].Bias = b
@@ -58,8 +61,9 @@ func Cases(numpy1 bool) []RecordedCase {
 		}
 		cases = append(cases, c)
 	}
-	for i := range classic.Environments {
-		e := &classic.Environments[i]
+	all := classic.Environments()
+	for i := range all {
+		e := &all[i]
 		modes := []string{"off", "next-step", "same-step", "disabled"}
 		if e.Shared {
 			modes = modes[1:2]
@@ -81,7 +85,7 @@ func Cases(numpy1 bool) []RecordedCase {
 				Autoreset: modes[0],
 				Num:       1,
 				Seed:      seed,
-				Network:   Goals[e.Name],
+				Network:   Goal(e.Name),
 				Steps:     1000,
 			})
 			for _, mode := range modes[min(1, len(modes)-1):] {
@@ -100,7 +104,7 @@ func Cases(numpy1 bool) []RecordedCase {
 			Autoreset: "next-step",
 			Num:       3,
 			Seed:      5,
-			Network:   Goals[e.Name],
+			Network:   Goal(e.Name),
 			Steps:     1500,
 		})
 		add(RecordedCase{
@@ -135,7 +139,7 @@ func Cases(numpy1 bool) []RecordedCase {
 				Autoreset: "next-step",
 				Num:       2,
 				Seed:      9,
-				Network:   Goals[e.Name],
+				Network:   Goal(e.Name),
 				Options:   o.options,
 				Bounds:    o.bounds,
 				Steps:     500,
@@ -148,7 +152,7 @@ func Cases(numpy1 bool) []RecordedCase {
 			Autoreset: "off",
 			Num:       1,
 			Seed:      1,
-			Network:   Goals["Pendulum-v1"],
+			Network:   Goal("Pendulum-v1"),
 			Options:   map[string]string{"max_episode_steps": "25000"},
 			Steps:     25000,
 		})
@@ -158,23 +162,17 @@ func Cases(numpy1 bool) []RecordedCase {
 				Autoreset: "off",
 				Num:       2,
 				Seed:      1,
-				Network:   Goals["Acrobot-v1"],
+				Network:   Goal("Acrobot-v1"),
 				Options:   map[string]string{"max_episode_steps": "-1"},
 				Steps:     1000,
 			},
 		)
 		// angles of all sizes, then NaN
 		for _, integrator := range []string{"euler", "semi-implicit"} {
-			add(RecordedCase{
-				Env:       "CartPole-v1",
-				Autoreset: "off",
-				Num:       16,
-				Seed:      10,
-				Uniform:   11,
-				Options:   map[string]string{"kinematics_integrator": integrator},
-				Bounds:    map[string]float64{"low": -5000, "high": 5000},
-				Steps:     100,
-			})
+			add(RecordedCase{Env: "CartPole-v1", Autoreset: "off", Num: 16, Seed: 10, Uniform: 11,
+				Options: map[string]string{
+					"kinematics_integrator": integrator,
+				}, Bounds: map[string]float64{"low": -5000, "high": 5000}, Steps: 100})
 		}
 	}
 	return cases

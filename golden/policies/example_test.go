@@ -9,7 +9,7 @@ import (
 
 // Recordings of drives that policies of every kind steered.
 func ExampleRead() {
-	profile, recordings, err := policies.Read(policies.Default[0])
+	profile, recordings, err := policies.Read(policies.Default()[0])
 	if err != nil {
 		log.Fatal(err)
 	}

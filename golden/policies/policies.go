@@ -13,11 +13,13 @@ import (
 	"lockstep/internal/npz"
 )
 
-// The files of recordings, each of one profile: Challenge's has the challenge's network and
-// routes, Default's the network and a route of package defaults.
+// Challenge is the file of recordings with the challenge's network and routes. It is of one
+// profile.
 const Challenge = "recordings.npz"
 
-var Default = []string{"default.npz", "default-avx2.npz"}
+// Default are files of recordings with the network and a route of package defaults, each of
+// one profile.
+func Default() []string { return []string{"default.npz", "default-avx2.npz"} }
 
 //go:embed *.npz
 var files embed.FS
@@ -85,9 +87,11 @@ func read[T npz.Number](arrays map[string]npz.Array, name string, into *[]T) (er
 }
 
 // PIDFF is the recorded controller with feed-forward: every gain has a part.
-var PIDFF = lockstep.PIDFF{
-	P: 0.21, I: 0.09, D: -0.07, FF: [4]float64{0.17, 0.11, -0.06, 0.13}, FFV: -0.15, Smooth: 0.1,
-	Leak: 0.02,
+func PIDFF() lockstep.PIDFF {
+	return lockstep.PIDFF{
+		P: 0.21, I: 0.09, D: -0.07, FF: [4]float64{0.17, 0.11, -0.06, 0.13}, FFV: -0.15, Smooth: 0.1,
+		Leak: 0.02,
+	}
 }
 
 // Network is the recorded network: random numbers, and among them rows that make it a

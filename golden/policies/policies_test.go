@@ -26,7 +26,7 @@ func byName(t *testing.T) map[string]lockstep.Native {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]lockstep.Native{"pidff": policies.PIDFF, "network": n}
+	return map[string]lockstep.Native{"pidff": policies.PIDFF(), "network": n}
 }
 
 // TestExport writes the controllers for record.py, to the folder that is named.
@@ -70,7 +70,7 @@ func TestOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[lockstep.Profile]bool{}
-	for k, file := range policies.Default {
+	for k, file := range policies.Default() {
 		profile, recordings, err := policies.Read(file)
 		if err != nil || len(recordings) != len(byName(t)) || seen[profile] {
 			t.Fatal(file, profile, err, len(recordings))

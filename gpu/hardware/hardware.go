@@ -128,7 +128,9 @@ const (
 )
 
 // Sanitizers are the tools of compute-sanitizer that must pass.
-var Sanitizers = []string{"memcheck", "racecheck", "initcheck", "synccheck"}
+func Sanitizers() []string {
+	return []string{"memcheck", "racecheck", "initcheck", "synccheck"}
+}
 
 // standins are devices that are none.
 var standins = []string{"stand-in", "emulated", "ptx", "sass"}
@@ -161,7 +163,7 @@ func (e *Evidence) Judge() {
 		}
 	}
 	if len(e.Tests) == 0 || len(e.Goldens) == 0 || e.Challenge == "" ||
-		slices.ContainsFunc(Sanitizers, func(tool string) bool { return !passed[tool] }) {
+		slices.ContainsFunc(Sanitizers(), func(tool string) bool { return !passed[tool] }) {
 		e.Verdict = Incomplete
 	}
 	if e.CheckDevice() != nil {
@@ -200,7 +202,7 @@ func (e *Evidence) Check() error {
 			return fmt.Errorf("%s failed, and yet the verdict is %q", o.Name, e.Verdict)
 		}
 	}
-	for _, tool := range Sanitizers {
+	for _, tool := range Sanitizers() {
 		if !slices.ContainsFunc(
 			e.Sanitizer, func(o Outcome) bool { return o.Name == tool && o.Result == Pass },
 		) {

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 )
 
@@ -19,8 +18,10 @@ const Source = "rollout.cu"
 // Flags are the compiler's for both. -fmad=false leaves every rounding where the
 // source has it; division and square root are correctly rounded, and subnormals
 // kept, unless -use_fast_math is given.
-var Flags = []string{
-	"-std=c++17", "-O3", "-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false",
+func Flags() []string {
+	return []string{
+		"-std=c++17", "-O3", "-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false",
+	}
 }
 
 // A Target is a compilation.
@@ -31,9 +32,11 @@ type Target struct {
 
 // Targets: PTX, which the driver compiles for the GPU that it finds, and machine
 // code for compute capability 9.
-var Targets = []Target{
-	{"rollout.ptx", []string{"-ptx", "-arch=compute_80"}},
-	{"rollout.sm_90.cubin", []string{"-cubin", "-arch=sm_90", "-Xptxas", "-v"}},
+func Targets() []Target {
+	return []Target{
+		{"rollout.ptx", []string{"-ptx", "-arch=compute_80"}},
+		{"rollout.sm_90.cubin", []string{"-cubin", "-arch=sm_90", "-Xptxas", "-v"}},
+	}
 }
 
 // Manifest says what the compiled kernels were made of.
@@ -66,13 +69,20 @@ func ReadManifest() (Manifest, error) {
 }
 
 // PTX is for any GPU of compute capability 8.0 or newer.
-var PTX = sync.OnceValues(func() (string, error) { return unpack(ptx) })
+func PTX() (string, error) { return texts.ptx() }
 
 // Cubin is for GPUs of compute capability 9.x.
-var Cubin = sync.OnceValues(func() (string, error) { return unpack(cubin) })
+func Cubin() (string, error) { return texts.cubin() }
 
 // Listing is the text of the cubin's instructions, see translate.Listing.
-var Listing = sync.OnceValues(func() (string, error) { return unpack(listing) })
+func Listing() (string, error) { return texts.listing() }
+
+// texts unpack each once.
+var texts = struct{ ptx, cubin, listing func() (string, error) }{
+	sync.OnceValues(func() (string, error) { return unpack(ptx) }),
+	sync.OnceValues(func() (string, error) { return unpack(cubin) }),
+	sync.OnceValues(func() (string, error) { return unpack(listing) }),
+}
 
 func unpack(data []byte) (string, error) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
@@ -88,8 +98,8 @@ func unpack(data []byte) (string, error) {
 
 // AllFlags lists every flag of every target, for the manifest.
 func AllFlags() []string {
-	all := slices.Clone(Flags)
-	for _, t := range Targets {
+	all := Flags()
+	for _, t := range Targets() {
 		all = append(all, t.Name+":")
 		all = append(all, t.Flags...)
 	}

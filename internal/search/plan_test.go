@@ -110,7 +110,7 @@ func TestPlanOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []lockstep.Policy{lockstep.DefaultPID(), policies.PIDFF, network} {
+	for _, p := range []lockstep.Policy{lockstep.DefaultPID(), policies.PIDFF(), network} {
 		want := drivenBy(t, sim, routes, p)
 		for _, run := range []planRun{(&Plan{Window: 1, Horizon: 2}).run, (&Plan{Window: 4, Horizon: 5}).run, (&Aim{Seeds: 1}).run} {
 			table, err := run(t.Context(), sim, routes, p, quiet)

@@ -4,7 +4,11 @@
 // to them gets a line here. What counts them are the adapters of the two families.
 package branches
 
-import "lockstep/parity"
+import (
+	"slices"
+
+	"lockstep/parity"
+)
 
 // Of tinyphysics: places in the table TinyPhysics.
 const (
@@ -59,8 +63,8 @@ const (
 	Failure
 )
 
-// TinyPhysics is the table of comma.ai's simulator.
-var TinyPhysics = []parity.Branch{
+// tinyPhysics is the table of comma.ai's simulator.
+var tinyPhysics = []parity.Branch{
 	ShortestRoute:   {Name: "shortest route", Is: "101 rows: one step costs, and no jerk"},
 	RouteEndsEarly:  {Name: "route ends early", Is: "before step 500, up to which steps cost"},
 	RouteGoesOn:     {Name: "route goes on", Is: "beyond step 500"},
@@ -165,8 +169,8 @@ const (
 	AcrobotFastSecond
 )
 
-// Classic is the table of Gymnasium's classic control environments.
-var Classic = []parity.Branch{
+// classic is the table of Gymnasium's classic control environments.
+var classic = []parity.Branch{
 	Terminated:             {Name: "terminated", Is: "an episode's end"},
 	Truncated:              {Name: "truncated", Is: "by the bound on its steps"},
 	TerminatedAndTruncated: {Name: "terminated and truncated", Is: "at one step"},
@@ -199,3 +203,9 @@ var Classic = []parity.Branch{
 	AcrobotFastFirst:  {Name: "first link at its fastest", Is: "4π rad/s"},
 	AcrobotFastSecond: {Name: "second link at its fastest", Is: "9π rad/s"},
 }
+
+// TinyPhysics is the table of comma.ai's simulator.
+func TinyPhysics() []parity.Branch { return slices.Clone(tinyPhysics) }
+
+// Classic is the table of Gymnasium's classic control environments.
+func Classic() []parity.Branch { return slices.Clone(classic) }

@@ -1004,7 +1004,7 @@ func TestHardware(t *testing.T) {
 	if evidence.Challenge, err = answer(t.Context(), hash); err != nil {
 		t.Fatal(err)
 	}
-	for _, tool := range hardware.Sanitizers {
+	for _, tool := range hardware.Sanitizers() {
 		evidence.Sanitizer = append(
 			evidence.Sanitizer,
 			hardware.Outcome{Name: tool, Result: hardware.Pass},

@@ -58,7 +58,7 @@ type watcher struct {
 	classic.Task
 	view     *schema.View[*step]
 	branches []int
-	times    []int // by place in branches.Classic
+	times    []int // by place in branches.Classic()
 	before   []float64
 	ended    []bool
 	actions  map[int]bool
@@ -70,14 +70,14 @@ func watching(
 ) (names []parity.Branch, watch func(*parity.RolloutTask) parity.Watcher) {
 	places := branchesOf(t)
 	for _, place := range places {
-		names = append(names, b.Classic[place])
+		names = append(names, b.Classic()[place])
 	}
 	return names, func(*parity.RolloutTask) parity.Watcher {
 		return &watcher{
 			Task:     t,
 			view:     view,
 			branches: places,
-			times:    make([]int, len(b.Classic)),
+			times:    make([]int, len(b.Classic())),
 			ended:    make([]bool, t.Num),
 			actions:  map[int]bool{},
 		}

@@ -13,7 +13,7 @@ import (
 // specification, each environment's through all of its own, and engines agree on them.
 func TestHard(t *testing.T) {
 	all := map[string]bool{}
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		times := map[string]int{}
 		for _, r := range gymnasium.Hard(e) {
 			report := compare(t, open(t, "batched"), r)
@@ -33,7 +33,7 @@ func TestHard(t *testing.T) {
 			t.Errorf("%s: never: %s", e.Name, strings.Join(never, ", "))
 		}
 	}
-	for _, x := range branches.Classic {
+	for _, x := range branches.Classic() {
 		if !all[x.Name] {
 			t.Errorf("no environment looks for %q", x.Name)
 		}

@@ -27,7 +27,7 @@ func must(t *testing.T, err error) {
 
 func open(t *testing.T, name string) classic.Maker {
 	t.Helper()
-	e, err := engines.Classic.Open(name, 2)
+	e, err := engines.Classic().Open(name, 2)
 	must(t, err)
 	return e
 }
@@ -53,7 +53,7 @@ func rollout(e classic.Environment, mode classic.Autoreset) *gymnasium.Episodes 
 		Steps:       250,
 	}
 	if mode == classic.NextStep {
-		r.Uniform, r.Network = nil, golden.Goals[e.Name]
+		r.Uniform, r.Network = nil, golden.Goal(e.Name)
 	}
 	if e.Shared {
 		r.Seeds = r.Seeds[:1]
@@ -72,7 +72,7 @@ func modes(e classic.Environment) []classic.Autoreset {
 // TestEngines: the harness finds no difference between engines, and compares every value
 // of every step.
 func TestEngines(t *testing.T) {
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		for _, mode := range modes(e) {
 			r := rollout(e, mode)
 			report := compare(t, open(t, "batched"), r)
@@ -96,11 +96,11 @@ func TestEngines(t *testing.T) {
 
 // TestConformance: every engine keeps what parity.Adapter promises, forced rollouts among it.
 func TestConformance(t *testing.T) {
-	for _, engine := range engines.Classic.Checked() {
+	for _, engine := range engines.Classic().Checked() {
 		t.Run(engine.Name, func(t *testing.T) {
 			made, err := engine.New(2)
 			want.Skip(t, err)
-			for _, e := range classic.Environments {
+			for _, e := range classic.Environments() {
 				for _, mode := range modes(e) {
 					r := rollout(e, mode)
 					r.Steps = 60
@@ -204,7 +204,7 @@ func TestStages(t *testing.T) {
 			mode, f = classic.Off, moved(func(s *classic.Snapshot) { s.Ended[env] = !s.Ended[env] })
 		}
 		f.Maker = open(t, "reference")
-		report := compare(t, f, rollout(classic.Environments[0], mode))
+		report := compare(t, f, rollout(classic.Environments()[0], mode))
 		if d := report.First; d == nil || d.Stage != stage || d.Step != at ||
 			d.Element != "environment 4" ||
 			len(report.Findings) != 1 {
@@ -223,7 +223,7 @@ func TestForced(t *testing.T) {
 		}
 	}
 	f.answer = flip(200, func(t *classic.Transition) { t.Rewards[7] += 1 })
-	r := rollout(classic.Environments[0], classic.SameStep)
+	r := rollout(classic.Environments()[0], classic.SameStep)
 	report := compare(t, f, r)
 	if f := report.Findings; len(f) != 2 || f[0].Stage != "state" || f[0].Step != 11 ||
 		f[0].Findings != 1 ||
@@ -245,7 +245,7 @@ func TestShrink(t *testing.T) {
 			}
 		}
 	}}
-	r := rollout(classic.Environments[0], classic.NextStep)
+	r := rollout(classic.Environments()[0], classic.NextStep)
 	r.Options = map[string]string{"sutton_barto_reward": "True"}
 	small, d, err := gymnasium.Shrink(t.Context(), r, good, bad, 0)
 	must(t, err)
@@ -308,7 +308,7 @@ func TestBadCase(t *testing.T) {
 // arithmetic is not exact for, are refused and change nothing.
 func TestRefused(t *testing.T) {
 	for _, name := range []string{"reference", "batched"} {
-		for _, e := range classic.Environments {
+		for _, e := range classic.Environments() {
 			task, err := classic.Make(e.Name, 3, nil)
 			must(t, err)
 			v, err := open(t, name).Make(task)

@@ -33,13 +33,13 @@ func TestProbe(t *testing.T) {
 	var sides [2]classic.Maker
 	for i, name := range names {
 		var err error
-		if sides[i], err = engines.Classic.Open(name, 1); err != nil {
+		if sides[i], err = engines.Classic().Open(name, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	v := mutants.Verdict{Check: names[1] + " held to " + names[0]}
 	stages := map[string]int{}
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		for i := range 12 {
 			r := probed(e, i)
 			report, err := r.Compare(t.Context(), sides[0], sides[1], parity.CompareOptions{})
@@ -114,7 +114,7 @@ func probed(e classic.Environment, i int) *gymnasium.Episodes {
 		r.Bound = 5000 // goes through angles of all sizes
 	}
 	if i%4 == 3 {
-		r.Uniform, r.Network = nil, golden.Goals[e.Name]
+		r.Uniform, r.Network = nil, golden.Goal(e.Name)
 	}
 	return r
 }

@@ -228,7 +228,7 @@ func (p *prober) policies(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			for _, policy := range []lockstep.Policy{policies.PIDFF, table, network} {
+			for _, policy := range []lockstep.Policy{policies.PIDFF(), table, network} {
 				jobs = append(jobs, lockstep.Job{Route: route, Policy: policy})
 			}
 			for id := range uint64(2) {

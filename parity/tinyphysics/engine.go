@@ -35,7 +35,7 @@ func Compare(
 		Schema:   Schema(shortcuts),
 		Explain:  explain,
 		Plot:     plot,
-		Branches: branches.TinyPhysics,
+		Branches: branches.TinyPhysics(),
 		Watch:    watch,
 	}
 	if jobs == nil {

@@ -25,7 +25,7 @@ type watcher struct {
 
 // watch is of a task.
 func watch(t *parity.RolloutTask) parity.Watcher {
-	w := &watcher{times: make([]int, len(b.TinyPhysics))}
+	w := &watcher{times: make([]int, len(b.TinyPhysics()))}
 	if own, ok := t.Job.(job); ok {
 		w.job = &own
 		w.enter()

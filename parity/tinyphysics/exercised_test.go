@@ -66,7 +66,7 @@ func TestExercised(t *testing.T) {
 		branches.PolicyZero: {1, 1}, branches.PolicyPID: {1, 1}, branches.PolicyTable: {},
 		branches.TaughtBefore: {}, branches.ExpectedValue: {},
 	} {
-		if name := branches.TinyPhysics[branch].Name; times[name] != want {
+		if name := branches.TinyPhysics()[branch].Name; times[name] != want {
 			t.Errorf(
 				"%s: %d times, in %d rollouts, want %v", name, times[name][0], times[name][1], want,
 			)

@@ -179,4 +179,4 @@ func Schema(shortcuts lockstep.Shortcuts) *schema.Schema {
 func Expose(from *lockstep.Step, to *schema.Step) { view.Expose(from.Index, from, to) }
 
 // Arrays are the stages that traces may hold as digests.
-var Arrays = view.Arrays()
+func Arrays() schema.Set { return view.Arrays() }

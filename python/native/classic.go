@@ -80,7 +80,7 @@ func makeEnvironments(_ *task, _ int64, request, _ []byte) (any, error) {
 	if q.Engine == engines.Auto {
 		q.Engine = ""
 	}
-	e, err := engines.Classic.Open(q.Engine, q.Workers)
+	e, err := engines.Classic().Open(q.Engine, q.Workers)
 	if err == nil && e.Name() == "gpu" { // in the memory that the caller works in, too
 		e, err = gpuclassic.OnGPUOf(q.Stream)
 	}

@@ -40,7 +40,7 @@ func run(python, script string, num int) error {
 	if err := json.Unmarshal(out, &theirs); err != nil {
 		return err
 	}
-	for _, e := range classic.Environments {
+	for _, e := range classic.Environments() {
 		own, err := measure(e.Name, num)
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ func run(python, script string, num int) error {
 
 // measure is steps per second of CPU time.
 func measure(name string, num int) (float64, error) {
-	engine, err := engines.Classic.Open("batched", 1)
+	engine, err := engines.Classic().Open("batched", 1)
 	if err != nil {
 		return 0, err
 	}

@@ -26,14 +26,21 @@ var sources string
 // Sources is the hash of what the kernels were compiled from.
 func Sources() string { return strings.TrimSpace(sources) }
 
-// PTX is for any GPU of compute capability 8.0 or newer, Cubin for 9.0; Listing is the text
-// of its instructions, see translate.Listing.
-var (
-	PTX   = sync.OnceValues(func() (string, error) { return unpack(ptx) })
-	Cubin = sync.OnceValues(func() (string, error) { return unpack(cubin) })
+// PTX is for any GPU of compute capability 8.0 or newer.
+func PTX() (string, error) { return texts.ptx() }
 
-	Listing = sync.OnceValues(func() (string, error) { return unpack(listing) })
-)
+// Cubin is for GPUs of compute capability 9.0.
+func Cubin() (string, error) { return texts.cubin() }
+
+// Listing is the text of the cubin's instructions, see translate.Listing.
+func Listing() (string, error) { return texts.listing() }
+
+// texts unpack each once.
+var texts = struct{ ptx, cubin, listing func() (string, error) }{
+	sync.OnceValues(func() (string, error) { return unpack(ptx) }),
+	sync.OnceValues(func() (string, error) { return unpack(cubin) }),
+	sync.OnceValues(func() (string, error) { return unpack(listing) }),
+}
 
 func unpack(data []byte) (string, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))

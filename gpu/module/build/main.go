@@ -91,10 +91,10 @@ func run(nvcc, sources, out string, check bool) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	messages := make([]string, len(module.Targets))
-	errs := make([]error, len(module.Targets))
+	messages := make([]string, len(module.Targets()))
+	errs := make([]error, len(module.Targets()))
 	var all sync.WaitGroup
-	for i, t := range module.Targets {
+	for i, t := range module.Targets() {
 		all.Go(
 			func() {
 				messages[i], errs[i] = compile(nvcc, sources, filepath.Join(work, t.Name), t)
@@ -107,7 +107,7 @@ func run(nvcc, sources, out string, check bool) error {
 	}
 
 	files := map[string][]byte{}
-	for _, t := range module.Targets {
+	for _, t := range module.Targets() {
 		data, err := os.ReadFile(filepath.Join(work, t.Name))
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func run(nvcc, sources, out string, check bool) error {
 	}
 	files["manifest.json"] = append(text, '\n')
 	texts := map[string]string{} // of what is machine code, as nvdisasm prints it
-	for _, t := range module.Targets {
+	for _, t := range module.Targets() {
 		name, ok := strings.CutSuffix(t.Name, ".cubin")
 		if !ok {
 			continue
@@ -137,8 +137,8 @@ func run(nvcc, sources, out string, check bool) error {
 		}
 		files[name+".sass.gz"] = pack([]byte(listing))
 	}
-	ptx, machineCode := filepath.Join(work, module.Targets[0].Name),
-		filepath.Join(work, module.Targets[1].Name)
+	ptx, machineCode := filepath.Join(work, module.Targets()[0].Name),
+		filepath.Join(work, module.Targets()[1].Name)
 	if err := assemble(nvcc, ptx, machineCode); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func compile(nvcc, sources, to string, t module.Target) (string, error) {
 		}
 		nvcc = absolute
 	}
-	args := append(append([]string{}, module.Flags...), t.Flags...)
+	args := append(append([]string{}, module.Flags()...), t.Flags...)
 	c := exec.Command(nvcc, append(args, "-o", to, module.Source)...)
 	c.Dir = sources
 	text, err := c.CombinedOutput()

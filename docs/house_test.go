@@ -1,0 +1,165 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// productCode parses all Go of the product, without tests, and names the folder of each file.
+func productCode(t *testing.T, each func(folder, file string, f *ast.File)) {
+	t.Helper()
+	files(t, func(name, text string) {
+		folder := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(name)), "../")
+		if folder == ".." {
+			folder = "."
+		}
+		if strings.HasSuffix(name, "_test.go") || strings.Contains("/"+folder+"/", "/_") {
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, text, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		each(folder, name, f)
+	}, ".go")
+}
+
+// embedded are the exported variables that go:embed fills, which it does to variables alone.
+// An embed.FS has no method that changes it.
+var embedded = []string{"gpu/kernels.Sources", "gpu/kernels/classic.Sources"}
+
+// TestGlobals: what other modules can import exports no variable, so that no user changes for
+// all others what a package is made of. Functions and constants stand in their place. An error
+// may be one, so that errors.Is finds it.
+func TestGlobals(t *testing.T) {
+	var found []string
+	packages := map[string]bool{}
+	productCode(t, func(folder, _ string, f *ast.File) {
+		if strings.Contains("/"+folder+"/", "/internal/") || f.Name.Name == "main" {
+			return
+		}
+		packages[folder] = true
+		for _, name := range variables(f) {
+			if ast.IsExported(name) && !strings.HasPrefix(name, "Err") {
+				found = append(found, folder+"."+name)
+			}
+		}
+	})
+	if len(packages) < 30 {
+		t.Fatalf("%d packages were found", len(packages))
+	}
+	slices.Sort(found)
+	for _, name := range found {
+		if !slices.Contains(embedded, name) {
+			t.Errorf("%s is a variable that whoever imports it can change: make it a function", name)
+		}
+	}
+	for _, name := range embedded {
+		if !slices.Contains(found, name) {
+			t.Errorf("%s is no variable any more", name)
+		}
+	}
+}
+
+// variables are a file's of its package.
+func variables(f *ast.File) (names []string) {
+	for _, d := range f.Decls {
+		declared, ok := d.(*ast.GenDecl)
+		if !ok || declared.Tok != token.VAR {
+			continue
+		}
+		for _, spec := range declared.Specs {
+			for _, name := range spec.(*ast.ValueSpec).Names {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// The two houses of internal/. Leaves import nothing of this module. The others support what is
+// above them: they may import leaves and one another, the vocabulary (the root package) and
+// routefile, but neither engines nor what stands above engines.
+var (
+	leaves = []string{
+		"fileio", "fileio/readonly", "fuzzing", "group", "guard", "libm", "onnx", "pandas",
+		"plain", "release", "rename", "sandbox", "simtest",
+	}
+	vocabulary = []string{".", "routefile"}
+
+	// above says why a package of support sees what it would not.
+	above = map[string]string{
+		"fingerprint -> golden/vectors": "the fingerprint of a machine is of the vectors",
+		"installed -> reference":        "it is asked whether the machine computes as it",
+	}
+)
+
+// TestInternal holds internal/ to its two houses.
+func TestInternal(t *testing.T) {
+	imports := map[string][]string{}
+	productCode(t, func(folder, _ string, f *ast.File) {
+		name, ok := strings.CutPrefix(folder, "internal/")
+		if !ok {
+			return
+		}
+		imports[name] = append(imports[name], ours(t, f)...)
+	})
+	if len(imports) < 25 {
+		t.Fatalf("%d packages were found", len(imports))
+	}
+	seen := map[string]bool{}
+	for name, of := range imports {
+		if leaf := slices.Contains(leaves, name); leaf != (len(of) == 0) {
+			t.Errorf("internal/%s: a leaf by the list: %v; it imports %q", name, leaf, of)
+		}
+		for _, other := range of {
+			arrow := name + " -> " + other
+			seen[arrow] = true
+			if above[arrow] == "" && !slices.Contains(vocabulary, other) &&
+				!strings.HasPrefix(other, "internal/") {
+				t.Errorf("internal/%s imports %s, which stands above it", name, other)
+			}
+		}
+	}
+	for arrow := range above {
+		if !seen[arrow] {
+			t.Errorf("no package of internal/ imports so any more: %s", arrow)
+		}
+	}
+	for _, name := range leaves {
+		if _, ok := imports[name]; !ok {
+			t.Errorf("internal/%s is no package any more", name)
+		}
+	}
+}
+
+// ours are the folders of the packages of this module that a file imports.
+func ours(t *testing.T, f *ast.File) (folders []string) {
+	t.Helper()
+	data, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	module := strings.TrimPrefix(line, "module ")
+	for _, i := range f.Imports {
+		name, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			t.Error(err)
+		}
+		if name == module {
+			folders = append(folders, ".")
+		} else if folder, ok := strings.CutPrefix(name, module+"/"); ok {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
+}
